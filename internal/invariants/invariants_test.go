@@ -1,0 +1,62 @@
+package invariants
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+func TestABrokenInvariantPanicsWithItsIdAndValues(t *testing.T) {
+	defer func() {
+		v, ok := recover().(Violation)
+		if !ok || v.ID != "S3" || v.Detail != "delivered 7 > received 5" {
+			t.Fatalf("recovered %#v", v)
+		}
+		if text := v.Error(); !strings.Contains(text, "S3") || !strings.Contains(text, v.Detail) {
+			t.Fatalf("reads %q", text)
+		}
+	}()
+	Check(false, "S3", "delivered %d > received %d", 7, 5)
+	t.Fatal("Check returned")
+}
+
+func TestAnInvariantThatHoldsSaysNothing(t *testing.T) {
+	Check(true, "S3", "never formatted")
+}
+
+func TestPoisonOverwritesReleasedBytesOnlyIfEnabled(t *testing.T) {
+	memory := []byte("kept released kept")
+	Poison(memory[5:13])
+	want := []byte("kept released kept")
+	if Enabled {
+		want = append(append([]byte("kept "), bytes.Repeat([]byte{0xDB}, 8)...), " kept"...)
+	}
+	if !bytes.Equal(memory, want) {
+		t.Fatalf("%q, want %q", memory, want)
+	}
+}
+
+// The idiom must cost nothing where checks are off: not even the boxing of its arguments.
+func TestADisabledCheckEvaluatesNothing(t *testing.T) {
+	if Enabled {
+		t.Skip("checks are on in this build")
+	}
+	evaluated := 0
+	value := func() int { evaluated++; return evaluated }
+	if Enabled {
+		Check(value() == 0, "S3", "value %d", value())
+	}
+	if evaluated != 0 {
+		t.Fatalf("%d arguments were evaluated", evaluated)
+	}
+}
+
+func BenchmarkCheck(b *testing.B) {
+	var delivered, received uint64
+	for b.Loop() {
+		received++
+		if Enabled {
+			Check(delivered <= received, "S3", "delivered %d > received %d", delivered, received)
+		}
+	}
+}
