@@ -1,0 +1,9 @@
+// Package lint holds the rules of this module that no tool knows: which package may import which, what a pure package
+// must not touch, how long a file may be, and that every numbered invariant is executed somewhere.
+//
+// It has tests only. Each rule is a function from a parsed module to its faults; a test runs it over this module, and
+// another runs it over small sources that break it, because a rule that finds nothing may just not look. Only the
+// standard library's parser and type checker are used.
+//
+// Who adds a package gives it a place in the table of imports_test.go.
+package lint

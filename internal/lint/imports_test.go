@@ -1,0 +1,163 @@
+package lint
+
+import (
+	"go/ast"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// layers is the order in which packages may import each other: any from the lines above its own, none from its own line.
+// It is a finer version of the arrows in the layout, so that a cycle cannot even be begun. "x/..." is everything below x.
+var layers = [][]string{
+	{"internal/invariants", "internal/lint"},
+	{"order"},
+	{"fabric", "nullsend"},
+	{"fabric/port", "predicates"},
+	{"fabric/fabrictest", "fabric/shm", "fabric/simnet", "fabric/tcp"},
+	{"fabric/auto"},
+	{"persist", "rdmc", "sst"},
+	{"smc", "views"},
+	{"multicast"},
+	{"internal/join"},
+	{"internal/member"},
+	{"."},
+	{"dds", "ripc"},
+	{"internal/sim", "internal/testlab"},
+	{"cmd/...", "examples/..."},
+}
+
+// transports are the implementations of the fabric. Everything else knows the contract only, which is what lets the
+// simulator replace them; the packages listed with each are those that choose or supply one.
+var transports = map[string][]string{
+	"fabric/auto":   {"."},
+	"fabric/shm":    {".", "fabric/auto"},
+	"fabric/tcp":    {".", "fabric/auto"},
+	"fabric/simnet": {".", "internal/sim"},
+}
+
+// layer returns the line of a package in the table, or -1.
+func layer(pkg string) int {
+	return slices.IndexFunc(layers, func(line []string) bool {
+		return slices.ContainsFunc(line, func(entry string) bool {
+			below, wild := strings.CutSuffix(entry, "/...")
+			return pkg == entry || wild && (pkg == below || strings.HasPrefix(pkg, below+"/"))
+		})
+	})
+}
+
+// local returns the package of this module that an import path names.
+func local(importPath string) (pkg string, ok bool) {
+	if importPath == modulePath {
+		return ".", true
+	}
+	return strings.CutPrefix(importPath, modulePath+"/")
+}
+
+// importsGoOneWay leaves tests alone: they may reach for any package, and the compiler refuses their cycles.
+func importsGoOneWay(m *module) {
+	for _, pkg := range m.packages() {
+		if layer(pkg) < 0 {
+			m.faults = append(m.faults, pkg+": the package has no place in the table of layers")
+		}
+	}
+	for _, f := range m.files {
+		if f.isTest() || layer(f.pkg()) < 0 {
+			continue
+		}
+		f.imports(func(spec *ast.ImportSpec, p string) {
+			if q, ok := local(p); ok && layer(q) >= layer(f.pkg()) {
+				m.fault(spec.Pos(), "%s imports %s, which is not below it", f.pkg(), q)
+			}
+		})
+	}
+}
+
+func transportsAreChosenAtTheTop(m *module) {
+	for _, f := range m.files {
+		if f.isTest() {
+			continue
+		}
+		f.imports(func(spec *ast.ImportSpec, p string) {
+			q, _ := local(p)
+			if may, is := transports[q]; is && !slices.Contains(may, f.pkg()) {
+				m.fault(spec.Pos(), "%s imports the transport %s; only %v may", f.pkg(), q, may)
+			}
+		})
+	}
+}
+
+func TestImportsGoOneWay(t *testing.T) { hold(t, importsGoOneWay) }
+
+func TestTransportsAreImportedByTheRootAndTestsOnly(t *testing.T) {
+	hold(t, transportsAreChosenAtTheTop)
+}
+
+func TestAnImportThatGoesTheOtherWayIsFound(t *testing.T) {
+	catches(t, importsGoOneWay, []violation{
+		{"up", `
+-- order/order.go --
+package order
+import _ "github.com/squall-go/squall/sst"
+`, "order imports sst, which is not below it"},
+		{"sideways", `
+-- smc/ring.go --
+package smc
+import _ "github.com/squall-go/squall/views"
+`, "smc imports views"},
+		{"the root from below", `
+-- internal/member/member.go --
+package member
+import _ "github.com/squall-go/squall"
+`, "internal/member imports ."},
+		{"a command from the root", `
+-- squall.go --
+package squall
+import _ "github.com/squall-go/squall/cmd/squall"
+`, ". imports cmd/squall"},
+		{"a package without a place", `
+-- novelty/novelty.go --
+package novelty
+`, "novelty: the package has no place"},
+		{"down is fine, and so is anything in a test", `
+-- multicast/deliver.go --
+package multicast
+import (
+	_ "github.com/squall-go/squall/order"
+	_ "github.com/squall-go/squall/smc"
+)
+-- order/order_test.go --
+package order_test
+import _ "github.com/squall-go/squall/internal/sim"
+`, ""},
+	})
+}
+
+func TestATransportBelowTheRootIsFound(t *testing.T) {
+	catches(t, transportsAreChosenAtTheTop, []violation{
+		{"in a member", `
+-- internal/member/member.go --
+package member
+import _ "github.com/squall-go/squall/fabric/tcp"
+`, "internal/member imports the transport fabric/tcp"},
+		{"tcp in the simulator", `
+-- internal/sim/sim.go --
+package sim
+import (
+	_ "github.com/squall-go/squall/fabric/simnet"
+	_ "github.com/squall-go/squall/fabric/tcp"
+)
+`, "internal/sim imports the transport fabric/tcp"},
+		{"where they belong", `
+-- group.go --
+package squall
+import _ "github.com/squall-go/squall/fabric/auto"
+-- fabric/auto/auto.go --
+package auto
+import _ "github.com/squall-go/squall/fabric/shm"
+-- sst/sst_test.go --
+package sst
+import _ "github.com/squall-go/squall/fabric/simnet"
+`, ""},
+	})
+}
