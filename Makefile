@@ -1,0 +1,41 @@
+# What to run while working on Squall. Each target is a few plain commands; none installs anything.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+
+FUZZTIME ?= 20s
+SEEDS ?= 10000
+
+.DEFAULT_GOAL := help
+.PHONY: help check test race sim fuzz bench
+
+help: ## list the targets
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  \1\t/' | expand -t 12
+
+check: ## formatting, vet, staticcheck, other platforms, and the tests with invariants on
+	@files=$$(gofmt -l .); if [[ -n "$$files" ]]; then echo "gofmt these files:"; echo "$$files"; exit 1; fi
+	go vet ./...
+	go tool staticcheck ./...
+	GOOS=darwin GOARCH=arm64 go vet ./...
+	go test -tags invariants ./...
+
+test: ## every test
+	go test ./...
+
+race: ## the short tests under the race detector
+	go test -race -short ./...
+
+sim: ## the simulator over SEEDS seeds (10000)
+	go test ./internal/sim -run Campaign -count=1 -timeout 0 -args -seeds $(SEEDS)
+
+fuzz: ## every fuzz target for FUZZTIME (20s), one after the other
+	@packages=$$(go list ./...); for package in $$packages; do \
+		targets=$$(go test -run '^$$' -list '^Fuzz' "$$package"); \
+		for target in $$(grep '^Fuzz' <<<"$$targets" || true); do \
+			echo "== $$package $$target"; \
+			go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$package"; \
+		done; \
+	done
+
+bench: ## every benchmark; pipe into a file and compare two of them with benchstat
+	go test -run '^$$' -bench . ./...
