@@ -1,0 +1,202 @@
+package squall
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/squall-go/squall/fabric/auto"
+	"github.com/squall-go/squall/multicast"
+	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/predicates"
+	"github.com/squall-go/squall/views"
+)
+
+// NodeID identifies a process; it is chosen by the application and unique within a group. 0 is not an id.
+type NodeID = order.NodeID
+
+// Seq is a position in a subgroup's total order; ViewID numbers the group's memberships.
+type (
+	Seq    = order.Seq
+	Index  = order.Index
+	ViewID = order.ViewID
+)
+
+// View is one membership of a group.
+type View = views.View
+
+// Member is one process of a view.
+type Member = views.Member
+
+// Mode is how a subgroup delivers.
+type Mode = views.Mode
+
+// Modes of a subgroup.
+const (
+	Ordered   = views.Ordered   // one order at all members, each message once all of them have it
+	Unordered = views.Unordered // each sender's messages in its order, at once
+)
+
+// Fabric says how members reach each other's rows.
+type Fabric = auto.Mode
+
+// Fabrics.
+const (
+	Auto = auto.Auto // shared memory within a host, TCP between hosts
+	SHM  = auto.SHM  // shared memory only
+	TCP  = auto.TCP  // TCP only
+)
+
+// Tuning switches parts of the protocol off, to measure what they are worth.
+type Tuning = multicast.Tuning
+
+// Config describes this process's part in a group.
+type Config struct {
+	Cluster   string   // name of the group; processes with another one are refused
+	ID        NodeID   // this process
+	Listen    string   // host:port to listen on; port 0 is any. IPv4, IPv6 and host names.
+	Advertise string   // host:port that the others dial, if it is not where this process listens
+	Join      []string // addresses of members; the first one founds the group. Empty: this process founds it.
+	Expect    int      // members that form the group
+	Subgroups []SubgroupConfig
+	Fabric    Fabric
+	TLS       *tls.Config // certificates for mutual TLS on TCP; nil is plain TCP
+
+	Heartbeat time.Duration // how often a member shows that it lives; 0 is 100 ms
+	FailAfter time.Duration // a member silent for so long has failed; 0 is 5 s
+	MaxSpin   time.Duration // how long the loop waits without sleeping, at most; 0 is 50 µs, less than 0 is not at all
+
+	Logger *slog.Logger // nil is slog.Default()
+	Events func(Event)  // called from the group's goroutines; must not block
+	Tuning Tuning
+}
+
+// SubgroupConfig declares a subgroup. All but the upcalls must be the same at every member.
+type SubgroupConfig struct {
+	Name      string
+	Members   []NodeID // empty: all of the group
+	Senders   []NodeID // empty: all members of the subgroup
+	Mode      Mode
+	RingBytes int // room for messages on their way, per sender: a power of two; 0 is 512 KiB. A message takes at most half of it.
+	Window    int // messages on their way, per sender: a power of two; 0 is 4096
+
+	Deliver      func(Message)   // called for each message, in order
+	DeliverBatch func([]Message) // or: called for each run of messages that can be delivered at once
+	// Async, in bytes, moves the upcalls to a goroutine of their own, behind a queue of copies of this size. 0: upcalls run on
+	// the loop, without a copy. When the queue is full, the subgroup's senders are held up, and nobody else.
+	Async int
+}
+
+// Defaults.
+const (
+	DefaultRingBytes = 512 << 10
+	DefaultWindow    = 4096
+	DefaultHeartbeat = 100 * time.Millisecond
+	DefaultFailAfter = 5 * time.Second
+)
+
+// Validate reports everything that is wrong with the configuration, at once.
+func (c Config) Validate() error {
+	c = c.withDefaults()
+	var errs []error
+	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf("config: "+format, args...)) }
+	if c.Cluster == "" {
+		fault("Cluster is empty: name the group")
+	}
+	if c.ID == 0 {
+		fault("ID is 0: give each process its own id, from 1 up")
+	}
+	if c.Listen == "" {
+		fault("Listen is empty: give host:port, port 0 for any")
+	}
+	if c.Expect < 1 || c.Expect > views.MaxMembers {
+		fault("Expect is %d: a group has 1 to %d members", c.Expect, views.MaxMembers)
+	}
+	if c.Fabric > TCP {
+		fault("Fabric is %d: use Auto, SHM or TCP", c.Fabric)
+	}
+	if c.Heartbeat <= 0 || c.FailAfter <= c.Heartbeat {
+		fault("FailAfter (%v) must be longer than Heartbeat (%v), and both more than 0", c.FailAfter, c.Heartbeat)
+	}
+	if c.MaxSpin > 10*time.Millisecond {
+		fault("MaxSpin is %v: more than 10 ms is a waste of a core", c.MaxSpin)
+	}
+	names := map[string]bool{}
+	for i, sg := range c.Subgroups {
+		if sg.Name == "" || names[sg.Name] {
+			fault("subgroup %d: name %q is empty or used twice", i, sg.Name)
+		}
+		names[sg.Name] = true
+		for _, err := range sg.faults() {
+			fault("subgroup %q: %w", sg.Name, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (sg SubgroupConfig) faults() (errs []error) {
+	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if sg.Mode > Unordered {
+		fault("Mode is %d: use Ordered or Unordered", sg.Mode)
+	}
+	if err := views.CheckSizes(sg.RingBytes, sg.Window); err != nil {
+		errs = append(errs, err)
+	}
+	if (sg.Deliver == nil) == (sg.DeliverBatch == nil) {
+		fault("set one of Deliver and DeliverBatch")
+	}
+	if sg.Async < 0 || sg.Async > views.MaxRingBytes {
+		fault("Async is %d: a queue of 0 to %d bytes", sg.Async, views.MaxRingBytes)
+	}
+	for what, ids := range map[string][]NodeID{"Members": sg.Members, "Senders": sg.Senders} {
+		if sorted := slices.Sorted(slices.Values(ids)); len(slices.Compact(sorted)) != len(ids) || slices.Contains(ids, 0) {
+			fault("%s %v: ids are distinct and not 0", what, ids)
+		}
+	}
+	if len(sg.Members) > 0 {
+		for _, id := range sg.Senders {
+			if !slices.Contains(sg.Members, id) {
+				fault("sender %d is not among Members %v", id, sg.Members)
+			}
+		}
+	}
+	return errs
+}
+
+// withDefaults returns the configuration with its zero values replaced.
+func (c Config) withDefaults() Config {
+	c.Heartbeat = or(c.Heartbeat, DefaultHeartbeat)
+	c.FailAfter = or(c.FailAfter, DefaultFailAfter)
+	c.MaxSpin = or(c.MaxSpin, predicates.DefaultMaxSpin)
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	c.Subgroups = slices.Clone(c.Subgroups)
+	for i := range c.Subgroups {
+		sg := &c.Subgroups[i]
+		sg.RingBytes = or(sg.RingBytes, DefaultRingBytes)
+		sg.Window = or(sg.Window, DefaultWindow)
+	}
+	return c
+}
+
+func or[T comparable](v, otherwise T) T {
+	var zero T
+	if v == zero {
+		return otherwise
+	}
+	return v
+}
+
+// declarations are the subgroups as the other members must declare them too.
+func (c Config) declarations() (decls []views.Declaration) {
+	for _, sg := range c.Subgroups {
+		decls = append(decls, views.Declaration{
+			Name: sg.Name, Members: sg.Members, Senders: sg.Senders, Mode: sg.Mode, RingBytes: sg.RingBytes, Window: sg.Window,
+		})
+	}
+	return decls
+}

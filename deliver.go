@@ -1,0 +1,121 @@
+package squall
+
+import (
+	"sync"
+
+	"github.com/squall-go/squall/multicast"
+	"github.com/squall-go/squall/smc"
+)
+
+// Message is one delivered message. Data is good until the upcall returns.
+type Message = multicast.Message
+
+// receiver makes a subgroup's upcalls out of its configuration.
+func (sg SubgroupConfig) receiver(wake func()) multicast.Receiver {
+	upcall := sg.DeliverBatch
+	if upcall == nil {
+		one := sg.Deliver
+		upcall = func(run []Message) {
+			for _, m := range run {
+				one(m)
+			}
+		}
+	}
+	if sg.Async == 0 {
+		return direct(upcall)
+	}
+	return newQueue(max(sg.Async/2, smc.MaxMessage(sg.RingBytes)), upcall, wake)
+}
+
+// direct calls the application on the loop.
+type direct func([]Message)
+
+// Deliver implements multicast.Receiver.
+func (d direct) Deliver(run []Message) int {
+	d(run)
+	return len(run)
+}
+
+// queue copies messages for a goroutine that calls the application.
+//
+// It is two buffers: the loop fills one while the application reads the other. They change places when the application
+// is done with its own.
+type queue struct {
+	wake   func() // tells the loop that there is room again
+	upcall func([]Message)
+	done   chan struct{}
+
+	mu      sync.Mutex
+	changed sync.Cond
+	filling buffer
+	refused bool // the loop has more than there was room for
+	closed  bool
+}
+
+// buffer is a run of messages whose data lies in one piece of memory.
+type buffer struct {
+	run  []Message
+	data []byte
+}
+
+// maxQueued bounds the messages of a buffer, which also take room when they are empty.
+const maxQueued = 64 << 10
+
+func newQueue(bytes int, upcall func([]Message), wake func()) *queue {
+	q := &queue{wake: wake, upcall: upcall, done: make(chan struct{}), filling: buffer{data: make([]byte, 0, bytes)}}
+	q.changed.L = &q.mu
+	go q.serve(buffer{data: make([]byte, 0, bytes)})
+	return q
+}
+
+// Deliver implements multicast.Receiver: it takes what there is room for.
+func (q *queue) Deliver(run []Message) (taken int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	f := &q.filling
+	for _, m := range run {
+		if len(f.data)+len(m.Data) > cap(f.data) || len(f.run) == maxQueued {
+			q.refused = true
+			break
+		}
+		start := len(f.data)
+		f.data = append(f.data, m.Data...)
+		m.Data = f.data[start:len(f.data):len(f.data)]
+		f.run = append(f.run, m)
+		taken++
+	}
+	if taken > 0 {
+		q.changed.Signal()
+	}
+	return taken
+}
+
+// serve calls the application until the queue is closed and empty.
+func (q *queue) serve(reading buffer) {
+	defer close(q.done)
+	for {
+		q.mu.Lock()
+		for len(q.filling.run) == 0 && !q.closed {
+			q.changed.Wait()
+		}
+		reading, q.filling = q.filling, buffer{reading.run[:0], reading.data[:0]}
+		refused := q.refused
+		q.refused = false
+		q.mu.Unlock()
+		if refused {
+			q.wake()
+		}
+		if len(reading.run) == 0 {
+			return
+		}
+		q.upcall(reading.run)
+	}
+}
+
+// close ends the goroutine when everything is delivered. It does not wait.
+func (q *queue) close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closed = true
+	q.changed.Signal()
+}

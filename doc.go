@@ -1,0 +1,24 @@
+// Package squall is atomic multicast for Go: the processes of a group send messages, and all of them deliver the same
+// sequence.
+//
+// Every process opens a Group. The group's members replicate a table of monotonic counters by one-sided writes, through
+// shared memory within a host and TCP between hosts; one polling loop per process sends, receives, orders and delivers in
+// opportunistic batches. A group has subgroups: each has its members, its senders and an order of its own.
+//
+//	g, err := squall.Open(ctx, squall.Config{
+//		Cluster: "prices", ID: 1, Listen: "10.0.0.1:7001", Join: []string{"10.0.0.1:7001"}, Expect: 3,
+//		Subgroups: []squall.SubgroupConfig{{Name: "ticks", Deliver: func(m squall.Message) { … }}},
+//	})
+//	err = g.Subgroup("ticks").Send(ctx, []byte("hello"))
+//
+// What a group promises is in docs/protocol.md: total order and FIFO (G1), atomicity (G2), and that a silent sender holds
+// up nobody (G7). The membership is fixed once the group has formed: if a member fails, the group halts at every other one
+// with an error that says who, and Err, Send and the event tell it.
+//
+// Life of a message: Claim (room in the ring) → fill → Commit → published by the loop → received by every member → stable →
+// delivered, in the same order everywhere → its room is used again. Send does the first three in one.
+//
+// Upcalls run on the loop. While one runs, this process neither acknowledges nor sends, and a process whose upcall takes
+// longer than FailAfter counts as failed. Slow applications set Async. Message.Data belongs to the ring: copy what you keep.
+// An upcall may use TrySend; Send could wait there for room that only the loop can make.
+package squall

@@ -1,0 +1,72 @@
+package squall
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+
+	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/internal/join"
+	"github.com/squall-go/squall/internal/member"
+)
+
+// Event is something that happened to a group. Its type says what; String tells it in a line.
+type Event interface {
+	fmt.Stringer
+	level() slog.Level
+}
+
+// ViewInstalled says that the group has formed, or goes on with other members.
+type ViewInstalled struct {
+	View  *View
+	Links []string // by rank: "shm", "tcp" or "self"
+}
+
+func (e ViewInstalled) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "view %d of %q installed:", e.View.ID, e.View.Cluster)
+	for r, m := range e.View.Members {
+		fmt.Fprintf(&b, " node %d at %s (%s)", m.ID, m.Addr, e.Links[r])
+	}
+	return b.String()
+}
+
+func (ViewInstalled) level() slog.Level { return slog.LevelInfo }
+
+// MemberDown says that a member failed or left.
+type MemberDown struct{ member.PeerDown }
+
+func (e MemberDown) String() string { return e.PeerDown.Error() }
+
+func (e MemberDown) level() slog.Level {
+	if e.Left {
+		return slog.LevelInfo
+	}
+	return slog.LevelError
+}
+
+// ConnectionRejected says that something else than a member knocked at the port.
+type ConnectionRejected struct{ port.Rejection }
+
+func (e ConnectionRejected) String() string    { return e.Rejection.String() }
+func (e ConnectionRejected) level() slog.Level { return slog.LevelWarn }
+
+// Joining says how far the forming of the group is.
+type Joining struct{ join.Event }
+
+func (e Joining) level() slog.Level { return slog.LevelDebug }
+
+// Halted says that the group does nothing any more, and why.
+type Halted struct{ Reason error }
+
+func (e Halted) String() string    { return fmt.Sprintf("group halted: %v", e.Reason) }
+func (e Halted) level() slog.Level { return slog.LevelError }
+
+// emit logs an event and hands it to the application.
+func (c *Config) emit(e Event) {
+	c.Logger.Log(context.Background(), e.level(), e.String(), "cluster", c.Cluster, "node", uint64(c.ID))
+	if c.Events != nil {
+		c.Events(e)
+	}
+}

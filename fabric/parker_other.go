@@ -1,0 +1,69 @@
+//go:build !linux
+
+package fabric
+
+import (
+	"errors"
+	"sync/atomic"
+	"time"
+)
+
+// Parker is the one place where a loop sleeps. Away from Linux it is a channel; links bring their own goroutines.
+type Parker struct {
+	sleeping atomic.Uint32
+	bell     chan struct{}
+}
+
+// Readiness is what the last look at the sockets said about one of them.
+type Readiness struct{ In, Out bool }
+
+// NewParker makes a parker.
+func NewParker() (*Parker, error) { return &Parker{bell: make(chan struct{}, 1)}, nil }
+
+// Watch is not available: sockets are served by goroutines here.
+func (p *Parker) Watch(int) (*Readiness, error) { return nil, errors.ErrUnsupported }
+
+// WatchOut is not available.
+func (p *Parker) WatchOut(int, bool) error { return errors.ErrUnsupported }
+
+// Unwatch does nothing.
+func (p *Parker) Unwatch(int) {}
+
+// Watching is 0.
+func (p *Parker) Watching() int { return 0 }
+
+// Look does nothing.
+func (p *Parker) Look() {}
+
+// Announce is to be called before the last look.
+func (p *Parker) Announce() { p.sleeping.Store(1) }
+
+// Retract is to be called when the loop works again.
+func (p *Parker) Retract() { p.sleeping.Store(0) }
+
+// Sleep waits for a bell or the end of d; less than 0 is for ever.
+func (p *Parker) Sleep(d time.Duration) {
+	if d < 0 {
+		<-p.bell
+		return
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-p.bell:
+	case <-t.C:
+	}
+}
+
+// Wake rings the bell if the loop sleeps or is about to. Any goroutine may call it.
+func (p *Parker) Wake() {
+	if p.sleeping.Load() == 1 && p.sleeping.CompareAndSwap(1, 2) {
+		select {
+		case p.bell <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// Close does nothing.
+func (p *Parker) Close() error { return nil }

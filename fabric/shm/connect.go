@@ -1,0 +1,251 @@
+//go:build linux
+
+package shm
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/squall-go/squall/fabric"
+	"github.com/squall-go/squall/order"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	handshakeTime = 5 * time.Second
+	messageBytes  = 4 << 10
+)
+
+// Host is equal for processes that reach each other's sockets and memory: same boot, same network namespace, same user.
+// It is empty if that cannot be found out.
+func Host() string {
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil || len(boot) < 36 {
+		return ""
+	}
+	ns, err := os.Readlink("/proc/self/ns/net")
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprintf("%s/%s/%d", boot[:36], ns, os.Getuid())
+}
+
+// Connector makes links: it dials peers of lower rank and takes the calls of those of higher rank.
+type Connector struct {
+	name     string
+	listener *net.UnixListener
+	lobby    fabric.Lobby
+	done     sync.WaitGroup
+}
+
+// NewConnector listens on an abstract unix socket of a random name.
+func NewConnector() (*Connector, error) {
+	var id [16]byte
+	rand.Read(id[:])
+	name := "squall-" + hex.EncodeToString(id[:])
+	l, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: "@" + name, Net: "unixpacket"})
+	if err != nil {
+		return nil, fmt.Errorf("abstract unix socket @%s: %w", name, err)
+	}
+	c := &Connector{name: name, listener: l, lobby: fabric.Lobby{Patience: 10 * time.Second, Seats: 128}}
+	c.done.Add(1)
+	go c.listen()
+	return c, nil
+}
+
+// Name is what peers dial.
+func (c *Connector) Name() string { return c.name }
+
+// Close stops listening.
+func (c *Connector) Close() error {
+	err := c.listener.Close()
+	c.done.Wait()
+	return err
+}
+
+func (c *Connector) listen() {
+	defer c.done.Done()
+	for {
+		conn, err := c.listener.AcceptUnix()
+		switch {
+		case errors.Is(err, net.ErrClosed):
+			return
+		case err != nil: // out of descriptors, say: the caller is told by its closed connection, others may have more luck
+			time.Sleep(10 * time.Millisecond)
+		case !sameUser(conn):
+			conn.Close()
+		default:
+			go c.accept(conn)
+		}
+	}
+}
+
+// callerConn keeps the descriptors that came with a greeting.
+type callerConn struct {
+	*net.UnixConn
+	fds []int
+}
+
+func (c callerConn) Close() error {
+	closeAll(c.fds)
+	return c.UnixConn.Close()
+}
+
+func (c *Connector) accept(conn *net.UnixConn) {
+	var h fabric.Hello
+	fds, err := receive(conn, &h)
+	caller := callerConn{conn, fds}
+	if err != nil || len(fds) != 2 || !c.lobby.Arrive(fabric.Caller{Conn: caller, Hello: h}) {
+		caller.Close()
+	}
+}
+
+// Dial makes the link to a peer of lower rank. row is the descriptor of the own row.
+func (c *Connector) Dial(ctx context.Context, spec *fabric.Spec, to order.Rank, row int) (*Link, error) {
+	peer := spec.Peers[to]
+	l, err := c.dial(ctx, spec, to, row)
+	if err != nil {
+		return nil, fmt.Errorf("shared row of node %d at @%s: %w", peer.ID, peer.Shm, err)
+	}
+	return l, nil
+}
+
+func (c *Connector) dial(ctx context.Context, spec *fabric.Spec, to order.Rank, row int) (*Link, error) {
+	conn, err := (&net.Dialer{}).DialContext(ctx, "unixpacket", "@"+spec.Peers[to].Shm)
+	if err != nil {
+		return nil, err
+	}
+	u := conn.(*net.UnixConn)
+	if !sameUser(u) {
+		u.Close()
+		return nil, fmt.Errorf("%w: it runs as another user", fabric.ErrRefused)
+	}
+	stop := context.AfterFunc(ctx, func() { u.SetDeadline(time.Unix(1, 0)) })
+	var w fabric.Welcome
+	var fds []int
+	if err = send(u, spec.Hello(to), row, spec.Parker.EventFD()); err == nil {
+		fds, err = receive(u, &w)
+	}
+	switch {
+	case !stop():
+		err = context.Cause(ctx)
+	case err == nil && w.Refused != "":
+		err = fmt.Errorf("%w: %s", fabric.ErrRefused, w.Refused)
+	case err == nil && len(fds) != 2:
+		err = fmt.Errorf("%w: %d descriptors in its answer, not 2", fabric.ErrViolation, len(fds))
+	}
+	if err != nil {
+		callerConn{u, fds}.Close()
+		return nil, err
+	}
+	l, err := link(u, fds, spec, to)
+	if err != nil {
+		callerConn{u, fds}.Close()
+	}
+	return l, err
+}
+
+// Await makes the links to the wanted peers of higher rank, as they call.
+func (c *Connector) Await(ctx context.Context, spec *fabric.Spec, want map[order.Rank]bool, row int, links []fabric.Link) error {
+	serve := func(caller fabric.Caller) error {
+		conn := caller.Conn.(callerConn)
+		conn.SetDeadline(time.Now().Add(handshakeTime))
+		if err := send(conn.UnixConn, fabric.Welcome{Shape: spec.Peers[spec.Self].Shape}, row, spec.Parker.EventFD()); err != nil {
+			return err
+		}
+		l, err := link(conn.UnixConn, conn.fds, spec, caller.Hello.From)
+		if err == nil {
+			links[caller.Hello.From] = l
+		}
+		return err
+	}
+	refuse := func(caller fabric.Caller, err error) {
+		caller.Conn.SetDeadline(time.Now().Add(handshakeTime))
+		send(caller.Conn.(callerConn).UnixConn, fabric.Welcome{Refused: err.Error()}) // it is closed anyway
+	}
+	return c.lobby.Await(ctx, spec, want, serve, refuse)
+}
+
+// link maps the row that came with a greeting. If it succeeds it owns connection and descriptors.
+func link(conn *net.UnixConn, fds []int, spec *fabric.Spec, peer order.Rank) (*Link, error) {
+	conn.SetDeadline(time.Time{})
+	mapped, err := mapRow(fds[0], spec.Peers[peer].Shape.RowBytes)
+	if err != nil {
+		return nil, err
+	}
+	l, err := newLink(conn, mapped, fds[1], spec.Parker)
+	if err != nil {
+		unix.Munmap(mapped)
+		return nil, err
+	}
+	unix.Close(fds[0]) // the mapping stays
+	return l, nil
+}
+
+// sameUser reports whether the process at the other end runs as this one's user.
+func sameUser(conn *net.UnixConn) bool {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return false
+	}
+	same := false
+	err = raw.Control(func(fd uintptr) {
+		cred, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+		same = err == nil && int(cred.Uid) == os.Getuid()
+	})
+	return err == nil && same
+}
+
+// send writes one packet: a JSON message and descriptors.
+func send(conn *net.UnixConn, v any, fds ...int) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	var rights []byte
+	if len(fds) > 0 {
+		rights = unix.UnixRights(fds...)
+	}
+	_, _, err = conn.WriteMsgUnix(b, rights, nil)
+	return err
+}
+
+// receive reads one packet. The descriptors are the caller's to close, whatever the error.
+func receive(conn *net.UnixConn, v any) (fds []int, err error) {
+	conn.SetDeadline(time.Now().Add(handshakeTime))
+	b, oob := make([]byte, messageBytes), make([]byte, unix.CmsgSpace(4*4))
+	n, m, flags, _, err := conn.ReadMsgUnix(b, oob)
+	if err != nil {
+		return nil, err
+	}
+	messages, err := unix.ParseSocketControlMessage(oob[:m])
+	if err != nil {
+		return nil, err
+	}
+	for _, msg := range messages {
+		if got, err := unix.ParseUnixRights(&msg); err == nil {
+			fds = append(fds, got...)
+		}
+	}
+	for _, fd := range fds {
+		unix.CloseOnExec(fd)
+	}
+	if flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0 {
+		return fds, fmt.Errorf("%w: message of more than %d bytes", fabric.ErrViolation, messageBytes)
+	}
+	return fds, json.Unmarshal(b[:n], v)
+}
+
+func closeAll(fds []int) {
+	for _, fd := range fds {
+		unix.Close(fd)
+	}
+}

@@ -1,0 +1,163 @@
+//go:build linux
+
+package shm
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+
+	"github.com/squall-go/squall/fabric"
+	"golang.org/x/sys/unix"
+)
+
+// Link implements fabric.Link over a peer's mapped row.
+type Link struct {
+	peer   []byte // the mapping
+	frozen []byte // its copy, after Freeze
+	bell   int    // the peer's eventfd
+	file   *os.File
+	fd     int // the unix socket
+	parker *fabric.Parker
+	ready  *fabric.Readiness
+	pushed bool
+	rung   uint64 // the parked word that was answered with a bell
+}
+
+func newLink(conn *net.UnixConn, mapped []byte, bell int, parker *fabric.Parker) (*Link, error) {
+	file, err := conn.File()
+	conn.Close()
+	if err != nil {
+		return nil, err
+	}
+	l := &Link{peer: mapped, bell: bell, file: file, fd: int(file.Fd()), parker: parker}
+	if err := unix.SetNonblock(l.fd, true); err != nil {
+		file.Close()
+		return nil, err
+	}
+	if l.ready, err = parker.Watch(l.fd); err != nil {
+		file.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// Name implements fabric.Link.
+func (l *Link) Name() string { return "shm" }
+
+// Replica implements fabric.Link.
+func (l *Link) Replica() []byte { return l.peer }
+
+// Push implements fabric.Link.
+func (l *Link) Push(int, int) { l.pushed = true }
+
+// PushLine implements fabric.Link.
+func (l *Link) PushLine(int) { l.pushed = true }
+
+// Poll implements fabric.Link: what the peer wrote is here already; the socket only tells when the peer is gone.
+func (l *Link) Poll() (bool, error) {
+	if !l.ready.In {
+		return false, nil
+	}
+	var b [8]byte
+	switch n, err := unix.Read(l.fd, b[:]); {
+	case err == unix.EAGAIN || err == unix.EINTR:
+		l.ready.In = false
+		return false, nil
+	case err != nil:
+		return true, fmt.Errorf("%w: %w", fabric.ErrPeerGone, err)
+	case n == 0:
+		return true, fmt.Errorf("%w: the process ended", fabric.ErrPeerGone)
+	default:
+		return true, fmt.Errorf("%w: %d bytes on the socket of a shared row", fabric.ErrViolation, n)
+	}
+}
+
+// Flush implements fabric.Link: it rings the peer if it sleeps (H2).
+func (l *Link) Flush() (bool, error) {
+	if !l.pushed {
+		return false, nil
+	}
+	l.pushed = false
+	if parked := fabric.Parked(l.peer); parked&1 == 1 && parked != l.rung {
+		l.rung = parked
+		fabric.Ring(l.bell)
+	}
+	return true, nil
+}
+
+// Freeze implements fabric.Link: it copies the row aside, control words before the bytes that they cover (H3). The
+// peer may go on writing its own memory meanwhile, but not what this node has not delivered.
+func (l *Link) Freeze() []byte {
+	l.disconnect()
+	if l.frozen == nil {
+		l.frozen = append([]byte(nil), l.peer...)
+	}
+	return l.frozen
+}
+
+func (l *Link) disconnect() {
+	if l.fd < 0 {
+		return
+	}
+	l.parker.Unwatch(l.fd)
+	l.fd = -1
+	l.file.Close()
+	unix.Close(l.bell)
+}
+
+// Close implements fabric.Link.
+func (l *Link) Close() error {
+	l.disconnect()
+	if l.peer == nil {
+		return nil
+	}
+	mapped := l.peer
+	l.peer = nil
+	return unix.Munmap(mapped)
+}
+
+// requiredSeals protect a reader from the owner (H1).
+const requiredSeals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_FUTURE_WRITE
+
+// NewRow makes the own row as a sealed segment: its memory, its descriptor, and the function that releases both.
+func NewRow(n int) (mem []byte, fd int, release func() error, err error) {
+	fail := func(what string, err error) ([]byte, int, func() error, error) {
+		return nil, -1, nil, fmt.Errorf("shared memory (memfd) of %d bytes for a row: %s: %w", n, what, err)
+	}
+	if fd, err = unix.MemfdCreate("squall-row", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING); err != nil {
+		return fail("create", err)
+	}
+	// Allocated now, so that a full memory is an error here and not a signal later.
+	if err = unix.Fallocate(fd, 0, 0, int64(n)); err != nil {
+		unix.Close(fd)
+		return fail("allocate", err)
+	}
+	if mem, err = unix.Mmap(fd, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
+		unix.Close(fd)
+		return fail("map", err)
+	}
+	if _, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, requiredSeals|unix.F_SEAL_SEAL); err != nil {
+		unix.Munmap(mem)
+		unix.Close(fd)
+		return fail("seal", err)
+	}
+	return mem, fd, func() error { return errors.Join(unix.Munmap(mem), unix.Close(fd)) }, nil
+}
+
+// mapRow maps a peer's row read-only after checking its seals and size (H1).
+func mapRow(fd, n int) ([]byte, error) {
+	seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
+	if err != nil || seals&requiredSeals != requiredSeals {
+		return nil, fmt.Errorf("%w: H1: the peer's row is not a sealed segment (seals %#x): %w", fabric.ErrViolation, seals, err)
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return nil, err
+	}
+	if st.Size != int64(n) {
+		return nil, fmt.Errorf("%w: H1: the peer's row has %d bytes, its shape says %d", fabric.ErrViolation, st.Size, n)
+	}
+	return unix.Mmap(fd, 0, n, unix.PROT_READ, unix.MAP_SHARED)
+}

@@ -1,0 +1,235 @@
+package fabric
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/squall-go/squall/order"
+)
+
+// LineBytes is the unit of control pushes: one cache line of eight words.
+const LineBytes = 64
+
+// WordsPerLine is the number of 8-byte words in a line.
+const WordsPerLine = LineBytes / 8
+
+// ErrViolation is what a peer did that the protocol forbids (F3). The error that wraps it says what and where.
+var ErrViolation = errors.New("protocol violation")
+
+// ErrPeerGone says that a peer's connection ended.
+var ErrPeerGone = errors.New("connection lost")
+
+// RowShape is the size of a row: its control part and the whole of it. Both are multiples of LineBytes.
+type RowShape struct {
+	ControlBytes int
+	RowBytes     int
+}
+
+// Link is one pair of nodes: it brings my row there and the peer's row here. Errors of Poll and Flush are final: the table
+// reports the peer as failed and closes the link.
+type Link interface {
+	// Replica is the memory in which the peer's row shows up. It stays the same until Freeze.
+	Replica() []byte
+	// Push marks n bytes of the own row at off to be brought to the peer.
+	Push(off, n int)
+	// PushLine marks the control line at off. Its words are copied when they are sent.
+	PushLine(off int)
+	// Poll takes in what has arrived, without waiting, and returns whether anything did.
+	Poll() (work bool, err error)
+	// Flush sends what was pushed as far as the peer takes it now; the rest stays marked. It returns whether anything was sent.
+	Flush() (work bool, err error)
+	// Freeze stops the link for good and returns the replica as it stays from now on (F4).
+	Freeze() []byte
+	// Close releases the connection and the replica's memory.
+	Close() error
+	// Name is the transport's name: "shm", "tcp", "simnet".
+	Name() string
+}
+
+// Failure is a peer that failed, and why.
+type Failure struct {
+	Rank order.Rank
+	Err  error
+}
+
+// Table is the memory of one view at one node: the own row, a replica of each other row, and the links between.
+type Table struct {
+	self     order.Rank
+	rows     [][]byte
+	links    []Link // by rank; nil at self
+	peers    []order.Rank
+	frozen   []bool
+	failures []Failure
+	parker   *Parker // nil where nothing sleeps (simnet)
+	polls    uint
+	release  func() error // frees the own row
+}
+
+// NewTable joins the own row and the links, which are indexed by rank and nil at self. release, if not nil, is called by
+// Close when the links are closed and may free the own row.
+func NewTable(self order.Rank, own []byte, links []Link, parker *Parker, release func() error) *Table {
+	t := &Table{self: self, links: links, rows: make([][]byte, len(links)), frozen: make([]bool, len(links)), parker: parker, release: release}
+	for r, l := range links {
+		if order.Rank(r) == self {
+			t.rows[r] = own
+			continue
+		}
+		t.rows[r] = l.Replica()
+		t.peers = append(t.peers, order.Rank(r))
+	}
+	return t
+}
+
+// Self is the rank of the node that holds this table.
+func (t *Table) Self() order.Rank { return t.self }
+
+// Ranks is the number of rows.
+func (t *Table) Ranks() int { return len(t.rows) }
+
+// Row is the memory of a row: writable if it is the own one. It changes when the row is frozen.
+func (t *Table) Row(r order.Rank) []byte { return t.rows[r] }
+
+// LinkName is the name of the transport to a peer, or "self".
+func (t *Table) LinkName(r order.Rank) string {
+	if r == t.self {
+		return "self"
+	}
+	return t.links[r].Name()
+}
+
+// Push marks bytes of the own row for some peers. Ranks that are frozen, and self, are passed over.
+func (t *Table) Push(to []order.Rank, off, n int) {
+	for _, r := range to {
+		if r != t.self && !t.frozen[r] {
+			t.links[r].Push(off, n)
+		}
+	}
+}
+
+// PushLine marks a control line of the own row for some peers. Ranks that are frozen, and self, are passed over.
+func (t *Table) PushLine(to []order.Rank, off int) {
+	for _, r := range to {
+		if r != t.self && !t.frozen[r] {
+			t.links[r].PushLine(off)
+		}
+	}
+}
+
+// Poll takes in what has arrived from all peers and returns from how many.
+func (t *Table) Poll() (work int) {
+	if t.parker != nil {
+		t.look()
+	}
+	for _, r := range t.peers {
+		if t.frozen[r] {
+			continue
+		}
+		some, err := t.links[r].Poll()
+		if some {
+			work++
+		}
+		if err != nil {
+			t.Fail(r, err)
+		}
+	}
+	return work
+}
+
+// look asks the parker for the sockets' readiness: at every poll if they are many, else now and then, because links then
+// try their sockets themselves, and what only tells that a peer is gone can wait.
+func (t *Table) look() {
+	t.polls++
+	if !DirectReads(t.parker) || t.polls%64 == 0 {
+		t.parker.Look()
+	}
+}
+
+// DirectReads reports whether there are so few sockets that trying to read each is cheaper than asking which are ready.
+func DirectReads(p *Parker) bool { return p.Watching() <= 2 }
+
+// Flush sends what was pushed, and returns to how many peers something went.
+func (t *Table) Flush() (work int) {
+	for _, r := range t.peers {
+		if t.frozen[r] {
+			continue
+		}
+		some, err := t.links[r].Flush()
+		if some {
+			work++
+		}
+		if err != nil {
+			t.Fail(r, err)
+		}
+	}
+	return work
+}
+
+// Fail freezes a row and reports its owner, once (F5). The layers above call it for faults that only they can see.
+func (t *Table) Fail(r order.Rank, err error) {
+	if t.frozen[r] || r == t.self {
+		return
+	}
+	t.Freeze(r)
+	t.failures = append(t.failures, Failure{r, err})
+}
+
+// Freeze ends the link to a peer; its replica stays as it is (F4).
+func (t *Table) Freeze(r order.Rank) {
+	if t.frozen[r] || r == t.self {
+		return
+	}
+	t.frozen[r] = true
+	t.rows[r] = t.links[r].Freeze()
+}
+
+// Frozen reports whether a row is frozen.
+func (t *Table) Frozen(r order.Rank) bool { return t.frozen[r] }
+
+// Failures returns the peers that failed since the last call. The slice is valid until the next one.
+func (t *Table) Failures() []Failure {
+	f := t.failures
+	t.failures = t.failures[:0]
+	return f
+}
+
+// Close ends all links and releases the memory. No row may be touched afterwards.
+func (t *Table) Close() error {
+	var errs []error
+	for _, r := range t.peers {
+		t.frozen[r] = true
+		if err := t.links[r].Close(); err != nil {
+			errs = append(errs, fmt.Errorf("link to rank %d: %w", r, err))
+		}
+	}
+	t.rows = nil
+	if t.release != nil {
+		errs = append(errs, t.release())
+	}
+	return errors.Join(errs...)
+}
+
+// Word is the control word of a row at a byte offset, a multiple of 8. Its owner stores it atomically, everybody else loads it atomically.
+func Word(row []byte, off int) *uint64 {
+	_ = row[off+7]
+	return (*uint64)(unsafe.Pointer(&row[off]))
+}
+
+// parkedOff is the place of the parked word.
+const parkedOff = 0
+
+// AnnounceParked tells peers on this host that the loop is about to sleep: whoever writes from now on rings.
+func (t *Table) AnnounceParked() { t.bumpParked(1) }
+
+// RetractParked tells peers that the loop is awake.
+func (t *Table) RetractParked() { t.bumpParked(0) }
+
+func (t *Table) bumpParked(parity uint64) {
+	if w := Word(t.rows[t.self], parkedOff); *w&1 != parity {
+		atomic.StoreUint64(w, *w+1) // the loop is the only writer, so the plain load is its own value
+	}
+}
+
+// Parked loads the parked word of a row: odd while its owner sleeps.
+func Parked(row []byte) uint64 { return atomic.LoadUint64(Word(row, parkedOff)) }

@@ -1,0 +1,161 @@
+package tcp
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net"
+	"sync/atomic"
+
+	"github.com/squall-go/squall/fabric"
+	"github.com/squall-go/squall/order"
+)
+
+const (
+	headBytes  = 16
+	rangeBytes = 8
+	lineBytes  = 8 + fabric.LineBytes
+	maxRanges  = 500 // with header and lines below IOV_MAX
+)
+
+// socket is a byte stream that never waits: 0 bytes and no error mean "not now".
+type socket interface {
+	read(into [][]byte) (n int, err error)
+	write(from [][]byte) (n int, err error)
+	close() error
+}
+
+// Config says whose rows a link carries.
+type Config struct {
+	View      order.ViewID
+	Own       []byte // the own row
+	OwnShape  fabric.RowShape
+	PeerShape fabric.RowShape
+	Parker    *fabric.Parker
+}
+
+// Link implements fabric.Link over one connection.
+type Link struct {
+	cfg     Config
+	sock    socket
+	replica []byte
+	free    func() error
+	pending fabric.Pending
+	tx      sender
+	rx      receiver
+}
+
+// NewLink takes over a connection on which the handshake is done.
+func NewLink(conn net.Conn, cfg Config) (*Link, error) {
+	mem, free, err := fabric.NewMemory(cfg.PeerShape.RowBytes)
+	if err != nil {
+		return nil, err
+	}
+	sock, err := newSocket(conn, cfg.Parker)
+	if err != nil {
+		free()
+		return nil, err
+	}
+	l := &Link{cfg: cfg, sock: sock, replica: mem, free: free, pending: fabric.NewPending(cfg.OwnShape.ControlBytes)}
+	l.rx.init(mem, cfg)
+	return l, nil
+}
+
+// Name implements fabric.Link.
+func (l *Link) Name() string { return "tcp" }
+
+// Replica implements fabric.Link.
+func (l *Link) Replica() []byte { return l.replica }
+
+// Push implements fabric.Link.
+func (l *Link) Push(off, n int) { l.pending.Push(off, n) }
+
+// PushLine implements fabric.Link.
+func (l *Link) PushLine(off int) { l.pending.PushLine(off) }
+
+// Freeze implements fabric.Link. Only the loop writes the replica, so closing the connection is enough.
+func (l *Link) Freeze() []byte {
+	l.sock.close()
+	return l.replica
+}
+
+// Close implements fabric.Link.
+func (l *Link) Close() error {
+	l.sock.close()
+	l.replica, l.rx.replica = nil, nil
+	return l.free()
+}
+
+// Flush implements fabric.Link.
+func (l *Link) Flush() (work bool, err error) {
+	for {
+		if !l.tx.busy() {
+			if l.pending.Empty() {
+				return work, nil
+			}
+			l.tx.frame(&l.pending, l.cfg)
+		}
+		n, err := l.sock.write(l.tx.iov)
+		if err != nil {
+			return work, fmt.Errorf("%w: %w", fabric.ErrPeerGone, err)
+		}
+		work = work || n > 0
+		l.tx.written(n)
+		if l.tx.busy() {
+			return work, nil // the socket is full
+		}
+	}
+}
+
+// sender is the frame that is being written.
+type sender struct {
+	iov   [][]byte // what is left of it
+	store [][]byte // iov's memory
+	head  []byte
+	tail  []byte
+}
+
+func (s *sender) busy() bool { return len(s.iov) > 0 }
+
+// frame takes what is pending and lays out the next frame: bytes first, then the lines as they are now.
+func (s *sender) frame(p *fabric.Pending, cfg Config) {
+	ranges, lines := p.Ranges, p.Lines
+	if len(ranges) > maxRanges {
+		ranges, lines = ranges[:maxRanges], nil // the lines go with the last of the ranges
+	}
+	s.head, s.tail, s.store = s.head[:0], s.tail[:0], append(s.store[:0], nil)
+	bytes := 0
+	le := binary.LittleEndian
+	s.head = append(s.head, make([]byte, headBytes)...)
+	for _, r := range ranges {
+		s.head = le.AppendUint32(le.AppendUint32(s.head, uint32(r.Off)), uint32(r.N))
+		s.store = append(s.store, cfg.Own[r.Off:r.Off+r.N])
+		bytes += r.N
+	}
+	le.PutUint16(s.head[0:], uint16(len(ranges)))
+	le.PutUint16(s.head[2:], uint16(len(lines)))
+	le.PutUint32(s.head[4:], uint32(bytes))
+	le.PutUint64(s.head[8:], uint64(cfg.View))
+	for _, off := range lines {
+		s.tail = le.AppendUint64(s.tail, uint64(off))
+		for w := 0; w < fabric.LineBytes; w += 8 {
+			s.tail = le.AppendUint64(s.tail, atomic.LoadUint64(fabric.Word(cfg.Own, off+w)))
+		}
+	}
+	s.store[0] = s.head
+	if len(s.tail) > 0 {
+		s.store = append(s.store, s.tail)
+	}
+	s.iov = s.store
+	p.Taken(len(ranges))
+}
+
+// written takes n bytes off the front of the frame.
+func (s *sender) written(n int) {
+	for len(s.iov) > 0 && n >= len(s.iov[0]) {
+		n -= len(s.iov[0])
+		s.iov = s.iov[1:]
+	}
+	if len(s.iov) > 0 {
+		s.iov[0] = s.iov[0][n:]
+	}
+}

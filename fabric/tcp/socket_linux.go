@@ -1,0 +1,112 @@
+package tcp
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"unsafe"
+
+	"github.com/squall-go/squall/fabric"
+	"golang.org/x/sys/unix"
+)
+
+// newSocket takes a connection out of Go's poller if the loop can poll it itself.
+func newSocket(conn net.Conn, parker *fabric.Parker) (socket, error) {
+	tcp, ok := conn.(*net.TCPConn)
+	if !ok || parker == nil {
+		return newStream(conn, parker), nil
+	}
+	file, err := tcp.File() // a duplicate; the original is no longer needed
+	if err != nil {
+		return nil, fmt.Errorf("connection to %v: %w", conn.RemoteAddr(), err)
+	}
+	tcp.Close()
+	s := &polled{file: file, fd: int(file.Fd()), parker: parker}
+	if err := unix.SetNonblock(s.fd, true); err != nil {
+		file.Close()
+		return nil, fmt.Errorf("connection to %v: %w", conn.RemoteAddr(), err)
+	}
+	if s.ready, err = parker.Watch(s.fd); err != nil {
+		file.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// polled is a non-blocking socket that the loop reads and writes itself.
+type polled struct {
+	file    *os.File // owns fd
+	fd      int
+	parker  *fabric.Parker
+	ready   *fabric.Readiness
+	full    bool // the last write found no room; the parker watches for it
+	vectors []unix.Iovec
+}
+
+func (s *polled) read(into [][]byte) (int, error) {
+	if !s.ready.In && !fabric.DirectReads(s.parker) {
+		return 0, nil
+	}
+	n, errno := s.vectored(unix.SYS_READV, into)
+	switch {
+	case errno == unix.EAGAIN || errno == unix.EINTR:
+		s.ready.In = false
+		return 0, nil
+	case errno != 0:
+		return 0, os.NewSyscallError("readv", errno)
+	case n == 0:
+		return 0, io.EOF
+	}
+	return n, nil
+}
+
+func (s *polled) write(from [][]byte) (int, error) {
+	if s.full && !s.ready.Out && !fabric.DirectReads(s.parker) {
+		return 0, nil
+	}
+	n, errno := s.vectored(unix.SYS_WRITEV, from)
+	if errno != 0 && errno != unix.EAGAIN && errno != unix.EINTR {
+		return 0, os.NewSyscallError("writev", errno)
+	}
+	total := 0
+	for _, b := range from {
+		total += len(b)
+	}
+	if full := n < total; full || s.full {
+		s.ready.Out = false
+		if full != s.full {
+			s.full = full
+			if err := s.parker.WatchOut(s.fd, full); err != nil {
+				return n, err
+			}
+		}
+	}
+	return n, nil
+}
+
+// vectored is readv or writev without the allocations of the general wrappers.
+func (s *polled) vectored(call uintptr, bufs [][]byte) (int, unix.Errno) {
+	s.vectors = s.vectors[:0]
+	for _, b := range bufs {
+		if len(b) > 0 {
+			v := unix.Iovec{Base: &b[0]}
+			v.SetLen(len(b))
+			s.vectors = append(s.vectors, v)
+		}
+	}
+	n, _, errno := unix.Syscall(call, uintptr(s.fd), uintptr(unsafe.Pointer(&s.vectors[0])), uintptr(len(s.vectors)))
+	if errno != 0 {
+		return 0, errno
+	}
+	return int(n), 0
+}
+
+func (s *polled) close() error {
+	if s.fd < 0 {
+		return nil
+	}
+	s.parker.Unwatch(s.fd)
+	s.fd = -1
+	return s.file.Close()
+}

@@ -1,0 +1,52 @@
+package multicast
+
+import (
+	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/smc"
+	"github.com/squall-go/squall/sst"
+	"github.com/squall-go/squall/views"
+)
+
+// Words of a subgroup's control line.
+const (
+	wordSent = iota
+	wordSkipped
+	wordReceived
+	wordDelivered
+)
+
+// Columns is where a subgroup lies in each row that has it.
+type Columns struct {
+	line        []int // by place among the members
+	taken       []int // the same; unordered mode only
+	descriptors []sst.Area
+	bytes       []sst.Area // both by sender rank
+}
+
+// Declare lays a subgroup out in the rows of its members.
+func Declare(l *sst.Layout, sg views.Subgroup) Columns {
+	var c Columns
+	for _, r := range sg.Members {
+		c.line = append(c.line, l.Line(r, sg.Name, "sent", "skipped", "received", "delivered"))
+		if sg.Mode == views.Unordered {
+			c.taken = append(c.taken, l.Vector(r, sg.Name+".taken", len(sg.Senders)))
+		}
+	}
+	for _, r := range sg.Senders {
+		c.descriptors = append(c.descriptors, l.Bytes(r, sg.Window*smc.DescriptorBytes))
+		c.bytes = append(c.bytes, l.Bytes(r, sg.RingBytes))
+	}
+	return c
+}
+
+// Message is one delivered message. Data points into the ring and is good until the upcall returns.
+type Message struct {
+	Data   []byte
+	Sender order.NodeID
+	View   order.ViewID
+	Seq    order.Seq   // its place in the order; in unordered mode its index at its sender
+	Index  order.Index // its number at its sender, nulls counted
+}
+
+// Version is the message's place in the order across views.
+func (m Message) Version() order.Version { return order.Version{View: m.View, Seq: m.Seq} }

@@ -1,0 +1,65 @@
+package multicast
+
+import (
+	"math/bits"
+	"sync/atomic"
+)
+
+// Receiver takes what a subgroup delivers. It is called on the loop and must not keep Data.
+type Receiver interface {
+	// Deliver takes a run of messages in order and returns how many of them it took. Those that it did not take are offered
+	// again at a later step, so that a full queue holds up its own subgroup and nothing else.
+	Deliver(run []Message) int
+}
+
+// Tuning switches parts of the protocol off, to measure what they are worth. The zero value has everything on.
+type Tuning struct {
+	OneSend    bool // publish one message per cycle instead of all that is committed
+	OneReceive bool // receive one message per sender and cycle instead of all that is visible
+	OneDeliver bool // deliver one message per cycle instead of all that is stable
+	NoNulls    bool // never send nulls: a silent sender stalls the order
+}
+
+// Stats counts what a subgroup did. The loop writes, anybody reads.
+type Stats struct {
+	Sent, SentBytes           Count // messages published here
+	NullsSent                 Count
+	Delivered, DeliveredBytes Count // messages delivered here
+	NullsDelivered            Count
+	SendBatch                 Histogram // messages per publish
+	ReceiveBatch              Histogram // indexes per sender and step that found any
+	DeliverBatch              Histogram // messages per run
+}
+
+// Count is a counter with one writer.
+type Count struct{ v atomic.Uint64 }
+
+func (c *Count) add(n uint64) { c.v.Store(c.v.Load() + n) }
+
+// Load is the count now.
+func (c *Count) Load() uint64 { return c.v.Load() }
+
+// HistogramBuckets is the number of buckets: bucket k counts batches of at most 2^k.
+const HistogramBuckets = 21
+
+// Histogram counts batches by size, with one writer.
+type Histogram struct {
+	Buckets [HistogramBuckets]Count
+	Sum     Count
+	Batches Count
+}
+
+func (h *Histogram) observe(n uint64) {
+	h.Buckets[min(bits.Len64(n-1), HistogramBuckets-1)].add(1)
+	h.Sum.add(n)
+	h.Batches.add(1)
+}
+
+// Mean is the mean batch, or 0 before the first.
+func (h *Histogram) Mean() float64 {
+	n := h.Batches.Load()
+	if n == 0 {
+		return 0
+	}
+	return float64(h.Sum.Load()) / float64(n)
+}

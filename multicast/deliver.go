@@ -1,0 +1,168 @@
+package multicast
+
+import (
+	"fmt"
+
+	"github.com/squall-go/squall/fabric"
+	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/sst"
+	"sync/atomic"
+)
+
+// maxRun bounds a run, so that room is released and others get their turn while much is delivered.
+const maxRun = 1024
+
+// deliver hands the stable part of the order to the application, run by run, and publishes delivered.
+func (s *Subgroup) deliver() (work int) {
+	for s.runStart < len(s.run) || s.runEnd < s.stable {
+		if s.runStart == len(s.run) {
+			s.collect()
+		}
+		taken, all := s.offer()
+		work += taken
+		if !all {
+			return work // the application's queue is full
+		}
+		if s.delivered != s.runEnd {
+			s.delivered = s.runEnd
+			s.store(wordDelivered, uint64(s.delivered))
+			work++
+		}
+		if s.tuning.OneDeliver {
+			return work
+		}
+	}
+	return work
+}
+
+// collect makes the next run: the messages of the stable positions from runEnd on, nulls passed over (M3).
+func (s *Subgroup) collect() {
+	limit := maxRun
+	if s.tuning.OneDeliver {
+		limit = 1
+	}
+	s.run, s.runStart = s.run[:0], 0
+	nulls := uint64(0)
+	for s.runEnd < s.stable && len(s.run) < limit {
+		tx := &s.senders[s.next.sender]
+		data, real, err := tx.Take(s.next.index)
+		if err != nil {
+			s.table.Fail(tx.rank, fmt.Errorf("%w: subgroup %q: %w", fabric.ErrViolation, s.sg.Name, err))
+			s.stable = s.runEnd // nothing behind it can be delivered here
+			break
+		}
+		if real {
+			s.run = append(s.run, Message{Data: data, Sender: tx.id, View: s.view, Seq: s.runEnd, Index: s.next.index})
+		} else {
+			nulls++
+		}
+		s.runEnd++
+		if s.next.sender++; s.next.sender == len(s.senders) {
+			s.next = turn{index: s.next.index + 1}
+		}
+	}
+	if nulls > 0 {
+		s.Stats.NullsDelivered.add(nulls)
+	}
+	if len(s.run) > 0 {
+		s.Stats.DeliverBatch.observe(uint64(len(s.run)))
+	}
+}
+
+// offer gives the rest of the run to the application and reports how many messages it took, and whether that was all.
+func (s *Subgroup) offer() (taken int, all bool) {
+	rest := s.run[s.runStart:]
+	if len(rest) == 0 {
+		return 0, true
+	}
+	taken = s.upcall.Deliver(rest)
+	bytes := uint64(0)
+	for _, m := range rest[:taken] {
+		bytes += uint64(len(m.Data))
+	}
+	s.Stats.Delivered.add(uint64(taken))
+	s.Stats.DeliveredBytes.add(bytes)
+	s.runStart += taken
+	return taken, s.runStart == len(s.run)
+}
+
+// deliverArrived is delivery in unordered mode: each sender's messages as they are here (M5), and release by the vectors.
+func (s *Subgroup) deliverArrived() (work int) {
+	for k := range s.senders {
+		tx := &s.senders[k]
+		if tx.delivered < s.got[k] || s.runStart < len(s.run) {
+			done, n := s.deliverFrom(k)
+			work += n
+			if !done {
+				return work // the run at hand must be taken first
+			}
+		}
+	}
+	if s.Sender != nil {
+		least := s.senders[s.rank].delivered
+		for m, word := range s.taken {
+			if m != s.self {
+				least = min(least, order.Index(atomic.LoadUint64(word)))
+			}
+		}
+		if order.Seq(least) > s.least {
+			s.least = order.Seq(least)
+			if s.Sender.Release(least) {
+				work++
+			}
+		}
+	}
+	return work
+}
+
+// deliverFrom delivers what is here of one sender and publishes how far that is.
+func (s *Subgroup) deliverFrom(k int) (done bool, work int) {
+	tx := &s.senders[k]
+	for s.runStart < len(s.run) || tx.delivered < s.got[k] {
+		if s.runStart == len(s.run) {
+			s.collectFrom(tx, s.got[k])
+		}
+		taken, all := s.offer()
+		work += taken
+		if !all {
+			return false, work
+		}
+		s.storeTaken(k, tx.delivered)
+		if s.tuning.OneDeliver {
+			break
+		}
+	}
+	return true, work
+}
+
+func (s *Subgroup) collectFrom(tx *sender, got order.Index) {
+	s.run, s.runStart = s.run[:0], 0
+	for tx.delivered < got && len(s.run) < maxRun {
+		data, real, err := tx.Take(tx.delivered)
+		if err != nil {
+			s.table.Fail(tx.rank, fmt.Errorf("%w: subgroup %q: %w", fabric.ErrViolation, s.sg.Name, err))
+			tx.delivered = got
+			break
+		}
+		if real {
+			s.run = append(s.run, Message{Data: data, Sender: tx.id, View: s.view, Seq: order.Seq(tx.delivered), Index: tx.delivered})
+		}
+		tx.delivered++
+		if s.tuning.OneDeliver {
+			break
+		}
+	}
+	if len(s.run) > 0 {
+		s.Stats.DeliverBatch.observe(uint64(len(s.run)))
+	}
+}
+
+// storeTaken publishes one word of the own vector.
+func (s *Subgroup) storeTaken(k int, n order.Index) {
+	off := s.cols.taken[s.self] + 8*k
+	atomic.StoreUint64(fabric.Word(s.table.Row(s.table.Self()), off), uint64(n))
+	s.table.PushLine(s.sg.Members, off&^(fabric.LineBytes-1))
+}
+
+// Line is the subgroup's control line at a member, for tests and dumps.
+func (s *Subgroup) Line(member int) sst.Line { return *s.lines[member] }

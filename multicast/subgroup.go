@@ -1,0 +1,264 @@
+package multicast
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/squall-go/squall/fabric"
+	"github.com/squall-go/squall/internal/invariants"
+	"github.com/squall-go/squall/nullsend"
+	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/smc"
+	"github.com/squall-go/squall/sst"
+	"github.com/squall-go/squall/views"
+)
+
+// maxIndex bounds what a peer may claim to have sent, so that no arithmetic on sequence numbers overflows.
+const maxIndex = math.MaxUint64 / (4 * views.MaxMembers)
+
+// Subgroup is one member's part in one subgroup. All of it is the loop's, but for the application side of Sender and Stats.
+type Subgroup struct {
+	Sender *smc.Sender // nil if this member does not send
+	Stats  Stats
+
+	view    order.ViewID
+	sg      views.Subgroup
+	cols    Columns
+	table   *sst.Table
+	upcall  Receiver
+	tuning  Tuning
+	turns   order.Turns
+	self    int              // place among the members
+	rank    order.SenderRank // place among the senders, if Sender is not nil
+	senders []sender
+	lines   []*sst.Line // by place among the members
+	taken   []*uint64   // unordered mode: this sender's word in each member's vector
+
+	own       *sst.Line
+	sent      order.Index // own indexes, nulls included
+	skipped   order.Index
+	got       []order.Index // by sender: sent as last loaded
+	reach     []order.Index // by sender: got, or skipped if that is more
+	received  order.Seq
+	stable    order.Seq
+	delivered order.Seq
+	next      turn // whose turn delivered is
+	least     order.Seq
+	run       []Message
+	runStart  int // messages of run that were taken already
+	runEnd    order.Seq
+	dirty     bool // the own line changed since it was last pushed
+}
+
+// sender is what a member keeps of each sender.
+type sender struct {
+	smc.Receiver
+	id        order.NodeID
+	rank      order.Rank
+	line      *sst.Line
+	delivered order.Index // unordered mode
+}
+
+// turn is a Seq as index and sender, so that going through the order needs no division.
+type turn struct {
+	index  order.Index
+	sender int
+}
+
+// New lays one member's part on its table.
+func New(v *views.View, sg views.Subgroup, cols Columns, table *sst.Table, upcall Receiver, tuning Tuning) *Subgroup {
+	s := &Subgroup{
+		view: v.ID, sg: sg, cols: cols, table: table, upcall: upcall, tuning: tuning,
+		turns: order.Turns(len(sg.Senders)), self: slices.Index(sg.Members, table.Self()),
+		got: make([]order.Index, len(sg.Senders)), reach: make([]order.Index, len(sg.Senders)),
+	}
+	if k, ok := sg.SenderRank(table.Self()); ok {
+		s.rank = k
+		s.Sender = smc.NewSender(table.Area(table.Self(), cols.descriptors[k]), table.Area(table.Self(), cols.bytes[k]))
+	}
+	for k, r := range sg.Senders {
+		rx := smc.NewReceiver(table.Area(r, cols.descriptors[k]), table.Area(r, cols.bytes[k]))
+		s.senders = append(s.senders, sender{Receiver: rx, id: v.Members[r].ID, rank: r})
+	}
+	s.Rebind()
+	return s
+}
+
+// Rebind takes the table's memory anew, after a row was frozen.
+func (s *Subgroup) Rebind() {
+	s.lines, s.taken = s.lines[:0], s.taken[:0]
+	for i, r := range s.sg.Members {
+		s.lines = append(s.lines, s.table.Line(r, s.cols.line[i]))
+		if s.sg.Mode == views.Unordered && s.Sender != nil {
+			s.taken = append(s.taken, fabric.Word(s.table.Row(r), s.cols.taken[i]+8*int(s.rank)))
+		}
+	}
+	s.own = s.lines[s.self]
+	for k := range s.senders {
+		tx := &s.senders[k]
+		tx.line = s.lines[slices.Index(s.sg.Members, tx.rank)]
+		tx.Rebind(s.table.Area(tx.rank, s.cols.descriptors[k]), s.table.Area(tx.rank, s.cols.bytes[k]))
+	}
+}
+
+// Name is the subgroup's name.
+func (s *Subgroup) Name() string { return s.sg.Name }
+
+// Delivered is the length of the prefix of the order that this member delivered.
+func (s *Subgroup) Delivered() order.Seq { return s.delivered }
+
+// Step does all that can be done now and returns how much that was, in messages and counters moved. A violation by a
+// peer freezes its row and is reported by the table.
+func (s *Subgroup) Step() (work int) {
+	work += s.receive()
+	if s.Sender != nil {
+		work += s.publish()
+		work += s.sendNulls()
+	}
+	if s.sg.Mode == views.Unordered {
+		work += s.deliverArrived()
+	} else {
+		work += s.acknowledge()
+		work += s.deliverStable()
+	}
+	if s.dirty {
+		s.dirty = false
+		s.table.PushLine(s.sg.Members, s.cols.line[s.self])
+	}
+	return work
+}
+
+// receive takes note of everything that is visible: one load per sender, whatever the batch.
+func (s *Subgroup) receive() (work int) {
+	for k := range s.senders {
+		tx := &s.senders[k]
+		skipped := order.Index(sst.Load(tx.line, wordSkipped)) // before sent (N5)
+		sent := order.Index(sst.Load(tx.line, wordSent))
+		if sent == s.got[k] && skipped <= s.reach[k] {
+			continue
+		}
+		if sent < s.got[k] || sent > maxIndex || skipped > maxIndex { // M2
+			s.table.Fail(tx.rank, fmt.Errorf("%w: M2: subgroup %q: sent went from %d to %d, skipped is %d", fabric.ErrViolation, s.sg.Name, s.got[k], sent, skipped))
+			continue
+		}
+		if s.tuning.OneReceive {
+			sent = min(sent, s.got[k]+1)
+			skipped = min(skipped, sent)
+		}
+		if n := sent - s.got[k]; n > 0 {
+			s.Stats.ReceiveBatch.observe(uint64(n))
+			s.got[k] = sent
+		}
+		s.reach[k] = max(sent, skipped, s.reach[k])
+		work++
+	}
+	return work
+}
+
+// publish stamps what is committed with the next indexes and has it pushed before sent.
+func (s *Subgroup) publish() int {
+	limit := math.MaxInt
+	if s.tuning.OneSend {
+		limit = 1
+	}
+	first := nullsend.Count(s.sent, s.skipped)
+	count, bytes := s.Sender.Publish(first, limit)
+	if count == 0 {
+		return 0
+	}
+	self := s.table.Self()
+	ring := s.table.Offset(self, s.cols.descriptors[s.rank])
+	a, b := s.Sender.DescriptorRanges(count)
+	s.table.Push(s.sg.Members, ring+a.Off, a.N)
+	if b.N > 0 {
+		s.table.Push(s.sg.Members, ring+b.Off, b.N)
+	}
+	ring = s.table.Offset(self, s.cols.bytes[s.rank])
+	for _, r := range s.Sender.ByteRanges() {
+		s.table.Push(s.sg.Members, ring+r.Off, r.N)
+	}
+	s.setSent(first + count)
+	s.Stats.Sent.add(uint64(count))
+	s.Stats.SentBytes.add(bytes)
+	s.Stats.SendBatch.observe(uint64(count))
+	return int(count)
+}
+
+// setSent publishes the own count; the own messages are received with it.
+func (s *Subgroup) setSent(n order.Index) {
+	s.sent = n
+	s.got[s.rank] = n
+	s.reach[s.rank] = max(n, s.skipped)
+	s.store(wordSent, uint64(n))
+}
+
+func (s *Subgroup) store(word int, v uint64) {
+	sst.Store(s.own, word, v)
+	s.dirty = true
+}
+
+// sendNulls sends what the null rule says this sender owes.
+func (s *Subgroup) sendNulls() int {
+	if s.tuning.NoNulls || s.sg.Mode == views.Unordered {
+		return 0
+	}
+	from := nullsend.Count(s.sent, s.skipped)
+	owed := nullsend.Owed(s.rank, from, s.got)
+	if owed == 0 {
+		return 0
+	}
+	s.setSent(from + owed)
+	s.Stats.NullsSent.add(uint64(owed))
+	return 1
+}
+
+// Skip declares that this sender stays silent for the next n rounds: nobody waits for it. A message sent meanwhile takes
+// its turn behind them.
+func (s *Subgroup) Skip(n order.Index) {
+	s.skipped = min(max(s.sent, s.skipped)+n, maxIndex)
+	s.reach[s.rank] = max(s.reach[s.rank], s.skipped)
+	s.store(wordSkipped, uint64(s.skipped))
+}
+
+// acknowledge publishes how much of the order is here.
+func (s *Subgroup) acknowledge() int {
+	if len(s.senders) == 0 {
+		return 0
+	}
+	received := s.turns.Received(s.reach)
+	if received == s.received {
+		return 0
+	}
+	if invariants.Enabled {
+		invariants.Check(received > s.received, "M1", "received went from %d to %d", s.received, received)
+	}
+	s.received = received
+	s.store(wordReceived, uint64(received))
+	return 1
+}
+
+// deliverStable delivers what every member has, and releases what every member delivered. One pass over the members' lines serves both.
+func (s *Subgroup) deliverStable() (work int) {
+	stable, least := s.received, s.delivered
+	for m, line := range s.lines {
+		if m != s.self {
+			stable = min(stable, order.Seq(sst.Load(line, wordReceived)))
+			least = min(least, order.Seq(sst.Load(line, wordDelivered)))
+		}
+	}
+	if least > s.least && s.Sender != nil {
+		if invariants.Enabled {
+			invariants.Check(least <= s.delivered, "M4", "release up to %d, delivered %d", least, s.delivered)
+		}
+		s.least = least
+		if s.Sender.Release(s.turns.CountBefore(least, s.rank)) {
+			work++
+		}
+	}
+	if invariants.Enabled {
+		invariants.Check(stable >= s.stable && s.delivered <= s.stable, "M1", "stable went from %d to %d, delivered %d", s.stable, stable, s.delivered)
+	}
+	s.stable = stable
+	return work + s.deliver()
+}

@@ -1,0 +1,21 @@
+// Package predicates evaluates a node's predicates over its table, in a fair cycle, on one thread that polls and parks.
+//
+// A Cycle is a list of steps; each does what its predicate allows now and returns how much that was. Stepping a cycle by
+// hand is what tests and the simulator do. A Runner owns the goroutine that steps it for real: while there is work it goes
+// round; when there is none it spins briefly, then sleeps in its parker.
+//
+// Life of an idle moment: no work → spin (as long as it pays) → announce → look once more → sleep → retract.
+//
+// Invariants:
+//
+//	P1  every step is evaluated once per cycle, in the same order: none can starve another
+//	P2  nothing is written between the last look and the sleep by anybody who would not ring (no lost wake-up)
+//	P3  the runner sleeps at most until the next deadline of its timers
+//
+// Spinning pays when what is awaited comes within the time a sleep and a wake-up cost, and when a core is free to wait on.
+// Both are learnt: a sleep that turned out shorter than a spin asks for longer spins, a spin that found nothing for
+// shorter ones; a spin that was interrupted for long says that somebody else needs the core, and forbids spinning for a while.
+// Where more loops run on a host than it has cores, there is no spinning.
+//
+// Source: Spindle §2.4 (one polling thread, quiescing with a doorbell); the adaptation is Squall's.
+package predicates

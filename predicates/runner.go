@@ -1,0 +1,140 @@
+package predicates
+
+import (
+	"runtime"
+	"sync/atomic"
+	"time"
+)
+
+// Parker is where a runner sleeps. Announce tells those who write to ring from now on, Retract that there is no need to.
+type Parker interface {
+	Announce()
+	Sleep(d time.Duration)
+	Retract()
+}
+
+// Config is what a runner steps and where it sleeps.
+type Config struct {
+	// Step is one cycle at a time since the runner started; it returns the work it did.
+	Step func(now time.Duration) (work int)
+	// Deadline is how long after now the next timer is due; less than 0 is never.
+	Deadline func(now time.Duration) time.Duration
+	Parker   Parker
+	// MaxSpin bounds the time that the runner waits without sleeping; 0 is DefaultMaxSpin, less than 0 forbids spinning.
+	MaxSpin time.Duration
+}
+
+// DefaultMaxSpin is somewhat more than a sleep and a wake-up cost.
+const DefaultMaxSpin = 50 * time.Microsecond
+
+const (
+	interrupted = 500 * time.Microsecond // a step that seems to take this long was not alone on its core
+	penalty     = 100 * time.Millisecond // without spinning, after that
+	busyGosched = 64                     // cycles with work between two offers to other goroutines
+	spinGosched = 8                      // idle cycles between two offers, while spinning
+)
+
+// Stats counts what a runner did. The runner writes, anybody reads.
+type Stats struct {
+	Cycles, Sleeps atomic.Uint64
+}
+
+// Runner steps a cycle on a goroutine of its own until it is stopped.
+type Runner struct {
+	Stats Stats
+
+	cfg     Config
+	start   time.Time
+	now     time.Duration
+	spin    time.Duration // how long waiting without sleep pays at present
+	noSpin  time.Duration // until then it does not at all
+	busy    int
+	stopped atomic.Bool
+	done    chan struct{}
+}
+
+// NewRunner makes a runner; Run or Start starts it.
+func NewRunner(cfg Config) *Runner {
+	if cfg.MaxSpin == 0 {
+		cfg.MaxSpin = DefaultMaxSpin
+	}
+	return &Runner{cfg: cfg, start: time.Now(), spin: max(cfg.MaxSpin, 0), done: make(chan struct{})}
+}
+
+// Start runs the cycle on a new goroutine.
+func (r *Runner) Start() { go r.run() }
+
+// Stop ends the loop after the cycle at hand. wake must make a sleeping parker return. Stop does not wait; Done tells.
+func (r *Runner) Stop(wake func()) {
+	r.stopped.Store(true)
+	wake()
+}
+
+// Done is closed when the loop has ended.
+func (r *Runner) Done() <-chan struct{} { return r.done }
+
+func (r *Runner) clock() time.Duration {
+	r.now = time.Since(r.start)
+	return r.now
+}
+
+func (r *Runner) run() {
+	defer close(r.done)
+	for !r.stopped.Load() {
+		if r.step() {
+			if r.busy++; r.busy%busyGosched == 0 {
+				runtime.Gosched()
+			}
+			continue
+		}
+		if !r.wait() {
+			r.park()
+		}
+	}
+}
+
+func (r *Runner) step() bool {
+	r.Stats.Cycles.Store(r.Stats.Cycles.Load() + 1)
+	return r.cfg.Step(r.clock()) > 0
+}
+
+// wait spins as long as it pays and reports whether there was work.
+func (r *Runner) wait() bool {
+	if r.cfg.MaxSpin < 0 || r.now < r.noSpin {
+		runtime.Gosched()
+		return r.step()
+	}
+	start, last := r.now, r.now
+	for k := 0; r.now-start < r.spin; k++ {
+		if k%spinGosched == 0 {
+			runtime.Gosched()
+		}
+		if r.step() || r.stopped.Load() {
+			return true
+		}
+		if r.now-last > interrupted {
+			r.noSpin = r.now + penalty
+			return false
+		}
+		last = r.now
+	}
+	r.spin -= r.spin / 8
+	return false
+}
+
+// park sleeps until somebody rings or a timer is due (P2, P3).
+func (r *Runner) park() {
+	p := r.cfg.Parker
+	p.Announce()
+	if r.step() || r.stopped.Load() {
+		p.Retract()
+		return
+	}
+	before := r.clock()
+	r.Stats.Sleeps.Add(1)
+	p.Sleep(r.cfg.Deadline(before))
+	p.Retract()
+	if slept := r.clock() - before; slept < r.cfg.MaxSpin {
+		r.spin = min(r.cfg.MaxSpin, r.spin+r.cfg.MaxSpin/4)
+	}
+}

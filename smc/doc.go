@@ -1,0 +1,39 @@
+// Package smc is the small-message ring: how one sender's messages lie in its row, and how the others find them.
+//
+// A sender has a ring of descriptors and a ring of bytes. A message takes one descriptor and its length in bytes, rounded
+// up to 8, in one piece; a null takes nothing.
+//
+//	descriptor, 16 bytes:   ┌──────────── stamp, u64 ───────────┐┌── offset, u32 ──┐┌─ length, u32 ─┐
+//	                         the message's index + 1              place in the byte ring
+//
+// Life of a message, as a chain of counters of its sender:
+//
+//	claimed ≥ published ≥ released            counted in claims
+//	          stamped                         counted in descriptors: published without the aborted ones
+//	          sent                            counted in indexes: stamped plus nulls (package multicast owns it)
+//
+// An application goroutine claims room, fills it in place and commits or aborts. The loop publishes the committed prefix:
+// it stamps each descriptor with the next index, has descriptors and bytes pushed, and then the guard sent. When every
+// member delivered an index, the loop releases its room.
+//
+// A receiver that finds sent advanced looks at the next descriptor when it delivers: a stamp equal to the index at hand
+// plus one is that message; any other stamp is of a later index, or an older one of the ring's last round, and the index
+// at hand is a null. Stale descriptors always carry an older index, so nothing has to be cleared.
+//
+// Invariants:
+//
+//	S1  released ≤ published ≤ claimed ≤ released + window
+//	S2  the bytes of claims that are not released do not overlap: end(claimed) − end(released) ≤ ring
+//	S3  a descriptor is stamped again only after its message was released
+//	S4  what a receiver takes lies in the ring, whatever the descriptor says
+//	S5  a claim is committed or aborted once
+//
+// Shared words:
+//
+//	word                 written by        read by              published by
+//	slots[i].state       application       loop                 itself (atomic)
+//	freed, freedBytes    loop              application          itself (atomic)
+//	descriptor, bytes    loop, application receivers            sent
+//
+// Source: Spindle §2.3; descriptors instead of fixed slots, and nulls without room, are Squall's.
+package smc

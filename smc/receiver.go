@@ -1,0 +1,44 @@
+package smc
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/squall-go/squall/order"
+)
+
+// ErrBadDescriptor says that a sender's descriptor points outside its ring.
+var ErrBadDescriptor = errors.New("bad descriptor")
+
+// Receiver is the others' side of a ring: it finds the messages that a sender published. Loop.
+type Receiver struct {
+	window      uint64
+	descriptors []byte
+	bytes       []byte
+	taken       uint64 // messages taken, nulls not counted: the number of the next descriptor
+}
+
+// NewReceiver lays the reader's side on two areas of a sender's row.
+func NewReceiver(descriptors, bytes []byte) Receiver {
+	return Receiver{window: uint64(len(descriptors) / DescriptorBytes), descriptors: descriptors, bytes: bytes}
+}
+
+// Rebind goes on with another memory of the same content: the frozen row.
+func (r *Receiver) Rebind(descriptors, bytes []byte) { r.descriptors, r.bytes = descriptors, bytes }
+
+// Take returns the message of an index, or false if it is a null. Indexes are taken in order, and lie below a sent that
+// was loaded before.
+func (r *Receiver) Take(i order.Index) (data []byte, real bool, err error) {
+	d := descriptorAt(r.descriptors, r.taken&(r.window-1)*DescriptorBytes)
+	if atomic.LoadUint64(&d.stamp) != uint64(i)+1 {
+		return nil, false, nil
+	}
+	place := atomic.LoadUint64(&d.place)
+	offset, end := place&(1<<32-1), place&(1<<32-1)+place>>32
+	if end > uint64(len(r.bytes)) { // S4
+		return nil, false, fmt.Errorf("%w: S4: index %d: [%d, %d) in a ring of %d bytes", ErrBadDescriptor, i, offset, end, len(r.bytes))
+	}
+	r.taken++
+	return r.bytes[offset:end:end], true, nil
+}

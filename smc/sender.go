@@ -1,0 +1,235 @@
+package smc
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/squall-go/squall/fabric"
+	"github.com/squall-go/squall/internal/invariants"
+	"github.com/squall-go/squall/order"
+)
+
+// DescriptorBytes is the size of a descriptor in a row.
+const DescriptorBytes = 16
+
+// align is the unit in which the byte ring is handed out, so that messages start on a word.
+const align = 8
+
+// ErrClaimDone says that a claim was committed or aborted before.
+var ErrClaimDone = errors.New("claim is committed or aborted already")
+
+// MaxMessage is the largest message a ring takes. With half of the ring, there is room for it in one piece whatever the position.
+func MaxMessage(ringBytes int) int { return ringBytes / 2 }
+
+// descriptor is a message's place, as it lies in the row. place is offset | length<<32.
+type descriptor struct {
+	stamp, place uint64
+}
+
+// slot is what the sender alone knows of a claim. state is (claim+1)<<2 | phase.
+type slot struct {
+	state  atomic.Uint64
+	end    uint64      // position after its bytes
+	index  order.Index // W: loop, when published
+	offset uint32
+	length uint32
+}
+
+const (
+	open = iota
+	committed
+	aborted
+	phases = 3
+)
+
+// Sender is the owner's side of a ring. Fields are grouped by who writes them.
+type Sender struct {
+	window, ring uint64 // powers of two
+	descriptors  []byte
+	bytes        []byte
+	slots        []slot
+	_            [64]byte
+
+	// Application, one goroutine at a time (the caller has a lock).
+	claimed   uint64
+	end       uint64 // position after the bytes of the last claim
+	seenFreed uint64 // the last look at freed and freedBytes
+	seenBytes uint64
+	_         [64]byte
+
+	// Loop.
+	published uint64
+	stamped   uint64
+	released  uint64
+	ranges    []fabric.Range
+	_         [64]byte
+
+	freed      atomic.Uint64 // W: loop. R: application. Claims whose room may be used again. Only grows.
+	freedBytes atomic.Uint64 // W: loop. R: application. Position up to which the byte ring may be used again. Only grows.
+}
+
+// NewSender lays a ring on two areas of the own row, whose sizes are window × DescriptorBytes and a power of two.
+func NewSender(descriptors, bytes []byte) *Sender {
+	window := len(descriptors) / DescriptorBytes
+	return &Sender{
+		window: uint64(window), ring: uint64(len(bytes)),
+		descriptors: descriptors, bytes: bytes, slots: make([]slot, window),
+	}
+}
+
+// Claim is room for one message. Its bytes are the claimer's until it commits or aborts.
+type Claim struct {
+	number uint64
+	Bytes  []byte
+}
+
+// Claim takes room for a message of n bytes, or reports that there is none now. n is at most MaxMessage. Application.
+func (s *Sender) Claim(n int) (Claim, bool) {
+	size := (uint64(n) + align - 1) &^ (align - 1)
+	start := s.end
+	offset := start & (s.ring - 1)
+	if offset+size > s.ring { // one piece: skip to the start of the ring
+		start += s.ring - offset
+		offset = 0
+	}
+	if !s.fits(start + size) {
+		return Claim{}, false
+	}
+	number := s.claimed
+	sl := &s.slots[number&(s.window-1)]
+	sl.end, sl.offset, sl.length = start+size, uint32(offset), uint32(n)
+	sl.state.Store((number + 1) << 2)
+	s.claimed, s.end = number+1, start+size
+	if invariants.Enabled {
+		invariants.Check(s.claimed-s.freed.Load() <= s.window, "S1", "claimed %d, freed %d, window %d", s.claimed, s.freed.Load(), s.window)
+		invariants.Check(s.end-s.freedBytes.Load() <= s.ring, "S2", "end %d, freed %d, ring %d", s.end, s.freedBytes.Load(), s.ring)
+	}
+	return Claim{number, s.bytes[offset : offset+uint64(n) : offset+uint64(n)]}, true
+}
+
+// fits reports whether one more claim that ends at a position has room. It looks at the loop's counters only when those
+// seen last do not suffice.
+func (s *Sender) fits(end uint64) bool {
+	if s.claimed-s.seenFreed < s.window && end-s.seenBytes <= s.ring {
+		return true
+	}
+	s.seenFreed, s.seenBytes = s.freed.Load(), s.freedBytes.Load()
+	return s.claimed-s.seenFreed < s.window && end-s.seenBytes <= s.ring
+}
+
+// Commit hands a filled claim to the loop. Any goroutine.
+func (s *Sender) Commit(c Claim) error { return s.close(c, committed) }
+
+// Abort gives a claim back; its room is free when the claims before it are. Any goroutine.
+func (s *Sender) Abort(c Claim) error { return s.close(c, aborted) }
+
+func (s *Sender) close(c Claim, phase uint64) error {
+	was := (c.number + 1) << 2
+	if !s.slots[c.number&(s.window-1)].state.CompareAndSwap(was, was|phase) { // S5
+		return fmt.Errorf("claim %d: %w", c.number, ErrClaimDone)
+	}
+	return nil
+}
+
+// Publish stamps committed claims with indexes from first on, up to limit messages, and returns how many messages these
+// were, and how many bytes. Ranges tells what to push before sent may cover them. Loop.
+func (s *Sender) Publish(first order.Index, limit int) (count order.Index, bytes uint64) {
+	s.ranges = s.ranges[:0]
+	for count < order.Index(limit) {
+		sl := &s.slots[s.published&(s.window-1)]
+		state := sl.state.Load()
+		if state>>2 != s.published+1 || state&phases == open {
+			break
+		}
+		if state&phases == committed {
+			sl.index = first + count
+			s.stamp(sl)
+			count++
+			bytes += uint64(sl.length)
+		}
+		s.published++
+	}
+	return count, bytes
+}
+
+// stamp writes the next descriptor: its place, then the stamp that makes it real.
+func (s *Sender) stamp(sl *slot) {
+	at := s.stamped & (s.window - 1) * DescriptorBytes
+	d := descriptorAt(s.descriptors, at)
+	if invariants.Enabled {
+		invariants.Check(d.stamp <= uint64(sl.index), "S3", "descriptor %d has stamp %d, next index %d", s.stamped, d.stamp, sl.index)
+	}
+	atomic.StoreUint64(&d.place, uint64(sl.offset)|uint64(sl.length)<<32)
+	atomic.StoreUint64(&d.stamp, uint64(sl.index)+1)
+	s.stamped++
+	if size := int(sl.length+align-1) &^ (align - 1); size > 0 {
+		if k := len(s.ranges) - 1; k >= 0 && s.ranges[k].Off+s.ranges[k].N == int(sl.offset) {
+			s.ranges[k].N += size
+		} else {
+			s.ranges = append(s.ranges, fabric.Range{Off: int(sl.offset), N: size})
+		}
+	}
+}
+
+// ByteRanges are the parts of the byte ring that the last Publish covered: one, two at a wrap, more after aborts.
+func (s *Sender) ByteRanges() []fabric.Range { return s.ranges }
+
+// DescriptorRanges are the parts of the descriptor ring that the last count messages took: one, or two at a wrap.
+func (s *Sender) DescriptorRanges(count order.Index) (a, b fabric.Range) {
+	from, n := (s.stamped-uint64(count))&(s.window-1), uint64(count)
+	k := min(n, s.window-from)
+	return fabric.Range{Off: int(from * DescriptorBytes), N: int(k * DescriptorBytes)}, fabric.Range{Off: 0, N: int((n - k) * DescriptorBytes)}
+}
+
+// Release frees the room of all messages with an index below everywhere, which every member delivered, and reports
+// whether that was any. Loop.
+func (s *Sender) Release(everywhere order.Index) bool {
+	before, bytes := s.released, uint64(0)
+	for s.released < s.published {
+		sl := &s.slots[s.released&(s.window-1)]
+		if sl.state.Load()&phases == committed && sl.index >= everywhere {
+			break
+		}
+		bytes = sl.end
+		s.released++
+	}
+	if s.released == before {
+		return false
+	}
+	s.freedBytes.Store(bytes)
+	s.freed.Store(s.released)
+	return true
+}
+
+// Roomy reports whether there is room for n bytes, and enough of it to make waking a waiting sender worth it: a quarter of
+// both rings, unless nothing is on its way that would free more. Loop, with the application's lock.
+func (s *Sender) Roomy(n int) bool {
+	free, room := s.window-(s.claimed-s.released), s.ring-(s.end-s.freedBytes.Load())
+	if s.released == s.published {
+		return free > 0 && room >= uint64(n)
+	}
+	return free >= max(1, s.window/4) && room >= max(uint64(n), s.ring/4)
+}
+
+// MaxMessage is the largest message that this ring takes, in bytes.
+func (s *Sender) MaxMessage() int { return MaxMessage(int(s.ring)) }
+
+// InUse is the number of claims whose room is not free. Application.
+func (s *Sender) InUse() int { return int(s.claimed - s.freed.Load()) }
+
+// Unfinished is the number of claims that are neither committed nor aborted. Application.
+func (s *Sender) Unfinished() (n int) {
+	for c := s.freed.Load(); c < s.claimed; c++ {
+		if s.slots[c&(s.window-1)].state.Load()&phases == open {
+			n++
+		}
+	}
+	return n
+}
+
+func descriptorAt(ring []byte, off uint64) *descriptor {
+	_ = ring[off+DescriptorBytes-1]
+	return (*descriptor)(unsafe.Pointer(&ring[off]))
+}
