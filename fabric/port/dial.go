@@ -1,0 +1,87 @@
+package port
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"syscall"
+	"time"
+)
+
+// Dial connects to a node's port and says what the connection is for. The context bounds connect, TLS and preamble; it has
+// no hold on the connection that is returned. With a nil configuration the connection is plain, otherwise mutual TLS.
+// Errors name the address and wrap ErrNotSquall, ErrProtocolVersion, ErrKindRefused or the context's cause.
+func Dial(ctx context.Context, addr string, kind Kind, tlsConfig *tls.Config) (net.Conn, error) {
+	conn, err := dial(ctx, addr, kind, tlsConfig)
+	if err != nil {
+		return nil, fmt.Errorf("port: dial %s for %v: %w", addr, kind, err)
+	}
+	return conn, nil
+}
+
+func dial(ctx context.Context, addr string, kind Kind, tlsConfig *tls.Config) (net.Conn, error) {
+	var dialer net.Dialer
+	raw, err := dialer.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return nil, because(ctx, err)
+	}
+	stop := context.AfterFunc(ctx, func() { _ = raw.SetDeadline(time.Unix(1, 0)) }) // long ago: whatever waits, stops
+	conn, err := introduce(raw, addr, kind, tlsConfig)
+	if !stop() && err == nil {
+		err = errTooLate
+	}
+	if err != nil {
+		raw.Close()
+		return nil, because(ctx, err)
+	}
+	return conn, nil
+}
+
+// errTooLate is a connection that stood only after its context had ended, and that the deadline has spoilt.
+var errTooLate = errors.New("connected too late")
+
+// because puts the context's cause in front of what its end made of the connection.
+func because(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil {
+		return fmt.Errorf("%w: %w", cause, err)
+	}
+	return err
+}
+
+// introduce is the dialer's side of the handshake.
+func introduce(raw net.Conn, addr string, kind Kind, tlsConfig *tls.Config) (net.Conn, error) {
+	conn := raw
+	if tlsConfig != nil {
+		config, err := clientTLS(tlsConfig, addr)
+		if err != nil {
+			return nil, err
+		}
+		secure := tls.Client(raw, config)
+		if err := finishTLS(secure); err != nil {
+			return nil, err
+		}
+		conn = secure
+	}
+	if err := writePreamble(conn, kind); err != nil {
+		return nil, err
+	}
+	return conn, readAnswer(conn, kind)
+}
+
+func readAnswer(conn net.Conn, kind Kind) error {
+	theirs, err := readPreamble(conn)
+	switch {
+	case errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET):
+		return fmt.Errorf("the peer hung up on the preamble (it is full, or no node, or only one side uses TLS): %w", err)
+	case err != nil:
+		return err
+	case theirs.kind == kindRefused:
+		return fmt.Errorf("%w: %v", ErrKindRefused, kind)
+	case theirs.kind != kind:
+		return fmt.Errorf("%w: asked for %v, it answered %v", ErrNotSquall, kind, theirs.kind)
+	}
+	return nil
+}

@@ -1,0 +1,265 @@
+// Package port is the one TCP port of a node. Rows, control and whatever comes later all arrive here; eight bytes at the
+// start of a connection say what it carries, and its handler owns it from then on.
+//
+// Life of a connection: accepted → (TLS) → preamble read → preamble answered → handed over. Until it is handed over it is
+// pending: it has no owner but the port, one deadline for everything, and one of MaxPending places.
+//
+//	dialer                                acceptor
+//	"SQUALL" version kind      ───────▶   reads 8 bytes, looks for the handler of kind
+//	reads 8 bytes              ◀───────   "SQUALL" version kind       (kind 0: nobody here handles it)
+//	the kind's own traffic     ◀──────▶   the kind's own traffic
+//
+// Invariants:
+//
+//	P1  the magic and the version byte stand where they stand in every version, so that any two versions can name each other
+//	P2  a handler sees a connection only after both preambles were exchanged, with no deadline set and no byte read ahead
+//	P3  at most MaxPending connections are pending, and none for longer than HandshakeTimeout
+//	P4  with TLS, no byte of a peer is looked at before its certificate was verified
+//
+// Shared words: pending, handlers and closing are guarded by Port.mu; the rest is written by Listen only.
+package port
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"time"
+)
+
+// Defaults of Config.
+const (
+	DefaultHandshakeTimeout = 5 * time.Second
+	DefaultMaxPending       = 256
+)
+
+// Config describes a port. Only Addr is needed.
+type Config struct {
+	// Addr is the host:port to listen on; the host may be an IPv4 or IPv6 address or a name, the port may be 0.
+	Addr string
+	// Advertise is the host:port that peers dial; port 0 stands for the listener's. Default: the listener's address, or, if
+	// that is unspecified (0.0.0.0 or [::]), this host's own address; loopback only if it has no other.
+	Advertise string
+	// TLS turns on mutual TLS 1.3. It needs a certificate, and ClientCAs or RootCAs to verify those of the peers.
+	TLS *tls.Config
+	// HandshakeTimeout bounds TLS and preamble together.
+	HandshakeTimeout time.Duration
+	// MaxPending bounds the connections whose preamble has not arrived yet. More are closed at once.
+	MaxPending int
+	// OnReject is told of every connection that was not handed over. It is called from several goroutines and must not block.
+	OnReject func(Rejection)
+}
+
+// Port listens until it is closed.
+type Port struct {
+	listener   net.Listener
+	advertised string
+	tls        *tls.Config // nil: plain
+	timeout    time.Duration
+	maxPending int
+	onReject   func(Rejection)
+
+	done chan struct{}  // closed by Close
+	own  sync.WaitGroup // the accepting goroutine and one for each pending connection
+
+	mu       sync.Mutex
+	closing  bool
+	pending  map[net.Conn]struct{}
+	handlers map[Kind]func(net.Conn)
+}
+
+// Listen opens the port. Its errors name the address.
+func Listen(c Config) (*Port, error) {
+	p := &Port{
+		timeout: c.HandshakeTimeout, maxPending: c.MaxPending, onReject: c.OnReject,
+		done: make(chan struct{}), pending: map[net.Conn]struct{}{}, handlers: map[Kind]func(net.Conn){},
+	}
+	if p.timeout <= 0 {
+		p.timeout = DefaultHandshakeTimeout
+	}
+	if p.maxPending <= 0 {
+		p.maxPending = DefaultMaxPending
+	}
+	var err error
+	if p.tls, err = serverTLS(c.TLS); err != nil {
+		return nil, fmt.Errorf("port: listen on %s: %w", c.Addr, err)
+	}
+	if p.listener, err = net.Listen("tcp", c.Addr); err != nil {
+		return nil, fmt.Errorf("port: listen on %s: %w", c.Addr, err)
+	}
+	if p.advertised, err = advertised(c, p.listener.Addr().(*net.TCPAddr)); err != nil {
+		return nil, fmt.Errorf("port: listen on %s: %w", c.Addr, errors.Join(err, p.listener.Close()))
+	}
+	p.own.Add(1)
+	go p.accept()
+	return p, nil
+}
+
+// Addr is the host:port that peers dial.
+func (p *Port) Addr() string { return p.advertised }
+
+// Handle makes serve the handler of a kind, in place of an earlier one; nil removes it. Serve owns the connection and runs
+// on a goroutine of its own, which Close does not wait for. Connections of kinds without handler are rejected, so that a
+// dialer that was faster than Handle is told to come again.
+func (p *Port) Handle(kind Kind, serve func(net.Conn)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if serve == nil {
+		delete(p.handlers, kind)
+		return
+	}
+	p.handlers[kind] = serve
+}
+
+// Close stops listening, closes what is pending and waits for the port's own goroutines. Connections that were handed over
+// belong to their handlers and stay open.
+func (p *Port) Close() error {
+	p.mu.Lock()
+	if p.closing {
+		p.mu.Unlock()
+		p.own.Wait()
+		return nil
+	}
+	p.closing = true
+	close(p.done)
+	for conn := range p.pending {
+		conn.Close()
+	}
+	p.mu.Unlock()
+	err := p.listener.Close()
+	p.own.Wait()
+	return err
+}
+
+// Pauses after a failed accept: the process is out of file descriptors or memory, and trying at once would only burn a core.
+const (
+	acceptPauseMin = 5 * time.Millisecond
+	acceptPauseMax = time.Second
+)
+
+func (p *Port) accept() {
+	defer p.own.Done()
+	pause := time.Duration(0)
+	for {
+		conn, err := p.listener.Accept()
+		switch {
+		case err == nil:
+			pause = 0
+			p.admit(conn)
+		case errors.Is(err, net.ErrClosed):
+			return
+		default:
+			pause = min(max(2*pause, acceptPauseMin), acceptPauseMax)
+			p.reject(Rejection{Reason: AcceptFailed, Err: err})
+			select {
+			case <-time.After(pause):
+			case <-p.done:
+				return
+			}
+		}
+	}
+}
+
+// admit gives a connection its place among the pending ones, or closes it.
+func (p *Port) admit(conn net.Conn) {
+	p.mu.Lock()
+	full := len(p.pending) >= p.maxPending
+	if !full && !p.closing {
+		p.pending[conn] = struct{}{}
+		p.own.Add(1)
+		go p.greet(conn)
+		p.mu.Unlock()
+		return
+	}
+	p.mu.Unlock()
+	conn.Close()
+	if full {
+		p.reject(Rejection{Remote: conn.RemoteAddr().String(), Reason: TooMany, Err: fmt.Errorf("%w: %d", ErrTooManyPending, p.maxPending)})
+	}
+}
+
+// greet takes one connection from accepted to handed over. Its goroutine becomes the handler's, and from then on it is
+// none of the port's own.
+func (p *Port) greet(raw net.Conn) {
+	conn, serve, err := p.handshake(raw)
+	if err != nil {
+		p.reject(rejection(raw, err))
+		lingerForAlert(raw, err)
+	}
+	p.mu.Lock()
+	delete(p.pending, raw)
+	closing := p.closing
+	p.mu.Unlock()
+	if err != nil || closing {
+		raw.Close()
+		p.own.Done()
+		return
+	}
+	p.own.Done()
+	serve(conn)
+}
+
+// handshake is everything before the hand-over, under one deadline: a peer that trickles bytes gains no time (P3).
+func (p *Port) handshake(raw net.Conn) (net.Conn, func(net.Conn), error) {
+	if err := raw.SetDeadline(time.Now().Add(p.timeout)); err != nil {
+		return nil, nil, err
+	}
+	conn := raw
+	if p.tls != nil {
+		secure := tls.Server(raw, p.tls)
+		if err := finishTLS(secure); err != nil {
+			return nil, nil, err
+		}
+		conn = secure
+	}
+	serve, err := p.answer(conn)
+	if err != nil {
+		return nil, nil, err
+	}
+	return conn, serve, conn.SetDeadline(time.Time{})
+}
+
+// answer reads the dialer's preamble and sends ours. A peer that speaks another version, or wants what nobody handles, is
+// answered before it is refused, so that it can say why; garbage gets no answer.
+func (p *Port) answer(conn net.Conn) (func(net.Conn), error) {
+	theirs, err := readPreamble(conn)
+	if errors.Is(err, ErrProtocolVersion) {
+		return nil, errors.Join(err, writePreamble(conn, kindRefused))
+	}
+	if err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	serve := p.handlers[theirs.kind]
+	p.mu.Unlock()
+	if serve == nil {
+		return nil, errors.Join(fmt.Errorf("%w: %v", ErrKindRefused, theirs.kind), writePreamble(conn, kindRefused))
+	}
+	return serve, writePreamble(conn, theirs.kind)
+}
+
+// lingerForAlert lets a TLS peer read the alert that says what is wrong with it: closing while its next bytes are still on
+// the way would reset the connection and lose the alert. The handshake's deadline still runs.
+func lingerForAlert(raw net.Conn, err error) {
+	var failed *tlsError
+	if tcp, ok := raw.(*net.TCPConn); ok && errors.As(err, &failed) && !errors.Is(err, os.ErrDeadlineExceeded) {
+		_ = tcp.CloseWrite() // best effort: the connection is given up either way
+		_, _ = io.CopyN(io.Discard, raw, lingerBytes)
+	}
+}
+
+// lingerBytes bounds what is read from a peer that was already refused.
+const lingerBytes = 16 << 10
+
+// reject reports a connection that was not handed over; those that Close itself cut off are not news.
+func (p *Port) reject(r Rejection) {
+	p.mu.Lock()
+	silent := p.closing || p.onReject == nil
+	p.mu.Unlock()
+	if !silent {
+		p.onReject(r)
+	}
+}

@@ -1,0 +1,95 @@
+package port
+
+import (
+	"errors"
+	"fmt"
+	"io"
+)
+
+// ProtocolVersion is the version of everything that is spoken on the port after the preamble. Nodes of different versions
+// do not talk to each other.
+const ProtocolVersion = 1
+
+// Kind says what a connection carries.
+type Kind uint8
+
+const (
+	// kindRefused is the acceptor's answer when it will not serve the connection; nobody dials it.
+	kindRefused Kind = iota
+	// KindRows carries the pushes of one pair of nodes.
+	KindRows
+	// KindControl carries the conversations that form and change views.
+	KindControl
+)
+
+func (k Kind) String() string {
+	switch k {
+	case kindRefused:
+		return "refused"
+	case KindRows:
+		return "rows"
+	case KindControl:
+		return "control"
+	}
+	return fmt.Sprintf("kind %d", uint8(k))
+}
+
+var (
+	// ErrNotSquall says that the other end does not speak this protocol at all.
+	ErrNotSquall = errors.New("not a squall peer")
+	// ErrProtocolVersion says that the two ends speak different versions of it.
+	ErrProtocolVersion = errors.New("protocol versions differ")
+	// ErrKindRefused says that the acceptor has no handler for this kind of connection, or not yet.
+	ErrKindRefused = errors.New("nothing handles this kind of connection")
+)
+
+// preamble opens a connection in both directions.
+//
+//	0      1      2      3      4      5      6         7
+//	'S'    'Q'    'U'    'A'    'L'    'L'    version   kind
+type preamble struct {
+	version uint8
+	kind    Kind
+}
+
+const (
+	magic         = "SQUALL"
+	versionOffset = len(magic)
+	kindOffset    = versionOffset + 1
+	preambleBytes = kindOffset + 1
+)
+
+func (p preamble) encode() (b [preambleBytes]byte) {
+	copy(b[:], magic)
+	b[versionOffset] = p.version
+	b[kindOffset] = uint8(p.kind)
+	return b
+}
+
+// parsePreamble looks at the magic, then the version; the kind is the caller's to judge.
+func parsePreamble(b [preambleBytes]byte) (preamble, error) {
+	p := preamble{version: b[versionOffset], kind: Kind(b[kindOffset])}
+	if string(b[:versionOffset]) != magic {
+		return preamble{}, fmt.Errorf("%w: it began with %q", ErrNotSquall, b[:])
+	}
+	if p.version != ProtocolVersion {
+		return p, fmt.Errorf("%w: the peer speaks version %d, this node version %d", ErrProtocolVersion, p.version, ProtocolVersion)
+	}
+	return p, nil
+}
+
+func readPreamble(r io.Reader) (preamble, error) {
+	var b [preambleBytes]byte
+	if n, err := io.ReadFull(r, b[:]); err != nil {
+		return preamble{}, fmt.Errorf("%d of %d bytes of preamble: %w", n, preambleBytes, err)
+	}
+	return parsePreamble(b)
+}
+
+func writePreamble(w io.Writer, kind Kind) error {
+	b := preamble{version: ProtocolVersion, kind: kind}.encode()
+	if _, err := w.Write(b[:]); err != nil {
+		return fmt.Errorf("sending the preamble: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,94 @@
+package port
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+)
+
+// alpn is what a connection is negotiated as, so that a proxy or a web server in between cannot be taken for a node.
+var alpn = fmt.Sprintf("squall/%d", ProtocolVersion)
+
+var (
+	// ErrNoCertificate says that a TLS configuration has no certificate to show.
+	ErrNoCertificate = errors.New("the TLS configuration has no certificate")
+	// ErrNoClientCAs says that a TLS configuration does not name who signs the peers' certificates. The machine's roots would
+	// be the default, and then anybody with a web server's certificate were a member.
+	ErrNoClientCAs = errors.New("the TLS configuration has neither ClientCAs nor RootCAs")
+)
+
+// tlsError marks what went wrong before the preamble.
+type tlsError struct{ error }
+
+func (e *tlsError) Unwrap() error { return e.error }
+
+// serverTLS is a copy of c that insists on mutual TLS 1.3. Tickets are off: connections live as long as a view, so a
+// resumed session would save nothing, and it would carry an earlier verification into a configuration that changed.
+func serverTLS(c *tls.Config) (*tls.Config, error) {
+	if c == nil {
+		return nil, nil
+	}
+	strict := c.Clone()
+	strict.ClientAuth = tls.RequireAndVerifyClientCert
+	strict.MinVersion = tls.VersionTLS13
+	strict.NextProtos = []string{alpn}
+	strict.SessionTicketsDisabled = true
+	if strict.ClientCAs == nil {
+		strict.ClientCAs = strict.RootCAs
+	}
+	if choose := c.GetConfigForClient; choose != nil {
+		strict.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) { return chosen(choose(hello)) }
+		return strict, nil
+	}
+	return strict, checkServer(strict)
+}
+
+// chosen makes the configuration that GetConfigForClient returned as strict as the one it replaces.
+func chosen(c *tls.Config, err error) (*tls.Config, error) {
+	if c == nil || err != nil {
+		return nil, err
+	}
+	c = c.Clone()
+	c.GetConfigForClient = nil // it is not asked twice
+	return serverTLS(c)
+}
+
+func checkServer(c *tls.Config) error {
+	var errs []error
+	if len(c.Certificates) == 0 && c.GetCertificate == nil {
+		errs = append(errs, ErrNoCertificate)
+	}
+	if c.ClientCAs == nil {
+		errs = append(errs, ErrNoClientCAs)
+	}
+	return errors.Join(errs...)
+}
+
+// clientTLS is a copy of c for one address.
+func clientTLS(c *tls.Config, addr string) (*tls.Config, error) {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, err
+	}
+	c = c.Clone()
+	c.MinVersion = tls.VersionTLS13
+	c.NextProtos = []string{alpn}
+	if c.ServerName == "" {
+		c.ServerName, _, _ = strings.Cut(host, "%") // certificates know no IPv6 zones
+	}
+	return c, nil
+}
+
+// finishTLS runs the handshake within the connection's deadline. ALPN is checked here because crypto/tls lets a peer pass
+// that names no protocol.
+func finishTLS(conn *tls.Conn) error {
+	if err := conn.Handshake(); err != nil {
+		return &tlsError{fmt.Errorf("TLS handshake: %w", err)}
+	}
+	if got := conn.ConnectionState().NegotiatedProtocol; got != alpn {
+		return &tlsError{fmt.Errorf("TLS handshake: the peer negotiated protocol %q, not %q", got, alpn)}
+	}
+	return nil
+}

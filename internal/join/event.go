@@ -1,0 +1,102 @@
+package join
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/views"
+)
+
+// Event is something that happened while the first view was formed. String is for people; switch on the type otherwise.
+type Event interface{ String() string }
+
+type (
+	// JoinRequested: the founder holds a place for a process.
+	JoinRequested struct {
+		Member        views.Member
+		Asked, Expect int // places taken, the founder's included
+	}
+	// Refused: the founder turned a process away, for good or (Final false) until it asks again.
+	Refused struct {
+		ID    order.NodeID
+		Addr  string
+		Text  string
+		Final bool
+	}
+	// Forgotten: a process went away before the View was proposed, and its place is free.
+	Forgotten struct {
+		Member views.Member
+		Err    error
+	}
+	// RequestDropped: a connection was closed without an answer, for silence, garbage or being one too many.
+	RequestDropped struct {
+		Remote string
+		Err    error
+	}
+	// ViewProposed: the View is on its way to its members.
+	ViewProposed struct{ View *views.View }
+	// ViewInstalled: every member is ready.
+	ViewInstalled struct{ View *views.View }
+	// Aborted: the attempt ended.
+	Aborted struct{ Err error }
+	// AttemptFailed: a joiner will ask again.
+	AttemptFailed struct {
+		Addr string
+		Err  error
+	}
+	// Held: a joiner has its place and waits for the others.
+	Held struct{ Addr string }
+	// Redirected: a joiner was sent to the founder.
+	Redirected struct{ From, To string }
+)
+
+func (e JoinRequested) String() string {
+	return fmt.Sprintf("%s asked: %d of %d", node(e.Member.ID, e.Member.Addr), e.Asked, e.Expect)
+}
+
+func (e Refused) String() string {
+	if e.Final {
+		return fmt.Sprintf("%s refused: %s", node(e.ID, e.Addr), e.Text)
+	}
+	return fmt.Sprintf("%s told to ask again: %s", node(e.ID, e.Addr), e.Text)
+}
+
+func (e Forgotten) String() string {
+	return fmt.Sprintf("%s forgotten: %v", node(e.Member.ID, e.Member.Addr), e.Err)
+}
+
+func (e RequestDropped) String() string {
+	return fmt.Sprintf("request from %s dropped: %v", e.Remote, e.Err)
+}
+
+func (e ViewProposed) String() string {
+	return fmt.Sprintf("view %d proposed: %s", e.View.ID, roster(e.View.Members))
+}
+
+func (e ViewInstalled) String() string {
+	return fmt.Sprintf("view %d installed: %s", e.View.ID, roster(e.View.Members))
+}
+
+func (e Aborted) String() string { return e.Err.Error() }
+
+func (e AttemptFailed) String() string { return fmt.Sprintf("asking %s failed: %v", e.Addr, e.Err) }
+
+func (e Held) String() string { return fmt.Sprintf("place held at %s", e.Addr) }
+
+func (e Redirected) String() string { return fmt.Sprintf("redirected from %s to %s", e.From, e.To) }
+
+// emitter calls a listener one event at a time.
+type emitter struct {
+	mu       sync.Mutex
+	listener func(Event)
+}
+
+func (e *emitter) emit(event Event) {
+	if e.listener == nil {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.listener(event)
+}

@@ -1,0 +1,196 @@
+package join
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+
+	"github.com/squall-go/squall/fabric/port"
+)
+
+// errGone says that a joiner's connection ended.
+var errGone = errors.New("its connection broke")
+
+// founder carries out what its roll decides. Each conversation has two goroutines: the port's handler reads, and a writer
+// of its own sends, so that a joiner that does not read delays nobody.
+type founder struct {
+	*desk
+	port    *port.Port
+	session *Session
+	known   chan struct{} // closed when the roll has left gathering
+
+	mu        sync.Mutex
+	roll      *roll
+	lines     map[ticket]*line // conversations in which something may still be said
+	last      ticket
+	farewells []*line // those that were told how the attempt ended
+}
+
+// line is the way to one joiner.
+type line struct {
+	conn net.Conn
+	out  chan message  // closed behind the last message
+	sent chan struct{} // closed when all of out was written
+}
+
+// lineMessages is the most that is ever said to a joiner: wait, view and the last word.
+const lineMessages = 3
+
+func found(ctx context.Context, c Config) (*Session, error) {
+	f := &founder{desk: newDesk(c), port: c.Port, known: make(chan struct{}), roll: newRoll(c), lines: map[ticket]*line{}}
+	f.session = newSession(f)
+	f.open()
+	select {
+	case <-f.known:
+	case <-ctx.Done():
+		f.abort(context.Cause(ctx))
+	}
+	f.mu.Lock()
+	view, cause := f.roll.view, f.roll.cause
+	f.mu.Unlock()
+	if cause != nil {
+		f.flush()
+		return nil, cause
+	}
+	f.session.view = view
+	return f.session, nil
+}
+
+// open takes requests from now on. A group of one is complete before anybody can ask.
+func (f *founder) open() {
+	f.step(func(r *roll) (e effects) {
+		r.propose(&e)
+		if r.phase != failed {
+			f.port.Handle(port.KindControl, f.handler(f.converse))
+		}
+		return e
+	})
+}
+
+// step lets the roll decide and does what it says, all under the lock: sends only reach the writers' queues.
+func (f *founder) step(decide func(*roll) effects) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	before := f.roll.phase
+	e := decide(f.roll)
+	for _, event := range e.events {
+		f.emit(event)
+	}
+	over := before != f.roll.phase && f.roll.over()
+	for _, s := range e.sends {
+		l := f.lines[s.to]
+		if l == nil {
+			continue // it is gone, and its reader has said so
+		}
+		f.send(l, s)
+		if over {
+			f.farewells = append(f.farewells, l)
+		}
+	}
+	f.advance(before)
+}
+
+func (f *founder) send(l *line, s send) {
+	l.out <- s.msg // never blocks: lineMessages
+	if s.msg.last() {
+		close(l.out)
+		delete(f.lines, s.to)
+	}
+}
+
+// advance tells the session what a change of phase means to it.
+func (f *founder) advance(before phase) {
+	after := f.roll.phase
+	if after == before {
+		return
+	}
+	if before == gathering {
+		close(f.known)
+	}
+	if after == failed {
+		f.port.Handle(port.KindControl, nil) // joiners that come now try again until somebody founds
+	}
+	if f.roll.over() {
+		f.session.finish(f.roll.cause)
+	}
+}
+
+// converse is the reading side of a conversation.
+func (f *founder) converse(conn net.Conn, q request) {
+	l := &line{conn: conn, out: make(chan message, lineMessages), sent: make(chan struct{})}
+	go l.write()
+	var t ticket
+	f.step(func(r *roll) effects {
+		f.last++
+		t = f.last
+		f.lines[t] = l
+		return r.ask(t, q)
+	})
+	for {
+		var m message
+		err := port.ReadMessage(conn, &m)
+		if err != nil {
+			f.step(func(r *roll) effects { return r.fail(t, gone(err)) })
+			f.drop(t)
+			<-l.sent
+			return
+		}
+		f.step(func(r *roll) effects { return r.hear(t, m) })
+	}
+}
+
+// hear takes what a joiner says after its request.
+func (r *roll) hear(t ticket, m message) effects {
+	switch m.Verb {
+	case sayReady:
+		return r.ready(t)
+	case sayAbort:
+		return r.fail(t, errors.New(clip(m.Text)))
+	}
+	return r.fail(t, errOutOfTurn)
+}
+
+// gone names the end of a connection; a clean end says no more than that.
+func gone(err error) error {
+	if errors.Is(err, io.EOF) {
+		return errGone
+	}
+	return fmt.Errorf("%w: %w", errGone, err)
+}
+
+// drop ends a conversation in which the other side cannot hear any more.
+func (f *founder) drop(t ticket) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if l := f.lines[t]; l != nil {
+		close(l.out)
+		delete(f.lines, t)
+	}
+}
+
+// write sends what is queued. A failed write closes the connection, and the reader reports it.
+func (l *line) write() {
+	defer close(l.sent)
+	for m := range l.out {
+		if err := write(l.conn, m); err != nil {
+			l.conn.Close()
+		}
+	}
+	hangUp(l.conn)
+}
+
+func (f *founder) ready() { f.step(func(r *roll) effects { return r.ready(self) }) }
+
+func (f *founder) abort(err error) { f.step(func(r *roll) effects { return r.fail(self, err) }) }
+
+func (f *founder) flush() {
+	f.mu.Lock()
+	farewells := f.farewells
+	f.mu.Unlock()
+	for _, l := range farewells {
+		<-l.sent
+	}
+}

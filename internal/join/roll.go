@@ -1,0 +1,230 @@
+package join
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/views"
+)
+
+// firstView is the id of the view that is formed here.
+const firstView order.ViewID = 1
+
+// phase is how far the attempt has come. It only grows, and installed and failed are its two ends.
+type phase uint8
+
+const (
+	gathering phase = iota // places are free
+	proposed               // the View was sent
+	installed              // every member is ready
+	failed                 // given up; cause says why
+)
+
+// ticket names a conversation of the founder. The founder itself is ticket 0.
+type ticket uint64
+
+const self ticket = 0
+
+// seat is a place in the first view, in the order of rank.
+type seat struct {
+	ticket ticket
+	member views.Member
+	ready  bool
+}
+
+// roll is the founder's decision: requests and failures go in, in order, and what to say to whom comes out. It is pure.
+type roll struct {
+	cluster string
+	expect  int
+	decls   []views.Declaration
+	phase   phase
+	seats   []seat      // the founder's first (J1)
+	view    *views.View // from proposed on
+	cause   error       // when failed
+}
+
+// over reports whether the attempt has ended.
+func (r *roll) over() bool { return r.phase == installed || r.phase == failed }
+
+// effects is what the world must do now, in order.
+type effects struct {
+	sends  []send
+	events []Event
+}
+
+type send struct {
+	to  ticket
+	msg message
+}
+
+func (e *effects) say(to ticket, m message) { e.sends = append(e.sends, send{to, m}) }
+func (e *effects) tell(event Event)         { e.events = append(e.events, event) }
+
+func newRoll(c Config) *roll {
+	return &roll{cluster: c.Cluster, expect: c.Expect, decls: c.Declarations, seats: []seat{{ticket: self, member: c.Self}}}
+}
+
+// ask decides about a request.
+func (r *roll) ask(t ticket, q request) (e effects) {
+	answer := r.judge(q)
+	if answer.Verb != sayWait {
+		e.say(t, answer)
+		e.tell(refused(q, answer))
+		return e
+	}
+	r.unseat(q.Member, &e)
+	r.seats = append(r.seats, seat{ticket: t, member: q.Member})
+	e.tell(JoinRequested{Member: q.Member, Asked: len(r.seats), Expect: r.expect})
+	e.say(t, answer)
+	r.propose(&e)
+	return e
+}
+
+func refused(q request, answer message) Refused {
+	r := Refused{ID: q.Member.ID, Addr: clip(q.Member.Addr), Text: answer.Text, Final: answer.Verb != sayLater}
+	if answer.Verb == sayFormed {
+		r.Text = fmt.Sprintf("%v; %s", ErrAlreadyFormed, answer.Text)
+	}
+	return r
+}
+
+// judge is the answer to a request. What will differ for ever is said first, so that nobody waits for a refusal.
+func (r *roll) judge(q request) message {
+	if err := checkMember(q.Member); err != nil {
+		return saying(sayRefuse, "%v", err)
+	}
+	if q.Cluster != r.cluster {
+		return saying(sayRefuse, "this is cluster %q, not %q", r.cluster, q.Cluster)
+	}
+	switch r.phase {
+	case installed:
+		return saying(sayFormed, "members are %s", roster(r.view.Members))
+	case proposed:
+		return saying(sayLater, "a view was proposed and is not installed yet: %s", roster(r.view.Members))
+	case failed:
+		return saying(sayLater, "%v", r.cause)
+	}
+	if q.Expect != r.expect {
+		return saying(sayRefuse, "the founder expects %d members, node %d expects %d", r.expect, q.Member.ID, q.Expect)
+	}
+	if d := difference(r.decls, q.Declarations); d != "" {
+		return saying(sayRefuse, "declarations differ: %s", d)
+	}
+	if holder, ok := r.conflict(q.Member); ok {
+		return saying(sayRefuse, "node id %d and address %s: the place is held by %s", q.Member.ID, q.Member.Addr, node(holder.ID, holder.Addr))
+	}
+	return message{Verb: sayWait}
+}
+
+// conflict finds the member that has the id or the address of m. The same id at the same address is no conflict but the same
+// node, which was started again before its old connection was seen to break; only the founder cannot be replaced so.
+func (r *roll) conflict(m views.Member) (views.Member, bool) {
+	for _, s := range r.seats {
+		again := s.ticket != self && s.member.ID == m.ID && s.member.Addr == m.Addr
+		if (s.member.ID == m.ID || s.member.Addr == m.Addr) && !again {
+			return s.member, true
+		}
+	}
+	return views.Member{}, false
+}
+
+// unseat frees the place of an earlier process that was the same node.
+func (r *roll) unseat(m views.Member, e *effects) {
+	i := slices.IndexFunc(r.seats, func(s seat) bool { return s.member.ID == m.ID })
+	if i < 0 {
+		return
+	}
+	e.say(r.seats[i].ticket, saying(sayRefuse, "another process asked as %s", node(m.ID, m.Addr)))
+	e.tell(Forgotten{Member: r.seats[i].member, Err: errAskedAgain})
+	r.seats = slices.Delete(r.seats, i, i+1)
+}
+
+var (
+	errAskedAgain = errors.New("it asked again")
+	errOutOfTurn  = errors.New("it spoke out of turn")
+)
+
+// propose makes the View when every place is taken.
+func (r *roll) propose(e *effects) {
+	if len(r.seats) < r.expect {
+		return
+	}
+	view, err := views.Place(firstView, r.cluster, r.members(), r.decls)
+	if err != nil {
+		r.phase, r.cause = failed, fmt.Errorf("join: %s cannot form the declared view: %w", roster(r.members()), err)
+		e.tell(Aborted{r.cause})
+		r.broadcast(e, saying(sayRefuse, "%v", r.cause))
+		return
+	}
+	r.phase, r.view = proposed, view
+	e.tell(ViewProposed{view})
+	r.broadcast(e, message{Verb: sayView, View: view})
+}
+
+func (r *roll) members() []views.Member {
+	var members []views.Member
+	for _, s := range r.seats {
+		members = append(members, s.member)
+	}
+	return members
+}
+
+// broadcast says m to all joiners.
+func (r *roll) broadcast(e *effects, m message) {
+	for _, s := range r.seats {
+		if s.ticket != self {
+			e.say(s.ticket, m)
+		}
+	}
+}
+
+func (r *roll) seat(t ticket) *seat {
+	for i := range r.seats {
+		if r.seats[i].ticket == t {
+			return &r.seats[i]
+		}
+	}
+	return nil
+}
+
+// ready notes that a member's links stand, and installs with the last one (J3). A joiner says it once, after the View.
+func (r *roll) ready(t ticket) (e effects) {
+	s := r.seat(t)
+	if s == nil {
+		return e
+	}
+	if t != self && (r.phase == gathering || r.phase == proposed && s.ready) {
+		return r.fail(t, errOutOfTurn)
+	}
+	s.ready = true
+	if r.phase == proposed && !slices.ContainsFunc(r.seats, func(s seat) bool { return !s.ready }) {
+		r.phase = installed
+		e.tell(ViewInstalled{r.view})
+		r.broadcast(&e, message{Verb: sayInstall})
+	}
+	return e
+}
+
+// fail is the end of a member's part: its connection broke, it reported an error, or it broke the rules.
+func (r *roll) fail(t ticket, err error) (e effects) {
+	s := r.seat(t)
+	switch {
+	case s == nil || r.over():
+	case r.phase == proposed:
+		who := node(s.member.ID, s.member.Addr)
+		r.phase, r.cause = failed, fmt.Errorf("join: %w: %s: %w", ErrAborted, who, err)
+		e.tell(Aborted{r.cause})
+		r.broadcast(&e, saying(sayAbort, "%s: %v", who, err))
+	case t == self:
+		r.phase, r.cause = failed, fmt.Errorf("join: %d of %d members asked (%s): %w", len(r.seats), r.expect, roster(r.members()), err)
+		e.tell(Aborted{r.cause})
+		r.broadcast(&e, saying(sayLater, "the founder gave up: %v", err))
+	default:
+		e.tell(Forgotten{Member: s.member, Err: err})
+		e.say(t, saying(sayRefuse, "%v", err))
+		r.seats = slices.DeleteFunc(r.seats, func(s seat) bool { return s.ticket == t })
+	}
+	return e
+}
