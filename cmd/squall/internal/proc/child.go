@@ -1,0 +1,194 @@
+package proc
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"sync"
+	"time"
+)
+
+// Options of a child. The zero value is good.
+type Options struct {
+	ID    int       // the child's number, for errors
+	Role  string    // what the child is called in errors; "" is "member"
+	Env   []string  // added to this process's environment
+	Log   io.Writer // gets what the child writes to its standard error, as it comes; nil is nobody
+	Lines int       // how many last lines of standard error an Exit keeps; 0 is 5
+}
+
+// Child is a process that this one started. Send and Receive may each be called from one goroutine at a time, the rest from any.
+type Child struct {
+	id    int
+	role  string
+	cmd   *exec.Cmd
+	in    *os.File      // its standard input
+	out   *bufio.Reader // its standard output
+	pipe  *os.File      // below out
+	part  []byte        // of a line, when a Receive was given up
+	tail  *tail
+	ended chan struct{}
+	exit  *Exit // how it ended, once ended is closed; nil if it ended well
+
+	closing sync.Once
+}
+
+// Start runs a hidden command of this executable as a child and hands it its configuration. The child is killed when ctx ends.
+func Start(ctx context.Context, command string, config any, opts Options) (*Child, error) {
+	if opts.Role == "" {
+		opts.Role = "member"
+	}
+	c := &Child{id: opts.ID, role: opts.Role, tail: newTail(opts.Lines, opts.Log), ended: make(chan struct{})}
+	if err := c.start(ctx, command, opts.Env); err != nil {
+		return nil, fmt.Errorf("start %s %d: %w", opts.Role, opts.ID, err)
+	}
+	if err := c.Send(config); err != nil {
+		c.Kill()
+		return nil, errors.Join(err, c.Wait())
+	}
+	return c, nil
+}
+
+func (c *Child) start(ctx context.Context, command string, env []string) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	stdin, in, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer stdin.Close()
+	out, stdout, err := os.Pipe()
+	if err != nil {
+		in.Close()
+		return err
+	}
+	defer stdout.Close()
+	c.in, c.pipe, c.out = in, out, bufio.NewReader(out)
+	c.cmd = exec.CommandContext(ctx, self, command)
+	c.cmd.Env = append(os.Environ(), env...)
+	c.cmd.Stdin, c.cmd.Stdout, c.cmd.Stderr = stdin, stdout, c.tail
+	c.cmd.WaitDelay = time.Second
+	dieWithParent(c.cmd)
+	started := make(chan error, 1)
+	go c.run(started)
+	if err := <-started; err != nil {
+		in.Close()
+		out.Close()
+		return err
+	}
+	return nil
+}
+
+// run starts the process and waits for it, on a thread of its own: the kernel takes the end of the thread that started a
+// process for the end of its parent, so the thread has to stay as long as the child.
+func (c *Child) run(started chan<- error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := c.cmd.Start(); err != nil {
+		started <- err
+		return
+	}
+	started <- nil
+	err := c.cmd.Wait()
+	c.exit = c.exitOf(err)
+	close(c.ended)
+}
+
+// ID is the child's number, as its Options say.
+func (c *Child) ID() int { return c.id }
+
+// Pid is the number of the process.
+func (c *Child) Pid() int { return c.cmd.Process.Pid }
+
+// Send writes a value to the child. If the child has ended, the error says how.
+func (c *Child) Send(v any) error {
+	err := json.NewEncoder(c.in).Encode(v)
+	if err == nil {
+		return nil
+	}
+	if exit := c.soonEnded(); exit != nil {
+		return exit
+	}
+	return fmt.Errorf("send to %s %d (pid %d): %w", c.role, c.id, c.Pid(), err)
+}
+
+// Receive reads the child's next value into v, and waits for it until ctx ends. Once the child has ended and everything that it
+// sent is read, Receive fails: with an *Exit if the child failed, with io.EOF if it ended well.
+func (c *Child) Receive(ctx context.Context, v any) error {
+	// A pipe knows no context, but a deadline.
+	passed := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		c.pipe.SetReadDeadline(time.Unix(1, 0))
+		close(passed)
+	})
+	line, err := c.out.ReadBytes('\n')
+	if !stop() {
+		<-passed // or it would hit the next Receive
+		c.pipe.SetReadDeadline(time.Time{})
+	}
+	c.part = append(c.part, line...)
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return fmt.Errorf("receive from %s %d (pid %d): %w", c.role, c.id, c.Pid(), context.Cause(ctx))
+	case err != nil:
+		return c.receiveEnd(ctx)
+	}
+	line, c.part = c.part, nil
+	if err := json.Unmarshal(line, v); err != nil {
+		return fmt.Errorf("receive from %s %d (pid %d): %.80q: %w", c.role, c.id, c.Pid(), line, err)
+	}
+	return nil
+}
+
+// receiveEnd is what Receive returns when the child's output has ended: how the child did.
+func (c *Child) receiveEnd(ctx context.Context) error {
+	c.pipe.Close()
+	select {
+	case <-c.ended:
+	case <-ctx.Done():
+		return fmt.Errorf("%s %d (pid %d) closed its output, and lives: %w", c.role, c.id, c.Pid(), context.Cause(ctx))
+	}
+	if c.exit != nil {
+		return c.exit
+	}
+	return io.EOF
+}
+
+// soonEnded returns how the child ended, after an error that means that it has, or is about to.
+func (c *Child) soonEnded() *Exit {
+	timer := time.NewTimer(time.Second)
+	defer timer.Stop()
+	select {
+	case <-c.ended:
+		return c.exit
+	case <-timer.C:
+		return nil
+	}
+}
+
+// CloseInput tells the child that nothing more will come: the context of its function ends.
+func (c *Child) CloseInput() { c.closing.Do(func() { c.in.Close() }) }
+
+// Kill ends the process at once, if it still runs. Wait tells when it is gone.
+func (c *Child) Kill() { c.cmd.Process.Kill() }
+
+// Done is closed when the process is gone.
+func (c *Child) Done() <-chan struct{} { return c.ended }
+
+// Wait waits until the process is gone. It returns nil if it ended well, otherwise an *Exit.
+func (c *Child) Wait() error {
+	<-c.ended
+	c.CloseInput()
+	if c.exit != nil {
+		return c.exit
+	}
+	return nil
+}

@@ -1,0 +1,234 @@
+package proc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// children are the functions that this test binary runs when it is started again as one.
+var children = map[string]func(ctx context.Context, p *Parent) error{
+	// echo sends back its configuration and then every line.
+	"echo": func(ctx context.Context, p *Parent) error {
+		var line any
+		for err := p.Config(&line); ; err = p.Receive(ctx, &line) {
+			if errors.Is(err, ErrParentGone) {
+				return nil
+			} else if err != nil {
+				return err
+			}
+			p.Send(line)
+		}
+	},
+	// fail writes lines and fails.
+	"fail": func(context.Context, *Parent) error {
+		for i := range 20 {
+			fmt.Fprintf(os.Stderr, "line %d\n", i)
+		}
+		return errors.New("no luck today")
+	},
+	// garbage sends what is no JSON.
+	"garbage": func(ctx context.Context, _ *Parent) error {
+		fmt.Println("hello")
+		<-ctx.Done()
+		return nil
+	},
+	// deaf never ends by itself.
+	"deaf": func(context.Context, *Parent) error { select {} },
+	// nest starts a deaf child, tells its pid, and never ends.
+	"nest": func(ctx context.Context, p *Parent) error {
+		c, err := Start(context.Background(), "deaf", nil, Options{})
+		if err != nil {
+			return err
+		}
+		p.Send(c.Pid())
+		select {}
+	},
+}
+
+func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && children[os.Args[1]] != nil {
+		root := &cobra.Command{SilenceErrors: true}
+		for name, run := range children {
+			root.AddCommand(Command(name, run))
+		}
+		if err := root.Execute(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(3)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+func within(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func start(t *testing.T, name string, config any, opts Options) *Child {
+	t.Helper()
+	c, err := Start(within(t), name, config, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		c.Kill()
+		c.Wait()
+	})
+	return c
+}
+
+func TestParentAndChildTalkUntilTheInputCloses(t *testing.T) {
+	ctx := within(t)
+	c := start(t, "echo", "config", Options{ID: 1})
+	want := []string{"config"}
+	for i := range 200 { // more than waits in the child
+		want = append(want, strings.Repeat("x", i*i))
+		if err := c.Send(want[i+1]); err != nil {
+			t.Fatal(err)
+		}
+		var got string
+		if err := c.Receive(ctx, &got); err != nil || got != want[i] {
+			t.Fatalf("line %d: %.20q, %v", i, got, err)
+		}
+	}
+	var got string
+	if err := c.Receive(ctx, &got); err != nil || got != want[200] {
+		t.Fatalf("last line: %.20q, %v", got, err)
+	}
+	c.CloseInput()
+	if err := c.Receive(ctx, &got); err != io.EOF {
+		t.Fatalf("after the end: %v, not io.EOF", err)
+	}
+	if err := c.Wait(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAReceiveThatWasGivenUpLosesNothing(t *testing.T) {
+	c := start(t, "echo", "config", Options{})
+	var got string
+	if err := c.Receive(within(t), &got); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+	defer cancel()
+	if err := c.Receive(ctx, &got); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatal(err)
+	}
+	c.Send("later")
+	if err := c.Receive(within(t), &got); err != nil || got != "later" {
+		t.Fatal(got, err)
+	}
+}
+
+func TestAKilledChildIsNamed(t *testing.T) {
+	c := start(t, "deaf", nil, Options{ID: 2})
+	if err := syscall.Kill(c.Pid(), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	var v any
+	err := c.Receive(within(t), &v)
+	want := fmt.Sprintf("member 2 (pid %d) was killed by signal 9 (killed)", c.Pid())
+	var exit *Exit
+	if !errors.As(err, &exit) || exit.Signal != syscall.SIGKILL || err.Error() != want {
+		t.Fatalf("%v, not %s", err, want)
+	}
+	if err := c.Wait(); !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	for err = nil; err == nil; err = c.Send(strings.Repeat("x", 4096)) {
+	}
+	if !errors.As(err, &exit) {
+		t.Fatalf("send: %v", err)
+	}
+}
+
+func TestAFailedChildTellsItsStatusAndLastLines(t *testing.T) {
+	c := start(t, "fail", nil, Options{ID: 7, Role: "node", Lines: 2})
+	err := c.Wait()
+	want := fmt.Sprintf("node 7 (pid %d) ended with exit status 3: line 19\n\tno luck today", c.Pid())
+	if err == nil || err.Error() != want {
+		t.Fatalf("%v, not %s", err, want)
+	}
+}
+
+func TestALineThatIsNoValueIsShown(t *testing.T) {
+	c := start(t, "garbage", nil, Options{ID: 1})
+	var v any
+	if err := c.Receive(within(t), &v); err == nil || !strings.Contains(err.Error(), `"hello\n"`) {
+		t.Fatal(err)
+	}
+	c.CloseInput()
+	if err := c.Wait(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestTheEndOfTheContextKillsTheChild(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	c, err := Start(ctx, "deaf", nil, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if err := c.Wait(); err == nil {
+		t.Fatal("the child ended well")
+	}
+}
+
+func TestNoChildOutlivesItsParent(t *testing.T) {
+	if _, err := os.Stat("/proc/self/stat"); err != nil {
+		t.Skip("no /proc to look processes up in")
+	}
+	c := start(t, "nest", nil, Options{})
+	var pid int
+	if err := c.Receive(within(t), &pid); err != nil {
+		t.Fatal(err)
+	}
+	c.Kill()
+	c.Wait()
+	ctx := within(t)
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for running(pid) {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			syscall.Kill(pid, syscall.SIGKILL)
+			t.Fatalf("process %d outlived its parent", pid)
+		}
+	}
+}
+
+// running reports whether a process is there and not merely waiting to be reaped.
+func running(pid int) bool {
+	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	if err != nil {
+		return false
+	}
+	_, after, _ := strings.Cut(string(stat), ") ")
+	return !strings.HasPrefix(after, "Z")
+}
+
+func TestAChildStartedByHandSaysSo(t *testing.T) {
+	cmd := Command("echo", children["echo"])
+	cmd.SetIn(strings.NewReader(""))
+	cmd.SetArgs(nil)
+	cmd.SilenceErrors = true
+	if err := cmd.Execute(); err == nil || !strings.Contains(err.Error(), "not by hand") {
+		t.Fatal(err)
+	}
+}
