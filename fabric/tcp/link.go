@@ -78,8 +78,11 @@ func (l *Link) Freeze() []byte {
 	return l.replica
 }
 
-// Close implements fabric.Link.
+// Close implements fabric.Link. What was flushed still reaches a peer that reads: it may be why this node goes.
 func (l *Link) Close() error {
+	if s, ok := l.sock.(*stream); ok {
+		s.finish()
+	}
 	l.sock.close()
 	l.replica, l.rx.replica = nil, nil
 	return l.free()

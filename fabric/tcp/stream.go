@@ -4,11 +4,15 @@ import (
 	"io"
 	"net"
 	"sync"
+	"time"
 
 	"github.com/squall-go/squall/fabric"
 )
 
-const streamBytes = 256 << 10 // per direction, between the loop and the goroutines
+const (
+	streamBytes = 256 << 10              // per direction, between the loop and the goroutines
+	lastWords   = 250 * time.Millisecond // for what was flushed just before Close: a peer that reads takes it at once
+)
 
 // stream gives a blocking connection (TLS, or a platform without polling) the face of a socket that never waits.
 //
@@ -71,9 +75,9 @@ func (s *stream) writer() {
 		for len(s.out) == 0 && !s.closed {
 			s.moved.Wait()
 		}
-		out, closed := s.out, s.closed
+		out := s.out
 		s.mu.Unlock()
-		if closed {
+		if len(out) == 0 {
 			return
 		}
 		_, err := s.conn.Write(out)
@@ -122,6 +126,23 @@ func (s *stream) write(from [][]byte) (n int, err error) {
 	s.out = mem
 	s.moved.Broadcast()
 	return len(mem), nil
+}
+
+// finish waits until the peer's socket has what was flushed, as a socket without goroutines does by itself, but no longer
+// than lastWords. Nothing can be written afterwards.
+func (s *stream) finish() {
+	s.mu.Lock()
+	closed := s.closed
+	s.closed = true
+	s.moved.Broadcast()
+	s.mu.Unlock()
+	if closed {
+		return
+	}
+	s.conn.SetWriteDeadline(time.Now().Add(lastWords))
+	s.conn.SetReadDeadline(time.Unix(1, 0)) // long ago: the reader ends
+	s.done.Wait()
+	s.conn.Close()
 }
 
 func (s *stream) close() error {
