@@ -1,0 +1,272 @@
+//go:build linux
+
+package fabrictest_test
+
+import (
+	"crypto/tls"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/squall-go/squall/fabric"
+	"github.com/squall-go/squall/fabric/auto"
+	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/predicates"
+)
+
+// slots is the number of places of the guard litmus; place k%slots holds eight words of value k.
+const slots = 64
+
+var litmusShape = fabric.RowShape{ControlBytes: 128, RowBytes: 128 + slots*64}
+
+// litmus is the litmus test of guard words (message passing): the writer stores eight plain words, then the guard; the
+// reader loads the guard, then the words. With guard g, in place g%slots:
+//
+//	g = 0                            any
+//	all words ≥ g, multiples apart   legal: equal to g, or of a later lap
+//	any word < g                     forbidden: the guard overtook its bytes
+//
+// And with loads the other way round, words first (v), then the guard (g):
+//
+//	v ≤ g + 1                        legal: the words are written before their guard, one round ahead at most
+//	v > g + 1                        forbidden: the words of a round were written before an earlier guard
+//
+// Both members write and read at full speed for a second; they are two processes with one memory.
+func litmus(table *fabric.Table, _ *fabric.Parker, stop *atomic.Bool) error {
+	own, peer := table.Row(table.Self()), table.Row(1-table.Self())
+	words := func(row []byte, round uint64) *[8]uint64 {
+		return (*[8]uint64)(wordsAt(row, litmusShape.ControlBytes+int(round%slots)*64))
+	}
+	for round := uint64(1); !stop.Load(); round++ {
+		w := words(own, round)
+		for i := range w {
+			w[i] = round
+		}
+		atomic.StoreUint64(fabric.Word(own, fabric.LineBytes), round)
+		table.Push([]order.Rank{1 - table.Self()}, litmusShape.ControlBytes, 64)
+		table.Flush()
+
+		g := atomic.LoadUint64(fabric.Word(peer, fabric.LineBytes))
+		for i, v := range *words(peer, g) {
+			if g > 0 && (v < g || (v-g)%slots != 0) {
+				return fmt.Errorf("F2: guard %d is visible, word %d of its bytes is of round %d", g, i, v)
+			}
+		}
+		v := atomic.LoadUint64(&words(peer, g+1)[7])
+		if g := atomic.LoadUint64(fabric.Word(peer, fabric.LineBytes)); v > g+1 {
+			return fmt.Errorf("F2: bytes of round %d are visible, their guard is %d", v, g)
+		}
+	}
+	return nil
+}
+
+func TestBytesAreVisibleWhenTheirGuardIsBetweenProcesses(t *testing.T) {
+	requireSharedMemory(t)
+	duration := time.Second
+	if testing.Short() {
+		duration /= 4
+	}
+	tables, nodes, c := withChild(t, auto.SHM, "litmus", 1, litmusShape)
+	defer tables[0].Close()
+	var stop atomic.Bool
+	time.AfterFunc(duration, func() { stop.Store(true) })
+	if err := litmus(tables[0], nodes[0].parker, &stop); err != nil {
+		t.Error(err)
+	}
+	if err := c.end(); err != nil {
+		t.Error(err)
+	}
+	if rounds := atomic.LoadUint64(fabric.Word(tables[0].Row(0), fabric.LineBytes)); rounds < 10*slots {
+		t.Errorf("only %d rounds: nothing was tried", rounds)
+	}
+}
+
+// parking tells the application through the parker and the peers through the table, as a group's loop does.
+type parking struct {
+	*fabric.Parker
+	table *fabric.Table
+}
+
+func (p parking) Announce() {
+	p.Parker.Announce()
+	p.table.AnnounceParked()
+}
+
+func (p parking) Retract() {
+	p.table.RetractParked()
+	p.Parker.Retract()
+}
+
+// never parks until it is rung: no timer hides a lost bell.
+func never(time.Duration) time.Duration { return -1 }
+
+func parkingRunner(table *fabric.Table, p *fabric.Parker, step func() int) *predicates.Runner {
+	r := predicates.NewRunner(predicates.Config{
+		Step: func(time.Duration) int { return step() }, Deadline: never, Parker: parking{p, table}, MaxSpin: -1,
+	})
+	r.Start()
+	return r
+}
+
+// pinger answers the peer's word with the next one. Whoever is even speaks first.
+func pinger(table *fabric.Table, rounds uint64, done func()) func() int {
+	self, peer := table.Self(), 1-table.Self()
+	to, mine := []order.Rank{peer}, uint64(0)
+	return func() (work int) {
+		work = table.Poll()
+		seen := atomic.LoadUint64(fabric.Word(table.Row(peer), fabric.LineBytes))
+		if self == 0 && mine == seen || self == 1 && mine+1 == seen {
+			if mine == rounds {
+				done()
+				return work
+			}
+			mine++
+			atomic.StoreUint64(fabric.Word(table.Row(self), fabric.LineBytes), mine)
+			table.PushLine(to, fabric.LineBytes)
+			work++
+		}
+		table.Flush()
+		return work
+	}
+}
+
+const processRounds = 1 << 40 // until told to stop
+
+// pong is the other side of the ping-pong, in a process of its own.
+func pong(table *fabric.Table, p *fabric.Parker, stop *atomic.Bool) error {
+	r := parkingRunner(table, p, pinger(table, processRounds, func() {}))
+	for !stop.Load() {
+		time.Sleep(time.Millisecond)
+	}
+	r.Stop(p.Wake)
+	<-r.Done()
+	return nil
+}
+
+// The litmus test of parking (store buffering). Each of two loops parks whenever it has nothing to do; each round takes two
+// wake-ups. The ringer writes (W) and looks at the announcement (A), the sleeper announces and looks for writes:
+//
+//	ringer sees A, sleeper sees W     legal: a bell that was not needed
+//	ringer sees A, sleeper does not   legal: the bell wakes it
+//	ringer does not, sleeper sees W   legal: it does not sleep
+//	neither sees the other            forbidden: it sleeps, and nobody rings; the ping-pong stops for ever
+func TestNoWakeUpIsLostBetweenLoopsThatAlwaysPark(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		mode auto.Mode
+		tls  *tls.Config
+	}{{"shm", auto.SHM, nil}, {"tcp", auto.TCP, nil}, {"tls", auto.TCP, newTLS(t)}} {
+		t.Run(c.name, func(t *testing.T) {
+			if c.mode == auto.SHM {
+				requireSharedMemory(t)
+			}
+			tables, nodes := world{mode: c.mode, tls: c.tls}.openNodes(t, 2, fabric.RowShape{ControlBytes: 128, RowBytes: 128})
+			pingPong(t, tables[0], nodes[0].parker, func(rounds uint64, finished func()) func() {
+				r := parkingRunner(tables[1], nodes[1].parker, pinger(tables[1], rounds, finished))
+				return func() {
+					r.Stop(nodes[1].parker.Wake)
+					<-r.Done()
+					tables[1].Close()
+				}
+			})
+		})
+	}
+}
+
+func TestNoWakeUpIsLostBetweenProcessesThatAlwaysPark(t *testing.T) {
+	for _, mode := range processModes {
+		t.Run(mode.String(), func(t *testing.T) {
+			if mode == auto.SHM {
+				requireSharedMemory(t)
+			}
+			tables, nodes, c := withChild(t, mode, "pong", 1, fabric.RowShape{ControlBytes: 128, RowBytes: 128})
+			pingPong(t, tables[0], nodes[0].parker, func(uint64, func()) func() {
+				return func() {
+					if err := c.end(); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		})
+	}
+}
+
+// pingPong is the side of rank 0, with a watchdog.
+func pingPong(t *testing.T, table *fabric.Table, p *fabric.Parker, start func(rounds uint64, finished func()) (stop func())) {
+	rounds := uint64(8000)
+	if testing.Short() {
+		rounds = 1000
+	}
+	done, first := make(chan struct{}), sync.Once{}
+	stop := start(rounds, func() {})
+	r := parkingRunner(table, p, pinger(table, rounds, func() { first.Do(func() { close(done) }) }))
+	select {
+	case <-done:
+	case <-time.After(60 * time.Second):
+		t.Errorf("a wake-up was lost: word %d here, %d there, of %d rounds",
+			atomic.LoadUint64(fabric.Word(table.Row(0), fabric.LineBytes)), atomic.LoadUint64(fabric.Word(table.Row(1), fabric.LineBytes)), rounds)
+	}
+	if sleeps := r.Stats.Sleeps.Load(); sleeps < rounds/10 {
+		t.Errorf("%d sleeps in %d rounds: parking was hardly tried", sleeps, rounds)
+	}
+	stop()
+	r.Stop(p.Wake)
+	<-r.Done()
+	table.Close()
+}
+
+// The same between an application's goroutines and the loop: an order is placed (W), then the parker is woken, which looks at
+// the announcement. Legal outcomes as above; the forbidden one shows as an order that is never taken.
+func TestNoWakeUpOfAnApplicationIsLost(t *testing.T) {
+	p, err := fabric.NewParker()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	const goroutines = 3
+	orders := 20000
+	if testing.Short() {
+		orders /= 8
+	}
+	var placed, taken [goroutines]atomic.Uint64
+	step := func() (work int) {
+		for i := range placed {
+			if n := placed[i].Load(); n != taken[i].Load() {
+				taken[i].Store(n)
+				work++
+			}
+		}
+		return work
+	}
+	r := predicates.NewRunner(predicates.Config{Step: func(time.Duration) int { return step() }, Deadline: never, Parker: p, MaxSpin: -1})
+	r.Start()
+	var apps sync.WaitGroup
+	deadline := time.Now().Add(60 * time.Second)
+	for i := range goroutines {
+		apps.Go(func() {
+			for k := uint64(1); k <= uint64(orders); k++ {
+				placed[i].Store(k)
+				p.Wake()
+				for looks := 0; taken[i].Load() != k; looks++ {
+					runtime.Gosched()
+					if looks%1024 == 1023 && time.Now().After(deadline) {
+						t.Errorf("a wake-up was lost: goroutine %d's order %d was never taken", i, k)
+						return
+					}
+				}
+			}
+		})
+	}
+	apps.Wait()
+	r.Stop(p.Wake)
+	<-r.Done()
+	if r.Stats.Sleeps.Load() == 0 {
+		t.Error("the loop never slept: parking was not tried")
+	}
+}
+
+func wordsAt(row []byte, off int) unsafe.Pointer { return unsafe.Pointer(fabric.Word(row, off)) }

@@ -1,0 +1,179 @@
+package fabrictest_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"math/big"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/squall-go/squall/fabric"
+	"github.com/squall-go/squall/fabric/auto"
+	"github.com/squall-go/squall/fabric/fabrictest"
+	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/order"
+)
+
+func TestMemory(t *testing.T) {
+	fabrictest.Run(t, func(t testing.TB, n int, shape fabric.RowShape) []*fabric.Table {
+		var shapes []fabric.RowShape
+		for range n {
+			shapes = append(shapes, shape)
+		}
+		return fabrictest.NewMemory(shapes...).Tables
+	})
+}
+
+func TestSharedMemory(t *testing.T) {
+	requireSharedMemory(t)
+	fabrictest.Run(t, world{mode: auto.SHM}.open)
+}
+
+func TestTCP(t *testing.T) { fabrictest.Run(t, world{mode: auto.TCP}.open) }
+
+func TestTCPWithTLS(t *testing.T) { fabrictest.Run(t, world{mode: auto.TCP, tls: newTLS(t)}.open) }
+
+// Rank 1 offers no shared memory, as if it were on another host: every table has links of both kinds, or of one.
+func TestAutoMixed(t *testing.T) {
+	requireSharedMemory(t)
+	w := world{mode: auto.Auto, remote: 1}
+	fabrictest.Run(t, w.open)
+	tables := w.open(t, 3, fabric.RowShape{ControlBytes: 64, RowBytes: 128})
+	for _, table := range tables {
+		for r := range order.Rank(3) {
+			want := "shm"
+			switch {
+			case r == table.Self():
+				want = "self"
+			case r == 1 || table.Self() == 1:
+				want = "tcp"
+			}
+			if got := table.LinkName(r); got != want {
+				t.Errorf("rank %d reaches rank %d by %s, not %s", table.Self(), r, got, want)
+			}
+		}
+		defer table.Close()
+	}
+}
+
+func requireSharedMemory(t testing.TB) {
+	if !sharedMemory() {
+		t.Skip("no shared memory between processes on this platform")
+	}
+}
+
+// world opens tables through package auto.
+type world struct {
+	mode   auto.Mode
+	tls    *tls.Config
+	remote order.Rank // this rank offers no shared memory; 0 is nobody
+}
+
+// node is one member's end.
+type node struct {
+	port   *port.Port
+	fabric *auto.Node
+	parker *fabric.Parker
+}
+
+func (w world) node(t testing.TB) node {
+	t.Helper()
+	var n node
+	var err error
+	if n.port, err = port.Listen(port.Config{Addr: "127.0.0.1:0", TLS: w.tls}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { n.port.Close() })
+	if n.fabric, err = auto.New(w.mode, n.port, w.tls); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { n.fabric.Close() })
+	if n.parker, err = fabric.NewParker(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { n.parker.Close() })
+	return n
+}
+
+func (w world) open(t testing.TB, n int, shape fabric.RowShape) []*fabric.Table {
+	t.Helper()
+	tables, _ := w.openNodes(t, n, shape)
+	return tables
+}
+
+func (w world) openNodes(t testing.TB, n int, shape fabric.RowShape) ([]*fabric.Table, []node) {
+	t.Helper()
+	nodes, peers := make([]node, n), make([]fabric.Peer, n)
+	for r := range nodes {
+		nodes[r] = w.node(t)
+		peers[r] = fabric.Peer{ID: order.NodeID(r + 1), Addr: nodes[r].port.Addr(), Host: nodes[r].fabric.Host(), Shm: nodes[r].fabric.Shm(), Shape: shape}
+		if w.remote != 0 && order.Rank(r) == w.remote {
+			peers[r].Shm = ""
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	tables, errs := make([]*fabric.Table, n), make([]error, n)
+	var opening sync.WaitGroup
+	for r := range nodes {
+		opening.Go(func() {
+			tables[r], errs[r] = nodes[r].fabric.Open(ctx, fabric.Spec{
+				Cluster: "test", View: 1, Key: "key", Self: order.Rank(r), Peers: peers, Parker: nodes[r].parker,
+			})
+		})
+	}
+	opening.Wait()
+	for r, err := range errs {
+		if err != nil {
+			t.Fatalf("rank %d: %v", r, err)
+		}
+	}
+	return tables, nodes
+}
+
+// newTLS is one certificate for everybody on 127.0.0.1, signed by itself.
+func newTLS(t testing.TB) *tls.Config {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, IsCA: true, BasicConstraintsValid: true,
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AddCert(cert)
+	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, RootCAs: pool, ClientCAs: pool}
+}
+
+func sharedMemory() bool {
+	p, err := port.Listen(port.Config{Addr: "127.0.0.1:0"})
+	if err != nil {
+		return false
+	}
+	defer p.Close()
+	n, err := auto.New(auto.SHM, p, nil)
+	if err != nil {
+		return false
+	}
+	return n.Close() == nil
+}
