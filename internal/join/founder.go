@@ -2,6 +2,7 @@ package join
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -41,6 +42,7 @@ const lineMessages = 3
 
 func found(ctx context.Context, c Config) (*Session, error) {
 	f := &founder{desk: newDesk(c), port: c.Port, known: make(chan struct{}), roll: newRoll(c), lines: map[ticket]*line{}}
+	f.roll.key = rand.Text()
 	f.session = newSession(f)
 	f.open()
 	select {

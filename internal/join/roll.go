@@ -37,6 +37,7 @@ type seat struct {
 // roll is the founder's decision: requests and failures go in, in order, and what to say to whom comes out. It is pure.
 type roll struct {
 	cluster string
+	key     string // of the view: who shows it was told by the founder
 	expect  int
 	decls   []views.Declaration
 	phase   phase
@@ -158,6 +159,7 @@ func (r *roll) propose(e *effects) {
 		r.broadcast(e, saying(sayRefuse, "%v", r.cause))
 		return
 	}
+	view.Key = r.key
 	r.phase, r.view = proposed, view
 	e.tell(ViewProposed{view})
 	r.broadcast(e, message{Verb: sayView, View: view})
