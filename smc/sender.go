@@ -28,7 +28,8 @@ type descriptor struct {
 	stamp, place uint64
 }
 
-// slot is what the sender alone knows of a claim. state is (claim+1)<<2 | phase.
+// slot is what the sender alone knows of a claim. state is (claim+1)<<2 | phase of the last claim that was finished in it:
+// an open claim is one whose number it does not show yet.
 type slot struct {
 	state  atomic.Uint64
 	end    uint64      // position after its bytes
@@ -38,11 +39,13 @@ type slot struct {
 }
 
 const (
-	open = iota
-	committed
-	aborted
-	phases = 3
+	committed = 1
+	aborted   = 2
+	phases    = 3
 )
+
+// finished reports whether a state is the end of a claim.
+func finished(state, claim uint64) bool { return state>>2 == claim+1 }
 
 // Sender is the owner's side of a ring. Fields are grouped by who writes them.
 type Sender struct {
@@ -87,26 +90,30 @@ type Claim struct {
 
 // Claim takes room for a message of n bytes, or reports that there is none now. n is at most MaxMessage. Application.
 func (s *Sender) Claim(n int) (Claim, bool) {
-	size := (uint64(n) + align - 1) &^ (align - 1)
-	start := s.end
-	offset := start & (s.ring - 1)
-	if offset+size > s.ring { // one piece: skip to the start of the ring
-		start += s.ring - offset
-		offset = 0
-	}
-	if !s.fits(start + size) {
+	offset, end := s.place(n)
+	if !s.fits(end) {
 		return Claim{}, false
 	}
 	number := s.claimed
 	sl := &s.slots[number&(s.window-1)]
-	sl.end, sl.offset, sl.length = start+size, uint32(offset), uint32(n)
+	sl.end, sl.offset, sl.length = end, uint32(offset), uint32(n)
 	sl.state.Store((number + 1) << 2)
-	s.claimed, s.end = number+1, start+size
+	s.claimed, s.end = number+1, end
 	if invariants.Enabled {
 		invariants.Check(s.claimed-s.freed.Load() <= s.window, "S1", "claimed %d, freed %d, window %d", s.claimed, s.freed.Load(), s.window)
 		invariants.Check(s.end-s.freedBytes.Load() <= s.ring, "S2", "end %d, freed %d, ring %d", s.end, s.freedBytes.Load(), s.ring)
 	}
 	return Claim{number, s.bytes[offset : offset+uint64(n) : offset+uint64(n)]}, true
+}
+
+// place is where the next claim of n bytes would lie in the ring, and the position behind it.
+func (s *Sender) place(n int) (offset, end uint64) {
+	size := (uint64(n) + align - 1) &^ (align - 1)
+	start := s.end
+	if offset = start & (s.ring - 1); offset+size > s.ring { // one piece: skip to the start of the ring
+		return 0, start + s.ring - offset + size
+	}
+	return offset, start + size
 }
 
 // fits reports whether one more claim that ends at a position has room. It looks at the loop's counters only when those
@@ -126,8 +133,9 @@ func (s *Sender) Commit(c Claim) error { return s.close(c, committed) }
 func (s *Sender) Abort(c Claim) error { return s.close(c, aborted) }
 
 func (s *Sender) close(c Claim, phase uint64) error {
-	was := (c.number + 1) << 2
-	if !s.slots[c.number&(s.window-1)].state.CompareAndSwap(was, was|phase) { // S5
+	state := &s.slots[c.number&(s.window-1)].state
+	was := state.Load()
+	if was>>2 > c.number || !state.CompareAndSwap(was, (c.number+1)<<2|phase) { // S5
 		return fmt.Errorf("claim %d: %w", c.number, ErrClaimDone)
 	}
 	return nil
@@ -140,7 +148,7 @@ func (s *Sender) Publish(first order.Index, limit int) (count order.Index, bytes
 	for count < order.Index(limit) {
 		sl := &s.slots[s.published&(s.window-1)]
 		state := sl.state.Load()
-		if state>>2 != s.published+1 || state&phases == open {
+		if !finished(state, s.published) {
 			break
 		}
 		if state&phases == committed {
@@ -203,14 +211,16 @@ func (s *Sender) Release(everywhere order.Index) bool {
 	return true
 }
 
-// Roomy reports whether there is room for n bytes, and enough of it to make waking a waiting sender worth it: a quarter of
-// both rings, unless nothing is on its way that would free more. Loop, with the application's lock.
+// Roomy reports whether a claim of n bytes would succeed, and there is enough room to make waking a waiting sender worth it: a
+// quarter of both rings, unless nothing is on its way that would free more. Loop, with the application's lock.
 func (s *Sender) Roomy(n int) bool {
-	free, room := s.window-(s.claimed-s.released), s.ring-(s.end-s.freedBytes.Load())
-	if s.released == s.published {
-		return free > 0 && room >= uint64(n)
+	_, end := s.place(n)
+	freed := s.freedBytes.Load()
+	free, room := s.window-(s.claimed-s.released), s.ring-(s.end-freed)
+	if free == 0 || end-freed > s.ring {
+		return false
 	}
-	return free >= max(1, s.window/4) && room >= max(uint64(n), s.ring/4)
+	return s.released == s.published || free >= s.window/4 && room >= s.ring/4
 }
 
 // MaxMessage is the largest message that this ring takes, in bytes.
@@ -222,7 +232,7 @@ func (s *Sender) InUse() int { return int(s.claimed - s.freed.Load()) }
 // Unfinished is the number of claims that are neither committed nor aborted. Application.
 func (s *Sender) Unfinished() (n int) {
 	for c := s.freed.Load(); c < s.claimed; c++ {
-		if s.slots[c&(s.window-1)].state.Load()&phases == open {
+		if !finished(s.slots[c&(s.window-1)].state.Load(), c) {
 			n++
 		}
 	}
