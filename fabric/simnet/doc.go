@@ -1,0 +1,22 @@
+// Package simnet is a fabric in virtual time: rows on the heap, delays from a seed, no clock and no goroutine.
+//
+// A Net has nodes and the ways between them. Open lays the rows of one view on it and returns a table per member, whose
+// links find their delays, their full sockets, cuts and crashes here. Whoever steps the members sets the time with Advance;
+// the same seed and the same calls give the same bytes at the same moments.
+//
+// Life of a write on a Framed pair: pushed → taken into a frame (its ranges by reference, its lines copied) → handed to
+// the socket piece by piece, as far as it has room (the bytes copied) → due (now + delay, never before what went ahead
+// of it) → applied by the receiver's Poll, bytes first, lines word by word.
+//
+// On a Shared pair the replica is the owner's memory. On a Seeping pair it is what a reader on another core may see of
+// shared memory: each pushed range and each stored word becomes visible on its own, in order, at any moment in which the
+// reader calls the fabric, so also within its step.
+//
+// Invariants, beyond those of package fabric:
+//
+//	Z1  what happens depends on the seed and the calls alone
+//	Z2  a socket holds at most SocketBytes and one line; what it does not take stays pending, coalesced
+//	Z3  a node that crashed calls nothing and changes nothing any more
+//
+// All of it belongs to one goroutine.
+package simnet

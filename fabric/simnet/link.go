@@ -1,0 +1,112 @@
+package simnet
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/squall-go/squall/fabric"
+)
+
+// link implements fabric.Link for one end of a pair.
+type link struct {
+	net        *Net
+	self, peer *node
+	kind       Kind
+	out, in    *way
+	replica    []byte
+	closed     bool
+}
+
+// Name implements fabric.Link.
+func (l *link) Name() string { return "simnet" }
+
+// Replica implements fabric.Link.
+func (l *link) Replica() []byte { return l.replica }
+
+// Push implements fabric.Link.
+func (l *link) Push(off, n int) {
+	l.called(off, n)
+	switch l.kind {
+	case Framed:
+		l.out.push(off, n)
+	case Seeping:
+		l.out.storeRange(off, n)
+	}
+}
+
+// PushLine implements fabric.Link.
+func (l *link) PushLine(off int) {
+	l.called(off, fabric.LineBytes)
+	switch l.kind {
+	case Framed:
+		l.out.pushLine(off)
+	case Seeping:
+		l.out.storeLine(off)
+	}
+}
+
+// called is what every push begins with: it may be the node's last call, and shows it more of its peers' memory.
+func (l *link) called(off, n int) {
+	l.net.burn(l.self)
+	if l.net.opts.OnPush != nil {
+		l.net.opts.OnPush(l.self.id, l.peer.id, off, n)
+	}
+	if l.kind == Seeping && !l.closed {
+		l.in.seep(l.replica)
+	}
+}
+
+// Flush implements fabric.Link.
+func (l *link) Flush() (bool, error) {
+	l.net.burn(l.self)
+	if l.kind != Framed {
+		return false, nil // it was visible when it was stored
+	}
+	return l.out.flush(), nil
+}
+
+// Poll implements fabric.Link.
+func (l *link) Poll() (work bool, err error) {
+	switch {
+	case l.kind == Seeping:
+		work = l.in.seep(l.replica)
+	case l.kind == Framed && l.in.path.cut:
+		return false, nil
+	case l.kind == Framed:
+		work = l.in.arrive(l.replica)
+	}
+	if l.in.ended && l.net.now >= l.in.endAt && l.in.head == len(l.in.flight) {
+		return work, fmt.Errorf("%w: the process of node %d ended", fabric.ErrPeerGone, l.peer.id)
+	}
+	return work, nil
+}
+
+// Freeze implements fabric.Link.
+func (l *link) Freeze() []byte {
+	if l.closed {
+		return l.replica
+	}
+	switch l.kind {
+	case Shared:
+		l.replica = slices.Clone(l.replica)
+	case Seeping:
+		l.in.seepAll(l.replica)
+	}
+	l.end()
+	return l.replica
+}
+
+// Close implements fabric.Link.
+func (l *link) Close() error {
+	l.end()
+	return nil
+}
+
+// end closes this end; the peer hears of it behind what it was sent.
+func (l *link) end() {
+	if l.closed {
+		return
+	}
+	l.closed = true
+	l.out.end()
+}

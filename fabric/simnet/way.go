@@ -1,0 +1,328 @@
+package simnet
+
+import (
+	"math"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/squall-go/squall/fabric"
+)
+
+// lineRoom is what a line takes of a socket: its offset and its words.
+const lineRoom = 8 + fabric.LineBytes
+
+// way is one direction of a pair.
+//
+//	pending → frame (what the socket has not taken of it) → flight[head:] → the receiver's replica
+type way struct {
+	net      *Net
+	from, to *node
+	path     *path
+	row      []byte // the sender's
+	random   *rand.Rand
+
+	pending fabric.Pending
+	store   []fabric.Range // memory of ranges
+	ranges  []fabric.Range // of the frame at hand: what the socket has not taken
+	lines   []int          // of the frame at hand, offsets
+	words   []uint64       // of those lines, as they were when it was laid out
+	sent    int            // of those lines, in the socket
+	waited  bool           // the frame at hand met a full socket
+
+	flight  []piece
+	head    int
+	data    []byte // of the pieces in flight
+	held    int    // bytes of socket in use
+	last    time.Duration
+	ended   bool
+	endAt   time.Duration
+	halfway bool // bytes of a frame arrived, its lines did not
+
+	shown []uint64 // Seeping: the sender's words as pushed last
+}
+
+// piece is a part of a frame in flight, or on a Seeping pair a range or a word that is not visible yet.
+type piece struct {
+	at     time.Duration
+	off, n int // n == 0: the word at off
+	start  int // of its bytes in data
+	word   uint64
+	room   int
+}
+
+func (w *way) push(off, n int) {
+	before := len(w.pending.Ranges)
+	w.pending.Push(off, n)
+	if len(w.pending.Ranges) == before {
+		w.net.Stats.Coalesced++
+	}
+}
+
+func (w *way) pushLine(off int) {
+	before := len(w.pending.Lines)
+	w.pending.PushLine(off)
+	if len(w.pending.Lines) == before {
+		w.net.Stats.Coalesced++
+	}
+}
+
+func (w *way) busy() bool { return len(w.ranges) > 0 || w.sent < len(w.lines) }
+
+// flush hands over as much as the socket takes, frame after frame (Z2).
+func (w *way) flush() (work bool) {
+	for {
+		if !w.busy() {
+			if w.pending.Empty() {
+				return work
+			}
+			w.frame()
+		}
+		work = w.transmit() || work
+		if w.busy() {
+			w.waited = true
+			w.net.Stats.SocketFull++
+			return work
+		}
+	}
+}
+
+// frame takes what is pending: ranges by reference, lines as they are now.
+func (w *way) frame() {
+	n, limit := len(w.pending.Ranges), w.net.opts.FrameRanges
+	if limit > 0 && n > limit {
+		n = limit
+	}
+	w.store = append(w.store[:0], w.pending.Ranges[:n]...)
+	w.ranges, w.lines, w.sent, w.words, w.waited = w.store, w.lines[:0], 0, w.words[:0], false
+	if n == len(w.pending.Ranges) || w.net.opts.Bug == EarlyLines {
+		for _, off := range w.pending.Lines {
+			w.lines = append(w.lines, off)
+			for k := range fabric.WordsPerLine {
+				w.words = append(w.words, atomic.LoadUint64(fabric.Word(w.row, off+8*k)))
+			}
+		}
+	}
+	w.pending.Taken(n)
+	w.net.Stats.Frames++
+}
+
+// transmit moves the frame at hand into the socket as far as it has room. Bytes are copied now: their owner does not
+// change them while somebody needs them.
+func (w *way) transmit() (work bool) {
+	at := w.arrival()
+	if w.net.opts.Bug == LinesFirst {
+		work = w.transmitLines(at)
+	}
+	for len(w.ranges) > 0 {
+		r := &w.ranges[0]
+		n := min(r.N, w.room())
+		if limit := w.net.opts.PieceBytes; limit > 0 && n > limit {
+			n = 1 + w.random.IntN(limit)
+		}
+		if n == 0 {
+			w.forget()
+			return work
+		}
+		w.sendBytes(at, r.Off, n)
+		work = true
+		if r.Off, r.N = r.Off+n, r.N-n; r.N == 0 {
+			w.ranges = w.ranges[1:]
+		} else {
+			at = w.arrival()
+		}
+	}
+	return w.transmitLines(at) || work
+}
+
+func (w *way) transmitLines(at time.Duration) (work bool) {
+	if w.waited && w.net.opts.Bug == LostLines {
+		w.sent = len(w.lines)
+	}
+	for ; w.sent < len(w.lines) && w.room() > 0; w.sent++ {
+		w.sendLine(at, w.lines[w.sent], w.words[w.sent*fabric.WordsPerLine:][:fabric.WordsPerLine])
+		work = true
+	}
+	return work
+}
+
+// forget is a bug: the rest of a frame's ranges is dropped when the socket is full.
+func (w *way) forget() {
+	if w.net.opts.Bug == LostRanges {
+		w.ranges = w.ranges[:0]
+	}
+}
+
+func (w *way) room() int {
+	if w.net.opts.SocketBytes == 0 {
+		return math.MaxInt
+	}
+	return max(0, w.net.opts.SocketBytes-w.held)
+}
+
+// arrival draws when what is sent now is there: not before what was sent earlier (F2).
+func (w *way) arrival() time.Duration {
+	d := w.path.delay
+	at := w.net.now + d.Base
+	if d.Jitter > 0 {
+		at += time.Duration(w.random.Int64N(int64(d.Jitter) + 1))
+	}
+	if d.TailEvery > 0 && w.random.IntN(d.TailEvery) == 0 {
+		at += time.Duration(w.random.Int64N(int64(d.Tail) + 1))
+		w.net.Stats.Tails++
+	}
+	if w.net.opts.Bug != Overtaking {
+		at = max(at, w.last)
+	}
+	w.last = max(w.last, at)
+	return at
+}
+
+func (w *way) sendBytes(at time.Duration, off, n int) {
+	w.enqueue(piece{at: at, off: off, n: n, room: n}, w.row[off:off+n])
+	w.net.Stats.Pieces++
+	switch p := &w.flight[len(w.flight)-1]; {
+	case w.net.opts.Bug == FlippedByte && w.random.IntN(64) == 0:
+		w.data[p.start+w.random.IntN(n)] ^= 1 << w.random.IntN(8)
+	case w.net.opts.Bug == StrayBytes && w.random.IntN(64) == 0 && off+n+8 <= len(w.row):
+		p.off += 8
+	}
+}
+
+// sendLine sends a line as eight words.
+func (w *way) sendLine(at time.Duration, off int, words []uint64) {
+	for k, v := range words {
+		p := piece{at: at, off: off + 8*k, word: v}
+		if k == 0 {
+			p.room = lineRoom
+		}
+		w.enqueue(p, nil)
+	}
+	w.net.Stats.Lines++
+}
+
+func (w *way) enqueue(p piece, data []byte) {
+	if w.head == len(w.flight) {
+		w.flight, w.data, w.head = w.flight[:0], w.data[:0], 0
+	}
+	p.start = len(w.data)
+	w.data = append(w.data, data...)
+	w.flight = append(w.flight, p)
+	w.held += p.room
+}
+
+// arrive applies what is due.
+func (w *way) arrive(replica []byte) (work bool) {
+	if w.net.opts.Bug == Overtaking {
+		return w.arriveOutOfOrder(replica)
+	}
+	for w.head < len(w.flight) && w.flight[w.head].at <= w.net.now {
+		p := w.flight[w.head]
+		w.head++
+		w.apply(p, replica)
+		work = true
+		if w.net.opts.Bug == StaleLines && p.n == 0 && w.random.IntN(256) == 0 {
+			w.repeat(p)
+		}
+	}
+	if w.head < len(w.flight) && w.halfway && work {
+		w.net.Stats.HalfFrames++
+	}
+	return work
+}
+
+// apply makes one piece visible.
+func (w *way) apply(p piece, replica []byte) {
+	if p.n > 0 {
+		copy(replica[p.off:p.off+p.n], w.data[p.start:])
+	} else {
+		atomic.StoreUint64(fabric.Word(replica, p.off), p.word)
+	}
+	w.halfway = p.n > 0
+	w.held -= p.room
+}
+
+// arriveOutOfOrder is a bug: what is due does not wait for what went ahead of it.
+func (w *way) arriveOutOfOrder(replica []byte) (work bool) {
+	rest := w.flight[:w.head]
+	for _, p := range w.flight[w.head:] {
+		if p.at <= w.net.now {
+			w.apply(p, replica)
+			work = true
+		} else {
+			rest = append(rest, p)
+		}
+	}
+	w.flight = rest
+	return work
+}
+
+// repeat is a bug: a word arrives again, behind everything that is in flight.
+func (w *way) repeat(p piece) {
+	p.at, p.room = w.last, 0
+	w.enqueue(p, nil)
+}
+
+// storeRange notes a pushed range of a Seeping pair with its bytes as they are now.
+func (w *way) storeRange(off, n int) { w.enqueue(piece{off: off, n: n}, w.row[off:off+n]) }
+
+// storeLine notes the words of a line that changed since it was pushed last, in the order of their stores.
+func (w *way) storeLine(off int) {
+	for _, k := range w.net.opts.StoreOrder {
+		at := off + 8*k
+		if v := atomic.LoadUint64(fabric.Word(w.row, at)); v != w.shown[at/8] {
+			w.shown[at/8] = v
+			w.enqueue(piece{off: at, word: v}, nil)
+		}
+	}
+}
+
+// seep makes some of a Seeping pair's writes visible: half the time all, else any number.
+func (w *way) seep(replica []byte) (work bool) {
+	n := len(w.flight) - w.head
+	if n == 0 {
+		return false
+	}
+	if w.random.IntN(2) == 0 {
+		n = w.random.IntN(n + 1)
+	}
+	return w.show(replica, n)
+}
+
+func (w *way) seepAll(replica []byte) { w.show(replica, len(w.flight)-w.head) }
+
+func (w *way) show(replica []byte, n int) bool {
+	for _, p := range w.flight[w.head : w.head+n] {
+		w.apply(p, replica)
+	}
+	w.head += n
+	if n > 0 && w.head < len(w.flight) {
+		a, b := w.flight[w.head-1], w.flight[w.head]
+		if a.n == 0 && b.n == 0 && a.off/fabric.LineBytes == b.off/fabric.LineBytes {
+			w.net.Stats.TornLines++
+		}
+	}
+	return n > 0
+}
+
+// end has the receiver hear of the end, some time after what was sent.
+func (w *way) end() {
+	w.ended = true
+	w.endAt = max(w.last, w.net.now)
+	if after := w.net.opts.NoticeAfter; after > 0 {
+		w.endAt += time.Duration(w.random.Int64N(int64(after) + 1))
+	}
+	w.ranges, w.lines, w.sent, w.pending = nil, nil, 0, fabric.NewPending(8*len(w.shown))
+}
+
+// lose drops what is in flight from some piece on.
+func (w *way) lose() {
+	if n := len(w.flight) - w.head; n > 0 {
+		keep := w.random.IntN(n + 1)
+		for keep > 0 && keep < n && w.flight[w.head+keep].n == 0 && w.flight[w.head+keep].room == 0 {
+			keep-- // a line is taken in whole or not at all
+		}
+		w.net.Stats.LostInFlight += n - keep
+		w.flight = w.flight[:w.head+keep]
+	}
+}
