@@ -14,11 +14,20 @@ import (
 // The ring against a dumb model: a slice of messages and a map of bytes. One program is a string of bytes, so that the
 // fuzzer and the random test run the same thing: two bytes choose the sizes, then two bytes are one operation.
 
+// fate is what became of a claim.
+type fate int
+
+const (
+	isOpen fate = iota
+	isCommitted
+	isAborted
+)
+
 // message is what the model knows of a claim.
 type message struct {
 	claim    Claim
 	content  []byte
-	state    uint64 // open, committed, aborted
+	state    fate
 	stamped  bool
 	index    order.Index
 	released bool
@@ -40,7 +49,7 @@ type model struct {
 	released  int
 	end       uint64 // positions, as smc counts them
 	freed     uint64
-	ends      []uint64
+	ends      []uint64 // of every claim
 
 	sent       order.Index
 	byIndex    map[order.Index]*message
@@ -96,12 +105,12 @@ func (m *model) step(op byte, arg int) {
 	case 0, 1:
 		m.claim(arg % (len(m.owner)/2 + 1))
 	case 2:
-		m.close(arg, committed)
+		m.close(arg, isCommitted)
 	case 3:
 		if arg%3 == 0 {
-			m.close(arg, aborted)
+			m.close(arg, isAborted)
 		} else {
-			m.closeOldest(committed)
+			m.closeOldest(isCommitted)
 		}
 	case 4:
 		m.publish(1 + arg%8)
@@ -153,7 +162,7 @@ func (m *model) claim(n int) {
 }
 
 // close commits or aborts some claim that was ever made; one that is done already must be refused (S5).
-func (m *model) close(which int, state uint64) {
+func (m *model) close(which int, state fate) {
 	if len(m.messages) == 0 {
 		return
 	}
@@ -161,23 +170,23 @@ func (m *model) close(which int, state uint64) {
 	m.finishClaim(recent[which%len(recent)], state)
 }
 
-func (m *model) closeOldest(state uint64) {
+func (m *model) closeOldest(state fate) {
 	for _, msg := range m.messages[m.released:] {
-		if msg.state == open {
+		if msg.state == isOpen {
 			m.finishClaim(msg, state)
 			return
 		}
 	}
 }
 
-func (m *model) finishClaim(msg *message, state uint64) {
+func (m *model) finishClaim(msg *message, state fate) {
 	verb := m.sender.Commit
-	if state == aborted {
+	if state == isAborted {
 		verb = m.sender.Abort
 	}
 	err := verb(msg.claim)
 	m.did("close(claim %d, %d)=%v", msg.claim.number, state, err == nil)
-	if msg.state != open {
+	if msg.state != isOpen {
 		if !errors.Is(err, ErrClaimDone) {
 			m.fail("S5: claim %d was finished twice: %v", msg.claim.number, err)
 		}
@@ -192,8 +201,8 @@ func (m *model) finishClaim(msg *message, state uint64) {
 func (m *model) publish(limit int) {
 	var want []*message
 	total := uint64(0)
-	for len(want) < limit && m.published < len(m.messages) && m.messages[m.published].state != open {
-		if msg := m.messages[m.published]; msg.state == committed {
+	for len(want) < limit && m.published < len(m.messages) && m.messages[m.published].state != isOpen {
+		if msg := m.messages[m.published]; msg.state == isCommitted {
 			want, total = append(want, msg), total+uint64(len(msg.content))
 		}
 		m.published++
@@ -252,7 +261,7 @@ func (m *model) release(arg int) {
 	before := m.released
 	for m.released < m.published {
 		msg := m.messages[m.released]
-		if msg.state == committed && msg.index >= m.everywhere {
+		if msg.state == isCommitted && msg.index >= m.everywhere {
 			break
 		}
 		msg.released, m.freed = true, m.ends[m.released]
@@ -273,7 +282,7 @@ func (m *model) release(arg int) {
 func (m *model) invariants() {
 	unfinished := 0
 	for _, msg := range m.messages[m.released:] {
-		if msg.state == open {
+		if msg.state == isOpen {
 			unfinished++
 		}
 	}
@@ -295,7 +304,7 @@ func (m *model) invariants() {
 // finish commits, publishes, takes and releases everything: then all room is free, and the largest message fits.
 func (m *model) finish() {
 	for m.released < len(m.messages) {
-		m.closeOldest(committed)
+		m.closeOldest(isCommitted)
 		m.publish(m.window)
 		for m.taken < m.sent {
 			m.take()
