@@ -97,7 +97,6 @@ func (s *Sender) Claim(n int) (Claim, bool) {
 	number := s.claimed
 	sl := &s.slots[number&(s.window-1)]
 	sl.end, sl.offset, sl.length = end, uint32(offset), uint32(n)
-	sl.state.Store((number + 1) << 2)
 	s.claimed, s.end = number+1, end
 	if invariants.Enabled {
 		invariants.Check(s.claimed-s.freed.Load() <= s.window, "S1", "claimed %d, freed %d, window %d", s.claimed, s.freed.Load(), s.window)
