@@ -1,0 +1,72 @@
+package fabric
+
+import (
+	"math/rand/v2"
+	"testing"
+)
+
+// A ring's pushes: ranges that continue one another, and wrap, and lines again and again, to a peer that takes nothing.
+func TestWhatIsPendingIsBoundedByTheRow(t *testing.T) {
+	const control, ring = 64 * LineBytes, 1 << 16
+	p := NewPending(control)
+	at := 0
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 100000 {
+		n := 1 + random.IntN(500)
+		k := min(n, ring-at)
+		p.Push(control+at, k)
+		if n > k {
+			p.Push(control, n-k)
+		}
+		at = (at + n) % ring
+		p.PushLine(random.IntN(64) * LineBytes)
+		if len(p.Ranges) > 3 || len(p.Lines) > 64 {
+			t.Fatalf("%d ranges, %d lines are pending", len(p.Ranges), len(p.Lines))
+		}
+	}
+}
+
+func TestLinesGoWithTheLastOfTheRanges(t *testing.T) {
+	p := NewPending(4 * LineBytes)
+	for k := range 5 {
+		p.Push(1000*k+4*LineBytes, 10)
+	}
+	p.PushLine(LineBytes)
+	p.PushLine(LineBytes)
+	if p.Taken(3); len(p.Ranges) != 2 || len(p.Lines) != 1 || p.Bytes() != 20 {
+		t.Fatalf("%v, %v, %d bytes", p.Ranges, p.Lines, p.Bytes())
+	}
+	if p.Taken(2); !p.Empty() || p.Bytes() != 0 {
+		t.Fatalf("%v, %v, %d bytes", p.Ranges, p.Lines, p.Bytes())
+	}
+	if p.PushLine(LineBytes); len(p.Lines) != 1 {
+		t.Fatal("a line that was taken cannot be pushed again")
+	}
+}
+
+func TestAHelloIsCheckedAgainstTheView(t *testing.T) {
+	shape := RowShape{64, 128}
+	spec := Spec{Cluster: "c", View: 3, Key: "k", Self: 0, Peers: []Peer{{Shape: shape}, {Shape: shape}, {Shape: shape}}}
+	caller := spec
+	caller.Self = 2
+	good := caller.Hello(0)
+	if err := spec.Check(good); err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(*Hello){
+		"cluster":        func(h *Hello) { h.Cluster = "d" },
+		"view":           func(h *Hello) { h.View = 2 },
+		"key":            func(h *Hello) { h.Key = "" },
+		"to another":     func(h *Hello) { h.To = 1 },
+		"from itself":    func(h *Hello) { h.From = 0 },
+		"from nobody":    func(h *Hello) { h.From = 3 },
+		"from below":     func(h *Hello) { h.From = -1 },
+		"shape":          func(h *Hello) { h.Shape.RowBytes = 64 },
+		"shape, control": func(h *Hello) { h.Shape.ControlBytes = 128 },
+	} {
+		h := good
+		if change(&h); spec.Check(h) == nil {
+			t.Errorf("a hello with another %s passes", name)
+		}
+	}
+}
