@@ -21,7 +21,6 @@ type NodeID = order.NodeID
 // Seq is a position in a subgroup's total order; ViewID numbers the group's memberships.
 type (
 	Seq    = order.Seq
-	Index  = order.Index
 	ViewID = order.ViewID
 )
 

@@ -12,29 +12,39 @@ type Message = multicast.Message
 
 // receiver makes a subgroup's upcalls out of its configuration.
 func (sg SubgroupConfig) receiver(wake func()) multicast.Receiver {
-	upcall := sg.DeliverBatch
-	if upcall == nil {
-		one := sg.Deliver
-		upcall = func(run []Message) {
-			for _, m := range run {
-				one(m)
-			}
-		}
+	r := single(sg.Deliver)
+	if sg.DeliverBatch != nil {
+		r = direct{sg.DeliverBatch, 0}
 	}
 	if sg.Async == 0 {
-		return direct(upcall)
+		return r
 	}
-	return newQueue(max(sg.Async/2, smc.MaxMessage(sg.RingBytes)), upcall, wake)
+	return newQueue(max(sg.Async/2, smc.MaxMessage(sg.RingBytes)), r.upcall, wake)
 }
 
 // direct calls the application on the loop.
-type direct func([]Message)
+type direct struct {
+	upcall func([]Message)
+	maxRun int
+}
+
+// single calls the application for each message, out of runs that stay in the processor's first cache.
+func single(upcall func(Message)) direct {
+	return direct{func(run []Message) {
+		for i := range run {
+			upcall(run[i])
+		}
+	}, 128}
+}
 
 // Deliver implements multicast.Receiver.
 func (d direct) Deliver(run []Message) int {
-	d(run)
+	d.upcall(run)
 	return len(run)
 }
+
+// MaxRun implements multicast.Receiver.
+func (d direct) MaxRun() int { return d.maxRun }
 
 // queue copies messages for a goroutine that calls the application.
 //
@@ -89,6 +99,9 @@ func (q *queue) Deliver(run []Message) (taken int) {
 	}
 	return taken
 }
+
+// MaxRun implements multicast.Receiver.
+func (q *queue) MaxRun() int { return 1024 }
 
 // serve calls the application until the queue is closed and empty.
 func (q *queue) serve(reading buffer) {

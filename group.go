@@ -148,11 +148,9 @@ func (g *Group) start() {
 	}
 	g.cfg.emit(ViewInstalled{g.view, links})
 	spin := g.cfg.MaxSpin
-	if crowded(g.view, g.node.Host(), int(loops.Add(1))) {
-		spin = -1
-	}
+	crowd := crowded(g.view, g.node.Host(), int(loops.Add(1)))
 	g.runner = predicates.NewRunner(predicates.Config{
-		Step: g.member.Step, Deadline: g.member.Deadline, Parker: parking{g.parker, g.member.Table().Table}, MaxSpin: spin,
+		Step: g.member.Step, Deadline: g.member.Deadline, Parker: parking{g.parker, g.member.Table().Table}, MaxSpin: spin, Crowded: crowd,
 	})
 	g.runner.Start()
 }

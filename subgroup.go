@@ -5,6 +5,7 @@ import (
 
 	"github.com/squall-go/squall/internal/member"
 	"github.com/squall-go/squall/multicast"
+	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/smc"
 	"github.com/squall-go/squall/views"
 )
@@ -90,7 +91,7 @@ func (s *Subgroup) Skip(rounds int) error {
 	if s.part == nil {
 		return ErrNotSender
 	}
-	return s.part.Skip(Index(max(rounds, 0)))
+	return s.part.Skip(order.Index(max(rounds, 0)))
 }
 
 // Stats is what this process did in the subgroup so far. Nil if it is not a member.

@@ -44,8 +44,7 @@ type Message struct {
 	Data   []byte
 	Sender order.NodeID
 	View   order.ViewID
-	Seq    order.Seq   // its place in the order; in unordered mode its index at its sender
-	Index  order.Index // its number at its sender, nulls counted
+	Seq    order.Seq // its place in the order; in unordered mode its number at its sender
 }
 
 // Version is the message's place in the order across views.

@@ -10,6 +10,8 @@ type Receiver interface {
 	// Deliver takes a run of messages in order and returns how many of them it took. Those that it did not take are offered
 	// again at a later step, so that a full queue holds up its own subgroup and nothing else.
 	Deliver(run []Message) int
+	// MaxRun is how many messages it wants at once; 0 is all that can be delivered.
+	MaxRun() int
 }
 
 // Tuning switches parts of the protocol off, to measure what they are worth. The zero value has everything on.

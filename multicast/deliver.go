@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 )
 
-// maxRun bounds a run, so that room is released and others get their turn while much is delivered.
-const maxRun = 1024
+// runBytes bounds a run unless the application wants it whole, so that room is released while much is delivered.
+const runBytes = 128 << 10
 
 // deliver hands the stable part of the order to the application, run by run, and publishes delivered.
 func (s *Subgroup) deliver() (work int) {
@@ -37,13 +37,10 @@ func (s *Subgroup) deliver() (work int) {
 
 // collect makes the next run: the messages of the stable positions from runEnd on, nulls passed over (M3).
 func (s *Subgroup) collect() {
-	limit := maxRun
-	if s.tuning.OneDeliver {
-		limit = 1
-	}
 	s.run, s.runStart = s.run[:0], 0
 	nulls := uint64(0)
-	for s.runEnd < s.stable && len(s.run) < limit {
+	bytes := 0
+	for s.runEnd < s.stable && len(s.run) < s.maxRun && bytes < s.maxBytes {
 		tx := &s.senders[s.next.sender]
 		data, real, err := tx.Take(s.next.index)
 		if err != nil {
@@ -52,7 +49,8 @@ func (s *Subgroup) collect() {
 			break
 		}
 		if real {
-			s.run = append(s.run, Message{Data: data, Sender: tx.id, View: s.view, Seq: s.runEnd, Index: s.next.index})
+			s.run = append(s.run, Message{Data: data, Sender: tx.id, View: s.view, Seq: s.runEnd})
+			bytes += len(data)
 		} else {
 			nulls++
 		}
@@ -137,7 +135,7 @@ func (s *Subgroup) deliverFrom(k int) (done bool, work int) {
 
 func (s *Subgroup) collectFrom(tx *sender, got order.Index) {
 	s.run, s.runStart = s.run[:0], 0
-	for tx.delivered < got && len(s.run) < maxRun {
+	for tx.delivered < got && len(s.run) < s.maxRun {
 		data, real, err := tx.Take(tx.delivered)
 		if err != nil {
 			s.table.Fail(tx.rank, fmt.Errorf("%w: subgroup %q: %w", fabric.ErrViolation, s.sg.Name, err))
@@ -145,12 +143,9 @@ func (s *Subgroup) collectFrom(tx *sender, got order.Index) {
 			break
 		}
 		if real {
-			s.run = append(s.run, Message{Data: data, Sender: tx.id, View: s.view, Seq: order.Seq(tx.delivered), Index: tx.delivered})
+			s.run = append(s.run, Message{Data: data, Sender: tx.id, View: s.view, Seq: order.Seq(tx.delivered)})
 		}
 		tx.delivered++
-		if s.tuning.OneDeliver {
-			break
-		}
 	}
 	if len(s.run) > 0 {
 		s.Stats.DeliverBatch.observe(uint64(len(s.run)))

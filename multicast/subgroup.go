@@ -48,6 +48,8 @@ type Subgroup struct {
 	run       []Message
 	runStart  int // messages of run that were taken already
 	runEnd    order.Seq
+	maxRun    int
+	maxBytes  int
 	dirty     bool // the own line changed since it was last pushed
 }
 
@@ -72,6 +74,13 @@ func New(v *views.View, sg views.Subgroup, cols Columns, table *sst.Table, upcal
 		view: v.ID, sg: sg, cols: cols, table: table, upcall: upcall, tuning: tuning,
 		turns: order.Turns(len(sg.Senders)), self: slices.Index(sg.Members, table.Self()),
 		got: make([]order.Index, len(sg.Senders)), reach: make([]order.Index, len(sg.Senders)),
+	}
+	s.maxRun, s.maxBytes = upcall.MaxRun(), runBytes
+	if s.maxRun == 0 {
+		s.maxRun, s.maxBytes = math.MaxInt, math.MaxInt
+	}
+	if tuning.OneDeliver {
+		s.maxRun = 1
 	}
 	if k, ok := sg.SenderRank(table.Self()); ok {
 		s.rank = k

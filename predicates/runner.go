@@ -4,6 +4,8 @@ import (
 	"runtime"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Parker is where a runner sleeps. Announce tells those who write to ring from now on, Retract that there is no need to.
@@ -22,6 +24,7 @@ type Config struct {
 	Parker   Parker
 	// MaxSpin bounds the time that the runner waits without sleeping; 0 is DefaultMaxSpin, less than 0 forbids spinning.
 	MaxSpin time.Duration
+	Crowded bool
 }
 
 // DefaultMaxSpin is somewhat more than a sleep and a wake-up cost.
@@ -100,9 +103,19 @@ func (r *Runner) step() bool {
 
 // wait spins as long as it pays and reports whether there was work.
 func (r *Runner) wait() bool {
-	if r.cfg.MaxSpin < 0 || r.now < r.noSpin {
-		runtime.Gosched()
-		return r.step()
+	if r.cfg.Crowded {
+		start := r.now
+		for r.now-start < r.spin {
+			runtime.Gosched()
+			if r.step() || r.stopped.Load() {
+				return true
+			}
+			unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
+			if r.step() || r.stopped.Load() {
+				return true
+			}
+		}
+		return false
 	}
 	start, last := r.now, r.now
 	for k := 0; r.now-start < r.spin; k++ {
