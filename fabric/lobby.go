@@ -63,22 +63,24 @@ type Lobby struct {
 	Patience time.Duration
 	Seats    int
 
-	mu    sync.Mutex
-	seats []seat
-	bells map[chan struct{}]bool // one per Await, rung when somebody sits down
+	mu     sync.Mutex
+	closed bool
+	seats  []seat
+	bells  map[chan struct{}]bool // one per Await, rung when somebody sits down
 }
 
 type seat struct {
 	Caller
 	taken chan struct{}
+	shut  chan struct{}
 }
 
 // Arrive seats a caller until somebody who awaits its view takes the connection, and reports whether that happened. If
 // not, the connection is still the caller's to close.
 func (l *Lobby) Arrive(c Caller) bool {
-	s := seat{c, make(chan struct{})}
+	s := seat{c, make(chan struct{}), make(chan struct{})}
 	l.mu.Lock()
-	if len(l.seats) >= l.Seats {
+	if len(l.seats) >= l.Seats || l.closed {
 		l.mu.Unlock()
 		return false
 	}
@@ -95,8 +97,23 @@ func (l *Lobby) Arrive(c Caller) bool {
 	select {
 	case <-s.taken:
 		return true
+	case <-s.shut:
+		return !l.leave(s)
 	case <-t.C:
 		return !l.leave(s)
+	}
+}
+
+// Close sends everybody away, and who comes later.
+func (l *Lobby) Close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return
+	}
+	l.closed = true
+	for _, s := range l.seats {
+		close(s.shut)
 	}
 }
 

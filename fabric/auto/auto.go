@@ -63,7 +63,10 @@ func (n *Node) Host() string { return n.host }
 func (n *Node) Shm() string { return n.shm.name() }
 
 // Close stops accepting connections for further tables.
-func (n *Node) Close() error { return n.shm.close() }
+func (n *Node) Close() error {
+	n.tcp.Close()
+	return n.shm.close()
+}
 
 // Open implements fabric.Node. On failure nothing stays open.
 func (n *Node) Open(ctx context.Context, spec fabric.Spec) (*fabric.Table, error) {

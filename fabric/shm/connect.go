@@ -67,6 +67,7 @@ func (c *Connector) Name() string { return c.name }
 // Close stops listening.
 func (c *Connector) Close() error {
 	err := c.listener.Close()
+	c.lobby.Close()
 	c.done.Wait()
 	return err
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net"
+	"sync"
 	"time"
 
 	"github.com/squall-go/squall/fabric"
@@ -19,22 +20,53 @@ type Connector struct {
 	port  *port.Port
 	tls   *tls.Config
 	lobby fabric.Lobby
+
+	mu       sync.Mutex
+	closed   bool
+	greeting map[net.Conn]struct{} // connections whose greeting has not arrived yet
 }
 
 // NewConnector takes the port's connections for rows.
 func NewConnector(p *port.Port, tlsConfig *tls.Config) *Connector {
-	c := &Connector{port: p, tls: tlsConfig, lobby: fabric.Lobby{Patience: 10 * time.Second, Seats: 128}}
+	c := &Connector{port: p, tls: tlsConfig, greeting: map[net.Conn]struct{}{}, lobby: fabric.Lobby{Patience: 10 * time.Second, Seats: 128}}
 	p.Handle(port.KindRows, c.accept)
 	return c
 }
 
-// accept reads a caller's greeting and seats it until its view is opened here.
-func (c *Connector) accept(conn net.Conn) {
-	var h fabric.Hello
-	conn.SetDeadline(time.Now().Add(handshakeTime))
-	if err := port.ReadMessage(conn, &h); err != nil || !c.lobby.Arrive(fabric.Caller{Conn: conn, Hello: h}) {
+// Close ends connections that belong to no table. It leaves the port alone.
+func (c *Connector) Close() {
+	c.port.Handle(port.KindRows, nil)
+	c.lobby.Close()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	for conn := range c.greeting {
 		conn.Close()
 	}
+}
+
+// accept reads a caller's greeting and seats it until its view is opened here.
+func (c *Connector) accept(conn net.Conn) {
+	h, err := c.hear(conn)
+	if err != nil || !c.lobby.Arrive(fabric.Caller{Conn: conn, Hello: h}) {
+		conn.Close()
+	}
+}
+
+func (c *Connector) hear(conn net.Conn) (h fabric.Hello, err error) {
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return h, net.ErrClosed
+	}
+	c.greeting[conn] = struct{}{}
+	c.mu.Unlock()
+	conn.SetDeadline(time.Now().Add(handshakeTime))
+	err = port.ReadMessage(conn, &h)
+	c.mu.Lock()
+	delete(c.greeting, conn)
+	c.mu.Unlock()
+	return h, err
 }
 
 // Dial makes the link to a peer of lower rank.
