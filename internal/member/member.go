@@ -151,13 +151,20 @@ func (m *Member) Table() *sst.Table { return m.table }
 func (m *Member) Step(now time.Duration) int {
 	m.now = now
 	if m.halted.Load() != nil {
+		m.table.Poll() // what stayed in a socket would keep the loop from sleeping
 		return m.runCalls()
 	}
 	return m.cycle.Step()
 }
 
-// Deadline is how long after now Step must be called again even if nothing happens.
-func (m *Member) Deadline(now time.Duration) time.Duration { return max(0, m.nextBeat-now) }
+// Deadline is how long after now Step must be called again even if nothing happens. A halted member has no next heartbeat: less
+// than 0 is never.
+func (m *Member) Deadline(now time.Duration) time.Duration {
+	if m.halted.Load() != nil {
+		return -1
+	}
+	return max(0, m.nextBeat-now)
+}
 
 // flush sends what was pushed. What it sent is not work: it was counted when it was pushed.
 func (m *Member) flush() int {

@@ -1,0 +1,28 @@
+package member_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/squall-go/squall/fabric"
+)
+
+// A halted member waits to be closed, however long that takes: it must not ask to be stepped again at once for a heartbeat that
+// it will never send, and must take from its sockets what would wake it.
+func TestAHaltedMemberSleeps(t *testing.T) {
+	w := newWorld(t, 2, 16)
+	w.pass(time.Second)
+	if d := w.members[0].Deadline(w.now); d < 0 || d > heartbeat {
+		t.Errorf("the next heartbeat is due in %v", d)
+	}
+	w.members[0].Halt(errors.New("enough"))
+	if w.pass(2 * heartbeat); w.members[0].Deadline(w.now) >= 0 {
+		t.Errorf("a halted member wants to be stepped in %v", w.members[0].Deadline(w.now))
+	}
+	before := w.members[0].Table().Line(1, fabric.LineBytes)[0]
+	w.pass(2 * heartbeat)
+	if w.members[0].Table().Line(1, fabric.LineBytes)[0] == before {
+		t.Error("what a peer sends stays in the socket, and keeps the loop awake")
+	}
+}
