@@ -24,6 +24,8 @@ var layers = [][]string{
 	{"."},
 	{"dds", "ripc"},
 	{"internal/sim", "internal/testlab"},
+	{"cmd/squall/internal/proc", "cmd/squall/internal/version"},
+	{"cmd/squall/internal/..."},
 	{"cmd/...", "examples/..."},
 }
 
