@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strings"
 	"sync"
 	"time"
 )
@@ -20,7 +21,7 @@ type Options struct {
 	Role  string    // what the child is called in errors; "" is "member"
 	Env   []string  // added to this process's environment
 	Log   io.Writer // gets what the child writes to its standard error, as it comes; nil is nobody
-	Lines int       // how many last lines of standard error an Exit keeps; 0 is 5
+	Lines int       // how many last lines of standard error an Exit keeps; 0 is 5, less is none
 }
 
 // Child is a process that this one started. Send and Receive may each be called from one goroutine at a time, the rest from any.
@@ -39,7 +40,8 @@ type Child struct {
 	closing sync.Once
 }
 
-// Start runs a hidden command of this executable as a child and hands it its configuration. The child is killed when ctx ends.
+// Start runs a hidden command of this executable as a child and hands it its configuration. A command below others is written
+// with blanks, "demo run-member". The child is killed when ctx ends.
 func Start(ctx context.Context, command string, config any, opts Options) (*Child, error) {
 	if opts.Role == "" {
 		opts.Role = "member"
@@ -72,7 +74,7 @@ func (c *Child) start(ctx context.Context, command string, env []string) error {
 	}
 	defer stdout.Close()
 	c.in, c.pipe, c.out = in, out, bufio.NewReader(out)
-	c.cmd = exec.CommandContext(ctx, self, command)
+	c.cmd = exec.CommandContext(ctx, self, strings.Fields(command)...)
 	c.cmd.Env = append(os.Environ(), env...)
 	c.cmd.Stdin, c.cmd.Stdout, c.cmd.Stderr = stdin, stdout, c.tail
 	c.cmd.WaitDelay = time.Second
@@ -108,14 +110,14 @@ func (c *Child) ID() int { return c.id }
 // Pid is the number of the process.
 func (c *Child) Pid() int { return c.cmd.Process.Pid }
 
-// Send writes a value to the child. If the child has ended, the error says how.
+// Send writes a value to the child. If the child has ended it fails as Receive does.
 func (c *Child) Send(v any) error {
 	err := json.NewEncoder(c.in).Encode(v)
 	if err == nil {
 		return nil
 	}
-	if exit := c.soonEnded(); exit != nil {
-		return exit
+	if c.soonEnded() {
+		return c.end()
 	}
 	return fmt.Errorf("send to %s %d (pid %d): %w", c.role, c.id, c.Pid(), err)
 }
@@ -156,21 +158,26 @@ func (c *Child) receiveEnd(ctx context.Context) error {
 	case <-ctx.Done():
 		return fmt.Errorf("%s %d (pid %d) closed its output, and lives: %w", c.role, c.id, c.Pid(), context.Cause(ctx))
 	}
+	return c.end()
+}
+
+// end is how a child that has ended did.
+func (c *Child) end() error {
 	if c.exit != nil {
 		return c.exit
 	}
 	return io.EOF
 }
 
-// soonEnded returns how the child ended, after an error that means that it has, or is about to.
-func (c *Child) soonEnded() *Exit {
+// soonEnded reports whether the child has ended, after an error that means that it has, or is about to.
+func (c *Child) soonEnded() bool {
 	timer := time.NewTimer(time.Second)
 	defer timer.Stop()
 	select {
 	case <-c.ended:
-		return c.exit
+		return true
 	case <-timer.C:
-		return nil
+		return false
 	}
 }
 

@@ -19,7 +19,7 @@ type Exit struct {
 	Err    error          // if neither code nor signal says it
 }
 
-// Error says in one line who went and how. What the child itself said comes last.
+// Error says who went and how. What the child itself said comes last, unless somebody else ended it.
 func (e *Exit) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %d (pid %d) ", e.Role, e.ID, e.Pid)
@@ -31,7 +31,7 @@ func (e *Exit) Error() string {
 	default:
 		fmt.Fprintf(&b, "ended with exit status %d", e.Code)
 	}
-	if len(e.Stderr) > 0 {
+	if len(e.Stderr) > 0 && e.Signal == 0 {
 		fmt.Fprintf(&b, ": %s", strings.Join(e.Stderr, "\n\t"))
 	}
 	return b.String()

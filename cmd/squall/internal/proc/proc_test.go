@@ -37,6 +37,11 @@ var children = map[string]func(ctx context.Context, p *Parent) error{
 		}
 		return errors.New("no luck today")
 	},
+	// panic dies of one.
+	"panic": func(context.Context, *Parent) error {
+		fmt.Fprintln(os.Stderr, "before")
+		panic("out of cheese")
+	},
 	// garbage sends what is no JSON.
 	"garbage": func(ctx context.Context, _ *Parent) error {
 		fmt.Println("hello")
@@ -115,6 +120,9 @@ func TestParentAndChildTalkUntilTheInputCloses(t *testing.T) {
 	if err := c.Wait(); err != nil {
 		t.Fatal(err)
 	}
+	if err := c.Send("late"); err != io.EOF {
+		t.Fatalf("send after the end: %v, not io.EOF", err)
+	}
 }
 
 func TestAReceiveThatWasGivenUpLosesNothing(t *testing.T) {
@@ -162,6 +170,14 @@ func TestAFailedChildTellsItsStatusAndLastLines(t *testing.T) {
 	want := fmt.Sprintf("node 7 (pid %d) ended with exit status 3: line 19\n\tno luck today", c.Pid())
 	if err == nil || err.Error() != want {
 		t.Fatalf("%v, not %s", err, want)
+	}
+}
+
+func TestAPanicIsShownFromItsFirstLine(t *testing.T) {
+	c := start(t, "panic", nil, Options{Lines: 1})
+	var exit *Exit
+	if err := c.Wait(); !errors.As(err, &exit) || len(exit.Stderr) != 1 || !strings.HasPrefix(exit.Stderr[0], "panic: out of cheese") {
+		t.Fatal(err)
 	}
 }
 

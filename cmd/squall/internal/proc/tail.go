@@ -10,10 +10,11 @@ import (
 // longestLine is how much of a line is kept, in bytes.
 const longestLine = 500
 
-// tail is a writer that keeps the last lines.
+// tail is a writer that keeps the last lines. Of a panic it keeps the first ones, which say what it was.
 type tail struct {
 	mu    sync.Mutex
 	keep  int
+	panic bool
 	lines []string
 	part  []byte    // the line that has not ended
 	log   io.Writer // gets everything, or nil
@@ -23,7 +24,7 @@ func newTail(keep int, log io.Writer) *tail {
 	if keep == 0 {
 		keep = 5
 	}
-	return &tail{keep: keep, log: log}
+	return &tail{keep: max(keep, 0), log: log}
 }
 
 func (t *tail) Write(p []byte) (int, error) {
@@ -44,10 +45,15 @@ func (t *tail) Write(p []byte) (int, error) {
 }
 
 func (t *tail) endLine() {
-	if line := strings.TrimSpace(string(t.part)); line != "" {
-		t.lines = append(t.lines, line)
-	}
+	line := strings.TrimSpace(string(t.part))
 	t.part = t.part[:0]
+	if line == "" || t.panic && len(t.lines) >= t.keep {
+		return
+	}
+	if !t.panic && (strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ")) {
+		t.panic, t.lines = true, nil
+	}
+	t.lines = append(t.lines, line)
 	t.lines = t.lines[max(0, len(t.lines)-t.keep):]
 }
 

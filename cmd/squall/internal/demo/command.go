@@ -1,0 +1,147 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/cmd/squall/internal/proc"
+)
+
+const (
+	maxNodes = 16
+	// maxMessage is the longest message of the demo, in bytes; a group with default settings takes it.
+	maxMessage = squall.DefaultRingBytes / 2
+	// What a demo sends without --repeat, so that it takes two to five seconds on a small machine: each message costs every member
+	// some time, and large ones cost more.
+	usualDeliveries, usualBytes = 27_000_000, 4_000_000_000
+	// maxRepeat bounds the counters, not the patience: --timeout is for that.
+	maxRepeat = 1_000_000
+)
+
+var fabrics = map[string]squall.Fabric{"auto": squall.Auto, "shm": squall.SHM, "tcp": squall.TCP}
+
+// options are the flags and arguments.
+type options struct {
+	Files   []string
+	Nodes   int
+	Fabric  string
+	Size    int // bytes; 0 is the lines' own
+	Repeat  int
+	IPv6    bool
+	JSON    bool
+	Verbose bool
+	Timeout time.Duration
+}
+
+// NewCommand returns the command "demo", with that of its members below it.
+func NewCommand() *cobra.Command {
+	var o options
+	cmd := &cobra.Command{
+		Use:   "demo [FILE...]",
+		Short: "Start a group of processes that all deliver the same sequence, and show how fast",
+		Long: `Start a group of processes on this machine. Each sends its share of the lines of the files, all at once, and all of them
+deliver everything in one order. A table shows what each delivered, how fast, and by which fabric; the digest covers
+the delivered messages and their senders, in order. Computing it takes a good part of the time.
+
+Without files the members send the source of the IANA time zone database. "-" is standard input. A line is a message;
+lines longer than 256 KiB are several. Kill one of the members (-v shows their pids) to see how the others take it.`,
+		Example: `  squall demo
+  squall demo --nodes 5 --fabric tcp
+  squall demo --size 10240 README.md
+  seq 1000000 | squall demo --repeat 1 -
+  squall demo --json | jq '.members[].unloaded.p50_ns'`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.Files = args
+			return o.run(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	f := cmd.Flags()
+	f.IntVar(&o.Nodes, "nodes", 3, fmt.Sprintf("member `processes`, 1 to %d", maxNodes))
+	f.StringVar(&o.Fabric, "fabric", "auto", "`fabric` between them: auto, shm or tcp")
+	f.IntVar(&o.Size, "size", 0, "pad or cut each line to so many `bytes`; 0 leaves them as they are")
+	f.IntVar(&o.Repeat, "repeat", 0, "send the files so many `times`; 0 is as often as takes a few seconds")
+	f.BoolVar(&o.IPv6, "ipv6", false, "use the IPv6 loopback address")
+	f.BoolVar(&o.JSON, "json", false, "print the result as one JSON object")
+	f.BoolVarP(&o.Verbose, "verbose", "v", false, "show the members' pids and what they log")
+	f.DurationVar(&o.Timeout, "timeout", time.Minute, "give up after this `time`")
+	f.SortFlags = false
+	cmd.RegisterFlagCompletionFunc("fabric", cobra.FixedCompletions([]cobra.Completion{"auto", "shm", "tcp"}, cobra.ShellCompDirectiveNoFileComp))
+	cmd.AddCommand(proc.Command(memberCommand, serveMember))
+	return cmd
+}
+
+// faults are all that is wrong with the flags.
+func (o options) faults() (errs []error) {
+	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if o.Nodes < 1 || o.Nodes > maxNodes {
+		fault("--nodes %d: a demo has 1 to %d members", o.Nodes, maxNodes)
+	}
+	if _, ok := fabrics[o.Fabric]; !ok {
+		fault("--fabric %q: use auto, shm or tcp", o.Fabric)
+	}
+	if o.Size < 0 || o.Size > maxMessage {
+		fault("--size %d: a message takes up to %d bytes; 0 leaves the lines as they are", o.Size, maxMessage)
+	}
+	if o.Repeat < 0 || o.Repeat > maxRepeat {
+		fault("--repeat %d: use 1 to %d, or 0 for as often as takes a few seconds", o.Repeat, maxRepeat)
+	}
+	if o.Timeout <= 0 {
+		fault("--timeout %v: must be more than 0", o.Timeout)
+	}
+	return errs
+}
+
+// usualRepeat is how often the text has to be sent for the demo to take a few seconds.
+func (o options) usualRepeat(t text) int {
+	bytes := o.Size * len(t.lines)
+	if o.Size == 0 {
+		for _, line := range t.lines {
+			bytes += len(line)
+		}
+	}
+	return max(1, min(usualDeliveries/(len(t.lines)*o.Nodes), usualBytes/(max(bytes, 1)*o.Nodes), maxRepeat))
+}
+
+// run does the whole demo: standard output gets the result, standard error what is for people meanwhile.
+func (o options) run(ctx context.Context, in io.Reader, out, errs io.Writer) error {
+	text, faults := readText(o.Files, in)
+	if faults = slices.Concat(o.faults(), faults); len(faults) > 0 {
+		return errors.Join(faults...)
+	}
+	if o.Repeat == 0 {
+		o.Repeat = o.usualRepeat(text)
+	}
+	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
+	defer cancel()
+	r := newRun(o, text)
+	r.bar = newBar(errs, int64(r.total))
+	if o.Verbose {
+		r.log = errs
+	}
+	result, err := r.do(ctx)
+	if err != nil {
+		return err
+	}
+	if o.JSON {
+		err = result.writeJSON(out)
+	} else {
+		err = result.writeTable(out)
+	}
+	return errors.Join(err, result.verdict())
+}
+
+// isTerminal reports whether a person watches.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}

@@ -1,0 +1,115 @@
+package demo
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/cmd/squall/internal/proc"
+)
+
+// inquest collects what is known after a member went before its time. One death makes all the others halt and end too, so the
+// first to be seen need not be the first to have gone.
+type inquest struct {
+	pids  []int
+	ended []error // by member: how it ended; nil while it lives
+	lost  []*lost // by member: whom it misses
+}
+
+func newInquest(children []*proc.Child) *inquest {
+	q := &inquest{ended: make([]error, len(children)), lost: make([]*lost, len(children))}
+	for _, c := range children {
+		q.pids = append(q.pids, c.Pid())
+	}
+	return q
+}
+
+func (q *inquest) add(e event) {
+	if e.Lost != nil {
+		q.lost[e.i] = e.Lost
+	}
+	if e.err != nil {
+		q.ended[e.i] = e.err
+	}
+}
+
+// complete reports whether nothing more is to be learnt: every member has ended or said whom it misses.
+func (q *inquest) complete() bool {
+	for i := range q.ended {
+		if q.ended[i] == nil && q.lost[i] == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// witnesses are the members, from 1, that miss member i.
+func (q *inquest) witnesses(i int) (ids []int) {
+	for w, l := range q.lost {
+		if l != nil && l.ID == squall.NodeID(i+1) {
+			ids = append(ids, w+1)
+		}
+	}
+	return ids
+}
+
+// verdict says who went and how, and what the others saw. Members that were killed come first, then those that ended in another
+// way without blaming anybody, then those that the others miss and that miss nobody.
+func (q *inquest) verdict() error {
+	for _, guilty := range []func(i int) bool{q.killed, q.failed, q.missed, q.early} {
+		var errs []error
+		for i := range q.ended {
+			if guilty(i) {
+				errs = append(errs, q.describe(i))
+			}
+		}
+		if len(errs) > 0 {
+			return errors.Join(errs...)
+		}
+	}
+	return errors.New("the demo ended early, and no member says why")
+}
+
+func (q *inquest) killed(i int) bool {
+	var exit *proc.Exit
+	return errors.As(q.ended[i], &exit) && exit.Signal != 0
+}
+
+func (q *inquest) failed(i int) bool {
+	return q.ended[i] != nil && q.ended[i] != io.EOF && q.lost[i] == nil
+}
+
+func (q *inquest) missed(i int) bool { return q.lost[i] == nil && len(q.witnesses(i)) > 0 }
+
+func (q *inquest) early(i int) bool { return q.ended[i] == io.EOF }
+
+func (q *inquest) describe(i int) error {
+	witnesses := q.witnesses(i)
+	err := q.ended[i]
+	switch {
+	case err == nil:
+		err = fmt.Errorf("member %d (pid %d) does not answer", i+1, q.pids[i])
+	case err == io.EOF:
+		err = fmt.Errorf("member %d (pid %d) ended before it was told to", i+1, q.pids[i])
+	}
+	if len(witnesses) == 0 {
+		return err
+	}
+	return fmt.Errorf("%w; %s: %s", err, those(witnesses, "reports", "report"), q.lost[witnesses[0]-1].Error)
+}
+
+// those names members in a sentence: "member 1 reports", "members 1, 3 and 4 report".
+func those(ids []int, one, many string) string {
+	if len(ids) == 1 {
+		return fmt.Sprintf("member %d %s", ids[0], one)
+	}
+	words := make([]string, len(ids))
+	for i, id := range slices.Sorted(slices.Values(ids)) {
+		words[i] = fmt.Sprint(id)
+	}
+	last := len(words) - 1
+	return fmt.Sprintf("members %s and %s %s", strings.Join(words[:last], ", "), words[last], many)
+}

@@ -1,0 +1,218 @@
+package demo
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/cmd/squall/internal/proc"
+)
+
+const (
+	subgroup      = "lines"
+	progressEvery = 100 * time.Millisecond
+	closeWithin   = 5 * time.Second
+)
+
+// member is one process of the group.
+type member struct {
+	config
+	parent  *proc.Parent
+	group   *squall.Group
+	seq     *sequence
+	closing bool                              // the parent is done; nobody is missed any more
+	down    atomic.Pointer[squall.MemberDown] // the first that went
+}
+
+// serveMember is the function of a member process.
+func serveMember(ctx context.Context, parent *proc.Parent) error {
+	m := &member{parent: parent}
+	if err := parent.Config(&m.config); err != nil {
+		return err
+	}
+	m.seq = newSequence(m.ID, m.Total)
+	return m.run(ctx)
+}
+
+func (m *member) run(ctx context.Context) (err error) {
+	if m.group, err = squall.Open(ctx, m.groupConfig()); err != nil {
+		return err
+	}
+	defer func(ctx context.Context) { err = m.close(ctx, err) }(ctx)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		<-m.group.Done()
+		cancel(m.halted())
+	}()
+	if err := m.parent.Send(report{Links: m.links()}); err != nil {
+		return err
+	}
+	for {
+		var do string
+		if err := m.parent.Receive(ctx, &do); err != nil {
+			if m.closing {
+				return nil // somebody was faster
+			}
+			return err
+		}
+		switch do {
+		case doSend:
+			err = m.send(ctx)
+		case doProbe:
+			err = m.probe(ctx)
+		case doClose:
+			m.closing = true
+			err = m.parent.Send(report{Closing: true})
+		case doLeave:
+			return nil
+		default:
+			err = fmt.Errorf("the parent asks for %q", do)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// halted is why the group does nothing any more.
+func (m *member) halted() error {
+	if down := m.down.Load(); down != nil {
+		return *down
+	}
+	return m.group.Err()
+}
+
+func (m *member) groupConfig() squall.Config {
+	var log io.Writer = io.Discard
+	if m.Verbose {
+		log = os.Stderr
+	}
+	return squall.Config{
+		Cluster: m.Cluster, ID: m.ID, Listen: m.Listen, Join: m.Join, Expect: m.Nodes, Fabric: fabrics[m.Fabric],
+		Subgroups: []squall.SubgroupConfig{{Name: subgroup, DeliverBatch: m.seq.deliver}},
+		Logger:    slog.New(slog.NewTextHandler(log, nil)),
+		Events: func(e squall.Event) {
+			if down, ok := e.(squall.MemberDown); ok {
+				m.down.CompareAndSwap(nil, &down)
+			}
+		},
+	}
+}
+
+// links are the fabrics to all members, by id.
+func (m *member) links() []string {
+	links := make([]string, m.Nodes)
+	for i := range links {
+		links[i] = m.group.Link(squall.NodeID(i + 1))
+	}
+	return links
+}
+
+// send is the loaded phase: send everything, deliver everything, report.
+func (m *member) send(ctx context.Context) error {
+	start := time.Since(m.seq.epoch)
+	sent := make(chan error, 1)
+	go func() { sent <- m.sendAll(ctx) }()
+	tick := time.NewTicker(progressEvery)
+	defer tick.Stop()
+	for waiting := true; waiting; {
+		select {
+		case err := <-sent:
+			if err != nil {
+				return err
+			}
+			sent = nil
+		case <-tick.C:
+			if err := m.parent.Send(report{Progress: m.seq.count.Load()}); err != nil {
+				return err
+			}
+		case <-m.seq.all:
+			waiting = false
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	stats := m.group.Subgroup(subgroup).Stats()
+	return m.parent.Send(report{Delivered: &delivered{
+		Messages: m.seq.total, Bytes: m.seq.bytes, Digest: m.seq.sum(), Took: m.seq.end - start, Loaded: latencyOf(m.seq.loaded),
+		Batch: batches{stats.SendBatch.Mean(), stats.ReceiveBatch.Mean(), stats.DeliverBatch.Mean()},
+	}})
+}
+
+func (m *member) sendAll(ctx context.Context) error {
+	for range m.Repeat {
+		for _, line := range m.Lines {
+			if err := m.sendLine(ctx, line); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// sendLine sends a line, cut or padded with blanks to the size that was asked for.
+func (m *member) sendLine(ctx context.Context, line []byte) error {
+	size := m.Size
+	if size == 0 {
+		size = len(line)
+	}
+	m.seq.sending()
+	claim, err := m.group.Subgroup(subgroup).Claim(ctx, size)
+	if err != nil {
+		return err
+	}
+	for i := copy(claim.Bytes, line); i < size; i++ {
+		claim.Bytes[i] = ' '
+	}
+	return claim.Commit()
+}
+
+// probe is this member's part of the unloaded phase: one message at a time.
+func (m *member) probe(ctx context.Context) error {
+	unloaded := newHistogram()
+	line := tzdata[:64]
+	if len(m.Lines) > 0 {
+		line = m.Lines[0]
+	}
+	for range m.Probes {
+		if err := m.sendLine(ctx, line); err != nil {
+			return err
+		}
+		select {
+		case d := <-m.seq.probed:
+			unloaded.RecordValue(int64(d))
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	probed := latencyOf(unloaded)
+	return m.parent.Send(report{Probed: &probed})
+}
+
+// close leaves the group, after err if that is not nil. Who halted because another member went says so, and stays until the parent
+// has heard everybody: to the others, its going would look like one more failure.
+func (m *member) close(ctx context.Context, err error) error {
+	if err == nil {
+		ctx, cancel := context.WithTimeout(ctx, closeWithin)
+		defer cancel()
+		err = m.group.Close(ctx)
+		if m.down.Load() != nil {
+			return nil // somebody was faster, and the parent knows that everything is delivered
+		}
+		return err
+	}
+	if down := m.down.Load(); down != nil {
+		m.parent.Send(report{Lost: &lost{ID: down.Member.ID, Error: down.Error()}})
+		<-ctx.Done()
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	cancel()
+	m.group.Close(ctx)
+	return err
+}

@@ -1,0 +1,202 @@
+package demo
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/jedib0t/go-pretty/v6/table"
+	style "github.com/jedib0t/go-pretty/v6/text"
+)
+
+// ErrDisagree is returned if not all members delivered the same sequence.
+var ErrDisagree = errors.New("the members disagree")
+
+// Result is what a demo found out. It is the object that --json prints.
+type Result struct {
+	Nodes     int            `json:"nodes"`
+	Fabric    string         `json:"fabric"` // as asked for
+	Text      string         `json:"text"`
+	Lines     int            `json:"lines"`
+	Repeat    int            `json:"repeat"`
+	SizeBytes int            `json:"size_bytes"` // 0: the lines' own
+	Messages  uint64         `json:"messages"`   // of all members
+	Agree     bool           `json:"agree"`
+	Members   []MemberResult `json:"members"`
+	Links     []Link         `json:"links"`
+}
+
+// MemberResult is one member's account.
+type MemberResult struct {
+	ID             int     `json:"id"`
+	Messages       uint64  `json:"messages"` // delivered under load
+	Bytes          uint64  `json:"bytes"`
+	Digest         string  `json:"digest"` // of senders and messages in order: the beginning of a SHA-256
+	Seconds        float64 `json:"seconds"`
+	MsgsPerSecond  float64 `json:"msgs_per_second"`
+	BytesPerSecond float64 `json:"bytes_per_second"`
+	Loaded         latency `json:"loaded"`
+	Unloaded       latency `json:"unloaded"`
+	Batch          batches `json:"mean_batch"`
+}
+
+// Link is the fabric between two members.
+type Link struct {
+	Between [2]int `json:"between"`
+	Fabric  string `json:"fabric"`
+}
+
+// result puts the members' reports together.
+func (r *run) result() *Result {
+	res := &Result{
+		Nodes: r.Nodes, Fabric: r.Fabric, Text: r.text.name, Lines: len(r.text.lines), Repeat: r.Repeat, SizeBytes: r.Size,
+		Messages: r.total, Links: []Link{},
+	}
+	for i, d := range r.delivered {
+		seconds := d.Took.Seconds()
+		res.Members = append(res.Members, MemberResult{
+			ID: i + 1, Messages: d.Messages, Bytes: d.Bytes, Digest: d.Digest, Seconds: seconds,
+			MsgsPerSecond: float64(d.Messages) / seconds, BytesPerSecond: float64(d.Bytes) / seconds,
+			Loaded: d.Loaded, Unloaded: *r.probed[i], Batch: d.Batch,
+		})
+		for j := i + 1; j < r.Nodes; j++ {
+			res.Links = append(res.Links, Link{[2]int{i + 1, j + 1}, r.links[i][j]})
+		}
+	}
+	res.Agree = res.verdict() == nil
+	return res
+}
+
+// verdict is nil if all members delivered the same sequence, and ErrDisagree with who delivered what if not.
+func (r *Result) verdict() error {
+	camps := map[string][]int{} // members by what they delivered
+	var order []string
+	for _, m := range r.Members {
+		what := fmt.Sprintf("%s messages with digest %s", humanize.Comma(int64(m.Messages)), m.Digest)
+		if camps[what] == nil {
+			order = append(order, what)
+		}
+		camps[what] = append(camps[what], m.ID)
+	}
+	if len(camps) == 1 {
+		return nil
+	}
+	for i, what := range order {
+		order[i] = those(camps[what], "delivered", "delivered") + " " + what
+	}
+	return fmt.Errorf("%w: %s", ErrDisagree, strings.Join(order, "; "))
+}
+
+func (r *Result) writeJSON(w io.Writer) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(r)
+}
+
+const legend = `latency: from a message's Send to its delivery at the sender. Loaded, all send at once and most of it is waiting
+for room; unloaded, one message is on its way at a time. Mean batch: messages per step that found any.`
+
+// writeTable prints the result for people.
+func (r *Result) writeTable(w io.Writer) error {
+	t := table.NewWriter()
+	t.SetStyle(table.StyleLight)
+	t.Style().Format.Header = style.FormatDefault
+	t.Style().Options.DrawBorder, t.Style().Options.SeparateColumns = false, false // fits into 110 columns
+	t.AppendHeader(table.Row{"", "", "", "throughput", "throughput", "latency, loaded", "latency, loaded", "latency, unloaded",
+		"latency, unloaded", "mean batch", "mean batch", "mean batch"}, table.RowConfig{AutoMerge: true})
+	t.AppendHeader(table.Row{"member", "messages", "digest", "msgs/s", "MB/s", "p50", "p99", "p50", "p99", "send", "receive", "deliver"})
+	var columns []table.ColumnConfig
+	for i := range 12 {
+		columns = append(columns, table.ColumnConfig{Number: i + 1, Align: style.AlignRight, AlignHeader: style.AlignRight})
+	}
+	t.SetColumnConfigs(columns)
+	for _, m := range r.Members {
+		t.AppendRow(table.Row{
+			m.ID, humanize.Comma(int64(m.Messages)), m.Digest, humanize.Comma(int64(m.MsgsPerSecond)), decimal(m.BytesPerSecond / 1e6),
+			short(m.Loaded.P50Ns), short(m.Loaded.P99Ns), short(m.Unloaded.P50Ns), short(m.Unloaded.P99Ns),
+			decimal(m.Batch.Send), decimal(m.Batch.Receive), decimal(m.Batch.Deliver),
+		})
+	}
+	_, err := fmt.Fprintf(w, "%s\n\n%s\n\n%s\n%s\n%s", r.title(), t.Render(), legend, r.fabrics(), r.agreement())
+	return err
+}
+
+func (r *Result) title() string {
+	size, times := "", "once"
+	if r.SizeBytes > 0 {
+		size = fmt.Sprintf(" of %s bytes", humanize.Comma(int64(r.SizeBytes)))
+	}
+	if r.Repeat > 1 {
+		times = count(r.Repeat, "time")
+	}
+	return fmt.Sprintf("%s: %s%s, sent %s by %s", r.Text, count(r.Lines, "line"), size, times, count(r.Nodes, "member"))
+}
+
+// fabrics says which fabric each pair used, in a line.
+func (r *Result) fabrics() string {
+	pairs := map[string][]string{}
+	var names []string
+	for _, l := range r.Links {
+		if pairs[l.Fabric] == nil {
+			names = append(names, l.Fabric)
+		}
+		pairs[l.Fabric] = append(pairs[l.Fabric], fmt.Sprintf("%d–%d", l.Between[0], l.Between[1]))
+	}
+	slices.Sort(names)
+	for i, name := range names {
+		if names[i] = name + " between " + strings.Join(pairs[name], " "); len(pairs) == 1 && r.Nodes > 2 {
+			names[i] = name + " between all members"
+		}
+	}
+	if len(names) == 0 {
+		return "fabric: none, one member alone"
+	}
+	return "fabric: " + strings.Join(names, ", ")
+}
+
+// agreement is the last line if all is well.
+func (r *Result) agreement() string {
+	if !r.Agree {
+		return ""
+	}
+	if r.Nodes == 1 {
+		return fmt.Sprintf("the only member delivered its %s messages\n", humanize.Comma(int64(r.Messages)))
+	}
+	return fmt.Sprintf("all %d members delivered the same %s messages in the same order\n", r.Nodes, humanize.Comma(int64(r.Messages)))
+}
+
+func count(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return humanize.Comma(int64(n)) + " " + what
+}
+
+// decimal prints a number with about three digits.
+func decimal(v float64) string {
+	switch {
+	case v < 10:
+		return fmt.Sprintf("%.2f", v)
+	case v < 100:
+		return fmt.Sprintf("%.1f", v)
+	}
+	return humanize.Comma(int64(v + 0.5))
+}
+
+var units = map[time.Duration]string{time.Second: "s", time.Millisecond: "ms", time.Microsecond: "µs"}
+
+// short prints a time with about three digits.
+func short(ns int64) string {
+	d := time.Duration(ns)
+	for unit := time.Second; unit >= time.Microsecond; unit /= 1000 {
+		if d >= unit {
+			return decimal(float64(d)/float64(unit)) + units[unit]
+		}
+	}
+	return fmt.Sprintf("%dns", ns)
+}

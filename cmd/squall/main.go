@@ -1,0 +1,74 @@
+// Squall shows and measures atomic multicast on one machine: it starts several processes of itself that form a group.
+//
+// Each command lives in a package of its own below internal; this file puts them together and turns errors into an exit
+// status: 0 is success, 1 a failure, 130 an interrupt.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/squall-go/squall/cmd/squall/internal/demo"
+	"github.com/squall-go/squall/cmd/squall/internal/version"
+)
+
+// commands are all that squall can do.
+func commands() []*cobra.Command {
+	return []*cobra.Command{
+		demo.NewCommand(),
+		version.NewCommand(),
+	}
+}
+
+func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
+
+// run executes a command line. The first interrupt ends its context, the second one the process.
+func run(args []string, in io.Reader, out, errs io.Writer) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+	root := newRoot()
+	root.SetArgs(args)
+	root.SetIn(in)
+	root.SetOut(out)
+	root.SetErr(errs)
+	cmd, err := root.ExecuteContextC(ctx)
+	switch {
+	case err == nil:
+		return 0
+	case ctx.Err() != nil:
+		fmt.Fprintf(errs, "%s: interrupted\n", cmd.CommandPath())
+		return 130
+	}
+	for line := range strings.Lines(err.Error()) {
+		if line = strings.TrimRight(line, "\n"); line != "" {
+			fmt.Fprintf(errs, "%s: %s\n", cmd.CommandPath(), line)
+		}
+	}
+	return 1
+}
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "squall",
+		Short: "Atomic multicast: several processes send, all deliver the same sequence",
+		Example: `  squall demo                # three processes, one order, and how fast that was
+  squall demo --help`,
+		Version:       version.String(),
+		SilenceErrors: true, // run prints them
+		SilenceUsage:  true,
+	}
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return fmt.Errorf("%w\nsee %s --help", err, cmd.CommandPath())
+	})
+	root.AddCommand(commands()...)
+	return root
+}
