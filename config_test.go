@@ -1,0 +1,103 @@
+package squall_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/squall-go/squall"
+)
+
+func goodConfig() squall.Config {
+	return squall.Config{
+		Cluster: "c", ID: 1, Listen: "127.0.0.1:0", Expect: 1,
+		Subgroups: []squall.SubgroupConfig{{Name: "a", Deliver: func(squall.Message) {}}},
+	}
+}
+
+func TestZeroConfigIsGood(t *testing.T) {
+	if err := goodConfig().Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestEachFaultOfAConfigurationIsFound(t *testing.T) {
+	type C = squall.Config
+	type S = squall.SubgroupConfig
+	for want, breaks := range map[string]func(*C, *S){
+		"Cluster is empty":              func(c *C, _ *S) { c.Cluster = "" },
+		"ID is 0":                       func(c *C, _ *S) { c.ID = 0 },
+		"Listen is empty":               func(c *C, _ *S) { c.Listen = "" },
+		"Expect is 0":                   func(c *C, _ *S) { c.Expect = 0 },
+		"Expect is 65":                  func(c *C, _ *S) { c.Expect = 65 },
+		"Fabric is 9":                   func(c *C, _ *S) { c.Fabric = 9 },
+		"must be longer than Heartbeat": func(c *C, _ *S) { c.FailAfter = time.Millisecond },
+		"and both more than 0":          func(c *C, _ *S) { c.Heartbeat = -1 },
+		"MaxSpin is 1s":                 func(c *C, _ *S) { c.MaxSpin = time.Second },
+		`name "" is empty or used`:      func(_ *C, s *S) { s.Name = "" },
+		`name "a" is empty or used`:     func(c *C, s *S) { c.Subgroups = append(c.Subgroups, *s) },
+		"Mode is 7":                     func(_ *C, s *S) { s.Mode = 7 },
+		"ring of 3000 bytes":            func(_ *C, s *S) { s.RingBytes = 3000 },
+		"window of 3 messages":          func(_ *C, s *S) { s.Window = 3 },
+		"one of Deliver and":            func(_ *C, s *S) { s.Deliver = nil },
+		"set one of Deliver":            func(_ *C, s *S) { s.DeliverBatch = func([]squall.Message) {} },
+		"Async is -1":                   func(_ *C, s *S) { s.Async = -1 },
+		"Members [1 1]":                 func(_ *C, s *S) { s.Members = []squall.NodeID{1, 1} },
+		"Senders [0]":                   func(_ *C, s *S) { s.Senders = []squall.NodeID{0} },
+		"sender 2 is not among Members": func(_ *C, s *S) { s.Members, s.Senders = []squall.NodeID{1}, []squall.NodeID{2} },
+	} {
+		c := goodConfig()
+		if breaks(&c, &c.Subgroups[0]); c.Validate() == nil || !strings.Contains(c.Validate().Error(), want) {
+			t.Errorf("%q is not in: %v", want, c.Validate())
+		}
+	}
+}
+
+func TestAllFaultsComeInOneError(t *testing.T) {
+	c := squall.Config{MaxSpin: time.Hour, Subgroups: []squall.SubgroupConfig{{RingBytes: 1, Window: 1}, {Name: "b", Async: -1}}}
+	_, err := squall.Open(context.Background(), c)
+	if err == nil {
+		t.Fatal("opened")
+	}
+	for _, part := range []string{"Cluster", "ID is 0", "Listen", "Expect", "MaxSpin", "ring of 1", "window of 1", "Deliver", "Async"} {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("%q is missing in: %v", part, err)
+		}
+	}
+}
+
+func TestAPortInUseIsNamed(t *testing.T) {
+	c := goodConfig()
+	first, err := squall.Open(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close(context.Background())
+	c.Listen = first.Addr()
+	if _, err := squall.Open(t.Context(), c); err == nil || !strings.Contains(err.Error(), c.Listen) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestAfterCloseEverySendIsRefused(t *testing.T) {
+	g, err := squall.Open(t.Context(), goodConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(g.Close(t.Context()), g.Close(t.Context())); err != nil {
+		t.Error(err)
+	}
+	if err := g.Subgroup("a").Send(t.Context(), nil); !errors.Is(err, squall.ErrClosed) {
+		t.Errorf("Send: %v", err)
+	}
+	if err := g.Subgroup("a").TrySend(nil); !errors.Is(err, squall.ErrClosed) {
+		t.Errorf("TrySend: %v", err)
+	}
+	select {
+	case <-g.Done():
+	default:
+		t.Error("a closed group is not done")
+	}
+}

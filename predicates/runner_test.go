@@ -1,0 +1,162 @@
+package predicates_test
+
+import (
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/squall-go/squall/predicates"
+)
+
+// P1
+func TestEveryStepIsEvaluatedOncePerCycleInOrder(t *testing.T) {
+	var trace []string
+	var c predicates.Cycle
+	work := []int{5, 0, 1000} // however much one does, the others get their turn
+	for i := range work {
+		c.Then(func() int { trace = append(trace, fmt.Sprint(i)); return work[i] })
+	}
+	c.WhenIdle(func() int { trace = append(trace, "idle"); return 7 })
+	for range 3 {
+		if n := c.Step(); n != 1005 {
+			t.Errorf("%d work in a cycle of 1005", n)
+		}
+	}
+	work = []int{0, 0, 0}
+	if n := c.Step(); n != 7 {
+		t.Errorf("the idle step's work is %d", n)
+	}
+	if got := strings.Join(trace, " "); got != "0 1 2 0 1 2 0 1 2 0 1 2 idle" {
+		t.Errorf("P1: steps were evaluated as %s", got)
+	}
+}
+
+// parker notes what the runner does with it. Sleep ends at once, so that a loop without work goes on.
+type parker struct {
+	note  func(what string)
+	slept chan time.Duration
+}
+
+func (p *parker) Announce() { p.note("announce") }
+func (p *parker) Retract()  { p.note("retract") }
+func (p *parker) Sleep(d time.Duration) {
+	p.note("sleep")
+	p.slept <- d
+}
+
+// P2, P3: announce, look once more, sleep no longer than the next timer, retract.
+func TestTheRunnerAnnouncesLooksOnceMoreAndSleepsUntilItsDeadline(t *testing.T) {
+	var trace []string
+	note := func(what string) { trace = append(trace, what) } // the runner's goroutine only, read when it has ended
+	p := &parker{note, make(chan time.Duration)}
+	const due = 42 * time.Millisecond
+	r := predicates.NewRunner(predicates.Config{
+		Step:     func(time.Duration) int { note("step"); return 0 },
+		Deadline: func(time.Duration) time.Duration { return due },
+		Parker:   p, MaxSpin: -1,
+	})
+	r.Start()
+	for range 5 {
+		if d := <-p.slept; d != due {
+			t.Errorf("P3: slept for %v, the next timer is due in %v", d, due)
+		}
+	}
+	go func() { // a sleep that is under way when it is stopped ends too
+		for range p.slept {
+		}
+	}()
+	r.Stop(func() {})
+	<-r.Done()
+	close(p.slept)
+	sleeps := 0
+	for i, what := range trace {
+		if what != "sleep" {
+			continue
+		}
+		sleeps++
+		if i < 2 || trace[i-1] != "step" || trace[i-2] != "announce" || trace[i+1] != "retract" {
+			t.Fatalf("P2: around a sleep: %v", trace[max(0, i-3):i+2])
+		}
+	}
+	if sleeps < 5 || uint64(sleeps) != r.Stats.Sleeps.Load() {
+		t.Errorf("%d sleeps, counted %d", sleeps, r.Stats.Sleeps.Load())
+	}
+}
+
+// What comes between the announcement and the sleep is found by the last look.
+func TestWorkFoundByTheLastLookIsDoneWithoutSleeping(t *testing.T) {
+	announced, slept := false, false
+	found := make(chan bool, 1)
+	p := &hooks{announce: func() { announced = true }, sleep: func() { slept = true }}
+	r := predicates.NewRunner(predicates.Config{
+		Step: func(time.Duration) int {
+			if announced && len(found) == 0 {
+				found <- slept
+				return 1
+			}
+			return 0
+		},
+		Deadline: func(time.Duration) time.Duration { return time.Millisecond }, Parker: p, MaxSpin: -1,
+	})
+	r.Start()
+	if <-found {
+		t.Error("P2: it slept before the last look")
+	}
+	r.Stop(func() {})
+	<-r.Done()
+}
+
+type hooks struct{ announce, sleep func() }
+
+func (h *hooks) Announce() { h.announce() }
+func (h *hooks) Sleep(d time.Duration) {
+	h.sleep()
+	time.Sleep(d)
+}
+func (h *hooks) Retract() {}
+
+func TestStopEndsALoopThatAlwaysHasWork(t *testing.T) {
+	var cycles atomic.Int64
+	r := predicates.NewRunner(predicates.Config{
+		Step:     func(time.Duration) int { cycles.Add(1); return 1 },
+		Deadline: func(time.Duration) time.Duration { return -1 }, Parker: &hooks{func() {}, func() {}},
+	})
+	r.Start()
+	for deadline := time.Now().Add(20 * time.Second); cycles.Load() < 100 && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond)
+	}
+	r.Stop(func() {})
+	select {
+	case <-r.Done():
+	case <-time.After(20 * time.Second):
+		t.Fatal("the loop goes on")
+	}
+	if uint64(cycles.Load()) != r.Stats.Cycles.Load() {
+		t.Errorf("%d cycles, counted %d", cycles.Load(), r.Stats.Cycles.Load())
+	}
+}
+
+func TestTheClockOfStepsNeverGoesBack(t *testing.T) {
+	last := time.Duration(-1)
+	done, n := make(chan string, 1), 0
+	r := predicates.NewRunner(predicates.Config{
+		Step: func(now time.Duration) int {
+			if now < last {
+				done <- fmt.Sprintf("%v after %v", now, last)
+			}
+			if last, n = now, n+1; n == 2000 {
+				done <- ""
+			}
+			return n % 2
+		},
+		Deadline: func(time.Duration) time.Duration { return 0 }, Parker: &hooks{func() {}, func() {}},
+	})
+	r.Start()
+	if bad := <-done; bad != "" {
+		t.Error(bad)
+	}
+	r.Stop(func() {})
+	<-r.Done()
+}
