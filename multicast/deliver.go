@@ -86,13 +86,17 @@ func (s *Subgroup) offer() (taken int, all bool) {
 
 // deliverArrived is delivery in unordered mode: each sender's messages as they are here (M5), and release by the vectors.
 func (s *Subgroup) deliverArrived() (work int) {
+	if s.runStart < len(s.run) {
+		done, n := s.deliverFrom(s.next.sender) // the run at hand must be taken first, and published for whom it is from
+		if work += n; !done {
+			return work
+		}
+	}
 	for k := range s.senders {
-		tx := &s.senders[k]
-		if tx.delivered < s.got[k] || s.runStart < len(s.run) {
+		if s.senders[k].delivered < s.got[k] {
 			done, n := s.deliverFrom(k)
-			work += n
-			if !done {
-				return work // the run at hand must be taken first
+			if work += n; !done {
+				return work
 			}
 		}
 	}
@@ -116,6 +120,7 @@ func (s *Subgroup) deliverArrived() (work int) {
 // deliverFrom delivers what is here of one sender and publishes how far that is.
 func (s *Subgroup) deliverFrom(k int) (done bool, work int) {
 	tx := &s.senders[k]
+	s.next.sender = k // in this mode: whose run is at hand
 	for s.runStart < len(s.run) || tx.delivered < s.got[k] {
 		if s.runStart == len(s.run) {
 			s.collectFrom(tx, s.got[k])

@@ -1,0 +1,29 @@
+package multicast_test
+
+import (
+	"testing"
+
+	"github.com/squall-go/squall/multicast"
+	"github.com/squall-go/squall/views"
+)
+
+// The rest of a run that was taken in part is published for the sender it is from, whoever else has sent meanwhile: else
+// that sender's room never comes back.
+func TestARunTakenInPartIsPublishedForItsSender(t *testing.T) {
+	g := newGroup(t, 2, views.Unordered, multicast.Tuning{})
+	full := true
+	g.nodes[0].take = func(n int) int {
+		if full {
+			return n / 2
+		}
+		return n
+	}
+	for g.send(1, "from 2") {
+	}
+	g.settle()
+	full = false
+	g.settle()
+	if n := g.nodes[1].Sender.InUse(); n != 0 {
+		t.Fatalf("everybody took everything, and %d messages still have their room", n)
+	}
+}
