@@ -6,6 +6,7 @@ import (
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/sst"
+	"github.com/squall-go/squall/views"
 	"sync/atomic"
 )
 
@@ -155,6 +156,19 @@ func (s *Subgroup) collectFrom(tx *sender, got order.Index) {
 	if len(s.run) > 0 {
 		s.Stats.DeliverBatch.observe(uint64(len(s.run)))
 	}
+}
+
+// freeAborted frees the room of claims that were given back and have none before them that is under way: no delivery need
+// ever come that would.
+func (s *Subgroup) freeAborted() (work int) {
+	everywhere := order.Index(s.least)
+	if s.sg.Mode == views.Ordered {
+		everywhere = s.turns.CountBefore(s.least, s.rank)
+	}
+	if s.Sender.Release(everywhere) {
+		work++
+	}
+	return work
 }
 
 // storeTaken publishes one word of the own vector.

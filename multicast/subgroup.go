@@ -174,7 +174,7 @@ func (s *Subgroup) publish() int {
 	first := nullsend.Count(s.sent, s.skipped)
 	count, bytes := s.Sender.Publish(first, limit)
 	if count == 0 {
-		return 0
+		return s.freeAborted()
 	}
 	self := s.table.Self()
 	ring := s.table.Offset(self, s.cols.descriptors[s.rank])
