@@ -52,6 +52,12 @@ type ConnectionRejected struct{ port.Rejection }
 func (e ConnectionRejected) String() string    { return e.Rejection.String() }
 func (e ConnectionRejected) level() slog.Level { return slog.LevelWarn }
 
+// Listening says where the other members reach this process; with port 0 it is the place to learn the port.
+type Listening struct{ Addr string }
+
+func (e Listening) String() string  { return "listening on " + e.Addr }
+func (Listening) level() slog.Level { return slog.LevelDebug }
+
 // Joining says how far the forming of the group is.
 type Joining struct{ join.Event }
 

@@ -34,7 +34,6 @@ type Group struct {
 	queues []*queue
 
 	halted  chan struct{}
-	halting sync.Once
 	closing sync.Once
 	closed  chan struct{}
 	err     error // of Close
@@ -65,6 +64,7 @@ func (g *Group) open(ctx context.Context) (err error) {
 	}); err != nil {
 		return err
 	}
+	c.emit(Listening{g.port.Addr()})
 	if g.parker, err = fabric.NewParker(); err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func (g *Group) install(ctx context.Context, session *join.Session) error {
 	}
 	g.member, err = member.New(member.Config{
 		View: g.view, Self: self, Layout: layout, Table: table, Receivers: g.receivers(self), Tuning: g.cfg.Tuning,
-		Heartbeat: g.cfg.Heartbeat, FailAfter: g.cfg.FailAfter, Wake: g.parker.Wake, PeerDown: g.peerDown,
+		Heartbeat: g.cfg.Heartbeat, FailAfter: g.cfg.FailAfter, Wake: g.parker.Wake, PeerDown: g.peerDown, Halted: g.halt,
 	})
 	if err != nil {
 		table.Close()
@@ -186,18 +186,15 @@ func (p parking) Retract() {
 // peerDown reports a peer that is gone. With a fixed membership the group cannot go on without it.
 func (g *Group) peerDown(p member.PeerDown) (halt bool) {
 	g.cfg.emit(MemberDown{p})
-	g.halt(p)
 	return true
 }
 
-// halt announces that the group does nothing any more.
+// halt announces that the group does nothing any more; the member calls it once.
 func (g *Group) halt(reason error) {
-	g.halting.Do(func() {
-		if !errors.Is(reason, ErrClosed) {
-			g.cfg.emit(Halted{reason})
-		}
-		close(g.halted)
-	})
+	if !errors.Is(reason, ErrClosed) {
+		g.cfg.emit(Halted{reason})
+	}
+	close(g.halted)
 }
 
 // Done is closed when the group has halted, because a member failed or left or because it was closed. Err says which.
@@ -259,7 +256,6 @@ func (g *Group) close(ctx context.Context) error {
 		close(left)
 	})
 	<-left
-	g.halt(ErrClosed)
 	g.runner.Stop(g.parker.Wake)
 	<-g.runner.Done()
 	loops.Add(-1)

@@ -121,6 +121,9 @@ func (p *Parker) wait(ms int) {
 	}
 }
 
+// Yield offers the core to other processes.
+func (p *Parker) Yield() { unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }
+
 // Wake rings the bell if the loop sleeps or is about to, and nobody rang before. Any goroutine may call it.
 func (p *Parker) Wake() {
 	if p.sleeping.Load() == 1 && p.sleeping.CompareAndSwap(1, 2) {

@@ -4,6 +4,7 @@ package fabric
 
 import (
 	"errors"
+	"runtime"
 	"sync/atomic"
 	"time"
 )
@@ -54,6 +55,9 @@ func (p *Parker) Sleep(d time.Duration) {
 	case <-t.C:
 	}
 }
+
+// Yield offers the core to other goroutines; the system's schedulers do the rest.
+func (p *Parker) Yield() { runtime.Gosched() }
 
 // Wake rings the bell if the loop sleeps or is about to. Any goroutine may call it.
 func (p *Parker) Wake() {

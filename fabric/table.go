@@ -160,6 +160,7 @@ func (t *Table) Flush() (work int) {
 			work++
 		}
 		if err != nil {
+			t.links[r].Poll() // its last words may say why
 			t.Fail(r, err)
 		}
 	}

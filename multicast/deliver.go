@@ -2,12 +2,12 @@ package multicast
 
 import (
 	"fmt"
+	"sync/atomic"
 
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/sst"
 	"github.com/squall-go/squall/views"
-	"sync/atomic"
 )
 
 // runBytes bounds a run unless the application wants it whole, so that room is released while much is delivered.
@@ -40,7 +40,7 @@ func (s *Subgroup) deliver() (work int) {
 func (s *Subgroup) collect() {
 	s.run, s.runStart = s.run[:0], 0
 	nulls := uint64(0)
-	bytes := 0
+	bytes, silent := 0, 0 // silent: nulls since the last message
 	for s.runEnd < s.stable && len(s.run) < s.maxRun && bytes < s.maxBytes {
 		tx := &s.senders[s.next.sender]
 		data, real, err := tx.Take(s.next.index)
@@ -49,15 +49,20 @@ func (s *Subgroup) collect() {
 			s.stable = s.runEnd // nothing behind it can be delivered here
 			break
 		}
-		if real {
-			s.run = append(s.run, Message{Data: data, Sender: tx.id, View: s.view, Seq: s.runEnd})
-			bytes += len(data)
-		} else {
-			nulls++
-		}
 		s.runEnd++
 		if s.next.sender++; s.next.sender == len(s.senders) {
 			s.next = turn{index: s.next.index + 1}
+		}
+		if real {
+			silent = 0
+			s.run = append(s.run, Message{Data: data, Sender: tx.id, View: s.view, Seq: s.runEnd - 1})
+			bytes += len(data)
+			continue
+		}
+		nulls++
+		if silent++; silent == len(s.senders) {
+			silent = 0
+			nulls += s.jump()
 		}
 	}
 	if nulls > 0 {
@@ -66,6 +71,24 @@ func (s *Subgroup) collect() {
 	if len(s.run) > 0 {
 		s.Stats.DeliverBatch.observe(uint64(len(s.run)))
 	}
+}
+
+// jump passes over the nulls up to the next message of any sender, after a round without one, and returns how many these
+// were: what a long silence costs does not depend on its length.
+func (s *Subgroup) jump() uint64 {
+	to := s.stable
+	for k := range s.senders {
+		from := s.next.index
+		if k < s.next.sender {
+			from++
+		}
+		to = min(to, s.turns.Seq(s.senders[k].Next(from), order.SenderRank(k)))
+	}
+	passed := to - s.runEnd
+	s.runEnd = to
+	index, rank := s.turns.Split(to)
+	s.next = turn{index, int(rank)}
+	return uint64(passed)
 }
 
 // offer gives the rest of the run to the application and reports how many messages it took, and whether that was all.
@@ -148,9 +171,11 @@ func (s *Subgroup) collectFrom(tx *sender, got order.Index) {
 			tx.delivered = got
 			break
 		}
-		if real {
-			s.run = append(s.run, Message{Data: data, Sender: tx.id, View: s.view, Seq: order.Seq(tx.delivered)})
+		if !real {
+			tx.delivered = min(tx.Next(tx.delivered), got)
+			continue
 		}
+		s.run = append(s.run, Message{Data: data, Sender: tx.id, View: s.view, Seq: order.Seq(tx.delivered)})
 		tx.delivered++
 	}
 	if len(s.run) > 0 {

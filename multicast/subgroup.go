@@ -15,7 +15,7 @@ import (
 )
 
 // maxIndex bounds what a peer may claim to have sent, so that no arithmetic on sequence numbers overflows.
-const maxIndex = math.MaxUint64 / (4 * views.MaxMembers)
+const maxIndex = smc.NoIndex - 1
 
 // Subgroup is one member's part in one subgroup. All of it is the loop's, but for the application side of Sender and Stats.
 type Subgroup struct {
@@ -50,6 +50,7 @@ type Subgroup struct {
 	runEnd    order.Seq
 	maxRun    int
 	maxBytes  int
+	graced    bool // nulls are owed since the last step, which left the application a moment to send something real
 	dirty     bool // the own line changed since it was last pushed
 }
 
@@ -215,8 +216,14 @@ func (s *Subgroup) sendNulls() int {
 	from := nullsend.Count(s.sent, s.skipped)
 	owed := nullsend.Owed(s.rank, from, s.got)
 	if owed == 0 {
+		s.graced = false
 		return 0
 	}
+	if !s.graced && s.Sender.Active() {
+		s.graced = true
+		return 1
+	}
+	s.graced = false
 	s.setSent(from + owed)
 	s.Stats.NullsSent.add(uint64(owed))
 	return 1

@@ -4,8 +4,6 @@ import (
 	"runtime"
 	"sync/atomic"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // Parker is where a runner sleeps. Announce tells those who write to ring from now on, Retract that there is no need to.
@@ -13,6 +11,8 @@ type Parker interface {
 	Announce()
 	Sleep(d time.Duration)
 	Retract()
+	// Yield offers the core to other processes.
+	Yield()
 }
 
 // Config is what a runner steps and where it sleeps.
@@ -24,6 +24,7 @@ type Config struct {
 	Parker   Parker
 	// MaxSpin bounds the time that the runner waits without sleeping; 0 is DefaultMaxSpin, less than 0 forbids spinning.
 	MaxSpin time.Duration
+	// Crowded says that more loops than cores compete: the runner yields instead of spinning.
 	Crowded bool
 }
 
@@ -46,14 +47,14 @@ type Stats struct {
 type Runner struct {
 	Stats Stats
 
-	cfg     Config
-	start   time.Time
-	now     time.Duration
-	spin    time.Duration // how long waiting without sleep pays at present
-	noSpin  time.Duration // until then it does not at all
-	busy    int
-	stopped atomic.Bool
-	done    chan struct{}
+	cfg          Config
+	start        time.Time
+	now          time.Duration
+	spin         time.Duration // how long waiting without sleep pays at present
+	crowdedUntil time.Duration // until then somebody else needs the core
+	busy         int
+	stopped      atomic.Bool
+	done         chan struct{}
 }
 
 // NewRunner makes a runner; Run or Start starts it.
@@ -85,7 +86,7 @@ func (r *Runner) run() {
 	defer close(r.done)
 	for !r.stopped.Load() {
 		if r.step() {
-			if r.busy++; r.busy%busyGosched == 0 {
+			if r.busy++; r.cfg.Crowded || r.busy%busyGosched == 0 {
 				runtime.Gosched()
 			}
 			continue
@@ -103,19 +104,8 @@ func (r *Runner) step() bool {
 
 // wait spins as long as it pays and reports whether there was work.
 func (r *Runner) wait() bool {
-	if r.cfg.Crowded {
-		start := r.now
-		for r.now-start < r.spin {
-			runtime.Gosched()
-			if r.step() || r.stopped.Load() {
-				return true
-			}
-			unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
-			if r.step() || r.stopped.Load() {
-				return true
-			}
-		}
-		return false
+	if r.cfg.Crowded || r.now < r.crowdedUntil {
+		return r.waitYielding()
 	}
 	start, last := r.now, r.now
 	for k := 0; r.now-start < r.spin; k++ {
@@ -126,12 +116,29 @@ func (r *Runner) wait() bool {
 			return true
 		}
 		if r.now-last > interrupted {
-			r.noSpin = r.now + penalty
+			r.crowdedUntil = r.now + penalty
 			return false
 		}
 		last = r.now
 	}
 	r.spin -= r.spin / 8
+	return false
+}
+
+// waitYielding waits without keeping others from the core: whoever is waited for may need it. A sleep and a wake-up cost more than
+// some rounds of that.
+func (r *Runner) waitYielding() bool {
+	start := r.now
+	for r.now-start < r.cfg.MaxSpin {
+		runtime.Gosched()
+		if r.step() || r.stopped.Load() {
+			return true
+		}
+		r.cfg.Parker.Yield()
+		if r.step() || r.stopped.Load() {
+			return true
+		}
+	}
 	return false
 }
 

@@ -41,6 +41,7 @@ type parker struct {
 
 func (p *parker) Announce() { p.note("announce") }
 func (p *parker) Retract()  { p.note("retract") }
+func (p *parker) Yield()    {}
 func (p *parker) Sleep(d time.Duration) {
 	p.note("sleep")
 	p.slept <- d
@@ -116,6 +117,7 @@ func (h *hooks) Sleep(d time.Duration) {
 	time.Sleep(d)
 }
 func (h *hooks) Retract() {}
+func (h *hooks) Yield()   {}
 
 func TestStopEndsALoopThatAlwaysHasWork(t *testing.T) {
 	var cycles atomic.Int64

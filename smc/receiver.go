@@ -42,3 +42,15 @@ func (r *Receiver) Take(i order.Index) (data []byte, real bool, err error) {
 	r.taken++
 	return r.bytes[offset:end:end], true, nil
 }
+
+// Next is the index of the first message from i on, or NoIndex if none is published: all indexes before it are nulls.
+func (r *Receiver) Next(i order.Index) order.Index {
+	d := descriptorAt(r.descriptors, r.taken&(r.window-1)*DescriptorBytes)
+	if stamp := atomic.LoadUint64(&d.stamp); stamp > uint64(i) {
+		return min(order.Index(stamp-1), NoIndex)
+	}
+	return NoIndex
+}
+
+// NoIndex is beyond every index that a sender may use, and small enough to be turned into a Seq.
+const NoIndex order.Index = 1 << 56

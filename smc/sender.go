@@ -210,6 +210,9 @@ func (s *Sender) Release(everywhere order.Index) bool {
 	return true
 }
 
+// Active reports whether messages of this sender are under way. Loop.
+func (s *Sender) Active() bool { return s.released != s.published }
+
 // Roomy reports whether a claim of n bytes would succeed, and there is enough room to make waking a waiting sender worth it: a
 // quarter of both rings, unless nothing is on its way that would free more. Loop, with the application's lock.
 func (s *Sender) Roomy(n int) bool {

@@ -5,11 +5,15 @@ import (
 	"io"
 	"net"
 	"os"
+	"time"
 	"unsafe"
 
 	"github.com/squall-go/squall/fabric"
 	"golang.org/x/sys/unix"
 )
+
+// lingerTime is how long a closing socket waits for the peer's end.
+const lingerTime = 50 * time.Millisecond
 
 // newSocket takes a connection out of Go's poller if the loop can poll it itself.
 func newSocket(conn net.Conn, parker *fabric.Parker) (socket, error) {
@@ -107,6 +111,24 @@ func (s *polled) close() error {
 		return nil
 	}
 	s.parker.Unwatch(s.fd)
+	s.linger()
 	s.fd = -1
 	return s.file.Close()
+}
+
+// linger lets the peer read to the end: closing a socket with unread input resets the connection, and what was written last
+// is lost. The peer answers the end with its own; it is waited for briefly.
+func (s *polled) linger() {
+	unix.Shutdown(s.fd, unix.SHUT_WR)
+	sink := make([]byte, 64<<10)
+	for deadline := time.Now().Add(lingerTime); ; {
+		n, err := unix.Read(s.fd, sink)
+		left := time.Until(deadline)
+		if n == 0 || err != nil && err != unix.EAGAIN && err != unix.EINTR || left <= 0 {
+			return
+		}
+		if err != nil {
+			unix.Poll([]unix.PollFd{{Fd: int32(s.fd), Events: unix.POLLIN}}, int(left/time.Millisecond)+1)
+		}
+	}
 }

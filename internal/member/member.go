@@ -37,6 +37,8 @@ type Config struct {
 	Wake func()
 	// PeerDown is told, on the loop, that a peer failed or left. The member halts after it if it returns true.
 	PeerDown func(PeerDown) (halt bool)
+	// Halted is told, once, that the member halted; Err says why already.
+	Halted func(reason error)
 }
 
 // PeerDown says that a peer is not there any more.
@@ -246,6 +248,9 @@ func (m *Member) Halt(reason error) {
 		if s != nil {
 			s.Outbox.halt(reason)
 		}
+	}
+	if m.cfg.Halted != nil {
+		m.cfg.Halted(reason)
 	}
 }
 

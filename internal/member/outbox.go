@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -27,7 +28,7 @@ type Subgroup struct {
 }
 
 func newSubgroup(m *Member, core *multicast.Subgroup) *Subgroup {
-	s := &Subgroup{core: core, Outbox: &Outbox{sender: core.Sender, wake: m.cfg.Wake, room: make(chan struct{}, 1)}}
+	s := &Subgroup{core: core, Outbox: &Outbox{sender: core.Sender, wake: m.cfg.Wake}}
 	s.Outbox.skip = func(n order.Index) { m.Call(func() { core.Skip(n) }) }
 	return s
 }
@@ -50,26 +51,56 @@ type Outbox struct {
 	wake   func()
 	skip   func(order.Index)
 
-	mu      sync.Mutex // of the sender's application side
+	mu      sync.Mutex // of the sender's application side, and of what follows
 	halted  error
-	need    int           // bytes that some waiting goroutine needs
-	waiting atomic.Int32  // goroutines in wait. W: them. R: loop, which does nothing about room while it is 0.
-	room    chan struct{} // one waiting goroutine may try again; it passes the bell on
+	queue   []*waiter    // goroutines that wait for room, the first one first
+	waiting atomic.Int32 // its length. W: under mu. R: loop, which does nothing about room while it is 0.
+}
+
+// waiter is a goroutine that waits for room for n bytes.
+type waiter struct {
+	n    int
+	bell chan struct{} // it may try again
+}
+
+var waiters = sync.Pool{New: func() any { return &waiter{bell: make(chan struct{}, 1)} }}
+
+func (w *waiter) ring() {
+	select {
+	case w.bell <- struct{}{}:
+	default: // rung already
+	}
 }
 
 // MaxMessage is the largest message that a subgroup takes.
 func MaxMessage(sg views.Subgroup) int { return smc.MaxMessage(sg.RingBytes) }
 
-// TryClaim takes room for a message of n bytes, or fails with ErrWindowFull.
+// TryClaim takes room for a message of n bytes, or fails with ErrWindowFull if there is none, or others wait for it.
 func (o *Outbox) TryClaim(n int) (smc.Claim, error) {
-	if o.sender == nil {
-		return smc.Claim{}, ErrNotSender
-	}
-	if limit := o.sender.MaxMessage(); n > limit || n < 0 {
-		return smc.Claim{}, fmt.Errorf("%w: %d bytes, the ring takes %d", ErrTooLarge, n, limit)
+	if err := o.check(n); err != nil {
+		return smc.Claim{}, err
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if len(o.queue) > 0 {
+		return smc.Claim{}, or(o.halted, ErrWindowFull)
+	}
+	return o.claim(n)
+}
+
+// check refuses what no waiting would help.
+func (o *Outbox) check(n int) error {
+	if o.sender == nil {
+		return ErrNotSender
+	}
+	if limit := o.sender.MaxMessage(); n > limit || n < 0 {
+		return fmt.Errorf("%w: %d bytes, the ring takes %d", ErrTooLarge, n, limit)
+	}
+	return nil
+}
+
+// claim needs mu.
+func (o *Outbox) claim(n int) (smc.Claim, error) {
 	if o.halted != nil {
 		return smc.Claim{}, o.halted
 	}
@@ -80,45 +111,68 @@ func (o *Outbox) TryClaim(n int) (smc.Claim, error) {
 	return c, nil
 }
 
-// Claim is TryClaim that waits for room until ctx ends.
+func or(err, otherwise error) error {
+	if err != nil {
+		return err
+	}
+	return otherwise
+}
+
+// Claim is TryClaim that waits for room until ctx ends. Who waits first gets room first.
 func (o *Outbox) Claim(ctx context.Context, n int) (smc.Claim, error) {
 	c, err := o.TryClaim(n)
 	if err != ErrWindowFull {
 		return c, err
 	}
-	o.waiting.Add(1)
-	defer o.waiting.Add(-1)
+	w := waiters.Get().(*waiter)
+	defer waiters.Put(w)
+	w.n = n
+	o.join(w)
+	defer o.leave(w)
 	for {
-		// Announced before the last look: room that comes after it rings.
-		o.mu.Lock()
-		o.need = max(o.need, n)
-		o.mu.Unlock()
-		if c, err = o.TryClaim(n); err != ErrWindowFull {
-			o.passOn()
+		if c, err := o.claimAs(w); err != ErrWindowFull {
 			return c, err
 		}
-		o.wake()
+		o.wake() // the loop looks whether there is room, now that somebody waits
 		select {
-		case <-o.room:
+		case <-w.bell:
 		case <-ctx.Done():
-			o.passOn()
 			return smc.Claim{}, context.Cause(ctx)
 		}
 	}
 }
 
-// passOn rings for the next waiting goroutine: this one may have used up a bell that was for all.
-func (o *Outbox) passOn() {
-	if o.waiting.Load() > 1 {
-		o.ring()
+func (o *Outbox) join(w *waiter) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.queue = append(o.queue, w)
+	o.waiting.Store(int32(len(o.queue)))
+}
+
+// leave ends a wait; whoever is first now may try.
+func (o *Outbox) leave(w *waiter) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	i := slices.Index(o.queue, w)
+	o.queue = slices.Delete(o.queue, i, i+1)
+	o.waiting.Store(int32(len(o.queue)))
+	select {
+	case <-w.bell: // it goes back to the pool
+	default:
+	}
+	if len(o.queue) > 0 {
+		o.queue[0].ring()
 	}
 }
 
-func (o *Outbox) ring() {
-	select {
-	case o.room <- struct{}{}:
-	default: // rung already
+// claimAs claims for a waiter if it is its turn.
+func (o *Outbox) claimAs(w *waiter) (smc.Claim, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.queue[0] != w {
+		return smc.Claim{}, or(o.halted, ErrWindowFull)
 	}
+	return o.claim(w.n)
 }
 
 // Commit hands a filled claim to the loop.
@@ -144,28 +198,26 @@ func (o *Outbox) Skip(n order.Index) error {
 	return nil
 }
 
-// callWaiting rings for a waiting goroutine when there is enough room. Loop.
+// callWaiting rings for the first waiting goroutine when there is enough room. Loop.
 func (o *Outbox) callWaiting() {
 	if o.waiting.Load() == 0 {
 		return
 	}
 	o.mu.Lock()
-	roomy := o.sender.Roomy(o.need)
-	if roomy {
-		o.need = 0
-	}
-	o.mu.Unlock()
-	if roomy {
-		o.ring()
+	defer o.mu.Unlock()
+	if len(o.queue) > 0 && o.sender.Roomy(o.queue[0].n) {
+		o.queue[0].ring()
 	}
 }
 
 // halt makes every send fail from now on.
 func (o *Outbox) halt(reason error) {
 	o.mu.Lock()
+	defer o.mu.Unlock()
 	o.halted = reason
-	o.mu.Unlock()
-	o.ring()
+	for _, w := range o.queue {
+		w.ring()
+	}
 }
 
 // Unfinished is the number of claims that the application has neither committed nor aborted, and Undelivered the number
