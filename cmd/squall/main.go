@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/squall-go/squall/cmd/squall/internal/bench"
 	"github.com/squall-go/squall/cmd/squall/internal/demo"
 	"github.com/squall-go/squall/cmd/squall/internal/version"
 )
@@ -22,6 +23,8 @@ import (
 // commands are all that squall can do.
 func commands() []*cobra.Command {
 	return []*cobra.Command{
+		bench.NewCommand(),
+		bench.NewMemberCommand(),
 		demo.NewCommand(),
 		version.NewCommand(),
 	}

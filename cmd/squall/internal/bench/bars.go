@@ -1,0 +1,224 @@
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+)
+
+// figures of a run that bars are about.
+var (
+	rateOf     = func(r Run) float64 { return r.Rate }
+	firstTwoOf = func(r Run) float64 { return r.BySender[0] + r.BySender[1] }
+	totalOf    = func(r Run) float64 { return r.TotalRate }
+	p50Of      = func(r Run) float64 { return r.Latency.P50Us }
+	cpuOf      = func(r Run) float64 { return r.CPUPercent }
+	allocsOf   = func(r Run) float64 { return r.Allocs }
+)
+
+// bar is a figure that has to reach a multiple of another one, or a value. It names cases of its set.
+type bar struct {
+	what, unit    string
+	figure, limit string // cases; without a limit the figure itself is held against the bar
+	of            func(Run) float64
+	atLeast       float64 // 0: nothing is asked
+	atMost        float64 // 0: nothing is asked
+	none          bool    // the figure has to be 0, but for what the measurement itself does
+}
+
+// barSet are bars over cases that take turns.
+type barSet struct {
+	cases []Case
+	bars  []bar
+}
+
+// negligible is what counts as no allocation: taking the samples allocates a few objects in each run.
+const negligible = 0.0005
+
+func (b bar) String() string {
+	switch {
+	case b.none:
+		return "0"
+	case b.atLeast > 0:
+		return "at least " + number(b.atLeast)
+	case b.atMost > 0 && b.limit == "":
+		return "under " + number(b.atMost)
+	case b.atMost > 0:
+		return "at most " + number(b.atMost)
+	}
+	return "–"
+}
+
+// verdict holds a ratio, or a figure without a limit, against the bar.
+func (b bar) verdict(v float64) string {
+	ok := true
+	switch {
+	case b.none:
+		ok = v < negligible
+	case b.atLeast > 0:
+		ok = v >= b.atLeast
+	case b.atMost > 0 && b.limit == "":
+		ok = v < b.atMost
+	case b.atMost > 0:
+		ok = v <= b.atMost
+	default:
+		return "–"
+	}
+	if ok {
+		return "ok"
+	}
+	return "missed"
+}
+
+// row judges the bar by what was measured.
+func (b bar) row(series map[string]Series) Row {
+	figure, limit := series[b.figure], series[b.limit]
+	r := newRow(b.what, b.unit, figure.values(b.of), b.limit, limit.values(b.of))
+	r.Bar = b.String()
+	switch err := errors.Join(figure.Err, limit.Err); {
+	case err != nil:
+		r.Verdict = strings.ReplaceAll(err.Error(), "\n", "; ")
+	case b.limit != "":
+		r.Verdict = b.verdict(r.Ratio)
+	default:
+		r.Verdict = b.verdict(r.Figure.Median)
+	}
+	return r
+}
+
+// barSets are all bars. base gives the durations.
+func barSets(base Spec, others rival) []barSet {
+	base = base.with(func(s *Spec) {
+		d := DefaultSpec()
+		d.Warmup, d.Duration = base.Warmup, base.Duration
+		*s = d
+	})
+	sets := []barSet{streamBars(base, others, 10<<10), streamBars(base, others, 100)}
+	for _, fabric := range []string{"shm", "tcp"} {
+		sets = append(sets, fabricBars(base.with(func(s *Spec) { s.Fabric = fabric })))
+	}
+	return append(sets, shmBars(base.with(func(s *Spec) { s.Fabric = "shm" })), latencyBars(base, others))
+}
+
+// streamBars are about three members that all send, against the limits and other systems.
+func streamBars(base Spec, others rival, sizeBytes int) barSet {
+	base.SizeBytes = sizeBytes
+	size := sizeText(sizeBytes)
+	shm, tcp := base.with(func(s *Spec) { s.Fabric = "shm" }), base.with(func(s *Spec) { s.Fabric = "tcp" })
+	ask := map[int]struct{ shm, memory, tcp, raft float64 }{10 << 10: {9, 0.7, 1.3, 2.2}, 100: {1.6, 0, 0.55, 4.5}}[sizeBytes]
+	fanout, batched, memory := "fan-out, "+size, "batched fan-out, "+size, "same memory, "+size
+	raft, harness := others.throughput("etcd-raft", sizeBytes, base.Duration), others.throughput("tcp-fanout", sizeBytes, base.Duration)
+	set := barSet{cases: []Case{
+		caseOf(fanout, shm.limit(Fanout)), caseOf("shm", shm), caseOf(batched, shm.limit(Batched)), caseOf("tcp", tcp),
+		caseOf(memory, shm.limit(Memory)), raft, harness,
+	}}
+	add := func(fabric, limit string, atLeast float64) {
+		set.bars = append(set.bars, bar{what: fabric + ", " + size, unit: "msgs/s", figure: fabric, limit: limit, of: rateOf, atLeast: atLeast})
+	}
+	add("shm", fanout, ask.shm)
+	add("shm", harness.Name, ask.shm)
+	add("shm", memory, ask.memory)
+	add("tcp", fanout, ask.tcp)
+	add("tcp", harness.Name, ask.tcp)
+	add("tcp", batched, 0)
+	add("tcp", raft.Name, ask.raft)
+	set.bars = append(set.bars,
+		bar{what: "allocations per message, shm, " + size, figure: "shm", of: allocsOf, none: true},
+		bar{what: "allocations per message, tcp, " + size, figure: "tcp", of: allocsOf, none: true})
+	return set
+}
+
+// fabricBars are about silent and slow senders, and about batching.
+func fabricBars(base Spec) barSet {
+	variant := func(name string, change func(*Spec)) Case { return caseOf(base.Fabric+", "+name, base.with(change)) }
+	all := variant("all send", func(*Spec) {})
+	two := variant("two senders of three", func(s *Spec) { s.Senders = "2" })
+	silent := variant("one of three senders silent", func(s *Spec) { s.Delays = map[int]time.Duration{3: Forever} })
+	slow := variant("one of three senders sleeps 100 µs", func(s *Spec) { s.Delays = map[int]time.Duration{3: 100 * time.Microsecond} })
+	none := variant("batching off", func(s *Spec) { s.Batching = Batching{} })
+	return barSet{
+		cases: []Case{all, two, silent, slow, none},
+		bars: []bar{
+			{what: silent.Name, unit: "msgs/s", figure: silent.Name, limit: two.Name, of: rateOf, atLeast: 0.95},
+			{what: slow.Name + ": messages of the other two", unit: "msgs/s", figure: slow.Name, limit: all.Name, of: firstTwoOf, atLeast: 0.9},
+			{what: base.Fabric + ", batching on, nulls on", unit: "msgs/s", figure: all.Name, limit: none.Name, of: rateOf},
+		},
+	}
+}
+
+// shmBars are about many subgroups, many processes, and none to do.
+func shmBars(base Spec) barSet {
+	three := caseOf("3 processes, one subgroup", base)
+	sixteen := caseOf("16 processes", base.with(func(s *Spec) { s.Nodes = 16 }))
+	fifty := caseOf("50 subgroups, one active", base.with(func(s *Spec) { s.Subgroups = 50 }))
+	idle := caseOf("idle group of 3", base.with(func(s *Spec) { s.Load = Idle }))
+	idleTCP := caseOf("idle group of 3, tcp", base.with(func(s *Spec) { s.Load, s.Fabric = Idle, "tcp" }))
+	return barSet{
+		cases: []Case{three, sixteen, fifty, idle, idleTCP},
+		bars: []bar{
+			{what: fifty.Name, unit: "msgs/s", figure: fifty.Name, limit: three.Name, of: rateOf, atLeast: 0.6},
+			{what: sixteen.Name + ": deliveries of all members", unit: "msgs/s", figure: sixteen.Name, limit: three.Name, of: totalOf, atLeast: 0.8},
+			{what: idle.Name + ": CPU of the busiest", unit: "%", figure: idle.Name, of: cpuOf, atMost: 1},
+			{what: idleTCP.Name + ": CPU of the busiest", unit: "%", figure: idleTCP.Name, of: cpuOf, atMost: 1},
+		},
+	}
+}
+
+// latencyBars are about one message at a time.
+func latencyBars(base Spec, others rival) barSet {
+	base.SizeBytes = 100
+	raw := caseOf("raw round trip, tcp", roundTripOf(base, "tcp", false))
+	unix := caseOf("raw round trip, unix socket", roundTripOf(base, "unix", false))
+	spinning := caseOf("raw round trip, tcp, spinning", roundTripOf(base, "tcp", true))
+	raft := others.latency("etcd-raft", base.SizeBytes, base.Duration)
+	set := barSet{cases: []Case{raw, unix, spinning, raft}}
+	add := func(fabric string, nodes int, limit Case, atMost float64) {
+		for _, load := range []Load{FromUpcall, FromThread} {
+			c := caseOf(fmt.Sprintf("latency p50, %s, %d processes, sent by the %s", fabric, nodes, load), base.with(func(s *Spec) {
+				s.Fabric, s.Nodes, s.Load = fabric, nodes, load
+			}))
+			set.cases = append(set.cases, c)
+			set.bars = append(set.bars, bar{what: c.Name, unit: "µs", figure: c.Name, limit: limit.Name, of: p50Of, atMost: atMost})
+		}
+	}
+	add("tcp", 2, raw, 1)
+	add("tcp", 3, raft, 1)
+	add("shm", 2, raw, 0.5)
+	set.bars = append(set.bars,
+		bar{what: unix.Name, unit: "µs", figure: unix.Name, limit: raw.Name, of: p50Of},
+		bar{what: spinning.Name, unit: "µs", figure: spinning.Name, limit: raw.Name, of: p50Of})
+	return set
+}
+
+// rowsOf judges the bars of a set.
+func (s barSet) rowsOf(series []Series) (rows []Row) {
+	byName := map[string]Series{}
+	for _, s := range series {
+		byName[s.Name] = s
+	}
+	for _, b := range s.bars {
+		rows = append(rows, b.row(byName))
+	}
+	return rows
+}
+
+// writeMarkdown prints the rows as the table of docs/benchmarks.md.
+func (r Report) writeMarkdown(w io.Writer) {
+	t := table.NewWriter()
+	t.SetOutputMirror(w)
+	t.AppendHeader(table.Row{"what", "figure", "limit", "ratio (pairs)", "bar", "ok/missed"})
+	for _, row := range r.Rows {
+		limit, ratio := "–", "–"
+		if row.Limit != nil {
+			limit = fmt.Sprintf("%s: %s (%s)", row.LimitName, number(row.Limit.Median), row.Limit.span())
+			ratio = fmt.Sprintf("%s (%s)", number(row.Ratio), row.Pairs.span())
+		}
+		figure := fmt.Sprintf("%s %s (%s)", number(row.Figure.Median), row.Unit, row.Figure.span())
+		t.AppendRow(table.Row{row.What, figure, limit, ratio, row.Bar, row.Verdict})
+	}
+	t.RenderMarkdown()
+}

@@ -1,0 +1,111 @@
+package bench
+
+import (
+	"context"
+	"runtime"
+	"syscall"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// Sample is what one member did in the window.
+type Sample struct {
+	Elapsed   time.Duration // between its two looks
+	CPU       time.Duration // user and system, the whole process
+	Mallocs   uint64        // objects allocated
+	Delivered []uint64      // by sender, from node 1 up
+	Batches   Batches
+	Nulls     uint64  // nulls sent
+	Latency   Latency // of closed loops and round trips
+}
+
+// Batches are the sums from which mean batches follow.
+type Batches struct{ Send, Receive, Deliver Batch }
+
+// Batch is a number of batches and of messages in them.
+type Batch struct{ Sum, Count uint64 }
+
+// Mean is the mean batch, or 0 if there was none.
+func (b Batch) Mean() float64 { return ratio(float64(b.Sum), float64(b.Count)) }
+
+func (b *Batch) subtract(before Batch) {
+	b.Sum -= before.Sum
+	b.Count -= before.Count
+}
+
+// Latency is a distribution of latencies in microseconds.
+type Latency struct {
+	Count         int64
+	P50Us, P99Us  float64
+	MinUs, MeanUs float64
+}
+
+// newHistogram takes latencies in nanoseconds up to a minute.
+func newHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(1, int64(time.Minute), 3) }
+
+func summarize(h *hdrhistogram.Histogram) Latency {
+	us := func(ns int64) float64 { return float64(ns) / 1e3 }
+	return Latency{
+		Count: h.TotalCount(), P50Us: us(h.ValueAtQuantile(50)), P99Us: us(h.ValueAtQuantile(99)), MinUs: us(h.Min()), MeanUs: h.Mean() / 1e3,
+	}
+}
+
+func (s Sample) total() (n uint64) {
+	for _, k := range s.Delivered {
+		n += k
+	}
+	return n
+}
+
+// counters is a member's counters at one moment.
+type counters interface {
+	// snapshot returns the counts since the start; latencies apart, which are told at the end.
+	snapshot() Sample
+}
+
+// observe takes what c counts between two instants, to which it sleeps.
+func observe(ctx context.Context, c counters, from, to time.Time) (Sample, error) {
+	if err := sleepUntil(ctx, from); err != nil {
+		return Sample{}, err
+	}
+	var memory runtime.MemStats
+	runtime.ReadMemStats(&memory)
+	before, cpu, start := c.snapshot(), cpuTime(), time.Now()
+	if err := sleepUntil(ctx, to); err != nil {
+		return Sample{}, err
+	}
+	s := c.snapshot()
+	s.Elapsed, s.CPU = time.Since(start), cpuTime()-cpu
+	mallocs := memory.Mallocs
+	runtime.ReadMemStats(&memory)
+	s.Mallocs = memory.Mallocs - mallocs
+	for i := range s.Delivered {
+		s.Delivered[i] -= before.Delivered[i]
+	}
+	s.Batches.Send.subtract(before.Batches.Send)
+	s.Batches.Receive.subtract(before.Batches.Receive)
+	s.Batches.Deliver.subtract(before.Batches.Deliver)
+	s.Nulls -= before.Nulls
+	return s, nil
+}
+
+func sleepUntil(ctx context.Context, t time.Time) error {
+	timer := time.NewTimer(time.Until(t))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// cpuTime is the user and system time of this process so far.
+func cpuTime() time.Duration {
+	var usage syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &usage) != nil {
+		return 0
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}

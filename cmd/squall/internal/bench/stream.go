@@ -1,0 +1,212 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/squall-go/squall"
+)
+
+// joinWithin is how long members wait for each other, failAfter how long a member may be silent on a machine with far fewer cores
+// than members.
+const (
+	joinWithin = 30 * time.Second
+	failAfter  = 10 * time.Second
+)
+
+// groupMember is one member of a group.
+type groupMember struct {
+	job
+	tally *tally
+	group *squall.Group
+	addr  string
+	sent  atomic.Uint64
+
+	ended   atomic.Bool // no more messages
+	sending sync.WaitGroup
+	cancel  context.CancelCauseFunc // of the senders
+	failed  chan struct{}
+	failure error // W: the first to fail, before failed is closed
+	failing sync.Once
+}
+
+func newGroupMember(j job) *groupMember {
+	return &groupMember{job: j, tally: newTally(j.Spec, j.Node), failed: make(chan struct{})}
+}
+
+// listen finds an address. The group listens there later: all members have to know the first one's before any of them can join.
+func (g *groupMember) listen(context.Context) (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	g.addr = l.Addr().String()
+	return g.addr, l.Close()
+}
+
+func (g *groupMember) connect(ctx context.Context, addrs []string) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, joinWithin)
+	defer cancel()
+	g.group, err = squall.Open(ctx, g.config(addrs[0]))
+	if err != nil {
+		return err
+	}
+	go func() {
+		<-g.group.Done()
+		g.fail(g.group.Err())
+	}()
+	return nil
+}
+
+func (g *groupMember) config(founder string) squall.Config {
+	s := &g.Spec
+	c := squall.Config{
+		Cluster: "bench", ID: squall.NodeID(g.Node), Listen: g.addr, Expect: s.Nodes, Fabric: fabrics[s.Fabric], FailAfter: failAfter,
+		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), // what matters comes back as an error
+		Tuning: squall.Tuning{OneSend: !s.Batching.Send, OneReceive: !s.Batching.Receive, OneDeliver: !s.Batching.Deliver, NoNulls: !s.Nulls},
+	}
+	if g.Node > 1 {
+		c.Join = []string{founder}
+	}
+	var senders []squall.NodeID
+	for node := range s.senders() {
+		senders = append(senders, squall.NodeID(node+1))
+	}
+	for i, part := range g.tally.parts {
+		sg := squall.SubgroupConfig{Name: subgroupName(i), Senders: senders, RingBytes: s.RingBytes, Window: s.Window, DeliverBatch: part.batch}
+		if s.Unordered {
+			sg.Mode = squall.Unordered
+		}
+		if s.Single {
+			sg.DeliverBatch, sg.Deliver = nil, part.one
+		}
+		c.Subgroups = append(c.Subgroups, sg)
+	}
+	return c
+}
+
+func subgroupName(i int) string { return fmt.Sprintf("subgroup-%d", i+1) }
+
+func (g *groupMember) fail(err error) {
+	g.failing.Do(func() {
+		g.failure = err
+		close(g.failed)
+	})
+}
+
+func (g *groupMember) broken() <-chan struct{} { return g.failed }
+
+func (g *groupMember) run(ctx context.Context, from, to time.Time) (Sample, error) {
+	if g.Node == 1 && (g.Spec.Load == FromUpcall || g.Spec.Load == FromThread) {
+		return g.closedLoop(ctx, from, to)
+	}
+	ctx, g.cancel = context.WithCancelCause(ctx)
+	if g.Spec.sends(g.Node) {
+		for i := range g.Spec.Active {
+			g.sending.Go(func() {
+				if err := g.stream(ctx, g.group.Subgroup(subgroupName(i))); err != nil && !errors.Is(err, errOver) {
+					g.fail(fmt.Errorf("send: %w", err))
+				}
+			})
+		}
+	}
+	go func() {
+		if sleepUntil(ctx, from) == nil {
+			g.tally.measuring.Store(true)
+		}
+	}()
+	s, err := observe(ctx, g, from, to)
+	g.tally.measuring.Store(false)
+	g.stop()
+	return s, err
+}
+
+// errOver is why a sender stops that waits for room: the run is over, and without nulls that room may never come.
+var errOver = errors.New("the run is over")
+
+// stop ends the senders. Those that wait for room get a while to find it.
+func (g *groupMember) stop() {
+	g.ended.Store(true)
+	timer := time.AfterFunc(time.Second, func() { g.cancel(errOver) })
+	defer timer.Stop()
+	if g.Spec.stalls() || g.paused() >= time.Second {
+		g.cancel(errOver)
+	}
+	g.sending.Wait()
+}
+
+func (g *groupMember) paused() time.Duration { return g.Spec.Delays[g.Node] }
+
+// stream sends messages as fast as it can.
+func (g *groupMember) stream(ctx context.Context, sg *squall.Subgroup) error {
+	delay := g.paused()
+	var buf []byte
+	if g.Spec.Copy {
+		buf = make([]byte, g.Spec.SizeBytes)
+	}
+	for index := uint64(0); !g.ended.Load(); index++ {
+		if err := g.send(ctx, sg, buf, index); err != nil {
+			return err
+		}
+		g.sent.Add(1)
+		switch {
+		case delay >= time.Millisecond:
+			if err := sleepUntil(ctx, time.Now().Add(delay)); err != nil {
+				return err
+			}
+		case delay > 0:
+			pause(delay)
+		}
+	}
+	return nil
+}
+
+// send fills a message in the ring, or in buf if there is one.
+func (g *groupMember) send(ctx context.Context, sg *squall.Subgroup, buf []byte, index uint64) error {
+	if buf != nil {
+		fill(buf, index)
+		return sg.Send(ctx, buf)
+	}
+	c, err := sg.Claim(ctx, g.Spec.SizeBytes)
+	if err != nil {
+		return err
+	}
+	fill(c.Bytes, index)
+	return c.Commit()
+}
+
+// snapshot implements counters.
+func (g *groupMember) snapshot() Sample {
+	s := Sample{Delivered: g.tally.bySender(g.Spec.Nodes)}
+	for i := range g.Spec.Subgroups {
+		stats := g.group.Subgroup(subgroupName(i)).Stats()
+		s.Batches.Send.Sum += stats.SendBatch.Sum.Load()
+		s.Batches.Send.Count += stats.SendBatch.Batches.Load()
+		s.Batches.Receive.Sum += stats.ReceiveBatch.Sum.Load()
+		s.Batches.Receive.Count += stats.ReceiveBatch.Batches.Load()
+		s.Batches.Deliver.Sum += stats.DeliverBatch.Sum.Load()
+		s.Batches.Deliver.Count += stats.DeliverBatch.Batches.Load()
+		s.Nulls += stats.NullsSent.Load()
+	}
+	return s
+}
+
+func (g *groupMember) state() (State, error) {
+	select {
+	case <-g.failed:
+		return State{}, g.failure
+	default:
+	}
+	s := g.tally.state()
+	s.Sent = g.sent.Load()
+	return s, nil
+}
+
+func (g *groupMember) end() Latency { return summarize(g.tally.latencies) }
