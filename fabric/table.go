@@ -44,6 +44,8 @@ type Link interface {
 	Freeze() []byte
 	// Close releases the connection and the replica's memory.
 	Close() error
+	// Direct reports that the peer reads the own row itself: a push only wakes it.
+	Direct() bool
 	// Name is the transport's name: "shm", "tcp", "simnet".
 	Name() string
 }
@@ -112,6 +114,15 @@ func (t *Table) Push(to []order.Rank, off, n int) {
 func (t *Table) PushLine(to []order.Rank, off int) {
 	for _, r := range to {
 		if r != t.self && !t.frozen[r] {
+			t.links[r].PushLine(off)
+		}
+	}
+}
+
+// PushLineQuietly is PushLine for words that no peer needs to be woken for: those that sleep see them when they look next.
+func (t *Table) PushLineQuietly(to []order.Rank, off int) {
+	for _, r := range to {
+		if r != t.self && !t.frozen[r] && !t.links[r].Direct() {
 			t.links[r].PushLine(off)
 		}
 	}

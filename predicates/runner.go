@@ -84,16 +84,20 @@ func (r *Runner) clock() time.Duration {
 
 func (r *Runner) run() {
 	defer close(r.done)
+	worked := true
 	for !r.stopped.Load() {
 		if r.step() {
+			worked = true
 			if r.busy++; r.cfg.Crowded || r.busy%busyGosched == 0 {
 				runtime.Gosched()
 			}
 			continue
 		}
-		if !r.wait() {
-			r.park()
+		// Only what comes after work is worth waiting for: a timer that found nothing to do is followed by sleep.
+		if worked && r.wait() {
+			continue
 		}
+		worked = r.park()
 	}
 }
 
@@ -142,13 +146,13 @@ func (r *Runner) waitYielding() bool {
 	return false
 }
 
-// park sleeps until somebody rings or a timer is due (P2, P3).
-func (r *Runner) park() {
+// park sleeps until somebody rings or a timer is due (P2, P3), unless the last look finds work.
+func (r *Runner) park() (worked bool) {
 	p := r.cfg.Parker
 	p.Announce()
 	if r.step() || r.stopped.Load() {
 		p.Retract()
-		return
+		return true
 	}
 	before := r.clock()
 	r.Stats.Sleeps.Add(1)
@@ -157,4 +161,5 @@ func (r *Runner) park() {
 	if slept := r.clock() - before; slept < r.cfg.MaxSpin {
 		r.spin = min(r.cfg.MaxSpin, r.spin+r.cfg.MaxSpin/4)
 	}
+	return false
 }

@@ -78,6 +78,9 @@ type memoryLink struct {
 	replica []byte
 }
 
+// Direct implements fabric.Link.
+func (l *memoryLink) Direct() bool { return false }
+
 func (l *memoryLink) Name() string     { return "memory" }
 func (l *memoryLink) Replica() []byte  { return l.replica }
 func (l *memoryLink) Push(off, n int)  { l.pushed.Push(off, n) }

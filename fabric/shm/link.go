@@ -46,6 +46,9 @@ func newLink(conn *net.UnixConn, mapped []byte, bell int, parker *fabric.Parker)
 // Name implements fabric.Link.
 func (l *Link) Name() string { return "shm" }
 
+// Direct implements fabric.Link.
+func (l *Link) Direct() bool { return true }
+
 // Replica implements fabric.Link.
 func (l *Link) Replica() []byte { return l.peer }
 

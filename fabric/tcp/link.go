@@ -63,6 +63,9 @@ func NewLink(conn net.Conn, cfg Config) (*Link, error) {
 // Name implements fabric.Link.
 func (l *Link) Name() string { return "tcp" }
 
+// Direct implements fabric.Link.
+func (l *Link) Direct() bool { return false }
+
 // Replica implements fabric.Link.
 func (l *Link) Replica() []byte { return l.replica }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/fabric"
+	"github.com/squall-go/squall/internal/mutant"
 	"github.com/squall-go/squall/multicast"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/predicates"
@@ -152,7 +153,7 @@ func (m *Member) Table() *sst.Table { return m.table }
 // be done until something arrives, an application asks, or Deadline passes.
 func (m *Member) Step(now time.Duration) int {
 	m.now = now
-	if m.halted.Load() != nil {
+	if m.halted.Load() != nil && !(mutant.Enabled && mutant.On(mutant.AfterHalt)) {
 		m.table.Poll() // what stayed in a socket would keep the loop from sleeping
 		return m.runCalls()
 	}
@@ -180,13 +181,9 @@ func (m *Member) beat() int {
 		return 0
 	}
 	m.nextBeat = m.now + m.cfg.Heartbeat
-	m.bump(wordHeartbeat)
+	sst.Store(m.own, wordHeartbeat, m.own[wordHeartbeat]+1) // the loop is the only writer, so the plain load is its own value
+	m.table.PushLineQuietly(m.everybody, m.cfg.Layout.line[m.cfg.Self])
 	return 0
-}
-
-func (m *Member) bump(word int) {
-	sst.Store(m.own, word, m.own[word]+1) // the loop is the only writer, so the plain load is its own value
-	m.table.PushLine(m.everybody, m.cfg.Layout.line[m.cfg.Self])
 }
 
 // lookAfterPeers fails silent peers (B2) and reports those that failed for whatever reason.
@@ -267,7 +264,8 @@ func (m *Member) Leave() {
 	if m.halted.Load() != nil {
 		return
 	}
-	m.bump(wordLeaving)
+	sst.Store(m.own, wordLeaving, 1)
+	m.table.PushLine(m.everybody, m.cfg.Layout.line[m.cfg.Self])
 	for range 3 { // a socket that stays full belongs to a peer that does not read
 		m.table.Flush()
 	}
