@@ -152,8 +152,8 @@ func (s *Subgroup) receive() (work int) {
 			s.table.Fail(tx.rank, fmt.Errorf("%w: M2: subgroup %q: sent went from %d to %d, skipped is %d", fabric.ErrViolation, s.sg.Name, s.got[k], sent, skipped))
 			continue
 		}
-		if s.tuning.OneReceive {
-			sent = min(sent, s.got[k]+1)
+		if s.tuning.OneReceive && sent > s.got[k]+1 {
+			sent = s.got[k] + 1
 			skipped = min(skipped, sent)
 		}
 		if n := sent - s.got[k]; n > 0 {
