@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/squall-go/squall/fabric"
+	"github.com/squall-go/squall/internal/mutant"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/sst"
 	"github.com/squall-go/squall/views"
@@ -18,6 +19,9 @@ func (s *Subgroup) deliver() (work int) {
 	for s.runStart < len(s.run) || s.runEnd < s.stable {
 		if s.runStart == len(s.run) {
 			s.collect()
+		}
+		if mutant.Enabled && mutant.On(mutant.EarlyDelivered) {
+			s.store(wordDelivered, uint64(s.runEnd))
 		}
 		taken, all := s.offer()
 		work += taken

@@ -7,6 +7,7 @@ import (
 
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/internal/invariants"
+	"github.com/squall-go/squall/internal/mutant"
 	"github.com/squall-go/squall/nullsend"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/smc"
@@ -152,6 +153,9 @@ func (s *Subgroup) receive() (work int) {
 			s.table.Fail(tx.rank, fmt.Errorf("%w: M2: subgroup %q: sent went from %d to %d, skipped is %d", fabric.ErrViolation, s.sg.Name, s.got[k], sent, skipped))
 			continue
 		}
+		if mutant.Enabled && mutant.On(mutant.OneTooMany) {
+			sent++
+		}
 		if s.tuning.OneReceive && sent > s.got[k]+1 {
 			sent = s.got[k] + 1
 			skipped = min(skipped, sent)
@@ -215,6 +219,9 @@ func (s *Subgroup) sendNulls() int {
 	}
 	from := nullsend.Count(s.sent, s.skipped)
 	owed := nullsend.Owed(s.rank, from, s.got)
+	if mutant.Enabled {
+		owed = mutant.Nulls(owed)
+	}
 	if owed == 0 {
 		s.graced = false
 		return 0
@@ -262,6 +269,9 @@ func (s *Subgroup) deliverStable() (work int) {
 			stable = min(stable, order.Seq(sst.Load(line, wordReceived)))
 			least = min(least, order.Seq(sst.Load(line, wordDelivered)))
 		}
+	}
+	if mutant.Enabled && mutant.On(mutant.Unstable) {
+		stable = s.received
 	}
 	if least > s.least && s.Sender != nil {
 		if invariants.Enabled {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/internal/invariants"
+	"github.com/squall-go/squall/internal/mutant"
 	"github.com/squall-go/squall/order"
 )
 
@@ -193,6 +194,9 @@ func (s *Sender) DescriptorRanges(count order.Index) (a, b fabric.Range) {
 // Release frees the room of all messages with an index below everywhere, which every member delivered, and reports
 // whether that was any. Loop.
 func (s *Sender) Release(everywhere order.Index) bool {
+	if mutant.Enabled {
+		everywhere = mutant.Released(everywhere)
+	}
 	before, bytes := s.released, uint64(0)
 	for s.released < s.published {
 		sl := &s.slots[s.released&(s.window-1)]
