@@ -20,6 +20,9 @@ type link struct {
 // Name implements fabric.Link.
 func (l *link) Name() string { return "simnet" }
 
+// Direct implements fabric.Link. A Seeping pair shows nothing that was not pushed.
+func (l *link) Direct() bool { return l.kind == Shared }
+
 // Replica implements fabric.Link.
 func (l *link) Replica() []byte { return l.replica }
 
@@ -42,6 +45,9 @@ func (l *link) PushLine(off int) {
 		l.out.pushLine(off)
 	case Seeping:
 		l.out.storeLine(off)
+	}
+	if l.kind != Framed {
+		l.net.due(l.peer.id, l.net.now)
 	}
 }
 

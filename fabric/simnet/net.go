@@ -2,6 +2,7 @@ package simnet
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"time"
 	"unsafe"
@@ -144,7 +145,39 @@ func (n *Net) Now() time.Duration { return n.now }
 func (n *Net) Cut(from, to order.NodeID) { n.path(from, to).cut = true }
 
 // Heal ends a Cut.
-func (n *Net) Heal(from, to order.NodeID) { n.path(from, to).cut = false }
+func (n *Net) Heal(from, to order.NodeID) {
+	n.path(from, to).cut = false
+	n.due(to, n.now)
+}
+
+// Due is when the next thing is there for a node that does not look until then; false if nothing is under way to it, and no
+// socket has room again for what it could not send.
+func (n *Net) Due(id order.NodeID) (at time.Duration, ok bool) {
+	at = math.MaxInt64
+	for _, l := range n.node(id).links {
+		if l.closed {
+			continue
+		}
+		if l.out.busy() && l.out.room() > 0 {
+			return n.now, true
+		}
+		if l.kind == Framed && l.in.path.cut {
+			continue
+		}
+		if l.in.head < len(l.in.flight) {
+			at = min(at, l.in.flight[l.in.head].at)
+		} else if l.in.ended {
+			at = min(at, l.in.endAt)
+		}
+	}
+	return at, at != math.MaxInt64
+}
+
+func (n *Net) due(id order.NodeID, at time.Duration) {
+	if n.opts.OnDue != nil {
+		n.opts.OnDue(id, at)
+	}
+}
 
 // Crash ends a node's process. What it handed to its sockets arrives, and its peers hear of the end behind that.
 func (n *Net) Crash(id order.NodeID) {

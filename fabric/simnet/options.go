@@ -49,6 +49,9 @@ type Options struct {
 	StoreOrder [fabric.WordsPerLine]int
 	// OnPush, if not nil, is told of every push: a range of bytes, or a line.
 	OnPush func(from, to order.NodeID, off, n int)
+	// OnDue, if not nil, is told when something is there for a node to look at, now or later: what a socket or a bell would
+	// wake it for. See Due.
+	OnDue func(id order.NodeID, at time.Duration)
 	// Wrap, if not nil, may stand before a link.
 	Wrap func(self, peer order.NodeID, l fabric.Link) fabric.Link
 	// Bug makes the network break one of the fabric's promises, so that tests can show who notices.

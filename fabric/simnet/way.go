@@ -78,7 +78,10 @@ func (w *way) flush() (work bool) {
 			}
 			w.frame()
 		}
-		work = w.transmit() || work
+		if w.transmit() {
+			work = true
+			w.net.due(w.to.id, w.flight[len(w.flight)-1].at)
+		}
 		if w.busy() {
 			w.waited = true
 			w.net.Stats.SocketFull++
@@ -225,6 +228,9 @@ func (w *way) arrive(replica []byte) (work bool) {
 			w.repeat(p)
 		}
 	}
+	if work && w.busy() {
+		w.net.due(w.from.id, w.net.now)
+	}
 	if w.head < len(w.flight) && w.halfway && work {
 		w.net.Stats.HalfFrames++
 	}
@@ -312,6 +318,7 @@ func (w *way) end() {
 	if after := w.net.opts.NoticeAfter; after > 0 {
 		w.endAt += time.Duration(w.random.Int64N(int64(after) + 1))
 	}
+	w.net.due(w.to.id, w.endAt)
 	w.ranges, w.lines, w.sent, w.pending = nil, nil, 0, fabric.NewPending(8*len(w.shown))
 }
 
