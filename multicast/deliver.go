@@ -30,7 +30,8 @@ func (s *Subgroup) deliver() (work int) {
 		}
 		if s.delivered != s.runEnd {
 			s.delivered = s.runEnd
-			s.store(wordDelivered, uint64(s.delivered))
+			sst.Store(s.own, wordDelivered, uint64(s.delivered))
+			s.unsettled = true
 			work++
 		}
 		if s.tuning.OneDeliver {
@@ -108,6 +109,8 @@ func (s *Subgroup) offer() (taken int, all bool) {
 	}
 	s.Stats.Delivered.add(uint64(taken))
 	s.Stats.DeliveredBytes.add(bytes)
+	s.unpushed += taken
+	s.unpushedBytes += int(bytes)
 	s.runStart += taken
 	return taken, s.runStart == len(s.run)
 }
@@ -202,9 +205,8 @@ func (s *Subgroup) freeAborted() (work int) {
 
 // storeTaken publishes one word of the own vector.
 func (s *Subgroup) storeTaken(k int, n order.Index) {
-	off := s.cols.taken[s.self] + 8*k
-	atomic.StoreUint64(fabric.Word(s.table.Row(s.table.Self()), off), uint64(n))
-	s.table.PushLine(s.sg.Members, off&^(fabric.LineBytes-1))
+	atomic.StoreUint64(fabric.Word(s.table.Row(s.table.Self()), s.cols.taken[s.self]+8*k), uint64(n))
+	s.unsettled = true
 }
 
 // Line is the subgroup's control line at a member, for tests and dumps.

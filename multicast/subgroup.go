@@ -53,6 +53,11 @@ type Subgroup struct {
 	maxBytes  int
 	graced    bool // nulls are owed since the last step, which left the application a moment to send something real
 	dirty     bool // the own line changed since it was last pushed
+
+	unsettled     bool // delivered grew since it was last pushed
+	waited        int  // steps ago
+	unpushed      int  // by so many messages
+	unpushedBytes int
 }
 
 // sender is what a member keeps of each sender.
@@ -119,25 +124,62 @@ func (s *Subgroup) Name() string { return s.sg.Name }
 // Delivered is the length of the prefix of the order that this member delivered.
 func (s *Subgroup) Delivered() order.Seq { return s.delivered }
 
-// Step does all that can be done now and returns how much that was, in messages and counters moved. A violation by a
-// peer freezes its row and is reported by the table.
-func (s *Subgroup) Step() (work int) {
+// Step is Exchange and Deliver, for who has nothing to do between them.
+func (s *Subgroup) Step() (work int) { return s.Exchange() + s.Deliver() }
+
+// Exchange receives what is visible and publishes what is committed, the nulls that are owed and what was received. It
+// returns how much that was, in messages and counters moved. What it pushed should be flushed before Deliver runs the
+// application's upcalls, so that nobody waits for those. A violation by a peer freezes its row and is reported by the table.
+func (s *Subgroup) Exchange() (work int) {
 	work += s.receive()
 	if s.Sender != nil {
 		work += s.publish()
 		work += s.sendNulls()
 	}
-	if s.sg.Mode == views.Unordered {
-		work += s.deliverArrived()
-	} else {
+	if s.sg.Mode == views.Ordered {
 		work += s.acknowledge()
-		work += s.deliverStable()
 	}
 	if s.dirty {
-		s.dirty = false
-		s.table.PushLine(s.sg.Members, s.cols.line[s.self])
+		s.push()
 	}
 	return work
+}
+
+// Deliver delivers what can be delivered and releases what everybody delivered. The own delivered counter is pushed with
+// the next thing that is, or when a quarter of some ring waits for it, or after some steps: on its own it costs a write
+// that delays what cannot wait.
+func (s *Subgroup) Deliver() (work int) {
+	if s.sg.Mode == views.Unordered {
+		work = s.deliverArrived()
+	} else {
+		work = s.deliverStable()
+	}
+	if s.unsettled {
+		s.waited++
+		if s.unpushed >= s.sg.Window/4 || s.unpushedBytes >= s.sg.RingBytes/4 || s.waited >= settleAfter {
+			s.push()
+			return work + 1
+		}
+	}
+	return work
+}
+
+// settleAfter is how many steps the delivered counter waits for company.
+const settleAfter = 32
+
+// Unsettled reports whether the delivered counter is not pushed yet: then the next steps must not wait for an occasion.
+func (s *Subgroup) Unsettled() bool { return s.unsettled }
+
+// push has the own counters pushed.
+func (s *Subgroup) push() {
+	s.dirty, s.unsettled, s.waited, s.unpushed, s.unpushedBytes = false, false, 0, 0, 0
+	s.table.PushLine(s.sg.Members, s.cols.line[s.self])
+	if s.sg.Mode == views.Unordered {
+		first := s.cols.taken[s.self]
+		for off := first; off < first+8*len(s.senders); off += fabric.LineBytes {
+			s.table.PushLine(s.sg.Members, off)
+		}
+	}
 }
 
 // receive takes note of everything that is visible: one load per sender, whatever the batch.

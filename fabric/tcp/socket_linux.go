@@ -99,7 +99,8 @@ func (s *polled) vectored(call uintptr, bufs [][]byte) (int, unix.Errno) {
 			s.vectors = append(s.vectors, v)
 		}
 	}
-	n, _, errno := unix.Syscall(call, uintptr(s.fd), uintptr(unsafe.Pointer(&s.vectors[0])), uintptr(len(s.vectors)))
+	// Raw: the call never waits, so the scheduler need not know of it.
+	n, _, errno := unix.RawSyscall(call, uintptr(s.fd), uintptr(unsafe.Pointer(&s.vectors[0])), uintptr(len(s.vectors)))
 	if errno != 0 {
 		return 0, errno
 	}

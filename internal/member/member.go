@@ -99,6 +99,7 @@ type Member struct {
 	cycle     predicates.Cycle
 	everybody []order.Rank
 	subs      []*Subgroup // by subgroup of the view; nil where this member is not in it
+	mine      []*Subgroup // those that it is in
 	own       *sst.Line
 
 	now      time.Duration
@@ -133,13 +134,17 @@ func New(cfg Config) (*Member, error) {
 		var s *Subgroup
 		if sg.Has(cfg.Self) {
 			s = newSubgroup(m, multicast.New(cfg.View, sg, cfg.Layout.subs[i], table, cfg.Receivers[i], cfg.Tuning))
-			m.cycle.Then(s.step)
+			m.mine = append(m.mine, s)
+			m.cycle.Then(s.core.Exchange)
 		}
 		m.subs = append(m.subs, s)
 	}
 	m.cycle.Then(m.beat)
 	m.cycle.Then(m.lookAfterPeers)
-	m.cycle.Then(m.flush)
+	m.cycle.Then(m.flush) // before the upcalls: nobody waits for those
+	for _, s := range m.mine {
+		m.cycle.Then(s.deliver)
+	}
 	return m, nil
 }
 
@@ -160,11 +165,17 @@ func (m *Member) Step(now time.Duration) int {
 	return m.cycle.Step()
 }
 
-// Deadline is how long after now Step must be called again even if nothing happens. A halted member has no next heartbeat: less
+// Deadline is how long after now Step must be called again even if nothing happens: until the next heartbeat, or at once
+// while something is not settled. A halted member has no next heartbeat: less
 // than 0 is never.
 func (m *Member) Deadline(now time.Duration) time.Duration {
 	if m.halted.Load() != nil {
 		return -1
+	}
+	for _, s := range m.mine {
+		if s.core.Unsettled() {
+			return 0
+		}
 	}
 	return max(0, m.nextBeat-now)
 }

@@ -28,9 +28,17 @@ type Subgroup struct {
 }
 
 func newSubgroup(m *Member, core *multicast.Subgroup) *Subgroup {
-	s := &Subgroup{core: core, Outbox: &Outbox{sender: core.Sender, wake: m.cfg.Wake}}
-	s.Outbox.skip = func(n order.Index) { m.Call(func() { core.Skip(n) }) }
+	s := &Subgroup{core: core, Outbox: &Outbox{member: m, sender: core.Sender}}
 	return s
+}
+
+// Skip declares n rounds of silence. Any goroutine.
+func (s *Subgroup) Skip(n order.Index) error {
+	if s.sender == nil {
+		return ErrNotSender
+	}
+	s.member.Call(func() { s.core.Skip(n) })
+	return nil
 }
 
 // Core is the protocol's side. Loop.
@@ -39,17 +47,19 @@ func (s *Subgroup) Core() *multicast.Subgroup { return s.core }
 // Stats is what the subgroup did so far. Any goroutine.
 func (s *Subgroup) Stats() *multicast.Stats { return &s.core.Stats }
 
-func (s *Subgroup) step() int {
-	work := s.core.Step()
+func (s *Subgroup) deliver() int {
+	if s.Outbox.member.halted.Load() != nil {
+		return 0 // since this cycle began (B3)
+	}
+	work := s.core.Deliver()
 	s.Outbox.callWaiting()
 	return work
 }
 
 // Outbox is where an application puts messages. Its methods may be called from any goroutine, but for callWaiting.
 type Outbox struct {
+	member *Member
 	sender *smc.Sender // nil: this member does not send
-	wake   func()
-	skip   func(order.Index)
 
 	mu      sync.Mutex // of the sender's application side, and of what follows
 	halted  error
@@ -133,7 +143,7 @@ func (o *Outbox) Claim(ctx context.Context, n int) (smc.Claim, error) {
 		if c, err := o.claimAs(w); err != ErrWindowFull {
 			return c, err
 		}
-		o.wake() // the loop looks whether there is room, now that somebody waits
+		o.member.cfg.Wake() // the loop looks whether there is room, now that somebody waits
 		select {
 		case <-w.bell:
 		case <-ctx.Done():
@@ -178,24 +188,15 @@ func (o *Outbox) claimAs(w *waiter) (smc.Claim, error) {
 // Commit hands a filled claim to the loop.
 func (o *Outbox) Commit(c smc.Claim) error {
 	err := o.sender.Commit(c)
-	o.wake()
+	o.member.cfg.Wake()
 	return err
 }
 
 // Abort gives a claim back.
 func (o *Outbox) Abort(c smc.Claim) error {
 	err := o.sender.Abort(c)
-	o.wake()
+	o.member.cfg.Wake()
 	return err
-}
-
-// Skip declares n rounds of silence.
-func (o *Outbox) Skip(n order.Index) error {
-	if o.sender == nil {
-		return ErrNotSender
-	}
-	o.skip(n)
-	return nil
 }
 
 // callWaiting rings for the first waiting goroutine when there is enough room. Loop.

@@ -32,7 +32,7 @@ type held struct {
 	due    time.Duration
 }
 
-func (a *app) outbox() *member.Outbox { return a.node.member.Subgroup(a.group.index).Outbox }
+func (a *app) outbox() *member.Subgroup { return a.node.member.Subgroup(a.group.index) }
 
 func (a *app) ledger() *ledger { return a.group.ledgers[a.sender] }
 
