@@ -158,11 +158,16 @@ func (m *Member) Table() *sst.Table { return m.table }
 // be done until something arrives, an application asks, or Deadline passes.
 func (m *Member) Step(now time.Duration) int {
 	m.now = now
-	if m.halted.Load() != nil && !(mutant.Enabled && mutant.On(mutant.AfterHalt)) {
+	if m.stands() {
 		m.table.Poll() // what stayed in a socket would keep the loop from sleeping
 		return m.runCalls()
 	}
 	return m.cycle.Step()
+}
+
+// stands reports whether the member halted, so that nothing of the protocol may happen here any more (B3).
+func (m *Member) stands() bool {
+	return m.halted.Load() != nil && !(mutant.Enabled && mutant.On(mutant.AfterHalt))
 }
 
 // Deadline is how long after now Step must be called again even if nothing happens: until the next heartbeat, or at once

@@ -48,7 +48,7 @@ func (s *Subgroup) Core() *multicast.Subgroup { return s.core }
 func (s *Subgroup) Stats() *multicast.Stats { return &s.core.Stats }
 
 func (s *Subgroup) deliver() int {
-	if s.Outbox.member.halted.Load() != nil {
+	if s.Outbox.member.stands() {
 		return 0 // since this cycle began (B3)
 	}
 	work := s.core.Deliver()
