@@ -43,14 +43,16 @@ type Node struct {
 	shm  sharer
 }
 
-// New makes this process's end. The port stays the caller's.
+// New makes this process's end. The port stays the caller's; connections that are turned away, through shared memory too, are
+// reported to it.
 func New(mode Mode, p *port.Port, tlsConfig *tls.Config) (*Node, error) {
 	n := &Node{mode: mode, host: hostID(), tcp: tcp.NewConnector(p, tlsConfig)}
 	if mode == TCP {
 		return n, nil
 	}
-	err := n.shm.listen()
+	err := n.shm.listen(p.Reject)
 	if err != nil && mode == SHM {
+		n.tcp.Close()
 		return nil, fmt.Errorf("%w: %w", ErrNoSharedMemory, err)
 	}
 	return n, nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/squall-go/squall/fabric"
+	"github.com/squall-go/squall/fabric/port"
 	"github.com/squall-go/squall/fabric/shm"
 	"github.com/squall-go/squall/order"
 )
@@ -14,12 +15,12 @@ type sharer struct{ conn *shm.Connector }
 
 func hostID() string { return shm.Host() }
 
-func (s *sharer) listen() error {
+func (s *sharer) listen(reject func(port.Rejection)) error {
 	if hostID() == "" {
 		return errors.New("cannot tell this host from others (/proc is not readable)")
 	}
 	var err error
-	s.conn, err = shm.NewConnector()
+	s.conn, err = shm.NewConnector(reject)
 	return err
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 
 	"github.com/squall-go/squall/fabric"
+	"github.com/squall-go/squall/fabric/port"
 	"github.com/squall-go/squall/order"
 )
 
@@ -15,9 +16,10 @@ type sharer struct{}
 
 func hostID() string { return "" }
 
-func (s *sharer) listen() error { return errors.ErrUnsupported }
-func (s *sharer) name() string  { return "" }
-func (s *sharer) close() error  { return nil }
+func (s *sharer) listen(func(port.Rejection)) error { return errors.ErrUnsupported }
+
+func (s *sharer) name() string { return "" }
+func (s *sharer) close() error { return nil }
 
 func (s *sharer) ownRow(_ bool, n int) (row, func() error, error) { return heapRow(n) }
 

@@ -27,6 +27,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -49,7 +50,8 @@ type Config struct {
 	HandshakeTimeout time.Duration
 	// MaxPending bounds the connections whose preamble has not arrived yet. More are closed at once.
 	MaxPending int
-	// OnReject is told of every connection that was not handed over. It is called from several goroutines and must not block.
+	// OnReject is told of every connection that was not handed over, and of those that handlers turned away (Reject). It is
+	// called from several goroutines and must not block.
 	OnReject func(Rejection)
 }
 
@@ -88,7 +90,7 @@ func Listen(c Config) (*Port, error) {
 		return nil, fmt.Errorf("port: listen on %s: %w", c.Addr, err)
 	}
 	if p.listener, err = net.Listen("tcp", c.Addr); err != nil {
-		return nil, fmt.Errorf("port: listen on %s: %w", c.Addr, err)
+		return nil, fmt.Errorf("port: listen on %s: %w%s", c.Addr, err, advice(err))
 	}
 	if p.advertised, err = advertised(c, p.listener.Addr().(*net.TCPAddr)); err != nil {
 		return nil, fmt.Errorf("port: listen on %s: %w", c.Addr, errors.Join(err, p.listener.Close()))
@@ -96,6 +98,17 @@ func Listen(c Config) (*Port, error) {
 	p.own.Add(1)
 	go p.accept()
 	return p, nil
+}
+
+// advice says what to do about an address that cannot be listened on.
+func advice(err error) string {
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return " (another process listens there: stop it, or choose another port; port 0 takes a free one)"
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return " (it is not an address of this host: listen on one that is, and advertise the one that others dial)"
+	}
+	return ""
 }
 
 // Addr is the host:port that peers dial.
@@ -153,7 +166,7 @@ func (p *Port) accept() {
 			return
 		default:
 			pause = min(max(2*pause, acceptPauseMin), acceptPauseMax)
-			p.reject(Rejection{Reason: AcceptFailed, Err: err})
+			p.Reject(Rejection{Reason: AcceptFailed, Err: err})
 			select {
 			case <-time.After(pause):
 			case <-p.done:
@@ -177,7 +190,7 @@ func (p *Port) admit(conn net.Conn) {
 	p.mu.Unlock()
 	conn.Close()
 	if full {
-		p.reject(Rejection{Remote: conn.RemoteAddr().String(), Reason: TooMany, Err: fmt.Errorf("%w: %d", ErrTooManyPending, p.maxPending)})
+		p.Reject(Rejection{Remote: conn.RemoteAddr().String(), Reason: TooMany, Err: fmt.Errorf("%w: %d", ErrTooManyPending, p.maxPending)})
 	}
 }
 
@@ -186,7 +199,7 @@ func (p *Port) admit(conn net.Conn) {
 func (p *Port) greet(raw net.Conn) {
 	conn, serve, err := p.handshake(raw)
 	if err != nil {
-		p.reject(rejection(raw, err))
+		p.Reject(rejection(raw, err))
 		lingerForAlert(raw, err)
 	}
 	p.mu.Lock()
@@ -254,8 +267,9 @@ func lingerForAlert(raw net.Conn, err error) {
 // lingerBytes bounds what is read from a peer that was already refused.
 const lingerBytes = 16 << 10
 
-// reject reports a connection that was not handed over; those that Close itself cut off are not news.
-func (p *Port) reject(r Rejection) {
+// Reject reports a connection that was not handed over, or that its handler turns away. Those that Close itself cuts off
+// are not news.
+func (p *Port) Reject(r Rejection) {
 	p.mu.Lock()
 	silent := p.closing || p.onReject == nil
 	p.mu.Unlock()

@@ -4,13 +4,17 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/netip"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/squall-go/squall/fabric"
 	"go.uber.org/goleak"
 )
 
@@ -189,11 +193,31 @@ func TestOwnAddressPrefersTheNamedInterfaceAndLoopbackLast(t *testing.T) {
 	}
 }
 
-func TestAnAddressInUseIsNamed(t *testing.T) {
+func TestAnAddressInUseIsNamedAndTheErrorSaysWhatToDo(t *testing.T) {
 	p, _ := listen(t, Config{})
 	_, err := Listen(Config{Addr: p.Addr()})
-	if err == nil || !strings.Contains(err.Error(), p.Addr()) {
-		t.Fatalf("error %v does not name %s", err, p.Addr())
+	if !errors.Is(err, syscall.EADDRINUSE) || !strings.Contains(err.Error(), p.Addr()) || !strings.Contains(err.Error(), "choose another port") {
+		t.Fatalf("error %v does not name %s, or not what to do", err, p.Addr())
+	}
+}
+
+func TestAHandlerReportsWhatItTurnsAway(t *testing.T) {
+	p, rejections := listen(t, Config{})
+	for err, reason := range map[error]Reason{
+		fabric.ErrRefused: NotMember, fabric.ErrNotAwaited: NotMember, fabric.ErrCrowded: TooMany, fabric.ErrViolation: Garbage,
+		ErrMessageMalformed: Garbage, ErrMessageTooLarge: Garbage, os.ErrDeadlineExceeded: TimedOut, io.EOF: Broken,
+	} {
+		p.Reject(RejectedRows("somewhere", fmt.Errorf("here: %w", err)))
+		if got := expectRejection(t, rejections, reason).String(); !strings.HasPrefix(got, "connection for rows from somewhere rejected: "+reason.String()+": here") {
+			t.Error(got)
+		}
+	}
+	p.Close()
+	p.Reject(RejectedRows("somewhere", io.EOF))
+	select {
+	case r := <-rejections:
+		t.Errorf("after Close: %v", r)
+	default:
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net"
 	"os"
+
+	"github.com/squall-go/squall/fabric"
 )
 
 // ErrTooManyPending says that MaxPending connections were waiting for their preamble already.
@@ -30,10 +32,15 @@ const (
 	Broken
 	// AcceptFailed is a connection that the system could not give us; it has no remote address.
 	AcceptFailed
+	// NotMember is a connection for rows of somebody who is no member of the view, or in a place that is not his.
+	NotMember
+	// OtherUser is a connection through shared memory of a process that runs as another user.
+	OtherUser
 )
 
 var reasonNames = [...]string{
 	"garbage", "version differs", "unknown kind", "timed out", "too many", "tls failed", "broken", "accept failed",
+	"not a member", "other user",
 }
 
 func (r Reason) String() string {
@@ -43,32 +50,59 @@ func (r Reason) String() string {
 	return fmt.Sprintf("reason %d", uint8(r))
 }
 
-// Rejection is a connection that was closed instead of being handed over.
+// Rejection is a connection that was closed instead of being handed over, or that its handler turned away.
 type Rejection struct {
-	Remote string // the peer's host:port
+	Remote string // the peer's host:port, or its process
+	Kind   Kind   // what it was handed over for; 0 if it was not
 	Reason Reason
 	Err    error
 }
 
 func (r Rejection) String() string {
-	return fmt.Sprintf("connection from %s rejected: %v: %v", r.Remote, r.Reason, r.Err)
+	what := "connection"
+	if r.Kind != kindRefused {
+		what += " for " + r.Kind.String()
+	}
+	return fmt.Sprintf("%s from %s rejected: %v: %v", what, r.Remote, r.Reason, r.Err)
 }
 
-// rejection names the reason of a failed handshake. A deadline comes first: it may strike inside any of the steps.
+// rejection names the reason of a failed handshake.
 func rejection(conn net.Conn, err error) Rejection {
-	r := Rejection{Remote: conn.RemoteAddr().String(), Reason: Broken, Err: err}
+	return Rejection{Remote: conn.RemoteAddr().String(), Reason: reasonOf(err), Err: err}
+}
+
+// RejectedRows is a connection for rows whose greeting failed, or whose caller was turned away.
+func RejectedRows(remote string, err error) Rejection {
+	return Rejection{Remote: remote, Kind: KindRows, Reason: reasonOf(err), Err: err}
+}
+
+// signs tell reasons, the first that is found. A deadline comes first: it may strike inside any of the steps.
+var signs = []struct {
+	err    error
+	reason Reason
+}{
+	{os.ErrDeadlineExceeded, TimedOut},
+	{ErrNotSquall, Garbage},
+	{ErrProtocolVersion, VersionDiffers},
+	{ErrKindRefused, UnknownKind},
+	{ErrTooManyPending, TooMany},
+	{ErrMessageMalformed, Garbage},
+	{ErrMessageTooLarge, Garbage},
+	{fabric.ErrViolation, Garbage},
+	{fabric.ErrRefused, NotMember},
+	{fabric.ErrNotAwaited, NotMember},
+	{fabric.ErrCrowded, TooMany},
+}
+
+func reasonOf(err error) Reason {
 	var failed *tlsError
-	switch {
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		r.Reason = TimedOut
-	case errors.As(err, &failed):
-		r.Reason = TLSFailed
-	case errors.Is(err, ErrNotSquall):
-		r.Reason = Garbage
-	case errors.Is(err, ErrProtocolVersion):
-		r.Reason = VersionDiffers
-	case errors.Is(err, ErrKindRefused):
-		r.Reason = UnknownKind
+	if errors.As(err, &failed) && !errors.Is(err, os.ErrDeadlineExceeded) {
+		return TLSFailed
 	}
-	return r
+	for _, s := range signs {
+		if errors.Is(err, s.err) {
+			return s.reason
+		}
+	}
+	return Broken
 }

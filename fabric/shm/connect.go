@@ -9,12 +9,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/squall-go/squall/fabric"
+	"github.com/squall-go/squall/fabric/port"
 	"github.com/squall-go/squall/order"
 	"golang.org/x/sys/unix"
 )
@@ -22,6 +25,7 @@ import (
 const (
 	handshakeTime = 5 * time.Second
 	messageBytes  = 4 << 10
+	seats         = 128 // twice what the largest view needs
 )
 
 // Host is equal for processes that reach each other's sockets and memory: same boot, same network namespace, same user.
@@ -41,13 +45,20 @@ func Host() string {
 // Connector makes links: it dials peers of lower rank and takes the calls of those of higher rank.
 type Connector struct {
 	name     string
+	user     int
 	listener *net.UnixListener
 	lobby    fabric.Lobby
 	done     sync.WaitGroup
 }
 
-// NewConnector listens on an abstract unix socket of a random name.
-func NewConnector() (*Connector, error) {
+// NewConnector listens on an abstract unix socket of a random name. reject is told of each connection that is turned away; it is
+// called from several goroutines and must not block.
+func NewConnector(reject func(port.Rejection)) (*Connector, error) {
+	return newConnector(reject, os.Getuid(), handshakeTime)
+}
+
+// newConnector serves the processes of one user.
+func newConnector(reject func(port.Rejection), user int, patience time.Duration) (*Connector, error) {
 	var id [16]byte
 	rand.Read(id[:])
 	name := "squall-" + hex.EncodeToString(id[:])
@@ -55,16 +66,17 @@ func NewConnector() (*Connector, error) {
 	if err != nil {
 		return nil, fmt.Errorf("abstract unix socket @%s: %w", name, err)
 	}
-	c := &Connector{name: name, listener: l, lobby: fabric.Lobby{Patience: 10 * time.Second, Seats: 128}}
+	c := &Connector{name: name, user: user, listener: l, lobby: fabric.Lobby{Patience: patience, Seats: seats}}
+	c.lobby.Reject = func(conn net.Conn, err error) { reject(port.RejectedRows(process(conn.(syscall.Conn)), err)) }
 	c.done.Add(1)
-	go c.listen()
+	go c.listen(reject)
 	return c, nil
 }
 
 // Name is what peers dial.
 func (c *Connector) Name() string { return c.name }
 
-// Close stops listening.
+// Close stops listening, ends connections that belong to no table and waits for their goroutines.
 func (c *Connector) Close() error {
 	err := c.listener.Close()
 	c.lobby.Close()
@@ -72,7 +84,7 @@ func (c *Connector) Close() error {
 	return err
 }
 
-func (c *Connector) listen() {
+func (c *Connector) listen(reject func(port.Rejection)) {
 	defer c.done.Done()
 	for {
 		conn, err := c.listener.AcceptUnix()
@@ -81,10 +93,13 @@ func (c *Connector) listen() {
 			return
 		case err != nil: // out of descriptors, say: the caller is told by its closed connection, others may have more luck
 			time.Sleep(10 * time.Millisecond)
-		case !sameUser(conn):
+		case !runsAs(conn, c.user):
+			r := port.Rejection{Remote: process(conn), Kind: port.KindRows, Reason: port.OtherUser}
+			r.Err = fmt.Errorf("%w: shared memory is for user %d only", fabric.ErrRefused, c.user)
+			reject(r)
 			conn.Close()
 		default:
-			go c.accept(conn)
+			c.done.Go(func() { c.accept(conn) })
 		}
 	}
 }
@@ -100,21 +115,24 @@ func (c callerConn) Close() error {
 	return c.UnixConn.Close()
 }
 
+// accept seats a caller until its view is opened here.
 func (c *Connector) accept(conn *net.UnixConn) {
-	var h fabric.Hello
-	fds, err := receive(conn, &h)
-	caller := callerConn{conn, fds}
-	if err != nil || len(fds) != 2 || !c.lobby.Arrive(fabric.Caller{Conn: caller, Hello: h}) {
-		caller.Close()
-	}
+	c.lobby.Admit(conn, func() (fabric.Caller, error) {
+		var h fabric.Hello
+		fds, err := receive(conn, &h)
+		if err == nil && len(fds) != 2 {
+			err = fmt.Errorf("%w: %d descriptors in its greeting, not 2", fabric.ErrViolation, len(fds))
+		}
+		return fabric.Caller{Conn: callerConn{conn, fds}, Hello: h}, err
+	})
 }
 
-// Dial makes the link to a peer of lower rank. row is the descriptor of the own row.
+// Dial makes the link to a peer of lower rank. row is the descriptor of the own row. A peer that has no place now, or does
+// not await the view yet, is called again until ctx ends.
 func (c *Connector) Dial(ctx context.Context, spec *fabric.Spec, to order.Rank, row int) (*Link, error) {
-	peer := spec.Peers[to]
-	l, err := c.dial(ctx, spec, to, row)
+	l, err := fabric.Insist(ctx, func() (*Link, error) { return c.dial(ctx, spec, to, row) })
 	if err != nil {
-		return nil, fmt.Errorf("shared row of node %d at @%s: %w", peer.ID, peer.Shm, err)
+		return nil, fmt.Errorf("shared row of node %d at @%s: %w", spec.Peers[to].ID, spec.Peers[to].Shm, err)
 	}
 	return l, nil
 }
@@ -122,10 +140,10 @@ func (c *Connector) Dial(ctx context.Context, spec *fabric.Spec, to order.Rank, 
 func (c *Connector) dial(ctx context.Context, spec *fabric.Spec, to order.Rank, row int) (*Link, error) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "unixpacket", "@"+spec.Peers[to].Shm)
 	if err != nil {
-		return nil, err
+		return nil, fabric.HungUp(err)
 	}
 	u := conn.(*net.UnixConn)
-	if !sameUser(u) {
+	if !runsAs(u, c.user) {
 		u.Close()
 		return nil, fmt.Errorf("%w: it runs as another user", fabric.ErrRefused)
 	}
@@ -138,9 +156,11 @@ func (c *Connector) dial(ctx context.Context, spec *fabric.Spec, to order.Rank, 
 	switch {
 	case !stop():
 		err = context.Cause(ctx)
-	case err == nil && w.Refused != "":
+	case err != nil:
+		err = fabric.HungUp(err)
+	case w.Refused != "":
 		err = fmt.Errorf("%w: %s", fabric.ErrRefused, w.Refused)
-	case err == nil && len(fds) != 2:
+	case len(fds) != 2:
 		err = fmt.Errorf("%w: %d descriptors in its answer, not 2", fabric.ErrViolation, len(fds))
 	}
 	if err != nil {
@@ -191,18 +211,31 @@ func link(conn *net.UnixConn, fds []int, spec *fabric.Spec, peer order.Rank) (*L
 	return l, nil
 }
 
-// sameUser reports whether the process at the other end runs as this one's user.
-func sameUser(conn *net.UnixConn) bool {
+// peer is the process at the other end, as the kernel knows it.
+func peer(conn syscall.Conn) (cred *unix.Ucred, err error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
-		return false
+		return nil, err
 	}
-	same := false
-	err = raw.Control(func(fd uintptr) {
-		cred, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
-		same = err == nil && int(cred.Uid) == os.Getuid()
-	})
-	return err == nil && same
+	if failed := raw.Control(func(fd uintptr) { cred, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); failed != nil {
+		return nil, failed
+	}
+	return cred, err
+}
+
+// runsAs reports whether the process at the other end is a user's.
+func runsAs(conn syscall.Conn, user int) bool {
+	cred, err := peer(conn)
+	return err == nil && int(cred.Uid) == user
+}
+
+// process names the process at the other end.
+func process(conn syscall.Conn) string {
+	cred, err := peer(conn)
+	if err != nil {
+		return "an unknown process of this host"
+	}
+	return fmt.Sprintf("process %d (user %d)", cred.Pid, cred.Uid)
 }
 
 // send writes one packet: a JSON message and descriptors.
@@ -221,7 +254,6 @@ func send(conn *net.UnixConn, v any, fds ...int) error {
 
 // receive reads one packet. The descriptors are the caller's to close, whatever the error.
 func receive(conn *net.UnixConn, v any) (fds []int, err error) {
-	conn.SetDeadline(time.Now().Add(handshakeTime))
 	b, oob := make([]byte, messageBytes), make([]byte, unix.CmsgSpace(4*4))
 	n, m, flags, _, err := conn.ReadMsgUnix(b, oob)
 	if err != nil {
@@ -242,7 +274,13 @@ func receive(conn *net.UnixConn, v any) (fds []int, err error) {
 	if flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0 {
 		return fds, fmt.Errorf("%w: message of more than %d bytes", fabric.ErrViolation, messageBytes)
 	}
-	return fds, json.Unmarshal(b[:n], v)
+	if n == 0 {
+		return fds, io.EOF
+	}
+	if err := json.Unmarshal(b[:n], v); err != nil {
+		return fds, fmt.Errorf("%w: %d bytes: %w", port.ErrMessageMalformed, n, err)
+	}
+	return fds, nil
 }
 
 func closeAll(fds []int) {

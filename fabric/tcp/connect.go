@@ -3,9 +3,10 @@ package tcp
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
+	"io"
 	"net"
-	"sync"
 	"time"
 
 	"github.com/squall-go/squall/fabric"
@@ -13,68 +14,72 @@ import (
 	"github.com/squall-go/squall/order"
 )
 
-const handshakeTime = 5 * time.Second
+const (
+	handshakeTime = 5 * time.Second
+	helloBytes    = 4 << 10 // far more than a Hello takes: a stranger must not make us read a megabyte
+	seats         = 128     // twice what the largest view needs
+)
 
 // Connector makes links: it dials peers of lower rank and takes the calls of those of higher rank.
 type Connector struct {
 	port  *port.Port
 	tls   *tls.Config
 	lobby fabric.Lobby
-
-	mu       sync.Mutex
-	closed   bool
-	greeting map[net.Conn]struct{} // connections whose greeting has not arrived yet
 }
 
-// NewConnector takes the port's connections for rows.
+// NewConnector takes the port's connections for rows. Those that it turns away are reported to the port.
 func NewConnector(p *port.Port, tlsConfig *tls.Config) *Connector {
-	c := &Connector{port: p, tls: tlsConfig, greeting: map[net.Conn]struct{}{}, lobby: fabric.Lobby{Patience: 10 * time.Second, Seats: 128}}
+	return newConnector(p, tlsConfig, handshakeTime)
+}
+
+func newConnector(p *port.Port, tlsConfig *tls.Config, patience time.Duration) *Connector {
+	c := &Connector{port: p, tls: tlsConfig, lobby: fabric.Lobby{Patience: patience, Seats: seats}}
+	c.lobby.Reject = func(conn net.Conn, err error) { p.Reject(port.RejectedRows(conn.RemoteAddr().String(), err)) }
 	p.Handle(port.KindRows, c.accept)
 	return c
 }
 
-// Close ends connections that belong to no table. It leaves the port alone.
+// Close ends connections that belong to no table and waits for their goroutines. It leaves the port alone.
 func (c *Connector) Close() {
 	c.port.Handle(port.KindRows, nil)
 	c.lobby.Close()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.closed = true
-	for conn := range c.greeting {
-		conn.Close()
-	}
 }
 
-// accept reads a caller's greeting and seats it until its view is opened here.
+// accept seats a caller until its view is opened here.
 func (c *Connector) accept(conn net.Conn) {
-	h, err := c.hear(conn)
-	if err != nil || !c.lobby.Arrive(fabric.Caller{Conn: conn, Hello: h}) {
-		conn.Close()
-	}
+	c.lobby.Admit(conn, func() (fabric.Caller, error) {
+		h, err := hear(conn)
+		return fabric.Caller{Conn: conn, Hello: h}, err
+	})
 }
 
-func (c *Connector) hear(conn net.Conn) (h fabric.Hello, err error) {
-	c.mu.Lock()
-	if c.closed {
-		c.mu.Unlock()
-		return h, net.ErrClosed
+// hear reads a greeting.
+func hear(conn net.Conn) (h fabric.Hello, err error) {
+	limited := &io.LimitedReader{R: conn, N: helloBytes}
+	if err = port.ReadMessage(limited, &h); err != nil && limited.N == 0 {
+		err = fmt.Errorf("%w: a greeting of more than %d bytes", port.ErrMessageTooLarge, helloBytes)
 	}
-	c.greeting[conn] = struct{}{}
-	c.mu.Unlock()
-	conn.SetDeadline(time.Now().Add(handshakeTime))
-	err = port.ReadMessage(conn, &h)
-	c.mu.Lock()
-	delete(c.greeting, conn)
-	c.mu.Unlock()
 	return h, err
 }
 
-// Dial makes the link to a peer of lower rank.
+// Dial makes the link to a peer of lower rank. A peer that has no place now, or does not await the view yet, is called again
+// until ctx ends.
 func (c *Connector) Dial(ctx context.Context, spec *fabric.Spec, to order.Rank, own []byte) (*Link, error) {
+	l, err := fabric.Insist(ctx, func() (*Link, error) { return c.dial(ctx, spec, to, own) })
+	if err != nil {
+		return nil, fmt.Errorf("rows of node %d at %s: %w", spec.Peers[to].ID, spec.Peers[to].Addr, err)
+	}
+	return l, nil
+}
+
+func (c *Connector) dial(ctx context.Context, spec *fabric.Spec, to order.Rank, own []byte) (*Link, error) {
 	peer := spec.Peers[to]
 	conn, err := port.Dial(ctx, peer.Addr, port.KindRows, c.tls)
-	if err != nil {
-		return nil, fmt.Errorf("rows of node %d at %s: %w", peer.ID, peer.Addr, err)
+	switch {
+	case errors.Is(err, port.ErrKindRefused):
+		return nil, fmt.Errorf("%w: %w", fabric.ErrHungUp, err)
+	case err != nil:
+		return nil, fabric.HungUp(err)
 	}
 	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
 	var w fabric.Welcome
@@ -84,14 +89,16 @@ func (c *Connector) Dial(ctx context.Context, spec *fabric.Spec, to order.Rank, 
 	switch {
 	case !stop():
 		err = context.Cause(ctx)
-	case err == nil && w.Refused != "":
+	case err != nil:
+		err = fabric.HungUp(err)
+	case w.Refused != "":
 		err = fmt.Errorf("%w: %s", fabric.ErrRefused, w.Refused)
-	case err == nil && w.Shape != peer.Shape:
+	case w.Shape != peer.Shape:
 		err = fmt.Errorf("%w: its rows are %v there and %v here", fabric.ErrRefused, w.Shape, peer.Shape)
 	}
 	if err != nil {
 		conn.Close()
-		return nil, fmt.Errorf("rows of node %d at %s: %w", peer.ID, peer.Addr, err)
+		return nil, err
 	}
 	return c.link(conn, spec, to, own)
 }

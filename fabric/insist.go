@@ -1,0 +1,46 @@
+package fabric
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"syscall"
+	"time"
+)
+
+// Pauses between two attempts to reach a peer that hung up.
+const (
+	insistPauseMin = 5 * time.Millisecond
+	insistPauseMax = 200 * time.Millisecond
+)
+
+// ErrHungUp says that a peer ended a connection without an answer, or had no place for it: it is crowded, or does not await the
+// view yet, or dies. The next attempt tells.
+var ErrHungUp = errors.New("the peer hung up")
+
+// HungUp puts ErrHungUp in front of errors that mean it, and leaves others as they are. A peer that does not listen any more is
+// not among them: it is dead.
+func HungUp(err error) error {
+	for _, sign := range []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.ECONNABORTED, syscall.EPIPE, syscall.EAGAIN} {
+		if errors.Is(err, sign) {
+			return fmt.Errorf("%w: %w", ErrHungUp, err)
+		}
+	}
+	return err
+}
+
+// Insist calls dial until it succeeds, fails with another error than ErrHungUp, or ctx ends.
+func Insist[L any](ctx context.Context, dial func() (L, error)) (L, error) {
+	for pause := insistPauseMin; ; pause = min(2*pause, insistPauseMax) {
+		l, err := dial()
+		if !errors.Is(err, ErrHungUp) {
+			return l, err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return l, fmt.Errorf("%w; %w", context.Cause(ctx), err)
+		}
+	}
+}
