@@ -46,11 +46,20 @@ func (e MemberDown) level() slog.Level {
 	return slog.LevelError
 }
 
-// ConnectionRejected says that something else than a member knocked at the port.
+// ConnectionRejected says that something else than a member knocked at the port, or at the socket of shared memory. There are
+// no more than 10 of them a second; ConnectionsRejected counts the others.
 type ConnectionRejected struct{ port.Rejection }
 
 func (e ConnectionRejected) String() string    { return e.Rejection.String() }
 func (e ConnectionRejected) level() slog.Level { return slog.LevelWarn }
+
+// ConnectionsRejected says how many connections were rejected within about a second besides those that were told of one by one.
+type ConnectionsRejected struct{ Count int }
+
+func (e ConnectionsRejected) String() string {
+	return fmt.Sprintf("%d more connections rejected", e.Count)
+}
+func (ConnectionsRejected) level() slog.Level { return slog.LevelWarn }
 
 // Listening says where the other members reach this process; with port 0 it is the place to learn the port.
 type Listening struct{ Addr string }

@@ -33,6 +33,8 @@ type Group struct {
 	subs   map[string]*Subgroup
 	queues []*queue
 
+	rejections rejections
+
 	halted  chan struct{}
 	closing sync.Once
 	closed  chan struct{}
@@ -58,9 +60,10 @@ func Open(ctx context.Context, cfg Config) (*Group, error) {
 
 func (g *Group) open(ctx context.Context) (err error) {
 	c := &g.cfg
+	g.rejections.emit = c.emit
 	if g.port, err = port.Listen(port.Config{
 		Addr: c.Listen, Advertise: c.Advertise, TLS: c.TLS,
-		OnReject: func(r port.Rejection) { c.emit(ConnectionRejected{r}) },
+		OnReject: g.rejections.add,
 	}); err != nil {
 		return err
 	}
@@ -209,6 +212,10 @@ func (g *Group) ID() NodeID { return g.cfg.ID }
 // Addr is where the other members reach this process.
 func (g *Group) Addr() string { return g.port.Addr() }
 
+// Rejected is the number of connections that were rejected so far: of strangers, and of whoever broke the rules before it was
+// connected. ConnectionRejected tells of them.
+func (g *Group) Rejected() uint64 { return g.rejections.count() }
+
 // View is the membership in force. It must not be changed.
 func (g *Group) View() *View { return g.view }
 
@@ -302,6 +309,7 @@ func (g *Group) release() error {
 	if g.port != nil {
 		errs = append(errs, g.port.Close())
 	}
+	g.rejections.close()
 	if g.parker != nil {
 		errs = append(errs, g.parker.Close())
 	}

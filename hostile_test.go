@@ -234,14 +234,15 @@ func TestAnImpostorDoesNotGetAMembersPlace(t *testing.T) {
 				select {
 				case <-stop:
 					return
-				case <-time.After(time.Millisecond):
+				default:
 				}
 				conn, err := net.Dial("tcp", founder)
 				if err != nil {
-					continue // the founder does not listen yet
+					time.Sleep(time.Millisecond) // the founder does not listen yet
+					continue
 				}
 				defer conn.Close()
-				if tried.Add(1) > 60 { // fewer than the lobby has seats
+				if tried.Add(1) > 1200 {
 					return
 				}
 				body, _ := json.Marshal(fabric.Hello{Cluster: t.Name(), View: 1, Key: []string{"", "guess", "key"}[k], From: 1, To: 0})
@@ -263,8 +264,8 @@ func TestAnImpostorDoesNotGetAMembersPlace(t *testing.T) {
 		}
 		if i > 0 {
 			cfg.Listen, cfg.Join = "127.0.0.1:0", []string{founder}
-			for deadline := time.Now().Add(10 * time.Second); tried.Load() < 10 && time.Now().Before(deadline); {
-				time.Sleep(time.Millisecond) // the impostors come first
+			for deadline := time.Now().Add(10 * time.Second); tried.Load() < 300 && time.Now().Before(deadline); {
+				time.Sleep(time.Millisecond) // the impostors come first, more than twice as many as the founder has seats
 			}
 		}
 		opening.Go(func() { groups[i], errs[i] = squall.Open(ctx, cfg) })
@@ -275,6 +276,9 @@ func TestAnImpostorDoesNotGetAMembersPlace(t *testing.T) {
 			t.Fatalf("node %d: %v", i+1, err)
 		}
 		defer groups[i].Close(ctx)
+	}
+	if groups[0].Rejected() == 0 {
+		t.Error("no impostor was rejected")
 	}
 	for _, g := range groups {
 		if err := g.Subgroup("a").Send(ctx, []byte("it is me")); err != nil {
