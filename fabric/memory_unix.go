@@ -2,17 +2,13 @@
 
 package fabric
 
-import (
-	"fmt"
-
-	"golang.org/x/sys/unix"
-)
+import "golang.org/x/sys/unix"
 
 // NewMemory returns zeroed, page-aligned memory outside the Go heap, and the function that gives it back.
 func NewMemory(n int) ([]byte, func() error, error) {
 	mem, err := unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {
-		return nil, nil, fmt.Errorf("memory of %d bytes for a row: %w", n, err)
+		return nil, nil, MemoryError(n, "memory", err)
 	}
 	return mem, func() error { return unix.Munmap(mem) }, nil
 }

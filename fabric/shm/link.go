@@ -5,6 +5,7 @@ package shm
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"os"
 
@@ -127,26 +128,39 @@ const requiredSeals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_FUTURE
 // NewRow makes the own row as a sealed segment: its memory, its descriptor, and the function that releases both.
 func NewRow(n int) (mem []byte, fd int, release func() error, err error) {
 	fail := func(what string, err error) ([]byte, int, func() error, error) {
-		return nil, -1, nil, fmt.Errorf("shared memory (memfd) of %d bytes for a row: %s: %w", n, what, err)
+		return nil, -1, nil, fabric.MemoryError(n, "shared memory", fmt.Errorf("%s of a memfd: %w", what, err))
+	}
+	// Asked first, because the kernel would hand out page by page until it has none left, and then kill somebody.
+	if n > totalMemory() {
+		return fail("allocation", fmt.Errorf("%w: this machine has %d bytes in all", unix.ENOMEM, totalMemory()))
 	}
 	if fd, err = unix.MemfdCreate("squall-row", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING); err != nil {
-		return fail("create", err)
+		return fail("creation", err)
 	}
 	// Allocated now, so that a full memory is an error here and not a signal later.
 	if err = unix.Fallocate(fd, 0, 0, int64(n)); err != nil {
 		unix.Close(fd)
-		return fail("allocate", err)
+		return fail("allocation", err)
 	}
 	if mem, err = unix.Mmap(fd, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
 		unix.Close(fd)
-		return fail("map", err)
+		return fail("mapping", err)
 	}
 	if _, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, requiredSeals|unix.F_SEAL_SEAL); err != nil {
 		unix.Munmap(mem)
 		unix.Close(fd)
-		return fail("seal", err)
+		return fail("sealing", err)
 	}
 	return mem, fd, func() error { return errors.Join(unix.Munmap(mem), unix.Close(fd)) }, nil
+}
+
+// totalMemory is what the machine has, swap included.
+func totalMemory() int {
+	var info unix.Sysinfo_t
+	if unix.Sysinfo(&info) != nil {
+		return math.MaxInt
+	}
+	return int(min((uint64(info.Totalram)+uint64(info.Totalswap))*uint64(info.Unit), math.MaxInt))
 }
 
 // mapRow maps a peer's row read-only after checking its seals and size (H1).
