@@ -1,0 +1,194 @@
+package squall_test
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/fabric"
+	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/internal/member"
+	"github.com/squall-go/squall/views"
+)
+
+// traitor is a process that the group took in as a member: it knows the key, and has a connection for rows.
+type traitor struct {
+	control, rows net.Conn
+	view          *views.View
+}
+
+// said is what matters of a founder's message.
+type said struct {
+	Verb string      `json:"verb"`
+	View *views.View `json:"view"`
+}
+
+// join goes through the whole of joining by hand.
+func (r *traitor) join(ctx context.Context, founder, cluster string, decls []views.Declaration) error {
+	var err error
+	for { // until the founder listens
+		if r.control, err = port.Dial(ctx, founder, port.KindControl, nil); err == nil {
+			break
+		}
+		if ctx.Err() != nil {
+			return err
+		}
+	}
+	deadline, _ := ctx.Deadline()
+	r.control.SetDeadline(deadline)
+	if err := port.WriteMessage(r.control, map[string]any{
+		"cluster": cluster, "member": views.Member{ID: 2, Addr: "127.0.0.1:1"}, "expect": 2, "declarations": decls,
+	}); err != nil {
+		return err
+	}
+	if r.view, err = r.hear("view"); err != nil {
+		return err
+	}
+	if err := r.connect(ctx, founder); err != nil {
+		return err
+	}
+	if err := port.WriteMessage(r.control, said{Verb: "ready"}); err != nil {
+		return err
+	}
+	_, err = r.hear("install")
+	return err
+}
+
+// hear waits for a verb.
+func (r *traitor) hear(verb string) (*views.View, error) {
+	for {
+		var m said
+		if err := port.ReadMessage(r.control, &m); err != nil {
+			return nil, fmt.Errorf("waiting for %s: %w", verb, err)
+		}
+		switch m.Verb {
+		case verb:
+			return m.View, nil
+		case "wait":
+		default:
+			return nil, fmt.Errorf("the founder said %s, not %s", m.Verb, verb)
+		}
+	}
+}
+
+// connect makes the connection for rows.
+func (r *traitor) connect(ctx context.Context, founder string) error {
+	layout, err := member.NewLayout(r.view)
+	if err != nil {
+		return err
+	}
+	if r.rows, err = port.Dial(ctx, founder, port.KindRows, nil); err != nil {
+		return err
+	}
+	hello := fabric.Hello{Cluster: r.view.Cluster, View: r.view.ID, Key: r.view.Key, From: 1, To: 0, Shape: layout.Shape(1)}
+	var w fabric.Welcome
+	if err := errors.Join(port.WriteMessage(r.rows, hello), port.ReadMessage(r.rows, &w)); err != nil {
+		return err
+	}
+	if w.Refused != "" {
+		return errors.New(w.Refused)
+	}
+	return nil
+}
+
+func (r *traitor) close() {
+	for _, conn := range []net.Conn{r.control, r.rows} {
+		if conn != nil {
+			conn.Close()
+		}
+	}
+}
+
+// halves of a frame, each cut off where the receiver waits for more.
+func halves(view squall.ViewID, shape fabric.RowShape) map[string][]byte {
+	le := binary.LittleEndian
+	header := func(ranges, lines uint16, bytes uint32) []byte {
+		return le.AppendUint64(le.AppendUint32(le.AppendUint16(le.AppendUint16(nil, ranges), lines), bytes), uint64(view))
+	}
+	bytes := header(1, 0, 256)
+	bytes = le.AppendUint32(le.AppendUint32(bytes, uint32(shape.ControlBytes)), 256)
+	return map[string][]byte{
+		"the header":  header(1, 1, 256)[:7],
+		"the bytes":   append(bytes, make([]byte, 100)...),
+		"a line":      append(le.AppendUint64(header(0, 1, 0), 0), make([]byte, 20)...),
+		"nothing yet": nil,
+	}
+}
+
+// A member that stops in the middle of a frame keeps its connection, so only its heartbeat tells.
+func TestAMemberThatFallsSilentWithinAFrameFails(t *testing.T) {
+	for name := range halves(0, fabric.RowShape{}) {
+		t.Run(name, func(t *testing.T) { silentWithin(t, name) })
+	}
+}
+
+func silentWithin(t *testing.T, name string) {
+	const failAfter = 300 * time.Millisecond
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	down := make(chan squall.MemberDown, 2)
+	cfg := squall.Config{
+		Cluster: t.Name(), ID: 1, Listen: freeAddr(t), Expect: 2, Logger: quiet, Fabric: squall.TCP,
+		Heartbeat: 20 * time.Millisecond, FailAfter: failAfter,
+		Subgroups: []squall.SubgroupConfig{{Name: "a", RingBytes: 64 << 10, Window: 256, Deliver: func(squall.Message) {}}},
+		Events: func(e squall.Event) {
+			if d, ok := e.(squall.MemberDown); ok {
+				down <- d
+			}
+		},
+	}
+	var traitor traitor
+	defer traitor.close()
+	var joining sync.WaitGroup
+	var joined error
+	joining.Go(func() {
+		joined = traitor.join(ctx, cfg.Listen, cfg.Cluster, []views.Declaration{{Name: "a", RingBytes: 64 << 10, Window: 256}})
+	})
+	g, err := squall.Open(ctx, cfg)
+	joining.Wait()
+	if err = errors.Join(err, joined); err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close(ctx)
+	layout, err := member.NewLayout(traitor.view)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := traitor.rows.Write(halves(traitor.view.ID, layout.Shape(1))[name]); err != nil {
+		t.Fatal(err)
+	}
+	reading := make(chan struct{}) // it still reads, so that nothing else can be the reason
+	go func() {
+		defer close(reading)
+		io.Copy(io.Discard, traitor.rows)
+	}()
+
+	began := time.Now()
+	select {
+	case d := <-down:
+		if !errors.Is(d, squall.ErrSilent) || !errors.Is(d, squall.ErrMemberFailed) || d.Member.ID != 2 || d.Left {
+			t.Errorf("event %v", d)
+		}
+	case <-ctx.Done():
+		t.Fatal("the silence is not noticed")
+	}
+	<-g.Done()
+	if took := time.Since(began); took > failAfter+10*time.Second {
+		t.Errorf("it took %v, FailAfter is %v", took, failAfter)
+	}
+	if err := g.Err(); !errors.Is(err, squall.ErrSilent) || !errors.Is(err, squall.ErrMemberFailed) || !strings.Contains(err.Error(), "node 2") {
+		t.Errorf("halted with %v", err)
+	}
+	<-reading
+	if len(down) > 0 {
+		t.Errorf("a second event: %v", <-down)
+	}
+}
