@@ -1,0 +1,148 @@
+package squall_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync/atomic"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/squall-go/squall"
+)
+
+// scrape reads everything that collectors have, by name and the labels that tell metrics of one name apart.
+func scrape(t testing.TB, collectors ...prometheus.Collector) map[string]*dto.Metric {
+	t.Helper()
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(collectors...)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]*dto.Metric{}
+	for _, f := range families {
+		for _, m := range f.Metric {
+			key := f.GetName()
+			for _, l := range m.Label {
+				if l.GetName() != "cluster" {
+					key += " " + l.GetValue()
+				}
+			}
+			all[key] = m
+		}
+	}
+	return all
+}
+
+func value(m *dto.Metric) float64 { return m.GetCounter().GetValue() + m.GetGauge().GetValue() }
+
+func TestMetricsTellWhatWasSentAndDelivered(t *testing.T) {
+	const each = 100
+	var delivered [2]atomic.Int64
+	groups := cluster(t, 2, func(i int, c *squall.Config) {
+		c.Subgroups = []squall.SubgroupConfig{
+			{Name: "a", Deliver: func(squall.Message) { delivered[i].Add(1) }},
+			{Name: "of one", Members: []squall.NodeID{1}, Deliver: func(squall.Message) {}},
+		}
+	})
+	for range each {
+		send(t, groups[0].Subgroup("a"), "ten bytes.")
+	}
+	eventually(t, "deliveries", func() bool { return delivered[0].Load() == each && delivered[1].Load() == each })
+	eventually(t, "the room of all messages is free", func() bool {
+		return value(scrape(t, groups[0].Collector())["squall_messages_undelivered 1 a"]) == 0
+	})
+	knock(t, groups[0])
+	got := scrape(t, groups[0].Collector(), groups[1].Collector())
+	for name, want := range map[string]float64{
+		"squall_messages_sent_total 1 a":      each,
+		"squall_sent_bytes_total 1 a":         10 * each,
+		"squall_messages_sent_total 2 a":      0,
+		"squall_messages_delivered_total 1 a": each,
+		"squall_messages_delivered_total 2 a": each,
+		"squall_delivered_bytes_total 2 a":    10 * each,
+		"squall_nulls_sent_total 1 a":         0,
+		"squall_members 1":                    2,
+		"squall_members_down 1":               0,
+		"squall_view_id 2":                    float64(groups[1].View().ID),
+		"squall_rejected_connections_total 1": float64(groups[0].Rejected()),
+		"squall_halted 1":                     0,
+		"squall_messages_sent_total 1 of one": 0,
+	} {
+		if got[name] == nil || value(got[name]) != want {
+			t.Errorf("%s is %v, not %v", name, got[name], want)
+		}
+	}
+	if got["squall_messages_sent_total 2 of one"] != nil {
+		t.Error("node 2 counts for a subgroup that it is not in")
+	}
+	if sent, passed := value(got["squall_nulls_sent_total 2 a"]), value(got["squall_nulls_delivered_total 1 a"]); sent < each-1 || passed < each-1 {
+		t.Errorf("node 2 sent %v nulls and node 1 passed over %v, in %d turns", sent, passed, each)
+	}
+	if value(got["squall_loop_cycles_total 1"]) == 0 {
+		t.Error("no cycles")
+	}
+	for name, want := range map[string]float64{"send_batch": each, "deliver_batch": each} {
+		h := got[fmt.Sprintf("squall_%s_messages 1 a", name)].GetHistogram()
+		if h.GetSampleSum() != want || h.GetSampleCount() == 0 || h.GetSampleCount() > each {
+			t.Errorf("%s: %v", name, h)
+		}
+		last := h.Bucket[len(h.Bucket)-1]
+		if h.Bucket[0].GetUpperBound() != 1 || h.Bucket[1].GetUpperBound() != 2 || last.GetCumulativeCount() != h.GetSampleCount() {
+			t.Errorf("%s: buckets %v of %d batches", name, h.Bucket, h.GetSampleCount())
+		}
+	}
+}
+
+// knock has a stranger rejected by a member.
+func knock(t testing.TB, g *squall.Group) {
+	t.Helper()
+	before := g.Rejected()
+	conn, err := net.Dial("tcp", g.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprint(conn, "GET / HTTP/1.1\r\n\r\n")
+	eventually(t, "a rejection", func() bool { return g.Rejected() > before })
+}
+
+func TestMetricsFollowTheConventions(t *testing.T) {
+	groups := cluster(t, 1, func(_ int, c *squall.Config) {
+		c.Subgroups = []squall.SubgroupConfig{{Name: "a", Deliver: func(squall.Message) {}}}
+	})
+	problems, err := testutil.CollectAndLint(groups[0].Collector())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		t.Errorf("%s: %s", p.Metric, p.Text)
+	}
+}
+
+func TestMetricsStayAfterTheGroupHasHaltedAndClosed(t *testing.T) {
+	for _, fabric := range fabrics {
+		groups := cluster(t, 2, func(_ int, c *squall.Config) {
+			c.Fabric = fabric
+			c.Subgroups = []squall.SubgroupConfig{{Name: "a", Deliver: func(squall.Message) {}}}
+		})
+		send(t, groups[0].Subgroup("a"), "x")
+		if err := groups[0].Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		<-groups[1].Done()
+		got := scrape(t, groups[0].Collector(), groups[1].Collector())
+		if value(got["squall_halted 1"]) != 1 || value(got["squall_members_down 1"]) != 0 || value(got["squall_messages_sent_total 1 a"]) != 1 {
+			t.Errorf("%v: closed: %v", fabric, got)
+		}
+		if value(got["squall_halted 2"]) != 1 || value(got["squall_members_down 2"]) != 1 {
+			t.Errorf("%v: the other one left: %v", fabric, got)
+		}
+		groups[1].Close(context.Background())
+		scrape(t, groups[0].Collector(), groups[1].Collector())
+	}
+}
