@@ -129,15 +129,23 @@ func (s *Subgroup) Step() (work int) { return s.Exchange() + s.Deliver() }
 
 // Exchange receives what is visible and publishes what is committed, the nulls that are owed and what was received. It
 // returns how much that was, in messages and counters moved. What it pushed should be flushed before Deliver runs the
-// application's upcalls, so that nobody waits for those. A violation by a peer freezes its row and is reported by the table.
+// application's upcalls, so that nobody waits for those. One round or less is delivered here already: what its upcalls send
+// leaves with the acknowledgements, in one write. A violation by a peer freezes its row and is reported by the table.
 func (s *Subgroup) Exchange() (work int) {
 	work += s.receive()
+	if s.sg.Mode == views.Ordered {
+		work += s.acknowledge()
+		work += s.stabilise()
+		if s.stable-s.runEnd <= order.Seq(s.turns) && !s.tuning.OneDeliver {
+			work += s.deliver()
+		}
+	}
 	if s.Sender != nil {
 		work += s.publish()
 		work += s.sendNulls()
-	}
-	if s.sg.Mode == views.Ordered {
-		work += s.acknowledge()
+		if s.sg.Mode == views.Ordered {
+			work += s.acknowledge() // of what was just sent
+		}
 	}
 	if s.dirty {
 		s.push()
@@ -152,11 +160,11 @@ func (s *Subgroup) Deliver() (work int) {
 	if s.sg.Mode == views.Unordered {
 		work = s.deliverArrived()
 	} else {
-		work = s.deliverStable()
+		work = s.stabilise() + s.deliver()
 	}
 	if s.unsettled {
 		s.waited++
-		if s.unpushed >= s.sg.Window/4 || s.unpushedBytes >= s.sg.RingBytes/4 || s.waited >= settleAfter {
+		if s.unpushed >= s.sg.Window/4 || s.unpushedBytes >= s.sg.RingBytes/4 || s.waited >= SettleAfter {
 			s.push()
 			return work + 1
 		}
@@ -164,8 +172,8 @@ func (s *Subgroup) Deliver() (work int) {
 	return work
 }
 
-// settleAfter is how many steps the delivered counter waits for company.
-const settleAfter = 32
+// SettleAfter is how many steps the delivered counter waits for company.
+const SettleAfter = 128
 
 // Unsettled reports whether the delivered counter is not pushed yet: then the next steps must not wait for an occasion.
 func (s *Subgroup) Unsettled() bool { return s.unsettled }
@@ -303,8 +311,9 @@ func (s *Subgroup) acknowledge() int {
 	return 1
 }
 
-// deliverStable delivers what every member has, and releases what every member delivered. One pass over the members' lines serves both.
-func (s *Subgroup) deliverStable() (work int) {
+// stabilise finds out what every member has, and releases what every member delivered. One pass over the members' lines
+// serves both.
+func (s *Subgroup) stabilise() (work int) {
 	stable, least := s.received, s.delivered
 	for m, line := range s.lines {
 		if m != s.self {
@@ -328,5 +337,5 @@ func (s *Subgroup) deliverStable() (work int) {
 		invariants.Check(stable >= s.stable && s.delivered <= s.stable, "M1", "stable went from %d to %d, delivered %d", s.stable, stable, s.delivered)
 	}
 	s.stable = stable
-	return work + s.deliver()
+	return work
 }

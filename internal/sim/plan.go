@@ -324,6 +324,15 @@ func (p *Plan) longestHop() (longest time.Duration) {
 	return longest + delay + p.Outage
 }
 
+// Settling bounds how long a member keeps a counter to itself that may wait for company.
+func (p *Plan) Settling() (longest time.Duration) {
+	const steps = multicast.SettleAfter + 1
+	for _, pace := range p.Paces {
+		longest = max(longest, steps*(pace.Step*3/2)+steps*pace.Pause/time.Duration(max(1, pace.PauseEvery/3)))
+	}
+	return longest
+}
+
 // Bound is the time within which whatever is under way must arrive, when nobody fails (G7): some hops for the message, the nulls it
 // causes and the counters that come back; and each of them may have to wait for a socket as often as a row's bytes fill it.
 func (p *Plan) Bound() time.Duration {

@@ -246,7 +246,7 @@ const patience = 5 * time.Millisecond
 func (w *world) live() {
 	bound := w.plan.Bound()
 	for w.result.Err == nil && !w.done() {
-		limit := max(w.progress, w.lastStart) + 2*bound + w.plan.haltBound() + patience
+		limit := max(w.progress, w.lastStart) + 2*bound + w.plan.Settling() + w.plan.haltBound() + patience
 		if !w.schedule.next(limit, w.clock) {
 			return // lossChecker and haltChecker say what is missing
 		}
@@ -254,7 +254,7 @@ func (w *world) live() {
 	if w.result.Err != nil {
 		return
 	}
-	w.quietFrom = w.now + bound
+	w.quietFrom = w.now + bound + w.plan.Settling()
 	end := w.quietFrom + 3*w.plan.heartbeat()
 	for w.result.Err == nil && w.schedule.next(end, w.clock) {
 	}
