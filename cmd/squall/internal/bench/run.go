@@ -103,8 +103,12 @@ func (p *processes) start() error {
 		}
 		path = p.segment.path
 	}
+	var share []string
+	if p.spec.Kind == Squall { // the limits get what is best for them: the default
+		share = proc.Share(p.spec.Nodes)
+	}
 	for node := 1; node <= p.spec.Nodes; node++ {
-		c, err := proc.Start(p.outer, memberCommand, job{p.spec, node, path}, proc.Options{ID: node})
+		c, err := proc.Start(p.outer, memberCommand, job{p.spec, node, path}, proc.Options{ID: node, Env: share})
 		if err != nil {
 			return err
 		}

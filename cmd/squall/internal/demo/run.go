@@ -88,6 +88,7 @@ func (r *run) start(ctx context.Context) error {
 		return fmt.Errorf("no address to listen on: %w", err)
 	}
 	errs := make([]error, r.Nodes)
+	share := proc.Share(r.Nodes)
 	var starting sync.WaitGroup
 	for i := range r.children {
 		starting.Go(func() {
@@ -99,7 +100,7 @@ func (r *run) start(ctx context.Context) error {
 			if i > 0 {
 				c.Listen, c.Join = net.JoinHostPort(host, "0"), []string{founder}
 			}
-			o := proc.Options{ID: i + 1, Log: r.log}
+			o := proc.Options{ID: i + 1, Log: r.log, Env: share}
 			if r.log != nil {
 				o.Lines = -1 // they are shown already
 			}
