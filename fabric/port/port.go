@@ -198,7 +198,7 @@ func (p *Port) admit(conn net.Conn) {
 // none of the port's own.
 func (p *Port) greet(raw net.Conn) {
 	conn, serve, err := p.handshake(raw)
-	if err != nil {
+	if err != nil && !errors.Is(err, errEarly) {
 		p.Reject(rejection(raw, err))
 		lingerForAlert(raw, err)
 	}
@@ -235,6 +235,9 @@ func (p *Port) handshake(raw net.Conn) (net.Conn, func(net.Conn), error) {
 	return conn, serve, conn.SetDeadline(time.Time{})
 }
 
+// errEarly says that a member came before this process had a handler for it. It will dial again, and nobody needs to be told.
+var errEarly = errors.New("too early")
+
 // answer reads the dialer's preamble and sends ours. A peer that speaks another version, or wants what nobody handles, is
 // answered before it is refused, so that it can say why; garbage gets no answer.
 func (p *Port) answer(conn net.Conn) (func(net.Conn), error) {
@@ -249,7 +252,11 @@ func (p *Port) answer(conn net.Conn) (func(net.Conn), error) {
 	serve := p.handlers[theirs.kind]
 	p.mu.Unlock()
 	if serve == nil {
-		return nil, errors.Join(fmt.Errorf("%w: %v", ErrKindRefused, theirs.kind), writePreamble(conn, kindRefused))
+		err := fmt.Errorf("%w: %v", ErrKindRefused, theirs.kind)
+		if theirs.kind == KindRows || theirs.kind == KindControl {
+			err = fmt.Errorf("%w: %w", errEarly, err)
+		}
+		return nil, errors.Join(err, writePreamble(conn, kindRefused))
 	}
 	return serve, writePreamble(conn, theirs.kind)
 }
