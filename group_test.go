@@ -7,6 +7,7 @@ import (
 	"hash/fnv"
 	"io"
 	"log/slog"
+	"net"
 	"sync"
 	"testing"
 	"time"
@@ -30,7 +31,8 @@ func cluster(t testing.TB, n int, configure func(i int, c *squall.Config)) []*sq
 		cfg := squall.Config{Cluster: t.Name(), ID: squall.NodeID(i + 1), Listen: "127.0.0.1:0", Expect: n, Logger: quiet}
 		configure(i, &cfg)
 		if i == 0 {
-			cfg.Listen = freeAddr(t)
+			host, _, _ := net.SplitHostPort(cfg.Listen)
+			cfg.Listen = freeAddrOn(t, host)
 			founder <- cfg.Listen
 		} else {
 			addr := <-founder

@@ -1,0 +1,5 @@
+//go:build race
+
+package squall_test
+
+const raceEnabled = true
