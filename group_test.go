@@ -7,7 +7,6 @@ import (
 	"hash/fnv"
 	"io"
 	"log/slog"
-	"net"
 	"sync"
 	"testing"
 	"time"
@@ -25,21 +24,32 @@ func cluster(t testing.TB, n int, configure func(i int, c *squall.Config)) []*sq
 	defer cancel()
 	groups := make([]*squall.Group, n)
 	errs := make([]error, n)
-	founder := make(chan string, 1)
+	founder := make(chan string, 2)
 	var done sync.WaitGroup
 	for i := range n {
 		cfg := squall.Config{Cluster: t.Name(), ID: squall.NodeID(i + 1), Listen: "127.0.0.1:0", Expect: n, Logger: quiet}
 		configure(i, &cfg)
-		if i == 0 {
-			host, _, _ := net.SplitHostPort(cfg.Listen)
-			cfg.Listen = freeAddrOn(t, host)
-			founder <- cfg.Listen
+		if i == 0 { // it listens on any free port, and says on which
+			told := cfg.Events
+			cfg.Events = func(e squall.Event) {
+				if l, ok := e.(squall.Listening); ok {
+					founder <- l.Addr
+				}
+				if told != nil {
+					told(e)
+				}
+			}
 		} else {
 			addr := <-founder
 			founder <- addr
 			cfg.Join = []string{addr}
 		}
-		done.Go(func() { groups[i], errs[i] = squall.Open(ctx, cfg) })
+		done.Go(func() {
+			groups[i], errs[i] = squall.Open(ctx, cfg)
+			if i == 0 && groups[i] == nil {
+				founder <- "" // it never listened: the others fail, too
+			}
+		})
 	}
 	done.Wait()
 	t.Cleanup(func() {

@@ -2,6 +2,7 @@ package squall
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/squall-go/squall/internal/member"
 	"github.com/squall-go/squall/multicast"
@@ -86,13 +87,19 @@ func (c Claim) Abort() error {
 }
 
 // Skip declares that this process stays silent for the next so many rounds of turns, so that nobody waits for it and no
-// nulls are sent for it. A message sent meanwhile is delivered behind those rounds.
+// nulls are sent for it. A message sent meanwhile is delivered behind those rounds. At most MaxSkip rounds at a time.
 func (s *Subgroup) Skip(rounds int) error {
 	if s.part == nil {
 		return ErrNotSender
 	}
-	return s.part.Skip(order.Index(max(rounds, 0)))
+	if rounds < 0 || rounds > MaxSkip {
+		return fmt.Errorf("%w: skip %d rounds, 0 to %d at a time", ErrTooLarge, rounds, MaxSkip)
+	}
+	return s.part.Skip(order.Index(rounds))
 }
+
+// MaxSkip is how many rounds one Skip may declare.
+const MaxSkip = 1 << 30
 
 // Stats is what this process did in the subgroup so far. Nil if it is not a member.
 func (s *Subgroup) Stats() *multicast.Stats {

@@ -52,6 +52,7 @@ type Subgroup struct {
 	maxRun    int
 	maxBytes  int
 	graced    bool // nulls are owed since the last step, which left the application a moment to send something real
+	silent    int  // how often nulls were sent since the last message
 	dirty     bool // the own line changed since it was last pushed
 
 	unsettled     bool // delivered grew since it was last pushed
@@ -242,6 +243,7 @@ func (s *Subgroup) publish() int {
 	for _, r := range s.Sender.ByteRanges() {
 		s.table.Push(s.sg.Members, ring+r.Off, r.N)
 	}
+	s.silent = 0
 	s.setSent(first + count)
 	s.Stats.Sent.add(uint64(count))
 	s.Stats.SentBytes.add(bytes)
@@ -272,17 +274,40 @@ func (s *Subgroup) sendNulls() int {
 	if mutant.Enabled {
 		owed = mutant.Nulls(owed)
 	}
-	if owed == 0 {
+	switch {
+	case s.silent >= silentRounds && !s.Sender.Active() && s.tuning == (Tuning{}):
+		return s.promise(from)
+	case owed == 0:
 		s.graced = false
 		return 0
-	}
-	if !s.graced && s.Sender.Active() {
+	case !s.graced && s.Sender.Active():
 		s.graced = true
 		return 1
 	}
 	s.graced = false
+	s.silent++
 	s.setSent(from + owed)
 	s.Stats.NullsSent.add(uint64(owed))
+	return 1
+}
+
+// silentRounds is how often in a row a sender sent nulls and nothing else before it counts as silent.
+const silentRounds = 16
+
+// promise declares the next rounds silent before anybody needs them, so that nobody waits even a moment for a sender that
+// has had nothing to say for long. What it sends after all takes its turn behind them, and the others' nulls bring that about at once.
+func (s *Subgroup) promise(from order.Index) int {
+	furthest := order.Index(0)
+	for k, got := range s.got {
+		if order.SenderRank(k) != s.rank {
+			furthest = max(furthest, got)
+		}
+	}
+	window := order.Index(s.sg.Window)
+	if from >= furthest+window {
+		return 0
+	}
+	s.Skip(furthest + 2*window - from)
 	return 1
 }
 
