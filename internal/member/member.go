@@ -275,11 +275,9 @@ func (m *Member) Err() error {
 	return nil
 }
 
-// Leave tells the peers that this member goes on purpose, and halts it.
+// Leave tells the peers that this member goes on purpose, and halts it. One that has halted tells them too: a peer that has
+// not heard yet of what halted it would else take its going for a failure.
 func (m *Member) Leave() {
-	if m.halted.Load() != nil {
-		return
-	}
 	sst.Store(m.own, wordLeaving, 1)
 	m.table.PushLine(m.everybody, m.cfg.Layout.line[m.cfg.Self])
 	for range 3 { // a socket that stays full belongs to a peer that does not read
