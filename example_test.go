@@ -1,0 +1,76 @@
+package squall_test
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"log/slog"
+
+	"github.com/squall-go/squall"
+)
+
+// A group of one, which needs nobody else to run. With more members each process opens the group with an id of its own, the
+// address of the first one in Join, and their number in Expect.
+func ExampleOpen() {
+	ctx := context.Background()
+	group, err := squall.Open(ctx, squall.Config{
+		Cluster: "example", ID: 1, Listen: "127.0.0.1:0", Expect: 1, Logger: slog.New(slog.DiscardHandler),
+		Subgroups: []squall.SubgroupConfig{{Name: "greetings", Deliver: func(m squall.Message) {
+			fmt.Printf("%d: node %d says %s\n", m.Seq, m.Sender, m.Data)
+		}}},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, text := range []string{"hello", "and good-bye"} {
+		if err := group.Subgroup("greetings").Send(ctx, []byte(text)); err != nil {
+			fmt.Println(err)
+		}
+	}
+	if err := group.Close(ctx); err != nil { // waits until everything is delivered everywhere
+		fmt.Println(err)
+	}
+	// Output:
+	// 0: node 1 says hello
+	// 1: node 1 says and good-bye
+}
+
+// A claim is filled in place, in the ring itself. What is aborted is never delivered.
+func ExampleSubgroup_Claim() {
+	ctx := context.Background()
+	group, err := squall.Open(ctx, squall.Config{
+		Cluster: "example", ID: 1, Listen: "127.0.0.1:0", Expect: 1, Logger: slog.New(slog.DiscardHandler),
+		Subgroups: []squall.SubgroupConfig{{Name: "numbers", DeliverBatch: func(run []squall.Message) {
+			for _, m := range run {
+				fmt.Println(binary.LittleEndian.Uint64(m.Data))
+			}
+		}}},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for n := range uint64(4) {
+		c, err := group.Subgroup("numbers").Claim(ctx, 8)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		binary.LittleEndian.PutUint64(c.Bytes, n*n)
+		finish := c.Commit
+		if n == 2 {
+			finish = c.Abort
+		}
+		if err := finish(); err != nil {
+			fmt.Println(err)
+		}
+	}
+	if err := group.Close(ctx); err != nil {
+		fmt.Println(err)
+	}
+	// Output:
+	// 0
+	// 1
+	// 9
+}

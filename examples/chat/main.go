@@ -1,0 +1,122 @@
+// Command chat is one member of a group that talks: what it reads is sent, and what anybody said is printed, in the same order
+// everywhere. In three terminals:
+//
+//	go run ./examples/chat -id 1 -listen 127.0.0.1:7001
+//	go run ./examples/chat -id 2 -join 127.0.0.1:7001
+//	go run ./examples/chat -id 3 -join 127.0.0.1:7001
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"time"
+
+	"github.com/squall-go/squall"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	switch err := run(ctx, os.Args[1:], os.Stdin, os.Stdout); {
+	case errors.Is(err, flag.ErrHelp):
+		os.Exit(2)
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "chat:", err)
+		os.Exit(1)
+	}
+}
+
+// leaveWithin bounds how long the last words may take to reach everybody.
+const leaveWithin = 5 * time.Second
+
+func run(ctx context.Context, args []string, in io.Reader, out io.Writer) error {
+	cfg, err := parse(args)
+	if err != nil {
+		return err
+	}
+	cfg.Events = func(e squall.Event) {
+		switch e.(type) {
+		case squall.Listening, squall.ViewInstalled, squall.MemberDown:
+			fmt.Fprintln(out, "*", e)
+		}
+	}
+	cfg.Subgroups = []squall.SubgroupConfig{{
+		Name:    "chat",
+		Deliver: func(m squall.Message) { fmt.Fprintf(out, "%d: %s\n", m.Sender, m.Data) },
+		Async:   64 << 10, // a terminal may stand still; the group shall not
+	}}
+	group, err := squall.Open(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	err = talk(ctx, group, in)
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveWithin)
+	defer cancel()
+	err = errors.Join(err, group.Close(closing))
+	if errors.Is(err, squall.ErrMemberLeft) {
+		return nil // the first one that leaves ends the talk
+	}
+	return err
+}
+
+func parse(args []string) (squall.Config, error) {
+	flags := flag.NewFlagSet("chat", flag.ContinueOnError)
+	id := flags.Uint64("id", 0, "number of this member, from 1 up")
+	listen := flags.String("listen", "127.0.0.1:0", "`host:port` to listen on")
+	join := flags.String("join", "", "`host:port` of the member that founds the group; empty: this one does")
+	expect := flags.Int("expect", 3, "members that form the group")
+	if err := flags.Parse(args); err != nil {
+		return squall.Config{}, err
+	}
+	cfg := squall.Config{
+		Cluster: "chat", ID: squall.NodeID(*id), Listen: *listen, Expect: *expect, Logger: slog.New(slog.DiscardHandler),
+	}
+	if *join != "" {
+		cfg.Join = []string{*join}
+	}
+	return cfg, nil
+}
+
+// talk sends lines until there are no more, or the group ends.
+func talk(ctx context.Context, group *squall.Group, in io.Reader) error {
+	lines, failed := make(chan string), make(chan error, 1)
+	go func() { // a read cannot be interrupted: this goroutine ends with the process
+		defer close(lines)
+		scanner := bufio.NewScanner(in)
+		for scanner.Scan() {
+			select {
+			case lines <- scanner.Text():
+			case <-group.Done():
+				return
+			}
+		}
+		failed <- scanner.Err()
+	}()
+	for {
+		select {
+		case line, more := <-lines:
+			if !more {
+				select {
+				case err := <-failed:
+					return err
+				default:
+					return group.Err()
+				}
+			}
+			if err := group.Subgroup("chat").Send(ctx, []byte(line)); err != nil {
+				return err
+			}
+		case <-group.Done():
+			return group.Err()
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}

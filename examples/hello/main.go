@@ -1,0 +1,124 @@
+// Command hello has three members of a group in one process. Each says hello, and all of them hear it in the same order.
+//
+//	go run ./examples/hello
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strings"
+	"sync"
+
+	"github.com/squall-go/squall"
+)
+
+const members = 3
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// member is one member and what it heard, in order.
+type member struct {
+	id    squall.NodeID
+	group *squall.Group
+	heard []string
+	all   chan struct{} // closed when it heard everybody
+}
+
+func run(ctx context.Context, out io.Writer) error {
+	all := make([]*member, members)
+	for i := range all {
+		all[i] = &member{id: squall.NodeID(i + 1), all: make(chan struct{})}
+	}
+	err := open(ctx, all)
+	for _, m := range all {
+		if err == nil {
+			err = m.group.Subgroup("greetings").Send(ctx, fmt.Appendf(nil, "hello from %d", m.id))
+		}
+	}
+	for _, m := range all {
+		if err == nil {
+			err = m.wait(ctx)
+		}
+	}
+	for _, m := range all {
+		if m.group != nil {
+			m.group.Close(ctx) // everybody has heard everything: that the first one leaves and ends the group is no news
+		}
+		if err == nil {
+			fmt.Fprintf(out, "node %d heard: %s\n", m.id, strings.Join(m.heard, ", "))
+		}
+	}
+	return err
+}
+
+// open forms the group. Open returns when all members are there, so that each needs a goroutine.
+func open(ctx context.Context, all []*member) error {
+	ctx, cancel := context.WithCancel(ctx) // if one cannot open, the others need not wait for it
+	defer cancel()
+	founder := make(chan string, 1)
+	errs := make([]error, len(all))
+	var opening sync.WaitGroup
+	for i, m := range all {
+		opening.Go(func() {
+			if m.group, errs[i] = squall.Open(ctx, m.config(ctx, founder)); errs[i] != nil {
+				cancel()
+			}
+		})
+	}
+	opening.Wait()
+	return errors.Join(errs...)
+}
+
+// config is a member's part. The first one founds the group; the others must know where it listens.
+func (m *member) config(ctx context.Context, founder chan string) squall.Config {
+	c := squall.Config{
+		Cluster: "hello", ID: m.id, Listen: "127.0.0.1:0", Expect: members, Logger: slog.New(slog.DiscardHandler),
+		Subgroups: []squall.SubgroupConfig{{Name: "greetings", Deliver: m.hear}},
+	}
+	if m.id == 1 {
+		c.Events = func(e squall.Event) {
+			if l, ok := e.(squall.Listening); ok {
+				founder <- l.Addr
+			}
+		}
+		return c
+	}
+	select {
+	case addr := <-founder:
+		c.Join = []string{addr}
+		founder <- addr
+	case <-ctx.Done(): // Open says so
+	}
+	return c
+}
+
+// hear is called for each message, in the order that is the same everywhere.
+func (m *member) hear(message squall.Message) {
+	m.heard = append(m.heard, string(message.Data)) // a copy: the data belongs to the ring
+	if len(m.heard) == members {
+		close(m.all)
+	}
+}
+
+func (m *member) wait(ctx context.Context) error {
+	select {
+	case <-m.all:
+		return nil
+	case <-m.group.Done():
+		return m.group.Err()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
