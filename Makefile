@@ -27,7 +27,7 @@ race: ## the short tests under the race detector
 	go test -race -short ./...
 
 sim: ## the simulator over SEEDS seeds (10000)
-	go test ./internal/sim -run Campaign -count=1 -timeout 0 -args -seeds $(SEEDS)
+	go test ./internal/sim -v -run Campaign -count=1 -timeout 0 -args -seeds $(SEEDS)
 
 fuzz: ## every fuzz target for FUZZTIME (20s), one after the other
 	@packages=$$(go list ./...); for package in $$packages; do \

@@ -135,7 +135,7 @@ func New(cfg Config) (*Member, error) {
 		if sg.Has(cfg.Self) {
 			s = newSubgroup(m, multicast.New(cfg.View, sg, cfg.Layout.subs[i], table, cfg.Receivers[i], cfg.Tuning))
 			m.mine = append(m.mine, s)
-			m.cycle.Then(s.core.Exchange)
+			m.cycle.Then(s.exchange)
 		}
 		m.subs = append(m.subs, s)
 	}

@@ -236,6 +236,22 @@ func TestAfterHaltingNothingIsDeliveredAndNoSendAccepted(t *testing.T) {
 	}
 }
 
+// B3 holds from the moment of halting, not from the next cycle on.
+func TestNothingIsDeliveredInTheCycleThatHalts(t *testing.T) {
+	w := newWorld(t, 1, 16)
+	part := w.members[0].Subgroup(0)
+	c, err := part.TryClaim(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	part.Commit(c)
+	w.members[0].Call(func() { w.members[0].Halt(errors.New("enough")) })
+	w.pass(time.Second)
+	if n := w.apps[0].n.Load(); n != 0 {
+		t.Errorf("B3: %d messages delivered after halting", n)
+	}
+}
+
 func TestSendersThatWaitGetTheReasonOfTheHalt(t *testing.T) {
 	w := newWorld(t, 2, 16)
 	part := w.members[0].Subgroup(0)

@@ -47,9 +47,16 @@ func (s *Subgroup) Core() *multicast.Subgroup { return s.core }
 // Stats is what the subgroup did so far. Any goroutine.
 func (s *Subgroup) Stats() *multicast.Stats { return &s.core.Stats }
 
-func (s *Subgroup) deliver() int {
+func (s *Subgroup) exchange() int {
 	if s.Outbox.member.stands() {
 		return 0 // since this cycle began (B3)
+	}
+	return s.core.Exchange()
+}
+
+func (s *Subgroup) deliver() int {
+	if s.Outbox.member.stands() {
+		return 0
 	}
 	work := s.core.Deliver()
 	s.Outbox.callWaiting()
