@@ -273,24 +273,33 @@ func (g *Group) close(ctx context.Context) error {
 func (g *Group) drain(ctx context.Context) error {
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
+	var reason error
 	for {
-		undelivered := 0
-		for _, s := range g.subs {
-			if s.part != nil {
-				undelivered += s.part.Undelivered()
-			}
-		}
-		if undelivered == 0 {
+		n := g.undelivered()
+		switch {
+		case n == 0:
 			return nil
+		case reason != nil:
+			return fmt.Errorf("%d messages may not have been delivered everywhere: %w", n, reason)
 		}
-		select {
+		select { // and look once more: the last counters may have come with the reason
 		case <-tick.C:
 		case <-g.halted:
-			return fmt.Errorf("%d messages may not have been delivered everywhere: %w", undelivered, g.Err())
+			reason = g.Err()
 		case <-ctx.Done():
-			return fmt.Errorf("%d messages may not have been delivered everywhere: %w", undelivered, context.Cause(ctx))
+			reason = context.Cause(ctx)
 		}
 	}
+}
+
+// undelivered is the number of messages of this process that some member has not delivered, as far as is known here.
+func (g *Group) undelivered() (n int) {
+	for _, s := range g.subs {
+		if s.part != nil {
+			n += s.part.Undelivered()
+		}
+	}
+	return n
 }
 
 // release closes what open made, in the reverse order. The loop has ended, or never ran.

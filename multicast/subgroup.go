@@ -179,6 +179,13 @@ const SettleAfter = 128
 // Unsettled reports whether the delivered counter is not pushed yet: then the next steps must not wait for an occasion.
 func (s *Subgroup) Unsettled() bool { return s.unsettled }
 
+// Settle pushes the delivered counter if it was not pushed yet.
+func (s *Subgroup) Settle() {
+	if s.unsettled {
+		s.push()
+	}
+}
+
 // push has the own counters pushed.
 func (s *Subgroup) push() {
 	s.dirty, s.unsettled, s.waited, s.unpushed, s.unpushedBytes = false, false, 0, 0, 0

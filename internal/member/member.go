@@ -278,6 +278,9 @@ func (m *Member) Err() error {
 // Leave tells the peers that this member goes on purpose, and halts it. One that has halted tells them too: a peer that has
 // not heard yet of what halted it would else take its going for a failure.
 func (m *Member) Leave() {
+	for _, s := range m.mine {
+		s.core.Settle() // others may wait for this member to have delivered what they sent
+	}
 	sst.Store(m.own, wordLeaving, 1)
 	m.table.PushLine(m.everybody, m.cfg.Layout.line[m.cfg.Self])
 	for range 3 { // a socket that stays full belongs to a peer that does not read

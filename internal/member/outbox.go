@@ -192,11 +192,13 @@ func (o *Outbox) claimAs(w *waiter) (smc.Claim, error) {
 	return o.claim(w.n)
 }
 
-// Commit hands a filled claim to the loop.
+// Commit hands a filled claim to the loop. After a halt nobody will send it, and the reason is returned.
 func (o *Outbox) Commit(c smc.Claim) error {
-	err := o.sender.Commit(c)
+	if err := o.sender.Commit(c); err != nil {
+		return err
+	}
 	o.member.cfg.Wake()
-	return err
+	return o.member.Err()
 }
 
 // Abort gives a claim back.
