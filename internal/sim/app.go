@@ -92,7 +92,7 @@ func (a *app) settle(h held, now time.Duration) {
 		err = a.outbox().Commit(h.claim)
 	}
 	w.progress = now
-	if err != nil {
+	if reason := a.node.member.Err(); err != nil && (h.abort || reason == nil || !errors.Is(err, reason)) { // a halted member says so
 		w.fail(violated("S5", "rank %d: subgroup %q: claim %d: %v", a.node.rank, a.group.sg.Name, h.number, err))
 	}
 	w.event(settledClaim, a.node.rank, uint64(a.group.index), uint64(h.number))
