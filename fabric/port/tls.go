@@ -66,7 +66,8 @@ func checkServer(c *tls.Config) error {
 	return errors.Join(errs...)
 }
 
-// clientTLS is a copy of c for one address.
+// clientTLS is a copy of c for one address. Whoever signs the dialers signs the listeners too, if nobody else is named: the
+// machine's roots, which would be the default, would let anybody with a web server's certificate pose as a member.
 func clientTLS(c *tls.Config, addr string) (*tls.Config, error) {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -75,6 +76,12 @@ func clientTLS(c *tls.Config, addr string) (*tls.Config, error) {
 	c = c.Clone()
 	c.MinVersion = tls.VersionTLS13
 	c.NextProtos = []string{alpn}
+	if c.RootCAs == nil {
+		c.RootCAs = c.ClientCAs
+	}
+	if c.RootCAs == nil && !c.InsecureSkipVerify { // who skips it verifies in a callback, which needs no roots
+		return nil, ErrNoClientCAs
+	}
 	if c.ServerName == "" {
 		c.ServerName, _, _ = strings.Cut(host, "%") // certificates know no IPv6 zones
 	}

@@ -128,6 +128,23 @@ func TestADialerRefusesAnUntrustedServer(t *testing.T) {
 	expectRejection(t, rejections, TLSFailed)
 }
 
+func TestADialerTrustsTheClientsAuthorityAndNeverTheMachinesRoots(t *testing.T) {
+	config := newAuthority(t).node()
+	p, _ := listen(t, Config{TLS: config})
+	p.Handle(KindRows, echo)
+	config = config.Clone()
+	config.RootCAs = nil
+	conn, err := Dial(within(t), p.Addr(), KindRows, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkEcho(t, conn)
+	config.ClientCAs = nil
+	if conn, err := Dial(within(t), p.Addr(), KindRows, config); !errors.Is(err, ErrNoClientCAs) {
+		t.Fatalf("without any authority: %v, %v", conn, err)
+	}
+}
+
 func TestTLSOnOneSideOnlyIsRefusedOnBoth(t *testing.T) {
 	config := newAuthority(t).node()
 	secure, rejections := listen(t, Config{TLS: config})
