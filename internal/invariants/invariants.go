@@ -12,8 +12,6 @@
 //
 // A broken invariant panics. It is a fault of this program, never of a peer, a disk or a caller: what comes from those is
 // validated and answered with an error, with the tag and without.
-//
-// Poison makes the use of released memory visible in the same builds.
 package invariants
 
 import "fmt"
@@ -30,19 +28,5 @@ func (v Violation) Error() string { return fmt.Sprintf("invariant %s is broken: 
 func Check(ok bool, id string, format string, args ...any) {
 	if !ok {
 		panic(Violation{ID: id, Detail: fmt.Sprintf(format, args...)})
-	}
-}
-
-// PoisonByte fills released memory. As a counter, a length or text it is implausible at a glance.
-const PoisonByte = 0xDB
-
-// Poison overwrites bytes that their owner released, if Enabled, so that a reader that kept them reads nonsense at once
-// instead of somebody else's data some day.
-func Poison(released []byte) {
-	if !Enabled {
-		return
-	}
-	for i := range released {
-		released[i] = PoisonByte
 	}
 }
