@@ -20,5 +20,6 @@
 //
 // Upcalls run on the loop. While one runs, this process neither acknowledges nor sends, and a process whose upcall takes
 // longer than FailAfter counts as failed. Slow applications set Async. Message.Data belongs to the ring: copy what you keep.
-// An upcall may use TrySend; Send could wait there for room that only the loop can make.
+// An upcall may use TrySend; Send could wait there for room that only the loop can make. Async changes little about that: while
+// its upcall waits in Send, nothing takes messages out of the queue, and once that is full the room may never come.
 package squall
