@@ -70,7 +70,7 @@ func TestMembersAgreeOnEveryFabric(t *testing.T) {
 				}
 			}
 			for _, m := range r.Members {
-				if m.Messages != r.Messages || m.Bytes != r.Members[0].Bytes || m.Digest != r.Members[0].Digest || len(m.Digest) != 12 {
+				if m.Messages != r.Messages || m.Bytes != r.Members[0].Bytes || m.Digest != r.Members[0].Digest || len(m.Digest) != 64 {
 					t.Errorf("member %d: %+v, member 1: %+v", m.ID, m, r.Members[0])
 				}
 				if m.MsgsPerSecond <= 0 || m.Loaded.P99Ns < m.Loaded.P50Ns || m.Unloaded.Messages == 0 || m.Unloaded.P50Ns <= 0 || m.Batch.Deliver < 1 {

@@ -36,7 +36,7 @@ type MemberResult struct {
 	ID             int     `json:"id"`
 	Messages       uint64  `json:"messages"` // delivered under load
 	Bytes          uint64  `json:"bytes"`
-	Digest         string  `json:"digest"` // of senders and messages in order: the beginning of a SHA-256
+	Digest         string  `json:"digest"` // of senders and messages in order: a SHA-256
 	Seconds        float64 `json:"seconds"`
 	MsgsPerSecond  float64 `json:"msgs_per_second"`
 	BytesPerSecond float64 `json:"bytes_per_second"`
@@ -74,10 +74,14 @@ func (r *run) result() *Result {
 
 // verdict is nil if all members delivered the same sequence, and ErrDisagree with who delivered what if not.
 func (r *Result) verdict() error {
-	camps := map[string][]int{} // members by what they delivered
-	var order []string
+	type sequence struct {
+		messages uint64
+		digest   string
+	}
+	camps := map[sequence][]int{} // members by what they delivered
+	var order []sequence
 	for _, m := range r.Members {
-		what := fmt.Sprintf("%s messages with digest %s", humanize.Comma(int64(m.Messages)), m.Digest)
+		what := sequence{m.Messages, m.Digest}
 		if camps[what] == nil {
 			order = append(order, what)
 		}
@@ -86,11 +90,18 @@ func (r *Result) verdict() error {
 	if len(camps) == 1 {
 		return nil
 	}
-	for i, what := range order {
-		order[i] = those(camps[what], "delivered", "delivered") + " " + what
+	var texts []string
+	for _, what := range order {
+		texts = append(texts, fmt.Sprintf("%s %s messages with digest %s", those(camps[what], "delivered", "delivered"),
+			humanize.Comma(int64(what.messages)), prefix(what.digest)))
 	}
-	return fmt.Errorf("%w: %s", ErrDisagree, strings.Join(order, "; "))
+	return fmt.Errorf("%w: %s", ErrDisagree, strings.Join(texts, "; "))
 }
+
+// shownDigits is how much of a digest people see. Digests are compared whole.
+const shownDigits = 12
+
+func prefix(digest string) string { return digest[:min(len(digest), shownDigits)] }
 
 func (r *Result) writeJSON(w io.Writer) error {
 	e := json.NewEncoder(w)
@@ -117,7 +128,7 @@ func (r *Result) writeTable(w io.Writer) error {
 	t.SetColumnConfigs(columns)
 	for _, m := range r.Members {
 		t.AppendRow(table.Row{
-			m.ID, humanize.Comma(int64(m.Messages)), m.Digest, humanize.Comma(int64(m.MsgsPerSecond)), decimal(m.BytesPerSecond / 1e6),
+			m.ID, humanize.Comma(int64(m.Messages)), prefix(m.Digest), humanize.Comma(int64(m.MsgsPerSecond)), decimal(m.BytesPerSecond / 1e6),
 			short(m.Loaded.P50Ns), short(m.Loaded.P99Ns), short(m.Unloaded.P50Ns), short(m.Unloaded.P99Ns),
 			decimal(m.Batch.Send), decimal(m.Batch.Receive), decimal(m.Batch.Deliver),
 		})

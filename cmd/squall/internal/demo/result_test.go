@@ -27,6 +27,14 @@ func TestMembersThatDisagreeAreAnErrorThatSaysWhoDeliveredWhat(t *testing.T) {
 	}
 }
 
+func TestDigestsAreComparedWhole(t *testing.T) {
+	const shown = "0123456789ab"
+	r := Result{Nodes: 2, Messages: 1, Members: []MemberResult{{ID: 1, Messages: 1, Digest: shown + "c"}, {ID: 2, Messages: 1, Digest: shown + "d"}}}
+	if err := r.verdict(); !errors.Is(err, ErrDisagree) || !strings.Contains(err.Error(), "digest "+shown+";") {
+		t.Error(err)
+	}
+}
+
 func TestNumbersHaveThreeDigits(t *testing.T) {
 	for ns, want := range map[int64]string{0: "0ns", 999: "999ns", 1000: "1.00µs", 23_456: "23.5µs", 999_960: "1,000µs", 1_234_567: "1.23ms", 61_000_000_000: "61.0s"} {
 		if got := short(ns); got != want {

@@ -13,12 +13,8 @@ import (
 	"github.com/squall-go/squall"
 )
 
-const (
-	// timesKept is more than can be on the way, so that no time is overwritten that is still to be read.
-	timesKept = 2 * squall.DefaultWindow
-	// digestPrefix is how much of a digest is shown, in bytes.
-	digestPrefix = 6
-)
+// timesKept is more than can be on the way, so that no time is overwritten that is still to be read.
+const timesKept = 2 * squall.DefaultWindow
 
 // sequence takes what a member delivers. The first total messages are the loaded phase; each one of this member's behind them
 // is a probe.
@@ -101,5 +97,5 @@ func (s *sequence) took(d time.Duration, count uint64) {
 	s.probed <- d
 }
 
-// sum is the digest. The loaded phase is over.
-func (s *sequence) sum() string { return hex.EncodeToString(s.digest.Sum(nil)[:digestPrefix]) }
+// sum is the digest, in hexadecimal. The loaded phase is over.
+func (s *sequence) sum() string { return hex.EncodeToString(s.digest.Sum(nil)) }
