@@ -67,8 +67,23 @@ type Listening struct{ Addr string }
 func (e Listening) String() string  { return "listening on " + e.Addr }
 func (Listening) level() slog.Level { return slog.LevelDebug }
 
-// Joining says how far the forming of the group is.
+// Joining says how far the forming of the group is. Its Event is one of the types below.
 type Joining struct{ join.Event }
+
+// What a Joining can hold: at the founder requests, how each was answered, and the view's way to its members; at the others each
+// attempt to reach the founder, and what came of it.
+type (
+	JoinRequested  = join.JoinRequested
+	JoinRefused    = join.Refused
+	JoinForgotten  = join.Forgotten
+	JoinDropped    = join.RequestDropped
+	JoinFailed     = join.AttemptFailed
+	JoinHeld       = join.Held
+	JoinRedirected = join.Redirected
+	JoinAborted    = join.Aborted
+	ViewProposed   = join.ViewProposed
+	MembersReady   = join.ViewInstalled // told before this process's own ViewInstalled
+)
 
 func (e Joining) level() slog.Level { return slog.LevelDebug }
 
