@@ -26,6 +26,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -48,7 +49,8 @@ type Config struct {
 	TLS *tls.Config
 	// HandshakeTimeout bounds TLS and preamble together.
 	HandshakeTimeout time.Duration
-	// MaxPending bounds the connections whose preamble has not arrived yet. More are closed at once.
+	// MaxPending bounds the connections whose preamble has not arrived yet. One more takes the place of the oldest, which is
+	// closed.
 	MaxPending int
 	// OnReject is told of every connection that was not handed over, and of those that handlers turned away (Reject). It is
 	// called from several goroutines and must not block.
@@ -69,15 +71,21 @@ type Port struct {
 
 	mu       sync.Mutex
 	closing  bool
-	pending  map[net.Conn]struct{}
+	pending  []*visitor // the oldest first
 	handlers map[Kind]func(net.Conn)
+}
+
+// visitor is a connection that is pending.
+type visitor struct {
+	conn net.Conn
+	told bool // its rejection was reported; guarded by Port.mu
 }
 
 // Listen opens the port. Its errors name the address.
 func Listen(c Config) (*Port, error) {
 	p := &Port{
 		timeout: c.HandshakeTimeout, maxPending: c.MaxPending, onReject: c.OnReject,
-		done: make(chan struct{}), pending: map[net.Conn]struct{}{}, handlers: map[Kind]func(net.Conn){},
+		done: make(chan struct{}), handlers: map[Kind]func(net.Conn){},
 	}
 	if p.timeout <= 0 {
 		p.timeout = DefaultHandshakeTimeout
@@ -138,8 +146,8 @@ func (p *Port) Close() error {
 	}
 	p.closing = true
 	close(p.done)
-	for conn := range p.pending {
-		conn.Close()
+	for _, v := range p.pending {
+		v.conn.Close()
 	}
 	p.mu.Unlock()
 	err := p.listener.Close()
@@ -176,43 +184,77 @@ func (p *Port) accept() {
 	}
 }
 
-// admit gives a connection its place among the pending ones, or closes it.
+// admit gives a connection its place among the pending ones. If there is none left, the oldest goes: a member shows itself
+// within moments, so who has been silent longest is least likely to be one. Turning the newcomer away instead would let as
+// many silent strangers as there are places keep every member out.
 func (p *Port) admit(conn net.Conn) {
 	p.mu.Lock()
-	full := len(p.pending) >= p.maxPending
-	if !full && !p.closing {
-		p.pending[conn] = struct{}{}
-		p.own.Add(1)
-		go p.greet(conn)
+	if p.closing {
 		p.mu.Unlock()
+		conn.Close()
 		return
 	}
+	var evicted *visitor
+	if len(p.pending) >= p.maxPending {
+		evicted = p.pending[0]
+		p.pending = slices.Delete(p.pending, 0, 1)
+	}
+	v := &visitor{conn: conn}
+	p.pending = append(p.pending, v)
+	p.own.Add(1)
+	go p.greet(v)
 	p.mu.Unlock()
-	conn.Close()
-	if full {
-		p.Reject(Rejection{Remote: conn.RemoteAddr().String(), Reason: TooMany, Err: fmt.Errorf("%w: %d", ErrTooManyPending, p.maxPending)})
+	if evicted != nil {
+		evicted.conn.Close()
+		p.rejectOnce(evicted, fmt.Errorf("%w: %d", ErrTooManyPending, p.maxPending))
+	}
+}
+
+// rejectOnce reports a visitor, unless that was done: it may fail while it is evicted.
+func (p *Port) rejectOnce(v *visitor, err error) {
+	p.mu.Lock()
+	told := v.told
+	v.told = true
+	p.mu.Unlock()
+	if !told {
+		p.Reject(rejection(v.conn, err))
 	}
 }
 
 // greet takes one connection from accepted to handed over. Its goroutine becomes the handler's, and from then on it is
 // none of the port's own.
-func (p *Port) greet(raw net.Conn) {
-	conn, serve, err := p.handshake(raw)
-	if err != nil && !errors.Is(err, errEarly) {
-		p.Reject(rejection(raw, err))
-		lingerForAlert(raw, err)
+func (p *Port) greet(v *visitor) {
+	conn, serve, err := p.handshake(v.conn)
+	if err != nil && !errors.Is(err, errEarly) && !p.evicted(v) {
+		p.rejectOnce(v, err)
+		lingerForAlert(v.conn, err)
 	}
-	p.mu.Lock()
-	delete(p.pending, raw)
-	closing := p.closing
-	p.mu.Unlock()
-	if err != nil || closing {
-		raw.Close()
+	if left := p.leave(v); err != nil || !left {
+		v.conn.Close()
 		p.own.Done()
 		return
 	}
 	p.own.Done()
 	serve(conn)
+}
+
+// evicted reports whether a visitor lost its place.
+func (p *Port) evicted(v *visitor) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !slices.Contains(p.pending, v)
+}
+
+// leave gives up a visitor's place, and reports whether it still had one that may become more.
+func (p *Port) leave(v *visitor) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	i := slices.Index(p.pending, v)
+	if i < 0 {
+		return false
+	}
+	p.pending = slices.Delete(p.pending, i, i+1)
+	return !p.closing
 }
 
 // handshake is everything before the hand-over, under one deadline: a peer that trickles bytes gains no time (P3).

@@ -255,6 +255,22 @@ func TestHalfAPreambleAndACloseIsReportedAsBroken(t *testing.T) {
 	expectRejection(t, rejections, Broken)
 }
 
+// P3, and what it must not cost: strangers that say nothing keep no member out.
+func TestANewcomerTakesThePlaceOfTheOldestPendingConnection(t *testing.T) {
+	p, rejections := listen(t, Config{MaxPending: 2, HandshakeTimeout: time.Hour})
+	p.Handle(KindRows, echo)
+	silent := []net.Conn{knock(t, p.Addr(), nil), knock(t, p.Addr(), nil)}
+	conn, err := Dial(within(t), p.Addr(), KindRows, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkEcho(t, conn)
+	if r := expectRejection(t, rejections, TooMany); r.Remote != silent[0].LocalAddr().String() {
+		t.Fatalf("%v, but the oldest is %v", r, silent[0].LocalAddr())
+	}
+	expectClosed(t, silent[0])
+}
+
 // P3, in number.
 func TestAFloodBeyondMaxPendingIsClosedAtOnceAndThePortRecovers(t *testing.T) {
 	p, rejections := listen(t, Config{MaxPending: 4, HandshakeTimeout: patience})
@@ -398,13 +414,13 @@ func TestDialHonoursItsContextWhileThePeerIsSilent(t *testing.T) {
 func TestCloseClosesWhatIsPendingAndIsNotNews(t *testing.T) {
 	p, rejections := listen(t, Config{MaxPending: 2, HandshakeTimeout: time.Hour})
 	pending := []net.Conn{knock(t, p.Addr(), nil), knock(t, p.Addr(), []byte("SQ"))}
-	extra := knock(t, p.Addr(), nil)
+	pending = append(pending, knock(t, p.Addr(), nil))
 	expectRejection(t, rejections, TooMany) // so that both others were accepted
-	expectClosed(t, extra)
+	expectClosed(t, pending[0])
 	if err := errors.Join(p.Close(), p.Close()); err != nil {
 		t.Fatal(err)
 	}
-	for _, conn := range pending {
+	for _, conn := range pending[1:] {
 		expectClosed(t, conn)
 	}
 	if len(rejections) != 0 {

@@ -9,7 +9,7 @@ import (
 	"github.com/squall-go/squall/fabric"
 )
 
-// ErrTooManyPending says that MaxPending connections were waiting for their preamble already.
+// ErrTooManyPending says that MaxPending newer connections were waiting for their preamble.
 var ErrTooManyPending = errors.New("too many connections without a preamble")
 
 // Reason sorts rejections, for counters and logs.
@@ -24,7 +24,7 @@ const (
 	UnknownKind
 	// TimedOut is a peer that was silent or slow until HandshakeTimeout.
 	TimedOut
-	// TooMany is a connection beyond MaxPending.
+	// TooMany is a connection that had to make room for newer ones.
 	TooMany
 	// TLSFailed is a peer without a certificate that verifies, or without TLS.
 	TLSFailed
