@@ -1,6 +1,7 @@
 package squall
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -233,19 +234,24 @@ func (g *Group) Link(id NodeID) string {
 
 // Dump prints the shared state table as this process sees it, a line per member.
 func (g *Group) Dump(w io.Writer) error {
-	result := make(chan error, 1)
-	g.member.Call(func() { result <- g.member.Table().Dump(w) })
+	var text bytes.Buffer // written outside the loop, which must not wait for anybody's pipe
+	done := make(chan error, 1)
+	g.member.Call(func() { done <- g.member.Table().Dump(&text) })
 	select {
-	case err := <-result:
+	case err := <-done:
+		if err == nil {
+			_, err = w.Write(text.Bytes())
+		}
 		return err
 	case <-g.runner.Done():
 		return ErrClosed
 	}
 }
 
-// Close leaves the group: it waits until every message that was accepted here is delivered by every member, or ctx ends,
-// tells the others and releases everything. With a fixed membership the group halts at the others, with ErrMemberLeft. It
-// returns an error if messages of this process were still under way.
+// Close leaves the group: it accepts no more messages, waits until every message that was accepted here is delivered by every
+// member, or ctx ends, tells the others and releases everything. With a fixed membership the group halts at the others,
+// with ErrMemberLeft. It returns an error if messages of this process were still under way. If an upcall still runs when
+// ctx ends, the rest is released behind it. Close must not be called in an upcall or an event.
 func (g *Group) Close(ctx context.Context) error {
 	g.closing.Do(func() {
 		defer close(g.closed)
@@ -256,18 +262,40 @@ func (g *Group) Close(ctx context.Context) error {
 }
 
 func (g *Group) close(ctx context.Context) error {
+	for _, s := range g.subs {
+		if s.part != nil {
+			s.part.Outbox.Close()
+		}
+	}
 	err := g.drain(ctx)
-	left := make(chan struct{})
 	g.member.Call(func() {
 		g.member.Leave()
-		close(left)
+		g.runner.Stop(func() {})
 	})
-	<-left
-	g.runner.Stop(g.parker.Wake)
-	<-g.runner.Done()
-	loops.Add(-1)
-	return errors.Join(err, g.release())
+	released := make(chan error, 1)
+	go func() {
+		<-g.runner.Done()
+		loops.Add(-1)
+		released <- g.release()
+	}()
+	// Nothing below waits for other processes; only an upcall can hold it up, and then ctx decides.
+	select {
+	case late := <-released:
+		return errors.Join(err, late)
+	case <-g.stuck(ctx):
+		return errors.Join(err, fmt.Errorf("an upcall still runs: %w", context.Cause(ctx)))
+	}
 }
+
+// stuck is closed when ctx has ended and an upcall had closeTime to return.
+func (g *Group) stuck(ctx context.Context) <-chan struct{} {
+	stuck := make(chan struct{})
+	context.AfterFunc(ctx, func() { time.AfterFunc(closeTime, func() { close(stuck) }) })
+	return stuck
+}
+
+// closeTime is how long Close goes on after its context has ended: releasing takes a moment.
+const closeTime = 500 * time.Millisecond
 
 // drain waits until nothing that was sent here is under way.
 func (g *Group) drain(ctx context.Context) error {
@@ -325,12 +353,14 @@ func (g *Group) release() error {
 	return errors.Join(errs...)
 }
 
-// closeTable gives the rows back, unless the application still holds a claim: then its memory must stay.
+// closeTable ends the links and gives the rows back. If the application still holds a claim, the own row must stay.
 func (g *Group) closeTable() error {
+	var err error
 	for _, s := range g.subs {
 		if s.part != nil && s.part.Unfinished() > 0 {
-			return fmt.Errorf("subgroup %q: a claim is neither committed nor aborted; its memory stays", s.sg.Name)
+			g.member.Table().KeepOwn()
+			err = fmt.Errorf("subgroup %q: a claim is neither committed nor aborted; its memory stays", s.sg.Name)
 		}
 	}
-	return g.member.Table().Close()
+	return errors.Join(err, g.member.Table().Close())
 }

@@ -52,7 +52,10 @@ func (s *Subgroup) Claim(ctx context.Context, n int) (Claim, error) {
 		return Claim{}, ErrNotSender
 	}
 	c, err := s.part.Claim(ctx, n)
-	return Claim{c, s.part.Outbox}, err
+	if err != nil {
+		return Claim{}, err
+	}
+	return Claim{c, s.part.Outbox}, nil
 }
 
 // TryClaim is Claim that fails with ErrWindowFull instead of waiting.
@@ -61,7 +64,10 @@ func (s *Subgroup) TryClaim(n int) (Claim, error) {
 		return Claim{}, ErrNotSender
 	}
 	c, err := s.part.TryClaim(n)
-	return Claim{c, s.part.Outbox}, err
+	if err != nil {
+		return Claim{}, err
+	}
+	return Claim{c, s.part.Outbox}, nil
 }
 
 // Claim is room for one message. Bytes holds whatever was there before; fill all of it.
@@ -70,7 +76,8 @@ type Claim struct {
 	outbox *member.Outbox
 }
 
-// Commit sends the message. Bytes must not be touched afterwards. A second Commit or Abort fails with ErrClaimDone.
+// Commit sends the message. Bytes must not be touched afterwards. A second Commit or Abort fails with ErrClaimDone; the reason of
+// a halt means that the message may or may not have been sent before it.
 func (c Claim) Commit() error {
 	if c.outbox == nil {
 		return ErrClaimDone
@@ -99,7 +106,7 @@ func (s *Subgroup) Skip(rounds int) error {
 }
 
 // MaxSkip is how many rounds one Skip may declare.
-const MaxSkip = 1 << 30
+const MaxSkip = 1 << 20
 
 // Stats is what this process did in the subgroup so far. Nil if it is not a member.
 func (s *Subgroup) Stats() *multicast.Stats {

@@ -20,7 +20,7 @@ import (
 type Parker struct {
 	epoll, event int
 	sleeping     atomic.Uint32
-	count        atomic.Int32 // of watched
+	count        atomic.Int32 // of watched, those with data
 	events       [64]unix.EpollEvent
 
 	mu      sync.Mutex
@@ -29,7 +29,10 @@ type Parker struct {
 }
 
 // Readiness is what the last look at the sockets said about one of them. The loop clears what it has used up.
-type Readiness struct{ In, Out bool }
+type Readiness struct {
+	In, Out bool
+	data    bool
+}
 
 // NewParker makes a parker with its eventfd.
 func NewParker() (*Parker, error) {
@@ -43,8 +46,7 @@ func NewParker() (*Parker, error) {
 		return nil, fmt.Errorf("eventfd: %w", err)
 	}
 	p := &Parker{epoll: ep, event: ev, watched: map[int]*Readiness{}}
-	// Edge-triggered: a bell needs no reading.
-	if err := unix.EpollCtl(ep, unix.EPOLL_CTL_ADD, ev, &unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLET, Fd: int32(ev)}); err != nil {
+	if err := unix.EpollCtl(ep, unix.EPOLL_CTL_ADD, ev, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(ev)}); err != nil {
 		p.Close()
 		return nil, fmt.Errorf("epoll of the eventfd: %w", err)
 	}
@@ -54,15 +56,16 @@ func NewParker() (*Parker, error) {
 // EventFD is the bell; peers on the same host get a duplicate of it.
 func (p *Parker) EventFD() int { return p.event }
 
-// Watch makes the parker wake for a socket, which is readable from the start until the loop found out that it is not.
-func (p *Parker) Watch(fd int) (*Readiness, error) {
+// Watch makes the parker wake for a socket, which is readable from the start until the loop found out that it is not. data says
+// that rows come through it; else it only tells that a peer is gone.
+func (p *Parker) Watch(fd int, data bool) (*Readiness, error) {
 	if err := unix.EpollCtl(p.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLRDHUP, Fd: int32(fd)}); err != nil {
 		return nil, fmt.Errorf("epoll: %w", err)
 	}
-	r := &Readiness{In: true, Out: true}
+	r := &Readiness{In: true, Out: true, data: data}
 	p.mu.Lock()
 	p.watched[fd] = r
-	p.count.Store(int32(len(p.watched)))
+	p.recount()
 	p.mu.Unlock()
 	return r, nil
 }
@@ -81,11 +84,21 @@ func (p *Parker) Unwatch(fd int) {
 	unix.EpollCtl(p.epoll, unix.EPOLL_CTL_DEL, fd, nil)
 	p.mu.Lock()
 	delete(p.watched, fd)
-	p.count.Store(int32(len(p.watched)))
+	p.recount()
 	p.mu.Unlock()
 }
 
-// Watching is the number of sockets.
+func (p *Parker) recount() {
+	n := int32(0)
+	for _, r := range p.watched {
+		if r.data {
+			n++
+		}
+	}
+	p.count.Store(n)
+}
+
+// Watching is the number of sockets with data.
 func (p *Parker) Watching() int { return int(p.count.Load()) }
 
 // Look updates the readiness of all sockets without waiting.
@@ -114,6 +127,11 @@ func (p *Parker) wait(ms int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, e := range p.events[:n] {
+		if int(e.Fd) == p.event {
+			var count [8]byte // read, so that it never fills up: a full one rings no more
+			unix.Read(p.event, count[:])
+			continue
+		}
 		if r := p.watched[int(e.Fd)]; r != nil {
 			r.In = r.In || e.Events&^unix.EPOLLOUT != 0
 			r.Out = r.Out || e.Events&unix.EPOLLOUT != 0
@@ -138,7 +156,7 @@ func (p *Parker) Wake() {
 // Ring writes to an eventfd.
 func Ring(fd int) {
 	var one = [8]byte{1}
-	unix.Write(fd, one[:]) // it can only fail when the counter is full, which is a bell as well
+	unix.Write(fd, one[:]) // it can only fail when the counter is full, and then the sleeper has not read it yet
 }
 
 // Close releases the descriptors. The loop must have ended.

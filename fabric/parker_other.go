@@ -22,7 +22,7 @@ type Readiness struct{ In, Out bool }
 func NewParker() (*Parker, error) { return &Parker{bell: make(chan struct{}, 1)}, nil }
 
 // Watch is not available: sockets are served by goroutines here.
-func (p *Parker) Watch(int) (*Readiness, error) { return nil, errors.ErrUnsupported }
+func (p *Parker) Watch(int, bool) (*Readiness, error) { return nil, errors.ErrUnsupported }
 
 // WatchOut is not available.
 func (p *Parker) WatchOut(int, bool) error { return errors.ErrUnsupported }

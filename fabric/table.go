@@ -152,13 +152,13 @@ func (t *Table) Poll() (work int) {
 // try their sockets themselves, and what only tells that a peer is gone can wait.
 func (t *Table) look() {
 	t.polls++
-	if !DirectReads(t.parker) || t.polls%64 == 0 {
+	if !FewSockets(t.parker) || t.polls%64 == 0 {
 		t.parker.Look()
 	}
 }
 
-// DirectReads reports whether there are so few sockets that trying to read each is cheaper than asking which are ready.
-func DirectReads(p *Parker) bool { return p.Watching() <= 2 }
+// FewSockets reports whether there are so few sockets with data that trying each is cheaper than asking which are ready.
+func FewSockets(p *Parker) bool { return p.Watching() <= 2 }
 
 // Flush sends what was pushed, and returns to how many peers something went.
 func (t *Table) Flush() (work int) {
@@ -205,6 +205,9 @@ func (t *Table) Failures() []Failure {
 	t.failures = t.failures[:0]
 	return f
 }
+
+// KeepOwn makes Close leave the memory of the own row to the application, which still writes to it.
+func (t *Table) KeepOwn() { t.release = nil }
 
 // Close ends all links and releases the memory. No row may be touched afterwards.
 func (t *Table) Close() error {

@@ -193,6 +193,9 @@ func (s *Subgroup) collectFrom(tx *sender, got order.Index) {
 // freeAborted frees the room of claims that were given back and have none before them that is under way: no delivery need
 // ever come that would.
 func (s *Subgroup) freeAborted() (work int) {
+	if !s.Sender.Active() {
+		return 0
+	}
 	everywhere := order.Index(s.least)
 	if s.sg.Mode == views.Ordered {
 		everywhere = s.turns.CountBefore(s.least, s.rank)

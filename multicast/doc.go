@@ -1,8 +1,10 @@
 // Package multicast turns rings into one order: received → stable → delivered.
 //
-// One Subgroup is one member's part in one subgroup of a view. Its Step does, in this order and each as far as it goes
-// now: receive what is visible, publish what is committed, send the nulls that are owed, publish received, deliver what is
-// stable, release what everybody delivered. It returns the work it did; waiting is a state, never a call.
+// One Subgroup is one member's part in one subgroup of a view. A cycle has two parts, each of which goes as far as it can now.
+// Exchange receives what is visible, publishes what is committed and the nulls that are owed, and acknowledges what is
+// here; then the caller flushes; then Deliver delivers what is stable and releases what everybody delivered. A round or less
+// is delivered in Exchange already, so that what its upcalls send leaves with the acknowledgements. Both return the work
+// they did; waiting is a state, never a call.
 //
 // Life of a message, as counters. k is its index at sender s of S, q = k·S + s its seq:
 //

@@ -371,6 +371,25 @@ func TestASenderWhoseCounterShrinksFails(t *testing.T) {
 	}
 }
 
+// M1, of a peer: what it says of itself must make sense.
+func TestAMemberWhoseProgressShrinksFails(t *testing.T) {
+	for _, bad := range [][2]uint64{{0, 0}, {1, 0}, {1, 2}} { // received, delivered
+		g := newGroup(t, 2, views.Ordered, multicast.Tuning{})
+		g.send(1, "x")
+		g.send(0, "y")
+		g.settle()
+		line := g.nodes[1].table.Line(1, fabric.LineBytes)
+		sst.Store(line, 2, bad[0])
+		sst.Store(line, 3, bad[1])
+		g.nodes[1].table.PushLine([]order.Rank{0}, fabric.LineBytes)
+		g.nodes[1].table.Flush()
+		g.nodes[0].cycle()
+		if f := g.nodes[0].table.Failures(); len(f) != 1 || f[0].Rank != 1 || !strings.Contains(fmt.Sprint(f[0].Err), "M1") {
+			t.Errorf("M1: received and delivered became %v: %v", bad, f)
+		}
+	}
+}
+
 // Random sends, delays between pairs, slow applications and skips: M1 to M5, and everything is delivered in the end.
 func TestTheOrderIsTheSameWhateverTheDelays(t *testing.T) {
 	runs := 150

@@ -18,6 +18,10 @@ import (
 // maxIndex bounds what a peer may claim to have sent, so that no arithmetic on sequence numbers overflows.
 const maxIndex = smc.NoIndex - 1
 
+// maxStep bounds how far a sender may get between two looks. It is far more than all windows, promises and skips together, and
+// keeps a peer from using up everybody's indexes at once.
+const maxStep order.Index = 1 << 40
+
 // Subgroup is one member's part in one subgroup. All of it is the loop's, but for the application side of Sender and Stats.
 type Subgroup struct {
 	Sender *smc.Sender // nil if this member does not send
@@ -55,9 +59,10 @@ type Subgroup struct {
 	silent    int  // how often nulls were sent since the last message
 	dirty     bool // the own line changed since it was last pushed
 
-	unsettled     bool // delivered grew since it was last pushed
-	waited        int  // steps ago
-	unpushed      int  // by so many messages
+	seen          []progress // by place among the members: what was loaded last
+	unsettled     bool       // delivered grew since it was last pushed
+	waited        int        // steps ago
+	unpushed      int        // by so many messages
 	unpushedBytes int
 }
 
@@ -70,6 +75,9 @@ type sender struct {
 	delivered order.Index // unordered mode
 }
 
+// progress is how far another member is.
+type progress struct{ received, delivered order.Seq }
+
 // turn is a Seq as index and sender, so that going through the order needs no division.
 type turn struct {
 	index  order.Index
@@ -81,11 +89,12 @@ func New(v *views.View, sg views.Subgroup, cols Columns, table *sst.Table, upcal
 	s := &Subgroup{
 		view: v.ID, sg: sg, cols: cols, table: table, upcall: upcall, tuning: tuning,
 		turns: order.Turns(len(sg.Senders)), self: slices.Index(sg.Members, table.Self()),
-		got: make([]order.Index, len(sg.Senders)), reach: make([]order.Index, len(sg.Senders)),
+		seen: make([]progress, len(sg.Members)),
+		got:  make([]order.Index, len(sg.Senders)), reach: make([]order.Index, len(sg.Senders)),
 	}
 	s.maxRun, s.maxBytes = upcall.MaxRun(), runBytes
-	if s.maxRun == 0 {
-		s.maxRun, s.maxBytes = math.MaxInt, math.MaxInt
+	if s.maxRun == 0 { // all: a sender has no more than its window under way
+		s.maxRun, s.maxBytes = sg.Window*len(sg.Senders), math.MaxInt
 	}
 	if tuning.OneDeliver {
 		s.maxRun = 1
@@ -207,7 +216,7 @@ func (s *Subgroup) receive() (work int) {
 		if sent == s.got[k] && skipped <= s.reach[k] {
 			continue
 		}
-		if sent < s.got[k] || sent > maxIndex || skipped > maxIndex { // M2
+		if sent < s.got[k] || max(sent, skipped) > min(maxIndex, s.reach[k]+maxStep) { // M2
 			s.table.Fail(tx.rank, fmt.Errorf("%w: M2: subgroup %q: sent went from %d to %d, skipped is %d", fabric.ErrViolation, s.sg.Name, s.got[k], sent, skipped))
 			continue
 		}
@@ -348,10 +357,18 @@ func (s *Subgroup) acknowledge() int {
 func (s *Subgroup) stabilise() (work int) {
 	stable, least := s.received, s.delivered
 	for m, line := range s.lines {
-		if m != s.self {
-			stable = min(stable, order.Seq(sst.Load(line, wordReceived)))
-			least = min(least, order.Seq(sst.Load(line, wordDelivered)))
+		if m == s.self {
+			continue
 		}
+		delivered := order.Seq(sst.Load(line, wordDelivered)) // before received, which it never passes
+		received := order.Seq(sst.Load(line, wordReceived))
+		if seen := &s.seen[m]; received < seen.received || delivered < seen.delivered || delivered > received { // M1
+			s.table.Fail(s.sg.Members[m], fmt.Errorf("%w: M1: subgroup %q: received went from %d to %d, delivered from %d to %d", fabric.ErrViolation, s.sg.Name, seen.received, received, seen.delivered, delivered))
+			received, delivered = seen.received, seen.delivered
+		} else {
+			*seen = progress{received, delivered}
+		}
+		stable, least = min(stable, received), min(least, delivered)
 	}
 	if mutant.Enabled && mutant.On(mutant.Unstable) {
 		stable = s.received

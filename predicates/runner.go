@@ -149,6 +149,10 @@ func (r *Runner) waitYielding() bool {
 // park sleeps until somebody rings or a timer is due (P2, P3), unless the last look finds work.
 func (r *Runner) park() (worked bool) {
 	p := r.cfg.Parker
+	if r.cfg.Deadline(r.now) == 0 { // due already: a sleep of no length would only cost peers their bells
+		p.Yield()
+		return r.step()
+	}
 	p.Announce()
 	if r.step() || r.stopped.Load() {
 		p.Retract()

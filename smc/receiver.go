@@ -36,7 +36,7 @@ func (r *Receiver) Take(i order.Index) (data []byte, real bool, err error) {
 	}
 	place := atomic.LoadUint64(&d.place)
 	offset, end := place&(1<<32-1), place&(1<<32-1)+place>>32
-	if end > uint64(len(r.bytes)) { // S4
+	if end > uint64(len(r.bytes)) || place>>32 > uint64(MaxMessage(len(r.bytes))) || offset%align != 0 { // S4
 		return nil, false, fmt.Errorf("%w: S4: index %d: [%d, %d) in a ring of %d bytes", ErrBadDescriptor, i, offset, end, len(r.bytes))
 	}
 	r.taken++

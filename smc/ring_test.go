@@ -266,7 +266,7 @@ func TestWhateverADescriptorSaysWhatIsTakenLiesInTheRing(t *testing.T) {
 			at.stamp, at.place = 1, uint64(offset)|uint64(length)<<32
 			r := NewReceiver(d, b)
 			data, real, err := r.Take(0)
-			inside := uint64(offset)+uint64(length) <= ring
+			inside := uint64(offset)+uint64(length) <= ring && length <= ring/2 && offset%align == 0
 			switch {
 			case inside && (err != nil || !real || len(data) != int(length) || cap(data) != int(length)):
 				t.Errorf("S4: [%d, +%d): %d bytes, %v, %v", offset, length, len(data), real, err)
@@ -339,4 +339,16 @@ func TestSendingDoesNotAllocate(t *testing.T) {
 	}); allocs != 0 {
 		t.Errorf("%v allocations per batch", allocs)
 	}
+}
+
+func TestTheZeroClaimIsNoClaim(t *testing.T) {
+	s, r := newRing(4, 64)
+	if err := s.Abort(Claim{}); !errors.Is(err, ErrClaimDone) {
+		t.Fatalf("abort of no claim: %v", err)
+	}
+	if err := s.Commit(Claim{}); !errors.Is(err, ErrClaimDone) {
+		t.Fatalf("commit of no claim: %v", err)
+	}
+	sendAll(t, s, 0, "first")
+	expectTake(t, &r, 0, "first")
 }

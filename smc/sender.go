@@ -83,9 +83,9 @@ func NewSender(descriptors, bytes []byte) *Sender {
 	}
 }
 
-// Claim is room for one message. Its bytes are the claimer's until it commits or aborts.
+// Claim is room for one message. Its bytes are the claimer's until it commits or aborts. The zero value is no claim.
 type Claim struct {
-	number uint64
+	number uint64 // from 1
 	Bytes  []byte
 }
 
@@ -103,7 +103,7 @@ func (s *Sender) Claim(n int) (Claim, bool) {
 		invariants.Check(s.claimed-s.freed.Load() <= s.window, "S1", "claimed %d, freed %d, window %d", s.claimed, s.freed.Load(), s.window)
 		invariants.Check(s.end-s.freedBytes.Load() <= s.ring, "S2", "end %d, freed %d, ring %d", s.end, s.freedBytes.Load(), s.ring)
 	}
-	return Claim{number, s.bytes[offset : offset+uint64(n) : offset+uint64(n)]}, true
+	return Claim{number + 1, s.bytes[offset : offset+uint64(n) : offset+uint64(n)]}, true
 }
 
 // place is where the next claim of n bytes would lie in the ring, and the position behind it.
@@ -133,9 +133,12 @@ func (s *Sender) Commit(c Claim) error { return s.close(c, committed) }
 func (s *Sender) Abort(c Claim) error { return s.close(c, aborted) }
 
 func (s *Sender) close(c Claim, phase uint64) error {
-	state := &s.slots[c.number&(s.window-1)].state
+	if c.number == 0 {
+		return ErrClaimDone
+	}
+	state := &s.slots[(c.number-1)&(s.window-1)].state
 	was := state.Load()
-	if was>>2 > c.number || !state.CompareAndSwap(was, (c.number+1)<<2|phase) { // S5
+	if was>>2 >= c.number || !state.CompareAndSwap(was, c.number<<2|phase) { // S5
 		return fmt.Errorf("claim %d: %w", c.number, ErrClaimDone)
 	}
 	return nil
@@ -158,6 +161,9 @@ func (s *Sender) Publish(first order.Index, limit int) (count order.Index, bytes
 			bytes += uint64(sl.length)
 		}
 		s.published++
+	}
+	if invariants.Enabled {
+		invariants.Check(s.released <= s.published, "S1", "released %d, published %d", s.released, s.published)
 	}
 	return count, bytes
 }

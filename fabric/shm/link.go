@@ -38,7 +38,7 @@ func newLink(conn *net.UnixConn, mapped []byte, bell int, parker *fabric.Parker)
 		file.Close()
 		return nil, err
 	}
-	if l.ready, err = parker.Watch(l.fd); err != nil {
+	if l.ready, err = parker.Watch(l.fd, false); err != nil {
 		file.Close()
 		return nil, err
 	}

@@ -125,8 +125,12 @@ func (c *Connector) Await(ctx context.Context, spec *fabric.Spec, want map[order
 
 func (c *Connector) link(conn net.Conn, spec *fabric.Spec, peer order.Rank, own []byte) (*Link, error) {
 	conn.SetDeadline(time.Time{})
-	return NewLink(conn, Config{
+	l, err := NewLink(conn, Config{
 		View: spec.View, Own: own, Parker: spec.Parker,
 		OwnShape: spec.Peers[spec.Self].Shape, PeerShape: spec.Peers[peer].Shape,
 	})
+	if err != nil {
+		conn.Close()
+	}
+	return l, err
 }

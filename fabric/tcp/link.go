@@ -21,7 +21,8 @@ const (
 type socket interface {
 	read(into [][]byte) (n int, err error)
 	write(from [][]byte) (n int, err error)
-	close() error
+	// close ends the connection; if lastWords, what was written last reaches the peer if it reads within lingerTime.
+	close(lastWords bool) error
 }
 
 // Config says whose rows a link carries.
@@ -77,7 +78,7 @@ func (l *Link) PushLine(off int) { l.pending.PushLine(off) }
 
 // Freeze implements fabric.Link. Only the loop writes the replica, so closing the connection is enough.
 func (l *Link) Freeze() []byte {
-	l.sock.close()
+	l.sock.close(false)
 	return l.replica
 }
 
@@ -86,7 +87,7 @@ func (l *Link) Close() error {
 	if s, ok := l.sock.(*stream); ok {
 		s.finish()
 	}
-	l.sock.close()
+	l.sock.close(true)
 	l.replica, l.rx.replica = nil, nil
 	return l.free()
 }

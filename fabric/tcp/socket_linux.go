@@ -31,7 +31,7 @@ func newSocket(conn net.Conn, parker *fabric.Parker) (socket, error) {
 		file.Close()
 		return nil, fmt.Errorf("connection to %v: %w", conn.RemoteAddr(), err)
 	}
-	if s.ready, err = parker.Watch(s.fd); err != nil {
+	if s.ready, err = parker.Watch(s.fd, true); err != nil {
 		file.Close()
 		return nil, err
 	}
@@ -49,7 +49,7 @@ type polled struct {
 }
 
 func (s *polled) read(into [][]byte) (int, error) {
-	if !s.ready.In && !fabric.DirectReads(s.parker) {
+	if !s.ready.In && !fabric.FewSockets(s.parker) {
 		return 0, nil
 	}
 	n, errno := s.vectored(unix.SYS_READV, into)
@@ -66,7 +66,7 @@ func (s *polled) read(into [][]byte) (int, error) {
 }
 
 func (s *polled) write(from [][]byte) (int, error) {
-	if s.full && !s.ready.Out && !fabric.DirectReads(s.parker) {
+	if s.full && !s.ready.Out && !fabric.FewSockets(s.parker) {
 		return 0, nil
 	}
 	n, errno := s.vectored(unix.SYS_WRITEV, from)
@@ -107,12 +107,14 @@ func (s *polled) vectored(call uintptr, bufs [][]byte) (int, unix.Errno) {
 	return int(n), 0
 }
 
-func (s *polled) close() error {
+func (s *polled) close(lastWords bool) error {
 	if s.fd < 0 {
 		return nil
 	}
 	s.parker.Unwatch(s.fd)
-	s.linger()
+	if lastWords {
+		s.linger()
+	}
 	s.fd = -1
 	return s.file.Close()
 }

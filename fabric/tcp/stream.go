@@ -145,7 +145,7 @@ func (s *stream) finish() {
 	s.conn.Close()
 }
 
-func (s *stream) close() error {
+func (s *stream) close(bool) error {
 	s.mu.Lock()
 	closed := s.closed
 	s.closed = true

@@ -159,7 +159,8 @@ func (m *Member) Table() *sst.Table { return m.table }
 func (m *Member) Step(now time.Duration) int {
 	m.now = now
 	if m.stands() {
-		m.table.Poll() // what stayed in a socket would keep the loop from sleeping
+		m.table.Poll() // what stayed in a socket, or waits for one, would keep the loop from sleeping
+		m.table.Flush()
 		return m.runCalls()
 	}
 	return m.cycle.Step()
@@ -221,7 +222,7 @@ func (m *Member) listen() {
 	if m.now-m.lastLook < m.cfg.Heartbeat && m.lastLook > 0 {
 		return
 	}
-	asleep := m.now-m.lastLook > m.cfg.FailAfter/2 || m.lastLook == 0
+	asleep := m.now-m.lastLook > max(m.cfg.FailAfter/2, 2*m.cfg.Heartbeat) || m.lastLook == 0
 	m.lastLook = m.now
 	for r := range m.peers {
 		rank := order.Rank(r)

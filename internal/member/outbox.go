@@ -37,6 +37,9 @@ func (s *Subgroup) Skip(n order.Index) error {
 	if s.sender == nil {
 		return ErrNotSender
 	}
+	if err := s.member.Err(); err != nil {
+		return err
+	}
 	s.member.Call(func() { s.core.Skip(n) })
 	return nil
 }
@@ -220,11 +223,14 @@ func (o *Outbox) callWaiting() {
 	}
 }
 
-// halt makes every send fail from now on.
+// Close refuses claims from now on; those that were made before may be committed.
+func (o *Outbox) Close() { o.halt(ErrClosed) }
+
+// halt makes every claim fail from now on. The first reason stays.
 func (o *Outbox) halt(reason error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.halted = reason
+	o.halted = or(o.halted, reason)
 	for _, w := range o.queue {
 		w.ring()
 	}

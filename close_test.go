@@ -1,0 +1,106 @@
+package squall_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/squall-go/squall"
+)
+
+// What Send accepted before Close is delivered at the other member, whatever the moment, and Close says nothing else.
+func TestCloseLosesNothingThatSendAccepted(t *testing.T) {
+	for round := range 20 {
+		var delivered atomic.Int64
+		gone := make(chan struct{})
+		groups := cluster(t, 2, func(i int, c *squall.Config) {
+			c.Subgroups = []squall.SubgroupConfig{{Name: "a", Deliver: func(squall.Message) {
+				if i == 1 {
+					delivered.Add(1)
+				}
+			}}}
+			if i == 1 {
+				c.Events = func(e squall.Event) {
+					if _, ok := e.(squall.MemberDown); ok {
+						close(gone)
+					}
+				}
+			}
+		})
+		accepted := int64(0)
+		var sender sync.WaitGroup
+		sending := make(chan struct{})
+		sender.Go(func() {
+			for k := 0; ; k++ {
+				if k == 50*round {
+					close(sending)
+				}
+				if err := groups[0].Subgroup("a").Send(context.Background(), make([]byte, 100)); err != nil {
+					if !errors.Is(err, squall.ErrClosed) {
+						t.Error(err)
+					}
+					return
+				}
+				accepted++
+			}
+		})
+		<-sending
+		if err := groups[0].Close(context.Background()); err != nil {
+			t.Fatalf("round %d: %v", round, err)
+		}
+		sender.Wait()
+		<-gone
+		if n := delivered.Load(); n != accepted {
+			t.Fatalf("round %d: %d messages accepted, %d delivered", round, accepted, n)
+		}
+	}
+}
+
+// Close keeps to its context while an upcall runs, and releases behind the upcall.
+func TestCloseDoesNotWaitForAnUpcallForEver(t *testing.T) {
+	release, running := make(chan struct{}), make(chan struct{})
+	groups := cluster(t, 1, func(_ int, c *squall.Config) {
+		c.Subgroups = []squall.SubgroupConfig{{Name: "a", Deliver: func(squall.Message) {
+			close(running)
+			<-release
+		}}}
+	})
+	if err := groups[0].Subgroup("a").Send(context.Background(), nil); err != nil {
+		t.Fatal(err)
+	}
+	<-running
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
+	defer cancel()
+	if err := groups[0].Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("close says %v", err)
+	}
+	close(release)
+}
+
+// A claim that failed is no claim.
+func TestAFailedClaimCanBeAbortedWithoutHarm(t *testing.T) {
+	var delivered atomic.Int64
+	groups := cluster(t, 1, func(_ int, c *squall.Config) {
+		c.Subgroups = []squall.SubgroupConfig{{Name: "a", Deliver: func(squall.Message) { delivered.Add(1) }}}
+	})
+	sg := groups[0].Subgroup("a")
+	c, err := sg.TryClaim(sg.MaxMessage() + 1)
+	if !errors.Is(err, squall.ErrTooLarge) {
+		t.Fatal(err)
+	}
+	if err := c.Abort(); !errors.Is(err, squall.ErrClaimDone) {
+		t.Errorf("abort says %v", err)
+	}
+	if err := c.Commit(); !errors.Is(err, squall.ErrClaimDone) {
+		t.Errorf("commit says %v", err)
+	}
+	if err := sg.Send(context.Background(), []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	if err := groups[0].Close(context.Background()); err != nil || delivered.Load() != 1 {
+		t.Errorf("close says %v, %d delivered", err, delivered.Load())
+	}
+}
