@@ -11,18 +11,22 @@ import (
 	"time"
 )
 
-// advertised is the address that peers dial.
+// advertised is the address that peers dial. A host name that was given to listen on stays a name: it is what the others were
+// given too, and what a certificate is made out to.
 func advertised(c Config, listening *net.TCPAddr) (string, error) {
 	port := strconv.Itoa(listening.Port)
 	if c.Advertise != "" {
 		return advertiseAs(c.Advertise, port)
 	}
-	if !listening.IP.IsUnspecified() {
-		return listening.String(), nil
-	}
 	host, _, err := net.SplitHostPort(c.Addr)
 	if err != nil {
 		return "", err
+	}
+	if !listening.IP.IsUnspecified() {
+		if _, err := netip.ParseAddr(host); err != nil {
+			return net.JoinHostPort(host, port), nil
+		}
+		return listening.String(), nil
 	}
 	return net.JoinHostPort(ownAddress(interfaceAddresses(), hostnameAddresses(), host == "0.0.0.0").String(), port), nil
 }

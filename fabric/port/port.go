@@ -42,8 +42,9 @@ const (
 type Config struct {
 	// Addr is the host:port to listen on; the host may be an IPv4 or IPv6 address or a name, the port may be 0.
 	Addr string
-	// Advertise is the host:port that peers dial; port 0 stands for the listener's. Default: the listener's address, or, if
-	// that is unspecified (0.0.0.0 or [::]), this host's own address; loopback only if it has no other.
+	// Advertise is the host:port that peers dial; port 0 stands for the listener's. Default: the host name in Addr, if it
+	// is one, else the listener's address, or, if that is unspecified (0.0.0.0 or [::]), this host's own; loopback only if it
+	// has no other.
 	Advertise string
 	// TLS turns on mutual TLS 1.3. It needs a certificate, and ClientCAs or RootCAs to verify those of the peers.
 	TLS *tls.Config

@@ -157,6 +157,13 @@ func TestIPv6AndHostNamesWork(t *testing.T) {
 	checkEcho(t, conn)
 }
 
+func TestAListenerOnAHostNameAdvertisesTheName(t *testing.T) {
+	p, _ := listen(t, Config{Addr: "localhost:0"})
+	if host, number, err := net.SplitHostPort(p.Addr()); err != nil || host != "localhost" || number == "0" {
+		t.Fatalf("advertised %s, %v", p.Addr(), err)
+	}
+}
+
 func TestAnUnspecifiedListenerAdvertisesAnAddressThatCanBeDialled(t *testing.T) {
 	p, _ := listen(t, Config{Addr: "0.0.0.0:0"})
 	p.Handle(KindRows, echo)

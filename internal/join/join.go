@@ -70,7 +70,8 @@ type Config struct {
 	Cluster string
 	// Self is this process. An empty Addr becomes the port's.
 	Self views.Member
-	// Join are the addresses to ask, the founder's first. Empty, or this process first: this process is the founder.
+	// Join are the addresses to ask, the founder's first. Empty, or this process first: this process is the founder, even if
+	// it learns only by asking that the first address leads to itself.
 	Join []string
 	// Expect is the number of members of the first view, this one included.
 	Expect int
@@ -114,7 +115,8 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// founds reports whether this process is the founder.
+// founds reports whether this process is known to be the founder. One that listens on all addresses, or is reached by a name
+// that it does not advertise, finds out by asking (errItself).
 func (c Config) founds() bool { return len(c.Join) == 0 || c.Join[0] == c.Self.Addr }
 
 // Form takes part in forming the first view and returns once the View is known: to the founder when Expect members have
@@ -137,7 +139,11 @@ func Form(ctx context.Context, c Config) (*Session, error) {
 	if c.founds() {
 		return found(ctx, c)
 	}
-	return joinFounder(ctx, c)
+	s, err := joinFounder(ctx, c)
+	if errors.Is(err, errItself) {
+		return found(ctx, c)
+	}
+	return s, err
 }
 
 // Session is one process's part in an attempt, from the View to Install. Ready or Abort must be called, or its connections

@@ -331,15 +331,51 @@ func TestRedirectsInARowAreBounded(t *testing.T) {
 	}
 }
 
-func TestAProcessThatDoesNotRecognizeItselfIsToldSo(t *testing.T) {
-	all := cluster(t, 1)
+func TestAProcessThatTheFirstAddressLeadsToIsTheFounder(t *testing.T) {
+	all := cluster(t, 2)
 	_, number, _ := net.SplitHostPort(all[0].Port.Addr())
-	all[0].Join = []string{net.JoinHostPort("localhost", number)}
+	for _, p := range all { // a name that node 1 does not advertise
+		p.Join = []string{net.JoinHostPort("localhost", number)}
+	}
+	founder := all[0].start(within(t))
+	joiner := all[1].start(within(t))
+	sessions := []*Session{get(t, founder).Session, get(t, joiner).Session}
+	if err := errors.Join(ready(t, sessions)...); err != nil {
+		t.Fatal(err)
+	}
+	if first := sessions[0].View().Members[0].ID; first != 1 {
+		t.Fatalf("node %d is the founder", first)
+	}
+}
+
+func TestAProcessThatALaterAddressLeadsToIsNotTheFounder(t *testing.T) {
+	all := cluster(t, 2)
+	_, number, _ := net.SplitHostPort(all[1].Port.Addr())
+	all[1].Join = []string{all[0].Port.Addr(), net.JoinHostPort("localhost", number)}
+	joiner := all[1].start(within(t))
+	all[1].await("asked itself", func(e Event) bool { f, ok := e.(AttemptFailed); return ok && errors.Is(f.Err, errItself) })
+	founder := all[0].start(within(t))
+	if err := errors.Join(ready(t, []*Session{get(t, founder).Session, get(t, joiner).Session})...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAProcessWithTheSameIDAndAddressIsNotTakenForOneself(t *testing.T) {
+	all := cluster(t, 2)
 	ctx, cancel := context.WithCancel(within(t))
-	lost := all[0].start(ctx)
-	all[0].await("asked itself", is[AttemptFailed])
+	joiner := all[1].start(ctx)
+	all[1].await("asked", is[AttemptFailed])
+	h := dialByHand(t, all[1].Port.Addr())
+	q := all[1].request()
+	q.Nonce = "another one's"
+	h.say(q)
+	if m := h.hear(sayLater); !strings.Contains(m.Text, "two processes") {
+		t.Fatal(m.Text)
+	}
 	cancel()
-	expectError(t, get(t, lost).err, context.Canceled, "asked itself", "localhost")
+	if err := get(t, joiner).err; !errors.Is(err, context.Canceled) || errors.Is(err, errItself) {
+		t.Fatal(err)
+	}
 }
 
 func TestJoinersWaitForAFounderThatStartsLast(t *testing.T) {

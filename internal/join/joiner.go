@@ -2,12 +2,14 @@ package join
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
 	"reflect"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/squall-go/squall/fabric/port"
@@ -26,6 +28,9 @@ type joiner struct {
 	*desk
 	config   Config
 	failures map[string]error // the last one of each address
+
+	nonce atomic.Value // string: of the request that is under way. W: ask. R: redirect.
+	met   atomic.Bool  // the request under way came back to this process. W: ask clears it, redirect sets it before it answers.
 }
 
 func joinFounder(ctx context.Context, c Config) (*Session, error) {
@@ -39,12 +44,19 @@ func joinFounder(ctx context.Context, c Config) (*Session, error) {
 	return s, nil
 }
 
+// errItself says that the first address leads to this process, which makes it the founder.
+var errItself = errors.New("the first address to join is this process itself")
+
 // redirect answers those who take this process for the founder. It may be this process itself, which did not recognize one
-// of the addresses as its own; that is worth a word, but the founder may still come at another one.
+// of the addresses as its own. Id and address do not tell, for another process may have been given the same by mistake, and
+// two founders would be the result; the nonce of the request does.
 func (j *joiner) redirect(conn net.Conn, q request) {
 	answer := message{Verb: sayRedirect, Addr: j.config.Join[0]}
+	if q.Nonce != "" && q.Nonce == j.nonce.Load() {
+		j.met.Store(true)
+	}
 	if q.Member.ID == j.config.Self.ID && q.Member.Addr == j.config.Self.Addr {
-		answer = saying(sayLater, "%s asked itself; to be the founder, it has to name the first address to join as its own",
+		answer = saying(sayLater, "%s asked itself, or two processes have its id and address",
 			node(q.Member.ID, q.Member.Addr))
 	}
 	if err := write(conn, answer); err != nil {
@@ -61,6 +73,8 @@ func (j *joiner) askUntil(ctx context.Context) (*Session, error) {
 			switch {
 			case err == nil:
 				return s, nil
+			case errors.Is(err, errItself) && addr == j.config.Join[0]:
+				return nil, err
 			case errors.Is(err, ErrRefused) || errors.Is(err, ErrBadView):
 				return nil, fmt.Errorf("join: %s: %w", addr, err)
 			case ctx.Err() != nil:
@@ -96,6 +110,9 @@ func (j *joiner) givingUp(ctx context.Context, addr string, err error) error {
 func (j *joiner) askAt(ctx context.Context, addr string) (*Session, error) {
 	for hop := range maxRedirects + 1 {
 		s, next, err := j.ask(ctx, addr)
+		if errors.Is(err, errItself) && hop > 0 {
+			return nil, fmt.Errorf("redirected to %s: it is this process itself, which is not the founder", addr)
+		}
 		if err != nil && hop > 0 {
 			return nil, fmt.Errorf("redirected to %s: %w", addr, err)
 		}
@@ -121,6 +138,9 @@ func (j *joiner) ask(ctx context.Context, addr string) (*Session, string, error)
 	}
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	view, next, err := j.request(conn)
+	if err != nil && j.met.Load() {
+		err = fmt.Errorf("%w: %w", errItself, err)
+	}
 	if !stop() && err == nil {
 		err = context.Cause(ctx)
 	}
@@ -137,8 +157,11 @@ var errHeld = errors.New("the founder waits for others")
 // request sends our request and waits for the View: briefly for the first answer, which depends on the founder only, and
 // then for as long as the others take.
 func (j *joiner) request(conn net.Conn) (*views.View, string, error) {
-	c := j.config
-	if err := write(conn, request{Cluster: c.Cluster, Member: c.Self, Expect: c.Expect, Declarations: c.Declarations}); err != nil {
+	c, nonce := j.config, rand.Text()
+	j.nonce.Store(nonce)
+	j.met.Store(false)
+	q := request{Cluster: c.Cluster, Member: c.Self, Expect: c.Expect, Declarations: c.Declarations, Nonce: nonce}
+	if err := write(conn, q); err != nil {
 		return nil, "", err
 	}
 	if err := conn.SetReadDeadline(time.Now().Add(j.silence)); err != nil {

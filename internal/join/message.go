@@ -16,6 +16,7 @@ type request struct {
 	Member       views.Member        `json:"member"`
 	Expect       int                 `json:"expect"`
 	Declarations []views.Declaration `json:"declarations"`
+	Nonce        string              `json:"nonce,omitempty"` // by which a process knows a request as its own
 }
 
 // verb names a message that follows a request.
