@@ -180,7 +180,7 @@ func (p *processes) close() {
 	})
 	defer timer.Stop()
 	for _, c := range p.children {
-		<-c.Done()
+		c.Wait()
 	}
 	p.watched.Wait()
 	p.cancel(nil)

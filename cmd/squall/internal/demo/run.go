@@ -144,7 +144,7 @@ func (r *run) read(i int) {
 		}
 		if e.err != nil {
 			c.CloseInput()
-			<-c.Done()
+			c.Wait()
 			return
 		}
 	}

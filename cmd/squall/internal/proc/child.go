@@ -31,7 +31,7 @@ type Child struct {
 	cmd   *exec.Cmd
 	in    *os.File      // its standard input
 	out   *bufio.Reader // its standard output
-	pipe  *os.File      // below out
+	pipe  *os.File      // below out; closed by the Receive that reads its end, or by Wait
 	part  []byte        // of a line, when a Receive was given up
 	tail  *tail
 	ended chan struct{}
@@ -190,10 +190,12 @@ func (c *Child) Kill() { c.cmd.Process.Kill() }
 // Done is closed when the process is gone.
 func (c *Child) Done() <-chan struct{} { return c.ended }
 
-// Wait waits until the process is gone. It returns nil if it ended well, otherwise an *Exit.
+// Wait waits until the process is gone. It returns nil if it ended well, otherwise an *Exit. What the child sent and nobody has
+// received by then may be lost.
 func (c *Child) Wait() error {
 	<-c.ended
 	c.CloseInput()
+	c.pipe.Close()
 	if c.exit != nil {
 		return c.exit
 	}

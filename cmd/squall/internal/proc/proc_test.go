@@ -205,6 +205,23 @@ func TestTheEndOfTheContextKillsTheChild(t *testing.T) {
 	}
 }
 
+func TestWaitClosesWhatNobodyReceives(t *testing.T) {
+	c := start(t, "echo", "unread", Options{})
+	c.CloseInput()
+	if err := c.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	for name, f := range map[string]*os.File{"input": c.in, "output": c.pipe} {
+		if _, err := f.Stat(); !errors.Is(err, os.ErrClosed) {
+			t.Errorf("the child's %s is open: %v", name, err)
+		}
+	}
+	var got string
+	if err := c.Receive(within(t), &got); err != io.EOF {
+		t.Errorf("received %q, %v", got, err)
+	}
+}
+
 func TestNoChildOutlivesItsParent(t *testing.T) {
 	if _, err := os.Stat("/proc/self/stat"); err != nil {
 		t.Skip("no /proc to look processes up in")
