@@ -76,7 +76,6 @@ type (
 	JoinRequested  = join.JoinRequested
 	JoinRefused    = join.Refused
 	JoinForgotten  = join.Forgotten
-	JoinDropped    = join.RequestDropped
 	JoinFailed     = join.AttemptFailed
 	JoinHeld       = join.Held
 	JoinRedirected = join.Redirected
