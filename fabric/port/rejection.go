@@ -76,6 +76,11 @@ func RejectedRows(remote string, err error) Rejection {
 	return Rejection{Remote: remote, Kind: KindRows, Reason: reasonOf(err), Err: err}
 }
 
+// RejectedControl is a connection for control whose request did not come, or that could not be answered.
+func RejectedControl(remote string, err error) Rejection {
+	return Rejection{Remote: remote, Kind: KindControl, Reason: reasonOf(err), Err: err}
+}
+
 // signs tell reasons, the first that is found. A deadline comes first: it may strike inside any of the steps.
 var signs = []struct {
 	err    error

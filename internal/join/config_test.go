@@ -46,7 +46,6 @@ func TestEventsReadAsSentences(t *testing.T) {
 		{Refused{2, "a:1", "no", true}, "node 2 at a:1 refused: no"},
 		{Refused{2, "a:1", "busy", false}, "node 2 at a:1 told to ask again: busy"},
 		{Forgotten{member(2), why}, "node 2 at 10.0.0.2:7000 forgotten: why"},
-		{RequestDropped{"a:1", why}, "request from a:1 dropped: why"},
 		{ViewProposed{v}, "view 1 proposed: node 1 at 10.0.0.1:7000, node 2 at 10.0.0.2:7000"},
 		{ViewInstalled{v}, "view 1 installed: node 1 at 10.0.0.1:7000, node 2 at 10.0.0.2:7000"},
 		{Aborted{why}, "why"},

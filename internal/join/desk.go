@@ -15,13 +15,14 @@ var errBusy = errors.New("too many requests at a time")
 // desk takes requests from the port, a bounded number at a time, each within a bounded time.
 type desk struct {
 	emitter
+	port    *port.Port
 	slots   chan struct{}
 	silence time.Duration
 }
 
 func newDesk(c Config) *desk {
 	return &desk{
-		emitter: emitter{listener: c.OnEvent}, silence: c.silence,
+		emitter: emitter{listener: c.OnEvent}, port: c.Port, silence: c.silence,
 		slots: make(chan struct{}, requestsPerMember*c.Expect),
 	}
 }
@@ -35,16 +36,26 @@ func (d *desk) handler(converse func(net.Conn, request)) func(net.Conn) {
 		case d.slots <- struct{}{}:
 			defer func() { <-d.slots }()
 		default:
-			d.emit(RequestDropped{conn.RemoteAddr().String(), fmt.Errorf("%w: %d", errBusy, cap(d.slots))})
+			d.reject(conn, fmt.Errorf("%w: %d", errBusy, cap(d.slots)))
 			return
 		}
 		q, err := d.readRequest(conn)
 		if err != nil {
-			d.emit(RequestDropped{conn.RemoteAddr().String(), err})
+			d.reject(conn, err)
 			return
 		}
 		converse(conn, q)
 	}
+}
+
+// reject reports a connection that is closed without an answer, for silence, garbage or being one too many. The port counts
+// and its owner bounds what is told: strangers decide how often that happens.
+func (d *desk) reject(conn net.Conn, err error) {
+	r := port.RejectedControl(conn.RemoteAddr().String(), err)
+	if errors.Is(err, errBusy) {
+		r.Reason = port.TooMany
+	}
+	d.port.Reject(r)
 }
 
 func (d *desk) readRequest(conn net.Conn) (q request, err error) {

@@ -29,11 +29,6 @@ type (
 		Member views.Member
 		Err    error
 	}
-	// RequestDropped: a connection was closed without an answer, for silence, garbage or being one too many.
-	RequestDropped struct {
-		Remote string
-		Err    error
-	}
 	// ViewProposed: the View is on its way to its members.
 	ViewProposed struct{ View *views.View }
 	// ViewInstalled: every member is ready.
@@ -64,10 +59,6 @@ func (e Refused) String() string {
 
 func (e Forgotten) String() string {
 	return fmt.Sprintf("%s forgotten: %v", node(e.Member.ID, e.Member.Addr), e.Err)
-}
-
-func (e RequestDropped) String() string {
-	return fmt.Sprintf("request from %s dropped: %v", e.Remote, e.Err)
 }
 
 func (e ViewProposed) String() string {

@@ -19,7 +19,6 @@ var errGone = errors.New("its connection broke")
 // of its own sends, so that a joiner that does not read delays nobody.
 type founder struct {
 	*desk
-	port    *port.Port
 	session *Session
 	known   chan struct{} // closed when the roll has left gathering
 
@@ -41,7 +40,7 @@ type line struct {
 const lineMessages = 3
 
 func found(ctx context.Context, c Config) (*Session, error) {
-	f := &founder{desk: newDesk(c), port: c.Port, known: make(chan struct{}), roll: newRoll(c), lines: map[ticket]*line{}}
+	f := &founder{desk: newDesk(c), known: make(chan struct{}), roll: newRoll(c), lines: map[ticket]*line{}}
 	f.roll.key = rand.Text()
 	f.session = newSession(f)
 	f.open()

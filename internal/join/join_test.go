@@ -45,12 +45,12 @@ func cluster(t *testing.T, n int) []*process {
 	t.Helper()
 	var all []*process
 	for id := 1; id <= n; id++ {
-		p, err := port.Listen(port.Config{Addr: "127.0.0.1:0"})
+		one := &process{t: t, signal: make(chan struct{}, 1)}
+		p, err := port.Listen(port.Config{Addr: "127.0.0.1:0", OnReject: func(r port.Rejection) { one.note(rejected{r}) }})
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { p.Close() })
-		one := &process{t: t, signal: make(chan struct{}, 1)}
 		one.Config = Config{
 			Cluster: "blue", Self: views.Member{ID: order.NodeID(id)}, Expect: n, Port: p,
 			Declarations: []views.Declaration{{Name: "orders", RingBytes: 1 << 16, Window: 64}}, OnEvent: one.note,
@@ -60,6 +60,17 @@ func cluster(t *testing.T, n int) []*process {
 		}
 	}
 	return all
+}
+
+// rejected is what the process's port reported, among the events.
+type rejected struct{ port.Rejection }
+
+// turnedAway is satisfied by a control connection that was rejected for a reason.
+func turnedAway(reason port.Reason, because error) func(Event) bool {
+	return func(e Event) bool {
+		r, ok := e.(rejected)
+		return ok && r.Kind == port.KindControl && r.Reason == reason && errors.Is(r.Err, because)
+	}
 }
 
 func (p *process) note(e Event) {
@@ -620,17 +631,14 @@ func TestASilentJoinerTimesOutAndTheGroupForms(t *testing.T) {
 			t.Fatalf("a silent joiner got %v", err)
 		}
 	}
-	all[0].await("dropped", func(e Event) bool {
-		d, ok := e.(RequestDropped)
-		return ok && errors.Is(d.Err, os.ErrDeadlineExceeded)
-	})
+	all[0].await("rejected", turnedAway(port.TimedOut, os.ErrDeadlineExceeded))
 	joiner := all[1].start(within(t))
 	if err := errors.Join(ready(t, []*Session{get(t, founder).Session, get(t, joiner).Session})...); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func TestGarbageInPlaceOfARequestIsDroppedAndReported(t *testing.T) {
+func TestGarbageInPlaceOfARequestIsRejectedAndReported(t *testing.T) {
 	all := cluster(t, 2)
 	ctx, cancel := context.WithCancel(within(t))
 	founder := all[0].start(ctx)
@@ -640,7 +648,7 @@ func TestGarbageInPlaceOfARequestIsDroppedAndReported(t *testing.T) {
 	} {
 		h := dialWhenServed(t, all[0].Port.Addr())
 		_, _ = h.Write([]byte(sent))
-		all[0].await("dropped", func(e Event) bool { d, ok := e.(RequestDropped); return ok && errors.Is(d.Err, want) })
+		all[0].await("rejected", turnedAway(port.Garbage, want))
 	}
 	cancel()
 	expectError(t, get(t, founder).err, context.Canceled)
@@ -671,7 +679,7 @@ func TestAFloodOfRequestsIsBoundedAndTheGroupForms(t *testing.T) {
 	for range requestsPerMember*2 + 1 {
 		idle = append(idle, dialWhenServed(t, all[0].Port.Addr()))
 	}
-	all[0].await("too many", func(e Event) bool { d, ok := e.(RequestDropped); return ok && errors.Is(d.Err, errBusy) })
+	all[0].await("too many", turnedAway(port.TooMany, errBusy))
 	for _, h := range idle {
 		h.Close()
 	}

@@ -60,7 +60,7 @@ func (j *joiner) redirect(conn net.Conn, q request) {
 			node(q.Member.ID, q.Member.Addr))
 	}
 	if err := write(conn, answer); err != nil {
-		j.emit(RequestDropped{conn.RemoteAddr().String(), err})
+		j.reject(conn, err)
 	}
 }
 
@@ -247,7 +247,6 @@ func sameSubgroup(a, b views.Subgroup) bool {
 // membership is a joiner's part of a session: one goroutine reads the founder's last word, Ready and Abort write.
 type membership struct {
 	*desk
-	port    *port.Port
 	conn    net.Conn
 	session *Session
 	self    string
@@ -262,7 +261,7 @@ type membership struct {
 func (j *joiner) begin(conn net.Conn, view *views.View) *Session {
 	first := view.Members[0]
 	m := &membership{
-		desk: j.desk, port: j.config.Port, conn: conn, closed: make(chan struct{}),
+		desk: j.desk, conn: conn, closed: make(chan struct{}),
 		self: node(j.config.Self.ID, j.config.Self.Addr), founder: node(first.ID, first.Addr),
 	}
 	m.session = newSession(m)
