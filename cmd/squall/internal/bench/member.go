@@ -21,7 +21,7 @@ type job struct {
 	Segment string // memory that all processes of a Memory run share
 }
 
-// greeting tells the parent where a member listens, and peers the member where the others do, by node.
+// greeting tells the parent where a member listens, if the others have to know, and peers the member where the others do, by node.
 type greeting struct{ Addr string }
 type peers struct{ Addrs []string }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,8 +25,10 @@ type groupMember struct {
 	job
 	tally *tally
 	group *squall.Group
-	addr  string
 	sent  atomic.Uint64
+
+	opened  chan struct{} // closed when the founder has opened the group, or could not
+	openErr error         // W: before opened is closed
 
 	ended   atomic.Bool // no more messages
 	sending sync.WaitGroup
@@ -38,25 +39,52 @@ type groupMember struct {
 }
 
 func newGroupMember(j job) *groupMember {
-	return &groupMember{job: j, tally: newTally(j.Spec, j.Node), failed: make(chan struct{})}
+	return &groupMember{job: j, tally: newTally(j.Spec, j.Node), failed: make(chan struct{}), opened: make(chan struct{})}
 }
 
-// listen finds an address. The group listens there later: all members have to know the first one's before any of them can join.
-func (g *groupMember) listen(context.Context) (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
+// listen begins to open the group at its founder, whose address the others have to know. They have none before they join.
+func (g *groupMember) listen(ctx context.Context) (string, error) {
+	if g.Node > 1 {
+		return "", nil
 	}
-	g.addr = l.Addr().String()
-	return g.addr, l.Close()
+	addr := make(chan string, 1)
+	c := g.config()
+	c.Events = func(e squall.Event) {
+		if l, ok := e.(squall.Listening); ok {
+			addr <- l.Addr
+		}
+	}
+	go func() {
+		g.openErr = g.open(ctx, c)
+		close(g.opened)
+	}()
+	select {
+	case a := <-addr:
+		return a, nil
+	case <-g.opened:
+	}
+	if g.openErr != nil {
+		return "", g.openErr
+	}
+	return <-addr, nil // a group of one opens at once
 }
 
-func (g *groupMember) connect(ctx context.Context, addrs []string) (err error) {
+func (g *groupMember) open(ctx context.Context, c squall.Config) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, joinWithin)
 	defer cancel()
-	g.group, err = squall.Open(ctx, g.config(addrs[0]))
-	if err != nil {
-		return err
+	g.group, err = squall.Open(ctx, c)
+	return err
+}
+
+func (g *groupMember) connect(ctx context.Context, addrs []string) error {
+	if g.Node > 1 {
+		c := g.config()
+		c.Join = addrs[:1]
+		if err := g.open(ctx, c); err != nil {
+			return err
+		}
+	} else if <-g.opened; g.openErr != nil {
+		return g.openErr
 	}
 	go func() {
 		<-g.group.Done()
@@ -65,15 +93,12 @@ func (g *groupMember) connect(ctx context.Context, addrs []string) (err error) {
 	return nil
 }
 
-func (g *groupMember) config(founder string) squall.Config {
+func (g *groupMember) config() squall.Config {
 	s := &g.Spec
 	c := squall.Config{
-		Cluster: "bench", ID: squall.NodeID(g.Node), Listen: g.addr, Expect: s.Nodes, Fabric: fabrics[s.Fabric], FailAfter: failAfter,
+		Cluster: "bench", ID: squall.NodeID(g.Node), Listen: "127.0.0.1:0", Expect: s.Nodes, Fabric: fabrics[s.Fabric], FailAfter: failAfter,
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), // what matters comes back as an error
 		Tuning: squall.Tuning{OneSend: !s.Batching.Send, OneReceive: !s.Batching.Receive, OneDeliver: !s.Batching.Deliver, NoNulls: !s.Nulls},
-	}
-	if g.Node > 1 {
-		c.Join = []string{founder}
 	}
 	var senders []squall.NodeID
 	for node := range s.senders() {

@@ -40,7 +40,14 @@ func serveMember(ctx context.Context, parent *proc.Parent) error {
 }
 
 func (m *member) run(ctx context.Context) (err error) {
-	if m.group, err = squall.Open(ctx, m.groupConfig()); err != nil {
+	var join []string
+	if m.ID > 1 {
+		join = make([]string, 1)
+		if err := m.parent.Receive(ctx, &join[0]); err != nil {
+			return err
+		}
+	}
+	if m.group, err = squall.Open(ctx, m.groupConfig(join)); err != nil {
 		return err
 	}
 	defer func(ctx context.Context) { err = m.close(ctx, err) }(ctx)
@@ -88,20 +95,27 @@ func (m *member) halted() error {
 	return m.group.Err()
 }
 
-func (m *member) groupConfig() squall.Config {
+func (m *member) groupConfig(join []string) squall.Config {
 	var log io.Writer = io.Discard
 	if m.Verbose {
 		log = os.Stderr
 	}
 	return squall.Config{
-		Cluster: m.Cluster, ID: m.ID, Listen: m.Listen, Join: m.Join, Expect: m.Nodes, Fabric: fabrics[m.Fabric],
+		Cluster: m.Cluster, ID: m.ID, Listen: m.Listen, Join: join, Expect: m.Nodes, Fabric: fabrics[m.Fabric],
 		Subgroups: []squall.SubgroupConfig{{Name: subgroup, DeliverBatch: m.seq.deliver}},
 		Logger:    slog.New(slog.NewTextHandler(log, nil)),
-		Events: func(e squall.Event) {
-			if down, ok := e.(squall.MemberDown); ok {
-				m.down.CompareAndSwap(nil, &down)
-			}
-		},
+		Events:    m.happened,
+	}
+}
+
+func (m *member) happened(e squall.Event) {
+	switch e := e.(type) {
+	case squall.Listening:
+		if m.ID == 1 {
+			m.parent.Send(report{Listening: e.Addr}) // if the parent is gone, so is ctx
+		}
+	case squall.MemberDown:
+		m.down.CompareAndSwap(nil, &e)
 	}
 }
 

@@ -65,7 +65,7 @@ func (r *run) do(ctx context.Context) (*Result, error) {
 	defer r.readers.Wait()
 	defer cancel()
 	defer r.bar.done()
-	for _, phase := range []func(context.Context) error{r.start, r.form, r.load, r.probe, r.close} {
+	for _, phase := range []func(context.Context) error{r.start, r.introduce, r.form, r.load, r.probe, r.close} {
 		err := phase(ctx)
 		if errors.Is(deadline.Err(), context.DeadlineExceeded) {
 			return nil, fmt.Errorf("not done after %v; delivered of %d messages, by member: %d", r.Timeout, r.total, r.progress)
@@ -83,22 +83,15 @@ func (r *run) start(ctx context.Context) error {
 	if r.IPv6 {
 		host = "::1"
 	}
-	founder, err := freeAddr(host)
-	if err != nil {
-		return fmt.Errorf("no address to listen on: %w", err)
-	}
 	errs := make([]error, r.Nodes)
 	share := proc.Share(r.Nodes)
 	var starting sync.WaitGroup
 	for i := range r.children {
 		starting.Go(func() {
 			c := config{
-				ID: squall.NodeID(i + 1), Cluster: fmt.Sprintf("squall-demo-%d", os.Getpid()), Listen: founder,
+				ID: squall.NodeID(i + 1), Cluster: fmt.Sprintf("squall-demo-%d", os.Getpid()), Listen: net.JoinHostPort(host, "0"),
 				Nodes: r.Nodes, Fabric: r.Fabric, Lines: r.text.share(i, r.Nodes), Repeat: r.Repeat, Size: r.Size,
 				Total: r.total, Probes: max(probesInAll/r.Nodes, 50), Verbose: r.Verbose,
-			}
-			if i > 0 {
-				c.Listen, c.Join = net.JoinHostPort(host, "0"), []string{founder}
 			}
 			o := proc.Options{ID: i + 1, Log: r.log, Env: share}
 			if r.log != nil {
@@ -116,14 +109,17 @@ func (r *run) start(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// freeAddr finds an address that nobody listens on. Somebody else may take it before the founder does; then the founder says so.
-func freeAddr(host string) (string, error) {
-	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
-	if err != nil {
-		return "", err
+// introduce tells the others where the founder listens. The system chooses its port: one that was free a moment ago may be
+// taken now.
+func (r *run) introduce(ctx context.Context) error {
+	var founder string
+	if err := r.await(ctx, 1, func(e event) bool {
+		founder = e.Listening
+		return founder != ""
+	}); err != nil {
+		return err
 	}
-	defer l.Close()
-	return l.Addr().String(), nil
+	return r.tell(founder, r.children[1:]...)
 }
 
 // read makes events of what a member sends, up to its end. Nobody may listen any more when the demo fails, so the last ones must
@@ -150,11 +146,11 @@ func (r *run) read(i int) {
 	}
 }
 
-func (r *run) tell(do string, members ...*proc.Child) error {
+func (r *run) tell(what string, members ...*proc.Child) error {
 	for _, c := range members {
 		// The end of a member is told by its reader, which knows more.
 		var exit *proc.Exit
-		if err := c.Send(do); err != nil && err != io.EOF && !errors.As(err, &exit) {
+		if err := c.Send(what); err != nil && err != io.EOF && !errors.As(err, &exit) {
 			return err
 		}
 	}

@@ -16,7 +16,6 @@ type config struct {
 	ID      squall.NodeID
 	Cluster string
 	Listen  string
-	Join    []string
 	Nodes   int
 	Fabric  string
 	Lines   [][]byte // to send
@@ -27,7 +26,7 @@ type config struct {
 	Verbose bool
 }
 
-// What the parent tells a member later.
+// What the parent tells a member later. The members but the first are told the first one's address before.
 const (
 	doSend  = "send"
 	doProbe = "probe"
@@ -37,6 +36,7 @@ const (
 
 // report is what a member tells its parent: one of these.
 type report struct {
+	Listening string   // the first member's address, for the others
 	Links     []string // by member, ready: the group has formed
 	Progress  uint64   // messages delivered so far
 	Delivered *delivered
