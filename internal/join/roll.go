@@ -75,7 +75,6 @@ func (r *roll) ask(t ticket, q request) (e effects) {
 		e.tell(refused(q, answer))
 		return e
 	}
-	r.unseat(q.Member, &e)
 	r.seats = append(r.seats, seat{ticket: t, member: q.Member})
 	e.tell(JoinRequested{Member: q.Member, Asked: len(r.seats), Expect: r.expect})
 	e.say(t, answer)
@@ -114,38 +113,28 @@ func (r *roll) judge(q request) message {
 		return saying(sayRefuse, "declarations differ: %s", d)
 	}
 	if holder, ok := r.conflict(q.Member); ok {
-		return saying(sayRefuse, "node id %d and address %s: the place is held by %s", q.Member.ID, q.Member.Addr, node(holder.ID, holder.Addr))
+		verb := sayRefuse
+		if holder.ID == q.Member.ID && holder.Addr == q.Member.Addr && holder.ID != r.seats[0].member.ID {
+			verb = sayLater
+		}
+		return saying(verb, "node id %d and address %s: the place is held by %s", q.Member.ID, q.Member.Addr, node(holder.ID, holder.Addr))
 	}
 	return message{Verb: sayWait}
 }
 
-// conflict finds the member that has the id or the address of m. The same id at the same address is no conflict but the same
-// node, which was started again before its old connection was seen to break; only the founder cannot be replaced so.
+// conflict finds the member that has the id or the address of m. If it has both, m may be the same node, started again before its
+// old connection was seen to break, and is told to ask again: until then. It does not take the place over, for then anybody who
+// can reach the founder could throw a member out by asking in its name. The founder itself cannot come back so.
 func (r *roll) conflict(m views.Member) (views.Member, bool) {
 	for _, s := range r.seats {
-		again := s.ticket != self && s.member.ID == m.ID && s.member.Addr == m.Addr
-		if (s.member.ID == m.ID || s.member.Addr == m.Addr) && !again {
+		if s.member.ID == m.ID || s.member.Addr == m.Addr {
 			return s.member, true
 		}
 	}
 	return views.Member{}, false
 }
 
-// unseat frees the place of an earlier process that was the same node.
-func (r *roll) unseat(m views.Member, e *effects) {
-	i := slices.IndexFunc(r.seats, func(s seat) bool { return s.member.ID == m.ID })
-	if i < 0 {
-		return
-	}
-	e.say(r.seats[i].ticket, saying(sayRefuse, "another process asked as %s", node(m.ID, m.Addr)))
-	e.tell(Forgotten{Member: r.seats[i].member, Err: errAskedAgain})
-	r.seats = slices.Delete(r.seats, i, i+1)
-}
-
-var (
-	errAskedAgain = errors.New("it asked again")
-	errOutOfTurn  = errors.New("it spoke out of turn")
-)
+var errOutOfTurn = errors.New("it spoke out of turn")
 
 // propose makes the View when every place is taken.
 func (r *roll) propose(e *effects) {

@@ -169,15 +169,17 @@ func TestBeforeTheViewABrokenJoinerIsForgottenAndAnotherTakesItsPlace(t *testing
 	}
 }
 
-func TestANodeThatAsksAgainTakesItsOwnPlace(t *testing.T) {
+func TestANodeThatAsksAgainWaitsUntilItsOldConnectionIsGone(t *testing.T) {
 	r := rollOf(4)
 	r.ask(10, requestOf(2, 4))
-	r.ask(20, requestOf(3, 4))
-	expectSaid(t, r.ask(30, requestOf(2, 4)), "10:refuse 30:wait")
-	expectSaid(t, r.fail(10, errGone), "")
-	if len(r.seats) != 3 || r.seats[2].ticket != 30 {
-		t.Fatalf("%+v", r.seats)
+	e := r.ask(20, requestOf(2, 4))
+	expectSaid(t, e, "20:later")
+	if e.events[0].(Refused).Final || len(r.seats) != 2 || r.seats[1].ticket != 10 {
+		t.Fatalf("%v, %+v", e.events, r.seats)
 	}
+	expectSaid(t, r.fail(20, errGone), "") // the newcomer's connection holds nothing
+	r.fail(10, errGone)
+	expectSaid(t, r.ask(30, requestOf(2, 4)), "30:wait")
 }
 
 // J4, and J2 after the View: nobody takes the place of a member that failed.
