@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"slices"
 	"time"
 
 	"github.com/squall-go/squall/fabric/auto"
+	"github.com/squall-go/squall/internal/join"
 	"github.com/squall-go/squall/multicast"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/predicates"
@@ -54,18 +56,18 @@ type Tuning = multicast.Tuning
 
 // Config describes this process's part in a group.
 type Config struct {
-	Cluster   string   // name of the group; processes with another one are refused
+	Cluster   string   // name of the group, at most 256 bytes; processes with another one are refused
 	ID        NodeID   // this process
 	Listen    string   // host:port to listen on; port 0 is any. IPv4, IPv6 and host names.
-	Advertise string   // host:port that the others dial, if it is not where this process listens
-	Join      []string // addresses of members; the first one founds the group. Empty: this process founds it.
+	Advertise string   // host:port that the others dial, port 0 for that of Listen. Empty: as Listen says, or this host's own address
+	Join      []string // host:port of members; the first one founds the group. Empty: this process founds it.
 	Expect    int      // members that form the group
 	Subgroups []SubgroupConfig
 	Fabric    Fabric
 	TLS       *tls.Config // certificates for mutual TLS on TCP; nil is plain TCP
 
 	Heartbeat time.Duration // how often a member shows that it lives; 0 is 100 ms
-	FailAfter time.Duration // a member silent for so long has failed; 0 is 5 s
+	FailAfter time.Duration // a member silent for so long has failed; 0 is 5 s. At least 3 × Heartbeat
 	MaxSpin   time.Duration // how long the loop waits without sleeping, at most; 0 is 50 µs, less than 0 is not at all
 
 	Logger *slog.Logger // nil is slog.Default()
@@ -97,6 +99,10 @@ const (
 	DefaultFailAfter = 5 * time.Second
 )
 
+// heartbeatsToFail is the least number of heartbeats that fit into FailAfter: one that comes late, and one that is lost in the
+// sleep of a busy machine, are no failure.
+const heartbeatsToFail = 3
+
 // Validate reports everything that is wrong with the configuration, at once.
 func (c Config) Validate() error {
 	c = c.withDefaults()
@@ -108,8 +114,11 @@ func (c Config) Validate() error {
 	if c.ID == 0 {
 		fault("ID is 0: give each process its own id, from 1 up")
 	}
-	if c.Listen == "" {
-		fault("Listen is empty: give host:port, port 0 for any")
+	if len(c.Cluster) > join.MaxClusterBytes {
+		fault("Cluster is %d bytes long: at most %d", len(c.Cluster), join.MaxClusterBytes)
+	}
+	for _, err := range c.addressFaults() {
+		fault("%w", err)
 	}
 	if c.Expect < 1 || c.Expect > views.MaxMembers {
 		fault("Expect is %d: a group has 1 to %d members", c.Expect, views.MaxMembers)
@@ -117,8 +126,8 @@ func (c Config) Validate() error {
 	if c.Fabric > TCP {
 		fault("Fabric is %d: use Auto, SHM or TCP", c.Fabric)
 	}
-	if c.Heartbeat <= 0 || c.FailAfter <= c.Heartbeat {
-		fault("FailAfter (%v) must be longer than Heartbeat (%v), and both more than 0", c.FailAfter, c.Heartbeat)
+	if c.Heartbeat <= 0 || c.FailAfter/heartbeatsToFail < c.Heartbeat {
+		fault("FailAfter (%v) must be at least %d × Heartbeat (%v), and both more than 0", c.FailAfter, heartbeatsToFail, c.Heartbeat)
 	}
 	if c.MaxSpin > 10*time.Millisecond {
 		fault("MaxSpin is %v: more than 10 ms is a waste of a core", c.MaxSpin)
@@ -132,8 +141,52 @@ func (c Config) Validate() error {
 		for _, err := range sg.faults() {
 			fault("subgroup %q: %w", sg.Name, err)
 		}
+		if n := sg.named(); n > c.Expect && c.Expect > 0 {
+			fault("subgroup %q: Members and Senders name %d ids, but Expect is %d", sg.Name, n, c.Expect)
+		}
 	}
 	return errors.Join(errs...)
+}
+
+// addressFaults looks at the addresses as text. Whether a host exists is the network's to say.
+func (c Config) addressFaults() (errs []error) {
+	if c.Listen == "" {
+		errs = append(errs, errors.New("Listen is empty: give host:port, port 0 for any"))
+	} else if _, err := splitAddress(c.Listen); err != nil {
+		errs = append(errs, fmt.Errorf("Listen is %q: give host:port, port 0 for any: %w", c.Listen, err))
+	}
+	if c.Advertise != "" {
+		if _, err := splitAddress(c.Advertise); err != nil {
+			errs = append(errs, fmt.Errorf("Advertise is %q: give host:port, port 0 for that of Listen: %w", c.Advertise, err))
+		}
+	}
+	for i, addr := range c.Join {
+		port, err := splitAddress(addr)
+		if err == nil && port == 0 {
+			err = errors.New("port 0 cannot be dialed")
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("Join[%d] is %q: give host:port: %w", i, addr, err))
+		}
+	}
+	return errs
+}
+
+// splitAddress is the port of a host:port; a service's name will do.
+func splitAddress(addr string) (int, error) {
+	_, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return 0, err
+	}
+	if port == "" {
+		return 0, errors.New("the port is missing")
+	}
+	return net.LookupPort("tcp", port)
+}
+
+// named is the number of distinct ids in Members and Senders.
+func (sg SubgroupConfig) named() int {
+	return len(slices.Compact(slices.Sorted(slices.Values(slices.Concat(sg.Members, sg.Senders)))))
 }
 
 func (sg SubgroupConfig) faults() (errs []error) {

@@ -23,6 +23,14 @@ func TestZeroConfigIsGood(t *testing.T) {
 	}
 }
 
+func TestFailAfterMayBeExactlyThreeHeartbeats(t *testing.T) {
+	c := goodConfig()
+	c.Heartbeat, c.FailAfter = time.Second, 3*time.Second
+	if err := c.Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestEachFaultOfAConfigurationIsFound(t *testing.T) {
 	type C = squall.Config
 	type S = squall.SubgroupConfig
@@ -33,7 +41,15 @@ func TestEachFaultOfAConfigurationIsFound(t *testing.T) {
 		"Expect is 0":                   func(c *C, _ *S) { c.Expect = 0 },
 		"Expect is 65":                  func(c *C, _ *S) { c.Expect = 65 },
 		"Fabric is 9":                   func(c *C, _ *S) { c.Fabric = 9 },
-		"must be longer than Heartbeat": func(c *C, _ *S) { c.FailAfter = time.Millisecond },
+		"Cluster is 257 bytes long":     func(c *C, _ *S) { c.Cluster = strings.Repeat("c", 257) },
+		`Listen is "nowhere"`:           func(c *C, _ *S) { c.Listen = "nowhere" },
+		`Listen is "h:70000"`:           func(c *C, _ *S) { c.Listen = "h:70000" },
+		`Advertise is "h:"`:             func(c *C, _ *S) { c.Advertise = "h:" },
+		`Join[1] is "::1:7"`:            func(c *C, _ *S) { c.Join = []string{"h:7", "::1:7"} },
+		"port 0 cannot be dialed":       func(c *C, _ *S) { c.Join = []string{"h:0"} },
+		"name 2 ids, but Expect is 1":   func(_ *C, s *S) { s.Members, s.Senders = []squall.NodeID{1, 2}, []squall.NodeID{2} },
+		"must be at least 3 × Heartbea": func(c *C, _ *S) { c.FailAfter = time.Millisecond },
+		"FailAfter (299ms)":             func(c *C, _ *S) { c.FailAfter = 299 * time.Millisecond },
 		"and both more than 0":          func(c *C, _ *S) { c.Heartbeat = -1 },
 		"MaxSpin is 1s":                 func(c *C, _ *S) { c.MaxSpin = time.Second },
 		`name "" is empty or used`:      func(_ *C, s *S) { s.Name = "" },

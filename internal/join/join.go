@@ -64,6 +64,9 @@ const (
 	maxNameBytes = 256
 )
 
+// MaxClusterBytes bounds the name of a cluster.
+const MaxClusterBytes = maxNameBytes
+
 // Config is what a process knows before there is a view.
 type Config struct {
 	// Cluster keeps groups apart that share machines.
@@ -99,8 +102,8 @@ func (c Config) Validate() error {
 	} else if c.Self.Addr != "" && c.Self.Addr != c.Port.Addr() {
 		fault("this process is %s, but its port advertises %s", c.Self.Addr, c.Port.Addr())
 	}
-	if len(c.Cluster) > maxNameBytes {
-		fault("cluster name of %d bytes (at most %d)", len(c.Cluster), maxNameBytes)
+	if len(c.Cluster) > MaxClusterBytes {
+		fault("cluster name of %d bytes (at most %d)", len(c.Cluster), MaxClusterBytes)
 	}
 	for _, d := range c.Declarations {
 		if err := views.CheckSizes(d.RingBytes, d.Window); err != nil {
