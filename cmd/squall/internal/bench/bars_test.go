@@ -11,8 +11,14 @@ import (
 )
 
 func TestEveryBarIsAboutCasesOfItsSetThatCanBeMeasured(t *testing.T) {
+	for _, others := range []rival{{}, {"peers"}} {
+		t.Run("peers="+others.path, func(t *testing.T) { checkBarSets(t, barSets(DefaultSpec(), others)) })
+	}
+}
+
+func checkBarSets(t *testing.T, sets []barSet) {
 	names := map[string]bool{}
-	for _, set := range barSets(DefaultSpec(), rival{}) {
+	for _, set := range sets {
 		for _, c := range set.cases {
 			if names[c.Name] && c.Name != "shm" && c.Name != "tcp" {
 				t.Errorf("%q is measured twice", c.Name)
@@ -36,6 +42,24 @@ func TestEveryBarIsAboutCasesOfItsSetThatCanBeMeasured(t *testing.T) {
 			if !has(b.figure) || b.limit != "" && !has(b.limit) {
 				t.Errorf("%s: %q or %q is not measured", b.what, b.figure, b.limit)
 			}
+		}
+	}
+}
+
+func TestTheJudgeOfFanOutIsTheHarnessOrElseThisPackage(t *testing.T) {
+	for path, want := range map[string]string{"": "fan-out, 10 KiB", "peers": "tcp-fanout, 10 KiB"} {
+		set := streamBars(DefaultSpec(), rival{path}, 10<<10)
+		judged := map[string]string{}
+		for _, b := range set.bars {
+			if strings.Contains(b.limit, "fan") && b.atLeast > 0 {
+				judged[b.figure] += b.limit
+				if said := strings.HasSuffix(b.what, ownFanout); said != (path == "") {
+					t.Errorf("with %q: the row reads %q", path, b.what)
+				}
+			}
+		}
+		if len(judged) != 2 || judged["shm"] != want || judged["tcp"] != want {
+			t.Errorf("with %q: %v, not %s", path, judged, want)
 		}
 	}
 }

@@ -102,7 +102,7 @@ func (o *options) declare(f *pflag.FlagSet) {
 	f.BoolVar(&o.json, "json", false, "print JSON")
 	f.StringVar(&o.csv, "csv", "", "write every run to this file")
 	f.StringVar(&o.lock, "lock", "", "hold this lock file, so that two measurements do not disturb each other")
-	f.StringVar(&o.peers, "peers", "", "with --bars: the program that measures other systems")
+	f.StringVar(&o.peers, "peers", "", "with --bars: the program that measures other systems; without it, this command's own fan-out is the judge")
 	f.StringVar(&o.out, "out", "spindle", "with --spindle: the directory for the figures")
 	f.BoolVar(&o.quick, "quick", false, "with --spindle: fewer and shorter runs of up to 4 members")
 }

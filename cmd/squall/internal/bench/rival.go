@@ -27,6 +27,9 @@ type rivalResult struct {
 // errNoRival says how to get one.
 var errNoRival = errors.New("give the program that measures other systems with --peers BINARY")
 
+// present reports whether there is such a program.
+func (r rival) present() bool { return r.path != "" }
+
 // throughput is the case of a peer that streams messages, of which three are proposed everywhere at once.
 func (r rival) throughput(peer string, sizeBytes int, secs time.Duration) Case {
 	return r.measure(fmt.Sprintf("%s, %s", peer, sizeText(sizeBytes)), "-peer", peer, "-size", strconv.Itoa(sizeBytes), "-proposers", "3",
@@ -43,7 +46,7 @@ func seconds(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), '
 
 func (r rival) measure(name string, args ...string) Case {
 	return Case{Name: name, measure: func(ctx context.Context) (Run, error) {
-		if r.path == "" {
+		if !r.present() {
 			return Run{}, errNoRival
 		}
 		cmd := exec.CommandContext(ctx, r.path, args...)
