@@ -150,14 +150,15 @@ func (c Config) Validate() error {
 
 // addressFaults looks at the addresses as text. Whether a host exists is the network's to say.
 func (c Config) addressFaults() (errs []error) {
+	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if c.Listen == "" {
-		errs = append(errs, errors.New("Listen is empty: give host:port, port 0 for any"))
+		fault("Listen is empty: give host:port, port 0 for any")
 	} else if _, err := splitAddress(c.Listen); err != nil {
-		errs = append(errs, fmt.Errorf("Listen is %q: give host:port, port 0 for any: %w", c.Listen, err))
+		fault("Listen is %q: give host:port, port 0 for any: %w", c.Listen, err)
 	}
 	if c.Advertise != "" {
 		if _, err := splitAddress(c.Advertise); err != nil {
-			errs = append(errs, fmt.Errorf("Advertise is %q: give host:port, port 0 for that of Listen: %w", c.Advertise, err))
+			fault("Advertise is %q: give host:port, port 0 for that of Listen: %w", c.Advertise, err)
 		}
 	}
 	for i, addr := range c.Join {
@@ -166,7 +167,7 @@ func (c Config) addressFaults() (errs []error) {
 			err = errors.New("port 0 cannot be dialed")
 		}
 		if err != nil {
-			errs = append(errs, fmt.Errorf("Join[%d] is %q: give host:port: %w", i, addr, err))
+			fault("Join[%d] is %q: give host:port: %w", i, addr, err)
 		}
 	}
 	return errs
