@@ -7,11 +7,15 @@
 // Life of a view: declared (every process names its subgroups) → placed (ranks known, this package) → linked (every pair
 // of members connected) → installed (the loop runs on its table).
 //
+// A view has a Subgroup for every shard of every declaration, in that order, whether it has members or not: index i means
+// the same in all views of a group. One without members is not provisioned, and waits for a view that has enough of them.
+//
 // Invariants, checked by View.Validate on everything that arrives from elsewhere:
 //
 //	V1  member ids are distinct, and there is at least one member
 //	V2  a subgroup's members are distinct, in rank order and ranks of this view; its senders are among its members
 //	V3  ring and window are powers of two within the limits of package smc
+//	V4  the shards of a subgroup follow each other from 0, are of one kind, and no member is in two of them
 package views
 
 import (
@@ -44,33 +48,31 @@ func (m Mode) String() string {
 
 // Member is one process of a view.
 type Member struct {
-	ID   order.NodeID `json:"id"`
-	Addr string       `json:"addr"` // host:port its peers connect to
+	ID order.NodeID `json:"id"`
+	// Incarnation tells a node's processes apart: one that was started again is another member.
+	Incarnation uint64 `json:"incarnation,omitempty"`
+	Addr        string `json:"addr"` // host:port its peers connect to
 	// Host is equal for processes that can share memory; empty if the member does not offer it.
 	Host string `json:"host,omitempty"`
 	// Shm is the name of the member's abstract unix socket; empty if it has none.
 	Shm string `json:"shm,omitempty"`
 }
 
-// Declaration is a subgroup as the application declares it. Every member must declare the same.
-type Declaration struct {
-	Name      string         `json:"name"`
-	Members   []order.NodeID `json:"members,omitempty"` // empty: everybody
-	Senders   []order.NodeID `json:"senders,omitempty"` // empty: every member of the subgroup
-	Mode      Mode           `json:"mode"`
-	RingBytes int            `json:"ring_bytes"` // a sender's byte ring
-	Window    int            `json:"window"`     // a sender's descriptors
-}
-
-// Subgroup is a declaration placed in a view.
+// Subgroup is a shard of a declaration, placed in a view.
 type Subgroup struct {
 	Name      string       `json:"name"`
-	Members   []order.Rank `json:"members"` // ascending
-	Senders   []order.Rank `json:"senders"` // ascending; the place in this list is the SenderRank
+	Shard     int          `json:"shard,omitempty"`
+	Members   []order.Rank `json:"members"` // ascending; empty: not provisioned
+	Senders   []order.Rank `json:"senders"` // ascending, possibly none; the place in this list is the SenderRank
 	Mode      Mode         `json:"mode"`
 	RingBytes int          `json:"ring_bytes"`
 	Window    int          `json:"window"`
+	// Fresh are the members that were not in it in the view before, if others were: they do not have its state.
+	Fresh []order.Rank `json:"fresh,omitempty"`
 }
+
+// Provisioned reports whether the subgroup has members in this view. If not, nobody can send to it.
+func (s Subgroup) Provisioned() bool { return len(s.Members) > 0 }
 
 // SenderRank returns the place of rank r among the senders, or false if it does not send.
 func (s Subgroup) SenderRank(r order.Rank) (order.SenderRank, bool) {
@@ -91,6 +93,16 @@ type View struct {
 	Key       string       `json:"key"`     // known to its members only: connections for its rows must show it
 	Members   []Member     `json:"members"` // by rank
 	Subgroups []Subgroup   `json:"subgroups"`
+	// Muted has, by rank, a bit for each declaration in which the member does not want to send; nil: all want.
+	Muted []uint64 `json:"muted,omitempty"`
+}
+
+// muted is what a member said of where it does not want to send.
+func (v *View) muted(r order.Rank) uint64 {
+	if v.Muted == nil {
+		return 0
+	}
+	return v.Muted[r]
 }
 
 // RankOf returns the rank of a node, or false if it is not a member.
@@ -99,84 +111,99 @@ func (v *View) RankOf(id order.NodeID) (order.Rank, bool) {
 	return order.Rank(i), i >= 0
 }
 
-// ErrNotMember says that a declaration names a node that the view does not have.
-var ErrNotMember = errors.New("not a member of the view")
-
-// Place builds a view: it turns declarations, which name nodes, into subgroups, which name ranks.
-func Place(id order.ViewID, cluster string, members []Member, decls []Declaration) (*View, error) {
-	v := &View{ID: id, Cluster: cluster, Members: slices.Clone(members)}
-	var errs []error
-	for _, d := range decls {
-		sg := Subgroup{Name: d.Name, Mode: d.Mode, RingBytes: d.RingBytes, Window: d.Window}
-		var err error
-		if sg.Members, err = v.ranks(d.Members, nil); err != nil {
-			errs = append(errs, fmt.Errorf("subgroup %q, members: %w", d.Name, err))
-		}
-		if sg.Senders, err = v.ranks(d.Senders, sg.Members); err != nil {
-			errs = append(errs, fmt.Errorf("subgroup %q, senders: %w", d.Name, err))
-		}
-		v.Subgroups = append(v.Subgroups, sg)
+// Shards returns the subgroups of a name, by shard; none if the name is not declared.
+func (v *View) Shards(name string) []Subgroup {
+	first := max(0, slices.IndexFunc(v.Subgroups, func(sg Subgroup) bool { return sg.Name == name }))
+	end := first
+	for end < len(v.Subgroups) && v.Subgroups[end].Name == name {
+		end++
 	}
-	if errs = append(errs, v.Validate()); errors.Join(errs...) != nil {
-		return nil, errors.Join(errs...)
-	}
-	return v, nil
+	return v.Subgroups[first:end:end]
 }
 
-// ranks translates node ids to ascending ranks; an empty list means all (every rank if all is nil).
-func (v *View) ranks(ids []order.NodeID, all []order.Rank) ([]order.Rank, error) {
-	if len(ids) == 0 {
-		if all != nil {
-			return slices.Clone(all), nil
-		}
-		for r := range v.Members {
-			all = append(all, order.Rank(r))
-		}
-		return all, nil
-	}
-	var ranks []order.Rank
-	for _, id := range ids {
-		r, ok := v.RankOf(id)
-		if !ok {
-			return nil, fmt.Errorf("node %d: %w", id, ErrNotMember)
-		}
-		ranks = append(ranks, r)
-	}
-	slices.Sort(ranks)
-	return ranks, nil
-}
-
-// Validate checks V1 to V3 and reports every fault at once.
+// Validate checks V1 to V4 and the limits, and reports every fault at once. What it reports is bounded, whatever arrived.
 func (v *View) Validate() error {
-	var errs []error
-	fault := func(format string, args ...any) {
-		errs = append(errs, fmt.Errorf("view %d: "+format, append([]any{v.ID}, args...)...))
+	faults := v.memberFaults()
+	if len(v.Subgroups) > MaxSubgroups {
+		faults.add("%d subgroups, shards counted: at most %d", len(v.Subgroups), MaxSubgroups)
+	} else {
+		faults = append(faults, v.subgroupFaults()...)
 	}
+	for i, err := range faults {
+		faults[i] = fmt.Errorf("view %d: %w", v.ID, err)
+	}
+	return errors.Join(faults...)
+}
+
+func (v *View) memberFaults() (faults faults) {
 	if v.ID == 0 || len(v.Members) == 0 || len(v.Members) > MaxMembers {
-		fault("%d members (1 to %d), id %d", len(v.Members), MaxMembers, v.ID)
+		faults.add("%d members (1 to %d), id %d", len(v.Members), MaxMembers, v.ID)
+		return faults
 	}
-	seen := map[order.NodeID]bool{}
-	for _, m := range v.Members {
-		if seen[m.ID] {
-			fault("node %d is a member twice", m.ID)
+	faults.long("the cluster's name", v.Cluster)
+	faults.long("the key", v.Key)
+	for r, m := range v.Members {
+		if first, _ := v.RankOf(m.ID); int(first) < r {
+			faults.add("node %d is a member twice", m.ID)
 		}
-		seen[m.ID] = true
-	}
-	for _, sg := range v.Subgroups {
-		if len(sg.Members) == 0 || !ascending(sg.Members, len(v.Members)) {
-			fault("subgroup %q: members %v are not ascending ranks below %d", sg.Name, sg.Members, len(v.Members))
-		}
-		if !ascending(sg.Senders, len(v.Members)) || slices.ContainsFunc(sg.Senders, func(r order.Rank) bool { return !sg.Has(r) }) {
-			fault("subgroup %q: senders %v are not ascending ranks of its members %v", sg.Name, sg.Senders, sg.Members)
-		}
-		if sg.Mode > Unordered {
-			fault("subgroup %q: unknown %v", sg.Name, sg.Mode)
-		}
-		if err := CheckSizes(sg.RingBytes, sg.Window); err != nil {
-			fault("subgroup %q: %w", sg.Name, err)
+		for _, text := range []string{m.Addr, m.Host, m.Shm} {
+			faults.long(fmt.Sprintf("node %d: its address, host or socket", m.ID), text)
 		}
 	}
-	return errors.Join(errs...)
+	return faults
+}
+
+func (v *View) subgroupFaults() (faults faults) {
+	names := map[string]bool{}
+	var used []order.Rank // by the shards of the present name
+	for i, sg := range v.Subgroups {
+		if sg.Shard == 0 {
+			used = nil
+		}
+		if sg.Shard == 0 && names[sg.Name] || sg.Shard != 0 && (i == 0 || !sg.follows(v.Subgroups[i-1])) {
+			faults.add("%s is there twice, or does not follow the shard before it", sg.label()) // V4
+		}
+		if slices.ContainsFunc(sg.Members, func(r order.Rank) bool { return slices.Contains(used, r) }) {
+			faults.add("%s: some of its members %v are in another shard, too", sg.label(), brief(sg.Members)) // V4
+		}
+		names[sg.Name], used = true, append(used, sg.Members[:min(len(sg.Members), MaxMembers)]...)
+		for _, err := range sg.faults(len(v.Members)) {
+			faults.add("%s: %w", sg.label(), err)
+		}
+	}
+	return faults
+}
+
+// follows reports whether s is the next shard after another one.
+func (s Subgroup) follows(before Subgroup) bool {
+	return s.Name == before.Name && s.Shard == before.Shard+1 &&
+		s.Mode == before.Mode && s.RingBytes == before.RingBytes && s.Window == before.Window
+}
+
+// faults looks at one subgroup by itself, in a view of so many members.
+func (s Subgroup) faults(members int) (faults faults) {
+	faults.name(s.Name)
+	if !ascending(s.Members, members) {
+		faults.add("members %v are not ascending ranks below %d", brief(s.Members), members)
+	}
+	if !ascending(s.Senders, members) || slices.ContainsFunc(s.Senders, func(r order.Rank) bool { return !s.Has(r) }) {
+		faults.add("senders %v are not ascending ranks of its members %v", brief(s.Senders), brief(s.Members))
+	}
+	if s.Mode > Unordered {
+		faults.add("unknown %v", s.Mode)
+	}
+	if err := CheckSizes(s.RingBytes, s.Window); err != nil {
+		faults.add("%w", err)
+	}
+	return faults
+}
+
+// label names the subgroup, and its shard if it is not the first or only one.
+func (s Subgroup) label() string {
+	if s.Shard == 0 {
+		return fmt.Sprintf("subgroup %q", clip(s.Name))
+	}
+	return fmt.Sprintf("subgroup %q, shard %d", clip(s.Name), s.Shard)
 }
 
 func ascending(ranks []order.Rank, below int) bool {
@@ -190,11 +217,15 @@ func ascending(ranks []order.Rank, below int) bool {
 
 // Limits of a view. A group is meant for 2 to 64 members and tens of subgroups.
 const (
-	MaxMembers   = 64
-	MinRingBytes = 4 << 10
-	MaxRingBytes = 1 << 30
-	MinWindow    = 4
-	MaxWindow    = 1 << 20
+	MaxMembers = 64
+	// MaxDeclarations is the number of bits in a word: a member says with one for each where it does not send.
+	MaxDeclarations = 64
+	MaxSubgroups    = 256 // the shards of all declarations
+	MaxTextBytes    = 256 // a name, an address, a key
+	MinRingBytes    = 4 << 10
+	MaxRingBytes    = 1 << 30
+	MinWindow       = 4
+	MaxWindow       = 1 << 20
 )
 
 // CheckSizes reports what is wrong with a ring and a window: both are powers of two within limits.
@@ -208,3 +239,27 @@ func CheckSizes(ringBytes, window int) error {
 	}
 	return errors.Join(errs...)
 }
+
+// faults is everything that is wrong with a value.
+type faults []error
+
+func (f *faults) add(format string, args ...any) { *f = append(*f, fmt.Errorf(format, args...)) }
+
+func (f *faults) long(what, text string) {
+	if len(text) > MaxTextBytes {
+		f.add("%s is %d bytes long, at most %d", what, len(text), MaxTextBytes)
+	}
+}
+
+func (f *faults) name(name string) {
+	if name == "" {
+		f.add("the name is empty")
+	}
+	f.long("the name", name)
+}
+
+// clip bounds text that came from elsewhere before it is shown.
+func clip(text string) string { return text[:min(len(text), MaxTextBytes)] }
+
+// brief bounds a list that came from elsewhere before it is shown.
+func brief[T any](list []T) []T { return list[:min(len(list), MaxMembers)] }

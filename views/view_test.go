@@ -2,7 +2,7 @@ package views
 
 import (
 	"encoding/json"
-	"errors"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -19,15 +19,17 @@ func people(ids ...order.NodeID) (members []Member) {
 
 func ranks(r ...order.Rank) []order.Rank { return r }
 
+func ids(id ...order.NodeID) []order.NodeID { return id }
+
 func TestPlaceTurnsNodesIntoRanksInTheOrderOfSeniority(t *testing.T) {
-	v, err := Place(3, "c", people(30, 10, 20), []Declaration{
+	v, unmet, err := Place(Placement{ID: 3, Cluster: "c", Key: "k", Members: people(30, 10, 20), Declarations: []Declaration{
 		{Name: "all", RingBytes: 4096, Window: 4},
-		{Name: "some", RingBytes: 8192, Window: 8, Members: []order.NodeID{10, 20}, Senders: []order.NodeID{20}, Mode: Unordered},
-		{Name: "mixed", RingBytes: 4096, Window: 4, Members: []order.NodeID{20, 30, 10}, Senders: []order.NodeID{10, 30}},
-		{Name: "few", RingBytes: 4096, Window: 4, Members: []order.NodeID{20}},
-	})
-	if err != nil {
-		t.Fatal(err)
+		{Name: "some", RingBytes: 8192, Window: 8, Members: ids(10, 20), Senders: ids(20), Mode: Unordered},
+		{Name: "mixed", RingBytes: 4096, Window: 4, Members: ids(20, 30, 10), Senders: ids(10, 30)},
+		{Name: "few", RingBytes: 4096, Window: 4, Members: ids(20)},
+	}})
+	if err != nil || unmet != nil {
+		t.Fatal(err, unmet)
 	}
 	for i, want := range []Subgroup{
 		{Name: "all", Members: ranks(0, 1, 2), Senders: ranks(0, 1, 2), RingBytes: 4096, Window: 4},
@@ -56,36 +58,44 @@ func TestPlaceTurnsNodesIntoRanksInTheOrderOfSeniority(t *testing.T) {
 	}
 }
 
-func TestPlaceReportsEveryFaultAtOnce(t *testing.T) {
-	_, err := Place(0, "c", people(1, 1), []Declaration{
-		{Name: "far", RingBytes: 4096, Window: 4, Members: []order.NodeID{1, 9}},
-		{Name: "deaf", RingBytes: 4096, Window: 4, Senders: []order.NodeID{8}},
-		{Name: "odd", RingBytes: 5000, Window: 5},
-	})
-	if !errors.Is(err, ErrNotMember) {
-		t.Fatal(err)
-	}
-	for _, part := range []string{"id 0", "node 1 is a member twice", `"far", members: node 9`, `"deaf", senders: node 8`, "5000", "window of 5"} {
-		if !strings.Contains(err.Error(), part) {
-			t.Errorf("%q is missing in: %v", part, err)
+func TestShardsOfAName(t *testing.T) {
+	v := &View{Subgroups: []Subgroup{{Name: "a"}, {Name: "b"}, {Name: "b", Shard: 1}, {Name: "b", Shard: 2}, {Name: "c"}}}
+	for name, want := range map[string]int{"a": 1, "b": 3, "c": 1, "d": 0} {
+		shards := v.Shards(name)
+		if len(shards) != want || cap(shards) != want {
+			t.Errorf("%q has the shards %+v", name, shards)
 		}
+		for i, sg := range shards {
+			if sg.Name != name || sg.Shard != i {
+				t.Errorf("shard %d of %q is %+v", i, name, sg)
+			}
+		}
+	}
+	if shards := new(View).Shards("a"); len(shards) != 0 {
+		t.Errorf("a view without subgroups has the shards %v", shards)
 	}
 }
 
-// V1, V2 and V3, each broken by itself in a view that came from elsewhere.
+// V1 to V4, each broken by itself in a view that came from elsewhere.
 func TestValidateFindsEachFault(t *testing.T) {
 	good := func() *View {
-		return &View{ID: 1, Members: people(5, 6, 7), Subgroups: []Subgroup{{Name: "a", Members: ranks(0, 2), Senders: ranks(2), RingBytes: 4096, Window: 4}}}
+		return &View{ID: 1, Members: people(5, 6, 7), Subgroups: []Subgroup{
+			{Name: "a", Members: ranks(0, 2), Senders: ranks(2), RingBytes: 4096, Window: 4},
+			{Name: "b", Members: ranks(2), Senders: ranks(2), RingBytes: 4096, Window: 4},
+			{Name: "b", Shard: 1, RingBytes: 4096, Window: 4},
+			{Name: "b", Shard: 2, Members: ranks(0, 1), RingBytes: 4096, Window: 4},
+		}}
 	}
 	if err := good().Validate(); err != nil {
 		t.Fatal(err)
 	}
+	long := strings.Repeat("x", MaxTextBytes+1)
 	for name, breaks := range map[string]func(*View, *Subgroup){
 		"V1 no id":                   func(v *View, _ *Subgroup) { v.ID = 0 },
 		"V1 no members":              func(v *View, _ *Subgroup) { v.Members, v.Subgroups = nil, nil },
 		"V1 the same id twice":       func(v *View, _ *Subgroup) { v.Members[2].ID = 5 },
 		"V1 too many members":        func(v *View, _ *Subgroup) { v.Members = make([]Member, MaxMembers+1) },
-		"V2 no members":              func(_ *View, s *Subgroup) { s.Members, s.Senders = nil, nil },
+		"V2 senders without members": func(_ *View, s *Subgroup) { s.Members = nil },
 		"V2 members out of order":    func(_ *View, s *Subgroup) { s.Members = ranks(2, 0) },
 		"V2 a member twice":          func(_ *View, s *Subgroup) { s.Members = ranks(0, 2, 2) },
 		"V2 a rank that is none":     func(_ *View, s *Subgroup) { s.Members = ranks(0, 2, 3) },
@@ -100,11 +110,87 @@ func TestValidateFindsEachFault(t *testing.T) {
 		"V3 a window of no power":    func(_ *View, s *Subgroup) { s.Window = 6 },
 		"V3 a window too small":      func(_ *View, s *Subgroup) { s.Window = 2 },
 		"V3 a window too large":      func(_ *View, s *Subgroup) { s.Window = MaxWindow * 2 },
+		"V4 a member of two shards":  func(v *View, _ *Subgroup) { v.Subgroups[3].Members = ranks(1, 2) },
+		"V4 a shard is missing":      func(v *View, _ *Subgroup) { v.Subgroups[3].Shard = 3 },
+		"V4 a shard twice":           func(v *View, _ *Subgroup) { v.Subgroups[3].Shard = 1 },
+		"V4 a shard below 0":         func(_ *View, s *Subgroup) { s.Shard = -1 },
+		"V4 no first shard":          func(_ *View, s *Subgroup) { s.Shard = 1 },
+		"V4 a name twice":            func(v *View, _ *Subgroup) { v.Subgroups[1].Name = "a" },
+		"V4 a name comes back":       func(v *View, _ *Subgroup) { v.Subgroups[3].Name, v.Subgroups[3].Shard = "a", 0 },
+		"V4 shards of two rings":     func(v *View, _ *Subgroup) { v.Subgroups[2].RingBytes = 8192 },
+		"V4 shards of two windows":   func(v *View, _ *Subgroup) { v.Subgroups[2].Window = 8 },
+		"V4 shards of two modes":     func(v *View, _ *Subgroup) { v.Subgroups[2].Mode = Unordered },
 		"an unknown mode":            func(_ *View, s *Subgroup) { s.Mode = 9 },
+		"no name":                    func(_ *View, s *Subgroup) { s.Name = "" },
+		"a long name":                func(_ *View, s *Subgroup) { s.Name = long },
+		"a long cluster":             func(v *View, _ *Subgroup) { v.Cluster = long },
+		"a long key":                 func(v *View, _ *Subgroup) { v.Key = long },
+		"a long address":             func(v *View, _ *Subgroup) { v.Members[1].Addr = long },
+		"a long host":                func(v *View, _ *Subgroup) { v.Members[1].Host = long },
+		"a long socket":              func(v *View, _ *Subgroup) { v.Members[1].Shm = long },
+		"too many subgroups":         func(v *View, _ *Subgroup) { v.Subgroups = many(MaxSubgroups + 1) },
 	} {
 		v := good()
 		if breaks(v, &v.Subgroups[0]); v.Validate() == nil {
 			t.Errorf("%s: valid", name)
 		}
 	}
+	v := good()
+	if v.Subgroups = many(MaxSubgroups); v.Validate() != nil {
+		t.Error(v.Validate())
+	}
+}
+
+// many are so many subgroups without members.
+func many(n int) (list []Subgroup) {
+	for i := range n {
+		list = append(list, Subgroup{Name: fmt.Sprint(i), RingBytes: 4096, Window: 4})
+	}
+	return list
+}
+
+func TestWhatValidateSaysIsBounded(t *testing.T) {
+	huge := strings.Repeat("x", 1<<20)
+	v := &View{ID: 1, Cluster: huge, Key: huge, Members: []Member{{ID: 1, Addr: huge, Host: huge, Shm: huge}}}
+	for range MaxSubgroups {
+		v.Subgroups = append(v.Subgroups, Subgroup{Name: huge, Members: make([]order.Rank, 1<<16), Senders: make([]order.Rank, 1<<16)})
+	}
+	if n := len(v.Validate().Error()); n > 2<<20 {
+		t.Errorf("%d bytes", n)
+	}
+}
+
+// FuzzView takes any text for a view: what Validate accepts can be used, and is the same after it travelled.
+func FuzzView(f *testing.F) {
+	f.Add([]byte(`{"id":1,"members":[{"id":5,"incarnation":9}],"subgroups":[{"name":"a","members":[0],"senders":[],"ring_bytes":4096,"window":4}]}`))
+	f.Add([]byte(`{"id":2,"members":[{"id":5},{"id":6}],"subgroups":[
+		{"name":"a","members":[0],"senders":[0],"ring_bytes":4096,"window":4},
+		{"name":"a","shard":1,"members":null,"ring_bytes":4096,"window":4},
+		{"name":"b","members":[1],"senders":[1],"mode":1,"ring_bytes":8192,"window":8}]}`))
+	f.Add([]byte(`{"id":1,"members":[{"id":5}],"subgroups":[{"name":"a","shard":-1,"members":[-1],"senders":[99]},{"name":"a"}]}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var v View
+		if json.Unmarshal(data, &v) != nil || v.Validate() != nil {
+			return
+		}
+		total := 0
+		for _, sg := range v.Subgroups {
+			shards := v.Shards(sg.Name)
+			if shards[sg.Shard].Shard != sg.Shard || sg.Provisioned() != (len(sg.Members) > 0) {
+				t.Errorf("%+v among %+v", sg, shards)
+			}
+			if sg.Shard == 0 {
+				total += len(shards)
+			}
+		}
+		if total != len(v.Subgroups) {
+			t.Errorf("%d shards, %d subgroups", total, len(v.Subgroups))
+		}
+		_ = v.Fits([]Declaration{{Name: "a"}})
+		again, _ := json.Marshal(v)
+		var back View
+		if err := json.Unmarshal(again, &back); err != nil || !reflect.DeepEqual(v, back) {
+			t.Errorf("%+v became %+v: %v", v, back, err)
+		}
+	})
 }

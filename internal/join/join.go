@@ -127,8 +127,8 @@ func (c Config) founds() bool { return len(c.Join) == 0 || c.Join[0] == c.Self.A
 //
 // The port's control connections belong to this package from the call on: after success they are answered until the port
 // closes, after an error no more. Errors wrap ErrRefused (final), ErrAlreadyFormed, ErrBadView, the context's cause together
-// with the last failure of each address, or, for a founder, ErrAborted if a member failed at once, and views.ErrNotMember if
-// the members that came cannot form the declared view.
+// with the last failure of each address, or, for a founder, ErrAborted if a member failed at once, and what
+// views.Place says of declarations that no members can meet.
 func Form(ctx context.Context, c Config) (*Session, error) {
 	if c.Port != nil && c.Self.Addr == "" {
 		c.Self.Addr = c.Port.Addr()

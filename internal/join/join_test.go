@@ -304,12 +304,13 @@ func TestAGroupThatIsFormedRefusesWithItsMembers(t *testing.T) {
 func TestAViewThatCannotBePlacedIsAnErrorForEverybody(t *testing.T) {
 	all := cluster(t, 2)
 	for _, p := range all {
-		p.Declarations[0].Members = []order.NodeID{1, 9}
+		p.Declarations[0].Shards = 65
 	}
 	ctx := within(t)
 	founder, joiner := all[0].start(ctx), all[1].start(ctx)
-	expectError(t, get(t, founder).err, views.ErrNotMember, "node 9", `"orders"`)
-	expectError(t, get(t, joiner).err, ErrRefused, "node 9", `"orders"`)
+	err := get(t, founder).err
+	expectError(t, err, err, "65 shards", `"orders"`)
+	expectError(t, get(t, joiner).err, ErrRefused, "65 shards", `"orders"`)
 }
 
 func TestAJoinerIsRedirectedToTheFounder(t *testing.T) {
@@ -538,7 +539,7 @@ func playFounder(t *testing.T, all []*process, ended chan struct{}, then func(ha
 			t.Error(err)
 			return
 		}
-		v, err := views.Place(1, q.Cluster, []views.Member{first, q.Member}, q.Declarations)
+		v, _, err := views.Place(views.Placement{ID: 1, Cluster: q.Cluster, Members: []views.Member{first, q.Member}, Declarations: q.Declarations})
 		if err != nil {
 			t.Error(err)
 			return
@@ -570,7 +571,7 @@ func TestAViewThatIsNotOursIsNotUsed(t *testing.T) {
 	c := all[1].Config
 	c.Self.Addr = c.Port.Addr()
 	good := func() *views.View {
-		v, err := views.Place(1, c.Cluster, []views.Member{all[0].request().Member, c.Self}, c.Declarations)
+		v, _, err := views.Place(views.Placement{ID: 1, Cluster: c.Cluster, Members: []views.Member{all[0].request().Member, c.Self}, Declarations: c.Declarations})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -141,14 +141,13 @@ func (r *roll) propose(e *effects) {
 	if len(r.seats) < r.expect {
 		return
 	}
-	view, err := views.Place(firstView, r.cluster, r.members(), r.decls)
+	view, _, err := views.Place(views.Placement{ID: firstView, Cluster: r.cluster, Key: r.key, Members: r.members(), Declarations: r.decls})
 	if err != nil {
 		r.phase, r.cause = failed, fmt.Errorf("join: %s cannot form the declared view: %w", roster(r.members()), err)
 		e.tell(Aborted{r.cause})
 		r.broadcast(e, saying(sayRefuse, "%v", r.cause))
 		return
 	}
-	view.Key = r.key
 	r.phase, r.view = proposed, view
 	e.tell(ViewProposed{view})
 	r.broadcast(e, message{Verb: sayView, View: view})

@@ -225,12 +225,24 @@ func TestLatecomersAskAgainUntilTheViewIsInstalledAndAreThenRefused(t *testing.T
 	expectSaid(t, r.ask(50, requestOf(2, 3)), "50:formed")
 }
 
-func TestMembersThatCannotFormTheDeclaredViewAreAllRefused(t *testing.T) {
+func TestASubgroupThatLacksMembersDoesNotHoldUpTheView(t *testing.T) {
 	r := rollOf(3)
-	r.ask(10, requestOf(3, 3)) // "audit" needs node 2
-	expectSaid(t, r.ask(20, requestOf(4, 3)), "20:wait 10:refuse 20:refuse")
-	if r.phase != failed || !errors.Is(r.cause, views.ErrNotMember) {
-		t.Fatalf("phase %d, cause %v", r.phase, r.cause)
+	r.ask(10, requestOf(3, 3)) // "audit" is of nodes 1 and 2
+	expectSaid(t, r.ask(20, requestOf(4, 3)), "20:wait 10:view 20:view")
+	if audit := r.view.Subgroups[1]; !slices.Equal(audit.Members, []order.Rank{0}) || len(audit.Senders) != 0 {
+		t.Fatalf("%+v", audit)
+	}
+}
+
+func TestMembersThatDeclareWhatNobodyCanMeetAreAllRefused(t *testing.T) {
+	r := rollOf(2)
+	q := requestOf(2, 2)
+	q.Declarations[0].Shards = views.MaxMembers + 1
+	r.decls = q.Declarations
+	e := r.ask(10, q)
+	expectSaid(t, e, "10:wait 10:refuse")
+	if text := e.sends[1].msg.Text; r.phase != failed || !strings.Contains(text, "65 shards") {
+		t.Fatalf("phase %d, %q", r.phase, text)
 	}
 }
 

@@ -52,7 +52,7 @@ func newWorld(t *testing.T, n, window int) *world {
 	for r := range n {
 		members = append(members, views.Member{ID: order.NodeID(r + 1)})
 	}
-	v, err := views.Place(1, "test", members, []views.Declaration{{Name: "a", RingBytes: 4096, Window: window}})
+	v, _, err := views.Place(views.Placement{ID: 1, Cluster: "test", Members: members, Declarations: []views.Declaration{{Name: "a", RingBytes: 4096, Window: window}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -144,7 +144,7 @@ func (w *world) fail(err error) {
 }
 
 func (w *world) layOut(o Options) (err error) {
-	if w.view, err = views.Place(1, "sim", w.plan.Members, w.plan.Decls); err != nil {
+	if w.view, _, err = views.Place(views.Placement{ID: 1, Cluster: "sim", Members: w.plan.Members, Declarations: w.plan.Decls}); err != nil {
 		return err
 	}
 	layout, err := member.NewLayout(w.view)
