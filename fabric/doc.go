@@ -10,6 +10,12 @@
 //	├─ line 0 ─┬─ line 1 ─┬ … ┼──────── bytes ─────────┤
 //	 fabric's    sst's          descriptor and byte rings
 //
+// A table is there at once when it is opened; its links come up later, one by one, while the loop runs already. A peer that is
+// not linked yet has a row of zeros.
+//
+// Life of a link: coming (pushes to it wait) → up (Poll took it in: the row is another memory) → frozen. A coming link can be
+// frozen too, and one that cannot come up is a failure.
+//
 // Life of a write: stored in the own row → pushed (marked for some peers) → flushed (handed to the link) → visible in the
 // peer's replica → loaded by the peer's step.
 //
@@ -21,9 +27,12 @@
 //	F3  A node changes no row but its own, whatever it sends. A violation fails the link.
 //	F4  After Freeze(rank), or Close, nothing changes in that replica any more.
 //	F5  A failed peer is reported once, through Failures; never by a panic, never twice.
+//	F6  What was pushed before a link came up is brought when it did.
 //
 // The pushed bytes of a row must not change until no peer needs them any more. Rings guarantee that: space is reused only
 // after every member delivered what was in it. So a link may write straight from the row, whenever the socket takes it.
+//
+// A row's memory is another one after its link came up and after Freeze; the table's hook (OnMove) says so at once.
 //
 // Shared words of line 0 (other words of the line are reserved):
 //

@@ -10,3 +10,9 @@ func NewMemory(n int) ([]byte, func() error, error) {
 	skip := -int(uintptr(unsafe.Pointer(&mem[0]))) & (LineBytes - 1)
 	return mem[skip : skip+n : skip+n], func() error { return nil }, nil
 }
+
+// zeroSlab returns zeroed memory that nobody may write.
+func zeroSlab(n int) ([]byte, error) {
+	mem, _, err := NewMemory(n)
+	return mem, err
+}

@@ -12,3 +12,12 @@ func NewMemory(n int) ([]byte, func() error, error) {
 	}
 	return mem, func() error { return unix.Munmap(mem) }, nil
 }
+
+// zeroSlab returns zeroed memory that cannot be written. Its pages are the system's one page of zeros.
+func zeroSlab(n int) ([]byte, error) {
+	mem, err := unix.Mmap(-1, 0, n, unix.PROT_READ, unix.MAP_ANON|unix.MAP_PRIVATE)
+	if err != nil {
+		return nil, MemoryError(n, "address space", err)
+	}
+	return mem, nil
+}

@@ -40,7 +40,8 @@ type Link interface {
 	Poll() (work bool, err error)
 	// Flush sends what was pushed as far as the peer takes it now; the rest stays marked. It returns whether anything was sent.
 	Flush() (work bool, err error)
-	// Freeze stops the link for good and returns the replica as it stays from now on (F4).
+	// Freeze stops the link for good and returns the replica as it stays from now on (F4). It does not wait; what was flushed
+	// goes ahead of the end.
 	Freeze() []byte
 	// Close releases the connection and the replica's memory.
 	Close() error
@@ -49,6 +50,10 @@ type Link interface {
 	// Name is the transport's name: "shm", "tcp", "simnet".
 	Name() string
 }
+
+// hanger is a link that can end without waiting what its Close then waits for. A table does the first to all of its links
+// before the second to any, so that it waits once and not for each.
+type hanger interface{ HangUp() }
 
 // Failure is a peer that failed, and why.
 type Failure struct {
@@ -66,10 +71,13 @@ type Table struct {
 	failures []Failure
 	parker   *Parker // nil where nothing sleeps (simnet)
 	polls    uint
-	release  func() error // frees the own row
+	release  func() error     // frees the own row
+	onMove   func(order.Rank) // nil: nobody asked
+	coming   int              // links that are not up yet
+	dock     *dock            // nil if all links were up from the start
 }
 
-// NewTable joins the own row and the links, which are indexed by rank and nil at self. release, if not nil, is called by
+// NewTable joins the own row and the links, which are up, indexed by rank and nil at self. release, if not nil, is called by
 // Close when the links are closed and may free the own row.
 func NewTable(self order.Rank, own []byte, links []Link, parker *Parker, release func() error) *Table {
 	t := &Table{self: self, links: links, rows: make([][]byte, len(links)), frozen: make([]bool, len(links)), parker: parker, release: release}
@@ -90,10 +98,22 @@ func (t *Table) Self() order.Rank { return t.self }
 // Ranks is the number of rows.
 func (t *Table) Ranks() int { return len(t.rows) }
 
-// Row is the memory of a row: writable if it is the own one. It changes when the row is frozen.
+// Row is the memory of a row: writable if it is the own one. It becomes another one when the row's link comes up and when the row
+// is frozen (OnMove).
 func (t *Table) Row(r order.Rank) []byte { return t.rows[r] }
 
-// LinkName is the name of the transport to a peer, or "self".
+// OnMove sets what is called, on the loop, whenever a row's memory became another one: its link came up, or it was frozen.
+func (t *Table) OnMove(f func(order.Rank)) { t.onMove = f }
+
+// move makes a row's memory another one.
+func (t *Table) move(r order.Rank, mem []byte) {
+	t.rows[r] = mem
+	if t.onMove != nil {
+		t.onMove(r)
+	}
+}
+
+// LinkName is the name of the transport to a peer, "coming" while it is not linked, or "self".
 func (t *Table) LinkName(r order.Rank) string {
 	if r == t.self {
 		return "self"
@@ -132,6 +152,9 @@ func (t *Table) PushLineQuietly(to []order.Rank, off int) {
 func (t *Table) Poll() (work int) {
 	if t.parker != nil {
 		t.look()
+	}
+	if t.coming > 0 {
+		work = t.welcome()
 	}
 	for _, r := range t.peers {
 		if t.frozen[r] {
@@ -187,13 +210,17 @@ func (t *Table) Fail(r order.Rank, err error) {
 	t.failures = append(t.failures, Failure{r, err})
 }
 
-// Freeze ends the link to a peer; its replica stays as it is (F4).
+// Freeze ends the link to a peer, or the attempts to make one; its replica stays as it is (F4). It never waits. What was pushed
+// before goes ahead of the end as far as the system takes it now.
 func (t *Table) Freeze(r order.Rank) {
 	if t.frozen[r] || r == t.self {
 		return
 	}
+	if t.coming > 0 {
+		t.settle(r)
+	}
 	t.frozen[r] = true
-	t.rows[r] = t.links[r].Freeze()
+	t.move(r, t.links[r].Freeze())
 }
 
 // Frozen reports whether a row is frozen.
@@ -209,9 +236,17 @@ func (t *Table) Failures() []Failure {
 // KeepOwn makes Close leave the memory of the own row to the application, which still writes to it.
 func (t *Table) KeepOwn() { t.release = nil }
 
-// Close ends all links and releases the memory. No row may be touched afterwards.
+// Close ends all links, and those that are coming, and releases the memory. No row may be touched afterwards. It waits for
+// whoever still connects, and briefly for peers to read what they were sent last; so a loop that must not stop has it called by
+// somebody else, once it is done with the table.
 func (t *Table) Close() error {
 	var errs []error
+	t.closeDock()
+	for _, r := range t.peers {
+		if l, ok := t.links[r].(hanger); ok {
+			l.HangUp()
+		}
+	}
 	for _, r := range t.peers {
 		t.frozen[r] = true
 		if err := t.links[r].Close(); err != nil {

@@ -1,6 +1,7 @@
 package fabrictest
 
 import (
+	"context"
 	"errors"
 	"math/rand/v2"
 	"runtime"
@@ -15,8 +16,8 @@ import (
 	"github.com/squall-go/squall/order"
 )
 
-// Open opens the tables of one view with n members, by rank, whose rows all have the same shape. Run closes the tables;
-// what else was opened is for t.Cleanup.
+// Open opens the tables of one view with n members, by rank, whose rows all have the same shape. Their links may be coming still, and
+// must come up by themselves. Run closes the tables; what else was opened is for t.Cleanup.
 type Open func(t testing.TB, n int, shape fabric.RowShape) []*fabric.Table
 
 // Run tries a fabric.
@@ -27,7 +28,11 @@ func Run(t *testing.T, open Open) {
 	t.Run("rows converge whatever the order of pushes", func(t *testing.T) { rowsConverge(t, open) })
 	t.Run("F4 a frozen replica never changes", func(t *testing.T) { frozenStays(t, open) })
 	t.Run("F5 a closed peer is reported once", func(t *testing.T) { failureOnce(t, open) })
+	t.Run("F6 what is pushed before the links are up arrives", func(t *testing.T) { earlyPushes(t, open) })
+	t.Run("F2 early pushes do not overtake one another", func(t *testing.T) { earlyGuards(t, open) })
+	t.Run("F4 a row that is frozen while its link comes stays so", func(t *testing.T) { frozenEarly(t, open) })
 	t.Run("closing leaves nothing behind", func(t *testing.T) { nothingLeft(t, open) })
+	t.Run("closing while links are coming leaves nothing behind", func(t *testing.T) { nothingLeftOfEarly(t, open) })
 }
 
 const (
@@ -43,8 +48,28 @@ func shapeOf(lines, bytes int) fabric.RowShape {
 	return fabric.RowShape{ControlBytes: control, RowBytes: control + bytes}
 }
 
-// opened opens tables and has them closed when the test ends.
+// opened opens tables, has them closed when the test ends, and waits for their links.
 func opened(t testing.TB, open Open, n int, shape fabric.RowShape) []*fabric.Table {
+	t.Helper()
+	tables := early(t, open, n, shape)
+	linked(t, tables)
+	return tables
+}
+
+// linked waits for all links of some tables.
+func linked(t testing.TB, tables []*fabric.Table) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for _, table := range tables {
+		if err := table.Await(ctx); err != nil {
+			t.Fatalf("rank %d: %v", table.Self(), err)
+		}
+	}
+}
+
+// early opens tables whose links may be coming still, and has them closed when the test ends.
+func early(t testing.TB, open Open, n int, shape fabric.RowShape) []*fabric.Table {
 	t.Helper()
 	tables := open(t, n, shape)
 	t.Cleanup(func() {
@@ -383,6 +408,7 @@ func frozenStays(t *testing.T, open Open) {
 // failureOnce closes one of three nodes. The others hear of it once, keep what it said last, and go on with each other.
 func failureOnce(t *testing.T, open Open) {
 	tables := open(t, 3, shapeOf(2, 4096))
+	linked(t, tables)
 	gone, rest := tables[2], tables[:2]
 	all := everybody(tables)
 	const said = 4711

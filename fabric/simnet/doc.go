@@ -1,8 +1,12 @@
 // Package simnet is a fabric in virtual time: rows on the heap, delays from a seed, no clock and no goroutine.
 //
-// A Net has nodes and the ways between them. Open lays the rows of one view on it and returns a table per member, whose
-// links find their delays, their full sockets, cuts and crashes here. Whoever steps the members sets the time with Advance;
-// the same seed and the same calls give the same bytes at the same moments.
+// A Net has nodes and the ways between them. OpenView returns one member's table of a view, whose links come up when both ends
+// have opened it, and find their delays, their full sockets, cuts and crashes here; Open has the tables of all members at once,
+// with all links up. Dial and Listen make channels. A node that crashed is back with Restart, as another process. Whoever
+// steps the members sets the time with Advance; the same seed and the same calls give the same bytes at the same moments.
+//
+// Life of a link: its two ends are opened, in any order → joined → each is handed to its table (a delay of the way later, behind
+// a cut) → taken in by the table's Poll → ended by one side → heard of by the other one, behind what it was sent.
 //
 // Life of a write on a Framed pair: pushed → taken into a frame (its ranges by reference, its lines copied) → handed to
 // the socket piece by piece, as far as it has room (the bytes copied) → due (now + delay, never before what went ahead
@@ -17,6 +21,7 @@
 //	Z1  what happens depends on the seed and the calls alone
 //	Z2  a socket holds at most SocketBytes and one line; what it does not take stays pending, coalesced
 //	Z3  a node that crashed calls nothing and changes nothing any more
+//	Z4  a link joins the two processes that opened the view, and no later process of either node
 //
 // All of it belongs to one goroutine.
 package simnet

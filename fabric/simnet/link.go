@@ -14,6 +14,8 @@ type link struct {
 	kind       Kind
 	out, in    *way
 	replica    []byte
+	arrived    bool // waits to be taken in by its table
+	up         bool // its table has it
 	closed     bool
 }
 
@@ -23,8 +25,15 @@ func (l *link) Name() string { return "simnet" }
 // Direct implements fabric.Link. A Seeping pair shows nothing that was not pushed.
 func (l *link) Direct() bool { return l.kind == Shared }
 
-// Replica implements fabric.Link.
-func (l *link) Replica() []byte { return l.replica }
+// Replica implements fabric.Link. The table asks when it takes the link in. What the owner of a Seeping row stored before is in
+// the shared memory already: it is seen at once or not at all.
+func (l *link) Replica() []byte {
+	if !l.up && l.kind == Seeping {
+		l.out.storeAll()
+	}
+	l.up = true
+	return l.replica
+}
 
 // Push implements fabric.Link.
 func (l *link) Push(off, n int) {
@@ -94,7 +103,8 @@ func (l *link) Freeze() []byte {
 	}
 	switch l.kind {
 	case Shared:
-		l.replica = slices.Clone(l.replica)
+		l.replica = memory(len(l.replica))
+		copy(l.replica, l.in.row)
 	case Seeping:
 		l.in.seepAll(l.replica)
 	}
@@ -102,9 +112,13 @@ func (l *link) Freeze() []byte {
 	return l.replica
 }
 
-// Close implements fabric.Link.
+// Close implements fabric.Link. The replica may serve another link from now on.
 func (l *link) Close() error {
 	l.end()
+	if l.replica != nil && l.kind != Shared {
+		l.net.giveBack(l.replica)
+	}
+	l.replica = nil
 	return nil
 }
 
@@ -114,5 +128,6 @@ func (l *link) end() {
 		return
 	}
 	l.closed = true
+	l.self.links = slices.DeleteFunc(l.self.links, func(o *link) bool { return o == l })
 	l.out.end()
 }

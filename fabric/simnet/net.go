@@ -2,8 +2,8 @@ package simnet
 
 import (
 	"fmt"
-	"math"
 	"math/rand/v2"
+	"slices"
 	"time"
 	"unsafe"
 
@@ -18,24 +18,33 @@ type Net struct {
 	opts  Options
 	seed  uint64
 	now   time.Duration
-	nodes map[order.NodeID]*node
+	nodes map[order.NodeID]*node // the latest process of each
 	ways  map[[2]order.NodeID]*path
-	links uint64 // opened so far; makes each link's seed
+	links uint64 // ways and lanes opened so far; makes the seed of each
+
+	agenda []event // by time
+	pairs  map[pairing]*end
+	free   map[int][][]byte // replicas of closed links, by size
 }
 
-// node is a process.
+// node is a process. A restarted one is another node with the same ID.
 type node struct {
 	id      order.NodeID
 	crashed bool
-	fuse    int // calls of the fabric until it crashes; 0: it does not
+	silent  bool // its host lost power: those on other hosts hear nothing of its end
+	fuse    int  // calls of the fabric until it crashes; 0: it does not
 	power   bool
-	links   []*link
+	links   []*link // not closed
+	waited  []*end  // of others, that wait for it to open their view
+	conns   []*Conn // not closed
+	accept  func(*Conn)
 }
 
 // path is the way between two nodes, whatever row travels on it.
 type path struct {
 	delay Delay
 	cut   bool
+	held  []event // they wait for the way to heal
 }
 
 // Crashed is what a call of the fabric panics with when it is a node's last one (CrashAfter).
@@ -50,7 +59,8 @@ func New(seed uint64, opts Options) *Net {
 			opts.StoreOrder[w] = w
 		}
 	}
-	return &Net{opts: opts, seed: seed, nodes: map[order.NodeID]*node{}, ways: map[[2]order.NodeID]*path{}}
+	return &Net{opts: opts, seed: seed, nodes: map[order.NodeID]*node{}, ways: map[[2]order.NodeID]*path{},
+		pairs: map[pairing]*end{}, free: map[int][][]byte{}}
 }
 
 // Endpoint is a member of a view and the shape of its row.
@@ -59,8 +69,8 @@ type Endpoint struct {
 	Shape fabric.RowShape
 }
 
-// Open lays out the rows of a view and returns the members' tables by rank. Closing one frees nothing but its links: the
-// rows are the collector's.
+// Open lays out the rows of a view and returns the members' tables by rank, with all links up. Closing a table frees nothing but
+// its links and replicas: the own rows are the collector's.
 func (n *Net) Open(members []Endpoint) []*fabric.Table {
 	rows := make([][]byte, len(members))
 	links := make([][]fabric.Link, len(members))
@@ -88,33 +98,75 @@ func memory(n int) []byte {
 }
 
 func (n *Net) connect(a, b Endpoint, rowA, rowB []byte) (fabric.Link, fabric.Link) {
-	kind := Framed
-	if n.opts.Kind != nil {
-		kind = n.opts.Kind(a.ID, b.ID)
-	}
-	ab, ba := n.way(a, b, rowA), n.way(b, a, rowB)
-	return n.link(a.ID, b.ID, kind, ab, ba), n.link(b.ID, a.ID, kind, ba, ab)
+	from, to := n.join(side{n.node(a.ID), a.Shape, rowA}, side{n.node(b.ID), b.Shape, rowB})
+	return n.wrapped(from), n.wrapped(to)
 }
 
-func (n *Net) way(from, to Endpoint, row []byte) *way {
+// side is a process and its row.
+type side struct {
+	node  *node
+	shape fabric.RowShape
+	row   []byte
+}
+
+// join makes the links of a pair.
+func (n *Net) join(a, b side) (*link, *link) {
+	kind := n.kind(a.node.id, b.node.id)
+	ab, ba := n.way(a, b), n.way(b, a)
+	return n.link(a.node, b.node, kind, ab, ba), n.link(b.node, a.node, kind, ba, ab)
+}
+
+func (n *Net) kind(a, b order.NodeID) Kind {
+	if n.opts.Kind == nil {
+		return Framed
+	}
+	return n.opts.Kind(a, b)
+}
+
+// random makes the next generator: one for every way and lane.
+func (n *Net) random() *rand.Rand {
 	n.links++
-	w := &way{net: n, from: n.node(from.ID), to: n.node(to.ID), path: n.path(from.ID, to.ID), row: row, random: rand.New(rand.NewPCG(n.seed, n.links))}
-	w.pending = fabric.NewPending(from.Shape.ControlBytes)
-	w.shown = make([]uint64, from.Shape.ControlBytes/8)
+	return rand.New(rand.NewPCG(n.seed, n.links))
+}
+
+func (n *Net) way(from, to side) *way {
+	w := &way{net: n, from: from.node, to: to.node, path: n.path(from.node.id, to.node.id), row: from.row, random: n.random()}
+	w.pending = fabric.NewPending(from.shape.ControlBytes)
+	w.shown = make([]uint64, from.shape.ControlBytes/8)
 	return w
 }
 
-func (n *Net) link(self, peer order.NodeID, kind Kind, out, in *way) fabric.Link {
-	l := &link{net: n, self: n.node(self), peer: n.node(peer), kind: kind, out: out, in: in, replica: in.row}
+func (n *Net) link(self, peer *node, kind Kind, out, in *way) *link {
+	l := &link{net: n, self: self, peer: peer, kind: kind, out: out, in: in, replica: in.row}
 	if kind != Shared {
-		l.replica = memory(len(in.row))
+		l.replica = n.borrow(len(in.row))
 	}
-	l.self.links = append(l.self.links, l)
+	self.links = append(self.links, l)
+	return l
+}
+
+// wrapped is what a table gets.
+func (n *Net) wrapped(l *link) fabric.Link {
 	if n.opts.Wrap != nil {
-		return n.opts.Wrap(self, peer, l)
+		return n.opts.Wrap(l.self.id, l.peer.id, l)
 	}
 	return l
 }
+
+// borrow returns zeroed memory for a replica. A run opens hundreds of views, and most of their rows are hardly used: what closed
+// links gave back is used again.
+func (n *Net) borrow(size int) []byte {
+	free := n.free[size]
+	if len(free) == 0 {
+		return memory(size)
+	}
+	mem := free[len(free)-1]
+	n.free[size] = free[:len(free)-1]
+	clear(mem)
+	return mem
+}
+
+func (n *Net) giveBack(mem []byte) { n.free[len(mem)] = append(n.free[len(mem)], mem) }
 
 func (n *Net) node(id order.NodeID) *node {
 	if n.nodes[id] == nil {
@@ -134,28 +186,44 @@ func (n *Net) path(from, to order.NodeID) *path {
 	return n.ways[at]
 }
 
-// Advance sets the time, which never goes back.
-func (n *Net) Advance(now time.Duration) { n.now = max(n.now, now) }
+// Advance sets the time, which never goes back, and has happen what is due by then: links come up, channels are accepted.
+func (n *Net) Advance(now time.Duration) {
+	n.happen(now)
+	n.now = max(n.now, now)
+}
 
 // Now is the time.
 func (n *Net) Now() time.Duration { return n.now }
 
 // Cut holds up everything on the way from one node to another until Heal: what is sent meanwhile arrives then, as a
-// connection does that survived. Shared memory knows no way, and is not cut.
+// connection does that survived, and links and channels that would have come up meanwhile come up then. Shared memory knows no
+// way, and is not cut.
 func (n *Net) Cut(from, to order.NodeID) { n.path(from, to).cut = true }
 
 // Heal ends a Cut.
 func (n *Net) Heal(from, to order.NodeID) {
-	n.path(from, to).cut = false
+	p := n.path(from, to)
+	p.cut = false
+	for _, e := range p.held {
+		n.schedule(e)
+	}
+	p.held = nil
+	n.happen(n.now)
 	n.due(to, n.now)
 }
 
 // Due is when the next thing is there for a node that does not look until then; false if nothing is under way to it, and no
 // socket has room again for what it could not send.
 func (n *Net) Due(id order.NodeID) (at time.Duration, ok bool) {
-	at = math.MaxInt64
+	at = n.nextEvent(id)
+	for _, c := range n.node(id).conns {
+		at = min(at, c.due())
+	}
 	for _, l := range n.node(id).links {
-		if l.closed {
+		if !l.up {
+			if l.arrived {
+				return n.now, true
+			}
 			continue
 		}
 		if l.out.busy() && l.out.room() > 0 {
@@ -170,7 +238,7 @@ func (n *Net) Due(id order.NodeID) (at time.Duration, ok bool) {
 			at = min(at, l.in.endAt)
 		}
 	}
-	return at, at != math.MaxInt64
+	return at, at != never
 }
 
 func (n *Net) due(id order.NodeID, at time.Duration) {
@@ -180,32 +248,53 @@ func (n *Net) due(id order.NodeID, at time.Duration) {
 }
 
 // Crash ends a node's process. What it handed to its sockets arrives, and its peers hear of the end behind that.
-func (n *Net) Crash(id order.NodeID) {
-	d := n.node(id)
+func (n *Net) Crash(id order.NodeID) { n.crash(n.node(id)) }
+
+func (n *Net) crash(d *node) {
 	if d.crashed {
 		return
 	}
 	d.crashed = true
-	for _, l := range d.links {
+	for _, l := range slices.Clone(d.links) {
 		l.end()
 	}
+	n.endChannelsAndWaits(d)
 }
 
 // PowerOff ends a node's host: what is in flight is lost from some piece on, and nobody is told. Peers that share
 // memory with the node are on the same host, so that it is no more than a Crash to them.
-func (n *Net) PowerOff(id order.NodeID) {
-	d := n.node(id)
+func (n *Net) PowerOff(id order.NodeID) { n.powerOff(n.node(id)) }
+
+func (n *Net) powerOff(d *node) {
 	if d.crashed {
 		return
 	}
-	d.crashed = true
-	for _, l := range d.links {
+	d.crashed, d.silent = true, true
+	for _, l := range slices.Clone(d.links) {
 		if l.kind != Framed {
 			l.end()
 			continue
 		}
 		l.out.lose()
 	}
+	n.endChannelsAndWaits(d)
+}
+
+// endChannelsAndWaits ends the channels of a process that is gone, and has those who wait for it to open a view hear of it.
+func (n *Net) endChannelsAndWaits(d *node) {
+	for _, c := range slices.Clone(d.conns) {
+		c.die()
+	}
+	for _, e := range d.waited {
+		n.refuse(e)
+	}
+	d.waited = nil
+}
+
+// Restart gives a node that crashed a new process, which knows nothing: all links and channels of the one before stay dead.
+func (n *Net) Restart(id order.NodeID) {
+	n.Crash(id)
+	n.nodes[id] = &node{id: id}
 }
 
 // CrashAfter ends a node within one of its steps: when it has called its links so many times more, the call panics
@@ -218,7 +307,7 @@ func (n *Net) CrashAfter(id order.NodeID, calls int, power bool) {
 // Seep lets a node see more of what its Seeping peers stored. Call it where the real thing might be interrupted.
 func (n *Net) Seep(id order.NodeID) {
 	for _, l := range n.node(id).links {
-		if l.kind == Seeping && !l.closed {
+		if l.kind == Seeping && l.up {
 			l.in.seep(l.replica)
 		}
 	}
@@ -228,7 +317,7 @@ func (n *Net) Seep(id order.NodeID) {
 func (n *Net) InFlight() (pieces int) {
 	for _, d := range n.nodes {
 		for _, l := range d.links {
-			if !d.crashed && !l.closed {
+			if !d.crashed {
 				pieces += len(l.in.flight) - l.in.head
 			}
 		}
@@ -245,9 +334,9 @@ func (n *Net) burn(d *node) {
 		return
 	}
 	if d.power {
-		n.PowerOff(d.id)
+		n.powerOff(d)
 	} else {
-		n.Crash(d.id)
+		n.crash(d)
 	}
 	panic(Crashed{d.id})
 }

@@ -40,6 +40,7 @@ type way struct {
 	halfway bool // bytes of a frame arrived, its lines did not
 
 	shown []uint64 // Seeping: the sender's words as pushed last
+	whole int      // Seeping: so many pieces at the front are seen together
 }
 
 // piece is a part of a frame in flight, or on a Seeping pair a range or a word that is not visible yet.
@@ -165,20 +166,34 @@ func (w *way) room() int {
 
 // arrival draws when what is sent now is there: not before what was sent earlier (F2).
 func (w *way) arrival() time.Duration {
-	d := w.path.delay
-	at := w.net.now + d.Base
-	if d.Jitter > 0 {
-		at += time.Duration(w.random.Int64N(int64(d.Jitter) + 1))
-	}
-	if d.TailEvery > 0 && w.random.IntN(d.TailEvery) == 0 {
-		at += time.Duration(w.random.Int64N(int64(d.Tail) + 1))
-		w.net.Stats.Tails++
-	}
+	at := w.net.arrival(w.path, w.random)
 	if w.net.opts.Bug != Overtaking {
 		at = max(at, w.last)
 	}
 	w.last = max(w.last, at)
 	return at
+}
+
+// arrival draws when something is there that is sent now.
+func (n *Net) arrival(p *path, random *rand.Rand) time.Duration {
+	d := p.delay
+	at := n.now + d.Base
+	if d.Jitter > 0 {
+		at += time.Duration(random.Int64N(int64(d.Jitter) + 1))
+	}
+	if d.TailEvery > 0 && random.IntN(d.TailEvery) == 0 {
+		at += time.Duration(random.Int64N(int64(d.Tail) + 1))
+		n.Stats.Tails++
+	}
+	return at
+}
+
+// notice draws how long the news of an end takes.
+func (n *Net) notice(random *rand.Rand) time.Duration {
+	if n.opts.NoticeAfter <= 0 {
+		return 0
+	}
+	return time.Duration(random.Int64N(int64(n.opts.NoticeAfter) + 1))
 }
 
 func (w *way) sendBytes(at time.Duration, off, n int) {
@@ -283,6 +298,28 @@ func (w *way) storeLine(off int) {
 	}
 }
 
+// storeAll notes the whole row as it is now, to be seen together: a mapping shows what was stored before it was made.
+func (w *way) storeAll() {
+	before := len(w.flight)
+	if control := 8 * len(w.shown); control < len(w.row) && !blank(w.row) {
+		w.storeRange(control, len(w.row)-control)
+	}
+	for off := 0; off < 8*len(w.shown); off += fabric.LineBytes {
+		w.storeLine(off)
+	}
+	w.whole = len(w.flight) - before
+}
+
+// blank reports that nothing was ever stored in a row.
+func blank(row []byte) bool {
+	for off := 0; off < len(row); off += 8 {
+		if *fabric.Word(row, off) != 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // seep makes some of a Seeping pair's writes visible: half the time all, else any number.
 func (w *way) seep(replica []byte) (work bool) {
 	n := len(w.flight) - w.head
@@ -292,6 +329,10 @@ func (w *way) seep(replica []byte) (work bool) {
 	if w.random.IntN(2) == 0 {
 		n = w.random.IntN(n + 1)
 	}
+	if n < w.whole {
+		return false
+	}
+	w.whole = 0
 	return w.show(replica, n)
 }
 
@@ -314,10 +355,7 @@ func (w *way) show(replica []byte, n int) bool {
 // end has the receiver hear of the end, some time after what was sent.
 func (w *way) end() {
 	w.ended = true
-	w.endAt = max(w.last, w.net.now)
-	if after := w.net.opts.NoticeAfter; after > 0 {
-		w.endAt += time.Duration(w.random.Int64N(int64(after) + 1))
-	}
+	w.endAt = max(w.last, w.net.now) + w.net.notice(w.random)
 	w.net.due(w.to.id, w.endAt)
 	w.ranges, w.lines, w.sent, w.pending = nil, nil, 0, fabric.NewPending(8*len(w.shown))
 }
