@@ -339,7 +339,8 @@ func (v *View) misfits(sg Subgroup, d Declaration, shard int) (faults faults) {
 		return faults
 	}
 	if sg.Mode != d.Mode || sg.RingBytes != d.RingBytes || sg.Window != d.Window {
-		faults.add("%v with %d bytes and window %d, declared are %v, %d and %d", sg.Mode, sg.RingBytes, sg.Window, d.Mode, d.RingBytes, d.Window)
+		faults.add("%v, ring of %d bytes, window of %d; declared are %v, %d and %d",
+			sg.Mode, sg.RingBytes, sg.Window, d.Mode, d.RingBytes, d.Window)
 	}
 	may, admitted := 0, 0 // members of the subgroup, of the view
 	for r, m := range v.Members {

@@ -142,6 +142,9 @@ func (v *View) memberFaults() (faults faults) {
 	}
 	faults.long("the cluster's name", v.Cluster)
 	faults.long("the key", v.Key)
+	if v.Muted != nil && len(v.Muted) != len(v.Members) {
+		faults.add("mute words of %d members, there are %d", len(v.Muted), len(v.Members))
+	}
 	for r, m := range v.Members {
 		if first, _ := v.RankOf(m.ID); int(first) < r {
 			faults.add("node %d is a member twice", m.ID)

@@ -128,6 +128,8 @@ func TestValidateFindsEachFault(t *testing.T) {
 		"a long address":             func(v *View, _ *Subgroup) { v.Members[1].Addr = long },
 		"a long host":                func(v *View, _ *Subgroup) { v.Members[1].Host = long },
 		"a long socket":              func(v *View, _ *Subgroup) { v.Members[1].Shm = long },
+		"muted for one too few":      func(v *View, _ *Subgroup) { v.Muted = []uint64{1, 2} },
+		"muted for nobody":           func(v *View, _ *Subgroup) { v.Muted = []uint64{} },
 		"too many subgroups":         func(v *View, _ *Subgroup) { v.Subgroups = many(MaxSubgroups + 1) },
 	} {
 		v := good()
@@ -167,6 +169,8 @@ func FuzzView(f *testing.F) {
 		{"name":"a","members":[0],"senders":[0],"ring_bytes":4096,"window":4},
 		{"name":"a","shard":1,"members":null,"ring_bytes":4096,"window":4},
 		{"name":"b","members":[1],"senders":[1],"mode":1,"ring_bytes":8192,"window":8}]}`))
+	f.Add([]byte(`{"id":3,"members":[{"id":5}],"subgroups":[],"muted":[3]}`))
+	f.Add([]byte(`{"id":3,"members":[{"id":5}],"subgroups":[],"muted":[]}`))
 	f.Add([]byte(`{"id":1,"members":[{"id":5}],"subgroups":[{"name":"a","shard":-1,"members":[-1],"senders":[99]},{"name":"a"}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var v View
