@@ -68,7 +68,7 @@ func (h *history) change() {
 }
 
 func TestShardsOverRandomHistories(t *testing.T) {
-	for seed := uint64(1); seed <= 300; seed++ {
+	for seed := uint64(1); seed <= 150; seed++ {
 		if *historySeed != 0 {
 			seed = *historySeed
 		}
