@@ -19,7 +19,7 @@ import (
 )
 
 func TestValidateReportsAllFaultsAtOnce(t *testing.T) {
-	_, err := Form(context.Background(), Config{
+	_, err := Join(context.Background(), Config{
 		Cluster: strings.Repeat("x", 300), Join: []string{"nowhere"}, Expect: 65,
 		Declarations: []views.Declaration{{Name: "orders", RingBytes: 5, Window: 64}},
 	})
@@ -30,7 +30,7 @@ func TestValidateReportsAllFaultsAtOnce(t *testing.T) {
 	}
 	c := cluster(t, 1)[0].Config
 	c.Self.Addr = "10.0.0.1:1"
-	if _, err := Form(context.Background(), c); err == nil || !strings.Contains(err.Error(), c.Port.Addr()) {
+	if _, err := Join(context.Background(), c); err == nil || !strings.Contains(err.Error(), c.Port.Addr()) {
 		t.Errorf("an address that is not the port's: %v", err)
 	}
 }
@@ -52,6 +52,10 @@ func TestEventsReadAsSentences(t *testing.T) {
 		{AttemptFailed{"a:1", why}, "asking a:1 failed: why"},
 		{Held{"a:1"}, "place held at a:1"},
 		{Redirected{"a:1", "b:1"}, "redirected from a:1 to b:1"},
+		{Applied{member(2)}, "node 2 at 10.0.0.2:7000 asked to join"},
+		{Meeting{"a:1", 3, 2}, "sent by a:1 to greet 2 other members of view 3"},
+		{Reached{member(2), 3}, "node 2 at 10.0.0.2:7000 reached all members of view 3"},
+		{Admitted{member(2), 4}, "node 2 at 10.0.0.2:7000 is a member from view 4 on"},
 	} {
 		if got := c.event.String(); got != c.want {
 			t.Errorf("%T: %q, want %q", c.event, got, c.want)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync"
 	"time"
 
 	"github.com/squall-go/squall/fabric/port"
@@ -18,20 +19,30 @@ type desk struct {
 	port    *port.Port
 	slots   chan struct{}
 	silence time.Duration
+
+	open sync.WaitGroup // the goroutines that read from conns
+	lock sync.Mutex
+	shut bool
+	// conns are those that somebody reads from. W: under lock.
+	conns map[net.Conn]bool
 }
 
-func newDesk(c Config) *desk {
+func newDesk(c Config, conversations int) *desk {
 	return &desk{
 		emitter: emitter{listener: c.OnEvent}, port: c.Port, silence: c.silence,
-		slots: make(chan struct{}, requestsPerMember*c.Expect),
+		slots: make(chan struct{}, conversations), conns: map[net.Conn]bool{},
 	}
 }
 
 // handler reads the request of each connection and lets converse have the rest; it closes the connection afterwards. A
 // connection beyond the bound is closed without an answer, which its joiner takes for a reason to ask again.
-func (d *desk) handler(converse func(net.Conn, request)) func(net.Conn) {
+func (d *desk) handler(converse func(net.Conn, Request)) func(net.Conn) {
 	return func(conn net.Conn) {
 		defer conn.Close()
+		if !d.enter(conn) {
+			return
+		}
+		defer d.leave(conn)
 		select {
 		case d.slots <- struct{}{}:
 			defer func() { <-d.slots }()
@@ -48,6 +59,36 @@ func (d *desk) handler(converse func(net.Conn, request)) func(net.Conn) {
 	}
 }
 
+// enter notes a connection that is read from now on, so that close ends it.
+func (d *desk) enter(conn net.Conn) bool {
+	d.lock.Lock()
+	defer d.lock.Unlock()
+	if d.shut {
+		return false
+	}
+	d.conns[conn] = true
+	d.open.Add(1)
+	return true
+}
+
+func (d *desk) leave(conn net.Conn) {
+	d.lock.Lock()
+	defer d.lock.Unlock()
+	delete(d.conns, conn)
+	d.open.Done()
+}
+
+// close ends everything that is read, and waits for those that read.
+func (d *desk) close() {
+	d.lock.Lock()
+	d.shut = true
+	for conn := range d.conns {
+		conn.Close()
+	}
+	d.lock.Unlock()
+	d.open.Wait()
+}
+
 // reject reports a connection that is closed without an answer, for silence, garbage or being one too many. The port counts
 // and its owner bounds what is told: strangers decide how often that happens.
 func (d *desk) reject(conn net.Conn, err error) {
@@ -58,7 +99,7 @@ func (d *desk) reject(conn net.Conn, err error) {
 	d.port.Reject(r)
 }
 
-func (d *desk) readRequest(conn net.Conn) (q request, err error) {
+func (d *desk) readRequest(conn net.Conn) (q Request, err error) {
 	if err := conn.SetReadDeadline(time.Now().Add(d.silence)); err != nil {
 		return q, err
 	}
@@ -66,21 +107,4 @@ func (d *desk) readRequest(conn net.Conn) (q request, err error) {
 		return q, err
 	}
 	return q, conn.SetReadDeadline(time.Time{})
-}
-
-// write sends one value within a bounded time.
-func write(conn net.Conn, v any) error {
-	if err := conn.SetWriteDeadline(time.Now().Add(silence)); err != nil {
-		return err
-	}
-	return port.WriteMessage(conn, v)
-}
-
-// hangUp says that nothing more will be written and bounds what is still read. Closing at once would be wrong: a message of
-// the peer that is still on its way would reset the connection, and our last one could be lost with it.
-func hangUp(conn net.Conn) {
-	if half, ok := conn.(interface{ CloseWrite() error }); ok {
-		_ = half.CloseWrite() // a connection that is broken already ends the reader just as well
-	}
-	_ = conn.SetReadDeadline(time.Now().Add(silence))
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// Event is something that happened while the first view was formed. String is for people; switch on the type otherwise.
+// Event is something that happened while the first view was formed, or while a process joined. String is for people; switch on the type otherwise.
 type Event interface{ String() string }
 
 type (
@@ -17,14 +17,14 @@ type (
 		Member        views.Member
 		Asked, Expect int // places taken, the founder's included
 	}
-	// Refused: the founder turned a process away, for good or (Final false) until it asks again.
+	// Refused: the founder, or a member, turned a process away, for good or (Final false) until it asks again.
 	Refused struct {
 		ID    order.NodeID
 		Addr  string
 		Text  string
 		Final bool
 	}
-	// Forgotten: a process went away before the View was proposed, and its place is free.
+	// Forgotten: a process went away, or was sent away, before it was proposed as a member; its place is free.
 	Forgotten struct {
 		Member views.Member
 		Err    error
@@ -42,8 +42,26 @@ type (
 	}
 	// Held: a joiner has its place and waits for the others.
 	Held struct{ Addr string }
-	// Redirected: a joiner was sent to the founder.
+	// Redirected: a joiner was sent to the founder, or to the leader.
 	Redirected struct{ From, To string }
+	// Applied: a process asked the leader of a running group to become a member.
+	Applied struct{ Member views.Member }
+	// Meeting: a joiner greets the members of a view, besides the one that told it to.
+	Meeting struct {
+		Addr    string
+		View    order.ViewID
+		Members int
+	}
+	// Reached: a joiner has greeted all members of a view, and can be proposed.
+	Reached struct {
+		Member views.Member
+		View   order.ViewID
+	}
+	// Admitted: a joiner is a member, from this view on.
+	Admitted struct {
+		Member views.Member
+		View   order.ViewID
+	}
 )
 
 func (e JoinRequested) String() string {
@@ -76,6 +94,20 @@ func (e AttemptFailed) String() string { return fmt.Sprintf("asking %s failed: %
 func (e Held) String() string { return fmt.Sprintf("place held at %s", e.Addr) }
 
 func (e Redirected) String() string { return fmt.Sprintf("redirected from %s to %s", e.From, e.To) }
+
+func (e Applied) String() string { return node(e.Member.ID, e.Member.Addr) + " asked to join" }
+
+func (e Meeting) String() string {
+	return fmt.Sprintf("sent by %s to greet %d other members of view %d", e.Addr, e.Members, e.View)
+}
+
+func (e Reached) String() string {
+	return fmt.Sprintf("%s reached all members of view %d", node(e.Member.ID, e.Member.Addr), e.View)
+}
+
+func (e Admitted) String() string {
+	return fmt.Sprintf("%s is a member from view %d on", node(e.Member.ID, e.Member.Addr), e.View)
+}
 
 // emitter calls a listener one event at a time.
 type emitter struct {

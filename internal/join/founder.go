@@ -24,23 +24,16 @@ type founder struct {
 
 	mu        sync.Mutex
 	roll      *roll
-	lines     map[ticket]*line // conversations in which something may still be said
-	last      ticket
+	lines     map[Ticket]*line // conversations in which something may still be said
+	last      Ticket
 	farewells []*line // those that were told how the attempt ended
 }
 
-// line is the way to one joiner.
-type line struct {
-	conn net.Conn
-	out  chan message  // closed behind the last message
-	sent chan struct{} // closed when all of out was written
-}
-
-// lineMessages is the most that is ever said to a joiner: wait, view and the last word.
+// lineMessages is the most that is ever said to a joiner, besides still: wait, view and the last word.
 const lineMessages = 3
 
 func found(ctx context.Context, c Config) (*Session, error) {
-	f := &founder{desk: newDesk(c), known: make(chan struct{}), roll: newRoll(c), lines: map[ticket]*line{}}
+	f := &founder{desk: newDesk(c, requestsPerMember*c.Expect), known: make(chan struct{}), roll: newRoll(c), lines: map[Ticket]*line{}}
 	f.roll.key = rand.Text()
 	f.session = newSession(f)
 	f.open()
@@ -120,10 +113,10 @@ func (f *founder) advance(before phase) {
 }
 
 // converse is the reading side of a conversation.
-func (f *founder) converse(conn net.Conn, q request) {
-	l := &line{conn: conn, out: make(chan message, lineMessages), sent: make(chan struct{})}
+func (f *founder) converse(conn net.Conn, q Request) {
+	l := newLine(conn, lineMessages, f.silence/beats)
 	go l.write()
-	var t ticket
+	var t Ticket
 	f.step(func(r *roll) effects {
 		f.last++
 		t = f.last
@@ -131,7 +124,7 @@ func (f *founder) converse(conn net.Conn, q request) {
 		return r.ask(t, q)
 	})
 	for {
-		var m message
+		var m Message
 		err := port.ReadMessage(conn, &m)
 		if err != nil {
 			f.step(func(r *roll) effects { return r.fail(t, gone(err)) })
@@ -144,8 +137,10 @@ func (f *founder) converse(conn net.Conn, q request) {
 }
 
 // hear takes what a joiner says after its request.
-func (r *roll) hear(t ticket, m message) effects {
+func (r *roll) hear(t Ticket, m Message) effects {
 	switch m.Verb {
+	case sayStill:
+		return effects{}
 	case sayReady:
 		return r.ready(t)
 	case sayAbort:
@@ -163,24 +158,13 @@ func gone(err error) error {
 }
 
 // drop ends a conversation in which the other side cannot hear any more.
-func (f *founder) drop(t ticket) {
+func (f *founder) drop(t Ticket) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if l := f.lines[t]; l != nil {
 		close(l.out)
 		delete(f.lines, t)
 	}
-}
-
-// write sends what is queued. A failed write closes the connection, and the reader reports it.
-func (l *line) write() {
-	defer close(l.sent)
-	for m := range l.out {
-		if err := write(l.conn, m); err != nil {
-			l.conn.Close()
-		}
-	}
-	hangUp(l.conn)
 }
 
 func (f *founder) ready() { f.step(func(r *roll) effects { return r.ready(self) }) }

@@ -1,15 +1,41 @@
-// Package join forms the first view of a group: processes that know an address or two agree on who is in, and start
-// together. Membership is fixed by the founder; there is no vote here, because there is no view yet that could be split.
+// Package join brings processes into a group: it forms the first view, and takes in those that come later.
+//
+// # The first view
+//
+// Processes that know an address or two agree on who is in, and start together. Membership is fixed by the founder; there is
+// no vote here, because there is no view yet that could be split.
 //
 // Life of the first view: asked (a process wants in) → held (the founder keeps its place) → proposed (all Expect are there,
 // everybody gets the View) → ready (a member's links stand) → installed (all are ready).
 //
 //	joiner                       founder
-//	request        ───────▶      refuse | formed | later | redirect (from one that is not the founder): the end
+//	request        ───────▶      refuse | later | redirect (from one that is not the founder): the end
 //	               ◀───────      wait          its place is held
 //	               ◀───────      view          all Expect asked
 //	ready | abort  ───────▶
 //	               ◀───────      install | abort: the end
+//
+// # Joining a running group
+//
+// The request is the same, and whoever makes it need not know which of the two it will be. The leader takes it; the joiner greets
+// all members before it is proposed, so that one that cannot reach them, or dies early, costs nobody a view change.
+//
+// Life of a joiner: applied → held (somebody still has its id) → meeting (greeting the members of the view) → ready (a candidate
+// for the next view) → admitted (a member has installed a view with it).
+//
+//	joiner                       leader                                    every other member
+//	request        ───────▶      refuse | later | redirect: the end
+//	               ◀───────      wait          its id is held
+//	               ◀───────      meet          these are the members
+//	greet          ──────────────────────────────────────────────────────▶
+//	               ◀──────────────────────────────────────────────────────  greeted
+//	ready          ───────▶      a candidate; meet again, if another view comes first
+//	               ◀───────      view          installed: the end          view (the first one to say it is believed)
+//
+// Every conversation lasts until the joiner is a member, and both sides say still while they have nothing else to say. So each
+// knows that the other lives: a joiner that goes away is no candidate any more, and one whose conversation with a member has
+// ended when that installs the view is reported as failed at once. The leader may die at any point: if the joiner is in a view,
+// the others say so; if not, it asks the next leader.
 //
 // Invariants:
 //
@@ -18,11 +44,16 @@
 //	J3  install is said only after every member said ready; abort is never said after install
 //	J4  a failure between proposal and install ends the attempt for everybody, and names the node that failed
 //	J5  a View is used only if it is valid, has this process in it and its subgroups as declared here
+//	J6  a candidate has a conversation with the leader, in which it said ready for the view that is installed there
+//	J7  a joiner says ready for a view once every member of it that it was named has greeted it, and not before
+//	J8  no candidate has the id or the address of a member, or of somebody that asked before it
+//	J9  a conversation in which nothing is heard for Silence ends, and there are never more of them than a bound
 //
-// What cannot be had: a joiner whose connection breaks after it said ready does not know whether the view was installed. It
-// gets an error, and the others, if they did install, find a member that does not move.
+// What cannot be had: a process of a first view whose connection breaks after it said ready does not know whether the view was
+// installed. It gets an error, and the others, if they did install, find a member that does not move.
 //
-// Roll (roll.go) decides and is pure; founder.go and joiner.go own the connections.
+// Roll (roll.go), Gate (gate.go) and Applicant (applicant.go) decide and are pure; founder.go, door.go and joiner.go own the
+// connections.
 package join
 
 import (
@@ -38,48 +69,50 @@ import (
 )
 
 var (
-	// ErrRefused says that the founder will not have this process, whenever it asks. The text names the reason.
+	// ErrRefused says that the group will not have this process, whenever it asks. The text names the reason.
 	ErrRefused = errors.New("refused")
-	// ErrAlreadyFormed is the refusal of a process that came after the first view was installed.
-	ErrAlreadyFormed = errors.New("the first view is installed")
 	// ErrAborted says that the view was proposed and then given up. The text names the node that failed and why.
 	ErrAborted = errors.New("the first view was aborted")
-	// ErrBadView says that the founder proposed a View that this process cannot be a member of.
-	ErrBadView = errors.New("unusable view")
-	// ErrTooManyRedirects says that processes sent us to each other instead of to the founder.
+	// ErrTooManyRedirects says that processes sent us to each other instead of to the founder or the leader.
 	ErrTooManyRedirects = errors.New("too many redirects")
 )
 
 // Bounds on what other processes can cost.
 const (
-	// silence is how long a peer may take where nothing but itself can delay it: the request, the first answer, a write.
-	silence = 5 * time.Second
-	// requestsPerMember times Expect is the number of conversations a process has at a time.
+	// DefaultSilence is how long a peer may say nothing: before its request, before its first answer, and ever after. A write
+	// may take as long.
+	DefaultSilence = 5 * time.Second
+	// beats is how often within that time somebody who has nothing to say says still.
+	beats = 4
+	// requestsPerMember times Expect is the number of conversations a process has at a time while the first view forms.
 	requestsPerMember = 4
 	// maxRedirects is how many redirects in a row are followed.
 	maxRedirects = 8
 	// maxTextBytes bounds a reason that is sent, so that no peer can make the next one's message too long.
 	maxTextBytes = 2048
-	// maxNameBytes bounds each string of a member's record.
-	maxNameBytes = 256
 )
 
 // MaxClusterBytes bounds the name of a cluster.
-const MaxClusterBytes = maxNameBytes
+const MaxClusterBytes = views.MaxTextBytes
 
 // Config is what a process knows before there is a view.
 type Config struct {
 	// Cluster keeps groups apart that share machines.
 	Cluster string
-	// Self is this process. An empty Addr becomes the port's.
+	// Self is this process. An empty Addr becomes the port's, an Incarnation of 0 a new one.
 	Self views.Member
 	// Join are the addresses to ask, the founder's first. Empty, or this process first: this process is the founder, even if
-	// it learns only by asking that the first address leads to itself.
+	// it learns only by asking that the first address leads to itself; but if one of the others is a member of a group already,
+	// this process was started again, and joins that.
 	Join []string
-	// Expect is the number of members of the first view, this one included.
+	// Expect is the number of members of the first view, this one included. It means nothing to a group that has formed.
 	Expect int
 	// Declarations are the subgroups. They must be the same everywhere.
 	Declarations []views.Declaration
+	// Layouts are the application's own functions, by Declaration.Policy. The founder places the first view with them.
+	Layouts map[string]views.Layout
+	// FailAfter is how long the group takes to notice a member that died.
+	FailAfter time.Duration
 	// Port takes the control connections of this process from now on.
 	Port *port.Port
 	// TLS is used to dial; nil is plain.
@@ -122,14 +155,53 @@ func (c Config) Validate() error {
 // that it does not advertise, finds out by asking (errItself).
 func (c Config) founds() bool { return len(c.Join) == 0 || c.Join[0] == c.Self.Addr }
 
-// Form takes part in forming the first view and returns once the View is known: to the founder when Expect members have
-// asked, to the others when the founder's View has arrived. The process then connects its links and calls Ready, or Abort.
+func (c Config) applicant(nonce string) ApplicantConfig {
+	return ApplicantConfig{
+		Cluster: c.Cluster, Self: c.Self, Declarations: c.Declarations, Join: c.Join, Expect: c.Expect, Nonce: nonce,
+		Silence: c.silence, Linger: 2*c.FailAfter + c.silence,
+	}
+}
+
+// Outcome is what came of asking: a place in a first view that is about to be installed, or in one of a running group.
+type Outcome struct {
+	// View is the one that this process is a member of.
+	View *views.View
+	// Session is the attempt to install a first view: the process connects its links and calls Ready, or Abort. It is nil if
+	// View is installed at some of the others.
+	Session *Session
+
+	config Config
+	joiner *joiner // nil for a founder
+}
+
+// Serve takes the requests of those that come later. It is called once: after Session.Ready has returned nil, if there is a
+// Session, else at once. A process that joined keeps showing the others that it lives until they have installed its view, so
+// the Door must stay open for as long as it wants to be a member.
 //
-// The port's control connections belong to this package from the call on: after success they are answered until the port
-// closes, after an error no more. Errors wrap ErrRefused (final), ErrAlreadyFormed, ErrBadView, the context's cause together
-// with the last failure of each address, or, for a founder, ErrAborted if a member failed at once, and what
-// views.Place says of declarations that no members can meet.
-func Form(ctx context.Context, c Config) (*Session, error) {
+// Changed, which may be nil, is told that Candidates is another list now. It is called from the Door's goroutines and, within
+// Installed, Lead and Halted, from the caller's; it may call the Door.
+func (o *Outcome) Serve(changed func()) *Door { return openDoor(o.config, o.View, o.joiner, changed) }
+
+// Abort gives up what Join achieved, in place of Serve. If there is a Session, everybody else's Ready fails with the reason.
+func (o *Outcome) Abort(reason error) {
+	if o.Session != nil {
+		o.Session.Abort(reason)
+	}
+	o.config.Port.Handle(port.KindControl, nil)
+	if o.joiner != nil {
+		o.joiner.stop()
+	}
+}
+
+// Join makes this process a member: of the first view, if the group is being formed, or of a later one. In the first case it
+// returns once the View is known: to the founder when Expect members have asked, to the others when the founder's View has
+// arrived. In the second, it returns the first view with this process that a member has installed.
+//
+// The port's control connections belong to this package from the call on: after success they are answered until the Door is
+// closed, after an error no more. Errors wrap ErrRefused (final), ErrBadView, the context's cause together with the last failure
+// of each address, or, for a founder, ErrAborted if a member failed at once, and what views.Place has to say if the members
+// that came cannot form the declared view.
+func Join(ctx context.Context, c Config) (*Outcome, error) {
 	if c.Port != nil && c.Self.Addr == "" {
 		c.Self.Addr = c.Port.Addr()
 	}
@@ -137,16 +209,32 @@ func Form(ctx context.Context, c Config) (*Session, error) {
 		return nil, err
 	}
 	if c.silence == 0 {
-		c.silence = silence
+		c.silence = DefaultSilence
+	}
+	if c.Self.Incarnation == 0 {
+		c.Self.Incarnation = newIncarnation()
 	}
 	if c.founds() {
-		return found(ctx, c)
+		return foundOrJoin(ctx, c)
 	}
-	s, err := joinFounder(ctx, c)
+	o, err := apply(ctx, c)
 	if errors.Is(err, errItself) {
-		return found(ctx, c)
+		return foundOrJoin(ctx, c)
 	}
-	return s, err
+	return o, err
+}
+
+// foundOrJoin is the part of the founder, which may have been that of a group that goes on without it.
+func foundOrJoin(ctx context.Context, c Config) (*Outcome, error) {
+	if addr, ok := formed(ctx, c); ok {
+		c.Join = append([]string{addr}, c.Join...)
+		return apply(ctx, c)
+	}
+	s, err := found(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	return &Outcome{View: s.view, Session: s, config: c}, nil
 }
 
 // Session is one process's part in an attempt, from the View to Install. Ready or Abort must be called, or its connections

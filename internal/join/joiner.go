@@ -7,54 +7,97 @@ import (
 	"fmt"
 	"net"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/squall-go/squall/fabric/port"
 	"github.com/squall-go/squall/views"
 )
 
-// Pauses between two rounds over the addresses. The progression is fixed: at most MaxMembers processes ask, and a founder
-// that is asked by all of them at once has no trouble.
-const (
-	pauseMin = 50 * time.Millisecond
-	pauseMax = time.Second
-)
-
-// joiner asks until it is a member or refused.
+// joiner is an Applicant on real connections.
 type joiner struct {
-	*desk
-	config   Config
-	failures map[string]error // the last one of each address
+	*talks
+	config Config
+	core   *Applicant // guarded by talks.mu
+	nonce  string
 
-	nonce atomic.Value // string: of the request that is under way. W: ask. R: redirect.
-	met   atomic.Bool  // the request under way came back to this process. W: ask clears it, redirect sets it before it answers.
+	ctx     context.Context // of the dialing
+	cancel  context.CancelFunc
+	dials   map[Ticket]context.CancelFunc // guarded by talks.mu
+	ended   bool                          // the same: decided was closed
+	decided chan struct{}                 // closed when the core has come to an end
+	handed  chan net.Conn                 // the conversation with a founder, once the first view was offered in it
 }
 
-func joinFounder(ctx context.Context, c Config) (*Session, error) {
-	j := &joiner{desk: newDesk(c), config: c, failures: map[string]error{}}
+func newJoiner(c Config) *joiner {
+	j := &joiner{
+		talks: newTalks(newDesk(c, requestsPerMember*c.Expect+views.MaxMembers)), config: c, nonce: rand.Text(),
+		dials: map[Ticket]context.CancelFunc{}, decided: make(chan struct{}), handed: make(chan net.Conn, 1),
+	}
+	j.ctx, j.cancel = context.WithCancel(context.Background())
+	j.core = NewApplicant(c.applicant(j.nonce))
+	j.tick, j.next, j.dial, j.after, j.hung = j.core.Tick, j.core.Next, j.connect, j.notice, j.undial
+	return j
+}
+
+// apply asks until this process is a member, has been offered the first view, or is refused.
+func apply(ctx context.Context, c Config) (*Outcome, error) {
+	j := newJoiner(c)
 	c.Port.Handle(port.KindControl, j.handler(j.redirect))
-	s, err := j.askUntil(ctx)
+	j.step(j.core.Start)
+	var err error
+	select {
+	case <-j.decided:
+		err = j.core.Err()
+	case <-ctx.Done():
+		j.mu.Lock()
+		err = j.core.GivenUp(context.Cause(ctx))
+		j.mu.Unlock()
+	}
 	if err != nil {
 		c.Port.Handle(port.KindControl, nil)
+		j.abandon()
 		return nil, err
 	}
-	return s, nil
+	if v := j.core.View(); v != nil {
+		return &Outcome{View: v, config: c, joiner: j}, nil
+	}
+	v, _ := j.core.Offer()
+	conn := <-j.handed
+	j.cancel()
+	j.finish() // those that take this process for a member are still answered
+	return &Outcome{View: v, Session: newMembership(j.desk, c.Self, conn, v), config: c, joiner: j}, nil
 }
 
-// errItself says that the first address leads to this process, which makes it the founder.
-var errItself = errors.New("the first address to join is this process itself")
-
-// redirect answers those who take this process for the founder. It may be this process itself, which did not recognize one
-// of the addresses as its own. Id and address do not tell, for another process may have been given the same by mistake, and
-// two founders would be the result; the nonce of the request does.
-func (j *joiner) redirect(conn net.Conn, q request) {
-	answer := message{Verb: sayRedirect, Addr: j.config.Join[0]}
-	if q.Nonce != "" && q.Nonce == j.nonce.Load() {
-		j.met.Store(true)
+// abandon ends everything.
+func (j *joiner) abandon() {
+	j.stop()
+	select {
+	case conn := <-j.handed:
+		conn.Close()
+	default:
 	}
-	if q.Member.ID == j.config.Self.ID && q.Member.Addr == j.config.Self.Addr {
+}
+
+// stop ends what goes on, except for a conversation that was handed over.
+func (j *joiner) stop() {
+	j.cancel()
+	j.talks.stop()
+}
+
+// redirect answers those who take this process for a member. It may be this process itself, which did not recognize one of
+// the addresses as its own. Id and address do not tell, for another process may have been given the same by mistake, and two
+// founders would be the result; the nonce of the request does.
+func (j *joiner) redirect(conn net.Conn, q Request) {
+	answer := Message{Verb: sayRedirect, Addr: j.config.Join[0]}
+	if q.Nonce == j.nonce {
+		j.step(func(time.Duration) Effects {
+			j.core.Itself()
+			return Effects{}
+		})
+	}
+	if q.Verb != Apply {
+		answer = saying(sayLater, "%s is no member yet", node(j.config.Self.ID, j.config.Self.Addr))
+	} else if q.Member.ID == j.config.Self.ID && q.Member.Addr == j.config.Self.Addr {
 		answer = saying(sayLater, "%s asked itself, or two processes have its id and address",
 			node(q.Member.ID, q.Member.Addr))
 	}
@@ -63,270 +106,121 @@ func (j *joiner) redirect(conn net.Conn, q request) {
 	}
 }
 
-// askUntil asks all addresses in turn, round after round.
-func (j *joiner) askUntil(ctx context.Context) (*Session, error) {
-	addrs := slices.DeleteFunc(slices.Clone(j.config.Join), func(addr string) bool { return addr == j.config.Self.Addr })
-	for pause := pauseMin; ; pause = min(2*pause, pauseMax) {
-		for _, addr := range addrs {
-			s, err := j.askAt(ctx, addr)
-			switch {
-			case err == nil:
-				return s, nil
-			case errors.Is(err, errItself) && addr == j.config.Join[0]:
-				return nil, err
-			case errors.Is(err, ErrRefused) || errors.Is(err, ErrBadView):
-				return nil, fmt.Errorf("join: %s: %w", addr, err)
-			case ctx.Err() != nil:
-				return nil, j.givingUp(ctx, addr, err)
-			}
-			j.failures[addr] = err
-			j.emit(AttemptFailed{addr, err})
+// connect dials in the background.
+func (j *joiner) connect(d Dial) {
+	ctx, cancel := context.WithTimeout(j.ctx, j.silence)
+	j.dials[d.Ticket] = cancel
+	j.writers.Go(func() {
+		conn, err := port.Dial(ctx, d.Addr, port.KindControl, j.config.TLS)
+		cancel()
+		if err != nil {
+			j.step(func(now time.Duration) Effects {
+				delete(j.dials, d.Ticket)
+				return j.core.Gone(now, d.Ticket, err)
+			})
+			return
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return nil, j.givingUp(ctx, "", nil)
-		}
+		j.connected(d.Ticket, conn)
+	})
+}
+
+// undial gives up a conversation that does not stand yet.
+func (j *joiner) undial(t Ticket) {
+	if cancel := j.dials[t]; cancel != nil {
+		cancel()
+		delete(j.dials, t)
 	}
 }
 
-// givingUp names the last failure of each address. The attempt that the context cut short counts only where there was none
-// before: "connection refused" says more than "canceled".
-func (j *joiner) givingUp(ctx context.Context, addr string, err error) error {
-	if addr != "" && (j.failures[addr] == nil || errors.Is(err, errHeld)) {
-		j.failures[addr] = err
-	}
-	text := fmt.Errorf("join: %w", context.Cause(ctx))
-	for _, addr := range j.config.Join {
-		if last := j.failures[addr]; last != nil {
-			text = fmt.Errorf("%w; %s: %w", text, addr, last)
+func (j *joiner) connected(t Ticket, conn net.Conn) {
+	var l *line
+	j.step(func(now time.Duration) Effects {
+		if j.dials[t] == nil || !j.enter(conn) {
+			return Effects{}
 		}
-	}
-	return text
-}
-
-// askAt asks at one address and follows redirects from there.
-func (j *joiner) askAt(ctx context.Context, addr string) (*Session, error) {
-	for hop := range maxRedirects + 1 {
-		s, next, err := j.ask(ctx, addr)
-		if errors.Is(err, errItself) && hop > 0 {
-			return nil, fmt.Errorf("redirected to %s: it is this process itself, which is not the founder", addr)
-		}
-		if err != nil && hop > 0 {
-			return nil, fmt.Errorf("redirected to %s: %w", addr, err)
-		}
-		if err != nil || s != nil {
-			return s, err
-		}
-		if _, _, err := net.SplitHostPort(next); err != nil {
-			return nil, fmt.Errorf("%s redirected to %q: %w", addr, clip(next), err)
-		}
-		j.emit(Redirected{addr, next})
-		addr = next
-	}
-	return nil, fmt.Errorf("%w: %d, the last to %s", ErrTooManyRedirects, maxRedirects+1, addr)
-}
-
-// ask is one conversation up to the View. It returns a session, or where to ask instead, or an error.
-func (j *joiner) ask(ctx context.Context, addr string) (*Session, string, error) {
-	brief, cancel := context.WithTimeout(ctx, j.silence)
-	conn, err := port.Dial(brief, addr, port.KindControl, j.config.TLS)
-	cancel()
-	if err != nil {
-		return nil, "", err
-	}
-	stop := context.AfterFunc(ctx, func() { conn.Close() })
-	view, next, err := j.request(conn)
-	if err != nil && j.met.Load() {
-		err = fmt.Errorf("%w: %w", errItself, err)
-	}
-	if !stop() && err == nil {
-		err = context.Cause(ctx)
-	}
-	if err != nil || view == nil {
+		delete(j.dials, t)
+		l = j.begin(t, conn)
+		return j.core.Connected(now, t)
+	})
+	if l == nil {
 		conn.Close()
-		return nil, next, err
+		return
 	}
-	return j.begin(conn, view), "", nil
+	go j.converse(t, l)
 }
 
-// errHeld says that the founder holds our place but the View did not come.
-var errHeld = errors.New("the founder waits for others")
+// converse is the reading side of a conversation.
+func (j *joiner) converse(t Ticket, l *line) {
+	defer j.leave(l.conn)
+	j.read(t, l,
+		func(now time.Duration, m Message) Effects { return j.core.Hear(now, t, m) },
+		func(now time.Duration, err error) Effects { return j.core.Gone(now, t, gone(err)) })
+	if l.keep {
+		j.handed <- l.conn
+		return
+	}
+	l.conn.Close()
+}
 
-// request sends our request and waits for the View: briefly for the first answer, which depends on the founder only, and
-// then for as long as the others take.
-func (j *joiner) request(conn net.Conn) (*views.View, string, error) {
-	c, nonce := j.config, rand.Text()
-	j.nonce.Store(nonce)
-	j.met.Store(false)
-	q := request{Cluster: c.Cluster, Member: c.Self, Expect: c.Expect, Declarations: c.Declarations, Nonce: nonce}
-	if err := write(conn, q); err != nil {
-		return nil, "", err
+// notice looks whether the core has come to an end.
+func (j *joiner) notice() {
+	if j.ended || !j.core.decided() {
+		return
 	}
-	if err := conn.SetReadDeadline(time.Now().Add(j.silence)); err != nil {
-		return nil, "", err
+	j.ended = true
+	if v, t := j.core.Offer(); v != nil {
+		j.lines[t].keep = true
+		j.end(t)
 	}
-	var m message
+	close(j.decided)
+}
+
+// inquiry is how long a founder waits for the others' answers before it founds.
+const inquiry = time.Second
+
+// formed asks the other addresses, all at once, whether there is a group already. Who founds would found a second one, if it
+// was started again.
+func formed(ctx context.Context, c Config) (addr string, ok bool) {
+	others := slices.DeleteFunc(slices.Clone(c.Join), func(addr string) bool { return addr == c.Self.Addr })
+	ctx, cancel := context.WithTimeout(ctx, min(inquiry, c.silence))
+	defer cancel()
+	answers := make(chan string, len(others))
+	for _, addr := range others {
+		go func() {
+			if inquire(ctx, c, addr) != nil {
+				addr = ""
+			}
+			answers <- addr
+		}()
+	}
+	for range others { // the channel holds all answers: those that come after the first member's keep nobody waiting
+		if addr := <-answers; addr != "" {
+			return addr, true
+		}
+	}
+	return "", false
+}
+
+// inquire returns nil if a member of a group answers.
+func inquire(ctx context.Context, c Config, addr string) error {
+	conn, err := port.Dial(ctx, addr, port.KindControl, c.TLS)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	if err := write(conn, Request{Verb: Inquire, Cluster: c.Cluster, Member: c.Self}); err != nil {
+		return err
+	}
+	var m Message
 	if err := port.ReadMessage(conn, &m); err != nil {
-		return nil, "", err
+		return err
 	}
-	if m.Verb == sayWait {
-		if err := conn.SetReadDeadline(time.Time{}); err != nil {
-			return nil, "", err
-		}
-		j.emit(Held{conn.RemoteAddr().String()})
-		m = message{}
-		if err := port.ReadMessage(conn, &m); err != nil {
-			return nil, "", fmt.Errorf("%w: %w", errHeld, err)
-		}
-	}
-	return j.understand(conn, m)
-}
-
-// understand takes the message that ends the wait.
-func (j *joiner) understand(conn net.Conn, m message) (*views.View, string, error) {
-	switch m.Verb {
-	case sayView:
-		if err := checkView(j.config, m.View); err != nil {
-			_ = write(conn, saying(sayAbort, "%v", err)) // if it is lost, the founder sees the connection break
-			return nil, "", err
-		}
-		return m.View, "", nil
-	case sayRedirect:
-		return nil, m.Addr, nil
-	case sayRefuse:
-		return nil, "", fmt.Errorf("%w: %s", ErrRefused, clip(m.Text))
-	case sayFormed:
-		return nil, "", fmt.Errorf("%w: %w; %s", ErrRefused, ErrAlreadyFormed, clip(m.Text))
-	case sayLater:
-		return nil, "", fmt.Errorf("told to ask again: %s", clip(m.Text))
-	}
-	return nil, "", fmt.Errorf("%w: %q", errOutOfTurn, clip(string(m.Verb)))
-}
-
-// checkView is J5.
-func checkView(c Config, v *views.View) error {
-	if v == nil {
-		return fmt.Errorf("%w: it is missing", ErrBadView)
-	}
-	if err := v.Validate(); err != nil {
-		return fmt.Errorf("%w: %w", ErrBadView, err)
-	}
-	if v.ID != firstView || v.Cluster != c.Cluster || len(v.Members) != c.Expect {
-		return fmt.Errorf("%w: view %d of cluster %q with %d members, want view %d of %q with %d",
-			ErrBadView, v.ID, v.Cluster, len(v.Members), firstView, c.Cluster, c.Expect)
-	}
-	if rank, ok := v.RankOf(c.Self.ID); !ok || v.Members[rank] != c.Self {
-		return fmt.Errorf("%w: its members are %s, without %s as it is", ErrBadView, roster(v.Members), node(c.Self.ID, c.Self.Addr))
-	}
-	for _, m := range v.Members {
-		if err := checkMember(m); err != nil {
-			return fmt.Errorf("%w: %w", ErrBadView, err)
-		}
-	}
-	if err := v.Fits(c.Declarations); err != nil {
-		return fmt.Errorf("%w: its subgroups are not those declared here: %w", ErrBadView, err)
+	if m.Verb != sayMember {
+		return fmt.Errorf("%w: %q", errNoGroup, clip(string(m.Verb)))
 	}
 	return nil
 }
 
-// membership is a joiner's part of a session: one goroutine reads the founder's last word, Ready and Abort write.
-type membership struct {
-	*desk
-	conn    net.Conn
-	session *Session
-	self    string
-	founder string
-	closed  chan struct{} // closed when the reading goroutine has ended
-
-	mu    sync.Mutex
-	said  bool // ready was sent
-	ended bool // the session was finished
-}
-
-func (j *joiner) begin(conn net.Conn, view *views.View) *Session {
-	first := view.Members[0]
-	m := &membership{
-		desk: j.desk, conn: conn, closed: make(chan struct{}),
-		self: node(j.config.Self.ID, j.config.Self.Addr), founder: node(first.ID, first.Addr),
-	}
-	m.session = newSession(m)
-	m.session.view = view
-	j.emit(ViewProposed{view})
-	go m.follow()
-	return m.session
-}
-
-// follow waits for the founder's last word.
-func (m *membership) follow() {
-	defer close(m.closed)
-	defer m.conn.Close()
-	var word message
-	if err := port.ReadMessage(m.conn, &word); err != nil {
-		m.end(m.aborted(m.founder, gone(err)))
-		return
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	switch {
-	case word.Verb == sayInstall && m.said: // J3: not before we are ready
-		m.endLocked(nil)
-	case word.Verb == sayAbort:
-		m.endLocked(fmt.Errorf("join: %w: %s", ErrAborted, clip(word.Text)))
-	default:
-		m.endLocked(m.aborted(m.founder, fmt.Errorf("%w: %q", errOutOfTurn, clip(string(word.Verb)))))
-	}
-}
-
-func (m *membership) aborted(who string, err error) error {
-	return fmt.Errorf("join: %w: %s: %w", ErrAborted, who, err)
-}
-
-// end finishes the session, once.
-func (m *membership) end(err error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.endLocked(err)
-}
-
-func (m *membership) endLocked(err error) {
-	if m.ended {
-		return
-	}
-	m.ended = true
-	if err == nil {
-		m.emit(ViewInstalled{m.session.view})
-	} else {
-		m.port.Handle(port.KindControl, nil)
-		m.emit(Aborted{err})
-	}
-	m.session.finish(err)
-}
-
-func (m *membership) ready() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.said || m.ended {
-		return
-	}
-	m.said = true
-	if err := write(m.conn, message{Verb: sayReady}); err != nil {
-		m.endLocked(m.aborted(m.founder, gone(err)))
-		m.conn.Close()
-	}
-}
-
-// abort ends the session here before it tells the founder, so that the founder's answer cannot put its words in place of the
-// cause.
-func (m *membership) abort(err error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.ended {
-		return
-	}
-	m.endLocked(m.aborted(m.self, err))
-	_ = write(m.conn, saying(sayAbort, "%v", err)) // if it is lost, the founder sees the connection break
-	hangUp(m.conn)
-}
-
-func (m *membership) flush() { <-m.closed }
+// errNoGroup says that a process answered, and is no member.
+var errNoGroup = errors.New("no member of a group")

@@ -10,47 +10,64 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// request is a joiner's first message.
-type request struct {
+// Request is the first message of a conversation: what the process that dialed wants, and who it is.
+type Request struct {
+	Verb         Verb                `json:"verb,omitempty"` // Apply, Greet or Inquire
 	Cluster      string              `json:"cluster"`
 	Member       views.Member        `json:"member"`
-	Expect       int                 `json:"expect"`
-	Declarations []views.Declaration `json:"declarations"`
-	Nonce        string              `json:"nonce,omitempty"` // by which a process knows a request as its own
+	Expect       int                 `json:"expect,omitempty"`       // of an application: for the first view only
+	Declarations []views.Declaration `json:"declarations,omitempty"` // of an application
+	Nonce        string              `json:"nonce,omitempty"`        // of an application: by which a process knows it as its own
 }
 
-// verb names a message that follows a request.
-type verb string
+// Verb names a message.
+type Verb string
 
-// Founder to joiner. All but wait and view end the conversation.
+// What a Request can want.
 const (
-	sayWait     verb = "wait"     // the place is held
-	sayView     verb = "view"     // with View
-	sayInstall  verb = "install"  // everybody is ready
-	sayAbort    verb = "abort"    // with Text: who failed, and why
-	sayRefuse   verb = "refuse"   // with Text; final
-	sayFormed   verb = "formed"   // with Text; final
-	sayLater    verb = "later"    // with Text; ask again
-	sayRedirect verb = "redirect" // with Addr, the founder's
+	Apply   Verb = ""        // to become a member, of the first view or of a later one
+	Greet   Verb = "greet"   // to show a member that it is within reach, before it is proposed as another member
+	Inquire Verb = "inquire" // to know whether this is a member of a group
 )
 
-// Joiner to founder, besides abort.
-const sayReady verb = "ready"
+// What follows a Request. Who says it, and when, is drawn in the package comment.
+const (
+	sayWait     Verb = "wait"     // the place, or the request, is held
+	sayMeet     Verb = "meet"     // with ViewID and Members: greet these
+	sayGreeted  Verb = "greeted"  // the answer to Greet
+	sayReady    Verb = "ready"    // before the first view: the links stand; later, with ViewID: its members were greeted
+	sayStill    Verb = "still"    // nothing new, but the conversation lives
+	sayView     Verb = "view"     // with View: the first one is proposed, a later one installed
+	sayInstall  Verb = "install"  // everybody is ready
+	sayMember   Verb = "member"   // the answer to Inquire, with Addr, the leader's: this is a member of a group
+	sayAbort    Verb = "abort"    // with Text: who gave up, and why
+	sayRefuse   Verb = "refuse"   // with Text; final
+	sayLater    Verb = "later"    // with Text; ask again
+	sayRedirect Verb = "redirect" // with Addr: ask there
+)
 
-// message is what both sides say after the request.
-type message struct {
-	Verb verb        `json:"verb"`
-	Text string      `json:"text,omitempty"`
-	Addr string      `json:"addr,omitempty"`
-	View *views.View `json:"view,omitempty"`
+// Message is what both sides say after the request.
+type Message struct {
+	Verb    Verb           `json:"verb"`
+	Text    string         `json:"text,omitempty"`
+	Addr    string         `json:"addr,omitempty"`
+	ViewID  order.ViewID   `json:"view_id,omitempty"`
+	Members []views.Member `json:"members,omitempty"` // ids and addresses only
+	View    *views.View    `json:"view,omitempty"`
 }
 
-// last reports whether nothing follows the message.
-func (m message) last() bool { return m.Verb != sayWait && m.Verb != sayView && m.Verb != sayReady }
+// last reports whether nothing follows the message in the forming of the first view.
+func (m Message) last() bool {
+	switch m.Verb {
+	case sayWait, sayView, sayReady, sayStill:
+		return false
+	}
+	return true
+}
 
 // saying is a message with a text that is cut to a bounded length.
-func saying(v verb, format string, args ...any) message {
-	return message{Verb: v, Text: clip(fmt.Sprintf(format, args...))}
+func saying(v Verb, format string, args ...any) Message {
+	return Message{Verb: v, Text: clip(fmt.Sprintf(format, args...))}
 }
 
 // clip bounds a text that goes into a message or an error.
@@ -64,15 +81,27 @@ func clip(text string) string {
 // checkMember says what is wrong with a record that came over the wire.
 func checkMember(m views.Member) error {
 	var errs []error
-	if len(m.Addr) > maxNameBytes || len(m.Host) > maxNameBytes || len(m.Shm) > maxNameBytes {
-		errs = append(errs, fmt.Errorf("node %d: a string of its record is longer than %d bytes", m.ID, maxNameBytes))
+	if m.ID == 0 {
+		errs = append(errs, errors.New("node id 0 is none"))
+	}
+	if len(m.Addr) > views.MaxTextBytes || len(m.Host) > views.MaxTextBytes || len(m.Shm) > views.MaxTextBytes {
+		errs = append(errs, fmt.Errorf("node %d: a string of its record is longer than %d bytes", m.ID, views.MaxTextBytes))
 	} else if _, _, err := net.SplitHostPort(m.Addr); err != nil {
 		errs = append(errs, fmt.Errorf("node %d: address %q: %w", m.ID, m.Addr, err))
 	}
 	return errors.Join(errs...)
 }
 
-func node(id order.NodeID, addr string) string { return fmt.Sprintf("node %d at %s", id, addr) }
+// sameProcess reports whether two records are of one process: one that was started again has the id, but not the incarnation.
+func sameProcess(a, b views.Member) bool { return a.ID == b.ID && a.Incarnation == b.Incarnation }
+
+// has reports whether a process is a member of a view.
+func has(v *views.View, m views.Member) bool {
+	r, ok := v.RankOf(m.ID)
+	return ok && sameProcess(v.Members[r], m)
+}
+
+func node(id order.NodeID, addr string) string { return fmt.Sprintf("node %d at %s", id, clip(addr)) }
 
 // roster lists members for people.
 func roster(members []views.Member) string {

@@ -22,14 +22,12 @@ const (
 	failed                 // given up; cause says why
 )
 
-// ticket names a conversation of the founder. The founder itself is ticket 0.
-type ticket uint64
-
-const self ticket = 0
+// self is the founder's own ticket.
+const self Ticket = 0
 
 // seat is a place in the first view, in the order of rank.
 type seat struct {
-	ticket ticket
+	ticket Ticket
 	member views.Member
 	ready  bool
 }
@@ -40,6 +38,7 @@ type roll struct {
 	key     string // of the view: who shows it was told by the founder
 	expect  int
 	decls   []views.Declaration
+	layouts map[string]views.Layout
 	phase   phase
 	seats   []seat      // the founder's first (J1)
 	view    *views.View // from proposed on
@@ -56,23 +55,25 @@ type effects struct {
 }
 
 type send struct {
-	to  ticket
-	msg message
+	to  Ticket
+	msg Message
 }
 
-func (e *effects) say(to ticket, m message) { e.sends = append(e.sends, send{to, m}) }
+func (e *effects) say(to Ticket, m Message) { e.sends = append(e.sends, send{to, m}) }
 func (e *effects) tell(event Event)         { e.events = append(e.events, event) }
 
 func newRoll(c Config) *roll {
-	return &roll{cluster: c.Cluster, expect: c.Expect, decls: c.Declarations, seats: []seat{{ticket: self, member: c.Self}}}
+	return &roll{cluster: c.Cluster, expect: c.Expect, decls: c.Declarations, layouts: c.Layouts, seats: []seat{{ticket: self, member: c.Self}}}
 }
 
 // ask decides about a request.
-func (r *roll) ask(t ticket, q request) (e effects) {
+func (r *roll) ask(t Ticket, q Request) (e effects) {
 	answer := r.judge(q)
 	if answer.Verb != sayWait {
 		e.say(t, answer)
-		e.tell(refused(q, answer))
+		if q.Verb == Apply {
+			e.tell(refused(q, answer))
+		}
 		return e
 	}
 	r.seats = append(r.seats, seat{ticket: t, member: q.Member})
@@ -82,34 +83,31 @@ func (r *roll) ask(t ticket, q request) (e effects) {
 	return e
 }
 
-func refused(q request, answer message) Refused {
-	r := Refused{ID: q.Member.ID, Addr: clip(q.Member.Addr), Text: answer.Text, Final: answer.Verb != sayLater}
-	if answer.Verb == sayFormed {
-		r.Text = fmt.Sprintf("%v; %s", ErrAlreadyFormed, answer.Text)
-	}
-	return r
+func refused(q Request, answer Message) Refused {
+	return Refused{ID: q.Member.ID, Addr: clip(q.Member.Addr), Text: answer.Text, Final: answer.Verb != sayLater}
 }
 
 // judge is the answer to a request. What will differ for ever is said first, so that nobody waits for a refusal.
-func (r *roll) judge(q request) message {
+func (r *roll) judge(q Request) Message {
 	if err := checkMember(q.Member); err != nil {
 		return saying(sayRefuse, "%v", err)
 	}
 	if q.Cluster != r.cluster {
 		return saying(sayRefuse, "this is cluster %q, not %q", r.cluster, q.Cluster)
 	}
+	if q.Verb != Apply {
+		return saying(sayLater, "there is no group yet")
+	}
 	switch r.phase {
-	case installed:
-		return saying(sayFormed, "members are %s", roster(r.view.Members))
-	case proposed:
-		return saying(sayLater, "a view was proposed and is not installed yet: %s", roster(r.view.Members))
+	case proposed, installed: // from then on a Door takes the requests, in a moment
+		return saying(sayLater, "the first view is being installed: %s", roster(r.view.Members))
 	case failed:
 		return saying(sayLater, "%v", r.cause)
 	}
 	if q.Expect != r.expect {
 		return saying(sayRefuse, "the founder expects %d members, node %d expects %d", r.expect, q.Member.ID, q.Expect)
 	}
-	if d := difference(r.decls, q.Declarations); d != "" {
+	if d := views.Difference(r.decls, q.Declarations); d != "" {
 		return saying(sayRefuse, "declarations differ: %s", d)
 	}
 	if holder, ok := r.conflict(q.Member); ok {
@@ -119,7 +117,7 @@ func (r *roll) judge(q request) message {
 		}
 		return saying(verb, "node id %d and address %s: the place is held by %s", q.Member.ID, q.Member.Addr, node(holder.ID, holder.Addr))
 	}
-	return message{Verb: sayWait}
+	return Message{Verb: sayWait}
 }
 
 // conflict finds the member that has the id or the address of m. If it has both, m may be the same node, started again before its
@@ -150,7 +148,7 @@ func (r *roll) propose(e *effects) {
 	}
 	r.phase, r.view = proposed, view
 	e.tell(ViewProposed{view})
-	r.broadcast(e, message{Verb: sayView, View: view})
+	r.broadcast(e, Message{Verb: sayView, View: view})
 }
 
 func (r *roll) members() []views.Member {
@@ -162,7 +160,7 @@ func (r *roll) members() []views.Member {
 }
 
 // broadcast says m to all joiners.
-func (r *roll) broadcast(e *effects, m message) {
+func (r *roll) broadcast(e *effects, m Message) {
 	for _, s := range r.seats {
 		if s.ticket != self {
 			e.say(s.ticket, m)
@@ -170,7 +168,7 @@ func (r *roll) broadcast(e *effects, m message) {
 	}
 }
 
-func (r *roll) seat(t ticket) *seat {
+func (r *roll) seat(t Ticket) *seat {
 	for i := range r.seats {
 		if r.seats[i].ticket == t {
 			return &r.seats[i]
@@ -180,7 +178,7 @@ func (r *roll) seat(t ticket) *seat {
 }
 
 // ready notes that a member's links stand, and installs with the last one (J3). A joiner says it once, after the View.
-func (r *roll) ready(t ticket) (e effects) {
+func (r *roll) ready(t Ticket) (e effects) {
 	s := r.seat(t)
 	if s == nil {
 		return e
@@ -192,13 +190,13 @@ func (r *roll) ready(t ticket) (e effects) {
 	if r.phase == proposed && !slices.ContainsFunc(r.seats, func(s seat) bool { return !s.ready }) {
 		r.phase = installed
 		e.tell(ViewInstalled{r.view})
-		r.broadcast(&e, message{Verb: sayInstall})
+		r.broadcast(&e, Message{Verb: sayInstall})
 	}
 	return e
 }
 
 // fail is the end of a member's part: its connection broke, it reported an error, or it broke the rules.
-func (r *roll) fail(t ticket, err error) (e effects) {
+func (r *roll) fail(t Ticket, err error) (e effects) {
 	s := r.seat(t)
 	switch {
 	case s == nil || r.over():

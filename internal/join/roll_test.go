@@ -24,8 +24,8 @@ func rollOf(expect int) *roll {
 	return newRoll(Config{Cluster: "blue", Self: member(1), Expect: expect, Declarations: decls})
 }
 
-func requestOf(id, expect int) request {
-	return request{Cluster: "blue", Member: member(id), Expect: expect, Declarations: slices.Clone(decls)}
+func requestOf(id, expect int) Request {
+	return Request{Cluster: "blue", Member: member(id), Expect: expect, Declarations: slices.Clone(decls)}
 }
 
 // said renders sends as "ticket:verb", so that an expectation is one line.
@@ -57,7 +57,7 @@ func fullRoll(t *testing.T) *roll {
 func TestRanksAreTheFounderThenTheOrderOfArrival(t *testing.T) {
 	r := rollOf(4)
 	for i, id := range []int{9, 2, 5} {
-		r.ask(ticket(i+1), requestOf(id, 4))
+		r.ask(Ticket(i+1), requestOf(id, 4))
 	}
 	var ids []order.NodeID
 	for _, m := range r.view.Members {
@@ -92,28 +92,28 @@ func TestAGroupOfOneNeedsNobody(t *testing.T) {
 }
 
 func TestEveryRefusalNamesBothSides(t *testing.T) {
-	change := func(f func(*request)) request {
+	change := func(f func(*Request)) Request {
 		q := requestOf(2, 3)
 		f(&q)
 		return q
 	}
-	field := func(f func(d *views.Declaration)) request {
-		return change(func(q *request) { f(&q.Declarations[1]) })
+	field := func(f func(d *views.Declaration)) Request {
+		return change(func(q *Request) { f(&q.Declarations[1]) })
 	}
 	for name, c := range map[string]struct {
-		q     request
+		q     Request
 		names []string
 	}{
-		"cluster":   {change(func(q *request) { q.Cluster = "green" }), []string{`"blue"`, `"green"`}},
+		"cluster":   {change(func(q *Request) { q.Cluster = "green" }), []string{`"blue"`, `"green"`}},
 		"expect":    {requestOf(2, 5), []string{"expects 3", "expects 5"}},
-		"id":        {change(func(q *request) { q.Member.ID = 7 }), []string{"id 7", "node 7 at 10.0.0.7:7000"}},
-		"own id":    {change(func(q *request) { q.Member.ID = 1 }), []string{"id 1", "node 1 at 10.0.0.1:7000"}},
-		"itself":    {change(func(q *request) { q.Member = member(1) }), []string{"node 1 at 10.0.0.1:7000"}},
-		"address":   {change(func(q *request) { q.Member.Addr = member(7).Addr }), []string{"10.0.0.7:7000", "node 7"}},
-		"malformed": {change(func(q *request) { q.Member.Addr = "nowhere" }), []string{"nowhere"}},
-		"too long":  {change(func(q *request) { q.Member.Host = strings.Repeat("x", 1000) }), []string{"longer than 256"}},
-		"fewer":     {change(func(q *request) { q.Declarations = q.Declarations[:1] }), []string{`"audit"`, "founder only"}},
-		"more": {change(func(q *request) { q.Declarations = append(q.Declarations, views.Declaration{Name: "extra"}) }),
+		"id":        {change(func(q *Request) { q.Member.ID = 7 }), []string{"id 7", "node 7 at 10.0.0.7:7000"}},
+		"own id":    {change(func(q *Request) { q.Member.ID = 1 }), []string{"id 1", "node 1 at 10.0.0.1:7000"}},
+		"itself":    {change(func(q *Request) { q.Member = member(1) }), []string{"node 1 at 10.0.0.1:7000"}},
+		"address":   {change(func(q *Request) { q.Member.Addr = member(7).Addr }), []string{"10.0.0.7:7000", "node 7"}},
+		"malformed": {change(func(q *Request) { q.Member.Addr = "nowhere" }), []string{"nowhere"}},
+		"too long":  {change(func(q *Request) { q.Member.Host = strings.Repeat("x", 1000) }), []string{"longer than 256"}},
+		"fewer":     {change(func(q *Request) { q.Declarations = q.Declarations[:1] }), []string{`"audit"`, "group only"}},
+		"more": {change(func(q *Request) { q.Declarations = append(q.Declarations, views.Declaration{Name: "extra"}) }),
 			[]string{`"extra"`, "joiner only"}},
 		"name":    {field(func(d *views.Declaration) { d.Name = "log" }), []string{"name", `"audit"`, `"log"`}},
 		"members": {field(func(d *views.Declaration) { d.Members = nil }), []string{`"audit"`, "members", "[1 2]", "[]"}},
@@ -184,7 +184,7 @@ func TestANodeThatAsksAgainWaitsUntilItsOldConnectionIsGone(t *testing.T) {
 
 // J4, and J2 after the View: nobody takes the place of a member that failed.
 func TestAfterTheViewAnyFailureAbortsForAllAndNamesTheNode(t *testing.T) {
-	for _, failing := range []ticket{self, 10, 20} {
+	for _, failing := range []Ticket{self, 10, 20} {
 		r := fullRoll(t)
 		r.ready(10)
 		cause := errors.New("no route")
@@ -211,18 +211,14 @@ func TestAFounderThatGivesUpBeforeTheViewSendsJoinersAway(t *testing.T) {
 	}
 }
 
-func TestLatecomersAskAgainUntilTheViewIsInstalledAndAreThenRefused(t *testing.T) {
+func TestLatecomersAskAgainUntilADoorTakesThem(t *testing.T) {
 	r := fullRoll(t)
 	expectSaid(t, r.ask(30, requestOf(4, 3)), "30:later")
-	for _, t := range []ticket{self, 10, 20} {
+	for _, t := range []Ticket{self, 10, 20} {
 		r.ready(t)
 	}
-	e := r.ask(40, requestOf(4, 3))
-	expectSaid(t, e, "40:formed")
-	if text := e.sends[0].msg.Text; text != "members are node 1 at 10.0.0.1:7000, node 2 at 10.0.0.2:7000, node 3 at 10.0.0.3:7000" {
-		t.Fatal(text)
-	}
-	expectSaid(t, r.ask(50, requestOf(2, 3)), "50:formed")
+	expectSaid(t, r.ask(40, requestOf(4, 3)), "40:later")
+	expectSaid(t, r.ask(50, Request{Verb: Inquire, Cluster: "blue", Member: member(4)}), "50:later")
 }
 
 func TestASubgroupThatLacksMembersDoesNotHoldUpTheView(t *testing.T) {
@@ -249,16 +245,16 @@ func TestMembersThatDeclareWhatNobodyCanMeetAreAllRefused(t *testing.T) {
 func TestSpeakingOutOfTurnCostsThePlaceOrTheAttempt(t *testing.T) {
 	r := rollOf(3)
 	r.ask(10, requestOf(2, 3))
-	expectSaid(t, r.hear(10, message{Verb: sayReady}), "10:refuse")
+	expectSaid(t, r.hear(10, Message{Verb: sayReady}), "10:refuse")
 	r = fullRoll(t)
-	r.hear(10, message{Verb: sayReady})
-	expectSaid(t, r.hear(10, message{Verb: sayReady}), "10:abort 20:abort")
+	r.hear(10, Message{Verb: sayReady})
+	expectSaid(t, r.hear(10, Message{Verb: sayReady}), "10:abort 20:abort")
 	r = fullRoll(t)
-	expectSaid(t, r.hear(20, message{Verb: "sing"}), "10:abort 20:abort")
+	expectSaid(t, r.hear(20, Message{Verb: "sing"}), "10:abort 20:abort")
 	if !errors.Is(r.cause, errOutOfTurn) {
 		t.Fatal(r.cause)
 	}
-	expectSaid(t, r.hear(99, message{Verb: sayReady}), "")
+	expectSaid(t, r.hear(99, Message{Verb: sayReady}), "")
 }
 
 func TestNobodyIsToldMoreThanAQueueHolds(t *testing.T) {
@@ -273,7 +269,7 @@ func TestNobodyIsToldMoreThanAQueueHolds(t *testing.T) {
 		func(r *roll) effects { return r.fail(self, errGone) },
 	}
 	for n := range 7 * 7 * 7 * 7 * 7 {
-		r, told, last, asked := rollOf(3), map[ticket]int{}, map[ticket]bool{}, map[int]bool{}
+		r, told, last, asked := rollOf(3), map[Ticket]int{}, map[Ticket]bool{}, map[int]bool{}
 		for i, rest := 0, n; i < 5; i, rest = i+1, rest/7 {
 			if k := rest % 7; k > 1 || !asked[k] { // a conversation has one request
 				asked[k] = true

@@ -1,0 +1,87 @@
+package join
+
+import (
+	"net"
+	"time"
+
+	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/views"
+)
+
+// Door takes the requests of those who want to join, from the first view on that this process is a member of. It is a Gate on
+// the process's port. Its methods may be called from any goroutine, and do not wait for any peer, except for Close.
+type Door struct {
+	*talks
+	gate   *Gate   // guarded by talks.mu
+	last   Ticket  // the same
+	joiner *joiner // what is left of this process's own joining; nil for a member of the first view
+}
+
+func openDoor(c Config, v *views.View, j *joiner, changed func()) *Door {
+	self, _ := v.RankOf(c.Self.ID)
+	d := &Door{talks: newTalks(newDesk(c, doorTalks)), joiner: j}
+	d.gate = NewGate(GateConfig{Cluster: c.Cluster, Declarations: c.Declarations, FailAfter: c.FailAfter, Silence: c.silence}, v, self)
+	d.tick, d.next = d.gate.Tick, d.gate.Next
+	if changed != nil {
+		d.told = changed
+	}
+	d.port.Handle(port.KindControl, d.handler(d.converse))
+	return d
+}
+
+// doorTalks is how many connections a Door has at a time: all that a Gate has, and as many whose request did not arrive yet.
+const doorTalks = 4 * maxTalks
+
+func (d *Door) converse(conn net.Conn, q Request) {
+	var t Ticket
+	var l *line
+	d.step(func(now time.Duration) Effects {
+		d.last++
+		t = d.last
+		l = d.begin(t, conn)
+		return d.gate.Ask(now, t, q)
+	})
+	if l == nil {
+		return // it is closed
+	}
+	d.read(t, l,
+		func(now time.Duration, m Message) Effects { return d.gate.Hear(now, t, m) },
+		func(now time.Duration, _ error) Effects { return d.gate.Gone(now, t) })
+}
+
+// Installed takes a view that was installed here. It returns the new members that have failed already: no conversation with
+// them is left.
+func (d *Door) Installed(v *views.View, self order.Rank) (lost []views.Member) {
+	d.step(func(now time.Duration) (e Effects) {
+		e, lost = d.gate.Installed(now, v, self)
+		return e
+	})
+	return lost
+}
+
+// Lead takes who leads the group now. After Installed it is rank 0 until something else is said.
+func (d *Door) Lead(leader order.Rank) {
+	d.step(func(time.Duration) Effects { return d.gate.Lead(leader) })
+}
+
+// Candidates are the joiners that may be proposed, in the order in which they became ready.
+func (d *Door) Candidates() []views.Member {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.gate.Candidates()
+}
+
+// Halted sends everybody away, because this process is no member any more.
+func (d *Door) Halted(reason error) {
+	d.step(func(time.Duration) Effects { return d.gate.Halted(reason) })
+}
+
+// Close ends all conversations, and waits, no longer than a peer's silence is borne, until what was said in them has left.
+func (d *Door) Close() {
+	d.port.Handle(port.KindControl, nil)
+	d.stop()
+	if d.joiner != nil {
+		d.joiner.stop()
+	}
+}

@@ -1,0 +1,441 @@
+package join
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/squall-go/squall/internal/invariants"
+	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/views"
+)
+
+// GateConfig is what a Gate needs to know.
+type GateConfig struct {
+	Cluster      string
+	Declarations []views.Declaration
+	// FailAfter is how long the group takes to notice a member that died. An id that a member holds is waited for so long, and
+	// for Silence besides: the member's removal takes its time too.
+	FailAfter time.Duration
+	// Silence is how long the other side of a conversation may say nothing at all; 0 is DefaultSilence.
+	Silence time.Duration
+}
+
+func (c GateConfig) hold() time.Duration { return c.FailAfter + c.Silence }
+
+// meetSilences is how many times Silence a joiner has to greet the members of a view.
+const meetSilences = 6
+
+// Bounds of a Gate: so many conversations of those who apply, and as many of those who greet.
+const maxTalks = 4 * views.MaxMembers
+
+// Gate is a member's part in the joining of others: it answers who asks, greets who will be proposed, and knows who is ready.
+// Requests, messages and views go in, with the time, and what to do comes out. It is pure.
+type Gate struct {
+	config  GateConfig
+	view    *views.View // installed here
+	self    order.Rank
+	leader  order.Rank
+	halted  error
+	talks   []*talk // in the order in which they began
+	readied uint64  // how often somebody became ready
+	beat    time.Duration
+}
+
+// talk is a conversation that goes on.
+type talk struct {
+	ticket Ticket
+	member views.Member
+	stage  stage
+	since  time.Duration // of the stage
+	heard  time.Duration // when the joiner said something, at last
+	turn   uint64        // readied, when it became ready
+}
+
+// stage is how far a conversation has come.
+type stage uint8
+
+const (
+	holding stage = iota // somebody else has the id or the address
+	meeting              // the members of the view are being greeted
+	reached              // they have been: a candidate
+	greeted              // a joiner of which another member decides
+)
+
+func (t *talk) applies() bool { return t.stage != greeted }
+
+// NewGate begins with the first view that this process is a member of. Rank 0 leads it.
+func NewGate(c GateConfig, v *views.View, self order.Rank) *Gate {
+	if c.Silence == 0 {
+		c.Silence = DefaultSilence
+	}
+	return &Gate{config: c, view: v, self: self}
+}
+
+// Ask takes the request that opens a conversation.
+func (g *Gate) Ask(now time.Duration, t Ticket, q Request) (e Effects) {
+	if answer := g.judge(q); answer.Verb != "" {
+		e.end(t, answer)
+		if q.Verb != Inquire && (answer.Verb == sayRefuse || answer.Verb == sayLater) {
+			e.tell(refused(q, answer))
+		}
+		return e
+	}
+	if len(g.talks) == 0 {
+		g.beat = now + g.config.Silence/beats
+	}
+	one := &talk{ticket: t, member: q.Member, stage: greeted, since: now, heard: now}
+	if q.Verb == Greet {
+		g.talks = append(g.talks, one)
+		e.say(t, Message{Verb: sayGreeted})
+		return e
+	}
+	g.supersede(q.Member, &e)
+	one.stage = holding
+	g.talks = append(g.talks, one)
+	e.tell(Applied{q.Member})
+	if g.consider(now, one, &e); one.stage == holding {
+		e.say(t, Message{Verb: sayWait})
+	}
+	g.invariants()
+	return e
+}
+
+// judge is the answer that ends a conversation before it has begun; without a verb, it goes on. What will differ for ever is
+// said first.
+func (g *Gate) judge(q Request) Message {
+	if m := g.judgeRecord(q); m.Verb != "" {
+		return m
+	}
+	switch {
+	case g.halted != nil:
+		return saying(sayLater, "%v", g.halted)
+	case q.Verb == Inquire:
+		return Message{Verb: sayMember, Addr: g.leaderAddr()}
+	case q.Verb == Greet:
+		return g.judgeGreeting(q)
+	case q.Verb == Apply:
+		return g.judgeApplication(q)
+	}
+	return saying(sayRefuse, "%v: %q", errOutOfTurn, clip(string(q.Verb)))
+}
+
+func (g *Gate) judgeRecord(q Request) Message {
+	if err := checkMember(q.Member); err != nil {
+		return saying(sayRefuse, "%v", err)
+	}
+	if q.Cluster != g.config.Cluster {
+		return saying(sayRefuse, "this is cluster %q, not %q", g.config.Cluster, q.Cluster)
+	}
+	if q.Member.Incarnation == 0 && q.Verb != Inquire {
+		return saying(sayRefuse, "node %d: incarnation 0 is none", q.Member.ID)
+	}
+	return Message{}
+}
+
+func (g *Gate) judgeGreeting(q Request) Message {
+	if has(g.view, q.Member) {
+		return Message{Verb: sayView, View: g.view}
+	}
+	if len(g.talks)-g.count((*talk).applies) >= maxTalks {
+		return saying(sayLater, "%v: %d", errBusy, maxTalks)
+	}
+	return Message{}
+}
+
+func (g *Gate) judgeApplication(q Request) Message {
+	if d := views.Difference(g.config.Declarations, q.Declarations); d != "" {
+		return saying(sayRefuse, "declarations differ: %s", d)
+	}
+	switch {
+	case g.leader != g.self:
+		return Message{Verb: sayRedirect, Addr: g.leaderAddr()}
+	case has(g.view, q.Member):
+		// It was admitted and does not know, for its conversations broke. This member has reported it as failed, or will: it is
+		// taken again when it is out of the view.
+		return saying(sayLater, "%s is a member of view %d that went away", node(q.Member.ID, q.Member.Addr), g.view.ID)
+	case g.full():
+		return g.noRoom()
+	case g.count((*talk).applies) >= maxTalks:
+		return saying(sayLater, "%v: %d", errBusy, maxTalks)
+	}
+	return Message{}
+}
+
+func (g *Gate) leaderAddr() string { return g.view.Members[g.leader].Addr }
+
+func (g *Gate) full() bool { return len(g.view.Members) >= views.MaxMembers }
+
+func (g *Gate) noRoom() Message {
+	return saying(sayRefuse, "the group is full: it has %d members", len(g.view.Members))
+}
+
+func (g *Gate) count(is func(*talk) bool) (n int) {
+	for _, t := range g.talks {
+		if is(t) {
+			n++
+		}
+	}
+	return n
+}
+
+// supersede ends an earlier application of the same process: it would not ask again if it had not given that up.
+func (g *Gate) supersede(m views.Member, e *Effects) {
+	for _, t := range slices.Clone(g.talks) {
+		if t.applies() && sameProcess(t.member, m) {
+			g.dismiss(t, saying(sayLater, "you asked again"), errAgain, e)
+		}
+	}
+}
+
+var (
+	errAgain  = errors.New("it asked again")
+	errSilent = errors.New("it fell silent")
+	errSlow   = errors.New("it did not reach all members")
+	errMoved  = errors.New("it was sent to the leader")
+	errBad    = errors.New("it broke the rules")
+)
+
+// consider lets an application go on if nobody has its id or address, and ends it if somebody had them for too long.
+func (g *Gate) consider(now time.Duration, t *talk, e *Effects) {
+	holder, held := g.holder(t)
+	switch {
+	case held && t.stage == holding && now-t.since > g.config.hold():
+		g.dismiss(t, saying(sayRefuse, "node id %d and address %s: the place is held by %s",
+			t.member.ID, t.member.Addr, node(holder.ID, holder.Addr)), fmt.Errorf("its place is held by %s", node(holder.ID, holder.Addr)), e)
+	case held && t.stage != holding:
+		g.withdraw(t, e)
+		t.stage, t.since = holding, now
+		e.say(t.ticket, Message{Verb: sayWait})
+	case held:
+	case g.full():
+		g.dismiss(t, g.noRoom(), errors.New("the group is full"), e)
+	default:
+		g.meet(now, t, e)
+	}
+}
+
+// holder finds the member, or who asked earlier, that has the id or the address of t. It may be the same node before it was
+// started again, so that its place becomes free; but nobody is put out for it, or else anybody could put a member out by
+// asking in its name.
+func (g *Gate) holder(t *talk) (views.Member, bool) {
+	collides := func(m views.Member) bool { return m.ID == t.member.ID || m.Addr == t.member.Addr }
+	if i := slices.IndexFunc(g.view.Members, collides); i >= 0 {
+		return g.view.Members[i], true
+	}
+	for _, other := range g.talks {
+		if other == t {
+			break
+		}
+		if other.applies() && collides(other.member) {
+			return other.member, true
+		}
+	}
+	return views.Member{}, false
+}
+
+// meet names the members to be greeted. Their incarnations stay among members: who knows one could greet in its name and be
+// told the view.
+func (g *Gate) meet(now time.Duration, t *talk, e *Effects) {
+	g.withdraw(t, e)
+	t.stage, t.since = meeting, now
+	m := Message{Verb: sayMeet, ViewID: g.view.ID}
+	for r, member := range g.view.Members {
+		if order.Rank(r) != g.self {
+			m.Members = append(m.Members, views.Member{ID: member.ID, Addr: member.Addr})
+		}
+	}
+	e.say(t.ticket, m)
+}
+
+// withdraw notes that a talk is about to be no candidate any more.
+func (g *Gate) withdraw(t *talk, e *Effects) { e.Changed = e.Changed || t.stage == reached }
+
+// dismiss ends a conversation with a last word, and tells why.
+func (g *Gate) dismiss(t *talk, word Message, why error, e *Effects) {
+	e.end(t.ticket, word)
+	g.forget(t, why, e)
+}
+
+// forget drops a conversation. Who only greeted is no news: the member that decides about it tells.
+func (g *Gate) forget(t *talk, why error, e *Effects) {
+	g.withdraw(t, e)
+	g.talks = slices.DeleteFunc(g.talks, func(other *talk) bool { return other == t })
+	if t.applies() || errors.Is(why, errBad) {
+		e.tell(Forgotten{Member: t.member, Err: why})
+	}
+}
+
+// Hear takes what the joiner says after its request.
+func (g *Gate) Hear(now time.Duration, t Ticket, m Message) (e Effects) {
+	one := g.talk(t)
+	if one == nil {
+		return e
+	}
+	one.heard = now
+	switch {
+	case m.Verb == sayStill:
+	case m.Verb == sayReady && one.stage == meeting && m.ViewID == g.view.ID:
+		g.readied++
+		one.stage, one.since, one.turn, e.Changed = reached, now, g.readied, true
+		e.tell(Reached{Member: one.member, View: g.view.ID})
+	case m.Verb == sayReady && one.applies() && 0 < m.ViewID && m.ViewID < g.view.ID:
+		// It was said before it heard of this view.
+	case m.Verb == sayAbort && one.applies():
+		e.hangUp(t)
+		g.forget(one, errors.New(clip(m.Text)), &e)
+		g.reconsider(now, &e)
+	default:
+		g.dismiss(one, saying(sayRefuse, "%v: %q", errOutOfTurn, clip(string(m.Verb))), fmt.Errorf("%w: %q", errBad, clip(string(m.Verb))), &e)
+		g.reconsider(now, &e)
+	}
+	g.invariants()
+	return e
+}
+
+func (g *Gate) talk(t Ticket) *talk {
+	if i := slices.IndexFunc(g.talks, func(one *talk) bool { return one.ticket == t }); i >= 0 {
+		return g.talks[i]
+	}
+	return nil
+}
+
+// Gone takes the end of a conversation, by whichever side.
+func (g *Gate) Gone(now time.Duration, t Ticket) (e Effects) {
+	if one := g.talk(t); one != nil {
+		g.forget(one, errGone, &e)
+		g.reconsider(now, &e)
+	}
+	g.invariants()
+	return e
+}
+
+// reconsider looks at those that wait, because somebody went.
+func (g *Gate) reconsider(now time.Duration, e *Effects) {
+	for _, t := range slices.Clone(g.talks) {
+		if t.stage == holding {
+			g.consider(now, t, e)
+		}
+	}
+}
+
+// Candidates are the joiners that may be proposed, in the order in which they became ready. There are none but at the leader.
+func (g *Gate) Candidates() []views.Member {
+	var chosen []*talk
+	for _, t := range g.talks {
+		if t.stage == reached {
+			chosen = append(chosen, t)
+		}
+	}
+	slices.SortFunc(chosen, func(a, b *talk) int { return cmp.Compare(a.turn, b.turn) })
+	var members []views.Member
+	for _, t := range chosen[:min(len(chosen), views.MaxMembers-len(g.view.Members))] {
+		members = append(members, t.member)
+	}
+	return members
+}
+
+// Installed takes a view that was installed here, in place of the one before. It returns the new members of whose conversations
+// with this member none is left: they cannot be told, and have failed.
+func (g *Gate) Installed(now time.Duration, v *views.View, self order.Rank) (e Effects, lost []views.Member) {
+	before := g.view
+	g.view, g.self, g.leader = v, self, 0
+	for _, m := range v.Members {
+		if !has(before, m) && !slices.ContainsFunc(g.talks, func(t *talk) bool { return sameProcess(t.member, m) }) {
+			lost = append(lost, m)
+		}
+	}
+	for _, t := range slices.Clone(g.talks) {
+		if has(v, t.member) {
+			g.admit(t, &e)
+		}
+	}
+	if g.leader != g.self {
+		g.sendAway(&e)
+	}
+	for _, t := range slices.Clone(g.talks) {
+		if t.applies() {
+			g.consider(now, t, &e)
+		}
+	}
+	g.invariants()
+	return e, lost
+}
+
+// admit tells a joiner the view that it is in.
+func (g *Gate) admit(t *talk, e *Effects) {
+	g.withdraw(t, e)
+	e.end(t.ticket, Message{Verb: sayView, View: g.view})
+	g.talks = slices.DeleteFunc(g.talks, func(other *talk) bool { return other == t })
+	if t.applies() {
+		e.tell(Admitted{Member: t.member, View: g.view.ID})
+	}
+}
+
+// Lead takes who leads now. If it is another member, those that apply are sent there.
+func (g *Gate) Lead(leader order.Rank) (e Effects) {
+	if g.leader = leader; leader != g.self {
+		g.sendAway(&e)
+	}
+	g.invariants()
+	return e
+}
+
+func (g *Gate) sendAway(e *Effects) {
+	for _, t := range slices.Clone(g.talks) {
+		if t.applies() {
+			g.dismiss(t, Message{Verb: sayRedirect, Addr: g.leaderAddr()}, errMoved, e)
+		}
+	}
+}
+
+// Halted ends everything: this process is a member no more.
+func (g *Gate) Halted(reason error) (e Effects) {
+	g.halted = reason
+	for _, t := range slices.Clone(g.talks) {
+		g.dismiss(t, saying(sayLater, "%v", reason), reason, &e)
+	}
+	return e
+}
+
+// Tick lets time pass: it shows that this member lives, and ends what takes too long.
+func (g *Gate) Tick(now time.Duration) (e Effects) {
+	for _, t := range slices.Clone(g.talks) {
+		switch {
+		case now-t.heard > g.config.Silence:
+			g.dismiss(t, saying(sayLater, "nothing was heard for %v", g.config.Silence), errSilent, &e)
+		case t.stage == meeting && now-t.since > meetSilences*g.config.Silence:
+			g.dismiss(t, saying(sayLater, "not all members were greeted within %v", meetSilences*g.config.Silence), errSlow, &e)
+		}
+	}
+	g.reconsider(now, &e)
+	if now >= g.beat {
+		g.beat = now + g.config.Silence/beats
+		for _, t := range g.talks {
+			e.say(t.ticket, Message{Verb: sayStill})
+		}
+	}
+	g.invariants()
+	return e
+}
+
+// Next returns when Tick is due, or false if there is nothing to wait for.
+func (g *Gate) Next() (time.Duration, bool) { return g.beat, len(g.talks) > 0 }
+
+func (g *Gate) invariants() {
+	if !invariants.Enabled {
+		return
+	}
+	applying := g.count((*talk).applies)
+	invariants.Check(applying <= maxTalks && len(g.talks)-applying <= maxTalks, "J9", "%d conversations, %d of them apply", len(g.talks), applying)
+	for _, t := range g.talks {
+		if t.stage != reached {
+			continue
+		}
+		holder, held := g.holder(t)
+		invariants.Check(g.self == g.leader && g.halted == nil, "J6", "%v is a candidate where nobody leads", t.member)
+		invariants.Check(!held, "J8", "%v is a candidate in the place of %v", t.member, holder)
+	}
+}

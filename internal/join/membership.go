@@ -1,0 +1,114 @@
+package join
+
+import (
+	"fmt"
+	"net"
+	"sync"
+
+	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/views"
+)
+
+// membership is a joiner's part of a session: one goroutine reads the founder's last word, Ready and Abort write.
+type membership struct {
+	*desk
+	conn    net.Conn
+	session *Session
+	self    string
+	founder string
+	closed  chan struct{} // closed when the reading goroutine has ended
+
+	mu    sync.Mutex
+	said  bool // ready was sent
+	ended bool // the session was finished
+}
+
+func newMembership(d *desk, own views.Member, conn net.Conn, view *views.View) *Session {
+	first := view.Members[0]
+	m := &membership{
+		desk: d, conn: conn, closed: make(chan struct{}),
+		self: node(own.ID, own.Addr), founder: node(first.ID, first.Addr),
+	}
+	m.session = newSession(m)
+	m.session.view = view
+	m.emit(ViewProposed{view})
+	go m.follow()
+	return m.session
+}
+
+// follow waits for the founder's last word.
+func (m *membership) follow() {
+	defer close(m.closed)
+	defer m.conn.Close()
+	word := Message{Verb: sayStill}
+	for word.Verb == sayStill {
+		word = Message{}
+		if err := port.ReadMessage(m.conn, &word); err != nil {
+			m.end(m.aborted(m.founder, gone(err)))
+			return
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case word.Verb == sayInstall && m.said: // J3: not before we are ready
+		m.endLocked(nil)
+	case word.Verb == sayAbort:
+		m.endLocked(fmt.Errorf("join: %w: %s", ErrAborted, clip(word.Text)))
+	default:
+		m.endLocked(m.aborted(m.founder, fmt.Errorf("%w: %q", errOutOfTurn, clip(string(word.Verb)))))
+	}
+}
+
+func (m *membership) aborted(who string, err error) error {
+	return fmt.Errorf("join: %w: %s: %w", ErrAborted, who, err)
+}
+
+// end finishes the session, once.
+func (m *membership) end(err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.endLocked(err)
+}
+
+func (m *membership) endLocked(err error) {
+	if m.ended {
+		return
+	}
+	m.ended = true
+	if err == nil {
+		m.emit(ViewInstalled{m.session.view})
+	} else {
+		m.port.Handle(port.KindControl, nil)
+		m.emit(Aborted{err})
+	}
+	m.session.finish(err)
+}
+
+func (m *membership) ready() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.said || m.ended {
+		return
+	}
+	m.said = true
+	if err := write(m.conn, Message{Verb: sayReady}); err != nil {
+		m.endLocked(m.aborted(m.founder, gone(err)))
+		m.conn.Close()
+	}
+}
+
+// abort ends the session here before it tells the founder, so that the founder's answer cannot put its words in place of the
+// cause.
+func (m *membership) abort(err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.ended {
+		return
+	}
+	m.endLocked(m.aborted(m.self, err))
+	_ = write(m.conn, saying(sayAbort, "%v", err)) // if it is lost, the founder sees the connection break
+	hangUp(m.conn)
+}
+
+func (m *membership) flush() { <-m.closed }
