@@ -70,8 +70,8 @@ func TestDeclarationsAreCheckedTogether(t *testing.T) {
 		t.Error(err)
 	}
 	for fault, wrong := range map[string][]Declaration{
-		"65 subgroups are declared":    append(decls[:64:64], declared(func(*Declaration) {})),
-		"257 shards are declared":      append(decls[:63:63], declared(func(d *Declaration) { d.Shards = 5 })),
+		"64 subgroups are declared":    append(decls[:63:63], declared(func(*Declaration) {})),
+		"257 shards are declared":      append(decls[:62:62], declared(func(d *Declaration) { d.Shards = 9 })),
 		`subgroup "3" is declared twi`: append(decls[:5:5], decls[3]),
 		`subgroup "orders": window of`: {declared(func(d *Declaration) { d.Window = 3 })},
 	} {

@@ -1,21 +1,3 @@
-// Package views describes who is in a group and who does what in it.
-//
-// A View is immutable: an id, the members in order of seniority (rank), how to reach them, and the subgroups with their
-// members, senders and sizes. It is computed once, where it is proposed, and travels as a value; everybody who installs
-// it lays out the same table from it.
-//
-// Life of a view: declared (every process names its subgroups) → placed (ranks known, this package) → linked (every pair
-// of members connected) → installed (the loop runs on its table).
-//
-// A view has a Subgroup for every shard of every declaration, in that order, whether it has members or not: index i means
-// the same in all views of a group. One without members is not provisioned, and waits for a view that has enough of them.
-//
-// Invariants, checked by View.Validate on everything that arrives from elsewhere:
-//
-//	V1  member ids are distinct, and there is at least one member
-//	V2  a subgroup's members are distinct, in rank order and ranks of this view; its senders are among its members
-//	V3  ring and window are powers of two within the limits of package smc
-//	V4  the shards of a subgroup follow each other from 0, are of one kind, and no member is in two of them
 package views
 
 import (
@@ -221,8 +203,8 @@ func ascending(ranks []order.Rank, below int) bool {
 // Limits of a view. A group is meant for 2 to 64 members and tens of subgroups.
 const (
 	MaxMembers = 64
-	// MaxDeclarations is the number of bits in a word: a member says with one for each where it does not send.
-	MaxDeclarations = 64
+	// MaxDeclarations is the number of bits in a word but one: a member says with one for each where it does not send.
+	MaxDeclarations = 63
 	MaxSubgroups    = 256 // the shards of all declarations
 	MaxTextBytes    = 256 // a name, an address, a key
 	MinRingBytes    = 4 << 10

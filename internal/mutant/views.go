@@ -1,0 +1,21 @@
+package mutant
+
+// The faults of the view change. What each must be caught as stands in the simulator's tests.
+const (
+	PlainHalf       Name = "any half of a view is a quorum"
+	SilentSuspicion Name = "what another member suspects is not taken up"
+	NoFreeze        Name = "the row of a suspect goes on changing"
+	AckUnwedged     Name = "a proposal is acked and the view goes on"
+	TrimByMaximum   Name = "the trim is what anybody has, not what everybody has"
+	NoAdoption      Name = "a new leader decides anew whatever was decided"
+	NoEchoQuorum    Name = "a decision is installed before others have it"
+	NoCarry         Name = "what was not delivered is not sent again"
+	NoTail          Name = "the rest of a view is not delivered"
+	Impatient       Name = "the next view is delivered before the rest of the one before"
+	Forgiving       Name = "who was suspected in one view is not suspected in the next"
+)
+
+// ViewNames are all of them.
+var ViewNames = []Name{
+	PlainHalf, SilentSuspicion, NoFreeze, AckUnwedged, TrimByMaximum, NoAdoption, NoEchoQuorum, NoCarry, NoTail, Impatient, Forgiving,
+}

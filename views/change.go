@@ -1,0 +1,454 @@
+package views
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/squall-go/squall/fabric"
+	"github.com/squall-go/squall/internal/invariants"
+	"github.com/squall-go/squall/internal/mutant"
+	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/sst"
+)
+
+// Why a member stops, and why it suspects another one.
+var (
+	// ErrEvicted says that the other members go on without this one.
+	ErrEvicted = errors.New("evicted")
+	// ErrPartitioned says that too few members are left that this one can reach (G5).
+	ErrPartitioned = errors.New("partitioned")
+	// ErrAccused is why a member is suspected that another member suspects.
+	ErrAccused = errors.New("suspected by another member")
+)
+
+// Config is one member's part in the change from one view to the next.
+type Config struct {
+	View    *View
+	Self    order.Rank
+	Table   *sst.Table
+	Columns Columns
+	// Wedge stops every subgroup here for good and returns what is here: by subgroup and sender rank, nil where this member is not
+	// in it. It is called once.
+	Wedge func() [][]order.Index
+	// Next makes the view that follows, out of its members.
+	Next func(members []Member, mute func(id order.NodeID, declaration int) bool) (*View, error)
+	// OnEvent is told what happens. It must not call the Change.
+	OnEvent func(Event)
+}
+
+// Change is one member's part in ending one view and finding the next. All of it is the loop's.
+type Change struct {
+	cfg   Config
+	n     int
+	table *sst.Table
+	to    []order.Rank // everybody
+	lines []*sst.Line  // by rank
+	own   *sst.Line
+	stirs []uint64 // by rank, as of the last look
+	asked bool     // something was asked of this member since the last step
+
+	leave   bool     // this member wants to leave
+	mute    uint64   // where it does not want to send, a bit for each declaration
+	joiners []Member // that are ready
+
+	reports []error // by rank: failures that were not taken up yet
+	causes  []error // by rank: why it is suspected
+	suspect Ranks   // published
+	lost    Ranks   // would have to be suspected too, but too few would be left
+
+	wedged   bool
+	proposal *proposal // as leader, the last one
+	nextAt   Ballot    // its ballot
+	decision *Decision // in the own row
+	done     *Decision // it is certain that everybody who goes on has it
+	err      error     // why this member must stop
+}
+
+// NewChange lays one member's part on its table.
+func NewChange(cfg Config) *Change {
+	n := len(cfg.View.Members)
+	c := &Change{
+		cfg: cfg, n: n, table: cfg.Table, asked: true,
+		stirs: make([]uint64, n), reports: make([]error, n), causes: make([]error, n),
+	}
+	for r := range order.Rank(n) {
+		c.to = append(c.to, r)
+		c.lines = append(c.lines, c.table.Line(r, cfg.Columns.line[r]))
+	}
+	c.own = c.lines[cfg.Self]
+	return c
+}
+
+// Rebind takes a row's memory anew, after it moved.
+func (c *Change) Rebind(r order.Rank) {
+	c.lines[r] = c.table.Line(r, c.cfg.Columns.line[r])
+	c.asked = true
+}
+
+// Report says that a member failed, as far as can be seen from here.
+func (c *Change) Report(r order.Rank, why error) {
+	if r != c.cfg.Self && !c.suspect.Has(r) && c.reports[r] == nil {
+		c.reports[r], c.asked = why, true
+	}
+}
+
+// Leave asks that the next view be without this member. A change that is under way is finished first.
+func (c *Change) Leave() { c.leave, c.asked = true, true }
+
+// Join replaces the list of those that are ready to join; whoever leads takes them in with the next change.
+func (c *Change) Join(ready []Member) { c.joiners, c.asked = ready, true }
+
+// Mute says in which declarations this member does not want to send from the next view on, a bit each.
+func (c *Change) Mute(declarations uint64) { c.mute, c.asked = declarations, true }
+
+// Suspected is the set of members that this one suspects.
+func (c *Change) Suspected() Ranks { return c.suspect | c.lost }
+
+// Cause is why a member is suspected, or nil.
+func (c *Change) Cause(r order.Rank) error { return c.causes[r] }
+
+// Wedged reports whether the view is at its end here: nothing is sent or received in it any more.
+func (c *Change) Wedged() bool { return c.wedged }
+
+// Done is the decision, once it is certain that it is the only one and that everybody who goes on has it.
+func (c *Change) Done() *Decision { return c.done }
+
+// Through reports whether everybody who took part in the decision is done too, or suspected: nobody needs this member's row of the
+// view any more.
+func (c *Change) Through() bool {
+	if c.done == nil {
+		return false
+	}
+	wait := all(c.n) &^ ranksOf(c.done.Removed) &^ c.Suspected() &^ only(c.cfg.Self)
+	for r := range order.Rank(c.n) {
+		if wait.Has(r) && sst.Load(c.lines[r], wordInstalled) == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// Err is why this member must stop, or nil. It wraps ErrEvicted or ErrPartitioned.
+func (c *Change) Err() error { return c.err }
+
+// Leader is the rank that has to make the next proposal, as this member sees it: the lowest that is neither suspected nor
+// leaving. If all leave it is the lowest of them.
+func (c *Change) Leader() order.Rank {
+	there := all(c.n) &^ c.suspect
+	if stay := there &^ c.leaving(); stay != 0 {
+		return stay.lowest()
+	}
+	return there.lowest()
+}
+
+// leaving is the set of those that said so.
+func (c *Change) leaving() (set Ranks) {
+	for r, line := range c.lines {
+		if sst.Load(line, wordLeaving) != 0 {
+			set |= only(order.Rank(r))
+		}
+	}
+	return set
+}
+
+// Quorate reports whether the view could go on without a set of members, and without those that are suspected already.
+func (c *Change) Quorate(without Ranks) bool {
+	return c.quorum(all(c.n) &^ c.Suspected() &^ without)
+}
+
+func (c *Change) quorum(set Ranks) bool {
+	if mutant.Enabled && mutant.On(mutant.PlainHalf) {
+		return 2*set.Count() >= c.n
+	}
+	return Quorum(c.n, set)
+}
+
+// Step looks at what changed and goes as far as it can. It returns the work it did.
+func (c *Change) Step() (work int) {
+	if c.err != nil || !c.stirred() {
+		return 0
+	}
+	for c.err == nil && c.advance() {
+		work++
+	}
+	return work
+}
+
+// stirred reports whether anything changed in any row, or was asked. It is one load per row while nothing did.
+func (c *Change) stirred() bool {
+	stirred := c.asked
+	c.asked = false
+	for r, line := range c.lines {
+		if stir := sst.Load(line, wordStir); stir != c.stirs[r] {
+			c.stirs[r], stirred = stir, true
+		}
+	}
+	return stirred
+}
+
+// advance makes the first move that is possible, or reports false. Every move sets a register further, so moves end.
+func (c *Change) advance() bool {
+	if c.done != nil { // through; those that are not may still need it as a witness
+		return c.takeUp() || c.hearsay() || c.follow() || c.echo()
+	}
+	return c.accused() || c.takeUp() || c.hearsay() || c.complete() || c.giveUp() || c.ask() || c.follow() || c.lead() || c.echo()
+}
+
+// set stores a word of the own view line; publish has it pushed.
+func (c *Change) set(word int, v uint64) {
+	if invariants.Enabled && word >= wordProposed && word <= wordDecided {
+		invariants.Check(v > c.own[word], "V6", "word %d of the view line goes from %d to %d", word, c.own[word], v)
+	}
+	sst.Store(c.own, word, v)
+}
+
+func (c *Change) publish() {
+	sst.Store(c.own, wordStir, c.own[wordStir]+1)
+	c.table.PushLine(c.to, c.cfg.Columns.line[c.cfg.Self])
+}
+
+func (c *Change) emit(e Event) {
+	if c.cfg.OnEvent != nil {
+		c.cfg.OnEvent(e)
+	}
+}
+
+// accused finds out whether somebody suspects this member. Rows that are frozen count: who suspects somebody says so before it
+// ends the connection.
+func (c *Change) accused() bool {
+	for r, line := range c.lines {
+		if Ranks(sst.Load(line, wordSuspected)).Has(c.cfg.Self) {
+			c.err = fmt.Errorf("%w: node %d (rank %d) suspects this member", ErrEvicted, c.cfg.View.Members[r].ID, r)
+			return true
+		}
+	}
+	return false
+}
+
+// takeUp suspects all who were reported since.
+func (c *Change) takeUp() bool {
+	var who Ranks
+	for r, why := range c.reports {
+		if why != nil && !c.Suspected().Has(order.Rank(r)) {
+			who |= only(order.Rank(r))
+			c.causes[r] = why
+		}
+		c.reports[r] = nil
+	}
+	return who != 0 && c.suspects(who)
+}
+
+// hearsay suspects whom another member suspects: of one accuser at a time, in the order of rank, and never of one that is
+// suspected itself. Two members that suspect each other would else both have to go.
+func (c *Change) hearsay() bool {
+	for r := range order.Rank(c.n) {
+		if r == c.cfg.Self || c.Suspected().Has(r) {
+			continue
+		}
+		said := Ranks(sst.Load(c.lines[r], wordSuspected))
+		if strange := said &^ all(c.n); strange != 0 {
+			c.violated(r, "V5", "suspects rank %d of %d", strange.lowest(), c.n)
+			continue
+		}
+		who := said &^ c.Suspected() &^ only(c.cfg.Self)
+		if who == 0 || mutant.Enabled && mutant.On(mutant.SilentSuspicion) {
+			continue
+		}
+		for _, q := range who.List() {
+			c.causes[q] = fmt.Errorf("%w: node %d (rank %d)", ErrAccused, c.cfg.View.Members[r].ID, r)
+		}
+		return c.suspects(who)
+	}
+	return false
+}
+
+// suspects says that members failed and freezes their rows. They hear of it before their connection ends, as far as that
+// takes anything. If too few would be left, nobody hears of it: this member may be the one that is cut off.
+func (c *Change) suspects(who Ranks) bool {
+	if c.done == nil && !c.Quorate(who) {
+		c.lost |= who
+		return true
+	}
+	c.suspect |= who
+	c.set(wordSuspected, uint64(c.suspect))
+	c.publish()
+	c.table.Flush()
+	for _, r := range who.List() {
+		if !(mutant.Enabled && mutant.On(mutant.NoFreeze)) {
+			c.table.Freeze(r)
+		}
+		c.emit(Suspected{Member: c.cfg.View.Members[r], Rank: r, Err: c.causes[r]})
+	}
+	return true
+}
+
+// giveUp stops this member when too few are left.
+func (c *Change) giveUp() bool {
+	if c.lost == 0 {
+		return false
+	}
+	c.err = fmt.Errorf("%w: %d of %d members of view %d are left, and that is no quorum", ErrPartitioned, (all(c.n) &^ c.Suspected()).Count(), c.n, c.cfg.View.ID)
+	for _, r := range c.Suspected().List() {
+		c.err = fmt.Errorf("%w; node %d: %w", c.err, c.cfg.View.Members[r].ID, c.causes[r])
+	}
+	return true
+}
+
+// muteSaid marks a mute word that was written: in a row that has not come yet it is 0.
+const muteSaid = 1 << 63
+
+// ask publishes what this member wants of the next view. Nothing may change while a proposal is under way, or members would differ
+// on who leads.
+func (c *Change) ask() bool {
+	leave := c.leave && c.own[wordLeaving] == 0
+	mute := c.mute | muteSaid
+	if c.wedged || !leave && mute == c.own[wordMute] {
+		return false
+	}
+	if leave {
+		c.set(wordLeaving, 1)
+	}
+	c.set(wordMute, mute)
+	c.publish()
+	return true
+}
+
+// wedge stops the view at this member and publishes what is here, for good.
+func (c *Change) wedge() {
+	if c.wedged {
+		return
+	}
+	c.wedged = true
+	area := c.area(c.cfg.Self, c.cfg.Columns.vectors)
+	n, ok := putRecord(area, vectorsBallot, vectors{c.cfg.Wedge()})
+	if !ok {
+		panic("views: the vectors do not fit their area") // vectorBytes counts them
+	}
+	c.pushRecord(c.cfg.Columns.vectors, n)
+	c.emit(Wedged{})
+}
+
+// vectorsBallot is the ballot of the vectors' record, which is written once. Its guard is the first ack.
+const vectorsBallot Ballot = 1
+
+func (c *Change) area(r order.Rank, areas []sst.Area) []byte { return c.table.Area(r, areas[r]) }
+
+func (c *Change) pushRecord(areas []sst.Area, n int) {
+	c.table.Push(c.to, c.table.Offset(c.cfg.Self, areas[c.cfg.Self]), n)
+}
+
+// violated fails a member that broke the protocol.
+func (c *Change) violated(r order.Rank, id, format string, args ...any) {
+	err := fmt.Errorf("%w: %s: rank %d %s", fabric.ErrViolation, id, r, fmt.Sprintf(format, args...))
+	c.table.Fail(r, err)
+	c.Report(r, err)
+}
+
+// follow acks the proposal of this member's leader.
+func (c *Change) follow() bool {
+	l := c.Leader()
+	b := Ballot(sst.Load(c.lines[l], wordProposed))
+	if l == c.cfg.Self || b <= Ballot(c.own[wordAcked]) || c.lost.Has(l) {
+		return false
+	}
+	var p proposal
+	there, err := c.read(l, c.cfg.Columns.proposals, b, &p)
+	if !there {
+		return false
+	}
+	if err == nil {
+		err = c.check(b, l, p.View, p.Removed, p.Left)
+	}
+	if err != nil {
+		c.violated(l, "V7", "proposes what cannot be: %v", err)
+		return true
+	}
+	if ranksOf(p.Removed).Has(c.cfg.Self) && c.done == nil {
+		c.err = fmt.Errorf("%w: node %d (rank %d) proposes view %d without this member", ErrEvicted, c.cfg.View.Members[l].ID, l, c.cfg.View.ID+1)
+		return true
+	}
+	c.ack(b)
+	return true
+}
+
+// ack promises to accept no decision of a lower ballot.
+func (c *Change) ack(b Ballot) {
+	if !(mutant.Enabled && mutant.On(mutant.AckUnwedged)) {
+		c.wedge()
+	}
+	c.set(wordAcked, uint64(b))
+	c.publish()
+}
+
+// echo accepts the decision of the ballot that was acked last, from whoever leads it.
+func (c *Change) echo() bool {
+	b := Ballot(c.own[wordAcked])
+	l := b.Leader()
+	if b == 0 || b <= Ballot(c.own[wordDecided]) || l == c.cfg.Self || c.Suspected().Has(l) || Ballot(sst.Load(c.lines[l], wordDecided)) != b {
+		return false
+	}
+	var d Decision
+	there, err := c.read(l, c.cfg.Columns.decisions, b, &d)
+	if !there {
+		return false
+	}
+	if err == nil {
+		err = c.checkDecision(b, l, &d)
+	}
+	if err != nil {
+		c.violated(l, "V7", "decides what cannot be: %v", err)
+		return true
+	}
+	if ranksOf(d.Removed).Has(c.cfg.Self) && c.done == nil {
+		c.err = fmt.Errorf("%w: view %d was decided without this member", ErrEvicted, c.cfg.View.ID+1)
+		return true
+	}
+	c.decides(b, &d)
+	return true
+}
+
+// decides puts a decision into the own row.
+func (c *Change) decides(b Ballot, d *Decision) {
+	d.Ballot = b
+	n, ok := putRecord(c.area(c.cfg.Self, c.cfg.Columns.decisions), b, d)
+	if !ok {
+		panic("views: the decision does not fit its area") // propose and checkDecision made sure
+	}
+	c.pushRecord(c.cfg.Columns.decisions, n)
+	c.set(wordDecided, uint64(b))
+	c.publish()
+	c.decision = d
+	c.emit(Decided{Ballot: b, Decision: d})
+}
+
+// complete finds out whether the decision here is the decision: everybody who goes on, and is not suspected, has it, and those
+// that have it are a quorum; or somebody else knows that it is.
+func (c *Change) complete() bool {
+	if c.decision == nil || !c.chosen() {
+		return false
+	}
+	c.done = c.decision
+	c.set(wordInstalled, c.own[wordDecided])
+	c.publish()
+	return true
+}
+
+func (c *Change) chosen() bool {
+	if mutant.Enabled && mutant.On(mutant.NoEchoQuorum) {
+		return true
+	}
+	var echoed Ranks
+	for r, line := range c.lines {
+		if installed := sst.Load(line, wordInstalled); installed != 0 && installed <= c.own[wordDecided] {
+			return true // it was chosen then, and every later ballot has the same one
+		}
+		if sst.Load(line, wordDecided) == c.own[wordDecided] {
+			echoed |= only(order.Rank(r))
+		}
+	}
+	await := all(c.n) &^ ranksOf(c.decision.Removed) &^ c.Suspected() &^ echoed
+	return await == 0 && c.quorum(echoed)
+}
+
+// Restless reports whether the next step has something to look at that is here already.
+func (c *Change) Restless() bool { return c.asked && c.err == nil }

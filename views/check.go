@@ -1,0 +1,92 @@
+package views
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/sst"
+)
+
+// read takes a ballot's record out of a row. there is false while the record is not there as a whole.
+func (c *Change) read(r order.Rank, areas []sst.Area, b Ballot, v any) (there bool, err error) {
+	text, ok := recordText(c.area(r, areas), b)
+	if !ok {
+		return false, nil
+	}
+	return true, json.Unmarshal(text, v)
+}
+
+// check compares what a leader proposes with what the view lets it propose (V7).
+func (c *Change) check(b Ballot, from order.Rank, next *View, removed, left []order.Rank) error {
+	if b.Leader() != from || b.Attempt() == 0 {
+		return fmt.Errorf("ballot %d is not one of rank %d", b, from)
+	}
+	return c.checkNext(next, removed, left)
+}
+
+func (c *Change) checkNext(next *View, removed, left []order.Rank) error {
+	gone := slices.Concat(removed, left)
+	slices.Sort(gone)
+	if !ascending(gone, c.n) {
+		return fmt.Errorf("ranks %v that failed and %v that left are not distinct ranks below %d", removed, left, c.n)
+	}
+	stay := c.members((all(c.n) &^ ranksOf(gone)).List())
+	if next == nil {
+		if len(stay) > 0 {
+			return fmt.Errorf("no view, and %d members that stay", len(stay))
+		}
+		return nil
+	}
+	v := c.cfg.View
+	switch {
+	case next.ID != v.ID+1 || next.Cluster != v.Cluster || next.Key == "" || next.Key == v.Key:
+		return fmt.Errorf("view %d of %q after view %d of %q, or its key is not a new one", next.ID, next.Cluster, v.ID, v.Cluster)
+	case len(stay) == 0 || len(next.Members) < len(stay) || !slices.Equal(next.Members[:len(stay)], stay):
+		return fmt.Errorf("members %v, while those that stay are %v", next.Members, stay)
+	case !slices.EqualFunc(next.Subgroups, v.Subgroups, sameDeclaration):
+		return fmt.Errorf("subgroups that are not those of view %d", v.ID)
+	case len(next.Muted) != len(next.Members):
+		return fmt.Errorf("%d mute words for %d members", len(next.Muted), len(next.Members))
+	}
+	return next.Validate()
+}
+
+// sameDeclaration reports whether two views speak of the same subgroup.
+func sameDeclaration(a, b Subgroup) bool {
+	return a.Name == b.Name && a.Shard == b.Shard && a.Mode == b.Mode && a.RingBytes == b.RingBytes && a.Window == b.Window
+}
+
+func (c *Change) checkDecision(b Ballot, from order.Rank, d *Decision) error {
+	if err := c.checkNext(d.View, d.Removed, d.Left); err != nil {
+		return err
+	}
+	if len(d.Trim) != len(c.cfg.View.Subgroups) {
+		return fmt.Errorf("trims of %d subgroups, the view has %d", len(d.Trim), len(c.cfg.View.Subgroups))
+	}
+	for i, sg := range c.cfg.View.Subgroups {
+		some := (ranksOf(sg.Members) &^ ranksOf(d.Removed)) != 0
+		if d.Trim[i] != nil && len(d.Trim[i]) != len(sg.Senders) || d.Trim[i] == nil && some && len(sg.Senders) > 0 {
+			return fmt.Errorf("a trim of %d senders in subgroup %q, which has %d", len(d.Trim[i]), sg.Name, len(sg.Senders))
+		}
+	}
+	return nil
+}
+
+// checkVectors makes sure that a member's vectors are about the subgroups that it is in.
+func (c *Change) checkVectors(r order.Rank, here [][]order.Index) error {
+	if len(here) != len(c.cfg.View.Subgroups) {
+		return fmt.Errorf("vectors of %d subgroups, the view has %d", len(here), len(c.cfg.View.Subgroups))
+	}
+	for i, sg := range c.cfg.View.Subgroups {
+		want := 0
+		if sg.Has(r) {
+			want = len(sg.Senders)
+		}
+		if len(here[i]) != want {
+			return fmt.Errorf("a vector of %d senders in subgroup %q, want %d", len(here[i]), sg.Name, want)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,53 @@
+// Package views is membership: who is in a group, who does what in it, and how one membership follows another.
+//
+// A View is immutable: an id, the members in order of seniority (rank), how to reach them, and the subgroups with their
+// members, senders and sizes. It is computed once, where it is proposed (Place), and travels as a value; everybody who installs
+// it lays out the same table from it. It has a Subgroup for every shard of every declaration, in that order, whether it has members
+// or not: index i means the same in all views of a group. One without members is not provisioned.
+//
+// A Change is one member's part in ending one view and finding the next: a pure core over columns of the view's table, in which every
+// row's owner writes what it thinks, and nobody answers anybody. It is Paxos with the rows as registers: a leader's ballot is acked,
+// its decision is echoed, and a decision that a quorum echoed is the only one there will ever be.
+//
+// Life of a change at a member:
+//
+//	steady     nothing is suspected, and nobody wants anything
+//	suspected  a member failed: said in the own row, and its row is frozen          (word suspected)
+//	proposed   the leader wrote what the next view is to be                         (word proposed, record proposal)
+//	wedged     this member stopped the view, published what it has, and acked       (record vectors, word acked)
+//	decided    the leader has all acks; its decision is copied into this row        (record decision, word decided)
+//	installed  all who go on have it, and those that have it are a quorum           (word installed)
+//
+// The leader is the lowest rank that is neither suspected nor leaving. If it fails, the next one begins anew with a higher ballot, and
+// adopts the decision of the highest ballot that it finds in any row, if it finds one.
+//
+// Invariants of a view, checked by View.Validate on everything that arrives from elsewhere:
+//
+//	V1  member ids are distinct, and there is at least one member
+//	V2  a subgroup's members are distinct, in rank order and ranks of this view; its senders are among its members
+//	V3  ring and window are powers of two within the limits of package smc
+//	V4  the shards of a subgroup follow each other from 0, are of one kind, and no member is in two of them
+//
+// Invariants of a change:
+//
+//	V5  suspicion is for good: a suspect's row is frozen, nothing that it says later is heard, and it is in no further view
+//	V6  the ballots in a row only grow: who acked one accepts no decision of a lower one
+//	V7  a proposal or decision is acked or echoed only if it follows from this view: its members stay in order, and joiners come last
+//	V8  two decisions that are installed after one view are the same
+//	V9  a trim is at most what every member that goes on has, and at least what any member delivered
+//
+// Shared words of the view line, one per row; all but mute only grow, and all are the owner's loop's:
+//
+//	word       read by    meaning
+//	suspected  everybody  a bit for each rank that the owner takes for failed
+//	leaving    everybody  1: the owner wants to be in no further view; said only before it is wedged
+//	mute       leader     1<<63, and a bit for each declaration in which the owner does not want to send
+//	proposed   everybody  guard of the proposal: its ballot
+//	acked      leader     the highest ballot that the owner follows; guard of its vectors
+//	decided    everybody  guard of the decision: its ballot
+//	installed  everybody  ballot of the decision that the owner knows to be the one
+//	stir       everybody  changes with the other words, so that one load tells that nothing did
+//
+// Source: design of Derecho's view management as the SST papers describe it, with Paxos (Lamport, "The Part-Time Parliament") in
+// place of its leader's log; quorums as in the primary-partition model of virtual synchrony.
+package views

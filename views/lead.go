@@ -1,0 +1,275 @@
+package views
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/squall-go/squall/internal/mutant"
+	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/sst"
+)
+
+// lead is the leader's part: propose when there is something to change, decide when everybody acked, and begin anew when
+// somebody failed before that, or follows a higher ballot.
+func (c *Change) lead() bool {
+	if c.Leader() != c.cfg.Self {
+		return false
+	}
+	decided := c.nextAt != 0 && Ballot(c.own[wordDecided]) == c.nextAt
+	if c.nextAt == 0 || !decided && ranksOf(c.proposal.Removed) != c.suspect {
+		return c.due() && c.propose()
+	}
+	waiting := false
+	for r, line := range c.lines {
+		if c.suspect.Has(order.Rank(r)) {
+			continue
+		}
+		switch acked := Ballot(sst.Load(line, wordAcked)); {
+		case acked > c.nextAt:
+			return c.propose()
+		case acked < c.nextAt:
+			waiting = true
+		}
+	}
+	return !waiting && !decided && c.decide()
+}
+
+// due reports whether there is anything to change, or somebody began to change it.
+func (c *Change) due() bool {
+	if c.suspect != 0 || len(c.joiners) > 0 || c.leaving() != 0 {
+		return true
+	}
+	for r, line := range c.lines {
+		if sst.Load(line, wordProposed)|sst.Load(line, wordAcked)|sst.Load(line, wordDecided) != 0 {
+			return true
+		}
+		if mute := sst.Load(line, wordMute); mute&muteSaid != 0 && mute&^muteSaid != c.cfg.View.muted(order.Rank(r)) {
+			return true
+		}
+	}
+	return false
+}
+
+// propose writes a proposal of all that is pending, with a ballot above all that were ever seen, and acks it.
+func (c *Change) propose() bool {
+	p, err := c.plan()
+	if err != nil {
+		c.err = fmt.Errorf("view %d cannot be made: %w", c.cfg.View.ID+1, err)
+		return true
+	}
+	c.proposal, c.nextAt = p, newBallot(c.attempts()+1, c.cfg.Self)
+	n, ok := putRecord(c.area(c.cfg.Self, c.cfg.Columns.proposals), c.nextAt, p)
+	if !ok {
+		panic("views: the proposal does not fit its area") // plan made sure
+	}
+	c.pushRecord(c.cfg.Columns.proposals, n)
+	c.set(wordProposed, uint64(c.nextAt))
+	c.emit(Proposed{Ballot: c.nextAt, View: p.View, Removed: c.members(p.Removed), Left: c.members(p.Left)})
+	c.ack(c.nextAt)
+	return true
+}
+
+// attempts is the highest attempt that is seen in any row.
+func (c *Change) attempts() (highest uint64) {
+	for _, line := range c.lines {
+		for _, word := range []int{wordProposed, wordAcked, wordDecided} {
+			highest = max(highest, Ballot(sst.Load(line, word)).Attempt())
+		}
+	}
+	return highest
+}
+
+func (c *Change) members(ranks []order.Rank) (members []Member) {
+	for _, r := range ranks {
+		members = append(members, c.cfg.View.Members[r])
+	}
+	return members
+}
+
+// plan makes the next view: without the suspects and those that leave, with as many of the joiners as fit.
+func (c *Change) plan() (*proposal, error) {
+	left := c.leaving() &^ c.suspect
+	p := &proposal{Removed: c.suspect.List(), Left: left.List()}
+	stay := c.members((all(c.n) &^ c.suspect &^ left).List())
+	if len(stay) == 0 {
+		return p, nil
+	}
+	joiners := c.admissible(stay)
+	for {
+		var err error
+		if p.View, err = c.place(append(slices.Clone(stay), joiners...)); err == nil && c.fits(p) {
+			return p, nil
+		}
+		if len(joiners) == 0 {
+			return nil, or(err, errTooLarge)
+		}
+		joiners = joiners[:len(joiners)-1]
+	}
+}
+
+// errTooLarge says that a view does not fit the area that was laid out for it.
+var errTooLarge = errors.New("its record is too large")
+
+func or(err, otherwise error) error {
+	if err != nil {
+		return err
+	}
+	return otherwise
+}
+
+// admissible are the joiners of this change: none whose id is a member's still, and no more than a view holds.
+func (c *Change) admissible(stay []Member) (joiners []Member) {
+	for _, j := range c.joiners {
+		taken := func(m Member) bool { return m.ID == j.ID }
+		if slices.ContainsFunc(stay, taken) || slices.ContainsFunc(joiners, taken) || len(stay)+len(joiners) == MaxMembers || len(joiners) == maxJoins {
+			continue
+		}
+		joiners = append(joiners, j)
+	}
+	return joiners
+}
+
+// place has the next view laid out, with what its members said of where they want to send.
+func (c *Change) place(members []Member) (*View, error) {
+	wish := func(id order.NodeID) uint64 {
+		r, ok := c.cfg.View.RankOf(id)
+		if !ok {
+			return 0
+		}
+		if mute := sst.Load(c.lines[r], wordMute); mute&muteSaid != 0 {
+			return mute &^ muteSaid
+		}
+		return c.cfg.View.muted(r)
+	}
+	v, err := c.cfg.Next(members, func(id order.NodeID, declaration int) bool { return wish(id)>>declaration&1 != 0 })
+	if err != nil {
+		return nil, err
+	}
+	v.Muted = nil
+	for _, m := range v.Members {
+		v.Muted = append(v.Muted, wish(m.ID))
+	}
+	for i := range v.Subgroups {
+		v.Subgroups[i].Fresh = c.fresh(v, i)
+	}
+	return v, nil
+}
+
+// fresh are the members of a subgroup of the next view that are not in it in this one, unless all of them are.
+func (c *Change) fresh(v *View, i int) (fresh []order.Rank) {
+	before, now := c.cfg.View.Subgroups[i], v.Subgroups[i].Members
+	for _, r := range now {
+		was, ok := c.cfg.View.RankOf(v.Members[r].ID)
+		if !ok || c.cfg.View.Members[was] != v.Members[r] || !before.Has(was) {
+			fresh = append(fresh, r)
+		}
+	}
+	if len(fresh) == len(now) {
+		return nil
+	}
+	return fresh
+}
+
+// fits reports whether there is room for a proposal, and for the decision that it may become.
+func (c *Change) fits(p *proposal) bool {
+	text, err := json.Marshal(p)
+	room := len(c.area(c.cfg.Self, c.cfg.Columns.decisions))
+	return err == nil && recordHeaderBytes+len(text)+vectorBytes(c.cfg.View)+ballotBytes <= room
+}
+
+// ballotBytes is what a decision says of its ballot.
+const ballotBytes = 64
+
+// decide takes over the decision of the highest ballot that is found in any row, or makes one: whoever took part delivers what all
+// of them have.
+func (c *Change) decide() bool {
+	d, wait := c.adopted()
+	if wait {
+		return false
+	}
+	if d == nil {
+		if d = c.compute(); d == nil {
+			return false
+		}
+	}
+	if ranksOf(d.Removed).Has(c.cfg.Self) {
+		c.err = fmt.Errorf("%w: view %d was decided without this member", ErrEvicted, c.cfg.View.ID+1)
+		return true
+	}
+	c.decides(c.nextAt, d)
+	return true
+}
+
+// adopted looks for a decision that somebody may have acted upon. If one is there it is in a row of every quorum, and so in one
+// that acked; those rows are readable once the ack is seen, so that waiting for them ends.
+func (c *Change) adopted() (found *Decision, wait bool) {
+	if mutant.Enabled && mutant.On(mutant.NoAdoption) {
+		return nil, false
+	}
+	var highest Ballot
+	for r, line := range c.lines {
+		b := Ballot(sst.Load(line, wordDecided))
+		if b <= highest {
+			continue
+		}
+		var d Decision
+		there, err := c.read(order.Rank(r), c.cfg.Columns.decisions, b, &d)
+		if there && err == nil {
+			err = c.checkDecision(b, order.Rank(r), &d)
+		}
+		switch suspect := c.suspect.Has(order.Rank(r)); {
+		case there && err == nil:
+			found, highest = &d, b
+		case suspect: // it is in no quorum of acks
+		case err != nil:
+			c.violated(order.Rank(r), "V7", "holds what cannot be a decision: %v", err)
+			return nil, true
+		default:
+			return nil, true
+		}
+	}
+	return found, false
+}
+
+// compute makes the decision about the proposal, or returns nil if some vectors are not here yet.
+func (c *Change) compute() *Decision {
+	d := &Decision{View: c.proposal.View, Removed: c.proposal.Removed, Left: c.proposal.Left, Trim: make([][]order.Index, len(c.cfg.View.Subgroups))}
+	for r := range order.Rank(c.n) {
+		if ranksOf(d.Removed).Has(r) {
+			continue
+		}
+		var v vectors
+		there, err := c.read(r, c.cfg.Columns.vectors, vectorsBallot, &v)
+		if !there {
+			return nil
+		}
+		if err == nil {
+			err = c.checkVectors(r, v.Here)
+		}
+		if err != nil {
+			c.violated(r, "V7", "has what cannot be: %v", err)
+			return nil
+		}
+		for i, here := range v.Here {
+			d.Trim[i] = least(d.Trim[i], here)
+		}
+	}
+	return d
+}
+
+// least is the minimum of two vectors, sender by sender; nil is none.
+func least(trim, here []order.Index) []order.Index {
+	if trim == nil || here == nil {
+		return slices.Concat(trim, here)
+	}
+	for s := range trim {
+		if mutant.Enabled && mutant.On(mutant.TrimByMaximum) {
+			trim[s] = max(trim[s], here[s])
+			continue
+		}
+		trim[s] = min(trim[s], here[s])
+	}
+	return trim
+}
