@@ -20,18 +20,30 @@
 // plus one is that message; any other stamp is of a later index, or an older one of the ring's last round, and the index
 // at hand is a null. Stale descriptors always carry an older index, so nothing has to be cleared.
 //
+// When a view ends, so do its rings. The ring of the next view takes over what was not delivered (Sender.Carry): messages that were
+// published or committed are copied, and are unpublished there. Of an open claim only the number and the room move; the application goes
+// on filling it where it is, hears from Commit that it moved, and has it copied then (Sender.CommitMoved). Until it does, that
+// memory must stay (Sender.Foreign). A ring on plain memory keeps what a member cannot send for now.
+//
+//	       released          published        claimed                          ring of view 1
+//	──────────┴─ 7 ── 8 ── 9 ───┴─ 10 ── 11 ─────┴──
+//	              └─ delivered up to here
+//	             ┴─ 8 ── 9 ── 10 ── 11 ──┴──                                   ring of view 2: nothing is published yet
+//
 // Invariants:
 //
 //	S1  released ≤ published ≤ claimed ≤ released + window
 //	S2  the bytes of claims that are not released do not overlap: end(claimed) − end(released) ≤ ring
 //	S3  a descriptor is stamped again only after its message was released
 //	S4  what a receiver takes lies in the ring, whatever the descriptor says
-//	S5  a claim is committed or aborted once
+//	S5  a claim is committed or aborted once, whatever rings it moved through
+//	S6  what was not delivered when a ring ends moves to the next: each claim once, in its order, under its number
+//	S7  all that moves has room in a ring of the same size
 //
 // Shared words:
 //
 //	word                 written by        read by              published by
-//	slots[i].state       application       loop                 itself (atomic)
+//	slots[i].state       application, loop loop                 itself (atomic); the loop's part is to mark a claim as moved
 //	freed, freedBytes    loop              application          itself (atomic)
 //	descriptor, bytes    loop, application receivers            sent
 //

@@ -28,6 +28,8 @@ type message struct {
 	claim    Claim
 	content  []byte
 	state    fate
+	start    uint64 // position of its room
+	moved    bool   // it was open when its ring was taken over
 	stamped  bool
 	index    order.Index
 	released bool
@@ -58,14 +60,21 @@ type model struct {
 }
 
 func newModel(t testing.TB, window, ring int) *model {
-	m := &model{t: t, window: window, owner: make([]int, ring), byIndex: map[order.Index]*message{}}
+	m := &model{t: t}
+	m.lay(window, ring)
+	return m
+}
+
+// lay begins a ring with nothing in it.
+func (m *model) lay(window, ring int) {
+	m.window, m.owner, m.byIndex = window, make([]int, ring), map[order.Index]*message{}
+	m.end, m.freed, m.sent, m.taken, m.everywhere = 0, 0, 0, 0, 0
 	for _, side := range []*[2][]byte{&m.row, &m.replica} {
 		mem := aligned(window*DescriptorBytes + ring)
 		side[0], side[1] = mem[:window*DescriptorBytes], mem[window*DescriptorBytes:]
 	}
 	m.sender = NewSender(m.row[0], m.row[1])
 	m.rx = NewReceiver(m.replica[0], m.replica[1])
-	return m
 }
 
 // aligned is memory as a row has it.
@@ -101,7 +110,7 @@ func run(t testing.TB, program []byte) {
 }
 
 func (m *model) step(op byte, arg int) {
-	switch op % 8 {
+	switch op % 9 {
 	case 0, 1:
 		m.claim(arg % (len(m.owner)/2 + 1))
 	case 2:
@@ -123,8 +132,54 @@ func (m *model) step(op byte, arg int) {
 		}
 	case 7:
 		m.release(arg)
+	case 8:
+		m.carry(arg)
 	}
 }
+
+// carry ends the ring at some index that was published, and goes on in another, which is larger now and then.
+func (m *model) carry(arg int) {
+	delivered := m.everywhere + order.Index(arg)%(m.sent-m.everywhere+1)
+	for m.taken < delivered {
+		m.take()
+	}
+	for m.released < m.published {
+		msg := m.messages[m.released]
+		if msg.state == isCommitted && msg.index >= delivered {
+			break
+		}
+		msg.released = true
+		m.released++
+	}
+	m.did("carry(%d)", delivered)
+	window, ring, old := m.window, len(m.owner), m.sender
+	if arg%16 == 15 && ring < 1<<12 {
+		window, ring = 2*window, 2*ring
+	}
+	m.lay(window, ring)
+	m.sender.Carry(old, delivered)
+	m.published = m.released
+	for n, msg := range m.messages[m.released:] {
+		m.replace(m.released+n, msg)
+	}
+}
+
+// replace is what becomes of a claim that moves: it lies behind the one before, and was never published.
+func (m *model) replace(number int, msg *message) {
+	size := msg.size()
+	if msg.state == isAborted {
+		size = 0
+	}
+	msg.start, msg.stamped, msg.moved = m.end, false, msg.moved || msg.state == isOpen
+	for k := range size {
+		m.owner[m.end+k] = number + 1 // S7: else this is out of the ring
+	}
+	m.end += size
+	m.ends[number] = m.end
+}
+
+// size is its room in bytes.
+func (msg *message) size() uint64 { return uint64(len(msg.content)+align-1) &^ (align - 1) }
 
 func (m *model) claim(n int) {
 	size, ring := uint64(n+align-1)&^(align-1), uint64(len(m.owner))
@@ -158,7 +213,10 @@ func (m *model) claim(n int) {
 	}
 	m.end = start + size
 	m.ends = append(m.ends, m.end)
-	m.messages = append(m.messages, &message{claim: c, content: content})
+	m.messages = append(m.messages, &message{claim: c, content: content, start: start})
+	if c.Number() != uint64(len(m.messages)) {
+		m.fail("S6: claim %d has number %d", number, c.Number())
+	}
 }
 
 // close commits or aborts some claim that was ever made; one that is done already must be refused (S5).
@@ -180,11 +238,7 @@ func (m *model) closeOldest(state fate) {
 }
 
 func (m *model) finishClaim(msg *message, state fate) {
-	verb := m.sender.Commit
-	if state == isAborted {
-		verb = m.sender.Abort
-	}
-	err := verb(msg.claim)
+	err := m.tryFinish(msg, state)
 	m.did("close(claim %d, %d)=%v", msg.claim.number, state, err == nil)
 	if msg.state != isOpen {
 		if !errors.Is(err, ErrClaimDone) {
@@ -196,6 +250,22 @@ func (m *model) finishClaim(msg *message, state fate) {
 		m.fail("claim %d: %v", msg.claim.number, err)
 	}
 	msg.state = state
+}
+
+// tryFinish finishes a claim where it is now.
+func (m *model) tryFinish(msg *message, state fate) error {
+	here, elsewhere := Claim.Commit, (*Sender).CommitMoved
+	if state == isAborted {
+		here, elsewhere = Claim.Abort, (*Sender).AbortMoved
+	}
+	err := here(msg.claim)
+	if errors.Is(err, ErrMoved) != msg.moved {
+		m.fail("claim %d moved: %v; finishing it says %v", msg.claim.number, msg.moved, err)
+	}
+	if msg.moved {
+		return elsewhere(m.sender, msg.claim)
+	}
+	return err
 }
 
 func (m *model) publish(limit int) {
@@ -280,13 +350,19 @@ func (m *model) release(arg int) {
 }
 
 func (m *model) invariants() {
-	unfinished := 0
+	unfinished, foreign := 0, 0
 	for _, msg := range m.messages[m.released:] {
 		if msg.state == isOpen {
 			unfinished++
+			if msg.moved {
+				foreign++
+			}
 		}
 	}
 	s := m.sender
+	if s.Foreign() != foreign {
+		m.fail("%d open claims have their bytes in an older ring, want %d", s.Foreign(), foreign)
+	}
 	if s.InUse() != len(m.messages)-m.released || s.Unfinished() != unfinished {
 		m.fail("in use %d, unfinished %d; want %d, %d", s.InUse(), s.Unfinished(), len(m.messages)-m.released, unfinished)
 	}
@@ -294,10 +370,27 @@ func (m *model) invariants() {
 		m.fail("S1: %d claims in use, window %d", s.InUse(), m.window)
 	}
 	// What is published and not released must still be as it was written (S2, S3).
-	for _, msg := range m.messages[m.released:] {
-		if msg.stamped && !bytes.Equal(msg.claim.Bytes, msg.content) {
+	for n, msg := range m.messages[m.released:] {
+		at := msg.start % uint64(len(m.owner))
+		if msg.stamped && !bytes.Equal(m.row[1][at:at+uint64(len(msg.content))], msg.content) {
 			m.fail("S2: claim %d was overwritten", msg.claim.number)
 		}
+		if msg.state == isOpen && !bytes.Equal(msg.claim.Bytes, msg.content) {
+			m.fail("S2: claim %d was overwritten while it is open", msg.claim.number)
+		}
+		m.checkIndex(m.released+n, msg)
+	}
+}
+
+// checkIndex asks for the index of a claim.
+func (m *model) checkIndex(number int, msg *message) {
+	want := msg.index
+	if msg.state == isAborted {
+		want = NoIndex
+	}
+	index, ok := m.sender.Published(msg.claim.number)
+	if ok != (number < m.published) || ok && index != want {
+		m.fail("claim %d is published: %v, at %d; want %d", msg.claim.number, ok, index, want)
 	}
 }
 
@@ -323,6 +416,7 @@ func (m *model) finish() {
 
 func FuzzRing(f *testing.F) {
 	f.Add([]byte{0, 0, 0, 8, 2, 0, 4, 1, 6, 1, 7, 1})
+	f.Add([]byte{0, 0, 0, 8, 0, 3, 8, 0, 2, 0, 8, 0, 4, 1, 2, 1, 8, 15, 4, 1, 6, 1, 7, 1})
 	f.Add([]byte("\x01\x02 a long enough program does a bit of everything, wraps included"))
 	f.Fuzz(func(t *testing.T, program []byte) { run(t, program[:min(len(program), 4096)]) })
 }
@@ -356,7 +450,7 @@ func TestRingsDoAsTheModelDoes(t *testing.T) {
 
 // Every program of a few operations on the smallest ring.
 func TestTheSmallestRingDoesAsTheModelDoesExhaustively(t *testing.T) {
-	operations := [][2]byte{{0, 0}, {0, 3}, {0, 8}, {2, 0}, {3, 0}, {4, 7}, {5, 1}, {6, 7}, {7, 255}}
+	operations := [][2]byte{{0, 0}, {0, 3}, {0, 8}, {2, 0}, {3, 0}, {4, 7}, {5, 1}, {6, 7}, {7, 255}, {8, 1}}
 	depth := 5
 	if testing.Short() {
 		depth = 4

@@ -1,8 +1,6 @@
 package smc
 
 import (
-	"errors"
-	"fmt"
 	"sync/atomic"
 	"unsafe"
 
@@ -18,9 +16,6 @@ const DescriptorBytes = 16
 // align is the unit in which the byte ring is handed out, so that messages start on a word.
 const align = 8
 
-// ErrClaimDone says that a claim was committed or aborted before.
-var ErrClaimDone = errors.New("claim is committed or aborted already")
-
 // MaxMessage is the largest message a ring takes. With half of the ring, there is room for it in one piece whatever the position.
 func MaxMessage(ringBytes int) int { return ringBytes / 2 }
 
@@ -34,7 +29,7 @@ type descriptor struct {
 type slot struct {
 	state  atomic.Uint64
 	end    uint64      // position after its bytes
-	index  order.Index // W: loop, when published
+	index  order.Index // W: loop, when published; NoIndex of one that was aborted
 	offset uint32
 	length uint32
 }
@@ -42,11 +37,17 @@ type slot struct {
 const (
 	committed = 1
 	aborted   = 2
+	moved     = 3 // open still, in another ring
 	phases    = 3
 )
 
 // finished reports whether a state is the end of a claim.
 func finished(state, claim uint64) bool { return state>>2 == claim+1 }
+
+// awaits reports whether a claim that was published is a message that is not delivered when everything below an index is.
+func (sl *slot) awaits(delivered order.Index) bool {
+	return sl.state.Load()&phases == committed && sl.index >= delivered
+}
 
 // Sender is the owner's side of a ring. Fields are grouped by who writes them.
 type Sender struct {
@@ -61,6 +62,9 @@ type Sender struct {
 	end       uint64 // position after the bytes of the last claim
 	seenFreed uint64 // the last look at freed and freedBytes
 	seenBytes uint64
+	first     uint64 // claims below are done: Carry
+	native    uint64 // claims from here on were made here: Carry
+	foreign   int    // open claims that were made in another ring
 	_         [64]byte
 
 	// Loop.
@@ -74,19 +78,13 @@ type Sender struct {
 	freedBytes atomic.Uint64 // W: loop. R: application. Position up to which the byte ring may be used again. Only grows.
 }
 
-// NewSender lays a ring on two areas of the own row, whose sizes are window × DescriptorBytes and a power of two.
+// NewSender lays a ring on two areas of the own row, or on a shelf, whose sizes are window × DescriptorBytes and a power of two.
 func NewSender(descriptors, bytes []byte) *Sender {
 	window := len(descriptors) / DescriptorBytes
 	return &Sender{
 		window: uint64(window), ring: uint64(len(bytes)),
 		descriptors: descriptors, bytes: bytes, slots: make([]slot, window),
 	}
-}
-
-// Claim is room for one message. Its bytes are the claimer's until it commits or aborts. The zero value is no claim.
-type Claim struct {
-	number uint64 // from 1
-	Bytes  []byte
 }
 
 // Claim takes room for a message of n bytes, or reports that there is none now. n is at most MaxMessage. Application.
@@ -103,7 +101,7 @@ func (s *Sender) Claim(n int) (Claim, bool) {
 		invariants.Check(s.claimed-s.freed.Load() <= s.window, "S1", "claimed %d, freed %d, window %d", s.claimed, s.freed.Load(), s.window)
 		invariants.Check(s.end-s.freedBytes.Load() <= s.ring, "S2", "end %d, freed %d, ring %d", s.end, s.freedBytes.Load(), s.ring)
 	}
-	return Claim{number + 1, s.bytes[offset : offset+uint64(n) : offset+uint64(n)]}, true
+	return Claim{number + 1, s, s.bytes[offset : offset+uint64(n) : offset+uint64(n)]}, true
 }
 
 // place is where the next claim of n bytes would lie in the ring, and the position behind it.
@@ -126,24 +124,6 @@ func (s *Sender) fits(end uint64) bool {
 	return s.claimed-s.seenFreed < s.window && end-s.seenBytes <= s.ring
 }
 
-// Commit hands a filled claim to the loop. Any goroutine.
-func (s *Sender) Commit(c Claim) error { return s.close(c, committed) }
-
-// Abort gives a claim back; its room is free when the claims before it are. Any goroutine.
-func (s *Sender) Abort(c Claim) error { return s.close(c, aborted) }
-
-func (s *Sender) close(c Claim, phase uint64) error {
-	if c.number == 0 {
-		return ErrClaimDone
-	}
-	state := &s.slots[(c.number-1)&(s.window-1)].state
-	was := state.Load()
-	if was>>2 >= c.number || !state.CompareAndSwap(was, c.number<<2|phase) { // S5
-		return fmt.Errorf("claim %d: %w", c.number, ErrClaimDone)
-	}
-	return nil
-}
-
 // Publish stamps committed claims with indexes from first on, up to limit messages, and returns how many messages these
 // were, and how many bytes. Ranges tells what to push before sent may cover them. Loop.
 func (s *Sender) Publish(first order.Index, limit int) (count order.Index, bytes uint64) {
@@ -159,6 +139,8 @@ func (s *Sender) Publish(first order.Index, limit int) (count order.Index, bytes
 			s.stamp(sl)
 			count++
 			bytes += uint64(sl.length)
+		} else {
+			sl.index = NoIndex
 		}
 		s.published++
 	}
@@ -206,7 +188,7 @@ func (s *Sender) Release(everywhere order.Index) bool {
 	before, bytes := s.released, uint64(0)
 	for s.released < s.published {
 		sl := &s.slots[s.released&(s.window-1)]
-		if sl.state.Load()&phases == committed && sl.index >= everywhere {
+		if sl.awaits(everywhere) {
 			break
 		}
 		bytes = sl.end
@@ -254,4 +236,10 @@ func (s *Sender) Unfinished() (n int) {
 func descriptorAt(ring []byte, off uint64) *descriptor {
 	_ = ring[off+DescriptorBytes-1]
 	return (*descriptor)(unsafe.Pointer(&ring[off]))
+}
+
+// words is heap memory that starts on a word.
+func words(n int) []byte {
+	w := make([]uint64, (n+7)/8)
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(w))), n)
 }

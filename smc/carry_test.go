@@ -1,0 +1,251 @@
+package smc
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/squall-go/squall/order"
+)
+
+// carry goes on with a new ring of the same size.
+func carry(old *Sender, delivered order.Index) (*Sender, Receiver) {
+	s, r := newRing(int(old.window), int(old.ring))
+	s.Carry(old, delivered)
+	return s, r
+}
+
+func claimOf(t *testing.T, s *Sender, text string) Claim {
+	t.Helper()
+	c, ok := s.Claim(len(text))
+	if !ok {
+		t.Fatalf("no room for %q", text)
+	}
+	copy(c.Bytes, text)
+	return c
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// S6: whatever a claim is when its ring is taken over.
+func TestWhatIsNotDeliveredMovesInItsOrderUnderItsNumber(t *testing.T) {
+	s, _ := newRing(8, 64)
+	sendAll(t, s, 0, "gone", "kept")
+	open, abandoned, committed := claimOf(t, s, "open"), claimOf(t, s, "x"), claimOf(t, s, "committed")
+	must(t, abandoned.Abort())
+	must(t, committed.Commit())
+
+	s, r := carry(s, 1)
+	if n, _ := s.Publish(0, math.MaxInt); n != 1 {
+		t.Fatalf("%d messages before the open one", n)
+	}
+	if err := open.Commit(); !errors.Is(err, ErrMoved) || s.Foreign() != 1 {
+		t.Fatalf("%v, %d claims lent", err, s.Foreign())
+	}
+	must(t, s.CommitMoved(open))
+	later := claimOf(t, s, "later")
+	must(t, later.Commit())
+	if n, _ := s.Publish(1, math.MaxInt); n != 3 || s.Foreign() != 0 {
+		t.Fatalf("%d messages, %d claims lent", n, s.Foreign())
+	}
+	for i, want := range []string{"kept", "open", "committed", "later"} {
+		expectTake(t, &r, order.Index(i), want)
+	}
+	if open.Number() != 3 || later.Number() != 6 {
+		t.Errorf("S6: numbers %d and %d", open.Number(), later.Number())
+	}
+	for number, want := range map[uint64]order.Index{2: 0, 3: 1, 4: NoIndex, 5: 2, 6: 3} {
+		if i, ok := s.Published(number); i != want || !ok {
+			t.Errorf("claim %d was published at %d, %v; want %d", number, i, ok, want)
+		}
+	}
+}
+
+// S5, over several rings: a claim is filled in the first and finished in the last.
+func TestAClaimIsFinishedOnceWhateverRingsItMovedThrough(t *testing.T) {
+	finish := map[string]func(*Sender, Claim) error{"commit": (*Sender).CommitMoved, "abort": (*Sender).AbortMoved}
+	for first, one := range finish {
+		for second, two := range finish {
+			a, _ := newRing(4, 64)
+			c := claimOf(t, a, "far")
+			b, _ := carry(a, 0)
+			last, r := carry(b, 0)
+			if err := one(b, c); !errors.Is(err, ErrMoved) {
+				t.Errorf("%s in the middle: %v", first, err)
+			}
+			c.Bytes = nil // is the claimer's affair
+			must(t, one(last, c))
+			for lap := range order.Index(8) { // its slot belongs to later claims then
+				if err := c.Commit(); !errors.Is(err, ErrMoved) {
+					t.Errorf("%s where it was made: %v", second, err)
+				}
+				if err := two(last, c); !errors.Is(err, ErrClaimDone) {
+					t.Errorf("S5: %s after %s: %v", second, first, err)
+				}
+				last.Publish(lap, math.MaxInt)
+				if lap == 0 && first == "commit" {
+					expectTake(t, &r, 0, "far")
+				}
+				last.Release(lap + 1)
+				must(t, claimOf(t, last, "later").Commit())
+			}
+			again, _ := carry(last, 8)
+			if err := two(again, c); !errors.Is(err, ErrClaimDone) {
+				t.Errorf("S5: %s after %s, in a ring that never had it: %v", second, first, err)
+			}
+		}
+	}
+}
+
+func TestAClaimOfThisRingIsFinishedInIt(t *testing.T) {
+	s, r := newRing(4, 64)
+	must(t, s.CommitMoved(claimOf(t, s, "here")))
+	must(t, s.AbortMoved(claimOf(t, s, "not")))
+	s.Publish(0, math.MaxInt)
+	expectTake(t, &r, 0, "here")
+	if err := s.CommitMoved(Claim{}); !errors.Is(err, ErrClaimDone) {
+		t.Error(err)
+	}
+	strange, _ := newRing(4, 64)
+	if err := s.CommitMoved(claimOf(t, strange, "of another sender")); !errors.Is(err, ErrClaimDone) {
+		t.Error(err)
+	}
+}
+
+// S7, at its limit: a ring that is full, wherever it wraps, moves into an empty one.
+func TestAFullRingMovesIntoOneOfItsSize(t *testing.T) {
+	const window, ring = 8, 64
+	for start := range window {
+		for _, n := range []int{0, 1, 8, 9, 16, 24, 32} {
+			s, _ := newRing(window, ring)
+			for k := range start { // brings the ring to its start
+				sendAll(t, s, order.Index(k), "12345678")
+				s.Release(order.Index(k + 1))
+			}
+			claims := 0
+			for ok := true; ok; claims++ {
+				_, ok = s.Claim(n)
+			}
+			next, _ := carry(s, order.Index(start))
+			if next.InUse() != claims-1 || next.Foreign() != claims-1 || next.end > ring {
+				t.Errorf("S7: %d claims of %d bytes from %d on: %d moved, to [0, %d)", claims-1, n, start, next.InUse(), next.end)
+			}
+		}
+	}
+}
+
+// A ring on plain memory keeps what cannot be sent now, and gives it on.
+func TestAShelfKeepsWhatCannotBeSent(t *testing.T) {
+	s, _ := newRing(8, 64)
+	sendAll(t, s, 0, "one")
+	must(t, claimOf(t, s, "two").Commit())
+	open := claimOf(t, s, "three")
+	shelf := NewSender(s.Shelf())
+	shelf.Carry(s, 0)
+	must(t, shelf.CommitMoved(open))
+	s, r := carry(shelf, 0)
+	if n, _ := s.Publish(5, math.MaxInt); n != 3 {
+		t.Fatalf("%d messages came back", n)
+	}
+	for i, want := range []string{"one", "two", "three"} {
+		expectTake(t, &r, order.Index(5+i), want)
+	}
+}
+
+// Goroutines fill and finish claims while the ring moves again and again: what was committed comes out once, in the order of the claims.
+func TestRingsMoveUnderGoroutinesThatFillThem(t *testing.T) {
+	const workers, each = 4, 300
+	var lock sync.Mutex // the application's
+	s, r := newRing(32, 1024)
+	committed := make([]bool, 1+workers*each*2) // by claim number
+	finish := func(c Claim, here func(Claim) error, moved func(*Sender, Claim) error) error {
+		err := here(c)
+		if errors.Is(err, ErrMoved) {
+			lock.Lock()
+			defer lock.Unlock()
+			return moved(s, c)
+		}
+		return err
+	}
+	claim := func() (c Claim, ok bool) {
+		lock.Lock()
+		defer lock.Unlock()
+		return s.Claim(20)
+	}
+	var all sync.WaitGroup
+	for w := range workers {
+		all.Go(func() {
+			for k := 0; k < each; {
+				c, ok := claim()
+				if !ok {
+					continue // the loop below makes room
+				}
+				copy(c.Bytes, fmt.Sprintf("%020d", c.Number()))
+				var err error
+				if (w+k)%5 == 0 {
+					err = finish(c, Claim.Abort, (*Sender).AbortMoved)
+				} else {
+					err = finish(c, Claim.Commit, (*Sender).CommitMoved)
+					committed[c.Number()] = true
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if err := finish(c, Claim.Commit, (*Sender).CommitMoved); !errors.Is(err, ErrClaimDone) {
+					t.Errorf("S5: claim %d was finished twice: %v", c.Number(), err)
+				}
+				k++
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() { all.Wait(); close(done) }()
+
+	var out []string
+	sent, taken := order.Index(0), order.Index(0)
+	turn := func(k int) {
+		n, _ := s.Publish(sent, 1+k%7)
+		sent += n
+		for taken < sent && (k%3 > 0 || taken == 0) {
+			data, _, err := r.Take(taken)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out = append(out, string(data))
+			taken++
+		}
+		s.Release(taken)
+		if k%11 == 0 {
+			lock.Lock()
+			s, r = carry(s, taken)
+			lock.Unlock()
+			sent, taken = 0, 0
+		}
+	}
+	for k, over := 0, false; !over || s.InUse() > 0; k++ {
+		turn(k)
+		select {
+		case <-done:
+			over = true
+		default:
+		}
+	}
+	var want []string
+	for n, ok := range committed {
+		if ok {
+			want = append(want, fmt.Sprintf("%020d", n))
+		}
+	}
+	if got, want := strings.Join(out, " "), strings.Join(want, " "); got != want {
+		t.Errorf("S6: got\n%s\nwant\n%s", got, want)
+	}
+}

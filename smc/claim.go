@@ -1,0 +1,49 @@
+package smc
+
+import (
+	"errors"
+	"fmt"
+)
+
+// ErrClaimDone says that a claim was committed or aborted before.
+var ErrClaimDone = errors.New("claim is committed or aborted already")
+
+// ErrMoved says that a claim's ring is not in use any more: another one took it over, and finishes it (CommitMoved, AbortMoved).
+var ErrMoved = errors.New("claim moved to another ring")
+
+// Claim is room for one message. Its bytes are the claimer's until it commits or aborts. The zero value is no claim.
+type Claim struct {
+	number uint64 // from 1
+	sender *Sender
+	Bytes  []byte
+}
+
+// Number tells the claims of one application apart, whatever rings they are in: they are counted from 1, in the order in which they
+// were made.
+func (c Claim) Number() uint64 { return c.number }
+
+// Commit hands a filled claim to the loop. Any goroutine.
+func (c Claim) Commit() error { return c.close(committed) }
+
+// Abort gives a claim back; its room is free when the claims before it are. Any goroutine.
+func (c Claim) Abort() error { return c.close(aborted) }
+
+func (c Claim) close(phase uint64) error {
+	if c.number == 0 {
+		return ErrClaimDone
+	}
+	state := &c.sender.slots[(c.number-1)&(c.sender.window-1)].state
+	was := state.Load()
+	if was>>2 >= c.number || !state.CompareAndSwap(was, c.number<<2|phase) { // S5
+		return c.refused(state.Load())
+	}
+	return nil
+}
+
+// refused says why a claim cannot be finished in a slot whose state is this.
+func (c Claim) refused(state uint64) error {
+	if state == c.number<<2|moved {
+		return fmt.Errorf("claim %d: %w", c.number, ErrMoved)
+	}
+	return fmt.Errorf("claim %d: %w", c.number, ErrClaimDone)
+}
