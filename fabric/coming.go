@@ -114,6 +114,13 @@ func (t *Table) Arrive(r order.Rank, l Link, err error) {
 	}
 }
 
+// Wants reports whether a link to a peer is still to be handed over. Any goroutine may call it.
+func (t *Table) Wants(r order.Rank) bool {
+	t.dock.mu.Lock()
+	defer t.dock.mu.Unlock()
+	return t.dock.wanted[r]
+}
+
 // add lets an arrival wait, if it is wanted, and rings.
 func (d *dock) add(a arrival) bool {
 	d.mu.Lock()
@@ -187,15 +194,15 @@ func (t *Table) link(a arrival) {
 	t.move(a.rank, row)
 }
 
-// settle decides about a coming link of a row that is about to be frozen: one that is here already is frozen like any other, so
-// that the peer hears what it was to be told; else it is given up.
+// settle decides about a coming link of a row that is about to be frozen: one that is here already is taken in, to be frozen like
+// any other; else it is given up. Nothing is flushed: a row may be frozen in the middle of a step, when words are stored whose
+// bytes were not pushed yet.
 func (t *Table) settle(r order.Rank) {
 	if _, ok := t.links[r].(*coming); !ok {
 		return
 	}
 	if a, ok := t.dock.giveUp(r); ok && a.link != nil {
 		t.link(a)
-		a.link.Flush() // what was pushed was flushed too, as far as this link's owner knows; an error changes nothing now
 		return
 	}
 	t.coming--

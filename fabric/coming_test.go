@@ -133,13 +133,13 @@ func TestFreezingAComingLinkGivesItUpForGood(t *testing.T) {
 	}
 }
 
-func TestALinkThatIsHereWhenItsRowIsFrozenBringsWhatWasPushed(t *testing.T) {
+func TestALinkThatIsHereWhenItsRowIsFrozenIsFrozenLikeAnyOther(t *testing.T) {
 	table, c, _ := comingTable(t)
 	table.PushLine([]order.Rank{1}, 0)
 	link := newPlainLink()
 	table.Arrive(1, link, nil)
 	table.Freeze(1)
-	if !slices.Equal(link.said, []string{"line 0", "flush"}) || !link.frozen || len(c.cancelled) > 0 {
+	if !slices.Equal(link.said, []string{"line 0"}) || !link.frozen || len(c.cancelled) > 0 {
 		t.Errorf("said %q, frozen %v, cancelled %v", link.said, link.frozen, c.cancelled)
 	}
 	if table.Poll() != 0 {

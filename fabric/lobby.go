@@ -70,7 +70,8 @@ type Caller struct {
 	Hello Hello
 }
 
-// Lobby has the connections for rows that belong to no table yet.
+// Lobby has the connections for rows that belong to no table yet. Any number of views are awaited at the same time: the next one
+// while links of this one are still coming.
 //
 // Life of a connection: greeting (its Hello is being read) → seated (until its view is awaited here) → taken by Await, or
 // turned away.
@@ -78,8 +79,11 @@ type Caller struct {
 // Whoever reaches the port can come in here, so what strangers may cost is bounded: at most Seats connections are greeting, at most
 // Seats are seated, each for no longer than Patience. A newcomer that finds all places taken gets that of the oldest. The
 // rejected alternative, to turn the newcomer away, lets a handful of strangers keep the members out for as long as they are
-// borne. This way nobody can: while a view is awaited, those who do not know its key are turned away at once and its members
-// are taken at once; a member that came before, and had to make room, comes again (Insist).
+// borne. This way nobody can: a caller of an awaited view is taken at once, whoever sits there; a member that came before, and had
+// to make room, comes again (Insist).
+//
+// Who calls for a view that is not awaited is seated, also while others are: a member that installed the next view a moment earlier
+// than this one calls for it already, and is taken the moment that this one opens it too.
 //
 // All methods may be called from any goroutine. The fields are set before the first call.
 type Lobby struct {
@@ -194,11 +198,8 @@ func (l *Lobby) sit(g *guest, c Caller, err error) error {
 	}
 	l.greeting = slices.DeleteFunc(l.greeting, func(o *guest) bool { return o == g })
 	g.Caller = c
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case l.strange(g):
-		return fmt.Errorf("%w: %v", ErrNotAwaited, c.Hello)
 	}
 	l.seated = l.place(l.seated, g)
 	for _, a := range l.awaits {
@@ -207,11 +208,6 @@ func (l *Lobby) sit(g *guest, c Caller, err error) error {
 		}
 	}
 	return nil
-}
-
-// strange reports that views are awaited, and that the guest's is none of them.
-func (l *Lobby) strange(g *guest) bool {
-	return len(l.awaits) > 0 && !slices.ContainsFunc(l.awaits, func(a *await) bool { return a.key == g.Hello.Key })
 }
 
 func (a *await) ring() {
@@ -248,19 +244,12 @@ func (l *Lobby) take(key string) (Caller, bool) {
 	return g.Caller, true
 }
 
-// expect begins to await a view. Strangers that are seated must go.
+// expect begins to await a view.
 func (l *Lobby) expect(key string) *await {
 	a := &await{key, make(chan struct{}, 1)}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.awaits = append(l.awaits, a)
-	l.seated = slices.DeleteFunc(l.seated, func(g *guest) bool {
-		if !l.strange(g) {
-			return false
-		}
-		g.turnAway(fmt.Errorf("%w: %v", ErrNotAwaited, g.Hello))
-		return true
-	})
 	return a
 }
 
@@ -270,54 +259,40 @@ func (l *Lobby) unexpect(a *await) {
 	l.awaits = slices.DeleteFunc(l.awaits, func(o *await) bool { return o == a })
 }
 
-// Await takes callers of a view until every wanted rank has come, or ctx ends. serve answers a caller that passed
-// Spec.Check; refuse tells one why it did not. Who fails to be served, or is refused, is rejected and closed, and others may
-// still come.
-func (l *Lobby) Await(ctx context.Context, spec *Spec, want map[order.Rank]bool, serve func(Caller) error, refuse func(Caller, error)) error {
-	if len(want) == 0 {
-		return nil
-	}
+// Await takes callers of a view until ctx ends. wants says whether a link to a rank is still to be made. serve answers a caller that
+// passed Spec.Check and is wanted; refuse tells one why it did not, or is not. Who fails to be served, or is refused, is
+// rejected and closed, and others may still come.
+//
+// It goes on when all have come: a member whose row was frozen here hears that there will be no link, instead of waiting for one.
+func (l *Lobby) Await(ctx context.Context, spec *Spec, wants func(order.Rank) bool, serve func(Caller) error, refuse func(Caller, error)) {
 	a := l.expect(spec.Key)
 	defer l.unexpect(a)
-	for len(want) > 0 {
+	for {
 		c, ok := l.take(spec.Key)
 		if !ok {
 			select {
 			case <-a.bell:
 				continue
 			case <-ctx.Done():
-				return fmt.Errorf("waiting for the rows of %v: %w", spec.names(want), context.Cause(ctx))
+				return
 			}
 		}
-		if err := spec.receive(c, want, serve, refuse); err != nil {
+		if err := spec.receive(c, wants, serve, refuse); err != nil {
 			l.reject(c.Conn, err)
 			c.Conn.Close()
-			continue
 		}
-		delete(want, c.Hello.From)
 	}
-	return nil
 }
 
 // receive serves a caller, or refuses it and says why.
-func (s *Spec) receive(c Caller, want map[order.Rank]bool, serve func(Caller) error, refuse func(Caller, error)) error {
+func (s *Spec) receive(c Caller, wants func(order.Rank) bool, serve func(Caller) error, refuse func(Caller, error)) error {
 	err := s.Check(c.Hello)
-	if err == nil && !want[c.Hello.From] {
-		err = fmt.Errorf("%w: rank %d is connected already", ErrRefused, c.Hello.From)
+	if err == nil && !wants(c.Hello.From) {
+		err = fmt.Errorf("%w: rank %d is connected already, or was given up", ErrRefused, c.Hello.From)
 	}
 	if err != nil {
 		refuse(c, err)
 		return err
 	}
 	return serve(c)
-}
-
-// names lists the nodes at some ranks, by rank.
-func (s *Spec) names(ranks map[order.Rank]bool) (ids []order.NodeID) {
-	for r, p := range s.Peers {
-		if ranks[order.Rank(r)] {
-			ids = append(ids, p.ID)
-		}
-	}
-	return ids
 }

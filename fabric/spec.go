@@ -1,8 +1,6 @@
 package fabric
 
 import (
-	"context"
-
 	"github.com/squall-go/squall/order"
 )
 
@@ -27,8 +25,9 @@ type Spec struct {
 
 // Node is a process's end of a fabric.
 type Node interface {
-	// Open connects to all peers of a view and returns its table. It waits for peers that are not there yet until ctx ends.
-	Open(ctx context.Context, spec Spec) (*Table, error)
-	// Close stops accepting connections for further tables.
+	// Open lays out a table at once; its links come up one by one, in the background, until the table is closed. A peer that
+	// cannot be reached for good is a Failure; one that is not there yet is waited for.
+	Open(spec Spec) (*Table, error)
+	// Close stops accepting connections for further links.
 	Close() error
 }

@@ -10,7 +10,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"sync"
 
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/fabric/port"
@@ -24,7 +23,7 @@ type Mode uint8
 const (
 	// Auto uses shared memory within a host and TCP between hosts.
 	Auto Mode = iota
-	// SHM uses shared memory, and refuses views with members on other hosts.
+	// SHM uses shared memory; members on other hosts have failed from the start.
 	SHM
 	// TCP uses TCP, within a host too.
 	TCP
@@ -64,96 +63,62 @@ func (n *Node) Host() string { return n.host }
 // Shm is the name of this process's abstract unix socket, or empty if it offers no shared memory.
 func (n *Node) Shm() string { return n.shm.name() }
 
-// Close stops accepting connections for further tables.
+// Close stops accepting connections for further links.
 func (n *Node) Close() error {
 	n.tcp.Close()
 	return n.shm.close()
 }
 
-// Open implements fabric.Node. On failure nothing stays open.
-func (n *Node) Open(ctx context.Context, spec fabric.Spec) (*fabric.Table, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	shared, remote, err := n.choose(&spec)
-	if err != nil {
-		return nil, err
-	}
+// Open implements fabric.Node.
+func (n *Node) Open(spec fabric.Spec) (*fabric.Table, error) {
+	shared, remote, apart := n.choose(&spec)
 	own, release, err := n.shm.ownRow(len(shared) > 0, spec.Peers[spec.Self].Shape.RowBytes)
 	if err != nil {
 		return nil, err
 	}
-	links := make([]fabric.Link, len(spec.Peers))
-	var done sync.WaitGroup
-	try := func(f func() error) {
-		done.Go(func() {
-			if err := f(); err != nil {
-				cancel(err) // the first failure ends the other attempts
-			}
-		})
-	}
-	dialEach(spec.Self, remote, func(r order.Rank) {
-		try(func() error {
-			l, err := n.tcp.Dial(ctx, &spec, r, own.mem)
-			return keep(links, r, l, err)
-		})
-	})
-	try(func() error { return n.tcp.Await(ctx, &spec, above(spec.Self, remote), own.mem, links) })
-	n.shm.connect(ctx, &spec, shared, own, links, try)
-	done.Wait()
-	if err := context.Cause(ctx); err != nil {
-		for _, l := range links {
-			if l != nil {
-				l.Close()
-			}
-		}
+	c := newConnecting(&spec)
+	table, err := fabric.OpenTable(&spec, own.mem, c, release)
+	if err != nil {
 		return nil, errors.Join(err, release())
 	}
-	return fabric.NewTable(spec.Self, own.mem, links, spec.Parker, release), nil
+	c.table = table
+	for _, r := range apart {
+		p := spec.Peers[r]
+		table.Arrive(r, nil, fmt.Errorf("%w with node %d at %s: it is on another host, or does not offer it", ErrNoSharedMemory, p.ID, p.Addr))
+	}
+	c.dial(remote, func(ctx context.Context, r order.Rank) (fabric.Link, error) {
+		return linkOrNil(n.tcp.Dial(ctx, &spec, r, own.mem))
+	})
+	c.await(remote, func(ctx context.Context, wants func(order.Rank) bool, up func(order.Rank, fabric.Link)) {
+		n.tcp.Await(ctx, &spec, wants, own.mem, up)
+	})
+	n.shm.connect(c, shared, own)
+	return table, nil
 }
 
-// choose splits the peers by the link they get.
-func (n *Node) choose(spec *fabric.Spec) (shared, remote []order.Rank, err error) {
+// choose splits the peers by the link they get; those that are apart get none.
+func (n *Node) choose(spec *fabric.Spec) (shared, remote, apart []order.Rank) {
 	self := spec.Peers[spec.Self]
-	for r, p := range spec.Peers {
-		switch local := p.Host != "" && p.Host == self.Host && p.Shm != "" && self.Shm != ""; {
-		case order.Rank(r) == spec.Self:
-		case local:
-			shared = append(shared, order.Rank(r))
+	for i, p := range spec.Peers {
+		switch r := order.Rank(i); {
+		case r == spec.Self:
+		case p.Host != "" && p.Host == self.Host && p.Shm != "" && self.Shm != "":
+			shared = append(shared, r)
 		case n.mode == SHM:
-			return nil, nil, fmt.Errorf("%w with node %d at %s: it is on another host, or does not offer it", ErrNoSharedMemory, p.ID, p.Addr)
+			apart = append(apart, r)
 		default:
-			remote = append(remote, order.Rank(r))
+			remote = append(remote, r)
 		}
 	}
-	return shared, remote, nil
+	return shared, remote, apart
 }
 
-// dialEach calls dial for the peers that this member dials: those of lower rank.
-func dialEach(self order.Rank, peers []order.Rank, dial func(order.Rank)) {
-	for _, r := range peers {
-		if r < self {
-			dial(r)
-		}
+// linkOrNil makes an interface of a link that was made. (A nil *Link in an interface is not nil, hence the check.)
+func linkOrNil[L fabric.Link](l L, err error) (fabric.Link, error) {
+	if err != nil {
+		return nil, err
 	}
-}
-
-// above is the set of peers that dial this member.
-func above(self order.Rank, peers []order.Rank) map[order.Rank]bool {
-	want := map[order.Rank]bool{}
-	for _, r := range peers {
-		if r > self {
-			want[r] = true
-		}
-	}
-	return want
-}
-
-// keep stores a link that was made. (A nil *Link in an interface is not nil, hence the check.)
-func keep[L fabric.Link](links []fabric.Link, r order.Rank, l L, err error) error {
-	if err == nil {
-		links[r] = l
-	}
-	return err
+	return l, nil
 }
 
 // row is the own row; fd is its segment, or -1.

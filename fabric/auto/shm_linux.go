@@ -46,14 +46,11 @@ func (s *sharer) ownRow(shared bool, n int) (row, func() error, error) {
 	return row{mem, fd}, release, err
 }
 
-func (s *sharer) connect(ctx context.Context, spec *fabric.Spec, peers []order.Rank, own row, links []fabric.Link, try func(func() error)) {
-	dialEach(spec.Self, peers, func(r order.Rank) {
-		try(func() error {
-			l, err := s.conn.Dial(ctx, spec, r, own.fd)
-			return keep(links, r, l, err)
-		})
+func (s *sharer) connect(c *connecting, peers []order.Rank, own row) {
+	c.dial(peers, func(ctx context.Context, r order.Rank) (fabric.Link, error) {
+		return linkOrNil(s.conn.Dial(ctx, c.spec, r, own.fd))
 	})
-	if want := above(spec.Self, peers); len(want) > 0 {
-		try(func() error { return s.conn.Await(ctx, spec, want, own.fd, links) })
-	}
+	c.await(peers, func(ctx context.Context, wants func(order.Rank) bool, up func(order.Rank, fabric.Link)) {
+		s.conn.Await(ctx, c.spec, wants, own.fd, up)
+	})
 }

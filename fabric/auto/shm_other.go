@@ -3,10 +3,8 @@
 package auto
 
 import (
-	"context"
 	"errors"
 
-	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/fabric/port"
 	"github.com/squall-go/squall/order"
 )
@@ -23,5 +21,4 @@ func (s *sharer) close() error { return nil }
 
 func (s *sharer) ownRow(_ bool, n int) (row, func() error, error) { return heapRow(n) }
 
-func (s *sharer) connect(context.Context, *fabric.Spec, []order.Rank, row, []fabric.Link, func(func() error)) {
-}
+func (s *sharer) connect(*connecting, []order.Rank, row) {}

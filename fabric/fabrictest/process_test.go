@@ -94,7 +94,11 @@ func member(role string) error {
 func openAs(n fabric.Node, self order.Rank, peers []fabric.Peer, parker *fabric.Parker) (*fabric.Table, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	return n.Open(ctx, fabric.Spec{Cluster: "test", View: 1, Key: "key", Self: self, Peers: peers, Parker: parker})
+	table, err := n.Open(fabric.Spec{Cluster: "test", View: 1, Key: "key", Self: self, Peers: peers, Parker: parker})
+	if err != nil {
+		return nil, err
+	}
+	return table, table.Await(ctx)
 }
 
 // child is a process that plays a role.

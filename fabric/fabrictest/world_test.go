@@ -9,8 +9,8 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"math/big"
+	mathrand "math/rand/v2"
 	"net"
-	"sync"
 	"testing"
 	"time"
 
@@ -33,18 +33,18 @@ func TestMemory(t *testing.T) {
 
 func TestSharedMemory(t *testing.T) {
 	requireSharedMemory(t)
-	fabrictest.Run(t, world{mode: auto.SHM}.open)
+	fabrictest.Run(t, world{mode: auto.SHM}.early)
 }
 
-func TestTCP(t *testing.T) { fabrictest.Run(t, world{mode: auto.TCP}.open) }
+func TestTCP(t *testing.T) { fabrictest.Run(t, world{mode: auto.TCP}.early) }
 
-func TestTCPWithTLS(t *testing.T) { fabrictest.Run(t, world{mode: auto.TCP, tls: newTLS(t)}.open) }
+func TestTCPWithTLS(t *testing.T) { fabrictest.Run(t, world{mode: auto.TCP, tls: newTLS(t)}.early) }
 
 // Rank 1 offers no shared memory, as if it were on another host: every table has links of both kinds, or of one.
 func TestAutoMixed(t *testing.T) {
 	requireSharedMemory(t)
 	w := world{mode: auto.Auto, remote: 1}
-	fabrictest.Run(t, w.open)
+	fabrictest.Run(t, w.early)
 	tables := w.open(t, 3, fabric.RowShape{ControlBytes: 64, RowBytes: 128})
 	for _, table := range tables {
 		for r := range order.Rank(3) {
@@ -108,7 +108,28 @@ func (w world) open(t testing.TB, n int, shape fabric.RowShape) []*fabric.Table 
 	return tables
 }
 
+// early is a world whose links are coming.
+func (w world) early(t testing.TB, n int, shape fabric.RowShape) []*fabric.Table {
+	t.Helper()
+	tables, _ := w.openEarly(t, n, shape)
+	return tables
+}
+
 func (w world) openNodes(t testing.TB, n int, shape fabric.RowShape) ([]*fabric.Table, []node) {
+	t.Helper()
+	tables, nodes := w.openEarly(t, n, shape)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for _, table := range tables {
+		if err := table.Await(ctx); err != nil {
+			t.Fatalf("rank %d: %v", table.Self(), err)
+		}
+	}
+	return tables, nodes
+}
+
+// openEarly opens tables in any order.
+func (w world) openEarly(t testing.TB, n int, shape fabric.RowShape) ([]*fabric.Table, []node) {
 	t.Helper()
 	nodes, peers := make([]node, n), make([]fabric.Peer, n)
 	for r := range nodes {
@@ -118,20 +139,12 @@ func (w world) openNodes(t testing.TB, n int, shape fabric.RowShape) ([]*fabric.
 			peers[r].Shm = ""
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	defer cancel()
-	tables, errs := make([]*fabric.Table, n), make([]error, n)
-	var opening sync.WaitGroup
-	for r := range nodes {
-		opening.Go(func() {
-			tables[r], errs[r] = nodes[r].fabric.Open(ctx, fabric.Spec{
-				Cluster: "test", View: 1, Key: "key", Self: order.Rank(r), Peers: peers, Parker: nodes[r].parker,
-			})
-		})
-	}
-	opening.Wait()
-	for r, err := range errs {
-		if err != nil {
+	tables := make([]*fabric.Table, n)
+	for _, r := range mathrand.Perm(n) {
+		var err error
+		if tables[r], err = nodes[r].fabric.Open(fabric.Spec{
+			Cluster: "test", View: 1, Key: "key", Self: order.Rank(r), Peers: peers, Parker: nodes[r].parker,
+		}); err != nil {
 			t.Fatalf("rank %d: %v", r, err)
 		}
 	}

@@ -174,8 +174,8 @@ func (c *Connector) dial(ctx context.Context, spec *fabric.Spec, to order.Rank, 
 	return l, err
 }
 
-// Await makes the links to the wanted peers of higher rank, as they call.
-func (c *Connector) Await(ctx context.Context, spec *fabric.Spec, want map[order.Rank]bool, row int, links []fabric.Link) error {
+// Await makes the links to the wanted peers of higher rank, as they call, and hands each to up, until ctx ends.
+func (c *Connector) Await(ctx context.Context, spec *fabric.Spec, wants func(order.Rank) bool, row int, up func(order.Rank, fabric.Link)) {
 	serve := func(caller fabric.Caller) error {
 		conn := caller.Conn.(callerConn)
 		conn.SetDeadline(time.Now().Add(handshakeTime))
@@ -184,7 +184,7 @@ func (c *Connector) Await(ctx context.Context, spec *fabric.Spec, want map[order
 		}
 		l, err := link(conn.UnixConn, conn.fds, spec, caller.Hello.From)
 		if err == nil {
-			links[caller.Hello.From] = l
+			up(caller.Hello.From, l)
 		}
 		return err
 	}
@@ -192,7 +192,7 @@ func (c *Connector) Await(ctx context.Context, spec *fabric.Spec, want map[order
 		caller.Conn.SetDeadline(time.Now().Add(handshakeTime))
 		send(caller.Conn.(callerConn).UnixConn, fabric.Welcome{Refused: err.Error()}) // it is closed anyway
 	}
-	return c.lobby.Await(ctx, spec, want, serve, refuse)
+	c.lobby.Await(ctx, spec, wants, serve, refuse)
 }
 
 // link maps the row that came with a greeting. If it succeeds it owns connection and descriptors.

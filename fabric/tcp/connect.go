@@ -103,8 +103,8 @@ func (c *Connector) dial(ctx context.Context, spec *fabric.Spec, to order.Rank, 
 	return c.link(conn, spec, to, own)
 }
 
-// Await makes the links to the wanted peers of higher rank, as they call.
-func (c *Connector) Await(ctx context.Context, spec *fabric.Spec, want map[order.Rank]bool, own []byte, links []fabric.Link) error {
+// Await makes the links to the wanted peers of higher rank, as they call, and hands each to up, until ctx ends.
+func (c *Connector) Await(ctx context.Context, spec *fabric.Spec, wants func(order.Rank) bool, own []byte, up func(order.Rank, fabric.Link)) {
 	serve := func(caller fabric.Caller) error {
 		caller.Conn.SetDeadline(time.Now().Add(handshakeTime))
 		if err := port.WriteMessage(caller.Conn, fabric.Welcome{Shape: spec.Peers[spec.Self].Shape}); err != nil {
@@ -112,7 +112,7 @@ func (c *Connector) Await(ctx context.Context, spec *fabric.Spec, want map[order
 		}
 		l, err := c.link(caller.Conn, spec, caller.Hello.From, own)
 		if err == nil {
-			links[caller.Hello.From] = l
+			up(caller.Hello.From, l)
 		}
 		return err
 	}
@@ -120,7 +120,7 @@ func (c *Connector) Await(ctx context.Context, spec *fabric.Spec, want map[order
 		caller.Conn.SetDeadline(time.Now().Add(handshakeTime))
 		port.WriteMessage(caller.Conn, fabric.Welcome{Refused: err.Error()}) // it is closed anyway
 	}
-	return c.lobby.Await(ctx, spec, want, serve, refuse)
+	c.lobby.Await(ctx, spec, wants, serve, refuse)
 }
 
 func (c *Connector) link(conn net.Conn, spec *fabric.Spec, peer order.Rank, own []byte) (*Link, error) {

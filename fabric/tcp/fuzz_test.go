@@ -48,7 +48,8 @@ func (p *pipe) write(from [][]byte) (n int, err error) {
 	return n, nil
 }
 
-func (p *pipe) close(bool) error { return nil }
+func (p *pipe) hangUp()      {}
+func (p *pipe) close() error { return nil }
 
 func linkOn(p *pipe) (l *Link, release func()) {
 	own, freeOwn, err := fabric.NewMemory(fuzzShape.RowBytes)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"sync/atomic"
+	"time"
 
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/order"
@@ -17,12 +18,21 @@ const (
 	maxRanges  = 500 // with header and lines below IOV_MAX
 )
 
+// What a closing connection waits for, counted from when it hung up.
+const (
+	lingerTime = 50 * time.Millisecond  // the peer's end
+	lastWords  = 250 * time.Millisecond // a goroutine's last write: a peer that reads takes it at once
+)
+
 // socket is a byte stream that never waits: 0 bytes and no error mean "not now".
 type socket interface {
 	read(into [][]byte) (n int, err error)
 	write(from [][]byte) (n int, err error)
-	// close ends the connection; if lastWords, what was written last reaches the peer if it reads within lingerTime.
-	close(lastWords bool) error
+	// hangUp says that nothing more will be written or read, without waiting. What was written still reaches a peer that reads, ahead
+	// of the end.
+	hangUp()
+	// close hangs up if that was not done, waits for the peer's end until a short time after hanging up, and releases the connection.
+	close() error
 }
 
 // Config says whose rows a link carries.
@@ -43,6 +53,7 @@ type Link struct {
 	pending fabric.Pending
 	tx      sender
 	rx      receiver
+	hungUp  bool
 }
 
 // NewLink takes over a connection on which the handshake is done.
@@ -76,24 +87,39 @@ func (l *Link) Push(off, n int) { l.pending.Push(off, n) }
 // PushLine implements fabric.Link.
 func (l *Link) PushLine(off int) { l.pending.PushLine(off) }
 
-// Freeze implements fabric.Link. Only the loop writes the replica, so closing the connection is enough.
+// HangUp ends the connection without waiting. Of what was flushed the peer still gets what the socket has, or takes now: it may be
+// why this node goes. What was only pushed stays here: in the middle of a step its lines may be ahead of their bytes.
+func (l *Link) HangUp() {
+	if l.hungUp {
+		return
+	}
+	l.hungUp = true
+	if l.tx.busy() {
+		l.sock.write(l.tx.iov) // an error changes nothing now
+	}
+	l.sock.hangUp()
+}
+
+// Freeze implements fabric.Link. Only Poll writes the replica, and it does nothing any more. The connection is released by Close:
+// to close it while the peer still writes would reset it, and destroy what the peer has not read.
 func (l *Link) Freeze() []byte {
-	l.sock.close(false)
+	l.HangUp()
 	return l.replica
 }
 
-// Close implements fabric.Link. What was flushed still reaches a peer that reads: it may be why this node goes.
+// Close implements fabric.Link.
 func (l *Link) Close() error {
-	if s, ok := l.sock.(*stream); ok {
-		s.finish()
-	}
-	l.sock.close(true)
+	l.HangUp()
+	l.sock.close()
 	l.replica, l.rx.replica = nil, nil
 	return l.free()
 }
 
 // Flush implements fabric.Link.
 func (l *Link) Flush() (work bool, err error) {
+	if l.hungUp {
+		return false, nil
+	}
 	for {
 		if !l.tx.busy() {
 			if l.pending.Empty() {

@@ -40,6 +40,9 @@ func (x *receiver) init(replica []byte, cfg Config) {
 
 // Poll implements fabric.Link.
 func (l *Link) Poll() (work bool, err error) {
+	if l.hungUp {
+		return false, nil
+	}
 	for range maxReads {
 		into, room := l.rx.room()
 		n, err := l.sock.read(into)

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lingerTime is how long a closing socket waits for the peer's end.
-const lingerTime = 50 * time.Millisecond
+// lateBytes is what is read after the time for it: more than a socket's buffer takes, and not for ever.
+const lateBytes = 16 << 20
 
 // newSocket takes a connection out of Go's poller if the loop can poll it itself.
 func newSocket(conn net.Conn, parker *fabric.Parker) (socket, error) {
@@ -46,6 +46,7 @@ type polled struct {
 	ready   *fabric.Readiness
 	full    bool // the last write found no room; the parker watches for it
 	vectors []unix.Iovec
+	ended   time.Time // when it hung up
 }
 
 func (s *polled) read(into [][]byte) (int, error) {
@@ -107,30 +108,41 @@ func (s *polled) vectored(call uintptr, bufs [][]byte) (int, unix.Errno) {
 	return int(n), 0
 }
 
-func (s *polled) close(lastWords bool) error {
+func (s *polled) hangUp() {
+	if !s.ended.IsZero() {
+		return
+	}
+	s.ended = time.Now()
+	s.parker.Unwatch(s.fd)
+	unix.Shutdown(s.fd, unix.SHUT_WR)
+}
+
+func (s *polled) close() error {
 	if s.fd < 0 {
 		return nil
 	}
-	s.parker.Unwatch(s.fd)
-	if lastWords {
-		s.linger()
-	}
+	s.hangUp()
+	s.linger()
 	s.fd = -1
 	return s.file.Close()
 }
 
 // linger lets the peer read to the end: closing a socket with unread input resets the connection, and what was written last
-// is lost. The peer answers the end with its own; it is waited for briefly.
+// is lost. The peer answers the end with its own; it is waited for briefly, and what is here already is read in any case.
 func (s *polled) linger() {
-	unix.Shutdown(s.fd, unix.SHUT_WR)
 	sink := make([]byte, 64<<10)
-	for deadline := time.Now().Add(lingerTime); ; {
+	for late := 0; late < lateBytes; {
 		n, err := unix.Read(s.fd, sink)
-		left := time.Until(deadline)
-		if n == 0 || err != nil && err != unix.EAGAIN && err != unix.EINTR || left <= 0 {
+		left := time.Until(s.ended.Add(lingerTime))
+		switch {
+		case n == 0 || err != nil && err != unix.EAGAIN && err != unix.EINTR:
 			return
-		}
-		if err != nil {
+		case n > 0 && left <= 0:
+			late += n
+		case n > 0 || err == unix.EINTR:
+		case left <= 0:
+			return
+		default:
 			unix.Poll([]unix.PollFd{{Fd: int32(s.fd), Events: unix.POLLIN}}, int(left/time.Millisecond)+1)
 		}
 	}

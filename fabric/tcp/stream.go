@@ -1,6 +1,7 @@
 package tcp
 
 import (
+	"crypto/tls"
 	"io"
 	"net"
 	"sync"
@@ -9,35 +10,35 @@ import (
 	"github.com/squall-go/squall/fabric"
 )
 
-const (
-	streamBytes = 256 << 10              // per direction, between the loop and the goroutines
-	lastWords   = 250 * time.Millisecond // for what was flushed just before Close: a peer that reads takes it at once
-)
+const streamBytes = 256 << 10 // per direction, between the loop and the goroutines
 
 // stream gives a blocking connection (TLS, or a platform without polling) the face of a socket that never waits.
 //
-// One goroutine reads into in while it is empty, one writes out while it is not. The loop takes from in and fills out.
+// One goroutine reads into in while it is empty, one writes out while it is not. The loop takes from in and fills out. When it
+// hangs up, the writer writes what it has and then the end (close_notify over TLS, which may take its time when the peer
+// does not read), and the reader throws away what comes, until the peer's end.
 type stream struct {
-	conn   net.Conn
-	parker *fabric.Parker
-	done   sync.WaitGroup
+	conn    net.Conn
+	parker  *fabric.Parker
+	done    sync.WaitGroup
+	written chan struct{} // closed when the writer is done
 
 	mu     sync.Mutex
-	moved  sync.Cond // in was emptied, out was filled, or closed
+	moved  sync.Cond // in was emptied, out was filled, or hung up
 	in     []byte    // read, not taken yet
 	out    []byte    // filled, not written yet
 	outMem []byte
 	inErr  error
 	outErr error
+	ended  time.Time // when it hung up; zero while it did not
 	closed bool
 }
 
 func newStream(conn net.Conn, parker *fabric.Parker) *stream {
-	s := &stream{conn: conn, parker: parker, outMem: make([]byte, 0, streamBytes)}
+	s := &stream{conn: conn, parker: parker, outMem: make([]byte, 0, streamBytes), written: make(chan struct{})}
 	s.moved.L = &s.mu
-	s.done.Add(2)
-	go s.reader()
-	go s.writer()
+	s.done.Go(s.reader)
+	s.done.Go(s.writer)
 	return s
 }
 
@@ -48,7 +49,6 @@ func (s *stream) wake() {
 }
 
 func (s *stream) reader() {
-	defer s.done.Done()
 	buf := make([]byte, streamBytes)
 	for {
 		n, err := s.conn.Read(buf)
@@ -57,27 +57,29 @@ func (s *stream) reader() {
 		s.mu.Unlock()
 		s.wake()
 		s.mu.Lock()
-		for len(s.in) > 0 && !s.closed {
+		for len(s.in) > 0 && s.ended.IsZero() {
 			s.moved.Wait()
 		}
-		closed := s.closed
 		s.mu.Unlock()
-		if err != nil || closed {
+		if err != nil {
 			return
 		}
 	}
 }
 
 func (s *stream) writer() {
-	defer s.done.Done()
+	defer close(s.written)
 	for {
 		s.mu.Lock()
-		for len(s.out) == 0 && !s.closed {
+		for len(s.out) == 0 && s.ended.IsZero() {
 			s.moved.Wait()
 		}
 		out := s.out
 		s.mu.Unlock()
 		if len(out) == 0 {
+			if c, ok := s.conn.(interface{ CloseWrite() error }); ok {
+				c.CloseWrite() // an error changes nothing now
+			}
 			return
 		}
 		_, err := s.conn.Write(out)
@@ -113,7 +115,7 @@ func (s *stream) write(from [][]byte) (n int, err error) {
 	switch {
 	case s.outErr != nil:
 		return 0, s.outErr
-	case s.closed:
+	case !s.ended.IsZero():
 		return 0, io.ErrClosedPipe
 	case len(s.out) > 0:
 		return 0, nil // the writer still has the last one
@@ -128,33 +130,42 @@ func (s *stream) write(from [][]byte) (n int, err error) {
 	return len(mem), nil
 }
 
-// finish waits until the peer's socket has what was flushed, as a socket without goroutines does by itself, but no longer
-// than lastWords. Nothing can be written afterwards.
-func (s *stream) finish() {
+func (s *stream) hangUp() {
 	s.mu.Lock()
-	closed := s.closed
-	s.closed = true
-	s.moved.Broadcast()
-	s.mu.Unlock()
-	if closed {
-		return
+	defer s.mu.Unlock()
+	if s.ended.IsZero() {
+		s.ended = time.Now()
+		s.moved.Broadcast()
 	}
-	s.conn.SetWriteDeadline(time.Now().Add(lastWords))
-	s.conn.SetReadDeadline(time.Unix(1, 0)) // long ago: the reader ends
-	s.done.Wait()
-	s.conn.Close()
 }
 
-func (s *stream) close(bool) error {
-	s.mu.Lock()
-	closed := s.closed
-	s.closed = true
-	s.moved.Broadcast()
-	s.mu.Unlock()
-	if closed {
+// close waits until the peer's socket has what was flushed, as a socket without goroutines does by itself, and then for the peer's
+// end, each for no longer than a short time after hanging up. Then it ends the connection below TLS, so that nothing waits any more.
+func (s *stream) close() error {
+	if s.closed {
 		return nil
 	}
-	err := s.conn.Close()
-	s.done.Wait()
+	s.closed = true
+	s.hangUp()
+	select {
+	case <-s.written:
+	case <-time.After(time.Until(s.ended.Add(lastWords))):
+	}
+	s.conn.SetReadDeadline(s.ended.Add(lingerTime))
+	raw := s.conn
+	if c, ok := raw.(*tls.Conn); ok {
+		raw = c.NetConn()
+	}
+	read := make(chan struct{})
+	go func() {
+		s.done.Wait()
+		close(read)
+	}()
+	select {
+	case <-read:
+	case <-time.After(time.Until(s.ended.Add(lastWords))):
+	}
+	err := raw.Close()
+	<-read
 	return err
 }

@@ -1,0 +1,152 @@
+package auto
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/squall-go/squall/fabric"
+	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/order"
+)
+
+const patience = 20 * time.Second
+
+// member is one node of a test, and what its port and its socket reject.
+type member struct {
+	*Node
+	t        *testing.T
+	port     *port.Port
+	parker   *fabric.Parker
+	rejected chan port.Rejection
+}
+
+func newMember(t *testing.T, mode Mode) *member {
+	t.Helper()
+	m := &member{t: t, rejected: make(chan port.Rejection, 1024)}
+	var err error
+	if m.port, err = port.Listen(port.Config{Addr: "127.0.0.1:0", OnReject: func(r port.Rejection) { m.rejected <- r }}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { m.port.Close() })
+	if m.Node, err = New(mode, m.port, nil); errors.Is(err, ErrNoSharedMemory) {
+		t.Skip(err)
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { m.Node.Close() })
+	if m.parker, err = fabric.NewParker(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { m.parker.Close() })
+	return m
+}
+
+func (m *member) peer(id order.NodeID) fabric.Peer {
+	return fabric.Peer{ID: id, Addr: m.port.Addr(), Host: m.Host(), Shm: m.Shm(), Shape: fabric.RowShape{ControlBytes: 64, RowBytes: 4096}}
+}
+
+// open opens a view as one of its members.
+func (m *member) open(view order.ViewID, self order.Rank, peers ...fabric.Peer) *fabric.Table {
+	m.t.Helper()
+	table, err := m.Open(fabric.Spec{Cluster: "c", View: view, Key: string(rune('a' + view)), Self: self, Peers: peers, Parker: m.parker})
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	m.t.Cleanup(func() { table.Close() })
+	return table
+}
+
+func await(t *testing.T, table *fabric.Table) error {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	return table.Await(ctx)
+}
+
+func modes(t *testing.T, try func(t *testing.T, mode Mode)) {
+	for _, mode := range []Mode{SHM, TCP} {
+		t.Run(mode.String(), func(t *testing.T) { try(t, mode) })
+	}
+}
+
+func TestAPeerThatDoesNotListenIsAFailure(t *testing.T) {
+	modes(t, func(t *testing.T, mode Mode) {
+		gone, here := newMember(t, mode), newMember(t, mode)
+		peers := []fabric.Peer{gone.peer(1), here.peer(2)}
+		gone.Node.Close()
+		gone.port.Close()
+		table := here.open(1, 1, peers...)
+		if err := await(t, table); err == nil || errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v", err)
+		}
+		if f := table.Failures(); len(f) != 1 || f[0].Rank != 0 || !table.Frozen(0) {
+			t.Errorf("failures: %v", f)
+		}
+	})
+}
+
+func TestAMemberOnAnotherHostIsAFailureIfNothingButSharedMemoryIsAllowed(t *testing.T) {
+	here := newMember(t, SHM)
+	far := here.peer(2)
+	far.Host = "another"
+	table := here.open(1, 0, here.peer(1), far)
+	if err := await(t, table); !errors.Is(err, ErrNoSharedMemory) {
+		t.Errorf("%v", err)
+	}
+}
+
+// The one that installed the next view first calls a member that still awaits links of this one. It must not have to come again.
+func TestTheNextViewIsOpenedWhileLinksOfThisOneAreComing(t *testing.T) {
+	modes(t, func(t *testing.T, mode Mode) {
+		senior, junior, absent := newMember(t, mode), newMember(t, mode), newMember(t, mode)
+		first := []fabric.Peer{senior.peer(1), junior.peer(2), absent.peer(3)}
+		senior.open(1, 0, first...)
+		early := junior.open(2, 1, first[:2]...)
+		for range 100 {
+			early.Poll() // its call gets there before the view is awaited, most of the time
+			runtime.Gosched()
+		}
+		late := senior.open(2, 0, first[:2]...)
+		for _, table := range []*fabric.Table{early, late} {
+			if err := await(t, table); err != nil {
+				t.Error(err)
+			}
+		}
+		if len(senior.rejected) > 0 {
+			t.Errorf("turned away: %v", <-senior.rejected)
+		}
+	})
+}
+
+func TestAPeerWhoseComingLinkWasFrozenIsRefused(t *testing.T) {
+	modes(t, func(t *testing.T, mode Mode) {
+		freezer, late := newMember(t, mode), newMember(t, mode)
+		peers := []fabric.Peer{freezer.peer(1), late.peer(2)}
+		freezer.open(1, 0, peers...).Freeze(1)
+		if err := await(t, late.open(1, 1, peers...)); !errors.Is(err, fabric.ErrRefused) {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+func TestAPeerThatComesLateIsWaitedFor(t *testing.T) {
+	modes(t, func(t *testing.T, mode Mode) {
+		senior, junior := newMember(t, mode), newMember(t, mode)
+		peers := []fabric.Peer{senior.peer(1), junior.peer(2)}
+		early := junior.open(1, 1, peers...)
+		for range 1000 {
+			early.Poll()
+		}
+		if f := early.Failures(); len(f) > 0 || early.Linked(0) {
+			t.Fatalf("linked with nobody, or told %v", f)
+		}
+		late := senior.open(1, 0, peers...)
+		for _, table := range []*fabric.Table{early, late} {
+			if err := await(t, table); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}

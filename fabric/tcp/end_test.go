@@ -1,0 +1,138 @@
+package tcp
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/squall-go/squall/fabric"
+)
+
+// linkOverTCP is a link, with goroutines or without, and the other end of its connection.
+func linkOverTCP(t *testing.T, streamed bool) (*Link, net.Conn) {
+	t.Helper()
+	h := newHostile(t)
+	if !streamed {
+		return h.link, h.Conn
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	there, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { there.Close() })
+	here, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	link, err := NewLink(here, h.link.cfg.withoutParker())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { link.Close() })
+	return link, there
+}
+
+func (c Config) withoutParker() Config {
+	c.Parker = nil
+	return c
+}
+
+// A connection that is closed while the peer's writes are unread is reset, and what the peer has not read is lost. So is it if
+// the peer writes on. A frozen link must not do that.
+func TestWhatWasFlushedArrivesAheadOfTheEndOfAFrozenLink(t *testing.T) {
+	for name, streamed := range map[string]bool{"polled": false, "streamed": true} {
+		t.Run(name, func(t *testing.T) {
+			link, peer := linkOverTCP(t, streamed)
+			stale := frame{ranges: at(4*fabric.LineBytes, 4096), view: hostileView - 1}.encode()
+			if _, err := peer.Write(stale); err != nil {
+				t.Fatal(err)
+			}
+			link.PushLine(fabric.LineBytes)
+			if work, err := link.Flush(); !work || err != nil {
+				t.Fatal(work, err)
+			}
+			link.PushLine(2 * fabric.LineBytes) // not flushed: it stays here
+			link.Freeze()
+			peer.SetDeadline(time.Now().Add(patience))
+			if _, err := peer.Write(stale); err != nil {
+				t.Fatal(err)
+			}
+			said, err := io.ReadAll(peer)
+			if want := headBytes + lineBytes; err != nil || len(said) != want {
+				t.Errorf("%d bytes arrived, not %d: %v", len(said), want, err)
+			}
+			if work, err := link.Flush(); work || err != nil {
+				t.Errorf("a frozen link flushes: %v, %v", work, err)
+			}
+			if work, err := link.Poll(); work || err != nil || !bytes.Equal(link.Freeze(), bytes.Repeat([]byte{link.Freeze()[0]}, hostileShape.RowBytes)) {
+				t.Errorf("a frozen link takes in: %v, %v", work, err)
+			}
+		})
+	}
+}
+
+// mute is a connection to a peer that reads nothing, so that every write waits, and the last one most of all.
+type mute struct {
+	net.Conn
+	once   sync.Once
+	closed chan struct{}
+}
+
+func (m *mute) CloseWrite() error {
+	<-m.closed
+	return net.ErrClosed
+}
+
+func (m *mute) Write([]byte) (int, error) {
+	<-m.closed
+	return 0, net.ErrClosed
+}
+
+func (m *mute) Close() error {
+	m.once.Do(func() { close(m.closed) })
+	return m.Conn.Close()
+}
+
+func TestFreezeWaitsForNothingAndCloseNotForLong(t *testing.T) {
+	for name, busy := range map[string]bool{"before its last write": true, "before its end": false} {
+		t.Run(name, func(t *testing.T) {
+			here, there := net.Pipe()
+			defer there.Close()
+			conn := &mute{Conn: here, closed: make(chan struct{})}
+			own, free, err := fabric.NewMemory(hostileShape.RowBytes)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer free()
+			link, err := NewLink(conn, Config{Own: own, OwnShape: hostileShape, PeerShape: hostileShape})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if busy {
+				link.PushLine(0)
+				link.Flush()
+			}
+			link.Freeze()
+			select {
+			case <-link.sock.(*stream).written:
+				t.Error("the writer is done, and nobody read")
+			default: // Freeze is back, the writer waits
+			}
+			began := time.Now()
+			if err := link.Close(); err != nil {
+				t.Error(err)
+			}
+			if took := time.Since(began); took > patience/2 {
+				t.Errorf("Close took %v", took)
+			}
+		})
+	}
+}
