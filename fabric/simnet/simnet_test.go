@@ -313,3 +313,31 @@ func TestTheSameSeedGivesTheSameRun(t *testing.T) {
 		t.Fatal("two seeds give one run")
 	}
 }
+
+// F2: a line that was pushed again stands where it stood first, so lines of one frame are seen together or not at all.
+func TestTheLinesOfAFrameBecomeVisibleTogether(t *testing.T) {
+	net := New(1, Options{SocketBytes: lineRoom})
+	tables := net.Open(endpoints(2, fabric.RowShape{ControlBytes: 4 * line, RowBytes: 4 * line}))
+	waited := false
+	for v := uint64(1); v <= 10; v++ {
+		for _, off := range []int{line, 3 * line, 2 * line, line} { // line 1 last, and first
+			atomic.StoreUint64(fabric.Word(tables[0].Row(0), off), v)
+			tables[0].PushLine(toSecond, off)
+		}
+		for range 6 {
+			tables[0].Flush()
+			tables[1].Poll()
+			seen := func(off int) uint64 { return *fabric.Word(tables[1].Row(0), off) }
+			if seen(2*line) < seen(line) || seen(3*line) < seen(line) {
+				t.Fatalf("line 1 is at %d, those pushed before it at %d and %d", seen(line), seen(2*line), seen(3*line))
+			}
+			waited = waited || seen(line) < v
+		}
+		if *fabric.Word(tables[1].Row(0), line) != v {
+			t.Fatalf("not arrived: %d", v)
+		}
+	}
+	if !waited {
+		t.Fatal("the socket took a frame at once")
+	}
+}

@@ -37,7 +37,8 @@ type way struct {
 	last    time.Duration
 	ended   bool
 	endAt   time.Duration
-	halfway bool // bytes of a frame arrived, its lines did not
+	lineup  []piece // words of a frame that arrived before the last of its lines
+	halfway bool    // bytes of a frame arrived, its lines did not
 
 	shown []uint64 // Seeping: the sender's words as pushed last
 	whole int      // Seeping: so many pieces at the front are seen together
@@ -50,6 +51,7 @@ type piece struct {
 	start  int // of its bytes in data
 	word   uint64
 	room   int
+	last   bool // the last word of a frame
 }
 
 func (w *way) push(off, n int) {
@@ -145,6 +147,7 @@ func (w *way) transmitLines(at time.Duration) (work bool) {
 	}
 	for ; w.sent < len(w.lines) && w.room() > 0; w.sent++ {
 		w.sendLine(at, w.lines[w.sent], w.words[w.sent*fabric.WordsPerLine:][:fabric.WordsPerLine])
+		w.flight[len(w.flight)-1].last = w.sent == len(w.lines)-1
 		work = true
 	}
 	return work
@@ -237,7 +240,7 @@ func (w *way) arrive(replica []byte) (work bool) {
 	for w.head < len(w.flight) && w.flight[w.head].at <= w.net.now {
 		p := w.flight[w.head]
 		w.head++
-		w.apply(p, replica)
+		w.take(p, replica)
 		work = true
 		if w.net.opts.Bug == StaleLines && p.n == 0 && w.random.IntN(256) == 0 {
 			w.repeat(p)
@@ -250,6 +253,23 @@ func (w *way) arrive(replica []byte) (work bool) {
 		w.net.Stats.HalfFrames++
 	}
 	return work
+}
+
+// take takes one piece out of the socket. The words of a frame become visible together, when the last of them is here.
+func (w *way) take(p piece, replica []byte) {
+	if p.n > 0 {
+		w.apply(p, replica)
+		return
+	}
+	w.held -= p.room
+	p.room = 0
+	if w.lineup = append(w.lineup, p); !p.last {
+		return
+	}
+	for _, p := range w.lineup {
+		w.apply(p, replica)
+	}
+	w.lineup = w.lineup[:0]
 }
 
 // apply makes one piece visible.
@@ -280,7 +300,7 @@ func (w *way) arriveOutOfOrder(replica []byte) (work bool) {
 
 // repeat is a bug: a word arrives again, behind everything that is in flight.
 func (w *way) repeat(p piece) {
-	p.at, p.room = w.last, 0
+	p.at, p.room, p.last = w.last, 0, true
 	w.enqueue(p, nil)
 }
 

@@ -3,7 +3,8 @@
 // A push marks ranges dirty. A flush writes, in one vectored non-blocking write, one frame: the ranges straight from the
 // row, then the control lines as they are at that moment. If the socket is full, the rest of the frame waits, and what is
 // pushed meanwhile coalesces (fabric.Pending): what a slow peer costs is bounded by the row. Receiving reads straight
-// into the replica; the lines of a frame are stored when all of its ranges are in place, so they never overtake them (F2).
+// into the replica; the lines of a frame are stored together, when all of it is here, so they overtake neither its ranges nor each
+// other (F2).
 // All of this happens in the polling thread. Where the socket cannot be polled (TLS, or away from Linux), a reader and a
 // writer goroutine stand between the socket and the same code.
 //

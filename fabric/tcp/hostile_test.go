@@ -284,3 +284,27 @@ func TestAConnectionThatEndsWithinAFrameIsAPeerThatIsGone(t *testing.T) {
 		}
 	}
 }
+
+// F2: a line that was pushed again stands where it stood first, so lines of one frame are seen together or not at all.
+func TestTheLinesOfAFrameBecomeVisibleTogether(t *testing.T) {
+	h := newHostile(t)
+	whole := frame{view: hostileView, ranges: at(4*fabric.LineBytes, 8), lines: []uint64{64, 128, 192}, fill: 7}.encode()
+	cut := len(whole) - lineBytes - 10 // within the second line
+	h.say(whole[:cut])
+	words := func() (seen int) {
+		for off := 64; off < 256; off += 8 {
+			if *fabric.Word(h.link.Replica(), off) == 0x0707070707070707 {
+				seen++
+			}
+		}
+		return seen
+	}
+	taken := func() bool { return h.link.rx.inFrame && len(h.link.rx.tail) == 2*lineBytes-10 }
+	if err := h.poll(taken); err != nil || !taken() || words() != 0 {
+		t.Fatalf("%d words are visible of a frame that is not whole: %v", words(), err)
+	}
+	h.say(whole[cut:])
+	if err := h.poll(func() bool { return words() > 0 }); err != nil || words() != 24 {
+		t.Fatalf("%d words are visible: %v", words(), err)
+	}
+}

@@ -29,6 +29,7 @@ type receiver struct {
 	stale   bool // of an older view: consumed, not stored
 	ranges  []fabric.Range
 	lines   int
+	tail    []byte                  // of its lines, what is here already, if that is not all
 	store   [maxRanges]fabric.Range // ranges' memory
 }
 
@@ -129,17 +130,34 @@ func (x *receiver) parse() error {
 		if len(x.ranges) > 0 {
 			return nil
 		}
-		for ; x.lines > 0; x.lines-- {
-			if x.w-x.r < lineBytes {
-				return nil
-			}
-			if err := x.line(x.stage[x.r:]); err != nil {
-				return err
-			}
-			x.r += lineBytes
+		if ok, err := x.takeLines(); !ok || err != nil {
+			return err
 		}
 		x.inFrame = false
 	}
+}
+
+// takeLines stores the lines of the frame at hand when all of them are here. They are what they were at one moment, each pushed
+// once or often in any order; who saw a part of them might see a word and not what was pushed before it (F2).
+func (x *receiver) takeLines() (ok bool, err error) {
+	total, here := x.lines*lineBytes, x.stage[x.r:x.w]
+	if len(x.tail) == 0 && len(here) >= total {
+		x.r += total
+	} else {
+		k := min(len(here), total-len(x.tail))
+		x.tail = append(x.tail, here[:k]...)
+		x.r += k
+		if len(x.tail) < total {
+			return false, nil
+		}
+		here, x.tail = x.tail, x.tail[:0]
+	}
+	for k := range x.lines {
+		if err := x.line(here[k*lineBytes:]); err != nil {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // header takes the next frame's header and ranges, if they are here, and checks them (T1, T3, T4).
