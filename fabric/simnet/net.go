@@ -313,9 +313,12 @@ func (n *Net) Seep(id order.NodeID) {
 	}
 }
 
-// InFlight is the number of pieces on all ways that nobody took in yet, those to nodes that crashed left out.
+// InFlight is the number of pieces and messages on all ways that nobody took in yet, those to nodes that crashed left out.
 func (n *Net) InFlight() (pieces int) {
 	for _, d := range n.nodes {
+		for _, c := range d.conns {
+			pieces += len(c.in.flight)
+		}
 		for _, l := range d.links {
 			if !d.crashed {
 				pieces += len(l.in.flight) - l.in.head
