@@ -47,7 +47,7 @@ func (d *Door) converse(conn net.Conn, q Request) {
 	}
 	d.read(t, l,
 		func(now time.Duration, m Message) Effects { return d.gate.Hear(now, t, m) },
-		func(now time.Duration, _ error) Effects { return d.gate.Gone(now, t) })
+		func(now time.Duration, err error) Effects { return d.gate.Gone(now, t, gone(err)) })
 }
 
 // Installed takes a view that was installed here. It returns the new members that have failed already: no conversation with

@@ -302,10 +302,10 @@ func (g *Gate) talk(t Ticket) *talk {
 	return nil
 }
 
-// Gone takes the end of a conversation, by whichever side.
-func (g *Gate) Gone(now time.Duration, t Ticket) (e Effects) {
+// Gone takes the end of a conversation, by whichever side, and its cause.
+func (g *Gate) Gone(now time.Duration, t Ticket, err error) (e Effects) {
 	if one := g.talk(t); one != nil {
-		g.forget(one, errGone, &e)
+		g.forget(one, err, &e)
 		g.reconsider(now, &e)
 	}
 	g.invariants()

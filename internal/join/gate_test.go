@@ -149,7 +149,7 @@ func (s *gateScript) step(input string) string {
 		}
 		e = s.gate.Hear(s.now, t(), m)
 	case "gone":
-		e = s.gate.Gone(s.now, t())
+		e = s.gate.Gone(s.now, t(), errGone)
 	case "view":
 		v := viewOf(s.t, number(s.t, words[1]), strings.Fields(input)[2:]...)
 		self, _ := v.RankOf(1)

@@ -114,7 +114,8 @@ func asked(k int) func(Event) bool {
 // result is what one process got.
 type result struct {
 	*Session
-	err error
+	outcome *Outcome
+	err     error
 }
 
 // start forms in the background.
@@ -123,13 +124,13 @@ func (p *process) start(ctx context.Context) <-chan result {
 	go func() {
 		o, err := Join(ctx, p.Config)
 		if err != nil {
-			out <- result{nil, err}
+			out <- result{err: err}
 			return
 		}
 		if o.joiner != nil {
 			p.t.Cleanup(o.joiner.stop)
 		}
-		out <- result{o.Session, nil}
+		out <- result{o.Session, o, nil}
 	}()
 	return out
 }
