@@ -17,7 +17,7 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// NodeID identifies a process; it is chosen by the application and unique within a group. 0 is not an id.
+// NodeID identifies a process; it is unique within a group. 0 is not an id.
 type NodeID = order.NodeID
 
 // Seq is a position in a subgroup's total order; ViewID numbers the group's memberships.
@@ -32,8 +32,18 @@ type View = views.View
 // Member is one process of a view.
 type Member = views.Member
 
+// Version is a position in a subgroup's order across views.
+type Version = order.Version
+
 // Mode is how a subgroup delivers.
 type Mode = views.Mode
+
+// Layout is an application's own function that places members in the shards of a subgroup.
+type (
+	Layout      = views.Layout
+	LayoutInput = views.LayoutInput
+	ShardPlaces = views.ShardPlaces
+)
 
 // Modes of a subgroup.
 const (
@@ -57,11 +67,12 @@ type Tuning = multicast.Tuning
 // Config describes this process's part in a group.
 type Config struct {
 	Cluster   string   // name of the group, at most 256 bytes; processes with another one are refused
-	ID        NodeID   // this process
+	ID        NodeID   // this process; 0: generated, and kept in Dir
+	Dir       string   // what must survive the process is kept here: its id. Empty: nothing is kept, and ID is given
 	Listen    string   // host:port to listen on; port 0 is any. IPv4, IPv6 and host names.
 	Advertise string   // host:port that the others dial, port 0 for that of Listen. Empty: as Listen says, or this host's own address
-	Join      []string // host:port of members; the first one founds the group. Empty: this process founds it.
-	Expect    int      // members that form the group
+	Join      []string // host:port of members, any of them; if there is no group yet the first one founds it. Empty: this process founds it.
+	Expect    int      // members that form the first view; later ones join a group that works already
 	Subgroups []SubgroupConfig
 	Fabric    Fabric
 	TLS       *tls.Config // certificates for mutual TLS on TCP; nil is plain TCP
@@ -72,17 +83,26 @@ type Config struct {
 
 	Logger *slog.Logger // nil is slog.Default()
 	Events func(Event)  // called from the group's goroutines; must not block
+	// OnView is called on the loop with every view, before anything is delivered in it. What a view before it delivers comes first, except
+	// to subgroups that are Async or have no room: a Message's View says which one it belongs to.
+	OnView func(*View)
 	Tuning Tuning
 }
 
-// SubgroupConfig declares a subgroup. All but the upcalls must be the same at every member.
+// SubgroupConfig declares a subgroup. All but the functions and Async must be the same at every member.
 type SubgroupConfig struct {
-	Name      string
-	Members   []NodeID // empty: all of the group
-	Senders   []NodeID // empty: all members of the subgroup
-	Mode      Mode
-	RingBytes int // room for messages on their way, per sender: a power of two; 0 is 512 KiB. A message takes at most half of it.
-	Window    int // messages on their way, per sender: a power of two; 0 is 4096
+	Name    string
+	Members []NodeID // who may be in it; empty: all of the group. Those that are there take part.
+	Senders []NodeID // who may send; empty: all members of the subgroup
+	// Shards splits the subgroup into so many disjoint ones, in which members stay as long as they live; 0 is one.
+	Shards     int
+	MinMembers int    // that a shard needs: with fewer nobody can send to it (ErrNotProvisioned), until more come; 0 is 1
+	MaxMembers int    // that a shard takes; the others are spare, and take the places of those that fail. 0: no limit
+	Layout     Layout // places members instead of the rules above; its name is Policy
+	Policy     string
+	Mode       Mode
+	RingBytes  int // room for messages on their way, per sender: a power of two; 0 is 512 KiB. A message takes at most half of it.
+	Window     int // messages on their way, per sender: a power of two; 0 is 4096
 
 	Deliver      func(Message)   // called for each message, in order
 	DeliverBatch func([]Message) // or: called for each run of messages that can be delivered at once
@@ -111,8 +131,8 @@ func (c Config) Validate() error {
 	if c.Cluster == "" {
 		fault("Cluster is empty: name the group")
 	}
-	if c.ID == 0 {
-		fault("ID is 0: give each process its own id, from 1 up")
+	if c.ID == 0 && c.Dir == "" {
+		fault("ID is 0 and Dir is empty: give each process its own id, from 1 up, or a directory to keep a generated one")
 	}
 	if len(c.Cluster) > join.MaxClusterBytes {
 		fault("Cluster is %d bytes long: at most %d", len(c.Cluster), join.MaxClusterBytes)
@@ -132,18 +152,13 @@ func (c Config) Validate() error {
 	if c.MaxSpin > 10*time.Millisecond {
 		fault("MaxSpin is %v: more than 10 ms is a waste of a core", c.MaxSpin)
 	}
-	names := map[string]bool{}
-	for i, sg := range c.Subgroups {
-		if sg.Name == "" || names[sg.Name] {
-			fault("subgroup %d: name %q is empty or used twice", i, sg.Name)
-		}
-		names[sg.Name] = true
+	for _, sg := range c.Subgroups {
 		for _, err := range sg.faults() {
 			fault("subgroup %q: %w", sg.Name, err)
 		}
-		if n := sg.named(); n > c.Expect && c.Expect > 0 {
-			fault("subgroup %q: Members and Senders name %d ids, but Expect is %d", sg.Name, n, c.Expect)
-		}
+	}
+	if err := views.CheckDeclarations(c.declarations()); err != nil {
+		fault("%w", err)
 	}
 	return errors.Join(errs...)
 }
@@ -185,36 +200,17 @@ func splitAddress(addr string) (int, error) {
 	return net.LookupPort("tcp", port)
 }
 
-// named is the number of distinct ids in Members and Senders.
-func (sg SubgroupConfig) named() int {
-	return len(slices.Compact(slices.Sorted(slices.Values(slices.Concat(sg.Members, sg.Senders)))))
-}
-
+// faults are those of what does not travel with the declaration; views.CheckDeclarations finds the others.
 func (sg SubgroupConfig) faults() (errs []error) {
 	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if sg.Mode > Unordered {
-		fault("Mode is %d: use Ordered or Unordered", sg.Mode)
-	}
-	if err := views.CheckSizes(sg.RingBytes, sg.Window); err != nil {
-		errs = append(errs, err)
-	}
 	if (sg.Deliver == nil) == (sg.DeliverBatch == nil) {
 		fault("set one of Deliver and DeliverBatch")
 	}
 	if sg.Async < 0 || sg.Async > views.MaxRingBytes {
 		fault("Async is %d: a queue of 0 to %d bytes", sg.Async, views.MaxRingBytes)
 	}
-	for what, ids := range map[string][]NodeID{"Members": sg.Members, "Senders": sg.Senders} {
-		if sorted := slices.Sorted(slices.Values(ids)); len(slices.Compact(sorted)) != len(ids) || slices.Contains(ids, 0) {
-			fault("%s %v: ids are distinct and not 0", what, ids)
-		}
-	}
-	if len(sg.Members) > 0 {
-		for _, id := range sg.Senders {
-			if !slices.Contains(sg.Members, id) {
-				fault("sender %d is not among Members %v", id, sg.Members)
-			}
-		}
+	if (sg.Layout == nil) != (sg.Policy == "") {
+		fault("set both Layout and Policy, its name, or none of them")
 	}
 	return errs
 }
@@ -248,8 +244,20 @@ func or[T comparable](v, otherwise T) T {
 func (c Config) declarations() (decls []views.Declaration) {
 	for _, sg := range c.Subgroups {
 		decls = append(decls, views.Declaration{
-			Name: sg.Name, Members: sg.Members, Senders: sg.Senders, Mode: sg.Mode, RingBytes: sg.RingBytes, Window: sg.Window,
+			Name: sg.Name, Members: sg.Members, Senders: sg.Senders, Shards: sg.Shards, MinMembers: sg.MinMembers, MaxMembers: sg.MaxMembers,
+			Policy: sg.Policy, Mode: sg.Mode, RingBytes: sg.RingBytes, Window: sg.Window,
 		})
 	}
 	return decls
+}
+
+// layouts are the application's own functions, by name.
+func (c Config) layouts() map[string]views.Layout {
+	layouts := map[string]views.Layout{}
+	for _, sg := range c.Subgroups {
+		if sg.Layout != nil {
+			layouts[sg.Policy] = sg.Layout
+		}
+	}
+	return layouts
 }

@@ -10,8 +10,15 @@ import (
 // Message is one delivered message. Data is good until the upcall returns.
 type Message = multicast.Message
 
-// receiver makes a subgroup's upcalls out of its configuration.
-func (sg SubgroupConfig) receiver(wake func()) multicast.Receiver {
+// sink takes what a subgroup delivers here, over all views.
+type sink interface {
+	multicast.Receiver
+	// close ends it when everything that it took is delivered, and waits for that.
+	close()
+}
+
+// sink makes a subgroup's upcalls out of its configuration.
+func (sg SubgroupConfig) sink(wake func()) sink {
 	r := single(sg.Deliver)
 	if sg.DeliverBatch != nil {
 		r = direct{sg.DeliverBatch, 0}
@@ -45,6 +52,8 @@ func (d direct) Deliver(run []Message) int {
 
 // MaxRun implements multicast.Receiver.
 func (d direct) MaxRun() int { return d.maxRun }
+
+func (d direct) close() {}
 
 // queue copies messages for a goroutine that calls the application.
 //
@@ -125,10 +134,11 @@ func (q *queue) serve(reading buffer) {
 	}
 }
 
-// close ends the goroutine when everything is delivered. It does not wait.
+// close ends the goroutine when everything is delivered, and waits for it.
 func (q *queue) close() {
 	q.mu.Lock()
-	defer q.mu.Unlock()
 	q.closed = true
 	q.changed.Signal()
+	q.mu.Unlock()
+	<-q.done
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/squall-go/squall/internal/join"
 	"github.com/squall-go/squall/internal/member"
 	"github.com/squall-go/squall/smc"
+	"github.com/squall-go/squall/views"
 )
 
 // Errors, to be tested with errors.Is.
@@ -21,16 +22,16 @@ var (
 	ErrNotSender = member.ErrNotSender
 	// ErrClaimDone is returned when a claim is committed or aborted a second time.
 	ErrClaimDone = smc.ErrClaimDone
-	// ErrMemberFailed halts a group: a member's connection broke, or it was silent for FailAfter.
-	ErrMemberFailed = member.ErrMemberFailed
-	// ErrMemberLeft halts a group: a member closed it.
-	ErrMemberLeft = member.ErrMemberLeft
+	// ErrNotProvisioned is returned where a subgroup has too few members now for this process to send to it.
+	ErrNotProvisioned = member.ErrNotProvisioned
+	// ErrPartitioned halts a group at members that can reach too few of the others: those may go on.
+	ErrPartitioned = views.ErrPartitioned
+	// ErrEvicted halts a group at a member that the others took for failed.
+	ErrEvicted = views.ErrEvicted
 	// ErrSilent is why a member failed: it lives, or seems to, but its loop does not turn.
 	ErrSilent = member.ErrSilent
 	// ErrRefused is returned by Open when the group does not take this process; the text says why.
 	ErrRefused = join.ErrRefused
-	// ErrAlreadyFormed is why a process is refused that comes after the group has formed.
-	ErrAlreadyFormed = join.ErrAlreadyFormed
 	// ErrProtocolVersion is returned by Open when the other side speaks another version.
 	ErrProtocolVersion = port.ErrProtocolVersion
 	// ErrNoSharedMemory is returned by Open with Fabric SHM when a member is on another host.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/squall-go/squall/fabric/port"
 	"github.com/squall-go/squall/internal/join"
-	"github.com/squall-go/squall/internal/member"
+	"github.com/squall-go/squall/views"
 )
 
 // Event is something that happened to a group. Its type says what; String tells it in a line.
@@ -20,7 +20,7 @@ type Event interface {
 // ViewInstalled says that the group has formed, or goes on with other members.
 type ViewInstalled struct {
 	View  *View
-	Links []string // by rank: "shm", "tcp" or "self"
+	Links []string // by rank: "shm", "tcp" or "self"; "coming" for those that are being connected
 }
 
 func (e ViewInstalled) String() string {
@@ -34,17 +34,29 @@ func (e ViewInstalled) String() string {
 
 func (ViewInstalled) level() slog.Level { return slog.LevelInfo }
 
-// MemberDown says that a member failed or left.
-type MemberDown struct{ member.PeerDown }
+// MemberDown says that a member is taken for failed. The next view is without it.
+type MemberDown struct{ views.Suspected }
 
-func (e MemberDown) String() string { return e.PeerDown.Error() }
+func (e MemberDown) String() string    { return e.Suspected.String() }
+func (e MemberDown) level() slog.Level { return slog.LevelWarn }
 
-func (e MemberDown) level() slog.Level {
-	if e.Left {
-		return slog.LevelInfo
-	}
-	return slog.LevelError
-}
+// Changing tells of the moves by which a view ends. Its Event is one of the types below.
+type Changing struct{ views.Event }
+
+// What a Changing can hold.
+type (
+	ChangeProposed = views.Proposed
+	ChangeDecided  = views.Decided
+	Wedged         = views.Wedged
+)
+
+func (e Changing) level() slog.Level { return slog.LevelDebug }
+
+// NotProvisioned says that a subgroup has too few members in the view that this process is about to propose, and why.
+type NotProvisioned struct{ views.Unmet }
+
+func (e NotProvisioned) String() string    { return e.Unmet.String() }
+func (e NotProvisioned) level() slog.Level { return slog.LevelWarn }
 
 // ConnectionRejected says that something else than a member knocked at the port, or at the socket of shared memory. There are
 // no more than 10 of them a second; ConnectionsRejected counts the others.
@@ -71,7 +83,8 @@ func (Listening) level() slog.Level { return slog.LevelDebug }
 type Joining struct{ join.Event }
 
 // What a Joining can hold: at the founder requests, how each was answered, and the view's way to its members; at the others each
-// attempt to reach the founder, and what came of it.
+// attempt to reach the founder, and what came of it; at members of a group that works, who joins and how far that is; at who
+// joins, the same.
 type (
 	JoinRequested  = join.JoinRequested
 	JoinRefused    = join.Refused
@@ -79,6 +92,10 @@ type (
 	JoinFailed     = join.AttemptFailed
 	JoinHeld       = join.Held
 	JoinRedirected = join.Redirected
+	JoinApplied    = join.Applied
+	JoinMeeting    = join.Meeting
+	JoinReached    = join.Reached
+	JoinAdmitted   = join.Admitted
 	JoinAborted    = join.Aborted
 	ViewProposed   = join.ViewProposed
 	MembersReady   = join.ViewInstalled // told before this process's own ViewInstalled

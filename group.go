@@ -3,10 +3,13 @@ package squall
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,19 +25,25 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// Group is this process's part in a group. Its methods may be called from any goroutine.
+// Group is this process's part in a group, over all views. Its methods may be called from any goroutine.
 type Group struct {
 	cfg    Config
+	self   views.Member
 	port   *port.Port
 	node   *auto.Node
 	parker *fabric.Parker
-	view   *views.View
+	door   *join.Door
+	lock   *join.Lock
 	member *member.Member
 	runner *predicates.Runner
-	subs   map[string]*Subgroup
-	queues []*queue
+	subs   []*Subgroup // in the order of declarations
+	sinks  []sink      // the same
 
 	rejections rejections
+	retiring   sync.WaitGroup // tables that are being closed
+	news       news
+	down       atomic.Uint64 // members that were suspected
+	mute       atomic.Uint64 // where this process does not want to send, a bit for each declaration
 
 	halted  chan struct{}
 	closing sync.Once
@@ -45,16 +54,17 @@ type Group struct {
 // loops counts the loops of this process, which compete for its cores.
 var loops atomic.Int32
 
-// Open forms a group with the other members and returns when all of them are there and connected. It fails if ctx ends before that,
-// if the group refuses this process (ErrRefused), or if the configuration is wrong.
+// Open makes this process a member of a group: it forms the first view with Expect - 1 others, or joins a group that works already, and
+// returns when it is in. It fails if ctx ends before that, if the group refuses this process (ErrRefused), or if the configuration
+// is wrong.
 func Open(ctx context.Context, cfg Config) (*Group, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	g := &Group{cfg: cfg.withDefaults(), subs: map[string]*Subgroup{}, halted: make(chan struct{}), closed: make(chan struct{})}
+	g := &Group{cfg: cfg.withDefaults(), halted: make(chan struct{}), closed: make(chan struct{})}
 	if err := g.open(ctx); err != nil {
 		g.release()
-		return nil, fmt.Errorf("open group %q as node %d: %w", cfg.Cluster, cfg.ID, err)
+		return nil, fmt.Errorf("open group %q as node %d: %w", cfg.Cluster, g.cfg.ID, err)
 	}
 	return g, nil
 }
@@ -62,6 +72,10 @@ func Open(ctx context.Context, cfg Config) (*Group, error) {
 func (g *Group) open(ctx context.Context) (err error) {
 	c := &g.cfg
 	g.rejections.emit = c.emit
+	var incarnation uint64
+	if c.ID, incarnation, g.lock, err = join.Identity(c.Dir, c.ID); err != nil {
+		return err
+	}
 	if g.port, err = port.Listen(port.Config{
 		Addr: c.Listen, Advertise: c.Advertise, TLS: c.TLS,
 		OnReject: g.rejections.add,
@@ -75,88 +89,164 @@ func (g *Group) open(ctx context.Context) (err error) {
 	if g.node, err = auto.New(c.Fabric, g.port, c.TLS); err != nil {
 		return err
 	}
-	session, err := join.Form(ctx, join.Config{
-		Cluster: c.Cluster, Join: c.Join, Expect: c.Expect, Declarations: c.declarations(), Port: g.port, TLS: c.TLS,
-		Self:    views.Member{ID: c.ID, Addr: g.port.Addr(), Host: g.node.Host(), Shm: g.node.Shm()},
-		OnEvent: func(e join.Event) { c.emit(Joining{e}) },
-	})
+	g.self = views.Member{ID: c.ID, Incarnation: incarnation, Addr: g.port.Addr(), Host: g.node.Host(), Shm: g.node.Shm()}
+	outcome, err := join.Join(ctx, g.joinConfig())
 	if err != nil {
 		return err
 	}
-	if err := g.install(ctx, session); err != nil {
-		session.Abort(err)
+	if err := g.enter(ctx, outcome); err != nil {
+		outcome.Abort(err)
 		return err
 	}
-	if err := session.Ready(ctx); err != nil {
-		g.member.Table().Close()
-		return err
-	}
+	g.door = outcome.Serve(g.candidates)
 	g.start()
 	return nil
 }
 
-// install makes the view's table and lays this member on it. It is the seam at which a view comes into being; what decides
-// on views is elsewhere.
-func (g *Group) install(ctx context.Context, session *join.Session) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(session.Context(), func() { cancel(context.Cause(session.Context())) })()
-	g.view = session.View()
-	self, _ := g.view.RankOf(g.cfg.ID)
-	layout, err := member.NewLayout(g.view)
-	if err != nil {
-		return err
-	}
-	spec := fabric.Spec{Cluster: g.view.Cluster, View: g.view.ID, Key: g.view.Key, Self: self, Parker: g.parker}
-	for r, m := range g.view.Members {
-		spec.Peers = append(spec.Peers, fabric.Peer{ID: m.ID, Addr: m.Addr, Host: m.Host, Shm: m.Shm, Shape: layout.Shape(order.Rank(r))})
-	}
-	table, err := g.node.Open(ctx, spec)
-	if err != nil {
-		return err
-	}
-	g.member, err = member.New(member.Config{
-		View: g.view, Self: self, Layout: layout, Table: table, Receivers: g.receivers(self), Tuning: g.cfg.Tuning,
-		Heartbeat: g.cfg.Heartbeat, FailAfter: g.cfg.FailAfter, Wake: g.parker.Wake, PeerDown: g.peerDown, Halted: g.halt,
-	})
-	if err != nil {
-		table.Close()
-		return err
-	}
-	for i, sg := range g.view.Subgroups {
-		g.subs[sg.Name] = &Subgroup{group: g, sg: sg, part: g.member.Subgroup(i)}
-	}
-	return nil
+// candidates tells the loop who may be proposed.
+func (g *Group) candidates() {
+	g.member.Call(func() { g.member.Join(g.door.Candidates()) })
 }
 
-// receivers makes the upcalls of the subgroups that this member is in.
-func (g *Group) receivers(self order.Rank) []multicast.Receiver {
-	receivers := make([]multicast.Receiver, len(g.view.Subgroups))
-	for i, sg := range g.view.Subgroups {
-		if !sg.Has(self) {
-			continue
-		}
-		receivers[i] = g.cfg.Subgroups[i].receiver(g.parker.Wake)
-		if q, ok := receivers[i].(*queue); ok {
-			g.queues = append(g.queues, q)
-		}
+func (g *Group) joinConfig() join.Config {
+	c := &g.cfg
+	return join.Config{
+		Cluster: c.Cluster, Join: c.Join, Expect: c.Expect, Declarations: c.declarations(), Layouts: c.layouts(), Port: g.port, TLS: c.TLS,
+		Self: g.self, FailAfter: c.FailAfter, OnEvent: func(e join.Event) { c.emit(Joining{e}) },
 	}
-	return receivers
 }
+
+// enter lays this process on the table of its first view. A view that is the group's first, too, begins when everybody's links stand;
+// one that it joined is in force already.
+func (g *Group) enter(ctx context.Context, outcome *join.Outcome) error {
+	for i, d := range g.cfg.declarations() {
+		g.sinks = append(g.sinks, g.cfg.Subgroups[i].sink(g.parker.Wake))
+		g.subs = append(g.subs, &Subgroup{group: g, decl: d})
+	}
+	var err error
+	g.member, err = member.New(member.Config{
+		Self: g.cfg.ID, View: outcome.View, Open: g.table, Retire: g.retire, Next: g.next, Receiver: g.receiver, Boundary: g.boundary,
+		Tuning: g.cfg.Tuning, Heartbeat: g.cfg.Heartbeat, FailAfter: g.cfg.FailAfter, Wake: g.parker.Wake,
+		OnEvent: g.changing, Installed: g.installed, Halted: g.halt,
+	})
+	if err != nil {
+		return err
+	}
+	for _, s := range g.subs {
+		s.outbox = g.member.Outbox(s.decl.Name)
+	}
+	if outcome.Session == nil {
+		return nil
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	attempt := outcome.Session.Context()
+	defer context.AfterFunc(attempt, func() { cancel(context.Cause(attempt)) })()
+	if err = g.member.Table().Await(ctx); err == nil {
+		err = outcome.Session.Ready(ctx)
+	}
+	if err != nil {
+		g.closeTables()
+	}
+	return err
+}
+
+// table makes the table of a view. It is the seam between what decides on views and what connects their members.
+func (g *Group) table(v *views.View, self order.Rank, layout *member.Layout) (*fabric.Table, error) {
+	spec := fabric.Spec{Cluster: v.Cluster, View: v.ID, Key: v.Key, Self: self, Parker: g.parker}
+	for r, m := range v.Members {
+		spec.Peers = append(spec.Peers, fabric.Peer{ID: m.ID, Addr: m.Addr, Host: m.Host, Shm: m.Shm, Shape: layout.Shape(order.Rank(r))})
+	}
+	return g.node.Open(spec)
+}
+
+// retire closes the table of a view that is over, beside the loop.
+func (g *Group) retire(t *fabric.Table) {
+	g.retiring.Go(func() {
+		if err := t.Close(); err != nil {
+			g.cfg.Logger.Warn("closing the table of a view that is over", "error", err)
+		}
+	})
+}
+
+// next places members in the view that follows.
+func (g *Group) next(previous *views.View, members []views.Member, mute func(NodeID, int) bool) (*views.View, error) {
+	v, unmet, err := views.Place(views.Placement{
+		ID: previous.ID + 1, Cluster: g.cfg.Cluster, Key: rand.Text(), Members: members, Declarations: g.cfg.declarations(),
+		Previous: previous, Mute: mute, Layouts: g.cfg.layouts(),
+	})
+	for _, u := range unmet {
+		g.cfg.emit(NotProvisioned{u})
+	}
+	return v, err
+}
+
+// declaration is the place of a view's subgroup among the declarations.
+func (g *Group) declaration(sg views.Subgroup) int {
+	return slices.IndexFunc(g.subs, func(s *Subgroup) bool { return s.decl.Name == sg.Name })
+}
+
+// receiver is who takes what a subgroup delivers here.
+func (g *Group) receiver(v *views.View, i int) multicast.Receiver {
+	return g.sinks[g.declaration(v.Subgroups[i])]
+}
+
+// boundary is told that a subgroup has fresh members.
+func (g *Group) boundary(v *views.View, i int) {}
 
 // start runs the loop.
 func (g *Group) start() {
-	links := make([]string, len(g.view.Members))
+	loops.Add(1)
+	g.runner = predicates.NewRunner(predicates.Config{
+		Step: g.member.Step, Deadline: g.member.Deadline, Parker: parking{g.parker, g.member}, MaxSpin: g.cfg.MaxSpin,
+	})
+	g.announce(g.member.View())
+	g.runner.Start()
+}
+
+// installed is told of every view but the first.
+func (g *Group) installed(v *views.View) {
+	self, _ := v.RankOf(g.cfg.ID)
+	for _, lost := range g.door.Installed(v, self) {
+		g.member.Report(lost.ID, member.ErrJoining)
+	}
+	g.announce(v)
+}
+
+// announce tells of the view in force.
+func (g *Group) announce(v *views.View) {
+	g.runner.SetCrowded(crowded(v, g.node.Host(), int(loops.Load())))
+	g.door.Lead(g.leader(v))
+	g.news.add(v)
+	g.cfg.emit(ViewInstalled{v, g.links(v)})
+	if g.cfg.OnView != nil {
+		g.cfg.OnView(v)
+	}
+}
+
+// leader is who takes joiners in, as this member sees it.
+func (g *Group) leader(v *views.View) order.Rank {
+	r, _ := v.RankOf(g.member.Leader().ID)
+	return r
+}
+
+func (g *Group) links(v *views.View) []string {
+	links := make([]string, len(v.Members))
 	for r := range links {
 		links[r] = g.member.Table().LinkName(order.Rank(r))
 	}
-	g.cfg.emit(ViewInstalled{g.view, links})
-	spin := g.cfg.MaxSpin
-	crowd := crowded(g.view, g.node.Host(), int(loops.Add(1)))
-	g.runner = predicates.NewRunner(predicates.Config{
-		Step: g.member.Step, Deadline: g.member.Deadline, Parker: parking{g.parker, g.member.Table().Table}, MaxSpin: spin, Crowded: crowd,
-	})
-	g.runner.Start()
+	return links
+}
+
+// changing is told of the moves of a view change.
+func (g *Group) changing(e views.Event) {
+	if down, ok := e.(views.Suspected); ok {
+		g.door.Lead(g.leader(g.member.View()))
+		g.down.Add(1)
+		g.cfg.emit(MemberDown{down})
+		return
+	}
+	g.cfg.emit(Changing{e})
 }
 
 // crowded reports whether more loops run on this host than it has cores: then nobody should spin, because whoever is
@@ -171,37 +261,33 @@ func crowded(v *views.View, host string, here int) bool {
 	return max(onHost, here) > runtime.NumCPU()
 }
 
-// parking tells the application's goroutines through the parker, and peers in shared memory through the table, that the loop sleeps.
+// parking tells the application's goroutines through the parker, and peers in shared memory through the tables, that the loop sleeps.
 type parking struct {
 	*fabric.Parker
-	table *fabric.Table
+	member *member.Member
 }
 
 func (p parking) Announce() {
 	p.Parker.Announce()
-	p.table.AnnounceParked()
+	p.member.Announce()
 }
 
 func (p parking) Retract() {
-	p.table.RetractParked()
+	p.member.Retract()
 	p.Parker.Retract()
-}
-
-// peerDown reports a peer that is gone. With a fixed membership the group cannot go on without it.
-func (g *Group) peerDown(p member.PeerDown) (halt bool) {
-	g.cfg.emit(MemberDown{p})
-	return true
 }
 
 // halt announces that the group does nothing any more; the member calls it once.
 func (g *Group) halt(reason error) {
+	g.door.Halted(reason)
+	g.news.close()
 	if !errors.Is(reason, ErrClosed) {
 		g.cfg.emit(Halted{reason})
 	}
 	close(g.halted)
 }
 
-// Done is closed when the group has halted, because a member failed or left or because it was closed. Err says which.
+// Done is closed when the group has halted here: this process left, was evicted, or can reach too few of the others. Err says which.
 func (g *Group) Done() <-chan struct{} { return g.halted }
 
 // Err is why the group halted, or nil while it works.
@@ -218,40 +304,99 @@ func (g *Group) Addr() string { return g.port.Addr() }
 func (g *Group) Rejected() uint64 { return g.rejections.count() }
 
 // View is the membership in force. It must not be changed.
-func (g *Group) View() *View { return g.view }
+func (g *Group) View() *View { return g.member.View() }
+
+// Views yields the membership in force and each one that follows, none left out, until ctx ends or the group halts.
+func (g *Group) Views(ctx context.Context) iter.Seq[*View] { return g.news.follow(ctx) }
 
 // Subgroup returns a subgroup by name, or nil if none of that name was declared.
-func (g *Group) Subgroup(name string) *Subgroup { return g.subs[name] }
-
-// Link is the name of the fabric between this process and a member: "shm", "tcp", or "self".
-func (g *Group) Link(id NodeID) string {
-	r, ok := g.view.RankOf(id)
-	if !ok {
-		return ""
+func (g *Group) Subgroup(name string) *Subgroup {
+	for _, s := range g.subs {
+		if s.decl.Name == name {
+			return s
+		}
 	}
-	return g.member.Table().LinkName(r)
+	return nil
 }
 
-// Dump prints the shared state table as this process sees it, a line per member.
+// ReportFailure says that a member failed, as the application knows for certain: the others go on without it.
+func (g *Group) ReportFailure(id NodeID) {
+	g.member.Call(func() { g.member.Report(id, member.ErrReported) })
+}
+
+func (g *Group) setSender(s *Subgroup, on bool) error {
+	if err := g.Err(); err != nil {
+		return err
+	}
+	bit := uint64(1) << slices.Index(g.subs, s)
+	if on {
+		g.mute.And(^bit)
+	} else {
+		g.mute.Or(bit)
+	}
+	g.member.Call(func() { g.member.Mute(g.mute.Load()) })
+	return nil
+}
+
+// Link is the name of the fabric between this process and a member: "shm", "tcp", "self", or "coming" before they are connected. It
+// is empty for a node that is no member.
+func (g *Group) Link(id NodeID) (name string) {
+	g.ask(func() {
+		if r, ok := g.member.View().RankOf(id); ok {
+			name = g.member.Table().LinkName(r)
+		}
+	})
+	return name
+}
+
+// ask runs f on the loop and reports whether it ran.
+func (g *Group) ask(f func()) bool {
+	done := make(chan struct{})
+	g.member.Call(func() { f(); close(done) })
+	select {
+	case <-done:
+		return true
+	case <-g.runner.Done():
+		return false
+	}
+}
+
+// Dump prints the shared state table of the view in force as this process sees it, a line per member.
 func (g *Group) Dump(w io.Writer) error {
 	var text bytes.Buffer // written outside the loop, which must not wait for anybody's pipe
-	done := make(chan error, 1)
-	g.member.Call(func() { done <- g.member.Table().Dump(&text) })
-	select {
-	case err := <-done:
-		if err == nil {
-			_, err = w.Write(text.Bytes())
-		}
-		return err
-	case <-g.runner.Done():
+	var err error
+	if !g.ask(func() { err = g.member.Dump(&text) }) {
 		return ErrClosed
 	}
+	if err == nil {
+		_, err = w.Write(text.Bytes())
+	}
+	return err
 }
 
-// Close leaves the group: it accepts no more messages, waits until every message that was accepted here is delivered by every
-// member, or ctx ends, tells the others and releases everything. With a fixed membership the group halts at the others,
-// with ErrMemberLeft. It returns an error if messages of this process were still under way. If an upcall still runs when
-// ctx ends, the rest is released behind it. Close must not be called in an upcall or an event.
+// Leave takes this process out of the group: it accepts no more messages, waits until every message that was accepted here is
+// delivered, takes part in the change to a view without it, and halts with ErrClosed. The others go on. If ctx ends before
+// that, it halts all the same; the others then find that it failed. Leave must not be called in an upcall or an event.
+func (g *Group) Leave(ctx context.Context) error {
+	for _, s := range g.subs {
+		s.outbox.Close()
+	}
+	err := g.drain(ctx)
+	g.member.Call(g.member.Leave)
+	select {
+	case <-g.halted:
+		if reason := g.Err(); !errors.Is(reason, ErrClosed) && err == nil {
+			err = reason
+		}
+	case <-ctx.Done():
+		err = errors.Join(err, fmt.Errorf("leaving: %w", context.Cause(ctx)))
+	}
+	return err
+}
+
+// Close leaves the group, unless it has halted, and releases everything. It returns an error if messages of this process were still
+// under way, or if ctx ended before the others agreed to go on without it. If an upcall still runs when ctx ends, the rest is
+// released behind it. Close must not be called in an upcall or an event.
 func (g *Group) Close(ctx context.Context) error {
 	g.closing.Do(func() {
 		defer close(g.closed)
@@ -262,14 +407,9 @@ func (g *Group) Close(ctx context.Context) error {
 }
 
 func (g *Group) close(ctx context.Context) error {
-	for _, s := range g.subs {
-		if s.part != nil {
-			s.part.Outbox.Close()
-		}
-	}
-	err := g.drain(ctx)
+	err := g.Leave(ctx)
 	g.member.Call(func() {
-		g.member.Leave()
+		g.member.Halt(ErrClosed)
 		g.runner.Stop(func() {})
 	})
 	released := make(chan error, 1)
@@ -323,9 +463,7 @@ func (g *Group) drain(ctx context.Context) error {
 // undelivered is the number of messages of this process that some member has not delivered, as far as is known here.
 func (g *Group) undelivered() (n int) {
 	for _, s := range g.subs {
-		if s.part != nil {
-			n += s.part.Undelivered()
-		}
+		n += s.outbox.Undelivered()
 	}
 	return n
 }
@@ -333,13 +471,16 @@ func (g *Group) undelivered() (n int) {
 // release closes what open made, in the reverse order. The loop has ended, or never ran.
 func (g *Group) release() error {
 	var errs []error
-	for _, q := range g.queues {
-		q.close()
-		<-q.done
+	if g.door != nil {
+		g.door.Close()
+	}
+	for _, s := range g.sinks {
+		s.close()
 	}
 	if g.runner != nil {
-		errs = append(errs, g.closeTable())
+		errs = append(errs, g.closeTables())
 	}
+	g.retiring.Wait()
 	if g.node != nil {
 		errs = append(errs, g.node.Close())
 	}
@@ -350,17 +491,25 @@ func (g *Group) release() error {
 	if g.parker != nil {
 		errs = append(errs, g.parker.Close())
 	}
+	if g.lock != nil {
+		errs = append(errs, g.lock.Close())
+	}
 	return errors.Join(errs...)
 }
 
-// closeTable ends the links and gives the rows back. If the application still holds a claim, the own row must stay.
-func (g *Group) closeTable() error {
-	var err error
+// closeTables ends the links and gives the rows back. If the application still holds a claim, the own rows must stay.
+func (g *Group) closeTables() error {
+	var errs []error
 	for _, s := range g.subs {
-		if s.part != nil && s.part.Unfinished() > 0 {
-			g.member.Table().KeepOwn()
-			err = fmt.Errorf("subgroup %q: a claim is neither committed nor aborted; its memory stays", s.sg.Name)
+		if s.outbox.Unfinished() > 0 {
+			errs = append(errs, fmt.Errorf("subgroup %q: a claim is neither committed nor aborted; its memory stays", s.decl.Name))
 		}
 	}
-	return errors.Join(err, g.member.Table().Close())
+	for _, t := range g.member.Tables() {
+		if len(errs) > 0 {
+			t.KeepOwn()
+		}
+		errs = append(errs, t.Close())
+	}
+	return errors.Join(errs...)
 }

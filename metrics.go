@@ -1,12 +1,10 @@
 package squall
 
 import (
-	"errors"
 	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/squall-go/squall/internal/member"
 	"github.com/squall-go/squall/multicast"
 )
 
@@ -43,18 +41,10 @@ var groupMetrics = []struct {
 	{"squall_loop_sleeps_total", "Times the loop slept.", counter, func(g *Group) float64 { return float64(g.runner.Stats.Sleeps.Load()) }},
 	{"squall_rejected_connections_total", "Connections of strangers, and of whoever broke the rules, that were rejected.", counter,
 		func(g *Group) float64 { return float64(g.Rejected()) }},
-	{"squall_view_id", "Number of the membership in force.", gauge, func(g *Group) float64 { return float64(g.view.ID) }},
-	{"squall_members", "Members of the view.", gauge, func(g *Group) float64 { return float64(len(g.view.Members)) }},
-	{"squall_members_down", "Members of the view that failed or left.", gauge, (*Group).membersDown},
+	{"squall_view_id", "Number of the membership in force.", gauge, func(g *Group) float64 { return float64(g.View().ID) }},
+	{"squall_members", "Members of the view.", gauge, func(g *Group) float64 { return float64(len(g.View().Members)) }},
+	{"squall_members_down_total", "Members that were taken for failed here.", counter, func(g *Group) float64 { return float64(g.down.Load()) }},
 	{"squall_halted", "1 once the group does nothing any more, 0 while it works.", gauge, (*Group).haltedGauge},
-}
-
-// membersDown is 1 at most: with a fixed membership the group halts at the first one.
-func (g *Group) membersDown() float64 {
-	if down := (member.PeerDown{}); errors.As(g.Err(), &down) {
-		return 1
-	}
-	return 0
 }
 
 func (g *Group) haltedGauge() float64 {
@@ -76,7 +66,7 @@ var subgroupMetrics = []struct {
 	{"squall_messages_delivered_total", "Messages delivered here.", counter, count(func(s *multicast.Stats) *multicast.Count { return &s.Delivered })},
 	{"squall_delivered_bytes_total", "Bytes of the messages delivered here.", counter, count(func(s *multicast.Stats) *multicast.Count { return &s.DeliveredBytes })},
 	{"squall_nulls_delivered_total", "Turns without a message passed over here.", counter, count(func(s *multicast.Stats) *multicast.Count { return &s.NullsDelivered })},
-	{"squall_messages_undelivered", "Messages of this process whose room in the ring is in use.", gauge, func(s *Subgroup) float64 { return float64(s.part.Undelivered()) }},
+	{"squall_messages_undelivered", "Messages of this process whose room in the ring is in use.", gauge, func(s *Subgroup) float64 { return float64(s.outbox.Undelivered()) }},
 }
 
 func count(of func(*multicast.Stats) *multicast.Count) func(*Subgroup) float64 {
@@ -115,9 +105,6 @@ func (c *collector) Collect(to chan<- prometheus.Metric) {
 		to <- prometheus.MustNewConstMetric(c.groupDescs[i], m.kind, m.value(c.group))
 	}
 	for _, s := range c.group.subs {
-		if s.part == nil {
-			continue
-		}
 		for i, m := range subgroupMetrics {
 			to <- prometheus.MustNewConstMetric(c.subgroupDescs[i], m.kind, m.value(s), s.Name())
 		}

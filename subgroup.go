@@ -11,21 +11,61 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// Subgroup is this process's part in one subgroup. Its methods may be called from any goroutine.
+// Subgroup is this process's part in one subgroup, over all views. Its methods may be called from any goroutine.
 type Subgroup struct {
-	group *Group
-	sg    views.Subgroup
-	part  *member.Subgroup // nil if this process is not a member of it
+	group  *Group
+	decl   views.Declaration
+	outbox *member.Outbox
 }
 
 // Name is the subgroup's name.
-func (s *Subgroup) Name() string { return s.sg.Name }
+func (s *Subgroup) Name() string { return s.decl.Name }
 
 // MaxMessage is the largest message that the subgroup takes, in bytes.
-func (s *Subgroup) MaxMessage() int { return member.MaxMessage(s.sg) }
+func (s *Subgroup) MaxMessage() int { return smc.MaxMessage(s.decl.RingBytes) }
+
+// Shard is the number of the shard that this process is in now, or false if it is in none.
+func (s *Subgroup) Shard() (shard int, ok bool) {
+	v := s.group.View()
+	self, in := v.RankOf(s.group.ID())
+	for _, sg := range v.Shards(s.decl.Name) {
+		if in && sg.Has(self) {
+			return sg.Shard, true
+		}
+	}
+	return 0, false
+}
+
+// Members are the members of a shard in the view in force, in order of seniority; none if it is not provisioned. Without shards it is
+// shard 0.
+func (s *Subgroup) Members(shard int) []NodeID {
+	return s.ids(shard, func(sg views.Subgroup) []order.Rank { return sg.Members })
+}
+
+// Senders are those of Members that take turns in sending.
+func (s *Subgroup) Senders(shard int) []NodeID {
+	return s.ids(shard, func(sg views.Subgroup) []order.Rank { return sg.Senders })
+}
+
+func (s *Subgroup) ids(shard int, of func(views.Subgroup) []order.Rank) (ids []NodeID) {
+	v := s.group.View()
+	shards := v.Shards(s.decl.Name)
+	if shard < 0 || shard >= len(shards) {
+		return nil
+	}
+	for _, r := range of(shards[shard]) {
+		ids = append(ids, v.Members[r].ID)
+	}
+	return ids
+}
+
+// SetSender says whether this process wants to send in the subgroup, from a view soon to come on. Nobody waits for the turns of a
+// member that is no sender. What it sent before is delivered; until it is a sender again, it gets ErrNotSender.
+func (s *Subgroup) SetSender(on bool) error { return s.group.setSender(s, on) }
 
 // Send multicasts a copy of data. It waits for room until ctx ends, and returns once the message has its place behind this
-// process's earlier ones: it will be delivered at every member, or the group halts. In an upcall use TrySend.
+// process's earlier ones: every member will deliver it, in this view or, if that ends before, in a later one. If this process halts,
+// others may have delivered it or not. In an upcall use TrySend.
 func (s *Subgroup) Send(ctx context.Context, data []byte) error {
 	c, err := s.Claim(ctx, len(data))
 	if err != nil {
@@ -45,29 +85,30 @@ func (s *Subgroup) TrySend(data []byte) error {
 	return c.Commit()
 }
 
-// Claim takes room for a message of n bytes in the ring, to be filled in place, and waits for it until ctx ends. The message
-// keeps its place before later claims of this process: commit soon, or abort.
-func (s *Subgroup) Claim(ctx context.Context, n int) (Claim, error) {
-	if s.part == nil {
-		return Claim{}, ErrNotSender
-	}
-	c, err := s.part.Claim(ctx, n)
+// SendFuture is Send, with a Future that tells when, and where in the order, the message was delivered here.
+func (s *Subgroup) SendFuture(ctx context.Context, data []byte) (*Future, error) {
+	c, err := s.Claim(ctx, len(data))
 	if err != nil {
-		return Claim{}, err
+		return nil, err
 	}
-	return Claim{c, s.part.Outbox}, nil
+	copy(c.Bytes, data)
+	return c.CommitFuture()
+}
+
+// Future is the delivery of a message that was sent here.
+type Future = member.Future
+
+// Claim takes room for a message of n bytes in the ring, to be filled in place, and waits for it until ctx ends. The message
+// keeps its place before later claims of this process: commit soon, or abort. A claim is good across views.
+func (s *Subgroup) Claim(ctx context.Context, n int) (Claim, error) {
+	c, err := s.outbox.Claim(ctx, n)
+	return Claim{c, s.outbox}, err
 }
 
 // TryClaim is Claim that fails with ErrWindowFull instead of waiting.
 func (s *Subgroup) TryClaim(n int) (Claim, error) {
-	if s.part == nil {
-		return Claim{}, ErrNotSender
-	}
-	c, err := s.part.TryClaim(n)
-	if err != nil {
-		return Claim{}, err
-	}
-	return Claim{c, s.part.Outbox}, nil
+	c, err := s.outbox.TryClaim(n)
+	return Claim{c, s.outbox}, err
 }
 
 // Claim is room for one message. Bytes holds whatever was there before; fill all of it.
@@ -85,6 +126,14 @@ func (c Claim) Commit() error {
 	return c.outbox.Commit(c.Claim)
 }
 
+// CommitFuture is Commit, with a Future.
+func (c Claim) CommitFuture() (*Future, error) {
+	if c.outbox == nil {
+		return nil, ErrClaimDone
+	}
+	return c.outbox.CommitFuture(c.Claim)
+}
+
 // Abort gives the room back without sending anything.
 func (c Claim) Abort() error {
 	if c.outbox == nil {
@@ -93,25 +142,21 @@ func (c Claim) Abort() error {
 	return c.outbox.Abort(c.Claim)
 }
 
-// Skip declares that this process stays silent for the next so many rounds of turns, so that nobody waits for it and no
-// nulls are sent for it. A message sent meanwhile is delivered behind those rounds. At most MaxSkip rounds at a time.
+// Skip declares that this process stays silent for the next so many rounds of turns of this view, so that nobody waits for it and
+// no nulls are sent for it. A message sent meanwhile is delivered behind those rounds. At most MaxSkip rounds at a time.
 func (s *Subgroup) Skip(rounds int) error {
-	if s.part == nil {
-		return ErrNotSender
-	}
 	if rounds < 0 || rounds > MaxSkip {
 		return fmt.Errorf("%w: skip %d rounds, 0 to %d at a time", ErrTooLarge, rounds, MaxSkip)
 	}
-	return s.part.Skip(order.Index(rounds))
+	if err := s.outbox.Able(); err != nil {
+		return err
+	}
+	s.group.member.Call(func() { s.group.member.Skip(s.decl.Name, order.Index(rounds)) })
+	return nil
 }
 
 // MaxSkip is how many rounds one Skip may declare.
 const MaxSkip = 1 << 20
 
-// Stats is what this process did in the subgroup so far. Nil if it is not a member.
-func (s *Subgroup) Stats() *multicast.Stats {
-	if s.part == nil {
-		return nil
-	}
-	return s.part.Stats()
-}
+// Stats is what this process did in the subgroup so far, over all views.
+func (s *Subgroup) Stats() *multicast.Stats { return &s.outbox.Stats }

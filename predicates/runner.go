@@ -24,8 +24,6 @@ type Config struct {
 	Parker   Parker
 	// MaxSpin bounds the time that the runner waits without sleeping; 0 is DefaultMaxSpin, less than 0 forbids spinning.
 	MaxSpin time.Duration
-	// Crowded says that more loops than cores compete: the runner yields instead of spinning.
-	Crowded bool
 }
 
 // DefaultMaxSpin is somewhat more than a sleep and a wake-up cost.
@@ -52,6 +50,7 @@ type Runner struct {
 	now          time.Duration
 	spin         time.Duration // how long waiting without sleep pays at present
 	crowdedUntil time.Duration // until then somebody else needs the core
+	crowded      bool          // more loops than cores compete: yielding pays more than spinning
 	busy         int
 	stopped      atomic.Bool
 	done         chan struct{}
@@ -64,6 +63,10 @@ func NewRunner(cfg Config) *Runner {
 	}
 	return &Runner{cfg: cfg, start: time.Now(), spin: max(cfg.MaxSpin, 0), done: make(chan struct{})}
 }
+
+// SetCrowded says whether more loops than cores compete, so that the runner yields instead of spinning. Before Start, or in a
+// step.
+func (r *Runner) SetCrowded(yes bool) { r.crowded = yes }
 
 // Start runs the cycle on a new goroutine.
 func (r *Runner) Start() { go r.run() }
@@ -88,7 +91,7 @@ func (r *Runner) run() {
 	for !r.stopped.Load() {
 		if r.step() {
 			worked = true
-			if r.busy++; r.cfg.Crowded || r.busy%busyGosched == 0 {
+			if r.busy++; r.crowded || r.busy%busyGosched == 0 {
 				runtime.Gosched()
 			}
 			continue
@@ -108,7 +111,7 @@ func (r *Runner) step() bool {
 
 // wait spins as long as it pays and reports whether there was work.
 func (r *Runner) wait() bool {
-	if r.cfg.Crowded || r.now < r.crowdedUntil {
+	if r.crowded || r.now < r.crowdedUntil {
 		return r.waitYielding()
 	}
 	start, last := r.now, r.now

@@ -3,6 +3,8 @@ package member
 import (
 	"errors"
 	"fmt"
+	"io"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,159 +13,154 @@ import (
 	"github.com/squall-go/squall/internal/mutant"
 	"github.com/squall-go/squall/multicast"
 	"github.com/squall-go/squall/order"
-	"github.com/squall-go/squall/predicates"
-	"github.com/squall-go/squall/sst"
 	"github.com/squall-go/squall/views"
 )
 
-// Errors that halt a member.
+// Why a member halts, or is suspected.
 var (
-	ErrClosed       = errors.New("closed")
-	ErrMemberFailed = errors.New("member failed")
-	ErrMemberLeft   = errors.New("member left")
-	ErrSilent       = errors.New("no heartbeat")
+	ErrClosed   = errors.New("closed")
+	ErrSilent   = errors.New("no heartbeat")
+	ErrReported = errors.New("reported as failed by the application")
+	ErrJoining  = errors.New("its conversation ended while it joined")
 )
 
-// Config is one member's part in a view.
+// Config is one process's part in a group.
 type Config struct {
-	View      *views.View
-	Self      order.Rank
-	Layout    *Layout
-	Table     *fabric.Table
-	Receivers []multicast.Receiver // by subgroup; nil where this member is not in it
+	Self order.NodeID
+	View *views.View // the first one here
+	// Open makes the table of a view, with links that may come up later.
+	Open func(v *views.View, self order.Rank, l *Layout) (*fabric.Table, error)
+	// Retire takes back the table of a view that nobody here needs any more.
+	Retire func(*fabric.Table)
+	// Next makes the view that follows another one, out of its members.
+	Next func(previous *views.View, members []views.Member, mute func(id order.NodeID, declaration int) bool) (*views.View, error)
+	// Receiver is who takes what a subgroup of a view delivers here.
+	Receiver func(v *views.View, subgroup int) multicast.Receiver
+	// Boundary is told, before the first delivery of a view, that its subgroup has fresh members, to whom the state is to be given
+	// as it is now.
+	Boundary  func(v *views.View, subgroup int)
 	Tuning    multicast.Tuning
 	Heartbeat time.Duration // how often the heartbeat is bumped
 	FailAfter time.Duration // how long a peer may be silent
 	// Wake ends the sleep of whoever steps the member. Any goroutine.
 	Wake func()
-	// PeerDown is told, on the loop, that a peer failed or left. The member halts after it if it returns true.
-	PeerDown func(PeerDown) (halt bool)
+	// OnEvent is told what moves the view change.
+	OnEvent func(views.Event)
+	// Installed is told of every view but the first, before anything is delivered in it.
+	Installed func(*views.View)
 	// Halted is told, once, that the member halted; Err says why already.
 	Halted func(reason error)
 }
 
-// PeerDown says that a peer is not there any more.
-type PeerDown struct {
-	Member views.Member
-	Rank   order.Rank
-	Left   bool  // on purpose
-	Err    error // what was seen
-}
-
-// Error describes it as the reason of a halt.
-func (p PeerDown) Error() string {
-	what := ErrMemberFailed
-	if p.Left {
-		what = ErrMemberLeft
-	}
-	return fmt.Sprintf("%v: node %d (rank %d, %s): %v", what, p.Member.ID, p.Rank, p.Member.Addr, p.Err)
-}
-
-// Is makes errors.Is tell a member that left from one that failed.
-func (p PeerDown) Is(target error) bool {
-	return target == ErrMemberLeft && p.Left || target == ErrMemberFailed && !p.Left
-}
-
-// Unwrap is what was seen.
-func (p PeerDown) Unwrap() error { return p.Err }
-
-// words of the member line.
-const (
-	wordHeartbeat = iota
-	wordLeaving
-)
-
-// Layout is the table layout of a view, the same at every member.
-type Layout struct {
-	*sst.Layout
-	line []int               // of the member line, by rank
-	subs []multicast.Columns // by subgroup
-}
-
-// NewLayout lays a view out: first the member line of every row, then each subgroup in the rows of its members.
-func NewLayout(v *views.View) (*Layout, error) {
-	l := &Layout{Layout: sst.NewLayout(len(v.Members))}
-	for r := range v.Members {
-		l.line = append(l.line, l.Line(order.Rank(r), "member", "heartbeat", "leaving"))
-	}
-	for _, sg := range v.Subgroups {
-		l.subs = append(l.subs, multicast.Declare(l.Layout, sg))
-	}
-	return l, l.Check()
-}
-
-// Member is one member of one view. All methods are the loop's, but for Call, Halted, Err and those of its outboxes.
+// Member is one process's part in a group, over all its views. All methods are the loop's, but for Call, View, Err and those of
+// its outboxes.
 type Member struct {
-	cfg       Config
-	table     *sst.Table
-	cycle     predicates.Cycle
-	everybody []order.Rank
-	subs      []*Subgroup // by subgroup of the view; nil where this member is not in it
-	mine      []*Subgroup // those that it is in
-	own       *sst.Line
+	cfg     Config
+	now     time.Duration
+	last    time.Duration // when the last step began
+	epoch   *epoch        // the view in force
+	past    []*epoch      // views that are over here, the oldest first
+	out     []*Outbox     // in the order of declarations
+	view    atomic.Pointer[views.View]
+	leave   bool
+	left    bool // the decision without this member is in force
+	mute    uint64
+	joiners []views.Member
 
-	now      time.Duration
-	nextBeat time.Duration
-	lastLook time.Duration
-	peers    []peer // by rank
+	ran     []*part // those that delivered in this step
+	stalled stall
 
 	halted atomic.Pointer[halt]
 	calls  calls
 }
 
-type peer struct {
-	heartbeat uint64
-	changed   time.Duration // when it was last seen to change
-}
-
 type halt struct{ err error }
 
-// New lays a member on its table.
+// New lays a process's part on the table of its first view.
 func New(cfg Config) (*Member, error) {
-	table, err := sst.NewTable(cfg.Layout.Layout, cfg.Table)
+	m := &Member{cfg: cfg}
+	for _, sg := range cfg.View.Subgroups {
+		m.outbox(sg.Name)
+	}
+	e, err := m.open(cfg.View)
 	if err != nil {
 		return nil, err
 	}
-	m := &Member{cfg: cfg, table: table, peers: make([]peer, len(cfg.View.Members)), own: table.Line(cfg.Self, cfg.Layout.line[cfg.Self])}
-	for r := range cfg.View.Members {
-		m.everybody = append(m.everybody, order.Rank(r))
-	}
-	m.cycle.Then(table.Poll)
-	m.cycle.Then(m.runCalls)
-	for i, sg := range cfg.View.Subgroups {
-		var s *Subgroup
-		if sg.Has(cfg.Self) {
-			s = newSubgroup(m, multicast.New(cfg.View, sg, cfg.Layout.subs[i], table, cfg.Receivers[i], cfg.Tuning))
-			m.mine = append(m.mine, s)
-			m.cycle.Then(s.exchange)
-		}
-		m.subs = append(m.subs, s)
-	}
-	m.cycle.Then(m.beat)
-	m.cycle.Then(m.lookAfterPeers)
-	m.cycle.Then(m.flush) // before the upcalls: nobody waits for those
-	for _, s := range m.mine {
-		m.cycle.Then(s.deliver)
-	}
+	m.begin(e)
 	return m, nil
 }
 
-// Subgroup is this member's part in a subgroup of the view, or nil if it has none.
-func (m *Member) Subgroup(i int) *Subgroup { return m.subs[i] }
+// outbox returns the outbox of a declaration; it is made when it is first asked for.
+func (m *Member) outbox(name string) *Outbox {
+	i := slices.IndexFunc(m.out, func(o *Outbox) bool { return o.name == name })
+	if i >= 0 {
+		return m.out[i]
+	}
+	o := &Outbox{member: m, name: name, why: ErrNotProvisioned}
+	m.out = append(m.out, o)
+	return o
+}
 
-// Table is the member's table.
-func (m *Member) Table() *sst.Table { return m.table }
+// Outbox is where an application sends to a subgroup, or nil if none of that name is declared.
+func (m *Member) Outbox(name string) *Outbox {
+	i := slices.IndexFunc(m.out, func(o *Outbox) bool { return o.name == name })
+	if i < 0 {
+		return nil
+	}
+	return m.out[i]
+}
+
+// View is the view in force. Any goroutine.
+func (m *Member) View() *views.View { return m.view.Load() }
+
+// Table is the table of the view in force.
+func (m *Member) Table() *fabric.Table { return m.epoch.table.Table }
+
+// next makes a view for the change core.
+func (m *Member) next(members []views.Member, mute func(order.NodeID, int) bool) (*views.View, error) {
+	return m.cfg.Next(m.epoch.view, members, mute)
+}
+
+// begin puts a view in force.
+func (m *Member) begin(e *epoch) {
+	m.epoch = e
+	m.view.Store(e.view)
+	for _, o := range m.out {
+		if !slices.ContainsFunc(e.mine, func(p *part) bool { return p.outbox == o }) {
+			o.retire(unable(e.view, o.name))
+		}
+	}
+	if m.leave {
+		e.change.Leave()
+	}
+	e.change.Join(m.joiners)
+	e.change.Mute(m.mute)
+}
+
+// unable says why who is in no shard of a declaration cannot send.
+func unable(v *views.View, name string) error {
+	if slices.ContainsFunc(v.Shards(name), views.Subgroup.Provisioned) {
+		return ErrNotSender
+	}
+	return ErrNotProvisioned
+}
 
 // Step is one cycle at a time on the member's own monotonic clock. It returns the work done; 0 means that nothing more can
 // be done until something arrives, an application asks, or Deadline passes.
-func (m *Member) Step(now time.Duration) int {
+func (m *Member) Step(now time.Duration) (work int) {
 	m.now = now
+	m.watch()
+	work = m.runCalls()
 	if m.stands() {
-		m.table.Poll() // what stayed in a socket, or waits for one, would keep the loop from sleeping
-		m.table.Flush()
-		return m.runCalls()
+		m.epoch.table.Poll() // what stayed in a socket, or waits for one, would keep the loop from sleeping
+		m.epoch.table.Flush()
+		return work
 	}
-	return m.cycle.Step()
+	if len(m.past) > 0 {
+		work += m.linger()
+	}
+	work += m.epoch.cycle.Step()
+	return work + m.turn()
 }
 
 // stands reports whether the member halted, so that nothing of the protocol may happen here any more (B3).
@@ -171,86 +168,131 @@ func (m *Member) stands() bool {
 	return m.halted.Load() != nil && !(mutant.Enabled && mutant.On(mutant.AfterHalt))
 }
 
+// linger steps the views that are over here.
+func (m *Member) linger() (work int) {
+	for _, e := range m.past {
+		work += e.linger()
+	}
+	keep := slices.ContainsFunc(m.out, func(o *Outbox) bool { return o.foreign() > 0 })
+	m.past = slices.DeleteFunc(m.past, func(e *epoch) bool {
+		if keep || !e.over() {
+			return false
+		}
+		m.cfg.Retire(e.table.Table)
+		return true
+	})
+	return work
+}
+
+// turn follows the view change: it halts the member, or installs the next view.
+func (m *Member) turn() int {
+	change := m.epoch.change
+	switch d := change.Done(); {
+	case change.Err() != nil:
+		m.Halt(m.explain(change.Err()))
+	case m.left:
+		if m.epoch.over() {
+			m.Halt(ErrClosed)
+		}
+		return 0
+	case d == nil:
+		return 0
+	default:
+		if err := m.install(d); err != nil {
+			m.Halt(err)
+		}
+	}
+	return 1
+}
+
+// install ends the view in force and begins the next one, which everybody who goes on does alike.
+func (m *Member) install(d *views.Decision) error {
+	old := m.epoch
+	old.table.Flush() // others wait for what was said last
+	if err := old.end(d); err != nil {
+		return err
+	}
+	if d.View == nil {
+		m.left = true
+		return nil
+	}
+	if _, ok := d.View.RankOf(m.cfg.Self); !ok {
+		m.left = true
+		return nil
+	}
+	e, err := m.open(d.View)
+	if err != nil {
+		return err
+	}
+	m.past = append(m.past, old)
+	m.joiners = slices.DeleteFunc(slices.Clone(m.joiners), func(j views.Member) bool { return slices.Contains(d.View.Members, j) })
+	m.begin(e)
+	m.remember(old)
+	m.cfg.Installed(d.View)
+	return nil
+}
+
+// remember suspects in the new view whom this member suspected as the old one ended.
+func (m *Member) remember(old *epoch) {
+	if mutant.Enabled && mutant.On(mutant.Forgiving) {
+		return
+	}
+	for _, r := range old.change.Suspected().List() {
+		who := old.view.Members[r]
+		if now, ok := m.epoch.view.RankOf(who.ID); ok && m.epoch.view.Members[now] == who {
+			m.epoch.change.Report(now, old.change.Cause(r))
+		}
+	}
+}
+
+// Leave asks to be in no further view. The member halts with ErrClosed when it is in none.
+func (m *Member) Leave() {
+	m.leave = true
+	m.epoch.change.Leave()
+}
+
+// Report says that a node failed.
+func (m *Member) Report(id order.NodeID, why error) {
+	if r, ok := m.epoch.view.RankOf(id); ok {
+		m.epoch.change.Report(r, why)
+	}
+}
+
+// Join replaces the list of processes that are ready to join.
+func (m *Member) Join(ready []views.Member) {
+	m.joiners = ready
+	m.epoch.change.Join(ready)
+}
+
+// Mute says in which declarations this member does not want to send, a bit each.
+func (m *Member) Mute(declarations uint64) {
+	m.mute = declarations
+	m.epoch.change.Mute(declarations)
+}
+
+// Leader is who makes the next proposal, as far as this member knows.
+func (m *Member) Leader() views.Member { return m.epoch.view.Members[m.epoch.change.Leader()] }
+
+// Skip declares n rounds of silence in a subgroup.
+func (m *Member) Skip(name string, n order.Index) {
+	for _, p := range m.epoch.mine {
+		if p.sg.Name == name && p.core.Sender != nil && !m.epoch.change.Wedged() {
+			p.core.Skip(n)
+		}
+	}
+}
+
 // Deadline is how long after now Step must be called again even if nothing happens: until the next heartbeat, or at once
-// while something is not settled. A halted member has no next heartbeat: less
-// than 0 is never.
+// while something is not settled. A halted member has no next heartbeat: less than 0 is never.
 func (m *Member) Deadline(now time.Duration) time.Duration {
 	if m.halted.Load() != nil {
 		return -1
 	}
-	for _, s := range m.mine {
-		if s.core.Unsettled() {
-			return 0
-		}
+	at := m.epoch.deadline(now)
+	for _, e := range m.past {
+		at = min(at, max(0, e.until-now))
 	}
-	return max(0, m.nextBeat-now)
-}
-
-// flush sends what was pushed. What it sent is not work: it was counted when it was pushed.
-func (m *Member) flush() int {
-	m.table.Flush()
-	return 0
-}
-
-// beat bumps the heartbeat when it is due (B1).
-func (m *Member) beat() int {
-	if m.now < m.nextBeat {
-		return 0
-	}
-	m.nextBeat = m.now + m.cfg.Heartbeat
-	sst.Store(m.own, wordHeartbeat, m.own[wordHeartbeat]+1) // the loop is the only writer, so the plain load is its own value
-	m.table.PushLineQuietly(m.everybody, m.cfg.Layout.line[m.cfg.Self])
-	return 0
-}
-
-// lookAfterPeers fails silent peers (B2) and reports those that failed for whatever reason.
-func (m *Member) lookAfterPeers() int {
-	m.listen()
-	failures := m.table.Failures()
-	for _, f := range failures {
-		m.peerDown(f)
-		if m.halted.Load() != nil {
-			break
-		}
-	}
-	return len(failures)
-}
-
-// listen notes whose heartbeat changed. If this member itself slept through half of FailAfter, it starts to count anew:
-// what it did not look at says nothing about its peers.
-func (m *Member) listen() {
-	if m.now-m.lastLook < m.cfg.Heartbeat && m.lastLook > 0 {
-		return
-	}
-	asleep := m.now-m.lastLook > max(m.cfg.FailAfter/2, 2*m.cfg.Heartbeat) || m.lastLook == 0
-	m.lastLook = m.now
-	for r := range m.peers {
-		rank := order.Rank(r)
-		if rank == m.cfg.Self || m.table.Frozen(rank) {
-			continue
-		}
-		p := &m.peers[r]
-		beat := sst.Load(m.table.Line(rank, m.cfg.Layout.line[r]), wordHeartbeat)
-		if beat != p.heartbeat || asleep {
-			p.heartbeat, p.changed = beat, m.now
-		} else if m.now-p.changed >= m.cfg.FailAfter {
-			m.table.Fail(rank, fmt.Errorf("%w for %v", ErrSilent, m.now-p.changed))
-		}
-	}
-}
-
-// peerDown takes a failed peer out of the table and reports it.
-func (m *Member) peerDown(f fabric.Failure) {
-	for _, s := range m.subs {
-		if s != nil {
-			s.core.Rebind()
-		}
-	}
-	left := sst.Load(m.table.Line(f.Rank, m.cfg.Layout.line[f.Rank]), wordLeaving) != 0
-	down := PeerDown{Member: m.cfg.View.Members[f.Rank], Rank: f.Rank, Left: left, Err: f.Err}
-	if m.cfg.PeerDown(down) {
-		m.Halt(down)
-	}
+	return at
 }
 
 // Halt stops the member for good (B3). The first reason stays.
@@ -258,14 +300,13 @@ func (m *Member) Halt(reason error) {
 	if !m.halted.CompareAndSwap(nil, &halt{reason}) {
 		return
 	}
-	for _, s := range m.subs {
-		if s != nil {
-			s.Outbox.halt(reason)
-		}
+	for _, o := range m.out {
+		o.broken(reason)
 	}
-	if m.cfg.Halted != nil {
-		m.cfg.Halted(reason)
+	for _, e := range append(m.past, m.epoch) {
+		e.table.Flush() // the last words
 	}
+	m.cfg.Halted(reason)
 }
 
 // Err is why the member halted, or nil. Any goroutine.
@@ -276,18 +317,64 @@ func (m *Member) Err() error {
 	return nil
 }
 
-// Leave tells the peers that this member goes on purpose, and halts it. One that has halted tells them too: a peer that has
-// not heard yet of what halted it would else take its going for a failure.
-func (m *Member) Leave() {
-	for _, s := range m.mine {
-		s.core.Settle() // others may wait for this member to have delivered what they sent
+// Tables are those of all views that are not over everywhere.
+func (m *Member) Tables() (tables []*fabric.Table) {
+	for _, e := range append(slices.Clone(m.past), m.epoch) {
+		tables = append(tables, e.table.Table)
 	}
-	sst.Store(m.own, wordLeaving, 1)
-	m.table.PushLine(m.everybody, m.cfg.Layout.line[m.cfg.Self])
-	for range 3 { // a socket that stays full belongs to a peer that does not read
-		m.table.Flush()
+	return tables
+}
+
+// Announce tells peers on this host that the loop is about to sleep, Retract that it is awake.
+func (m *Member) Announce() {
+	for _, e := range m.past {
+		e.table.AnnounceParked()
 	}
-	m.Halt(ErrClosed)
+	m.epoch.table.AnnounceParked()
+}
+
+// Retract is the opposite of Announce.
+func (m *Member) Retract() {
+	for _, e := range m.past {
+		e.table.RetractParked()
+	}
+	m.epoch.table.RetractParked()
+}
+
+// stall is a time in which this member did nothing.
+type stall struct {
+	took, ended time.Duration
+	in          []string // the subgroups whose upcalls ran then
+}
+
+// watch notes when a step took long: who is evicted wants to know why.
+func (m *Member) watch() {
+	took := m.now - m.last
+	m.last = m.now
+	if took >= m.cfg.FailAfter/2 {
+		m.stalled = stall{took: took, ended: m.now}
+		for _, p := range m.ran {
+			m.stalled.in = append(m.stalled.in, p.sg.Name)
+		}
+	}
+	m.ran = m.ran[:0]
+}
+
+// explain adds to the reason of a halt what this member knows of itself. Who stood still for FailAfter and finds all connections
+// ended was evicted, although nobody could tell it so.
+func (m *Member) explain(err error) error {
+	s := m.stalled
+	if s.took == 0 || m.now-s.ended > m.cfg.FailAfter {
+		return err
+	}
+	if errors.Is(err, views.ErrPartitioned) && s.took >= m.cfg.FailAfter {
+		err = fmt.Errorf("%w: the connections to the others ended", views.ErrEvicted)
+	}
+	where := "outside of its upcalls: the process was stopped, or got no processor"
+	if len(s.in) > 0 {
+		where = fmt.Sprintf("in the upcall of subgroup %q; with Async, upcalls hold up nothing but their subgroup", s.in)
+	}
+	return fmt.Errorf("%w; this member did nothing for %v, %s", err, s.took.Round(time.Millisecond), where)
 }
 
 // calls are what other goroutines want done on the loop.
@@ -320,3 +407,6 @@ func (m *Member) runCalls() int {
 	}
 	return len(queue)
 }
+
+// Dump prints the table of the view in force, a line per member.
+func (m *Member) Dump(w io.Writer) error { return m.epoch.table.Dump(w) }

@@ -8,10 +8,10 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/squall-go/squall/internal/mutant"
 	"github.com/squall-go/squall/multicast"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/smc"
-	"github.com/squall-go/squall/views"
 )
 
 // Errors of sending.
@@ -19,62 +19,30 @@ var (
 	ErrWindowFull = errors.New("window full")
 	ErrTooLarge   = errors.New("message too large")
 	ErrNotSender  = errors.New("not a sender of this subgroup")
+	// ErrNotProvisioned says that too few members are there to make up the subgroup.
+	ErrNotProvisioned = errors.New("the subgroup is not provisioned")
 )
 
-// Subgroup is a member's part in one subgroup: the core, which is the loop's, and the outbox, which is the application's.
-type Subgroup struct {
-	*Outbox
-	core *multicast.Subgroup
-}
-
-func newSubgroup(m *Member, core *multicast.Subgroup) *Subgroup {
-	s := &Subgroup{core: core, Outbox: &Outbox{member: m, sender: core.Sender}}
-	return s
-}
-
-// Skip declares n rounds of silence. Any goroutine.
-func (s *Subgroup) Skip(n order.Index) error {
-	if s.sender == nil {
-		return ErrNotSender
-	}
-	if err := s.member.Err(); err != nil {
-		return err
-	}
-	s.member.Call(func() { s.core.Skip(n) })
-	return nil
-}
-
-// Core is the protocol's side. Loop.
-func (s *Subgroup) Core() *multicast.Subgroup { return s.core }
-
-// Stats is what the subgroup did so far. Any goroutine.
-func (s *Subgroup) Stats() *multicast.Stats { return &s.core.Stats }
-
-func (s *Subgroup) exchange() int {
-	if s.Outbox.member.stands() {
-		return 0 // since this cycle began (B3)
-	}
-	return s.core.Exchange()
-}
-
-func (s *Subgroup) deliver() int {
-	if s.Outbox.member.stands() {
-		return 0
-	}
-	work := s.core.Deliver()
-	s.Outbox.callWaiting()
-	return work
-}
-
-// Outbox is where an application puts messages. Its methods may be called from any goroutine, but for callWaiting.
+// Outbox is where an application puts messages for a subgroup, over all views. Its methods may be called from any goroutine, but
+// for those that say that they are the loop's.
+//
+// Life of a message: claimed (room in the ring of this view) → committed → published → delivered; or, if the view ends first,
+// carried into the ring of the next one. A claim keeps its number, and may be filled and committed across views. While this
+// member cannot send, what is left waits on a shelf, a ring that belongs to no view.
 type Outbox struct {
+	Stats multicast.Stats
+
 	member *Member
-	sender *smc.Sender // nil: this member does not send
+	name   string
 
 	mu      sync.Mutex // of the sender's application side, and of what follows
 	halted  error
+	why     error        // why nothing can be claimed now, or nil
+	sender  *smc.Sender  // the ring of this view, or the shelf; nil: there never was one
+	from    order.Index  // how much of it the view that ended delivered
 	queue   []*waiter    // goroutines that wait for room, the first one first
 	waiting atomic.Int32 // its length. W: under mu. R: loop, which does nothing about room while it is 0.
+	promises
 }
 
 // waiter is a goroutine that waits for room for n bytes.
@@ -92,26 +60,20 @@ func (w *waiter) ring() {
 	}
 }
 
-// MaxMessage is the largest message that a subgroup takes.
-func MaxMessage(sg views.Subgroup) int { return smc.MaxMessage(sg.RingBytes) }
-
 // TryClaim takes room for a message of n bytes, or fails with ErrWindowFull if there is none, or others wait for it.
 func (o *Outbox) TryClaim(n int) (smc.Claim, error) {
-	if err := o.check(n); err != nil {
-		return smc.Claim{}, err
-	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if len(o.queue) > 0 {
-		return smc.Claim{}, or(o.halted, ErrWindowFull)
+	if len(o.queue) > 0 && o.check(n) == nil {
+		return smc.Claim{}, ErrWindowFull
 	}
 	return o.claim(n)
 }
 
-// check refuses what no waiting would help.
+// check refuses what no room would help. It needs mu.
 func (o *Outbox) check(n int) error {
-	if o.sender == nil {
-		return ErrNotSender
+	if err := or(o.halted, o.why); err != nil {
+		return err
 	}
 	if limit := o.sender.MaxMessage(); n > limit || n < 0 {
 		return fmt.Errorf("%w: %d bytes, the ring takes %d", ErrTooLarge, n, limit)
@@ -119,10 +81,27 @@ func (o *Outbox) check(n int) error {
 	return nil
 }
 
+// Able is why nothing can be sent now, or nil.
+func (o *Outbox) Able() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return or(o.halted, o.why)
+}
+
+// foreign is the number of open claims whose memory is that of a view that is over. Loop.
+func (o *Outbox) foreign() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.sender == nil {
+		return 0
+	}
+	return o.sender.Foreign()
+}
+
 // claim needs mu.
 func (o *Outbox) claim(n int) (smc.Claim, error) {
-	if o.halted != nil {
-		return smc.Claim{}, o.halted
+	if err := o.check(n); err != nil {
+		return smc.Claim{}, err
 	}
 	c, ok := o.sender.Claim(n)
 	if !ok {
@@ -189,26 +168,40 @@ func (o *Outbox) leave(w *waiter) {
 func (o *Outbox) claimAs(w *waiter) (smc.Claim, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.queue[0] != w {
-		return smc.Claim{}, or(o.halted, ErrWindowFull)
+	if o.queue[0] != w && o.check(w.n) == nil {
+		return smc.Claim{}, ErrWindowFull
 	}
 	return o.claim(w.n)
 }
 
 // Commit hands a filled claim to the loop. After a halt nobody will send it, and the reason is returned.
 func (o *Outbox) Commit(c smc.Claim) error {
-	if err := o.sender.Commit(c); err != nil {
-		return err
+	err := c.Commit()
+	if errors.Is(err, smc.ErrMoved) {
+		err = o.moved(c, (*smc.Sender).CommitMoved)
 	}
 	o.member.cfg.Wake()
+	if err != nil {
+		return err
+	}
 	return o.member.Err()
 }
 
 // Abort gives a claim back.
 func (o *Outbox) Abort(c smc.Claim) error {
-	err := o.sender.Abort(c)
+	err := c.Abort()
+	if errors.Is(err, smc.ErrMoved) {
+		err = o.moved(c, (*smc.Sender).AbortMoved)
+	}
 	o.member.cfg.Wake()
 	return err
+}
+
+// moved finishes a claim whose ring is that of a view that is over.
+func (o *Outbox) moved(c smc.Claim, finish func(*smc.Sender, smc.Claim) error) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return finish(o.sender, c)
 }
 
 // callWaiting rings for the first waiting goroutine when there is enough room. Loop.
@@ -218,7 +211,7 @@ func (o *Outbox) callWaiting() {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if len(o.queue) > 0 && o.sender.Roomy(o.queue[0].n) {
+	if len(o.queue) > 0 && (o.why != nil || o.sender.Roomy(o.queue[0].n)) {
 		o.queue[0].ring()
 	}
 }
@@ -231,28 +224,89 @@ func (o *Outbox) halt(reason error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.halted = or(o.halted, reason)
+	o.ringAll()
+}
+
+// broken is a halt for good: what was not delivered will not be, as far as can be known here.
+func (o *Outbox) broken(reason error) {
+	o.halt(reason)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.promises.fail(reason)
+}
+
+// ringAll has everybody who waits try again. It needs mu.
+func (o *Outbox) ringAll() {
 	for _, w := range o.queue {
 		w.ring()
 	}
 }
 
+// install makes the core of this member's part in a view, with what the view before did not deliver. Loop.
+func (o *Outbox) install(cfg multicast.Config) *multicast.Subgroup {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !(mutant.Enabled && mutant.On(mutant.NoCarry)) {
+		cfg.Carry, cfg.Delivered = o.sender, o.from
+	}
+	core := multicast.New(cfg)
+	if core.Sender == nil {
+		o.shelve(ErrNotSender)
+		return core
+	}
+	o.sender, o.from, o.why = core.Sender, 0, nil
+	o.ringAll()
+	return core
+}
+
+// retire says that this member cannot send in the view that begins. Loop.
+func (o *Outbox) retire(why error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.shelve(why)
+}
+
+// shelve keeps what was accepted until this member can send again. It needs mu.
+func (o *Outbox) shelve(why error) {
+	o.why = why
+	if o.sender != nil && o.sender.InUse() > 0 {
+		shelf := smc.NewSender(o.sender.Shelf())
+		shelf.Carry(o.sender, o.from)
+		o.sender, o.from = shelf, 0
+	}
+	o.ringAll()
+}
+
+// ended notes how much of what this member sent the view that ends delivers. Loop.
+func (o *Outbox) ended(p *part, from order.Index) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.from = from
+	o.promises.take(o.sender, func(f *Future, index order.Index) bool {
+		if index < from {
+			p.landings = append(p.landings, landing{p.core.SeqOf(index), f})
+		}
+		return index < from
+	})
+}
+
 // Unfinished is the number of claims that the application has neither committed nor aborted, and Undelivered the number
 // of messages that some member has not delivered yet.
 func (o *Outbox) Unfinished() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	if o.sender == nil {
 		return 0
 	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
 	return o.sender.Unfinished()
 }
 
 // Undelivered is the number of claims whose room is still in use.
 func (o *Outbox) Undelivered() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	if o.sender == nil {
 		return 0
 	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
 	return o.sender.InUse()
 }

@@ -1,0 +1,249 @@
+package member
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/squall-go/squall/internal/mutant"
+	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/predicates"
+	"github.com/squall-go/squall/sst"
+	"github.com/squall-go/squall/views"
+)
+
+// epoch is a member's part in one view.
+type epoch struct {
+	m      *Member
+	view   *views.View
+	self   order.Rank
+	layout *Layout
+	table  *sst.Table
+	cycle  predicates.Cycle
+	change *views.Change
+	subs   []*part // by subgroup of the view; nil where this member is not in it
+	mine   []*part // those that it is in
+	to     []order.Rank
+	line   *sst.Line // the own member line
+
+	nextBeat, nextLook, lastLook time.Duration
+	peers                        []peer // by rank
+
+	until time.Duration // once over: when nobody is waited for any longer
+}
+
+// peer is what is known of a member's heartbeat.
+type peer struct {
+	heartbeat uint64
+	changed   time.Duration // when it was last seen to change
+}
+
+// wordHeartbeat is the only word of the member line.
+const wordHeartbeat = 0
+
+// open lays this member on the table of a view.
+func (m *Member) open(v *views.View) (*epoch, error) {
+	self, ok := v.RankOf(m.cfg.Self)
+	if !ok {
+		return nil, fmt.Errorf("node %d is not a member of view %d", m.cfg.Self, v.ID)
+	}
+	layout, err := NewLayout(v)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := m.cfg.Open(v, self, layout)
+	if err != nil {
+		return nil, fmt.Errorf("table of view %d: %w", v.ID, err)
+	}
+	table, err := sst.NewTable(layout.Layout, rows)
+	if err != nil {
+		rows.Close()
+		return nil, err
+	}
+	e := &epoch{m: m, view: v, self: self, layout: layout, table: table, peers: make([]peer, len(v.Members)), subs: make([]*part, len(v.Subgroups))}
+	for r := range order.Rank(len(v.Members)) {
+		e.to = append(e.to, r)
+	}
+	e.line = table.Line(self, layout.line[self])
+	e.change = views.NewChange(views.Config{
+		View: v, Self: self, Table: table, Columns: layout.change, Wedge: e.wedge, Next: m.next, OnEvent: e.happened,
+	})
+	e.subgroups()
+	e.steps()
+	table.OnMove(e.moved)
+	return e, nil
+}
+
+// subgroups makes this member's parts, each of which takes over what its outbox still has to send.
+func (e *epoch) subgroups() {
+	for i, sg := range e.view.Subgroups {
+		if sg.Has(e.self) {
+			e.subs[i] = e.m.part(e, i)
+			e.mine = append(e.mine, e.subs[i])
+		}
+	}
+}
+
+// steps is the order of a cycle: take in, exchange, look after peers and the view, send, and only then the upcalls, for which
+// nobody waits.
+func (e *epoch) steps() {
+	e.cycle.Then(e.table.Poll)
+	for _, p := range e.mine {
+		e.cycle.Then(p.exchange)
+	}
+	e.cycle.Then(e.beat)
+	e.cycle.Then(e.lookAfterPeers)
+	e.cycle.Then(e.change.Step)
+	e.cycle.Then(e.flush)
+	for _, p := range e.mine {
+		e.cycle.Then(p.deliver)
+	}
+}
+
+// happened tells of moves in the view in force. How one that is over comes apart concerns nobody.
+func (e *epoch) happened(what views.Event) {
+	if e.m.epoch == e {
+		e.m.cfg.OnEvent(what)
+	}
+}
+
+// moved gives all cores the new memory of a row, at once: none of them may read the old one any more.
+func (e *epoch) moved(r order.Rank) {
+	e.change.Rebind(r)
+	for _, p := range e.mine {
+		p.core.Rebind(r)
+	}
+}
+
+// wedge stops all subgroups and returns what is here.
+func (e *epoch) wedge() [][]order.Index {
+	here := make([][]order.Index, len(e.subs))
+	for i, p := range e.subs {
+		if p != nil {
+			p.core.Wedge()
+			here[i] = p.core.Reach()
+		}
+	}
+	return here
+}
+
+// flush sends what was pushed. What it sent is not work: it was counted when it was pushed.
+func (e *epoch) flush() int {
+	e.table.Flush()
+	return 0
+}
+
+// beat bumps the heartbeat when it is due (B1).
+func (e *epoch) beat() int {
+	if e.m.now < e.nextBeat {
+		return 0
+	}
+	e.nextBeat = e.m.now + e.m.cfg.Heartbeat
+	sst.Store(e.line, wordHeartbeat, e.line[wordHeartbeat]+1) // the loop is the only writer, so the plain load is its own value
+	e.table.PushLineQuietly(e.to, e.layout.line[e.self])
+	return 0
+}
+
+// lookAfterPeers reports peers that failed, for whatever reason, and those that are silent (B2).
+func (e *epoch) lookAfterPeers() int {
+	if e.m.now >= e.nextLook {
+		e.listen()
+	}
+	failures := e.table.Failures()
+	for _, f := range failures {
+		e.change.Report(f.Rank, f.Err)
+	}
+	return len(failures)
+}
+
+// looksPerHeartbeat is how often peers' heartbeats are looked at in the time of one.
+const looksPerHeartbeat = 4
+
+// listen notes whose heartbeat changed, and reports the silent. If this member itself slept through half of FailAfter, it starts
+// to count anew: what it did not look at says nothing about its peers.
+func (e *epoch) listen() {
+	now, cfg := e.m.now, &e.m.cfg
+	asleep := e.lastLook == 0 || now-e.lastLook > max(cfg.FailAfter/2, 2*cfg.Heartbeat)
+	e.lastLook, e.nextLook = now, now+cfg.Heartbeat/looksPerHeartbeat
+	var silent, nearly views.Ranks
+	for r := range e.peers {
+		rank := order.Rank(r)
+		if rank == e.self || e.table.Frozen(rank) {
+			continue
+		}
+		p := &e.peers[r]
+		beat := sst.Load(e.table.Line(rank, e.layout.line[r]), wordHeartbeat)
+		if beat != p.heartbeat || asleep {
+			p.heartbeat, p.changed = beat, now
+		}
+		e.nextLook = min(e.nextLook, p.changed+cfg.FailAfter)
+		silent = silent.With(rank, now-p.changed >= cfg.FailAfter)
+		nearly = nearly.With(rank, now-p.changed >= cfg.FailAfter-2*cfg.Heartbeat)
+	}
+	e.nextLook = max(e.nextLook, now+1)
+	if silent != 0 {
+		e.silent(silent, nearly)
+	}
+}
+
+// silent reports those that are silent. If they and those that will be soon are so many that the rest is no quorum, it is this
+// member that is cut off: it reports all of them, and accuses none.
+func (e *epoch) silent(silent, nearly views.Ranks) {
+	if !e.change.Quorate(nearly) {
+		silent = nearly
+	}
+	for _, r := range silent.List() {
+		e.change.Report(r, fmt.Errorf("%w for %v", ErrSilent, e.m.now-e.peers[r].changed))
+	}
+}
+
+// deadline is when the epoch must be stepped again even if nothing happens.
+func (e *epoch) deadline(now time.Duration) time.Duration {
+	if e.change.Restless() {
+		return 0
+	}
+	for _, p := range e.mine {
+		if p.core.Unsettled() {
+			return 0
+		}
+	}
+	return max(0, min(e.nextBeat, e.nextLook)-now)
+}
+
+// end stops the view here: what is left of it is delivered, as the decision says.
+func (e *epoch) end(d *views.Decision) error {
+	e.until = e.m.now + e.m.cfg.FailAfter
+	for i, p := range e.subs {
+		if p == nil {
+			continue
+		}
+		p.core.Wedge() // its own proposal or ack did, if it was asked
+		if mutant.Enabled && mutant.On(mutant.NoTail) {
+			d.Trim[i] = make([]order.Index, len(d.Trim[i]))
+		}
+		if err := p.core.Trim(d.Trim[i]); err != nil {
+			return fmt.Errorf("the end of view %d: subgroup %q: %w", e.view.ID, p.sg.Name, err)
+		}
+	}
+	return nil
+}
+
+// linger is a step of a view that is over here: others may still need this member's row, and its application what is left of it.
+func (e *epoch) linger() (work int) {
+	work = e.table.Poll()
+	for _, f := range e.table.Failures() {
+		e.change.Report(f.Rank, f.Err)
+	}
+	work += e.change.Step()
+	e.table.Flush()
+	for _, p := range e.mine {
+		work += p.deliver()
+	}
+	return work
+}
+
+// over reports whether nobody needs the view any more.
+func (e *epoch) over() bool {
+	unfinished := func(p *part) bool { return !p.core.Finished() }
+	return (e.change.Through() || e.m.now >= e.until) && !slices.ContainsFunc(e.mine, unfinished)
+}

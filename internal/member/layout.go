@@ -1,0 +1,30 @@
+package member
+
+import (
+	"github.com/squall-go/squall/multicast"
+	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/sst"
+	"github.com/squall-go/squall/views"
+)
+
+// Layout is the table layout of a view, the same at every member.
+type Layout struct {
+	*sst.Layout
+	line   []int // of the member line, by rank
+	change views.Columns
+	subs   []multicast.Columns // by subgroup
+}
+
+// NewLayout lays a view out: first the member line of every row, then what view changes use, then each subgroup in the rows of its
+// members.
+func NewLayout(v *views.View) (*Layout, error) {
+	l := &Layout{Layout: sst.NewLayout(len(v.Members))}
+	for r := range v.Members {
+		l.line = append(l.line, l.Line(order.Rank(r), "member", "heartbeat"))
+	}
+	l.change = views.Declare(l.Layout, v)
+	for _, sg := range v.Subgroups {
+		l.subs = append(l.subs, multicast.Declare(l.Layout, sg))
+	}
+	return l, l.Check()
+}

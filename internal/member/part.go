@@ -1,0 +1,72 @@
+package member
+
+import (
+	"slices"
+
+	"github.com/squall-go/squall/internal/mutant"
+	"github.com/squall-go/squall/multicast"
+	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/views"
+)
+
+// part is a member's part in one subgroup of one view.
+type part struct {
+	m        *Member
+	view     *views.View
+	sg       views.Subgroup
+	index    int // of the subgroup in the view
+	core     *multicast.Subgroup
+	outbox   *Outbox
+	before   *part     // of the view before, until it is delivered to its end
+	fresh    bool      // the boundary was not told yet
+	landings []landing // of own messages that are delivered as the view ends
+}
+
+// part makes this member's part in a subgroup of a view that is about to be installed. What its outbox has not got delivered is carried over.
+func (m *Member) part(e *epoch, i int) *part {
+	sg := e.view.Subgroups[i]
+	p := &part{m: m, view: e.view, sg: sg, index: i, outbox: m.outbox(sg.Name), fresh: len(sg.Fresh) > 0 && !slices.Contains(sg.Fresh, e.self)}
+	cfg := multicast.Config{View: e.view, Subgroup: sg, Columns: e.layout.subs[i], Table: e.table, Tuning: m.cfg.Tuning, Stats: &p.outbox.Stats}
+	cfg.Receiver = m.cfg.Receiver(e.view, i)
+	if m.epoch != nil {
+		p.before = m.epoch.subs[i]
+	}
+	if p.before != nil {
+		cfg.Ahead = p.before.core.Ahead()
+	}
+	p.core = p.outbox.install(cfg)
+	return p
+}
+
+func (p *part) exchange() int { return p.core.Exchange() }
+
+// deliver delivers what can be, after what is left of the view before.
+func (p *part) deliver() (work int) {
+	if p.before != nil {
+		if !p.before.finished() && !(mutant.Enabled && mutant.On(mutant.Impatient)) {
+			return 0
+		}
+		p.before = nil
+	}
+	if p.fresh {
+		p.fresh = false
+		p.m.cfg.Boundary(p.view, p.index)
+	}
+	if work = p.core.Deliver(); work > 0 {
+		p.m.ran = append(p.m.ran, p)
+	}
+	p.land()
+	p.outbox.callWaiting()
+	return work
+}
+
+func (p *part) finished() bool { return p.core.Finished() && p.before == nil }
+
+// land tells those who wait for the delivery of own messages.
+func (p *part) land() {
+	for len(p.landings) > 0 && (p.landings[0].seq < p.core.Delivered() || p.core.Finished()) {
+		p.landings[0].future.resolve(order.Version{View: p.view.ID, Seq: p.landings[0].seq}, nil)
+		p.landings = p.landings[1:]
+	}
+	p.outbox.land(p.core, p.view.ID)
+}
