@@ -62,6 +62,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/squall-go/squall/fabric/port"
@@ -227,7 +228,7 @@ func Join(ctx context.Context, c Config) (*Outcome, error) {
 // foundOrJoin is the part of the founder, which may have been that of a group that goes on without it.
 func foundOrJoin(ctx context.Context, c Config) (*Outcome, error) {
 	if addr, ok := formed(ctx, c); ok {
-		c.Join = append([]string{addr}, c.Join...)
+		c.Join = append([]string{addr}, slices.DeleteFunc(slices.Clone(c.Join), func(other string) bool { return other == addr })...)
 		return apply(ctx, c)
 	}
 	s, err := found(ctx, c)

@@ -1,6 +1,7 @@
 package join
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -54,6 +55,29 @@ type Message struct {
 	ViewID  order.ViewID   `json:"view_id,omitempty"`
 	Members []views.Member `json:"members,omitempty"` // ids and addresses only
 	View    *views.View    `json:"view,omitempty"`
+}
+
+// Later is the answer of a process that is no member itself.
+func Later(reason string) Message { return saying(sayLater, "%s", reason) }
+
+// String is for traces.
+func (m Message) String() string {
+	switch m.Verb {
+	case sayMeet:
+		return fmt.Sprintf("meet in view %d: %s", m.ViewID, roster(m.Members))
+	case sayReady:
+		return fmt.Sprintf("ready for view %d", m.ViewID)
+	case sayView:
+		if m.View != nil {
+			return fmt.Sprintf("view %d", m.View.ID)
+		}
+	}
+	return strings.TrimSpace(fmt.Sprintf("%s %s%s", m.Verb, m.Addr, m.Text))
+}
+
+// String is for traces.
+func (q Request) String() string {
+	return fmt.Sprintf("%s of %s", cmp.Or(q.Verb, "application"), node(q.Member.ID, q.Member.Addr))
 }
 
 // last reports whether nothing follows the message in the forming of the first view.
