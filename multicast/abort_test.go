@@ -16,7 +16,7 @@ func TestAbortedClaimsDoNotFillTheWindow(t *testing.T) {
 			if !ok {
 				t.Fatalf("%v: no room for claim %d: those before it were all aborted", mode, k)
 			}
-			g.nodes[0].Sender.Abort(c)
+			c.Abort()
 			g.settle()
 		}
 		if n := g.nodes[0].Sender.InUse(); n != 0 {

@@ -3,7 +3,30 @@ package multicast
 import (
 	"math/bits"
 	"sync/atomic"
+
+	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/smc"
+	"github.com/squall-go/squall/sst"
+	"github.com/squall-go/squall/views"
 )
+
+// Config is one member's part in one subgroup of a view, and what is left of its part in the view before.
+type Config struct {
+	View     *views.View
+	Subgroup views.Subgroup // one of the view's
+	Columns  Columns        // of the subgroup
+	Table    *sst.Table
+	Receiver Receiver
+	Tuning   Tuning
+	Stats    *Stats // goes on counting; nil: begins anew
+
+	// Carry is the ring of the view before, or a shelf: what is not delivered of it moves to the ring of this view, if this member sends.
+	Carry *smc.Sender
+	// Delivered is how far the view before delivers what this member published there: its trim.
+	Delivered order.Index
+	// Ahead is what Subgroup.Ahead of the view before returned.
+	Ahead []Ahead
+}
 
 // Receiver takes what a subgroup delivers. It is called on the loop and must not keep Data.
 type Receiver interface {

@@ -1,7 +1,6 @@
 package multicast
 
 import (
-	"fmt"
 	"sync/atomic"
 
 	"github.com/squall-go/squall/fabric"
@@ -30,8 +29,7 @@ func (s *Subgroup) deliver() (work int) {
 		}
 		if s.delivered != s.runEnd {
 			s.delivered = s.runEnd
-			sst.Store(s.own, wordDelivered, uint64(s.delivered))
-			s.unsettled = true
+			s.storeDelivered()
 			work++
 		}
 		if s.tuning.OneDeliver {
@@ -41,17 +39,31 @@ func (s *Subgroup) deliver() (work int) {
 	return work
 }
 
-// collect makes the next run: the messages of the stable positions from runEnd on, nulls passed over (M3).
+// storeDelivered publishes what was delivered. After a wedge nobody needs it, and what is delivered beyond a trim is no prefix.
+func (s *Subgroup) storeDelivered() {
+	if !s.wedged {
+		sst.Store(s.own, wordDelivered, uint64(s.delivered))
+		s.unsettled = true
+	}
+}
+
+// collect makes the next run: the messages of the stable positions from runEnd on, nulls passed over (M3), and what lies behind
+// the trim (M9).
 func (s *Subgroup) collect() {
 	s.run, s.runStart = s.run[:0], 0
 	nulls := uint64(0)
 	bytes, silent := 0, 0 // silent: nulls since the last message
 	for s.runEnd < s.stable && len(s.run) < s.maxRun && bytes < s.maxBytes {
 		tx := &s.senders[s.next.sender]
-		data, real, err := tx.Take(s.next.index)
-		if err != nil {
-			s.table.Fail(tx.rank, fmt.Errorf("%w: subgroup %q: %w", fabric.ErrViolation, s.sg.Name, err))
-			s.stable = s.runEnd // nothing behind it can be delivered here
+		var data []byte
+		var real bool
+		var err error
+		if !s.trimmed || s.next.index < s.limit(s.next.sender) {
+			data, real, err = tx.Take(s.next.index)
+		}
+		if err != nil && !s.trimmed { // below a trim it is a null: see Trim
+			s.violated(tx.rank, err)
+			s.stable = s.runEnd // nothing behind it can be delivered now
 			break
 		}
 		s.runEnd++
@@ -70,7 +82,7 @@ func (s *Subgroup) collect() {
 			nulls += s.jump()
 		}
 	}
-	if nulls > 0 {
+	if nulls > 0 && !s.trimmed { // then what lies behind a trim is among them
 		s.Stats.NullsDelivered.add(nulls)
 	}
 	if len(s.run) > 0 {
@@ -87,7 +99,9 @@ func (s *Subgroup) jump() uint64 {
 		if k < s.next.sender {
 			from++
 		}
-		to = min(to, s.turns.Seq(s.senders[k].Next(from), order.SenderRank(k)))
+		if i := s.senders[k].Next(from); !s.trimmed || i < s.limit(k) {
+			to = min(to, s.turns.Seq(i, order.SenderRank(k)))
+		}
 	}
 	passed := to - s.runEnd
 	s.runEnd = to
@@ -124,37 +138,44 @@ func (s *Subgroup) deliverArrived() (work int) {
 		}
 	}
 	for k := range s.senders {
-		if s.senders[k].delivered < s.got[k] {
+		if s.senders[k].delivered < s.here(k) {
 			done, n := s.deliverFrom(k)
 			if work += n; !done {
 				return work
 			}
 		}
 	}
-	if s.Sender != nil {
-		least := s.senders[s.rank].delivered
-		for m, word := range s.taken {
-			if m != s.self {
-				least = min(least, order.Index(atomic.LoadUint64(word)))
-			}
-		}
-		if order.Seq(least) > s.least {
-			s.least = order.Seq(least)
-			if s.Sender.Release(least) {
-				work++
-			}
-		}
+	if s.Sender != nil && !s.wedged {
+		work += s.releaseTaken()
 	}
 	return work
+}
+
+// releaseTaken frees the room of what every member took, in unordered mode.
+func (s *Subgroup) releaseTaken() int {
+	least := s.senders[s.rank].delivered
+	for m, word := range s.taken {
+		if m != s.self {
+			least = min(least, order.Index(atomic.LoadUint64(word)))
+		}
+	}
+	if order.Seq(least) <= s.least {
+		return 0
+	}
+	s.least = order.Seq(least)
+	if s.Sender.Release(least) {
+		return 1
+	}
+	return 0
 }
 
 // deliverFrom delivers what is here of one sender and publishes how far that is.
 func (s *Subgroup) deliverFrom(k int) (done bool, work int) {
 	tx := &s.senders[k]
 	s.next.sender = k // in this mode: whose run is at hand
-	for s.runStart < len(s.run) || tx.delivered < s.got[k] {
+	for s.runStart < len(s.run) || tx.delivered < s.here(k) {
 		if s.runStart == len(s.run) {
-			s.collectFrom(tx, s.got[k])
+			s.collectFrom(tx, s.here(k))
 		}
 		taken, all := s.offer()
 		work += taken
@@ -174,7 +195,7 @@ func (s *Subgroup) collectFrom(tx *sender, got order.Index) {
 	for tx.delivered < got && len(s.run) < s.maxRun {
 		data, real, err := tx.Take(tx.delivered)
 		if err != nil {
-			s.table.Fail(tx.rank, fmt.Errorf("%w: subgroup %q: %w", fabric.ErrViolation, s.sg.Name, err))
+			s.violated(tx.rank, err)
 			tx.delivered = got
 			break
 		}
@@ -182,7 +203,11 @@ func (s *Subgroup) collectFrom(tx *sender, got order.Index) {
 			tx.delivered = min(tx.Next(tx.delivered), got)
 			continue
 		}
-		s.run = append(s.run, Message{Data: data, Sender: tx.id, View: s.view, Seq: order.Seq(tx.delivered)})
+		if tx.drop > 0 { // M10
+			tx.drop--
+		} else {
+			s.run = append(s.run, Message{Data: data, Sender: tx.id, View: s.view, Seq: order.Seq(tx.delivered)})
+		}
 		tx.delivered++
 	}
 	if len(s.run) > 0 {
@@ -208,6 +233,9 @@ func (s *Subgroup) freeAborted() (work int) {
 
 // storeTaken publishes one word of the own vector.
 func (s *Subgroup) storeTaken(k int, n order.Index) {
+	if s.wedged {
+		return
+	}
 	atomic.StoreUint64(fabric.Word(s.table.Row(s.table.Self()), s.cols.taken[s.self]+8*k), uint64(n))
 	s.unsettled = true
 }

@@ -15,6 +15,26 @@
 //	delivered > q        this member's application saw it      (word delivered of this member)
 //	released             every member delivered it: its room may be used again
 //
+// The end of a view. A wedge (Wedge) can come at any moment of that life:
+//
+//	wedged               reach[s] = max(got[s], skipped) stands at this member; it tells the others
+//	trimmed              trim[s] = least reach[s] of all survivors: what each of them has
+//	finished             every position below the trims is delivered, those that are missing between them passed over
+//	carried              own messages from trim on move to the ring of the next view (smc.Sender.Carry), and are sent there
+//
+//	                   trim[0] = 4              reach[0] = 5 here
+//	sender 0:  seq 0   3   6   9 │ 12           what lies behind the bar was missing at some survivor: it is delivered nowhere
+//	sender 1:  seq 1   4 │                      a failed one: everything that a survivor lacks is lost with it
+//	sender 2:  seq 2   5   8 │                  its next message is sent again in the next view
+//	delivered: 0 1 2 3 4 5 6 8 9
+//
+// The next view's part may exchange while the rest of this one is delivered, and delivers nothing before Deliver is called.
+//
+// In unordered mode messages are delivered when they are here, so some members deliver beyond the trim. Those messages are sent again
+// for the others, and who has delivered them drops them (Ahead). A message's Seq is its index at its sender in the view of its
+// Message, so such a message has another version at those who delivered it in the next view. For the same reason the survivors may
+// differ in what they delivered from a sender that failed.
+//
 // Invariants:
 //
 //	M1  delivered ≤ stable ≤ received at every member
@@ -22,6 +42,11 @@
 //	M3  positions are delivered in order, each once: a message or, if its sender had nothing to say, a null
 //	M4  room is released only when min delivered of all members passed it
 //	M5  in unordered mode each sender's messages are delivered in its order, each once, when they are here
+//	M6  what was stable at any member when it wedged lies below the trim
+//	M7  what lies below the trim is here at every survivor: trim[s] ≤ reach[s]
+//	M8  after a wedge nothing is received, published, acknowledged or released: reach stands
+//	M9  the end of a view is every position below the trim, in order, each once, and nothing else
+//	M10  in unordered mode what a member delivered beyond the trim is not delivered there in a later view
 //
 // Columns. Each member's row has one line per subgroup it is in, and in unordered mode a vector:
 //

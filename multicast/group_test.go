@@ -50,6 +50,12 @@ type group struct {
 // newGroup lays one subgroup of n members out; senders are ranks, none is everybody.
 func newGroup(t *testing.T, n int, mode views.Mode, tuning multicast.Tuning, senders ...order.Rank) *group {
 	t.Helper()
+	return newGroupAfter(t, func(int, *multicast.Config) {}, n, mode, tuning, senders...)
+}
+
+// newGroupAfter is newGroup with something of a view before.
+func newGroupAfter(t *testing.T, before func(r int, cfg *multicast.Config), n int, mode views.Mode, tuning multicast.Tuning, senders ...order.Rank) *group {
+	t.Helper()
 	sg := views.Subgroup{Name: "a", Mode: mode, RingBytes: 4096, Window: 8, Senders: senders}
 	v := &views.View{ID: 1}
 	for r := range n {
@@ -76,7 +82,10 @@ func newGroup(t *testing.T, n int, mode views.Mode, tuning multicast.Tuning, sen
 			t.Fatal(err)
 		}
 		one := &node{table: table}
-		one.Subgroup = multicast.New(v, sg, columns, table, one, tuning)
+		cfg := multicast.Config{View: v, Subgroup: sg, Columns: columns, Table: table, Receiver: one, Tuning: tuning}
+		before(r, &cfg)
+		one.Subgroup = multicast.New(cfg)
+		table.OnMove(one.Rebind)
 		g.nodes = append(g.nodes, one)
 	}
 	return g
@@ -91,7 +100,7 @@ func (g *group) send(r int, format string, args ...any) bool {
 		return false
 	}
 	copy(c.Bytes, data)
-	if err := g.nodes[r].Sender.Commit(c); err != nil {
+	if err := c.Commit(); err != nil {
 		g.t.Fatal(err)
 	}
 	return true

@@ -25,7 +25,7 @@ const maxStep order.Index = 1 << 40
 // Subgroup is one member's part in one subgroup. All of it is the loop's, but for the application side of Sender and Stats.
 type Subgroup struct {
 	Sender *smc.Sender // nil if this member does not send
-	Stats  Stats
+	Stats  *Stats
 
 	view    order.ViewID
 	sg      views.Subgroup
@@ -58,12 +58,19 @@ type Subgroup struct {
 	graced    bool // nulls are owed since the last step, which left the application a moment to send something real
 	silent    int  // how often nulls were sent since the last message
 	dirty     bool // the own line changed since it was last pushed
+	begun     bool // the view before is delivered
+	wedged    bool
+	trimmed   bool
 
 	seen          []progress // by place among the members: what was loaded last
 	unsettled     bool       // delivered grew since it was last pushed
 	waited        int        // steps ago
 	unpushed      int        // by so many messages
 	unpushedBytes int
+
+	members []views.Member // of the view
+	trim    []order.Index  // by sender, once trimmed
+	ahead   []Ahead
 }
 
 // sender is what a member keeps of each sender.
@@ -72,7 +79,8 @@ type sender struct {
 	id        order.NodeID
 	rank      order.Rank
 	line      *sst.Line
-	delivered order.Index // unordered mode
+	delivered order.Index // unordered mode: taken from the ring; what the run at hand still has of it is not delivered
+	drop      uint64      // unordered mode: so many of its messages were delivered in the view before
 }
 
 // progress is how far another member is.
@@ -84,48 +92,85 @@ type turn struct {
 	sender int
 }
 
-// New lays one member's part on its table.
-func New(v *views.View, sg views.Subgroup, cols Columns, table *sst.Table, upcall Receiver, tuning Tuning) *Subgroup {
+// New lays one member's part on its table. With Carry, the caller holds the lock of the application side of that ring.
+func New(cfg Config) *Subgroup {
+	sg, table := cfg.Subgroup, cfg.Table
 	s := &Subgroup{
-		view: v.ID, sg: sg, cols: cols, table: table, upcall: upcall, tuning: tuning,
+		Stats: cfg.Stats,
+		view:  cfg.View.ID, sg: sg, cols: cfg.Columns, table: table, upcall: cfg.Receiver, tuning: cfg.Tuning,
 		turns: order.Turns(len(sg.Senders)), self: slices.Index(sg.Members, table.Self()),
-		seen: make([]progress, len(sg.Members)),
-		got:  make([]order.Index, len(sg.Senders)), reach: make([]order.Index, len(sg.Senders)),
+		seen: make([]progress, len(sg.Members)), lines: make([]*sst.Line, len(sg.Members)),
+		got: make([]order.Index, len(sg.Senders)), reach: make([]order.Index, len(sg.Senders)),
+		senders: make([]sender, len(sg.Senders)), members: cfg.View.Members,
 	}
-	s.maxRun, s.maxBytes = upcall.MaxRun(), runBytes
-	if s.maxRun == 0 { // all: a sender has no more than its window under way
-		s.maxRun, s.maxBytes = sg.Window*len(sg.Senders), math.MaxInt
+	if s.Stats == nil {
+		s.Stats = new(Stats)
 	}
-	if tuning.OneDeliver {
-		s.maxRun = 1
-	}
+	s.sizeRuns()
 	if k, ok := sg.SenderRank(table.Self()); ok {
 		s.rank = k
-		s.Sender = smc.NewSender(table.Area(table.Self(), cols.descriptors[k]), table.Area(table.Self(), cols.bytes[k]))
+		s.Sender = smc.NewSender(s.ring(int(k)))
+		if cfg.Carry != nil {
+			s.Sender.Carry(cfg.Carry, cfg.Delivered)
+		}
+		if sg.Mode == views.Unordered {
+			s.taken = make([]*uint64, len(sg.Members))
+		}
 	}
 	for k, r := range sg.Senders {
-		rx := smc.NewReceiver(table.Area(r, cols.descriptors[k]), table.Area(r, cols.bytes[k]))
-		s.senders = append(s.senders, sender{Receiver: rx, id: v.Members[r].ID, rank: r})
+		s.senders[k] = sender{Receiver: smc.NewReceiver(s.ring(k)), id: s.members[r].ID, rank: r}
 	}
-	s.Rebind()
+	for _, r := range sg.Members {
+		s.Rebind(r)
+	}
+	s.own = s.lines[s.self]
+	s.takeAhead(cfg.View, cfg.Ahead)
 	return s
 }
 
-// Rebind takes the table's memory anew, after a row was frozen.
-func (s *Subgroup) Rebind() {
-	s.lines, s.taken = s.lines[:0], s.taken[:0]
-	for i, r := range s.sg.Members {
-		s.lines = append(s.lines, s.table.Line(r, s.cols.line[i]))
-		if s.sg.Mode == views.Unordered && s.Sender != nil {
-			s.taken = append(s.taken, fabric.Word(s.table.Row(r), s.cols.taken[i]+8*int(s.rank)))
-		}
+// sizeRuns sets how much is delivered at once.
+func (s *Subgroup) sizeRuns() {
+	s.maxRun, s.maxBytes = s.upcall.MaxRun(), runBytes
+	if s.maxRun == 0 { // all: a sender has no more than its window under way
+		s.maxRun, s.maxBytes = s.sg.Window*len(s.sg.Senders), math.MaxInt
 	}
-	s.own = s.lines[s.self]
-	for k := range s.senders {
+	if s.tuning.OneDeliver {
+		s.maxRun = 1
+	}
+}
+
+// ring is where a sender's ring lies in its row.
+func (s *Subgroup) ring(k int) (descriptors, bytes []byte) {
+	r := s.sg.Senders[k]
+	return s.table.Area(r, s.cols.descriptors[k]), s.table.Area(r, s.cols.bytes[k])
+}
+
+// Rebind takes the memory of a row anew. The table's hook calls it as soon as the row's memory is another one, which may be in the
+// middle of a step of this very subgroup that found the row's owner at fault: so it changes nothing in place but what belongs
+// to that row, and no step uses what it loaded from a row after it failed it.
+//
+// From then on nothing is read from the row's former memory, but for a run that was made before and has its messages there. A fabric
+// keeps that memory until the table is closed, and its owner has no right to change these messages, as this member did not deliver
+// them. The row of a link that is coming is zeros: a member that received nothing.
+func (s *Subgroup) Rebind(r order.Rank) {
+	m, ok := slices.BinarySearch(s.sg.Members, r)
+	if !ok {
+		return
+	}
+	s.lines[m] = s.table.Line(r, s.cols.line[m])
+	if s.taken != nil {
+		s.taken[m] = fabric.Word(s.table.Row(r), s.cols.taken[m]+8*int(s.rank))
+	}
+	if k, ok := s.sg.SenderRank(r); ok {
 		tx := &s.senders[k]
-		tx.line = s.lines[slices.Index(s.sg.Members, tx.rank)]
-		tx.Rebind(s.table.Area(tx.rank, s.cols.descriptors[k]), s.table.Area(tx.rank, s.cols.bytes[k]))
+		tx.line = s.lines[m]
+		tx.Rebind(s.ring(int(k)))
 	}
+}
+
+// violated fails a peer that broke the protocol. One that failed before is not reported again.
+func (s *Subgroup) violated(r order.Rank, err error) {
+	s.table.Fail(r, fmt.Errorf("%w: subgroup %q: %w", fabric.ErrViolation, s.sg.Name, err))
 }
 
 // Name is the subgroup's name.
@@ -134,19 +179,46 @@ func (s *Subgroup) Name() string { return s.sg.Name }
 // Delivered is the length of the prefix of the order that this member delivered.
 func (s *Subgroup) Delivered() order.Seq { return s.delivered }
 
+// SeqOf is the position of an index of this member as a sender.
+func (s *Subgroup) SeqOf(i order.Index) order.Seq {
+	if s.sg.Mode == views.Unordered {
+		return order.Seq(i)
+	}
+	return s.turns.Seq(i, s.rank)
+}
+
+// Has reports whether this member delivered the message that it sent under an index.
+func (s *Subgroup) Has(i order.Index) bool {
+	if s.trimmed && i >= s.trim[s.rank] {
+		return false // it is sent again in the next view
+	}
+	if s.sg.Mode == views.Ordered {
+		return s.SeqOf(i) < s.delivered
+	}
+	if s.runStart < len(s.run) && s.next.sender == int(s.rank) {
+		return order.Seq(i) < s.run[s.runStart].Seq
+	}
+	return i < s.senders[s.rank].delivered
+}
+
 // Step is Exchange and Deliver, for who has nothing to do between them.
 func (s *Subgroup) Step() (work int) { return s.Exchange() + s.Deliver() }
 
 // Exchange receives what is visible and publishes what is committed, the nulls that are owed and what was received. It
 // returns how much that was, in messages and counters moved. What it pushed should be flushed before Deliver runs the
 // application's upcalls, so that nobody waits for those. One round or less is delivered here already: what its upcalls send
-// leaves with the acknowledgements, in one write. A violation by a peer freezes its row and is reported by the table.
+// leaves with the acknowledgements, in one write, but not before Deliver was called once: a view must not be delivered before
+// the rest of the one before it. A violation by a peer freezes its row and is reported by the table. After Wedge
+// nothing of this is done (M8).
 func (s *Subgroup) Exchange() (work int) {
+	if s.wedged {
+		return 0
+	}
 	work += s.receive()
 	if s.sg.Mode == views.Ordered {
 		work += s.acknowledge()
 		work += s.stabilise()
-		if s.stable-s.runEnd <= order.Seq(s.turns) && !s.tuning.OneDeliver {
+		if s.begun && s.stable-s.runEnd <= order.Seq(s.turns) && !s.tuning.OneDeliver {
 			work += s.deliver()
 		}
 	}
@@ -165,8 +237,12 @@ func (s *Subgroup) Exchange() (work int) {
 
 // Deliver delivers what can be delivered and releases what everybody delivered. The own delivered counter is pushed with
 // the next thing that is, or when a quarter of some ring waits for it, or after some steps: on its own it costs a write
-// that delays what cannot wait.
+// that delays what cannot wait. After Wedge it delivers what was stable then, and after Trim the rest.
 func (s *Subgroup) Deliver() (work int) {
+	if s.wedged {
+		return s.deliverRest()
+	}
+	s.begun = true
 	if s.sg.Mode == views.Unordered {
 		work = s.deliverArrived()
 	} else {
@@ -217,7 +293,9 @@ func (s *Subgroup) receive() (work int) {
 			continue
 		}
 		if sent < s.got[k] || max(sent, skipped) > min(maxIndex, s.reach[k]+maxStep) { // M2
-			s.table.Fail(tx.rank, fmt.Errorf("%w: M2: subgroup %q: sent went from %d to %d, skipped is %d", fabric.ErrViolation, s.sg.Name, s.got[k], sent, skipped))
+			if !s.table.Frozen(tx.rank) {
+				s.violated(tx.rank, fmt.Errorf("M2: sent went from %d to %d, skipped is %d", s.got[k], sent, skipped))
+			}
 			continue
 		}
 		if mutant.Enabled && mutant.On(mutant.OneTooMany) {
@@ -328,8 +406,11 @@ func (s *Subgroup) promise(from order.Index) int {
 }
 
 // Skip declares that this sender stays silent for the next n rounds: nobody waits for it. A message sent meanwhile takes
-// its turn behind them.
+// its turn behind them. After Wedge it is too late.
 func (s *Subgroup) Skip(n order.Index) {
+	if s.wedged {
+		return
+	}
 	s.skipped = min(max(s.sent, s.skipped)+n, maxIndex)
 	s.reach[s.rank] = max(s.reach[s.rank], s.skipped)
 	s.store(wordSkipped, uint64(s.skipped))
@@ -363,7 +444,9 @@ func (s *Subgroup) stabilise() (work int) {
 		delivered := order.Seq(sst.Load(line, wordDelivered)) // before received, which it never passes
 		received := order.Seq(sst.Load(line, wordReceived))
 		if seen := &s.seen[m]; received < seen.received || delivered < seen.delivered || delivered > received { // M1
-			s.table.Fail(s.sg.Members[m], fmt.Errorf("%w: M1: subgroup %q: received went from %d to %d, delivered from %d to %d", fabric.ErrViolation, s.sg.Name, seen.received, received, seen.delivered, delivered))
+			if r := s.sg.Members[m]; !s.table.Frozen(r) {
+				s.violated(r, fmt.Errorf("M1: received went from %d to %d, delivered from %d to %d", seen.received, received, seen.delivered, delivered))
+			}
 			received, delivered = seen.received, seen.delivered
 		} else {
 			*seen = progress{received, delivered}

@@ -52,5 +52,30 @@ func (r *Receiver) Next(i order.Index) order.Index {
 	return NoIndex
 }
 
+// TakenFrom is how many of the messages that were taken have an index of from or more. Indexes below end were taken. No descriptor of
+// such a message may have been stamped anew.
+func (r *Receiver) TakenFrom(from, end order.Index) (n uint64) {
+	for n < min(r.taken, r.window) && r.within(r.taken-1-n, from, end) {
+		n++
+	}
+	return n
+}
+
+// Waiting is how many messages with an index from next, the first that was not taken, to below end there are. All of these indexes were
+// published.
+func (r *Receiver) Waiting(next, end order.Index) (n uint64) {
+	for n < r.window && r.within(r.taken+n, next, end) {
+		n++
+	}
+	return n
+}
+
+// within reports whether a descriptor is stamped with an index of [from, end). One that is of a later lap is not: no index of that
+// lap was taken.
+func (r *Receiver) within(number uint64, from, end order.Index) bool {
+	stamp := order.Index(atomic.LoadUint64(&descriptorAt(r.descriptors, number&(r.window-1)*DescriptorBytes).stamp))
+	return stamp > from && stamp <= end
+}
+
 // NoIndex is beyond every index that a sender may use, and small enough to be turned into a Seq.
 const NoIndex order.Index = 1 << 56

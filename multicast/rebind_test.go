@@ -1,0 +1,118 @@
+package multicast_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/squall-go/squall/fabric"
+	"github.com/squall-go/squall/multicast"
+	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/smc"
+	"github.com/squall-go/squall/sst"
+	"github.com/squall-go/squall/views"
+)
+
+// shared is a link whose replica is the peer's row itself, until it is frozen: then it is a copy.
+type shared struct{ row []byte }
+
+func (l *shared) Replica() []byte      { return l.row }
+func (l *shared) Push(int, int)        {}
+func (l *shared) PushLine(int)         {}
+func (l *shared) Poll() (bool, error)  { return false, nil }
+func (l *shared) Flush() (bool, error) { return false, nil }
+func (l *shared) Freeze() []byte       { return slices.Clone(l.row) }
+func (l *shared) Close() error         { return nil }
+func (l *shared) Direct() bool         { return true }
+func (l *shared) Name() string         { return "shared" }
+
+// twoShared are two members on shared rows, and the rows.
+func twoShared(t *testing.T) (nodes []*node, rows [][]byte) {
+	t.Helper()
+	both := []order.Rank{0, 1}
+	sg := views.Subgroup{Name: "a", RingBytes: 4096, Window: 8, Members: both, Senders: both}
+	v := &views.View{ID: 1, Members: []views.Member{{ID: 1}, {ID: 2}}, Subgroups: []views.Subgroup{sg}}
+	layout := sst.NewLayout(2)
+	columns := multicast.Declare(layout, sg)
+	for r := range both {
+		mem, _, err := fabric.NewMemory(layout.Shape(order.Rank(r)).RowBytes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows = append(rows, mem)
+	}
+	for r := range both {
+		links := make([]fabric.Link, 2)
+		links[1-r] = &shared{rows[1-r]}
+		table, err := sst.NewTable(layout, fabric.NewTable(order.Rank(r), rows[r], links, nil, nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		one := &node{table: table}
+		one.Subgroup = multicast.New(multicast.Config{View: v, Subgroup: sg, Columns: columns, Table: table, Receiver: one})
+		table.OnMove(one.Rebind)
+		nodes = append(nodes, one)
+	}
+	return nodes, rows
+}
+
+// A peer breaks the protocol in the middle of a step; its row is frozen there and then, and from that moment on nothing that it writes
+// is read, nor reported a second time. What it sent before is delivered in the end.
+func TestAFailedRowIsNotReadAnyMore(t *testing.T) {
+	const line = fabric.LineBytes
+	for what, violate := range map[string]func(row []byte){
+		"sent":      func(row []byte) { *fabric.Word(row, line) = 0 },
+		"skipped":   func(row []byte) { *fabric.Word(row, line+8) = 1 << 60 },
+		"received":  func(row []byte) { *fabric.Word(row, line+16) = 0 },
+		"delivered": func(row []byte) { *fabric.Word(row, line+24) = 1 << 40 },
+		"descriptor": func(row []byte) {
+			*fabric.Word(row, 2*line+smc.DescriptorBytes) = 2         // of index 1
+			*fabric.Word(row, 2*line+smc.DescriptorBytes+8) = 1 << 62 // a length
+			*fabric.Word(row, line) = 2
+			*fabric.Word(row, line+16) = 4
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			nodes, rows := twoShared(t)
+			g := &group{t: t, nodes: nodes}
+			g.send(0, "a")
+			g.send(1, "b")
+			g.settle()
+			if what == "descriptor" {
+				g.send(0, "c")
+			}
+			violate(rows[1])
+			n := nodes[0]
+			for range 3 {
+				n.cycle()
+			}
+			if f := n.table.Failures(); len(f) != 1 || !strings.Contains(f[0].Err.Error(), "protocol violation") {
+				t.Fatalf("reported: %v", f)
+			}
+			for i := range rows[1] {
+				rows[1][i] = 0xff
+			}
+			for range 5 {
+				n.cycle()
+			}
+			n.Wedge()
+			trim := slices.Clone(n.Reach())
+			if err := n.Trim(trim); err != nil {
+				t.Fatal(err)
+			}
+			for range 5 {
+				n.cycle()
+			}
+			want := "1:a 2:b"
+			if what == "descriptor" {
+				want += " 1:c"
+			}
+			if got := strings.Join(n.log, " "); got != want || !n.Finished() {
+				t.Errorf("delivered %s, finished: %v; want %s", got, n.Finished(), want)
+			}
+			if f := n.table.Failures(); len(f) != 0 {
+				t.Errorf("reported again: %v", f)
+			}
+		})
+	}
+}

@@ -1,0 +1,153 @@
+package multicast
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/squall-go/squall/internal/invariants"
+	"github.com/squall-go/squall/internal/mutant"
+	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/views"
+)
+
+// ErrBadTrim says that a trim does not fit what this member has or delivered.
+var ErrBadTrim = errors.New("bad trim")
+
+// Wedge ends the exchange for good: from now on this member receives, publishes, acknowledges and releases nothing (M8). What was
+// stable is still delivered.
+func (s *Subgroup) Wedge() {
+	s.wedged, s.unsettled = true, false
+}
+
+// Reach is, by sender, how many indexes are here: messages, nulls and those declared silent. After Wedge it stands. The slice is the
+// subgroup's own.
+func (s *Subgroup) Reach() []order.Index { return s.reach }
+
+// Trim says what is delivered of this view: of each sender the indexes below its trim, which is the least reach among the survivors.
+// Once, after Wedge. What is wrong with it is reported, for it comes from elsewhere.
+//
+// A descriptor below the trim that is no good counts as a null. It is the same at everybody, nobody delivered anything behind it before
+// the wedge, and whoever saw it failed its sender.
+func (s *Subgroup) Trim(trim []order.Index) error {
+	if err := s.checkTrim(trim); err != nil {
+		return fmt.Errorf("%w: subgroup %q of view %d: %w", ErrBadTrim, s.sg.Name, s.view, err)
+	}
+	s.trim, s.trimmed = slices.Clone(trim), true
+	if s.sg.Mode == views.Unordered {
+		s.noteAhead()
+		return nil
+	}
+	s.stable = 0
+	for k := range s.senders {
+		if n := s.limit(k); n > 0 {
+			s.stable = max(s.stable, s.turns.Seq(n-1, order.SenderRank(k))+1)
+		}
+	}
+	if invariants.Enabled {
+		invariants.Check(s.runEnd <= s.stable, "M6", "the trim ends at %d, delivered %d", s.stable, s.runEnd)
+	}
+	return nil
+}
+
+func (s *Subgroup) checkTrim(trim []order.Index) error {
+	if !s.wedged || s.trimmed || len(trim) != len(s.senders) {
+		return fmt.Errorf("%d senders have %d trims (wedged: %v, trimmed: %v)", len(s.senders), len(trim), s.wedged, s.trimmed)
+	}
+	for k, n := range trim {
+		if n > s.reach[k] {
+			return fmt.Errorf("M7: sender %d: %d indexes, %d are here", k, n, s.reach[k])
+		}
+		if s.sg.Mode == views.Unordered {
+			continue
+		}
+		if stable := s.turns.CountBefore(s.stable, order.SenderRank(k)); n < stable {
+			return fmt.Errorf("M6: sender %d: %d indexes, %d were stable", k, n, stable)
+		}
+	}
+	return nil
+}
+
+// limit is the index of a sender at which its part of this view ends.
+func (s *Subgroup) limit(k int) order.Index {
+	if mutant.Enabled && mutant.On(mutant.NoTrim) && s.table.Frozen(s.senders[k].rank) {
+		return s.reach[k]
+	}
+	return s.trim[k]
+}
+
+// here is how much of a sender can be delivered in unordered mode.
+func (s *Subgroup) here(k int) order.Index {
+	if s.trimmed {
+		return min(s.got[k], s.limit(k)) // between the two are nulls
+	}
+	return s.got[k]
+}
+
+// Finished reports whether everything below the trim was delivered.
+func (s *Subgroup) Finished() bool {
+	if !s.trimmed || s.runStart < len(s.run) {
+		return false
+	}
+	if s.sg.Mode == views.Ordered {
+		return s.delivered == s.stable
+	}
+	for k := range s.senders {
+		if s.senders[k].delivered < s.here(k) {
+			return false
+		}
+	}
+	return true
+}
+
+// deliverRest delivers what was stable at the wedge, or lies below the trim (M9).
+func (s *Subgroup) deliverRest() int {
+	if s.sg.Mode == views.Unordered {
+		return s.deliverArrived()
+	}
+	return s.deliver()
+}
+
+// Ahead is how many of the messages that a sender will send next a member has delivered already: in unordered mode they may lie beyond the
+// trim.
+type Ahead struct {
+	Sender      order.NodeID
+	Incarnation uint64
+	Messages    uint64
+}
+
+// Ahead is what this member has delivered beyond the trim, for its part in the next view. It stands after Trim, whatever is still to be
+// delivered below it. A sender that does not send in the next view, and is a member, stays in it: what it carries is sent when it
+// sends again. So if this member has no part in the subgroup for a view, its owner keeps this for the one after.
+func (s *Subgroup) Ahead() []Ahead { return s.ahead }
+
+// takeAhead notes what was delivered in the view before. A process that is not in the view any more sends nothing again.
+func (s *Subgroup) takeAhead(v *views.View, ahead []Ahead) {
+	for _, a := range ahead {
+		r, ok := v.RankOf(a.Sender)
+		if !ok || v.Members[r].Incarnation != a.Incarnation {
+			continue
+		}
+		if k, ok := s.sg.SenderRank(r); ok {
+			s.senders[k].drop = a.Messages
+		} else {
+			s.ahead = append(s.ahead, a)
+		}
+	}
+}
+
+// noteAhead counts, for each sender, the messages that were taken beyond its trim and those that were still to be dropped there. The
+// descriptors of the former stand in the ring: not everybody has them, so their room was not released.
+func (s *Subgroup) noteAhead() {
+	for k := range s.senders {
+		tx := &s.senders[k]
+		n := tx.TakenFrom(s.trim[k], tx.delivered)
+		if tx.drop > 0 {
+			n += tx.drop - min(tx.drop, tx.Waiting(tx.delivered, s.here(k)))
+		}
+		if n > 0 {
+			m := s.members[tx.rank]
+			s.ahead = append(s.ahead, Ahead{m.ID, m.Incarnation, n})
+		}
+	}
+}
