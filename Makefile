@@ -7,7 +7,7 @@ FUZZTIME ?= 20s
 SEEDS ?= 10000
 
 .DEFAULT_GOAL := help
-.PHONY: help check test race sim fuzz bench
+.PHONY: help check test race sim model fuzz bench
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  \1\t/' | expand -t 12
@@ -28,6 +28,9 @@ race: ## the short tests under the race detector
 
 sim: ## the simulator over SEEDS seeds (10000)
 	go test ./internal/sim -v -run Campaign -count=1 -timeout 0 -args -seeds $(SEEDS)
+
+model: ## the model of a view change's decision, as it is and with each flaw; needs spin and gcc
+	docs/model/check.sh
 
 fuzz: ## every fuzz target for FUZZTIME (20s), one after the other
 	@packages=$$(go list ./...); for package in $$packages; do \
