@@ -2,6 +2,7 @@ package sim
 
 import (
 	"errors"
+	"math/rand/v2"
 	"time"
 
 	"github.com/squall-go/squall/internal/member"
@@ -9,19 +10,23 @@ import (
 	"github.com/squall-go/squall/smc"
 )
 
-// app is an application at one sender: it claims, fills, commits or aborts, sometimes much later, and skips rounds.
+// app is what the application of one process does in one declaration: it claims, fills, commits or aborts, sometimes much
+// later, skips rounds, and does not want to send for a while.
 type app struct {
 	world    *world
 	plan     App
 	dice     dice
-	node     *node
-	group    *group
-	sender   order.SenderRank
+	proc     *process
+	ledger   *ledger
+	name     string
 	left     int // messages
 	kept     int // claims that were not given back
 	held     []held
+	begun    time.Duration
 	burst    time.Duration // when the next one is due
 	refusals int           // since there was room
+	unable   time.Duration // since when it may not send; never: it may
+	muted    bool
 }
 
 // held is a claim that is open.
@@ -32,36 +37,114 @@ type held struct {
 	due    time.Duration
 }
 
-func (a *app) outbox() *member.Subgroup { return a.node.member.Subgroup(a.group.index) }
+// addApp begins what a process that became a member sends in a declaration.
+func (w *world) addApp(p *process, decl int) {
+	plan := w.plan.Apps[p.node.place*len(w.plan.Decls)+decl]
+	if p.self.Incarnation > 1 {
+		plan.Messages = (plan.Messages + 2) / 3
+	}
+	w.sometimes(SilentSender, plan.Messages == 0)
+	if plan.Messages == 0 && plan.Mute == 0 {
+		return
+	}
+	w.busyApps++
+	a := &app{
+		world: w, plan: plan, proc: p, ledger: p.ledgers[decl], name: w.plan.Decls[decl].Name, left: plan.Messages, unable: never,
+		begun: w.now, burst: w.now + plan.Start,
+		dice: dice{rand.New(rand.NewPCG(w.plan.Seed, 1000+uint64(p.node.place)<<8+uint64(decl)+p.self.Incarnation<<32))},
+	}
+	start := w.now + plan.Start
+	w.schedule.add(start, a)
+	w.lastStart = max(w.lastStart, start, w.now+plan.Mute+plan.Unmute)
+}
 
-func (a *app) ledger() *ledger { return a.group.ledgers[a.sender] }
+func (a *app) outbox() *member.Outbox { return a.proc.member.Outbox(a.name) }
 
 // act implements actor.
 func (a *app) act(now time.Duration) time.Duration {
-	if a.node.gone {
-		a.world.busyApps--
-		return never
+	if a.proc.over {
+		return a.done()
 	}
+	if now < a.proc.hangs {
+		return a.proc.hangs
+	}
+	a.muteOrNot(now)
 	a.settleDue(now)
 	if a.left > 0 && now >= a.burst {
 		a.send(now)
 	}
-	if a.left == 0 && len(a.held) == 0 {
-		a.world.sometimes(OnlyAborted, a.kept == 0)
-		a.world.busyApps--
-		a.world.progress = now
-		return never
+	if a.left == 0 && len(a.held) == 0 && a.wished() {
+		a.world.sometimes(OnlyAborted, a.kept == 0 && a.plan.Messages > 0)
+		return a.done()
 	}
+	return max(a.next(), now+1)
+}
+
+func (a *app) done() time.Duration {
+	a.world.busyApps--
+	a.world.stir()
+	return never
+}
+
+// next is when there is something to do.
+func (a *app) next() time.Duration {
 	next := time.Duration(-1)
-	if a.left > 0 {
-		next = a.burst
-	}
-	for _, h := range a.held {
-		if next < 0 || h.due < next {
-			next = h.due
+	sooner := func(at time.Duration) {
+		if next < 0 || at < next {
+			next = at
 		}
 	}
-	return max(next, now+1)
+	if a.left > 0 {
+		sooner(a.burst)
+	}
+	for _, h := range a.held {
+		sooner(h.due)
+	}
+	if !a.muted && a.plan.Mute > 0 {
+		sooner(a.begun + a.plan.Mute)
+	}
+	if a.muted && a.plan.Unmute > 0 {
+		sooner(a.begun + a.plan.Mute + a.plan.Unmute)
+	}
+	return next
+}
+
+// wished reports whether it has said all that it has to say about where it wants to send.
+func (a *app) wished() bool { return a.plan.Mute == 0 }
+
+// muteOrNot changes whether it wants to send.
+func (a *app) muteOrNot(now time.Duration) {
+	switch {
+	case a.proc.told:
+		a.plan.Mute = 0
+		return
+	case a.plan.Mute == 0:
+		return
+	case !a.muted && now >= a.begun+a.plan.Mute:
+		a.muted = true
+		if a.plan.Unmute == 0 {
+			a.plan.Mute = 0
+		}
+		a.mute(true)
+	case a.muted && now >= a.begun+a.plan.Mute+a.plan.Unmute:
+		a.muted, a.plan.Mute = false, 0
+		a.mute(false)
+	}
+}
+
+func (a *app) mute(on bool) {
+	w, p := a.world, a.proc
+	p.mute &^= 1 << a.ledger.decl
+	if on {
+		p.mute |= 1 << a.ledger.decl
+	}
+	w.event(muted, p.node.place, p.mute)
+	if w.trace.out != nil {
+		p.print("%s mute %v", a.name, on)
+	}
+	p.member.Mute(p.mute)
+	p.wake()
+	w.stir()
 }
 
 // settleDue finishes the claims whose time has come, in the order in which they are due.
@@ -78,7 +161,8 @@ func (a *app) settleDue(now time.Duration) {
 }
 
 func (a *app) settle(h held, now time.Duration) {
-	w, l := a.world, a.ledger()
+	w, l := a.world, a.ledger
+	w.watchSettle(a, h)
 	var err error
 	if h.abort {
 		w.probes[ClaimAborted]++
@@ -87,18 +171,29 @@ func (a *app) settle(h held, now time.Duration) {
 	} else {
 		fill(h.claim.Bytes, l.key, h.number)
 		a.kept++
-		w.undone += len(a.group.readers)
 		l.settle(h.number, committed, now)
-		err = a.outbox().Commit(h.claim)
+		err = a.commit(h)
 	}
-	w.progress = now
-	if reason := a.node.member.Err(); err != nil && (h.abort || reason == nil || !errors.Is(err, reason)) { // a halted member says so
-		w.fail(violated("S5", "rank %d: subgroup %q: claim %d: %v", a.node.rank, a.group.sg.Name, h.number, err))
+	w.stir()
+	if reason := a.proc.member.Err(); err != nil && (h.abort || reason == nil || !errors.Is(err, reason)) { // a halted member says so
+		w.fail(violated("S5", "node %d: %q: claim %d: %v", a.proc.self.ID, a.name, h.number, err))
 	}
-	w.event(settledClaim, a.node.rank, uint64(a.group.index), uint64(h.number))
+	w.event(settledClaim, a.proc.node.place, uint64(l.decl), uint64(h.number))
 	if w.trace.out != nil {
-		w.print(a.node.rank, "%s%s%d", a.group.sg.Name, map[bool]string{true: "-", false: "!"}[h.abort], h.number)
+		a.proc.print("%s%s%d", a.name, map[bool]string{true: "-", false: "!"}[h.abort], h.number)
 	}
+}
+
+// commit commits a claim, and waits for its delivery now and then.
+func (a *app) commit(h held) error {
+	if !a.dice.oneIn(a.plan.FutureIn) {
+		return a.outbox().Commit(h.claim)
+	}
+	f, err := a.outbox().CommitFuture(h.claim)
+	if err == nil {
+		a.ledger.futures = append(a.ledger.futures, promised{number: h.number, future: f})
+	}
+	return err
 }
 
 // send is one burst: as many claims as the ring takes.
@@ -109,7 +204,7 @@ func (a *app) send(now time.Duration) {
 			return
 		}
 		if !a.claim(now) {
-			a.burst = max(a.burst, now+10*time.Microsecond<<min(a.refusals, 6)) // the ring is full, or the member halted
+			a.burst = max(a.burst, now+10*time.Microsecond<<min(a.refusals, 8)) // the ring is full, or nothing may be sent now
 			a.refusals++
 			return
 		}
@@ -122,43 +217,48 @@ func (a *app) send(now time.Duration) {
 func (a *app) skip() {
 	w, rounds := a.world, order.Index(1+a.dice.IntN(6))
 	w.probes[RoundsSkipped]++
-	w.event(skip, a.node.rank, uint64(a.group.index), uint64(rounds))
+	w.event(skip, a.proc.node.place, uint64(a.ledger.decl), uint64(rounds))
 	if w.trace.out != nil {
-		w.print(a.node.rank, "%s skips %d", a.group.sg.Name, rounds)
+		a.proc.print("%s skips %d", a.name, rounds)
 	}
-	w.fail(a.outbox().Skip(rounds))
+	a.proc.member.Skip(a.name, rounds)
+	a.proc.wake()
 }
 
 // claim takes room for a message and fills it, now or later, and reports whether there was room.
 func (a *app) claim(now time.Duration) bool {
-	w, l, size := a.world, a.ledger(), a.size()
+	w, l, size := a.world, a.ledger, a.size()
 	c, err := a.outbox().TryClaim(size)
-	if errors.Is(err, member.ErrWindowFull) {
+	switch {
+	case errors.Is(err, member.ErrWindowFull):
 		w.probes[RingFull]++
-		w.event(full, a.node.rank, uint64(a.group.index))
+		w.event(full, a.proc.node.place, uint64(l.decl))
 		return false
-	}
-	if err != nil {
+	case errors.Is(err, member.ErrNotSender) || errors.Is(err, member.ErrNotProvisioned):
+		w.judge("halt", checkUnable(w, a, err))
+		a.wait(now)
+		return false
+	case err != nil:
 		a.left = 0 // checkRefused says whether that is right
-		w.event(refused, a.node.rank, uint64(a.group.index))
-		w.judge("halt", checkRefused(w, a.node, err))
+		w.event(refused, a.proc.node.place, uint64(l.decl))
+		w.judge("halt", checkRefused(w, a.proc, err))
 		return false
 	}
-	w.judge("halt", checkAccepted(w, a.node))
+	w.judge("halt", checkAccepted(w, a.proc))
 	for i := range c.Bytes {
 		c.Bytes[i] = 0xee // what is not committed must not be seen
 	}
-	a.refusals = 0
+	a.refusals, a.unable = 0, never
 	h := held{claim: c, number: len(l.claims), abort: a.dice.oneIn(a.plan.AbortIn), due: now}
 	if a.dice.oneIn(a.plan.HoldIn) {
 		h.due = now + a.dice.upTo(a.plan.Hold)
 	}
-	l.claims = append(l.claims, claim{bytes: size})
+	l.claims = append(l.claims, claim{bytes: size, view: a.proc.member.View().ID})
 	a.left--
-	w.progress = now
-	w.event(claimed, a.node.rank, uint64(a.group.index), uint64(h.number), uint64(size))
+	w.stir()
+	w.event(claimed, a.proc.node.place, uint64(l.decl), uint64(h.number), uint64(size))
 	if w.trace.out != nil {
-		w.print(a.node.rank, "%s+%d %dB", a.group.sg.Name, h.number, size)
+		a.proc.print("%s+%d %dB", a.name, h.number, size)
 	}
 	if h.due == now {
 		a.settle(h, now)
@@ -166,6 +266,18 @@ func (a *app) claim(now time.Duration) bool {
 		a.held = append(a.held, h)
 	}
 	return true
+}
+
+// wait gives up when this process has not been able to send for long, and nothing more will change that.
+func (a *app) wait(now time.Duration) {
+	w := a.world
+	if a.unable == never {
+		a.unable = now
+	}
+	if wait := 4 * w.plan.FailAfter(); w.pending == 0 && a.wished() && now > max(a.unable, w.calm)+wait {
+		a.left = 0
+		w.probes[UnableToSend]++
+	}
 }
 
 // size draws a message's length: small ones as often as large ones, and now and then none or the limit.

@@ -4,9 +4,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"runtime"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -20,57 +17,11 @@ var (
 	firstFlag    = flag.Uint64("first", 1, "first seed of the campaign")
 	seedFlag     = flag.Uint64("seed", 0, "replay this seed alone")
 	traceFlag    = flag.Bool("trace", false, "print the replayed seed's whole trace")
-	nodesFlag    = flag.Int("nodes", 0, "members; 0: drawn")
+	nodesFlag    = flag.Int("nodes", 0, "founding members; 0: drawn")
 	messagesFlag = flag.Int("messages", 0, "messages; 0: drawn")
 )
 
-// coverSeeds is how many seeds must reach every probe.
-const coverSeeds = 600
-
 func limits() Limits { return Limits{Nodes: *nodesFlag, Messages: *messagesFlag} }
-
-// campaign runs seeds on all cores and stops at the first failure.
-type campaign struct {
-	Seeds, Deliveries, Steps atomic.Uint64
-
-	mu      sync.Mutex
-	probes  Probes
-	slowest float64 // the part of its bound that the slowest delivery took
-	failed  *Plan
-	err     error
-}
-
-func (c *campaign) run(first, count uint64, draw func(seed uint64) *Plan, o Options) {
-	var next atomic.Uint64
-	var workers sync.WaitGroup
-	for range runtime.GOMAXPROCS(0) {
-		workers.Go(func() {
-			for {
-				k := next.Add(1) - 1
-				if k >= count || !c.one(draw(first+k), o) {
-					next.Store(count)
-					return
-				}
-			}
-		})
-	}
-	workers.Wait()
-}
-
-func (c *campaign) one(p *Plan, o Options) bool {
-	r := Run(p, o)
-	c.Seeds.Add(1)
-	c.Deliveries.Add(uint64(r.Deliveries))
-	c.Steps.Add(uint64(r.Steps))
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.probes.Add(&r.Probes)
-	c.slowest = max(c.slowest, r.SlowestOfBound)
-	if r.Err != nil && (c.failed == nil || p.Seed < c.failed.Seed) {
-		c.failed, c.err = p, r.Err
-	}
-	return r.Err == nil
-}
 
 func TestCampaign(t *testing.T) {
 	if *seedFlag != 0 {
@@ -83,25 +34,25 @@ func TestCampaign(t *testing.T) {
 		case raceEnabled:
 			count = 60
 		case testing.Short():
-			count = coverSeeds
+			count = CoverSeeds / 2
 		default:
-			count = 3000
+			count = CoverSeeds
 		}
 	}
-	var c campaign
+	c := Campaign{First: *firstFlag, Count: count, Limits: limits()}
 	start := time.Now()
-	c.run(*firstFlag, count, func(seed uint64) *Plan { return Draw(seed, limits()) }, Options{})
+	err := c.Run()
 	took := time.Since(start)
-	if c.failed != nil {
-		t.Fatal(Report(c.failed, Options{}, c.err))
+	if err != nil {
+		t.Fatal(Report(c.Failed, Options{}, err))
 	}
-	fmt.Fprintf(os.Stderr, "%d seeds from %d, %d deliveries, %d steps: %.0f seeds/s; the slowest delivery took %.0f %% of its bound\n",
-		c.Seeds.Load(), *firstFlag, c.Deliveries.Load(), c.Steps.Load(), float64(c.Seeds.Load())/took.Seconds(), 100*c.slowest)
-	if *nodesFlag != 0 || *messagesFlag != 0 || count < coverSeeds {
+	fmt.Fprintf(os.Stderr, "%d seeds from %d, %d deliveries in %d views, %d steps: %.0f seeds/s; the slowest delivery took %.0f %% of its bound\n",
+		c.Seeds, *firstFlag, c.Deliveries, c.Views, c.Steps, float64(c.Seeds)/took.Seconds(), 100*c.Slowest)
+	if *nodesFlag != 0 || *messagesFlag != 0 || count < CoverSeeds {
 		return
 	}
-	if never := c.probes.Never(); len(never) > 0 {
-		t.Errorf("%d seeds never reached: %v\n%v", count, never, &c.probes)
+	if never := c.Probes.Never(); len(never) > 0 {
+		t.Errorf("%d seeds never reached: %v\n%v", count, never, &c.Probes)
 	}
 }
 
@@ -113,7 +64,7 @@ func replay(t *testing.T, seed uint64) {
 	p := Draw(seed, limits())
 	fmt.Println(p)
 	r := Run(p, o)
-	fmt.Printf("%d deliveries in %v, slowest %v, hash %x\n", r.Deliveries, r.Time, r.Slowest, r.Hash)
+	fmt.Printf("%d deliveries in %d views in %v, slowest %v, hash %x\n", r.Deliveries, r.Views, r.Time, r.Slowest, r.Hash)
 	if r.Err != nil {
 		t.Fatal(r.Err)
 	}

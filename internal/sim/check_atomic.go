@@ -5,38 +5,72 @@ import (
 	"unsafe"
 
 	"github.com/squall-go/squall/fabric"
+	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/views"
 )
 
-// atomicChecker checks G2: when an application is offered a message, every member of the subgroup has acknowledged it
-// (received, in its own row, covers it) and has its bytes in its replica of the sender's row, where they are here.
+// atomicChecker checks G2. While a view goes on: when an application is offered a message, every member of the subgroup has
+// acknowledged it (received, in its own row, covers it) and has its bytes in its replica of the sender's row, where they are
+// here. When it ends: what anybody was given, even one that is gone since, is given to everybody that goes on, in the old view.
 type atomicChecker struct{ unconcerned }
 
 func (atomicChecker) name() string { return "atomic" }
 
 func (atomicChecker) offered(w *world, d *delivery) error {
-	g := d.group
-	if g.sg.Mode == views.Unordered {
+	if !d.ordered() {
 		return nil
 	}
-	sender := g.sg.Senders[d.sender]
-	off, ok := offsetIn(d.node().table().Row(sender), d.Data)
-	if !ok { // a run that was collected before its sender's row was frozen
-		off, ok = offsetIn(d.node().rows[sender], d.Data)
+	r, p := d.group.record, d.proc()
+	seat, sender := p.seatIn(r), d.group.sg.Senders[d.sender]
+	off, ok := offsetIn(seat.table.Row(sender), d.Data)
+	if from := r.procs[sender].seatIn(r); !ok && from != nil { // a run that was collected before its sender's row was frozen
+		off, ok = offsetIn(from.own, d.Data)
 	}
 	if !ok {
-		return violated("S4", "rank %d: subgroup %q: seq %d does not lie in its sender's row", d.node().rank, g.sg.Name, d.Seq)
+		return violated("S4", "%v does not lie in its sender's row", d)
 	}
-	for k, r := range g.readers {
-		line := r.node.member.Subgroup(g.index).Core().Line(k)
-		if received := line[wordReceived]; received <= uint64(d.Seq) {
-			return violated("G2", "rank %d: subgroup %q: seq %d is delivered, and rank %d has received %d", d.node().rank, g.sg.Name, d.Seq, r.node.rank, received)
+	next := p.after(r)
+	for _, rd := range d.group.readers {
+		q := rd.proc.seatIn(r)
+		switch {
+		case next != nil && !next.has(rd.proc) && !r.left(rd.proc): // it failed, and nobody waits for it
+			continue
+		case q == nil:
+			return violated("G2", "%v is delivered, and node %d has not begun the view", d, rd.proc.self.ID)
+		case q.closed:
+			continue // it had all of it
 		}
-		if row := r.node.table().Row(sender); !bytes.Equal(row[off:off+len(d.Data)], d.Data) {
-			return violated("G2", "rank %d: subgroup %q: seq %d is delivered, and rank %d has other bytes", d.node().rank, g.sg.Name, d.Seq, r.node.rank)
+		if received := q.line(d.group.index)[wordReceived]; next == nil && received <= uint64(d.Seq) {
+			return violated("G2", "%v is delivered, and node %d has received %d", d, rd.proc.self.ID, received)
+		}
+		if row := q.table.Row(sender); off+len(d.Data) > len(row) || !bytes.Equal(row[off:off+len(d.Data)], d.Data) {
+			return violated("G2", "%v is delivered, and node %d has other bytes", d, rd.proc.self.ID)
 		}
 	}
 	return nil
+}
+
+// after is the view that a process began after another one, or nil.
+func (p *process) after(r *viewRecord) *viewRecord {
+	for _, s := range p.seats {
+		if s.record.view.ID > r.view.ID {
+			return s.record
+		}
+	}
+	return nil
+}
+
+// left reports whether a member left gracefully as the view ended.
+func (r *viewRecord) left(p *process) bool {
+	if r.end == nil {
+		return false
+	}
+	for _, rank := range r.end.Left {
+		if r.procs[rank] == p {
+			return true
+		}
+	}
+	return false
 }
 
 // offsetIn is where data lies in a row; it must be a part of it. Empty data lies anywhere.
@@ -46,4 +80,54 @@ func offsetIn(row, data []byte) (off int, ok bool) {
 	}
 	off = int(uintptr(unsafe.Pointer(&data[0])) - uintptr(unsafe.Pointer(&row[0])))
 	return off, off >= fabric.LineBytes && off+len(data) <= len(row)
+}
+
+// taken finds what is delivered in a view that was over for somebody with less.
+func (atomicChecker) taken(w *world, d *delivery) error {
+	if !d.ordered() || d.reader.at < len(d.group.order)-1 {
+		return nil
+	}
+	for _, rd := range d.group.readers {
+		if rd.closed && rd.at < len(d.group.order) {
+			return violated("G2", "%v is delivered, and node %d went on without it", d, rd.proc.self.ID)
+		}
+	}
+	return nil
+}
+
+// checkWhole checks that a member for whom a view is over was given all that anybody was given in it.
+func checkWhole(w *world, rd *reader) error {
+	if g := rd.group; rd.at < len(g.order) {
+		return violated("G2", "node %d went on from view %d with %d messages of subgroup %q, and another member was given %d",
+			rd.proc.self.ID, g.record.view.ID, rd.at, g.sg.Name, len(g.order))
+	}
+	return nil
+}
+
+func (atomicChecker) end(w *world) error {
+	for _, p := range w.procs {
+		if p.over || p.member == nil || p.told {
+			continue
+		}
+		for _, s := range p.seats[:len(p.seats)-1] {
+			for _, g := range s.record.groups {
+				if rd := g.reader(p); rd != nil && g.sg.Mode == views.Ordered {
+					if err := checkWhole(w, rd); err != nil {
+						return err
+					}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// rankIn is the rank of a process in a view.
+func (r *viewRecord) rankIn(p *process) (order.Rank, bool) {
+	for rank, q := range r.procs {
+		if q == p {
+			return order.Rank(rank), true
+		}
+	}
+	return 0, false
 }

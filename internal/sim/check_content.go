@@ -1,22 +1,25 @@
 package sim
 
 // contentChecker checks that nothing is made up and nothing altered: what is offered is, byte for byte, a message that its
-// sender committed. A content of less than 8 bytes does not tell its number; fifoChecker compares it with the one expected.
+// sender committed.
 type contentChecker struct{ unconcerned }
 
 func (contentChecker) name() string { return "content" }
 
 func (contentChecker) offered(w *world, d *delivery) error {
+	l := d.ledger()
 	if len(d.Data) < 8 {
+		if d.known && !l.content(d.Data, d.number) {
+			return violated("content", "%v: %d bytes that are not message %d of its sender, which is next", d, len(d.Data), d.number)
+		}
 		return nil
 	}
-	l := d.group.ledgers[d.sender]
 	number, ok := numberOf(d.Data, l.key)
 	if !ok || number >= len(l.claims) || l.claims[number].bytes != len(d.Data) || !filled(d.Data, l.key, number) {
-		return violated("content", "rank %d: subgroup %q: seq %d: %d bytes that sender %d never sent: % x…", d.node().rank, d.group.sg.Name, d.Seq, len(d.Data), d.sender, d.Data[:8])
+		return violated("content", "%v: %d bytes that its sender never sent: % x…", d, len(d.Data), d.Data[:8])
 	}
 	if l.claims[number].state != committed {
-		return violated("content", "rank %d: subgroup %q: seq %d: claim %d of sender %d was not committed", d.node().rank, d.group.sg.Name, d.Seq, number, d.sender)
+		return violated("content", "%v: claim %d was not committed", d, number)
 	}
 	return nil
 }

@@ -1,59 +1,74 @@
 package sim
 
 import (
+	"errors"
+
 	"github.com/squall-go/squall/internal/member"
 )
 
-// haltChecker checks B3, and that a fixed membership ends as a whole: nothing is delivered after halting, everybody halts within
-// bounded time after a fault, and nobody without one (B2).
+// haltChecker checks B3: who halted is given nothing and accepts nothing.
 type haltChecker struct{ unconcerned }
 
 func (haltChecker) name() string { return "halt" }
 
 func (haltChecker) offered(w *world, d *delivery) error {
-	if err := d.node().member.Err(); err != nil {
-		return violated("B3", "rank %d: subgroup %q: seq %d is delivered after halting: %v", d.node().rank, d.group.sg.Name, d.Seq, err)
+	if err := d.proc().member.Err(); err != nil {
+		return violated("B3", "%v is delivered after halting: %v", d, err)
 	}
 	return nil
 }
 
 func (haltChecker) end(w *world) error {
-	faulty := w.plan.Fault.Kind != NoFault
-	for _, n := range w.nodes {
-		err := n.member.Err()
-		if !faulty && err != nil {
-			return violated("B2", "rank %d halted, and nobody failed: %v", n.rank, err)
-		}
-		if faulty && !n.gone && err == nil {
-			return violated("B2", "rank %d goes on at %v, and the fault came at %v", n.rank, w.now, w.struck)
-		}
-		w.sometimes(SpokeAgain, faulty && n.hangs > 0 && err != nil)
-	}
-	w.sometimes(HaltedUndelivered, faulty && w.undone > 0)
-	return nil
-}
-
-// checkDown checks a member's report that a peer is down: without a fault there is none.
-func checkDown(w *world, n *node, p member.PeerDown) error {
-	if w.struck == never {
-		return violated("B2", "rank %d: %v, and nothing had happened to anybody", n.rank, p)
+	for _, p := range w.procs {
+		w.sometimes(HaltedUndelivered, p.told && p.undelivered())
 	}
 	return nil
 }
 
-// checkRefused checks that a claim is refused for no other reason than that the member halted.
-func checkRefused(w *world, n *node, err error) error {
-	if reason := n.member.Err(); reason == nil || err != reason {
-		return violated("B3", "rank %d refuses a claim: %v; it halted because of %v", n.rank, err, reason)
+// undelivered reports whether something that the process accepted was not delivered to it.
+func (p *process) undelivered() bool {
+	for _, l := range p.ledgers {
+		if f := p.flows[l]; f != nil {
+			if _, ok := l.missing(f.next); ok {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// checkRefused checks that a claim is refused for no other reason than that the member halted, or leaves.
+func checkRefused(w *world, p *process, err error) error {
+	if reason := p.member.Err(); !(p.leaving && errors.Is(err, member.ErrClosed)) && (reason == nil || !errors.Is(err, reason)) {
+		return violated("B3", "node %d refuses a claim: %v; it halted because of %v", p.self.ID, err, reason)
 	}
 	w.probes[SendAfterHalt]++
 	return nil
 }
 
+// checkUnable checks that who may not send is no sender in the view in force.
+func checkUnable(w *world, a *app, err error) error {
+	p, provisioned := a.proc, false
+	s := p.seat()
+	for _, g := range s.record.groups {
+		if g.decl != a.ledger.decl {
+			continue
+		}
+		provisioned = provisioned || g.sg.Provisioned()
+		if _, ok := g.sg.SenderRank(s.self); ok {
+			return violated("B3", "node %d refuses a claim: %v; it is a sender of %q in view %d", p.self.ID, err, a.name, s.record.view.ID)
+		}
+	}
+	if errors.Is(err, member.ErrNotProvisioned) == provisioned {
+		return violated("B3", "node %d refuses a claim: %v; %q is provisioned: %v", p.self.ID, err, a.name, provisioned)
+	}
+	return nil
+}
+
 // checkAccepted checks that a member that halted accepts nothing.
-func checkAccepted(w *world, n *node) error {
-	if err := n.member.Err(); err != nil {
-		return violated("B3", "rank %d accepts a claim after halting: %v", n.rank, err)
+func checkAccepted(w *world, p *process) error {
+	if err := p.member.Err(); err != nil {
+		return violated("B3", "node %d accepts a claim after halting: %v", p.self.ID, err)
 	}
 	return nil
 }

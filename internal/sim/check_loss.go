@@ -1,23 +1,37 @@
 package sim
 
-// lossChecker checks G3 where nobody fails: at the end of the run every member has taken all that was committed, and
-// no application still waits for room.
+// lossChecker checks G3: what a member accepted that goes on to the end is delivered exactly once, in the order of its claims, in
+// one view or another; and so is what a member accepted that left when nothing of its own was under way any more.
 type lossChecker struct{ unconcerned }
 
 func (lossChecker) name() string { return "loss" }
 
-func (lossChecker) end(w *world) error {
-	if w.plan.Fault.Kind != NoFault {
+func (lossChecker) taken(w *world, d *delivery) error {
+	l := d.ledger()
+	if !d.ordered() || d.reader.at < len(d.group.order) {
 		return nil
 	}
-	for _, g := range w.groups {
-		for _, r := range g.readers {
-			for s, l := range g.ledgers {
-				for number, c := range l.claims {
-					if number >= r.next[s] && c.state == committed {
-						return violated("G3", "subgroup %q: message %d of sender %d, committed at %v, was never delivered at rank %d", g.sg.Name, number, s, c.ready, r.node.rank)
-					}
-				}
+	if want := l.from(l.placed); d.number > want {
+		return violated("G3", "%v: it is message %d of its sender, and %d was never delivered", d, d.number, want)
+	} else if d.number < want {
+		return violated("G3", "%v: it is message %d of its sender, which was delivered at %v already", d, d.number, l.claims[d.number].place)
+	}
+	return nil
+}
+
+func (lossChecker) end(w *world) error {
+	if w.goesOn() {
+		if err := w.undelivered(); err != nil {
+			return violated("G3", "%w", err)
+		}
+	}
+	for _, p := range w.procs {
+		if !p.drained || !p.over || p.blame != "leaves" {
+			continue
+		}
+		for _, l := range p.ledgers {
+			if number, ok := l.missing(l.placed); ok && w.plan.Decls[l.decl].Mode == 0 {
+				return violated("G3", "node %d left, and its message %d in %q was never delivered", p.self.ID, number, w.plan.Decls[l.decl].Name)
 			}
 		}
 	}

@@ -5,24 +5,29 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// quietChecker checks G8: some time after the last delivery nothing is pushed but heartbeats, nobody halted, and no
-// sender sent a null beyond the last message (N4).
+// quietChecker checks G8: some time after the last delivery nothing is pushed but heartbeats, views that are over are left behind,
+// and no sender sent a null beyond the last message (N4).
 type quietChecker struct{ unconcerned }
 
 func (quietChecker) name() string { return "quiet" }
 
-func (quietChecker) pushed(w *world, from order.Rank, off int) error {
-	if w.quietFrom == never || w.now < w.quietFrom || off == memberLine {
+func (quietChecker) pushed(w *world, from *process, off int) error {
+	if off == memberLine || !w.goesOn() {
 		return nil
 	}
-	return violated("G8", "rank %d pushes what lies at %d of its row, and everything was delivered long ago", from, off)
+	return violated("G8", "node %d pushes what lies at %d of its row, and everything was delivered long ago", from.self.ID, off)
 }
 
 func (quietChecker) end(w *world) error {
-	if w.plan.Fault.Kind != NoFault {
+	if !w.goesOn() || w.quietFrom == never {
 		return nil
 	}
-	for _, g := range w.groups {
+	for _, p := range w.history.last.procs {
+		if n := len(p.member.Tables()); n != 1 {
+			return violated("G8", "node %d still has the tables of %d views", p.self.ID, n)
+		}
+	}
+	for _, g := range w.history.last.groups {
 		if g.sg.Mode == views.Unordered {
 			continue
 		}
@@ -30,21 +35,23 @@ func (quietChecker) end(w *world) error {
 		if n := len(g.order); n > 0 {
 			real = g.order[n-1].seq + 1
 		}
-		for s, r := range g.sg.Senders {
-			sent := order.Index(w.nodes[r].line(g)[wordSent])
+		for s, l := range g.senders {
+			sent := order.Index(l.proc.seat().line(g.index)[wordSent])
 			if need := order.Turns(len(g.sg.Senders)).CountBefore(real, order.SenderRank(s)); sent > need {
-				return violated("N4", "subgroup %q: sender %d sent %d, and %d lie before the last message", g.sg.Name, s, sent, need)
+				return violated("N4", "subgroup %q: node %d sent %d, and %d lie before the last message", g.sg.Name, l.proc.self.ID, sent, need)
 			}
 		}
-		w.noteNulls(g)
 	}
+	w.noteNulls()
 	return nil
 }
 
-func (w *world) noteNulls(g *group) {
-	for _, r := range g.readers {
-		stats := r.node.member.Subgroup(g.index).Stats()
-		w.sometimes(NullsSent, stats.NullsSent.Load() > 0)
-		w.sometimes(NullsDelivered, stats.NullsDelivered.Load() > 0)
+func (w *world) noteNulls() {
+	for _, p := range w.history.last.procs {
+		for _, d := range w.plan.Decls {
+			stats := p.member.Outbox(d.Name).Stats
+			w.sometimes(NullsSent, stats.NullsSent.Load() > 0)
+			w.sometimes(NullsDelivered, stats.NullsDelivered.Load() > 0)
+		}
 	}
 }

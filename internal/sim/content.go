@@ -6,9 +6,9 @@ import (
 	"github.com/squall-go/squall/order"
 )
 
-// stream is the part of a message's content that all messages of one sender in one subgroup share.
-func stream(subgroup int, sender order.NodeID) uint64 {
-	return scramble(uint64(subgroup)<<32 ^ uint64(sender)*0x9e3779b97f4a7c15)
+// stream is the part of a message's content that all messages of one process in one declaration share.
+func stream(decl int, sender order.NodeID, incarnation uint64) uint64 {
+	return scramble(uint64(decl)<<32 ^ incarnation<<40 ^ uint64(sender)*0x9e3779b97f4a7c15)
 }
 
 func scramble(x uint64) uint64 {

@@ -1,10 +1,11 @@
 package sim
 
 import (
+	"errors"
+	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
-
-	"github.com/squall-go/squall/order"
 )
 
 // Lie is a fault on the applications' side of a member, which stands for what a member might do wrong there. Tests show with
@@ -14,86 +15,259 @@ type Lie uint8
 const (
 	Honest     Lie = iota
 	TakesAgain     // a message that was taken is offered again
-	GoesOn         // a member does not halt when a peer is down
 )
 
-// strike notes that the fault has come: from now on peers may be down, and everybody has to halt.
-func (w *world) strike() {
-	if w.struck == never {
-		w.struck, w.progress = w.now, w.now
-	}
-}
+var errReported = errors.New("reported by its application")
 
 func (w *world) addFaults() {
-	if w.plan.Fault.Kind != NoFault {
-		w.schedule.add(w.plan.Fault.At, &fault{w, w.plan.Fault})
+	w.pending += len(w.plan.Faults)
+	for i := range w.plan.Faults {
+		f := &fault{world: w, plan: w.plan.Faults[i]}
+		f.turn = w.schedule.add(f.plan.At, f)
 	}
 	if w.plan.Outages > 0 && len(w.nodes) > 1 {
 		w.schedule.add(time.Duration(w.random.Int64N(int64(time.Millisecond))), &outages{world: w, left: w.plan.Outages, dice: dice{rand.New(rand.NewPCG(w.plan.Seed, 3))}})
 	}
 }
 
-// fault is the actor that strikes once.
+// fault is the actor that strikes, and mends what can be.
 type fault struct {
 	world *world
 	plan  Fault
+	turn  *turn
+	armed bool // it waits for a move
+	count int  // of such moves since
+	begun bool
+	ended bool
+	moved *process // who made the move
+	undo  func()
 }
 
 // act implements actor.
 func (f *fault) act(now time.Duration) time.Duration {
-	w, n := f.world, f.world.nodes[f.plan.Rank]
-	w.event(stopped, n.rank, uint64(f.plan.Kind))
-	if w.trace.out != nil {
-		w.print(n.rank, "%v", f.plan.Kind)
-	}
-	switch f.plan.Kind {
-	case Crash, PowerOff:
-		f.crash(n)
-	case Hang:
-		n.hangs = now + 3*w.plan.failAfter()
-		w.strike()
-	case Leave:
-		w.strike()
-		n.member.Leave()
-		n.observe()
-	case OneWayCut:
-		w.net.Cut(n.id, w.nodes[f.plan.Peer].id)
-		w.strike()
-	case Partition:
-		for _, a := range w.nodes[:f.plan.Peer] {
-			for _, b := range w.nodes[f.plan.Peer:] {
-				w.net.Cut(a.id, b.id)
-				w.net.Cut(b.id, a.id)
-			}
+	w := f.world
+	switch {
+	case f.ended:
+		return never
+	case f.begun:
+		if f.undo != nil {
+			f.undo()
 		}
-		w.strike()
+		return f.end()
+	case f.plan.On != NoMove && !f.armed:
+		f.armed = true
+		w.waiting = append(w.waiting, f)
+		return now + 3*w.plan.FailAfter()
 	}
+	if f.armed {
+		w.unarm(f)
+	}
+	return f.strike()
+}
+
+// moves counts a move, and has faults strike that wait for it.
+func (w *world) moves(p *process, m Move) {
+	if m >= Asks {
+		p.move = m
+	}
+	w.event(moved, p.node.place, uint64(m))
+	for _, f := range slices.Clone(w.waiting) {
+		if f.plan.On != m {
+			continue
+		}
+		if f.count++; f.count == f.plan.Nth {
+			w.unarm(f)
+			f.moved = p
+			w.schedule.pull(f.turn, max(f.strike(), w.now))
+		}
+	}
+}
+
+func (w *world) unarm(f *fault) {
+	for i, o := range w.waiting {
+		if o == f {
+			w.waiting = append(w.waiting[:i:i], w.waiting[i+1:]...)
+			return
+		}
+	}
+}
+
+func (f *fault) end() time.Duration {
+	w := f.world
+	f.ended = true
+	w.pending--
+	w.calm = w.now
+	w.stir()
 	return never
 }
 
-// crash ends a node between two of its steps or within its next one.
-func (f *fault) crash(n *node) {
-	w, power := f.world, f.plan.Kind == PowerOff
-	switch {
-	case f.plan.InStep > 0:
-		w.net.CrashAfter(n.id, f.plan.InStep, power)
-		return // it strikes when the fuse has burnt
-	case power:
-		w.net.PowerOff(n.id)
-	default:
-		w.net.Crash(n.id)
+// strike does what goes wrong, and returns when it is over.
+func (f *fault) strike() time.Duration {
+	w, k := f.world, f.plan.Kind
+	f.begun = true
+	p := w.nodes[f.plan.Node].proc
+	if f.moved != nil {
+		p = f.moved
 	}
-	n.leaveWorld()
-	w.strike()
+	w.event(struck, f.plan.Node, uint64(k))
+	if k != Partition && (p == nil || p.over) {
+		return f.end()
+	}
+	switch k {
+	case Crash, PowerOff:
+		f.crash(p)
+		return f.end()
+	case Leave:
+		if p.member == nil {
+			f.crash(p)
+		} else if !p.leaving && !p.told {
+			p.leave()
+		}
+		return f.end()
+	case Accuse:
+		f.report(p)
+		return f.end()
+	case Hang, SlowUpcall, ClockJump:
+		f.stall(p)
+	case OneWayCut:
+		if f.plan.Peer == f.plan.Node {
+			return f.end()
+		}
+		w.cut(f.plan.Node, f.plan.Peer)
+		w.blameCut(1<<f.plan.Node, 1<<f.plan.Peer, true)
+		f.undo = func() { w.heal(f.plan.Node, f.plan.Peer) }
+	case Partition:
+		f.part()
+	}
+	if f.plan.For == 0 {
+		return f.end()
+	}
+	return w.now + f.plan.For
+}
+
+// crash ends a process between two of its steps or within its present or next one.
+func (f *fault) crash(p *process) {
+	w, power := f.world, f.plan.Kind == PowerOff
+	how := "crashes"
+	if power {
+		how = "loses power"
+	}
+	p.blamed(how)
+	if f.plan.InStep > 0 {
+		if w.trace.out != nil {
+			p.print("%s in %d calls", how, f.plan.InStep)
+		}
+		w.net.CrashAfter(p.self.ID, f.plan.InStep, power)
+		return
+	}
+	if power {
+		w.net.PowerOff(p.self.ID)
+	} else {
+		w.net.Crash(p.self.ID)
+	}
+	p.crashed(how)
+}
+
+// stall has a process do nothing for a while, in one way or another.
+func (f *fault) stall(p *process) {
+	w := f.world
+	long := f.plan.For > w.plan.FailAfter()/4
+	switch f.plan.Kind {
+	case Hang:
+		p.hangs = w.now + f.plan.For
+	case SlowUpcall:
+		p.slow = f.plan.For
+	case ClockJump:
+		p.jumped += f.plan.For
+		w.probes[ClockJumped]++
+		long = false
+	}
+	if long {
+		p.blamed(f.plan.Kind.String())
+	}
+	if w.trace.out != nil {
+		p.print("%v %v", f.plan.Kind, f.plan.For)
+	}
+}
+
+func (f *fault) report(p *process) {
+	w := f.world
+	q := w.nodes[f.plan.Peer].proc
+	if p.member == nil || p.told || q == nil || q == p {
+		return
+	}
+	q.blamed("reported")
+	if w.trace.out != nil {
+		p.print("reports %d", q.self.ID)
+	}
+	p.member.Report(q.self.ID, errReported)
+	p.wake()
+}
+
+// part cuts all ways between two sets of nodes.
+func (f *fault) part() {
+	w := f.world
+	each := func(do func(a, b int)) {
+		for a := range w.nodes {
+			for b := range w.nodes {
+				if f.plan.Set>>a&1 != f.plan.Set>>b&1 {
+					do(a, b)
+				}
+			}
+		}
+	}
+	each(w.cut)
+	w.blameCut(f.plan.Set, uint64(1)<<len(w.nodes)-1&^f.plan.Set, false)
+	f.undo = func() { each(w.heal) }
+}
+
+func (w *world) cut(a, b int) {
+	w.nodes[a].cuts |= 1 << b
+	w.event(cut, a, uint64(b))
+	if w.trace.out != nil {
+		w.print(a, "cut off from "+w.nodes[b].name())
+	}
+	w.net.Cut(w.nodes[a].ID, w.nodes[b].ID)
+}
+
+func (w *world) heal(a, b int) {
+	w.nodes[a].cuts &^= 1 << b
+	w.event(healed, a, uint64(b))
+	if w.trace.out != nil {
+		w.print(a, "healed to "+w.nodes[b].name())
+	}
+	w.net.Heal(w.nodes[a].ID, w.nodes[b].ID)
+}
+
+// blameCut notes who may be removed because a way is cut: those on the side that is no quorum, or everybody concerned if that
+// cannot be known.
+func (w *world) blameCut(a, b uint64, both bool) {
+	w.blamed = true
+	last := w.history.last
+	joining := false
+	for _, n := range w.nodes {
+		joining = joining || n.proc == nil || n.proc.member == nil && !n.proc.over || n.Returns > 0
+	}
+	side := func(s uint64) func(*process) bool {
+		return func(p *process) bool { return s>>p.node.place&1 != 0 && p.blame == "" }
+	}
+	keepA, keepB := last.quorum(side(a)), last.quorum(side(b))
+	for _, n := range w.nodes {
+		in := a>>n.place&1 != 0
+		if n.proc != nil && (both || joining || !keepA && !keepB || in != keepA) && (a|b)>>n.place&1 != 0 {
+			n.proc.blamed("cut off")
+		}
+	}
 }
 
 // outages cuts directions for a while.
 type outages struct {
-	world    *world
-	left     int
-	dice     dice
-	from, to order.NodeID
-	out      bool
+	world *world
+	left  int
+	dice  dice
+	from  int
+	to    int
+	out   bool
 }
 
 // act implements actor.
@@ -101,21 +275,19 @@ func (o *outages) act(now time.Duration) time.Duration {
 	w := o.world
 	if o.out {
 		o.out = false
-		w.net.Heal(o.from, o.to)
+		w.heal(o.from, o.to)
 		if o.left == 0 {
 			return never
 		}
 		return now + o.dice.upTo(2*time.Millisecond)
 	}
-	a := o.dice.IntN(len(w.nodes))
-	b := (a + 1 + o.dice.IntN(len(w.nodes)-1)) % len(w.nodes)
-	o.from, o.to, o.out = w.nodes[a].id, w.nodes[b].id, true
+	o.from = o.dice.IntN(len(w.nodes))
+	o.to = (o.from + 1 + o.dice.IntN(len(w.nodes)-1)) % len(w.nodes)
+	o.out = true
 	o.left--
 	w.probes[WayCut]++
-	w.event(cut, order.Rank(a), uint64(b))
-	if w.trace.out != nil {
-		w.print(order.Rank(a), "cut off from %d", b)
-	}
-	w.net.Cut(o.from, o.to)
+	w.cut(o.from, o.to)
 	return now + o.dice.upTo(w.plan.Outage)
 }
+
+func (n *node) name() string { return fmt.Sprintf("node %d", n.ID) }

@@ -1,68 +1,62 @@
 package sim
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"time"
 
 	"github.com/squall-go/squall/multicast"
 	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/views"
 )
 
-// inbox takes what a subgroup delivers at one member, shows it to the checkers, and is full now and then.
+// inbox takes what a subgroup of a view delivers at one member, shows it to the checkers, and is full now and then.
 type inbox struct {
 	world  *world
 	group  *group
 	reader *reader
-	place  int // of the member in the subgroup
 	plan   Inbox
 	random *rand.Rand
 	shut   time.Duration // takes nothing before
 }
 
-// delivery is one message at one member.
-type delivery struct {
-	group  *group
-	reader *reader
-	place  int // of the member in the subgroup
-	sender order.SenderRank
-	multicast.Message
-	number int // of its claim, if it was one that could be expected; set by fifoChecker
-}
-
-// node is where the message is delivered.
-func (d *delivery) node() *node { return d.reader.node }
-
-func newInbox(w *world, g *group, place int) *inbox {
-	rd := g.readers[place]
+func newInbox(p *process, g *group) *inbox {
+	w := p.world
 	return &inbox{
-		world: w, group: g, reader: rd, place: place, plan: w.plan.Inboxes[rd.node.rank][g.index],
-		random: rand.New(rand.NewPCG(w.plan.Seed, 10000+uint64(rd.node.rank)<<8+uint64(g.index))),
+		world: w, group: g, reader: g.reader(p), plan: w.plan.Inboxes[p.node.place][g.decl],
+		random: rand.New(rand.NewPCG(w.plan.Seed, 10000+uint64(p.node.place)<<8+uint64(g.index)+uint64(g.record.view.ID)<<32)),
 	}
 }
 
 // Deliver implements multicast.Receiver.
 func (in *inbox) Deliver(run []multicast.Message) (taken int) {
-	w := in.world
-	w.net.Seep(in.reader.node.id) // an upcall takes time, in which others go on
+	w, p := in.world, in.reader.proc
+	w.net.Seep(p.self.ID) // an upcall takes time, in which others go on
 	take := in.room(len(run))
 	for k := range run {
 		d, err := in.delivery(&run[k])
 		w.judge("content", err)
+		if err != nil {
+			return 0
+		}
+		d.known = k < take || len(d.Data) >= 8
 		for _, c := range w.checkers {
-			if err == nil {
-				w.judge(c.name(), c.offered(w, d))
-			}
-			if err == nil && k < take {
+			w.judge(c.name(), c.offered(w, d))
+			if k < take {
 				w.judge(c.name(), c.taken(w, d))
 			}
 		}
-		if err != nil || w.result.Err != nil {
+		if w.result.Err != nil {
 			return 0
 		}
 		if k < take {
 			in.took(d)
 		}
+	}
+	if p.slow > 0 && take > 0 {
+		p.hangs, p.slow = w.now+p.slow, 0
+		w.probes[UpcallSlow]++
 	}
 	w.sometimes(RunRefused, take == 0)
 	w.sometimes(RunTakenInPart, take > 0 && take < len(run))
@@ -78,8 +72,9 @@ func (in *inbox) MaxRun() int { return in.plan.MaxRun }
 
 // room is how much of a run the application takes.
 func (in *inbox) room(run int) int {
+	p := in.reader.proc
 	if in.world.now < in.shut {
-		in.reader.node.due = min(in.reader.node.due, in.shut)
+		p.due = min(p.due, in.shut)
 		return 0
 	}
 	if in.plan.ShutIn == 0 || in.random.IntN(in.plan.ShutIn) > 0 {
@@ -87,34 +82,65 @@ func (in *inbox) room(run int) int {
 	}
 	in.shut = in.world.now + time.Duration(in.random.Int64N(int64(in.plan.Shut)))
 	in.reader.open = in.shut
-	in.reader.node.due = min(in.reader.node.due, in.shut)
+	p.due = min(p.due, in.shut)
 	return in.random.IntN(run + 1)
 }
 
 func (in *inbox) delivery(m *multicast.Message) (*delivery, error) {
-	r, ok := in.world.view.RankOf(m.Sender)
+	r, ok := in.group.record.view.RankOf(m.Sender)
 	s := slices.Index(in.group.sg.Senders, r)
-	if !ok || s < 0 {
-		return nil, violated("content", "rank %d: subgroup %q: seq %d comes from node %d, which is no sender", in.reader.node.rank, in.group.sg.Name, m.Seq, m.Sender)
+	if !ok || s < 0 || m.View != in.group.record.view.ID {
+		return nil, violated("content", "node %d: subgroup %q of view %d: seq %d of view %d comes from node %d, which is no sender",
+			in.reader.proc.self.ID, in.group.sg.Name, in.group.record.view.ID, m.Seq, m.View, m.Sender)
 	}
-	return &delivery{group: in.group, reader: in.reader, place: in.place, sender: order.SenderRank(s), Message: *m}, nil
+	d := &delivery{group: in.group, reader: in.reader, sender: order.SenderRank(s), Message: *m}
+	d.identify()
+	return d, nil
 }
 
 // took counts a message that the application took.
 func (in *inbox) took(d *delivery) {
-	w, n := in.world, in.reader.node
+	w, p, l := in.world, in.reader.proc, d.ledger()
 	w.result.Deliveries++
-	w.progress = w.now
-	w.undone--
-	in.reader.at++
-	w.event(taken, n.rank, uint64(d.group.index), uint64(d.Seq), uint64(d.number), uint64(len(d.Data)))
+	w.stir()
+	f := d.flow()
+	f.next = max(f.next, d.number+1)
+	f.loose = f.loose && len(d.Data) < 8 && !d.ordered()
+	d.reader.at++
+	d.reader.counts[d.sender]++
+	w.closeEarlier(d)
+	w.event(taken, p.node.place, uint64(d.group.record.view.ID), uint64(d.group.index), uint64(d.Seq), uint64(d.number), uint64(len(d.Data)))
 	if w.trace.out != nil {
-		w.print(n.rank, "%s:%d %d#%d", d.group.sg.Name, d.Seq, d.sender, d.number)
+		p.print("%s:%d %d#%d", d.group.sg.Name, d.Seq, l.proc.node.place, d.number)
 	}
 	w.sometimes(EmptyMessage, len(d.Data) == 0)
 	w.sometimes(LargestMessage, len(d.Data) == d.group.sg.RingBytes/2)
-	w.sometimes(UnorderedDelivery, d.group.sg.Mode != 0)
-	for s, l := range d.group.ledgers {
+	w.sometimes(UnorderedDelivery, !d.ordered())
+	w.sometimes(MessageCarried, d.number < len(l.claims) && l.claims[d.number].ready > 0 && l.claims[d.number].view < d.View)
+	for s, l := range d.group.senders {
 		w.sometimes(DeliveredPastOpenClaim, order.SenderRank(s) != d.sender && l.settled < len(l.claims))
 	}
+}
+
+// closeEarlier notes that the views before are over for the member in this declaration: it was given something of a later one.
+func (w *world) closeEarlier(d *delivery) {
+	if d.reader.at > 1 {
+		return
+	}
+	for before := w.before(d.group.record); before != nil; before = w.before(before) {
+		for _, g := range before.groups {
+			rd := g.reader(d.proc())
+			if g.decl != d.group.decl || rd == nil || rd.closed {
+				continue
+			}
+			rd.closed = true
+			if g.sg.Mode == views.Ordered {
+				w.judge("atomic", checkWhole(w, rd))
+			}
+		}
+	}
+}
+
+func fmtDelivery(d *delivery) string {
+	return fmt.Sprintf("node %d: view %d: subgroup %q: seq %d of node %d", d.proc().self.ID, d.group.record.view.ID, d.group.sg.Name, d.Seq, d.Sender)
 }

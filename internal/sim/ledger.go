@@ -3,46 +3,36 @@ package sim
 import (
 	"time"
 
+	"github.com/squall-go/squall/internal/member"
+	"github.com/squall-go/squall/multicast"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/views"
 )
 
-// group is what the world knows of a subgroup: what its senders accepted, and how far its members are.
-type group struct {
-	sg      views.Subgroup
-	index   int       // of the subgroup
-	ledgers []*ledger // by sender rank
-	readers []*reader // by place among the members
-	order   []place   // ordered mode: what was delivered, as far as the member that is ahead
-}
-
-// reader is how far one member is.
-type reader struct {
-	node *node
-	next []int // by sender rank: claims that were delivered, or passed over because they were aborted
-	at   int   // deliveries
-	// open is since when its application takes whatever comes.
-	open time.Duration
-}
-
-// place is a delivered message's place in the order.
-type place struct {
-	seq    order.Seq
-	sender order.SenderRank
-	number int
-}
-
-// ledger is what one sender's application did, in the order of its claims.
+// ledger is what the application of one process did with the outbox of one declaration, in the order of its claims.
 type ledger struct {
+	proc    *process
+	decl    int
 	key     uint64
 	claims  []claim
 	settled int // claims before this one are committed or aborted
+	placed  int // ordered mode: claims before this one have their place in the order, or were aborted
+	futures []promised
 }
 
 type claim struct {
 	bytes int
 	state state
+	view  order.ViewID  // in which it was made
 	ready time.Duration // when it and all before it were committed or aborted: from then on the loop may publish it
+	place order.Version // ordered mode: in the order
+}
+
+// promised is a future of a committed message.
+type promised struct {
+	number int
+	future *member.Future
+	told   bool
 }
 
 type state uint8
@@ -62,11 +52,159 @@ func (l *ledger) settle(number int, s state, now time.Duration) {
 	}
 }
 
-// expect is the claim that a reader must be given next by a sender, or false if there is none.
-func (g *group) expect(r *reader, s order.SenderRank) (number int, ok bool) {
-	l := g.ledgers[s]
-	for r.next[s] < len(l.claims) && l.claims[r.next[s]].state == aborted {
-		r.next[s]++
+// from is the first claim from some number on that was not aborted.
+func (l *ledger) from(number int) int {
+	for number < len(l.claims) && l.claims[number].state == aborted {
+		number++
 	}
-	return r.next[s], r.next[s] < len(l.claims) && l.claims[r.next[s]].state == committed
+	return number
+}
+
+// committedAt reports whether a claim is a message.
+func (l *ledger) committedAt(number int) bool {
+	return number < len(l.claims) && l.claims[number].state == committed
+}
+
+// content reports whether data is what a claim was filled with.
+func (l *ledger) content(data []byte, number int) bool {
+	return l.committedAt(number) && l.claims[number].bytes == len(data) && filled(data, l.key, number)
+}
+
+// missing is the first message that has no place from some number on, or false if all that was committed has.
+func (l *ledger) missing(number int) (int, bool) {
+	for number = l.from(number); number < l.settled; number = l.from(number + 1) {
+		if l.claims[number].state == committed {
+			return number, true
+		}
+	}
+	return 0, false
+}
+
+// flow is what one process was given of what another one sent in a declaration, over all views.
+type flow struct {
+	ledger *ledger
+	next   int  // claims that it was given, or that were aborted
+	loose  bool // it was not always in a subgroup with the sender: something before next may be missing, and next may be too low
+}
+
+// group is one subgroup of one view: what was delivered there.
+type group struct {
+	record  *viewRecord
+	sg      views.Subgroup
+	index   int // of the subgroup
+	decl    int
+	senders []*ledger // by sender rank
+	readers []*reader // by place among the members
+	order   []place   // ordered mode: what was delivered, as far as the member that is ahead
+}
+
+// reader is how far one member is.
+type reader struct {
+	group  *group
+	place  int
+	proc   *process
+	flows  []*flow       // by sender rank
+	at     int           // deliveries
+	counts []int         // by sender rank
+	closed bool          // it was given something of a later view, so that this one is over for it
+	open   time.Duration // since when its application takes whatever comes
+}
+
+// place is a delivered message's place in the order.
+type place struct {
+	seq    order.Seq
+	sender order.SenderRank
+	number int
+}
+
+func newGroup(w *world, r *viewRecord, i int, sg views.Subgroup) *group {
+	g := &group{record: r, sg: sg, index: i, decl: w.declaration(sg)}
+	for _, rank := range sg.Senders {
+		g.senders = append(g.senders, r.procs[rank].ledgers[g.decl])
+	}
+	for k, rank := range sg.Members {
+		rd := &reader{group: g, place: k, proc: r.procs[rank], counts: make([]int, len(sg.Senders))}
+		for _, l := range g.senders {
+			rd.flows = append(rd.flows, rd.proc.flow(w, r, l))
+		}
+		g.readers = append(g.readers, rd)
+	}
+	return g
+}
+
+// flow continues what a process was given of a sender, or begins it anew if they were not together in the view before.
+func (p *process) flow(w *world, r *viewRecord, l *ledger) *flow {
+	f := p.flows[l]
+	if f == nil {
+		f = &flow{ledger: l}
+		p.flows[l] = f
+		f.loose = r.view.ID > 1
+	}
+	if before := w.before(r); before != nil && !before.together(p, l) {
+		f.loose = f.loose || before.has(p) || before.has(l.proc)
+	}
+	return f
+}
+
+// together reports whether two processes were in one subgroup of a declaration.
+func (r *viewRecord) together(p *process, l *ledger) bool {
+	for _, g := range r.groups {
+		if g.decl == l.decl && g.reader(p) != nil && g.reader(l.proc) != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// reader is a process's part in the group, or nil.
+func (g *group) reader(p *process) *reader {
+	for _, rd := range g.readers {
+		if rd.proc == p {
+			return rd
+		}
+	}
+	return nil
+}
+
+// delivery is one message at one member.
+type delivery struct {
+	group  *group
+	reader *reader
+	sender order.SenderRank
+	multicast.Message
+	number int  // of its claim
+	known  bool // for sure; else it is not taken now, and those before it are not either
+}
+
+func (d *delivery) proc() *process  { return d.reader.proc }
+func (d *delivery) ledger() *ledger { return d.group.senders[d.sender] }
+func (d *delivery) flow() *flow     { return d.reader.flows[d.sender] }
+
+func (d *delivery) ordered() bool { return d.group.sg.Mode == views.Ordered }
+
+// identify finds out which claim of its sender a message is. Contents of 8 bytes and more tell it; with shorter ones it is the one
+// that is expected, if it looks like that.
+func (d *delivery) identify() {
+	l := d.ledger()
+	if len(d.Data) >= 8 {
+		d.number, _ = numberOf(d.Data, l.key)
+		return
+	}
+	if d.ordered() {
+		if k := d.reader.at; k < len(d.group.order) {
+			d.number = d.group.order[k].number
+			return
+		}
+		d.number = l.from(l.placed)
+		return
+	}
+	d.number = l.from(d.flow().next)
+	for d.flow().loose && d.number < len(l.claims) && !l.content(d.Data, d.number) {
+		d.number++
+	}
+}
+
+// String is for errors.
+func (d *delivery) String() string {
+	return fmtDelivery(d)
 }

@@ -2,7 +2,6 @@ package sim
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -16,20 +15,32 @@ import (
 // Plan is everything that a run depends on, but for the dice it throws on the way, which the same seed loads.
 type Plan struct {
 	Seed     uint64
-	Limits   Limits         // what it was drawn within
-	Members  []views.Member // in order of rank; ids are not
+	Limits   Limits // what it was drawn within
+	Nodes    []Node // the first Founders are the members of the first view, in order of rank; ids are in no order
+	Founders int
 	Decls    []views.Declaration
 	Tuning   multicast.Tuning
-	Paces    []Pace    // by rank
-	Apps     []App     // one per sender of each subgroup
-	Inboxes  [][]Inbox // by rank and subgroup
+	Apps     []App     // one for each node and declaration
+	Inboxes  [][]Inbox // by node and declaration
 	Net      NetPlan
-	Fault    Fault
+	Faults   []Fault       // by time
 	Outages  int           // cuts of a direction that heal before anybody minds
 	Outage   time.Duration // how long at most
-	Messages int           // of all applications together
+	Messages int           // of all applications together, about
 
 	hop, bound time.Duration // computed once
+}
+
+// Node is a place for processes, one after the other.
+type Node struct {
+	ID   order.NodeID
+	Pace Pace
+	// Joins is when its first process asks to be a member; of no meaning for founders.
+	Joins time.Duration
+	// Returns is how long after the end of a process the next one begins; 0: never. Times says how often at most.
+	Returns time.Duration
+	Times   int
+	Ask     []int // the nodes whose addresses its later processes ask, in turn
 }
 
 // Pace is how a member is stepped.
@@ -40,12 +51,12 @@ type Pace struct {
 	PauseEvery int           // steps between two pauses, about; 0: none
 }
 
-// App is what one application does at one sender.
+// App is what one application does at one node in the subgroups of one declaration.
 type App struct {
-	Rank     order.Rank
-	Subgroup int
+	Node     int
+	Decl     int
 	Messages int
-	Start    time.Duration
+	Start    time.Duration // after its process became a member
 	Gap      time.Duration // mean time between two bursts
 	Burst    int           // messages in a burst at most
 	MaxBytes int           // of a message; 0: all are empty
@@ -53,6 +64,9 @@ type App struct {
 	HoldIn   int           // one in so many claims is; 0: none
 	AbortIn  int           // one in so many claims is given back
 	SkipIn   int           // after one in so many bursts rounds are skipped
+	FutureIn int           // of one in so many messages the delivery is waited for
+	Mute     time.Duration // when it does not want to send any more, after the start of its process; 0: never
+	Unmute   time.Duration // how long after that it wants to again; 0: never
 }
 
 // Inbox is how an application takes what is delivered.
@@ -64,7 +78,7 @@ type Inbox struct {
 
 // NetPlan is the character of the network.
 type NetPlan struct {
-	Kinds       [][]simnet.Kind // by rank and rank
+	Kinds       [][]simnet.Kind // by node and node
 	Delays      [][]simnet.Delay
 	SocketBytes int
 	PieceBytes  int
@@ -72,235 +86,105 @@ type NetPlan struct {
 	NoticeAfter time.Duration
 }
 
-// FaultKind is what goes wrong for good.
+// FaultKind is what goes wrong.
 type FaultKind uint8
 
 const (
-	NoFault   FaultKind = iota
-	Crash               // a process ends
-	PowerOff            // a host ends, and nobody is told
-	Hang                // a process stops, and goes on much later
-	Leave               // a member leaves
-	OneWayCut           // a direction between two nodes is cut
-	Partition           // some nodes lose the others
+	Crash      FaultKind = iota + 1 // a process ends
+	PowerOff                        // a host ends, and nobody is told
+	Hang                            // a process stops, and goes on later
+	SlowUpcall                      // the next upcall takes long
+	ClockJump                       // the clock of a process jumps ahead
+	Leave                           // a member leaves
+	OneWayCut                       // a direction between two nodes is cut
+	Partition                       // some nodes lose the others
+	Accuse                          // an application takes another member for failed
 	faultKinds
 )
 
 func (k FaultKind) String() string {
-	return [...]string{"none", "crash", "power off", "hang", "leave", "one-way cut", "partition"}[k]
+	return [...]string{"none", "crash", "power off", "hang", "slow upcall", "clock jump", "leave", "one-way cut", "partition", "report"}[k]
 }
 
 // Fault is what goes wrong, to whom and when.
 type Fault struct {
 	Kind   FaultKind
 	At     time.Duration
-	Rank   order.Rank // who
-	Peer   order.Rank // OneWayCut: what Rank sends does not arrive here. Partition: ranks from here on are beyond it
-	InStep int        // Crash and PowerOff: within a step, so many calls of the fabric later
+	On     Move          // if not NoMove: not at once, but when somebody makes this move, and to whoever makes it
+	Nth    int           // the how manieth such move
+	Node   int           // who, unless On says it
+	Peer   int           // OneWayCut: what Node sends does not arrive here. Report: who is reported
+	Set    uint64        // Partition: nodes on one side, a bit each
+	For    time.Duration // how long: of what ends. 0: for ever
+	InStep int           // Crash and PowerOff: within a step, so many calls of the fabric later
 }
 
-// Limits narrow what Draw may draw. The zero value does not.
-type Limits struct {
-	Nodes    int   // members; 0: 1 to 7
-	Messages int   // of all applications; 0: 50 to 400
-	Faults   *bool // nil: in one run of four
-}
-
-// flags are the limits as arguments of a campaign.
-func (l Limits) flags() (s string) {
-	if l.Nodes != 0 {
-		s += fmt.Sprintf(" -nodes %d", l.Nodes)
+func (f Fault) String() string {
+	s := fmt.Sprintf("%v at %v of node place %d", f.Kind, f.At, f.Node)
+	if f.On != NoMove {
+		s = fmt.Sprintf("%v at %v of who makes move %q for time %d", f.Kind, f.At, f.On, f.Nth)
 	}
-	if l.Messages != 0 {
-		s += fmt.Sprintf(" -messages %d", l.Messages)
+	switch f.Kind {
+	case OneWayCut, Accuse:
+		s += fmt.Sprintf(", peer %d", f.Peer)
+	case Partition:
+		s += fmt.Sprintf(", side %b", f.Set)
+	}
+	if f.For > 0 {
+		s += fmt.Sprintf(", for %v", f.For)
+	}
+	if f.InStep > 0 {
+		s += fmt.Sprintf(", %d calls into a step", f.InStep)
 	}
 	return s
 }
 
-// Draw makes the plan of a seed.
-func Draw(seed uint64, l Limits) *Plan {
-	d := dice{rand.New(rand.NewPCG(seed, 0x5157))}
-	p := &Plan{Seed: seed, Limits: l}
-	n := l.Nodes
-	if n == 0 {
-		n = 1 + d.IntN(7)
-	}
-	d.members(p, n)
-	d.subgroups(p)
-	d.net(p, n)
-	for range n {
-		p.Paces = append(p.Paces, d.pace())
-	}
-	d.apps(p, l.Messages)
-	d.inboxes(p, n)
-	if faulty := d.oneIn(4); n > 1 && (l.Faults == nil && faulty || l.Faults != nil && *l.Faults) {
-		d.fault(p, n)
-	}
-	return p
+// Move is a step of a view change, or of a join.
+type Move uint8
+
+const (
+	NoMove    Move = iota
+	Suspects       // somebody is taken for failed
+	Proposes       // a leader writes a proposal
+	Wedges         // a member stops its view
+	Acks           // a member acks a ballot
+	Decides        // a leader's decision
+	Echoes         // another member's copy of it
+	Completes      // a member knows that the decision is final
+	Installs       // a member begins the next view
+	Asks           // a joiner asks an address
+	Meets          // a joiner is told whom to greet
+	Readies        // a joiner has greeted everybody
+	Enters         // a joiner is told the view that it is in
+	moves
+)
+
+func (m Move) String() string {
+	return [...]string{"none", "suspects", "proposes", "wedges", "acks", "decides", "echoes", "completes", "installs", "asks", "meets", "ready", "enters"}[m]
 }
 
-// dice draws parts of a plan.
-type dice struct{ *rand.Rand }
-
-func (d dice) oneIn(n int) bool { return n > 0 && d.IntN(n) == 0 }
-
-// upTo draws a duration from (0, most], small ones as often as large ones.
-func (d dice) upTo(most time.Duration) time.Duration {
-	return 1 + time.Duration(d.Int64N(max(1, int64(most)>>d.IntN(4))))
+// Limits narrow what Draw may draw. The zero value does not.
+type Limits struct {
+	Nodes    int   // founders; 0: 1 to 7
+	Messages int   // of all applications; 0: 50 to 400
+	Faults   *bool // nil: in two runs of three
 }
 
-func pick[T any](d dice, from ...T) T { return from[d.IntN(len(from))] }
-
-func (d dice) members(p *Plan, n int) {
-	for len(p.Members) < n {
-		id := order.NodeID(1 + d.IntN(40))
-		if !slices.ContainsFunc(p.Members, func(m views.Member) bool { return m.ID == id }) {
-			p.Members = append(p.Members, views.Member{ID: id, Addr: fmt.Sprintf("node-%d:1", id)})
-		}
+// Flags are the limits as arguments of a command.
+func (l Limits) Flags() (s string) {
+	if l.Nodes != 0 {
+		s += fmt.Sprintf(" --nodes %d", l.Nodes)
 	}
+	if l.Messages != 0 {
+		s += fmt.Sprintf(" --messages %d", l.Messages)
+	}
+	return s
 }
 
-// some draws at least one of the members, in no order; nil stands for all of them.
-func (d dice) some(all []order.NodeID) []order.NodeID {
-	if d.oneIn(2) {
-		return nil
-	}
-	ids := slices.Clone(all)
-	d.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
-	return ids[:1+d.IntN(len(ids))]
-}
-
-func (d dice) subgroups(p *Plan) {
-	var all []order.NodeID
-	for _, m := range p.Members {
-		all = append(all, m.ID)
-	}
-	for i := range pick(d, 1, 1, 1, 2, 2, 3) {
-		decl := views.Declaration{
-			Name: string(rune('a' + i)), Members: d.some(all), Mode: pick(d, views.Ordered, views.Ordered, views.Ordered, views.Unordered),
-			RingBytes: pick(d, 4<<10, 4<<10, 4<<10, 8<<10, 16<<10), Window: pick(d, 4, 4, 8, 16, 64),
-		}
-		of := decl.Members
-		if of == nil {
-			of = all
-		}
-		decl.Senders = d.some(of)
-		p.Decls = append(p.Decls, decl)
-	}
-	if d.oneIn(6) {
-		p.Tuning = multicast.Tuning{OneSend: d.oneIn(2), OneReceive: d.oneIn(2), OneDeliver: d.oneIn(2)}
-	}
-}
-
-func (d dice) net(p *Plan, n int) {
-	const us = time.Microsecond
-	kinds := pick(d, []simnet.Kind{simnet.Framed}, []simnet.Kind{simnet.Framed}, []simnet.Kind{simnet.Seeping}, []simnet.Kind{simnet.Shared},
-		[]simnet.Kind{simnet.Framed, simnet.Shared, simnet.Seeping})
-	delay := simnet.Delay{Base: d.upTo(50 * us), Jitter: d.upTo(100 * us), Tail: d.upTo(1000 * us), TailEvery: pick(d, 0, 8, 64)}
-	for a := range n {
-		p.Net.Kinds = append(p.Net.Kinds, make([]simnet.Kind, n))
-		p.Net.Delays = append(p.Net.Delays, make([]simnet.Delay, n))
-		for b := range n {
-			p.Net.Delays[a][b] = delay
-			if d.oneIn(8) { // a pair that is far apart, in one direction
-				p.Net.Delays[a][b].Base += d.upTo(500 * us)
-			}
-			if b < a {
-				p.Net.Kinds[a][b] = pick(d, kinds...)
-				p.Net.Kinds[b][a] = p.Net.Kinds[a][b]
-			}
-		}
-	}
-	p.Net.SocketBytes = pick(d, 0, 0, 400, 1500, 6000)
-	p.Net.PieceBytes = pick(d, 0, 0, 40, 300)
-	p.Net.FrameRanges = pick(d, 0, 0, 1, 3)
-	p.Net.NoticeAfter = d.upTo(500 * us)
-	if d.oneIn(4) {
-		p.Outages, p.Outage = 1+d.IntN(4), d.upTo(1000*us)
-	}
-}
-
-func (d dice) pace() Pace {
-	p := Pace{Step: 2*time.Microsecond + d.upTo(30*time.Microsecond), Spins: pick(d, 0, 1, 8)}
-	if d.oneIn(6) {
-		p.Step *= 8
-	}
-	if d.oneIn(3) {
-		p.Pause, p.PauseEvery = d.upTo(time.Millisecond), pick(d, 20, 100)
-	}
-	return p
-}
-
-// apps shares the messages out among the senders, some of which stay silent.
-func (d dice) apps(p *Plan, messages int) {
-	if messages == 0 {
-		messages = 50 + d.IntN(350)
-	}
-	p.Messages = messages
-	for i, decl := range p.Decls {
-		senders := decl.Senders
-		if senders == nil {
-			senders = decl.Members
-		}
-		for r, m := range p.Members {
-			if senders == nil || slices.Contains(senders, m.ID) {
-				p.Apps = append(p.Apps, d.app(order.Rank(r), i, decl.RingBytes/2))
-			}
-		}
-	}
-	loud := 0
-	for i := range p.Apps {
-		if p.Apps[i].Messages = 1; d.oneIn(5) {
-			p.Apps[i].Messages = 0
-		}
-		loud += p.Apps[i].Messages
-	}
-	for i := range p.Apps {
-		p.Apps[i].Messages *= (messages + loud - 1) / max(loud, 1)
-	}
-}
-
-func (d dice) app(r order.Rank, subgroup, most int) App {
-	start := d.upTo(200 * time.Microsecond)
-	if d.oneIn(8) { // silent until everybody would notice that the order waits for it
-		start = 20*time.Millisecond + d.upTo(100*time.Millisecond)
-	}
-	return App{
-		Rank: r, Subgroup: subgroup, Start: start, Gap: d.upTo(pick[time.Duration](d, 5, 50, 300) * time.Microsecond),
-		Burst: pick(d, 1, 1, 3, 40), MaxBytes: pick(d, 0, 7, 16, 100, 100, 400, 400, most),
-		HoldIn: pick(d, 0, 0, 4, 20), Hold: d.upTo(500 * time.Microsecond), AbortIn: pick(d, 0, 0, 3, 20), SkipIn: pick(d, 0, 0, 0, 4),
-	}
-}
-
-func (d dice) inboxes(p *Plan, n int) {
-	for range n {
-		var row []Inbox
-		for range p.Decls {
-			row = append(row, Inbox{ShutIn: pick(d, 0, 0, 3, 12), Shut: d.upTo(300 * time.Microsecond), MaxRun: pick(d, 0, 0, 1, 3, 1024)})
-		}
-		p.Inboxes = append(p.Inboxes, row)
-	}
-}
-
-func (d dice) fault(p *Plan, n int) {
-	f := Fault{Kind: 1 + FaultKind(d.IntN(int(faultKinds)-1)), At: d.upTo(4 * time.Millisecond), Rank: order.Rank(d.IntN(n))}
-	switch f.Kind {
-	case Crash, PowerOff:
-		f.InStep = pick(d, 0, 1, 2, 5, 30)
-	case OneWayCut:
-		p.Outages = 0 // they would heal what has to stay cut
-		f.Peer = (f.Rank + 1 + order.Rank(d.IntN(n-1))) % order.Rank(n)
-		p.Net.Kinds[f.Rank][f.Peer], p.Net.Kinds[f.Peer][f.Rank] = simnet.Framed, simnet.Framed
-	case Partition:
-		p.Outages = 0
-		f.Peer = 1 + order.Rank(d.IntN(n-1))
-		for a := range f.Peer {
-			for b := f.Peer; int(b) < n; b++ {
-				p.Net.Kinds[a][b], p.Net.Kinds[b][a] = simnet.Framed, simnet.Framed
-			}
-		}
-	}
-	p.Fault = f
+// calm reports whether nothing is planned that changes the membership.
+func (p *Plan) calm() bool {
+	mutes := func(a App) bool { return a.Mute > 0 }
+	return len(p.Faults) == 0 && p.Founders == len(p.Nodes) && !slices.ContainsFunc(p.Apps, mutes)
 }
 
 // Hop bounds how long it takes until what one member pushed was looked at by another one, sockets that have room provided.
@@ -312,8 +196,8 @@ func (p *Plan) Hop() time.Duration {
 }
 
 func (p *Plan) longestHop() (longest time.Duration) {
-	for _, pace := range p.Paces {
-		longest = max(longest, 2*pace.Step*3/2+pace.Pause)
+	for _, n := range p.Nodes {
+		longest = max(longest, 2*n.Pace.Step*3/2+n.Pace.Pause)
 	}
 	delay := time.Duration(0)
 	for _, row := range p.Net.Delays {
@@ -327,8 +211,8 @@ func (p *Plan) longestHop() (longest time.Duration) {
 // Settling bounds how long a member keeps a counter to itself that may wait for company.
 func (p *Plan) Settling() (longest time.Duration) {
 	const steps = multicast.SettleAfter + 1
-	for _, pace := range p.Paces {
-		longest = max(longest, steps*(pace.Step*3/2)+steps*pace.Pause/time.Duration(max(1, pace.PauseEvery/3)))
+	for _, n := range p.Nodes {
+		longest = max(longest, steps*(n.Pace.Step*3/2)+steps*n.Pace.Pause/time.Duration(max(1, n.Pace.PauseEvery/3)))
 	}
 	return longest
 }
@@ -342,12 +226,18 @@ func (p *Plan) Bound() time.Duration {
 	return p.bound
 }
 
+// recordBytes is about how long a proposal or decision is.
+const recordBytes = 2 << 10
+
 func (p *Plan) longestWay() time.Duration {
 	rounds := 1
 	for _, d := range p.Decls {
 		if p.Net.SocketBytes > 0 {
 			rounds += d.RingBytes / p.Net.SocketBytes
 		}
+	}
+	if p.Net.SocketBytes > 0 && !p.calm() {
+		rounds += 3 * recordBytes / p.Net.SocketBytes
 	}
 	single := 1
 	if p.Tuning != (multicast.Tuning{}) {
@@ -358,19 +248,40 @@ func (p *Plan) longestWay() time.Duration {
 	return p.Hop() * time.Duration(8+2*rounds+4*single)
 }
 
+// Heartbeat is how often heartbeats are bumped: rarely, compared with everything else.
+func (p *Plan) Heartbeat() time.Duration { return max(p.Bound()/4, time.Millisecond) }
+
+// FailAfter leaves time for a heartbeat to be late by everything that may delay it.
+func (p *Plan) FailAfter() time.Duration { return 2 * (p.Heartbeat() + p.Bound()) }
+
+// Silence is how long the conversations of a join may be silent.
+func (p *Plan) Silence() time.Duration { return p.FailAfter() }
+
+// Patience is the time within which a group of which a quorum lives has settled after the last fault, and within which those
+// that are cut off from it have halted.
+func (p *Plan) Patience() time.Duration {
+	t := 16*(p.FailAfter()+p.Heartbeat()+p.Net.NoticeAfter) + 2*p.Bound() + p.Settling()
+	if !p.calm() {
+		t += 24*p.Silence() + 6*time.Second // joiners rest a second between two rounds
+	}
+	return t
+}
+
 // String describes the plan in a few lines.
 func (p *Plan) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "seed %d: %d members, %d messages, hop %v, bound %v\n", p.Seed, len(p.Members), p.Messages, p.Hop(), p.Bound())
-	if p.Fault.Kind != NoFault {
-		fmt.Fprintf(&b, "  fault: %v of rank %d at %v (peer %d, in step %d)\n", p.Fault.Kind, p.Fault.Rank, p.Fault.At, p.Fault.Peer, p.Fault.InStep)
+	fmt.Fprintf(&b, "seed %d: %d nodes, %d of them found the group, %d messages, hop %v, bound %v, heartbeat %v, fail after %v\n",
+		p.Seed, len(p.Nodes), p.Founders, p.Messages, p.Hop(), p.Bound(), p.Heartbeat(), p.FailAfter())
+	for _, f := range p.Faults {
+		fmt.Fprintf(&b, "  %v\n", f)
 	}
 	fmt.Fprintf(&b, "  net: kinds %v, sockets %d B, pieces %d B, %d ranges a frame, %d outages up to %v\n", p.Net.Kinds, p.Net.SocketBytes, p.Net.PieceBytes, p.Net.FrameRanges, p.Outages, p.Outage)
-	for r, m := range p.Members {
-		fmt.Fprintf(&b, "  rank %d: node %d, steps %+v\n", r, m.ID, p.Paces[r])
+	for i, n := range p.Nodes {
+		fmt.Fprintf(&b, "  place %d: node %d, joins %v, returns %v at most %d times, asks %v, steps %+v\n", i, n.ID, n.Joins, n.Returns, n.Times, n.Ask, n.Pace)
 	}
 	for _, d := range p.Decls {
-		fmt.Fprintf(&b, "  subgroup %q %v: members %v, senders %v, ring %d B, window %d\n", d.Name, d.Mode, d.Members, d.Senders, d.RingBytes, d.Window)
+		fmt.Fprintf(&b, "  subgroup %q %v: members %v, senders %v, %d shards of %d to %d, ring %d B, window %d\n",
+			d.Name, d.Mode, d.Members, d.Senders, d.ShardCount(), d.MinMembers, d.MaxMembers, d.RingBytes, d.Window)
 	}
 	for _, a := range p.Apps {
 		fmt.Fprintf(&b, "  application %+v\n", a)

@@ -37,21 +37,72 @@ const (
 	MemberPaused
 	WayCut
 	CrashedInStep
+	UpcallSlow
+	ClockJumped
+	CameBack
 	HeardOfEnd
 	HeardSilence
-	HeardLeave
-	SpokeAgain
+	HeardAccusation
 	HaltedUndelivered
 	SendAfterHalt
+	LeaderDiedProposing
+	LeaderDiedAcked
+	LeaderDiedEchoed
+	LeaderDiedInstalled
+	TwoLeadersDied
+	TookOver
+	AdoptedDecision
+	FoundNoDecision
+	ProposedAgain
+	MessageCarried
+	ClaimCarried
+	ClaimCarriedTwice
+	TailSkipped
+	LastWereNulls
+	UnorderedAhead
+	JoinerDiedAsking
+	JoinerDiedMeeting
+	JoinerDiedReady
+	JoinerDiedEntered
+	JoinerLost
+	ManyJoined
+	Redirected
+	PlaceHeld
+	LeaverWasSenior
+	AllLeft
+	HalfWithSenior
+	HalfWithoutSenior
+	GroupLost
+	SpokeAgain
+	LayoutLost
+	LayoutRegained
+	SpareUsed
+	MuteChanged
+	UnableToSend
+	FutureKept
+	FutureBroken
 	probes
 )
 
 var probeNames = [probes]string{
-	"ring full", "ring wrapped", "socket full", "half a frame", "push coalesced", "long tail", "torn line", "shared pair", "seeping pair",
-	"pieces lost with their host", "nulls sent", "nulls delivered", "rounds skipped", "empty message", "largest message", "claim aborted", "nothing but aborted claims",
-	"delivered past an open claim", "run refused", "run taken in part", "long run", "unordered delivery", "silent sender", "silent group", "alone in the view", "seven members", "three subgroups",
-	"slow member", "member paused", "way cut", "crash within a step", "end of a peer heard", "silence of a peer heard", "leave of a peer heard",
-	"spoke again after a hang", "halted with messages undelivered", "send refused after halting",
+	RingFull: "ring full", RingWrapped: "ring wrapped", SocketFull: "socket full", HalfFrame: "half a frame", Coalesced: "push coalesced", LongTail: "long tail", TornLine: "torn line",
+	SharedPair: "shared pair", SeepingPair: "seeping pair", LineLostInFlight: "pieces lost with their host", NullsSent: "nulls sent", NullsDelivered: "nulls delivered",
+	RoundsSkipped: "rounds skipped", EmptyMessage: "empty message", LargestMessage: "largest message", ClaimAborted: "claim aborted", OnlyAborted: "nothing but aborted claims",
+	DeliveredPastOpenClaim: "delivered past an open claim", RunRefused: "run refused", RunTakenInPart: "run taken in part", LongRun: "long run", UnorderedDelivery: "unordered delivery",
+	SilentSender: "silent sender", SilentGroup: "silent group", AloneInView: "alone in the view", SevenMembers: "seven members", ThreeSubgroups: "three subgroups",
+	SlowMember: "slow member", MemberPaused: "member paused", WayCut: "way cut", CrashedInStep: "crash within a step", UpcallSlow: "upcall longer than usual", ClockJumped: "clock jumped",
+	CameBack: "node came back", HeardOfEnd: "end of a peer heard", HeardSilence: "silence of a peer heard", HeardAccusation: "accusation of a peer heard",
+	HaltedUndelivered: "halted with messages undelivered", SendAfterHalt: "send refused after halting",
+	LeaderDiedProposing: "leader died while proposing", LeaderDiedAcked: "leader died after some acks", LeaderDiedEchoed: "leader died with its decision half echoed",
+	LeaderDiedInstalled: "leader died after some installed", TwoLeadersDied: "two leaders died in a row", TookOver: "another leader took over",
+	AdoptedDecision: "takeover adopted a decision", FoundNoDecision: "takeover found no decision", ProposedAgain: "leader proposed again",
+	MessageCarried: "message carried into a later view", ClaimCarried: "open claim carried over one view", ClaimCarriedTwice: "open claim carried over two views",
+	TailSkipped: "tail of a failed sender skipped", LastWereNulls: "last of a view were nulls", UnorderedAhead: "unordered delivery ahead of the trim",
+	JoinerDiedAsking: "joiner died asking", JoinerDiedMeeting: "joiner died greeting", JoinerDiedReady: "joiner died ready", JoinerDiedEntered: "joiner died in its first view",
+	JoinerLost: "joiner's conversation ended", ManyJoined: "many joined at once", Redirected: "joiner sent to the leader", PlaceHeld: "joiner refused, its place held",
+	LeaverWasSenior: "senior member left", AllLeft: "everybody left", HalfWithSenior: "half with the senior went on", HalfWithoutSenior: "half without the senior halted",
+	GroupLost: "quorum lost", SpokeAgain: "evicted one spoke again", LayoutLost: "subgroup lost its layout", LayoutRegained: "subgroup regained its layout",
+	SpareUsed: "spare member used", MuteChanged: "mute changed", UnableToSend: "unable to send till the end", FutureKept: "future resolved", FutureBroken: "future broken by a halt",
 }
 
 func (p Probe) String() string { return probeNames[p] }

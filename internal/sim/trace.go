@@ -3,22 +3,29 @@ package sim
 import (
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"time"
-
-	"github.com/squall-go/squall/order"
 )
 
-// columnWidth is what a member has on a line of a trace.
+// columnWidth is what a node has on a line of a trace.
 const columnWidth = 19
 
-// trace prints one line per event, a column per member, so that a run is a shape on the screen:
+// trace prints one line per event, a column per node, so that a view change is a shape on the screen:
 //
-//	    time │ rank 0             │ rank 1
-//	12.345µs │ a+3 120B           │              claimed: message 3, 120 bytes, in subgroup a
-//	13.001µs │ a!3                │              committed (a-3: aborted, a?3: left open)
-//	14.2µs   │ a sent 9 recv 7    │              its own counters after a step that moved them
-//	21.7µs   │                    │ a:24 1#3     delivered: seq 24, message 3 of sender 1
+//	    time │ node 7             │ node 3
+//	12.345µs │ a+3 120B           │                   claimed: message 3, 120 bytes, in a
+//	13.001µs │ a!3                │                   committed (a-3: aborted)
+//	14.2µs   │ v1 a s9 r7 d4      │                   view 1: its own counters after a step that moved them
+//	21.7µs   │                    │ a:24 1#3          delivered: seq 24, message 3 of the node in column 1
+//	1.02ms   │                    │ ✝ crash
+//	1.31ms   │ suspects 3         │                   a node
+//	1.31ms   │ proposes 1.0 → v2  │                   attempt 1 of rank 0
+//	1.52ms   │                    │ wedged
+//	1.52ms   │                    │ acks 1.0
+//	1.71ms   │ decides 1.0 → v2   │
+//	1.93ms   │                    │ echoes 1.0 → v2
+//	2.04ms   │ ══ v2, rank 0 of 2 │                   installed
 type trace struct {
 	out  io.Writer // nil: nothing is printed
 	hash uint64
@@ -35,43 +42,76 @@ const (
 	skip
 	taken
 	refused
-	down
 	halted
-	stopped
+	ended
+	struck
 	cut
+	healed
+	moved
+	began
+	born
+	joins
+	muted
 )
 
 // event mixes an event into the hash of the run.
-func (w *world) event(kind what, r order.Rank, args ...uint64) {
-	h := w.trace.hash ^ uint64(w.now)<<8 ^ uint64(kind)<<4 ^ uint64(r)
+func (w *world) event(kind what, place int, args ...uint64) {
+	h := w.trace.hash ^ uint64(w.now)<<8 ^ uint64(kind)<<4 ^ uint64(place)
 	for _, a := range args {
 		h = scramble(h + a)
 	}
 	w.trace.hash = scramble(h)
 }
 
-// print writes an event into a member's column. Call it under `if w.trace.out != nil`, so that nothing is formatted in vain.
-func (w *world) print(r order.Rank, format string, args ...any) {
+// print writes an event into the process's column. Call it under `if w.trace.out != nil`, so that nothing is formatted in vain.
+func (p *process) print(format string, args ...any) {
+	p.world.print(p.node.place, fmt.Sprintf(format, args...))
+}
+
+func (w *world) print(place int, text string) {
 	if w.trace.rows%40 == 0 {
-		w.trace.header(len(w.plan.Members))
+		w.trace.header(w.nodes)
 	}
 	w.trace.rows++
 	var b strings.Builder
 	fmt.Fprintf(&b, "%12v", w.now.Round(time.Nanosecond))
-	for k := range order.Rank(len(w.plan.Members)) {
-		text := ""
-		if k == r {
-			text = fmt.Sprintf(format, args...)
+	for k := range w.nodes {
+		cell := ""
+		if k == place {
+			cell = text
 		}
-		fmt.Fprintf(&b, " │ %-*s", columnWidth, text)
+		if k > place {
+			break
+		}
+		fmt.Fprintf(&b, " │ %-*s", columnWidth, cell)
 	}
 	fmt.Fprintln(w.trace.out, strings.TrimRight(b.String(), " "))
 }
 
-func (t *trace) header(ranks int) {
+func (t *trace) header(nodes []*node) {
 	fmt.Fprintf(t.out, "%12s", "time")
-	for r := range ranks {
-		fmt.Fprintf(t.out, " │ %-*s", columnWidth, fmt.Sprintf("rank %d", r))
+	for _, n := range nodes {
+		fmt.Fprintf(t.out, " │ %-*s", columnWidth, fmt.Sprintf("node %d", n.ID))
 	}
 	fmt.Fprintln(t.out)
 }
+
+// printLines prints the counters of a view that moved.
+func (p *process) printLines(s *seat) {
+	if s.closed {
+		return
+	}
+	for i, sg := range s.record.view.Subgroups {
+		if !sg.Has(s.self) {
+			continue
+		}
+		line := s.line(i)
+		now := multicastLine(line[:4])
+		if now != s.lines[i] {
+			s.lines[i] = now
+			p.print("v%d %s s%d r%d d%d", s.record.view.ID, sg.Name, max(now[wordSent], now[wordSkipped]), now[wordReceived], now[wordDelivered])
+		}
+	}
+}
+
+func uintText(n uint64) string { return strconv.FormatUint(n, 10) }

@@ -1,18 +1,14 @@
 package sim
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"runtime/debug"
-	"strings"
 	"time"
 
-	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/fabric/simnet"
 	"github.com/squall-go/squall/internal/invariants"
-	"github.com/squall-go/squall/internal/member"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/views"
 )
@@ -33,7 +29,8 @@ type Result struct {
 	Time       time.Duration // virtual
 	Steps      int
 	Deliveries int
-	// Slowest is the longest time from a commit to a delivery, and SlowestOfBound what part of Plan.Bound that is.
+	Views      int
+	// Slowest is the longest time from a commit to a delivery while nobody failed, and SlowestOfBound what part of Plan.Bound that is.
 	Slowest        time.Duration
 	SlowestOfBound float64
 }
@@ -46,23 +43,35 @@ type world struct {
 	random   *rand.Rand
 	now      time.Duration
 	net      *simnet.Net
-	view     *views.View
-	nodes    []*node // by rank
-	rankOf   [64]order.Rank
-	groups   []*group
+	nodes    []*node // by place
+	placeOf  [64]int // by node id
+	procs    []*process
+	history  history
 	schedule schedule
 	checkers []checker
 	probes   Probes
 	trace    trace
 	result   Result
+	keys     int // that views were given
 
 	busyApps  int
 	lastStart time.Duration // of an application
-	running   int           // members that neither crashed nor halted
-	undone    int           // claims not yet delivered at a member that must deliver them
-	progress  time.Duration // when an application or a delivery went on last
-	struck    time.Duration // when the fault came; never: not yet
+	pending   int           // faults that did not come, or did not end yet
+	calm      time.Duration // when the last fault came, or ended
+	progress  time.Duration // when anything went on last
+	stirred   bool          // something happened since done looked
 	quietFrom time.Duration // from then on only heartbeats may be sent; never: not yet
+	waiting   []*fault      // those that come when somebody makes a move
+	blamed    bool          // something was done to somebody
+}
+
+// node is a place for processes.
+type node struct {
+	Node
+	place int
+	proc  *process // the latest one; nil: there was none yet
+	times int      // it came back
+	cuts  uint64   // nodes to which the way is cut, by place
 }
 
 // checker watches over one promise. Every method returns what violates it.
@@ -73,7 +82,11 @@ type checker interface {
 	offered(w *world, d *delivery) error
 	taken(w *world, d *delivery) error
 	// pushed is called for whatever a member pushes; off is a place in its row.
-	pushed(w *world, from order.Rank, off int) error
+	pushed(w *world, from *process, off int) error
+	// installed is called when a member begins a view.
+	installed(w *world, p *process, v *viewRecord) error
+	// halted is called when a member halted.
+	halted(w *world, p *process, reason error) error
 	// end is called when the run is over.
 	end(w *world) error
 }
@@ -81,10 +94,12 @@ type checker interface {
 // unconcerned is a checker that nothing concerns, to embed.
 type unconcerned struct{}
 
-func (unconcerned) offered(*world, *delivery) error      { return nil }
-func (unconcerned) taken(*world, *delivery) error        { return nil }
-func (unconcerned) pushed(*world, order.Rank, int) error { return nil }
-func (unconcerned) end(*world) error                     { return nil }
+func (unconcerned) offered(*world, *delivery) error               { return nil }
+func (unconcerned) taken(*world, *delivery) error                 { return nil }
+func (unconcerned) pushed(*world, *process, int) error            { return nil }
+func (unconcerned) installed(*world, *process, *viewRecord) error { return nil }
+func (unconcerned) halted(*world, *process, error) error          { return nil }
+func (unconcerned) end(*world) error                              { return nil }
 
 // violated is the error of a promise that does not hold.
 func violated(id, format string, args ...any) error {
@@ -112,10 +127,12 @@ func Run(p *Plan, o Options) (r Result) {
 }
 
 func newWorld(p *Plan, o Options) *world {
-	w := &world{plan: p, lie: o.Lie, only: o.Only, random: rand.New(rand.NewPCG(p.Seed, 1)), struck: never, quietFrom: never, trace: trace{out: o.Trace}}
+	w := &world{plan: p, lie: o.Lie, only: o.Only, random: rand.New(rand.NewPCG(p.Seed, 1)), quietFrom: never, trace: trace{out: o.Trace}, stirred: true}
+	w.history = newHistory()
 	w.schedule.random = rand.New(rand.NewPCG(p.Seed, 2))
 	w.checkers = []checker{
-		&haltChecker{}, &contentChecker{}, &fifoChecker{}, &orderChecker{}, &atomicChecker{}, &stallChecker{}, &lossChecker{}, &quietChecker{}, &releaseChecker{},
+		&haltChecker{}, &contentChecker{}, &fifoChecker{}, &orderChecker{}, &atomicChecker{}, &viewsChecker{}, &brainChecker{},
+		&stallChecker{}, &liveChecker{}, &lossChecker{}, &futureChecker{}, &quietChecker{}, &releaseChecker{},
 	}
 	return w
 }
@@ -123,15 +140,15 @@ func newWorld(p *Plan, o Options) *world {
 // panicked makes a violation of a panic: of an invariant with its number, of anything else with where it was.
 func (w *world) panicked(crash any) {
 	if v, ok := crash.(invariants.Violation); ok {
-		w.result.Err = v
+		w.result.Err = fmt.Errorf("at %v: %w", w.now, v)
 		return
 	}
-	w.result.Err = fmt.Errorf("panic: %v\n%s", crash, debug.Stack())
+	w.result.Err = fmt.Errorf("at %v: panic: %v\n%s", w.now, crash, debug.Stack())
 }
 
 // judge notes what a checker found, if anybody listens to it.
 func (w *world) judge(checker string, err error) {
-	if w.only == "" || w.only == checker {
+	if err != nil && (w.only == "" || w.only == checker) {
 		w.fail(err)
 	}
 }
@@ -143,119 +160,111 @@ func (w *world) fail(err error) {
 	}
 }
 
-func (w *world) layOut(o Options) (err error) {
-	if w.view, _, err = views.Place(views.Placement{ID: 1, Cluster: "sim", Members: w.plan.Members, Declarations: w.plan.Decls}); err != nil {
-		return err
+func (w *world) layOut(o Options) error {
+	for i, n := range w.plan.Nodes {
+		w.placeOf[n.ID] = i
+		w.nodes = append(w.nodes, &node{Node: n, place: i})
 	}
-	layout, err := member.NewLayout(w.view)
+	w.net = simnet.New(w.plan.Seed, w.netOptions(o.Bug))
+	var founders []*process
+	var members []views.Member
+	for _, n := range w.nodes[:w.plan.Founders] {
+		p := w.process(n)
+		founders, members = append(founders, p), append(members, p.self)
+	}
+	first, _, err := views.Place(views.Placement{ID: 1, Cluster: cluster, Key: w.key(), Members: members, Declarations: w.plan.Decls})
 	if err != nil {
 		return err
 	}
-	var ends []simnet.Endpoint
-	for r, m := range w.view.Members {
-		w.rankOf[m.ID] = order.Rank(r)
-		ends = append(ends, simnet.Endpoint{ID: m.ID, Shape: layout.Shape(order.Rank(r))})
-	}
-	w.net = simnet.New(w.plan.Seed, w.netOptions(o.Bug))
-	tables := w.net.Open(ends)
-	w.running = len(w.view.Members)
-	for r := range w.view.Members {
-		w.nodes = append(w.nodes, newNode(w, order.Rank(r)))
-	}
-	for i, sg := range w.view.Subgroups {
-		w.groups = append(w.groups, w.group(i, sg))
-	}
-	for _, n := range w.nodes {
-		if err := n.open(layout, tables[n.rank]); err != nil {
+	for _, p := range founders {
+		if err := p.enter(first); err != nil {
 			return err
 		}
-		n.turn = w.schedule.add(time.Duration(w.random.Int64N(int64(n.pace.Step))), n)
 	}
-	for _, a := range w.plan.Apps {
-		w.addApp(a)
+	for _, n := range w.nodes[w.plan.Founders:] {
+		w.pending++
+		w.schedule.add(n.Joins, &birth{world: w, node: n})
 	}
 	w.addFaults()
 	w.notePlan()
 	return nil
 }
 
+const cluster = "sim"
+
+// key is that of a new view.
+func (w *world) key() string {
+	w.keys++
+	return fmt.Sprintf("key-%d", w.keys)
+}
+
 func (w *world) netOptions(bug simnet.Bug) simnet.Options {
 	p := &w.plan.Net
 	return simnet.Options{
-		Kind:        func(a, b order.NodeID) simnet.Kind { return p.Kinds[w.rankOf[a]][w.rankOf[b]] },
-		Delay:       func(a, b order.NodeID) simnet.Delay { return p.Delays[w.rankOf[a]][w.rankOf[b]] },
+		Kind:        func(a, b order.NodeID) simnet.Kind { return p.Kinds[w.placeOf[a]][w.placeOf[b]] },
+		Delay:       func(a, b order.NodeID) simnet.Delay { return p.Delays[w.placeOf[a]][w.placeOf[b]] },
 		SocketBytes: p.SocketBytes, PieceBytes: p.PieceBytes, FrameRanges: p.FrameRanges, NoticeAfter: p.NoticeAfter,
 		StoreOrder: storeOrder,
-		OnPush:     func(from, _ order.NodeID, off, _ int) { w.pushed(w.rankOf[from], off) },
-		OnDue:      func(id order.NodeID, at time.Duration) { w.nodes[w.rankOf[id]].wakeAt(at) },
-		Bug:        bug,
+		OnPush:     func(from, _ order.NodeID, off, _ int) { w.pushed(w.nodes[w.placeOf[from]].proc, off) },
+		OnDue: func(id order.NodeID, at time.Duration) {
+			if p := w.nodes[w.placeOf[id]].proc; p != nil {
+				p.wakeAt(at)
+			}
+		},
+		Bug: bug,
 	}
-}
-
-func (w *world) group(i int, sg views.Subgroup) *group {
-	g := &group{sg: sg, index: i}
-	for _, r := range sg.Senders {
-		g.ledgers = append(g.ledgers, &ledger{key: stream(i, w.view.Members[r].ID)})
-	}
-	for _, r := range sg.Members {
-		g.readers = append(g.readers, &reader{node: w.nodes[r], next: make([]int, len(sg.Senders))})
-	}
-	return g
-}
-
-func (w *world) addApp(plan App) {
-	sg := w.view.Subgroups[plan.Subgroup]
-	s, _ := sg.SenderRank(plan.Rank)
-	w.sometimes(SilentSender, plan.Messages == 0)
-	if plan.Messages == 0 {
-		return
-	}
-	w.busyApps++
-	a := &app{world: w, plan: plan, node: w.nodes[plan.Rank], group: w.groups[plan.Subgroup], sender: s, left: plan.Messages}
-	a.dice = dice{rand.New(rand.NewPCG(w.plan.Seed, 1000+uint64(plan.Rank)<<8+uint64(plan.Subgroup)))}
-	w.schedule.add(plan.Start, a)
-	w.lastStart = max(w.lastStart, plan.Start)
 }
 
 func (w *world) notePlan() {
 	p := w.plan
-	w.sometimes(AloneInView, len(p.Members) == 1)
-	w.sometimes(SevenMembers, len(p.Members) == 7)
+	w.sometimes(AloneInView, p.Founders == 1)
+	w.sometimes(SevenMembers, p.Founders == 7)
 	w.sometimes(ThreeSubgroups, len(p.Decls) == 3)
 	w.sometimes(SilentGroup, w.busyApps == 0)
-	for a := range p.Members {
+	for a := range p.Nodes {
 		for b := range a {
 			w.sometimes(SharedPair, p.Net.Kinds[a][b] == simnet.Shared)
 			w.sometimes(SeepingPair, p.Net.Kinds[a][b] == simnet.Seeping)
 		}
-		w.sometimes(SlowMember, p.Paces[a].Step > 100*time.Microsecond)
+		w.sometimes(SlowMember, p.Nodes[a].Pace.Step > 100*time.Microsecond)
 	}
 }
 
-// pushed shows the checkers what a member pushes.
-func (w *world) pushed(from order.Rank, off int) {
+// pushed shows the checkers what a member pushes, once it matters.
+func (w *world) pushed(from *process, off int) {
+	if w.quietFrom == never || w.now < w.quietFrom {
+		return
+	}
 	for _, c := range w.checkers {
 		w.judge(c.name(), c.pushed(w, from, off))
 	}
 }
 
-// patience is longer than any application rests between two things it does.
-const patience = 5 * time.Millisecond
+// rest is longer than any application rests between two things it does.
+const rest = 5 * time.Millisecond
+
+// maxSteps ends a run that does not end by itself.
+const maxSteps = 20_000_000
 
 // live runs until the world is done: busy until nothing is under way, then quiet for as long as it takes to see that.
 func (w *world) live() {
-	bound := w.plan.Bound()
+	patience := w.plan.Patience() + rest
 	for w.result.Err == nil && !w.done() {
-		limit := max(w.progress, w.lastStart) + 2*bound + w.plan.Settling() + w.plan.haltBound() + patience
-		if !w.schedule.next(limit, w.clock) {
-			return // lossChecker and haltChecker say what is missing
+		if !w.schedule.next(max(w.progress, w.lastStart, w.calm)+patience, w.clock) {
+			return // the checkers say what is missing
+		}
+		if w.result.Steps > maxSteps {
+			w.fail(violated("liveness", "%d steps were not enough", maxSteps))
 		}
 	}
 	if w.result.Err != nil {
 		return
 	}
-	w.quietFrom = w.now + bound + w.plan.Settling()
-	end := w.quietFrom + 3*w.plan.heartbeat()
+	w.quietFrom = w.now + w.plan.Bound() + w.plan.Settling()
+	if w.history.last.view.ID > 1 {
+		w.quietFrom += w.plan.FailAfter() + w.plan.Heartbeat() // the view before lingers
+	}
+	end := w.quietFrom + 3*w.plan.Heartbeat()
 	for w.result.Err == nil && w.schedule.next(end, w.clock) {
 	}
 }
@@ -265,16 +274,17 @@ func (w *world) clock(now time.Duration) {
 	w.net.Advance(now)
 }
 
-// done reports that nothing is under way any more: all that was accepted is delivered, or the fault has stopped everybody.
+// done reports that nothing is under way any more. It looks only if something happened since it last did.
 func (w *world) done() bool {
-	if w.plan.Fault.Kind == NoFault {
-		return w.busyApps == 0 && w.undone == 0
-	}
-	if w.struck == never {
+	if !w.stirred || w.busyApps > 0 || w.pending > 0 {
 		return false
 	}
-	return w.running == 0 && w.busyApps == 0
+	w.stirred = false
+	return w.unsettled() == nil
 }
+
+// stir notes that something went on.
+func (w *world) stir() { w.progress, w.stirred = w.now, true }
 
 func (w *world) verdict() Result {
 	s := &w.net.Stats
@@ -283,25 +293,7 @@ func (w *world) verdict() Result {
 	} {
 		w.sometimes(p, n > 0)
 	}
-	w.result.Hash, w.result.Probes, w.result.Time = w.trace.hash, w.probes, w.now
+	w.result.Hash, w.result.Probes, w.result.Time, w.result.Views = w.trace.hash, w.probes, w.now, len(w.history.byID)
 	w.result.SlowestOfBound = float64(w.result.Slowest) / float64(w.plan.Bound())
 	return w.result
 }
-
-// Report says all about a failed run: the violation, the plan, the end of its trace, and how to see it again. It plays the plan
-// once more for the trace.
-func Report(p *Plan, o Options, err error) string {
-	var out bytes.Buffer
-	o.Trace = &out
-	again := Run(p, o)
-	lines := strings.Split(strings.TrimRight(out.String(), "\n"), "\n")
-	lines = lines[max(0, len(lines)-80):]
-	text := fmt.Sprintf("%v\n\n%v\nreplay: go test ./internal/sim -run Campaign -args -seed %d%s -trace\n\n%s\n", err, p, p.Seed, p.Limits.flags(), strings.Join(lines, "\n"))
-	if again.Err == nil || again.Err.Error() != err.Error() && !strings.Contains(err.Error(), "panic") {
-		text += fmt.Sprintf("The replay ended otherwise: %v\n", again.Err)
-	}
-	return text
-}
-
-// table is a member's table as the fabric has it.
-func (n *node) table() *fabric.Table { return n.member.Table().Table }

@@ -1,0 +1,111 @@
+package sim
+
+import (
+	"bytes"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+)
+
+// Campaign runs many seeds on all cores and stops at the first failure.
+type Campaign struct {
+	First, Count uint64
+	Limits       Limits
+	Options      Options
+	Workers      int // 0: one for each core
+	// Draw makes the plans; nil: Draw of this package within Limits.
+	Draw func(seed uint64) *Plan
+	// Progress, if not nil, is called after every run, by one worker at a time.
+	Progress func(*Campaign)
+
+	mu sync.Mutex
+	// Tally is what was done so far. Progress may read it, and everybody once Run has returned.
+	Tally
+}
+
+// Tally adds runs up.
+type Tally struct {
+	Seeds, Deliveries, Steps, Views uint64
+	Probes                          Probes
+	Slowest                         float64 // the part of its bound that the slowest delivery took
+	Failed                          *Plan   // the failed one with the lowest seed; nil: none
+	Err                             error   // how it failed
+}
+
+// Run plays all seeds, or as many as it takes until one fails, and returns the violation.
+func (c *Campaign) Run() error {
+	workers := c.Workers
+	if workers == 0 {
+		workers = runtime.GOMAXPROCS(0)
+	}
+	var next atomic.Uint64
+	var all sync.WaitGroup
+	for range workers {
+		all.Go(func() {
+			for k := next.Add(1) - 1; k < c.Count && c.one(c.First+k); k = next.Add(1) - 1 {
+			}
+			next.Store(c.Count)
+		})
+	}
+	all.Wait()
+	return c.Err
+}
+
+func (c *Campaign) plan(seed uint64) *Plan {
+	if c.Draw != nil {
+		return c.Draw(seed)
+	}
+	return Draw(seed, c.Limits)
+}
+
+func (c *Campaign) one(seed uint64) bool {
+	p := c.plan(seed)
+	r := Run(p, c.Options)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.add(p, &r)
+	if c.Progress != nil {
+		c.Progress(c)
+	}
+	return r.Err == nil
+}
+
+func (t *Tally) add(p *Plan, r *Result) {
+	t.Seeds++
+	t.Deliveries += uint64(r.Deliveries)
+	t.Steps += uint64(r.Steps)
+	t.Views += uint64(r.Views)
+	t.Probes.Add(&r.Probes)
+	t.Slowest = max(t.Slowest, r.SlowestOfBound)
+	if r.Err != nil && (t.Failed == nil || p.Seed < t.Failed.Seed) {
+		t.Failed, t.Err = p, r.Err
+	}
+}
+
+// CoverSeeds is how many seeds must reach every probe.
+const CoverSeeds = 2000
+
+// reportLines is how much of a trace a report shows.
+const reportLines = 120
+
+// Report says all about a failed run: the violation, the plan, the end of its trace, and how to see it again. It plays the plan
+// once more for the trace.
+func Report(p *Plan, o Options, err error) string {
+	var out bytes.Buffer
+	o.Trace = &out
+	again := Run(p, o)
+	lines := strings.Split(strings.TrimRight(out.String(), "\n"), "\n")
+	lines = lines[max(0, len(lines)-reportLines):]
+	text := fmt.Sprintf("%v\n\n%v\nreplay: %s\n\n%s\n", err, p, Replay(p), strings.Join(lines, "\n"))
+	if again.Err == nil || again.Err.Error() != err.Error() && !strings.Contains(err.Error(), "panic") {
+		text += fmt.Sprintf("The replay ended otherwise: %v\n", again.Err)
+	}
+	return text
+}
+
+// Replay is the command that plays a plan once more with its trace.
+func Replay(p *Plan) string {
+	return fmt.Sprintf("go run ./cmd/squall sim --seed %d%s --trace", p.Seed, p.Limits.Flags())
+}

@@ -1,0 +1,57 @@
+package sim
+
+import (
+	"errors"
+
+	"github.com/squall-go/squall/internal/member"
+	"github.com/squall-go/squall/views"
+)
+
+// brainChecker checks G5: a view begins only when a quorum of the one before has the decision, no view has two successors, and who
+// halts has a reason: too few that are left, an eviction for something that was done to it, or that it left.
+type brainChecker struct{ unconcerned }
+
+func (brainChecker) name() string { return "brain" }
+
+func (brainChecker) installed(w *world, p *process, r *viewRecord) error {
+	if first := w.history.byID[r.view.ID]; first != r {
+		return violated("G5", "node %d begins a view %d (%s), and there is another one (%s)", p.self.ID, r.view.ID, r.view.Key, first.view.Key)
+	}
+	if len(p.seats) < 2 {
+		return nil // it is told of a view that others installed
+	}
+	before := p.seats[len(p.seats)-2].record
+	has := func(q *process) bool {
+		s := q.seatIn(before)
+		return s != nil && before.decided[views.Ballot(s.words(viewLine)[wordDecided])] == r.view.Key
+	}
+	if !before.quorum(has) {
+		n := 0
+		for _, q := range before.procs {
+			n += one(has(q))
+		}
+		return violated("G5", "node %d begins view %d, and %d of %d members of view %d have the decision", p.self.ID, r.view.ID, n, len(before.procs), before.view.ID)
+	}
+	return nil
+}
+
+func (brainChecker) halted(w *world, p *process, reason error) error {
+	r := p.seat().record
+	switch {
+	case errors.Is(reason, views.ErrEvicted):
+		if p.blame == "" {
+			return violated("G5", "node %d halts, and nothing was done to it: %v", p.self.ID, reason)
+		}
+	case errors.Is(reason, views.ErrPartitioned):
+		if there := func(q *process) bool { return q.blame == "" || q == p }; p.blame == "" && r.quorum(there) {
+			return violated("G5", "node %d halts, and only to %d of %d members anything was done: %v", p.self.ID, len(r.procs)-r.unblamed(p), len(r.procs), reason)
+		}
+	case errors.Is(reason, member.ErrClosed):
+		if !p.said {
+			return violated("G5", "node %d halts, and nobody asked it to leave: %v", p.self.ID, reason)
+		}
+	default:
+		return violated("G5", "node %d halts: %v", p.self.ID, reason)
+	}
+	return nil
+}

@@ -1,0 +1,73 @@
+package sim
+
+import (
+	"context"
+
+	"github.com/squall-go/squall/order"
+)
+
+// futureChecker checks the other side of G3: who waits for the delivery of a message is told its place, once it was delivered here,
+// or that this member halted.
+type futureChecker struct{ unconcerned }
+
+func (futureChecker) name() string { return "future" }
+
+func (futureChecker) taken(w *world, d *delivery) error {
+	l := d.ledger()
+	if l.proc != d.proc() {
+		return nil
+	}
+	for k := range l.futures {
+		f := &l.futures[k]
+		if v, err, told := f.look(); told && err == nil && f.number > d.number {
+			return violated("future", "%v: message %d is said to be delivered at %v", d, f.number, v)
+		}
+	}
+	return nil
+}
+
+// look returns what was told.
+func (f *promised) look() (v order.Version, err error, told bool) {
+	select {
+	case <-f.future.Done():
+		v, err = f.future.Wait(context.Background())
+		return v, err, true
+	default:
+		return v, nil, false
+	}
+}
+
+func (futureChecker) end(w *world) error {
+	for _, p := range w.procs {
+		for _, l := range p.ledgers {
+			for k := range l.futures {
+				if err := checkFuture(w, l, &l.futures[k]); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func checkFuture(w *world, l *ledger, f *promised) error {
+	p := l.proc
+	own, name := p.flows[l], w.plan.Decls[l.decl].Name
+	here := own != nil && own.next > f.number
+	v, err, told := f.look()
+	w.sometimes(FutureKept, told && err == nil)
+	w.sometimes(FutureBroken, told && err != nil)
+	switch {
+	case !told && p.told:
+		return violated("future", "node %d: %q: message %d: nobody is told, and the member halted", p.self.ID, name, f.number)
+	case !told && here && !p.over:
+		return violated("future", "node %d: %q: message %d was delivered, and nobody is told", p.self.ID, name, f.number)
+	case told && err != nil && !p.told:
+		return violated("future", "node %d: %q: message %d: %v, and the member did not halt", p.self.ID, name, f.number, err)
+	case told && err == nil && !here:
+		return violated("future", "node %d: %q: message %d is said to be delivered at %v, and was not", p.self.ID, name, f.number, v)
+	case told && err == nil && w.plan.Decls[l.decl].Mode == 0 && v != l.claims[f.number].place:
+		return violated("future", "node %d: %q: message %d is said to be delivered at %v, and was at %v", p.self.ID, name, f.number, v, l.claims[f.number].place)
+	}
+	return nil
+}

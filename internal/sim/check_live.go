@@ -1,0 +1,47 @@
+package sim
+
+import (
+	"errors"
+
+	"github.com/squall-go/squall/fabric"
+	"github.com/squall-go/squall/views"
+)
+
+// liveChecker checks liveness: after the last fault, if a quorum lives, the view settles within bounded time to exactly those that
+// live, are connected and do not leave, and all they accepted is delivered; if none does, everybody halts. And it checks that
+// nobody is suspected or removed to whom nothing was done.
+type liveChecker struct{ unconcerned }
+
+func (liveChecker) name() string { return "live" }
+
+func (liveChecker) installed(w *world, p *process, r *viewRecord) error {
+	before := w.before(r)
+	if before == nil {
+		return nil
+	}
+	for _, q := range before.procs {
+		if q.blame == "" && !r.has(q) {
+			return violated("liveness", "view %d is without node %d, and nothing was done to it", r.view.ID, q.self.ID)
+		}
+	}
+	return nil
+}
+
+// checkSuspicion checks that who is suspected was given a reason to be, and broke no rule of the protocol.
+func checkSuspicion(w *world, p *process, e views.Suspected) error {
+	if errors.Is(e.Err, fabric.ErrViolation) {
+		return violated("liveness", "node %d suspects node %d: %v", p.self.ID, e.Member.ID, e.Err)
+	}
+	if q := w.processOf(e.Member); q.blame == "" && p.blame == "" {
+		return violated("liveness", "node %d suspects node %d, and nothing was done to either: %v", p.self.ID, e.Member.ID, e.Err)
+	}
+	return nil
+}
+
+func (liveChecker) end(w *world) error {
+	w.sometimes(GroupLost, !w.goesOn())
+	if err := w.unsettled(); err != nil {
+		return violated("liveness", "%v after the last fault: %w", w.now-w.calm, err)
+	}
+	return nil
+}

@@ -1,0 +1,335 @@
+package sim
+
+import (
+	"cmp"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/squall-go/squall/fabric/simnet"
+	"github.com/squall-go/squall/multicast"
+	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/views"
+)
+
+// Draw makes the plan of a seed.
+func Draw(seed uint64, l Limits) *Plan {
+	d := dice{rand.New(rand.NewPCG(seed, 0x5157))}
+	p := &Plan{Seed: seed, Limits: l, Founders: l.Nodes}
+	if p.Founders == 0 {
+		p.Founders = 1 + d.IntN(7)
+	}
+	faulty := d.IntN(3) > 0
+	if l.Faults != nil {
+		faulty = *l.Faults
+	}
+	joiners := 0
+	if faulty {
+		joiners = pick(d, 0, 0, 0, 1, 1, 2, 4)
+	}
+	d.nodes(p, p.Founders+joiners)
+	d.subgroups(p, faulty)
+	d.net(p, len(p.Nodes))
+	faults := 0
+	if faulty {
+		faults = pick(d, 1, 1, 2, 3, 5)
+	}
+	d.mutes(p, faulty) // before anything asks for the bounds, which depend on it
+	for range faults {
+		p.Faults = append(p.Faults, Fault{})
+	}
+	d.apps(p, l.Messages, faulty)
+	d.inboxes(p)
+	if faulty {
+		d.faults(p)
+		d.joins(p)
+	}
+	return p
+}
+
+// dice draws parts of a plan.
+type dice struct{ *rand.Rand }
+
+func (d dice) oneIn(n int) bool { return n > 0 && d.IntN(n) == 0 }
+
+// upTo draws a duration from (0, most], small ones as often as large ones.
+func (d dice) upTo(most time.Duration) time.Duration {
+	return 1 + time.Duration(d.Int64N(max(1, int64(most)>>d.IntN(4))))
+}
+
+func pick[T any](d dice, from ...T) T { return from[d.IntN(len(from))] }
+
+func (d dice) nodes(p *Plan, n int) {
+	for len(p.Nodes) < n {
+		id := order.NodeID(1 + d.IntN(40))
+		if !slices.ContainsFunc(p.Nodes, func(m Node) bool { return m.ID == id }) {
+			p.Nodes = append(p.Nodes, Node{ID: id, Pace: d.pace(), Ask: d.Perm(n)})
+		}
+	}
+}
+
+// some draws at least one of the nodes, in no order; nil stands for all of them.
+func (d dice) some(all []order.NodeID) []order.NodeID {
+	if d.oneIn(2) {
+		return nil
+	}
+	ids := slices.Clone(all)
+	d.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
+	return ids[:1+d.IntN(len(ids))]
+}
+
+func (d dice) subgroups(p *Plan, faulty bool) {
+	var all []order.NodeID
+	for _, n := range p.Nodes {
+		all = append(all, n.ID)
+	}
+	for i := range pick(d, 1, 1, 1, 2, 2, 3) {
+		decl := views.Declaration{
+			Name: string(rune('a' + i)), Members: d.some(all), Mode: pick(d, views.Ordered, views.Ordered, views.Ordered, views.Unordered),
+			RingBytes: pick(d, 4<<10, 4<<10, 4<<10, 8<<10, 16<<10), Window: pick(d, 4, 4, 8, 16, 64),
+		}
+		of := decl.Members
+		if of == nil {
+			of = all
+		}
+		decl.Senders = d.some(of)
+		if faulty && d.oneIn(3) {
+			d.shards(&decl, len(of))
+		}
+		p.Decls = append(p.Decls, decl)
+	}
+	if d.oneIn(6) {
+		p.Tuning = multicast.Tuning{OneSend: d.oneIn(2), OneReceive: d.oneIn(2), OneDeliver: d.oneIn(2)}
+	}
+}
+
+// shards splits a declaration that has so many members at most.
+func (d dice) shards(decl *views.Declaration, most int) {
+	decl.Shards = min(pick(d, 1, 2, 2, 3), most)
+	decl.MinMembers = 1 + d.IntN(max(1, most/decl.Shards))
+	if d.oneIn(2) {
+		decl.MaxMembers = decl.MinMembers + d.IntN(2)
+	}
+}
+
+func (d dice) net(p *Plan, n int) {
+	const us = time.Microsecond
+	kinds := pick(d, []simnet.Kind{simnet.Framed}, []simnet.Kind{simnet.Framed}, []simnet.Kind{simnet.Seeping}, []simnet.Kind{simnet.Shared},
+		[]simnet.Kind{simnet.Framed, simnet.Shared, simnet.Seeping})
+	delay := simnet.Delay{Base: d.upTo(50 * us), Jitter: d.upTo(100 * us), Tail: d.upTo(1000 * us), TailEvery: pick(d, 0, 8, 64)}
+	for a := range n {
+		p.Net.Kinds = append(p.Net.Kinds, make([]simnet.Kind, n))
+		p.Net.Delays = append(p.Net.Delays, make([]simnet.Delay, n))
+		for b := range n {
+			p.Net.Delays[a][b] = delay
+			if d.oneIn(8) { // a pair that is far apart, in one direction
+				p.Net.Delays[a][b].Base += d.upTo(500 * us)
+			}
+			if b < a {
+				p.Net.Kinds[a][b] = pick(d, kinds...)
+				p.Net.Kinds[b][a] = p.Net.Kinds[a][b]
+			}
+		}
+	}
+	p.Net.SocketBytes = pick(d, 0, 0, 400, 1500, 6000)
+	p.Net.PieceBytes = pick(d, 0, 0, 40, 300)
+	p.Net.FrameRanges = pick(d, 0, 0, 1, 3)
+	p.Net.NoticeAfter = d.upTo(500 * us)
+	if d.oneIn(4) {
+		p.Outages, p.Outage = 1+d.IntN(4), d.upTo(1000*us)
+	}
+}
+
+func (d dice) pace() Pace {
+	p := Pace{Step: 2*time.Microsecond + d.upTo(30*time.Microsecond), Spins: pick(d, 0, 1, 8)}
+	if d.oneIn(6) {
+		p.Step *= 8
+	}
+	if d.oneIn(3) {
+		p.Pause, p.PauseEvery = d.upTo(time.Millisecond), pick(d, 20, 100)
+	}
+	return p
+}
+
+// mutes makes the applications, some of which will not want to send for a while.
+func (d dice) mutes(p *Plan, faulty bool) {
+	for i := range p.Nodes {
+		for k := range p.Decls {
+			a := App{Node: i, Decl: k}
+			if faulty && d.oneIn(6) {
+				a.Mute = 1
+			}
+			p.Apps = append(p.Apps, a)
+		}
+	}
+}
+
+// apps shares the messages out among those that may send, some of which stay silent.
+func (d dice) apps(p *Plan, messages int, faulty bool) {
+	if messages == 0 {
+		messages = 50 + d.IntN(350)
+	}
+	p.Messages = messages
+	loud := 0
+	for i := range p.Apps {
+		a := &p.Apps[i]
+		decl, id := p.Decls[a.Decl], p.Nodes[a.Node].ID
+		*a = d.app(p, *a, decl.RingBytes/2, faulty)
+		if a.Mute > 0 {
+			a.Mute, a.Unmute = d.upTo(p.FailAfter()), d.upTo(2*p.FailAfter())
+		}
+		may := (len(decl.Senders) == 0 || slices.Contains(decl.Senders, id)) && (len(decl.Members) == 0 || slices.Contains(decl.Members, id))
+		if may && !d.oneIn(5) {
+			a.Messages = 1
+		}
+		loud += a.Messages
+	}
+	for i := range p.Apps {
+		p.Apps[i].Messages *= (messages + loud - 1) / max(loud, 1)
+	}
+}
+
+func (d dice) app(p *Plan, a App, most int, faulty bool) App {
+	a.Start = d.upTo(200 * time.Microsecond)
+	if d.oneIn(8) { // silent until everybody would notice that the order waits for it
+		a.Start = 20*time.Millisecond + d.upTo(100*time.Millisecond)
+	}
+	a.Gap = d.upTo(pick[time.Duration](d, 5, 50, 300) * time.Microsecond)
+	hold := d.upTo(500 * time.Microsecond)
+	if faulty && d.oneIn(2) { // it sends while the fault comes, is noticed and is mended
+		a.Gap = d.upTo(p.FailAfter() / 8)
+	}
+	if faulty && d.oneIn(3) {
+		hold = d.upTo(5 * p.FailAfter())
+	}
+	a.Burst, a.MaxBytes = pick(d, 1, 1, 3, 40), pick(d, 0, 7, 16, 100, 100, 400, 400, most)
+	a.Hold, a.HoldIn, a.AbortIn = hold, pick(d, 0, 0, 4, 20), pick(d, 0, 0, 3, 20)
+	a.SkipIn, a.FutureIn = pick(d, 0, 0, 0, 4), pick(d, 0, 3, 10)
+	return a
+}
+
+func (d dice) inboxes(p *Plan) {
+	for range p.Nodes {
+		var row []Inbox
+		for range p.Decls {
+			row = append(row, Inbox{ShutIn: pick(d, 0, 0, 3, 12), Shut: d.upTo(300 * time.Microsecond), MaxRun: pick(d, 0, 0, 1, 3, 1024)})
+		}
+		p.Inboxes = append(p.Inboxes, row)
+	}
+}
+
+// joins draws when the later nodes ask to be members, at once or one after the other, and which nodes come back.
+func (d dice) joins(p *Plan) {
+	together := d.upTo(p.FailAfter())
+	for i := range p.Nodes {
+		n := &p.Nodes[i]
+		if n.Joins = together; d.oneIn(2) {
+			n.Joins = d.upTo(2 * p.FailAfter())
+		}
+		if d.oneIn(3) {
+			n.Returns, n.Times = d.upTo(pick[time.Duration](d, 1, 2, 4)*p.FailAfter()), 1+d.IntN(2)
+		}
+	}
+}
+
+// faults draws what goes wrong: each a while after the one before, which is anything from the middle of its view change to
+// long after it.
+func (d dice) faults(p *Plan) {
+	at := d.upTo(4 * time.Millisecond)
+	if d.oneIn(3) {
+		at = d.upTo(p.FailAfter())
+	}
+	var all []Fault
+	for range p.Faults {
+		all = append(all, d.fault(p, at)...)
+		at += d.upTo(pick(d, 100*time.Microsecond, p.Hop(), p.Bound(), p.FailAfter(), 4*p.FailAfter()))
+	}
+	slices.SortStableFunc(all, func(a, b Fault) int { return cmp.Compare(a.At, b.At) })
+	p.Faults = all
+	if slices.ContainsFunc(all, func(f Fault) bool { return f.Kind == OneWayCut || f.Kind == Partition }) {
+		p.Outages = 0 // they would heal what has to stay cut
+	}
+}
+
+func (d dice) fault(p *Plan, at time.Duration) []Fault {
+	n := len(p.Nodes)
+	f := Fault{At: at, Node: d.IntN(n)}
+	f.Kind = pick(d, Crash, Crash, Crash, Crash, PowerOff, PowerOff, Hang, Hang, SlowUpcall, ClockJump, Leave, Leave, OneWayCut, Partition, Partition, Accuse)
+	if d.oneIn(3) {
+		f.Node = 0 // the senior is the most interesting one
+	}
+	switch f.Kind {
+	case Crash, PowerOff:
+		f.InStep = pick(d, 0, 1, 2, 5, 30)
+		if d.oneIn(2) {
+			f.On, f.Nth = pick(d, Proposes, Proposes, Acks, Acks, Decides, Decides, Echoes, Echoes, Completes, Completes, Installs, Asks, Meets, Readies, Enters), 1+d.IntN(pick(d, 1, 3))
+			f.InStep = 1 + d.IntN(pick(d, 3, 12, 40))
+		}
+	case Hang, SlowUpcall, ClockJump:
+		f.For = d.spell(p)
+		if f.Kind == Hang && d.oneIn(3) {
+			f.On, f.Nth = pick(d, Proposes, Acks, Decides, Echoes, Completes, Installs), 1
+		}
+	case Leave:
+		return d.leaves(p, f)
+	case OneWayCut:
+		f.Peer = (f.Node + 1 + d.IntN(max(1, n-1))) % n
+		f.For = d.outage(p)
+		p.Net.Kinds[f.Node][f.Peer], p.Net.Kinds[f.Peer][f.Node] = simnet.Framed, simnet.Framed
+	case Partition:
+		f.For = d.outage(p)
+		d.sides(p, &f)
+	case Accuse:
+		f.Peer = (f.Node + 1 + d.IntN(max(1, n-1))) % n
+	}
+	return []Fault{f}
+}
+
+// spell is how long somebody does nothing: too short for anybody to mind, or long enough for everybody.
+func (d dice) spell(p *Plan) time.Duration {
+	if d.oneIn(3) {
+		return d.upTo(p.FailAfter() / 8)
+	}
+	return p.FailAfter()*3/2 + d.upTo(3*p.FailAfter())
+}
+
+// outage is how long a way is cut.
+func (d dice) outage(p *Plan) time.Duration {
+	if d.oneIn(3) {
+		return 0
+	}
+	return d.upTo(4 * p.FailAfter())
+}
+
+// leaves has several members leave at once, now and then all of them.
+func (d dice) leaves(p *Plan, f Fault) (all []Fault) {
+	who := d.Perm(len(p.Nodes))[:min(len(p.Nodes), pick(d, 1, 1, 1, 2, 3))]
+	if d.oneIn(6) {
+		who = d.Perm(len(p.Nodes))
+	}
+	for _, i := range who {
+		f.Node = i
+		all = append(all, f)
+		f.At += d.upTo(pick(d, time.Microsecond, p.Hop()))
+	}
+	return all
+}
+
+// sides draws a partition, exactly a half as often as not.
+func (d dice) sides(p *Plan, f *Fault) {
+	n := len(p.Nodes)
+	k := n / 2
+	if d.oneIn(2) {
+		k = d.IntN(n + 1)
+	}
+	for _, i := range d.Perm(n)[:k] {
+		f.Set |= 1 << i
+	}
+	for a := range n {
+		for b := range n {
+			if f.Set>>a&1 != f.Set>>b&1 {
+				p.Net.Kinds[a][b] = simnet.Framed
+			}
+		}
+	}
+}

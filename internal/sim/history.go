@@ -1,0 +1,92 @@
+package sim
+
+import (
+	"encoding/json"
+	"slices"
+
+	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/views"
+)
+
+// history is what happened to the group: its views, in every version that anybody made of them.
+type history struct {
+	byKey map[string]*viewRecord // leaders give every view that they make a key of its own
+	byID  map[order.ViewID]*viewRecord
+	last  *viewRecord // the latest one that somebody installed
+}
+
+func newHistory() history {
+	return history{byKey: map[string]*viewRecord{}, byID: map[order.ViewID]*viewRecord{}}
+}
+
+// viewRecord is one view.
+type viewRecord struct {
+	view   *views.View
+	text   string     // as JSON, when it was first installed
+	procs  []*process // by rank
+	groups []*group   // by subgroup
+	wild   []bool     // by rank: installed there
+
+	decided     map[views.Ballot]string // the key of the next view, or that there is none, that a ballot decided on
+	proposed    map[views.Ballot]*process
+	end         *views.Decision // the first one here
+	leadersDied int
+}
+
+// theEnd stands for the key of the view after the last one.
+const theEnd = "the end"
+
+// record returns what is known of a view; it begins when somebody first lays it out.
+func (w *world) record(v *views.View) *viewRecord {
+	if r := w.history.byKey[v.Key]; r != nil {
+		return r
+	}
+	r := &viewRecord{view: v, wild: make([]bool, len(v.Members)), decided: map[views.Ballot]string{}, proposed: map[views.Ballot]*process{}}
+	w.history.byKey[v.Key] = r
+	if w.history.byID[v.ID] == nil {
+		w.history.byID[v.ID] = r
+	}
+	for _, m := range v.Members {
+		r.procs = append(r.procs, w.processOf(m))
+	}
+	for i, sg := range v.Subgroups {
+		r.groups = append(r.groups, newGroup(w, r, i, sg))
+	}
+	return r
+}
+
+// processOf is the process that a member record names.
+func (w *world) processOf(m views.Member) *process {
+	i := slices.IndexFunc(w.procs, func(p *process) bool { return p.self.ID == m.ID && p.self.Incarnation == m.Incarnation })
+	return w.procs[i]
+}
+
+func viewText(v *views.View) string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // it is numbers and strings
+	}
+	return string(text)
+}
+
+// before is the view that a view followed, or nil.
+func (w *world) before(r *viewRecord) *viewRecord { return w.history.byID[r.view.ID-1] }
+
+// has reports whether a process is a member.
+func (r *viewRecord) has(p *process) bool { return slices.Contains(r.procs, p) }
+
+// quorum is G5, once more: a strict majority of a view's members, or exactly half with the senior one.
+func (r *viewRecord) quorum(in func(*process) bool) bool {
+	count := 0
+	for _, p := range r.procs {
+		if in(p) {
+			count++
+		}
+	}
+	return 2*count > len(r.procs) || 2*count == len(r.procs) && in(r.procs[0])
+}
+
+// declaration is which one a subgroup belongs to.
+func (w *world) declaration(sg views.Subgroup) int {
+	return slices.IndexFunc(w.plan.Decls, func(d views.Declaration) bool { return d.Name == sg.Name })
+}

@@ -1,0 +1,227 @@
+package sim
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/squall-go/squall/fabric/simnet"
+	"github.com/squall-go/squall/internal/join"
+	"github.com/squall-go/squall/order"
+)
+
+// talk is a conversation of a process that joins, or of a member with one.
+type talk struct {
+	ticket  join.Ticket
+	conn    *simnet.Conn
+	up      bool  // its owner knows that it stands
+	asked   bool  // of a member: the request came
+	queue   []any // what the channel did not take yet
+	closing bool  // it ends behind the queue
+}
+
+// ask begins to join.
+func (p *process) ask() {
+	w := p.world
+	var ask []string
+	for _, i := range p.node.Ask {
+		if i != p.node.place {
+			ask = append(ask, address(w.nodes[i].ID))
+		}
+	}
+	p.applicant = join.NewApplicant(join.ApplicantConfig{
+		Cluster: cluster, Self: p.self, Declarations: w.plan.Decls, Join: ask, Nonce: w.key(), Silence: w.plan.Silence(),
+	})
+	p.apply(&p.calls, p.applicant.Start(p.local()))
+}
+
+// accept takes a conversation that a joiner opened.
+func (p *process) accept(c *simnet.Conn) {
+	if p.over {
+		return
+	}
+	p.tickets++
+	p.guests = append(p.guests, &talk{ticket: p.tickets, conn: c, up: true})
+	p.wake()
+}
+
+// apply does what a gate or an applicant wants done.
+func (p *process) apply(talks *[]*talk, e join.Effects) {
+	w := p.world
+	for _, d := range e.Dials {
+		*talks = append(*talks, &talk{ticket: d.Ticket, conn: w.net.Dial(p.self.ID, w.nodeAt(d.Addr))})
+	}
+	for _, s := range e.Says {
+		if t := find(*talks, s.To); t != nil {
+			t.queue = append(t.queue, s.What)
+			w.joinSaid(p, s.What)
+		}
+	}
+	for _, ticket := range e.HangUps {
+		if t := find(*talks, ticket); t != nil {
+			t.closing = true
+		}
+	}
+	for _, ev := range e.Events {
+		w.event(joins, p.node.place)
+		if w.trace.out != nil {
+			p.print("%v", ev)
+		}
+		w.joinEvent(p, ev)
+	}
+	for _, t := range *talks {
+		t.flush()
+	}
+	if e.Changed && p.member != nil {
+		p.member.Join(p.gate.Candidates())
+	}
+}
+
+func (w *world) nodeAt(addr string) order.NodeID {
+	i := slices.IndexFunc(w.nodes, func(n *node) bool { return address(n.ID) == addr })
+	return w.nodes[i].ID
+}
+
+func find(talks []*talk, ticket join.Ticket) *talk {
+	i := slices.IndexFunc(talks, func(t *talk) bool { return t.ticket == ticket && !t.closing })
+	if i < 0 {
+		return nil
+	}
+	return talks[i]
+}
+
+// flush hands the channel what it takes.
+func (t *talk) flush() {
+	for len(t.queue) > 0 && t.conn.Send(t.queue[0]) {
+		t.queue = t.queue[1:]
+	}
+	if t.closing && len(t.queue) == 0 {
+		t.conn.Close()
+	}
+}
+
+// converse is one look at all conversations.
+func (p *process) converse() (work int) {
+	if p.applicant != nil {
+		work += p.askOn()
+	}
+	if p.gate != nil && !p.told {
+		work += p.answer()
+	}
+	return work
+}
+
+// askOn is a look of a joiner at its conversations.
+func (p *process) askOn() (work int) {
+	a := p.applicant
+	for _, t := range slices.Clone(p.calls) {
+		t.flush()
+		if !t.up && t.conn.Up() {
+			t.up = true
+			work++
+			p.apply(&p.calls, a.Connected(p.local(), t.ticket))
+		}
+		for msg, ok := t.conn.Recv(); ok; msg, ok = t.conn.Recv() {
+			work++
+			if !t.closing {
+				p.apply(&p.calls, a.Hear(p.local(), t.ticket, msg.(join.Message)))
+			}
+		}
+		if err := t.conn.Closed(); err != nil {
+			work++
+			p.drop(&p.calls, t)
+			if !t.closing {
+				p.apply(&p.calls, a.Gone(p.local(), t.ticket, err))
+			}
+		}
+	}
+	if next, ok := a.Next(); ok && p.local() >= next {
+		work++
+		p.apply(&p.calls, a.Tick(p.local()))
+	}
+	if v := a.View(); v != nil && p.member == nil {
+		p.world.moves(p, Enters)
+		if err := p.enter(v); err != nil {
+			p.world.fail(err)
+		}
+	}
+	if a.Over() && a.Err() == nil && len(p.calls) == 0 {
+		p.applicant = nil
+	}
+	return work
+}
+
+// answer is a look of a member at the conversations of joiners.
+func (p *process) answer() (work int) {
+	for _, t := range slices.Clone(p.guests) {
+		t.flush()
+		for msg, ok := t.conn.Recv(); ok; msg, ok = t.conn.Recv() {
+			work++
+			switch {
+			case t.closing:
+			case !t.asked:
+				t.asked = true
+				p.apply(&p.guests, p.gate.Ask(p.local(), t.ticket, msg.(join.Request)))
+			default:
+				p.apply(&p.guests, p.gate.Hear(p.local(), t.ticket, msg.(join.Message)))
+			}
+		}
+		if t.conn.Closed() != nil {
+			work++
+			p.drop(&p.guests, t)
+			if !t.closing && t.asked {
+				p.apply(&p.guests, p.gate.Gone(p.local(), t.ticket, t.conn.Closed()))
+			}
+		}
+	}
+	if r, ok := p.member.View().RankOf(p.member.Leader().ID); ok && r != p.leader {
+		p.leader = r
+		p.apply(&p.guests, p.gate.Lead(r))
+	}
+	if next, ok := p.gate.Next(); ok && p.local() >= next {
+		work++
+		p.apply(&p.guests, p.gate.Tick(p.local()))
+	}
+	return work
+}
+
+func (p *process) drop(talks *[]*talk, t *talk) {
+	*talks = slices.DeleteFunc(*talks, func(o *talk) bool { return o == t })
+}
+
+// joinDue is when the process must look at its conversations even if nothing happens on them.
+func (p *process) joinDue() time.Duration {
+	at := time.Duration(math.MaxInt64 / 2)
+	if p.applicant != nil {
+		if next, ok := p.applicant.Next(); ok {
+			at = min(at, next-p.jumped)
+		}
+	}
+	if p.gate != nil && !p.told {
+		if next, ok := p.gate.Next(); ok {
+			at = min(at, next-p.jumped)
+		}
+	}
+	return at
+}
+
+// refusedToJoin ends a process that will not become a member. Somebody will start it again: the place was held by its
+// predecessor, most likely.
+func (p *process) refusedToJoin() {
+	w := p.world
+	refusedBecause := p.applicant.Err().Error()
+	if !strings.Contains(refusedBecause, "held by") {
+		w.fail(violated("liveness", "node %d may not join: %v", p.self.ID, p.applicant.Err()))
+		return
+	}
+	w.probes[PlaceHeld]++
+	for _, t := range p.calls {
+		t.conn.Close()
+	}
+	w.net.Crash(p.self.ID)
+	p.over = true
+	w.pending++
+	w.stir()
+	w.schedule.add(w.now+w.plan.FailAfter(), &birth{world: w, node: p.node})
+}

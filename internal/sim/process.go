@@ -1,0 +1,430 @@
+package sim
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/squall-go/squall/fabric"
+	"github.com/squall-go/squall/fabric/simnet"
+	"github.com/squall-go/squall/internal/join"
+	"github.com/squall-go/squall/internal/member"
+	"github.com/squall-go/squall/multicast"
+	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/views"
+)
+
+// stepsAfterHalt is for how many steps a halted member is watched before its process ends.
+const stepsAfterHalt = 20
+
+// process is one process of a node: it joins, is a member, and ends.
+type process struct {
+	world  *world
+	node   *node
+	self   views.Member
+	pace   Pace
+	random *rand.Rand
+	turn   *turn
+	idle   int           // steps that found nothing, in a row
+	asleep bool          // steps no more until something wakes it, or its turn comes
+	due    time.Duration // its inboxes want nothing before
+	hangs  time.Duration // does not step before
+	jumped time.Duration // its clock is ahead by so much
+	slow   time.Duration // its next upcall takes so long
+
+	applicant *join.Applicant // while it joins, and a while longer
+	calls     []*talk         // of the applicant
+	gate      *join.Gate      // of a member
+	guests    []*talk         // of the gate
+	tickets   join.Ticket
+	leader    order.Rank // as the gate knows it
+
+	member  *member.Member // nil: not yet
+	seats   []*seat        // one for each view that it installed
+	ledgers []*ledger      // by declaration
+	flows   map[*ledger]*flow
+	mute    uint64
+	// beginning is the view that it installed last, as it has it.
+	beginning *views.View
+
+	leaving   bool          // it was asked to
+	leaveBy   time.Duration // when it leaves whether all it sent was delivered or not
+	drained   bool          // it was
+	said      bool          // the member was told
+	told      bool          // the world knows that it halted
+	afterHalt int           // steps since
+	over      bool          // the process ended
+	blame     string        // why it may be removed
+	move      Move          // the last one of its join
+}
+
+// seat is a process's part in one view.
+type seat struct {
+	record *viewRecord
+	self   order.Rank
+	table  *fabric.Table
+	own    []byte // its row
+	closed bool
+	wedged bool
+	seen   [fabric.WordsPerLine]uint64 // of its view line, as of its last step
+	lines  []multicastLine             // as the trace printed them last
+}
+
+// multicastLine is what the trace last printed of a subgroup.
+type multicastLine [4]uint64
+
+// process begins a node's next process.
+func (w *world) process(n *node) *process {
+	incarnation := uint64(1)
+	if n.proc != nil {
+		incarnation = n.proc.self.Incarnation + 1
+	}
+	p := &process{
+		world: w, node: n, pace: n.Pace, flows: map[*ledger]*flow{},
+		self:   views.Member{ID: n.ID, Incarnation: incarnation, Addr: address(n.ID)},
+		random: rand.New(rand.NewPCG(w.plan.Seed, 100+uint64(n.place)+incarnation<<32)),
+	}
+	for k := range w.plan.Decls {
+		p.ledgers = append(p.ledgers, &ledger{proc: p, decl: k, key: stream(k, n.ID, incarnation)})
+	}
+	n.proc = p
+	w.procs = append(w.procs, p)
+	p.turn = w.schedule.add(w.now+time.Duration(p.random.Int64N(int64(p.pace.Step))), p)
+	return p
+}
+
+func address(id order.NodeID) string { return fmt.Sprintf("node-%d:1", id) }
+
+// local is the time on the process's own clock.
+func (p *process) local() time.Duration { return p.world.now + p.jumped }
+
+// enter makes the process a member of a view that was installed elsewhere, or of the first one.
+func (p *process) enter(v *views.View) (err error) {
+	w := p.world
+	self, _ := v.RankOf(p.self.ID)
+	p.gate = join.NewGate(join.GateConfig{Cluster: cluster, Declarations: w.plan.Decls, FailAfter: w.plan.FailAfter(), Silence: w.plan.Silence()}, v, self)
+	p.member, err = member.New(member.Config{
+		Self: p.self.ID, View: v, Open: p.openTable, Retire: p.retire, Next: p.next,
+		Receiver: func(v *views.View, i int) multicast.Receiver { return newInbox(p, w.record(v).groups[i]) },
+		Boundary: func(*views.View, int) {},
+		Tuning:   w.plan.Tuning, Heartbeat: w.plan.Heartbeat(), FailAfter: w.plan.FailAfter(), Wake: p.wake,
+		OnEvent: p.onEvent, Installed: p.installed, Halted: p.onHalted,
+	})
+	if err != nil {
+		return err
+	}
+	w.net.Listen(p.self.ID, p.accept)
+	w.begins(p, v)
+	for k := range w.plan.Decls {
+		w.addApp(p, k)
+	}
+	return nil
+}
+
+// openTable is the member's Open.
+func (p *process) openTable(v *views.View, self order.Rank, l *member.Layout) (*fabric.Table, error) {
+	w := p.world
+	var ends []simnet.Endpoint
+	for r, m := range v.Members {
+		ends = append(ends, simnet.Endpoint{ID: m.ID, Shape: l.Shape(order.Rank(r))})
+	}
+	t := w.net.OpenView(v.ID, v.Key, self, ends)
+	p.seats = append(p.seats, &seat{record: w.record(v), self: self, table: t, own: t.Row(self), lines: make([]multicastLine, len(v.Subgroups))})
+	return t, nil
+}
+
+func (p *process) retire(t *fabric.Table) {
+	i := slices.IndexFunc(p.seats, func(s *seat) bool { return s.table == t })
+	p.seats[i].closed = true
+	if err := t.Close(); err != nil {
+		p.world.fail(err)
+	}
+}
+
+// next is the member's Next.
+func (p *process) next(previous *views.View, members []views.Member, mute func(order.NodeID, int) bool) (*views.View, error) {
+	v, _, err := views.Place(views.Placement{
+		ID: previous.ID + 1, Cluster: cluster, Key: p.world.key(), Members: members, Declarations: p.world.plan.Decls, Previous: previous, Mute: mute,
+	})
+	return v, err
+}
+
+// seat is the process's part in the view in force there, or nil.
+func (p *process) seat() *seat {
+	if len(p.seats) == 0 {
+		return nil
+	}
+	return p.seats[len(p.seats)-1]
+}
+
+// seatIn is its part in some view, or nil.
+func (p *process) seatIn(r *viewRecord) *seat {
+	for _, s := range p.seats {
+		if s.record == r {
+			return s
+		}
+	}
+	return nil
+}
+
+// wake has a process that sleeps step soon; it is what the member's own bell does. Sleeping ones are also woken by what
+// is due on the network.
+func (p *process) wake() { p.wakeAt(p.world.now) }
+
+func (p *process) wakeAt(at time.Duration) {
+	if p.asleep {
+		p.world.schedule.pull(p.turn, max(at, p.hangs)+p.rest())
+	}
+}
+
+// rest is the time between two steps, or from a bell to the step that follows.
+func (p *process) rest() time.Duration {
+	return p.pace.Step/2 + time.Duration(p.random.Int64N(int64(p.pace.Step)))
+}
+
+// act implements actor: one step.
+func (p *process) act(now time.Duration) time.Duration {
+	if p.over {
+		return never
+	}
+	if p.asleep = false; now < p.hangs {
+		return p.hangs
+	}
+	p.due = math.MaxInt64 / 2
+	work := p.step()
+	if p.over {
+		return never
+	}
+	p.observe()
+	if p.over {
+		return never
+	}
+	if p.pace.PauseEvery > 0 && p.random.IntN(p.pace.PauseEvery) == 0 {
+		p.world.probes[MemberPaused]++
+		return now + time.Duration(p.random.Int64N(int64(p.pace.Pause)))
+	}
+	if work > 0 || p.told {
+		p.idle = 0
+		return now + p.rest()
+	}
+	if p.idle++; p.idle <= p.pace.Spins {
+		return now + p.rest()
+	}
+	return p.sleep(now)
+}
+
+// sleep takes the process at its word: a step that found nothing to do is followed by none until something is due.
+func (p *process) sleep(now time.Duration) time.Duration {
+	p.asleep = true
+	at := min(p.due, p.joinDue())
+	if p.member != nil {
+		if d := p.member.Deadline(p.local()); d >= 0 {
+			at = min(at, now+d)
+		}
+	}
+	if due, ok := p.world.net.Due(p.self.ID); ok {
+		at = min(at, due)
+	}
+	return max(at, now) + p.rest()
+}
+
+// step steps the process; it may crash in the middle.
+func (p *process) step() (work int) {
+	defer func() {
+		if crash := recover(); crash != nil {
+			if _, ok := crash.(simnet.Crashed); !ok {
+				panic(crash)
+			}
+			p.world.probes[CrashedInStep]++
+			p.crashed("crashed within a step")
+		}
+	}()
+	p.world.result.Steps++
+	if p.leaving {
+		p.tryLeave()
+	}
+	work = p.converse()
+	if p.member != nil {
+		work += p.member.Step(p.local())
+	}
+	return work
+}
+
+// leave is what an application does that leaves: it accepts no more messages, and waits for those that it accepted.
+func (p *process) leave() {
+	p.leaving, p.leaveBy = true, p.world.now+4*p.world.plan.FailAfter()
+	for _, d := range p.world.plan.Decls {
+		p.member.Outbox(d.Name).Close()
+	}
+	p.wake()
+}
+
+// tryLeave has the member leave when all that was accepted is delivered.
+func (p *process) tryLeave() {
+	if p.said || p.member == nil || p.member.Err() != nil {
+		return
+	}
+	drained := true
+	for _, d := range p.world.plan.Decls {
+		drained = drained && p.member.Outbox(d.Name).Undelivered() == 0
+	}
+	if !drained && p.world.now < p.leaveBy {
+		p.due = min(p.due, p.leaveBy)
+		return
+	}
+	p.said, p.drained = true, drained
+	p.blamed("leaves")
+	if p.world.trace.out != nil {
+		p.print("leaves")
+	}
+	p.member.Leave()
+}
+
+// crashed is the end of a process that did not want to end.
+func (p *process) crashed(how string) {
+	w := p.world
+	if p.over {
+		return
+	}
+	if p.member != nil {
+		w.watchEnd(p)
+	} else {
+		w.watchJoinersEnd(p)
+	}
+	p.blamed(how)
+	w.event(ended, p.node.place)
+	if w.trace.out != nil {
+		p.print("✝ %s", how)
+	}
+	p.ends()
+}
+
+// ends is the end of a process, however it came.
+func (p *process) ends() {
+	w := p.world
+	p.over = true
+	w.stir()
+	if n := p.node; n.Returns > 0 && n.times < n.Times {
+		n.times++
+		w.pending++
+		w.schedule.add(w.now+n.Returns, &birth{world: w, node: n})
+	}
+}
+
+// close is the end of a process whose member halted.
+func (p *process) close() {
+	for _, s := range p.seats {
+		if !s.closed {
+			p.retire(s.table)
+		}
+	}
+	for _, t := range append(p.calls, p.guests...) {
+		t.conn.Close()
+	}
+	p.world.net.Crash(p.self.ID)
+	if p.world.trace.out != nil {
+		p.print("ends")
+	}
+	p.ends()
+}
+
+// observe notes what the step did to the process as a whole.
+func (p *process) observe() {
+	w := p.world
+	if p.told {
+		if p.afterHalt++; p.afterHalt > stepsAfterHalt {
+			p.close()
+			return
+		}
+	}
+	if p.applicant != nil && p.applicant.Err() != nil {
+		if w.trace.out != nil {
+			p.print("refused: %v", p.applicant.Err())
+		}
+		p.refusedToJoin()
+		return
+	}
+	if p.member == nil {
+		return
+	}
+	p.watch()
+	if w.trace.out == nil {
+		return
+	}
+	for _, s := range p.seats {
+		p.printLines(s)
+	}
+}
+
+// onHalted is the member's Halted.
+func (p *process) onHalted(reason error) {
+	w := p.world
+	p.told = true
+	w.stir()
+	w.event(halted, p.node.place)
+	if w.trace.out != nil {
+		p.print("halted: %v", reason)
+	}
+	w.watchHalt(p, reason)
+	for _, c := range w.checkers {
+		w.judge(c.name(), c.halted(w, p, reason))
+	}
+	p.blamed("halted")
+	p.apply(&p.guests, p.gate.Halted(reason))
+}
+
+// blamed notes why a process may be removed from the group.
+func (p *process) blamed(why string) {
+	p.world.blamed = true
+	if p.blame == "" {
+		p.blame = why
+	}
+}
+
+// installed is the member's Installed.
+func (p *process) installed(v *views.View) {
+	p.world.begins(p, v)
+	if p.world.result.Err != nil {
+		return
+	}
+	self, _ := v.RankOf(p.self.ID)
+	e, lost := p.gate.Installed(p.local(), v, self)
+	p.leader = 0
+	p.apply(&p.guests, e)
+	for _, m := range lost {
+		if p.world.trace.out != nil {
+			p.print("lost joiner %d", m.ID)
+		}
+		p.member.Report(m.ID, member.ErrJoining)
+	}
+}
+
+// birth begins a node's next process.
+type birth struct {
+	world *world
+	node  *node
+}
+
+// act implements actor.
+func (b *birth) act(now time.Duration) time.Duration {
+	w := b.world
+	w.pending--
+	w.calm = now
+	w.stir()
+	if n := b.node; n.proc != nil {
+		w.net.Restart(n.ID)
+		w.probes[CameBack]++
+	}
+	p := w.process(b.node)
+	w.event(born, b.node.place, p.self.Incarnation)
+	if w.trace.out != nil {
+		p.print("process %d begins", p.self.Incarnation)
+	}
+	if slices.ContainsFunc(w.nodes, func(o *node) bool { return o.cuts>>b.node.place&1 != 0 }) || b.node.cuts != 0 {
+		p.blamed("cut off")
+	}
+	p.ask()
+	return never
+}

@@ -1,0 +1,59 @@
+package sim
+
+import (
+	"github.com/squall-go/squall/fabric"
+	"github.com/squall-go/squall/views"
+)
+
+// Where things are in a row. Package member declares its line first, then comes the line of the view change, then those of the
+// subgroups that the row's owner is in. A test compares all of it with a dump.
+const (
+	memberLine = fabric.LineBytes
+	viewLine   = 2 * fabric.LineBytes
+	firstGroup = 3 * fabric.LineBytes
+)
+
+// Words of the view line.
+const (
+	wordSuspected = iota
+	wordLeaving
+	wordMute
+	wordProposed
+	wordAcked
+	wordDecided
+	wordInstalled
+)
+
+// Words of a subgroup's line.
+const (
+	wordSent = iota
+	wordSkipped
+	wordReceived
+	wordDelivered
+)
+
+// storeOrder is the order in which one step stores the words of a subgroup's line: rounds are skipped before the step.
+var storeOrder = [fabric.WordsPerLine]int{wordSkipped, wordSent, wordReceived, wordDelivered, 4, 5, 6, 7}
+
+// words is a control line of the process's own row.
+func (s *seat) words(off int) (line [fabric.WordsPerLine]uint64) {
+	for k := range line {
+		line[k] = *fabric.Word(s.own, off+8*k)
+	}
+	return line
+}
+
+// line is its line of a subgroup that it is in.
+func (s *seat) line(subgroup int) [fabric.WordsPerLine]uint64 {
+	off := firstGroup
+	for _, sg := range s.record.view.Subgroups[:subgroup] {
+		if !sg.Has(s.self) {
+			continue
+		}
+		off += fabric.LineBytes
+		if sg.Mode == views.Unordered {
+			off += (len(sg.Senders) + fabric.WordsPerLine - 1) / fabric.WordsPerLine * fabric.LineBytes
+		}
+	}
+	return s.words(off)
+}

@@ -1,0 +1,107 @@
+package sim
+
+import (
+	"fmt"
+)
+
+// unsettled is what is still under way, in words; nil if nothing is. If a quorum of the last view lives, the view must come to be
+// of exactly those that live, are connected and do not leave, and all that they accepted must be delivered. If none does,
+// everybody must halt.
+func (w *world) unsettled() error {
+	last := w.history.last
+	if !w.goesOn() {
+		for _, p := range w.procs {
+			if p.member != nil && !p.over {
+				return fmt.Errorf("node %d goes on, and view %d has no quorum", p.self.ID, last.view.ID)
+			}
+		}
+		return nil
+	}
+	for _, p := range w.procs {
+		if err := w.unsettledProcess(p); err != nil {
+			return err
+		}
+	}
+	for r, p := range last.procs {
+		if p.over {
+			return fmt.Errorf("node %d has ended, and is a member of view %d", p.self.ID, last.view.ID)
+		}
+		if m := last.view.Muted; m != nil && m[r] != p.mute || m == nil && p.mute != 0 {
+			return fmt.Errorf("node %d wants to send elsewhere than view %d has it", p.self.ID, last.view.ID)
+		}
+	}
+	return w.undelivered()
+}
+
+// goesOn reports whether a quorum of the last view lives.
+func (w *world) goesOn() bool { return w.history.last.quorum(func(p *process) bool { return !p.over }) }
+
+// unsettledProcess is why a process is not where it should be.
+func (w *world) unsettledProcess(p *process) error {
+	last := w.history.last
+	switch {
+	case p.over:
+	case p.member == nil:
+		if w.reaches(p) {
+			return fmt.Errorf("node %d, process %d, has not joined view %d", p.self.ID, p.self.Incarnation, last.view.ID)
+		}
+	case p.told:
+		return fmt.Errorf("node %d halted and has not ended", p.self.ID)
+	case p.leaving:
+		return fmt.Errorf("node %d has not left", p.self.ID)
+	case p.seat().record != last:
+		return fmt.Errorf("node %d is in view %d, and the last one is %d", p.self.ID, p.seat().record.view.ID, last.view.ID)
+	}
+	return nil
+}
+
+// reaches reports whether no way is cut between a process and the members of the last view.
+func (w *world) reaches(p *process) bool {
+	for _, q := range w.history.last.procs {
+		if p.node.cuts>>q.node.place&1 != 0 || q.node.cuts>>p.node.place&1 != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// undelivered is what of the accepted messages is still to be delivered, at whom.
+func (w *world) undelivered() error {
+	for _, g := range w.history.last.groups {
+		for _, rd := range g.readers {
+			if err := rd.unfinished(); err != nil {
+				return err
+			}
+		}
+	}
+	for _, p := range w.procs {
+		if p.over || p.member == nil {
+			continue
+		}
+		for _, s := range p.seats {
+			for _, g := range s.record.groups {
+				if rd := g.reader(p); rd != nil && rd.at < len(g.order) {
+					return fmt.Errorf("node %d was given %d of %d messages of subgroup %q in view %d", p.self.ID, rd.at, len(g.order), g.sg.Name, s.record.view.ID)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// unfinished is what is still to come of the senders of the last view.
+func (rd *reader) unfinished() error {
+	for s, l := range rd.group.senders {
+		f := rd.flows[s]
+		from := l.placed
+		if rd.group.sg.Mode != 0 {
+			if from = f.next; f.loose {
+				continue
+			}
+		}
+		if number, ok := l.missing(from); ok {
+			return fmt.Errorf("subgroup %q: message %d of node %d, committed at %v, was not delivered at node %d", rd.group.sg.Name, number, l.proc.self.ID, l.claims[number].ready, rd.proc.self.ID)
+		}
+	}
+	return nil
+}
