@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"slices"
@@ -109,12 +110,28 @@ type SubgroupConfig struct {
 	// Async, in bytes, moves the upcalls to a goroutine of their own, behind a queue of copies of this size. 0: upcalls run on
 	// the loop, without a copy. When the queue is full, the subgroup's senders are held up, and nobody else.
 	Async int
+
+	// Snapshot and Restore hand the subgroup's state over to members that come into it while others have it already. Set both or none,
+	// the same way at every member; the subgroup must be Ordered.
+	//
+	// Snapshot is called between two upcalls, where a view with such members begins, and must be quick: it captures the state, and the
+	// function that it returns writes it. That one runs on other goroutines, several times and at the same time if need be, and
+	// may be kept until the new members have the state.
+	Snapshot func() func(io.Writer) error
+	// Restore is called at a new member, on another goroutine, before anything is delivered there. It replaces the whole state by what it
+	// reads. If the reader fails it returns the error, and is called once more, with the state of another member from the start. Any other
+	// error is the application's own, and halts the group here.
+	Restore func(io.Reader) error
+	// Backlog, in bytes, is how much of what is delivered while Restore runs is kept for afterwards; 0 is 16 MiB. It is taken as it
+	// is needed. When it is full, the subgroup's senders are held up, and nobody else.
+	Backlog int
 }
 
 // Defaults.
 const (
 	DefaultRingBytes = 512 << 10
 	DefaultWindow    = 4096
+	DefaultBacklog   = 16 << 20
 	DefaultHeartbeat = 100 * time.Millisecond
 	DefaultFailAfter = 5 * time.Second
 )
@@ -209,6 +226,15 @@ func (sg SubgroupConfig) faults() (errs []error) {
 	if sg.Async < 0 || sg.Async > views.MaxRingBytes {
 		fault("Async is %d: a queue of 0 to %d bytes", sg.Async, views.MaxRingBytes)
 	}
+	if (sg.Snapshot == nil) != (sg.Restore == nil) {
+		fault("set both Snapshot and Restore, or none of them")
+	}
+	if sg.Snapshot != nil && sg.Mode != Ordered {
+		fault("a subgroup with Snapshot must be Ordered: in the others, what members have delivered differs where a view begins")
+	}
+	if sg.Backlog < 0 || sg.Backlog > views.MaxRingBytes {
+		fault("Backlog is %d: 0 to %d bytes", sg.Backlog, views.MaxRingBytes)
+	}
 	if (sg.Layout == nil) != (sg.Policy == "") {
 		fault("set both Layout and Policy, its name, or none of them")
 	}
@@ -228,6 +254,7 @@ func (c Config) withDefaults() Config {
 		sg := &c.Subgroups[i]
 		sg.RingBytes = or(sg.RingBytes, DefaultRingBytes)
 		sg.Window = or(sg.Window, DefaultWindow)
+		sg.Backlog = or(sg.Backlog, DefaultBacklog)
 	}
 	return c
 }

@@ -13,6 +13,8 @@ type Message = multicast.Message
 // sink takes what a subgroup delivers here, over all views.
 type sink interface {
 	multicast.Receiver
+	// mark has f called, once, between the upcalls of what was taken before and of what comes. Loop.
+	mark(f func())
 	// close ends it when everything that it took is delivered, and waits for that.
 	close()
 }
@@ -23,10 +25,14 @@ func (sg SubgroupConfig) sink(wake func()) sink {
 	if sg.DeliverBatch != nil {
 		r = direct{sg.DeliverBatch, 0}
 	}
-	if sg.Async == 0 {
-		return r
+	var s sink = r
+	if sg.Async > 0 {
+		s = newQueue(max(sg.Async/2, smc.MaxMessage(sg.RingBytes)), r.upcall, wake)
 	}
-	return newQueue(max(sg.Async/2, smc.MaxMessage(sg.RingBytes)), r.upcall, wake)
+	if sg.Restore == nil {
+		return s
+	}
+	return &guarded{sink: s, upcall: r.upcall}
 }
 
 // direct calls the application on the loop.
@@ -53,6 +59,8 @@ func (d direct) Deliver(run []Message) int {
 // MaxRun implements multicast.Receiver.
 func (d direct) MaxRun() int { return d.maxRun }
 
+func (d direct) mark(f func()) { f() }
+
 func (d direct) close() {}
 
 // queue copies messages for a goroutine that calls the application.
@@ -71,10 +79,32 @@ type queue struct {
 	closed  bool
 }
 
-// buffer is a run of messages whose data lies in one piece of memory.
+// buffer is a run of messages whose data lies in one piece of memory, with marks between them.
 type buffer struct {
-	run  []Message
-	data []byte
+	run   []Message
+	data  []byte
+	marks []mark
+}
+
+// mark is a function that is due when so many messages of its buffer were delivered.
+type mark struct {
+	at int
+	f  func()
+}
+
+// deliver calls the application, and marks where they lie.
+func (b *buffer) deliver(upcall func([]Message)) {
+	from := 0
+	for _, m := range b.marks {
+		if m.at > from {
+			upcall(b.run[from:m.at])
+			from = m.at
+		}
+		m.f()
+	}
+	if from < len(b.run) {
+		upcall(b.run[from:])
+	}
 }
 
 // maxQueued bounds the messages of a buffer, which also take room when they are empty.
@@ -117,21 +147,29 @@ func (q *queue) serve(reading buffer) {
 	defer close(q.done)
 	for {
 		q.mu.Lock()
-		for len(q.filling.run) == 0 && !q.closed {
+		for len(q.filling.run) == 0 && len(q.filling.marks) == 0 && !q.closed {
 			q.changed.Wait()
 		}
-		reading, q.filling = q.filling, buffer{reading.run[:0], reading.data[:0]}
+		reading, q.filling = q.filling, buffer{run: reading.run[:0], data: reading.data[:0]}
 		refused := q.refused
 		q.refused = false
 		q.mu.Unlock()
 		if refused {
 			q.wake()
 		}
-		if len(reading.run) == 0 {
+		if len(reading.run) == 0 && len(reading.marks) == 0 {
 			return
 		}
-		q.upcall(reading.run)
+		reading.deliver(q.upcall)
 	}
+}
+
+// mark implements sink. There are as few as there are views, so they take no room.
+func (q *queue) mark(f func()) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.filling.marks = append(q.filling.marks, mark{len(q.filling.run), f})
+	q.changed.Signal()
 }
 
 // close ends the goroutine when everything is delivered, and waits for it.

@@ -6,6 +6,7 @@ import (
 	"github.com/squall-go/squall/fabric/port"
 	"github.com/squall-go/squall/internal/join"
 	"github.com/squall-go/squall/internal/member"
+	"github.com/squall-go/squall/internal/transfer"
 	"github.com/squall-go/squall/smc"
 	"github.com/squall-go/squall/views"
 )
@@ -28,6 +29,8 @@ var (
 	ErrPartitioned = views.ErrPartitioned
 	// ErrEvicted halts a group at a member that the others took for failed.
 	ErrEvicted = views.ErrEvicted
+	// ErrStateLost halts a group at a member that came into a subgroup when nobody is left who has its state.
+	ErrStateLost = transfer.ErrStateLost
 	// ErrSilent is why a member failed: it lives, or seems to, but its loop does not turn.
 	ErrSilent = member.ErrSilent
 	// ErrRefused is returned by Open when the group does not take this process; the text says why.

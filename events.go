@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"time"
 
 	"github.com/squall-go/squall/fabric/port"
 	"github.com/squall-go/squall/internal/join"
+	"github.com/squall-go/squall/internal/transfer"
 	"github.com/squall-go/squall/views"
 )
 
@@ -57,6 +59,58 @@ type NotProvisioned struct{ views.Unmet }
 
 func (e NotProvisioned) String() string    { return e.Unmet.String() }
 func (e NotProvisioned) level() slog.Level { return slog.LevelWarn }
+
+// StateRestoring says that this process reads a subgroup's state from a member.
+type StateRestoring struct {
+	Subgroup string
+	Shard    int
+	Source   NodeID
+}
+
+func (e StateRestoring) String() string {
+	return fmt.Sprintf("subgroup %q: restoring the state from node %d", e.Subgroup, e.Source)
+}
+func (StateRestoring) level() slog.Level { return slog.LevelDebug }
+
+// StateSourceFailed says that a member did not give a subgroup's state. Others are tried.
+type StateSourceFailed struct {
+	Subgroup string
+	Shard    int
+	Source   NodeID
+	Err      error
+}
+
+func (e StateSourceFailed) String() string {
+	return fmt.Sprintf("subgroup %q: no state from node %d: %v", e.Subgroup, e.Source, e.Err)
+}
+func (StateSourceFailed) level() slog.Level { return slog.LevelWarn }
+
+// StateRestored says that this process has a subgroup's state, and delivers.
+type StateRestored struct {
+	Subgroup string
+	Shard    int
+	Source   NodeID
+	Bytes    uint64
+	Took     time.Duration // to read it
+	Behind   time.Duration // to hand over what was delivered meanwhile
+}
+
+func (e StateRestored) String() string {
+	return fmt.Sprintf("subgroup %q: restored from node %d: %d bytes in %v, and %v to catch up",
+		e.Subgroup, e.Source, e.Bytes, e.Took.Round(time.Millisecond), e.Behind.Round(time.Millisecond))
+}
+func (StateRestored) level() slog.Level { return slog.LevelInfo }
+
+// StateGiven says that a member read a subgroup's state from this process, or, with an error, that it did not get all of it.
+type StateGiven struct{ transfer.Given }
+
+func (e StateGiven) String() string {
+	if e.Err != nil {
+		return fmt.Sprintf("subgroup %q: node %d got only %d bytes of the state: %v", e.Subgroup, e.To, e.Bytes, e.Err)
+	}
+	return fmt.Sprintf("subgroup %q: gave the state to node %d: %d bytes in %v", e.Subgroup, e.To, e.Bytes, e.Took.Round(time.Millisecond))
+}
+func (StateGiven) level() slog.Level { return slog.LevelDebug }
 
 // ConnectionRejected says that something else than a member knocked at the port, or at the socket of shared memory. There are
 // no more than 10 of them a second; ConnectionsRejected counts the others.

@@ -38,6 +38,7 @@ type Group struct {
 	runner *predicates.Runner
 	subs   []*Subgroup // in the order of declarations
 	sinks  []sink      // the same
+	states *states
 
 	rejections rejections
 	retiring   sync.WaitGroup // tables that are being closed
@@ -82,6 +83,7 @@ func (g *Group) open(ctx context.Context) (err error) {
 	}); err != nil {
 		return err
 	}
+	g.states = newStates(g)
 	c.emit(Listening{g.port.Addr()})
 	if g.parker, err = fabric.NewParker(); err != nil {
 		return err
@@ -188,11 +190,15 @@ func (g *Group) declaration(sg views.Subgroup) int {
 
 // receiver is who takes what a subgroup delivers here.
 func (g *Group) receiver(v *views.View, i int) multicast.Receiver {
-	return g.sinks[g.declaration(v.Subgroups[i])]
+	d := g.declaration(v.Subgroups[i])
+	g.states.expect(v, i, d)
+	return g.sinks[d]
 }
 
 // boundary is told that a subgroup has fresh members.
-func (g *Group) boundary(v *views.View, i int) {}
+func (g *Group) boundary(v *views.View, i int) {
+	g.states.boundary(v, i, g.declaration(v.Subgroups[i]))
+}
 
 // start runs the loop.
 func (g *Group) start() {
@@ -217,6 +223,7 @@ func (g *Group) installed(v *views.View) {
 func (g *Group) announce(v *views.View) {
 	g.runner.SetCrowded(crowded(v, g.node.Host(), int(loops.Load())))
 	g.door.Lead(g.leader(v))
+	g.states.installed(v)
 	g.news.add(v)
 	g.cfg.emit(ViewInstalled{v, g.links(v)})
 	if g.cfg.OnView != nil {
@@ -280,6 +287,7 @@ func (p parking) Retract() {
 // halt announces that the group does nothing any more; the member calls it once.
 func (g *Group) halt(reason error) {
 	g.door.Halted(reason)
+	g.states.halted(reason)
 	g.news.close()
 	if !errors.Is(reason, ErrClosed) {
 		g.cfg.emit(Halted{reason})
@@ -473,6 +481,9 @@ func (g *Group) release() error {
 	var errs []error
 	if g.door != nil {
 		g.door.Close()
+	}
+	if g.states != nil {
+		g.states.close()
 	}
 	for _, s := range g.sinks {
 		s.close()

@@ -3,6 +3,7 @@ package squall
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/squall-go/squall/internal/member"
 	"github.com/squall-go/squall/multicast"
@@ -16,6 +17,7 @@ type Subgroup struct {
 	group  *Group
 	decl   views.Declaration
 	outbox *member.Outbox
+	state  atomic.Pointer[restoring] // of this process; nil: it needed none so far
 }
 
 // Name is the subgroup's name.
@@ -158,5 +160,14 @@ func (s *Subgroup) Skip(rounds int) error {
 // MaxSkip is how many rounds one Skip may declare.
 const MaxSkip = 1 << 20
 
+// Restored is closed when this process has the subgroup's state: Restore has succeeded, and what was delivered meanwhile was handed
+// over. Without Restore, and for who was there from the start, it is closed already.
+func (s *Subgroup) Restored() <-chan struct{} {
+	if r := s.state.Load(); r != nil {
+		return r.here
+	}
+	return nothingToRestore
+}
+
 // Stats is what this process did in the subgroup so far, over all views.
-func (s *Subgroup) Stats() *multicast.Stats { return &s.outbox.Stats }
+func (s *Subgroup) Stats() *multicast.Stats { return s.outbox.Stats }

@@ -20,6 +20,8 @@ const (
 	KindRows
 	// KindControl carries the conversations that form and change views.
 	KindControl
+	// KindState carries the state of a subgroup to a member that has none.
+	KindState
 )
 
 func (k Kind) String() string {
@@ -30,6 +32,8 @@ func (k Kind) String() string {
 		return "rows"
 	case KindControl:
 		return "control"
+	case KindState:
+		return "state"
 	}
 	return fmt.Sprintf("kind %d", uint8(k))
 }

@@ -81,6 +81,11 @@ func RejectedControl(remote string, err error) Rejection {
 	return Rejection{Remote: remote, Kind: KindControl, Reason: reasonOf(err), Err: err}
 }
 
+// RejectedState is a connection for a state that its caller must not have, or whose request did not come.
+func RejectedState(remote string, err error) Rejection {
+	return Rejection{Remote: remote, Kind: KindState, Reason: reasonOf(err), Err: err}
+}
+
 // signs tell reasons, the first that is found. A deadline comes first: it may strike inside any of the steps.
 var signs = []struct {
 	err    error

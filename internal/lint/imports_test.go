@@ -19,7 +19,7 @@ var layers = [][]string{
 	{"persist", "rdmc", "sst"},
 	{"smc", "views"},
 	{"multicast"},
-	{"internal/join"},
+	{"internal/backlog", "internal/join", "internal/transfer"},
 	{"internal/member"},
 	{"."},
 	{"dds", "ripc"},

@@ -1,0 +1,193 @@
+package backlog
+
+import (
+	"sync"
+
+	"github.com/squall-go/squall/internal/invariants"
+	"github.com/squall-go/squall/multicast"
+	"github.com/squall-go/squall/order"
+)
+
+// Message is one delivered message.
+type Message = multicast.Message
+
+// Config describes a backlog.
+type Config struct {
+	// Bytes bounds what it holds. A message of this size, less MessageBytes, must be the largest that comes.
+	Bytes int
+	// Since is the view in which this member's part begins: what older views deliver belongs to a state that it gave up, and is
+	// dropped.
+	Since  order.ViewID
+	Upcall func([]Message)
+	Wake   func() // tells the loop that there is room again
+}
+
+// MessageBytes is what each message takes beside its data.
+const MessageBytes = 64
+
+// Backlog is a queue between the loop, which calls Deliver and Mark, and one goroutine, which calls HandOver.
+type Backlog struct {
+	cfg Config
+
+	mu      sync.Mutex
+	parts   []part // the oldest first
+	held    int    // bytes of parts, and of what is just being handed over
+	fresh   int    // bytes of parts
+	allowed int    // the bound of fresh
+	refused bool   // the loop has more than there was room for
+	dropped bool
+	through bool
+}
+
+// part is a run of messages whose data lies in one piece of memory, or a mark between two of them.
+type part struct {
+	run   []Message
+	data  []byte
+	bytes int
+	mark  func()
+}
+
+// The memory of a part: twice that of the one before, within limits. So a backlog is as large as it has to be.
+const (
+	minPartBytes = 4 << 10
+	maxPartBytes = 1 << 20
+)
+
+// New makes an empty backlog.
+func New(cfg Config) *Backlog { return &Backlog{cfg: cfg, allowed: cfg.Bytes} }
+
+// Deliver keeps messages as long as there is room, and returns how many. Once the backlog is through it takes none: they go straight
+// to the application, now and from then on.
+func (b *Backlog) Deliver(run []Message) (taken int, through bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.through {
+		return 0, true
+	}
+	for _, m := range run {
+		if !b.dropped && m.View >= b.cfg.Since && !b.keep(m) {
+			b.refused = true
+			break
+		}
+		taken++
+	}
+	return taken, false
+}
+
+// keep needs mu.
+func (b *Backlog) keep(m Message) bool {
+	bytes := len(m.Data) + MessageBytes
+	if b.held+bytes > b.cfg.Bytes || b.fresh+bytes > b.allowed {
+		return false
+	}
+	p := b.room(len(m.Data))
+	start := len(p.data)
+	p.data = append(p.data, m.Data...)
+	m.Data = p.data[start:len(p.data):len(p.data)]
+	p.run = append(p.run, m)
+	p.bytes += bytes
+	b.held += bytes
+	b.fresh += bytes
+	b.check()
+	return true
+}
+
+// room is the last part, if it has room for n bytes more, or a new one.
+func (b *Backlog) room(n int) *part {
+	size := minPartBytes
+	if len(b.parts) > 0 {
+		last := &b.parts[len(b.parts)-1]
+		if last.mark == nil && cap(last.data)-len(last.data) >= n && len(last.run) < maxPartBytes/MessageBytes {
+			return last
+		}
+		size = min(max(2*cap(last.data), minPartBytes), maxPartBytes)
+	}
+	b.parts = append(b.parts, part{data: make([]byte, 0, max(size, n))})
+	return &b.parts[len(b.parts)-1]
+}
+
+// Mark has f called between the messages that were delivered before and those that come, by whoever hands them over. Once the backlog
+// is through it does not take it.
+func (b *Backlog) Mark(f func()) (through bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.through && !b.dropped {
+		b.parts = append(b.parts, part{mark: f})
+	}
+	return b.through
+}
+
+// HandOver gives everything to the application, until there is no more. What may come meanwhile is half as much each time, so that
+// there is an end even if the application is slower than the group: then its senders are held up, as they would be without a backlog.
+func (b *Backlog) HandOver() {
+	for parts := b.take(); parts != nil; parts = b.take() {
+		for _, p := range parts {
+			if p.mark != nil {
+				p.mark()
+			} else {
+				b.cfg.Upcall(p.run)
+			}
+			if !b.gave(p) {
+				return
+			}
+		}
+	}
+}
+
+// take removes all parts. With nothing to take the backlog is through.
+func (b *Backlog) take() []part {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	parts := b.parts
+	if len(parts) == 0 {
+		b.through = !b.dropped
+		b.called()
+		return nil
+	}
+	b.parts, b.allowed, b.fresh = nil, b.fresh/2, 0
+	if b.allowed < minPartBytes {
+		b.allowed = 0
+	}
+	b.check()
+	return parts
+}
+
+// gave notes that a part was handed over, and reports whether it goes on.
+func (b *Backlog) gave(p part) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.held -= p.bytes
+	if b.allowed > 0 {
+		b.called()
+	}
+	return !b.dropped
+}
+
+// called wakes the loop if it was refused something. It needs mu.
+func (b *Backlog) called() {
+	if b.refused {
+		b.refused = false
+		b.cfg.Wake()
+	}
+}
+
+// Drop forgets everything, and whatever comes: the state to which it would be applied is not wanted any more.
+func (b *Backlog) Drop() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.dropped, b.parts, b.fresh = true, nil, 0
+	b.called()
+}
+
+func (b *Backlog) check() {
+	if invariants.Enabled {
+		invariants.Check(b.held <= b.cfg.Bytes && b.fresh <= b.held, "Q2", "held %d, of these fresh %d, bound %d", b.held, b.fresh, b.cfg.Bytes)
+	}
+}
+
+// Held is the number of bytes that it holds.
+func (b *Backlog) Held() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.held
+}

@@ -1,0 +1,48 @@
+// Package transfer hands the state of a subgroup to members that come into it: it gives snapshots over the port's connections of
+// kind state, and fetches them. What a state is only the application knows; here it is a stream of bytes.
+//
+// Life of a snapshot: expected (a view with fresh members is installed) → taken (what is delivered has reached the boundary of
+// that view) → streamed, any number of times → forgotten (no fresh member waits for it any more). Every member that was in the
+// subgroup before keeps one, so that any of them can take over from another.
+//
+// Life of a fetch: an attempt at one source after the other, round after round, each from the start → restored, or lost (no
+// member is left that was in the subgroup before), or failed (the application could not use what it read).
+//
+//	fresh member                                       source
+//	{cluster, view, key, subgroup, node}  ──────────▶
+//	                                      ◀──────────  {} and the stream, or {later}, or {refused}; the connection ends
+//	{…, done}                             ──────────▶  on another connection, to every member that keeps the snapshot
+//
+// Invariants:
+//
+//	X1  a snapshot is kept as long as a fresh member of its view waits for it, and no longer
+//	X2  a state goes to none but a fresh member of its view that shows the view's key
+//	X3  the application reads only bytes whose checksum is right, and a state counts as restored only if all of it was read
+package transfer
+
+import "time"
+
+// Times are how long this package waits for whom. Zero values are replaced by the defaults.
+type Times struct {
+	Greet   time.Duration // for a request and its answer: 5 s
+	Silence time.Duration // for the next bytes of a source: 10 s
+	Pulse   time.Duration // how often a source shows that it is still there: 1 s
+	Stall   time.Duration // for an application that reads on: 1 min
+	Pause   time.Duration // after a round in vain, at first: 5 ms
+	Longest time.Duration // and at last: 1 s
+}
+
+func (t Times) withDefaults() Times {
+	for _, v := range []struct {
+		field *time.Duration
+		value time.Duration
+	}{
+		{&t.Greet, 5 * time.Second}, {&t.Silence, 10 * time.Second}, {&t.Pulse, time.Second}, {&t.Stall, time.Minute},
+		{&t.Pause, 5 * time.Millisecond}, {&t.Longest, time.Second},
+	} {
+		if *v.field == 0 {
+			*v.field = v.value
+		}
+	}
+	return t
+}

@@ -1,0 +1,186 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+
+	"github.com/squall-go/squall/fabric"
+	"github.com/squall-go/squall/internal/invariants"
+	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/views"
+)
+
+// errLater is why a request cannot be granted yet.
+var errLater = errors.New("not now")
+
+// errStranger is a request of somebody to whom nothing is given (X2).
+var errStranger = fmt.Errorf("%w: not a fresh member of the view", fabric.ErrRefused)
+
+// errStateless is why a fresh member gets nothing here.
+var errStateless = errors.New("this member keeps no snapshots of the subgroup")
+
+// offers are the snapshots that are kept here, and those that will be.
+type offers struct {
+	self  order.NodeID
+	keeps func(name string) bool // whether there are snapshots of a subgroup
+
+	mu   sync.Mutex
+	list []*offer
+}
+
+// offer is the state of a subgroup as a view begins.
+type offer struct {
+	view    *views.View
+	index   int // of the subgroup
+	waiting []*waiter
+	none    bool                  // there will be no snapshot
+	write   func(io.Writer) error // nil: not taken yet
+}
+
+// waiter is a fresh member that did not say that it is done.
+type waiter struct {
+	member views.Member
+	ctx    context.Context // ended when it waits no more
+	end    context.CancelFunc
+}
+
+func (f *offer) subgroup() views.Subgroup { return f.view.Subgroups[f.index] }
+
+// installed forgets what nobody waits for in a view, and expects the snapshots that the view asks for.
+func (o *offers) installed(v *views.View) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, f := range o.list {
+		f.leave(func(w *waiter) bool { return !waits(v, f.index, w.member) })
+	}
+	o.sweep()
+	for i := range v.Subgroups {
+		if f := o.expected(v, i); f != nil {
+			o.list = append(o.list, f)
+		}
+	}
+}
+
+// waits reports whether a member that became fresh in an earlier view still wants that view's state. If it is out of the
+// subgroup it does not, and if it came back it wants a newer one.
+func waits(v *views.View, subgroup int, m views.Member) bool {
+	r, ok := v.RankOf(m.ID)
+	sg := v.Subgroups[subgroup]
+	return ok && v.Members[r] == m && sg.Has(r) && !slices.Contains(sg.Fresh, r)
+}
+
+// expected is the offer that this member has to make for a subgroup, if any.
+func (o *offers) expected(v *views.View, i int) *offer {
+	sg := v.Subgroups[i]
+	self, ok := v.RankOf(o.self)
+	if !ok || len(sg.Fresh) == 0 || !sg.Has(self) || slices.Contains(sg.Fresh, self) {
+		return nil
+	}
+	f := &offer{view: v, index: i, none: !o.keeps(sg.Name)}
+	for _, r := range sg.Fresh {
+		ctx, end := context.WithCancel(context.Background())
+		f.waiting = append(f.waiting, &waiter{v.Members[r], ctx, end})
+	}
+	return f
+}
+
+// leave ends the waiting of some.
+func (f *offer) leave(who func(*waiter) bool) {
+	f.waiting = slices.DeleteFunc(f.waiting, func(w *waiter) bool {
+		gone := who(w)
+		if gone {
+			w.end()
+		}
+		return gone
+	})
+}
+
+// sweep drops what nobody waits for (X1). It needs mu.
+func (o *offers) sweep() {
+	o.list = slices.DeleteFunc(o.list, func(f *offer) bool { return len(f.waiting) == 0 })
+	if invariants.Enabled {
+		waiting := map[string]int{}
+		for _, f := range o.list {
+			for _, w := range f.waiting {
+				waiting[fmt.Sprint(f.index, " ", w.member.ID)]++
+			}
+		}
+		for who, n := range waiting {
+			invariants.Check(n == 1, "X1", "snapshots that wait for subgroup and node %s: %d", who, n)
+		}
+	}
+}
+
+func (o *offers) find(view order.ViewID, subgroup int) *offer {
+	i := slices.IndexFunc(o.list, func(f *offer) bool { return f.view.ID == view && f.index == subgroup })
+	if i < 0 {
+		return nil
+	}
+	return o.list[i]
+}
+
+// wanted reports whether somebody waits for a snapshot that was not taken.
+func (o *offers) wanted(view order.ViewID, subgroup int) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	f := o.find(view, subgroup)
+	return f != nil && !f.none && f.write == nil
+}
+
+// put keeps a snapshot, if somebody still waits for it.
+func (o *offers) put(view order.ViewID, subgroup int, write func(io.Writer) error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if f := o.find(view, subgroup); f != nil {
+		f.write = write
+	}
+}
+
+// ask judges a request (X2). A view that is not known here may come yet, so it is never refused for good; nor is a fresh member
+// that waits no more, which learns why from the view in which that is so.
+func (o *offers) ask(q request) (*offer, *waiter, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	f := o.find(q.View, q.Subgroup)
+	if f == nil {
+		return nil, nil, fmt.Errorf("%w: nothing is known here of %v", errLater, q)
+	}
+	r, _ := f.view.RankOf(q.Node)
+	if q.Cluster != f.view.Cluster || q.Key != f.view.Key || !slices.Contains(f.subgroup().Fresh, r) {
+		return nil, nil, fmt.Errorf("%w, or it shows a wrong key: %v", errStranger, q)
+	}
+	i := slices.IndexFunc(f.waiting, func(w *waiter) bool { return w.member.ID == q.Node })
+	switch {
+	case i < 0:
+		return nil, nil, fmt.Errorf("%w: it does not wait any more: %v", errLater, q)
+	case q.Done:
+		return f, f.waiting[i], nil
+	case f.none:
+		return nil, nil, fmt.Errorf("%w: %q", errStateless, f.subgroup().Name)
+	case f.write == nil:
+		return nil, nil, fmt.Errorf("%w: deliveries have not reached the boundary of view %d", errLater, q.View)
+	}
+	return f, f.waiting[i], nil
+}
+
+// done ends the waiting of one.
+func (o *offers) done(f *offer, of *waiter) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	f.leave(func(w *waiter) bool { return w == of })
+	o.sweep()
+}
+
+// clear forgets everything.
+func (o *offers) clear() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, f := range o.list {
+		f.leave(func(*waiter) bool { return true })
+	}
+	o.list = nil
+}

@@ -1,0 +1,190 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/views"
+)
+
+// How much a source does at a time. Who comes in vain comes again.
+const (
+	maxStreams  = 4
+	maxVisitors = 128
+)
+
+// errBusy says that a source does enough already.
+var errBusy = errors.New("too many at a time")
+
+// SourceConfig describes what a member gives to others.
+type SourceConfig struct {
+	Self   order.NodeID
+	Keeps  func(name string) bool // whether the application makes snapshots of a subgroup
+	Reject func(port.Rejection)   // told of strangers, and of who broke the rules
+	Given  func(Given)
+	Times  Times
+}
+
+// Given tells of a state that was given to a fresh member, or of the attempt.
+type Given struct {
+	Subgroup string
+	Shard    int
+	To       order.NodeID
+	Bytes    uint64
+	Took     time.Duration
+	Err      error // why it did not get all of it; nil if it did
+}
+
+// Source gives the snapshots of one member to others. Its methods may be called from any goroutine.
+type Source struct {
+	cfg     SourceConfig
+	offers  offers
+	streams chan struct{}
+
+	mu    sync.Mutex
+	shut  bool
+	conns map[net.Conn]bool
+	open  sync.WaitGroup
+}
+
+// NewSource makes a source that has nothing yet.
+func NewSource(cfg SourceConfig) *Source {
+	cfg.Times = cfg.Times.withDefaults()
+	return &Source{
+		cfg: cfg, offers: offers{self: cfg.Self, keeps: cfg.Keeps},
+		streams: make(chan struct{}, maxStreams), conns: map[net.Conn]bool{},
+	}
+}
+
+// Installed takes a view that was installed here, before anything is delivered in it.
+func (s *Source) Installed(v *views.View) { s.offers.installed(v) }
+
+// Wanted reports whether a snapshot of a subgroup at the boundary of a view has to be taken.
+func (s *Source) Wanted(view order.ViewID, subgroup int) bool { return s.offers.wanted(view, subgroup) }
+
+// Put keeps a snapshot for those who wait for it. Its function is called once for each stream, maybe several at a time.
+func (s *Source) Put(view order.ViewID, subgroup int, write func(io.Writer) error) {
+	s.offers.put(view, subgroup, write)
+}
+
+// Serve is the port's handler. It owns the connection.
+func (s *Source) Serve(conn net.Conn) {
+	defer conn.Close()
+	err := s.enter(conn)
+	if err == nil {
+		defer s.leave(conn)
+		err = s.serve(conn)
+	}
+	if err != nil && !s.closing() {
+		r := port.RejectedState(conn.RemoteAddr().String(), err)
+		if errors.Is(err, errBusy) {
+			r.Reason = port.TooMany
+		}
+		s.cfg.Reject(r)
+	}
+}
+
+func (s *Source) enter(conn net.Conn) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.conns) == maxVisitors || s.shut {
+		return fmt.Errorf("%w: %d connections", errBusy, len(s.conns))
+	}
+	s.conns[conn] = true
+	s.open.Add(1)
+	return nil
+}
+
+func (s *Source) leave(conn net.Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.conns, conn)
+	s.open.Done()
+}
+
+func (s *Source) closing() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.shut
+}
+
+// Close ends all streams and waits for the application's functions in them.
+func (s *Source) Close() {
+	s.mu.Lock()
+	s.shut = true
+	for conn := range s.conns {
+		conn.Close()
+	}
+	s.mu.Unlock()
+	s.open.Wait()
+	s.offers.clear()
+}
+
+// serve returns an error if whoever called should not have.
+func (s *Source) serve(conn net.Conn) error {
+	var q request
+	if err := hear(conn, s.cfg.Times.Greet, &q); err != nil {
+		return err
+	}
+	f, w, err := s.offers.ask(q)
+	switch {
+	case errors.Is(err, errLater):
+		s.answer(conn, answer{Later: err.Error()})
+	case err != nil:
+		s.answer(conn, answer{Refused: err.Error()})
+		if errors.Is(err, errStranger) {
+			return err
+		}
+	case q.Done:
+		s.offers.done(f, w)
+		s.answer(conn, answer{})
+	default:
+		s.give(conn, f, w)
+	}
+	return nil
+}
+
+// answer is best effort: who does not hear it asks again.
+func (s *Source) answer(conn net.Conn, a answer) { _ = say(conn, s.cfg.Times.Greet, a) }
+
+// give streams a snapshot, unless enough is streamed already. It ends when the member waits no more.
+func (s *Source) give(conn net.Conn, f *offer, w *waiter) {
+	select {
+	case s.streams <- struct{}{}:
+		defer func() { <-s.streams }()
+	default:
+		s.answer(conn, answer{Later: fmt.Sprintf("%v: %d streams", errBusy, maxStreams)})
+		return
+	}
+	defer context.AfterFunc(w.ctx, func() { conn.Close() })()
+	start := time.Now()
+	out := newStream(conn, s.cfg.Times.Stall)
+	err := say(conn, s.cfg.Times.Greet, answer{})
+	if err == nil {
+		err = s.write(out, f.write)
+	}
+	s.cfg.Given(Given{f.subgroup().Name, f.subgroup().Shard, w.member.ID, out.total, time.Since(start), err})
+}
+
+func (s *Source) write(out *stream, write func(io.Writer) error) error {
+	var pulse sync.WaitGroup
+	stop := make(chan struct{})
+	pulse.Go(func() { out.pulse(s.cfg.Times.Pulse, stop) })
+	err := write(out)
+	close(stop)
+	pulse.Wait()
+	if out.err != nil {
+		return out.err // whatever the application made of it
+	}
+	if err != nil {
+		return fmt.Errorf("the snapshot: %w", err)
+	}
+	return out.end()
+}

@@ -1,0 +1,181 @@
+package squall
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/internal/backlog"
+	"github.com/squall-go/squall/internal/transfer"
+	"github.com/squall-go/squall/smc"
+	"github.com/squall-go/squall/views"
+)
+
+// nothingToRestore is closed.
+var nothingToRestore = func() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
+
+// guarded is a sink before which a backlog stands while the application has no state.
+type guarded struct {
+	sink
+	upcall  func([]Message)  // the application
+	backlog *backlog.Backlog // nil: there is none. Loop.
+}
+
+// Deliver implements multicast.Receiver.
+func (g *guarded) Deliver(run []Message) int {
+	if g.backlog == nil {
+		return g.sink.Deliver(run)
+	}
+	taken, through := g.backlog.Deliver(run)
+	if !through {
+		return taken
+	}
+	g.backlog = nil
+	return g.sink.Deliver(run)
+}
+
+// mark implements sink.
+func (g *guarded) mark(f func()) {
+	if g.backlog == nil || g.backlog.Mark(f) {
+		g.sink.mark(f)
+	}
+}
+
+// states hands states over: from here to fresh members of a subgroup, and to here.
+type states struct {
+	group   *Group
+	source  *transfer.Source
+	ctx     context.Context // until this process halts
+	end     context.CancelCauseFunc
+	pending []*restoring // those that begin with the view that is being installed. Loop.
+	own     []*restoring // by declaration, the last one of each; nil: none. Loop.
+	running sync.WaitGroup
+}
+
+// restoring is this process getting a subgroup's state, in one view.
+type restoring struct {
+	states   *states
+	subgroup views.Subgroup
+	fetch    *transfer.Fetch
+	backlog  *backlog.Backlog
+	before   *restoring    // of an earlier view, which must not call the application any more; nil: there was none
+	ready    chan struct{} // closed when what the application got of earlier views is through
+	here     chan struct{} // closed when the state is here
+	ended    chan struct{} // closed when nothing of this calls the application any more
+}
+
+func newStates(g *Group) *states {
+	s := &states{group: g, own: make([]*restoring, len(g.cfg.Subgroups))}
+	s.ctx, s.end = context.WithCancelCause(context.Background())
+	s.source = transfer.NewSource(transfer.SourceConfig{
+		Self: g.cfg.ID, Reject: g.port.Reject, Given: func(given transfer.Given) { g.cfg.emit(StateGiven{given}) },
+		Keeps: func(name string) bool {
+			return slices.ContainsFunc(g.cfg.Subgroups, func(sg SubgroupConfig) bool { return sg.Name == name && sg.Snapshot != nil })
+		},
+	})
+	g.port.Handle(port.KindState, s.source.Serve)
+	return s
+}
+
+// boundary has a snapshot taken where the deliveries of a view begin.
+func (s *states) boundary(v *views.View, i, declaration int) {
+	if !s.source.Wanted(v.ID, i) {
+		return
+	}
+	snapshot := s.group.cfg.Subgroups[declaration].Snapshot
+	s.group.sinks[declaration].mark(func() { s.source.Put(v.ID, i, snapshot()) })
+}
+
+// expect prepares to get the state of a subgroup in which this process is fresh, in a view that is about to be installed. From here on
+// deliveries wait.
+func (s *states) expect(v *views.View, i, declaration int) {
+	sg, cfg := v.Subgroups[i], s.group.cfg.Subgroups[declaration]
+	self, _ := v.RankOf(s.group.cfg.ID)
+	if !slices.Contains(sg.Fresh, self) || cfg.Restore == nil {
+		return
+	}
+	sink := s.group.sinks[declaration].(*guarded)
+	r := &restoring{
+		states: s, subgroup: sg, before: s.own[declaration],
+		ready: make(chan struct{}), here: make(chan struct{}), ended: make(chan struct{}),
+		backlog: backlog.New(backlog.Config{
+			Bytes: max(cfg.Backlog, smc.MaxMessage(cfg.RingBytes)+backlog.MessageBytes), Since: v.ID, Upcall: sink.upcall, Wake: s.group.parker.Wake,
+		}),
+	}
+	r.fetch = transfer.NewFetch(transfer.FetchConfig{
+		Self: s.group.cfg.ID, View: v, Subgroup: i, Dial: s.dial, Restore: cfg.Restore,
+		Trying: func(source NodeID) { s.group.cfg.emit(StateRestoring{sg.Name, sg.Shard, source}) },
+		Failed: func(source NodeID, err error) { s.group.cfg.emit(StateSourceFailed{sg.Name, sg.Shard, source, err}) },
+	})
+	if r.before != nil {
+		r.before.fetch.Supersede()
+		r.before.backlog.Drop()
+	}
+	sink.backlog = r.backlog
+	sink.sink.mark(func() { close(r.ready) })
+	s.group.subs[declaration].state.Store(r)
+	s.own[declaration] = r
+	s.pending = append(s.pending, r)
+}
+
+func (s *states) dial(ctx context.Context, addr string) (net.Conn, error) {
+	return port.Dial(ctx, addr, port.KindState, s.group.cfg.TLS)
+}
+
+// installed takes a view, before anything is delivered in it.
+func (s *states) installed(v *views.View) {
+	s.source.Installed(v)
+	for _, r := range s.own {
+		if r != nil {
+			r.fetch.Installed(v)
+		}
+	}
+	for _, r := range s.pending {
+		s.running.Go(r.run)
+	}
+	s.pending = nil
+}
+
+// halted ends what is not restored yet.
+func (s *states) halted(reason error) { s.end(reason) }
+
+// close ends everything, and waits for it.
+func (s *states) close() {
+	s.group.port.Handle(port.KindState, nil)
+	s.end(ErrClosed)
+	s.source.Close()
+	s.running.Wait()
+}
+
+// run gets the state, and then hands over what was delivered meanwhile.
+func (r *restoring) run() {
+	defer close(r.ended)
+	if r.before != nil {
+		<-r.before.ended
+		r.before = nil
+	}
+	<-r.ready
+	s, ctx := r.states, r.states.ctx
+	got, err := r.fetch.Run(ctx)
+	switch {
+	case errors.Is(err, transfer.ErrSuperseded):
+		r.backlog.Drop()
+		return
+	case err != nil:
+		s.group.member.Call(func() { s.group.member.Halt(err) })
+		return
+	}
+	s.running.Go(func() { r.fetch.Done(ctx) })
+	start := time.Now()
+	r.backlog.HandOver()
+	close(r.here)
+	s.group.cfg.emit(StateRestored{r.subgroup.Name, r.subgroup.Shard, got.Source, got.Bytes, got.Took, time.Since(start)})
+}
