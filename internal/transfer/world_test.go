@@ -1,0 +1,690 @@
+package transfer
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/views"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience bounds every wait of these tests; none of them comes near it unless something is broken.
+const patience = 20 * time.Second
+
+func within(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// quick are times for tests in which somebody is silent.
+var quick = Times{Silence: 300 * time.Millisecond, Pulse: 20 * time.Millisecond, Pause: time.Millisecond, Longest: 20 * time.Millisecond}
+
+// place is a process with a port and a source.
+type place struct {
+	*Source
+	port       *port.Port
+	rejections chan port.Rejection
+	given      chan Given
+}
+
+// world is some old members with ids 1 …, and a fresh one with the id behind them, in view 5. The subgroup is number 1.
+type world struct {
+	t      *testing.T
+	view   *views.View
+	fresh  order.NodeID
+	old    []*place
+	state  []byte
+	tried  []order.NodeID // by the fetch's goroutine
+	failed map[order.NodeID][]error
+}
+
+func newWorld(t *testing.T, old int, stateBytes int) *world {
+	t.Helper()
+	w := &world{t: t, fresh: order.NodeID(old + 1), state: make([]byte, stateBytes), failed: map[order.NodeID][]error{}}
+	rand.NewChaCha8([32]byte{1}).Read(w.state)
+	w.view = &views.View{ID: 5, Cluster: "blue", Key: "secret", Subgroups: []views.Subgroup{{Name: "other"}, {Name: "map"}}}
+	sg := &w.view.Subgroups[1]
+	for i := range old + 1 {
+		w.view.Members = append(w.view.Members, views.Member{ID: order.NodeID(i + 1)})
+		sg.Members = append(sg.Members, order.Rank(i))
+		if i < old {
+			w.old = append(w.old, w.place(order.NodeID(i+1)))
+			w.view.Members[i].Addr = w.old[i].port.Addr()
+		}
+	}
+	sg.Fresh = []order.Rank{order.Rank(old)}
+	for _, p := range w.old {
+		p.Installed(w.view)
+	}
+	return w
+}
+
+func (w *world) place(id order.NodeID) *place {
+	p := &place{rejections: make(chan port.Rejection, 16), given: make(chan Given, 16)}
+	var err error
+	if p.port, err = port.Listen(port.Config{Addr: "127.0.0.1:0"}); err != nil {
+		w.t.Fatal(err)
+	}
+	p.Source = NewSource(SourceConfig{
+		Self: id, Keeps: func(name string) bool { return name == "map" }, Times: quick,
+		Reject: func(r port.Rejection) { p.rejections <- r }, Given: func(g Given) { p.given <- g },
+	})
+	p.port.Handle(port.KindState, p.Serve)
+	w.t.Cleanup(func() {
+		p.Close()
+		p.port.Close()
+	})
+	return p
+}
+
+// take has a member's snapshot taken: the state, written in pieces of many sizes.
+func (w *world) take(p *place) {
+	p.Put(w.view.ID, 1, func(out io.Writer) error {
+		for rest, n := w.state, 1; len(rest) > 0; n = 1 + n*7%100_000 {
+			piece := rest[:min(n, len(rest))]
+			if _, err := out.Write(piece); err != nil {
+				return err
+			}
+			rest = rest[len(piece):]
+		}
+		return nil
+	})
+}
+
+func (w *world) takeAll() {
+	for _, p := range w.old {
+		w.take(p)
+	}
+}
+
+// imposter has a member's connections served by something else.
+func (w *world) imposter(i int, serve func(net.Conn)) {
+	w.old[i].port.Handle(port.KindState, func(conn net.Conn) {
+		defer conn.Close()
+		var q request
+		if hear(conn, patience, &q) == nil {
+			serve(conn)
+		}
+	})
+}
+
+func (w *world) fetch(restore func(io.Reader) error) *Fetch {
+	return NewFetch(FetchConfig{
+		Self: w.fresh, View: w.view, Subgroup: 1, Restore: restore, Times: quick,
+		Dial: func(ctx context.Context, addr string) (net.Conn, error) {
+			return port.Dial(ctx, addr, port.KindState, nil)
+		},
+		Trying: func(source order.NodeID) { w.tried = append(w.tried, source) },
+		Failed: func(source order.NodeID, err error) { w.failed[source] = append(w.failed[source], err) },
+	})
+}
+
+// keep is a Restore that keeps what it read.
+func keep(into *[]byte) func(io.Reader) error {
+	return func(in io.Reader) (err error) {
+		*into, err = io.ReadAll(in)
+		return err
+	}
+}
+
+// arrives fetches the state, which must come whole.
+func (w *world) arrives() (*Fetch, Fetched) {
+	w.t.Helper()
+	var state []byte
+	f := w.fetch(keep(&state))
+	got, err := f.Run(within(w.t))
+	if err != nil || !bytes.Equal(state, w.state) || got.Bytes != uint64(len(w.state)) {
+		w.t.Fatalf("%d of %d bytes: %v; failed: %v", len(state), len(w.state), err, w.failed)
+	}
+	return f, got
+}
+
+// without is the next view, without some nodes.
+func (w *world) without(ids ...order.NodeID) *views.View {
+	v := &views.View{ID: w.view.ID + 1, Cluster: "blue", Key: "another", Subgroups: []views.Subgroup{{Name: "other"}, {Name: "map"}}}
+	for _, m := range w.view.Members {
+		if !slices.Contains(ids, m.ID) {
+			v.Subgroups[1].Members = append(v.Subgroups[1].Members, order.Rank(len(v.Members)))
+			v.Members = append(v.Members, m)
+		}
+	}
+	return v
+}
+
+func (w *world) rejected(i int, want error) {
+	w.t.Helper()
+	select {
+	case r := <-w.old[i].rejections:
+		if !errors.Is(r.Err, want) || r.Kind != port.KindState {
+			w.t.Errorf("rejected: %v", r)
+		}
+	case <-time.After(patience):
+		w.t.Error("nothing was rejected")
+	}
+}
+
+func TestAStateArrivesWhole(t *testing.T) {
+	for _, size := range []int{0, 1, maxChunkBytes - 1, maxChunkBytes, maxChunkBytes + 1, 5_000_000} {
+		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			w := newWorld(t, 1, size)
+			w.takeAll()
+			_, got := w.arrives()
+			if given := <-w.old[0].given; given.Err != nil || given.Bytes != got.Bytes || given.To != w.fresh || given.Subgroup != "map" {
+				t.Errorf("%+v", given)
+			}
+			if len(w.failed) > 0 {
+				t.Error(w.failed)
+			}
+		})
+	}
+}
+
+func TestASnapshotThatIsNotTakenYetIsWaitedFor(t *testing.T) {
+	w := newWorld(t, 1, 1000)
+	if !w.old[0].Wanted(5, 1) || w.old[0].Wanted(5, 0) || w.old[0].Wanted(4, 1) {
+		t.Error("wanted is subgroup 1 of view 5, and nothing else")
+	}
+	time.AfterFunc(50*time.Millisecond, func() { w.take(w.old[0]) })
+	w.arrives()
+	if len(w.failed) > 0 {
+		t.Errorf("to be early is no failure: %v", w.failed)
+	}
+}
+
+func TestASourceThatInstalledTheViewLaterIsWaitedFor(t *testing.T) {
+	w := newWorld(t, 1, 1000)
+	w.old[0].offers.clear()
+	time.AfterFunc(50*time.Millisecond, func() {
+		w.old[0].Installed(w.view)
+		w.take(w.old[0])
+	})
+	w.arrives()
+}
+
+// dies has each source but the last misbehave; the state must come from the last one, and the application read it from the start.
+func TestAnotherSourceTakesOver(t *testing.T) {
+	half := func(conn net.Conn, w *world) *stream {
+		_ = say(conn, patience, answer{})
+		s := newStream(conn, patience)
+		_, _ = s.Write(w.state[:len(w.state)/2])
+		s.mu.Lock()
+		s.flush()
+		s.mu.Unlock()
+		return s
+	}
+	for name, c := range map[string]struct {
+		serve func(net.Conn, *world)
+		want  error
+	}{
+		"dies before it answers":   {func(net.Conn, *world) {}, io.EOF},
+		"dies half-way":            {func(conn net.Conn, w *world) { half(conn, w) }, io.ErrUnexpectedEOF},
+		"is silent half-way":       {func(conn net.Conn, w *world) { half(conn, w); _, _ = conn.Read(make([]byte, 1)) }, nil},
+		"is silent from the start": {func(conn net.Conn, w *world) { _, _ = conn.Read(make([]byte, 1)) }, nil},
+		"corrupts a chunk": {func(conn net.Conn, w *world) {
+			_ = say(conn, patience, answer{})
+			frame := make([]byte, headerBytes, 100)
+			frame = append(frame, "garbage"...)
+			header(frame, 7, 12345)
+			_, _ = conn.Write(frame)
+		}, errCorrupt},
+		"announces a huge chunk": {func(conn net.Conn, w *world) {
+			_ = say(conn, patience, answer{})
+			frame := make([]byte, headerBytes)
+			header(frame, maxChunkBytes+1, 0)
+			_, _ = conn.Write(frame)
+		}, errCorrupt},
+		"loses a chunk": {func(conn net.Conn, w *world) {
+			s := half(conn, w)
+			s.total++
+			_ = s.end()
+		}, errCorrupt},
+		"changes the order": {func(conn net.Conn, w *world) {
+			s := half(conn, w)
+			s.sum++
+			_ = s.end()
+		}, errCorrupt},
+		"refuses":              {func(conn net.Conn, w *world) { _ = say(conn, patience, answer{Refused: "no"}) }, errRefused},
+		"answers with garbage": {func(conn net.Conn, w *world) { _, _ = conn.Write([]byte{9, 0, 0, 0, 'x', 0, 0, 0, 0, 0, 0, 0, 0}) }, port.ErrMessageMalformed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 3, 1_000_000)
+			w.takeAll()
+			done := make(chan struct{})
+			var serving sync.WaitGroup
+			t.Cleanup(func() { close(done); serving.Wait() })
+			for i := range 2 {
+				w.imposter(i, func(conn net.Conn) {
+					serving.Add(1)
+					defer serving.Done()
+					c.serve(conn, w)
+				})
+			}
+			short := quick
+			short.Greet = 300 * time.Millisecond
+			var state []byte
+			f := w.fetch(keep(&state))
+			f.cfg.Times = short
+			got, err := f.Run(within(t))
+			if err != nil || got.Source != 3 || !bytes.Equal(state, w.state) {
+				t.Fatalf("%+v, %v, %d bytes", got, err, len(state))
+			}
+			for _, source := range []order.NodeID{1, 2} {
+				if errs := w.failed[source]; len(errs) != 1 || c.want != nil && !errors.Is(errs[0], c.want) {
+					t.Errorf("node %d: %v", source, errs)
+				}
+			}
+		})
+	}
+}
+
+func TestX2AStrangerGetsNothing(t *testing.T) {
+	for name, change := range map[string]func(*request){
+		"wrong key":                  func(q *request) { q.Key = "guess" },
+		"no key":                     func(q *request) { q.Key = "" },
+		"wrong cluster":              func(q *request) { q.Cluster = "red" },
+		"not fresh":                  func(q *request) { q.Node = 2 },
+		"no member":                  func(q *request) { q.Node = 77 },
+		"not fresh, says it is done": func(q *request) { q.Node, q.Done = 2, true },
+		"wrong key, says it is done": func(q *request) { q.Key, q.Done = "guess", true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 2, 100)
+			w.takeAll()
+			conn, err := port.Dial(within(t), w.old[0].port.Addr(), port.KindState, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			q := request{"blue", 5, "secret", 1, w.fresh, false}
+			change(&q)
+			var a answer
+			if err := errors.Join(say(conn, patience, q), hear(conn, patience, &a)); err != nil || a.Refused == "" {
+				t.Errorf("%+v, %v", a, err)
+			}
+			if n, _ := io.Copy(io.Discard, conn); n > 0 {
+				t.Errorf("it got %d bytes", n)
+			}
+			w.rejected(0, errStranger)
+			w.arrives()
+		})
+	}
+}
+
+func TestGarbageInsteadOfARequestIsRejected(t *testing.T) {
+	w := newWorld(t, 1, 100)
+	for _, sent := range [][]byte{{255, 255, 255, 255, 1}, {2, 0, 0, 0, '[', ']'}, append([]byte{0, 0, 1, 0}, make([]byte, 70_000)...)} {
+		conn, err := port.Dial(within(t), w.old[0].port.Addr(), port.KindState, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = conn.Write(sent)
+		_, _ = io.Copy(io.Discard, conn)
+		conn.Close()
+		w.rejected(0, w.lastError())
+	}
+}
+
+// lastError matches any rejection.
+func (w *world) lastError() error {
+	r := <-w.old[0].rejections
+	w.old[0].rejections <- r
+	return r.Err
+}
+
+func TestX3AnApplicationThatStopsReadingGetsTheRestChecked(t *testing.T) {
+	w := newWorld(t, 2, 1_000_000)
+	w.takeAll()
+	w.imposter(0, func(conn net.Conn) {
+		_ = say(conn, patience, answer{})
+		s := newStream(conn, patience)
+		_, _ = s.Write(w.state)
+		s.sum++
+		_ = s.end()
+	})
+	calls := 0
+	f := w.fetch(func(in io.Reader) error { calls++; _, err := io.ReadFull(in, make([]byte, 10)); return err })
+	if got, err := f.Run(within(t)); err != nil || got.Source != 2 || calls != 2 || got.Bytes != 1_000_000 {
+		t.Errorf("%+v after %d calls: %v", got, calls, err)
+	}
+}
+
+func TestAnErrorOfTheApplicationItselfIsTheEnd(t *testing.T) {
+	w := newWorld(t, 2, 1_000_000)
+	w.takeAll()
+	for _, read := range []int64{0, 10, 1_000_000, 2_000_000} {
+		own := errors.New("no such table")
+		f := w.fetch(func(in io.Reader) error { _, _ = io.CopyN(io.Discard, in, read); return own })
+		if _, err := f.Run(within(t)); !errors.Is(err, own) {
+			t.Errorf("after %d bytes: %v", read, err)
+		}
+	}
+}
+
+// A reader that failed is the source's fault, whatever the application makes of it.
+func TestAnErrorBehindAFailedReaderIsNotTheApplications(t *testing.T) {
+	for _, own := range []error{nil, errors.New("syntax error")} {
+		w := newWorld(t, 2, 1000)
+		w.takeAll()
+		w.imposter(0, func(conn net.Conn) { _ = say(conn, patience, answer{}) })
+		f := w.fetch(func(in io.Reader) error {
+			if _, err := io.Copy(io.Discard, in); err != nil {
+				return own
+			}
+			return nil
+		})
+		if got, err := f.Run(within(t)); err != nil || got.Source != 2 {
+			t.Errorf("%+v, %v", got, err)
+		}
+	}
+}
+
+func TestAStateThatNobodyHasIsLost(t *testing.T) {
+	w := newWorld(t, 2, 1000)
+	f := w.fetch(func(io.Reader) error { return nil })
+	w.old[0].Close()
+	failed := make(chan struct{})
+	f.cfg.Failed = func(order.NodeID, error) {
+		select {
+		case <-failed:
+		default:
+			close(failed)
+		}
+	}
+	go func() {
+		<-failed
+		f.Installed(w.without(1, 2))
+	}()
+	if _, err := f.Run(within(t)); !errors.Is(err, ErrStateLost) {
+		t.Error(err)
+	}
+}
+
+func TestMembersThatKeepNoSnapshotsHaveNoState(t *testing.T) {
+	w := newWorld(t, 2, 1000)
+	for _, p := range w.old {
+		p.offers.clear()
+		p.offers.keeps = func(string) bool { return false }
+		p.Installed(w.view)
+	}
+	if _, err := w.fetch(func(io.Reader) error { return nil }).Run(within(t)); !errors.Is(err, ErrStateLost) || !errors.Is(err, errRefused) {
+		t.Error(err)
+	}
+}
+
+// A source that went is left at once, and not only when its silence is noticed.
+func TestASourceThatIsNoMemberAnyMoreIsLeftAtOnce(t *testing.T) {
+	w := newWorld(t, 2, 1000)
+	w.takeAll()
+	inside := make(chan struct{})
+	w.imposter(0, func(conn net.Conn) {
+		_ = say(conn, patience, answer{})
+		close(inside)
+		_, _ = conn.Read(make([]byte, 1))
+	})
+	var state []byte
+	f := w.fetch(keep(&state))
+	f.cfg.Times.Silence = patience
+	go func() {
+		<-inside
+		f.Installed(w.without(1))
+	}()
+	if got, err := f.Run(within(t)); err != nil || got.Source != 2 || got.Took > patience/2 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if errs := w.failed[1]; len(errs) != 1 || !errors.Is(errs[0], errSourceGone) {
+		t.Error(errs)
+	}
+}
+
+func TestAFetchEndsWhenTheStateIsNotWantedAnyMore(t *testing.T) {
+	out := newWorld(t, 2, 1000).without()
+	out.Subgroups[1].Members = out.Subgroups[1].Members[:2]
+	again := newWorld(t, 2, 1000).without()
+	again.Subgroups[1].Fresh = []order.Rank{2}
+	for name, v := range map[string]*views.View{"out of the subgroup": out, "fresh once more": again} {
+		w := newWorld(t, 2, 1000) // nothing is taken
+		f := w.fetch(func(io.Reader) error { return nil })
+		go f.Installed(v)
+		if _, err := f.Run(within(t)); !errors.Is(err, ErrSuperseded) {
+			t.Errorf("%s: %v", name, err)
+		}
+		for _, p := range w.old {
+			if p.Installed(v); len(p.offers.list) != map[bool]int{true: 1}[len(v.Subgroups[1].Fresh) > 0] {
+				t.Errorf("X1: %s: %d snapshots are kept or expected", name, len(p.offers.list))
+			}
+		}
+	}
+}
+
+func TestAFetchEndsWithItsContext(t *testing.T) {
+	w := newWorld(t, 1, 1000)
+	inside := make(chan struct{})
+	w.imposter(0, func(conn net.Conn) {
+		_ = say(conn, patience, answer{})
+		close(inside)
+		_, _ = conn.Read(make([]byte, 1))
+	})
+	ctx, cancel := context.WithCancelCause(within(t))
+	over := errors.New("over")
+	go func() { <-inside; cancel(over) }()
+	f := w.fetch(keep(new([]byte)))
+	f.cfg.Times.Silence = patience
+	if _, err := f.Run(ctx); !errors.Is(err, over) {
+		t.Error(err)
+	}
+}
+
+// Two fresh members begin at different sources.
+func TestFreshMembersAreSpread(t *testing.T) {
+	w := newWorld(t, 3, 0)
+	sg := &w.view.Subgroups[1]
+	for i := range 4 {
+		sg.Fresh = append(sg.Fresh, order.Rank(4+i))
+		w.view.Members = append(w.view.Members, views.Member{ID: order.NodeID(5 + i)})
+	}
+	var first []order.NodeID
+	for i := range sg.Fresh {
+		w.fresh = order.NodeID(4 + i)
+		first = append(first, w.fetch(nil).sources()[0].ID)
+	}
+	if !slices.Equal(first, []order.NodeID{1, 2, 3, 1, 2}) {
+		t.Error(first)
+	}
+}
+
+func TestX1ASnapshotIsKeptUntilAllAreDoneOrGone(t *testing.T) {
+	w := newWorld(t, 2, 1000)
+	sg := &w.view.Subgroups[1]
+	sg.Members, sg.Fresh = append(sg.Members, 3), append(sg.Fresh, 3)
+	w.view.Members = append(w.view.Members, views.Member{ID: 4})
+	for _, p := range w.old {
+		p.offers.clear()
+		p.Installed(w.view)
+	}
+	w.takeAll()
+	f, _ := w.arrives()
+	f.Done(within(t))
+	for i, p := range w.old {
+		if len(p.offers.list) != 1 {
+			t.Fatalf("node %d keeps %d snapshots, and node 4 waits for one", i+1, len(p.offers.list))
+		}
+		if _, _, err := p.offers.ask(request{"blue", 5, "secret", 1, 3, false}); !errors.Is(err, errLater) {
+			t.Errorf("node 3 is done, and still is given something: %v", err)
+		}
+	}
+	w.old[0].Installed(w.without(4))
+	w.fresh = 4
+	f, _ = w.arrives()
+	f.Done(within(t))
+	for i, p := range w.old {
+		if len(p.offers.list) != 0 {
+			t.Errorf("node %d keeps %d snapshots for nobody", i+1, len(p.offers.list))
+		}
+	}
+}
+
+// X1: whatever views come, there is at most one snapshot for each member that waits.
+func TestX1SnapshotsAreBoundedOverRandomViews(t *testing.T) {
+	for seed := range uint64(50) {
+		random := rand.New(rand.NewPCG(seed, 2))
+		o := &offers{self: 1, keeps: func(string) bool { return true }}
+		for id := order.ViewID(1); id < 60; id++ {
+			v := &views.View{ID: id, Subgroups: []views.Subgroup{{Name: "map", Members: []order.Rank{0}}}, Members: []views.Member{{ID: 1}}}
+			sg := &v.Subgroups[0]
+			for n := order.NodeID(2); n < 8; n++ {
+				if random.IntN(4) == 0 {
+					continue
+				}
+				r := order.Rank(len(v.Members))
+				v.Members = append(v.Members, views.Member{ID: n, Incarnation: uint64(random.IntN(2))})
+				if random.IntN(3) > 0 {
+					sg.Members = append(sg.Members, r)
+					if random.IntN(2) == 0 {
+						sg.Fresh = append(sg.Fresh, r)
+					}
+				}
+			}
+			o.installed(v)
+			waiting := map[order.NodeID]int{}
+			for _, f := range o.list {
+				for _, w := range f.waiting {
+					waiting[w.member.ID]++
+				}
+			}
+			for n, count := range waiting {
+				if r, in := v.RankOf(n); count > 1 || !in || !sg.Has(r) {
+					t.Fatalf("seed %d, view %d: node %d waits %d times; member: %v", seed, id, n, count, in)
+				}
+			}
+			if len(o.list) > len(waiting) {
+				t.Fatalf("seed %d, view %d: %d snapshots for %d members", seed, id, len(o.list), len(waiting))
+			}
+		}
+		o.clear()
+	}
+}
+
+// A member that goes while it is given a state frees its place at once.
+func TestAStreamEndsWhenItsMemberIsGone(t *testing.T) {
+	w := newWorld(t, 1, 0)
+	started := make(chan struct{})
+	w.old[0].Put(5, 1, func(out io.Writer) error {
+		close(started)
+		for {
+			if _, err := out.Write(make([]byte, 1000)); err != nil {
+				return nil // an application may well not report it
+			}
+		}
+	})
+	conn, err := port.Dial(within(t), w.old[0].port.Addr(), port.KindState, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := say(conn, patience, request{"blue", 5, "secret", 1, w.fresh, false}); err != nil {
+		t.Fatal(err)
+	}
+	<-started
+	w.old[0].Installed(w.without(w.fresh))
+	if given := <-w.old[0].given; given.Err == nil {
+		t.Errorf("%+v", given)
+	}
+}
+
+// A snapshot that takes long to write is not taken for a dead source.
+func TestPulsesBridgeASlowSnapshot(t *testing.T) {
+	w := newWorld(t, 1, 1000)
+	w.old[0].Put(5, 1, func(out io.Writer) error {
+		<-time.After(3 * quick.Silence)
+		_, err := out.Write(w.state)
+		return err
+	})
+	w.arrives()
+	if len(w.failed) > 0 {
+		t.Error(w.failed)
+	}
+}
+
+func TestASnapshotThatFailsIsAFailedSource(t *testing.T) {
+	w := newWorld(t, 2, 1000)
+	w.takeAll()
+	broken := errors.New("disk full")
+	w.old[0].Put(5, 1, func(out io.Writer) error { return broken })
+	if _, got := w.arrives(); got.Source != 2 {
+		t.Errorf("%+v", got)
+	}
+	if given := <-w.old[0].given; !errors.Is(given.Err, broken) {
+		t.Errorf("%+v", given)
+	}
+}
+
+func TestStreamsAreBounded(t *testing.T) {
+	w := newWorld(t, 1, 0)
+	hold, begun := make(chan struct{}), make(chan struct{}, 10)
+	w.old[0].Put(5, 1, func(io.Writer) error { begun <- struct{}{}; <-hold; return nil })
+	for k := range maxStreams + 1 {
+		conn, err := port.Dial(within(t), w.old[0].port.Addr(), port.KindState, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		var a answer
+		err = errors.Join(say(conn, patience, request{"blue", 5, "secret", 1, w.fresh, false}), hear(conn, patience, &a))
+		if err != nil || (a.Later != "") != (k == maxStreams) {
+			t.Errorf("stream %d: %+v, %v", k, a, err)
+		}
+		if k < maxStreams {
+			<-begun
+		}
+	}
+	close(hold)
+}
+
+func FuzzReader(f *testing.F) {
+	good := func(n int) []byte {
+		frame := make([]byte, headerBytes, 100)
+		frame = append(frame, make([]byte, n)...)
+		return frame
+	}
+	f.Add(good(0))
+	f.Add(good(3))
+	f.Add([]byte{255, 255, 255, 255, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0})
+	f.Add([]byte{255, 255, 255, 127, 0, 0, 0, 0})
+	f.Fuzz(func(t *testing.T, sent []byte) {
+		r := &reader{conn: &fixed{bytes.NewReader(sent)}, silence: time.Second}
+		n, err := io.Copy(io.Discard, r)
+		if err == nil && r.err != io.EOF || uint64(n) != r.total {
+			t.Fatalf("%d bytes of %d, %v, %v", n, r.total, err, r.err)
+		}
+		if (r.finish() == nil) != (err == nil) {
+			t.Fatal("two opinions")
+		}
+	})
+}
+
+// fixed is a connection on which certain bytes arrive.
+type fixed struct{ *bytes.Reader }
+
+func (fixed) Write(p []byte) (int, error)      { return len(p), nil }
+func (fixed) Close() error                     { return nil }
+func (fixed) LocalAddr() net.Addr              { return nil }
+func (fixed) RemoteAddr() net.Addr             { return nil }
+func (fixed) SetDeadline(time.Time) error      { return nil }
+func (fixed) SetReadDeadline(time.Time) error  { return nil }
+func (fixed) SetWriteDeadline(time.Time) error { return nil }
