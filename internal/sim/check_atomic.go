@@ -29,18 +29,18 @@ func (atomicChecker) offered(w *world, d *delivery) error {
 	if !ok {
 		return violated("S4", "%v does not lie in its sender's row", d)
 	}
-	next := p.after(r)
+	tail := seat.words(viewLine)[wordInstalled] != 0
 	for _, rd := range d.group.readers {
 		q := rd.proc.seatIn(r)
 		switch {
-		case next != nil && !next.has(rd.proc) && !r.left(rd.proc): // it failed, and nobody waits for it
+		case tail && r.failed(rd.proc): // nobody waits for it
 			continue
 		case q == nil:
 			return violated("G2", "%v is delivered, and node %d has not begun the view", d, rd.proc.self.ID)
 		case q.closed:
 			continue // it had all of it
 		}
-		if received := q.line(d.group.index)[wordReceived]; next == nil && received <= uint64(d.Seq) {
+		if received := q.line(d.group.index)[wordReceived]; !tail && received <= uint64(d.Seq) {
 			return violated("G2", "%v is delivered, and node %d has received %d", d, rd.proc.self.ID, received)
 		}
 		if row := q.table.Row(sender); off+len(d.Data) > len(row) || !bytes.Equal(row[off:off+len(d.Data)], d.Data) {
@@ -50,22 +50,9 @@ func (atomicChecker) offered(w *world, d *delivery) error {
 	return nil
 }
 
-// after is the view that a process began after another one, or nil.
-func (p *process) after(r *viewRecord) *viewRecord {
-	for _, s := range p.seats {
-		if s.record.view.ID > r.view.ID {
-			return s.record
-		}
-	}
-	return nil
-}
-
-// left reports whether a member left gracefully as the view ended.
-func (r *viewRecord) left(p *process) bool {
-	if r.end == nil {
-		return false
-	}
-	for _, rank := range r.end.Left {
+// failed reports whether the view ends without a member because that failed.
+func (r *viewRecord) failed(p *process) bool {
+	for _, rank := range r.end.Removed {
 		if r.procs[rank] == p {
 			return true
 		}

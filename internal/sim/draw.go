@@ -226,7 +226,7 @@ func (d dice) joins(p *Plan) {
 		if n.Joins = together; d.oneIn(2) {
 			n.Joins = d.upTo(2 * p.FailAfter())
 		}
-		if d.oneIn(3) {
+		if d.oneIn(3) && len(p.Nodes) > 1 {
 			n.Returns, n.Times = d.upTo(pick[time.Duration](d, 1, 2, 4)*p.FailAfter()), 1+d.IntN(2)
 		}
 	}
