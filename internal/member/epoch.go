@@ -224,6 +224,9 @@ func (e *epoch) end(d *views.Decision) error {
 		if err := p.core.Trim(d.Trim[i]); err != nil {
 			return fmt.Errorf("the end of view %d: subgroup %q: %w", e.view.ID, p.sg.Name, err)
 		}
+		if k, ok := p.sg.SenderRank(e.self); ok {
+			p.outbox.ended(p, d.Trim[i][k])
+		}
 	}
 	return nil
 }
