@@ -94,12 +94,12 @@ func (s *Sender) AbortMoved(c Claim) error { return s.closeMoved(c, aborted) }
 // closeMoved needs no compare-and-swap: the application's lock is held, and nobody else finishes such a claim or moves it.
 func (s *Sender) closeMoved(c Claim, phase uint64) error {
 	if c.number == 0 || c.sender == s {
-		return c.close(phase)
+		return s.close(c.number, phase)
 	}
 	n := c.number - 1
 	to := &s.slots[n&(s.window-1)]
 	if state := to.state.Load(); n < s.first || n >= s.native || state>>2 >= c.number { // S5
-		return c.refused(state)
+		return refused(c.number, state)
 	}
 	if phase == committed {
 		from := c.sender.slots[n&(c.sender.window-1)].offset // where it was filled, whatever became of c.Bytes

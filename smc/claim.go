@@ -23,27 +23,28 @@ type Claim struct {
 func (c Claim) Number() uint64 { return c.number }
 
 // Commit hands a filled claim to the loop. Any goroutine.
-func (c Claim) Commit() error { return c.close(committed) }
+func (c Claim) Commit() error { return c.sender.close(c.number, committed) }
 
 // Abort gives a claim back; its room is free when the claims before it are. Any goroutine.
-func (c Claim) Abort() error { return c.close(aborted) }
+func (c Claim) Abort() error { return c.sender.close(c.number, aborted) }
 
-func (c Claim) close(phase uint64) error {
-	if c.number == 0 {
+// close finishes a claim that was made here.
+func (s *Sender) close(number, phase uint64) error {
+	if number == 0 {
 		return ErrClaimDone
 	}
-	state := &c.sender.slots[(c.number-1)&(c.sender.window-1)].state
+	state := &s.slots[(number-1)&(s.window-1)].state
 	was := state.Load()
-	if was>>2 >= c.number || !state.CompareAndSwap(was, c.number<<2|phase) { // S5
-		return c.refused(state.Load())
+	if was>>2 >= number || !state.CompareAndSwap(was, number<<2|phase) { // S5
+		return refused(number, state.Load())
 	}
 	return nil
 }
 
 // refused says why a claim cannot be finished in a slot whose state is this.
-func (c Claim) refused(state uint64) error {
-	if state == c.number<<2|moved {
-		return fmt.Errorf("claim %d: %w", c.number, ErrMoved)
+func refused(number, state uint64) error {
+	if state == number<<2|moved {
+		return fmt.Errorf("claim %d: %w", number, ErrMoved)
 	}
-	return fmt.Errorf("claim %d: %w", c.number, ErrClaimDone)
+	return fmt.Errorf("claim %d: %w", number, ErrClaimDone)
 }
