@@ -32,10 +32,24 @@ func checkSuspicion(w *world, p *process, e views.Suspected) error {
 	if errors.Is(e.Err, fabric.ErrViolation) {
 		return violated("liveness", "node %d suspects node %d: %v", p.self.ID, e.Member.ID, e.Err)
 	}
-	if q := w.processOf(e.Member); q.blame == "" && p.blame == "" {
+	q := w.processOf(e.Member)
+	if q.suspects(p) {
+		q.blamed("suspects another one") // and ended the connection: the other one may not know why
+	}
+	if q.blame == "" && p.blame == "" {
 		return violated("liveness", "node %d suspects node %d, and nothing was done to either: %v", p.self.ID, e.Member.ID, e.Err)
 	}
 	return nil
+}
+
+// suspects reports whether a process suspects another one in the view that both are in.
+func (p *process) suspects(other *process) bool {
+	for _, s := range p.seats {
+		if rank, ok := s.record.rankIn(other); ok && s.words(viewLine)[wordSuspected]>>rank&1 != 0 {
+			return true
+		}
+	}
+	return false
 }
 
 func (liveChecker) end(w *world) error {

@@ -157,6 +157,8 @@ func (f *fault) crash(p *process) {
 		if w.trace.out != nil {
 			p.print("%s in %d calls", how, f.plan.InStep)
 		}
+		w.pending++
+		p.fuses++
 		w.net.CrashAfter(p.self.ID, f.plan.InStep, power)
 		return
 	}
@@ -197,6 +199,7 @@ func (f *fault) report(p *process) {
 		return
 	}
 	q.blamed("reported")
+	p.blamed("reports") // who finds its connection to it ended, and not why, suspects it in turn
 	if w.trace.out != nil {
 		p.print("reports %d", q.self.ID)
 	}
@@ -217,7 +220,7 @@ func (f *fault) part() {
 		}
 	}
 	each(w.cut)
-	w.blameCut(f.plan.Set, uint64(1)<<len(w.nodes)-1&^f.plan.Set, false)
+	w.blameCut(f.plan.Set, (1<<len(w.nodes)-1)&^f.plan.Set, false)
 	f.undo = func() { each(w.heal) }
 }
 
