@@ -37,12 +37,13 @@ func (brainChecker) installed(w *world, p *process, r *viewRecord) error {
 
 func (brainChecker) halted(w *world, p *process, reason error) error {
 	r := p.seat().record
+	jumped := p.jumped > w.plan.FailAfter() // it may believe that it was stopped for so long
 	switch {
-	case errors.Is(reason, views.ErrEvicted):
+	case errors.Is(reason, views.ErrEvicted) && !jumped:
 		if p.blame == "" {
 			return violated("G5", "node %d halts, and nothing was done to it: %v", p.self.ID, reason)
 		}
-	case errors.Is(reason, views.ErrPartitioned):
+	case errors.Is(reason, views.ErrPartitioned), errors.Is(reason, views.ErrEvicted):
 		if there := func(q *process) bool { return q.blame == "" || q == p }; p.blame == "" && r.quorum(there) {
 			return violated("G5", "node %d halts, and only to %d of %d members anything was done: %v", p.self.ID, len(r.procs)-r.unblamed(p), len(r.procs), reason)
 		}

@@ -30,7 +30,22 @@ func (w *world) unsettled() error {
 			return fmt.Errorf("node %d wants to send elsewhere than view %d has it", p.self.ID, last.view.ID)
 		}
 	}
+	if a, b := w.parted(); a != nil {
+		return fmt.Errorf("nodes %d and %d are cut off from each other, and both members of view %d", a.self.ID, b.self.ID, last.view.ID)
+	}
 	return w.undelivered()
+}
+
+// parted finds two members of the last view between which a way is cut.
+func (w *world) parted() (*process, *process) {
+	for _, p := range w.history.last.procs {
+		for _, q := range w.history.last.procs {
+			if p.node.cuts>>q.node.place&1 != 0 {
+				return p, q
+			}
+		}
+	}
+	return nil, nil
 }
 
 // goesOn reports whether a quorum of the last view lives.
