@@ -247,6 +247,6 @@ func (e *epoch) linger() (work int) {
 
 // over reports whether nobody needs the view any more.
 func (e *epoch) over() bool {
-	unfinished := func(p *part) bool { return !p.core.Finished() }
+	unfinished := func(p *part) bool { return !p.finished() } // a later one may wait for the view before this one
 	return (e.change.Through() || e.m.now >= e.until) && !slices.ContainsFunc(e.mine, unfinished)
 }
