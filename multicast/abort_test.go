@@ -16,7 +16,7 @@ func TestAbortedClaimsDoNotFillTheWindow(t *testing.T) {
 			if !ok {
 				t.Fatalf("%v: no room for claim %d: those before it were all aborted", mode, k)
 			}
-			c.Abort()
+			g.nodes[0].Sender.Abort(c)
 			g.settle()
 		}
 		if n := g.nodes[0].Sender.InUse(); n != 0 {

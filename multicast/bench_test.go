@@ -27,7 +27,7 @@ func BenchmarkCycle(b *testing.B) {
 					for _, n := range nodes {
 						for range batch {
 							if c, ok := n.Sender.Claim(100); ok {
-								c.Commit()
+								n.Sender.Commit(c)
 							}
 						}
 						n.Step()

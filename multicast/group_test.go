@@ -100,7 +100,7 @@ func (g *group) send(r int, format string, args ...any) bool {
 		return false
 	}
 	copy(c.Bytes, data)
-	if err := c.Commit(); err != nil {
+	if err := g.nodes[r].Sender.Commit(c); err != nil {
 		g.t.Fatal(err)
 	}
 	return true

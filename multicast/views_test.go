@@ -194,11 +194,11 @@ func (w *world) finish(p *proc, commit bool) bool {
 }
 
 func (w *world) end(p *proc, c *claim, commit bool) {
-	here, moved := smc.Claim.Commit, (*smc.Sender).CommitMoved
+	here, moved := (*smc.Sender).Commit, (*smc.Sender).CommitMoved
 	if !commit {
-		here, moved = smc.Claim.Abort, (*smc.Sender).AbortMoved
+		here, moved = (*smc.Sender).Abort, (*smc.Sender).AbortMoved
 	}
-	err := here(c.Claim)
+	err := here(p.sender, c.Claim)
 	if errors.Is(err, smc.ErrMoved) {
 		err = moved(p.sender, c.Claim)
 	}

@@ -14,7 +14,7 @@ func BenchmarkRing(b *testing.B) {
 	for b.Loop() {
 		for range 8 {
 			c, _ := s.Claim(100)
-			c.Commit()
+			s.Commit(c)
 		}
 		n, _ := s.Publish(i, math.MaxInt)
 		for range n {

@@ -93,7 +93,7 @@ func (s *Sender) AbortMoved(c Claim) error { return s.closeMoved(c, aborted) }
 
 // closeMoved needs no compare-and-swap: the application's lock is held, and nobody else finishes such a claim or moves it.
 func (s *Sender) closeMoved(c Claim, phase uint64) error {
-	if c.number == 0 || c.sender == s {
+	if c.number == 0 || c.number > s.native {
 		return s.close(c.number, phase)
 	}
 	n := c.number - 1
@@ -102,8 +102,7 @@ func (s *Sender) closeMoved(c Claim, phase uint64) error {
 		return refused(c.number, state)
 	}
 	if phase == committed {
-		from := c.sender.slots[n&(c.sender.window-1)].offset // where it was filled, whatever became of c.Bytes
-		copy(s.bytes[to.offset:to.offset+to.length], c.sender.bytes[from:])
+		copy(s.bytes[to.offset:to.offset+to.length], c.Bytes)
 	}
 	s.foreign--
 	to.state.Store(c.number<<2 | phase)

@@ -40,19 +40,19 @@ func TestWhatIsNotDeliveredMovesInItsOrderUnderItsNumber(t *testing.T) {
 	s, _ := newRing(8, 64)
 	sendAll(t, s, 0, "gone", "kept")
 	open, abandoned, committed := claimOf(t, s, "open"), claimOf(t, s, "x"), claimOf(t, s, "committed")
-	must(t, abandoned.Abort())
-	must(t, committed.Commit())
+	must(t, s.Abort(abandoned))
+	must(t, s.Commit(committed))
 
 	s, r := carry(s, 1)
 	if n, _ := s.Publish(0, math.MaxInt); n != 1 {
 		t.Fatalf("%d messages before the open one", n)
 	}
-	if err := open.Commit(); !errors.Is(err, ErrMoved) || s.Foreign() != 1 {
+	if err := s.Commit(open); !errors.Is(err, ErrMoved) || s.Foreign() != 1 {
 		t.Fatalf("%v, %d claims lent", err, s.Foreign())
 	}
 	must(t, s.CommitMoved(open))
 	later := claimOf(t, s, "later")
-	must(t, later.Commit())
+	must(t, s.Commit(later))
 	if n, _ := s.Publish(1, math.MaxInt); n != 3 || s.Foreign() != 0 {
 		t.Fatalf("%d messages, %d claims lent", n, s.Foreign())
 	}
@@ -81,11 +81,10 @@ func TestAClaimIsFinishedOnceWhateverRingsItMovedThrough(t *testing.T) {
 			if err := one(b, c); !errors.Is(err, ErrMoved) {
 				t.Errorf("%s in the middle: %v", first, err)
 			}
-			c.Bytes = nil // is the claimer's affair
 			must(t, one(last, c))
 			for lap := range order.Index(8) { // its slot belongs to later claims then
-				if err := c.Commit(); !errors.Is(err, ErrMoved) {
-					t.Errorf("%s where it was made: %v", second, err)
+				if err := last.Commit(c); !errors.Is(err, ErrMoved) {
+					t.Errorf("%s without the lock: %v", second, err)
 				}
 				if err := two(last, c); !errors.Is(err, ErrClaimDone) {
 					t.Errorf("S5: %s after %s: %v", second, first, err)
@@ -95,7 +94,7 @@ func TestAClaimIsFinishedOnceWhateverRingsItMovedThrough(t *testing.T) {
 					expectTake(t, &r, 0, "far")
 				}
 				last.Release(lap + 1)
-				must(t, claimOf(t, last, "later").Commit())
+				must(t, last.Commit(claimOf(t, last, "later")))
 			}
 			again, _ := carry(last, 8)
 			if err := two(again, c); !errors.Is(err, ErrClaimDone) {
@@ -146,7 +145,7 @@ func TestAFullRingMovesIntoOneOfItsSize(t *testing.T) {
 func TestAShelfKeepsWhatCannotBeSent(t *testing.T) {
 	s, _ := newRing(8, 64)
 	sendAll(t, s, 0, "one")
-	must(t, claimOf(t, s, "two").Commit())
+	must(t, s.Commit(claimOf(t, s, "two")))
 	open := claimOf(t, s, "three")
 	shelf := NewSender(s.Shelf())
 	shelf.Carry(s, 0)
@@ -166,8 +165,13 @@ func TestRingsMoveUnderGoroutinesThatFillThem(t *testing.T) {
 	var lock sync.Mutex // the application's
 	s, r := newRing(32, 1024)
 	committed := make([]bool, 1+workers*each*2) // by claim number
-	finish := func(c Claim, here func(Claim) error, moved func(*Sender, Claim) error) error {
-		err := here(c)
+	ring := func() *Sender {
+		lock.Lock()
+		defer lock.Unlock()
+		return s
+	}
+	finish := func(c Claim, here, moved func(*Sender, Claim) error) error {
+		err := here(ring(), c) // which may be taken over meanwhile
 		if errors.Is(err, ErrMoved) {
 			lock.Lock()
 			defer lock.Unlock()
@@ -191,16 +195,16 @@ func TestRingsMoveUnderGoroutinesThatFillThem(t *testing.T) {
 				copy(c.Bytes, fmt.Sprintf("%020d", c.Number()))
 				var err error
 				if (w+k)%5 == 0 {
-					err = finish(c, Claim.Abort, (*Sender).AbortMoved)
+					err = finish(c, (*Sender).Abort, (*Sender).AbortMoved)
 				} else {
-					err = finish(c, Claim.Commit, (*Sender).CommitMoved)
+					err = finish(c, (*Sender).Commit, (*Sender).CommitMoved)
 					committed[c.Number()] = true
 				}
 				if err != nil {
 					t.Error(err)
 					return
 				}
-				if err := finish(c, Claim.Commit, (*Sender).CommitMoved); !errors.Is(err, ErrClaimDone) {
+				if err := finish(c, (*Sender).Commit, (*Sender).CommitMoved); !errors.Is(err, ErrClaimDone) {
 					t.Errorf("S5: claim %d was finished twice: %v", c.Number(), err)
 				}
 				k++

@@ -11,10 +11,10 @@ var ErrClaimDone = errors.New("claim is committed or aborted already")
 // ErrMoved says that a claim's ring is not in use any more: another one took it over, and finishes it (CommitMoved, AbortMoved).
 var ErrMoved = errors.New("claim moved to another ring")
 
-// Claim is room for one message. Its bytes are the claimer's until it commits or aborts. The zero value is no claim.
+// Claim is room for one message. Its bytes are the claimer's until it commits or aborts. The zero value is no claim. It is four words
+// and does not name its ring, because the compiler keeps no more than that in registers.
 type Claim struct {
 	number uint64 // from 1
-	sender *Sender
 	Bytes  []byte
 }
 
@@ -22,16 +22,16 @@ type Claim struct {
 // were made.
 func (c Claim) Number() uint64 { return c.number }
 
-// Commit hands a filled claim to the loop. Any goroutine.
-func (c Claim) Commit() error { return c.sender.close(c.number, committed) }
+// Commit hands a filled claim to the loop. It fails with ErrMoved if the claim was made in another ring. Any goroutine.
+func (s *Sender) Commit(c Claim) error { return s.close(c.number, committed) }
 
 // Abort gives a claim back; its room is free when the claims before it are. Any goroutine.
-func (c Claim) Abort() error { return c.sender.close(c.number, aborted) }
+func (s *Sender) Abort(c Claim) error { return s.close(c.number, aborted) }
 
 // close finishes a claim that was made here.
 func (s *Sender) close(number, phase uint64) error {
-	if number == 0 {
-		return ErrClaimDone
+	if number <= s.native {
+		return elsewhere(number)
 	}
 	state := &s.slots[(number-1)&(s.window-1)].state
 	was := state.Load()
@@ -39,6 +39,14 @@ func (s *Sender) close(number, phase uint64) error {
 		return refused(number, state.Load())
 	}
 	return nil
+}
+
+// elsewhere says why a claim cannot be finished in a ring where it was not made.
+func elsewhere(number uint64) error {
+	if number == 0 {
+		return ErrClaimDone
+	}
+	return fmt.Errorf("claim %d: %w", number, ErrMoved)
 }
 
 // refused says why a claim cannot be finished in a slot whose state is this.

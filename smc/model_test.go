@@ -254,15 +254,16 @@ func (m *model) finishClaim(msg *message, state fate) {
 
 // tryFinish finishes a claim where it is now.
 func (m *model) tryFinish(msg *message, state fate) error {
-	here, elsewhere := Claim.Commit, (*Sender).CommitMoved
+	here, elsewhere := (*Sender).Commit, (*Sender).CommitMoved
 	if state == isAborted {
-		here, elsewhere = Claim.Abort, (*Sender).AbortMoved
+		here, elsewhere = (*Sender).Abort, (*Sender).AbortMoved
 	}
-	err := here(msg.claim)
-	if errors.Is(err, ErrMoved) != msg.moved {
-		m.fail("claim %d moved: %v; finishing it says %v", msg.claim.number, msg.moved, err)
+	err := here(m.sender, msg.claim)
+	older := msg.claim.number <= m.sender.native
+	if errors.Is(err, ErrMoved) != older {
+		m.fail("claim %d is of an older ring: %v; finishing it says %v", msg.claim.number, older, err)
 	}
-	if msg.moved {
+	if older {
 		return elsewhere(m.sender, msg.claim)
 	}
 	return err

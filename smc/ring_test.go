@@ -27,7 +27,7 @@ func sendAll(t *testing.T, s *Sender, first order.Index, messages ...string) {
 			t.Fatalf("no room for %q", m)
 		}
 		copy(c.Bytes, m)
-		if err := c.Commit(); err != nil {
+		if err := s.Commit(c); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -96,13 +96,13 @@ func TestAClaimThatIsNotFinishedHoldsUpThoseBehindItOnly(t *testing.T) {
 	slow, _ := s.Claim(4)
 	behind, _ := s.Claim(6)
 	copy(behind.Bytes, "behind")
-	behind.Commit()
+	s.Commit(behind)
 	if n, _ := s.Publish(1, math.MaxInt); n != 0 {
 		t.Fatalf("%d messages overtook a claim", n)
 	}
 	expectTake(t, &r, 0, "before")
 	copy(slow.Bytes, "slow")
-	slow.Commit()
+	s.Commit(slow)
 	s.Publish(1, math.MaxInt)
 	expectTake(t, &r, 1, "slow")
 	expectTake(t, &r, 2, "behind")
@@ -115,9 +115,9 @@ func TestAnAbortedClaimLeavesNoTraceInTheOrder(t *testing.T) {
 	c, _ := s.Claim(8)
 	copy(a.Bytes, "first...")
 	copy(c.Bytes, "third...")
-	c.Commit()
-	b.Abort()
-	a.Commit()
+	s.Commit(c)
+	s.Abort(b)
+	s.Commit(a)
 	n, size := s.Publish(0, math.MaxInt)
 	if n != 2 || size != 16 {
 		t.Fatalf("%d messages, %d bytes", n, size)
@@ -139,7 +139,7 @@ func TestClaimsThatWereAllAbortedGiveTheirRoomBack(t *testing.T) {
 		if !ok {
 			t.Fatal("the room of aborted claims was never freed")
 		}
-		c.Abort()
+		s.Abort(c)
 		s.Publish(0, math.MaxInt)
 		s.Release(0)
 	}
@@ -147,24 +147,24 @@ func TestClaimsThatWereAllAbortedGiveTheirRoomBack(t *testing.T) {
 
 // S5
 func TestAClaimIsFinishedOnce(t *testing.T) {
-	finish := map[string]func(Claim) error{"commit": Claim.Commit, "abort": Claim.Abort}
+	finish := map[string]func(*Sender, Claim) error{"commit": (*Sender).Commit, "abort": (*Sender).Abort}
 	for first, one := range finish {
 		for second, two := range finish {
 			s, _ := newRing(4, 64)
 			c, _ := s.Claim(8)
-			if err := one(c); err != nil {
+			if err := one(s, c); err != nil {
 				t.Fatalf("%s: %v", first, err)
 			}
-			if err := two(c); !errors.Is(err, ErrClaimDone) {
+			if err := two(s, c); !errors.Is(err, ErrClaimDone) {
 				t.Errorf("%s after %s: %v", second, first, err)
 			}
 			for range 8 { // its slot belongs to later claims now
 				s.Publish(0, math.MaxInt)
 				s.Release(math.MaxInt64)
 				c, _ := s.Claim(8)
-				c.Abort()
+				s.Abort(c)
 			}
-			if err := two(c); !errors.Is(err, ErrClaimDone) {
+			if err := two(s, c); !errors.Is(err, ErrClaimDone) {
 				t.Errorf("%s after %s, laps later: %v", second, first, err)
 			}
 		}
@@ -184,7 +184,7 @@ func TestAClaimIsFinishedOnceByManyGoroutines(t *testing.T) {
 	for g := range wins {
 		all.Go(func() {
 			for _, c := range claims {
-				if c.Commit() == nil {
+				if s.Commit(c) == nil {
 					wins[g]++
 				}
 			}
@@ -203,7 +203,7 @@ func TestPublishStopsAtItsLimit(t *testing.T) {
 	s, r := newRing(8, 64)
 	for range 5 {
 		c, _ := s.Claim(1)
-		c.Commit()
+		s.Commit(c)
 	}
 	for _, want := range []order.Index{2, 2, 1, 0} {
 		if n, _ := s.Publish(0, 2); n != want {
@@ -328,7 +328,7 @@ func TestSendingDoesNotAllocate(t *testing.T) {
 	if allocs := testing.AllocsPerRun(1000, func() {
 		for range 8 {
 			c, _ := s.Claim(100)
-			c.Commit()
+			s.Commit(c)
 		}
 		n, _ := s.Publish(i, math.MaxInt)
 		for range n {
@@ -343,10 +343,10 @@ func TestSendingDoesNotAllocate(t *testing.T) {
 
 func TestTheZeroClaimIsNoClaim(t *testing.T) {
 	s, r := newRing(4, 64)
-	if err := (Claim{}).Abort(); !errors.Is(err, ErrClaimDone) {
+	if err := s.Abort(Claim{}); !errors.Is(err, ErrClaimDone) {
 		t.Fatalf("abort of no claim: %v", err)
 	}
-	if err := (Claim{}).Commit(); !errors.Is(err, ErrClaimDone) {
+	if err := s.Commit(Claim{}); !errors.Is(err, ErrClaimDone) {
 		t.Fatalf("commit of no claim: %v", err)
 	}
 	sendAll(t, s, 0, "first")

@@ -63,7 +63,7 @@ type Sender struct {
 	seenFreed uint64 // the last look at freed and freedBytes
 	seenBytes uint64
 	first     uint64 // claims below are done: Carry
-	native    uint64 // claims from here on were made here: Carry
+	native    uint64 // claims from here on were made here: Carry. Set before anybody claims.
 	foreign   int    // open claims that were made in another ring
 	_         [64]byte
 
@@ -101,7 +101,7 @@ func (s *Sender) Claim(n int) (Claim, bool) {
 		invariants.Check(s.claimed-s.freed.Load() <= s.window, "S1", "claimed %d, freed %d, window %d", s.claimed, s.freed.Load(), s.window)
 		invariants.Check(s.end-s.freedBytes.Load() <= s.ring, "S2", "end %d, freed %d, ring %d", s.end, s.freedBytes.Load(), s.ring)
 	}
-	return Claim{number + 1, s, s.bytes[offset : offset+uint64(n) : offset+uint64(n)]}, true
+	return Claim{number + 1, s.bytes[offset : offset+uint64(n) : offset+uint64(n)]}, true
 }
 
 // place is where the next claim of n bytes would lie in the ring, and the position behind it.

@@ -189,7 +189,7 @@ func (c *Change) stirred() bool {
 // advance makes the first move that is possible, or reports false. Every move sets a register further, so moves end.
 func (c *Change) advance() bool {
 	if c.done != nil { // through; those that are not may still need it as a witness
-		return c.takeUp() || c.hearsay() || c.follow() || c.echo()
+		return c.takeUp() || c.ownUp() || c.hearsay() || c.follow() || c.echo()
 	}
 	return c.accused() || c.takeUp() || c.hearsay() || c.complete() || c.giveUp() || c.ask() || c.follow() || c.lead() || c.echo()
 }
@@ -280,6 +280,14 @@ func (c *Change) suspects(who Ranks) bool {
 		c.emit(Suspected{Member: c.cfg.View.Members[r], Rank: r, Err: c.causes[r]})
 	}
 	return true
+}
+
+// ownUp says, once this member goes on in the next view, whom it had to keep to itself that it suspects: that they are too many for
+// this view does not matter any more, and who leads in their place must not wait for this member in vain.
+func (c *Change) ownUp() bool {
+	who := c.lost
+	c.lost = 0
+	return who != 0 && c.suspects(who)
 }
 
 // giveUp stops this member when too few are left.

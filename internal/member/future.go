@@ -1,9 +1,9 @@
 package member
 
 import (
+	"cmp"
 	"context"
 	"slices"
-	"sync/atomic"
 
 	"github.com/squall-go/squall/multicast"
 	"github.com/squall-go/squall/order"
@@ -51,67 +51,43 @@ type landing struct {
 	future *Future
 }
 
-// promises are those of an outbox, in the order of their claims, under its mu.
-type promises struct {
-	list  []promise
-	count atomic.Int32 // W: under mu. R: loop, which looks no further while it is 0.
-}
-
-func (p *promises) add(claim uint64, f *Future) {
-	i, _ := slices.BinarySearchFunc(p.list, claim, func(have promise, claim uint64) int { return int(have.claim) - int(claim) })
-	p.list = slices.Insert(p.list, i, promise{claim, f})
-	p.count.Store(int32(len(p.list)))
-}
-
-func (p *promises) remove(f *Future) {
-	p.list = slices.DeleteFunc(p.list, func(have promise) bool { return have.future == f })
-	p.count.Store(int32(len(p.list)))
-}
-
-// take hands out the first promises, with the indexes of their messages, until one is not published yet or was not taken.
-func (p *promises) take(s *smc.Sender, taken func(*Future, order.Index) bool) {
-	for len(p.list) > 0 {
-		index, ok := s.Published(p.list[0].claim)
-		if !ok || !taken(p.list[0].future, index) {
-			break
-		}
-		p.list = p.list[1:]
-	}
-	p.count.Store(int32(len(p.list)))
-}
-
-// fail tells all who wait that they wait in vain.
-func (p *promises) fail(reason error) {
-	for _, promise := range p.list {
-		promise.future.resolve(order.Version{}, reason)
-	}
-	p.list = nil
-	p.count.Store(0)
-}
-
 // CommitFuture is Commit, with something to wait on until the message is delivered.
 func (o *Outbox) CommitFuture(c smc.Claim) (*Future, error) {
 	f := newFuture()
-	o.mu.Lock()
-	if err := o.member.Err(); err != nil {
-		o.mu.Unlock()
+	if err := o.promise(c.Number(), f); err != nil {
 		return nil, err
 	}
-	o.promises.add(c.Number(), f)
-	o.mu.Unlock()
 	err := o.Commit(c)
 	if err == nil {
 		return f, nil
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.promises.remove(f)
+	o.keep(slices.DeleteFunc(o.pending, func(p promise) bool { return p.future == f }))
 	return nil, err
 }
 
-// land tells those who wait for messages that a view delivered. Loop.
-func (o *Outbox) land(core *multicast.Subgroup, view order.ViewID) {
-	if o.promises.count.Load() == 0 {
+// promise adds a future, unless this member halted: whoever halts it breaks all promises that are there.
+func (o *Outbox) promise(claim uint64, f *Future) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if err := o.member.Err(); err != nil {
+		return err
+	}
+	i, _ := slices.BinarySearchFunc(o.pending, claim, func(p promise, claim uint64) int { return cmp.Compare(p.claim, claim) })
+	o.keep(slices.Insert(o.pending, i, promise{claim, f}))
+	return nil
+}
+
+// keep needs mu.
+func (o *Outbox) keep(pending []promise) {
+	o.pending = pending
+	o.awaited.Store(int32(len(pending)))
+}
+
+// landed tells those who wait for messages that a view delivered. Loop.
+func (o *Outbox) landed(core *multicast.Subgroup, view order.ViewID) {
+	if o.awaited.Load() == 0 {
 		return
 	}
 	o.mu.Lock()
@@ -119,12 +95,33 @@ func (o *Outbox) land(core *multicast.Subgroup, view order.ViewID) {
 	if core.Sender == nil || core.Sender != o.sender {
 		return // of a view that is over: its landings tell
 	}
-	o.promises.take(o.sender, func(f *Future, index order.Index) bool {
-		seq := core.SeqOf(index)
+	o.land(func(f *Future, index order.Index) bool {
 		if !core.Has(index) {
 			return false
 		}
-		f.resolve(order.Version{View: view, Seq: seq}, nil)
+		f.resolve(order.Version{View: view, Seq: core.SeqOf(index)}, nil)
 		return true
 	})
+}
+
+// land hands out the first promises, with the indexes of their messages, until one is not published yet or was not taken. It
+// needs mu.
+func (o *Outbox) land(taken func(*Future, order.Index) bool) {
+	pending := o.pending
+	for len(pending) > 0 {
+		index, ok := o.sender.Published(pending[0].claim)
+		if !ok || !taken(pending[0].future, index) {
+			break
+		}
+		pending = pending[1:]
+	}
+	o.keep(pending)
+}
+
+// failAll tells all who wait that they wait in vain. It needs mu.
+func (o *Outbox) failAll(reason error) {
+	for _, p := range o.pending {
+		p.future.resolve(order.Version{}, reason)
+	}
+	o.keep(nil)
 }

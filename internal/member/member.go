@@ -96,7 +96,7 @@ func (m *Member) outbox(name string) *Outbox {
 	if i >= 0 {
 		return m.out[i]
 	}
-	o := &Outbox{member: m, name: name, why: ErrNotProvisioned}
+	o := &Outbox{Stats: new(multicast.Stats), member: m, name: name, why: ErrNotProvisioned}
 	m.out = append(m.out, o)
 	return o
 }
@@ -350,6 +350,9 @@ type stall struct {
 // watch notes when a step took long: who is evicted wants to know why.
 func (m *Member) watch() {
 	took := m.now - m.last
+	if m.last == 0 { // the first step
+		took = 0
+	}
 	m.last = m.now
 	if took >= m.cfg.FailAfter/2 {
 		m.stalled = stall{took: took, ended: m.now}

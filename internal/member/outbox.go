@@ -30,19 +30,24 @@ var (
 // carried into the ring of the next one. A claim keeps its number, and may be filled and committed across views. While this
 // member cannot send, what is left waits on a shelf, a ring that belongs to no view.
 type Outbox struct {
-	Stats multicast.Stats
-
+	Stats  *multicast.Stats // by itself: the loop writes it all the time
 	member *Member
 	name   string
+	ring   atomic.Pointer[smc.Sender] // sender, for who finishes a claim without mu
+	_      [64]byte
+
+	// W: under mu, when somebody begins or ends to wait. R: loop, in every step. Not beside what every claim writes.
+	waiting atomic.Int32 // length of queue
+	awaited atomic.Int32 // number of promises
+	_       [64]byte
 
 	mu      sync.Mutex // of the sender's application side, and of what follows
 	halted  error
-	why     error        // why nothing can be claimed now, or nil
-	sender  *smc.Sender  // the ring of this view, or the shelf; nil: there never was one
-	from    order.Index  // how much of it the view that ended delivered
-	queue   []*waiter    // goroutines that wait for room, the first one first
-	waiting atomic.Int32 // its length. W: under mu. R: loop, which does nothing about room while it is 0.
-	promises
+	why     error       // why nothing can be claimed now, or nil
+	sender  *smc.Sender // the ring of this view, or the shelf; nil: there never was one
+	from    order.Index // how much of it the view that ended delivered
+	queue   []*waiter   // goroutines that wait for room, the first one first
+	pending []promise   // of claims that were not delivered yet, in their order
 }
 
 // waiter is a goroutine that waits for room for n bytes.
@@ -176,7 +181,7 @@ func (o *Outbox) claimAs(w *waiter) (smc.Claim, error) {
 
 // Commit hands a filled claim to the loop. After a halt nobody will send it, and the reason is returned.
 func (o *Outbox) Commit(c smc.Claim) error {
-	err := c.Commit()
+	err := o.ring.Load().Commit(c)
 	if errors.Is(err, smc.ErrMoved) {
 		err = o.moved(c, (*smc.Sender).CommitMoved)
 	}
@@ -189,7 +194,7 @@ func (o *Outbox) Commit(c smc.Claim) error {
 
 // Abort gives a claim back.
 func (o *Outbox) Abort(c smc.Claim) error {
-	err := c.Abort()
+	err := o.ring.Load().Abort(c)
 	if errors.Is(err, smc.ErrMoved) {
 		err = o.moved(c, (*smc.Sender).AbortMoved)
 	}
@@ -232,7 +237,7 @@ func (o *Outbox) broken(reason error) {
 	o.halt(reason)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.promises.fail(reason)
+	o.failAll(reason)
 }
 
 // ringAll has everybody who waits try again. It needs mu.
@@ -255,6 +260,7 @@ func (o *Outbox) install(cfg multicast.Config) *multicast.Subgroup {
 		return core
 	}
 	o.sender, o.from, o.why = core.Sender, 0, nil
+	o.ring.Store(o.sender)
 	o.ringAll()
 	return core
 }
@@ -273,6 +279,7 @@ func (o *Outbox) shelve(why error) {
 		shelf := smc.NewSender(o.sender.Shelf())
 		shelf.Carry(o.sender, o.from)
 		o.sender, o.from = shelf, 0
+		o.ring.Store(o.sender)
 	}
 	o.ringAll()
 }
@@ -282,7 +289,7 @@ func (o *Outbox) ended(p *part, from order.Index) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.from = from
-	o.promises.take(o.sender, func(f *Future, index order.Index) bool {
+	o.land(func(f *Future, index order.Index) bool {
 		if index < from {
 			p.landings = append(p.landings, landing{p.core.SeqOf(index), f})
 		}

@@ -26,7 +26,7 @@ type part struct {
 func (m *Member) part(e *epoch, i int) *part {
 	sg := e.view.Subgroups[i]
 	p := &part{m: m, view: e.view, sg: sg, index: i, outbox: m.outbox(sg.Name), fresh: len(sg.Fresh) > 0 && !slices.Contains(sg.Fresh, e.self)}
-	cfg := multicast.Config{View: e.view, Subgroup: sg, Columns: e.layout.subs[i], Table: e.table, Tuning: m.cfg.Tuning, Stats: &p.outbox.Stats}
+	cfg := multicast.Config{View: e.view, Subgroup: sg, Columns: e.layout.subs[i], Table: e.table, Tuning: m.cfg.Tuning, Stats: p.outbox.Stats}
 	cfg.Receiver = m.cfg.Receiver(e.view, i)
 	if m.epoch != nil {
 		p.before = m.epoch.subs[i]
@@ -68,5 +68,5 @@ func (p *part) land() {
 		p.landings[0].future.resolve(order.Version{View: p.view.ID, Seq: p.landings[0].seq}, nil)
 		p.landings = p.landings[1:]
 	}
-	p.outbox.land(p.core, p.view.ID)
+	p.outbox.landed(p.core, p.view.ID)
 }
