@@ -100,9 +100,10 @@ func (e *epoch) steps() {
 	}
 }
 
-// happened tells of moves in the view in force. How one that is over comes apart concerns nobody.
+// happened tells of moves in the view in force. How one that is over comes apart concerns nobody; whom this member suspects then, it
+// suspects in the next one too.
 func (e *epoch) happened(what views.Event) {
-	if e.m.epoch == e {
+	if e.m.epoch == e && e.change.Done() == nil {
 		e.m.cfg.OnEvent(what)
 	}
 }
@@ -224,6 +225,7 @@ func (e *epoch) end(d *views.Decision) error {
 		if err := p.core.Trim(d.Trim[i]); err != nil {
 			return fmt.Errorf("the end of view %d: subgroup %q: %w", e.view.ID, p.sg.Name, err)
 		}
+		p.outbox.ahead = p.core.Ahead()
 		if k, ok := p.sg.SenderRank(e.self); ok {
 			p.outbox.ended(p, d.Trim[i][k])
 		}

@@ -303,8 +303,11 @@ func (m *Member) Halt(reason error) {
 	for _, o := range m.out {
 		o.broken(reason)
 	}
-	for _, e := range append(m.past, m.epoch) {
+	for _, e := range append(slices.Clone(m.past), m.epoch) {
 		e.table.Flush() // the last words
+		for _, p := range e.mine {
+			p.lost(reason)
+		}
 	}
 	m.cfg.Halted(reason)
 }

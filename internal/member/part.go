@@ -31,9 +31,7 @@ func (m *Member) part(e *epoch, i int) *part {
 	if m.epoch != nil {
 		p.before = m.epoch.subs[i]
 	}
-	if p.before != nil {
-		cfg.Ahead = p.before.core.Ahead()
-	}
+	cfg.Ahead = p.outbox.ahead
 	p.core = p.outbox.install(cfg)
 	return p
 }
@@ -69,4 +67,12 @@ func (p *part) land() {
 		p.landings = p.landings[1:]
 	}
 	p.outbox.landed(p.core, p.view.ID)
+}
+
+// lost tells those who wait that this member halted before its application had their messages.
+func (p *part) lost(reason error) {
+	for _, l := range p.landings {
+		l.future.resolve(order.Version{}, reason)
+	}
+	p.landings = nil
 }
