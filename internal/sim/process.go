@@ -388,8 +388,9 @@ func (p *process) blamed(why string) {
 
 // installed is the member's Installed.
 func (p *process) installed(v *views.View) {
-	p.world.begins(p, v)
-	if p.world.result.Err != nil {
+	w := p.world
+	w.begins(p, v)
+	if w.result.Err != nil {
 		return
 	}
 	self, _ := v.RankOf(p.self.ID)
@@ -397,8 +398,11 @@ func (p *process) installed(v *views.View) {
 	p.leader = 0
 	p.apply(&p.guests, e)
 	for _, m := range lost {
-		if p.world.trace.out != nil {
+		if w.trace.out != nil {
 			p.print("lost joiner %d", m.ID)
+		}
+		if p.jumped > 0 || p.blame != "" { // it slept, and took the joiner for silent
+			w.processOf(m).blamed("joined at a member that slept")
 		}
 		p.member.Report(m.ID, member.ErrJoining)
 	}
