@@ -1,0 +1,266 @@
+package testlab
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/squall-go/squall"
+)
+
+// Options describe a cluster. The zero value is good.
+type Options struct {
+	Fabric    func(id squall.NodeID) squall.Fabric // nil: squall.Auto for all
+	Loads     []Load                               // nil: one subgroup of small messages
+	Heartbeat time.Duration                        // 0: DefaultHeartbeat
+	FailAfter time.Duration                        // 0: DefaultFailAfter
+	Network   *Network                             // nil: all on this host; else node i is on host i - 1
+	RunLength int                                  // see Spec; 0: DefaultRunLength
+	Replay    string                               // flags that make the same run again
+}
+
+// Defaults of Options. A heartbeat may come late on a machine that other work shares, so FailAfter is many of them.
+const (
+	DefaultHeartbeat = 50 * time.Millisecond
+	DefaultFailAfter = 1500 * time.Millisecond
+	DefaultRunLength = 64
+	logBytes         = 256 << 20
+)
+
+// SmallMessages and LargeMessages are loads.
+var (
+	SmallMessages = Load{Name: "small", Bytes: 64, RingBytes: 64 << 10, Window: 1024}
+	LargeMessages = Load{Name: "large", Bytes: 10 << 10, RingBytes: 256 << 10, Window: 64}
+)
+
+// Cluster is the processes of a run.
+type Cluster struct {
+	t    testing.TB
+	opts Options
+	dir  string
+	Name string
+
+	mu  sync.Mutex
+	all []*Process // by life - 1
+}
+
+// NewCluster prepares a run. When the test ends all processes end; if it failed their logs stay.
+func NewCluster(t testing.TB, o Options) *Cluster {
+	t.Helper()
+	if o.Heartbeat == 0 {
+		o.Heartbeat = DefaultHeartbeat
+	}
+	if o.FailAfter == 0 {
+		o.FailAfter = DefaultFailAfter
+	}
+	if o.RunLength == 0 {
+		o.RunLength = DefaultRunLength
+	}
+	if o.Loads == nil {
+		o.Loads = []Load{SmallMessages}
+	}
+	dir, err := os.MkdirTemp("", "squall-testlab-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &Cluster{t: t, opts: o, dir: dir, Name: t.Name()}
+	t.Cleanup(c.cleanUp)
+	return c
+}
+
+// cleanUp ends what still runs, and says where the logs of a failed run are.
+func (c *Cluster) cleanUp() {
+	for _, p := range c.Processes() {
+		p.close()
+	}
+	if !c.t.Failed() {
+		os.RemoveAll(c.dir)
+		return
+	}
+	test, _, _ := strings.Cut(c.t.Name(), "/")
+	c.t.Logf("logs are in %s; again with: go test ./internal/testlab -count=1 -v -run '^%s$' %s", c.dir, test, c.opts.Replay)
+}
+
+// Processes are all that were started, in this order.
+func (c *Cluster) Processes() []*Process {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return append([]*Process(nil), c.all...)
+}
+
+// Live are those that are in the group, as far as is known.
+func (c *Cluster) Live() (live []*Process) {
+	for _, p := range c.Processes() {
+		if p.live() {
+			live = append(live, p)
+		}
+	}
+	return live
+}
+
+// ids are the nodes of processes.
+func ids(of []*Process) (nodes []squall.NodeID) {
+	for _, p := range of {
+		nodes = append(nodes, p.ID())
+	}
+	return nodes
+}
+
+// begin starts a process of a node.
+func (c *Cluster) begin(id squall.NodeID, expect int, join ...string) (*Process, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	life := len(c.all) + 1
+	spec := Spec{
+		Life: life, Cluster: c.Name, ID: id, Listen: "127.0.0.1:0", Join: join, Expect: expect, Loads: c.opts.Loads,
+		Heartbeat: c.opts.Heartbeat, FailAfter: c.opts.FailAfter,
+		Log: filepath.Join(c.dir, fmt.Sprintf("process-%d-node-%d", life, id)), RunLength: c.opts.RunLength, LogBytes: logBytes,
+	}
+	if c.opts.Fabric != nil {
+		spec.Fabric = c.opts.Fabric(id)
+	}
+	var host *Host
+	if c.opts.Network != nil {
+		host = c.opts.Network.Hosts[int(id)-1]
+		spec.Listen = host.Addr + ":0"
+	}
+	p, err := start(spec, host, share(expect))
+	if p != nil {
+		c.all = append(c.all, p)
+	}
+	return p, err
+}
+
+// share gives each of n processes its share of the cores, at least one: one whose goroutines may run on more than are its own takes
+// them from those that it waits for.
+func share(n int) []string {
+	if os.Getenv("GOMAXPROCS") != "" {
+		return nil
+	}
+	return []string{fmt.Sprintf("GOMAXPROCS=%d", max(1, runtime.NumCPU()/max(1, n)))}
+}
+
+// Form starts nodes 1 to n, waits until they are a group, and has them send.
+func (c *Cluster) Form(n int) []*Process {
+	c.t.Helper()
+	founder, err := c.begin(1, n)
+	c.must(err)
+	addr, err := founder.AwaitAddr()
+	c.must(err)
+	for i := 2; i <= n; i++ {
+		_, err := c.begin(squall.NodeID(i), n, addr)
+		c.must(err)
+	}
+	all := c.Processes()
+	c.Each(all, (*Process).AwaitOpen)
+	c.Each(all, (*Process).Send)
+	return all
+}
+
+// Join starts a process that joins by way of those that are live, and waits until it is in, and sends.
+func (c *Cluster) Join(id squall.NodeID) (*Process, error) {
+	p, err := c.Begin(id)
+	if err == nil {
+		err = p.AwaitOpen()
+	}
+	if err == nil {
+		err = p.Send()
+	}
+	return p, err
+}
+
+// Begin starts a process that joins.
+func (c *Cluster) Begin(id squall.NodeID) (*Process, error) {
+	var addrs []string
+	live := c.Live()
+	for _, p := range live {
+		if addr, err := p.AwaitAddr(); err == nil {
+			addrs = append(addrs, addr)
+		}
+	}
+	return c.begin(id, len(live)+1, addrs...)
+}
+
+// Each does something with processes, at the same time, and fails the test if one of them fails.
+func (c *Cluster) Each(of []*Process, do func(*Process) error) {
+	c.t.Helper()
+	errs := make([]error, len(of))
+	var all sync.WaitGroup
+	for i, p := range of {
+		all.Go(func() { errs[i] = do(p) })
+	}
+	all.Wait()
+	c.must(errors.Join(errs...))
+}
+
+func (c *Cluster) must(err error) {
+	c.t.Helper()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// AwaitView waits until these processes are in a view of just them.
+func (c *Cluster) AwaitView(of ...*Process) {
+	c.t.Helper()
+	nodes := ids(of)
+	c.Each(of, func(p *Process) error { return p.AwaitView(append([]squall.NodeID(nil), nodes...)...) })
+}
+
+// AwaitProgress waits until each of these has delivered n more messages.
+func (c *Cluster) AwaitProgress(n uint64, of ...*Process) {
+	c.t.Helper()
+	c.Each(of, func(p *Process) error { return p.awaitProgress(n) })
+}
+
+func (p *Process) awaitProgress(n uint64) error {
+	begun, err := p.Status()
+	if err != nil {
+		return err
+	}
+	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		now, err := p.Status()
+		if err != nil || now.Delivered >= begun.Delivered+n {
+			return err
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("process %d (node %d) delivered %d messages in %v, in view %d", p.Spec.Life, p.ID(), now.Delivered-begun.Delivered, patience, now.View)
+		}
+	}
+}
+
+// Finish has everybody who is live stop sending, and leave when all is delivered, and checks the logs.
+func (c *Cluster) Finish() {
+	c.t.Helper()
+	live := c.Live()
+	c.Each(live, (*Process).Hold)
+	c.Each(live, (*Process).Leave)
+	c.must(c.Check())
+}
+
+// Check checks the logs as they are now.
+func (c *Cluster) Check() error {
+	var logs []*Log
+	delivered := 0
+	for _, p := range c.Processes() {
+		l, err := ReadLog(p.Spec.Log)
+		if err != nil {
+			return err
+		}
+		logs = append(logs, l)
+		for _, r := range l.Runs {
+			delivered += len(r.Digests)
+		}
+	}
+	if delivered == 0 {
+		return errors.New("nobody delivered anything")
+	}
+	c.t.Logf("%d processes delivered %d messages", len(logs), delivered)
+	return Check(logs)
+}

@@ -1,0 +1,40 @@
+package testlab
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+)
+
+// messagesBefore is how much load there has to be before something happens.
+const messagesBefore = 2000
+
+func TestAKilledMemberIsRemovedAndNothingElseIsLost(t *testing.T) {
+	for _, f := range fabrics {
+		for _, c := range []struct{ nodes, victim int }{{3, 1}, {3, 3}, {5, 1}, {5, 4}} {
+			if testing.Short() && c.nodes == 5 {
+				continue
+			}
+			t.Run(fmt.Sprintf("fabric=%s/nodes=%d/node=%d", f.name, c.nodes, c.victim), func(t *testing.T) {
+				lab := NewCluster(t, Options{Fabric: f.of})
+				members := lab.Form(c.nodes)
+				lab.AwaitProgress(messagesBefore, members...)
+				members[c.victim-1].Kill()
+				rest := slices.Delete(slices.Clone(members), c.victim-1, c.victim)
+				lab.AwaitView(rest...)
+				lab.AwaitProgress(messagesBefore, rest...)
+				lab.Finish()
+			})
+		}
+	}
+}
+
+func TestAMemberIsKilledBetweenSmallAndLargeMessages(t *testing.T) {
+	lab := NewCluster(t, Options{Fabric: mixed, Loads: []Load{SmallMessages, LargeMessages}})
+	members := lab.Form(3)
+	lab.AwaitProgress(messagesBefore, members...)
+	members[1].Kill()
+	lab.AwaitView(members[0], members[2])
+	lab.AwaitProgress(messagesBefore, members[0], members[2])
+	lab.Finish()
+}

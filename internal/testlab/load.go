@@ -1,0 +1,162 @@
+package testlab
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/squall-go/squall"
+)
+
+// load is what sends to a subgroup: one goroutine, so that messages are numbered as they are claimed.
+type load struct {
+	process  *process
+	subgroup *squall.Subgroup
+	bytes    int
+	accepted atomic.Uint64 // messages that were sent
+	begun    atomic.Uint64 // 1 when it is not known whether one more was
+
+	mu     sync.Mutex
+	cancel context.CancelFunc // nil: it does not send
+	ended  chan struct{}
+}
+
+func newLoad(p *process, s *squall.Subgroup, i int) *load {
+	return &load{process: p, subgroup: s, bytes: max(headerBytes, p.spec.Loads[i].Bytes)}
+}
+
+// start sends until stop.
+func (l *load) start() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cancel != nil {
+		return
+	}
+	var ctx context.Context
+	ctx, l.cancel = context.WithCancel(context.Background())
+	l.ended = make(chan struct{})
+	go l.run(ctx, l.ended)
+}
+
+// stop ends it, and waits for that.
+func (l *load) stop() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cancel != nil {
+		l.cancel()
+		<-l.ended
+		l.cancel = nil
+	}
+}
+
+// logLook is after how many messages the log's size is looked at.
+const logLook = 1024
+
+func (l *load) run(ctx context.Context, ended chan struct{}) {
+	defer close(ended)
+	for ctx.Err() == nil && l.begun.Load() == 0 {
+		if l.accepted.Load()%logLook == 0 && l.process.log.full() {
+			return
+		}
+		if l.send(ctx) != nil {
+			return
+		}
+	}
+}
+
+func (l *load) send(ctx context.Context) error {
+	c, err := l.subgroup.Claim(ctx, l.bytes)
+	if err != nil {
+		return err
+	}
+	fill(c.Bytes, l.process.spec.Life, l.accepted.Load())
+	if err := c.Commit(); err != nil {
+		l.begun.Store(1)
+		return err
+	}
+	l.accepted.Add(1)
+	return nil
+}
+
+// settleTime is how long a message may be under way.
+const settleTime = 20 * time.Second
+
+// settle stops sending, and waits until a last message is delivered here: then so are all before it.
+func (l *load) settle() error {
+	l.stop()
+	ctx, cancel := context.WithTimeout(context.Background(), settleTime)
+	defer cancel()
+	data := make([]byte, l.bytes)
+	fill(data, l.process.spec.Life, l.accepted.Load())
+	f, err := l.subgroup.SendFuture(ctx, data)
+	if err != nil {
+		return fmt.Errorf("a last message: %w", err)
+	}
+	l.accepted.Add(1)
+	if _, err = f.Wait(ctx); err != nil {
+		return fmt.Errorf("delivery of the last message: %w", err)
+	}
+	return nil
+}
+
+// meter measures the time between deliveries.
+type meter struct {
+	total atomic.Uint64
+
+	mu      sync.Mutex
+	last    time.Time // of the last delivery, or the mark
+	longest time.Duration
+	blocked int // the subgroup whose next upcall stays for so long
+	stayFor time.Duration
+}
+
+func (m *meter) delivered(n int) {
+	m.total.Add(uint64(n))
+	now := time.Now()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.last.IsZero() {
+		m.longest = max(m.longest, now.Sub(m.last))
+	}
+	m.last = now
+}
+
+// mark begins a measurement.
+func (m *meter) mark() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.last, m.longest = time.Now(), 0
+}
+
+// gap is the longest time without a delivery since the mark, the one that lasts included.
+func (m *meter) gap() time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.last.IsZero() {
+		return 0
+	}
+	return max(m.longest, time.Since(m.last))
+}
+
+func (m *meter) stay(subgroup int, d time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.blocked, m.stayFor = subgroup, d
+}
+
+// block is called in each upcall: it stays there if it was told to.
+func (m *meter) block(subgroup int) {
+	m.mu.Lock()
+	d := m.stayFor
+	if subgroup != m.blocked {
+		d = 0
+	} else {
+		m.stayFor = 0
+	}
+	m.mu.Unlock()
+	if d > 0 {
+		time.Sleep(d)
+	}
+}

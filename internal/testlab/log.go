@@ -1,0 +1,314 @@
+package testlab
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+
+	"github.com/squall-go/squall"
+)
+
+// A log is a sequence of frames {kind, length, payload}. Those of runs are binary, the others JSON. What is written is in the file
+// when the upcall returns, so that a killed process leaves all but its last run.
+const (
+	frameHeader = 'H'
+	frameView   = 'V'
+	frameRun    = 'R'
+	frameBad    = 'B' // content that no process sent
+	frameEnd    = 'E'
+)
+
+// Header begins a log.
+type Header struct {
+	Life      int
+	ID        squall.NodeID
+	Subgroups []LoggedSubgroup
+}
+
+// LoggedSubgroup is a subgroup of a log.
+type LoggedSubgroup struct {
+	Name  string
+	Async bool // what it delivers may come after a later view's beginning
+}
+
+// End is how a process ended.
+type End struct {
+	Reason   string   // of the halt; empty: it left, and everything that it sent was delivered
+	Accepted []uint64 // messages that Send took, by subgroup
+	Begun    []uint64 // and those of which that is not known besides
+}
+
+// Run is a piece of what a subgroup delivered in a view.
+type Run struct {
+	Subgroup    int
+	View        squall.ViewID
+	First       uint64 // how many messages of the view came before
+	Seqs        [2]squall.Seq
+	Hash        uint64   // of all messages' hashes
+	Parts       []Part   // by process, in the order of their first messages
+	Digests     []byte   // a byte of each message's hash
+	expectation []uint64 // not in the log: the next number of each part
+}
+
+// Part is one process's messages in a run: [From, From+Count).
+type Part struct {
+	Life        int
+	From, Count uint64
+}
+
+// logWriter writes a process's log. The loop, and goroutines of asynchronous subgroups, write to it.
+type logWriter struct {
+	mu     sync.Mutex
+	file   *os.File
+	buf    []byte
+	runs   []Run // the open ones, by subgroup
+	length int   // of a run
+	size   int64
+	limit  int64
+	failed error
+}
+
+func newLogWriter(path string, length int, limit int64, h Header) (*logWriter, error) {
+	f, err := os.Create(path)
+	if err != nil {
+		return nil, err
+	}
+	w := &logWriter{file: f, runs: make([]Run, len(h.Subgroups)), length: max(1, length), limit: limit}
+	w.frame(frameHeader, h)
+	w.write()
+	return w, w.failed
+}
+
+// view notes that a view was installed. What synchronous subgroups delivered in the one before is complete.
+func (w *logWriter) view(v *Installed) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.closeRuns()
+	w.frame(frameView, v)
+	w.write()
+}
+
+// deliver notes messages of a subgroup.
+func (w *logWriter) deliver(subgroup int, batch []squall.Message) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, m := range batch {
+		d, err := read(m)
+		if err != nil {
+			w.frame(frameBad, err.Error())
+			continue
+		}
+		w.add(subgroup, m, d)
+	}
+	if len(w.buf) > 0 {
+		w.write()
+	}
+}
+
+// add puts a message into the open run of its subgroup.
+func (w *logWriter) add(subgroup int, m squall.Message, d told) {
+	r := &w.runs[subgroup]
+	if len(r.Digests) > 0 && r.View != m.View || !r.fits(m, d) {
+		w.closeRun(subgroup)
+	}
+	if r.View != m.View {
+		*r = Run{Subgroup: subgroup, View: m.View, Parts: r.Parts[:0], Digests: r.Digests[:0], expectation: r.expectation[:0]}
+	}
+	r.take(m, d)
+	if (r.First+uint64(len(r.Digests)))%uint64(w.length) == 0 {
+		w.closeRun(subgroup)
+	}
+}
+
+// fits reports whether a message follows the run's last one, and its process's last one in the run.
+func (r *Run) fits(m squall.Message, d told) bool {
+	if len(r.Digests) > 0 && m.Seq <= r.Seqs[1] {
+		return false
+	}
+	for i, p := range r.Parts {
+		if p.Life == d.life {
+			return r.expectation[i] == d.number
+		}
+	}
+	return true
+}
+
+func (r *Run) take(m squall.Message, d told) {
+	if len(r.Digests) == 0 {
+		r.Seqs[0] = m.Seq
+	}
+	r.Seqs[1] = m.Seq
+	r.Hash = mix(r.Hash ^ d.hash)
+	r.Digests = append(r.Digests, byte(d.hash>>20))
+	for i := range r.Parts {
+		if r.Parts[i].Life == d.life {
+			r.Parts[i].Count++
+			r.expectation[i]++
+			return
+		}
+	}
+	r.Parts = append(r.Parts, Part{d.life, d.number, 1})
+	r.expectation = append(r.expectation, d.number+1)
+}
+
+func (w *logWriter) closeRuns() {
+	for i := range w.runs {
+		w.closeRun(i)
+	}
+}
+
+// closeRun writes an open run, and begins the next one of its view.
+func (w *logWriter) closeRun(subgroup int) {
+	r := &w.runs[subgroup]
+	if len(r.Digests) == 0 {
+		return
+	}
+	w.raw(frameRun, r.append(nil))
+	r.First += uint64(len(r.Digests))
+	r.Hash, r.Parts, r.Digests, r.expectation = 0, r.Parts[:0], r.Digests[:0], r.expectation[:0]
+}
+
+// append encodes a run.
+func (r *Run) append(b []byte) []byte {
+	for _, v := range []uint64{uint64(r.Subgroup), uint64(r.View), r.First, uint64(r.Seqs[0]), uint64(r.Seqs[1]), r.Hash, uint64(len(r.Parts))} {
+		b = binary.AppendUvarint(b, v)
+	}
+	for _, p := range r.Parts {
+		b = binary.AppendUvarint(b, uint64(p.Life))
+		b = binary.AppendUvarint(b, p.From)
+		b = binary.AppendUvarint(b, p.Count)
+	}
+	return append(b, r.Digests...)
+}
+
+// parseRun is the opposite of append. Digests are part of b.
+func parseRun(b []byte) (r Run, err error) {
+	next := func() uint64 {
+		v, n := binary.Uvarint(b)
+		if n <= 0 {
+			err, n = errors.New("a run is cut off"), 0
+		}
+		b = b[n:]
+		return v
+	}
+	r.Subgroup, r.View, r.First = int(next()), squall.ViewID(next()), next()
+	r.Seqs = [2]squall.Seq{squall.Seq(next()), squall.Seq(next())}
+	r.Hash = next()
+	parts := next()
+	for i := uint64(0); i < parts && err == nil; i++ {
+		r.Parts = append(r.Parts, Part{int(next()), next(), next()})
+	}
+	r.Digests = b
+	return r, err
+}
+
+// end writes what is left, and how the process ended.
+func (w *logWriter) end(e End) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.closeRuns()
+	w.frame(frameEnd, e)
+	w.write()
+	return errors.Join(w.failed, w.file.Close())
+}
+
+// full reports whether the log took all that it may.
+func (w *logWriter) full() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.limit > 0 && w.size > w.limit
+}
+
+func (w *logWriter) frame(kind byte, v any) {
+	payload, err := json.Marshal(v)
+	w.failed = errors.Join(w.failed, err)
+	w.raw(kind, payload)
+}
+
+func (w *logWriter) raw(kind byte, payload []byte) {
+	w.buf = append(w.buf, kind)
+	w.buf = binary.AppendUvarint(w.buf, uint64(len(payload)))
+	w.buf = append(w.buf, payload...)
+}
+
+func (w *logWriter) write() {
+	n, err := w.file.Write(w.buf)
+	w.size += int64(n)
+	w.buf = w.buf[:0]
+	if err != nil && w.failed == nil {
+		w.failed = err
+	}
+}
+
+// Log is what one process wrote.
+type Log struct {
+	Header
+	Views []Installed
+	Runs  []Run
+	Bad   []string
+	End   *End // nil: it was killed
+}
+
+// ReadLog reads a log. Its last frame may be cut off.
+func ReadLog(path string) (*Log, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	l := &Log{}
+	for at := 0; ; {
+		kind, payload, next := frameAt(data, at)
+		if next == 0 {
+			break
+		}
+		if err := l.add(kind, payload); err != nil {
+			return nil, fmt.Errorf("%s at byte %d: %w", path, at, err)
+		}
+		at = next
+	}
+	if l.Life == 0 {
+		return nil, fmt.Errorf("%s: no header", path)
+	}
+	return l, nil
+}
+
+// frameAt is the frame at a place, and where the next one begins; 0 if the frame is not whole.
+func frameAt(data []byte, at int) (kind byte, payload []byte, next int) {
+	if at >= len(data) {
+		return 0, nil, 0
+	}
+	length, n := binary.Uvarint(data[at+1:])
+	from := at + 1 + n
+	if n <= 0 || length > uint64(len(data)-from) {
+		return 0, nil, 0
+	}
+	next = from + int(length)
+	return data[at], data[from:next:next], next
+}
+
+func (l *Log) add(kind byte, payload []byte) (err error) {
+	switch kind {
+	case frameHeader:
+		return json.Unmarshal(payload, &l.Header)
+	case frameView:
+		l.Views = append(l.Views, Installed{})
+		return json.Unmarshal(payload, &l.Views[len(l.Views)-1])
+	case frameBad:
+		l.Bad = append(l.Bad, "")
+		return json.Unmarshal(payload, &l.Bad[len(l.Bad)-1])
+	case frameEnd:
+		l.End = &End{}
+		return json.Unmarshal(payload, l.End)
+	case frameRun:
+		r, err := parseRun(payload)
+		l.Runs = append(l.Runs, r)
+		if err == nil && r.Subgroup >= len(l.Subgroups) {
+			err = fmt.Errorf("a run of subgroup %d", r.Subgroup)
+		}
+		return err
+	}
+	return fmt.Errorf("a frame of kind %q", kind)
+}

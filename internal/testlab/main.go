@@ -1,0 +1,257 @@
+package testlab
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/squall-go/squall"
+)
+
+// roleVariable tells this program that it is to be a process of a run.
+const roleVariable = "SQUALL_TESTLAB_MEMBER"
+
+// Main returns at once, unless this program was started to be a process of a run: then it is one, and ends.
+func Main() {
+	if os.Getenv(roleVariable) == "" {
+		return
+	}
+	if err := serve(os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// process is a member of a group, in a process of its own.
+type process struct {
+	spec  Spec
+	group *squall.Group
+	log   *logWriter
+	loads []*load
+	meter meter
+
+	mu  sync.Mutex // of out
+	out *json.Encoder
+}
+
+// openTime is how long a process tries to get into a group.
+const openTime = 30 * time.Second
+
+// serve is a process's life: it reads its Spec, opens the group, and does what it is told until its input ends or the group halts.
+func serve(in io.Reader, out io.Writer) (err error) {
+	p := &process{out: json.NewEncoder(out)}
+	requests := json.NewDecoder(in)
+	if err := requests.Decode(&p.spec); err != nil {
+		return fmt.Errorf("spec: %w", err)
+	}
+	if p.log, err = newLogWriter(p.spec.Log, p.spec.RunLength, p.spec.LogBytes, p.header()); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), openTime)
+	defer cancel()
+	if p.group, err = squall.Open(ctx, p.config()); err != nil {
+		return errors.Join(err, p.log.end(p.ended(err.Error())))
+	}
+	for i, l := range p.spec.Loads {
+		p.loads = append(p.loads, newLoad(p, p.group.Subgroup(l.Name), i))
+	}
+	p.tell(news{Kind: newsView, View: installed(p.group.View()), Text: "open"})
+	return p.obey(requests)
+}
+
+func (p *process) header() Header {
+	h := Header{Life: p.spec.Life, ID: p.spec.ID}
+	for _, l := range p.spec.Loads {
+		h.Subgroups = append(h.Subgroups, LoggedSubgroup{l.Name, l.Async > 0})
+	}
+	return h
+}
+
+func (p *process) config() squall.Config {
+	c := p.spec.config()
+	c.Logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	c.Events = p.happened
+	c.OnView = func(v *squall.View) {
+		p.log.view(installed(v))
+		p.tell(news{Kind: newsView, View: installed(v)})
+	}
+	for i, l := range p.spec.Loads {
+		c.Subgroups = append(c.Subgroups, squall.SubgroupConfig{
+			Name: l.Name, RingBytes: l.RingBytes, Window: l.Window, Async: l.Async,
+			DeliverBatch: func(batch []squall.Message) {
+				p.meter.delivered(len(batch))
+				p.log.deliver(i, batch)
+				p.meter.block(i)
+			},
+		})
+	}
+	return c
+}
+
+// happened is told of the group's events.
+func (p *process) happened(e squall.Event) {
+	switch e := e.(type) {
+	case squall.Listening:
+		p.tell(news{Kind: newsListening, Text: e.Addr})
+	case squall.MemberDown, squall.ConnectionRejected, squall.ConnectionsRejected:
+		p.tell(news{Kind: newsEvent, Text: e.String()})
+	}
+}
+
+func (p *process) tell(n news) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_ = p.out.Encode(n) // if nobody reads any more this process ends with its input
+}
+
+// obey answers requests until there are no more, the group halts, or this process leaves.
+func (p *process) obey(requests *json.Decoder) error {
+	incoming := make(chan request)
+	go func() {
+		defer close(incoming)
+		for {
+			var r request
+			if requests.Decode(&r) != nil {
+				return
+			}
+			incoming <- r
+		}
+	}()
+	for {
+		select {
+		case r, more := <-incoming:
+			if !more {
+				return nil // nobody is interested any more
+			}
+			a := p.answer(r)
+			p.tell(news{Kind: newsAnswer, Answer: &a})
+			if r.Do == doLeave {
+				return nil
+			}
+		case <-p.group.Done():
+			return p.halted()
+		}
+	}
+}
+
+// halted ends a process that the group goes on without.
+func (p *process) halted() error {
+	reason := p.group.Err()
+	_, err := p.end(time.Second, reason.Error())
+	p.tell(news{Kind: newsHalted, Text: kindOf(reason) + ": " + reason.Error()})
+	return err
+}
+
+// Why a process halted, as the first word of Process.Halted.
+const (
+	HaltedEvicted     = "evicted"
+	HaltedPartitioned = "partitioned"
+	HaltedOther       = "other"
+)
+
+func kindOf(reason error) string {
+	switch {
+	case errors.Is(reason, squall.ErrEvicted):
+		return HaltedEvicted
+	case errors.Is(reason, squall.ErrPartitioned):
+		return HaltedPartitioned
+	}
+	return HaltedOther
+}
+
+// end leaves the group, and ends the log. The reason is empty if the process leaves by itself.
+func (p *process) end(within time.Duration, reason string) (left, err error) {
+	for _, l := range p.loads {
+		l.stop()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	defer cancel()
+	if left = p.group.Close(ctx); left != nil && reason == "" {
+		reason = left.Error()
+	}
+	return left, p.log.end(p.ended(reason))
+}
+
+func (p *process) ended(reason string) End {
+	e := End{Reason: reason}
+	for range p.spec.Loads {
+		e.Accepted, e.Begun = append(e.Accepted, 0), append(e.Begun, 0)
+	}
+	for i, l := range p.loads {
+		e.Accepted[i], e.Begun[i] = l.accepted.Load(), l.begun.Load()
+	}
+	return e
+}
+
+// What a process can be told to do.
+const (
+	doSend   = "send"   // begin to send
+	doHold   = "hold"   // stop sending, and wait until all is delivered here
+	doMark   = "mark"   // begin to measure gaps between deliveries
+	doStatus = "status" // say how it is
+	doUse    = "use"    // and what it holds
+	doReport = "report" // say that a node failed
+	doBlock  = "block"  // stay in the next upcall of a subgroup for so long
+	doLeave  = "leave"
+)
+
+func (p *process) answer(r request) (a Answer) {
+	var err error
+	switch r.Do {
+	case doSend:
+		for _, l := range p.loads {
+			l.start()
+		}
+	case doHold:
+		for _, l := range p.loads {
+			err = errors.Join(err, l.settle())
+		}
+	case doMark:
+		p.meter.mark()
+	case doUse:
+		a.Use = use()
+	case doReport:
+		p.group.ReportFailure(r.ID)
+	case doBlock:
+		p.meter.stay(r.Subgroup, r.For)
+	case doLeave:
+		var left error
+		left, err = p.end(r.For, "")
+		err = errors.Join(left, err)
+	case doStatus:
+	default:
+		err = fmt.Errorf("no request: %q", r.Do)
+	}
+	if err != nil {
+		a.Err = err.Error()
+	}
+	return p.status(a)
+}
+
+func (p *process) status(a Answer) Answer {
+	a.View, a.Rejected = p.group.View().ID, p.group.Rejected()
+	a.Accepted = p.ended("").Accepted
+	a.Delivered, a.Gap = p.meter.total.Load(), p.meter.gap()
+	return a
+}
+
+// use counts what this process holds.
+func use() Use {
+	u := Use{Goroutines: runtime.NumGoroutine()}
+	if fds, err := os.ReadDir("/proc/self/fd"); err == nil {
+		u.Descriptors = len(fds)
+	}
+	if maps, err := os.ReadFile("/proc/self/maps"); err == nil {
+		u.Mappings = strings.Count(string(maps), "squall-")
+	}
+	return u
+}

@@ -1,0 +1,31 @@
+package testlab
+
+import (
+	"os"
+	"testing"
+
+	"github.com/squall-go/squall"
+)
+
+func TestMain(m *testing.M) {
+	Main()
+	os.Exit(m.Run())
+}
+
+// mixed is node 1 with connections to all others, which share memory.
+func mixed(id squall.NodeID) squall.Fabric {
+	if id == 1 {
+		return squall.TCP
+	}
+	return squall.Auto
+}
+
+func all(f squall.Fabric) func(squall.NodeID) squall.Fabric {
+	return func(squall.NodeID) squall.Fabric { return f }
+}
+
+// fabrics are the ways in which the processes of a cluster reach each other.
+var fabrics = []struct {
+	name string
+	of   func(squall.NodeID) squall.Fabric
+}{{"shm", all(squall.SHM)}, {"tcp", all(squall.TCP)}, {"mixed", mixed}}

@@ -1,0 +1,313 @@
+package testlab
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/squall-go/squall"
+)
+
+// Process is a member of a group in another process, as the test sees it. Its methods may be called from any goroutine.
+type Process struct {
+	Spec Spec
+	cmd  *exec.Cmd
+	in   *os.File
+	host *Host
+
+	asking  sync.Mutex // one request at a time
+	answers chan Answer
+	ended   chan struct{} // closed when the process is gone
+
+	mu      sync.Mutex
+	changed *sync.Cond // of what follows
+	addr    string
+	open    bool
+	view    *Installed // the last one that it installed
+	halted  string     // what kind of halt, and why
+	events  []string
+	exit    error
+	gone    bool
+	killed  bool // by the test
+	left    bool
+}
+
+// start begins a process, on a host or, without one, here.
+func start(spec Spec, host *Host, env []string) (*Process, error) {
+	p := &Process{Spec: spec, host: host, answers: make(chan Answer, 1), ended: make(chan struct{})}
+	p.changed = sync.NewCond(&p.mu)
+	if err := p.start(env); err != nil {
+		return nil, fmt.Errorf("start process %d: %w", spec.Life, err)
+	}
+	return p, json.NewEncoder(p.in).Encode(spec)
+}
+
+func (p *Process) start(env []string) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	stderr, err := os.Create(p.Spec.Log + ".err")
+	if err != nil {
+		return err
+	}
+	defer stderr.Close()
+	stdin, in, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer stdin.Close()
+	out, stdout, err := os.Pipe()
+	if err != nil {
+		in.Close()
+		return err
+	}
+	defer stdout.Close()
+	p.in, p.cmd = in, exec.Command(self)
+	p.cmd.Env = append(append(os.Environ(), roleVariable+"=1"), env...)
+	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = stdin, stdout, stderr
+	dieWithParent(p.cmd)
+	started := make(chan error, 1)
+	go p.run(out, started)
+	if err := <-started; err != nil {
+		in.Close()
+		out.Close()
+		return err
+	}
+	return nil
+}
+
+// run starts the process and waits for it, on a thread of its own: the kernel takes the thread's end for that of the parent, and the
+// thread is in the host's namespace, so that nobody else must get it.
+func (p *Process) run(out *os.File, started chan<- error) {
+	runtime.LockOSThread()
+	if p.host == nil {
+		defer runtime.UnlockOSThread()
+	} else if err := p.host.enter(); err != nil {
+		started <- err
+		return
+	}
+	if err := p.cmd.Start(); err != nil {
+		started <- err
+		return
+	}
+	reading := make(chan struct{})
+	go func() { defer close(reading); p.listen(out) }()
+	started <- nil
+	err := p.cmd.Wait()
+	<-reading
+	p.update(func() { p.gone, p.exit = true, err })
+	close(p.ended)
+}
+
+// listen takes what the process says, to its end.
+func (p *Process) listen(out *os.File) {
+	defer out.Close()
+	for from := json.NewDecoder(out); ; {
+		var n news
+		if err := from.Decode(&n); err != nil {
+			_, _ = io.Copy(io.Discard, out)
+			return
+		}
+		if n.Kind == newsAnswer {
+			p.answers <- *n.Answer
+			continue
+		}
+		p.update(func() { p.hear(n) })
+	}
+}
+
+func (p *Process) hear(n news) {
+	switch n.Kind {
+	case newsListening:
+		p.addr = n.Text
+	case newsView:
+		if p.view == nil || n.View.ID > p.view.ID {
+			p.view = n.View
+		}
+		p.open = p.open || n.Text == "open"
+	case newsEvent:
+		p.events = append(p.events, n.Text)
+	case newsHalted:
+		p.halted = n.Text
+	}
+}
+
+func (p *Process) update(f func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f()
+	p.changed.Broadcast()
+}
+
+// errGone says that a process ended before it did what it was waited for.
+var errGone = errors.New("the process is gone")
+
+// await waits until something holds of the process, which is locked meanwhile.
+func (p *Process) await(what string, within time.Duration, holds func() bool) error {
+	late := false
+	defer time.AfterFunc(within, func() { p.update(func() { late = true }) }).Stop()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for !holds() {
+		switch {
+		case p.gone:
+			return fmt.Errorf("process %d (node %d): %s: %w: %v; halted: %q", p.Spec.Life, p.Spec.ID, what, errGone, p.exit, p.halted)
+		case late:
+			return fmt.Errorf("process %d (node %d): not within %v: %s; it is in %v", p.Spec.Life, p.Spec.ID, within, what, p.view)
+		}
+		p.changed.Wait()
+	}
+	return nil
+}
+
+// patience is how long a test waits for what has to happen.
+const patience = 30 * time.Second
+
+// AwaitView waits until the process has installed a view of these nodes.
+func (p *Process) AwaitView(nodes ...squall.NodeID) error {
+	slices.Sort(nodes)
+	return p.await(fmt.Sprintf("a view of nodes %v", nodes), patience, func() bool {
+		return p.view != nil && slices.Equal(p.view.nodes(), nodes)
+	})
+}
+
+func (i *Installed) nodes() (ids []squall.NodeID) {
+	for _, m := range i.Members {
+		ids = append(ids, m.ID)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// AwaitHalt waits until the process halted by itself, and returns what kind of halt it was, and why.
+func (p *Process) AwaitHalt() (string, error) {
+	err := p.await("a halt", patience, func() bool { return p.halted != "" })
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.halted, err
+}
+
+// AwaitOpen waits until the process is in a group.
+func (p *Process) AwaitOpen() error {
+	return p.await("to be in the group", openTime+time.Second, func() bool { return p.open })
+}
+
+// AwaitAddr waits until the process listens.
+func (p *Process) AwaitAddr() (string, error) {
+	err := p.await("to listen", patience, func() bool { return p.addr != "" })
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.addr, err
+}
+
+// AwaitEvents waits for n events whose text has a part, and returns them.
+func (p *Process) AwaitEvents(part string, n int) (found []string, err error) {
+	err = p.await(fmt.Sprintf("%d events with %q", n, part), patience, func() bool {
+		found = slices.DeleteFunc(slices.Clone(p.events), func(e string) bool { return !strings.Contains(e, part) })
+		return len(found) >= n
+	})
+	return found, err
+}
+
+// ask has the process do something, and returns how it is then.
+func (p *Process) ask(r request) (Answer, error) {
+	p.asking.Lock()
+	defer p.asking.Unlock()
+	if err := json.NewEncoder(p.in).Encode(r); err != nil {
+		return Answer{}, fmt.Errorf("tell process %d to %s: %w", p.Spec.Life, r.Do, err)
+	}
+	timer := time.NewTimer(2 * patience)
+	defer timer.Stop()
+	select {
+	case a := <-p.answers:
+		if a.Err != "" {
+			return a, fmt.Errorf("process %d (node %d), told to %s: %s", p.Spec.Life, p.Spec.ID, r.Do, a.Err)
+		}
+		return a, nil
+	case <-p.ended:
+		return Answer{}, fmt.Errorf("process %d (node %d), told to %s: %w: %v; halted: %q", p.Spec.Life, p.Spec.ID, r.Do, errGone, p.exit, p.halted)
+	case <-timer.C:
+		return Answer{}, fmt.Errorf("process %d (node %d), told to %s: no answer", p.Spec.Life, p.Spec.ID, r.Do)
+	}
+}
+
+// Send has the process begin to send.
+func (p *Process) Send() error { return p.do(request{Do: doSend}) }
+
+// Hold has it stop, and waits until all that it sent is delivered.
+func (p *Process) Hold() error { return p.do(request{Do: doHold}) }
+
+// Mark begins a measurement of gaps.
+func (p *Process) Mark() error { return p.do(request{Do: doMark}) }
+
+// Report has the process say that a node failed.
+func (p *Process) Report(id squall.NodeID) error { return p.do(request{Do: doReport, ID: id}) }
+
+// Block has the next upcall of a subgroup take so long.
+func (p *Process) Block(subgroup int, d time.Duration) error {
+	return p.do(request{Do: doBlock, Subgroup: subgroup, For: d})
+}
+
+func (p *Process) do(r request) error {
+	_, err := p.ask(r)
+	return err
+}
+
+// Status is how the process is.
+func (p *Process) Status() (Answer, error) { return p.ask(request{Do: doStatus}) }
+
+// Use is what the process holds.
+func (p *Process) Use() (Use, error) {
+	a, err := p.ask(request{Do: doUse})
+	return a.Use, err
+}
+
+// Leave has the process leave the group, which must work.
+func (p *Process) Leave() error {
+	p.update(func() { p.left = true })
+	if err := p.do(request{Do: doLeave, For: patience}); err != nil {
+		return err
+	}
+	<-p.ended
+	return nil
+}
+
+// Kill ends the process without a word.
+func (p *Process) Kill() {
+	p.update(func() { p.killed = true })
+	_ = p.cmd.Process.Kill()
+	<-p.ended
+}
+
+// ID is the process's node.
+func (p *Process) ID() squall.NodeID { return p.Spec.ID }
+
+// View is the last view that the process installed; nil is none.
+func (p *Process) View() *Installed {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.view
+}
+
+// live reports whether the process is there, and in the group as far as is known.
+func (p *Process) live() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.gone && !p.killed && !p.left && p.halted == ""
+}
+
+// close ends the process however it is.
+func (p *Process) close() {
+	_ = p.cmd.Process.Kill()
+	<-p.ended
+	p.in.Close()
+}

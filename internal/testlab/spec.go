@@ -1,0 +1,110 @@
+package testlab
+
+import (
+	"time"
+
+	"github.com/squall-go/squall"
+)
+
+// Spec is what a process is told when it starts.
+type Spec struct {
+	Life      int // numbers the processes of a run, from 1; a node that comes back is another one
+	Cluster   string
+	ID        squall.NodeID
+	Listen    string
+	Join      []string
+	Expect    int
+	Fabric    squall.Fabric
+	Heartbeat time.Duration
+	FailAfter time.Duration
+	Loads     []Load
+	Log       string // file
+	RunLength int    // messages that share a checksum in the log
+	LogBytes  int64  // after so many the process sends nothing more
+}
+
+// Load is a subgroup, and what each process sends to it.
+type Load struct {
+	Name      string
+	Bytes     int // of a message; at least headerBytes
+	RingBytes int
+	Window    int
+	Async     int
+}
+
+// config makes a group's configuration of it.
+func (s *Spec) config() squall.Config {
+	return squall.Config{
+		Cluster: s.Cluster, ID: s.ID, Listen: s.Listen, Join: s.Join, Expect: s.Expect, Fabric: s.Fabric,
+		Heartbeat: s.Heartbeat, FailAfter: s.FailAfter,
+	}
+}
+
+// request is what a process is told to do. It answers each with an answer.
+type request struct {
+	Do       string
+	ID       squall.NodeID // report: who failed
+	Subgroup int           // block
+	For      time.Duration // block, leave
+}
+
+// Answer is how a process does.
+type Answer struct {
+	Err       string
+	View      squall.ViewID
+	Accepted  []uint64 // messages that Send took, by subgroup
+	Delivered uint64   // messages, in all subgroups
+	Gap       time.Duration
+	Use       Use
+	Rejected  uint64 // connections
+}
+
+// Use is what a process holds of what it must give back.
+type Use struct{ Goroutines, Descriptors, Mappings int }
+
+// news is a line that a process writes.
+type news struct {
+	Kind   string // listening, view, event, halted or answer
+	Text   string
+	View   *Installed
+	Answer *Answer
+}
+
+// Kinds of news.
+const (
+	newsListening = "listening"
+	newsView      = "view"
+	newsEvent     = "event"
+	newsHalted    = "halted"
+	newsAnswer    = "answer"
+)
+
+// Installed is a view as a process saw it.
+type Installed struct {
+	ID      squall.ViewID
+	Members []Incarnation
+}
+
+// Incarnation is one process of a view.
+type Incarnation struct {
+	ID          squall.NodeID
+	Incarnation uint64
+}
+
+func installed(v *squall.View) *Installed {
+	i := &Installed{ID: v.ID}
+	for _, m := range v.Members {
+		i.Members = append(i.Members, Incarnation{m.ID, m.Incarnation})
+	}
+	return i
+}
+
+// has reports whether a node is in the view.
+func (i *Installed) has(id squall.NodeID) bool {
+	for _, m := range i.Members {
+		if m.ID == id {
+			return true
+		}
+	}
+	return false
+}
