@@ -3,6 +3,7 @@ package sim
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -157,9 +158,12 @@ func (f *fault) crash(p *process) {
 		if w.trace.out != nil {
 			p.print("%s in %d calls", how, f.plan.InStep)
 		}
-		w.pending++
-		p.fuses++
 		w.net.CrashAfter(p.self.ID, f.plan.InStep, power)
+		w.later(3*w.plan.FailAfter(), func() { // who is alone calls nothing
+			if !p.over {
+				w.net.CrashAfter(p.self.ID, math.MaxInt, power)
+			}
+		})
 		return
 	}
 	if power {
@@ -176,9 +180,10 @@ func (f *fault) stall(p *process) {
 	long := f.plan.For > w.plan.FailAfter()/4
 	switch f.plan.Kind {
 	case Hang:
-		p.hangs = w.now + f.plan.For
+		w.hang(p, f.plan.For)
 	case SlowUpcall:
 		p.slow = f.plan.For
+		f.undo = func() { p.slow = 0 }
 	case ClockJump:
 		p.jumped += f.plan.For
 		w.probes[ClockJumped]++
@@ -190,6 +195,32 @@ func (f *fault) stall(p *process) {
 	if w.trace.out != nil {
 		p.print("%v %v", f.plan.Kind, f.plan.For)
 	}
+}
+
+// hang has a process not step for a while.
+func (w *world) hang(p *process, long time.Duration) {
+	p.hangs = w.now + long
+	w.later(long, func() {})
+}
+
+// later does something after a while; until then the world is not calm.
+func (w *world) later(after time.Duration, do func()) {
+	w.pending++
+	w.schedule.add(w.now+after, &alarm{w, do})
+}
+
+type alarm struct {
+	world *world
+	do    func()
+}
+
+// act implements actor.
+func (a *alarm) act(now time.Duration) time.Duration {
+	a.do()
+	a.world.pending--
+	a.world.calm = now
+	a.world.stir()
+	return never
 }
 
 func (f *fault) report(p *process) {

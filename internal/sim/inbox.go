@@ -55,7 +55,8 @@ func (in *inbox) Deliver(run []multicast.Message) (taken int) {
 		}
 	}
 	if p.slow > 0 && take > 0 {
-		p.hangs, p.slow = w.now+p.slow, 0
+		w.hang(p, p.slow)
+		p.slow = 0
 		w.probes[UpcallSlow]++
 	}
 	w.sometimes(RunRefused, take == 0)

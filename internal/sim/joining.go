@@ -221,7 +221,7 @@ func (p *process) refusedToJoin() {
 	}
 	w.net.Crash(p.self.ID)
 	p.over = true
-	w.pending += 1 - p.fuses
+	w.pending++
 	w.stir()
 	w.schedule.add(w.now+w.plan.FailAfter(), &birth{world: w, node: p.node})
 }

@@ -56,7 +56,6 @@ type process struct {
 	told      bool          // the world knows that it halted
 	afterHalt int           // steps since
 	over      bool          // the process ended
-	fuses     int           // faults that will end it
 	blame     string        // why it may be removed
 	move      Move          // the last one of its join
 }
@@ -306,7 +305,6 @@ func (p *process) crashed(how string) {
 func (p *process) ends() {
 	w := p.world
 	p.over = true
-	w.pending -= p.fuses
 	w.calm = w.now
 	w.stir()
 	if n := p.node; n.Returns > 0 && n.times < n.Times {
