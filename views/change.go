@@ -191,7 +191,8 @@ func (c *Change) advance() bool {
 	if c.done != nil { // through; those that are not may still need it as a witness
 		return c.takeUp() || c.ownUp() || c.hearsay() || c.follow() || c.echo()
 	}
-	return c.accused() || c.takeUp() || c.hearsay() || c.complete() || c.giveUp() || c.ask() || c.follow() || c.lead() || c.echo()
+	// First of all what is decided: who goes after that may end its connections, and has not failed in this view.
+	return c.accused() || c.complete() || c.takeUp() || c.hearsay() || c.giveUp() || c.ask() || c.follow() || c.lead() || c.echo()
 }
 
 // set stores a word of the own view line; publish has it pushed.
