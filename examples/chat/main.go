@@ -4,6 +4,8 @@
 //	go run ./examples/chat -id 1 -listen 127.0.0.1:7001
 //	go run ./examples/chat -id 2 -join 127.0.0.1:7001
 //	go run ./examples/chat -id 3 -join 127.0.0.1:7001
+//
+// The talk goes on without those who leave (Control-D), and takes in those who come later, through the address of any member.
 package main
 
 import (
@@ -59,9 +61,8 @@ func run(ctx context.Context, args []string, in io.Reader, out io.Writer) error 
 	err = talk(ctx, group, in)
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveWithin)
 	defer cancel()
-	err = errors.Join(err, group.Close(closing))
-	if errors.Is(err, squall.ErrMemberLeft) {
-		return nil // the first one that leaves ends the talk
+	if halted := group.Close(closing); err == nil {
+		err = halted
 	}
 	return err
 }
@@ -70,8 +71,8 @@ func parse(args []string) (squall.Config, error) {
 	flags := flag.NewFlagSet("chat", flag.ContinueOnError)
 	id := flags.Uint64("id", 0, "number of this member, from 1 up")
 	listen := flags.String("listen", "127.0.0.1:0", "`host:port` to listen on")
-	join := flags.String("join", "", "`host:port` of the member that founds the group; empty: this one does")
-	expect := flags.Int("expect", 3, "members that form the group")
+	join := flags.String("join", "", "`host:port` of any member; empty: this one founds the group")
+	expect := flags.Int("expect", 3, "members that form the group; later ones join it")
 	if err := flags.Parse(args); err != nil {
 		return squall.Config{}, err
 	}
@@ -107,14 +108,14 @@ func talk(ctx context.Context, group *squall.Group, in io.Reader) error {
 				case err := <-failed:
 					return err
 				default:
-					return group.Err()
+					return nil // the group ended, and Close says why
 				}
 			}
 			if err := group.Subgroup("chat").Send(ctx, []byte(line)); err != nil {
 				return err
 			}
 		case <-group.Done():
-			return group.Err()
+			return nil
 		case <-ctx.Done():
 			return nil
 		}

@@ -90,7 +90,7 @@ func (p *process) said(n int) (lines []string) {
 func TestAllReadTheSameTalk(t *testing.T) {
 	const each = 20
 	first := start(t, "-id", "1")
-	_, addr, _ := strings.Cut(first.next(), "* listening on ")
+	addr := first.address()
 	talkers := []*process{first, start(t, "-id", "2", "-join", addr), start(t, "-id", "3", "-join", addr)}
 	for k := range each {
 		for i, p := range talkers {
@@ -112,16 +112,53 @@ func TestAllReadTheSameTalk(t *testing.T) {
 			at += found
 		}
 	}
-	talkers[1].in.Close()
-	for i, p := range talkers {
-		for line := range p.lines {
-			if i != 1 && !strings.Contains(line, "* member left: ") {
-				t.Errorf("member %d read at last: %s", i+1, line)
-			}
+	for _, p := range talkers {
+		p.leave()
+	}
+}
+
+// leave is the end of the input. The process ends well, and says nothing but how the group goes on meanwhile.
+func (p *process) leave() {
+	p.t.Helper()
+	p.in.Close()
+	for line := range p.lines {
+		if !strings.Contains(line, "* view ") {
+			p.t.Errorf("read at last: %s", line)
 		}
-		if err := p.cmd.Wait(); err != nil || p.errors.Len() > 0 {
-			t.Errorf("member %d: %v\n%s", i+1, err, p.errors.String())
+	}
+	if err := p.cmd.Wait(); err != nil || p.errors.Len() > 0 {
+		p.t.Errorf("%v\n%s", err, p.errors.String())
+	}
+}
+
+// address is where it listens, which it says first.
+func (p *process) address() string {
+	p.t.Helper()
+	_, addr, _ := strings.Cut(p.next(), "* listening on ")
+	return addr
+}
+
+func TestTheTalkGoesOnWithoutThoseWhoLeaveAndWithThoseWhoCome(t *testing.T) {
+	first := start(t, "-id", "1")
+	founder := first.address()
+	second, third := start(t, "-id", "2", "-join", founder), start(t, "-id", "3", "-join", founder)
+	later := third.address()
+	fmt.Fprintln(first.in, "hello")
+	for _, p := range []*process{first, second, third} {
+		if got := p.said(1); got[0] != "1: hello" {
+			t.Errorf("%q", got)
 		}
+	}
+	first.leave()
+	fourth := start(t, "-id", "4", "-join", later)
+	fmt.Fprintln(fourth.in, "anybody there?")
+	for _, p := range []*process{second, third, fourth} {
+		if got := p.said(1); got[0] != "4: anybody there?" {
+			t.Errorf("%q", got)
+		}
+	}
+	for _, p := range []*process{third, second, fourth} {
+		p.leave()
 	}
 }
 

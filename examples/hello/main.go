@@ -54,7 +54,7 @@ func run(ctx context.Context, out io.Writer) error {
 	}
 	for _, m := range all {
 		if m.group != nil {
-			m.group.Close(ctx) // everybody has heard everything: that the first one leaves and ends the group is no news
+			err = errors.Join(err, m.group.Close(ctx)) // the others go on, until they leave too
 		}
 		if err == nil {
 			fmt.Fprintf(out, "node %d heard: %s\n", m.id, strings.Join(m.heard, ", "))

@@ -122,7 +122,7 @@ func run(ctx context.Context, out io.Writer, updates int) error {
 	}
 	for _, r := range replicas {
 		if r.group != nil {
-			r.group.Close(ctx) // everything is applied everywhere: that the first one ends the group is no news
+			err = errors.Join(err, r.group.Close(ctx)) // the others go on, until they leave too
 		}
 	}
 	if err != nil {

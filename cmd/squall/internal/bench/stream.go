@@ -50,6 +50,7 @@ func (g *groupMember) listen(ctx context.Context) (string, error) {
 	addr := make(chan string, 1)
 	c := g.config()
 	c.Events = func(e squall.Event) {
+		g.happened(e)
 		if l, ok := e.(squall.Listening); ok {
 			addr <- l.Addr
 		}
@@ -98,6 +99,7 @@ func (g *groupMember) config() squall.Config {
 	c := squall.Config{
 		Cluster: "bench", ID: squall.NodeID(g.Node), Listen: "127.0.0.1:0", Expect: s.Nodes, Fabric: fabrics[s.Fabric], FailAfter: failAfter,
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), // what matters comes back as an error
+		Events: g.happened,
 		Tuning: squall.Tuning{OneSend: !s.Batching.Send, OneReceive: !s.Batching.Receive, OneDeliver: !s.Batching.Deliver, NoNulls: !s.Nulls},
 	}
 	var senders []squall.NodeID
@@ -115,6 +117,13 @@ func (g *groupMember) config() squall.Config {
 		c.Subgroups = append(c.Subgroups, sg)
 	}
 	return c
+}
+
+// happened ends the run when a member fails: the others go on, but what they do then is not what was to be measured.
+func (g *groupMember) happened(e squall.Event) {
+	if down, ok := e.(squall.MemberDown); ok {
+		g.fail(errors.New(down.String()))
+	}
 }
 
 func subgroupName(i int) string { return fmt.Sprintf("subgroup-%d", i+1) }

@@ -11,7 +11,7 @@ import (
 	"github.com/squall-go/squall/cmd/squall/internal/proc"
 )
 
-// inquest collects what is known after a member went before its time. One death makes all the others halt and end too, so the
+// inquest collects what is known after a member went before its time. One death ends the demo at all the others, so the
 // first to be seen need not be the first to have gone.
 type inquest struct {
 	pids  []int

@@ -2,11 +2,11 @@ package demo
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
-	"sync/atomic"
 	"time"
 
 	"github.com/squall-go/squall"
@@ -22,16 +22,21 @@ const (
 // member is one process of the group.
 type member struct {
 	config
-	parent  *proc.Parent
-	group   *squall.Group
-	seq     *sequence
-	closing bool                              // the parent is done; nobody is missed any more
-	down    atomic.Pointer[squall.MemberDown] // the first that went
+	parent *proc.Parent
+	group  *squall.Group
+	seq    *sequence
+	missed chan missing // the first member that failed
 }
+
+// missing is why a demo ends when a member failed. The others go on, but what the failed one had to send will never come.
+type missing struct{ squall.MemberDown }
+
+func (m missing) Error() string { return m.String() }
+func (m missing) Unwrap() error { return m.Err }
 
 // serveMember is the function of a member process.
 func serveMember(ctx context.Context, parent *proc.Parent) error {
-	m := &member{parent: parent}
+	m := &member{parent: parent, missed: make(chan missing, 1)}
 	if err := parent.Config(&m.config); err != nil {
 		return err
 	}
@@ -53,19 +58,13 @@ func (m *member) run(ctx context.Context) (err error) {
 	defer func(ctx context.Context) { err = m.close(ctx, err) }(ctx)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	go func() {
-		<-m.group.Done()
-		cancel(m.halted())
-	}()
+	go func() { cancel(m.broken(ctx)) }()
 	if err := m.parent.Send(report{Links: m.links()}); err != nil {
 		return err
 	}
 	for {
 		var do string
 		if err := m.parent.Receive(ctx, &do); err != nil {
-			if m.closing {
-				return nil // somebody was faster
-			}
 			return err
 		}
 		switch do {
@@ -73,9 +72,6 @@ func (m *member) run(ctx context.Context) (err error) {
 			err = m.send(ctx)
 		case doProbe:
 			err = m.probe(ctx)
-		case doClose:
-			m.closing = true
-			err = m.parent.Send(report{Closing: true})
 		case doLeave:
 			return nil
 		default:
@@ -87,12 +83,21 @@ func (m *member) run(ctx context.Context) (err error) {
 	}
 }
 
-// halted is why the group does nothing any more.
-func (m *member) halted() error {
-	if down := m.down.Load(); down != nil {
-		return *down
+// broken waits until the group is not what it was, and returns why.
+func (m *member) broken(ctx context.Context) error {
+	select {
+	case who := <-m.missed:
+		return who
+	case <-m.group.Done():
+	case <-ctx.Done():
+		return nil
 	}
-	return m.group.Err()
+	select {
+	case who := <-m.missed: // which is why it halted
+		return who
+	default:
+		return m.group.Err()
+	}
 }
 
 func (m *member) groupConfig(join []string) squall.Config {
@@ -115,7 +120,10 @@ func (m *member) happened(e squall.Event) {
 			m.parent.Send(report{Listening: e.Addr}) // if the parent is gone, so is ctx
 		}
 	case squall.MemberDown:
-		m.down.CompareAndSwap(nil, &e)
+		select {
+		case m.missed <- missing{e}:
+		default: // not the first one
+		}
 	}
 }
 
@@ -209,20 +217,17 @@ func (m *member) probe(ctx context.Context) error {
 	return m.parent.Send(report{Probed: &probed})
 }
 
-// close leaves the group, after err if that is not nil. Who halted because another member went says so, and stays until the parent
-// has heard everybody: to the others, its going would look like one more failure.
+// close leaves the group, after err if that is not nil. Who misses another member says so, and stays until the parent has heard
+// everybody: to the others, its going would look like one more failure.
 func (m *member) close(ctx context.Context, err error) error {
 	if err == nil {
 		ctx, cancel := context.WithTimeout(ctx, closeWithin)
 		defer cancel()
-		err = m.group.Close(ctx)
-		if m.down.Load() != nil {
-			return nil // somebody was faster, and the parent knows that everything is delivered
-		}
-		return err
+		return m.group.Close(ctx)
 	}
-	if down := m.down.Load(); down != nil {
-		m.parent.Send(report{Lost: &lost{ID: down.Member.ID, Error: down.Error()}})
+	var who missing
+	if errors.As(err, &who) {
+		m.parent.Send(report{Lost: &lost{ID: who.Member.ID, Error: who.Error()}})
 		<-ctx.Done()
 	}
 	ctx, cancel := context.WithCancel(ctx)

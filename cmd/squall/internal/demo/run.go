@@ -258,12 +258,6 @@ func (r *run) probe(ctx context.Context) error {
 }
 
 func (r *run) close(ctx context.Context) error {
-	if err := r.tell(doClose, r.children...); err != nil {
-		return err
-	}
-	if err := r.await(ctx, r.Nodes, func(e event) bool { return e.Closing }); err != nil {
-		return err
-	}
 	if err := r.tell(doLeave, r.children...); err != nil {
 		return err
 	}

@@ -30,8 +30,7 @@ type config struct {
 const (
 	doSend  = "send"
 	doProbe = "probe"
-	doClose = "close" // whoever goes from now on is not missed
-	doLeave = "leave" // everybody knows that
+	doLeave = "leave"
 )
 
 // report is what a member tells its parent: one of these.
@@ -41,7 +40,6 @@ type report struct {
 	Progress  uint64   // messages delivered so far
 	Delivered *delivered
 	Probed    *latency
-	Closing   bool // ready for the others to leave
 	Lost      *lost
 }
 
@@ -55,7 +53,7 @@ type delivered struct {
 	Batch    batches
 }
 
-// lost says that a member halted because of another one.
+// lost says that a member misses another one.
 type lost struct {
 	ID    squall.NodeID // of the other one
 	Error string
