@@ -487,21 +487,24 @@ func TestASpareMemberGetsTheStateWhenItTakesAPlace(t *testing.T) {
 // A member that comes into another shard gets its state in place of the one that it has.
 func TestAMemberThatChangesItsShardGetsTheOthersState(t *testing.T) {
 	replicas := []*replica{newReplica(), newReplica(), newReplica(), newReplica()}
-	two := func(sg *squall.SubgroupConfig) { sg.Shards, sg.MinMembers = 2, 2 } // nodes 1 and 3, 2 and 4
+	two := func(sg *squall.SubgroupConfig) { sg.Shards, sg.MinMembers = 2, 2 }
 	groups := cluster(t, 4, func(i int, c *squall.Config) { c.Subgroups = replicated(replicas[i], two) })
+	left, right := groups[0].Subgroup("map").Members(0), groups[0].Subgroup("map").Members(1)
+	stays, goes, moves, ends := left[0]-1, left[1]-1, right[0]-1, right[1]-1
 	var first, second load
-	first.start(t, 20*time.Microsecond, groups[0])
-	second.start(t, 20*time.Microsecond, groups[3])
+	first.start(t, 20*time.Microsecond, groups[stays])
+	second.start(t, 20*time.Microsecond, groups[ends])
 	eventually(t, "some load", func() bool { return first.sent.Load() > 500 && second.sent.Load() > 500 })
-	agree(t, second.end(), replicas[1], replicas[3])
-	for _, i := range []int{3, 2} { // without node 4 its shard ends, and without node 3 the other one needs node 2
+	agree(t, second.end(), replicas[moves], replicas[ends])
+	// One member's shard ends without the other, and then it is needed in what is left of the first one.
+	for _, i := range []squall.NodeID{ends, goes} {
 		if err := groups[i].Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, "node 2 is in the other shard", func() bool { shard, in := groups[1].Subgroup("map").Shard(); return in && shard == 0 })
-	awaitRestored(t, groups[1])
+	eventually(t, "it is in the other shard", func() bool { shard, in := groups[moves].Subgroup("map").Shard(); return in && shard == 0 })
+	awaitRestored(t, groups[moves])
 	more := first.sent.Load() + 500
 	eventually(t, "some more load", func() bool { return first.sent.Load() > more })
-	agree(t, first.end(), replicas[0], replicas[1])
+	agree(t, first.end(), replicas[stays], replicas[moves])
 }
