@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/fabric/simnet"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/sst"
@@ -265,6 +267,65 @@ func TestJoinersComeLastAndAtOnce(t *testing.T) {
 	}
 	if got := c.changes[2].Done().View.Members; !slices.Equal(got[3:], ready[:5]) {
 		t.Errorf("members %v", got)
+	}
+}
+
+// A joiner that no view can take in is no reason to change the view, again and again.
+func TestNobodyComesWhoseIDIsTakenOrWhoseRecordIsTooLarge(t *testing.T) {
+	c := newCourt(t, 1, 3)
+	large := Member{ID: 400, Addr: strings.Repeat("\x01", MaxTextBytes)}
+	c.changes[0].Join([]Member{{ID: c.view.Members[1].ID, Incarnation: 9}, large})
+	for range 1000 {
+		c.step()
+	}
+	if c.changes[0].Wedged() {
+		t.Error("a change was begun")
+	}
+	c.changes[0].Join([]Member{large, {ID: 401, Addr: "late:1"}})
+	if !c.settle(c.over) || len(c.changes[1].Done().View.Members) != 4 {
+		t.Error("the other one does not come")
+	}
+}
+
+// V7: whatever a leader's row says, a member acks nothing that does not follow from the view, and suspects who says it.
+func TestWhatDoesNotFollowFromAViewIsRefused(t *testing.T) {
+	for name, wrong := range map[string]func(*proposal){
+		"a view too far":             func(p *proposal) { p.View.ID++ },
+		"another group":              func(p *proposal) { p.View.Cluster = "other" },
+		"the same key":               func(p *proposal) { p.View.Key = "one" },
+		"no key":                     func(p *proposal) { p.View.Key = "" },
+		"a member that is missing":   func(p *proposal) { p.View.Members = p.View.Members[1:] },
+		"members in another order":   func(p *proposal) { slices.Reverse(p.View.Members[:2]) },
+		"a joiner in between":        func(p *proposal) { slices.Reverse(p.View.Members) },
+		"a subgroup that is missing": func(p *proposal) { p.View.Subgroups = nil },
+		"another ring":               func(p *proposal) { p.View.Subgroups[0].RingBytes *= 2 },
+		"a sender that is no member": func(p *proposal) { p.View.Subgroups[0].Senders = ranks(9) },
+		"a rank that is none":        func(p *proposal) { p.Removed = ranks(7) },
+		"gone twice":                 func(p *proposal) { p.Removed, p.Left = ranks(2), ranks(2) },
+		"no view for those who stay": func(p *proposal) { p.View = nil },
+		"too few mute words":         func(p *proposal) { p.View.Muted = p.View.Muted[1:] },
+	} {
+		c := newCourt(t, 5, 3, simnet.Framed)
+		c.changes[0].Join([]Member{{ID: 300, Addr: "late:1"}})
+		c.now += time.Millisecond
+		c.net.Advance(c.now)
+		liar := c.changes[0]
+		p, err := liar.plan()
+		if err != nil {
+			t.Fatal(err)
+		}
+		wrong(p)
+		n, _ := putRecord(liar.area(0, liar.cfg.Columns.proposals), newBallot(1, 0), p)
+		liar.pushRecord(liar.cfg.Columns.proposals, n)
+		liar.set(wordProposed, uint64(newBallot(1, 0)))
+		liar.publish()
+		liar.table.Flush()
+		c.now += time.Millisecond
+		c.look(1)
+		c.look(1)
+		if c.changes[1].own[wordAcked]>>8 == 1 && Ballot(c.changes[1].own[wordAcked]).Leader() == 0 || !errors.Is(c.changes[1].Cause(0), fabric.ErrViolation) {
+			t.Errorf("%s: acked %v, suspected because of %v", name, Ballot(c.changes[1].own[wordAcked]), c.changes[1].Cause(0))
+		}
 	}
 }
 

@@ -38,7 +38,7 @@ func (c *Change) lead() bool {
 
 // due reports whether there is anything to change, or somebody began to change it.
 func (c *Change) due() bool {
-	if c.suspect != 0 || len(c.joiners) > 0 || c.leaving() != 0 {
+	if c.suspect != 0 || c.leaving() != 0 || len(c.admissible(c.cfg.View.Members)) > 0 {
 		return true
 	}
 	for r, line := range c.lines {
@@ -119,16 +119,23 @@ func or(err, otherwise error) error {
 	return otherwise
 }
 
-// admissible are the joiners of this change: none whose id is a member's still, and no more than a view holds.
+// admissible are the joiners of this change: none whose id is a member's still, none that is too large for a record, and no more than a
+// view holds.
 func (c *Change) admissible(stay []Member) (joiners []Member) {
 	for _, j := range c.joiners {
 		taken := func(m Member) bool { return m.ID == j.ID }
-		if slices.ContainsFunc(stay, taken) || slices.ContainsFunc(joiners, taken) || len(stay)+len(joiners) == MaxMembers || len(joiners) == maxJoins {
+		if slices.ContainsFunc(stay, taken) || slices.ContainsFunc(joiners, taken) || len(stay)+len(joiners) == MaxMembers || len(joiners) == maxJoins || !j.small() {
 			continue
 		}
 		joiners = append(joiners, j)
 	}
 	return joiners
+}
+
+// small reports whether a record has room for a joiner. Nobody whose strings are names and addresses is too large.
+func (m Member) small() bool {
+	text, err := json.Marshal(m)
+	return err == nil && len(text) <= joinerBytes
 }
 
 // place has the next view laid out, with what its members said of where they want to send.

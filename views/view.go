@@ -167,6 +167,9 @@ func (s Subgroup) follows(before Subgroup) bool {
 
 // faults looks at one subgroup by itself, in a view of so many members.
 func (s Subgroup) faults(members int) (faults faults) {
+	if !ascending(s.Fresh, members) || slices.ContainsFunc(s.Fresh, func(r order.Rank) bool { return !s.Has(r) }) {
+		faults.add("fresh members %v are not ascending ranks of its members %v", brief(s.Fresh), brief(s.Members)) // V2
+	}
 	faults.name(s.Name)
 	if !ascending(s.Members, members) {
 		faults.add("members %v are not ascending ranks below %d", brief(s.Members), members)

@@ -1,21 +1,24 @@
-// Package member is one member of one view: it wires the cores of the view together on a table, and is stepped by hand or
-// by a thread.
+// Package member is one process's part in a group, over all its views. It wires the cores of each view together on its table, and is
+// stepped by hand or by a thread.
 //
-// Step is one cycle: take in what peers wrote, run what the application asked the loop to do, step every subgroup, bump
-// the heartbeat, look after peers, and flush. Nothing in it waits, so the simulator runs the very code that ships.
+// Step is one cycle: run what the application asked the loop to do, then, for the view in force, take in what peers wrote, step
+// every subgroup, bump the heartbeat, look after peers, step the view change, flush, and call the application; views that are over
+// here and not everywhere are stepped before. Nothing in it waits, so the simulator runs the very code that ships.
 //
-// Life of a member: linked (its table stands) → stepping → halted (a peer failed or left, or it was closed). How a view is
-// followed by another one is decided outside: a member serves one view, and reports what happened to its peers.
+// Life of a view at a member (an epoch): opened (its table is there, links come up) → in force → ended (a decision came: what is
+// below its trim is still delivered) → lingering (others may need this member's row) → over (its table goes back).
+//
+// Life of a member: in a view → in the next … → halted: it left, was evicted, is cut off, or was closed.
 //
 // Invariants:
 //
 //	B1  the heartbeat grows at least every Heartbeat while the member steps, and only then: a hung process is a silent one
 //	B2  a peer whose heartbeat stood still for FailAfter, while this member was awake, has failed
 //	B3  after halting nothing is delivered and no send is accepted; every waiting sender gets the reason
+//	B4  a view is delivered only after the one before it was delivered up to its trim
 //
 // Shared words of the member line, one per row:
 //
 //	word       written by     read by         meaning
 //	heartbeat  owner's loop   everybody       cycles of the owner's life; its value means nothing, only that it changes
-//	leaving    owner's loop   everybody       1: the owner goes on purpose; its connection is about to end
 package member

@@ -233,6 +233,13 @@ func (e *epoch) end(d *views.Decision) error {
 	return nil
 }
 
+// rest delivers what the end of the view left, as far as the applications have room: that is to come before they hear of the next view.
+func (e *epoch) rest() {
+	for _, p := range e.mine {
+		p.deliver()
+	}
+}
+
 // linger is a step of a view that is over here: others may still need this member's row, and its application what is left of it.
 func (e *epoch) linger() (work int) {
 	work = e.table.Poll()

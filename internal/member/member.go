@@ -220,6 +220,7 @@ func (m *Member) install(d *views.Decision) error {
 		m.left = true
 		return nil
 	}
+	old.rest()
 	e, err := m.open(d.View)
 	if err != nil {
 		return err

@@ -34,9 +34,10 @@ type Outbox struct {
 	member *Member
 	name   string
 	// ahead is what was delivered here of messages that will be sent again, whichever shard this member is in then. Loop.
-	ahead []multicast.Ahead
-	ring  atomic.Pointer[smc.Sender] // sender, for who finishes a claim without mu
-	_     [64]byte
+	ahead     []multicast.Ahead
+	delivered order.ViewID               // in which something was delivered last. Loop.
+	ring      atomic.Pointer[smc.Sender] // sender, for who finishes a claim without mu
+	_         [64]byte
 
 	// W: under mu, when somebody begins or ends to wait. R: loop, in every step. Not beside what every claim writes.
 	waiting atomic.Int32 // length of queue

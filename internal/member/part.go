@@ -3,6 +3,7 @@ package member
 import (
 	"slices"
 
+	"github.com/squall-go/squall/internal/invariants"
 	"github.com/squall-go/squall/internal/mutant"
 	"github.com/squall-go/squall/multicast"
 	"github.com/squall-go/squall/order"
@@ -52,6 +53,10 @@ func (p *part) deliver() (work int) {
 	}
 	if work = p.core.Deliver(); work > 0 {
 		p.m.ran = append(p.m.ran, p)
+		if invariants.Enabled {
+			invariants.Check(p.view.ID >= p.outbox.delivered, "B4", "view %d is delivered after view %d", p.view.ID, p.outbox.delivered)
+		}
+		p.outbox.delivered = p.view.ID
 	}
 	p.land()
 	p.outbox.callWaiting()
