@@ -9,7 +9,10 @@ func (contentChecker) name() string { return "content" }
 func (contentChecker) offered(w *world, d *delivery) error {
 	l := d.ledger()
 	if len(d.Data) < 8 {
-		if d.known && !l.content(d.Data, d.number) {
+		switch {
+		case d.number == unknown && !l.looksLike(d.Data):
+			return violated("content", "%v: %d bytes that its sender never sent", d, len(d.Data))
+		case d.number != unknown && d.now && !l.content(d.Data, d.number):
 			return violated("content", "%v: %d bytes that are not message %d of its sender, which is next", d, len(d.Data), d.number)
 		}
 		return nil

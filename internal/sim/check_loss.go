@@ -1,5 +1,10 @@
 package sim
 
+import (
+	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/views"
+)
+
 // lossChecker checks G3: what a member accepted that goes on to the end is delivered exactly once, in the order of its claims, in
 // one view or another; and so is what a member accepted that left when nothing of its own was under way any more.
 type lossChecker struct{ unconcerned }
@@ -8,13 +13,15 @@ func (lossChecker) name() string { return "loss" }
 
 func (lossChecker) taken(w *world, d *delivery) error {
 	l := d.ledger()
-	if !d.ordered() || d.reader.at < len(d.group.order) {
+	if !d.ordered() || d.number < 0 || d.number >= len(l.claims) {
 		return nil
 	}
-	if want := l.from(l.placed); d.number > want {
-		return violated("G3", "%v: it is message %d of its sender, and %d was never delivered", d, d.number, want)
-	} else if d.number < want {
-		return violated("G3", "%v: it is message %d of its sender, which was delivered at %v already", d, d.number, l.claims[d.number].place)
+	switch c, here := &l.claims[d.number], (order.Version{View: d.View, Seq: d.Seq}); c.place {
+	case here:
+	case order.Version{}:
+		c.place = here
+	default:
+		return violated("G3", "%v: it is message %d of its sender, which was delivered at %v already", d, d.number, c.place)
 	}
 	return nil
 }
@@ -30,7 +37,7 @@ func (lossChecker) end(w *world) error {
 			continue
 		}
 		for _, l := range p.ledgers {
-			if number, ok := l.missing(l.placed); ok && w.plan.Decls[l.decl].Mode == 0 {
+			if number, ok := l.unplaced(); ok && w.plan.Decls[l.decl].Mode == views.Ordered {
 				return violated("G3", "node %d left, and its message %d in %q was never delivered", p.self.ID, number, w.plan.Decls[l.decl].Name)
 			}
 		}

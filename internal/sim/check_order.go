@@ -20,18 +20,17 @@ func (orderChecker) taken(w *world, d *delivery) error {
 		return violated("G1", "%v: it is the turn of sender %d, not %d", d, turn, d.sender)
 	}
 	if k := d.reader.at; k < len(g.order) {
-		if g.order[k] != here {
-			return violated("G1", "%v: delivery %d is %+v here, %+v elsewhere", d, k, here, g.order[k])
+		there := &g.order[k]
+		if there.seq != here.seq || there.sender != here.sender || there.number != here.number && there.number != unknown && here.number != unknown {
+			return violated("G1", "%v: delivery %d is %+v here, %+v elsewhere", d, k, here, *there)
 		}
+		there.number = max(there.number, here.number)
 		return nil
 	}
 	if k := len(g.order); k > 0 && g.order[k-1].seq >= d.Seq {
 		return violated("G1", "%v comes after seq %d", d, g.order[k-1].seq)
 	}
 	g.order = append(g.order, here)
-	if l := d.ledger(); d.number < len(l.claims) {
-		l.placed = max(l.placed, d.number+1)
-		l.claims[d.number].place = order.Version{View: d.View, Seq: d.Seq}
-	}
+	g.latest[d.sender] = d.number
 	return nil
 }

@@ -8,7 +8,7 @@ func (stallChecker) name() string { return "stall" }
 
 func (stallChecker) taken(w *world, d *delivery) error {
 	claims := d.ledger().claims
-	if !w.plan.calm() || d.number >= len(claims) {
+	if !w.plan.calm() || d.number < 0 || d.number >= len(claims) {
 		return nil
 	}
 	took := w.now - max(claims[d.number].ready, d.reader.open)

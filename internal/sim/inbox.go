@@ -40,7 +40,7 @@ func (in *inbox) Deliver(run []multicast.Message) (taken int) {
 		if err != nil {
 			return 0
 		}
-		d.known = k < take || len(d.Data) >= 8
+		d.now = k < take
 		for _, c := range w.checkers {
 			w.judge(c.name(), c.offered(w, d))
 			if k < take {
@@ -106,7 +106,7 @@ func (in *inbox) took(d *delivery) {
 	w.stir()
 	f := d.flow()
 	f.next = max(f.next, d.number+1)
-	f.loose = f.loose && len(d.Data) < 8 && !d.ordered()
+	f.loose = f.loose && d.number == unknown
 	d.reader.at++
 	d.reader.counts[d.sender]++
 	w.closeEarlier(d)
@@ -117,7 +117,7 @@ func (in *inbox) took(d *delivery) {
 	w.sometimes(EmptyMessage, len(d.Data) == 0)
 	w.sometimes(LargestMessage, len(d.Data) == d.group.sg.RingBytes/2)
 	w.sometimes(UnorderedDelivery, !d.ordered())
-	w.sometimes(MessageCarried, d.number < len(l.claims) && l.claims[d.number].ready > 0 && l.claims[d.number].view < d.View)
+	w.sometimes(MessageCarried, 0 <= d.number && d.number < len(l.claims) && l.claims[d.number].ready > 0 && l.claims[d.number].view < d.View)
 	for s, l := range d.group.senders {
 		w.sometimes(DeliveredPastOpenClaim, order.SenderRank(s) != d.sender && l.settled < len(l.claims))
 	}

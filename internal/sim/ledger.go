@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"time"
 
 	"github.com/squall-go/squall/internal/member"
@@ -16,7 +17,7 @@ type ledger struct {
 	key     uint64
 	claims  []claim
 	settled int // claims before this one are committed or aborted
-	placed  int // ordered mode: claims before this one have their place in the order, or were aborted
+	low     int // ordered mode: claims before this one have their place in the order, or were aborted
 	futures []promised
 }
 
@@ -70,7 +71,7 @@ func (l *ledger) content(data []byte, number int) bool {
 	return l.committedAt(number) && l.claims[number].bytes == len(data) && filled(data, l.key, number)
 }
 
-// missing is the first message that has no place from some number on, or false if all that was committed has.
+// missing is the first message from some number on, or false if there is none.
 func (l *ledger) missing(number int) (int, bool) {
 	for number = l.from(number); number < l.settled; number = l.from(number + 1) {
 		if l.claims[number].state == committed {
@@ -78,6 +79,24 @@ func (l *ledger) missing(number int) (int, bool) {
 		}
 	}
 	return 0, false
+}
+
+// unplaced is the first message that has no place in the order, or false if all that was committed has.
+func (l *ledger) unplaced() (int, bool) {
+	for l.low < len(l.claims) && (l.claims[l.low].state == aborted || l.claims[l.low].place.View > 0) {
+		l.low++
+	}
+	return l.missing(l.low)
+}
+
+// looksLike reports whether data is the content of any message.
+func (l *ledger) looksLike(data []byte) bool {
+	for number := range l.claims {
+		if l.content(data, number) {
+			return true
+		}
+	}
+	return false
 }
 
 // flow is what one process was given of what another one sent in a declaration, over all views.
@@ -96,6 +115,7 @@ type group struct {
 	senders []*ledger // by sender rank
 	readers []*reader // by place among the members
 	order   []place   // ordered mode: what was delivered, as far as the member that is ahead
+	latest  []int     // by sender rank: the number of the last message in it
 }
 
 // reader is how far one member is.
@@ -114,34 +134,36 @@ type reader struct {
 type place struct {
 	seq    order.Seq
 	sender order.SenderRank
-	number int
+	number int // or unknown
 }
 
 func newGroup(w *world, r *viewRecord, i int, sg views.Subgroup) *group {
 	g := &group{record: r, sg: sg, index: i, decl: w.declaration(sg)}
 	for _, rank := range sg.Senders {
-		g.senders = append(g.senders, r.procs[rank].ledgers[g.decl])
+		g.senders, g.latest = append(g.senders, r.procs[rank].ledgers[g.decl]), append(g.latest, unknown)
 	}
 	for k, rank := range sg.Members {
 		rd := &reader{group: g, place: k, proc: r.procs[rank], counts: make([]int, len(sg.Senders))}
-		for _, l := range g.senders {
-			rd.flows = append(rd.flows, rd.proc.flow(w, r, l))
+		for _, from := range sg.Members { // senders or not: who is silent in this view may have sent before, and may send again
+			if f := rd.proc.flow(w, r, r.procs[from].ledgers[g.decl]); slices.Contains(sg.Senders, from) {
+				rd.flows = append(rd.flows, f)
+			}
 		}
 		g.readers = append(g.readers, rd)
 	}
 	return g
 }
 
-// flow continues what a process was given of a sender, or begins it anew if they were not together in the view before.
+// flow continues what a process was given of a sender. It begins anew if they were not together in the view before, while the sender
+// was there: nobody but the sender is given all it sends.
 func (p *process) flow(w *world, r *viewRecord, l *ledger) *flow {
 	f := p.flows[l]
 	if f == nil {
 		f = &flow{ledger: l}
 		p.flows[l] = f
-		f.loose = r.view.ID > 1
 	}
-	if before := w.before(r); before != nil && !before.together(p, l) {
-		f.loose = f.loose || before.has(p) || before.has(l.proc)
+	if before := w.before(r); p != l.proc && before != nil && before.has(l.proc) && !before.together(p, l) {
+		f.loose = true
 	}
 	return f
 }
@@ -172,8 +194,8 @@ type delivery struct {
 	reader *reader
 	sender order.SenderRank
 	multicast.Message
-	number int  // of its claim
-	known  bool // for sure; else it is not taken now, and those before it are not either
+	number int  // of its claim, or unknown
+	now    bool // it is taken now; else those before it may not be either, and which one it is cannot be said
 }
 
 func (d *delivery) proc() *process  { return d.reader.proc }
@@ -182,25 +204,24 @@ func (d *delivery) flow() *flow     { return d.reader.flows[d.sender] }
 
 func (d *delivery) ordered() bool { return d.group.sg.Mode == views.Ordered }
 
-// identify finds out which claim of its sender a message is. Contents of 8 bytes and more tell it; with shorter ones it is the one
-// that is expected, if it looks like that.
+// unknown is the number of a message of which cannot be said which one it is.
+const unknown = -1
+
+// identify finds out which claim of its sender a message is. Contents of 8 bytes and more tell it. One with a shorter content is
+// what this member is to be given next of the sender, if it was always together with it; else whatever others found it to be.
 func (d *delivery) identify() {
-	l := d.ledger()
-	if len(d.Data) >= 8 {
+	l, g := d.ledger(), d.group
+	switch k := d.reader.at; {
+	case len(d.Data) >= 8:
 		d.number, _ = numberOf(d.Data, l.key)
-		return
-	}
-	if d.ordered() {
-		if k := d.reader.at; k < len(d.group.order) {
-			d.number = d.group.order[k].number
-			return
-		}
-		d.number = l.from(l.placed)
-		return
-	}
-	d.number = l.from(d.flow().next)
-	for d.flow().loose && d.number < len(l.claims) && !l.content(d.Data, d.number) {
-		d.number++
+	case !d.flow().loose:
+		d.number = l.from(d.flow().next)
+	case d.ordered() && k < len(g.order):
+		d.number = g.order[k].number
+	case d.ordered() && g.latest[d.sender] != unknown:
+		d.number = l.from(g.latest[d.sender] + 1)
+	default:
+		d.number = unknown
 	}
 }
 

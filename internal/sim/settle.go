@@ -2,6 +2,8 @@ package sim
 
 import (
 	"fmt"
+
+	"github.com/squall-go/squall/views"
 )
 
 // unsettled is what is still under way, in words; nil if nothing is. If a quorum of the last view lives, the view must come to be
@@ -107,14 +109,14 @@ func (w *world) undelivered() error {
 // unfinished is what is still to come of the senders of the last view.
 func (rd *reader) unfinished() error {
 	for s, l := range rd.group.senders {
-		f := rd.flows[s]
-		from := l.placed
-		if rd.group.sg.Mode != 0 {
-			if from = f.next; f.loose {
+		number, ok := l.unplaced()
+		if rd.group.sg.Mode == views.Unordered {
+			if rd.flows[s].loose {
 				continue
 			}
+			number, ok = l.missing(rd.flows[s].next)
 		}
-		if number, ok := l.missing(from); ok {
+		if ok {
 			return fmt.Errorf("subgroup %q: message %d of node %d, committed at %v, was not delivered at node %d", rd.group.sg.Name, number, l.proc.self.ID, l.claims[number].ready, rd.proc.self.ID)
 		}
 	}
