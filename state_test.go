@@ -11,6 +11,7 @@ import (
 	"hash/fnv"
 	"io"
 	"maps"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -507,4 +508,41 @@ func TestAMemberThatChangesItsShardGetsTheOthersState(t *testing.T) {
 	more := first.sent.Load() + 500
 	eventually(t, "some more load", func() bool { return first.sent.Load() > more })
 	agree(t, first.end(), replicas[stays], replicas[moves])
+}
+
+func TestSnapshotAndRestoreAreValidated(t *testing.T) {
+	for want, change := range map[string]func(*squall.SubgroupConfig){
+		"set both Snapshot and Restore":              func(sg *squall.SubgroupConfig) { sg.Restore = nil },
+		"set both Snapshot and Restore, or":          func(sg *squall.SubgroupConfig) { sg.Snapshot = nil },
+		"a subgroup with Snapshot must be Ordered":   func(sg *squall.SubgroupConfig) { sg.Mode = squall.Unordered },
+		"Backlog is -1: 0 to 1073741824 bytes":       func(sg *squall.SubgroupConfig) { sg.Backlog = -1 },
+		"Backlog is 2147483648: 0 to 1073741824 byt": func(sg *squall.SubgroupConfig) { sg.Backlog = 2 << 30 },
+	} {
+		cfg := squall.Config{Cluster: "c", ID: 1, Listen: "127.0.0.1:0", Expect: 1, Subgroups: replicated(newReplica(), change)}
+		if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: want %q", err, want)
+		}
+	}
+	cfg := squall.Config{Cluster: "c", ID: 1, Listen: "127.0.0.1:0", Expect: 1, Subgroups: replicated(newReplica(), nil)}
+	if err := cfg.Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestEventsOfStatesSayWhatHappened(t *testing.T) {
+	given := squall.StateGiven{}
+	given.Subgroup, given.To, given.Bytes = "map", 7, 100
+	broken := given
+	broken.Err = io.ErrUnexpectedEOF
+	for e, want := range map[squall.Event]string{
+		squall.StateRestoring{Subgroup: "map", Source: 7}:                                 `subgroup "map": restoring the state from node 7`,
+		squall.StateSourceFailed{Subgroup: "map", Source: 7, Err: io.ErrUnexpectedEOF}:    `subgroup "map": no state from node 7: unexpected EOF`,
+		squall.StateRestored{Subgroup: "map", Source: 7, Bytes: 5, Took: 2 * time.Second}: `subgroup "map": restored from node 7: 5 bytes in 2s, and 0s to catch up`,
+		given:  `subgroup "map": gave the state to node 7: 100 bytes in 0s`,
+		broken: `subgroup "map": node 7 got only 100 bytes of the state: unexpected EOF`,
+	} {
+		if e.String() != want {
+			t.Errorf("%s: want %s", e, want)
+		}
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 	"io"
 	"net"
+	"runtime"
 	"sync"
 	"time"
 )
@@ -59,6 +60,7 @@ func (s *stream) Write(p []byte) (n int, err error) {
 		p, n = p[room:], n+room
 		if len(s.frame) == cap(s.frame) {
 			s.flush()
+			runtime.Gosched() // the group's loop may wait for the core
 		}
 	}
 	return n, s.err
@@ -163,6 +165,7 @@ func (r *reader) next() error {
 	if have := crc32.Checksum(bytes, castagnoli); have != sum {
 		return fmt.Errorf("%w: chunk of %d bytes at %d: checksum %08x, announced %08x", errCorrupt, length, r.total, have, sum)
 	}
+	runtime.Gosched() // as at the source
 	r.total += uint64(length)
 	r.sum = crc32.Update(r.sum, castagnoli, bytes)
 	r.rest = bytes
