@@ -510,6 +510,58 @@ func TestAMemberThatChangesItsShardGetsTheOthersState(t *testing.T) {
 	agree(t, first.end(), replicas[stays], replicas[moves])
 }
 
+// A member that waits for a state which the group gives up waits no more; and if the subgroup begins anew, it takes part.
+func TestASubgroupThatBeginsAnewNeedsNoState(t *testing.T) {
+	asked := make(chan struct{}, 1)
+	replicas := []*replica{newReplica(), newReplica(), newReplica(), newReplica(), newReplica()}
+	pair := func(stuck bool) func(*squall.SubgroupConfig) {
+		return func(sg *squall.SubgroupConfig) {
+			sg.Members, sg.MinMembers = []squall.NodeID{2, 4, 5}, 2
+			if stuck {
+				sg.Snapshot = func() func(io.Writer) error {
+					return func(w io.Writer) error {
+						select {
+						case asked <- struct{}{}:
+						default:
+						}
+						return untilItFails(w)
+					}
+				}
+			}
+		}
+	}
+	groups := cluster(t, 3, func(i int, c *squall.Config) { c.Subgroups = replicated(replicas[i], pair(true)) })
+	// Alone, node 2 is too few; with node 4 the subgroup begins, and node 5 comes into it.
+	open := func(id squall.NodeID) *squall.Group {
+		return joins(t, id, groups[0], func(c *squall.Config) { c.Subgroups = replicated(replicas[id-1], pair(true)) })
+	}
+	fourth := open(4)
+	fifth := open(5)
+	<-asked
+	waiting := fifth.Subgroup("map").Restored()
+	for _, g := range []*squall.Group{groups[1], fourth} { // with node 5 alone it ends
+		if err := g.Close(t.Context()); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatal(err)
+		}
+	}
+	select {
+	case <-waiting:
+	case <-fifth.Done():
+		t.Fatal(fifth.Err())
+	case <-time.After(20 * time.Second):
+		t.Fatal("node 5 waits for a state that nobody has")
+	}
+	again := joins(t, 4, groups[0], func(c *squall.Config) {
+		replicas[3] = newReplica()
+		c.Subgroups = replicated(replicas[3], pair(false))
+	})
+	eventually(t, "the subgroup begins", func() bool { return len(again.Subgroup("map").Members(0)) == 2 })
+	if err := again.Subgroup("map").Send(t.Context(), make([]byte, 4)); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "node 5 delivers", func() bool { return replicas[4].count() == 1 })
+}
+
 func TestSnapshotAndRestoreAreValidated(t *testing.T) {
 	for want, change := range map[string]func(*squall.SubgroupConfig){
 		"set both Snapshot and Restore":              func(sg *squall.SubgroupConfig) { sg.Restore = nil },

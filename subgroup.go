@@ -161,10 +161,10 @@ func (s *Subgroup) Skip(rounds int) error {
 const MaxSkip = 1 << 20
 
 // Restored is closed when this process has the subgroup's state: Restore has succeeded, and what was delivered meanwhile was handed
-// over. Without Restore, and for who was there from the start, it is closed already.
+// over. Without Restore, for who was there from the start, and for who is in no shard, it is closed already.
 func (s *Subgroup) Restored() <-chan struct{} {
 	if r := s.state.Load(); r != nil {
-		return r.here
+		return r.here.here
 	}
 	return nothingToRestore
 }

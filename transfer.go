@@ -64,12 +64,42 @@ type states struct {
 type restoring struct {
 	states   *states
 	subgroup views.Subgroup
-	fetch    *transfer.Fetch
+	fetch    *transfer.Fetch // nil: nobody has the state, and the subgroup begins anew
 	backlog  *backlog.Backlog
 	before   *restoring    // of an earlier view, which must not call the application any more; nil: there was none
 	ready    chan struct{} // closed when what the application got of earlier views is through
-	here     chan struct{} // closed when the state is here
+	here     *arrival
 	ended    chan struct{} // closed when nothing of this calls the application any more
+}
+
+// arrival tells when a state is here. If the state of a later view takes its place, those who wait go on waiting for that one.
+type arrival struct {
+	here chan struct{}
+	mu   sync.Mutex
+	whom *restoring // whose end it is; nil: it is over
+}
+
+func newArrival(r *restoring) *arrival { return &arrival{here: make(chan struct{}), whom: r} }
+
+// passTo is the arrival of the one that comes next.
+func (a *arrival) passTo(r *restoring) *arrival {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.whom == nil {
+		return newArrival(r)
+	}
+	a.whom = r
+	return a
+}
+
+// of notes that one has ended: its state is here, or is not needed any more.
+func (a *arrival) of(r *restoring) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.whom == r {
+		a.whom = nil
+		close(a.here)
+	}
 }
 
 func newStates(g *Group) *states {
@@ -99,25 +129,30 @@ func (s *states) boundary(v *views.View, i, declaration int) {
 func (s *states) expect(v *views.View, i, declaration int) {
 	sg, cfg := v.Subgroups[i], s.group.cfg.Subgroups[declaration]
 	self, _ := v.RankOf(s.group.cfg.ID)
-	if !slices.Contains(sg.Fresh, self) || cfg.Restore == nil {
+	fresh, before := slices.Contains(sg.Fresh, self), s.own[declaration]
+	if cfg.Restore == nil || !fresh && (before == nil || before.fetch == nil || !before.fetch.Superseded()) {
 		return
 	}
 	sink := s.group.sinks[declaration].(*guarded)
 	r := &restoring{
-		states: s, subgroup: sg, before: s.own[declaration],
-		ready: make(chan struct{}), here: make(chan struct{}), ended: make(chan struct{}),
+		states: s, subgroup: sg, before: before,
+		ready: make(chan struct{}), ended: make(chan struct{}),
 		backlog: backlog.New(backlog.Config{
 			Bytes: max(cfg.Backlog, smc.MaxMessage(cfg.RingBytes)+backlog.MessageBytes), Since: v.ID, Upcall: sink.upcall, Wake: s.group.parker.Wake,
 		}),
 	}
-	r.fetch = transfer.NewFetch(transfer.FetchConfig{
-		Self: s.group.cfg.ID, View: v, Subgroup: i, Dial: s.dial, Restore: cfg.Restore,
-		Trying: func(source NodeID) { s.group.cfg.emit(StateRestoring{sg.Name, sg.Shard, source}) },
-		Failed: func(source NodeID, err error) { s.group.cfg.emit(StateSourceFailed{sg.Name, sg.Shard, source, err}) },
-	})
-	if r.before != nil {
-		r.before.fetch.Supersede()
-		r.before.backlog.Drop()
+	if fresh {
+		r.fetch = transfer.NewFetch(transfer.FetchConfig{
+			Self: s.group.cfg.ID, View: v, Subgroup: i, Dial: s.dial, Restore: cfg.Restore,
+			Trying: func(source NodeID) { s.group.cfg.emit(StateRestoring{sg.Name, sg.Shard, source}) },
+			Failed: func(source NodeID, err error) { s.group.cfg.emit(StateSourceFailed{sg.Name, sg.Shard, source, err}) },
+		})
+	}
+	if before == nil {
+		r.here = newArrival(r)
+	} else {
+		r.here = before.here.passTo(r)
+		before.supersede()
 	}
 	sink.backlog = r.backlog
 	sink.sink.mark(func() { close(r.ready) })
@@ -134,7 +169,7 @@ func (s *states) dial(ctx context.Context, addr string) (net.Conn, error) {
 func (s *states) installed(v *views.View) {
 	s.source.Installed(v)
 	for _, r := range s.own {
-		if r != nil {
+		if r != nil && r.fetch != nil {
 			r.fetch.Installed(v)
 		}
 	}
@@ -155,6 +190,14 @@ func (s *states) close() {
 	s.running.Wait()
 }
 
+// supersede ends it, since the state of a later view takes its place.
+func (r *restoring) supersede() {
+	if r.fetch != nil {
+		r.fetch.Supersede()
+	}
+	r.backlog.Drop()
+}
+
 // run gets the state, and then hands over what was delivered meanwhile.
 func (r *restoring) run() {
 	defer close(r.ended)
@@ -163,19 +206,32 @@ func (r *restoring) run() {
 		r.before = nil
 	}
 	<-r.ready
-	s, ctx := r.states, r.states.ctx
-	got, err := r.fetch.Run(ctx)
-	switch {
-	case errors.Is(err, transfer.ErrSuperseded):
-		r.backlog.Drop()
-		return
-	case err != nil:
-		s.group.member.Call(func() { s.group.member.Halt(err) })
+	if r.fetch == nil {
+		r.backlog.HandOver()
+		r.here.of(r)
 		return
 	}
-	s.running.Go(func() { r.fetch.Done(ctx) })
+	s := r.states
+	got, err := r.fetch.Run(s.ctx)
+	switch {
+	case err == nil:
+		r.catchUp(got)
+	case errors.Is(err, transfer.ErrSuperseded):
+		r.backlog.Drop()
+		r.here.of(r)
+	default:
+		s.group.member.Call(func() { s.group.member.Halt(err) })
+	}
+}
+
+// catchUp hands over what was delivered while the state was read.
+func (r *restoring) catchUp(got transfer.Fetched) {
+	s := r.states
+	s.running.Go(func() { r.fetch.Done(s.ctx) })
 	start := time.Now()
-	r.backlog.HandOver()
-	close(r.here)
-	s.group.cfg.emit(StateRestored{r.subgroup.Name, r.subgroup.Shard, got.Source, got.Bytes, got.Took, time.Since(start)})
+	through := r.backlog.HandOver()
+	r.here.of(r)
+	if through {
+		s.group.cfg.emit(StateRestored{r.subgroup.Name, r.subgroup.Shard, got.Source, got.Bytes, got.Took, time.Since(start)})
+	}
 }

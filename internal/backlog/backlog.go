@@ -119,7 +119,8 @@ func (b *Backlog) Mark(f func()) (through bool) {
 
 // HandOver gives everything to the application, until there is no more. What may come meanwhile is half as much each time, so that
 // there is an end even if the application is slower than the group: then its senders are held up, as they would be without a backlog.
-func (b *Backlog) HandOver() {
+// It reports whether the backlog is through; if not, it was dropped.
+func (b *Backlog) HandOver() (through bool) {
 	for parts := b.take(); parts != nil; parts = b.take() {
 		for _, p := range parts {
 			if p.mark != nil {
@@ -128,10 +129,13 @@ func (b *Backlog) HandOver() {
 				b.cfg.Upcall(p.run)
 			}
 			if !b.gave(p) {
-				return
+				return false
 			}
 		}
 	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.through
 }
 
 // take removes all parts. With nothing to take the backlog is through.

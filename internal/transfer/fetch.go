@@ -80,6 +80,13 @@ func (f *Fetch) Installed(v *views.View) {
 	}
 }
 
+// Superseded reports whether the state is not wanted any more.
+func (f *Fetch) Superseded() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.over
+}
+
 // Supersede ends the fetch.
 func (f *Fetch) Supersede() {
 	f.mu.Lock()
