@@ -35,6 +35,7 @@ type Outbox struct {
 	name   string
 	// ahead is what was delivered here of messages that will be sent again, whichever shard this member is in then. Loop.
 	ahead     []multicast.Ahead
+	last      *part                      // the last part that this member had, in whichever shard and view. Loop.
 	delivered order.ViewID               // in which something was delivered last. Loop.
 	ring      atomic.Pointer[smc.Sender] // sender, for who finishes a claim without mu
 	_         [64]byte

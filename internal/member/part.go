@@ -29,9 +29,7 @@ func (m *Member) part(e *epoch, i int) *part {
 	p := &part{m: m, view: e.view, sg: sg, index: i, outbox: m.outbox(sg.Name), fresh: len(sg.Fresh) > 0 && !slices.Contains(sg.Fresh, e.self)}
 	cfg := multicast.Config{View: e.view, Subgroup: sg, Columns: e.layout.subs[i], Table: e.table, Tuning: m.cfg.Tuning, Stats: p.outbox.Stats}
 	cfg.Receiver = m.cfg.Receiver(e.view, i)
-	if m.epoch != nil {
-		p.before = m.epoch.subs[i]
-	}
+	p.before, p.outbox.last = p.outbox.last, p
 	cfg.Ahead = p.outbox.ahead
 	p.core = p.outbox.install(cfg)
 	return p
