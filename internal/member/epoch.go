@@ -89,7 +89,7 @@ func (e *epoch) subgroups() {
 func (e *epoch) steps() {
 	e.cycle.Then(e.table.Poll)
 	for _, p := range e.mine {
-		e.cycle.Then(p.exchange)
+		e.cycle.Then(e.exchange(p))
 	}
 	e.cycle.Then(e.beat)
 	e.cycle.Then(e.lookAfterPeers)
@@ -97,6 +97,18 @@ func (e *epoch) steps() {
 	e.cycle.Then(e.flush)
 	for _, p := range e.mine {
 		e.cycle.Then(p.deliver)
+	}
+}
+
+// exchange is a part's exchange. Where little is to be delivered, it runs upcalls already.
+func (e *epoch) exchange(p *part) predicates.Step {
+	return func() int {
+		before := p.core.Delivered()
+		work := p.exchange()
+		if p.core.Delivered() != before {
+			e.m.ran = append(e.m.ran, p)
+		}
+		return work
 	}
 }
 

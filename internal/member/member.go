@@ -68,6 +68,7 @@ type Member struct {
 	joiners []views.Member
 
 	ran     []*part // those that delivered in this step
+	doomed  bool    // the next step begins with a halt
 	stalled stall
 
 	halted atomic.Pointer[halt]
@@ -151,6 +152,9 @@ func (m *Member) Step(now time.Duration) (work int) {
 	m.now = now
 	m.watch()
 	work = m.runCalls()
+	if m.doomed {
+		m.Halt(m.explain(m.epoch.change.Err()))
+	}
 	if m.stands() {
 		m.epoch.table.Poll() // what stayed in a socket, or waits for one, would keep the loop from sleeping
 		m.epoch.table.Flush()
@@ -188,6 +192,8 @@ func (m *Member) linger() (work int) {
 func (m *Member) turn() int {
 	change := m.epoch.change
 	switch d := change.Done(); {
+	case change.Err() != nil && len(m.ran) > 0:
+		m.doomed = true // how long the upcalls of this step took is known in the next one
 	case change.Err() != nil:
 		m.Halt(m.explain(change.Err()))
 	case m.left:
@@ -361,7 +367,9 @@ func (m *Member) watch() {
 	if took >= m.cfg.FailAfter/2 {
 		m.stalled = stall{took: took, ended: m.now}
 		for _, p := range m.ran {
-			m.stalled.in = append(m.stalled.in, p.sg.Name)
+			if !slices.Contains(m.stalled.in, p.sg.Name) {
+				m.stalled.in = append(m.stalled.in, p.sg.Name)
+			}
 		}
 	}
 	m.ran = m.ran[:0]

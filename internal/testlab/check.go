@@ -76,17 +76,12 @@ func (c *checker) sequenceOfViews(l *Log) {
 type account struct {
 	life     int
 	runs     []Run
+	messages int
 	complete bool // the process saw the view's end
 }
 
-func (a *account) count() (n int) {
-	for _, r := range a.runs {
-		n += len(r.Digests)
-	}
-	return n
-}
-
-func (a *account) digests() (all []byte) {
+func (a *account) digests() []byte {
+	all := make([]byte, 0, a.messages)
 	for _, r := range a.runs {
 		all = append(all, r.Digests...)
 	}
@@ -127,6 +122,7 @@ func (c *checker) accounts(l *Log, sg int) map[squall.ViewID]*account {
 		}
 		c.whole(l, sg, a, r)
 		a.runs = append(a.runs, r)
+		a.messages += len(r.Digests)
 		last = r.View
 	}
 	for i, v := range l.Views {
@@ -136,9 +132,12 @@ func (c *checker) accounts(l *Log, sg int) map[squall.ViewID]*account {
 	return all
 }
 
-// whole: runs follow each other, and so do the sequence numbers.
+// whole: runs follow each other, and so do the sequence numbers; nothing of a view comes after the next one, unless it is asynchronous.
 func (c *checker) whole(l *Log, sg int, a *account, r Run) {
-	if got, want := r.First, uint64(a.count()); got != want {
+	if r.Latest != r.View && !l.Subgroups[sg].Async {
+		c.fault("process %d, %s: message %d of view %d came when view %d was installed", l.Life, l.Subgroups[sg].Name, r.First, r.View, r.Latest)
+	}
+	if got, want := r.First, uint64(a.messages); got != want {
 		c.fault("process %d, %s, view %d: a run begins at message %d, %d came before it", l.Life, l.Subgroups[sg].Name, r.View, got, want)
 	}
 	n := len(a.runs)
@@ -149,17 +148,17 @@ func (c *checker) whole(l *Log, sg int, a *account, r Run) {
 
 // same: all accounts of a view are beginnings of one sequence, and the complete ones are all of it (G1, G2, G4). It returns the longest.
 func (c *checker) same(sg int, id squall.ViewID, accounts []*account) *account {
-	longest := slices.MaxFunc(accounts, func(a, b *account) int { return cmp.Compare(a.count(), b.count()) })
-	all, n := longest.digests(), longest.count()
+	longest := slices.MaxFunc(accounts, func(a, b *account) int { return cmp.Compare(a.messages, b.messages) })
+	all, n := longest.digests(), longest.messages
 	for _, a := range accounts {
 		switch {
 		case a == longest:
 		case !bytes.HasPrefix(all, a.digests()):
 			c.fault("G1: %s, view %d: process %d delivered something else than process %d from message %d on",
 				c.name(sg), id, a.life, longest.life, common(all, a.digests()))
-		case a.complete && a.count() != n:
+		case a.complete && a.messages != n:
 			c.fault("G2, G4: %s, view %d: process %d saw its end, and delivered %d messages; process %d delivered %d",
-				c.name(sg), id, a.life, a.count(), longest.life, n)
+				c.name(sg), id, a.life, a.messages, longest.life, n)
 		default:
 			c.sameRuns(sg, id, a, longest)
 		}

@@ -9,10 +9,7 @@ import (
 	"github.com/squall-go/squall"
 )
 
-// scene is a small run: processes 1 to 3 are the members of view 1; 3 is killed; 1 and 2 go on in view 2, and leave.
-type scene struct{ logs []*Log }
-
-// message is one delivery of a scene.
+// message is one delivery.
 type message struct {
 	view   squall.ViewID
 	seq    squall.Seq
@@ -20,6 +17,7 @@ type message struct {
 	number uint64
 }
 
+// script is a small run: processes 1 to 3 are the members of view 1; 3 is killed; 1 and 2 go on in view 2, and leave.
 var script = []message{
 	{1, 0, 1, 0}, {1, 1, 2, 0}, {1, 2, 3, 0}, {1, 3, 1, 1}, {1, 4, 2, 1},
 	{2, 0, 1, 2}, {2, 1, 2, 2}, {2, 2, 1, 3},
@@ -137,6 +135,17 @@ func TestTheCheckerFindsWhatAGroupMustNotDo(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestAMessageThatComesAfterTheNextViewIsFound(t *testing.T) {
+	l := write(t, 1, 1, []Installed{members(1, 1), members(2, 1)}, []message{{1, 0, 1, 0}, {2, 0, 1, 1}}, nil)
+	if err := Check([]*Log{l}); err != nil {
+		t.Fatal(err)
+	}
+	l.Runs[0].Latest = 2
+	if err := Check([]*Log{l}); err == nil || !strings.Contains(err.Error(), "came when view 2 was installed") {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -50,6 +50,9 @@ type Cluster struct {
 	all []*Process // by life - 1
 }
 
+// KeepLogs keeps the logs of good runs, too.
+var KeepLogs bool
+
 // NewCluster prepares a run. When the test ends all processes end; if it failed their logs stay.
 func NewCluster(t testing.TB, o Options) *Cluster {
 	t.Helper()
@@ -79,7 +82,7 @@ func (c *Cluster) cleanUp() {
 	for _, p := range c.Processes() {
 		p.close()
 	}
-	if !c.t.Failed() {
+	if !c.t.Failed() && !KeepLogs {
 		os.RemoveAll(c.dir)
 		return
 	}

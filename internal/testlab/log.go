@@ -43,14 +43,17 @@ type End struct {
 
 // Run is a piece of what a subgroup delivered in a view.
 type Run struct {
-	Subgroup    int
-	View        squall.ViewID
-	First       uint64 // how many messages of the view came before
-	Seqs        [2]squall.Seq
-	Hash        uint64   // of all messages' hashes
-	Parts       []Part   // by process, in the order of their first messages
-	Digests     []byte   // a byte of each message's hash
-	expectation []uint64 // not in the log: the next number of each part
+	Subgroup int
+	View     squall.ViewID
+	First    uint64 // how many messages of the view came before
+	Seqs     [2]squall.Seq
+	Hash     uint64 // of all messages' hashes
+	Parts    []Part // by process, in the order of their first messages
+	Digests  []byte // a byte of each message's hash
+
+	// Not in the frame:
+	Latest      squall.ViewID // the last view that was installed before the run was written
+	expectation []uint64      // the next number of each part
 }
 
 // Part is one process's messages in a run: [From, From+Count).
@@ -304,6 +307,9 @@ func (l *Log) add(kind byte, payload []byte) (err error) {
 		return json.Unmarshal(payload, l.End)
 	case frameRun:
 		r, err := parseRun(payload)
+		if len(l.Views) > 0 {
+			r.Latest = l.Views[len(l.Views)-1].ID
+		}
 		l.Runs = append(l.Runs, r)
 		if err == nil && r.Subgroup >= len(l.Subgroups) {
 			err = fmt.Errorf("a run of subgroup %d", r.Subgroup)

@@ -1,6 +1,7 @@
 package testlab
 
 import (
+	"flag"
 	"os"
 	"testing"
 
@@ -9,6 +10,8 @@ import (
 
 func TestMain(m *testing.M) {
 	Main()
+	flag.BoolVar(&KeepLogs, "keep", false, "keep the logs of good runs, too")
+	flag.Parse()
 	os.Exit(m.Run())
 }
 
