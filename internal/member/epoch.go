@@ -189,9 +189,13 @@ func (e *epoch) listen() {
 		if beat != p.heartbeat || asleep {
 			p.heartbeat, p.changed = beat, now
 		}
-		e.nextLook = min(e.nextLook, p.changed+cfg.FailAfter)
-		silent = silent.With(rank, now-p.changed >= cfg.FailAfter)
-		nearly = nearly.With(rank, now-p.changed >= cfg.FailAfter-2*cfg.Heartbeat)
+		limit := cfg.FailAfter
+		if p.heartbeat == 0 { // it may still be in the view before, where it takes so long to see that it waits for one that failed
+			limit *= 2
+		}
+		e.nextLook = min(e.nextLook, p.changed+limit)
+		silent = silent.With(rank, now-p.changed >= limit)
+		nearly = nearly.With(rank, now-p.changed >= limit-2*cfg.Heartbeat)
 	}
 	e.nextLook = max(e.nextLook, now+1)
 	if silent != 0 {
