@@ -14,7 +14,7 @@ import (
 
 // Draw makes the plan of a seed.
 func Draw(seed uint64, l Limits) *Plan {
-	d := dice{rand.New(rand.NewPCG(seed, 0x5157))}
+	d := newDice(seed)
 	p := &Plan{Seed: seed, Limits: l, Founders: l.Nodes}
 	if p.Founders == 0 {
 		p.Founders = 1 + d.IntN(7)
@@ -49,6 +49,8 @@ func Draw(seed uint64, l Limits) *Plan {
 
 // dice draws parts of a plan.
 type dice struct{ *rand.Rand }
+
+func newDice(seed uint64) dice { return dice{rand.New(rand.NewPCG(seed, 0x5157))} }
 
 func (d dice) oneIn(n int) bool { return n > 0 && d.IntN(n) == 0 }
 

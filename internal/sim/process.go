@@ -316,6 +316,7 @@ func (p *process) ends() {
 
 // close is the end of a process whose member halted.
 func (p *process) close() {
+	p.world.net.Crash(p.self.ID) // to the others it is the same, and no fuse burns any more
 	for _, s := range p.seats {
 		if !s.closed {
 			p.retire(s.table)
@@ -324,7 +325,6 @@ func (p *process) close() {
 	for _, t := range append(p.calls, p.guests...) {
 		t.conn.Close()
 	}
-	p.world.net.Crash(p.self.ID)
 	if p.world.trace.out != nil {
 		p.print("ends")
 	}

@@ -44,7 +44,10 @@ func (s *seat) words(off int) (line [fabric.WordsPerLine]uint64) {
 }
 
 // line is its line of a subgroup that it is in.
-func (s *seat) line(subgroup int) [fabric.WordsPerLine]uint64 {
+func (s *seat) line(subgroup int) [fabric.WordsPerLine]uint64 { return s.words(s.lineOff(subgroup)) }
+
+// lineOff is where that line is.
+func (s *seat) lineOff(subgroup int) int {
 	off := firstGroup
 	for _, sg := range s.record.view.Subgroups[:subgroup] {
 		if !sg.Has(s.self) {
@@ -55,5 +58,5 @@ func (s *seat) line(subgroup int) [fabric.WordsPerLine]uint64 {
 			off += (len(sg.Senders) + fabric.WordsPerLine - 1) / fabric.WordsPerLine * fabric.LineBytes
 		}
 	}
-	return s.words(off)
+	return off
 }

@@ -244,7 +244,7 @@ func (w *world) pushed(from *process, off int) {
 const rest = 5 * time.Millisecond
 
 // maxSteps ends a run that does not end by itself.
-const maxSteps = 20_000_000
+const maxSteps = 2_000_000
 
 // live runs until the world is done: busy until nothing is under way, then quiet for as long as it takes to see that.
 func (w *world) live() {
@@ -254,7 +254,8 @@ func (w *world) live() {
 			return // the checkers say what is missing
 		}
 		if w.result.Steps > maxSteps {
-			w.fail(violated("liveness", "%d steps were not enough", maxSteps))
+			w.judge("live", violated("liveness", "%d steps were not enough", maxSteps))
+			return
 		}
 	}
 	if w.result.Err != nil {
@@ -276,8 +277,8 @@ func (w *world) clock(now time.Duration) {
 
 // done reports that nothing is under way any more. It looks only if something happened since it last did.
 func (w *world) done() bool {
-	if !w.stirred || w.busyApps > 0 || w.pending > 0 {
-		return false
+	if !w.stirred || w.busyApps > 0 || w.pending > 0 || w.calm > 0 && w.now < w.calm+w.plan.Bound() {
+		return false // a fault takes a while to be noticed
 	}
 	w.stirred = false
 	return w.unsettled() == nil

@@ -1,0 +1,68 @@
+//go:build mutants
+
+package sim
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/squall-go/squall/internal/mutant"
+)
+
+// coreFlaws are the mutants of the protocol with the checkers that must each find them alone.
+var coreFlaws = map[mutant.Name]string{
+	mutant.Unstable:       "atomic",
+	mutant.OneTooMany:     "live",
+	mutant.EarlyRelease:   "content fifo atomic",
+	mutant.LateRelease:    "release",
+	mutant.LazyNulls:      "loss stall",
+	mutant.EagerNulls:     "quiet",
+	mutant.EarlyDelivered: "content atomic",
+	mutant.AfterHalt:      "halt",
+
+	mutant.ForgetOpen: "loss",
+	mutant.NoTrim:     "order",
+
+	mutant.PlainHalf:       "brain",
+	mutant.SilentSuspicion: "live",
+	mutant.NoFreeze:        "live",
+	mutant.AckUnwedged:     "atomic",
+	mutant.TrimByMaximum:   "live",
+	mutant.NoAdoption:      "brain",
+	mutant.NoEchoQuorum:    "brain",
+	mutant.NoCarry:         "loss",
+	mutant.NoTail:          "atomic",
+	mutant.Impatient:       "atomic",
+	mutant.Forgiving:       "live",
+}
+
+func allMutants() []mutant.Name {
+	return slices.Concat(mutant.Names, mutant.CarryNames, mutant.ViewNames)
+}
+
+func TestEveryMutantOfTheCoreIsFound(t *testing.T) {
+	defer mutant.Set("")
+	for _, name := range allMutants() {
+		t.Run(string(name), func(t *testing.T) {
+			mutant.Set(name)
+			flaw{checkers: coreFlaws[name]}.find(t)
+		})
+	}
+}
+
+// A checker that no mutant trips alone is not a checker.
+func TestEveryCheckerFindsSomething(t *testing.T) {
+	var trips []string
+	for _, f := range fabricFlaws {
+		trips = append(trips, strings.Fields(f.checkers)...)
+	}
+	for _, checkers := range coreFlaws {
+		trips = append(trips, strings.Fields(checkers)...)
+	}
+	for _, c := range newWorld(Draw(1, Limits{}), Options{}).checkers {
+		if !slices.Contains(trips, c.name()) {
+			t.Errorf("no mutant trips %s", c.name())
+		}
+	}
+}

@@ -1,0 +1,69 @@
+package sim
+
+import (
+	"cmp"
+	"strings"
+	"testing"
+
+	"github.com/squall-go/squall/fabric/simnet"
+)
+
+// A checker that no mutant trips is not a checker. Each mutant below breaks one promise on purpose; the simulator has to find
+// it within so many seeds.
+const mutantSeeds = 2000
+
+// flaw is a mutant with the checkers that must each find it alone.
+type flaw struct {
+	name     string
+	options  Options
+	noNulls  bool
+	checkers string
+}
+
+var fabricFlaws = []flaw{
+	{name: "lines travel before the bytes they cover", options: Options{Bug: simnet.LinesFirst}, checkers: "content fifo order atomic"},
+	{name: "frames of a pair overtake each other", options: Options{Bug: simnet.Overtaking}, checkers: "live"},
+	{name: "a stale line is applied again", options: Options{Bug: simnet.StaleLines}, checkers: "live"},
+	{name: "what a full socket does not take is lost", options: Options{Bug: simnet.LostRanges}, checkers: "content fifo order atomic"},
+	{name: "a frame that waited loses its lines", options: Options{Bug: simnet.LostLines}, checkers: "loss release stall"},
+	{name: "a byte changes on its way", options: Options{Bug: simnet.FlippedByte}, checkers: "content fifo atomic"},
+	{name: "a range arrives off its place", options: Options{Bug: simnet.StrayBytes}, checkers: "content fifo atomic"},
+	{name: "lines go with the first of the ranges", options: Options{Bug: simnet.EarlyLines}, checkers: "content fifo order atomic"},
+	{name: "what was taken is offered again", options: Options{Lie: TakesAgain}, checkers: "fifo"},
+	{name: "no nulls at all", noNulls: true, checkers: "loss stall"},
+}
+
+// caught runs the flaw until it is found by whatever checkers are listened to.
+func (f flaw) caught(t *testing.T, only string) {
+	t.Helper()
+	o := f.options
+	o.Only = only
+	c := Campaign{First: 1, Count: mutantSeeds, Options: o, Draw: func(seed uint64) *Plan {
+		p := Draw(seed, limits())
+		p.Tuning.NoNulls = f.noNulls
+		return p
+	}}
+	if c.Run() == nil {
+		t.Errorf("%d seeds did not show it to: %s", mutantSeeds, cmp.Or(only, "all checkers together"))
+		return
+	}
+	text := c.Err.Error()
+	t.Logf("%-8s %d seeds, seed %d: %s", only, c.Seeds, c.Failed.Seed, text[:min(len(text), 150)])
+}
+
+// find demands that the checkers together, and each of those named alone, find the flaw.
+func (f flaw) find(t *testing.T) {
+	f.caught(t, "")
+	if testing.Short() || raceEnabled {
+		return
+	}
+	for _, only := range strings.Fields(f.checkers) {
+		f.caught(t, only)
+	}
+}
+
+func TestEveryFlawOfTheFabricIsFound(t *testing.T) {
+	for _, f := range fabricFlaws {
+		t.Run(f.name, f.find)
+	}
+}

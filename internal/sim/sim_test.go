@@ -1,0 +1,236 @@
+package sim
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/squall-go/squall/views"
+)
+
+// The same seed gives the same run, event by event, traced or not; that is what makes a failure replay.
+func TestTheSameSeedGivesTheSameRun(t *testing.T) {
+	hashes, seeds := map[uint64]bool{}, uint64(60)
+	if raceEnabled {
+		seeds = 5
+	}
+	for seed := range seeds {
+		p := Draw(seed, Limits{})
+		var once, again bytes.Buffer
+		a, b := Run(p, Options{Trace: &once}), Run(Draw(seed, Limits{}), Options{Trace: &again})
+		if a.Hash != b.Hash || !bytes.Equal(once.Bytes(), again.Bytes()) {
+			t.Fatalf("seed %d: two runs differ: hash %x and %x", seed, a.Hash, b.Hash)
+		}
+		if c := Run(p, Options{}); c.Hash != a.Hash || c.Deliveries != a.Deliveries || c.Time != a.Time {
+			t.Fatalf("seed %d: the run without trace differs: hash %x and %x", seed, c.Hash, a.Hash)
+		}
+		hashes[a.Hash] = true
+	}
+	if len(hashes) < int(seeds)-5 {
+		t.Fatalf("%d seeds gave %d different runs", seeds, len(hashes))
+	}
+}
+
+// The checkers look into rows at places that other packages chose; a dump names them.
+func TestColumnsAreWhereTheCheckersLook(t *testing.T) {
+	for seed := range uint64(40) {
+		w := newWorld(Draw(seed, Limits{Nodes: 3}), Options{})
+		if err := w.layOut(Options{}); err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range w.procs {
+			dump := dumpOf(t, p)
+			look(t, dump, viewLine, "suspected", wordSuspected, "acked", wordAcked, "decided", wordDecided, "installed", wordInstalled, "stir", 7)
+			look(t, dump, memberLine, "heartbeat", 0)
+			for i, sg := range p.seat().record.view.Subgroups {
+				if sg.Has(p.seat().self) {
+					look(t, dump, p.seat().lineOff(i), "sent", wordSent, "skipped", wordSkipped, "received", wordReceived, "delivered", wordDelivered)
+				}
+			}
+		}
+	}
+}
+
+// dumpOf is the process's own row, line by line.
+func dumpOf(t *testing.T, p *process) []string {
+	var dump bytes.Buffer
+	if err := p.member.Dump(&dump); err != nil {
+		t.Fatal(err)
+	}
+	row := strings.Split(dump.String(), "\n")[p.seat().self]
+	return strings.Split(row, "{")[1:]
+}
+
+func look(t *testing.T, lines []string, off int, want ...any) {
+	t.Helper()
+	words := strings.Fields(strings.Split(lines[off/64], "}")[0])
+	for k := 0; k < len(want); k += 2 {
+		if name, at := want[k].(string), want[k+1].(int); !strings.HasPrefix(words[at], name+"=") {
+			t.Errorf("word %d of the line at %d is %q, want %s", at, off, words[at], name)
+		}
+	}
+}
+
+func TestContentTellsItsNumberAndShowsEveryFlippedBit(t *testing.T) {
+	for _, size := range []int{0, 1, 7, 8, 9, 64, 100} {
+		data := make([]byte, size)
+		key := stream(1, 42, 1)
+		fill(data, key, 17)
+		if !filled(data, key, 17) {
+			t.Fatalf("%d bytes are not what was filled in", size)
+		}
+		if n, ok := 17, true; size >= 8 {
+			if n, ok = numberOf(data, key); n != 17 || !ok {
+				t.Fatalf("%d bytes tell the number %d, %v", size, n, ok)
+			}
+		}
+		for bit := range 8 * size {
+			data[bit/8] ^= 1 << (bit % 8)
+			if filled(data, key, 17) {
+				t.Fatalf("%d bytes with bit %d flipped pass", size, bit)
+			}
+			data[bit/8] ^= 1 << (bit % 8)
+		}
+	}
+}
+
+// A failure says everything that is needed to look into it.
+func TestAReportSaysHowToReplay(t *testing.T) {
+	p, r := Draw(1, Limits{}), Result{}
+	for seed := uint64(1); r.Err == nil; seed++ {
+		p = Draw(seed, Limits{Nodes: 3})
+		r = Run(p, Options{Lie: TakesAgain})
+	}
+	text := Report(p, Options{Lie: TakesAgain}, r.Err)
+	for _, part := range []string{r.Err.Error(), fmt.Sprintf("sim --seed %d --nodes 3 --trace", p.Seed), fmt.Sprintf("node %d ", p.Nodes[2].ID), "subgroup"} {
+		if !strings.Contains(text, part) {
+			t.Errorf("%q is missing in\n%s", part, text)
+		}
+	}
+	if strings.Contains(text, "ended otherwise") {
+		t.Errorf("the replay differs:\n%s", text)
+	}
+}
+
+// scenario is a case of a view change that breaks other implementations: what goes wrong, and how to see that it did.
+type scenario struct {
+	name  string
+	probe Probe
+	nodes int
+	alter func(p *Plan, d dice)
+}
+
+// crashOn has whoever makes a move crash a little later.
+func crashOn(moves ...Move) func(*Plan, dice) {
+	return func(p *Plan, d dice) {
+		p.Faults = nil
+		for _, m := range moves {
+			p.Faults = append(p.Faults, Fault{Kind: Crash, At: 1 + d.upTo(p.Hop()), On: m, Nth: 1, InStep: 1 + d.IntN(24), Node: 1})
+		}
+		// Somebody has to fail for a leader to have anything to do.
+		p.Faults = append([]Fault{{Kind: Crash, At: 1, Node: p.Founders - 1}}, p.Faults...)
+	}
+}
+
+func together(k FaultKind, nodes ...int) func(*Plan, dice) {
+	return func(p *Plan, d dice) {
+		p.Faults = nil
+		for _, n := range nodes {
+			p.Faults = append(p.Faults, Fault{Kind: k, At: d.upTo(p.Hop()), Node: n, For: 2 * p.FailAfter()})
+		}
+	}
+}
+
+func split(set uint64) func(*Plan, dice) {
+	return func(p *Plan, d dice) {
+		p.Outages = 0
+		p.Faults = []Fault{{Kind: Partition, At: d.upTo(p.Hop()), Set: set}}
+		for a := range p.Nodes {
+			for b := range p.Nodes {
+				p.Net.Kinds[a][b] = 0
+			}
+		}
+	}
+}
+
+var scenarios = []scenario{
+	{"a leader dies while proposing", LeaderDiedProposing, 5, crashOn(Proposes)},
+	{"a leader dies after some acks", LeaderDiedAcked, 5, crashOn(Acks)},
+	{"a leader dies while its decision is half echoed", LeaderDiedEchoed, 5, crashOn(Decides)},
+	{"a leader dies after some have installed", LeaderDiedInstalled, 5, crashOn(Decides)},
+	{"two leaders in a row die", TwoLeadersDied, 7, crashOn(Proposes, Proposes)},
+	{"a new leader finds a decision", AdoptedDecision, 5, crashOn(Decides)},
+	{"a new leader finds none", FoundNoDecision, 5, crashOn(Proposes)},
+	{"a survivor of a proposal dies", ProposedAgain, 5, crashOn(Wedges)},
+	{"a joiner dies while it asks", JoinerDiedAsking, 3, crashOn(Asks)},
+	{"a joiner dies while it greets", JoinerDiedMeeting, 3, crashOn(Meets)},
+	{"a joiner dies when it is ready", JoinerDiedReady, 3, crashOn(Readies)},
+	{"a joiner dies as it enters", JoinerDiedEntered, 3, crashOn(Enters)},
+	{"many join at once", ManyJoined, 3, func(*Plan, dice) {}},
+	{"an evicted member speaks again", SpokeAgain, 4, together(Hang, 2)},
+	{"a slow upcall costs its member the view", SpokeAgain, 4, together(SlowUpcall, 2)},
+	{"exactly half goes on with the senior", HalfWithSenior, 4, split(0b0011)},
+	{"exactly half halts without the senior", HalfWithoutSenior, 4, split(0b0011)},
+	{"the senior member leaves", LeaverWasSenior, 4, together(Leave, 0)},
+	{"all leave", AllLeft, 4, together(Leave, 0, 1, 2, 3)},
+	{"the last of a view were nulls", LastWereNulls, 4, together(Crash, 1)},
+	{"a failed sender leaves a tail", TailSkipped, 4, together(Crash, 1)},
+	{"a message is sent while the view is wedged", MessageCarried, 4, together(Crash, 1)},
+	{"a claim stays open over two views", ClaimCarriedTwice, 5, together(Crash, 1, 2)},
+	{"a layout cannot be met", LayoutLost, 4, together(Crash, 1, 2)},
+	{"a layout can be met again", LayoutRegained, 4, together(Crash, 1)},
+	{"a spare member takes a place", SpareUsed, 4, together(Crash, 1)},
+}
+
+// scenarioSeeds are enough for every one of them.
+const scenarioSeeds = 1500
+
+func TestScenarios(t *testing.T) {
+	for _, s := range scenarios {
+		t.Run(s.name, func(t *testing.T) {
+			reached := 0
+			yes := true
+			for seed := uint64(1); reached < 3 && seed < scenarioSeeds; seed++ {
+				p := Draw(seed, Limits{Nodes: s.nodes, Faults: &yes})
+				if p.Founders == s.nodes && s.alter != nil {
+					s.alter(p, newDice(seed))
+				}
+				r := Run(p, Options{})
+				if r.Err != nil {
+					t.Fatalf("seed %d: %v\n%v", seed, r.Err, p)
+				}
+				if r.Probes[s.probe] > 0 {
+					reached++
+				}
+			}
+			if reached == 0 {
+				t.Errorf("%d seeds did not bring it about", scenarioSeeds)
+			}
+		})
+	}
+}
+
+// What view 1 to 64 declares is what the checkers count with.
+func TestAQuorumIsAMajorityOrHalfWithTheSenior(t *testing.T) {
+	for n := 1; n <= 6; n++ {
+		procs := make([]*process, n)
+		for k := range procs {
+			procs[k] = &process{}
+		}
+		r := &viewRecord{procs: procs}
+		for set := range views.Ranks(1) << n {
+			in := func(p *process) bool {
+				for k, q := range procs {
+					if q == p {
+						return set>>k&1 != 0
+					}
+				}
+				return false
+			}
+			if got, want := r.quorum(in), views.Quorum(n, set); got != want {
+				t.Errorf("G5: %b of %d: %v here, %v in package views", set, n, got, want)
+			}
+		}
+	}
+}
