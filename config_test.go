@@ -3,6 +3,7 @@ package squall_test
 import (
 	"context"
 	"errors"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -47,22 +48,24 @@ func TestEachFaultOfAConfigurationIsFound(t *testing.T) {
 		`Advertise is "h:"`:             func(c *C, _ *S) { c.Advertise = "h:" },
 		`Join[1] is "::1:7"`:            func(c *C, _ *S) { c.Join = []string{"h:7", "::1:7"} },
 		"port 0 cannot be dialed":       func(c *C, _ *S) { c.Join = []string{"h:0"} },
-		"name 2 ids, but Expect is 1":   func(_ *C, s *S) { s.Members, s.Senders = []squall.NodeID{1, 2}, []squall.NodeID{2} },
 		"must be at least 3 × Heartbea": func(c *C, _ *S) { c.FailAfter = time.Millisecond },
 		"FailAfter (299ms)":             func(c *C, _ *S) { c.FailAfter = 299 * time.Millisecond },
 		"and both more than 0":          func(c *C, _ *S) { c.Heartbeat = -1 },
 		"MaxSpin is 1s":                 func(c *C, _ *S) { c.MaxSpin = time.Second },
-		`name "" is empty or used`:      func(_ *C, s *S) { s.Name = "" },
-		`name "a" is empty or used`:     func(c *C, s *S) { c.Subgroups = append(c.Subgroups, *s) },
-		"Mode is 7":                     func(_ *C, s *S) { s.Mode = 7 },
+		"the name is empty":             func(_ *C, s *S) { s.Name = "" },
+		`subgroup "a" is declared twi`:  func(c *C, s *S) { c.Subgroups = append(c.Subgroups, *s) },
+		"unknown mode 7":                func(_ *C, s *S) { s.Mode = 7 },
 		"ring of 3000 bytes":            func(_ *C, s *S) { s.RingBytes = 3000 },
 		"window of 3 messages":          func(_ *C, s *S) { s.Window = 3 },
 		"one of Deliver and":            func(_ *C, s *S) { s.Deliver = nil },
 		"set one of Deliver":            func(_ *C, s *S) { s.DeliverBatch = func([]squall.Message) {} },
 		"Async is -1":                   func(_ *C, s *S) { s.Async = -1 },
-		"Members [1 1]":                 func(_ *C, s *S) { s.Members = []squall.NodeID{1, 1} },
-		"Senders [0]":                   func(_ *C, s *S) { s.Senders = []squall.NodeID{0} },
-		"sender 2 is not among Members": func(_ *C, s *S) { s.Members, s.Senders = []squall.NodeID{1}, []squall.NodeID{2} },
+		"members [1 1]":                 func(_ *C, s *S) { s.Members = []squall.NodeID{1, 1} },
+		"senders [0]":                   func(_ *C, s *S) { s.Senders = []squall.NodeID{0} },
+		"sender 2 is not among its mem": func(_ *C, s *S) { s.Members, s.Senders = []squall.NodeID{1}, []squall.NodeID{2} },
+		"set both Layout and Policy":    func(_ *C, s *S) { s.Policy = "mine" },
+		"set both Snapshot and Restore": func(_ *C, s *S) { s.Restore = func(io.Reader) error { return nil } },
+		"Backlog is -1":                 func(_ *C, s *S) { s.Backlog = -1 },
 	} {
 		c := goodConfig()
 		if breaks(&c, &c.Subgroups[0]); c.Validate() == nil || !strings.Contains(c.Validate().Error(), want) {

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/squall-go/squall"
 )
@@ -39,47 +38,50 @@ func (h *happenings) kinds() []string {
 }
 
 func TestEventsTellTheLifeOfAGroup(t *testing.T) {
-	const members = 3
+	const members = 4
 	told := make([]happenings, members)
 	groups := cluster(t, members, func(i int, c *squall.Config) {
 		c.Fabric, c.Events = squall.TCP, told[i].add
 		c.Subgroups = []squall.SubgroupConfig{{Name: "a", Deliver: func(squall.Message) {}}}
 	})
+	check := func(when string, i int, want []string) {
+		t.Helper()
+		if got := told[i].kinds(); !slices.Equal(got, want) {
+			t.Errorf("node %d %s: %v", i+1, when, got)
+		}
+	}
 	formed := []string{"Listening", "Joining", "ViewInstalled"}
 	for i := range told {
-		if got := told[i].kinds(); !slices.Equal(got, formed) {
-			t.Errorf("node %d: %v", i+1, got)
-		}
+		check("as the group has formed", i, formed)
 	}
 	if err := groups[1].Close(t.Context()); err != nil {
 		t.Error(err)
 	}
-	for i, g := range groups {
-		<-g.Done()
-		want := append(slices.Clone(formed), "MemberDown", "Halted")
-		if i == 1 {
-			want = formed // whoever leaves knows that it does
-		}
-		if got := told[i].kinds(); !slices.Equal(got, want) {
-			t.Errorf("node %d, after node 2 left: %v", i+1, got)
-		}
+	check("which left", 1, append(slices.Clone(formed), "Changing"))
+	awaitView(t, 3, groups[0], groups[2], groups[3])
+	left := append(slices.Clone(formed), "Changing", "ViewInstalled")
+	for _, i := range []int{0, 2, 3} {
+		check("after node 2 left", i, left)
 	}
-	for _, e := range told[0].events {
+	groups[0].ReportFailure(4)
+	<-groups[3].Done()
+	awaitView(t, 2, groups[0], groups[2])
+	check("which was evicted", 3, append(slices.Clone(left), "Halted"))
+	for _, i := range []int{0, 2} {
+		check("after node 4 was reported", i, append(slices.Clone(left), "MemberDown", "Changing", "ViewInstalled"))
+	}
+	for _, e := range slices.Concat(told[0].events, told[3].events) {
 		switch e := e.(type) {
-		case squall.Listening:
-			if e.Addr != groups[0].Addr() {
-				t.Errorf("%v, and the group is at %s", e, groups[0].Addr())
-			}
 		case squall.ViewInstalled:
-			if e.View != groups[0].View() || !slices.Equal(e.Links, []string{"self", "tcp", "tcp"}) {
+			if len(e.Links) != len(e.View.Members) || !slices.Contains(e.Links, "self") {
 				t.Errorf("%v", e)
 			}
 		case squall.MemberDown:
-			if !e.Left || e.Member.ID != 2 || !strings.Contains(e.String(), "node 2") {
+			if e.Member.ID != 4 || e.Err == nil || !strings.Contains(e.String(), "node 4") {
 				t.Errorf("%v", e)
 			}
 		case squall.Halted:
-			if !errors.Is(e.Reason, squall.ErrMemberLeft) || e.Reason != groups[0].Err() {
+			if !errors.Is(e.Reason, squall.ErrEvicted) || e.Reason != groups[3].Err() {
 				t.Errorf("%v", e)
 			}
 		}
@@ -87,9 +89,12 @@ func TestEventsTellTheLifeOfAGroup(t *testing.T) {
 			t.Errorf("%T says nothing", e)
 		}
 	}
+	if l, ok := told[0].events[0].(squall.Listening); !ok || l.Addr != groups[0].Addr() {
+		t.Errorf("%v, and the group is at %s", told[0].events[0], groups[0].Addr())
+	}
 }
 
-// A member that closes never looks like one that failed, whatever the others are doing then.
+// A member that closes never looks like one that failed, whatever the others are doing then; they go on, and lose nothing.
 func TestAMemberThatClosesHasLeftAndNotFailed(t *testing.T) {
 	runs := 50
 	if testing.Short() {
@@ -98,47 +103,38 @@ func TestAMemberThatClosesHasLeftAndNotFailed(t *testing.T) {
 	for _, fabric := range []squall.Fabric{squall.SHM, squall.TCP} {
 		t.Run(fabric.String(), func(t *testing.T) {
 			for run := range runs {
-				groups := cluster(t, 3, func(_ int, c *squall.Config) {
-					c.Fabric = fabric
-					c.Subgroups = []squall.SubgroupConfig{{Name: "a", RingBytes: 4096, Window: 16, Deliver: func(squall.Message) {}}}
-				})
-				leaver := run % 3
-				others := slices.Delete(slices.Clone(groups), leaver, leaver+1)
-				var senders sync.WaitGroup
-				for _, g := range others {
-					senders.Go(func() {
-						for {
-							if err := g.Subgroup("a").Send(t.Context(), []byte("busy")); err != nil {
-								if !errors.Is(err, squall.ErrMemberLeft) {
-									t.Errorf("run %d: node %d: Send: %v", run, g.ID(), err)
-								}
-								return
-							}
-						}
-					})
-				}
-				for range 10 {
-					send(t, groups[leaver].Subgroup("a"), "the last words")
-				}
-				if err := groups[leaver].Close(t.Context()); err != nil {
-					t.Errorf("run %d: %v", run, err)
-				}
-				for _, g := range others {
-					select {
-					case <-g.Done():
-					case <-time.After(20 * time.Second):
-						t.Fatalf("run %d: node %d did not notice", run, g.ID())
-					}
-					if err := g.Err(); !errors.Is(err, squall.ErrMemberLeft) || errors.Is(err, squall.ErrMemberFailed) {
-						t.Errorf("run %d: node %d: %v", run, g.ID(), err)
-					}
-				}
-				senders.Wait()
-				for _, g := range others {
-					g.Close(t.Context())
-				}
+				oneLeaves(t, fabric, run)
 			}
 		})
+	}
+}
+
+func oneLeaves(t *testing.T, fabric squall.Fabric, run int) {
+	t.Helper()
+	js := newJournals(3)
+	groups := cluster(t, 3, func(i int, c *squall.Config) {
+		c.Fabric, c.Events = fabric, noFailure(t, i)
+		c.Subgroups = []squall.SubgroupConfig{{Name: "a", RingBytes: 4096, Window: 16, Deliver: js[i].deliver}}
+	})
+	leaver := run % 3
+	others := slices.Delete(slices.Clone(groups), leaver, leaver+1)
+	load := newTraffic(t, "a", others...)
+	for range 10 {
+		send(t, groups[leaver].Subgroup("a"), "the last words")
+	}
+	if err := groups[leaver].Close(t.Context()); err != nil {
+		t.Errorf("run %d: %v", run, err)
+	}
+	awaitView(t, 2, others...)
+	load.stop()
+	staying := slices.Delete(slices.Clone(js), leaver, leaver+1)
+	got := same(t, load.total()+10, staying...)
+	load.check(got)
+	if words := staying[0].from(groups[leaver].ID()); len(words) != 10 {
+		t.Errorf("run %d: %d of the last words of node %d", run, len(words), groups[leaver].ID())
+	}
+	if err := closeAll(others...); err != nil {
+		t.Errorf("run %d: %v", run, err)
 	}
 }
 

@@ -3,6 +3,7 @@ package squall_test
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"io"
@@ -52,21 +53,28 @@ func cluster(t testing.TB, n int, configure func(i int, c *squall.Config)) []*sq
 		})
 	}
 	done.Wait()
-	t.Cleanup(func() {
-		for _, g := range groups {
-			if g != nil {
-				ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
-				g.Close(ctx)
-				cancel()
-			}
-		}
-	})
+	t.Cleanup(func() { closeAll(groups...) })
 	for i, err := range errs {
 		if err != nil {
 			t.Fatalf("member %d: %v", i+1, err)
 		}
 	}
 	return groups
+}
+
+// closeAll closes groups at the same time, and returns their errors. Some tests leave members behind that cannot be reached.
+func closeAll(groups ...*squall.Group) error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	errs := make([]error, len(groups))
+	var closing sync.WaitGroup
+	for i, g := range groups {
+		if g != nil {
+			closing.Go(func() { errs[i] = g.Close(ctx) })
+		}
+	}
+	closing.Wait()
+	return errors.Join(errs...)
 }
 
 var fabrics = []squall.Fabric{squall.SHM, squall.TCP, squall.Auto}

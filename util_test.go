@@ -1,11 +1,15 @@
 package squall_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -120,4 +124,120 @@ func newJournals(n int) []*journal {
 		js[i] = &journal{}
 	}
 	return js
+}
+
+// awaitView waits until groups are in one view of so many members, and connected to all of them.
+func awaitView(t testing.TB, members int, groups ...*squall.Group) *squall.View {
+	t.Helper()
+	eventually(t, fmt.Sprintf("one view of %d members", members), func() bool {
+		for _, g := range groups {
+			v := g.View()
+			coming := func(id squall.NodeID) bool { return g.Link(id) == "coming" }
+			if len(v.Members) != members || v.ID != groups[0].View().ID || slices.ContainsFunc(ids(v), coming) {
+				return false
+			}
+		}
+		return true
+	})
+	return groups[0].View()
+}
+
+// ids are the members of a view, in order of seniority.
+func ids(v *squall.View) (list []squall.NodeID) {
+	for _, m := range v.Members {
+		list = append(list, m.ID)
+	}
+	return list
+}
+
+// noFailure takes a member's events, none of which may be a failure.
+func noFailure(t testing.TB, i int) func(squall.Event) {
+	return func(e squall.Event) {
+		switch e.(type) {
+		case squall.MemberDown, squall.Halted:
+			t.Errorf("node %d: %v", i+1, e)
+		}
+	}
+}
+
+// traffic is members that send numbered messages as fast as they can, until it is stopped or they halt.
+type traffic struct {
+	t      testing.TB
+	groups []*squall.Group
+	counts []atomic.Int64 // messages that were accepted, by group
+	failed []error        // why a group's sender ended before its time
+	over   atomic.Bool
+	ends   sync.WaitGroup
+}
+
+// newTraffic returns once every member has sent something.
+func newTraffic(t testing.TB, subgroup string, groups ...*squall.Group) *traffic {
+	t.Helper()
+	l := &traffic{t: t, groups: groups, counts: make([]atomic.Int64, len(groups)), failed: make([]error, len(groups))}
+	for i, g := range groups {
+		l.ends.Go(func() {
+			for k := 0; !l.over.Load(); k++ {
+				if l.failed[i] = g.Subgroup(subgroup).Send(context.Background(), fmt.Appendf(nil, "%d", k)); l.failed[i] != nil {
+					return
+				}
+				l.counts[i].Add(1)
+			}
+		})
+	}
+	t.Cleanup(func() { l.over.Store(true) })
+	l.goesOn(1)
+	return l
+}
+
+// goesOn waits until every member of the load that lives has sent n more messages.
+func (l *traffic) goesOn(n int64) {
+	l.t.Helper()
+	for i, g := range l.groups {
+		was := l.counts[i].Load()
+		eventually(l.t, fmt.Sprintf("node %d goes on sending", g.ID()), func() bool { return l.counts[i].Load() >= was+n || g.Err() != nil })
+	}
+}
+
+// stop ends the load, which must have come to no harm but at those who halted.
+func (l *traffic) stop() {
+	l.t.Helper()
+	l.over.Store(true)
+	l.ends.Wait()
+	for i, g := range l.groups {
+		if err := l.failed[i]; err != nil && (g.Err() == nil || !errors.Is(err, g.Err())) {
+			l.t.Errorf("node %d: %v", g.ID(), err)
+		}
+	}
+}
+
+// total is the number of messages that were accepted.
+func (l *traffic) total() (n int) {
+	for i := range l.counts {
+		n += int(l.counts[i].Load())
+	}
+	return n
+}
+
+// check finds everything that a member sent in what was delivered, once and in order. Of those that halted, the last ones may be
+// missing, and one more may be there: that whose Send failed.
+func (l *traffic) check(lines []string) {
+	l.t.Helper()
+	at := map[string]int{}
+	for _, line := range lines {
+		sender, text, _ := strings.Cut(line, ":")
+		k, err := strconv.Atoi(text)
+		if err != nil {
+			continue // not of the load
+		}
+		if k != at[sender] {
+			l.t.Fatalf("message %d of node %s came in place of %d", k, sender, at[sender])
+		}
+		at[sender]++
+	}
+	for i, g := range l.groups {
+		sent, got := int(l.counts[i].Load()), at[fmt.Sprint(g.ID())]
+		if got > sent+1 || got != sent && l.failed[i] == nil {
+			l.t.Errorf("node %d: %d messages were accepted, %d delivered", g.ID(), sent, got)
+		}
+	}
 }
