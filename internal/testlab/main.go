@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"runtime"
+	"runtime/pprof"
 	"strings"
 	"sync"
 	"time"
@@ -104,6 +105,10 @@ func (p *process) happened(e squall.Event) {
 		p.tell(news{Kind: newsListening, Text: e.Addr})
 	case squall.MemberDown, squall.ConnectionRejected, squall.ConnectionsRejected:
 		p.tell(news{Kind: newsEvent, Text: e.String()})
+	case squall.Joining:
+		if _, yes := e.Event.(squall.JoinForgotten); yes {
+			p.tell(news{Kind: newsEvent, Text: e.String()})
+		}
 	}
 }
 
@@ -246,7 +251,9 @@ func (p *process) status(a Answer) Answer {
 
 // use counts what this process holds.
 func use() Use {
-	u := Use{Goroutines: runtime.NumGoroutine()}
+	var stacks strings.Builder
+	_ = pprof.Lookup("goroutine").WriteTo(&stacks, 1)
+	u := Use{Goroutines: runtime.NumGoroutine(), Stacks: stacks.String()}
 	if fds, err := os.ReadDir("/proc/self/fd"); err == nil {
 		u.Descriptors = len(fds)
 	}

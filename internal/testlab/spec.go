@@ -1,6 +1,7 @@
 package testlab
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/squall-go/squall"
@@ -60,7 +61,14 @@ type Answer struct {
 }
 
 // Use is what a process holds of what it must give back.
-type Use struct{ Goroutines, Descriptors, Mappings int }
+type Use struct {
+	Goroutines, Descriptors, Mappings int
+	Stacks                            string // of the goroutines
+}
+
+func (u Use) String() string {
+	return fmt.Sprintf("%d goroutines, %d descriptors, %d mappings", u.Goroutines, u.Descriptors, u.Mappings)
+}
 
 // news is a line that a process writes.
 type news struct {

@@ -1,0 +1,203 @@
+package testlab
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/views"
+)
+
+// stranger talks to a member by hand.
+type stranger struct {
+	t    *testing.T
+	conn net.Conn
+}
+
+// said is what matters of a message.
+type said struct {
+	Verb string `json:"verb"`
+	Text string `json:"text"`
+}
+
+// strangerAt asks a member to join, as a node.
+func strangerAt(t *testing.T, lab *Cluster, p *Process, id squall.NodeID) *stranger {
+	t.Helper()
+	addr, err := p.AwaitAddr()
+	lab.must(err)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	conn, err := port.Dial(ctx, addr, port.KindControl, nil)
+	lab.must(err)
+	t.Cleanup(func() { conn.Close() })
+	lab.must(conn.SetDeadline(time.Now().Add(patience)))
+	s := &stranger{t, conn}
+	s.say(map[string]any{
+		"cluster": lab.Name, "member": views.Member{ID: id, Incarnation: 4711, Addr: "127.0.0.1:1"},
+		"declarations": []views.Declaration{{Name: SmallMessages.Name, RingBytes: SmallMessages.RingBytes, Window: SmallMessages.Window}},
+	})
+	return s
+}
+
+func (s *stranger) say(message any) {
+	s.t.Helper()
+	if err := port.WriteMessage(s.conn, message); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// live says that it lives, for as long as it is listened to.
+func (s *stranger) live() {
+	for port.WriteMessage(s.conn, map[string]any{"verb": "still"}) == nil {
+		time.Sleep(DefaultHeartbeat)
+	}
+}
+
+// hear waits for a verb.
+func (s *stranger) hear(verb string) said {
+	s.t.Helper()
+	for {
+		var m said
+		if err := port.ReadMessage(s.conn, &m); err != nil {
+			s.t.Fatalf("waiting for %s: %v", verb, err)
+		}
+		if m.Verb == verb {
+			return m
+		}
+	}
+}
+
+// end waits until the member hangs up.
+func (s *stranger) end() {
+	s.t.Helper()
+	for {
+		var m said
+		if err := port.ReadMessage(s.conn, &m); errors.Is(err, os.ErrDeadlineExceeded) {
+			s.t.Fatal("the member does not hang up")
+		} else if err != nil {
+			return
+		}
+	}
+}
+
+// unmoved fails the test unless the group goes on in view 1.
+func unmoved(t *testing.T, lab *Cluster, members []*Process) {
+	t.Helper()
+	lab.AwaitProgress(messagesBefore, members...)
+	for _, p := range members {
+		if v := p.View(); v.ID != 1 {
+			t.Errorf("node %d is in view %d", p.ID(), v.ID)
+		}
+	}
+}
+
+func TestAJoinerThatFallsSilentIsForgotten(t *testing.T) {
+	t.Parallel()
+	lab := NewCluster(t, Options{})
+	members := lab.Form(3)
+	silent := strangerAt(t, lab, members[0], 9)
+	silent.hear("meet") // it is to greet the others, and does nothing
+	unmoved(t, lab, members)
+	p, err := lab.Join(4) // others are not held up by it
+	lab.must(err)
+	members = append(members, p)
+	lab.AwaitView(members...)
+	silent.end()
+	lab.AwaitProgress(messagesBefore, members...)
+	lab.Finish()
+}
+
+func TestAJoinerThatOnlySaysThatItIsReadyIsRemoved(t *testing.T) {
+	t.Parallel()
+	lab := NewCluster(t, Options{})
+	members := lab.Form(3)
+	s := strangerAt(t, lab, members[0], 9)
+	s.hear("meet")
+	s.say(map[string]any{"verb": "ready", "view_id": 1}) // it greeted nobody
+	// The leader believes it, and the others find that it never spoke to them: it costs two views, and nothing else.
+	s.end()
+	lab.AwaitView(members...)
+	lab.AwaitProgress(messagesBefore, members...)
+	lab.Finish()
+}
+
+func TestAJoinerThatMakesProposalsIsHungUpOn(t *testing.T) {
+	t.Parallel()
+	lab := NewCluster(t, Options{})
+	members := lab.Form(3)
+	for _, verb := range []string{"view", "install", "meet", "nonsense"} {
+		s := strangerAt(t, lab, members[0], 9)
+		s.hear("meet")
+		s.say(map[string]any{"verb": verb, "view_id": 2, "view": &views.View{ID: 2, Cluster: lab.Name, Members: []views.Member{{ID: 9, Addr: "127.0.0.1:1"}}}})
+		s.end()
+	}
+	if told, err := members[0].AwaitEvents("broke the rules", 4); err != nil || len(told) != 4 {
+		t.Errorf("want one event each: %q, %v", told, err)
+	}
+	unmoved(t, lab, members)
+	lab.Finish()
+}
+
+func TestAJoinerThatClaimsTheIDOfAMemberIsRefused(t *testing.T) {
+	t.Parallel()
+	lab := NewCluster(t, Options{})
+	members := lab.Form(3)
+	s := strangerAt(t, lab, members[0], members[1].ID())
+	go s.live()
+	if m := s.hear("refuse"); !strings.Contains(m.Text, "held by node 2") {
+		t.Errorf("refused: %q", m.Text)
+	}
+	unmoved(t, lab, members)
+	lab.Finish()
+}
+
+// floodSize is more connections than a port lets stand around.
+const floodSize = 600
+
+func TestAFloodOfConnectionsIsBoundedAndToldOfInFewWords(t *testing.T) {
+	t.Parallel()
+	lab := NewCluster(t, Options{})
+	members := lab.Form(3)
+	before, err := members[0].Use()
+	lab.must(err)
+	addr, err := members[0].AwaitAddr()
+	lab.must(err)
+	start := time.Now()
+	conns := make([]net.Conn, floodSize)
+	for i := range conns {
+		conns[i], err = net.Dial("tcp", addr)
+		lab.must(err)
+		if i%2 == 0 {
+			_, _ = conns[i].Write([]byte("GET / HTTP/1.1\r\n\r\n"))
+		}
+	}
+	during, err := members[0].Use()
+	lab.must(err)
+	lab.AwaitProgress(messagesBefore, members...)
+	for _, c := range conns {
+		c.Close()
+	}
+	after := settled(t, members[0], before)
+	status, err := members[0].Status()
+	lab.must(err)
+	told, err := members[0].AwaitEvents("reject", 1)
+	lab.must(err)
+	t.Logf("before: %v; during: %v; after: %v; %d rejected, %d told of, in %v", before, during, after, status.Rejected, len(told), time.Since(start))
+	if !after.within(before) {
+		t.Errorf("left behind: before %v, after %v\n%s", before, after, after.Stacks)
+	}
+	if status.Rejected < floodSize {
+		t.Errorf("%d of %d were rejected", status.Rejected, floodSize)
+	}
+	if most := 11 * (1 + int(time.Since(start)/time.Second)); len(told) > most {
+		t.Errorf("%d events, want at most %d", len(told), most)
+	}
+	unmoved(t, lab, members)
+	lab.Finish()
+}
