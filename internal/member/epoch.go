@@ -229,7 +229,7 @@ func (e *epoch) deadline(now time.Duration) time.Duration {
 
 // end stops the view here: what is left of it is delivered, as the decision says.
 func (e *epoch) end(d *views.Decision) error {
-	e.until = e.m.now + e.m.cfg.FailAfter
+	e.until = e.m.now + 2*(e.m.cfg.FailAfter+e.m.cfg.Heartbeat) // longer than who is not through yet is waited for in the next view
 	for i, p := range e.subs {
 		if p == nil {
 			continue
