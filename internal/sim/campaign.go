@@ -17,6 +17,8 @@ type Campaign struct {
 	Workers      int // 0: one for each core
 	// Draw makes the plans; nil: Draw of this package within Limits.
 	Draw func(seed uint64) *Plan
+	// Stop, if not nil, ends the campaign early once it is closed.
+	Stop <-chan struct{}
 	// Progress, if not nil, is called after every run, by one worker at a time.
 	Progress func(*Campaign)
 
@@ -44,13 +46,22 @@ func (c *Campaign) Run() error {
 	var all sync.WaitGroup
 	for range workers {
 		all.Go(func() {
-			for k := next.Add(1) - 1; k < c.Count && c.one(c.First+k); k = next.Add(1) - 1 {
+			for k := next.Add(1) - 1; k < c.Count && !c.stopped() && c.one(c.First+k); k = next.Add(1) - 1 {
 			}
 			next.Store(c.Count)
 		})
 	}
 	all.Wait()
 	return c.Err
+}
+
+func (c *Campaign) stopped() bool {
+	select {
+	case <-c.Stop:
+		return true
+	default:
+		return false
+	}
 }
 
 func (c *Campaign) plan(seed uint64) *Plan {

@@ -27,7 +27,7 @@ var coreFlaws = map[mutant.Name]string{
 	mutant.PlainHalf:       "brain",
 	mutant.SilentSuspicion: "live",
 	mutant.NoFreeze:        "live",
-	mutant.AckUnwedged:     "atomic",
+	mutant.AckUnwedged:     "live",
 	mutant.TrimByMaximum:   "live",
 	mutant.NoAdoption:      "brain",
 	mutant.NoEchoQuorum:    "brain",

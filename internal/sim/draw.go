@@ -246,6 +246,9 @@ func (d dice) faults(p *Plan) {
 		all = append(all, d.fault(p, at)...)
 		at += d.upTo(pick(d, 100*time.Microsecond, p.Hop(), p.Bound(), p.FailAfter(), 4*p.FailAfter()))
 	}
+	if d.oneIn(6) && p.Limits.Kinds == 0 {
+		all = d.succession(p, at)
+	}
 	slices.SortStableFunc(all, func(a, b Fault) int { return cmp.Compare(a.At, b.At) })
 	p.Faults = all
 	if slices.ContainsFunc(all, func(f Fault) bool { return f.Kind == OneWayCut || f.Kind == Partition }) {
@@ -253,10 +256,26 @@ func (d dice) faults(p *Plan) {
 	}
 }
 
+// succession is the hardest case of a view change: who has begun the next view first is gone before it could say so, and somebody
+// else leads, who does not know yet.
+func (d dice) succession(p *Plan, at time.Duration) []Fault {
+	p.Net.SocketBytes = pick(d, 400, 400, 1500)
+	for a := range p.Nodes {
+		for b := range p.Nodes {
+			p.Net.Delays[a][b].Base = d.upTo(p.Hop() / 2)
+			p.Net.Kinds[a][b] = simnet.Framed
+		}
+	}
+	return []Fault{
+		{Kind: pick(d, Crash, Leave), At: at, Node: len(p.Nodes) - 1, For: p.FailAfter()},
+		{Kind: pick(d, Crash, Crash, PowerOff), At: at, On: pick(d, Installs, Installs, Completes), Nth: 1, InStep: 1 + d.IntN(pick(d, 1, 4))},
+	}
+}
+
 func (d dice) fault(p *Plan, at time.Duration) []Fault {
 	n := len(p.Nodes)
 	f := Fault{At: at, Node: d.IntN(n)}
-	f.Kind = pick(d, Crash, Crash, Crash, Crash, PowerOff, PowerOff, Hang, Hang, SlowUpcall, ClockJump, Leave, Leave, OneWayCut, Partition, Partition, Accuse)
+	f.Kind = pick(d, p.Limits.Kinds.of(Crash, Crash, Crash, Crash, PowerOff, PowerOff, Hang, Hang, SlowUpcall, ClockJump, Leave, Leave, OneWayCut, Partition, Partition, Accuse)...)
 	if d.oneIn(3) {
 		f.Node = 0 // the senior is the most interesting one
 	}
@@ -282,6 +301,9 @@ func (d dice) fault(p *Plan, at time.Duration) []Fault {
 		f.For = d.outage(p)
 		d.sides(p, &f)
 	case Accuse:
+		if d.oneIn(2) {
+			f.On, f.Nth = pick(d, Acks, Decides, Echoes, Echoes), 1
+		}
 		f.Peer = (f.Node + 1 + d.IntN(max(1, n-1))) % n
 	}
 	return []Fault{f}

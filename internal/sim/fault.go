@@ -229,6 +229,10 @@ func (f *fault) report(p *process) {
 	if p.member == nil || p.told || q == nil || q == p {
 		return
 	}
+	if !p.seat().record.has(q) {
+		return
+	}
+	q.reporter = p
 	q.blamed("reported")
 	p.blamed("reports") // who finds its connection to it ended, and not why, suspects it in turn
 	if w.trace.out != nil {

@@ -165,9 +165,10 @@ func (m Move) String() string {
 
 // Limits narrow what Draw may draw. The zero value does not.
 type Limits struct {
-	Nodes    int   // founders; 0: 1 to 7
-	Messages int   // of all applications; 0: 50 to 400
-	Faults   *bool // nil: in two runs of three
+	Nodes    int        // founders; 0: 1 to 7
+	Messages int        // of all applications; 0: 50 to 400
+	Faults   *bool      // nil: in two runs of three
+	Kinds    FaultKinds // that may be drawn; 0: all
 }
 
 // Flags are the limits as arguments of a command.
@@ -177,6 +178,12 @@ func (l Limits) Flags() (s string) {
 	}
 	if l.Messages != 0 {
 		s += fmt.Sprintf(" --messages %d", l.Messages)
+	}
+	switch {
+	case l.Faults != nil && !*l.Faults:
+		s += " --faults none"
+	case l.Kinds != 0:
+		s += fmt.Sprintf(" --faults %v", l.Kinds)
 	}
 	return s
 }

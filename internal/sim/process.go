@@ -57,6 +57,7 @@ type process struct {
 	afterHalt int           // steps since
 	over      bool          // the process ended
 	blame     string        // why it may be removed
+	reporter  *process      // who reported it
 	move      Move          // the last one of its join
 }
 

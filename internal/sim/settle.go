@@ -28,6 +28,9 @@ func (w *world) unsettled() error {
 		if p.over {
 			return fmt.Errorf("node %d has ended, and is a member of view %d", p.self.ID, last.view.ID)
 		}
+		if p.reporter != nil && !p.reporter.over {
+			return fmt.Errorf("node %d was reported by node %d, and is a member of view %d", p.self.ID, p.reporter.self.ID, last.view.ID)
+		}
 		if m := last.view.Muted; m != nil && m[r] != p.mute || m == nil && p.mute != 0 {
 			return fmt.Errorf("node %d wants to send elsewhere than view %d has it", p.self.ID, last.view.ID)
 		}
@@ -75,7 +78,7 @@ func (w *world) unsettledProcess(p *process) error {
 // reaches reports whether no way is cut between a process and the members of the last view.
 func (w *world) reaches(p *process) bool {
 	for _, q := range w.history.last.procs {
-		if p.node.cuts>>q.node.place&1 != 0 || q.node.cuts>>p.node.place&1 != 0 {
+		if !w.near(p, q) {
 			return false
 		}
 	}

@@ -288,9 +288,17 @@ func (w *world) watchHalt(p *process, reason error) {
 	stalled := p.blame == Hang.String() || p.blame == SlowUpcall.String()
 	w.sometimes(SpokeAgain, stalled && errors.Is(reason, views.ErrEvicted))
 	if errors.Is(reason, views.ErrPartitioned) {
-		r := p.seat().record
-		w.sometimes(HalfWithoutSenior, 2*r.unblamed(nil) == len(r.procs) && r.procs[0].blame != "")
+		r, near := p.seat().record, 0
+		for _, q := range r.procs {
+			near += one(!q.over && w.near(p, q))
+		}
+		w.sometimes(HalfWithoutSenior, 2*near == len(r.procs) && (r.procs[0].over || !w.near(p, r.procs[0])))
 	}
+}
+
+// near reports whether no way is cut between two processes.
+func (w *world) near(p, q *process) bool {
+	return p.node.cuts>>q.node.place&1 == 0 && q.node.cuts>>p.node.place&1 == 0
 }
 
 // unblamed counts the members to whom nothing was done, and one more.

@@ -263,7 +263,7 @@ func (w *world) live() {
 	}
 	w.quietFrom = w.now + w.plan.Bound() + w.plan.Settling()
 	if w.history.last.view.ID > 1 {
-		w.quietFrom += w.plan.FailAfter() + w.plan.Heartbeat() // the view before lingers
+		w.quietFrom += 2*w.plan.FailAfter() + 3*w.plan.Heartbeat() // the view before lingers
 	}
 	end := w.quietFrom + 3*w.plan.Heartbeat()
 	for w.result.Err == nil && w.schedule.next(end, w.clock) {
