@@ -46,6 +46,7 @@ type Node struct {
 // Pace is how a member is stepped.
 type Pace struct {
 	Step       time.Duration // mean time between two steps
+	Even       bool          // every time is the mean
 	Spins      int           // steps that found nothing, before it sleeps
 	Pause      time.Duration // longest pause
 	PauseEvery int           // steps between two pauses, about; 0: none
