@@ -72,6 +72,9 @@ func (w *world) moves(p *process, m Move) {
 		p.move = m
 	}
 	w.event(moved, p.node.place, uint64(m))
+	if w.onMove != nil {
+		w.onMove(p, m)
+	}
 	for _, f := range slices.Clone(w.waiting) {
 		if f.plan.On != m {
 			continue

@@ -182,6 +182,9 @@ func (p *process) wakeAt(at time.Duration) {
 
 // rest is the time between two steps, or from a bell to the step that follows.
 func (p *process) rest() time.Duration {
+	if p.pace.Even {
+		return p.pace.Step
+	}
 	return p.pace.Step/2 + time.Duration(p.random.Int64N(int64(p.pace.Step)))
 }
 

@@ -30,6 +30,8 @@ type trace struct {
 	out  io.Writer // nil: nothing is printed
 	hash uint64
 	rows int
+	// brief leaves out counters, and fractions of a microsecond.
+	brief bool
 }
 
 // what identifies kinds of events in the hash.
@@ -69,12 +71,16 @@ func (p *process) print(format string, args ...any) {
 }
 
 func (w *world) print(place int, text string) {
-	if w.trace.rows%40 == 0 {
+	if w.trace.rows%40 == 0 && (!w.trace.brief || w.trace.rows == 0) {
 		w.trace.header(w.nodes)
 	}
 	w.trace.rows++
 	var b strings.Builder
-	fmt.Fprintf(&b, "%12v", w.now.Round(time.Nanosecond))
+	unit := time.Nanosecond
+	if w.trace.brief {
+		unit = time.Microsecond
+	}
+	fmt.Fprintf(&b, "%12v", w.now.Round(unit))
 	for k := range w.nodes {
 		cell := ""
 		if k == place {
@@ -98,7 +104,7 @@ func (t *trace) header(nodes []*node) {
 
 // printLines prints the counters of a view that moved.
 func (p *process) printLines(s *seat) {
-	if s.closed {
+	if s.closed || p.world.trace.brief {
 		return
 	}
 	for i, sg := range s.record.view.Subgroups {

@@ -63,6 +63,7 @@ type world struct {
 	quietFrom time.Duration // from then on only heartbeats may be sent; never: not yet
 	waiting   []*fault      // those that come when somebody makes a move
 	blamed    bool          // something was done to somebody
+	onMove    func(*process, Move)
 }
 
 // node is a place for processes.
