@@ -598,3 +598,29 @@ func TestEventsOfStatesSayWhatHappened(t *testing.T) {
 		}
 	}
 }
+// A member that moves to another shard gets its state in place of the one that it has, whatever it still had to deliver there.
+func TestAMemberThatMovesToAnotherShardGetsItsState(t *testing.T) {
+	replicas := []*replica{newReplica(), newReplica(), newReplica(), newReplica(), newReplica()}
+	shards := func(sg *squall.SubgroupConfig) {
+		sg.Shards, sg.Policy = 2, "node 2 moves"
+		sg.Layout = func(in squall.LayoutInput) ([]squall.ShardPlaces, error) {
+			if len(in.Members) < 5 {
+				return []squall.ShardPlaces{{Members: []squall.NodeID{1, 2}}, {Members: []squall.NodeID{3, 4}}}, nil
+			}
+			return []squall.ShardPlaces{{Members: []squall.NodeID{1, 5}}, {Members: []squall.NodeID{2, 3, 4}}}, nil
+		}
+	}
+	groups := cluster(t, 4, func(i int, c *squall.Config) { c.Subgroups = replicated(replicas[i], shards) })
+	var first, second load
+	first.start(t, 20*time.Microsecond, groups[0])
+	second.start(t, 20*time.Microsecond, groups[2], groups[3])
+	eventually(t, "some load", func() bool { return first.sent.Load() > 500 && second.sent.Load() > 500 })
+	joined := joins(t, 5, groups[0], func(c *squall.Config) { c.Subgroups = replicated(replicas[4], shards) })
+	eventually(t, "node 2 has moved", func() bool { shard, in := groups[1].Subgroup("map").Shard(); return in && shard == 1 })
+	awaitRestored(t, joined)
+	awaitRestored(t, groups[1])
+	more := second.sent.Load() + 500
+	eventually(t, "some more load", func() bool { return second.sent.Load() > more })
+	agree(t, first.end(), replicas[0], replicas[4])
+	agree(t, second.end(), replicas[2], replicas[3], replicas[1])
+}

@@ -139,7 +139,7 @@ func (r *roll) propose(e *effects) {
 	if len(r.seats) < r.expect {
 		return
 	}
-	view, _, err := views.Place(views.Placement{ID: firstView, Cluster: r.cluster, Key: r.key, Members: r.members(), Declarations: r.decls})
+	view, _, err := views.Place(views.Placement{ID: firstView, Cluster: r.cluster, Key: r.key, Members: r.members(), Declarations: r.decls, Layouts: r.layouts})
 	if err != nil {
 		r.phase, r.cause = failed, fmt.Errorf("join: %s cannot form the declared view: %w", roster(r.members()), err)
 		e.tell(Aborted{r.cause})
