@@ -52,6 +52,34 @@ func (p *process) suspects(other *process) bool {
 	return false
 }
 
+// remember notes whom a process suspects as it begins the next view.
+func (p *process) remember() {
+	if len(p.seats) < 2 {
+		return
+	}
+	before, now := p.seats[len(p.seats)-2], p.seat()
+	suspects := before.words(viewLine)[wordSuspected]
+	for rank, q := range before.record.procs {
+		if suspects>>rank&1 != 0 && now.record.has(q) {
+			now.remembered = append(now.remembered, q)
+		}
+	}
+}
+
+// checkRemembered checks that who was suspected in one view is suspected in the next: it must not take another while to find out.
+func checkRemembered(p *process) error {
+	s := p.seat()
+	if s.steps++; s.steps != 3 || p.member.Err() != nil {
+		return nil
+	}
+	for _, q := range s.remembered {
+		if rank, _ := s.record.rankIn(q); p.seat() == s && s.words(viewLine)[wordSuspected]>>rank&1 == 0 {
+			return violated("liveness", "node %d suspected node %d before view %d began, and does not any more", p.self.ID, q.self.ID, s.record.view.ID)
+		}
+	}
+	return nil
+}
+
 func (liveChecker) end(w *world) error {
 	w.sometimes(GroupLost, !w.goesOn())
 	if err := w.unsettled(); err != nil {

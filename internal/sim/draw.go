@@ -272,6 +272,18 @@ func (d dice) succession(p *Plan, at time.Duration) []Fault {
 	}
 }
 
+// schism has those that learn of a decision first crash while a part of the group is being given up: the rest finds the decision
+// with few, or with nobody.
+func (d dice) schism(p *Plan, at time.Duration) []Fault {
+	split := Fault{Kind: Partition, At: at}
+	d.sides(p, &split)
+	all := []Fault{split}
+	for range 1 + d.IntN(2) {
+		all = append(all, Fault{Kind: Crash, At: at + 1, On: pick(d, Echoes, Echoes, Decides, Completes), Nth: 1 + d.IntN(3), InStep: 1 + d.IntN(12)})
+	}
+	return all
+}
+
 func (d dice) fault(p *Plan, at time.Duration) []Fault {
 	n := len(p.Nodes)
 	f := Fault{At: at, Node: d.IntN(n)}

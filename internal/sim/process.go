@@ -63,14 +63,16 @@ type process struct {
 
 // seat is a process's part in one view.
 type seat struct {
-	record *viewRecord
-	self   order.Rank
-	table  *fabric.Table
-	own    []byte // its row
-	closed bool
-	wedged bool
-	seen   [fabric.WordsPerLine]uint64 // of its view line, as of its last step
-	lines  []multicastLine             // as the trace printed them last
+	record     *viewRecord
+	self       order.Rank
+	table      *fabric.Table
+	own        []byte // its row
+	closed     bool
+	wedged     bool
+	steps      int                         // since it is in force
+	remembered []*process                  // those of the view before that were suspected as it ended
+	seen       [fabric.WordsPerLine]uint64 // of its view line, as of its last step
+	lines      []multicastLine             // as the trace printed them last
 }
 
 // multicastLine is what the trace last printed of a subgroup.
@@ -355,6 +357,7 @@ func (p *process) observe() {
 		return
 	}
 	p.watch()
+	w.judge("live", checkRemembered(p))
 	if w.trace.out == nil {
 		return
 	}

@@ -22,6 +22,7 @@ func (w *world) begins(p *process, v *views.View) {
 		p.print("══ v%d, rank %d of %d", v.ID, self, len(v.Members))
 	}
 	p.beginning = v
+	p.remember()
 	for _, c := range w.checkers {
 		w.judge(c.name(), c.installed(w, p, r))
 	}
