@@ -20,11 +20,10 @@ const barRuns = 20
 
 // bar is how long the longest gap between two deliveries at a member may be, when something happens to another one.
 type bar struct {
-	name      string
-	failAfter time.Duration // 0: DefaultFailAfter
-	happens   func(lab *Cluster, members []*Process) (watched []*Process, err error)
-	limit     time.Duration // of the median; 0: FailAfter + 100 ms
-	runs      int
+	name    string
+	happens func(lab *Cluster, members []*Process) (watched []*Process, err error)
+	limit   time.Duration // of the median; 0: FailAfter + 100 ms
+	runs    int
 }
 
 var bars = []bar{

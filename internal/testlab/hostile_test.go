@@ -98,6 +98,7 @@ func unmoved(t *testing.T, lab *Cluster, members []*Process) {
 }
 
 func TestAJoinerThatFallsSilentIsForgotten(t *testing.T) {
+	takesTime(t)
 	t.Parallel()
 	lab := NewCluster(t, Options{})
 	members := lab.Form(3)
@@ -145,6 +146,7 @@ func TestAJoinerThatMakesProposalsIsHungUpOn(t *testing.T) {
 }
 
 func TestAJoinerThatClaimsTheIDOfAMemberIsRefused(t *testing.T) {
+	takesTime(t)
 	t.Parallel()
 	lab := NewCluster(t, Options{})
 	members := lab.Form(3)

@@ -15,6 +15,14 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// takesTime skips a test that waits for seconds, and of whose kind others run.
+func takesTime(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("waits for seconds: runs without -short")
+	}
+}
+
 // mixed is node 1 with connections to all others, which share memory.
 func mixed(id squall.NodeID) squall.Fabric {
 	if id == 1 {

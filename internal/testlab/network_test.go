@@ -54,6 +54,7 @@ func TestAMajorityGoesOnAndAMinorityComesBackWhenThePartitionHeals(t *testing.T)
 }
 
 func TestHalfGoesOnOnlyWithRankZero(t *testing.T) {
+	takesTime(t)
 	t.Parallel()
 	w := network(t, 4)
 	lab := NewCluster(t, Options{Network: w})
@@ -97,6 +98,7 @@ func TestWhoSpeaksAndIsNotHeardIsRemoved(t *testing.T) {
 
 // One direction between two members is cut, and everybody hears the third. One of the two has to go.
 func TestACutInOneDirectionBetweenTwoMembersCostsOneOfThem(t *testing.T) {
+	takesTime(t)
 	t.Parallel()
 	w := network(t, 3)
 	lab := NewCluster(t, Options{Network: w})

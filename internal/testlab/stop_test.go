@@ -24,6 +24,7 @@ func stopped(t *testing.T, p *Process, for_ func()) {
 }
 
 func TestAMemberThatStandsStillForLessThanFailAfterStays(t *testing.T) {
+	takesTime(t)
 	for _, f := range fabrics {
 		for _, victim := range []int{1, 2} {
 			t.Run(fmt.Sprintf("fabric=%s/node=%d", f.name, victim), func(t *testing.T) {
@@ -49,6 +50,9 @@ func TestAMemberThatStandsStillForLongerLearnsThatItIsEvicted(t *testing.T) {
 		for _, victim := range []int{1, 3} {
 			t.Run(fmt.Sprintf("fabric=%s/node=%d", f.name, victim), func(t *testing.T) {
 				t.Parallel() // they mostly wait
+				if victim == 3 || f.name == "mixed" {
+					takesTime(t)
+				}
 				lab := NewCluster(t, Options{Fabric: f.of})
 				members := lab.Form(3)
 				lab.AwaitProgress(messagesBefore, members...)
@@ -89,6 +93,7 @@ func TestAnUpcallThatBlocksForLongerThanFailAfterIsNamed(t *testing.T) {
 }
 
 func TestAnAsynchronousUpcallMayBlock(t *testing.T) {
+	takesTime(t)
 	t.Parallel()
 	async := SmallMessages
 	async.Async = 256 << 10
