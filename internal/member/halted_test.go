@@ -4,8 +4,6 @@ import (
 	"errors"
 	"testing"
 	"time"
-
-	"github.com/squall-go/squall/fabric"
 )
 
 // A halted member waits to be closed, however long that takes: it must not ask to be stepped again at once for a heartbeat that
@@ -20,9 +18,9 @@ func TestAHaltedMemberSleeps(t *testing.T) {
 	if w.pass(2 * heartbeat); w.members[0].Deadline(w.now) >= 0 {
 		t.Errorf("a halted member wants to be stepped in %v", w.members[0].Deadline(w.now))
 	}
-	before := w.members[0].Table().Line(1, fabric.LineBytes)[0]
+	before := w.beats(0, 1)
 	w.pass(2 * heartbeat)
-	if w.members[0].Table().Line(1, fabric.LineBytes)[0] == before {
+	if w.beats(0, 1) == before {
 		t.Error("what a peer sends stays in the socket, and keeps the loop awake")
 	}
 }

@@ -6,31 +6,156 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/internal/member"
+	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/views"
 )
 
-// Whoever is closed after it halted because another one left, leaves too: a peer that is slow enough to hear of both at once
-// must not take one of them for a failure.
-func TestAMemberThatIsClosedAfterItHaltedIsNoFailure(t *testing.T) {
+// left checks that members halted because they left.
+func (w *world) left(places ...int) {
+	w.t.Helper()
+	for _, i := range places {
+		if err := w.members[i].Err(); err != member.ErrClosed {
+			w.t.Errorf("node %d, which left: %v", i+1, err)
+		}
+	}
+}
+
+// nobodyMissed checks that nobody was taken for failed.
+func (w *world) nobodyMissed() {
+	w.t.Helper()
+	for i, downs := range w.downs {
+		if len(downs) > 0 {
+			w.t.Errorf("node %d misses %v", i+1, downs)
+		}
+	}
+}
+
+func TestAMemberThatLeavesIsNoFailureAndItsMessagesAreDelivered(t *testing.T) {
+	for leaver := range 3 { // the leader too
+		w := newWorld(t, 3, 16)
+		w.pass(time.Second)
+		for range 10 {
+			if err := w.send(leaver); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.pass(tick)
+		w.members[leaver].Leave()
+		w.pass(5 * tick)
+		w.left(leaver)
+		w.crash(leaver)
+		w.pass(2 * failAfter)
+		w.nobodyMissed()
+		var nodes []order.NodeID
+		var stay []int
+		for i := range 3 {
+			if i != leaver {
+				nodes, stay = append(nodes, order.NodeID(i+1)), append(stay, i)
+			}
+		}
+		w.agree(2, nodes, stay...)
+		w.delivered(10, 0, 1, 2)
+		if w.retired != 2 {
+			t.Errorf("%d tables of a view that is over were given back, not 2", w.retired)
+		}
+	}
+}
+
+// All that leave in time for the same proposal go together; whoever is last ends the group. None of them looks like a failure,
+// although each ends its connections as soon as it is out.
+func TestAllLeaveAtOnce(t *testing.T) {
+	w := newWorld(t, 5, 16)
+	w.pass(time.Second)
+	for _, m := range w.members {
+		m.Leave()
+	}
+	for range 50 {
+		w.pass(tick)
+		for i, m := range w.members {
+			if m.Err() != nil && !w.paused[i] {
+				w.crash(i)
+			}
+		}
+	}
+	w.left(0, 1, 2, 3, 4)
+	w.nobodyMissed()
+}
+
+func TestWhatASurvivorSentIsDeliveredOnceAcrossTheView(t *testing.T) {
 	w := newWorld(t, 3, 16)
 	w.pass(time.Second)
-	w.paused[0] = true // it hears of nothing until both are gone
-	w.members[2].Leave()
-	w.paused[2] = true
-	w.ways.Tables[2].Close()
-	w.pass(5 * tick)
-	reason := w.members[1].Err()
-	if !errors.Is(reason, member.ErrMemberLeft) {
-		t.Fatalf("rank 1: %v", reason)
+	sent := int64(0)
+	for k := range 200 {
+		for i := range 2 {
+			if w.send(i) == nil {
+				sent++
+			}
+		}
+		if k == 100 {
+			w.crash(2)
+		}
+		w.pass(tick)
 	}
-	w.members[1].Leave()
-	w.paused[1] = true
-	w.ways.Tables[1].Close()
-	if err := w.members[1].Err(); err != reason {
-		t.Errorf("rank 1 halted because of %v, and later of %v", reason, err)
+	w.pass(time.Second)
+	w.agree(2, []order.NodeID{1, 2}, 0, 1)
+	w.delivered(sent, 0, 1)
+}
+
+// Whoever is ready comes in with the next view, behind the others.
+func TestAJoinerBeginsWithTheViewThatHasIt(t *testing.T) {
+	w := newWorld(t, 2, 16)
+	w.pass(time.Second)
+	for _, m := range w.members {
+		m.Join([]views.Member{{ID: 3}})
 	}
-	w.paused[0] = false
+	for range 100 {
+		if len(w.views[0]) > 0 && len(w.members) == 2 {
+			w.enter(w.views[0][0])
+		}
+		w.pass(tick)
+	}
+	w.agree(2, []order.NodeID{1, 2, 3}, 0, 1, 2)
+	for i := range 3 {
+		if err := w.send(i); err != nil {
+			t.Errorf("node %d: %v", i+1, err)
+		}
+	}
+	w.pass(time.Second)
+	w.delivered(3, 0, 1, 2)
+	w.nobodyMissed()
+}
+
+// A node that was reported is out, whoever it is, and those that are no members are nobody.
+func TestAReportedMemberIsEvicted(t *testing.T) {
+	w := newWorld(t, 3, 16)
+	w.pass(time.Second)
+	w.members[1].Report(9, member.ErrReported)
+	w.pass(time.Second)
+	w.unchanged("after a stranger was reported")
+	w.members[1].Report(1, member.ErrReported)
 	w.pass(5 * tick)
-	if err := w.members[0].Err(); !errors.Is(err, member.ErrMemberLeft) || errors.Is(err, member.ErrMemberFailed) {
-		t.Errorf("rank 0: %v", err)
+	w.agree(2, []order.NodeID{2, 3}, 1, 2)
+	if err := w.members[0].Err(); !errors.Is(err, views.ErrEvicted) {
+		t.Errorf("the reported one: %v", err)
+	}
+	if len(w.downs[1]) != 1 || !errors.Is(w.downs[1][0].Err, member.ErrReported) {
+		t.Errorf("%v", w.downs[1])
+	}
+}
+
+func TestAMutedMemberIsNoSender(t *testing.T) {
+	w := newWorld(t, 2, 16)
+	w.pass(time.Second)
+	w.members[1].Mute(1)
+	w.pass(5 * tick)
+	w.agree(2, []order.NodeID{1, 2}, 0, 1)
+	if err := w.send(1); !errors.Is(err, member.ErrNotSender) {
+		t.Errorf("a mute member: %v", err)
+	}
+	w.members[1].Mute(0)
+	w.pass(5 * tick)
+	w.agree(3, []order.NodeID{1, 2}, 0, 1)
+	if err := w.send(1); err != nil {
+		t.Errorf("no longer mute: %v", err)
 	}
 }

@@ -11,108 +11,23 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/fabric"
-	"github.com/squall-go/squall/fabric/fabrictest"
 	"github.com/squall-go/squall/internal/member"
-	"github.com/squall-go/squall/multicast"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/views"
 )
-
-const (
-	heartbeat = 100 * time.Millisecond
-	failAfter = time.Second
-	tick      = 10 * time.Millisecond
-)
-
-// drain is an application that counts what it is given.
-type drain struct{ n atomic.Int64 }
-
-func (d *drain) Deliver(run []multicast.Message) int {
-	d.n.Add(int64(len(run)))
-	return len(run)
-}
-
-func (d *drain) MaxRun() int { return 0 }
-
-// world is members on memory, stepped in virtual time. Time is the world's; a member that is paused does not see it pass.
-type world struct {
-	t       *testing.T
-	now     time.Duration
-	ways    *fabrictest.Memory
-	members []*member.Member
-	apps    []*drain
-	downs   [][]member.PeerDown
-	paused  []bool
-}
-
-func newWorld(t *testing.T, n, window int) *world {
-	t.Helper()
-	w := &world{t: t, now: time.Millisecond, paused: make([]bool, n), downs: make([][]member.PeerDown, n)}
-	var members []views.Member
-	for r := range n {
-		members = append(members, views.Member{ID: order.NodeID(r + 1)})
-	}
-	v, _, err := views.Place(views.Placement{ID: 1, Cluster: "test", Members: members, Declarations: []views.Declaration{{Name: "a", RingBytes: 4096, Window: window}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	layout, err := member.NewLayout(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var shapes []fabric.RowShape
-	for r := range n {
-		shapes = append(shapes, layout.Shape(order.Rank(r)))
-	}
-	w.ways = fabrictest.NewMemory(shapes...)
-	for r := range n {
-		w.apps = append(w.apps, &drain{})
-		m, err := member.New(member.Config{
-			View: v, Self: order.Rank(r), Layout: layout, Table: w.ways.Tables[r], Receivers: []multicast.Receiver{w.apps[r]},
-			Heartbeat: heartbeat, FailAfter: failAfter, Wake: func() {},
-			PeerDown: func(p member.PeerDown) bool { w.downs[r] = append(w.downs[r], p); return true },
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.members = append(w.members, m)
-	}
-	return w
-}
-
-// pass lets time go by, with a step of every member that is not paused in each tick.
-func (w *world) pass(d time.Duration) {
-	for end := w.now + d; w.now < end; w.now += tick {
-		for r, m := range w.members {
-			if !w.paused[r] {
-				m.Step(w.now)
-			}
-		}
-	}
-}
-
-func (w *world) nobodyHalted(when string) {
-	w.t.Helper()
-	for r, m := range w.members {
-		if err := m.Err(); err != nil {
-			w.t.Fatalf("%s: rank %d halted: %v", when, r, err)
-		}
-	}
-}
 
 // B1
 func TestTheHeartbeatGrowsAtItsRateAndNoFaster(t *testing.T) {
 	w := newWorld(t, 2, 16)
 	w.pass(5 * time.Second)
-	off := fabric.LineBytes // the member line comes first behind the fabric's
-	beats := w.members[0].Table().Line(0, off)[0]
+	beats := w.beats(0, 0)
 	if beats < 48 || beats > 52 {
 		t.Errorf("B1: %d beats in 5 s, of 100 ms", beats)
 	}
-	if seen := w.members[1].Table().Line(0, off)[0]; seen+1 < beats {
+	if seen := w.beats(1, 0); seen+1 < beats {
 		t.Errorf("the peer saw %d of %d beats", seen, beats)
 	}
-	w.nobodyHalted("while all live")
+	w.unchanged("while all live")
 }
 
 // B2
@@ -121,16 +36,21 @@ func TestASilentPeerFailsAfterFailAfterAndNotBefore(t *testing.T) {
 	w.pass(3 * time.Second)
 	w.paused[2] = true
 	w.pass(failAfter - 2*heartbeat)
-	w.nobodyHalted("before FailAfter")
+	w.unchanged("before FailAfter")
 	w.pass(4 * heartbeat)
-	for r := range 2 {
-		err := w.members[r].Err()
-		if !errors.Is(err, member.ErrMemberFailed) || !errors.Is(err, member.ErrSilent) || errors.Is(err, member.ErrMemberLeft) {
-			t.Errorf("B2: rank %d: %v", r, err)
+	w.agree(2, []order.NodeID{1, 2}, 0, 1)
+	for i := range 2 {
+		if len(w.downs[i]) != 1 || w.downs[i][0].Rank != 2 || w.downs[i][0].Member.ID != 3 {
+			t.Fatalf("F5: node %d was told %v", i+1, w.downs[i])
 		}
-		if len(w.downs[r]) != 1 || w.downs[r][0].Rank != 2 || w.downs[r][0].Member.ID != 3 {
-			t.Errorf("F5: rank %d was told %v", r, w.downs[r])
+		if err := w.downs[i][0].Err; !errors.Is(err, member.ErrSilent) && !errors.Is(err, views.ErrAccused) {
+			t.Errorf("B2: node %d: %v", i+1, err)
 		}
+	}
+	w.paused[2] = false
+	w.pass(tick)
+	if err := w.members[2].Err(); !errors.Is(err, views.ErrEvicted) || !strings.Contains(err.Error(), "the process was stopped") {
+		t.Errorf("who was silent wakes, and halts with %v", err)
 	}
 }
 
@@ -142,7 +62,7 @@ func TestAPeerThatIsSlowButBeatsDoesNotFail(t *testing.T) {
 		w.paused[1] = false
 		w.pass(2 * tick)
 	}
-	w.nobodyHalted("though it beats now and then")
+	w.unchanged("though it beats now and then")
 }
 
 // A member that was stopped itself has not looked, and what it did not look at says nothing.
@@ -151,7 +71,7 @@ func TestAMemberThatSleptAccusesNobody(t *testing.T) {
 	w.pass(2 * time.Second)
 	w.now += 10 * time.Second // the whole host stood still: everybody wakes
 	w.pass(2 * time.Second)
-	w.nobodyHalted("after the host slept")
+	w.unchanged("after the host slept")
 
 	w = newWorld(t, 2, 16)
 	w.pass(2 * time.Second)
@@ -161,36 +81,30 @@ func TestAMemberThatSleptAccusesNobody(t *testing.T) {
 	w.pass(10 * time.Second)
 	w.paused[0] = false // rank 0 wakes first; rank 1 has been as silent, but rank 0 has not watched it
 	w.pass(failAfter - 3*heartbeat)
-	w.nobodyHalted("before rank 0 has watched for FailAfter")
+	w.unchanged("before rank 0 has watched for FailAfter")
 	w.paused[1] = false
 	w.pass(2 * time.Second)
-	w.nobodyHalted("after both woke")
-}
-
-func TestAMemberThatLeavesIsNoFailure(t *testing.T) {
-	w := newWorld(t, 3, 16)
-	w.pass(time.Second)
-	w.members[2].Leave()
-	w.paused[2] = true
-	w.ways.Tables[2].Close()
-	w.pass(time.Second)
-	if !errors.Is(w.members[2].Err(), member.ErrClosed) {
-		t.Errorf("the one who left: %v", w.members[2].Err())
-	}
-	for r := range 2 {
-		if err := w.members[r].Err(); !errors.Is(err, member.ErrMemberLeft) || errors.Is(err, member.ErrMemberFailed) || !strings.Contains(err.Error(), "node 3") {
-			t.Errorf("rank %d: %v", r, err)
-		}
-	}
+	w.unchanged("after both woke")
 }
 
 func TestAConnectionThatEndsIsAFailureWithItsReason(t *testing.T) {
 	w := newWorld(t, 2, 16)
 	w.pass(time.Second)
-	w.paused[1] = true
-	w.ways.Tables[1].Close()
+	w.crash(1)
 	w.pass(5 * tick) // no heartbeat is waited for
-	if err := w.members[0].Err(); !errors.Is(err, member.ErrMemberFailed) || !errors.Is(err, fabric.ErrPeerGone) {
+	w.agree(2, []order.NodeID{1}, 0)
+	if len(w.downs[0]) != 1 || !errors.Is(w.downs[0][0].Err, fabric.ErrPeerGone) {
+		t.Errorf("%v", w.downs[0])
+	}
+}
+
+// G5
+func TestOfTwoTheJuniorOneHaltsWithoutTheSenior(t *testing.T) {
+	w := newWorld(t, 2, 16)
+	w.pass(time.Second)
+	w.crash(0)
+	w.pass(5 * tick)
+	if err := w.members[1].Err(); !errors.Is(err, views.ErrPartitioned) || !errors.Is(err, fabric.ErrPeerGone) || !strings.Contains(err.Error(), "node 1") {
 		t.Errorf("%v", err)
 	}
 }
@@ -199,15 +113,7 @@ func TestAConnectionThatEndsIsAFailureWithItsReason(t *testing.T) {
 func TestAfterHaltingNothingIsDeliveredAndNoSendAccepted(t *testing.T) {
 	w := newWorld(t, 2, 16)
 	reason := errors.New("enough")
-	part := w.members[0].Subgroup(0)
-	send := func() error {
-		c, err := part.TryClaim(1)
-		if err != nil {
-			return err
-		}
-		return part.Commit(c)
-	}
-	if err := send(); err != nil {
+	if err := w.send(0); err != nil {
 		t.Fatal(err)
 	}
 	w.pass(time.Second)
@@ -215,18 +121,16 @@ func TestAfterHaltingNothingIsDeliveredAndNoSendAccepted(t *testing.T) {
 	if before != 1 {
 		t.Fatalf("%d messages delivered", before)
 	}
-	c, err := w.members[1].Subgroup(0).TryClaim(1)
-	if err != nil {
+	if err := w.send(1); err != nil {
 		t.Fatal(err)
 	}
-	w.members[1].Subgroup(0).Commit(c)
 	w.members[0].Halt(reason)
 	w.members[0].Halt(errors.New("again"))
 	w.pass(failAfter / 2)
 	if n := w.apps[0].n.Load(); n != before {
 		t.Errorf("B3: %d messages delivered after halting", n-before)
 	}
-	if err := send(); !errors.Is(err, reason) || !errors.Is(w.members[0].Err(), reason) {
+	if err := w.send(0); !errors.Is(err, reason) || !errors.Is(w.members[0].Err(), reason) {
 		t.Errorf("B3: send says %v, Err %v; the first reason stays", err, w.members[0].Err())
 	}
 	called := false
@@ -239,12 +143,9 @@ func TestAfterHaltingNothingIsDeliveredAndNoSendAccepted(t *testing.T) {
 // B3 holds from the moment of halting, not from the next cycle on.
 func TestNothingIsDeliveredInTheCycleThatHalts(t *testing.T) {
 	w := newWorld(t, 1, 16)
-	part := w.members[0].Subgroup(0)
-	c, err := part.TryClaim(1)
-	if err != nil {
+	if err := w.send(0); err != nil {
 		t.Fatal(err)
 	}
-	part.Commit(c)
 	w.members[0].Call(func() { w.members[0].Halt(errors.New("enough")) })
 	w.pass(time.Second)
 	if n := w.apps[0].n.Load(); n != 0 {
@@ -254,14 +155,14 @@ func TestNothingIsDeliveredInTheCycleThatHalts(t *testing.T) {
 
 func TestSendersThatWaitGetTheReasonOfTheHalt(t *testing.T) {
 	w := newWorld(t, 2, 16)
-	part := w.members[0].Subgroup(0)
-	fill(part)
+	out := w.outbox(0)
+	fill(out)
 	const waiting = 8
 	reason := errors.New("enough")
 	errs := make(chan error, waiting)
 	for range waiting {
 		go func() {
-			_, err := part.Claim(context.Background(), 100)
+			_, err := out.Claim(context.Background(), 100)
 			errs <- err
 		}()
 	}
@@ -281,45 +182,45 @@ func TestSendersThatWaitGetTheReasonOfTheHalt(t *testing.T) {
 	}
 }
 
-func fill(part *member.Subgroup) (n int) {
+func fill(out *member.Outbox) (n int) {
 	for {
-		c, err := part.TryClaim(1)
+		c, err := out.TryClaim(1)
 		if err != nil {
 			return n
 		}
-		part.Commit(c)
+		out.Commit(c)
 		n++
 	}
 }
 
 func TestSendingHasItsErrors(t *testing.T) {
 	w := newWorld(t, 2, 16)
-	part := w.members[0].Subgroup(0)
-	if _, err := part.TryClaim(2049); !errors.Is(err, member.ErrTooLarge) {
+	out := w.outbox(0)
+	if _, err := out.TryClaim(2049); !errors.Is(err, member.ErrTooLarge) {
 		t.Error(err)
 	}
-	if _, err := part.TryClaim(-1); err == nil {
+	if _, err := out.TryClaim(-1); err == nil {
 		t.Error("a message of less than no bytes")
 	}
-	if n := fill(part); n != 16 {
+	if n := fill(out); n != 16 {
 		t.Errorf("a window of 16 takes %d", n)
 	}
-	if _, err := part.TryClaim(1); !errors.Is(err, member.ErrWindowFull) {
+	if _, err := out.TryClaim(1); !errors.Is(err, member.ErrWindowFull) {
 		t.Error(err)
 	}
 	cause := errors.New("tired of waiting")
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cancel(cause)
-	if _, err := part.Claim(ctx, 1); !errors.Is(err, cause) {
+	if _, err := out.Claim(ctx, 1); !errors.Is(err, cause) {
 		t.Error(err)
 	}
-	if n := part.Undelivered(); n != 16 {
+	if n := out.Undelivered(); n != 16 {
 		t.Errorf("%d undelivered", n)
 	}
-	if w.pass(time.Second); part.Undelivered() != 0 {
-		t.Errorf("%d undelivered after all is done", part.Undelivered())
+	if w.pass(time.Second); out.Undelivered() != 0 {
+		t.Errorf("%d undelivered after all is done", out.Undelivered())
 	}
-	if _, err := part.Claim(ctx, 1); err != nil {
+	if _, err := out.Claim(ctx, 1); err != nil {
 		t.Errorf("there is room, and a context that ended is not asked: %v", err)
 	}
 }
@@ -327,7 +228,7 @@ func TestSendingHasItsErrors(t *testing.T) {
 // No room is lost: many goroutines of very different needs, some of which give up, all get through.
 func TestManyGoroutinesThatWaitAllGetTheirTurn(t *testing.T) {
 	w := newWorld(t, 2, 16)
-	part := w.members[0].Subgroup(0)
+	out := w.outbox(0)
 	const goroutines = 12
 	each := 300
 	if testing.Short() {
@@ -342,7 +243,7 @@ func TestManyGoroutinesThatWaitAllGetTheirTurn(t *testing.T) {
 				if (g+k)%7 == 0 {
 					ctx, cancel = context.WithTimeout(ctx, time.Duration(k%5)*50*time.Microsecond)
 				}
-				c, err := part.Claim(ctx, []int{0, 1, 100, 1000, 2048}[(g*k)%5])
+				c, err := out.Claim(ctx, []int{0, 1, 100, 1000, 2048}[(g*k)%5])
 				cancel()
 				switch {
 				case errors.Is(err, context.DeadlineExceeded):
@@ -350,7 +251,7 @@ func TestManyGoroutinesThatWaitAllGetTheirTurn(t *testing.T) {
 					t.Errorf("claim: %v", err)
 					return
 				default:
-					part.Commit(c)
+					out.Commit(c)
 					sent.Add(1)
 				}
 			}
@@ -366,12 +267,12 @@ func TestManyGoroutinesThatWaitAllGetTheirTurn(t *testing.T) {
 			if n := w.apps[1].n.Load(); n != sent.Load() {
 				t.Errorf("%d messages sent, %d delivered", sent.Load(), n)
 			}
-			w.nobodyHalted("at the end")
+			w.unchanged("at the end")
 			return
 		default:
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("stuck: %d sent, %d in use", sent.Load(), part.Undelivered())
+			t.Fatalf("stuck: %d sent, %d in use", sent.Load(), out.Undelivered())
 		}
 	}
 }

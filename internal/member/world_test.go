@@ -1,0 +1,187 @@
+package member_test
+
+import (
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/squall-go/squall/fabric"
+	"github.com/squall-go/squall/fabric/fabrictest"
+	"github.com/squall-go/squall/internal/member"
+	"github.com/squall-go/squall/multicast"
+	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/views"
+)
+
+const (
+	heartbeat = 100 * time.Millisecond
+	failAfter = time.Second
+	tick      = 10 * time.Millisecond
+)
+
+// drain is an application that counts what it is given.
+type drain struct{ n atomic.Int64 }
+
+func (d *drain) Deliver(run []multicast.Message) int {
+	d.n.Add(int64(len(run)))
+	return len(run)
+}
+
+func (d *drain) MaxRun() int { return 0 }
+
+// world is members on memory, stepped in virtual time. Time is the world's; a member that is paused does not see it pass.
+// Slices are by place: member i has node id i + 1, and in the first view rank i.
+type world struct {
+	t       *testing.T
+	now     time.Duration
+	window  int
+	tables  map[string]*fabrictest.Memory // by the view's key
+	keys    int
+	members []*member.Member
+	apps    []*drain
+	downs   [][]views.Suspected
+	views   [][]*views.View // installed, without the first
+	retired int             // tables that were given back
+	paused  []bool
+}
+
+func newWorld(t *testing.T, n, window int) *world {
+	t.Helper()
+	w := &world{t: t, now: time.Millisecond, window: window, tables: map[string]*fabrictest.Memory{}}
+	var list []views.Member
+	for i := range n {
+		list = append(list, views.Member{ID: order.NodeID(i + 1)})
+	}
+	v, err := w.next(&views.View{}, list, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range n {
+		w.enter(v)
+	}
+	return w
+}
+
+// enter makes the next member, whose first view is v.
+func (w *world) enter(v *views.View) {
+	w.t.Helper()
+	i := len(w.members)
+	w.apps, w.paused = append(w.apps, &drain{}), append(w.paused, false)
+	w.downs, w.views = append(w.downs, nil), append(w.views, nil)
+	m, err := member.New(member.Config{
+		Self: order.NodeID(i + 1), View: v, Open: w.open, Next: w.next, Heartbeat: heartbeat, FailAfter: failAfter,
+		Retire:    func(table *fabric.Table) { w.retired++; table.Close() },
+		Receiver:  func(*views.View, int) multicast.Receiver { return w.apps[i] },
+		Boundary:  func(*views.View, int) {},
+		Wake:      func() {},
+		Installed: func(v *views.View) { w.views[i] = append(w.views[i], v) },
+		Halted:    func(error) {},
+		OnEvent: func(e views.Event) {
+			if down, ok := e.(views.Suspected); ok {
+				w.downs[i] = append(w.downs[i], down)
+			}
+		},
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.members = append(w.members, m)
+}
+
+// open gives a member its table of a view; whoever comes first has all of them made.
+func (w *world) open(v *views.View, self order.Rank, layout *member.Layout) (*fabric.Table, error) {
+	if w.tables[v.Key] == nil {
+		var shapes []fabric.RowShape
+		for r := range v.Members {
+			shapes = append(shapes, layout.Shape(order.Rank(r)))
+		}
+		w.tables[v.Key] = fabrictest.NewMemory(shapes...)
+	}
+	return w.tables[v.Key].Tables[self], nil
+}
+
+func (w *world) next(previous *views.View, members []views.Member, mute func(order.NodeID, int) bool) (*views.View, error) {
+	w.keys++
+	placement := views.Placement{
+		ID: previous.ID + 1, Cluster: "test", Key: fmt.Sprint(w.keys), Members: members, Mute: mute,
+		Declarations: []views.Declaration{{Name: "a", RingBytes: 4096, Window: w.window}},
+	}
+	if previous.ID > 0 {
+		placement.Previous = previous
+	}
+	v, _, err := views.Place(placement)
+	return v, err
+}
+
+// pass lets time go by, with a step of every member that is not paused in each tick.
+func (w *world) pass(d time.Duration) {
+	for end := w.now + d; w.now < end; w.now += tick {
+		for i, m := range w.members {
+			if !w.paused[i] {
+				m.Step(w.now)
+			}
+		}
+	}
+}
+
+// outbox is where a member sends.
+func (w *world) outbox(i int) *member.Outbox { return w.members[i].Outbox("a") }
+
+// send sends a message of a byte.
+func (w *world) send(i int) error {
+	c, err := w.outbox(i).TryClaim(1)
+	if err != nil {
+		return err
+	}
+	return w.outbox(i).Commit(c)
+}
+
+// crash ends all connections of a member, which does nothing any more.
+func (w *world) crash(i int) {
+	w.paused[i] = true
+	for _, table := range w.members[i].Tables() {
+		table.Close()
+	}
+}
+
+// unchanged checks that nobody halted and that the first view is still in force.
+func (w *world) unchanged(when string) {
+	w.t.Helper()
+	for i, m := range w.members {
+		if err := m.Err(); err != nil || m.View().ID != 1 {
+			w.t.Fatalf("%s: node %d is in view %d, halted: %v", when, i+1, m.View().ID, err)
+		}
+	}
+}
+
+// agree checks that members are in a view of exactly these nodes.
+func (w *world) agree(id order.ViewID, nodes []order.NodeID, places ...int) {
+	w.t.Helper()
+	for _, i := range places {
+		v := w.members[i].View()
+		var got []order.NodeID
+		for _, m := range v.Members {
+			got = append(got, m.ID)
+		}
+		if err := w.members[i].Err(); err != nil || v.ID != id || !slices.Equal(got, nodes) {
+			w.t.Fatalf("node %d is in view %d of %v, not in %d of %v; halted: %v", i+1, v.ID, got, id, nodes, err)
+		}
+	}
+}
+
+// delivered checks how many messages each of some members delivered.
+func (w *world) delivered(n int64, places ...int) {
+	w.t.Helper()
+	for _, i := range places {
+		if got := w.apps[i].n.Load(); got != n {
+			w.t.Errorf("node %d delivered %d messages, not %d", i+1, got, n)
+		}
+	}
+}
+
+// beats is what a member sees of a row's heartbeat. The member line comes first behind the fabric's.
+func (w *world) beats(i int, row order.Rank) uint64 {
+	return *fabric.Word(w.members[i].Table().Row(row), fabric.LineBytes)
+}
