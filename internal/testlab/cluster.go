@@ -33,10 +33,11 @@ const (
 	logBytes         = 256 << 20
 )
 
-// SmallMessages and LargeMessages are loads.
+// Loads.
 var (
-	SmallMessages = Load{Name: "small", Bytes: 64, RingBytes: 64 << 10, Window: 1024}
-	LargeMessages = Load{Name: "large", Bytes: 10 << 10, RingBytes: 256 << 10, Window: 64}
+	SmallMessages  = Load{Name: "small", Bytes: 64, RingBytes: 64 << 10, Window: 1024}
+	LargeMessages  = Load{Name: "large", Bytes: 10 << 10, RingBytes: 256 << 10, Window: 64}
+	QueuedMessages = Load{Name: "queued", Bytes: 100, RingBytes: 64 << 10, Window: 512, Async: 64 << 10}
 )
 
 // Cluster is the processes of a run.

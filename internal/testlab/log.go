@@ -64,6 +64,8 @@ type Part struct {
 
 // logWriter writes a process's log. The loop, and goroutines of asynchronous subgroups, write to it.
 type logWriter struct {
+	subgroups []LoggedSubgroup
+
 	mu     sync.Mutex
 	file   *os.File
 	buf    []byte
@@ -79,7 +81,7 @@ func newLogWriter(path string, length int, limit int64, h Header) (*logWriter, e
 	if err != nil {
 		return nil, err
 	}
-	w := &logWriter{file: f, runs: make([]Run, len(h.Subgroups)), length: max(1, length), limit: limit}
+	w := &logWriter{subgroups: h.Subgroups, file: f, runs: make([]Run, len(h.Subgroups)), length: max(1, length), limit: limit}
 	w.frame(frameHeader, h)
 	w.write()
 	return w, w.failed
@@ -89,7 +91,11 @@ func newLogWriter(path string, length int, limit int64, h Header) (*logWriter, e
 func (w *logWriter) view(v *Installed) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.closeRuns()
+	for i, sg := range w.subgroups {
+		if !sg.Async {
+			w.closeRun(i)
+		}
+	}
 	w.frame(frameView, v)
 	w.write()
 }
@@ -157,12 +163,6 @@ func (r *Run) take(m squall.Message, d told) {
 	r.expectation = append(r.expectation, d.number+1)
 }
 
-func (w *logWriter) closeRuns() {
-	for i := range w.runs {
-		w.closeRun(i)
-	}
-}
-
 // closeRun writes an open run, and begins the next one of its view.
 func (w *logWriter) closeRun(subgroup int) {
 	r := &w.runs[subgroup]
@@ -212,7 +212,9 @@ func parseRun(b []byte) (r Run, err error) {
 func (w *logWriter) end(e End) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.closeRuns()
+	for i := range w.runs {
+		w.closeRun(i)
+	}
 	w.frame(frameEnd, e)
 	w.write()
 	return errors.Join(w.failed, w.file.Close())

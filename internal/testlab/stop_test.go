@@ -95,9 +95,7 @@ func TestAnUpcallThatBlocksForLongerThanFailAfterIsNamed(t *testing.T) {
 func TestAnAsynchronousUpcallMayBlock(t *testing.T) {
 	takesTime(t)
 	t.Parallel()
-	async := SmallMessages
-	async.Async = 256 << 10
-	lab := NewCluster(t, Options{Loads: []Load{async}})
+	lab := NewCluster(t, Options{Loads: []Load{QueuedMessages}})
 	members := lab.Form(3)
 	lab.AwaitProgress(messagesBefore, members...)
 	if err := members[1].Block(0, 3*lab.opts.FailAfter/2); err != nil {

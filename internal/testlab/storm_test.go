@@ -167,7 +167,11 @@ func TestAGroupSurvivesAStorm(t *testing.T) {
 				continue
 			}
 			t.Run(fmt.Sprintf("fabric=%s/witness=%v", f.name, witness), func(t *testing.T) {
-				s := newStorm(t, Options{Fabric: f.of, FailAfter: 3 * time.Second}, witness)
+				o := Options{Fabric: f.of, FailAfter: 3 * time.Second}
+				if f.name == "mixed" {
+					o.Loads = []Load{SmallMessages, LargeMessages, QueuedMessages}
+				}
+				s := newStorm(t, o, witness)
 				var before Use
 				if witness {
 					before = settled(t, s.process(s.witness), Use{})
