@@ -73,6 +73,7 @@ func TestBars(t *testing.T) {
 	if !*measureBars {
 		t.Skip("measures time; runs with -args -bars, on a machine that does nothing else")
 	}
+	t.Log("BAR | what happens | fabric | runs | ms, p50 before it | least | p50 | longest | bar |")
 	for _, b := range bars {
 		for _, f := range fabrics[:2] {
 			t.Run(fmt.Sprintf("%s/fabric=%s", b.name, f.name), func(t *testing.T) {
