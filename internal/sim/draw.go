@@ -246,8 +246,15 @@ func (d dice) faults(p *Plan) {
 		all = append(all, d.fault(p, at)...)
 		at += d.upTo(pick(d, 100*time.Microsecond, p.Hop(), p.Bound(), p.FailAfter(), 4*p.FailAfter()))
 	}
-	if d.oneIn(6) && p.Limits.Kinds == 0 {
-		all = d.succession(p, at)
+	if p.Limits.Kinds == 0 {
+		switch d.IntN(12) {
+		case 0, 1:
+			all = d.succession(p, at)
+		case 2:
+			all = d.schism(p, at)
+		case 3:
+			all = d.estrangement(p, at)
+		}
 	}
 	slices.SortStableFunc(all, func(a, b Fault) int { return cmp.Compare(a.At, b.At) })
 	p.Faults = all
@@ -269,6 +276,18 @@ func (d dice) succession(p *Plan, at time.Duration) []Fault {
 	return []Fault{
 		{Kind: pick(d, Crash, Leave), At: at, Node: len(p.Nodes) - 1, For: p.FailAfter()},
 		{Kind: pick(d, Crash, Crash, PowerOff), At: at, On: pick(d, Installs, Installs, Completes), Nth: 1, InStep: 1 + d.IntN(pick(d, 1, 4))},
+	}
+}
+
+// estrangement cuts the leader off in the middle of a change, until about when the others give it up: what it decided, or will, and
+// what they decide must be the same.
+func (d dice) estrangement(p *Plan, at time.Duration) []Fault {
+	for a := range p.Nodes {
+		p.Net.Kinds[a][0], p.Net.Kinds[0][a] = simnet.Framed, simnet.Framed
+	}
+	return []Fault{
+		{Kind: Crash, At: at, Node: p.Founders - 1},
+		{Kind: Partition, At: at + d.upTo(2*p.Hop()), Set: 1, For: p.FailAfter() + d.upTo(8*p.Hop())},
 	}
 }
 

@@ -17,6 +17,7 @@ type flaw struct {
 	name     string
 	options  Options
 	noNulls  bool
+	draw     func(seed uint64) *Plan // nil: Draw
 	checkers string
 }
 
@@ -38,11 +39,15 @@ func (f flaw) caught(t *testing.T, only string) {
 	t.Helper()
 	o := f.options
 	o.Only = only
-	c := Campaign{First: 1, Count: mutantSeeds, Options: o, Draw: func(seed uint64) *Plan {
-		p := Draw(seed, limits())
-		p.Tuning.NoNulls = f.noNulls
-		return p
-	}}
+	draw := f.draw
+	if draw == nil {
+		draw = func(seed uint64) *Plan {
+			p := Draw(seed, limits())
+			p.Tuning.NoNulls = f.noNulls
+			return p
+		}
+	}
+	c := Campaign{First: 1, Count: mutantSeeds, Options: o, Draw: draw}
 	if c.Run() == nil {
 		t.Errorf("%d seeds did not show it to: %s", mutantSeeds, cmp.Or(only, "all checkers together"))
 		return
