@@ -11,9 +11,10 @@
 //	})
 //	err = g.Subgroup("ticks").Send(ctx, []byte("hello"))
 //
-// What a group promises is in docs/protocol.md: total order and FIFO (G1), atomicity (G2), and that a silent sender holds
-// up nobody (G7). The membership is fixed once the group has formed: if a member fails, the group halts at every other one
-// with an error that says who, and Err, Send and the event tell it.
+// What a group promises is in docs/protocol.md: total order and FIFO (G1), atomicity (G2), that nothing of a member that goes on is lost
+// (G3), one sequence of views (G4) and no split brain (G5), and that a silent sender holds up nobody (G7). When members fail, leave or
+// come, a view ends and the next one begins, while everybody may go on sending. A member that the others took for failed, or that can
+// reach too few of them, halts: Err, Send and the event say why.
 //
 // Life of a message: Claim (room in the ring) → fill → Commit → published by the loop → received by every member → stable →
 // delivered, in the same order everywhere → its room is used again. Send does the first three in one.
