@@ -89,7 +89,8 @@ func TestBars(t *testing.T) {
 					limit, p50 = DefaultFailAfter+100*time.Millisecond, gaps[len(gaps)-1]
 				}
 				ms := func(d time.Duration) string { return fmt.Sprintf("%.1f", d.Seconds()*1e3) }
-				t.Logf("BAR | %s | %s | %d | %s | %s | %s | %s | < %s |", b.name, f.name, b.runs, ms(calm[len(calm)/2]), ms(gaps[0]), ms(gaps[len(gaps)/2]), ms(gaps[len(gaps)-1]), ms(limit))
+				t.Logf("BAR | %s | %s | %d | %s | %s | %s | %s | < %s |", b.name, f.name, b.runs, ms(calm[len(calm)/2]),
+					ms(gaps[0]), ms(gaps[len(gaps)/2]), ms(gaps[len(gaps)-1]), ms(limit))
 				if p50 >= limit {
 					t.Errorf("the gap is %v, the bar %v", p50, limit)
 				}

@@ -179,7 +179,8 @@ func (c *checker) name(sg int) string { return c.logs[0].Subgroups[sg].Name }
 func (c *checker) sameRuns(sg int, id squall.ViewID, a, longest *account) {
 	for i, r := range a.runs {
 		if i >= len(longest.runs) || !r.within(longest.runs[i], i == len(a.runs)-1) {
-			c.fault("G1: %s, view %d: processes %d and %d differ within messages %d to %d", c.name(sg), id, a.life, longest.life, r.First, r.First+uint64(len(r.Digests)))
+			c.fault("G1: %s, view %d: processes %d and %d differ within messages %d to %d",
+				c.name(sg), id, a.life, longest.life, r.First, r.First+uint64(len(r.Digests)))
 			return
 		}
 	}

@@ -234,7 +234,8 @@ func (p *Process) awaitProgress(n uint64) error {
 			return err
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("process %d (node %d) delivered %d messages in %v, in view %d", p.Spec.Life, p.ID(), now.Delivered-begun.Delivered, patience, now.View)
+			return fmt.Errorf("process %d (node %d) delivered %d messages in %v, in view %d",
+				p.Spec.Life, p.ID(), now.Delivered-begun.Delivered, patience, now.View)
 		}
 	}
 }

@@ -135,7 +135,8 @@ func TestAJoinerThatMakesProposalsIsHungUpOn(t *testing.T) {
 	for _, verb := range []string{"view", "install", "meet", "nonsense"} {
 		s := strangerAt(t, lab, members[0], 9)
 		s.hear("meet")
-		s.say(map[string]any{"verb": verb, "view_id": 2, "view": &views.View{ID: 2, Cluster: lab.Name, Members: []views.Member{{ID: 9, Addr: "127.0.0.1:1"}}}})
+		alone := &views.View{ID: 2, Cluster: lab.Name, Members: []views.Member{{ID: 9, Addr: "127.0.0.1:1"}}}
+		s.say(map[string]any{"verb": verb, "view_id": 2, "view": alone})
 		s.end()
 	}
 	if told, err := members[0].AwaitEvents("broke the rules", 4); err != nil || len(told) != 4 {
