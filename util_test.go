@@ -55,6 +55,7 @@ func send(t testing.TB, s *squall.Subgroup, text string) {
 type journal struct {
 	mu    sync.Mutex
 	lines []string
+	views []squall.ViewID // that they were delivered in
 }
 
 // deliver is an upcall. It writes down sender and text.
@@ -62,12 +63,24 @@ func (j *journal) deliver(m squall.Message) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.lines = append(j.lines, fmt.Sprintf("%d:%s", m.Sender, m.Data))
+	j.views = append(j.views, m.View)
 }
 
 func (j *journal) read() []string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return slices.Clone(j.lines)
+}
+
+// since is what was delivered from a view on.
+func (j *journal) since(id squall.ViewID) []string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	n := len(j.lines)
+	for n > 0 && j.views[n-1] >= id {
+		n--
+	}
+	return slices.Clone(j.lines[n:])
 }
 
 // from is what a sender's part of it is, in order.

@@ -154,7 +154,8 @@ func TestAMemberJoinsUnderLoadThroughAnyOther(t *testing.T) {
 				c.OnView = func(v *squall.View) { late <- v }
 				c.Subgroups = []squall.SubgroupConfig{{Name: "a", RingBytes: 4096, Window: 16, Deliver: came.deliver}}
 			})
-			if first := <-late; !slices.Equal(ids(first), append(ids(v), 4)) {
+			first := <-late
+			if !slices.Equal(ids(first), append(ids(v), 4)) {
 				t.Errorf("its first view is %v", ids(first))
 			}
 			load.goesOn(100)
@@ -162,10 +163,10 @@ func TestAMemberJoinsUnderLoadThroughAnyOther(t *testing.T) {
 			load.stop()
 			all := same(t, load.total()+1, js...)
 			load.check(all)
-			eventually(t, "the joiner is as far as the others", func() bool {
-				got := came.read()
-				return len(got) > 0 && got[len(got)-1] == all[len(all)-1] && slices.Equal(all[len(all)-len(got):], got)
-			})
+			same(t, len(js[0].since(first.ID)), came)
+			if got, want := came.read(), js[0].since(first.ID); !slices.Equal(got, want) {
+				t.Errorf("from its first view on the joiner delivered\n%q\nand the others\n%q", got, want)
+			}
 			if err := closeAll(append(groups, fourth)...); err != nil {
 				t.Error(err)
 			}
