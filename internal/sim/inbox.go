@@ -112,7 +112,7 @@ func (in *inbox) took(d *delivery) {
 	w.closeEarlier(d)
 	w.event(taken, p.node.place, uint64(d.group.record.view.ID), uint64(d.group.index), uint64(d.Seq), uint64(d.number), uint64(len(d.Data)))
 	if w.trace.out != nil {
-		p.print("%s:%d %d#%d", d.group.sg.Name, d.Seq, l.proc.node.place, d.number)
+		p.print("%s:%d %d#%d", d.group.sg.Name, d.Seq, l.proc.self.ID, d.number)
 	}
 	w.sometimes(EmptyMessage, len(d.Data) == 0)
 	w.sometimes(LargestMessage, len(d.Data) == d.group.sg.RingBytes/2)

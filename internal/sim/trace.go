@@ -17,7 +17,7 @@ const columnWidth = 19
 //	12.345µs │ a+3 120B           │                   claimed: message 3, 120 bytes, in a
 //	13.001µs │ a!3                │                   committed (a-3: aborted)
 //	14.2µs   │ v1 a s9 r7 d4      │                   view 1: its own counters after a step that moved them
-//	21.7µs   │                    │ a:24 1#3          delivered: seq 24, message 3 of the node in column 1
+//	21.7µs   │                    │ a:24 7#3          delivered: seq 24, message 3 of node 7
 //	1.02ms   │                    │ ✝ crash
 //	1.31ms   │ suspects 3         │                   a node
 //	1.31ms   │ proposes 1.0 → v2  │                   attempt 1 of rank 0
@@ -95,11 +95,11 @@ func (w *world) print(place int, text string) {
 }
 
 func (t *trace) header(nodes []*node) {
-	fmt.Fprintf(t.out, "%12s", "time")
+	line := fmt.Sprintf("%12s", "time")
 	for _, n := range nodes {
-		fmt.Fprintf(t.out, " │ %-*s", columnWidth, fmt.Sprintf("node %d", n.ID))
+		line += fmt.Sprintf(" │ %-*s", columnWidth, fmt.Sprintf("node %d", n.ID))
 	}
-	fmt.Fprintln(t.out)
+	fmt.Fprintln(t.out, strings.TrimRight(line, " "))
 }
 
 // printLines prints the counters of a view that moved.

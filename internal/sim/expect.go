@@ -1,0 +1,145 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/squall-go/squall/internal/member"
+	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/views"
+)
+
+// expectations are what a script may say of the moment. The checkers look after everything that holds always.
+//
+//	expect view 2 of 2 3             2 and 3 are in view 2, which has these members, in this order of rank
+//	expect delivered 3 [a] at 2 3    each was given so many messages, over all views
+//	expect halted 1 evicted          or partitioned, left, or alive
+//	expect unable 2 [a], able 2 [a]  a subgroup is not provisioned there, or it is and 2 may send
+//	expect probe ring full           the branch was taken; see Probe
+var expectations = map[string]func(*stage, []string) error{
+	"view": (*stage).expectView, "delivered": (*stage).expectDelivered, "halted": (*stage).expectHalted,
+	"able":   func(st *stage, args []string) error { return st.expectAble(args, true) },
+	"unable": func(st *stage, args []string) error { return st.expectAble(args, false) },
+	"probe":  (*stage).expectProbe,
+}
+
+func (st *stage) expect(args []string) error {
+	if len(args) == 0 || expectations[args[0]] == nil {
+		return usage("expect view, delivered, halted, able, unable or probe")
+	}
+	return expectations[args[0]](st, args[1:])
+}
+
+func (st *stage) expectView(args []string) error {
+	if len(args) < 3 || args[1] != "of" {
+		return usage("expect view N of ID…")
+	}
+	id, err := strconv.ParseUint(args[0], 10, 32)
+	if err != nil {
+		return err
+	}
+	for _, who := range args[2:] {
+		p, err := st.member(who)
+		if err != nil {
+			return err
+		}
+		v := p.seat().record.view
+		var members []string
+		for _, m := range v.Members {
+			members = append(members, strconv.FormatUint(uint64(m.ID), 10))
+		}
+		if v.ID != order.ViewID(id) || !slices.Equal(members, args[2:]) {
+			return fmt.Errorf("node %s is in view %d of %s", who, v.ID, strings.Join(members, " "))
+		}
+	}
+	return nil
+}
+
+func (st *stage) expectDelivered(args []string) error {
+	at := slices.Index(args, "at")
+	if at < 1 || at > 2 || at == len(args)-1 {
+		return usage("expect delivered N [SUBGROUP] at ID…")
+	}
+	want, err := strconv.Atoi(args[0])
+	if err != nil {
+		return err
+	}
+	decl, err := st.decl(args[1:at])
+	if err != nil {
+		return err
+	}
+	nodes, err := st.nodes(args[at+1:])
+	if err != nil {
+		return err
+	}
+	for _, n := range nodes {
+		if got := n.proc.given(decl); got != want {
+			return fmt.Errorf("node %d was given %d messages", n.ID, got)
+		}
+	}
+	return nil
+}
+
+// given is how many messages of a declaration a process was given.
+func (p *process) given(decl int) (n int) {
+	for _, s := range p.seats {
+		for _, g := range s.record.groups {
+			if rd := g.reader(p); rd != nil && g.decl == decl {
+				n += rd.at
+			}
+		}
+	}
+	return n
+}
+
+func (st *stage) expectHalted(args []string) error {
+	if len(args) != 2 {
+		return usage("expect halted ID evicted|partitioned|left|alive")
+	}
+	n, err := st.node(args[0])
+	if err != nil {
+		return err
+	}
+	reason, ok := map[string]error{"evicted": views.ErrEvicted, "partitioned": views.ErrPartitioned, "left": member.ErrClosed, "alive": nil}[args[1]]
+	if !ok || n.proc == nil || n.proc.member == nil {
+		return fmt.Errorf("node %s halts as evicted, partitioned, left or alive, if it is a member", args[0])
+	}
+	if err := n.proc.member.Err(); !errors.Is(err, reason) {
+		return fmt.Errorf("node %s halted because of: %v", args[0], err)
+	}
+	return nil
+}
+
+func (st *stage) expectAble(args []string, able bool) error {
+	if len(args) < 1 {
+		return usage("expect able|unable ID [SUBGROUP]")
+	}
+	p, err := st.member(args[0])
+	if err != nil {
+		return err
+	}
+	decl, err := st.decl(args[1:])
+	if err != nil {
+		return err
+	}
+	why := p.member.Outbox(st.world.plan.Decls[decl].Name).Able()
+	if able && why != nil || !able && !errors.Is(why, member.ErrNotProvisioned) {
+		return fmt.Errorf("whether node %s may send: %v", args[0], why)
+	}
+	return nil
+}
+
+func (st *stage) expectProbe(args []string) error {
+	name := strings.Join(args, " ")
+	k := slices.Index(probeNames[:], name)
+	if k < 0 {
+		return fmt.Errorf("%q is no probe", name)
+	}
+	if st.world.probes[k] == 0 {
+		return fmt.Errorf("the run did not come to this: %s", name)
+	}
+	return nil
+}

@@ -1,0 +1,224 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/views"
+)
+
+// Script is a scenario by hand: a paragraph that says why it is there, commands, a line of dashes, and the trace that they give.
+//
+// The first commands lay the world out, once each but for subgroup and delay:
+//
+//	members 1 2 3                    node ids of the founders, in order of rank
+//	joiners 9                        of those that come later
+//	subgroup a min=3                 or unordered, members=1,2 senders=1 shards=2 max=2; without one there is a subgroup a of all
+//	delay 1 3 2ms                    how long what 1 pushes takes to 3; 50µs where nothing is said
+//
+// The others happen one after the other, each at the moment at which the one before it ended. Only run lets time pass:
+//
+//	send 1 3 [a]                     3 messages
+//	claim 1 [a], commit 1 [a]        a message that stays open in between
+//	crash 1, poweroff 1              at once, or, followed by "as it proposes", in the middle of that step
+//	hang 1 5ms
+//	cut 1 3, heal 1 3, part 1 2, heal   one direction between two nodes; all ways between some nodes and the rest; everything
+//	join 9 2, leave 3, report 1 3    9 asks 2; 1 takes 3 for failed
+//	run 2ms
+//	run until 1 decides              or any other Move, halts, ends; run until quiet
+//	expect …                         see expectations
+type Script struct {
+	Name   string
+	text   string // all before the dashes
+	golden string // all behind them
+	layout layout
+	steps  []step
+}
+
+// layout is the world that a script begins with.
+type layout struct {
+	founders, joiners []order.NodeID
+	decls             []views.Declaration
+	delays            []delay
+}
+
+type delay struct {
+	from, to order.NodeID
+	long     time.Duration
+}
+
+// step is one command.
+type step struct {
+	line  int
+	words []string
+}
+
+// dashes stand between the commands and the trace.
+const dashes = "----\n"
+
+// errUsage is why a command cannot be understood.
+var errUsage = errors.New("usage")
+
+func usage(text string) error { return fmt.Errorf("%w: %s", errUsage, text) }
+
+// ParseScript reads a script. Errors name the file and the line.
+func ParseScript(name string, text []byte) (*Script, error) {
+	s := &Script{Name: name}
+	s.text, s.golden, _ = strings.Cut(string(text), dashes)
+	if !strings.HasPrefix(s.text, "# ") {
+		return nil, fmt.Errorf("%s:1: begin with a paragraph that says why, each line with \"# \"", name)
+	}
+	for i, line := range strings.Split(s.text, "\n") {
+		line, _, _ = strings.Cut(line, "#")
+		words := strings.Fields(line)
+		if len(words) == 0 {
+			continue
+		}
+		if err := s.add(step{i + 1, words}); err != nil {
+			return nil, s.at(i+1, err)
+		}
+	}
+	if len(s.layout.founders) == 0 {
+		return nil, fmt.Errorf("%s: no members", name)
+	}
+	if err := s.layout.faults(); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if len(s.layout.decls) == 0 {
+		s.layout.decls = []views.Declaration{declaration("a")}
+	}
+	return s, nil
+}
+
+func (s *Script) at(line int, err error) error { return fmt.Errorf("%s:%d: %w", s.Name, line, err) }
+
+// add takes a command: what lays the world out at once, the rest for later.
+func (s *Script) add(c step) (err error) {
+	name, args := c.words[0], c.words[1:]
+	lay, ok := layers[name]
+	switch {
+	case !ok && doers[name] == nil:
+		return fmt.Errorf("%q is no command", name)
+	case !ok:
+		s.steps = append(s.steps, c)
+		return nil
+	case len(s.steps) > 0:
+		return fmt.Errorf("%s comes before the first thing that happens", name)
+	}
+	return lay(&s.layout, args)
+}
+
+// layers are the commands that lay the world out.
+var layers = map[string]func(*layout, []string) error{
+	"members":  func(l *layout, args []string) (err error) { l.founders, err = l.nodes(l.founders, args); return err },
+	"joiners":  func(l *layout, args []string) (err error) { l.joiners, err = l.nodes(l.joiners, args); return err },
+	"subgroup": (*layout).subgroup,
+	"delay":    (*layout).delay,
+}
+
+func (l *layout) nodes(before []order.NodeID, args []string) ([]order.NodeID, error) {
+	if len(args) == 0 || before != nil {
+		return nil, usage("members ID…, joiners ID…, each once")
+	}
+	all := append(slices.Clone(l.founders), l.joiners...)
+	for _, word := range args {
+		id, err := parseID(word)
+		if err != nil {
+			return nil, err
+		}
+		if slices.Contains(all, id) {
+			return nil, fmt.Errorf("node %d is there already", id)
+		}
+		all, before = append(all, id), append(before, id)
+	}
+	return before, nil
+}
+
+func declaration(name string) views.Declaration {
+	return views.Declaration{Name: name, RingBytes: 4 << 10, Window: 8}
+}
+
+func (l *layout) subgroup(args []string) error {
+	if len(args) == 0 {
+		return usage("subgroup NAME [unordered] [members=ID,…] [senders=ID,…] [min=N] [max=N] [shards=N]")
+	}
+	d := declaration(args[0])
+	for _, word := range args[1:] {
+		key, value, _ := strings.Cut(word, "=")
+		var err error
+		switch key {
+		case "unordered":
+			d.Mode = views.Unordered
+		case "members":
+			d.Members, err = parseIDs(strings.Split(value, ","))
+		case "senders":
+			d.Senders, err = parseIDs(strings.Split(value, ","))
+		case "min":
+			d.MinMembers, err = strconv.Atoi(value)
+		case "max":
+			d.MaxMembers, err = strconv.Atoi(value)
+		case "shards":
+			d.Shards, err = strconv.Atoi(value)
+		default:
+			err = fmt.Errorf("a subgroup has no %q", key)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	l.decls = append(l.decls, d)
+	return nil
+}
+
+func (l *layout) delay(args []string) error {
+	if len(args) != 3 {
+		return usage("delay FROM TO DURATION")
+	}
+	ids, err := parseIDs(args[:2])
+	if err != nil {
+		return err
+	}
+	long, err := time.ParseDuration(args[2])
+	if err != nil {
+		return err
+	}
+	l.delays = append(l.delays, delay{ids[0], ids[1], long})
+	return nil
+}
+
+// faults are names of nodes that are not there.
+func (l *layout) faults() error {
+	all := append(slices.Clone(l.founders), l.joiners...)
+	for _, d := range l.delays {
+		for _, id := range []order.NodeID{d.from, d.to} {
+			if !slices.Contains(all, id) {
+				return fmt.Errorf("delay: there is no node %d", id)
+			}
+		}
+	}
+	return nil
+}
+
+func parseID(word string) (order.NodeID, error) {
+	id, err := strconv.ParseUint(word, 10, 6)
+	if err != nil || id == 0 {
+		return 0, fmt.Errorf("%q is no node id: use 1 to 63", word)
+	}
+	return order.NodeID(id), nil
+}
+
+func parseIDs(words []string) (ids []order.NodeID, err error) {
+	for _, word := range words {
+		id, err := parseID(word)
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, id)
+	}
+	return ids, nil
+}
