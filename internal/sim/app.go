@@ -190,6 +190,9 @@ func (a *app) commit(h held) error {
 		return a.outbox().Commit(h.claim)
 	}
 	f, err := a.outbox().CommitFuture(h.claim)
+	if a.world.lie == WrongFuture {
+		h.number = max(0, h.number-1)
+	}
 	if err == nil {
 		a.ledger.futures = append(a.ledger.futures, promised{number: h.number, future: f})
 	}

@@ -3,7 +3,9 @@ package sim
 import (
 	"errors"
 
+	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/internal/member"
+	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/views"
 )
 
@@ -53,6 +55,23 @@ func (brainChecker) halted(w *world, p *process, reason error) error {
 		}
 	default:
 		return violated("G5", "node %d halts: %v", p.self.ID, reason)
+	}
+	return nil
+}
+
+// frozenRow is what a member said last before it was suspected.
+type frozenRow struct {
+	rank        order.Rank
+	beat, stirs uint64
+}
+
+// checkFrozen checks that nothing is heard of a suspect any more: what a member counts upon when a view ends must not change later.
+func checkFrozen(p *process, s *seat) error {
+	for _, f := range s.frozen {
+		row := s.table.Row(f.rank)
+		if *fabric.Word(row, memberLine) != f.beat || *fabric.Word(row, viewLine+8*7) != f.stirs {
+			return violated("F4", "node %d suspects rank %d of view %d, and its row goes on changing", p.self.ID, f.rank, s.record.view.ID)
+		}
 	}
 	return nil
 }

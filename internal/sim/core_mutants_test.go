@@ -26,7 +26,7 @@ var coreFlaws = map[mutant.Name]string{
 
 	mutant.PlainHalf:       "brain",
 	mutant.SilentSuspicion: "live",
-	mutant.NoFreeze:        "live",
+	mutant.NoFreeze:        "brain",
 	mutant.AckUnwedged:     "live",
 	mutant.TrimByMaximum:   "brain",
 	mutant.NoAdoption:      "brain",

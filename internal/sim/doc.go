@@ -1,23 +1,31 @@
-// Package sim runs whole members in a deterministic world: a seed goes in, a verdict comes out.
+// Package sim runs whole processes in a deterministic world: a seed goes in, a verdict comes out.
 //
-// A Plan is drawn from a seed: members, subgroups with small rings, how the pairs are connected, how fast everybody steps,
-// what the applications send, and what goes wrong. A run lays real members on fabric/simnet and steps them, the
-// applications and the fault in virtual time, on one goroutine. Nothing of the protocol is imitated.
+// A Plan is drawn from a seed: nodes, those that found the group and those that join it later, subgroups and shards with small rings,
+// how the pairs are connected, how fast everybody steps, what the applications send, and what goes wrong, when, or on which move of
+// a view change. A run steps real members, and the cores of real joins, on fabric/simnet, and the applications and the faults, in virtual
+// time, on one goroutine. Nothing of the protocol is imitated.
 //
-// Life of a run: drawn (Draw) → laid out → busy, until everything accepted is delivered, or a fault has stopped everybody
-// → quiet, as long as it takes to see that nothing is sent any more → judged. The first violation ends it.
+// Life of a process: joins (or founds) → is a member, of one view after the other → crashes, or halts and ends → its node may begin
+// another one. Life of a run: drawn (Draw) → laid out → busy, until the last fault is over and what a quorum of the last view accepted
+// is delivered, or everybody has halted → quiet, as long as it takes to see that nothing is sent any more → judged. The first violation ends it.
 //
 // What is checked, one file per promise:
 //
-//	check_order.go    G1  one order for all: every member's deliveries are a prefix of the same sequence
-//	check_fifo.go     G1  each sender's messages in the order of their claims, each once
-//	check_content.go      nothing is made up and nothing altered: content is a function of subgroup, sender, number and length
-//	check_atomic.go   G2  what one member is given, every member holds
-//	check_loss.go     G3  when nobody fails, everything accepted is delivered everywhere
-//	check_stall.go    G7  and that within bounded virtual time of its commit, whatever other applications do
-//	check_quiet.go    G8  then only heartbeats are sent, and no more nulls were sent than were needed
+//	check_order.go    G1  in every subgroup of every view one order for all: deliveries are a prefix of the same sequence
+//	check_fifo.go     G1  each sender's messages in the order of their claims, each once, over all views
+//	check_content.go      nothing is made up and nothing altered: content is a function of declaration, process, number and length
+//	check_atomic.go   G2  what one member is given, every member holds; and is given in that view, if it goes on
+//	check_loss.go     G3  what a member accepted that goes on, or left in peace, is delivered exactly once
+//	check_future.go   G3  and who waits for that is told where, or that the member halted
+//	check_views.go    G4  all install the same views, one after the other
+//	check_brain.go    G5  a view begins with a quorum of the one before, none has two successors, suspects are heard no more, and who
+//	                      halts has a reason
+//	check_live.go         after the last fault the view settles, within bounded time, to those that live; nobody is suspected for nothing
+//	check_stall.go    G7  while nobody fails, delivery takes a bounded virtual time from the commit, whatever other applications do
+//	check_quiet.go    G8  then only heartbeats are sent, old views are gone, and no more nulls were sent than were needed
 //	check_release.go      and all rings are empty
-//	check_halt.go         who halted is given nothing and accepts nothing; when one fails everybody halts, and else nobody
+//	check_halt.go         who halted is given nothing and accepts nothing; who may not send is told why
 //
-// Same seed, same run: the events of a run have a hash, and the trace of a failed one is printed by running it once more.
+// Same seed, same run: the events of a run have a hash, and the trace of a failed one is printed by running it once more. A Campaign
+// runs many seeds; Probes count the rare branches that it took.
 package sim

@@ -14,8 +14,10 @@ import (
 type Lie uint8
 
 const (
-	Honest     Lie = iota
-	TakesAgain     // a message that was taken is offered again
+	Honest      Lie = iota
+	TakesAgain      // a message that was taken is offered again
+	WrongFuture     // a future is that of the message before
+	AnotherView     // not everybody begins the same view
 )
 
 var errReported = errors.New("reported by its application")

@@ -215,7 +215,6 @@ func (p *process) refusedToJoin() {
 		w.fail(violated("liveness", "node %d may not join: %v", p.self.ID, p.applicant.Err()))
 		return
 	}
-	w.probes[PlaceHeld]++
 	for _, t := range p.calls {
 		t.conn.Close()
 	}

@@ -31,6 +31,8 @@ var fabricFlaws = []flaw{
 	{name: "a range arrives off its place", options: Options{Bug: simnet.StrayBytes}, checkers: "content fifo atomic"},
 	{name: "lines go with the first of the ranges", options: Options{Bug: simnet.EarlyLines}, checkers: "content fifo order atomic"},
 	{name: "what was taken is offered again", options: Options{Lie: TakesAgain}, checkers: "fifo"},
+	{name: "a future is that of another message", options: Options{Lie: WrongFuture}, checkers: "future"},
+	{name: "not everybody begins the same view", options: Options{Lie: AnotherView}, checkers: "views"},
 	{name: "no nulls at all", noNulls: true, checkers: "loss stall"},
 }
 

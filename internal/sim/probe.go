@@ -67,7 +67,6 @@ const (
 	JoinerLost
 	ManyJoined
 	Redirected
-	PlaceHeld
 	LeaverWasSenior
 	AllLeft
 	HalfWithSenior
@@ -99,7 +98,7 @@ var probeNames = [probes]string{
 	MessageCarried: "message carried into a later view", ClaimCarried: "open claim carried over one view", ClaimCarriedTwice: "open claim carried over two views",
 	TailSkipped: "tail of a failed sender skipped", LastWereNulls: "last of a view were nulls", UnorderedAhead: "unordered delivery ahead of the trim",
 	JoinerDiedAsking: "joiner died asking", JoinerDiedMeeting: "joiner died greeting", JoinerDiedReady: "joiner died ready", JoinerDiedEntered: "joiner died in its first view",
-	JoinerLost: "joiner's conversation ended", ManyJoined: "many joined at once", Redirected: "joiner sent to the leader", PlaceHeld: "joiner refused, its place held",
+	JoinerLost: "joiner's conversation ended", ManyJoined: "many joined at once", Redirected: "joiner sent to the leader",
 	LeaverWasSenior: "senior member left", AllLeft: "everybody left", HalfWithSenior: "half with the senior went on", HalfWithoutSenior: "half without the senior halted",
 	GroupLost: "quorum lost", SpokeAgain: "evicted one spoke again", LayoutLost: "subgroup lost its layout", LayoutRegained: "subgroup regained its layout",
 	SpareUsed: "spare member used", MuteChanged: "mute changed", UnableToSend: "unable to send till the end", FutureKept: "future resolved", FutureBroken: "future broken by a halt",

@@ -68,6 +68,7 @@ type seat struct {
 	table      *fabric.Table
 	own        []byte // its row
 	closed     bool
+	frozen     []frozenRow
 	wedged     bool
 	steps      int                         // since it is in force
 	remembered []*process                  // those of the view before that were suspected as it ended
@@ -140,6 +141,7 @@ func (p *process) openTable(v *views.View, self order.Rank, l *member.Layout) (*
 
 func (p *process) retire(t *fabric.Table) {
 	i := slices.IndexFunc(p.seats, func(s *seat) bool { return s.table == t })
+	p.world.judge("brain", checkFrozen(p, p.seats[i]))
 	p.seats[i].closed = true
 	if err := t.Close(); err != nil {
 		p.world.fail(err)

@@ -21,7 +21,11 @@ func (w *world) begins(p *process, v *views.View) {
 	if w.trace.out != nil {
 		p.print("══ v%d, rank %d of %d", v.ID, self, len(v.Members))
 	}
-	p.beginning = v
+	if p.beginning = v; w.lie == AnotherView && v.ID > 1 && self > 0 {
+		other := *v
+		other.Key += "'"
+		p.beginning = &other
+	}
 	p.remember()
 	for _, c := range w.checkers {
 		w.judge(c.name(), c.installed(w, p, r))
@@ -76,6 +80,9 @@ func (w *world) watchSuspicion(p *process, e views.Suspected) {
 	w.sometimes(HeardAccusation, errors.Is(e.Err, views.ErrAccused))
 	w.sometimes(JoinerLost, errors.Is(e.Err, member.ErrJoining))
 	w.judge("live", checkSuspicion(w, p, e))
+	s := p.seat() // it tells of the view in force only
+	row := s.table.Row(e.Rank)
+	s.frozen = append(s.frozen, frozenRow{e.Rank, *fabric.Word(row, memberLine), *fabric.Word(row, viewLine+8*7)})
 }
 
 func (w *world) watchProposal(p *process, s *seat, e views.Proposed) {
