@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+
+	"github.com/squall-go/squall"
 )
 
 // messagesBefore is how much load there has to be before something happens.
@@ -37,4 +39,30 @@ func TestAMemberIsKilledBetweenSmallAndLargeMessages(t *testing.T) {
 	lab.AwaitView(members[0], members[2])
 	lab.AwaitProgress(messagesBefore, members[0], members[2])
 	lab.Finish()
+}
+
+func TestManyJoinAtOnceAndThenTwoDieAtOnce(t *testing.T) {
+	for _, f := range fabrics {
+		t.Run("fabric="+f.name, func(t *testing.T) {
+			lab := NewCluster(t, Options{Fabric: f.of})
+			members := lab.Form(3)
+			lab.AwaitProgress(messagesBefore, members...)
+			var joining []*Process
+			for id := squall.NodeID(4); id <= 6; id++ {
+				p, err := lab.Begin(id)
+				lab.must(err)
+				joining = append(joining, p)
+			}
+			lab.Each(joining, (*Process).AwaitOpen)
+			lab.Each(joining, (*Process).Send)
+			members = append(members, joining...)
+			lab.AwaitView(members...)
+			lab.AwaitProgress(messagesBefore, members...)
+			lab.Each([]*Process{members[0], members[4]}, func(p *Process) error { p.Kill(); return nil })
+			rest := lab.Live()
+			lab.AwaitView(rest...)
+			lab.AwaitProgress(messagesBefore, rest...)
+			lab.Finish()
+		})
+	}
 }
