@@ -33,7 +33,6 @@ type claim struct {
 type promised struct {
 	number int
 	future *member.Future
-	told   bool
 }
 
 type state uint8

@@ -103,7 +103,7 @@ func TestAReportSaysHowToReplay(t *testing.T) {
 		r = Run(p, Options{Lie: TakesAgain})
 	}
 	text := Report(p, Options{Lie: TakesAgain}, r.Err)
-	for _, part := range []string{r.Err.Error(), fmt.Sprintf("sim --seed %d --nodes 3 --trace", p.Seed), fmt.Sprintf("node %d ", p.Nodes[2].ID), "subgroup"} {
+	for _, part := range []string{r.Err.Error(), fmt.Sprintf("sim --seed %d --nodes 3 --trace", p.Seed), fmt.Sprintf("node %d", p.Nodes[2].ID), "subgroup"} {
 		if !strings.Contains(text, part) {
 			t.Errorf("%q is missing in\n%s", part, text)
 		}
