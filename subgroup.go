@@ -61,8 +61,8 @@ func (s *Subgroup) ids(shard int, of func(views.Subgroup) []order.Rank) (ids []N
 	return ids
 }
 
-// SetSender says whether this process wants to send in the subgroup, from a view soon to come on. Nobody waits for the turns of a
-// member that is no sender. What it sent before is delivered; until it is a sender again, it gets ErrNotSender.
+// SetSender says whether this process wants to send in the subgroup. Who does not gets ErrNotSender soon; when everything that it sent
+// before is delivered, a view begins in which nobody waits for its turns. Who wants to again has to wait for another view.
 func (s *Subgroup) SetSender(on bool) error { return s.group.setSender(s, on) }
 
 // Send multicasts a copy of data. It waits for room until ctx ends, and returns once the message has its place behind this

@@ -25,6 +25,7 @@ type Hello struct {
 // Welcome answers a Hello; a reason means that it was refused.
 type Welcome struct {
 	Refused string   `json:"refused,omitempty"`
+	GivenUp bool     `json:"given_up,omitempty"` // because the peer froze the caller's row before they were connected
 	Shape   RowShape `json:"shape"`
 }
 
@@ -33,6 +34,8 @@ type Welcome struct {
 var (
 	// ErrRefused says that a peer did not accept a connection for rows.
 	ErrRefused = errors.New("refused")
+	// ErrGivenUp says that a peer froze the row of this member before they were connected.
+	ErrGivenUp = errors.New("the peer gave this member up")
 	// ErrNotAwaited says that a view is not being opened here: it is somebody else's, or over, or was not opened in time.
 	ErrNotAwaited = errors.New("nobody here awaits its view")
 	// ErrCrowded says that a connection had to make room for a later one.
@@ -57,6 +60,22 @@ func (s *Spec) Check(h Hello) error {
 		return fmt.Errorf("%w: rows of rank %d are %v there and %v here", ErrRefused, h.From, h.Shape, s.Peers[h.From].Shape)
 	}
 	return nil
+}
+
+// Refusal is the answer to a caller that is refused.
+func Refusal(why error) Welcome {
+	return Welcome{Refused: why.Error(), GivenUp: errors.Is(why, ErrGivenUp)}
+}
+
+// Refusal is why this member was refused, or nil if it was not.
+func (w Welcome) Refusal() error {
+	switch {
+	case w.Refused == "":
+		return nil
+	case w.GivenUp:
+		return fmt.Errorf("%w: %w: %s", ErrRefused, ErrGivenUp, w.Refused)
+	}
+	return fmt.Errorf("%w: %s", ErrRefused, w.Refused)
 }
 
 // String tells what the caller said it is, without the key, and cut to a bounded length: strangers choose these words.
@@ -288,7 +307,7 @@ func (l *Lobby) Await(ctx context.Context, spec *Spec, wants func(order.Rank) bo
 func (s *Spec) receive(c Caller, wants func(order.Rank) bool, serve func(Caller) error, refuse func(Caller, error)) error {
 	err := s.Check(c.Hello)
 	if err == nil && !wants(c.Hello.From) {
-		err = fmt.Errorf("%w: rank %d is connected already, or was given up", ErrRefused, c.Hello.From)
+		err = fmt.Errorf("%w: %w: rank %d is connected already, or its row was frozen", ErrRefused, ErrGivenUp, c.Hello.From)
 	}
 	if err != nil {
 		refuse(c, err)

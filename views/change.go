@@ -226,10 +226,15 @@ func (c *Change) accused() bool {
 	return false
 }
 
-// takeUp suspects all who were reported since.
+// takeUp suspects all who were reported since. Who gave this member up before they were connected suspects it, and could not say
+// so in its row.
 func (c *Change) takeUp() bool {
 	var who Ranks
 	for r, why := range c.reports {
+		if errors.Is(why, fabric.ErrGivenUp) && c.done == nil {
+			c.err = fmt.Errorf("%w: node %d (rank %d) suspects this member: %w", ErrEvicted, c.cfg.View.Members[r].ID, r, why)
+			return true
+		}
 		if why != nil && !c.Suspected().Has(order.Rank(r)) {
 			who |= only(order.Rank(r))
 			c.causes[r] = why

@@ -392,6 +392,16 @@ func takeover(t *testing.T) error {
 	return c.judge()
 }
 
+// A link that the peer gave up before it stood is the peer's suspicion, which this member takes for its own end and not for the peer's.
+func TestWhoWasGivenUpAccusesNobody(t *testing.T) {
+	c := newCourt(t, 2, 3)
+	c.changes[2].Report(0, fmt.Errorf("dialing: %w", fabric.ErrGivenUp))
+	c.changes[2].Step()
+	if !errors.Is(c.changes[2].Err(), ErrEvicted) || c.changes[2].own[wordSuspected] != 0 {
+		t.Errorf("%v, and accuses %b", c.changes[2].Err(), c.changes[2].own[wordSuspected])
+	}
+}
+
 // V5 to V9 over random histories of crashes, wrong suspicions, leaves and joins at any moment.
 func TestRandomChangesAgree(t *testing.T) {
 	seeds := uint64(4000)

@@ -158,8 +158,8 @@ func (c *Connector) dial(ctx context.Context, spec *fabric.Spec, to order.Rank, 
 		err = context.Cause(ctx)
 	case err != nil:
 		err = fabric.HungUp(err)
-	case w.Refused != "":
-		err = fmt.Errorf("%w: %s", fabric.ErrRefused, w.Refused)
+	case w.Refusal() != nil:
+		err = w.Refusal()
 	case len(fds) != 2:
 		err = fmt.Errorf("%w: %d descriptors in its answer, not 2", fabric.ErrViolation, len(fds))
 	}
@@ -190,7 +190,7 @@ func (c *Connector) Await(ctx context.Context, spec *fabric.Spec, wants func(ord
 	}
 	refuse := func(caller fabric.Caller, err error) {
 		caller.Conn.SetDeadline(time.Now().Add(handshakeTime))
-		send(caller.Conn.(callerConn).UnixConn, fabric.Welcome{Refused: err.Error()}) // it is closed anyway
+		send(caller.Conn.(callerConn).UnixConn, fabric.Refusal(err)) // it is closed anyway
 	}
 	c.lobby.Await(ctx, spec, wants, serve, refuse)
 }

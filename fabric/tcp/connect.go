@@ -91,8 +91,8 @@ func (c *Connector) dial(ctx context.Context, spec *fabric.Spec, to order.Rank, 
 		err = context.Cause(ctx)
 	case err != nil:
 		err = fabric.HungUp(err)
-	case w.Refused != "":
-		err = fmt.Errorf("%w: %s", fabric.ErrRefused, w.Refused)
+	case w.Refusal() != nil:
+		err = w.Refusal()
 	case w.Shape != peer.Shape:
 		err = fmt.Errorf("%w: its rows are %v there and %v here", fabric.ErrRefused, w.Shape, peer.Shape)
 	}
@@ -118,7 +118,7 @@ func (c *Connector) Await(ctx context.Context, spec *fabric.Spec, wants func(ord
 	}
 	refuse := func(caller fabric.Caller, err error) {
 		caller.Conn.SetDeadline(time.Now().Add(handshakeTime))
-		port.WriteMessage(caller.Conn, fabric.Welcome{Refused: err.Error()}) // it is closed anyway
+		port.WriteMessage(caller.Conn, fabric.Refusal(err)) // it is closed anyway
 	}
 	c.lobby.Await(ctx, spec, wants, serve, refuse)
 }

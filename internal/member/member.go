@@ -63,8 +63,9 @@ type Member struct {
 	out     []*Outbox     // in the order of declarations
 	view    atomic.Pointer[views.View]
 	leave   bool
-	left    bool // the decision without this member is in force
-	mute    uint64
+	left    bool   // the decision without this member is in force
+	mute    uint64 // where the application does not want to send, a bit for each declaration
+	muted   uint64 // where the others were told so
 	joiners []views.Member
 
 	ran     []*part // those that delivered in this step
@@ -135,7 +136,7 @@ func (m *Member) begin(e *epoch) {
 		e.change.Leave()
 	}
 	e.change.Join(m.joiners)
-	e.change.Mute(m.mute)
+	e.change.Mute(m.muted)
 }
 
 // unable says why who is in no shard of a declaration cannot send.
@@ -164,6 +165,9 @@ func (m *Member) Step(now time.Duration) (work int) {
 		work += m.linger()
 	}
 	work += m.epoch.cycle.Step()
+	if m.muted != m.mute {
+		work += m.hush()
+	}
 	return work + m.turn()
 }
 
@@ -271,10 +275,30 @@ func (m *Member) Join(ready []views.Member) {
 	m.epoch.change.Join(ready)
 }
 
-// Mute says in which declarations this member does not want to send, a bit each.
+// Mute says in which declarations this member does not want to send, a bit each. It takes no more messages there, and the others hear
+// of it when they have all that it took: what is left as a view without this sender begins would have to wait until it is one again.
 func (m *Member) Mute(declarations uint64) {
 	m.mute = declarations
-	m.epoch.change.Mute(declarations)
+	for i, o := range m.out {
+		o.mute(declarations>>i&1 == 1)
+	}
+	m.hush()
+}
+
+// hush tells the others where this member is mute and has nothing left to send.
+func (m *Member) hush() (work int) {
+	muted := m.muted & m.mute
+	for i, o := range m.out {
+		if m.mute>>i&1 == 1 && o.Undelivered() == 0 {
+			muted |= 1 << i
+		}
+	}
+	if muted == m.muted {
+		return 0
+	}
+	m.muted = muted
+	m.epoch.change.Mute(muted)
+	return 1
 }
 
 // Leader is who makes the next proposal, as far as this member knows.

@@ -48,6 +48,7 @@ type Outbox struct {
 	mu      sync.Mutex // of the sender's application side, and of what follows
 	halted  error
 	why     error       // why nothing can be claimed now, or nil
+	muted   bool        // the application does not want to send
 	sender  *smc.Sender // the ring of this view, or the shelf; nil: there never was one
 	from    order.Index // how much of it the view that ended delivered
 	queue   []*waiter   // goroutines that wait for room, the first one first
@@ -81,7 +82,7 @@ func (o *Outbox) TryClaim(n int) (smc.Claim, error) {
 
 // check refuses what no room would help. It needs mu.
 func (o *Outbox) check(n int) error {
-	if err := or(o.halted, o.why); err != nil {
+	if err := o.able(); err != nil {
 		return err
 	}
 	if limit := o.sender.MaxMessage(); n > limit || n < 0 {
@@ -94,7 +95,23 @@ func (o *Outbox) check(n int) error {
 func (o *Outbox) Able() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return or(o.halted, o.why)
+	return o.able()
+}
+
+// able needs mu.
+func (o *Outbox) able() error {
+	if err := or(o.halted, o.why); err != nil || !o.muted {
+		return err
+	}
+	return ErrNotSender
+}
+
+// mute refuses claims, or takes them again. Loop.
+func (o *Outbox) mute(on bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.muted = on
+	o.ringAll()
 }
 
 // foreign is the number of open claims whose memory is that of a view that is over. Loop.

@@ -55,7 +55,7 @@ func checkUnable(w *world, a *app, err error) error {
 			continue
 		}
 		provisioned = provisioned || g.sg.Provisioned()
-		if _, ok := g.sg.SenderRank(s.self); ok {
+		if _, ok := g.sg.SenderRank(s.self); ok && p.mute>>a.ledger.decl&1 == 0 {
 			return violated("B3", "node %d refuses a claim: %v; it is a sender of %q in view %d", p.self.ID, err, a.name, s.record.view.ID)
 		}
 	}
