@@ -40,6 +40,11 @@ type options struct {
 	JSON    bool
 	Verbose bool
 	Timeout time.Duration
+
+	Chaos     bool
+	Duration  time.Duration // of chaos, as are those below
+	FailAfter time.Duration
+	Seed      uint64 // 0: any
 }
 
 // NewCommand returns the command "demo", with that of its members below it.
@@ -53,15 +58,24 @@ deliver everything in one order. A table shows what each delivered, how fast, an
 the delivered messages and their senders, in order. Computing it takes a good part of the time.
 
 Without files the members send the source of the IANA time zone database. "-" is standard input. A line is a message;
-lines longer than 256 KiB are several. Kill one of the members (-v shows their pids) to see how the others take it.`,
+lines longer than 256 KiB are several. Kill one of the members (-v shows their pids) to see how the others take it.
+
+With --chaos the members send for as long as --duration says, and meanwhile some are killed, stopped until the others have gone
+on without them, or leave; new ones take their places, sometimes as the same node, and get the state: a digest of all that was
+ever delivered. What happens is told as it does; in the end all digests must be equal, and nothing that a survivor sent may
+be missing.`,
 		Example: `  squall demo
   squall demo --nodes 5 --fabric tcp
   squall demo --size 10240 README.md
   seq 1000000 | squall demo --repeat 1 -
-  squall demo --json | jq '.members[].unloaded.p50_ns'`,
+  squall demo --json | jq '.members[].unloaded.p50_ns'
+  squall demo --chaos --nodes 5 --duration 30s --seed 7`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.Files = args
+			if err := o.mixed(cmd.Flags()); err != nil {
+				return err
+			}
 			return o.run(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
@@ -74,9 +88,13 @@ lines longer than 256 KiB are several. Kill one of the members (-v shows their p
 	f.BoolVar(&o.JSON, "json", false, "print the result as one JSON object")
 	f.BoolVarP(&o.Verbose, "verbose", "v", false, "show the members' pids and what they log")
 	f.DurationVar(&o.Timeout, "timeout", time.Minute, "give up after this `time`")
+	f.BoolVar(&o.Chaos, "chaos", false, "kill, hang and replace members while they send")
+	f.DurationVar(&o.Duration, "duration", 10*time.Second, "chaos: for so `long`; --timeout is for what comes after it")
+	f.Uint64Var(&o.Seed, "seed", 0, "chaos: draws what happens, to whom and when; 0 is any `number`")
+	f.DurationVar(&o.FailAfter, "fail-after", time.Second, "chaos: a member that is silent for this `time` is removed")
 	f.SortFlags = false
 	cmd.RegisterFlagCompletionFunc("fabric", cobra.FixedCompletions([]cobra.Completion{"auto", "shm", "tcp"}, cobra.ShellCompDirectiveNoFileComp))
-	cmd.AddCommand(proc.Command(memberCommand, serveMember))
+	cmd.AddCommand(proc.Command(memberCommand, serveMember), proc.Command(subjectCommand, serveSubject))
 	return cmd
 }
 
@@ -98,6 +116,9 @@ func (o options) faults() (errs []error) {
 	if o.Timeout <= 0 {
 		fault("--timeout %v: must be more than 0", o.Timeout)
 	}
+	if o.Chaos {
+		return append(errs, o.chaosFaults()...)
+	}
 	return errs
 }
 
@@ -117,6 +138,9 @@ func (o options) run(ctx context.Context, in io.Reader, out, errs io.Writer) err
 	text, faults := readText(o.Files, in)
 	if faults = slices.Concat(o.faults(), faults); len(faults) > 0 {
 		return errors.Join(faults...)
+	}
+	if o.Chaos {
+		return o.runChaos(ctx, text, out, errs)
 	}
 	if o.Repeat == 0 {
 		o.Repeat = o.usualRepeat(text)

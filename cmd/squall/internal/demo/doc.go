@@ -8,4 +8,17 @@
 //
 // If a member goes before its time, the parent waits a moment for the others to notice, so that the error can say who went
 // and what it looked like from there; then it ends them all.
+//
+// Life of a run with --chaos (an ordeal; its members are its subjects): the parent starts the first members, which form a group and
+// send without a pause → at times that a seed gives, one is killed, stopped by the system until the others have gone on without it, or
+// told to leave; a new process takes its place, sometimes as the same node, and gets the state from the others → when time is up and all
+// places are taken, all stop sending, and deliver the rest → the parent compares, prints the table, and all leave.
+//
+// The state is a digest of everything that was ever delivered, in order, with the number of messages of each process. It is handed over
+// to new members, so that it must be equal at all of them in the end. Before that, the parent hears of it now and then (a mark): at each
+// view's end, where a state was handed over, where a member went, and every so many messages. Marks at the same message must be equal,
+// also those of members that are gone.
+//
+// Each process has a number of its own, from 1 up, since a node can have several in a run. A message begins with it, and with its own
+// number at its process: so every member sees at once if one is missing, there twice, or out of order.
 package demo

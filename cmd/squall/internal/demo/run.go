@@ -79,17 +79,13 @@ func (r *run) do(ctx context.Context) (*Result, error) {
 
 // start starts the members.
 func (r *run) start(ctx context.Context) error {
-	host := "127.0.0.1"
-	if r.IPv6 {
-		host = "::1"
-	}
 	errs := make([]error, r.Nodes)
 	share := proc.Share(r.Nodes)
 	var starting sync.WaitGroup
 	for i := range r.children {
 		starting.Go(func() {
 			c := config{
-				ID: squall.NodeID(i + 1), Cluster: fmt.Sprintf("squall-demo-%d", os.Getpid()), Listen: net.JoinHostPort(host, "0"),
+				ID: squall.NodeID(i + 1), Cluster: fmt.Sprintf("squall-demo-%d", os.Getpid()), Listen: net.JoinHostPort(r.host(), "0"),
 				Nodes: r.Nodes, Fabric: r.Fabric, Lines: r.text.share(i, r.Nodes), Repeat: r.Repeat, Size: r.Size,
 				Total: r.total, Probes: max(probesInAll/r.Nodes, 50), Verbose: r.Verbose,
 			}

@@ -1,0 +1,77 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+// leastFailAfter is less than what a busy machine makes of a heartbeat.
+const leastFailAfter = 300 * time.Millisecond
+
+// mixed finds flags that are for the other kind of demo.
+func (o options) mixed(f *pflag.FlagSet) error {
+	others, why := []string{"duration", "seed", "fail-after"}, "needs --chaos"
+	if o.Chaos {
+		others, why = []string{"repeat"}, "does not go with --chaos, which takes --duration"
+	}
+	var errs []error
+	for _, name := range others {
+		if f.Changed(name) {
+			errs = append(errs, fmt.Errorf("--%s %s", name, why))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// chaosFaults are all that is wrong with the flags of chaos.
+func (o options) chaosFaults() (errs []error) {
+	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if o.Nodes < leastNodes {
+		fault("--nodes %d: with --chaos at least %d, so that those that are left are a majority", o.Nodes, leastNodes)
+	}
+	if o.Size > 0 && o.Size < headerBytes {
+		fault("--size %d: with --chaos a message has at least %d bytes; 0 leaves the lines as they are", o.Size, headerBytes)
+	}
+	if o.Duration <= 0 {
+		fault("--duration %v: must be more than 0", o.Duration)
+	}
+	if o.FailAfter < leastFailAfter {
+		fault("--fail-after %v: at least %v, or members are removed that are only slow", o.FailAfter, leastFailAfter)
+	}
+	return errs
+}
+
+// runChaos does the whole demo with --chaos: standard output gets the story and the table, or the one JSON object.
+func (o options) runChaos(ctx context.Context, t text, out, errs io.Writer) error {
+	c := chaosOptions{
+		Nodes: o.Nodes, Fabric: fabrics[o.Fabric], FabricAs: o.Fabric, Lines: t.lines, Size: o.Size, Host: o.host(), Duration: o.Duration,
+		FailAfter: o.FailAfter, Timeout: o.Timeout, Seed: o.Seed,
+	}
+	if o.Verbose {
+		c.Log = errs
+	}
+	if !o.JSON {
+		c.Story = out
+	}
+	result, err := runOrdeal(ctx, c)
+	switch {
+	case result == nil || ctx.Err() != nil:
+		return err
+	case o.JSON:
+		return errors.Join(result.WriteJSON(out), err)
+	}
+	return errors.Join(result.WriteTable(out), err)
+}
+
+// host is the loopback address to use.
+func (o options) host() string {
+	if o.IPv6 {
+		return "::1"
+	}
+	return "127.0.0.1"
+}

@@ -1,0 +1,202 @@
+package demo
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/dustin/go-humanize"
+	"github.com/jedib0t/go-pretty/v6/table"
+	style "github.com/jedib0t/go-pretty/v6/text"
+
+	"github.com/squall-go/squall"
+)
+
+// ChaosResult is what a demo with --chaos found out. It is the object that --json prints.
+type ChaosResult struct {
+	Nodes     int             `json:"nodes"`
+	Fabric    string          `json:"fabric"` // as asked for
+	Seed      uint64          `json:"seed"`
+	Seconds   float64         `json:"seconds"`
+	FailAfter float64         `json:"fail_after_seconds"`
+	Messages  uint64          `json:"messages"` // in the one sequence
+	Bytes     uint64          `json:"bytes"`
+	Digest    string          `json:"digest"` // of senders and messages in order, of the whole run: a SHA-256
+	Agree     bool            `json:"agree"`
+	Fault     string          `json:"fault,omitempty"` // if not
+	Processes []ProcessResult `json:"processes"`
+	Views     []ViewResult    `json:"views"`
+	Happened  []*Happening    `json:"happened"`
+}
+
+// ProcessResult is the account of one member process.
+type ProcessResult struct {
+	Process   int           `json:"process"`
+	Node      squall.NodeID `json:"node"`
+	Fate      string        `json:"fate"` // stayed, killed, evicted or left
+	From      float64       `json:"from_seconds"`
+	Until     float64       `json:"until_seconds"`
+	FirstView squall.ViewID `json:"first_view"`
+	LastView  squall.ViewID `json:"last_view"`
+	Sent      *uint64       `json:"sent,omitempty"`     // messages that were accepted; unknown of those that were killed
+	Received  uint64        `json:"sent_and_delivered"` // messages of it in the one sequence
+	Messages  uint64        `json:"messages"`           // that its state stands for; at least so many if it was killed
+	Digest    string        `json:"digest,omitempty"`   // of those; unknown of those that were killed
+	LongestNs int64         `json:"longest_pause_ns"`   // without a delivery
+}
+
+// ViewResult is what is known of a view.
+type ViewResult struct {
+	ID     squall.ViewID   `json:"id"`
+	Nodes  []squall.NodeID `json:"nodes"`
+	End    uint64          `json:"end,omitempty"`    // how many messages there were at its end; 0 for the last one
+	Digest string          `json:"digest,omitempty"` // of those
+	Pauses []Pause         `json:"pauses,omitempty"` // before its first message
+}
+
+// result puts together what is known. The fault is nil if all is well.
+func (r *ordeal) result(fault error) *ChaosResult {
+	res := &ChaosResult{
+		Nodes: r.Nodes, Fabric: r.FabricAs, Seed: r.Seed, Seconds: r.story.now().Seconds(), FailAfter: r.FailAfter.Seconds(),
+		Agree: fault == nil, Processes: []ProcessResult{}, Views: []ViewResult{}, Happened: r.story.all,
+	}
+	if fault != nil {
+		res.Fault = fault.Error()
+	}
+	last := &account{}
+	for _, p := range r.processes {
+		if p.stage == isGone {
+			last = p.account
+		}
+	}
+	res.Messages, res.Bytes, res.Digest = last.Mark.Messages, last.Bytes, last.Mark.Digest
+	for _, p := range r.processes {
+		res.Processes = append(res.Processes, p.result(last))
+	}
+	for id := squall.ViewID(1); id <= r.newest; id++ {
+		if v := r.views[id]; v != nil {
+			end := r.ledger.ends[id]
+			res.Views = append(res.Views, ViewResult{id, v.nodes, end.Messages, end.Digest, v.told.Pauses})
+		}
+	}
+	return res
+}
+
+func (p *process) result(last *account) ProcessResult {
+	res := ProcessResult{
+		Process: p.number, Node: p.id, Fate: p.fate(), From: p.from.Seconds(), Until: p.until.Seconds(), FirstView: p.views[0], LastView: p.views[1],
+		Received: last.of(p.number), Messages: p.delivered, LongestNs: int64(p.longest),
+	}
+	if p.account != nil {
+		res.Sent, res.Digest = &p.account.Sent, p.account.Mark.Digest
+	}
+	return res
+}
+
+// of is how many messages of a process were delivered.
+func (a *account) of(process int) uint64 {
+	if process >= len(a.Delivered) {
+		return 0
+	}
+	return a.Delivered[process]
+}
+
+// verdict compares what those say that stayed, and what was sent with what was delivered.
+func (r *ordeal) verdict() error {
+	var stayed []*process
+	for _, p := range r.processes {
+		if p.stage == isGone {
+			stayed = append(stayed, p)
+		}
+	}
+	if len(stayed) == 0 {
+		return fmt.Errorf("%w: nobody is left", ErrDisagree)
+	}
+	first := stayed[0]
+	var faults []string
+	for _, p := range stayed[1:] {
+		if p.account.Mark != first.account.Mark || !slices.Equal(p.account.Delivered, first.account.Delivered) {
+			faults = append(faults, fmt.Sprintf("%s has %d messages with digest %s, and %s has %d with %s", first.who(), first.account.Mark.Messages,
+				prefix(first.account.Mark.Digest), p.who(), p.account.Mark.Messages, prefix(p.account.Mark.Digest)))
+		}
+	}
+	for _, p := range r.processes {
+		if fault := p.missing(first.account.of(p.number)); fault != "" {
+			faults = append(faults, fault)
+		}
+	}
+	if len(faults) > 0 {
+		return fmt.Errorf("%w: %s", ErrDisagree, strings.Join(faults, "; "))
+	}
+	return nil
+}
+
+// missing says what is wrong with the number of this process's messages that were delivered. Of one that was evicted some may be lost,
+// and the last one may have been under way; of one that was killed nothing is known.
+func (p *process) missing(delivered uint64) string {
+	if p.account == nil {
+		return ""
+	}
+	sent := p.account.Sent
+	if p.account.Halted == "" && delivered != sent {
+		return fmt.Sprintf("%s sent %d messages, of which %d were delivered", p.who(), sent, delivered)
+	}
+	if delivered > sent+1 {
+		return fmt.Sprintf("%s sent %d messages, and %d were delivered", p.who(), sent, delivered)
+	}
+	return ""
+}
+
+// WriteJSON prints the result for programs.
+func (res *ChaosResult) WriteJSON(w io.Writer) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(res)
+}
+
+// WriteTable prints the result for people.
+func (res *ChaosResult) WriteTable(w io.Writer) error {
+	t := table.NewWriter()
+	t.SetStyle(table.StyleLight)
+	t.Style().Format.Header = style.FormatDefault
+	t.Style().Options.DrawBorder, t.Style().Options.SeparateColumns = false, false
+	header := table.Row{"process", "node", "from", "until", "fate", "views", "sent", "state, messages", "digest", "longest pause"}
+	t.AppendHeader(header)
+	var columns []table.ColumnConfig
+	for i := range header {
+		columns = append(columns, table.ColumnConfig{Number: i + 1, Align: style.AlignRight, AlignHeader: style.AlignRight})
+	}
+	t.SetColumnConfigs(columns)
+	for _, p := range res.Processes {
+		t.AppendRow(p.row())
+	}
+	_, err := fmt.Fprintf(w, "\n%s\n\n%s\n%s", t.Render(), chaosLegend, res.agreement())
+	return err
+}
+
+const chaosLegend = `sent: messages that came into the sequence. State: all messages of the run so far, also those before this process; it came
+from the others, as far as this one did not deliver them. A process that was killed could not say how far it was.`
+
+func (p ProcessResult) row() table.Row {
+	messages, digest := humanize.Comma(int64(p.Messages)), prefix(p.Digest)
+	if p.Digest == "" {
+		messages, digest = "–", "–"
+	}
+	return table.Row{
+		p.Process, p.Node, seconds(p.From), seconds(p.Until), p.Fate, fmt.Sprintf("%d–%d", p.FirstView, p.LastView), humanize.Comma(int64(p.Received)),
+		messages, digest, milliseconds(p.LongestNs),
+	}
+}
+
+func seconds(s float64) string { return fmt.Sprintf("%.1fs", s) }
+
+// agreement is the last line if all is well.
+func (res *ChaosResult) agreement() string {
+	if !res.Agree {
+		return ""
+	}
+	return fmt.Sprintf("all %d members have the same %s messages in the same order, over %d views; nothing that a survivor sent is missing\n",
+		res.Nodes, humanize.Comma(int64(res.Messages)), len(res.Views))
+}

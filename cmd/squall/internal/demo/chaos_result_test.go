@@ -1,0 +1,62 @@
+package demo
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/squall-go/squall"
+)
+
+// stayed makes a run out of what members said at its end.
+func stayed(accounts ...account) *ordeal {
+	r := &ordeal{story: newStory(nil), ledger: newLedger(), views: map[squall.ViewID]*view{}}
+	for i, a := range accounts {
+		r.processes = append(r.processes, &process{number: i + 1, id: squall.NodeID(i + 1), stage: isGone, account: &a, delivered: a.Mark.Messages})
+	}
+	return r
+}
+
+func TestTheVerdictFindsWhatIsWrong(t *testing.T) {
+	all := mark{What: atEnd, Messages: 30, Digest: "aa"}
+	other := mark{What: atEnd, Messages: 30, Digest: "bb"}
+	good := func() *ordeal {
+		return stayed(account{Mark: all, Delivered: []uint64{0, 10, 20}, Sent: 10}, account{Mark: all, Delivered: []uint64{0, 10, 20}, Sent: 20})
+	}
+	for _, c := range []struct {
+		name string
+		harm func(*ordeal)
+		want string // empty: nothing is
+	}{
+		{"all is well", func(*ordeal) {}, ""},
+		{"digests differ", func(r *ordeal) { r.processes[1].account.Mark = other },
+			"node 1 (process 1) has 30 messages with digest aa, and node 2 (process 2) has 30 with bb"},
+		{"a message is lost", func(r *ordeal) { r.processes[1].account.Sent = 21 }, "node 2 (process 2) sent 21 messages, of which 20 were delivered"},
+		{"one that left lost a message", func(r *ordeal) { r.processes[1].stage, r.processes[1].account.Sent = hasLeft, 21 },
+			"node 2 (process 2) sent 21 messages, of which 20 were delivered"},
+		{"one that was evicted lost messages", func(r *ordeal) {
+			r.processes[1].stage, r.processes[1].account.Sent, r.processes[1].account.Halted = isOut, 25, "evicted"
+		}, ""},
+		{"more than was sent", func(r *ordeal) {
+			r.processes[1].stage, r.processes[1].account.Sent, r.processes[1].account.Halted = isOut, 18, "evicted"
+		}, "node 2 (process 2) sent 18 messages, and 20 were delivered"},
+		{"nobody is left", func(r *ordeal) { r.processes = nil }, "nobody is left"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := good()
+			c.harm(r)
+			err := r.verdict()
+			res := r.result(err)
+			if (err == nil) != (c.want == "") || res.Agree != (err == nil) {
+				t.Fatal(err, res.Agree)
+			}
+			if err != nil && (!errors.Is(err, ErrDisagree) || !strings.HasSuffix(err.Error(), c.want) || res.Fault != err.Error()) {
+				t.Errorf("%v\nnot\n%s", err, c.want)
+			}
+			var out strings.Builder
+			if res.WriteTable(&out); strings.Contains(out.String(), "in the same order") != res.Agree {
+				t.Error(out.String())
+			}
+		})
+	}
+}

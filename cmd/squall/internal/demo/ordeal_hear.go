@@ -1,0 +1,284 @@
+package demo
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"time"
+)
+
+// hear takes what a member says.
+func (r *ordeal) hear(e ordealEvent) error {
+	p := e.p
+	switch {
+	case e.err != nil:
+		return r.ended(p, e.err)
+	case e.Fault != "":
+		return fmt.Errorf("%w: %s: %s", ErrDisagree, p.who(), e.Fault)
+	case e.Listening != "":
+		p.addr = e.Listening
+	case e.View != nil:
+		return r.installed(p, *e.View)
+	case e.Mark != nil:
+		return r.marked(p, *e.Mark)
+	case e.Pause != nil:
+		r.paused(p, *e.Pause)
+	case e.Restored != nil:
+		r.restored(p, *e.Restored)
+	case e.Stopped != nil:
+		p.stopped = e.Stopped
+	case e.Account != nil:
+		return r.accounted(p, e.Account)
+	}
+	return nil
+}
+
+// ended takes the end of a process.
+func (r *ordeal) ended(p *process, err error) error {
+	switch {
+	case p.stage == isKilled, p.stage == isOut, p.stage == hasLeft:
+		return nil
+	case p.stage == whole && p.account != nil && err == io.EOF:
+		p.stage, p.until = isGone, r.story.now()
+		return nil
+	case err == io.EOF:
+		return fmt.Errorf("%s ended before it was told to: it %s", p.who(), p.stage)
+	}
+	return fmt.Errorf("%s: %w", p.who(), err)
+}
+
+// installed takes a view.
+func (r *ordeal) installed(p *process, v viewReport) error {
+	if r.parting {
+		return nil
+	}
+	p.sees(v.ID)
+	if p.first && p.stage == starting {
+		p.stage = whole
+	}
+	known := r.views[v.ID]
+	if known != nil {
+		if !slices.Equal(known.nodes, v.Nodes) {
+			return fmt.Errorf("%w: view %d has the nodes %v at %s, and %v elsewhere", ErrDisagree, v.ID, v.Nodes, p.who(), known.nodes)
+		}
+		return nil
+	}
+	if r.newest == 0 {
+		r.story.start = time.Now()
+	}
+	r.newest = max(r.newest, v.ID)
+	r.views[v.ID] = r.tellView(v)
+	r.miss(v)
+	return nil
+}
+
+// tellView begins a view's line. It ends with the pauses of those that were there before and still send.
+func (r *ordeal) tellView(v viewReport) *view {
+	known := &view{nodes: v.Nodes}
+	h := Happening{What: whatView, View: v.ID, Nodes: v.Nodes}
+	if v.ID > 1 {
+		for _, p := range r.whole() {
+			if slices.Contains(v.Nodes, p.id) {
+				known.expect = append(known.expect, p.number)
+			}
+		}
+	}
+	if len(known.expect) == 0 {
+		known.told = r.story.tell(h)
+	} else {
+		known.told = r.story.hold(h, pausesWithin)
+	}
+	return known
+}
+
+// miss notes who is not in a view any more.
+func (r *ordeal) miss(v viewReport) {
+	for _, p := range r.processes {
+		if p.stage == isHung && !p.missed && !slices.Contains(v.Nodes, p.id) {
+			p.missed = true
+			r.vacate(p)
+		}
+	}
+}
+
+// marked compares a mark with what others said.
+func (r *ordeal) marked(p *process, m mark) error {
+	p.delivered = max(p.delivered, m.Messages)
+	if err := r.ledger.note(p.who(), m); err != nil {
+		return fmt.Errorf("%w: %w", ErrDisagree, err)
+	}
+	return nil
+}
+
+// paused takes the pause that a member saw before the first message of a view. If that view was told without it, because nothing
+// was delivered in it for long, it is told with the next one.
+func (r *ordeal) paused(p *process, seen pause) {
+	p.longest = max(p.longest, seen.Took)
+	v := r.views[seen.View]
+	if v == nil {
+		return
+	}
+	v.pauses = append(v.pauses, Pause{p.id, int64(seen.Took)})
+	if v.told.Pauses = v.pauses; r.story.tells(v.told) {
+		p.untold = max(p.untold, seen.Took)
+	} else if slices.Contains(v.expect, p.number) {
+		v.told.shown = append(v.told.shown, max(p.untold, seen.Took))
+		p.untold = 0
+	}
+	r.unexpect(v, p)
+}
+
+// unexpect notes that no pause is to come from a member.
+func (r *ordeal) unexpect(v *view, p *process) {
+	if i := slices.Index(v.expect, p.number); i >= 0 {
+		if v.expect = slices.Delete(v.expect, i, i+1); len(v.expect) == 0 {
+			r.story.release(v.told)
+		}
+	}
+}
+
+// strikes takes a member out of those that are waited for.
+func (r *ordeal) strikes(p *process, s stage) {
+	p.stage, p.until = s, r.story.now()
+	for id := range r.newest {
+		if v := r.views[id+1]; v != nil {
+			r.unexpect(v, p)
+		}
+	}
+}
+
+// restored notes that a member has the state.
+func (r *ordeal) restored(p *process, got restored) {
+	if p.stage != starting {
+		return
+	}
+	p.stage, p.from = whole, r.story.now()
+	r.story.tell(Happening{
+		What: whatRestored, Node: p.id, Process: p.number, Source: got.Source, Count: got.Messages, TookNs: int64(got.Took),
+	})
+}
+
+// accounted takes what a member says at its end.
+func (r *ordeal) accounted(p *process, a *account) error {
+	before := p.account
+	p.account = a
+	p.longest = max(p.longest, a.Longest)
+	if before != nil && before.Mark.Messages != a.Mark.Messages {
+		return fmt.Errorf("%w: %s delivered %d messages more after all that was sent", ErrDisagree, p.who(), a.Mark.Messages-before.Mark.Messages)
+	}
+	if err := r.marked(p, a.Mark); err != nil {
+		return err
+	}
+	switch {
+	case a.Halted != "":
+		return r.lost(p, a)
+	case p.stage == isLeaving:
+		r.strikes(p, hasLeft)
+		r.story.tell(Happening{What: whatLeft, Node: p.id, Process: p.number})
+		r.vacate(p)
+	}
+	return nil
+}
+
+// lost takes the end of a member that the others go on without.
+func (r *ordeal) lost(p *process, a *account) error {
+	planned := p.stage == goesOn || p.stage == isHung
+	if !planned && (!a.Evicted || !r.refilling) {
+		return fmt.Errorf("%s is out, and nobody harmed it: %s; if this machine is busy, try a longer --fail-after", p.who(), a.Halted)
+	}
+	r.strikes(p, isOut)
+	r.story.tell(Happening{What: whatEvicted, Node: p.id, Process: p.number, Detail: a.Halted})
+	if !planned {
+		r.vacate(p)
+	}
+	return nil
+}
+
+// vacate has a new process take a place, in a while.
+func (r *ordeal) vacate(p *process) {
+	v := vacancy{id: p.id, at: r.story.now() + r.plan.vacant(), again: true}
+	if !r.plan.sameNode() {
+		r.nodes++
+		v.id, v.again = r.nodes, false
+	}
+	r.vacancies = append(r.vacancies, v)
+}
+
+// tick does what is due.
+func (r *ordeal) tick() error {
+	r.story.flush()
+	if err := r.resume(); err != nil {
+		return err
+	}
+	if r.refilling {
+		if err := r.refill(); err != nil {
+			return err
+		}
+	}
+	if r.striking && r.story.now() >= r.next && r.Nodes-len(r.whole()) < (r.Nodes-1)/2 {
+		r.next = r.story.now() + r.plan.rest()
+		return r.strike()
+	}
+	return nil
+}
+
+// resume lets members go on that hung for long enough, and that the others have noticed.
+func (r *ordeal) resume() error {
+	for _, p := range r.processes {
+		if p.stage != isHung || !p.missed || r.story.now() < p.since+p.hangs {
+			continue
+		}
+		if err := p.handle.Signal(signalContinue); err != nil {
+			return fmt.Errorf("%s: %w", p.who(), err)
+		}
+		p.stage = goesOn
+		r.story.tell(Happening{What: whatContinued, Node: p.id, Process: p.number})
+	}
+	return nil
+}
+
+// refill fills the places that are due.
+func (r *ordeal) refill() error {
+	now := r.story.now()
+	due := func(v vacancy) bool { return v.at <= now }
+	for _, v := range r.vacancies {
+		if !due(v) {
+			continue
+		}
+		r.story.tell(Happening{What: whatStarted, Node: v.id, Process: len(r.processes) + 1, Again: v.again})
+		if err := r.start(v.id, v.again); err != nil {
+			return err
+		}
+	}
+	r.vacancies = slices.DeleteFunc(r.vacancies, due)
+	return nil
+}
+
+// strike lets something happen to a member.
+func (r *ordeal) strike() error {
+	members := r.whole()
+	p := members[r.plan.victim(len(members))]
+	h := Happening{Node: p.id, Process: p.number}
+	switch r.plan.fate() {
+	case killed:
+		h.What = whatKilled
+		p.child.Kill()
+		r.strikes(p, isKilled)
+		r.vacate(p)
+	case hung:
+		if err := p.handle.Signal(signalStop); err != nil {
+			return fmt.Errorf("%s: %w", p.who(), err)
+		}
+		h.What = whatHung
+		r.strikes(p, isHung)
+		p.since, p.hangs = r.story.now(), r.plan.hang(r.FailAfter)
+		h.HangsNs = int64(p.hangs)
+	case leaves:
+		h.What = whatLeaves
+		r.strikes(p, isLeaving)
+		r.story.tell(h)
+		return r.order(p, command{Leave: true})
+	}
+	r.story.tell(h)
+	return nil
+}

@@ -1,0 +1,79 @@
+package demo
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/cmd/squall/internal/proc"
+)
+
+// process is what the parent knows of a member process.
+type process struct {
+	number int // from 1 up
+	id     squall.NodeID
+	child  *proc.Child
+	handle *os.Process // the same, for signals
+	addr   string      // where it listens; empty: it has not said yet
+	stage  stage
+	again  bool // the node was there before
+	first  bool // it forms the group
+
+	hangs     time.Duration // at least
+	since     time.Duration // when it was stopped
+	missed    bool          // while it hangs: a view without it is in force
+	views     [2]squall.ViewID
+	longest   time.Duration
+	untold    time.Duration // a pause that came after its view was told
+	stopped   *uint64       // messages that were accepted from it, once it is to send no more
+	account   *account      // nil: it has given none
+	dumped    bool
+	from      time.Duration // when it was in the group with all of its state
+	until     time.Duration // when it was not any more
+	delivered uint64        // as far as is known
+}
+
+// stage is how far a process is.
+type stage string
+
+const (
+	starting  stage = "is starting"
+	whole     stage = "is a member"
+	isHung    stage = "hangs"
+	goesOn    stage = "goes on, and does not know that it is out"
+	isLeaving stage = "is leaving"
+	isKilled  stage = "was killed"
+	isOut     stage = "is out"
+	hasLeft   stage = "has left"
+	isGone    stage = "has ended"
+)
+
+// who names it, in messages.
+func (p *process) who() string { return fmt.Sprintf("node %d (process %d)", p.id, p.number) }
+
+// answers reports whether it will do what it is told.
+func (p *process) answers() bool {
+	return p.stage == starting || p.stage == whole || p.stage == isLeaving
+}
+
+// has notes that it has seen a view.
+func (p *process) sees(v squall.ViewID) {
+	if p.views[0] == 0 {
+		p.views[0] = v
+	}
+	p.views[1] = v
+}
+
+// fate is how it ended, in a word or two.
+func (p *process) fate() string {
+	switch {
+	case p.account != nil && p.account.Evicted:
+		return "evicted"
+	case p.stage == isKilled:
+		return "killed"
+	case p.stage == hasLeft:
+		return "left"
+	}
+	return "stayed"
+}
