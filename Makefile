@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 
 FUZZTIME ?= 20s
-SEEDS ?= 10000
+SEEDS ?= 100000
 
 .DEFAULT_GOAL := help
 .PHONY: help check test race sim model fuzz bench
@@ -26,8 +26,8 @@ test: ## every test
 race: ## the short tests under the race detector
 	go test -race -short ./...
 
-sim: ## the simulator over SEEDS seeds (10000)
-	go test ./internal/sim -v -run Campaign -count=1 -timeout 0 -args -seeds $(SEEDS)
+sim: ## the simulator over SEEDS seeds (100000); a failure names the commit if this is a working copy
+	go run $(if $(wildcard .git),-buildvcs=true) ./cmd/squall sim --seeds $(SEEDS)
 
 model: ## the model of a view change's decision, as it is and with each flaw; needs spin and gcc
 	docs/model/check.sh

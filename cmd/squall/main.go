@@ -17,6 +17,7 @@ import (
 
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
 	"github.com/squall-go/squall/cmd/squall/internal/demo"
+	"github.com/squall-go/squall/cmd/squall/internal/simulate"
 	"github.com/squall-go/squall/cmd/squall/internal/version"
 )
 
@@ -26,6 +27,7 @@ func commands() []*cobra.Command {
 		bench.NewCommand(),
 		bench.NewMemberCommand(),
 		demo.NewCommand(),
+		simulate.NewCommand(),
 		version.NewCommand(),
 	}
 }

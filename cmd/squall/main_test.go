@@ -238,7 +238,7 @@ func TestMistakesAreExplained(t *testing.T) {
 	for args, want := range map[string]string{
 		"demo --nodez 3":   "squall demo: unknown flag: --nodez\nsquall demo: see squall demo --help\n",
 		"demo -":           "squall demo: -: nothing to send, not one line\n",
-		"dem":              "squall: unknown command \"dem\" for \"squall\"\nsquall: Did you mean this?\nsquall: \tdemo\n",
+		"demos":            "squall: unknown command \"demos\" for \"squall\"\nsquall: Did you mean this?\nsquall: \tdemo\n",
 		"demo run-member":  "squall demo run-member: run-member is started by other commands of this program, not by hand: no configuration on standard input: EOF\n",
 		"version --verbos": "squall version: unknown flag: --verbos\nsquall version: see squall version --help\n",
 	} {

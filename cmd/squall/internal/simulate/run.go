@@ -1,0 +1,88 @@
+package simulate
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"runtime/debug"
+	"time"
+
+	"github.com/squall-go/squall/internal/sim"
+)
+
+// run plays the seeds. Standard output gets the result, standard error what is for people meanwhile.
+func (o *options) run(ctx context.Context, out, errs io.Writer) error {
+	if o.trace {
+		return o.show(out)
+	}
+	bar := newProgress(errs, o.count)
+	c := sim.Campaign{First: o.first, Count: o.count, Limits: o.limits, Options: o.play, Workers: o.jobs, Stop: ctx.Done(), Progress: bar.set}
+	start := time.Now()
+	c.Run()
+	r := o.result(&c, time.Since(start))
+	bar.done()
+	if err := r.write(out, o); err != nil {
+		return err
+	}
+	if ctx.Err() != nil && c.Err == nil {
+		return ctx.Err()
+	}
+	return r.verdict()
+}
+
+// show plays one seed, and prints its plan and everything that happens.
+func (o *options) show(out io.Writer) error {
+	p := sim.Draw(o.first, o.limits)
+	w := bufio.NewWriter(out)
+	fmt.Fprintf(w, "%v\n", p)
+	start := time.Now()
+	play := o.play
+	play.Trace = w
+	run := sim.Run(p, play)
+	r := o.result(&sim.Campaign{Tally: single(p, run)}, time.Since(start))
+	fmt.Fprintln(w)
+	if err := r.write(w, o); err != nil {
+		return err
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	return r.verdict()
+}
+
+// single is what one run comes to.
+func single(p *sim.Plan, r sim.Result) sim.Tally {
+	t := sim.Tally{
+		Seeds: 1, Deliveries: uint64(r.Deliveries), Steps: uint64(r.Steps), Views: uint64(r.Views), Probes: r.Probes, Slowest: r.SlowestOfBound, Err: r.Err,
+	}
+	if r.Err != nil {
+		t.Failed = p
+	}
+	return t
+}
+
+// commit is the one that this program was built from.
+func commit() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return unknown
+	}
+	return commitOf(info)
+}
+
+// unknown is the commit of a program that was built without version control.
+const unknown = "unknown"
+
+func commitOf(info *debug.BuildInfo) string {
+	revision, modified := unknown, ""
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision":
+			revision = s.Value
+		case s.Key == "vcs.modified" && s.Value == "true":
+			modified = " (modified)"
+		}
+	}
+	return revision + modified
+}
