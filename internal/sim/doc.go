@@ -26,6 +26,9 @@
 //	check_release.go      and all rings are empty
 //	check_halt.go         who halted is given nothing and accepts nothing; who may not send is told why
 //
+// A Script is a run in which nothing is drawn: it lays a world out, says what happens when, and has the trace that this must give. All
+// checkers look on.
+//
 // Same seed, same run: the events of a run have a hash, and the trace of a failed one is printed by running it once more. A Campaign
 // runs many seeds; Probes count the rare branches that it took.
 package sim

@@ -408,8 +408,8 @@ func (p *process) installed(v *views.View) {
 		if w.trace.out != nil {
 			p.print("lost joiner %d", m.ID)
 		}
-		if p.jumped > 0 || p.blame != "" { // it slept, and took the joiner for silent
-			w.processOf(m).blamed("joined at a member that slept")
+		if j := w.processOf(m); p.jumped > 0 || j.jumped > 0 || p.blame != "" { // one of them slept, and took the other for silent
+			j.blamed("lost a member that slept, or did itself")
 		}
 		p.member.Report(m.ID, member.ErrJoining)
 	}
