@@ -184,8 +184,12 @@ func (p ProcessResult) row() table.Row {
 	if p.Digest == "" {
 		messages, digest = "–", "–"
 	}
+	until, sent := seconds(p.Until), humanize.Comma(int64(p.Received))
+	if p.Until == 0 { // the run ended before it did
+		until, sent = "–", "–"
+	}
 	return table.Row{
-		p.Process, p.Node, seconds(p.From), seconds(p.Until), p.Fate, fmt.Sprintf("%d–%d", p.FirstView, p.LastView), humanize.Comma(int64(p.Received)),
+		p.Process, p.Node, seconds(p.From), until, p.Fate, fmt.Sprintf("%d–%d", p.FirstView, p.LastView), sent,
 		messages, digest, milliseconds(p.LongestNs),
 	}
 }

@@ -172,7 +172,11 @@ func (r *ordeal) late() error {
 	var states []string
 	for _, p := range r.processes {
 		if p.stage != isKilled && p.stage != isGone {
-			states = append(states, fmt.Sprintf("%s %s", p.who(), p.stage))
+			state := string(p.stage)
+			if p.stage == whole && p.stopped != nil && p.account == nil {
+				state = "has not delivered all that was sent"
+			}
+			states = append(states, p.who()+" "+state)
 		}
 	}
 	return fmt.Errorf("%w, %v and %v: %s", errTooLong, r.Duration, r.Timeout, strings.Join(states, ", "))
