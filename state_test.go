@@ -598,6 +598,7 @@ func TestEventsOfStatesSayWhatHappened(t *testing.T) {
 		}
 	}
 }
+
 // A member that moves to another shard gets its state in place of the one that it has, whatever it still had to deliver there.
 func TestAMemberThatMovesToAnotherShardGetsItsState(t *testing.T) {
 	replicas := []*replica{newReplica(), newReplica(), newReplica(), newReplica(), newReplica()}
