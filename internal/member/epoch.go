@@ -29,7 +29,8 @@ type epoch struct {
 	nextBeat, nextLook, lastLook time.Duration
 	peers                        []peer // by rank
 
-	until time.Duration // once over: when nobody is waited for any longer
+	until    time.Duration // once over: when nobody is waited for any longer
+	lingered time.Duration // and when it was stepped last
 }
 
 // peer is what is known of a member's heartbeat.
@@ -176,7 +177,7 @@ const looksPerHeartbeat = 4
 // to count anew: what it did not look at says nothing about its peers.
 func (e *epoch) listen() {
 	now, cfg := e.m.now, &e.m.cfg
-	asleep := e.lastLook == 0 || now-e.lastLook > max(cfg.FailAfter/2, 2*cfg.Heartbeat)
+	asleep := e.lastLook == 0 || e.slept(e.lastLook)
 	e.lastLook, e.nextLook = now, now+cfg.Heartbeat/looksPerHeartbeat
 	var silent, nearly views.Ranks
 	for r := range e.peers {
@@ -201,6 +202,11 @@ func (e *epoch) listen() {
 	if silent != 0 {
 		e.silent(silent, nearly)
 	}
+}
+
+// slept reports whether this member did so little since some time that it was not awake.
+func (e *epoch) slept(since time.Duration) bool {
+	return e.m.now-since > max(e.m.cfg.FailAfter/2, 2*e.m.cfg.Heartbeat)
 }
 
 // silent reports those that are silent. If they and those that will be soon are so many that the rest is no quorum, it is this
@@ -229,6 +235,7 @@ func (e *epoch) deadline(now time.Duration) time.Duration {
 
 // end stops the view here: what is left of it is delivered, as the decision says.
 func (e *epoch) end(d *views.Decision) error {
+	e.lingered = e.m.now
 	e.until = e.m.now + 2*(e.m.cfg.FailAfter+e.m.cfg.Heartbeat) // longer than who is not through yet is waited for in the next view
 	for i, p := range e.subs {
 		if p == nil {
@@ -258,6 +265,10 @@ func (e *epoch) rest() {
 
 // linger is a step of a view that is over here: others may still need this member's row, and its application what is left of it.
 func (e *epoch) linger() (work int) {
+	if e.slept(e.lingered) { // who waits for this row may not have seen it in that time
+		e.until += e.m.now - e.lingered
+	}
+	e.lingered = e.m.now
 	work = e.table.Poll()
 	for _, f := range e.table.Failures() {
 		e.change.Report(f.Rank, f.Err)
