@@ -1,6 +1,9 @@
 package sim
 
 import (
+	"errors"
+
+	"github.com/squall-go/squall/internal/member"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/views"
 )
@@ -33,7 +36,7 @@ func (lossChecker) end(w *world) error {
 		}
 	}
 	for _, p := range w.procs {
-		if !p.drained || !p.over || p.blame != "leaves" {
+		if !p.drained || !p.over || p.blame != "leaves" || !errors.Is(p.member.Err(), member.ErrClosed) { // it may have halted for another reason
 			continue
 		}
 		for _, l := range p.ledgers {
