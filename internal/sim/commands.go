@@ -13,7 +13,9 @@ var doers = map[string]func(*stage, []string) error{
 	"send": (*stage).send, "claim": (*stage).claim, "commit": (*stage).commit,
 	"crash":    func(st *stage, args []string) error { return st.crash(Crash, args) },
 	"poweroff": func(st *stage, args []string) error { return st.crash(PowerOff, args) },
-	"hang":     (*stage).hang, "cut": (*stage).cut, "heal": (*stage).heal, "part": (*stage).part,
+	"hang":     func(st *stage, args []string) error { return st.stall(Hang, args) },
+	"jump":     func(st *stage, args []string) error { return st.stall(ClockJump, args) },
+	"cut":      (*stage).cut, "heal": (*stage).heal, "part": (*stage).part,
 	"join": (*stage).join, "leave": (*stage).leave, "report": (*stage).report,
 	"run": (*stage).run, "expect": (*stage).expect,
 }
@@ -178,9 +180,9 @@ func (st *stage) crash(kind FaultKind, args []string) error {
 	return err
 }
 
-func (st *stage) hang(args []string) error {
+func (st *stage) stall(kind FaultKind, args []string) error {
 	if len(args) != 2 {
-		return usage("hang ID DURATION")
+		return usage("hang ID DURATION, jump ID DURATION")
 	}
 	p, err := st.living(args[0])
 	if err != nil {
@@ -190,7 +192,7 @@ func (st *stage) hang(args []string) error {
 	if err != nil {
 		return err
 	}
-	st.strike(Fault{Kind: Hang, Node: p.node.place, For: long})
+	st.strike(Fault{Kind: kind, Node: p.node.place, For: long})
 	return nil
 }
 

@@ -26,7 +26,7 @@ import (
 //	send 1 3 [a]                     3 messages
 //	claim 1 [a], commit 1 [a]        a message that stays open in between
 //	crash 1, poweroff 1              at once, or, followed by "as it proposes", in the middle of that step
-//	hang 1 5ms
+//	hang 1 5ms, jump 1 5ms           it does nothing for that long; its clock jumps ahead
 //	cut 1 3, heal 1 3, part 1 2, heal   one direction between two nodes; all ways between some nodes and the rest; everything
 //	join 9 2, leave 3, report 1 3    9 asks 2; 1 takes 3 for failed
 //	run 2ms
