@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/squall-go/squall/views"
 )
@@ -54,7 +55,14 @@ func (w *world) parted() (*process, *process) {
 }
 
 // goesOn reports whether a quorum of the last view lives.
-func (w *world) goesOn() bool { return w.history.last.quorum(func(p *process) bool { return !p.over }) }
+func (w *world) goesOn() bool { return w.history.last.quorum(w.lives) }
+
+// lives reports whether a process of the last view lives and knows of it, or will be told by somebody who was in the one before.
+func (w *world) lives(p *process) bool {
+	before := w.before(w.history.last)
+	there := func(q *process) bool { return q.member != nil && !q.over }
+	return !p.over && (p.member != nil || before != nil && slices.ContainsFunc(before.procs, there))
+}
 
 // unsettledProcess is why a process is not where it should be.
 func (w *world) unsettledProcess(p *process) error {
