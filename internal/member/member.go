@@ -157,8 +157,10 @@ func (m *Member) Step(now time.Duration) (work int) {
 		m.Halt(m.explain(m.epoch.change.Err()))
 	}
 	if m.stands() {
-		m.epoch.table.Poll() // what stayed in a socket, or waits for one, would keep the loop from sleeping
-		m.epoch.table.Flush()
+		for _, t := range m.Tables() {
+			t.Poll() // what stayed in a socket, or waits for one, would keep the loop from sleeping
+			t.Flush()
+		}
 		return work
 	}
 	if len(m.past) > 0 {
@@ -321,7 +323,9 @@ func (m *Member) Deadline(now time.Duration) time.Duration {
 	}
 	at := m.epoch.deadline(now)
 	for _, e := range m.past {
-		at = min(at, max(0, e.until-now))
+		if left := e.until - now; left > 0 { // later it waits for the application, which wakes the loop
+			at = min(at, left)
+		}
 	}
 	return at
 }
