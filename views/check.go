@@ -62,6 +62,9 @@ func (c *Change) checkDecision(b Ballot, from order.Rank, d *Decision) error {
 	if err := c.checkNext(d.View, d.Removed, d.Left); err != nil {
 		return err
 	}
+	if !c.fits(&proposal{d.View, d.Removed, d.Left}) {
+		return errTooLarge // to be copied; what was written may be shorter than what is made of it here
+	}
 	if len(d.Trim) != len(c.cfg.View.Subgroups) {
 		return fmt.Errorf("trims of %d subgroups, the view has %d", len(d.Trim), len(c.cfg.View.Subgroups))
 	}

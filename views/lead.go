@@ -240,7 +240,10 @@ func (c *Change) adopted() (found *Decision, wait bool) {
 	return found, false
 }
 
-// compute makes the decision about the proposal, or returns nil if some vectors are not here yet.
+// errNoVectors says that a member acked, and what comes before an ack is not here (F2).
+var errNoVectors = errors.New("an ack without vectors")
+
+// compute makes the decision about the proposal, or returns nil if somebody's vectors are no good.
 func (c *Change) compute() *Decision {
 	d := &Decision{View: c.proposal.View, Removed: c.proposal.Removed, Left: c.proposal.Left, Trim: make([][]order.Index, len(c.cfg.View.Subgroups))}
 	for r := range order.Rank(c.n) {
@@ -249,10 +252,10 @@ func (c *Change) compute() *Decision {
 		}
 		var v vectors
 		there, err := c.read(r, c.cfg.Columns.vectors, vectorsBallot, &v)
-		if !there {
-			return nil
-		}
-		if err == nil {
+		switch {
+		case !there:
+			err = errNoVectors
+		case err == nil:
 			err = c.checkVectors(r, v.Here)
 		}
 		if err != nil {
@@ -266,9 +269,9 @@ func (c *Change) compute() *Decision {
 	return d
 }
 
-// least is the minimum of two vectors, sender by sender; nil is none.
+// least is the minimum of two vectors, sender by sender; an empty one is none.
 func least(trim, here []order.Index) []order.Index {
-	if trim == nil || here == nil {
+	if len(trim) == 0 || len(here) == 0 {
 		return slices.Concat(trim, here)
 	}
 	for s := range trim {

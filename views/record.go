@@ -51,10 +51,15 @@ func putRecord(area []byte, b Ballot, v any) (int, bool) {
 	if recordHeaderBytes+len(text) > len(area) {
 		return 0, false
 	}
+	return putText(area, b, text), true
+}
+
+// putText writes a record's text, which fits.
+func putText(area []byte, b Ballot, text []byte) int {
 	binary.LittleEndian.PutUint64(area, uint64(b))
 	binary.LittleEndian.PutUint32(area[8:], uint32(len(text)))
 	binary.LittleEndian.PutUint32(area[12:], crc32.Checksum(text, castagnoli))
-	return recordHeaderBytes + copy(area[recordHeaderBytes:], text), true
+	return recordHeaderBytes + copy(area[recordHeaderBytes:], text)
 }
 
 // recordText returns a copy of the JSON of a ballot's record, or false if it is not there as a whole.

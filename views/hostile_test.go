@@ -1,0 +1,97 @@
+package views
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/squall-go/squall/fabric"
+	"github.com/squall-go/squall/fabric/simnet"
+	"github.com/squall-go/squall/order"
+)
+
+// rogue is a court of four that is asked for a change, one of whom breaks the rules. The other three go on without it.
+func rogue(t *testing.T, who int, prepare func(c *court, its *Change)) {
+	t.Helper()
+	c := newCourt(t, 3, 4, simnet.Framed)
+	c.changes[0].Join([]Member{{ID: 300, Addr: "late:1"}})
+	prepare(c, c.changes[who])
+	if !c.settle(c.over) {
+		t.Fatal("no end")
+	}
+	if err := c.judge(); err != nil {
+		t.Fatal(err)
+	}
+	for r, ch := range c.changes {
+		if r == who {
+			continue
+		}
+		if d := ch.Done(); d == nil || !ranksOf(d.Removed).Has(order.Rank(who)) || !errors.Is(ch.Cause(order.Rank(who)), fabric.ErrViolation) && !errors.Is(ch.Cause(order.Rank(who)), ErrAccused) {
+			t.Errorf("rank %d: %+v, stopped: %v, suspects the rogue because of: %v", r, d, ch.Err(), ch.Cause(order.Rank(who)))
+		}
+	}
+}
+
+// Whoever acks without having said what it has would be waited for for ever.
+func TestWhoAcksWithoutVectorsIsFoundOut(t *testing.T) {
+	rogue(t, 3, func(_ *court, its *Change) { its.wedged = true })
+}
+
+// A decision may be short where it was written, and too long for the row of who echoes it.
+func TestADecisionThatCannotBeCopiedIsRefused(t *testing.T) {
+	rogue(t, 0, func(c *court, its *Change) {
+		for range 10000 {
+			if c.acks(its.nextAt) == 3 {
+				break
+			}
+			c.step()
+		}
+		d := &Decision{View: c.place(c.view, append(its.members(all(4).List()), brackets(10)...)), Trim: [][]order.Index{make([]order.Index, 4)}}
+		d.View.Muted = make([]uint64, len(d.View.Members))
+		its.writes(t, d)
+		c.dead[0] = true // it does nothing else
+	})
+}
+
+// acks counts the followers of the leader that acked a ballot, before it can know.
+func (c *court) acks(b Ballot) (n int) {
+	for _, ch := range c.changes[1:] {
+		if b != 0 && Ballot(ch.own[wordAcked]) == b {
+			n++
+		}
+	}
+	return n
+}
+
+// brackets are members whose records are six times as long in the JSON that is made here.
+func brackets(n int) (list []Member) {
+	text := strings.Repeat("<", 250)
+	for i := range n {
+		list = append(list, Member{ID: order.NodeID(500 + i), Incarnation: 1, Addr: fmt.Sprint(text, i), Host: text, Shm: text})
+	}
+	return list
+}
+
+// writes puts a decision into the own row as nobody else would.
+func (c *Change) writes(t *testing.T, d *Decision) {
+	t.Helper()
+	area := c.area(c.cfg.Self, c.cfg.Columns.decisions)
+	long := make([]byte, 1<<20)
+	n, _ := putRecord(long, c.nextAt, d)
+	short := strings.ReplaceAll(string(long[recordHeaderBytes:n]), `\u003c`, "<")
+	if n <= len(area) || recordHeaderBytes+len(short) > len(area) {
+		t.Fatalf("%d and %d bytes, there is room for %d", n, len(short), len(area))
+	}
+	c.pushRecord(c.cfg.Columns.decisions, putText(area, c.nextAt, []byte(short)))
+	c.set(wordDecided, uint64(c.nextAt))
+	c.publish()
+	c.table.Flush()
+}
+
+func TestAnEmptyVectorIsNone(t *testing.T) {
+	trim := []order.Index{5, 6}
+	if got := fmt.Sprint(least(trim, []order.Index{}), least([]order.Index{}, trim), least(nil, trim)); got != "[5 6] [5 6] [5 6]" {
+		t.Error(got)
+	}
+}
