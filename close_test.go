@@ -3,6 +3,8 @@ package squall_test
 import (
 	"context"
 	"errors"
+	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -94,4 +96,44 @@ func TestAFailedClaimCanBeAbortedWithoutHarm(t *testing.T) {
 	if err := groups[0].Close(context.Background()); err != nil || delivered.Load() != 1 {
 		t.Errorf("close says %v, %d delivered", err, delivered.Load())
 	}
+}
+
+// A group that halted with the table of an old view, for the sake of a claim that is given back then, leaves no row behind.
+func TestCloseGivesTheRowsOfAllViewsBack(t *testing.T) {
+	groups := cluster(t, 4, func(i int, c *squall.Config) {
+		c.Fabric = squall.SHM
+		c.Subgroups = []squall.SubgroupConfig{{Name: "a", Deliver: func(squall.Message) {}}}
+	})
+	awaitView(t, 4, groups...)
+	c := claim(t, groups[0].Subgroup("a"), "held")
+	if err := groups[3].Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	awaitView(t, 3, groups[:3]...)
+	groups[1].ReportFailure(groups[0].ID())
+	<-groups[0].Done()
+	if err := c.Abort(); err != nil {
+		t.Error(err)
+	}
+	for _, g := range groups {
+		g.Close(t.Context()) // the first one was evicted, and says so
+	}
+	if n := rows(t); n > 0 {
+		t.Errorf("%d rows stay", n)
+	}
+}
+
+// rows counts the segments of this process that are rows.
+func rows(t *testing.T) (n int) {
+	t.Helper()
+	open, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Skip(err)
+	}
+	for _, fd := range open {
+		if to, err := os.Readlink("/proc/self/fd/" + fd.Name()); err == nil && strings.Contains(to, "squall-row") {
+			n++
+		}
+	}
+	return n
 }

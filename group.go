@@ -516,8 +516,9 @@ func (g *Group) closeTables() error {
 			errs = append(errs, fmt.Errorf("subgroup %q: a claim is neither committed nor aborted; its memory stays", s.decl.Name))
 		}
 	}
+	held := len(errs) > 0
 	for _, t := range g.member.Tables() {
-		if len(errs) > 0 {
+		if held {
 			t.KeepOwn()
 		}
 		errs = append(errs, t.Close())
