@@ -55,13 +55,16 @@ func (w *world) parted() (*process, *process) {
 }
 
 // goesOn reports whether a quorum of the last view lives.
-func (w *world) goesOn() bool { return w.history.last.quorum(w.lives) }
+func (w *world) goesOn() bool {
+	last := w.history.last
+	return last.quorum(func(p *process) bool { return !p.over && w.knows(p, last) })
+}
 
-// lives reports whether a process of the last view lives and knows of it, or will be told by somebody who was in the one before.
-func (w *world) lives(p *process) bool {
-	before := w.before(w.history.last)
+// knows reports whether a process that a view has as a member knows of it, or will be told by somebody who was in the one before.
+func (w *world) knows(p *process, r *viewRecord) bool {
+	before := w.before(r)
 	there := func(q *process) bool { return q.member != nil && !q.over }
-	return !p.over && (p.member != nil || before != nil && slices.ContainsFunc(before.procs, there))
+	return p.member != nil || before != nil && slices.ContainsFunc(before.procs, there)
 }
 
 // unsettledProcess is why a process is not where it should be.
