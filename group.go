@@ -347,7 +347,7 @@ func (g *Group) setSender(s *Subgroup, on bool) error {
 }
 
 // Link is the name of the fabric between this process and a member: "shm", "tcp", "self", or "coming" before they are connected. It
-// is empty for a node that is no member.
+// is empty for a node that is no member. Link must not be called in an upcall or an event: it asks the loop.
 func (g *Group) Link(id NodeID) (name string) {
 	g.ask(func() {
 		if r, ok := g.member.View().RankOf(id); ok {
@@ -369,7 +369,8 @@ func (g *Group) ask(f func()) bool {
 	}
 }
 
-// Dump prints the shared state table of the view in force as this process sees it, a line per member.
+// Dump prints the shared state table of the view in force as this process sees it, a line per member. It must not be called in an
+// upcall or an event: it asks the loop.
 func (g *Group) Dump(w io.Writer) error {
 	var text bytes.Buffer // written outside the loop, which must not wait for anybody's pipe
 	var err error
@@ -384,7 +385,8 @@ func (g *Group) Dump(w io.Writer) error {
 
 // Leave takes this process out of the group: it accepts no more messages, waits until every message that was accepted here is
 // delivered, takes part in the change to a view without it, and halts with ErrClosed. The others go on. If ctx ends before
-// that, it halts all the same; the others then find that it failed. Leave must not be called in an upcall or an event.
+// that, it goes on leaving; Close ends it all the same. What was accepted for a subgroup that is not provisioned now is
+// waited for like everything else, so give ctx an end. Leave must not be called in an upcall or an event.
 func (g *Group) Leave(ctx context.Context) error {
 	for _, s := range g.subs {
 		s.outbox.Close()

@@ -213,12 +213,12 @@ func (t *Table) closeDock() {
 	if t.dock == nil {
 		return
 	}
+	t.dock.connecting.Close() // first: who calls meanwhile must not hear that it was given up
 	for _, r := range t.peers {
 		if a, ok := t.dock.giveUp(r); ok && a.link != nil {
 			a.link.Close()
 		}
 	}
-	t.dock.connecting.Close()
 	t.coming = 0
 }
 

@@ -3,6 +3,7 @@ package views
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/internal/invariants"
@@ -57,11 +58,12 @@ type Change struct {
 	lost    Ranks   // would have to be suspected too, but too few would be left
 
 	wedged   bool
-	proposal *proposal // as leader, the last one
-	nextAt   Ballot    // its ballot
-	decision *Decision // in the own row
-	done     *Decision // it is certain that everybody who goes on has it
-	err      error     // why this member must stop
+	here     [][]order.Index // by subgroup and sender rank: what was here when it was wedged
+	proposal *proposal       // as leader, the last one
+	nextAt   Ballot          // its ballot
+	decision *Decision       // in the own row
+	done     *Decision       // it is certain that everybody who goes on has it
+	err      error           // why this member must stop
 }
 
 // NewChange lays one member's part on its table.
@@ -163,14 +165,18 @@ func (c *Change) quorum(set Ranks) bool {
 	return Quorum(c.n, set)
 }
 
+// maxMoves bounds a step: a row that goes on changing must not keep this member from its other work.
+const maxMoves = 256
+
 // Step looks at what changed and goes as far as it can. It returns the work it did.
 func (c *Change) Step() (work int) {
 	if c.err != nil || !c.stirred() {
 		return 0
 	}
-	for c.err == nil && c.advance() {
+	for c.err == nil && work < maxMoves && c.advance() {
 		work++
 	}
+	c.asked = c.asked || work == maxMoves
 	return work
 }
 
@@ -334,7 +340,10 @@ func (c *Change) wedge() {
 	}
 	c.wedged = true
 	area := c.area(c.cfg.Self, c.cfg.Columns.vectors)
-	n, ok := putRecord(area, vectorsBallot, vectors{c.cfg.Wedge()})
+	for _, here := range c.cfg.Wedge() {
+		c.here = append(c.here, slices.Clone(here))
+	}
+	n, ok := putRecord(area, vectorsBallot, vectors{c.here})
 	if !ok {
 		panic("views: the vectors do not fit their area") // vectorBytes counts them
 	}
@@ -375,6 +384,10 @@ func (c *Change) follow() bool {
 	}
 	if err != nil {
 		c.violated(l, "V7", "proposes what cannot be: %v", err)
+		return true
+	}
+	if ranksOf(p.Left).Has(c.cfg.Self) && c.own[wordLeaving] == 0 {
+		c.violated(l, "V7", "proposes that rank %d leaves, which does not want to", c.cfg.Self)
 		return true
 	}
 	if ranksOf(p.Removed).Has(c.cfg.Self) && c.done == nil {

@@ -2,9 +2,11 @@ package views
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
+	"github.com/squall-go/squall/internal/mutant"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/sst"
 )
@@ -68,10 +70,32 @@ func (c *Change) checkDecision(b Ballot, from order.Rank, d *Decision) error {
 	if len(d.Trim) != len(c.cfg.View.Subgroups) {
 		return fmt.Errorf("trims of %d subgroups, the view has %d", len(d.Trim), len(c.cfg.View.Subgroups))
 	}
+	if err := c.checkTrim(d); err != nil {
+		return err
+	}
 	for i, sg := range c.cfg.View.Subgroups {
 		some := (ranksOf(sg.Members) &^ ranksOf(d.Removed)) != 0
 		if d.Trim[i] != nil && len(d.Trim[i]) != len(sg.Senders) || d.Trim[i] == nil && some && len(sg.Senders) > 0 {
 			return fmt.Errorf("a trim of %d senders in subgroup %q, which has %d", len(d.Trim[i]), sg.Name, len(sg.Senders))
+		}
+	}
+	return nil
+}
+
+// checkTrim makes sure that this member could deliver what a decision says, and that it leaves only if it wants to.
+func (c *Change) checkTrim(d *Decision) error {
+	self := only(c.cfg.Self)
+	if ranksOf(d.Left)&self != 0 && c.own[wordLeaving] == 0 {
+		return errors.New("this member leaves, and does not want to")
+	}
+	if ranksOf(d.Removed)&self != 0 || mutant.Enabled && mutant.On(mutant.TrimByMaximum) {
+		return nil
+	}
+	for i, here := range c.here {
+		for s := range min(len(here), len(d.Trim[i])) {
+			if d.Trim[i][s] > here[s] {
+				return fmt.Errorf("subgroup %q: the trim of sender %d is %d, and %d are here", c.cfg.View.Subgroups[i].Name, s, d.Trim[i][s], here[s]) // V9
+			}
 		}
 	}
 	return nil

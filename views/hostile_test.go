@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/fabric/simnet"
 	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/sst"
 )
 
 // rogue is a court of four that is asked for a change, one of whom breaks the rules. The other three go on without it.
@@ -94,4 +96,60 @@ func TestAnEmptyVectorIsNone(t *testing.T) {
 	if got := fmt.Sprint(least(trim, []order.Index{}), least([]order.Index{}, trim), least(nil, trim)); got != "[5 6] [5 6] [5 6]" {
 		t.Error(got)
 	}
+}
+
+// A ballot of which no higher one could be made would end every change that comes after it.
+func TestABallotThatIsFarAheadIsFoundOut(t *testing.T) {
+	for name, acked := range map[string]Ballot{"the last attempt": ^Ballot(0)&^0xff | 2, "far ahead": newBallot(2*maxLead, 1)} {
+		t.Run(name, func(t *testing.T) {
+			rogue(t, 3, func(c *court, its *Change) {
+				sst.Store(its.own, wordAcked, uint64(acked))
+				its.publish()
+				its.table.Flush()
+				c.dead[3] = true // it does nothing else
+				c.now += time.Millisecond
+			})
+		})
+	}
+}
+
+// A row that goes on changing keeps nobody from its other work.
+func TestAStepIsBounded(t *testing.T) {
+	c := newCourt(t, 3, 4, simnet.Shared)
+	c.changes[0].Join([]Member{{ID: 300, Addr: "late:1"}})
+	c.changes[0].cfg.OnEvent = func(Event) { // whatever happens, rank 3 is ahead
+		sst.Store(c.changes[3].own, wordAcked, uint64(newBallot(Ballot(c.changes[0].own[wordProposed]).Attempt()+1, 2)))
+	}
+	if work := c.changes[0].Step(); work > maxMoves || !c.changes[0].Restless() {
+		t.Errorf("%d moves in a step", work)
+	}
+}
+
+// A decision that a member could not deliver is its leader's fault, and not that of those who would have to halt.
+func TestATrimBeyondWhatIsHereIsRefused(t *testing.T) {
+	rogue(t, 0, func(c *court, its *Change) { falsely(c, its, func(d *Decision) { d.Trim[0][1] = 1 << 60 }) })
+}
+
+func TestNobodyLeavesWhoDoesNotWantTo(t *testing.T) {
+	rogue(t, 0, func(c *court, its *Change) {
+		falsely(c, its, func(d *Decision) {
+			d.View, d.Left = c.place(c.view, append(its.members(ranks(0, 1, 3)), Member{ID: 300, Addr: "late:1"})), ranks(2)
+			d.View.Muted = make([]uint64, 4)
+		})
+	})
+}
+
+// falsely has the leader decide something else than it should, and nothing more.
+func falsely(c *court, its *Change, wrong func(*Decision)) {
+	for range 10000 {
+		if c.acks(its.nextAt) == 3 {
+			break
+		}
+		c.step()
+	}
+	d := &Decision{View: its.proposal.View, Trim: [][]order.Index{make([]order.Index, 4)}}
+	wrong(d)
+	its.decides(its.nextAt, d)
+	its.table.Flush()
+	c.dead[0] = true
 }

@@ -27,6 +27,9 @@ func (c *Change) lead() bool {
 			continue
 		}
 		switch acked := Ballot(sst.Load(line, wordAcked)); {
+		case acked > c.nextAt && acked.Leader() == c.cfg.Self:
+			c.violated(order.Rank(r), "V6", "acks ballot %v, which was never proposed", acked)
+			return true
 		case acked > c.nextAt:
 			return c.propose()
 		case acked < c.nextAt:
@@ -71,12 +74,40 @@ func (c *Change) propose() bool {
 	return true
 }
 
-// attempts is the highest attempt that is seen in any row.
+// maxLead is how far the ballots of a row may be ahead of those of all others. Honest leaders are ahead by one; a row that is not
+// honest must not use up the attempts of all who come after it.
+const maxLead = 1 << 16
+
+// attempts is the highest attempt that is seen in the row of anybody who is not suspected: those have to ack a higher one. A row whose
+// ballots cannot be fails.
 func (c *Change) attempts() (highest uint64) {
-	for _, line := range c.lines {
-		for _, word := range []int{wordProposed, wordAcked, wordDecided} {
-			highest = max(highest, Ballot(sst.Load(line, word)).Attempt())
+	for r, line := range c.lines {
+		at := c.attemptIn(line)
+		if c.Suspected().Has(order.Rank(r)) || at <= highest {
+			continue
 		}
+		if line != c.own && at > highest+maxLead && at > c.attemptBeside(order.Rank(r))+maxLead {
+			c.violated(order.Rank(r), "V6", "is at attempt %d, nobody else is near", at)
+			continue
+		}
+		highest = at
+	}
+	return highest
+}
+
+// attemptBeside is the highest attempt in all rows but one.
+func (c *Change) attemptBeside(r order.Rank) (highest uint64) {
+	for q, line := range c.lines {
+		if order.Rank(q) != r && !c.Suspected().Has(order.Rank(q)) {
+			highest = max(highest, c.attemptIn(line))
+		}
+	}
+	return highest
+}
+
+func (c *Change) attemptIn(line *sst.Line) (highest uint64) {
+	for _, word := range []int{wordProposed, wordAcked, wordDecided} {
+		highest = max(highest, Ballot(sst.Load(line, word)).Attempt())
 	}
 	return highest
 }
@@ -124,7 +155,7 @@ func or(err, otherwise error) error {
 func (c *Change) admissible(stay []Member) (joiners []Member) {
 	for _, j := range c.joiners {
 		taken := func(m Member) bool { return m.ID == j.ID }
-		if slices.ContainsFunc(stay, taken) || slices.ContainsFunc(joiners, taken) || len(stay)+len(joiners) == MaxMembers || len(joiners) == maxJoins || !j.small() {
+		if slices.ContainsFunc(stay, taken) || slices.ContainsFunc(joiners, taken) || len(stay)+len(joiners) == MaxMembers || len(joiners) == maxJoins || !j.Small() {
 			continue
 		}
 		joiners = append(joiners, j)
@@ -132,8 +163,8 @@ func (c *Change) admissible(stay []Member) (joiners []Member) {
 	return joiners
 }
 
-// small reports whether a record has room for a joiner. Nobody whose strings are names and addresses is too large.
-func (m Member) small() bool {
+// Small reports whether a record of a change has room for a joiner. Nobody whose strings are names and addresses is too large.
+func (m Member) Small() bool {
 	text, err := json.Marshal(m)
 	return err == nil && len(text) <= joinerBytes
 }
@@ -192,9 +223,9 @@ const ballotBytes = 64
 // decide takes over the decision of the highest ballot that is found in any row, or makes one: whoever took part delivers what all
 // of them have.
 func (c *Change) decide() bool {
-	d, wait := c.adopted()
-	if wait {
-		return false
+	d, ok := c.adopted()
+	if !ok {
+		return true
 	}
 	if d == nil {
 		if d = c.compute(); d == nil {
@@ -209,16 +240,16 @@ func (c *Change) decide() bool {
 	return true
 }
 
-// adopted looks for a decision that somebody may have acted upon. If one is there it is in a row of every quorum, and so in one
-// that acked; those rows are readable once the ack is seen, so that waiting for them ends.
-func (c *Change) adopted() (found *Decision, wait bool) {
+// adopted looks for a decision that somebody may have acted upon. If one is there it is in a row of every quorum, and so in one of
+// those that acked: what suspects hold is not needed. Who acked has pushed its decision before, so that it is readable now (F2).
+func (c *Change) adopted() (found *Decision, ok bool) {
 	if mutant.Enabled && mutant.On(mutant.NoAdoption) {
-		return nil, false
+		return nil, true
 	}
 	var highest Ballot
 	for r, line := range c.lines {
 		b := Ballot(sst.Load(line, wordDecided))
-		if b <= highest {
+		if b <= highest || c.Suspected().Has(order.Rank(r)) {
 			continue
 		}
 		var d Decision
@@ -226,19 +257,17 @@ func (c *Change) adopted() (found *Decision, wait bool) {
 		if there && err == nil {
 			err = c.checkDecision(b, order.Rank(r), &d)
 		}
-		switch suspect := c.suspect.Has(order.Rank(r)); {
-		case there && err == nil:
-			found, highest = &d, b
-		case suspect: // it is in no quorum of acks
-		case err != nil:
-			c.violated(order.Rank(r), "V7", "holds what cannot be a decision: %v", err)
-			return nil, true
-		default:
-			return nil, true
+		if !there || err != nil {
+			c.violated(order.Rank(r), "V7", "holds what cannot be a decision: %v", or(err, errUnreadable))
+			return nil, false
 		}
+		found, highest = &d, b
 	}
-	return found, false
+	return found, true
 }
+
+// errUnreadable says that a record is not there although its guard is.
+var errUnreadable = errors.New("it cannot be read")
 
 // errNoVectors says that a member acked, and what comes before an ack is not here (F2).
 var errNoVectors = errors.New("an ack without vectors")

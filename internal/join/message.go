@@ -113,6 +113,9 @@ func checkMember(m views.Member) error {
 	} else if _, _, err := net.SplitHostPort(m.Addr); err != nil {
 		errs = append(errs, fmt.Errorf("node %d: address %q: %w", m.ID, m.Addr, err))
 	}
+	if len(errs) == 0 && !m.Small() {
+		errs = append(errs, fmt.Errorf("node %d: its record is too large: address, host or socket are full of characters that JSON escapes", m.ID))
+	}
 	return errors.Join(errs...)
 }
 

@@ -183,9 +183,8 @@ func (m *Member) linger() (work int) {
 	for _, e := range m.past {
 		work += e.linger()
 	}
-	keep := slices.ContainsFunc(m.out, func(o *Outbox) bool { return o.foreign() > 0 })
 	m.past = slices.DeleteFunc(m.past, func(e *epoch) bool {
-		if keep || !e.over() {
+		if !e.over() || slices.ContainsFunc(m.out, func(o *Outbox) bool { return o.keeps(e.view.ID) }) {
 			return false
 		}
 		m.cfg.Retire(e.table.Table)

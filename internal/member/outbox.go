@@ -47,12 +47,14 @@ type Outbox struct {
 
 	mu      sync.Mutex // of the sender's application side, and of what follows
 	halted  error
-	why     error       // why nothing can be claimed now, or nil
-	muted   bool        // the application does not want to send
-	sender  *smc.Sender // the ring of this view, or the shelf; nil: there never was one
-	from    order.Index // how much of it the view that ended delivered
-	queue   []*waiter   // goroutines that wait for room, the first one first
-	pending []promise   // of claims that were not delivered yet, in their order
+	why     error          // why nothing can be claimed now, or nil
+	muted   bool           // the application does not want to send
+	sender  *smc.Sender    // the ring of this view, or the shelf; nil: there never was one
+	from    order.Index    // how much of it the view that ended delivered
+	endedAt order.ViewID   // that view
+	origins []order.ViewID // the views in whose rings claims were open as they ended, while any is
+	queue   []*waiter      // goroutines that wait for room, the first one first
+	pending []promise      // of claims that were not delivered yet, in their order
 }
 
 // waiter is a goroutine that waits for room for n bytes.
@@ -114,14 +116,11 @@ func (o *Outbox) mute(on bool) {
 	o.ringAll()
 }
 
-// foreign is the number of open claims whose memory is that of a view that is over. Loop.
-func (o *Outbox) foreign() int {
+// keeps reports whether the memory of a view that is over may still be written to: claims were open as it ended, and some are. Loop.
+func (o *Outbox) keeps(view order.ViewID) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.sender == nil {
-		return 0
-	}
-	return o.sender.Foreign()
+	return o.sender != nil && o.sender.Foreign() > 0 && slices.Contains(o.origins, view)
 }
 
 // claim needs mu.
@@ -280,10 +279,22 @@ func (o *Outbox) install(cfg multicast.Config) *multicast.Subgroup {
 		o.shelve(ErrNotSender)
 		return core
 	}
-	o.sender, o.from, o.why = core.Sender, 0, nil
-	o.ring.Store(o.sender)
+	o.why = nil
+	o.use(core.Sender)
 	o.ringAll()
 	return core
+}
+
+// use goes on with another ring, which took over what the one before had left. It needs mu.
+func (o *Outbox) use(ring *smc.Sender) {
+	switch open := ring.Foreign(); {
+	case open == 0:
+		o.origins = nil
+	case open > o.sender.Foreign(): // not all of them are of older rings
+		o.origins = append(o.origins, o.endedAt)
+	}
+	o.sender, o.from = ring, 0
+	o.ring.Store(ring)
 }
 
 // retire says that this member cannot send in the view that begins. Loop.
@@ -299,8 +310,7 @@ func (o *Outbox) shelve(why error) {
 	if o.sender != nil && o.sender.InUse() > 0 {
 		shelf := smc.NewSender(o.sender.Shelf())
 		shelf.Carry(o.sender, o.from)
-		o.sender, o.from = shelf, 0
-		o.ring.Store(o.sender)
+		o.use(shelf)
 	}
 	o.ringAll()
 }
@@ -309,7 +319,7 @@ func (o *Outbox) shelve(why error) {
 func (o *Outbox) ended(p *part, from order.Index) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.from = from
+	o.from, o.endedAt = from, p.view.ID
 	o.land(func(f *Future, index order.Index) bool {
 		if index < from {
 			p.landings = append(p.landings, landing{p.core.SeqOf(index), f})
