@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/internal/mutant"
+	"github.com/squall-go/squall/multicast"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/predicates"
 	"github.com/squall-go/squall/sst"
@@ -69,10 +70,23 @@ func (m *Member) open(v *views.View) (*epoch, error) {
 	e.change = views.NewChange(views.Config{
 		View: v, Self: self, Table: table, Columns: layout.change, Wedge: e.wedge, Next: m.next, OnEvent: e.happened,
 	})
+	for _, o := range m.out {
+		o.ahead = slices.DeleteFunc(slices.Clone(o.ahead), func(a multicast.Ahead) bool { return e.elsewhere(o.name, a.Sender) })
+	}
 	e.subgroups()
 	e.steps()
 	table.OnMove(e.moved)
 	return e, nil
+}
+
+// elsewhere reports whether a node sends in a shard that this member is not in: what it carried is sent there, and this member must not
+// drop what comes after it.
+func (e *epoch) elsewhere(name string, id order.NodeID) bool {
+	r, ok := e.view.RankOf(id)
+	return ok && slices.ContainsFunc(e.view.Shards(name), func(sg views.Subgroup) bool {
+		_, sends := sg.SenderRank(r)
+		return sends && !sg.Has(e.self)
+	})
 }
 
 // subgroups makes this member's parts, each of which takes over what its outbox still has to send.
