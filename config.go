@@ -72,7 +72,7 @@ type Config struct {
 	Dir       string   // what must survive the process is kept here: its id. Empty: nothing is kept, and ID is given
 	Listen    string   // host:port to listen on; port 0 is any. IPv4, IPv6 and host names.
 	Advertise string   // host:port that the others dial, port 0 for that of Listen. Empty: as Listen says, or this host's own address
-	Join      []string // host:port of members, any of them; if there is no group yet the first one founds it. Empty: this process founds it.
+	Join      []string // host:port of several members; if there is no group yet the first one founds it. Empty: this process founds it.
 	Expect    int      // members that form the first view; later ones join a group that works already
 	Subgroups []SubgroupConfig
 	Fabric    Fabric

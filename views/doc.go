@@ -19,7 +19,7 @@
 //	installed  all who go on have it, and those that have it are a quorum           (word installed)
 //
 // The leader is the lowest rank that is neither suspected nor leaving. If it fails, the next one begins anew with a higher ballot, and
-// adopts the decision of the highest ballot that it finds in any row, if it finds one.
+// adopts the decision of the highest ballot that it finds in the rows of those whom it does not suspect, if it finds one.
 //
 // Invariants of a view, checked by View.Validate on everything that arrives from elsewhere:
 //

@@ -2,7 +2,7 @@
 //
 // # The first view
 //
-// Processes that know an address or two agree on who is in, and start together. Membership is fixed by the founder; there is
+// Processes that know an address or two agree on who is in, and start together. Who is in the first view is the founder's to say; there is
 // no vote here, because there is no view yet that could be split.
 //
 // Life of the first view: asked (a process wants in) → held (the founder keeps its place) → proposed (all Expect are there,
