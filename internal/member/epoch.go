@@ -1,10 +1,12 @@
 package member
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
+	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/internal/mutant"
 	"github.com/squall-go/squall/multicast"
 	"github.com/squall-go/squall/order"
@@ -29,6 +31,7 @@ type epoch struct {
 
 	nextBeat, nextLook, lastLook time.Duration
 	peers                        []peer // by rank
+	held                         []held // failures that are not reported yet, the first one first
 
 	until    time.Duration // once over: when nobody is waited for any longer
 	lingered time.Duration // and when it was stepped last
@@ -179,9 +182,28 @@ func (e *epoch) lookAfterPeers() int {
 	}
 	failures := e.table.Failures()
 	for _, f := range failures {
+		if f.Rank < e.self && errors.Is(f.Err, fabric.ErrPeerGone) {
+			e.held = append(e.held, held{f, e.m.now + e.m.cfg.Heartbeat/yieldsPerHeartbeat})
+			continue
+		}
 		e.change.Report(f.Rank, f.Err)
 	}
+	for len(e.held) > 0 && e.held[0].until <= e.m.now {
+		e.change.Report(e.held[0].Rank, e.held[0].Err)
+		e.held = e.held[1:]
+	}
 	return len(failures)
+}
+
+// yieldsPerHeartbeat says for what part of a heartbeat a member gives way to a senior one whose connection to it ended. If only the
+// connection failed, both find the other one gone; if both said so, some would believe the one and some the other, and both would have
+// to go. The junior one waits long enough to hear that it is the one.
+const yieldsPerHeartbeat = 10
+
+// held is a failure that is not reported yet.
+type held struct {
+	fabric.Failure
+	until time.Duration
 }
 
 // looksPerHeartbeat is how often peers' heartbeats are looked at in the time of one.
@@ -244,7 +266,11 @@ func (e *epoch) deadline(now time.Duration) time.Duration {
 			return 0
 		}
 	}
-	return max(0, min(e.nextBeat, e.nextLook)-now)
+	at := min(e.nextBeat, e.nextLook)
+	if len(e.held) > 0 {
+		at = min(at, e.held[0].until)
+	}
+	return max(0, at-now)
 }
 
 // end stops the view here: what is left of it is delivered, as the decision says.
@@ -287,6 +313,10 @@ func (e *epoch) linger() (work int) {
 	for _, f := range e.table.Failures() {
 		e.change.Report(f.Rank, f.Err)
 	}
+	for _, h := range e.held {
+		e.change.Report(h.Rank, h.Err)
+	}
+	e.held = nil
 	work += e.change.Step()
 	e.table.Flush()
 	for _, p := range e.mine {

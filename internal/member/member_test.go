@@ -3,6 +3,7 @@ package member_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"strings"
 	"sync"
@@ -273,6 +274,27 @@ func TestManyGoroutinesThatWaitAllGetTheirTurn(t *testing.T) {
 		}
 		if time.Now().After(deadline) {
 			t.Fatalf("stuck: %d sent, %d in use", sent.Load(), out.Undelivered())
+		}
+	}
+}
+
+// When nothing but the connection of two members fails, both find the other one gone. One of them goes, and not both.
+func TestOneBrokenConnectionCostsOneMember(t *testing.T) {
+	for n := 3; n <= 6; n++ {
+		for a := range n {
+			for b := a + 1; b < n; b++ {
+				w := newWorld(t, n, 16)
+				w.pass(heartbeat)
+				gone := fmt.Errorf("%w: drawn", fabric.ErrPeerGone)
+				w.members[b].Table().Fail(order.Rank(a), gone)
+				w.members[a].Table().Fail(order.Rank(b), gone)
+				w.pass(5 * heartbeat)
+				for i, m := range w.members {
+					if err := m.Err(); i == b && !errors.Is(err, views.ErrEvicted) || i != b && (err != nil || len(m.View().Members) != n-1) {
+						t.Errorf("of %d, between %d and %d: member %d: %v, view %d of %d", n, a, b, i, err, m.View().ID, len(m.View().Members))
+					}
+				}
+			}
 		}
 	}
 }
