@@ -57,9 +57,6 @@ type Message struct {
 	View    *views.View    `json:"view,omitempty"`
 }
 
-// Later is the answer of a process that is no member itself.
-func Later(reason string) Message { return saying(sayLater, "%s", reason) }
-
 // String is for traces.
 func (m Message) String() string {
 	switch m.Verb {

@@ -35,7 +35,7 @@ type ChaosResult struct {
 type ProcessResult struct {
 	Process   int           `json:"process"`
 	Node      squall.NodeID `json:"node"`
-	Fate      string        `json:"fate"` // stayed, killed, evicted or left
+	Fate      string        `json:"fate"` // stayed, killed, evicted, cut off or left
 	From      float64       `json:"from_seconds"`
 	Until     float64       `json:"until_seconds"`
 	FirstView squall.ViewID `json:"first_view"`

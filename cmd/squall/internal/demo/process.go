@@ -70,6 +70,8 @@ func (p *process) fate() string {
 	switch {
 	case p.account != nil && p.account.Evicted:
 		return "evicted"
+	case p.stage == isOut:
+		return "cut off"
 	case p.stage == isKilled:
 		return "killed"
 	case p.stage == hasLeft:
