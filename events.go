@@ -22,7 +22,7 @@ type Event interface {
 // ViewInstalled says that the group has formed, or goes on with other members.
 type ViewInstalled struct {
 	View  *View
-	Links []string // by rank: "shm", "tcp" or "self"; "coming" for those that are being connected
+	Links []string // by rank: "shm", "tcp" or "self"
 }
 
 func (e ViewInstalled) String() string {

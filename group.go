@@ -239,8 +239,10 @@ func (g *Group) leader(v *views.View) order.Rank {
 
 func (g *Group) links(v *views.View) []string {
 	links := make([]string, len(v.Members))
-	for r := range links {
-		links[r] = g.member.Table().LinkName(order.Rank(r))
+	for r, m := range v.Members {
+		if links[r] = "self"; m.ID != g.cfg.ID {
+			links[r] = g.node.Kind(fabric.Peer{Host: m.Host, Shm: m.Shm})
+		}
 	}
 	return links
 }

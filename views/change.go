@@ -123,15 +123,12 @@ func (c *Change) Through() bool {
 	}
 	wait := all(c.n) &^ ranksOf(c.done.Removed) &^ c.Suspected() &^ only(c.cfg.Self)
 	for r := range order.Rank(c.n) {
-		if wait.Has(r) && !c.Installed(r) {
+		if wait.Has(r) && sst.Load(c.lines[r], wordInstalled) == 0 {
 			return false
 		}
 	}
 	return true
 }
-
-// Installed reports whether a member said that it knows the decision to be the one.
-func (c *Change) Installed(r order.Rank) bool { return sst.Load(c.lines[r], wordInstalled) != 0 }
 
 // Err is why this member must stop, or nil. It wraps ErrEvicted or ErrPartitioned.
 func (c *Change) Err() error { return c.err }

@@ -96,13 +96,26 @@ func (n *Node) Open(spec fabric.Spec) (*fabric.Table, error) {
 	return table, nil
 }
 
+// Kind is the transport that a peer gets, "shm" or "tcp", whether it is connected or not.
+func (n *Node) Kind(p fabric.Peer) string {
+	if shares(fabric.Peer{Host: n.Host(), Shm: n.Shm()}, p) || n.mode == SHM {
+		return "shm"
+	}
+	return "tcp"
+}
+
+// shares reports whether two processes can share memory.
+func shares(a, b fabric.Peer) bool {
+	return a.Host != "" && a.Host == b.Host && a.Shm != "" && b.Shm != ""
+}
+
 // choose splits the peers by the link they get; those that are apart get none.
 func (n *Node) choose(spec *fabric.Spec) (shared, remote, apart []order.Rank) {
 	self := spec.Peers[spec.Self]
 	for i, p := range spec.Peers {
 		switch r := order.Rank(i); {
 		case r == spec.Self:
-		case p.Host != "" && p.Host == self.Host && p.Shm != "" && self.Shm != "":
+		case shares(p, self):
 			shared = append(shared, r)
 		case n.mode == SHM:
 			apart = append(apart, r)

@@ -29,7 +29,6 @@ type epoch struct {
 	to     []order.Rank
 	line   *sst.Line // the own member line
 
-	joined                       bool // this is the first view here, and not the first of the group
 	nextBeat, nextLook, lastLook time.Duration
 	peers                        []peer // by rank
 	held                         []held // failures that are not reported yet, the first one first
@@ -66,10 +65,7 @@ func (m *Member) open(v *views.View) (*epoch, error) {
 		rows.Close()
 		return nil, err
 	}
-	e := &epoch{
-		m: m, view: v, self: self, joined: m.epoch == nil && v.ID > 1, layout: layout, table: table,
-		peers: make([]peer, len(v.Members)), subs: make([]*part, len(v.Subgroups)),
-	}
+	e := &epoch{m: m, view: v, self: self, layout: layout, table: table, peers: make([]peer, len(v.Members)), subs: make([]*part, len(v.Subgroups))}
 	for r := range order.Rank(len(v.Members)) {
 		e.to = append(e.to, r)
 	}
@@ -231,7 +227,7 @@ func (e *epoch) listen() {
 			p.heartbeat, p.changed = beat, now
 		}
 		limit := cfg.FailAfter
-		if p.heartbeat == 0 && e.behind(rank) { // it takes so long there to see that it waits for one that failed
+		if p.heartbeat == 0 { // it may still be in the view before, where it takes so long to see that it waits for one that failed
 			limit *= 2
 		}
 		e.nextLook = min(e.nextLook, p.changed+limit)
@@ -247,15 +243,6 @@ func (e *epoch) listen() {
 // slept reports whether this member did so little since some time that it was not awake.
 func (e *epoch) slept(since time.Duration) bool {
 	return e.m.now-since > max(e.m.cfg.FailAfter/2, 2*e.m.cfg.Heartbeat)
-}
-
-// behind reports whether a member may still be in a view before this one: it was in it, and did not say that it is through. Who joined
-// with this view cannot know.
-func (e *epoch) behind(r order.Rank) bool {
-	return e.joined || slices.ContainsFunc(e.m.past, func(o *epoch) bool {
-		was, ok := o.view.RankOf(e.view.Members[r].ID)
-		return ok && o.view.Members[was] == e.view.Members[r] && !o.change.Installed(was)
-	})
 }
 
 // silent reports those that are silent. If they and those that will be soon are so many that the rest is no quorum, it is this
