@@ -215,7 +215,7 @@ func (e *epoch) listen() {
 	now, cfg := e.m.now, &e.m.cfg
 	asleep := e.lastLook == 0 || e.slept(e.lastLook)
 	e.lastLook, e.nextLook = now, now+cfg.Heartbeat/looksPerHeartbeat
-	var silent, nearly views.Ranks
+	var silent, nearly, quiet views.Ranks
 	for r := range e.peers {
 		rank := order.Rank(r)
 		if rank == e.self || e.table.Frozen(rank) {
@@ -233,27 +233,34 @@ func (e *epoch) listen() {
 		e.nextLook = min(e.nextLook, p.changed+limit)
 		silent = silent.With(rank, now-p.changed >= limit)
 		nearly = nearly.With(rank, now-p.changed >= limit-2*cfg.Heartbeat)
+		quiet = quiet.With(rank, now-p.changed >= cfg.FailAfter-2*cfg.Heartbeat)
 	}
 	e.nextLook = max(e.nextLook, now+1)
 	if silent != 0 {
-		e.silent(silent, nearly)
+		e.silent(silent, nearly, quiet)
+	}
+}
+
+// silent reports those that are silent. If they and all who are quiet are so many that the rest is no quorum, it may be this member that
+// is cut off: then it accuses nobody. It waits until those that never spoke, and have longer, are silent nearly as long as they may, and
+// reports all of them at once.
+func (e *epoch) silent(silent, nearly, quiet views.Ranks) {
+	switch {
+	case e.change.Quorate(quiet):
+	case quiet == nearly:
+		silent = nearly
+	default:
+		e.nextLook = e.m.now + e.m.cfg.Heartbeat/looksPerHeartbeat
+		return
+	}
+	for _, r := range silent.List() {
+		e.change.Report(r, fmt.Errorf("%w for %v", ErrSilent, e.m.now-e.peers[r].changed))
 	}
 }
 
 // slept reports whether this member did so little since some time that it was not awake.
 func (e *epoch) slept(since time.Duration) bool {
 	return e.m.now-since > max(e.m.cfg.FailAfter/2, 2*e.m.cfg.Heartbeat)
-}
-
-// silent reports those that are silent. If they and those that will be soon are so many that the rest is no quorum, it is this
-// member that is cut off: it reports all of them, and accuses none.
-func (e *epoch) silent(silent, nearly views.Ranks) {
-	if !e.change.Quorate(nearly) {
-		silent = nearly
-	}
-	for _, r := range silent.List() {
-		e.change.Report(r, fmt.Errorf("%w for %v", ErrSilent, e.m.now-e.peers[r].changed))
-	}
 }
 
 // deadline is when the epoch must be stepped again even if nothing happens.
