@@ -104,13 +104,19 @@ type Future = member.Future
 // keeps its place before later claims of this process: commit soon, or abort. A claim is good across views.
 func (s *Subgroup) Claim(ctx context.Context, n int) (Claim, error) {
 	c, err := s.outbox.Claim(ctx, n)
-	return Claim{c, s.outbox}, err
+	if err != nil {
+		return Claim{}, err
+	}
+	return Claim{c, s.outbox}, nil
 }
 
 // TryClaim is Claim that fails with ErrWindowFull instead of waiting.
 func (s *Subgroup) TryClaim(n int) (Claim, error) {
 	c, err := s.outbox.TryClaim(n)
-	return Claim{c, s.outbox}, err
+	if err != nil {
+		return Claim{}, err
+	}
+	return Claim{c, s.outbox}, nil
 }
 
 // Claim is room for one message. Bytes holds whatever was there before; fill all of it.

@@ -487,6 +487,9 @@ func TestASubgroupWithTooFewMembersWaitsForMore(t *testing.T) {
 		if err := s.Send(t.Context(), nil); !errors.Is(err, squall.ErrNotProvisioned) || s.Members(0) != nil {
 			t.Errorf("node %d: %v, members %v", g.ID(), err, s.Members(0))
 		}
+		if c, _ := s.TryClaim(1); !errors.Is(c.Commit(), squall.ErrClaimDone) || !errors.Is(c.Abort(), squall.ErrClaimDone) {
+			t.Errorf("node %d: a claim that was refused can be finished", g.ID())
+		}
 		send(t, g.Subgroup("any"), "this one is there")
 	}
 	third := join(t, 3, groups[v.Members[1].ID-1], func(c *squall.Config) { configure(2, c) })
