@@ -22,6 +22,8 @@ const (
 	KindControl
 	// KindState carries the state of a subgroup to a member that has none.
 	KindState
+	// KindBlocks carries large messages, and the conversation about them.
+	KindBlocks
 )
 
 func (k Kind) String() string {
@@ -34,6 +36,8 @@ func (k Kind) String() string {
 		return "control"
 	case KindState:
 		return "state"
+	case KindBlocks:
+		return "blocks"
 	}
 	return fmt.Sprintf("kind %d", uint8(k))
 }

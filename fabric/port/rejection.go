@@ -86,6 +86,11 @@ func RejectedState(remote string, err error) Rejection {
 	return Rejection{Remote: remote, Kind: KindState, Reason: reasonOf(err), Err: err}
 }
 
+// RejectedBlocks is a connection for blocks of somebody who is no member of a group, or who broke the rules.
+func RejectedBlocks(remote string, err error) Rejection {
+	return Rejection{Remote: remote, Kind: KindBlocks, Reason: reasonOf(err), Err: err}
+}
+
 // signs tell reasons, the first that is found. A deadline comes first: it may strike inside any of the steps.
 var signs = []struct {
 	err    error
