@@ -24,6 +24,8 @@ const (
 	KindState
 	// KindBlocks carries large messages, and the conversation about them.
 	KindBlocks
+	// KindCopy carries the conversation about a push of files.
+	KindCopy
 )
 
 func (k Kind) String() string {
@@ -38,6 +40,8 @@ func (k Kind) String() string {
 		return "state"
 	case KindBlocks:
 		return "blocks"
+	case KindCopy:
+		return "copy"
 	}
 	return fmt.Sprintf("kind %d", uint8(k))
 }
