@@ -39,13 +39,17 @@ func Declare(l *sst.Layout, sg views.Subgroup) Columns {
 	return c
 }
 
-// Message is one delivered message. Data points into the ring and is good until the upcall returns.
+// Message is one delivered message. Data points into the ring, or to the body of a large one, and is good until the upcall returns.
 type Message struct {
 	Data   []byte
 	Sender order.NodeID
 	View   order.ViewID
 	Seq    order.Seq // its place in the order; in unordered mode its number at its sender
+	body   *Body
 }
+
+// Body is what a large message's Data is: who holds it may keep that beyond the upcall. It is nil for others.
+func (m Message) Body() *Body { return m.body }
 
 // Version is the message's place in the order across views.
 func (m Message) Version() order.Version { return order.Version{View: m.View, Seq: m.Seq} }

@@ -17,6 +17,7 @@ type Config struct {
 	Columns  Columns        // of the subgroup
 	Table    *sst.Table
 	Receiver Receiver
+	Bodies   Bodies // nil: there are no large messages
 	Tuning   Tuning
 	Stats    *Stats // goes on counting; nil: begins anew
 
@@ -48,6 +49,7 @@ type Tuning struct {
 // Stats counts what a subgroup did. The loop writes, anybody reads.
 type Stats struct {
 	Sent, SentBytes           Count // messages published here
+	LargeSent, LargeDelivered Count // those of them that are large
 	NullsSent                 Count
 	Delivered, DeliveredBytes Count // messages delivered here
 	NullsDelivered            Count

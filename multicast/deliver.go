@@ -6,6 +6,7 @@ import (
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/internal/mutant"
 	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/smc"
 	"github.com/squall-go/squall/sst"
 	"github.com/squall-go/squall/views"
 )
@@ -55,11 +56,13 @@ func (s *Subgroup) collect() {
 	bytes, silent := 0, 0 // silent: nulls since the last message
 	for s.runEnd < s.stable && len(s.run) < s.maxRun && bytes < s.maxBytes {
 		tx := &s.senders[s.next.sender]
-		var data []byte
-		var real bool
+		m := Message{Sender: tx.id, View: s.view, Seq: s.runEnd}
+		var kind smc.Kind
 		var err error
 		if !s.trimmed || s.next.index < s.limit(s.next.sender) {
-			data, real, err = tx.Take(s.next.index)
+			if m.Data, kind, err = tx.Take(s.next.index); kind == smc.Large {
+				err = s.large(&m, s.next.sender)
+			}
 		}
 		if err != nil && !s.trimmed { // below a trim it is a null: see Trim
 			s.violated(tx.rank, err)
@@ -70,10 +73,10 @@ func (s *Subgroup) collect() {
 		if s.next.sender++; s.next.sender == len(s.senders) {
 			s.next = turn{index: s.next.index + 1}
 		}
-		if real {
+		if kind != smc.Null && err == nil {
 			silent = 0
-			s.run = append(s.run, Message{Data: data, Sender: tx.id, View: s.view, Seq: s.runEnd - 1})
-			bytes += len(data)
+			s.run = append(s.run, m)
+			bytes += len(m.Data)
 			continue
 		}
 		nulls++
@@ -120,6 +123,11 @@ func (s *Subgroup) offer() (taken int, all bool) {
 	bytes := uint64(0)
 	for _, m := range rest[:taken] {
 		bytes += uint64(len(m.Data))
+	}
+	if s.larges > 0 {
+		before := s.larges
+		s.releaseBodies(rest[:taken])
+		s.Stats.LargeDelivered.add(uint64(before - s.larges))
 	}
 	s.Stats.Delivered.add(uint64(taken))
 	s.Stats.DeliveredBytes.add(bytes)
@@ -193,20 +201,29 @@ func (s *Subgroup) deliverFrom(k int) (done bool, work int) {
 func (s *Subgroup) collectFrom(tx *sender, got order.Index) {
 	s.run, s.runStart = s.run[:0], 0
 	for tx.delivered < got && len(s.run) < s.maxRun {
-		data, real, err := tx.Take(tx.delivered)
+		m := Message{Sender: tx.id, View: s.view, Seq: order.Seq(tx.delivered)}
+		var kind smc.Kind
+		var err error
+		if m.Data, kind, err = tx.Take(tx.delivered); kind == smc.Large {
+			err = s.large(&m, s.next.sender)
+		}
 		if err != nil {
 			s.violated(tx.rank, err)
 			tx.delivered = got
 			break
 		}
-		if !real {
+		if kind == smc.Null {
 			tx.delivered = min(tx.Next(tx.delivered), got)
 			continue
 		}
 		if tx.drop > 0 { // M10
 			tx.drop--
+			if m.body != nil {
+				m.body.Release()
+				s.larges--
+			}
 		} else {
-			s.run = append(s.run, Message{Data: data, Sender: tx.id, View: s.view, Seq: order.Seq(tx.delivered)})
+			s.run = append(s.run, m)
 		}
 		tx.delivered++
 	}

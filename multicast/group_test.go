@@ -23,6 +23,7 @@ type node struct {
 	seqs  []order.Seq     // their positions
 	take  func(n int) int // how much of a run the application takes; nil is all
 	runs  int             // the longest run it wants; 0 is any
+	keep  func(multicast.Message)
 }
 
 // Deliver implements multicast.Receiver.
@@ -32,6 +33,9 @@ func (n *node) Deliver(run []multicast.Message) int {
 		k = n.take(k)
 	}
 	for _, m := range run[:k] {
+		if n.keep != nil {
+			n.keep(m)
+		}
 		n.log = append(n.log, fmt.Sprintf("%d:%s", m.Sender, m.Data))
 		n.seqs = append(n.seqs, m.Seq)
 	}

@@ -32,6 +32,8 @@ type Subgroup struct {
 	cols    Columns
 	table   *sst.Table
 	upcall  Receiver
+	bodies  Bodies
+	larges  int // in the run
 	tuning  Tuning
 	turns   order.Turns
 	self    int              // place among the members
@@ -97,7 +99,7 @@ func New(cfg Config) *Subgroup {
 	sg, table := cfg.Subgroup, cfg.Table
 	s := &Subgroup{
 		Stats: cfg.Stats,
-		view:  cfg.View.ID, sg: sg, cols: cfg.Columns, table: table, upcall: cfg.Receiver, tuning: cfg.Tuning,
+		view:  cfg.View.ID, sg: sg, cols: cfg.Columns, table: table, upcall: cfg.Receiver, bodies: cfg.Bodies, tuning: cfg.Tuning,
 		turns: order.Turns(len(sg.Senders)), self: slices.Index(sg.Members, table.Self()),
 		seen: make([]progress, len(sg.Members)), lines: make([]*sst.Line, len(sg.Members)),
 		got: make([]order.Index, len(sg.Senders)), reach: make([]order.Index, len(sg.Senders)),

@@ -59,6 +59,7 @@ func (s *Sender) adopt(old *Sender, n uint64) {
 	}
 	offset, end := s.place(int(length))
 	to.offset, to.length, to.end = uint32(offset), length, end
+	to.large, to.held = from.large, from.large && !(mutant.Enabled && mutant.On(mutant.NotHeld))
 	s.claimed, s.end = n+1, end
 	switch phase {
 	case committed:

@@ -4,7 +4,10 @@
 // up to 8, in one piece; a null takes nothing.
 //
 //	descriptor, 16 bytes:   ┌──────────── stamp, u64 ───────────┐┌── offset, u32 ──┐┌─ length, u32 ─┐
-//	                         the message's index + 1              place in the byte ring
+//	                         the message's index + 1              place in the byte ring, + 1 if it is large
+//
+// Of a large message the ring has a record only, which tells receivers which one it is: its body goes another way. It takes its place in
+// the ring when every member has the body. So what is published is whole at everybody, and no large message holds up others.
 //
 // Life of a message, as a chain of counters of its sender:
 //
@@ -39,6 +42,7 @@
 //	S5  a claim is committed or aborted once, whatever rings it moved through
 //	S6  what was not delivered when a ring ends moves to the next: each claim once, in its order, under its number
 //	S7  all that moves has room in a ring of the same size
+//	S8  a large message is published only when every member of the ring's view has its body, and holds up its sender's later ones until then
 //
 // Shared words:
 //

@@ -311,7 +311,8 @@ func (m *model) take() {
 		return
 	}
 	want := m.byIndex[m.taken]
-	data, real, err := m.rx.Take(m.taken)
+	data, kind, err := m.rx.Take(m.taken)
+	real := kind != Null
 	m.did("take(%d)=%v", m.taken, real)
 	switch {
 	case err != nil:

@@ -27,21 +27,35 @@ func NewReceiver(descriptors, bytes []byte) Receiver {
 // Rebind goes on with another memory of the same content: the frozen row.
 func (r *Receiver) Rebind(descriptors, bytes []byte) { r.descriptors, r.bytes = descriptors, bytes }
 
-// Take returns the message of an index, or false if it is a null. Indexes are taken in order, and lie below a sent that
-// was loaded before.
-func (r *Receiver) Take(i order.Index) (data []byte, real bool, err error) {
+// Kind is what an index stands for.
+type Kind uint8
+
+// Kinds of an index.
+const (
+	Null  Kind = iota
+	Small      // a message
+	Large      // the record of a large one
+)
+
+// Take returns the message of an index, and what it is. Indexes are taken in order, and lie below a sent that was loaded before.
+func (r *Receiver) Take(i order.Index) (data []byte, kind Kind, err error) {
 	d := descriptorAt(r.descriptors, r.taken&(r.window-1)*DescriptorBytes)
 	if atomic.LoadUint64(&d.stamp) != uint64(i)+1 {
-		return nil, false, nil
+		return nil, Null, nil
 	}
 	place := atomic.LoadUint64(&d.place)
+	kind = Small + Kind(place&largeBit)
+	place &^= largeBit
 	offset, end := place&(1<<32-1), place&(1<<32-1)+place>>32
 	if end > uint64(len(r.bytes)) || place>>32 > uint64(MaxMessage(len(r.bytes))) || offset%align != 0 { // S4
-		return nil, false, fmt.Errorf("%w: S4: index %d: [%d, %d) in a ring of %d bytes", ErrBadDescriptor, i, offset, end, len(r.bytes))
+		return nil, Null, fmt.Errorf("%w: S4: index %d: [%d, %d) in a ring of %d bytes", ErrBadDescriptor, i, offset, end, len(r.bytes))
 	}
 	r.taken++
-	return r.bytes[offset:end:end], true, nil
+	return r.bytes[offset:end:end], kind, nil
 }
+
+// Untake gives back what was taken last: it is no message after all, and nothing behind it may be taken.
+func (r *Receiver) Untake() { r.taken-- }
 
 // Next is the index of the first message from i on, or NoIndex if none is published: all indexes before it are nulls.
 func (r *Receiver) Next(i order.Index) order.Index {

@@ -38,15 +38,15 @@ func sendAll(t *testing.T, s *Sender, first order.Index, messages ...string) {
 
 func expectTake(t *testing.T, r *Receiver, i order.Index, want string) {
 	t.Helper()
-	data, real, err := r.Take(i)
-	if err != nil || !real || string(data) != want {
-		t.Fatalf("index %d: %q, %v, %v; want %q", i, data, real, err, want)
+	data, kind, err := r.Take(i)
+	if err != nil || kind != Small || string(data) != want {
+		t.Fatalf("index %d: %q, %v, %v; want %q", i, data, kind, err, want)
 	}
 }
 
 func expectNull(t *testing.T, r *Receiver, i order.Index) {
 	t.Helper()
-	if data, real, err := r.Take(i); real || err != nil {
+	if data, kind, err := r.Take(i); kind != Null || err != nil {
 		t.Fatalf("index %d: %q, %v; want a null", i, data, err)
 	}
 }
@@ -265,13 +265,13 @@ func TestWhateverADescriptorSaysWhatIsTakenLiesInTheRing(t *testing.T) {
 			at := descriptorAt(d, 0)
 			at.stamp, at.place = 1, uint64(offset)|uint64(length)<<32
 			r := NewReceiver(d, b)
-			data, real, err := r.Take(0)
-			inside := uint64(offset)+uint64(length) <= ring && length <= ring/2 && offset%align == 0
+			data, kind, err := r.Take(0)
+			inside := uint64(offset&^largeBit)+uint64(length) <= ring && length <= ring/2 && offset&^largeBit%align == 0
 			switch {
-			case inside && (err != nil || !real || len(data) != int(length) || cap(data) != int(length)):
-				t.Errorf("S4: [%d, +%d): %d bytes, %v, %v", offset, length, len(data), real, err)
-			case !inside && (!errors.Is(err, ErrBadDescriptor) || !strings.Contains(err.Error(), "S4") || real || data != nil):
-				t.Errorf("S4: [%d, +%d): %d bytes, %v, %v", offset, length, len(data), real, err)
+			case inside && (err != nil || kind != Small+Kind(offset&largeBit) || len(data) != int(length) || cap(data) != int(length)):
+				t.Errorf("S4: [%d, +%d): %d bytes, %v, %v", offset, length, len(data), kind, err)
+			case !inside && (!errors.Is(err, ErrBadDescriptor) || !strings.Contains(err.Error(), "S4") || kind != Null || data != nil):
+				t.Errorf("S4: [%d, +%d): %d bytes, %v, %v", offset, length, len(data), kind, err)
 			}
 		}
 	}

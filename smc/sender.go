@@ -32,7 +32,12 @@ type slot struct {
 	index  order.Index // W: loop, when published; NoIndex of one that was aborted
 	offset uint32
 	length uint32
+	large  bool // W: application, when claimed
+	held   bool // its body is still on its way to members of this view. W: Carry, then loop
 }
+
+// largeBit marks the offset of a large message's descriptor, which is a multiple of align.
+const largeBit = 1
 
 const (
 	committed = 1
@@ -95,7 +100,7 @@ func (s *Sender) Claim(n int) (Claim, bool) {
 	}
 	number := s.claimed
 	sl := &s.slots[number&(s.window-1)]
-	sl.end, sl.offset, sl.length = end, uint32(offset), uint32(n)
+	sl.end, sl.offset, sl.length, sl.large, sl.held = end, uint32(offset), uint32(n), false, false
 	s.claimed, s.end = number+1, end
 	if invariants.Enabled {
 		invariants.Check(s.claimed-s.freed.Load() <= s.window, "S1", "claimed %d, freed %d, window %d", s.claimed, s.freed.Load(), s.window)
@@ -103,6 +108,25 @@ func (s *Sender) Claim(n int) (Claim, bool) {
 	}
 	return Claim{number + 1, s.bytes[offset : offset+uint64(n) : offset+uint64(n)]}, true
 }
+
+// ClaimLarge is Claim for the record of a large message, whose body every member has. Application.
+func (s *Sender) ClaimLarge(n int) (Claim, bool) {
+	c, ok := s.Claim(n)
+	if ok {
+		s.slots[(c.number-1)&(s.window-1)].large = true
+	}
+	return c, ok
+}
+
+// Arrived says that every member of this ring's view has the body of a large message that was carried over. Loop.
+func (s *Sender) Arrived(number uint64) {
+	if sl := &s.slots[(number-1)&(s.window-1)]; finished(sl.state.Load(), number-1) {
+		sl.held = false
+	}
+}
+
+// Released reports whether a claim's room is free: every member delivered the message, if it was one. Any goroutine.
+func (s *Sender) Released(number uint64) bool { return number <= s.freed.Load() }
 
 // place is where the next claim of n bytes would lie in the ring, and the position behind it.
 func (s *Sender) place(n int) (offset, end uint64) {
@@ -135,6 +159,9 @@ func (s *Sender) Publish(first order.Index, limit int) (count order.Index, bytes
 			break
 		}
 		if state&phases == committed {
+			if sl.held { // S8
+				break
+			}
 			sl.index = first + count
 			s.stamp(sl)
 			count++
@@ -157,7 +184,11 @@ func (s *Sender) stamp(sl *slot) {
 	if invariants.Enabled {
 		invariants.Check(d.stamp <= uint64(sl.index), "S3", "descriptor %d has stamp %d, next index %d", s.stamped, d.stamp, sl.index)
 	}
-	atomic.StoreUint64(&d.place, uint64(sl.offset)|uint64(sl.length)<<32)
+	place := uint64(sl.offset) | uint64(sl.length)<<32
+	if sl.large {
+		place |= largeBit
+	}
+	atomic.StoreUint64(&d.place, place)
 	atomic.StoreUint64(&d.stamp, uint64(sl.index)+1)
 	s.stamped++
 	if size := int(sl.length+align-1) &^ (align - 1); size > 0 {

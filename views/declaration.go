@@ -26,7 +26,14 @@ type Declaration struct {
 	Mode      Mode   `json:"mode"`
 	RingBytes int    `json:"ring_bytes"` // a sender's byte ring
 	Window    int    `json:"window"`     // a sender's descriptors
+	// MaxMessage is the largest message, in bytes; 0: what a ring takes. LargeMemory is how many bytes of messages that no ring takes one
+	// sender may have under way.
+	MaxMessage  int `json:"max_message,omitempty"`
+	LargeMemory int `json:"large_memory,omitempty"`
 }
+
+// MaxMessageBytes is the largest MaxMessage.
+const MaxMessageBytes = 1 << 40
 
 // ShardCount is how many shards the declaration has, at least one.
 func (d Declaration) ShardCount() int { return max(1, d.Shards) }
@@ -68,6 +75,9 @@ func (d Declaration) Validate() error {
 	}
 	if err := CheckSizes(d.RingBytes, d.Window); err != nil {
 		faults.add("%w", err)
+	}
+	if d.MaxMessage < 0 || d.MaxMessage > MaxMessageBytes || d.LargeMemory < d.MaxMessage || d.LargeMemory > MaxMessageBytes {
+		faults.add("messages of up to %d bytes, and %d bytes of large ones under way: 0 to %d, and at least as much", d.MaxMessage, d.LargeMemory, MaxMessageBytes)
 	}
 	for i, err := range faults {
 		faults[i] = fmt.Errorf("subgroup %q: %w", clip(d.Name), err)
@@ -159,6 +169,8 @@ func fieldDifference(i int, group, joiner Declaration) string {
 		{"mode", group.Mode, joiner.Mode, group.Mode == joiner.Mode},
 		{"ring_bytes", group.RingBytes, joiner.RingBytes, group.RingBytes == joiner.RingBytes},
 		{"window", group.Window, joiner.Window, group.Window == joiner.Window},
+		{"max_message", group.MaxMessage, joiner.MaxMessage, group.MaxMessage == joiner.MaxMessage},
+		{"large_memory", group.LargeMemory, joiner.LargeMemory, group.LargeMemory == joiner.LargeMemory},
 	} {
 		if !field.same {
 			return fmt.Sprintf("subgroup %q: %s: the group declares %v, the joiner %v", clip(group.Name), field.name, field.group, field.joiner)

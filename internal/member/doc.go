@@ -8,6 +8,10 @@
 // Life of a view at a member (an epoch): opened (its table is there, links come up) → in force → ended (a decision came: what is
 // below its trim is still delivered) → lingering (others may need this member's row) → over (its table goes back).
 //
+// Life of a message: claimed → committed → published → delivered → released; of a large one: admitted → filled, while its body moves to
+// the others → everywhere → placed, from where it goes on like any other. A body is large, and a place in the order takes nothing: so the
+// body goes first, and holds up nobody. A message that is not delivered when a view ends begins anew in the next one.
+//
 // Life of a member: in a view → in the next … → halted: it left, was evicted, is cut off, or was closed.
 //
 // Invariants:
@@ -16,6 +20,8 @@
 //	B2  a peer whose heartbeat stood still for FailAfter, while this member was awake, has failed
 //	B3  after halting nothing is delivered and no send is accepted; every waiting sender gets the reason
 //	B4  a view is delivered only after the one before it was delivered up to its trim
+//	B5  a large message has its place only when every member of the view in force has its body, and large ones in the order of their admission
+//	B6  the bodies of one sender that are not delivered everywhere are LargeMemory at most
 //
 // Shared words of the member line, one per row:
 //

@@ -151,7 +151,7 @@ func (e *epoch) wedge() [][]order.Index {
 	here := make([][]order.Index, len(e.subs))
 	for i, p := range e.subs {
 		if p != nil {
-			p.core.Wedge()
+			p.wedge()
 			here[i] = p.core.Reach()
 		}
 	}
@@ -288,7 +288,7 @@ func (e *epoch) end(d *views.Decision) error {
 		if p == nil {
 			continue
 		}
-		p.core.Wedge() // its own proposal or ack did, if it was asked
+		p.wedge() // its own proposal or ack did, if it was asked
 		if mutant.Enabled && mutant.On(mutant.NoTail) {
 			d.Trim[i] = make([]order.Index, len(d.Trim[i]))
 		}
@@ -307,6 +307,13 @@ func (e *epoch) end(d *views.Decision) error {
 func (e *epoch) rest() {
 	for _, p := range e.mine {
 		p.deliver()
+	}
+}
+
+// close frees what the view left.
+func (e *epoch) close() {
+	for _, p := range e.mine {
+		p.close()
 	}
 }
 

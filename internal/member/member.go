@@ -38,7 +38,10 @@ type Config struct {
 	Receiver func(v *views.View, subgroup int) multicast.Receiver
 	// Boundary is told, before the first delivery of a view, that its subgroup has fresh members, to whom the state is to be given
 	// as it is now.
-	Boundary  func(v *views.View, subgroup int)
+	Boundary func(v *views.View, subgroup int)
+	// Transfers moves the bodies of a subgroup's large messages in a view, or is nil: then there are none, here or anywhere.
+	Transfers func(v *views.View, subgroup int) Transfers
+	Limits    func(name string) Limits // of a declaration; nil if Transfers is
 	Tuning    multicast.Tuning
 	Heartbeat time.Duration // how often the heartbeat is bumped
 	FailAfter time.Duration // how long a peer may be silent
@@ -99,6 +102,9 @@ func (m *Member) outbox(name string) *Outbox {
 		return m.out[i]
 	}
 	o := &Outbox{Stats: new(multicast.Stats), member: m, name: name, why: ErrNotProvisioned}
+	if m.cfg.Limits != nil {
+		o.larges.limits = m.cfg.Limits(name)
+	}
 	m.out = append(m.out, o)
 	return o
 }
@@ -187,6 +193,7 @@ func (m *Member) linger() (work int) {
 		if !e.over() || slices.ContainsFunc(m.out, func(o *Outbox) bool { return o.keeps(e.view.ID) }) {
 			return false
 		}
+		e.close()
 		m.cfg.Retire(e.table.Table)
 		return true
 	})
@@ -342,6 +349,7 @@ func (m *Member) Halt(reason error) {
 		for _, p := range e.mine {
 			p.lost(reason)
 		}
+		e.close()
 	}
 	m.cfg.Halted(reason)
 }

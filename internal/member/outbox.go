@@ -55,6 +55,7 @@ type Outbox struct {
 	origins []order.ViewID // the views in whose rings claims were open as they ended, while any is
 	queue   []*waiter      // goroutines that wait for room, the first one first
 	pending []promise      // of claims that were not delivered yet, in their order
+	larges  larges
 }
 
 // waiter is a goroutine that waits for room for n bytes.
@@ -173,20 +174,26 @@ func (o *Outbox) join(w *waiter) {
 	o.waiting.Store(int32(len(o.queue)))
 }
 
-// leave ends a wait; whoever is first now may try.
+// leave ends a wait.
 func (o *Outbox) leave(w *waiter) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	i := slices.Index(o.queue, w)
-	o.queue = slices.Delete(o.queue, i, i+1)
+	o.queue = leaveQueue(o.queue, w)
 	o.waiting.Store(int32(len(o.queue)))
+}
+
+// leaveQueue takes a waiter out of a queue; whoever is first then may try.
+func leaveQueue(queue []*waiter, w *waiter) []*waiter {
+	i := slices.Index(queue, w)
+	queue = slices.Delete(queue, i, i+1)
 	select {
 	case <-w.bell: // it goes back to the pool
 	default:
 	}
-	if len(o.queue) > 0 {
-		o.queue[0].ring()
+	if len(queue) > 0 {
+		queue[0].ring()
 	}
+	return queue
 }
 
 // claimAs claims for a waiter if it is its turn.
@@ -258,17 +265,18 @@ func (o *Outbox) broken(reason error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.failAll(reason)
+	o.failLarges(reason)
 }
 
 // ringAll has everybody who waits try again. It needs mu.
 func (o *Outbox) ringAll() {
-	for _, w := range o.queue {
+	for _, w := range append(slices.Clone(o.queue), o.larges.queue...) {
 		w.ring()
 	}
 }
 
 // install makes the core of this member's part in a view, with what the view before did not deliver. Loop.
-func (o *Outbox) install(cfg multicast.Config) *multicast.Subgroup {
+func (o *Outbox) install(cfg multicast.Config, transfers Transfers) *multicast.Subgroup {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if !(mutant.Enabled && mutant.On(mutant.NoCarry)) {
@@ -281,6 +289,7 @@ func (o *Outbox) install(cfg multicast.Config) *multicast.Subgroup {
 	}
 	o.why = nil
 	o.use(core.Sender)
+	o.carryLarges(cfg.View.ID, transfers)
 	o.ringAll()
 	return core
 }
@@ -312,6 +321,7 @@ func (o *Outbox) shelve(why error) {
 		shelf.Carry(o.sender, o.from)
 		o.use(shelf)
 	}
+	o.carryLarges(0, nil)
 	o.ringAll()
 }
 
@@ -339,12 +349,12 @@ func (o *Outbox) Unfinished() int {
 	return o.sender.Unfinished()
 }
 
-// Undelivered is the number of claims whose room is still in use.
+// Undelivered is the number of claims whose room is still in use, and of large messages that have no place yet.
 func (o *Outbox) Undelivered() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.sender == nil {
 		return 0
 	}
-	return o.sender.InUse()
+	return o.sender.InUse() + len(o.larges.moving)
 }

@@ -18,6 +18,7 @@ type part struct {
 	index    int // of the subgroup in the view
 	core     *multicast.Subgroup
 	outbox   *Outbox
+	bodies   Transfers // nil: there are no large messages
 	before   *part     // of the view before, until it is delivered to its end
 	fresh    bool      // the boundary was not told yet
 	landings []landing // of own messages that are delivered as the view ends
@@ -31,11 +32,36 @@ func (m *Member) part(e *epoch, i int) *part {
 	cfg.Receiver = m.cfg.Receiver(e.view, i)
 	p.before, p.outbox.last = p.outbox.last, p
 	cfg.Ahead = p.outbox.ahead
-	p.core = p.outbox.install(cfg)
+	if m.cfg.Transfers != nil {
+		if p.bodies = m.cfg.Transfers(e.view, i); p.bodies != nil {
+			cfg.Bodies = p.bodies
+		}
+	}
+	p.core = p.outbox.install(cfg, p.bodies)
 	return p
 }
 
-func (p *part) exchange() int { return p.core.Exchange() }
+func (p *part) exchange() (work int) {
+	if p.core.Sender != nil {
+		work = p.outbox.advance(p.core)
+	}
+	return work + p.core.Exchange()
+}
+
+// wedge stops the exchange.
+func (p *part) wedge() {
+	p.core.Wedge()
+	if p.bodies != nil {
+		p.bodies.End()
+	}
+}
+
+// close frees what the view left, when nothing of it is delivered any more.
+func (p *part) close() {
+	if p.bodies != nil {
+		p.bodies.Close()
+	}
+}
 
 // deliver delivers what can be, after what is left of the view before.
 func (p *part) deliver() (work int) {

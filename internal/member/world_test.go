@@ -45,6 +45,8 @@ type world struct {
 	views   [][]*views.View // installed, without the first
 	retired int             // tables that were given back
 	paused  []bool
+
+	freights []*freight
 }
 
 func newWorld(t *testing.T, n, window int) *world {
@@ -76,6 +78,8 @@ func (w *world) enter(v *views.View) {
 		Receiver:  func(*views.View, int) multicast.Receiver { return w.apps[i] },
 		Boundary:  func(*views.View, int) {},
 		Wake:      func() {},
+		Transfers: w.transfers(i),
+		Limits:    func(string) member.Limits { return member.Limits{MaxMessage: largest, LargeMemory: largeMemory} },
 		Installed: func(v *views.View) { w.views[i] = append(w.views[i], v) },
 		Halted:    func(error) {},
 		OnEvent: func(e views.Event) {

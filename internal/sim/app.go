@@ -22,6 +22,7 @@ type app struct {
 	left     int // messages
 	kept     int // claims that were not given back
 	held     []held
+	bulk     *bulk // nil: it waits for no large message
 	begun    time.Duration
 	burst    time.Duration // when the next one is due
 	refusals int           // since there was room
@@ -70,10 +71,13 @@ func (a *app) act(now time.Duration) time.Duration {
 	}
 	a.muteOrNot(now)
 	a.settleDue(now)
-	if a.left > 0 && now >= a.burst {
+	if a.bulk != nil {
+		a.carryOn(now)
+	}
+	if a.left > 0 && a.bulk == nil && now >= a.burst {
 		a.send(now)
 	}
-	if a.left == 0 && len(a.held) == 0 && a.wished() {
+	if a.left == 0 && len(a.held) == 0 && a.bulk == nil && a.wished() {
 		a.world.sometimes(OnlyAborted, a.kept == 0 && a.plan.Messages > 0)
 		return a.done()
 	}
@@ -94,7 +98,9 @@ func (a *app) next() time.Duration {
 			next = at
 		}
 	}
-	if a.left > 0 {
+	if a.bulk != nil {
+		sooner(a.world.now + a.world.plan.Hop()/2)
+	} else if a.left > 0 {
 		sooner(a.burst)
 	}
 	for _, h := range a.held {
@@ -203,7 +209,7 @@ func (a *app) commit(h held) error {
 func (a *app) send(now time.Duration) {
 	a.burst = now + a.dice.upTo(2*a.plan.Gap)
 	for range 1 + a.dice.IntN(a.plan.Burst) {
-		if a.left == 0 {
+		if a.left == 0 || a.bulk != nil {
 			return
 		}
 		if !a.claim(now) {
@@ -230,22 +236,13 @@ func (a *app) skip() {
 
 // claim takes room for a message and fills it, now or later, and reports whether there was room.
 func (a *app) claim(now time.Duration) bool {
+	if a.dice.oneIn(a.plan.LargeIn) {
+		return a.begin(now)
+	}
 	w, l, size := a.world, a.ledger, a.size()
 	c, err := a.outbox().TryClaim(size)
-	switch {
-	case errors.Is(err, member.ErrWindowFull):
-		w.probes[RingFull]++
-		w.event(full, a.proc.node.place, uint64(l.decl))
-		return false
-	case errors.Is(err, member.ErrNotSender) || errors.Is(err, member.ErrNotProvisioned):
-		w.judge("halt", checkUnable(w, a, err))
-		a.wait(now)
-		return false
-	case err != nil:
-		a.left = 0 // checkRefused says whether that is right
-		w.event(refused, a.proc.node.place, uint64(l.decl))
-		w.judge("halt", checkRefused(w, a.proc, err))
-		return false
+	if err != nil {
+		return a.turnedDown(now, err)
 	}
 	w.judge("halt", checkAccepted(w, a.proc))
 	for i := range c.Bytes {
@@ -269,6 +266,24 @@ func (a *app) claim(now time.Duration) bool {
 		a.held = append(a.held, h)
 	}
 	return true
+}
+
+// turnedDown does what follows from a message that was not accepted, and reports that.
+func (a *app) turnedDown(now time.Duration, err error) (accepted bool) {
+	w := a.world
+	switch {
+	case errors.Is(err, member.ErrWindowFull):
+		w.probes[RingFull]++
+		w.event(full, a.proc.node.place, uint64(a.ledger.decl))
+	case errors.Is(err, member.ErrNotSender) || errors.Is(err, member.ErrNotProvisioned):
+		w.judge("halt", checkUnable(w, a, err))
+		a.wait(now)
+	default:
+		a.left = 0 // checkRefused says whether that is right
+		w.event(refused, a.proc.node.place, uint64(a.ledger.decl))
+		w.judge("halt", checkRefused(w, a.proc, err))
+	}
+	return false
 }
 
 // wait gives up when this process has not been able to send for long, and nothing more will change that.

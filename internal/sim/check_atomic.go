@@ -11,7 +11,7 @@ import (
 
 // atomicChecker checks G2. While a view goes on: when an application is offered a message, every member of the subgroup has
 // acknowledged it (received, in its own row, covers it) and has its bytes in its replica of the sender's row, where they are
-// here. When it ends: what anybody was given, even one that is gone since, is given to everybody that goes on, in the old view.
+// here; of a large one, its body. When it ends: what anybody was given, even one that is gone since, is given to everybody that goes on, in the old view.
 type atomicChecker struct{ unconcerned }
 
 func (atomicChecker) name() string { return "atomic" }
@@ -26,7 +26,8 @@ func (atomicChecker) offered(w *world, d *delivery) error {
 	if from := r.procs[sender].seatIn(r); !ok && from != nil { // a run that was collected before its sender's row was frozen
 		off, ok = offsetIn(from.own, d.Data)
 	}
-	if !ok {
+	large := d.Body() != nil
+	if !ok && !large {
 		return violated("S4", "%v does not lie in its sender's row", d)
 	}
 	tail := seat.words(viewLine)[wordInstalled] != 0
@@ -42,6 +43,12 @@ func (atomicChecker) offered(w *world, d *delivery) error {
 		}
 		if received := q.line(d.group.index)[wordReceived]; !tail && received <= uint64(d.Seq) {
 			return violated("G2", "%v is delivered, and node %d has received %d", d, rd.proc.self.ID, received)
+		}
+		if large {
+			if m := rd.proc.mover(r.view, d.group.index); m == nil || !m.has(d.sender, d.Data) {
+				return violated("G2", "%v is delivered, and node %d has not its body", d, rd.proc.self.ID)
+			}
+			continue
 		}
 		if row := q.table.Row(sender); off+len(d.Data) > len(row) || !bytes.Equal(row[off:off+len(d.Data)], d.Data) {
 			return violated("G2", "%v is delivered, and node %d has other bytes", d, rd.proc.self.ID)

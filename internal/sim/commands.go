@@ -10,7 +10,8 @@ import (
 
 // doers are the commands that do something.
 var doers = map[string]func(*stage, []string) error{
-	"send": (*stage).send, "claim": (*stage).claim, "commit": (*stage).commit,
+	"send":  func(st *stage, args []string) error { return st.send(args, 0) },
+	"large": func(st *stage, args []string) error { return st.send(args, 1) }, "claim": (*stage).claim, "commit": (*stage).commit,
 	"crash":    func(st *stage, args []string) error { return st.crash(Crash, args) },
 	"poweroff": func(st *stage, args []string) error { return st.crash(PowerOff, args) },
 	"hang":     func(st *stage, args []string) error { return st.stall(Hang, args) },
@@ -95,9 +96,10 @@ func (st *stage) app(who string, group []string, messages int) (*app, error) {
 	}, nil
 }
 
-func (st *stage) send(args []string) error {
+// send has one in so many of some messages be large; 0: none.
+func (st *stage) send(args []string, largeIn int) error {
 	if len(args) < 2 {
-		return usage("send ID N [SUBGROUP]")
+		return usage("send ID N [SUBGROUP], large ID N [SUBGROUP]")
 	}
 	n, err := strconv.Atoi(args[1])
 	if err != nil || n < 1 {
@@ -107,6 +109,7 @@ func (st *stage) send(args []string) error {
 	if err != nil {
 		return err
 	}
+	a.plan.LargeIn = largeIn
 	st.world.schedule.add(st.world.now, a)
 	return nil
 }

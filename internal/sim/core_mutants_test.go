@@ -35,6 +35,10 @@ var coreFlaws = map[mutant.Name]string{
 	mutant.NoTail:          "atomic",
 	mutant.Impatient:       "atomic",
 	mutant.Forgiving:       "live",
+
+	mutant.NotHeld:    "atomic",
+	mutant.EarlyPlace: "live",
+	mutant.OldBody:    "live",
 }
 
 // corePlans are for mutants that show in one kind of run only, which is too rare among all.
@@ -48,7 +52,7 @@ var corePlans = map[mutant.Name]func(uint64) *Plan{
 }
 
 func allMutants() []mutant.Name {
-	return slices.Concat(mutant.Names, mutant.CarryNames, mutant.ViewNames)
+	return slices.Concat(mutant.Names, mutant.CarryNames, mutant.ViewNames, mutant.LargeNames)
 }
 
 func TestEveryMutantOfTheCoreIsFound(t *testing.T) {

@@ -44,6 +44,7 @@ func Draw(seed uint64, l Limits) *Plan {
 		d.faults(p)
 		d.joins(p)
 	}
+	dice{rand.New(rand.NewPCG(seed, 0x1a46e))}.larges(p) // dice of their own: what else a seed draws does not depend on them
 	return p
 }
 
@@ -208,6 +209,21 @@ func (d dice) app(p *Plan, a App, most int, faulty bool) App {
 	a.Hold, a.HoldIn, a.AbortIn = hold, pick(d, 0, 0, 4, 20), pick(d, 0, 0, 3, 20)
 	a.SkipIn, a.FutureIn = pick(d, 0, 0, 0, 4), pick(d, 0, 3, 10)
 	return a
+}
+
+// larges has some applications send large messages, in one run of three.
+func (d dice) larges(p *Plan) {
+	if !d.oneIn(3) {
+		return
+	}
+	p.BulkTime = d.upTo(pick(d, p.Hop(), p.Bound(), p.FailAfter()))
+	for i := range p.Decls {
+		p.Decls[i].MaxMessage = pick(d, 100, 4<<10, 16<<10)
+		p.Decls[i].LargeMemory = p.Decls[i].MaxMessage * pick(d, 1, 2, 8)
+	}
+	for i := range p.Apps {
+		p.Apps[i].LargeIn = pick(d, 0, 2, 8)
+	}
 }
 
 func (d dice) inboxes(p *Plan) {

@@ -95,6 +95,7 @@ func (in *inbox) delivery(m *multicast.Message) (*delivery, error) {
 			in.reader.proc.self.ID, in.group.sg.Name, in.group.record.view.ID, m.Seq, m.View, m.Sender)
 	}
 	d := &delivery{group: in.group, reader: in.reader, sender: order.SenderRank(s), Message: *m}
+	d.ledger().catchUp(in.world.now)
 	d.identify()
 	return d, nil
 }
@@ -115,6 +116,8 @@ func (in *inbox) took(d *delivery) {
 		p.print("%s:%d %d#%d", d.group.sg.Name, d.Seq, l.proc.self.ID, d.number)
 	}
 	w.sometimes(EmptyMessage, len(d.Data) == 0)
+	w.sometimes(LargeDelivered, d.Body() != nil)
+	w.sometimes(LargeCarried, d.Body() != nil && 0 <= d.number && d.number < len(l.claims) && l.claims[d.number].view < d.View)
 	w.sometimes(LargestMessage, len(d.Data) == d.group.sg.RingBytes/2)
 	w.sometimes(UnorderedDelivery, !d.ordered())
 	w.sometimes(MessageCarried, 0 <= d.number && d.number < len(l.claims) && l.claims[d.number].ready > 0 && l.claims[d.number].view < d.View)

@@ -19,6 +19,14 @@ type ledger struct {
 	settled int // claims before this one are committed or aborted
 	low     int // ordered mode: claims before this one have their place in the order, or were aborted
 	futures []promised
+	bulk    *app // whose large message waits for its place; nil: none does
+}
+
+// catchUp notes that a large message has its place, if it has: others may be given it before its application looks.
+func (l *ledger) catchUp(now time.Duration) {
+	if l.bulk != nil {
+		l.bulk.lookForPlace(now)
+	}
 }
 
 type claim struct {

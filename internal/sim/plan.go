@@ -27,6 +27,7 @@ type Plan struct {
 	Outages  int           // cuts of a direction that heal before anybody minds
 	Outage   time.Duration // how long at most
 	Messages int           // of all applications together, about
+	BulkTime time.Duration // how long the body of a large message takes to a member; 0: as the network's delays say
 
 	hop, bound time.Duration // computed once
 }
@@ -65,6 +66,7 @@ type App struct {
 	HoldIn   int           // one in so many claims is; 0: none
 	AbortIn  int           // one in so many claims is given back
 	SkipIn   int           // after one in so many bursts rounds are skipped
+	LargeIn  int           // one in so many messages is large; 0: none
 	FutureIn int           // of one in so many messages the delivery is waited for
 	Mute     time.Duration // when it does not want to send any more, after the start of its process; 0: never
 	Unmute   time.Duration // how long after that it wants to again; 0: never

@@ -80,6 +80,11 @@ const (
 	UnableToSend
 	FutureKept
 	FutureBroken
+	LargeDelivered
+	LargeCarried
+	LargeMovedAgain
+	LargeHalf
+	LargeAborted
 	probes
 )
 
@@ -102,6 +107,8 @@ var probeNames = [probes]string{
 	LeaverWasSenior: "senior member left", AllLeft: "everybody left", HalfWithSenior: "half with the senior went on", HalfWithoutSenior: "half without the senior halted",
 	GroupLost: "quorum lost", SpokeAgain: "evicted one spoke again", LayoutLost: "subgroup lost its layout", LayoutRegained: "subgroup regained its layout",
 	SpareUsed: "spare member used", MuteChanged: "mute changed", UnableToSend: "unable to send till the end", FutureKept: "future resolved", FutureBroken: "future broken by a halt",
+	LargeDelivered: "large message delivered", LargeCarried: "large message carried into a later view", LargeMovedAgain: "body moved once more",
+	LargeHalf: "body lost half-way", LargeAborted: "large message given up",
 }
 
 func (p Probe) String() string { return probeNames[p] }

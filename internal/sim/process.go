@@ -45,6 +45,7 @@ type process struct {
 	seats   []*seat        // one for each view that it installed
 	ledgers []*ledger      // by declaration
 	flows   map[*ledger]*flow
+	movers  []*mover // one for each view and subgroup with large messages
 	mute    uint64
 	// beginning is the view that it installed last, as it has it.
 	beginning *views.View
@@ -114,6 +115,7 @@ func (p *process) enter(v *views.View) (err error) {
 		Receiver: func(v *views.View, i int) multicast.Receiver { return newInbox(p, w.record(v).groups[i]) },
 		Boundary: func(*views.View, int) {},
 		Tuning:   w.plan.Tuning, Heartbeat: w.plan.Heartbeat(), FailAfter: w.plan.FailAfter(), Wake: p.wake,
+		Transfers: p.transfers, Limits: p.limits,
 		OnEvent: p.onEvent, Installed: p.installed, Halted: p.onHalted,
 	})
 	if err != nil {

@@ -18,12 +18,12 @@ import (
 //
 //	members 1 2 3                    node ids of the founders, in order of rank
 //	joiners 9                        of those that come later
-//	subgroup a min=3                 or unordered, members=1,2 senders=1 shards=2 max=2; without one there is a subgroup a of all
+//	subgroup a min=3                 or unordered, members=1,2 senders=1 shards=2 max=2 large=4096; without one there is a subgroup a of all
 //	delay 1 3 2ms                    how long what 1 pushes takes to 3; 50µs where nothing is said
 //
 // The others happen one after the other, each at the moment at which the one before it ended. Only run lets time pass:
 //
-//	send 1 3 [a]                     3 messages
+//	send 1 3 [a], large 1 3 [a]      3 messages; large ones, each when the one before has its place. A body takes 8 times a pair's delay
 //	claim 1 [a], commit 1 [a]        a message that stays open in between
 //	crash 1, poweroff 1              at once, or, followed by "as it proposes", in the middle of that step
 //	hang 1 5ms, jump 1 5ms           it does nothing for that long; its clock jumps ahead
@@ -145,7 +145,7 @@ func declaration(name string) views.Declaration {
 
 func (l *layout) subgroup(args []string) error {
 	if len(args) == 0 {
-		return usage("subgroup NAME [unordered] [members=ID,…] [senders=ID,…] [min=N] [max=N] [shards=N]")
+		return usage("subgroup NAME [unordered] [members=ID,…] [senders=ID,…] [min=N] [max=N] [shards=N] [large=BYTES]")
 	}
 	d := declaration(args[0])
 	for _, word := range args[1:] {
@@ -164,6 +164,9 @@ func (l *layout) subgroup(args []string) error {
 			d.MaxMembers, err = strconv.Atoi(value)
 		case "shards":
 			d.Shards, err = strconv.Atoi(value)
+		case "large":
+			d.MaxMessage, err = strconv.Atoi(value)
+			d.LargeMemory = 4 * d.MaxMessage
 		default:
 			err = fmt.Errorf("a subgroup has no %q", key)
 		}

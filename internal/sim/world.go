@@ -52,7 +52,9 @@ type world struct {
 	probes   Probes
 	trace    trace
 	result   Result
-	keys     int // that views were given
+	keys     int  // that views were given
+	bulk     dice // of what moves large bodies
+	bodies   int  // that somebody holds
 
 	busyApps  int
 	lastStart time.Duration // of an application
@@ -130,6 +132,7 @@ func Run(p *Plan, o Options) (r Result) {
 func newWorld(p *Plan, o Options) *world {
 	w := &world{plan: p, lie: o.Lie, only: o.Only, random: rand.New(rand.NewPCG(p.Seed, 1)), quietFrom: never, trace: trace{out: o.Trace}, stirred: true}
 	w.history = newHistory()
+	w.bulk = dice{rand.New(rand.NewPCG(p.Seed, 3))}
 	w.schedule.random = rand.New(rand.NewPCG(p.Seed, 2))
 	w.checkers = []checker{
 		&haltChecker{}, &contentChecker{}, &fifoChecker{}, &orderChecker{}, &atomicChecker{}, &viewsChecker{}, &brainChecker{},

@@ -1,0 +1,353 @@
+package member
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	"github.com/squall-go/squall/internal/mutant"
+	"github.com/squall-go/squall/multicast"
+	"github.com/squall-go/squall/order"
+)
+
+// Limits bound the messages of a declaration, in bytes.
+type Limits struct {
+	// MaxMessage is the largest message. One that is too large for a ring goes as a large message.
+	MaxMessage int
+	// LargeMemory is how much of large messages one sender may have under way; each member may have to hold as much for each sender.
+	LargeMemory int
+}
+
+// Transfers bring the bodies of large messages to the members of a subgroup, in one view, and take in those of others.
+type Transfers interface {
+	multicast.Bodies
+	// Send has a body brought to every member, of which the first so many bytes are there already. done is called once, on any
+	// goroutine and perhaps before Send returns: with nil when every member has all of it, and Take would find it there. Any goroutine.
+	Send(id uint64, body *multicast.Body, filled int, done func(error)) Transfer
+	// End says that the view is over here: nothing is sent or comes in any more, and what is half here is freed. Loop.
+	End()
+	// Close ends it, and frees what nobody took. Loop.
+	Close()
+}
+
+// Transfer is a body on its way.
+type Transfer interface {
+	Fill(n int)         // so many bytes are there now
+	Abort(reason error) // the message is given up
+}
+
+// Large is a large message that is to be sent. Its methods may be called from any goroutine.
+//
+// Life of one: admitted (LargeMemory has room for it) → filled, while it moves to the others → everywhere (every member of the view
+// has it) → placed (its record has its place in the ring) → delivered → released (every member delivered it). If the view ends before the
+// record is delivered everywhere, the body moves to the members of the next one, from the start.
+type Large struct {
+	outbox *Outbox
+	id     uint64
+	body   *multicast.Body
+
+	// everywhere is the last view in which every member had the body. W: whoever moves it. R: loop.
+	everywhere atomic.Uint64
+
+	// Under the outbox's mu.
+	filled   int
+	transfer Transfer // nil: this member cannot send now
+	claim    uint64   // 0 before it is placed
+	held     bool     // placed in a view before this one, and waits for the body to be everywhere
+	future   *Future
+	over     bool
+	err      error         // written before placed is closed
+	placed   chan struct{} // closed when it has its place, or never will
+}
+
+// larges are the large messages of an outbox. All but the first two are under its mu.
+type larges struct {
+	due  atomic.Bool // the loop has to look. W: →true whoever changes something, →false loop
+	next uint64      // the first claim that is to be released, or 0. Loop.
+
+	limits    Limits
+	bytes     int // of those that are admitted and not released
+	ids       uint64
+	moving    []*Large // those without a place, in the order in which they were admitted
+	placed    []*Large // those with one that are not released, in the order of their claims
+	queue     []*waiter
+	transfers Transfers    // of the view in force; nil: this member cannot send
+	view      order.ViewID // that view
+}
+
+// TryLarge admits a large message, or fails with ErrWindowFull if too many bytes are under way. It moves to the others as it is filled.
+func (o *Outbox) TryLarge(size int) (*Large, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.larges.queue) > 0 && o.checkLarge(size) == nil {
+		return nil, ErrWindowFull
+	}
+	return o.admit(size)
+}
+
+// checkLarge refuses what no room would help. It needs mu.
+func (o *Outbox) checkLarge(size int) error {
+	if err := o.able(); err != nil {
+		return err
+	}
+	if limit := o.larges.limits.MaxMessage; size > limit || size < 0 {
+		return fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, size, limit)
+	}
+	return nil
+}
+
+// admit needs mu.
+func (o *Outbox) admit(size int) (*Large, error) {
+	if err := o.checkLarge(size); err != nil {
+		return nil, err
+	}
+	g := &o.larges
+	if g.bytes+size > g.limits.LargeMemory {
+		return nil, ErrWindowFull
+	}
+	g.ids++
+	l := &Large{outbox: o, id: g.ids, body: multicast.NewBody(make([]byte, size), "", nil), placed: make(chan struct{})}
+	g.bytes += size
+	g.moving = append(g.moving, l)
+	o.move(l)
+	return l, nil
+}
+
+// Large is TryLarge that waits for room until ctx ends. Who waits first gets room first.
+func (o *Outbox) Large(ctx context.Context, size int) (*Large, error) {
+	l, err := o.TryLarge(size)
+	if err != ErrWindowFull {
+		return l, err
+	}
+	w := waiters.Get().(*waiter)
+	defer waiters.Put(w)
+	w.n = size
+	o.queueLarge(w)
+	defer o.unqueueLarge(w)
+	for {
+		if l, err := o.admitAs(w); err != ErrWindowFull {
+			return l, err
+		}
+		select {
+		case <-w.bell:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+func (o *Outbox) queueLarge(w *waiter) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.larges.queue = append(o.larges.queue, w)
+}
+
+func (o *Outbox) unqueueLarge(w *waiter) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.larges.queue = leaveQueue(o.larges.queue, w)
+}
+
+// admitAs admits for a waiter if it is its turn.
+func (o *Outbox) admitAs(w *waiter) (*Large, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.larges.queue[0] != w && o.checkLarge(w.n) == nil {
+		return nil, ErrWindowFull
+	}
+	return o.admit(w.n)
+}
+
+// move has a body brought to the members of the view in force. It needs mu.
+func (o *Outbox) move(l *Large) {
+	g := &o.larges
+	l.transfer = nil
+	if g.transfers == nil {
+		return
+	}
+	if mutant.Enabled && mutant.On(mutant.OldBody) && l.everywhere.Load() != 0 {
+		l.arrived(g.view)
+		return
+	}
+	view := g.view
+	l.transfer = g.transfers.Send(l.id, l.body, l.filled, func(err error) {
+		if err == nil {
+			l.arrived(view)
+		}
+	})
+}
+
+// arrived notes that every member of a view has the body. It takes no lock, because whoever moves bodies may hold one.
+func (l *Large) arrived(view order.ViewID) {
+	l.everywhere.Store(uint64(view))
+	l.outbox.larges.due.Store(true)
+	l.outbox.member.cfg.Wake()
+}
+
+// Body is the message, to be filled from its start on.
+func (l *Large) Body() []byte { return l.body.Data }
+
+// Fill says that the first n bytes are there, and will not change.
+func (l *Large) Fill(n int) {
+	l.outbox.mu.Lock()
+	defer l.outbox.mu.Unlock()
+	l.filled = n
+	if l.transfer != nil && !l.over {
+		l.transfer.Fill(n)
+	}
+}
+
+// Placed is closed when the message has its place behind what this process sent before, or never will: Err says why.
+func (l *Large) Placed() <-chan struct{} { return l.placed }
+
+// Err is why the message will not be sent, or nil. It is asked when Placed is closed.
+func (l *Large) Err() error { return l.err }
+
+// Future is something to wait on until the message is delivered. It is asked for before the message is filled.
+func (l *Large) Future() *Future {
+	l.outbox.mu.Lock()
+	defer l.outbox.mu.Unlock()
+	l.future = newFuture()
+	if l.over {
+		l.future.resolve(order.Version{}, l.err)
+	}
+	return l.future
+}
+
+// Abort gives the message up, unless it has its place already.
+func (l *Large) Abort(reason error) {
+	o := l.outbox
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	i := slices.Index(o.larges.moving, l)
+	if i < 0 {
+		return
+	}
+	if l.transfer != nil {
+		l.transfer.Abort(reason)
+	}
+	o.larges.moving = slices.Delete(o.larges.moving, i, i+1)
+	l.fail(reason)
+	o.freeLarge(l)
+	o.larges.due.Store(true) // the one behind it may be everywhere
+	o.member.cfg.Wake()
+}
+
+// fail needs mu.
+func (l *Large) fail(reason error) {
+	l.over, l.err = true, reason
+	close(l.placed)
+	if l.future != nil {
+		l.future.resolve(order.Version{}, reason)
+	}
+}
+
+// freeLarge gives back the room of a large message. It needs mu.
+func (o *Outbox) freeLarge(l *Large) {
+	o.larges.bytes -= len(l.body.Data)
+	l.body.Release()
+	if len(o.larges.queue) > 0 {
+		o.larges.queue[0].ring()
+	}
+}
+
+// advance gives places to large messages that are everywhere, and the room of those that everybody delivered back. Loop.
+func (o *Outbox) advance(core *multicast.Subgroup) (work int) {
+	g := &o.larges
+	if !g.due.Load() && (g.next == 0 || !core.Sender.Released(g.next)) {
+		return 0
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if core.Sender == nil || core.Sender != o.sender {
+		return 0
+	}
+	g.due.Store(false)
+	work = o.releaseLarges()
+	for _, l := range g.placed {
+		if l.held && g.here(l) {
+			l.held = false
+			core.Sender.Arrived(l.claim)
+			work++
+		}
+	}
+	for len(g.moving) > 0 && g.here(g.moving[0]) {
+		if !o.place(core, g.moving[0]) {
+			g.due.Store(true) // the ring is full
+			break
+		}
+		g.moving = g.moving[1:]
+		work++
+	}
+	return work
+}
+
+// here reports whether every member of the view in force has a body.
+func (g *larges) here(l *Large) bool {
+	return l.everywhere.Load() == uint64(g.view) || mutant.Enabled && mutant.On(mutant.EarlyPlace) && l.filled == len(l.body.Data)
+}
+
+// releaseLarges gives back the room of those that everybody delivered. It needs mu.
+func (o *Outbox) releaseLarges() (work int) {
+	g := &o.larges
+	for len(g.placed) > 0 && o.sender.Released(g.placed[0].claim) {
+		o.freeLarge(g.placed[0])
+		g.placed = g.placed[1:]
+		work++
+	}
+	g.next = 0
+	if len(g.placed) > 0 {
+		g.next = g.placed[0].claim
+	}
+	return work
+}
+
+// place puts a message's record into the ring, if there is room. It needs mu.
+func (o *Outbox) place(core *multicast.Subgroup, l *Large) bool {
+	c, ok := core.Place(l.id, len(l.body.Data))
+	if !ok {
+		return false
+	}
+	g := &o.larges
+	l.claim = c.Number()
+	g.placed = append(g.placed, l)
+	g.next = g.placed[0].claim
+	if l.future != nil {
+		i, _ := slices.BinarySearchFunc(o.pending, l.claim, func(p promise, claim uint64) int { return cmp.Compare(p.claim, claim) })
+		o.keep(slices.Insert(o.pending, i, promise{l.claim, l.future}))
+	}
+	l.over = true
+	close(l.placed)
+	return true
+}
+
+// carryLarges goes on with the large messages in the view that begins, or waits on the shelf if transfers is nil. The ring of
+// that view is in use already. It needs mu.
+func (o *Outbox) carryLarges(view order.ViewID, transfers Transfers) {
+	g := &o.larges
+	g.view, g.transfers = view, transfers
+	if o.sender == nil {
+		return
+	}
+	o.releaseLarges()
+	for _, l := range g.placed {
+		l.held = !(mutant.Enabled && mutant.On(mutant.NotHeld))
+		o.move(l)
+	}
+	for _, l := range g.moving {
+		o.move(l)
+	}
+}
+
+// failLarges ends all that have no place yet. It needs mu.
+func (o *Outbox) failLarges(reason error) {
+	for _, l := range o.larges.moving {
+		l.fail(reason)
+	}
+	o.larges.moving, o.larges.transfers = nil, nil
+	for _, w := range o.larges.queue {
+		w.ring()
+	}
+}
