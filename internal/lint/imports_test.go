@@ -12,8 +12,8 @@ import (
 var layers = [][]string{
 	{"internal/invariants", "internal/lint", "internal/mapped", "internal/mutant"},
 	{"order"},
-	{"fabric", "nullsend"},
-	{"fabric/port", "predicates"},
+	{"fabric", "nullsend", "rdmc/schedule"},
+	{"fabric/port", "predicates", "rdmc/linkmodel", "rdmc/relay"},
 	{"fabric/fabrictest", "fabric/shm", "fabric/simnet", "fabric/tcp"},
 	{"fabric/auto"},
 	{"persist", "rdmc", "sst"},

@@ -1,0 +1,73 @@
+package schedule
+
+// Sizes of blocks. All are multiples of blockUnit, so that in a buffer that begins at a page no block shares a page with another one.
+const (
+	blockUnit = 4 << 10
+	minBlock  = 16 << 10
+	maxBlock  = 4 << 20 // but for messages that would have more than MaxBlocks of them
+)
+
+// The model by which Choose compares schedules. Its costs are those of the time in which the link would have carried so many bytes: what counts is how they compare to
+// the blocks, and no rate has to be known.
+const (
+	// blockCost is lost with each block: its header, the calls that send and receive it, the wake-ups around them.
+	blockCost = 3 << 10
+	// stepCost is lost where a step has to wait for the one before it: the way there, and the thread that wakes up. While a pipeline is full
+	// the next block is there already, so it counts only for the steps in which it fills or drains.
+	stepCost = 24 << 10
+	// switchPercent of each block are lost when consecutive blocks go to different nodes, and come from different ones: each of many connections
+	// starts anew with each block, and a node that is late holds up another one each time.
+	switchPercent = 3
+)
+
+// Choose says what Auto means for a message of so many bytes: the algorithm and the size of blocks that cost the least in the model above. Small messages get
+// smaller blocks, and blocks of one message are about even, so that the last one is no crumb. With racks (one label for each rank) it is Hybrid
+// wherever that is not the plain pipeline: labels say that what passes between racks is dear.
+func Choose(nodes int, bytes int64, racks []string) (a Algorithm, blockBytes int) {
+	nodes, bytes = max(nodes, 2), max(bytes, 1)
+	candidates := []Algorithm{Pipeline, Chain, Tree, Sequential} // the first one of equals
+	if divided(racks) && len(racks) == nodes {
+		candidates = []Algorithm{Hybrid}
+	}
+	best := -1.0
+	for size := smallest(bytes); ; size *= 2 {
+		blocks := ceil(bytes, even(bytes, size))
+		for _, candidate := range candidates {
+			if c := cost(candidate, nodes, blocks, even(bytes, size)); best < 0 || c < best {
+				best, a, blockBytes = c, candidate, int(even(bytes, size))
+			}
+		}
+		if size >= maxBlock || size >= bytes {
+			return a, blockBytes
+		}
+	}
+}
+
+// smallest is the smallest size of blocks that is tried.
+func smallest(bytes int64) int64 { return max(minBlock, roundUp(ceil(bytes, MaxBlocks))) }
+
+// even is the size of even blocks, as many as blocks of the given size would be.
+func even(bytes, size int64) int64 { return max(minBlock, roundUp(ceil(bytes, ceil(bytes, size)))) }
+
+func ceil(a, b int64) int64 { return (a-1)/b + 1 }
+
+func roundUp(size int64) int64 { return ceil(size, blockUnit) * blockUnit }
+
+// cost is how long a message takes in the model, in bytes. It is a float because it must compare for any size of message.
+func cost(a Algorithm, nodes int, blocks, size int64) float64 {
+	n, k, levels := float64(nodes), float64(blocks), float64(rounds(nodes))
+	block := float64(size + blockCost)
+	switched := block + float64(size)*switchPercent/100
+	fill := block + stepCost // a step that waits for the one before
+	switch a {
+	case Sequential: // nobody waits for anybody
+		return k*(n-1)*block + stepCost
+	case Chain:
+		return k*block + (n-2)*fill + stepCost
+	case Tree: // each level waits for all of the one before it
+		return levels * (k*block + stepCost)
+	case Hybrid: // a leader sends every block twice
+		return 2 * (k*switched + levels*fill)
+	}
+	return k*switched + (levels-1)*fill + stepCost
+}
