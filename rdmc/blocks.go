@@ -1,0 +1,81 @@
+package rdmc
+
+import (
+	"hash/crc32"
+	"io"
+	"net"
+	"time"
+
+	"github.com/squall-go/squall/rdmc/relay"
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// readBlocks reads blocks, straight to where they belong, until the link ends.
+func (l *link) readBlocks() {
+	var header [relay.HeaderBytes]byte
+	for {
+		_, err := io.ReadFull(l.blocks, header[:])
+		var h relay.Header
+		if err == nil {
+			h, err = relay.ParseHeader(&header)
+		}
+		if err == nil {
+			err = l.readBlock(&h)
+		}
+		if err != nil {
+			l.blocksEnded(err)
+			return
+		}
+		l.heard.Store(time.Now().UnixNano())
+	}
+}
+
+// readBlock reads the bytes behind a header.
+func (l *link) readBlock(h *relay.Header) error {
+	m, err := l.member(h.Channel)
+	if err != nil {
+		return err
+	}
+	var into []byte
+	if m != nil {
+		into = m.group.expect(m, h)
+	}
+	if into == nil {
+		_, err := io.CopyN(io.Discard, l.blocks, int64(h.Length))
+		return err
+	}
+	l.moving.Add(1)
+	_, err = io.ReadFull(l.blocks, into)
+	l.moving.Add(-1)
+	arrival := relay.Whole
+	switch {
+	case err != nil:
+		arrival = relay.Cut
+	case crc32.Checksum(into, castagnoli) != h.Sum:
+		arrival = relay.Damaged
+	}
+	m.group.arrived(m, h, arrival)
+	return err
+}
+
+// writeBlock sends a header and its block. It waits for the blocks of other groups, at most one of each, and for the socket.
+func (l *link) writeBlock(h *relay.Header, block []byte) {
+	l.moving.Add(1)
+	defer l.moving.Add(-1)
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	var header [relay.HeaderBytes]byte
+	h.Put(&header)
+	var err error
+	if _, plain := l.blocks.(*net.TCPConn); plain {
+		both := net.Buffers{header[:], block}
+		_, err = both.WriteTo(l.blocks)
+	} else {
+		l.scratch = append(append(l.scratch[:0], header[:]...), block...)
+		_, err = l.blocks.Write(l.scratch)
+	}
+	if err != nil {
+		l.node.running.Go(func() { l.blocksEnded(err) })
+	}
+}

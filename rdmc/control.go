@@ -1,0 +1,159 @@
+package rdmc
+
+import (
+	"errors"
+	"io"
+	"time"
+
+	"github.com/squall-go/squall/rdmc/relay"
+)
+
+// readControl reads control frames until the link ends.
+func (l *link) readControl() error {
+	var header [relay.ControlBytes]byte
+	text := make([]byte, relay.MaxTextBytes)
+	for {
+		if _, err := io.ReadFull(l.control, header[:]); err != nil {
+			return err
+		}
+		c, textBytes, err := relay.ParseControl(&header)
+		if err != nil {
+			return err
+		}
+		if _, err := io.ReadFull(l.control, text[:textBytes]); err != nil {
+			return err
+		}
+		c.SetText(text[:textBytes])
+		l.heard.Store(time.Now().UnixNano())
+		if err := l.hear(&c); err != nil {
+			return err
+		}
+	}
+}
+
+// hear takes one control frame.
+func (l *link) hear(c *relay.Control) error {
+	switch c.Kind {
+	case relay.Ping:
+		l.enqueue(&relay.Control{Kind: relay.Pong})
+		return nil
+	case relay.Pong:
+		return nil
+	case relay.Attach:
+		return l.node.attach(l, c)
+	case relay.Leave:
+		l.node.quit(l, c.Channel)
+		return nil
+	}
+	m, err := l.member(c.Channel)
+	if m != nil {
+		m.group.step(m, c)
+	}
+	return err
+}
+
+// writeControl writes control frames, and watches over the peer's silence, until the link ends.
+func (l *link) writeControl() {
+	every := l.node.cfg.FailAfter / 4
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	watch := watch{link: l, every: every, idle: time.Now(), last: time.Now()}
+	var spare []byte
+	for {
+		select {
+		case <-l.over:
+			return
+		case now := <-ticker.C:
+			watch.tick(now)
+		case <-l.kick:
+		}
+		if spare = l.writeOutbox(spare); spare == nil {
+			return
+		}
+	}
+}
+
+// writeOutbox writes what has gathered, and returns its memory for the next time; nil at the end.
+func (l *link) writeOutbox(spare []byte) []byte {
+	l.mu.Lock()
+	frames, goodbye := l.outbox, l.goodbye
+	l.outbox = spare[:0]
+	l.mu.Unlock()
+	if len(frames) > 0 {
+		// A dead peer holds up nobody but this goroutine, and not for ever.
+		err := l.control.SetWriteDeadline(time.Now().Add(l.node.cfg.FailAfter))
+		if err == nil {
+			_, err = l.control.Write(frames)
+		}
+		if err != nil {
+			l.blocksEnded(err)
+			return nil
+		}
+	}
+	if goodbye {
+		if half, ok := l.control.(interface{ CloseWrite() error }); ok {
+			_ = half.CloseWrite() // best effort: the link ends soon in any case
+		}
+		<-l.over
+		return nil
+	}
+	if frames == nil {
+		frames = []byte{}
+	}
+	return frames
+}
+
+var (
+	errSilent = errors.New("the peer has been silent for too long")
+	errIdle   = errors.New("no group needs the link")
+)
+
+// watch ends a link whose peer is silent while something is under way, or that nobody needs.
+type watch struct {
+	link  *link
+	every time.Duration
+	last  time.Time // of tick
+	busy  time.Time // since when; zero: nothing is under way
+	idle  time.Time // since when; zero: a group needs the link
+}
+
+func (w *watch) tick(now time.Time) {
+	late := now.Sub(w.last) > 2*w.every
+	w.last = now
+	busy, needed := w.link.load()
+	switch {
+	case needed:
+		w.idle = time.Time{}
+	case w.idle.IsZero():
+		w.idle = now
+	case now.Sub(w.idle) > idleTime:
+		w.link.fail(errIdle)
+	}
+	switch {
+	case !busy:
+		w.busy = time.Time{}
+		return
+	case w.busy.IsZero() || late: // this process itself may have been stopped: what it did not hear then means nothing
+		w.busy = now
+	}
+	heard := time.Unix(0, w.link.heard.Load())
+	if heard.Before(w.busy) {
+		heard = w.busy
+	}
+	if now.Sub(heard) >= w.link.node.cfg.FailAfter-w.every {
+		w.link.silent.Store(true)
+		w.link.fail(errSilent)
+		return
+	}
+	w.link.enqueue(&relay.Control{Kind: relay.Ping})
+}
+
+// load reports whether anything waits for the peer, and whether any group needs the link.
+func (l *link) load() (busy, needed bool) {
+	busy = l.moving.Load() > 0
+	all := l.enlisted()
+	for _, m := range all {
+		busy = busy || m.group.busy()
+	}
+	return busy, len(all) > 0
+}

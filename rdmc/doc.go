@@ -1,0 +1,2 @@
+// Package rdmc copies large messages from one node to many, each receiver passing on what it has.
+package rdmc

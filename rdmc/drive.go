@@ -1,0 +1,246 @@
+package rdmc
+
+import (
+	"fmt"
+	"hash/crc32"
+
+	"github.com/squall-go/squall/rdmc/relay"
+)
+
+// do gives the relay an input, and applies its effects.
+func (g *Group) do(input func(r *relay.Relay, out *relay.Effects)) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	input(g.relay, &g.effects)
+	g.apply()
+}
+
+// apply sends the frames, and wakes who has something to do. Frames only go into outboxes, so that nobody waits for a peer here.
+func (g *Group) apply() {
+	for i := range g.effects.Frames {
+		f := &g.effects.Frames[i]
+		if m := g.members[f.To]; m != nil && m.attached {
+			f.Channel = m.theirs
+			m.link.enqueue(&f.Control)
+		}
+	}
+	g.calls = append(g.calls, g.effects.Calls...)
+	if len(g.effects.Calls) > 0 || g.relay.Over() {
+		g.toCall.Broadcast()
+	}
+	g.effects.Reset()
+	g.toSend.Signal() // if nobody waits this costs nothing
+}
+
+// enlist notes the tie to a peer. The node's lock is held here and in the next three.
+func (g *Group) enlist(m *membership) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.members[m.place] = m
+}
+
+// attached takes the news that a peer has opened the group, too.
+func (g *Group) attached(m *membership, digest uint32) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	m.attached = true
+	g.relay.Attached(m.place, &g.effects)
+	if digest != g.digest {
+		f := &Failure{Node: g.peers[m.place].ID, Code: relay.Violation, Text: "has other members, another root or other racks in the group"}
+		g.relay.Fail(f, &g.effects)
+	}
+	if g.missing--; g.missing == 0 {
+		close(g.complete)
+	}
+	g.apply()
+}
+
+// left takes the news that a peer left the group.
+func (g *Group) left(m *membership) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if m.attached {
+		m.attached, m.left = false, true
+		g.relay.Left(m.place, &g.effects)
+		g.apply()
+	}
+}
+
+// lost takes the news that the link to a peer is no more. A peer that had not attached may come by another one.
+func (g *Group) lost(m *membership, silent bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case !m.attached && !m.left:
+		g.members[m.place] = nil
+		return
+	case silent && m.attached:
+		g.relay.Silent(m.place, &g.effects)
+	case m.attached:
+		g.relay.Gone(m.place, &g.effects)
+	}
+	m.attached, m.left = false, true
+	g.apply()
+}
+
+// step takes a control frame.
+func (g *Group) step(m *membership, c *relay.Control) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if m.attached {
+		g.relay.Step(m.place, c, &g.effects)
+		g.apply()
+	}
+}
+
+// expect is where a block belongs; nil if nowhere.
+func (g *Group) expect(m *membership, h *relay.Header) []byte {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	offset, v := g.relay.Expect(m.place, h, &g.effects)
+	g.apply()
+	if v != relay.Take {
+		return nil
+	}
+	return g.buffers[h.Message][offset:][:h.Length:h.Length]
+}
+
+// arrived takes the end of a block that was expected.
+func (g *Group) arrived(m *membership, h *relay.Header, a relay.Arrival) {
+	g.do(func(r *relay.Relay, out *relay.Effects) { r.Arrived(m.place, h, a, out) })
+}
+
+func (g *Group) busy() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.relay.Busy()
+}
+
+// send is the goroutine that sends this node's blocks of the group, one at a time.
+func (g *Group) send() {
+	defer g.node.running.Done()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for !g.relay.Over() {
+		s, ok := g.relay.Next()
+		if !ok {
+			g.toSend.Wait()
+			continue
+		}
+		to, data := g.members[s.To], g.data(&s)
+		s.Header.Channel = to.theirs
+		g.mu.Unlock()
+		block := data[s.Offset:][:s.Header.Length]
+		if s.NeedSum {
+			s.Header.Sum = crc32.Checksum(block, castagnoli)
+		}
+		to.link.writeBlock(&s.Header, block)
+		g.mu.Lock()
+		g.relay.BlockSent(&s, &g.effects)
+		g.apply()
+	}
+}
+
+// data is the memory of the message that a block belongs to.
+func (g *Group) data(s *relay.Send) []byte {
+	if g.self == 0 {
+		return g.sendings[s.Number].out.Data
+	}
+	return g.buffers[s.Header.Message]
+}
+
+// call is the goroutine that tells the application, one thing after the other.
+func (g *Group) call() {
+	defer g.node.running.Done()
+	defer close(g.done)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for {
+		switch {
+		case len(g.calls) > 0:
+			c := g.calls[0]
+			g.calls = g.calls[1:]
+			g.mu.Unlock()
+			g.tell(&c)
+			g.mu.Lock()
+		case g.relay.Over():
+			g.toSend.Broadcast()
+			return
+		default:
+			g.toCall.Wait()
+		}
+	}
+}
+
+// tell makes one call.
+func (g *Group) tell(c *relay.Call) {
+	in := Incoming{Index: c.Index, Tag: c.Tag, Size: c.Size}
+	switch c.Kind {
+	case relay.MakeRoom:
+		g.makeRoom(in)
+	case relay.Completed:
+		if data := g.take(c.Index); g.cfg.Completed != nil {
+			g.cfg.Completed(Message{in, data})
+		}
+	case relay.Aborted:
+		if g.take(c.Index); g.cfg.Aborted != nil {
+			g.cfg.Aborted(in, c.Err)
+		}
+	case relay.Failed:
+		if g.cfg.Failed != nil {
+			g.cfg.Failed(c.Err)
+		}
+	case relay.Sent:
+		if f := g.sending(c.Number).out.Sent; f != nil {
+			f(c.Err)
+		}
+	case relay.Everywhere:
+		if f := g.conclude(c.Number).out.Everywhere; f != nil {
+			f(c.Err)
+		}
+	}
+}
+
+// makeRoom asks the application for memory.
+func (g *Group) makeRoom(in Incoming) {
+	var data []byte
+	var err error
+	if g.cfg.Incoming != nil {
+		data, err = g.cfg.Incoming(in)
+	} else {
+		data = make([]byte, in.Size)
+	}
+	if err == nil && int64(len(data)) != in.Size {
+		err = fmt.Errorf("the memory has %d bytes instead of %d", len(data), in.Size)
+	}
+	g.do(func(r *relay.Relay, out *relay.Effects) {
+		if err == nil {
+			g.buffers[in.Index] = data
+		}
+		r.Room(in.Index, err, out)
+	})
+}
+
+// take gives the memory of a message back.
+func (g *Group) take(index uint64) []byte {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	data := g.buffers[index]
+	delete(g.buffers, index)
+	return data
+}
+
+func (g *Group) sending(number uint64) *Sending {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.sendings[number]
+}
+
+// conclude is the last that is done with a message: whatever order Sent and Everywhere come in, Everywhere is never first.
+func (g *Group) conclude(number uint64) *Sending {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	s := g.sendings[number]
+	delete(g.sendings, number)
+	return s
+}

@@ -1,0 +1,303 @@
+package rdmc
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"time"
+
+	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/order"
+)
+
+// greeting opens a connection. The dialer says it, once on each of the two connections of a link.
+type greeting struct {
+	From    order.NodeID `json:"from"`
+	To      order.NodeID `json:"to"`
+	Session string       `json:"session"` // a random text: what belongs together shows the same one
+	Blocks  bool         `json:"blocks,omitempty"`
+}
+
+// welcome answers a greeting.
+type welcome struct {
+	Refused string `json:"refused,omitempty"`
+}
+
+// Bounds of greeting.
+const (
+	greetTime        = 5 * time.Second
+	maxGreetingBytes = 4 << 10
+	maxSessionBytes  = 64
+	maxStrangers     = 256 // links of which no group was attached yet
+)
+
+var errRefused = errors.New("refused")
+
+// within bounds what is said and heard on a connection before it is a link's; the node's end ends it at once.
+func (n *Node) within(conn net.Conn, do func() error) error {
+	stop := context.AfterFunc(n.ctx, func() { hangUp(conn) })
+	defer stop()
+	err := conn.SetDeadline(time.Now().Add(greetTime))
+	if err == nil {
+		err = do()
+	}
+	if err == nil {
+		err = conn.SetDeadline(time.Time{})
+	}
+	if err == nil && n.ctx.Err() != nil {
+		err = ErrClosed
+	}
+	return err
+}
+
+// dial makes both connections of a link.
+func (n *Node) dial(p Peer) (*link, error) {
+	l := newLink(n, p.ID, true, rand.Text())
+	var err error
+	if l.control, err = n.greet(p, l.session, false); err != nil {
+		return nil, err
+	}
+	if l.blocks, err = n.greet(p, l.session, true); err != nil {
+		hangUp(l.control)
+		return nil, err
+	}
+	l.whole, l.known = true, true
+	return l, nil
+}
+
+// greet makes one of them.
+func (n *Node) greet(p Peer, session string, blocks bool) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(n.ctx, greetTime)
+	defer cancel()
+	conn, err := port.Dial(ctx, p.Addr, port.KindBlocks, n.cfg.TLS)
+	if err != nil {
+		return nil, err
+	}
+	err = n.within(conn, func() error {
+		if err := port.WriteMessage(conn, greeting{n.cfg.Self.ID, p.ID, session, blocks}); err != nil {
+			return err
+		}
+		var w welcome
+		if err := port.ReadMessage(io.LimitReader(conn, maxGreetingBytes), &w); err != nil {
+			return err
+		}
+		if w.Refused != "" {
+			return fmt.Errorf("%w by node %d at %s: %.200q", errRefused, p.ID, p.Addr, w.Refused)
+		}
+		return nil
+	})
+	if err != nil {
+		hangUp(conn)
+		return nil, err
+	}
+	return conn, nil
+}
+
+// serve is the port's handler. Its goroutine becomes the reader of control frames.
+func (n *Node) serve(conn net.Conn) {
+	if !n.enter() {
+		hangUp(conn)
+		return
+	}
+	defer n.running.Done()
+	var g greeting
+	var l *link
+	err := n.within(conn, func() error {
+		err := port.ReadMessage(io.LimitReader(conn, maxGreetingBytes), &g)
+		if err == nil {
+			l, err = n.admit(conn, &g)
+			err = errors.Join(err, answer(conn, err))
+		}
+		return err
+	})
+	switch {
+	case err != nil && n.ctx.Err() == nil:
+		n.reject(conn, err)
+		fallthrough
+	case err != nil:
+		hangUp(conn)
+		n.drop(l)
+	case g.Blocks:
+		close(l.paired)
+	default:
+		n.await(l)
+	}
+}
+
+func (n *Node) enter() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !n.closed {
+		n.running.Add(1)
+	}
+	return !n.closed
+}
+
+func answer(conn net.Conn, refusal error) error {
+	var w welcome
+	if refusal != nil {
+		w.Refused = refusal.Error()
+	}
+	return port.WriteMessage(conn, w)
+}
+
+// admit makes a link of a connection for control, and completes it with one for blocks.
+func (n *Node) admit(conn net.Conn, g *greeting) (*link, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case n.closed:
+		return nil, ErrClosed
+	case g.To != n.cfg.Self.ID || g.From <= g.To || len(g.Session) == 0 || len(g.Session) > maxSessionBytes:
+		return nil, fmt.Errorf("%w: node %d calls node %d; this is node %d", errStranger, g.From, g.To, n.cfg.Self.ID)
+	}
+	i := slices.IndexFunc(n.links, func(l *link) bool { return !l.dialed && l.peer == g.From && l.session == g.Session })
+	switch {
+	case !g.Blocks && i < 0:
+		n.makePlace()
+		l := newLink(n, g.From, false, g.Session)
+		l.control = conn
+		n.links = append(n.links, l)
+		return l, nil
+	case g.Blocks && i >= 0 && n.links[i].blocks == nil:
+		n.links[i].blocks = conn
+		return n.links[i], nil
+	}
+	return nil, fmt.Errorf("%w: node %d has no such session", errStranger, g.From)
+}
+
+// makePlace cuts off the oldest stranger if there are too many. Who is a member attaches within moments.
+func (n *Node) makePlace() {
+	var strangers []*link
+	for _, l := range n.links {
+		if !l.isKnown() {
+			strangers = append(strangers, l)
+		}
+	}
+	if len(strangers) >= maxStrangers {
+		strangers[0].fail(errCrowded)
+	}
+}
+
+// await waits for the other connection of a link, and runs it.
+func (n *Node) await(l *link) {
+	t := time.NewTimer(greetTime)
+	defer t.Stop()
+	select {
+	case <-l.paired:
+		n.adopt(l)
+		l.run()
+		return
+	case <-t.C:
+	case <-n.ctx.Done():
+	}
+	n.drop(l)
+}
+
+// drop ends a link of which one connection has come only.
+func (n *Node) drop(l *link) {
+	if l == nil {
+		return
+	}
+	n.mu.Lock()
+	n.links = slices.DeleteFunc(n.links, func(o *link) bool { return o == l })
+	n.mu.Unlock()
+	l.fail(ErrClosed)
+}
+
+// adopt makes a link that is whole one of the node's, and introduces the groups.
+func (n *Node) adopt(l *link) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	l.mu.Lock()
+	l.whole = true
+	l.mu.Unlock()
+	if n.closed {
+		l.fail(ErrClosed)
+	}
+	if !slices.Contains(n.links, l) {
+		n.links = append(n.links, l)
+	}
+	for _, g := range n.groups {
+		l.invite(g)
+	}
+}
+
+// route is the way to a peer that this node dials.
+type route struct {
+	peer Peer // guarded by the node's lock, as are all fields
+	err  error
+	bell chan struct{}
+}
+
+func (r *route) ring() {
+	select {
+	case r.bell <- struct{}{}:
+	default: // rung already
+	}
+}
+
+// Pauses between two attempts to reach a peer.
+const (
+	pauseMin = 5 * time.Millisecond
+	pauseMax = 200 * time.Millisecond
+)
+
+// reach dials a peer for as long as a group waits for it. The node's lock is held.
+func (n *Node) reach(p Peer) {
+	if r := n.routes[p.ID]; r != nil {
+		r.peer = p
+		return
+	}
+	r := &route{peer: p, bell: make(chan struct{}, 1)}
+	n.routes[p.ID] = r
+	n.running.Go(func() { n.keep(r) })
+}
+
+// keep has a link to a peer as long as one is needed.
+func (n *Node) keep(r *route) {
+	for pause := pauseMin; ; {
+		p, needed := n.needed(r)
+		if !needed {
+			return
+		}
+		l, err := n.dial(p)
+		n.note(r, err)
+		if err == nil {
+			n.adopt(l)
+			l.run()
+			pause = pauseMin
+			continue
+		}
+		select {
+		case <-time.After(pause):
+		case <-r.bell:
+		case <-n.ctx.Done():
+		}
+		pause = min(2*pause, pauseMax)
+	}
+}
+
+// needed reports whether a group waits for the peer of a route. If none does, the route ends.
+func (n *Node) needed(r *route) (Peer, bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, g := range n.groups {
+		place := slices.IndexFunc(g.peers, func(p Peer) bool { return p.ID == r.peer.ID })
+		if place >= 0 && g.members[place] == nil && !n.closed {
+			return r.peer, true
+		}
+	}
+	delete(n.routes, r.peer.ID)
+	return Peer{}, false
+}
+
+func (n *Node) note(r *route, err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	r.err = err
+}

@@ -1,0 +1,271 @@
+package rdmc
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"slices"
+	"sync"
+
+	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/rdmc/relay"
+	"github.com/squall-go/squall/rdmc/schedule"
+)
+
+// ErrFailed is what the error of a group is that failed; errors.As gives the *Failure.
+var ErrFailed = relay.ErrFailed
+
+// ErrDiscarded is what the error of a group is of which a member left with Discard.
+var ErrDiscarded = relay.ErrDiscarded
+
+// Failure is the reason for which a group failed, the same at all members that outlive it.
+type Failure = relay.Failure
+
+// GroupConfig describes a group. Members is needed. Name, Key, Members, Root, Algorithm and BlockBytes are the same at all members.
+type GroupConfig struct {
+	// Name and Key make the group. The key is a secret that the members share: who does not know it cannot name the group.
+	Name, Key string
+	// Members are everybody, this node included, which is found by its ID.
+	Members []Peer
+	// Root is the place in Members of the one who sends.
+	Root int
+	// Algorithm says who passes blocks to whom; the default chooses by size and number of members.
+	Algorithm schedule.Algorithm
+	// BlockBytes is the size of all blocks but the last; the default chooses.
+	BlockBytes int
+	// MaxMessage is the size of the largest message; default 1 TiB.
+	MaxMessage int64
+	// Incoming gives the memory for a message, of exactly its size. Another size, or an error, fails the group. Default: it is
+	// allocated.
+	Incoming func(Incoming) ([]byte, error)
+	// Completed is told of each message that is here whole, in the order of sending. Data is what Incoming gave.
+	Completed func(Message)
+	// Aborted is told of each message that the root gave up. The memory that Incoming gave is the caller's again.
+	Aborted func(Incoming, error)
+	// Failed is told once, when the group failed; nothing is completed afterwards.
+	Failed func(error)
+}
+
+// DefaultMaxMessage is the default of GroupConfig.MaxMessage.
+const DefaultMaxMessage = int64(1) << 40
+
+// Errors of Start, Send and SendFrom.
+var (
+	ErrNotRoot  = relay.ErrNotRoot
+	ErrTooLarge = relay.ErrTooLarge
+	ErrLeaving  = relay.ErrLeaving
+	// ErrAborted is what Aborted is told.
+	ErrAborted = relay.ErrAborted
+)
+
+// maxMembers bounds a group, and with it the memory that an announcement costs.
+const maxMembers = 1024
+
+// Group is one member's part in a group of transfers. Its methods may be called from any goroutine, but Send, SendFrom and Close not
+// from its callbacks.
+type Group struct {
+	node     *Node
+	cfg      GroupConfig
+	token    token
+	digest   uint32        // of what must be the same at all members
+	peers    []Peer        // by place: the root first, then the others as they were given
+	self     int           // place
+	complete chan struct{} // closed when all have opened the group
+	done     chan struct{} // closed when nothing happens any more, and no memory is touched
+
+	mu       sync.Mutex
+	toSend   *sync.Cond
+	toCall   *sync.Cond
+	relay    *relay.Relay
+	members  []*membership // by place; nil: not met, or this node
+	missing  int           // members that have not attached
+	effects  relay.Effects
+	calls    []relay.Call        // that the application has to be told
+	buffers  map[uint64][]byte   // at receivers, by index
+	sendings map[uint64]*Sending // at the root, by number
+}
+
+// newGroup checks a configuration.
+func newGroup(n *Node, c GroupConfig) (*Group, error) {
+	g := &Group{
+		node: n, cfg: c, complete: make(chan struct{}), done: make(chan struct{}), missing: len(c.Members) - 1,
+		members: make([]*membership, len(c.Members)), buffers: map[uint64][]byte{}, sendings: map[uint64]*Sending{},
+	}
+	g.toSend, g.toCall = sync.NewCond(&g.mu), sync.NewCond(&g.mu)
+	if err := g.check(); err != nil {
+		return nil, fmt.Errorf("%w: group %q: %w", ErrConfig, c.Name, err)
+	}
+	g.peers = slices.Concat(c.Members[c.Root:c.Root+1], c.Members[:c.Root], c.Members[c.Root+1:])
+	g.self = slices.IndexFunc(g.peers, func(p Peer) bool { return p.ID == n.cfg.Self.ID })
+	if g.cfg.MaxMessage <= 0 {
+		g.cfg.MaxMessage = DefaultMaxMessage
+	}
+	if g.missing == 0 {
+		close(g.complete)
+	}
+	g.token, g.digest = g.identify()
+	g.relay = relay.New(g.relayConfig())
+	return g, nil
+}
+
+// check says all that is wrong at once.
+func (g *Group) check() error {
+	c := &g.cfg
+	var errs []error
+	ids := map[order.NodeID]bool{}
+	for _, m := range c.Members {
+		if ids[m.ID] {
+			errs = append(errs, fmt.Errorf("node %d is named twice", m.ID))
+		}
+		ids[m.ID] = true
+	}
+	if !ids[g.node.cfg.Self.ID] {
+		errs = append(errs, fmt.Errorf("node %d is not among its members", g.node.cfg.Self.ID))
+	}
+	if c.Root < 0 || c.Root >= len(c.Members) || len(c.Members) > maxMembers {
+		errs = append(errs, fmt.Errorf("root %d of %d members; at most %d", c.Root, len(c.Members), maxMembers))
+	}
+	if c.BlockBytes < 0 || c.BlockBytes > relay.MaxBlockBytes {
+		errs = append(errs, fmt.Errorf("blocks of %d bytes; at most %d", c.BlockBytes, relay.MaxBlockBytes))
+	}
+	if c.MaxMessage > relay.MaxMessageBytes {
+		errs = append(errs, fmt.Errorf("messages of %d bytes; at most %d", c.MaxMessage, int64(relay.MaxMessageBytes)))
+	}
+	return errors.Join(errs...)
+}
+
+// identify makes the name on the wire, which tells a stranger nothing, and the digest of what must be the same at all members.
+func (g *Group) identify() (t token, digest uint32) {
+	secret := sha256.New()
+	fmt.Fprintf(secret, "%d %s %d %s", len(g.cfg.Key), g.cfg.Key, len(g.cfg.Name), g.cfg.Name)
+	copy(t[:], secret.Sum(nil))
+	same := crc32.New(castagnoli)
+	for _, p := range g.peers {
+		fmt.Fprintf(same, "%d %q ", p.ID, p.Rack)
+	}
+	return t, same.Sum32()
+}
+
+func (g *Group) relayConfig() relay.Config {
+	c := relay.Config{Self: g.self, Algorithm: g.cfg.Algorithm, BlockBytes: g.cfg.BlockBytes, MaxMessage: g.cfg.MaxMessage}
+	labelled := slices.ContainsFunc(g.peers, func(p Peer) bool { return p.Rack != "" })
+	for _, p := range g.peers {
+		c.Nodes = append(c.Nodes, p.ID)
+		if labelled {
+			c.Racks = append(c.Racks, p.Rack)
+		}
+	}
+	return c
+}
+
+// Start begins to send a message, and returns at once. Several may be under way; they arrive in the order of these calls.
+func (g *Group) Start(o Outgoing) (*Sending, error) {
+	if o.Filled < 0 || o.Filled > int64(len(o.Data)) {
+		o.Filled = int64(len(o.Data))
+	}
+	s := &Sending{group: g, out: o}
+	var err error
+	g.do(func(r *relay.Relay, out *relay.Effects) {
+		if s.number, err = r.Start(int64(len(o.Data)), o.Tag, o.Filled, out); err == nil {
+			g.sendings[s.number] = s
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Send sends a message, and returns when data may be used again. If ctx ends before that, the message is given up at every member.
+func (g *Group) Send(ctx context.Context, data []byte) error {
+	sent := make(chan error, 1)
+	s, err := g.Start(Outgoing{Data: data, Filled: -1, Sent: func(err error) { sent <- err }})
+	if err != nil {
+		return err
+	}
+	return s.await(ctx, sent)
+}
+
+// await waits until the data is let go of.
+func (s *Sending) await(ctx context.Context, sent <-chan error) error {
+	select {
+	case err := <-sent:
+		return err
+	case <-ctx.Done():
+		s.Abort(context.Cause(ctx))
+		return <-sent
+	}
+}
+
+// fillBytes is how much SendFrom reads at a time.
+const fillBytes = 256 << 10
+
+// SendFrom sends size bytes that it reads. They are kept in memory until they have left; blocks leave while later ones are still being
+// read. If r fails, or ctx ends, the message is given up at every member.
+func (g *Group) SendFrom(ctx context.Context, r io.Reader, size int64) error {
+	if size < 0 || size > g.cfg.MaxMessage {
+		return fmt.Errorf("%w: %d bytes of at most %d", ErrTooLarge, size, g.cfg.MaxMessage)
+	}
+	data := make([]byte, size)
+	sent := make(chan error, 1)
+	s, err := g.Start(Outgoing{Data: data, Sent: func(err error) { sent <- err }})
+	if err != nil {
+		return err
+	}
+	for n := int64(0); n < size && ctx.Err() == nil && len(sent) == 0; {
+		more, err := io.ReadFull(r, data[n:min(n+fillBytes, size)])
+		n += int64(more)
+		if err != nil {
+			s.Abort(fmt.Errorf("reading byte %d of %d: %w", n, size, err))
+			return <-sent
+		}
+		s.Fill(n)
+	}
+	return s.await(ctx, sent)
+}
+
+// Close waits until every message has reached every member, and leaves. It succeeds at all members or at none; the reason is the same
+// at all of them. If ctx ends before that, it is a Discard. The callbacks have returned by then, and no memory is touched any more.
+func (g *Group) Close(ctx context.Context) error {
+	g.do(func(r *relay.Relay, out *relay.Effects) { r.Close(out) })
+	select {
+	case <-g.done:
+	case <-ctx.Done():
+		g.Discard()
+		return fmt.Errorf("rdmc: closing group %q: %w", g.cfg.Name, context.Cause(ctx))
+	}
+	g.node.leave(g)
+	return g.failure()
+}
+
+// Discard leaves at once. The group fails at the other members, unless it is over. Memory may be touched until Done.
+func (g *Group) Discard() {
+	g.do(func(r *relay.Relay, out *relay.Effects) { r.Discard(out) })
+	g.node.leave(g)
+}
+
+// Err is why the group failed, or nil; ErrClosed if it came to its end.
+func (g *Group) Err() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.relay.Finished() {
+		return ErrClosed
+	}
+	if f := g.relay.Failure(); f != nil {
+		return f
+	}
+	return nil
+}
+
+func (g *Group) failure() error {
+	if err := g.Err(); !errors.Is(err, ErrClosed) {
+		return err
+	}
+	return nil
+}
+
+// Done is closed when the group has failed, or has come to its end: the callbacks have returned, and no memory is touched any more.
+func (g *Group) Done() <-chan struct{} { return g.done }

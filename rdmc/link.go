@@ -1,0 +1,308 @@
+package rdmc
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/rdmc/relay"
+)
+
+var (
+	errStranger = errors.New("no member of the group")
+	errCrowded  = errors.New("too many links")
+	errMuch     = errors.New("the peer does not read what it is told")
+)
+
+// Bounds of what one peer can cost.
+const (
+	maxWaiting     = 1024    // attaches that found no group
+	maxOutboxBytes = 4 << 20 // control frames that the peer has not read
+)
+
+// link is what two nodes have in common: a connection for control frames, which are small and never behind a block, and one for
+// blocks. All groups share it.
+//
+// Life of a link: dialed, or greeted by its dialer → both connections stand → groups attach and leave → broken, or not needed.
+type link struct {
+	node    *Node
+	peer    order.NodeID // as it says; what makes it one is that it knows a group's token
+	dialed  bool
+	session string
+	control net.Conn
+	blocks  net.Conn
+
+	kick   chan struct{} // rings for the writer
+	paired chan struct{} // closed when the acceptor has both connections
+	over   chan struct{} // closed when control frames are not read any more
+	stop   sync.Once
+
+	heard  atomic.Int64 // when the peer was last heard of, in ns since epoch
+	moving atomic.Int32 // blocks that are being read or written
+	silent atomic.Bool  // why it ended
+
+	writing sync.Mutex // one block at a time
+	scratch []byte     // TLS: a header and its block, so that they travel in one record
+
+	mu       sync.Mutex
+	whole    bool // both connections stand
+	known    bool // a group was attached: it is no stranger
+	outbox   []byte
+	goodbye  bool
+	err      error // why it ended
+	count    uint32
+	channels map[uint32]*membership // by our own numbers, which are never used twice
+	waiting  []relay.Control        // attaches that found no group
+}
+
+// membership is a group's tie to one peer. It is guarded by the locks of the node and of the group: who writes has both.
+type membership struct {
+	group    *Group
+	place    int
+	link     *link
+	mine     uint32 // the peer's frames carry it
+	theirs   uint32 // ours do
+	attached bool
+	left     bool // the peer was attached, and is not any more
+}
+
+func newLink(n *Node, peer order.NodeID, dialed bool, session string) *link {
+	return &link{
+		node: n, peer: peer, dialed: dialed, session: session, kick: make(chan struct{}, 1), over: make(chan struct{}), paired: make(chan struct{}),
+		channels: map[uint32]*membership{},
+	}
+}
+
+// run reads and writes until the link ends, and reports who is to blame.
+func (l *link) run() {
+	l.heard.Store(time.Now().UnixNano())
+	tune(l.blocks)
+	var others sync.WaitGroup
+	others.Go(l.writeControl)
+	others.Go(l.readBlocks)
+	err := l.readControl()
+	close(l.over)
+	l.fail(err)
+	others.Wait()
+	l.node.lost(l)
+	if l.mustReject() {
+		l.node.reject(l.control, l.err)
+	}
+}
+
+// mustReject reports whether the link ended because the peer broke the rules.
+func (l *link) mustReject() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return errors.Is(l.err, relay.ErrMalformed) || errors.Is(l.err, errStranger) || errors.Is(l.err, errCrowded) || errors.Is(l.err, errMuch)
+}
+
+// fail ends the link. The first reason stays.
+func (l *link) fail(err error) {
+	l.mu.Lock()
+	if l.err == nil {
+		l.err = err
+	}
+	l.mu.Unlock()
+	l.stop.Do(func() {
+		hangUp(l.control)
+		hangUp(l.blocks)
+	})
+}
+
+// hangUp closes a connection without the good manners of TLS, which may wait.
+func hangUp(conn net.Conn) {
+	if conn == nil {
+		return
+	}
+	if secure, ok := conn.(interface{ NetConn() net.Conn }); ok {
+		conn = secure.NetConn()
+	}
+	conn.Close()
+}
+
+// graceTime is how long control frames are still read after the connection for blocks broke. A peer that ends says why before it
+// ends, and its reason must not lose the race against its end.
+const graceTime = 250 * time.Millisecond
+
+// blocksEnded ends the link once the control frames that were sent before are read.
+func (l *link) blocksEnded(err error) {
+	t := time.NewTimer(graceTime)
+	defer t.Stop()
+	select {
+	case <-l.over:
+	case <-t.C:
+	}
+	l.fail(err)
+}
+
+func (l *link) wasSilent() bool { return l.silent.Load() }
+
+// enqueue sends a control frame, some time. It never waits: who reads nothing is cut off.
+func (l *link) enqueue(c *relay.Control) {
+	l.mu.Lock()
+	full := len(l.outbox) > maxOutboxBytes
+	if !full {
+		l.outbox = c.Append(l.outbox)
+	}
+	l.mu.Unlock()
+	if full {
+		l.fail(errMuch)
+	}
+	select {
+	case l.kick <- struct{}{}:
+	default: // rung already
+	}
+}
+
+// sayGoodbye ends the link once everything is said.
+func (l *link) sayGoodbye() {
+	l.mu.Lock()
+	whole := l.whole
+	l.goodbye = true
+	l.mu.Unlock()
+	if !whole {
+		l.fail(ErrClosed)
+		return
+	}
+	select {
+	case l.kick <- struct{}{}:
+	default:
+	}
+	l.node.running.Go(func() {
+		t := time.NewTimer(2 * graceTime)
+		defer t.Stop()
+		select {
+		case <-l.over:
+		case <-t.C:
+			l.fail(ErrClosed)
+		}
+	})
+}
+
+// enlist gives a group a channel on this link. The node's lock is held.
+func (l *link) enlist(g *Group, place int) *membership {
+	l.mu.Lock()
+	l.count++
+	m := &membership{group: g, place: place, link: l, mine: l.count}
+	l.channels[m.mine] = m
+	l.mu.Unlock()
+	g.enlist(m)
+	return m
+}
+
+// invite gives a group that was opened the peer of this link, if that is one of its members: the dialer attaches first, because
+// an acceptor does not know whom it talks to before that. The node's lock is held.
+func (l *link) invite(g *Group) {
+	if !l.isWhole() {
+		return
+	}
+	place := slices.IndexFunc(g.peers, func(p Peer) bool { return p.ID == l.peer })
+	if place < 0 || place == g.self || g.members[place] != nil {
+		return
+	}
+	if l.dialed {
+		l.tellAttach(l.enlist(g, place))
+		return
+	}
+	if c, ok := l.waited(g.token); ok {
+		m := l.enlist(g, place)
+		m.theirs = c.Channel
+		l.tellAttach(m)
+		l.proven()
+		g.attached(m, c.Word)
+	}
+}
+
+func (l *link) tellAttach(m *membership) {
+	l.enqueue(&relay.Control{Kind: relay.Attach, Channel: m.mine, Index: uint64(m.theirs), Token: m.group.token, Word: m.group.digest})
+}
+
+// dismiss takes a group's channel back.
+func (l *link) dismiss(m *membership) {
+	l.mu.Lock()
+	delete(l.channels, m.mine)
+	l.mu.Unlock()
+	l.enqueue(&relay.Control{Kind: relay.Leave, Channel: m.mine})
+}
+
+// wait keeps an attach for a group that is not open here.
+func (l *link) wait(c *relay.Control) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.waiting = slices.DeleteFunc(l.waiting, func(o relay.Control) bool { return o.Token == c.Token })
+	if len(l.waiting) == maxWaiting {
+		return fmt.Errorf("%w: %d groups that nobody opened", errCrowded, maxWaiting)
+	}
+	l.waiting = append(l.waiting, *c)
+	return nil
+}
+
+// waited takes an attach that waits for a group.
+func (l *link) waited(t token) (c relay.Control, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	i := slices.IndexFunc(l.waiting, func(o relay.Control) bool { return o.Token == t })
+	if i < 0 {
+		return c, false
+	}
+	c = l.waiting[i]
+	l.waiting = slices.Delete(l.waiting, i, i+1)
+	return c, true
+}
+
+// forget drops what the peer calls a channel: an attach that waits, or the membership that it returns.
+func (l *link) forget(theirs uint32) *membership {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.waiting = slices.DeleteFunc(l.waiting, func(o relay.Control) bool { return o.Channel == theirs })
+	for _, m := range l.channels {
+		if m.theirs == theirs {
+			return m
+		}
+	}
+	return nil
+}
+
+// member is the group's tie that a channel stands for; nil if it was given back. A number that was never given is a violation.
+func (l *link) member(channel uint32) (*membership, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if channel == 0 || channel > l.count {
+		return nil, fmt.Errorf("%w: channel %d of %d", relay.ErrMalformed, channel, l.count)
+	}
+	return l.channels[channel], nil
+}
+
+// enlisted are all groups on this link.
+func (l *link) enlisted() (all []*membership) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, m := range l.channels {
+		all = append(all, m)
+	}
+	return all
+}
+
+func (l *link) proven() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.known = true
+}
+
+func (l *link) isKnown() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.known
+}
+
+func (l *link) isWhole() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.whole
+}

@@ -1,0 +1,49 @@
+package rdmc
+
+import "github.com/squall-go/squall/rdmc/relay"
+
+// Incoming is a message that is about to come.
+type Incoming struct {
+	Index uint64 // messages of a group count from 0, those that were aborted included
+	Tag   uint64 // the sender's, see Outgoing
+	Size  int64
+}
+
+// Message is one that is here whole.
+type Message struct {
+	Incoming
+	Data []byte
+}
+
+// Outgoing is a message to send.
+type Outgoing struct {
+	Tag  uint64 // anything; receivers get to see it
+	Data []byte
+	// Filled is how many bytes of Data are there already, in front; -1 or len(Data): all. More are announced with Sending.Fill.
+	Filled int64
+	// Sent is told once when Data may be used again: nil, or the reason for which the message was given up. May be nil itself.
+	Sent func(error)
+	// Everywhere is told once: nil when every member has the message whole, or the reason why that will not be. May be nil itself.
+	Everywhere func(error)
+}
+
+// Sending is a message that is being sent.
+type Sending struct {
+	group  *Group
+	number uint64
+	out    Outgoing
+}
+
+// Fill says that the bytes [0, n) of Data are there now. They must not change any more until Sent was told.
+func (s *Sending) Fill(n int64) {
+	s.group.do(func(r *relay.Relay, out *relay.Effects) { r.Fill(s.number, n, out) })
+}
+
+// Abort gives the message up at every member, unless it is everywhere already; some may have it whole by then. Sent and Everywhere, if
+// they were not told yet, are told the reason.
+func (s *Sending) Abort(reason error) {
+	if reason == nil {
+		reason = relay.ErrAborted
+	}
+	s.group.do(func(r *relay.Relay, out *relay.Effects) { r.Abort(s.number, reason, out) })
+}

@@ -1,0 +1,251 @@
+package rdmc
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/rdmc/relay"
+)
+
+var (
+	// ErrClosed says that a node, or a group, is closed.
+	ErrClosed = errors.New("rdmc: closed")
+	// ErrConfig is wrapped by what Open and NewNode say of a configuration that cannot work.
+	ErrConfig = errors.New("rdmc: bad configuration")
+)
+
+// token is the name of a group on the wire.
+type token = [relay.TokenBytes]byte
+
+// Node has the connections that its groups share.
+type Node struct {
+	cfg     NodeConfig
+	ownPort bool
+	ctx     context.Context // ends with Close
+	end     context.CancelFunc
+	running sync.WaitGroup // every goroutine of the node, its links and its groups
+
+	// mu comes before the locks of groups, and these before those of links.
+	mu     sync.Mutex
+	closed bool
+	groups map[token]*Group
+	routes map[order.NodeID]*route
+	links  []*link // all that stand, and those of which one connection has come; the oldest first
+}
+
+// NewNode makes a node. Connections come when groups need them.
+func NewNode(c NodeConfig) (*Node, error) {
+	if c.Port == nil {
+		return nil, fmt.Errorf("%w: a node needs a port", ErrConfig)
+	}
+	if c.Self.Addr == "" {
+		c.Self.Addr = c.Port.Addr()
+	}
+	if c.FailAfter <= 0 {
+		c.FailAfter = DefaultFailAfter
+	}
+	n := &Node{cfg: c, groups: map[token]*Group{}, routes: map[order.NodeID]*route{}}
+	n.ctx, n.end = context.WithCancel(context.Background())
+	c.Port.Handle(port.KindBlocks, n.serve)
+	return n, nil
+}
+
+// Listen makes a node with a port of its own, for programs that use no other part of the framework.
+func Listen(addr string, self order.NodeID, tlsConfig *tls.Config) (*Node, error) {
+	p, err := port.Listen(port.Config{Addr: addr, TLS: tlsConfig})
+	if err != nil {
+		return nil, err
+	}
+	n, err := NewNode(NodeConfig{Self: Peer{ID: self}, Port: p, TLS: tlsConfig})
+	if err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	n.ownPort = true
+	return n, nil
+}
+
+// Peer is this node as the others know it.
+func (n *Node) Peer() Peer { return n.cfg.Self }
+
+// Close discards the groups that are open, ends all connections, and waits until no goroutine is left. What was said to others, an
+// answer to a Close among it, is sent before that.
+func (n *Node) Close() error {
+	n.mu.Lock()
+	n.closed = true
+	groups := make([]*Group, 0, len(n.groups))
+	for _, g := range n.groups {
+		groups = append(groups, g)
+	}
+	n.mu.Unlock()
+	n.cfg.Port.Handle(port.KindBlocks, nil)
+	for _, g := range groups {
+		g.Discard()
+	}
+	n.end()
+	n.mu.Lock()
+	links := slices.Clone(n.links)
+	n.mu.Unlock()
+	for _, l := range links {
+		l.sayGoodbye()
+	}
+	n.running.Wait()
+	if n.ownPort {
+		return n.cfg.Port.Close()
+	}
+	return nil
+}
+
+// Open makes a group. It returns at once; connections come up in the background.
+func (n *Node) Open(c GroupConfig) (*Group, error) {
+	g, err := newGroup(n, c)
+	if err != nil {
+		return nil, err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case n.closed:
+		return nil, ErrClosed
+	case n.groups[g.token] != nil:
+		return nil, fmt.Errorf("%w: group %q is open already", ErrConfig, c.Name)
+	}
+	n.groups[g.token] = g
+	n.running.Add(2)
+	go g.call()
+	go g.send()
+	for _, l := range n.links {
+		l.invite(g)
+	}
+	for _, p := range g.peers {
+		if p.ID < n.cfg.Self.ID {
+			n.reach(p)
+		}
+	}
+	return g, nil
+}
+
+// Create is Open, and waits until all members have opened the group.
+func (n *Node) Create(ctx context.Context, c GroupConfig) (*Group, error) {
+	g, err := n.Open(c)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-g.complete:
+		return g, nil
+	case <-g.done:
+		err = g.Err()
+	case <-ctx.Done():
+		err = fmt.Errorf("rdmc: group %q: %w; %s", c.Name, context.Cause(ctx), n.missing(g))
+	}
+	g.Discard()
+	return nil, err
+}
+
+// missing tells who has not opened a group, and what is known of why.
+func (n *Node) missing(g *Group) string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	text := "these nodes have not opened it:"
+	for place, p := range g.peers {
+		if m := g.members[place]; p.ID != n.cfg.Self.ID && (m == nil || !m.attached) {
+			text += fmt.Sprintf(" %d", p.ID)
+			if r := n.routes[p.ID]; r != nil && r.err != nil {
+				text += fmt.Sprintf(" (%v)", r.err)
+			}
+		}
+	}
+	return text
+}
+
+// leave takes a group out of the node: from now on another one may have its name. What still comes for it is dropped.
+func (n *Node) leave(g *Group) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.groups[g.token] != g {
+		return
+	}
+	delete(n.groups, g.token)
+	for _, m := range g.members {
+		if m != nil {
+			m.link.dismiss(m)
+		}
+	}
+	for _, r := range n.routes {
+		r.ring()
+	}
+}
+
+// attach takes the news that the peer of a link has a group open. What finds no group here waits for it to be opened.
+func (n *Node) attach(l *link, c *relay.Control) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	g := n.groups[c.Token]
+	if g == nil {
+		return l.wait(c)
+	}
+	place := slices.IndexFunc(g.peers, func(p Peer) bool { return p.ID == l.peer })
+	if place < 0 || place == g.self {
+		return fmt.Errorf("%w: node %d is no member of group %q", errStranger, l.peer, g.cfg.Name)
+	}
+	m := g.members[place]
+	switch {
+	case m != nil && m.link == l && !m.attached && !m.left && c.Index == uint64(m.mine):
+		m.theirs = c.Channel
+	case m == nil && !l.dialed:
+		m = l.enlist(g, place)
+		m.theirs = c.Channel
+		l.tellAttach(m)
+	case l.dialed:
+		return nil // the answer to an attach that was withdrawn
+	default:
+		return l.wait(c) // the peer left the group, and has opened it again
+	}
+	l.proven()
+	g.attached(m, c.Word)
+	return nil
+}
+
+// quit takes the news that the peer of a link uses one of its channels no more.
+func (n *Node) quit(l *link, channel uint32) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if m := l.forget(channel); m != nil {
+		m.group.left(m)
+	}
+}
+
+// lost takes a link that broke, or ended, out of the node, and tells its groups.
+func (n *Node) lost(l *link) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.links = slices.DeleteFunc(n.links, func(o *link) bool { return o == l })
+	for _, m := range l.enlisted() {
+		m.group.lost(m, l.wasSilent())
+	}
+}
+
+// reject reports a connection of a stranger, or of who broke the rules.
+func (n *Node) reject(conn net.Conn, err error) {
+	r := port.RejectedBlocks(conn.RemoteAddr().String(), err)
+	switch {
+	case errors.Is(err, relay.ErrMalformed):
+		r.Reason = port.Garbage
+	case errors.Is(err, errStranger):
+		r.Reason = port.NotMember
+	case errors.Is(err, errCrowded):
+		r.Reason = port.TooMany
+	}
+	n.cfg.Port.Reject(r)
+}
+
+// idleTime is how long a link stands that no group needs.
+const idleTime = time.Minute

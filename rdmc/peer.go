@@ -1,0 +1,33 @@
+package rdmc
+
+import (
+	"crypto/tls"
+	"time"
+
+	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/order"
+)
+
+// Peer is a node as the others know it.
+type Peer struct {
+	ID   order.NodeID
+	Addr string // the host:port of its port
+	Host string // nodes with the same one are on the same host; "" is nobody's
+	Shm  string // the name of its abstract socket for shared memory; "" if it has none
+	Rack string // nodes with the same one are close to each other; "" if nothing is known
+}
+
+// NodeConfig describes a node. Self and Port are needed.
+type NodeConfig struct {
+	Self Peer // its Addr may be empty: it is the port's then
+	// Port is where connections of kind port.KindBlocks arrive; the node handles that kind until it is closed. The port remains
+	// the caller's.
+	Port *port.Port
+	// TLS is what connections are dialed with, the same as the port's; nil is plain TCP.
+	TLS *tls.Config
+	// FailAfter is how long a peer may be silent while a transfer is under way; default 5 s.
+	FailAfter time.Duration
+}
+
+// DefaultFailAfter is the default of NodeConfig.FailAfter.
+const DefaultFailAfter = 5 * time.Second

@@ -1,0 +1,2 @@
+// Package relay is one node's part in one group of transfers, as a pure state machine.
+package relay

@@ -1,0 +1,231 @@
+package relay
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/squall-go/squall/rdmc/schedule"
+)
+
+// What Start refuses.
+var (
+	// ErrNotRoot says that a node that is not the root wanted to send.
+	ErrNotRoot = errors.New("only the root of a group sends")
+	// ErrTooLarge says that a message is larger than the group allows.
+	ErrTooLarge = errors.New("message too large")
+	// ErrLeaving says that a message was to be sent after the group was told to close.
+	ErrLeaving = errors.New("the group is closing")
+	// ErrAborted is what receivers are told of a message that the root gave up.
+	ErrAborted = errors.New("the root gave the message up")
+)
+
+// root is what only the root keeps.
+type root struct {
+	count    uint64     // messages started; the number of the next one
+	waiting  []*message // started, not announced
+	bytes    int64      // of the messages that are announced and not over
+	acked    []uint64   // by place: messages [0, acked) are over there
+	closed   bool       // Closed was said
+	answered []bool     // by place: and answered
+}
+
+// Start takes a message to send. Filled is how many of its bytes are there. Its number is for Fill and Abort, and comes back in the
+// calls; its index is known only once it is announced, because one that is aborted before that never gets one.
+func (r *Relay) Start(size int64, tag uint64, filled int64, out *Effects) (number uint64, err error) {
+	switch {
+	case !r.isRoot():
+		return 0, ErrNotRoot
+	case r.failure != nil:
+		return 0, r.failure
+	case r.leaving || r.finished:
+		return 0, ErrLeaving
+	case size < 0 || size > r.cfg.MaxMessage:
+		return 0, fmt.Errorf("%w: %d bytes of at most %d", ErrTooLarge, size, r.cfg.MaxMessage)
+	}
+	m := &message{number: r.root.count, tag: tag, size: size, filled: min(max(filled, 0), size)}
+	r.root.count++
+	r.root.waiting = append(r.root.waiting, m)
+	r.settle(out)
+	return m.number, nil
+}
+
+// Fill says that the bytes [0, n) of a message are there.
+func (r *Relay) Fill(number uint64, n int64, out *Effects) {
+	if m := r.started(number); m != nil {
+		m.filled = min(max(m.filled, n), m.size)
+		r.settle(out)
+	}
+}
+
+// Abort gives a message up at every member, unless it is everywhere.
+func (r *Relay) Abort(number uint64, reason error, out *Effects) {
+	m := r.started(number)
+	if m == nil || m.aborted != nil || r.failure != nil {
+		return
+	}
+	m.aborted = reason
+	if m.told {
+		m.tellAll(reason, out)
+	}
+	if m.known {
+		r.broadcast(Control{Kind: Abort, Index: m.index, Text: reason.Error()}, out)
+	} else {
+		r.root.waiting = slices.DeleteFunc(r.root.waiting, func(o *message) bool { return o == m })
+		m.tell(out)
+	}
+	r.settle(out)
+}
+
+// started is a message that is not over, or nil.
+func (r *Relay) started(number uint64) *message {
+	for _, m := range r.msgs {
+		if m != nil && m.known && m.number == number {
+			return m
+		}
+	}
+	for _, m := range r.root.waiting {
+		if m.number == number {
+			return m
+		}
+	}
+	return nil
+}
+
+// announce tells everybody of the messages that may be under way.
+func (r *Relay) announce(out *Effects) {
+	for len(r.root.waiting) > 0 && r.room(r.root.waiting[0].size) {
+		m := r.root.waiting[0]
+		r.root.waiting = slices.Delete(r.root.waiting, 0, 1)
+		a, blockBytes := r.choose(m.size)
+		m.index, m.known, m.ready = r.next, true, make([]bool, len(r.cfg.Nodes))
+		m.shape(m.size, blockBytes)
+		r.msgs[r.next%Window] = m
+		r.next++
+		r.root.bytes += m.size
+		if err := m.plan(&r.cfg, a); err != nil {
+			r.violation(r.cfg.Self, err, out)
+			return
+		}
+		r.broadcast(m.announcement(), out)
+	}
+}
+
+// room reports whether another message may be announced.
+func (r *Relay) room(size int64) bool {
+	count := r.next - r.base
+	return count < 2 || count < Window && r.root.bytes+size <= AheadBytes
+}
+
+// choose is how a message travels.
+func (r *Relay) choose(size int64) (schedule.Algorithm, int) {
+	a, blockBytes := schedule.Choose(len(r.cfg.Nodes), size, r.cfg.Racks)
+	if r.cfg.Algorithm != schedule.Auto {
+		a = r.cfg.Algorithm
+	}
+	if r.cfg.BlockBytes > 0 {
+		blockBytes = r.cfg.BlockBytes
+	}
+	return a, min(max(blockBytes, int((size+MaxBlocks-1)/MaxBlocks), 1), MaxBlockBytes)
+}
+
+func (m *message) announcement() Control {
+	return Control{Kind: Announce, Code: uint8(m.algorithm), Index: m.index, Tag: m.tag, Size: uint64(m.size), Word: uint32(m.blockBytes)}
+}
+
+// ack notes how many messages are over at a node.
+func (r *Relay) ack(place int, count uint64) error {
+	if count < r.root.acked[place] || count > r.next {
+		return fmt.Errorf("acked %d messages of %d, after %d", count, r.next, r.root.acked[place])
+	}
+	r.root.acked[place] = count
+	return nil
+}
+
+// answer notes that a node knows of the end.
+func (r *Relay) answer(place int) error {
+	if !r.root.closed {
+		return errors.New("answered a close that nobody said")
+	}
+	r.root.answered[place] = true
+	return nil
+}
+
+// conclude tells the application of messages whose memory is free, and of those that are everywhere.
+func (r *Relay) conclude(out *Effects) {
+	for i := r.base; i < r.next; i++ {
+		if m := r.at(i); !m.told && m.allSent() && (m.aborted != nil || m.filled == m.size) {
+			m.tell(out)
+		}
+	}
+	for ; r.base < r.next && r.everywhere(r.base) && r.at(r.base).told; r.base++ {
+		m := r.at(r.base)
+		m.tellAll(nil, out)
+		r.root.bytes -= m.size
+		r.forget(m)
+	}
+	r.announce(out) // what was over made room
+}
+
+// tell tells that a message's memory is free; of one that is given up nothing else will be said.
+func (m *message) tell(out *Effects) {
+	m.told = true
+	out.call(Call{Kind: Sent, Number: m.number, Err: m.aborted})
+	if m.aborted != nil {
+		m.tellAll(m.aborted, out)
+	}
+}
+
+func (m *message) tellAll(err error, out *Effects) {
+	if !m.toldAll {
+		m.toldAll = true
+		out.call(Call{Kind: Everywhere, Number: m.number, Err: err})
+	}
+}
+
+// everywhere reports whether a message is over at all receivers.
+func (r *Relay) everywhere(index uint64) bool {
+	for place := 1; place < len(r.cfg.Nodes); place++ {
+		if r.root.acked[place] <= index {
+			return false
+		}
+	}
+	return true
+}
+
+// forget drops a message that is over. What is needed of it later is whether it was aborted: blocks may still be on their way.
+func (r *Relay) forget(m *message) {
+	r.msgs[m.index%Window] = nil
+	r.given[m.index%uint64(len(r.given))] = m.aborted != nil
+}
+
+// finish ends the group: everybody is told, and once everybody has answered it is over.
+func (r *Relay) finish(out *Effects) {
+	if !r.leaving || len(r.root.waiting) > 0 || r.base < r.next {
+		return
+	}
+	if !r.root.closed && !slices.Contains(r.attached, false) {
+		r.root.closed = true
+		r.broadcast(Control{Kind: Closed, Index: r.base}, out)
+	}
+	r.finished = r.root.closed && !slices.Contains(r.root.answered, false)
+}
+
+// giveUp tells of the messages that will not be everywhere.
+func (t *root) giveUp(r *Relay, out *Effects) {
+	for i := r.base; r.isRoot() && i < r.next; i++ {
+		t.drop(r.at(i), r.failure, out)
+	}
+	for _, m := range t.waiting {
+		t.drop(m, r.failure, out)
+	}
+	t.waiting = nil
+}
+
+func (t *root) drop(m *message, f *Failure, out *Effects) {
+	if !m.told {
+		m.told = true
+		out.call(Call{Kind: Sent, Number: m.number, Err: f})
+	}
+	m.tellAll(f, out)
+}
