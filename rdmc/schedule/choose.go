@@ -1,5 +1,7 @@
 package schedule
 
+import "math/bits"
+
 // Sizes of blocks. All are multiples of blockUnit, so that in a buffer that begins at a page no block shares a page with another one.
 const (
 	blockUnit = 4 << 10
@@ -18,6 +20,9 @@ const (
 	// switchPercent of each block are lost when consecutive blocks go to different nodes, and come from different ones: each of many connections
 	// starts anew with each block, and a node that is late holds up another one each time.
 	switchPercent = 3
+	// longestChain is as many nodes as a chain may have. Every block passes every link of it, so one link at half the rate halves it for all behind, where
+	// a pipeline of n nodes uses a link for one block in log n. The model knows no slow links; the more nodes, the likelier they are.
+	longestChain = 32
 )
 
 // Choose says what Auto means for a message of so many bytes: the algorithm and the size of blocks that cost the least in the model above. Small messages get
@@ -25,10 +30,7 @@ const (
 // wherever that is not the plain pipeline: labels say that what passes between racks is dear.
 func Choose(nodes int, bytes int64, racks []string) (a Algorithm, blockBytes int) {
 	nodes, bytes = max(nodes, 2), max(bytes, 1)
-	candidates := []Algorithm{Pipeline, Chain, Tree, Sequential} // the first one of equals
-	if divided(racks) && len(racks) == nodes {
-		candidates = []Algorithm{Hybrid}
-	}
+	candidates := candidatesFor(nodes, racks)
 	best := -1.0
 	for size := smallest(bytes); ; size *= 2 {
 		blocks := ceil(bytes, even(bytes, size))
@@ -37,14 +39,27 @@ func Choose(nodes int, bytes int64, racks []string) (a Algorithm, blockBytes int
 				best, a, blockBytes = c, candidate, int(even(bytes, size))
 			}
 		}
-		if size >= maxBlock || size >= bytes {
+		if size >= bytes || size >= maxBlock {
 			return a, blockBytes
 		}
 	}
 }
 
-// smallest is the smallest size of blocks that is tried.
-func smallest(bytes int64) int64 { return max(minBlock, roundUp(ceil(bytes, MaxBlocks))) }
+// candidatesFor lists what is tried. The first one of equals is taken.
+func candidatesFor(nodes int, racks []string) []Algorithm {
+	switch {
+	case len(racks) == nodes && divided(racks):
+		return []Algorithm{Hybrid}
+	case nodes <= longestChain:
+		return []Algorithm{Sequential, Pipeline, Tree, Chain}
+	}
+	return []Algorithm{Sequential, Pipeline, Tree}
+}
+
+// smallest is the smallest size of blocks that is tried: a power of two, as minBlock and maxBlock are.
+func smallest(bytes int64) int64 {
+	return max(minBlock, int64(1)<<bits.Len64(uint64(ceil(bytes, MaxBlocks)-1)))
+}
 
 // even is the size of even blocks, as many as blocks of the given size would be.
 func even(bytes, size int64) int64 { return max(minBlock, roundUp(ceil(bytes, ceil(bytes, size)))) }
@@ -58,16 +73,16 @@ func cost(a Algorithm, nodes int, blocks, size int64) float64 {
 	n, k, levels := float64(nodes), float64(blocks), float64(rounds(nodes))
 	block := float64(size + blockCost)
 	switched := block + float64(size)*switchPercent/100
-	fill := block + stepCost // a step that waits for the one before
+	fill := block + stepCost // a step that waits for the one before; the first block waits to be read and summed
 	switch a {
 	case Sequential: // nobody waits for anybody
-		return k*(n-1)*block + stepCost
+		return fill + k*(n-1)*block
 	case Chain:
-		return k*block + (n-2)*fill + stepCost
+		return fill + k*block + (n-2)*fill
 	case Tree: // each level waits for all of the one before it
-		return levels * (k*block + stepCost)
+		return fill + levels*k*block + (levels-1)*stepCost
 	case Hybrid: // a leader sends every block twice
-		return 2 * (k*switched + levels*fill)
+		return fill + 2*(k*switched+levels*fill)
 	}
-	return k*switched + (levels-1)*fill + stepCost
+	return fill + k*switched + (levels-1)*fill
 }

@@ -45,9 +45,10 @@ func (c cube) delay() int {
 
 func (c cube) steps() int { return Steps(Pipeline, c.nodes, c.blocks) }
 
-// out is the block that a vertex sends in a step, in closed form. Turned right by the step's direction d, so that its bit comes last, a vertex other
-// than the root is an odd or even number with r zeros at its end. It was last reached r directions ahead of this one, a whole round of directions ago:
-// what it got then is the highest block that it has.
+// out is the block that a vertex sends in a step, in closed form. Block b leaves the root in step b, in direction b % dims, and spreads in the directions that
+// follow. Look at a vertex' number turned right by this step's direction d, so that bit t is that of the direction t steps from now: block step − dims + r
+// left the root in the direction of bit r and has since been through those of all higher bits, so it is where bit r is set and all lower ones are not. The number
+// of zeros at the end therefore tells the highest block that is here.
 //
 // Source: DSN 2018 §4.4.
 func (c cube) out(vertex, step, d int) int {
