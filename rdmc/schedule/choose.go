@@ -29,18 +29,31 @@ const (
 // smaller blocks, and blocks of one message are about even, so that the last one is no crumb. With racks (one label for each rank) it is Hybrid
 // wherever that is not the plain pipeline: labels say that what passes between racks is dear.
 func Choose(nodes int, bytes int64, racks []string) (a Algorithm, blockBytes int) {
-	nodes, bytes = max(nodes, 2), max(bytes, 1)
-	candidates := candidatesFor(nodes, racks)
 	best := -1.0
+	for _, candidate := range candidatesFor(nodes, racks) {
+		if size, c := cheapest(candidate, nodes, bytes); best < 0 || c < best {
+			best, a, blockBytes = c, candidate, int(size)
+		}
+	}
+	return a, blockBytes
+}
+
+// BlockBytes is the size of blocks that costs the least where the algorithm is given. Auto counts as the pipeline.
+func BlockBytes(a Algorithm, nodes int, bytes int64) int {
+	size, _ := cheapest(a, nodes, bytes)
+	return int(size)
+}
+
+// cheapest tries sizes that double, and returns the best one with its cost.
+func cheapest(a Algorithm, nodes int, bytes int64) (best int64, least float64) {
+	nodes, bytes = max(nodes, 2), max(bytes, 1)
 	for size := smallest(bytes); ; size *= 2 {
-		blocks := ceil(bytes, even(bytes, size))
-		for _, candidate := range candidates {
-			if c := cost(candidate, nodes, blocks, even(bytes, size)); best < 0 || c < best {
-				best, a, blockBytes = c, candidate, int(even(bytes, size))
-			}
+		block := even(bytes, size)
+		if c := cost(a, nodes, ceil(bytes, block), block); best == 0 || c < least {
+			best, least = block, c
 		}
 		if size >= bytes || size >= maxBlock {
-			return a, blockBytes
+			return best, least
 		}
 	}
 }

@@ -63,6 +63,22 @@ func TestRacksMakeAHybrid(t *testing.T) {
 	}
 }
 
+func TestWhatIsChosenHasTheBlocksOfItsAlgorithm(t *testing.T) {
+	for _, nodes := range []int{2, 4, 16, 512} {
+		for _, bytes := range messages {
+			a, size := Choose(nodes, bytes, nil)
+			if got := BlockBytes(a, nodes, bytes); got != size {
+				t.Errorf("%d bytes to %d nodes by %v: blocks of %d, and of %d where it is given", bytes, nodes, a, size, got)
+			}
+			for a := Auto; a <= Hybrid; a++ {
+				if got := BlockBytes(a, nodes, bytes); got < minBlock || (max(bytes, 1)-1)/int64(got) >= MaxBlocks {
+					t.Errorf("%d bytes to %d nodes by %v: blocks of %d", bytes, nodes, a, got)
+				}
+			}
+		}
+	}
+}
+
 // The shape of what is chosen: few receivers of little are served by the root, few of much by a chain, many by a pipeline.
 func TestWhatIsChosen(t *testing.T) {
 	for _, c := range []struct {
