@@ -2,6 +2,7 @@ package rdmc
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"time"
 
@@ -33,15 +34,17 @@ func (l *link) readControl() error {
 
 // hear takes one control frame.
 func (l *link) hear(c *relay.Control) error {
-	switch c.Kind {
-	case relay.Ping:
+	switch {
+	case (c.Kind == relay.Attach || c.Kind == relay.Leave) && c.Channel == 0:
+		return fmt.Errorf("%w: %v of channel 0", relay.ErrMalformed, c.Kind)
+	case c.Kind == relay.Ping:
 		l.enqueue(&relay.Control{Kind: relay.Pong})
 		return nil
-	case relay.Pong:
+	case c.Kind == relay.Pong:
 		return nil
-	case relay.Attach:
+	case c.Kind == relay.Attach:
 		return l.node.attach(l, c)
-	case relay.Leave:
+	case c.Kind == relay.Leave:
 		l.node.quit(l, c.Channel)
 		return nil
 	}

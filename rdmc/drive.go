@@ -32,7 +32,7 @@ func (g *Group) apply() {
 	g.toSend.Signal() // if nobody waits this costs nothing
 }
 
-// enlist notes the tie to a peer. The node's lock is held here and in the next three.
+// enlist notes the tie to a peer. The node's lock is held here and in the next four.
 func (g *Group) enlist(m *membership) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -40,12 +40,12 @@ func (g *Group) enlist(m *membership) {
 }
 
 // attached takes the news that a peer has opened the group, too.
-func (g *Group) attached(m *membership, digest uint32) {
+func (g *Group) attached(m *membership) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	m.attached = true
 	g.relay.Attached(m.place, &g.effects)
-	if digest != g.digest {
+	if m.digest != g.digest {
 		f := &Failure{Node: g.peers[m.place].ID, Code: relay.Violation, Text: "has other members, another root or other racks in the group"}
 		g.relay.Fail(f, &g.effects)
 	}
@@ -59,10 +59,24 @@ func (g *Group) attached(m *membership, digest uint32) {
 func (g *Group) left(m *membership) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if m.attached {
+	switch {
+	case m.attached:
 		m.attached, m.left = false, true
 		g.relay.Left(m.place, &g.effects)
 		g.apply()
+	case !m.left:
+		g.members[m.place] = nil // its attach was withdrawn; the next one may be another
+	}
+}
+
+// farewell tells a peer of a failure that may believe that this node is attached: it was answered, and its confirmation is on its way.
+func (g *Group) farewell(m *membership) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if f := g.relay.Failure(); f != nil && m.theirs != 0 && !m.attached && !m.left {
+		c := f.Frame()
+		c.Channel = m.theirs
+		m.link.enqueue(&c)
 	}
 }
 

@@ -67,6 +67,7 @@ type membership struct {
 	link     *link
 	mine     uint32 // the peer's frames carry it
 	theirs   uint32 // ours do
+	digest   uint32 // of the peer's configuration
 	attached bool
 	left     bool // the peer was attached, and is not any more
 }
@@ -211,12 +212,16 @@ func (l *link) invite(g *Group) {
 		return
 	}
 	if c, ok := l.waited(g.token); ok {
-		m := l.enlist(g, place)
-		m.theirs = c.Channel
-		l.tellAttach(m)
-		l.proven()
-		g.attached(m, c.Word)
+		l.meet(g, place, &c)
 	}
+}
+
+// meet answers an attach.
+func (l *link) meet(g *Group, place int, c *relay.Control) {
+	m := l.enlist(g, place)
+	m.theirs, m.digest = c.Channel, c.Word
+	l.tellAttach(m)
+	l.proven()
 }
 
 func (l *link) tellAttach(m *membership) {
@@ -263,6 +268,9 @@ func (l *link) forget(theirs uint32) *membership {
 	l.waiting = slices.DeleteFunc(l.waiting, func(o relay.Control) bool { return o.Channel == theirs })
 	for _, m := range l.channels {
 		if m.theirs == theirs {
+			if !m.attached {
+				delete(l.channels, m.mine)
+			}
 			return m
 		}
 	}

@@ -176,6 +176,7 @@ func (n *Node) leave(g *Group) {
 	delete(n.groups, g.token)
 	for _, m := range g.members {
 		if m != nil {
+			g.farewell(m)
 			m.link.dismiss(m)
 		}
 	}
@@ -184,7 +185,9 @@ func (n *Node) leave(g *Group) {
 	}
 }
 
-// attach takes the news that the peer of a link has a group open. What finds no group here waits for it to be opened.
+// attach takes the news that the peer of a link has a group open. What finds no group here waits for it to be opened. There are three of
+// them: the dialer's, the acceptor's answer, and the dialer's confirmation. Only that tells the acceptor that its peer did not
+// leave meanwhile: an attach that is withdrawn while it is answered must not look like a member that left.
 func (n *Node) attach(l *link, c *relay.Control) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -198,19 +201,22 @@ func (n *Node) attach(l *link, c *relay.Control) error {
 	}
 	m := g.members[place]
 	switch {
-	case m != nil && m.link == l && !m.attached && !m.left && c.Index == uint64(m.mine):
-		m.theirs = c.Channel
-	case m == nil && !l.dialed:
-		m = l.enlist(g, place)
-		m.theirs = c.Channel
-		l.tellAttach(m)
-	case l.dialed:
-		return nil // the answer to an attach that was withdrawn
-	default:
+	case m == nil && !l.dialed && c.Index == 0:
+		l.meet(g, place, c)
+		return nil
+	case m == nil || m.link != l || m.attached || m.left || c.Index != uint64(m.mine):
+		if l.dialed || c.Index != 0 {
+			return nil // the answer to an attach that was withdrawn
+		}
 		return l.wait(c) // the peer left the group, and has opened it again
+	case l.dialed:
+		m.theirs, m.digest = c.Channel, c.Word
+		l.tellAttach(m)
+	case m.theirs != c.Channel:
+		return nil
 	}
 	l.proven()
-	g.attached(m, c.Word)
+	g.attached(m)
 	return nil
 }
 

@@ -78,7 +78,7 @@ func (r *Relay) Busy() bool {
 func (r *Relay) Attached(place int, out *Effects) {
 	r.attached[place] = true
 	if r.failure != nil {
-		out.frame(place, r.failure.frame())
+		out.frame(place, r.failure.Frame())
 		return
 	}
 	for i := r.base; i < r.next; i++ {
@@ -130,7 +130,7 @@ func (r *Relay) Fail(f *Failure, out *Effects) {
 	}
 	f.Text = clean(f.Text)
 	r.failure = f
-	r.broadcast(f.frame(), out)
+	r.broadcast(f.Frame(), out)
 	r.settle(out)
 }
 
@@ -188,7 +188,8 @@ func (c *Config) failure(place int, f *Control) *Failure {
 	return &Failure{c.Nodes[place], Violation, "told of a failure that makes no sense"}
 }
 
-func (f *Failure) frame() Control {
+// Frame tells another node of the failure.
+func (f *Failure) Frame() Control {
 	return Control{Kind: Fail, Code: uint8(f.Code), Tag: uint64(f.Node), Text: f.Text}
 }
 
