@@ -196,10 +196,12 @@ func (g *Group) tell(c *relay.Call) {
 		if data := g.take(c.Index); g.cfg.Completed != nil {
 			g.cfg.Completed(Message{in, data})
 		}
+		g.do(func(r *relay.Relay, out *relay.Effects) { r.Heard(c.Index, out) })
 	case relay.Aborted:
 		if g.take(c.Index); g.cfg.Aborted != nil {
 			g.cfg.Aborted(in, c.Err)
 		}
+		g.do(func(r *relay.Relay, out *relay.Effects) { r.Heard(c.Index, out) })
 	case relay.Failed:
 		if g.cfg.Failed != nil {
 			g.cfg.Failed(c.Err)

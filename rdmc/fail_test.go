@@ -56,7 +56,7 @@ func TestADeathAtAnyBlockIsTheSameReasonForAllWhoLive(t *testing.T) {
 						continue
 					}
 					var f *Failure
-					if err := receive(t, x.failed, "failure"); !errors.As(err, &f) || *f != (Failure{order.NodeID(victim + 1), relay.Gone, "is gone"}) {
+					if err := receive(t, x.failed, "failure"); !errors.As(err, &f) || *f != (Failure{Node: order.NodeID(victim + 1), Code: relay.Gone, Text: "is gone"}) {
 						t.Fatalf("node %d was told: %v", i+1, err)
 					}
 					if err := x.Close(within(t)); !errors.Is(err, ErrFailed) || len(x.messages) > 0 {

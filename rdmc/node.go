@@ -142,7 +142,9 @@ func (n *Node) Create(ctx context.Context, c GroupConfig) (*Group, error) {
 	case <-g.complete:
 		return g, nil
 	case <-g.done:
-		err = g.Err()
+		if err = g.Err(); errors.Is(err, ErrClosed) {
+			return g, nil // all were here, and the root has closed it already
+		}
 	case <-ctx.Done():
 		err = fmt.Errorf("rdmc: group %q: %w; %s", c.Name, context.Cause(ctx), n.missing(g))
 	}

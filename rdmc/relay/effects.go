@@ -18,8 +18,8 @@ type CallKind uint8
 // What the application is told. Calls are made one after the other, in the order in which they were asked for.
 const (
 	MakeRoom   CallKind = iota + 1 // give memory for a message, and tell with Room; from then on blocks may come
-	Completed                      // a message is here, and nothing here touches its memory any more
-	Aborted                        // a message was given up, and nothing here touches its memory any more
+	Completed                      // a message is here, and nothing here touches its memory any more; then Heard
+	Aborted                        // a message was given up, and nothing here touches its memory any more; then Heard
 	Failed                         // the group failed, and nothing here touches any memory any more
 	Sent                           // the root's: the memory of a message is free
 	Everywhere                     // the root's: all members have it

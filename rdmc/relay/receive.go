@@ -161,9 +161,8 @@ func (r *Relay) Arrived(place int, h *Header, a Arrival, out *Effects) {
 	r.settle(out)
 }
 
-// pass goes over the messages that are over here, in their order (R1), and tells the root.
+// pass goes over the messages that are over here, in their order (R1).
 func (r *Relay) pass(out *Effects) {
-	from := r.base
 	for ; r.base < r.next && r.at(r.base).over(); r.base++ {
 		m := r.at(r.base)
 		c := Call{Kind: Completed, Index: m.index, Tag: m.tag, Size: m.size}
@@ -173,7 +172,12 @@ func (r *Relay) pass(out *Effects) {
 		out.call(c)
 		r.forget(m)
 	}
-	if r.base > from {
-		out.frame(0, Control{Kind: Ack, Index: r.base})
+}
+
+// Heard says that the application was told of a message that is over, and has returned: now the root may know. What counts as being
+// everywhere is with every application.
+func (r *Relay) Heard(index uint64, out *Effects) {
+	if r.failure == nil && !r.finished {
+		out.frame(0, Control{Kind: Ack, Index: index + 1})
 	}
 }

@@ -1,0 +1,316 @@
+package rdmc
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/rdmc/relay"
+	"github.com/squall-go/squall/rdmc/schedule"
+)
+
+// stranger speaks the protocol by hand.
+type stranger struct {
+	t               *testing.T
+	control, blocks net.Conn
+}
+
+// knock opens one connection, and says a greeting.
+func knock(t *testing.T, p Peer, g greeting) (net.Conn, welcome, error) {
+	t.Helper()
+	conn, err := port.Dial(within(t), p.Addr, port.KindBlocks, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	if err := port.WriteMessage(conn, g); err != nil {
+		t.Fatal(err)
+	}
+	var w welcome
+	return conn, w, port.ReadMessage(conn, &w)
+}
+
+// visit makes a link to a node.
+func visit(t *testing.T, p Peer, as order.NodeID) *stranger {
+	t.Helper()
+	s := &stranger{t: t}
+	var err [2]error
+	session := fmt.Sprint("session ", as)
+	s.control, _, err[0] = knock(t, p, greeting{as, p.ID, session, false})
+	s.blocks, _, err[1] = knock(t, p, greeting{as, p.ID, session, true})
+	if err := errors.Join(err[:]...); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func (s *stranger) say(c relay.Control) {
+	s.t.Helper()
+	if _, err := s.control.Write(c.Append(nil)); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// hear reads frames until one of a kind comes.
+func (s *stranger) hear(kind relay.Kind) relay.Control {
+	s.t.Helper()
+	_ = s.control.SetReadDeadline(time.Now().Add(20 * time.Second))
+	for {
+		var b [relay.ControlBytes]byte
+		if _, err := io.ReadFull(s.control, b[:]); err != nil {
+			s.t.Fatalf("no %v came: %v", kind, err)
+		}
+		c, n, err := relay.ParseControl(&b)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		text := make([]byte, n)
+		if _, err := io.ReadFull(s.control, text); err != nil {
+			s.t.Fatal(err)
+		}
+		if c.SetText(text); c.Kind == kind {
+			return c
+		}
+	}
+}
+
+// attach becomes a member of a group, and returns the channel of the other side.
+func (s *stranger) attach(g *Group) uint32 {
+	const ours = 2
+	s.say(relay.Control{Kind: relay.Attach, Channel: ours, Token: g.token, Word: g.digest})
+	c := s.hear(relay.Attach)
+	s.say(relay.Control{Kind: relay.Attach, Channel: ours, Index: uint64(c.Channel), Token: g.token, Word: g.digest})
+	return c.Channel
+}
+
+func closed(t *testing.T, conn net.Conn) {
+	t.Helper()
+	_ = conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+	if _, err := io.Copy(io.Discard, conn); errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatal("it was not closed")
+	}
+}
+
+func (w *world) rejected(reason port.Reason) {
+	w.t.Helper()
+	if r := receive(w.t, w.rejects, "rejection"); r.Reason != reason || r.Kind != port.KindBlocks {
+		w.t.Fatal(r)
+	}
+}
+
+// lone is a group of which only this node exists; the other member is the test.
+func (w *world) lone(root int) *witness {
+	c := GroupConfig{Members: []Peer{w.peers[0], {ID: 99, Addr: "127.0.0.1:1"}}, Root: root, MaxMessage: 1 << 20}
+	return w.open("lone", c)[0]
+}
+
+func TestGarbageInsteadOfAGreetingIsRejected(t *testing.T) {
+	w := newWorld(t, 1, 0)
+	for _, sent := range []string{"GET / HTTP/1.1\r\n\r\n", "\xff\xff\xff\x7f{}", "\x02\x00\x00\x00[]"} {
+		conn, err := port.Dial(within(t), w.peers[0].Addr, port.KindBlocks, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if _, err := io.WriteString(conn, sent); err != nil {
+			t.Fatal(err)
+		}
+		closed(t, conn)
+		w.rejected(port.Garbage)
+	}
+}
+
+func TestAGreetingThatNamesTheWrongNodesIsRefused(t *testing.T) {
+	w := newWorld(t, 1, 0)
+	for _, g := range []greeting{
+		{99, 2, "s", false},                      // to another node
+		{1, 1, "s", false},                       // from itself
+		{0, 1, "s", false},                       // from who should be dialed
+		{99, 1, "", false},                       // without a session
+		{99, 1, string(make([]byte, 65)), false}, // with a long one
+		{99, 1, "nobody's", true},                // blocks of no link
+	} {
+		if _, welcome, err := knock(t, w.peers[0], g); err != nil || welcome.Refused == "" {
+			t.Errorf("%+v: %+v, %v", g, welcome, err)
+		}
+		w.rejected(port.NotMember)
+	}
+}
+
+func TestGarbageOnALinkEndsItAndNothingElse(t *testing.T) {
+	w := newWorld(t, 3, 0)
+	var header [relay.HeaderBytes]byte
+	(&relay.Header{Channel: 1, Length: 1}).Put(&header)
+	huge := header
+	binary.LittleEndian.PutUint32(huge[20:], 1<<31)
+	all := w.open("g", GroupConfig{BlockBytes: 1000})
+	meet(t, all)
+	for name, c := range map[string]struct{ control, blocks []byte }{
+		"no frame":               {control: bytes.Repeat([]byte("x"), 100)},
+		"a long text":            {control: append([]byte{byte(relay.Fail), 0, 0xff, 0xff}, make([]byte, 36)...)},
+		"a channel never given":  {control: (&relay.Control{Kind: relay.Ack, Channel: 1}).Append(nil)},
+		"attach of channel 0":    {control: (&relay.Control{Kind: relay.Attach}).Append(nil)},
+		"no block":               {blocks: bytes.Repeat([]byte("x"), 100)},
+		"a block of 2 GiB":       {blocks: huge[:]},
+		"a block for no channel": {blocks: header[:]},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := visit(t, w.peers[0], 99)
+			s.control.Write(c.control)
+			s.blocks.Write(c.blocks)
+			closed(t, s.control)
+			closed(t, s.blocks)
+			w.rejected(port.Garbage)
+		})
+	}
+	if err := all[0].Send(within(t), noise(1, 5000)); err != nil {
+		t.Fatal(err)
+	}
+	closeAll(t, all)
+}
+
+func TestK3WhoDoesNotKnowTheTokenIsOutside(t *testing.T) {
+	w := newWorld(t, 1, 0)
+	x := w.lone(0)
+	s := visit(t, w.peers[0], 99)
+	wrong := x.token
+	wrong[3]++
+	s.say(relay.Control{Kind: relay.Attach, Channel: 1, Token: wrong})
+	other := visit(t, w.peers[0], 98) // who knows the token, and is no member
+	other.say(relay.Control{Kind: relay.Attach, Channel: 1, Token: x.token})
+	closed(t, other.control)
+	w.rejected(port.NotMember)
+	select {
+	case <-x.complete:
+		t.Fatal("it is a member")
+	default:
+	}
+	s.attach(x.Group)
+	receive(t, x.complete, "member")
+}
+
+func TestK2WhatStrangersCostIsBounded(t *testing.T) {
+	w := newWorld(t, 1, 0)
+	s := visit(t, w.peers[0], 99)
+	for i := range maxWaiting + 1 {
+		c := relay.Control{Kind: relay.Attach, Channel: uint32(i + 1)}
+		binary.LittleEndian.PutUint32(c.Token[:], uint32(i))
+		if _, err := s.control.Write(c.Append(nil)); err != nil {
+			break
+		}
+	}
+	closed(t, s.control)
+	w.rejected(port.TooMany)
+	var first net.Conn
+	for i := range maxStrangers + 1 {
+		conn, _, err := knock(t, w.peers[0], greeting{99, 1, fmt.Sprint("half ", i), false})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if first == nil {
+			first = conn
+		}
+	}
+	closed(t, first)
+}
+
+func TestK2AHugeMessageIsRefusedBeforeThereIsRoomForIt(t *testing.T) {
+	w := newWorld(t, 1, 0)
+	x := w.lone(1)
+	s := visit(t, w.peers[0], 99)
+	channel := s.attach(x.Group)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	s.say(relay.Control{Kind: relay.Announce, Channel: channel, Code: uint8(schedule.Chain), Size: 1 << 39, Word: relay.MaxBlockBytes})
+	if c := s.hear(relay.Fail); relay.Code(c.Code) != relay.NoRoom {
+		t.Fatalf("%+v", c)
+	}
+	runtime.ReadMemStats(&after)
+	if more := after.TotalAlloc - before.TotalAlloc; more > 1<<20 {
+		t.Fatalf("%d bytes were allocated", more)
+	}
+}
+
+func TestK4WhoIsSilentWhileSomethingIsUnderWayIsGivenUp(t *testing.T) {
+	const failAfter = 200 * time.Millisecond
+	for name, root := range map[string]int{"a receiver": 0, "the root": 1} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 1, failAfter)
+			x := w.lone(root)
+			s := visit(t, w.peers[0], 99)
+			channel := s.attach(x.Group)
+			receive(t, x.complete, "member")
+			<-time.After(2 * failAfter) // nothing is under way: silence is no fault
+			if x.Err() != nil {
+				t.Fatal(x.Err())
+			}
+			if root == 0 {
+				if _, err := x.Start(Outgoing{Data: noise(1, 1000), Filled: -1}); err != nil {
+					t.Fatal(err)
+				}
+			} else {
+				s.say(relay.Control{Kind: relay.Announce, Channel: channel, Code: uint8(schedule.Chain), Size: 10, Word: 10})
+			}
+			var f *Failure
+			if err := receive(t, x.failed, "failure"); !errors.As(err, &f) || f.Code != relay.Silent || f.Node != 99 {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// A peer that stalls in the middle of a block holds the buffer, until it is given up.
+func TestK4ABlockThatStopsHalfWayIsGivenUp(t *testing.T) {
+	w := newWorld(t, 1, 200*time.Millisecond)
+	x := w.lone(1)
+	s := visit(t, w.peers[0], 99)
+	channel := s.attach(x.Group)
+	s.say(relay.Control{Kind: relay.Announce, Channel: channel, Code: uint8(schedule.Chain), Size: 1000, Word: 1000})
+	s.hear(relay.Ready)
+	var b [relay.HeaderBytes]byte
+	(&relay.Header{Channel: channel, Length: 1000}).Put(&b)
+	s.blocks.Write(append(b[:], make([]byte, 500)...))
+	for w.nodes[0].links[0].moving.Load() == 0 {
+		runtime.Gosched() // the header is on its way
+	}
+	x.Discard()
+	select {
+	case <-x.Done():
+		t.Fatal("R5: done while a block was being read")
+	case <-time.After(50 * time.Millisecond):
+	}
+	receive(t, x.Done(), "end")
+}
+
+// A dead root that was told nothing: K1, a peer that reads nothing is cut off, and nobody waits for it.
+func TestK1APeerThatReadsNothingHoldsUpNobody(t *testing.T) {
+	w := newWorld(t, 1, 300*time.Millisecond)
+	x := w.lone(0)
+	s := visit(t, w.peers[0], 99)
+	channel := s.attach(x.Group)
+	s.say(relay.Control{Kind: relay.Ready, Channel: channel}) // too early: it is the group's end
+	if c := s.hear(relay.Fail); relay.Code(c.Code) != relay.Violation {
+		t.Fatalf("%+v", c)
+	}
+	receive(t, x.Done(), "end")
+	ping := (&relay.Control{Kind: relay.Ping}).Append(nil)
+	_ = s.control.SetWriteDeadline(time.Now().Add(20 * time.Second))
+	for range 100_000 {
+		if _, err := s.control.Write(bytes.Repeat(ping, 1000)); err != nil {
+			var late net.Error
+			if errors.As(err, &late) && late.Timeout() {
+				t.Fatal("it was not cut off")
+			}
+			return
+		}
+	}
+}
