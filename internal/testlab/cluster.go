@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/internal/testlab/netlab"
 )
 
 // Options describe a cluster. The zero value is good.
@@ -20,7 +21,7 @@ type Options struct {
 	Loads     []Load                               // nil: one subgroup of small messages
 	Heartbeat time.Duration                        // 0: DefaultHeartbeat
 	FailAfter time.Duration                        // 0: DefaultFailAfter
-	Network   *Network                             // nil: all on this host; else node i is on host i - 1
+	Network   *netlab.Lab                          // nil: all on this host; else node i is on host i - 1
 	RunLength int                                  // see Spec; 0: DefaultRunLength
 	Replay    string                               // flags that make the same run again
 }
@@ -129,7 +130,7 @@ func (c *Cluster) begin(id squall.NodeID, expect int, join ...string) (*Process,
 	if c.opts.Fabric != nil {
 		spec.Fabric = c.opts.Fabric(id)
 	}
-	var host *Host
+	var host *netlab.Host
 	if c.opts.Network != nil {
 		host = c.opts.Network.Hosts[int(id)-1]
 		spec.Listen = host.Addr + ":0"

@@ -11,8 +11,7 @@
 // not see the view's end (G1, G2, G4); over all views each process's messages come in its order, each once (FIFO), and all of
 // those that a process that stayed to the end, or left, was told were accepted (G3); all installed the same views (G4, G5).
 //
-// Hosts are network namespaces without a name: they are gone when this process is. A cut between two of them is an entry in the
-// neighbour table that sends what is meant for the other to nobody, so that it can be one-way, and nobody is told of it.
+// Hosts, if a run needs several, are those of package netlab.
 //
 // The processes are this program once more: TestMain calls Main first.
 package testlab

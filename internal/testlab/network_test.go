@@ -1,17 +1,22 @@
 package testlab
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/squall-go/squall/internal/testlab/netlab"
 )
 
 // network makes hosts, or says why there are none.
-func network(t *testing.T, n int) *Network {
+func network(t *testing.T, n int) *netlab.Lab {
 	t.Helper()
-	w, err := NewNetwork(n)
-	if err != nil {
-		t.Skip("needs network namespaces: ", err)
+	w, err := netlab.New(netlab.Config{Hosts: n})
+	if errors.Is(err, netlab.ErrUnavailable) {
+		t.Skip(err)
+	} else if err != nil {
+		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		if err := w.Close(); err != nil {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/internal/testlab/netlab"
 )
 
 // Process is a member of a group in another process, as the test sees it. Its methods may be called from any goroutine.
@@ -21,7 +22,7 @@ type Process struct {
 	Spec Spec
 	cmd  *exec.Cmd
 	in   *os.File
-	host *Host
+	host *netlab.Host
 
 	asking  sync.Mutex // one request at a time
 	answers chan Answer
@@ -41,7 +42,7 @@ type Process struct {
 }
 
 // start begins a process, on a host or, without one, here.
-func start(spec Spec, host *Host, env []string) (*Process, error) {
+func start(spec Spec, host *netlab.Host, env []string) (*Process, error) {
 	p := &Process{Spec: spec, host: host, answers: make(chan Answer, 1), ended: make(chan struct{})}
 	p.changed = sync.NewCond(&p.mu)
 	if err := p.start(env); err != nil {
@@ -91,7 +92,7 @@ func (p *Process) run(out *os.File, started chan<- error) {
 	runtime.LockOSThread()
 	if p.host == nil {
 		defer runtime.UnlockOSThread()
-	} else if err := p.host.enter(); err != nil {
+	} else if err := p.host.Enter(); err != nil {
 		started <- err
 		return
 	}
