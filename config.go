@@ -15,6 +15,7 @@ import (
 	"github.com/squall-go/squall/multicast"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/predicates"
+	"github.com/squall-go/squall/smc"
 	"github.com/squall-go/squall/views"
 )
 
@@ -90,7 +91,7 @@ type Config struct {
 	Tuning Tuning
 }
 
-// SubgroupConfig declares a subgroup. All but the functions and Async must be the same at every member.
+// SubgroupConfig declares a subgroup. All but the functions, Async, Backlog and LargeDir must be the same at every member.
 type SubgroupConfig struct {
 	Name    string
 	Members []NodeID // who may be in it; empty: all of the group. Those that are there take part.
@@ -102,8 +103,18 @@ type SubgroupConfig struct {
 	Layout     Layout // places members instead of the rules above; its name is Policy
 	Policy     string
 	Mode       Mode
-	RingBytes  int // room for messages on their way, per sender: a power of two; 0 is 512 KiB. A message takes at most half of it.
+	RingBytes  int // room for messages on their way, per sender: a power of two; 0 is 512 KiB. A message in it takes at most half of it.
 	Window     int // messages on their way, per sender: a power of two; 0 is 4096
+	// MaxMessage is the largest message, in bytes, if that is more than the ring takes: those that it does not take are large
+	// messages, whose bodies go over connections of their own. 0: there are none.
+	MaxMessage int
+	// LargeMemory bounds the large messages that one sender has under way, in bytes: Send waits for room. Every member needs as much memory
+	// for each sender. 0 is twice MaxMessage.
+	LargeMemory int
+	// LargeDir has large messages of others received into files of this directory instead of memory: Message.Body tells the file, which is
+	// there until nobody holds the body, and can be linked or renamed by then. The directory is this process's and this subgroup's alone: what a
+	// process that ended left there is removed. It need not be the same at every member.
+	LargeDir string
 
 	Deliver      func(Message)   // called for each message, in order
 	DeliverBatch func([]Message) // or: called for each run of messages that can be delivered at once
@@ -235,6 +246,12 @@ func (sg SubgroupConfig) faults() (errs []error) {
 	if sg.Backlog < 0 || sg.Backlog > views.MaxRingBytes {
 		fault("Backlog is %d: 0 to %d bytes", sg.Backlog, views.MaxRingBytes)
 	}
+	if sg.MaxMessage > 0 && sg.MaxMessage <= smc.MaxMessage(sg.RingBytes) {
+		fault("MaxMessage is %d: RingBytes takes messages of up to %d already; leave it 0, or make RingBytes smaller", sg.MaxMessage, smc.MaxMessage(sg.RingBytes))
+	}
+	if sg.MaxMessage == 0 && (sg.LargeMemory != 0 || sg.LargeDir != "") {
+		fault("LargeMemory or LargeDir is set, and MaxMessage is not: there are no large messages")
+	}
 	if (sg.Layout == nil) != (sg.Policy == "") {
 		fault("set both Layout and Policy, its name, or none of them")
 	}
@@ -254,6 +271,7 @@ func (c Config) withDefaults() Config {
 		sg := &c.Subgroups[i]
 		sg.RingBytes = or(sg.RingBytes, DefaultRingBytes)
 		sg.Window = or(sg.Window, DefaultWindow)
+		sg.LargeMemory = or(sg.LargeMemory, 2*sg.MaxMessage)
 		sg.Backlog = or(sg.Backlog, DefaultBacklog)
 	}
 	return c
@@ -273,6 +291,7 @@ func (c Config) declarations() (decls []views.Declaration) {
 		decls = append(decls, views.Declaration{
 			Name: sg.Name, Members: sg.Members, Senders: sg.Senders, Shards: sg.Shards, MinMembers: sg.MinMembers, MaxMembers: sg.MaxMembers,
 			Policy: sg.Policy, Mode: sg.Mode, RingBytes: sg.RingBytes, Window: sg.Window,
+			MaxMessage: sg.MaxMessage, LargeMemory: sg.LargeMemory,
 		})
 	}
 	return decls

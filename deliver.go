@@ -79,11 +79,42 @@ type queue struct {
 	closed  bool
 }
 
-// buffer is a run of messages whose data lies in one piece of memory, with marks between them.
+// buffer is a run of messages whose data lies in one piece of memory, but for the bodies of large ones, with marks between them.
 type buffer struct {
-	run   []Message
-	data  []byte
-	marks []mark
+	run    []Message
+	data   []byte
+	bodies int // bytes of those that it holds
+	marks  []mark
+}
+
+// keep puts a message behind the others if there is room. A large one that has more than all the room may be alone.
+func (b *buffer) keep(m Message) bool {
+	alone := m.Body() != nil && len(b.run) == 0
+	if len(b.run) == maxQueued || !alone && len(b.data)+b.bodies+len(m.Data) > cap(b.data) {
+		return false
+	}
+	if body := m.Body(); body != nil {
+		body.Hold()
+		b.bodies += len(body.Data)
+	} else {
+		start := len(b.data)
+		b.data = append(b.data, m.Data...)
+		m.Data = b.data[start:len(b.data):len(b.data)]
+	}
+	b.run = append(b.run, m)
+	return true
+}
+
+// release ends the hold on bodies.
+func (b *buffer) release() {
+	if b.bodies == 0 {
+		return
+	}
+	for _, m := range b.run {
+		if body := m.Body(); body != nil {
+			body.Release()
+		}
+	}
 }
 
 // mark is a function that is due when so many messages of its buffer were delivered.
@@ -121,16 +152,11 @@ func newQueue(bytes int, upcall func([]Message), wake func()) *queue {
 func (q *queue) Deliver(run []Message) (taken int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	f := &q.filling
 	for _, m := range run {
-		if len(f.data)+len(m.Data) > cap(f.data) || len(f.run) == maxQueued {
+		if !q.filling.keep(m) {
 			q.refused = true
 			break
 		}
-		start := len(f.data)
-		f.data = append(f.data, m.Data...)
-		m.Data = f.data[start:len(f.data):len(f.data)]
-		f.run = append(f.run, m)
 		taken++
 	}
 	if taken > 0 {
@@ -161,6 +187,7 @@ func (q *queue) serve(reading buffer) {
 			return
 		}
 		reading.deliver(q.upcall)
+		reading.release()
 	}
 }
 

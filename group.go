@@ -22,6 +22,7 @@ import (
 	"github.com/squall-go/squall/multicast"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/predicates"
+	"github.com/squall-go/squall/rdmc"
 	"github.com/squall-go/squall/views"
 )
 
@@ -31,6 +32,7 @@ type Group struct {
 	self   views.Member
 	port   *port.Port
 	node   *auto.Node
+	bulk   *rdmc.Node // moves large messages; nil: there are none
 	parker *fabric.Parker
 	door   *join.Door
 	lock   *join.Lock
@@ -41,7 +43,7 @@ type Group struct {
 	states *states
 
 	rejections rejections
-	retiring   sync.WaitGroup // tables that are being closed
+	retiring   sync.WaitGroup // what is being closed of views that are over
 	news       news
 	down       atomic.Uint64 // members that were suspected
 	mute       atomic.Uint64 // where this process does not want to send, a bit for each declaration
@@ -91,6 +93,9 @@ func (g *Group) open(ctx context.Context) (err error) {
 	if g.node, err = auto.New(c.Fabric, g.port, c.TLS); err != nil {
 		return err
 	}
+	if err = g.openBulk(); err != nil {
+		return err
+	}
 	g.self = views.Member{ID: c.ID, Incarnation: incarnation, Addr: g.port.Addr(), Host: g.node.Host(), Shm: g.node.Shm()}
 	outcome, err := join.Join(ctx, g.joinConfig())
 	if err != nil {
@@ -128,6 +133,7 @@ func (g *Group) enter(ctx context.Context, outcome *join.Outcome) error {
 	var err error
 	g.member, err = member.New(member.Config{
 		Self: g.cfg.ID, View: outcome.View, Open: g.table, Retire: g.retire, Next: g.next, Receiver: g.receiver, Boundary: g.boundary,
+		Transfers: g.transfers, Limits: g.limits,
 		Tuning: g.cfg.Tuning, Heartbeat: g.cfg.Heartbeat, FailAfter: g.cfg.FailAfter, Wake: g.parker.Wake,
 		OnEvent: g.changing, Installed: g.installed, Halted: g.halt,
 	})
@@ -496,6 +502,9 @@ func (g *Group) release() error {
 		errs = append(errs, g.closeTables())
 	}
 	g.retiring.Wait()
+	if g.bulk != nil {
+		errs = append(errs, g.bulk.Close())
+	}
 	if g.node != nil {
 		errs = append(errs, g.node.Close())
 	}

@@ -66,6 +66,10 @@ var subgroupMetrics = []struct {
 	{"squall_messages_delivered_total", "Messages delivered here.", counter, count(func(s *multicast.Stats) *multicast.Count { return &s.Delivered })},
 	{"squall_delivered_bytes_total", "Bytes of the messages delivered here.", counter, count(func(s *multicast.Stats) *multicast.Count { return &s.DeliveredBytes })},
 	{"squall_nulls_delivered_total", "Turns without a message passed over here.", counter, count(func(s *multicast.Stats) *multicast.Count { return &s.NullsDelivered })},
+	{"squall_large_sent_total", "Large messages published here.", counter, count(func(s *multicast.Stats) *multicast.Count { return &s.LargeSent })},
+	{"squall_large_delivered_total", "Large messages delivered here.", counter, count(func(s *multicast.Stats) *multicast.Count { return &s.LargeDelivered })},
+	{"squall_large_bytes", "Bytes of large messages of this process that some member has not delivered, of at most LargeMemory.", gauge,
+		func(s *Subgroup) float64 { return float64(s.outbox.LargeBytes()) }},
 	{"squall_messages_undelivered", "Messages of this process whose room in the ring is in use.", gauge, func(s *Subgroup) float64 { return float64(s.outbox.Undelivered()) }},
 }
 

@@ -1,6 +1,7 @@
 package squall
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"sync/atomic"
@@ -24,7 +25,13 @@ type Subgroup struct {
 func (s *Subgroup) Name() string { return s.decl.Name }
 
 // MaxMessage is the largest message that the subgroup takes, in bytes.
-func (s *Subgroup) MaxMessage() int { return smc.MaxMessage(s.decl.RingBytes) }
+func (s *Subgroup) MaxMessage() int { return max(s.ringMessage(), s.decl.MaxMessage) }
+
+// ringMessage is the largest message that goes through the ring. Larger ones are large messages.
+func (s *Subgroup) ringMessage() int { return smc.MaxMessage(s.decl.RingBytes) }
+
+// takesLarge reports whether there are large messages.
+func (s *Subgroup) takesLarge() bool { return s.decl.MaxMessage > s.ringMessage() }
 
 // Shard is the number of the shard that this process is in now, or false if it is in none.
 func (s *Subgroup) Shard() (shard int, ok bool) {
@@ -68,7 +75,13 @@ func (s *Subgroup) SetSender(on bool) error { return s.group.setSender(s, on) }
 // Send multicasts a copy of data. It waits for room until ctx ends, and returns once the message has its place behind this
 // process's earlier ones: every member will deliver it, in this view or, if that ends before, in a later one. If this process halts,
 // others may have delivered it or not. In an upcall use TrySend.
+//
+// A message that no ring takes, of more than half of RingBytes, is brought to every member before it has its place, and small messages go on
+// meanwhile; if ctx ends before that, nobody delivers it. It waits for room in LargeMemory.
 func (s *Subgroup) Send(ctx context.Context, data []byte) error {
+	if len(data) > s.ringMessage() {
+		return s.SendFrom(ctx, bytes.NewReader(data), len(data))
+	}
 	c, err := s.Claim(ctx, len(data))
 	if err != nil {
 		return err
@@ -77,7 +90,7 @@ func (s *Subgroup) Send(ctx context.Context, data []byte) error {
 	return c.Commit()
 }
 
-// TrySend is Send that fails with ErrWindowFull instead of waiting.
+// TrySend is Send that fails with ErrWindowFull instead of waiting. It takes no large message: that would have to wait until all have it.
 func (s *Subgroup) TrySend(data []byte) error {
 	c, err := s.TryClaim(len(data))
 	if err != nil {
@@ -89,6 +102,14 @@ func (s *Subgroup) TrySend(data []byte) error {
 
 // SendFuture is Send, with a Future that tells when, and where in the order, the message was delivered here.
 func (s *Subgroup) SendFuture(ctx context.Context, data []byte) (*Future, error) {
+	if len(data) > s.ringMessage() {
+		l, err := s.outbox.Large(ctx, len(data))
+		if err != nil {
+			return nil, err
+		}
+		f := l.Future()
+		return f, deliver(ctx, l, bytes.NewReader(data))
+	}
 	c, err := s.Claim(ctx, len(data))
 	if err != nil {
 		return nil, err

@@ -138,7 +138,7 @@ func (s *states) expect(v *views.View, i, declaration int) {
 		states: s, subgroup: sg, before: before,
 		ready: make(chan struct{}), ended: make(chan struct{}),
 		backlog: backlog.New(backlog.Config{
-			Bytes: max(cfg.Backlog, smc.MaxMessage(cfg.RingBytes)+backlog.MessageBytes), Since: v.ID, Upcall: sink.upcall, Wake: s.group.parker.Wake,
+			Bytes: max(cfg.Backlog, max(smc.MaxMessage(cfg.RingBytes), cfg.MaxMessage)+backlog.MessageBytes), Since: v.ID, Upcall: sink.upcall, Wake: s.group.parker.Wake,
 		}),
 	}
 	if fresh {

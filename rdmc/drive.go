@@ -202,6 +202,10 @@ func (g *Group) tell(c *relay.Call) {
 			g.cfg.Aborted(in, c.Err)
 		}
 		g.do(func(r *relay.Relay, out *relay.Effects) { r.Heard(c.Index, out) })
+	case relay.Withdrawn:
+		if g.cfg.Aborted != nil {
+			g.cfg.Aborted(in, c.Err)
+		}
 	case relay.Failed:
 		if g.cfg.Failed != nil {
 			g.cfg.Failed(c.Err)

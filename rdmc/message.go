@@ -23,7 +23,8 @@ type Outgoing struct {
 	Filled int64
 	// Sent is told once when Data may be used again: nil, or the reason for which the message was given up. May be nil itself.
 	Sent func(error)
-	// Everywhere is told once: nil when every member has the message whole, or the reason why that will not be. May be nil itself.
+	// Everywhere is told once: nil when every member has the message whole and its Completed has returned, or the reason why that will not be,
+	// when no member has memory for it any more, or the group failed. May be nil itself.
 	Everywhere func(error)
 }
 

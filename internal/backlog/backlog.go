@@ -41,10 +41,23 @@ type Backlog struct {
 
 // part is a run of messages whose data lies in one piece of memory, or a mark between two of them.
 type part struct {
-	run   []Message
-	data  []byte
-	bytes int
-	mark  func()
+	run    []Message
+	data   []byte
+	bytes  int
+	bodies bool // there are large messages in it
+	mark   func()
+}
+
+// release ends the hold on the bodies of large messages.
+func (p part) release() {
+	if !p.bodies {
+		return
+	}
+	for _, m := range p.run {
+		if body := m.Body(); body != nil {
+			body.Release()
+		}
+	}
 }
 
 // The memory of a part: twice that of the one before, within limits. So a backlog is as large as it has to be.
@@ -80,10 +93,15 @@ func (b *Backlog) keep(m Message) bool {
 	if b.held+bytes > b.cfg.Bytes || b.fresh+bytes > b.allowed {
 		return false
 	}
-	p := b.room(len(m.Data))
-	start := len(p.data)
-	p.data = append(p.data, m.Data...)
-	m.Data = p.data[start:len(p.data):len(p.data)]
+	p := b.room(m)
+	if body := m.Body(); body != nil {
+		body.Hold()
+		p.bodies = true
+	} else {
+		start := len(p.data)
+		p.data = append(p.data, m.Data...)
+		m.Data = p.data[start:len(p.data):len(p.data)]
+	}
 	p.run = append(p.run, m)
 	p.bytes += bytes
 	b.held += bytes
@@ -92,8 +110,12 @@ func (b *Backlog) keep(m Message) bool {
 	return true
 }
 
-// room is the last part, if it has room for n bytes more, or a new one.
-func (b *Backlog) room(n int) *part {
+// room is the last part, if it has room for one message more, or a new one. Large messages take none of its memory.
+func (b *Backlog) room(m Message) *part {
+	n := len(m.Data)
+	if m.Body() != nil {
+		n = 0
+	}
 	size := minPartBytes
 	if len(b.parts) > 0 {
 		last := &b.parts[len(b.parts)-1]
@@ -127,6 +149,7 @@ func (b *Backlog) HandOver() (through bool) {
 				p.mark()
 			} else {
 				b.cfg.Upcall(p.run)
+				p.release()
 			}
 			if !b.gave(p) {
 				return false
@@ -179,6 +202,9 @@ func (b *Backlog) called() {
 func (b *Backlog) Drop() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	for _, p := range b.parts {
+		p.release()
+	}
 	b.dropped, b.parts, b.fresh = true, nil, 0
 	b.called()
 }

@@ -21,6 +21,7 @@ var layers = [][]string{
 	{"multicast"},
 	{"internal/backlog", "internal/join", "internal/transfer"},
 	{"internal/member"},
+	{"internal/courier"},
 	{"."},
 	{"dds", "ripc"},
 	{"internal/sim", "internal/testlab"},

@@ -182,8 +182,8 @@ func (e *epoch) lookAfterPeers() int {
 	}
 	failures := e.table.Failures()
 	for _, f := range failures {
-		if f.Rank < e.self && errors.Is(f.Err, fabric.ErrPeerGone) {
-			e.held = append(e.held, held{f, e.m.now + e.m.cfg.Heartbeat/yieldsPerHeartbeat})
+		if errors.Is(f.Err, fabric.ErrPeerGone) {
+			e.lost(f)
 			continue
 		}
 		e.change.Report(f.Rank, f.Err)
@@ -193,6 +193,15 @@ func (e *epoch) lookAfterPeers() int {
 		e.held = e.held[1:]
 	}
 	return len(failures)
+}
+
+// lost reports a member to which the way is broken; a senior one a moment later.
+func (e *epoch) lost(f fabric.Failure) {
+	if f.Rank < e.self {
+		e.held = append(e.held, held{f, e.m.now + e.m.cfg.Heartbeat/yieldsPerHeartbeat})
+		return
+	}
+	e.change.Report(f.Rank, f.Err)
 }
 
 // yieldsPerHeartbeat says for what part of a heartbeat a member gives way to a senior one whose connection to it ended. If only the

@@ -12,6 +12,9 @@ import (
 	"github.com/squall-go/squall/order"
 )
 
+// Body is the content of a large message.
+type Body = multicast.Body
+
 // Limits bound the messages of a declaration, in bytes.
 type Limits struct {
 	// MaxMessage is the largest message. One that is too large for a ring goes as a large message.
@@ -48,8 +51,9 @@ type Large struct {
 	id     uint64
 	body   *multicast.Body
 
-	// everywhere is the last view in which every member had the body. W: whoever moves it. R: loop.
+	// everywhere is the last view in which every member had the body, and released that no member has any more of it. W: whoever moves it. R: loop.
 	everywhere atomic.Uint64
+	released   atomic.Bool
 
 	// Under the outbox's mu.
 	filled   int
@@ -72,6 +76,7 @@ type larges struct {
 	ids       uint64
 	moving    []*Large // those without a place, in the order in which they were admitted
 	placed    []*Large // those with one that are not released, in the order of their claims
+	given     []*Large // those that were given up, and of which others may have something
 	queue     []*waiter
 	transfers Transfers    // of the view in force; nil: this member cannot send
 	view      order.ViewID // that view
@@ -104,7 +109,7 @@ func (o *Outbox) admit(size int) (*Large, error) {
 		return nil, err
 	}
 	g := &o.larges
-	if g.bytes+size > g.limits.LargeMemory {
+	if g.bytes+size > g.limits.LargeMemory { // B6
 		return nil, ErrWindowFull
 	}
 	g.ids++
@@ -173,17 +178,25 @@ func (o *Outbox) move(l *Large) {
 	}
 	view := g.view
 	l.transfer = g.transfers.Send(l.id, l.body, l.filled, func(err error) {
-		if err == nil {
-			l.arrived(view)
+		if err != nil {
+			l.released.Store(true) // of a message that goes on this means nothing: the view ends
+			l.outbox.look()
+			return
 		}
+		l.arrived(view)
 	})
 }
 
 // arrived notes that every member of a view has the body. It takes no lock, because whoever moves bodies may hold one.
 func (l *Large) arrived(view order.ViewID) {
 	l.everywhere.Store(uint64(view))
-	l.outbox.larges.due.Store(true)
-	l.outbox.member.cfg.Wake()
+	l.outbox.look()
+}
+
+// look has the loop look after large messages. Any goroutine.
+func (o *Outbox) look() {
+	o.larges.due.Store(true)
+	o.member.cfg.Wake()
 }
 
 // Body is the message, to be filled from its start on.
@@ -216,7 +229,7 @@ func (l *Large) Future() *Future {
 	return l.future
 }
 
-// Abort gives the message up, unless it has its place already.
+// Abort gives the message up, unless it has its place already. Its room is free when no member has anything of it.
 func (l *Large) Abort(reason error) {
 	o := l.outbox
 	o.mu.Lock()
@@ -225,14 +238,15 @@ func (l *Large) Abort(reason error) {
 	if i < 0 {
 		return
 	}
-	if l.transfer != nil {
-		l.transfer.Abort(reason)
-	}
 	o.larges.moving = slices.Delete(o.larges.moving, i, i+1)
 	l.fail(reason)
-	o.freeLarge(l)
-	o.larges.due.Store(true) // the one behind it may be everywhere
-	o.member.cfg.Wake()
+	if l.transfer != nil {
+		o.larges.given = append(o.larges.given, l)
+		l.transfer.Abort(reason)
+	} else {
+		o.freeLarge(l)
+	}
+	o.look() // the one behind it may be everywhere
 }
 
 // fail needs mu.
@@ -274,7 +288,7 @@ func (o *Outbox) advance(core *multicast.Subgroup) (work int) {
 		}
 	}
 	for len(g.moving) > 0 && g.here(g.moving[0]) {
-		if !o.place(core, g.moving[0]) {
+		if !o.place(core, g.moving[0]) { // B5
 			g.due.Store(true) // the ring is full
 			break
 		}
@@ -289,7 +303,7 @@ func (g *larges) here(l *Large) bool {
 	return l.everywhere.Load() == uint64(g.view) || mutant.Enabled && mutant.On(mutant.EarlyPlace) && l.filled == len(l.body.Data)
 }
 
-// releaseLarges gives back the room of those that everybody delivered. It needs mu.
+// releaseLarges gives back the room of those that everybody delivered, or gave back. It needs mu.
 func (o *Outbox) releaseLarges() (work int) {
 	g := &o.larges
 	for len(g.placed) > 0 && o.sender.Released(g.placed[0].claim) {
@@ -301,6 +315,13 @@ func (o *Outbox) releaseLarges() (work int) {
 	if len(g.placed) > 0 {
 		g.next = g.placed[0].claim
 	}
+	g.given = slices.DeleteFunc(g.given, func(l *Large) bool {
+		if !l.released.Load() {
+			return false
+		}
+		o.freeLarge(l)
+		return true
+	})
 	return work
 }
 
@@ -331,6 +352,9 @@ func (o *Outbox) carryLarges(view order.ViewID, transfers Transfers) {
 	if o.sender == nil {
 		return
 	}
+	for _, l := range g.given { // nobody has anything of the view before
+		l.released.Store(true)
+	}
 	o.releaseLarges()
 	for _, l := range g.placed {
 		l.held = !(mutant.Enabled && mutant.On(mutant.NotHeld))
@@ -350,4 +374,11 @@ func (o *Outbox) failLarges(reason error) {
 	for _, w := range o.larges.queue {
 		w.ring()
 	}
+}
+
+// LargeBytes is how much of large messages is under way.
+func (o *Outbox) LargeBytes() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.larges.bytes
 }

@@ -145,7 +145,13 @@ func TestLargeMemoryBoundsWhatIsUnderWay(t *testing.T) {
 		_, err := out.Large(ctx, largest)
 		waited <- err
 	}()
-	given.Abort(errors.New("no more"))
+	reason := errors.New("no more")
+	given.Abort(reason)
+	if w.pass(tick); out.LargeBytes() != 2*largest {
+		t.Errorf("the room of a message that others have something of is free: %d bytes are taken", out.LargeBytes())
+	}
+	w.freight(0, 1).moves[1].done(reason)
+	w.pass(tick)
 	if err := <-waited; err != nil {
 		t.Errorf("there is room again: %v", err)
 	}

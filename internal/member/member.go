@@ -277,6 +277,14 @@ func (m *Member) Report(id order.NodeID, why error) {
 	}
 }
 
+// Lost says that something that this process needs of another member, and that only it can be at fault for or the way to it, does not work
+// any more. It is held back as a connection that ended is.
+func (m *Member) Lost(id order.NodeID, why error) {
+	if r, ok := m.epoch.view.RankOf(id); ok {
+		m.epoch.lost(fabric.Failure{Rank: r, Err: why})
+	}
+}
+
 // Join replaces the list of processes that are ready to join.
 func (m *Member) Join(ready []views.Member) {
 	m.joiners = ready

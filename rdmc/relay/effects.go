@@ -20,9 +20,10 @@ const (
 	MakeRoom   CallKind = iota + 1 // give memory for a message, and tell with Room; from then on blocks may come
 	Completed                      // a message is here, and nothing here touches its memory any more; then Heard
 	Aborted                        // a message was given up, and nothing here touches its memory any more; then Heard
+	Withdrawn                      // a message that was completed here was given up: others may not have it
 	Failed                         // the group failed, and nothing here touches any memory any more
 	Sent                           // the root's: the memory of a message is free
-	Everywhere                     // the root's: all members have it
+	Everywhere                     // the root's: all members have it, or with an error: it was given up, and no member has memory for it any more
 )
 
 // Call is one thing that the application is told.

@@ -66,13 +66,17 @@ func (r *Relay) sayReady(m *message, out *Effects) {
 	}
 }
 
-// aborted takes the news that the root gave a message up. One that is over here stays what it is.
-func (r *Relay) aborted(c *Control) error {
-	if c.Index >= r.next {
+// aborted takes the news that the root gave a message up. The application may have been told already that it is here: others may not
+// have it.
+func (r *Relay) aborted(c *Control, out *Effects) error {
+	err := fmt.Errorf("%w: %s", ErrAborted, c.Text)
+	switch {
+	case c.Index >= r.next:
 		return fmt.Errorf("aborted message %d of %d", c.Index, r.next)
-	}
-	if m := r.at(c.Index); c.Index >= r.base && m.aborted == nil {
-		m.aborted = fmt.Errorf("%w: %s", ErrAborted, c.Text)
+	case c.Index < r.base:
+		out.call(Call{Kind: Withdrawn, Index: c.Index, Tag: c.Tag, Size: int64(c.Size), Err: err})
+	case r.at(c.Index).aborted == nil:
+		r.at(c.Index).aborted = err
 	}
 	return nil
 }

@@ -86,7 +86,7 @@ func (r *Relay) Attached(place int, out *Effects) {
 		if r.isRoot() {
 			out.frame(place, m.announcement())
 			if m.aborted != nil {
-				out.frame(place, Control{Kind: Abort, Index: i, Text: m.aborted.Error()})
+				out.frame(place, m.abort())
 			}
 		}
 		r.sayReady(m, out)
@@ -171,7 +171,7 @@ func (r *Relay) step(place int, c *Control, out *Effects) error {
 	case c.Kind == Announce && fromRoot:
 		return r.announced(c, out)
 	case c.Kind == Abort && fromRoot:
-		return r.aborted(c)
+		return r.aborted(c, out)
 	case c.Kind == Closed:
 		return r.closed(c, out)
 	}

@@ -65,14 +65,12 @@ func (r *Relay) Abort(number uint64, reason error, out *Effects) {
 		return
 	}
 	m.aborted = reason
-	if m.told {
-		m.tellAll(reason, out)
-	}
 	if m.known {
-		r.broadcast(Control{Kind: Abort, Index: m.index, Text: reason.Error()}, out)
+		r.broadcast(m.abort(), out)
 	} else {
 		r.root.waiting = slices.DeleteFunc(r.root.waiting, func(o *message) bool { return o == m })
 		m.tell(out)
+		m.tellAll(reason, out)
 	}
 	r.settle(out)
 }
@@ -133,6 +131,10 @@ func (m *message) announcement() Control {
 	return Control{Kind: Announce, Code: uint8(m.algorithm), Index: m.index, Tag: m.tag, Size: uint64(m.size), Word: uint32(m.blockBytes)}
 }
 
+func (m *message) abort() Control {
+	return Control{Kind: Abort, Index: m.index, Tag: m.tag, Size: uint64(m.size), Text: m.aborted.Error()}
+}
+
 // ack notes how many messages are over at a node.
 func (r *Relay) ack(place int, count uint64) error {
 	if count < r.root.acked[place] || count > r.next {
@@ -160,20 +162,17 @@ func (r *Relay) conclude(out *Effects) {
 	}
 	for ; r.base < r.next && r.everywhere(r.base) && r.at(r.base).told; r.base++ {
 		m := r.at(r.base)
-		m.tellAll(nil, out)
+		m.tellAll(m.aborted, out)
 		r.root.bytes -= m.size
 		r.forget(m)
 	}
 	r.announce(out) // what was over made room
 }
 
-// tell tells that a message's memory is free; of one that is given up nothing else will be said.
+// tell tells that a message's memory is free.
 func (m *message) tell(out *Effects) {
 	m.told = true
 	out.call(Call{Kind: Sent, Number: m.number, Err: m.aborted})
-	if m.aborted != nil {
-		m.tellAll(m.aborted, out)
-	}
 }
 
 func (m *message) tellAll(err error, out *Effects) {

@@ -279,6 +279,10 @@ func (x *node) call() {
 		}
 		x.pass(c.Index)
 		x.abandoned = append(x.abandoned, c.Index)
+	case Withdrawn:
+		if !slices.Contains(x.completed, c.Index) || !errors.Is(c.Err, ErrAborted) {
+			x.w.fatalf("R1: %d is told that message %d, which it does not have, is withdrawn: %v", x.place, c.Index, c.Err)
+		}
 	case Failed:
 		x.failed = c.Err
 		clear(x.buffer)
@@ -303,6 +307,8 @@ func (x *node) pass(index uint64) {
 		x.w.fatalf("R1: %d is told of message %d instead of %d", x.place, index, want)
 	}
 	delete(x.buffer, index)
+	x.relay.Heard(index, &x.out)
+	x.apply()
 }
 
 func (x *node) once(what string, number uint64) {

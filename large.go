@@ -1,0 +1,138 @@
+package squall
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/squall-go/squall/internal/courier"
+	"github.com/squall-go/squall/internal/member"
+	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/rdmc"
+	"github.com/squall-go/squall/views"
+)
+
+// Body is the content of a large message (Message.Body). Who holds it may read it beyond the upcall, until it releases it.
+type Body = member.Body
+
+// SendFrom is Send of size bytes that it reads. A message that no ring takes moves to the others while the rest is still being read;
+// the members need not have memory for more than one of its bytes at a time that this process does not need, too. If the reader fails, or ends
+// early, or ctx ends, nobody delivers anything.
+func (s *Subgroup) SendFrom(ctx context.Context, r io.Reader, size int) error {
+	if size > s.ringMessage() {
+		l, err := s.outbox.Large(ctx, size)
+		if err != nil {
+			return err
+		}
+		return deliver(ctx, l, r)
+	}
+	data := make([]byte, max(0, size))
+	if n, err := io.ReadFull(r, data); err != nil {
+		return fmt.Errorf("reading a message: %d of %d bytes: %w", n, size, short(err))
+	}
+	return s.Send(ctx, data)
+}
+
+// short is the error of a reader that ended before its time.
+func short(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// Pieces in which a large message is read: the others have something to do early, and it is not told too often.
+const (
+	minPieceBytes = 64 << 10
+	maxPieceBytes = 1 << 20
+)
+
+// deliver fills a large message and waits until it has its place.
+func deliver(ctx context.Context, l *member.Large, r io.Reader) error {
+	if err := fill(ctx, l, r); err != nil {
+		l.Abort(err)
+		return err
+	}
+	select {
+	case <-l.Placed():
+	case <-ctx.Done():
+		l.Abort(context.Cause(ctx)) // too late if it has its place by now
+		<-l.Placed()
+	}
+	return l.Err()
+}
+
+func fill(ctx context.Context, l *member.Large, r io.Reader) error {
+	body, piece := l.Body(), minPieceBytes
+	for at := 0; at < len(body); piece = min(2*piece, maxPieceBytes) {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		n, err := io.ReadFull(r, body[at:min(at+piece, len(body))])
+		at += n
+		if err != nil {
+			return fmt.Errorf("reading a message: %d of %d bytes: %w", at, len(body), short(err))
+		}
+		l.Fill(at)
+	}
+	return nil
+}
+
+// limits bound the messages of a declaration.
+func (g *Group) limits(name string) member.Limits {
+	for _, s := range g.subs {
+		if s.decl.Name == name {
+			return member.Limits{MaxMessage: s.decl.MaxMessage, LargeMemory: s.decl.LargeMemory}
+		}
+	}
+	return member.Limits{}
+}
+
+// transfers moves the bodies of a subgroup's large messages in a view; nil: it has none.
+func (g *Group) transfers(v *views.View, i int) member.Transfers {
+	s := g.subs[g.declaration(v.Subgroups[i])]
+	if !s.takesLarge() {
+		return nil
+	}
+	self, _ := v.RankOf(g.cfg.ID)
+	c, err := courier.New(courier.Config{
+		Node: g.bulk, Self: self, View: v, Subgroup: i, MaxMessage: s.decl.MaxMessage, LargeMemory: s.decl.LargeMemory, Dir: g.cfg.Subgroups[g.declaration(v.Subgroups[i])].LargeDir,
+		Go: g.retiring.Go,
+		Failed: func(node order.NodeID, why error) {
+			g.member.Call(func() {
+				if g.member.View().ID == v.ID {
+					g.member.Lost(node, why)
+				}
+			})
+		},
+		Refused: func(why error) {
+			g.member.Call(func() { g.member.Halt(fmt.Errorf("subgroup %q: no room for a large message: %w", s.decl.Name, why)) })
+		},
+	})
+	if err != nil {
+		g.member.Call(func() { g.member.Halt(err) })
+		return nil
+	}
+	return c
+}
+
+// openBulk makes what moves large messages, if any subgroup has them.
+func (g *Group) openBulk() (err error) {
+	for _, sg := range g.cfg.Subgroups {
+		if sg.LargeDir == "" {
+			continue
+		}
+		if err := courier.Clear(sg.LargeDir); err != nil {
+			return fmt.Errorf("LargeDir of subgroup %q: %w", sg.Name, err)
+		}
+	}
+	if !slices.ContainsFunc(g.cfg.Subgroups, func(sg SubgroupConfig) bool { return sg.MaxMessage > 0 }) {
+		return nil
+	}
+	g.bulk, err = rdmc.NewNode(rdmc.NodeConfig{
+		Self: rdmc.Peer{ID: g.cfg.ID, Addr: g.port.Addr(), Host: g.node.Host(), Shm: g.node.Shm()}, Port: g.port, TLS: g.cfg.TLS, FailAfter: g.cfg.FailAfter,
+	})
+	return err
+}
