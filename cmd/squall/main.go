@@ -1,4 +1,5 @@
-// Squall shows and measures atomic multicast on one machine: it starts several processes of itself that form a group.
+// Squall shows and measures atomic multicast on one machine, with several processes of itself that form a group, and copies files to many
+// machines at once.
 //
 // Each command lives in a package of its own below internal; this file puts them together and turns errors into an exit
 // status: 0 is success, 1 a failure, 130 an interrupt.
@@ -16,7 +17,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
+	"github.com/squall-go/squall/cmd/squall/internal/copy"
 	"github.com/squall-go/squall/cmd/squall/internal/demo"
+	"github.com/squall-go/squall/cmd/squall/internal/rdmc"
 	"github.com/squall-go/squall/cmd/squall/internal/simulate"
 	"github.com/squall-go/squall/cmd/squall/internal/version"
 )
@@ -26,7 +29,10 @@ func commands() []*cobra.Command {
 	return []*cobra.Command{
 		bench.NewCommand(),
 		bench.NewMemberCommand(),
+		copy.NewCommand(),
+		copy.NewReceiveCommand(),
 		demo.NewCommand(),
+		rdmc.NewCommand(),
 		simulate.NewCommand(),
 		version.NewCommand(),
 	}

@@ -1,0 +1,101 @@
+package copy
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/dustin/go-humanize"
+)
+
+// Tally is what a push consists of.
+type Tally struct {
+	Files       int   `json:"files"`
+	Directories int   `json:"directories"`
+	Links       int   `json:"links"`
+	Bytes       int64 `json:"bytes"`
+}
+
+func tallyOf(entries []entry, total int64) Tally {
+	t := Tally{Bytes: total}
+	for i := range entries {
+		switch entries[i].Kind {
+		case file:
+			t.Files++
+		case directory:
+			t.Directories++
+		case link:
+			t.Links++
+		}
+	}
+	return t
+}
+
+func (t Tally) String() string {
+	text := counted(t.Files, "file", "files")
+	if t.Directories > 0 {
+		text += ", " + counted(t.Directories, "directory", "directories")
+	}
+	if t.Links > 0 {
+		text += ", " + counted(t.Links, "link", "links")
+	}
+	return text
+}
+
+func counted(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return humanize.Comma(int64(n)) + " " + many
+}
+
+// size is a number of bytes for people.
+func size(bytes int64) string { return humanize.Bytes(uint64(max(bytes, 0))) }
+
+// rate is bytes per second for people.
+func rate(bytes int64, seconds float64) string {
+	return size(int64(perSecond(bytes, seconds))) + "/s"
+}
+
+func perSecond(bytes int64, seconds float64) float64 { return float64(bytes) / max(seconds, 1e-9) }
+
+// Pushed is what came of a push, at the pusher; with --json it is printed as it is.
+type Pushed struct {
+	Tally
+	Seconds        float64    `json:"seconds"`
+	BytesPerSecond float64    `json:"bytes_per_second"` // at each receiver
+	Schedule       string     `json:"schedule"`
+	Receivers      []Receiver `json:"receivers"`
+	Error          string     `json:"error,omitempty"`
+}
+
+// Receiver is one of those that were pushed to.
+type Receiver struct {
+	Addr   string   `json:"addr"`
+	Rack   string   `json:"rack,omitempty"`
+	Faults []string `json:"faults,omitempty"` // why it took nothing
+}
+
+func (p *Pushed) text() string {
+	return fmt.Sprintf("%s (%s) to %s in %.1f s: %s to each, %s together\n", size(p.Bytes), p.Tally, counted(len(p.Receivers), "receiver", "receivers"),
+		p.Seconds, rate(p.Bytes, p.Seconds), rate(p.Bytes*int64(len(p.Receivers)), p.Seconds))
+}
+
+// Received is what came of a push at a receiver; with --json it is printed as it is.
+type Received struct {
+	Tally
+	From           string  `json:"from"`
+	Seconds        float64 `json:"seconds"`
+	BytesPerSecond float64 `json:"bytes_per_second"`
+	Error          string  `json:"error,omitempty"`
+
+	started time.Time
+}
+
+func (r *Received) text() string {
+	return fmt.Sprintf("received %s (%s) from %s in %.1f s: %s\n", size(r.Bytes), r.Tally, r.From, r.Seconds, rate(r.Bytes, r.Seconds))
+}
+
+// printJSON writes one object on a line.
+func printJSON(w io.Writer, v any) error { return json.NewEncoder(w).Encode(v) }
