@@ -1,2 +1,31 @@
-// Package rdmc copies large messages from one node to many, each receiver passing on what it has.
+// Package rdmc copies large messages from one node of a group to all others. Receivers pass on blocks as they come, by a schedule
+// (package rdmc/schedule) that every member computes for itself, so that the time hardly depends on how many they are. It promises
+// the order of sending, no loss, no duplicate, no corruption, one reason for a failure at all members that outlive it, and a Close that
+// succeeds only if every message is everywhere. It stands alone, and below the ordered large messages of a group.
+//
+// Life of a link, which all groups of two nodes share:
+//
+//	needed by a group → dialed by the node of higher id → control and blocks stand → groups attach and leave → broken, or idle for a minute
+//
+// Life of a group:
+//
+//	opened → attached to each member → messages (package rdmc/relay) → closed by the root, or failed → left
+//
+// A node is a set of goroutines that each wait for one thing: per link one reads control frames, one writes them, one reads blocks
+// straight into the memory of their message; per group one sends blocks and one calls the application. The protocol of a group is
+// rdmc/relay, guarded by the group's lock, which is held for no longer than it takes to step it.
+//
+// Links prove nothing. Anybody may make one who reaches the port; what makes a peer a member is that it shows the group's token, a hash of
+// its secret key, which the dialer says first. Frames then carry a channel, a number that the receiver of the frame gave to the group on
+// this link. Numbers are not used again, so what is still on its way for a group that was left cannot be taken for another's.
+//
+// Invariants:
+//
+//	K1  nobody waits until a peer reads a control frame: frames gather in an outbox, and a peer that lets it overflow is cut off
+//	K2  what a peer says is bounded before memory is touched or allocated for it, and so is the number of strangers
+//	K3  a group takes frames only from links whose peer is a member and showed its token
+//	K4  a peer that is silent for FailAfter while something is under way is given up, and memory that waits for it is let go of
+//
+// Locks are taken in the order Node.mu, Group.mu, link.mu. Shared words: groups, routes and links of a node by Node.mu; a membership is
+// written under Node.mu and Group.mu; the relay and what it asked for by Group.mu; outbox and channels by link.mu.
 package rdmc

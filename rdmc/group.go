@@ -43,7 +43,8 @@ type GroupConfig struct {
 	Incoming func(Incoming) ([]byte, error)
 	// Completed is told of each message that is here whole, in the order of sending. Data is what Incoming gave.
 	Completed func(Message)
-	// Aborted is told of each message that the root gave up. The memory that Incoming gave is the caller's again.
+	// Aborted is told of each message that the root gave up. The memory that Incoming gave is the caller's again. A message may be given
+	// up after it was completed here, as long as it is not everywhere.
 	Aborted func(Incoming, error)
 	// Failed is told once, when the group failed; nothing is completed afterwards.
 	Failed func(error)
@@ -71,7 +72,7 @@ type Group struct {
 	cfg      GroupConfig
 	token    token
 	digest   uint32        // of what must be the same at all members
-	peers    []Peer        // by place: the root first, then the others as they were given
+	peers    []Peer        // by place: the root first, then the members behind it, then those before it
 	self     int           // place
 	complete chan struct{} // closed when all have opened the group
 	done     chan struct{} // closed when nothing happens any more, and no memory is touched
@@ -98,7 +99,9 @@ func newGroup(n *Node, c GroupConfig) (*Group, error) {
 	if err := g.check(); err != nil {
 		return nil, fmt.Errorf("%w: group %q: %w", ErrConfig, c.Name, err)
 	}
-	g.peers = slices.Concat(c.Members[c.Root:c.Root+1], c.Members[:c.Root], c.Members[c.Root+1:])
+	// Turned, and not with the root put in front: with groups of the same members and all roots everybody is in every place once,
+	// so that the last ones, who pass nothing on, are not always the same.
+	g.peers = slices.Concat(c.Members[c.Root:], c.Members[:c.Root])
 	g.self = slices.IndexFunc(g.peers, func(p Peer) bool { return p.ID == n.cfg.Self.ID })
 	if g.cfg.MaxMessage <= 0 {
 		g.cfg.MaxMessage = DefaultMaxMessage

@@ -43,7 +43,7 @@ func seeds(t *testing.T, count int, f func(seed uint64)) {
 }
 
 func TestR1EveryMemberGetsAllMessagesInOrder(t *testing.T) {
-	seeds(t, 700, func(seed uint64) {
+	seeds(t, 400, func(seed uint64) {
 		w := randomWorld(t, seed)
 		w.run()
 		w.closeAll()
@@ -87,7 +87,7 @@ func TestBlocksLeaveWhenTheyAreFilled(t *testing.T) {
 }
 
 func TestAnAbortedMessageIsPassedOverByEverybody(t *testing.T) {
-	seeds(t, 900, func(seed uint64) {
+	seeds(t, 600, func(seed uint64) {
 		w := randomWorld(t, seed)
 		at := 1 + w.rnd.IntN(40)
 		w.onBlock = func(count int) {
@@ -121,7 +121,7 @@ func TestABurstOfAbortsIsNoViolation(t *testing.T) {
 
 // A member that dies at any block: all who live learn the same.
 func TestR4AllWhoLiveLearnOneReason(t *testing.T) {
-	seeds(t, 900, func(seed uint64) {
+	seeds(t, 600, func(seed uint64) {
 		w := randomWorld(t, seed)
 		victim := w.rnd.IntN(len(w.nodes))
 		at := 1 + w.rnd.IntN(60)
@@ -164,7 +164,7 @@ func TestNobodyIsLeftWithoutAReason(t *testing.T) {
 
 // A death around the end: whoever succeeds may, but a root that succeeds has all members on its side.
 func TestARootThatSucceedsKnowsThatAllDid(t *testing.T) {
-	seeds(t, 900, func(seed uint64) {
+	seeds(t, 600, func(seed uint64) {
 		w := randomWorld(t, seed)
 		w.run()
 		w.closeAll()
