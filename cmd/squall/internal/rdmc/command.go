@@ -1,0 +1,27 @@
+package rdmc
+
+import (
+	"encoding/json"
+	"io"
+
+	"github.com/spf13/cobra"
+)
+
+// NewCommand returns the command "rdmc".
+func NewCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "rdmc",
+		Short: "Large messages: draw their schedules, and compute how long they take",
+		Example: `  squall rdmc plan --nodes 13 --blocks 9   # who sends which block to whom in which step
+  squall rdmc sim                          # how long schedules take on modelled links`,
+		Args: cobra.NoArgs,
+	}
+	cmd.AddCommand(newPlanCommand(), newSimCommand())
+	return cmd
+}
+
+func writeJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}

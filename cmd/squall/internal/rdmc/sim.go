@@ -1,0 +1,289 @@
+package rdmc
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/squall-go/squall/rdmc/schedule"
+)
+
+// What one case may take: some seconds.
+const (
+	maxNodes  = 1024
+	maxMoves  = 4 << 20 // blocks that all members receive together
+	maxBlocks = schedule.MaxBlocks
+)
+
+// simOptions are the flags of "sim", and what they come to.
+type simOptions struct {
+	figures                   []string
+	nodes                     string
+	schedules                 []string
+	size, block               string
+	senders                   string
+	rate                      string
+	latency, overhead, jitter time.Duration
+	seed                      uint64
+	intake                    string
+	rackSize                  int
+	oversubscription          float64
+	slowNodes, slowLinks      []string
+	csv, plot                 string
+	json                      bool
+
+	chosen []Figure
+}
+
+func newSimCommand() *cobra.Command {
+	var o simOptions
+	cmd := &cobra.Command{
+		Use:   "sim",
+		Short: "Compute how long schedules take on modelled links",
+		Long: `Sim plays schedules on modelled links in virtual time, and says how long a message takes, how far apart its receivers are done, and
+what crosses racks. It makes these figures, or with --nodes one of its own:
+
+  algorithms  256 and 8 MiB to 2 to 16 members by each schedule
+  scale       256 MiB to up to 1,024, and how far apart they are done
+  overlap     groups with the same members, of which all, half or one send
+  racks       the same across racks with oversubscribed links, by a flat pipeline and by the hybrid
+  slow-link   what one link at half the rate leaves of the bandwidth, beside the published formula
+  intake      what it costs if receivers take blocks as they come instead of in the order of their schedule
+
+Nothing is measured: what it says of a network is as good as the rate, latency, overhead and jitter that it is given.`,
+		Example: `  squall rdmc sim                                            # all figures as tables
+  squall rdmc sim --figure scale,racks --plot /tmp/plots     # some, and as SVG
+  squall rdmc sim --csv - --rate 100Gbit --latency 2us       # every point with all that is known of it
+  squall rdmc sim --nodes 2-16,64 --size 1GiB --schedule chain,pipeline
+  squall rdmc sim --nodes 64 --slow-link 0-1:5Gbit --jitter 200us --seed 7
+  squall rdmc sim --nodes 16,64 --rack-size 8 --oversubscription 4 --senders half --schedule pipeline,hybrid
+  squall rdmc sim --figure slow-link --json | jq '.figures[].curves[].name'`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.complete(cmd.Flags()); err != nil {
+				return err
+			}
+			return o.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	o.declare(cmd.Flags())
+	cmd.MarkFlagsMutuallyExclusive("figure", "nodes")
+	o.completions(cmd)
+	return cmd
+}
+
+func (o *simOptions) declare(f *pflag.FlagSet) {
+	f.SortFlags = false
+	f.StringSliceVar(&o.figures, "figure", nil, "`figures`: "+strings.Join(groups, ", ")+" (default: all)")
+	f.StringVar(&o.nodes, "nodes", "", "a figure of its own over so many `members`, 2-16,32,64; with the flags below that say so")
+	f.StringSliceVar(&o.schedules, "schedule", nil, "with --nodes: `schedules` (default: all; hybrid if there are racks)")
+	f.StringVar(&o.size, "size", "256MiB", "with --nodes: `size` of the message")
+	f.StringVar(&o.senders, "senders", "one", "with --nodes: `who` sends, one, half, all or a number, each to a group of all members")
+	f.StringSliceVar(&o.slowNodes, "slow-node", nil, "with --nodes: members at another rate, `N:RATE`")
+	f.StringSliceVar(&o.slowLinks, "slow-link", nil, "with --nodes: pairs of members with another rate between them, `A-B:RATE`")
+	f.StringVar(&o.block, "block", "1MiB", "`size` of blocks")
+	f.StringVar(&o.rate, "rate", "10Gbit", "`rate` at which a member sends, and receives at the same time, per second")
+	f.DurationVar(&o.latency, "latency", 20*time.Microsecond, "`time` from the end of a send to its arrival")
+	f.DurationVar(&o.overhead, "overhead", 5*time.Microsecond, "`time` for which each block keeps its sender and receiver busy, beside its bytes")
+	f.DurationVar(&o.jitter, "jitter", 20*time.Microsecond, "longest `delay` before a send; it is drawn for each")
+	f.Uint64Var(&o.seed, "seed", 1, "`seed` of the jitter")
+	f.StringVar(&o.intake, "intake", intakes[0].name, "`order` in which a receiver takes blocks that several members send to it, in-turn or as-they-come")
+	f.IntVar(&o.rackSize, "rack-size", 8, "`members` in a rack; with --nodes there are racks only if it is given")
+	f.Float64Var(&o.oversubscription, "oversubscription", 4, "rates of a rack's members together, over that of its uplink and of its downlink: a `factor`")
+	f.StringVar(&o.csv, "csv", "", "write every point to this `file`; - prints them instead of tables")
+	f.StringVar(&o.plot, "plot", "", "draw figures as SVG into this `directory`")
+	f.BoolVar(&o.json, "json", false, "print the result as one JSON object")
+}
+
+func (o *simOptions) completions(cmd *cobra.Command) {
+	names := []string{intakes[0].name, intakes[1].name}
+	cmd.RegisterFlagCompletionFunc("figure", cobra.FixedCompletions(groups, cobra.ShellCompDirectiveNoFileComp))
+	cmd.RegisterFlagCompletionFunc("schedule", cobra.FixedCompletions(allSchedules[1:], cobra.ShellCompDirectiveNoFileComp))
+	cmd.RegisterFlagCompletionFunc("intake", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
+	cmd.RegisterFlagCompletionFunc("senders", cobra.FixedCompletions([]string{"one", "half", "all"}, cobra.ShellCompDirectiveNoFileComp))
+	cmd.RegisterFlagCompletionFunc("plot", func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return nil, cobra.ShellCompDirectiveFilterDirs
+	})
+	for _, flag := range []string{
+		"nodes", "size", "slow-node", "slow-link", "block", "rate", "latency", "overhead", "jitter", "seed", "rack-size", "oversubscription",
+	} {
+		cmd.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions)
+	}
+}
+
+// ownFlags matter for a figure of one's own only.
+var ownFlags = []string{"schedule", "size", "senders", "slow-node", "slow-link"}
+
+// complete works out what the flags come to, and reports all faults at once.
+func (o *simOptions) complete(f *pflag.FlagSet) error {
+	l, blockBytes, err := o.links(f)
+	errs := []error{err}
+	if o.csv == "-" && o.json {
+		errs = append(errs, errors.New("--csv -, --json: use one of them"))
+	}
+	if o.nodes == "" {
+		for _, flag := range ownFlags {
+			if f.Changed(flag) {
+				errs = append(errs, fmt.Errorf("--%s: the figures have their own; say for which --nodes", flag))
+			}
+		}
+		for _, name := range o.figures {
+			if !slices.Contains(groups, name) {
+				errs = append(errs, fmt.Errorf("--figure: %q is none of %s", name, strings.Join(groups, ", ")))
+			}
+		}
+		if err := errors.Join(errs...); err != nil {
+			return err
+		}
+		for _, figure := range all(l, blockBytes) {
+			if len(o.figures) == 0 || slices.Contains(o.figures, figure.group) {
+				o.chosen = append(o.chosen, figure)
+			}
+		}
+	} else {
+		own, err := o.own(l, blockBytes, f.Changed("rack-size") || f.Changed("oversubscription"))
+		if err := errors.Join(append(errs, err)...); err != nil {
+			return err
+		}
+		o.chosen = own
+	}
+	return o.bounded()
+}
+
+// links reads the flags that all figures share.
+func (o *simOptions) links(f *pflag.FlagSet) (l links, blockBytes int64, err error) {
+	var errs []error
+	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	l = links{latency: o.latency, overhead: o.overhead, jitter: o.jitter, seed: o.seed, rackSize: o.rackSize, oversubscription: o.oversubscription}
+	if l.rate, err = parseRate(o.rate); err != nil {
+		fault("--rate: %w", err)
+	}
+	if blockBytes, err = parseSize(o.block); err != nil {
+		fault("--block: %w", err)
+	}
+	for i, d := range []time.Duration{o.latency, o.overhead, o.jitter} {
+		if d < 0 || d > time.Minute {
+			fault("--%s %v: use 0 to 1m", []string{"latency", "overhead", "jitter"}[i], d)
+		}
+	}
+	if l.intake, err = parseIntake(o.intake); err != nil {
+		errs = append(errs, err)
+	}
+	if o.rackSize < 1 {
+		fault("--rack-size %d: use 1 or more", o.rackSize)
+	}
+	if !(o.oversubscription >= 0.1 && o.oversubscription <= 1000) {
+		fault("--oversubscription %g: use 0.1 to 1000", o.oversubscription)
+	}
+	return l, blockBytes, errors.Join(errs...)
+}
+
+// own makes the figures of --nodes: the same cases, by what is asked of them.
+func (o *simOptions) own(l links, blockBytes int64, inRacks bool) ([]Figure, error) {
+	nodes, errNodes := parseNodes(o.nodes, maxNodes)
+	bytes, errSize := parseSize(o.size)
+	var errs []error
+	if errNodes != nil {
+		errs = append(errs, fmt.Errorf("--nodes: %w", errNodes))
+	}
+	if errSize != nil {
+		errs = append(errs, fmt.Errorf("--size: %w", errSize))
+	}
+	var err error
+	if l.slowNodes, l.slowLinks, err = parseSlow(o.slowNodes, o.slowLinks); err != nil {
+		errs = append(errs, err)
+	}
+	who, err := parseSenders(o.senders)
+	if err != nil {
+		errs = append(errs, err)
+	}
+	if !inRacks {
+		l.rackSize, l.oversubscription = 0, 0
+	}
+	algorithms, err := o.algorithms(inRacks)
+	if err := errors.Join(append(errs, err)...); err != nil {
+		return nil, err
+	}
+	base := setting{bytes: bytes, blockBytes: blockBytes, links: l, undisturbed: len(l.slowNodes)+len(l.slowLinks) > 0}
+	f := Figure{Name: "rdmc-own", Title: fmt.Sprintf("%s, %s", o.size, senderText(o.senders)), YLabel: timeLabel, value: milliseconds}
+	f.logX = nodes[len(nodes)-1] > 16*nodes[0]
+	for _, a := range algorithms {
+		f.Curves = append(f.Curves, curve(a.String(), base, nodes, func(s *setting) { s.schedule, s.senders = a, min(s.nodes, who(s.nodes)) }))
+	}
+	return f.views(), nil
+}
+
+// views are time and skew of the same cases, and if something is slow, what it leaves of the bandwidth.
+func (f Figure) views() []Figure {
+	g, h := f, f
+	g.Name, g.YLabel, g.value = f.Name+"-skew", skewLabel, skew
+	h.Name, h.YLabel, h.value = f.Name+"-left", "part of the bandwidth that what is slow leaves", left
+	g.Curves, h.Curves = slices.Clone(f.Curves), slices.Clone(f.Curves)
+	if f.Curves[0].settings[0].undisturbed {
+		return []Figure{f, g, h}
+	}
+	return []Figure{f, g}
+}
+
+// algorithms are those of --schedule.
+func (o *simOptions) algorithms(inRacks bool) (algorithms []schedule.Algorithm, err error) {
+	var errs []error
+	for _, name := range o.schedules {
+		a, err := schedule.Parse(name)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("--schedule: %w", err))
+		}
+		algorithms = append(algorithms, a)
+	}
+	if len(o.schedules) == 0 {
+		algorithms = slices.Clone(flat)
+		if inRacks {
+			algorithms = append(algorithms, schedule.Hybrid)
+		}
+	}
+	return algorithms, errors.Join(errs...)
+}
+
+// parseSenders reads one, half, all or a number.
+func parseSenders(text string) (func(nodes int) int, error) {
+	for _, who := range senders {
+		if strings.HasPrefix(who.name, text+" ") {
+			return who.of, nil
+		}
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		return nil, fmt.Errorf("--senders %q: use one, half, all or a number", text)
+	}
+	return func(int) int { return n }, nil
+}
+
+func senderText(text string) string {
+	for _, who := range senders {
+		if strings.HasPrefix(who.name, text+" ") {
+			return who.name
+		}
+	}
+	return text + " send"
+}
+
+// bounded refuses what would take minutes.
+func (o *simOptions) bounded() error {
+	for _, f := range o.chosen {
+		for _, c := range f.Curves {
+			for _, s := range c.settings {
+				blocks := (s.bytes-1)/s.blockBytes + 1
+				if blocks > maxBlocks || blocks*int64(s.senders)*int64(s.nodes) > maxMoves {
+					return fmt.Errorf("%s: %d senders of %d blocks among %d are too much to play: use larger blocks with --block", f.Name, s.senders, blocks, s.nodes)
+				}
+			}
+		}
+	}
+	return nil
+}
