@@ -87,8 +87,19 @@ func (f Figure) scale(p *plot.Plot) {
 		p.Y.Min, p.Y.Max = 0, p.Y.Max*1.03
 		return
 	}
-	p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
+	p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, plot.TickerFunc(decades)
 	p.Y.Min, p.Y.Max = math.Pow(10, math.Floor(math.Log10(p.Y.Min))), math.Pow(10, math.Ceil(math.Log10(p.Y.Max)))
+}
+
+// decades are the ticks of a logarithmic axis. The library's go beyond the axis and leave a hole over it.
+func decades(low, high float64) (ticks []plot.Tick) {
+	for v := low; v < high*1.01; v *= 10 {
+		ticks = append(ticks, plot.Tick{Value: v, Label: strconv.FormatFloat(v, 'f', -1, 64)})
+		for minor := 2 * v; minor < 10*v && minor < high; minor += v {
+			ticks = append(ticks, plot.Tick{Value: minor})
+		}
+	}
+	return ticks
 }
 
 // points are those that the axes can show: a logarithmic one has no place for 0.

@@ -122,42 +122,54 @@ var ownFlags = []string{"schedule", "size", "senders", "slow-node", "slow-link"}
 
 // complete works out what the flags come to, and reports all faults at once.
 func (o *simOptions) complete(f *pflag.FlagSet) error {
-	l, blockBytes, err := o.links(f)
+	l, blockBytes, err := o.links()
 	errs := []error{err}
 	if o.csv == "-" && o.json {
 		errs = append(errs, errors.New("--csv -, --json: use one of them"))
 	}
 	if o.nodes == "" {
-		for _, flag := range ownFlags {
-			if f.Changed(flag) {
-				errs = append(errs, fmt.Errorf("--%s: the figures have their own; say for which --nodes", flag))
-			}
-		}
-		for _, name := range o.figures {
-			if !slices.Contains(groups, name) {
-				errs = append(errs, fmt.Errorf("--figure: %q is none of %s", name, strings.Join(groups, ", ")))
-			}
-		}
-		if err := errors.Join(errs...); err != nil {
-			return err
-		}
-		for _, figure := range all(l, blockBytes) {
-			if len(o.figures) == 0 || slices.Contains(o.figures, figure.group) {
-				o.chosen = append(o.chosen, figure)
-			}
-		}
-	} else {
-		own, err := o.own(l, blockBytes, f.Changed("rack-size") || f.Changed("oversubscription"))
-		if err := errors.Join(append(errs, err)...); err != nil {
-			return err
-		}
-		o.chosen = own
+		errs = append(errs, o.published(f))
+	}
+	if o.nodes != "" {
+		inRacks := f.Changed("rack-size") || f.Changed("oversubscription")
+		o.chosen, err = o.own(l, blockBytes, inRacks)
+		errs = append(errs, err)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	if o.nodes == "" {
+		o.choose(all(l, blockBytes))
 	}
 	return o.bounded()
 }
 
+// published judges the flags for figures that are not one's own.
+func (o *simOptions) published(f *pflag.FlagSet) error {
+	var errs []error
+	for _, flag := range ownFlags {
+		if f.Changed(flag) {
+			errs = append(errs, fmt.Errorf("--%s: the figures have their own; say for which --nodes", flag))
+		}
+	}
+	for _, name := range o.figures {
+		if !slices.Contains(groups, name) {
+			errs = append(errs, fmt.Errorf("--figure: %q is none of %s", name, strings.Join(groups, ", ")))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (o *simOptions) choose(figures []Figure) {
+	for _, figure := range figures {
+		if len(o.figures) == 0 || slices.Contains(o.figures, figure.group) {
+			o.chosen = append(o.chosen, figure)
+		}
+	}
+}
+
 // links reads the flags that all figures share.
-func (o *simOptions) links(f *pflag.FlagSet) (l links, blockBytes int64, err error) {
+func (o *simOptions) links() (l links, blockBytes int64, err error) {
 	var errs []error
 	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	l = links{latency: o.latency, overhead: o.overhead, jitter: o.jitter, seed: o.seed, rackSize: o.rackSize, oversubscription: o.oversubscription}
