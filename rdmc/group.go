@@ -207,7 +207,7 @@ func (s *Sending) await(ctx context.Context, sent <-chan error) error {
 const fillBytes = 256 << 10
 
 // SendFrom sends size bytes that it reads. They are kept in memory until they have left; blocks leave while later ones are still being
-// read. If r fails, or ctx ends, the message is given up at every member.
+// read. If r fails, or ctx ends, which is noticed between two reads, the message is given up at every member.
 func (g *Group) SendFrom(ctx context.Context, r io.Reader, size int64) error {
 	if size < 0 || size > g.cfg.MaxMessage {
 		return fmt.Errorf("%w: %d bytes of at most %d", ErrTooLarge, size, g.cfg.MaxMessage)
