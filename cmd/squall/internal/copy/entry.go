@@ -31,7 +31,7 @@ const (
 	maxEntries   = 1 << 21
 	maxPathBytes = 4096
 	maxNameBytes = 255
-	maxPushBytes = 1 << 60
+	maxPushBytes = 1 << 46 // 70 TB: its pieces can still be listed
 )
 
 var (
