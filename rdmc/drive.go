@@ -148,7 +148,7 @@ func (g *Group) send() {
 		if s.NeedSum {
 			s.Header.Sum = crc32.Checksum(block, castagnoli)
 		}
-		to.link.writeBlock(&s.Header, block)
+		to.way.writeBlock(&s.Header, block)
 		g.mu.Lock()
 		g.relay.BlockSent(&s, &g.effects)
 		g.apply()

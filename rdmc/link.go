@@ -60,11 +60,18 @@ type link struct {
 	waiting  []relay.Control        // attaches that found no group
 }
 
+// carrier takes a block to a peer, whose group is told of it with expect and arrived. It returns when the block's memory is free, and
+// the next one may leave. A group chooses one for each peer when they meet; a link is one.
+type carrier interface {
+	writeBlock(h *relay.Header, block []byte)
+}
+
 // membership is a group's tie to one peer. It is guarded by the locks of the node and of the group: who writes has both.
 type membership struct {
 	group    *Group
 	place    int
 	link     *link
+	way      carrier
 	mine     uint32 // the peer's frames carry it
 	theirs   uint32 // ours do
 	digest   uint32 // of the peer's configuration
@@ -190,7 +197,7 @@ func (l *link) sayGoodbye() {
 func (l *link) enlist(g *Group, place int) *membership {
 	l.mu.Lock()
 	l.count++
-	m := &membership{group: g, place: place, link: l, mine: l.count}
+	m := &membership{group: g, place: place, link: l, way: l, mine: l.count}
 	l.channels[m.mine] = m
 	l.mu.Unlock()
 	g.enlist(m)

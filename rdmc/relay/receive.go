@@ -73,7 +73,10 @@ func (r *Relay) aborted(c *Control, out *Effects) error {
 	switch {
 	case c.Index >= r.next:
 		return fmt.Errorf("aborted message %d of %d", c.Index, r.next)
+	case c.Index < r.base && (c.Index+Window < r.base || r.wasAborted(c.Index)):
+		return fmt.Errorf("aborted message %d once more, or when it was everywhere", c.Index)
 	case c.Index < r.base:
+		r.given[c.Index%uint64(len(r.given))] = true
 		out.call(Call{Kind: Withdrawn, Index: c.Index, Tag: c.Tag, Size: int64(c.Size), Err: err})
 	case r.at(c.Index).aborted == nil:
 		r.at(c.Index).aborted = err
