@@ -43,7 +43,7 @@ const (
 	megabyte = 1 << 20
 	// timeLabel and skewLabel stand at axes and over tables.
 	timeLabel = "until the last member has it (ms)"
-	skewLabel = "from the first member that has it to the last (ms)"
+	skewLabel = "from the first member done to the last (ms)"
 )
 
 // groups are what --figure may name, in their order.
@@ -100,6 +100,11 @@ func algorithms(base setting, bytes int64) Figure {
 	for _, a := range flat {
 		f.Curves = append(f.Curves, curve(a.String(), base, through(2, 16), func(s *setting) { s.schedule = a }))
 	}
+	if base.links.intake == linkmodel.InTurn { // so that nobody takes the best case for the only one
+		f.Curves = append(f.Curves, curve("pipeline, as they come", base, through(2, 16), func(s *setting) {
+			s.schedule, s.links.intake = schedule.Pipeline, linkmodel.AsTheyCome
+		}))
+	}
 	return f
 }
 
@@ -114,7 +119,7 @@ func scale(base setting) []Figure {
 		s.schedule, s.links.rackSize = schedule.Hybrid, 1<<(bits.Len(uint(s.nodes))/2)
 	}))
 	g := f
-	g.Name, g.Title, g.YLabel, g.value = "rdmc-skew", "256 MiB to many: how far apart", skewLabel, skew
+	g.Name, g.Title, g.YLabel, g.value = "rdmc-skew", "256 MiB to many", skewLabel, skew
 	g.Curves = nil
 	for _, c := range f.Curves {
 		if c.settings[0].nodes == 2 { // where there is nobody to differ from

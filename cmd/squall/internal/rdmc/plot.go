@@ -53,6 +53,9 @@ func (f Figure) plot() (*plot.Plot, plot.Legend, error) {
 	legend.Top, legend.Left, legend.Padding = true, true, vg.Millimeter
 	p.Title.Text, p.Title.Padding = f.Title, 3*vg.Millimeter
 	p.X.Label.Text, p.Y.Label.Text = "members", f.YLabel
+	if f.logY { // beside a logarithmic axis the library makes room for its label in the wrong place, and leaves a hole
+		p.Title.Text, p.Y.Label.Text = f.Title+", "+f.YLabel, ""
+	}
 	p.X.Tick.Marker = f.ticks()
 	p.Add(plotter.NewGrid())
 	drawn := 0
@@ -91,7 +94,7 @@ func (f Figure) scale(p *plot.Plot) {
 	p.Y.Min, p.Y.Max = math.Pow(10, math.Floor(math.Log10(p.Y.Min))), math.Pow(10, math.Ceil(math.Log10(p.Y.Max)))
 }
 
-// decades are the ticks of a logarithmic axis. The library's go beyond the axis and leave a hole over it.
+// decades are the ticks of a logarithmic axis.
 func decades(low, high float64) (ticks []plot.Tick) {
 	for v := low; v < high*1.01; v *= 10 {
 		ticks = append(ticks, plot.Tick{Value: v, Label: strconv.FormatFloat(v, 'f', -1, 64)})
