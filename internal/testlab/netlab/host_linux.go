@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 )
@@ -71,6 +73,24 @@ func (h *Host) Run(ctx context.Context, name string, args ...string) (out []byte
 
 // Start starts a command on the host. A command that has to die with the thread that started it (a Pdeathsig) needs Enter instead.
 func (h *Host) Start(cmd *exec.Cmd) error { return h.Do(cmd.Start) }
+
+// Processes are the processes that are on the host now.
+func (h *Host) Processes() (pids []int, err error) {
+	var own, its unix.Stat_t
+	if err := unix.Fstat(int(h.ns.Fd()), &own); err != nil {
+		return nil, err
+	}
+	all, err := filepath.Glob("/proc/[0-9]*")
+	for _, dir := range all {
+		if unix.Stat(filepath.Join(dir, "ns/net"), &its) != nil || its.Ino != own.Ino || its.Dev != own.Dev {
+			continue // somewhere else, or gone
+		}
+		if pid, err := strconv.Atoi(filepath.Base(dir)); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids, err
+}
 
 // newNamespace makes a network namespace that is there as long as the file is open, or a process is in it.
 func newNamespace() (ns *os.File, err error) {

@@ -57,3 +57,6 @@ func (h *Host) Run(context.Context, string, ...string) ([]byte, error) { return 
 
 // Start fails.
 func (h *Host) Start(*exec.Cmd) error { return errNotLinux }
+
+// Processes fails.
+func (h *Host) Processes() ([]int, error) { return nil, errNotLinux }

@@ -9,6 +9,8 @@ import (
 	"io"
 	"net"
 	"os"
+	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -202,6 +204,23 @@ func TestACommandRunsOnItsHost(t *testing.T) {
 	if _, err := l.Hosts[0].Run(ctx, "ip", "monitor"); err == nil {
 		t.Error("a command ran for somebody who had left")
 	}
+}
+
+func TestTheProcessesOfAHostAreKnown(t *testing.T) {
+	l := lab(t, Config{Hosts: 2})
+	cmd := exec.CommandContext(t.Context(), "ip", "monitor")
+	if err := l.Hosts[0].Start(cmd); err != nil {
+		t.Fatal(err)
+	}
+	there, err := l.Hosts[0].Processes()
+	elsewhere, otherErr := l.Hosts[1].Processes()
+	if errors.Join(err, otherErr) != nil || !slices.Equal(there, []int{cmd.Process.Pid}) || len(elsewhere) > 0 {
+		t.Errorf("%v there and %v elsewhere, %v, %v; want process %d there", there, elsewhere, err, otherErr, cmd.Process.Pid)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // it was killed
 }
 
 func TestNothingIsMadeHereAndNothingStays(t *testing.T) {

@@ -11,6 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/squall-go/squall/cmd/squall/internal/benchlarge"
+	"github.com/squall-go/squall/cmd/squall/internal/benchrdmc"
 )
 
 // options are the command's flags.
@@ -68,6 +71,7 @@ members must have delivered the same sequence, or the run fails.`,
 		},
 	}
 	o.declare(cmd.Flags())
+	cmd.AddCommand(benchrdmc.NewCommand(), benchrdmc.NewMemberCommand(), benchlarge.NewCommand(), benchlarge.NewMemberCommand())
 	return cmd
 }
 

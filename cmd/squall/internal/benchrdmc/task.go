@@ -1,0 +1,79 @@
+package benchrdmc
+
+import (
+	"time"
+
+	"github.com/squall-go/squall/rdmc"
+	"github.com/squall-go/squall/rdmc/schedule"
+)
+
+// way is how a message gets from its root to the others.
+type way string
+
+const (
+	byBlocks way = "rdmc" // by a schedule
+	byTurns  way = "tcp"  // plain TCP, to one receiver after another
+	byCopy   way = "copy" // not at all: every receiver copies that many bytes in its own memory
+)
+
+// task is one run, as all member processes are told it.
+type task struct {
+	Number     uint64 // of the run: names its groups and seeds its content
+	Way        way
+	Algorithm  schedule.Algorithm
+	BlockBytes int
+	Bytes      int
+	Shared     bool        // nodes may use that they are on one host
+	Peers      []rdmc.Peer // by node - 1
+	Plain      []string    // where each listens for plain TCP
+	Roots      []int       // each sends a message of so many bytes to all others
+}
+
+// blockBytes is the size of blocks where none is given, so that everybody who has to know it does.
+func blockBytes(a schedule.Algorithm, nodes, bytes int) int {
+	if a == schedule.Auto {
+		_, size := schedule.Choose(nodes, int64(bytes), nil)
+		return size
+	}
+	return schedule.BlockBytes(a, nodes, int64(bytes))
+}
+
+// seed is what the content of a root's message is made of.
+func (t *task) seed(root int) uint64 { return t.Number<<8 | uint64(root) }
+
+// patience is how long a member waits for a step of a run to end.
+const patience = 90 * time.Second
+
+// job is a member process's configuration.
+type job struct {
+	Node int    // from 1
+	Addr string // of its host
+}
+
+// greeting tells the parent where a member is.
+type greeting struct {
+	Peer  rdmc.Peer
+	Plain string
+}
+
+// request is what the parent asks of a member. Each is answered.
+type request struct {
+	Op   string
+	Task *task   // of opPrepare
+	At   instant // of opGo
+}
+
+const (
+	opPrepare = "prepare" // answered when this member is ready to start
+	opGo      = "go"      // answered when this member's part is done
+	opReport  = "report"  // answered with a report; the run is over
+)
+
+// report is what a member saw of a run.
+type report struct {
+	Start     instant         // when it began to send, if it is a root
+	Done      map[int]instant // by root: when the message was here whole
+	CPU       time.Duration   // user and system, from being ready to when everybody was done
+	PeakBytes int64           // beyond what was in use when it was ready; -1: unknown
+	Err       string
+}
