@@ -24,6 +24,12 @@ func (g *Group) apply() {
 			m.link.enqueue(&f.Control)
 		}
 	}
+	for i := range g.effects.Calls {
+		if c := &g.effects.Calls[i]; c.Kind == relay.Everywhere && c.Err == nil {
+			s := g.sendings[c.Number]
+			s.everywhere, s.index = true, c.Index
+		}
+	}
 	g.calls = append(g.calls, g.effects.Calls...)
 	if len(g.effects.Calls) > 0 || g.relay.Over() {
 		g.toCall.Broadcast()

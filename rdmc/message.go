@@ -33,6 +33,10 @@ type Sending struct {
 	group  *Group
 	number uint64
 	out    Outgoing
+
+	// Under the group's mu.
+	everywhere bool
+	index      uint64 // of one that is
 }
 
 // Fill says that the bytes [0, n) of Data are there now. They must not change any more until Sent was told.
@@ -40,11 +44,17 @@ func (s *Sending) Fill(n int64) {
 	s.group.do(func(r *relay.Relay, out *relay.Effects) { r.Fill(s.number, n, out) })
 }
 
-// Abort gives the message up at every member, unless it is everywhere already; some may have it whole by then. Sent and Everywhere, if
-// they were not told yet, are told the reason.
+// Abort gives the message up at every member; some may have it whole by then, or all of them. Sent and Everywhere, if they were not told
+// yet, are told the reason. What is sent later the members hear of later.
 func (s *Sending) Abort(reason error) {
 	if reason == nil {
 		reason = relay.ErrAborted
 	}
-	s.group.do(func(r *relay.Relay, out *relay.Effects) { r.Abort(s.number, reason, out) })
+	s.group.do(func(r *relay.Relay, out *relay.Effects) {
+		if s.everywhere {
+			r.Withdraw(s.index, s.out.Tag, int64(len(s.out.Data)), reason, out)
+		} else {
+			r.Abort(s.number, reason, out)
+		}
+	})
 }

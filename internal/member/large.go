@@ -51,13 +51,9 @@ type Large struct {
 	id     uint64
 	body   *multicast.Body
 
-	// everywhere is the last view in which every member had the body, and released that no member has any more of it. W: whoever moves it. R: loop.
-	everywhere atomic.Uint64
-	released   atomic.Bool
-
 	// Under the outbox's mu.
 	filled   int
-	transfer Transfer // nil: this member cannot send now
+	passage  *passage // nil: this member cannot send now
 	claim    uint64   // 0 before it is placed
 	held     bool     // placed in a view before this one, and waits for the body to be everywhere
 	future   *Future
@@ -65,6 +61,18 @@ type Large struct {
 	err      error         // written before placed is closed
 	placed   chan struct{} // closed when it has its place, or never will
 }
+
+// passage is a body's way to the members of one view.
+type passage struct {
+	Transfer
+	end atomic.Uint32 // W: whoever moves it, once. R: loop
+}
+
+// Ends of a passage; 0: it is on its way.
+const (
+	arrived = 1 // every member has all of it
+	lost    = 2 // no member has anything of it
+)
 
 // larges are the large messages of an outbox. All but the first two are under its mu.
 type larges struct {
@@ -78,8 +86,7 @@ type larges struct {
 	placed    []*Large // those with one that are not released, in the order of their claims
 	given     []*Large // those that were given up, and of which others may have something
 	queue     []*waiter
-	transfers Transfers    // of the view in force; nil: this member cannot send
-	view      order.ViewID // that view
+	transfers Transfers // of the view in force; nil: this member cannot send
 }
 
 // TryLarge admits a large message, or fails with ErrWindowFull if too many bytes are under way. It moves to the others as it is filled.
@@ -168,29 +175,25 @@ func (o *Outbox) admitAs(w *waiter) (*Large, error) {
 // move has a body brought to the members of the view in force. It needs mu.
 func (o *Outbox) move(l *Large) {
 	g := &o.larges
-	l.transfer = nil
+	before := l.passage
+	l.passage = nil
 	if g.transfers == nil {
 		return
 	}
-	if mutant.Enabled && mutant.On(mutant.OldBody) && l.everywhere.Load() != 0 {
-		l.arrived(g.view)
+	if mutant.Enabled && before != nil && mutant.On(mutant.OldBody) && before.end.Load() == arrived {
+		l.passage = before
 		return
 	}
-	view := g.view
-	l.transfer = g.transfers.Send(l.id, l.body, l.filled, func(err error) {
+	p := &passage{}
+	l.passage = p
+	p.Transfer = g.transfers.Send(l.id, l.body, l.filled, func(err error) { // without a lock: whoever moves bodies may hold one
+		end := uint32(arrived)
 		if err != nil {
-			l.released.Store(true) // of a message that goes on this means nothing: the view ends
-			l.outbox.look()
-			return
+			end = lost
 		}
-		l.arrived(view)
+		p.end.Store(end)
+		o.look()
 	})
-}
-
-// arrived notes that every member of a view has the body. It takes no lock, because whoever moves bodies may hold one.
-func (l *Large) arrived(view order.ViewID) {
-	l.everywhere.Store(uint64(view))
-	l.outbox.look()
 }
 
 // look has the loop look after large messages. Any goroutine.
@@ -207,8 +210,8 @@ func (l *Large) Fill(n int) {
 	l.outbox.mu.Lock()
 	defer l.outbox.mu.Unlock()
 	l.filled = n
-	if l.transfer != nil && !l.over {
-		l.transfer.Fill(n)
+	if l.passage != nil && !l.over {
+		l.passage.Fill(n)
 	}
 }
 
@@ -229,7 +232,8 @@ func (l *Large) Future() *Future {
 	return l.future
 }
 
-// Abort gives the message up, unless it has its place already. Its room is free when no member has anything of it.
+// Abort gives the message up, unless it has its place already. Its room is free when its body's passage is over: then no member has
+// anything of it, or those that have all of it are told before they hear of any later message.
 func (l *Large) Abort(reason error) {
 	o := l.outbox
 	o.mu.Lock()
@@ -240,11 +244,9 @@ func (l *Large) Abort(reason error) {
 	}
 	o.larges.moving = slices.Delete(o.larges.moving, i, i+1)
 	l.fail(reason)
-	if l.transfer != nil {
-		o.larges.given = append(o.larges.given, l)
-		l.transfer.Abort(reason)
-	} else {
-		o.freeLarge(l)
+	o.larges.given = append(o.larges.given, l)
+	if l.passage != nil {
+		l.passage.Abort(reason)
 	}
 	o.look() // the one behind it may be everywhere
 }
@@ -300,7 +302,7 @@ func (o *Outbox) advance(core *multicast.Subgroup) (work int) {
 
 // here reports whether every member of the view in force has a body.
 func (g *larges) here(l *Large) bool {
-	return l.everywhere.Load() == uint64(g.view) || mutant.Enabled && mutant.On(mutant.EarlyPlace) && l.filled == len(l.body.Data)
+	return l.passage != nil && l.passage.end.Load() == arrived || mutant.Enabled && mutant.On(mutant.EarlyPlace) && l.filled == len(l.body.Data)
 }
 
 // releaseLarges gives back the room of those that everybody delivered, or gave back. It needs mu.
@@ -316,11 +318,11 @@ func (o *Outbox) releaseLarges() (work int) {
 		g.next = g.placed[0].claim
 	}
 	g.given = slices.DeleteFunc(g.given, func(l *Large) bool {
-		if !l.released.Load() {
-			return false
+		over := l.passage == nil || l.passage.end.Load() != 0
+		if over {
+			o.freeLarge(l)
 		}
-		o.freeLarge(l)
-		return true
+		return over
 	})
 	return work
 }
@@ -346,14 +348,14 @@ func (o *Outbox) place(core *multicast.Subgroup, l *Large) bool {
 
 // carryLarges goes on with the large messages in the view that begins, or waits on the shelf if transfers is nil. The ring of
 // that view is in use already. It needs mu.
-func (o *Outbox) carryLarges(view order.ViewID, transfers Transfers) {
+func (o *Outbox) carryLarges(transfers Transfers) {
 	g := &o.larges
-	g.view, g.transfers = view, transfers
+	g.transfers = transfers
 	if o.sender == nil {
 		return
 	}
 	for _, l := range g.given { // nobody has anything of the view before
-		l.released.Store(true)
+		l.passage = nil
 	}
 	o.releaseLarges()
 	for _, l := range g.placed {

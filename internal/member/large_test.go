@@ -194,6 +194,32 @@ func TestALargeMessageThatIsGivenUpHoldsUpNoneBehindIt(t *testing.T) {
 	w.delivered(1, 0, 1)
 }
 
+// What was given up counts until its body's passage in the view in force is over, whatever became of it in the one before.
+func TestTheRoomOfWhatIsGivenUpIsFreeWhenItsPassageIsOver(t *testing.T) {
+	w := newWorld(t, 3, 16)
+	w.pass(time.Second)
+	reason := errors.New("thought better of it")
+	moved, everywhere := w.large(0, largest), w.large(0, largest)
+	w.crash(2)
+	w.pass(time.Second)
+	w.agree(2, []order.NodeID{1, 2}, 0, 1)
+	w.freight(0, 1).moves[0].done(reason) // the transfers of the view that ended fail
+	if moved.Abort(reason); w.outbox(0).LargeBytes() != 2*largest {
+		t.Error("free in the view that begins, where others have something of it")
+	}
+	w.pass(tick)
+	moves := w.freight(0, 2).moves
+	moves[1].done(nil) // and before the loop gives it its place
+	everywhere.Abort(reason)
+	if w.pass(tick); !errors.Is(everywhere.Err(), reason) || w.outbox(0).LargeBytes() != largest {
+		t.Errorf("%v, %d bytes are taken", everywhere.Err(), w.outbox(0).LargeBytes())
+	}
+	moves[0].done(reason)
+	if w.pass(tick); w.outbox(0).LargeBytes() != 0 {
+		t.Errorf("%d bytes are taken", w.outbox(0).LargeBytes())
+	}
+}
+
 func TestLargeMessagesMoveToTheMembersOfTheNextView(t *testing.T) {
 	w := newWorld(t, 3, 16)
 	w.pass(time.Second)

@@ -289,7 +289,7 @@ func (o *Outbox) install(cfg multicast.Config, transfers Transfers) *multicast.S
 	}
 	o.why = nil
 	o.use(core.Sender)
-	o.carryLarges(cfg.View.ID, transfers)
+	o.carryLarges(transfers)
 	o.ringAll()
 	return core
 }
@@ -321,7 +321,7 @@ func (o *Outbox) shelve(why error) {
 		shelf.Carry(o.sender, o.from)
 		o.use(shelf)
 	}
-	o.carryLarges(0, nil)
+	o.carryLarges(nil)
 	o.ringAll()
 }
 

@@ -63,6 +63,15 @@ func (p *process) mover(v *views.View, index int) *mover {
 }
 
 func (m *mover) store(sender order.SenderRank, id uint64, b *multicast.Body) {
+	bytes := len(b.Data)
+	for _, s := range m.here {
+		if s.sender == sender {
+			bytes += len(s.body.Data)
+		}
+	}
+	if w := m.proc.world; bytes > w.plan.Decls[w.declaration(m.sg)].LargeMemory {
+		w.fail(violated("B6", "node %d: %d bytes of large messages of sender %d", m.proc.self.ID, bytes, sender))
+	}
 	m.here, m.all = append(m.here, stored{sender, id, b}), append(m.all, stored{sender, id, b})
 }
 
@@ -149,12 +158,34 @@ func (s *shipment) Fill(n int) {
 	}
 }
 
-// Abort implements member.Transfer.
-func (s *shipment) Abort(error) {
-	s.over = true
-	if b := s.from.Take(s.sender, s.id); b != nil {
-		b.Release()
+// Abort implements member.Transfer. Whoever has it gives it back; of what is on its way the sender hears later.
+func (s *shipment) Abort(reason error) {
+	w, m := s.from.proc.world, s.from
+	for _, r := range m.sg.Members {
+		if end := w.processOf(m.view.Members[r]).mover(m.view, m.index); end != nil {
+			if b := end.Take(s.sender, s.id); b != nil {
+				b.Release()
+			}
+		}
 	}
+	if s.over = true; s.sailed && s.awaits == 0 {
+		return // it was everywhere
+	}
+	w.schedule.add(w.now+w.bulkTime(m.proc, m.proc), &returned{s, reason})
+}
+
+// returned is the news that nobody has anything of what was given up.
+type returned struct {
+	*shipment
+	reason error
+}
+
+// act implements actor.
+func (r *returned) act(time.Duration) time.Duration {
+	if !r.from.ended && !r.from.proc.over {
+		r.done(r.reason)
+	}
+	return never
 }
 
 // bulkTime is how long a body takes between two processes.

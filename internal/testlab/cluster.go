@@ -38,6 +38,7 @@ const (
 var (
 	SmallMessages  = Load{Name: "small", Bytes: 64, RingBytes: 64 << 10, Window: 1024}
 	LargeMessages  = Load{Name: "large", Bytes: 10 << 10, RingBytes: 256 << 10, Window: 64}
+	BulkMessages   = Load{Name: "bulk", Bytes: 2 << 20, RingBytes: 4 << 10, Window: 64}
 	QueuedMessages = Load{Name: "queued", Bytes: 100, RingBytes: 64 << 10, Window: 512, Async: 64 << 10}
 )
 

@@ -41,6 +41,29 @@ func TestAMemberIsKilledBetweenSmallAndLargeMessages(t *testing.T) {
 	lab.Finish()
 }
 
+// Whoever dies, sender, relay or receiver, is in the middle of large messages of everybody.
+func TestAMemberIsKilledAmongBulkMessages(t *testing.T) {
+	for _, f := range fabrics {
+		for victim := range 3 {
+			t.Run(fmt.Sprintf("fabric=%s/victim=%d", f.name, victim), func(t *testing.T) {
+				lab := NewCluster(t, Options{Fabric: f.of, Loads: []Load{SmallMessages, BulkMessages}})
+				members := lab.Form(3)
+				lab.AwaitProgress(messagesBefore, members...)
+				members[victim].Kill()
+				rest := slices.Delete(slices.Clone(members), victim, victim+1)
+				lab.AwaitView(rest...)
+				lab.AwaitProgress(messagesBefore, rest...)
+				back, err := lab.Join(members[victim].ID())
+				lab.must(err)
+				rest = append(rest, back)
+				lab.AwaitView(rest...)
+				lab.AwaitProgress(messagesBefore, rest...)
+				lab.Finish()
+			})
+		}
+	}
+}
+
 func TestManyJoinAtOnceAndThenTwoDieAtOnce(t *testing.T) {
 	for _, f := range fabrics {
 		t.Run("fabric="+f.name, func(t *testing.T) {

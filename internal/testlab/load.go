@@ -15,6 +15,7 @@ type load struct {
 	process  *process
 	subgroup *squall.Subgroup
 	bytes    int
+	bulk     []byte        // of large messages
 	accepted atomic.Uint64 // messages that were sent
 	begun    atomic.Uint64 // 1 when it is not known whether one more was
 
@@ -24,7 +25,7 @@ type load struct {
 }
 
 func newLoad(p *process, s *squall.Subgroup, i int) *load {
-	return &load{process: p, subgroup: s, bytes: max(headerBytes, p.spec.Loads[i].Bytes)}
+	return &load{process: p, subgroup: s, bytes: max(headerBytes, p.spec.Loads[i].Bytes), bulk: make([]byte, p.spec.Loads[i].maxMessage())}
 }
 
 // start sends until stop.
@@ -66,7 +67,18 @@ func (l *load) run(ctx context.Context, ended chan struct{}) {
 	}
 }
 
+// maxMessage is the size of the load's messages if no ring takes them.
+func (l Load) maxMessage() int {
+	if l.Bytes > l.RingBytes/2 {
+		return l.Bytes
+	}
+	return 0
+}
+
 func (l *load) send(ctx context.Context) error {
+	if len(l.bulk) > 0 {
+		return l.sendBulk(ctx)
+	}
 	c, err := l.subgroup.Claim(ctx, l.bytes)
 	if err != nil {
 		return err
@@ -78,6 +90,16 @@ func (l *load) send(ctx context.Context) error {
 	}
 	l.accepted.Add(1)
 	return nil
+}
+
+// sendBulk sends a large message. One that fails was not sent.
+func (l *load) sendBulk(ctx context.Context) error {
+	fill(l.bulk, l.process.spec.Life, l.accepted.Load())
+	err := l.subgroup.Send(ctx, l.bulk)
+	if err == nil {
+		l.accepted.Add(1)
+	}
+	return err
 }
 
 // settleTime is how long a message may be under way.

@@ -87,7 +87,7 @@ func (p *process) config() squall.Config {
 	}
 	for i, l := range p.spec.Loads {
 		c.Subgroups = append(c.Subgroups, squall.SubgroupConfig{
-			Name: l.Name, RingBytes: l.RingBytes, Window: l.Window, Async: l.Async,
+			Name: l.Name, RingBytes: l.RingBytes, Window: l.Window, Async: l.Async, MaxMessage: l.maxMessage(),
 			DeliverBatch: func(batch []squall.Message) {
 				p.meter.delivered(len(batch))
 				p.log.deliver(i, batch)

@@ -27,7 +27,7 @@ type Spec struct {
 // Load is a subgroup, and what each process sends to it.
 type Load struct {
 	Name      string
-	Bytes     int // of a message; at least headerBytes
+	Bytes     int // of a message; at least headerBytes. More than half of RingBytes: it goes as a large message
 	RingBytes int
 	Window    int
 	Async     int

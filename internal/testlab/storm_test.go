@@ -169,7 +169,7 @@ func TestAGroupSurvivesAStorm(t *testing.T) {
 			t.Run(fmt.Sprintf("fabric=%s/witness=%v", f.name, witness), func(t *testing.T) {
 				o := Options{Fabric: f.of, FailAfter: 3 * time.Second}
 				if f.name == "mixed" {
-					o.Loads = []Load{SmallMessages, LargeMessages, QueuedMessages}
+					o.Loads = []Load{SmallMessages, LargeMessages, QueuedMessages, BulkMessages}
 				}
 				s := newStorm(t, o, witness)
 				var before Use

@@ -58,6 +58,13 @@ func (r *Relay) Fill(number uint64, n int64, out *Effects) {
 	}
 }
 
+// Withdraw gives a message up that is everywhere. Every member is told before it hears of any later message.
+func (r *Relay) Withdraw(index, tag uint64, size int64, reason error, out *Effects) {
+	if r.failure == nil && !r.finished {
+		r.broadcast(Control{Kind: Abort, Index: index, Tag: tag, Size: uint64(size), Text: reason.Error()}, out)
+	}
+}
+
 // Abort gives a message up at every member, unless it is everywhere.
 func (r *Relay) Abort(number uint64, reason error, out *Effects) {
 	m := r.started(number)
@@ -178,7 +185,7 @@ func (m *message) tell(out *Effects) {
 func (m *message) tellAll(err error, out *Effects) {
 	if !m.toldAll {
 		m.toldAll = true
-		out.call(Call{Kind: Everywhere, Number: m.number, Err: err})
+		out.call(Call{Kind: Everywhere, Number: m.number, Index: m.index, Err: err})
 	}
 }
 
