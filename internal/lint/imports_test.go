@@ -12,7 +12,7 @@ import (
 var layers = [][]string{
 	{"internal/invariants", "internal/lint", "internal/mapped", "internal/mutant", "internal/testlab/netlab"},
 	{"order"},
-	{"fabric", "nullsend", "rdmc/schedule"},
+	{"fabric", "nullsend", "rdmc/schedule", "rdmc/shared"},
 	{"fabric/port", "predicates", "rdmc/linkmodel", "rdmc/relay"},
 	{"fabric/fabrictest", "fabric/shm", "fabric/simnet", "fabric/tcp"},
 	{"fabric/auto"},

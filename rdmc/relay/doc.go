@@ -7,6 +7,11 @@
 //	started → announced → sent (the memory is free) → everywhere
 //	          announced → room (the application gave memory) → complete → over (the application was told) → acked
 //
+// and one that lies in memory of the root which all others see:
+//
+//	started → offered → everywhere → released by all who looked (the memory is free)
+//	          offered → looked at → copied piece by piece, or just filled → complete → over → acked → released
+//
 // Places, not ranks: a node's place is its rank in the schedule, and 0 is the root. Announced are at most Window messages ahead of the
 // slowest receiver. A receiver that has room for a message says ready to those that will send it blocks, and is then ready for all
 // of them. A node goes on to the next message when its own sends of one are done; different messages are therefore under way at different
@@ -22,6 +27,7 @@
 //	R3  a block is read only if it is the next one that its sender owes by the schedule, and as long as it must be; else the group fails
 //	R4  a group fails once, for the first reason that the node learns, which it tells all others; nothing is completed after that
 //	R5  the application gets memory back only when no block is being read into it or sent from it
+//	R6  the root's application is told that shared memory is free, without an error, only when every receiver has copied it or released it
 //
 // Shared words: none. A driver calls one method at a time.
 package relay

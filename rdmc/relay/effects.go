@@ -34,6 +34,7 @@ type Call struct {
 	Tag    uint64
 	Size   int64
 	Err    error // Aborted, Failed; Sent and Everywhere: nil if they are true
+	Seen   bool  // Sent, with an error: others may look at the memory for ever
 }
 
 // Reset empties effects, and keeps their memory.

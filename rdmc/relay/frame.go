@@ -24,9 +24,12 @@ const (
 	Abort                    // root to all: a message is given up
 	Fail                     // to all: the group failed
 	Closed                   // root to all: the messages [0, Index) are everywhere, there will be no more; and the answer to that
+	Offer                    // root to all: a message lies in memory that they see
+	Filled                   // root to all: its bytes [0, Size) are there
+	Released                 // to root: the sender does not look at a message any more
 )
 
-var kindNames = [...]string{"", "attach", "leave", "ping", "pong", "announce", "ready", "ack", "abort", "fail", "closed"}
+var kindNames = [...]string{"", "attach", "leave", "ping", "pong", "announce", "ready", "ack", "abort", "fail", "closed", "offer", "filled", "released"}
 
 func (k Kind) String() string {
 	if k > 0 && int(k) < len(kindNames) {
@@ -41,14 +44,14 @@ const TokenBytes = 16
 // Control is a control frame. Fields that a kind does not use are zero.
 type Control struct {
 	Kind    Kind
-	Code    uint8  // Announce: the algorithm. Fail: the code
+	Code    uint8  // Announce: the algorithm. Fail: the code. Offer: 1, every byte is there. Ack: 1, its sender looks at the last message
 	Channel uint32 // the receiver's name for the group; Attach and Leave: the sender's
 	Index   uint64 // a message, or a count of messages
-	Tag     uint64 // Announce: the root's. Fail: the node
-	Size    uint64 // Announce: of the message
+	Tag     uint64 // Announce, Offer: the root's. Fail: the node
+	Size    uint64 // Announce, Offer: of the message. Filled: bytes
 	Word    uint32 // Announce: block bytes. Attach: a digest of the configuration
 	Token   [TokenBytes]byte
-	Text    string // Abort and Fail: why
+	Text    string // Abort and Fail: why. Offer: where
 }
 
 // A control frame has 40 bytes, and a text behind it.
@@ -99,7 +102,7 @@ func ParseControl(b *[ControlBytes]byte) (c Control, textBytes int, err error) {
 		return c, 0, fmt.Errorf("%w: %v", ErrMalformed, c.Kind)
 	case binary.LittleEndian.Uint32(b[36:]) != 0:
 		return c, 0, fmt.Errorf("%w: %v with bytes that must be zero", ErrMalformed, c.Kind)
-	case textBytes > MaxTextBytes || textBytes > 0 && c.Kind != Abort && c.Kind != Fail:
+	case textBytes > MaxTextBytes || textBytes > 0 && c.Kind != Abort && c.Kind != Fail && c.Kind != Offer:
 		return c, 0, fmt.Errorf("%w: %v with %d bytes of text", ErrMalformed, c.Kind, textBytes)
 	}
 	return c, textBytes, nil

@@ -26,7 +26,7 @@ type message struct {
 	count int             // of sends that were begun
 	from  []source        // those who send blocks to this node
 
-	filled  int64 // the root's: bytes that are there
+	filled  int64 // bytes that are there: at the root; elsewhere of messages in shared memory
 	have    []bool
 	left    int // blocks that are missing
 	sums    []uint32
@@ -35,6 +35,8 @@ type message struct {
 	room    bool
 	reading int // blocks that are being read into its memory
 	sending bool
+
+	shared *shared // nil: it goes in blocks
 
 	aborted error
 	told    bool // the root's: Sent
@@ -103,11 +105,13 @@ func (m *message) has(block int) bool {
 func (m *message) allSent() bool { return !m.sending && (m.aborted != nil || m.count == len(m.sends)) }
 
 // quiet reports whether nothing touches the message's memory.
-func (m *message) quiet() bool { return !m.sending && m.reading == 0 && (m.room || !m.asked) }
+func (m *message) quiet() bool {
+	return !m.sending && m.reading == 0 && (m.room || !m.asked) && (m.shared == nil || !m.shared.fetching)
+}
 
 // over reports whether a receiver is done with the message.
-func (m *message) over() bool {
-	return m.known && m.quiet() && (m.aborted != nil || m.room && m.left == 0 && m.allSent())
+func (m *message) over(view bool) bool {
+	return m.known && m.quiet() && (m.aborted != nil || m.room && m.left == 0 && m.allSent() && (m.shared == nil || m.shared.isHere(m, view)))
 }
 
 // next is what a source must send next, or an error.

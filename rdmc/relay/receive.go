@@ -11,17 +11,13 @@ import (
 func (r *Relay) announced(c *Control, out *Effects) error {
 	blockBytes := uint64(c.Word)
 	switch {
-	case c.Index != r.next:
-		return fmt.Errorf("announced message %d instead of %d", c.Index, r.next)
-	case c.Index >= r.base+Window:
-		return fmt.Errorf("announced message %d while %d are under way", c.Index, r.next-r.base)
 	case c.Size > math.MaxInt64 || blockBytes == 0 || blockBytes > MaxBlockBytes || (c.Size+blockBytes-1)/blockBytes > MaxBlocks:
 		return fmt.Errorf("announced message %d of %d bytes in blocks of %d", c.Index, c.Size, blockBytes)
 	case schedule.Algorithm(c.Code) == schedule.Auto:
 		return fmt.Errorf("announced message %d without an algorithm", c.Index)
-	case int64(c.Size) > r.cfg.MaxMessage:
-		r.noRoom(fmt.Sprintf("message %d of %d bytes is larger than %d", c.Index, c.Size, r.cfg.MaxMessage), out)
-		return nil
+	}
+	if more, err := r.isNext(c, out); !more {
+		return err
 	}
 	m := r.hear(c.Index)
 	m.tag, m.known = c.Tag, true
@@ -33,6 +29,20 @@ func (r *Relay) announced(c *Control, out *Effects) error {
 	m.asked = true
 	out.call(Call{Kind: MakeRoom, Index: m.index, Tag: m.tag, Size: m.size})
 	return nil
+}
+
+// isNext judges what all announcements have in common; false: there is no such message, or the group failed.
+func (r *Relay) isNext(c *Control, out *Effects) (bool, error) {
+	switch {
+	case c.Index != r.next:
+		return false, fmt.Errorf("announced message %d instead of %d", c.Index, r.next)
+	case c.Index >= r.base+Window:
+		return false, fmt.Errorf("announced message %d while %d are under way", c.Index, r.next-r.base)
+	case int64(c.Size) > r.cfg.MaxMessage:
+		r.noRoom(fmt.Sprintf("message %d of %d bytes is larger than %d", c.Index, c.Size, r.cfg.MaxMessage), out)
+		return false, nil
+	}
+	return true, nil
 }
 
 func (r *Relay) noRoom(text string, out *Effects) {
@@ -170,7 +180,7 @@ func (r *Relay) Arrived(place int, h *Header, a Arrival, out *Effects) {
 
 // pass goes over the messages that are over here, in their order (R1).
 func (r *Relay) pass(out *Effects) {
-	for ; r.base < r.next && r.at(r.base).over(); r.base++ {
+	for ; r.base < r.next && r.at(r.base).over(r.cfg.View); r.base++ {
 		m := r.at(r.base)
 		c := Call{Kind: Completed, Index: m.index, Tag: m.tag, Size: m.size}
 		if m.aborted != nil {
@@ -183,8 +193,10 @@ func (r *Relay) pass(out *Effects) {
 
 // Heard says that the application was told of a message that is over, and has returned: now the root may know. What counts as being
 // everywhere is with every application.
-func (r *Relay) Heard(index uint64, out *Effects) {
+func (r *Relay) Heard(index uint64, out *Effects) { r.heard(index, 0, out) }
+
+func (r *Relay) heard(index uint64, code uint8, out *Effects) {
 	if r.failure == nil && !r.finished {
-		out.frame(0, Control{Kind: Ack, Index: index + 1})
+		out.frame(0, Control{Kind: Ack, Index: index + 1, Code: code})
 	}
 }

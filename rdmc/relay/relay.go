@@ -29,6 +29,7 @@ type Config struct {
 	BlockBytes int
 	Racks      []string // by place; nil: nothing is known
 	MaxMessage int64
+	View       bool // what lies in shared memory is not copied: the application looks at it where it is
 }
 
 // Relay is one node's part in one group. It is driven by one goroutine at a time.
@@ -41,6 +42,8 @@ type Relay struct {
 	sending  uint64           // messages [0, sending) have no block left to send here. Invariant: sending <= next
 	given    [8 * Window]bool // by index modulo its length: which of the messages before base were aborted
 	attached []bool           // by place
+	sees     []bool           // by place, see Sees
+	piece    int64            // bytes that are fetched at a time
 	touched  int              // blocks that are being read or sent
 	failure  *Failure
 	told     bool // of the failure
@@ -52,7 +55,7 @@ type Relay struct {
 
 // New makes a relay of a group that nobody has joined yet.
 func New(c Config) *Relay {
-	r := &Relay{cfg: c, attached: make([]bool, len(c.Nodes))}
+	r := &Relay{cfg: c, attached: make([]bool, len(c.Nodes)), sees: make([]bool, len(c.Nodes)), piece: PieceBytes}
 	r.attached[c.Self] = true
 	r.root.acked = make([]uint64, len(c.Nodes))
 	r.root.answered = make([]bool, len(c.Nodes))
@@ -165,11 +168,17 @@ func (r *Relay) step(place int, c *Control, out *Effects) error {
 	case c.Kind == Ready:
 		return r.peerReady(place, c.Index)
 	case c.Kind == Ack && toRoot:
-		return r.ack(place, c.Index)
+		return r.ack(place, c)
+	case c.Kind == Released && toRoot:
+		return r.released(place, c.Index)
 	case c.Kind == Closed && toRoot:
 		return r.answer(place)
 	case c.Kind == Announce && fromRoot:
 		return r.announced(c, out)
+	case c.Kind == Offer && fromRoot:
+		return r.offered(c, out)
+	case c.Kind == Filled && fromRoot:
+		return r.moreFilled(c)
 	case c.Kind == Abort && fromRoot:
 		return r.aborted(c, out)
 	case c.Kind == Closed:

@@ -25,6 +25,7 @@ func randomWorld(t *testing.T, seed uint64) *world {
 		}
 	}
 	w := newWorld(t, seed, c, n)
+	w.share(r.IntN(4))
 	for range 1 + r.IntN(24) {
 		size := r.IntN(60)
 		w.start(size, size)
@@ -266,6 +267,7 @@ func TestAMemberWithoutRoomIsTheReasonEverywhere(t *testing.T) {
 		w := randomWorld(t, seed)
 		x := w.nodes[1+w.rnd.IntN(len(w.nodes)-1)]
 		at := w.rnd.Uint64N(uint64(len(w.sent)))
+		x.relay.cfg.View = false // who only looks is not asked for room
 		x.refuse = func(index uint64) error {
 			if index == at {
 				return errors.New("the disk is full")

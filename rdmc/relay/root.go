@@ -28,11 +28,17 @@ type root struct {
 	acked    []uint64   // by place: messages [0, acked) are over there
 	closed   bool       // Closed was said
 	answered []bool     // by place: and answered
+	viewed   []*message // that are everywhere, and that somebody still looks at
 }
 
 // Start takes a message to send. Filled is how many of its bytes are there. Its number is for Fill and Abort, and comes back in the
 // calls; its index is known only once it is announced, because one that is aborted before that never gets one.
 func (r *Relay) Start(size int64, tag uint64, filled int64, out *Effects) (number uint64, err error) {
+	return r.start(&message{tag: tag, size: size, filled: min(max(filled, 0), size)}, out)
+}
+
+func (r *Relay) start(m *message, out *Effects) (number uint64, err error) {
+	size := m.size
 	switch {
 	case !r.isRoot():
 		return 0, ErrNotRoot
@@ -43,7 +49,7 @@ func (r *Relay) Start(size int64, tag uint64, filled int64, out *Effects) (numbe
 	case size < 0 || size > r.cfg.MaxMessage:
 		return 0, fmt.Errorf("%w: %d bytes of at most %d", ErrTooLarge, size, r.cfg.MaxMessage)
 	}
-	m := &message{number: r.root.count, tag: tag, size: size, filled: min(max(filled, 0), size)}
+	m.number = r.root.count
 	r.root.count++
 	r.root.waiting = append(r.root.waiting, m)
 	r.settle(out)
@@ -54,6 +60,7 @@ func (r *Relay) Start(size int64, tag uint64, filled int64, out *Effects) (numbe
 func (r *Relay) Fill(number uint64, n int64, out *Effects) {
 	if m := r.started(number); m != nil {
 		m.filled = min(max(m.filled, n), m.size)
+		r.tellFilled(m, out)
 		r.settle(out)
 	}
 }
@@ -99,9 +106,13 @@ func (r *Relay) started(number uint64) *message {
 
 // announce tells everybody of the messages that may be under way.
 func (r *Relay) announce(out *Effects) {
-	for len(r.root.waiting) > 0 && r.room(r.root.waiting[0].size) {
+	for len(r.root.waiting) > 0 && r.room(r.root.waiting[0].size) && r.decide(r.root.waiting[0]) {
 		m := r.root.waiting[0]
 		r.root.waiting = slices.Delete(r.root.waiting, 0, 1)
+		if m.shared != nil {
+			r.offer(m, out)
+			continue
+		}
 		a, blockBytes := r.choose(m.size)
 		m.index, m.known, m.ready = r.next, true, make([]bool, len(r.cfg.Nodes))
 		m.shape(m.size, blockBytes)
@@ -135,6 +146,9 @@ func (r *Relay) choose(size int64) (schedule.Algorithm, int) {
 }
 
 func (m *message) announcement() Control {
+	if m.shared != nil {
+		return m.offering()
+	}
 	return Control{Kind: Announce, Code: uint8(m.algorithm), Index: m.index, Tag: m.tag, Size: uint64(m.size), Word: uint32(m.blockBytes)}
 }
 
@@ -143,11 +157,15 @@ func (m *message) abort() Control {
 }
 
 // ack notes how many messages are over at a node.
-func (r *Relay) ack(place int, count uint64) error {
-	if count < r.root.acked[place] || count > r.next {
-		return fmt.Errorf("acked %d messages of %d, after %d", count, r.next, r.root.acked[place])
+func (r *Relay) ack(place int, c *Control) error {
+	count, before := c.Index, r.root.acked[place]
+	if count < before || count > r.next || c.Code > ackInView || c.Code == ackInView && count == before {
+		return fmt.Errorf("acked %d messages of %d, after %d", count, r.next, before)
 	}
 	r.root.acked[place] = count
+	if c.Code == ackInView {
+		return r.viewedBy(place, count-1)
+	}
 	return nil
 }
 
@@ -163,17 +181,34 @@ func (r *Relay) answer(place int) error {
 // conclude tells the application of messages whose memory is free, and of those that are everywhere.
 func (r *Relay) conclude(out *Effects) {
 	for i := r.base; i < r.next; i++ {
-		if m := r.at(i); !m.told && m.allSent() && (m.aborted != nil || m.filled == m.size) {
+		if m := r.at(i); !m.told && r.free(m) {
 			m.tell(out)
 		}
 	}
-	for ; r.base < r.next && r.everywhere(r.base) && r.at(r.base).told; r.base++ {
+	for ; r.base < r.next && r.everywhere(r.base) && r.at(r.base).leftOver(); r.base++ {
 		m := r.at(r.base)
 		m.tellAll(m.aborted, out)
+		if !m.told {
+			r.root.viewed = append(r.root.viewed, m)
+		}
 		r.root.bytes -= m.size
 		r.forget(m)
 	}
+	r.concludeViewed(out)
 	r.announce(out) // what was over made room
+}
+
+// free reports whether a message's memory may be used again.
+func (r *Relay) free(m *message) bool {
+	if m.shared != nil {
+		return r.unseen(m)
+	}
+	return m.leftOver()
+}
+
+// leftOver reports whether this node has nothing to do any more for a message.
+func (m *message) leftOver() bool {
+	return m.allSent() && (m.aborted != nil || m.filled == m.size)
 }
 
 // tell tells that a message's memory is free.
@@ -214,7 +249,9 @@ func (r *Relay) finish(out *Effects) {
 		r.root.closed = true
 		r.broadcast(Control{Kind: Closed, Index: r.base}, out)
 	}
-	r.finished = r.root.closed && !slices.Contains(r.root.answered, false)
+	if r.finished = r.root.closed && !slices.Contains(r.root.answered, false); r.finished {
+		r.dropViewed(ErrInView, out)
+	}
 }
 
 // giveUp tells of the messages that will not be everywhere.
@@ -226,12 +263,13 @@ func (t *root) giveUp(r *Relay, out *Effects) {
 		t.drop(m, r.failure, out)
 	}
 	t.waiting = nil
+	r.dropViewed(r.failure, out)
 }
 
 func (t *root) drop(m *message, f *Failure, out *Effects) {
 	if !m.told {
 		m.told = true
-		out.call(Call{Kind: Sent, Number: m.number, Err: f})
+		out.call(Call{Kind: Sent, Number: m.number, Err: f, Seen: m.shared != nil && m.known})
 	}
 	m.tellAll(f, out)
 }

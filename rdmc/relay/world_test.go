@@ -25,6 +25,7 @@ type world struct {
 	sent    [][]byte               // by number
 	aborts  map[uint64]bool        // by number
 	trace   []string
+	offers  bool // some messages lie where all but the blind see them
 }
 
 // node is a driver of one relay, without connections, goroutines and time.
@@ -42,6 +43,10 @@ type node struct {
 	sends  map[uint64][]byte // by number; nil once it must not be touched
 	taking *Send
 	refuse func(index uint64) error
+	blind  bool
+	taken  *Fetch            // what is being fetched
+	shown  map[uint64]uint64 // by index: the number of a message that was looked at, and is not over
+	views  map[uint64]uint64 // by index: what the application looks at
 
 	completed []uint64
 	abandoned []uint64
@@ -74,7 +79,7 @@ func newWorld(t *testing.T, seed uint64, c Config, n int) *world {
 		if c.MaxMessage == 0 {
 			c.MaxMessage = 1 << 20
 		}
-		x := &node{w: w, place: place, relay: New(c), buffer: map[uint64][]byte{}, sends: map[uint64][]byte{}, told: map[string]int{}}
+		x := &node{w: w, place: place, relay: New(c), buffer: map[uint64][]byte{}, sends: map[uint64][]byte{}, told: map[string]int{}, shown: map[uint64]uint64{}, views: map[uint64]uint64{}}
 		for range n {
 			x.in = append(x.in, &way{})
 		}
@@ -117,7 +122,7 @@ func (x *node) openGroup() {
 		}
 	}
 	for _, place := range x.early {
-		x.relay.Attached(place, &x.out)
+		x.meet(place)
 		x.apply()
 	}
 }
@@ -145,6 +150,14 @@ func (x *node) options() (all []func()) {
 	}
 	if x.taking != nil {
 		all = append(all, x.finishSending)
+	}
+	if x.taken != nil {
+		all = append(all, x.finishFetching)
+	}
+	for index := range uint64(len(x.w.sent)) {
+		if _, is := x.views[index]; is && x.w.rnd.IntN(8) == 0 {
+			all = append(all, func() { x.release(index) })
+		}
 	}
 	return all
 }
@@ -183,7 +196,7 @@ func (x *node) hear(place int, in *way) {
 	c.SetText(frame[ControlBytes:])
 	switch {
 	case c.Kind == Attach && x.open:
-		x.relay.Attached(place, &x.out)
+		x.meet(place)
 	case c.Kind == Attach:
 		x.early = append(x.early, place)
 	default:
@@ -286,13 +299,14 @@ func (x *node) call() {
 	case Failed:
 		x.failed = c.Err
 		clear(x.buffer)
+		clear(x.shown)
 		clear(x.sends)
 	case Sent:
 		x.once("sent", c.Number)
-		x.sends[c.Number] = nil
+		x.free(&c)
 	case Everywhere:
 		x.once("everywhere", c.Number)
-		if x.told[fmt.Sprint("sent", c.Number)] != 1 {
+		if x.told[fmt.Sprint("sent", c.Number)] != 1 && !x.w.isViewed() {
 			x.w.fatalf("message number %d is everywhere, and was not sent", c.Number)
 		}
 		if c.Err == nil {
@@ -307,7 +321,12 @@ func (x *node) pass(index uint64) {
 		x.w.fatalf("R1: %d is told of message %d instead of %d", x.place, index, want)
 	}
 	delete(x.buffer, index)
-	x.relay.Heard(index, &x.out)
+	delete(x.shown, index)
+	if _, is := x.views[index]; is {
+		x.relay.HeardInView(index, &x.out)
+	} else {
+		x.relay.Heard(index, &x.out)
+	}
 	x.apply()
 }
 
@@ -332,6 +351,13 @@ func (x *node) makeRoom(c *Call) {
 
 // check compares a message with what the root sent. The tag is its number.
 func (x *node) check(c *Call) {
+	if number, is := x.shown[c.Index]; is && x.relay.cfg.View {
+		x.views[c.Index] = number
+		if root := x.w.nodes[0]; !bytes.Equal(root.sends[number], x.w.sent[c.Tag]) && root.failed == nil {
+			x.w.fatalf("message %d is not what was sent", c.Index)
+		}
+		return
+	}
 	if !bytes.Equal(x.buffer[c.Index], x.w.sent[c.Tag]) {
 		x.w.fatalf("message %d is not what was sent", c.Index)
 	}
@@ -346,7 +372,13 @@ func (w *world) start(size, filled int) uint64 {
 	root := w.nodes[0]
 	root.open = root.open || func() bool { root.openGroup(); return true }()
 	root.sends[uint64(len(w.sent))] = data
-	number, err := root.relay.Start(int64(size), uint64(len(w.sent)), int64(filled), &root.out)
+	var number uint64
+	var err error
+	if w.offers && w.rnd.IntN(4) > 0 {
+		number, err = root.relay.Offer(int64(size), uint64(len(w.sent)), int64(filled), fmt.Sprint(len(w.sent)), &root.out)
+	} else {
+		number, err = root.relay.Start(int64(size), uint64(len(w.sent)), int64(filled), &root.out)
+	}
 	if err != nil {
 		w.fatalf("start: %v", err)
 	}
@@ -390,6 +422,7 @@ func (w *world) kill(place int) {
 func (w *world) step() bool {
 	for _, x := range w.nodes {
 		x.startSending()
+		x.startFetching()
 	}
 	var all []func()
 	for _, x := range w.nodes {

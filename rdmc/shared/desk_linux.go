@@ -1,0 +1,282 @@
+package shared
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Bounds of conversations.
+const (
+	conversationTime = 5 * time.Second
+	maxCallers       = 64 // beyond, the oldest one is sent away: who means it is served within microseconds
+	namePrefix       = "squall-large-"
+	attempts         = 3
+)
+
+// errNoSuch is an answer, too: somebody of the same user is there.
+var errNoSuch = fmt.Errorf("%w: it has no such segment", ErrRefused)
+
+// version begins every question and every answer.
+const version = 1
+
+// A question has 17 bytes, and its answer 2:
+//
+//	0         1                        17
+//	┌─────────┬────────────────────────┐      ┌─────────┬──────┐
+//	│ version │ name of a segment      │  →   │ version │ here │   with a descriptor if here is 1
+//	└─────────┴────────────────────────┘      └─────────┴──────┘
+const (
+	questionBytes = 1 + len(ID{})
+	answerBytes   = 2
+)
+
+// desk is the socket at which others ask for segments.
+type desk struct {
+	space    *Space
+	socket   string
+	user     int
+	patience time.Duration
+	reject   func(remote string, err error)
+	listener *net.UnixListener
+	done     sync.WaitGroup
+
+	mu      sync.Mutex
+	closed  bool
+	callers []*net.UnixConn // the oldest first
+}
+
+// newDesk serves the processes of one user.
+func newDesk(s *Space, user int, reject func(remote string, err error)) (*desk, error) {
+	var id ID
+	rand.Read(id[:])
+	d := &desk{space: s, socket: namePrefix + hex.EncodeToString(id[:]), user: user, patience: conversationTime, reject: reject}
+	var err error
+	d.listener, err = net.ListenUnix("unixpacket", &net.UnixAddr{Name: "@" + d.socket, Net: "unixpacket"})
+	if err != nil {
+		return nil, fmt.Errorf("abstract unix socket @%s: %w", d.socket, err)
+	}
+	d.done.Go(d.listen)
+	return d, nil
+}
+
+func (d *desk) name() string { return d.socket }
+
+// close ends all conversations, and waits for their goroutines.
+func (d *desk) close() {
+	d.mu.Lock()
+	d.closed = true
+	for _, c := range d.callers {
+		c.Close()
+	}
+	d.mu.Unlock()
+	d.listener.Close()
+	d.done.Wait()
+}
+
+func (d *desk) listen() {
+	for {
+		conn, err := d.listener.AcceptUnix()
+		switch {
+		case errors.Is(err, net.ErrClosed):
+			return
+		case err != nil: // out of descriptors, say: others may have more luck
+			time.Sleep(10 * time.Millisecond)
+		case !d.enter(conn):
+			conn.Close()
+		default:
+			d.done.Go(func() { d.serve(conn) })
+		}
+	}
+}
+
+// enter notes a caller. If there are too many the oldest one is sent away (E4).
+func (d *desk) enter(conn *net.UnixConn) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.callers) == maxCallers {
+		d.callers[0].Close()
+		d.callers = d.callers[1:]
+	}
+	d.callers = append(d.callers, conn)
+	return !d.closed
+}
+
+func (d *desk) leave(conn *net.UnixConn) {
+	conn.Close()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for i, c := range d.callers {
+		if c == conn {
+			d.callers = append(d.callers[:i], d.callers[i+1:]...)
+			return
+		}
+	}
+}
+
+// serve answers one question.
+func (d *desk) serve(conn *net.UnixConn) {
+	defer d.leave(conn)
+	remote, err := d.identify(conn)
+	if err == nil {
+		err = d.answer(conn)
+	}
+	if err != nil {
+		d.reject(remote, err)
+	}
+}
+
+// identify names the process at the other end, and judges its user (E3).
+func (d *desk) identify(conn *net.UnixConn) (remote string, err error) {
+	cred, err := peer(conn)
+	if err != nil {
+		return "an unknown process of this host", err
+	}
+	remote = fmt.Sprintf("process %d (user %d)", cred.Pid, cred.Uid)
+	if int(cred.Uid) != d.user {
+		return remote, fmt.Errorf("%w: shared memory is for user %d only", ErrRefused, d.user)
+	}
+	return remote, nil
+}
+
+func (d *desk) answer(conn *net.UnixConn) error {
+	err := conn.SetDeadline(time.Now().Add(d.patience))
+	if err != nil {
+		return err
+	}
+	var b [questionBytes + 1]byte
+	n, err := conn.Read(b[:])
+	if err != nil {
+		return err
+	}
+	if n != questionBytes || b[0] != version {
+		return fmt.Errorf("%w: a question of %d bytes in version %d; this is version %d", ErrMalformed, n, b[0], version)
+	}
+	id := ID(b[1:])
+	here := d.space.lend(id, func(fd int) {
+		_, _, err = conn.WriteMsgUnix([]byte{version, 1}, unix.UnixRights(fd), nil) // the first packet of a new connection never waits
+	})
+	if here {
+		return err
+	}
+	_, err = conn.Write([]byte{version, 0})
+	if id != (ID{}) { // whoever asks for that asks whether anybody answers
+		err = fmt.Errorf("%w: there is no such segment", ErrRefused)
+	}
+	return err
+}
+
+// peer is the process at the other end, as the kernel knows it.
+func peer(conn *net.UnixConn) (cred *unix.Ucred, err error) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	if failed := raw.Control(func(fd uintptr) { cred, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); failed != nil {
+		return nil, failed
+	}
+	return cred, err
+}
+
+// ask maps a segment of another process. A caller that is sent away because there were too many asks again.
+func ask(ctx context.Context, owner string, id ID) (mem []byte, err error) {
+	for range attempts {
+		var fd int
+		if fd, err = askOnce(ctx, owner, id); err == nil {
+			mem, err = mapSegment(fd)
+			unix.Close(fd) // the mapping stays
+			return mem, err
+		}
+		if errors.Is(err, ErrRefused) || ctx.Err() != nil {
+			break
+		}
+	}
+	return nil, err
+}
+
+// askOnce gets the descriptor of a segment.
+func askOnce(ctx context.Context, owner string, id ID) (fd int, err error) {
+	if rest, ok := strings.CutPrefix(owner, namePrefix); !ok || len(rest) != 2*len(id) {
+		return -1, fmt.Errorf("%w: %.80q is no name of a socket for segments", ErrRefused, owner)
+	}
+	c, err := (&net.Dialer{}).DialContext(ctx, "unixpacket", "@"+owner)
+	if err != nil {
+		return -1, err
+	}
+	conn := c.(*net.UnixConn)
+	defer conn.Close()
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	if cred, err := peer(conn); err != nil || int(cred.Uid) != os.Getuid() {
+		return -1, fmt.Errorf("%w: it runs as another user (%v)", ErrRefused, err)
+	}
+	if _, err := conn.Write(append([]byte{version}, id[:]...)); err != nil {
+		return -1, err
+	}
+	return receive(conn)
+}
+
+// receive reads an answer.
+func receive(conn *net.UnixConn) (fd int, err error) {
+	b, oob := make([]byte, answerBytes+1), make([]byte, unix.CmsgSpace(4))
+	n, m, flags, _, err := conn.ReadMsgUnix(b, oob)
+	if err != nil {
+		return -1, err
+	}
+	fds := descriptors(oob[:m])
+	switch {
+	case n == answerBytes && b[0] == version && b[1] == 1 && len(fds) == 1 && flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) == 0:
+		return fds[0], nil
+	case n == answerBytes && b[0] == version && b[1] == 0 && len(fds) == 0:
+		err = errNoSuch
+	case n == 0:
+		err = errors.New("it hung up")
+	default:
+		err = fmt.Errorf("%w: %w: an answer of %d bytes with %d descriptors", ErrRefused, ErrMalformed, n, len(fds))
+	}
+	for _, fd := range fds {
+		unix.Close(fd)
+	}
+	return -1, err
+}
+
+// descriptors are those that came with a packet.
+func descriptors(oob []byte) (fds []int) {
+	messages, err := unix.ParseSocketControlMessage(oob)
+	if err != nil {
+		return nil
+	}
+	for _, m := range messages {
+		got, err := unix.ParseUnixRights(&m)
+		if err != nil {
+			continue
+		}
+		for _, fd := range got {
+			unix.CloseOnExec(fd)
+		}
+		fds = append(fds, got...)
+	}
+	return fds
+}
+
+// Reach reports whether a socket answers: nil if it does, and it is one of the same user.
+func Reach(ctx context.Context, owner string) error {
+	fd, err := askOnce(ctx, owner, ID{})
+	if err == nil {
+		unix.Close(fd)
+		return fmt.Errorf("%w: it gives what nobody has", ErrRefused)
+	}
+	if errors.Is(err, errNoSuch) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,304 @@
+//go:build linux
+
+package shared
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+func within(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// looker has views, and leaves nothing mapped.
+func looker(t *testing.T) *Views {
+	t.Helper()
+	vs := NewViews()
+	t.Cleanup(func() {
+		vs.Close()
+		if len(vs.open) > 0 {
+			t.Errorf("%d segments stay mapped", len(vs.open))
+		}
+	})
+	return vs
+}
+
+// written is memory with something in it, and its place.
+func written(t *testing.T, s *Space, text string) (*Memory, Place) {
+	t.Helper()
+	m := alloc(t, s, len(text))
+	copy(m.Bytes(), text)
+	_, p, _ := s.Hold(m.Bytes())
+	return m, p
+}
+
+func descriptorCount(t *testing.T) int {
+	t.Helper()
+	all, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(all)
+}
+
+func TestWhatTheOwnerWritesIsSeen(t *testing.T) {
+	s, vs := shares(t), looker(t)
+	before := descriptorCount(t)
+	m, p := written(t, s, "hello")
+	for range 3 {
+		v, err := vs.Open(within(t), s.Name(), p, 5)
+		if err != nil || string(v.Bytes()) != "hello" {
+			t.Fatal(err)
+		}
+		m.Bytes()[0] = 'j'
+		if v.Bytes()[0] != 'j' {
+			t.Fatal("it is a copy")
+		}
+		m.Bytes()[0] = 'h'
+		v.Close()
+	}
+	if len(vs.open) != 1 {
+		t.Fatalf("one segment is mapped %d times", len(vs.open))
+	}
+	if after := descriptorCount(t); after > before+1 {
+		t.Fatalf("%d descriptors, there were %d", after, before)
+	}
+}
+
+func TestE1NobodyButItsOwnerWritesASegment(t *testing.T) {
+	s, vs := shares(t), looker(t)
+	m, p := written(t, s, "hello")
+	fd := m.seg.fd
+	if err := unix.Ftruncate(fd, 1); !errors.Is(err, unix.EPERM) {
+		t.Errorf("it can be truncated: %v", err)
+	}
+	if _, err := unix.Pwrite(fd, []byte{1}, 0); !errors.Is(err, unix.EPERM) {
+		t.Errorf("it can be written: %v", err)
+	}
+	if err := unix.Fallocate(fd, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, 0, 4096); !errors.Is(err, unix.EPERM) {
+		t.Errorf("it can be punched: %v", err)
+	}
+	if _, err := unix.Mmap(fd, 0, 4096, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); !errors.Is(err, unix.EPERM) {
+		t.Errorf("it can be mapped to be written: %v", err)
+	}
+	v, err := vs.Open(within(t), s.Name(), p, 5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer v.Close()
+	if err := unix.Mprotect(v.of.mem, unix.PROT_READ|unix.PROT_WRITE); !errors.Is(err, unix.EACCES) {
+		t.Errorf("a view can be made to be written: %v", err)
+	}
+	if !faults(func() { v.Bytes()[0] = 'x' }) || string(m.Bytes()) != "hello" {
+		t.Error("a view was written")
+	}
+}
+
+// faults reports whether something hits memory that it must not.
+func faults(f func()) (is bool) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() { is = recover() != nil }()
+	f()
+	return false
+}
+
+func TestE1WhatIsNotSealedIsNotMapped(t *testing.T) {
+	fd, err := unix.MemfdCreate("squall-test", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	if _, err := mapSegment(fd); !errors.Is(err, ErrRefused) {
+		t.Errorf("mapped: %v", err)
+	}
+	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := mapSegment(fd); !errors.Is(err, ErrRefused) {
+		t.Errorf("an empty one is mapped: %v", err)
+	}
+}
+
+// knock calls a space without manners.
+func knock(t *testing.T, s *Space) *net.UnixConn {
+	t.Helper()
+	c, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: "@" + s.Name(), Net: "unixpacket"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	if err := c.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestE3ASegmentIsGivenToWhoKnowsItsName(t *testing.T) {
+	type reject struct {
+		remote string
+		err    error
+	}
+	rejects := make(chan reject, 10)
+	s := NewSpace(func(remote string, err error) { rejects <- reject{remote, err} })
+	defer s.Close()
+	if s.Name() == "" {
+		t.Skip("this system has no shared memory for segments")
+	}
+	m, p := written(t, s, "secret")
+	m.Bytes()[0] = 's'
+	guess := p.ID
+	guess[15]++
+	question := append([]byte{version}, guess[:]...)
+	for name, c := range map[string]struct {
+		say  []byte
+		want error
+	}{
+		"a guess":         {question, ErrRefused},
+		"another version": {append([]byte{version + 1}, p.ID[:]...), ErrMalformed},
+		"too little":      {question[:9], ErrMalformed},
+		"too much":        {append(question, 0), ErrMalformed},
+	} {
+		conn := knock(t, s)
+		if _, err := conn.Write(c.say); err != nil {
+			t.Fatal(err)
+		}
+		if fd, err := receive(conn); err == nil {
+			t.Errorf("%s: got descriptor %d", name, fd)
+		}
+		r := <-rejects
+		if !errors.Is(r.err, c.want) || !strings.Contains(r.remote, fmt.Sprintf("process %d (user %d)", os.Getpid(), os.Getuid())) {
+			t.Errorf("%s: turned away %s: %v", name, r.remote, r.err)
+		}
+	}
+	d, err := newDesk(s, os.Getuid()+1, func(remote string, err error) { rejects <- reject{remote, err} })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.close()
+	if err := Reach(within(t), d.name()); err == nil {
+		t.Error("another user is answered")
+	}
+	if r := <-rejects; !errors.Is(r.err, ErrRefused) {
+		t.Errorf("another user: %v", r.err)
+	}
+}
+
+func TestE4CallersWhoSayNothingDoNotKeepOthersOut(t *testing.T) {
+	s, vs := shares(t), looker(t)
+	_, p := written(t, s, "hello")
+	for range 3 * maxCallers {
+		knock(t, s)
+	}
+	v, err := vs.Open(within(t), s.Name(), p, 5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.Close()
+	s.desk.mu.Lock()
+	defer s.desk.mu.Unlock()
+	if len(s.desk.callers) > maxCallers {
+		t.Errorf("%d callers are served", len(s.desk.callers))
+	}
+}
+
+func TestE5AViewStaysWhenItsOwnerIsGone(t *testing.T) {
+	s, vs := shares(t), looker(t)
+	m, p := written(t, s, "hello")
+	v, err := vs.Open(within(t), s.Name(), p, 5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	Hold{m}.Drop(true)
+	m.Release()
+	s.Close()
+	if string(v.Bytes()) != "hello" {
+		t.Fatal("it has changed")
+	}
+	vs.Close()
+	if string(v.Bytes()) != "hello" {
+		t.Fatal("it has changed")
+	}
+	v.Close()
+	if _, err := vs.Open(within(t), s.Name(), p, 5); err == nil {
+		t.Fatal("an owner that is gone gave something")
+	}
+}
+
+func TestE4ViewsThatNobodyHoldsAreBounded(t *testing.T) {
+	s, vs := shares(t), looker(t)
+	for range 2 * maxIdleViews {
+		_, p := written(t, s, "hello")
+		v, err := vs.Open(within(t), s.Name(), p, 5)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v.Close()
+	}
+	if len(vs.open) != maxIdleViews {
+		t.Fatalf("%d are mapped", len(vs.open))
+	}
+	vs.mu.Lock()
+	vs.trim(time.Now().Add(idleViewTime))
+	vs.mu.Unlock()
+	if len(vs.open) != 0 {
+		t.Fatalf("%d are mapped for ever", len(vs.open))
+	}
+}
+
+func TestBytesBeyondASegmentAreNotInView(t *testing.T) {
+	s, vs := shares(t), looker(t)
+	_, p := written(t, s, "hello")
+	for _, c := range []struct{ offset, size int64 }{{0, leastBytes + 1}, {leastBytes + 1, 0}, {1, leastBytes}, {1 << 62, 1 << 62}, {-1, 1}, {0, -1}} {
+		if _, err := vs.Open(within(t), s.Name(), Place{p.ID, c.offset}, c.size); !errors.Is(err, ErrMalformed) {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}
+
+func TestOnlySocketsForSegmentsAreCalled(t *testing.T) {
+	for _, name := range []string{"", "squall-", namePrefix, "/tmp/.X11-unix/X0", namePrefix + strings.Repeat("0", 33)} {
+		if err := Reach(within(t), name); !errors.Is(err, ErrRefused) {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+	if err := Reach(within(t), namePrefix+strings.Repeat("0", 32)); err == nil || errors.Is(err, ErrRefused) {
+		t.Errorf("nobody: %v", err)
+	}
+	if err := Reach(within(t), shares(t).Name()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestManyLookAtOneSegmentAtATime(t *testing.T) {
+	s, vs := shares(t), looker(t)
+	_, p := written(t, s, "hello")
+	var all sync.WaitGroup
+	for range 16 {
+		all.Go(func() {
+			for range 20 {
+				v, err := vs.Open(context.Background(), s.Name(), p, 5)
+				if err != nil || !bytes.Equal(v.Bytes(), []byte("hello")) {
+					t.Error(err)
+					return
+				}
+				v.Close()
+			}
+		})
+	}
+	all.Wait()
+}
