@@ -113,12 +113,13 @@ func (c Case) slowLink() (from, to int, err error) {
 
 // Run is what one run of a case measured.
 type Run struct {
-	Seconds    float64 `json:"seconds"`      // from the start until the last receiver has it whole
-	Ideal      float64 `json:"of_ideal"`     // the same over the ideal time; 0 without links
-	Skew       float64 `json:"skew_s"`       // between the first receiver and the last one
-	SkewBlocks float64 `json:"skew_blocks"`  // the same in block times; 0 without links
-	CPUPerGB   float64 `json:"cpu_s_per_gb"` // of all nodes, per GB that a receiver got
-	PeakBytes  float64 `json:"peak_bytes"`   // a receiver's memory beyond its buffer; -1: unknown
+	Seconds    float64 `json:"seconds"`              // from the start until the last receiver has it whole
+	Ideal      float64 `json:"of_ideal"`             // the same over the ideal time; 0 without links
+	Skew       float64 `json:"skew_s"`               // between the first receiver and the last one
+	SkewBlocks float64 `json:"skew_blocks"`          // the same in block times; 0 without links
+	CPUPerGB   float64 `json:"cpu_s_per_gb"`         // of all nodes, per GB that a receiver got
+	BusyPerGB  float64 `json:"machine_cpu_s_per_gb"` // of the whole machine meanwhile; 0: unknown
+	PeakBytes  float64 `json:"peak_bytes"`           // a receiver's memory beyond its buffer; -1: unknown
 }
 
 // bitsPerSecond is the rate of all messages together.
@@ -127,7 +128,7 @@ func (c Case) bitsPerSecond(r Run) float64 {
 }
 
 // summarize makes a run of what the members saw.
-func (c Case) summarize(reports []report) (r Run, err error) {
+func (c Case) summarize(reports []report, busy time.Duration) (r Run, err error) {
 	var start, first, last instant
 	var cpu time.Duration
 	r.PeakBytes = -1
@@ -150,7 +151,7 @@ func (c Case) summarize(reports []report) (r Run, err error) {
 		return r, fmt.Errorf("%s: nobody saw it begin or end", c.title())
 	}
 	r.Seconds, r.Skew = last.sub(start).Seconds(), last.sub(first).Seconds()
-	r.CPUPerGB = cpu.Seconds() / (c.replicated() / 1e9)
+	r.CPUPerGB, r.BusyPerGB = cpu.Seconds()/(c.replicated()/1e9), busy.Seconds()/(c.replicated()/1e9)
 	if ideal := c.ideal().Seconds(); ideal > 0 {
 		r.Ideal = r.Seconds / ideal
 	}

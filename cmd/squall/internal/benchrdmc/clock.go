@@ -2,6 +2,9 @@ package benchrdmc
 
 import (
 	"context"
+	"fmt"
+	"os"
+	"runtime"
 	"syscall"
 	"time"
 
@@ -39,4 +42,30 @@ func cpuTime() time.Duration {
 		return 0
 	}
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
+// idleTime is how long the cores of this machine had nothing to do so far; ok is false where the system does not say.
+func idleTime() (idle time.Duration, ok bool) {
+	b, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return 0, false
+	}
+	// User, nice, system, idle, wait for disks, interrupts, soft interrupts, and what the hypervisor took, in hundredths of a second.
+	var t [8]int64
+	_, err = fmt.Sscanf(string(b), "cpu %d %d %d %d %d %d %d %d", &t[0], &t[1], &t[2], &t[3], &t[4], &t[5], &t[6], &t[7])
+	return time.Duration(t[3]+t[4]+t[7]) * 10 * time.Millisecond, err == nil
+}
+
+// watchMachine returns a function that tells how long the machine's cores worked since: for the nodes, for everything else that runs, and
+// in the kernel's interrupts, which are charged to whom they interrupt, or to nobody. 0 if the system does not say.
+func watchMachine() func() time.Duration {
+	start := now()
+	before, ok := idleTime()
+	return func() time.Duration {
+		idle, still := idleTime()
+		if !ok || !still {
+			return 0
+		}
+		return max(0, now().sub(start)*time.Duration(runtime.NumCPU())-(idle-before))
+	}
 }

@@ -92,15 +92,17 @@ func (f *fleet) run(ctx context.Context, c Case) (r Run, err error) {
 	if _, err := f.ask(ctx, request{Op: opPrepare, Task: t}); err != nil {
 		return r, err
 	}
+	busy := watchMachine()
 	if _, err := f.ask(ctx, request{Op: opGo, At: now().add(rest)}); err != nil {
 		return r, err
 	}
+	busyFor := busy()
 	reports, err := f.ask(ctx, request{Op: opReport})
 	if err != nil {
 		return r, err
 	}
 	f.broken = false
-	return c.summarize(reports)
+	return c.summarize(reports, busyFor)
 }
 
 var errNotShared = errors.New("the nodes of this build offer no shared memory to each other")

@@ -44,12 +44,12 @@ func TestARunIsFromTheFirstStartToTheLastEnd(t *testing.T) {
 		{Start: 1e9, CPU: time.Second, PeakBytes: 999},
 		{Done: map[int]instant{0: 2.1e9}, CPU: time.Second, PeakBytes: 7},
 		{Done: map[int]instant{0: 2.2e9}, CPU: 2 * time.Second, PeakBytes: 5},
-	})
-	want := Run{Seconds: 1.2, Ideal: 1.2, Skew: 0.1, SkewBlocks: 10, CPUPerGB: 2000, PeakBytes: 7}
-	if err != nil || math.Abs(r.SkewBlocks-want.SkewBlocks) > 1e-9 || r.Seconds != want.Seconds || r.Ideal != want.Ideal || r.CPUPerGB != want.CPUPerGB || r.PeakBytes != 7 {
+	}, 5*time.Second)
+	want := Run{Seconds: 1.2, Ideal: 1.2, Skew: 0.1, SkewBlocks: 10, CPUPerGB: 2000, BusyPerGB: 2500, PeakBytes: 7}
+	if err != nil || math.Abs(r.SkewBlocks-want.SkewBlocks) > 1e-9 || r.Seconds != want.Seconds || r.Ideal != want.Ideal || r.CPUPerGB != want.CPUPerGB || r.BusyPerGB != want.BusyPerGB || r.PeakBytes != 7 {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if _, err := c.summarize([]report{{}, {Done: map[int]instant{0: 1}}}); err == nil {
+	if _, err := c.summarize([]report{{}, {Done: map[int]instant{0: 1}}}, 0); err == nil {
 		t.Error("a run that nobody began is fine")
 	}
 }

@@ -70,11 +70,11 @@ func (s *Series) line() table.Row {
 	}
 	return table.Row{
 		s.title(), s.Nodes, humanize.IBytes(uint64(s.Bytes)), rate, number(s.median(seconds)), number(v[0]) + " – " + number(v[len(v)-1]),
-		number(s.median(ofIdeal)), block, number(s.median(skewBlocks)), number(s.median(cpuPerGB)), memory(s.median(peakBytes)),
+		number(s.median(ofIdeal)), block, number(s.median(skewBlocks)), number(s.median(cpuPerGB)), number(s.median(busyPerGB)), memory(s.median(peakBytes)),
 	}
 }
 
-var header = table.Row{"schedule", "n", "size", "link", "s", "range", "of ideal", "block", "skew, blocks", "CPU s/GB", "memory beyond"}
+var header = table.Row{"schedule", "n", "size", "link", "s", "range", "of ideal", "block", "skew, blocks", "CPU s/GB", "machine s/GB", "memory beyond"}
 
 func (r Report) cases() table.Writer {
 	t := table.NewWriter()
@@ -142,13 +142,13 @@ func (r Report) writeJSON(w io.Writer) error {
 
 // writeCSV writes every run to a file.
 func (r Report) writeCSV(path string) error {
-	lines := [][]string{{"case", "nodes", "bytes", "rate_bits_per_s", "block_bytes", "run", "seconds", "of_ideal", "skew_s", "skew_blocks", "cpu_s_per_gb", "peak_bytes"}}
+	lines := [][]string{{"case", "nodes", "bytes", "rate_bits_per_s", "block_bytes", "run", "seconds", "of_ideal", "skew_s", "skew_blocks", "cpu_s_per_gb", "machine_cpu_s_per_gb", "peak_bytes"}}
 	for _, s := range r.Series {
 		for i, run := range s.Runs {
 			line := []string{s.title()}
 			for _, v := range []float64{
 				float64(s.Nodes), float64(s.Bytes), float64(s.Rate), float64(s.BlockBytes), float64(i + 1),
-				run.Seconds, run.Ideal, run.Skew, run.SkewBlocks, run.CPUPerGB, run.PeakBytes,
+				run.Seconds, run.Ideal, run.Skew, run.SkewBlocks, run.CPUPerGB, run.BusyPerGB, run.PeakBytes,
 			} {
 				line = append(line, strconv.FormatFloat(v, 'g', 10, 64))
 			}

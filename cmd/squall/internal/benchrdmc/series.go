@@ -39,6 +39,7 @@ func seconds(r Run) float64    { return r.Seconds }
 func ofIdeal(r Run) float64    { return r.Ideal }
 func skewBlocks(r Run) float64 { return r.SkewBlocks }
 func cpuPerGB(r Run) float64   { return r.CPUPerGB }
+func busyPerGB(r Run) float64  { return r.BusyPerGB }
 func peakBytes(r Run) float64  { return r.PeakBytes }
 
 // measure runs every case several times, taking turns among those that run on the same hosts. A case that fails is not tried again. It returns
