@@ -133,6 +133,7 @@ func (g *Group) openBulk() (err error) {
 	}
 	g.bulk, err = rdmc.NewNode(rdmc.NodeConfig{
 		Self: rdmc.Peer{ID: g.cfg.ID, Addr: g.port.Addr(), Host: g.node.Host(), Shm: g.node.Shm()}, Port: g.port, TLS: g.cfg.TLS, FailAfter: g.cfg.FailAfter,
+		Background: true, // the loop comes first
 	})
 	return err
 }

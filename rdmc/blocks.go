@@ -14,8 +14,12 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // readBlocks reads blocks, straight to where they belong, until the link ends.
 func (l *link) readBlocks() {
 	var header [relay.HeaderBytes]byte
-	for {
+	for gaveWay := !l.node.cfg.Background; ; {
 		_, err := io.ReadFull(l.blocks, header[:])
+		if !gaveWay {
+			giveWay()
+			gaveWay = true
+		}
 		var h relay.Header
 		if err == nil {
 			h, err = relay.ParseHeader(&header)

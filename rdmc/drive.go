@@ -141,11 +141,15 @@ func (g *Group) send() {
 	defer g.node.running.Done()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for !g.relay.Over() {
+	for gaveWay := !g.node.cfg.Background; !g.relay.Over(); {
 		s, ok := g.relay.Next()
 		if !ok {
 			g.toSend.Wait()
 			continue
+		}
+		if !gaveWay {
+			giveWay()
+			gaveWay = true
 		}
 		to, data := g.members[s.To], g.data(&s)
 		s.Header.Channel = to.theirs

@@ -27,6 +27,8 @@ type NodeConfig struct {
 	TLS *tls.Config
 	// FailAfter is how long a peer may be silent while a transfer is under way; default 5 s.
 	FailAfter time.Duration
+	// Background has the threads that move blocks give way to others that want the processor (Linux).
+	Background bool
 }
 
 // DefaultFailAfter is the default of NodeConfig.FailAfter.
