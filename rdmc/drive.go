@@ -36,6 +36,7 @@ func (g *Group) apply() {
 	}
 	g.effects.Reset()
 	g.toSend.Signal() // if nobody waits this costs nothing
+	g.toFetch.Signal()
 }
 
 // enlist notes the tie to a peer. The node's lock is held here and in the next four.
@@ -50,6 +51,12 @@ func (g *Group) attached(m *membership) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	m.attached = true
+	switch {
+	case g.self == 0 && m.link.sight.seen:
+		g.relay.Sees(m.place)
+	case m.place == 0 && m.link.sight.owner != "":
+		g.seesRoot(m.link.sight.owner)
+	}
 	g.relay.Attached(m.place, &g.effects)
 	if m.digest != g.digest {
 		f := &Failure{Node: g.peers[m.place].ID, Code: relay.Violation, Text: "has other members, another root or other racks in the group"}
@@ -188,7 +195,9 @@ func (g *Group) call() {
 			g.tell(&c)
 			g.mu.Lock()
 		case g.relay.Over():
+			g.closeViews()
 			g.toSend.Broadcast()
+			g.toFetch.Broadcast()
 			return
 		default:
 			g.toCall.Wait()
@@ -203,11 +212,11 @@ func (g *Group) tell(c *relay.Call) {
 	case relay.MakeRoom:
 		g.makeRoom(in)
 	case relay.Completed:
-		if data := g.take(c.Index); g.cfg.Completed != nil {
-			g.cfg.Completed(Message{in, data})
-		}
-		g.do(func(r *relay.Relay, out *relay.Effects) { r.Heard(c.Index, out) })
+		g.completed(in)
 	case relay.Aborted:
+		if view := g.takeView(c.Index); view != nil {
+			view.Close()
+		}
 		if g.take(c.Index); g.cfg.Aborted != nil {
 			g.cfg.Aborted(in, c.Err)
 		}
@@ -221,11 +230,9 @@ func (g *Group) tell(c *relay.Call) {
 			g.cfg.Failed(c.Err)
 		}
 	case relay.Sent:
-		if f := g.sending(c.Number).out.Sent; f != nil {
-			f(c.Err)
-		}
+		g.sent(c)
 	case relay.Everywhere:
-		if f := g.conclude(c.Number).out.Everywhere; f != nil {
+		if f := g.settle(c).out.Everywhere; f != nil {
 			f(c.Err)
 		}
 	}
@@ -258,19 +265,4 @@ func (g *Group) take(index uint64) []byte {
 	data := g.buffers[index]
 	delete(g.buffers, index)
 	return data
-}
-
-func (g *Group) sending(number uint64) *Sending {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.sendings[number]
-}
-
-// conclude is the last that is done with a message: whatever order Sent and Everywhere come in, Everywhere is never first.
-func (g *Group) conclude(number uint64) *Sending {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	s := g.sendings[number]
-	delete(g.sendings, number)
-	return s
 }

@@ -20,15 +20,26 @@ type greeting struct {
 	To      order.NodeID `json:"to"`
 	Session string       `json:"session"` // a random text: what belongs together shows the same one
 	Blocks  bool         `json:"blocks,omitempty"`
+	view
 }
 
 // welcome answers a greeting.
 type welcome struct {
 	Refused string `json:"refused,omitempty"`
+	view
+}
+
+// view is what each of two nodes says of shared memory: on the connection for control frames where it has some, on the one for blocks whether it
+// sees the other one's.
+type view struct {
+	Host string `json:"host,omitempty"`
+	Shm  string `json:"shm,omitempty"`
+	Sees bool   `json:"sees,omitempty"`
 }
 
 // Bounds of greeting.
 const (
+	probeTime        = time.Second
 	greetTime        = 5 * time.Second
 	maxGreetingBytes = 4 << 10
 	maxSessionBytes  = 64
@@ -58,30 +69,36 @@ func (n *Node) within(conn net.Conn, do func() error) error {
 func (n *Node) dial(p Peer) (*link, error) {
 	l := newLink(n, p.ID, true, rand.Text())
 	var err error
-	if l.control, err = n.greet(p, l.session, false); err != nil {
+	var theirs view
+	if l.control, theirs, err = n.greet(p, greeting{Session: l.session, view: n.view()}); err != nil {
 		return nil, err
 	}
-	if l.blocks, err = n.greet(p, l.session, true); err != nil {
+	if l.sight.owner, err = n.probe(theirs.Host, theirs.Shm); err == nil {
+		l.blocks, theirs, err = n.greet(p, greeting{Session: l.session, Blocks: true, view: view{Sees: l.sight.owner != ""}})
+	}
+	if err != nil {
 		hangUp(l.control)
 		return nil, err
 	}
+	l.sight.seen = theirs.Sees
 	l.whole, l.known = true, true
 	return l, nil
 }
 
 // greet makes one of them.
-func (n *Node) greet(p Peer, session string, blocks bool) (net.Conn, error) {
+func (n *Node) greet(p Peer, g greeting) (net.Conn, view, error) {
+	var w welcome
 	ctx, cancel := context.WithTimeout(n.ctx, greetTime)
 	defer cancel()
 	conn, err := port.Dial(ctx, p.Addr, port.KindBlocks, n.cfg.TLS)
 	if err != nil {
-		return nil, err
+		return nil, view{}, err
 	}
+	g.From, g.To = n.cfg.Self.ID, p.ID
 	err = n.within(conn, func() error {
-		if err := port.WriteMessage(conn, greeting{n.cfg.Self.ID, p.ID, session, blocks}); err != nil {
+		if err := port.WriteMessage(conn, g); err != nil {
 			return err
 		}
-		var w welcome
 		if err := port.ReadMessage(io.LimitReader(conn, maxGreetingBytes), &w); err != nil {
 			return err
 		}
@@ -92,9 +109,9 @@ func (n *Node) greet(p Peer, session string, blocks bool) (net.Conn, error) {
 	})
 	if err != nil {
 		hangUp(conn)
-		return nil, err
+		return nil, view{}, err
 	}
-	return conn, nil
+	return conn, w.view, nil
 }
 
 // serve is the port's handler. Its goroutine becomes the reader of control frames.
@@ -110,7 +127,11 @@ func (n *Node) serve(conn net.Conn) {
 		err := port.ReadMessage(io.LimitReader(conn, maxGreetingBytes), &g)
 		if err == nil {
 			l, err = n.admit(conn, &g)
-			err = errors.Join(err, answer(conn, err))
+			w := n.view()
+			if err == nil {
+				w, err = n.recognise(l, &g)
+			}
+			err = errors.Join(err, answer(conn, w, err))
 		}
 		return err
 	})
@@ -137,8 +158,24 @@ func (n *Node) enter() bool {
 	return !n.closed
 }
 
-func answer(conn net.Conn, refusal error) error {
-	var w welcome
+// recognise finds out what the dialer of a link and this node see of each other.
+func (n *Node) recognise(l *link, g *greeting) (w view, err error) {
+	var owner string
+	if !g.Blocks {
+		owner, err = n.probe(g.Host, g.Shm)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !g.Blocks {
+		l.sight.owner = owner
+		return n.view(), err
+	}
+	l.sight.seen = g.Sees
+	return view{Sees: l.sight.owner != ""}, nil
+}
+
+func answer(conn net.Conn, v view, refusal error) error {
+	w := welcome{view: v}
 	if refusal != nil {
 		w.Refused = refusal.Error()
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/rdmc/relay"
 	"github.com/squall-go/squall/rdmc/schedule"
+	"github.com/squall-go/squall/rdmc/shared"
 )
 
 // ErrFailed is what the error of a group is that failed; errors.As gives the *Failure.
@@ -41,6 +42,10 @@ type GroupConfig struct {
 	// Incoming gives the memory for a message, of exactly its size. Another size, or an error, fails the group. Default: it is
 	// allocated.
 	Incoming func(Incoming) ([]byte, error)
+	// View wants to look at messages where they lie, if that is memory of Node.Alloc of a root on this host: they are complete when they
+	// are there. For these Incoming is not called; Completed gets a Message with View, and whoever is told has to call its Release.
+	// Others come as ever. It may differ from member to member.
+	View bool
 	// Completed is told of each message that is here whole, in the order of sending. Data is what Incoming gave.
 	Completed func(Message)
 	// Aborted is told of each message that the root gave up. The memory that Incoming gave is the caller's again. A message may be given
@@ -80,22 +85,24 @@ type Group struct {
 	mu       sync.Mutex
 	toSend   *sync.Cond
 	toCall   *sync.Cond
+	toFetch  *sync.Cond
 	relay    *relay.Relay
 	members  []*membership // by place; nil: not met, or this node
 	missing  int           // members that have not attached
 	effects  relay.Effects
-	calls    []relay.Call        // that the application has to be told
-	buffers  map[uint64][]byte   // at receivers, by index
-	sendings map[uint64]*Sending // at the root, by number
+	calls    []relay.Call            // that the application has to be told
+	buffers  map[uint64][]byte       // at receivers, by index
+	views    map[uint64]*shared.View // at receivers, by index: messages that lie in memory of the root
+	sendings map[uint64]*Sending     // at the root, by number
 }
 
 // newGroup checks a configuration.
 func newGroup(n *Node, c GroupConfig) (*Group, error) {
 	g := &Group{
 		node: n, cfg: c, complete: make(chan struct{}), done: make(chan struct{}), missing: len(c.Members) - 1,
-		members: make([]*membership, len(c.Members)), buffers: map[uint64][]byte{}, sendings: map[uint64]*Sending{},
+		members: make([]*membership, len(c.Members)), buffers: map[uint64][]byte{}, views: map[uint64]*shared.View{}, sendings: map[uint64]*Sending{},
 	}
-	g.toSend, g.toCall = sync.NewCond(&g.mu), sync.NewCond(&g.mu)
+	g.toSend, g.toCall, g.toFetch = sync.NewCond(&g.mu), sync.NewCond(&g.mu), sync.NewCond(&g.mu)
 	if err := g.check(); err != nil {
 		return nil, fmt.Errorf("%w: group %q: %w", ErrConfig, c.Name, err)
 	}
@@ -153,7 +160,7 @@ func (g *Group) identify() (t token, digest uint32) {
 }
 
 func (g *Group) relayConfig() relay.Config {
-	c := relay.Config{Self: g.self, Algorithm: g.cfg.Algorithm, BlockBytes: g.cfg.BlockBytes, MaxMessage: g.cfg.MaxMessage}
+	c := relay.Config{Self: g.self, Algorithm: g.cfg.Algorithm, BlockBytes: g.cfg.BlockBytes, MaxMessage: g.cfg.MaxMessage, View: g.cfg.View}
 	labelled := slices.ContainsFunc(g.peers, func(p Peer) bool { return p.Rack != "" })
 	for _, p := range g.peers {
 		c.Nodes = append(c.Nodes, p.ID)
@@ -170,12 +177,16 @@ func (g *Group) Start(o Outgoing) (*Sending, error) {
 		o.Filled = int64(len(o.Data))
 	}
 	s := &Sending{group: g, out: o}
+	s.hold, s.place, s.claimed = g.node.space.Hold(o.Data)
 	var err error
 	g.do(func(r *relay.Relay, out *relay.Effects) {
-		if s.number, err = r.Start(int64(len(o.Data)), o.Tag, o.Filled, out); err == nil {
+		if err = s.start(r, out); err == nil {
 			g.sendings[s.number] = s
 		}
 	})
+	if err != nil && s.claimed {
+		s.hold.Drop(false)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -45,8 +45,8 @@ func visit(t *testing.T, p Peer, as order.NodeID) *stranger {
 	s := &stranger{t: t}
 	var err [2]error
 	session := fmt.Sprint("session ", as)
-	s.control, _, err[0] = knock(t, p, greeting{as, p.ID, session, false})
-	s.blocks, _, err[1] = knock(t, p, greeting{as, p.ID, session, true})
+	s.control, _, err[0] = knock(t, p, greeting{From: as, To: p.ID, Session: session})
+	s.blocks, _, err[1] = knock(t, p, greeting{From: as, To: p.ID, Session: session, Blocks: true})
 	if err := errors.Join(err[:]...); err != nil {
 		t.Fatal(err)
 	}
@@ -132,12 +132,12 @@ func TestGarbageInsteadOfAGreetingIsRejected(t *testing.T) {
 func TestAGreetingThatNamesTheWrongNodesIsRefused(t *testing.T) {
 	w := newWorld(t, 1, 0)
 	for _, g := range []greeting{
-		{99, 2, "s", false},                      // to another node
-		{1, 1, "s", false},                       // from itself
-		{0, 1, "s", false},                       // from who should be dialed
-		{99, 1, "", false},                       // without a session
-		{99, 1, string(make([]byte, 65)), false}, // with a long one
-		{99, 1, "nobody's", true},                // blocks of no link
+		{From: 99, To: 2, Session: "s"},                      // to another node
+		{From: 1, To: 1, Session: "s"},                       // from itself
+		{From: 0, To: 1, Session: "s"},                       // from who should be dialed
+		{From: 99, To: 1, Session: ""},                       // without a session
+		{From: 99, To: 1, Session: string(make([]byte, 65))}, // with a long one
+		{From: 99, To: 1, Session: "nobody's", Blocks: true}, // blocks of no link
 	} {
 		if _, welcome, err := knock(t, w.peers[0], g); err != nil || welcome.Refused == "" {
 			t.Errorf("%+v: %+v, %v", g, welcome, err)
@@ -212,7 +212,7 @@ func TestK2WhatStrangersCostIsBounded(t *testing.T) {
 	w.rejected(port.TooMany)
 	var first net.Conn
 	for i := range maxStrangers + 1 {
-		conn, _, err := knock(t, w.peers[0], greeting{99, 1, fmt.Sprint("half ", i), false})
+		conn, _, err := knock(t, w.peers[0], greeting{From: 99, To: 1, Session: fmt.Sprint("half ", i)})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -36,6 +36,7 @@ type link struct {
 	session string
 	control net.Conn
 	blocks  net.Conn
+	sight   sight // set before the link is whole
 
 	kick   chan struct{} // rings for the writer
 	paired chan struct{} // closed when the acceptor has both connections

@@ -1,6 +1,9 @@
 package rdmc
 
-import "github.com/squall-go/squall/rdmc/relay"
+import (
+	"github.com/squall-go/squall/rdmc/relay"
+	"github.com/squall-go/squall/rdmc/shared"
+)
 
 // Incoming is a message that is about to come.
 type Incoming struct {
@@ -13,6 +16,9 @@ type Incoming struct {
 type Message struct {
 	Incoming
 	Data []byte
+	// View says that Data is memory of the root, see GroupConfig.View. It must not be written, and is there until Release.
+	View    bool
+	viewing *viewing
 }
 
 // Outgoing is a message to send.
@@ -21,10 +27,13 @@ type Outgoing struct {
 	Data []byte
 	// Filled is how many bytes of Data are there already, in front; -1 or len(Data): all. More are announced with Sending.Fill.
 	Filled int64
-	// Sent is told once when Data may be used again: nil, or the reason for which the message was given up. May be nil itself.
+	// Sent is told once when Data may be used again: nil, or the reason for which the message was given up. May be nil itself. If
+	// receivers look at Data where it is, that is when they have released it; with an error some may look at it for ever, and it must not be
+	// written, only released.
 	Sent func(error)
 	// Everywhere is told once: nil when every member has the message whole and its Completed has returned, or the reason why that will not be,
-	// when no member has memory for it any more, or the group failed. May be nil itself.
+	// when no member has memory for it any more, or the group failed. It comes before Sent only if receivers look at Data. May be nil
+	// itself.
 	Everywhere func(error)
 }
 
@@ -34,7 +43,12 @@ type Sending struct {
 	number uint64
 	out    Outgoing
 
+	claimed bool // data lies in memory that others can see, at a place, and is held
+	place   shared.Place
+	hold    shared.Hold
+
 	// Under the group's mu.
+	told       int // of Sent and Everywhere
 	everywhere bool
 	index      uint64 // of one that is
 }

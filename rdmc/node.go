@@ -13,6 +13,7 @@ import (
 	"github.com/squall-go/squall/fabric/port"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/rdmc/relay"
+	"github.com/squall-go/squall/rdmc/shared"
 )
 
 var (
@@ -29,6 +30,8 @@ type token = [relay.TokenBytes]byte
 type Node struct {
 	cfg     NodeConfig
 	ownPort bool
+	space   *shared.Space   // memory that others on the host may see
+	views   *shared.Views   // and theirs
 	ctx     context.Context // ends with Close
 	end     context.CancelFunc
 	running sync.WaitGroup // every goroutine of the node, its links and its groups
@@ -54,6 +57,7 @@ func NewNode(c NodeConfig) (*Node, error) {
 	}
 	n := &Node{cfg: c, groups: map[token]*Group{}, routes: map[order.NodeID]*route{}}
 	n.ctx, n.end = context.WithCancel(context.Background())
+	n.share()
 	c.Port.Handle(port.KindBlocks, n.serve)
 	return n, nil
 }
@@ -97,6 +101,8 @@ func (n *Node) Close() error {
 		l.sayGoodbye()
 	}
 	n.running.Wait()
+	n.space.Close()
+	n.views.Close()
 	if n.ownPort {
 		return n.cfg.Port.Close()
 	}

@@ -13,11 +13,11 @@ type Peer struct {
 	ID   order.NodeID
 	Addr string // the host:port of its port
 	Host string // nodes with the same one are on the same host; "" is nobody's
-	Shm  string // the name of its abstract socket for shared memory; "" if it has none
+	Shm  string // the name of its abstract socket for shared memory; "" if it has none. It is for people: nodes ask each other
 	Rack string // nodes with the same one are close to each other; "" if nothing is known
 }
 
-// NodeConfig describes a node. Self and Port are needed.
+// NodeConfig describes a node. Self and Port are needed. Host and Shm of Self are found out if they are empty.
 type NodeConfig struct {
 	Self Peer // its Addr may be empty: it is the port's then
 	// Port is where connections of kind port.KindBlocks arrive; the node handles that kind until it is closed. The port remains
@@ -27,6 +27,8 @@ type NodeConfig struct {
 	TLS *tls.Config
 	// FailAfter is how long a peer may be silent while a transfer is under way; default 5 s.
 	FailAfter time.Duration
+	// NotShared keeps memory from other processes of the host: messages go in blocks even there.
+	NotShared bool
 	// Background has the threads that move blocks give way to others that want the processor (Linux).
 	Background bool
 }

@@ -130,7 +130,7 @@ func (d *desk) serve(conn *net.UnixConn) {
 	if err == nil {
 		err = d.answer(conn)
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, net.ErrClosed) { // that is this side's doing
 		d.reject(remote, err)
 	}
 }

@@ -1,0 +1,310 @@
+package rdmc
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/rdmc/relay"
+	"go.uber.org/goleak"
+)
+
+// childEnv makes the test program a child that does what its standard input says.
+const childEnv = "SQUALL_RDMC_CHILD"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(childEnv) != "" {
+		if err := child(os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// task is the first line that a child reads; it has said where it listens then.
+type task struct {
+	Members []Peer
+	Root    int
+	Size    int
+	View    bool
+	Keep    bool // never releases a view
+}
+
+// child is one member. Its lines are commands; it answers each with a line.
+func child(in io.Reader, out io.Writer) error {
+	var id int
+	if _, err := fmt.Sscan(os.Getenv(childEnv), &id); err != nil {
+		return err
+	}
+	n, err := Listen("127.0.0.1:0", order.NodeID(id), nil)
+	if err != nil {
+		return err
+	}
+	defer n.Close()
+	b, err := json.Marshal(n.Peer())
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "%s\n", b)
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, 1<<20)
+	if !lines.Scan() {
+		return errors.New("no task")
+	}
+	var t task
+	if err := json.Unmarshal(lines.Bytes(), &t); err != nil {
+		return err
+	}
+	buffer, other := make([]byte, t.Size), make([]byte, t.Size)
+	for i := range buffer {
+		buffer[i], other[i] = 1, 2
+	}
+	g, err := n.Open(GroupConfig{
+		Name: "g", Members: t.Members, Root: t.Root, View: t.View,
+		Incoming: func(in Incoming) ([]byte, error) { return buffer[:in.Size], nil },
+		Completed: func(m Message) {
+			if !t.Keep {
+				m.Release()
+			}
+		},
+	})
+	if err != nil {
+		return err
+	}
+	defer g.Discard()
+	for lines.Scan() {
+		switch lines.Text() {
+		case "memcpy":
+			copy(other, buffer)
+		case "send": // a whole message, and half of another one
+			for _, filled := range []int64{-1, int64(t.Size) / 2} {
+				m, err := n.Alloc(t.Size)
+				if err != nil {
+					return err
+				}
+				copy(m.Bytes(), "hello")
+				if _, err := g.Start(Outgoing{Data: m.Bytes(), Filled: filled}); err != nil {
+					return err
+				}
+			}
+		}
+		fmt.Fprintln(out, "done")
+	}
+	return lines.Err()
+}
+
+// process is a child, seen from its parent.
+type process struct {
+	t    testing.TB
+	cmd  *exec.Cmd
+	in   io.WriteCloser
+	out  *bufio.Scanner
+	Peer Peer
+}
+
+func spawn(t testing.TB, id int) *process {
+	t.Helper()
+	p := &process{t: t, cmd: exec.Command(os.Args[0])}
+	p.cmd.Env = append(os.Environ(), fmt.Sprint(childEnv, "=", id))
+	p.cmd.Stderr = os.Stderr
+	var err error
+	if p.in, err = p.cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.end)
+	p.out = bufio.NewScanner(out)
+	p.out.Buffer(nil, 1<<20)
+	if err := json.Unmarshal([]byte(p.read()), &p.Peer); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// end waits for the end of a child, which it makes if it does not come.
+func (p *process) end() {
+	p.in.Close()
+	timer := time.AfterFunc(20*time.Second, func() { _ = p.cmd.Process.Kill() })
+	defer timer.Stop()
+	_ = p.cmd.Wait() // it may have been killed
+}
+
+func (p *process) read() string {
+	p.t.Helper()
+	if !p.out.Scan() {
+		p.t.Fatalf("the child has ended: %v", p.out.Err())
+	}
+	return p.out.Text()
+}
+
+func (p *process) say(line string) {
+	p.t.Helper()
+	if _, err := fmt.Fprintln(p.in, line); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// fleet is this process, as node 1, and some children.
+func fleet(t testing.TB, children int, k task, c GroupConfig) (*Node, *Group, []*process) {
+	t.Helper()
+	n, err := Listen("127.0.0.1:0", 1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { n.Close() })
+	k.Members = []Peer{n.Peer()}
+	var all []*process
+	for i := range children {
+		p := spawn(t, i+2)
+		all = append(all, p)
+		k.Members = append(k.Members, p.Peer)
+	}
+	b, err := json.Marshal(k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range all {
+		p.say(string(b))
+	}
+	c.Name, c.Members, c.Root = "g", k.Members, k.Root
+	g, err := n.Open(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(g.Discard)
+	select {
+	case <-g.complete:
+	case <-time.After(20 * time.Second):
+		t.Fatal("the children did not come")
+	}
+	return n, g, all
+}
+
+func TestARootThatIsKilledTakesNoViewAway(t *testing.T) {
+	sharesMemory(t)
+	for _, view := range []bool{true, false} {
+		messages, failed := make(chan Message, 2), make(chan error, 1)
+		_, _, all := fleet(t, 2, task{Root: 1, Size: 20 << 20, View: true}, GroupConfig{
+			View: view, Completed: func(m Message) { messages <- m }, Failed: func(err error) { failed <- err },
+		})
+		all[0].say("send")
+		m := receive(t, messages, "message")
+		if err := all[0].cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		var f *Failure
+		if err := receive(t, failed, "failure"); !errors.As(err, &f) || f.Code != relay.Gone || f.Node != 2 {
+			t.Fatal(err)
+		}
+		if m.View != view || !strings.HasPrefix(string(m.Data[:10]), "hello") || len(m.Data) != 20<<20 {
+			t.Fatalf("%d bytes, view: %v", len(m.Data), m.View)
+		}
+		for _, b := range m.Data { // every page is there
+			_ = b
+		}
+		m.Release()
+	}
+}
+
+func TestMemoryThatAKilledReceiverLookedAtIsNotUsedAgain(t *testing.T) {
+	sharesMemory(t)
+	failed := make(chan error, 1)
+	n, g, all := fleet(t, 2, task{Size: 1 << 20, View: true, Keep: true}, GroupConfig{Failed: func(err error) { failed <- err }})
+	m, err := n.Alloc(1 << 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Bytes()[0] = 1
+	sent, everywhere := make(chan error, 1), make(chan error, 1)
+	if _, err := g.Start(Outgoing{Data: m.Bytes(), Filled: -1, Sent: func(err error) { sent <- err }, Everywhere: func(err error) { everywhere <- err }}); err != nil {
+		t.Fatal(err)
+	}
+	m.Release()
+	if err := receive(t, everywhere, "end"); err != nil {
+		t.Fatal(err)
+	}
+	if err := all[1].cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := receive(t, failed, "failure"); !errors.Is(err, ErrFailed) {
+		t.Fatal(err)
+	}
+	if err := receive(t, sent, "end"); !errors.Is(err, ErrFailed) {
+		t.Fatal(err)
+	}
+	if o, err := n.Alloc(1 << 20); err != nil || o.Bytes()[0] != 0 {
+		t.Fatalf("it is used again: %v", err)
+	}
+}
+
+// BenchmarkSameHost is one message to three other processes of this host, and what a copy of it costs three processes at a time.
+func BenchmarkSameHost(b *testing.B) {
+	sharesMemory(b)
+	const size = 256 << 20
+	for _, how := range []string{"memcpy", "copy", "view", "blocks"} {
+		b.Run(fmt.Sprintf("how=%s/nodes=4/size=256MiB", how), func(b *testing.B) {
+			n, g, all := fleet(b, 3, task{Size: size, View: how == "view"}, GroupConfig{})
+			m, err := n.Alloc(size)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer m.Release()
+			data := m.Bytes()
+			if how == "blocks" {
+				data = make([]byte, size)
+			}
+			for i := range data {
+				data[i] = byte(i)
+			}
+			once := func() { sendOnce(b, g, data) }
+			if how == "memcpy" {
+				once = func() { tellAll(all, "memcpy") }
+			}
+			once() // pages are mapped, and made
+			b.SetBytes(size)
+			for b.Loop() {
+				once()
+			}
+		})
+	}
+}
+
+// sendOnce sends, and waits until all have it.
+func sendOnce(b *testing.B, g *Group, data []byte) {
+	everywhere, sent := make(chan error, 1), make(chan error, 1)
+	_, err := g.Start(Outgoing{Data: data, Filled: -1, Everywhere: func(err error) { everywhere <- err }, Sent: func(err error) { sent <- err }})
+	for _, c := range []chan error{everywhere, sent} {
+		if err == nil {
+			err = <-c
+		}
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+// tellAll makes all children do something at a time.
+func tellAll(all []*process, what string) {
+	for _, p := range all {
+		p.say(what)
+	}
+	for _, p := range all {
+		p.read()
+	}
+}

@@ -1,0 +1,239 @@
+package rdmc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/rdmc/relay"
+	"github.com/squall-go/squall/rdmc/shared"
+)
+
+// Memory is memory to send from, see Node.Alloc.
+type Memory = shared.Memory
+
+// ErrInView is what Sent is told, at the end of a group, of a message that a receiver still looks at.
+var ErrInView = relay.ErrInView
+
+// Alloc gives memory for messages. Where all members of a group are processes of one host, what lies in it is not sent, but read, or
+// looked at, where it is; elsewhere it is as good as any other memory. What is in it at first is anything. A message may take any part of it, and
+// several messages may lie in it.
+//
+// Release gives it back, once. That may be before its messages are everywhere: it is used again only when nobody needs it any more. Making
+// fresh memory takes longer than copying it, so programs that send again and again should release and allocate again, or keep one.
+func (n *Node) Alloc(size int) (*Memory, error) { return n.space.Alloc(size) }
+
+// viewing is what the application looks at, and has not released. It is guarded by the group's lock.
+type viewing struct {
+	group    *Group
+	index    uint64
+	view     *shared.View
+	heard    bool // the root knows
+	released bool
+}
+
+// Release says that Data is not looked at any more, if it is a view; otherwise it does nothing. It may be called once or several times, in
+// Completed or later, also when the group is over.
+func (m *Message) Release() {
+	if m.viewing != nil {
+		m.viewing.release()
+	}
+}
+
+func (v *viewing) release() {
+	g := v.group
+	g.mu.Lock()
+	first := !v.released
+	v.released = true
+	g.mu.Unlock()
+	if !first {
+		return
+	}
+	v.view.Close() // before the root may write there again
+	if g.mu.Lock(); v.heard {
+		g.relay.Released(v.index, &g.effects)
+		g.apply()
+	}
+	g.mu.Unlock()
+}
+
+// hearView tells the root that a message was heard of, and whether it is still looked at.
+func (g *Group) hearView(v *viewing) {
+	g.do(func(r *relay.Relay, out *relay.Effects) {
+		if v.released {
+			r.Heard(v.index, out)
+			return
+		}
+		v.heard = true
+		r.HeardInView(v.index, out)
+	})
+}
+
+// completed tells the application of a message that is here whole.
+func (g *Group) completed(in Incoming) {
+	m := Message{Incoming: in, Data: g.take(in.Index)}
+	view := g.takeView(in.Index)
+	switch {
+	case view != nil && g.cfg.View:
+		m.Data, m.View = view.Bytes(), true
+		m.viewing = &viewing{group: g, index: in.Index, view: view}
+	case view != nil:
+		view.Close()
+	}
+	if g.cfg.Completed != nil {
+		g.cfg.Completed(m)
+	} else {
+		m.Release()
+	}
+	if m.viewing != nil {
+		g.hearView(m.viewing)
+		return
+	}
+	g.do(func(r *relay.Relay, out *relay.Effects) { r.Heard(in.Index, out) })
+}
+
+// takeView takes what is in view of a message; nil if nothing is.
+func (g *Group) takeView(index uint64) *shared.View {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	v := g.views[index]
+	delete(g.views, index)
+	return v
+}
+
+// closeViews ends those of messages that will not be complete.
+func (g *Group) closeViews() {
+	for index, v := range g.views {
+		delete(g.views, index)
+		v.Close()
+	}
+}
+
+// seesRoot prepares for messages in memory of the root. The group's lock is held.
+func (g *Group) seesRoot(owner string) {
+	g.relay.Sees(0)
+	g.node.running.Go(func() { g.fetch(owner) })
+}
+
+// fetch is the goroutine that looks where messages lie, and copies them.
+func (g *Group) fetch(owner string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for !g.relay.Over() {
+		f, ok := g.relay.NextFetch()
+		if !ok {
+			g.toFetch.Wait()
+			continue
+		}
+		view, into := g.views[f.Index], g.buffers[f.Index]
+		g.mu.Unlock()
+		var err error
+		if f.Length == 0 {
+			view, err = g.look(owner, &f)
+		} else {
+			copy(into[f.Offset:][:f.Length], view.Bytes()[f.Offset:])
+		}
+		g.mu.Lock()
+		if err == nil {
+			g.views[f.Index] = view
+		}
+		g.relay.Fetched(&f, err, &g.effects)
+		g.apply()
+	}
+}
+
+// look brings a message into view.
+func (g *Group) look(owner string, f *relay.Fetch) (*shared.View, error) {
+	p, err := shared.ParsePlace(f.Where)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(g.node.ctx, g.node.cfg.FailAfter)
+	defer cancel()
+	return g.node.views.Open(ctx, owner, p, f.Size)
+}
+
+// start begins to send, with a claim on the memory that the data lies in, if others can see that. The group's lock is held.
+func (s *Sending) start(r *relay.Relay, out *relay.Effects) (err error) {
+	o := &s.out
+	if s.claimed {
+		s.number, err = r.Offer(int64(len(o.Data)), o.Tag, o.Filled, s.place.String(), out)
+	} else {
+		s.number, err = r.Start(int64(len(o.Data)), o.Tag, o.Filled, out)
+	}
+	return err
+}
+
+// settle notes that Sent, or Everywhere, is told now, and forgets the message after both.
+func (g *Group) settle(c *relay.Call) *Sending {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	s := g.sendings[c.Number]
+	if s.told++; s.told == 2 {
+		delete(g.sendings, c.Number)
+	}
+	return s
+}
+
+// sent tells that memory is free.
+func (g *Group) sent(c *relay.Call) {
+	s := g.settle(c)
+	if s.claimed {
+		s.hold.Drop(c.Seen)
+	}
+	if s.out.Sent != nil {
+		s.out.Sent(c.Err)
+	}
+}
+
+// sight is what two nodes see of each other.
+type sight struct {
+	owner string // the name of the peer's socket for segments; "": this node sees nothing of it
+	seen  bool   // the peer sees this node's memory
+}
+
+// probe finds out whether this node sees a peer that says that it is on a host, and has a socket.
+func (n *Node) probe(host, owner string) (string, error) {
+	switch {
+	case n.space.Name() == "" || host != shared.Host() || owner == "":
+		return "", nil
+	case len(owner) > maxSessionBytes:
+		return "", fmt.Errorf("%w: a socket with a name of %d bytes", relay.ErrMalformed, len(owner))
+	}
+	ctx, cancel := context.WithTimeout(n.ctx, probeTime)
+	defer cancel()
+	if shared.Reach(ctx, owner) != nil {
+		return "", nil // then blocks travel, which works everywhere
+	}
+	return owner, nil
+}
+
+// share makes the node's memory for others, and its view of theirs.
+func (n *Node) share() {
+	reject := func(remote string, err error) {
+		r := port.RejectedBlocks(remote, err)
+		if errors.Is(err, shared.ErrMalformed) {
+			r.Reason = port.Garbage
+		}
+		n.cfg.Port.Reject(r)
+	}
+	if n.cfg.NotShared {
+		reject = nil
+	}
+	n.space, n.views = shared.NewSpace(reject), shared.NewViews()
+	if self := &n.cfg.Self; self.Host == "" {
+		self.Host = shared.Host()
+	}
+	if self := &n.cfg.Self; self.Shm == "" {
+		self.Shm = n.space.Name()
+	}
+}
+
+// view is what this node says of its memory.
+func (n *Node) view() view {
+	if n.space.Name() == "" {
+		return view{}
+	}
+	return view{Host: shared.Host(), Shm: n.space.Name()}
+}

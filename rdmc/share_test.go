@@ -1,0 +1,323 @@
+package rdmc
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime/debug"
+	"testing"
+
+	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/rdmc/relay"
+	"github.com/squall-go/squall/rdmc/shared"
+)
+
+// sharesMemory skips a test where there is none to share.
+func sharesMemory(t testing.TB) {
+	t.Helper()
+	if s := shared.NewSpace(func(string, error) {}); s.Name() == "" {
+		t.Skip("this system has no shared memory for segments")
+	} else {
+		s.Close()
+	}
+}
+
+func (w *world) alloc(node, size int) *Memory {
+	w.t.Helper()
+	m, err := w.nodes[node].Alloc(size)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return m
+}
+
+// noBlocks is a way that no block must take.
+type noBlocks struct{ t *testing.T }
+
+func (n noBlocks) writeBlock(h *relay.Header, _ []byte) {
+	n.t.Errorf("block %d of message %d was sent", h.Block, h.Message)
+}
+
+// forbidBlocks fails the test if any is sent.
+func forbidBlocks(t *testing.T, all []*witness) {
+	t.Helper()
+	meet(t, all)
+	for _, x := range all {
+		x.mu.Lock()
+		for _, m := range x.members {
+			if m != nil {
+				m.way = noBlocks{t}
+			}
+		}
+		x.mu.Unlock()
+	}
+}
+
+func TestWhatLiesInSharedMemoryIsCopiedFromThere(t *testing.T) {
+	sharesMemory(t)
+	for _, view := range []bool{false, true} {
+		t.Run(fmt.Sprint("view=", view), func(t *testing.T) {
+			w := newWorld(t, 4, 0)
+			all := w.open("g", GroupConfig{View: view})
+			forbidBlocks(t, all)
+			r := rand.New(rand.NewPCG(1, 2))
+			const count = 40
+			for i := range count {
+				m := w.alloc(0, 1+r.IntN(3<<20))
+				data := m.Bytes()[r.IntN(len(m.Bytes())):]
+				if len(data) == 0 {
+					data = m.Bytes()
+				}
+				copy(data, noise(uint64(i), len(data)))
+				if _, err := all[0].Start(Outgoing{Tag: uint64(len(data)), Data: data, Filled: -1}); err != nil {
+					t.Fatal(err)
+				}
+				m.Release() // at once: it is kept as long as somebody needs it
+			}
+			for _, x := range all[1:] {
+				for i := range count {
+					m := receive(t, x.messages, "message")
+					if m.Index != uint64(i) || m.View != view || !bytes.Equal(m.Data, noise(uint64(i), int(m.Tag))) {
+						t.Fatalf("message %d of %d bytes differs, view: %v", m.Index, len(m.Data), m.View)
+					}
+					m.Release()
+					m.Release()
+				}
+			}
+			closeAll(t, all)
+		})
+	}
+}
+
+func TestSharedMemoryIsFilledInSteps(t *testing.T) {
+	sharesMemory(t)
+	w := newWorld(t, 3, 0)
+	all := w.open("g", GroupConfig{})
+	forbidBlocks(t, all)
+	const size = 5<<20 + 17
+	want := noise(7, size)
+	m := w.alloc(0, size)
+	sent := make(chan error, 2)
+	s, err := all[0].Start(Outgoing{Data: m.Bytes(), Sent: func(err error) { sent <- err }, Everywhere: func(err error) { sent <- err }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := 0; n < size; n = min(n+100_000, size) {
+		copy(m.Bytes()[n:min(n+100_000, size)], want[n:])
+		if s.Fill(int64(n)); len(all[1].messages)+len(all[2].messages)+len(sent) > 0 {
+			t.Fatalf("it is complete with %d bytes", n)
+		}
+	}
+	s.Fill(size)
+	for range 2 {
+		if err := receive(t, sent, "end"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, x := range all[1:] {
+		if got := receive(t, x.messages, "message"); !bytes.Equal(got.Data, want) {
+			t.Fatal("it differs")
+		}
+	}
+	m.Release()
+	closeAll(t, all)
+}
+
+func TestMemoryIsFreeWhenItsViewsAreReleased(t *testing.T) {
+	sharesMemory(t)
+	w := newWorld(t, 3, 0)
+	all := w.open("g", GroupConfig{View: true})
+	meet(t, all)
+	m := w.alloc(0, 1<<20)
+	where := &m.Bytes()[0]
+	copy(m.Bytes(), "first")
+	sent, everywhere := make(chan error, 1), make(chan error, 1)
+	if _, err := all[0].Start(Outgoing{Data: m.Bytes(), Filled: -1, Sent: func(err error) { sent <- err }, Everywhere: func(err error) { everywhere <- err }}); err != nil {
+		t.Fatal(err)
+	}
+	m.Release()
+	if err := receive(t, everywhere, "end"); err != nil || len(sent) > 0 {
+		t.Fatalf("%v; it is looked at, and %d were told that it is free", err, len(sent))
+	}
+	if other := w.alloc(0, 1<<20); &other.Bytes()[0] == where {
+		t.Fatal("memory is used again while it is looked at")
+	}
+	for _, x := range all[1:] {
+		got := receive(t, x.messages, "message")
+		if string(got.Data[:5]) != "first" || len(sent) > 0 {
+			t.Fatalf("%q", got.Data[:5])
+		}
+		got.Release()
+	}
+	if err := receive(t, sent, "end"); err != nil {
+		t.Fatal(err)
+	}
+	if again := w.alloc(0, 1<<20); &again.Bytes()[0] != where {
+		t.Fatal("memory is not used again when it is free")
+	}
+	closeAll(t, all)
+}
+
+func TestAViewOutlivesItsGroup(t *testing.T) {
+	sharesMemory(t)
+	for _, fail := range []bool{false, true} {
+		t.Run(fmt.Sprint("fail=", fail), func(t *testing.T) {
+			w := newWorld(t, 2, 0)
+			all := w.open("g", GroupConfig{View: true})
+			meet(t, all)
+			m := w.alloc(0, 1<<20)
+			copy(m.Bytes(), "hello")
+			sent := make(chan error, 1)
+			if _, err := all[0].Start(Outgoing{Data: m.Bytes(), Filled: -1, Sent: func(err error) { sent <- err }}); err != nil {
+				t.Fatal(err)
+			}
+			got := receive(t, all[1].messages, "message")
+			if fail {
+				w.nodes[0].kill()
+				for _, x := range all {
+					receive(t, x.Done(), "end")
+				}
+			} else {
+				closeAll(t, all)
+			}
+			if err := receive(t, sent, "end"); fail && !errors.Is(err, ErrFailed) || !fail && !errors.Is(err, ErrInView) {
+				t.Fatal(err)
+			}
+			m.Release()
+			copy(w.alloc(0, 1<<20).Bytes(), "other") // not the same pages
+			if err := w.nodes[0].Close(); err != nil {
+				t.Fatal(err)
+			}
+			if string(got.Data[:5]) != "hello" {
+				t.Fatalf("%q", got.Data[:5])
+			}
+			got.Release()
+		})
+	}
+}
+
+func TestAViewCannotBeWritten(t *testing.T) {
+	sharesMemory(t)
+	w := newWorld(t, 2, 0)
+	all := w.open("g", GroupConfig{View: true})
+	meet(t, all)
+	m := w.alloc(0, 1000)
+	if _, err := all[0].Start(Outgoing{Data: m.Bytes(), Filled: -1}); err != nil {
+		t.Fatal(err)
+	}
+	got := receive(t, all[1].messages, "message")
+	func() {
+		defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+		defer func() {
+			if recover() == nil {
+				t.Error("it was written")
+			}
+		}()
+		got.Data[0]++
+	}()
+	got.Release()
+	closeAll(t, all)
+}
+
+func TestAnAbortOfWhatLiesInSharedMemoryIsHeardByAll(t *testing.T) {
+	sharesMemory(t)
+	for _, view := range []bool{false, true} {
+		w := newWorld(t, 3, 0)
+		all := w.open("g", GroupConfig{View: view})
+		forbidBlocks(t, all)
+		reason := errors.New("changed my mind")
+		m := w.alloc(0, 10<<20)
+		told := make(chan error, 2)
+		s, err := all[0].Start(Outgoing{Data: m.Bytes(), Filled: 5 << 20, Sent: func(err error) { told <- err }, Everywhere: func(err error) { told <- err }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Abort(reason)
+		for range 2 {
+			if err := receive(t, told, "end"); !errors.Is(err, reason) {
+				t.Fatal(err)
+			}
+		}
+		m.Release()
+		next := w.alloc(0, 1000)
+		if _, err := all[0].Start(Outgoing{Data: next.Bytes(), Filled: -1}); err != nil {
+			t.Fatal(err)
+		}
+		for _, x := range all[1:] {
+			if err := receive(t, x.aborted, "abort"); !errors.Is(err, ErrAborted) {
+				t.Fatal(err)
+			}
+			got := receive(t, x.messages, "message")
+			if got.Index != 1 || len(got.Data) != 1000 {
+				t.Fatalf("message %d of %d bytes", got.Index, len(got.Data))
+			}
+			got.Release()
+		}
+		next.Release()
+		closeAll(t, all)
+	}
+}
+
+func TestWhoSharesNothingGetsBlocks(t *testing.T) {
+	w := newWorld(t, 2, 0)
+	n, err := NewNode(NodeConfig{Self: Peer{ID: 9}, Port: listenPort(t), NotShared: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { n.Close() })
+	w.nodes, w.peers = append(w.nodes, n), append(w.peers, n.Peer())
+	all := w.open("g", GroupConfig{View: true})
+	want := noise(1, 1<<20)
+	m := w.alloc(0, len(want))
+	copy(m.Bytes(), want)
+	if err := all[0].Send(within(t), m.Bytes()); err != nil {
+		t.Fatal(err)
+	}
+	m.Release()
+	for _, x := range all[1:] {
+		got := receive(t, x.messages, "message")
+		if got.View || !bytes.Equal(got.Data, want) {
+			t.Fatalf("view: %v", got.View)
+		}
+		got.Release()
+	}
+	if m := w.alloc(2, 10); m.Shared() {
+		t.Fatal("it shares memory")
+	}
+	closeAll(t, all)
+}
+
+func TestAPlaceThatIsNotThereFailsTheGroup(t *testing.T) {
+	sharesMemory(t)
+	w := newWorld(t, 3, 0)
+	all := w.open("g", GroupConfig{})
+	meet(t, all)
+	for name, place := range map[string]string{"nonsense": "up there", "nobody's": shared.Place{ID: shared.ID{1}}.String()} {
+		all := w.open(name, GroupConfig{})
+		meet(t, all)
+		all[0].do(func(r *relay.Relay, out *relay.Effects) {
+			if _, err := r.Offer(10, 0, 10, place, out); err != nil {
+				t.Error(err)
+			}
+			all[0].sendings[0] = &Sending{group: all[0].Group}
+		})
+		for _, x := range all {
+			var f *Failure
+			if err := receive(t, x.failed, "failure"); !errors.As(err, &f) || f.Code != relay.NoRoom {
+				t.Fatal(err)
+			}
+		}
+	}
+	closeAll(t, all)
+}
+
+func listenPort(t *testing.T) *port.Port {
+	t.Helper()
+	p, err := port.Listen(port.Config{Addr: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Close() })
+	return p
+}
