@@ -14,11 +14,13 @@ type blocks struct {
 	*member
 	groups []*rdmc.Group // by place in task.Roots
 	data   [][]byte
-	ended  chan error // one per message that has to come, and per one that has to leave
+	memory *rdmc.Memory // where this root's message lies, if others may see it there
+	ended  chan error   // one per message that has to come, and per one that has to leave
 
 	mu    sync.Mutex
 	start instant
 	done  map[int]instant
+	views []rdmc.Message
 }
 
 func newBlocks(m *member) *blocks {
@@ -30,12 +32,8 @@ func newBlocks(m *member) *blocks {
 func (b *blocks) prepare(ctx context.Context) error {
 	errs := make(chan error, len(b.groups))
 	for i, root := range b.task.Roots {
-		var err error
-		if b.data[i], err = b.buffers.get(i, b.task.Bytes); err != nil {
+		if err := b.makeRoom(i, root == b.Node-1); err != nil {
 			return err
-		}
-		if root == b.Node-1 {
-			fill(b.data[i], b.task.seed(root))
 		}
 		go func() {
 			var err error
@@ -50,30 +48,47 @@ func (b *blocks) prepare(ctx context.Context) error {
 	return errors.Join(all...)
 }
 
+// makeRoom gets the memory of a message, and fills it at its root.
+func (b *blocks) makeRoom(i int, root bool) (err error) {
+	switch {
+	case root && b.task.Sharing != notShared:
+		if b.memory, err = b.node.Alloc(b.task.Bytes); err == nil {
+			b.data[i] = b.memory.Bytes()[:b.task.Bytes]
+		}
+	case b.task.Sharing != viewed:
+		b.data[i], err = b.buffers.get(i, b.task.Bytes)
+	}
+	if err == nil && root {
+		fill(b.data[i], b.task.seed(b.Node-1))
+	}
+	return err
+}
+
 func (b *blocks) config(i int) rdmc.GroupConfig {
 	t, root := b.task, b.task.Roots[i]
 	return rdmc.GroupConfig{
 		Name: fmt.Sprintf("run %d from %d", t.Number, root), Key: "bench", Members: t.Peers, Root: root,
 		Algorithm: t.Algorithm, BlockBytes: t.BlockBytes,
-		Incoming: b.incoming(i),
-		Completed: func(m rdmc.Message) {
-			at := now()
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			b.done[root], b.data[i] = at, m.Data
-			b.ended <- nil
-		},
-		Aborted: func(_ rdmc.Incoming, err error) { b.ended <- err },
-		Failed:  func(err error) { b.ended <- err },
+		View:      b.task.Sharing == viewed,
+		Incoming:  func(rdmc.Incoming) ([]byte, error) { return b.data[i], nil },
+		Completed: func(m rdmc.Message) { b.completed(i, m) },
+		Aborted:   func(_ rdmc.Incoming, err error) { b.ended <- err },
+		Failed:    func(err error) { b.ended <- err },
 	}
 }
 
-// incoming gives a group its buffer; nodes that share memory bring their own.
-func (b *blocks) incoming(i int) func(rdmc.Incoming) ([]byte, error) {
-	if b.task.Shared {
-		return nil
+// completed notes when a message is here. What is only looked at stays until it is checked.
+func (b *blocks) completed(i int, m rdmc.Message) {
+	at := now()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.done[b.task.Roots[i]], b.data[i] = at, m.Data
+	b.views = append(b.views, m)
+	if b.task.Sharing == viewed && !m.View {
+		b.ended <- errNotShared
+		return
 	}
-	return func(rdmc.Incoming) ([]byte, error) { return b.data[i], nil }
+	b.ended <- nil
 }
 
 func (b *blocks) run(ctx context.Context, at instant) error {
@@ -104,21 +119,32 @@ func (b *blocks) run(ctx context.Context, at instant) error {
 	return nil
 }
 
-// finish leaves the groups, checks what came, and tells when it was there.
+// finish checks what came, tells when it was there, and leaves the groups.
 func (b *blocks) finish(ctx context.Context, r *report) error {
-	var errs []error
+	errs := []error{b.tell(r)}
 	for _, g := range b.groups {
 		if g != nil {
 			errs = append(errs, g.Close(ctx))
 		}
 	}
+	if b.memory != nil {
+		b.memory.Release()
+	}
+	return errors.Join(errs...)
+}
+
+func (b *blocks) tell(r *report) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	r.Start, r.Done = b.start, b.done
+	var errs []error
 	for i, root := range b.task.Roots {
 		if _, ok := b.done[root]; ok {
 			errs = append(errs, check(b.data[i], b.task.seed(root)))
 		}
+	}
+	for i := range b.views {
+		b.views[i].Release()
 	}
 	return errors.Join(errs...)
 }

@@ -19,7 +19,7 @@ type Case struct {
 	Rate       netlab.Rate        `json:"rate_bits_per_s,omitempty"` // of each host's link; 0: all on one host
 	Slow       bool               `json:"slow_link,omitempty"`       // one link has half the rate
 	Everybody  bool               `json:"all_send,omitempty"`        // every node is a root
-	Shared     bool               `json:"shared_memory,omitempty"`
+	Sharing    sharing            `json:"shared_memory,omitempty"`
 	MPI        *rival             `json:"mpi,omitempty"`
 }
 
@@ -51,8 +51,8 @@ func (c Case) title() string {
 		return title + ", one slow link"
 	case c.Everybody:
 		return title + ", all send"
-	case c.Shared:
-		return title + ", shared memory"
+	case c.Sharing != notShared:
+		return "shared memory, " + string(c.Sharing)
 	case c.Way == byBlocks && c.Algorithm == schedule.Auto:
 		chosen, _ := schedule.Choose(c.Nodes, int64(c.Bytes), nil)
 		return fmt.Sprintf("%s (%v)", title, chosen)

@@ -111,13 +111,13 @@ var errNotShared = errors.New("the nodes of this build offer no shared memory to
 func (f *fleet) task(c Case) (*task, error) {
 	f.runs++
 	t := &task{
-		Number: f.runs, Way: c.Way, Algorithm: c.Algorithm, BlockBytes: c.BlockBytes, Bytes: c.Bytes, Shared: c.Shared, Plain: f.plain, Roots: c.roots(),
+		Number: f.runs, Way: c.Way, Algorithm: c.Algorithm, BlockBytes: c.BlockBytes, Bytes: c.Bytes, Sharing: c.Sharing, Plain: f.plain, Roots: c.roots(),
 	}
 	for _, p := range f.peers {
-		if c.Shared && (p.Shm == "" || p.Host == "") {
+		if c.Sharing != notShared && (p.Shm == "" || p.Host == "") {
 			return nil, errNotShared
 		}
-		if !c.Shared {
+		if c.Sharing == notShared {
 			p.Host, p.Shm = "", ""
 		}
 		t.Peers = append(t.Peers, p)

@@ -190,10 +190,11 @@ func overlapPlan(p *plan, nodes, bytes int, rate netlab.Rate) {
 // memcpyPlan compares a message among processes of one host with copies in memory.
 func memcpyPlan(p *plan, nodes, bytes int) {
 	once := p.add(memoryCopy(nodes, bytes))
-	copying := p.add(relayed(schedule.Auto, nodes, bytes, 0))
-	shared := p.add(relayed(schedule.Auto, nodes, bytes, 0).with(func(c *Case) { c.Shared = true }))
-	mb := bytes / 1e6
-	p.expect(fmt.Sprintf("%d MB to %d processes of one host, by TCP, over a copy in memory by each receiver", mb, nodes), atMost, 1.5, ratioOf(seconds), copying, once)
-	p.expect(fmt.Sprintf("%d MB to %d processes of one host, by shared memory, over a copy in memory by each receiver", mb, nodes), below, 1,
-		ratioOf(seconds), shared, once)
+	by := func(s sharing) int {
+		return p.add(relayed(schedule.Auto, nodes, bytes, 0).with(func(c *Case) { c.Sharing = s }))
+	}
+	about := fmt.Sprintf("%d MB to %d processes of one host, over a copy in memory by each receiver: ", bytes/1e6, nodes)
+	p.expect(about+"by TCP", anything, 0, ratioOf(seconds), by(notShared), once)
+	p.expect(about+"copied from the root's memory", atMost, 1.5, ratioOf(seconds), by(copied), once)
+	p.expect(about+"viewed in the root's memory", below, 1, ratioOf(seconds), by(viewed), once)
 }

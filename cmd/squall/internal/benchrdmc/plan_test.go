@@ -91,13 +91,13 @@ func TestTheBarsCoverEverySizeOfGroup(t *testing.T) {
 	}
 	for _, want := range []string{
 		"n = 2, auto: time", "n = 3, pipeline: time", "n = 16, auto: time", "n = 16, pipeline: skew", "n = 5, auto: a receiver's memory",
-		"n = 8, auto: processor time", "1 MiB, n = 8", "8 MiB, n = 8", "one link", "8 groups", "256 MB", "shared memory",
+		"n = 8, auto: processor time", "1 MiB, n = 8", "8 MiB, n = 8", "one link", "8 groups", "256 MB", "copied from", "viewed in",
 	} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("no bar about %q in\n%s", want, &text)
 		}
 	}
-	if o, err = parse(t, "--bars", "--nodes", "4"); err != nil || len(barsPlan(o).cases) != 6 {
+	if o, err = parse(t, "--bars", "--nodes", "4"); err != nil || len(barsPlan(o).cases) != 7 {
 		t.Errorf("of 4 nodes there are %d cases, %v", len(barsPlan(o).cases), err)
 	}
 }

@@ -16,6 +16,15 @@ const (
 	byCopy   way = "copy" // not at all: every receiver copies that many bytes in its own memory
 )
 
+// sharing is what nodes make of it that they are on one host.
+type sharing string
+
+const (
+	notShared sharing = ""       // nothing: blocks by TCP, as between hosts
+	copied    sharing = "copied" // receivers copy the message from the root's memory
+	viewed    sharing = "viewed" // receivers look at it in the root's memory
+)
+
 // task is one run, as all member processes are told it.
 type task struct {
 	Number     uint64 // of the run: names its groups and seeds its content
@@ -23,7 +32,7 @@ type task struct {
 	Algorithm  schedule.Algorithm
 	BlockBytes int
 	Bytes      int
-	Shared     bool        // nodes may use that they are on one host
+	Sharing    sharing     // what nodes make of it that they are on one host
 	Peers      []rdmc.Peer // by node - 1
 	Plain      []string    // where each listens for plain TCP
 	Roots      []int       // each sends a message of so many bytes to all others
