@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"log/slog"
+	"strings"
 
 	"github.com/squall-go/squall"
 )
@@ -73,4 +74,39 @@ func ExampleSubgroup_Claim() {
 	// 0
 	// 1
 	// 9
+}
+
+// A message of any size has its place among the others. What is read here could be a file; who keeps what is delivered holds its body.
+func ExampleSubgroup_SendFrom() {
+	ctx := context.Background()
+	var kept *squall.Body
+	group, err := squall.Open(ctx, squall.Config{
+		Cluster: "example", ID: 1, Listen: "127.0.0.1:0", Expect: 1, Logger: slog.New(slog.DiscardHandler),
+		Subgroups: []squall.SubgroupConfig{{Name: "images", MaxMessage: 1 << 30, Deliver: func(m squall.Message) {
+			fmt.Printf("%d bytes\n", len(m.Data))
+			if m.Body() != nil {
+				kept = m.Body().Hold()
+			}
+		}}},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	images := group.Subgroup("images")
+	if err := images.SendFrom(ctx, strings.NewReader(strings.Repeat("image ", 1<<20)), 6<<20); err != nil {
+		fmt.Println(err)
+	}
+	if err := images.Send(ctx, []byte("small")); err != nil {
+		fmt.Println(err)
+	}
+	if err := group.Close(ctx); err != nil {
+		fmt.Println(err)
+	}
+	fmt.Printf("%s…\n", kept.Data[:11])
+	kept.Release()
+	// Output:
+	// 6291456 bytes
+	// 5 bytes
+	// image image…
 }
