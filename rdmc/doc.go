@@ -15,6 +15,10 @@
 // straight into the memory of their message; per group one sends blocks and one calls the application. The protocol of a group is
 // rdmc/relay, guarded by the group's lock, which is held for no longer than it takes to step it.
 //
+// Memory of Node.Alloc is shared with the processes of the same host, by package rdmc/shared. When a link is made both ends try whether they see
+// each other's. What lies there is offered to a group whose members all see it, and one more goroutine of each group looks and copies;
+// its messages are the same in every other respect. TLS does not change that: such bytes go through no connection.
+//
 // Links prove nothing. Anybody may make one who reaches the port; what makes a peer a member is that it shows the group's token, a hash of
 // its secret key, which the dialer says first. Frames then carry a channel, a number that the receiver of the frame gave to the group on
 // this link. Numbers are not used again, so what is still on its way for a group that was left cannot be taken for another's.

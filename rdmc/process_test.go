@@ -253,21 +253,25 @@ func TestMemoryThatAKilledReceiverLookedAtIsNotUsedAgain(t *testing.T) {
 	}
 }
 
-// BenchmarkSameHost is one message to three other processes of this host, and what a copy of it costs three processes at a time.
+// BenchmarkSameHost is one message to three other processes of this host, and what a copy of it costs three processes at a time. Fresh memory
+// is mapped by its receivers for the first time.
 func BenchmarkSameHost(b *testing.B) {
 	sharesMemory(b)
 	const size = 256 << 20
-	for _, how := range []string{"memcpy", "copy", "view", "blocks"} {
+	for _, how := range []string{"memcpy", "copy", "copy-fresh", "view", "view-fresh", "blocks"} {
 		b.Run(fmt.Sprintf("how=%s/nodes=4/size=256MiB", how), func(b *testing.B) {
-			n, g, all := fleet(b, 3, task{Size: size, View: how == "view"}, GroupConfig{})
-			m, err := n.Alloc(size)
-			if err != nil {
-				b.Fatal(err)
+			n, g, all := fleet(b, 3, task{Size: size, View: strings.HasPrefix(how, "view")}, GroupConfig{})
+			data := make([]byte, size)
+			renew := func() func() { // memory that no receiver has mapped yet
+				m, err := n.Alloc(size)
+				if err != nil {
+					b.Fatal(err)
+				}
+				data = m.Bytes()
+				return m.Release
 			}
-			defer m.Release()
-			data := m.Bytes()
-			if how == "blocks" {
-				data = make([]byte, size)
+			if how != "blocks" {
+				defer renew()()
 			}
 			for i := range data {
 				data[i] = byte(i)
@@ -279,6 +283,11 @@ func BenchmarkSameHost(b *testing.B) {
 			once() // pages are mapped, and made
 			b.SetBytes(size)
 			for b.Loop() {
+				if strings.HasSuffix(how, "fresh") {
+					b.StopTimer()
+					defer renew()()
+					b.StartTimer()
+				}
 				once()
 			}
 		})
