@@ -133,7 +133,7 @@ func (g *Group) enter(ctx context.Context, outcome *join.Outcome) error {
 	var err error
 	g.member, err = member.New(member.Config{
 		Self: g.cfg.ID, View: outcome.View, Open: g.table, Retire: g.retire, Next: g.next, Receiver: g.receiver, Boundary: g.boundary,
-		Transfers: g.transfers, Limits: g.limits,
+		Transfers: g.transfers, Limits: g.limits, Room: g.room,
 		Tuning: g.cfg.Tuning, Heartbeat: g.cfg.Heartbeat, FailAfter: g.cfg.FailAfter, Wake: g.parker.Wake,
 		OnEvent: g.changing, Installed: g.installed, Halted: g.halt,
 	})

@@ -80,6 +80,9 @@ func fill(ctx context.Context, l *member.Large, r io.Reader) error {
 	return nil
 }
 
+// room makes the body of a large message.
+func (g *Group) room(size int) *Body { return courier.Room(g.bulk, size) }
+
 // limits bound the messages of a declaration.
 func (g *Group) limits(name string) member.Limits {
 	for _, s := range g.subs {

@@ -36,6 +36,15 @@ type Config struct {
 	Go func(func())
 }
 
+// Room makes the body of a message that is to be sent: in memory that members on this host can look into, if they all are there.
+func Room(node *rdmc.Node, size int) *multicast.Body {
+	m, err := node.Alloc(size)
+	if err != nil {
+		return multicast.NewBody(make([]byte, size), "", nil)
+	}
+	return multicast.NewBody(m.Bytes(), "", m.Release)
+}
+
 // Courier is such an end. It implements member.Transfers.
 type Courier struct {
 	cfg    Config
@@ -88,6 +97,7 @@ func (c *Courier) group(k int) rdmc.GroupConfig {
 		Completed: func(m rdmc.Message) { c.completed(k, m) },
 		Aborted:   func(in rdmc.Incoming, _ error) { c.aborted(k, in) },
 		Failed:    c.failed,
+		View:      c.cfg.Dir == "",
 	}
 	for _, r := range c.sg.Members {
 		m := v.Members[r]
@@ -205,7 +215,12 @@ func take(list *[]parcel, k int, id uint64) *multicast.Body {
 func (c *Courier) completed(k int, m rdmc.Message) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if b := take(&c.come, k, m.Tag); b != nil {
+	b := take(&c.come, k, m.Tag)
+	if m.View { // no room was made: it lies in memory of its sender, which counts it
+		b = multicast.NewBody(m.Data, "", m.Release)
+		c.bytes[k] += len(m.Data)
+	}
+	if b != nil {
 		c.here = append(c.here, parcel{k, m.Tag, b})
 	}
 }

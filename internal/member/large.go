@@ -120,11 +120,19 @@ func (o *Outbox) admit(size int) (*Large, error) {
 		return nil, ErrWindowFull
 	}
 	g.ids++
-	l := &Large{outbox: o, id: g.ids, body: multicast.NewBody(make([]byte, size), "", nil), placed: make(chan struct{})}
+	l := &Large{outbox: o, id: g.ids, body: o.member.room(size), placed: make(chan struct{})}
 	g.bytes += size
 	g.moving = append(g.moving, l)
 	o.move(l)
 	return l, nil
+}
+
+// room makes the body of a message.
+func (m *Member) room(size int) *multicast.Body {
+	if m.cfg.Room != nil {
+		return m.cfg.Room(size)
+	}
+	return multicast.NewBody(make([]byte, size), "", nil)
 }
 
 // Large is TryLarge that waits for room until ctx ends. Who waits first gets room first.
