@@ -16,6 +16,7 @@ type blocks struct {
 	data   [][]byte
 	memory *rdmc.Memory // where this root's message lies, if others may see it there
 	ended  chan error   // one per message that has to come, and per one that has to leave
+	free   chan error   // one when that memory is free
 
 	mu    sync.Mutex
 	start instant
@@ -25,7 +26,7 @@ type blocks struct {
 
 func newBlocks(m *member) *blocks {
 	n := len(m.task.Roots)
-	return &blocks{member: m, groups: make([]*rdmc.Group, n), data: make([][]byte, n), ended: make(chan error, 2*n), done: map[int]instant{}}
+	return &blocks{member: m, groups: make([]*rdmc.Group, n), data: make([][]byte, n), ended: make(chan error, 2*n), free: make(chan error, n), done: map[int]instant{}}
 }
 
 // prepare opens the groups, all at once, because each waits for all members.
@@ -100,8 +101,10 @@ func (b *blocks) run(ctx context.Context, at instant) error {
 			b.mu.Lock()
 			b.start = now()
 			b.mu.Unlock()
-			_, err := b.groups[i].Start(rdmc.Outgoing{Data: b.data[i], Filled: -1, Everywhere: func(err error) { b.ended <- err }})
-			if err != nil {
+			o := rdmc.Outgoing{Data: b.data[i], Filled: -1, Everywhere: func(err error) { b.ended <- err }}
+			o.Sent = func(err error) { b.free <- err }
+			if _, err := b.groups[i].Start(o); err != nil {
+				b.free <- err
 				return err
 			}
 		}
@@ -121,7 +124,7 @@ func (b *blocks) run(ctx context.Context, at instant) error {
 
 // finish checks what came, tells when it was there, and leaves the groups.
 func (b *blocks) finish(ctx context.Context, r *report) error {
-	errs := []error{b.tell(r)}
+	errs := []error{b.tell(r), b.await(ctx)}
 	for _, g := range b.groups {
 		if g != nil {
 			errs = append(errs, g.Close(ctx))
@@ -131,6 +134,19 @@ func (b *blocks) finish(ctx context.Context, r *report) error {
 		b.memory.Release()
 	}
 	return errors.Join(errs...)
+}
+
+// await waits until nobody looks at this root's message any more: the memory is used again in the next run then, as a program would do.
+func (b *blocks) await(ctx context.Context) error {
+	if b.memory == nil || b.start == 0 {
+		return nil
+	}
+	select {
+	case err := <-b.free:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 func (b *blocks) tell(r *report) error {
