@@ -217,15 +217,20 @@ func (s *Sending) await(ctx context.Context, sent <-chan error) error {
 // fillBytes is how much SendFrom reads at a time.
 const fillBytes = 256 << 10
 
-// SendFrom sends size bytes that it reads. They are kept in memory until they have left; blocks leave while later ones are still being
-// read. If r fails, or ctx ends, which is noticed between two reads, the message is given up at every member.
+// SendFrom sends size bytes that it reads. They are kept in memory until they have left, or are everywhere; blocks leave while later ones are still
+// being read. If r fails, or ctx ends, which is noticed between two reads, the message is given up at every member.
 func (g *Group) SendFrom(ctx context.Context, r io.Reader, size int64) error {
 	if size < 0 || size > g.cfg.MaxMessage {
 		return fmt.Errorf("%w: %d bytes of at most %d", ErrTooLarge, size, g.cfg.MaxMessage)
 	}
-	data := make([]byte, size)
-	sent := make(chan error, 1)
-	s, err := g.Start(Outgoing{Data: data, Sent: func(err error) { sent <- err }})
+	memory, err := g.allocFor(int(size))
+	if err != nil {
+		return err
+	}
+	defer memory.Release()
+	data, sent := memory.Bytes(), make(chan error, 2)
+	tell := func(err error) { sent <- err } // twice; who looks at the data for long is waited for by the memory alone
+	s, err := g.Start(Outgoing{Data: data, Sent: tell, Everywhere: tell})
 	if err != nil {
 		return err
 	}

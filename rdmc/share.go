@@ -22,7 +22,36 @@ var ErrInView = relay.ErrInView
 //
 // Release gives it back, once. That may be before its messages are everywhere: it is used again only when nobody needs it any more. Making
 // fresh memory takes longer than copying it, so programs that send again and again should release and allocate again, or keep one.
-func (n *Node) Alloc(size int) (*Memory, error) { return n.space.Alloc(size) }
+func (n *Node) Alloc(size int) (*Memory, error) {
+	m, err := n.space.Alloc(size)
+	switch {
+	case errors.Is(err, shared.ErrClosed):
+		return nil, ErrClosed
+	case err != nil:
+		return nil, fmt.Errorf("rdmc: %w", err)
+	}
+	return m, nil
+}
+
+// allocFor gives memory for a message of this group: only if the members that have attached see it is it worth its making.
+func (g *Group) allocFor(size int) (*Memory, error) {
+	if g.isSeen() {
+		return g.node.Alloc(size)
+	}
+	return shared.OnHeap(size), nil
+}
+
+// isSeen reports whether all others see this node's memory.
+func (g *Group) isSeen() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for place, m := range g.members {
+		if place != g.self && (m == nil || !m.attached || !m.link.sight.seen) {
+			return false
+		}
+	}
+	return len(g.members) > 1
+}
 
 // viewing is what the application looks at, and has not released. It is guarded by the group's lock.
 type viewing struct {

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"runtime/debug"
+	"strings"
 	"testing"
 
 	"github.com/squall-go/squall/fabric/port"
@@ -286,6 +288,58 @@ func TestWhoSharesNothingGetsBlocks(t *testing.T) {
 		t.Fatal("it shares memory")
 	}
 	closeAll(t, all)
+}
+
+func TestWhatIsReadIsSeenToo(t *testing.T) {
+	sharesMemory(t)
+	w := newWorld(t, 3, 0)
+	all := w.open("g", GroupConfig{View: true})
+	forbidBlocks(t, all)
+	for i := range uint64(3) {
+		want := noise(i, 3*fillBytes+17)
+		if err := all[0].SendFrom(within(t), bytes.NewReader(want), int64(len(want))); err != nil {
+			t.Fatal(err)
+		}
+		for _, x := range all[1:] {
+			got := receive(t, x.messages, "message")
+			if !got.View || !bytes.Equal(got.Data, want) {
+				t.Fatal("it differs")
+			}
+			defer got.Release() // so late that each message has memory of its own
+		}
+	}
+	if err := all[0].SendFrom(within(t), bytes.NewReader(nil), 10); !errors.Is(err, io.EOF) {
+		t.Fatal(err)
+	}
+	closeAll(t, all)
+}
+
+func TestWhatAStrangerSaysOfItsMemoryIsJudged(t *testing.T) {
+	sharesMemory(t)
+	w := newWorld(t, 1, 0)
+	self := w.nodes[0].view()
+	for _, c := range []struct {
+		name    string
+		view    view
+		refused bool
+	}{
+		{"nothing", view{}, false},
+		{"of another host", view{Host: "far away", Shm: self.Shm}, false},
+		{"a socket of something else", view{Host: self.Host, Shm: "/tmp/.X11-unix/X0"}, false},
+		{"a socket of nobody", view{Host: self.Host, Shm: self.Shm[:len(self.Shm)-4] + "0000"}, false},
+		{"a long name", view{Host: self.Host, Shm: strings.Repeat("x", 1000)}, true},
+	} {
+		_, welcome, err := knock(t, w.peers[0], greeting{From: 99, To: 1, Session: c.name, view: c.view})
+		if err != nil || (welcome.Refused != "") != c.refused {
+			t.Errorf("%s: %+v, %v", c.name, welcome, err)
+		}
+		if !c.refused && welcome.Shm != self.Shm {
+			t.Errorf("%s: told %q", c.name, welcome.Shm)
+		}
+		if _, welcome, err = knock(t, w.peers[0], greeting{From: 99, To: 1, Session: c.name, Blocks: true}); err != nil || welcome.Sees {
+			t.Errorf("%s: it is seen: %+v, %v", c.name, welcome, err)
+		}
+	}
 }
 
 func TestAPlaceThatIsNotThereFailsTheGroup(t *testing.T) {

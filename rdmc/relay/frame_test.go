@@ -87,11 +87,15 @@ func FuzzRelay(f *testing.F) {
 		var out Effects
 		for place := range 3 {
 			if place != c.Self {
+				r.Sees(place)
 				r.Attached(place, &out)
 			}
 		}
 		if root {
 			if _, err := r.Start(100, 0, 100, &out); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := r.Offer(100, 0, 50, "here", &out); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -110,7 +114,8 @@ func FuzzRelay(f *testing.F) {
 				}
 			} else {
 				r.Step(place, &Control{
-					Kind: Attach + Kind(rnd.IntN(int(Closed))), Code: uint8(small(8)), Index: small(4), Tag: small(5), Size: small(1 << 17), Word: uint32(small(1 << 15)),
+					Kind: Attach + Kind(rnd.IntN(int(Released))), Code: uint8(small(8)), Index: small(4), Tag: small(5), Size: small(1 << 17), Word: uint32(small(1 << 15)),
+					Text: "here",
 				}, &out)
 			}
 			for i := 0; i < len(out.Calls); i++ {
@@ -123,6 +128,12 @@ func FuzzRelay(f *testing.F) {
 						out.Calls[i].Kind = 0
 					}
 				}
+			}
+			if f, ok := r.NextFetch(); ok {
+				if f.Offset < 0 || f.Length < 0 || f.Offset+f.Length > f.Size || f.Size > 1<<16 {
+					t.Fatalf("asked to fetch %+v", f)
+				}
+				r.Fetched(&f, nil, &out)
 			}
 			if s, ok := r.Next(); ok {
 				r.BlockSent(&s, &out)

@@ -121,12 +121,12 @@ func (s *Space) Alloc(size int) (*Memory, error) {
 	m, crowded := s.reuse(want), len(s.all) >= maxSegments
 	s.mu.Unlock()
 	if m == nil && (s.desk == nil || crowded || size == 0) {
-		return s.onHeap(size), nil
+		return OnHeap(size), nil
 	}
 	if m == nil {
 		seg, err := newSegment(want) // not under the lock: making pages takes its time
 		if err != nil {
-			return s.onHeap(size), nil
+			return OnHeap(size), nil
 		}
 		m = &Memory{space: s, seg: seg, used: true}
 		if err := s.add(m); err != nil {
@@ -137,10 +137,8 @@ func (s *Space) Alloc(size int) (*Memory, error) {
 	return m, nil
 }
 
-// onHeap is memory that nobody else sees. The size was compared with the machine's: there is no other bound for what a program may have.
-func (s *Space) onHeap(size int) *Memory {
-	return &Memory{space: s, bytes: make([]byte, size), used: true}
-}
+// OnHeap is memory that nobody else sees.
+func OnHeap(size int) *Memory { return &Memory{bytes: make([]byte, size)} }
 
 // roundUp is the size of the segment for some bytes. Sizes that differ little are the same, so that segments fit again.
 func roundUp(size int) int {
@@ -227,6 +225,9 @@ func (h Hold) Drop(seen bool) {
 
 // Release gives the memory back. Messages that lie in it may still be under way; the memory is used again only when they are not.
 func (m *Memory) Release() {
+	if m.seg == nil {
+		return // the garbage collector sees what still needs it
+	}
 	m.space.mu.Lock()
 	defer m.space.mu.Unlock()
 	if m.used {
@@ -239,7 +240,7 @@ func (m *Memory) Release() {
 func (m *Memory) settle() {
 	s := m.space
 	switch {
-	case m.seg == nil || m.used || m.holds > 0:
+	case m.used || m.holds > 0:
 	case s.closed || m.seen:
 		s.drop(m)
 	default:
