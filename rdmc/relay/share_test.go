@@ -256,3 +256,25 @@ func TestAPlaceThatCannotBeSeenIsTheReasonEverywhere(t *testing.T) {
 		t.Fatal(f)
 	}
 }
+
+func TestMessagesGoInBlocksWhileTooManyAreLookedAt(t *testing.T) {
+	w := newWorld(t, 1, Config{BlockBytes: 4}, 2)
+	x, root := w.nodes[1], w.nodes[0]
+	x.relay.cfg.View, w.offers = true, true
+	for len(root.relay.root.viewed) < MaxViews {
+		w.start(4, 4)
+		for len(w.sent) > len(x.completed) {
+			w.step()
+		}
+		clear(x.views) // nobody releases them
+	}
+	w.run()
+	before := w.blocks
+	for range 10 {
+		w.start(4, 4)
+	}
+	w.run()
+	if len(root.relay.root.viewed) != MaxViews || w.blocks != before+10 || len(x.completed) != len(w.sent) {
+		t.Fatalf("%d are looked at, %d blocks were sent", len(root.relay.root.viewed), w.blocks-before)
+	}
+}
