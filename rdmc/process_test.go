@@ -257,41 +257,47 @@ func TestMemoryThatAKilledReceiverLookedAtIsNotUsedAgain(t *testing.T) {
 // is mapped by its receivers for the first time.
 func BenchmarkSameHost(b *testing.B) {
 	sharesMemory(b)
-	const size = 256 << 20
 	for _, how := range []string{"memcpy", "copy", "copy-fresh", "view", "view-fresh", "blocks"} {
-		b.Run(fmt.Sprintf("how=%s/nodes=4/size=256MiB", how), func(b *testing.B) {
-			n, g, all := fleet(b, 3, task{Size: size, View: strings.HasPrefix(how, "view")}, GroupConfig{})
-			data := make([]byte, size)
-			renew := func() func() { // memory that no receiver has mapped yet
-				m, err := n.Alloc(size)
-				if err != nil {
-					b.Fatal(err)
-				}
-				data = m.Bytes()
-				return m.Release
-			}
-			if how != "blocks" {
-				defer renew()()
-			}
-			for i := range data {
-				data[i] = byte(i)
-			}
-			once := func() { sendOnce(b, g, data) }
-			if how == "memcpy" {
-				once = func() { tellAll(all, "memcpy") }
-			}
-			once() // pages are mapped, and made
-			b.SetBytes(size)
-			for b.Loop() {
-				if strings.HasSuffix(how, "fresh") {
-					b.StopTimer()
-					defer renew()()
-					b.StartTimer()
-				}
-				once()
-			}
-		})
+		for _, mib := range []int{1, 16, 256} {
+			benchmarkSameHost(b, how, mib)
+		}
 	}
+}
+
+func benchmarkSameHost(b *testing.B, how string, mib int) {
+	size := mib << 20
+	b.Run(fmt.Sprintf("how=%s/nodes=4/size=%dMiB", how, mib), func(b *testing.B) {
+		n, g, all := fleet(b, 3, task{Size: size, View: strings.HasPrefix(how, "view")}, GroupConfig{})
+		data := make([]byte, size)
+		renew := func() func() { // memory that no receiver has mapped yet
+			m, err := n.Alloc(size)
+			if err != nil {
+				b.Fatal(err)
+			}
+			data = m.Bytes()
+			return m.Release
+		}
+		if how != "blocks" {
+			defer renew()()
+		}
+		for i := range data {
+			data[i] = byte(i)
+		}
+		once := func() { sendOnce(b, g, data) }
+		if how == "memcpy" {
+			once = func() { tellAll(all, "memcpy") }
+		}
+		once() // pages are mapped, and made
+		b.SetBytes(int64(size))
+		for b.Loop() {
+			if strings.HasSuffix(how, "fresh") {
+				b.StopTimer()
+				defer renew()()
+				b.StartTimer()
+			}
+			once()
+		}
+	})
 }
 
 // sendOnce sends, and waits until all have it.
