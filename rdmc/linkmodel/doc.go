@@ -7,7 +7,7 @@
 //
 // Steps are of the past as soon as one node had nothing to send in one of them: it is ahead, and may send to somebody who is to receive from another
 // node first. A receiver that takes blocks in its schedule's order (InTurn) makes it wait, and then no send ends later than its step would on ideal links. One that
-// takes them as they come loses up to half of its bandwidth where nodes are no power of two.
+// takes them as they come loses up to half of its bandwidth where vertices of the pipeline are pairs.
 //
 // Life of a send: asked for (it is next in the schedule, its block is here, and the receiver takes it) → ready (jitter is over) → begun (the egress is free: every
 // other stage puts it in its queue) → through (all stages served it: the node goes on to its next send) → arrived (a latency later: the receiver may
