@@ -2,7 +2,6 @@ package rdmc
 
 import (
 	"hash/crc32"
-	"io"
 	"net"
 	"time"
 
@@ -14,8 +13,9 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // readBlocks reads blocks, straight to where they belong, until the link ends.
 func (l *link) readBlocks() {
 	var header [relay.HeaderBytes]byte
+	from := newIntake(l.blocks)
 	for gaveWay := !l.node.cfg.Background; ; {
-		_, err := io.ReadFull(l.blocks, header[:])
+		_, err := from.read(header[:])
 		if !gaveWay {
 			giveWay()
 			gaveWay = true
@@ -25,7 +25,7 @@ func (l *link) readBlocks() {
 			h, err = relay.ParseHeader(&header)
 		}
 		if err == nil {
-			err = l.readBlock(&h)
+			err = l.readBlock(from, &h)
 		}
 		if err != nil {
 			l.blocksEnded(err)
@@ -36,7 +36,7 @@ func (l *link) readBlocks() {
 }
 
 // readBlock reads the bytes behind a header.
-func (l *link) readBlock(h *relay.Header) error {
+func (l *link) readBlock(from intake, h *relay.Header) error {
 	m, err := l.member(h.Channel)
 	if err != nil {
 		return err
@@ -46,17 +46,16 @@ func (l *link) readBlock(h *relay.Header) error {
 		into = m.group.expect(m, h)
 	}
 	if into == nil {
-		_, err := io.CopyN(io.Discard, l.blocks, int64(h.Length))
-		return err
+		return skip(from, int(h.Length))
 	}
 	l.moving.Add(1)
-	_, err = io.ReadFull(l.blocks, into)
+	sum, err := from.read(into)
 	l.moving.Add(-1)
 	arrival := relay.Whole
 	switch {
 	case err != nil:
 		arrival = relay.Cut
-	case crc32.Checksum(into, castagnoli) != h.Sum:
+	case sum != h.Sum:
 		arrival = relay.Damaged
 	}
 	m.group.arrived(m, h, arrival)

@@ -1,0 +1,36 @@
+package rdmc
+
+import (
+	"hash/crc32"
+	"io"
+	"net"
+)
+
+// intake reads what comes on a connection for blocks, all of it: another reader would wait for more than it wants.
+type intake interface {
+	// read fills into, and returns its checksum. The error is io.EOF only if nothing came, as with io.ReadFull.
+	read(into []byte) (sum uint32, err error)
+}
+
+// eager is the intake of connections that come through other hands: those of TLS, and those of systems that are told nothing.
+type eager struct{ conn net.Conn }
+
+func (e eager) read(into []byte) (sum uint32, err error) {
+	_, err = io.ReadFull(e.conn, into)
+	return crc32.Checksum(into, castagnoli), err
+}
+
+// wasteBytes is how much is read at a time of what nobody wants.
+const wasteBytes = 64 << 10
+
+// skip reads bytes that nobody wants.
+func skip(from intake, n int) error {
+	waste := make([]byte, min(n, wasteBytes))
+	for ; n > 0; n -= len(waste) {
+		waste = waste[:min(n, len(waste))]
+		if _, err := from.read(waste); err != nil {
+			return err
+		}
+	}
+	return nil
+}
