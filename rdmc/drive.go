@@ -82,12 +82,11 @@ func (g *Group) left(m *membership) {
 	}
 }
 
-// farewell tells a peer of a failure that may believe that this node is attached: it was answered, and its confirmation is on its way.
+// farewell tells a peer how the group ended that may believe that this node is attached: it was answered, and its confirmation is on its way.
 func (g *Group) farewell(m *membership) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if f := g.relay.Failure(); f != nil && m.theirs != 0 && !m.attached && !m.left {
-		c := f.Frame()
+	if c, ok := g.relay.LastWord(); ok && m.theirs != 0 && !m.attached && !m.left {
 		c.Channel = m.theirs
 		m.link.enqueue(&c)
 	}

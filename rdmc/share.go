@@ -180,7 +180,11 @@ func (g *Group) look(owner string, f *relay.Fetch) (*shared.View, error) {
 	}
 	ctx, cancel := context.WithTimeout(g.node.ctx, g.node.cfg.FailAfter)
 	defer cancel()
-	return g.node.views.Open(ctx, owner, p, f.Size)
+	v, err := g.node.views.Open(ctx, owner, p, f.Size)
+	if errors.Is(err, shared.ErrGone) {
+		err = fmt.Errorf("%w: %w", relay.ErrRootGone, err)
+	}
+	return v, err
 }
 
 // start begins to send, with a claim on the memory that the data lies in, if others can see that. The group's lock is held.

@@ -69,6 +69,17 @@ func (r *Relay) Failure() *Failure { return r.failure }
 // Finished reports whether every message is everywhere, and there will be no more: Close has succeeded, or will.
 func (r *Relay) Finished() bool { return r.finished }
 
+// LastWord is what a node has to hear before this one leaves: how the group ended. It is false before that.
+func (r *Relay) LastWord() (c Control, ok bool) {
+	switch {
+	case r.failure != nil:
+		return r.failure.Frame(), true
+	case r.finished:
+		return Control{Kind: Closed, Index: r.base}, true
+	}
+	return c, false
+}
+
 // Over reports whether nothing will happen any more, nor touch any memory.
 func (r *Relay) Over() bool { return r.finished || r.told }
 
@@ -80,8 +91,8 @@ func (r *Relay) Busy() bool {
 // Attached takes the news that the node at a place has opened the group, too. Frames can go there from now on.
 func (r *Relay) Attached(place int, out *Effects) {
 	r.attached[place] = true
-	if r.failure != nil {
-		out.frame(place, r.failure.Frame())
+	if c, ok := r.LastWord(); ok {
+		out.frame(place, c)
 		return
 	}
 	for i := r.base; i < r.next; i++ {

@@ -290,3 +290,14 @@ func TestAMessageThatAReceiverFindsTooLargeIsTheReasonEverywhere(t *testing.T) {
 		t.Fatal(f)
 	}
 }
+
+func TestWhoAttachesLateHearsHowTheGroupEnded(t *testing.T) {
+	r := New(Config{Nodes: []order.NodeID{1, 2, 3}, Self: 1})
+	var out Effects
+	r.Attached(0, &out)
+	r.Step(0, &Control{Kind: Closed}, &out)
+	out.Reset()
+	if r.Attached(2, &out); !r.Finished() || len(out.Frames) != 1 || out.Frames[0].To != 2 || out.Frames[0].Kind != Closed {
+		t.Fatalf("finished: %v; node 3 is told %+v", r.Finished(), out.Frames)
+	}
+}

@@ -20,6 +20,9 @@ const (
 // ErrInView is what Sent is told at the end of a group of a message that a receiver still looks at.
 var ErrInView = errors.New("a receiver still looks at the memory")
 
+// ErrRootGone is what Fetched is told if the root's process ended before its memory was in view. The end of its connections may be noticed later.
+var ErrRootGone = errors.New("the root is gone")
+
 // ackInView is the code of an ack whose sender still looks at the last message that it covers.
 const ackInView = 1
 
@@ -220,6 +223,8 @@ func (r *Relay) Fetched(f *Fetch, err error, out *Effects) {
 	m.shared.fetching = false
 	r.touched--
 	switch {
+	case errors.Is(err, ErrRootGone):
+		r.Gone(0, out) // the same reason as that of those who notice it by their connections
 	case err != nil && m.aborted == nil:
 		r.noRoom(fmt.Sprintf("message %d is not to be seen: %v", f.Index, err), out)
 	case f.Length == 0:

@@ -238,6 +238,26 @@ func TestWhatNobodyMaySayOfSharedMemoryIsAViolation(t *testing.T) {
 	}
 }
 
+func TestARootThatIsGoneWhenItIsLookedAtIsTheReason(t *testing.T) {
+	w := newWorld(t, 1, Config{}, 3)
+	w.offers = true
+	for range 20 {
+		w.start(10, 10)
+	}
+	for w.nodes[2].taken == nil && w.step() {
+	}
+	w.kill(0)
+	x := w.nodes[2]
+	f := x.taken
+	x.taken = nil
+	x.relay.Fetched(f, ErrRootGone, &x.out)
+	x.apply()
+	w.run()
+	if f := w.allFailed(); f == nil || *f != (Failure{10, Gone, "is gone"}) {
+		t.Fatal(f)
+	}
+}
+
 func TestAPlaceThatCannotBeSeenIsTheReasonEverywhere(t *testing.T) {
 	w := newWorld(t, 1, Config{}, 3)
 	w.offers = true

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"strings"
@@ -200,6 +201,9 @@ func ask(ctx context.Context, owner string, id ID) (mem []byte, err error) {
 			break
 		}
 	}
+	if errors.Is(err, unix.ECONNREFUSED) || errors.Is(err, unix.ECONNRESET) || errors.Is(err, unix.EPIPE) || errors.Is(err, io.EOF) {
+		err = fmt.Errorf("%w: %w", ErrGone, err)
+	}
 	return nil, err
 }
 
@@ -239,7 +243,7 @@ func receive(conn *net.UnixConn) (fd int, err error) {
 	case n == answerBytes && b[0] == version && b[1] == 0 && len(fds) == 0:
 		err = errNoSuch
 	case n == 0:
-		err = errors.New("it hung up")
+		err = io.EOF
 	default:
 		err = fmt.Errorf("%w: %w: an answer of %d bytes with %d descriptors", ErrRefused, ErrMalformed, n, len(fds))
 	}

@@ -240,8 +240,8 @@ func TestE5AViewStaysWhenItsOwnerIsGone(t *testing.T) {
 		t.Fatal("it has changed")
 	}
 	v.Close()
-	if _, err := vs.Open(within(t), s.Name(), p, 5); err == nil {
-		t.Fatal("an owner that is gone gave something")
+	if _, err := vs.Open(within(t), s.Name(), p, 5); !errors.Is(err, ErrGone) {
+		t.Fatalf("the owner is gone: %v", err)
 	}
 }
 

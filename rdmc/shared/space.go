@@ -43,6 +43,8 @@ var (
 	ErrMalformed = errors.New("malformed")
 	// ErrRefused says that a process does not give, or does not take, a segment.
 	ErrRefused = errors.New("refused")
+	// ErrGone says that nobody answers any more at a socket.
+	ErrGone = errors.New("its owner is gone")
 	// ErrClosed says that a space is closed.
 	ErrClosed = errors.New("shared: closed")
 )
