@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"slices"
 
 	"github.com/squall-go/squall/internal/courier"
@@ -26,7 +27,7 @@ func (s *Subgroup) SendFrom(ctx context.Context, r io.Reader, size int) error {
 		if err != nil {
 			return err
 		}
-		return deliver(ctx, l, r)
+		return s.deliver(ctx, l, r)
 	}
 	data := make([]byte, max(0, size))
 	if n, err := io.ReadFull(r, data); err != nil {
@@ -43,15 +44,14 @@ func short(err error) error {
 	return err
 }
 
-// Pieces in which a large message is read: the others have something to do early, and it is not told too often.
-const (
-	minPieceBytes = 64 << 10
-	maxPieceBytes = 1 << 20
-)
+// pieceBytes is how much of a large message is read at a time: the others have something to do early, and between two pieces whoever waits for the
+// processor gets it. To copy 100 MB without that takes 10 ms instead of 85, in which three members on two cores deliver a fifth of the
+// small messages that they deliver otherwise; with it they deliver 0.8 of them.
+const pieceBytes = 64 << 10
 
 // deliver fills a large message and waits until it has its place.
-func deliver(ctx context.Context, l *member.Large, r io.Reader) error {
-	if err := fill(ctx, l, r); err != nil {
+func (s *Subgroup) deliver(ctx context.Context, l *member.Large, r io.Reader) error {
+	if err := s.fill(ctx, l, r); err != nil {
 		l.Abort(err)
 		return err
 	}
@@ -64,13 +64,13 @@ func deliver(ctx context.Context, l *member.Large, r io.Reader) error {
 	return l.Err()
 }
 
-func fill(ctx context.Context, l *member.Large, r io.Reader) error {
-	body, piece := l.Body(), minPieceBytes
-	for at := 0; at < len(body); piece = min(2*piece, maxPieceBytes) {
+func (s *Subgroup) fill(ctx context.Context, l *member.Large, r io.Reader) error {
+	body := l.Body()
+	for at := 0; at < len(body); s.group.yield() {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		n, err := io.ReadFull(r, body[at:min(at+piece, len(body))])
+		n, err := io.ReadFull(r, body[at:min(at+pieceBytes, len(body))])
 		at += n
 		if err != nil {
 			return fmt.Errorf("reading a message: %d of %d bytes: %w", at, len(body), short(err))
@@ -78,6 +78,12 @@ func fill(ctx context.Context, l *member.Large, r io.Reader) error {
 		l.Fill(at)
 	}
 	return nil
+}
+
+// yield lets others have the processor, in this process and beside it.
+func (g *Group) yield() {
+	runtime.Gosched()
+	g.parker.Yield()
 }
 
 // room makes the body of a large message.
@@ -137,6 +143,7 @@ func (g *Group) openBulk() (err error) {
 	g.bulk, err = rdmc.NewNode(rdmc.NodeConfig{
 		Self: rdmc.Peer{ID: g.cfg.ID, Addr: g.port.Addr(), Host: g.node.Host(), Shm: g.node.Shm()}, Port: g.port, TLS: g.cfg.TLS, FailAfter: g.cfg.FailAfter,
 		Background: true, // the loop comes first
+		NotShared:  g.cfg.Fabric == TCP,
 	})
 	return err
 }

@@ -108,7 +108,7 @@ func (s *Subgroup) SendFuture(ctx context.Context, data []byte) (*Future, error)
 			return nil, err
 		}
 		f := l.Future()
-		return f, deliver(ctx, l, bytes.NewReader(data))
+		return f, s.deliver(ctx, l, bytes.NewReader(data))
 	}
 	c, err := s.Claim(ctx, len(data))
 	if err != nil {

@@ -52,14 +52,14 @@ type Large struct {
 	body   *multicast.Body
 
 	// Under the outbox's mu.
-	filled   int
-	passage  *passage // nil: this member cannot send now
-	claim    uint64   // 0 before it is placed
-	held     bool     // placed in a view before this one, and waits for the body to be everywhere
-	future   *Future
-	over     bool
-	err      error         // written before placed is closed
-	placed   chan struct{} // closed when it has its place, or never will
+	filled  int
+	passage *passage // nil: this member cannot send now
+	claim   uint64   // 0 before it is placed
+	held    bool     // placed in a view before this one, and waits for the body to be everywhere
+	future  *Future
+	over    bool
+	err     error         // written before placed is closed
+	placed  chan struct{} // closed when it has its place, or never will
 }
 
 // passage is a body's way to the members of one view.
@@ -91,10 +91,17 @@ type larges struct {
 
 // TryLarge admits a large message, or fails with ErrWindowFull if too many bytes are under way. It moves to the others as it is filled.
 func (o *Outbox) TryLarge(size int) (*Large, error) {
+	if err := o.tryAdmit(size); err != nil {
+		return nil, err
+	}
+	return o.begin(size)
+}
+
+func (o *Outbox) tryAdmit(size int) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if len(o.larges.queue) > 0 && o.checkLarge(size) == nil {
-		return nil, ErrWindowFull
+		return ErrWindowFull
 	}
 	return o.admit(size)
 }
@@ -110,19 +117,31 @@ func (o *Outbox) checkLarge(size int) error {
 	return nil
 }
 
-// admit needs mu.
-func (o *Outbox) admit(size int) (*Large, error) {
+// admit counts a message. It needs mu.
+func (o *Outbox) admit(size int) error {
 	if err := o.checkLarge(size); err != nil {
+		return err
+	}
+	if o.larges.bytes+size > o.larges.limits.LargeMemory { // B6
+		return ErrWindowFull
+	}
+	o.larges.bytes += size
+	return nil
+}
+
+// begin makes the body of a message that was admitted, which takes the longer the larger it is, and only then the lock, for which the loop
+// would wait.
+func (o *Outbox) begin(size int) (*Large, error) {
+	l := &Large{outbox: o, body: o.member.room(size), placed: make(chan struct{})}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if err := o.able(); err != nil {
+		o.freeLarge(l)
 		return nil, err
 	}
-	g := &o.larges
-	if g.bytes+size > g.limits.LargeMemory { // B6
-		return nil, ErrWindowFull
-	}
-	g.ids++
-	l := &Large{outbox: o, id: g.ids, body: o.member.room(size), placed: make(chan struct{})}
-	g.bytes += size
-	g.moving = append(g.moving, l)
+	o.larges.ids++
+	l.id = o.larges.ids
+	o.larges.moving = append(o.larges.moving, l)
 	o.move(l)
 	return l, nil
 }
@@ -137,9 +156,16 @@ func (m *Member) room(size int) *multicast.Body {
 
 // Large is TryLarge that waits for room until ctx ends. Who waits first gets room first.
 func (o *Outbox) Large(ctx context.Context, size int) (*Large, error) {
-	l, err := o.TryLarge(size)
-	if err != ErrWindowFull {
-		return l, err
+	if err := o.awaitRoom(ctx, size); err != nil {
+		return nil, err
+	}
+	return o.begin(size)
+}
+
+// awaitRoom admits a message, as soon as there is room.
+func (o *Outbox) awaitRoom(ctx context.Context, size int) error {
+	if err := o.tryAdmit(size); err != ErrWindowFull {
+		return err
 	}
 	w := waiters.Get().(*waiter)
 	defer waiters.Put(w)
@@ -147,13 +173,13 @@ func (o *Outbox) Large(ctx context.Context, size int) (*Large, error) {
 	o.queueLarge(w)
 	defer o.unqueueLarge(w)
 	for {
-		if l, err := o.admitAs(w); err != ErrWindowFull {
-			return l, err
+		if err := o.admitAs(w); err != ErrWindowFull {
+			return err
 		}
 		select {
 		case <-w.bell:
 		case <-ctx.Done():
-			return nil, context.Cause(ctx)
+			return context.Cause(ctx)
 		}
 	}
 }
@@ -171,11 +197,11 @@ func (o *Outbox) unqueueLarge(w *waiter) {
 }
 
 // admitAs admits for a waiter if it is its turn.
-func (o *Outbox) admitAs(w *waiter) (*Large, error) {
+func (o *Outbox) admitAs(w *waiter) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.larges.queue[0] != w && o.checkLarge(w.n) == nil {
-		return nil, ErrWindowFull
+		return ErrWindowFull
 	}
 	return o.admit(w.n)
 }

@@ -43,7 +43,7 @@ type Config struct {
 	Transfers func(v *views.View, subgroup int) Transfers
 	Limits    func(name string) Limits // of a declaration; nil if Transfers is
 	// Room makes the body of a large message that is to be sent; nil: it is made in plain memory.
-	Room func(size int) *multicast.Body
+	Room      func(size int) *multicast.Body
 	Tuning    multicast.Tuning
 	Heartbeat time.Duration // how often the heartbeat is bumped
 	FailAfter time.Duration // how long a peer may be silent
