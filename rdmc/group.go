@@ -42,10 +42,10 @@ type GroupConfig struct {
 	// Incoming gives the memory for a message, of exactly its size. Another size, or an error, fails the group. Default: it is
 	// allocated.
 	Incoming func(Incoming) ([]byte, error)
-	// View wants to look at messages where they lie, if that is memory of Node.Alloc of a root on this host: they are complete when they
-	// are there. For these Incoming is not called; Completed gets a Message with View, and whoever is told has to call its Release.
+	// InPlace wants to look at messages where they lie, if that is memory of Node.Alloc of a root on this host: they are complete when they
+	// are there. For these Incoming is not called; Completed gets a Message with InPlace, and whoever is told has to call its Release.
 	// Others come as ever. It may differ from member to member.
-	View bool
+	InPlace bool
 	// Completed is told of each message that is here whole, in the order of sending. Data is what Incoming gave.
 	Completed func(Message)
 	// Aborted is told of each message that the root gave up. The memory that Incoming gave is the caller's again. A message may be given
@@ -160,7 +160,7 @@ func (g *Group) identify() (t token, digest uint32) {
 }
 
 func (g *Group) relayConfig() relay.Config {
-	c := relay.Config{Self: g.self, Algorithm: g.cfg.Algorithm, BlockBytes: g.cfg.BlockBytes, MaxMessage: g.cfg.MaxMessage, View: g.cfg.View}
+	c := relay.Config{Self: g.self, Algorithm: g.cfg.Algorithm, BlockBytes: g.cfg.BlockBytes, MaxMessage: g.cfg.MaxMessage, View: g.cfg.InPlace}
 	labelled := slices.ContainsFunc(g.peers, func(p Peer) bool { return p.Rack != "" })
 	for _, p := range g.peers {
 		c.Nodes = append(c.Nodes, p.ID)

@@ -16,8 +16,8 @@ type Incoming struct {
 type Message struct {
 	Incoming
 	Data []byte
-	// View says that Data is memory of the root, see GroupConfig.View. It must not be written, and is there until Release.
-	View    bool
+	// InPlace says that Data is memory of the root, see GroupConfig.InPlace. It must not be written, and is there until Release.
+	InPlace bool
 	viewing *viewing
 }
 

@@ -70,7 +70,7 @@ func child(in io.Reader, out io.Writer) error {
 		buffer[i], other[i] = 1, 2
 	}
 	g, err := n.Open(GroupConfig{
-		Name: "g", Members: t.Members, Root: t.Root, View: t.View,
+		Name: "g", Members: t.Members, Root: t.Root, InPlace: t.View,
 		Incoming: func(in Incoming) ([]byte, error) { return buffer[:in.Size], nil },
 		Completed: func(m Message) {
 			if !t.Keep {
@@ -201,7 +201,7 @@ func TestARootThatIsKilledTakesNoViewAway(t *testing.T) {
 	for _, view := range []bool{true, false} {
 		messages, failed := make(chan Message, 2), make(chan error, 1)
 		_, _, all := fleet(t, 2, task{Root: 1, Size: 20 << 20, View: true}, GroupConfig{
-			View: view, Completed: func(m Message) { messages <- m }, Failed: func(err error) { failed <- err },
+			InPlace: view, Completed: func(m Message) { messages <- m }, Failed: func(err error) { failed <- err },
 		})
 		all[0].say("send")
 		m := receive(t, messages, "message")
@@ -212,8 +212,8 @@ func TestARootThatIsKilledTakesNoViewAway(t *testing.T) {
 		if err := receive(t, failed, "failure"); !errors.As(err, &f) || f.Code != relay.Gone || f.Node != 2 {
 			t.Fatal(err)
 		}
-		if m.View != view || !strings.HasPrefix(string(m.Data[:10]), "hello") || len(m.Data) != 20<<20 {
-			t.Fatalf("%d bytes, view: %v", len(m.Data), m.View)
+		if m.InPlace != view || !strings.HasPrefix(string(m.Data[:10]), "hello") || len(m.Data) != 20<<20 {
+			t.Fatalf("%d bytes, view: %v", len(m.Data), m.InPlace)
 		}
 		for _, b := range m.Data { // every page is there
 			_ = b

@@ -104,8 +104,8 @@ func (g *Group) completed(in Incoming) {
 	m := Message{Incoming: in, Data: g.take(in.Index)}
 	view := g.takeView(in.Index)
 	switch {
-	case view != nil && g.cfg.View:
-		m.Data, m.View = view.Bytes(), true
+	case view != nil && g.cfg.InPlace:
+		m.Data, m.InPlace = view.Bytes(), true
 		m.viewing = &viewing{group: g, index: in.Index, view: view}
 	case view != nil:
 		view.Close()

@@ -31,7 +31,7 @@ func TestNoSharedMemoryIsLeftBehind(t *testing.T) {
 	for _, end := range []string{"closed", "failed", "discarded", "aborted"} {
 		t.Run(end, func(t *testing.T) {
 			w := newWorld(t, 3, 0)
-			all := w.open("g", GroupConfig{View: true})
+			all := w.open("g", GroupConfig{InPlace: true})
 			meet(t, all)
 			for i := range 10 {
 				m := w.alloc(0, 100_000)

@@ -61,7 +61,7 @@ func TestWhatLiesInSharedMemoryIsCopiedFromThere(t *testing.T) {
 	for _, view := range []bool{false, true} {
 		t.Run(fmt.Sprint("view=", view), func(t *testing.T) {
 			w := newWorld(t, 4, 0)
-			all := w.open("g", GroupConfig{View: view})
+			all := w.open("g", GroupConfig{InPlace: view})
 			forbidBlocks(t, all)
 			r := rand.New(rand.NewPCG(1, 2))
 			const count = 40
@@ -80,8 +80,8 @@ func TestWhatLiesInSharedMemoryIsCopiedFromThere(t *testing.T) {
 			for _, x := range all[1:] {
 				for i := range count {
 					m := receive(t, x.messages, "message")
-					if m.Index != uint64(i) || m.View != view || !bytes.Equal(m.Data, noise(uint64(i), int(m.Tag))) {
-						t.Fatalf("message %d of %d bytes differs, view: %v", m.Index, len(m.Data), m.View)
+					if m.Index != uint64(i) || m.InPlace != view || !bytes.Equal(m.Data, noise(uint64(i), int(m.Tag))) {
+						t.Fatalf("message %d of %d bytes differs, view: %v", m.Index, len(m.Data), m.InPlace)
 					}
 					m.Release()
 					m.Release()
@@ -129,7 +129,7 @@ func TestSharedMemoryIsFilledInSteps(t *testing.T) {
 func TestMemoryIsFreeWhenItsViewsAreReleased(t *testing.T) {
 	sharesMemory(t)
 	w := newWorld(t, 3, 0)
-	all := w.open("g", GroupConfig{View: true})
+	all := w.open("g", GroupConfig{InPlace: true})
 	meet(t, all)
 	m := w.alloc(0, 1<<20)
 	where := &m.Bytes()[0]
@@ -166,7 +166,7 @@ func TestAViewOutlivesItsGroup(t *testing.T) {
 	for _, fail := range []bool{false, true} {
 		t.Run(fmt.Sprint("fail=", fail), func(t *testing.T) {
 			w := newWorld(t, 2, 0)
-			all := w.open("g", GroupConfig{View: true})
+			all := w.open("g", GroupConfig{InPlace: true})
 			meet(t, all)
 			m := w.alloc(0, 1<<20)
 			copy(m.Bytes(), "hello")
@@ -202,7 +202,7 @@ func TestAViewOutlivesItsGroup(t *testing.T) {
 func TestAViewCannotBeWritten(t *testing.T) {
 	sharesMemory(t)
 	w := newWorld(t, 2, 0)
-	all := w.open("g", GroupConfig{View: true})
+	all := w.open("g", GroupConfig{InPlace: true})
 	meet(t, all)
 	m := w.alloc(0, 1000)
 	if _, err := all[0].Start(Outgoing{Data: m.Bytes(), Filled: -1}); err != nil {
@@ -226,7 +226,7 @@ func TestAnAbortOfWhatLiesInSharedMemoryIsHeardByAll(t *testing.T) {
 	sharesMemory(t)
 	for _, view := range []bool{false, true} {
 		w := newWorld(t, 3, 0)
-		all := w.open("g", GroupConfig{View: view})
+		all := w.open("g", GroupConfig{InPlace: view})
 		forbidBlocks(t, all)
 		reason := errors.New("changed my mind")
 		m := w.alloc(0, 10<<20)
@@ -269,7 +269,7 @@ func TestWhoSharesNothingGetsBlocks(t *testing.T) {
 	}
 	t.Cleanup(func() { n.Close() })
 	w.nodes, w.peers = append(w.nodes, n), append(w.peers, n.Peer())
-	all := w.open("g", GroupConfig{View: true})
+	all := w.open("g", GroupConfig{InPlace: true})
 	want := noise(1, 1<<20)
 	m := w.alloc(0, len(want))
 	copy(m.Bytes(), want)
@@ -279,8 +279,8 @@ func TestWhoSharesNothingGetsBlocks(t *testing.T) {
 	m.Release()
 	for _, x := range all[1:] {
 		got := receive(t, x.messages, "message")
-		if got.View || !bytes.Equal(got.Data, want) {
-			t.Fatalf("view: %v", got.View)
+		if got.InPlace || !bytes.Equal(got.Data, want) {
+			t.Fatalf("view: %v", got.InPlace)
 		}
 		got.Release()
 	}
@@ -293,7 +293,7 @@ func TestWhoSharesNothingGetsBlocks(t *testing.T) {
 func TestWhatIsReadIsSeenToo(t *testing.T) {
 	sharesMemory(t)
 	w := newWorld(t, 3, 0)
-	all := w.open("g", GroupConfig{View: true})
+	all := w.open("g", GroupConfig{InPlace: true})
 	forbidBlocks(t, all)
 	for i := range uint64(3) {
 		want := noise(i, 3*fillBytes+17)
@@ -302,7 +302,7 @@ func TestWhatIsReadIsSeenToo(t *testing.T) {
 		}
 		for _, x := range all[1:] {
 			got := receive(t, x.messages, "message")
-			if !got.View || !bytes.Equal(got.Data, want) {
+			if !got.InPlace || !bytes.Equal(got.Data, want) {
 				t.Fatal("it differs")
 			}
 			defer got.Release() // so late that each message has memory of its own

@@ -97,7 +97,7 @@ func (c *Courier) group(k int) rdmc.GroupConfig {
 		Completed: func(m rdmc.Message) { c.completed(k, m) },
 		Aborted:   func(in rdmc.Incoming, _ error) { c.aborted(k, in) },
 		Failed:    c.failed,
-		View:      c.cfg.Dir == "",
+		InPlace:   c.cfg.Dir == "",
 	}
 	for _, r := range c.sg.Members {
 		m := v.Members[r]
@@ -216,7 +216,7 @@ func (c *Courier) completed(k int, m rdmc.Message) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	b := take(&c.come, k, m.Tag)
-	if m.View { // no room was made: it lies in memory of its sender, which counts it
+	if m.InPlace { // no room was made: it lies in memory of its sender, which counts it
 		b = multicast.NewBody(m.Data, "", m.Release)
 		c.bytes[k] += len(m.Data)
 	}

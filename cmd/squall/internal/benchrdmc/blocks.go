@@ -70,7 +70,7 @@ func (b *blocks) config(i int) rdmc.GroupConfig {
 	return rdmc.GroupConfig{
 		Name: fmt.Sprintf("run %d from %d", t.Number, root), Key: "bench", Members: t.Peers, Root: root,
 		Algorithm: t.Algorithm, BlockBytes: t.BlockBytes,
-		View:      b.task.Sharing == viewed,
+		InPlace:   b.task.Sharing == viewed,
 		Incoming:  func(rdmc.Incoming) ([]byte, error) { return b.data[i], nil },
 		Completed: func(m rdmc.Message) { b.completed(i, m) },
 		Aborted:   func(_ rdmc.Incoming, err error) { b.ended <- err },
@@ -85,7 +85,7 @@ func (b *blocks) completed(i int, m rdmc.Message) {
 	defer b.mu.Unlock()
 	b.done[b.task.Roots[i]], b.data[i] = at, m.Data
 	b.views = append(b.views, m)
-	if b.task.Sharing == viewed && !m.View {
+	if b.task.Sharing == viewed && !m.InPlace {
 		b.ended <- errNotShared
 		return
 	}
