@@ -52,11 +52,12 @@ type Courier struct {
 	own    int           // this process's rank among the senders, or -1
 	groups []*rdmc.Group // by sender rank; none if this process is alone
 
-	mu    sync.Mutex
-	ended bool
-	bytes []int // by sender rank: of what is coming, and of what is here and not taken (C1)
-	come  []parcel
-	here  []parcel
+	mu     sync.Mutex
+	ended  bool
+	closed bool
+	bytes  []int // by sender rank: of what is coming, and of what is here and not taken (C1)
+	come   []parcel
+	here   []parcel
 }
 
 // parcel is a body that comes, or is here.
@@ -220,7 +221,11 @@ func (c *Courier) completed(k int, m rdmc.Message) {
 		b = multicast.NewBody(m.Data, "", m.Release)
 		c.bytes[k] += len(m.Data)
 	}
-	if b != nil {
+	switch {
+	case b == nil:
+	case c.closed: // nobody will take it
+		b.Release()
+	default:
 		c.here = append(c.here, parcel{k, m.Tag, b})
 	}
 }
@@ -297,7 +302,7 @@ func (c *Courier) Close() {
 	c.End()
 	c.mu.Lock()
 	here := c.here
-	c.here = nil
+	c.here, c.closed = nil, true
 	c.mu.Unlock()
 	for _, p := range here {
 		p.body.Release()

@@ -216,6 +216,18 @@ func TestWhatIsHalfHereIsFreedWhenTheViewEnds(t *testing.T) {
 	}
 }
 
+func TestABodyThatComesAfterTheEndIsFreed(t *testing.T) {
+	freed := 0
+	c := &Courier{bytes: make([]int, 1)}
+	c.come = []parcel{{0, 7, multicast.NewBody(make([]byte, 10), "", func() { freed++ })}}
+	c.ended = true // as End does, which needs nobody's Done here
+	c.Close()
+	c.completed(0, rdmc.Message{Incoming: rdmc.Incoming{Tag: 7}})
+	if freed != 1 || len(c.here) != 0 {
+		t.Errorf("freed %d times, %d are kept", freed, len(c.here))
+	}
+}
+
 func TestADirectoryWithoutRoomIsTold(t *testing.T) {
 	e := newEnds(t, 2, 1<<20, func(i int) string {
 		if i == 1 {
