@@ -87,7 +87,13 @@ func (g *Group) yield() {
 }
 
 // room makes the body of a large message.
-func (g *Group) room(size int) *Body { return courier.Room(g.bulk, size) }
+func (g *Group) room(size int) (*Body, error) {
+	b, err := courier.Room(g.bulk, size)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrTooLarge, err)
+	}
+	return b, nil
+}
 
 // limits bound the messages of a declaration.
 func (g *Group) limits(name string) member.Limits {

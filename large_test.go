@@ -132,6 +132,16 @@ type failing struct{ err error }
 // Read implements io.Reader.
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
+func TestALargeMessageThatNoMemoryHoldsIsRefusedBeforeAnythingFlows(t *testing.T) {
+	groups, js := bulky(t, 2, func(_ int, c *squall.Config) { c.Subgroups[0].MaxMessage = 1 << 39 })
+	s := groups[0].Subgroup("a")
+	if err := s.SendFrom(t.Context(), failing{errors.New("it was read")}, 1<<39); !errors.Is(err, squall.ErrTooLarge) {
+		t.Error(err)
+	}
+	send(t, s, "after")
+	same(t, 1, js...)
+}
+
 func TestALargeMessageThatCannotBeSentIsRefused(t *testing.T) {
 	groups, js := bulky(t, 2, nothing)
 	s := groups[0].Subgroup("a")

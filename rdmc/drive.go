@@ -244,7 +244,7 @@ func (g *Group) makeRoom(in Incoming) {
 	if g.cfg.Incoming != nil {
 		data, err = g.cfg.Incoming(in)
 	} else {
-		data = make([]byte, in.Size)
+		data, err = MakeRoom(in.Size)
 	}
 	if err == nil && int64(len(data)) != in.Size {
 		err = fmt.Errorf("the memory has %d bytes instead of %d", len(data), in.Size)

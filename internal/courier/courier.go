@@ -37,12 +37,12 @@ type Config struct {
 }
 
 // Room makes the body of a message that is to be sent: in memory that members on this host can look into, if they all are there.
-func Room(node *rdmc.Node, size int) *multicast.Body {
+func Room(node *rdmc.Node, size int) (*multicast.Body, error) {
 	m, err := node.Alloc(size)
 	if err != nil {
-		return multicast.NewBody(make([]byte, size), "", nil)
+		return nil, err
 	}
-	return multicast.NewBody(m.Bytes(), "", m.Release)
+	return multicast.NewBody(m.Bytes(), "", m.Release), nil
 }
 
 // Courier is such an end. It implements member.Transfers.

@@ -17,7 +17,8 @@ const suffix = ".large"
 // room makes the memory of a body that is announced.
 func (c *Courier) room(k int, in rdmc.Incoming) (*multicast.Body, error) {
 	if c.cfg.Dir == "" {
-		return multicast.NewBody(make([]byte, in.Size), "", nil), nil
+		data, err := rdmc.MakeRoom(in.Size)
+		return multicast.NewBody(data, "", nil), err
 	}
 	name := fmt.Sprintf("%d-%d-%d-%d%s", c.cfg.View.ID, c.cfg.Subgroup, c.cfg.View.Members[c.sg.Senders[k]].ID, in.Tag, suffix)
 	f, err := mapped.Create(filepath.Join(c.cfg.Dir, name), in.Size)

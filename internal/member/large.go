@@ -132,9 +132,14 @@ func (o *Outbox) admit(size int) error {
 // begin makes the body of a message that was admitted, which takes the longer the larger it is, and only then the lock, for which the loop
 // would wait.
 func (o *Outbox) begin(size int) (*Large, error) {
-	l := &Large{outbox: o, body: o.member.room(size), placed: make(chan struct{})}
+	body, err := o.member.room(size)
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if err != nil {
+		o.giveBack(size)
+		return nil, err
+	}
+	l := &Large{outbox: o, body: body, placed: make(chan struct{})}
 	if err := o.able(); err != nil {
 		o.freeLarge(l)
 		return nil, err
@@ -147,11 +152,11 @@ func (o *Outbox) begin(size int) (*Large, error) {
 }
 
 // room makes the body of a message.
-func (m *Member) room(size int) *multicast.Body {
+func (m *Member) room(size int) (*multicast.Body, error) {
 	if m.cfg.Room != nil {
 		return m.cfg.Room(size)
 	}
-	return multicast.NewBody(make([]byte, size), "", nil)
+	return multicast.NewBody(make([]byte, size), "", nil), nil
 }
 
 // Large is TryLarge that waits for room until ctx ends. Who waits first gets room first.
@@ -296,8 +301,13 @@ func (l *Large) fail(reason error) {
 
 // freeLarge gives back the room of a large message. It needs mu.
 func (o *Outbox) freeLarge(l *Large) {
-	o.larges.bytes -= len(l.body.Data)
 	l.body.Release()
+	o.giveBack(len(l.body.Data))
+}
+
+// giveBack needs mu.
+func (o *Outbox) giveBack(size int) {
+	o.larges.bytes -= size
 	if len(o.larges.queue) > 0 {
 		o.larges.queue[0].ring()
 	}

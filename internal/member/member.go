@@ -42,8 +42,8 @@ type Config struct {
 	// Transfers moves the bodies of a subgroup's large messages in a view, or is nil: then there are none, here or anywhere.
 	Transfers func(v *views.View, subgroup int) Transfers
 	Limits    func(name string) Limits // of a declaration; nil if Transfers is
-	// Room makes the body of a large message that is to be sent; nil: it is made in plain memory.
-	Room      func(size int) *multicast.Body
+	// Room makes the body of a large message that is to be sent, if there is memory; nil: it is made in plain memory.
+	Room      func(size int) (*multicast.Body, error)
 	Tuning    multicast.Tuning
 	Heartbeat time.Duration // how often the heartbeat is bumped
 	FailAfter time.Duration // how long a peer may be silent

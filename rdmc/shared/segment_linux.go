@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -75,6 +77,20 @@ func totalMemory() int {
 		return math.MaxInt
 	}
 	return int(min((uint64(info.Totalram)+uint64(info.Totalswap))*uint64(info.Unit), math.MaxInt))
+}
+
+// freeMemory is what the machine can give away: of what it has, what is not in use, and what it can take back.
+func freeMemory() int64 {
+	info, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return int64(totalMemory())
+	}
+	var kilobytes int64
+	_, line, _ := strings.Cut(string(info), "MemAvailable:")
+	if _, err := fmt.Sscan(line, &kilobytes); err != nil {
+		return int64(totalMemory())
+	}
+	return kilobytes << 10
 }
 
 // mapSegment maps another process' segment, of which that must not be able to take anything away (E1).

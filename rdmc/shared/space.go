@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"sync"
@@ -111,8 +112,8 @@ func (m *Memory) Shared() bool { return m.seg != nil }
 
 // Alloc gives memory that others can see, or, where that cannot be had, memory on the heap. Its user must release it.
 func (s *Space) Alloc(size int) (*Memory, error) {
-	if size < 0 || size > totalMemory() {
-		return nil, fmt.Errorf("shared: memory of %d bytes; this machine has %d", size, totalMemory())
+	if size < 0 || size > math.MaxInt/2 {
+		return nil, fmt.Errorf("%w: %d bytes", ErrNoMemory, size)
 	}
 	want := roundUp(size)
 	s.mu.Lock()
@@ -122,6 +123,11 @@ func (s *Space) Alloc(size int) (*Memory, error) {
 	}
 	m, crowded := s.reuse(want), len(s.all) >= maxSegments
 	s.mu.Unlock()
+	if m == nil {
+		if err := Fits(int64(size)); err != nil {
+			return nil, err
+		}
+	}
 	if m == nil && (s.desk == nil || crowded || size == 0) {
 		return OnHeap(size), nil
 	}

@@ -1,0 +1,33 @@
+package rdmc
+
+import (
+	"errors"
+	"runtime"
+	"testing"
+
+	"github.com/squall-go/squall/rdmc/relay"
+)
+
+// Announcing costs nothing, so a message that no machine has memory for must not cost a receiver its life.
+func TestAMessageThatAReceiverHasNoMemoryForFailsTheGroupEverywhere(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("elsewhere nobody says how much memory is free")
+	}
+	if _, err := MakeRoom(1 << 39); !errors.Is(err, ErrNoMemory) {
+		t.Fatal(err)
+	}
+	w := newWorld(t, 3, 0)
+	all := w.open("g", GroupConfig{})
+	all[0].do(func(r *relay.Relay, out *relay.Effects) {
+		number, err := r.Start(1<<39, 0, 0, out) // of which the root has nothing either
+		if err != nil {
+			t.Error(err)
+		}
+		all[0].sendings[number] = &Sending{group: all[0].Group, number: number}
+	})
+	for i, x := range all {
+		if err := <-x.failed; !errors.Is(err, ErrFailed) {
+			t.Errorf("node %d: %v", i+1, err)
+		}
+	}
+}

@@ -1,0 +1,24 @@
+package shared
+
+import (
+	"errors"
+	"fmt"
+)
+
+// ErrNoMemory says that this machine has not so much memory free.
+var ErrNoMemory = errors.New("not enough memory")
+
+// fewBytes are not worth a look at how much is free.
+const fewBytes = 16 << 20
+
+// Fits says whether so many bytes more fit into the memory of this machine. A program that asks for more than there is dies of it, so somebody
+// else's word for a size is not enough.
+func Fits(size int64) error {
+	if size < fewBytes {
+		return nil
+	}
+	if free := freeMemory(); size > free {
+		return fmt.Errorf("%w: %d bytes, %d are free", ErrNoMemory, size, free)
+	}
+	return nil
+}
