@@ -135,36 +135,39 @@ func (m *member) open(ctx context.Context, p *proc.Parent) (err error) {
 	return err
 }
 
-// deliver counts a run.
+// deliver counts a run, up to the last message of the last member.
 func (m *member) deliver(run []squall.Message) {
+	if m.lasts == m.Spec.Nodes {
+		return
+	}
 	small := uint32(0)
 	for i := range run {
-		if m.lasts == m.Spec.Nodes {
-			return
-		}
-		var key [24]byte
-		binary.LittleEndian.PutUint64(key[:], uint64(run[i].Sender))
-		binary.LittleEndian.PutUint64(key[8:], uint64(run[i].Seq))
-		copy(key[16:], run[i].Data)
-		m.order.Write(key[:])
+		m.digest(&run[i])
 		if run[i].Body() == nil {
 			small++
 		}
 		if binary.LittleEndian.Uint64(run[i].Data) == lastWord {
-			m.lastOf()
+			if m.lasts++; m.lasts == m.Spec.Nodes {
+				break
+			}
 		}
 	}
 	if small > 0 {
 		m.count(small, time.Now().UnixNano())
 	}
+	if m.lasts == m.Spec.Nodes {
+		m.tally.Digest = hex.EncodeToString(m.order.Sum(nil))
+		close(m.ended) // from here on the tally is not the loop's any more
+	}
 }
 
-// lastOf notes that a member has no more to say.
-func (m *member) lastOf() {
-	if m.lasts++; m.lasts == m.Spec.Nodes {
-		m.tally.Digest = hex.EncodeToString(m.order.Sum(nil))
-		close(m.ended)
-	}
+// digest adds a message to what stands for the order.
+func (m *member) digest(d *squall.Message) {
+	var key [24]byte
+	binary.LittleEndian.PutUint64(key[:], uint64(d.Sender))
+	binary.LittleEndian.PutUint64(key[8:], uint64(d.Seq))
+	copy(key[16:], d.Data)
+	m.order.Write(key[:])
 }
 
 func (m *member) count(n uint32, now int64) {
