@@ -18,9 +18,9 @@ import (
 // Body is the content of a large message (Message.Body). Who holds it may read it beyond the upcall, until it releases it.
 type Body = member.Body
 
-// SendFrom is Send of size bytes that it reads. A message that no ring takes moves to the others while the rest is still being read;
-// the members need not have memory for more than one of its bytes at a time that this process does not need, too. If the reader fails, or ends
-// early, or ctx ends, nobody delivers anything.
+// SendFrom is Send of size bytes that it reads. A message that no ring takes moves to the others while the rest is still being read; this
+// process and all others have room for the whole of it meanwhile, in memory or, where LargeDir is set, the others in a file. If the reader
+// fails, or ends early, or ctx ends before the message has its place, nobody delivers anything.
 func (s *Subgroup) SendFrom(ctx context.Context, r io.Reader, size int) error {
 	if size > s.ringMessage() {
 		l, err := s.outbox.Large(ctx, size)
