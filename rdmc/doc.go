@@ -1,7 +1,8 @@
 // Package rdmc copies large messages from one node of a group to all others. Receivers pass on blocks as they come, by a schedule
 // (package rdmc/schedule) that every member computes for itself, so that the time hardly depends on how many they are. It promises
-// the order of sending, no loss, no duplicate, no corruption, one reason for a failure at all members that outlive it, and a Close that
-// succeeds only if every message is everywhere. It stands alone, and below the ordered large messages of a group.
+// the order of sending, no loss, no duplicate, no corruption, a reason for a failure at all members that outlive it, the same one unless several
+// things fail at a time, and a Close that succeeds only if every message is everywhere. It stands alone, and below the ordered large
+// messages of a group.
 //
 // Life of a link, which all groups of two nodes share:
 //

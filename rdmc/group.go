@@ -22,7 +22,7 @@ var ErrFailed = relay.ErrFailed
 // ErrDiscarded is what the error of a group is of which a member left with Discard.
 var ErrDiscarded = relay.ErrDiscarded
 
-// Failure is the reason for which a group failed, the same at all members that outlive it.
+// Failure is the reason for which a group failed: the same at all members that outlive it, unless several things failed at a time.
 type Failure = relay.Failure
 
 // GroupConfig describes a group. Members is needed. Name, Key, Members, Root, Algorithm and BlockBytes are the same at all members.

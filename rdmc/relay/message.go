@@ -22,7 +22,7 @@ type message struct {
 	number     uint64 // the root's: of Start
 
 	ready []bool          // by place: has room for all blocks
-	sends []schedule.Move // in order. [0, sentCount) have left, or are leaving: see sending
+	sends []schedule.Move // in order. [0, count) have left, or are leaving: see sending
 	count int             // of sends that were begun
 	from  []source        // those who send blocks to this node
 
