@@ -70,21 +70,26 @@ func TestACloseThatComesEarlyWaitsForAll(t *testing.T) {
 func TestBlocksLeaveWhenTheyAreFilled(t *testing.T) {
 	seeds(t, 300, func(seed uint64) {
 		w := newWorld(t, seed, Config{BlockBytes: 4}, 2+int(seed%5))
-		number := w.start(50, 0)
-		for n := 0; n < 50; {
-			w.run()
-			if len(w.nodes[1].completed) > 0 || w.nodes[0].told["sent0"] > 0 {
-				w.fatalf("it was complete with %d bytes", n)
-			}
-			n = min(n+w.rnd.IntN(9), 50)
-			w.nodes[0].relay.Fill(number, int64(n), &w.nodes[0].out)
-			w.nodes[0].apply()
-		}
-		w.run()
-		w.closeAll()
-		w.run()
-		w.allDone()
+		w.fillSlowly(50)
 	})
+}
+
+// fillSlowly has the root send a message that it fills bit by bit. Nobody may have it before it is filled, and all have it in the end.
+func (w *world) fillSlowly(size int) {
+	number := w.start(size, 0)
+	for n := 0; n < size; {
+		w.run()
+		if len(w.nodes[1].completed) > 0 || w.nodes[0].told["sent0"] > 0 {
+			w.fatalf("it was complete with %d bytes", n)
+		}
+		n = min(n+w.rnd.IntN(9), size)
+		w.nodes[0].relay.Fill(number, int64(n), &w.nodes[0].out)
+		w.nodes[0].apply()
+	}
+	w.run()
+	w.closeAll()
+	w.run()
+	w.allDone()
 }
 
 func TestAnAbortedMessageIsPassedOverByEverybody(t *testing.T) {

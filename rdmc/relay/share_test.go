@@ -125,20 +125,7 @@ func TestOfferedMessagesComeAsTheyAreFilled(t *testing.T) {
 	seeds(t, 200, func(seed uint64) {
 		w := newWorld(t, seed, Config{BlockBytes: 4}, 2+int(seed%5))
 		w.share(2 + int(seed%2))
-		number := w.start(50, 0)
-		for n := 0; n < 50; {
-			w.run()
-			if len(w.nodes[1].completed) > 0 || w.nodes[0].told["sent0"] > 0 {
-				w.fatalf("it was complete with %d bytes", n)
-			}
-			n = min(n+w.rnd.IntN(9), 50)
-			w.nodes[0].relay.Fill(number, int64(n), &w.nodes[0].out)
-			w.nodes[0].apply()
-		}
-		w.run()
-		w.closeAll()
-		w.run()
-		w.allDone()
+		w.fillSlowly(50)
 		w.toldOnce()
 	})
 }
