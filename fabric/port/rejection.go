@@ -91,11 +91,6 @@ func RejectedBlocks(remote string, err error) Rejection {
 	return Rejection{Remote: remote, Kind: KindBlocks, Reason: reasonOf(err), Err: err}
 }
 
-// RejectedCopy is a connection for a push of somebody who may not write here, or who broke the rules.
-func RejectedCopy(remote string, err error) Rejection {
-	return Rejection{Remote: remote, Kind: KindCopy, Reason: reasonOf(err), Err: err}
-}
-
 // signs tell reasons, the first that is found. A deadline comes first: it may strike inside any of the steps.
 var signs = []struct {
 	err    error
