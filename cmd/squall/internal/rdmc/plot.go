@@ -17,9 +17,9 @@ import (
 
 // Sizes of a plot. The legend has a strip of its own, so that it covers no data.
 const (
-	plotWidth   = 20 * vg.Centimeter
+	plotWidth   = 21.5 * vg.Centimeter
 	plotHeight  = 10 * vg.Centimeter
-	legendWidth = 5 * vg.Centimeter
+	legendWidth = 6.5 * vg.Centimeter // the longest name, and its line
 	margin      = 3 * vg.Millimeter
 )
 
