@@ -42,12 +42,14 @@ func (l *link) readBlock(from intake, h *relay.Header) error {
 		return err
 	}
 	var into []byte
+	var alone bool
 	if m != nil {
-		into = m.group.expect(m, h)
+		into, alone = m.group.expect(m, h)
 	}
 	if into == nil {
 		return skip(from, int(h.Length))
 	}
+	from.prompt(!alone)
 	l.moving.Add(1)
 	sum, err := from.read(into)
 	l.moving.Add(-1)

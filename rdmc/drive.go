@@ -119,16 +119,16 @@ func (g *Group) step(m *membership, c *relay.Control) {
 	}
 }
 
-// expect is where a block belongs; nil if nowhere.
-func (g *Group) expect(m *membership, h *relay.Header) []byte {
+// expect is where a block belongs, nil if nowhere, and whether its message comes from one node alone.
+func (g *Group) expect(m *membership, h *relay.Header) (into []byte, alone bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	offset, v := g.relay.Expect(m.place, h, &g.effects)
 	g.apply()
 	if v != relay.Take {
-		return nil
+		return nil, false
 	}
-	return g.buffers[h.Message][offset:][:h.Length:h.Length]
+	return g.buffers[h.Message][offset:][:h.Length:h.Length], g.relay.Sources(h.Message) == 1
 }
 
 // arrived takes the end of a block that was expected.

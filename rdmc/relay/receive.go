@@ -141,6 +141,9 @@ func (r *Relay) Expect(place int, h *Header, out *Effects) (offset int64, v Verd
 	return offset, Take
 }
 
+// Sources is how many nodes send blocks of a message under way to this one.
+func (r *Relay) Sources(index uint64) int { return len(r.at(index).from) }
+
 // find is the message of a block; nil if it was aborted.
 func (r *Relay) find(h *Header) (*message, error) {
 	switch {

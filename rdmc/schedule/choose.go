@@ -13,13 +13,16 @@ const (
 // the blocks, and no rate has to be known.
 const (
 	// blockCost is lost with each block: its header, the calls that send and receive it, the wake-ups around them.
-	blockCost = 1 << 10
+	blockCost = 3 << 10
 	// stepCost is lost where a step has to wait for the one before it: the way there, and the thread that wakes up. While a pipeline is full
 	// the next block is there already, so it counts only for the steps in which it fills or drains.
 	stepCost = 24 << 10
 	// switchPercent of each block are lost when consecutive blocks go to different nodes, and come from different ones: each of many connections
 	// starts anew with each block, and a node that is late holds up another one each time.
 	switchPercent = 3
+	// meetPercent of what a block has beyond heldBytes are lost in a pipeline: blocks of different nodes meet at a receiver, and sockets hold so much of them.
+	meetPercent = 10
+	heldBytes   = 128 << 10
 	// pairPercent of each block are lost where vertices of the pipeline are pairs: what one of them gets it has to pass on in the next step, so that whoever is
 	// late holds up others at once. It is less for small blocks, which sockets hold.
 	pairPercent = 15
@@ -89,8 +92,11 @@ func cost(a Algorithm, nodes int, blocks, size int64) float64 {
 	n, k, levels := float64(nodes), float64(blocks), float64(rounds(nodes))
 	block := float64(size + blockCost)
 	switched := block + float64(size)*switchPercent/100
-	if a == Pipeline && newCube(nodes, 1).paired() {
-		switched += float64(size) * pairPercent / 100
+	if a == Pipeline {
+		switched += float64(max(0, size-heldBytes)) * meetPercent / 100
+		if newCube(nodes, 1).paired() {
+			switched += float64(size) * pairPercent / 100
+		}
 	}
 	fill := block + stepCost // a step that waits for the one before; the first block waits to be read and summed
 	switch a {
