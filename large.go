@@ -49,8 +49,12 @@ func short(err error) error {
 // small messages that they deliver otherwise; with it they deliver 0.8 of them.
 const pieceBytes = 64 << 10
 
+// errUnread is why a message is given up whose reader does not return.
+var errUnread = errors.New("its reader panicked")
+
 // deliver fills a large message and waits until it has its place.
 func (s *Subgroup) deliver(ctx context.Context, l *member.Large, r io.Reader) error {
+	defer l.Abort(errUnread) // if the reader panics: otherwise it is over by then, or has its place
 	if err := s.fill(ctx, l, r); err != nil {
 		l.Abort(err)
 		return err

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/squall-go/squall"
 )
@@ -354,4 +355,66 @@ func TestLargeMemoryMakesSendersWait(t *testing.T) {
 	}
 	senders.Wait()
 	same(t, 8, js...)
+}
+
+// panicking is a reader with a fault. Whoever recovers from it goes on.
+type panicking struct{}
+
+// Read implements io.Reader.
+func (panicking) Read([]byte) (int, error) { panic("the reader is broken") }
+
+func TestAReaderThatPanicsHoldsUpNothing(t *testing.T) {
+	groups, js := bulky(t, 2, func(i int, c *squall.Config) { c.Subgroups[0].LargeMemory = largest })
+	s := groups[0].Subgroup("a")
+	func() {
+		defer func() { _ = recover() }()
+		_ = s.SendFrom(t.Context(), io.MultiReader(bytes.NewReader(bulk(1<<20, 1)), panicking{}), largest)
+	}()
+	data := bulk(largest, 2) // needs all of the room
+	if err := s.Send(t.Context(), data); err != nil {
+		t.Fatal(err)
+	}
+	if got := same(t, 1, js...); got[0] != "1:"+digest(data) {
+		t.Errorf("delivered %q", got)
+	}
+}
+
+// Messages that are everywhere wait for their places because the ring is full.
+func TestALargeMessageMayBeGivenUpAfterManyLaterOnesAreEverywhere(t *testing.T) {
+	gate := make(chan struct{})
+	groups, _ := bulky(t, 2, func(i int, c *squall.Config) {
+		c.Subgroups[0].Async = 4096
+		c.Subgroups[0].Deliver = func(squall.Message) {
+			if i == 1 {
+				<-gate
+			}
+		}
+	})
+	defer close(gate)
+	s := groups[0].Subgroup("a")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	reason := errors.New("changed my mind")
+	given := make(chan error, 100)
+	var senders sync.WaitGroup
+	for k := range 100 { // the ring has 16 places
+		senders.Go(func() { given <- s.Send(ctx, bulk(3000, uint64(k))) })
+	}
+	moved := func() uint64 { return groups[0].Subgroup("a").Stats().LargeSent.Load() }
+	eventually(t, "the ring is full", func() bool { return moved() >= 16 })
+	cancel(reason)
+	senders.Wait()
+	close(given)
+	for err := range given {
+		if err != nil && !errors.Is(err, reason) {
+			t.Error(err)
+		}
+	}
+	again, stop := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer stop()
+	_ = s.Send(again, bulk(3000, 0)) // what was given up is told before this
+	for _, g := range groups {
+		if g.Err() != nil || len(g.View().Members) != 2 {
+			t.Errorf("node %d: %v", g.ID(), g.Err())
+		}
+	}
 }

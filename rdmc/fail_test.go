@@ -323,3 +323,78 @@ func TestAnEndOfTheProcessAfterCloseIsNoFailure(t *testing.T) {
 		}
 	}
 }
+
+func TestAMessageMayBeGivenUpLongAfterItWasEverywhere(t *testing.T) {
+	for _, later := range []int{0, 1, relay.Window, relay.Window + 1, 10 * relay.Window} {
+		t.Run(fmt.Sprint(later), func(t *testing.T) {
+			w := newWorld(t, 3, 0)
+			all := w.open("g", GroupConfig{BlockBytes: 1000})
+			everywhere := make(chan error, 1)
+			start := func() *Sending {
+				s, err := all[0].Start(Outgoing{Data: noise(1, 5000), Filled: -1, Everywhere: func(err error) { everywhere <- err }})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := receive(t, everywhere, "end"); err != nil {
+					t.Fatal(err)
+				}
+				return s
+			}
+			s := start()
+			for range later {
+				start()
+			}
+			s.Abort(errors.New("once"))
+			s.Abort(errors.New("twice"))
+			start()
+			closeAll(t, all)
+			for _, x := range all[1:] {
+				if err := receive(t, x.aborted, "abort"); !errors.Is(err, ErrAborted) || len(x.aborted) > 0 || len(x.messages) != later+2 {
+					t.Errorf("%v, and %d more; %d messages", err, len(x.aborted), len(x.messages))
+				}
+			}
+		})
+	}
+}
+
+type panicking struct{}
+
+// Read implements io.Reader.
+func (panicking) Read([]byte) (int, error) { panic("the reader is broken") }
+
+func TestAReaderThatPanicsHoldsUpNothing(t *testing.T) {
+	w := newWorld(t, 3, 0)
+	all := w.open("g", GroupConfig{BlockBytes: 1000})
+	meet(t, all)
+	func() {
+		defer func() { _ = recover() }()
+		_ = all[0].SendFrom(within(t), io.MultiReader(bytes.NewReader(noise(1, fillBytes)), panicking{}), 2*fillBytes)
+	}()
+	if err := all[0].Send(within(t), noise(2, 1000)); err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range all[1:] {
+		receive(t, x.aborted, "abort")
+		receive(t, x.messages, "message")
+	}
+	closeAll(t, all)
+}
+
+func TestAPeerThatHangsUpAtOnceIsNotCalledAgainAtOnce(t *testing.T) {
+	w := newWorld(t, 3, 0)
+	for i, members := range [][]Peer{{w.peers[0], w.peers[2]}, {w.peers[0], w.peers[1]}} { // node 2 is no member in the eyes of node 1
+		g, err := w.nodes[i].Open(GroupConfig{Name: "g", Members: members})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(g.Discard)
+	}
+	receive(t, w.rejects, "rejection")
+	start := time.Now()
+	for range 6 {
+		receive(t, w.rejects, "rejection")
+	}
+	if took := time.Since(start); took < (1+2+4+8+16)*pauseMin {
+		t.Errorf("it called 6 times in %v", took)
+	}
+}

@@ -306,9 +306,11 @@ func (n *Node) keep(r *route) {
 		n.note(r, err)
 		if err == nil {
 			n.adopt(l)
+			start := time.Now()
 			l.run()
-			pause = pauseMin
-			continue
+			if time.Since(start) > pauseMax { // a peer that hangs up at once is no better than one that does not answer
+				pause = pauseMin
+			}
 		}
 		select {
 		case <-time.After(pause):

@@ -210,12 +210,25 @@ func (s *Sending) await(ctx context.Context, sent <-chan error) error {
 		return err
 	case <-ctx.Done():
 		s.Abort(context.Cause(ctx))
-		return <-sent
+		err := <-sent
+		if err == nil && s.wasWithdrawn() {
+			err = context.Cause(ctx)
+		}
+		return err
 	}
+}
+
+func (s *Sending) wasWithdrawn() bool {
+	s.group.mu.Lock()
+	defer s.group.mu.Unlock()
+	return s.withdrawn
 }
 
 // fillBytes is how much SendFrom reads at a time.
 const fillBytes = 256 << 10
+
+// errUnread is why a message is given up whose reader does not return.
+var errUnread = errors.New("its reader panicked")
 
 // SendFrom sends size bytes that it reads. They are kept in memory until they have left, or are everywhere; blocks leave while later ones are still
 // being read. If r fails, or ctx ends, which is noticed between two reads, the message is given up at every member.
@@ -234,6 +247,12 @@ func (g *Group) SendFrom(ctx context.Context, r io.Reader, size int64) error {
 	if err != nil {
 		return err
 	}
+	filled := false
+	defer func() {
+		if !filled { // the reader failed, or panics
+			s.Abort(errUnread)
+		}
+	}()
 	for n := int64(0); n < size && ctx.Err() == nil && len(sent) == 0; {
 		more, err := io.ReadFull(r, data[n:min(n+fillBytes, size)])
 		n += int64(more)
@@ -243,6 +262,7 @@ func (g *Group) SendFrom(ctx context.Context, r io.Reader, size int64) error {
 		}
 		s.Fill(n)
 	}
+	filled = true
 	return s.await(ctx, sent)
 }
 

@@ -51,6 +51,7 @@ type Sending struct {
 	told       int // of Sent and Everywhere
 	everywhere bool
 	index      uint64 // of one that is
+	withdrawn  bool   // it was, and was given up then
 }
 
 // Fill says that the bytes [0, n) of Data are there now. They must not change any more until Sent was told.
@@ -65,10 +66,11 @@ func (s *Sending) Abort(reason error) {
 		reason = relay.ErrAborted
 	}
 	s.group.do(func(r *relay.Relay, out *relay.Effects) {
-		if s.everywhere {
-			r.Withdraw(s.index, s.out.Tag, int64(len(s.out.Data)), reason, out)
-		} else {
+		switch {
+		case !s.everywhere:
 			r.Abort(s.number, reason, out)
+		case !s.withdrawn:
+			s.withdrawn = r.Withdraw(s.index, s.out.Tag, int64(len(s.out.Data)), reason, out)
 		}
 	})
 }

@@ -83,14 +83,25 @@ func (r *Relay) aborted(c *Control, out *Effects) error {
 	switch {
 	case c.Index >= r.next:
 		return fmt.Errorf("aborted message %d of %d", c.Index, r.next)
-	case c.Index < r.base && (c.Index+Window < r.base || r.wasAborted(c.Index)):
-		return fmt.Errorf("aborted message %d once more, or when it was everywhere", c.Index)
 	case c.Index < r.base:
-		r.given[c.Index%uint64(len(r.given))] = true
-		out.call(Call{Kind: Withdrawn, Index: c.Index, Tag: c.Tag, Size: int64(c.Size), Err: err})
+		return r.withdraw(c, err, out)
 	case r.at(c.Index).aborted == nil:
 		r.at(c.Index).aborted = err
 	}
+	return nil
+}
+
+// withdraw takes the news that the root gave up a message that is over here, however many came since: the root's application may have had to wait
+// long for what it does with it. No more are given up than there were; that bounds what the root can say.
+func (r *Relay) withdraw(c *Control, reason error, out *Effects) error {
+	note, known := &r.given[c.Index%uint64(len(r.given))], c.Index+uint64(len(r.given)) >= r.base
+	if known && *note || r.withdrawn == r.base {
+		return fmt.Errorf("aborted message %d once more", c.Index)
+	}
+	if r.withdrawn++; known {
+		*note = true
+	}
+	out.call(Call{Kind: Withdrawn, Index: c.Index, Tag: c.Tag, Size: int64(c.Size), Err: reason})
 	return nil
 }
 

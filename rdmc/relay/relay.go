@@ -36,19 +36,20 @@ type Config struct {
 type Relay struct {
 	cfg Config
 
-	base     uint64           // messages [0, base) are over: here, and at the root everywhere
-	next     uint64           // messages [0, next) are known. Invariant: base <= next <= base + Window
-	msgs     [Window]*message // of [base, base + Window), by index modulo Window; nil: never heard of
-	sending  uint64           // messages [0, sending) have no block left to send here. Invariant: sending <= next
-	given    [8 * Window]bool // by index modulo its length: which of the messages before base were aborted
-	attached []bool           // by place
-	sees     []bool           // by place, see Sees
-	piece    int64            // bytes that are fetched at a time
-	touched  int              // blocks that are being read or sent
-	failure  *Failure
-	told     bool // of the failure
-	leaving  bool // Close was called
-	finished bool // all messages are everywhere
+	base      uint64           // messages [0, base) are over: here, and at the root everywhere
+	next      uint64           // messages [0, next) are known. Invariant: base <= next <= base + Window
+	msgs      [Window]*message // of [base, base + Window), by index modulo Window; nil: never heard of
+	sending   uint64           // messages [0, sending) have no block left to send here. Invariant: sending <= next
+	given     [8 * Window]bool // by index modulo its length: which of the messages before base were aborted
+	withdrawn uint64           // a receiver's: messages before base that were aborted when they were over. Invariant: withdrawn <= base
+	attached  []bool           // by place
+	sees      []bool           // by place, see Sees
+	piece     int64            // bytes that are fetched at a time
+	touched   int              // blocks that are being read or sent
+	failure   *Failure
+	told      bool // of the failure
+	leaving   bool // Close was called
+	finished  bool // all messages are everywhere
 
 	root root
 }

@@ -65,11 +65,13 @@ func (r *Relay) Fill(number uint64, n int64, out *Effects) {
 	}
 }
 
-// Withdraw gives a message up that is everywhere. Every member is told before it hears of any later message.
-func (r *Relay) Withdraw(index, tag uint64, size int64, reason error, out *Effects) {
-	if r.failure == nil && !r.finished {
+// Withdraw gives a message up that is everywhere, once. Every member is told before it hears of any later message. It reports false if the group is over.
+func (r *Relay) Withdraw(index, tag uint64, size int64, reason error, out *Effects) bool {
+	open := r.failure == nil && !r.finished
+	if open {
 		r.broadcast(Control{Kind: Abort, Index: index, Tag: tag, Size: uint64(size), Text: reason.Error()}, out)
 	}
+	return open
 }
 
 // Abort gives a message up at every member, unless it is everywhere.
