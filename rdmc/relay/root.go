@@ -140,6 +140,7 @@ func (r *Relay) choose(size int64) (schedule.Algorithm, int) {
 	a, blockBytes := schedule.Choose(len(r.cfg.Nodes), size, r.cfg.Racks)
 	if r.cfg.Algorithm != schedule.Auto {
 		a = r.cfg.Algorithm
+		blockBytes = schedule.BlockBytes(a, len(r.cfg.Nodes), size)
 	}
 	if r.cfg.BlockBytes > 0 {
 		blockBytes = r.cfg.BlockBytes
