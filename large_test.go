@@ -418,3 +418,30 @@ func TestALargeMessageMayBeGivenUpAfterManyLaterOnesAreEverywhere(t *testing.T) 
 		}
 	}
 }
+
+func TestAMemberThatHaltsLeavesNoBodiesBehind(t *testing.T) {
+	dir, gate := t.TempDir(), make(chan struct{})
+	groups, _ := bulky(t, 3, func(i int, c *squall.Config) {
+		if i == 2 {
+			c.Subgroups[0].LargeDir, c.Subgroups[0].Async = dir, 4096
+			c.Subgroups[0].Deliver = func(squall.Message) { <-gate }
+		}
+	})
+	for k := range 3 { // one is in its upcall, one in the queue, one in front of it
+		if err := groups[0].Subgroup("a").Send(t.Context(), bulk(10_000, uint64(k))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "all are there", func() bool {
+		files, err := os.ReadDir(dir)
+		return err == nil && len(files) == 3
+	})
+	eventually(t, "the queue is full", func() bool { return groups[2].Subgroup("a").Stats().LargeDelivered.Load() == 2 })
+	groups[0].ReportFailure(groups[2].ID())
+	<-groups[2].Done()
+	close(gate)
+	closeAll(groups...)
+	if files, err := os.ReadDir(dir); err != nil || len(files) > 0 {
+		t.Errorf("left are %v, %v", files, err)
+	}
+}

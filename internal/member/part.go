@@ -58,6 +58,7 @@ func (p *part) wedge() {
 
 // close frees what the view left, when nothing of it is delivered any more.
 func (p *part) close() {
+	p.core.Drop()
 	if p.bodies != nil {
 		p.bodies.Close()
 	}
