@@ -58,7 +58,13 @@ func rate(bytes int64, seconds float64) string {
 	return size(int64(perSecond(bytes, seconds))) + "/s"
 }
 
-func perSecond(bytes int64, seconds float64) float64 { return float64(bytes) / max(seconds, 1e-9) }
+// perSecond is 0 of what was never done.
+func perSecond(bytes int64, seconds float64) float64 {
+	if seconds <= 0 {
+		return 0
+	}
+	return float64(bytes) / seconds
+}
 
 // Pushed is what came of a push, at the pusher; with --json it is printed as it is.
 type Pushed struct {
