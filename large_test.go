@@ -156,6 +156,11 @@ func TestALargeMessageThatCannotBeSentIsRefused(t *testing.T) {
 		t.Error(err)
 	}
 	reason := errors.New("changed my mind")
+	gone, end := context.WithCancelCause(t.Context())
+	end(reason)
+	if f, err := s.SendFuture(gone, make([]byte, largest)); !errors.Is(err, reason) || f != nil {
+		t.Errorf("%v, %v", f, err)
+	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	slow, pipe := io.Pipe()
 	go func() {
@@ -237,6 +242,37 @@ func TestLargeMessagesReachJoiners(t *testing.T) {
 		}
 	}
 	same(t, 3, append(js, late)...)
+}
+
+// What is delivered while a new member restores the state waits in its backlog, large messages among it.
+func TestLargeMessagesWaitInABacklog(t *testing.T) {
+	state := func(c *squall.Config, restore func(io.Reader) error) {
+		c.Subgroups[0].Snapshot = func() func(io.Writer) error { return func(io.Writer) error { return nil } }
+		c.Subgroups[0].Restore = restore
+	}
+	groups, js := bulky(t, 2, func(_ int, c *squall.Config) { state(c, func(io.Reader) error { return nil }) })
+	late, restoring, gate := &journal{}, make(chan struct{}), make(chan struct{})
+	third := join(t, 3, groups[0], func(c *squall.Config) {
+		c.Subgroups = []squall.SubgroupConfig{{Name: "a", RingBytes: 4096, Window: 16, MaxMessage: largest, Deliver: late.digests}}
+		state(c, func(io.Reader) error {
+			close(restoring)
+			<-gate
+			return nil
+		})
+	})
+	awaitView(t, 3, append(groups, third)...)
+	<-restoring
+	for k, data := range [][]byte{[]byte("small"), bulk(largest, 1), []byte("also small"), bulk(largest/2, 2)} {
+		if err := groups[k%2].Subgroup("a").Send(t.Context(), data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	same(t, 4, js...)
+	if got := late.read(); len(got) != 0 {
+		t.Errorf("%q came before the state", got)
+	}
+	close(gate)
+	same(t, 4, append(js, late)...)
 }
 
 // A large message waits in an Async queue without a copy, and is good until its upcall is over, or longer if the application holds it.

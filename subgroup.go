@@ -108,7 +108,10 @@ func (s *Subgroup) SendFuture(ctx context.Context, data []byte) (*Future, error)
 			return nil, err
 		}
 		f := l.Future()
-		return f, s.deliver(ctx, l, bytes.NewReader(data))
+		if err := s.deliver(ctx, l, bytes.NewReader(data)); err != nil {
+			return nil, err
+		}
+		return f, nil
 	}
 	c, err := s.Claim(ctx, len(data))
 	if err != nil {

@@ -144,7 +144,7 @@ func (b *Backlog) Mark(f func()) (through bool) {
 // It reports whether the backlog is through; if not, it was dropped.
 func (b *Backlog) HandOver() (through bool) {
 	for parts := b.take(); parts != nil; parts = b.take() {
-		for _, p := range parts {
+		for i, p := range parts {
 			if p.mark != nil {
 				p.mark()
 			} else {
@@ -152,6 +152,9 @@ func (b *Backlog) HandOver() (through bool) {
 				p.release()
 			}
 			if !b.gave(p) {
+				for _, left := range parts[i+1:] {
+					left.release()
+				}
 				return false
 			}
 		}

@@ -58,6 +58,7 @@ type Large struct {
 	held    bool     // placed in a view before this one, and waits for the body to be everywhere
 	future  *Future
 	over    bool
+	orphan  bool          // it failed with this member, and its application may still be filling the body
 	err     error         // written before placed is closed
 	placed  chan struct{} // closed when it has its place, or never will
 }
@@ -271,7 +272,8 @@ func (l *Large) Future() *Future {
 	return l.future
 }
 
-// Abort gives the message up, unless it has its place already. Its room is free when its body's passage is over: then no member has
+// Abort gives the message up, unless it has its place already; then, and when it failed already, the application at least does not write to the
+// body any more. Its room is free when its body's passage is over: then no member has
 // anything of it, or those that have all of it are told before they hear of any later message.
 func (l *Large) Abort(reason error) {
 	o := l.outbox
@@ -279,6 +281,10 @@ func (l *Large) Abort(reason error) {
 	defer o.mu.Unlock()
 	i := slices.Index(o.larges.moving, l)
 	if i < 0 {
+		if l.orphan {
+			l.orphan = false
+			l.body.Release()
+		}
 		return
 	}
 	o.larges.moving = slices.Delete(o.larges.moving, i, i+1)
@@ -411,13 +417,19 @@ func (o *Outbox) carryLarges(transfers Transfers) {
 	}
 }
 
-// failLarges ends all that have no place yet. It needs mu.
+// failLarges ends all large messages. Bodies are let go of, those without a place when the application calls Abort: it may be filling them. It
+// needs mu.
 func (o *Outbox) failLarges(reason error) {
-	for _, l := range o.larges.moving {
+	g := &o.larges
+	for _, l := range g.moving {
 		l.fail(reason)
+		l.orphan = true
 	}
-	o.larges.moving, o.larges.transfers = nil, nil
-	for _, w := range o.larges.queue {
+	for _, l := range slices.Concat(g.placed, g.given) {
+		l.body.Release()
+	}
+	g.moving, g.placed, g.given, g.transfers = nil, nil, nil, nil
+	for _, w := range g.queue {
 		w.ring()
 	}
 }

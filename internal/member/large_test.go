@@ -261,6 +261,30 @@ func TestLargeMessagesMoveToTheMembersOfTheNextView(t *testing.T) {
 	}
 }
 
+func TestAHaltLetsGoOfAllBodies(t *testing.T) {
+	w := newWorld(t, 2, 16)
+	reason := errors.New("no more")
+	placed := w.large(0, largest)
+	w.freight(0, 1).moves[0].arrive()
+	w.paused[1] = true // so that it is not delivered everywhere
+	w.pass(tick)
+	given := w.large(0, largest)
+	given.Abort(reason)
+	moving := w.large(0, largest/2)
+	if !isPlaced(placed) || w.made-w.freed != 3 {
+		t.Fatalf("placed %v, %d bodies were made and %d freed", isPlaced(placed), w.made, w.freed)
+	}
+	w.members[0].Halt(member.ErrClosed)
+	if w.freed != 2 {
+		t.Errorf("%d bodies are freed; one may still be filled", w.freed)
+	}
+	moving.Abort(reason)
+	moving.Abort(reason)
+	if w.freed != 3 || !errors.Is(moving.Err(), member.ErrClosed) {
+		t.Errorf("%d of 3 bodies are freed; %v", w.freed, moving.Err())
+	}
+}
+
 func TestLargeMessagesGetTheReasonOfTheHalt(t *testing.T) {
 	w := newWorld(t, 2, 16)
 	l := w.large(0, largest)

@@ -46,7 +46,8 @@ type world struct {
 	retired int             // tables that were given back
 	paused  []bool
 
-	freights []*freight
+	freights    []*freight
+	made, freed int // bodies of large messages
 }
 
 func newWorld(t *testing.T, n, window int) *world {
@@ -79,6 +80,10 @@ func (w *world) enter(v *views.View) {
 		Boundary:  func(*views.View, int) {},
 		Wake:      func() {},
 		Transfers: w.transfers(i),
+		Room: func(size int) (*multicast.Body, error) {
+			w.made++
+			return multicast.NewBody(make([]byte, size), "", func() { w.freed++ }), nil
+		},
 		Limits:    func(string) member.Limits { return member.Limits{MaxMessage: largest, LargeMemory: largeMemory} },
 		Installed: func(v *views.View) { w.views[i] = append(w.views[i], v) },
 		Halted:    func(error) {},
