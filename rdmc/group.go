@@ -160,7 +160,7 @@ func (g *Group) identify() (t token, digest uint32) {
 }
 
 func (g *Group) relayConfig() relay.Config {
-	c := relay.Config{Self: g.self, Algorithm: g.cfg.Algorithm, BlockBytes: g.cfg.BlockBytes, MaxMessage: g.cfg.MaxMessage, View: g.cfg.InPlace}
+	c := relay.Config{Self: g.self, Algorithm: g.cfg.Algorithm, BlockBytes: g.cfg.BlockBytes, MaxMessage: g.cfg.MaxMessage, InPlace: g.cfg.InPlace}
 	labelled := slices.ContainsFunc(g.peers, func(p Peer) bool { return p.Rack != "" })
 	for _, p := range g.peers {
 		c.Nodes = append(c.Nodes, p.ID)

@@ -194,7 +194,7 @@ func (r *Relay) Arrived(place int, h *Header, a Arrival, out *Effects) {
 
 // pass goes over the messages that are over here, in their order (R1).
 func (r *Relay) pass(out *Effects) {
-	for ; r.base < r.next && r.at(r.base).over(r.cfg.View); r.base++ {
+	for ; r.base < r.next && r.at(r.base).over(r.cfg.InPlace); r.base++ {
 		m := r.at(r.base)
 		c := Call{Kind: Completed, Index: m.index, Tag: m.tag, Size: m.size}
 		if m.aborted != nil {

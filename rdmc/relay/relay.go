@@ -29,7 +29,7 @@ type Config struct {
 	BlockBytes int
 	Racks      []string // by place; nil: nothing is known
 	MaxMessage int64
-	View       bool // what lies in shared memory is not copied: the application looks at it where it is
+	InPlace    bool // what lies in shared memory is not copied: the application looks at it where it is
 }
 
 // Relay is one node's part in one group. It is driven by one goroutine at a time.

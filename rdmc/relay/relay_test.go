@@ -272,7 +272,7 @@ func TestAMemberWithoutRoomIsTheReasonEverywhere(t *testing.T) {
 		w := randomWorld(t, seed)
 		x := w.nodes[1+w.rnd.IntN(len(w.nodes)-1)]
 		at := w.rnd.Uint64N(uint64(len(w.sent)))
-		x.relay.cfg.View = false // who only looks is not asked for room
+		x.relay.cfg.InPlace = false // who only looks is not asked for room
 		x.refuse = func(index uint64) error {
 			if index == at {
 				return errors.New("the disk is full")

@@ -164,7 +164,7 @@ func (r *Relay) offered(c *Control, out *Effects) error {
 		m.filled = m.size
 	}
 	r.next++
-	if m.asked, m.room = !r.cfg.View, r.cfg.View; m.asked {
+	if m.asked, m.room = !r.cfg.InPlace, r.cfg.InPlace; m.asked {
 		out.call(Call{Kind: MakeRoom, Index: m.index, Tag: m.tag, Size: m.size})
 	}
 	return nil
@@ -199,7 +199,7 @@ func (r *Relay) NextFetch() (f Fetch, ok bool) {
 		if m.shared == nil || m.shared.fetching || m.aborted != nil {
 			continue
 		}
-		if f, ok = m.fetch(r.cfg.View, r.piece); ok {
+		if f, ok = m.fetch(r.cfg.InPlace, r.piece); ok {
 			m.shared.fetching = true
 			r.touched++
 			return f, true

@@ -15,12 +15,12 @@ func (w *world) share(how int) {
 	for _, x := range w.nodes {
 		x.relay.piece = 1 + int64(w.rnd.IntN(9))
 		x.blind = how == 1 && w.rnd.IntN(3) == 0
-		x.relay.cfg.View = how == 3 && w.rnd.IntN(2) == 0
+		x.relay.cfg.InPlace = how == 3 && w.rnd.IntN(2) == 0
 	}
 }
 
 func (w *world) isViewed() bool {
-	return slices.ContainsFunc(w.nodes, func(x *node) bool { return x.relay.cfg.View })
+	return slices.ContainsFunc(w.nodes, func(x *node) bool { return x.relay.cfg.InPlace })
 }
 
 // meet attaches a node, after what it, or this one, sees was found out.
@@ -99,7 +99,7 @@ func TestR6MemoryIsFreeWhenNobodyLooksAtItAnyMore(t *testing.T) {
 	seeds(t, 300, func(seed uint64) {
 		w := randomWorld(t, seed)
 		w.share(3)
-		w.nodes[len(w.nodes)-1].relay.cfg.View = true
+		w.nodes[len(w.nodes)-1].relay.cfg.InPlace = true
 		for range 8 {
 			w.start(1+w.rnd.IntN(60), 60)
 		}
@@ -149,7 +149,7 @@ func TestAMessageThatNotAllSeeGoesInBlocks(t *testing.T) {
 func TestMemoryThatIsLookedAtWhenTheGroupEndsIsNeverUsedAgain(t *testing.T) {
 	for _, fail := range []bool{false, true} {
 		w := newWorld(t, 1, Config{BlockBytes: 4}, 3)
-		w.nodes[1].relay.cfg.View = true
+		w.nodes[1].relay.cfg.InPlace = true
 		root, number := w.nodes[0], uint64(0)
 		for _, x := range w.nodes {
 			x.openGroup()
@@ -267,7 +267,7 @@ func TestAPlaceThatCannotBeSeenIsTheReasonEverywhere(t *testing.T) {
 func TestMessagesGoInBlocksWhileTooManyAreLookedAt(t *testing.T) {
 	w := newWorld(t, 1, Config{BlockBytes: 4}, 2)
 	x, root := w.nodes[1], w.nodes[0]
-	x.relay.cfg.View, w.offers = true, true
+	x.relay.cfg.InPlace, w.offers = true, true
 	for len(root.relay.root.viewed) < MaxViews {
 		w.start(4, 4)
 		for len(w.sent) > len(x.completed) {

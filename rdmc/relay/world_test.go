@@ -351,7 +351,7 @@ func (x *node) makeRoom(c *Call) {
 
 // check compares a message with what the root sent. The tag is its number.
 func (x *node) check(c *Call) {
-	if number, is := x.shown[c.Index]; is && x.relay.cfg.View {
+	if number, is := x.shown[c.Index]; is && x.relay.cfg.InPlace {
 		x.views[c.Index] = number
 		if root := x.w.nodes[0]; !bytes.Equal(root.sends[number], x.w.sent[c.Tag]) && root.failed == nil {
 			x.w.fatalf("message %d is not what was sent", c.Index)
