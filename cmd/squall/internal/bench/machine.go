@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/squall-go/squall/cmd/squall/internal/proc"
 )
 
 // Machine is where figures come from, and of which program.
@@ -83,11 +85,11 @@ func watchMachine(ctx context.Context, from, to time.Time) <-chan float64 {
 	cores := make(chan float64, 1)
 	go func() {
 		defer close(cores)
-		if sleepUntil(ctx, from) != nil {
+		if proc.Rest(ctx, time.Until(from)) != nil {
 			return
 		}
 		before, start := busyTime(), time.Now()
-		if sleepUntil(ctx, to) != nil {
+		if proc.Rest(ctx, time.Until(to)) != nil {
 			return
 		}
 		cores <- (busyTime() - before).Seconds() / time.Since(start).Seconds()

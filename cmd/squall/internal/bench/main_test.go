@@ -1,22 +1,14 @@
 package bench
 
 import (
-	"fmt"
 	"os"
 	"testing"
+
+	"github.com/squall-go/squall/cmd/squall/internal/proc"
 )
 
 // TestMain makes the test binary a member process when it is started again as one.
 func TestMain(m *testing.M) {
-	if len(os.Args) == 2 && os.Args[1] == memberCommand {
-		cmd := NewMemberCommand()
-		cmd.SetArgs([]string{})
-		cmd.SilenceErrors = true
-		if err := cmd.Execute(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
+	proc.Become(memberCommand, NewMemberCommand())
 	os.Exit(m.Run())
 }

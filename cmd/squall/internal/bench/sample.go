@@ -3,10 +3,11 @@ package bench
 import (
 	"context"
 	"runtime"
-	"syscall"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/squall-go/squall/cmd/squall/internal/proc"
 )
 
 // Sample is what one member did in the window.
@@ -66,17 +67,17 @@ type counters interface {
 
 // observe takes what c counts between two instants, to which it sleeps.
 func observe(ctx context.Context, c counters, from, to time.Time) (Sample, error) {
-	if err := sleepUntil(ctx, from); err != nil {
+	if err := proc.Rest(ctx, time.Until(from)); err != nil {
 		return Sample{}, err
 	}
 	var memory runtime.MemStats
 	runtime.ReadMemStats(&memory)
-	before, cpu, start := c.snapshot(), cpuTime(), time.Now()
-	if err := sleepUntil(ctx, to); err != nil {
+	before, cpu, start := c.snapshot(), proc.CPUTime(), time.Now()
+	if err := proc.Rest(ctx, time.Until(to)); err != nil {
 		return Sample{}, err
 	}
 	s := c.snapshot()
-	s.Elapsed, s.CPU = time.Since(start), cpuTime()-cpu
+	s.Elapsed, s.CPU = time.Since(start), proc.CPUTime()-cpu
 	mallocs := memory.Mallocs
 	runtime.ReadMemStats(&memory)
 	s.Mallocs = memory.Mallocs - mallocs
@@ -88,24 +89,4 @@ func observe(ctx context.Context, c counters, from, to time.Time) (Sample, error
 	s.Batches.Deliver.subtract(before.Batches.Deliver)
 	s.Nulls -= before.Nulls
 	return s, nil
-}
-
-func sleepUntil(ctx context.Context, t time.Time) error {
-	timer := time.NewTimer(time.Until(t))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-// cpuTime is the user and system time of this process so far.
-func cpuTime() time.Duration {
-	var usage syscall.Rusage
-	if syscall.Getrusage(syscall.RUSAGE_SELF, &usage) != nil {
-		return 0
-	}
-	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }

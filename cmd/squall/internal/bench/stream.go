@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/squall-go/squall"
+
+	"github.com/squall-go/squall/cmd/squall/internal/proc"
 )
 
 // joinWithin is how long members wait for each other, failAfter how long a member may be silent on a machine with far fewer cores
@@ -152,7 +154,7 @@ func (g *groupMember) run(ctx context.Context, from, to time.Time) (Sample, erro
 		}
 	}
 	go func() {
-		if sleepUntil(ctx, from) == nil {
+		if proc.Rest(ctx, time.Until(from)) == nil {
 			g.tally.measuring.Store(true)
 		}
 	}()
@@ -192,7 +194,7 @@ func (g *groupMember) stream(ctx context.Context, sg *squall.Subgroup) error {
 		g.sent.Add(1)
 		switch {
 		case delay >= time.Millisecond:
-			if err := sleepUntil(ctx, time.Now().Add(delay)); err != nil {
+			if err := proc.Rest(ctx, delay); err != nil {
 				return err
 			}
 		case delay > 0:

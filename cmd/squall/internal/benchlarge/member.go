@@ -245,7 +245,7 @@ func (m *member) rounds(ctx context.Context, p *proc.Parent) error {
 		data[i] = byte(i * 7)
 	}
 	for range m.Spec.Rounds {
-		if err := rest(ctx, m.Spec.Rest); err != nil {
+		if err := proc.Rest(ctx, m.Spec.Rest); err != nil {
 			return err
 		}
 		from := time.Now().UnixNano()
@@ -261,14 +261,5 @@ func (m *member) rounds(ctx context.Context, p *proc.Parent) error {
 			return err
 		}
 	}
-	return rest(ctx, m.Spec.Rest)
-}
-
-func rest(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return proc.Rest(ctx, m.Spec.Rest)
 }

@@ -5,10 +5,11 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/squall-go/squall/cmd/squall/internal/proc"
 )
 
 // instant is a time on the clock that all processes of this machine share, in nanoseconds. Go's own monotonic clock counts from the start of each process.
@@ -24,25 +25,7 @@ func (i instant) add(d time.Duration) instant     { return i + instant(d) }
 func (i instant) sub(j instant) (d time.Duration) { return time.Duration(i - j) }
 
 // sleepUntil sleeps to an instant.
-func sleepUntil(ctx context.Context, at instant) error {
-	timer := time.NewTimer(at.sub(now()))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-// cpuTime is the user and system time of this process so far.
-func cpuTime() time.Duration {
-	var usage syscall.Rusage
-	if syscall.Getrusage(syscall.RUSAGE_SELF, &usage) != nil {
-		return 0
-	}
-	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
-}
+func sleepUntil(ctx context.Context, at instant) error { return proc.Rest(ctx, at.sub(now())) }
 
 // idleTime is how long the cores of this machine had nothing to do so far; ok is false where the system does not say.
 func idleTime() (idle time.Duration, ok bool) {

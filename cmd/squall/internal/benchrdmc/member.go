@@ -149,12 +149,12 @@ func (m *member) prepare(ctx context.Context, t *task) error {
 	if err := m.part.prepare(ctx); err != nil {
 		return err
 	}
-	m.usual, m.cpu = forgetPeak(), cpuTime()
+	m.usual, m.cpu = forgetPeak(), proc.CPUTime()
 	return nil
 }
 
 func (m *member) report(ctx context.Context, r *report) error {
-	r.CPU, r.PeakBytes = cpuTime()-m.cpu, -1
+	r.CPU, r.PeakBytes = proc.CPUTime()-m.cpu, -1
 	if peak := memoryStatus("VmHWM"); m.usual > 0 && peak > 0 {
 		r.PeakBytes = peak - m.usual
 	}
