@@ -26,6 +26,10 @@ const (
 	KindBlocks
 	// KindCopy carries the conversation about a push of files.
 	KindCopy
+	// KindRestart carries the agreement of processes that bring a group back.
+	KindRestart
+	// KindLog carries reads of logs, and the parts of them that another member lacks.
+	KindLog
 )
 
 func (k Kind) String() string {
@@ -42,6 +46,10 @@ func (k Kind) String() string {
 		return "blocks"
 	case KindCopy:
 		return "copy"
+	case KindRestart:
+		return "restart"
+	case KindLog:
+		return "log"
 	}
 	return fmt.Sprintf("kind %d", uint8(k))
 }
