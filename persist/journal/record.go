@@ -1,0 +1,73 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/squall-go/squall/order"
+)
+
+// Record is one delivered message in a log.
+type Record struct {
+	Version order.Version // its place in the total order; grows within a log
+	Time    order.Time    // of the log's hybrid clock; grows strictly within a log
+	Sender  order.NodeID
+	Number  uint64 // 0, 1, 2 … over the life of the log; set by whoever reads or appends it
+	Data    []byte
+	// Release is looked at by Append only. If it is not nil, Data is not copied but kept until it is on disk; then Release is called once,
+	// by whoever calls Journal.Written.
+	Release func()
+}
+
+func (r Record) String() string {
+	return fmt.Sprintf("record %d: version %v at %v, %d bytes of node %d", r.Number, r.Version, r.Time, len(r.Data), r.Sender)
+}
+
+// Store is what a log is kept in: raft's log of entries, and a few named values beside it. Both must be durable when their calls return, and
+// StoreLogs and DeleteRange all or nothing.
+type Store interface {
+	raft.LogStore
+	Set(key, value []byte) error
+	Get(key []byte) ([]byte, error) // nil, or an error that reads "not found", if there is none
+}
+
+// What is wrong with a log, or with a question to it.
+var (
+	ErrDamaged     = errors.New("the log is damaged")
+	ErrTruncated   = errors.New("behind the first record of the log")
+	ErrNotFound    = errors.New("no such record")
+	ErrNewerFormat = errors.New("written in a newer format")
+)
+
+// Damage is an error that says where a log is damaged. It is an ErrDamaged.
+type Damage struct {
+	Log     string        // its name, if known
+	Block   uint64        // index of the entry in the store
+	Record  uint64        // number of the first record that cannot be read
+	Version order.Version // of that record, or of the last good one before it; zero: not known
+	What    string        // what is wrong with it
+}
+
+func (d *Damage) Error() string {
+	return fmt.Sprintf("%v: %s: block %d, record %d (near version %v): %s", ErrDamaged, d.Log, d.Block, d.Record, d.Version, d.What)
+}
+
+func (d *Damage) Unwrap() error { return ErrDamaged }
+
+// End is where a log ends: behind its last record.
+type End struct {
+	Block   uint64        // index of the last block; 0: there was never one
+	Records uint64        // how many records there are before this place, over the life of the log
+	Version order.Version // of the last record
+	Time    order.Time    // of the last record
+	Head    Head          // of all records, if the log is signed
+}
+
+// Repaired says what was dropped as a log was opened.
+type Repaired struct {
+	Blocks  int    // fragments of a record that was not written to its end
+	Record  uint64 // its number
+	Version order.Version
+}
