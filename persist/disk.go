@@ -1,0 +1,94 @@
+package persist
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/squall-go/squall/internal/mutant"
+)
+
+// disk is what the store does to directories. What an engine does inside its own files does not go through it. A test puts a disk
+// underneath that forgets at a crash what was not synced.
+type disk interface {
+	Mkdir(path string) error
+	Create(path string) (syncer, error) // empty, whatever was there
+	Rename(from, to string) error       // atomic; replaces a file
+	RemoveAll(path string) error
+	SyncDir(path string) error // afterwards the names in the directory survive a crash
+}
+
+// syncer is a file that is written. What was not synced may be gone after a crash.
+type syncer interface {
+	io.Writer
+	Sync() error
+	Close() error
+}
+
+// osDisk is the real one.
+type osDisk struct{}
+
+func (osDisk) Mkdir(path string) error      { return os.Mkdir(path, 0o750) }
+func (osDisk) Rename(from, to string) error { return os.Rename(from, to) }
+func (osDisk) RemoveAll(path string) error  { return os.RemoveAll(path) }
+func (osDisk) Create(path string) (syncer, error) {
+	return os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o640)
+}
+
+func (osDisk) SyncDir(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// syncDir makes the names in a directory durable.
+func syncDir(d disk, path string) error {
+	if mutant.Enabled && mutant.On(mutant.NoDirSync) {
+		return nil
+	}
+	return named(d.SyncDir(path), path)
+}
+
+// makeDirs makes a directory and the missing ones above it, and syncs the parent of each that it made. The parent of the last one is
+// synced in any case: the process that made it may have died before it could.
+func makeDirs(d disk, path string) error {
+	parent := filepath.Dir(path)
+	if _, err := os.Stat(parent); errors.Is(err, fs.ErrNotExist) && parent != path {
+		if err := makeDirs(d, parent); err != nil {
+			return err
+		}
+	}
+	if err := d.Mkdir(path); err != nil && !errors.Is(err, fs.ErrExist) {
+		return named(err, path)
+	}
+	return syncDir(d, parent)
+}
+
+// writeAtomic replaces a file as a whole: whatever happens, the old content or the new one is there afterwards, and once it has returned
+// the new one. The order makes it so: the bytes are durable before the name leads to them, and the name before anybody relies on it.
+func writeAtomic(d disk, path string, write func(io.Writer) error) error {
+	temp := path + ".new"
+	if err := writeSynced(d, temp, write); err != nil {
+		return errors.Join(named(err, path), d.RemoveAll(temp))
+	}
+	if err := d.Rename(temp, path); err != nil {
+		return named(err, path)
+	}
+	return syncDir(d, filepath.Dir(path))
+}
+
+func writeSynced(d disk, path string, write func(io.Writer) error) error {
+	f, err := d.Create(path)
+	if err != nil {
+		return err
+	}
+	err = write(f)
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}

@@ -1,0 +1,99 @@
+package persist
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"runtime/debug"
+	"syscall"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/squall-go/squall/persist/journal"
+)
+
+// Errors, to be tested with errors.Is. What wraps them says where, and what to do.
+var (
+	// ErrOtherCluster is returned for a directory that another cluster wrote.
+	ErrOtherCluster = errors.New("the directory belongs to another cluster")
+	// ErrOtherNode is returned for a directory that another node wrote.
+	ErrOtherNode = errors.New("the directory belongs to another node")
+	// ErrInUse is returned while another process, or another Store of this one, has the directory open.
+	ErrInUse = errors.New("the directory is in use")
+	// ErrReadOnlyDisk is returned where nothing can be written: the file system or the directory does not let this process.
+	ErrReadOnlyDisk = errors.New("the disk cannot be written")
+	// ErrDiskFull is returned when the disk, or the quota, has no room left.
+	ErrDiskFull = errors.New("the disk is full")
+	// ErrNoStore is returned when a directory that is only to be read has no store in it.
+	ErrNoStore = errors.New("no store of Squall is here")
+	// ErrLogOpen is returned by a second Log of the same LogID.
+	ErrLogOpen = errors.New("the log is open already")
+	// ErrClosed is returned after Close.
+	ErrClosed = errors.New("closed")
+	// ErrNewerFormat is returned for what a later version of this program wrote.
+	ErrNewerFormat = journal.ErrNewerFormat
+	// ErrDamaged is returned for what was written and reads differently now. Nothing is repaired unasked.
+	ErrDamaged = journal.ErrDamaged
+	// ErrNotFound is returned for a version, a time or a snapshot that is not here.
+	ErrNotFound = journal.ErrNotFound
+	// ErrTruncated is returned for what lies before the first record that is kept.
+	ErrTruncated = journal.ErrTruncated
+)
+
+// causes says what the errors of a disk and of an engine mean, and what to do.
+var causes = []struct {
+	cause, means error
+	advice       string
+}{
+	{syscall.ENOSPC, ErrDiskFull, "make room there and start again: what was acknowledged is kept"},
+	{syscall.EDQUOT, ErrDiskFull, "raise the quota and start again: what was acknowledged is kept"},
+	{syscall.EROFS, ErrReadOnlyDisk, "mount it writable, or name another directory"},
+	{fs.ErrPermission, ErrReadOnlyDisk, "let this user write there, or name another directory"},
+	{bbolt.ErrTimeout, ErrInUse, inUseAdvice},
+	{bbolt.ErrInvalid, ErrDamaged, damagedAdvice},
+	{bbolt.ErrChecksum, ErrDamaged, damagedAdvice},
+	{bbolt.ErrVersionMismatch, ErrDamaged, damagedAdvice},
+	{bbolt.ErrInvalidMapping, ErrDamaged, damagedAdvice},
+}
+
+const (
+	inUseAdvice = "stop the other process or name another directory; " +
+		"to read the logs of a member that runs, ask it: squall log … ADDRESS"
+	damagedAdvice = "if the other members have their logs, move the directory away and start this member with an empty one: " +
+		"it fetches everything from them; `squall log verify DIRECTORY` says what can still be read"
+)
+
+// named wraps an error with its place, what it means and what to do about it. An error that has its name keeps it.
+func named(err error, place string) error {
+	if err == nil {
+		return nil
+	}
+	for _, c := range causes {
+		if errors.Is(err, c.means) {
+			return fmt.Errorf("%s: %w", place, err)
+		}
+	}
+	for _, c := range causes {
+		if errors.Is(err, c.cause) {
+			return fmt.Errorf("%s: %w (%w): %s", place, c.means, err, c.advice)
+		}
+	}
+	return fmt.Errorf("%s: %w", place, err)
+}
+
+// damaged says what is wrong with a file.
+func damaged(place, format string, args ...any) error {
+	return fmt.Errorf("%s: %w: %s; %s", place, ErrDamaged, fmt.Sprintf(format, args...), damagedAdvice)
+}
+
+// guard runs what an engine does with a file and turns its panic into an error. An engine trusts the pages of its file: damaged ones lead it
+// to bounds that do not hold, or to addresses behind the end of the mapping.
+func guard(place string, do func() error) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if r := recover(); r != nil {
+			err = damaged(place, "the engine failed on it: %v", r)
+		}
+	}()
+	return named(do(), place)
+}
