@@ -1,0 +1,294 @@
+package sim
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+
+	"github.com/hashicorp/raft"
+)
+
+// engine is a log on a simulated disk, as a log engine keeps it: a directory with one file to which entries are appended. It implements
+// raft.LogStore, and is as good as an engine has to be, not better: entries that were not synced may be there or not when the power
+// comes back, a torn one is dropped as it is opened, and one that has rotted is given as it is.
+//
+//	entry   | length 4 | index 8 | CRC-32C of both and the data 4 | data |
+//
+// Sync points are: the directories and the file as it is made, each group of entries, each cut of the end, and, as the beginning is
+// dropped, the file that takes the place of the one before, and its name.
+type engine struct {
+	disk  *disk
+	dir   string
+	first uint64 // index of the first entry
+	ends  []int  // where each entry ends in the file
+	torn  int    // bytes that were dropped as it was opened
+	err   error  // why it takes nothing any more
+}
+
+const entryHeader = 16
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// openEngine opens the log in a directory; it is made if it is not there. Names are synced whether they are there or not: who made them
+// may have ended before that, and all that is written would be lost with one of them.
+func openEngine(d *disk, dir string) (*engine, error) {
+	e := &engine{disk: d, dir: dir}
+	if err := makeDirs(d, dir); err != nil {
+		return nil, err
+	}
+	if _, err := d.read(e.file()); errors.Is(err, fs.ErrNotExist) {
+		if err := d.create(e.file()); err != nil {
+			return nil, err
+		}
+	}
+	if err := e.tidy(); err != nil {
+		return nil, err
+	}
+	if err := d.syncDir(dir); err != nil {
+		return nil, err
+	}
+	return e, e.load()
+}
+
+func (e *engine) file() string { return e.dir + "/log" }
+
+// fresh is the file that takes the place of another one.
+func (e *engine) fresh() string { return e.dir + "/log.new" }
+
+// makeDirs makes a directory and those that it lies in, and syncs their names.
+func makeDirs(d *disk, path string) error {
+	parent := ""
+	for i := range len(path) + 1 {
+		if i < len(path) && path[i] != '/' {
+			continue
+		}
+		if err := d.mkdir(path[:i]); err != nil {
+			return err
+		}
+		if err := d.syncDir(parent); err != nil {
+			return err
+		}
+		parent = path[:i]
+	}
+	return nil
+}
+
+// tidy removes what a change that was not finished has left.
+func (e *engine) tidy() error {
+	if err := e.disk.remove(e.fresh()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// load finds the entries. What does not check behind the last one that does is torn, and dropped.
+func (e *engine) load() error {
+	data, err := e.disk.read(e.file())
+	if err != nil {
+		return err
+	}
+	whole, index := 0, uint64(0)
+	for off := 0; ; {
+		n, at, ok := parseEntry(data[off:])
+		if n == 0 || len(e.ends) > 0 && at != index+1 {
+			break
+		}
+		if len(e.ends) == 0 {
+			e.first = at
+		}
+		off, index = off+n, at
+		if e.ends = append(e.ends, off); ok {
+			whole = len(e.ends)
+		}
+	}
+	e.ends = e.ends[:whole]
+	if e.torn = len(data) - e.end(); e.torn == 0 {
+		return e.disk.sync(e.file()) // who wrote it may have ended before that
+	}
+	return e.cut(e.end())
+}
+
+// parseEntry is the length and index of the entry at the beginning of some data, and whether it checks; length 0: there is none.
+func parseEntry(data []byte) (n int, index uint64, ok bool) {
+	if len(data) < entryHeader {
+		return 0, 0, false
+	}
+	n = entryHeader + int(binary.LittleEndian.Uint32(data))
+	if n > len(data) {
+		return 0, 0, false
+	}
+	index = binary.LittleEndian.Uint64(data[4:])
+	return n, index, entrySum(data[:12], data[entryHeader:n]) == binary.LittleEndian.Uint32(data[12:])
+}
+
+func entrySum(header, data []byte) uint32 {
+	return crc32.Update(crc32.Checksum(header, castagnoli), castagnoli, data)
+}
+
+func (e *engine) end() int {
+	if len(e.ends) == 0 {
+		return 0
+	}
+	return e.ends[len(e.ends)-1]
+}
+
+// start is where the entry at a place begins.
+func (e *engine) start(k int) int {
+	if k == 0 {
+		return 0
+	}
+	return e.ends[k-1]
+}
+
+func (e *engine) cut(at int) error {
+	if err := e.disk.truncate(e.file(), at); err != nil {
+		return err
+	}
+	return e.disk.sync(e.file())
+}
+
+// FirstIndex implements raft.LogStore.
+func (e *engine) FirstIndex() (uint64, error) {
+	if len(e.ends) == 0 {
+		return 0, nil
+	}
+	return e.first, nil
+}
+
+// LastIndex implements raft.LogStore.
+func (e *engine) LastIndex() (uint64, error) {
+	if len(e.ends) == 0 {
+		return 0, nil
+	}
+	return e.first + uint64(len(e.ends)) - 1, nil
+}
+
+// GetLog implements raft.LogStore.
+func (e *engine) GetLog(index uint64, l *raft.Log) error {
+	k := index - e.first
+	if index < e.first || k >= uint64(len(e.ends)) {
+		return raft.ErrLogNotFound
+	}
+	data, err := e.disk.read(e.file())
+	if err != nil {
+		return err
+	}
+	*l = raft.Log{Index: index, Type: raft.LogCommand, Data: append([]byte(nil), data[e.start(int(k))+entryHeader:e.ends[k]]...)}
+	return nil
+}
+
+// StoreLog implements raft.LogStore.
+func (e *engine) StoreLog(l *raft.Log) error { return e.StoreLogs([]*raft.Log{l}) }
+
+// StoreLogs implements raft.LogStore.
+func (e *engine) StoreLogs(logs []*raft.Log) error {
+	if err := e.write(logs); err != nil {
+		return err
+	}
+	return e.sync()
+}
+
+// write is the first half of StoreLogs, which takes no time.
+func (e *engine) write(logs []*raft.Log) error {
+	if e.err != nil {
+		return e.err
+	}
+	for _, l := range logs {
+		if last, _ := e.LastIndex(); len(e.ends) > 0 && l.Index != last+1 {
+			return fmt.Errorf("entry %d comes behind entry %d", l.Index, last)
+		}
+		head := make([]byte, entryHeader, entryHeader+len(l.Data))
+		binary.LittleEndian.PutUint32(head, uint32(len(l.Data)))
+		binary.LittleEndian.PutUint64(head[4:], l.Index)
+		binary.LittleEndian.PutUint32(head[12:], entrySum(head[:12], l.Data))
+		if e.err = e.disk.extend(e.file(), append(head, l.Data...)); e.err != nil {
+			return e.err
+		}
+		if len(e.ends) == 0 {
+			e.first = l.Index
+		}
+		e.ends = append(e.ends, e.end()+entryHeader+len(l.Data))
+	}
+	return nil
+}
+
+// sync is the second half. Nothing more is taken when it failed: what it was to take may be there or not.
+func (e *engine) sync() error {
+	if e.err == nil {
+		e.err = e.disk.sync(e.file())
+	}
+	return e.err
+}
+
+// DeleteRange implements raft.LogStore: it drops the end of the log, or its beginning.
+func (e *engine) DeleteRange(low, high uint64) error {
+	last, _ := e.LastIndex()
+	switch {
+	case e.err != nil || len(e.ends) == 0 || high < low || high < e.first || low > last:
+		return e.err
+	case high >= last:
+		return e.dropEnd(int(max(low, e.first) - e.first))
+	case low <= e.first:
+		return e.dropBeginning(int(high - e.first + 1))
+	}
+	return fmt.Errorf("entries %d to %d are in the middle of %d to %d", low, high, e.first, last)
+}
+
+// dropEnd keeps n entries.
+func (e *engine) dropEnd(n int) error {
+	switch {
+	case e.disk.lax == CutsTooMuch && n > 0:
+		n--
+	case e.disk.lax == CutsTooLittle:
+		n++
+	}
+	e.ends = e.ends[:n]
+	e.err = e.cut(e.end())
+	return e.err
+}
+
+// dropBeginning drops n entries. The rest goes into another file, which takes the place of this one.
+func (e *engine) dropBeginning(n int) error {
+	data, err := e.disk.read(e.file())
+	if err != nil {
+		return err
+	}
+	from := e.start(n)
+	if e.err = e.replaceBy(data[from:e.end()]); e.err != nil {
+		return e.err
+	}
+	var ends []int
+	for _, end := range e.ends[n:] {
+		ends = append(ends, end-from)
+	}
+	e.first, e.ends = e.first+uint64(n), ends
+	return nil
+}
+
+func (e *engine) replaceBy(data []byte) error {
+	if err := replaceFile(e.disk, e.dir, e.file(), e.fresh(), data); err != nil {
+		return fmt.Errorf("log in %q: %w", e.dir, err)
+	}
+	return nil
+}
+
+// replaceFile puts a file in the place of another one, of which nobody sees a half.
+func replaceFile(d *disk, dir, path, fresh string, data []byte) error {
+	if old, err := d.read(path); err == nil {
+		d.used -= len(old)
+	}
+	for _, do := range []func() error{
+		func() error { return d.create(fresh) },
+		func() error { return d.extend(fresh, data) },
+		func() error { return d.sync(fresh) },
+		func() error { return d.rename(fresh, path) },
+		func() error { return d.syncDir(dir) },
+	} {
+		if err := do(); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,101 @@
+package sim
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+	"maps"
+	"slices"
+)
+
+// memo is what a process has to remember, by key, on a simulated disk: a file that is replaced as a whole. Put is atomic, and durable as
+// it returns.
+//
+//	file   | count 4 | length of key 4, key, length of value 4, value … | CRC-32C of all before 4 |
+type memo struct {
+	disk   *disk
+	values map[string][]byte
+}
+
+const (
+	memoFile  = "meta"
+	memoFresh = "meta.new"
+)
+
+// errMemo is what is said of a file that is not what was written.
+var errMemo = errors.New("damaged")
+
+// openMemo reads what the processes before have put down.
+func openMemo(d *disk) (*memo, error) {
+	m := &memo{disk: d, values: map[string][]byte{}}
+	data, err := d.read(memoFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return m, nil
+	}
+	if err == nil {
+		err = m.parse(data)
+	}
+	if err == nil {
+		err = or(d.sync(memoFile), d.syncDir("")) // who wrote it may have ended before that
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%q: %w", memoFile, err)
+	}
+	return m, nil
+}
+
+func (m *memo) parse(data []byte) error {
+	n := len(data) - 4
+	if n < 4 || crc32.Checksum(data[:n], castagnoli) != binary.LittleEndian.Uint32(data[n:]) {
+		return errMemo
+	}
+	count, rest := binary.LittleEndian.Uint32(data), data[4:n]
+	for range count {
+		var key, value []byte
+		key, rest = cutBytes(rest)
+		value, rest = cutBytes(rest)
+		m.values[string(key)] = value
+	}
+	return nil
+}
+
+// cutBytes takes a length and so many bytes. What checks is what was written.
+func cutBytes(data []byte) (first, rest []byte) {
+	n := binary.LittleEndian.Uint32(data)
+	return data[4 : 4+n : 4+n], data[4+n:]
+}
+
+// Get returns what was put under a key; nil: nothing.
+func (m *memo) Get(key string) ([]byte, error) { return m.values[key], nil }
+
+// Put changes some values, all or none of them; nil takes one away.
+func (m *memo) Put(changes map[string][]byte) error {
+	values := maps.Clone(m.values)
+	for key, value := range changes {
+		if values[key] = slices.Clone(value); value == nil {
+			delete(values, key)
+		}
+	}
+	if m.disk.lax == NoMetaSync {
+		m.values = values
+		return errors.Join(m.disk.create(memoFile), m.disk.extend(memoFile, memoText(values)))
+	}
+	if err := replaceFile(m.disk, "", memoFile, memoFresh, memoText(values)); err != nil {
+		return fmt.Errorf("%q: %w", memoFile, err)
+	}
+	m.values = values
+	return nil
+}
+
+func memoText(values map[string][]byte) []byte {
+	text := binary.LittleEndian.AppendUint32(nil, uint32(len(values)))
+	for _, key := range slices.Sorted(maps.Keys(values)) {
+		text = binary.LittleEndian.AppendUint32(text, uint32(len(key)))
+		text = append(text, key...)
+		text = binary.LittleEndian.AppendUint32(text, uint32(len(values[key])))
+		text = append(text, values[key]...)
+	}
+	return binary.LittleEndian.AppendUint32(text, crc32.Checksum(text, castagnoli))
+}
