@@ -54,7 +54,7 @@ const recordBytes = 16
 // Place gives a large message its place behind everything that was claimed before, if there is room for its record now. Every member has
 // its body. The caller holds the lock of the application side.
 func (s *Subgroup) Place(id uint64, size int) (claim smc.Claim, ok bool) {
-	c, ok := s.Sender.ClaimLarge(recordBytes)
+	c, ok := s.Sender.ClaimLarge(recordBytes + s.timeBytes())
 	if !ok {
 		return c, false
 	}

@@ -13,6 +13,8 @@ const (
 	wordSkipped
 	wordReceived
 	wordDelivered
+	wordPersisted
+	wordWhole
 )
 
 // Columns is where a subgroup lies in each row that has it.
@@ -27,7 +29,11 @@ type Columns struct {
 func Declare(l *sst.Layout, sg views.Subgroup) Columns {
 	var c Columns
 	for _, r := range sg.Members {
-		c.line = append(c.line, l.Line(r, sg.Name, "sent", "skipped", "received", "delivered"))
+		words := []string{"sent", "skipped", "received", "delivered"}
+		if sg.Mode == views.Persistent {
+			words = append(words, "persisted", "whole")
+		}
+		c.line = append(c.line, l.Line(r, sg.Name, words...))
 		if sg.Mode == views.Unordered {
 			c.taken = append(c.taken, l.Vector(r, sg.Name+".taken", len(sg.Senders)))
 		}
@@ -45,7 +51,9 @@ type Message struct {
 	Sender order.NodeID
 	View   order.ViewID
 	Seq    order.Seq // its place in the order; in unordered mode its number at its sender
-	body   *Body
+	// Time is, in persistent mode, that of its version in the log; in the others 0.
+	Time order.Time
+	body *Body
 }
 
 // Body is what a large message's Data is: who holds it may keep that beyond the upcall. It is nil for others.

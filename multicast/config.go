@@ -19,7 +19,8 @@ type Config struct {
 	Receiver Receiver
 	Bodies   Bodies // nil: there are no large messages
 	Tuning   Tuning
-	Stats    *Stats // goes on counting; nil: begins anew
+	Clock    func() order.Time // for persistent mode: later messages of this member have later times, or the same one
+	Stats    *Stats            // goes on counting; nil: begins anew
 
 	// Carry is the ring of the view before, or a shelf: what is not delivered of it moves to the ring of this view, if this member sends.
 	Carry *smc.Sender

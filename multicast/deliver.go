@@ -60,7 +60,11 @@ func (s *Subgroup) collect() {
 		var kind smc.Kind
 		var err error
 		if !s.trimmed || s.next.index < s.limit(s.next.sender) {
-			if m.Data, kind, err = tx.Take(s.next.index); kind == smc.Large {
+			m.Data, kind, err = tx.Take(s.next.index)
+			if kind != smc.Null && s.sg.Mode == views.Persistent {
+				err = s.untime(&m, tx)
+			}
+			if kind == smc.Large && err == nil {
 				err = s.large(&m, s.next.sender)
 			}
 		}
@@ -239,7 +243,7 @@ func (s *Subgroup) freeAborted() (work int) {
 		return 0
 	}
 	everywhere := order.Index(s.least)
-	if s.sg.Mode == views.Ordered {
+	if s.sg.Mode != views.Unordered {
 		everywhere = s.turns.CountBefore(s.least, s.rank)
 	}
 	if s.Sender.Release(everywhere) {

@@ -47,6 +47,7 @@
 //	M8  after a wedge nothing is received, published, acknowledged or released: reach stands
 //	M9  the end of a view is every position below the trim, in order, each once, and nothing else
 //	M10  in unordered mode what a member delivered beyond the trim is not delivered there in a later view
+//	M11  in persistent mode a member's persisted ≤ delivered, both only grow, and persisted > 0 only where whole
 //
 // Columns. Each member's row has one line per subgroup it is in, and in unordered mode a vector:
 //
@@ -55,6 +56,8 @@
 //	skipped       sender's loop   indexes declared silent ahead: all of them that are not sent are nulls
 //	received      member's loop   length of the gap-free prefix of the order that is here
 //	delivered     member's loop   length of the prefix that was delivered
+//	persisted     member's loop   persistent mode: length of the prefix that is on its disk, nulls included
+//	whole         member's loop   persistent mode: 1: its disk has everything that was delivered before this view
 //	taken[s]      member's loop   unordered mode: messages of sender s that were delivered
 //
 // Source: Spindle §2.2–2.4 (protocol), §3.2 (opportunistic batching), §3.3 (nulls; the rule is package nullsend).

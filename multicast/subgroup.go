@@ -70,6 +70,12 @@ type Subgroup struct {
 	unpushed      int        // by so many messages
 	unpushedBytes int
 
+	persisted  order.Seq // persistent mode: as published
+	whole      bool      // the same
+	disks      []disk    // the same, by place among the members: what was loaded last
+	everywhere order.Seq // the same: what every member's disk has of this view
+	allWhole   bool      // the same: every member's disk has everything before this view
+
 	members []views.Member // of the view
 	trim    []order.Index  // by sender, once trimmed
 	ahead   []Ahead
@@ -101,7 +107,7 @@ func New(cfg Config) *Subgroup {
 		Stats: cfg.Stats,
 		view:  cfg.View.ID, sg: sg, cols: cfg.Columns, table: table, upcall: cfg.Receiver, bodies: cfg.Bodies, tuning: cfg.Tuning,
 		turns: order.Turns(len(sg.Senders)), self: slices.Index(sg.Members, table.Self()),
-		seen: make([]progress, len(sg.Members)), lines: make([]*sst.Line, len(sg.Members)),
+		seen: make([]progress, len(sg.Members)), disks: make([]disk, len(sg.Members)), lines: make([]*sst.Line, len(sg.Members)),
 		got: make([]order.Index, len(sg.Senders)), reach: make([]order.Index, len(sg.Senders)),
 		senders: make([]sender, len(sg.Senders)), members: cfg.View.Members,
 	}
@@ -112,6 +118,9 @@ func New(cfg Config) *Subgroup {
 	if k, ok := sg.SenderRank(table.Self()); ok {
 		s.rank = k
 		s.Sender = smc.NewSender(s.ring(int(k)))
+		if sg.Mode == views.Persistent {
+			s.Sender.Timed(cfg.Clock)
+		}
 		if cfg.Carry != nil {
 			s.Sender.Carry(cfg.Carry, cfg.Delivered)
 		}
@@ -194,7 +203,7 @@ func (s *Subgroup) Has(i order.Index) bool {
 	if s.trimmed && i >= s.trim[s.rank] {
 		return false // it is sent again in the next view
 	}
-	if s.sg.Mode == views.Ordered {
+	if s.sg.Mode != views.Unordered {
 		return s.SeqOf(i) < s.delivered
 	}
 	if s.runStart < len(s.run) && s.next.sender == int(s.rank) {
@@ -217,7 +226,7 @@ func (s *Subgroup) Exchange() (work int) {
 		return 0
 	}
 	work += s.receive()
-	if s.sg.Mode == views.Ordered {
+	if s.sg.Mode != views.Unordered {
 		work += s.acknowledge()
 		work += s.stabilise()
 		if s.begun && s.stable-s.runEnd <= order.Seq(s.turns) && !s.tuning.OneDeliver {
@@ -227,7 +236,7 @@ func (s *Subgroup) Exchange() (work int) {
 	if s.Sender != nil {
 		work += s.publish()
 		work += s.sendNulls()
-		if s.sg.Mode == views.Ordered {
+		if s.sg.Mode != views.Unordered {
 			work += s.acknowledge() // of what was just sent
 		}
 	}

@@ -89,7 +89,7 @@ func (s *Subgroup) Finished() bool {
 	if !s.trimmed || s.runStart < len(s.run) {
 		return false
 	}
-	if s.sg.Mode == views.Ordered {
+	if s.sg.Mode != views.Unordered {
 		return s.delivered == s.stable
 	}
 	for k := range s.senders {

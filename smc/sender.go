@@ -1,6 +1,7 @@
 package smc
 
 import (
+	"encoding/binary"
 	"sync/atomic"
 	"unsafe"
 
@@ -77,6 +78,8 @@ type Sender struct {
 	stamped   uint64
 	released  uint64
 	ranges    []fabric.Range
+	clock     func() order.Time // nil: messages carry no time
+	time      order.Time        // of those that the last Publish published
 	_         [64]byte
 
 	freed      atomic.Uint64 // W: loop. R: application. Claims whose room may be used again. Only grows.
@@ -91,6 +94,13 @@ func NewSender(descriptors, bytes []byte) *Sender {
 		descriptors: descriptors, bytes: bytes, slots: make([]slot, window),
 	}
 }
+
+// TimeBytes is what the time of a message takes behind its bytes, in a ring that is Timed. Claims have room for it.
+const TimeBytes = 8
+
+// Timed has the loop write a clock's reading into the last TimeBytes of each message when it is published. One reading serves all that are
+// published at once.
+func (s *Sender) Timed(clock func() order.Time) { s.clock = clock }
 
 // Claim takes room for a message of n bytes, or reports that there is none now. n is at most MaxMessage. Application.
 func (s *Sender) Claim(n int) (Claim, bool) {
@@ -152,6 +162,7 @@ func (s *Sender) fits(end uint64) bool {
 // were, and how many bytes. Ranges tells what to push before sent may cover them. Loop.
 func (s *Sender) Publish(first order.Index, limit int) (count order.Index, bytes uint64) {
 	s.ranges = s.ranges[:0]
+	s.time = 0
 	for count < order.Index(limit) {
 		sl := &s.slots[s.published&(s.window-1)]
 		state := sl.state.Load()
@@ -165,7 +176,7 @@ func (s *Sender) Publish(first order.Index, limit int) (count order.Index, bytes
 			sl.index = first + count
 			s.stamp(sl)
 			count++
-			bytes += uint64(sl.length)
+			bytes += uint64(s.size(sl))
 		} else {
 			sl.index = NoIndex
 		}
@@ -184,6 +195,9 @@ func (s *Sender) stamp(sl *slot) {
 	if invariants.Enabled {
 		invariants.Check(d.stamp <= uint64(sl.index), "S3", "descriptor %d has stamp %d, next index %d", s.stamped, d.stamp, sl.index)
 	}
+	if s.clock != nil {
+		s.stampTime(sl)
+	}
 	place := uint64(sl.offset) | uint64(sl.length)<<32
 	if sl.large {
 		place |= largeBit
@@ -198,6 +212,23 @@ func (s *Sender) stamp(sl *slot) {
 			s.ranges = append(s.ranges, fabric.Range{Off: int(sl.offset), N: size})
 		}
 	}
+}
+
+// size is a message's own.
+func (s *Sender) size(sl *slot) uint32 {
+	if s.clock != nil {
+		return sl.length - TimeBytes
+	}
+	return sl.length
+}
+
+// stampTime writes the time behind a message.
+func (s *Sender) stampTime(sl *slot) {
+	if s.time == 0 {
+		s.time = s.clock()
+	}
+	end := sl.offset + sl.length
+	binary.LittleEndian.PutUint64(s.bytes[end-TimeBytes:end], uint64(s.time))
 }
 
 // ByteRanges are the parts of the byte ring that the last Publish covered: one, two at a wrap, more after aborts.

@@ -33,6 +33,9 @@ type Config struct {
 	Wedge func() [][]order.Index
 	// Next makes the view that follows, out of its members.
 	Next func(members []Member, mute func(id order.NodeID, declaration int) bool) (*View, error)
+	// Record, if not nil, makes a decision durable, and has Recorded called then; before that, this member does not accept it. So whatever
+	// was chosen is on the disks of a quorum, and a restart after all members ended at once finds it.
+	Record func(Ballot, *Decision)
 	// OnEvent is told what happens. It must not call the Change.
 	OnEvent func(Event)
 }
@@ -57,13 +60,15 @@ type Change struct {
 	suspect Ranks   // published
 	lost    Ranks   // would have to be suspected too, but too few would be left
 
-	wedged   bool
-	here     [][]order.Index // by subgroup and sender rank: what was here when it was wedged
-	proposal *proposal       // as leader, the last one
-	nextAt   Ballot          // its ballot
-	decision *Decision       // in the own row
-	done     *Decision       // it is certain that everybody who goes on has it
-	err      error           // why this member must stop
+	wedged    bool
+	here      [][]order.Index // by subgroup and sender rank: what was here when it was wedged
+	proposal  *proposal       // as leader, the last one
+	nextAt    Ballot          // its ballot
+	recording *Decision       // the last one that was given to Record
+	recorded  Ballot          // the highest that is durable
+	decision  *Decision       // in the own row
+	done      *Decision       // it is certain that everybody who goes on has it
+	err       error           // why this member must stop
 }
 
 // NewChange lays one member's part on its table.
@@ -99,6 +104,12 @@ func (c *Change) Leave() { c.leave, c.asked = true, true }
 
 // Join replaces the list of those that are ready to join; whoever leads takes them in with the next change.
 func (c *Change) Join(ready []Member) { c.joiners, c.asked = ready, true }
+
+// Recorded says that the decision of a ballot is durable.
+func (c *Change) Recorded(b Ballot) { c.recorded, c.asked = max(c.recorded, b), true }
+
+// Leading reports whether this member made a proposal in this view.
+func (c *Change) Leading() bool { return c.nextAt != 0 }
 
 // Mute says in which declarations this member does not want to send from the next view on, a bit each.
 func (c *Change) Mute(declarations uint64) { c.mute, c.asked = declarations, true }
@@ -430,13 +441,22 @@ func (c *Change) echo() bool {
 		c.err = fmt.Errorf("%w: view %d was decided without this member", ErrEvicted, c.cfg.View.ID+1)
 		return true
 	}
-	c.decides(b, &d)
-	return true
+	return c.decides(b, &d)
 }
 
-// decides puts a decision into the own row.
-func (c *Change) decides(b Ballot, d *Decision) {
+// decides puts a decision into the own row, once it is durable.
+func (c *Change) decides(b Ballot, d *Decision) bool {
 	d.Ballot = b
+	if c.cfg.Record != nil {
+		if c.recording == nil || c.recording.Ballot != b {
+			c.recording = d
+			c.cfg.Record(b, d)
+		}
+		if c.recorded < b && !(mutant.Enabled && mutant.On(mutant.EchoUnrecorded)) { // V10
+			return false
+		}
+		d = c.recording
+	}
 	n, ok := putRecord(c.area(c.cfg.Self, c.cfg.Columns.decisions), b, d)
 	if !ok {
 		panic("views: the decision does not fit its area") // propose and checkDecision made sure
@@ -446,6 +466,7 @@ func (c *Change) decides(b Ballot, d *Decision) {
 	c.publish()
 	c.decision = d
 	c.emit(Decided{Ballot: b, Decision: d})
+	return true
 }
 
 // complete finds out whether the decision here is the decision: everybody who goes on, and is not suspected, has it, and those

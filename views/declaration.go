@@ -70,7 +70,7 @@ func (d Declaration) Validate() error {
 			faults.add("sender %d is not among its members %v", id, d.Members)
 		}
 	}
-	if d.Mode > Unordered {
+	if d.Mode > Persistent {
 		faults.add("unknown %v", d.Mode)
 	}
 	if err := CheckSizes(d.RingBytes, d.Window); err != nil {

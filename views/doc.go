@@ -35,6 +35,7 @@
 //	V7  a proposal or decision is acked or echoed only if it follows from this view: its members stay in order, and joiners come last
 //	V8  two decisions that are installed after one view are the same
 //	V9  a trim is at most what every member that goes on has, and at least what any member delivered
+//	V10  where decisions are recorded, none is in a row before it is on its owner's disk
 //
 // Shared words of the view line, one per row; all but mute only grow, and all are the owner's loop's:
 //

@@ -236,8 +236,7 @@ func (c *Change) decide() bool {
 		c.err = fmt.Errorf("%w: view %d was decided without this member", ErrEvicted, c.cfg.View.ID+1)
 		return true
 	}
-	c.decides(c.nextAt, d)
-	return true
+	return c.decides(c.nextAt, d)
 }
 
 // adopted looks for a decision that somebody may have acted upon. If one is there it is in a row of every quorum, and so in one of

@@ -16,6 +16,8 @@ const (
 	Ordered Mode = iota
 	// Unordered delivers each sender's messages in its order as they arrive, without waiting for anybody.
 	Unordered
+	// Persistent is Ordered, and every message is kept in the log of each member (G6).
+	Persistent
 )
 
 func (m Mode) String() string {
@@ -24,6 +26,8 @@ func (m Mode) String() string {
 		return "ordered"
 	case Unordered:
 		return "unordered"
+	case Persistent:
+		return "persistent"
 	}
 	return fmt.Sprintf("mode %d", uint8(m))
 }
@@ -77,6 +81,14 @@ type View struct {
 	Subgroups []Subgroup   `json:"subgroups"`
 	// Muted has, by rank, a bit for each declaration in which the member does not want to send; nil: all want.
 	Muted []uint64 `json:"muted,omitempty"`
+	// Time is, if there are persistent subgroups, not before any time up to which a member of the view before can have called the order
+	// settled: no clock in this view may be behind it.
+	Time order.Time `json:"time,omitempty"`
+}
+
+// Persistent reports whether any subgroup is.
+func (v *View) Persistent() bool {
+	return slices.ContainsFunc(v.Subgroups, func(sg Subgroup) bool { return sg.Mode == Persistent })
 }
 
 // muted is what a member said of where it does not want to send.
@@ -177,7 +189,7 @@ func (s Subgroup) faults(members int) (faults faults) {
 	if !ascending(s.Senders, members) || slices.ContainsFunc(s.Senders, func(r order.Rank) bool { return !s.Has(r) }) {
 		faults.add("senders %v are not ascending ranks of its members %v", brief(s.Senders), brief(s.Members))
 	}
-	if s.Mode > Unordered {
+	if s.Mode > Persistent {
 		faults.add("unknown %v", s.Mode)
 	}
 	if err := CheckSizes(s.RingBytes, s.Window); err != nil {

@@ -43,8 +43,11 @@ type peer struct {
 	changed   time.Duration // when it was last seen to change
 }
 
-// wordHeartbeat is the only word of the member line.
-const wordHeartbeat = 0
+// Words of the member line.
+const (
+	wordHeartbeat = iota
+	wordClock     // if there are persistent subgroups
+)
 
 // open lays this member on the table of a view.
 func (m *Member) open(v *views.View) (*epoch, error) {
@@ -71,7 +74,7 @@ func (m *Member) open(v *views.View) (*epoch, error) {
 	}
 	e.line = table.Line(self, layout.line[self])
 	e.change = views.NewChange(views.Config{
-		View: v, Self: self, Table: table, Columns: layout.change, Wedge: e.wedge, Next: m.next, OnEvent: e.happened,
+		View: v, Self: self, Table: table, Columns: layout.change, Wedge: e.wedge, Next: m.next, OnEvent: e.happened, Record: e.recorder(),
 	})
 	for _, o := range m.out {
 		o.ahead = slices.DeleteFunc(slices.Clone(o.ahead), func(a multicast.Ahead) bool { return e.elsewhere(o.name, a.Sender) })
@@ -171,6 +174,7 @@ func (e *epoch) beat() int {
 	}
 	e.nextBeat = e.m.now + e.m.cfg.Heartbeat
 	sst.Store(e.line, wordHeartbeat, e.line[wordHeartbeat]+1) // the loop is the only writer, so the plain load is its own value
+	e.tellTime()
 	e.table.PushLineQuietly(e.to, e.layout.line[e.self])
 	return 0
 }
@@ -283,6 +287,11 @@ func (e *epoch) deadline(now time.Duration) time.Duration {
 		}
 	}
 	at := min(e.nextBeat, e.nextLook)
+	for _, p := range e.mine {
+		if p.settling() {
+			at = min(at, p.nextSettle)
+		}
+	}
 	if len(e.held) > 0 {
 		at = min(at, e.held[0].until)
 	}
@@ -350,6 +359,16 @@ func (e *epoch) linger() (work int) {
 
 // over reports whether nobody needs the view any more.
 func (e *epoch) over() bool {
-	unfinished := func(p *part) bool { return !p.finished() } // a later one may wait for the view before this one
+	unfinished := func(p *part) bool { return !p.finished() || len(p.landings) > 0 } // a later one may wait for the view before this one
 	return (e.change.Through() || e.m.now >= e.until) && !slices.ContainsFunc(e.mine, unfinished)
+}
+
+// recorder is what makes the decision about the next view durable; nil: that is not needed.
+func (e *epoch) recorder() func(views.Ballot, *views.Decision) {
+	if e.m.cfg.Record == nil || !e.view.Persistent() {
+		return nil
+	}
+	return func(b views.Ballot, d *views.Decision) {
+		e.m.cfg.Record(e.view, b, d, func() { e.m.Call(func() { e.change.Recorded(b) }) })
+	}
 }

@@ -3,18 +3,19 @@ package member
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 
-	"github.com/squall-go/squall/multicast"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/smc"
 )
 
 // Future is the delivery of a message that was sent here. It survives views.
 type Future struct {
-	done    chan struct{}
-	version order.Version // written before done is closed, as is err
-	err     error
+	done     chan struct{}
+	version  order.Version // written before done is closed, as are the next two
+	frontier *Frontier     // of what keeps it; nil: nothing does
+	err      error
 }
 
 func newFuture() *Future { return &Future{done: make(chan struct{})} }
@@ -34,8 +35,24 @@ func (f *Future) Wait(ctx context.Context) (order.Version, error) {
 	}
 }
 
-func (f *Future) resolve(v order.Version, err error) {
-	f.version, f.err = v, err
+// Persisted is Wait until the message has come further: to this member's disk, or to that of every member. It fails with ErrNotPersistent
+// if the subgroup has no log.
+func (f *Future) Persisted(ctx context.Context, s Stage) (order.Version, error) {
+	v, err := f.Wait(ctx)
+	if err != nil {
+		return v, err
+	}
+	if f.frontier == nil {
+		return v, ErrNotPersistent
+	}
+	return v, f.frontier.Wait(ctx, s, v)
+}
+
+// ErrNotPersistent says that a subgroup keeps nothing.
+var ErrNotPersistent = errors.New("the subgroup is not persistent")
+
+func (f *Future) resolve(v order.Version, frontier *Frontier, err error) {
+	f.version, f.frontier, f.err = v, frontier, err
 	close(f.done)
 }
 
@@ -86,7 +103,8 @@ func (o *Outbox) keep(pending []promise) {
 }
 
 // landed tells those who wait for messages that a view delivered. Loop.
-func (o *Outbox) landed(core *multicast.Subgroup, view order.ViewID) {
+func (o *Outbox) landed(p *part) {
+	core := p.core
 	if o.awaited.Load() == 0 {
 		return
 	}
@@ -99,7 +117,11 @@ func (o *Outbox) landed(core *multicast.Subgroup, view order.ViewID) {
 		if !core.Has(index) {
 			return false
 		}
-		f.resolve(order.Version{View: view, Seq: core.SeqOf(index)}, nil)
+		v := order.Version{View: p.view.ID, Seq: core.SeqOf(index)}
+		if !p.recorder.shown(v) {
+			return false
+		}
+		f.resolve(v, p.recorder.frontier(), nil)
 		return true
 	})
 }
@@ -121,7 +143,7 @@ func (o *Outbox) land(taken func(*Future, order.Index) bool) {
 // failAll tells all who wait that they wait in vain. It needs mu.
 func (o *Outbox) failAll(reason error) {
 	for _, p := range o.pending {
-		p.future.resolve(order.Version{}, reason)
+		p.future.resolve(order.Version{}, nil, reason)
 	}
 	o.keep(nil)
 }

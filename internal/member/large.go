@@ -267,7 +267,7 @@ func (l *Large) Future() *Future {
 	defer l.outbox.mu.Unlock()
 	l.future = newFuture()
 	if l.over {
-		l.future.resolve(order.Version{}, l.err)
+		l.future.resolve(order.Version{}, nil, l.err)
 	}
 	return l.future
 }
@@ -301,7 +301,7 @@ func (l *Large) fail(reason error) {
 	l.over, l.err = true, reason
 	close(l.placed)
 	if l.future != nil {
-		l.future.resolve(order.Version{}, reason)
+		l.future.resolve(order.Version{}, nil, reason)
 	}
 }
 

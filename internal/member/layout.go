@@ -19,8 +19,12 @@ type Layout struct {
 // members.
 func NewLayout(v *views.View) (*Layout, error) {
 	l := &Layout{Layout: sst.NewLayout(len(v.Members))}
+	words := []string{"heartbeat"}
+	if v.Persistent() {
+		words = append(words, "clock")
+	}
 	for r := range v.Members {
-		l.line = append(l.line, l.Line(order.Rank(r), "member", "heartbeat"))
+		l.line = append(l.line, l.Line(order.Rank(r), "member", words...))
 	}
 	l.change = views.Declare(l.Layout, v)
 	for _, sg := range v.Subgroups {

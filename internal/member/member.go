@@ -13,6 +13,7 @@ import (
 	"github.com/squall-go/squall/internal/mutant"
 	"github.com/squall-go/squall/multicast"
 	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/smc"
 	"github.com/squall-go/squall/views"
 )
 
@@ -43,7 +44,14 @@ type Config struct {
 	Transfers func(v *views.View, subgroup int) Transfers
 	Limits    func(name string) Limits // of a declaration; nil if Transfers is
 	// Room makes the body of a large message that is to be sent, if there is memory; nil: it is made in plain memory.
-	Room      func(size int) (*multicast.Body, error)
+	Room func(size int) (*multicast.Body, error)
+	// Recorder is what keeps what a persistent subgroup of a view delivers here. It is the same one for the same shard in all views.
+	Recorder func(v *views.View, subgroup int) *Recorder
+	// Record makes the decision about the view that follows one durable, and has done called then, on any goroutine. It does not wait. It is
+	// asked only if a subgroup is persistent; nil: nothing is kept.
+	Record func(v *views.View, b views.Ballot, d *views.Decision, done func())
+	// Wall is the wall clock, for persistent subgroups.
+	Wall      func() order.Time
 	Tuning    multicast.Tuning
 	Heartbeat time.Duration // how often the heartbeat is bumped
 	FailAfter time.Duration // how long a peer may be silent
@@ -67,6 +75,7 @@ type Member struct {
 	past    []*epoch      // views that are over here, the oldest first
 	out     []*Outbox     // in the order of declarations
 	view    atomic.Pointer[views.View]
+	clock   clock
 	leave   bool
 	left    bool   // the decision without this member is in force
 	mute    uint64 // where the application does not want to send, a bit for each declaration
@@ -87,7 +96,7 @@ type halt struct{ err error }
 func New(cfg Config) (*Member, error) {
 	m := &Member{cfg: cfg}
 	for _, sg := range cfg.View.Subgroups {
-		m.outbox(sg.Name)
+		m.outbox(sg)
 	}
 	e, err := m.open(cfg.View)
 	if err != nil {
@@ -97,15 +106,18 @@ func New(cfg Config) (*Member, error) {
 	return m, nil
 }
 
-// outbox returns the outbox of a declaration; it is made when it is first asked for.
-func (m *Member) outbox(name string) *Outbox {
-	i := slices.IndexFunc(m.out, func(o *Outbox) bool { return o.name == name })
+// outbox returns the outbox of a subgroup's declaration; it is made when it is first asked for.
+func (m *Member) outbox(sg views.Subgroup) *Outbox {
+	i := slices.IndexFunc(m.out, func(o *Outbox) bool { return o.name == sg.Name })
 	if i >= 0 {
 		return m.out[i]
 	}
-	o := &Outbox{Stats: new(multicast.Stats), member: m, name: name, why: ErrNotProvisioned}
+	o := &Outbox{Stats: new(multicast.Stats), member: m, name: sg.Name, why: ErrNotProvisioned}
+	if sg.Mode == views.Persistent {
+		o.timeBytes = smc.TimeBytes
+	}
 	if m.cfg.Limits != nil {
-		o.larges.limits = m.cfg.Limits(name)
+		o.larges.limits = m.cfg.Limits(sg.Name)
 	}
 	m.out = append(m.out, o)
 	return o
@@ -128,7 +140,11 @@ func (m *Member) Table() *fabric.Table { return m.epoch.table.Table }
 
 // next makes a view for the change core.
 func (m *Member) next(members []views.Member, mute func(order.NodeID, int) bool) (*views.View, error) {
-	return m.cfg.Next(m.epoch.view, members, mute)
+	v, err := m.cfg.Next(m.epoch.view, members, mute)
+	if err == nil && v.Persistent() {
+		v.Time = m.Now()
+	}
+	return v, err
 }
 
 // begin puts a view in force.
@@ -358,6 +374,9 @@ func (m *Member) Halt(reason error) {
 		e.table.Flush() // the last words
 		for _, p := range e.mine {
 			p.lost(reason)
+			if p.recorder != nil {
+				p.recorder.close(reason)
+			}
 		}
 		e.close()
 	}

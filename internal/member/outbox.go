@@ -56,6 +56,8 @@ type Outbox struct {
 	queue   []*waiter      // goroutines that wait for room, the first one first
 	pending []promise      // of claims that were not delivered yet, in their order
 	larges  larges
+	// timeBytes is what each message carries behind the application's bytes.
+	timeBytes int
 }
 
 // waiter is a goroutine that waits for room for n bytes.
@@ -88,7 +90,7 @@ func (o *Outbox) check(n int) error {
 	if err := o.able(); err != nil {
 		return err
 	}
-	if limit := o.sender.MaxMessage(); n > limit || n < 0 {
+	if limit := o.sender.MaxMessage() - o.timeBytes; n > limit || n < 0 {
 		return fmt.Errorf("%w: %d bytes, the ring takes %d", ErrTooLarge, n, limit)
 	}
 	return nil
@@ -129,10 +131,11 @@ func (o *Outbox) claim(n int) (smc.Claim, error) {
 	if err := o.check(n); err != nil {
 		return smc.Claim{}, err
 	}
-	c, ok := o.sender.Claim(n)
+	c, ok := o.sender.Claim(n + o.timeBytes)
 	if !ok {
 		return smc.Claim{}, ErrWindowFull
 	}
+	c.Bytes = c.Bytes[:n:n]
 	return c, nil
 }
 
@@ -243,7 +246,7 @@ func (o *Outbox) callWaiting() {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if len(o.queue) > 0 && (o.why != nil || o.sender.Roomy(o.queue[0].n)) {
+	if len(o.queue) > 0 && (o.why != nil || o.sender.Roomy(o.queue[0].n+o.timeBytes)) {
 		o.queue[0].ring()
 	}
 }

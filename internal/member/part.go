@@ -22,13 +22,19 @@ type part struct {
 	before   *part     // of the view before, until it is delivered to its end
 	fresh    bool      // the boundary was not told yet
 	landings []landing // of own messages that are delivered as the view ends
+	recorder *Recorder // nil: the subgroup is not persistent
+	settle
 }
 
 // part makes this member's part in a subgroup of a view that is about to be installed. What its outbox has not got delivered is carried over.
 func (m *Member) part(e *epoch, i int) *part {
 	sg := e.view.Subgroups[i]
-	p := &part{m: m, view: e.view, sg: sg, index: i, outbox: m.outbox(sg.Name), fresh: len(sg.Fresh) > 0 && !slices.Contains(sg.Fresh, e.self)}
+	p := &part{m: m, view: e.view, sg: sg, index: i, outbox: m.outbox(sg), fresh: len(sg.Fresh) > 0 && !slices.Contains(sg.Fresh, e.self)}
 	cfg := multicast.Config{View: e.view, Subgroup: sg, Columns: e.layout.subs[i], Table: e.table, Tuning: m.cfg.Tuning, Stats: p.outbox.Stats}
+	if sg.Mode == views.Persistent {
+		p.recorder = m.cfg.Recorder(e.view, i)
+		cfg.Clock = m.Now
+	}
 	cfg.Receiver = m.cfg.Receiver(e.view, i)
 	p.before, p.outbox.last = p.outbox.last, p
 	cfg.Ahead = p.outbox.ahead
@@ -45,7 +51,14 @@ func (p *part) exchange() (work int) {
 	if p.core.Sender != nil {
 		work = p.outbox.advance(p.core)
 	}
-	return work + p.core.Exchange()
+	if p.recorder == nil {
+		return work + p.core.Exchange()
+	}
+	work += p.persist()
+	clock := p.hearTime()
+	work += p.core.Exchange()
+	p.noteTime(clock)
+	return work
 }
 
 // wedge stops the exchange.
@@ -88,21 +101,27 @@ func (p *part) deliver() (work int) {
 	return work
 }
 
-func (p *part) finished() bool { return p.core.Finished() && p.before == nil }
+func (p *part) finished() bool {
+	return p.core.Finished() && p.before == nil
+}
 
 // land tells those who wait for the delivery of own messages.
 func (p *part) land() {
 	for len(p.landings) > 0 && (p.landings[0].seq < p.core.Delivered() || p.core.Finished()) {
-		p.landings[0].future.resolve(order.Version{View: p.view.ID, Seq: p.landings[0].seq}, nil)
+		v := order.Version{View: p.view.ID, Seq: p.landings[0].seq}
+		if !p.recorder.shown(v) {
+			break
+		}
+		p.landings[0].future.resolve(v, p.recorder.frontier(), nil)
 		p.landings = p.landings[1:]
 	}
-	p.outbox.landed(p.core, p.view.ID)
+	p.outbox.landed(p)
 }
 
 // lost tells those who wait that this member halted before its application had their messages.
 func (p *part) lost(reason error) {
 	for _, l := range p.landings {
-		l.future.resolve(order.Version{}, reason)
+		l.future.resolve(order.Version{}, nil, reason)
 	}
 	p.landings = nil
 }

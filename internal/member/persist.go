@@ -1,0 +1,119 @@
+package member
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/squall-go/squall/internal/mutant"
+	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/sst"
+)
+
+// clock is a hybrid logical clock. Any goroutine.
+type clock struct{ last atomic.Uint64 }
+
+// Now reads the member's hybrid logical clock: not before the wall clock, nor any time that was observed or read. Any goroutine.
+func (m *Member) Now() order.Time { return m.Observe(m.cfg.Wall()) }
+
+// Observe has the clock read no time before t from now on, and returns what it reads. Any goroutine.
+func (m *Member) Observe(t order.Time) order.Time {
+	for {
+		last := m.clock.last.Load()
+		if uint64(t) <= last {
+			return order.Time(last)
+		}
+		if m.clock.last.CompareAndSwap(last, uint64(t)) {
+			return t
+		}
+	}
+}
+
+// tellTime publishes the clock: whatever this member sends from now on has a time that is not before it. Who made a proposal does so no more in
+// this view. The next view begins with a time that its proposer read after its last word here; and nobody calls a time settled that lies behind
+// the last word of any member. So no message of the next view, whoever joins in it, has a time that was settled before.
+func (e *epoch) tellTime() {
+	if !e.view.Persistent() || e.change.Leading() {
+		return
+	}
+	sst.Store(e.line, wordClock, uint64(e.m.Now()))
+}
+
+// persist tells the others how far this member's disk is, and takes note of how far all disks are.
+func (p *part) persist() (work int) {
+	r := p.recorder
+	records, last := r.cfg.Log.Durable()
+	here, whole := order.Seq(0), false
+	switch {
+	case p.before == nil && r.drained(records) && !(mutant.Enabled && mutant.On(mutant.NullsHold)), mutant.Enabled && mutant.On(mutant.EarlyPersisted):
+		here, whole = p.core.Delivered(), true
+	case !r.partial && last.View == p.view.ID:
+		here, whole = last.Seq+1, true
+	}
+	work = p.core.Persist(here, whole)
+	if whole {
+		r.Frontier.reach(Here, order.Version{View: p.view.ID, Seq: min(here, p.core.Delivered())})
+	} else if !r.partial && last != (order.Version{}) {
+		r.Frontier.reach(Here, order.Version{View: last.View, Seq: last.Seq + 1})
+	}
+	if everywhere, all := p.core.Everywhere(); all {
+		if news := r.global(order.Version{View: p.view.ID, Seq: everywhere}); news > 0 {
+			work += news
+			p.m.ran = append(p.m.ran, p) // it may have run upcalls
+		}
+		p.settled(everywhere)
+	}
+	return work
+}
+
+// settle finds times up to which the order is complete. A time that all senders have told is one: what they published before they told it is
+// visible to who looks after it has heard it, and what they publish later has later times. It is settled when all of that is on every disk.
+type settle struct {
+	nextSettle time.Duration
+	time       order.Time // the one that is to be settled; 0: none
+	behind     order.Seq  // everything with that time or an earlier one lies before it
+}
+
+// settling reports whether a time is to be looked for.
+func (p *part) settling() bool { return p.recorder != nil && p.time == 0 }
+
+// hearTime reads what the senders told, before the step looks at what they published; 0: it is not time.
+func (p *part) hearTime() order.Time {
+	if p.time != 0 || p.m.now < p.nextSettle || p.m.epoch.change.Wedged() {
+		return 0
+	}
+	e := p.m.epoch
+	p.nextSettle = p.m.now + p.m.cfg.Heartbeat/looksPerHeartbeat
+	least := order.Time(sst.Load(e.line, wordClock))
+	for _, r := range p.sg.Senders {
+		least = min(least, order.Time(sst.Load(e.table.Line(r, e.layout.line[r]), wordClock)))
+	}
+	return least
+}
+
+// noteTime notes behind what all messages lie whose time is not after t.
+func (p *part) noteTime(t order.Time) {
+	if t > p.recorder.Frontier.Settled() {
+		p.time, p.behind = t, p.core.Arrivals()
+	}
+}
+
+// settled settles the time that is under way, if everything that it covers is on every disk.
+func (p *part) settled(everywhere order.Seq) {
+	if p.time != 0 && p.behind <= everywhere {
+		p.recorder.Frontier.settle(p.time)
+		p.time = 0
+	}
+}
+
+// frontier is nil where nothing is recorded.
+func (r *Recorder) frontier() *Frontier {
+	if r == nil {
+		return nil
+	}
+	return &r.Frontier
+}
+
+// shown reports whether the application saw a version that was taken.
+func (r *Recorder) shown(v order.Version) bool {
+	return r == nil || !r.cfg.AfterPersist || v.Before(r.Frontier.At(Shown))
+}

@@ -1,0 +1,115 @@
+package member
+
+import (
+	"github.com/squall-go/squall/multicast"
+	"github.com/squall-go/squall/order"
+)
+
+// unseen are messages that wait until every member's disk has them, as copies in pieces of memory that are used again.
+type unseen struct {
+	bound  int
+	bytes  int
+	pieces []*piece // the oldest first
+	spare  *piece
+}
+
+// piece is a run of messages whose data lies in one piece of memory, but for the bodies of large ones.
+type piece struct {
+	run   []multicast.Message
+	given int // from the start
+	data  []byte
+	bytes int
+}
+
+// pieceBytes is how much memory a piece has, and pieceMessages how many messages at most: those that are empty take room, too.
+const (
+	pieceBytes    = 256 << 10
+	pieceMessages = 4096
+)
+
+func (h *unseen) empty() bool { return len(h.pieces) == 0 }
+
+// room reports whether there is room for a message. One that is larger than all of it may be alone.
+func (h *unseen) room(m multicast.Message) bool {
+	return h.empty() || h.bytes+len(m.Data) <= h.bound
+}
+
+// keep copies a message, or holds its body.
+func (h *unseen) keep(m multicast.Message) {
+	p := h.last(m)
+	if body := m.Body(); body != nil {
+		body.Hold()
+	} else {
+		start := len(p.data)
+		p.data = append(p.data, m.Data...)
+		m.Data = p.data[start:len(p.data):len(p.data)]
+	}
+	p.run = append(p.run, m)
+	p.bytes += len(m.Data)
+	h.bytes += len(m.Data)
+}
+
+// last is the piece for the next message.
+func (h *unseen) last(m multicast.Message) *piece {
+	n := 0
+	if m.Body() == nil {
+		n = len(m.Data)
+	}
+	if k := len(h.pieces) - 1; k >= 0 && len(h.pieces[k].run) < pieceMessages && len(h.pieces[k].data)+n <= cap(h.pieces[k].data) {
+		return h.pieces[k]
+	}
+	p := h.spare
+	h.spare = nil
+	if p == nil || cap(p.data) < n {
+		p = &piece{data: make([]byte, 0, max(n, pieceBytes))}
+	}
+	h.pieces = append(h.pieces, p)
+	return p
+}
+
+// give hands over what lies before a version, as far as the receiver takes it, and returns how many messages these were and the version before
+// which all were.
+func (h *unseen) give(to multicast.Receiver, before order.Version) (given int, next order.Version) {
+	for len(h.pieces) > 0 {
+		p := h.pieces[0]
+		run := p.run[p.given:]
+		n := 0
+		for n < len(run) && run[n].Version().Before(before) {
+			n++
+		}
+		taken := 0
+		if n > 0 {
+			taken = to.Deliver(run[:n])
+		}
+		for i := range run[:taken] {
+			next = order.Version{View: run[i].View, Seq: run[i].Seq + 1}
+			h.release(&run[i])
+		}
+		given += taken
+		p.given += taken
+		if p.given < len(p.run) {
+			break
+		}
+		h.pieces = h.pieces[1:]
+		h.bytes -= p.bytes
+		h.spare = &piece{run: p.run[:0], data: p.data[:0]}
+	}
+	return given, next
+}
+
+func (h *unseen) release(m *multicast.Message) {
+	if body := m.Body(); body != nil {
+		body.Release()
+		*m = multicast.Message{}
+	}
+}
+
+// drop forgets everything.
+func (h *unseen) drop() {
+	for _, p := range h.pieces {
+		for i := range p.run[p.given:] {
+			h.release(&p.run[p.given+i])
+		}
+	}
+	*h = unseen{bound: h.bound}
+}

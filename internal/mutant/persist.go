@@ -1,0 +1,12 @@
+package mutant
+
+// The faults of persistence in the cores. What each must be caught as stands in the simulator's tests.
+const (
+	EchoUnrecorded Name = "a decision is echoed before it is on disk"
+	EarlyPersisted Name = "what was delivered counts as persisted before it is on disk"
+	NullsHold      Name = "nulls behind the last message hold the persisted counter up"
+	OwnFrontier    Name = "what is on the own disk counts as being on every disk"
+)
+
+// PersistNames are all of them.
+var PersistNames = []Name{EchoUnrecorded, EarlyPersisted, NullsHold, OwnFrontier}

@@ -1,0 +1,111 @@
+package multicast
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/squall-go/squall/internal/invariants"
+	"github.com/squall-go/squall/internal/mutant"
+	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/smc"
+	"github.com/squall-go/squall/sst"
+	"github.com/squall-go/squall/views"
+)
+
+// errNoTime says that a message of a persistent subgroup carries no time.
+var errNoTime = errors.New("a message without a time")
+
+// disk is how far another member's disk is.
+type disk struct {
+	persisted order.Seq
+	whole     bool
+}
+
+// timeBytes is what each message carries behind its bytes.
+func (s *Subgroup) timeBytes() int {
+	if s.sg.Mode == views.Persistent {
+		return smc.TimeBytes
+	}
+	return 0
+}
+
+// untime takes the time off a message that was just taken from its ring.
+func (s *Subgroup) untime(m *Message, tx *sender) error {
+	n := len(m.Data) - smc.TimeBytes
+	if n < 0 {
+		tx.Untake()
+		return fmt.Errorf("%w: %d bytes", errNoTime, len(m.Data))
+	}
+	m.Time = order.Time(min(binary.LittleEndian.Uint64(m.Data[n:]), math.MaxInt64))
+	m.Data = m.Data[:n:n]
+	return nil
+}
+
+// Persist publishes how far this member's disk is: it has every position below persisted and, if whole, everything that was delivered
+// before this view. It returns whether that is news. After a wedge nobody needs it: the next view says whole.
+func (s *Subgroup) Persist(persisted order.Seq, whole bool) (work int) {
+	persisted = min(persisted, s.delivered) // of a run at hand, the first messages may be on disk already
+	if s.wedged || persisted <= s.persisted && whole == s.whole {
+		return 0
+	}
+	if invariants.Enabled {
+		invariants.Check(persisted <= s.delivered && (whole || !s.whole), "M11", "persisted goes to %d, delivered is %d", persisted, s.delivered)
+	}
+	s.persisted, s.whole = max(s.persisted, persisted), whole
+	if whole {
+		s.store(wordWhole, 1)
+	}
+	s.store(wordPersisted, uint64(s.persisted))
+	return 1
+}
+
+// Everywhere is what every member's disk has: the positions of this view below persisted and, if whole, everything that was delivered before
+// it. Without that, persisted is 0.
+func (s *Subgroup) Everywhere() (persisted order.Seq, whole bool) {
+	if s.wedged || s.allWhole && s.everywhere == s.delivered {
+		return s.everywhere, s.allWhole
+	}
+	if mutant.Enabled && mutant.On(mutant.OwnFrontier) {
+		return s.persisted, s.whole
+	}
+	least, all := s.persisted, s.whole
+	for m, line := range s.lines {
+		if m == s.self {
+			continue
+		}
+		at := s.disk(m, line)
+		least, all = min(least, at.persisted), all && at.whole
+	}
+	if all {
+		s.everywhere, s.allWhole = max(s.everywhere, least), true
+	}
+	return s.everywhere, s.allWhole
+}
+
+// disk is how far a member's disk is. One that says it has what it did not deliver, or takes back what it said, fails.
+func (s *Subgroup) disk(m int, line *sst.Line) disk {
+	was := s.disks[m]
+	persisted := order.Seq(sst.Load(line, wordPersisted)) // before delivered, which it never passes, and before whole, which comes first
+	whole := sst.Load(line, wordWhole) != 0
+	delivered := order.Seq(sst.Load(line, wordDelivered))
+	if persisted < was.persisted || persisted > delivered || was.whole && !whole || persisted > 0 && !whole { // M11
+		if r := s.sg.Members[m]; !s.table.Frozen(r) {
+			s.violated(r, fmt.Errorf("M11: persisted went from %d to %d, delivered is %d, whole %v", was.persisted, persisted, delivered, whole))
+		}
+		return was
+	}
+	s.disks[m] = disk{persisted, whole}
+	return s.disks[m]
+}
+
+// Arrivals is a position of the order before which everything lies that was published here, as far as it is visible now.
+func (s *Subgroup) Arrivals() (end order.Seq) {
+	for k, n := range s.reach {
+		if n > 0 {
+			end = max(end, s.turns.Seq(n-1, order.SenderRank(k))+1)
+		}
+	}
+	return end
+}

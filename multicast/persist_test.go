@@ -1,0 +1,146 @@
+package multicast_test
+
+import (
+	"encoding/binary"
+	"errors"
+	"sync/atomic"
+	"testing"
+
+	"github.com/squall-go/squall/fabric"
+	"github.com/squall-go/squall/multicast"
+	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/smc"
+	"github.com/squall-go/squall/views"
+)
+
+// newPersistent is a group whose messages carry times, those of rank r from 1000·(r+1) on.
+func newPersistent(t *testing.T, n int) *group {
+	clocks := make([]order.Time, n)
+	return newGroupAfter(t, func(r int, cfg *multicast.Config) {
+		cfg.Clock = func() order.Time { clocks[r]++; return order.Time(1000*(r+1)) + clocks[r] }
+	}, n, views.Persistent, multicast.Tuning{})
+}
+
+// sendTimed is send for messages that carry times: a claim has room for them.
+func (g *group) sendTimed(r int, data string) {
+	g.t.Helper()
+	c, ok := g.nodes[r].Sender.Claim(len(data) + smc.TimeBytes)
+	if !ok {
+		g.t.Fatal("no room")
+	}
+	copy(c.Bytes, data)
+	if err := g.nodes[r].Sender.Commit(c); err != nil {
+		g.t.Fatal(err)
+	}
+}
+
+func TestMessagesOfAPersistentSubgroupCarryTheTimeOfTheirPublication(t *testing.T) {
+	g := newPersistent(t, 2)
+	times := make([][]order.Time, 2)
+	for r, n := range g.nodes {
+		n.keep = func(m multicast.Message) { times[r] = append(times[r], m.Time) }
+	}
+	g.sendTimed(0, "one")
+	g.sendTimed(0, "two")
+	g.sendTimed(1, "")
+	g.settle()
+	g.expect("1:one 2: 1:two")
+	for r, got := range times {
+		if len(got) != 3 || got[0] != 1001 || got[1] != 2001 || got[2] != 1001 {
+			t.Errorf("rank %d delivered times %d: one reading serves what is published at once, and both have the same", r, got)
+		}
+	}
+	if bytes := g.nodes[0].Stats.SentBytes.Load(); bytes != 6 {
+		t.Errorf("%d bytes were sent: times are not the application's", bytes)
+	}
+}
+
+func TestEverywhereIsWhatTheLastDiskHas(t *testing.T) {
+	g := newPersistent(t, 3)
+	g.sendTimed(0, "x")
+	g.settle()
+	all := g.nodes[0].Delivered()
+	everywhere := func(want order.Seq, whole bool) {
+		t.Helper()
+		g.settle()
+		for r, n := range g.nodes {
+			if got, w := n.Everywhere(); got != want || w != whole {
+				t.Errorf("rank %d: every disk has %d (whole %v), want %d (%v)", r, got, w, want, whole)
+			}
+		}
+	}
+	everywhere(0, false)
+	g.nodes[0].Persist(all, true)
+	g.nodes[1].Persist(1, true)
+	everywhere(0, false)
+	g.nodes[2].Persist(0, true)
+	everywhere(0, true) // what was before this view, and nothing of it
+	g.nodes[2].Persist(1, true)
+	everywhere(1, true)
+	g.nodes[1].Persist(all+5, true) // no more than it delivered
+	g.nodes[2].Persist(all, true)
+	everywhere(all, true)
+	if g.nodes[0].Persist(all, true) != 0 {
+		t.Error("what is no news counts as work")
+	}
+}
+
+func TestADiskThatSaysWhatCannotBeFails(t *testing.T) {
+	for what, words := range map[string][3]uint64{ // delivered, persisted, whole
+		"more than it delivered":        {1, 2, 1},
+		"something before what is past": {1, 1, 0},
+	} {
+		g := newPersistent(t, 2)
+		g.sendTimed(0, "x")
+		g.settle()
+		row := g.nodes[1].table
+		off := lineOffset(t, row.Row(1))
+		for i, w := range words {
+			atomic.StoreUint64(fabric.Word(row.Row(1), off+8*(3+i)), w)
+		}
+		row.PushLine([]order.Rank{0}, off)
+		row.Flush()
+		g.nodes[0].table.Poll()
+		g.nodes[0].Everywhere()
+		if f := g.nodes[0].table.Failures(); len(f) != 1 || !errors.Is(f[0].Err, fabric.ErrViolation) {
+			t.Errorf("%s: failures %v", what, f)
+		}
+	}
+}
+
+// lineOffset finds the only control line of a row: the one whose received is not 0.
+func lineOffset(t *testing.T, row []byte) int {
+	for off := 0; off < len(row); off += fabric.LineBytes {
+		if binary.LittleEndian.Uint64(row[off+16:]) != 0 {
+			return off
+		}
+	}
+	t.Fatal("no line")
+	return 0
+}
+
+func TestAMessageWithoutATimeFailsItsSender(t *testing.T) {
+	g := newPersistent(t, 2)
+	c, _ := g.nodes[0].Sender.Claim(smc.TimeBytes)
+	if err := g.nodes[0].Sender.Commit(c); err != nil {
+		t.Fatal(err)
+	}
+	table := g.nodes[0].table
+	g.nodes[0].Exchange()
+	row := table.Row(0)
+	for off := 0; off+16 <= len(row); off += 16 { // the descriptor of index 0: eight bytes long, which becomes none
+		if binary.LittleEndian.Uint64(row[off:]) == 1 && binary.LittleEndian.Uint64(row[off+8:])>>32 == smc.TimeBytes {
+			binary.LittleEndian.PutUint64(row[off+8:], 0)
+			table.Push([]order.Rank{1}, off, 16)
+		}
+	}
+	for range 20 {
+		g.nodes[0].table.Poll()
+		g.nodes[0].Exchange()
+		g.nodes[0].table.Flush()
+		g.nodes[1].cycle()
+	}
+	if f := g.nodes[1].table.Failures(); len(f) != 1 || !errors.Is(f[0].Err, fabric.ErrViolation) {
+		t.Errorf("failures %v", f)
+	}
+}
