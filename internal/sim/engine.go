@@ -11,10 +11,12 @@ import (
 )
 
 // engine is a log on a simulated disk, as a log engine keeps it: a directory with one file to which entries are appended. It implements
-// raft.LogStore, and is as good as an engine has to be, not better: entries that were not synced may be there or not when the power
+// journal.Store, and is as good as an engine has to be, not better: entries that were not synced may be there or not when the power
 // comes back, a torn one is dropped as it is opened, and one that has rotted is given as it is.
 //
-//	entry   | length 4 | index 8 | CRC-32C of both and the data 4 | data |
+//	entry   | length 4 | entries of its group behind it 4 | index 8 | CRC-32C of these and the data 4 | data |
+//
+// A group is there as a whole or not at all: the last of its entries makes it count. Named values lie in a file beside it.
 //
 // Sync points are: the directories and the file as it is made, each group of entries, each cut of the end, and, as the beginning is
 // dropped, the file that takes the place of the one before, and its name.
@@ -23,11 +25,12 @@ type engine struct {
 	dir   string
 	first uint64 // index of the first entry
 	ends  []int  // where each entry ends in the file
-	torn  int    // bytes that were dropped as it was opened
-	err   error  // why it takes nothing any more
+	memo  *memo
+	torn  int   // bytes that were dropped as it was opened
+	err   error // why it takes nothing any more
 }
 
-const entryHeader = 16
+const entryHeader = 20
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
@@ -47,6 +50,10 @@ func openEngine(d *disk, dir string) (*engine, error) {
 		return nil, err
 	}
 	if err := d.syncDir(dir); err != nil {
+		return nil, err
+	}
+	var err error
+	if e.memo, err = openMemo(d, dir); err != nil {
 		return nil, err
 	}
 	return e, e.load()
@@ -83,23 +90,20 @@ func (e *engine) tidy() error {
 	return nil
 }
 
-// load finds the entries. What does not check behind the last one that does is torn, and dropped.
+// load finds the entries. What lies behind the last group that ends with an entry that checks is torn, and dropped.
 func (e *engine) load() error {
-	data, err := e.disk.read(e.file())
-	if err != nil {
-		return err
-	}
+	data := e.seen()
 	whole, index := 0, uint64(0)
 	for off := 0; ; {
-		n, at, ok := parseEntry(data[off:])
-		if n == 0 || len(e.ends) > 0 && at != index+1 {
+		h, ok := parseEntry(data[off:])
+		if h.bytes == 0 || len(e.ends) > 0 && h.index != index+1 {
 			break
 		}
 		if len(e.ends) == 0 {
-			e.first = at
+			e.first = h.index
 		}
-		off, index = off+n, at
-		if e.ends = append(e.ends, off); ok {
+		off, index = off+h.bytes, h.index
+		if e.ends = append(e.ends, off); ok && h.behind == 0 {
 			whole = len(e.ends)
 		}
 	}
@@ -110,17 +114,33 @@ func (e *engine) load() error {
 	return e.cut(e.end())
 }
 
-// parseEntry is the length and index of the entry at the beginning of some data, and whether it checks; length 0: there is none.
-func parseEntry(data []byte) (n int, index uint64, ok bool) {
+// entryHead is what stands before the data of an entry.
+type entryHead struct {
+	bytes  int // with the data
+	behind uint32
+	index  uint64
+}
+
+// parseEntry is the head of the entry at the beginning of some data, and whether it checks. One without bytes is none.
+func parseEntry(data []byte) (h entryHead, ok bool) {
 	if len(data) < entryHeader {
-		return 0, 0, false
+		return h, false
 	}
-	n = entryHeader + int(binary.LittleEndian.Uint32(data))
+	n := entryHeader + int(binary.LittleEndian.Uint32(data))
 	if n > len(data) {
-		return 0, 0, false
+		return h, false
 	}
-	index = binary.LittleEndian.Uint64(data[4:])
-	return n, index, entrySum(data[:12], data[entryHeader:n]) == binary.LittleEndian.Uint32(data[12:])
+	h = entryHead{n, binary.LittleEndian.Uint32(data[4:]), binary.LittleEndian.Uint64(data[8:])}
+	return h, entrySum(data[:16], data[entryHeader:n]) == binary.LittleEndian.Uint32(data[16:])
+}
+
+// appendEntry encodes an entry.
+func appendEntry(b []byte, l *raft.Log, behind int) []byte {
+	head := binary.LittleEndian.AppendUint32(nil, uint32(len(l.Data)))
+	head = binary.LittleEndian.AppendUint32(head, uint32(behind))
+	head = binary.LittleEndian.AppendUint64(head, l.Index)
+	b = append(b, head...)
+	return append(binary.LittleEndian.AppendUint32(b, entrySum(head, l.Data)), l.Data...)
 }
 
 func entrySum(header, data []byte) uint32 {
@@ -171,11 +191,7 @@ func (e *engine) GetLog(index uint64, l *raft.Log) error {
 	if index < e.first || k >= uint64(len(e.ends)) {
 		return raft.ErrLogNotFound
 	}
-	data, err := e.disk.read(e.file())
-	if err != nil {
-		return err
-	}
-	*l = raft.Log{Index: index, Type: raft.LogCommand, Data: append([]byte(nil), data[e.start(int(k))+entryHeader:e.ends[k]]...)}
+	*l = raft.Log{Index: index, Type: raft.LogCommand, Data: append([]byte(nil), e.seen()[e.start(int(k))+entryHeader:e.ends[k]]...)}
 	return nil
 }
 
@@ -192,25 +208,26 @@ func (e *engine) StoreLogs(logs []*raft.Log) error {
 
 // write is the first half of StoreLogs, which takes no time.
 func (e *engine) write(logs []*raft.Log) error {
-	if e.err != nil {
+	if e.err != nil || len(logs) == 0 {
 		return e.err
 	}
-	for _, l := range logs {
-		if last, _ := e.LastIndex(); len(e.ends) > 0 && l.Index != last+1 {
+	last, _ := e.LastIndex()
+	var text []byte
+	var ends []int
+	for k, l := range logs {
+		if last > 0 && l.Index != last+1 {
 			return fmt.Errorf("entry %d comes behind entry %d", l.Index, last)
 		}
-		head := make([]byte, entryHeader, entryHeader+len(l.Data))
-		binary.LittleEndian.PutUint32(head, uint32(len(l.Data)))
-		binary.LittleEndian.PutUint64(head[4:], l.Index)
-		binary.LittleEndian.PutUint32(head[12:], entrySum(head[:12], l.Data))
-		if e.err = e.disk.extend(e.file(), append(head, l.Data...)); e.err != nil {
-			return e.err
-		}
-		if len(e.ends) == 0 {
-			e.first = l.Index
-		}
-		e.ends = append(e.ends, e.end()+entryHeader+len(l.Data))
+		text, last = appendEntry(text, l, len(logs)-1-k), l.Index
+		ends = append(ends, e.end()+len(text))
 	}
+	if e.err = e.disk.extend(e.file(), text); e.err != nil {
+		return e.err
+	}
+	if len(e.ends) == 0 {
+		e.first = logs[0].Index
+	}
+	e.ends = append(e.ends, ends...)
 	return nil
 }
 
@@ -245,18 +262,40 @@ func (e *engine) dropEnd(n int) error {
 		n++
 	}
 	e.ends = e.ends[:n]
+	if h, _ := parseEntry(e.seen()[e.start(max(n-1, 0)):]); n > 0 && h.behind > 0 {
+		e.err = e.regroup()
+		return e.err
+	}
 	e.err = e.cut(e.end())
 	return e.err
 }
 
-// dropBeginning drops n entries. The rest goes into another file, which takes the place of this one.
-func (e *engine) dropBeginning(n int) error {
+// regroup writes all entries anew, each a group of its own: the last one would not count without those that are dropped.
+func (e *engine) regroup() error {
+	var text []byte
+	for k := range e.ends {
+		var l raft.Log
+		if err := e.GetLog(e.first+uint64(k), &l); err != nil {
+			return err
+		}
+		text = appendEntry(text, &l, 0)
+	}
+	return e.replaceBy(text)
+}
+
+// seen is what is in the file, which is there.
+func (e *engine) seen() []byte {
 	data, err := e.disk.read(e.file())
 	if err != nil {
-		return err
+		panic(err)
 	}
+	return data
+}
+
+// dropBeginning drops n entries. The rest goes into another file, which takes the place of this one.
+func (e *engine) dropBeginning(n int) error {
 	from := e.start(n)
-	if e.err = e.replaceBy(data[from:e.end()]); e.err != nil {
+	if e.err = e.replaceBy(e.seen()[from:e.end()]); e.err != nil {
 		return e.err
 	}
 	var ends []int
@@ -292,3 +331,14 @@ func replaceFile(d *disk, dir, path, fresh string, data []byte) error {
 	}
 	return nil
 }
+
+// Set implements journal.Store.
+func (e *engine) Set(key, value []byte) error {
+	if e.err != nil {
+		return e.err
+	}
+	return e.memo.Put(map[string][]byte{string(key): value})
+}
+
+// Get implements journal.Store.
+func (e *engine) Get(key []byte) ([]byte, error) { return e.memo.Get(string(key)) }

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
+	"strings"
 )
 
 // memo is what a process has to remember, by key, on a simulated disk: a file that is replaced as a whole. Put is atomic, and durable as
@@ -16,21 +17,22 @@ import (
 //	file   | count 4 | length of key 4, key, length of value 4, value … | CRC-32C of all before 4 |
 type memo struct {
 	disk   *disk
+	dir    string
 	values map[string][]byte
 }
 
-const (
-	memoFile  = "meta"
-	memoFresh = "meta.new"
-)
+func (m *memo) file() string { return strings.TrimPrefix(m.dir+"/meta", "/") }
+
+// fresh is the file that takes the place of another one.
+func (m *memo) fresh() string { return m.file() + ".new" }
 
 // errMemo is what is said of a file that is not what was written.
 var errMemo = errors.New("damaged")
 
-// openMemo reads what the processes before have put down.
-func openMemo(d *disk) (*memo, error) {
-	m := &memo{disk: d, values: map[string][]byte{}}
-	data, err := d.read(memoFile)
+// openMemo reads what the processes before have put down in a directory.
+func openMemo(d *disk, dir string) (*memo, error) {
+	m := &memo{disk: d, dir: dir, values: map[string][]byte{}}
+	data, err := d.read(m.file())
 	if errors.Is(err, fs.ErrNotExist) {
 		return m, nil
 	}
@@ -38,10 +40,10 @@ func openMemo(d *disk) (*memo, error) {
 		err = m.parse(data)
 	}
 	if err == nil {
-		err = or(d.sync(memoFile), d.syncDir("")) // who wrote it may have ended before that
+		err = or(d.sync(m.file()), d.syncDir(dir)) // who wrote it may have ended before that
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%q: %w", memoFile, err)
+		return nil, fmt.Errorf("%q: %w", m.file(), err)
 	}
 	return m, nil
 }
@@ -80,10 +82,10 @@ func (m *memo) Put(changes map[string][]byte) error {
 	}
 	if m.disk.lax == NoMetaSync {
 		m.values = values
-		return errors.Join(m.disk.create(memoFile), m.disk.extend(memoFile, memoText(values)))
+		return errors.Join(m.disk.create(m.file()), m.disk.extend(m.file(), memoText(values)))
 	}
-	if err := replaceFile(m.disk, "", memoFile, memoFresh, memoText(values)); err != nil {
-		return fmt.Errorf("%q: %w", memoFile, err)
+	if err := replaceFile(m.disk, m.dir, m.file(), m.fresh(), memoText(values)); err != nil {
+		return fmt.Errorf("%q: %w", m.file(), err)
 	}
 	m.values = values
 	return nil
