@@ -1,0 +1,43 @@
+package persist
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+)
+
+// lockPatience is how long a directory that is in use is tried again: a process that was killed holds it for a moment longer.
+const lockPatience = time.Second
+
+// lock holds a directory for this process: alone, or together with others that only read. The kernel lets go of it when the process
+// ends, however it ends, so there is no file to remove by hand.
+//
+// The engines lock their files as well. This lock comes first because it covers all of them at once, also while they are made.
+type lock struct{ dir *os.File }
+
+func takeLock(dir string, shared bool) (*lock, error) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil, named(err, dir)
+	}
+	how := syscall.LOCK_EX | syscall.LOCK_NB
+	if shared {
+		how = syscall.LOCK_SH | syscall.LOCK_NB
+	}
+	for until := time.Now().Add(lockPatience); ; time.Sleep(10 * time.Millisecond) {
+		err := syscall.Flock(int(f.Fd()), how)
+		if err == nil {
+			return &lock{f}, nil
+		}
+		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
+			return nil, errors.Join(named(err, dir), f.Close())
+		}
+		if time.Now().After(until) {
+			return nil, errors.Join(fmt.Errorf("%s: %w: %s", dir, ErrInUse, inUseAdvice), f.Close())
+		}
+	}
+}
+
+func (l *lock) release() error { return l.dir.Close() }

@@ -1,0 +1,218 @@
+package persist
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/squall-go/squall/order"
+)
+
+// StoreConfig says where a store is and whose it is.
+type StoreConfig struct {
+	Dir     string       // made if it is missing, with what is missing above it
+	Cluster string       // with ReadOnly, "" is any
+	Node    order.NodeID // with ReadOnly, 0 is any
+	// ReadOnly opens what is there and changes nothing. No engine can be read beside a process that writes, so that
+	// this is ErrInUse while the member runs; a member that runs is asked for its logs instead.
+	ReadOnly bool
+
+	disk disk // nil: the real one
+}
+
+// Store is the directory of one node: the values that it must not forget, and its logs. All methods may be called by any goroutine.
+//
+//	squall.json          whose directory it is; made last
+//	meta.db              the values
+//	logs/NAME.SHARD/     one log each: log.json, the engine's files, a snapshot
+type Store struct {
+	config   StoreConfig
+	disk     disk
+	identity identity
+	lock     *lock
+	meta     *meta
+
+	mu     sync.Mutex
+	open   map[LogID]*Log
+	closed bool
+}
+
+// Open opens a store, and makes it if nothing is there.
+func Open(c StoreConfig) (_ *Store, err error) {
+	s := &Store{config: c, disk: c.disk, open: map[LogID]*Log{}}
+	if s.disk == nil {
+		s.disk = osDisk{}
+	}
+	if err := s.reach(); err != nil {
+		return nil, err
+	}
+	if s.lock, err = takeLock(c.Dir, c.ReadOnly); err != nil {
+		return nil, err
+	}
+	if err := s.enter(); err != nil {
+		return nil, errors.Join(err, s.lock.release())
+	}
+	return s, nil
+}
+
+// reach makes the directory, unless it is only read.
+func (s *Store) reach() error {
+	if !s.config.ReadOnly {
+		return makeDirs(s.disk, s.config.Dir)
+	}
+	if _, err := os.Stat(s.path(identityFile)); missing(err) {
+		return fmt.Errorf("%s: %w: name the directory that the member was started with", s.config.Dir, ErrNoStore)
+	} else if err != nil {
+		return named(err, s.config.Dir)
+	}
+	return nil
+}
+
+// enter reads or makes what is in the directory, under its lock.
+func (s *Store) enter() (err error) {
+	s.identity, err = readIdentity(s.config.Dir)
+	if missing(err) && !s.config.ReadOnly {
+		s.identity = identity{Format, s.config.Cluster, s.config.Node}
+		err = s.found()
+	}
+	if err != nil {
+		return err
+	}
+	if err := s.identity.check(s.config); err != nil {
+		return err
+	}
+	s.meta, err = openMeta(s.config.Dir, s.config.ReadOnly)
+	if missing(err) {
+		return damaged(s.path(metaFile), "it is missing")
+	}
+	return err
+}
+
+// found makes a new store. The order lets a crash leave an empty one or none: squall.json, which says that the rest is complete, comes last.
+func (s *Store) found() error {
+	if err := s.checkUnused(); err != nil {
+		return err
+	}
+	if err := makeDirs(s.disk, s.path(logsDir)); err != nil {
+		return err
+	}
+	if err := createMeta(s.disk, s.config.Dir); err != nil {
+		return err
+	}
+	return writeLabel(s.disk, s.path(identityFile), s.identity)
+}
+
+// checkUnused says that nothing was ever kept in a directory without squall.json: that file is not made a second time.
+func (s *Store) checkUnused() error {
+	logs, err := os.ReadDir(s.path(logsDir))
+	if err != nil && !missing(err) {
+		return named(err, s.path(logsDir))
+	}
+	keys, err := keysIn(s.config.Dir)
+	if err != nil && !missing(err) {
+		return err
+	}
+	if len(logs)+len(keys) > 0 {
+		return damaged(s.path(identityFile), "it is missing, and %d logs and %d values are here", len(logs), len(keys))
+	}
+	return nil
+}
+
+func keysIn(dir string) (keys []string, err error) {
+	m, err := openMeta(dir, true)
+	if err != nil {
+		return nil, err
+	}
+	keys, err = m.keys()
+	return keys, errors.Join(err, m.close())
+}
+
+func (s *Store) path(name string) string { return filepath.Join(s.config.Dir, name) }
+
+// Dir is the directory.
+func (s *Store) Dir() string { return s.config.Dir }
+
+// Cluster is the name of the cluster that the directory belongs to.
+func (s *Store) Cluster() string { return s.identity.Cluster }
+
+// Node is the node that the directory belongs to.
+func (s *Store) Node() order.NodeID { return s.identity.Node }
+
+// Get returns a value, nil if there is none.
+func (s *Store) Get(key string) ([]byte, error) { return s.meta.get(key) }
+
+// Put changes values, all or none; nil deletes one. They are durable when it returns nil. After an error it is not known which ones are
+// there, and nothing is written any more: start again.
+func (s *Store) Put(values map[string][]byte) error {
+	if s.config.ReadOnly {
+		return fmt.Errorf("%s: %w: it was opened to be read only", s.config.Dir, ErrReadOnlyDisk)
+	}
+	return s.meta.put(values)
+}
+
+// Logs lists the logs that are here, by name and shard.
+func (s *Store) Logs() ([]LogID, error) {
+	entries, err := os.ReadDir(s.path(logsDir))
+	if err != nil {
+		return nil, named(err, s.path(logsDir))
+	}
+	var ids []LogID
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), unfinished) {
+			continue
+		}
+		l, err := readLogLabel(filepath.Join(s.path(logsDir), e.Name()))
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, LogID{l.Name, l.Shard})
+	}
+	slices.SortFunc(ids, compareIDs)
+	return ids, nil
+}
+
+func compareIDs(a, b LogID) int {
+	return cmp.Or(strings.Compare(a.Name, b.Name), cmp.Compare(a.Shard, b.Shard))
+}
+
+// Log opens a log, and makes it if it is not here. It can be open once at a time.
+func (s *Store) Log(c LogConfig) (*Log, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, fmt.Errorf("%s: %w", s.config.Dir, ErrClosed)
+	}
+	if s.open[c.ID] != nil {
+		return nil, fmt.Errorf("%s: log %v: %w", s.config.Dir, c.ID, ErrLogOpen)
+	}
+	dir, err := s.place(&c)
+	if err != nil {
+		return nil, err
+	}
+	l, err := openLog(s, dir, c)
+	if err != nil {
+		return nil, err
+	}
+	s.open[c.ID] = l
+	return l, nil
+}
+
+// Close closes the logs that are open, and the store. What was appended before is durable if it returns nil.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	var errs []error
+	for _, l := range s.open {
+		errs = append(errs, l.close())
+	}
+	return errors.Join(append(errs, s.meta.close(), s.lock.release())...)
+}

@@ -1,0 +1,179 @@
+package persist
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func storeAt(t *testing.T, dir string) StoreConfig {
+	t.Helper()
+	return StoreConfig{Dir: dir, Cluster: "prices", Node: 7}
+}
+
+func mustOpen(t *testing.T, c StoreConfig) *Store {
+	t.Helper()
+	s, err := Open(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	return s
+}
+
+func mustClose(t *testing.T, s *Store) {
+	t.Helper()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// refused checks that an error has its name, and says where and what to do.
+func refused(t *testing.T, err, want error, texts ...string) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Fatalf("got %v, want %v", err, want)
+	}
+	for _, text := range texts {
+		if !strings.Contains(err.Error(), text) {
+			t.Errorf("%q does not say %q", err, text)
+		}
+	}
+}
+
+func TestWhatWasPutIsThereAfterwards(t *testing.T) {
+	c := storeAt(t, filepath.Join(t.TempDir(), "a", "b"))
+	s := mustOpen(t, c)
+	if err := s.Put(map[string][]byte{"view": []byte("seven"), "empty": {}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Put(map[string][]byte{"view": []byte("eight"), "gone": []byte("x")}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Put(map[string][]byte{"gone": nil}); err != nil {
+		t.Fatal(err)
+	}
+	mustClose(t, s)
+	s = mustOpen(t, c)
+	for key, want := range map[string]string{"view": "eight", "empty": "", "gone": "", "never": ""} {
+		have, err := s.Get(key)
+		if err != nil || string(have) != want || (have == nil) != (key == "gone" || key == "never") {
+			t.Errorf("%s: %q, %v", key, have, err)
+		}
+	}
+	if s.Cluster() != "prices" || s.Node() != 7 || s.Dir() != c.Dir {
+		t.Errorf("it is of %q, %d, %q", s.Cluster(), s.Node(), s.Dir())
+	}
+}
+
+func TestADirectoryOfAnotherClusterOrNodeIsRefused(t *testing.T) {
+	c := storeAt(t, t.TempDir())
+	mustClose(t, mustOpen(t, c))
+	other := c
+	other.Cluster = "trades"
+	_, err := Open(other)
+	refused(t, err, ErrOtherCluster, c.Dir, `"prices"`, `"trades"`, "name another directory")
+	other = c
+	other.Node = 8
+	_, err = Open(other)
+	refused(t, err, ErrOtherNode, c.Dir, "node 7", "is 8", "name another directory")
+	mustClose(t, mustOpen(t, StoreConfig{Dir: c.Dir, ReadOnly: true}))
+}
+
+func TestALaterFormatIsRefused(t *testing.T) {
+	c := storeAt(t, t.TempDir())
+	mustClose(t, mustOpen(t, c))
+	path := filepath.Join(c.Dir, identityFile)
+	later := struct {
+		Format  int    `json:"format"`
+		Cluster []bool `json:"cluster"`
+	}{Format: 9}
+	if err := writeLabel(osDisk{}, path, later); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Open(c)
+	refused(t, err, ErrNewerFormat, path, "format 9", "knows 1", "use the program that wrote it")
+}
+
+func TestADirectoryIsOpenOnce(t *testing.T) {
+	c := storeAt(t, t.TempDir())
+	s := mustOpen(t, c)
+	_, err := Open(c)
+	refused(t, err, ErrInUse, c.Dir, "squall log")
+	_, err = Open(StoreConfig{Dir: c.Dir, ReadOnly: true})
+	refused(t, err, ErrInUse, c.Dir, "squall log")
+	mustClose(t, s)
+	mustOpen(t, StoreConfig{Dir: c.Dir, ReadOnly: true})
+	mustOpen(t, StoreConfig{Dir: c.Dir, ReadOnly: true})
+	_, err = Open(c)
+	refused(t, err, ErrInUse, c.Dir)
+}
+
+func TestWhatIsReadOnlyIsNotMade(t *testing.T) {
+	dir := t.TempDir()
+	_, err := Open(StoreConfig{Dir: dir, ReadOnly: true})
+	refused(t, err, ErrNoStore, dir, "started with")
+	if left, _ := os.ReadDir(dir); len(left) != 0 {
+		t.Errorf("it left %v", left)
+	}
+	mustClose(t, mustOpen(t, storeAt(t, dir)))
+	s := mustOpen(t, StoreConfig{Dir: dir, ReadOnly: true})
+	refused(t, s.Put(map[string][]byte{"a": nil}), ErrReadOnlyDisk, dir)
+	_, err = s.Log(LogConfig{ID: LogID{Name: "ticks"}})
+	refused(t, err, ErrNotFound, "ticks.0")
+}
+
+// Whatever a crash leaves of a store that is being made, opening it again makes it.
+func TestAStoreThatIsHalfMadeIsMade(t *testing.T) {
+	for _, missing := range [][]string{{identityFile}, {identityFile, metaFile}, {identityFile, metaFile, logsDir}} {
+		c := storeAt(t, t.TempDir())
+		mustClose(t, mustOpen(t, c))
+		for _, name := range missing {
+			if err := os.RemoveAll(filepath.Join(c.Dir, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.WriteFile(filepath.Join(c.Dir, metaFile+".new"), []byte("torn"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		mustClose(t, mustOpen(t, c))
+	}
+}
+
+func TestNothingThatWasKeptIsMadeASecondTime(t *testing.T) {
+	c := storeAt(t, t.TempDir())
+	s := mustOpen(t, c)
+	if err := s.Put(map[string][]byte{"promise": []byte("12")}); err != nil {
+		t.Fatal(err)
+	}
+	mustClose(t, s)
+	moved := filepath.Join(c.Dir, "moved")
+	rename(t, filepath.Join(c.Dir, identityFile), moved)
+	_, err := Open(c)
+	refused(t, err, ErrDamaged, identityFile, "1 values", "move the directory away")
+	rename(t, moved, filepath.Join(c.Dir, identityFile))
+	rename(t, filepath.Join(c.Dir, metaFile), moved)
+	_, err = Open(c)
+	refused(t, err, ErrDamaged, metaFile, "missing")
+}
+
+func rename(t *testing.T, from, to string) {
+	t.Helper()
+	if err := os.Rename(from, to); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestNothingIsDoneAfterClose(t *testing.T) {
+	s := mustOpen(t, storeAt(t, t.TempDir()))
+	mustClose(t, s)
+	mustClose(t, s)
+	_, err := s.Log(LogConfig{ID: LogID{Name: "ticks"}})
+	refused(t, err, ErrClosed)
+}
