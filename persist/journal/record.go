@@ -71,3 +71,9 @@ type Repaired struct {
 	Record  uint64 // its number
 	Version order.Version
 }
+
+// isDamage tells what can be cut away from what cannot: a disk that does not answer.
+func isDamage(err error) bool {
+	var d *Damage
+	return errors.As(err, &d)
+}
