@@ -7,7 +7,7 @@ import (
 	"runtime/debug"
 	"syscall"
 
-	"go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
 
 	"github.com/squall-go/squall/persist/journal"
 )
@@ -49,11 +49,11 @@ var causes = []struct {
 	{syscall.EDQUOT, ErrDiskFull, "raise the quota and start again: what was acknowledged is kept"},
 	{syscall.EROFS, ErrReadOnlyDisk, "mount it writable, or name another directory"},
 	{fs.ErrPermission, ErrReadOnlyDisk, "let this user write there, or name another directory"},
-	{bbolt.ErrTimeout, ErrInUse, inUseAdvice},
-	{bbolt.ErrInvalid, ErrDamaged, damagedAdvice},
-	{bbolt.ErrChecksum, ErrDamaged, damagedAdvice},
-	{bbolt.ErrVersionMismatch, ErrDamaged, damagedAdvice},
-	{bbolt.ErrInvalidMapping, ErrDamaged, damagedAdvice},
+	{bolterrors.ErrTimeout, ErrInUse, inUseAdvice},
+	{bolterrors.ErrInvalid, ErrDamaged, damagedAdvice},
+	{bolterrors.ErrChecksum, ErrDamaged, damagedAdvice},
+	{bolterrors.ErrVersionMismatch, ErrDamaged, damagedAdvice},
+	{bolterrors.ErrInvalidMapping, ErrDamaged, damagedAdvice},
 }
 
 const (
