@@ -1,0 +1,211 @@
+package logwire
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"iter"
+	"math"
+
+	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/persist"
+)
+
+// answerer answers one request about one log.
+type answerer struct {
+	s   *Server
+	ctx context.Context // ends when the reader does
+	out *writer
+	log *persist.Log
+	q   *request
+}
+
+func checksum(data []byte) uint32 { return crc32.Checksum(data, castagnoli) }
+
+func (a *answerer) info() (end, error) {
+	return end{Count: 1}, a.out.say(kindInfo, infoOf(a.log.Info()))
+}
+
+// ready waits until everything before a version is on this disk.
+func (a *answerer) ready() (e end, err error) {
+	before := version(a.q.To)
+	if before != (order.Version{}) {
+		if err = a.await(before); err != nil {
+			return e, err
+		}
+	}
+	if err = a.log.Sync(a.ctx); err != nil {
+		return e, err
+	}
+	return a.info()
+}
+
+// await waits for what is not appended yet.
+func (a *answerer) await(before order.Version) error {
+	if a.s.cfg.Before != nil {
+		return a.s.cfg.Before(a.ctx, a.q.id(), before)
+	}
+	i := a.log.Info()
+	if reaches(i.Last.Version, before) || reaches(i.Snapshot, before) {
+		return nil
+	}
+	for r, err := range a.log.Tail(a.ctx, After(i.Last.Version)) {
+		if err != nil {
+			return err
+		}
+		if reaches(r.Version, before) {
+			return nil
+		}
+	}
+	return context.Cause(a.ctx)
+}
+
+// reaches reports whether nothing that lies before a version can come behind v.
+func reaches(v, before order.Version) bool { return !After(v).Before(before) }
+
+// probe looks for the record at a version, or the last one before it; what the snapshot stands for counts as one.
+func (a *answerer) probe() (e end, err error) {
+	m, err := lastUpTo(a.log, version(a.q.From))
+	if err != nil {
+		return e, err
+	}
+	return end{Count: 1}, a.out.say(kindMark, m)
+}
+
+// lastUpTo is the mark of the last record whose version is not after v, or one that says that there is none.
+func lastUpTo(log *persist.Log, v order.Version) (m mark, err error) {
+	i := log.Info()
+	var r persist.Record
+	switch {
+	case i.Count == 0 || v.Before(i.First.Version):
+		return snapshotUpTo(log, v)
+	case !v.Before(i.Last.Version):
+		r, err = log.Get(i.Last.Version)
+	default:
+		r, err = log.Get(v)
+		if errors.Is(err, persist.ErrNotFound) {
+			r, err = predecessor(log, v)
+		}
+	}
+	if err != nil {
+		return m, err
+	}
+	return summed(&r), nil
+}
+
+// predecessor is the last record before a version at which there is none, and behind which there is one.
+func predecessor(log *persist.Log, v order.Version) (persist.Record, error) {
+	for next, err := range log.Range(v, order.Version{}) {
+		if err != nil {
+			return next, err
+		}
+		return log.At(next.Time - 1) // times grow strictly: nothing lies between
+	}
+	return persist.Record{}, fmt.Errorf("%w: nothing behind %v", persist.ErrNotFound, v)
+}
+
+func snapshotUpTo(log *persist.Log, v order.Version) (m mark, err error) {
+	at, r, err := snapshotsOf(log).OpenSnapshot()
+	if errors.Is(err, persist.ErrNotFound) {
+		return m, nil
+	}
+	if err != nil {
+		return m, err
+	}
+	if v.Before(at.Version) {
+		return m, r.Close()
+	}
+	return markOf(&at), r.Close()
+}
+
+// one answers with a single record.
+func (a *answerer) one() (e end, err error) {
+	var r persist.Record
+	if a.q.Do == doGet {
+		r, err = a.log.Get(version(a.q.From))
+	} else {
+		r, err = a.log.At(a.q.Since)
+	}
+	if err != nil {
+		return e, err
+	}
+	out := newEncoder(a.out)
+	if err := out.add(&r); err != nil {
+		return e, err
+	}
+	return end{Count: 1}, out.flush()
+}
+
+// records streams what was asked for. A frame goes out when it is full, or when nothing more is on disk.
+func (a *answerer) records() (e end, err error) {
+	out := newEncoder(a.out)
+	for r, err := range a.source() {
+		if err != nil {
+			return end{Count: out.count}, errors.Join(out.flush(), err)
+		}
+		if err := out.add(&r); err != nil {
+			return e, err
+		}
+		if a.q.Do == doTail && a.atEnd(r.Version) {
+			if err := out.flush(); err != nil {
+				return e, err
+			}
+		}
+		if err := a.ctx.Err(); err != nil {
+			return e, err
+		}
+	}
+	return end{Count: out.count}, out.flush()
+}
+
+// atEnd reports whether a record is the last one on disk, for now.
+func (a *answerer) atEnd(v order.Version) bool {
+	_, last := a.log.Durable()
+	return !v.Before(last)
+}
+
+func (a *answerer) source() iter.Seq2[persist.Record, error] {
+	from := version(a.q.From)
+	if from == (order.Version{}) {
+		from = a.log.Info().First.Version // all that is kept
+	}
+	switch a.q.Do {
+	case doBetween:
+		return a.log.Between(a.q.Since, cmp.Or(a.q.Until, math.MaxInt64))
+	case doTail:
+		return a.log.Tail(a.ctx, from)
+	}
+	return a.log.Range(from, version(a.q.To))
+}
+
+// snapshot streams the bytes of the snapshot behind its mark.
+func (a *answerer) snapshot() (e end, err error) {
+	at, r, err := snapshotsOf(a.log).OpenSnapshot()
+	if err != nil {
+		return e, err
+	}
+	defer r.Close()
+	if err := a.out.say(kindMark, markOf(&at)); err != nil {
+		return e, err
+	}
+	frame := newFrame(frameBytes)
+	for {
+		n, err := io.ReadFull(r, frame[headerBytes:cap(frame)])
+		bytes := frame[headerBytes : headerBytes+n]
+		e.Count, e.Sum = e.Count+uint64(n), crc32.Update(e.Sum, castagnoli, bytes)
+		if n > 0 {
+			if err := a.out.send(kindBytes, frame[:headerBytes+n]); err != nil {
+				return e, err
+			}
+		}
+		switch {
+		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+			return e, nil
+		case err != nil:
+			return e, err
+		}
+	}
+}

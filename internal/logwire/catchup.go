@@ -1,0 +1,275 @@
+package logwire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/persist"
+)
+
+// Source is a member that may have what a log lacks.
+type Source struct {
+	Node order.NodeID
+	Addr string
+}
+
+func (s Source) String() string { return fmt.Sprintf("node %d (%s)", s.Node, s.Addr) }
+
+// CatchUpConfig describes a log that is to become its sources' one.
+type CatchUpConfig struct {
+	Cluster string
+	Dial    func(ctx context.Context, addr string) (net.Conn, error) // a connection of kind log
+	Sources []Source                                                 // in the order in which they are asked
+	ID      persist.LogID
+	Log     *persist.Log // nothing is appended to it meanwhile
+	// Before is where it ends: a source gives what lies before it, and waits for what it does not have on its disk yet. Zero is the end of
+	// the source that is asked, as it is then.
+	Before order.Version
+	// MaxRecord bounds a record. 0: 1 GiB.
+	MaxRecord int
+	Progress  func(Progress)          // optional: told every now and then
+	Failed    func(s Source, e error) // optional: told of each source that did not give all of it
+	Times     Times
+}
+
+// Progress says how far a catch-up is.
+type Progress struct {
+	Source  Source
+	At      order.Version // the last record that is here
+	Until   order.Version // the last one of the source
+	Records uint64        // that were imported
+	Bytes   uint64        // of data, and of snapshots
+}
+
+// Result is what came of a catch-up.
+type Result struct {
+	Source   Source        // that gave the last of it
+	Last     order.Version // of the log, with its snapshot; zero: it is empty
+	Common   order.Version // up to which the own log was the source's; zero: there was nothing, or it was of no use
+	Cut      uint64        // own records that the sources do not have, and that are gone
+	Snapshot order.Version // of the snapshot that was installed; zero: none was
+	Records  uint64        // that were imported
+	Bytes    uint64        // of data, and of snapshots
+	Took     time.Duration
+}
+
+// CatchUp makes a log what its source has, and durable (LW3). It goes from source to source while one of them brings it on, or is merely
+// busy; what is here stays. Its error is ErrNoSource, what the own log said, or the end of the context.
+func CatchUp(ctx context.Context, cfg CatchUpConfig) (Result, error) {
+	cfg.Times = cfg.Times.withDefaults()
+	c := &catchUp{cfg: cfg, ctx: ctx, start: time.Now()}
+	for pause := cfg.Times.Pause; ; pause = min(2*pause, cfg.Times.Longest) {
+		before := c.r
+		c.busy, c.why = false, nil
+		done, err := c.round()
+		c.r.Took = time.Since(c.start)
+		switch {
+		case done || err != nil:
+			return c.r, err
+		case c.r.Records > before.Records || c.r.Snapshot != before.Snapshot:
+			pause = cfg.Times.Pause
+		case !c.busy:
+			return c.r, fmt.Errorf("log %v: %w: %w", cfg.ID, ErrNoSource, errors.Join(c.why...))
+		}
+		if !rest(ctx, pause) {
+			return c.r, because(ctx, errors.Join(c.why...))
+		}
+	}
+}
+
+// catchUp is one of them.
+type catchUp struct {
+	cfg   CatchUpConfig
+	ctx   context.Context
+	start time.Time
+	r     Result
+	busy  bool    // in this round, some source was
+	why   []error // of this round, by source
+
+	dropped int // how often a source dropped the front of its log meanwhile
+
+	source Source
+	until  persist.Info // of the source
+	told   time.Time
+}
+
+// failure is what the own log said: no source can help.
+type failure struct{ error }
+
+func (f failure) Unwrap() error { return f.error }
+
+// own marks an error as one of the own log.
+func own(err error) error {
+	if err == nil {
+		return nil
+	}
+	return failure{err}
+}
+
+// round asks each source once.
+func (c *catchUp) round() (done bool, err error) {
+	for _, c.source = range c.cfg.Sources {
+		err := c.attempt()
+		var mine failure
+		switch {
+		case err == nil:
+			c.r.Source = c.source
+			return true, nil
+		case c.ctx.Err() != nil:
+			return false, because(c.ctx, err)
+		case errors.As(err, &mine):
+			return false, fmt.Errorf("log %v: %w", c.cfg.ID, mine.error)
+		}
+		c.busy = c.busy || errors.Is(err, ErrBusy) || c.stale(err)
+		c.why = append(c.why, fmt.Errorf("%v: %w", c.source, err))
+		if c.cfg.Failed != nil {
+			c.cfg.Failed(c.source, err)
+		}
+	}
+	return false, nil
+}
+
+// stale reports whether a source dropped the front of its log while it was read, which does not happen over and over.
+func (c *catchUp) stale(err error) bool {
+	if !errors.Is(err, persist.ErrTruncated) {
+		return false
+	}
+	c.dropped++
+	return c.dropped < maxTries
+}
+
+// attempt gets all of it from one source.
+func (c *catchUp) attempt() (err error) {
+	if err := c.cfg.Log.Sync(c.ctx); err != nil { // reads see what is durable only
+		return own(err)
+	}
+	client := &Client{
+		Cluster: c.cfg.Cluster, MaxRecord: c.cfg.MaxRecord, Times: c.cfg.Times,
+		Dial: func(ctx context.Context) (net.Conn, error) { return c.cfg.Dial(ctx, c.source.Addr) },
+	}
+	s, err := client.dial(c.ctx)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	i, err := value[info](s, c.request(doReady, order.Version{}, c.cfg.Before), kindInfo)
+	if err != nil {
+		return err
+	}
+	c.until = i.local()
+	from, err := c.align(s)
+	if err != nil {
+		return err
+	}
+	if err := c.fill(s, from); err != nil {
+		return err
+	}
+	return own(c.cfg.Log.Sync(c.ctx))
+}
+
+func (c *catchUp) request(do string, from, to order.Version) request {
+	return request{Do: do, Log: c.cfg.ID.Name, Shard: c.cfg.ID.Shard, From: pointer(from), To: pointer(to)}
+}
+
+// align makes the own log a part of the source's one, of which nothing in front of its end is missing, and returns where it goes on.
+func (c *catchUp) align(s *session) (from order.Version, err error) {
+	p := &prefix{log: c.cfg.Log, source: c.until, probe: func(v order.Version) (mark, error) {
+		return value[mark](s, c.request(doProbe, v, order.Version{}), kindMark)
+	}}
+	common, err := p.find()
+	if err != nil {
+		return from, err
+	}
+	mine := c.cfg.Log.Info()
+	if !common.Found {
+		return c.anew(s, mine)
+	}
+	c.r.Common, c.r.Last = common.Version, common.Version
+	if mine.Count > 0 && common.Version.Before(mine.Last.Version) {
+		return After(common.Version), c.cut(common.Version, mine.Count)
+	}
+	return After(common.Version), nil
+}
+
+// cut drops the own records behind a version.
+func (c *catchUp) cut(after order.Version, had uint64) error {
+	if err := c.cfg.Log.Cut(after); err != nil {
+		return own(err)
+	}
+	c.r.Cut += had - c.cfg.Log.Info().Count
+	return nil
+}
+
+// anew drops the own log, of which nothing can be shown to be the source's, and begins with the source's snapshot or with the first record
+// that it keeps.
+func (c *catchUp) anew(s *session, mine persist.Info) (from order.Version, err error) {
+	c.r.Common, c.r.Last = order.Version{}, order.Version{}
+	if c.until.Snapshot != (order.Version{}) {
+		c.r.Cut += mine.Count
+		return c.install(s)
+	}
+	if mine.Count > 0 || mine.Snapshot != (order.Version{}) {
+		if err := c.cut(order.Version{}, mine.Count); err != nil {
+			return from, err
+		}
+	}
+	return c.until.First.Version, nil
+}
+
+// install puts the source's snapshot in place of the own log.
+func (c *catchUp) install(s *session) (from order.Version, err error) {
+	at, bytes, err := s.snapshot(c.request(doSnapshot, order.Version{}, order.Version{}))
+	if err != nil {
+		return from, err
+	}
+	err = snapshotsOf(c.cfg.Log).Install(at, bytes)
+	c.r.Bytes += bytes.count
+	if theirs := bytes.finish(); theirs != nil {
+		return from, theirs // whatever the own log made of it
+	}
+	if err != nil {
+		return from, own(err)
+	}
+	c.r.Snapshot, c.r.Last = at.Version, at.Version
+	return After(at.Version), nil
+}
+
+// fill imports what the source has from a version on.
+func (c *catchUp) fill(s *session, from order.Version) error {
+	to := c.cfg.Before
+	if to == (order.Version{}) {
+		to = After(c.until.Last.Version)
+	}
+	if c.until.Count == 0 || !from.Before(to) {
+		return nil
+	}
+	for r, err := range s.records(c.request(doRange, from, to), asked{from: from, to: to}) {
+		if err != nil {
+			return err
+		}
+		if err := c.cfg.Log.Import(c.ctx, r); err != nil {
+			return own(err)
+		}
+		c.r.Records, c.r.Bytes, c.r.Last = c.r.Records+1, c.r.Bytes+uint64(len(r.Data)), r.Version
+		c.tell()
+	}
+	if last := c.until.Last.Version; last.Before(to) && c.r.Last.Before(last) {
+		return fmt.Errorf("%w: it ended with %v, and announced %v", ErrShort, c.r.Last, last)
+	}
+	return nil
+}
+
+// tellEvery is the time between two calls of Progress.
+const tellEvery = 100 * time.Millisecond
+
+func (c *catchUp) tell() {
+	if c.cfg.Progress == nil || time.Since(c.told) < tellEvery {
+		return
+	}
+	c.told = time.Now()
+	c.cfg.Progress(Progress{Source: c.source, At: c.r.Last, Until: c.until.Last.Version, Records: c.r.Records, Bytes: c.r.Bytes})
+}

@@ -1,0 +1,166 @@
+package logwire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net"
+	"time"
+
+	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/persist"
+)
+
+// Client reads the logs of one member. Each call has a connection of its own. Its methods may be called from any goroutine.
+type Client struct {
+	Dial      func(ctx context.Context) (net.Conn, error) // a connection of kind log
+	Cluster   string                                      // that the member must belong to; empty: whichever
+	MaxRecord int                                         // bytes of a record; 0: 1 GiB
+	Times     Times
+}
+
+// maxTries is how often a stream that broke is asked for again without a record that came.
+const maxTries = 5
+
+// List describes all logs of the member.
+func (c *Client) List(ctx context.Context) (all []persist.Info, err error) {
+	s, err := c.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer s.close()
+	for i, err := range values[info](s, request{Do: doList}, kindInfo) {
+		if err != nil {
+			return all, err
+		}
+		all = append(all, i.local())
+	}
+	return all, nil
+}
+
+// Info describes one log.
+func (c *Client) Info(ctx context.Context, id persist.LogID) (persist.Info, error) {
+	s, err := c.dial(ctx)
+	if err != nil {
+		return persist.Info{}, err
+	}
+	defer s.close()
+	i, err := value[info](s, request{Do: doInfo, Log: id.Name, Shard: id.Shard}, kindInfo)
+	return i.local(), err
+}
+
+// Get is the record at a version.
+func (c *Client) Get(ctx context.Context, id persist.LogID, v order.Version) (persist.Record, error) {
+	return c.one(ctx, request{Do: doGet, Log: id.Name, Shard: id.Shard, From: pointer(v)}, asked{from: v, to: After(v)})
+}
+
+// At is the last record whose time is not after t.
+func (c *Client) At(ctx context.Context, id persist.LogID, t order.Time) (persist.Record, error) {
+	return c.one(ctx, request{Do: doAt, Log: id.Name, Shard: id.Shard, Since: t}, asked{until: t + 1})
+}
+
+func (c *Client) one(ctx context.Context, q request, may asked) (one persist.Record, err error) {
+	s, err := c.dial(ctx)
+	if err != nil {
+		return one, err
+	}
+	defer s.close()
+	count := 0
+	for r, err := range s.records(q, may) {
+		if err != nil {
+			return one, err
+		}
+		one, count = r, count+1
+	}
+	if count != 1 {
+		return one, fmt.Errorf("%w: %d records instead of one", ErrCorrupt, count)
+	}
+	return one, nil
+}
+
+// Range are the records in [from, to); a zero from is the first one that is kept, a zero to the end as it is now. Data is the caller's own.
+func (c *Client) Range(ctx context.Context, id persist.LogID, from, to order.Version) iter.Seq2[persist.Record, error] {
+	return c.stream(ctx, request{Do: doRange, Log: id.Name, Shard: id.Shard, To: pointer(to)}, asked{from: from, to: to})
+}
+
+// Between are the records with times in [from, to); a zero to is the end as it is now.
+func (c *Client) Between(ctx context.Context, id persist.LogID, from, to order.Time) iter.Seq2[persist.Record, error] {
+	return c.stream(ctx, request{Do: doBetween, Log: id.Name, Shard: id.Shard, Until: to}, asked{since: from, until: to})
+}
+
+// Tail are the records from a version on, and then those that come, until the context ends or the loop is left. A member that is
+// gone for longer than some attempts take ends it with an error.
+func (c *Client) Tail(ctx context.Context, id persist.LogID, from order.Version) iter.Seq2[persist.Record, error] {
+	return c.stream(ctx, request{Do: doTail, Log: id.Name, Shard: id.Shard}, asked{from: from})
+}
+
+// stream goes on where a connection broke.
+func (c *Client) stream(ctx context.Context, q request, may asked) iter.Seq2[persist.Record, error] {
+	return func(yield func(persist.Record, error) bool) {
+		times := c.Times.withDefaults()
+		pause, tries := times.Pause, 0
+		for {
+			goesOn, err := c.attempt(ctx, q, &may, func(r persist.Record) bool {
+				pause, tries = times.Pause, 0
+				return yield(r, nil)
+			})
+			if tries++; err == nil || !goesOn {
+				if err != nil {
+					yield(persist.Record{}, err)
+				}
+				return
+			}
+			if tries >= maxTries || !rest(ctx, pause) {
+				yield(persist.Record{}, because(ctx, err))
+				return
+			}
+			pause = min(2*pause, times.Longest)
+		}
+	}
+}
+
+// rest waits, and reports whether the context goes on.
+func rest(ctx context.Context, pause time.Duration) bool {
+	select {
+	case <-time.After(pause):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// attempt streams over one connection, and moves on what is asked for.
+func (c *Client) attempt(ctx context.Context, q request, may *asked, yield func(persist.Record) bool) (goesOn bool, err error) {
+	s, err := c.dial(ctx)
+	if err != nil {
+		return ctx.Err() == nil && may.begun, err
+	}
+	defer s.close()
+	q.From, q.Since = pointer(may.from), may.since
+	for r, err := range s.records(q, *may) {
+		if err != nil {
+			return ctx.Err() == nil && errors.Is(err, errBroken), err
+		}
+		may.begun, may.from, may.since = true, After(r.Version), max(may.since, r.Time+1)
+		if !yield(r) {
+			return false, nil
+		}
+	}
+	return false, nil
+}
+
+// Snapshot is the snapshot of a log: the record that it reaches up to, without data, and its bytes. The caller closes it.
+func (c *Client) Snapshot(ctx context.Context, id persist.LogID) (persist.Record, io.ReadCloser, error) {
+	s, err := c.dial(ctx)
+	if err != nil {
+		return persist.Record{}, nil, err
+	}
+	at, bytes, err := s.snapshot(request{Do: doSnapshot, Log: id.Name, Shard: id.Shard})
+	if err != nil {
+		s.close()
+		return at, nil, err
+	}
+	return at, &stream{bytes, s.close}, nil
+}

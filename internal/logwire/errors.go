@@ -1,0 +1,84 @@
+package logwire
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/squall-go/squall/persist"
+)
+
+// Errors, to be tested with errors.Is. What wraps them says where.
+var (
+	// ErrCorrupt says that bytes are not what the other side sent, or that it sends nonsense.
+	ErrCorrupt = errors.New("the connection carries something else than a log")
+	// ErrChecksum says that a frame changed on its way. It is an ErrCorrupt.
+	ErrChecksum = fmt.Errorf("%w: a checksum is wrong", ErrCorrupt)
+	// ErrOutOfOrder says that a source sends records whose versions or times do not grow.
+	ErrOutOfOrder = errors.New("the source sends records out of order")
+	// ErrNotAsked says that a source sends records that nobody asked for.
+	ErrNotAsked = errors.New("the source sends records that were not asked for")
+	// ErrShort says that a source ends before what it has announced.
+	ErrShort = errors.New("the source has less than it announced")
+	// ErrTooLarge says that a record is larger than this side takes.
+	ErrTooLarge = errors.New("the record is too large")
+	// ErrFormat says that the two sides speak different versions of this protocol.
+	ErrFormat = errors.New("the other side speaks another version of the log protocol")
+	// ErrBusy says that a member serves as many readers as it can.
+	ErrBusy = errors.New("the member serves too many readers already")
+	// ErrNoLog says that a member has no log of that name.
+	ErrNoLog = errors.New("no such log")
+	// ErrOtherCluster says that a member belongs to another cluster.
+	ErrOtherCluster = persist.ErrOtherCluster
+	// ErrNoSource says that none of the sources could give what a log lacks. What wraps it says why, for each of them.
+	ErrNoSource = errors.New("no source could give what the log lacks")
+
+	errRefused = errors.New("the member refuses")
+	errBroken  = errors.New("the connection broke")
+)
+
+// codes are the errors that have a name on the wire, the first that fits.
+var codes = []struct {
+	name string
+	err  error
+}{
+	{"busy", ErrBusy},
+	{"format", ErrFormat},
+	{"no log", ErrNoLog},
+	{"other cluster", ErrOtherCluster},
+	{"truncated", persist.ErrTruncated},
+	{"not found", persist.ErrNotFound},
+	{"damaged", persist.ErrDamaged},
+	{"closed", persist.ErrClosed},
+}
+
+// codeOf is an error's name on the wire.
+func codeOf(err error) string {
+	for _, c := range codes {
+		if errors.Is(err, c.err) {
+			return c.name
+		}
+	}
+	return "refused"
+}
+
+// remote is what another member said that is wrong. Its text has been bounded.
+type remote struct {
+	text string
+	err  error // by its name
+}
+
+func (r remote) Error() string { return "the member says: " + r.text }
+func (r remote) Unwrap() error { return r.err }
+
+// maxTextBytes bounds text that came from elsewhere.
+const maxTextBytes = 1024
+
+func fromRemote(code, text string) error {
+	r := remote{text[:min(len(text), maxTextBytes)], errRefused}
+	for _, c := range codes {
+		if c.name == code {
+			r.err = c.err
+		}
+	}
+	return r
+}

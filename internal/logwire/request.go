@@ -1,0 +1,148 @@
+package logwire
+
+import (
+	"fmt"
+
+	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/persist"
+)
+
+// formatVersion is that of everything that is said on a connection of kind log.
+const formatVersion = 1
+
+// What a request asks for.
+const (
+	doList     = "list"     // infos of all logs
+	doInfo     = "info"     // the info of one
+	doReady    = "ready"    // its info, once everything before To is on disk
+	doProbe    = "probe"    // the mark of the record at From, or of the last one before it
+	doGet      = "get"      // the record at From
+	doAt       = "at"       // the last record whose time is not after Since
+	doRange    = "range"    // records in [From, To), to the end now if To is zero
+	doBetween  = "between"  // records with times in [Since, Until)
+	doTail     = "tail"     // records from From on, and those that come
+	doSnapshot = "snapshot" // the mark of the snapshot, and its bytes
+)
+
+// request is what a reader says.
+type request struct {
+	Format  int            `json:"format"`
+	Do      string         `json:"do"`
+	Cluster string         `json:"cluster,omitempty"` // empty: whichever it is
+	Log     string         `json:"log,omitempty"`
+	Shard   int            `json:"shard,omitempty"`
+	From    *order.Version `json:"from,omitempty"`
+	To      *order.Version `json:"to,omitempty"`
+	Since   order.Time     `json:"since,omitempty"`
+	Until   order.Time     `json:"until,omitempty"`
+}
+
+func (q *request) id() persist.LogID { return persist.LogID{Name: q.Log, Shard: q.Shard} }
+
+func (q *request) String() string {
+	text := q.Do
+	if q.Log != "" {
+		text += " " + q.id().String()
+	}
+	if q.From != nil {
+		text += fmt.Sprintf(" from %v", *q.From)
+	}
+	if q.To != nil {
+		text += fmt.Sprintf(" to %v", *q.To)
+	}
+	return text
+}
+
+// version is what a pointer in a request stands for.
+func version(v *order.Version) order.Version {
+	if v == nil {
+		return order.Version{}
+	}
+	return *v
+}
+
+// pointer is its inverse.
+func pointer(v order.Version) *order.Version {
+	if v == (order.Version{}) {
+		return nil
+	}
+	return &v
+}
+
+// end is what an answer finishes with.
+type end struct {
+	Count uint64 `json:"count"` // records, infos, or bytes of a snapshot
+	Sum   uint32 `json:"sum,omitempty"`
+	Code  string `json:"code,omitempty"` // what is wrong; empty: nothing
+	Text  string `json:"text,omitempty"`
+}
+
+// mark is a record without its data, or, in an info, with what is known of it.
+type mark struct {
+	Found   bool          `json:"found"`
+	Version order.Version `json:"version"`
+	Time    order.Time    `json:"time"`
+	Sender  order.NodeID  `json:"sender"`
+	Number  uint64        `json:"number"`
+	Summed  bool          `json:"summed,omitempty"` // Bytes and Sum say something: the data is there
+	Bytes   int           `json:"bytes,omitempty"`
+	Sum     uint32        `json:"sum,omitempty"` // CRC-32C of the data
+}
+
+func markOf(r *persist.Record) mark {
+	return mark{Found: true, Version: r.Version, Time: r.Time, Sender: r.Sender, Number: r.Number}
+}
+
+// summed is the mark of a record whose data is here.
+func summed(r *persist.Record) mark {
+	m := markOf(r)
+	m.Summed, m.Bytes, m.Sum = true, len(r.Data), checksum(r.Data)
+	return m
+}
+
+func (m *mark) record() persist.Record {
+	return persist.Record{Version: m.Version, Time: m.Time, Sender: m.Sender, Number: m.Number}
+}
+
+// same reports whether two marks are of the same record, as far as they say. Numbers are each log's own.
+func (m *mark) same(o mark) bool {
+	return m.Found && o.Found && m.Version == o.Version && m.Time == o.Time && m.Sender == o.Sender &&
+		(!m.Summed || !o.Summed || m.Bytes == o.Bytes && m.Sum == o.Sum)
+}
+
+// info describes a log on the wire.
+type info struct {
+	Log      string        `json:"log"`
+	Shard    int           `json:"shard"`
+	Engine   string        `json:"engine"`
+	Count    uint64        `json:"count"`
+	First    mark          `json:"first"`
+	Last     mark          `json:"last"`
+	Bytes    int64         `json:"bytes"`
+	Global   order.Version `json:"global"`
+	Snapshot order.Version `json:"snapshot"`
+}
+
+func infoOf(i persist.Info) info {
+	return info{
+		Log: i.ID.Name, Shard: i.ID.Shard, Engine: i.Engine.String(), Count: i.Count, First: markOf(&i.First), Last: markOf(&i.Last),
+		Bytes: i.Bytes, Global: i.Global, Snapshot: i.Snapshot,
+	}
+}
+
+// local is what a peer says of its log.
+func (i *info) local() persist.Info {
+	l := persist.Info{
+		ID: persist.LogID{Name: i.Log, Shard: i.Shard}, Count: i.Count, First: i.First.record(), Last: i.Last.record(),
+		Bytes: i.Bytes, Oldest: i.First.Time, Global: i.Global, Snapshot: i.Snapshot,
+	}
+	for _, e := range []persist.Engine{persist.Bolt, persist.WAL} {
+		if e.String() == i.Engine {
+			l.Engine = e
+		}
+	}
+	return l
+}
+
+// After is the position right behind a version: what lies before it is everything up to and including v.
+func After(v order.Version) order.Version { return order.Version{View: v.View, Seq: v.Seq + 1} }

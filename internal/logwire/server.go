@@ -1,0 +1,242 @@
+package logwire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"sync"
+
+	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/persist"
+)
+
+// How much a member does at a time. Those that follow have places of their own, so that they cannot keep out a member that catches up.
+const (
+	maxVisitors  = 128
+	maxReaders   = 16
+	maxFollowers = 48
+)
+
+// ServerConfig describes what a member lets others read.
+type ServerConfig struct {
+	Cluster string
+	Find    func(persist.LogID) *persist.Log // nil if there is none
+	List    func() []persist.LogID
+	// Before waits until everything that lies before a version is appended to a log here, or never will be. Optional: without it, a source
+	// whose log ends before the version waits until a record at or behind the last position before it is there.
+	Before func(ctx context.Context, id persist.LogID, v order.Version) error
+	Reject func(port.Rejection) // optional: told of who broke the rules, or came to a full house
+	Times  Times
+}
+
+// Server answers readers. Its methods may be called from any goroutine.
+type Server struct {
+	cfg       ServerConfig
+	readers   chan struct{} // places
+	followers chan struct{}
+
+	mu    sync.Mutex
+	shut  bool
+	conns map[net.Conn]bool
+	open  sync.WaitGroup
+}
+
+// NewServer makes a server.
+func NewServer(cfg ServerConfig) *Server {
+	cfg.Times = cfg.Times.withDefaults()
+	return &Server{
+		cfg: cfg, readers: make(chan struct{}, maxReaders), followers: make(chan struct{}, maxFollowers), conns: map[net.Conn]bool{},
+	}
+}
+
+// Serve is the port's handler. It owns the connection.
+func (s *Server) Serve(conn net.Conn) {
+	defer conn.Close()
+	err := s.enter(conn)
+	if err == nil {
+		defer s.leave(conn)
+		err = s.visit(conn)
+	}
+	if err != nil && s.cfg.Reject != nil && !s.closing() {
+		s.cfg.Reject(port.Rejection{Remote: conn.RemoteAddr().String(), Kind: port.KindLog, Reason: reasonOf(err), Err: err})
+	}
+}
+
+func reasonOf(err error) port.Reason {
+	switch {
+	case errors.Is(err, ErrBusy):
+		return port.TooMany
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return port.TimedOut
+	case errors.Is(err, ErrCorrupt):
+		return port.Garbage
+	}
+	return port.Broken
+}
+
+func (s *Server) enter(conn net.Conn) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.conns) == maxVisitors || s.shut {
+		return fmt.Errorf("%w: %d connections", ErrBusy, len(s.conns))
+	}
+	s.conns[conn] = true
+	s.open.Add(1)
+	return nil
+}
+
+func (s *Server) leave(conn net.Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.conns, conn)
+	s.open.Done()
+}
+
+func (s *Server) closing() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.shut
+}
+
+// Close ends all answers and waits for them. The logs may be closed afterwards.
+func (s *Server) Close() {
+	s.mu.Lock()
+	s.shut = true
+	for conn := range s.conns {
+		conn.Close()
+	}
+	s.mu.Unlock()
+	s.open.Wait()
+}
+
+// visit answers one request after the other. It returns an error if whoever called broke the rules.
+func (s *Server) visit(conn net.Conn) error {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	requests := make(chan *request, 1)
+	var hearing sync.WaitGroup
+	defer hearing.Wait()
+	defer conn.Close()
+	hearing.Go(func() {
+		defer close(requests)
+		cancel(s.hear(conn, requests))
+	})
+	out := &writer{conn: conn, stall: s.cfg.Times.Stall}
+	for q := range requests {
+		if err := s.answer(ctx, out, q); err != nil {
+			conn.Close()
+		}
+	}
+	if err := context.Cause(ctx); errors.Is(err, ErrCorrupt) || errors.Is(err, os.ErrDeadlineExceeded) {
+		return err
+	}
+	return nil
+}
+
+// hear takes the reader's frames until it hangs up, is silent for too long, or talks out of turn.
+func (s *Server) hear(conn net.Conn, requests chan<- *request) error {
+	in := &reader{conn: conn, silence: s.cfg.Times.Silence, max: maxRequestBytes}
+	for {
+		k, bytes, err := in.next()
+		switch {
+		case err != nil:
+			return fmt.Errorf("%w: %w", errBroken, err)
+		case k == kindPulse && len(bytes) == 0:
+			continue
+		case k != kindRequest:
+			return fmt.Errorf("%w: a reader sends a frame of kind %d with %d bytes", ErrCorrupt, k, len(bytes))
+		}
+		q := new(request)
+		if err := decode(bytes, q); err != nil {
+			return err
+		}
+		select {
+		case requests <- q:
+		default:
+			return fmt.Errorf("%w: a reader asks again before it has its answers", ErrCorrupt)
+		}
+	}
+}
+
+// place takes one of the places that there are for such a request.
+func (s *Server) place(q *request) (leave func(), err error) {
+	places := s.readers
+	if q.Do == doTail {
+		places = s.followers
+	}
+	select {
+	case places <- struct{}{}:
+		return func() { <-places }, nil
+	default:
+		return nil, fmt.Errorf("%w: %d", ErrBusy, cap(places))
+	}
+}
+
+// answer answers one request, pulsing all the while. Its error says that the connection is of no use any more.
+func (s *Server) answer(ctx context.Context, out *writer, q *request) error {
+	var pulses sync.WaitGroup
+	stop := make(chan struct{})
+	pulses.Go(func() { out.pulse(s.cfg.Times.Pulse, stop) })
+	e, err := s.serve(ctx, out, q)
+	close(stop)
+	pulses.Wait()
+	if out.err != nil {
+		return out.err
+	}
+	if err != nil {
+		text := err.Error()
+		e.Code, e.Text = codeOf(err), text[:min(len(text), maxTextBytes)]
+	}
+	return out.say(kindEnd, e)
+}
+
+// serve does what a request asks for.
+func (s *Server) serve(ctx context.Context, out *writer, q *request) (e end, err error) {
+	leave, err := s.place(q)
+	if err != nil {
+		return e, err
+	}
+	defer leave()
+	switch {
+	case q.Format != formatVersion:
+		return e, fmt.Errorf("%w: it has %d, this member %d", ErrFormat, q.Format, formatVersion)
+	case q.Cluster != "" && q.Cluster != s.cfg.Cluster:
+		return e, fmt.Errorf("%w: this is %q, not %q", ErrOtherCluster, s.cfg.Cluster, q.Cluster)
+	case q.Do == doList:
+		return s.list(out)
+	}
+	log := s.cfg.Find(q.id())
+	if log == nil {
+		return e, fmt.Errorf("%w: %v", ErrNoLog, q.id())
+	}
+	a := &answerer{s: s, ctx: ctx, out: out, log: log, q: q}
+	switch q.Do {
+	case doInfo:
+		return a.info()
+	case doReady:
+		return a.ready()
+	case doProbe:
+		return a.probe()
+	case doGet, doAt:
+		return a.one()
+	case doRange, doBetween, doTail:
+		return a.records()
+	case doSnapshot:
+		return a.snapshot()
+	}
+	return e, fmt.Errorf("%w: %q", errRefused, q.Do)
+}
+
+func (s *Server) list(out *writer) (e end, err error) {
+	for _, id := range s.cfg.List() {
+		if log := s.cfg.Find(id); log != nil {
+			if err := out.say(kindInfo, infoOf(log.Info())); err != nil {
+				return e, err
+			}
+			e.Count++
+		}
+	}
+	return e, nil
+}
