@@ -1,0 +1,2 @@
+// Package restart brings a group back after all of its members were down at once.
+package restart

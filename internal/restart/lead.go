@@ -1,0 +1,413 @@
+package restart
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/squall-go/squall/internal/invariants"
+	"github.com/squall-go/squall/internal/mutant"
+	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/views"
+)
+
+// attempt is a ballot that this process leads.
+type attempt struct {
+	ballot   Ballot
+	phase    phase
+	began    time.Duration
+	accounts []Message // of who promised, this process among them; one each
+	next     Successor // from reconciling or voting on
+	agreed   []Agreed
+	ready    []order.NodeID // members of next whose logs are where they were agreed to be
+	voted    views.Ranks    // of the view in force
+}
+
+// phase is how far an attempt has come.
+type phase uint8
+
+const (
+	preparing   phase = iota // promises are collected
+	reconciling              // the members of a new view bring their logs to the agreed ends
+	voting                   // votes are
+)
+
+// lead begins and advances an attempt, if it is for this process to lead.
+func (c *Core) lead(now time.Duration, e *Effects) {
+	c.look(now)
+	if c.attempt == nil && c.due(now) {
+		c.begin(now, e)
+	}
+	for c.attempt != nil && c.advance(now, e) {
+	}
+}
+
+// look finds out whether this process could lead.
+func (c *Core) look(now time.Duration) {
+	able := c.counts() && c.quorum(c.here()) && len(c.unmet()) == 0
+	if able && !c.able {
+		c.since = now
+	}
+	c.able = able
+}
+
+// unmet are the shards whose log nobody who is here has whole.
+func (c *Core) unmet() (lacking []views.Subgroup) {
+	for _, sg := range c.logged(c.state.View) {
+		if len(c.holders(sg)) == 0 {
+			lacking = append(lacking, sg)
+		}
+	}
+	return lacking
+}
+
+// logged are the shards of a view that have members and logs.
+func (c *Core) logged(v *views.View) (list []views.Subgroup) {
+	for _, sg := range v.Subgroups {
+		if sg.Provisioned() && c.cfg.Persistent(sg.Name) {
+			list = append(list, sg)
+		}
+	}
+	return list
+}
+
+// holders are those who are here and say that they have a shard's log whole.
+func (c *Core) holders(sg views.Subgroup) (list []order.NodeID) {
+	here := c.here()
+	add := func(id order.NodeID, lacks []LogID) {
+		r, ok := c.state.View.RankOf(id)
+		if ok && here.Has(r) && sg.Has(r) && !slices.Contains(lacks, idOf(sg)) {
+			list = append(list, id)
+		}
+	}
+	add(c.cfg.Self.ID, c.state.Incomplete)
+	for _, p := range c.peers {
+		add(p.member.ID, p.lacks)
+	}
+	return list
+}
+
+// due reports whether an attempt is to begin: this process is the most senior one that is able to lead, everybody is here or has had
+// the time to come, and the logs are still.
+func (c *Core) due(now time.Duration) bool {
+	if !c.able || now < c.resume || c.work != nil {
+		return false
+	}
+	self := c.rank(c.cfg.Self.ID)
+	here := c.here()
+	for _, p := range c.peers {
+		if r, ok := c.state.View.RankOf(p.member.ID); ok && here.Has(r) && p.able && r < self {
+			return false
+		}
+	}
+	return here.Count() == len(c.state.View.Members) || now-c.since >= c.cfg.Settle
+}
+
+// begin promises a ballot above all that were seen, and asks the others to.
+func (c *Core) begin(now time.Duration, e *Effects) {
+	c.round = max(c.round, c.state.Promised.Round) + 1
+	c.promise(Ballot{c.round, c.cfg.Self.ID}, e)
+	c.attempt = &attempt{ballot: c.state.Promised, began: now, accounts: []Message{c.account()}}
+	c.urge(e)
+}
+
+// acceptors are the peers that count.
+func (c *Core) acceptors() (list []*peer) {
+	here := c.here()
+	for _, p := range c.peers {
+		if r, ok := c.state.View.RankOf(p.member.ID); ok && here.Has(r) {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// urge asks for what is missing, again.
+func (c *Core) urge(e *Effects) {
+	a := c.attempt
+	if a == nil {
+		return
+	}
+	m := c.message(Prepare)
+	m.Ballot, m.Next = a.ballot, a.next
+	if a.phase == voting {
+		m.Verb = Accept
+	}
+	if a.phase == reconciling {
+		c.urgeReconciling(m, e)
+		return
+	}
+	for _, p := range c.acceptors() {
+		if a.phase == preparing && a.account(p.member) == nil || a.phase == voting && !a.voted.Has(c.rank(p.member.ID)) {
+			e.say(p.member.Addr, m)
+		}
+	}
+}
+
+func (c *Core) urgeReconciling(m Message, e *Effects) {
+	a := c.attempt
+	m.Verb = Plan
+	for _, member := range a.next.View.Members {
+		switch {
+		case slices.Contains(a.ready, member.ID):
+		case member.ID == c.cfg.Self.ID:
+			c.reconcile(a.next.View, a.share(member.ID), e)
+		default:
+			m.Plan = a.share(member.ID)
+			e.say(member.Addr, m)
+		}
+	}
+}
+
+// share is a member's part of the agreed logs.
+func (a *attempt) share(id order.NodeID) (plan []Agreed) {
+	r, _ := a.next.View.RankOf(id)
+	for _, one := range a.agreed {
+		if slices.ContainsFunc(a.next.View.Subgroups, func(sg views.Subgroup) bool { return idOf(sg) == one.ID && sg.Has(r) }) {
+			plan = append(plan, one)
+		}
+	}
+	return plan
+}
+
+// account is what a process, as it is now, said when it promised.
+func (a *attempt) account(m views.Member) *Message {
+	for i := range a.accounts {
+		if said := &a.accounts[i]; said.From.ID == m.ID && said.From.Incarnation == m.Incarnation {
+			return said
+		}
+	}
+	return nil
+}
+
+// promised takes a promise.
+func (c *Core) promised(p *peer, m Message, e *Effects) {
+	a := c.attempt
+	r, ok := c.state.View.RankOf(p.member.ID)
+	if a == nil || a.phase != preparing || m.Ballot != a.ballot || !ok || !c.here().Has(r) {
+		return
+	}
+	if m.Accepted != nil && checkNext(c.state.View, m.Accepted.View) != nil || m.Echo != nil && m.Echo.View != nil && checkNext(c.state.View, m.Echo.View) != nil {
+		c.ignore(m.From, "what it voted for cannot follow the view", e)
+		return
+	}
+	a.accounts = slices.DeleteFunc(a.accounts, func(said Message) bool { return said.From.ID == m.From.ID })
+	a.accounts = append(a.accounts, m)
+}
+
+// readied takes a member's word that its logs are where they were agreed to be.
+func (c *Core) readied(p *peer, m Message, e *Effects) {
+	a := c.attempt
+	if a == nil || a.phase != reconciling || m.Ballot != a.ballot || m.Ready != a.next.View.Key || slices.Contains(a.ready, p.member.ID) {
+		return
+	}
+	a.ready = append(a.ready, p.member.ID)
+}
+
+// voted takes a vote.
+func (c *Core) voted(p *peer, m Message, _ *Effects) {
+	a := c.attempt
+	if r, ok := c.state.View.RankOf(p.member.ID); ok && a != nil && a.phase == voting && m.Ballot == a.ballot {
+		a.voted = a.voted.With(r, true)
+	}
+}
+
+// advance takes an attempt one phase further, or reports false.
+func (c *Core) advance(now time.Duration, e *Effects) bool {
+	switch a := c.attempt; a.phase {
+	case preparing:
+		return c.gathered(now) && c.choose(now, e)
+	case reconciling:
+		return c.reconciledAll(e)
+	default:
+		return c.quorum(a.voted) && c.conclude(e)
+	}
+}
+
+// gathered reports whether the promises are a quorum, and everybody who is here gave his or had the time to.
+func (c *Core) gathered(now time.Duration) bool {
+	a := c.attempt
+	var set views.Ranks
+	for _, said := range a.accounts {
+		set = set.With(c.rank(said.From.ID), true)
+	}
+	missing := slices.ContainsFunc(c.acceptors(), func(p *peer) bool { return a.account(p.member) == nil })
+	return c.quorum(set) && (!missing || now-a.began >= c.cfg.Settle)
+}
+
+// choose finds what to put to the vote: what may have been decided already, or else a view of those who promised.
+func (c *Core) choose(now time.Duration, e *Effects) bool {
+	a := c.attempt
+	if found := a.found(); found.View != nil {
+		a.next = found
+		e.tell(Completing{a.ballot, found.View})
+		c.canvass(e)
+		return true
+	}
+	if err := c.propose(); err != nil {
+		c.drop()
+		c.resume = now + c.cfg.Silence
+		c.tellWaiting(nil, fmt.Sprintf("no view can be formed: %v", err), e)
+		return false
+	}
+	a.phase = reconciling
+	e.tell(Proposed{a.ballot, a.next.View})
+	c.urge(e)
+	return true
+}
+
+// found is the vote of the highest ballot, or else the echo of the highest: those of restarts are above those of changes within the view.
+func (a *attempt) found() (next Successor) {
+	var vote Ballot
+	var echo views.Ballot
+	for _, said := range a.accounts {
+		if v := said.Accepted; v != nil && v.Ballot.Compare(vote) > 0 {
+			vote, next = v.Ballot, v.Successor
+		}
+	}
+	if next.View != nil {
+		return next
+	}
+	for _, said := range a.accounts {
+		if v := said.Echo; v != nil && v.Ballot > echo {
+			echo, next = v.Ballot, Successor{View: v.View}
+		}
+	}
+	return next
+}
+
+var errNotWhole = errors.New("nobody who is here has the whole log")
+
+// propose makes the next view of those who promised, and agrees on where its logs begin.
+func (c *Core) propose() error {
+	a := c.attempt
+	base := *c.state.View
+	base.Members = slices.Clone(base.Members)
+	var members []views.Member
+	for r, m := range base.Members {
+		if i := slices.IndexFunc(a.accounts, func(said Message) bool { return said.From.ID == m.ID }); i >= 0 {
+			base.Members[r] = a.accounts[i].From
+			members = append(members, base.Members[r])
+		}
+	}
+	next, err := c.cfg.Place(&base, members)
+	if err != nil {
+		return err
+	}
+	if err := checkNext(c.state.View, next); err != nil {
+		return err
+	}
+	if !slices.Equal(next.Members, members) {
+		return fmt.Errorf("it was laid out for %s, and is of %s", ids(members), ids(next.Members))
+	}
+	a.next = Successor{View: next, Restarted: true}
+	return c.agree()
+}
+
+// agree finds, for each log, the longest among those that are whole.
+func (c *Core) agree() error {
+	for _, sg := range c.logged(c.state.View) {
+		if len(c.whole(sg)) == 0 {
+			return fmt.Errorf("%v: %w", idOf(sg), errNotWhole)
+		}
+	}
+	for _, sg := range c.logged(c.attempt.next.View) {
+		c.attempt.agreed = append(c.attempt.agreed, c.longest(sg))
+	}
+	return nil
+}
+
+// whole are the accounts of those that have a shard's log whole. Where the shard had no members, nobody can say, and all are as good.
+func (c *Core) whole(sg views.Subgroup) []Message {
+	before := slices.IndexFunc(c.state.View.Subgroups, func(old views.Subgroup) bool { return idOf(old) == idOf(sg) })
+	if before < 0 || !c.state.View.Subgroups[before].Provisioned() {
+		return c.attempt.accounts
+	}
+	return slices.DeleteFunc(slices.Clone(c.attempt.accounts), func(said Message) bool {
+		return !c.state.View.Subgroups[before].Has(c.rank(said.From.ID)) || slices.Contains(said.Lacks, idOf(sg))
+	})
+}
+
+func (c *Core) longest(sg views.Subgroup) Agreed {
+	agreed := Agreed{ID: idOf(sg)}
+	for i, said := range c.whole(sg) {
+		end := said.end(agreed.ID)
+		order := end.Last.Compare(agreed.End)
+		if mutant.Enabled && mutant.On(mutant.ShortestLog) {
+			order = -order
+		}
+		if i == 0 || order > 0 {
+			agreed.End, agreed.Records, agreed.Sources = end.Last, end.Records, nil
+		}
+		if end.Last == agreed.End && len(agreed.Sources) < maxSources {
+			agreed.Sources = append(agreed.Sources, Source{said.From.ID, said.From.Addr})
+		}
+	}
+	return agreed
+}
+
+// end is that of a process's log; one that it does not have ends where it begins.
+func (m *Message) end(id LogID) LogEnd {
+	for _, end := range m.Logs {
+		if end.ID == id {
+			return end
+		}
+	}
+	return LogEnd{ID: id}
+}
+
+// reconciledAll goes on to the vote once all members of the view have their logs where they were agreed to be (A4). If one of them went away,
+// the view is not to be.
+func (c *Core) reconciledAll(e *Effects) bool {
+	a := c.attempt
+	for _, m := range a.next.View.Members {
+		if m.ID != c.cfg.Self.ID && !slices.ContainsFunc(c.peers, func(p *peer) bool { return p.member == m }) {
+			c.drop()
+			return false
+		}
+	}
+	if c.ready == a.next.View.Key && !slices.Contains(a.ready, c.cfg.Self.ID) {
+		a.ready = append(a.ready, c.cfg.Self.ID)
+	}
+	if len(a.ready) < len(a.next.View.Members) {
+		return false
+	}
+	c.canvass(e)
+	return true
+}
+
+// canvass puts the view to the vote, and votes for it.
+func (c *Core) canvass(e *Effects) {
+	a := c.attempt
+	if invariants.Enabled && a.phase == reconciling {
+		invariants.Check(len(a.ready) == len(a.next.View.Members), "A4", "%d of %d logs are where they were agreed to be", len(a.ready), len(a.next.View.Members))
+	}
+	a.phase = voting
+	c.vote(a.ballot, a.next, e)
+	a.voted = a.voted.With(c.rank(c.cfg.Self.ID), true)
+	c.urge(e)
+}
+
+// conclude ends the attempt: the view is in force. Those whose logs are where they were agreed to be for it enter it, if they are
+// enough; otherwise it is but the view from which this group restarts.
+func (c *Core) conclude(e *Effects) bool {
+	a := c.attempt
+	for _, said := range a.accounts {
+		if said.Ready == a.next.View.Key && !slices.Contains(a.ready, said.From.ID) {
+			a.ready = append(a.ready, said.From.ID)
+		}
+	}
+	var ready views.Ranks
+	for r, m := range a.next.View.Members {
+		said := a.account(m)
+		ready = ready.With(order.Rank(r), said != nil && slices.Contains(a.ready, m.ID))
+	}
+	m := c.message(Decided)
+	m.Ballot, m.Next, m.Enter = a.ballot, a.next, a.next.Restarted && views.Quorum(len(a.next.View.Members), ready)
+	for _, p := range c.peers {
+		e.say(p.member.Addr, m)
+	}
+	c.decided(m.Next, m.Enter, e)
+	return false
+}

@@ -1,0 +1,331 @@
+package restart
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"slices"
+	"sync"
+
+	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/views"
+)
+
+// Disk keeps a few values. Put is one transaction: all of it is durable when it returns nil, whatever happens then, and nothing or all
+// of it if it did not return. A nil value deletes.
+type Disk interface {
+	Get(key string) ([]byte, error) // nil: there is none
+	Put(values map[string][]byte) error
+}
+
+var (
+	// ErrDamaged says that what is kept of the group's views cannot be read.
+	ErrDamaged = errors.New("the memory of the group's views is damaged")
+	// ErrNewerFormat says that a newer version of this program wrote it.
+	ErrNewerFormat = errors.New("a newer version wrote it")
+	// ErrOtherNode says that a disk belongs to another node.
+	ErrOtherNode = errors.New("the disk is another node's")
+	// ErrOtherHistory says that a view does not fit what the disk knows: it is older, or another one with the same number.
+	ErrOtherHistory = errors.New("the view is not of this disk's group")
+	// ErrPromised says that a view cannot be entered any more, because this process takes part in replacing it.
+	ErrPromised = errors.New("a restart from this view has begun")
+)
+
+// Keys on the disk. Each value is a header and JSON:
+//
+//	┌─ "SQV", format: 4 bytes ─┐┌─ crc32c of the JSON, u32 ─┐┌──────── JSON ────────┐
+const (
+	keyNode = "restart/node" // node and incarnations
+	keyView = "restart/view" // the last view in force
+	keyVote = "restart/vote" // echo, promise, vote about what follows it
+	keyLogs = "restart/logs" // what is incomplete
+)
+
+const (
+	valueMagic       = "SQV"
+	valueFormat      = 1
+	valueHeaderBytes = len(valueMagic) + 1 + 4
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// The parts of a State as they are kept. Vote and logs say which view they are about: they were written with it, or later.
+type (
+	nodePart struct {
+		Node         order.NodeID `json:"node"`
+		Incarnations []uint64     `json:"incarnations,omitempty"`
+	}
+	votePart struct {
+		View     order.ViewID `json:"view"`
+		Echo     *Echo        `json:"echo,omitempty"`
+		Promised Ballot       `json:"promised"`
+		Accepted *Accepted    `json:"accepted,omitempty"`
+	}
+	logsPart struct {
+		View       order.ViewID `json:"view"`
+		Incomplete []LogID      `json:"incomplete,omitempty"`
+	}
+)
+
+// Memory is a process's State on its disk. Its methods may be called from any goroutine; those that change it return when the change is
+// durable. After an error nothing is known of the disk, and the process must stop.
+type Memory struct {
+	disk Disk
+
+	mu    sync.Mutex
+	state State
+	kept  map[string][]byte // by key: what is on the disk
+}
+
+// Load reads what this process knows.
+func Load(disk Disk) (*Memory, error) {
+	m := &Memory{disk: disk, kept: map[string][]byte{}}
+	var node nodePart
+	var vote votePart
+	var logs logsPart
+	for _, part := range []struct {
+		key  string
+		into any
+	}{{keyNode, &node}, {keyView, &m.state.Successor}, {keyVote, &vote}, {keyLogs, &logs}} {
+		value, err := disk.Get(part.key)
+		if err != nil {
+			return nil, fmt.Errorf("restart: %s: %w", part.key, err)
+		}
+		if value == nil {
+			continue
+		}
+		m.kept[part.key] = slices.Clone(value)
+		if err := decode(value, part.into); err != nil {
+			return nil, damaged(part.key, err)
+		}
+	}
+	s := &m.state
+	s.Node, s.Incarnations = node.Node, node.Incarnations
+	s.Echo, s.Promised, s.Accepted, s.Incomplete = vote.Echo, vote.Promised, vote.Accepted, logs.Incomplete
+	if err := s.check(vote.View, logs.View); err != nil {
+		return nil, damaged("restart", err)
+	}
+	return m, nil
+}
+
+// damaged says what to do. Guessing would be worse than waiting: this process may have promised what it does not know any more.
+func damaged(key string, err error) error {
+	if errors.Is(err, ErrNewerFormat) {
+		return fmt.Errorf("restart: %s: %w (use that version, or let the node join with an empty disk)", key, err)
+	}
+	return fmt.Errorf("restart: %s: %w: %w (empty the node's disk and let it join: the others bring it back)", key, ErrDamaged, err)
+}
+
+// check finds out whether the parts fit each other.
+func (s *State) check(voteView, logsView order.ViewID) error {
+	if len(s.Incarnations) > maxIncarnations {
+		return fmt.Errorf("%d incarnations, at most %d", len(s.Incarnations), maxIncarnations)
+	}
+	if s.View == nil {
+		if voteView != 0 || logsView != 0 {
+			return fmt.Errorf("a vote about view %d and logs of view %d, and no view", voteView, logsView)
+		}
+		return nil
+	}
+	if err := s.View.Validate(); err != nil {
+		return err
+	}
+	if s.Node == 0 || voteView != s.View.ID || logsView != s.View.ID {
+		return fmt.Errorf("node %d, view %d, a vote about view %d and logs of view %d", s.Node, s.View.ID, voteView, logsView)
+	}
+	if s.Echo != nil && s.Echo.View != nil {
+		if err := checkNext(s.View, s.Echo.View); err != nil {
+			return err
+		}
+	}
+	if s.Accepted != nil {
+		return checkNext(s.View, s.Accepted.View)
+	}
+	return nil
+}
+
+// checkNext finds out whether a view can follow another one.
+func checkNext(base, next *views.View) error {
+	switch {
+	case next == nil:
+		return errors.New("a successor without view")
+	case next.ID != base.ID+1 || next.Cluster != base.Cluster || next.Key == "" || next.Key == base.Key:
+		return fmt.Errorf("view %d of %q cannot follow view %d of %q, or its key is not a new one", next.ID, clip(next.Cluster), base.ID, base.Cluster)
+	}
+	return next.Validate()
+}
+
+func encode(part any) []byte {
+	text, err := json.Marshal(part)
+	if err != nil {
+		panic(fmt.Errorf("restart: a part that is no JSON: %w", err)) // plain structs of numbers and strings
+	}
+	value := append([]byte(valueMagic), valueFormat)
+	value = binary.LittleEndian.AppendUint32(value, crc32.Checksum(text, castagnoli))
+	return append(value, text...)
+}
+
+func decode(value []byte, into any) error {
+	if len(value) < valueHeaderBytes || string(value[:len(valueMagic)]) != valueMagic {
+		return fmt.Errorf("%d bytes that do not begin with %q", len(value), valueMagic)
+	}
+	if format := value[len(valueMagic)]; format > valueFormat {
+		return fmt.Errorf("%w: format %d, this version knows %d", ErrNewerFormat, format, valueFormat)
+	} else if format == 0 {
+		return errors.New("format 0 is none")
+	}
+	text := value[valueHeaderBytes:]
+	if sum := binary.LittleEndian.Uint32(value[len(valueMagic)+1:]); sum != crc32.Checksum(text, castagnoli) {
+		return fmt.Errorf("%d bytes with a wrong checksum", len(text))
+	}
+	return json.Unmarshal(text, into)
+}
+
+// save makes a state durable: what changed of it, in one transaction.
+func (m *Memory) save(s State) error {
+	var view any
+	at := order.ViewID(0)
+	if s.View != nil {
+		view, at = s.Successor, s.View.ID
+	}
+	changed := map[string][]byte{}
+	for _, part := range []struct {
+		key  string
+		what any
+	}{
+		{keyNode, nodePart{s.Node, s.Incarnations}}, {keyView, view},
+		{keyVote, votePart{at, s.Echo, s.Promised, s.Accepted}}, {keyLogs, logsPart{at, s.Incomplete}},
+	} {
+		if part.what == nil {
+			continue // no view yet, and a view is never forgotten
+		}
+		if value := encode(part.what); !bytes.Equal(value, m.kept[part.key]) {
+			changed[part.key] = value
+		}
+	}
+	if len(changed) > 0 {
+		if err := m.disk.Put(changed); err != nil {
+			return fmt.Errorf("restart: %w", err)
+		}
+	}
+	for key, value := range changed {
+		m.kept[key] = value
+	}
+	m.state = s
+	return nil
+}
+
+// change applies a change to the state and makes it durable.
+func (m *Memory) change(apply func(*State) error) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := m.state
+	if err := apply(&s); err != nil {
+		return err
+	}
+	return m.save(s)
+}
+
+// Keep makes a state of the Core's durable.
+func (m *Memory) Keep(s State) error {
+	return m.change(func(was *State) error { *was = s; return nil })
+}
+
+// State is what is known.
+func (m *Memory) State() State {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.state
+}
+
+// View is the last one known to be in force; nil: none.
+func (m *Memory) View() *views.View { return m.State().View }
+
+// Begin notes who this process is, before it asks anybody to become a member. If it is one in the end and does not come to know, its disk
+// shows all the same that it is the one that the view means.
+func (m *Memory) Begin(self views.Member) error {
+	return m.change(func(s *State) error {
+		if err := s.belongs(self.ID); err != nil {
+			return err
+		}
+		s.begin(self)
+		return nil
+	})
+}
+
+func (s *State) belongs(id order.NodeID) error {
+	if id == 0 || s.Node != 0 && s.Node != id {
+		return fmt.Errorf("restart: %w: it is that of node %d, and this is node %d (configure that node, or use another directory)", ErrOtherNode, s.Node, id)
+	}
+	return nil
+}
+
+// Enter comes before the first step in a view that this process was not in before: the first one, one that it joined, or a restarted
+// one. Incomplete are those of its logs there that lack more than an end. Begin comes first.
+func (m *Memory) Enter(v *views.View, incomplete []LogID) error {
+	return m.change(func(s *State) error { return s.enter(v, incomplete) })
+}
+
+func (s *State) enter(v *views.View, incomplete []LogID) error {
+	rank, ok := v.RankOf(s.Node)
+	switch {
+	case !ok:
+		return fmt.Errorf("restart: node %d enters view %d: %w: it is no member", s.Node, v.ID, ErrOtherHistory)
+	case s.View != nil && !s.is(v) && v.ID <= s.View.ID:
+		return fmt.Errorf("restart: node %d enters view %d after view %d: %w (if the group was founded anew, empty this node's disk)", s.Node, v.ID, s.View.ID, ErrOtherHistory)
+	case s.is(v) && s.Promised != (Ballot{}):
+		return fmt.Errorf("restart: node %d enters view %d: %w", s.Node, v.ID, ErrPromised) // A5
+	}
+	s.begin(v.Members[rank])
+	if !s.is(v) {
+		s.move(Successor{View: v})
+	}
+	s.Incomplete = slices.Clone(incomplete)
+	return nil
+}
+
+// Echo comes before a decision about what follows a view is shown to others (A2). Next is nil if the group ends.
+func (m *Memory) Echo(base order.ViewID, b views.Ballot, next *views.View) error {
+	return m.change(func(s *State) error {
+		if e := s.Echo; e != nil && e.View != nil && e.View.ID == base {
+			s.move(Successor{View: e.View}) // installed, and not said yet
+		}
+		if s.View == nil || s.View.ID != base {
+			return fmt.Errorf("restart: a decision about view %d: %w", base, ErrOtherHistory)
+		}
+		if s.Promised != (Ballot{}) {
+			return fmt.Errorf("restart: a decision about view %d: %w", base, ErrPromised) // A5
+		}
+		s.Echo = &Echo{Ballot: b, View: next}
+		return nil
+	})
+}
+
+// Installed says that a view is in force. It may be late, as long as no view is passed over without an echo.
+func (m *Memory) Installed(v *views.View) error {
+	return m.change(func(s *State) error {
+		if s.View != nil && v.ID <= s.View.ID {
+			return nil
+		}
+		s.move(Successor{View: v})
+		return nil
+	})
+}
+
+// Complete says that a log lacks nothing any more in a view.
+func (m *Memory) Complete(id LogID, v order.ViewID) error {
+	return m.change(func(s *State) error {
+		if e := s.Echo; e != nil && e.View != nil && e.View.ID == v {
+			s.move(Successor{View: e.View}) // installed, and not said yet
+		}
+		s.completed(id)
+		return nil
+	})
+}
+
+func (s *State) completed(id LogID) {
+	s.Incomplete = slices.DeleteFunc(slices.Clone(s.Incomplete), func(other LogID) bool { return other == id })
+}

@@ -1,0 +1,183 @@
+package restart
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+
+	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/views"
+)
+
+// Verb names a message.
+type Verb string
+
+// What processes say. Any message may be lost, come twice, or late.
+const (
+	Hello    Verb = "hello"    // to everybody, again and again: this process is here; with Next, the sender's view, for who has an older one
+	Prepare  Verb = "prepare"  // from who leads: promise to vote in no lower ballot
+	Promise  Verb = "promise"  // with what was accepted or echoed before, and the ends of the logs
+	Plan     Verb = "plan"     // with Next and Plan: bring the logs to these ends
+	Ready    Verb = "ready"    // they are there, durably
+	Accept   Verb = "accept"   // with Next: vote for it
+	Vote     Verb = "vote"     // accepted, durably
+	Decided  Verb = "decided"  // with Next: it is in force, and its members enter it if Enter says so
+	Outvoted Verb = "outvoted" // with Promised: a higher ballot was promised
+	Running  Verb = "running"  // from a member of a group that works: with Peers, and Next for who is a member of it
+	Refuse   Verb = "refuse"   // with Text: not of this cluster
+)
+
+// Message is what processes say to each other. All of them have Verb, Cluster and From.
+type Message struct {
+	Verb    Verb         `json:"verb"`
+	Cluster string       `json:"cluster"`
+	From    views.Member `json:"from"`
+	// ViewID and Key name the view that the sender speaks about: the last one that it knows to be in force.
+	ViewID order.ViewID `json:"view_id,omitempty"`
+	Key    string       `json:"key,omitempty"`
+	Ballot Ballot       `json:"ballot,omitzero"`
+	Next   Successor    `json:"next,omitzero"`
+
+	// Of Hello.
+	Counts bool     `json:"counts,omitempty"` // the sender's disk is that of a member of its view
+	Able   bool     `json:"able,omitempty"`   // the sender sees enough others to lead
+	Lacks  []LogID  `json:"lacks,omitempty"`  // its logs that are not complete
+	Peers  []string `json:"peers,omitempty"`  // addresses of processes that are here; of Running: of the group's members
+
+	// Of Promise.
+	Accepted *Accepted `json:"accepted,omitempty"`
+	Echo     *Echo     `json:"echo,omitempty"`
+	Logs     []LogEnd  `json:"logs,omitempty"`
+	Ready    string    `json:"ready,omitempty"` // the key of the view for which the sender's logs are where they were agreed to be
+
+	Plan     []Agreed `json:"plan,omitempty"`    // of Plan
+	Enter    bool     `json:"enter,omitempty"`   // of Decided
+	Promised Ballot   `json:"promised,omitzero"` // of Outvoted
+	Text     string   `json:"text,omitempty"`    // of Refuse
+}
+
+// Agreed is a log as it has to be before the next view: up to End what its sources have, and nothing else.
+type Agreed struct {
+	ID      LogID         `json:"id"`
+	End     order.Version `json:"end"` // zero: it is empty
+	Records uint64        `json:"records,omitempty"`
+	Sources []Source      `json:"sources"` // who has it so, the process itself perhaps
+}
+
+// Source is a process that has a log up to where it was agreed upon.
+type Source struct {
+	Node order.NodeID `json:"node"`
+	Addr string       `json:"addr"`
+}
+
+// Bounds on what a message may carry, whoever sent it.
+const (
+	maxPeers   = 64 // addresses in a message
+	maxSources = 4  // of a log
+	maxText    = 1024
+	// maxLead is how far a ballot may be ahead of those that a process has seen, so that nobody can use up all of them.
+	maxLead = 1 << 32
+)
+
+// check says what is wrong with a message that came over the wire.
+func (m *Message) check() error {
+	if err := checkMember(m.From); err != nil {
+		return err
+	}
+	if len(m.Peers) > maxPeers || len(m.Logs) > views.MaxSubgroups || len(m.Lacks) > views.MaxSubgroups || len(m.Plan) > views.MaxSubgroups {
+		return fmt.Errorf("%d peers, %d logs, %d that lack something, a plan of %d", len(m.Peers), len(m.Logs), len(m.Lacks), len(m.Plan))
+	}
+	for _, addr := range m.Peers {
+		if err := checkAddr(addr); err != nil {
+			return err
+		}
+	}
+	for _, a := range m.Plan {
+		for _, s := range a.Sources[:min(len(a.Sources), maxSources)] {
+			if err := checkAddr(s.Addr); err != nil {
+				return err
+			}
+		}
+		if len(a.Sources) == 0 || len(a.Sources) > maxSources {
+			return fmt.Errorf("log %.64q: %d sources, 1 to %d", a.ID.Name, len(a.Sources), maxSources)
+		}
+	}
+	return m.checkViews()
+}
+
+func (m *Message) checkViews() error {
+	all := []*views.View{m.Next.View}
+	if m.Accepted != nil {
+		if m.Accepted.View == nil {
+			return errors.New("a vote for nothing")
+		}
+		all = append(all, m.Accepted.View)
+	}
+	if m.Echo != nil {
+		all = append(all, m.Echo.View)
+	}
+	for _, v := range all {
+		if v == nil {
+			continue
+		}
+		if err := v.Validate(); err != nil {
+			return err
+		}
+		if v.Cluster != m.Cluster {
+			return fmt.Errorf("view %d is of cluster %q", v.ID, clip(v.Cluster))
+		}
+	}
+	switch m.Verb {
+	case Plan, Accept, Decided:
+		if m.Next.View == nil {
+			return fmt.Errorf("%q without a view", m.Verb)
+		}
+	}
+	return nil
+}
+
+func checkMember(m views.Member) error {
+	if m.ID == 0 || len(m.Host) > views.MaxTextBytes || len(m.Shm) > views.MaxTextBytes {
+		return fmt.Errorf("node %d: no id, or a host or socket that is too long", m.ID)
+	}
+	return checkAddr(m.Addr)
+}
+
+func checkAddr(addr string) error {
+	if len(addr) > views.MaxTextBytes {
+		return fmt.Errorf("an address of %d bytes", len(addr))
+	}
+	if _, _, err := net.SplitHostPort(addr); err != nil {
+		return fmt.Errorf("address %q: %w", addr, err)
+	}
+	return nil
+}
+
+// clip bounds a text that goes into a message or an error.
+func clip(text string) string {
+	if len(text) <= maxText {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxText], "") + "…"
+}
+
+// String is for traces.
+func (m Message) String() string {
+	text := fmt.Sprintf("%s of node %d about view %d", m.Verb, m.From.ID, m.ViewID)
+	if m.Ballot != (Ballot{}) {
+		text += fmt.Sprintf(", ballot %v", m.Ballot)
+	}
+	if m.Next.View != nil {
+		text += fmt.Sprintf(", view %d of %s", m.Next.View.ID, ids(m.Next.View.Members))
+	}
+	return text
+}
+
+func ids(members []views.Member) string {
+	var list []string
+	for _, m := range members {
+		list = append(list, fmt.Sprint(m.ID))
+	}
+	return "nodes " + strings.Join(list, ", ")
+}

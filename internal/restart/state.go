@@ -1,0 +1,149 @@
+package restart
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/views"
+)
+
+// LogID names the log of one shard of a subgroup; it converts from and to that of package persist.
+type LogID struct {
+	Name  string `json:"name"`
+	Shard int    `json:"shard,omitempty"`
+}
+
+func (id LogID) String() string { return fmt.Sprintf("%s.%d", id.Name, id.Shard) }
+
+// LogEnd is how far a process's log goes, durably.
+type LogEnd struct {
+	ID      LogID         `json:"id"`
+	Last    order.Version `json:"last"` // zero: there is no record
+	Time    order.Time    `json:"time,omitempty"`
+	Records uint64        `json:"records,omitempty"`
+}
+
+// Ballot numbers an attempt to decide what follows a view by a restart. The zero value is none; all others are above those of the
+// changes within the view.
+type Ballot struct {
+	Round uint64       `json:"round"`
+	Node  order.NodeID `json:"node"` // who leads it
+}
+
+// Compare orders ballots by round, then by node: -1, 0 or 1.
+func (b Ballot) Compare(o Ballot) int {
+	return cmp.Or(cmp.Compare(b.Round, o.Round), cmp.Compare(b.Node, o.Node))
+}
+
+func (b Ballot) String() string { return fmt.Sprintf("%d of node %d", b.Round, b.Node) }
+
+// Successor is a view that follows another one.
+type Successor struct {
+	View *views.View `json:"view"`
+	// Restarted says that a restart made it, and not a change within the view before: each of its members had its logs at the agreed ends
+	// before the view was put to the vote.
+	Restarted bool `json:"restarted,omitempty"`
+}
+
+// Accepted is what a process voted for, in which ballot.
+type Accepted struct {
+	Ballot Ballot `json:"ballot"`
+	Successor
+}
+
+// Echo is the decision of a change within a view that a member copied into its row. View is nil if it was to end the group: nothing follows
+// then, and a restart is free to choose.
+type Echo struct {
+	Ballot views.Ballot `json:"ballot"`
+	View   *views.View  `json:"view,omitempty"`
+}
+
+// State is what a process knows durably of its group. It is a value: what it points to is never changed.
+type State struct {
+	Node order.NodeID
+	// Incarnations are those under which processes with this disk were, or may have become, members; the newest last.
+	Incarnations []uint64
+	Successor    // the last view known to be in force; its View is nil before there is one
+	// What follows it: Echo is from within the view, Promised and Accepted are of restarts.
+	Echo     *Echo
+	Promised Ballot
+	Accepted *Accepted
+	// Incomplete are the logs of this process's shards in View that lack more than an end.
+	Incomplete []LogID
+}
+
+// maxIncarnations bounds State.Incarnations. A process that was started more often than that without becoming a member of anything is not
+// recognized as the one that an old start may have become.
+const maxIncarnations = 64
+
+// begin notes the incarnation under which this process may become a member.
+func (s *State) begin(m views.Member) {
+	s.Node = m.ID
+	if slices.Contains(s.Incarnations, m.Incarnation) {
+		return
+	}
+	s.Incarnations = append(slices.Clone(s.Incarnations), m.Incarnation)
+	if n := len(s.Incarnations); n > maxIncarnations {
+		s.Incarnations = s.Incarnations[n-maxIncarnations:]
+	}
+}
+
+// Counts reports whether this disk is the one that a member of the view had (A1).
+func (s *State) Counts(v *views.View) bool {
+	if v == nil {
+		return false
+	}
+	r, ok := v.RankOf(s.Node)
+	return ok && slices.Contains(s.Incarnations, v.Members[r].Incarnation)
+}
+
+// Is reports whether a view is the one in force.
+func (s *State) is(v *views.View) bool { return s.View != nil && same(s.View, v) }
+
+func same(a, b *views.View) bool { return a.ID == b.ID && a.Key == b.Key }
+
+// move takes a view that is known to be in force. What was said about the successor of the one before is settled by it.
+func (s *State) move(next Successor) {
+	if e := s.Echo; e != nil && e.View != nil && next.View.ID == e.View.ID+1 && s.stays(e.View, next.View) {
+		s.move(Successor{View: e.View}) // who is in the view after it had installed it, and that may not be on the disk
+	}
+	s.Incomplete = s.lacking(next)
+	s.Successor, s.Echo, s.Promised, s.Accepted = next, nil, Ballot{}, nil
+}
+
+// stays reports whether one process with this disk is in both views.
+func (s *State) stays(a, b *views.View) bool {
+	r, ok := a.RankOf(s.Node)
+	q, also := b.RankOf(s.Node)
+	return ok && also && a.Members[r].Incarnation == b.Members[q].Incarnation
+}
+
+// lacking are the logs of this process's shards in the next view that it does not have whole.
+func (s *State) lacking(next Successor) (lacking []LogID) {
+	rank, ok := next.View.RankOf(s.Node)
+	if !ok || next.Restarted {
+		return nil
+	}
+	for _, sg := range next.View.Subgroups {
+		if sg.Has(rank) && !s.whole(next.View, sg, rank) {
+			lacking = append(lacking, idOf(sg))
+		}
+	}
+	return lacking
+}
+
+// whole reports whether this process has a log whole up to some point, when a change within a view made the next one. Who is
+// fresh in a shard has nothing of it, unless all are: then the shard begins.
+func (s *State) whole(next *views.View, sg views.Subgroup, rank order.Rank) bool {
+	if slices.Contains(sg.Fresh, rank) {
+		return false
+	}
+	if s.View == nil || !s.stays(s.View, next) {
+		return true // it comes with this view: who was in the one before had installed that
+	}
+	return next.ID == s.View.ID+1 && !slices.Contains(s.Incomplete, idOf(sg))
+}
+
+func idOf(sg views.Subgroup) LogID { return LogID{sg.Name, sg.Shard} }

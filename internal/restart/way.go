@@ -1,0 +1,147 @@
+package restart
+
+import (
+	"context"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/views"
+)
+
+// way is the connection to an address: a queue, and a goroutine that dials and writes. What cannot be said in time is lost: the core says
+// again what matters.
+type way struct {
+	addr    string
+	out     chan Message  // closed at the end
+	flushed chan struct{} // closed when nothing more will be written
+}
+
+// waitingMessages is how many messages wait for a connection. A peer that cannot be reached at the moment needs no more than the last few.
+const waitingMessages = 16
+
+func (r *runner) send(s Send) {
+	w := r.ways[s.To]
+	if w == nil {
+		w = &way{addr: s.To, out: make(chan Message, waitingMessages), flushed: make(chan struct{})}
+		r.ways[s.To] = w
+		r.tasks.Go(func() { r.carry(w) })
+	}
+	select {
+	case w.out <- s.Message:
+	default:
+	}
+}
+
+// carry writes what is queued, over one connection after the other.
+func (r *runner) carry(w *way) {
+	defer close(w.flushed)
+	var conn net.Conn
+	defer func() {
+		if conn != nil {
+			conn.Close() // the reader sees it
+		}
+	}()
+	for {
+		select {
+		case m, more := <-w.out:
+			if !more {
+				return
+			}
+			if conn == nil {
+				conn = r.dial(w.addr)
+			}
+			if conn != nil && write(conn, m, r.cfg.Silence) != nil {
+				conn.Close()
+				conn = nil
+			}
+		case <-r.ctx.Done():
+			return
+		}
+	}
+}
+
+// dial connects to an address and has what comes back read.
+func (r *runner) dial(addr string) net.Conn {
+	ctx, cancel := context.WithTimeout(r.ctx, r.cfg.Silence)
+	defer cancel()
+	conn, err := port.Dial(ctx, addr, port.KindRestart, r.cfg.TLS)
+	if err != nil {
+		return nil // nobody is there yet; the core asks again
+	}
+	if !r.enter(conn) {
+		conn.Close()
+		return nil
+	}
+	r.tasks.Go(func() { r.read(conn) })
+	return conn
+}
+
+func write(conn net.Conn, m Message, within time.Duration) error {
+	if err := conn.SetWriteDeadline(time.Now().Add(within)); err != nil {
+		return err
+	}
+	return port.WriteMessage(conn, m)
+}
+
+// serve takes a connection that somebody else dialed.
+func (r *runner) serve(conn net.Conn) {
+	if !r.enter(conn) {
+		conn.Close()
+		return
+	}
+	r.read(conn)
+}
+
+// read hands the core what is heard, until the connection ends or nothing is heard for a while.
+func (r *runner) read(conn net.Conn) {
+	defer r.leave(conn)
+	defer conn.Close()
+	for r.ctx.Err() == nil {
+		var m Message
+		if err := port.ReadMessage(conn, &m); err != nil {
+			return
+		}
+		r.input(func(now time.Duration) Effects { return r.core.Hear(now, m) })
+	}
+}
+
+// callers are the connections that somebody reads from: a bounded number.
+type callers struct {
+	open  sync.WaitGroup
+	mu    sync.Mutex
+	shut  bool
+	conns map[net.Conn]bool
+}
+
+const maxCallers = 8 * views.MaxMembers
+
+func (c *callers) enter(conn net.Conn) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.shut || len(c.conns) >= maxCallers {
+		return false
+	}
+	c.conns[conn] = true
+	c.open.Add(1)
+	return true
+}
+
+func (c *callers) leave(conn net.Conn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.conns, conn)
+	c.open.Done()
+}
+
+// hangUp ends all of them, and waits for those that read.
+func (c *callers) hangUp() {
+	c.mu.Lock()
+	c.shut = true
+	for conn := range c.conns {
+		conn.Close()
+	}
+	c.mu.Unlock()
+	c.open.Wait()
+}
