@@ -3,8 +3,10 @@ package persist
 import (
 	"context"
 	"crypto/ed25519"
+	"errors"
 	"fmt"
-	"iter"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/squall-go/squall/order"
@@ -14,25 +16,6 @@ import (
 // Record is one delivered message in a log.
 type Record = journal.Record
 
-// Engine says what a log is kept in.
-type Engine uint8
-
-// The engines: Bolt is the embedded default, WAL the one for high rates.
-const (
-	Bolt Engine = iota // raft-boltdb: one file, a B+ tree
-	WAL                // raft-wal: segments that are only appended to
-)
-
-func (e Engine) String() string {
-	switch e {
-	case Bolt:
-		return "bolt"
-	case WAL:
-		return "wal"
-	}
-	return fmt.Sprintf("engine %d", uint8(e))
-}
-
 // LogID names a log in a store: that of one shard of a subgroup.
 type LogID struct {
 	Name  string
@@ -41,8 +24,8 @@ type LogID struct {
 
 func (id LogID) String() string { return fmt.Sprintf("%s.%d", id.Name, id.Shard) }
 
-// Retention says what may be dropped from the front of a log. Zero fields do not limit; the zero value keeps everything. Whole blocks are dropped,
-// and never what is not globally persisted.
+// Retention says what may be dropped from the front of a log. Zero fields do not limit; the zero value keeps everything. Whole blocks are
+// dropped, and never what is not globally persisted.
 type Retention struct {
 	Age     time.Duration
 	Bytes   int64
@@ -61,32 +44,385 @@ type LogConfig struct {
 	Repair bool               // drop what is damaged at the end, instead of refusing to open; Info says what was dropped
 }
 
-// Info describes a log as it is on disk.
-type Info struct {
-	ID          LogID
-	Engine      Engine
-	First, Last Record        // without data; the zero value if Count is 0
-	Count       uint64        // records that can be read: from First to Last
-	Bytes       int64         // on disk
-	Oldest      order.Time    // time of First
-	Global      order.Version // every member's disk has everything up to it
-	Snapshot    order.Version // of the snapshot beside the log; zero: none
-	Repaired    journal.Repaired
+// Log is one log of a store. Append belongs to one goroutine at a time, everything else to anybody.
+//
+// One goroutine writes. It takes all that was appended while the disk was busy, stores it as one group, which is one fsync, and says
+// so: the disk is never idle while something waits, and nothing waits for a group to fill.
+type Log struct {
+	store  *Store
+	dir    string
+	config LogConfig
+	engine engine
+
+	mu       sync.Mutex // guards the next five, for some nanoseconds at a time
+	journal  *journal.Journal
+	idle     bool          // the writer sleeps
+	changed  chan struct{} // closed when something became durable, or will never; nil: nobody waits
+	closing  bool
+	failure  error
+	work     chan struct{} // wakes the writer
+	done     chan struct{} // the writer has ended; nil: there is none
+	repaired journal.Repaired
+
+	state  atomic.Pointer[state] // W: the writer, and whoever holds files
+	global atomic.Pointer[order.Version]
+
+	files sync.Mutex // held while the engine is written to
+	read  sync.Mutex // guards book, for some milliseconds at a time
+	book  *journal.Book
 }
 
-// Log is one log of a store.
-type Log struct{}
+// state is how far the log is durable.
+type state struct {
+	records uint64 // since it was opened
+	end     journal.End
+	epoch   uint64 // changes when something was cut or dropped: what a book knows is wrong then
+}
 
-func (l *Log) Append(r *Record) bool                                                 { panic("soon") }
-func (l *Log) Appended() uint64                                                      { panic("soon") }
-func (l *Log) Durable() (records uint64, last order.Version)                         { panic("soon") }
-func (l *Log) Import(ctx context.Context, r Record) error                            { panic("soon") }
-func (l *Log) Sync(ctx context.Context) error                                        { panic("soon") }
-func (l *Log) SetGlobal(v order.Version)                                             { panic("soon") }
-func (l *Log) Info() Info                                                            { panic("soon") }
-func (l *Log) Get(v order.Version) (Record, error)                                   { panic("soon") }
-func (l *Log) At(t order.Time) (Record, error)                                       { panic("soon") }
-func (l *Log) Range(from, to order.Version) iter.Seq2[Record, error]                 { panic("soon") }
-func (l *Log) Between(from, to order.Time) iter.Seq2[Record, error]                  { panic("soon") }
-func (l *Log) Tail(ctx context.Context, from order.Version) iter.Seq2[Record, error] { panic("soon") }
-func (l *Log) Cut(after order.Version) error                                         { panic("soon") }
+// openLog opens the log in a directory that has an engine's files.
+func openLog(s *Store, dir string, c LogConfig) (_ *Log, err error) {
+	l := &Log{store: s, dir: dir, config: c, work: make(chan struct{}, 1)}
+	if l.engine, err = openEngine(c.Engine, dir, s.config.ReadOnly); err != nil {
+		return nil, err
+	}
+	if err := l.openBook(); err != nil {
+		return nil, errors.Join(err, l.engine.Close())
+	}
+	l.global.Store(&order.Version{})
+	l.state.Store(&state{end: l.book.End()})
+	l.journal = journal.New(journal.Config{Memory: c.Memory, After: l.book.End(), Chain: l.chain()})
+	if !s.config.ReadOnly {
+		l.done = make(chan struct{})
+		go l.run()
+	}
+	return l, nil
+}
+
+// openBook finds the ends of the log, and repairs it if that is wanted.
+func (l *Log) openBook() (err error) {
+	name := l.dir
+	if l.store.config.ReadOnly {
+		l.book, err = journal.ReadBook(l.engine, name)
+		return err
+	}
+	l.book, l.repaired, err = journal.OpenBook(l.engine, name)
+	if errors.Is(err, ErrDamaged) && l.config.Repair {
+		if l.repaired, err = journal.Repair(l.engine, name); err != nil {
+			return err
+		}
+		l.book, _, err = journal.OpenBook(l.engine, name)
+	}
+	if errors.Is(err, ErrDamaged) {
+		return fmt.Errorf("%w; open it with Repair, which drops this record and what comes after, and fetch that from another member", err)
+	}
+	if err != nil {
+		return named(err, name)
+	}
+	return l.settle()
+}
+
+// chain is that of a signed log.
+func (l *Log) chain() *journal.Chain {
+	if l.config.Sign == nil {
+		return nil
+	}
+	o := journal.Origin{Cluster: l.store.Cluster(), Node: l.store.Node(), Log: l.config.ID.Name, Shard: l.config.ID.Shard}
+	return journal.NewChain(o, l.config.Sign, l.book.End().Head)
+}
+
+// Append takes a record: false if there is no room, then Wake comes when there is; or if the log failed or is closed. It copies the data
+// unless the record has a Release, never waits for the disk, and sets the record's time and number. Versions must grow.
+func (l *Log) Append(r *Record) bool {
+	l.mu.Lock()
+	ok := l.done != nil && !l.closing && l.journal.Append(r)
+	wake := ok && l.idle
+	if wake {
+		l.idle = false
+	}
+	l.mu.Unlock()
+	if wake {
+		l.work <- struct{}{}
+	}
+	return ok
+}
+
+// Appended is how many records were appended since the log was opened.
+func (l *Log) Appended() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.journal.Appended()
+}
+
+// Durable is how many of them are on disk, and the version of the last record that is, whenever it was appended.
+func (l *Log) Durable() (records uint64, last order.Version) {
+	s := l.state.Load()
+	return s.records, s.end.Version
+}
+
+// run is the writer.
+func (l *Log) run() {
+	defer close(l.done)
+	for l.await() {
+		l.files.Lock()
+		err := l.engine.StoreLogs(l.journal.Finish())
+		l.files.Unlock()
+		l.written(err)
+		if err != nil {
+			return
+		}
+		if err := l.retain(); err != nil {
+			l.fail(err)
+			return
+		}
+	}
+}
+
+// await takes what accumulated; it sleeps while there is nothing. false: the log is closed, and everything is written.
+func (l *Log) await() bool {
+	for {
+		l.mu.Lock()
+		took := l.journal.Take()
+		l.idle = !took
+		closing := l.closing
+		l.mu.Unlock()
+		if took || closing {
+			return took
+		}
+		<-l.work
+	}
+}
+
+// written tells everybody who waits.
+func (l *Log) written(err error) {
+	l.mu.Lock()
+	l.journal.Written(err)
+	records, _ := l.journal.Durable()
+	if err == nil {
+		l.state.Store(&state{records: records, end: l.journal.End(), epoch: l.state.Load().epoch})
+	}
+	l.broadcast()
+	l.mu.Unlock()
+	if err != nil {
+		l.fail(err)
+	} else if l.config.Wake != nil {
+		l.config.Wake()
+	}
+}
+
+// broadcast wakes all that wait for a change. The caller holds mu.
+func (l *Log) broadcast() {
+	if l.changed != nil {
+		close(l.changed)
+		l.changed = nil
+	}
+}
+
+// change is a channel that is closed at the next change. The caller holds mu.
+func (l *Log) change() <-chan struct{} {
+	if l.changed == nil {
+		l.changed = make(chan struct{})
+	}
+	return l.changed
+}
+
+// fail ends the log: what is durable stays, nothing more will be.
+func (l *Log) fail(err error) {
+	err = fmt.Errorf("log %v: %w", l.config.ID, named(err, l.dir))
+	l.mu.Lock()
+	first := l.failure == nil
+	if first {
+		l.failure = err
+		l.journal.Written(err)
+	}
+	l.broadcast()
+	l.mu.Unlock()
+	if first && l.config.Failed != nil {
+		l.config.Failed(err)
+	}
+}
+
+// Err is why the log failed; nil: it did not.
+func (l *Log) Err() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.broken()
+}
+
+// broken is why nothing can be appended. The caller holds mu.
+func (l *Log) broken() error {
+	switch {
+	case l.failure != nil:
+		return l.failure
+	case l.closing:
+		return fmt.Errorf("log %v: %w", l.config.ID, ErrClosed)
+	case l.done == nil:
+		return fmt.Errorf("log %v: %w: it was opened to be read only", l.config.ID, ErrReadOnlyDisk)
+	}
+	return nil
+}
+
+// Import appends a record that another member's log has, with the time that it has there. It waits for room. Nobody may call Append meanwhile.
+func (l *Log) Import(ctx context.Context, r Record) error {
+	r.Release = nil
+	for {
+		l.mu.Lock()
+		err := l.imports(&r)
+		var wait <-chan struct{}
+		if err == nil && !l.journal.AppendAt(r) {
+			wait = l.change()
+		}
+		wake := err == nil && wait == nil && l.idle
+		if wake {
+			l.idle = false
+		}
+		l.mu.Unlock()
+		if wake {
+			l.work <- struct{}{}
+		}
+		if err != nil || wait == nil {
+			return err
+		}
+		select {
+		case <-wait:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// imports says why a record cannot be imported. It comes from elsewhere, so that it may be anything. The caller holds mu.
+func (l *Log) imports(r *Record) error {
+	if err := l.broken(); err != nil {
+		return err
+	}
+	if last := l.journal.Last(); !last.Version.Before(r.Version) || r.Time <= last.Time {
+		return fmt.Errorf("log %v: version %v of %v: %w %v of %v", l.config.ID, r.Version, r.Time, ErrOrder, last.Version, last.Time)
+	}
+	return nil
+}
+
+// ErrOrder is returned for a record to be imported that does not come after the last one of the log.
+var ErrOrder = errors.New("it does not come after the last record,")
+
+// Sync waits until everything that was appended so far is durable.
+func (l *Log) Sync(ctx context.Context) error {
+	for target := l.Appended(); ; {
+		l.mu.Lock()
+		records, _ := l.journal.Durable()
+		err, wait := l.failure, l.change()
+		l.mu.Unlock()
+		if records >= target || err != nil {
+			return err
+		}
+		select {
+		case <-wait:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// SetGlobal says that every member's disk has everything up to a version. It only grows.
+func (l *Log) SetGlobal(v order.Version) {
+	for {
+		old := l.global.Load()
+		if !old.Before(v) || l.global.CompareAndSwap(old, &v) {
+			return
+		}
+	}
+}
+
+// Cut drops everything behind a version, durably. What was appended is waited for first; nobody may append meanwhile.
+func (l *Log) Cut(after order.Version) error {
+	if err := l.Sync(context.Background()); err != nil {
+		return err
+	}
+	return l.alter(func(b *journal.Book) error {
+		next, err := b.Seek(order.Version{View: after.View, Seq: after.Seq + 1})
+		if err != nil {
+			return err
+		}
+		return b.CutFrom(next)
+	})
+}
+
+// alter changes what is on disk otherwise than by appending to it, and lets the journal and all readers go on from there.
+func (l *Log) alter(change func(*journal.Book) error) error {
+	l.files.Lock()
+	defer l.files.Unlock()
+	l.mu.Lock()
+	err, used := l.broken(), l.journal.Used()
+	l.mu.Unlock()
+	if err == nil && used > 0 {
+		err = fmt.Errorf("log %v: %w", l.config.ID, errAppending)
+	}
+	if err != nil {
+		return err
+	}
+	return l.rewrite(change, func(end journal.End) { l.journal.Restart(end) })
+}
+
+var errAppending = errors.New("it is appended to while it is cut")
+
+// drop changes only the front of the log, which nothing that is appended depends on.
+func (l *Log) drop(change func(*journal.Book) error) error {
+	l.files.Lock()
+	defer l.files.Unlock()
+	return l.rewrite(change, func(journal.End) {})
+}
+
+// rewrite lets the book change the files, which the caller holds. If that fails, nothing is known of them any more.
+func (l *Log) rewrite(change func(*journal.Book) error, then func(journal.End)) error {
+	l.read.Lock()
+	defer l.read.Unlock()
+	err := l.book.Extend(l.state.Load().end)
+	if err == nil {
+		err = change(l.book)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err != nil {
+		return fmt.Errorf("log %v: %w", l.config.ID, named(err, l.dir))
+	}
+	then(l.book.End())
+	old := l.state.Load()
+	l.state.Store(&state{records: old.records, end: l.book.End(), epoch: old.epoch + 1})
+	l.broadcast()
+	return nil
+}
+
+// close writes what was appended, and closes the files. It returns nil if all of that is durable.
+func (l *Log) close() error {
+	l.mu.Lock()
+	wake := !l.closing && l.idle && l.done != nil
+	l.closing = true
+	if wake {
+		l.idle = false
+	}
+	l.mu.Unlock()
+	if wake {
+		l.work <- struct{}{}
+	}
+	if l.done != nil {
+		<-l.done
+	}
+	l.mu.Lock()
+	err := l.failure
+	l.broadcast()
+	l.mu.Unlock()
+	l.read.Lock()
+	defer l.read.Unlock()
+	return errors.Join(err, l.engine.Close())
+}
+
+// settle ends what a crash may have interrupted between a snapshot and the records that it stands for.
+func (l *Log) settle() error {
+	h, err := readSnapshotHead(l.dir)
+	if missing(err) {
+		return nil
+	}
+	if err == nil {
+		err = settleSnapshot(l.book, h)
+	}
+	return named(err, l.dir)
+}

@@ -11,7 +11,7 @@ import (
 
 // A block is one entry of the store: many records of one view, or a part of a large one, or none, to mark where a log begins.
 //
-//	header   96 bytes
+//	header   128 bytes
 //	seal     128 bytes, if the log is signed
 //	records  each 24 bytes and its data
 //	senders  8 bytes each; a record names its sender by its place here
@@ -21,7 +21,8 @@ const (
 	// MaxBlockBytes is the size of a block at most. A record that does not fit in is a run of fragments.
 	MaxBlockBytes = 4 << 20
 
-	headerBytes = 96
+	headerBytes = 128
+	sumAt       = headerBytes - 4
 	recordBytes = 24
 	senderBytes = 8
 
@@ -44,20 +45,23 @@ const (
 
 // Header says what is in a block.
 type Header struct {
-	Index     uint64 // of the entry in the store
-	Kind      Kind
-	First     uint64 // number of the first record; of a mark, the number that the next record will have
-	Count     uint32 // records; 1 for each fragment
-	View      order.ViewID
-	FirstSeq  order.Seq
-	LastSeq   order.Seq
-	FirstTime order.Time
-	LastTime  order.Time
-	Part      uint32 // of a fragment: which one
-	Parts     uint32 // and of how many; otherwise 0
-	Total     uint64 // bytes of the data of a record in fragments
-	Sealed    bool
-	Seal      Seal // if Sealed
+	Index      uint64 // of the entry in the store
+	Kind       Kind
+	First      uint64 // number of the first record; of a mark, the number that the next record will have
+	Count      uint32 // records; 1 for each fragment
+	View       order.ViewID
+	FirstSeq   order.Seq
+	LastSeq    order.Seq
+	FirstTime  order.Time
+	LastTime   order.Time
+	Part       uint32        // of a fragment: which one
+	Parts      uint32        // and of how many; otherwise 0
+	Total      uint64        // bytes of the data of a record in fragments
+	Offset     uint64        // bytes of all blocks before this one, over the life of the log
+	Before     order.Version // of the record before the first one; zero: there was none, or it is not known
+	BeforeTime order.Time
+	Sealed     bool
+	Seal       Seal // if Sealed
 }
 
 // FirstVersion is that of the first record.
@@ -66,9 +70,9 @@ func (h *Header) FirstVersion() order.Version { return order.Version{View: h.Vie
 // LastVersion is that of the last record; of a mark, that of the record before it.
 func (h *Header) LastVersion() order.Version { return order.Version{View: h.View, Seq: h.LastSeq} }
 
-// end is where the log ends behind this block.
-func (h *Header) end() End {
-	e := End{Block: h.Index, Records: h.First + uint64(h.Count), Version: h.LastVersion(), Time: h.LastTime}
+// end is where the log ends behind this block, which is so long.
+func (h *Header) end(length int) End {
+	e := End{Block: h.Index, Bytes: h.Offset + uint64(length), Records: h.First + uint64(h.Count), Version: h.LastVersion(), Time: h.LastTime}
 	if h.Sealed {
 		e.Head = h.Seal.After
 	}
@@ -102,19 +106,20 @@ func encodeHeader(buf []byte, h *Header, senders []order.NodeID) []byte {
 	}
 	for i, v := range [...]uint64{
 		h.Index, h.First, uint64(h.View), uint64(h.FirstSeq), uint64(h.FirstTime), uint64(h.LastSeq), uint64(h.LastTime), h.Total,
+		h.Offset, uint64(h.Before.View), uint64(h.Before.Seq), uint64(h.BeforeTime),
 	} {
 		le.PutUint64(buf[8+8*i:], v)
 	}
 	for i, v := range [...]uint32{h.Count, h.Part, h.Parts, uint32(len(senders)), uint32(body)} {
-		le.PutUint32(buf[72+4*i:], v)
+		le.PutUint32(buf[104+4*i:], v)
 	}
-	le.PutUint32(buf[92:], headerSum(buf, at, body))
+	le.PutUint32(buf[sumAt:], headerSum(buf, at, body))
 	return buf
 }
 
 // headerSum covers the header, the seal and the senders: all but the records, which have sums of their own.
 func headerSum(b []byte, at, body int) uint32 {
-	sum := crc32.Update(0, castagnoli, b[:92])
+	sum := crc32.Update(0, castagnoli, b[:sumAt])
 	sum = crc32.Update(sum, castagnoli, b[headerBytes:at])
 	return crc32.Update(sum, castagnoli, b[at+body:])
 }
@@ -130,18 +135,19 @@ func decodeHeader(b []byte) (h Header, body, senders []byte, err error) {
 	}
 	flags := le.Uint16(b[6:])
 	h.Kind, h.Sealed = Kind(b[5]), flags&flagSealed != 0
-	at, bodyBytes, senderCount := bodyAt(h.Sealed), uint64(le.Uint32(b[88:])), uint64(le.Uint32(b[84:]))
+	at, bodyBytes, senderCount := bodyAt(h.Sealed), uint64(le.Uint32(b[120:])), uint64(le.Uint32(b[116:]))
 	if b[4] != format || flags&^flagSealed != 0 || uint64(len(b)) != uint64(at)+bodyBytes+senderCount*senderBytes {
 		return h, nil, nil, errBlock("its header and its length differ")
 	}
-	if le.Uint32(b[92:]) != headerSum(b, at, int(bodyBytes)) {
+	if le.Uint32(b[sumAt:]) != headerSum(b, at, int(bodyBytes)) {
 		return h, nil, nil, errBlock("the checksum of its header is wrong")
 	}
 	h.Index, h.First, h.View = le.Uint64(b[8:]), le.Uint64(b[16:]), order.ViewID(le.Uint64(b[24:]))
 	h.FirstSeq, h.FirstTime = order.Seq(le.Uint64(b[32:])), order.Time(le.Uint64(b[40:]))
 	h.LastSeq, h.LastTime = order.Seq(le.Uint64(b[48:])), order.Time(le.Uint64(b[56:]))
-	h.Total, h.Count = le.Uint64(b[64:]), le.Uint32(b[72:])
-	h.Part, h.Parts = le.Uint32(b[76:]), le.Uint32(b[80:])
+	h.Total, h.Offset, h.BeforeTime = le.Uint64(b[64:]), le.Uint64(b[72:]), order.Time(le.Uint64(b[96:]))
+	h.Before = order.Version{View: order.ViewID(le.Uint64(b[80:])), Seq: order.Seq(le.Uint64(b[88:]))}
+	h.Count, h.Part, h.Parts = le.Uint32(b[104:]), le.Uint32(b[108:]), le.Uint32(b[112:])
 	if h.Sealed {
 		h.Seal = DecodeSeal(b[headerBytes:])
 	}
@@ -160,7 +166,7 @@ func (h *Header) plausible(bodyBytes uint64) error {
 	case Mark:
 		ok = count == 0 && bodyBytes == 0
 	}
-	if !ok || h.First+count < h.First || h.FirstSeq > h.LastSeq || h.FirstTime > h.LastTime {
+	if !ok || h.First+count < h.First || h.Offset+MaxBlockBytes < h.Offset || h.FirstSeq > h.LastSeq || h.FirstTime > h.LastTime {
 		return errBlock("its header makes no sense")
 	}
 	return nil
@@ -196,6 +202,7 @@ type page struct {
 	body    []byte
 	senders []byte
 	at      []uint32 // where the good records begin; those behind the first bad one are not among them
+	length  int      // of the block
 	fault   string   // what is wrong with the record behind them; empty: nothing
 }
 
@@ -205,7 +212,7 @@ func decode(b []byte) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &page{Header: h, body: body, senders: senders, at: make([]uint32, 0, h.Count)}
+	p := &page{Header: h, body: body, senders: senders, length: len(b), at: make([]uint32, 0, h.Count)}
 	p.check()
 	return p, nil
 }
@@ -270,7 +277,7 @@ func (p *page) ends() error {
 }
 
 func (p *page) delta(at int) uint32    { return binary.LittleEndian.Uint32(p.body[at+8:]) }
-func (p *page) length(at int) int      { return int(binary.LittleEndian.Uint32(p.body[at+4:])) }
+func (p *page) dataBytes(at int) int   { return int(binary.LittleEndian.Uint32(p.body[at+4:])) }
 func (p *page) sender(at int) int      { return int(binary.LittleEndian.Uint32(p.body[at+12:])) }
 func (p *page) time(at int) order.Time { return order.Time(binary.LittleEndian.Uint64(p.body[at+16:])) }
 
@@ -283,7 +290,7 @@ func (p *page) version(k int) order.Version {
 func (p *page) record(k int) Record {
 	at := int(p.at[k])
 	data := at + recordBytes
-	end := data + p.length(at)
+	end := data + p.dataBytes(at)
 	sender := binary.LittleEndian.Uint64(p.senders[senderBytes*p.sender(at):])
 	return Record{
 		Version: p.version(k), Time: p.time(at), Sender: order.NodeID(sender), Number: p.First + uint64(k),

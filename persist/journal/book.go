@@ -93,7 +93,7 @@ func (b *Book) settle(last uint64) error {
 		err = b.bad(p)
 	}
 	if err == nil {
-		b.end = p.end()
+		b.end = p.end(p.length)
 	}
 	return err
 }
@@ -235,7 +235,7 @@ func (b *Book) missing(index uint64, err error) error {
 // near is the number of the first record of a block that cannot be read, if the one before it is known.
 func (b *Book) near(index uint64) uint64 {
 	if h, ok := b.headers[index-1]; ok {
-		return h.end().Records
+		return h.First + uint64(h.Count)
 	}
 	return b.origin
 }
@@ -319,23 +319,47 @@ func (b *Book) Find(v order.Version) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	if r.Version != v && n == b.origin && n > 0 {
-		return 0, fmt.Errorf("%s: version %v: %w, version %v", b.name, v, ErrTruncated, r.Version)
-	}
 	if r.Version != v {
 		return 0, b.absent(v, nil)
 	}
 	return n, nil
 }
 
+// Before is the version of the record before the first one that is here, and its time; zero: there was none, or it is not known.
+func (b *Book) Before() (order.Version, order.Time, error) {
+	if b.last == 0 {
+		return order.Version{}, 0, nil
+	}
+	h, err := b.header(b.first)
+	return h.Before, h.BeforeTime, err
+}
+
+// Reaches says whether nothing that was ever in the log at or behind a version was dropped.
+func (b *Book) Reaches(v order.Version) error {
+	before, _, err := b.Before()
+	if err == nil && b.origin > 0 && !before.Before(v) {
+		err = fmt.Errorf("%s: version %v: %w; everything up to version %v was dropped", b.name, v, ErrTruncated, before)
+	}
+	return err
+}
+
+// ReachesTime says whether nothing that was ever in the log at or behind a time was dropped.
+func (b *Book) ReachesTime(t order.Time) error {
+	_, before, err := b.Before()
+	if err == nil && b.origin > 0 && before >= t {
+		err = fmt.Errorf("%s: time %v: %w; everything up to %v was dropped", b.name, t, ErrTruncated, before)
+	}
+	return err
+}
+
 func (b *Book) absent(v order.Version, err error) error {
-	if err != nil {
-		return err
+	if err == nil {
+		err = b.Reaches(v)
 	}
-	if b.Count() == 0 && b.origin > 0 && !b.end.Version.Before(v) {
-		return fmt.Errorf("%s: version %v: %w, which comes after version %v", b.name, v, ErrTruncated, b.end.Version)
+	if err == nil {
+		err = fmt.Errorf("%s: version %v: %w", b.name, v, ErrNotFound)
 	}
-	return fmt.Errorf("%s: version %v: %w", b.name, v, ErrNotFound)
+	return err
 }
 
 // FindTime is the number of the last record whose time is not after t.
@@ -430,35 +454,59 @@ func (b *Book) join(head Header, r Record) (Record, error) {
 // it is the caller's own, but keeps the whole block in memory. After an error there is nothing more.
 func (b *Book) Records(from uint64) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
-		for from < b.end.Records {
-			next, err := b.run(from, yield)
-			if err != nil {
-				yield(Record{}, err)
-			}
-			if err != nil || next == from {
+		if from >= b.end.Records {
+			return
+		}
+		index, err := b.locate(from)
+		for err == nil && from < b.end.Records {
+			var more bool
+			if index, from, more, err = b.run(index, from, yield); err == nil && !more {
 				return
 			}
-			from = next
+		}
+		if err != nil {
+			yield(Record{}, err)
 		}
 	}
 }
 
-// run yields the records of one block and says which one comes next: the same one if the loop was left.
-func (b *Book) run(from uint64, yield func(Record, error) bool) (next uint64, err error) {
-	index, err := b.locate(from)
-	if err != nil {
-		return from, err
-	}
+// run yields the records of a block from a number on. It says which block comes next, and whether the loop goes on.
+func (b *Book) run(index, from uint64, yield func(Record, error) bool) (uint64, uint64, bool, error) {
 	p, err := b.load(index)
 	if err != nil {
-		return from, err
+		return 0, from, false, err
 	}
 	b.at = nil // it is the reader's from now on
-	for n := from; n < min(p.First+uint64(p.Count), b.end.Records); n++ {
-		r, err := b.record(p, n)
-		if err != nil || !yield(r, nil) {
-			return from, err
+	for ; from < min(p.First+uint64(p.Count), b.end.Records); from++ {
+		r, err := b.record(p, from)
+		if err != nil {
+			return 0, from, false, err
+		}
+		if !yield(r, nil) {
+			return 0, from, false, nil
 		}
 	}
-	return p.First + uint64(p.Count), nil
+	return index + uint64(max(p.Parts, 1)), from, true, nil
+}
+
+// Bytes is how long all blocks together are that are here.
+func (b *Book) Bytes() (uint64, error) {
+	if b.last == 0 {
+		return 0, nil
+	}
+	h, err := b.header(b.first)
+	return b.end.Bytes - h.Offset, err
+}
+
+// SeekBytes is the number of the first record of the first block with which, and with those behind it, there are at most so many bytes.
+func (b *Book) SeekBytes(bytes uint64) (uint64, error) {
+	if b.last == 0 {
+		return b.end.Records, nil
+	}
+	index, err := b.search(func(h *Header) bool { return b.end.Bytes-h.Offset <= bytes })
+	if err != nil || index > b.last {
+		return b.end.Records, err
+	}
+	h, err := b.header(index)
+	return h.First, err
 }

@@ -118,8 +118,12 @@ func (b *Book) CutFrom(number uint64) error {
 	if number >= b.end.Records {
 		return nil
 	}
-	if number <= b.origin && b.origin > 0 { // so that numbers go on
-		return b.Restart(End{Records: b.origin})
+	if number <= b.origin && b.origin > 0 { // numbers and times go on
+		h, err := b.header(b.first)
+		if err != nil {
+			return err
+		}
+		return b.Restart(End{Records: h.First, Version: h.Before, Time: h.BeforeTime})
 	}
 	index, err := b.locate(number)
 	if err != nil {
@@ -150,7 +154,7 @@ func (p *page) prefix(keep int) []byte {
 			h.Seal.After = h.Seal.After.Extend(r.Number, &r)
 		}
 	}
-	end := int(p.at[last]) + recordBytes + p.length(int(p.at[last]))
+	end := int(p.at[last]) + recordBytes + p.dataBytes(int(p.at[last]))
 	block := append(make([]byte, bodyAt(h.Sealed)), p.body[:end]...)
 	return encodeHeader(block, &h, p.nodes())
 }
@@ -201,7 +205,7 @@ func (b *Book) whole(index uint64) (uint64, error) {
 func (b *Book) Restart(at End) error {
 	h := Header{
 		Index: b.last + 1, Kind: Mark, First: at.Records, View: at.Version.View, FirstSeq: at.Version.Seq, LastSeq: at.Version.Seq,
-		FirstTime: at.Time, LastTime: at.Time, Sealed: at.Head != Head{}, Seal: Seal{Before: at.Head, After: at.Head},
+		FirstTime: at.Time, LastTime: at.Time, Before: at.Version, BeforeTime: at.Time, Sealed: at.Head != Head{}, Seal: Seal{Before: at.Head, After: at.Head},
 	}
 	mark := encodeHeader(make([]byte, bodyAt(h.Sealed)), &h, nil)
 	return b.cut(redo{from: b.first, to: b.last, index: h.Index, block: mark})

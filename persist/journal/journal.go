@@ -147,7 +147,7 @@ func (j *Journal) put(r *Record) {
 // begin opens a block for a record.
 func (j *Journal) begin(r *Record) *block {
 	b := j.fresh()
-	b.start(r, j.c.Chain != nil)
+	b.start(r, j.last, j.c.Chain != nil)
 	j.queue = append(j.queue, b)
 	j.open = b
 	return b
@@ -156,7 +156,7 @@ func (j *Journal) begin(r *Record) *block {
 // keep lets a record wait as it is. It becomes a block, or a run of fragments, when its group is written.
 func (j *Journal) keep(r *Record) {
 	b := j.fresh()
-	b.start(r, j.c.Chain != nil)
+	b.start(r, j.last, j.c.Chain != nil)
 	b.kept = &kept{data: r.Data, release: r.Release}
 	if r.Release == nil {
 		b.kept.data = append([]byte(nil), r.Data...)
@@ -239,7 +239,7 @@ func (g *group) add(b *block) {
 		return
 	}
 	g.records += uint64(b.Count)
-	e := b.end()
+	e := b.end(0)
 	g.end.Records, g.end.Version, g.end.Time = e.Records, e.Version, e.Time
 }
 
@@ -251,7 +251,9 @@ func (j *Journal) Finish() []*raft.Log {
 		if j.c.Chain != nil {
 			b.seal(j.c.Chain, i == len(g.blocks)-1)
 		}
+		b.Offset = g.end.Bytes
 		b.finish()
+		g.end.Bytes += uint64(len(b.buf))
 		g.entries = append(g.entries, raft.Log{Index: b.Index, Type: raft.LogCommand, Data: b.buf})
 	}
 	if j.c.Chain != nil {

@@ -25,11 +25,11 @@ const keepBytes = 32 << 10
 // firstBytes is what a block begins with: a log that is little used takes little memory.
 const firstBytes = 16 << 10
 
-// start makes the block ready for its first record.
-func (b *block) start(r *Record, sealed bool) {
+// start makes the block ready for its first record, which comes behind the last one of the log.
+func (b *block) start(r *Record, last End, sealed bool) {
 	b.Header = Header{
 		Kind: Records, First: r.Number, View: r.Version.View, FirstSeq: r.Version.Seq, LastSeq: r.Version.Seq,
-		FirstTime: r.Time, LastTime: r.Time, Sealed: sealed,
+		FirstTime: r.Time, LastTime: r.Time, Before: last.Version, BeforeTime: last.Time, Sealed: sealed,
 	}
 	b.room(firstBytes)
 	b.buf = b.buf[:bodyAt(sealed)]
@@ -155,7 +155,7 @@ func (b *block) sealFragment(c *Chain, sign bool) {
 // recordAt reads back a record of a block that is being written.
 func (b *block) recordAt(at int) (r Record, n int) {
 	p := page{Header: b.Header, body: b.buf}
-	end := at + recordBytes + p.length(at)
+	end := at + recordBytes + p.dataBytes(at)
 	return Record{
 		Version: order.Version{View: b.View, Seq: b.FirstSeq + order.Seq(p.delta(at))}, Time: p.time(at),
 		Sender: b.senders[p.sender(at)], Data: b.buf[at+recordBytes : end],

@@ -59,6 +59,7 @@ func (d *Damage) Unwrap() error { return ErrDamaged }
 // End is where a log ends: behind its last record.
 type End struct {
 	Block   uint64        // index of the last block; 0: there was never one
+	Bytes   uint64        // of all blocks before this place, over the life of the log
 	Records uint64        // how many records there are before this place, over the life of the log
 	Version order.Version // of the last record
 	Time    order.Time    // of the last record
