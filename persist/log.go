@@ -67,6 +67,9 @@ type Log struct {
 	state  atomic.Pointer[state] // W: the writer, and whoever holds files
 	global atomic.Pointer[order.Version]
 
+	snapshots sync.Mutex // held while a snapshot is replaced
+	retained  time.Time  // W: the writer. When retention was looked at
+
 	files sync.Mutex // held while the engine is written to
 	read  sync.Mutex // guards book, for some milliseconds at a time
 	book  *journal.Book
@@ -188,7 +191,10 @@ func (l *Log) await() bool {
 		if took || closing {
 			return took
 		}
-		<-l.work
+		if err := l.rest(); err != nil {
+			l.fail(err)
+			return false
+		}
 	}
 }
 
@@ -337,8 +343,11 @@ func (l *Log) Cut(after order.Version) error {
 	if err := l.Sync(context.Background()); err != nil {
 		return err
 	}
+	if err := l.aboveSnapshot(after); err != nil {
+		return err
+	}
 	return l.alter(func(b *journal.Book) error {
-		next, err := b.Seek(order.Version{View: after.View, Seq: after.Seq + 1})
+		next, err := b.Seek(behind(after))
 		if err != nil {
 			return err
 		}
@@ -368,10 +377,11 @@ var errAppending = errors.New("it is appended to while it is cut")
 func (l *Log) drop(change func(*journal.Book) error) error {
 	l.files.Lock()
 	defer l.files.Unlock()
-	return l.rewrite(change, func(journal.End) {})
+	return l.rewrite(change, nil)
 }
 
-// rewrite lets the book change the files, which the caller holds. If that fails, nothing is known of them any more.
+// rewrite lets the book change the files, which the caller holds. If that fails, nothing is known of them any more. Without then, the end of the
+// log stays: the writer may have made it known meanwhile that it is further behind than the book says.
 func (l *Log) rewrite(change func(*journal.Book) error, then func(journal.End)) error {
 	l.read.Lock()
 	defer l.read.Unlock()
@@ -384,9 +394,13 @@ func (l *Log) rewrite(change func(*journal.Book) error, then func(journal.End)) 
 	if err != nil {
 		return fmt.Errorf("log %v: %w", l.config.ID, named(err, l.dir))
 	}
-	then(l.book.End())
 	old := l.state.Load()
-	l.state.Store(&state{records: old.records, end: l.book.End(), epoch: old.epoch + 1})
+	next := &state{records: old.records, end: old.end, epoch: old.epoch + 1}
+	if then != nil {
+		next.end = l.book.End()
+		then(next.end)
+	}
+	l.state.Store(next)
 	l.broadcast()
 	return nil
 }

@@ -10,14 +10,13 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/squall-go/squall/internal/mutant"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/persist/journal"
 )
 
 // A snapshot stands for all records up to one, that one included. It is a file beside the log:
 //
-//	head     magic 8 │ format 4 │ reserved 4 │ number 8 │ view 8 │ seq 8 │ time 8 │ sender 8 │ block 8 │ chain 32 │ sum 4 │ reserved 4
+//	head     magic 8 │ format 4 │ reserved 4 │ number 8 │ view 8 │ seq 8 │ time 8 │ sender 8 │ block 8 │ sum 4 │ reserved 4
 //	content  as it was written
 //	tail     bytes of content 8 │ sum of content 4 │ magic 4
 //
@@ -25,7 +24,7 @@ import (
 // the records behind it, or the new one with those behind that; what a crash left undropped is dropped when the log is opened.
 const (
 	snapshotFile      = "snapshot"
-	snapshotHeadBytes = 8 + 4 + 4 + 6*8 + 32 + 8
+	snapshotHeadBytes = 8 + 4 + 4 + 6*8 + 8
 	snapshotTailBytes = 16
 	snapshotMagic     = "SQLSNAP\n"
 	snapshotTailMagic = "PANS"
@@ -35,12 +34,11 @@ const (
 type snapshotHead struct {
 	at    Record // the last record that it stands for, without data
 	block uint64 // of a snapshot that replaced the log: no block up to this one is part of it. 0: it replaced none
-	chain journal.Head
 }
 
 // end is where a log ends that begins behind the snapshot.
 func (h *snapshotHead) end() journal.End {
-	return journal.End{Block: h.block, Records: h.at.Number + 1, Version: h.at.Version, Time: h.at.Time, Head: h.chain}
+	return journal.End{Block: h.block, Records: h.at.Number + 1, Version: h.at.Version, Time: h.at.Time}
 }
 
 func (h *snapshotHead) encode() []byte {
@@ -51,7 +49,6 @@ func (h *snapshotHead) encode() []byte {
 	for _, v := range []uint64{r.Number, uint64(r.Version.View), uint64(r.Version.Seq), uint64(r.Time), uint64(r.Sender), h.block} {
 		b = binary.LittleEndian.AppendUint64(b, v)
 	}
-	b = append(b, h.chain[:]...)
 	b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 	return binary.LittleEndian.AppendUint32(b, 0)
 }
@@ -75,7 +72,6 @@ func (h *snapshotHead) decode(b []byte, path string) error {
 		Time: order.Time(word(3)), Sender: order.NodeID(word(4)),
 	}
 	h.block = word(5)
-	copy(h.chain[:], b[16+6*8:])
 	return nil
 }
 
@@ -193,15 +189,4 @@ func settleSnapshot(b *journal.Book, h snapshotHead) error {
 		return b.Restart(h.end())
 	}
 	return b.DropBefore(min(h.at.Number+1, b.End().Records))
-}
-
-// dropBehind says in which order a snapshot is written and records are dropped.
-func dropBehind(write, drop func() error) error {
-	if mutant.Enabled && mutant.On(mutant.DropBeforeSnap) {
-		write, drop = drop, write
-	}
-	if err := write(); err != nil {
-		return err
-	}
-	return drop()
 }

@@ -1,3 +1,0 @@
-package persist
-
-func (l *Log) retain() error { return nil }

@@ -1,0 +1,224 @@
+package persist
+
+import (
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/persist/journal"
+)
+
+// Report is what Verify found in a directory.
+type Report struct {
+	Dir     string       `json:"dir"`
+	Cluster string       `json:"cluster"`
+	Node    order.NodeID `json:"node"`
+	Faults  []Fault      `json:"faults,omitempty"` // of what belongs to no log
+	Logs    []LogReport  `json:"logs"`
+}
+
+// LogReport is what Verify found of one log.
+type LogReport struct {
+	Name     string  `json:"name"`
+	Shard    int     `json:"shard"`
+	Engine   string  `json:"engine"`
+	Blocks   uint64  `json:"blocks"`
+	Records  uint64  `json:"records"` // that are good
+	Bytes    uint64  `json:"bytes"`   // of the blocks
+	First    *Place  `json:"first,omitempty"`
+	Last     *Place  `json:"last,omitempty"`
+	Snapshot *Place  `json:"snapshot,omitempty"` // the last record that it stands for
+	Hashed   uint64  `json:"hashed"`             // records in the chain of hashes of a signed log
+	Vouched  uint64  `json:"vouched"`            // records that a good signature by the key that was given covers
+	Faults   []Fault `json:"faults,omitempty"`
+}
+
+// Place is where a record stands.
+type Place struct {
+	Number uint64       `json:"number"`
+	View   order.ViewID `json:"view"`
+	Seq    order.Seq    `json:"seq"`
+	Time   string       `json:"time"`
+}
+
+// Fault is one thing that is not as it was written.
+type Fault struct {
+	File   string       `json:"file"`
+	Block  uint64       `json:"block,omitempty"`
+	Record uint64       `json:"record,omitempty"`
+	View   order.ViewID `json:"view,omitempty"` // the version near it, as far as it is known
+	Seq    order.Seq    `json:"seq,omitempty"`
+	What   string       `json:"what"`
+}
+
+func (f Fault) String() string {
+	if f.Block == 0 {
+		return fmt.Sprintf("%s: %s", f.File, f.What)
+	}
+	v := order.Version{View: f.View, Seq: f.Seq}
+	return fmt.Sprintf("%s: block %d, record %d, near version %v: %s", f.File, f.Block, f.Record, v, f.What)
+}
+
+// OK reports whether nothing is wrong. Records without a signature are not: Vouched tells how many have one.
+func (r *Report) OK() bool {
+	for _, l := range r.Logs {
+		if len(l.Faults) > 0 {
+			return false
+		}
+	}
+	return len(r.Faults) == 0
+}
+
+// Progress says how far Verify has come in a log. Block and Blocks are indexes, from First on.
+type Progress struct {
+	Log                LogID
+	Block, First, Last uint64
+}
+
+// Verify reads everything in a directory that no process has open, and compares: each checksum, that numbers are dense and versions and times
+// grow, that large records are whole, that the pages of the engines' files lead to each other, and the chain of hashes and the
+// signatures of signed logs if the node's public key is given. What is damaged is in the report; an error says that the directory could not be read.
+// progress may be nil.
+func Verify(dir string, keys map[order.NodeID]ed25519.PublicKey, progress func(Progress)) (Report, error) {
+	v := &verifier{Report: Report{Dir: dir, Logs: []LogReport{}}, keys: keys, progress: progress}
+	s := &Store{config: StoreConfig{Dir: dir, ReadOnly: true}}
+	if err := s.reach(); err != nil {
+		return v.Report, err
+	}
+	held, err := takeLock(dir, true)
+	if err != nil {
+		return v.Report, err
+	}
+	return v.Report, errors.Join(v.everything(), held.release())
+}
+
+type verifier struct {
+	Report
+	keys     map[order.NodeID]ed25519.PublicKey
+	progress func(Progress)
+}
+
+func (v *verifier) everything() error {
+	id, err := readIdentity(v.Dir)
+	v.Cluster, v.Node = id.Cluster, id.Node
+	if err := found(&v.Faults, filepath.Join(v.Dir, identityFile), err); err != nil {
+		return err
+	}
+	keys, err := keysIn(v.Dir)
+	if missing(err) {
+		err = damaged(filepath.Join(v.Dir, metaFile), "it is missing, or cannot be listed (%d values)", len(keys))
+	}
+	if err := found(&v.Faults, filepath.Join(v.Dir, metaFile), err); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(filepath.Join(v.Dir, logsDir))
+	if err != nil {
+		return named(err, v.Dir)
+	}
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), unfinished) {
+			continue
+		}
+		if err := v.log(filepath.Join(v.Dir, logsDir, e.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// found turns what is damage into a fault, and gives back what is not.
+func found(faults *[]Fault, file string, err error) error {
+	var d *journal.Damage
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &d):
+		*faults = append(*faults, Fault{
+			File: file, Block: d.Block, Record: d.Record, View: d.Version.View, Seq: d.Version.Seq, What: d.What,
+		})
+		return nil
+	case errors.Is(err, ErrDamaged):
+		*faults = append(*faults, Fault{File: file, What: err.Error()})
+		return nil
+	}
+	return err
+}
+
+// log adds the report of one log.
+func (v *verifier) log(dir string) error {
+	l, err := readLogLabel(dir)
+	if err != nil {
+		return found(&v.Faults, filepath.Join(dir, labelFile), err)
+	}
+	r := LogReport{Name: l.Name, Shard: l.Shard, Engine: l.Engine}
+	e, err := engineNamed(l.Engine, dir)
+	if err == nil {
+		err = found(&r.Faults, dir, v.blocks(&r, e, dir))
+	}
+	if err == nil {
+		err = found(&r.Faults, filepath.Join(dir, snapshotFile), readWhole(&r, dir))
+	}
+	v.Logs = append(v.Logs, r)
+	return err
+}
+
+// blocks reads the engine's file, once as pages and once as the engine does.
+func (v *verifier) blocks(r *LogReport, e Engine, dir string) error {
+	if e == Bolt {
+		if err := checkPages(filepath.Join(dir, boltFile)); err != nil {
+			return err
+		}
+	}
+	store, err := openEngine(e, dir, true)
+	if err != nil {
+		return err
+	}
+	return errors.Join(v.scan(r, store, dir), store.Close())
+}
+
+func (v *verifier) scan(r *LogReport, store journal.Store, dir string) error {
+	id := LogID{r.Name, r.Shard}
+	first, err := store.FirstIndex()
+	if err != nil {
+		return err
+	}
+	got, err := journal.Scan{
+		Name:   dir,
+		Origin: journal.Origin{Cluster: v.Cluster, Node: v.Node, Log: r.Name, Shard: r.Shard},
+		Key:    v.keys[v.Node],
+		Fault:  func(d *journal.Damage) { _ = found(&r.Faults, dir, d) },
+		Block: func(index, last uint64) {
+			if v.progress != nil {
+				v.progress(Progress{Log: id, Block: index, First: first, Last: last})
+			}
+		},
+	}.Read(store)
+	r.Blocks, r.Records, r.Bytes, r.Hashed, r.Vouched = got.Blocks, got.Records, got.Bytes, got.Sealed, got.Vouched
+	if got.Records > 0 {
+		r.First, r.Last = placeOf(got.First), placeOf(got.Last)
+	}
+	return err
+}
+
+func placeOf(r Record) *Place {
+	return &Place{Number: r.Number, View: r.Version.View, Seq: r.Version.Seq, Time: r.Time.String()}
+}
+
+// readWhole reads a snapshot to its end, if there is one.
+func readWhole(r *LogReport, dir string) error {
+	s, err := openSnapshot(dir)
+	if missing(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	r.Snapshot = placeOf(s.head.at)
+	_, err = io.Copy(io.Discard, s)
+	return errors.Join(err, s.Close())
+}
