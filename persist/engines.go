@@ -7,10 +7,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
-	wal "github.com/hashicorp/raft-wal"
 	"go.etcd.io/bbolt"
 
 	"github.com/squall-go/squall/persist/journal"
@@ -68,7 +66,7 @@ func openFiles(e Engine, dir string, readOnly bool) (engine, error) {
 	g := &guarded{place: dir}
 	err := guard(dir, func() (err error) {
 		if e == WAL {
-			g.engine, err = openWAL(dir)
+			g.engine, err = openWAL(dir, readOnly)
 		} else {
 			g.engine, err = openBolt(dir, readOnly)
 		}
@@ -92,14 +90,6 @@ func openBolt(dir string, readOnly bool) (engine, error) {
 		return nil, err
 	}
 	return s, nil
-}
-
-func openWAL(dir string) (engine, error) {
-	w, err := wal.Open(dir, wal.WithLogger(hclog.NewNullLogger()))
-	if err != nil {
-		return nil, err
-	}
-	return w, nil
 }
 
 // guarded gives what an engine says its name, and turns its panics into errors.

@@ -1,0 +1,285 @@
+package persist
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+	wal "github.com/hashicorp/raft-wal"
+	"github.com/hashicorp/raft-wal/metadb"
+	"github.com/hashicorp/raft-wal/segment"
+	"github.com/hashicorp/raft-wal/types"
+	"go.etcd.io/bbolt"
+)
+
+// segmentBytes is how long a segment gets, but for its last entry. Every new one costs a few fsyncs, and dropping the front of a log frees whole
+// ones only.
+const segmentBytes = 64 << 20
+
+// walEngine is raft-wal with the parts of it replaced that it lets one replace:
+//
+//	codec   a block is its own encoding: nothing is copied on the way to the segment's buffer
+//	files   fdatasync; names are synced whenever a file may be new; what kept the next segment from being made is not lost
+//	meta    it is closed with the log, and can be opened to be read only
+type walEngine struct {
+	*wal.WAL
+	meta  walMeta
+	files *walFiles
+}
+
+func openWAL(dir string, readOnly bool) (engine, error) {
+	files := &walFiles{}
+	e := &walEngine{files: files}
+	var vfs types.VFS = files
+	if readOnly {
+		e.meta, vfs = &frozenMeta{}, frozenFiles{files}
+	} else {
+		e.meta = &metadb.BoltMetaDB{}
+	}
+	var err error
+	e.WAL, err = wal.Open(dir, wal.WithLogger(hclog.NewNullLogger()), wal.WithSegmentSize(segmentBytes), wal.WithCodec(blockCodec{}),
+		wal.WithMetaStore(codecMeta{e.meta}), wal.WithSegmentFiler(codecFiler{segment.NewFiler(dir, vfs)}))
+	if err != nil {
+		return nil, errors.Join(walError(err), e.meta.Close())
+	}
+	return e, nil
+}
+
+func walError(err error) error {
+	if errors.Is(err, wal.ErrCorrupt) {
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	return err
+}
+
+// StoreLogs says why there is no next segment, where the engine says only that the last one is full.
+func (e *walEngine) StoreLogs(logs []*raft.Log) error {
+	err := e.WAL.StoreLogs(logs)
+	if errors.Is(err, wal.ErrSealed) {
+		err = errors.Join(err, e.files.failure())
+	}
+	return walError(err)
+}
+
+func (e *walEngine) StoreLog(l *raft.Log) error { return e.StoreLogs([]*raft.Log{l}) }
+
+// GetLog adds the index, which the codec leaves out.
+func (e *walEngine) GetLog(index uint64, l *raft.Log) error {
+	err := e.WAL.GetLog(index, l)
+	l.Index = index
+	return walError(err)
+}
+
+func (e *walEngine) Close() error { return errors.Join(e.WAL.Close(), e.meta.Close()) }
+
+// blockCodec stores the data of an entry and nothing else: a block knows its index.
+type blockCodec struct{}
+
+// blockCodecID stands in every segment.
+const blockCodecID = 0x51_53_4C_42_00_01
+
+func (blockCodec) ID() uint64 { return blockCodecID }
+
+// Encode puts the data itself where the engine would take a copy from: it copies what it finds there into the segment's buffer, and forgets it.
+func (blockCodec) Encode(l *raft.Log, w io.Writer) error {
+	if b, ok := w.(*bytes.Buffer); ok && b.Len() == 0 {
+		*b = *bytes.NewBuffer(l.Data)
+		return nil
+	}
+	_, err := w.Write(l.Data)
+	return err
+}
+
+func (blockCodec) Decode(b []byte, l *raft.Log) error {
+	*l = raft.Log{Type: raft.LogCommand, Data: bytes.Clone(b)}
+	return nil
+}
+
+// codecMeta and codecFiler write the codec's ID where the engine would write that of its own codec, and then not know it again.
+type codecMeta struct{ types.MetaStore }
+
+func (m codecMeta) CommitState(s types.PersistentState) error {
+	segments := make([]types.SegmentInfo, len(s.Segments))
+	for i, info := range s.Segments {
+		segments[i] = ofBlocks(info)
+	}
+	s.Segments = segments
+	return m.MetaStore.CommitState(s)
+}
+
+type codecFiler struct{ types.SegmentFiler }
+
+func (f codecFiler) Create(i types.SegmentInfo) (types.SegmentWriter, error) {
+	return f.SegmentFiler.Create(ofBlocks(i))
+}
+
+func (f codecFiler) RecoverTail(i types.SegmentInfo) (types.SegmentWriter, error) {
+	return f.SegmentFiler.RecoverTail(ofBlocks(i))
+}
+
+// Open reads through a segment that has no index. The engine ends one without it when it cuts the end of the log, and would not open it again.
+func (f codecFiler) Open(i types.SegmentInfo) (types.SegmentReader, error) {
+	if i.IndexStart == 0 {
+		return f.RecoverTail(i)
+	}
+	return f.SegmentFiler.Open(ofBlocks(i))
+}
+
+func ofBlocks(i types.SegmentInfo) types.SegmentInfo {
+	i.Codec = blockCodecID
+	return i
+}
+
+// walMeta is what the list of segments is kept in.
+type walMeta interface {
+	types.MetaStore
+	io.Closer
+}
+
+// frozenMeta reads the list of segments, and keeps what would be changed in it to itself.
+type frozenMeta struct{ db *bbolt.DB }
+
+func (m *frozenMeta) Load(dir string) (s types.PersistentState, err error) {
+	m.db, err = bbolt.Open(filepath.Join(dir, metadb.FileName), 0o640, &bbolt.Options{ReadOnly: true, Timeout: engineTimeout})
+	if err != nil {
+		return s, err
+	}
+	raw, err := m.value(metadb.MetaBucket, []byte(metadb.MetaKey))
+	if err != nil || raw == nil {
+		return s, err
+	}
+	if err := json.Unmarshal(raw, &s); err != nil {
+		return s, fmt.Errorf("%w: the list of segments: %w", ErrDamaged, err)
+	}
+	return s, nil
+}
+
+func (m *frozenMeta) value(bucket string, key []byte) (value []byte, err error) {
+	err = m.db.View(func(tx *bbolt.Tx) error {
+		if b := tx.Bucket([]byte(bucket)); b != nil {
+			value = bytes.Clone(b.Get(key))
+		}
+		return nil
+	})
+	return value, err
+}
+
+func (m *frozenMeta) GetStable(key []byte) ([]byte, error)  { return m.value(metadb.StableBucket, key) }
+func (*frozenMeta) CommitState(types.PersistentState) error { return nil }
+func (*frozenMeta) SetStable([]byte, []byte) error          { return errFrozen }
+func (m *frozenMeta) Close() error {
+	if m.db == nil {
+		return nil
+	}
+	return m.db.Close()
+}
+
+var errFrozen = fmt.Errorf("%w: it was opened to be read only", ErrReadOnlyDisk)
+
+// walFiles are the segments' files.
+type walFiles struct {
+	mu  sync.Mutex
+	err error // why the last file could not be made
+}
+
+func (f *walFiles) failure() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.err
+}
+
+func (f *walFiles) ListDir(dir string) (names []string, err error) {
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		if !e.IsDir() {
+			names = append(names, e.Name())
+		}
+	}
+	return names, err
+}
+
+// Create makes a file and sets its room aside, so that what is written later needs no new blocks.
+func (f *walFiles) Create(dir, name string, size uint64) (types.WritableFile, error) {
+	file, err := os.OpenFile(filepath.Join(dir, name), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o640)
+	if err == nil {
+		if err = setAside(file, int64(size)); err != nil {
+			err = errors.Join(err, file.Close(), os.Remove(file.Name()))
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.err = err; err != nil {
+		return nil, err
+	}
+	return &walFile{File: file, dir: dir}, nil
+}
+
+func (f *walFiles) Delete(dir, name string) error {
+	if err := os.Remove(filepath.Join(dir, name)); err != nil {
+		return err
+	}
+	return osDisk{}.SyncDir(dir)
+}
+
+func (f *walFiles) OpenReader(dir, name string) (types.ReadableFile, error) {
+	return os.Open(filepath.Join(dir, name))
+}
+
+func (f *walFiles) OpenWriter(dir, name string) (types.WritableFile, error) {
+	file, err := os.OpenFile(filepath.Join(dir, name), os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	return &walFile{File: file, dir: dir}, nil
+}
+
+// walFile is a segment that is written. Whoever made it may have died before its name was durable, so the first Sync sees to that, of a file that was
+// there already, too.
+type walFile struct {
+	*os.File
+	dir   string
+	named bool
+}
+
+func (f *walFile) Sync() error {
+	if err := syncData(f.File); err != nil {
+		return err
+	}
+	if f.named {
+		return nil
+	}
+	f.named = true
+	return osDisk{}.SyncDir(f.dir)
+}
+
+// frozenFiles changes nothing.
+type frozenFiles struct{ *walFiles }
+
+func (frozenFiles) Delete(string, string) error { return nil }
+func (frozenFiles) Create(string, string, uint64) (types.WritableFile, error) {
+	return noFile{}, nil
+}
+
+func (f frozenFiles) OpenWriter(dir, name string) (types.WritableFile, error) {
+	file, err := os.Open(filepath.Join(dir, name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	return file, err
+}
+
+// noFile is a segment that would be made.
+type noFile struct{}
+
+func (noFile) ReadAt([]byte, int64) (int, error)  { return 0, io.EOF }
+func (noFile) WriteAt([]byte, int64) (int, error) { return 0, errFrozen }
+func (noFile) Sync() error                        { return errFrozen }
+func (noFile) Close() error                       { return nil }
