@@ -1,6 +1,7 @@
 package squall
 
 import (
+	"crypto/ed25519"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -51,6 +52,9 @@ type (
 const (
 	Ordered   = views.Ordered   // one order at all members, each message once all of them have it
 	Unordered = views.Unordered // each sender's messages in its order, at once
+	// Persistent is Ordered, and every member keeps all messages in a log on its disk. A group of which all members end at once comes back
+	// with everything that was on every disk.
+	Persistent = views.Persistent
 )
 
 // Fabric says how members reach each other's rows.
@@ -70,7 +74,7 @@ type Tuning = multicast.Tuning
 type Config struct {
 	Cluster   string   // name of the group, at most 256 bytes; processes with another one are refused
 	ID        NodeID   // this process; 0: generated, and kept in Dir
-	Dir       string   // what must survive the process is kept here: its id. Empty: nothing is kept, and ID is given
+	Dir       string   // what must survive the process is kept here: its id, and logs. Empty: nothing is kept, and ID is given
 	Listen    string   // host:port to listen on; port 0 is any. IPv4, IPv6 and host names.
 	Advertise string   // host:port that the others dial, port 0 for that of Listen. Empty: as Listen says, or this host's own address
 	Join      []string // host:port of several members; if there is no group yet the first one founds it. Empty: this process founds it.
@@ -116,6 +120,8 @@ type SubgroupConfig struct {
 	// process that ended left there is removed. It need not be the same at every member.
 	LargeDir string
 
+	Log LogConfig // of a subgroup whose Mode is Persistent
+
 	Deliver      func(Message)   // called for each message, in order
 	DeliverBatch func([]Message) // or: called for each run of messages that can be delivered at once
 	// Async, in bytes, moves the upcalls to a goroutine of their own, behind a queue of copies of this size. 0: upcalls run on
@@ -143,6 +149,7 @@ const (
 	DefaultRingBytes = 512 << 10
 	DefaultWindow    = 4096
 	DefaultBacklog   = 16 << 20
+	DefaultLogMemory = 16 << 20
 	DefaultHeartbeat = 100 * time.Millisecond
 	DefaultFailAfter = 5 * time.Second
 )
@@ -158,6 +165,9 @@ func (c Config) Validate() error {
 	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf("config: "+format, args...)) }
 	if c.Cluster == "" {
 		fault("Cluster is empty: name the group")
+	}
+	if c.Dir == "" && c.persistent() {
+		fault("Dir is empty, and a subgroup is Persistent: give each process a directory of its own for its logs")
 	}
 	if c.ID == 0 && c.Dir == "" {
 		fault("ID is 0 and Dir is empty: give each process its own id, from 1 up, or a directory to keep a generated one")
@@ -240,9 +250,13 @@ func (sg SubgroupConfig) faults() (errs []error) {
 	if (sg.Snapshot == nil) != (sg.Restore == nil) {
 		fault("set both Snapshot and Restore, or none of them")
 	}
-	if sg.Snapshot != nil && sg.Mode != Ordered {
+	switch {
+	case sg.Snapshot != nil && sg.Mode == Persistent:
+		fault("a Persistent subgroup hands its log over: set Log.Recover instead of Snapshot and Restore")
+	case sg.Snapshot != nil && sg.Mode != Ordered:
 		fault("a subgroup with Snapshot must be Ordered: in the others, what members have delivered differs where a view begins")
 	}
+	errs = append(errs, sg.logFaults()...)
 	if sg.Backlog < 0 || sg.Backlog > views.MaxRingBytes {
 		fault("Backlog is %d: 0 to %d bytes", sg.Backlog, views.MaxRingBytes)
 	}
@@ -254,6 +268,31 @@ func (sg SubgroupConfig) faults() (errs []error) {
 	}
 	if (sg.Layout == nil) != (sg.Policy == "") {
 		fault("set both Layout and Policy, its name, or none of them")
+	}
+	return errs
+}
+
+// logFaults are those of Log.
+func (sg SubgroupConfig) logFaults() (errs []error) {
+	l := sg.Log
+	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if sg.Mode != Persistent {
+		if l.Engine != 0 || l.Memory != 0 || l.Retain != (Retention{}) || l.Sign != nil || l.DeliverAfterPersist || l.Recover != nil {
+			fault("Log is set, and Mode is %v: only a Persistent subgroup has a log", sg.Mode)
+		}
+		return errs
+	}
+	if l.Engine > WAL {
+		fault("Log.Engine is %d: use Bolt or WAL", l.Engine)
+	}
+	if l.Memory < 0 {
+		fault("Log.Memory is %d: 0 for %d, or more than 0", l.Memory, DefaultLogMemory)
+	}
+	if l.Retain.Age < 0 || l.Retain.Bytes < 0 {
+		fault("Log.Retain is %+v: 0 for no limit, or more", l.Retain)
+	}
+	if l.Sign != nil && len(l.Sign) != ed25519.PrivateKeySize {
+		fault("Log.Sign has %d bytes: an Ed25519 private key has %d", len(l.Sign), ed25519.PrivateKeySize)
 	}
 	return errs
 }
@@ -273,6 +312,9 @@ func (c Config) withDefaults() Config {
 		sg.Window = or(sg.Window, DefaultWindow)
 		sg.LargeMemory = or(sg.LargeMemory, 2*sg.MaxMessage)
 		sg.Backlog = or(sg.Backlog, DefaultBacklog)
+		if sg.Mode == Persistent {
+			sg.Log.Memory = or(sg.Log.Memory, DefaultLogMemory)
+		}
 	}
 	return c
 }

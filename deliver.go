@@ -29,7 +29,9 @@ func (sg SubgroupConfig) sink(wake func()) sink {
 	if sg.Async > 0 {
 		s = newQueue(max(sg.Async/2, smc.MaxMessage(sg.RingBytes)), r.upcall, wake)
 	}
-	if sg.Restore == nil {
+	if sg.Mode == Persistent {
+		s = &recorded{sink: s}
+	} else if sg.Restore == nil {
 		return s
 	}
 	return &guarded{sink: s, upcall: r.upcall}

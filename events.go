@@ -9,6 +9,7 @@ import (
 
 	"github.com/squall-go/squall/fabric/port"
 	"github.com/squall-go/squall/internal/join"
+	"github.com/squall-go/squall/internal/restart"
 	"github.com/squall-go/squall/internal/transfer"
 	"github.com/squall-go/squall/views"
 )
@@ -111,6 +112,38 @@ func (e StateGiven) String() string {
 	return fmt.Sprintf("subgroup %q: gave the state to node %d: %d bytes in %v", e.Subgroup, e.To, e.Bytes, e.Took.Round(time.Millisecond))
 }
 func (StateGiven) level() slog.Level { return slog.LevelDebug }
+
+// Restarting tells how the members of a group that had ended find together again. Its Event is one of package restart.
+type Restarting struct{ restart.Event }
+
+func (e Restarting) level() slog.Level { return slog.LevelInfo }
+
+// LogCaughtUp says that this process got what its log lacked from another member.
+type LogCaughtUp struct {
+	Subgroup string
+	Shard    int
+	Records  uint64  // that came
+	Cut      uint64  // of its own that the others never had, and that are gone: they were on this disk only
+	Snapshot Version // of the snapshot of the others behind which the log begins; zero: none came
+	Took     time.Duration
+}
+
+func (e LogCaughtUp) String() string {
+	return fmt.Sprintf("log of subgroup %q: caught up by %d records in %v (%d of its own cut, snapshot of version %v)", e.Subgroup, e.Records, e.Took.Round(time.Millisecond), e.Cut, e.Snapshot)
+}
+func (LogCaughtUp) level() slog.Level { return slog.LevelInfo }
+
+// LogRepaired says that the end of this process's log was damaged and is dropped; what was in it comes from other members.
+type LogRepaired struct {
+	Subgroup string
+	Shard    int
+	Damage   error
+}
+
+func (e LogRepaired) String() string {
+	return fmt.Sprintf("log of subgroup %q: its end is dropped, and comes from other members: %v", e.Subgroup, e.Damage)
+}
+func (LogRepaired) level() slog.Level { return slog.LevelWarn }
 
 // ConnectionRejected says that something else than a member knocked at the port, or at the socket of shared memory. There are
 // no more than 10 of them a second; ConnectionsRejected counts the others.

@@ -19,6 +19,7 @@ import (
 	"github.com/squall-go/squall/fabric/port"
 	"github.com/squall-go/squall/internal/join"
 	"github.com/squall-go/squall/internal/member"
+	"github.com/squall-go/squall/internal/restart"
 	"github.com/squall-go/squall/multicast"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/predicates"
@@ -28,19 +29,20 @@ import (
 
 // Group is this process's part in a group, over all views. Its methods may be called from any goroutine.
 type Group struct {
-	cfg    Config
-	self   views.Member
-	port   *port.Port
-	node   *auto.Node
-	bulk   *rdmc.Node // moves large messages; nil: there are none
-	parker *fabric.Parker
-	door   *join.Door
-	lock   *join.Lock
-	member *member.Member
-	runner *predicates.Runner
-	subs   []*Subgroup // in the order of declarations
-	sinks  []sink      // the same
-	states *states
+	cfg     Config
+	self    views.Member
+	port    *port.Port
+	node    *auto.Node
+	bulk    *rdmc.Node // moves large messages; nil: there are none
+	parker  *fabric.Parker
+	door    *join.Door
+	lock    *join.Lock
+	member  *member.Member
+	runner  *predicates.Runner
+	subs    []*Subgroup // in the order of declarations
+	sinks   []sink      // the same
+	states  *states
+	durable *durable // nil: no subgroup is persistent
 
 	rejections rejections
 	retiring   sync.WaitGroup // what is being closed of views that are over
@@ -97,7 +99,14 @@ func (g *Group) open(ctx context.Context) (err error) {
 		return err
 	}
 	g.self = views.Member{ID: c.ID, Incarnation: incarnation, Addr: g.port.Addr(), Host: g.node.Host(), Shm: g.node.Shm()}
-	outcome, err := join.Join(ctx, g.joinConfig())
+	for i, d := range c.declarations() {
+		g.sinks = append(g.sinks, c.Subgroups[i].sink(g.parker.Wake))
+		g.subs = append(g.subs, &Subgroup{group: g, decl: d})
+	}
+	if err = g.openDurable(); err != nil {
+		return err
+	}
+	outcome, err := g.find(ctx)
 	if err != nil {
 		return err
 	}
@@ -126,25 +135,28 @@ func (g *Group) joinConfig() join.Config {
 // enter lays this process on the table of its first view. A view that is the group's first, too, begins when everybody's links stand;
 // one that it joined is in force already.
 func (g *Group) enter(ctx context.Context, outcome *join.Outcome) error {
-	for i, d := range g.cfg.declarations() {
-		g.sinks = append(g.sinks, g.cfg.Subgroups[i].sink(g.parker.Wake))
-		g.subs = append(g.subs, &Subgroup{group: g, decl: d})
+	if err := g.enterDurable(outcome.View); err != nil {
+		return err
 	}
-	var err error
-	g.member, err = member.New(member.Config{
+	cfg := member.Config{
 		Self: g.cfg.ID, View: outcome.View, Open: g.table, Retire: g.retire, Next: g.next, Receiver: g.receiver, Boundary: g.boundary,
 		Transfers: g.transfers, Limits: g.limits, Room: g.room,
 		Tuning: g.cfg.Tuning, Heartbeat: g.cfg.Heartbeat, FailAfter: g.cfg.FailAfter, Wake: g.parker.Wake,
 		OnEvent: g.changing, Installed: g.installed, Halted: g.halt,
-	})
-	if err != nil {
+		Wall: func() order.Time { return order.TimeOf(time.Now()) },
+	}
+	if g.durable != nil {
+		cfg.Recorder, cfg.Record = g.recorder, g.record
+	}
+	var err error
+	if g.member, err = member.New(cfg); err != nil {
 		return err
 	}
 	for _, s := range g.subs {
 		s.outbox = g.member.Outbox(s.decl.Name)
 	}
 	if outcome.Session == nil {
-		return nil
+		return g.recover(outcome.View)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -152,6 +164,9 @@ func (g *Group) enter(ctx context.Context, outcome *join.Outcome) error {
 	defer context.AfterFunc(attempt, func() { cancel(context.Cause(attempt)) })()
 	if err = g.member.Table().Await(ctx); err == nil {
 		err = outcome.Session.Ready(ctx)
+	}
+	if err == nil {
+		err = g.recover(outcome.View)
 	}
 	if err != nil {
 		g.closeTables()
@@ -198,6 +213,9 @@ func (g *Group) declaration(sg views.Subgroup) int {
 func (g *Group) receiver(v *views.View, i int) multicast.Receiver {
 	d := g.declaration(v.Subgroups[i])
 	g.states.expect(v, i, d)
+	if v.Subgroups[i].Mode == Persistent {
+		return shardSink{g.sinks[d].(*guarded), g.recorder(v, i)}
+	}
 	return g.sinks[d]
 }
 
@@ -212,6 +230,10 @@ func (g *Group) start() {
 	g.runner = predicates.NewRunner(predicates.Config{
 		Step: g.member.Step, Deadline: g.member.Deadline, Parker: parking{g.parker, g.member}, MaxSpin: g.cfg.MaxSpin,
 	})
+	if g.durable != nil {
+		g.durable.witness = restart.NewServer(g.cfg.Cluster, g.self, g.working)
+		g.port.Handle(port.KindRestart, g.durable.witness.Serve)
+	}
 	g.announce(g.member.View())
 	g.runner.Start()
 }
@@ -221,6 +243,9 @@ func (g *Group) installed(v *views.View) {
 	self, _ := v.RankOf(g.cfg.ID)
 	for _, lost := range g.door.Installed(v, self) {
 		g.member.Report(lost.ID, member.ErrJoining)
+	}
+	if g.durable != nil {
+		g.durable.entered(v)
 	}
 	g.announce(v)
 }
@@ -497,6 +522,9 @@ func (g *Group) release() error {
 	}
 	for _, s := range g.sinks {
 		s.close()
+	}
+	if g.durable != nil {
+		errs = append(errs, g.durable.close())
 	}
 	if g.runner != nil {
 		errs = append(errs, g.closeTables())

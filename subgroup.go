@@ -28,7 +28,12 @@ func (s *Subgroup) Name() string { return s.decl.Name }
 func (s *Subgroup) MaxMessage() int { return max(s.ringMessage(), s.decl.MaxMessage) }
 
 // ringMessage is the largest message that goes through the ring. Larger ones are large messages.
-func (s *Subgroup) ringMessage() int { return smc.MaxMessage(s.decl.RingBytes) }
+func (s *Subgroup) ringMessage() int {
+	if s.decl.Mode == Persistent {
+		return smc.MaxMessage(s.decl.RingBytes) - smc.TimeBytes
+	}
+	return smc.MaxMessage(s.decl.RingBytes)
+}
 
 // takesLarge reports whether there are large messages.
 func (s *Subgroup) takesLarge() bool { return s.decl.MaxMessage > s.ringMessage() }
@@ -121,7 +126,7 @@ func (s *Subgroup) SendFuture(ctx context.Context, data []byte) (*Future, error)
 	return c.CommitFuture()
 }
 
-// Future is the delivery of a message that was sent here.
+// Future is the delivery of a message that was sent here and, in a persistent subgroup, how far it has come on disks (Persisted).
 type Future = member.Future
 
 // Claim takes room for a message of n bytes in the ring, to be filled in place, and waits for it until ctx ends. The message

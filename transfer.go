@@ -25,7 +25,7 @@ var nothingToRestore = func() chan struct{} {
 // guarded is a sink before which a backlog stands while the application has no state.
 type guarded struct {
 	sink
-	upcall  func([]Message)  // the application
+	upcall  func([]Message)  // the application, without the sink
 	backlog *backlog.Backlog // nil: there is none. Loop.
 }
 
@@ -108,7 +108,7 @@ func newStates(g *Group) *states {
 	s.source = transfer.NewSource(transfer.SourceConfig{
 		Self: g.cfg.ID, Reject: g.port.Reject, Given: func(given transfer.Given) { g.cfg.emit(StateGiven{given}) },
 		Keeps: func(name string) bool {
-			return slices.ContainsFunc(g.cfg.Subgroups, func(sg SubgroupConfig) bool { return sg.Name == name && sg.Snapshot != nil })
+			return slices.ContainsFunc(g.cfg.Subgroups, func(sg SubgroupConfig) bool { return sg.Name == name && sg.handsOver() })
 		},
 	})
 	g.port.Handle(port.KindState, s.source.Serve)
@@ -118,6 +118,10 @@ func newStates(g *Group) *states {
 // boundary has a snapshot taken where the deliveries of a view begin.
 func (s *states) boundary(v *views.View, i, declaration int) {
 	if !s.source.Wanted(v.ID, i) {
+		return
+	}
+	if v.Subgroups[i].Mode == Persistent { // what came before is in the log already
+		s.source.Put(v.ID, i, boundary{s.group.recorder(v, i).Last()}.write)
 		return
 	}
 	snapshot := s.group.cfg.Subgroups[declaration].Snapshot
@@ -130,20 +134,24 @@ func (s *states) expect(v *views.View, i, declaration int) {
 	sg, cfg := v.Subgroups[i], s.group.cfg.Subgroups[declaration]
 	self, _ := v.RankOf(s.group.cfg.ID)
 	fresh, before := slices.Contains(sg.Fresh, self), s.own[declaration]
-	if cfg.Restore == nil || !fresh && (before == nil || before.fetch == nil || !before.fetch.Superseded()) {
+	if !cfg.handsOver() || !fresh && (before == nil || before.fetch == nil || !before.fetch.Superseded()) {
 		return
 	}
 	sink := s.group.sinks[declaration].(*guarded)
+	upcall, restore := sink.upcall, cfg.Restore
+	if sg.Mode == Persistent {
+		upcall, restore = s.group.wholeFrom(v, i, sink.upcall)
+	}
 	r := &restoring{
 		states: s, subgroup: sg, before: before,
 		ready: make(chan struct{}), ended: make(chan struct{}),
 		backlog: backlog.New(backlog.Config{
-			Bytes: max(cfg.Backlog, max(smc.MaxMessage(cfg.RingBytes), cfg.MaxMessage)+backlog.MessageBytes), Since: v.ID, Upcall: sink.upcall, Wake: s.group.parker.Wake,
+			Bytes: max(cfg.Backlog, max(smc.MaxMessage(cfg.RingBytes), cfg.MaxMessage)+backlog.MessageBytes), Since: v.ID, Upcall: upcall, Wake: s.group.parker.Wake,
 		}),
 	}
 	if fresh {
 		r.fetch = transfer.NewFetch(transfer.FetchConfig{
-			Self: s.group.cfg.ID, View: v, Subgroup: i, Dial: s.dial, Restore: cfg.Restore,
+			Self: s.group.cfg.ID, View: v, Subgroup: i, Dial: s.dial, Restore: restore,
 			Trying: func(source NodeID) { s.group.cfg.emit(StateRestoring{sg.Name, sg.Shard, source}) },
 			Failed: func(source NodeID, err error) { s.group.cfg.emit(StateSourceFailed{sg.Name, sg.Shard, source, err}) },
 		})
@@ -232,6 +240,7 @@ func (r *restoring) catchUp(got transfer.Fetched) {
 	through := r.backlog.HandOver()
 	r.here.of(r)
 	if through {
+		s.group.whole(r.subgroup)
 		s.group.cfg.emit(StateRestored{r.subgroup.Name, r.subgroup.Shard, got.Source, got.Bytes, got.Took, time.Since(start)})
 	}
 }

@@ -50,7 +50,7 @@ func (l *Lock) Close() error {
 // directory without a node gets the chosen one, or a random one, before Identity returns. The directory is made if need be, and
 // nobody else can use it until the lock is closed.
 func Identity(dir string, chosen order.NodeID) (id order.NodeID, incarnation uint64, lock *Lock, err error) {
-	incarnation = newIncarnation()
+	incarnation = NewIncarnation()
 	if dir == "" {
 		return cmp.Or(chosen, newID()), incarnation, nil, nil
 	}
@@ -131,7 +131,8 @@ func writeSynced(path, text string) error {
 // a negative number.
 func newID() order.NodeID { return order.NodeID(random(1<<63 - 1)) }
 
-func newIncarnation() uint64 { return random(1<<64 - 1) }
+// NewIncarnation tells a process apart from all others that have its node's id.
+func NewIncarnation() uint64 { return random(1<<64 - 1) }
 
 // random is a number of the bits of a mask, and not 0.
 func random(mask uint64) uint64 {

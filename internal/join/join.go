@@ -213,7 +213,7 @@ func Join(ctx context.Context, c Config) (*Outcome, error) {
 		c.silence = DefaultSilence
 	}
 	if c.Self.Incarnation == 0 {
-		c.Self.Incarnation = newIncarnation()
+		c.Self.Incarnation = NewIncarnation()
 	}
 	if c.founds() {
 		return foundOrJoin(ctx, c)
@@ -231,11 +231,51 @@ func foundOrJoin(ctx context.Context, c Config) (*Outcome, error) {
 		c.Join = append([]string{addr}, slices.DeleteFunc(slices.Clone(c.Join), func(other string) bool { return other == addr })...)
 		return apply(ctx, c)
 	}
-	s, err := found(ctx, c)
+	waiting, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go lookAround(waiting, c, cancel)
+	s, err := found(waiting, c)
+	var works *groupWorks
+	if errors.As(err, &works) {
+		c.Join = append([]string{works.addr}, slices.DeleteFunc(slices.Clone(c.Join), func(other string) bool { return other == works.addr })...)
+		return apply(ctx, c)
+	}
 	if err != nil {
 		return nil, err
 	}
 	return &Outcome{View: s.view, Session: s, config: c}, nil
+}
+
+// groupWorks ends the founding of a group: its members came together without this process, for whom they did not wait.
+type groupWorks struct{ addr string }
+
+func (e *groupWorks) Error() string { return "a group works already: " + e.addr + " is a member" }
+
+// lookAround asks every now and then whether the others are a group meanwhile: members that have come back from their disks do not ask a
+// founder whose own disk is another one now.
+func lookAround(ctx context.Context, c Config, found context.CancelCauseFunc) {
+	if len(c.Join) == 0 {
+		return
+	}
+	tick := time.NewTicker(inquiry)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		if addr, ok := formed(ctx, c); ok {
+			found(&groupWorks{addr})
+			return
+		}
+	}
+}
+
+// Formed is what came of finding a view in another way: this process is a member of it, and others know that already.
+func Formed(c Config, v *views.View) *Outcome {
+	c.silence = DefaultSilence
+	return &Outcome{View: v, config: c}
 }
 
 // Session is one process's part in an attempt, from the View to Install. Ready or Abort must be called, or its connections

@@ -175,6 +175,14 @@ func (j *joiner) notice() {
 	close(j.decided)
 }
 
+// Find asks all addresses that this process knows whether there is a group that works, and returns that of a member.
+func Find(ctx context.Context, c Config) (addr string, ok bool) {
+	if c.silence == 0 {
+		c.silence = DefaultSilence
+	}
+	return formed(ctx, c)
+}
+
 // inquiry is how long a founder waits for the others' answers before it founds.
 const inquiry = time.Second
 

@@ -1,6 +1,8 @@
 package member
 
 import (
+	"sync"
+
 	"github.com/squall-go/squall/multicast"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/persist/journal"
@@ -32,13 +34,16 @@ type RecorderConfig struct {
 }
 
 // Recorder keeps what a shard delivers in its log before the application sees it. It is the receiver of all the parts that this member has in that
-// shard. All but Frontier, and Record while the log is not whole, is the loop's.
+// shard. All but Frontier, and Take and Last where they say so, is the loop's.
 type Recorder struct {
 	Frontier Frontier
 	cfg      RecorderConfig
-	ahead    int    // messages of the run at hand, from its start, that are in the log and that the application did not take
-	partial  bool   // the log lacks what others have
-	unseen   unseen // AfterPersist: what the application did not see yet
+	ahead    int           // messages of the run at hand, from its start, that are in the log and that the application did not take
+	partial  bool          // the log lacks what others have
+	last     order.Version // the last one that was appended here
+	mu       sync.Mutex    // of unseen
+	unseen   unseen        // AfterPersist: what the application did not see yet
+	closed   bool          // under mu: it will not see any more
 }
 
 // NewRecorder makes one for a log.
@@ -54,7 +59,7 @@ func (r *Recorder) Deliver(run []multicast.Message) (taken int) {
 	if r.cfg.AfterPersist {
 		return r.hold(run)
 	}
-	for r.ahead < len(run) && r.Record(&run[r.ahead]) {
+	for r.ahead < len(run) && r.record(&run[r.ahead]) {
 		r.ahead++
 	}
 	if r.ahead > 0 {
@@ -66,19 +71,35 @@ func (r *Recorder) Deliver(run []multicast.Message) (taken int) {
 
 // hold records messages and keeps them until every member's disk has them.
 func (r *Recorder) hold(run []multicast.Message) (taken int) {
-	for taken < len(run) && r.unseen.room(run[taken]) && r.Record(&run[taken]) {
-		r.unseen.keep(run[taken])
+	for taken < len(run) && r.Take(&run[taken]) {
 		taken++
 	}
 	return taken
 }
 
+// Take records a message and, with AfterPersist, keeps it until every disk has it; it reports false if there is no room. Who has it as its
+// receiver calls Deliver instead. The loop's, but while the log is partial: then of whoever makes it whole.
+func (r *Recorder) Take(m *multicast.Message) bool {
+	if !r.cfg.AfterPersist {
+		return r.record(m)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed || !r.unseen.room(*m) || !r.record(m) {
+		return false
+	}
+	r.unseen.keep(*m)
+	return true
+}
+
+// Last is the version that was appended last; zero before the first. It is asked when nobody appends.
+func (r *Recorder) Last() order.Version { return r.last }
+
 // MaxRun implements multicast.Receiver.
 func (r *Recorder) MaxRun() int { return r.cfg.Receiver.MaxRun() }
 
-// Record appends a message to the log and gives it the time of its version there, or reports that there is no room. The loop's, but while the
-// log is partial: then of whoever has taken over.
-func (r *Recorder) Record(m *multicast.Message) bool {
+// record appends a message to the log and gives it the time of its version there, or reports that there is no room.
+func (r *Recorder) record(m *multicast.Message) bool {
 	rec := journal.Record{Version: m.Version(), Time: m.Time, Sender: m.Sender, Data: m.Data}
 	body := m.Body()
 	if body != nil {
@@ -90,7 +111,7 @@ func (r *Recorder) Record(m *multicast.Message) bool {
 		}
 		return false
 	}
-	m.Time = rec.Time
+	m.Time, r.last = rec.Time, rec.Version
 	r.cfg.Observe(rec.Time)
 	return true
 }
@@ -106,21 +127,41 @@ func (r *Recorder) global(v order.Version) (work int) {
 		r.cfg.Log.SetGlobal(v)
 		work++
 	}
-	if r.unseen.empty() {
-		if r.cfg.AfterPersist && !r.partial {
-			r.Frontier.reach(Shown, v)
-		}
-		return work
+	if r.cfg.AfterPersist && !r.partial {
+		work += r.show(v)
 	}
-	shown, next := r.unseen.give(r.cfg.Receiver, v)
-	if shown > 0 {
-		r.Frontier.reach(Shown, next)
-	}
-	return work + shown
+	return work
 }
 
-// Close ends the hold on messages that the application will not see any more.
+// show gives the application what lies before a version.
+func (r *Recorder) show(v order.Version) (shown int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	next := v
+	if !r.unseen.empty() {
+		if shown, next = r.unseen.give(r.cfg.Receiver, v); shown == 0 {
+			return 0
+		}
+	}
+	r.Frontier.reach(Shown, next)
+	return shown
+}
+
+// close ends the hold on messages that the application will not see any more.
 func (r *Recorder) close(reason error) {
 	r.Frontier.fail(reason)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closed = true
 	r.unseen.drop()
 }
+
+// NoLog takes nothing: it stands for a log that could not be opened, until its member has halted.
+var NoLog Log = noLog{}
+
+type noLog struct{}
+
+func (noLog) Append(*journal.Record) bool      { return false }
+func (noLog) Appended() uint64                 { return 0 }
+func (noLog) Durable() (uint64, order.Version) { return 0, order.Version{} }
+func (noLog) SetGlobal(order.Version)          {}

@@ -1,0 +1,349 @@
+package squall
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/internal/logwire"
+	"github.com/squall-go/squall/internal/member"
+	"github.com/squall-go/squall/internal/restart"
+	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/persist"
+	"github.com/squall-go/squall/views"
+)
+
+// durable is what this process keeps in Dir for its persistent subgroups: their logs, and what it must not forget of views.
+type durable struct {
+	group   *Group
+	store   *persist.Store
+	memory  *restart.Memory
+	server  *logwire.Server
+	witness *restart.Server // tells those that come back that the group works
+	jobs    *jobs
+
+	mu   sync.Mutex
+	logs map[persist.LogID]*kept
+}
+
+// kept is the log of one shard, and what stands before it.
+type kept struct {
+	log      *persist.Log
+	recorder *member.Recorder
+	room     chan struct{} // rung when the log may have room again
+}
+
+func (k *kept) wake() {
+	select {
+	case k.room <- struct{}{}:
+	default: // rung already
+	}
+}
+
+// persistent reports whether any subgroup is.
+func (c Config) persistent() bool {
+	return slices.ContainsFunc(c.Subgroups, func(sg SubgroupConfig) bool { return sg.Mode == Persistent })
+}
+
+// openDurable opens what is kept in Dir, if anything is to be kept.
+func (g *Group) openDurable() (err error) {
+	if !g.cfg.persistent() {
+		return nil
+	}
+	d := &durable{group: g, logs: map[persist.LogID]*kept{}, jobs: newJobs()}
+	g.durable = d
+	if d.store, err = persist.Open(persist.StoreConfig{Dir: g.cfg.Dir, Cluster: g.cfg.Cluster, Node: g.cfg.ID}); err != nil {
+		return err
+	}
+	if d.memory, err = restart.Load(d.store); err != nil {
+		return err
+	}
+	ids, err := d.store.Logs()
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		if d.declaration(id) < 0 {
+			continue // of a subgroup that is declared no more: it stays as it is
+		}
+		if _, err := d.keep(id); err != nil {
+			return err
+		}
+	}
+	d.server = logwire.NewServer(logwire.ServerConfig{Cluster: g.cfg.Cluster, Find: d.find, List: d.list, Reject: g.port.Reject})
+	g.port.Handle(port.KindLog, d.server.Serve)
+	return nil
+}
+
+// declaration is the place of a log's subgroup among those that are declared persistent, or -1.
+func (d *durable) declaration(id persist.LogID) int {
+	return slices.IndexFunc(d.group.cfg.Subgroups, func(sg SubgroupConfig) bool { return sg.Name == id.Name && sg.Mode == Persistent })
+}
+
+// keep opens a log, once. The end of one that is damaged is dropped, and whatever was in it has to come from others: until then the log
+// lacks something.
+func (d *durable) keep(id persist.LogID) (*kept, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if k := d.logs[id]; k != nil {
+		return k, nil
+	}
+	g := d.group
+	n := d.declaration(id)
+	cfg := g.cfg.Subgroups[n].Log
+	k := &kept{room: make(chan struct{}, 1)}
+	open := persist.LogConfig{
+		ID: id, Engine: cfg.Engine, Memory: cfg.Memory, Retain: cfg.Retain, Sign: cfg.Sign,
+		Wake: func() { g.parker.Wake(); k.wake() },
+		Failed: func(err error) {
+			go g.fail(fmt.Errorf("log of subgroup %q: %w", id.Name, err)) // not on the log's own goroutine
+		},
+	}
+	var err error
+	if k.log, err = d.store.Log(open); errors.Is(err, persist.ErrDamaged) {
+		k.log, err = d.repair(open, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("log of subgroup %q: %w", id.Name, err)
+	}
+	k.recorder = member.NewRecorder(member.RecorderConfig{
+		Log: k.log, Receiver: g.sinks[n].(*guarded).sink.(*recorded).sink, AfterPersist: cfg.DeliverAfterPersist, Memory: cfg.Memory,
+		Observe: func(t order.Time) { g.member.Observe(t) },
+	})
+	d.logs[id] = k
+	return k, nil
+}
+
+// repair drops the damaged end of a log, but not before it is on disk that the log lacks something now.
+func (d *durable) repair(open persist.LogConfig, damage error) (*persist.Log, error) {
+	if v := d.memory.View(); v == nil || len(v.Members) == 1 {
+		return nil, fmt.Errorf("%w; no other member has it: restore the directory from a copy, or remove it and lose the log", damage)
+	}
+	if err := d.memory.Lacks(restart.LogID(open.ID)); err != nil {
+		return nil, err
+	}
+	open.Repair = true
+	l, err := d.store.Log(open)
+	if err == nil {
+		d.group.cfg.emit(LogRepaired{Subgroup: open.ID.Name, Shard: open.ID.Shard, Damage: damage})
+	}
+	return l, err
+}
+
+func (d *durable) find(id persist.LogID) *persist.Log {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if k := d.logs[id]; k != nil {
+		return k.log
+	}
+	return nil
+}
+
+func (d *durable) list() (ids []persist.LogID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for id := range d.logs {
+		ids = append(ids, id)
+	}
+	slices.SortFunc(ids, func(a, b persist.LogID) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Shard, b.Shard))
+	})
+	return ids
+}
+
+// ends are where the logs here end, for those with whom a group is brought back.
+func (d *durable) ends() (ends []restart.LogEnd) {
+	for _, id := range d.list() {
+		last := d.find(id).Info().Last
+		ends = append(ends, restart.LogEnd{ID: restart.LogID(id), Last: last.Version, Time: last.Time, Records: last.Number + 1})
+	}
+	return ends
+}
+
+// latest is the last time in any log here.
+func (d *durable) latest() (t order.Time) {
+	for _, id := range d.list() {
+		t = max(t, d.find(id).Info().Last.Time)
+	}
+	return t
+}
+
+// shard is the log of a subgroup of a view.
+func shard(sg views.Subgroup) persist.LogID { return persist.LogID{Name: sg.Name, Shard: sg.Shard} }
+
+// recorder is who keeps what a subgroup of a view delivers here.
+func (g *Group) recorder(v *views.View, i int) *member.Recorder {
+	k, err := g.durable.keep(shard(v.Subgroups[i]))
+	if err != nil {
+		go g.fail(err)
+		return member.NewRecorder(member.RecorderConfig{Log: member.NoLog, Receiver: g.sinks[g.declaration(v.Subgroups[i])], Observe: func(order.Time) {}})
+	}
+	return k.recorder
+}
+
+// fail halts the group here. Not on the loop.
+func (g *Group) fail(err error) {
+	g.member.Call(func() { g.member.Halt(err) })
+}
+
+// record makes a decision durable beside the loop.
+func (g *Group) record(v *views.View, b views.Ballot, d *views.Decision, done func()) {
+	g.durable.jobs.add(func() {
+		if err := g.durable.memory.Echo(v.ID, b, d.View); err != nil {
+			g.fail(fmt.Errorf("recording what follows view %d: %w", v.ID, err))
+			return
+		}
+		done()
+	})
+}
+
+// entered makes it durable that a view is in force. It may come late: the decision is on disk already.
+func (d *durable) entered(v *views.View) {
+	d.jobs.add(func() {
+		if err := d.memory.Installed(v); err != nil {
+			d.group.fail(fmt.Errorf("recording view %d: %w", v.ID, err))
+		}
+	})
+}
+
+// lacking are the logs of this process of which others have more.
+func (d *durable) lacking(v *views.View) (ids []restart.LogID) {
+	self, _ := v.RankOf(d.group.cfg.ID)
+	for _, sg := range v.Subgroups {
+		if sg.Mode == Persistent && slices.Contains(sg.Fresh, self) {
+			ids = append(ids, restart.LogID(shard(sg)))
+		}
+	}
+	return ids
+}
+
+// catchUp makes a log what others have, up to a version; zero: they have nothing. It goes on until ctx ends.
+func (d *durable) catchUp(ctx context.Context, id persist.LogID, last order.Version, sources func() []logwire.Source) error {
+	if last == (order.Version{}) {
+		k, err := d.keep(id)
+		if err != nil {
+			return err
+		}
+		return k.log.Cut(last)
+	}
+	pause := 10 * time.Millisecond
+	for {
+		err := d.catchUpOnce(ctx, id, logwire.After(last), sources())
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-time.After(pause):
+			pause = min(2*pause, time.Second)
+		case <-ctx.Done():
+			return fmt.Errorf("log of subgroup %q: catching up: %w: %w", id.Name, context.Cause(ctx), err)
+		}
+	}
+}
+
+// errNoSource says that a log cannot be caught up with now.
+var errNoSource = errors.New("no member is there that has all of it")
+
+func (d *durable) catchUpOnce(ctx context.Context, id persist.LogID, before order.Version, sources []logwire.Source) error {
+	k, err := d.keep(id)
+	if err != nil {
+		return err
+	}
+	if len(sources) == 0 {
+		return errNoSource
+	}
+	got, err := logwire.CatchUp(ctx, logwire.CatchUpConfig{
+		Cluster: d.group.cfg.Cluster, Dial: d.dial, Sources: sources, ID: id, Log: k.log, Before: before,
+		Failed: func(s logwire.Source, err error) {
+			d.group.cfg.emit(StateSourceFailed{Subgroup: id.Name, Shard: id.Shard, Source: s.Node, Err: err})
+		},
+	})
+	if err == nil && (got.Records > 0 || got.Cut > 0 || got.Snapshot != Version{}) {
+		d.group.cfg.emit(LogCaughtUp{Subgroup: id.Name, Shard: id.Shard, Records: got.Records, Cut: got.Cut, Snapshot: got.Snapshot, Took: got.Took})
+	}
+	return err
+}
+
+func (d *durable) dial(ctx context.Context, addr string) (net.Conn, error) {
+	return port.Dial(ctx, addr, port.KindLog, d.group.cfg.TLS)
+}
+
+// close ends everything; what was delivered is on disk then.
+func (d *durable) close() error {
+	d.jobs.close()
+	d.group.port.Handle(port.KindLog, nil)
+	d.group.port.Handle(port.KindRestart, nil)
+	if d.witness != nil {
+		d.witness.Close()
+	}
+	if d.server != nil {
+		d.server.Close()
+	}
+	if d.store == nil {
+		return nil
+	}
+	return d.store.Close()
+}
+
+// jobs is a goroutine that does one thing after the other.
+type jobs struct {
+	mu     sync.Mutex
+	queue  []func()
+	bell   chan struct{}
+	closed bool
+	done   chan struct{}
+}
+
+func newJobs() *jobs {
+	j := &jobs{bell: make(chan struct{}, 1), done: make(chan struct{})}
+	go j.run()
+	return j
+}
+
+func (j *jobs) add(f func()) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.closed {
+		return
+	}
+	j.queue = append(j.queue, f)
+	j.ring()
+}
+
+func (j *jobs) ring() {
+	select {
+	case j.bell <- struct{}{}:
+	default: // rung already
+	}
+}
+
+func (j *jobs) run() {
+	defer close(j.done)
+	for range j.bell {
+		j.mu.Lock()
+		queue, closed := j.queue, j.closed
+		j.queue = nil
+		j.mu.Unlock()
+		for _, f := range queue {
+			f()
+		}
+		if closed {
+			return
+		}
+	}
+}
+
+// close does what is left, and waits for it.
+func (j *jobs) close() {
+	j.mu.Lock()
+	j.closed = true
+	j.ring()
+	j.mu.Unlock()
+	<-j.done
+}

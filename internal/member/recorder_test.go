@@ -1,0 +1,175 @@
+package member
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/squall-go/squall/multicast"
+	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/persist/journal"
+)
+
+// memoryLog is a log with room for so many records, that are durable when the test says so.
+type memoryLog struct {
+	records []journal.Record
+	room    int
+	durable int
+	global  order.Version
+}
+
+func (l *memoryLog) Append(r *journal.Record) bool {
+	if len(l.records)-l.durable >= l.room {
+		return false
+	}
+	if n := len(l.records); n > 0 {
+		r.Time = max(r.Time, l.records[n-1].Time+1)
+	}
+	l.records = append(l.records, *r)
+	return true
+}
+
+func (l *memoryLog) Appended() uint64 { return uint64(len(l.records)) }
+
+func (l *memoryLog) Durable() (uint64, order.Version) {
+	if l.durable == 0 {
+		return 0, order.Version{}
+	}
+	return uint64(l.durable), l.records[l.durable-1].Version
+}
+
+func (l *memoryLog) SetGlobal(v order.Version) { l.global = v }
+
+// taker is an application that takes so many messages at a time.
+type taker struct {
+	seen []string
+	most int
+}
+
+func (a *taker) Deliver(run []multicast.Message) int {
+	n := min(len(run), a.most)
+	for _, m := range run[:n] {
+		a.seen = append(a.seen, fmt.Sprintf("%s@%d", m.Data, m.Time))
+	}
+	return n
+}
+
+func (a *taker) MaxRun() int { return 0 }
+
+func runOf(from, n int) (run []multicast.Message) {
+	for k := range n {
+		run = append(run, multicast.Message{Data: fmt.Append(nil, from+k), Sender: 1, View: 1, Seq: order.Seq(from + k), Time: 7})
+	}
+	return run
+}
+
+func TestAMessageIsRecordedOnceHoweverOftenItIsOffered(t *testing.T) {
+	l, a := &memoryLog{room: 3}, &taker{most: 2}
+	var clock order.Time
+	r := NewRecorder(RecorderConfig{Log: l, Receiver: a, Observe: func(t order.Time) { clock = t }})
+	run := runOf(0, 5)
+	for offers := 0; len(run) > 0; offers++ {
+		if taken := r.Deliver(run); taken > 2 {
+			t.Fatalf("the application takes 2 at a time, %d were taken", taken)
+		} else {
+			run = run[taken:]
+		}
+		if r.drained(uint64(l.durable)) && len(run) > 0 {
+			t.Fatal("drained, and a message is in the log that the application did not take")
+		}
+		if offers > 20 {
+			t.Fatal("no end")
+		}
+		if len(l.records) == l.durable+l.room {
+			l.durable = len(l.records)
+		}
+	}
+	if want := "[0@7 1@8 2@9 3@10 4@11]"; fmt.Sprint(a.seen) != want || len(l.records) != 5 || clock != 11 {
+		t.Errorf("%d records, the application saw %v at clock %d, want %s", len(l.records), a.seen, clock, want)
+	}
+	l.durable = 5
+	if !r.drained(5) {
+		t.Error("everything is on disk, and it is not drained")
+	}
+	if r.SetPartial(true); r.drained(5) {
+		t.Error("the log lacks something, and counts as drained")
+	}
+}
+
+func TestWithAfterPersistTheApplicationSeesWhatEveryDiskHas(t *testing.T) {
+	l, a := &memoryLog{room: 100}, &taker{most: 100}
+	r := NewRecorder(RecorderConfig{Log: l, Receiver: a, AfterPersist: true, Memory: 4, Observe: func(order.Time) {}})
+	run := runOf(0, 10)
+	if taken := r.Deliver(run); taken != 4 {
+		t.Fatalf("%d messages of one byte were taken, there is room for 4 bytes", taken)
+	}
+	for i := range run {
+		run[i].Data[0] = 'x' // it was a copy
+	}
+	if r.global(order.Version{View: 1, Seq: 3}); fmt.Sprint(a.seen) != "[0@7 1@8 2@9]" {
+		t.Fatalf("every disk has 3, the application saw %v", a.seen)
+	}
+	if at := r.Frontier.At(Shown); at != (order.Version{View: 1, Seq: 3}) || l.global != at {
+		t.Errorf("shown up to %v, the log knows of %v", at, l.global)
+	}
+	if r.shown(order.Version{View: 1, Seq: 3}) || !r.shown(order.Version{View: 1, Seq: 2}) {
+		t.Error("what was not shown counts as shown, or the other way round")
+	}
+	a.most = 0
+	if r.global(order.Version{View: 1, Seq: 4}); r.Frontier.At(Shown) != (order.Version{View: 1, Seq: 3}) {
+		t.Error("the application took nothing, and it counts as shown")
+	}
+	a.most = 1
+	if r.global(order.Version{View: 2}); len(a.seen) != 4 {
+		t.Errorf("the application saw %v", a.seen)
+	}
+	if r.close(errors.New("over")); r.Deliver(runOf(10, 1)) != 0 {
+		t.Error("taken after the end")
+	}
+}
+
+func TestAWaitForADiskEndsWhenItIsThereOrTheMemberHalts(t *testing.T) {
+	var f Frontier
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	got := make(chan error, 2)
+	go func() { got <- f.Wait(ctx, Everywhere, order.Version{View: 1, Seq: 4}) }()
+	for f.waitersFor() == 0 {
+		runtime.Gosched()
+	}
+	f.reach(Here, order.Version{View: 2})
+	f.reach(Everywhere, order.Version{View: 1, Seq: 4})
+	if f.waitersFor() != 1 {
+		t.Fatal("versions before 4 are everywhere, and the wait for 4 is over")
+	}
+	if f.reach(Everywhere, order.Version{View: 1, Seq: 5}); <-got != nil {
+		t.Error("it is everywhere")
+	}
+	go func() { got <- f.Settle(ctx, 10) }()
+	for f.waitersFor() == 0 {
+		runtime.Gosched()
+	}
+	f.settle(9)
+	gone := errors.New("gone")
+	if f.fail(gone); !errors.Is(<-got, gone) {
+		t.Error("the member halted, and the reason did not come")
+	}
+	if err := f.Wait(ctx, Everywhere, order.Version{View: 1}); err != nil {
+		t.Errorf("what was everywhere before the halt: %v", err)
+	}
+	ended, end := context.WithCancel(ctx)
+	end()
+	var g Frontier
+	if err := g.Wait(ended, Here, order.Version{}); !errors.Is(err, context.Canceled) || g.waitersFor() != 0 {
+		t.Errorf("%v, %d still wait", err, g.waitersFor())
+	}
+}
+
+func (f *Frontier) waitersFor() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.waiters)
+}

@@ -1,0 +1,247 @@
+package squall
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"math"
+
+	"github.com/squall-go/squall/internal/member"
+	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/persist"
+)
+
+// Time is a reading of the hybrid logical clock that orders the versions of a log: nanoseconds since the Unix epoch.
+type Time = order.Time
+
+// Record is one version of a log.
+type Record = persist.Record
+
+// LogInfo describes a log as it is on this process's disk.
+type LogInfo = persist.Info
+
+// LogEngine says what a log is kept in.
+type LogEngine = persist.Engine
+
+// Engines of a log.
+const (
+	Bolt = persist.Bolt // one file, embedded: the default
+	WAL  = persist.WAL  // segments that are only appended to, for high rates
+)
+
+// Retention says what may be dropped from the front of a log. Zero fields do not limit.
+type Retention = persist.Retention
+
+// Stage is how far a version of a persistent subgroup has come.
+type Stage = member.Stage
+
+// Stages of a version. OnEveryDisk is what survives even if all members end at once.
+const (
+	OnThisDisk  = member.Here
+	OnEveryDisk = member.Everywhere
+)
+
+// LogConfig says how this process keeps the log of a persistent subgroup. It may differ between members.
+type LogConfig struct {
+	// Engine of a log that is made anew; one that is there keeps its own.
+	Engine LogEngine
+	// Memory bounds what is delivered and not on disk yet, in bytes; then the subgroup's senders are held up, and nobody else. 0 is 16 MiB.
+	Memory int
+	// Retain says what may be dropped; nothing that some member's disk lacks ever is. The zero value keeps everything.
+	Retain Retention
+	// Sign, if not nil, chains all records by their hashes and signs the chain with this process's key, once for each write: who has the public key
+	// can tell that nothing was changed (squall log verify).
+	Sign ed25519.PrivateKey
+	// DeliverAfterPersist has messages delivered only when they are on every member's disk, instead of when every member holds them. OnView
+	// may come before the last messages of the view before then.
+	DeliverAfterPersist bool
+	// Recover is called before anything is delivered, with what is in the log: at Open, and when this process had to catch up with others, on
+	// another goroutine. It replaces the whole state of the application by what it reads: the snapshot, if there is one, and the records
+	// behind it. An error fails Open, or halts the group here.
+	Recover func(*Log) error
+}
+
+// Errors of logs, to be tested with errors.Is.
+var (
+	// ErrNotPersistent is returned where a subgroup, or this process in it, keeps no log.
+	ErrNotPersistent = member.ErrNotPersistent
+	// ErrUnsettled is returned for a time of which more may come.
+	ErrUnsettled = errors.New("more may come of that time")
+	// ErrLogDamaged says that a log cannot be read; its text says where. squall log verify looks at all of it.
+	ErrLogDamaged = persist.ErrDamaged
+	// ErrLogTruncated is returned for a version behind the first one that is kept.
+	ErrLogTruncated = persist.ErrTruncated
+	// ErrNotInLog is returned for what is not there.
+	ErrNotInLog = persist.ErrNotFound
+	// ErrOtherCluster and ErrOtherNode say that a directory belongs to another cluster, or another node of it.
+	ErrOtherCluster = persist.ErrOtherCluster
+	ErrOtherNode    = persist.ErrOtherNode
+	// ErrNewerFormat says that a directory was written by a newer version of this package.
+	ErrNewerFormat = persist.ErrNewerFormat
+	// ErrInUse says that another process works in a directory.
+	ErrInUse = persist.ErrInUse
+	// ErrReadOnlyDisk and ErrDiskFull say why a log cannot be written.
+	ErrReadOnlyDisk = persist.ErrReadOnlyDisk
+	ErrDiskFull     = persist.ErrDiskFull
+)
+
+// Log is this process's log of one shard of a persistent subgroup: every message that was delivered there, in order, over all views and
+// restarts. Its methods may be called from any goroutine, but not in upcalls where they say that they wait. What is read is on this
+// process's disk; Persisted tells how much of that is on every disk.
+type Log struct {
+	subgroup string
+	log      *persist.Log
+	frontier *member.Frontier
+}
+
+// Log is this process's log of the shard that it is in. It fails with ErrNotPersistent if there is none.
+func (s *Subgroup) Log() (*Log, error) {
+	if s.decl.Mode != Persistent {
+		return nil, fmt.Errorf("subgroup %q: %w", s.decl.Name, ErrNotPersistent)
+	}
+	n, ok := s.Shard()
+	if !ok {
+		return nil, fmt.Errorf("subgroup %q: %w: this process is in no shard of it", s.decl.Name, ErrNotPersistent)
+	}
+	return s.group.durable.open(persist.LogID{Name: s.decl.Name, Shard: n})
+}
+
+func (d *durable) open(id persist.LogID) (*Log, error) {
+	k, err := d.keep(id)
+	if err != nil {
+		return nil, err
+	}
+	return &Log{id.Name, k.log, &k.recorder.Frontier}, nil
+}
+
+// Info describes the log: its first and last record, how many there are, and how much room they take.
+func (l *Log) Info() LogInfo { return l.log.Info() }
+
+// Persisted is the version before which everything is on this process's disk, or on every member's.
+func (l *Log) Persisted(s Stage) Version { return l.frontier.At(s) }
+
+// WaitPersisted returns when a version is on this process's disk, or on every member's.
+func (l *Log) WaitPersisted(ctx context.Context, s Stage, v Version) error {
+	return l.frontier.Wait(ctx, s, v)
+}
+
+// Get reads one version: ErrNotInLog if there is none, ErrLogTruncated if it is kept no more.
+func (l *Log) Get(v Version) (Record, error) { return l.log.Get(v) }
+
+// Range yields the records of [from, to), in order; with the zero Version as to, up to the end as it is now. An error ends it.
+func (l *Log) Range(from, to Version) iter.Seq2[Record, error] { return l.log.Range(from, to) }
+
+// Tail yields the records from a version on, and then each one that follows, across views, until ctx ends.
+func (l *Log) Tail(ctx context.Context, from Version) iter.Seq2[Record, error] {
+	return l.log.Tail(ctx, from)
+}
+
+// At reads the last version whose time is not after t, as it is for good: it waits until no version with such a time can come any more, and all are
+// on every member's disk. So every member gives the same answer, and no failure changes it.
+func (l *Log) At(ctx context.Context, t Time) (Record, error) {
+	if err := l.settle(ctx, t); err != nil {
+		return Record{}, err
+	}
+	return l.log.At(t)
+}
+
+// TryAt is At that fails with ErrUnsettled instead of waiting.
+func (l *Log) TryAt(t Time) (Record, error) {
+	if !l.settled(t) {
+		return Record{}, fmt.Errorf("log of subgroup %q at %v: %w: it is settled up to %v", l.subgroup, t, ErrUnsettled, l.frontier.Settled())
+	}
+	return l.log.At(t)
+}
+
+// Between yields the records with times of [from, to) once they are settled, as At says; it waits for that.
+func (l *Log) Between(ctx context.Context, from, to Time) iter.Seq2[Record, error] {
+	return func(yield func(Record, error) bool) {
+		if to > 0 {
+			if err := l.settle(ctx, to-1); err != nil {
+				yield(Record{}, err)
+				return
+			}
+		}
+		l.log.Between(from, to)(yield)
+	}
+}
+
+func (l *Log) settle(ctx context.Context, t Time) error {
+	if l.settled(t) {
+		return nil
+	}
+	if err := l.frontier.Settle(ctx, t); err != nil {
+		return fmt.Errorf("log of subgroup %q at %v: %w", l.subgroup, t, err)
+	}
+	return nil
+}
+
+// settled reports whether nothing with such a time can come: members told so, or a later version is on every disk already.
+func (l *Log) settled(t Time) bool {
+	if t <= l.frontier.Settled() {
+		return true
+	}
+	for next, err := range l.log.Between(t+1, math.MaxInt64) {
+		return err == nil && next.Version.Before(l.frontier.At(OnEveryDisk))
+	}
+	return false
+}
+
+// Snapshot keeps what write writes as the application's state behind a version, and drops the records up to it. The version must be on every
+// member's disk: WaitPersisted.
+func (l *Log) Snapshot(at Version, write func(io.Writer) error) error {
+	if !at.Before(l.frontier.At(OnEveryDisk)) {
+		return fmt.Errorf("snapshot of subgroup %q at %v: %w: every disk has what comes before %v", l.subgroup, at, ErrUnsettled, l.frontier.At(OnEveryDisk))
+	}
+	return l.log.Snapshot(at, write)
+}
+
+// OpenSnapshot reads the last snapshot. The Record says which version it is behind, and has no data. ErrNotInLog if there is none.
+func (l *Log) OpenSnapshot() (Record, io.ReadCloser, error) { return l.log.OpenSnapshot() }
+
+// recorded is the application of a persistent subgroup, behind the log of the shard that delivers.
+type recorded struct {
+	sink
+	recorder *member.Recorder
+}
+
+// Deliver implements multicast.Receiver.
+func (r *recorded) Deliver(run []Message) int { return r.recorder.Deliver(run) }
+
+// shardSink is what takes the deliveries of one shard.
+type shardSink struct {
+	*guarded
+	recorder *member.Recorder
+}
+
+// Deliver implements multicast.Receiver. A shard's deliveries begin when those of the one that this process was in before have ended.
+func (s shardSink) Deliver(run []Message) int {
+	s.guarded.sink.(*recorded).recorder = s.recorder
+	return s.guarded.Deliver(run)
+}
+
+// recording is the upcall of messages that waited until the log was whole: they come behind what it got from others.
+func (g *Group) recording(k *kept, after bool, upcall func([]Message)) func([]Message) {
+	return func(run []Message) {
+		for i := range run {
+			for !k.recorder.Take(&run[i]) {
+				select {
+				case <-k.room:
+				case <-g.halted:
+					return
+				}
+			}
+		}
+		if !after {
+			upcall(run)
+		}
+	}
+}
+
+// boundary is what a member that comes into a persistent subgroup is told by one that was there: where the log ends that it needs.
+type boundary struct {
+	Last Version `json:"last"` // zero: it is empty
+}

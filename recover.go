@@ -1,0 +1,226 @@
+package squall
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/squall-go/squall/internal/join"
+	"github.com/squall-go/squall/internal/logwire"
+	"github.com/squall-go/squall/internal/restart"
+	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/persist"
+	"github.com/squall-go/squall/views"
+)
+
+// find makes this process a member of a view: of one that is formed, of one of a group that works, or of the one in which a group goes on of which
+// all members have ended.
+func (g *Group) find(ctx context.Context) (*join.Outcome, error) {
+	cfg := g.joinConfig()
+	if g.durable == nil {
+		return join.Join(ctx, cfg)
+	}
+	if err := g.durable.memory.Begin(g.self); err != nil {
+		return nil, err
+	}
+	if g.durable.memory.View() != nil {
+		got, err := g.durable.comeBack(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if got.View != nil {
+			return join.Formed(cfg, got.View), nil
+		}
+		g.self.Incarnation = join.NewIncarnation() // the one before may have become a member of something
+		if err := g.durable.memory.Begin(g.self); err != nil {
+			return nil, err
+		}
+		cfg = g.joinConfig()
+		cfg.Join = append(got.Running, cfg.Join...)
+	}
+	g.durable.catchUpAhead(ctx, cfg)
+	return join.Join(ctx, cfg)
+}
+
+// comeBack finds the others that were in the last view that this process knows, and agrees with them on how to go on.
+func (d *durable) comeBack(ctx context.Context) (restart.Outcome, error) {
+	g := d.group
+	return restart.Run(ctx, restart.Config{
+		Cluster: g.cfg.Cluster, Self: g.self, Memory: d.memory, Join: g.cfg.Join, Logs: d.ends, Reconcile: d.reconcile, Place: d.place,
+		Persistent: func(name string) bool { return d.declaration(persist.LogID{Name: name}) >= 0 },
+		Port:       g.port, TLS: g.cfg.TLS, OnEvent: func(e restart.Event) { g.cfg.emit(Restarting{e}) },
+	})
+}
+
+// place lays out the view in which the members that came back go on.
+func (d *durable) place(previous *views.View, members []views.Member) (*views.View, error) {
+	g := d.group
+	v, unmet, err := views.Place(views.Placement{
+		ID: previous.ID + 1, Cluster: g.cfg.Cluster, Key: rand.Text(), Members: members, Declarations: g.cfg.declarations(), Layouts: g.cfg.layouts(),
+		Previous: previous,
+	})
+	for _, u := range unmet {
+		g.cfg.emit(NotProvisioned{u})
+	}
+	if err == nil {
+		v.Time = max(order.TimeOf(time.Now()), d.latest()+1, previous.Time)
+	}
+	return v, err
+}
+
+// reconcile brings the logs here to where they are agreed to end.
+func (d *durable) reconcile(ctx context.Context, plan []restart.Agreed) error {
+	for _, p := range plan {
+		var from []logwire.Source
+		for _, s := range p.Sources {
+			from = append(from, logwire.Source(s))
+		}
+		if slices.ContainsFunc(from, func(s logwire.Source) bool { return s.Node == d.group.cfg.ID }) {
+			continue // it is as agreed here
+		}
+		if err := d.catchUp(ctx, persist.LogID(p.ID), p.End, func() []logwire.Source { return from }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// catchUpAhead brings the logs here up to what the members of a group that works have, before this process joins it: then little is left to do while
+// the others wait for its disk. What it cannot get now comes after joining.
+func (d *durable) catchUpAhead(ctx context.Context, cfg join.Config) {
+	addr, works := join.Find(ctx, cfg)
+	for _, sg := range d.group.cfg.Subgroups {
+		if !works || sg.Mode != Persistent || sg.Shards > 1 {
+			continue // in which shard it will be is not known yet
+		}
+		id := persist.LogID{Name: sg.Name}
+		if err := d.catchUpOnce(ctx, id, order.Version{}, []logwire.Source{{Addr: addr}}); err != nil {
+			d.group.cfg.Logger.Debug("catching up before joining", "log", id.String(), "error", err)
+		}
+	}
+}
+
+// enterDurable makes it durable that this process is in its first view, before it does anything there.
+func (g *Group) enterDurable(v *views.View) error {
+	if g.durable == nil {
+		return nil
+	}
+	for _, sg := range v.Subgroups {
+		if self, ok := v.RankOf(g.cfg.ID); ok && sg.Mode == Persistent && sg.Has(self) {
+			if _, err := g.durable.keep(shard(sg)); err != nil {
+				return err
+			}
+		}
+	}
+	return g.durable.memory.Enter(v, g.durable.lacking(v))
+}
+
+// working is the view that this process has installed, for those who ask whether the group works; nil: it has halted.
+func (g *Group) working() *views.View {
+	if g.member.Err() != nil {
+		return nil
+	}
+	return g.member.View()
+}
+
+// recover has the application take over what is in the logs of which this process lacks nothing.
+func (g *Group) recover(v *views.View) error {
+	if g.durable == nil {
+		return nil
+	}
+	g.member.Observe(g.durable.latest())
+	self, _ := v.RankOf(g.cfg.ID)
+	for _, sg := range v.Subgroups {
+		if sg.Mode != Persistent || !sg.Has(self) || slices.Contains(sg.Fresh, self) {
+			continue
+		}
+		if err := g.recoverFrom(shard(sg)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (g *Group) recoverFrom(id persist.LogID) error {
+	upcall := g.cfg.Subgroups[g.durable.declaration(id)].Log.Recover
+	if upcall == nil {
+		return nil
+	}
+	l, err := g.durable.open(id)
+	if err == nil {
+		err = upcall(l)
+	}
+	if err != nil {
+		return fmt.Errorf("subgroup %q: recovering from its log: %w", id.Name, err)
+	}
+	return nil
+}
+
+// handsOver reports whether members that come into the subgroup need something of those that are in it.
+func (sg SubgroupConfig) handsOver() bool { return sg.Snapshot != nil || sg.Mode == Persistent }
+
+// write is what a member gives to those that come into the subgroup.
+func (b boundary) write(w io.Writer) error { return json.NewEncoder(w).Encode(b) }
+
+// maxBoundaryBytes is more than any boundary takes.
+const maxBoundaryBytes = 1 << 10
+
+// wholeFrom is how this process gets what its log lacks as a view begins, and what is done then with what was delivered meanwhile.
+func (g *Group) wholeFrom(v *views.View, i int, application func([]Message)) (upcall func([]Message), restore func(io.Reader) error) {
+	sg := v.Subgroups[i]
+	id := shard(sg)
+	k, err := g.durable.keep(id)
+	if err != nil {
+		return application, func(io.Reader) error { return err }
+	}
+	k.recorder.SetPartial(true)
+	after := g.cfg.Subgroups[g.durable.declaration(id)].Log.DeliverAfterPersist
+	return g.recording(k, after, application), func(r io.Reader) error {
+		var b boundary
+		text, err := io.ReadAll(io.LimitReader(r, maxBoundaryBytes))
+		if err != nil {
+			return err
+		}
+		if err := json.Unmarshal(text, &b); err != nil {
+			return fmt.Errorf("subgroup %q: where its log ends: %w", id.Name, err)
+		}
+		if err := g.durable.catchUp(g.states.ctx, id, b.Last, func() []logwire.Source { return g.have(id) }); err != nil {
+			return err
+		}
+		if err := g.durable.memory.Complete(restart.LogID(id), v.ID); err != nil {
+			return fmt.Errorf("subgroup %q: its log is whole: %w", id.Name, err)
+		}
+		return g.recoverFrom(id)
+	}
+}
+
+// have are the members that have all of a log, as far as is known here.
+func (g *Group) have(id persist.LogID) (sources []logwire.Source) {
+	v := g.member.View()
+	for _, sg := range v.Subgroups {
+		if sg.Name != id.Name || sg.Shard != id.Shard {
+			continue
+		}
+		for _, r := range sg.Members {
+			if m := v.Members[r]; m.ID != g.cfg.ID && !slices.Contains(sg.Fresh, r) {
+				sources = append(sources, logwire.Source{Node: m.ID, Addr: m.Addr})
+			}
+		}
+	}
+	return sources
+}
+
+// whole says that the log of a shard lacks nothing any more, and that this process's application has what was delivered meanwhile.
+func (g *Group) whole(sg views.Subgroup) {
+	if sg.Mode != Persistent {
+		return
+	}
+	k, err := g.durable.keep(shard(sg))
+	if err == nil {
+		g.member.Call(func() { k.recorder.SetPartial(false) })
+	}
+}
