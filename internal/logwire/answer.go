@@ -1,14 +1,12 @@
 package logwire
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
 	"iter"
-	"math"
 
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/persist"
@@ -108,7 +106,7 @@ func predecessor(log *persist.Log, v order.Version) (persist.Record, error) {
 }
 
 func snapshotUpTo(log *persist.Log, v order.Version) (m mark, err error) {
-	at, r, err := snapshotsOf(log).OpenSnapshot()
+	at, r, err := log.OpenSnapshot()
 	if errors.Is(err, persist.ErrNotFound) {
 		return m, nil
 	}
@@ -124,9 +122,12 @@ func snapshotUpTo(log *persist.Log, v order.Version) (m mark, err error) {
 // one answers with a single record.
 func (a *answerer) one() (e end, err error) {
 	var r persist.Record
-	if a.q.Do == doGet {
+	switch a.q.Do {
+	case doGet:
 		r, err = a.log.Get(version(a.q.From))
-	} else {
+	case doNth:
+		r, err = Nth(a.log, a.q.Number)
+	default:
 		r, err = a.log.At(a.q.Since)
 	}
 	if err != nil {
@@ -137,6 +138,32 @@ func (a *answerer) one() (e end, err error) {
 		return e, err
 	}
 	return end{Count: 1}, out.flush()
+}
+
+// Nth is the record with a number. Numbers grow by one with the records, and times grow strictly, so a bisection over times finds it.
+func Nth(log *persist.Log, number uint64) (r persist.Record, err error) {
+	i := log.Info()
+	switch {
+	case i.Count == 0 || number > i.Last.Number:
+		return r, fmt.Errorf("%w: number %d of log %v, which has %d records", persist.ErrNotFound, number, i.ID, i.Count)
+	case number < i.First.Number:
+		return r, fmt.Errorf("number %d of log %v: %w, which is %d", number, i.ID, persist.ErrTruncated, i.First.Number)
+	}
+	low, high := i.First.Time, i.Last.Time
+	for {
+		middle := low + (high-low)/2
+		if r, err = log.At(middle); err != nil || r.Number == number {
+			return r, err
+		}
+		if r.Number > number {
+			high = r.Time - 1
+		} else {
+			low = middle + 1
+		}
+		if low > high {
+			return r, fmt.Errorf("log %v: %w: no record %d between times %v and %v", i.ID, persist.ErrDamaged, number, i.First.Time, i.Last.Time)
+		}
+	}
 }
 
 // records streams what was asked for. A frame goes out when it is full, or when nothing more is on disk.
@@ -169,12 +196,9 @@ func (a *answerer) atEnd(v order.Version) bool {
 
 func (a *answerer) source() iter.Seq2[persist.Record, error] {
 	from := version(a.q.From)
-	if from == (order.Version{}) {
-		from = a.log.Info().First.Version // all that is kept
-	}
 	switch a.q.Do {
 	case doBetween:
-		return a.log.Between(a.q.Since, cmp.Or(a.q.Until, math.MaxInt64))
+		return a.log.Between(a.q.Since, a.q.Until)
 	case doTail:
 		return a.log.Tail(a.ctx, from)
 	}
@@ -183,7 +207,7 @@ func (a *answerer) source() iter.Seq2[persist.Record, error] {
 
 // snapshot streams the bytes of the snapshot behind its mark.
 func (a *answerer) snapshot() (e end, err error) {
-	at, r, err := snapshotsOf(a.log).OpenSnapshot()
+	at, r, err := a.log.OpenSnapshot()
 	if err != nil {
 		return e, err
 	}
@@ -202,7 +226,7 @@ func (a *answerer) snapshot() (e end, err error) {
 			}
 		}
 		switch {
-		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		case err == io.EOF, err == io.ErrUnexpectedEOF: // as ReadFull says it; a source that broke off wraps its own
 			return e, nil
 		case err != nil:
 			return e, err

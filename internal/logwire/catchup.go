@@ -176,7 +176,7 @@ func (c *catchUp) request(do string, from, to order.Version) request {
 }
 
 // align makes the own log a part of the source's one, of which nothing in front of its end is missing, and returns where it goes on.
-func (c *catchUp) align(s *session) (from order.Version, err error) {
+func (c *catchUp) align(s *session) (from asked, err error) {
 	p := &prefix{log: c.cfg.Log, source: c.until, probe: func(v order.Version) (mark, error) {
 		return value[mark](s, c.request(doProbe, v, order.Version{}), kindMark)
 	}}
@@ -190,10 +190,13 @@ func (c *catchUp) align(s *session) (from order.Version, err error) {
 	}
 	c.r.Common, c.r.Last = common.Version, common.Version
 	if mine.Count > 0 && common.Version.Before(mine.Last.Version) {
-		return After(common.Version), c.cut(common.Version, mine.Count)
+		err = c.cut(common.Version, mine.Count)
 	}
-	return After(common.Version), nil
+	return behind(common.Version, common.Time), err
 }
+
+// behind are the records behind one.
+func behind(v order.Version, t order.Time) asked { return asked{from: After(v), since: t + 1} }
 
 // cut drops the own records behind a version.
 func (c *catchUp) cut(after order.Version, had uint64) error {
@@ -206,27 +209,30 @@ func (c *catchUp) cut(after order.Version, had uint64) error {
 
 // anew drops the own log, of which nothing can be shown to be the source's, and begins with the source's snapshot or with the first record
 // that it keeps.
-func (c *catchUp) anew(s *session, mine persist.Info) (from order.Version, err error) {
+func (c *catchUp) anew(s *session, mine persist.Info) (from asked, err error) {
 	c.r.Common, c.r.Last = order.Version{}, order.Version{}
 	if c.until.Snapshot != (order.Version{}) {
 		c.r.Cut += mine.Count
 		return c.install(s)
 	}
-	if mine.Count > 0 || mine.Snapshot != (order.Version{}) {
+	if mine.Snapshot != (order.Version{}) {
+		return from, fmt.Errorf("%w: it is of %v, and the source begins with %v", ErrGap, mine.Snapshot, c.until.First.Version)
+	}
+	if mine.Count > 0 {
 		if err := c.cut(order.Version{}, mine.Count); err != nil {
 			return from, err
 		}
 	}
-	return c.until.First.Version, nil
+	return asked{from: c.until.First.Version}, nil
 }
 
 // install puts the source's snapshot in place of the own log.
-func (c *catchUp) install(s *session) (from order.Version, err error) {
+func (c *catchUp) install(s *session) (from asked, err error) {
 	at, bytes, err := s.snapshot(c.request(doSnapshot, order.Version{}, order.Version{}))
 	if err != nil {
 		return from, err
 	}
-	err = snapshotsOf(c.cfg.Log).Install(at, bytes)
+	err = c.cfg.Log.Install(at, bytes)
 	c.r.Bytes += bytes.count
 	if theirs := bytes.finish(); theirs != nil {
 		return from, theirs // whatever the own log made of it
@@ -235,19 +241,19 @@ func (c *catchUp) install(s *session) (from order.Version, err error) {
 		return from, own(err)
 	}
 	c.r.Snapshot, c.r.Last = at.Version, at.Version
-	return After(at.Version), nil
+	return behind(at.Version, at.Time), nil
 }
 
 // fill imports what the source has from a version on.
-func (c *catchUp) fill(s *session, from order.Version) error {
-	to := c.cfg.Before
-	if to == (order.Version{}) {
-		to = After(c.until.Last.Version)
+func (c *catchUp) fill(s *session, may asked) error {
+	may.to = c.cfg.Before
+	if may.to == (order.Version{}) {
+		may.to = After(c.until.Last.Version)
 	}
-	if c.until.Count == 0 || !from.Before(to) {
+	if c.until.Count == 0 || !may.from.Before(may.to) {
 		return nil
 	}
-	for r, err := range s.records(c.request(doRange, from, to), asked{from: from, to: to}) {
+	for r, err := range s.records(c.request(doRange, may.from, may.to), may) {
 		if err != nil {
 			return err
 		}
@@ -257,7 +263,7 @@ func (c *catchUp) fill(s *session, from order.Version) error {
 		c.r.Records, c.r.Bytes, c.r.Last = c.r.Records+1, c.r.Bytes+uint64(len(r.Data)), r.Version
 		c.tell()
 	}
-	if last := c.until.Last.Version; last.Before(to) && c.r.Last.Before(last) {
+	if last := c.until.Last.Version; last.Before(may.to) && c.r.Last.Before(last) {
 		return fmt.Errorf("%w: it ended with %v, and announced %v", ErrShort, c.r.Last, last)
 	}
 	return nil

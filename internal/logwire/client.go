@@ -61,6 +61,11 @@ func (c *Client) At(ctx context.Context, id persist.LogID, t order.Time) (persis
 	return c.one(ctx, request{Do: doAt, Log: id.Name, Shard: id.Shard, Since: t}, asked{until: t + 1})
 }
 
+// Nth is the record with a number.
+func (c *Client) Nth(ctx context.Context, id persist.LogID, number uint64) (persist.Record, error) {
+	return c.one(ctx, request{Do: doNth, Log: id.Name, Shard: id.Shard, Number: number}, asked{})
+}
+
 func (c *Client) one(ctx context.Context, q request, may asked) (one persist.Record, err error) {
 	s, err := c.dial(ctx)
 	if err != nil {

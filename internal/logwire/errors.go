@@ -29,6 +29,8 @@ var (
 	ErrNoLog = errors.New("no such log")
 	// ErrOtherCluster says that a member belongs to another cluster.
 	ErrOtherCluster = persist.ErrOtherCluster
+	// ErrGap says that a source has dropped what comes behind the snapshot of the own log, and has no snapshot itself.
+	ErrGap = errors.New("the source does not reach back to the own snapshot, and has none itself")
 	// ErrNoSource says that none of the sources could give what a log lacks. What wraps it says why, for each of them.
 	ErrNoSource = errors.New("no source could give what the log lacks")
 

@@ -17,6 +17,7 @@ const (
 	doReady    = "ready"    // its info, once everything before To is on disk
 	doProbe    = "probe"    // the mark of the record at From, or of the last one before it
 	doGet      = "get"      // the record at From
+	doNth      = "nth"      // the record with a number
 	doAt       = "at"       // the last record whose time is not after Since
 	doRange    = "range"    // records in [From, To), to the end now if To is zero
 	doBetween  = "between"  // records with times in [Since, Until)
@@ -35,6 +36,7 @@ type request struct {
 	To      *order.Version `json:"to,omitempty"`
 	Since   order.Time     `json:"since,omitempty"`
 	Until   order.Time     `json:"until,omitempty"`
+	Number  uint64         `json:"number,omitempty"`
 }
 
 func (q *request) id() persist.LogID { return persist.LogID{Name: q.Log, Shard: q.Shard} }
@@ -119,6 +121,7 @@ type info struct {
 	First    mark          `json:"first"`
 	Last     mark          `json:"last"`
 	Bytes    int64         `json:"bytes"`
+	OnDisk   int64         `json:"on_disk"`
 	Global   order.Version `json:"global"`
 	Snapshot order.Version `json:"snapshot"`
 }
@@ -126,7 +129,7 @@ type info struct {
 func infoOf(i persist.Info) info {
 	return info{
 		Log: i.ID.Name, Shard: i.ID.Shard, Engine: i.Engine.String(), Count: i.Count, First: markOf(&i.First), Last: markOf(&i.Last),
-		Bytes: i.Bytes, Global: i.Global, Snapshot: i.Snapshot,
+		Bytes: i.Bytes, OnDisk: i.DiskBytes, Global: i.Global, Snapshot: i.Snapshot,
 	}
 }
 
@@ -134,7 +137,7 @@ func infoOf(i persist.Info) info {
 func (i *info) local() persist.Info {
 	l := persist.Info{
 		ID: persist.LogID{Name: i.Log, Shard: i.Shard}, Count: i.Count, First: i.First.record(), Last: i.Last.record(),
-		Bytes: i.Bytes, Oldest: i.First.Time, Global: i.Global, Snapshot: i.Snapshot,
+		Bytes: i.Bytes, DiskBytes: i.OnDisk, Oldest: i.First.Time, Global: i.Global, Snapshot: i.Snapshot,
 	}
 	for _, e := range []persist.Engine{persist.Bolt, persist.WAL} {
 		if e.String() == i.Engine {

@@ -219,7 +219,7 @@ func (s *Server) serve(ctx context.Context, out *writer, q *request) (e end, err
 		return a.ready()
 	case doProbe:
 		return a.probe()
-	case doGet, doAt:
+	case doGet, doAt, doNth:
 		return a.one()
 	case doRange, doBetween, doTail:
 		return a.records()
