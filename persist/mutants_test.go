@@ -15,3 +15,19 @@ func TestADirectoryThatIsNotSyncedIsFound(t *testing.T) {
 		t.Error("not found")
 	}
 }
+
+func TestRecordsThatGoBeforeTheirSnapshotIsThereAreFound(t *testing.T) {
+	mutant.Set(mutant.DropBeforeSnap)
+	defer mutant.Set("")
+	if err := dropsNothing(t); err == nil {
+		t.Error("not found")
+	}
+}
+
+func TestRetentionOfWhatIsNotOnEveryDiskIsFound(t *testing.T) {
+	mutant.Set(mutant.DropUnshared)
+	defer mutant.Set("")
+	if keepsWhatIsNotShared(t) {
+		t.Error("not found")
+	}
+}

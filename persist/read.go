@@ -237,7 +237,9 @@ func (c *cursor) read(to uint64, yield func(*Record) bool, failed *error) bool {
 		case errors.Is(err, errLeft):
 			return false
 		case errors.Is(err, ErrTruncated) && c.log.state.Load().epoch != c.epoch:
-			if err = c.follow(); err == nil && c.next >= c.book.Origin() {
+			if failed := c.follow(); failed != nil {
+				err = failed
+			} else if c.next >= c.book.Origin() {
 				continue // what was dropped is not what is read
 			}
 		}

@@ -64,7 +64,7 @@ func (h *snapshotHead) decode(b []byte, path string) error {
 	}
 	word := func(i int) uint64 { return binary.LittleEndian.Uint64(b[16+8*i:]) }
 	sum := b[snapshotHeadBytes-8:]
-	if crc32.Checksum(b[:snapshotHeadBytes-8], castagnoli) != binary.LittleEndian.Uint32(sum) {
+	if crc32.Checksum(b[:snapshotHeadBytes-8], castagnoli) != binary.LittleEndian.Uint32(sum) || binary.LittleEndian.Uint32(sum[4:]) != 0 {
 		return damaged(path, "its head has a wrong checksum")
 	}
 	h.at = Record{
