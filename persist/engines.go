@@ -4,12 +4,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/hashicorp/raft"
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
+	wal "github.com/hashicorp/raft-wal"
 	"go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
 
 	"github.com/squall-go/squall/persist/journal"
 )
@@ -51,7 +55,23 @@ func openEngine(e Engine, dir string, readOnly bool) (engine, error) {
 	if err := checkHeads(e, path); err != nil {
 		return nil, err
 	}
-	return openFiles(e, dir, readOnly)
+	opened, err := openFiles(e, dir, readOnly)
+	return opened, misread(err)
+}
+
+// misread says what it means if an engine cannot read what it wrote, and no file or lock is why.
+func misread(err error) error {
+	var file *fs.PathError
+	var number syscall.Errno
+	if err == nil || errors.As(err, &file) || errors.As(err, &number) || errors.Is(err, bolterrors.ErrDatabaseNotOpen) || errors.Is(err, wal.ErrClosed) {
+		return err
+	}
+	for _, c := range causes {
+		if errors.Is(err, c.means) || errors.Is(err, c.cause) {
+			return err
+		}
+	}
+	return fmt.Errorf("%w: %w", ErrDamaged, err)
 }
 
 // checkHeads checks what is small: all of the segments' list, and the two head pages of a tree that holds a whole log.
@@ -118,7 +138,7 @@ func (g *guarded) GetLog(index uint64, l *raft.Log) error {
 		if plain(answer) {
 			return nil
 		}
-		return answer
+		return misread(answer)
 	})
 	return errors.Join(err, onlyPlain(answer))
 }

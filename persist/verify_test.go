@@ -1,0 +1,222 @@
+package persist
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"encoding/json"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/squall-go/squall/order"
+)
+
+var (
+	ticks   = LogID{Name: "ticks"}
+	signKey = ed25519.NewKeyFromSeed(bytes.Repeat([]byte{1}, ed25519.SeedSize))
+	signers = map[order.NodeID]ed25519.PublicKey{1: signKey.Public().(ed25519.PublicKey)}
+)
+
+// signedLog makes a directory with a signed log of 120 records, of which 40 went into a snapshot.
+func signedLog(t *testing.T, e Engine) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	s, l := reopened(t, dir, LogConfig{Engine: e, Sign: signKey})
+	appendSamples(t, l, 0, 100)
+	l.SetGlobal(sample(99).Version)
+	if err := l.Snapshot(sample(39).Version, writes("state")); err != nil {
+		t.Fatal(err)
+	}
+	mustClose(t, s)
+	s, l = reopened(t, dir, LogConfig{Sign: signKey})
+	appendSamples(t, l, 100, 120)
+	if err := l.Cut(sample(113).Version); err != nil {
+		t.Fatal(err)
+	}
+	appendSamples(t, l, 114, 120)
+	mustClose(t, s)
+	return dir
+}
+
+func verified(t *testing.T, dir string, keys map[order.NodeID]ed25519.PublicKey) Report {
+	t.Helper()
+	steps := 0
+	r, err := Verify(dir, keys, func(p Progress) {
+		if steps++; p.Log != ticks || p.Block < p.First || p.Block > p.Last {
+			t.Errorf("progress %+v", p)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if steps == 0 && r.OK() {
+		t.Error("no progress")
+	}
+	return r
+}
+
+func TestASignedLogIsVerifiedAfterADropACutAndARestart(t *testing.T) {
+	engines(t, func(t *testing.T, e Engine) {
+		dir := signedLog(t, e)
+		r := verified(t, dir, signers)
+		if !r.OK() || len(r.Logs) != 1 || r.Node != 1 || r.Cluster != "test" {
+			t.Fatalf("%+v", r)
+		}
+		l := r.Logs[0]
+		if l.Engine != e.String() || l.Records != 80 || l.Vouched != 80 || l.Hashed != 80 || l.First.Number != 40 || l.Last.Number != 119 ||
+			l.Snapshot.Number != 39 {
+			t.Errorf("%+v", l)
+		}
+		if r := verified(t, dir, nil); !r.OK() || r.Logs[0].Vouched != 0 {
+			t.Errorf("without keys: %+v", r)
+		}
+		wrong := map[order.NodeID]ed25519.PublicKey{1: bytes.Repeat([]byte{9}, ed25519.PublicKeySize)}
+		if r := verified(t, dir, wrong); r.OK() || !strings.Contains(r.Logs[0].Faults[0].String(), "signature") {
+			t.Errorf("with another key: %+v", r)
+		}
+		text, err := json.Marshal(r)
+		if err != nil || !bytes.Contains(text, []byte(`"vouched":80`)) {
+			t.Errorf("%s, %v", text, err)
+		}
+	})
+}
+
+func TestADirectoryInUseIsNotVerified(t *testing.T) {
+	dir := t.TempDir()
+	reopened(t, dir, LogConfig{})
+	_, err := Verify(dir, nil, nil)
+	refused(t, err, ErrInUse, dir)
+	_, err = Verify(t.TempDir(), nil, nil)
+	refused(t, err, ErrNoStore)
+}
+
+// Whatever is done to the files, the report says where, or all records are there; and opening the log says it, or gives records that
+// were appended.
+func TestDamageAnywhereIsReportedAndNeverAPanic(t *testing.T) {
+	engines(t, func(t *testing.T, e Engine) {
+		dir := signedLog(t, e)
+		var files []string
+		for _, pattern := range []string{"*", "logs/*/*"} {
+			found, err := filepath.Glob(filepath.Join(dir, pattern))
+			if err != nil {
+				t.Fatal(err)
+			}
+			files = append(files, found...)
+		}
+		rounds := 120
+		if testing.Short() {
+			rounds = 20
+		}
+		rnd := rand.New(rand.NewPCG(8, uint64(e)))
+		for _, path := range files {
+			whole, err := os.ReadFile(path)
+			if err != nil || len(whole) == 0 {
+				continue // a directory
+			}
+			whole = whole[:min(len(whole), 1<<20)] // of a file that was made longer than what is in it
+			for range rounds / len(files) * 2 {
+				disturb(t, dir, path, whole, rnd)
+			}
+		}
+	})
+}
+
+func disturb(t *testing.T, dir, path string, whole []byte, rnd *rand.Rand) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	at := rnd.IntN(len(whole))
+	broken := bytes.Clone(whole[at:min(at+1+rnd.IntN(2)*300, len(whole))])
+	for i := range broken {
+		broken[i] ^= byte(1 << rnd.IntN(8))
+	}
+	put := func(b []byte) {
+		if _, err := f.WriteAt(b, int64(at)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(broken)
+	defer put(whole[at : at+len(broken)])
+	r, err := Verify(dir, signers, nil)
+	if err != nil && !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrNewerFormat) {
+		t.Fatalf("%s at %d: %v", path, at, err)
+	}
+	if err == nil && r.OK() && (len(r.Logs) != 1 || r.Logs[0].Vouched != 80) {
+		t.Fatalf("%s at %d, %d bytes: %+v", path, at, len(broken), r)
+	}
+	readDamaged(t, dir)
+}
+
+// readDamaged reads what can be read of the log, without changing it.
+func readDamaged(t *testing.T, dir string) {
+	t.Helper()
+	s, err := Open(StoreConfig{Dir: dir, ReadOnly: true})
+	if err != nil {
+		return
+	}
+	defer func() { _ = s.Close() }()
+	l, err := s.Log(LogConfig{ID: ticks})
+	if err != nil {
+		return
+	}
+	for r, err := range l.Range(order.Version{}, order.Version{}) {
+		if err != nil {
+			return
+		}
+		equal(t, r, sample(int(r.Number)))
+	}
+}
+
+func TestAChangedRecordIsFoundWithItsVersion(t *testing.T) {
+	dir := signedLog(t, Bolt)
+	path := filepath.Join(dir, "logs", "ticks.0", boltFile)
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := bytes.Index(whole, sample(77).Data[:100]) + 50
+	whole[at]++
+	if err := os.WriteFile(path, whole, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := verified(t, dir, signers)
+	if r.OK() {
+		t.Fatal("not found")
+	}
+	f := r.Logs[0].Faults[0]
+	if f.Record != 77 || f.View != sample(77).Version.View || !strings.Contains(f.File, "ticks.0") || !strings.Contains(f.What, "checksum") {
+		t.Errorf("%+v", f)
+	}
+}
+
+func TestLogsOfSeveralMembersAreComparedRecordByRecord(t *testing.T) {
+	a, b, c := signedLog(t, Bolt), signedLog(t, WAL), t.TempDir()
+	s, l := reopened(t, c, LogConfig{})
+	appendSamples(t, l, 0, 50)
+	mustClose(t, s)
+	all, err := CompareLogs(a, b, c)
+	if err != nil || len(all) != 1 {
+		t.Fatalf("%+v, %v", all, err)
+	}
+	if d := all[0]; d.Differ != "" || d.Records != 10 || d.From != sample(40).Version || d.To != sample(49).Version || len(d.Dirs) != 3 {
+		t.Errorf("%+v", d)
+	}
+	s, l = reopened(t, c, LogConfig{})
+	r := sample(50)
+	r.Sender += 3
+	if !l.Append(&r) {
+		t.Fatal("no room")
+	}
+	appendSamples(t, l, 51, 60)
+	mustClose(t, s)
+	all, err = CompareLogs(a, b, c)
+	if err != nil || len(all) != 1 || all[0].Records != 10 || !strings.Contains(all[0].Differ, "senders") || !strings.Contains(all[0].Differ, c) {
+		t.Errorf("%+v, %v", all, err)
+	}
+}
