@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/squall-go/squall/cmd/squall/internal/benchlarge"
+	"github.com/squall-go/squall/cmd/squall/internal/benchlog"
 	"github.com/squall-go/squall/cmd/squall/internal/benchrdmc"
 )
 
@@ -71,7 +72,8 @@ members must have delivered the same sequence, or the run fails.`,
 		},
 	}
 	o.declare(cmd.Flags())
-	cmd.AddCommand(benchrdmc.NewCommand(), benchrdmc.NewMemberCommand(), benchlarge.NewCommand(), benchlarge.NewMemberCommand())
+	cmd.AddCommand(benchrdmc.NewCommand(), benchrdmc.NewMemberCommand(), benchlarge.NewCommand(), benchlarge.NewMemberCommand(),
+		benchlog.NewCommand(), benchlog.NewMemberCommand())
 	return cmd
 }
 

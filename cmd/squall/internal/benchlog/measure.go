@@ -1,0 +1,198 @@
+package benchlog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/squall-go/squall/persist"
+
+	"github.com/squall-go/squall/cmd/squall/internal/proc"
+)
+
+// Run is what one run came to. Rates are the slowest member's.
+type Run struct {
+	Rate      float64 `json:"rate,omitempty"`           // messages/s that were delivered, and on every disk
+	Delivered float64 `json:"delivered_rate,omitempty"` // messages/s that were delivered
+	BytesRate float64 `json:"bytes_rate,omitempty"`     // bytes/s that came to the disk: of messages, or of what a writer writes
+	CPUPerMsg float64 `json:"cpu_us_per_msg,omitempty"` // user and system of all members, microseconds per message
+	Cores     float64 `json:"cores,omitempty"`          // that all members used
+	Foreign   float64 `json:"foreign_cores"`            // that others used meanwhile
+	Latency   Latency `json:"latency,omitzero"`
+	Alone     float64 `json:"alone_rate,omitempty"`  // messages/s without a log, while the one with a log has nothing to do
+	Beside    float64 `json:"beside_rate,omitempty"` // and while it has more than it can do
+	OpenMs    float64 `json:"open_ms,omitempty"`     // until the first and the last record were read
+	FillRate  float64 `json:"fill_rate,omitempty"`   // bytes/s while the log was filled
+}
+
+// What must not come out of a run.
+var (
+	errDiffer = errors.New("the logs of the members differ")
+	errCount  = errors.New("the logs hold something else than was sent")
+)
+
+// stream measures a group in which all send.
+func stream(ctx context.Context, s Spec) (r Run, err error) {
+	err = withFleet(ctx, s, job{Kind: memberKind}, s.Nodes, func(ctx context.Context, f *fleet) error {
+		samples, busy, err := f.window(ctx, request{Op: opStream, Parts: []string{logged}})
+		if err != nil {
+			return err
+		}
+		r = s.summarize(samples, busy)
+		return f.finish(ctx)
+	})
+	return r, err
+}
+
+// finish waits until everything is on every disk, ends the group, and compares its logs.
+func (f *fleet) finish(ctx context.Context) error {
+	sent, err := f.settle(ctx)
+	if err != nil {
+		return err
+	}
+	if err := f.end(); err != nil {
+		return err
+	}
+	return f.compare(sent)
+}
+
+// compare reads the logs of all members.
+func (f *fleet) compare(sent uint64) error {
+	var dirs []string
+	for node := 1; node <= f.spec.Nodes; node++ {
+		dirs = append(dirs, f.member(node))
+	}
+	all, err := persist.CompareLogs(dirs...)
+	if err != nil {
+		return err
+	}
+	if len(all) != 1 {
+		return fmt.Errorf("%w: there are %d, and one subgroup", errDiffer, len(all))
+	}
+	switch c := all[0]; {
+	case c.Differ != "" || len(c.Dirs) != len(dirs):
+		return fmt.Errorf("%w: %v in %d of %d directories: %s", errDiffer, c.Log, len(c.Dirs), len(dirs), c.Differ)
+	case c.Records != sent:
+		return fmt.Errorf("%w: %d records are the same everywhere, and %d messages were sent", errCount, c.Records, sent)
+	}
+	return nil
+}
+
+// loop measures one message at a time.
+func loop(ctx context.Context, s Spec) (r Run, err error) {
+	err = withFleet(ctx, s, job{Kind: memberKind}, s.Nodes, func(ctx context.Context, f *fleet) error {
+		samples, _, err := f.window(ctx, request{Op: opLoop})
+		if err != nil {
+			return err
+		}
+		r.Latency = samples[0].Latency
+		return f.finish(ctx)
+	})
+	return r, err
+}
+
+// beside measures a subgroup without a log, alone and beside one with a log, in the same processes.
+func beside(ctx context.Context, s Spec) (r Run, err error) {
+	err = withFleet(ctx, s, job{Kind: besideKind}, s.Nodes, func(ctx context.Context, f *fleet) error {
+		alone, _, err := f.window(ctx, request{Op: opStream, Parts: []string{unlogged}})
+		if err != nil {
+			return err
+		}
+		both, busy, err := f.window(ctx, request{Op: opStream, Parts: []string{unlogged, logged}})
+		if err != nil {
+			return err
+		}
+		r = s.summarize(both, busy)
+		rate := func(x *Sample) float64 { return perSecond(x.Delivered[1], x.Elapsed) }
+		r.Alone, r.Beside = slowest(alone, rate), slowest(both, rate)
+		return f.finish(ctx)
+	})
+	return r, err
+}
+
+// Pieces that writers write: one as a log does that has much to write, one as it does for a single small message.
+const (
+	largePiece = 1 << 20
+	smallPiece = 4 << 10
+)
+
+// raw measures processes that only write to the disk, each to a file of its own.
+func raw(ctx context.Context, s Spec, count, pieceBytes int) (r Run, err error) {
+	err = withFleet(ctx, s, job{Kind: writeKind, Piece: pieceBytes}, count, func(ctx context.Context, f *fleet) error {
+		samples, busy, err := f.window(ctx, request{Op: opWrite})
+		if err != nil {
+			return err
+		}
+		cores := 0.0
+		for _, x := range samples {
+			cores += ratio(x.CPU.Seconds(), x.Elapsed.Seconds())
+		}
+		r = Run{
+			BytesRate: slowest(samples, func(x *Sample) float64 { return perSecond(x.Bytes, x.Elapsed) }),
+			Latency:   samples[0].Latency, Cores: cores, Foreign: max(0, busy-cores),
+		}
+		return f.end()
+	})
+	return r, err
+}
+
+// summarize makes a run of what the members of a group saw. busy is how many cores the machine used.
+func (s Spec) summarize(samples []*Sample, busy float64) (r Run) {
+	r.Rate = slowest(samples, func(x *Sample) float64 { return perSecond(x.Persisted, x.Elapsed) })
+	r.Delivered = slowest(samples, func(x *Sample) float64 { return perSecond(x.Delivered[0], x.Elapsed) })
+	r.BytesRate = r.Rate * float64(s.SizeBytes)
+	for _, x := range samples {
+		r.Cores += ratio(x.CPU.Seconds(), x.Elapsed.Seconds())
+	}
+	r.CPUPerMsg = ratio(r.Cores*1e6, r.Rate)
+	r.Foreign = max(0, busy-r.Cores)
+	return r
+}
+
+func slowest(samples []*Sample, rate func(*Sample) float64) float64 {
+	least := rate(samples[0])
+	for _, x := range samples[1:] {
+		least = min(least, rate(x))
+	}
+	return least
+}
+
+func perSecond(n uint64, d time.Duration) float64 { return ratio(float64(n), d.Seconds()) }
+
+// ratio is a/b, or 0 where there is nothing to divide by.
+func ratio(a, b float64) float64 {
+	if b == 0 {
+		return 0
+	}
+	return a / b
+}
+
+// watchMachine tells how many cores were busy between two instants, or 0 where the system does not say.
+func watchMachine(ctx context.Context, from, to time.Time) <-chan float64 {
+	cores := make(chan float64, 1)
+	go func() {
+		defer close(cores)
+		if proc.Rest(ctx, time.Until(from)) != nil {
+			return
+		}
+		before, start := busyTime(), time.Now()
+		if proc.Rest(ctx, time.Until(to)) != nil {
+			return
+		}
+		cores <- (busyTime() - before).Seconds() / time.Since(start).Seconds()
+	}()
+	return cores
+}
+
+// busyTime is the time that the machine's cores worked so far, or were taken from it. The kernel counts in hundredths of a second.
+func busyTime() time.Duration {
+	b, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return 0
+	}
+	var user, nice, system, idle, wait, irq, softirq, steal int64
+	_, _ = fmt.Sscanf(string(b), "cpu %d %d %d %d %d %d %d %d", &user, &nice, &system, &idle, &wait, &irq, &softirq, &steal)
+	return time.Duration(user+nice+system+steal) * 10 * time.Millisecond
+}
