@@ -28,8 +28,10 @@ type durable struct {
 	witness *restart.Server // tells those that come back that the group works
 	jobs    *jobs
 
-	mu   sync.Mutex
-	logs map[persist.LogID]*kept
+	mu      sync.Mutex
+	logs    map[persist.LogID]*kept
+	failure error // of a log's disk
+	running bool  // there is something to halt
 }
 
 // kept is the log of one shard, and what stands before it.
@@ -102,7 +104,7 @@ func (d *durable) keep(id persist.LogID) (*kept, error) {
 		ID: id, Engine: cfg.Engine, Memory: cfg.Memory, Retain: cfg.Retain, Sign: cfg.Sign,
 		Wake: func() { g.parker.Wake(); k.wake() },
 		Failed: func(err error) {
-			go g.fail(fmt.Errorf("log of subgroup %q: %w", id.Name, err)) // not on the log's own goroutine
+			d.failed(fmt.Errorf("log of subgroup %q: %w", id.Name, err))
 		},
 	}
 	var err error
@@ -181,15 +183,34 @@ func shard(sg views.Subgroup) persist.LogID { return persist.LogID{Name: sg.Name
 func (g *Group) recorder(v *views.View, i int) *member.Recorder {
 	k, err := g.durable.keep(shard(v.Subgroups[i]))
 	if err != nil {
-		go g.fail(err)
+		g.durable.failed(err)
 		return member.NewRecorder(member.RecorderConfig{Log: member.NoLog, Receiver: g.sinks[g.declaration(v.Subgroups[i])], Observe: func(order.Time) {}})
 	}
 	return k.recorder
 }
 
-// fail halts the group here. Not on the loop.
+// fail halts the group here. Any goroutine, once the loop runs.
 func (g *Group) fail(err error) {
 	g.member.Call(func() { g.member.Halt(err) })
+}
+
+// failed halts the group here, as soon as there is something to halt: until then whoever writes to the log hears of it itself. It does not wait.
+func (d *durable) failed(err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.failure = or(d.failure, err)
+	if d.running {
+		d.group.fail(d.failure)
+	}
+}
+
+// begin is called when the loop is about to run.
+func (d *durable) begin() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.running = true; d.failure != nil {
+		d.group.fail(d.failure)
+	}
 }
 
 // record makes a decision durable beside the loop.

@@ -255,7 +255,8 @@ func TestATimeIsReadWhenItIsSettled(t *testing.T) {
 func TestASnapshotStandsForTheRecordsBeforeIt(t *testing.T) {
 	dir := t.TempDir()
 	groups, _ := durableCluster(t, dir, 2, nil)
-	last := persistSome(t, groups, "x", 50)
+	persistSome(t, groups, "x", 25)
+	last := persistSome(t, groups, "x", 25) // whole blocks go, and not the last one
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	for _, g := range groups {

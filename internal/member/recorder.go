@@ -1,6 +1,7 @@
 package member
 
 import (
+	"math"
 	"sync"
 
 	"github.com/squall-go/squall/multicast"
@@ -17,7 +18,7 @@ type Log interface {
 	// Durable is how many of them are on disk, and the version of the last one in the log that is; 0:0 if it has none. The loop is woken when
 	// that changes.
 	Durable() (records uint64, last order.Version)
-	// SetGlobal tells it that every member's disk has everything before a version.
+	// SetGlobal tells it that every member's disk has everything up to a version.
 	SetGlobal(order.Version)
 }
 
@@ -124,13 +125,24 @@ func (r *Recorder) drained(durable uint64) bool {
 // global notes what is on every disk, and shows the application what waited for it.
 func (r *Recorder) global(v order.Version) (work int) {
 	if r.Frontier.reach(Everywhere, v) {
-		r.cfg.Log.SetGlobal(v)
+		r.cfg.Log.SetGlobal(lastBefore(v))
 		work++
 	}
 	if r.cfg.AfterPersist && !r.partial {
 		work += r.show(v)
 	}
 	return work
+}
+
+// lastBefore is the last version that can be before another one.
+func lastBefore(v order.Version) order.Version {
+	switch {
+	case v.Seq > 0:
+		v.Seq--
+	case v.View > 0:
+		v = order.Version{View: v.View - 1, Seq: math.MaxUint64}
+	}
+	return v
 }
 
 // show gives the application what lies before a version.
