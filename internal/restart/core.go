@@ -352,8 +352,8 @@ func (c *Core) running(m Message, e *Effects) {
 	if mine := c.state.View; mine != nil && m.ViewID < mine.ID {
 		return // it will find out that it was left behind
 	}
-	if m.Next.View != nil {
-		c.decided(m.Next, true, e)
+	if v := m.Next.View; v != nil && v.Key == c.ready {
+		c.decided(Successor{View: v, Restarted: true}, true, e)
 	}
 	if !c.over && len(m.Peers) > 0 {
 		c.end(Outcome{Running: slices.Clone(m.Peers)}, e)

@@ -52,10 +52,10 @@ func (c *Core) look(now time.Duration) {
 	c.able = able
 }
 
-// unmet are the shards whose log nobody who is here has whole.
+// unmet are the shards whose log nobody who is here has whole, while somebody who is not may have.
 func (c *Core) unmet() (lacking []views.Subgroup) {
 	for _, sg := range c.logged(c.state.View) {
-		if len(c.holders(sg)) == 0 {
+		if len(c.holders(sg)) == 0 && ranksOf(sg.Members)&^c.here() != 0 {
 			lacking = append(lacking, sg)
 		}
 	}
@@ -318,15 +318,26 @@ func (c *Core) agree() error {
 	return nil
 }
 
-// whole are the accounts of those that have a shard's log whole. Where the shard had no members, nobody can say, and all are as good.
-func (c *Core) whole(sg views.Subgroup) []Message {
-	before := slices.IndexFunc(c.state.View.Subgroups, func(old views.Subgroup) bool { return idOf(old) == idOf(sg) })
-	if before < 0 || !c.state.View.Subgroups[before].Provisioned() {
-		return c.attempt.accounts
+// whole are the accounts of those that have a shard's log whole. Where the shard had no members, or all of them say that they lack
+// something of it, it was lost before, in the group that worked: then all that is left of it is as good.
+func (c *Core) whole(sg views.Subgroup) (found []Message) {
+	a := c.attempt
+	i := slices.IndexFunc(c.state.View.Subgroups, func(old views.Subgroup) bool { return idOf(old) == idOf(sg) })
+	if i < 0 {
+		return a.accounts
 	}
-	return slices.DeleteFunc(slices.Clone(c.attempt.accounts), func(said Message) bool {
-		return !c.state.View.Subgroups[before].Has(c.rank(said.From.ID)) || slices.Contains(said.Lacks, idOf(sg))
-	})
+	away := ranksOf(c.state.View.Subgroups[i].Members)
+	for _, said := range a.accounts {
+		r := c.rank(said.From.ID)
+		if away.Has(r) && !slices.Contains(said.Lacks, idOf(sg)) {
+			found = append(found, said)
+		}
+		away &^= views.Ranks(0).With(r, true)
+	}
+	if len(found) == 0 && away == 0 {
+		return a.accounts
+	}
+	return found
 }
 
 func (c *Core) longest(sg views.Subgroup) Agreed {

@@ -289,38 +289,46 @@ func (s *State) enter(v *views.View, incomplete []LogID) error {
 
 // Echo comes before a decision about what follows a view is shown to others (A2). Next is nil if the group ends.
 func (m *Memory) Echo(base order.ViewID, b views.Ballot, next *views.View) error {
-	return m.change(func(s *State) error {
-		if e := s.Echo; e != nil && e.View != nil && e.View.ID == base {
-			s.move(Successor{View: e.View}) // installed, and not said yet
-		}
-		if s.View == nil || s.View.ID != base {
-			return fmt.Errorf("restart: a decision about view %d: %w", base, ErrOtherHistory)
-		}
-		if s.Promised != (Ballot{}) {
-			return fmt.Errorf("restart: a decision about view %d: %w", base, ErrPromised) // A5
-		}
-		s.Echo = &Echo{Ballot: b, View: next}
-		return nil
-	})
+	return m.change(func(s *State) error { return s.echo(base, b, next) })
+}
+
+func (s *State) echo(base order.ViewID, b views.Ballot, next *views.View) error {
+	s.catchUp(base)
+	if s.View == nil || s.View.ID != base {
+		return fmt.Errorf("restart: a decision about view %d: %w", base, ErrOtherHistory)
+	}
+	if s.Promised != (Ballot{}) {
+		return fmt.Errorf("restart: a decision about view %d: %w", base, ErrPromised) // A5
+	}
+	s.Echo = &Echo{Ballot: b, View: next}
+	return nil
+}
+
+// catchUp takes a view that was installed after its echo, which was not said yet.
+func (s *State) catchUp(id order.ViewID) {
+	if e := s.Echo; e != nil && e.View != nil && e.View.ID == id {
+		s.move(Successor{View: e.View})
+	}
 }
 
 // Installed says that a view is in force. It may be late, as long as no view is passed over without an echo.
 func (m *Memory) Installed(v *views.View) error {
 	return m.change(func(s *State) error {
-		if s.View != nil && v.ID <= s.View.ID {
-			return nil
-		}
-		s.move(Successor{View: v})
+		s.installed(v)
 		return nil
 	})
+}
+
+func (s *State) installed(v *views.View) {
+	if s.View == nil || v.ID > s.View.ID {
+		s.move(Successor{View: v})
+	}
 }
 
 // Complete says that a log lacks nothing any more in a view.
 func (m *Memory) Complete(id LogID, v order.ViewID) error {
 	return m.change(func(s *State) error {
-		if e := s.Echo; e != nil && e.View != nil && e.View.ID == v {
-			s.move(Successor{View: e.View}) // installed, and not said yet
-		}
+		s.catchUp(v)
 		s.completed(id)
 		return nil
 	})

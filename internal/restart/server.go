@@ -61,7 +61,7 @@ func (s *Server) answer(m Message) (Message, bool) {
 		}
 	}
 	if r, ok := v.RankOf(m.From.ID); ok && v.Members[r].Incarnation == m.From.Incarnation {
-		answer.Next, answer.Key = Successor{View: v, Restarted: true}, v.Key
+		answer.Next, answer.Key = Successor{View: v}, v.Key
 	}
 	return answer, true
 }

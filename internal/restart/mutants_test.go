@@ -1,0 +1,26 @@
+//go:build mutants
+
+package restart
+
+import (
+	"testing"
+
+	"github.com/squall-go/squall/internal/mutant"
+)
+
+// A rule whose absence no history shows is not tested.
+func TestRandomRestartsFindTheMutants(t *testing.T) {
+	for _, name := range mutant.RestartNames {
+		t.Run(string(name), func(t *testing.T) {
+			mutant.Set(name)
+			defer mutant.Set("")
+			for seed := range uint64(8000) {
+				if _, err := run(seed, nil); err != nil {
+					t.Logf("seed %d: %v", seed, err)
+					return
+				}
+			}
+			t.Error("not found")
+		})
+	}
+}

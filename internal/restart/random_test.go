@@ -1,0 +1,83 @@
+package restart
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// run draws a history of one seed, and then starts everything again and lets nothing break.
+func run(seed uint64, trace func(string, ...any)) (*world, error) {
+	w := newWorld(seed, 1+int(seed%5))
+	if trace != nil {
+		w.trace = trace
+	}
+	for range 800 {
+		if w.step(); w.err != nil {
+			return w, w.err
+		}
+	}
+	w.calm, w.net, w.sides = true, nil, nil
+	for _, n := range w.nodes {
+		n.crash()
+	}
+	for _, n := range w.nodes {
+		n.start()
+	}
+	for deadline := w.now + time.Minute; w.err == nil && !w.settled(); {
+		for range 4 * len(w.nodes) {
+			w.deliver()
+		}
+		for _, n := range w.nodes {
+			if n.core != nil {
+				n.reconcile()
+			}
+		}
+		if w.pass(20 * time.Millisecond); w.now > deadline {
+			w.fail("it did not end: %s", w.describe())
+		}
+	}
+	return w, w.err
+}
+
+func (w *world) settled() bool {
+	for _, n := range w.nodes {
+		if n.core != nil {
+			return false
+		}
+	}
+	return true
+}
+
+func (w *world) describe() (text string) {
+	for _, n := range w.nodes {
+		text += fmt.Sprintf("\nnode %d.%d: ", n.id, n.inc)
+		if n.core != nil {
+			text += n.core.waits
+		}
+		if v := n.disk.View; v != nil {
+			text += fmt.Sprintf(" view %d %v promised %v incomplete %v of %v", v.ID, v.Members, n.disk.Promised, n.disk.Incomplete, n.disk.Incarnations)
+		}
+	}
+	return text
+}
+
+func TestRandomRestartsAgreeAndLoseNothing(t *testing.T) {
+	seeds := uint64(2000)
+	if testing.Short() {
+		seeds = 200
+	}
+	var restarts, adoptions, changes int
+	for seed := range seeds {
+		w, err := run(seed, nil)
+		if err != nil {
+			_, _ = run(seed, t.Logf)
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		restarts, adoptions, changes = restarts+w.restarts, adoptions+w.adoptions, changes+w.changes
+	}
+	t.Logf("%d seeds: %d restarts, %d views found that may have been decided, %d changes within a view", seeds, restarts, adoptions, changes)
+	if restarts < int(seeds) || adoptions < int(seeds)/50 || changes < int(seeds)/10 {
+		t.Fatal("next to nothing happened")
+	}
+}

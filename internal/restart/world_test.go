@@ -1,0 +1,435 @@
+package restart
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/views"
+)
+
+// world is a group with its processes, disks and network, in which everything that may happen next is drawn from one generator: messages
+// lost, repeated and reordered, partitions, crashes before and behind every effect, restarts. Between restarts the group works: versions
+// become stable, are delivered and synced, and views change, as far as it matters to what the disks have.
+type world struct {
+	rng    *rand.Rand
+	now    time.Duration
+	nodes  []*worldNode
+	net    []packet
+	groups map[string]*group                    // by the key of their view
+	chain  map[order.ViewID]string              // the key of the view with a number: there is one
+	acked  map[LogID]order.Version              // what every member had on its disk
+	began  map[string]map[LogID][]order.Version // by key: the logs with which a restarted view begins
+	keys   int
+	calm   bool   // nothing breaks
+	sides  []bool // by node: who can reach whom; nil: all
+	trace  func(format string, args ...any)
+	err    error
+
+	restarts, adoptions, changes int
+}
+
+type packet struct {
+	to  string
+	msg Message
+}
+
+// worldNode is a disk, and one process after the other.
+type worldNode struct {
+	w    *world
+	id   order.NodeID
+	inc  uint64
+	disk State
+	logs map[LogID]*worldLog
+
+	up      bool
+	core    *Core       // in a restart
+	view    *views.View // in a group that works
+	joining bool
+	work    *Reconciliation
+	stop    bool
+}
+
+// worldLog is a log of which the last part is not on the disk yet.
+type worldLog struct {
+	list   []order.Version
+	synced int
+}
+
+func (l *worldLog) last() (v order.Version) {
+	if l.synced > 0 {
+		v = l.list[l.synced-1]
+	}
+	return v
+}
+
+// group is what happens in one view.
+type group struct {
+	view    *views.View
+	wedged  bool
+	stable  map[LogID]int
+	attempt uint64
+	rows    map[order.NodeID]row // what was echoed
+	next    row                  // the decision of the last ballot
+	chosen  bool
+}
+
+type row struct {
+	ballot views.Ballot
+	view   *views.View
+	trim   map[LogID]int
+}
+
+var (
+	worldDecls = []views.Declaration{
+		{Name: "orders", RingBytes: 1 << 16, Window: 64},
+		{Name: "pair", Members: []order.NodeID{1, 2}, RingBytes: 1 << 16, Window: 64},
+	}
+	errBroken = errors.New("broken")
+)
+
+func newWorld(seed uint64, n int) *world {
+	w := &world{
+		rng: rand.New(rand.NewPCG(seed, 31)), groups: map[string]*group{}, chain: map[order.ViewID]string{},
+		acked: map[LogID]order.Version{}, began: map[string]map[LogID][]order.Version{}, trace: func(string, ...any) {},
+	}
+	var members []views.Member
+	for i := 1; i <= n; i++ {
+		one := &worldNode{w: w, id: order.NodeID(i), inc: 1, up: true, logs: map[LogID]*worldLog{}}
+		one.disk.begin(one.self())
+		w.nodes = append(w.nodes, one)
+		members = append(members, one.self())
+	}
+	first, _ := w.place(nil, members)
+	w.groups[first.Key] = &group{view: first, stable: map[LogID]int{}, rows: map[order.NodeID]row{}}
+	for i, one := range w.nodes {
+		if i == 0 || w.rng.IntN(4) > 0 {
+			w.enter(one, first)
+		} else {
+			one.crash()
+		}
+	}
+	return w
+}
+
+func (n *worldNode) self() views.Member {
+	return views.Member{ID: n.id, Incarnation: n.inc, Addr: n.addr()}
+}
+
+func (n *worldNode) addr() string { return fmt.Sprintf("10.0.0.%d:1", n.id) }
+
+func (n *worldNode) log(id LogID) *worldLog {
+	if n.logs[id] == nil {
+		n.logs[id] = &worldLog{}
+	}
+	return n.logs[id]
+}
+
+func (w *world) place(previous *views.View, members []views.Member) (*views.View, error) {
+	w.keys++
+	p := views.Placement{ID: 1, Cluster: "blue", Key: fmt.Sprint("key", w.keys), Members: members, Declarations: worldDecls, Previous: previous}
+	if previous != nil {
+		p.ID = previous.ID + 1
+	}
+	v, _, err := views.Place(p)
+	return v, err
+}
+
+func (w *world) fail(format string, args ...any) {
+	if w.err == nil {
+		w.err = fmt.Errorf("%w: at %v: %s", errBroken, w.now, fmt.Sprintf(format, args...))
+	}
+}
+
+// enter begins a view at a node.
+func (w *world) enter(n *worldNode, v *views.View) {
+	r, _ := v.RankOf(n.id)
+	var fresh []LogID
+	for _, sg := range v.Subgroups {
+		if slices.Contains(sg.Fresh, r) {
+			fresh = append(fresh, idOf(sg))
+		}
+	}
+	if err := n.disk.enter(v, fresh); err != nil {
+		w.fail("%v", err)
+		return
+	}
+	n.core, n.joining, n.view = nil, false, v
+	w.known(n)
+}
+
+// known checks that no two views follow one (A6).
+func (w *world) known(n *worldNode) {
+	v := n.disk.View
+	if v == nil {
+		return
+	}
+	if key, ok := w.chain[v.ID]; ok && key != v.Key {
+		w.fail("node %d knows %s as view %d, another one knows %s", n.id, v.Key, v.ID, key)
+	} else if !ok {
+		w.forget(v)
+	}
+	w.chain[v.ID] = v.Key
+}
+
+// forget gives up what a working group gave up: the log of a shard of which nobody is left who had it.
+func (w *world) forget(v *views.View) {
+	for _, sg := range v.Subgroups {
+		if !slices.ContainsFunc(sg.Members, func(r order.Rank) bool {
+			return !slices.Contains(sg.Fresh, r) && w.node(v.Members[r].ID).whole(idOf(sg))
+		}) {
+			w.acked[idOf(sg)] = order.Version{}
+		}
+	}
+}
+
+func (n *worldNode) crash() {
+	n.up, n.core, n.view, n.joining, n.work, n.stop = false, nil, nil, false, nil, false
+	for _, l := range n.logs {
+		l.list = l.list[:l.synced]
+	}
+}
+
+// start gives a node another process, which takes part in a restart.
+func (n *worldNode) start() {
+	n.crash()
+	n.up = true
+	n.inc++
+	c := CoreConfig{Cluster: "blue", Self: n.self(), Logs: n.ends, Place: n.w.place, Persistent: func(string) bool { return true }}
+	for _, other := range n.w.nodes {
+		c.Join = append(c.Join, other.addr())
+	}
+	n.core = NewCore(c, n.disk)
+	n.apply(n.core.Start(n.w.now))
+}
+
+func (n *worldNode) ends() (ends []LogEnd) {
+	for _, d := range worldDecls {
+		id := LogID{Name: d.Name}
+		ends = append(ends, LogEnd{ID: id, Last: n.log(id).last(), Records: uint64(n.log(id).synced)})
+	}
+	return ends
+}
+
+// dies crashes a node now and then.
+func (n *worldNode) dies() bool {
+	if n.w.calm || n.w.rng.IntN(100) > 0 {
+		return false
+	}
+	n.w.trace("node %d crashes", n.id)
+	n.crash()
+	return true
+}
+
+// apply does what the core says, and may crash anywhere in between.
+func (n *worldNode) apply(e Effects) {
+	w := n.w
+	if e.State != nil {
+		if n.dies() {
+			return
+		}
+		n.disk = *e.State
+		w.known(n)
+		if n.dies() {
+			return
+		}
+	}
+	n.stop = n.stop || e.Stop
+	if e.Reconcile != nil {
+		n.work, n.stop = e.Reconcile, false
+	}
+	for _, s := range e.Sends {
+		if n.dies() {
+			return
+		}
+		w.net = append(w.net, packet{s.To, s.Message})
+	}
+	for _, event := range e.Events {
+		w.trace("node %d.%d: %v", n.id, n.inc, event)
+		if _, ok := event.(Completing); ok {
+			w.adoptions++
+		}
+	}
+	if o := e.Outcome; o != nil {
+		n.outcome(*o)
+	}
+}
+
+func (n *worldNode) outcome(o Outcome) {
+	n.core, n.work = nil, nil
+	if o.View == nil {
+		n.inc++
+		n.disk.begin(n.self())
+		n.joining = true
+		return
+	}
+	n.begins(o.View)
+	if n.w.groups[o.View.Key] == nil {
+		n.w.restarts++
+		n.w.groups[o.View.Key] = &group{view: o.View, stable: map[LogID]int{}, rows: map[order.NodeID]row{}}
+	}
+	n.w.enter(n, o.View)
+}
+
+// begins checks a node's logs at the beginning of a restarted view (A4, A7).
+func (n *worldNode) begins(v *views.View) {
+	w := n.w
+	r, _ := v.RankOf(n.id)
+	for _, sg := range v.Subgroups {
+		if !sg.Has(r) {
+			continue
+		}
+		id, l := idOf(sg), n.log(idOf(sg))
+		if acked := w.acked[id]; acked != (order.Version{}) && !slices.Contains(l.list[:l.synced], acked) {
+			w.fail("node %d begins view %d without version %v of %v, which every disk had: %v", n.id, v.ID, acked, id, l.list)
+		}
+		if w.began[v.Key] == nil {
+			w.began[v.Key] = map[LogID][]order.Version{}
+		}
+		if other, ok := w.began[v.Key][id]; ok && !slices.Equal(other, l.list) {
+			w.fail("node %d begins view %d with %v of %v, another one with %v", n.id, v.ID, l.list, id, other)
+		}
+		w.began[v.Key][id] = slices.Clone(l.list)
+	}
+}
+
+// reconcile moves a reconciliation on: it may fail, and be stopped.
+func (n *worldNode) reconcile() {
+	if n.work == nil {
+		return
+	}
+	work, stop := n.work, n.stop
+	err := error(nil)
+	if stop {
+		err = errors.New("stopped")
+	}
+	for _, a := range work.Plan {
+		if err != nil || n.dies() {
+			break
+		}
+		err = n.fetch(a)
+	}
+	if !n.up {
+		return
+	}
+	n.work, n.stop = nil, false
+	n.apply(n.core.Reconciled(n.w.now, work.Ballot, err))
+}
+
+func (n *worldNode) fetch(a Agreed) error {
+	l := n.log(a.ID)
+	defer n.kept(a.ID, slices.Clone(l.list))
+	for _, s := range a.Sources {
+		if s.Node == n.id {
+			return nil
+		}
+		from := n.w.node(s.Node)
+		at := slices.Index(from.log(a.ID).list[:from.log(a.ID).synced], a.End)
+		if !from.up || at < 0 && a.End != (order.Version{}) {
+			continue
+		}
+		l.list = slices.Clone(from.log(a.ID).list[:at+1])
+		l.synced = len(l.list)
+		return nil
+	}
+	return errors.New("no source")
+}
+
+// kept checks that a log that was whole lost nothing (A7).
+func (n *worldNode) kept(id LogID, before []order.Version) {
+	s, now := n.core.State(), n.log(id).list
+	r, ok := s.View.RankOf(n.id)
+	if ok && s.Counts(s.View) && shard(s.View, id).Has(r) && n.whole(id) && !slices.Equal(before, now[:min(len(before), len(now))]) {
+		n.w.fail("node %d had %v of %v, which is whole, and has %v", n.id, before, id, now)
+	}
+}
+
+func (w *world) node(id order.NodeID) *worldNode { return w.nodes[id-1] }
+
+// step does one thing.
+func (w *world) step() {
+	n := w.nodes[w.rng.IntN(len(w.nodes))]
+	switch k := w.rng.IntN(100); {
+	case k < 10:
+		w.pass(time.Duration(w.rng.IntN(200)) * time.Millisecond)
+	case k < 25 && !n.up:
+		n.start()
+	case k < 30 && n.core != nil:
+		n.reconcile()
+	case k < 45 && n.view != nil:
+		for range w.rng.IntN(12) {
+			if n.view != nil {
+				w.work(n)
+			}
+		}
+	case k < 46 && n.joining:
+		n.start() // what it joined is gone, as far as it can see
+	case k < 49:
+		w.disaster(n)
+	default:
+		for range w.rng.IntN(8) {
+			w.deliver()
+		}
+	}
+}
+
+func (w *world) disaster(n *worldNode) {
+	switch k := w.rng.IntN(20); {
+	case k == 0:
+		for _, n := range w.nodes {
+			n.crash()
+		}
+	case k < 4:
+		n.crash()
+	case k < 9:
+		w.sides = nil
+		for range w.nodes {
+			w.sides = append(w.sides, w.rng.IntN(2) == 0)
+		}
+	case k < 12:
+		w.sides = nil
+	}
+}
+
+func (w *world) pass(d time.Duration) {
+	w.now += d
+	for _, n := range w.nodes {
+		if n.core != nil && w.now >= n.core.Next() {
+			n.apply(n.core.Tick(w.now))
+		}
+	}
+}
+
+func (w *world) deliver() {
+	if len(w.net) == 0 {
+		return
+	}
+	i := 0
+	if !w.calm {
+		i = w.rng.IntN(min(len(w.net), 20))
+	}
+	p := w.net[i]
+	if w.calm || w.rng.IntN(20) > 0 { // else it comes again
+		w.net = slices.Delete(w.net, i, i+1)
+	}
+	if !w.calm && w.rng.IntN(12) == 0 || len(w.net) > 4000 {
+		return
+	}
+	j := slices.IndexFunc(w.nodes, func(n *worldNode) bool { return n.addr() == p.to })
+	n := w.nodes[j]
+	if w.sides != nil && w.sides[j] != w.sides[p.msg.From.ID-1] {
+		return
+	}
+	switch {
+	case n.core != nil:
+		n.apply(n.core.Hear(w.now, p.msg))
+	case n.view != nil:
+		s := NewServer("blue", n.self(), func() *views.View { return n.view })
+		if answer, ok := s.answer(p.msg); ok && p.msg.Verb != Running {
+			w.net = append(w.net, packet{p.msg.From.Addr, answer})
+		}
+	}
+}
