@@ -8,6 +8,7 @@ import (
 	"io"
 	"iter"
 	"math"
+	"time"
 
 	"github.com/squall-go/squall/internal/member"
 	"github.com/squall-go/squall/order"
@@ -16,6 +17,9 @@ import (
 
 // Time is a reading of the hybrid logical clock that orders the versions of a log: nanoseconds since the Unix epoch.
 type Time = order.Time
+
+// TimeOf is the reading of a wall clock.
+func TimeOf(t time.Time) Time { return order.TimeOf(t) }
 
 // Record is one version of a log.
 type Record = persist.Record
