@@ -5,6 +5,7 @@ package restart
 import (
 	"testing"
 
+	"github.com/squall-go/squall/internal/invariants"
 	"github.com/squall-go/squall/internal/mutant"
 )
 
@@ -15,7 +16,7 @@ func TestRandomRestartsFindTheMutants(t *testing.T) {
 			mutant.Set(name)
 			defer mutant.Set("")
 			for seed := range uint64(8000) {
-				if _, err := run(seed, nil); err != nil {
+				if err := broken(seed); err != nil {
 					t.Logf("seed %d: %v", seed, err)
 					return
 				}
@@ -23,4 +24,15 @@ func TestRandomRestartsFindTheMutants(t *testing.T) {
 			t.Error("not found")
 		})
 	}
+}
+
+// broken is what a history finds, a violated invariant included.
+func broken(seed uint64) (err error) {
+	defer func() {
+		if v, ok := recover().(invariants.Violation); ok {
+			err = v
+		}
+	}()
+	_, err = run(seed, nil)
+	return err
 }

@@ -74,7 +74,7 @@ func (r *runner) dial(addr string) net.Conn {
 		conn.Close()
 		return nil
 	}
-	r.tasks.Go(func() { r.read(conn) })
+	r.tasks.Go(func() { r.read(conn, 0) }) // who restarts too answers over a connection of its own
 	return conn
 }
 
@@ -91,14 +91,20 @@ func (r *runner) serve(conn net.Conn) {
 		conn.Close()
 		return
 	}
-	r.read(conn)
+	r.read(conn, patience*r.cfg.Silence)
 }
 
-// read hands the core what is heard, until the connection ends or nothing is heard for a while.
-func (r *runner) read(conn net.Conn) {
+// patience is how many times Silence a connection may be silent before it is closed.
+const patience = 4
+
+// read hands the core what is heard, until the connection ends or nothing is heard for a while; 0: however long.
+func (r *runner) read(conn net.Conn, within time.Duration) {
 	defer r.leave(conn)
 	defer conn.Close()
 	for r.ctx.Err() == nil {
+		if within > 0 && conn.SetReadDeadline(time.Now().Add(within)) != nil {
+			return
+		}
 		var m Message
 		if err := port.ReadMessage(conn, &m); err != nil {
 			return
