@@ -131,6 +131,7 @@ func TestAFollowerGetsWhatComesAcrossViews(t *testing.T) {
 func TestAFollowerWaitsAndEndsWithItsContext(t *testing.T) {
 	l := put(t, newLog(t, persist.Bolt), history(2)...)
 	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
 	seen := 0
 	for _, err := range newHost(t, l).client().Tail(ctx, prices, order.Version{}) {
 		if err != nil {

@@ -110,8 +110,8 @@ func (r *reader) next() (kind, []byte, error) {
 		return 0, nil, err
 	}
 	length, sum := binary.LittleEndian.Uint32(head[:]), binary.LittleEndian.Uint32(head[4:])
-	if uint64(length) > uint64(r.max) {
-		return 0, nil, fmt.Errorf("%w: a frame of %d bytes, at most %d", ErrCorrupt, length, r.max)
+	if err := r.announce(length); err != nil {
+		return 0, nil, err
 	}
 	bytes := make([]byte, length) // bounded by max (LW2)
 	if err := r.fill(bytes); err != nil {
@@ -122,6 +122,14 @@ func (r *reader) next() (kind, []byte, error) {
 		return 0, nil, fmt.Errorf("%w: %08x over %d bytes, announced %08x", ErrChecksum, have, length, sum)
 	}
 	return kind(head[8]), bytes, nil
+}
+
+// announce judges the length of a frame before anything is done about it.
+func (r *reader) announce(length uint32) error {
+	if uint64(length) > uint64(r.max) {
+		return fmt.Errorf("%w: a frame of %d bytes, at most %d", ErrCorrupt, length, r.max)
+	}
+	return nil
 }
 
 // inside makes an end between frames one inside of a frame.

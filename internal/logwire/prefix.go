@@ -7,90 +7,108 @@ import (
 	"github.com/squall-go/squall/persist"
 )
 
-// prefix looks for the last record that the own log and the source's one have in common. What they share is a prefix: one common record
-// says that all in front of it are. So the search bisects. Times serve as its axis, since they grow strictly with the versions.
+// prefix looks for the last record that the own log and the source's one have in common, with nothing missing in front of it in either of
+// them. What they share is a prefix: if a record is common, and both logs have as many records between it and an earlier common one, then
+// so is all that lies between. So the search bisects. Times serve as its axis, since they grow strictly with the versions.
 type prefix struct {
 	log    *persist.Log
 	source persist.Info
 	probe  func(order.Version) (mark, error) // the source's record there, or the last one before it
 }
 
+// pair is a record that both logs have.
+type pair struct {
+	theirs mark
+	number uint64 // in the own log
+}
+
+// dense reports whether both logs have as many records between two pairs.
+func (p pair) dense(o pair) bool { return p.theirs.Number-o.theirs.Number == p.number-o.number }
+
 // find returns the common record, or a mark that says that none is known.
 func (p *prefix) find() (mark, error) {
 	i := p.log.Info()
-	if i.Count > 0 { // most often all of it is
-		if m, err := p.try(i.Last.Version); m.Found || err != nil {
-			return m, err
-		}
+	low, err := p.lowest(i)
+	if err != nil || !low.theirs.Found || i.Count == 0 {
+		return low.theirs, err
 	}
-	var low mark
-	for _, v := range []order.Version{i.Snapshot, i.First.Version, p.source.Snapshot, p.source.First.Version} {
-		if v == (order.Version{}) {
-			continue
-		}
-		m, err := p.try(v)
-		if err != nil {
-			return mark{}, err
-		}
-		if m.Found && low.Version.Before(m.Version) {
-			low = m
-		}
+	last, err := p.try(i.Last.Version) // most often all of the log is common
+	if err != nil {
+		return mark{}, err
 	}
-	if !low.Found || i.Count == 0 {
-		return low, nil
+	if last.theirs.Found && last.dense(low) {
+		return last.theirs, nil
 	}
 	return p.bisect(low, i.Last.Time)
 }
 
+// lowest is the first common record that is known.
+func (p *prefix) lowest(i persist.Info) (low pair, err error) {
+	for _, v := range []order.Version{i.Snapshot, i.First.Version, p.source.Snapshot, p.source.First.Version, i.Last.Version} {
+		if v == (order.Version{}) {
+			continue
+		}
+		found, err := p.try(v)
+		if err != nil {
+			return pair{}, err
+		}
+		if found.theirs.Found && (!low.theirs.Found || found.theirs.Version.Before(low.theirs.Version)) {
+			low = found
+		}
+	}
+	return low, nil
+}
+
 // bisect narrows down where the logs part, between a common record and a time at which they have parted.
-func (p *prefix) bisect(low mark, parted order.Time) (mark, error) {
-	for since := low.Time; since+1 < parted; {
+func (p *prefix) bisect(low pair, parted order.Time) (mark, error) {
+	first := low
+	for since := low.theirs.Time; since+1 < parted; {
 		at := since + (parted-since)/2
 		r, err := p.log.At(at)
-		if missing(err) || err == nil && r.Time <= low.Time {
+		if missing(err) || err == nil && r.Time <= low.theirs.Time {
 			since = at // no own record lies between
 			continue
 		}
 		if err != nil {
 			return mark{}, own(err)
 		}
-		m, err := p.try(r.Version)
+		found, err := p.try(r.Version)
 		switch {
 		case err != nil:
 			return mark{}, err
-		case !m.Found:
+		case !found.theirs.Found || !found.dense(first):
 			parted = r.Time
-		case m.Version != r.Version:
-			return m, nil // the source's last one in front of r, and r is not the source's
+		case found.theirs.Version != r.Version:
+			return found.theirs, nil // the source's last one in front of r, and r is not the source's
 		default:
-			low, since = m, at
+			low, since = found, at
 		}
 	}
-	return low, nil
+	return low.theirs, nil
 }
 
 // try asks the source for its last record up to a version, and returns it if the own log has it.
-func (p *prefix) try(v order.Version) (mark, error) {
+func (p *prefix) try(v order.Version) (pair, error) {
 	m, err := p.probe(v)
 	if err != nil || !m.Found {
-		return mark{}, err
+		return pair{}, err
 	}
 	r, err := p.log.Get(m.Version)
 	if err == nil {
-		return either(m.same(summed(&r)), m), nil
+		return matched(m, summed(&r)), nil
 	}
 	if !missing(err) {
-		return mark{}, own(err)
+		return pair{}, own(err)
 	}
 	mine, err := snapshotUpTo(p.log, m.Version)
-	return either(m.same(mine), m), own(err)
+	return matched(m, mine), own(err)
 }
 
-func either(common bool, m mark) mark {
-	if common {
-		return m
+func matched(theirs, mine mark) pair {
+	if !theirs.same(mine) {
+		return pair{}
 	}
-	return mark{}
+	return pair{theirs, mine.Number}
 }
 
 // missing reports whether an error says that a log does not have a record.

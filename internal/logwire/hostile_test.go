@@ -1,0 +1,301 @@
+package logwire
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/persist"
+)
+
+// liar is a source that answers every request for records with the same frames.
+func liar(t *testing.T, answer func(w *writer)) *Client {
+	return &Client{Times: quick, Dial: func(context.Context) (net.Conn, error) {
+		theirs, mine := net.Pipe()
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			defer theirs.Close()
+			in := &reader{conn: theirs, silence: quick.Silence, max: maxRequestBytes}
+			if _, _, err := in.next(); err != nil {
+				return
+			}
+			stop := make(chan struct{})
+			go func() { // pulses must not hold it up
+				defer close(stop)
+				_, _ = io.Copy(io.Discard, theirs)
+			}()
+			answer(&writer{conn: theirs, stall: quick.Silence})
+			theirs.Close()
+			<-stop
+		}()
+		t.Cleanup(func() { <-done })
+		return mine, nil
+	}}
+}
+
+// sends are records, and an end.
+func sends(records ...persist.Record) func(*writer) {
+	return func(w *writer) {
+		e := newEncoder(w)
+		for i := range records {
+			_ = e.add(&records[i])
+			if e.flush() != nil { // a frame each: in one, no difference can be negative
+				return
+			}
+		}
+		_ = w.say(kindEnd, end{Count: e.count})
+	}
+}
+
+// with changes a record.
+func with(r persist.Record, change func(*persist.Record)) persist.Record {
+	change(&r)
+	return r
+}
+
+func TestLW1ALyingSourceIsFoundOut(t *testing.T) {
+	all := history(20)
+	for i := range all {
+		all[i].Number = uint64(i)
+	}
+	raw := func(k kind, frame ...byte) func(*writer) {
+		return func(w *writer) { _ = w.send(k, append(newFrame(len(frame)), frame...)) }
+	}
+	for name, c := range map[string]struct {
+		answer func(*writer)
+		want   error
+	}{
+		"versions go back":        {sends(all[5], with(all[6], func(r *persist.Record) { r.Version = all[4].Version })), ErrOutOfOrder},
+		"a version comes twice":   {sends(all[5], with(all[6], func(r *persist.Record) { r.Version = all[5].Version })), ErrOutOfOrder},
+		"times stand still":       {sends(all[5], with(all[6], func(r *persist.Record) { r.Time = all[5].Time })), ErrOutOfOrder},
+		"numbers go back":         {sends(all[5], with(all[6], func(r *persist.Record) { r.Number = 1 })), ErrOutOfOrder},
+		"beyond what was asked":   {sends(all[5], all[10]), ErrNotAsked},
+		"before what was asked":   {sends(all[1]), ErrNotAsked},
+		"no view":                 {sends(with(all[5], func(r *persist.Record) { r.Version.View = 0 })), ErrCorrupt},
+		"a time after all times":  {sends(with(all[5], func(r *persist.Record) { r.Time = 1 << 63 })), ErrCorrupt},
+		"a wrong count":           {func(w *writer) { _ = w.say(kindEnd, end{Count: 3}) }, ErrCorrupt},
+		"a frame of another kind": {raw(kindInfo, '{', '}'), ErrCorrupt},
+		"more of nothing":         {raw(kindMore, 1, 2, 3), ErrCorrupt},
+		"half a record":           {raw(kindRecords, 1, 2, 0x80), ErrCorrupt},
+		"an end that is no JSON":  {raw(kindEnd, '{'), ErrCorrupt},
+		"a wrong checksum": {func(w *writer) {
+			frame := append(newFrame(4), 1, 2, 3, 4)
+			frame[8] = byte(kindRecords)
+			binary.LittleEndian.PutUint32(frame, 4)
+			_, _ = w.conn.Write(frame)
+		}, ErrChecksum},
+		"a record that ends early": {func(w *writer) {
+			e := newEncoder(w)
+			r := with(all[5], func(r *persist.Record) { r.Data = make([]byte, 100) })
+			e.head(&r)
+			_ = e.flush()
+			_ = w.say(kindEnd, end{Count: 1})
+		}, ErrCorrupt},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, err := range liar(t, c.answer).Range(t.Context(), prices, all[2].Version, order.Version{View: 2}) {
+				if err != nil {
+					if !errors.Is(err, c.want) {
+						t.Fatalf("%v, not %v", err, c.want)
+					}
+					return
+				}
+			}
+			t.Fatal("it was believed")
+		})
+	}
+}
+
+func TestLW1ACatchUpTakesNothingOfALiar(t *testing.T) {
+	all := history(20)
+	l := put(t, newLog(t, persist.Bolt), all[:10]...)
+	honest := newHost(t, put(t, newLog(t, persist.Bolt), all...))
+	// Everything goes through, but for the times in frames of records, which the liar turns back.
+	lies := liar(t, func(w *writer) {
+		i := info{Log: prices.Name, Shard: prices.Shard, Count: 20, First: mark{Found: true, Version: all[0].Version}, Last: mark{Found: true, Version: all[19].Version}}
+		_ = w.say(kindInfo, i)
+		_ = w.say(kindEnd, end{Count: 1})
+		_ = w.say(kindMark, summed(&all[9]))
+		_ = w.say(kindEnd, end{Count: 2})
+	})
+	cfg := CatchUpConfig{
+		Cluster: "test", ID: prices, Log: l, Times: quick, Sources: []Source{{1, "liar"}, {2, "honest"}},
+		Dial: func(ctx context.Context, addr string) (net.Conn, error) {
+			if addr == "liar" {
+				return lies.Dial(ctx)
+			}
+			return honest.dial(ctx)
+		},
+	}
+	r, err := CatchUp(t.Context(), cfg)
+	if err != nil || r.Source.Node != 2 || !alike(everything(t, l), all) {
+		t.Fatalf("%+v, %v", r, err)
+	}
+}
+
+func TestLW2AnAnnouncedLengthTakesNoMemory(t *testing.T) {
+	c := liar(t, func(w *writer) {
+		e := newEncoder(w)
+		r := record(3, nil)
+		e.head(&r)
+		e.frame = binary.AppendUvarint(e.frame[:len(e.frame)-1], maxRecordBytes) // in place of the length 0
+		_ = e.flush()
+	})
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for _, err := range c.Range(t.Context(), prices, order.Version{}, order.Version{}) {
+		if err == nil {
+			t.Fatal("it was believed")
+		}
+	}
+	runtime.ReadMemStats(&after)
+	if took := after.TotalAlloc - before.TotalAlloc; took > 64<<20 {
+		t.Fatalf("%d bytes were allocated", took)
+	}
+	d := decoder{max: maxRecordBytes}
+	if err := (&reader{max: maxFrameBytes}).announce(maxFrameBytes + 1); !errors.Is(err, ErrCorrupt) || d.lacks != 0 {
+		t.Fatal(err)
+	}
+}
+
+// A member that gets nonsense hangs up and says whose it was.
+func TestAHostileReaderIsTurnedAway(t *testing.T) {
+	for name, c := range map[string]struct {
+		send   func(w *writer)
+		reason port.Reason
+	}{
+		"garbage":          {func(w *writer) { _, _ = w.conn.Write([]byte(strings.Repeat("GET / ", 3))) }, port.Garbage},
+		"a huge frame":     {func(w *writer) { _, _ = w.conn.Write([]byte{255, 255, 255, 255, 0, 0, 0, 0, 1}) }, port.Garbage},
+		"records":          {func(w *writer) { _ = w.send(kindRecords, newFrame(0)) }, port.Garbage},
+		"a request in two": {func(w *writer) { _ = w.send(kindRequest, append(newFrame(1), '{')) }, port.Garbage},
+		"three requests at once": {func(w *writer) {
+			for range 3 {
+				_ = w.say(kindRequest, request{Format: formatVersion, Do: doTail, Log: prices.Name, Shard: prices.Shard})
+			}
+		}, port.Garbage},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHost(t, put(t, newLog(t, persist.Bolt), history(1)...))
+			conn, err := h.dial(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				_, _ = io.Copy(io.Discard, conn)
+			}()
+			c.send(&writer{conn: conn, stall: quick.Silence})
+			<-done // the member hung up
+			conn.Close()
+			h.serving.Wait()
+			if r := h.rejections(); len(r) != 1 || r[0].Reason != c.reason || r[0].Kind != port.KindLog {
+				t.Fatalf("%v", r)
+			}
+		})
+	}
+}
+
+func TestASilentReaderIsGivenUp(t *testing.T) {
+	h := newHost(t, newLog(t, persist.Bolt), func(c *ServerConfig) { c.Times.Silence = quick.Pulse })
+	conn, err := h.dial(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(io.Discard, conn); err != nil {
+		t.Fatal(err)
+	}
+	h.serving.Wait()
+	if r := h.rejections(); len(r) != 1 || r[0].Reason != port.TimedOut {
+		t.Fatalf("%v", r)
+	}
+}
+
+func TestAnotherFormatAndAnUnknownRequestAreAnswered(t *testing.T) {
+	h := newHost(t, newLog(t, persist.Bolt))
+	for _, q := range []request{{Format: 2, Do: doList}, {Format: 1, Do: "erase", Log: prices.Name, Shard: prices.Shard}} {
+		s, err := h.client().dial(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.out.say(kindRequest, q); err != nil {
+			t.Fatal(err)
+		}
+		var e end
+		_, _, err = s.frame(&e)
+		if want := map[int]error{1: errRefused, 2: ErrFormat}[q.Format]; !errors.Is(err, want) {
+			t.Errorf("%v, not %v", err, want)
+		}
+		s.close()
+	}
+}
+
+// LW4: readers that take nothing hold a place each, and others are told to come again.
+func TestLW4SlowReadersAreBounded(t *testing.T) {
+	var all []persist.Record
+	for n := range 20 {
+		all = append(all, record(n, make([]byte, 100_000)))
+	}
+	h := newHost(t, put(t, newLog(t, persist.Bolt), all...))
+	var slow []*session
+	for range maxReaders {
+		s, err := h.client().dial(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.ask(request{Do: doRange, Log: prices.Name, Shard: prices.Shard}); err != nil {
+			t.Fatal(err)
+		}
+		if k, _, err := s.frame(new(end)); k != kindRecords || err != nil { // and no more of them
+			t.Fatal(k, err)
+		}
+		slow = append(slow, s)
+	}
+	if _, err := h.client().Info(t.Context(), prices); !errors.Is(err, ErrBusy) {
+		t.Errorf("not busy: %v", err)
+	}
+	for r, err := range h.client().Tail(t.Context(), prices, all[19].Version) { // has a place of another kind
+		if err != nil || r.Version != all[19].Version {
+			t.Error(r, err)
+		}
+		break
+	}
+	for _, s := range slow {
+		s.close()
+	}
+	h.serving.Wait()
+	if _, err := h.client().Info(t.Context(), prices); err != nil {
+		t.Error(err)
+	}
+}
+
+func FuzzDecoder(f *testing.F) {
+	f.Add([]byte{1, 2, 3, 4, 5, 3, 'a', 'b', 'c'}, []byte("more"))
+	f.Fuzz(func(t *testing.T, first, second []byte) {
+		d := decoder{max: 1 << 20}
+		last := persist.Record{}
+		for i, frame := range [][]byte{first, second} {
+			if d.put([]kind{kindRecords, kindMore}[i], frame) != nil && d.put(kindRecords, frame) != nil {
+				return
+			}
+			for {
+				r, ok, err := d.take()
+				if !ok || err != nil {
+					break
+				}
+				if d.count > 1 && (!last.Version.Before(r.Version) || r.Time <= last.Time) {
+					t.Fatalf("LW1: %v behind %v", r, last)
+				}
+				last = r
+			}
+		}
+	})
+}
