@@ -105,7 +105,9 @@ func openLog(s *Store, dir string, c LogConfig) (_ *Log, err error) {
 func (l *Log) openBook() (err error) {
 	name := l.dir
 	if l.store.config.ReadOnly {
-		l.book, err = journal.ReadBook(l.engine, name)
+		if l.book, err = journal.ReadBook(l.engine, name); err == nil {
+			err = l.checkEnd()
+		}
 		return err
 	}
 	l.book, l.repaired, err = journal.OpenBook(l.engine, name)
@@ -114,6 +116,9 @@ func (l *Log) openBook() (err error) {
 			return err
 		}
 		l.book, _, err = journal.OpenBook(l.engine, name)
+	}
+	if err == nil {
+		err = l.checkEnd()
 	}
 	if errors.Is(err, ErrDamaged) {
 		return fmt.Errorf("%w; open it with Repair, which drops this record and what comes after, and fetch that from another member", err)
@@ -426,11 +431,17 @@ func (l *Log) close() error {
 	l.mu.Unlock()
 	l.read.Lock()
 	defer l.read.Unlock()
+	if err == nil && l.done != nil {
+		err = l.noteEnd()
+	}
 	return errors.Join(err, l.engine.Close())
 }
 
 // settle ends what a crash may have interrupted between a snapshot and the records that it stands for.
 func (l *Log) settle() error {
+	if err := l.forgetEnd(); err != nil {
+		return named(err, l.dir)
+	}
 	h, err := readSnapshotHead(l.dir)
 	if missing(err) {
 		return nil

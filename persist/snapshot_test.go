@@ -56,10 +56,11 @@ func TestASnapshotStandsForTheRecordsUpToIt(t *testing.T) {
 		refused(t, l.Snapshot(sample(43).Version, writes("older")), ErrTruncated)
 		refused(t, l.Cut(sample(43).Version), ErrTruncated)
 		check := func(l *Log) {
-			if i := l.Info(); i.First.Number != 40 || i.Count != 60 || i.Snapshot != sample(44).Version {
+			i := l.Info()
+			if i.First.Number < 40 || i.First.Number > 45 || i.Last.Number != 99 || i.Snapshot != sample(44).Version {
 				t.Fatalf("%+v", i)
 			}
-			reads(t, l.Range(order.Version{}, order.Version{}), 40, 100)
+			reads(t, l.Range(order.Version{}, order.Version{}), int(i.First.Number), 100)
 			_, err := l.Get(sample(39).Version)
 			refused(t, err, ErrTruncated)
 		}
@@ -179,7 +180,7 @@ func TestWhatIsInstalledReplacesSnapshotAndLog(t *testing.T) {
 			t.Fatal(err)
 		}
 		snapshotIs(t, l, 15, "own")
-		reads(t, l.Range(order.Version{}, order.Version{}), 10, 30)
+		ownIs(t, l)
 		if err := l.Install(sample(199), strings.NewReader("theirs")); err != nil {
 			t.Fatal(err)
 		}
@@ -192,6 +193,16 @@ func TestWhatIsInstalledReplacesSnapshotAndLog(t *testing.T) {
 		reads(t, l.Range(order.Version{}, order.Version{}), 200, 230)
 		snapshotIs(t, l, 199, "theirs")
 	})
+}
+
+// ownIs checks that the records behind the snapshot of record 15 are here, up to 30. Where the first block begins depends on the writer.
+func ownIs(t *testing.T, l *Log) {
+	t.Helper()
+	first := l.Info().First.Number
+	if first > 16 {
+		t.Fatalf("the log begins with record %d", first)
+	}
+	reads(t, l.Range(order.Version{}, order.Version{}), int(first), 30)
 }
 
 type hangUp struct{ err error }
@@ -246,7 +257,7 @@ func TestACrashAtAnyStepOfAnInstallLeavesTheOldStateOrTheNewOne(t *testing.T) {
 				t.Fatal("what was installed is gone")
 			}
 			snapshotIs(t, l, 15, "own")
-			reads(t, l.Range(order.Version{}, order.Version{}), 10, 30)
+			ownIs(t, l)
 		}
 		mustClose(t, l.store)
 		if installed == nil {

@@ -199,6 +199,12 @@ func (v *verifier) scan(r *LogReport, store journal.Store, dir string) error {
 		},
 	}.Read(store)
 	r.Blocks, r.Records, r.Bytes, r.Hashed, r.Vouched = got.Blocks, got.Records, got.Bytes, got.Sealed, got.Vouched
+	if err == nil {
+		var last uint64
+		if last, err = store.LastIndex(); err == nil {
+			err = found(&r.Faults, dir, lostEnd(store, dir, last))
+		}
+	}
 	if got.Records > 0 {
 		r.First, r.Last = placeOf(got.First), placeOf(got.Last)
 	}

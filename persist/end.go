@@ -1,0 +1,78 @@
+package persist
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+
+	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/persist/journal"
+)
+
+// A log that is closed notes where it ends, among the engine's own values. An engine of segments takes a damaged entry near its end for
+// one that a crash interrupted, and drops it with all that comes behind; a log that was closed had no such entry. The note is taken
+// away when the log is opened to be written to.
+//
+//	sum of what follows 4 │ block 8 │ records 8 │ view 8 │ seq 8
+var endKey = []byte("squall.end")
+
+const endBytes = 4 + 4*8
+
+func encodeEnd(e journal.End) []byte {
+	b := make([]byte, 4, endBytes)
+	for _, v := range []uint64{e.Block, e.Records, uint64(e.Version.View), uint64(e.Version.Seq)} {
+		b = binary.LittleEndian.AppendUint64(b, v)
+	}
+	binary.LittleEndian.PutUint32(b, crc32.Checksum(b[4:], castagnoli))
+	return b
+}
+
+// notedEnd is where a log was closed, if it was.
+func notedEnd(s journal.Store, place string) (e journal.End, noted bool, err error) {
+	b, err := s.Get(endKey)
+	if err != nil || len(b) == 0 {
+		return e, false, err
+	}
+	if len(b) != endBytes || binary.LittleEndian.Uint32(b) != crc32.Checksum(b[4:], castagnoli) {
+		return e, false, damaged(place, "the note of its end has a wrong checksum")
+	}
+	word := func(i int) uint64 { return binary.LittleEndian.Uint64(b[4+8*i:]) }
+	e.Block, e.Records = word(0), word(1)
+	e.Version = order.Version{View: order.ViewID(word(2)), Seq: order.Seq(word(3))}
+	return e, true, nil
+}
+
+// lostEnd is the damage of a log that ends before the place where it was closed.
+func lostEnd(s journal.Store, place string, block uint64) error {
+	e, noted, err := notedEnd(s, place)
+	if err != nil || !noted || block >= e.Block {
+		return err
+	}
+	return &journal.Damage{
+		Log: place, Block: block + 1, Record: e.Records, Version: e.Version,
+		What: fmt.Sprintf("it was closed with block %d and %d records, up to version %v, and ends with block %d", e.Block, e.Records, e.Version, block),
+	}
+}
+
+// checkEnd refuses a log that lost its end, unless it is to be repaired.
+func (l *Log) checkEnd() error {
+	err := lostEnd(l.engine, l.dir, l.book.End().Block)
+	if errors.Is(err, ErrDamaged) && l.config.Repair {
+		end := l.book.End()
+		l.repaired.Record, l.repaired.Version = end.Records, end.Version
+		return nil
+	}
+	return err
+}
+
+// forgetEnd takes the note away, durably: from now on the log may get longer, and be cut.
+func (l *Log) forgetEnd() error {
+	if _, noted, err := notedEnd(l.engine, l.dir); err == nil && !noted {
+		return nil
+	}
+	return l.engine.Set(endKey, []byte{})
+}
+
+// noteEnd is done when nothing is written any more.
+func (l *Log) noteEnd() error { return l.engine.Set(endKey, encodeEnd(l.state.Load().end)) }
