@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -347,5 +348,110 @@ func TestADirectoryOfSomebodyElseIsRefused(t *testing.T) {
 	}
 	if err := open(func(*squall.Config) {}); err != nil {
 		t.Errorf("its own: %v", err)
+	}
+}
+
+// A process whose disk was replaced founds, for all that it knows. The others came back without it and ask nobody.
+func TestAFounderThatWaitsFindsTheGroupThatFormedWithoutIt(t *testing.T) {
+	ports := freeAddrs(t, 2)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	open := func(i int, expect int, join ...string) (*squall.Group, error) {
+		return squall.Open(ctx, squall.Config{
+			Cluster: t.Name(), ID: squall.NodeID(i + 1), Listen: ports[i], Join: join, Expect: expect, Logger: quiet,
+			Subgroups: []squall.SubgroupConfig{{Name: "a", Deliver: func(squall.Message) {}}},
+		})
+	}
+	type opened struct {
+		g   *squall.Group
+		err error
+	}
+	first := make(chan opened, 1)
+	go func() {
+		g, err := open(0, 2, ports[0], ports[1])
+		first <- opened{g, err}
+	}()
+	other, err := open(1, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closeAll(other) })
+	got := <-first
+	if got.err != nil {
+		t.Fatal(got.err)
+	}
+	t.Cleanup(func() { closeAll(got.g) })
+	if v := got.g.View(); v.ID < 2 || len(v.Members) != 2 || v.Members[0].ID != 2 {
+		t.Errorf("it is in view %d of %v", v.ID, v.Members)
+	}
+}
+
+// freeAddrs are addresses on loopback that nobody listens on.
+func freeAddrs(t testing.TB, n int) (addrs []string) {
+	t.Helper()
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		addrs = append(addrs, l.Addr().String())
+	}
+	return addrs
+}
+
+func TestThoseThatComeBackSayForWhomTheyWait(t *testing.T) {
+	dir := t.TempDir()
+	groups, _ := durableCluster(t, dir, 3, nil)
+	persistSome(t, groups, "x", 5)
+	addrs := []string{groups[0].Addr(), groups[1].Addr(), groups[2].Addr()}
+	closeAll(groups...) // all at once: how many of them the last view still has is left to chance
+	waits := make(chan string, 64)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	var opening sync.WaitGroup
+	back := make([]*squall.Group, 3)
+	open := func(i int) {
+		opening.Go(func() {
+			var err error
+			back[i], err = squall.Open(ctx, squall.Config{
+				Cluster: "durable", ID: squall.NodeID(i + 1), Listen: addrs[i], Join: addrs, Expect: 3, Logger: quiet, Dir: filepath.Join(dir, fmt.Sprint("node-", i+1)),
+				Subgroups: []squall.SubgroupConfig{{Name: "log", Mode: squall.Persistent, RingBytes: 64 << 10, Window: 256, Deliver: func(squall.Message) {}}},
+				Events: func(e squall.Event) {
+					if r, ok := e.(squall.Restarting); ok {
+						select {
+						case waits <- r.String():
+						default:
+						}
+					}
+				},
+			})
+			if err != nil {
+				t.Errorf("node %d: %v", i+1, err)
+			}
+		})
+	}
+	open(2)
+	if said := <-waits; !strings.Contains(said, "node") {
+		t.Errorf("it said %q", said)
+	}
+	open(0)
+	open(1)
+	opening.Wait()
+	defer closeAll(back...)
+	if t.Failed() {
+		return
+	}
+	for i, g := range back {
+		n := 0
+		for _, err := range mustLog(t, g).Range(squall.Version{}, squall.Version{}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			n++
+		}
+		if n != 15 {
+			t.Errorf("node %d has %d of 15 records", i+1, n)
+		}
 	}
 }
