@@ -198,17 +198,6 @@ func (g *Group) wholeFrom(v *views.View, i int, application func([]Message)) (up
 	}
 }
 
-// logEnd is the last version in the log of a subgroup of a view, on disk or not: what this process appended, or what was there before it.
-func (g *Group) logEnd(v *views.View, i int) Version {
-	last := g.recorder(v, i).Last()
-	if l := g.durable.find(shard(v.Subgroups[i])); l != nil {
-		if kept := l.Info().Last.Version; last.Before(kept) {
-			return kept
-		}
-	}
-	return last
-}
-
 // have are the members that have all of a log, as far as is known here.
 func (g *Group) have(id persist.LogID) (sources []logwire.Source) {
 	v := g.member.View()

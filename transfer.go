@@ -121,7 +121,7 @@ func (s *states) boundary(v *views.View, i, declaration int) {
 		return
 	}
 	if v.Subgroups[i].Mode == Persistent { // what came before is in the log already
-		s.source.Put(v.ID, i, boundary{s.group.logEnd(v, i)}.write)
+		s.source.Put(v.ID, i, boundary{s.group.recorder(v, i).Last()}.write)
 		return
 	}
 	snapshot := s.group.cfg.Subgroups[declaration].Snapshot

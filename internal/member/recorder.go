@@ -93,8 +93,14 @@ func (r *Recorder) Take(m *multicast.Message) bool {
 	return true
 }
 
-// Last is the version that was appended last; zero before the first. It is asked when nobody appends.
-func (r *Recorder) Last() order.Version { return r.last }
+// Last is the last version in the log, on disk or not; zero if it is empty. It is asked when nobody appends.
+func (r *Recorder) Last() order.Version {
+	_, kept := r.cfg.Log.Durable() // of an earlier process, perhaps
+	if r.last.Before(kept) {
+		return kept
+	}
+	return r.last
+}
 
 // MaxRun implements multicast.Receiver.
 func (r *Recorder) MaxRun() int { return r.cfg.Receiver.MaxRun() }

@@ -1,0 +1,154 @@
+// Command ledger has three members of a group in one process, which keep an account in a persistent subgroup. Every run deposits something; run it
+// again with the same directory, and the account has what all runs deposited.
+//
+//	go run ./examples/ledger -dir /tmp/ledger
+//	go run ./examples/ledger -dir /tmp/ledger
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"sync"
+
+	"github.com/squall-go/squall"
+)
+
+const (
+	members  = 3
+	deposits = 10 // of each member, of 1 each
+)
+
+func main() {
+	dir := flag.String("dir", "ledger", "where the members keep their logs")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, *dir, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// account is one member's copy of the account. Recover and apply are never called at the same time.
+type account struct {
+	mu      sync.Mutex
+	balance int
+	applied int // deposits of this run
+}
+
+// apply is called for each deposit, in the order that is the same everywhere.
+func (a *account) apply(m squall.Message) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.balance += amount(m.Data)
+	a.applied++
+}
+
+// recover makes the account anew out of the log: that is all that is left of earlier runs.
+func (a *account) recover(l *squall.Log) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.balance = 0
+	for r, err := range l.Range(squall.Version{}, squall.Version{}) {
+		if err != nil {
+			return err
+		}
+		a.balance += amount(r.Data)
+	}
+	return nil
+}
+
+func amount(data []byte) int {
+	n, _ := strconv.Atoi(string(data))
+	return n
+}
+
+func run(ctx context.Context, dir string, out io.Writer) error {
+	accounts := make([]*account, members)
+	groups := make([]*squall.Group, members)
+	errs := make([]error, members)
+	founder := make(chan string, 1)
+	ctx, cancel := context.WithCancel(ctx) // if one cannot open, the others need not wait for it
+	defer cancel()
+	var opening sync.WaitGroup
+	for i := range members {
+		accounts[i] = &account{}
+		opening.Go(func() {
+			if groups[i], errs[i] = squall.Open(ctx, config(ctx, dir, i, accounts[i], founder)); errs[i] != nil {
+				cancel()
+			}
+		})
+	}
+	opening.Wait()
+	err := errors.Join(errs...)
+	if err == nil {
+		fmt.Fprintf(out, "the account has %d\n", accounts[0].balance)
+		err = deposit(ctx, groups)
+	}
+	var closing sync.WaitGroup
+	for i, g := range groups {
+		if g != nil {
+			closing.Go(func() { errs[i] = g.Close(ctx) })
+		}
+	}
+	closing.Wait()
+	if err = errors.Join(append(errs, err)...); err == nil {
+		fmt.Fprintf(out, "%d deposits later it has %d\n", accounts[0].applied, accounts[0].balance)
+	}
+	return err
+}
+
+// config is a member's part. Each has a directory of its own. The first one founds the group, if there was none; the others must know where it
+// listens.
+func config(ctx context.Context, dir string, i int, a *account, founder chan string) squall.Config {
+	c := squall.Config{
+		Cluster: "ledger", ID: squall.NodeID(i + 1), Listen: "127.0.0.1:0", Expect: members, Logger: slog.New(slog.DiscardHandler),
+		Dir: filepath.Join(dir, strconv.Itoa(i+1)),
+		Subgroups: []squall.SubgroupConfig{{
+			Name: "account", Mode: squall.Persistent, Deliver: a.apply, Log: squall.LogConfig{Recover: a.recover},
+		}},
+	}
+	if i == 0 {
+		c.Events = func(e squall.Event) {
+			if l, ok := e.(squall.Listening); ok {
+				founder <- l.Addr
+			}
+		}
+		return c
+	}
+	select {
+	case addr := <-founder:
+		c.Join = []string{addr}
+		founder <- addr
+	case <-ctx.Done(): // Open says so
+	}
+	return c
+}
+
+// deposit has every member deposit, and waits until all of that is on every disk: from then on no failure takes it away.
+func deposit(ctx context.Context, groups []*squall.Group) error {
+	var futures []*squall.Future
+	for _, g := range groups {
+		for range deposits {
+			f, err := g.Subgroup("account").SendFuture(ctx, []byte("1"))
+			if err != nil {
+				return err
+			}
+			futures = append(futures, f)
+		}
+	}
+	for _, f := range futures {
+		if _, err := f.Persisted(ctx, squall.OnEveryDisk); err != nil {
+			return err
+		}
+	}
+	return nil
+}
