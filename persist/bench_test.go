@@ -1,9 +1,12 @@
 package persist
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -141,5 +144,31 @@ func BenchmarkReopen(b *testing.B) {
 				}
 			})
 		}
+	}
+}
+
+// BenchmarkRaw is the disk itself: one writer, 1 MiB and an fdatasync at a time, in a file whose room was set aside. Every other figure is to be read as a
+// part of this one, from the same run.
+func BenchmarkRaw(b *testing.B) {
+	const length, chunk = 1 << 30, 1 << 20
+	f, err := os.Create(filepath.Join(benchDir(b), "raw"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer f.Close()
+	if err := errors.Join(setAside(f, length), f.Sync()); err != nil {
+		b.Fatal(err)
+	}
+	data := bytes.Repeat([]byte("squall"), chunk/6+1)[:chunk]
+	b.SetBytes(chunk)
+	at := int64(0)
+	for b.Loop() {
+		if _, err := f.WriteAt(data, at%length); err != nil {
+			b.Fatal(err)
+		}
+		if err := syncData(f); err != nil {
+			b.Fatal(err)
+		}
+		at += chunk
 	}
 }

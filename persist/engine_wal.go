@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
@@ -33,20 +34,22 @@ type walEngine struct {
 	*wal.WAL
 	meta  walMeta
 	files *walFiles
+	turn  *turn
 }
 
 func openWAL(dir string, readOnly bool) (engine, error) {
 	files := &walFiles{}
-	e := &walEngine{files: files}
+	e := &walEngine{files: files, turn: &turn{}}
 	var vfs types.VFS = files
 	if readOnly {
 		e.meta, vfs = &frozenMeta{}, frozenFiles{files}
 	} else {
 		e.meta = &metadb.BoltMetaDB{}
 	}
+	filer := codecFiler{segment.NewFiler(dir, vfs), e.turn}
 	var err error
 	e.WAL, err = wal.Open(dir, wal.WithLogger(hclog.NewNullLogger()), wal.WithSegmentSize(segmentBytes), wal.WithCodec(blockCodec{}),
-		wal.WithMetaStore(codecMeta{e.meta}), wal.WithSegmentFiler(codecFiler{segment.NewFiler(dir, vfs)}))
+		wal.WithMetaStore(codecMeta{e.meta, filer, e.turn}), wal.WithSegmentFiler(filer))
 	if err != nil {
 		return nil, errors.Join(walError(err), e.meta.Close())
 	}
@@ -67,6 +70,12 @@ func (e *walEngine) StoreLogs(logs []*raft.Log) error {
 		err = errors.Join(err, e.files.failure())
 	}
 	return walError(err)
+}
+
+// DeleteRange waits for the next segment to be on its way. The engine does not, and would cut the one and then go on with the other.
+func (e *walEngine) DeleteRange(first, last uint64) error {
+	e.turn.wait()
+	return walError(e.WAL.DeleteRange(first, last))
 }
 
 func (e *walEngine) StoreLog(l *raft.Log) error { return e.StoreLogs([]*raft.Log{l}) }
@@ -103,10 +112,77 @@ func (blockCodec) Decode(b []byte, l *raft.Log) error {
 	return nil
 }
 
+// turn is the change from a segment that is full to the next one, which a goroutine of the engine makes.
+type turn struct {
+	mu    sync.Mutex
+	ahead chan struct{} // closed when it has begun, with the engine locked; nil: there is none
+}
+
+// full says that it will come.
+func (t *turn) full() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ahead == nil {
+		t.ahead = make(chan struct{})
+	}
+}
+
+func (t *turn) begin() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ahead != nil {
+		close(t.ahead)
+		t.ahead = nil
+	}
+}
+
+func (t *turn) wait() {
+	t.mu.Lock()
+	ahead := t.ahead
+	t.mu.Unlock()
+	if ahead != nil {
+		<-ahead
+	}
+}
+
 // codecMeta and codecFiler write the codec's ID where the engine would write that of its own codec, and then not know it again.
-type codecMeta struct{ types.MetaStore }
+type codecMeta struct {
+	types.MetaStore
+	filer codecFiler
+	turn  *turn
+}
+
+// Load ends the change of segments that a crash, or the end of the process, came before. The engine would take the full one for the one to be
+// written, and refuse everything.
+func (m codecMeta) Load(dir string) (types.PersistentState, error) {
+	s, err := m.MetaStore.Load(dir)
+	if err != nil || len(s.Segments) == 0 {
+		return s, err
+	}
+	last := &s.Segments[len(s.Segments)-1]
+	if !last.SealTime.IsZero() {
+		return s, nil
+	}
+	w, err := m.filer.SegmentFiler.RecoverTail(ofBlocks(*last))
+	if err != nil {
+		return s, nil // the engine finds it, too, and knows what it may do
+	}
+	defer w.Close()
+	sealed, index, err := w.Sealed()
+	if err != nil || !sealed {
+		return s, err
+	}
+	now := time.Now()
+	last.SealTime, last.MaxIndex, last.IndexStart = now, w.LastIndex(), index
+	s.Segments = append(s.Segments, ofBlocks(types.SegmentInfo{
+		ID: s.NextSegmentID, BaseIndex: last.MaxIndex + 1, MinIndex: last.MaxIndex + 1, SizeLimit: segmentBytes, CreateTime: now,
+	}))
+	s.NextSegmentID++
+	return s, m.CommitState(s)
+}
 
 func (m codecMeta) CommitState(s types.PersistentState) error {
+	m.turn.begin()
 	segments := make([]types.SegmentInfo, len(s.Segments))
 	for i, info := range s.Segments {
 		segments[i] = ofBlocks(info)
@@ -115,14 +191,34 @@ func (m codecMeta) CommitState(s types.PersistentState) error {
 	return m.MetaStore.CommitState(s)
 }
 
-type codecFiler struct{ types.SegmentFiler }
+type codecFiler struct {
+	types.SegmentFiler
+	turn *turn
+}
 
 func (f codecFiler) Create(i types.SegmentInfo) (types.SegmentWriter, error) {
-	return f.SegmentFiler.Create(ofBlocks(i))
+	w, err := f.SegmentFiler.Create(ofBlocks(i))
+	return tail{w, f.turn}, err
+}
+
+// tail is the segment that is written.
+type tail struct {
+	types.SegmentWriter
+	turn *turn
+}
+
+// Append knows before the engine that a segment is full.
+func (t tail) Append(entries []types.LogEntry) error {
+	err := t.SegmentWriter.Append(entries)
+	if full, _, _ := t.Sealed(); full && err == nil {
+		t.turn.full()
+	}
+	return err
 }
 
 func (f codecFiler) RecoverTail(i types.SegmentInfo) (types.SegmentWriter, error) {
-	return f.SegmentFiler.RecoverTail(ofBlocks(i))
+	w, err := f.SegmentFiler.RecoverTail(ofBlocks(i))
+	return tail{w, f.turn}, err
 }
 
 // Open reads through a segment that has no index. The engine ends one without it when it cuts the end of the log, and would not open it again.

@@ -12,7 +12,6 @@ import (
 	"github.com/hashicorp/raft"
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 	wal "github.com/hashicorp/raft-wal"
-	"go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
 
 	"github.com/squall-go/squall/persist/journal"
@@ -96,20 +95,6 @@ func openFiles(e Engine, dir string, readOnly bool) (engine, error) {
 		return nil, err
 	}
 	return g, nil
-}
-
-// openBolt leaves the list of free pages out of the file: it would be written with every group, and is made from the tree instead.
-func openBolt(dir string, readOnly bool) (engine, error) {
-	s, err := raftboltdb.New(raftboltdb.Options{
-		Path: filepath.Join(dir, boltFile),
-		BoltOptions: &bbolt.Options{
-			Timeout: engineTimeout, ReadOnly: readOnly, NoFreelistSync: true, FreelistType: bbolt.FreelistMapType,
-		},
-	})
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
 }
 
 // guarded gives what an engine says its name, and turns its panics into errors.

@@ -93,7 +93,7 @@ func openLog(s *Store, dir string, c LogConfig) (_ *Log, err error) {
 	}
 	l.global.Store(&order.Version{})
 	l.state.Store(&state{end: l.book.End()})
-	l.journal = journal.New(journal.Config{Memory: c.Memory, After: l.book.End(), Chain: l.chain()})
+	l.journal = journal.New(journal.Config{Memory: c.Memory, Block: c.Engine.block(), After: l.book.End(), Chain: l.chain()})
 	if !s.config.ReadOnly {
 		l.done = make(chan struct{})
 		go l.run()
