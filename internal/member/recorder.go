@@ -37,14 +37,15 @@ type RecorderConfig struct {
 // Recorder keeps what a shard delivers in its log before the application sees it. It is the receiver of all the parts that this member has in that
 // shard. All but Frontier, and Take and Last where they say so, is the loop's.
 type Recorder struct {
-	Frontier Frontier
-	cfg      RecorderConfig
-	ahead    int           // messages of the run at hand, from its start, that are in the log and that the application did not take
-	partial  bool          // the log lacks what others have
-	last     order.Version // the last one that was appended here
-	mu       sync.Mutex    // of unseen
-	unseen   unseen        // AfterPersist: what the application did not see yet
-	closed   bool          // under mu: it will not see any more
+	Frontier  Frontier
+	cfg       RecorderConfig
+	ahead     int            // messages of the run at hand, from its start, that are in the log and that the application did not take
+	partial   bool           // the log lacks what others have
+	appending journal.Record // the one that is being appended: here, so that none is allocated
+	last      order.Version  // the last one that was appended here
+	mu        sync.Mutex     // of unseen
+	unseen    unseen         // AfterPersist: what the application did not see yet
+	closed    bool           // under mu: it will not see any more
 }
 
 // NewRecorder makes one for a log.
@@ -107,12 +108,13 @@ func (r *Recorder) MaxRun() int { return r.cfg.Receiver.MaxRun() }
 
 // record appends a message to the log and gives it the time of its version there, or reports that there is no room.
 func (r *Recorder) record(m *multicast.Message) bool {
-	rec := journal.Record{Version: m.Version(), Time: m.Time, Sender: m.Sender, Data: m.Data}
+	rec := &r.appending
+	*rec = journal.Record{Version: m.Version(), Time: m.Time, Sender: m.Sender, Data: m.Data}
 	body := m.Body()
 	if body != nil {
 		rec.Release = body.Hold().Release
 	}
-	if !r.cfg.Log.Append(&rec) {
+	if !r.cfg.Log.Append(rec) {
 		if body != nil {
 			body.Release()
 		}
