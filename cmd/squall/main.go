@@ -19,6 +19,7 @@ import (
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
 	"github.com/squall-go/squall/cmd/squall/internal/copy"
 	"github.com/squall-go/squall/cmd/squall/internal/demo"
+	"github.com/squall-go/squall/cmd/squall/internal/logs"
 	"github.com/squall-go/squall/cmd/squall/internal/rdmc"
 	"github.com/squall-go/squall/cmd/squall/internal/simulate"
 	"github.com/squall-go/squall/cmd/squall/internal/version"
@@ -32,6 +33,7 @@ func commands() []*cobra.Command {
 		copy.NewCommand(),
 		copy.NewReceiveCommand(),
 		demo.NewCommand(),
+		logs.NewCommand(),
 		rdmc.NewCommand(),
 		simulate.NewCommand(),
 		version.NewCommand(),

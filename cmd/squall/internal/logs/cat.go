@@ -1,0 +1,150 @@
+package logs
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/persist"
+)
+
+// selection says which records of a log are printed. Empty text is no bound.
+type selection struct {
+	version, at, from, to, since, until string
+	limit                               uint64
+}
+
+func newCatCommand() *cobra.Command {
+	var t target
+	var s selection
+	var how style
+	cmd := &cobra.Command{
+		Use:   "cat [flags] TARGET [LOG]",
+		Short: "Print records of a log",
+		Long: `Cat prints the records of a log, in their order: all that are kept, or those that the flags say. Each takes a line with its version,
+time, sender, size and data; --json, --raw, --hex and --format print them otherwise. A range has its first bound and not its second
+one. Times are UTC.`,
+		Example: `  squall log cat /var/lib/squall orders
+  squall log cat --from 3 --to 4 localhost:7400 orders         # what view 3 delivered
+  squall log cat --version 3:1200 --raw localhost:7400 orders  # the data of one record
+  squall log cat --at '2026-03-04 05:06' /var/lib/squall       # the last one before then, or at that instant
+  squall log cat --since 10m --json localhost:7400 orders | jq -r '.data | @base64d'
+  squall log cat --limit 5 --format '{{.Sender}}: {{.Data}}' /var/lib/squall`,
+		Args:              cobra.RangeArgs(1, 2),
+		ValidArgsFunction: completeTarget,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			w := bufio.NewWriterSize(cmd.OutOrStdout(), 64<<10)
+			put, errStyle := how.printer(w)
+			choose, errSelection := s.complete(time.Now())
+			if err := errors.Join(errSelection, errStyle); err != nil {
+				return err
+			}
+			l, log, err := t.chosen(cmd.Context(), args)
+			if err != nil {
+				return err
+			}
+			err = show(choose(cmd.Context(), l, log.ID), s.limit, put)
+			return errors.Join(err, w.Flush(), l.Close())
+		},
+	}
+	f := cmd.Flags()
+	f.SortFlags = false
+	s.declare(f)
+	how.declare(f)
+	t.declare(f)
+	noFiles(cmd, "version", "at", "from", "to", "since", "until", "limit", "format", "timeout")
+	return cmd
+}
+
+func (s *selection) declare(f *pflag.FlagSet) {
+	f.StringVar(&s.from, "from", "", "from this `version` on: VIEW:SEQ, or VIEW for its beginning")
+	f.StringVar(&s.to, "to", "", "to this `version`, without it")
+	f.StringVar(&s.version, "version", "", "only the record at this `version`")
+	f.StringVar(&s.at, "at", "", "only the last record at or before this `time`: like 2026-03-04T05:06:07Z, or how long ago, like 90s")
+	f.StringVar(&s.since, "since", "", "from this `time` on")
+	f.StringVar(&s.until, "until", "", "to this `time`, without it")
+	f.Uint64Var(&s.limit, "limit", 0, "at most so `many`, the first ones (default: all)")
+}
+
+// chooser opens the records that a selection means.
+type chooser func(ctx context.Context, l library, id persist.LogID) iter.Seq2[persist.Record, error]
+
+// complete reads the flags, and reports all faults at once.
+func (s *selection) complete(now time.Time) (chooser, error) {
+	var errs []error
+	version := func(flag, text string) (v order.Version) {
+		if text != "" {
+			var err error
+			if v, err = parseVersion(text); err != nil {
+				errs = append(errs, fmt.Errorf("--%s: %w", flag, err))
+			}
+		}
+		return v
+	}
+	when := func(flag, text string) (t order.Time) {
+		if text != "" {
+			var err error
+			if t, err = parseTime(text, now); err != nil {
+				errs = append(errs, fmt.Errorf("--%s: %w", flag, err))
+			}
+		}
+		return t
+	}
+	v, at := version("version", s.version), when("at", s.at)
+	from, to := version("from", s.from), version("to", s.to)
+	since, until := when("since", s.since), when("until", s.until)
+	kinds := 0
+	for _, on := range []bool{s.version != "", s.at != "", s.from != "" || s.to != "", s.since != "" || s.until != ""} {
+		if on {
+			kinds++
+		}
+	}
+	if kinds > 1 {
+		errs = append(errs, errors.New("--version, --at, --from and --to, --since and --until: use one of the four"))
+	}
+	if to != (order.Version{}) && !from.Before(to) {
+		errs = append(errs, fmt.Errorf("--from %s, --to %s: nothing lies between", s.from, s.to))
+	}
+	if s.until != "" && since >= until {
+		errs = append(errs, fmt.Errorf("--since %s, --until %s: nothing lies between", s.since, s.until))
+	}
+	return func(ctx context.Context, l library, id persist.LogID) iter.Seq2[persist.Record, error] {
+		switch {
+		case s.version != "":
+			return single(l.Get(ctx, id, v))
+		case s.at != "":
+			return single(l.At(ctx, id, at))
+		case s.since != "" || s.until != "":
+			return l.Between(ctx, id, since, until)
+		}
+		return l.Range(ctx, id, from, to)
+	}, errors.Join(errs...)
+}
+
+func single(r persist.Record, err error) iter.Seq2[persist.Record, error] {
+	return func(yield func(persist.Record, error) bool) { yield(r, err) }
+}
+
+// show prints records, up to a limit; 0 is none.
+func show(records iter.Seq2[persist.Record, error], limit uint64, put func(*persist.Record) error) error {
+	count := uint64(0)
+	for r, err := range records {
+		if err != nil {
+			return err
+		}
+		if err := put(&r); err != nil {
+			return err
+		}
+		if count++; count == limit {
+			return nil
+		}
+	}
+	return nil
+}

@@ -1,0 +1,110 @@
+package logs
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/internal/logwire"
+	"github.com/squall-go/squall/persist"
+)
+
+// NewCommand returns the command "log".
+func NewCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "log",
+		Short: "Read, follow, check and take out the logs of persistent subgroups",
+		Long: `Log reads the logs of persistent subgroups. A TARGET is the directory of a member that does not run, which is opened to be read
+only, or the HOST:PORT of a member that runs. A LOG is the name of a subgroup, with its shard behind a dot if it has several: orders.2.`,
+		Example: `  squall log ls /var/lib/squall                        # which logs there are
+  squall log cat localhost:7400 orders --since 10m     # what was logged in the last ten minutes
+  squall log tail -f localhost:7400 orders             # and what comes
+  squall log verify node1 node2 node3                  # whether three directories have the same records
+  squall log dump /var/lib/squall orders --at 2026-03-04T05:06:07Z --out orders.jsonl`,
+		Args: cobra.NoArgs,
+	}
+	cmd.AddCommand(newListCommand(), newCatCommand(), newTailCommand(), newVerifyCommand(), newDumpCommand())
+	return cmd
+}
+
+// target is where logs are read, and what it takes to get there.
+type target struct {
+	name    string
+	secure  securityFlags
+	timeout time.Duration
+}
+
+func (t *target) declare(f *pflag.FlagSet) {
+	f.DurationVar(&t.timeout, "timeout", 5*time.Second, "how long to wait for a member to answer")
+	t.secure.declare(f)
+}
+
+// open opens the logs of a target.
+func (t *target) open(ctx context.Context, name string) (library, error) {
+	t.name = name
+	if t.timeout <= 0 {
+		return nil, fmt.Errorf("--timeout %v: must be more than 0", t.timeout)
+	}
+	security, err := t.secure.load()
+	if err != nil {
+		return nil, err
+	}
+	if i, err := os.Stat(name); err == nil && i.IsDir() {
+		return openDirectory(name)
+	} else if err == nil {
+		return nil, fmt.Errorf("%s: is a file; name the directory that the member was started with", name)
+	}
+	if !isAddress(name) {
+		return nil, fmt.Errorf("%s: neither a directory nor HOST:PORT", name)
+	}
+	m := &member{logwire.Client{
+		Dial: func(ctx context.Context) (net.Conn, error) {
+			conn, err := port.Dial(ctx, name, port.KindLog, security)
+			if errors.Is(err, port.ErrKindRefused) {
+				err = fmt.Errorf("%w: the member has no logs, or has not started yet", err)
+			}
+			return conn, err
+		},
+		Times: logwire.Times{Dial: t.timeout, Silence: max(t.timeout, 2*time.Second)},
+	}}
+	return m, nil
+}
+
+func isAddress(name string) bool {
+	host, number, err := net.SplitHostPort(name)
+	if err != nil || host == "" {
+		return false
+	}
+	n, err := strconv.ParseUint(number, 10, 16)
+	return err == nil && n > 0
+}
+
+// printJSON writes one object on a line.
+func printJSON(w io.Writer, v any) error { return json.NewEncoder(w).Encode(v) }
+
+// chosen opens a target and picks the log that the arguments name: TARGET [LOG].
+func (t *target) chosen(ctx context.Context, args []string) (library, persist.Info, error) {
+	l, err := t.open(ctx, args[0])
+	if err != nil {
+		return nil, persist.Info{}, err
+	}
+	name := ""
+	if len(args) > 1 {
+		name = args[1]
+	}
+	i, err := pick(ctx, l, args[0], name)
+	if err != nil {
+		return nil, i, errors.Join(err, l.Close())
+	}
+	return l, i, nil
+}

@@ -1,0 +1,245 @@
+package logs
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/persist"
+)
+
+func TestADirectoryAndAMemberAreListedAlike(t *testing.T) {
+	dir := stopped(t, "node1", 1, persist.LogConfig{ID: orders}, records(25)...)
+	addr, _ := running(t, records(25)...)
+	text := sizes.ReplaceAllStringFunc(must(t, "ls", dir), func(s string) string { return strings.Repeat("#", len(s)) })
+	golden(t, "ls", text)
+	var fromDir, fromMember Listing
+	for target, r := range map[string]*Listing{dir: &fromDir, addr: &fromMember} {
+		if err := json.Unmarshal([]byte(must(t, "ls", "--json", target)), r); err != nil {
+			t.Fatal(err)
+		}
+		if e := r.Logs[0]; r.Target != target || e.Records != 25 || e.Last.Version != "3:12" || e.Log != "orders.0" || e.OnDisk == 0 {
+			t.Errorf("%+v", r)
+		}
+	}
+	if a, b := fromDir.Logs[0], fromMember.Logs[0]; *a.First != *b.First || *a.Last != *b.Last || a.Bytes != b.Bytes {
+		t.Errorf("%+v is not %+v", a, b)
+	}
+	empty := stopped(t, "empty", 1, persist.LogConfig{ID: persist.LogID{Name: "prices", Shard: 2}})
+	if out := must(t, "ls", empty); !strings.Contains(out, "prices.2") {
+		t.Error(out)
+	}
+}
+
+func TestRecordsArePrintedAsChosen(t *testing.T) {
+	dir := stopped(t, "node1", 1, persist.LogConfig{ID: orders}, records(25)...)
+	addr, _ := running(t, records(25)...)
+	for name, flags := range map[string]string{
+		"all": "", "view": "--from 2 --to 3", "version": "--version 2:9", "at": "--at 2026-03-04T12:00:05.5Z",
+		"since": "--since 2026-03-04T12:00:22Z", "until": "--until '2026-03-04 12:00:02'", "limit": "--from 1:20 --limit 3",
+		"hex": "--hex --limit 2 --from 1:24", "raw": "--raw --limit 3", "json": "--json --from 3:9", "nothing": "--from 9",
+		"format": "--format {{.Number}}:{{.View}}/{{.Seq}}/{{.Sender}}/{{.Bytes}}/{{.Hex}}/{{.Data}} --limit 2",
+	} {
+		t.Run(name, func(t *testing.T) {
+			args := append([]string{"cat"}, split(flags)...)
+			offline := must(t, append(args, dir)...)
+			golden(t, "cat-"+name, offline)
+			if live := must(t, append(args, addr, "orders")...); live != offline {
+				t.Errorf("a member says\n%s\nand its directory\n%s", live, offline)
+			}
+		})
+	}
+}
+
+// split takes a line apart as a shell does, but for escapes.
+func split(line string) (words []string) {
+	for i, part := range strings.Split(line, "'") {
+		if i%2 == 1 {
+			words = append(words, part)
+		} else {
+			words = append(words, strings.Fields(part)...)
+		}
+	}
+	return words
+}
+
+func TestLongDataIsCutOnALineAndNowhereElse(t *testing.T) {
+	r := record(0)
+	r.Data = []byte(strings.Repeat("ä", 200))
+	dir := stopped(t, "node1", 1, persist.LogConfig{ID: orders}, r)
+	if out := must(t, "cat", dir); !strings.HasSuffix(out, strings.Repeat("ä", 128)+" … 144 more bytes\n") {
+		t.Error(out)
+	}
+	if out := must(t, "cat", "--raw", dir); out != string(r.Data) {
+		t.Error(out)
+	}
+}
+
+func TestTheLastRecordsArePrinted(t *testing.T) {
+	dir := stopped(t, "node1", 1, persist.LogConfig{ID: orders}, records(25)...)
+	addr, _ := running(t, records(25)...)
+	format := []string{"--format", "{{.Number}}"}
+	for _, target := range []string{dir, addr} {
+		for flags, want := range map[string]string{
+			"": "15 16 17 18 19 20 21 22 23 24", "-n 3": "22 23 24", "-n 0": "", "-n 1": "24",
+			"-n 24": numbers(1, 25), "-n 25": numbers(0, 25), "-n 1000": numbers(0, 25),
+		} {
+			got := must(t, append(append([]string{"tail", target}, format...), strings.Fields(flags)...)...)
+			if strings.Join(strings.Fields(got), " ") != want {
+				t.Errorf("tail %s %s: %q", target, flags, got)
+			}
+		}
+	}
+	if _, err := execute(t, "tail", "-f", dir); !errors.Is(err, errStill) {
+		t.Error(err)
+	}
+}
+
+func numbers(from, to int) string {
+	var all []string
+	for n := from; n < to; n++ {
+		b, _ := json.Marshal(n)
+		all = append(all, string(b))
+	}
+	return strings.Join(all, " ")
+}
+
+func TestAFollowedLogIsPrintedAsItGrows(t *testing.T) {
+	addr, l := running(t, records(25)...)
+	ctx, cancel := context.WithCancel(t.Context())
+	out, in := io.Pipe()
+	done := make(chan error, 1)
+	go func() {
+		err := executeTo(ctx, in, "tail", "-f", "-n", "2", "--format", "{{.Number}}", addr)
+		in.Close()
+		done <- err
+	}()
+	lines := json.NewDecoder(out)
+	for want := 23; want < 40; want++ {
+		if want >= 25 {
+			put(t, l, record(want))
+		}
+		var n int
+		if err := lines.Decode(&n); err != nil || n != want {
+			t.Fatal(n, err)
+		}
+	}
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+}
+
+func TestMistakesAreExplained(t *testing.T) {
+	dir := stopped(t, "node1", 1, persist.LogConfig{ID: orders}, records(3)...)
+	s, _ := opened(t, dir, 1, persist.LogConfig{ID: persist.LogID{Name: "orders", Shard: 1}})
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, []byte("1 abc\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for line, want := range map[string]string{
+		"ls nowhere":                                            "nowhere: neither a directory nor HOST:PORT",
+		"ls " + file:                                            "is a file; name the directory",
+		"ls " + t.TempDir():                                     "no store of Squall is here",
+		"ls 127.0.0.1:1":                                        "connection refused",
+		"cat " + dir:                                            "has several logs, say which one: orders.0, orders.1",
+		"cat " + dir + " orders":                                "has several logs",
+		"cat " + dir + " order":                                 `has no log "order"; there are orders.0, orders.1`,
+		"cat --version 9:9 " + dir + " orders.0":                "no such record",
+		"cat --from x " + dir:                                   `--from: "x" is no version: use VIEW:SEQ`,
+		"cat --from 3 --to 2 " + dir:                            "nothing lies between",
+		"cat --from 1 --at now " + dir:                          "use one of the four",
+		"cat --since yesterday " + dir:                          `--since: "yesterday" is no time`,
+		"cat --json --raw " + dir:                               "use one of them",
+		"cat --format {{.Nonsense}} " + dir:                     "--format",
+		"cat --timeout 0s " + dir:                               "must be more than 0",
+		"cat --tls-cert x " + dir:                               "give all three or none",
+		"verify " + dir + " " + dir:                             "is named twice",
+		"verify 127.0.0.1:1":                                    "stop it and name its directory",
+		"verify --keys " + file + " " + dir:                     `line 1: "abc" is no Ed25519 public key`,
+		"dump --json " + dir + " orders.0":                      "needs --out",
+		"dump --out " + file + " " + dir + " orders.0":          "is there already",
+		"dump --at now --version 1 " + dir + " orders.0":        "[at version]",
+		"dump --version x " + dir:                               "--version",
+		"cat --version 1:0 --from x --until y --limit 1 " + dir: "--from: \"x\" is no version: use VIEW:SEQ, for instance 3:1200, or VIEW alone for its beginning\n--until: \"y\" is no time",
+	} {
+		if out, err := execute(t, strings.Fields(line)...); err == nil || !strings.Contains(err.Error(), want) || out != "" {
+			t.Errorf("%s: %q, %v: nothing of %q", line, out, err, want)
+		}
+	}
+}
+
+func TestADirectoryInUseSaysToAskTheMember(t *testing.T) {
+	dir := t.TempDir()
+	s, _ := opened(t, dir, 1, persist.LogConfig{ID: orders})
+	defer s.Close()
+	if _, err := execute(t, "ls", dir); !errors.Is(err, persist.ErrInUse) || !strings.Contains(err.Error(), "squall log") {
+		t.Error(err)
+	}
+}
+
+func TestTimesAreReadInManyForms(t *testing.T) {
+	now := time.Date(2026, 3, 4, 12, 0, 10, 0, time.UTC)
+	for text, want := range map[string]order.Time{
+		"now": noon + 10e9, "10s": noon, "0s": noon + 10e9, "2026-03-04T12:00:00Z": noon, "2026-03-04T13:00:00+01:00": noon,
+		"2026-03-04 12:00": noon, "2026-03-04T12:00:00.5": noon + 5e8, "2026-03-04": noon - 12*3600e9,
+	} {
+		if got, err := parseTime(text, now); err != nil || got != want {
+			t.Errorf("%s is %v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "12:00", "-5s", "tomorrow"} {
+		if got, err := parseTime(text, now); err == nil {
+			t.Errorf("%q is %v", text, got)
+		}
+	}
+}
+
+func TestTheExamplesOfTheHelpAreGood(t *testing.T) {
+	cmd := NewCommand()
+	for _, c := range append(cmd.Commands(), cmd) {
+		for line := range strings.Lines(c.Example) {
+			line, _, _ = strings.Cut(line, " #")
+			line, _, _ = strings.Cut(line, " |")
+			words := split(strings.TrimPrefix(strings.TrimSpace(line), "squall log"))
+			sub, args, err := NewCommand().Find(words)
+			if err != nil || sub.ParseFlags(args) != nil || sub.ValidateArgs(sub.Flags().Args()) != nil {
+				t.Errorf("%s: %v", line, err)
+			}
+		}
+	}
+}
+
+func TestTargetsAndLogsAreCompleted(t *testing.T) {
+	dir := stopped(t, "node1", 1, persist.LogConfig{ID: orders}, records(3)...)
+	for _, c := range []struct {
+		args  []string
+		typed string
+		want  string
+		how   cobra.ShellCompDirective
+	}{
+		{nil, "", "", cobra.ShellCompDirectiveFilterDirs},
+		{[]string{dir}, "", "orders.0", cobra.ShellCompDirectiveNoFileComp},
+		{[]string{dir}, "o", "orders.0", cobra.ShellCompDirectiveNoFileComp},
+		{[]string{dir}, "x", "", cobra.ShellCompDirectiveNoFileComp},
+		{[]string{"localhost:1"}, "", "", cobra.ShellCompDirectiveNoFileComp},
+		{[]string{dir, "orders"}, "", "", cobra.ShellCompDirectiveNoFileComp},
+	} {
+		got, how := completeTarget(nil, c.args, c.typed)
+		if strings.Join(got, " ") != c.want || how != c.how {
+			t.Errorf("%v %q: %v, %v", c.args, c.typed, got, how)
+		}
+	}
+}

@@ -1,0 +1,178 @@
+package logs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"strings"
+
+	"github.com/squall-go/squall/internal/logwire"
+	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/persist"
+)
+
+// library is what logs are read from.
+type library interface {
+	// List describes all logs that can be read. With an error, those that cannot are missing.
+	List(ctx context.Context) ([]persist.Info, error)
+	Get(ctx context.Context, id persist.LogID, v order.Version) (persist.Record, error)
+	Nth(ctx context.Context, id persist.LogID, number uint64) (persist.Record, error)
+	At(ctx context.Context, id persist.LogID, t order.Time) (persist.Record, error)
+	Range(ctx context.Context, id persist.LogID, from, to order.Version) iter.Seq2[persist.Record, error]
+	Between(ctx context.Context, id persist.LogID, from, to order.Time) iter.Seq2[persist.Record, error]
+	Tail(ctx context.Context, id persist.LogID, from order.Version) iter.Seq2[persist.Record, error]
+	Snapshot(ctx context.Context, id persist.LogID) (persist.Record, io.ReadCloser, error)
+	Close() error
+}
+
+// member is one that runs.
+type member struct{ logwire.Client }
+
+func (*member) Close() error { return nil }
+
+// directory is that of a member that does not run.
+type directory struct {
+	store *persist.Store
+	logs  map[persist.LogID]*persist.Log
+}
+
+func openDirectory(name string) (*directory, error) {
+	s, err := persist.Open(persist.StoreConfig{Dir: name, ReadOnly: true})
+	if err != nil {
+		return nil, err
+	}
+	return &directory{s, map[persist.LogID]*persist.Log{}}, nil
+}
+
+func (d *directory) Close() error { return d.store.Close() }
+
+// log opens a log once.
+func (d *directory) log(id persist.LogID) (*persist.Log, error) {
+	if l := d.logs[id]; l != nil {
+		return l, nil
+	}
+	l, err := d.store.Log(persist.LogConfig{ID: id})
+	if err == nil {
+		d.logs[id] = l
+	}
+	return l, err
+}
+
+func (d *directory) List(context.Context) (all []persist.Info, err error) {
+	ids, err := d.store.Logs()
+	if err != nil {
+		return nil, err
+	}
+	var errs []error
+	for _, id := range ids {
+		l, err := d.log(id)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		all = append(all, l.Info())
+	}
+	return all, errors.Join(errs...)
+}
+
+func (d *directory) Get(_ context.Context, id persist.LogID, v order.Version) (r persist.Record, err error) {
+	l, err := d.log(id)
+	if err != nil {
+		return r, err
+	}
+	return l.Get(v)
+}
+
+func (d *directory) Nth(_ context.Context, id persist.LogID, number uint64) (r persist.Record, err error) {
+	l, err := d.log(id)
+	if err != nil {
+		return r, err
+	}
+	return logwire.Nth(l, number)
+}
+
+func (d *directory) At(_ context.Context, id persist.LogID, t order.Time) (r persist.Record, err error) {
+	l, err := d.log(id)
+	if err != nil {
+		return r, err
+	}
+	return l.At(t)
+}
+
+func (d *directory) Range(ctx context.Context, id persist.LogID, from, to order.Version) iter.Seq2[persist.Record, error] {
+	return d.records(ctx, id, func(l *persist.Log) iter.Seq2[persist.Record, error] {
+		return l.Range(from, to)
+	})
+}
+
+func (d *directory) Between(ctx context.Context, id persist.LogID, from, to order.Time) iter.Seq2[persist.Record, error] {
+	return d.records(ctx, id, func(l *persist.Log) iter.Seq2[persist.Record, error] {
+		return l.Between(from, to)
+	})
+}
+
+// errStill says that nothing comes where nobody writes.
+var errStill = errors.New("nothing is added to a directory while it is read: to follow a log, name the HOST:PORT of a member")
+
+func (d *directory) Tail(context.Context, persist.LogID, order.Version) iter.Seq2[persist.Record, error] {
+	return func(yield func(persist.Record, error) bool) { yield(persist.Record{}, errStill) }
+}
+
+// records opens a log for an iteration, which ends with its context.
+func (d *directory) records(ctx context.Context, id persist.LogID, open func(*persist.Log) iter.Seq2[persist.Record, error]) iter.Seq2[persist.Record, error] {
+	return func(yield func(persist.Record, error) bool) {
+		l, err := d.log(id)
+		if err != nil {
+			yield(persist.Record{}, err)
+			return
+		}
+		for r, err := range open(l) {
+			if err == nil {
+				err = ctx.Err()
+			}
+			if !yield(r, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+func (d *directory) Snapshot(_ context.Context, id persist.LogID) (at persist.Record, r io.ReadCloser, err error) {
+	l, err := d.log(id)
+	if err != nil {
+		return at, nil, err
+	}
+	return l.OpenSnapshot()
+}
+
+// pick finds the log that a name means: NAME.SHARD, or NAME if that is enough, or nothing if there is only one.
+func pick(ctx context.Context, l library, where, name string) (persist.Info, error) {
+	all, err := l.List(ctx)
+	if err != nil && len(all) == 0 {
+		return persist.Info{}, err
+	}
+	var found []persist.Info
+	var names []string
+	for _, i := range all {
+		names = append(names, i.ID.String())
+		if name == i.ID.String() {
+			return i, nil
+		}
+		if name == "" || name == i.ID.Name {
+			found = append(found, i)
+		}
+	}
+	switch {
+	case len(found) == 1 && (err == nil || name != ""):
+		return found[0], nil
+	case err != nil:
+		return persist.Info{}, err // what is meant may be what cannot be read
+	case len(all) == 0:
+		return persist.Info{}, fmt.Errorf("%s: has no logs", where)
+	case len(found) == 0:
+		return persist.Info{}, fmt.Errorf("%s: has no log %q; there are %s", where, name, strings.Join(names, ", "))
+	}
+	return persist.Info{}, fmt.Errorf("%s: has several logs, say which one: %s", where, strings.Join(names, ", "))
+}

@@ -1,0 +1,129 @@
+package logs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/dustin/go-humanize"
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+	"github.com/spf13/cobra"
+
+	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/persist"
+)
+
+func newListCommand() *cobra.Command {
+	var t target
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "ls [flags] TARGET",
+		Short: "List the logs of a member or of a directory",
+		Example: `  squall log ls /var/lib/squall
+  squall log ls --json localhost:7400 | jq '.logs[] | {log, records, bytes}'`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeTarget,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			l, err := t.open(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return errors.Join(list(cmd.Context(), l, args[0], asJSON, cmd.OutOrStdout()), l.Close())
+		},
+	}
+	f := cmd.Flags()
+	f.SortFlags = false
+	f.BoolVar(&asJSON, "json", false, "print the result as one JSON object")
+	t.declare(f)
+	noFiles(cmd, "timeout")
+	return cmd
+}
+
+// Listing is what "squall log ls --json" prints.
+type Listing struct {
+	Target string  `json:"target"`
+	Logs   []Entry `json:"logs"`
+}
+
+// Entry is one log.
+type Entry struct {
+	Log      string `json:"log"`
+	Name     string `json:"name"`
+	Shard    int    `json:"shard"`
+	Engine   string `json:"engine"`
+	Records  uint64 `json:"records"`
+	First    *Place `json:"first,omitempty"` // that is kept
+	Last     *Place `json:"last,omitempty"`
+	Bytes    int64  `json:"bytes"`            // of the records, with what the log adds to them
+	OnDisk   int64  `json:"bytes_on_disk"`    // that the files take
+	Global   string `json:"global,omitempty"` // every member's disk has everything up to it
+	Snapshot string `json:"snapshot,omitempty"`
+}
+
+// Place is where a record stands.
+type Place struct {
+	Version string     `json:"version"`
+	Time    string     `json:"time"`
+	TimeNs  order.Time `json:"time_ns"`
+	Number  uint64     `json:"number"`
+}
+
+func placeOf(r *persist.Record) *Place {
+	return &Place{Version: r.Version.String(), Time: r.Time.String(), TimeNs: r.Time, Number: r.Number}
+}
+
+func entryOf(i *persist.Info) Entry {
+	e := Entry{Log: i.ID.String(), Name: i.ID.Name, Shard: i.ID.Shard, Engine: i.Engine.String(), Records: i.Count, Bytes: i.Bytes, OnDisk: i.DiskBytes}
+	if i.Count > 0 {
+		e.First, e.Last = placeOf(&i.First), placeOf(&i.Last)
+	}
+	e.Global, e.Snapshot = versionOrNothing(i.Global), versionOrNothing(i.Snapshot)
+	return e
+}
+
+func versionOrNothing(v order.Version) string {
+	if v == (order.Version{}) {
+		return ""
+	}
+	return v.String()
+}
+
+// list prints what can be read, and returns what cannot.
+func list(ctx context.Context, l library, name string, asJSON bool, out io.Writer) error {
+	all, err := l.List(ctx)
+	if err != nil && len(all) == 0 {
+		return err
+	}
+	r := Listing{Target: name, Logs: []Entry{}}
+	for i := range all {
+		r.Logs = append(r.Logs, entryOf(&all[i]))
+	}
+	switch {
+	case asJSON:
+		return errors.Join(err, printJSON(out, r))
+	case len(all) == 0:
+		_, printing := fmt.Fprintf(out, "%s has no logs\n", name)
+		return errors.Join(err, printing)
+	}
+	_, printing := io.WriteString(out, r.table(all)+"\n")
+	return errors.Join(err, printing)
+}
+
+func (r *Listing) table(all []persist.Info) string {
+	t := table.NewWriter()
+	t.SetStyle(table.StyleLight)
+	t.Style().Format.Header = text.FormatDefault
+	t.AppendHeader(table.Row{"log", "engine", "records", "first", "", "last", "", "on disk", "snapshot"})
+	for k, e := range r.Logs {
+		row := table.Row{e.Log, e.Engine, humanize.Comma(int64(e.Records)), "", "", "", "", humanize.Bytes(uint64(max(e.OnDisk, 0))), e.Snapshot}
+		if e.First != nil {
+			row[3], row[4] = e.First.Version, briefly(all[k].First.Time)
+			row[5], row[6] = e.Last.Version, briefly(all[k].Last.Time)
+		}
+		t.AppendRow(row)
+	}
+	t.SetColumnConfigs([]table.ColumnConfig{{Number: 3, Align: text.AlignRight}, {Number: 8, Align: text.AlignRight}})
+	return t.Render()
+}

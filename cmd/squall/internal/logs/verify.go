@@ -1,0 +1,241 @@
+package logs
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/cobra"
+
+	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/persist"
+)
+
+func newVerifyCommand() *cobra.Command {
+	var keyFile string
+	var asJSON, quiet bool
+	cmd := &cobra.Command{
+		Use:   "verify [flags] DIR…",
+		Short: "Check the logs in directories, and compare several members'",
+		Long: `Verify reads everything in the directories of members that do not run: each checksum, that numbers, versions and times grow, that
+nothing is missing in between, and the snapshots. Of several directories, it compares the logs of the same name record by record: where
+all of them have records, these must be the same; a log may begin later than another one, or end earlier.
+
+With --keys, every record must be vouched for by a signature of its member. The file has a line for each member: its node id and its
+Ed25519 public key, in base64 or hexadecimal; what follows a # is not looked at.
+
+Nothing is changed. Exit status 0 says that everything is as it was written.`,
+		Example: `  squall log verify /var/lib/squall
+  squall log verify --keys members.keys /var/lib/squall
+  squall log verify --json node1 node2 node3 | jq '.compared[] | {log, records, differ}'`,
+		Args:              cobra.MinimumNArgs(1),
+		ValidArgsFunction: completeDirectories,
+		RunE: func(cmd *cobra.Command, dirs []string) error {
+			v := verification{dirs: dirs}
+			if err := v.complete(keyFile); err != nil {
+				return err
+			}
+			if !quiet {
+				v.bar = &progress{w: cmd.ErrOrStderr()}
+			}
+			err := v.run(cmd.Context())
+			v.bar.end()
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return errors.Join(printJSON(cmd.OutOrStdout(), &v.result), v.verdict())
+			}
+			_, err = io.WriteString(cmd.OutOrStdout(), v.text())
+			return errors.Join(err, v.verdict())
+		},
+	}
+	f := cmd.Flags()
+	f.SortFlags = false
+	f.StringVar(&keyFile, "keys", "", "`file` with the members' public keys: every record must be signed")
+	f.BoolVar(&asJSON, "json", false, "print the result as one JSON object")
+	f.BoolVarP(&quiet, "quiet", "q", false, "show no progress")
+	return cmd
+}
+
+// Verified is what "squall log verify --json" prints.
+type Verified struct {
+	OK          bool                 `json:"ok"`
+	Directories []persist.Report     `json:"directories"`
+	Compared    []persist.Comparison `json:"compared"`         // of several directories
+	Faults      []string             `json:"faults,omitempty"` // that are in no directory's own report
+}
+
+// verification is one run.
+type verification struct {
+	dirs   []string
+	keys   map[order.NodeID]ed25519.PublicKey // nil: signatures are not asked for
+	bar    *progress
+	result Verified
+}
+
+func (v *verification) complete(keyFile string) (err error) {
+	for i, dir := range v.dirs {
+		if isAddress(dir) {
+			return fmt.Errorf("%s: a member that runs checks what it reads; stop it and name its directory to have all of it checked", dir)
+		}
+		for _, other := range v.dirs[:i] {
+			if dir == other {
+				return fmt.Errorf("%s: is named twice", dir)
+			}
+		}
+	}
+	if keyFile != "" {
+		v.keys, err = readKeys(keyFile)
+	}
+	return err
+}
+
+// run checks and compares, in the background so that an interrupt ends the wait for it.
+func (v *verification) run(ctx context.Context) error {
+	done := make(chan error, 1)
+	work := *v
+	work.result = Verified{OK: true, Directories: []persist.Report{}, Compared: []persist.Comparison{}}
+	go func() { done <- work.everything(ctx) }()
+	select {
+	case err := <-done:
+		v.result = work.result
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (v *verification) everything(ctx context.Context) error {
+	r := &v.result
+	for _, dir := range v.dirs {
+		report, err := persist.Verify(dir, v.keys, func(p persist.Progress) { v.bar.set(ctx, dir, p) })
+		if err != nil {
+			return err
+		}
+		r.Directories = append(r.Directories, report)
+		r.OK = r.OK && report.OK()
+		v.signed(&report)
+	}
+	if len(v.dirs) == 1 || !r.OK {
+		return nil
+	}
+	v.bar.say(ctx, "comparing")
+	var err error
+	r.Compared, err = persist.CompareLogs(v.dirs...)
+	for _, c := range r.Compared {
+		if c.Differ != "" {
+			v.fault("log %v: %s", c.Log, c.Differ)
+		}
+	}
+	return err
+}
+
+func (v *verification) fault(format string, args ...any) {
+	v.result.OK = false
+	v.result.Faults = append(v.result.Faults, fmt.Sprintf(format, args...))
+}
+
+// signed says which logs nobody vouches for, if that is asked.
+func (v *verification) signed(r *persist.Report) {
+	if v.keys == nil {
+		return
+	}
+	if v.keys[r.Node] == nil {
+		v.fault("%s: --keys has no key of node %d", r.Dir, r.Node)
+		return
+	}
+	for _, l := range r.Logs {
+		if l.Vouched < l.Records {
+			v.fault("%s: log %s.%d: node %d's signatures vouch for %d of %d records", r.Dir, l.Name, l.Shard, r.Node, l.Vouched, l.Records)
+		}
+	}
+}
+
+// verdict is the error that the command ends with.
+func (v *verification) verdict() error {
+	if v.result.OK {
+		return nil
+	}
+	faults := v.result.Faults
+	for _, r := range v.result.Directories {
+		if n := faultsIn(&r); n > 0 {
+			faults = append(faults, fmt.Sprintf("%s: %s", r.Dir, counted(n, "fault", "faults")))
+		}
+	}
+	return errors.New(strings.Join(faults, "\n"))
+}
+
+func faultsIn(r *persist.Report) int {
+	n := len(r.Faults)
+	for _, l := range r.Logs {
+		n += len(l.Faults)
+	}
+	return n
+}
+
+func counted(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return humanize.Comma(int64(n)) + " " + many
+}
+
+// text is the result for people.
+func (v *verification) text() string {
+	var b strings.Builder
+	for _, r := range v.result.Directories {
+		fmt.Fprintf(&b, "%s: node %d of %q\n", r.Dir, r.Node, r.Cluster)
+		for _, f := range r.Faults {
+			fmt.Fprintf(&b, "  FAULT  %v\n", f)
+		}
+		for _, l := range r.Logs {
+			fmt.Fprintf(&b, "  %s\n", v.logText(&l))
+			for _, f := range l.Faults {
+				fmt.Fprintf(&b, "    FAULT  %v\n", f)
+			}
+		}
+	}
+	for _, c := range v.result.Compared {
+		b.WriteString(v.comparisonText(&c))
+	}
+	return b.String()
+}
+
+func (v *verification) logText(l *persist.LogReport) string {
+	text := fmt.Sprintf("%s.%d (%s): %s", l.Name, l.Shard, l.Engine, counted(int(l.Records), "record", "records"))
+	if l.First != nil {
+		text += fmt.Sprintf(" from %d:%d to %d:%d", l.First.View, l.First.Seq, l.Last.View, l.Last.Seq)
+	}
+	text += fmt.Sprintf(" in %s, %s", counted(int(l.Blocks), "block", "blocks"), humanize.Bytes(l.Bytes))
+	if l.Snapshot != nil {
+		text += fmt.Sprintf(", behind a snapshot of %d:%d", l.Snapshot.View, l.Snapshot.Seq)
+	}
+	switch {
+	case v.keys != nil && l.Vouched == l.Records:
+		text += "; signed, all of them"
+	case l.Hashed > 0 && v.keys == nil:
+		text += "; signed, not checked without --keys"
+	}
+	if len(l.Faults) == 0 {
+		return text + "; good"
+	}
+	return text + "; " + counted(len(l.Faults), "fault", "faults")
+}
+
+// comparisonText says what is the same, and who has less of it.
+func (v *verification) comparisonText(c *persist.Comparison) string {
+	switch {
+	case c.Differ != "":
+		return fmt.Sprintf("log %v DIFFERS behind %s: %s\n", c.Log, counted(int(c.Records), "record", "records"), c.Differ)
+	case len(c.Dirs) == 1:
+		return fmt.Sprintf("log %v is in %s only\n", c.Log, c.Dirs[0])
+	case c.Records == 0:
+		return fmt.Sprintf("log %v: %s have no records in common\n", c.Log, strings.Join(c.Dirs, ", "))
+	}
+	return fmt.Sprintf("log %v: %s from %v to %v, the same in %s\n", c.Log, counted(int(c.Records), "record", "records"), c.From, c.To, strings.Join(c.Dirs, ", "))
+}
