@@ -58,9 +58,18 @@ func lostEnd(s journal.Store, place string, block uint64) error {
 // checkEnd refuses a log that lost its end, unless it is to be repaired.
 func (l *Log) checkEnd() error {
 	err := lostEnd(l.engine, l.dir, l.book.End().Block)
+	if err == nil && l.config.Engine == WAL {
+		last, e := l.engine.LastIndex()
+		if err = e; err == nil {
+			err = lostTail(l.dir, last)
+		}
+	}
 	if errors.Is(err, ErrDamaged) && l.config.Repair {
 		end := l.book.End()
 		l.repaired.Record, l.repaired.Version = end.Records, end.Version
+		if l.config.Engine == WAL && !l.store.config.ReadOnly {
+			return forgetTail(l.dir, end.Block)
+		}
 		return nil
 	}
 	return err

@@ -270,3 +270,9 @@ func (s *scan) endRun(at uint64) {
 		s.run, s.chained = nil, false
 	}
 }
+
+// Look reads the header of a block, and checks that and nothing else.
+func Look(b []byte) (Header, error) {
+	h, _, _, err := decodeHeader(b)
+	return h, err
+}

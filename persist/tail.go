@@ -1,0 +1,120 @@
+package persist
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/squall-go/squall/persist/journal"
+)
+
+// The engine of segments takes the first entry that it cannot read in its last segment for the end of the log. After a crash that is right for the group
+// that was being written, and wrong if another group was written behind it: then the disk had this one. A group begins behind the
+// frame that commits the one before, so a block that does, and does not follow the last one that was recovered, tells the two apart.
+//
+//	… entry 1 │ length 4 │ block │ padding to 8 │ commit 3 │ sum 4 │ entry 1 │ …
+//
+// Damage in the very last group is taken for a write that was interrupted. Nothing tells them apart, and other members have the group.
+const (
+	frameHead   = 8
+	entryFrame  = 1
+	commitFrame = 3
+)
+
+// blockMagic is what every block begins with.
+var blockMagic = []byte("SQLB")
+
+// lostTail is the damage of a log of segments that ends with a block, while its file shows that there were more.
+func lostTail(dir string, last uint64) error {
+	path, err := lastSegment(dir)
+	if err != nil || path == "" {
+		return named(err, dir)
+	}
+	file, err := os.ReadFile(path)
+	if err != nil {
+		return named(err, path)
+	}
+	for at := range blocksIn(file) {
+		if h, err := journal.Look(at.block); err == nil && h.Index > last+1 && at.begins {
+			return &journal.Damage{
+				Log: path, Block: last + 1, Record: h.First, Version: h.FirstVersion(),
+				What: "it cannot be read, and block after block was written behind it; that is no write that a crash interrupted",
+			}
+		}
+	}
+	return nil
+}
+
+// forgetTail lets what stands behind the last block be no blocks any more. Otherwise they would be found again once some of them were written over.
+func forgetTail(dir string, last uint64) error {
+	path, err := lastSegment(dir)
+	if err != nil || path == "" {
+		return named(err, dir)
+	}
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return named(err, path)
+	}
+	file, err := os.ReadFile(path)
+	for at := range blocksIn(file) {
+		if h, bad := journal.Look(at.block); err == nil && bad == nil && h.Index > last {
+			_, err = f.WriteAt(make([]byte, len(blockMagic)), int64(at.at))
+		}
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	return named(errors.Join(err, f.Close()), path)
+}
+
+// lastSegment is the file that was made last; empty: there is none.
+func lastSegment(dir string) (path string, err error) {
+	entries, err := os.ReadDir(dir)
+	newest := ""
+	for _, e := range entries {
+		name, is := strings.CutSuffix(e.Name(), ".wal")
+		if _, id, ok := strings.Cut(name, "-"); is && ok && id > newest {
+			newest, path = id, filepath.Join(dir, e.Name())
+		}
+	}
+	return path, err
+}
+
+// frame is an entry in a segment that may be a block.
+type frame struct {
+	at     int
+	block  []byte
+	begins bool // a group
+}
+
+// blocksIn finds what looks like blocks, one behind the other.
+func blocksIn(file []byte) func(yield func(frame) bool) {
+	return func(yield func(frame) bool) {
+		for at := frameHead; at < len(file); {
+			i := bytes.Index(file[at:], blockMagic)
+			if i < 0 {
+				return
+			}
+			at += i
+			n := int(binary.LittleEndian.Uint32(file[at-4:]))
+			if at%frameHead != 0 || !isFrame(file[at-frameHead:], entryFrame) || n > len(file)-at {
+				at++
+				continue
+			}
+			f := frame{at: at, block: file[at : at+n], begins: at >= 2*frameHead && isFrame(file[at-2*frameHead:], commitFrame)}
+			if !yield(f) {
+				return
+			}
+			if _, err := journal.Look(f.block); err == nil {
+				at += n
+			} else {
+				at++
+			}
+		}
+	}
+}
+
+func isFrame(b []byte, kind byte) bool { return b[0] == kind && b[1] == 0 && b[2] == 0 && b[3] == 0 }

@@ -1,0 +1,78 @@
+package persist
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/squall-go/squall/order"
+)
+
+// crashed is a copy of a log of segments that was never closed, with five groups of ten records.
+func crashed(t *testing.T) (dir, segment string) {
+	t.Helper()
+	from := t.TempDir()
+	_, l := reopened(t, from, LogConfig{Engine: WAL})
+	for n := 0; n < 50; n += 10 {
+		appendSamples(t, l, n, n+10)
+	}
+	dir = t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(from)); err != nil {
+		t.Fatal(err)
+	}
+	segment, err := lastSegment(filepath.Join(dir, "logs", "ticks.0"))
+	if err != nil || segment == "" {
+		t.Fatal(segment, err)
+	}
+	return dir, segment
+}
+
+// spoil damages the block of a record.
+func spoil(t *testing.T, segment string, n int) {
+	t.Helper()
+	whole, err := os.ReadFile(segment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := bytes.Index(whole, sample(n).Data)
+	if at < 0 {
+		t.Fatal("no such record")
+	}
+	whole[bytes.LastIndex(whole[:at], blockMagic)-1] ^= 0xFF // the length in the frame of its block
+	if err := os.WriteFile(segment, whole, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestDamageBeforeTheLastGroupIsNoInterruptedWrite(t *testing.T) {
+	for n := 9; n < 30; n += 10 {
+		dir, segment := crashed(t)
+		spoil(t, segment, n)
+		s := mustOpen(t, StoreConfig{Dir: dir, Cluster: "test", Node: 1})
+		_, err := s.Log(LogConfig{ID: ticks})
+		if !errors.Is(err, ErrDamaged) {
+			t.Fatalf("record %d: %v", n, err)
+		}
+		l, err := s.Log(LogConfig{ID: ticks, Repair: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept := int(l.Info().Count)
+		reads(t, l.Range(order.Version{}, order.Version{}), 0, kept)
+		appendSamples(t, l, kept, kept+1)
+		again := t.TempDir()
+		if err := os.CopyFS(again, os.DirFS(dir)); err != nil {
+			t.Fatal(err)
+		}
+		_, l = reopened(t, again, LogConfig{})
+		reads(t, l.Range(order.Version{}, order.Version{}), 0, kept+1)
+	}
+}
+
+func TestALogThatWasNotClosedIsOpenedAsItIs(t *testing.T) {
+	dir, _ := crashed(t)
+	_, l := reopened(t, dir, LogConfig{})
+	reads(t, l.Range(order.Version{}, order.Version{}), 0, 50)
+}
