@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/raft"
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 	"go.etcd.io/bbolt"
+	berrors "go.etcd.io/bbolt/errors"
 
 	"github.com/squall-go/squall/persist/journal"
 )
@@ -112,7 +113,7 @@ func (e *boltEngine) StoreLog(l *raft.Log) error { return e.StoreLogs([]*raft.Lo
 // GetLog tells an entry that is not there from one that cannot be decoded.
 func (e *boltEngine) GetLog(index uint64, l *raft.Log) error {
 	err := e.BoltStore.GetLog(index, l)
-	if err == nil || errors.Is(err, raft.ErrLogNotFound) || errors.Is(err, bbolt.ErrDatabaseNotOpen) {
+	if err == nil || errors.Is(err, raft.ErrLogNotFound) || errors.Is(err, berrors.ErrDatabaseNotOpen) {
 		return err
 	}
 	return errors.Join(journal.ErrDamaged, err)
