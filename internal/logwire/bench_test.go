@@ -37,7 +37,8 @@ func big(b *testing.B, size, total int) *persist.Log {
 	l := newLog(b, persist.WAL)
 	data := make([]byte, size)
 	for n := range total / size {
-		if err := l.Import(b.Context(), record(n, data)); err != nil {
+		r := persist.Record{Version: order.Version{View: 1, Seq: order.Seq(n)}, Time: order.Time(1 + n), Sender: 1, Data: data}
+		if err := l.Import(b.Context(), r); err != nil {
 			b.Fatal(err)
 		}
 	}
