@@ -47,6 +47,7 @@ type Core struct {
 	state State
 	peers []*peer // in order of their ids
 
+	now     time.Duration // of the step under way
 	beat    time.Duration // when Hello is due
 	able    bool          // this process sees enough others to lead
 	since   time.Duration // when that came to be so
@@ -139,6 +140,7 @@ func (c *Core) step(now time.Duration, do func(*Effects)) (e Effects) {
 	if c.over {
 		return e
 	}
+	c.now = now
 	do(&e)
 	if !c.over {
 		c.lead(now, &e)
@@ -167,6 +169,9 @@ func (c *Core) message(v Verb) Message {
 func (c *Core) hello() Message {
 	m := c.message(Hello)
 	m.Counts, m.Able, m.Lacks = c.counts(), c.able, c.state.Incomplete
+	if c.attempt != nil && c.able {
+		m.Ballot = c.attempt.ballot
+	}
 	for _, p := range c.peers {
 		if len(m.Peers) < maxPeers {
 			m.Peers = append(m.Peers, p.member.Addr)
@@ -275,6 +280,9 @@ func (c *Core) note(now time.Duration, m Message) *peer {
 	p.member, p.heard, p.viewID, p.key = m.From, now, m.ViewID, m.Key
 	if m.Verb == Hello {
 		p.counts, p.able, p.lacks, p.peers = m.Counts, m.Able, m.Lacks, m.Peers
+		if m.Ballot != (Ballot{}) && m.Ballot == c.state.Promised {
+			c.yield()
+		}
 	}
 	return p
 }
@@ -314,6 +322,9 @@ func (c *Core) learn(next Successor, e *Effects) {
 	c.halt(e)
 	c.keep(e)
 }
+
+// yield lets somebody else lead, as long as he shows that he does.
+func (c *Core) yield() { c.resume = c.now + c.cfg.Silence }
 
 // drop ends an attempt.
 func (c *Core) drop() { c.attempt = nil }
@@ -372,7 +383,7 @@ func (c *Core) decided(next Successor, enter bool, e *Effects) {
 	}
 }
 
-// enters reports whether this process can begin the view in force (A5): it is in it as it is, its logs are where they were agreed to be
+// enters reports whether this process can begin the view in force (Y5): it is in it as it is, its logs are where they were agreed to be
 // for this view and no other, and it has not promised to help replacing it.
 func (c *Core) enters() bool {
 	v := c.state.View
@@ -391,7 +402,7 @@ func (c *Core) end(o Outcome, e *Effects) {
 	c.halt(e)
 }
 
-// counts reports whether this process is an acceptor: a member of the view in force, with the disk that it had (A1).
+// counts reports whether this process is an acceptor: a member of the view in force, with the disk that it had (Y1).
 func (c *Core) counts() bool { return c.state.Counts(c.state.View) }
 
 // rank is a node's in the view in force, for one that is known to be a member.
@@ -427,12 +438,12 @@ func (c *Core) invariants() {
 	}
 	s := &c.state
 	if a := s.Accepted; a != nil {
-		invariants.Check(a.Ballot.Compare(s.Promised) <= 0, "A3", "a vote in %v, and %v promised", a.Ballot, s.Promised)
+		invariants.Check(a.Ballot.Compare(s.Promised) <= 0, "Y3", "a vote in %v, and %v promised", a.Ballot, s.Promised)
 	}
 	if s.Promised != (Ballot{}) {
-		invariants.Check(c.counts(), "A1", "node %d promised %v and does not count", s.Node, s.Promised)
+		invariants.Check(c.counts(), "Y1", "node %d promised %v and does not count", s.Node, s.Promised)
 	}
 	if a := c.attempt; a != nil {
-		invariants.Check(a.ballot.Compare(s.Promised) == 0, "A3", "leads %v, and %v is promised", a.ballot, s.Promised)
+		invariants.Check(a.ballot.Compare(s.Promised) == 0, "Y3", "leads %v, and %v is promised", a.ballot, s.Promised)
 	}
 }

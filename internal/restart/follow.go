@@ -46,6 +46,9 @@ func (c *Core) promise(b Ballot, e *Effects) {
 		return
 	}
 	c.state.Promised = b
+	if b.Node != c.cfg.Self.ID {
+		c.yield()
+	}
 	if c.attempt != nil && c.attempt.ballot != b {
 		e.tell(Superseded{c.attempt.ballot, b})
 		c.drop()

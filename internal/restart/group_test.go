@@ -127,7 +127,7 @@ func (w *world) acknowledge(g *group, id LogID) {
 			least = last
 		}
 	}
-	if len(all) > 0 && least.Compare(w.acked[id]) > 0 {
+	if len(all) > 0 && g.view.ID >= w.given[id] && least.Compare(w.acked[id]) > 0 {
 		w.acked[id] = least
 	}
 }
@@ -228,7 +228,11 @@ func (w *world) install(n *worldNode, g *group) {
 	}
 	if w.groups[v.Key] == nil {
 		w.changes++
-		w.forget(v)
+		w.forget(g.view, v)
+		if key, ok := w.chain[v.ID]; ok && key != v.Key {
+			w.fail("view %d is %s at node %d, and %s elsewhere", v.ID, v.Key, n.id, key)
+		}
+		w.chain[v.ID] = v.Key
 		w.groups[v.Key] = &group{view: v, stable: map[LogID]int{}, rows: map[order.NodeID]row{}}
 	}
 	n.view = v

@@ -368,7 +368,7 @@ func (m *Message) end(id LogID) LogEnd {
 	return LogEnd{ID: id}
 }
 
-// reconciledAll goes on to the vote once all members of the view have their logs where they were agreed to be (A4). If one of them went away,
+// reconciledAll goes on to the vote once all members of the view have their logs where they were agreed to be (Y4). If one of them went away,
 // the view is not to be.
 func (c *Core) reconciledAll(e *Effects) bool {
 	a := c.attempt
@@ -392,7 +392,7 @@ func (c *Core) reconciledAll(e *Effects) bool {
 func (c *Core) canvass(e *Effects) {
 	a := c.attempt
 	if invariants.Enabled && a.phase == reconciling {
-		invariants.Check(len(a.ready) == len(a.next.View.Members), "A4", "%d of %d logs are where they were agreed to be", len(a.ready), len(a.next.View.Members))
+		invariants.Check(len(a.ready) == len(a.next.View.Members), "Y4", "%d of %d logs are where they were agreed to be", len(a.ready), len(a.next.View.Members))
 	}
 	a.phase = voting
 	c.vote(a.ballot, a.next, e)

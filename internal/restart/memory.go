@@ -277,7 +277,7 @@ func (s *State) enter(v *views.View, incomplete []LogID) error {
 	case s.View != nil && !s.is(v) && v.ID <= s.View.ID:
 		return fmt.Errorf("restart: node %d enters view %d after view %d: %w (if the group was founded anew, empty this node's disk)", s.Node, v.ID, s.View.ID, ErrOtherHistory)
 	case s.is(v) && s.Promised != (Ballot{}):
-		return fmt.Errorf("restart: node %d enters view %d: %w", s.Node, v.ID, ErrPromised) // A5
+		return fmt.Errorf("restart: node %d enters view %d: %w", s.Node, v.ID, ErrPromised) // Y5
 	}
 	s.begin(v.Members[rank])
 	if !s.is(v) {
@@ -287,7 +287,7 @@ func (s *State) enter(v *views.View, incomplete []LogID) error {
 	return nil
 }
 
-// Echo comes before a decision about what follows a view is shown to others (A2). Next is nil if the group ends.
+// Echo comes before a decision about what follows a view is shown to others (Y2). Next is nil if the group ends.
 func (m *Memory) Echo(base order.ViewID, b views.Ballot, next *views.View) error {
 	return m.change(func(s *State) error { return s.echo(base, b, next) })
 }
@@ -298,7 +298,7 @@ func (s *State) echo(base order.ViewID, b views.Ballot, next *views.View) error 
 		return fmt.Errorf("restart: a decision about view %d: %w", base, ErrOtherHistory)
 	}
 	if s.Promised != (Ballot{}) {
-		return fmt.Errorf("restart: a decision about view %d: %w", base, ErrPromised) // A5
+		return fmt.Errorf("restart: a decision about view %d: %w", base, ErrPromised) // Y5
 	}
 	s.Echo = &Echo{Ballot: b, View: next}
 	return nil

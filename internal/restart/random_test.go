@@ -8,7 +8,7 @@ import (
 
 // run draws a history of one seed, and then starts everything again and lets nothing break.
 func run(seed uint64, trace func(string, ...any)) (*world, error) {
-	w := newWorld(seed, 1+int(seed%5))
+	w := newWorld(seed, 1+int(seed/2%5))
 	if trace != nil {
 		w.trace = trace
 	}

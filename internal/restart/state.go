@@ -85,12 +85,19 @@ func (s *State) begin(m views.Member) {
 		return
 	}
 	s.Incarnations = append(slices.Clone(s.Incarnations), m.Incarnation)
-	if n := len(s.Incarnations); n > maxIncarnations {
-		s.Incarnations = s.Incarnations[n-maxIncarnations:]
+	if len(s.Incarnations) <= maxIncarnations {
+		return
 	}
+	oldest := 0
+	if s.View != nil {
+		if r, ok := s.View.RankOf(s.Node); ok && s.View.Members[r].Incarnation == s.Incarnations[0] {
+			oldest = 1 // that one is still needed
+		}
+	}
+	s.Incarnations = slices.Delete(s.Incarnations, oldest, oldest+1)
 }
 
-// Counts reports whether this disk is the one that a member of the view had (A1).
+// Counts reports whether this disk is the one that a member of the view had (Y1).
 func (s *State) Counts(v *views.View) bool {
 	if v == nil {
 		return false

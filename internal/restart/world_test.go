@@ -21,9 +21,11 @@ type world struct {
 	net    []packet
 	groups map[string]*group                    // by the key of their view
 	chain  map[order.ViewID]string              // the key of the view with a number: there is one
+	given  map[LogID]order.ViewID               // since when what a working group gave up is not missed
 	acked  map[LogID]order.Version              // what every member had on its disk
 	began  map[string]map[LogID][]order.Version // by key: the logs with which a restarted view begins
 	keys   int
+	storm  bool   // restarts over restarts, and little else
 	calm   bool   // nothing breaks
 	sides  []bool // by node: who can reach whom; nil: all
 	trace  func(format string, args ...any)
@@ -94,8 +96,9 @@ var (
 func newWorld(seed uint64, n int) *world {
 	w := &world{
 		rng: rand.New(rand.NewPCG(seed, 31)), groups: map[string]*group{}, chain: map[order.ViewID]string{},
-		acked: map[LogID]order.Version{}, began: map[string]map[LogID][]order.Version{}, trace: func(string, ...any) {},
+		acked: map[LogID]order.Version{}, given: map[LogID]order.ViewID{}, began: map[string]map[LogID][]order.Version{}, trace: func(string, ...any) {},
 	}
+	w.storm = seed%2 == 1
 	var members []views.Member
 	for i := 1; i <= n; i++ {
 		one := &worldNode{w: w, id: order.NodeID(i), inc: 1, up: true, logs: map[LogID]*worldLog{}}
@@ -161,7 +164,7 @@ func (w *world) enter(n *worldNode, v *views.View) {
 	w.known(n)
 }
 
-// known checks that no two views follow one (A6).
+// known checks that no two views follow one (Y6).
 func (w *world) known(n *worldNode) {
 	v := n.disk.View
 	if v == nil {
@@ -169,19 +172,20 @@ func (w *world) known(n *worldNode) {
 	}
 	if key, ok := w.chain[v.ID]; ok && key != v.Key {
 		w.fail("node %d knows %s as view %d, another one knows %s", n.id, v.Key, v.ID, key)
-	} else if !ok {
-		w.forget(v)
+	} else if before := w.groups[w.chain[v.ID-1]]; !ok && before != nil && !n.disk.Restarted {
+		w.forget(before.view, v)
 	}
 	w.chain[v.ID] = v.Key
 }
 
 // forget gives up what a working group gave up: the log of a shard of which nobody is left who had it.
-func (w *world) forget(v *views.View) {
-	for _, sg := range v.Subgroups {
+func (w *world) forget(before, v *views.View) {
+	for i, sg := range v.Subgroups {
 		if !slices.ContainsFunc(sg.Members, func(r order.Rank) bool {
-			return !slices.Contains(sg.Fresh, r) && w.node(v.Members[r].ID).whole(idOf(sg))
+			q, ok := before.RankOf(v.Members[r].ID)
+			return ok && before.Members[q] == v.Members[r] && before.Subgroups[i].Has(q) && w.node(v.Members[r].ID).whole(idOf(sg))
 		}) {
-			w.acked[idOf(sg)] = order.Version{}
+			w.acked[idOf(sg)], w.given[idOf(sg)] = order.Version{}, v.ID
 		}
 	}
 }
@@ -199,6 +203,9 @@ func (n *worldNode) start() {
 	n.up = true
 	n.inc++
 	c := CoreConfig{Cluster: "blue", Self: n.self(), Logs: n.ends, Place: n.w.place, Persistent: func(string) bool { return true }}
+	if n.w.storm {
+		c.Times = Times{Beat: 100 * time.Millisecond, Silence: 300 * time.Millisecond, Settle: 100 * time.Millisecond}
+	}
 	for _, other := range n.w.nodes {
 		c.Join = append(c.Join, other.addr())
 	}
@@ -216,7 +223,11 @@ func (n *worldNode) ends() (ends []LogEnd) {
 
 // dies crashes a node now and then.
 func (n *worldNode) dies() bool {
-	if n.w.calm || n.w.rng.IntN(100) > 0 {
+	rare := 100
+	if n.w.storm {
+		rare = 60
+	}
+	if n.w.calm || n.w.rng.IntN(rare) > 0 {
 		return false
 	}
 	n.w.trace("node %d crashes", n.id)
@@ -274,7 +285,7 @@ func (n *worldNode) outcome(o Outcome) {
 	n.w.enter(n, o.View)
 }
 
-// begins checks a node's logs at the beginning of a restarted view (A4, A7).
+// begins checks a node's logs at the beginning of a restarted view (Y4, Y7).
 func (n *worldNode) begins(v *views.View) {
 	w := n.w
 	r, _ := v.RankOf(n.id)
@@ -283,7 +294,8 @@ func (n *worldNode) begins(v *views.View) {
 			continue
 		}
 		id, l := idOf(sg), n.log(idOf(sg))
-		if acked := w.acked[id]; acked != (order.Version{}) && !slices.Contains(l.list[:l.synced], acked) {
+		_, late := w.chain[v.ID+1] // it is out of the group already, and does not know
+		if acked := w.acked[id]; !late && acked != (order.Version{}) && !slices.Contains(l.list[:l.synced], acked) {
 			w.fail("node %d begins view %d without version %v of %v, which every disk had: %v", n.id, v.ID, acked, id, l.list)
 		}
 		if w.began[v.Key] == nil {
@@ -338,7 +350,7 @@ func (n *worldNode) fetch(a Agreed) error {
 	return errors.New("no source")
 }
 
-// kept checks that a log that was whole lost nothing (A7).
+// kept checks that a log that was whole lost nothing (Y7).
 func (n *worldNode) kept(id LogID, before []order.Version) {
 	s, now := n.core.State(), n.log(id).list
 	r, ok := s.View.RankOf(n.id)
@@ -360,6 +372,9 @@ func (w *world) step() {
 	case k < 30 && n.core != nil:
 		n.reconcile()
 	case k < 45 && n.view != nil:
+		if w.storm && w.rng.IntN(4) == 0 {
+			n.start()
+		}
 		for range w.rng.IntN(12) {
 			if n.view != nil {
 				w.work(n)
@@ -412,8 +427,12 @@ func (w *world) deliver() {
 		i = w.rng.IntN(min(len(w.net), 20))
 	}
 	p := w.net[i]
-	if w.calm || w.rng.IntN(20) > 0 { // else it comes again
-		w.net = slices.Delete(w.net, i, i+1)
+	w.net = slices.Delete(w.net, i, i+1)
+	if !w.calm && w.rng.IntN(10) == 0 { // it comes late, or again
+		w.net = append(w.net, p)
+		if w.rng.IntN(3) > 0 {
+			return
+		}
 	}
 	if !w.calm && w.rng.IntN(12) == 0 || len(w.net) > 4000 {
 		return
