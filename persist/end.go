@@ -43,9 +43,12 @@ func notedEnd(s journal.Store, place string) (e journal.End, noted bool, err err
 	return e, true, nil
 }
 
-// lostEnd is the damage of a log that ends before the place where it was closed.
-func lostEnd(s journal.Store, place string, block uint64) error {
+// lostEnd is the damage of a log that ends before the place where it was closed, or was not closed and has lost more than a crash takes.
+func lostEnd(s journal.Store, kind Engine, place string, block uint64) error {
 	e, noted, err := notedEnd(s, place)
+	if err == nil && !noted && kind == WAL {
+		return lostTail(place, block)
+	}
 	if err != nil || !noted || block >= e.Block {
 		return err
 	}
@@ -57,13 +60,7 @@ func lostEnd(s journal.Store, place string, block uint64) error {
 
 // checkEnd refuses a log that lost its end, unless it is to be repaired.
 func (l *Log) checkEnd() error {
-	err := lostEnd(l.engine, l.dir, l.book.End().Block)
-	if err == nil && l.config.Engine == WAL {
-		last, e := l.engine.LastIndex()
-		if err = e; err == nil {
-			err = lostTail(l.dir, last)
-		}
-	}
+	err := lostEnd(l.engine, l.config.Engine, l.dir, l.book.End().Block)
 	if errors.Is(err, ErrDamaged) && l.config.Repair {
 		end := l.book.End()
 		l.repaired.Record, l.repaired.Version = end.Records, end.Version

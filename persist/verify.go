@@ -178,10 +178,10 @@ func (v *verifier) blocks(r *LogReport, e Engine, dir string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(v.scan(r, store, dir), store.Close())
+	return errors.Join(v.scan(r, store, e, dir), store.Close())
 }
 
-func (v *verifier) scan(r *LogReport, store journal.Store, dir string) error {
+func (v *verifier) scan(r *LogReport, store journal.Store, e Engine, dir string) error {
 	id := LogID{r.Name, r.Shard}
 	first, err := store.FirstIndex()
 	if err != nil {
@@ -202,7 +202,7 @@ func (v *verifier) scan(r *LogReport, store journal.Store, dir string) error {
 	if err == nil {
 		var last uint64
 		if last, err = store.LastIndex(); err == nil {
-			err = found(&r.Faults, dir, lostEnd(store, dir, last))
+			err = found(&r.Faults, dir, lostEnd(store, e, dir, last))
 		}
 	}
 	if got.Records > 0 {
