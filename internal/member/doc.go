@@ -12,6 +12,9 @@
 // the others → everywhere → placed, from where it goes on like any other. A body is large, and a place in the order takes nothing: so the
 // body goes first, and holds up nobody. A message that is not delivered when a view ends begins anew in the next one.
 //
+// Life of a message of a persistent subgroup, behind delivered: appended (to the log of its shard, by a Recorder) → durable (here) → everywhere (the
+// least of what all members say of their disks) → settled (its time, once no earlier one can come). The Frontier tells who waits.
+//
 // Life of a member: in a view → in the next … → halted: it left, was evicted, is cut off, or was closed.
 //
 // Invariants:
@@ -22,9 +25,13 @@
 //	B4  a view is delivered only after the one before it was delivered up to its trim
 //	B5  a large message has its place only when every member of the view in force has its body, and large ones in the order of their admission
 //	B6  the bodies of one sender that are not delivered everywhere are LargeMemory at most
+//	B7  a message of a persistent subgroup is in the log once, before the application sees it; with AfterPersist, on every disk before it
+//	B8  a version counts as persisted here only when it is on disk with all that come before it, and nulls behind the last one hold nothing up
+//	B9  no version with a settled time comes after those that were there when it settled, in this view or a later one
 //
 // Shared words of the member line, one per row:
 //
 //	word       written by     read by         meaning
 //	heartbeat  owner's loop   everybody       cycles of the owner's life; its value means nothing, only that it changes
+//	clock      owner's loop   everybody       in views with persistent subgroups: what the owner publishes later has no earlier time
 package member

@@ -55,6 +55,7 @@ func (m *Member) open(v *views.View) (*epoch, error) {
 	if !ok {
 		return nil, fmt.Errorf("node %d is not a member of view %d", m.cfg.Self, v.ID)
 	}
+	m.Observe(v.Time) // B9
 	layout, err := NewLayout(v)
 	if err != nil {
 		return nil, err

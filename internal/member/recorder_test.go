@@ -66,6 +66,7 @@ func runOf(from, n int) (run []multicast.Message) {
 	return run
 }
 
+// B7.
 func TestAMessageIsRecordedOnceHoweverOftenItIsOffered(t *testing.T) {
 	l, a := &memoryLog{room: 3}, &taker{most: 2}
 	var clock order.Time
@@ -99,6 +100,7 @@ func TestAMessageIsRecordedOnceHoweverOftenItIsOffered(t *testing.T) {
 	}
 }
 
+// B7.
 func TestWithAfterPersistTheApplicationSeesWhatEveryDiskHas(t *testing.T) {
 	l, a := &memoryLog{room: 100}, &taker{most: 100}
 	r := NewRecorder(RecorderConfig{Log: l, Receiver: a, AfterPersist: true, Memory: 4, Observe: func(order.Time) {}})

@@ -46,13 +46,21 @@ type world struct {
 	retired int             // tables that were given back
 	paused  []bool
 
+	logs   []*testLog // of persistent worlds
+	clocks []order.Time
+
+	mode      views.Mode
+	recorders []*member.Recorder
+
 	freights    []*freight
 	made, freed int // bodies of large messages
 }
 
-func newWorld(t *testing.T, n, window int) *world {
+func newWorld(t *testing.T, n, window int) *world { return newWorldOf(t, views.Ordered, n, window) }
+
+func newWorldOf(t *testing.T, mode views.Mode, n, window int) *world {
 	t.Helper()
-	w := &world{t: t, now: time.Millisecond, window: window, tables: map[string]*fabrictest.Memory{}}
+	w := &world{t: t, now: time.Millisecond, window: window, tables: map[string]*fabrictest.Memory{}, mode: mode}
 	var list []views.Member
 	for i := range n {
 		list = append(list, views.Member{ID: order.NodeID(i + 1)})
@@ -73,10 +81,22 @@ func (w *world) enter(v *views.View) {
 	i := len(w.members)
 	w.apps, w.paused = append(w.apps, &drain{}), append(w.paused, false)
 	w.downs, w.views = append(w.downs, nil), append(w.views, nil)
+	var recorder *member.Recorder
+	if w.mode == views.Persistent {
+		w.logs, w.clocks = append(w.logs, &testLog{}), append(w.clocks, 0)
+		recorder = member.NewRecorder(member.RecorderConfig{Log: w.logs[i], Receiver: w.apps[i], Observe: func(t order.Time) { w.members[i].Observe(t) }})
+		w.recorders = append(w.recorders, recorder)
+	}
 	m, err := member.New(member.Config{
+		Recorder: func(*views.View, int) *member.Recorder { return recorder }, Wall: func() order.Time { return w.clocks[i] },
 		Self: order.NodeID(i + 1), View: v, Open: w.open, Next: w.next, Heartbeat: heartbeat, FailAfter: failAfter,
-		Retire:    func(table *fabric.Table) { w.retired++; table.Close() },
-		Receiver:  func(*views.View, int) multicast.Receiver { return w.apps[i] },
+		Retire: func(table *fabric.Table) { w.retired++; table.Close() },
+		Receiver: func(*views.View, int) multicast.Receiver {
+			if recorder != nil {
+				return recorder
+			}
+			return w.apps[i]
+		},
 		Boundary:  func(*views.View, int) {},
 		Wake:      func() {},
 		Transfers: w.transfers(i),
@@ -115,7 +135,7 @@ func (w *world) next(previous *views.View, members []views.Member, mute func(ord
 	w.keys++
 	placement := views.Placement{
 		ID: previous.ID + 1, Cluster: "test", Key: fmt.Sprint(w.keys), Members: members, Mute: mute,
-		Declarations: []views.Declaration{{Name: "a", RingBytes: 4096, Window: w.window}},
+		Declarations: []views.Declaration{{Name: "a", Mode: w.mode, RingBytes: 4096, Window: w.window}},
 	}
 	if previous.ID > 0 {
 		placement.Previous = previous

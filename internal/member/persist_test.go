@@ -1,0 +1,170 @@
+package member_test
+
+import (
+	"testing"
+
+	"github.com/squall-go/squall/internal/member"
+	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/persist/journal"
+	"github.com/squall-go/squall/views"
+)
+
+// testLog is a log whose records are on disk when the test says so.
+type testLog struct {
+	records []journal.Record
+	durable int
+	global  order.Version
+}
+
+func (l *testLog) Append(r *journal.Record) bool {
+	if n := len(l.records); n > 0 {
+		r.Time = max(r.Time, l.records[n-1].Time+1)
+	}
+	l.records = append(l.records, *r)
+	return true
+}
+
+func (l *testLog) Appended() uint64 { return uint64(len(l.records)) }
+
+func (l *testLog) Durable() (uint64, order.Version) {
+	if l.durable == 0 {
+		return 0, order.Version{}
+	}
+	return uint64(l.durable), l.records[l.durable-1].Version
+}
+
+func (l *testLog) SetGlobal(v order.Version) { l.global = v }
+
+// sync has everything that some members appended on their disks.
+func (w *world) sync(places ...int) {
+	for _, i := range places {
+		w.logs[i].durable = len(w.logs[i].records)
+	}
+}
+
+// everywhere checks how far all disks are, as a member knows.
+func (w *world) everywhere(i int, want order.Version) {
+	w.t.Helper()
+	if got := w.recorders[i].Frontier.At(member.Everywhere); got != want {
+		w.t.Errorf("node %d: every disk has what comes before %v, want %v", i+1, got, want)
+	}
+}
+
+// B8: nulls hold nothing up, and a disk that lacks one message holds up what is behind it.
+func TestWhatEveryDiskHasIsWhatTheSlowestOneHas(t *testing.T) {
+	w := newWorldOf(t, views.Persistent, 3, 16)
+	w.pass(heartbeat)
+	for range 2 {
+		if err := w.send(1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.pass(heartbeat)
+	for i := range 3 {
+		if n := len(w.logs[i].records); n != 2 {
+			t.Fatalf("node %d has %d records", i+1, n)
+		}
+		w.everywhere(i, order.Version{View: 1})
+	}
+	w.sync(0, 1)
+	w.logs[2].durable = 1
+	w.pass(heartbeat)
+	first := w.logs[0].records[0].Version
+	for i := range 3 {
+		w.everywhere(i, order.Version{View: 1, Seq: first.Seq + 1})
+	}
+	w.sync(2)
+	w.pass(heartbeat)
+	last := w.logs[0].records[1].Version
+	for i := range 3 {
+		if at := w.recorders[i].Frontier.At(member.Everywhere); !last.Before(at) {
+			t.Errorf("node %d: every disk has what comes before %v, and all have %v", i+1, at, last)
+		}
+		if w.logs[i].global.Before(last) {
+			t.Errorf("node %d: its log knows of %v only", i+1, w.logs[i].global)
+		}
+	}
+}
+
+// B8: what an old view delivered is on every disk when all members of the new one say that they are whole.
+func TestWhatAnOldViewDeliveredIsAwaitedInTheNewOne(t *testing.T) {
+	w := newWorldOf(t, views.Persistent, 3, 16)
+	w.pass(heartbeat)
+	if err := w.send(0); err != nil {
+		t.Fatal(err)
+	}
+	w.pass(heartbeat)
+	w.sync(0)
+	w.crash(2)
+	w.pass(failAfter)
+	w.agree(2, []order.NodeID{1, 2}, 0, 1)
+	w.everywhere(0, order.Version{View: 1})
+	w.sync(1)
+	w.pass(heartbeat)
+	for i := range 2 {
+		if at := w.recorders[i].Frontier.At(member.Everywhere); at.View != 2 {
+			t.Errorf("node %d: all that are left have it, and every disk has what comes before %v", i+1, at)
+		}
+	}
+}
+
+// B9: whoever joins has no clock behind a time that was settled, however wrong its own is.
+func TestATimeThatIsSettledStaysSettled(t *testing.T) {
+	w := newWorldOf(t, views.Persistent, 2, 16)
+	for k := range order.Time(30) {
+		w.clocks[0], w.clocks[1] = 1000+10*k, 1000+10*k+3
+		w.pass(heartbeat / 5)
+	}
+	settled := w.recorders[0].Frontier.Settled()
+	if settled < 1100 || settled > w.clocks[1] {
+		t.Fatalf("clocks are at %d and %d, settled is %d", w.clocks[0], w.clocks[1], settled)
+	}
+	joiner := views.Member{ID: 3}
+	w.members[0].Join([]views.Member{joiner})
+	for range 20 {
+		if w.pass(tick); w.members[0].View().ID == 2 {
+			break
+		}
+	}
+	v := w.members[0].View()
+	if v.Time < settled {
+		t.Fatalf("view 2 begins at %d, and %d was settled", v.Time, settled)
+	}
+	w.enter(v)
+	w.clocks[2] = 5
+	w.recorders[2].SetPartial(true)
+	w.pass(heartbeat)
+	for i := range w.members {
+		settled = max(settled, w.recorders[i].Frontier.Settled())
+	}
+	if err := w.send(2); err != nil {
+		t.Fatal(err)
+	}
+	w.pass(heartbeat)
+	last := w.logs[0].records
+	if len(last) != 1 || last[0].Time <= settled {
+		t.Errorf("after %d was settled came %v", settled, last)
+	}
+	if now := w.members[2].Now(); now < v.Time {
+		t.Errorf("the joiner's clock is at %d, its view began at %d", now, v.Time)
+	}
+}
+
+// A time is not settled while a sender that has not told it may still be about to send.
+func TestATimeIsNotSettledWhileASenderIsSilent(t *testing.T) {
+	w := newWorldOf(t, views.Persistent, 2, 16)
+	w.clocks[0], w.clocks[1] = 100, 100
+	w.pass(2 * heartbeat)
+	before := w.recorders[0].Frontier.Settled()
+	w.paused[1] = true
+	w.clocks[0], w.clocks[1] = 200, 200
+	w.pass(failAfter / 2)
+	if got := w.recorders[0].Frontier.Settled(); got != before || before != 100 {
+		t.Errorf("settled went from %d to %d, and node 2 told nothing", before, got)
+	}
+	w.paused[1] = false
+	w.pass(2 * heartbeat)
+	if got := w.recorders[0].Frontier.Settled(); got != 200 {
+		t.Errorf("settled is %d", got)
+	}
+}
