@@ -133,12 +133,12 @@ func besideSet(spec Spec) (s set) {
 // reopenSet is how long a log takes to open.
 func reopenSet(spec Spec, engines ...string) (s set) {
 	for _, engine := range engines {
-		name := fmt.Sprintf("open a log of %d records, %s", spec.Records, engine)
+		name := fmt.Sprintf("open a log of %s records of 1 KiB, %s", number(float64(spec.Records)), engine)
 		s.add(name, func(ctx context.Context) (Run, error) {
 			return reopen(ctx, spec.with(func(s *Spec) { s.Engine = engine }))
 		})
 		s.bars = append(s.bars, bar{what: name, unit: "s", figure: name, of: openOf, atMost: 2})
-		s.alone("filling it, one process", "MB/s", name, fillOf)
+		s.alone("filling it", "MB/s", name, fillOf)
 	}
 	return s
 }

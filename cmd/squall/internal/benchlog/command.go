@@ -176,11 +176,20 @@ func (o *options) print(r Report, out io.Writer) error {
 		e.SetIndent("", "  ")
 		return e.Encode(r)
 	}
-	what := o.spec.String()
-	if o.bars {
-		what = fmt.Sprintf("%d members, all send", o.spec.Nodes)
-	}
-	fmt.Fprintf(out, "%s; logs in %s (%s); medians of %d runs of %v in turn, in parentheses their range.\n\n", what, r.Dir, r.FileSystem, r.Runs, o.spec.Duration)
+	fmt.Fprintf(out, "%s; logs in %s (%s); medians of %d runs of %v in turn, in parentheses their range.\n\n", o.what(), r.Dir, r.FileSystem, r.Runs, o.spec.Duration)
 	r.write(out, o.bars)
 	return nil
+}
+
+// what tells what was measured.
+func (o *options) what() string {
+	switch {
+	case o.bars:
+		return fmt.Sprintf("%d members, all send", o.spec.Nodes)
+	case o.latency:
+		return fmt.Sprintf("%d members, one message at a time", o.spec.Nodes)
+	case o.reopen:
+		return "1 process"
+	}
+	return o.spec.String()
 }

@@ -1,0 +1,138 @@
+package benchlog
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// execute runs the command.
+func execute(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	cmd := NewCommand()
+	var out, errs bytes.Buffer
+	cmd.SetOut(&out)
+	cmd.SetErr(&errs)
+	cmd.SetArgs(args)
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	err := cmd.ExecuteContext(t.Context())
+	return out.String(), err
+}
+
+// disk is a directory that is not in memory only.
+func disk(t *testing.T) string {
+	t.Helper()
+	for _, parent := range []string{t.TempDir(), "."} {
+		dir, err := os.MkdirTemp(parent, "testdata-")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { os.RemoveAll(dir) })
+		if checkDisk(dir) == nil {
+			return dir
+		}
+	}
+	t.Skip("there is no directory here that is on a disk")
+	return ""
+}
+
+// measureQuickly runs the command with short runs, and checks that it leaves nothing behind.
+func measureQuickly(t *testing.T, args ...string) (r Report) {
+	t.Helper()
+	dir := disk(t)
+	out, err := execute(t, append([]string{"--quick", "--json", "--dir", dir}, args...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("%v: left behind: %v", err, left)
+	}
+	return r
+}
+
+func TestWhatIsOnEveryDiskIsMeasuredBesideTheDisk(t *testing.T) {
+	for _, args := range [][]string{{"--engine", "wal"}, {"--engine", "bolt", "--size", "100"}, {"--after-persist", "--sign", "--limits=false"}} {
+		r := measureQuickly(t, args...)
+		s := r.Series[len(r.Series)-1]
+		if len(s.Runs) != 1 || s.Runs[0].Rate < 1 || s.Runs[0].BytesRate < 1 {
+			t.Errorf("%v: %+v", args, s)
+		}
+		if row := r.Rows[0]; (len(r.Series) == 2) != (row.Pairs != nil && row.Pairs.Median > 0) {
+			t.Errorf("%v: %+v", args, row)
+		}
+	}
+}
+
+func TestOneMessageAtATimeIsMeasuredBesideOneWrite(t *testing.T) {
+	r := measureQuickly(t, "--latency")
+	for _, s := range r.Series {
+		if s.Runs[0].Latency.P50Us <= 0 || s.Runs[0].Latency.Count == 0 {
+			t.Errorf("%+v", s)
+		}
+	}
+	if len(r.Series) != 2 || r.Rows[0].Pairs.Median <= 0 {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestASubgroupWithoutALogIsMeasuredAloneAndBesideOneWithALog(t *testing.T) {
+	r := measureQuickly(t, "--beside").Series[0].Runs[0]
+	if r.Alone < 1 || r.Beside < 1 || r.Rate < 1 {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestALogIsFilledAndOpened(t *testing.T) {
+	for _, engine := range []string{"wal", "bolt"} {
+		r := measureQuickly(t, "--reopen", "--records", "3000", "--engine", engine).Series[0].Runs[0]
+		if r.OpenMs <= 0 || r.FillRate < 1 {
+			t.Errorf("%s: %+v", engine, r)
+		}
+	}
+}
+
+func TestMembersWriteTheirProfiles(t *testing.T) {
+	begin := filepath.Join(t.TempDir(), "cpu")
+	measureQuickly(t, "--nodes", "2", "--limits=false", "--cpuprofile", begin)
+	for _, name := range []string{begin + ".1.pprof", begin + ".2.pprof"} {
+		if info, err := os.Stat(name); err != nil || info.Size() == 0 {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestTheTableIsReadable(t *testing.T) {
+	out, err := execute(t, "--quick", "--dir", disk(t), "--nodes", "2", "--size", "1024")
+	if err != nil || !strings.Contains(out, "2 members, 1 KiB, all send, engine wal") || !strings.Contains(out, rawName) {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+func TestAllFaultsOfTheFlagsAreToldAtOnce(t *testing.T) {
+	_, err := execute(t, "--nodes", "1", "--engine", "clay", "--fabric", "pigeon", "--size", "1", "--runs", "0", "--duration", "1ns", "--records", "1",
+		"--dir", filepath.Join(t.TempDir(), "none"), "--latency", "--beside", "--peers", "x")
+	for _, flag := range []string{"--nodes", "--engine", "--fabric", "--size", "--runs", "--duration", "--records", "--dir", "--latency and --beside", "--peers"} {
+		if err == nil || !strings.Contains(err.Error(), flag) {
+			t.Errorf("nothing about %s: %v", flag, err)
+		}
+	}
+	if _, err = execute(t, "--bars", "--size", "100"); err == nil || !strings.Contains(err.Error(), "--size: --bars brings its own groups") {
+		t.Error(err)
+	}
+}
+
+func TestAFileSystemInMemoryIsNoDisk(t *testing.T) {
+	const dir = "/dev/shm"
+	if fileSystem(dir) != "tmpfs" {
+		t.Skipf("%s is no file system in memory here", dir)
+	}
+	if _, err := execute(t, "--dir", dir); err == nil || !strings.Contains(err.Error(), errMemory.Error()) {
+		t.Error(err)
+	}
+}
