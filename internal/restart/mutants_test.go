@@ -11,7 +11,7 @@ import (
 
 // A rule whose absence no history shows is not tested.
 func TestRandomRestartsFindTheMutants(t *testing.T) {
-	for _, name := range mutant.RestartNames {
+	for _, name := range []mutant.Name{mutant.RestartAlone, mutant.ShortestLog} {
 		t.Run(string(name), func(t *testing.T) {
 			mutant.Set(name)
 			defer mutant.Set("")
@@ -23,6 +23,19 @@ func TestRandomRestartsFindTheMutants(t *testing.T) {
 			}
 			t.Error("not found")
 		})
+	}
+}
+
+// What needs a few things to happen in one order is not left to chance.
+func TestWhatIsForgottenIsFound(t *testing.T) {
+	for name, history := range map[mutant.Name]func(*testing.T) error{
+		mutant.VoteUnsynced: forgottenVote, mutant.PromiseUnsynced: forgottenPromise,
+	} {
+		mutant.Set(name)
+		if err := history(t); err == nil {
+			t.Errorf("%s: not found", name)
+		}
+		mutant.Set("")
 	}
 }
 

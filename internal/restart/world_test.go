@@ -25,9 +25,10 @@ type world struct {
 	acked  map[LogID]order.Version              // what every member had on its disk
 	began  map[string]map[LogID][]order.Version // by key: the logs with which a restarted view begins
 	keys   int
-	storm  bool   // restarts over restarts, and little else
-	calm   bool   // nothing breaks
-	sides  []bool // by node: who can reach whom; nil: all
+	storm  bool              // restarts over restarts, and little else
+	lose   func(packet) bool // nil: as it is drawn
+	calm   bool              // nothing breaks
+	sides  []bool            // by node: who can reach whom; nil: all
 	trace  func(format string, args ...any)
 	err    error
 
@@ -439,7 +440,7 @@ func (w *world) deliver() {
 	}
 	j := slices.IndexFunc(w.nodes, func(n *worldNode) bool { return n.addr() == p.to })
 	n := w.nodes[j]
-	if w.sides != nil && w.sides[j] != w.sides[p.msg.From.ID-1] {
+	if w.lose != nil && w.lose(p) || w.sides != nil && w.sides[j] != w.sides[p.msg.From.ID-1] {
 		return
 	}
 	switch {
