@@ -76,7 +76,7 @@ type State struct {
 
 // maxIncarnations bounds State.Incarnations. A process that was started more often than that without becoming a member of anything is not
 // recognized as the one that an old start may have become.
-const maxIncarnations = 64
+const maxIncarnations = 256
 
 // begin notes the incarnation under which this process may become a member.
 func (s *State) begin(m views.Member) {
