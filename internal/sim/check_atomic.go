@@ -22,7 +22,10 @@ func (atomicChecker) offered(w *world, d *delivery) error {
 	}
 	r, p := d.group.record, d.proc()
 	seat, sender := p.seatIn(r), d.group.sg.Senders[d.sender]
-	off, ok := offsetIn(seat.table.Row(sender), d.Data)
+	off, ok := 0, d.reader.copies
+	if !ok {
+		off, ok = offsetIn(seat.table.Row(sender), d.Data)
+	}
 	if from := r.procs[sender].seatIn(r); !ok && from != nil { // a run that was collected before its sender's row was frozen
 		off, ok = offsetIn(from.own, d.Data)
 	}
@@ -50,7 +53,7 @@ func (atomicChecker) offered(w *world, d *delivery) error {
 			}
 			continue
 		}
-		if row := q.table.Row(sender); off+len(d.Data) > len(row) || !bytes.Equal(row[off:off+len(d.Data)], d.Data) {
+		if row := q.table.Row(sender); !d.reader.copies && (off+len(d.Data) > len(row) || !bytes.Equal(row[off:off+len(d.Data)], d.Data)) {
 			return violated("G2", "%v is delivered, and node %d has other bytes", d, rd.proc.self.ID)
 		}
 	}
@@ -105,7 +108,7 @@ func (atomicChecker) end(w *world) error {
 		}
 		for _, s := range p.seats[:len(p.seats)-1] {
 			for _, g := range s.record.groups {
-				if rd := g.reader(p); rd != nil && g.sg.Mode == views.Ordered {
+				if rd := g.reader(p); rd != nil && g.sg.Mode != views.Unordered {
 					if err := checkWhole(w, rd); err != nil {
 						return err
 					}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/views"
 )
 
 // futureChecker checks the other side of G3: who waits for the delivery of a message is told its place, once it was delivered here,
@@ -14,7 +15,7 @@ func (futureChecker) name() string { return "future" }
 
 func (futureChecker) taken(w *world, d *delivery) error {
 	l := d.ledger()
-	if l.proc != d.proc() {
+	if l.proc != d.proc() || d.late() {
 		return nil
 	}
 	for k := range l.futures {
@@ -53,7 +54,7 @@ func (futureChecker) end(w *world) error {
 func checkFuture(w *world, l *ledger, f *promised) error {
 	p := l.proc
 	own, name := p.flows[l], w.plan.Decls[l.decl].Name
-	here := own != nil && own.next > f.number
+	here := own != nil && own.next > f.number || p.waits(l.decl)
 	v, err, told := f.look()
 	w.sometimes(FutureKept, told && err == nil)
 	w.sometimes(FutureBroken, told && err != nil)
@@ -66,7 +67,7 @@ func checkFuture(w *world, l *ledger, f *promised) error {
 		return violated("future", "node %d: %q: message %d: %v, and the member did not halt", p.self.ID, name, f.number, err)
 	case told && err == nil && !here:
 		return violated("future", "node %d: %q: message %d is said to be delivered at %v, and was not", p.self.ID, name, f.number, v)
-	case told && err == nil && w.plan.Decls[l.decl].Mode == 0 && v != l.claims[f.number].place:
+	case told && err == nil && w.plan.Decls[l.decl].Mode != views.Unordered && v != l.claims[f.number].place:
 		return violated("future", "node %d: %q: message %d is said to be delivered at %v, and was at %v", p.self.ID, name, f.number, v, l.claims[f.number].place)
 	}
 	return nil

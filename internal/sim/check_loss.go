@@ -40,7 +40,7 @@ func (lossChecker) end(w *world) error {
 			continue
 		}
 		for _, l := range p.ledgers {
-			if number, ok := l.unplaced(); ok && w.plan.Decls[l.decl].Mode == views.Ordered {
+			if number, ok := l.unplaced(); ok && w.plan.Decls[l.decl].Mode != views.Unordered {
 				return violated("G3", "node %d left, and its message %d in %q was never delivered", p.self.ID, number, w.plan.Decls[l.decl].Name)
 			}
 		}

@@ -36,6 +36,11 @@ var coreFlaws = map[mutant.Name]string{
 	mutant.Impatient:       "atomic",
 	mutant.Forgiving:       "live",
 
+	mutant.EchoUnrecorded: "log",
+	mutant.EarlyPersisted: "log",
+	mutant.NullsHold:      "live",
+	mutant.OwnFrontier:    "log",
+
 	mutant.NotHeld:    "atomic",
 	mutant.EarlyPlace: "live",
 	mutant.OldBody:    "live",
@@ -52,7 +57,7 @@ var corePlans = map[mutant.Name]func(uint64) *Plan{
 }
 
 func allMutants() []mutant.Name {
-	return slices.Concat(mutant.Names, mutant.CarryNames, mutant.ViewNames, mutant.LargeNames)
+	return slices.Concat(mutant.Names, mutant.CarryNames, mutant.ViewNames, mutant.LargeNames, mutant.PersistNames)
 }
 
 func TestEveryMutantOfTheCoreIsFound(t *testing.T) {

@@ -53,14 +53,10 @@ type DiskPlan struct {
 type DiskBug uint8
 
 const (
-	SoundDisk      DiskBug = iota
-	NoSync                 // a sync of a file says that it was done
-	NoDirSync              // a sync of a directory says so
-	NoMetaSync             // what the group has to remember is written and not synced
-	EarlyWritten           // what is written counts as synced
-	CutsTooMuch            // who drops the end of a log drops one entry more
-	CutsTooLittle          // or one less
-	ForgetsPromise         // what is promised or echoed is not written
+	SoundDisk    DiskBug = iota
+	NoSync               // a sync of a file says that it was done
+	NoDirSync            // a sync of a directory says so
+	EarlyWritten         // what is written counts as synced
 )
 
 // sector is what a disk writes as a whole.
@@ -286,7 +282,7 @@ func (f *inode) write(c write) {
 
 // apply makes the change, with so many of its bytes.
 func (c write) apply(data []byte, n int) []byte {
-	return append(data[:min(c.at, len(data)):min(c.at, len(data))], c.data[:n]...)
+	return append(data[:min(c.at, len(data))], c.data[:n]...)
 }
 
 // sync takes what was written to a file to the platter. Its name is another matter.
@@ -433,10 +429,23 @@ func (d *disk) rot(path string, off int) error {
 	return nil
 }
 
-// synced reports whether everything in a file, and its name, is on the platter.
-func (d *disk) synced(path string) bool {
-	dir, name, f, err := d.find(path)
-	return err == nil && f != nil && len(f.writes) == 0 && dir.keptNames[name] == f
+// kept is how many bytes of a file, from its beginning, are on the platter, names and all.
+func (d *disk) kept(path string) int {
+	node := d.root
+	for name := range strings.SplitSeq(path, "/") {
+		if node == nil || node.names == nil || node.keptNames[name] != node.names[name] {
+			return 0
+		}
+		node = node.names[name]
+	}
+	if node == nil {
+		return 0
+	}
+	n := len(node.kept)
+	for _, c := range node.writes {
+		n = min(n, c.at)
+	}
+	return n
 }
 
 // takes draws how long a sync of a file takes that is asked for now.

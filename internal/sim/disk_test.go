@@ -342,22 +342,26 @@ func TestWhatIsRememberedIsChangedAsAWholeAtEverySyncPoint(t *testing.T) {
 	})
 }
 
-func TestADiskKnowsWhatIsSynced(t *testing.T) {
+func TestADiskKnowsWhatIsOnThePlatter(t *testing.T) {
 	d := testDisk(1)
 	for _, step := range []struct {
-		do     func() error
-		synced bool
+		do   func() error
+		kept int
 	}{
-		{func() error { return d.create("f") }, false},
-		{func() error { return d.sync("f") }, false},
-		{func() error { return d.syncDir("") }, true},
-		{func() error { return d.extend("f", []byte("x")) }, false},
-		{func() error { return d.sync("f") }, true},
-		{func() error { d.replace(); return nil }, false},
+		{func() error { return d.mkdir("d") }, 0},
+		{func() error { return d.create("d/f") }, 0},
+		{func() error { return d.extend("d/f", []byte("xyz")) }, 0},
+		{func() error { return d.sync("d/f") }, 0},
+		{func() error { return d.syncDir("d") }, 0},
+		{func() error { return d.syncDir("") }, 3},
+		{func() error { return d.extend("d/f", []byte("x")) }, 3},
+		{func() error { return d.sync("d/f") }, 4},
+		{func() error { return d.truncate("d/f", 1) }, 1},
+		{func() error { d.replace(); return nil }, 0},
 	} {
 		try(t, step.do())
-		if d.synced("f") != step.synced {
-			t.Errorf("synced: %v", !step.synced)
+		if n := d.kept("d/f"); n != step.kept {
+			t.Errorf("%d bytes are on the platter, not %d", n, step.kept)
 		}
 	}
 }

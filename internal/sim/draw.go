@@ -9,6 +9,7 @@ import (
 	"github.com/squall-go/squall/fabric/simnet"
 	"github.com/squall-go/squall/multicast"
 	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/smc"
 	"github.com/squall-go/squall/views"
 )
 
@@ -45,6 +46,7 @@ func Draw(seed uint64, l Limits) *Plan {
 		d.joins(p)
 	}
 	dice{rand.New(rand.NewPCG(seed, 0x1a46e))}.larges(p) // dice of their own: what else a seed draws does not depend on them
+	dice{rand.New(rand.NewPCG(seed, 0xd15c))}.keep(p)
 	return p
 }
 
@@ -223,6 +225,31 @@ func (d dice) larges(p *Plan) {
 	}
 	for i := range p.Apps {
 		p.Apps[i].LargeIn = pick(d, 0, 2, 8)
+	}
+}
+
+// keep has some subgroups keep what they deliver, in one run of four.
+func (d dice) keep(p *Plan) {
+	if !d.oneIn(4) {
+		return
+	}
+	for i := range p.Decls {
+		if decl := &p.Decls[i]; decl.Mode == views.Ordered && !d.oneIn(3) {
+			decl.Mode, decl.Members, decl.Shards, decl.MinMembers, decl.MaxMembers = views.Persistent, nil, 0, 0, 0
+		}
+	}
+	if !p.keeps() {
+		return
+	}
+	for i := range p.Nodes {
+		p.Nodes[i].Skew = d.upTo(pick(d, time.Microsecond, p.Bound(), 10*p.FailAfter()))
+		p.Keep.Disks = append(p.Keep.Disks, DiskPlan{Sync: d.upTo(pick(d, p.Hop(), 4*p.Hop())), SlowIn: pick(d, 0, 0, 20), Slow: d.upTo(p.Bound())})
+	}
+	p.Keep.Memory, p.Keep.Block = pick(d, 600, 4<<10, 64<<10, 0), pick(d, 512, 2<<10, 0)
+	for i := range p.Apps {
+		if a, decl := &p.Apps[i], p.Decls[p.Apps[i].Decl]; decl.Mode == views.Persistent {
+			a.MaxBytes = min(a.MaxBytes, decl.RingBytes/2-smc.TimeBytes)
+		}
 	}
 }
 

@@ -255,12 +255,6 @@ func (e *engine) DeleteRange(low, high uint64) error {
 
 // dropEnd keeps n entries.
 func (e *engine) dropEnd(n int) error {
-	switch {
-	case e.disk.lax == CutsTooMuch && n > 0:
-		n--
-	case e.disk.lax == CutsTooLittle:
-		n++
-	}
 	e.ends = e.ends[:n]
 	if h, _ := parseEntry(e.seen()[e.start(max(n-1, 0)):]); n > 0 && h.behind > 0 {
 		e.err = e.regroup()

@@ -155,7 +155,7 @@ func (f *fault) strike() time.Duration {
 func (f *fault) crash(p *process) {
 	w, power := f.world, f.plan.Kind == PowerOff
 	how := "crashes"
-	if power {
+	if p.unpowered = power; power {
 		how = "loses power"
 	}
 	p.blamed(how)

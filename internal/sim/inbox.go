@@ -138,7 +138,7 @@ func (w *world) closeEarlier(d *delivery) {
 				continue
 			}
 			rd.closed = true
-			if g.sg.Mode == views.Ordered {
+			if g.sg.Mode != views.Unordered {
 				w.judge("atomic", checkWhole(w, rd))
 			}
 		}

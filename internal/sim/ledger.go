@@ -135,6 +135,7 @@ type reader struct {
 	counts []int         // by sender rank
 	closed bool          // it was given something of a later view, so that this one is over for it
 	open   time.Duration // since when its application takes whatever comes
+	copies bool          // what it is given is not where it was received
 }
 
 // place is a delivered message's place in the order.
@@ -209,7 +210,7 @@ func (d *delivery) proc() *process  { return d.reader.proc }
 func (d *delivery) ledger() *ledger { return d.group.senders[d.sender] }
 func (d *delivery) flow() *flow     { return d.reader.flows[d.sender] }
 
-func (d *delivery) ordered() bool { return d.group.sg.Mode == views.Ordered }
+func (d *delivery) ordered() bool { return d.group.sg.Mode != views.Unordered }
 
 // unknown is the number of a message of which cannot be said which one it is.
 const unknown = -1

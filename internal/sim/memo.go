@@ -80,10 +80,6 @@ func (m *memo) Put(changes map[string][]byte) error {
 			delete(values, key)
 		}
 	}
-	if m.disk.lax == NoMetaSync {
-		m.values = values
-		return errors.Join(m.disk.create(m.file()), m.disk.extend(m.file(), memoText(values)))
-	}
 	if err := replaceFile(m.disk, m.dir, m.file(), m.fresh(), memoText(values)); err != nil {
 		return fmt.Errorf("%q: %w", m.file(), err)
 	}

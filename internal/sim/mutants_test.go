@@ -33,6 +33,9 @@ var fabricFlaws = []flaw{
 	{name: "what was taken is offered again", options: Options{Lie: TakesAgain}, checkers: "fifo"},
 	{name: "a future is that of another message", options: Options{Lie: WrongFuture}, checkers: "future"},
 	{name: "not everybody begins the same view", options: Options{Lie: AnotherView}, checkers: "views"},
+	{name: "a log is not synced", options: Options{Disk: NoSync}, checkers: "log"},
+	{name: "the name of a log is not synced", options: Options{Disk: NoDirSync}, checkers: "log"},
+	{name: "what is written counts as durable", options: Options{Disk: EarlyWritten}, checkers: "log"},
 	{name: "no nulls at all", noNulls: true, checkers: "loss stall"},
 }
 

@@ -27,6 +27,7 @@ type Plan struct {
 	Outages  int           // cuts of a direction that heal before anybody minds
 	Outage   time.Duration // how long at most
 	Messages int           // of all applications together, about
+	Keep     Keep
 	BulkTime time.Duration // how long the body of a large message takes to a member; 0: as the network's delays say
 
 	hop, bound time.Duration // computed once
@@ -42,6 +43,29 @@ type Node struct {
 	Returns time.Duration
 	Times   int
 	Ask     []int // the nodes whose addresses its later processes ask, in turn
+	// Skew is how far its wall clock is ahead.
+	Skew time.Duration
+}
+
+// Keep is how persistent subgroups keep what they deliver.
+type Keep struct {
+	Disks  []DiskPlan // by node
+	Memory int        // of each log: bytes that are not on disk yet; 0: much
+	Block  int        // bytes of a block of a log; 0: many
+	After  uint64     // declarations whose applications see only what is on every disk, a bit each
+}
+
+// keeps reports whether any subgroup is persistent.
+func (p *Plan) keeps() bool {
+	return slices.ContainsFunc(p.Decls, func(d views.Declaration) bool { return d.Mode == views.Persistent })
+}
+
+// Syncing is about how long a disk takes at most.
+func (p *Plan) Syncing() (longest time.Duration) {
+	for _, d := range p.Keep.Disks {
+		longest = max(longest, 2*d.Sync+d.Slow)
+	}
+	return longest
 }
 
 // Pace is how a member is stepped.
@@ -270,7 +294,7 @@ func (p *Plan) Silence() time.Duration { return p.FailAfter() }
 // Patience is the time within which a group of which a quorum lives has settled after the last fault, and within which those
 // that are cut off from it have halted.
 func (p *Plan) Patience() time.Duration {
-	t := 16*(p.FailAfter()+p.Heartbeat()+p.Net.NoticeAfter) + 2*p.Bound() + p.Settling()
+	t := 16*(p.FailAfter()+p.Heartbeat()+p.Net.NoticeAfter) + 2*p.Bound() + p.Settling() + 64*p.Syncing()
 	if !p.calm() {
 		t += 24*p.Silence() + 6*time.Second // joiners rest a second between two rounds
 	}
@@ -295,6 +319,9 @@ func (p *Plan) String() string {
 	}
 	for _, a := range p.Apps {
 		fmt.Fprintf(&b, "  application %+v\n", a)
+	}
+	if p.keeps() {
+		fmt.Fprintf(&b, "  logs %+v\n", p.Keep)
 	}
 	if p.Tuning != (multicast.Tuning{}) {
 		fmt.Fprintf(&b, "  tuning %+v\n", p.Tuning)

@@ -85,6 +85,8 @@ const (
 	LargeMovedAgain
 	LargeHalf
 	LargeAborted
+	LogFull
+	CaughtUp
 	probes
 )
 
@@ -109,6 +111,7 @@ var probeNames = [probes]string{
 	SpareUsed: "spare member used", MuteChanged: "mute changed", UnableToSend: "unable to send till the end", FutureKept: "future resolved", FutureBroken: "future broken by a halt",
 	LargeDelivered: "large message delivered", LargeCarried: "large message carried into a later view", LargeMovedAgain: "body moved once more",
 	LargeHalf: "body lost half-way", LargeAborted: "large message given up",
+	LogFull: "log full", CaughtUp: "log caught up",
 }
 
 func (p Probe) String() string { return probeNames[p] }

@@ -11,7 +11,7 @@ import (
 	"github.com/squall-go/squall/fabric/simnet"
 	"github.com/squall-go/squall/internal/join"
 	"github.com/squall-go/squall/internal/member"
-	"github.com/squall-go/squall/multicast"
+	"github.com/squall-go/squall/internal/restart"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/views"
 )
@@ -46,6 +46,9 @@ type process struct {
 	ledgers []*ledger      // by declaration
 	flows   map[*ledger]*flow
 	movers  []*mover // one for each view and subgroup with large messages
+	keepers []*keeper
+	memory  *restart.Memory // nil: nothing is kept
+	noted   time.Duration   // when the last of what it has to remember is written
 	mute    uint64
 	// beginning is the view that it installed last, as it has it.
 	beginning *views.View
@@ -57,6 +60,7 @@ type process struct {
 	told      bool          // the world knows that it halted
 	afterHalt int           // steps since
 	over      bool          // the process ended
+	unpowered bool          // its host loses power when it ends
 	blame     string        // why it may be removed
 	reporter  *process      // who reported it
 	move      Move          // the last one of its join
@@ -96,6 +100,9 @@ func (w *world) process(n *node) *process {
 	}
 	n.proc = p
 	w.procs = append(w.procs, p)
+	if err := p.recall(); err != nil {
+		w.fail(violated("G6", "node %d does not know what it has to remember: %w", n.ID, err))
+	}
 	p.turn = w.schedule.add(w.now+time.Duration(p.random.Int64N(int64(p.pace.Step))), p)
 	return p
 }
@@ -108,11 +115,14 @@ func (p *process) local() time.Duration { return p.world.now + p.jumped }
 // enter makes the process a member of a view that was installed elsewhere, or of the first one.
 func (p *process) enter(v *views.View) (err error) {
 	w := p.world
+	if err := p.remembers(v); err != nil {
+		return err
+	}
 	self, _ := v.RankOf(p.self.ID)
 	p.gate = join.NewGate(join.GateConfig{Cluster: cluster, Declarations: w.plan.Decls, FailAfter: w.plan.FailAfter(), Silence: w.plan.Silence()}, v, self)
 	p.member, err = member.New(member.Config{
 		Self: p.self.ID, View: v, Open: p.openTable, Retire: p.retire, Next: p.next,
-		Receiver: func(v *views.View, i int) multicast.Receiver { return newInbox(p, w.record(v).groups[i]) },
+		Receiver: p.receiver, Recorder: p.recorder, Record: p.recordDecision(), Wall: p.wall,
 		Boundary: func(*views.View, int) {},
 		Tuning:   w.plan.Tuning, Heartbeat: w.plan.Heartbeat(), FailAfter: w.plan.FailAfter(), Wake: p.wake,
 		Transfers: p.transfers, Limits: p.limits,
@@ -121,6 +131,7 @@ func (p *process) enter(v *views.View) (err error) {
 	if err != nil {
 		return err
 	}
+	p.observe(v)
 	w.net.Listen(p.self.ID, p.accept)
 	w.begins(p, v)
 	for k := range w.plan.Decls {
@@ -207,7 +218,7 @@ func (p *process) act(now time.Duration) time.Duration {
 	if p.over {
 		return never
 	}
-	p.observe()
+	p.look()
 	if p.over {
 		return never
 	}
@@ -242,24 +253,44 @@ func (p *process) sleep(now time.Duration) time.Duration {
 
 // step steps the process; it may crash in the middle.
 func (p *process) step() (work int) {
-	defer func() {
-		if crash := recover(); crash != nil {
-			if _, ok := crash.(simnet.Crashed); !ok {
-				panic(crash)
-			}
-			p.world.probes[CrashedInStep]++
-			p.crashed("crashed within a step")
-		}
-	}()
+	p.survive(func() { work = p.cycle() })
+	return work
+}
+
+func (p *process) cycle() (work int) {
 	p.world.result.Steps++
 	if p.leaving {
 		p.tryLeave()
 	}
 	work = p.converse()
-	if p.member != nil {
-		work += p.member.Step(p.local())
+	if p.member == nil {
+		return work
 	}
-	return work
+	if !p.told {
+		for _, k := range p.keepers {
+			work += k.step()
+		}
+	}
+	return work + p.member.Step(p.local())
+}
+
+// survive has a process do something in the middle of which it may crash.
+func (p *process) survive(do func()) {
+	defer func() {
+		switch crash := recover().(type) {
+		case nil:
+		case simnet.Crashed:
+			p.world.probes[CrashedInStep]++
+			p.crashed("crashed within a step")
+		case powerCut:
+			p.unpowered = true
+			p.world.net.PowerOff(p.self.ID)
+			p.crashed("loses power as it syncs")
+		default:
+			panic(crash)
+		}
+	}()
+	do()
 }
 
 // leave is what an application does that leaves: it accepts no more messages, and waits for those that it accepted.
@@ -315,6 +346,7 @@ func (p *process) crashed(how string) {
 func (p *process) ends() {
 	w := p.world
 	p.over = true
+	p.leaveDisk()
 	w.calm = w.now
 	w.stir()
 	if n := p.node; n.Returns > 0 && n.times < n.Times {
@@ -341,8 +373,8 @@ func (p *process) close() {
 	p.ends()
 }
 
-// observe notes what the step did to the process as a whole.
-func (p *process) observe() {
+// look notes what the step did to the process as a whole.
+func (p *process) look() {
 	w := p.world
 	if p.told {
 		if p.afterHalt++; p.afterHalt > stepsAfterHalt {
@@ -361,6 +393,9 @@ func (p *process) observe() {
 		return
 	}
 	p.watch()
+	if p.node.disk != nil && !p.told {
+		w.judge("log", checkKept(w, p))
+	}
 	w.judge("live", checkRemembered(p))
 	if w.trace.out == nil {
 		return
@@ -398,7 +433,9 @@ func (p *process) blamed(why string) {
 // installed is the member's Installed.
 func (p *process) installed(v *views.View) {
 	w := p.world
+	p.observe(v)
 	w.begins(p, v)
+	p.notes(func() error { return p.memory.Installed(v) })
 	if w.result.Err != nil {
 		return
 	}

@@ -39,6 +39,11 @@ func (w *world) unsettled() error {
 	if a, b := w.parted(); a != nil {
 		return fmt.Errorf("nodes %d and %d are cut off from each other, and both members of view %d", a.self.ID, b.self.ID, last.view.ID)
 	}
+	for _, p := range last.procs {
+		if err := p.unkept(); err != nil {
+			return err
+		}
+	}
 	return w.undelivered()
 }
 

@@ -54,6 +54,7 @@ const (
 	born
 	joins
 	muted
+	recorded
 )
 
 // event mixes an event into the hash of the run.

@@ -101,6 +101,7 @@ func (w *world) watchDecision(p *process, s *seat, e views.Decided) {
 	if e.Decision.View != nil {
 		key = e.Decision.View.Key
 	}
+	w.judge("log", checkRecorded(p, r, e.Ballot))
 	leads := e.Ballot.Leader() == s.self
 	if w.trace.out != nil {
 		verb := "echoes"
@@ -184,7 +185,7 @@ func (w *world) watchTrim(r *viewRecord, d *views.Decision) {
 				w.sometimes(TailSkipped, line[wordSent] > uint64(trim))
 			}
 		}
-		if n := len(g.order); g.sg.Mode == views.Ordered && n > 0 {
+		if n := len(g.order); g.sg.Mode != views.Unordered && n > 0 {
 			w.sometimes(LastWereNulls, g.order[n-1].seq+1 < top)
 		}
 	}

@@ -18,6 +18,7 @@ type Options struct {
 	Trace io.Writer  // nil: no trace
 	Bug   simnet.Bug // of the network
 	Lie   Lie        // of the applications' side
+	Disk  DiskBug    // of what stands between logs and their disks
 	Only  string     // the name of the one checker that is listened to; empty: all
 }
 
@@ -55,6 +56,8 @@ type world struct {
 	keys     int  // that views were given
 	bulk     dice // of what moves large bodies
 	bodies   int  // that somebody holds
+	shards   map[shardID]*shardHistory
+	lax      DiskBug
 
 	busyApps  int
 	lastStart time.Duration // of an application
@@ -75,6 +78,8 @@ type node struct {
 	proc  *process // the latest one; nil: there was none yet
 	times int      // it came back
 	cuts  uint64   // nodes to which the way is cut, by place
+	disk  *disk    // nil: nothing is kept
+	safe  []safe   // what must be in its logs as they are opened
 }
 
 // checker watches over one promise. Every method returns what violates it.
@@ -131,12 +136,12 @@ func Run(p *Plan, o Options) (r Result) {
 
 func newWorld(p *Plan, o Options) *world {
 	w := &world{plan: p, lie: o.Lie, only: o.Only, random: rand.New(rand.NewPCG(p.Seed, 1)), quietFrom: never, trace: trace{out: o.Trace}, stirred: true}
-	w.history = newHistory()
+	w.history, w.shards, w.lax = newHistory(), map[shardID]*shardHistory{}, o.Disk
 	w.bulk = dice{rand.New(rand.NewPCG(p.Seed, 3))}
 	w.schedule.random = rand.New(rand.NewPCG(p.Seed, 2))
 	w.checkers = []checker{
 		&haltChecker{}, &contentChecker{}, &fifoChecker{}, &orderChecker{}, &atomicChecker{}, &viewsChecker{}, &brainChecker{},
-		&stallChecker{}, &liveChecker{}, &lossChecker{}, &futureChecker{}, &quietChecker{}, &releaseChecker{},
+		&stallChecker{}, &liveChecker{}, &lossChecker{}, &futureChecker{}, &logChecker{}, &quietChecker{}, &releaseChecker{},
 	}
 	return w
 }
@@ -167,7 +172,7 @@ func (w *world) fail(err error) {
 func (w *world) layOut(o Options) error {
 	for i, n := range w.plan.Nodes {
 		w.placeOf[n.ID] = i
-		w.nodes = append(w.nodes, &node{Node: n, place: i})
+		w.nodes = append(w.nodes, w.place(n, i))
 	}
 	w.net = simnet.New(w.plan.Seed, w.netOptions(o.Bug))
 	var founders []*process
@@ -192,6 +197,16 @@ func (w *world) layOut(o Options) error {
 	w.addFaults()
 	w.notePlan()
 	return nil
+}
+
+// place makes a place for processes, which has a disk if anything is kept.
+func (w *world) place(n Node, i int) *node {
+	place := &node{Node: n, place: i}
+	if w.plan.keeps() {
+		place.disk = newDisk(dice{rand.New(rand.NewPCG(w.plan.Seed, 500+uint64(i)))}, w.plan.Keep.Disks[i])
+		place.disk.lax = w.lax
+	}
+	return place
 }
 
 const cluster = "sim"

@@ -1,0 +1,211 @@
+package sim
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/squall-go/squall/internal/member"
+	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/persist/journal"
+)
+
+// shardID names a log: that of a shard of a declaration, over all views.
+type shardID struct {
+	decl, shard int
+}
+
+// dir is where it lies on every disk.
+func (id shardID) dir() string { return fmt.Sprintf("logs/%c.%d", 'a'+id.decl, id.shard) }
+
+// diskLog is a process's log of a shard, with the journal and the book that real ones have, on a simulated engine. What package persist
+// does with a goroutine, it does in turns: take all that was appended, write it, and after as long as the disk takes, sync it.
+type diskLog struct {
+	proc    *process
+	id      shardID
+	engine  *engine
+	book    *journal.Book
+	journal *journal.Journal
+	dropped journal.Repaired // as it was opened
+	begun   uint64           // records that it had then
+
+	phase  phase
+	groups []written // that were given to the engine and are not known to be on the platter
+	safe   journal.End
+	err    error // why the disk failed
+}
+
+// phase is what the writer of a log does.
+type phase uint8
+
+const (
+	resting phase = iota
+	called        // it looks for something to write soon
+	writing       // it waits for its disk
+)
+
+// written is a group that was given to the engine: with entry, the log ends there.
+type written struct {
+	entry int // entries in the engine
+	end   journal.End
+}
+
+// looksAfter is how long a writer takes to look after it was called.
+const looksAfter = 3 * time.Microsecond
+
+// openLog opens the log of a shard on the process's disk.
+func (p *process) openLog(id shardID) (*diskLog, error) {
+	l := &diskLog{proc: p, id: id}
+	var err error
+	if l.engine, err = openEngine(p.node.disk, id.dir()); err != nil {
+		return nil, err
+	}
+	if l.book, l.dropped, err = journal.OpenBook(l.engine, id.dir()); err != nil {
+		return nil, err
+	}
+	if n := p.node.mustHave(id); l.book.End().Records < n {
+		return nil, fmt.Errorf("it has %d records, and %d were on the platter", l.book.End().Records, n)
+	}
+	l.begin()
+	return l, nil
+}
+
+// begin has the journal go on where the log on disk ends.
+func (l *diskLog) begin() {
+	l.safe = l.book.End()
+	l.begun = l.safe.Records
+	keep := l.proc.world.plan.Keep
+	l.journal = journal.New(journal.Config{Memory: keep.Memory, Block: keep.Block, After: l.safe})
+}
+
+// Append implements member.Log.
+func (l *diskLog) Append(r *journal.Record) bool {
+	number := l.next()
+	if !l.journal.Append(r) {
+		l.proc.world.shard(l.id).full = true
+		l.proc.world.probes[LogFull]++
+		return false
+	}
+	l.call()
+	l.proc.world.logged(l, r, number)
+	return true
+}
+
+// Import appends a record of another member's log, or reports that there is no room now.
+func (l *diskLog) Import(r journal.Record) bool {
+	number := l.next()
+	if !l.journal.AppendAt(r) {
+		return false
+	}
+	l.call()
+	l.proc.world.logged(l, &r, number)
+	return true
+}
+
+// Appended implements member.Log.
+func (l *diskLog) Appended() uint64 { return l.journal.Appended() }
+
+// Durable implements member.Log.
+func (l *diskLog) Durable() (records uint64, last order.Version) { return l.journal.Durable() }
+
+// SetGlobal implements member.Log.
+func (l *diskLog) SetGlobal(last order.Version) {
+	before := l.proc.keeper(l.id).recorder.Frontier.At(member.Everywhere)
+	l.proc.world.judge("log", checkGlobal(l, last, before))
+}
+
+// call has the writer look.
+func (l *diskLog) call() {
+	if l.phase == resting && l.err == nil {
+		l.phase = called
+		l.proc.world.schedule.add(l.proc.world.now+looksAfter, l)
+	}
+}
+
+// act implements actor: the writer's turn.
+func (l *diskLog) act(now time.Duration) time.Duration {
+	next := never
+	l.proc.survive(func() { next = l.turn(now) })
+	return next
+}
+
+func (l *diskLog) turn(now time.Duration) time.Duration {
+	if l.proc.over {
+		return never
+	}
+	if l.phase == writing {
+		l.finish(l.engine.sync())
+	}
+	group := l.journal.Next()
+	if group == nil {
+		l.phase = resting
+		return never
+	}
+	l.phase = writing
+	if err := l.engine.write(group); err != nil {
+		l.finish(err)
+		return never
+	}
+	if l.proc.node.disk.lax == EarlyWritten {
+		l.finish(nil)
+		l.phase = writing
+	}
+	return now + l.proc.node.disk.takes(l.engine.file(), now)
+}
+
+// finish tells the journal what became of its group.
+func (l *diskLog) finish(err error) {
+	l.phase = resting
+	l.journal.Written(err)
+	if err != nil {
+		l.fail(err)
+		return
+	}
+	end := l.journal.End()
+	if err := l.book.Extend(end); err != nil {
+		l.fail(err)
+		return
+	}
+	l.groups = append(l.groups, written{len(l.engine.ends), end})
+	l.proc.wake()
+}
+
+// fail ends the member: it must not go on as if it kept what it delivers.
+func (l *diskLog) fail(err error) {
+	p := l.proc
+	l.err = fmt.Errorf("log of shard %d of %q: %w", l.id.shard, p.world.plan.Decls[l.id.decl].Name, err)
+	if p.member != nil {
+		p.member.Call(func() { p.member.Halt(l.err) })
+	}
+}
+
+// platter is where the log ends on the platter, whatever anybody says.
+func (l *diskLog) platter() journal.End {
+	bytes := l.engine.disk.kept(l.engine.file())
+	for len(l.groups) > 0 && l.engine.ends[l.groups[0].entry-1] <= bytes {
+		l.safe, l.groups = l.groups[0].end, l.groups[1:]
+	}
+	return l.safe
+}
+
+// cutFrom drops the record of a number and all behind it. Nothing is under way.
+func (l *diskLog) cutFrom(number uint64) error {
+	if err := l.book.CutFrom(number); err != nil {
+		return err
+	}
+	l.groups = nil
+	l.begin()
+	return nil
+}
+
+// next is the number of the record that is appended next.
+func (l *diskLog) next() uint64 { return l.begun + l.journal.Appended() }
+
+// drained reports whether all that was appended is durable, as the journal has it.
+func (l *diskLog) drained() bool {
+	records, _ := l.journal.Durable()
+	return records == l.journal.Appended()
+}
+
+func (l *diskLog) String() string {
+	return fmt.Sprintf("node %d: the log of %q, shard %d,", l.proc.self.ID, l.proc.world.plan.Decls[l.id.decl].Name, l.id.shard)
+}

@@ -1,0 +1,309 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"github.com/squall-go/squall/internal/member"
+	"github.com/squall-go/squall/multicast"
+	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/views"
+)
+
+// keeper is a process's part in a shard of a persistent subgroup, over all views: the log, what records what is delivered in it, and the
+// applications behind. While the log lacks what others have, deliveries wait here.
+type keeper struct {
+	proc     *process
+	id       shardID
+	log      *diskLog
+	recorder *member.Recorder
+	inboxes  []*inbox // of its views, the oldest first
+
+	partial bool
+	since   order.ViewID        // the view in which it became that
+	waiting []multicast.Message // delivered, and not recorded yet
+	copies  bool                // what the application is given is not where it was received
+	fetch   *fetch              // nil: nothing is missing
+	here    order.Version       // said to be on disk: as it was checked last
+	seat    *seat               // in which it was
+	line    int                 // where the control line is there; less than 0: it is in no such shard there
+	allSend bool                // there
+}
+
+// unseenBytes is how much may wait until every disk has it.
+const unseenBytes = 1 << 20
+
+// epoch is when the wall clocks of a world begin.
+const epoch = order.Time(1_700_000_000_000_000_000)
+
+// wall is the process's wall clock: it is as wrong as the plan has it, and jumps with the process.
+func (p *process) wall() order.Time { return epoch + order.Time(p.local()+p.node.Skew) }
+
+// keeper is the process's part in a shard, or nil.
+func (p *process) keeper(id shardID) *keeper {
+	for _, k := range p.keepers {
+		if k.id == id {
+			return k
+		}
+	}
+	return nil
+}
+
+// shardOf names the log of a subgroup.
+func (w *world) shardOf(sg views.Subgroup) shardID { return shardID{w.declaration(sg), sg.Shard} }
+
+// recorder is the member's Recorder.
+func (p *process) recorder(v *views.View, i int) *member.Recorder {
+	w, sg := p.world, v.Subgroups[i]
+	k := p.keeper(w.shardOf(sg))
+	if k == nil {
+		log, err := p.openLog(w.shardOf(sg))
+		if err != nil {
+			w.fail(violated("G6", "node %d: the log of subgroup %q cannot be opened: %w", p.self.ID, sg.Name, err))
+			panic(err)
+		}
+		k = &keeper{proc: p, id: log.id, log: log}
+		k.recorder = member.NewRecorder(member.RecorderConfig{
+			Log: log, Receiver: behind{k}, AfterPersist: w.plan.Keep.After>>log.id.decl&1 != 0, Memory: unseenBytes,
+			Observe: func(t order.Time) { p.member.Observe(t) },
+		})
+		p.keepers = append(p.keepers, k)
+	}
+	self, _ := v.RankOf(p.self.ID)
+	if slices.Contains(sg.Fresh, self) {
+		k.lacks(v)
+	}
+	return k.recorder
+}
+
+// lacks begins to fetch what was delivered before a view.
+func (k *keeper) lacks(v *views.View) {
+	k.partial, k.since = true, v.ID
+	k.recorder.SetPartial(true)
+	k.fetch = &fetch{keeper: k}
+	k.proc.world.schedule.add(k.proc.world.now, k.fetch)
+}
+
+// receiver is the member's Receiver.
+func (p *process) receiver(v *views.View, i int) multicast.Receiver {
+	w := p.world
+	in := newInbox(p, w.record(v).groups[i])
+	if v.Subgroups[i].Mode != views.Persistent {
+		return in
+	}
+	k := p.keeper(w.shardOf(v.Subgroups[i]))
+	k.inboxes = append(k.inboxes, in)
+	return k
+}
+
+// Deliver implements multicast.Receiver.
+func (k *keeper) Deliver(run []multicast.Message) int {
+	if !k.partial {
+		return k.recorder.Deliver(run)
+	}
+	for _, m := range run {
+		if body := m.Body(); body != nil {
+			body.Hold()
+		} else {
+			m.Data = slices.Clone(m.Data)
+		}
+		k.waiting = append(k.waiting, m)
+	}
+	return len(run)
+}
+
+// MaxRun implements multicast.Receiver.
+func (k *keeper) MaxRun() int { return k.inboxes[len(k.inboxes)-1].MaxRun() }
+
+// step records what waits, once all that comes before it is in the log.
+func (k *keeper) step() (work int) {
+	if !k.partial || k.fetch != nil {
+		return 0
+	}
+	k.copies = true
+	for len(k.waiting) > 0 {
+		n := k.recorder.Deliver(k.waiting)
+		if n == 0 {
+			return work
+		}
+		for i := range k.waiting[:n] {
+			if body := k.waiting[i].Body(); body != nil {
+				body.Release()
+			}
+		}
+		k.waiting = k.waiting[n:]
+		work += n
+	}
+	k.copies, k.partial = false, false
+	k.recorder.SetPartial(false)
+	k.proc.world.probes[CaughtUp]++
+	k.proc.complete(k.id)
+	if k.proc.world.trace.out != nil {
+		k.proc.print("%c has caught up", 'a'+k.id.decl)
+	}
+	return work + 1
+}
+
+// behind is the application behind a keeper. It is given messages of several views.
+type behind struct{ *keeper }
+
+// Deliver implements multicast.Receiver.
+func (b behind) Deliver(run []multicast.Message) (taken int) {
+	for taken < len(run) {
+		v, n := run[taken].View, taken
+		for n < len(run) && run[n].View == v {
+			n++
+		}
+		in := b.inbox(v)
+		in.reader.copies = b.copies || b.proc.world.plan.Keep.After>>b.id.decl&1 != 0
+		got := in.Deliver(run[taken:n])
+		if taken += got; taken < n {
+			return taken
+		}
+	}
+	return taken
+}
+
+// late reports whether a message was delivered while its member's log lacked something: what waits for its delivery was told then.
+func (d *delivery) late() bool {
+	k := d.proc().keeper(d.proc().world.shardOf(d.group.sg))
+	return k != nil && k.copies
+}
+
+// waits reports whether deliveries of a declaration wait for a log.
+func (p *process) waits(decl int) bool {
+	return slices.ContainsFunc(p.keepers, func(k *keeper) bool { return k.id.decl == decl && len(k.waiting) > 0 })
+}
+
+func (k *keeper) inbox(v order.ViewID) *inbox {
+	i := slices.IndexFunc(k.inboxes, func(in *inbox) bool { return in.group.record.view.ID == v })
+	return k.inboxes[i]
+}
+
+// fetch brings a log up to those of others: it drops what they do not have, and takes what is missing. It stands for package logwire.
+type fetch struct {
+	keeper *keeper
+	from   *keeper // nil: nobody yet
+	upTo   uint64  // of its records
+}
+
+// fetchBatch is how many records come at once.
+const fetchBatch = 16
+
+// act implements actor.
+func (f *fetch) act(now time.Duration) (next time.Duration) {
+	p := f.keeper.proc
+	next = never
+	p.survive(func() { next = f.turn(now) })
+	return next
+}
+
+func (f *fetch) turn(now time.Duration) time.Duration {
+	k := f.keeper
+	p, w := k.proc, k.proc.world
+	switch {
+	case p.over || p.told || k.fetch != f || k.log.err != nil:
+		return never
+	case p.member == nil || now < p.hangs || !k.log.drained():
+		return max(p.hangs, now+w.plan.Hop())
+	case f.from == nil || !f.from.serves(k):
+		if f.from = f.source(); f.from == nil {
+			return now + w.plan.Hop()
+		}
+		if err := f.agree(); err != nil {
+			w.fail(err)
+			return never
+		}
+		return now + w.bulkTime(f.from.proc, p)
+	}
+	if k.log.next() < f.upTo {
+		if err := f.take(); err != nil {
+			w.fail(err)
+			return never
+		}
+		return now + w.bulkTime(f.from.proc, p)
+	}
+	k.fetch = nil
+	p.wake()
+	return never
+}
+
+// source is somebody who has all that is missing on disk.
+func (f *fetch) source() *keeper {
+	k := f.keeper
+	r := k.proc.seat().record
+	for _, g := range r.groups {
+		if k.proc.world.shardOf(g.sg) != k.id {
+			continue
+		}
+		for _, rd := range g.readers {
+			if o := rd.proc.keeper(k.id); o != nil && o != k && o.serves(k) {
+				return o
+			}
+		}
+	}
+	return nil
+}
+
+// serves reports whether another log has on disk everything that was delivered before the view since which k is partial, and can be reached.
+func (k *keeper) serves(other *keeper) bool {
+	p, q := k.proc, other.proc
+	if p.over || p.told || k.partial || k.log.err != nil || !p.world.near(p, q) || p.seat().record.view.ID < other.since {
+		return false
+	}
+	for i, g := range p.seat().record.groups {
+		if p.world.shardOf(g.sg) == k.id && g.reader(p) != nil {
+			return p.seat().line(i)[wordWhole] != 0
+		}
+	}
+	return false
+}
+
+// agree finds out what both logs have, and drops what only this one has.
+func (f *fetch) agree() error {
+	k, own, theirs := f.keeper, f.keeper.log, f.from.log
+	upTo, err := theirs.book.Seek(order.Version{View: k.since})
+	if err != nil {
+		return err
+	}
+	f.upTo = upTo
+	same := min(own.next(), upTo)
+	for ; same > 0; same-- {
+		a, err := own.book.Read(same - 1)
+		if err != nil {
+			return err
+		}
+		b, err := theirs.book.Read(same - 1)
+		if err != nil {
+			return err
+		}
+		if a.Version == b.Version && a.Time == b.Time && a.Sender == b.Sender {
+			break
+		}
+	}
+	if same == own.next() {
+		return nil
+	}
+	if k.proc.world.trace.out != nil {
+		k.proc.print("%c cut from %d to %d", 'a'+k.id.decl, own.next(), same)
+	}
+	return own.cutFrom(same)
+}
+
+// take imports some records.
+func (f *fetch) take() error {
+	own := f.keeper.log
+	for range fetchBatch {
+		if own.next() == f.upTo {
+			return nil
+		}
+		r, err := f.from.log.book.Read(own.next())
+		if err != nil {
+			return err
+		}
+		if !own.Import(r) {
+			return nil
+		}
+	}
+	return nil
+}

@@ -1,0 +1,155 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"github.com/squall-go/squall/internal/restart"
+
+	"github.com/squall-go/squall/views"
+)
+
+// What a process has to remember of its group, whatever happens to it, is on its disk before it counts.
+
+// safe is what is on the platter for sure as a process ends.
+type safe struct {
+	id      shardID
+	records uint64
+}
+
+// mustHave is how many records a log has, whatever happened.
+func (n *node) mustHave(id shardID) uint64 {
+	for _, s := range n.safe {
+		if s.id == id {
+			return s.records
+		}
+	}
+	return 0
+}
+
+// leaveDisk is what the end of a process does to its disk.
+func (p *process) leaveDisk() {
+	d := p.node.disk
+	if d == nil {
+		return
+	}
+	p.node.safe = nil
+	for _, k := range p.keepers {
+		p.node.safe = append(p.node.safe, safe{k.id, k.log.platter().Records})
+	}
+	if p.unpowered {
+		d.powerOff()
+	}
+}
+
+// recall reads what the processes before have put down.
+func (p *process) recall() error {
+	if p.node.disk == nil {
+		return nil
+	}
+	m, err := openMemo(p.node.disk, "")
+	if err == nil {
+		p.memory, err = restart.Load(m)
+	}
+	if err == nil {
+		err = p.memory.Begin(p.self)
+	}
+	return err
+}
+
+// remembers notes that the process is in a view, before it does anything there.
+func (p *process) remembers(v *views.View) error {
+	if p.memory == nil {
+		return nil
+	}
+	self, _ := v.RankOf(p.self.ID)
+	var incomplete []restart.LogID
+	for _, sg := range v.Subgroups {
+		if sg.Mode == views.Persistent && slices.Contains(sg.Fresh, self) {
+			incomplete = append(incomplete, restart.LogID{Name: sg.Name, Shard: sg.Shard})
+		}
+	}
+	if p.world.now > 0 { // founders did so before the world begins
+		p.hangs = max(p.hangs, p.world.now+p.node.disk.takes(memoName, p.world.now))
+	}
+	return p.memory.Enter(v, incomplete)
+}
+
+// memoName is the path of what is remembered.
+const memoName = "meta"
+
+// notes has something written down soon, behind what was to be written before.
+func (p *process) notes(what func() error) {
+	if p.memory == nil {
+		return
+	}
+	w := p.world
+	p.noted = max(p.noted+1, w.now+p.node.disk.takes(memoName, w.now))
+	w.schedule.add(p.noted, &errand{p, what})
+}
+
+// errand is something that a process does on its disk.
+type errand struct {
+	proc *process
+	do   func() error
+}
+
+// act implements actor.
+func (e *errand) act(time.Duration) time.Duration {
+	p := e.proc
+	p.survive(func() {
+		if p.over || p.told {
+			return
+		}
+		if err := e.do(); err != nil {
+			p.diskFailed(err)
+		}
+	})
+	return never
+}
+
+// diskFailed ends a member: it must not go on as if it kept what it delivers.
+func (p *process) diskFailed(err error) {
+	if p.member != nil {
+		p.member.Call(func() { p.member.Halt(err) })
+	}
+}
+
+// recordDecision is the member's Record.
+func (p *process) recordDecision() func(*views.View, views.Ballot, *views.Decision, func()) {
+	if p.memory == nil {
+		return nil
+	}
+	return func(v *views.View, b views.Ballot, d *views.Decision, done func()) {
+		p.notes(func() error {
+			if err := p.memory.Echo(v.ID, b, d.View); err != nil {
+				return err
+			}
+			done()
+			return nil
+		})
+	}
+}
+
+// observe has the clock be behind nothing that was recorded, or settled before a view.
+func (p *process) observe(v *views.View) {
+	if p.memory == nil {
+		return
+	}
+	latest := v.Time
+	for _, k := range p.keepers {
+		latest = max(latest, k.log.book.End().Time)
+	}
+	p.member.Observe(latest)
+}
+
+// complete notes that a log lacks nothing any more.
+func (p *process) complete(id shardID) {
+	v := p.seat().record.view.ID
+	p.notes(func() error { return p.memory.Complete(p.world.logID(id), v) })
+}
+
+// logID is a log's name.
+func (w *world) logID(id shardID) restart.LogID {
+	return restart.LogID{Name: w.plan.Decls[id.decl].Name, Shard: id.shard}
+}

@@ -1,0 +1,81 @@
+package sim
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/persist/journal"
+)
+
+// shardHistory is what the log of a shard is, as far as the member that is ahead: all logs are prefixes of it, but for what a member had alone
+// as everybody ended at once.
+type shardHistory struct {
+	records  []kept
+	full     bool       // some log of it had no room
+	reported uint64     // how many are said to be on every disk
+	settled  order.Time // no record to come has this time or an earlier one, somebody said
+}
+
+// kept is a record as whoever recorded it first has it.
+type kept struct {
+	version order.Version
+	time    order.Time
+	sender  order.NodeID
+	data    []byte
+}
+
+func (k *kept) is(r *journal.Record) bool {
+	return k.version == r.Version && k.time == r.Time && k.sender == r.Sender && bytes.Equal(k.data, r.Data)
+}
+
+// shard is the history of a shard's log.
+func (w *world) shard(id shardID) *shardHistory {
+	h := w.shards[id]
+	if h == nil {
+		h = &shardHistory{}
+		w.shards[id] = h
+	}
+	return h
+}
+
+// before is how many records have versions before v.
+func (h *shardHistory) before(v order.Version) uint64 {
+	n, _ := slices.BinarySearchFunc(h.records, v, func(k kept, v order.Version) int { return k.version.Compare(v) })
+	return uint64(n)
+}
+
+// find is the record of a version, or nil.
+func (h *shardHistory) find(v order.Version) *kept {
+	if n := h.before(v); n < uint64(len(h.records)) && h.records[n].version == v {
+		return &h.records[n]
+	}
+	return nil
+}
+
+// logged shows the checkers what was appended to a log.
+func (w *world) logged(l *diskLog, r *journal.Record, number uint64) {
+	w.stir()
+	w.event(recorded, l.proc.node.place, uint64(l.id.decl), number, uint64(r.Version.View), uint64(r.Version.Seq), uint64(r.Time))
+	w.judge("log", w.shard(l.id).add(l, r, number))
+}
+
+// add takes a record of somebody's log: it is what others have at this place, or the next one.
+func (h *shardHistory) add(l *diskLog, r *journal.Record, number uint64) error {
+	n := uint64(len(h.records))
+	switch {
+	case number > n:
+		return violated("G6", "%v records %v as number %d, and there are %d", l, r, number, n)
+	case number < n:
+		if k := &h.records[number]; !k.is(r) {
+			return violated("G6", "%v records %v as number %d, and others have version %v of node %d at %v there", l, r, number, k.version, k.sender, k.time)
+		}
+		return nil
+	case r.Time < h.settled:
+		return violated("G6", "%v records %v, and somebody said that nothing comes any more before %v", l, r, h.settled)
+	case n > 0 && (!h.records[n-1].version.Before(r.Version) || h.records[n-1].time >= r.Time):
+		return violated("G6", "%v records %v behind version %v at %v", l, r, h.records[n-1].version, h.records[n-1].time)
+	}
+	h.records = append(h.records, kept{r.Version, r.Time, r.Sender, slices.Clone(r.Data)})
+	return nil
+}
