@@ -77,10 +77,11 @@ func Open(ctx context.Context, cfg Config) (*Group, error) {
 func (g *Group) open(ctx context.Context) (err error) {
 	c := &g.cfg
 	g.rejections.emit = c.emit
-	var incarnation uint64
-	if c.ID, incarnation, g.lock, err = join.Identity(c.Dir, c.ID); err != nil {
+	id, incarnation, lock, err := join.Identity(c.Dir, c.ID)
+	if err != nil {
 		return err
 	}
+	c.ID, g.lock = id, lock
 	if g.port, err = port.Listen(port.Config{
 		Addr: c.Listen, Advertise: c.Advertise, TLS: c.TLS,
 		OnReject: g.rejections.add,

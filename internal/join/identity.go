@@ -11,17 +11,19 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/persist"
 )
 
 var (
 	// ErrOtherID says that a directory belongs to another node than the one that was named.
-	ErrOtherID = errors.New("the directory belongs to another node")
+	ErrOtherID = persist.ErrOtherNode
 	// ErrBadID says that a directory's node id cannot be read.
 	ErrBadID = errors.New("the node id in it is damaged")
 	// ErrDirInUse says that another process uses a directory.
-	ErrDirInUse = errors.New("another process uses the directory")
+	ErrDirInUse = persist.ErrInUse
 )
 
 // Files of a node's directory.
@@ -55,9 +57,20 @@ func Identity(dir string, chosen order.NodeID) (id order.NodeID, incarnation uin
 		return cmp.Or(chosen, newID()), incarnation, nil, nil
 	}
 	if id, lock, err = identify(dir, chosen); err != nil {
-		return 0, 0, nil, fmt.Errorf("node directory: %w", err)
+		return 0, 0, nil, fmt.Errorf("node directory: %w", unwritable(err))
 	}
 	return id, incarnation, lock, nil
+}
+
+// unwritable names the errors of a disk that takes nothing, and says what to do about them.
+func unwritable(err error) error {
+	switch {
+	case errors.Is(err, syscall.EROFS), errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("%w: %w: let this process write there, or name another directory", persist.ErrReadOnlyDisk, err)
+	case errors.Is(err, syscall.ENOSPC):
+		return fmt.Errorf("%w: %w: make room there", persist.ErrDiskFull, err)
+	}
+	return err
 }
 
 func identify(dir string, chosen order.NodeID) (order.NodeID, *Lock, error) {
@@ -87,7 +100,7 @@ func keptID(path string, chosen order.NodeID) (order.NodeID, error) {
 		return 0, err
 	}
 	if chosen != 0 && chosen != kept {
-		return 0, fmt.Errorf("%s: %w: it is that of node %d, and node %d is configured", path, ErrOtherID, kept, chosen)
+		return 0, fmt.Errorf("%s: %w: it is that of node %d, and node %d is configured: name its own directory, or the node that it was", path, ErrOtherID, kept, chosen)
 	}
 	return kept, nil
 }

@@ -18,7 +18,7 @@ func lockDir(path string) (*os.File, error) {
 	}
 	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
-		err = ErrDirInUse
+		err = fmt.Errorf("%w: stop the other process, or name another directory", ErrDirInUse)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), f.Close())
