@@ -5,9 +5,10 @@ SHELL := /bin/bash
 
 FUZZTIME ?= 20s
 SEEDS ?= 100000
+ROUNDS ?= 100
 
 .DEFAULT_GOAL := help
-.PHONY: help check test race sim model fuzz bench
+.PHONY: help check test race sim durable model fuzz bench
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  \1\t/' | expand -t 12
@@ -29,6 +30,9 @@ race: ## the short tests under the race detector
 
 sim: ## the simulator over SEEDS seeds (100000); a failure names the commit if this is a working copy
 	go run $(if $(wildcard .git),-buildvcs=true) ./cmd/squall sim --seeds $(SEEDS)
+
+durable: ## ROUNDS times (100) for each engine, all members of a group of processes killed and started again; an audit of their disks after each
+	go test ./internal/testlab -run AllAreKilled -v -timeout 2h -args -rounds $(ROUNDS)
 
 model: ## the model of a view change's decision, as it is and with each flaw; needs spin and gcc
 	docs/model/check.sh

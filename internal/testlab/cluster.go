@@ -3,6 +3,7 @@ package testlab
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -24,6 +25,7 @@ type Options struct {
 	Network   *netlab.Lab                          // nil: all on this host; else node i is on host i - 1
 	RunLength int                                  // see Spec; 0: DefaultRunLength
 	Replay    string                               // flags that make the same run again
+	Disks     map[squall.NodeID]string             // directories of nodes with a durable load; those of others are made
 }
 
 // Defaults of Options. A heartbeat may come late on a machine that other work shares, so FailAfter is many of them.
@@ -49,8 +51,11 @@ type Cluster struct {
 	dir  string
 	Name string
 
-	mu  sync.Mutex
-	all []*Process // by life - 1
+	mu      sync.Mutex
+	all     []*Process            // by life - 1
+	network int                   // of the loopback addresses of nodes with disks
+	harmed  map[squall.NodeID]int // by node: the life after which what its disk had was gone
+	adjust  func(*Spec)           // of processes that are started; nil: nothing is adjusted
 }
 
 // KeepLogs keeps the logs of good runs, too.
@@ -75,7 +80,7 @@ func NewCluster(t testing.TB, o Options) *Cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &Cluster{t: t, opts: o, dir: dir, Name: t.Name()}
+	c := &Cluster{t: t, opts: o, dir: dir, Name: t.Name(), network: 1 + rand.IntN(1<<14), harmed: map[squall.NodeID]int{}}
 	t.Cleanup(c.cleanUp)
 	return c
 }
@@ -128,6 +133,9 @@ func (c *Cluster) begin(id squall.NodeID, expect int, join ...string) (*Process,
 		Heartbeat: c.opts.Heartbeat, FailAfter: c.opts.FailAfter,
 		Log: filepath.Join(c.dir, fmt.Sprintf("process-%d-node-%d", life, id)), RunLength: c.opts.RunLength, LogBytes: logBytes,
 	}
+	if c.durable() {
+		spec.Dir, spec.Listen = c.Disk(id), c.address(id)
+	}
 	if c.opts.Fabric != nil {
 		spec.Fabric = c.opts.Fabric(id)
 	}
@@ -135,6 +143,9 @@ func (c *Cluster) begin(id squall.NodeID, expect int, join ...string) (*Process,
 	if c.opts.Network != nil {
 		host = c.opts.Network.Hosts[int(id)-1]
 		spec.Listen = host.Addr + ":0"
+	}
+	if c.adjust != nil {
+		c.adjust(&spec)
 	}
 	p, err := start(spec, host, share(expect))
 	if p != nil {

@@ -11,6 +11,10 @@
 // not see the view's end (G1, G2, G4); over all views each process's messages come in its order, each once (FIFO), and all of
 // those that a process that stayed to the end, or left, was told were accepted (G3); all installed the same views (G4, G5).
 //
+// A durable load is a persistent subgroup whose processes keep a directory (a disk) over restarts, and tell the test which of their messages are on
+// every disk. Audit then reads the disks that they left behind, record by record, next to each other: nothing that was told is missing, and nothing
+// differs. The application of such a load keeps a digest, which must be that of the log whether it was delivered or recovered.
+//
 // Hosts, if a run needs several, are those of package netlab.
 //
 // The processes are this program once more: TestMain calls Main first.

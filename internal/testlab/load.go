@@ -18,6 +18,8 @@ type load struct {
 	bulk     []byte        // of large messages
 	accepted atomic.Uint64 // messages that were sent
 	begun    atomic.Uint64 // 1 when it is not known whether one more was
+	acks     *acknowledger // nil: the load is not durable
+	most     uint64        // messages that are sent, if not 0
 
 	mu     sync.Mutex
 	cancel context.CancelFunc // nil: it does not send
@@ -25,7 +27,12 @@ type load struct {
 }
 
 func newLoad(p *process, s *squall.Subgroup, i int) *load {
-	return &load{process: p, subgroup: s, bytes: max(headerBytes, p.spec.Loads[i].Bytes), bulk: make([]byte, p.spec.Loads[i].maxMessage())}
+	spec := p.spec.Loads[i]
+	l := &load{process: p, subgroup: s, bytes: max(headerBytes, spec.Bytes), bulk: make([]byte, spec.maxMessage()), most: spec.Most}
+	if spec.Durable {
+		l.acks = newAcknowledger(i, p.tell)
+	}
+	return l
 }
 
 // start sends until stop.
@@ -52,12 +59,20 @@ func (l *load) stop() {
 	}
 }
 
+// close ends the load for good.
+func (l *load) close() {
+	l.stop()
+	if l.acks != nil {
+		l.acks.close()
+	}
+}
+
 // logLook is after how many messages the log's size is looked at.
 const logLook = 1024
 
 func (l *load) run(ctx context.Context, ended chan struct{}) {
 	defer close(ended)
-	for ctx.Err() == nil && l.begun.Load() == 0 {
+	for ctx.Err() == nil && l.begun.Load() == 0 && (l.most == 0 || l.accepted.Load() < l.most) {
 		if l.accepted.Load()%logLook == 0 && l.process.log.full() {
 			return
 		}
@@ -76,6 +91,9 @@ func (l Load) maxMessage() int {
 }
 
 func (l *load) send(ctx context.Context) error {
+	if l.acks != nil {
+		return l.sendDurable(ctx)
+	}
 	if len(l.bulk) > 0 {
 		return l.sendBulk(ctx)
 	}
@@ -102,6 +120,21 @@ func (l *load) sendBulk(ctx context.Context) error {
 	return err
 }
 
+// sendDurable sends a message, and has it told when that is on every disk.
+func (l *load) sendDurable(ctx context.Context) error {
+	data := make([]byte, l.bytes)
+	fill(data, l.process.spec.Life, l.accepted.Load())
+	f, err := l.subgroup.SendFuture(ctx, data)
+	if err != nil {
+		if ctx.Err() == nil {
+			l.begun.Store(1)
+		}
+		return err
+	}
+	n := l.accepted.Add(1) - 1
+	return l.acks.add(ctx, unacked{n, f})
+}
+
 // settleTime is how long a message may be under way.
 const settleTime = 20 * time.Second
 
@@ -116,9 +149,12 @@ func (l *load) settle() error {
 	if err != nil {
 		return fmt.Errorf("a last message: %w", err)
 	}
-	l.accepted.Add(1)
+	n := l.accepted.Add(1) - 1
 	if _, err = f.Wait(ctx); err != nil {
 		return fmt.Errorf("delivery of the last message: %w", err)
+	}
+	if l.acks != nil {
+		return l.acks.settle(ctx, unacked{n, f})
 	}
 	return nil
 }

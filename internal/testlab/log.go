@@ -31,7 +31,7 @@ type Header struct {
 // LoggedSubgroup is a subgroup of a log.
 type LoggedSubgroup struct {
 	Name  string
-	Async bool // what it delivers may come after a later view's beginning
+	Async bool // what it delivers may come after a later view's beginning: out of a queue, or when the log has what it lacked
 }
 
 // End is how a process ended.

@@ -40,6 +40,8 @@ type process struct {
 	loads []*load
 	meter meter
 
+	replicas []replica // of durable loads, by subgroup
+
 	mu  sync.Mutex // of out
 	out *json.Encoder
 }
@@ -59,7 +61,9 @@ func serve(in io.Reader, out io.Writer) (err error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), openTime)
 	defer cancel()
+	p.replicas = make([]replica, len(p.spec.Loads))
 	if p.group, err = squall.Open(ctx, p.config()); err != nil {
+		p.tell(news{Kind: newsHalted, Text: kindOf(err) + ": " + err.Error()})
 		return errors.Join(err, p.log.end(p.ended(err.Error())))
 	}
 	for i, l := range p.spec.Loads {
@@ -72,7 +76,7 @@ func serve(in io.Reader, out io.Writer) (err error) {
 func (p *process) header() Header {
 	h := Header{Life: p.spec.Life, ID: p.spec.ID}
 	for _, l := range p.spec.Loads {
-		h.Subgroups = append(h.Subgroups, LoggedSubgroup{l.Name, l.Async > 0})
+		h.Subgroups = append(h.Subgroups, LoggedSubgroup{l.Name, l.Async > 0 || l.Durable})
 	}
 	return h
 }
@@ -86,16 +90,28 @@ func (p *process) config() squall.Config {
 		p.tell(news{Kind: newsView, View: installed(v)})
 	}
 	for i, l := range p.spec.Loads {
-		c.Subgroups = append(c.Subgroups, squall.SubgroupConfig{
-			Name: l.Name, RingBytes: l.RingBytes, Window: l.Window, Async: l.Async, MaxMessage: l.maxMessage(),
-			DeliverBatch: func(batch []squall.Message) {
-				p.meter.delivered(len(batch))
-				p.log.deliver(i, batch)
-				p.meter.block(i)
-			},
-		})
+		c.Subgroups = append(c.Subgroups, p.subgroup(i, l))
 	}
 	return c
+}
+
+func (p *process) subgroup(i int, l Load) squall.SubgroupConfig {
+	sg := squall.SubgroupConfig{
+		Name: l.Name, RingBytes: l.RingBytes, Window: l.Window, Async: l.Async, MaxMessage: l.maxMessage(),
+		DeliverBatch: func(batch []squall.Message) {
+			p.meter.delivered(len(batch))
+			p.log.deliver(i, batch)
+			if l.Durable {
+				p.replicas[i].deliver(batch)
+			}
+			p.meter.block(i)
+		},
+	}
+	if l.Durable {
+		sg.Mode = squall.Persistent
+		sg.Log = squall.LogConfig{Engine: l.Engine, DeliverAfterPersist: l.AfterPersist, Recover: p.replicas[i].recover}
+	}
+	return sg
 }
 
 // happened is told of the group's events.
@@ -103,7 +119,7 @@ func (p *process) happened(e squall.Event) {
 	switch e := e.(type) {
 	case squall.Listening:
 		p.tell(news{Kind: newsListening, Text: e.Addr})
-	case squall.MemberDown, squall.ConnectionRejected, squall.ConnectionsRejected:
+	case squall.MemberDown, squall.ConnectionRejected, squall.ConnectionsRejected, squall.Restarting, squall.LogCaughtUp, squall.LogRepaired:
 		p.tell(news{Kind: newsEvent, Text: e.String()})
 	case squall.Joining:
 		if _, yes := e.Event.(squall.JoinForgotten); yes {
@@ -158,17 +174,39 @@ func (p *process) halted() error {
 
 // Why a process halted, as the first word of Process.Halted.
 const (
-	HaltedEvicted     = "evicted"
-	HaltedPartitioned = "partitioned"
-	HaltedOther       = "other"
+	HaltedEvicted      = "evicted"
+	HaltedPartitioned  = "partitioned"
+	HaltedDiskFull     = "disk full"
+	HaltedReadOnly     = "read-only"
+	HaltedInUse        = "in use"
+	HaltedOtherCluster = "other cluster"
+	HaltedOtherNode    = "other node"
+	HaltedNewerFormat  = "newer format"
+	HaltedDamaged      = "damaged"
+	HaltedOther        = "other"
 )
 
+// kinds are the halts, and ways not to get into a group, that have a name.
+var kinds = []struct {
+	err  error
+	kind string
+}{
+	{squall.ErrEvicted, HaltedEvicted},
+	{squall.ErrPartitioned, HaltedPartitioned},
+	{squall.ErrDiskFull, HaltedDiskFull},
+	{squall.ErrReadOnlyDisk, HaltedReadOnly},
+	{squall.ErrInUse, HaltedInUse},
+	{squall.ErrOtherCluster, HaltedOtherCluster},
+	{squall.ErrOtherNode, HaltedOtherNode},
+	{squall.ErrNewerFormat, HaltedNewerFormat},
+	{squall.ErrLogDamaged, HaltedDamaged},
+}
+
 func kindOf(reason error) string {
-	switch {
-	case errors.Is(reason, squall.ErrEvicted):
-		return HaltedEvicted
-	case errors.Is(reason, squall.ErrPartitioned):
-		return HaltedPartitioned
+	for _, k := range kinds {
+		if errors.Is(reason, k.err) {
+			return k.kind
+		}
 	}
 	return HaltedOther
 }
@@ -176,7 +214,7 @@ func kindOf(reason error) string {
 // end leaves the group, and ends the log. The reason is empty if the process leaves by itself.
 func (p *process) end(within time.Duration, reason string) (left, err error) {
 	for _, l := range p.loads {
-		l.stop()
+		l.close()
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
@@ -246,6 +284,9 @@ func (p *process) status(a Answer) Answer {
 	a.View, a.Rejected = p.group.View().ID, p.group.Rejected()
 	a.Accepted = p.ended("").Accepted
 	a.Delivered, a.Gap = p.meter.total.Load(), p.meter.gap()
+	for i := range p.replicas {
+		a.States = append(a.States, p.replicas[i].state())
+	}
 	return a
 }
 

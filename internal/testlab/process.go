@@ -33,7 +33,9 @@ type Process struct {
 	addr    string
 	open    bool
 	view    *Installed // the last one that it installed
-	halted  string     // what kind of halt, and why
+	views   []*Installed
+	acked   []heard
+	halted  string // what kind of halt, and why
 	events  []string
 	exit    error
 	gone    bool
@@ -133,12 +135,17 @@ func (p *Process) hear(n news) {
 	case newsView:
 		if p.view == nil || n.View.ID > p.view.ID {
 			p.view = n.View
+			p.views = append(p.views, n.View)
 		}
 		p.open = p.open || n.Text == "open"
 	case newsEvent:
 		p.events = append(p.events, n.Text)
 	case newsHalted:
 		p.halted = n.Text
+	case newsAcked:
+		for _, a := range n.Acked {
+			p.acked = append(p.acked, heard{a, p.view.ID})
+		}
 	}
 }
 

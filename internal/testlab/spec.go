@@ -13,6 +13,7 @@ type Spec struct {
 	Cluster   string
 	ID        squall.NodeID
 	Listen    string
+	Dir       string // what it keeps on its disk; empty: nothing
 	Join      []string
 	Expect    int
 	Fabric    squall.Fabric
@@ -31,12 +32,17 @@ type Load struct {
 	RingBytes int
 	Window    int
 	Async     int
+
+	Durable      bool             // the subgroup is persistent, and the process tells which of its messages are on every disk
+	Engine       squall.LogEngine // of its log
+	AfterPersist bool             // messages are delivered only then
+	Most         uint64           // messages that a process sends; 0: no limit
 }
 
 // config makes a group's configuration of it.
 func (s *Spec) config() squall.Config {
 	return squall.Config{
-		Cluster: s.Cluster, ID: s.ID, Listen: s.Listen, Join: s.Join, Expect: s.Expect, Fabric: s.Fabric,
+		Cluster: s.Cluster, ID: s.ID, Dir: s.Dir, Listen: s.Listen, Join: s.Join, Expect: s.Expect, Fabric: s.Fabric,
 		Heartbeat: s.Heartbeat, FailAfter: s.FailAfter,
 	}
 }
@@ -57,7 +63,8 @@ type Answer struct {
 	Delivered uint64   // messages, in all subgroups
 	Gap       time.Duration
 	Use       Use
-	Rejected  uint64 // connections
+	Rejected  uint64  // connections
+	States    []State // of durable loads, by subgroup
 }
 
 // Use is what a process holds of what it must give back.
@@ -72,10 +79,11 @@ func (u Use) String() string {
 
 // news is a line that a process writes.
 type news struct {
-	Kind   string // listening, view, event, halted or answer
+	Kind   string // listening, view, event, halted, acked or answer
 	Text   string
 	View   *Installed
 	Answer *Answer
+	Acked  []Ack
 }
 
 // Kinds of news.
@@ -84,6 +92,7 @@ const (
 	newsView      = "view"
 	newsEvent     = "event"
 	newsHalted    = "halted"
+	newsAcked     = "acked"
 	newsAnswer    = "answer"
 )
 

@@ -1,0 +1,139 @@
+package testlab
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/persist"
+)
+
+// recordBefore is the record of a node that does not run with so many behind it.
+func recordBefore(t *testing.T, lab *Cluster, id squall.NodeID, behind int) persist.Record {
+	t.Helper()
+	s, err := open(Disk{id, lab.Disk(id)}, persist.LogID{Name: lab.opts.Loads[0].Name})
+	lab.must(err)
+	defer s.close()
+	var all []persist.Record
+	for lab.must(s.advance()); s.more; lab.must(s.advance()) {
+		all = append(all, s.at)
+	}
+	return all[len(all)-1-behind]
+}
+
+// damage changes the files of a log where a record is; how gets a file, and where in it that is.
+func damage(t *testing.T, lab *Cluster, id squall.NodeID, behind int, how func(f *os.File, at int64) error) {
+	t.Helper()
+	lab.Harm(id)
+	victim := recordBefore(t, lab, id, behind)
+	files, _ := filepath.Glob(filepath.Join(lab.Disk(id), "logs", "*", "*"))
+	places := 0
+	for _, path := range files {
+		content, err := os.ReadFile(path)
+		lab.must(err)
+		f, err := os.OpenFile(path, os.O_RDWR, 0)
+		lab.must(err)
+		for at, from := -1, len(content); ; from = at { // a tree has several copies, of which only one is in use
+			if at = bytes.LastIndex(content[:from], victim.Data); at < 0 {
+				break
+			}
+			lab.must(how(f, int64(at)))
+			places++
+			t.Logf("version %v is damaged in %s, at byte %d of %d", victim.Version, filepath.Base(path), at, len(content))
+		}
+		lab.must(f.Close())
+	}
+	if places == 0 {
+		t.Fatalf("version %v is nowhere in %v", victim.Version, files)
+	}
+}
+
+func flip(f *os.File, at int64) error {
+	_, err := f.WriteAt([]byte{0xa5, 0x5a, 0xa5}, at+headerBytes)
+	return err
+}
+
+func truncate(f *os.File, at int64) error { return f.Truncate(at + headerBytes) }
+
+// What becomes of a log whose files are damaged.
+const (
+	isRepaired = "its end is dropped, and comes from other members" // as the event says
+	isRefused  = HaltedDamaged                                      // with the advice to replace the disk
+	isTorn     = "taken for a write that did not end"
+)
+
+var damages = []struct {
+	name   string
+	engine squall.LogEngine
+	behind int // records behind the damaged one
+	how    func(f *os.File, at int64) error
+	want   string
+}{
+	{"flipped at the end", squall.Bolt, 0, flip, isRepaired},
+	{"flipped before the end", squall.Bolt, wellBefore, flip, isRefused},
+	{"truncated", squall.Bolt, 0, truncate, isRefused}, // a tree of which a page is missing leads nowhere
+	// The last group that was written is also what a process leaves that ended while it wrote: nothing tells the one from the other.
+	{"flipped at the end", squall.WAL, 0, flip, isTorn},
+	{"truncated", squall.WAL, 0, truncate, isTorn},
+	{"flipped before the end", squall.WAL, wellBefore, flip, isRefused},
+}
+
+// wellBefore is more records than a group, or a block, has in these tests.
+const wellBefore = 1000
+
+func TestADamagedEndOfALogComesFromTheOthers(t *testing.T) {
+	for _, d := range damages {
+		for _, all := range []bool{false, true} { // stop, and come back
+			t.Run(fmt.Sprintf("engine=%s/%s/all=%v", d.engine, d.name, all), func(t *testing.T) {
+				if d.want == isTorn || !all {
+					takesTime(t)
+				}
+				lab, members := formDurable(t, d.engine, Options{})
+				const node = 3
+				nodes := []squall.NodeID{node}
+				if all {
+					KillAll(members, nil)
+					members, nodes = nil, []squall.NodeID{node, 1, 2}
+				} else {
+					members[node-1].Kill()
+					members = slices.Delete(members, node-1, node)
+					lab.AwaitView(members...)
+				}
+				damage(t, lab, node, d.behind, d.how)
+				back, err := lab.Restart(durableNodes, nil, nodes...)
+				lab.must(err)
+				switch d.want {
+				case isRepaired:
+					_, err := back[0].AwaitEvents(isRepaired, 1)
+					lab.must(err)
+				case isRefused:
+					back[0] = replaceDamaged(lab, back[0])
+				}
+				lab.Each(back, (*Process).AwaitOpen)
+				lab.AwaitView(append(members, back...)...)
+				lab.Each(back, (*Process).Send)
+				settleDurable(lab)
+			})
+		}
+	}
+}
+
+// replaceDamaged waits until a process halts because its log is damaged, and starts another one with an empty disk instead.
+func replaceDamaged(lab *Cluster, p *Process) *Process {
+	lab.t.Helper()
+	why, err := p.AwaitHalt()
+	if err != nil || !strings.HasPrefix(why, isRefused) {
+		lab.t.Fatalf("halted: %q, %v; want the log to be damaged", why, err)
+	}
+	lab.t.Log(why)
+	<-p.ended
+	lab.Replace(p.ID())
+	instead, err := lab.Restart(durableNodes, nil, p.ID())
+	lab.must(err)
+	return instead[0]
+}
