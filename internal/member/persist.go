@@ -65,8 +65,9 @@ func (p *part) persist() (work int) {
 	return work
 }
 
-// settle finds times up to which the order is complete. A time that all senders have told is one: what they published before they told it is
-// visible to who looks after it has heard it, and what they publish later has later times. It is settled when all of that is on every disk.
+// settle finds times up to which the order is complete. A time before the one that all members have told is one: what they published before they
+// told theirs is visible to who looks after it has heard it, and what they publish later has no earlier time than that. It is settled when all of
+// that is on every disk. Those that do not send count too: one of them may be who proposes the next view, which begins with its clock.
 type settle struct {
 	nextSettle time.Duration
 	time       order.Time // the one that is to be settled; 0: none
@@ -76,7 +77,8 @@ type settle struct {
 // settling reports whether a time is to be looked for.
 func (p *part) settling() bool { return p.recorder != nil && p.time == 0 }
 
-// hearTime reads what the senders told, before the step looks at what they published; 0: it is not time.
+// hearTime reads up to where nothing can come any more, as the members told, before the step looks at what they published; 0: it is not time. A
+// clock may stand still, so that the very time that was told may come again.
 func (p *part) hearTime() order.Time {
 	if p.time != 0 || p.m.now < p.nextSettle || p.m.epoch.change.Wedged() {
 		return 0
@@ -84,10 +86,10 @@ func (p *part) hearTime() order.Time {
 	e := p.m.epoch
 	p.nextSettle = p.m.now + p.m.cfg.Heartbeat/looksPerHeartbeat
 	least := order.Time(sst.Load(e.line, wordClock))
-	for _, r := range p.sg.Senders {
-		least = min(least, order.Time(sst.Load(e.table.Line(r, e.layout.line[r]), wordClock)))
+	for r := range e.view.Members {
+		least = min(least, order.Time(sst.Load(e.table.Line(order.Rank(r), e.layout.line[r]), wordClock)))
 	}
-	return least
+	return max(least, 1) - 1
 }
 
 // noteTime notes behind what all messages lie whose time is not after t.

@@ -159,12 +159,55 @@ func TestATimeIsNotSettledWhileASenderIsSilent(t *testing.T) {
 	w.paused[1] = true
 	w.clocks[0], w.clocks[1] = 200, 200
 	w.pass(failAfter / 2)
-	if got := w.recorders[0].Frontier.Settled(); got != before || before != 100 {
+	if got := w.recorders[0].Frontier.Settled(); got != before || before != 99 {
 		t.Errorf("settled went from %d to %d, and node 2 told nothing", before, got)
 	}
 	w.paused[1] = false
 	w.pass(2 * heartbeat)
-	if got := w.recorders[0].Frontier.Settled(); got != 200 {
+	if got := w.recorders[0].Frontier.Settled(); got != 199 {
 		t.Errorf("settled is %d", got)
+	}
+}
+
+// B9: a clock that stands still, as one that was set back does, gives a time that it told to what it sends then.
+func TestAClockThatStandsStillSendsNothingAtASettledTime(t *testing.T) {
+	w := newWorldOf(t, views.Persistent, 2, 16)
+	w.clocks[0], w.clocks[1] = 1000, 1000
+	w.pass(3 * heartbeat)
+	w.clocks[0], w.clocks[1] = 10, 10
+	settled := w.recorders[0].Frontier.Settled()
+	if err := w.send(1); err != nil {
+		t.Fatal(err)
+	}
+	w.pass(heartbeat)
+	if got := w.logs[0].records; settled == 0 || len(got) != 1 || got[0].Time <= settled {
+		t.Errorf("after %d was settled came %v", settled, got)
+	}
+}
+
+// B9: a member that sends nothing may be who begins the next view, and with a clock that lags.
+func TestATimeIsNotSettledBeforeTheClockOfWhoMayProposeTheNextView(t *testing.T) {
+	w := newWorldOf(t, views.Persistent, 3, 16)
+	w.members[0].Mute(1)
+	w.pass(failAfter)
+	w.agree(2, []order.NodeID{1, 2, 3}, 0, 1, 2)
+	w.clocks[0], w.clocks[1], w.clocks[2] = 10, 1000, 1000
+	w.pass(3 * heartbeat)
+	settled := w.recorders[1].Frontier.Settled()
+	w.members[0].Join([]views.Member{{ID: 4}})
+	for range 20 {
+		if w.pass(tick); w.members[0].View().ID == 3 {
+			break
+		}
+	}
+	w.enter(w.members[0].View())
+	w.recorders[3].SetPartial(true)
+	w.pass(heartbeat)
+	if err := w.send(3); err != nil {
+		t.Fatal(err)
+	}
+	w.pass(heartbeat)
+	if got := w.logs[1].records; len(got) != 1 || got[0].Time <= settled {
+		t.Errorf("after %d was settled came %v", settled, got)
 	}
 }
