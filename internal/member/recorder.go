@@ -53,8 +53,13 @@ func NewRecorder(cfg RecorderConfig) *Recorder {
 	return &Recorder{cfg: cfg, unseen: unseen{bound: cfg.Memory}}
 }
 
-// SetPartial says whether the log lacks anything of what others have: while it does, nothing of it counts as persisted.
-func (r *Recorder) SetPartial(partial bool) { r.partial = partial }
+// SetPartial says whether the log lacks anything of what others have: while it does, nothing of it counts as persisted. Of a run that was at hand
+// before, the rest does not come any more.
+func (r *Recorder) SetPartial(partial bool) {
+	if r.partial = partial; partial {
+		r.ahead = 0
+	}
+}
 
 // Deliver implements multicast.Receiver: it takes what both the log and the application have room for.
 func (r *Recorder) Deliver(run []multicast.Message) (taken int) {
@@ -73,21 +78,29 @@ func (r *Recorder) Deliver(run []multicast.Message) (taken int) {
 
 // hold records messages and keeps them until every member's disk has them.
 func (r *Recorder) hold(run []multicast.Message) (taken int) {
-	for taken < len(run) && r.Take(&run[taken]) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for taken < len(run) && r.unseen.room(run[taken]) && r.keep(&run[taken]) {
 		taken++
 	}
 	return taken
 }
 
-// Take records a message and, with AfterPersist, keeps it until every disk has it; it reports false if there is no room. Who has it as its
-// receiver calls Deliver instead. The loop's, but while the log is partial: then of whoever makes it whole.
+// Take records a message and, with AfterPersist, keeps it until every disk has it; it reports false if there is no room in the log. It is for
+// whoever makes a partial log whole: what waits then comes out of a backlog that is bounded already, and as long as the log is not whole
+// nothing is on every disk, so that room among what waits would never come. Who has it as its receiver calls Deliver instead.
 func (r *Recorder) Take(m *multicast.Message) bool {
 	if !r.cfg.AfterPersist {
 		return r.record(m)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.closed || !r.unseen.room(*m) || !r.record(m) {
+	return r.keep(m)
+}
+
+// keep needs mu.
+func (r *Recorder) keep(m *multicast.Message) bool {
+	if r.closed || !r.record(m) {
 		return false
 	}
 	r.unseen.keep(*m)

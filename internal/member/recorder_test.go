@@ -133,6 +133,42 @@ func TestWithAfterPersistTheApplicationSeesWhatEveryDiskHas(t *testing.T) {
 	}
 }
 
+// What a member gets while its log is partial must not wait for disks: nothing is on all of them before that log is whole.
+func TestAPartialLogIsMadeWholeHoweverLittleMayWaitForDisks(t *testing.T) {
+	l, a := &memoryLog{room: 100}, &taker{most: 100}
+	r := NewRecorder(RecorderConfig{Log: l, Receiver: a, AfterPersist: true, Memory: 4, Observe: func(order.Time) {}})
+	r.SetPartial(true)
+	run := runOf(0, 10)
+	for i := range run {
+		if !r.Take(&run[i]) {
+			t.Fatalf("message %d is not taken, and nothing will ever make room", i)
+		}
+	}
+	if r.Deliver(runOf(10, 1)) != 0 {
+		t.Error("the loop delivers more than may wait")
+	}
+	r.SetPartial(false)
+	if r.global(order.Version{View: 2}); len(a.seen) != 10 || r.Deliver(runOf(10, 1)) != 1 {
+		t.Errorf("every disk has 10, the application saw %v", a.seen)
+	}
+}
+
+// B7.
+func TestAShardThatAMemberComesBackToIsRecordedFromItsFirstMessage(t *testing.T) {
+	l, a := &memoryLog{room: 100}, &taker{most: 2}
+	r := NewRecorder(RecorderConfig{Log: l, Receiver: a, Observe: func(order.Time) {}})
+	r.Deliver(runOf(0, 5)) // it goes to another shard meanwhile
+	r.SetPartial(true)
+	r.SetPartial(false)
+	run := runOf(5, 3)
+	for len(run) > 0 {
+		run = run[r.Deliver(run):]
+	}
+	if len(l.records) != 8 {
+		t.Errorf("%d records of 8 messages", len(l.records))
+	}
+}
+
 func TestAWaitForADiskEndsWhenItIsThereOrTheMemberHalts(t *testing.T) {
 	var f Frontier
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
