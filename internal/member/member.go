@@ -74,6 +74,7 @@ type Member struct {
 	epoch   *epoch        // the view in force
 	past    []*epoch      // views that are over here, the oldest first
 	out     []*Outbox     // in the order of declarations
+	kept    []*Recorder   // of all shards that this member was in
 	view    atomic.Pointer[views.View]
 	clock   clock
 	leave   bool
@@ -104,6 +105,15 @@ func New(cfg Config) (*Member, error) {
 	}
 	m.begin(e)
 	return m, nil
+}
+
+// recorder is what keeps what a subgroup of a view delivers here. Who waits for its disks waits even when this member is in that shard no more.
+func (m *Member) recorder(v *views.View, i int) *Recorder {
+	r := m.cfg.Recorder(v, i)
+	if !slices.Contains(m.kept, r) {
+		m.kept = append(m.kept, r)
+	}
+	return r
 }
 
 // outbox returns the outbox of a subgroup's declaration; it is made when it is first asked for.
@@ -374,11 +384,11 @@ func (m *Member) Halt(reason error) {
 		e.table.Flush() // the last words
 		for _, p := range e.mine {
 			p.lost(reason)
-			if p.recorder != nil {
-				p.recorder.close(reason)
-			}
 		}
 		e.close()
+	}
+	for _, r := range m.kept {
+		r.close(reason)
 	}
 	m.cfg.Halted(reason)
 }

@@ -32,7 +32,7 @@ func (m *Member) part(e *epoch, i int) *part {
 	p := &part{m: m, view: e.view, sg: sg, index: i, outbox: m.outbox(sg), fresh: len(sg.Fresh) > 0 && !slices.Contains(sg.Fresh, e.self)}
 	cfg := multicast.Config{View: e.view, Subgroup: sg, Columns: e.layout.subs[i], Table: e.table, Tuning: m.cfg.Tuning, Stats: p.outbox.Stats}
 	if sg.Mode == views.Persistent {
-		p.recorder = m.cfg.Recorder(e.view, i)
+		p.recorder = m.recorder(e.view, i)
 		cfg.Clock = m.Now
 	}
 	cfg.Receiver = m.cfg.Receiver(e.view, i)

@@ -1,7 +1,9 @@
 package member_test
 
 import (
+	"errors"
 	"testing"
+	"time"
 
 	"github.com/squall-go/squall/internal/member"
 	"github.com/squall-go/squall/order"
@@ -105,6 +107,26 @@ func TestWhatAnOldViewDeliveredIsAwaitedInTheNewOne(t *testing.T) {
 		if at := w.recorders[i].Frontier.At(member.Everywhere); at.View != 2 {
 			t.Errorf("node %d: all that are left have it, and every disk has what comes before %v", i+1, at)
 		}
+	}
+}
+
+func TestWhoWaitsForTheDisksOfASubgroupThatIsNotProvisionedHearsOfAHalt(t *testing.T) {
+	w := newWorldOf(t, views.Persistent, 3, 16)
+	w.pass(heartbeat)
+	w.least = 3
+	w.crash(2)
+	w.pass(10 * failAfter) // the view before is over everywhere
+	w.agree(2, []order.NodeID{1, 2}, 0, 1)
+	ended := make(chan error)
+	go func() { ended <- w.recorders[0].Frontier.Wait(t.Context(), member.Everywhere, order.Version{View: 1}) }()
+	w.members[0].Halt(member.ErrClosed)
+	select {
+	case err := <-ended:
+		if !errors.Is(err, member.ErrClosed) {
+			t.Error(err)
+		}
+	case <-time.After(5 * time.Second):
+		t.Error("it waits still")
 	}
 }
 

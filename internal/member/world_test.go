@@ -50,6 +50,7 @@ type world struct {
 	clocks []order.Time
 
 	mode      views.Mode
+	least     int // members that the subgroup needs in the next view
 	recorders []*member.Recorder
 
 	freights    []*freight
@@ -135,7 +136,7 @@ func (w *world) next(previous *views.View, members []views.Member, mute func(ord
 	w.keys++
 	placement := views.Placement{
 		ID: previous.ID + 1, Cluster: "test", Key: fmt.Sprint(w.keys), Members: members, Mute: mute,
-		Declarations: []views.Declaration{{Name: "a", Mode: w.mode, RingBytes: 4096, Window: w.window}},
+		Declarations: []views.Declaration{{Name: "a", Mode: w.mode, MinMembers: w.least, RingBytes: 4096, Window: w.window}},
 	}
 	if previous.ID > 0 {
 		placement.Previous = previous
