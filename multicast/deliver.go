@@ -14,8 +14,16 @@ import (
 // runBytes bounds a run unless the application wants it whole, so that room is released while much is delivered.
 const runBytes = 128 << 10
 
+// stepBytes and stepMessages bound what a persistent subgroup delivers in one step: to record much takes milliseconds, in which no other
+// subgroup would be served.
+const (
+	stepBytes    = 256 << 10
+	stepMessages = 512
+)
+
 // deliver hands the stable part of the order to the application, run by run, and publishes delivered.
 func (s *Subgroup) deliver() (work int) {
+	bytes, messages := s.Stats.DeliveredBytes.Load(), s.Stats.Delivered.Load()
 	for s.runStart < len(s.run) || s.runEnd < s.stable {
 		if s.runStart == len(s.run) {
 			s.collect()
@@ -33,7 +41,7 @@ func (s *Subgroup) deliver() (work int) {
 			s.storeDelivered()
 			work++
 		}
-		if s.tuning.OneDeliver {
+		if s.tuning.OneDeliver || s.sg.Mode == views.Persistent && (s.Stats.DeliveredBytes.Load()-bytes >= stepBytes || s.Stats.Delivered.Load()-messages >= stepMessages) {
 			return work
 		}
 	}

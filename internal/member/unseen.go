@@ -10,7 +10,7 @@ type unseen struct {
 	bound  int
 	bytes  int
 	pieces []*piece // the oldest first
-	spare  *piece
+	spare  []*piece // given, as many as fit into the bound with those that are not
 }
 
 // piece is a run of messages whose data lies in one piece of memory, but for the bodies of large ones.
@@ -58,9 +58,10 @@ func (h *unseen) last(m multicast.Message) *piece {
 	if k := len(h.pieces) - 1; k >= 0 && len(h.pieces[k].run) < pieceMessages && len(h.pieces[k].data)+n <= cap(h.pieces[k].data) {
 		return h.pieces[k]
 	}
-	p := h.spare
-	h.spare = nil
-	if p == nil || cap(p.data) < n {
+	var p *piece
+	if k := len(h.spare) - 1; k >= 0 && n <= pieceBytes {
+		p, h.spare = h.spare[k], h.spare[:k]
+	} else {
 		p = &piece{data: make([]byte, 0, max(n, pieceBytes))}
 	}
 	h.pieces = append(h.pieces, p)
@@ -92,7 +93,9 @@ func (h *unseen) give(to multicast.Receiver, before order.Version) (given int, n
 		}
 		h.pieces = h.pieces[1:]
 		h.bytes -= p.bytes
-		h.spare = &piece{run: p.run[:0], data: p.data[:0]}
+		if cap(p.data) == pieceBytes && (len(h.spare)+len(h.pieces))*pieceBytes < h.bound {
+			h.spare = append(h.spare, &piece{run: p.run[:0], data: p.data[:0]})
+		}
 	}
 	return given, next
 }
