@@ -112,7 +112,7 @@ func (s *selection) complete(now time.Time) (chooser, error) {
 	if to != (order.Version{}) && !from.Before(to) {
 		errs = append(errs, fmt.Errorf("--from %s, --to %s: nothing lies between", s.from, s.to))
 	}
-	if s.until != "" && since >= until {
+	if until > 0 && since >= until {
 		errs = append(errs, fmt.Errorf("--since %s, --until %s: nothing lies between", s.since, s.until))
 	}
 	return func(ctx context.Context, l library, id persist.LogID) iter.Seq2[persist.Record, error] {

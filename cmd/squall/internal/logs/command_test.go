@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -101,6 +102,26 @@ func TestTheLastRecordsArePrinted(t *testing.T) {
 	}
 	if _, err := execute(t, "tail", "-f", dir); !errors.Is(err, errStill) {
 		t.Error(err)
+	}
+}
+
+func TestTheLastRecordsEndWhereTheLogEndedWhenItWasAsked(t *testing.T) {
+	addr, l := running(t, records(25)...)
+	way := target{timeout: time.Minute}
+	from, log, err := way.chosen(t.Context(), []string{addr})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := 25; n < 30; n++ { // it grows meanwhile
+		put(t, l, record(n))
+	}
+	var got []uint64
+	err = tail(t.Context(), from, &log, 2, false, nil, func(r *persist.Record) error {
+		got = append(got, r.Number)
+		return nil
+	})
+	if err != nil || !slices.Equal(got, []uint64{23, 24}) {
+		t.Error(got, err)
 	}
 }
 

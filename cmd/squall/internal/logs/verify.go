@@ -189,7 +189,7 @@ func counted(n int, one, many string) string {
 func (v *verification) text() string {
 	var b strings.Builder
 	for _, r := range v.result.Directories {
-		fmt.Fprintf(&b, "%s: node %d of %q\n", r.Dir, r.Node, r.Cluster)
+		fmt.Fprintf(&b, "%s: %s\n", r.Dir, whose(&r))
 		for _, f := range r.Faults {
 			fmt.Fprintf(&b, "  FAULT  %v\n", f)
 		}
@@ -204,6 +204,14 @@ func (v *verification) text() string {
 		b.WriteString(v.comparisonText(&c))
 	}
 	return b.String()
+}
+
+// whose says to whom a directory belongs.
+func whose(r *persist.Report) string {
+	if r.Node == 0 {
+		return "of whom cannot be read"
+	}
+	return fmt.Sprintf("node %d of %q", r.Node, r.Cluster)
 }
 
 func (v *verification) logText(l *persist.LogReport) string {
