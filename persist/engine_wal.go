@@ -67,7 +67,9 @@ func walError(err error) error {
 func (e *walEngine) StoreLogs(logs []*raft.Log) error {
 	err := e.WAL.StoreLogs(logs)
 	if errors.Is(err, wal.ErrSealed) {
-		err = errors.Join(err, e.files.failure())
+		if why := e.files.failure(); why != nil {
+			err = fmt.Errorf("%w: %w", err, why)
+		}
 	}
 	return walError(err)
 }

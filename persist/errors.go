@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"runtime/debug"
+	"strings"
 	"syscall"
 
 	bolterrors "go.etcd.io/bbolt/errors"
@@ -63,20 +64,28 @@ const (
 		"it fetches everything from them; `squall log verify DIRECTORY` says what can still be read"
 )
 
-// named wraps an error with its place, what it means and what to do about it. An error that has its name keeps it.
+// named wraps an error with its place, what it means and what to do about it. An error that has its name, or its place, keeps it.
 func named(err error, place string) error {
 	if err == nil {
 		return nil
 	}
 	for _, c := range causes {
 		if errors.Is(err, c.means) {
-			return fmt.Errorf("%s: %w", place, err)
+			return at(place, err)
 		}
 	}
 	for _, c := range causes {
 		if errors.Is(err, c.cause) {
 			return fmt.Errorf("%s: %w (%w): %s", place, c.means, err, c.advice)
 		}
+	}
+	return at(place, err)
+}
+
+// at puts the place before an error that does not begin with it.
+func at(place string, err error) error {
+	if strings.HasPrefix(err.Error(), place+":") {
+		return err
 	}
 	return fmt.Errorf("%s: %w", place, err)
 }

@@ -89,6 +89,9 @@ func (l *Log) named(err error) error {
 	if err == nil {
 		return nil
 	}
+	if d := (*journal.Damage)(nil); errors.As(err, &d) {
+		return fmt.Errorf("log %v: %w; %s", l.config.ID, err, damagedAdvice)
+	}
 	return fmt.Errorf("log %v: %w", l.config.ID, err)
 }
 

@@ -143,7 +143,7 @@ func found(faults *[]Fault, file string, err error) error {
 		})
 		return nil
 	case errors.Is(err, ErrDamaged):
-		*faults = append(*faults, Fault{File: file, What: err.Error()})
+		*faults = append(*faults, Fault{File: file, What: strings.TrimPrefix(err.Error(), file+": ")})
 		return nil
 	}
 	return err
