@@ -36,6 +36,7 @@ var (
 
 	errRefused = errors.New("the member refuses")
 	errBroken  = errors.New("the connection broke")
+	errNobody  = errors.New("nobody answers there")
 )
 
 // codes are the errors that have a name on the wire, the first that fits.

@@ -37,7 +37,7 @@ func (c *Client) dial(ctx context.Context) (*session, error) {
 	defer cancel()
 	conn, err := c.Dial(dialing)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errBroken, because(ctx, err))
+		return nil, fmt.Errorf("%w: %w", errNobody, because(ctx, err))
 	}
 	s := &session{
 		ctx: ctx, conn: conn, cluster: c.Cluster, max: c.MaxRecord,
