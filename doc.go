@@ -12,9 +12,13 @@
 //	err = g.Subgroup("ticks").Send(ctx, []byte("hello"))
 //
 // What a group promises is in docs/protocol.md: total order and FIFO (G1), atomicity (G2), that nothing of a member that goes on is lost
-// (G3), one sequence of views (G4) and no split brain (G5), and that a silent sender holds up nobody (G7). When members fail, leave or
-// come, a view ends and the next one begins, while everybody may go on sending. A member that the others took for failed, or that can
-// reach too few of them, halts: Err, Send and the event say why.
+// (G3), one sequence of views (G4) and no split brain (G5), that what every member's disk has outlives all of them (G6), and that a
+// silent sender holds up nobody (G7). When members fail, leave or come, a view ends and the next one begins, while everybody may go on
+// sending. A member that the others took for failed, or that can reach too few of them, halts: Err, Send and the event say why.
+//
+// A subgroup whose Mode is Persistent keeps all messages in a log at every member (Config.Dir, SubgroupConfig.Log). Future.Persisted tells
+// when a message is on every disk; Subgroup.Log reads by version and by time, follows, and takes snapshots. When all members have ended, those
+// that are started again with their directories go on together where the logs end.
 //
 // Life of a message: Claim (room in the ring) → fill → Commit → published by the loop → received by every member → stable →
 // delivered, in the same order everywhere → its room is used again. Send does the first three in one.

@@ -129,7 +129,14 @@ type LogCaughtUp struct {
 }
 
 func (e LogCaughtUp) String() string {
-	return fmt.Sprintf("log of subgroup %q: caught up by %d records in %v (%d of its own cut, snapshot of version %v)", e.Subgroup, e.Records, e.Took.Round(time.Millisecond), e.Cut, e.Snapshot)
+	text := fmt.Sprintf("log of subgroup %q: caught up by %d records in %v", e.Subgroup, e.Records, e.Took.Round(time.Millisecond))
+	if e.Snapshot != (Version{}) {
+		text += fmt.Sprintf(", behind a snapshot of version %v", e.Snapshot)
+	}
+	if e.Cut > 0 {
+		text += fmt.Sprintf("; dropped the last %d of its own, which the others do not have", e.Cut)
+	}
+	return text
 }
 func (LogCaughtUp) level() slog.Level { return slog.LevelInfo }
 
