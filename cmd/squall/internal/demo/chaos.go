@@ -13,20 +13,30 @@ import (
 // leastFailAfter is less than what a busy machine makes of a heartbeat.
 const leastFailAfter = 300 * time.Millisecond
 
-// mixed finds flags that are for the other kind of demo.
+// mixed finds flags that are for another kind of demo.
 func (o options) mixed(f *pflag.FlagSet) error {
-	others, why := []string{"duration", "seed", "fail-after"}, "needs --chaos"
-	if o.Chaos {
-		others, why = []string{"repeat"}, "does not go with --chaos, which takes --duration"
+	if o.Durable {
+		return errors.Join(durableMixed(f)...)
 	}
 	var errs []error
-	for _, name := range others {
+	if o.Chaos && f.Changed("repeat") {
+		errs = append(errs, errors.New("--repeat does not go with --chaos, which takes --duration"))
+	}
+	for _, name := range []string{"duration", "seed", "fail-after"} {
+		if f.Changed(name) && !o.Chaos {
+			errs = append(errs, fmt.Errorf("--%s needs --chaos%s", name, orDurable[name]))
+		}
+	}
+	for _, name := range []string{"engine", "dir"} {
 		if f.Changed(name) {
-			errs = append(errs, fmt.Errorf("--%s %s", name, why))
+			errs = append(errs, fmt.Errorf("--%s needs --durable", name))
 		}
 	}
 	return errors.Join(errs...)
 }
+
+// orDurable are the flags of chaos that a durable demo takes, too.
+var orDurable = map[string]string{"duration": " or --durable"}
 
 // chaosFaults are all that is wrong with the flags of chaos.
 func (o options) chaosFaults() (errs []error) {

@@ -45,6 +45,10 @@ type options struct {
 	Duration  time.Duration // of chaos, as are those below
 	FailAfter time.Duration
 	Seed      uint64 // 0: any
+
+	Durable bool
+	Engine  string // of the logs
+	Dir     string // for the logs; empty: one that is removed
 }
 
 // NewCommand returns the command "demo", with that of its members below it.
@@ -60,6 +64,10 @@ the delivered messages and their senders, in order. Computing it takes a good pa
 Without files the members send the source of the IANA time zone database. "-" is standard input. A line is a message;
 lines longer than 256 KiB are several. Kill one of the members (-v shows their pids) to see how the others take it.
 
+With --durable the members keep what they deliver in logs, and are told which of their messages are on every disk. Half-way all
+of them are killed at once. Then the logs are read, all start again, find each other, agree on what there is, and go on; in
+the end nothing may be missing that was acknowledged.
+
 With --chaos the members send for as long as --duration says, and meanwhile some are killed, stopped until the others have gone
 on without them, or leave; new ones take their places, sometimes as the same node, and get the state: a digest of all that was
 ever delivered. What happens is told as it does; in the end all digests must be equal, and nothing that a survivor sent may
@@ -69,12 +77,17 @@ be missing.`,
   squall demo --size 10240 README.md
   seq 1000000 | squall demo --repeat 1 -
   squall demo --json | jq '.members[].unloaded.p50_ns'
-  squall demo --chaos --nodes 5 --duration 30s --seed 7`,
+  squall demo --chaos --nodes 5 --duration 30s --seed 7
+  squall demo --durable
+  squall demo --durable --engine wal --dir /tmp/logs && squall log verify /tmp/logs/node-1`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.Files = args
 			if err := o.mixed(cmd.Flags()); err != nil {
 				return err
+			}
+			if o.Durable && !cmd.Flags().Changed("duration") {
+				o.Duration = durableDuration
 			}
 			return o.run(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
@@ -89,12 +102,16 @@ be missing.`,
 	f.BoolVarP(&o.Verbose, "verbose", "v", false, "show the members' pids and what they log")
 	f.DurationVar(&o.Timeout, "timeout", time.Minute, "give up after this `time`")
 	f.BoolVar(&o.Chaos, "chaos", false, "kill, hang and replace members while they send")
-	f.DurationVar(&o.Duration, "duration", 10*time.Second, "chaos: for so `long`; --timeout is for what comes after it")
+	f.BoolVar(&o.Durable, "durable", false, "keep logs, kill all members at once, and start them again")
+	f.StringVar(&o.Engine, "engine", "bolt", "durable: what a log is kept in: `bolt` or wal")
+	f.StringVar(&o.Dir, "dir", "", "durable: keep the logs below this `directory`")
+	f.DurationVar(&o.Duration, "duration", 10*time.Second, "chaos: for so `long`; --timeout is for what comes after it. Durable: 4s if not given")
 	f.Uint64Var(&o.Seed, "seed", 0, "chaos: draws what happens, to whom and when; 0 is any `number`")
 	f.DurationVar(&o.FailAfter, "fail-after", time.Second, "chaos: a member that is silent for this `time` is removed")
 	f.SortFlags = false
+	cmd.RegisterFlagCompletionFunc("engine", cobra.FixedCompletions([]cobra.Completion{"bolt", "wal"}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.RegisterFlagCompletionFunc("fabric", cobra.FixedCompletions([]cobra.Completion{"auto", "shm", "tcp"}, cobra.ShellCompDirectiveNoFileComp))
-	cmd.AddCommand(proc.Command(memberCommand, serveMember), proc.Command(subjectCommand, serveSubject))
+	cmd.AddCommand(proc.Command(memberCommand, serveMember), proc.Command(subjectCommand, serveSubject), proc.Command(keeperCommand, serveKeeper))
 	return cmd
 }
 
@@ -116,7 +133,10 @@ func (o options) faults() (errs []error) {
 	if o.Timeout <= 0 {
 		fault("--timeout %v: must be more than 0", o.Timeout)
 	}
-	if o.Chaos {
+	switch {
+	case o.Durable:
+		return append(errs, o.durableFaults()...)
+	case o.Chaos:
 		return append(errs, o.chaosFaults()...)
 	}
 	return errs
@@ -139,7 +159,10 @@ func (o options) run(ctx context.Context, in io.Reader, out, errs io.Writer) err
 	if faults = slices.Concat(o.faults(), faults); len(faults) > 0 {
 		return errors.Join(faults...)
 	}
-	if o.Chaos {
+	switch {
+	case o.Durable:
+		return o.runDurable(ctx, text, out, errs)
+	case o.Chaos:
 		return o.runChaos(ctx, text, out, errs)
 	}
 	if o.Repeat == 0 {

@@ -19,6 +19,12 @@
 // view's end, where a state was handed over, where a member went, and every so many messages. Marks at the same message must be equal,
 // also those of members that are gone.
 //
+// Life of a run with --durable (a comeback; its members are keepers): the members form a group, send without a pause, and say which of their
+// messages are on every disk → half-way the parent kills all of them, and reads their logs → it starts them again, in another order; they find
+// each other, agree on what there is, and make the state of their logs → all send again, stop, deliver the rest, and leave → the parent
+// reads the logs once more, and compares: what was acknowledged is on every disk and in every state, which are the same. The state is that of
+// chaos; and each message has to be the line that its number says.
+//
 // Each process has a number of its own, from 1 up, since a node can have several in a run. A message begins with it, and with its own
 // number at its process: so every member sees at once if one is missing, there twice, or out of order.
 package demo

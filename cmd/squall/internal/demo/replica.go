@@ -207,3 +207,19 @@ func (r *replica) restored() uint64 {
 	defer r.mu.Unlock()
 	return r.taken
 }
+
+// reset forgets everything: a log tells it anew.
+func (r *replica) reset() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.digest.Reset()
+	r.buffer, r.messages, r.bytes, r.delivered, r.taken = r.buffer[:0], 0, 0, nil, 0
+}
+
+// replay adds a message of a log.
+func (r *replica) replay(m squall.Message) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.add(m)
+	r.taken = r.messages
+}

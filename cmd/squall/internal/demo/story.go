@@ -25,6 +25,7 @@ type Happening struct {
 	Count   uint64          `json:"messages,omitempty"`  // that the state stands for, or that were delivered
 	TookNs  int64           `json:"took_ns,omitempty"`   // to hand the state over
 	HangsNs int64           `json:"hangs_ns,omitempty"`  // at least
+	More    uint64          `json:"more,omitempty"`      // messages that some log has besides
 	Detail  string          `json:"detail,omitempty"`    // in words
 	Again   bool            `json:"same_node,omitempty"` // the node was there before
 
@@ -49,6 +50,10 @@ const (
 	whatStarted   = "started"
 	whatRestored  = "restored"
 	whatQuiet     = "quiet"
+	whatAllKilled = "all killed"
+	whatDisks     = "disks"
+	whatWaits     = "waits"
+	whatRecovered = "recovered"
 )
 
 func (h Happening) String() string { return fmt.Sprintf("%7.3fs  %s", h.Seconds, h.text()) }
@@ -80,8 +85,24 @@ func (h Happening) text() string {
 			h.Node, humanize.Comma(int64(h.Count)), h.Source, milliseconds(h.TookNs))
 	case whatQuiet:
 		return "all stop sending"
+	case whatAllKilled:
+		return fmt.Sprintf("all killed; %s messages were acknowledged", humanize.Comma(int64(h.Count)))
+	case whatDisks:
+		return fmt.Sprintf("the logs, record by record: %s messages are on every disk, the same ones%s", humanize.Comma(int64(h.Count)), h.besides())
+	case whatWaits:
+		return fmt.Sprintf("node %d waits for %s", h.Node, h.Detail)
+	case whatRecovered:
+		return fmt.Sprintf("node %d has the state of %s messages, from its log, after %s", h.Node, humanize.Comma(int64(h.Count)), milliseconds(h.TookNs))
 	}
 	return h.What
+}
+
+// besides says what one log has and another one lacks.
+func (h Happening) besides() string {
+	if h.More == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; one has %s more, of which nobody was told", humanize.Comma(int64(h.More)))
 }
 
 // pause says how long the survivors delivered nothing.

@@ -1,0 +1,86 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/squall-go/squall"
+)
+
+// durableDuration is how long the members send if nobody says: what they keep is read four times afterwards.
+const durableDuration = 4 * time.Second
+
+var engines = map[string]squall.LogEngine{"bolt": squall.Bolt, "wal": squall.WAL}
+
+// durableFaults are all that is wrong with the flags of a durable demo.
+func (o options) durableFaults() (errs []error) {
+	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if _, ok := engines[o.Engine]; !ok {
+		fault("--engine %q: use bolt or wal", o.Engine)
+	}
+	if o.Size > 0 && o.Size < headerBytes {
+		fault("--size %d: with --durable a message has at least %d bytes; 0 leaves the lines as they are", o.Size, headerBytes)
+	}
+	if o.Duration <= 0 {
+		fault("--duration %v: must be more than 0", o.Duration)
+	}
+	if left, err := os.ReadDir(o.Dir); o.Dir != "" && err == nil && len(left) > 0 {
+		fault("--dir %s: it is not empty; the logs of an earlier demo would be taken for those of this one", o.Dir)
+	}
+	return errs
+}
+
+// durableMixed finds flags that are for another kind of demo than a durable one.
+func durableMixed(f *pflag.FlagSet) (errs []error) {
+	for _, name := range []string{"repeat", "chaos", "seed", "fail-after"} {
+		if f.Changed(name) {
+			errs = append(errs, fmt.Errorf("--%s does not go with --durable", name))
+		}
+	}
+	return errs
+}
+
+// runDurable does the whole demo with --durable: standard output gets the story and the table, or the one JSON object.
+func (o options) runDurable(ctx context.Context, t text, out, errs io.Writer) (err error) {
+	c := durableOptions{
+		Nodes: o.Nodes, Fabric: fabrics[o.Fabric], FabricAs: o.Fabric, Engine: engines[o.Engine], Lines: t.lines, Size: o.Size, Host: o.host(),
+		Duration: o.Duration, Timeout: o.Timeout, Dir: o.Dir,
+	}
+	if o.Verbose {
+		c.Log = errs
+	}
+	if !o.JSON {
+		c.Story = out
+	}
+	if c.Dir == "" {
+		if c.Dir, err = os.MkdirTemp("", "squall-durable-"); err != nil {
+			return err
+		}
+	}
+	result, err := runComeback(ctx, c)
+	switch {
+	case o.Dir == "" && (err == nil || ctx.Err() != nil):
+		err = errors.Join(err, os.RemoveAll(c.Dir))
+	case err != nil && ctx.Err() == nil:
+		err = fmt.Errorf("%w\nthe members' logs are in %s", err, c.Dir)
+	}
+	switch {
+	case result == nil || ctx.Err() != nil:
+		return err
+	case o.JSON:
+		return errors.Join(result.WriteJSON(out), err)
+	}
+	return errors.Join(result.WriteTable(out), err)
+}
+
+// nodeDir is what a node keeps.
+func nodeDir(dir string, id squall.NodeID) string {
+	return filepath.Join(dir, fmt.Sprintf("node-%d", id))
+}

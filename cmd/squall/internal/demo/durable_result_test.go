@@ -1,0 +1,108 @@
+package demo
+
+import (
+	"encoding/binary"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/persist"
+)
+
+// cameBack makes a run of two nodes whose members were killed and started again, of what they said.
+func cameBack() *comeback {
+	r := &comeback{story: newStory(nil), onDisks: 40, acked: 18}
+	r.Nodes = 2
+	sent := uint64(10)
+	for i := range 4 {
+		k := &keeping{number: i + 1, id: squall.NodeID(i%2 + 1), killed: i < 2, acked: 9}
+		if !k.killed {
+			k.acked, k.stopped = sent, &sent
+			k.account = &account{Mark: mark{What: atEnd, Messages: 40, Digest: "aa"}, Delivered: []uint64{0, 10, 10, 10, 10}}
+		}
+		r.members = append(r.members, k)
+	}
+	return r
+}
+
+func TestTheVerdictFindsWhatIsLost(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		harm func(*comeback)
+		want error // nil: nothing is
+		text string
+	}{
+		{"all is well", func(*comeback) {}, nil, ""},
+		{"something of a killed one that nobody was told of", func(r *comeback) { r.members[0].acked = 0 }, nil, ""},
+		{"something acknowledged is lost", func(r *comeback) { r.members[1].acked = 11 }, ErrLost,
+			"node 2 (process 2) was acknowledged 11 messages, of which 10 are left"},
+		{"something of one that stayed is lost", func(r *comeback) { n := uint64(12); r.members[3].stopped = &n }, ErrDisagree,
+			"node 2 (process 4) sent 12 messages, of which 10 were delivered"},
+		{"the states differ", func(r *comeback) { r.members[3].account.Mark.Digest = "bb" }, ErrDisagree,
+			"node 1 (process 3) has 40 messages with digest aa, and node 2 (process 4) has 40 with bb"},
+		{"the disks have less", func(r *comeback) { r.onDisks = 39 }, ErrDisagree, "the members have 40 messages, and 39 are on every disk"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := cameBack()
+			c.harm(r)
+			err := r.verdict()
+			res := r.result(err)
+			if !errors.Is(err, c.want) || res.Agree != (c.want == nil) || err != nil && !strings.HasSuffix(err.Error(), c.text) {
+				t.Errorf("%v, %v; want %v: %s", err, res.Agree, c.want, c.text)
+			}
+			var out strings.Builder
+			if res.WriteTable(&out); strings.Contains(out.String(), "nothing acknowledged is lost") != res.Agree {
+				t.Error(out.String())
+			}
+		})
+	}
+}
+
+// keep writes the log of a node: the messages of processes 1 and 2, by turns.
+func keep(t *testing.T, dir string, node squall.NodeID, messages int) {
+	t.Helper()
+	s, err := persist.Open(persist.StoreConfig{Dir: nodeDir(dir, node), Cluster: "test", Node: node})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := s.Log(persist.LogConfig{ID: persist.LogID{Name: durableSubgroup}})
+	for i := range messages {
+		data := binary.LittleEndian.AppendUint64(nil, uint64(1+i%2))
+		data = binary.LittleEndian.AppendUint64(data, uint64(i/2))
+		if err == nil {
+			err = l.Import(t.Context(), persist.Record{Version: squall.Version{View: 1, Seq: squall.Seq(i)}, Time: squall.Time(1 + i), Sender: 1, Data: data})
+		}
+	}
+	if err := errors.Join(err, s.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestTheDisksAreReadWhenAllAreDead(t *testing.T) {
+	r := cameBack()
+	r.Dir = t.TempDir()
+	keep(t, r.Dir, 1, 20)
+	keep(t, r.Dir, 2, 18)
+	r.members = r.members[:2]
+	if err := r.readDisks(t.Context()); err != nil || r.onDisks != 18 {
+		t.Error(err, r.onDisks)
+	}
+	r.members[1].acked = 10
+	const want = "of 10 acknowledged messages of node 2 (process 2), the log of node 2 has 9"
+	if err := r.readDisks(t.Context()); !errors.Is(err, ErrLost) || !strings.HasSuffix(err.Error(), want) {
+		t.Error(err)
+	}
+}
+
+func TestAMessageIsTheLineThatItsNumberSays(t *testing.T) {
+	for _, c := range []struct {
+		size int
+		want string
+	}{{0, "two"}, {headerBytes + 5, "two  "}, {headerBytes + 2, "tw"}} {
+		k := keeperConfig{Lines: [][]byte{[]byte("one"), []byte("two")}, Size: c.size}
+		if got := string(k.text(3)); got != c.want {
+			t.Errorf("size %d: %q, not %q", c.size, got, c.want)
+		}
+	}
+}
