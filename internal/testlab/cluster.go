@@ -268,6 +268,9 @@ func (c *Cluster) Check() error {
 	delivered := 0
 	for _, p := range c.Processes() {
 		l, err := ReadLog(p.Spec.Log)
+		if errors.Is(err, errNoLog) && p.wasKilled() {
+			continue // before it wrote anything
+		}
 		if err != nil {
 			return err
 		}

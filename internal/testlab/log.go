@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"sync"
 
@@ -257,9 +258,15 @@ type Log struct {
 	End   *End // nil: it was killed
 }
 
+// errNoLog is returned for the log of a process that did not come to write even its header.
+var errNoLog = errors.New("no header")
+
 // ReadLog reads a log. Its last frame may be cut off.
 func ReadLog(path string) (*Log, error) {
 	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w: %w", errNoLog, err)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -275,7 +282,7 @@ func ReadLog(path string) (*Log, error) {
 		at = next
 	}
 	if l.Life == 0 {
-		return nil, fmt.Errorf("%s: no header", path)
+		return nil, fmt.Errorf("%s: %w", path, errNoLog)
 	}
 	return l, nil
 }

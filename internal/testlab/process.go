@@ -313,6 +313,12 @@ func (p *Process) live() bool {
 	return !p.gone && !p.killed && !p.left && p.halted == ""
 }
 
+func (p *Process) wasKilled() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.killed
+}
+
 // close ends the process however it is.
 func (p *Process) close() {
 	_ = p.cmd.Process.Kill()
