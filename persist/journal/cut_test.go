@@ -127,6 +127,7 @@ func TestA3ARecordOfWhichSomeFragmentsAreMissingIsDroppedAndReported(t *testing.
 	}
 }
 
+// A5: a byte that changed is a Damage, and nothing is dropped for it unasked.
 func TestDamageIsNamedAndCutOnlyWhenThatIsWanted(t *testing.T) {
 	records, clean := history(4, 60, 900), newMemory()
 	write(t, New(small), clean, records, 4)
