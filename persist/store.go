@@ -66,6 +66,9 @@ func (s *Store) reach() error {
 		return makeDirs(s.disk, s.config.Dir)
 	}
 	if _, err := os.Stat(s.path(identityFile)); missing(err) {
+		if err := s.checkUnused(); err != nil {
+			return err
+		}
 		return fmt.Errorf("%s: %w: name the directory that the member was started with", s.config.Dir, ErrNoStore)
 	} else if err != nil {
 		return named(err, s.config.Dir)

@@ -116,6 +116,25 @@ func TestADirectoryIsOpenOnce(t *testing.T) {
 	refused(t, err, ErrInUse, c.Dir)
 }
 
+func TestALostIdentityIsNoEmptyDirectory(t *testing.T) {
+	c := storeAt(t, t.TempDir())
+	s := mustOpen(t, c)
+	if err := s.Put(map[string][]byte{"k": []byte("v")}); err != nil {
+		t.Fatal(err)
+	}
+	mustClose(t, s)
+	if err := os.Remove(filepath.Join(c.Dir, identityFile)); err != nil {
+		t.Fatal(err)
+	}
+	for _, readOnly := range []bool{false, true} {
+		c.ReadOnly = readOnly
+		_, err := Open(c)
+		refused(t, err, ErrDamaged, identityFile, "it is missing")
+	}
+	_, err := Verify(c.Dir, nil, nil)
+	refused(t, err, ErrDamaged, identityFile)
+}
+
 func TestWhatIsReadOnlyIsNotMade(t *testing.T) {
 	dir := t.TempDir()
 	_, err := Open(StoreConfig{Dir: dir, ReadOnly: true})
