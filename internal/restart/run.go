@@ -123,9 +123,17 @@ func (r *runner) run(s State) (Outcome, error) {
 		case <-timer.C:
 			next = r.core.Tick
 		case <-r.ctx.Done():
-			return Outcome{}, fmt.Errorf("restart: %w", context.Cause(r.ctx))
+			return Outcome{}, r.ended()
 		}
 	}
+}
+
+// ended says that the context did, and what was waited for then.
+func (r *runner) ended() error {
+	if r.core.waits == "" || r.core.attempt != nil {
+		return fmt.Errorf("restart: %w", context.Cause(r.ctx))
+	}
+	return fmt.Errorf("restart: %s: %w", r.core.waits, context.Cause(r.ctx))
 }
 
 func or(o *Outcome) Outcome {

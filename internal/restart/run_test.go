@@ -260,7 +260,7 @@ func TestAContextThatEndsEndsTheWaiting(t *testing.T) {
 	all[0].awaits("waiting")
 	why := errors.New("enough")
 	cancel(why)
-	if e := <-done; !errors.Is(e.err, why) {
+	if e := <-done; !errors.Is(e.err, why) || !strings.Contains(e.err.Error(), "waiting for node 2, node 3") {
 		t.Fatal(e.err)
 	}
 }
