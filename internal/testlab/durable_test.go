@@ -86,6 +86,7 @@ func TestNothingAcknowledgedIsLostWhenAllAreKilled(t *testing.T) {
 			start := time.Now()
 			for round := range rounds {
 				w.lab.opts.Fabric = fabrics[round%len(fabrics)].of
+				w.lab.opts.Loads[0].AfterPersist = w.dice.IntN(2) == 0
 				w.strike()
 				f := w.lab.Audit(false, 1, 2, 3)
 				t.Logf("round %d, fabric %s: %v", round+1, fabrics[round%len(fabrics)].name, f)
