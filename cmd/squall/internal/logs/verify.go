@@ -185,6 +185,9 @@ func counted(n int, one, many string) string {
 	return humanize.Comma(int64(n)) + " " + many
 }
 
+// shownFaults is how many faults of a log people are shown: a key that is another one's makes one of every block.
+const shownFaults = 20
+
 // text is the result for people.
 func (v *verification) text() string {
 	var b strings.Builder
@@ -195,8 +198,11 @@ func (v *verification) text() string {
 		}
 		for _, l := range r.Logs {
 			fmt.Fprintf(&b, "  %s\n", v.logText(&l))
-			for _, f := range l.Faults {
+			for _, f := range l.Faults[:min(len(l.Faults), shownFaults)] {
 				fmt.Fprintf(&b, "    FAULT  %v\n", f)
+			}
+			if more := len(l.Faults) - shownFaults; more > 0 {
+				fmt.Fprintf(&b, "    and %s; --json lists all\n", counted(more, "fault more", "faults more"))
 			}
 		}
 	}

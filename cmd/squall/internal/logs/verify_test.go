@@ -76,6 +76,14 @@ func TestRecordsThatNobodyVouchesForAreFaultsOnlyIfKeysAreGiven(t *testing.T) {
 	}
 }
 
+func TestAKeyOfSomebodyElseDoesNotFloodTheScreen(t *testing.T) {
+	dir := stopped(t, "node1", 1, persist.LogConfig{ID: orders, Sign: keyOf(2)}, records(25)...)
+	out, err := execute(t, "verify", "--quiet", "--keys", keyFile(t, 1), dir)
+	if err == nil || strings.Count(out, "FAULT") != shownFaults || !strings.Contains(out, "and 5 faults more; --json lists all") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
 func TestDamageIsNamedAndTheExitStatusSaysSo(t *testing.T) {
 	dir := stopped(t, "node1", 1, persist.LogConfig{ID: orders}, records(25)...)
 	files, err := filepath.Glob(filepath.Join(dir, "logs", "orders.0", "*"))
