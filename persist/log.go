@@ -120,6 +120,9 @@ func (l *Log) openBook() (err error) {
 	if err == nil {
 		err = l.checkEnd()
 	}
+	if errors.Is(err, ErrDamaged) && l.config.Repair {
+		return fmt.Errorf("%w; %s", err, damagedAdvice)
+	}
 	if errors.Is(err, ErrDamaged) {
 		return fmt.Errorf("%w; open it with Repair, which drops this record and what comes after, and fetch that from another member", err)
 	}
