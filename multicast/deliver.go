@@ -33,8 +33,12 @@ func (s *Subgroup) deliver() (work int) {
 		}
 		taken, all := s.offer()
 		work += taken
-		if !all {
-			return work // the application's queue is full
+		if !all { // the application's queue is full, until every disk has what it took, perhaps
+			if taken > 0 {
+				s.delivered = s.run[s.runStart].Seq
+				s.storeDelivered()
+			}
+			return work
 		}
 		if s.delivered != s.runEnd {
 			s.delivered = s.runEnd

@@ -64,6 +64,9 @@ func (p *part) exchange() (work int) {
 // wedge stops the exchange.
 func (p *part) wedge() {
 	p.core.Wedge()
+	if p.recorder != nil {
+		p.recorder.end(p.view.ID)
+	}
 	if p.bodies != nil {
 		p.bodies.End()
 	}

@@ -46,12 +46,17 @@ type Recorder struct {
 	mu        sync.Mutex     // of unseen
 	unseen    unseen         // AfterPersist: what the application did not see yet
 	closed    bool           // under mu: it will not see any more
+	over      order.ViewID   // the last view that has ended
 }
 
 // NewRecorder makes one for a log.
 func NewRecorder(cfg RecorderConfig) *Recorder {
 	return &Recorder{cfg: cfg, unseen: unseen{bound: cfg.Memory}}
 }
+
+// end says that a view has ended. What is left of it, which is no more than its rings hold, is taken at once: the disks of the next view are
+// waited for only when everything before it is in the log, so that no room would ever come.
+func (r *Recorder) end(v order.ViewID) { r.over = v }
 
 // SetPartial says whether the log lacks anything of what others have: while it does, nothing of it counts as persisted. Of a run that was at hand
 // before, the rest does not come any more.
@@ -80,7 +85,7 @@ func (r *Recorder) Deliver(run []multicast.Message) (taken int) {
 func (r *Recorder) hold(run []multicast.Message) (taken int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for taken < len(run) && r.unseen.room(run[taken]) && r.keep(&run[taken]) {
+	for taken < len(run) && (run[taken].View <= r.over || r.unseen.room(run[taken])) && r.keep(&run[taken]) {
 		taken++
 	}
 	return taken

@@ -1,0 +1,64 @@
+package squall_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/squall-go/squall"
+)
+
+// With little memory for what waits for disks, every message is a run of its own and more.
+func afterPersist(_ int, c *squall.Config) {
+	c.Subgroups[0].Log.DeliverAfterPersist, c.Subgroups[0].Log.Memory = true, 2000
+}
+
+// What waits for disks when a view ends waits for those of the next view, which are waited for only behind all that the old view left.
+func TestAViewChangesWhileAsMuchWaitsForDisksAsMay(t *testing.T) {
+	groups, keepers := durableCluster(t, t.TempDir(), 3, afterPersist)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	const each = 400
+	var senders sync.WaitGroup
+	begun := make(chan struct{}, 2)
+	for _, g := range groups[:2] {
+		senders.Go(func() {
+			for m := range each {
+				f, err := g.Subgroup("log").SendFuture(ctx, make([]byte, 500))
+				if m == each/8 {
+					begun <- struct{}{}
+				}
+				if err == nil && m == each-1 {
+					_, err = f.Persisted(ctx, squall.OnEveryDisk)
+				}
+				if err != nil {
+					t.Errorf("message %d: %v", m, err)
+					return
+				}
+			}
+		})
+	}
+	<-begun
+	closeAll(groups[2])
+	senders.Wait()
+	for i, j := range keepers[:2] {
+		eventually(t, fmt.Sprintf("node %d delivered everything", i+1), func() bool { return len(j.all()) == 2*each })
+	}
+}
+
+// A run of messages that are together more than may wait for disks comes through all the same, bit by bit.
+func TestARunIsLargerThanWhatMayWaitForDisks(t *testing.T) {
+	groups, keepers := durableCluster(t, t.TempDir(), 2, afterPersist)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	for m := range 50 {
+		if err := groups[m%2].Subgroup("log").Send(ctx, make([]byte, 1500)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, j := range keepers {
+		eventually(t, fmt.Sprintf("node %d delivered everything", i+1), func() bool { return len(j.all()) == 50 })
+	}
+}
