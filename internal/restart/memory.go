@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/persist"
 	"github.com/squall-go/squall/views"
 )
 
@@ -22,17 +23,23 @@ type Disk interface {
 }
 
 var (
-	// ErrDamaged says that what is kept of the group's views cannot be read.
-	ErrDamaged = errors.New("the memory of the group's views is damaged")
+	// ErrDamaged says that what is kept of the group's views cannot be read. It is a persist.ErrDamaged.
+	ErrDamaged error = damage{}
 	// ErrNewerFormat says that a newer version of this program wrote it.
-	ErrNewerFormat = errors.New("a newer version wrote it")
+	ErrNewerFormat = persist.ErrNewerFormat
 	// ErrOtherNode says that a disk belongs to another node.
-	ErrOtherNode = errors.New("the disk is another node's")
+	ErrOtherNode = persist.ErrOtherNode
 	// ErrOtherHistory says that a view does not fit what the disk knows: it is older, or another one with the same number.
 	ErrOtherHistory = errors.New("the view is not of this disk's group")
 	// ErrPromised says that a view cannot be entered any more, because this process takes part in replacing it.
 	ErrPromised = errors.New("a restart from this view has begun")
 )
+
+// damage has a text of its own: it is not a log that is damaged.
+type damage struct{}
+
+func (damage) Error() string        { return "the memory of the group's views is damaged" }
+func (damage) Is(target error) bool { return target == persist.ErrDamaged }
 
 // Keys on the disk. Each value is a header and JSON:
 //

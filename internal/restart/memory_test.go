@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/persist"
 	"github.com/squall-go/squall/views"
 )
 
@@ -77,7 +78,7 @@ func TestADamagedMemoryIsNamedAndNeverTrusted(t *testing.T) {
 				t.Fatalf("%s: byte %d was changed: %q", key, i, disk.values[key])
 			}
 			disk.values[key] = value[:i]
-			if _, err := Load(disk); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "join") {
+			if _, err := Load(disk); !errors.Is(err, ErrDamaged) || !errors.Is(err, persist.ErrDamaged) || !strings.Contains(err.Error(), "join") {
 				t.Fatalf("%s: %d bytes: %v", key, i, err)
 			}
 		}
