@@ -62,8 +62,8 @@ func truncate(f *os.File, at int64) error { return f.Truncate(at + headerBytes) 
 
 // What becomes of a log whose files are damaged.
 const (
-	isRepaired = "its end is dropped, and comes from other members" // as the event says
-	isRefused  = HaltedDamaged                                      // with the advice to replace the disk
+	isRepaired = repairedPrefix
+	isRefused  = HaltedDamaged // with the advice to replace the disk
 	isTorn     = "taken for a write that did not end"
 )
 

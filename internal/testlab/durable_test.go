@@ -4,7 +4,6 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"testing"
 	"time"
 
@@ -107,18 +106,13 @@ type caughtUp struct{ records, cut uint64 }
 // awaitCatchUp waits until a process got what its log lacked.
 func awaitCatchUp(t *testing.T, p *Process) (all caughtUp) {
 	t.Helper()
-	texts, err := p.AwaitEvents("caught up by", 1)
+	texts, err := p.AwaitEvents("caught up: ", 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, text := range texts {
 		var c caughtUp
-		_, text, _ = strings.Cut(text, "caught up by ")
-		if _, err := fmt.Sscanf(text, "%d", &c.records); err != nil {
-			t.Fatalf("%q: %v", text, err)
-		}
-		_, text, _ = strings.Cut(text, "(")
-		if _, err := fmt.Sscanf(text, "%d", &c.cut); err != nil {
+		if _, err := fmt.Sscanf(text, caughtUpFormat, &c.records, &c.cut); err != nil {
 			t.Fatalf("%q: %v", text, err)
 		}
 		all.records += c.records

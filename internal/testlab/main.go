@@ -119,14 +119,24 @@ func (p *process) happened(e squall.Event) {
 	switch e := e.(type) {
 	case squall.Listening:
 		p.tell(news{Kind: newsListening, Text: e.Addr})
-	case squall.MemberDown, squall.ConnectionRejected, squall.ConnectionsRejected, squall.Restarting, squall.LogCaughtUp, squall.LogRepaired:
+	case squall.MemberDown, squall.ConnectionRejected, squall.ConnectionsRejected, squall.Restarting:
 		p.tell(news{Kind: newsEvent, Text: e.String()})
+	case squall.LogCaughtUp:
+		p.tell(news{Kind: newsEvent, Text: fmt.Sprintf(caughtUpFormat, e.Records, e.Cut)})
+	case squall.LogRepaired:
+		p.tell(news{Kind: newsEvent, Text: repairedPrefix + e.Damage.Error()})
 	case squall.Joining:
 		if _, yes := e.Event.(squall.JoinForgotten); yes {
 			p.tell(news{Kind: newsEvent, Text: e.String()})
 		}
 	}
 }
+
+// How events are told that tests look into.
+const (
+	caughtUpFormat = "caught up: %d records, %d cut"
+	repairedPrefix = "repaired: "
+)
 
 func (p *process) tell(n news) {
 	p.mu.Lock()
