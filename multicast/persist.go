@@ -47,11 +47,12 @@ func (s *Subgroup) untime(m *Message, tx *sender) error {
 // before this view. It returns whether that is news. After a wedge nobody needs it: the next view says whole.
 func (s *Subgroup) Persist(persisted order.Seq, whole bool) (work int) {
 	persisted = min(persisted, s.delivered) // of a run at hand, the first messages may be on disk already
+	whole = whole || s.whole                // what came before this view stays on disk
 	if s.wedged || persisted <= s.persisted && whole == s.whole {
 		return 0
 	}
 	if invariants.Enabled {
-		invariants.Check(persisted <= s.delivered && (whole || !s.whole), "M11", "persisted goes to %d, delivered is %d", persisted, s.delivered)
+		invariants.Check(persisted <= s.delivered && (whole || persisted == 0), "M11", "persisted goes to %d, delivered is %d, whole %v", persisted, s.delivered, whole)
 	}
 	s.persisted, s.whole = max(s.persisted, persisted), whole
 	if whole {
