@@ -116,7 +116,7 @@ func (d *durable) keep(id persist.LogID) (*kept, error) {
 	}
 	k.recorder = member.NewRecorder(member.RecorderConfig{
 		Log: k.log, Receiver: g.sinks[n].(*guarded).sink.(*recorded).sink, AfterPersist: cfg.DeliverAfterPersist, Memory: cfg.Memory,
-		Observe: func(t order.Time) { g.member.Observe(t) },
+		Self: g.cfg.ID, Observe: func(t order.Time) { g.member.Observe(t) },
 	})
 	d.logs[id] = k
 	return k, nil
@@ -174,6 +174,21 @@ func (d *durable) latest() (t order.Time) {
 		t = max(t, d.find(id).Info().Last.Time)
 	}
 	return t
+}
+
+// unshown is how many messages of this process are delivered, and wait for disks until its application sees them: once it is no member any
+// more, no disk is waited for.
+func (d *durable) unshown() (n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	v := d.group.member.View()
+	self, _ := v.RankOf(d.group.cfg.ID)
+	for _, sg := range v.Subgroups {
+		if k := d.logs[shard(sg)]; k != nil && sg.Has(self) {
+			n += k.recorder.Unshown()
+		}
+	}
+	return n
 }
 
 // shard is the log of a subgroup of a view.

@@ -510,6 +510,9 @@ func (g *Group) undelivered() (n int) {
 	for _, s := range g.subs {
 		n += s.outbox.Undelivered()
 	}
+	if g.durable != nil {
+		n += g.durable.unshown()
+	}
 	return n
 }
 

@@ -48,6 +48,28 @@ func TestAViewChangesWhileAsMuchWaitsForDisksAsMay(t *testing.T) {
 	}
 }
 
+func TestWhoLeavesSeesItsMessagesThatWaitForDisks(t *testing.T) {
+	for range 4 {
+		groups, keepers := durableCluster(t, t.TempDir(), 2, func(_ int, c *squall.Config) { c.Subgroups[0].Log.DeliverAfterPersist = true })
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		var last *squall.Future
+		for range 256 {
+			var err error
+			if last, err = groups[1].Subgroup("log").SendFuture(ctx, make([]byte, 100)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := groups[1].Leave(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := last.Wait(ctx); err != nil || len(keepers[1].all()) != 256 {
+			t.Fatalf("it saw %d of 256 messages; the last one: %v", len(keepers[1].all()), err)
+		}
+		closeAll(groups...)
+	}
+}
+
 // A run of messages that are together more than may wait for disks comes through all the same, bit by bit.
 func TestARunIsLargerThanWhatMayWaitForDisks(t *testing.T) {
 	groups, keepers := durableCluster(t, t.TempDir(), 2, afterPersist)

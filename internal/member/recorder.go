@@ -30,6 +30,7 @@ type RecorderConfig struct {
 	// AfterPersist delivers to the application only what is on every member's disk. Memory bounds what waits for that, in bytes.
 	AfterPersist bool
 	Memory       int
+	Self         order.NodeID // whose messages Unshown counts
 	// Observe is told the times of records, so that what this member sends later has later ones.
 	Observe func(order.Time)
 }
@@ -51,7 +52,7 @@ type Recorder struct {
 
 // NewRecorder makes one for a log.
 func NewRecorder(cfg RecorderConfig) *Recorder {
-	return &Recorder{cfg: cfg, unseen: unseen{bound: cfg.Memory}}
+	return &Recorder{cfg: cfg, unseen: unseen{bound: cfg.Memory, self: cfg.Self}}
 }
 
 // end says that a view has ended. What is left of it, which is no more than its rings hold, is taken at once: the disks of the next view are
@@ -119,6 +120,16 @@ func (r *Recorder) Last() order.Version {
 		return kept
 	}
 	return r.last
+}
+
+// Unshown is how many messages of this member wait until every disk has them. Any goroutine.
+func (r *Recorder) Unshown() int {
+	if !r.cfg.AfterPersist {
+		return 0
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.unseen.own
 }
 
 // MaxRun implements multicast.Receiver.

@@ -8,6 +8,8 @@ import (
 // unseen are messages that wait until every member's disk has them, as copies in pieces of memory that are used again.
 type unseen struct {
 	bound  int
+	self   order.NodeID
+	own    int // messages of this member
 	bytes  int
 	pieces []*piece // the oldest first
 	spare  []*piece // given, as many as fit into the bound with those that are not
@@ -43,6 +45,9 @@ func (h *unseen) keep(m multicast.Message) {
 		start := len(p.data)
 		p.data = append(p.data, m.Data...)
 		m.Data = p.data[start:len(p.data):len(p.data)]
+	}
+	if m.Sender == h.self {
+		h.own++
 	}
 	p.run = append(p.run, m)
 	p.bytes += len(m.Data)
@@ -101,6 +106,9 @@ func (h *unseen) give(to multicast.Receiver, before order.Version) (given int, n
 }
 
 func (h *unseen) release(m *multicast.Message) {
+	if m.Sender == h.self {
+		h.own--
+	}
 	if body := m.Body(); body != nil {
 		body.Release()
 		*m = multicast.Message{}
@@ -114,5 +122,5 @@ func (h *unseen) drop() {
 			h.release(&p.run[p.given+i])
 		}
 	}
-	*h = unseen{bound: h.bound}
+	*h = unseen{bound: h.bound, self: h.self}
 }
