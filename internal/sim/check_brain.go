@@ -2,6 +2,8 @@ package sim
 
 import (
 	"errors"
+	"slices"
+	"syscall"
 
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/internal/member"
@@ -19,6 +21,9 @@ func (brainChecker) installed(w *world, p *process, r *viewRecord) error {
 	if first := w.history.byID[r.view.ID]; first != r {
 		return violated("G5", "node %d begins a view %d (%s), and there is another one (%s)", p.self.ID, r.view.ID, r.view.Key, first.view.Key)
 	}
+	if p.restarted && len(p.seats) == 1 {
+		return checkRestarted(w, p, r)
+	}
 	if len(p.seats) < 2 {
 		return nil // it is told of a view that others installed
 	}
@@ -33,6 +38,18 @@ func (brainChecker) installed(w *world, p *process, r *viewRecord) error {
 			n += one(has(q))
 		}
 		return violated("G5", "node %d begins view %d, and %d of %d members of view %d have the decision", p.self.ID, r.view.ID, n, len(before.procs), before.view.ID)
+	}
+	return nil
+}
+
+// checkRestarted checks that those that begin a view after everybody had ended are a quorum of the one before.
+func checkRestarted(w *world, p *process, r *viewRecord) error {
+	before := w.before(r)
+	back := func(q *process) bool {
+		return slices.ContainsFunc(r.procs, func(now *process) bool { return now.node == q.node })
+	}
+	if before != nil && !before.quorum(back) { // nobody had begun it, if it is not known
+		return violated("G5", "node %d begins view %d after a restart, and its %d members are no quorum of the view before", p.self.ID, r.view.ID, len(r.procs))
 	}
 	return nil
 }
@@ -53,6 +70,7 @@ func (brainChecker) halted(w *world, p *process, reason error) error {
 		if !p.said {
 			return violated("G5", "node %d halts, and nobody asked it to leave: %v", p.self.ID, reason)
 		}
+	case errors.Is(reason, syscall.ENOSPC) && p.blame != "":
 	default:
 		return violated("G5", "node %d halts: %v", p.self.ID, reason)
 	}

@@ -31,6 +31,29 @@ func (logChecker) taken(w *world, d *delivery) error {
 	return nil
 }
 
+// installed checks, as a view begins after everybody had ended, that all begin it with the same logs, which have all that was said to
+// be on every disk. What nobody has who came back is not a part of the history any more.
+func (logChecker) installed(w *world, p *process, r *viewRecord) error {
+	if !p.restarted || len(p.seats) != 1 {
+		return nil
+	}
+	for _, k := range p.keepers {
+		h, n := w.shard(k.id), k.log.book.End().Records
+		switch {
+		case h.restart == r.view.ID && n != h.base:
+			return violated("G6", "%v has %d records as view %d begins, and others have %d", k.log, n, r.view.ID, h.base)
+		case n < h.reported:
+			return violated("G6", "%v has %d records as view %d begins, and %d were said to be on every disk", k.log, n, r.view.ID, h.reported)
+		case h.restart != r.view.ID:
+			h.begin(r.view.ID, n)
+		}
+		if err := checkWritten(w, k, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // checkKept checks what a process says of its own disk, and of the times that are over, after each of its steps.
 func checkKept(w *world, p *process) error {
 	s := p.seat()
@@ -141,7 +164,7 @@ func (logChecker) end(w *world) error {
 	}
 	for _, p := range w.history.last.procs {
 		for _, k := range p.keepers {
-			if err := checkWritten(w, k); err != nil {
+			if err := checkWritten(w, k, uint64(len(w.shard(k.id).records))); err != nil {
 				return err
 			}
 		}
@@ -149,8 +172,8 @@ func (logChecker) end(w *world) error {
 	return nil
 }
 
-// checkWritten compares a log on disk with what everybody recorded.
-func checkWritten(w *world, k *keeper) error {
+// checkWritten compares a log on disk with what everybody recorded, up to some record.
+func checkWritten(w *world, k *keeper, to uint64) error {
 	h, n := w.shard(k.id), uint64(0)
 	for r, err := range k.log.book.Fork().Records(0) {
 		switch {
@@ -161,8 +184,8 @@ func checkWritten(w *world, k *keeper) error {
 		}
 		n++
 	}
-	if n != uint64(len(h.records)) {
-		return violated("G6", "%v has %d records of %d", k.log, n, len(h.records))
+	if n != to {
+		return violated("G6", "%v has %d records of %d", k.log, n, to)
 	}
 	return nil
 }

@@ -41,6 +41,8 @@ var coreFlaws = map[mutant.Name]string{
 	mutant.NullsHold:      "live",
 	mutant.OwnFrontier:    "log",
 
+	mutant.RestartAlone: "brain",
+
 	mutant.NotHeld:    "atomic",
 	mutant.EarlyPlace: "live",
 	mutant.OldBody:    "live",
@@ -48,6 +50,7 @@ var coreFlaws = map[mutant.Name]string{
 
 // corePlans are for mutants that show in one kind of run only, which is too rare among all.
 var corePlans = map[mutant.Name]func(uint64) *Plan{
+	mutant.RestartAlone: darkPlan,
 	mutant.NoAdoption: func(seed uint64) *Plan {
 		yes := true
 		p, d := Draw(seed, Limits{Nodes: 3 + int(seed%3), Faults: &yes}), newDice(seed)
@@ -57,7 +60,7 @@ var corePlans = map[mutant.Name]func(uint64) *Plan{
 }
 
 func allMutants() []mutant.Name {
-	return slices.Concat(mutant.Names, mutant.CarryNames, mutant.ViewNames, mutant.LargeNames, mutant.PersistNames)
+	return slices.Concat(mutant.Names, mutant.CarryNames, mutant.ViewNames, mutant.LargeNames, mutant.PersistNames, []mutant.Name{mutant.RestartAlone})
 }
 
 func TestEveryMutantOfTheCoreIsFound(t *testing.T) {

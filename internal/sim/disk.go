@@ -53,10 +53,12 @@ type DiskPlan struct {
 type DiskBug uint8
 
 const (
-	SoundDisk    DiskBug = iota
-	NoSync               // a sync of a file says that it was done
-	NoDirSync            // a sync of a directory says so
-	EarlyWritten         // what is written counts as synced
+	SoundDisk     DiskBug = iota
+	NoSync                // a sync of a file says that it was done
+	NoDirSync             // a sync of a directory says so
+	EarlyWritten          // what is written counts as synced
+	CutsTooLittle         // who drops the end of a log keeps a record of it
+	CutsTooMuch           // or drops one more
 )
 
 // sector is what a disk writes as a whole.

@@ -62,6 +62,7 @@ func (p *process) openLog(id shardID) (*diskLog, error) {
 	if l.book, l.dropped, err = journal.OpenBook(l.engine, id.dir()); err != nil {
 		return nil, err
 	}
+	p.world.sometimes(TornTail, l.engine.torn > 0)
 	if n := p.node.mustHave(id); l.book.End().Records < n {
 		return nil, fmt.Errorf("it has %d records, and %d were on the platter", l.book.End().Records, n)
 	}

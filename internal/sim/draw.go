@@ -46,7 +46,7 @@ func Draw(seed uint64, l Limits) *Plan {
 		d.joins(p)
 	}
 	dice{rand.New(rand.NewPCG(seed, 0x1a46e))}.larges(p) // dice of their own: what else a seed draws does not depend on them
-	dice{rand.New(rand.NewPCG(seed, 0xd15c))}.keep(p)
+	dice{rand.New(rand.NewPCG(seed, 0xd15c))}.keep(p, faulty)
 	return p
 }
 
@@ -229,10 +229,13 @@ func (d dice) larges(p *Plan) {
 }
 
 // keep has some subgroups keep what they deliver, in one run of four.
-func (d dice) keep(p *Plan) {
-	if !d.oneIn(4) {
-		return
+func (d dice) keep(p *Plan, faulty bool) {
+	if d.oneIn(4) {
+		d.keeps(p, faulty)
 	}
+}
+
+func (d dice) keeps(p *Plan, faulty bool) {
 	for i := range p.Decls {
 		if decl := &p.Decls[i]; decl.Mode == views.Ordered && !d.oneIn(3) {
 			decl.Mode, decl.Members, decl.Shards, decl.MinMembers, decl.MaxMembers = views.Persistent, nil, 0, 0, 0
@@ -251,6 +254,30 @@ func (d dice) keep(p *Plan) {
 			a.MaxBytes = min(a.MaxBytes, decl.RingBytes/2-smc.TimeBytes)
 		}
 	}
+	if faulty {
+		d.spoils(p)
+	}
+}
+
+// spoils draws what happens to disks, and whether everybody ends at once.
+func (d dice) spoils(p *Plan) {
+	n, at := len(p.Nodes), d.upTo(4*p.FailAfter())
+	kinds := p.Limits.Kinds.of(SyncCut, SyncCut, FullDisk, SlowDisk, LostDisk)
+	for range min(len(kinds), pick(d, 0, 1, 1, 2)) {
+		f := Fault{Kind: pick(d, kinds...), At: d.upTo(4 * p.FailAfter()), Node: d.IntN(n), For: d.upTo(4 * p.FailAfter())}
+		f.Peer, f.Nth, f.InStep = d.IntN(len(p.Decls)), 1+d.IntN(12), d.IntN(int(allParts)+1)
+		p.Faults = append(p.Faults, f)
+	}
+	if p.Limits.Kinds.Has(Blackout) && d.oneIn(2) {
+		p.Faults = append(p.Faults, Fault{Kind: Blackout, At: at, For: d.upTo(pick(d, p.Hop(), p.FailAfter())), Set: d.Uint64() & d.Uint64() & d.Uint64() & pick[uint64](d, 0, 1<<n-1)})
+	}
+	for i := range p.Nodes {
+		if p.Nodes[i].Times == 0 && d.oneIn(2) {
+			p.Nodes[i].Returns, p.Nodes[i].Times = d.upTo(2*p.FailAfter()), 1
+		}
+	}
+	slices.SortStableFunc(p.Faults, func(a, b Fault) int { return cmp.Compare(a.At, b.At) })
+	p.Keep.LostIn = pick(d, 0, 0, 4, 20)
 }
 
 func (d dice) inboxes(p *Plan) {
@@ -349,7 +376,11 @@ func (d dice) schism(p *Plan, at time.Duration) []Fault {
 func (d dice) fault(p *Plan, at time.Duration) []Fault {
 	n := len(p.Nodes)
 	f := Fault{At: at, Node: d.IntN(n)}
-	f.Kind = pick(d, p.Limits.Kinds.of(Crash, Crash, Crash, Crash, PowerOff, PowerOff, Hang, Hang, SlowUpcall, ClockJump, Leave, Leave, OneWayCut, Partition, Partition, Accuse)...)
+	kinds := p.Limits.Kinds.of(Crash, Crash, Crash, Crash, PowerOff, PowerOff, Hang, Hang, SlowUpcall, ClockJump, Leave, Leave, OneWayCut, Partition, Partition, Accuse)
+	if len(kinds) == 0 {
+		return nil // only disks are to be at fault
+	}
+	f.Kind = pick(d, kinds...)
 	if d.oneIn(3) {
 		f.Node = 0 // the senior is the most interesting one
 	}

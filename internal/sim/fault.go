@@ -116,7 +116,7 @@ func (f *fault) strike() time.Duration {
 		p = f.moved
 	}
 	w.event(struck, f.plan.Node, uint64(k))
-	if k != Partition && (p == nil || p.over) {
+	if k != Partition && k != Blackout && (p == nil || p.over) {
 		return f.end()
 	}
 	switch k {
@@ -135,6 +135,12 @@ func (f *fault) strike() time.Duration {
 		return f.end()
 	case Hang, SlowUpcall, ClockJump:
 		f.stall(p)
+	case Blackout:
+		f.blackout()
+		return f.end()
+	case SyncCut, FullDisk, SlowDisk, LostDisk:
+		f.spoil(p)
+		return f.end()
 	case OneWayCut:
 		if f.plan.Peer == f.plan.Node {
 			return f.end()
@@ -177,6 +183,59 @@ func (f *fault) crash(p *process) {
 		w.net.Crash(p.self.ID)
 	}
 	p.crashed(how)
+}
+
+// blackout ends everybody, one soon after the other. Most of them come back.
+func (f *fault) blackout() {
+	w := f.world
+	for _, n := range w.nodes {
+		if n.disk == nil || n.proc == nil || n.proc.over {
+			continue
+		}
+		n.Times = n.times
+		if f.plan.Set>>n.place&1 == 0 {
+			n.Times, n.Returns = n.times+1, 1+time.Duration(w.random.Int64N(int64(2*w.plan.FailAfter())))
+			if w.random.IntN(4) == 0 {
+				n.Returns += 8 * w.plan.FailAfter() // when the others have gone on
+			}
+		}
+		kind := Crash
+		if w.random.IntN(2) == 0 {
+			kind = PowerOff
+		}
+		w.later(time.Duration(w.random.Int64N(int64(f.plan.For))), func() {
+			if p := n.proc; !p.over {
+				(&fault{world: w, plan: Fault{Kind: kind}}).crash(p)
+			}
+		})
+	}
+}
+
+// spoil does something to a disk.
+func (f *fault) spoil(p *process) {
+	w, d := f.world, p.node.disk
+	if d == nil || f.plan.Kind == LostDisk && len(w.nodes) == 1 { // there is nobody whom it could join then
+		return
+	}
+	if w.trace.out != nil {
+		p.print("%v", f.plan.Kind)
+	}
+	switch f.plan.Kind {
+	case SyncCut:
+		d.fuse, d.arrive = d.syncs+max(1, f.plan.Nth), parts(f.plan.InStep)
+		p.blamed("loses power as it syncs")
+	case FullDisk:
+		d.full = true
+		p.blamed("its disk is full")
+		w.probes[DiskFilled]++
+	case SlowDisk:
+		d.slow, d.slowUntil = shardID{decl: f.plan.Peer}.dir(), w.now+f.plan.For
+	case LostDisk:
+		(&fault{world: w, plan: Fault{Kind: Crash}}).crash(p)
+		d.replace()
+		p.node.safe = nil
+		w.probes[DiskReplaced]++
+	}
 }
 
 // stall has a process do nothing for a while, in one way or another.

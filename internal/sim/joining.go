@@ -22,14 +22,8 @@ type talk struct {
 }
 
 // ask begins to join.
-func (p *process) ask() {
+func (p *process) ask(ask []string) {
 	w := p.world
-	var ask []string
-	for _, i := range p.node.Ask {
-		if i != p.node.place {
-			ask = append(ask, address(w.nodes[i].ID))
-		}
-	}
 	p.applicant = join.NewApplicant(join.ApplicantConfig{
 		Cluster: cluster, Self: p.self, Declarations: w.plan.Decls, Join: ask, Nonce: w.key(), Silence: w.plan.Silence(),
 	})
@@ -202,6 +196,9 @@ func (p *process) joinDue() time.Duration {
 		if next, ok := p.gate.Next(); ok {
 			at = min(at, next-p.jumped)
 		}
+	}
+	if next, ok := p.restartDue(); ok {
+		at = min(at, next)
 	}
 	return at
 }

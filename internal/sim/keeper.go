@@ -54,26 +54,33 @@ func (w *world) shardOf(sg views.Subgroup) shardID { return shardID{w.declaratio
 
 // recorder is the member's Recorder.
 func (p *process) recorder(v *views.View, i int) *member.Recorder {
-	w, sg := p.world, v.Subgroups[i]
-	k := p.keeper(w.shardOf(sg))
-	if k == nil {
-		log, err := p.openLog(w.shardOf(sg))
-		if err != nil {
-			w.fail(violated("G6", "node %d: the log of subgroup %q cannot be opened: %w", p.self.ID, sg.Name, err))
-			panic(err)
-		}
-		k = &keeper{proc: p, id: log.id, log: log}
-		k.recorder = member.NewRecorder(member.RecorderConfig{
-			Log: log, Receiver: behind{k}, AfterPersist: w.plan.Keep.After>>log.id.decl&1 != 0, Memory: unseenBytes,
-			Observe: func(t order.Time) { p.member.Observe(t) },
-		})
-		p.keepers = append(p.keepers, k)
-	}
+	sg := v.Subgroups[i]
+	k := p.keep(p.world.shardOf(sg))
 	self, _ := v.RankOf(p.self.ID)
 	if slices.Contains(sg.Fresh, self) {
 		k.lacks(v)
 	}
 	return k.recorder
+}
+
+// keep opens a log, once.
+func (p *process) keep(id shardID) *keeper {
+	w := p.world
+	if k := p.keeper(id); k != nil {
+		return k
+	}
+	log, err := p.openLog(id)
+	if err != nil {
+		w.fail(violated("G6", "node %d: the log of %q cannot be opened: %w", p.self.ID, id.dir(), err))
+		panic(err)
+	}
+	k := &keeper{proc: p, id: id, log: log}
+	k.recorder = member.NewRecorder(member.RecorderConfig{
+		Log: log, Receiver: behind{k}, AfterPersist: w.plan.Keep.After>>id.decl&1 != 0, Memory: unseenBytes,
+		Observe: func(t order.Time) { p.member.Observe(t) },
+	})
+	p.keepers = append(p.keepers, k)
+	return k
 }
 
 // lacks begins to fetch what was delivered before a view.
@@ -210,7 +217,11 @@ func (f *fetch) turn(now time.Duration) time.Duration {
 		if f.from = f.source(); f.from == nil {
 			return now + w.plan.Hop()
 		}
-		if err := f.agree(); err != nil {
+		err := f.upToView()
+		if err == nil {
+			err = f.agree()
+		}
+		if err != nil {
 			w.fail(err)
 			return never
 		}
@@ -259,15 +270,16 @@ func (k *keeper) serves(other *keeper) bool {
 	return false
 }
 
+// upToView has a log end where the view begins since which it lacks something.
+func (f *fetch) upToView() (err error) {
+	f.upTo, err = f.from.log.book.Seek(order.Version{View: f.keeper.since})
+	return err
+}
+
 // agree finds out what both logs have, and drops what only this one has.
 func (f *fetch) agree() error {
 	k, own, theirs := f.keeper, f.keeper.log, f.from.log
-	upTo, err := theirs.book.Seek(order.Version{View: k.since})
-	if err != nil {
-		return err
-	}
-	f.upTo = upTo
-	same := min(own.next(), upTo)
+	same := min(own.next(), f.upTo)
 	for ; same > 0; same-- {
 		a, err := own.book.Read(same - 1)
 		if err != nil {
@@ -281,8 +293,17 @@ func (f *fetch) agree() error {
 			break
 		}
 	}
+	w := k.proc.world
 	if same == own.next() {
 		return nil
+	}
+	w.probes[LogCut]++
+	switch w.lax {
+	case CutsTooLittle:
+		same++
+	case CutsTooMuch:
+		f.upTo = max(f.upTo, 1) - 1
+		same = min(same, f.upTo)
 	}
 	if k.proc.world.trace.out != nil {
 		k.proc.print("%c cut from %d to %d", 'a'+k.id.decl, own.next(), same)

@@ -36,7 +36,23 @@ var fabricFlaws = []flaw{
 	{name: "a log is not synced", options: Options{Disk: NoSync}, checkers: "log"},
 	{name: "the name of a log is not synced", options: Options{Disk: NoDirSync}, checkers: "log"},
 	{name: "what is written counts as durable", options: Options{Disk: EarlyWritten}, checkers: "log"},
+	{name: "an end that others lack is not cut off whole", options: Options{Disk: CutsTooLittle}, draw: darkPlan, checkers: "log"},
+	{name: "more than that is cut off", options: Options{Disk: CutsTooMuch}, draw: darkPlan, checkers: "log"},
 	{name: "no nulls at all", noNulls: true, checkers: "loss stall"},
+}
+
+// darkPlan is a run in which everybody ends at once, and one disk is slower than the others.
+func darkPlan(seed uint64) *Plan {
+	yes := true
+	p, d := Draw(seed, Limits{Nodes: 3 + int(seed%2), Faults: &yes}), newDice(seed)
+	if !p.keeps() {
+		d.keeps(p, true)
+	}
+	p.Outages, p.Faults = 0, []Fault{{Kind: Blackout, At: d.upTo(2 * p.FailAfter()), For: d.upTo(p.Hop())}}
+	if p.keeps() {
+		p.Keep.Disks[d.IntN(len(p.Nodes))].Sync = p.Bound() / 2
+	}
+	return p
 }
 
 // caught runs the flaw until it is found by whatever checkers are listened to.

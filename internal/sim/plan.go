@@ -52,6 +52,7 @@ type Keep struct {
 	Disks  []DiskPlan // by node
 	Memory int        // of each log: bytes that are not on disk yet; 0: much
 	Block  int        // bytes of a block of a log; 0: many
+	LostIn int        // one in so many letters of a restart is lost; 0: none
 	After  uint64     // declarations whose applications see only what is on every disk, a bit each
 }
 
@@ -126,11 +127,16 @@ const (
 	OneWayCut                       // a direction between two nodes is cut
 	Partition                       // some nodes lose the others
 	Accuse                          // an application takes another member for failed
+	Blackout                        // everybody ends
+	SyncCut                         // power is lost within a sync
+	FullDisk                        // nothing more fits on a disk
+	SlowDisk                        // a disk takes long
+	LostDisk                        // a process ends, and the next one has an empty disk
 	faultKinds
 )
 
 func (k FaultKind) String() string {
-	return [...]string{"none", "crash", "power off", "hang", "slow upcall", "clock jump", "leave", "one-way cut", "partition", "report"}[k]
+	return [...]string{"none", "crash", "power off", "hang", "slow upcall", "clock jump", "leave", "one-way cut", "partition", "report", "blackout", "sync cut", "full disk", "slow disk", "lost disk"}[k]
 }
 
 // Fault is what goes wrong, to whom and when.
@@ -141,7 +147,7 @@ type Fault struct {
 	Nth    int           // the how manieth such move
 	Node   int           // who, unless On says it
 	Peer   int           // OneWayCut: what Node sends does not arrive here. Report: who is reported
-	Set    uint64        // Partition: nodes on one side, a bit each
+	Set    uint64        // Partition: nodes on one side, a bit each. Blackout: those that do not come back
 	For    time.Duration // how long: of what ends. 0: for ever
 	InStep int           // Crash and PowerOff: within a step, so many calls of the fabric later
 }

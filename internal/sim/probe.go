@@ -87,6 +87,17 @@ const (
 	LargeAborted
 	LogFull
 	CaughtUp
+	TornTail
+	LogCut
+	CrashedInSync
+	DiskFilled
+	DiskReplaced
+	FoundRunning
+	Restarted
+	RestartedWithout
+	RestartWaited
+	RestartCompletes
+	RestartLearns
 	probes
 )
 
@@ -111,7 +122,10 @@ var probeNames = [probes]string{
 	SpareUsed: "spare member used", MuteChanged: "mute changed", UnableToSend: "unable to send till the end", FutureKept: "future resolved", FutureBroken: "future broken by a halt",
 	LargeDelivered: "large message delivered", LargeCarried: "large message carried into a later view", LargeMovedAgain: "body moved once more",
 	LargeHalf: "body lost half-way", LargeAborted: "large message given up",
-	LogFull: "log full", CaughtUp: "log caught up",
+	LogFull: "log full", CaughtUp: "log caught up", TornTail: "torn end of a log dropped", LogCut: "end of a log cut that others lack",
+	CrashedInSync: "power lost within a sync", DiskFilled: "disk full", DiskReplaced: "disk replaced", FoundRunning: "back in a group that works",
+	Restarted: "everybody back", RestartedWithout: "back without a minority", RestartWaited: "restart waited for somebody",
+	RestartCompletes: "restart completed a decision", RestartLearns: "restart learned of a newer view",
 }
 
 func (p Probe) String() string { return probeNames[p] }

@@ -48,6 +48,8 @@ type process struct {
 	movers  []*mover // one for each view and subgroup with large messages
 	keepers []*keeper
 	memory  *restart.Memory // nil: nothing is kept
+	core    *restart.Core   // of one that comes back
+	mending *mending        // of its logs, the last one
 	noted   time.Duration   // when the last of what it has to remember is written
 	mute    uint64
 	// beginning is the view that it installed last, as it has it.
@@ -59,6 +61,7 @@ type process struct {
 	said      bool          // the member was told
 	told      bool          // the world knows that it halted
 	afterHalt int           // steps since
+	restarted bool          // its first view was made by those who had come back
 	over      bool          // the process ended
 	unpowered bool          // its host loses power when it ends
 	blame     string        // why it may be removed
@@ -100,9 +103,6 @@ func (w *world) process(n *node) *process {
 	}
 	n.proc = p
 	w.procs = append(w.procs, p)
-	if err := p.recall(); err != nil {
-		w.fail(violated("G6", "node %d does not know what it has to remember: %w", n.ID, err))
-	}
 	p.turn = w.schedule.add(w.now+time.Duration(p.random.Int64N(int64(p.pace.Step))), p)
 	return p
 }
@@ -115,8 +115,8 @@ func (p *process) local() time.Duration { return p.world.now + p.jumped }
 // enter makes the process a member of a view that was installed elsewhere, or of the first one.
 func (p *process) enter(v *views.View) (err error) {
 	w := p.world
-	if err := p.remembers(v); err != nil {
-		return err
+	if p.remembers(v); p.over {
+		return nil
 	}
 	self, _ := v.RankOf(p.self.ID)
 	p.gate = join.NewGate(join.GateConfig{Cluster: cluster, Declarations: w.plan.Decls, FailAfter: w.plan.FailAfter(), Silence: w.plan.Silence()}, v, self)
@@ -262,7 +262,7 @@ func (p *process) cycle() (work int) {
 	if p.leaving {
 		p.tryLeave()
 	}
-	work = p.converse()
+	work = p.converse() + p.restartOn()
 	if p.member == nil {
 		return work
 	}
@@ -284,6 +284,7 @@ func (p *process) survive(do func()) {
 			p.crashed("crashed within a step")
 		case powerCut:
 			p.unpowered = true
+			p.world.probes[CrashedInSync]++
 			p.world.net.PowerOff(p.self.ID)
 			p.crashed("loses power as it syncs")
 		default:
@@ -478,6 +479,18 @@ func (b *birth) act(now time.Duration) time.Duration {
 	if slices.ContainsFunc(w.nodes, func(o *node) bool { return o.cuts>>b.node.place&1 != 0 }) || b.node.cuts != 0 {
 		p.blamed("cut off")
 	}
-	p.ask()
+	p.survive(p.begin)
 	return never
+}
+
+// begin is the first that a process does: it reads what it has to remember, and looks for the others.
+func (p *process) begin() {
+	p.recall()
+	switch {
+	case p.over:
+	case p.memory != nil && p.memory.View() != nil:
+		p.comeBack()
+	default:
+		p.ask(p.asks())
+	}
 }

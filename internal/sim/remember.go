@@ -1,7 +1,9 @@
 package sim
 
 import (
+	"errors"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/squall-go/squall/internal/restart"
@@ -37,30 +39,42 @@ func (p *process) leaveDisk() {
 	for _, k := range p.keepers {
 		p.node.safe = append(p.node.safe, safe{k.id, k.log.platter().Records})
 	}
-	if p.unpowered {
+	if d.full = false; p.unpowered { // somebody makes room before the next process begins
 		d.powerOff()
 	}
 }
 
-// recall reads what the processes before have put down.
-func (p *process) recall() error {
+// recall reads what the processes before have put down, and notes that there is another one.
+func (p *process) recall() {
 	if p.node.disk == nil {
-		return nil
+		return
 	}
 	m, err := openMemo(p.node.disk, "")
 	if err == nil {
 		p.memory, err = restart.Load(m)
 	}
-	if err == nil {
-		err = p.memory.Begin(p.self)
+	if err != nil {
+		p.world.fail(violated("G6", "node %d does not know what it has to remember: %w", p.self.ID, err))
+		return
 	}
-	return err
+	p.must(p.memory.Begin(p.self))
+}
+
+// must ends a process that cannot remember what it has to.
+func (p *process) must(err error) {
+	switch {
+	case err == nil:
+	case errors.Is(err, syscall.ENOSPC):
+		p.crashed("its disk is full")
+	default:
+		p.world.fail(violated("G6", "node %d: %w", p.self.ID, err))
+	}
 }
 
 // remembers notes that the process is in a view, before it does anything there.
-func (p *process) remembers(v *views.View) error {
+func (p *process) remembers(v *views.View) {
 	if p.memory == nil {
-		return nil
+		return
 	}
 	self, _ := v.RankOf(p.self.ID)
 	var incomplete []restart.LogID
@@ -72,7 +86,7 @@ func (p *process) remembers(v *views.View) error {
 	if p.world.now > 0 { // founders did so before the world begins
 		p.hangs = max(p.hangs, p.world.now+p.node.disk.takes(memoName, p.world.now))
 	}
-	return p.memory.Enter(v, incomplete)
+	p.must(p.memory.Enter(v, incomplete))
 }
 
 // memoName is the path of what is remembered.

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -17,6 +18,12 @@ func (w *world) unsettled() error {
 			if p.member != nil && !p.over {
 				return fmt.Errorf("node %d goes on, and view %d has no quorum", p.self.ID, last.view.ID)
 			}
+		}
+		if w.comesBack() && w.now < max(w.progress, w.calm)+w.plan.Patience()/2 {
+			return errors.New("some come back, and may find the others")
+		}
+		if w.canRestart() {
+			return fmt.Errorf("a quorum of view %d is back with its disks, and does not go on", last.view.ID)
 		}
 		return nil
 	}

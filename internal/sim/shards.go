@@ -12,9 +12,11 @@ import (
 // as everybody ended at once.
 type shardHistory struct {
 	records  []kept
-	full     bool       // some log of it had no room
-	reported uint64     // how many are said to be on every disk
-	settled  order.Time // no record to come has this time or an earlier one, somebody said
+	full     bool         // some log of it had no room
+	reported uint64       // how many are said to be on every disk
+	restart  order.ViewID // the last view that began after everybody had ended
+	base     uint64       // how many records there were then
+	settled  order.Time   // no record to come has this time or an earlier one, somebody said
 }
 
 // kept is a record as whoever recorded it first has it.
@@ -78,4 +80,14 @@ func (h *shardHistory) add(l *diskLog, r *journal.Record, number uint64) error {
 	}
 	h.records = append(h.records, kept{r.Version, r.Time, r.Sender, slices.Clone(r.Data)})
 	return nil
+}
+
+// begin takes away what nobody has who came back as everybody had ended. What was settled behind that is safe only as far as wall clocks
+// did not go back meanwhile.
+func (h *shardHistory) begin(v order.ViewID, n uint64) {
+	h.restart, h.base, h.settled = v, n, 0
+	h.records = h.records[:min(n, uint64(len(h.records)))]
+	if n > 0 {
+		h.settled = h.records[n-1].time
+	}
 }

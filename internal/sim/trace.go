@@ -55,6 +55,7 @@ const (
 	joins
 	muted
 	recorded
+	restarts
 )
 
 // event mixes an event into the hash of the run.

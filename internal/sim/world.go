@@ -56,6 +56,7 @@ type world struct {
 	keys     int  // that views were given
 	bulk     dice // of what moves large bodies
 	bodies   int  // that somebody holds
+	letters  dice // of what is said in restarts
 	shards   map[shardID]*shardHistory
 	lax      DiskBug
 
@@ -138,6 +139,7 @@ func newWorld(p *Plan, o Options) *world {
 	w := &world{plan: p, lie: o.Lie, only: o.Only, random: rand.New(rand.NewPCG(p.Seed, 1)), quietFrom: never, trace: trace{out: o.Trace}, stirred: true}
 	w.history, w.shards, w.lax = newHistory(), map[shardID]*shardHistory{}, o.Disk
 	w.bulk = dice{rand.New(rand.NewPCG(p.Seed, 3))}
+	w.letters = dice{rand.New(rand.NewPCG(p.Seed, 4))}
 	w.schedule.random = rand.New(rand.NewPCG(p.Seed, 2))
 	w.checkers = []checker{
 		&haltChecker{}, &contentChecker{}, &fifoChecker{}, &orderChecker{}, &atomicChecker{}, &viewsChecker{}, &brainChecker{},
@@ -179,6 +181,7 @@ func (w *world) layOut(o Options) error {
 	var members []views.Member
 	for _, n := range w.nodes[:w.plan.Founders] {
 		p := w.process(n)
+		p.recall()
 		founders, members = append(founders, p), append(members, p.self)
 	}
 	first, _, err := views.Place(views.Placement{ID: 1, Cluster: cluster, Key: w.key(), Members: members, Declarations: w.plan.Decls})

@@ -1,0 +1,330 @@
+package sim
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/squall-go/squall/internal/restart"
+	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/views"
+)
+
+// A process whose disk knows a view finds the others that were in it: their group works, and it joins it, or all of them have ended, and
+// they agree on a view to go on with. What package restart decides is done here in virtual time; letters may be lost.
+
+// comeBack begins that.
+func (p *process) comeBack() {
+	w := p.world
+	for k, d := range w.plan.Decls {
+		if d.Mode == views.Persistent {
+			p.keep(shardID{k, 0})
+		}
+	}
+	p.core = restart.NewCore(restart.CoreConfig{
+		Cluster: cluster, Self: p.self, Join: p.asks(), Logs: p.logEnds, Place: p.goOn, Persistent: w.persistent,
+		Times: restart.Times{Beat: w.plan.Heartbeat(), Silence: 4 * w.plan.FailAfter(), Settle: w.plan.FailAfter()},
+	}, p.memory.State())
+	p.obey(p.core.Start(p.local()))
+}
+
+func (w *world) persistent(name string) bool {
+	return slices.ContainsFunc(w.plan.Decls, func(d views.Declaration) bool { return d.Name == name && d.Mode == views.Persistent })
+}
+
+// asks are the addresses that the node's processes ask.
+func (p *process) asks() (list []string) {
+	for _, i := range p.node.Ask {
+		if i != p.node.place {
+			list = append(list, address(p.world.nodes[i].ID))
+		}
+	}
+	return list
+}
+
+// logEnds are where the process's logs end.
+func (p *process) logEnds() (ends []restart.LogEnd) {
+	for _, k := range p.keepers {
+		end := k.log.book.End()
+		ends = append(ends, restart.LogEnd{ID: p.world.logID(k.id), Last: end.Version, Time: end.Time, Records: end.Records})
+	}
+	return ends
+}
+
+// goOn makes the view in which those go on that have come back.
+func (p *process) goOn(previous *views.View, members []views.Member) (*views.View, error) {
+	v, err := p.next(previous, members, nil)
+	if err != nil {
+		return nil, err
+	}
+	v.Time = max(p.wall(), previous.Time)
+	for _, end := range p.logEnds() {
+		v.Time = max(v.Time, end.Time+1)
+	}
+	return v, nil
+}
+
+// obey does what the core says, in its order.
+func (p *process) obey(e restart.Effects) {
+	pause := time.Duration(0)
+	if e.State != nil {
+		pause = p.node.disk.takes(memoName, p.world.now)
+		if p.must(p.memory.Keep(*e.State)); p.over {
+			return
+		}
+	}
+	if e.Stop && p.mending != nil {
+		p.mending.stopped = true
+	}
+	if e.Reconcile != nil {
+		p.mending = &mending{proc: p, order: *e.Reconcile}
+		p.world.schedule.add(p.world.now+pause, p.mending)
+	}
+	for _, s := range e.Sends {
+		p.post(s, pause)
+	}
+	for _, ev := range e.Events {
+		p.restartEvent(ev)
+	}
+	if e.Outcome != nil {
+		p.isBack(*e.Outcome)
+	}
+}
+
+func (p *process) restartEvent(ev restart.Event) {
+	w := p.world
+	w.stir()
+	w.event(restarts, p.node.place)
+	if w.trace.out != nil {
+		p.print("%v", ev)
+	}
+	switch e := ev.(type) {
+	case restart.Waiting:
+		w.sometimes(RestartWaited, len(e.For) > 0)
+	case restart.Completing:
+		w.probes[RestartCompletes]++
+	case restart.Learned:
+		w.probes[RestartLearns]++
+	}
+}
+
+// isBack is the end of it: the process is in a view, or it joins a group that works, as another one than it was.
+func (p *process) isBack(o restart.Outcome) {
+	w := p.world
+	if o.View != nil {
+		w.sometimes(RestartedWithout, len(o.View.Members) < len(w.history.last.procs))
+		w.probes[Restarted]++
+		p.restarted = true
+		if err := p.enter(o.View); err != nil {
+			w.fail(err)
+		}
+		return
+	}
+	w.probes[FoundRunning]++
+	p.self.Incarnation++
+	if p.must(p.memory.Begin(p.self)); !p.over {
+		p.ask(o.Running)
+	}
+}
+
+// restartDue is when the core wants to be called.
+func (p *process) restartDue() (time.Duration, bool) {
+	if p.core == nil || p.core.Over() {
+		return 0, false
+	}
+	return p.core.Next() - p.jumped, true
+}
+
+// restartOn is a look of a process that comes back at its clock.
+func (p *process) restartOn() (work int) {
+	if due, ok := p.restartDue(); !ok || p.world.now < due {
+		return 0
+	}
+	p.obey(p.core.Tick(p.local()))
+	return 1
+}
+
+// post sends a letter. One in some is lost.
+func (p *process) post(s restart.Send, pause time.Duration) {
+	w := p.world
+	i := slices.IndexFunc(w.nodes, func(n *node) bool { return address(n.ID) == s.To })
+	if i < 0 || w.letters.oneIn(w.plan.Keep.LostIn) {
+		return
+	}
+	d := w.plan.Net.Delays[p.node.place][i]
+	w.schedule.add(w.now+pause+d.Base+w.letters.upTo(d.Jitter+1), &letter{p, w.nodes[i], s.Message})
+}
+
+// letter is a message of a restart on its way.
+type letter struct {
+	from *process
+	to   *node
+	what restart.Message
+}
+
+// act implements actor.
+func (l *letter) act(now time.Duration) time.Duration {
+	p := l.to.proc
+	if p == nil || p.over || !p.world.near(l.from, p) {
+		return never
+	}
+	if now < p.hangs {
+		return p.hangs
+	}
+	p.survive(func() { p.hearLetter(l) })
+	return never
+}
+
+func (p *process) hearLetter(l *letter) {
+	switch {
+	case p.core != nil && !p.core.Over():
+		p.obey(p.core.Hear(p.local(), l.what))
+		p.wake()
+	case p.member != nil && !p.told && l.what.Verb != restart.Running:
+		p.post(restart.Send{To: address(l.from.self.ID), Message: p.works(l.what)}, 0)
+	}
+}
+
+// works is what a member of a group that works answers.
+func (p *process) works(m restart.Message) restart.Message {
+	v := p.seat().record.view
+	answer := restart.Message{Verb: restart.Running, Cluster: cluster, From: p.self, ViewID: v.ID}
+	for _, member := range v.Members {
+		answer.Peers = append(answer.Peers, member.Addr)
+	}
+	if r, ok := v.RankOf(m.From.ID); ok && v.Members[r].Incarnation == m.From.Incarnation {
+		answer.Next, answer.Key = restart.Successor{View: v}, v.Key
+	}
+	return answer
+}
+
+// mending brings a process's logs to where they are agreed to end.
+type mending struct {
+	proc    *process
+	order   restart.Reconciliation
+	stopped bool
+	at      int    // in the plan
+	fetch   *fetch // of that log; nil: it has not begun
+}
+
+var errStopped = errors.New("stopped")
+
+// act implements actor.
+func (m *mending) act(now time.Duration) (next time.Duration) {
+	next = never
+	m.proc.survive(func() { next = m.turn(now) })
+	return next
+}
+
+func (m *mending) turn(now time.Duration) time.Duration {
+	p := m.proc
+	switch {
+	case p.over || p.core.Over():
+		return never
+	case m.stopped:
+		return m.ends(errStopped)
+	case m.at == len(m.order.Plan):
+		return m.ends(nil)
+	}
+	next, err := m.mend(now, m.order.Plan[m.at])
+	if err != nil {
+		return m.ends(err) // where it comes from has changed; another plan will say what to do
+	}
+	return next
+}
+
+func (m *mending) ends(err error) time.Duration {
+	p := m.proc
+	p.obey(p.core.Reconciled(p.local(), m.order.Ballot, err))
+	p.wake()
+	return never
+}
+
+// mend does a little for one log.
+func (m *mending) mend(now time.Duration, a restart.Agreed) (time.Duration, error) {
+	p := m.proc
+	k := p.keep(shardID{p.world.declNamed(a.ID.Name), a.ID.Shard})
+	if slices.ContainsFunc(a.Sources, func(s restart.Source) bool { return s.Node == p.self.ID }) {
+		m.at++
+		return now, nil
+	}
+	f := m.fetch
+	switch {
+	case f == nil:
+		f = &fetch{keeper: k, from: m.source(a)}
+		if f.from == nil {
+			return now + p.world.plan.Hop(), nil
+		}
+		if err := f.upToVersion(a.End); err != nil {
+			return now + p.world.plan.Hop(), nil // it has not got that yet, or not any more
+		}
+		m.fetch = f
+		return now + p.world.bulkTime(f.from.proc, p), f.agree()
+	case f.from.proc.over || f.from.log.book.End().Records < f.upTo:
+		m.fetch = nil
+	case k.log.next() < f.upTo:
+		return now + p.world.bulkTime(f.from.proc, p), f.take()
+	case !k.log.drained():
+		return now + p.world.plan.Hop(), nil
+	default:
+		m.fetch = nil
+		m.at++
+	}
+	return now, nil
+}
+
+// source is a process that has a log as it was agreed upon.
+func (m *mending) source(a restart.Agreed) *keeper {
+	w := m.proc.world
+	for _, s := range a.Sources {
+		q := w.nodes[w.placeOf[s.Node]].proc
+		if q == nil || q.over || !w.near(m.proc, q) {
+			continue
+		}
+		if k := q.keeper(shardID{w.declNamed(a.ID.Name), a.ID.Shard}); k != nil {
+			return k
+		}
+	}
+	return nil
+}
+
+func (w *world) declNamed(name string) int {
+	return slices.IndexFunc(w.plan.Decls, func(d views.Declaration) bool { return d.Name == name })
+}
+
+// upToVersion has a log end with a version; zero: be empty.
+func (f *fetch) upToVersion(v order.Version) error {
+	f.upTo = 0
+	if v == (order.Version{}) {
+		return nil
+	}
+	n, err := f.from.log.book.Find(v)
+	f.upTo = n + 1
+	return err
+}
+
+// comesBack reports whether somebody looks for the others of a group that has ended.
+func (w *world) comesBack() bool {
+	return slices.ContainsFunc(w.nodes, func(n *node) bool { return n.proc != nil && !n.proc.over && n.proc.core != nil && !n.proc.core.Over() })
+}
+
+// canRestart reports whether those that have come back can go on with the last view: a quorum of it, each with the disk that it had.
+// What may have been decided besides is left to the core.
+func (w *world) canRestart() bool {
+	last := w.history.last
+	var back []*process
+	for _, n := range w.nodes {
+		p := n.proc
+		if p == nil || p.over || p.core == nil || p.core.Over() {
+			continue
+		}
+		s := p.memory.State()
+		if s.View == nil || s.View.Key != last.view.Key || s.Echo != nil || s.Accepted != nil || len(s.Incomplete) > 0 {
+			return false
+		}
+		if !slices.ContainsFunc(back, func(q *process) bool { return !w.near(p, q) }) && s.Counts(last.view) {
+			back = append(back, p)
+		}
+	}
+	return last.quorum(func(p *process) bool { return p.node.proc != p && slices.Contains(back, p.node.proc) })
+}
