@@ -41,7 +41,7 @@ type LogConfig struct {
 	Sign   ed25519.PrivateKey // optional: a hash chain over all records, its head signed once per group
 	Wake   func()             // the loop should look: Durable moved, or there is room again
 	Failed func(error)        // once: the disk failed; nothing is acknowledged afterwards
-	Repair bool               // drop what is damaged at the end, instead of refusing to open; Info says what was dropped
+	Repair bool               // read all of it, and drop the first damaged record and what is behind it, instead of refusing to open; Info says what was dropped
 }
 
 // Log is one log of a store. Append belongs to one goroutine at a time, everything else to anybody.
@@ -110,12 +110,14 @@ func (l *Log) openBook() (err error) {
 		}
 		return err
 	}
-	l.book, l.repaired, err = journal.OpenBook(l.engine, name)
-	if errors.Is(err, ErrDamaged) && l.config.Repair {
-		if l.repaired, err = journal.Repair(l.engine, name); err != nil {
+	var dropped journal.Repaired
+	if l.config.Repair {
+		if dropped, err = journal.Repair(l.engine, name); err != nil {
 			return err
 		}
-		l.book, _, err = journal.OpenBook(l.engine, name)
+	}
+	if l.book, l.repaired, err = journal.OpenBook(l.engine, name); dropped.Blocks > 0 {
+		l.repaired = dropped
 	}
 	if err == nil {
 		err = l.checkEnd()

@@ -211,8 +211,8 @@ func (b *Book) Restart(at End) error {
 	return b.cut(redo{from: b.first, to: b.last, index: h.Index, block: mark})
 }
 
-// Repair drops what is damaged at the end of a log and everything behind it, so that it can be opened; what was dropped must be had from somewhere else. It is for
-// a log that OpenBook refused.
+// Repair reads all of a log and drops the first record that is damaged and everything behind it; what was dropped must be had from somewhere
+// else. It is for a log that OpenBook refused, or in which a reader found damage.
 func Repair(s Store, name string) (rep Repaired, err error) {
 	b := &Book{store: s, name: name}
 	if err := b.redo(); errors.Is(err, ErrDamaged) {
@@ -228,7 +228,11 @@ func Repair(s Store, name string) (rep Repaired, err error) {
 		return rep, b.failed("last block", err)
 	}
 	last := b.last
-	for index := last; index >= max(b.first, 1); index-- {
+	sound, err := b.sound()
+	if err != nil {
+		return rep, err
+	}
+	for index := sound; index >= max(b.first, 1); index-- {
 		good, done, err := b.salvage(index)
 		if err != nil {
 			return rep, err
@@ -241,6 +245,21 @@ func Repair(s Store, name string) (rep Repaired, err error) {
 	}
 	rep.Blocks = int(last - b.first + 1)
 	return rep, b.cut(redo{from: b.first, to: last})
+}
+
+// sound is the first block that is not good, or the last one.
+func (b *Book) sound() (index uint64, err error) {
+	for index = b.first; index < b.last; index++ {
+		if index == 0 { // there is none
+			continue
+		}
+		if p, err := b.load(index); isDamage(err) || err == nil && p.fault != "" {
+			break
+		} else if err != nil {
+			return 0, err
+		}
+	}
+	return index, nil
 }
 
 // salvage cuts the log behind the last good record of a block, if it has one.

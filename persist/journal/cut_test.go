@@ -152,14 +152,14 @@ func TestDamageIsNamedAndCutOnlyWhenThatIsWanted(t *testing.T) {
 				if !errors.As(err, &d) || d.Block != uint64(i+1) {
 					t.Fatalf("block %d: %v", i+1, err)
 				}
-				if i != len(clean.logs)-1 {
-					return
-				}
 				rep, err := Repair(s, "test")
 				if err != nil {
 					t.Fatal(err)
 				}
 				holds(t, open(t, s), records[:rep.Record])
+				if len(s.logs) > i+1 || rep.Blocks < len(clean.logs)-i-1 {
+					t.Fatalf("%d blocks are left of %d, and block %d is damaged: %+v", len(s.logs), len(clean.logs), i+1, rep)
+				}
 			})
 		}
 	}
