@@ -8,6 +8,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/squall-go/squall/fabric/port"
@@ -39,6 +40,7 @@ type kept struct {
 	log      *persist.Log
 	recorder *member.Recorder
 	room     chan struct{} // rung when the log may have room again
+	partial  atomic.Bool   // the log lacks what others have
 }
 
 func (k *kept) wake() {
@@ -78,7 +80,7 @@ func (g *Group) openDurable() (err error) {
 			return err
 		}
 	}
-	d.server = logwire.NewServer(logwire.ServerConfig{Cluster: g.cfg.Cluster, Find: d.find, List: d.list, Reject: g.port.Reject})
+	d.server = logwire.NewServer(logwire.ServerConfig{Cluster: g.cfg.Cluster, Find: d.find, List: d.list, Partial: d.partial, Reject: g.port.Reject})
 	g.port.Handle(port.KindLog, d.server.Serve)
 	return nil
 }
@@ -107,9 +109,14 @@ func (d *durable) keep(id persist.LogID) (*kept, error) {
 			d.failed(fmt.Errorf("log of subgroup %q: %w", id.Name, err))
 		},
 	}
-	var err error
-	if k.log, err = d.store.Log(open); errors.Is(err, persist.ErrDamaged) {
-		k.log, err = d.repair(open, err)
+	damage, err := d.condemned(id)
+	if err == nil && damage == nil {
+		k.log, damage = d.store.Log(open)
+	}
+	if errors.Is(damage, persist.ErrDamaged) {
+		k.log, err = d.repair(open, damage)
+	} else if err == nil {
+		err = damage
 	}
 	if err != nil {
 		return nil, fmt.Errorf("log of subgroup %q: %w", id.Name, err)
@@ -132,10 +139,38 @@ func (d *durable) repair(open persist.LogConfig, damage error) (*persist.Log, er
 	}
 	open.Repair = true
 	l, err := d.store.Log(open)
-	if err == nil {
-		d.group.cfg.emit(LogRepaired{Subgroup: open.ID.Name, Shard: open.ID.Shard, Damage: damage})
+	if err != nil {
+		return nil, err
 	}
-	return l, err
+	d.group.cfg.emit(LogRepaired{Subgroup: open.ID.Name, Shard: open.ID.Shard, Damage: damage})
+	return l, d.store.Put(map[string][]byte{condemnedKey(open.ID): nil})
+}
+
+// condemnedKey is where it is kept that a log was found to be damaged while it was read.
+func condemnedKey(id persist.LogID) string { return "damaged/" + id.String() }
+
+// condemned is the damage that was found in a log while it was read, by an earlier process; nil: none was.
+func (d *durable) condemned(id persist.LogID) (damage, err error) {
+	what, err := d.store.Get(condemnedKey(id))
+	if err != nil || what == nil {
+		return nil, err
+	}
+	return fmt.Errorf("%w: %s", persist.ErrDamaged, what), nil
+}
+
+// condemn notes that a log is damaged where it cannot be cut now: the next process does that, and gets the rest from others.
+func (d *durable) condemn(id persist.LogID, damage error) error {
+	if v := d.memory.View(); v != nil && len(v.Members) == 1 {
+		return damage
+	}
+	err := d.memory.Lacks(restart.LogID(id))
+	if err == nil {
+		err = d.store.Put(map[string][]byte{condemnedKey(id): []byte(damage.Error())})
+	}
+	if err != nil {
+		return errors.Join(damage, err)
+	}
+	return fmt.Errorf("%w; start this process again: it drops what is damaged, and gets it from the other members", damage)
 }
 
 func (d *durable) find(id persist.LogID) *persist.Log {
@@ -145,6 +180,14 @@ func (d *durable) find(id persist.LogID) *persist.Log {
 		return k.log
 	}
 	return nil
+}
+
+// partial reports whether a log is still to get what others have.
+func (d *durable) partial(id persist.LogID) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	k := d.logs[id]
+	return k != nil && k.partial.Load()
 }
 
 func (d *durable) list() (ids []persist.LogID) {

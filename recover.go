@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -154,6 +155,9 @@ func (g *Group) recoverFrom(id persist.LogID) error {
 	if err == nil {
 		err = upcall(l)
 	}
+	if errors.Is(err, persist.ErrDamaged) {
+		err = g.durable.condemn(id, err)
+	}
 	if err != nil {
 		return fmt.Errorf("subgroup %q: recovering from its log: %w", id.Name, err)
 	}
@@ -178,6 +182,7 @@ func (g *Group) wholeFrom(v *views.View, i int, application func([]Message)) (up
 		return application, func(io.Reader) error { return err }
 	}
 	k.recorder.SetPartial(true)
+	k.partial.Store(true)
 	after := g.cfg.Subgroups[g.durable.declaration(id)].Log.DeliverAfterPersist
 	return g.recording(k, after, application), func(r io.Reader) error {
 		var b boundary
@@ -221,6 +226,7 @@ func (g *Group) whole(sg views.Subgroup) {
 	}
 	k, err := g.durable.keep(shard(sg))
 	if err == nil {
+		k.partial.Store(false)
 		g.member.Call(func() { k.recorder.SetPartial(false) })
 	}
 }

@@ -49,6 +49,13 @@ func (g *guarded) mark(f func()) {
 	}
 }
 
+// recorded has f called when the log has what was delivered so far: now, unless it is still to get what a backlog keeps.
+func (g *guarded) recorded(f func()) {
+	if g.backlog == nil || g.backlog.Mark(f) {
+		f()
+	}
+}
+
 // states hands states over: from here to fresh members of a subgroup, and to here.
 type states struct {
 	group   *Group
@@ -120,8 +127,9 @@ func (s *states) boundary(v *views.View, i, declaration int) {
 	if !s.source.Wanted(v.ID, i) {
 		return
 	}
-	if v.Subgroups[i].Mode == Persistent { // what came before is in the log already
-		s.source.Put(v.ID, i, boundary{s.group.recorder(v, i).Last()}.write)
+	if v.Subgroups[i].Mode == Persistent {
+		r := s.group.recorder(v, i)
+		s.group.sinks[declaration].(*guarded).recorded(func() { s.source.Put(v.ID, i, boundary{r.Last()}.write) })
 		return
 	}
 	snapshot := s.group.cfg.Subgroups[declaration].Snapshot

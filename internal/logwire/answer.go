@@ -27,8 +27,12 @@ func (a *answerer) info() (end, error) {
 	return end{Count: 1}, a.out.say(kindInfo, infoOf(a.log.Info()))
 }
 
-// ready waits until everything before a version is on this disk.
+// ready waits until everything before a version is on this disk. A log that is catching up itself is no source: whoever took its end for the
+// end would drop what is behind it, and two that wait for each other would wait for ever.
 func (a *answerer) ready() (e end, err error) {
+	if partial := a.s.cfg.Partial; partial != nil && partial(a.q.id()) {
+		return e, fmt.Errorf("log %v: %w", a.q.id(), errPartial)
+	}
 	before := version(a.q.To)
 	if before != (order.Version{}) {
 		if err = a.await(before); err != nil {

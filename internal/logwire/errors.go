@@ -35,6 +35,7 @@ var (
 	ErrNoSource = errors.New("no source could give what the log lacks")
 
 	errRefused = errors.New("the member refuses")
+	errPartial = errors.New("the member catches up with others itself")
 	errBroken  = errors.New("the connection broke")
 	errNobody  = errors.New("nobody answers there")
 )

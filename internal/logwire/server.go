@@ -28,8 +28,10 @@ type ServerConfig struct {
 	// Before waits until everything that lies before a version is appended to a log here, or never will be. Optional: without it, a source
 	// whose log ends before the version waits until a record at or behind the last position before it is there.
 	Before func(ctx context.Context, id persist.LogID, v order.Version) error
-	Reject func(port.Rejection) // optional: told of who broke the rules, or came to a full house
-	Times  Times
+	// Partial says that a log lacks what others have, so that its end is nobody's end. Optional.
+	Partial func(persist.LogID) bool
+	Reject  func(port.Rejection) // optional: told of who broke the rules, or came to a full house
+	Times   Times
 }
 
 // Server answers readers. Its methods may be called from any goroutine.

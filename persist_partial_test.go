@@ -1,0 +1,133 @@
+package squall_test
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/squall-go/squall"
+)
+
+// openDurableMember opens one more member of a group with a persistent subgroup "log".
+func openDurableMember(t *testing.T, dir string, id int, join string, more func(*squall.Config)) *squall.Group {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	j := &keeper{}
+	c := squall.Config{
+		Cluster: "durable", ID: squall.NodeID(id), Listen: "127.0.0.1:0", Expect: 1, Logger: quiet, Dir: filepath.Join(dir, fmt.Sprint("node-", id)),
+		Subgroups: []squall.SubgroupConfig{{
+			Name: "log", Mode: squall.Persistent, RingBytes: 64 << 10, Window: 256, Deliver: j.deliver, Log: squall.LogConfig{Recover: j.recover},
+		}},
+	}
+	if join != "" {
+		c.Join = []string{join}
+	}
+	if more != nil {
+		more(&c)
+	}
+	g, err := squall.Open(ctx, c)
+	if err != nil {
+		t.Errorf("node %d: %v", id, err)
+		return nil
+	}
+	t.Cleanup(func() { closeAll(g) })
+	return g
+}
+
+// sendHere sends messages and waits until this process's disk has them.
+func sendHere(t *testing.T, g *squall.Group, n int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	for m := range n {
+		f, err := g.Subgroup("log").SendFuture(ctx, fmt.Appendf(nil, "here %d", m))
+		if err == nil {
+			_, err = f.Persisted(ctx, squall.OnThisDisk)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// sameLogs checks that all members have the same records.
+func sameLogs(t *testing.T, groups ...*squall.Group) {
+	t.Helper()
+	var first []string
+	for i, g := range groups {
+		l, err := g.Subgroup("log").Log()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all []string
+		for r, err := range l.Range(squall.Version{}, squall.Version{}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, fmt.Sprintf("%v %d %d %s", r.Version, r.Time, r.Sender, r.Data))
+		}
+		if i == 0 {
+			first = all
+		}
+		if !slices.Equal(all, first) {
+			t.Errorf("node %d has %d records, node %d %d, or others", g.ID(), len(all), groups[0].ID(), len(first))
+		}
+	}
+}
+
+// held is a member whose log is not whole before it is let go.
+func held(t *testing.T, dir string, id int, join string) (g *squall.Group, letGo func()) {
+	hold := make(chan struct{})
+	letGo = sync.OnceFunc(func() { close(hold) })
+	t.Cleanup(letGo)
+	return openDurableMember(t, dir, id, join, func(c *squall.Config) {
+		c.Subgroups[0].Log.Recover = func(*squall.Log) error { <-hold; return nil }
+	}), letGo
+}
+
+// A member whose log is not whole yet says where the log ends only when it knows.
+func TestWhoComesInBehindAMemberThatCatchesUpLacksNothing(t *testing.T) {
+	dir := t.TempDir()
+	first := openDurableMember(t, dir, 1, "", nil)
+	persistSome(t, []*squall.Group{first}, "one", 10)
+	second, letGo := held(t, dir, 2, first.Addr())
+	sendHere(t, first, 10)
+	groups := []*squall.Group{first, second, nil, nil, nil, nil, nil}
+	var joining sync.WaitGroup
+	for i := range groups[2:] { // those that come in one view begin with different members
+		joining.Go(func() { groups[2+i] = openDurableMember(t, dir, 3+i, second.Addr(), nil) })
+	}
+	joining.Wait()
+	if t.Failed() {
+		return
+	}
+	letGo()
+	persistSome(t, groups, "all", 3)
+	sameLogs(t, groups...)
+}
+
+// What a member has that one that catches up lacks is no end of its own that others do not have.
+func TestALogIsNotCutToOneThatIsNotWhole(t *testing.T) {
+	dir := t.TempDir()
+	first := openDurableMember(t, dir, 1, "", nil)
+	second := openDurableMember(t, dir, 2, first.Addr(), nil)
+	persistSome(t, []*squall.Group{first, second}, "two", 10)
+	third, letGo := held(t, dir, 3, first.Addr())
+	sendHere(t, second, 10)
+	closeAll(second)
+	second = openDurableMember(t, dir, 2, third.Addr(), func(c *squall.Config) {
+		c.Events = func(e squall.Event) {
+			if r, ok := e.(squall.LogCaughtUp); ok && r.Cut > 0 {
+				t.Errorf("%d records were cut, and all others have them: %v", r.Cut, r)
+			}
+		}
+	})
+	letGo()
+	persistSome(t, []*squall.Group{first, second, third}, "all", 3)
+	sameLogs(t, first, second, third)
+}
