@@ -129,6 +129,22 @@ func (d *durable) keep(id persist.LogID) (*kept, error) {
 	return k, nil
 }
 
+// keepAll opens the logs of this process's shards in a view; nil: there is none.
+func (d *durable) keepAll(v *views.View) error {
+	if v == nil {
+		return nil
+	}
+	self, ok := v.RankOf(d.group.cfg.ID)
+	for _, sg := range v.Subgroups {
+		if ok && sg.Mode == Persistent && sg.Has(self) {
+			if _, err := d.keep(shard(sg)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // repair drops the damaged end of a log, but not before it is on disk that the log lacks something now.
 func (d *durable) repair(open persist.LogConfig, damage error) (*persist.Log, error) {
 	if v := d.memory.View(); v == nil || len(v.Members) == 1 {
@@ -271,10 +287,14 @@ func (d *durable) begin() {
 	}
 }
 
-// record makes a decision durable beside the loop.
+// record makes a decision durable beside the loop. The logs that this process needs in the next view are made there, too: the loop waits for no disk.
 func (g *Group) record(v *views.View, b views.Ballot, d *views.Decision, done func()) {
 	g.durable.jobs.add(func() {
-		if err := g.durable.memory.Echo(v.ID, b, d.View); err != nil {
+		err := g.durable.keepAll(d.View)
+		if err == nil {
+			err = g.durable.memory.Echo(v.ID, b, d.View)
+		}
+		if err != nil {
 			g.fail(fmt.Errorf("recording what follows view %d: %w", v.ID, err))
 			return
 		}

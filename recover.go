@@ -110,12 +110,8 @@ func (g *Group) enterDurable(v *views.View) error {
 	if g.durable == nil {
 		return nil
 	}
-	for _, sg := range v.Subgroups {
-		if self, ok := v.RankOf(g.cfg.ID); ok && sg.Mode == Persistent && sg.Has(self) {
-			if _, err := g.durable.keep(shard(sg)); err != nil {
-				return err
-			}
-		}
+	if err := g.durable.keepAll(v); err != nil {
+		return err
 	}
 	return g.durable.memory.Enter(v, g.durable.lacking(v))
 }
