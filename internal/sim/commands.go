@@ -17,6 +17,9 @@ var doers = map[string]func(*stage, []string) error{
 	"hang":     func(st *stage, args []string) error { return st.stall(Hang, args) },
 	"jump":     func(st *stage, args []string) error { return st.stall(ClockJump, args) },
 	"cut":      (*stage).cut, "heal": (*stage).heal, "part": (*stage).part,
+	"fill": func(st *stage, args []string) error { return st.spoil(FullDisk, args) },
+	"lose": func(st *stage, args []string) error { return st.spoil(LostDisk, args) },
+	"slow": (*stage).slow,
 	"join": (*stage).join, "leave": (*stage).leave, "report": (*stage).report,
 	"run": (*stage).run, "expect": (*stage).expect,
 }
@@ -197,6 +200,36 @@ func (st *stage) stall(kind FaultKind, args []string) error {
 	}
 	st.strike(Fault{Kind: kind, Node: p.node.place, For: long})
 	return nil
+}
+
+func (st *stage) spoil(kind FaultKind, args []string) error {
+	if len(args) != 1 {
+		return usage("fill ID, lose ID")
+	}
+	p, err := st.living(args[0])
+	if err == nil {
+		st.strike(Fault{Kind: kind, Node: p.node.place})
+	}
+	return err
+}
+
+func (st *stage) slow(args []string) error {
+	if len(args) < 2 {
+		return usage("slow ID DURATION [SUBGROUP]")
+	}
+	p, err := st.living(args[0])
+	if err != nil {
+		return err
+	}
+	long, err := time.ParseDuration(args[1])
+	if err != nil {
+		return err
+	}
+	decl, err := st.decl(args[2:])
+	if err == nil {
+		st.strike(Fault{Kind: SlowDisk, Node: p.node.place, Peer: decl, For: long})
+	}
+	return err
 }
 
 func (st *stage) cut(args []string) error {

@@ -340,7 +340,9 @@ func (d *disk) powerOff() {
 	if d.syncs != d.fuse {
 		d.arrive = someParts
 	}
-	d.fuse, d.full, d.used = 0, false, 0
+	if d.full, d.used = false, 0; d.syncs >= d.fuse {
+		d.fuse = 0
+	}
 	d.lose(d.root)
 }
 

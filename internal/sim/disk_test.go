@@ -162,6 +162,7 @@ func crashing(d *disk, n int, arrive parts, history func()) (cut bool) {
 			cut = true
 		}
 		d.powerOff()
+		d.fuse = 0
 	}()
 	history()
 	return false

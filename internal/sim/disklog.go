@@ -110,6 +110,7 @@ func (l *diskLog) Durable() (records uint64, last order.Version) { return l.jour
 
 // SetGlobal implements member.Log.
 func (l *diskLog) SetGlobal(last order.Version) {
+	l.proc.world.stir()
 	before := l.proc.keeper(l.id).recorder.Frontier.At(member.Everywhere)
 	l.proc.world.judge("log", checkGlobal(l, last, before))
 }
@@ -167,6 +168,7 @@ func (l *diskLog) finish(err error) {
 		return
 	}
 	l.groups = append(l.groups, written{len(l.engine.ends), end})
+	l.proc.world.stir()
 	l.proc.wake()
 }
 

@@ -5,8 +5,12 @@
 // a view change. A run steps real members, and the cores of real joins, on fabric/simnet, and the applications and the faults, in virtual
 // time, on one goroutine. Nothing of the protocol is imitated.
 //
-// Life of a process: joins (or founds) → is a member, of one view after the other → crashes, or halts and ends → its node may begin
-// another one. Life of a run: drawn (Draw) → laid out → busy, until the last fault is over and what a quorum of the last view accepted
+// Where subgroups are persistent every node has a disk, which outlives its processes and forgets what was not synced when the power goes.
+// What package persist does with goroutines and files, and package logwire over connections, is done here in turns and in virtual time;
+// the journals, the books, the recorders and the core of restarts are those that ship.
+//
+// Life of a process: joins (or founds, or comes back with its disk) → is a member, of one view after the other → crashes, or halts and
+// ends → its node may begin another one. Life of a run: drawn (Draw) → laid out → busy, until the last fault is over and what a quorum of the last view accepted
 // is delivered, or everybody has halted → quiet, as long as it takes to see that nothing is sent any more → judged. The first violation ends it.
 //
 // What is checked, one file per promise:
@@ -20,6 +24,8 @@
 //	check_views.go    G4  all install the same views, one after the other
 //	check_brain.go    G5  a view begins with a quorum of the one before, none has two successors, suspects are heard no more, and who
 //	                      halts has a reason
+//	check_log.go      G6  all logs are one history, which is what is delivered; nothing is said to be on a disk, or on every disk, that is
+//	                      not on the platter; and what was said to be on every disk is in all logs of whoever goes on
 //	check_live.go         after the last fault the view settles, within bounded time, to those that live; nobody is suspected for nothing
 //	check_stall.go    G7  while nobody fails, delivery takes a bounded virtual time from the commit, whatever other applications do
 //	check_quiet.go    G8  then only heartbeats are sent, old views are gone, and no more nulls were sent than were needed

@@ -18,9 +18,11 @@ import (
 //	expect delivered 3 [a] at 2 3    each was given so many messages, over all views
 //	expect halted 1 evicted          or partitioned, left, or alive
 //	expect unable 2 [a], able 2 [a]  a subgroup is not provisioned there, or it is and 2 may send
+//	expect logged 3 [a] at 2 3       the log of each has so many records on disk
 //	expect probe ring full           the branch was taken; see Probe
 var expectations = map[string]func(*stage, []string) error{
 	"view": (*stage).expectView, "delivered": (*stage).expectDelivered, "halted": (*stage).expectHalted,
+	"logged": (*stage).expectLogged,
 	"able":   func(st *stage, args []string) error { return st.expectAble(args, true) },
 	"unable": func(st *stage, args []string) error { return st.expectAble(args, false) },
 	"probe":  (*stage).expectProbe,
@@ -28,7 +30,7 @@ var expectations = map[string]func(*stage, []string) error{
 
 func (st *stage) expect(args []string) error {
 	if len(args) == 0 || expectations[args[0]] == nil {
-		return usage("expect view, delivered, halted, able, unable or probe")
+		return usage("expect view, delivered, logged, halted, able, unable or probe")
 	}
 	return expectations[args[0]](st, args[1:])
 }
@@ -81,6 +83,40 @@ func (st *stage) expectDelivered(args []string) error {
 		}
 	}
 	return nil
+}
+
+func (st *stage) expectLogged(args []string) error {
+	at := slices.Index(args, "at")
+	if at < 1 || at > 2 || at == len(args)-1 {
+		return usage("expect logged N [SUBGROUP] at ID…")
+	}
+	want, err := strconv.ParseUint(args[0], 10, 64)
+	if err != nil {
+		return err
+	}
+	decl, err := st.decl(args[1:at])
+	if err != nil {
+		return err
+	}
+	nodes, err := st.nodes(args[at+1:])
+	if err != nil {
+		return err
+	}
+	for _, n := range nodes {
+		k := n.proc.keeper(shardID{decl, 0})
+		if k == nil || k.log.platter().Records != want {
+			return fmt.Errorf("the log of node %d is not of %d records: %v", n.ID, want, k)
+		}
+	}
+	return nil
+}
+
+// String is for errors.
+func (k *keeper) String() string {
+	if k == nil {
+		return "it has none"
+	}
+	return fmt.Sprintf("%v %d of %d on disk", k.log, k.log.platter().Records, k.log.next())
 }
 
 // given is how many messages of a declaration a process was given.

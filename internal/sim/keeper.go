@@ -145,6 +145,7 @@ func (k *keeper) step() (work int) {
 	k.recorder.SetPartial(false)
 	k.proc.world.probes[CaughtUp]++
 	k.proc.complete(k.id)
+	k.proc.world.stir()
 	if k.proc.world.trace.out != nil {
 		k.proc.print("%c has caught up", 'a'+k.id.decl)
 	}

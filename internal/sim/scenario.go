@@ -37,6 +37,7 @@ type ambush struct {
 const (
 	evenStep  = 10 * time.Microsecond
 	evenDelay = 50 * time.Microsecond
+	evenSync  = time.Millisecond
 )
 
 // Play plays a script to its end, with every checker, and returns its trace. An error is a violation, or a command that cannot be
@@ -104,6 +105,12 @@ func (s *Script) plan() *Plan {
 	}
 	for _, d := range l.delays {
 		p.Net.Delays[places[d.from]][places[d.to]].Base = d.long
+	}
+	for range ids {
+		p.Keep.Disks = append(p.Keep.Disks, DiskPlan{Sync: evenSync})
+	}
+	for _, d := range l.disks {
+		p.Keep.Disks[places[d.from]].Sync = d.long
 	}
 	return p
 }

@@ -19,6 +19,7 @@ import (
 //	members 1 2 3                    node ids of the founders, in order of rank
 //	joiners 9                        of those that come later
 //	subgroup a min=3                 or unordered, members=1,2 senders=1 shards=2 max=2 large=4096; without one there is a subgroup a of all
+//	disk 1 20ms                      how long a sync takes there, about; 1ms where nothing is said. Subgroups may be persistent
 //	delay 1 3 2ms                    how long what 1 pushes takes to 3; 50µs where nothing is said
 //
 // The others happen one after the other, each at the moment at which the one before it ended. Only run lets time pass:
@@ -28,7 +29,8 @@ import (
 //	crash 1, poweroff 1              at once, or, followed by "as it proposes", in the middle of that step
 //	hang 1 5ms, jump 1 5ms           it does nothing for that long; its clock jumps ahead
 //	cut 1 3, heal 1 3, part 1 2, heal   one direction between two nodes; all ways between some nodes and the rest; everything
-//	join 9 2, leave 3, report 1 3    9 asks 2; 1 takes 3 for failed
+//	join 9 2, leave 3, report 1 3    9 asks 2, or comes back with its disk; 1 takes 3 for failed
+//	fill 1, slow 1 5ms [a], lose 1   its disk is full; takes long for a subgroup's log; it ends, and its disk is replaced by an empty one
 //	run 2ms
 //	run until 1 decides              or any other Move, halts, ends; run until quiet
 //	expect …                         see expectations
@@ -45,6 +47,7 @@ type layout struct {
 	founders, joiners []order.NodeID
 	decls             []views.Declaration
 	delays            []delay
+	disks             []delay // of from
 }
 
 type delay struct {
@@ -119,6 +122,7 @@ var layers = map[string]func(*layout, []string) error{
 	"joiners":  func(l *layout, args []string) (err error) { l.joiners, err = l.nodes(l.joiners, args); return err },
 	"subgroup": (*layout).subgroup,
 	"delay":    (*layout).delay,
+	"disk":     (*layout).disk,
 }
 
 func (l *layout) nodes(before []order.NodeID, args []string) ([]order.NodeID, error) {
@@ -145,7 +149,7 @@ func declaration(name string) views.Declaration {
 
 func (l *layout) subgroup(args []string) error {
 	if len(args) == 0 {
-		return usage("subgroup NAME [unordered] [members=ID,…] [senders=ID,…] [min=N] [max=N] [shards=N] [large=BYTES]")
+		return usage("subgroup NAME [unordered|persistent] [members=ID,…] [senders=ID,…] [min=N] [max=N] [shards=N] [large=BYTES]")
 	}
 	d := declaration(args[0])
 	for _, word := range args[1:] {
@@ -154,6 +158,8 @@ func (l *layout) subgroup(args []string) error {
 		switch key {
 		case "unordered":
 			d.Mode = views.Unordered
+		case "persistent":
+			d.Mode = views.Persistent
 		case "members":
 			d.Members, err = parseIDs(strings.Split(value, ","))
 		case "senders":
@@ -194,10 +200,23 @@ func (l *layout) delay(args []string) error {
 	return nil
 }
 
+func (l *layout) disk(args []string) error {
+	if len(args) != 2 {
+		return usage("disk ID DURATION")
+	}
+	id, err := parseID(args[0])
+	if err != nil {
+		return err
+	}
+	long, err := time.ParseDuration(args[1])
+	l.disks = append(l.disks, delay{id, id, long})
+	return err
+}
+
 // faults are names of nodes that are not there.
 func (l *layout) faults() error {
 	all := append(slices.Clone(l.founders), l.joiners...)
-	for _, d := range l.delays {
+	for _, d := range append(slices.Clone(l.disks), l.delays...) {
 		for _, id := range []order.NodeID{d.from, d.to} {
 			if !slices.Contains(all, id) {
 				return fmt.Errorf("delay: there is no node %d", id)
