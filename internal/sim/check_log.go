@@ -69,10 +69,8 @@ func checkKept(w *world, p *process) error {
 				return err
 			}
 		}
-		if k.allSend {
-			if err := checkSettled(w, k); err != nil {
-				return err
-			}
+		if err := checkSettled(w, k); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -87,7 +85,6 @@ func (k *keeper) sits(s *seat) {
 	for i, g := range s.record.groups {
 		if k.proc.world.shardOf(g.sg) == k.id && g.reader(k.proc) != nil {
 			k.line = s.lineOff(i)
-			k.allSend = len(g.sg.Senders) == len(s.record.procs) // the clock of who makes the next view counts only if it sends
 		}
 	}
 }
@@ -121,7 +118,7 @@ func checkSettled(w *world, k *keeper) error {
 		return nil
 	}
 	h.settled = t
-	if n := h.reported; n < uint64(len(h.records)) && h.records[n].time < t {
+	if n := h.reported; n < uint64(len(h.records)) && h.records[n].time <= t {
 		return violated("G6", "node %d calls %v settled, and version %v of %c, of %v, is not on every disk", k.proc.self.ID, t, h.records[n].version, 'a'+k.id.decl, h.records[n].time)
 	}
 	return nil

@@ -269,7 +269,15 @@ func (d dice) spoils(p *Plan) {
 		p.Faults = append(p.Faults, f)
 	}
 	if p.Limits.Kinds.Has(Blackout) && d.oneIn(2) {
-		p.Faults = append(p.Faults, Fault{Kind: Blackout, At: at, For: d.upTo(pick(d, p.Hop(), p.FailAfter())), Set: d.Uint64() & d.Uint64() & d.Uint64() & pick[uint64](d, 0, 1<<n-1)})
+		f := Fault{Kind: Blackout, At: at, For: d.upTo(pick(d, p.Hop(), p.FailAfter())), Set: d.Uint64() & d.Uint64() & d.Uint64() & pick[uint64](d, 0, 1<<n-1)}
+		if d.oneIn(2) { // one has more on its disk than the others, and comes when they have gone on
+			for i := range p.Keep.Disks {
+				p.Keep.Disks[i].Sync = p.Bound() / 2
+			}
+			f.Node, f.Nth = d.IntN(n), 1
+			p.Keep.Disks[f.Node].Sync = p.Hop() / 4
+		}
+		p.Faults = append(p.Faults, f)
 	}
 	for i := range p.Nodes {
 		if p.Nodes[i].Times == 0 && d.oneIn(2) {

@@ -195,8 +195,8 @@ func (f *fault) blackout() {
 		n.Times = n.times
 		if f.plan.Set>>n.place&1 == 0 {
 			n.Times, n.Returns = n.times+1, 1+time.Duration(w.random.Int64N(int64(2*w.plan.FailAfter())))
-			if w.random.IntN(4) == 0 {
-				n.Returns += 8 * w.plan.FailAfter() // when the others have gone on
+			if f.plan.Nth > 0 && n.place == f.plan.Node {
+				n.Returns += 8 * w.plan.FailAfter()
 			}
 		}
 		kind := Crash

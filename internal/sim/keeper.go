@@ -27,7 +27,6 @@ type keeper struct {
 	here    order.Version       // said to be on disk: as it was checked last
 	seat    *seat               // in which it was
 	line    int                 // where the control line is there; less than 0: it is in no such shard there
-	allSend bool                // there
 }
 
 // unseenBytes is how much may wait until every disk has it.

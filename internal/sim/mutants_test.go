@@ -48,7 +48,7 @@ func darkPlan(seed uint64) *Plan {
 	if !p.keeps() {
 		d.keeps(p, true)
 	}
-	p.Outages, p.Faults = 0, []Fault{{Kind: Blackout, At: d.upTo(2 * p.FailAfter()), For: d.upTo(p.Hop())}}
+	p.Outages, p.Faults = 0, []Fault{{Kind: Blackout, At: d.upTo(2 * p.FailAfter()), For: d.upTo(p.Hop()), Node: d.IntN(p.Founders), Nth: 1}}
 	if p.keeps() {
 		p.Keep.Disks[d.IntN(len(p.Nodes))].Sync = p.Bound() / 2
 	}

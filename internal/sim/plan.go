@@ -144,12 +144,12 @@ type Fault struct {
 	Kind   FaultKind
 	At     time.Duration
 	On     Move          // if not NoMove: not at once, but when somebody makes this move, and to whoever makes it
-	Nth    int           // the how manieth such move
+	Nth    int           // the how manieth such move. SyncCut: sync. Blackout: if not 0, Node comes back late
 	Node   int           // who, unless On says it
 	Peer   int           // OneWayCut: what Node sends does not arrive here. Report: who is reported
 	Set    uint64        // Partition: nodes on one side, a bit each. Blackout: those that do not come back
 	For    time.Duration // how long: of what ends. 0: for ever
-	InStep int           // Crash and PowerOff: within a step, so many calls of the fabric later
+	InStep int           // Crash and PowerOff: within a step, so many calls of the fabric later. SyncCut: what has arrived
 }
 
 func (f Fault) String() string {

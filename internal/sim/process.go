@@ -131,7 +131,7 @@ func (p *process) enter(v *views.View) (err error) {
 	if err != nil {
 		return err
 	}
-	p.observe(v)
+	p.observeLogs()
 	w.net.Listen(p.self.ID, p.accept)
 	w.begins(p, v)
 	for k := range w.plan.Decls {
@@ -434,7 +434,6 @@ func (p *process) blamed(why string) {
 // installed is the member's Installed.
 func (p *process) installed(v *views.View) {
 	w := p.world
-	p.observe(v)
 	w.begins(p, v)
 	p.notes(func() error { return p.memory.Installed(v) })
 	if w.result.Err != nil {

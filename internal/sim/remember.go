@@ -145,16 +145,11 @@ func (p *process) recordDecision() func(*views.View, views.Ballot, *views.Decisi
 	}
 }
 
-// observe has the clock be behind nothing that was recorded, or settled before a view.
-func (p *process) observe(v *views.View) {
-	if p.memory == nil {
-		return
-	}
-	latest := v.Time
+// observeLogs has the clock be behind nothing that is in the logs.
+func (p *process) observeLogs() {
 	for _, k := range p.keepers {
-		latest = max(latest, k.log.book.End().Time)
+		p.member.Observe(k.log.book.End().Time)
 	}
-	p.member.Observe(latest)
 }
 
 // complete notes that a log lacks nothing any more.

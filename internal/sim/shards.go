@@ -73,8 +73,8 @@ func (h *shardHistory) add(l *diskLog, r *journal.Record, number uint64) error {
 			return violated("G6", "%v records %v as number %d, and others have version %v of node %d at %v there", l, r, number, k.version, k.sender, k.time)
 		}
 		return nil
-	case r.Time < h.settled:
-		return violated("G6", "%v records %v, and somebody said that nothing comes any more before %v", l, r, h.settled)
+	case r.Time <= h.settled:
+		return violated("G6", "%v records %v, and somebody said that nothing comes any more up to %v", l, r, h.settled)
 	case n > 0 && (!h.records[n-1].version.Before(r.Version) || h.records[n-1].time >= r.Time):
 		return violated("G6", "%v records %v behind version %v at %v", l, r, h.records[n-1].version, h.records[n-1].time)
 	}
