@@ -334,8 +334,13 @@ func (d *durable) catchUp(ctx context.Context, id persist.LogID, last order.Vers
 	pause := 10 * time.Millisecond
 	for {
 		err := d.catchUpOnce(ctx, id, logwire.After(last), sources())
-		if err == nil {
+		switch {
+		case err == nil:
 			return nil
+		case errors.Is(err, persist.ErrDamaged) && !errors.Is(err, logwire.ErrNoSource):
+			return d.condemn(id, err)
+		case !errors.Is(err, logwire.ErrNoSource): // it is this process's own log that says so
+			return err
 		}
 		select {
 		case <-time.After(pause):
@@ -346,16 +351,13 @@ func (d *durable) catchUp(ctx context.Context, id persist.LogID, last order.Vers
 	}
 }
 
-// errNoSource says that a log cannot be caught up with now.
-var errNoSource = errors.New("no member is there that has all of it")
-
 func (d *durable) catchUpOnce(ctx context.Context, id persist.LogID, before order.Version, sources []logwire.Source) error {
 	k, err := d.keep(id)
 	if err != nil {
 		return err
 	}
 	if len(sources) == 0 {
-		return errNoSource
+		return fmt.Errorf("log of subgroup %q: %w", id.Name, ErrStateLost)
 	}
 	got, err := logwire.CatchUp(ctx, logwire.CatchUpConfig{
 		Cluster: d.group.cfg.Cluster, Dial: d.dial, Sources: sources, ID: id, Log: k.log, Before: before,

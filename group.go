@@ -117,7 +117,10 @@ func (g *Group) open(ctx context.Context) (err error) {
 	}
 	g.door = outcome.Serve(g.candidates)
 	g.start()
-	return nil
+	if err = g.recovered(ctx); err != nil {
+		g.stop(err)
+	}
+	return err
 }
 
 // candidates tells the loop who may be proposed.
@@ -153,11 +156,14 @@ func (g *Group) enter(ctx context.Context, outcome *join.Outcome) error {
 	if g.member, err = member.New(cfg); err != nil {
 		return err
 	}
+	if g.durable != nil {
+		g.member.Observe(g.durable.latest())
+	}
 	for _, s := range g.subs {
 		s.outbox = g.member.Outbox(s.decl.Name)
 	}
 	if outcome.Session == nil {
-		return g.recover(outcome.View)
+		return nil
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -165,9 +171,6 @@ func (g *Group) enter(ctx context.Context, outcome *join.Outcome) error {
 	defer context.AfterFunc(attempt, func() { cancel(context.Cause(attempt)) })()
 	if err = g.member.Table().Await(ctx); err == nil {
 		err = outcome.Session.Ready(ctx)
-	}
-	if err == nil {
-		err = g.recover(outcome.View)
 	}
 	if err != nil {
 		g.closeTables()

@@ -87,6 +87,8 @@ var (
 	ErrNewerFormat = persist.ErrNewerFormat
 	// ErrInUse says that another process works in a directory.
 	ErrInUse = persist.ErrInUse
+	// ErrDiskStuck halts a group at a member whose disk does not take a change of membership within FailAfter: the others wait for it.
+	ErrDiskStuck = member.ErrDiskStuck
 	// ErrReadOnlyDisk and ErrDiskFull say why a log cannot be written.
 	ErrReadOnlyDisk = persist.ErrReadOnlyDisk
 	ErrDiskFull     = persist.ErrDiskFull

@@ -1,16 +1,19 @@
 package squall_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -155,6 +158,7 @@ func TestAGroupComesBackAfterAllMembersEnded(t *testing.T) {
 	keep := func(i int, c *squall.Config) { c.Listen = addrs[i] }
 	groups, after := durableCluster(t, dir, 3, keep)
 	for i, j := range after {
+		<-groups[i].Subgroup("log").Restored() // the last ones to leave come back first, and the others join them
 		if got := j.all(); !slices.Equal(got, all) {
 			t.Fatalf("node %d came back with %d of %d messages", i+1, len(got), len(all))
 		}
@@ -443,6 +447,7 @@ func TestThoseThatComeBackSayForWhomTheyWait(t *testing.T) {
 		return
 	}
 	for i, g := range back {
+		<-g.Subgroup("log").Restored()
 		n := 0
 		for _, err := range mustLog(t, g).Range(squall.Version{}, squall.Version{}) {
 			if err != nil {
@@ -453,5 +458,101 @@ func TestThoseThatComeBackSayForWhomTheyWait(t *testing.T) {
 		if n != 15 {
 			t.Errorf("node %d has %d of 15 records", i+1, n)
 		}
+	}
+}
+
+// What is damaged in front of the end is found by whoever reads it: here, by the application that recovers.
+func TestDamageThatIsFoundWhileReadingIsDroppedAtTheNextStartAndComesFromOthers(t *testing.T) {
+	dir := t.TempDir()
+	wal := func(_ int, c *squall.Config) { c.Subgroups[0].Log.Engine = squall.WAL }
+	groups, _ := durableCluster(t, dir, 3, wal)
+	for k := range 5 {
+		persistSome(t, groups, fmt.Sprint("round ", k), 20)
+	}
+	addrs := []string{groups[0].Addr(), groups[1].Addr(), groups[2].Addr()}
+	if err := closeAll(groups[2]); err != nil { // the others go on
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "node-3", "logs", "*", "*.wal"))
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	flip(t, files[0], "round 0")
+	var repaired atomic.Int32
+	open := func() (*squall.Group, *keeper, error) {
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		j := &keeper{}
+		g, err := squall.Open(ctx, squall.Config{
+			Cluster: "durable", ID: 3, Listen: "127.0.0.1:0", Join: addrs[:2], Expect: 3, Logger: quiet, Dir: filepath.Join(dir, "node-3"),
+			Subgroups: []squall.SubgroupConfig{{
+				Name: "log", Mode: squall.Persistent, RingBytes: 64 << 10, Window: 256, Deliver: j.deliver, Log: squall.LogConfig{Engine: squall.WAL, Recover: j.recover},
+			}},
+			Events: func(e squall.Event) {
+				if _, ok := e.(squall.LogRepaired); ok {
+					repaired.Add(1)
+				}
+			},
+		})
+		return g, j, err
+	}
+	g, _, err := open()
+	if err == nil {
+		<-g.Done()
+		err = g.Err()
+		closeAll(g)
+	}
+	if !errors.Is(err, squall.ErrLogDamaged) || !strings.Contains(err.Error(), "start this process again") {
+		t.Fatalf("the first start: %v", err)
+	}
+	g, j, err := open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closeAll(g) })
+	<-g.Subgroup("log").Restored()
+	if n := len(j.all()); n != 300 || repaired.Load() != 1 {
+		t.Errorf("it has %d of 300 messages, and %d repairs were told", n, repaired.Load())
+	}
+}
+
+// flip changes a byte of a file, right behind the first place where a text stands.
+func flip(t testing.TB, path, text string) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	at := bytes.Index(data, []byte(text))
+	if err != nil || at < 0 {
+		t.Fatal(at, err)
+	}
+	data[at+len(text)] ^= 0xff
+	if err := os.WriteFile(path, data, 0o640); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAMemberThatRecoversForLongIsNotTakenForFailed(t *testing.T) {
+	const failAfter = 400 * time.Millisecond
+	dir := t.TempDir()
+	quick := func(_ int, c *squall.Config) { c.FailAfter, c.Heartbeat = failAfter, failAfter/4 }
+	groups, _ := durableCluster(t, dir, 3, quick)
+	persistSome(t, groups, "x", 5)
+	closeAll(groups...)
+	groups, keepers := durableCluster(t, dir, 3, func(i int, c *squall.Config) {
+		quick(i, c)
+		recover := c.Subgroups[0].Log.Recover
+		c.Subgroups[0].Log.Recover = func(l *squall.Log) error {
+			time.Sleep(time.Duration(i) * 2 * failAfter) // that is how long the application takes
+			return recover(l)
+		}
+	})
+	for i, g := range groups {
+		<-g.Subgroup("log").Restored()
+		if err := g.Err(); err != nil {
+			t.Errorf("node %d: %v", i+1, err)
+		}
+	}
+	persistSome(t, groups, "y", 5)
+	for _, k := range keepers {
+		eventually(t, "all messages are there", func() bool { return len(k.all()) == 30 })
 	}
 }

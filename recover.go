@@ -124,22 +124,32 @@ func (g *Group) working() *views.View {
 	return g.member.View()
 }
 
-// recover has the application take over what is in the logs of which this process lacks nothing.
-func (g *Group) recover(v *views.View) error {
-	if g.durable == nil {
-		return nil
-	}
-	g.member.Observe(g.durable.latest())
-	self, _ := v.RankOf(g.cfg.ID)
-	for _, sg := range v.Subgroups {
-		if sg.Mode != Persistent || !sg.Has(self) || slices.Contains(sg.Fresh, self) {
+// recovered waits until the application has taken over what is in the logs of which this process lacks nothing. The loop runs meanwhile, or the
+// others would take this process for failed; what it delivers is kept.
+func (g *Group) recovered(ctx context.Context) error {
+	for _, r := range g.states.own {
+		if r == nil || r.recover == nil {
 			continue
 		}
-		if err := g.recoverFrom(shard(sg)); err != nil {
-			return err
+		select {
+		case <-r.here.here:
+		case <-g.halted:
+			return g.Err()
+		case <-ctx.Done():
+			return fmt.Errorf("subgroup %q: recovering from its log: %w", r.subgroup.Name, context.Cause(ctx))
 		}
 	}
 	return nil
+}
+
+// stop ends a group whose application could not recover.
+func (g *Group) stop(reason error) {
+	g.member.Call(func() {
+		g.member.Halt(reason)
+		g.runner.Stop(func() {})
+	})
+	<-g.runner.Done()
+	loops.Add(-1)
 }
 
 func (g *Group) recoverFrom(id persist.LogID) error {
@@ -178,7 +188,8 @@ func (g *Group) wholeFrom(v *views.View, i int, application func([]Message)) (up
 		return application, func(io.Reader) error { return err }
 	}
 	k.recorder.SetPartial(true)
-	k.partial.Store(true)
+	self, _ := v.RankOf(g.cfg.ID)
+	k.partial.Store(slices.Contains(sg.Fresh, self))
 	after := g.cfg.Subgroups[g.durable.declaration(id)].Log.DeliverAfterPersist
 	return g.recording(k, after, application), func(r io.Reader) error {
 		var b boundary

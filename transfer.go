@@ -71,7 +71,8 @@ type states struct {
 type restoring struct {
 	states   *states
 	subgroup views.Subgroup
-	fetch    *transfer.Fetch // nil: nobody has the state, and the subgroup begins anew
+	fetch    *transfer.Fetch // nil: nobody has the state, and the subgroup begins anew, or all of it is here
+	recover  func() error    // has the application take over what is here; nil: there is nothing
 	backlog  *backlog.Backlog
 	before   *restoring    // of an earlier view, which must not call the application any more; nil: there was none
 	ready    chan struct{} // closed when what the application got of earlier views is through
@@ -142,7 +143,8 @@ func (s *states) expect(v *views.View, i, declaration int) {
 	sg, cfg := v.Subgroups[i], s.group.cfg.Subgroups[declaration]
 	self, _ := v.RankOf(s.group.cfg.ID)
 	fresh, before := slices.Contains(sg.Fresh, self), s.own[declaration]
-	if !cfg.handsOver() || !fresh && (before == nil || before.fetch == nil || !before.fetch.Superseded()) {
+	first := sg.Mode == Persistent && cfg.Log.Recover != nil && !fresh && s.group.member == nil
+	if !cfg.handsOver() || !fresh && !first && (before == nil || before.fetch == nil || !before.fetch.Superseded()) {
 		return
 	}
 	sink := s.group.sinks[declaration].(*guarded)
@@ -156,6 +158,9 @@ func (s *states) expect(v *views.View, i, declaration int) {
 		backlog: backlog.New(backlog.Config{
 			Bytes: max(cfg.Backlog, max(smc.MaxMessage(cfg.RingBytes), cfg.MaxMessage)+backlog.MessageBytes), Since: v.ID, Upcall: upcall, Wake: s.group.parker.Wake,
 		}),
+	}
+	if first {
+		r.recover = func() error { return s.group.recoverFrom(shard(sg)) }
 	}
 	if fresh {
 		r.fetch = transfer.NewFetch(transfer.FetchConfig{
@@ -222,12 +227,20 @@ func (r *restoring) run() {
 		r.before = nil
 	}
 	<-r.ready
+	s := r.states
 	if r.fetch == nil {
-		r.backlog.HandOver()
+		if r.recover != nil {
+			if err := r.recover(); err != nil {
+				s.group.member.Call(func() { s.group.member.Halt(err) })
+				return
+			}
+		}
+		if r.backlog.HandOver() {
+			s.group.whole(r.subgroup)
+		}
 		r.here.of(r)
 		return
 	}
-	s := r.states
 	got, err := r.fetch.Run(s.ctx)
 	switch {
 	case err == nil:

@@ -33,6 +33,8 @@ type epoch struct {
 	peers                        []peer // by rank
 	held                         []held // failures that are not reported yet, the first one first
 
+	recording time.Duration // since when a decision is on its way to the disk; 0: none is
+
 	until    time.Duration // once over: when nobody is waited for any longer
 	lingered time.Duration // and when it was stepped last
 }
@@ -364,12 +366,26 @@ func (e *epoch) over() bool {
 	return (e.change.Through() || e.m.now >= e.until) && !slices.ContainsFunc(e.mine, unfinished)
 }
 
+// stuck reports whether the disk has not taken a decision for so long that the others, who wait for it with their view wedged, go on sooner
+// without this member.
+func (e *epoch) stuck() bool {
+	return e.recording > 0 && e.change.Done() == nil && e.m.now-e.recording > e.m.cfg.FailAfter
+}
+
 // recorder is what makes the decision about the next view durable; nil: that is not needed.
 func (e *epoch) recorder() func(views.Ballot, *views.Decision) {
 	if e.m.cfg.Record == nil || !e.view.Persistent() {
 		return nil
 	}
 	return func(b views.Ballot, d *views.Decision) {
-		e.m.cfg.Record(e.view, b, d, func() { e.m.Call(func() { e.change.Recorded(b) }) })
+		if e.recording == 0 {
+			e.recording = e.m.now
+		}
+		e.m.cfg.Record(e.view, b, d, func() {
+			e.m.Call(func() {
+				e.recording = 0
+				e.change.Recorded(b)
+			})
+		})
 	}
 }

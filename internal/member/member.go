@@ -23,6 +23,8 @@ var (
 	ErrSilent   = errors.New("no heartbeat")
 	ErrReported = errors.New("reported as failed by the application")
 	ErrJoining  = errors.New("its conversation ended while it joined")
+	// ErrDiskStuck says that the member's disk does not answer.
+	ErrDiskStuck = errors.New("the disk does not answer")
 )
 
 // Config is one process's part in a group.
@@ -236,6 +238,8 @@ func (m *Member) turn() int {
 		m.doomed = true // how long the upcalls of this step took is known in the next one
 	case change.Err() != nil:
 		m.Halt(m.explain(change.Err()))
+	case m.epoch.stuck():
+		m.Halt(fmt.Errorf("%w: what follows view %d is not on disk after %v", ErrDiskStuck, m.epoch.view.ID, m.cfg.FailAfter))
 	case m.left:
 		if m.epoch.over() {
 			m.Halt(ErrClosed)

@@ -233,3 +233,20 @@ func TestATimeIsNotSettledBeforeTheClockOfWhoMayProposeTheNextView(t *testing.T)
 		t.Errorf("after %d was settled came %v", settled, got)
 	}
 }
+
+// The others wait for a member's disk with the view wedged: one that does not answer takes its member out.
+func TestAMemberWhoseDiskDoesNotTakeADecisionHalts(t *testing.T) {
+	w := newWorldOf(t, views.Persistent, 3, 16)
+	w.stuck = 1
+	w.pass(heartbeat)
+	w.members[0].Join([]views.Member{{ID: 4}})
+	w.pass(failAfter / 2)
+	if w.members[1].Err() != nil || w.members[0].View().ID != 1 {
+		t.Fatalf("view %d, node 2: %v", w.members[0].View().ID, w.members[1].Err())
+	}
+	w.members[0].Join(nil)
+	w.pass(4 * failAfter)
+	if err := w.members[1].Err(); !errors.Is(err, member.ErrDiskStuck) {
+		t.Errorf("node 2: %v", err)
+	}
+}

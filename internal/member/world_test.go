@@ -50,6 +50,7 @@ type world struct {
 	clocks []order.Time
 
 	mode      views.Mode
+	stuck     int // the place of a member whose disk records nothing; 0: none
 	least     int // members that the subgroup needs in the next view
 	recorders []*member.Recorder
 
@@ -90,6 +91,11 @@ func (w *world) enter(v *views.View) {
 	}
 	m, err := member.New(member.Config{
 		Recorder: func(*views.View, int) *member.Recorder { return recorder }, Wall: func() order.Time { return w.clocks[i] },
+		Record: func(_ *views.View, _ views.Ballot, _ *views.Decision, done func()) {
+			if i != w.stuck || i == 0 {
+				done()
+			}
+		},
 		Self: order.NodeID(i + 1), View: v, Open: w.open, Next: w.next, Heartbeat: heartbeat, FailAfter: failAfter,
 		Retire: func(table *fabric.Table) { w.retired++; table.Close() },
 		Receiver: func(*views.View, int) multicast.Receiver {
