@@ -68,6 +68,7 @@ func (d *durable) place(previous *views.View, members []views.Member) (*views.Vi
 		g.cfg.emit(NotProvisioned{u})
 	}
 	if err == nil {
+		v.KeepFrom(previous)
 		v.Time = max(order.TimeOf(time.Now()), d.latest()+1, previous.Time)
 	}
 	return v, err

@@ -190,6 +190,10 @@ func (c *Change) place(members []Member) (*View, error) {
 		v.Muted = append(v.Muted, wish(m.ID))
 	}
 	for i := range v.Subgroups {
+		if v.Subgroups[i].Mode == Persistent {
+			v.keep(c.cfg.View, i)
+			continue
+		}
 		v.Subgroups[i].Fresh = c.fresh(v, i)
 	}
 	return v, nil

@@ -81,6 +81,7 @@ const (
 	joinerBytes      = 1 << 10 // of a joiner's record, and more: its strings are bounded by whoever lets it in
 	indexBytes       = 21      // of an index in JSON
 	rankBytes        = 4       // of a rank in JSON
+	keeperBytes      = 80      // of a keeper in JSON
 	recordExtraBytes = 512     // names of fields, and the ranks that go
 )
 
@@ -92,8 +93,11 @@ func recordBytes(v *View) (n int) {
 	}
 	n = recordHeaderBytes + recordExtraBytes + len(text) + maxJoins*joinerBytes
 	n += 2 * rankBytes * len(v.Members) // removed and left
-	for range v.Subgroups {
+	for _, sg := range v.Subgroups {
 		n += 2 * rankBytes * (len(v.Members) + maxJoins) // all members may come to be in it
+		if sg.Mode == Persistent {
+			n += keeperBytes * len(sg.Members) // or none of them is left
+		}
 	}
 	return n + vectorBytes(v)
 }

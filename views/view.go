@@ -55,6 +55,14 @@ type Subgroup struct {
 	Window    int          `json:"window"`
 	// Fresh are the members that were not in it in the view before, if others were: they do not have its state.
 	Fresh []order.Rank `json:"fresh,omitempty"`
+	// Keepers are, while a persistent subgroup is not provisioned, those that were in it when it last was: they have its log.
+	Keepers []Keeper `json:"keepers,omitempty"`
+}
+
+// Keeper is a process that has a subgroup's log on its disk.
+type Keeper struct {
+	ID          order.NodeID `json:"id"`
+	Incarnation uint64       `json:"incarnation,omitempty"`
 }
 
 // Provisioned reports whether the subgroup has members in this view. If not, nobody can send to it.
@@ -188,6 +196,9 @@ func (s Subgroup) faults(members int) (faults faults) {
 	}
 	if !ascending(s.Senders, members) || slices.ContainsFunc(s.Senders, func(r order.Rank) bool { return !s.Has(r) }) {
 		faults.add("senders %v are not ascending ranks of its members %v", brief(s.Senders), brief(s.Members))
+	}
+	if len(s.Keepers) > MaxMembers || len(s.Keepers) > 0 && (s.Mode != Persistent || s.Provisioned()) {
+		faults.add("%d keepers of a %v subgroup with %d members: only a persistent one without members has any", len(s.Keepers), s.Mode, len(s.Members))
 	}
 	if s.Mode > Persistent {
 		faults.add("unknown %v", s.Mode)
