@@ -42,9 +42,10 @@ func (logChecker) installed(w *world, p *process, r *viewRecord) error {
 		switch {
 		case h.restart == r.view.ID && n != h.base:
 			return violated("G6", "%v has %d records as view %d begins, and others have %d", k.log, n, r.view.ID, h.base)
+		case h.restart >= r.view.ID: // others have gone on, and it hears of it now
 		case n < h.reported:
 			return violated("G6", "%v has %d records as view %d begins, and %d were said to be on every disk", k.log, n, r.view.ID, h.reported)
-		case h.restart != r.view.ID:
+		default:
 			h.begin(r.view.ID, n)
 		}
 		if err := checkWritten(w, k, n); err != nil {

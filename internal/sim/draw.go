@@ -246,7 +246,7 @@ func (d dice) keeps(p *Plan, faulty bool) {
 	}
 	for i := range p.Nodes {
 		p.Nodes[i].Skew = d.upTo(pick(d, time.Microsecond, p.Bound(), 10*p.FailAfter()))
-		p.Keep.Disks = append(p.Keep.Disks, DiskPlan{Sync: d.upTo(pick(d, p.Hop(), 4*p.Hop())), SlowIn: pick(d, 0, 0, 20), Slow: d.upTo(p.Bound())})
+		p.Keep.Disks = append(p.Keep.Disks, DiskPlan{Sync: d.upTo(pick(d, p.Hop(), 4*p.Hop())), SlowIn: pick(d, 0, 0, 20), Slow: d.upTo(p.Bound() / 4)})
 	}
 	p.Keep.Memory, p.Keep.Block = pick(d, 600, 4<<10, 64<<10, 0), pick(d, 512, 2<<10, 0)
 	for i := range p.Apps {
@@ -272,7 +272,7 @@ func (d dice) spoils(p *Plan) {
 		f := Fault{Kind: Blackout, At: at, For: d.upTo(pick(d, p.Hop(), p.FailAfter())), Set: d.Uint64() & d.Uint64() & d.Uint64() & pick[uint64](d, 0, 1<<n-1)}
 		if d.oneIn(2) { // one has more on its disk than the others, and comes when they have gone on
 			for i := range p.Keep.Disks {
-				p.Keep.Disks[i].Sync = p.Bound() / 2
+				p.Keep.Disks[i].Sync = p.Bound() / 4
 			}
 			f.Node, f.Nth = d.IntN(n), 1
 			p.Keep.Disks[f.Node].Sync = p.Hop() / 4

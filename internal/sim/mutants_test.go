@@ -50,7 +50,7 @@ func darkPlan(seed uint64) *Plan {
 	}
 	p.Outages, p.Faults = 0, []Fault{{Kind: Blackout, At: d.upTo(2 * p.FailAfter()), For: d.upTo(p.Hop()), Node: d.IntN(p.Founders), Nth: 1}}
 	if p.keeps() {
-		p.Keep.Disks[d.IntN(len(p.Nodes))].Sync = p.Bound() / 2
+		p.Keep.Disks[d.IntN(len(p.Nodes))].Sync = p.Bound() / 4
 	}
 	return p
 }
