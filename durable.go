@@ -80,7 +80,7 @@ func (g *Group) openDurable() (err error) {
 			return err
 		}
 	}
-	d.server = logwire.NewServer(logwire.ServerConfig{Cluster: g.cfg.Cluster, Find: d.find, List: d.list, Partial: d.partial, Reject: g.port.Reject})
+	d.server = logwire.NewServer(logwire.ServerConfig{Cluster: g.cfg.Cluster, Find: d.find, List: d.list, Partial: d.partial, Settle: d.settle, Reject: g.port.Reject})
 	g.port.Handle(port.KindLog, d.server.Serve)
 	return nil
 }
@@ -196,6 +196,18 @@ func (d *durable) find(id persist.LogID) *persist.Log {
 		return k.log
 	}
 	return nil
+}
+
+// settle waits until a time is settled here. A process that is in no group yet, or no more, answers from what it has.
+func (d *durable) settle(ctx context.Context, id persist.LogID, t Time) error {
+	d.mu.Lock()
+	k, running := d.logs[id], d.running
+	d.mu.Unlock()
+	if k == nil || !running || d.group.member.Err() != nil {
+		return nil
+	}
+	l := Log{id.Name, k.log, &k.recorder.Frontier}
+	return l.settle(ctx, t)
 }
 
 // partial reports whether a log is still to get what others have.

@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 	"io"
 	"iter"
+	"math"
 
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/persist"
@@ -132,7 +133,9 @@ func (a *answerer) one() (e end, err error) {
 	case doNth:
 		r, err = Nth(a.log, a.q.Number)
 	default:
-		r, err = a.log.At(a.q.Since)
+		if err = a.settle(a.q.Since); err == nil {
+			r, err = a.log.At(a.q.Since)
+		}
 	}
 	if err != nil {
 		return e, err
@@ -142,6 +145,14 @@ func (a *answerer) one() (e end, err error) {
 		return e, err
 	}
 	return end{Count: 1}, out.flush()
+}
+
+// settle waits until a question about times up to t has one answer for ever.
+func (a *answerer) settle(t order.Time) error {
+	if a.s.cfg.Settle == nil {
+		return nil
+	}
+	return a.s.cfg.Settle(a.ctx, a.q.id(), t)
 }
 
 // Nth is the record with a number. Numbers grow by one with the records, and times grow strictly, so a bisection over times finds it.
@@ -172,6 +183,11 @@ func Nth(log *persist.Log, number uint64) (r persist.Record, err error) {
 
 // records streams what was asked for. A frame goes out when it is full, or when nothing more is on disk.
 func (a *answerer) records() (e end, err error) {
+	if a.q.Do == doBetween && a.q.Until > 0 && a.q.Until < math.MaxInt64 {
+		if err := a.settle(a.q.Until - 1); err != nil {
+			return e, err
+		}
+	}
 	out := newEncoder(a.out)
 	for r, err := range a.source() {
 		if err != nil {

@@ -30,8 +30,11 @@ type ServerConfig struct {
 	Before func(ctx context.Context, id persist.LogID, v order.Version) error
 	// Partial says that a log lacks what others have, so that its end is nobody's end. Optional.
 	Partial func(persist.LogID) bool
-	Reject  func(port.Rejection) // optional: told of who broke the rules, or came to a full house
-	Times   Times
+	// Settle waits until no version with a time up to t can come any more, and all that there are will stay. Optional: without it, what is asked
+	// by time is answered as it is on this disk now.
+	Settle func(ctx context.Context, id persist.LogID, t order.Time) error
+	Reject func(port.Rejection) // optional: told of who broke the rules, or came to a full house
+	Times  Times
 }
 
 // Server answers readers. Its methods may be called from any goroutine.
