@@ -16,7 +16,7 @@ func (liveChecker) name() string { return "live" }
 
 func (liveChecker) installed(w *world, p *process, r *viewRecord) error {
 	before := w.before(r)
-	if before == nil {
+	if before == nil || p.restarted && len(p.seats) == 1 { // everybody had ended, and who was about to join joins later
 		return nil
 	}
 	for _, q := range before.procs {
