@@ -118,8 +118,9 @@ func (o *Outbox) landed(p *part) {
 			return false
 		}
 		v := order.Version{View: p.view.ID, Seq: core.SeqOf(index)}
-		if !p.recorder.shown(v) {
-			return false
+		if !p.recorder.shown(v) { // its room in the ring may be another message's by the time it is
+			p.landings = append(p.landings, landing{v.Seq, f})
+			return true
 		}
 		f.resolve(v, p.recorder.frontier(), nil)
 		return true

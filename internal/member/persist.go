@@ -80,11 +80,14 @@ func (p *part) settling() bool { return p.recorder != nil && p.time == 0 }
 // hearTime reads up to where nothing can come any more, as the members told, before the step looks at what they published; 0: it is not time. A
 // clock may stand still, so that the very time that was told may come again.
 func (p *part) hearTime() order.Time {
-	if p.time != 0 || p.m.now < p.nextSettle || p.m.epoch.change.Wedged() {
+	if p.time != 0 || p.m.now < p.nextSettle {
 		return 0
 	}
 	e := p.m.epoch
 	p.nextSettle = p.m.now + p.m.cfg.Heartbeat/looksPerHeartbeat
+	if e.change.Wedged() {
+		return 0
+	}
 	least := order.Time(sst.Load(e.line, wordClock))
 	for r := range e.view.Members {
 		least = min(least, order.Time(sst.Load(e.table.Line(order.Rank(r), e.layout.line[r]), wordClock)))

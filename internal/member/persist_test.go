@@ -250,3 +250,40 @@ func TestAMemberWhoseDiskDoesNotTakeADecisionHalts(t *testing.T) {
 		t.Errorf("node 2: %v", err)
 	}
 }
+
+// Deliveries that wait for disks come long after the ring has given the room of their messages to others.
+func TestAFutureTellsTheVersionOfItsMessageHoweverLateItIsShown(t *testing.T) {
+	const window, messages = 16, 40
+	w := newWorldLike(&world{mode: views.Persistent, after: true}, t, 2, window)
+	w.pass(heartbeat)
+	var futures []*member.Future
+	for range messages {
+		c, err := w.outbox(0).TryClaim(1)
+		if err != nil {
+			w.pass(heartbeat)
+			if c, err = w.outbox(0).TryClaim(1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f, err := w.outbox(0).CommitFuture(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		futures = append(futures, f)
+	}
+	w.pass(heartbeat)
+	w.delivered(0, 0, 1)
+	w.sync(0, 1)
+	w.pass(heartbeat)
+	w.delivered(messages, 0, 1)
+	for k, f := range futures {
+		select {
+		case <-f.Done():
+		default:
+			t.Fatalf("message %d was shown, and its future waits", k)
+		}
+		if v, err := f.Wait(t.Context()); err != nil || v != w.logs[0].records[k].Version {
+			t.Fatalf("message %d is version %v, its future says %v, %v", k, w.logs[0].records[k].Version, v, err)
+		}
+	}
+}

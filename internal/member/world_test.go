@@ -50,8 +50,9 @@ type world struct {
 	clocks []order.Time
 
 	mode      views.Mode
-	stuck     int // the place of a member whose disk records nothing; 0: none
-	least     int // members that the subgroup needs in the next view
+	after     bool // deliveries wait for all disks
+	stuck     int  // the place of a member whose disk records nothing; 0: none
+	least     int  // members that the subgroup needs in the next view
 	recorders []*member.Recorder
 
 	freights    []*freight
@@ -62,7 +63,12 @@ func newWorld(t *testing.T, n, window int) *world { return newWorldOf(t, views.O
 
 func newWorldOf(t *testing.T, mode views.Mode, n, window int) *world {
 	t.Helper()
-	w := &world{t: t, now: time.Millisecond, window: window, tables: map[string]*fabrictest.Memory{}, mode: mode}
+	return newWorldLike(&world{mode: mode}, t, n, window)
+}
+
+func newWorldLike(like *world, t *testing.T, n, window int) *world {
+	t.Helper()
+	w := &world{t: t, now: time.Millisecond, window: window, tables: map[string]*fabrictest.Memory{}, mode: like.mode, after: like.after}
 	var list []views.Member
 	for i := range n {
 		list = append(list, views.Member{ID: order.NodeID(i + 1)})
@@ -86,7 +92,7 @@ func (w *world) enter(v *views.View) {
 	var recorder *member.Recorder
 	if w.mode == views.Persistent {
 		w.logs, w.clocks = append(w.logs, &testLog{}), append(w.clocks, 0)
-		recorder = member.NewRecorder(member.RecorderConfig{Log: w.logs[i], Receiver: w.apps[i], Observe: func(t order.Time) { w.members[i].Observe(t) }})
+		recorder = member.NewRecorder(member.RecorderConfig{Log: w.logs[i], Receiver: w.apps[i], AfterPersist: w.after, Memory: 1 << 20, Observe: func(t order.Time) { w.members[i].Observe(t) }})
 		w.recorders = append(w.recorders, recorder)
 	}
 	m, err := member.New(member.Config{
