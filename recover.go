@@ -211,20 +211,27 @@ func (g *Group) wholeFrom(v *views.View, i int, application func([]Message)) (up
 	}
 }
 
-// have are the members that have all of a log, as far as is known here.
+// have are the members that have all of a log, as far as is known here, and then those that may have enough of it: who was the last to have all
+// of it may have ended, and have come back with its disk.
 func (g *Group) have(id persist.LogID) (sources []logwire.Source) {
 	v := g.member.View()
+	var fresh []logwire.Source
 	for _, sg := range v.Subgroups {
 		if sg.Name != id.Name || sg.Shard != id.Shard {
 			continue
 		}
 		for _, r := range sg.Members {
-			if m := v.Members[r]; m.ID != g.cfg.ID && !slices.Contains(sg.Fresh, r) {
-				sources = append(sources, logwire.Source{Node: m.ID, Addr: m.Addr})
+			m := v.Members[r]
+			switch s := (logwire.Source{Node: m.ID, Addr: m.Addr}); {
+			case m.ID == g.cfg.ID:
+			case slices.Contains(sg.Fresh, r):
+				fresh = append(fresh, s)
+			default:
+				sources = append(sources, s)
 			}
 		}
 	}
-	return sources
+	return append(sources, fresh...)
 }
 
 // whole says that the log of a shard lacks nothing any more, and that this process's application has what was delivered meanwhile.

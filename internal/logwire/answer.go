@@ -28,14 +28,15 @@ func (a *answerer) info() (end, error) {
 	return end{Count: 1}, a.out.say(kindInfo, infoOf(a.log.Info()))
 }
 
-// ready waits until everything before a version is on this disk. A log that is catching up itself is no source: whoever took its end for the
-// end would drop what is behind it, and two that wait for each other would wait for ever.
+// ready waits until everything before a version is on this disk. A log that is catching up itself is a source only of what it has up to that
+// version: whoever took its end for the end would drop what is behind it, and two that wait for each other would wait for ever.
 func (a *answerer) ready() (e end, err error) {
-	if partial := a.s.cfg.Partial; partial != nil && partial(a.q.id()) {
-		return e, fmt.Errorf("log %v: %w", a.q.id(), errPartial)
-	}
 	before := version(a.q.To)
-	if before != (order.Version{}) {
+	partial := a.s.cfg.Partial != nil && a.s.cfg.Partial(a.q.id())
+	switch {
+	case partial && !endsAt(a.log, before):
+		return e, fmt.Errorf("log %v: %w", a.q.id(), errPartial)
+	case !partial && before != (order.Version{}):
 		if err = a.await(before); err != nil {
 			return e, err
 		}
@@ -44,6 +45,13 @@ func (a *answerer) ready() (e end, err error) {
 		return e, err
 	}
 	return a.info()
+}
+
+// endsAt reports whether a log has the very version behind which another one is to end. A message has its version in all logs that have it,
+// and each of them has what came before it, whatever may be wrong with its own end; but a snapshot that stands for more is of no use.
+func endsAt(log *persist.Log, before order.Version) bool {
+	m, err := lastUpTo(log, lastBefore(before))
+	return err == nil && m.Found && After(m.Version) == before && !m.Version.Before(log.Info().Snapshot)
 }
 
 // await waits for what is not appended yet.

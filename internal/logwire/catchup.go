@@ -178,6 +178,9 @@ func (c *catchUp) request(do string, from, to order.Version) request {
 // align makes the own log a part of the source's one, of which nothing in front of its end is missing, and returns where it goes on.
 func (c *catchUp) align(s *session) (from asked, err error) {
 	p := &prefix{log: c.cfg.Log, source: c.until, probe: func(v order.Version) (mark, error) {
+		if end := c.cfg.Before; end != (order.Version{}) && !v.Before(end) { // nothing there is common, even if both have it
+			v = lastBefore(end)
+		}
 		return value[mark](s, c.request(doProbe, v, order.Version{}), kindMark)
 	}}
 	common, err := p.find()

@@ -35,6 +35,7 @@ func TestLW3ALogBecomesThatOfItsSource(t *testing.T) {
 		"behind":                             {all[:37], all, order.Version{}, 100, 37, 0},
 		"the same":                           {all, all, order.Version{}, 100, 100, 0},
 		"up to a view":                       {all[:37], all, order.Version{View: 8}, 70, 37, 0},
+		"beyond a view":                      {all, all, order.Version{View: 8}, 70, 70, 30},
 		"up to the last record":              {all[:37], all, After(all[99].Version), 100, 37, 0},
 		"a tail that the source lacks":       {all, all[:61], order.Version{}, 61, 61, 39},
 		"a tail that is another one":         {fork(all, 90), all, order.Version{}, 100, 90, 10},
@@ -199,6 +200,34 @@ func TestWithoutASourceTheErrorSaysWhyForEach(t *testing.T) {
 	_, err := bring(t, newLog(t, persist.Bolt), order.Version{}, nil, gone, other)
 	if !errors.Is(err, ErrNoSource) || !errors.Is(err, ErrOtherCluster) || !strings.Contains(err.Error(), "node 1 (0): the connection broke") {
 		t.Fatal(err)
+	}
+}
+
+func TestALogThatCatchesUpItselfGivesWhatLiesBeforeAVersionThatItHas(t *testing.T) {
+	all := history(40)
+	has := fork(all, 30) // and an end that nobody else kept
+	h := newHost(t, put(t, newLog(t, persist.Bolt), has...), func(c *ServerConfig) { c.Partial = func(persist.LogID) bool { return true } })
+	for _, c := range []struct {
+		what   string
+		own    []persist.Record
+		before order.Version
+		want   int // records; 0: it is no source
+	}{
+		{"what it has", all[:12], After(all[29].Version), 30},
+		{"an end that both have, and nobody else", has, After(all[29].Version), 30},
+		{"its own end", all[:12], order.Version{}, 0},
+		{"a version that it does not have", all[:12], After(order.Version{View: 3, Seq: 5}), 0},
+		{"a version to come", all[:12], After(order.Version{View: 9, Seq: 5}), 0},
+		{"the end of a view", all[:12], order.Version{View: 3}, 0},
+	} {
+		l := put(t, newLog(t, persist.Bolt), c.own...)
+		_, err := bring(t, l, c.before, nil, h)
+		switch {
+		case c.want == 0 && (!errors.Is(err, ErrNoSource) || !alike(everything(t, l), c.own)):
+			t.Errorf("%s: %v, and it has %d records", c.what, err, len(everything(t, l)))
+		case c.want > 0 && (err != nil || !alike(everything(t, l), all[:c.want])):
+			t.Errorf("%s: %v, and it has %d records of %d", c.what, err, len(everything(t, l)), c.want)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package logwire
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/persist"
@@ -149,3 +150,14 @@ func (i *info) local() persist.Info {
 
 // After is the position right behind a version: what lies before it is everything up to and including v.
 func After(v order.Version) order.Version { return order.Version{View: v.View, Seq: v.Seq + 1} }
+
+// lastBefore is the last version that can be before another one; the zero version has none.
+func lastBefore(v order.Version) order.Version {
+	switch {
+	case v.Seq > 0:
+		v.Seq--
+	case v.View > 0:
+		v = order.Version{View: v.View - 1, Seq: math.MaxUint64}
+	}
+	return v
+}
