@@ -162,6 +162,9 @@ func (logChecker) end(w *world) error {
 	}
 	for _, p := range w.history.last.procs {
 		for _, k := range p.keepers {
+			if w.forlorn(k.id) {
+				continue
+			}
 			if err := checkWritten(w, k, uint64(len(w.shard(k.id).records))); err != nil {
 				return err
 			}
@@ -193,6 +196,7 @@ func (p *process) unkept() error {
 	for _, k := range p.keepers {
 		h := p.world.shard(k.id)
 		switch {
+		case p.world.forlorn(k.id):
 		case k.partial:
 			return violated("G6", "%v lacks what was delivered before view %d", k.log, k.since)
 		case !k.log.drained():

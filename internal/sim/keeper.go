@@ -192,6 +192,8 @@ type fetch struct {
 	keeper *keeper
 	from   *keeper // nil: nobody yet
 	upTo   uint64  // of its records
+	known  bool    // where it ends: somebody who has all of it has told
+	last   order.Version
 }
 
 // fetchBatch is how many records come at once.
@@ -213,7 +215,7 @@ func (f *fetch) turn(now time.Duration) time.Duration {
 		return never
 	case p.member == nil || now < p.hangs || !k.log.drained():
 		return max(p.hangs, now+w.plan.Hop())
-	case f.from == nil || !f.from.serves(k):
+	case f.from == nil || !f.from.serves(k) && !f.has(f.from):
 		if f.from = f.source(); f.from == nil {
 			return now + w.plan.Hop()
 		}
@@ -239,21 +241,38 @@ func (f *fetch) turn(now time.Duration) time.Duration {
 	return never
 }
 
-// source is somebody who has all that is missing on disk.
+// source is somebody who has all that is missing on disk: one whose log is whole, or else any that goes as far as this one has to.
 func (f *fetch) source() *keeper {
 	k := f.keeper
-	r := k.proc.seat().record
-	for _, g := range r.groups {
-		if k.proc.world.shardOf(g.sg) != k.id {
-			continue
-		}
-		for _, rd := range g.readers {
-			if o := rd.proc.keeper(k.id); o != nil && o != k && o.serves(k) {
+	i := slices.IndexFunc(k.proc.seat().record.groups, func(g *group) bool { return k.proc.world.shardOf(g.sg) == k.id })
+	for _, fit := range []func(*keeper) bool{func(o *keeper) bool { return o.serves(k) }, f.has} {
+		for _, rd := range k.proc.seat().record.groups[i].readers {
+			if o := rd.proc.keeper(k.id); o != nil && o != k && fit(o) {
 				return o
 			}
 		}
 	}
 	return nil
+}
+
+// has reports whether a log that may lack something itself has what this one lacks: up to a version that both have, all logs are the same.
+func (f *fetch) has(o *keeper) bool {
+	p := f.keeper.proc
+	if !f.known || f.upTo == 0 || o.proc.over || o.proc.told || o.log.err != nil || !p.world.near(p, o.proc) {
+		return false
+	}
+	r, err := o.log.book.Read(f.upTo - 1)
+	return err == nil && r.Version == f.last
+}
+
+// forlorn reports whether all that are in a shard lack something of its log that nobody among them has: they wait until somebody comes back
+// with its disk.
+func (w *world) forlorn(id shardID) bool {
+	all := w.history.last.procs
+	return len(all) > 0 && !slices.ContainsFunc(all, func(p *process) bool {
+		k := p.keeper(id)
+		return k == nil || k.fetch == nil || p.seat() == nil || k.fetch.source() != nil
+	})
 }
 
 // serves reports whether another log has on disk everything that was delivered before the view since which k is partial, and can be reached.
@@ -272,7 +291,15 @@ func (k *keeper) serves(other *keeper) bool {
 
 // upToView has a log end where the view begins since which it lacks something.
 func (f *fetch) upToView() (err error) {
+	if f.known {
+		return nil
+	}
 	f.upTo, err = f.from.log.book.Seek(order.Version{View: f.keeper.since})
+	if err != nil || f.upTo == 0 {
+		return err
+	}
+	r, err := f.from.log.book.Read(f.upTo - 1)
+	f.last, f.known = r.Version, err == nil
 	return err
 }
 
