@@ -244,6 +244,14 @@ func TestAMemberWhoseDiskDoesNotTakeADecisionHalts(t *testing.T) {
 	if w.members[1].Err() != nil || w.members[0].View().ID != 1 {
 		t.Fatalf("view %d, node 2: %v", w.members[0].View().ID, w.members[1].Err())
 	}
+	for range 20 { // who waits for a disk has nothing to do meanwhile
+		w.pass(tick)
+		for i, m := range w.members {
+			if d := m.Deadline(w.now - tick); d == 0 {
+				t.Fatalf("node %d does not sleep while the view is wedged", i+1)
+			}
+		}
+	}
 	w.members[0].Join(nil)
 	w.pass(4 * failAfter)
 	if err := w.members[1].Err(); !errors.Is(err, member.ErrDiskStuck) {
