@@ -248,7 +248,7 @@ func (d dice) keeps(p *Plan, faulty bool) {
 		p.Nodes[i].Skew = d.upTo(pick(d, time.Microsecond, p.Bound(), 10*p.FailAfter()))
 		p.Keep.Disks = append(p.Keep.Disks, DiskPlan{Sync: d.upTo(pick(d, p.Hop(), 4*p.Hop())), SlowIn: pick(d, 0, 0, 20), Slow: d.upTo(p.Bound() / 4)})
 	}
-	p.Keep.Memory, p.Keep.Block = pick(d, 600, 4<<10, 64<<10, 0), pick(d, 512, 2<<10, 0)
+	p.Keep.Memory, p.Keep.Block, p.Keep.After = pick(d, 600, 4<<10, 64<<10, 0), pick(d, 512, 2<<10, 0), pick(d, 0, 0, 1<<len(p.Decls)-1, d.Uint64())
 	for i := range p.Apps {
 		if a, decl := &p.Apps[i], p.Decls[p.Apps[i].Decl]; decl.Mode == views.Persistent {
 			a.MaxBytes = min(a.MaxBytes, decl.RingBytes/2-smc.TimeBytes)

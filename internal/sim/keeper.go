@@ -76,7 +76,7 @@ func (p *process) keep(id shardID) *keeper {
 	k := &keeper{proc: p, id: id, log: log}
 	k.recorder = member.NewRecorder(member.RecorderConfig{
 		Log: log, Receiver: behind{k}, AfterPersist: w.plan.Keep.After>>id.decl&1 != 0, Memory: unseenBytes,
-		Observe: func(t order.Time) { p.member.Observe(t) },
+		Self: p.self.ID, Observe: func(t order.Time) { p.member.Observe(t) },
 	})
 	p.keepers = append(p.keepers, k)
 	return k
@@ -128,7 +128,7 @@ func (k *keeper) step() (work int) {
 	}
 	k.copies = true
 	for len(k.waiting) > 0 {
-		n := k.recorder.Deliver(k.waiting)
+		n := k.record(k.waiting)
 		if n == 0 {
 			return work
 		}
@@ -149,6 +149,17 @@ func (k *keeper) step() (work int) {
 		k.proc.print("%c has caught up", 'a'+k.id.decl)
 	}
 	return work + 1
+}
+
+// record records what waited, and hands it to the application or keeps it until every disk has it.
+func (k *keeper) record(run []multicast.Message) (n int) {
+	if k.proc.world.plan.Keep.After>>k.id.decl&1 == 0 {
+		return k.recorder.Deliver(run)
+	}
+	for n < len(run) && k.recorder.Take(&run[n]) {
+		n++
+	}
+	return n
 }
 
 // behind is the application behind a keeper. It is given messages of several views.

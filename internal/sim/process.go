@@ -312,6 +312,9 @@ func (p *process) tryLeave() {
 	for _, d := range p.world.plan.Decls {
 		drained = drained && p.member.Outbox(d.Name).Undelivered() == 0
 	}
+	for _, k := range p.keepers {
+		drained = drained && k.recorder.Unshown() == 0
+	}
 	if !drained && p.world.now < p.leaveBy {
 		p.due = min(p.due, p.leaveBy)
 		return
