@@ -317,7 +317,7 @@ func (f *walFiles) Create(dir, name string, size uint64) (types.WritableFile, er
 	if f.err = err; err != nil {
 		return nil, err
 	}
-	return &walFile{File: file, dir: dir}, nil
+	return &walFile{appender: newAppender(file), dir: dir}, nil
 }
 
 func (f *walFiles) Delete(dir, name string) error {
@@ -336,19 +336,19 @@ func (f *walFiles) OpenWriter(dir, name string) (types.WritableFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &walFile{File: file, dir: dir}, nil
+	return &walFile{appender: newAppender(file), dir: dir}, nil
 }
 
 // walFile is a segment that is written. Whoever made it may have died before its name was durable, so the first Sync sees to that, of a file that was
 // there already, too.
 type walFile struct {
-	*os.File
+	*appender
 	dir   string
 	named bool
 }
 
 func (f *walFile) Sync() error {
-	if err := syncData(f.File); err != nil {
+	if err := syncData(f.appender.File); err != nil {
 		return err
 	}
 	if f.named {
