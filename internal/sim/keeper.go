@@ -289,7 +289,7 @@ func (w *world) forlorn(id shardID) bool {
 // serves reports whether another log has on disk everything that was delivered before the view since which k is partial, and can be reached.
 func (k *keeper) serves(other *keeper) bool {
 	p, q := k.proc, other.proc
-	if p.over || p.told || k.partial || k.log.err != nil || !p.world.near(p, q) || p.seat().record.view.ID < other.since {
+	if p.over || p.told || p.seat() == nil || k.partial || k.log.err != nil || !p.world.near(p, q) || p.seat().record.view.ID < other.since {
 		return false
 	}
 	for i, g := range p.seat().record.groups {
