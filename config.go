@@ -90,7 +90,7 @@ type Config struct {
 	Logger *slog.Logger // nil is slog.Default()
 	Events func(Event)  // called from the group's goroutines; must not block
 	// OnView is called on the loop with every view, before anything is delivered in it. What a view before it delivers comes first, except
-	// to subgroups that are Async or have no room: a Message's View says which one it belongs to.
+	// to subgroups that are Async, have no room, or still get their state or their log: a Message's View says which one it belongs to.
 	OnView func(*View)
 	Tuning Tuning
 }
