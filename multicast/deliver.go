@@ -17,8 +17,8 @@ const runBytes = 128 << 10
 // stepBytes and stepMessages bound what a persistent subgroup delivers in one step: to record much takes milliseconds, in which no other
 // subgroup would be served.
 const (
-	stepBytes    = 256 << 10
-	stepMessages = 512
+	stepBytes    = 32 << 10
+	stepMessages = 128
 )
 
 // deliver hands the stable part of the order to the application, run by run, and publishes delivered.

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/squall-go/squall/internal/background"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/persist/journal"
 )
@@ -175,6 +176,7 @@ func (l *Log) Durable() (records uint64, last order.Version) {
 // run is the writer.
 func (l *Log) run() {
 	defer close(l.done)
+	background.GiveWay() // the loop comes first
 	for l.await() {
 		l.files.Lock()
 		err := l.engine.StoreLogs(l.journal.Finish())

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/squall-go/squall/internal/background"
 )
 
 // niceThreads counts the threads of this process that move blocks in the background.
@@ -22,7 +24,7 @@ func niceThreads(t *testing.T) (n int) {
 			continue // the thread ended
 		}
 		fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
-		if fields[16] == fmt.Sprint(backgroundNice) { // field 19 of the file, counted from 1
+		if fields[16] == fmt.Sprint(background.Nice) { // field 19 of the file, counted from 1
 			n++
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/squall-go/squall/internal/background"
 	"github.com/squall-go/squall/rdmc/relay"
 )
 
@@ -17,7 +18,7 @@ func (l *link) readBlocks() {
 	for gaveWay := !l.node.cfg.Background; ; {
 		_, err := from.read(header[:])
 		if !gaveWay {
-			giveWay()
+			background.GiveWay()
 			gaveWay = true
 		}
 		var h relay.Header

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"hash/crc32"
 
+	"github.com/squall-go/squall/internal/background"
 	"github.com/squall-go/squall/rdmc/relay"
 )
 
@@ -154,7 +155,7 @@ func (g *Group) send() {
 			continue
 		}
 		if !gaveWay {
-			giveWay()
+			background.GiveWay()
 			gaveWay = true
 		}
 		to, data := g.members[s.To], g.data(&s)
