@@ -186,7 +186,7 @@ func (d *durable) condemn(id persist.LogID, damage error) error {
 	if err != nil {
 		return errors.Join(damage, err)
 	}
-	return fmt.Errorf("%w; start this process again: it drops what is damaged, and gets it from the other members", damage)
+	return fmt.Errorf("%w; or start this process again: it drops what is damaged, and gets it from the other members", damage)
 }
 
 func (d *durable) find(id persist.LogID) *persist.Log {

@@ -64,6 +64,7 @@ func truncate(f *os.File, at int64) error { return f.Truncate(at + headerBytes) 
 const (
 	isRepaired = repairedPrefix
 	isRefused  = HaltedDamaged // with the advice to replace the disk
+	isDropped  = "found while it is read, and dropped at the next start"
 	isTorn     = "taken for a write that did not end"
 )
 
@@ -75,12 +76,12 @@ var damages = []struct {
 	want   string
 }{
 	{"flipped at the end", squall.Bolt, 0, flip, isRepaired},
-	{"flipped before the end", squall.Bolt, wellBefore, flip, isRefused},
+	{"flipped before the end", squall.Bolt, wellBefore, flip, isDropped},
 	{"truncated", squall.Bolt, 0, truncate, isRefused}, // a tree of which a page is missing leads nowhere
 	// The last group that was written is also what a process leaves that ended while it wrote: nothing tells the one from the other.
 	{"flipped at the end", squall.WAL, 0, flip, isTorn},
 	{"truncated", squall.WAL, 0, truncate, isTorn},
-	{"flipped before the end", squall.WAL, wellBefore, flip, isRefused},
+	{"flipped before the end", squall.WAL, wellBefore, flip, isDropped},
 }
 
 // wellBefore is more records than a group, or a block, has in these tests.
@@ -112,7 +113,11 @@ func TestADamagedEndOfALogComesFromTheOthers(t *testing.T) {
 					_, err := back[0].AwaitEvents(isRepaired, 1)
 					lab.must(err)
 				case isRefused:
-					back[0] = replaceDamaged(lab, back[0])
+					back[0] = replaceDamaged(lab, back[0], true)
+				case isDropped:
+					back[0] = replaceDamaged(lab, back[0], false)
+					_, err := back[0].AwaitEvents(isRepaired, 1)
+					lab.must(err)
 				}
 				lab.Each(back, (*Process).AwaitOpen)
 				lab.AwaitView(append(members, back...)...)
@@ -123,16 +128,18 @@ func TestADamagedEndOfALogComesFromTheOthers(t *testing.T) {
 	}
 }
 
-// replaceDamaged waits until a process halts because its log is damaged, and starts another one with an empty disk instead.
-func replaceDamaged(lab *Cluster, p *Process) *Process {
+// replaceDamaged waits until a process halts because its log is damaged, and starts another one instead, with the same disk or an empty one.
+func replaceDamaged(lab *Cluster, p *Process, disk bool) *Process {
 	lab.t.Helper()
 	why, err := p.AwaitHalt()
-	if err != nil || !strings.HasPrefix(why, isRefused) {
+	if err != nil || !strings.HasPrefix(why, HaltedDamaged) {
 		lab.t.Fatalf("halted: %q, %v; want the log to be damaged", why, err)
 	}
 	lab.t.Log(why)
 	<-p.ended
-	lab.Replace(p.ID())
+	if disk {
+		lab.Replace(p.ID())
+	}
 	instead, err := lab.Restart(durableNodes, nil, p.ID())
 	lab.must(err)
 	return instead[0]
