@@ -81,7 +81,7 @@ func TestAMemberWhoseDiskIsFullLeavesAndTheOthersGoOn(t *testing.T) {
 				if node == 1 {
 					takesTime(t)
 				}
-				disk := ram(t, 144<<20) // a write-ahead log begins with a segment of 64 MiB
+				disk := ram(t, 2<<30) // more than the others write while it is full and away
 				load := DurableMessages(engine)
 				load.Bytes, load.RingBytes = 10<<10, 256<<10
 				lab := NewCluster(t, Options{Loads: []Load{load}, Disks: map[squall.NodeID]string{node: disk}})
