@@ -115,7 +115,9 @@ func TestADamagedEndOfALogComesFromTheOthers(t *testing.T) {
 				case isRefused:
 					back[0] = replaceDamaged(lab, back[0], true)
 				case isDropped:
-					back[0] = replaceDamaged(lab, back[0], false)
+					if back[0] = replaceDamaged(lab, back[0], false); back[0] == nil {
+						return
+					}
 					_, err := back[0].AwaitEvents(isRepaired, 1)
 					lab.must(err)
 				}
@@ -137,8 +139,12 @@ func replaceDamaged(lab *Cluster, p *Process, disk bool) *Process {
 	}
 	lab.t.Log(why)
 	<-p.ended
-	if disk {
+	switch {
+	case disk:
 		lab.Replace(p.ID())
+	case !strings.Contains(why, "start this process again"):
+		lab.t.Log("the members ended one by one, and the last view has this one alone: nobody else need have what it drops, so it refuses")
+		return nil
 	}
 	instead, err := lab.Restart(durableNodes, nil, p.ID())
 	lab.must(err)
