@@ -90,6 +90,9 @@ func run(ctx context.Context, dir string, out io.Writer) error {
 	opening.Wait()
 	err := errors.Join(errs...)
 	if err == nil {
+		for _, g := range groups { // one that was not among the last to leave comes in behind them, and gets what it lacks from them
+			<-g.Subgroup("account").Restored()
+		}
 		fmt.Fprintf(out, "the account has %d\n", accounts[0].balance)
 		err = deposit(ctx, groups)
 	}
