@@ -3,8 +3,8 @@ package join
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net"
-	"sync"
 	"time"
 
 	"github.com/squall-go/squall/fabric/port"
@@ -19,18 +19,13 @@ type desk struct {
 	port    *port.Port
 	slots   chan struct{}
 	silence time.Duration
-
-	open sync.WaitGroup // the goroutines that read from conns
-	lock sync.Mutex
-	shut bool
-	// conns are those that somebody reads from. W: under lock.
-	conns map[net.Conn]bool
+	callers port.Callers // that somebody reads from
 }
 
 func newDesk(c Config, conversations int) *desk {
 	return &desk{
 		emitter: emitter{listener: c.OnEvent}, port: c.Port, silence: c.silence,
-		slots: make(chan struct{}, conversations), conns: map[net.Conn]bool{},
+		slots: make(chan struct{}, conversations),
 	}
 }
 
@@ -42,7 +37,7 @@ func (d *desk) handler(converse func(net.Conn, Request)) func(net.Conn) {
 		if !d.enter(conn) {
 			return
 		}
-		defer d.leave(conn)
+		defer d.callers.Leave(conn)
 		select {
 		case d.slots <- struct{}{}:
 			defer func() { <-d.slots }()
@@ -59,35 +54,14 @@ func (d *desk) handler(converse func(net.Conn, Request)) func(net.Conn) {
 	}
 }
 
-// enter notes a connection that is read from now on, so that close ends it.
+// enter notes a connection that is read from now on, so that close ends it. How many there may be is bounded elsewhere.
 func (d *desk) enter(conn net.Conn) bool {
-	d.lock.Lock()
-	defer d.lock.Unlock()
-	if d.shut {
-		return false
-	}
-	d.conns[conn] = true
-	d.open.Add(1)
-	return true
-}
-
-func (d *desk) leave(conn net.Conn) {
-	d.lock.Lock()
-	defer d.lock.Unlock()
-	delete(d.conns, conn)
-	d.open.Done()
+	_, ok := d.callers.Enter(conn, math.MaxInt)
+	return ok
 }
 
 // close ends everything that is read, and waits for those that read.
-func (d *desk) close() {
-	d.lock.Lock()
-	d.shut = true
-	for conn := range d.conns {
-		conn.Close()
-	}
-	d.lock.Unlock()
-	d.open.Wait()
-}
+func (d *desk) close() { d.callers.HangUp() }
 
 // reject reports a connection that is closed without an answer, for silence, garbage or being one too many. The port counts
 // and its owner bounds what is told: strangers decide how often that happens.

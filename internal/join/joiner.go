@@ -151,7 +151,7 @@ func (j *joiner) connected(t Ticket, conn net.Conn) {
 
 // converse is the reading side of a conversation.
 func (j *joiner) converse(t Ticket, l *line) {
-	defer j.leave(l.conn)
+	defer j.callers.Leave(l.conn)
 	j.read(t, l,
 		func(now time.Duration, m Message) Effects { return j.core.Hear(now, t, m) },
 		func(now time.Duration, err error) Effects { return j.core.Gone(now, t, gone(err)) })

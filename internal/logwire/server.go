@@ -42,18 +42,14 @@ type Server struct {
 	cfg       ServerConfig
 	readers   chan struct{} // places
 	followers chan struct{}
-
-	mu    sync.Mutex
-	shut  bool
-	conns map[net.Conn]bool
-	open  sync.WaitGroup
+	callers   port.Callers
 }
 
 // NewServer makes a server.
 func NewServer(cfg ServerConfig) *Server {
 	cfg.Times = cfg.Times.withDefaults()
 	return &Server{
-		cfg: cfg, readers: make(chan struct{}, maxReaders), followers: make(chan struct{}, maxFollowers), conns: map[net.Conn]bool{},
+		cfg: cfg, readers: make(chan struct{}, maxReaders), followers: make(chan struct{}, maxFollowers),
 	}
 }
 
@@ -62,10 +58,10 @@ func (s *Server) Serve(conn net.Conn) {
 	defer conn.Close()
 	err := s.enter(conn)
 	if err == nil {
-		defer s.leave(conn)
+		defer s.callers.Leave(conn)
 		err = s.visit(conn)
 	}
-	if err != nil && s.cfg.Reject != nil && !s.closing() {
+	if err != nil && s.cfg.Reject != nil && !s.callers.Closing() {
 		s.cfg.Reject(port.Rejection{Remote: conn.RemoteAddr().String(), Kind: port.KindLog, Reason: reasonOf(err), Err: err})
 	}
 }
@@ -83,39 +79,14 @@ func reasonOf(err error) port.Reason {
 }
 
 func (s *Server) enter(conn net.Conn) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.conns) == maxVisitors || s.shut {
-		return fmt.Errorf("%w: %d connections", ErrBusy, len(s.conns))
+	if there, ok := s.callers.Enter(conn, maxVisitors); !ok {
+		return fmt.Errorf("%w: %d connections", ErrBusy, there)
 	}
-	s.conns[conn] = true
-	s.open.Add(1)
 	return nil
 }
 
-func (s *Server) leave(conn net.Conn) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.conns, conn)
-	s.open.Done()
-}
-
-func (s *Server) closing() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.shut
-}
-
 // Close ends all answers and waits for them. The logs may be closed afterwards.
-func (s *Server) Close() {
-	s.mu.Lock()
-	s.shut = true
-	for conn := range s.conns {
-		conn.Close()
-	}
-	s.mu.Unlock()
-	s.open.Wait()
-}
+func (s *Server) Close() { s.callers.HangUp() }
 
 // visit answers one request after the other. It returns an error if whoever called broke the rules.
 func (s *Server) visit(conn net.Conn) error {

@@ -6,7 +6,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"net"
 	"sync"
 	"time"
 
@@ -83,10 +82,10 @@ type runner struct {
 	stop  context.CancelFunc
 	tasks sync.WaitGroup
 
-	inputs chan func(now time.Duration) Effects
-	ways   map[string]*way
-	cancel context.CancelFunc // of the reconciliation under way
-	callers
+	inputs  chan func(now time.Duration) Effects
+	ways    map[string]*way
+	cancel  context.CancelFunc // of the reconciliation under way
+	callers port.Callers
 }
 
 // queued is how many inputs wait for the core.
@@ -95,7 +94,7 @@ const queued = 64
 func newRunner(ctx context.Context, c Config) *runner {
 	r := &runner{
 		cfg: c, epoch: time.Now(), inputs: make(chan func(time.Duration) Effects, queued), ways: map[string]*way{},
-		cancel: func() {}, callers: callers{conns: map[net.Conn]bool{}},
+		cancel: func() {},
 	}
 	r.cfg.Times = c.Times.withDefaults()
 	r.ctx, r.stop = context.WithCancel(ctx)
@@ -208,6 +207,6 @@ func (r *runner) close() {
 		<-w.flushed
 	}
 	r.stop()
-	r.hangUp()
+	r.callers.HangUp()
 	r.tasks.Wait()
 }

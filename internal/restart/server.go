@@ -13,12 +13,12 @@ type Server struct {
 	cluster string
 	self    views.Member
 	view    func() *views.View
-	callers
+	callers port.Callers
 }
 
 // NewServer makes a server. View is the view that is installed; nil: this process is no member any more.
 func NewServer(cluster string, self views.Member, view func() *views.View) *Server {
-	return &Server{cluster: cluster, self: self, view: view, callers: callers{conns: map[net.Conn]bool{}}}
+	return &Server{cluster: cluster, self: self, view: view}
 }
 
 // answerWithin bounds a conversation with somebody who asks.
@@ -27,10 +27,10 @@ const answerWithin = 10 * time.Second
 // Serve is the handler of port.KindRestart.
 func (s *Server) Serve(conn net.Conn) {
 	defer conn.Close()
-	if !s.enter(conn) {
+	if _, ok := s.callers.Enter(conn, maxCallers); !ok {
 		return
 	}
-	defer s.leave(conn)
+	defer s.callers.Leave(conn)
 	for {
 		var m Message
 		if conn.SetReadDeadline(time.Now().Add(answerWithin)) != nil || port.ReadMessage(conn, &m) != nil || m.check() != nil {
@@ -67,4 +67,4 @@ func (s *Server) answer(m Message) (Message, bool) {
 }
 
 // Close ends all conversations.
-func (s *Server) Close() { s.hangUp() }
+func (s *Server) Close() { s.callers.HangUp() }

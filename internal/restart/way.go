@@ -3,7 +3,6 @@ package restart
 import (
 	"context"
 	"net"
-	"sync"
 	"time"
 
 	"github.com/squall-go/squall/fabric/port"
@@ -70,7 +69,7 @@ func (r *runner) dial(addr string) net.Conn {
 	if err != nil {
 		return nil // nobody is there yet; the core asks again
 	}
-	if !r.enter(conn) {
+	if _, ok := r.callers.Enter(conn, maxCallers); !ok {
 		conn.Close()
 		return nil
 	}
@@ -87,7 +86,7 @@ func write(conn net.Conn, m Message, within time.Duration) error {
 
 // serve takes a connection that somebody else dialed.
 func (r *runner) serve(conn net.Conn) {
-	if !r.enter(conn) {
+	if _, ok := r.callers.Enter(conn, maxCallers); !ok {
 		conn.Close()
 		return
 	}
@@ -99,7 +98,7 @@ const patience = 4
 
 // read hands the core what is heard, until the connection ends or nothing is heard for a while; 0: however long.
 func (r *runner) read(conn net.Conn, within time.Duration) {
-	defer r.leave(conn)
+	defer r.callers.Leave(conn)
 	defer conn.Close()
 	for r.ctx.Err() == nil {
 		if within > 0 && conn.SetReadDeadline(time.Now().Add(within)) != nil {
@@ -113,41 +112,5 @@ func (r *runner) read(conn net.Conn, within time.Duration) {
 	}
 }
 
-// callers are the connections that somebody reads from: a bounded number.
-type callers struct {
-	open  sync.WaitGroup
-	mu    sync.Mutex
-	shut  bool
-	conns map[net.Conn]bool
-}
-
+// maxCallers bounds the connections that somebody reads from.
 const maxCallers = 8 * views.MaxMembers
-
-func (c *callers) enter(conn net.Conn) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.shut || len(c.conns) >= maxCallers {
-		return false
-	}
-	c.conns[conn] = true
-	c.open.Add(1)
-	return true
-}
-
-func (c *callers) leave(conn net.Conn) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.conns, conn)
-	c.open.Done()
-}
-
-// hangUp ends all of them, and waits for those that read.
-func (c *callers) hangUp() {
-	c.mu.Lock()
-	c.shut = true
-	for conn := range c.conns {
-		conn.Close()
-	}
-	c.mu.Unlock()
-	c.open.Wait()
-}

@@ -47,11 +47,7 @@ type Source struct {
 	cfg     SourceConfig
 	offers  offers
 	streams chan struct{}
-
-	mu    sync.Mutex
-	shut  bool
-	conns map[net.Conn]bool
-	open  sync.WaitGroup
+	callers port.Callers
 }
 
 // NewSource makes a source that has nothing yet.
@@ -59,7 +55,7 @@ func NewSource(cfg SourceConfig) *Source {
 	cfg.Times = cfg.Times.withDefaults()
 	return &Source{
 		cfg: cfg, offers: offers{self: cfg.Self, keeps: cfg.Keeps},
-		streams: make(chan struct{}, maxStreams), conns: map[net.Conn]bool{},
+		streams: make(chan struct{}, maxStreams),
 	}
 }
 
@@ -79,10 +75,10 @@ func (s *Source) Serve(conn net.Conn) {
 	defer conn.Close()
 	err := s.enter(conn)
 	if err == nil {
-		defer s.leave(conn)
+		defer s.callers.Leave(conn)
 		err = s.serve(conn)
 	}
-	if err != nil && !s.closing() {
+	if err != nil && !s.callers.Closing() {
 		r := port.RejectedState(conn.RemoteAddr().String(), err)
 		if errors.Is(err, errBusy) {
 			r.Reason = port.TooMany
@@ -92,38 +88,15 @@ func (s *Source) Serve(conn net.Conn) {
 }
 
 func (s *Source) enter(conn net.Conn) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.conns) == maxVisitors || s.shut {
-		return fmt.Errorf("%w: %d connections", errBusy, len(s.conns))
+	if there, ok := s.callers.Enter(conn, maxVisitors); !ok {
+		return fmt.Errorf("%w: %d connections", errBusy, there)
 	}
-	s.conns[conn] = true
-	s.open.Add(1)
 	return nil
-}
-
-func (s *Source) leave(conn net.Conn) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.conns, conn)
-	s.open.Done()
-}
-
-func (s *Source) closing() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.shut
 }
 
 // Close ends all streams and waits for the application's functions in them.
 func (s *Source) Close() {
-	s.mu.Lock()
-	s.shut = true
-	for conn := range s.conns {
-		conn.Close()
-	}
-	s.mu.Unlock()
-	s.open.Wait()
+	s.callers.HangUp()
 	s.offers.clear()
 }
 

@@ -1,17 +1,13 @@
 package bench
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"runtime"
 	"runtime/debug"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/squall-go/squall/cmd/squall/internal/proc"
 )
 
 // Machine is where figures come from, and of which program.
@@ -78,32 +74,4 @@ func commit() string {
 		return "unknown (go build -buildvcs=true records it)"
 	}
 	return revision + dirty
-}
-
-// watchMachine tells how many cores were busy between two instants, or 0 where the system does not say.
-func watchMachine(ctx context.Context, from, to time.Time) <-chan float64 {
-	cores := make(chan float64, 1)
-	go func() {
-		defer close(cores)
-		if proc.Rest(ctx, time.Until(from)) != nil {
-			return
-		}
-		before, start := busyTime(), time.Now()
-		if proc.Rest(ctx, time.Until(to)) != nil {
-			return
-		}
-		cores <- (busyTime() - before).Seconds() / time.Since(start).Seconds()
-	}()
-	return cores
-}
-
-// busyTime is the time that the machine's cores worked so far, or were taken from it. The kernel counts in hundredths of a second.
-func busyTime() time.Duration {
-	b, err := os.ReadFile("/proc/stat")
-	if err != nil {
-		return 0
-	}
-	var user, nice, system, idle, wait, irq, softirq, steal int64
-	fmt.Sscanf(string(b), "cpu %d %d %d %d %d %d %d %d", &user, &nice, &system, &idle, &wait, &irq, &softirq, &steal)
-	return time.Duration(user+nice+system+steal) * 10 * time.Millisecond
 }

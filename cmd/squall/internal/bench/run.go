@@ -73,7 +73,7 @@ func (p *processes) measure() (Run, error) {
 	}
 	from := time.Now().Add(p.spec.Warmup + 50*time.Millisecond)
 	to := from.Add(p.spec.Duration)
-	busy := watchMachine(p.ctx, from, to)
+	busy := proc.WatchMachine(p.ctx, from, to)
 	samples := make([]Sample, len(p.children))
 	if err := ask(p, request{Op: opRun, From: from, To: to}, p.spec.Warmup+p.spec.Duration+startWithin, samples); err != nil {
 		return Run{}, err

@@ -119,7 +119,7 @@ func (f *fleet) ask(ctx context.Context, r request, within time.Duration) (answe
 func (f *fleet) window(ctx context.Context, r request) (samples []*Sample, busy float64, err error) {
 	r.From = time.Now().Add(f.spec.Warmup + 20*time.Millisecond)
 	r.To = r.From.Add(f.spec.Duration)
-	cores := watchMachine(ctx, r.From, r.To)
+	cores := proc.WatchMachine(ctx, r.From, r.To)
 	answers, err := f.ask(ctx, r, f.spec.Warmup+f.spec.Duration+answerWithin)
 	if err != nil {
 		return nil, 0, err
