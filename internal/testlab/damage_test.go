@@ -98,7 +98,7 @@ func TestADamagedEndOfALogComesFromTheOthers(t *testing.T) {
 				const node = 3
 				nodes := []squall.NodeID{node}
 				if all {
-					KillAll(members, nil)
+					lab.CutPower(members)
 					members, nodes = nil, []squall.NodeID{node, 1, 2}
 				} else {
 					members[node-1].Kill()

@@ -80,7 +80,7 @@ func TestTwoOfThreeGoOnAndTheThirdComesLater(t *testing.T) {
 	takesTime(t)
 	eachEngine(t, func(t *testing.T, engine squall.LogEngine) {
 		lab, members := formDurable(t, engine, Options{})
-		KillAll(members, nil)
+		lab.CutPower(members)
 		two := lab.Back(durableNodes, 3, 1)
 		lab.AwaitAcks(acksBefore, two...)
 		third, err := lab.Restart(durableNodes, nil, 2)
@@ -104,7 +104,7 @@ func TestWhatOnlyOneDiskHadIsCutWhenTheOthersWentOnWithoutIt(t *testing.T) {
 			lab.must(members[0].Stop())
 			lab.must(members[1].Stop())
 			time.Sleep(20 * time.Millisecond) // for what it has received to come to its disk
-			KillAll(members, nil)
+			lab.CutPower(members)
 			apart := lab.Audit(false, 1, 2, 3)
 			if lab.Audit(false, 1, 2).Records < apart.Records {
 				t.Log(apart)
@@ -131,7 +131,7 @@ func TestWhatOnlyOneDiskHadIsCutWhenTheOthersWentOnWithoutIt(t *testing.T) {
 
 func TestARestartWaitsForAMajorityAndSaysForWhom(t *testing.T) {
 	lab, members := formDurable(t, squall.Bolt, Options{})
-	KillAll(members, nil)
+	lab.CutPower(members)
 	two, err := lab.Restart(durableNodes, nil, 2)
 	lab.must(err)
 	waits, err := two[0].AwaitEvents("waiting for node 1, node 3: 1 of 3 members of view 1 are here", 1)
@@ -165,7 +165,7 @@ func TestAReplacedDiskIsFilledFromTheOthers(t *testing.T) {
 						members = slices.Delete(members, int(node)-1, int(node))
 						lab.AwaitView(members...)
 					} else {
-						KillAll(members, nil)
+						lab.CutPower(members)
 						members = nil
 					}
 					lab.Replace(node)

@@ -80,12 +80,24 @@ func (c *Cluster) Back(n int, nodes ...squall.NodeID) []*Process {
 	return started
 }
 
-// KillAll kills processes in some order, with pauses between them.
+// KillAll kills processes one after the other. Those that are left may notice, and go on in a view without the others.
 func KillAll(of []*Process, pause func() time.Duration) {
 	for i, p := range of {
-		if i > 0 && pause != nil {
+		if i > 0 {
 			time.Sleep(pause())
 		}
+		p.Kill()
+	}
+}
+
+// CutPower ends processes at one moment: all of them stand still before the first one is gone, so none notices that another one is, and the view in
+// which they were is the last one.
+func (c *Cluster) CutPower(of []*Process) {
+	c.t.Helper()
+	for _, p := range of {
+		c.must(p.Stop())
+	}
+	for _, p := range of {
 		p.Kill()
 	}
 }

@@ -81,7 +81,7 @@ func TestNothingAcknowledgedIsLostWhenAllAreKilled(t *testing.T) {
 			w := newWreck(t, Options{Loads: []Load{load}})
 			w.lab.opts.Fabric = fabrics[0].of
 			w.lab.Found(durableNodes)
-			KillAll(w.lab.Live(), nil)
+			w.lab.CutPower(w.lab.Live())
 			start := time.Now()
 			for round := range rounds {
 				w.lab.opts.Fabric = fabrics[round%len(fabrics)].of
