@@ -74,8 +74,9 @@ func (b bar) verdict(v float64) string {
 
 // The names of cases.
 const (
-	rawName  = "raw writes of 1 MiB"
-	syncName = "one write of 4 KiB"
+	rawName    = "raw writes of 1 MiB"
+	aroundName = "raw writes of 1 MiB around the page cache"
+	syncName   = "one write of 4 KiB"
 )
 
 // engineName is the case of an engine.
@@ -85,8 +86,16 @@ func (s *set) addStream(name string, spec Spec) {
 	s.add(name, func(ctx context.Context) (Run, error) { return stream(ctx, spec) })
 }
 
+// addRaw adds what the disk can do: through the page cache, as most programs write, and around it, as an engine may.
 func (s *set) addRaw(spec Spec) {
-	s.add(rawName, func(ctx context.Context) (Run, error) { return raw(ctx, spec, spec.Nodes, largePiece) })
+	for _, c := range []struct {
+		name   string
+		around bool
+	}{{rawName, false}, {aroundName, true}} {
+		s.add(c.name, func(ctx context.Context) (Run, error) {
+			return raw(ctx, spec, spec.Nodes, pieces{Bytes: largePiece, Around: c.around})
+		})
+	}
 }
 
 // streamSet is what the flags describe, beside what the disk can do.
@@ -98,6 +107,7 @@ func streamSet(spec Spec, limits bool) (s set) {
 	s.addStream(name, spec)
 	if limits {
 		s.against(name, "MB/s", bytesOf, 0, rawName)
+		s.against(name, "MB/s", bytesOf, 0, aroundName)
 	} else {
 		s.alone(name, "MB/s", name, bytesOf)
 	}
@@ -109,7 +119,7 @@ func streamSet(spec Spec, limits bool) (s set) {
 // latencySet is one message at a time, beside one small write that nothing disturbs.
 func latencySet(spec Spec, engines ...string) (s set) {
 	spec.SizeBytes = min(spec.SizeBytes, 100)
-	s.add(syncName, func(ctx context.Context) (Run, error) { return raw(ctx, spec, 1, smallPiece) })
+	s.add(syncName, func(ctx context.Context) (Run, error) { return raw(ctx, spec, 1, pieces{Bytes: smallPiece}) })
 	for _, engine := range engines {
 		name := "latency p50, " + engine
 		s.add(name, func(ctx context.Context) (Run, error) {
@@ -189,6 +199,7 @@ func (a asked) streamBars(spec Spec, others rival) (s set) {
 		all = append(all, c.name)
 	}
 	s.against(wal, "MB/s", bytesOf, a.raw, rawName)
+	s.against(wal, "MB/s", bytesOf, 0, aroundName)
 	s.against(wal, "msgs/s", rateOf, a.product, all[1:]...)
 	s.against(wal, "msgs/s", rateOf, a.raft, all[0])
 	s.against(bolt, "msgs/s", rateOf, a.boltdb, rivalName(boltRaft, a.sizeBytes))

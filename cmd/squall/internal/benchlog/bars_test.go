@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -121,8 +122,9 @@ func TestCasesTakeTurnsAndOneThatFailedIsNotTriedAgain(t *testing.T) {
 	if err != nil || strings.Join(order, "") != "abcac" || len(series[0].Runs) != 2 || !errors.Is(series[1].Err, failure) {
 		t.Errorf("%v: %v: %+v", err, order, series)
 	}
-	if (Report{Series: series}).err() == nil || (Report{Series: []Series{{Err: errNoRival}}}).err() != nil {
-		t.Error("a report fails with its own cases, and not for systems that are not there")
+	absent := []Series{{Err: errNoRival}, {Err: fmt.Errorf("/data %w", errNotAround)}}
+	if (Report{Series: series}).err() == nil || (Report{Series: absent}).err() != nil {
+		t.Error("a report fails with its own cases, and not for what is not there to be held against")
 	}
 }
 

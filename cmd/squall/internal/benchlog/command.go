@@ -32,7 +32,7 @@ func NewCommand() *cobra.Command {
 		Short: "Measure groups that keep what they deliver on disk, and the disk itself in the same run",
 		Long: `Log starts the members of a group as processes on this machine, each with a directory of its own on one disk. All of them send, and what
 counts is what the slowest member delivered and every disk has. In turn with it the same number of processes do nothing but write 1 MiB at a
-time to that disk and wait for it: that is the limit. At the end of each run the logs of all members are read, and must be the same.`,
+time to that disk and wait for it, through the page cache and around it: those are the limits. At the end of each run the logs of all members are read, and must be the same.`,
 		Example: `  squall bench log                                    # 3 members, 10 KiB, the engine for high rates
   squall bench log --size 100 --engine bolt
   squall bench log --latency                          # one message at a time, beside a single small write

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"time"
+	"unsafe"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
@@ -29,6 +31,45 @@ func checkDisk(dir string) error {
 	return nil
 }
 
+// errNotAround says that there is one limit less here.
+var errNotAround = errors.New("takes no writes around the page cache")
+
+// checkAround tries a write around the page cache. That a disk has none is told in the row of that limit, and is no failure.
+func checkAround(dir string) (err error) {
+	probe, err := os.MkdirTemp(dir, "squall-bench-log-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(probe)) }()
+	if err := tryAround(filepath.Join(probe, "pieces"), aligned(smallPiece)); err != nil {
+		if refused(err) {
+			return fmt.Errorf("%s (%s) %w", dir, fileSystem(dir), errNotAround)
+		}
+		return err
+	}
+	return nil
+}
+
+// tryAround writes a piece to a new file. File systems may take the open and refuse the write.
+func tryAround(path string, piece []byte) error {
+	f, err := openAround(path)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteAt(piece, 0)
+	return errors.Join(err, f.Close())
+}
+
+// sectorBytes is what writes around the page cache are aligned to, in memory as in the file: no disk has larger sectors.
+const sectorBytes = 4 << 10
+
+// aligned is memory on the boundary of a sector.
+func aligned(n int) []byte {
+	b := make([]byte, n+sectorBytes)
+	skip := int(-uintptr(unsafe.Pointer(unsafe.SliceData(b))) & (sectorBytes - 1))
+	return b[skip : skip+n]
+}
+
 // setAside is how much of a file is set aside at a time, so that the writes find their place.
 const setAside = 1 << 30
 
@@ -40,12 +81,28 @@ type writer struct {
 	end   int64 // of what is set aside
 }
 
-func newWriter(path string, pieceBytes int) (*writer, error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+// pieces is what a writer writes, and how.
+type pieces struct {
+	Bytes  int  // at a time
+	Around bool // the page cache, instead of through it
+}
+
+// newFile is how a writer's file is opened.
+const newFile = os.O_CREATE | os.O_EXCL | os.O_WRONLY
+
+func (p pieces) open(path string) (*os.File, error) {
+	if p.Around {
+		return openAround(path)
+	}
+	return os.OpenFile(path, newFile, 0o600)
+}
+
+func newWriter(path string, p pieces) (*writer, error) {
+	f, err := p.open(path)
 	if err != nil {
 		return nil, err
 	}
-	w := &writer{file: f, piece: make([]byte, pieceBytes)}
+	w := &writer{file: f, piece: aligned(p.Bytes)}
 	fill(w.piece, 0)
 	return w, w.room()
 }

@@ -1,6 +1,7 @@
 package benchlog
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -28,6 +29,12 @@ func fileSystem(dir string) string {
 func allocate(f *os.File, from, bytes int64) error {
 	return unix.Fallocate(int(f.Fd()), 0, from, bytes)
 }
+
+// openAround makes a file whose writes go around the page cache.
+func openAround(path string) (*os.File, error) { return os.OpenFile(path, newFile|unix.O_DIRECT, 0o600) }
+
+// refused says that a file system does not take such a file, or does not take a write to it.
+func refused(err error) bool { return errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EOPNOTSUPP) }
 
 // syncData waits until the disk has what was written.
 func syncData(f *os.File) error { return unix.Fdatasync(int(f.Fd())) }

@@ -116,8 +116,13 @@ const (
 )
 
 // raw measures processes that only write to the disk, each to a file of its own.
-func raw(ctx context.Context, s Spec, count, pieceBytes int) (r Run, err error) {
-	err = withFleet(ctx, s, job{Kind: writeKind, Piece: pieceBytes}, count, func(ctx context.Context, f *fleet) error {
+func raw(ctx context.Context, s Spec, count int, p pieces) (r Run, err error) {
+	if p.Around {
+		if err := checkAround(s.Dir); err != nil {
+			return r, err
+		}
+	}
+	err = withFleet(ctx, s, job{Kind: writeKind, Pieces: p}, count, func(ctx context.Context, f *fleet) error {
 		samples, busy, err := f.window(ctx, request{Op: opWrite})
 		if err != nil {
 			return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,12 +24,12 @@ const (
 
 // job is a process's configuration.
 type job struct {
-	Spec  Spec
-	Kind  string
-	Node  int    // from 1
-	Addr  string // of the founder; empty: this is it
-	Dir   string // of this process alone; it is there
-	Piece int    // bytes of what a writer writes at a time
+	Spec   Spec
+	Kind   string
+	Node   int    // from 1
+	Addr   string // of the founder; empty: this is it
+	Dir    string // of this process alone; it is there
+	Pieces pieces // of a writer
 }
 
 // word is what a process tells: where the founder listens, that it is ready, or the answer to a request.
@@ -127,7 +128,7 @@ func (j job) serve(ctx context.Context, p *proc.Parent) error {
 type writing struct{ *writer }
 
 func openWriting(j job) (workload, error) {
-	w, err := newWriter(j.Dir+"/pieces", j.Piece)
+	w, err := newWriter(filepath.Join(j.Dir, "pieces"), j.Pieces)
 	if err != nil {
 		return nil, err
 	}

@@ -33,11 +33,11 @@ type Row struct {
 	Verdict   string   `json:"verdict,omitempty"`
 }
 
-// err is what went wrong, but for other systems that are not there.
+// err is what went wrong, but for other systems and ways to write that are not there.
 func (r Report) err() error {
 	var errs []error
 	for _, s := range r.Series {
-		if s.Err != nil && !errors.Is(s.Err, errNoRival) {
+		if s.Err != nil && !errors.Is(s.Err, errNoRival) && !errors.Is(s.Err, errNotAround) {
 			errs = append(errs, fmt.Errorf("%s: %w", s.Name, s.Err))
 		}
 	}
