@@ -79,6 +79,11 @@ const (
 	syncName   = "one write of 4 KiB"
 )
 
+// commitName is the case of as many processes as there are members, each of which does what one commit of a tree must do.
+func commitName(nodes int) string {
+	return fmt.Sprintf("two writes with a sync each, %d processes", nodes)
+}
+
 // engineName is the case of an engine.
 func engineName(engine string, sizeBytes int) string { return engine + ", " + sizeText(sizeBytes) }
 
@@ -116,16 +121,25 @@ func streamSet(spec Spec, limits bool) (s set) {
 	return s
 }
 
-// latencySet is one message at a time, beside one small write that nothing disturbs.
+// latencySet is one message at a time, beside one small write that nothing disturbs. An engine that is a tree stands also beside the writes that no
+// tree can do without, at as many processes at once: how much of its latency is inherent.
 func latencySet(spec Spec, engines ...string) (s set) {
 	spec.SizeBytes = min(spec.SizeBytes, 100)
 	s.add(syncName, func(ctx context.Context) (Run, error) { return raw(ctx, spec, 1, pieces{Bytes: smallPiece}) })
 	for _, engine := range engines {
 		name := "latency p50, " + engine
+		if engine == treeEngine {
+			s.add(commitName(spec.Nodes), func(ctx context.Context) (Run, error) {
+				return raw(ctx, spec, spec.Nodes, pieces{Bytes: treePiece, Head: true})
+			})
+		}
 		s.add(name, func(ctx context.Context) (Run, error) {
 			return loop(ctx, spec.with(func(s *Spec) { s.Engine = engine }))
 		})
 		s.bars = append(s.bars, bar{what: name, unit: "µs", figure: name, of: p50Of, limits: []string{syncName}, limitOf: p50Of, atMost: 3})
+		if engine == treeEngine {
+			s.against(name, "µs", p50Of, 0, commitName(spec.Nodes))
+		}
 		s.bars = append(s.bars, bar{what: "latency p99, " + engine, unit: "µs", figure: name, of: p99Of, limits: []string{syncName}, limitOf: p99Of})
 	}
 	return s

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -90,11 +91,25 @@ func checkAroundRow(t *testing.T, row Row, figure Summary) {
 }
 
 func TestOneMessageAtATimeIsMeasuredBesideOneWrite(t *testing.T) {
-	r := measureUntil(t, func(r Report) bool {
-		return r.Series[0].Runs[0].Latency.Count > 0 && r.Series[1].Runs[0].Latency.Count > 0
-	}, "--latency")
-	if len(r.Series) != 2 || r.Rows[0].Pairs.Median <= 0 {
+	r := measureUntil(t, waited, "--latency")
+	if len(r.Series) != 2 || len(r.Rows) != 2 || r.Rows[0].Pairs.Median <= 0 {
 		t.Errorf("%+v", r)
+	}
+}
+
+// waited says that something was waited for in all cases.
+func waited(r Report) bool {
+	return !slices.ContainsFunc(r.Series, func(s Series) bool { return s.Runs[0].Latency.Count == 0 })
+}
+
+func TestAMessageInATreeIsMeasuredBesideTheWritesOfACommit(t *testing.T) {
+	r := measureUntil(t, waited, "--latency", "--engine", "bolt", "--nodes", "2")
+	if len(r.Series) != 3 || len(r.Rows) != 3 {
+		t.Fatalf("%+v", r)
+	}
+	row := r.Rows[1]
+	if row.LimitName != "two writes with a sync each, 2 processes" || row.Figure != r.Rows[0].Figure || row.Pairs.Median <= 0 || row.Verdict != "–" {
+		t.Errorf("%+v", row)
 	}
 }
 

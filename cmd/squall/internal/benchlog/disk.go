@@ -73,10 +73,13 @@ func aligned(n int) []byte {
 // setAside is how much of a file is set aside at a time, so that the writes find their place.
 const setAside = 1 << 30
 
-// writer does what every log must do at least: it writes a piece behind the others, and waits until the disk has it.
+// writer does what every log must do at least: it writes a piece behind the others, and waits until the disk has it. If there is a head it does
+// what every commit of a tree must do at least: the head, at the beginning of the file, leads to the piece, so it is written only when the disk
+// has that, and has to be waited for as well.
 type writer struct {
 	file  *os.File
 	piece []byte
+	head  []byte // nil: there is none
 	at    int64
 	end   int64 // of what is set aside
 }
@@ -85,6 +88,7 @@ type writer struct {
 type pieces struct {
 	Bytes  int  // at a time
 	Around bool // the page cache, instead of through it
+	Head   bool // a page in place after each
 }
 
 // newFile is how a writer's file is opened.
@@ -104,6 +108,11 @@ func newWriter(path string, p pieces) (*writer, error) {
 	}
 	w := &writer{file: f, piece: aligned(p.Bytes)}
 	fill(w.piece, 0)
+	if p.Head {
+		w.head = aligned(smallPiece)
+		fill(w.head, 0)
+		w.at = smallPiece
+	}
 	return w, w.room()
 }
 
@@ -128,6 +137,12 @@ func (w *writer) write() error {
 		return err
 	}
 	w.at += int64(len(w.piece))
+	if err := syncData(w.file); err != nil || w.head == nil {
+		return err
+	}
+	if _, err := w.file.WriteAt(w.head, 0); err != nil {
+		return err
+	}
 	return syncData(w.file)
 }
 
@@ -153,7 +168,7 @@ func (w *writer) run(ctx context.Context, from, to time.Time) (*Sample, error) {
 			first = start
 		}
 		last = now
-		s.Bytes += uint64(len(w.piece))
+		s.Bytes += uint64(len(w.piece) + len(w.head))
 		_ = latency.RecordValue(now.Sub(start).Nanoseconds()) // a minute is the most that it takes; longer ones are its most
 	}
 	s.Elapsed, s.CPU, s.Latency = last.Sub(first), proc.CPUTime()-cpu, latencyOf(latency)

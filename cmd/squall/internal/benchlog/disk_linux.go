@@ -31,7 +31,9 @@ func allocate(f *os.File, from, bytes int64) error {
 }
 
 // openAround makes a file whose writes go around the page cache.
-func openAround(path string) (*os.File, error) { return os.OpenFile(path, newFile|unix.O_DIRECT, 0o600) }
+func openAround(path string) (*os.File, error) {
+	return os.OpenFile(path, newFile|unix.O_DIRECT, 0o600)
+}
 
 // refused says that a file system does not take such a file, or does not take a write to it.
 func refused(err error) bool { return errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EOPNOTSUPP) }

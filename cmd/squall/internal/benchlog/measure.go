@@ -1,9 +1,11 @@
 package benchlog
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/squall-go/squall/persist"
@@ -109,10 +111,12 @@ func beside(ctx context.Context, s Spec) (r Run, err error) {
 	return r, err
 }
 
-// Pieces that writers write: one as a log does that has much to write, one as it does for a single small message.
+// Pieces that writers write: one as a log does that has much to write, one as it does for a single small message, and one as a tree does for that:
+// the page that has the message, the one above it, and the root.
 const (
 	largePiece = 1 << 20
 	smallPiece = 4 << 10
+	treePiece  = 3 * smallPiece
 )
 
 // raw measures processes that only write to the disk, each to a file of its own.
@@ -133,7 +137,7 @@ func raw(ctx context.Context, s Spec, count int, p pieces) (r Run, err error) {
 		}
 		r = Run{
 			BytesRate: slowest(samples, func(x *Sample) float64 { return perSecond(x.Bytes, x.Elapsed) }),
-			Latency:   samples[0].Latency, Cores: cores, Foreign: max(0, busy-cores),
+			Latency:   slowestLatency(samples), Cores: cores, Foreign: max(0, busy-cores),
 		}
 		return f.end()
 	})
@@ -159,6 +163,11 @@ func slowest(samples []*Sample, rate func(*Sample) float64) float64 {
 		least = min(least, rate(x))
 	}
 	return least
+}
+
+// slowestLatency is that of the process that waits longest: a message is on every disk when the last one has it.
+func slowestLatency(samples []*Sample) Latency {
+	return slices.MaxFunc(samples, func(a, b *Sample) int { return cmp.Compare(a.Latency.P50Us, b.Latency.P50Us) }).Latency
 }
 
 func perSecond(n uint64, d time.Duration) float64 { return ratio(float64(n), d.Seconds()) }

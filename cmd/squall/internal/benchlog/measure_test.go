@@ -91,6 +91,13 @@ func TestTheSlowestMemberCounts(t *testing.T) {
 	}
 }
 
+func TestTheProcessThatWaitsLongestCounts(t *testing.T) {
+	of := func(p50, p99 float64) *Sample { return &Sample{Latency: Latency{Count: 1, P50Us: p50, P99Us: p99}} }
+	if l := slowestLatency([]*Sample{of(1, 9), of(3, 4), of(2, 8)}); l.P50Us != 3 || l.P99Us != 4 {
+		t.Errorf("%+v", l)
+	}
+}
+
 func TestARunSettlesWhenEveryDiskHasWhatAllSent(t *testing.T) {
 	told := func(sent, delivered, persisted uint64) word { return word{State: &State{sent, delivered, persisted}} }
 	if n, settled := sum([]word{told(1, 3, 3), told(2, 3, 3)}); n != 3 || !settled {

@@ -31,6 +31,9 @@ var (
 	engines = map[string]squall.LogEngine{"wal": squall.WAL, "bolt": squall.Bolt}
 )
 
+// treeEngine is the engine that is a tree of pages, below a head page that is written in place.
+const treeEngine = "bolt"
+
 // defaultSpec is three members that stream 10 KiB messages into the engine for high rates.
 func defaultSpec() Spec {
 	return Spec{
