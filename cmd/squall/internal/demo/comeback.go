@@ -247,9 +247,6 @@ func (r *comeback) start(id squall.NodeID, listen string, join ...string) (*keep
 		Fabric: r.Fabric, Engine: r.Engine, Lines: r.Lines, Size: r.Size, Verbose: r.Log != nil,
 	}
 	o := proc.Options{ID: int(id), Log: r.Log, Env: proc.Share(r.Nodes)}
-	if r.Log != nil {
-		o.Lines = -1 // they are shown already
-	}
 	var err error
 	if k.child, err = proc.Start(r.ctx, "demo "+keeperCommand, c, o); err != nil {
 		return nil, err
@@ -287,13 +284,15 @@ func (r *comeback) load(ctx context.Context) error {
 	})
 }
 
-// killAll kills everybody at once. What they had said until then counts.
+// killAll kills everybody at once, so that no view of fewer members comes to be. What they had said until then counts.
 func (r *comeback) killAll(ctx context.Context) error {
 	killed := r.present()
+	var children []*proc.Child
 	for _, k := range killed {
 		k.killed = true
-		k.child.Kill()
+		children = append(children, k.child)
 	}
+	proc.CutPower(children...)
 	if err := r.loop(ctx, func() bool {
 		return !slices.ContainsFunc(killed, func(k *keeping) bool { return !k.ended })
 	}); err != nil {

@@ -299,14 +299,8 @@ func (r *ordeal) start(id squall.NodeID, again bool) error {
 		Events: filepath.Join(r.dir, fmt.Sprintf("process-%d-node-%d", p.number, id)),
 	}
 	o := proc.Options{ID: int(id), Log: r.Log, Env: proc.Share(r.Nodes)}
-	if r.Log != nil {
-		o.Lines = -1 // they are shown already
-	}
 	var err error
 	if p.child, err = proc.Start(r.ctx, "demo "+subjectCommand, c, o); err != nil {
-		return err
-	}
-	if p.handle, err = os.FindProcess(p.child.Pid()); err != nil {
 		return err
 	}
 	r.processes = append(r.processes, p)

@@ -228,7 +228,7 @@ func (r *ordeal) resume() error {
 		if p.stage != isHung || !p.missed || r.story.now() < p.since+p.hangs {
 			continue
 		}
-		if err := p.handle.Signal(signalContinue); err != nil {
+		if err := p.child.Continue(); err != nil {
 			return fmt.Errorf("%s: %w", p.who(), err)
 		}
 		p.stage = goesOn
@@ -266,7 +266,7 @@ func (r *ordeal) strike() error {
 		r.strikes(p, isKilled)
 		r.vacate(p)
 	case hung:
-		if err := p.handle.Signal(signalStop); err != nil {
+		if err := p.child.Stop(); err != nil {
 			return fmt.Errorf("%s: %w", p.who(), err)
 		}
 		h.What = whatHung

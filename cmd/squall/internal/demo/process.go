@@ -2,7 +2,6 @@ package demo
 
 import (
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/squall-go/squall"
@@ -14,8 +13,7 @@ type process struct {
 	number int // from 1 up
 	id     squall.NodeID
 	child  *proc.Child
-	handle *os.Process // the same, for signals
-	addr   string      // where it listens; empty: it has not said yet
+	addr   string // where it listens; empty: it has not said yet
 	stage  stage
 	again  bool // the node was there before
 	first  bool // it forms the group

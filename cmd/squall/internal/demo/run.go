@@ -89,11 +89,7 @@ func (r *run) start(ctx context.Context) error {
 				Nodes: r.Nodes, Fabric: r.Fabric, Lines: r.text.share(i, r.Nodes), Repeat: r.Repeat, Size: r.Size,
 				Total: r.total, Probes: max(probesInAll/r.Nodes, 50), Verbose: r.Verbose,
 			}
-			o := proc.Options{ID: i + 1, Log: r.log, Env: share}
-			if r.log != nil {
-				o.Lines = -1 // they are shown already
-			}
-			r.children[i], errs[i] = proc.Start(ctx, "demo "+memberCommand, c, o)
+			r.children[i], errs[i] = proc.Start(ctx, "demo "+memberCommand, c, proc.Options{ID: i + 1, Log: r.log, Env: share})
 		})
 	}
 	starting.Wait()

@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -21,7 +22,7 @@ type Options struct {
 	Role  string    // what the child is called in errors; "" is "member"
 	Env   []string  // added to this process's environment
 	Log   io.Writer // gets what the child writes to its standard error, as it comes; nil is nobody
-	Lines int       // how many last lines of standard error an Exit keeps; 0 is 5, less is none
+	Lines int       // how many last lines of standard error an Exit keeps; 0 is 5, or none where Log shows them already; less is none
 }
 
 // Child is a process that this one started. Send and Receive may each be called from one goroutine at a time, the rest from any.
@@ -186,6 +187,27 @@ func (c *Child) CloseInput() { c.closing.Do(func() { c.in.Close() }) }
 
 // Kill ends the process at once, if it still runs. Wait tells when it is gone.
 func (c *Child) Kill() { c.cmd.Process.Kill() }
+
+// Stop has the process stand still where it is, until Continue or Kill. It fails if the process has ended.
+func (c *Child) Stop() error {
+	if err := c.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	return awaitStop(c.Pid())
+}
+
+// Continue lets a process that stands still go on.
+func (c *Child) Continue() error { return c.cmd.Process.Signal(syscall.SIGCONT) }
+
+// CutPower kills children at one moment: all of them stand still before the first one is gone, so none notices that another one is.
+func CutPower(children ...*Child) {
+	for _, c := range children {
+		_ = c.Stop() // it may have ended
+	}
+	for _, c := range children {
+		c.Kill()
+	}
+}
 
 // Done is closed when the process is gone.
 func (c *Child) Done() <-chan struct{} { return c.ended }

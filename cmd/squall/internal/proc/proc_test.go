@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -50,6 +51,39 @@ var children = map[string]func(ctx context.Context, p *Parent) error{
 	},
 	// deaf never ends by itself.
 	"deaf": func(context.Context, *Parent) error { select {} },
+	// watch listens, is told where others do, and sends the address of each that goes.
+	"watch": func(ctx context.Context, p *Parent) error {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return err
+		}
+		go func() {
+			for here := []net.Conn{}; ; { // which keeps them from being closed as garbage
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				here = append(here, c)
+			}
+		}()
+		p.Send(l.Addr().String())
+		var others []string
+		if err := p.Receive(ctx, &others); err != nil {
+			return err
+		}
+		for _, addr := range others {
+			c, err := net.Dial("tcp", addr)
+			if err != nil {
+				return err
+			}
+			go func() {
+				c.Read(make([]byte, 1))
+				p.Send(addr)
+			}()
+		}
+		p.Send("all are there")
+		select {}
+	},
 	// nest starts a deaf child, tells its pid, and never ends.
 	"nest": func(ctx context.Context, p *Parent) error {
 		c, err := Start(context.Background(), "deaf", nil, Options{})
@@ -161,6 +195,36 @@ func TestAKilledChildIsNamed(t *testing.T) {
 	}
 	if !errors.As(err, &exit) {
 		t.Fatalf("send: %v", err)
+	}
+}
+
+func TestNoneNoticesAnotherOnesEndWhenThePowerIsCut(t *testing.T) {
+	var children []*Child
+	var addrs []string
+	hear := func(c *Child) (said string, err error) {
+		err = c.Receive(within(t), &said)
+		return said, err
+	}
+	for i := range 4 {
+		children = append(children, start(t, "watch", nil, Options{ID: i + 1}))
+		addr, err := hear(children[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		addrs = append(addrs, addr)
+	}
+	for _, c := range children {
+		c.Send(addrs)
+		if _, err := hear(c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	CutPower(children...)
+	for _, c := range children {
+		said, err := hear(c)
+		if exit := (*Exit)(nil); !errors.As(err, &exit) || exit.Signal != syscall.SIGKILL {
+			t.Errorf("member %d: %v, after %q", c.ID(), err, said)
+		}
 	}
 }
 

@@ -21,7 +21,7 @@ type tail struct {
 }
 
 func newTail(keep int, log io.Writer) *tail {
-	if keep == 0 {
+	if keep == 0 && log == nil {
 		keep = 5
 	}
 	return &tail{keep: max(keep, 0), log: log}

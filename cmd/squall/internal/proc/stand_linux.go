@@ -1,0 +1,13 @@
+package proc
+
+import "golang.org/x/sys/unix"
+
+// awaitStop waits until all threads of a child stand still: the signal reaches one of them, and it is for that one to halt the others when it
+// runs next. What it finds is left for who waits for the child's end.
+func awaitStop(pid int) error {
+	for {
+		if err := unix.Waitid(unix.P_PID, pid, nil, unix.WSTOPPED|unix.WNOWAIT, nil); err != unix.EINTR {
+			return err
+		}
+	}
+}
