@@ -109,14 +109,12 @@ func (d *durable) keep(id persist.LogID) (*kept, error) {
 			d.failed(fmt.Errorf("log of subgroup %q: %w", id.Name, err))
 		},
 	}
-	damage, err := d.condemned(id)
-	if err == nil && damage == nil {
-		k.log, damage = d.store.Log(open)
-	}
-	if errors.Is(damage, persist.ErrDamaged) {
-		k.log, err = d.repair(open, damage)
+	var err error
+	k.log, err = d.store.Log(open)
+	if errors.Is(err, persist.ErrDamaged) {
+		k.log, err = d.repair(open, err)
 	} else if err == nil {
-		err = damage
+		d.tellTorn(k.log)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("log of subgroup %q: %w", id.Name, err)
@@ -145,48 +143,54 @@ func (d *durable) keepAll(v *views.View) error {
 	return nil
 }
 
-// repair drops the damaged end of a log, but not before it is on disk that the log lacks something now.
+// repair drops the damaged end of a log, or all of one that cannot be read, but not before it is on disk that the log lacks something now.
 func (d *durable) repair(open persist.LogConfig, damage error) (*persist.Log, error) {
-	if v := d.memory.View(); v == nil || len(v.Members) == 1 {
-		return nil, fmt.Errorf("%w; no other member has it: restore the directory from a copy, or remove it and lose the log", damage)
+	id := restart.LogID(open.ID)
+	if !d.memory.Elsewhere(id) {
+		return nil, fmt.Errorf("%w; %s", damage, nowhereElse)
 	}
-	if err := d.memory.Lacks(restart.LogID(open.ID)); err != nil {
+	if err := d.memory.Lacks(id); err != nil {
 		return nil, err
 	}
+	told := LogRepaired{Subgroup: open.ID.Name, Shard: open.ID.Shard, Damage: damage}
 	open.Repair = true
 	l, err := d.store.Log(open)
+	if errors.Is(err, persist.ErrDamaged) {
+		if told.Aside, err = d.store.SetAside(open.ID); err == nil {
+			l, err = d.store.Log(open)
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
-	d.group.cfg.emit(LogRepaired{Subgroup: open.ID.Name, Shard: open.ID.Shard, Damage: damage})
-	return l, d.store.Put(map[string][]byte{condemnedKey(open.ID): nil})
+	d.group.cfg.emit(told)
+	return l, nil
 }
 
-// condemnedKey is where it is kept that a log was found to be damaged while it was read.
-func condemnedKey(id persist.LogID) string { return "damaged/" + id.String() }
+// nowhereElse is what can be done about a log that is damaged where nobody else has it.
+const nowhereElse = "no other member of the last view has it: restore the directory from a copy, or lose what is damaged with `squall log repair DIRECTORY`"
 
-// condemned is the damage that was found in a log while it was read, by an earlier process; nil: none was.
-func (d *durable) condemned(id persist.LogID) (damage, err error) {
-	what, err := d.store.Get(condemnedKey(id))
-	if err != nil || what == nil {
-		return nil, err
-	}
-	return fmt.Errorf("%w: %s", persist.ErrDamaged, what), nil
-}
-
-// condemn notes that a log is damaged where it cannot be cut now: the next process does that, and gets the rest from others.
+// condemn notes that a log is damaged where it cannot be cut now, and returns the damage: the next process cuts it, and gets the rest from others.
 func (d *durable) condemn(id persist.LogID, damage error) error {
-	if v := d.memory.View(); v != nil && len(v.Members) == 1 {
-		return damage
+	if !d.memory.Elsewhere(restart.LogID(id)) {
+		return fmt.Errorf("%w; %s", damage, nowhereElse)
 	}
 	err := d.memory.Lacks(restart.LogID(id))
 	if err == nil {
-		err = d.store.Put(map[string][]byte{condemnedKey(id): []byte(damage.Error())})
+		err = d.store.NoteDamage(id, damage)
 	}
 	if err != nil {
 		return errors.Join(damage, err)
 	}
-	return fmt.Errorf("%w; or start this process again: it drops what is damaged, and gets it from the other members", damage)
+	return damage
+}
+
+// tellTorn tells of a write that had not ended when the process before this one did.
+func (d *durable) tellTorn(l *persist.Log) {
+	i := l.Info()
+	if r := i.Repaired; r.Blocks > 0 {
+		d.group.cfg.emit(LogTorn{Subgroup: i.ID.Name, Shard: i.ID.Shard, Record: r.Record, Version: r.Version})
+	}
 }
 
 func (d *durable) find(id persist.LogID) *persist.Log {

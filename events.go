@@ -140,17 +140,35 @@ func (e LogCaughtUp) String() string {
 }
 func (LogCaughtUp) level() slog.Level { return slog.LevelInfo }
 
-// LogRepaired says that the end of this process's log was damaged and is dropped; what was in it comes from other members.
+// LogRepaired says that this process's log was damaged; what was in it from there on comes from other members.
 type LogRepaired struct {
 	Subgroup string
 	Shard    int
 	Damage   error
+	Aside    string // where the log's files are now, of which nothing could be read, and the log begins anew; empty: its end was dropped
 }
 
 func (e LogRepaired) String() string {
+	if e.Aside != "" {
+		return fmt.Sprintf("log of subgroup %q: it cannot be read, all of it comes from other members, and its files are in %s: %v", e.Subgroup, e.Aside, e.Damage)
+	}
 	return fmt.Sprintf("log of subgroup %q: its end is dropped, and comes from other members: %v", e.Subgroup, e.Damage)
 }
 func (LogRepaired) level() slog.Level { return slog.LevelWarn }
+
+// LogTorn says that the last write to this process's log had not ended when the process before it did, and is dropped. Nothing of it was
+// acknowledged, if the disk kept what it said that it had; otherwise, what was comes from other members.
+type LogTorn struct {
+	Subgroup string
+	Shard    int
+	Record   uint64 // the number of the first record that is dropped
+	Version  Version
+}
+
+func (e LogTorn) String() string {
+	return fmt.Sprintf("log of subgroup %q: a write that did not end is dropped: record %d, near version %v, and what was written with it", e.Subgroup, e.Record, e.Version)
+}
+func (LogTorn) level() slog.Level { return slog.LevelInfo }
 
 // ConnectionRejected says that something else than a member knocked at the port, or at the socket of shared memory. There are
 // no more than 10 of them a second; ConnectionsRejected counts the others.

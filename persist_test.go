@@ -502,7 +502,7 @@ func TestDamageThatIsFoundWhileReadingIsDroppedAtTheNextStartAndComesFromOthers(
 		err = g.Err()
 		closeAll(g)
 	}
-	if !errors.Is(err, squall.ErrLogDamaged) || !strings.Contains(err.Error(), "start this process again") {
+	if !errors.Is(err, squall.ErrLogDamaged) || !strings.Contains(err.Error(), "start its member again") {
 		t.Fatalf("the first start: %v", err)
 	}
 	g, j, err := open()

@@ -121,6 +121,6 @@ func TestADamagedLabelIsNamed(t *testing.T) {
 }
 
 func TestAPanicOfAnEngineIsAnError(t *testing.T) {
-	err := guard("here", func() error { panic("page 7 already freed") })
+	err := guard("here/meta.db", func() error { panic("page 7 already freed") })
 	refused(t, err, ErrDamaged, "here", "page 7 already freed", "move the directory away")
 }

@@ -11,7 +11,7 @@
 //
 // Nothing is made, replaced or dropped but in an order that a crash may interrupt anywhere; docs/formats.md has the orders. What a disk says is never
 // trusted. It is checked as it is read, and damage is an error with its place. One process's damage is repaired from other members,
-// by who has asked for that: this package only drops what it is told to drop.
+// by who has asked for that: this package only drops what it is told to drop, and a log that cannot be read at all is set aside.
 //
 // Invariants:
 //

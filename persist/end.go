@@ -43,16 +43,17 @@ func notedEnd(s journal.Store, place string) (e journal.End, noted bool, err err
 	return e, true, nil
 }
 
-// lostEnd is the damage of a log that ends before the place where it was closed, or was not closed and has lost more than a crash takes.
-func lostEnd(s journal.Store, kind Engine, place string, block uint64) error {
+// lostEnd is the damage of a log that ends before the place where it was closed, or was not closed and has lost more than a crash takes. What a crash
+// takes is torn.
+func lostEnd(s journal.Store, kind Engine, place string, block uint64) (torn journal.Repaired, err error) {
 	e, noted, err := notedEnd(s, place)
 	if err == nil && !noted && kind == WAL {
 		return lostTail(place, block)
 	}
 	if err != nil || !noted || block >= e.Block {
-		return err
+		return torn, err
 	}
-	return &journal.Damage{
+	return torn, &journal.Damage{
 		Log: place, Block: block + 1, Record: e.Records, Version: e.Version,
 		What: fmt.Sprintf("it was closed with block %d and %d records, up to version %v, and ends with block %d", e.Block, e.Records, e.Version, block),
 	}
@@ -60,7 +61,10 @@ func lostEnd(s journal.Store, kind Engine, place string, block uint64) error {
 
 // checkEnd refuses a log that lost its end, unless it is to be repaired.
 func (l *Log) checkEnd() error {
-	err := lostEnd(l.engine, l.config.Engine, l.dir, l.book.End().Block)
+	torn, err := lostEnd(l.engine, l.config.Engine, l.dir, l.book.End().Block)
+	if torn.Blocks > 0 && l.repaired.Blocks == 0 {
+		l.repaired = torn
+	}
 	if errors.Is(err, ErrDamaged) && l.config.Repair {
 		end := l.book.End()
 		l.repaired.Record, l.repaired.Version = end.Records, end.Version

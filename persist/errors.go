@@ -1,9 +1,11 @@
 package persist
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 	"runtime/debug"
 	"strings"
 	"syscall"
@@ -44,25 +46,35 @@ var (
 // causes says what the errors of a disk and of an engine mean, and what to do.
 var causes = []struct {
 	cause, means error
-	advice       string
+	advice       string // empty: it is that on damage of the file
 }{
 	{syscall.ENOSPC, ErrDiskFull, "make room there and start again: what was acknowledged is kept"},
 	{syscall.EDQUOT, ErrDiskFull, "raise the quota and start again: what was acknowledged is kept"},
 	{syscall.EROFS, ErrReadOnlyDisk, "mount it writable, or name another directory"},
 	{fs.ErrPermission, ErrReadOnlyDisk, "let this user write there, or name another directory"},
 	{bolterrors.ErrTimeout, ErrInUse, inUseAdvice},
-	{bolterrors.ErrInvalid, ErrDamaged, damagedAdvice},
-	{bolterrors.ErrChecksum, ErrDamaged, damagedAdvice},
-	{bolterrors.ErrVersionMismatch, ErrDamaged, damagedAdvice},
-	{bolterrors.ErrInvalidMapping, ErrDamaged, damagedAdvice},
+	{bolterrors.ErrInvalid, ErrDamaged, ""},
+	{bolterrors.ErrChecksum, ErrDamaged, ""},
+	{bolterrors.ErrVersionMismatch, ErrDamaged, ""},
+	{bolterrors.ErrInvalidMapping, ErrDamaged, ""},
 }
 
 const (
 	inUseAdvice = "stop the other process or name another directory; " +
 		"to read the logs of a member that runs, ask it: squall log … ADDRESS"
-	damagedAdvice = "if the other members have their logs, move the directory away and start this member with an empty one: " +
+	storeAdvice = "if the other members have their logs, move the directory away and start this member with an empty one: " +
 		"it fetches everything from them; `squall log verify DIRECTORY` says what can still be read"
+	logAdvice = "start its member again: it drops what is damaged, and gets it from those that have it; " +
+		"`squall log verify DIRECTORY` says what can still be read"
 )
+
+// onDamage is what to do about a damaged file: a member can do without those of a log, but not without those that say who it is.
+func onDamage(place string) string {
+	if name := filepath.Base(place); name == identityFile || name == metaFile {
+		return storeAdvice
+	}
+	return logAdvice
+}
 
 // named wraps an error with its place, what it means and what to do about it. An error that has its name, or its place, keeps it.
 func named(err error, place string) error {
@@ -76,7 +88,7 @@ func named(err error, place string) error {
 	}
 	for _, c := range causes {
 		if errors.Is(err, c.cause) {
-			return fmt.Errorf("%s: %w (%w): %s", place, c.means, err, c.advice)
+			return fmt.Errorf("%s: %w (%w): %s", place, c.means, err, cmp.Or(c.advice, onDamage(place)))
 		}
 	}
 	return at(place, err)
@@ -92,7 +104,7 @@ func at(place string, err error) error {
 
 // damaged says what is wrong with a file.
 func damaged(place, format string, args ...any) error {
-	return fmt.Errorf("%s: %w: %s; %s", place, ErrDamaged, fmt.Sprintf(format, args...), damagedAdvice)
+	return fmt.Errorf("%s: %w: %s; %s", place, ErrDamaged, fmt.Sprintf(format, args...), onDamage(place))
 }
 
 // guard runs what an engine does with a file and turns its panic into an error. An engine trusts the pages of its file: damaged ones lead it

@@ -124,10 +124,10 @@ func (l *Log) openBook() (err error) {
 		err = l.checkEnd()
 	}
 	if errors.Is(err, ErrDamaged) && l.config.Repair {
-		return fmt.Errorf("%w; %s", err, damagedAdvice)
+		return fmt.Errorf("%w; %s", err, logAdvice)
 	}
 	if errors.Is(err, ErrDamaged) {
-		return fmt.Errorf("%w; open it with Repair, which drops this record and what comes after, and fetch that from another member", err)
+		return fmt.Errorf("%w; Repair drops this record and what comes after", err)
 	}
 	if err != nil {
 		return named(err, name)

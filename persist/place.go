@@ -2,14 +2,18 @@ package persist
 
 import (
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 )
 
 const (
 	// logsDir holds one directory for each log.
 	logsDir = "logs"
+	// asideDir holds those whose files nothing can be read from, as they were.
+	asideDir = "damaged"
 	// unfinished ends the names of what a crash may have left half made.
 	unfinished = ".new"
 	// maxName bounds the name of a directory; file systems take 255 bytes.
@@ -38,11 +42,12 @@ func (s *Store) place(c *LogConfig) (dir string, err error) {
 			s.config.Dir, c.ID, maxName)
 	}
 	dir = filepath.Join(s.path(logsDir), name)
+	known, err := s.Get(logKey(name))
+	if err != nil {
+		return "", err
+	}
 	if _, err := os.Stat(dir); missing(err) {
-		if s.config.ReadOnly {
-			return "", fmt.Errorf("%s: log %v: %w", s.config.Dir, c.ID, ErrNotFound)
-		}
-		if err := s.makeLog(dir, *c); err != nil {
+		if err := s.absent(dir, *c, known != nil); err != nil {
 			return "", err
 		}
 	}
@@ -53,8 +58,51 @@ func (s *Store) place(c *LogConfig) (dir string, err error) {
 	if (LogID{l.Name, l.Shard}) != c.ID {
 		return "", damaged(dir, "log %s.%d is here, where %v should be", l.Name, l.Shard, c.ID)
 	}
+	if known == nil && !s.config.ReadOnly {
+		if err := s.Put(map[string][]byte{logKey(name): {}}); err != nil {
+			return "", err
+		}
+	}
 	c.Engine, err = engineNamed(l.Engine, dir)
 	return dir, err
+}
+
+// logKeys begin the values that say which logs were made, so that one of which all files are gone is not taken for one that never was.
+const logKeys = "log/"
+
+func logKey(name string) string { return logKeys + name }
+
+// made are the directories of logs that there should be.
+func made(keys []string) (names []string) {
+	for _, key := range keys {
+		if name, is := strings.CutPrefix(key, logKeys); is {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// unescape is whose log a directory is.
+func unescape(dir string) (id LogID, err error) {
+	at := strings.LastIndexByte(dir, '.')
+	if at < 0 {
+		return id, fmt.Errorf("%s: no log has a directory of this name", dir)
+	}
+	if id.Name, err = url.PathUnescape(dir[:at]); err == nil {
+		id.Shard, err = strconv.Atoi(dir[at+1:])
+	}
+	return id, err
+}
+
+// absent makes a log whose directory is not there, unless it should be.
+func (s *Store) absent(dir string, c LogConfig, known bool) error {
+	if known && !c.Repair {
+		return damaged(dir, "it is missing")
+	}
+	if s.config.ReadOnly {
+		return fmt.Errorf("%s: log %v: %w", s.config.Dir, c.ID, ErrNotFound)
+	}
+	return s.makeLog(dir, c)
 }
 
 // makeLog makes a log under another name and renames it when it is complete, so that a crash leaves all of it or none.

@@ -90,7 +90,7 @@ func (l *Log) named(err error) error {
 		return nil
 	}
 	if d := (*journal.Damage)(nil); errors.As(err, &d) {
-		return fmt.Errorf("log %v: %w; %s", l.config.ID, err, damagedAdvice)
+		return fmt.Errorf("log %v: %w; %s", l.config.ID, err, logAdvice)
 	}
 	return fmt.Errorf("log %v: %w", l.config.ID, err)
 }

@@ -30,6 +30,7 @@ type StoreConfig struct {
 //	squall.json          whose directory it is; made last
 //	meta.db              the values
 //	logs/NAME.SHARD/     one log each: log.json, the engine's files, a snapshot
+//	damaged/             logs that were set aside
 type Store struct {
 	config   StoreConfig
 	disk     disk
@@ -158,7 +159,7 @@ func (s *Store) Put(values map[string][]byte) error {
 	return s.meta.put(values)
 }
 
-// Logs lists the logs that are here, by name and shard.
+// Logs lists the logs that are here, or should be, by name and shard.
 func (s *Store) Logs() ([]LogID, error) {
 	entries, err := os.ReadDir(s.path(logsDir))
 	if err != nil {
@@ -169,11 +170,24 @@ func (s *Store) Logs() ([]LogID, error) {
 		if strings.HasSuffix(e.Name(), unfinished) {
 			continue
 		}
-		l, err := readLogLabel(filepath.Join(s.path(logsDir), e.Name()))
+		id, err := unescape(e.Name())
 		if err != nil {
-			return nil, err
+			return nil, damaged(filepath.Join(s.path(logsDir), e.Name()), "%v", err)
 		}
-		ids = append(ids, LogID{l.Name, l.Shard})
+		ids = append(ids, id)
+	}
+	keys, err := s.meta.keys()
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range made(keys) {
+		id, err := unescape(name)
+		if err != nil {
+			return nil, damaged(s.path(metaFile), "%v", err)
+		}
+		if !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
 	}
 	slices.SortFunc(ids, compareIDs)
 	return ids, nil
@@ -197,12 +211,68 @@ func (s *Store) Log(c LogConfig) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := s.noted(dir, c); err != nil {
+		return nil, err
+	}
 	l, err := openLog(s, dir, c)
+	if err == nil && c.Repair {
+		err = s.Put(map[string][]byte{damageKey(c.ID): nil})
+	}
 	if err != nil {
 		return nil, err
 	}
 	s.open[c.ID] = l
 	return l, nil
+}
+
+// NoteDamage says that a log is damaged where it cannot be cut now: it is not opened again but with Repair, by this process or a later one.
+func (s *Store) NoteDamage(id LogID, damage error) error {
+	return s.Put(map[string][]byte{damageKey(id): []byte(damage.Error())})
+}
+
+func damageKey(id LogID) string { return "damaged/" + id.escape() }
+
+// noted is the damage of a log that was noted, unless it is to be repaired.
+func (s *Store) noted(dir string, c LogConfig) error {
+	damage, err := s.Get(damageKey(c.ID))
+	if err == nil && damage != nil && !c.Repair && !s.config.ReadOnly {
+		err = fmt.Errorf("%s: %w: %s", dir, ErrDamaged, damage)
+	}
+	return err
+}
+
+// SetAside moves the files of a log, which is not open, to where no log is looked for, and returns where that is. Then the log is not here any more: it is
+// for one whose files are damaged so that they cannot be repaired, and which others have. Whoever wants the room removes them.
+func (s *Store) SetAside(id LogID) (to string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.config.ReadOnly:
+		return "", fmt.Errorf("%s: %w: it was opened to be read only", s.config.Dir, ErrReadOnlyDisk)
+	case s.closed:
+		return "", fmt.Errorf("%s: %w", s.config.Dir, ErrClosed)
+	case s.open[id] != nil:
+		return "", fmt.Errorf("%s: log %v: %w", s.config.Dir, id, ErrLogOpen)
+	}
+	if err := makeDirs(s.disk, s.path(asideDir)); err != nil {
+		return "", err
+	}
+	if err := s.Put(map[string][]byte{logKey(id.escape()): nil, damageKey(id): nil}); err != nil {
+		return "", err
+	}
+	from := filepath.Join(s.path(logsDir), id.escape())
+	for n := 1; ; n++ {
+		to = filepath.Join(s.path(asideDir), fmt.Sprintf("%s.%d", id.escape(), n))
+		if _, err := os.Lstat(to); missing(err) {
+			break
+		} else if err != nil {
+			return "", named(err, to)
+		}
+	}
+	if err := s.disk.Rename(from, to); err != nil {
+		return "", named(err, from)
+	}
+	return to, errors.Join(syncDir(s.disk, s.path(asideDir)), syncDir(s.disk, s.path(logsDir)))
 }
 
 // Close closes the logs that are open, and the store. What was appended before is durable if it returns nil.

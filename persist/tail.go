@@ -17,7 +17,7 @@ import (
 //
 //	… entry 1 │ length 4 │ block │ padding to 8 │ commit 3 │ sum 4 │ entry 1 │ …
 //
-// Damage in the very last group is taken for a write that was interrupted. Nothing tells them apart, and other members have the group.
+// Damage in the very last group is taken for a write that was interrupted, and told as such: nothing tells them apart, and other members have the group.
 const (
 	frameHead   = 8
 	entryFrame  = 1
@@ -27,25 +27,32 @@ const (
 // blockMagic is what every block begins with.
 var blockMagic = []byte("SQLB")
 
-// lostTail is the damage of a log of segments that ends with a block, while its file shows that there were more.
-func lostTail(dir string, last uint64) error {
+// lostTail is the damage of a log of segments that ends with a block, while its file shows that there were more; or what is left of a group whose
+// write was interrupted.
+func lostTail(dir string, last uint64) (torn journal.Repaired, err error) {
 	path, err := lastSegment(dir)
 	if err != nil || path == "" {
-		return named(err, dir)
+		return torn, named(err, dir)
 	}
 	file, err := os.ReadFile(path)
 	if err != nil {
-		return named(err, path)
+		return torn, named(err, path)
 	}
 	for at := range blocksIn(file) {
-		if h, err := journal.Look(at.block); err == nil && h.Index > last+1 && at.begins {
-			return &journal.Damage{
+		h, err := journal.Look(at.block)
+		if err != nil || !at.begins {
+			continue
+		}
+		if h.Index == last+1 {
+			torn = journal.Repaired{Blocks: 1, Record: h.First, Version: h.FirstVersion()}
+		} else if h.Index > last+1 {
+			return journal.Repaired{}, &journal.Damage{
 				Log: path, Block: last + 1, Record: h.First, Version: h.FirstVersion(),
 				What: "it cannot be read, and block after block was written behind it; that is no write that a crash interrupted",
 			}
 		}
 	}
-	return nil
+	return torn, nil
 }
 
 // forgetTail lets what stands behind the last block be no blocks any more. Otherwise they would be found again once some of them were written over.

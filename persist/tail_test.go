@@ -76,3 +76,43 @@ func TestALogThatWasNotClosedIsOpenedAsItIs(t *testing.T) {
 	_, l := reopened(t, dir, LogConfig{})
 	reads(t, l.Range(order.Version{}, order.Version{}), 0, 50)
 }
+
+// What is dropped at the end after a crash is told, however it came to be unreadable.
+func TestAWriteThatDidNotEndIsTold(t *testing.T) {
+	dir, segment := crashed(t)
+	spoilBody(t, segment, 45)
+	r, err := Verify(dir, nil, nil)
+	if err != nil || !r.OK() || r.Logs[0].Torn == nil || r.Logs[0].Torn.Number != 40 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	_, l := reopened(t, dir, LogConfig{})
+	if got := l.Info(); got.Count != 40 || got.Repaired.Blocks == 0 || got.Repaired.Record != 40 || got.Repaired.Version != sample(40).Version {
+		t.Errorf("%+v", got)
+	}
+	appendSamples(t, l, 40, 41)
+	again := t.TempDir()
+	if err := os.CopyFS(again, os.DirFS(dir)); err != nil { // another crash, and nothing was being written
+		t.Fatal(err)
+	}
+	_, l = reopened(t, again, LogConfig{})
+	if got := l.Info(); got.Count != 41 || got.Repaired.Blocks != 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// spoilBody damages a record.
+func spoilBody(t *testing.T, segment string, n int) {
+	t.Helper()
+	whole, err := os.ReadFile(segment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := bytes.Index(whole, sample(n).Data)
+	if at < 0 {
+		t.Fatal("no such record")
+	}
+	whole[at] ^= 0xFF
+	if err := os.WriteFile(segment, whole, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

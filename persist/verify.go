@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/squall-go/squall/order"
@@ -35,6 +36,7 @@ type LogReport struct {
 	Snapshot *Place  `json:"snapshot,omitempty"` // the last record that it stands for
 	Hashed   uint64  `json:"hashed"`             // records in the chain of hashes of a signed log
 	Vouched  uint64  `json:"vouched"`            // records that a good signature by the key that was given covers
+	Torn     *Place  `json:"torn,omitempty"`     // the first record, without its time, of the last write, which did not end or is damaged: it is dropped
 	Faults   []Fault `json:"faults,omitempty"`
 }
 
@@ -43,7 +45,7 @@ type Place struct {
 	Number uint64       `json:"number"`
 	View   order.ViewID `json:"view"`
 	Seq    order.Seq    `json:"seq"`
-	Time   string       `json:"time"`
+	Time   string       `json:"time,omitempty"`
 }
 
 // Fault is one thing that is not as it was written.
@@ -124,9 +126,13 @@ func (v *verifier) everything() error {
 		if strings.HasSuffix(e.Name(), unfinished) {
 			continue
 		}
+		keys = slices.DeleteFunc(keys, func(key string) bool { return key == logKey(e.Name()) })
 		if err := v.log(filepath.Join(v.Dir, logsDir, e.Name())); err != nil {
 			return err
 		}
+	}
+	for _, name := range made(keys) {
+		v.Faults = append(v.Faults, Fault{File: filepath.Join(v.Dir, logsDir, name), What: "the log is missing"})
 	}
 	return nil
 }
@@ -202,7 +208,12 @@ func (v *verifier) scan(r *LogReport, store journal.Store, e Engine, dir string)
 	if err == nil {
 		var last uint64
 		if last, err = store.LastIndex(); err == nil {
-			err = found(&r.Faults, dir, lostEnd(store, e, dir, last))
+			var torn journal.Repaired
+			torn, err = lostEnd(store, e, dir, last)
+			err = found(&r.Faults, dir, err)
+			if torn.Blocks > 0 {
+				r.Torn = &Place{Number: torn.Record, View: torn.Version.View, Seq: torn.Version.Seq}
+			}
 		}
 	}
 	if got.Records > 0 {

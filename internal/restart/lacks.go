@@ -1,6 +1,11 @@
 package restart
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/views"
+)
 
 // Lacks says that a log of this process lost something that it had. It comes before the log is used: from then on it is no log of which others could
 // take the end for the end of all, until Complete.
@@ -11,4 +16,33 @@ func (m *Memory) Lacks(id LogID) error {
 		}
 		return nil
 	})
+}
+
+// Elsewhere reports whether others have a log, so that what is lost here comes from them: in the last view that this process knows, and in what
+// may have followed it.
+func (m *Memory) Elsewhere(id LogID) bool {
+	s := m.State()
+	if s.View == nil {
+		return false
+	}
+	possible := []*views.View{s.View}
+	if s.Echo != nil && s.Echo.View != nil {
+		possible = append(possible, s.Echo.View)
+	}
+	if s.Accepted != nil {
+		possible = append(possible, s.Accepted.View)
+	}
+	return !slices.ContainsFunc(possible, func(v *views.View) bool { return !s.elsewhere(v, id) })
+}
+
+// elsewhere reports whether others in a view have a log.
+func (s *State) elsewhere(v *views.View, id LogID) bool {
+	i := slices.IndexFunc(v.Subgroups, func(sg views.Subgroup) bool { return idOf(sg) == id })
+	if i < 0 {
+		return len(v.Members) > 1
+	}
+	if sg := v.Subgroups[i]; !sg.Provisioned() {
+		return slices.ContainsFunc(sg.Keepers, func(k views.Keeper) bool { return k.ID != s.Node })
+	}
+	return slices.ContainsFunc(v.Subgroups[i].Members, func(r order.Rank) bool { return v.Members[r].ID != s.Node })
 }

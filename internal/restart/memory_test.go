@@ -171,3 +171,38 @@ func TestWhoComesIntoAShardLacksItsLog(t *testing.T) {
 		t.Fatal(fresh.Incomplete)
 	}
 }
+
+func TestALogIsElsewhereIfAnotherMemberOfTheLastViewHasIt(t *testing.T) {
+	one, two := member(1, 5), member(2, 6)
+	both := viewOf(t, nil, "a", one, two)
+	shards := *both
+	shards.Subgroups = []views.Subgroup{
+		{Name: "s", Shard: 0, Mode: views.Persistent, Members: []order.Rank{0}}, {Name: "s", Shard: 1, Mode: views.Persistent, Members: []order.Rank{1}},
+		{Name: "s", Shard: 2, Mode: views.Persistent, Keepers: []views.Keeper{{ID: 1}}}, {Name: "s", Shard: 3, Mode: views.Persistent, Keepers: []views.Keeper{{ID: 1}, {ID: 2}}},
+		{Name: "s", Shard: 4, Mode: views.Persistent},
+	}
+	for _, c := range []struct {
+		view  *views.View
+		shard int
+		want  bool
+	}{{both, 0, true}, {viewOf(t, both, "b", one), 0, false}, {&shards, 0, false}, {&shards, 1, true}, {&shards, 2, false}, {&shards, 3, true}, {&shards, 4, false}, {&shards, 5, true}, {nil, 0, false}} {
+		m := &Memory{}
+		m.state.Node, m.state.View = 1, c.view
+		name := "s"
+		if c.view != &shards {
+			name = both.Subgroups[0].Name
+		}
+		if got := m.Elsewhere(LogID{Name: name, Shard: c.shard}); got != c.want {
+			t.Errorf("shard %d of %+v: %v", c.shard, c.view, got)
+		}
+	}
+	m, id := &Memory{}, LogID{Name: both.Subgroups[0].Name}
+	m.state.Node, m.state.View, m.state.Echo = 1, both, &Echo{}
+	if !m.Elsewhere(id) {
+		t.Error("nothing else followed")
+	}
+	m.state.Echo = &Echo{View: viewOf(t, both, "b", one)}
+	if m.Elsewhere(id) {
+		t.Error("what was acknowledged in the view that may have followed is on this disk only")
+	}
+}

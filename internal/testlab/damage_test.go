@@ -63,7 +63,7 @@ func truncate(f *os.File, at int64) error { return f.Truncate(at + headerBytes) 
 // What becomes of a log whose files are damaged.
 const (
 	isRepaired = repairedPrefix
-	isRefused  = HaltedDamaged // with the advice to replace the disk
+	isSetAside = repairedPrefix + asidePrefix // nothing can be read from it
 	isDropped  = "found while it is read, and dropped at the next start"
 	isTorn     = "taken for a write that did not end"
 )
@@ -77,7 +77,7 @@ var damages = []struct {
 }{
 	{"flipped at the end", squall.Bolt, 0, flip, isRepaired},
 	{"flipped before the end", squall.Bolt, wellBefore, flip, isDropped},
-	{"truncated", squall.Bolt, 0, truncate, isRefused}, // a tree of which a page is missing leads nowhere
+	{"truncated", squall.Bolt, 0, truncate, isSetAside}, // a tree of which a page is missing leads nowhere
 	// The last group that was written is also what a process leaves that ended while it wrote: nothing tells the one from the other.
 	{"flipped at the end", squall.WAL, 0, flip, isTorn},
 	{"truncated", squall.WAL, 0, truncate, isTorn},
@@ -109,16 +109,17 @@ func TestADamagedEndOfALogComesFromTheOthers(t *testing.T) {
 				back, err := lab.Restart(durableNodes, nil, nodes...)
 				lab.must(err)
 				switch d.want {
-				case isRepaired:
-					_, err := back[0].AwaitEvents(isRepaired, 1)
+				case isRepaired, isSetAside:
+					_, err := back[0].AwaitEvents(d.want, 1)
 					lab.must(err)
-				case isRefused:
-					back[0] = replaceDamaged(lab, back[0], true)
 				case isDropped:
-					if back[0] = replaceDamaged(lab, back[0], false); back[0] == nil {
-						return
+					if why := awaitDamaged(lab, back[0]); !strings.Contains(why, "start its member again") {
+						t.Fatal(why)
 					}
-					_, err := back[0].AwaitEvents(isRepaired, 1)
+					again, err := lab.Restart(durableNodes, nil, node)
+					lab.must(err)
+					back[0] = again[0]
+					_, err = back[0].AwaitEvents(isRepaired, 1)
 					lab.must(err)
 				}
 				lab.Each(back, (*Process).AwaitOpen)
@@ -130,23 +131,32 @@ func TestADamagedEndOfALogComesFromTheOthers(t *testing.T) {
 	}
 }
 
-// replaceDamaged waits until a process halts because its log is damaged, and starts another one instead, with the same disk or an empty one.
-func replaceDamaged(lab *Cluster, p *Process, disk bool) *Process {
+// awaitDamaged waits until a process has ended because its log is damaged, and returns what it said.
+func awaitDamaged(lab *Cluster, p *Process) (why string) {
 	lab.t.Helper()
 	why, err := p.AwaitHalt()
 	if err != nil || !strings.HasPrefix(why, HaltedDamaged) {
 		lab.t.Fatalf("halted: %q, %v; want the log to be damaged", why, err)
 	}
-	lab.t.Log(why)
 	<-p.ended
-	switch {
-	case disk:
-		lab.Replace(p.ID())
-	case !strings.Contains(why, "start this process again"):
-		lab.t.Log("the members ended one by one, and the last view has this one alone: nobody else need have what it drops, so it refuses")
-		return nil
-	}
-	instead, err := lab.Restart(durableNodes, nil, p.ID())
+	lab.t.Log(why)
+	return why
+}
+
+// Nobody else need have what the last member of a group acknowledged by itself: what is damaged of that is lost, and nothing is lost unasked.
+func TestWhoWasAloneInTheLastViewDropsNothing(t *testing.T) {
+	lab, members := formDurable(t, squall.Bolt, Options{})
+	one := members[0] // with it, one of two is a quorum
+	members[1].Kill()
+	lab.AwaitView(one, members[2])
+	members[2].Kill()
+	lab.AwaitView(one)
+	lab.AwaitAcks(acksBefore, one)
+	one.Kill()
+	damage(t, lab, 1, 0, flip)
+	alone, err := lab.Restart(durableNodes, nil, 1)
 	lab.must(err)
-	return instead[0]
+	if why := awaitDamaged(lab, alone[0]); !strings.Contains(why, "squall log repair") {
+		t.Errorf("it does not say what to do: %s", why)
+	}
 }

@@ -124,7 +124,11 @@ func (p *process) happened(e squall.Event) {
 	case squall.LogCaughtUp:
 		p.tell(news{Kind: newsEvent, Text: fmt.Sprintf(caughtUpFormat, e.Records, e.Cut)})
 	case squall.LogRepaired:
-		p.tell(news{Kind: newsEvent, Text: repairedPrefix + e.Damage.Error()})
+		text := repairedPrefix
+		if e.Aside != "" {
+			text += asidePrefix
+		}
+		p.tell(news{Kind: newsEvent, Text: text + e.Damage.Error()})
 	case squall.Joining:
 		if _, yes := e.Event.(squall.JoinForgotten); yes {
 			p.tell(news{Kind: newsEvent, Text: e.String()})
@@ -136,6 +140,7 @@ func (p *process) happened(e squall.Event) {
 const (
 	caughtUpFormat = "caught up: %d records, %d cut"
 	repairedPrefix = "repaired: "
+	asidePrefix    = "set aside: "
 )
 
 func (p *process) tell(n news) {

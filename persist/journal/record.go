@@ -66,10 +66,10 @@ type End struct {
 	Head    Head          // of all records, if the log is signed
 }
 
-// Repaired says what was dropped as a log was opened.
+// Repaired says what was dropped as a log was opened: a write that did not end, or what is behind damage.
 type Repaired struct {
-	Blocks  int    // fragments of a record that was not written to its end
-	Record  uint64 // its number
+	Blocks  int    // at least so many; 0: nothing was dropped
+	Record  uint64 // the number of the first record that was
 	Version order.Version
 }
 

@@ -23,7 +23,7 @@ import (
 func NewCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "log",
-		Short: "Read, follow, check and take out the logs of persistent subgroups",
+		Short: "Read, follow, check, take out and mend the logs of persistent subgroups",
 		Long: `Log reads the logs of persistent subgroups. A TARGET is the directory of a member that does not run, which is opened to be read
 only, or the HOST:PORT of a member that runs. A LOG is the name of a subgroup, with its shard behind a dot if it has several: orders.2.`,
 		Example: `  squall log ls /var/lib/squall                        # which logs there are
@@ -33,7 +33,7 @@ only, or the HOST:PORT of a member that runs. A LOG is the name of a subgroup, w
   squall log dump /var/lib/squall orders --at 2026-03-04T05:06:07Z --out orders.jsonl`,
 		Args: cobra.NoArgs,
 	}
-	cmd.AddCommand(newListCommand(), newCatCommand(), newTailCommand(), newVerifyCommand(), newDumpCommand())
+	cmd.AddCommand(newListCommand(), newCatCommand(), newTailCommand(), newVerifyCommand(), newDumpCommand(), newRepairCommand())
 	return cmd
 }
 

@@ -235,6 +235,9 @@ func (v *verification) logText(l *persist.LogReport) string {
 	case l.Hashed > 0 && v.keys == nil:
 		text += "; signed, not checked without --keys"
 	}
+	if l.Torn != nil {
+		text += fmt.Sprintf("; its last write, from record %d on, did not end or is damaged, and is not in it", l.Torn.Number)
+	}
 	if len(l.Faults) == 0 {
 		return text + "; good"
 	}
