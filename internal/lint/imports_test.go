@@ -25,7 +25,7 @@ var layers = [][]string{
 	{"."},
 	{"dds", "ripc"},
 	{"internal/sim", "internal/testlab"},
-	{"cmd/squall/internal/proc", "cmd/squall/internal/version"},
+	{"cmd/squall/internal/figures", "cmd/squall/internal/proc", "cmd/squall/internal/version"},
 	{"cmd/squall/internal/benchlarge", "cmd/squall/internal/benchlog", "cmd/squall/internal/benchrdmc"},
 	{"cmd/squall/internal/..."},
 	{"cmd/...", "examples/..."},

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/squall-go/squall/cmd/squall/internal/figures"
 )
 
 // figures of a run that bars are about.
@@ -36,56 +36,23 @@ type barSet struct {
 	bars  []bar
 }
 
-// negligible is what counts as no allocation: taking the samples allocates a few objects in each run.
-const negligible = 0.0005
-
-func (b bar) String() string {
-	switch {
-	case b.none:
-		return "0"
-	case b.atLeast > 0:
-		return "at least " + number(b.atLeast)
-	case b.atMost > 0 && b.limit == "":
-		return "under " + number(b.atMost)
-	case b.atMost > 0:
-		return "at most " + number(b.atMost)
-	}
-	return "–"
-}
-
-// verdict holds a ratio, or a figure without a limit, against the bar.
-func (b bar) verdict(v float64) string {
-	ok := true
-	switch {
-	case b.none:
-		ok = v < negligible
-	case b.atLeast > 0:
-		ok = v >= b.atLeast
-	case b.atMost > 0 && b.limit == "":
-		ok = v < b.atMost
-	case b.atMost > 0:
-		ok = v <= b.atMost
-	default:
-		return "–"
-	}
-	if ok {
-		return "ok"
-	}
-	return "missed"
+// asks is what a ratio, or a figure without a limit, is held against.
+func (b bar) asks() figures.Bar {
+	return figures.Bar{AtLeast: b.atLeast, AtMost: b.atMost, None: b.none, Alone: b.limit == ""}
 }
 
 // row judges the bar by what was measured.
-func (b bar) row(series map[string]Series) Row {
+func (b bar) row(series map[string]Series) figures.Row {
 	figure, limit := series[b.figure], series[b.limit]
 	r := newRow(b.what, b.unit, figure.values(b.of), b.limit, limit.values(b.of))
-	r.Bar = b.String()
+	r.Bar = b.asks().String()
 	switch err := errors.Join(figure.Err, limit.Err); {
 	case err != nil:
 		r.Verdict = strings.ReplaceAll(err.Error(), "\n", "; ")
 	case b.limit != "":
-		r.Verdict = b.verdict(r.Ratio)
+		r.Verdict = b.asks().Verdict(r.Ratio)
 	default:
-		r.Verdict = b.verdict(r.Figure.Median)
+		r.Verdict = b.asks().Verdict(r.Figure.Median)
 	}
 	return r
 }
@@ -113,7 +80,7 @@ func streamBars(base Spec, others rival, sizeBytes int) barSet {
 	if sizeBytes < 1<<10 { // small messages want many on their way; large ones a ring that stays in the cache
 		base.Window, base.RingBytes = 16<<10, 2<<20
 	}
-	size := sizeText(sizeBytes)
+	size := figures.Size(sizeBytes)
 	shm, tcp := base.with(func(s *Spec) { s.Fabric = "shm" }), base.with(func(s *Spec) { s.Fabric = "tcp" })
 	ask := map[int]struct{ shm, memory, tcp, raft float64 }{10 << 10: {9, 0.7, 1.3, 2.2}, 100: {1.6, 0, 0.55, 4.5}}[sizeBytes]
 	fanout, batched, memory := "fan-out, "+size, "batched fan-out, "+size, "same memory, "+size
@@ -213,7 +180,7 @@ func latencyBars(base Spec, others rival) barSet {
 }
 
 // rowsOf judges the bars of a set.
-func (s barSet) rowsOf(series []Series) (rows []Row) {
+func (s barSet) rowsOf(series []Series) (rows []figures.Row) {
 	byName := map[string]Series{}
 	for _, s := range series {
 		byName[s.Name] = s
@@ -226,17 +193,5 @@ func (s barSet) rowsOf(series []Series) (rows []Row) {
 
 // writeMarkdown prints the rows as the table of docs/benchmarks.md.
 func (r Report) writeMarkdown(w io.Writer) {
-	t := table.NewWriter()
-	t.SetOutputMirror(w)
-	t.AppendHeader(table.Row{"what", "figure", "limit", "ratio (pairs)", "bar", "ok/missed"})
-	for _, row := range r.Rows {
-		limit, ratio := "–", "–"
-		if row.Limit != nil {
-			limit = fmt.Sprintf("%s: %s (%s)", row.LimitName, number(row.Limit.Median), row.Limit.span())
-			ratio = fmt.Sprintf("%s (%s)", number(row.Ratio), row.Pairs.span())
-		}
-		figure := fmt.Sprintf("%s %s (%s)", number(row.Figure.Median), row.Unit, row.Figure.span())
-		t.AppendRow(table.Row{row.What, figure, limit, ratio, row.Bar, row.Verdict})
-	}
-	t.RenderMarkdown()
+	figures.JudgedTable(w, "ratio (pairs)", r.Rows).RenderMarkdown()
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/squall-go/squall/cmd/squall/internal/figures"
 )
 
 func TestEveryBarIsAboutCasesOfItsSetThatCanBeMeasured(t *testing.T) {
@@ -91,7 +93,7 @@ func TestTheTableIsMarkdown(t *testing.T) {
 	var out bytes.Buffer
 	b := bar{what: "shm", unit: "msgs/s", figure: "a", limit: "b", of: rateOf, atLeast: 9}
 	row := b.row(map[string]Series{"a": {Runs: []Run{{Rate: 20}}}, "b": {Runs: []Run{{Rate: 2}}}})
-	Report{Rows: []Row{row}}.writeMarkdown(&out)
+	Report{Rows: []figures.Row{row}}.writeMarkdown(&out)
 	if want := "| shm | 20.0 msgs/s (20.0 – 20.0) | b: 2.00 (2.00 – 2.00) | 10.0 (10.0 – 10.0) | at least 9.00 | ok |"; !strings.Contains(out.String(), want) {
 		t.Errorf("nothing of %s in\n%s", want, &out)
 	}

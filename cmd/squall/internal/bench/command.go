@@ -15,6 +15,7 @@ import (
 	"github.com/squall-go/squall/cmd/squall/internal/benchlarge"
 	"github.com/squall-go/squall/cmd/squall/internal/benchlog"
 	"github.com/squall-go/squall/cmd/squall/internal/benchrdmc"
+	"github.com/squall-go/squall/cmd/squall/internal/figures"
 )
 
 // options are the command's flags.
@@ -293,7 +294,7 @@ func (o *options) print(r Report, asText func(Report, io.Writer), out, messages 
 		fmt.Fprintln(messages, text)
 	}
 	if o.json {
-		return r.writeJSON(out)
+		return figures.WriteJSON(out, r)
 	}
 	asText(r, out)
 	return nil

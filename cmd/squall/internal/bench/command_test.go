@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"github.com/squall-go/squall/cmd/squall/internal/figures"
 )
 
 func parse(args ...string) (options, error) {
@@ -118,7 +120,7 @@ func TestACommandPrintsAndWritesWhatItMeasured(t *testing.T) {
 
 func TestRowsAreReadable(t *testing.T) {
 	var out bytes.Buffer
-	Report{Rows: []Row{newRow("delivered", "msgs/s", Values{2e6, 1e6, 3e6}, "fan-out", Values{1e6, 1e6, 1e6})}}.writeText(&out)
+	Report{Rows: []figures.Row{newRow("delivered", "msgs/s", figures.Values{2e6, 1e6, 3e6}, "fan-out", figures.Values{1e6, 1e6, 1e6})}}.writeText(&out)
 	for _, want := range []string{"2 000 000", "1 000 000 – 3 000 000", "fan-out", "2.00"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("nothing of %q in\n%s", want, &out)

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"time"
+
+	"github.com/squall-go/squall/cmd/squall/internal/figures"
 )
 
 // Figure is one of the paper's figures, as curves over the number of members.
@@ -34,7 +36,7 @@ type Curve struct {
 type Point struct {
 	Nodes           int
 	Mean, Deviation float64
-	Values          Values
+	Values          figures.Values
 }
 
 // matrix is what the figures need: each spec is measured once, however many curves it is on.

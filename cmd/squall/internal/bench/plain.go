@@ -1,9 +1,11 @@
 package bench
 
+import "github.com/squall-go/squall/cmd/squall/internal/figures"
+
 // plan is what a command measures, and how its rows follow from that.
 type plan struct {
 	cases []Case
-	rows  func([]Series) []Row
+	rows  func([]Series) []figures.Row
 }
 
 // limitsOf are the cases of the limits that a group is measured against.
@@ -22,7 +24,7 @@ func throughputPlan(s Spec, limits bool) plan {
 		p.cases = limitsOf(s)
 	}
 	p.cases = append(p.cases, caseOf("squall", s))
-	p.rows = func(series []Series) (rows []Row) {
+	p.rows = func(series []Series) (rows []figures.Row) {
 		own := series[len(series)-1]
 		rate := own.values(func(r Run) float64 { return r.Rate })
 		for _, limit := range series[:len(series)-1] {
@@ -73,7 +75,7 @@ func latencyPlan(s Spec, limits bool) plan {
 	for _, load := range []Load{FromUpcall, FromThread} {
 		p.cases = append(p.cases, caseOf("sent by the "+string(load), s.with(func(s *Spec) { s.Load = load })))
 	}
-	p.rows = func(series []Series) (rows []Row) {
+	p.rows = func(series []Series) (rows []figures.Row) {
 		p50 := func(r Run) float64 { return r.Latency.P50Us }
 		p99 := func(r Run) float64 { return r.Latency.P99Us }
 		for _, o := range series[own:] {
@@ -95,8 +97,8 @@ func idlePlan(s Spec) plan {
 	s = s.with(func(s *Spec) { s.Load = Idle })
 	return plan{
 		cases: []Case{caseOf("idle group", s)},
-		rows: func(series []Series) []Row {
-			return []Row{newRow("CPU of the busiest member", "% of a core", series[0].values(func(r Run) float64 { return r.CPUPercent }), "", nil)}
+		rows: func(series []Series) []figures.Row {
+			return []figures.Row{newRow("CPU of the busiest member", "% of a core", series[0].values(func(r Run) float64 { return r.CPUPercent }), "", nil)}
 		},
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/squall-go/squall/cmd/squall/internal/figures"
 )
 
 // canned is a figure with everything that a plot can have.
@@ -18,7 +20,7 @@ func canned(log bool) Figure {
 		c := Curve{Name: name}
 		for _, nodes := range []int{2, 4, 16} {
 			if i < 2 {
-				v := Values{float64(nodes * (i + 1)), float64(nodes*(i+1)) * 1.5}
+				v := figures.Values{float64(nodes * (i + 1)), float64(nodes*(i+1)) * 1.5}
 				mean, deviation := v.Mean()
 				c.Points = append(c.Points, Point{nodes, mean, deviation, v})
 			}
@@ -26,7 +28,7 @@ func canned(log bool) Figure {
 		f.Curves = append(f.Curves, c)
 	}
 	// What a stalled run leaves: 0, which a logarithmic axis cannot show.
-	f.Curves[1].Points = append(f.Curves[1].Points, Point{Nodes: 8, Values: Values{0}})
+	f.Curves[1].Points = append(f.Curves[1].Points, Point{Nodes: 8, Values: figures.Values{0}})
 	return f
 }
 

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/squall-go/squall/cmd/squall/internal/figures"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -43,13 +45,23 @@ func TestAReportIsTheSameInEachForm(t *testing.T) {
 	for name, write := range map[string]func(io.Writer) error{
 		"report.txt":  func(w io.Writer) error { r.writeText(w); return nil },
 		"report.md":   func(w io.Writer) error { r.writeMarkdown(w); return nil },
-		"report.json": r.writeJSON,
+		"report.json": func(w io.Writer) error { return figures.WriteJSON(w, r) },
 	} {
 		var out bytes.Buffer
 		if err := write(&out); err != nil {
 			t.Error(err)
 		}
 		golden(t, name, out.Bytes())
+	}
+}
+
+func TestRatiosAreOfTheMediansAndOfEachPair(t *testing.T) {
+	r := newRow("", "", figures.Values{10, 20, 60}, "limit", figures.Values{10, 10, 20})
+	if r.Ratio != 2 || r.Pairs.Median != 2 || r.Pairs.Least != 1 || r.Pairs.Most != 3 {
+		t.Errorf("%+v, %+v", r, r.Pairs)
+	}
+	if r := newRow("", "", figures.Values{1}, "limit", figures.Values{0}); r.Ratio != 0 {
+		t.Errorf("%+v", r)
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/squall-go/squall/cmd/squall/internal/figures"
 )
 
 // rival is another program that measures what others do, in the same way, and prints a line of JSON.
@@ -32,7 +34,7 @@ func (r rival) present() bool { return r.path != "" }
 
 // throughput is the case of a peer that streams messages, of which three are proposed everywhere at once.
 func (r rival) throughput(peer string, sizeBytes int, secs time.Duration) Case {
-	return r.measure(fmt.Sprintf("%s, %s", peer, sizeText(sizeBytes)), "-peer", peer, "-size", strconv.Itoa(sizeBytes), "-proposers", "3",
+	return r.measure(fmt.Sprintf("%s, %s", peer, figures.Size(sizeBytes)), "-peer", peer, "-size", strconv.Itoa(sizeBytes), "-proposers", "3",
 		"-mode", "volatile", "-secs", seconds(secs), "-lat", "0", "-json")
 }
 

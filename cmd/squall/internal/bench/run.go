@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/squall-go/squall/cmd/squall/internal/figures"
 	"github.com/squall-go/squall/cmd/squall/internal/proc"
 )
 
@@ -263,21 +264,21 @@ func (s Spec) summarize(samples []Sample) (r Run) {
 	for _, m := range samples {
 		seconds := m.Elapsed.Seconds()
 		total := m.total()
-		if rate := ratio(float64(total), seconds); r.Rate < 0 || rate < r.Rate {
+		if rate := figures.Ratio(float64(total), seconds); r.Rate < 0 || rate < r.Rate {
 			r.Rate, slowest = rate, total
 			undelayed := uint64(0)
 			r.BySender = make([]float64, len(m.Delivered))
 			for i, n := range m.Delivered {
-				r.BySender[i] = ratio(float64(n), seconds)
+				r.BySender[i] = figures.Ratio(float64(n), seconds)
 				if s.Delays[i+1] == 0 {
 					undelayed += n
 				}
 			}
-			r.Undelayed = ratio(float64(undelayed), seconds)
+			r.Undelayed = figures.Ratio(float64(undelayed), seconds)
 		}
-		r.TotalRate += ratio(float64(total), seconds)
-		r.cores += ratio(m.CPU.Seconds(), seconds)
-		r.CPUPercent = max(r.CPUPercent, 100*ratio(m.CPU.Seconds(), seconds))
+		r.TotalRate += figures.Ratio(float64(total), seconds)
+		r.cores += figures.Ratio(m.CPU.Seconds(), seconds)
+		r.CPUPercent = max(r.CPUPercent, 100*figures.Ratio(m.CPU.Seconds(), seconds))
 		cpu += m.CPU
 		mallocs += m.Mallocs
 		nulls += m.Nulls
@@ -289,9 +290,9 @@ func (s Spec) summarize(samples []Sample) (r Run) {
 		}
 	}
 	r.BytesRate = r.Rate * float64(s.SizeBytes)
-	r.CPUPerMsg = ratio(float64(cpu)/1e3, float64(slowest))
-	r.Allocs = ratio(float64(mallocs), float64(slowest))
-	r.Nulls = ratio(float64(nulls), float64(slowest))
+	r.CPUPerMsg = figures.Ratio(float64(cpu)/1e3, float64(slowest))
+	r.Allocs = figures.Ratio(float64(mallocs), float64(slowest))
+	r.Nulls = figures.Ratio(float64(nulls), float64(slowest))
 	r.Send, r.Receive, r.Deliver = batches.Send.Mean(), batches.Receive.Mean(), batches.Deliver.Mean()
 	r.Latency = samples[0].Latency
 	return r

@@ -7,6 +7,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/squall-go/squall/cmd/squall/internal/figures"
 	"github.com/squall-go/squall/cmd/squall/internal/proc"
 )
 
@@ -28,7 +29,7 @@ type Batches struct{ Send, Receive, Deliver Batch }
 type Batch struct{ Sum, Count uint64 }
 
 // Mean is the mean batch, or 0 if there was none.
-func (b Batch) Mean() float64 { return ratio(float64(b.Sum), float64(b.Count)) }
+func (b Batch) Mean() float64 { return figures.Ratio(float64(b.Sum), float64(b.Count)) }
 
 func (b *Batch) subtract(before Batch) {
 	b.Sum -= before.Sum

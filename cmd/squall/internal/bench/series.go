@@ -3,6 +3,8 @@ package bench
 import (
 	"context"
 	"fmt"
+
+	"github.com/squall-go/squall/cmd/squall/internal/figures"
 )
 
 // Case is one thing that is measured several times.
@@ -31,7 +33,7 @@ func (c Case) run(ctx context.Context) (Run, error) {
 }
 
 // values takes one figure out of each run.
-func (s Series) values(figure func(Run) float64) Values { return valuesOf(s.Runs, figure) }
+func (s Series) values(figure func(Run) float64) figures.Values { return figures.Of(s.Runs, figure) }
 
 // Interleave measures each case several times, taking turns: first all cases once, then all again. A case that fails is not
 // tried again. It returns early only when ctx ends.

@@ -11,6 +11,8 @@ import (
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/views"
+
+	"github.com/squall-go/squall/cmd/squall/internal/figures"
 )
 
 // Kind is what the member processes of a run do.
@@ -222,7 +224,7 @@ func (s Spec) Validate() error {
 // String tells the spec in half a line.
 func (s Spec) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d members, %s, %s of them send", s.Nodes, sizeText(s.SizeBytes), s.Senders)
+	fmt.Fprintf(&b, "%d members, %s, %s of them send", s.Nodes, figures.Size(s.SizeBytes), s.Senders)
 	if s.Subgroups > 1 {
 		fmt.Fprintf(&b, ", %d of %d subgroups active", s.Active, s.Subgroups)
 	}
@@ -230,7 +232,7 @@ func (s Spec) String() string {
 		fmt.Fprintf(&b, ", window %d", s.Window)
 	}
 	if s.RingBytes != 0 {
-		fmt.Fprintf(&b, ", ring %s", sizeText(s.RingBytes))
+		fmt.Fprintf(&b, ", ring %s", figures.Size(s.RingBytes))
 	}
 	for _, node := range slices.Sorted(maps.Keys(s.Delays)) {
 		if d := s.Delays[node]; d == Forever {
@@ -255,14 +257,4 @@ func (s Spec) String() string {
 		fmt.Fprintf(&b, ", %v per upcall", s.UpcallCost)
 	}
 	return b.String()
-}
-
-func sizeText(n int) string {
-	switch {
-	case n >= 1<<20 && n%(1<<20) == 0:
-		return fmt.Sprintf("%d MiB", n>>20)
-	case n >= 1<<10 && n%(1<<10) == 0:
-		return fmt.Sprintf("%d KiB", n>>10)
-	}
-	return fmt.Sprintf("%d B", n)
 }

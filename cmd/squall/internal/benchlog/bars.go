@@ -3,6 +3,8 @@ package benchlog
 import (
 	"context"
 	"fmt"
+
+	"github.com/squall-go/squall/cmd/squall/internal/figures"
 )
 
 // figures of a run that bars are about.
@@ -49,27 +51,9 @@ func (s *set) alone(what, unit, figure string, of func(Run) float64) {
 	s.bars = append(s.bars, bar{what: what, unit: unit, figure: figure, of: of})
 }
 
-func (b bar) String() string {
-	switch {
-	case b.atLeast > 0:
-		return "at least " + number(b.atLeast)
-	case b.atMost > 0 && len(b.limits) == 0:
-		return "under " + number(b.atMost)
-	case b.atMost > 0:
-		return "at most " + number(b.atMost)
-	}
-	return "–"
-}
-
-// verdict holds a ratio, or a figure without a limit, against the bar.
-func (b bar) verdict(v float64) string {
-	switch {
-	case b.atLeast == 0 && b.atMost == 0:
-		return "–"
-	case b.atLeast > 0 && v >= b.atLeast, b.atMost > 0 && (v < b.atMost || v == b.atMost && len(b.limits) > 0):
-		return "ok"
-	}
-	return "missed"
+// asks is what a ratio, or a figure without a limit, is held against.
+func (b bar) asks() figures.Bar {
+	return figures.Bar{AtLeast: b.atLeast, AtMost: b.atMost, Alone: len(b.limits) == 0}
 }
 
 // The names of cases.
@@ -85,7 +69,7 @@ func commitName(nodes int) string {
 }
 
 // engineName is the case of an engine.
-func engineName(engine string, sizeBytes int) string { return engine + ", " + sizeText(sizeBytes) }
+func engineName(engine string, sizeBytes int) string { return engine + ", " + figures.Size(sizeBytes) }
 
 func (s *set) addStream(name string, spec Spec) {
 	s.add(name, func(ctx context.Context) (Run, error) { return stream(ctx, spec) })
@@ -157,7 +141,7 @@ func besideSet(spec Spec) (s set) {
 // reopenSet is how long a log takes to open.
 func reopenSet(spec Spec, engines ...string) (s set) {
 	for _, engine := range engines {
-		name := fmt.Sprintf("open a log of %s records of 1 KiB, %s", number(float64(spec.Records)), engine)
+		name := fmt.Sprintf("open a log of %s records of 1 KiB, %s", figures.Number(float64(spec.Records)), engine)
 		s.add(name, func(ctx context.Context) (Run, error) {
 			return reopen(ctx, spec.with(func(s *Spec) { s.Engine = engine }))
 		})
@@ -240,26 +224,26 @@ func (s set) rows(series []Series) (rows []Row) {
 func (b bar) row(series map[string]Series) Row {
 	figure := series[b.figure]
 	v := figure.values(b.of)
-	r := Row{What: b.what, Unit: b.unit, Figure: v.summary(), Bar: b.String()}
+	r := Row{Beside: figures.Beside{What: b.what, Unit: b.unit, Figure: v.Summary()}, Judged: figures.Judged{Bar: b.asks().String()}}
 	err := failures([]Series{figure})
 	judged := r.Figure.Median
 	if len(b.limits) > 0 {
 		name, limit, failed := b.limit(series)
-		l, pairs := limit.summary(), v.over(limit).summary()
+		l, pairs := limit.Summary(), v.Over(limit).Summary()
 		r.LimitName, r.Limit, r.Pairs, judged = name, &l, &pairs, pairs.Median
 		if err == nil {
 			err = failed
 		}
 	}
-	if r.Verdict = b.verdict(judged); err != nil {
+	if r.Verdict = b.asks().Verdict(judged); err != nil {
 		r.Verdict = err.Error()
 	}
 	return r
 }
 
 // limit is the best of each round, and the name of the case that is the best by its median.
-func (b bar) limit(series map[string]Series) (name string, limit values, err error) {
-	var all []values
+func (b bar) limit(series map[string]Series) (name string, limit figures.Values, err error) {
+	var all []figures.Values
 	var failed []Series
 	most := -1.0
 	for _, l := range b.limits {
@@ -270,9 +254,9 @@ func (b bar) limit(series map[string]Series) (name string, limit values, err err
 		}
 		v := x.values(b.limitOf)
 		all = append(all, v)
-		if m := v.median(); m > most {
+		if m := v.Median(); m > most {
 			name, most = l, m
 		}
 	}
-	return name, best(all), failures(failed)
+	return name, figures.Best(all), failures(failed)
 }

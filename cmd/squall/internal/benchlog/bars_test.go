@@ -14,28 +14,6 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-func TestAVerdictSaysWhetherTheBarIsReached(t *testing.T) {
-	limit := []string{"limit"}
-	for _, c := range []struct {
-		bar     bar
-		value   float64
-		text    string
-		verdict string
-	}{
-		{bar{limits: limit, atLeast: 0.7}, 0.7, "at least 0.70", "ok"},
-		{bar{limits: limit, atLeast: 0.7}, 0.69, "at least 0.70", "missed"},
-		{bar{limits: limit, atMost: 3}, 3, "at most 3.00", "ok"},
-		{bar{limits: limit, atMost: 3}, 3.01, "at most 3.00", "missed"},
-		{bar{atMost: 2}, 1.99, "under 2.00", "ok"},
-		{bar{atMost: 2}, 2, "under 2.00", "missed"},
-		{bar{}, 5, "–", "–"},
-	} {
-		if got := c.bar.verdict(c.value); got != c.verdict || c.bar.String() != c.text {
-			t.Errorf("%v at %v: %s", c.bar, c.value, got)
-		}
-	}
-}
-
 // rates is a series with the rates of its rounds.
 func rates(name string, rounds ...float64) Series {
 	s := Series{Name: name}
@@ -125,17 +103,5 @@ func TestCasesTakeTurnsAndOneThatFailedIsNotTriedAgain(t *testing.T) {
 	absent := []Series{{Err: errNoRival}, {Err: fmt.Errorf("/data %w", errNotAround)}}
 	if (Report{Series: series}).err() == nil || (Report{Series: absent}).err() != nil {
 		t.Error("a report fails with its own cases, and not for what is not there to be held against")
-	}
-}
-
-func TestMediansAndRatios(t *testing.T) {
-	if (values{3, 1, 2}).median() != 2 || (values{4, 1, 2, 3}).median() != 2.5 || (values{}).median() != 0 {
-		t.Error("median")
-	}
-	if r := (values{4, 9}).over(values{2, 0, 1}); len(r) != 2 || r[0] != 2 || r[1] != 0 {
-		t.Error(r)
-	}
-	if b := best([]values{{1, 5}, {2}, {0, 6, 7}}); len(b) != 3 || b[0] != 2 || b[1] != 6 || b[2] != 7 {
-		t.Error(b)
 	}
 }

@@ -2,7 +2,6 @@ package benchlog
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/squall-go/squall/cmd/squall/internal/figures"
 )
 
 // options are the command's flags.
@@ -172,9 +173,7 @@ func (o *options) sets() []set {
 
 func (o *options) print(r Report, out io.Writer) error {
 	if o.json {
-		e := json.NewEncoder(out)
-		e.SetIndent("", "  ")
-		return e.Encode(r)
+		return figures.WriteJSON(out, r)
 	}
 	fmt.Fprintf(out, "%s; logs in %s (%s); medians of %d runs of %v in turn, in parentheses their range.\n\n", o.what(), r.Dir, r.FileSystem, r.Runs, o.spec.Duration)
 	r.write(out, o.bars)

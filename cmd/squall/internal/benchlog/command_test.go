@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/squall-go/squall/cmd/squall/internal/figures"
 )
 
 // execute runs the command.
@@ -82,7 +84,7 @@ func TestWhatIsOnEveryDiskIsMeasuredBesideTheDisk(t *testing.T) {
 }
 
 // checkAroundRow checks the row beside that of the writes through the page cache. Not every disk has it, which the row tells.
-func checkAroundRow(t *testing.T, row Row, figure Summary) {
+func checkAroundRow(t *testing.T, row Row, figure figures.Summary) {
 	t.Helper()
 	reached := row.LimitName == aroundName && row.Pairs.Median > 0 && row.Verdict == "–"
 	if row.Figure != figure || row.Bar != "–" || !reached && !strings.Contains(row.Verdict, errNotAround.Error()) {

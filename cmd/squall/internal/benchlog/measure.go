@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/persist"
+
+	"github.com/squall-go/squall/cmd/squall/internal/figures"
 )
 
 // Run is what one run came to. Rates are the slowest member's.
@@ -133,7 +135,7 @@ func raw(ctx context.Context, s Spec, count int, p pieces) (r Run, err error) {
 		}
 		cores := 0.0
 		for _, x := range samples {
-			cores += ratio(x.CPU.Seconds(), x.Elapsed.Seconds())
+			cores += figures.Ratio(x.CPU.Seconds(), x.Elapsed.Seconds())
 		}
 		r = Run{
 			BytesRate: slowest(samples, func(x *Sample) float64 { return perSecond(x.Bytes, x.Elapsed) }),
@@ -150,9 +152,9 @@ func (s Spec) summarize(samples []*Sample, busy float64) (r Run) {
 	r.Delivered = slowest(samples, func(x *Sample) float64 { return perSecond(x.Delivered[0], x.Elapsed) })
 	r.BytesRate = r.Rate * float64(s.SizeBytes)
 	for _, x := range samples {
-		r.Cores += ratio(x.CPU.Seconds(), x.Elapsed.Seconds())
+		r.Cores += figures.Ratio(x.CPU.Seconds(), x.Elapsed.Seconds())
 	}
-	r.CPUPerMsg = ratio(r.Cores*1e6, r.Rate)
+	r.CPUPerMsg = figures.Ratio(r.Cores*1e6, r.Rate)
 	r.Foreign = max(0, busy-r.Cores)
 	return r
 }
@@ -170,12 +172,4 @@ func slowestLatency(samples []*Sample) Latency {
 	return slices.MaxFunc(samples, func(a, b *Sample) int { return cmp.Compare(a.Latency.P50Us, b.Latency.P50Us) }).Latency
 }
 
-func perSecond(n uint64, d time.Duration) float64 { return ratio(float64(n), d.Seconds()) }
-
-// ratio is a/b, or 0 where there is nothing to divide by.
-func ratio(a, b float64) float64 {
-	if b == 0 {
-		return 0
-	}
-	return a / b
-}
+func perSecond(n uint64, d time.Duration) float64 { return figures.Ratio(float64(n), d.Seconds()) }

@@ -124,11 +124,3 @@ func TestAMemberThatEndsEndsTheRun(t *testing.T) {
 		t.Errorf("%v: %v", err, ended)
 	}
 }
-
-func TestWhatASizeIsCalled(t *testing.T) {
-	for n, want := range map[int]string{100: "100 B", 10 << 10: "10 KiB", 2 << 20: "2 MiB", 1025: "1025 B"} {
-		if got := sizeText(n); got != want {
-			t.Errorf("%d: %s", n, got)
-		}
-	}
-}

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/squall-go/squall/cmd/squall/internal/figures"
 )
 
 // rival is another program that measures what others do, in the same way and on the same disk, and prints a line of JSON.
@@ -27,7 +29,7 @@ type rivalResult struct {
 // errNoRival says how to get one.
 var errNoRival = errors.New("give the program that measures other systems with --peers BINARY")
 
-func rivalName(peer string, sizeBytes int) string { return peer + ", " + sizeText(sizeBytes) }
+func rivalName(peer string, sizeBytes int) string { return peer + ", " + figures.Size(sizeBytes) }
 
 // durable is the case of a peer that streams messages and has each on disk before it counts. In one of them only the leader takes proposals.
 func (r rival) durable(peer string, sizeBytes int, secs time.Duration) testCase {

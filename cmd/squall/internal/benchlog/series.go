@@ -6,9 +6,10 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 
 	"golang.org/x/term"
+
+	"github.com/squall-go/squall/cmd/squall/internal/figures"
 )
 
 // testCase is one thing that is measured several times.
@@ -61,73 +62,16 @@ func (p *progress) tell(what string) {
 	}
 }
 
-// values is one figure in several runs, in the order of the runs.
-type values []float64
-
-func (s Series) values(of func(Run) float64) values {
-	v := make(values, len(s.Runs))
-	for i, r := range s.Runs {
-		v[i] = of(r)
-	}
-	return v
-}
-
-// median is the middle value, or the mean of the two in the middle; 0 of none.
-func (v values) median() float64 {
-	if len(v) == 0 {
-		return 0
-	}
-	s := slices.Sorted(slices.Values(v))
-	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
-}
-
-// over is the ratio of each value to that of the same round.
-func (v values) over(w values) values {
-	ratios := make(values, min(len(v), len(w)))
-	for i := range ratios {
-		ratios[i] = ratio(v[i], w[i])
-	}
-	return ratios
-}
-
-// best is the greatest of each round, of those that have one.
-func best(all []values) (most values) {
-	for _, v := range all {
-		for i, x := range v {
-			if i == len(most) {
-				most = append(most, x)
-			}
-			most[i] = max(most[i], x)
-		}
-	}
-	return most
-}
-
-// Summary is a figure's median and range.
-type Summary struct {
-	Median float64 `json:"median"`
-	Least  float64 `json:"min"`
-	Most   float64 `json:"max"`
-}
-
-func (v values) summary() Summary {
-	if len(v) == 0 {
-		return Summary{}
-	}
-	return Summary{v.median(), slices.Min(v), slices.Max(v)}
-}
+// values takes one figure out of each run.
+func (s Series) values(figure func(Run) float64) figures.Values { return figures.Of(s.Runs, figure) }
 
 // crowding is a warning if others used the machine meanwhile, or nothing.
 func crowding(series []Series) string {
-	var foreign values
+	var foreign figures.Values
 	for _, s := range series {
 		foreign = append(foreign, s.values(func(r Run) float64 { return r.Foreign })...)
 	}
-	if s := foreign.summary(); s.Median > 0.1 || s.Most > 0.5 {
-		return fmt.Sprintf("something else used %s cores meanwhile (median of all runs; at most %s): the figures are too low, and the ratios rough",
-			number(s.Median), number(s.Most))
-	}
-	return ""
+	return figures.Crowding(foreign)
 }
 
 // failures are those of series that a row needs.

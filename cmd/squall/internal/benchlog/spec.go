@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/squall-go/squall"
+
+	"github.com/squall-go/squall/cmd/squall/internal/figures"
 )
 
 // Spec is what is measured.
@@ -102,7 +104,7 @@ func (s *Spec) check() error {
 
 // String tells the spec in half a line.
 func (s *Spec) String() string {
-	text := fmt.Sprintf("%d members, %s, all send, engine %s, fabric %s", s.Nodes, sizeText(s.SizeBytes), s.Engine, s.Fabric)
+	text := fmt.Sprintf("%d members, %s, all send, engine %s, fabric %s", s.Nodes, figures.Size(s.SizeBytes), s.Engine, s.Fabric)
 	if s.AfterPersist {
 		text += ", delivered after persist"
 	}
@@ -110,14 +112,4 @@ func (s *Spec) String() string {
 		text += ", signed"
 	}
 	return text
-}
-
-func sizeText(n int) string {
-	switch {
-	case n >= 1<<20 && n%(1<<20) == 0:
-		return fmt.Sprintf("%d MiB", n>>20)
-	case n >= 1<<10 && n%(1<<10) == 0:
-		return fmt.Sprintf("%d KiB", n>>10)
-	}
-	return fmt.Sprintf("%d B", n)
 }
