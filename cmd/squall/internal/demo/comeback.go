@@ -33,6 +33,9 @@ type durableOptions struct {
 	Log      io.Writer     // gets what members log; nil: nobody
 }
 
+// durableSubgroup is what the logs are of.
+const durableSubgroup = "durable"
+
 // comeback is the parent's side of a demo with --durable.
 type comeback struct {
 	durableOptions
@@ -71,7 +74,7 @@ func (k *keeping) who() string { return fmt.Sprintf("node %d (process %d)", k.id
 // keeperEvent is something that a member says, or its end: then err is how it ended, io.EOF if well.
 type keeperEvent struct {
 	k *keeping
-	keeperReport
+	subjectReport
 	err error
 }
 
@@ -159,10 +162,10 @@ func (r *comeback) hear(e keeperEvent) error {
 			k.waits = e.Waiting
 			r.story.tell(Happening{What: whatWaits, Node: k.id, Process: k.number, Detail: e.Waiting})
 		}
-	case e.Recovered != nil:
-		k.recovered = &e.Recovered.Messages
+	case e.Restored != nil:
+		k.recovered = &e.Restored.Messages
 		if r.acked > 0 {
-			r.story.tell(Happening{What: whatRecovered, Node: k.id, Process: k.number, Count: e.Recovered.Messages, TookNs: int64(e.Recovered.Took)})
+			r.story.tell(Happening{What: whatRecovered, Node: k.id, Process: k.number, Count: e.Restored.Messages, TookNs: int64(e.Restored.Took)})
 		}
 	case e.Acked > 0:
 		k.acked = e.Acked
@@ -242,8 +245,8 @@ func (r *comeback) together(ctx context.Context) error {
 // start starts a process of a node.
 func (r *comeback) start(id squall.NodeID, listen string, join ...string) (*keeping, error) {
 	k := &keeping{number: len(r.members) + 1, id: id}
-	c := keeperConfig{
-		ID: id, Process: k.number, Cluster: "squall-durable-demo", Dir: nodeDir(r.Dir, id), Listen: listen, Join: join, Expect: r.Nodes,
+	c := subjectConfig{
+		ID: id, Process: k.number, Cluster: "squall-durable-demo", Subgroup: durableSubgroup, Dir: nodeDir(r.Dir, id), Listen: listen, Join: join, Expect: r.Nodes,
 		Fabric: r.Fabric, Engine: r.Engine, Lines: r.Lines, Size: r.Size, Verbose: r.Log != nil,
 	}
 	o := proc.Options{ID: int(id), Log: r.Log, Env: proc.Share(r.Nodes)}
@@ -264,7 +267,7 @@ func (r *comeback) read(k *keeping) {
 	}()
 	for {
 		e := keeperEvent{k: k}
-		e.err = k.child.Receive(r.ctx, &e.keeperReport)
+		e.err = k.child.Receive(r.ctx, &e.subjectReport)
 		select {
 		case r.events <- e:
 		case <-r.over:
@@ -398,7 +401,7 @@ func (r *comeback) comeBack(ctx context.Context) error {
 }
 
 // tell tells all members to do something. If one is gone, its reader says so, and knows more.
-func (r *comeback) tell(do keeperOrder) error {
+func (r *comeback) tell(do order) error {
 	for _, k := range r.present() {
 		var exit *proc.Exit
 		if err := k.child.Send(do); err != nil && err != io.EOF && !errors.As(err, &exit) {
@@ -411,7 +414,7 @@ func (r *comeback) tell(do keeperOrder) error {
 // silence has all members stop sending.
 func (r *comeback) silence(ctx context.Context) error {
 	r.story.tell(Happening{What: whatQuiet})
-	if err := r.tell(keeperOrder{Stop: true}); err != nil {
+	if err := r.tell(order{Stop: true}); err != nil {
 		return err
 	}
 	return r.loop(ctx, func() bool { return r.all(func(k *keeping) bool { return k.stopped != nil }) })
@@ -426,7 +429,7 @@ func (r *comeback) finish(ctx context.Context) error {
 			sent[k.number] = *k.stopped
 		}
 	}
-	if err := r.tell(keeperOrder{Finish: sent}); err != nil {
+	if err := r.tell(order{Finish: sent}); err != nil {
 		return err
 	}
 	return r.loop(ctx, func() bool { return r.all(func(k *keeping) bool { return k.account != nil }) })
@@ -434,7 +437,7 @@ func (r *comeback) finish(ctx context.Context) error {
 
 // leave ends all members.
 func (r *comeback) leave(ctx context.Context) error {
-	if err := r.tell(keeperOrder{Leave: true}); err != nil {
+	if err := r.tell(order{Leave: true}); err != nil {
 		return err
 	}
 	return r.loop(ctx, func() bool { return r.all(func(k *keeping) bool { return k.ended }) })

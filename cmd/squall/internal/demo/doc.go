@@ -9,7 +9,7 @@
 // If a member goes before its time, the parent waits a moment for the others to notice, so that the error can say who went
 // and what it looked like from there; then it ends them all.
 //
-// Life of a run with --chaos (an ordeal; its members are its subjects): the parent starts the first members, which form a group and
+// Life of a run with --chaos (an ordeal; its members are heirs): the parent starts the first members, which form a group and
 // send without a pause → at times that a seed gives, one is killed, stopped by the system until the others have gone on without it, or
 // told to leave; a new process takes its place, sometimes as the same node, and gets the state from the others → when time is up and all
 // places are taken, all stop sending, and deliver the rest → the parent compares, prints the table, and all leave.

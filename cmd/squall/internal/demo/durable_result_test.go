@@ -100,7 +100,7 @@ func TestAMessageIsTheLineThatItsNumberSays(t *testing.T) {
 		size int
 		want string
 	}{{0, "two"}, {headerBytes + 5, "two  "}, {headerBytes + 2, "tw"}} {
-		k := keeperConfig{Lines: [][]byte{[]byte("one"), []byte("two")}, Size: c.size}
+		k := subjectConfig{Lines: [][]byte{[]byte("one"), []byte("two")}, Size: c.size}
 		if got := string(k.text(3)); got != c.want {
 			t.Errorf("size %d: %q, not %q", c.size, got, c.want)
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"time"
@@ -101,16 +100,20 @@ func (m *member) broken(ctx context.Context) error {
 }
 
 func (m *member) groupConfig(join []string) squall.Config {
-	var log io.Writer = io.Discard
-	if m.Verbose {
-		log = os.Stderr
-	}
 	return squall.Config{
 		Cluster: m.Cluster, ID: m.ID, Listen: m.Listen, Join: join, Expect: m.Nodes, Fabric: fabrics[m.Fabric],
 		Subgroups: []squall.SubgroupConfig{{Name: subgroup, DeliverBatch: m.seq.deliver}},
-		Logger:    slog.New(slog.NewTextHandler(log, nil)),
+		Logger:    logger(m.Verbose),
 		Events:    m.happened,
 	}
+}
+
+// logger is for people, where they want to see what members log.
+func logger(verbose bool) *slog.Logger {
+	if !verbose {
+		return slog.New(slog.DiscardHandler)
+	}
+	return slog.New(slog.NewTextHandler(os.Stderr, nil))
 }
 
 func (m *member) happened(e squall.Event) {
@@ -189,9 +192,7 @@ func (m *member) sendLine(ctx context.Context, line []byte) error {
 	if err != nil {
 		return err
 	}
-	for i := copy(claim.Bytes, line); i < size; i++ {
-		claim.Bytes[i] = ' '
-	}
+	fill(claim.Bytes, line)
 	return claim.Commit()
 }
 

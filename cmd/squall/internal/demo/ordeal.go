@@ -226,7 +226,7 @@ func (r *ordeal) settle(ctx context.Context) error {
 // silence has all members stop sending.
 func (r *ordeal) silence(ctx context.Context) error {
 	r.story.tell(Happening{What: whatQuiet})
-	if err := r.tell(command{Stop: true}); err != nil {
+	if err := r.tell(order{Stop: true}); err != nil {
 		return err
 	}
 	return r.loop(ctx, func() bool { return r.all(func(p *process) bool { return p.stopped != nil }) })
@@ -240,7 +240,7 @@ func (r *ordeal) finish(ctx context.Context) error {
 			sent[p.number] = *p.stopped
 		}
 	}
-	if err := r.tell(command{Finish: sent}); err != nil {
+	if err := r.tell(order{Finish: sent}); err != nil {
 		return err
 	}
 	return r.loop(ctx, func() bool { return r.all(func(p *process) bool { return p.account != nil }) })
@@ -250,7 +250,7 @@ func (r *ordeal) finish(ctx context.Context) error {
 func (r *ordeal) leave(ctx context.Context) error {
 	r.parting = true
 	members := r.whole()
-	if err := r.tell(command{Leave: true}); err != nil {
+	if err := r.tell(order{Leave: true}); err != nil {
 		return err
 	}
 	return r.loop(ctx, func() bool {
@@ -273,7 +273,7 @@ func (r *ordeal) all(holds func(*process) bool) bool {
 }
 
 // tell tells all members to do something.
-func (r *ordeal) tell(do command) error {
+func (r *ordeal) tell(do order) error {
 	var errs []error
 	for _, p := range r.whole() {
 		errs = append(errs, r.order(p, do))
@@ -282,7 +282,7 @@ func (r *ordeal) tell(do command) error {
 }
 
 // order tells a member to do something. If it is gone, its reader says so, and knows more.
-func (r *ordeal) order(p *process, do command) error {
+func (r *ordeal) order(p *process, do order) error {
 	var exit *proc.Exit
 	if err := p.child.Send(do); err != nil && err != io.EOF && !errors.As(err, &exit) {
 		return err
@@ -294,13 +294,13 @@ func (r *ordeal) order(p *process, do command) error {
 func (r *ordeal) start(id squall.NodeID, again bool) error {
 	p := &process{number: len(r.processes) + 1, id: id, stage: starting, again: again}
 	c := subjectConfig{
-		ID: id, Process: p.number, Cluster: fmt.Sprintf("squall-chaos-%d", os.Getpid()), Listen: net.JoinHostPort(r.Host, "0"), Join: r.addresses(),
+		ID: id, Process: p.number, Cluster: fmt.Sprintf("squall-chaos-%d", os.Getpid()), Subgroup: "chaos", Listen: net.JoinHostPort(r.Host, "0"), Join: r.addresses(),
 		Expect: r.Nodes, Fabric: r.Fabric, FailAfter: r.FailAfter, Lines: r.Lines, Size: r.Size, Verbose: r.Log != nil,
 		Events: filepath.Join(r.dir, fmt.Sprintf("process-%d-node-%d", p.number, id)),
 	}
 	o := proc.Options{ID: int(id), Log: r.Log, Env: proc.Share(r.Nodes)}
 	var err error
-	if p.child, err = proc.Start(r.ctx, "demo "+subjectCommand, c, o); err != nil {
+	if p.child, err = proc.Start(r.ctx, "demo "+heirCommand, c, o); err != nil {
 		return err
 	}
 	r.processes = append(r.processes, p)
@@ -344,7 +344,7 @@ func (r *ordeal) dump() {
 	defer cancel()
 	asked := r.whole()
 	for _, p := range asked {
-		r.order(p, command{Dump: true})
+		r.order(p, order{Dump: true})
 	}
 	for slices.ContainsFunc(asked, func(p *process) bool { return !p.dumped }) {
 		select {

@@ -277,7 +277,7 @@ func (r *ordeal) strike() error {
 		h.What = whatLeaves
 		r.strikes(p, isLeaving)
 		r.story.tell(h)
-		return r.order(p, command{Leave: true})
+		return r.order(p, order{Leave: true})
 	}
 	r.story.tell(h)
 	return nil

@@ -6,44 +6,60 @@ import (
 	"github.com/squall-go/squall"
 )
 
-// subjectCommand is the hidden command, below "demo", that a member runs with --chaos.
-const subjectCommand = "run-chaos-member"
+// The hidden commands, below "demo", that members run with --chaos and with --durable.
+const (
+	heirCommand   = "run-chaos-member"
+	keeperCommand = "run-durable-member"
+)
 
 // subjectConfig is what the parent tells a member first.
 type subjectConfig struct {
-	ID        squall.NodeID
-	Process   int // its number
-	Cluster   string
-	Listen    string
-	Join      []string
-	Expect    int
-	Fabric    squall.Fabric
+	ID       squall.NodeID
+	Process  int // its number
+	Cluster  string
+	Subgroup string
+	Listen   string
+	Join     []string
+	Expect   int
+	Fabric   squall.Fabric
+	Lines    [][]byte // to send, over and over
+	Size     int      // bytes of a message; 0 is the line's own and a header
+	Verbose  bool
+
+	// An heir's.
 	FailAfter time.Duration
-	Lines     [][]byte // to send, over and over
-	Size      int      // bytes of a message; 0 is the line's own
-	Events    string   // the file that gets what happens to this member
-	Verbose   bool
+	Events    string // the file that gets what happens to it
+
+	// A keeper's.
+	Dir    string // of the node
+	Engine squall.LogEngine
 }
 
-// command is what the parent tells a member later: one of these.
-type command struct {
-	Stop   bool // sending
-	Finish []uint64
-	Leave  bool // alone, while the others go on; or all, at the end
-	Dump   bool
+// order is what the parent tells a member later: one of these.
+type order struct {
+	Stop   bool     // sending
+	Finish []uint64 // messages to have, by the process that sent them
+	Leave  bool     // alone, while the others go on; or all, at the end
+	Dump   bool     // into the file of events
 }
 
 // subjectReport is what a member tells its parent: one of these.
 type subjectReport struct {
 	Listening string
 	View      *viewReport
-	Mark      *mark
-	Pause     *pause
 	Restored  *restored
 	Stopped   *uint64 // messages that were accepted from it
 	Account   *account
 	Fault     string // something is wrong, as one member can see
-	Dumped    bool
+
+	// An heir's.
+	Mark   *mark
+	Pause  *pause
+	Dumped bool
+
+	// A keeper's.
+	Waiting string // for whom a restart waits, and why
+	Acked   uint64 // messages of this process, from its first one on, that are on every disk
 }
 
 // viewReport says that a view is in force.
@@ -70,7 +86,7 @@ const (
 	atEnd     markKind = "end"     // the member ends
 )
 
-// restored says that a member has the state, and all that was delivered meanwhile.
+// restored says that a member has the state: of another one, and all that was delivered meanwhile, or of its own log.
 type restored struct {
 	Source   squall.NodeID
 	Messages uint64 // that the state stands for
