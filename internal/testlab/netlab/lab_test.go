@@ -65,7 +65,7 @@ func connect(t *testing.T, from, to *Host, within time.Duration) (here, there ne
 // measure is the rate at which bytes arrive, once the first burst is through, over that at which a link of this rate carries them.
 func measure(t *testing.T, from, to *Host, link Rate) float64 {
 	t.Helper()
-	here, there, err := connect(t, from, to, 5*time.Second)
+	here, there, err := connect(t, from, to, 10*time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,20 +90,26 @@ func measure(t *testing.T, from, to *Host, link Rate) float64 {
 	return measured / took.Seconds() / (link.BytesPerSecond() * Goodput)
 }
 
-// about fails the test unless a share is one, within 15 %.
-func about(t *testing.T, what string, share float64) {
+// about fails the test unless a link carries its rate, within 15 %. A reader that the machine lets wait finds more than that behind it: a link of
+// another rate is off each time, so one good measurement of some is enough.
+func about(t *testing.T, what string, from, to *Host, link Rate) {
 	t.Helper()
-	t.Logf("%s: %.3f of the rate", what, share)
-	if share < 0.85 || share > 1.15 {
-		t.Errorf("%s: %.3f of the rate", what, share)
+	const tries = 5
+	for range tries {
+		share := measure(t, from, to, link)
+		t.Logf("%s: %.3f of the rate", what, share)
+		if share >= 0.85 && share <= 1.15 {
+			return
+		}
 	}
+	t.Errorf("%s: another rate in each of %d measurements", what, tries)
 }
 
 func TestALinkCarriesItsRateEachWay(t *testing.T) {
 	const rate = 80 * Mbit
 	l := lab(t, Config{Hosts: 3, Rate: rate})
-	about(t, "there", measure(t, l.Hosts[0], l.Hosts[1], rate))
-	about(t, "back", measure(t, l.Hosts[1], l.Hosts[0], rate))
+	about(t, "there", l.Hosts[0], l.Hosts[1], rate)
+	about(t, "back", l.Hosts[1], l.Hosts[0], rate)
 }
 
 func TestTwoThatSendToOneHostShareItsLink(t *testing.T) {
@@ -130,13 +136,13 @@ func TestOneDirectionOfOneLinkCanBeSlow(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	about(t, "the slow direction", measure(t, l.Hosts[0], l.Hosts[1], slow))
-	about(t, "the other direction", measure(t, l.Hosts[1], l.Hosts[0], rate))
-	about(t, "to another host", measure(t, l.Hosts[0], l.Hosts[2], rate))
+	about(t, "the slow direction", l.Hosts[0], l.Hosts[1], slow)
+	about(t, "the other direction", l.Hosts[1], l.Hosts[0], rate)
+	about(t, "to another host", l.Hosts[0], l.Hosts[2], rate)
 	if err := l.LimitLink(l.Hosts[0], l.Hosts[1], rate); err != nil {
 		t.Fatal(err)
 	}
-	about(t, "not slow any more", measure(t, l.Hosts[0], l.Hosts[1], rate))
+	about(t, "not slow any more", l.Hosts[0], l.Hosts[1], rate)
 }
 
 func TestAHostCanBeSlow(t *testing.T) {
@@ -145,9 +151,9 @@ func TestAHostCanBeSlow(t *testing.T) {
 	if err := l.LimitHost(l.Hosts[1], slow); err != nil {
 		t.Fatal(err)
 	}
-	about(t, "to it", measure(t, l.Hosts[0], l.Hosts[1], slow))
-	about(t, "from it", measure(t, l.Hosts[1], l.Hosts[2], slow))
-	about(t, "past it", measure(t, l.Hosts[0], l.Hosts[2], rate))
+	about(t, "to it", l.Hosts[0], l.Hosts[1], slow)
+	about(t, "from it", l.Hosts[1], l.Hosts[2], slow)
+	about(t, "past it", l.Hosts[0], l.Hosts[2], rate)
 	if err := l.LimitHost(l.Hosts[0], 0); !errors.Is(err, os.ErrInvalid) {
 		t.Errorf("a rate of nothing: %v", err)
 	}
@@ -155,11 +161,14 @@ func TestAHostCanBeSlow(t *testing.T) {
 
 func TestACutIsOneWayUntilItHeals(t *testing.T) {
 	l := lab(t, Config{Hosts: 3})
-	reaches := func(from, to *Host) bool {
-		_, _, err := connect(t, from, to, 200*time.Millisecond)
+	const patience = 10 * time.Second
+	within := func(from, to *Host, d time.Duration) bool {
+		_, _, err := connect(t, from, to, d)
 		return err == nil
 	}
-	here, there, err := connect(t, l.Hosts[0], l.Hosts[1], time.Second)
+	reaches := func(from, to *Host) bool { return within(from, to, patience) }
+	cut := func(from, to *Host) bool { return !within(from, to, 200*time.Millisecond) }
+	here, there, err := connect(t, l.Hosts[0], l.Hosts[1], patience)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,17 +178,17 @@ func TestACutIsOneWayUntilItHeals(t *testing.T) {
 	if _, err := there.Write([]byte("still")); err != nil { // nobody is told
 		t.Fatal(err)
 	}
-	here.SetDeadline(time.Now().Add(5 * time.Second))
+	here.SetDeadline(time.Now().Add(patience))
 	if _, err := io.ReadFull(here, make([]byte, 5)); err != nil {
 		t.Fatal(err)
 	}
-	if reaches(l.Hosts[0], l.Hosts[1]) || !reaches(l.Hosts[0], l.Hosts[2]) {
+	if !cut(l.Hosts[0], l.Hosts[1]) || !reaches(l.Hosts[0], l.Hosts[2]) {
 		t.Error("the cut is not between two hosts")
 	}
 	if err := errors.Join(l.Heal(l.Hosts[0], l.Hosts[1]), l.Partition(l.Hosts[2])); err != nil {
 		t.Fatal(err)
 	}
-	if !reaches(l.Hosts[0], l.Hosts[1]) || reaches(l.Hosts[0], l.Hosts[2]) || reaches(l.Hosts[2], l.Hosts[1]) {
+	if !reaches(l.Hosts[0], l.Hosts[1]) || !cut(l.Hosts[0], l.Hosts[2]) || !cut(l.Hosts[2], l.Hosts[1]) {
 		t.Error("the partition is not of host 2")
 	}
 	if err := l.HealPartition(l.Hosts[2]); err != nil {
