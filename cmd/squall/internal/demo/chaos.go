@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
+	"os"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -58,24 +60,15 @@ func (o options) chaosFaults() (errs []error) {
 
 // runChaos does the whole demo with --chaos: standard output gets the story and the table, or the one JSON object.
 func (o options) runChaos(ctx context.Context, t text, out, errs io.Writer) error {
-	c := chaosOptions{
-		Nodes: o.Nodes, Fabric: fabrics[o.Fabric], FabricAs: o.Fabric, Lines: t.lines, Size: o.Size, Host: o.host(), Duration: o.Duration,
-		FailAfter: o.FailAfter, Timeout: o.Timeout, Seed: o.Seed,
+	if o.Seed == 0 {
+		o.Seed = uint64(rand.Uint32()) + 1
 	}
-	if o.Verbose {
-		c.Log = errs
-	}
-	if !o.JSON {
-		c.Story = out
-	}
-	result, err := runOrdeal(ctx, c)
-	switch {
-	case result == nil || ctx.Err() != nil:
+	dir, err := os.MkdirTemp("", "squall-chaos-")
+	if err != nil {
 		return err
-	case o.JSON:
-		return errors.Join(result.WriteJSON(out), err)
 	}
-	return errors.Join(result.WriteTable(out), err)
+	result, err := newOrdeal(newTrial(o, t, out, errs), dir).run(ctx)
+	return o.conclude(ctx, result, out, o.tidy(ctx, err, dir, "what happened to each member is in"))
 }
 
 // host is the loopback address to use.

@@ -1,15 +1,13 @@
 package demo
 
 import (
-	"encoding/json"
+	"context"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/dustin/go-humanize"
 	"github.com/jedib0t/go-pretty/v6/table"
-	style "github.com/jedib0t/go-pretty/v6/text"
 
 	"github.com/squall-go/squall"
 )
@@ -59,21 +57,16 @@ type ViewResult struct {
 // result puts together what is known. The fault is nil if all is well.
 func (r *ordeal) result(fault error) *ChaosResult {
 	res := &ChaosResult{
-		Nodes: r.Nodes, Fabric: r.FabricAs, Seed: r.Seed, Seconds: r.story.now().Seconds(), FailAfter: r.FailAfter.Seconds(),
+		Nodes: r.Nodes, Fabric: r.Fabric, Seed: r.Seed, Seconds: r.story.now().Seconds(), FailAfter: r.FailAfter.Seconds(),
 		Agree: fault == nil, Processes: []ProcessResult{}, Views: []ViewResult{}, Happened: r.story.all,
 	}
 	if fault != nil {
 		res.Fault = fault.Error()
 	}
-	last := &account{}
-	for _, p := range r.processes {
-		if p.stage == isGone {
-			last = p.account
-		}
-	}
+	last := r.lastAccount()
 	res.Messages, res.Bytes, res.Digest = last.Mark.Messages, last.Bytes, last.Mark.Digest
 	for _, p := range r.processes {
-		res.Processes = append(res.Processes, p.result(last))
+		res.Processes = append(res.Processes, p.suffered(last))
 	}
 	for id := squall.ViewID(1); id <= r.newest; id++ {
 		if v := r.views[id]; v != nil {
@@ -84,7 +77,7 @@ func (r *ordeal) result(fault error) *ChaosResult {
 	return res
 }
 
-func (p *process) result(last *account) ProcessResult {
+func (p *process) suffered(last *account) ProcessResult {
 	res := ProcessResult{
 		Process: p.number, Node: p.id, Fate: p.fate(), From: p.from.Seconds(), Until: p.until.Seconds(), FirstView: p.views[0], LastView: p.views[1],
 		Received: last.of(p.number), Messages: p.delivered, LongestNs: int64(p.longest),
@@ -104,26 +97,14 @@ func (a *account) of(process int) uint64 {
 }
 
 // verdict compares what those say that stayed, and what was sent with what was delivered.
-func (r *ordeal) verdict() error {
-	var stayed []*process
-	for _, p := range r.processes {
-		if p.stage == isGone {
-			stayed = append(stayed, p)
-		}
-	}
+func (r *ordeal) verdict(context.Context) error {
+	stayed := r.stayed()
 	if len(stayed) == 0 {
 		return fmt.Errorf("%w: nobody is left", ErrDisagree)
 	}
-	first := stayed[0]
-	var faults []string
-	for _, p := range stayed[1:] {
-		if p.account.Mark != first.account.Mark || !slices.Equal(p.account.Delivered, first.account.Delivered) {
-			faults = append(faults, fmt.Sprintf("%s has %d messages with digest %s, and %s has %d with %s", first.who(), first.account.Mark.Messages,
-				prefix(first.account.Mark.Digest), p.who(), p.account.Mark.Messages, prefix(p.account.Mark.Digest)))
-		}
-	}
+	faults := differences(stayed)
 	for _, p := range r.processes {
-		if fault := p.missing(first.account.of(p.number)); fault != "" {
+		if fault := p.missing(stayed[0].account.of(p.number)); fault != "" {
 			faults = append(faults, fault)
 		}
 	}
@@ -149,26 +130,9 @@ func (p *process) missing(delivered uint64) string {
 	return ""
 }
 
-// WriteJSON prints the result for programs.
-func (res *ChaosResult) WriteJSON(w io.Writer) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(res)
-}
-
-// WriteTable prints the result for people.
-func (res *ChaosResult) WriteTable(w io.Writer) error {
-	t := table.NewWriter()
-	t.SetStyle(table.StyleLight)
-	t.Style().Format.Header = style.FormatDefault
-	t.Style().Options.DrawBorder, t.Style().Options.SeparateColumns = false, false
-	header := table.Row{"process", "node", "from", "until", "fate", "views", "sent", "state, messages", "digest", "longest pause"}
-	t.AppendHeader(header)
-	var columns []table.ColumnConfig
-	for i := range header {
-		columns = append(columns, table.ColumnConfig{Number: i + 1, Align: style.AlignRight, AlignHeader: style.AlignRight})
-	}
-	t.SetColumnConfigs(columns)
+// writeTable prints the result for people.
+func (res *ChaosResult) writeTable(w io.Writer) error {
+	t := newTable(table.Row{"process", "node", "from", "until", "fate", "views", "sent", "state, messages", "digest", "longest pause"})
 	for _, p := range res.Processes {
 		t.AppendRow(p.row())
 	}

@@ -10,7 +10,7 @@ import (
 
 // stayed makes a run out of what members said at its end.
 func stayed(accounts ...account) *ordeal {
-	r := &ordeal{story: newStory(nil), ledger: newLedger(), views: map[squall.ViewID]*view{}}
+	r := newOrdeal(&trial{story: newStory(nil)}, "")
 	for i, a := range accounts {
 		r.processes = append(r.processes, &process{number: i + 1, id: squall.NodeID(i + 1), stage: isGone, account: &a, delivered: a.Mark.Messages})
 	}
@@ -45,7 +45,7 @@ func TestTheVerdictFindsWhatIsWrong(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			r := good()
 			c.harm(r)
-			err := r.verdict()
+			err := r.verdict(t.Context())
 			res := r.result(err)
 			if (err == nil) != (c.want == "") || res.Agree != (err == nil) {
 				t.Fatal(err, res.Agree)
@@ -54,7 +54,7 @@ func TestTheVerdictFindsWhatIsWrong(t *testing.T) {
 				t.Errorf("%v\nnot\n%s", err, c.want)
 			}
 			var out strings.Builder
-			if res.WriteTable(&out); strings.Contains(out.String(), "in the same order") != res.Agree {
+			if res.writeTable(&out); strings.Contains(out.String(), "in the same order") != res.Agree {
 				t.Error(out.String())
 			}
 		})

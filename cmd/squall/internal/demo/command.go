@@ -168,23 +168,18 @@ func (o options) run(ctx context.Context, in io.Reader, out, errs io.Writer) err
 	if o.Repeat == 0 {
 		o.Repeat = o.usualRepeat(text)
 	}
-	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
+	timed, cancel := context.WithTimeout(ctx, o.Timeout)
 	defer cancel()
 	r := newRun(o, text)
 	r.bar = newBar(errs, int64(r.total))
 	if o.Verbose {
 		r.log = errs
 	}
-	result, err := r.do(ctx)
+	result, err := r.do(timed)
 	if err != nil {
 		return err
 	}
-	if o.JSON {
-		err = result.writeJSON(out)
-	} else {
-		err = result.writeTable(out)
-	}
-	return errors.Join(err, result.verdict())
+	return o.conclude(ctx, result, out, result.verdict())
 }
 
 // isTerminal reports whether a person watches.

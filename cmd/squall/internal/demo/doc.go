@@ -9,6 +9,8 @@
 // If a member goes before its time, the parent waits a moment for the others to notice, so that the error can say who went
 // and what it looked like from there; then it ends them all.
 //
+// With --chaos and --durable a run is a trial: members, which are its subjects, come to harm while they send, and the parent hears what they say.
+//
 // Life of a run with --chaos (an ordeal; its members are heirs): the parent starts the first members, which form a group and
 // send without a pause → at times that a seed gives, one is killed, stopped by the system until the others have gone on without it, or
 // told to leave; a new process takes its place, sometimes as the same node, and gets the state from the others → when time is up and all

@@ -2,7 +2,6 @@ package demo
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -49,35 +48,14 @@ func durableMixed(f *pflag.FlagSet) (errs []error) {
 
 // runDurable does the whole demo with --durable: standard output gets the story and the table, or the one JSON object.
 func (o options) runDurable(ctx context.Context, t text, out, errs io.Writer) (err error) {
-	c := durableOptions{
-		Nodes: o.Nodes, Fabric: fabrics[o.Fabric], FabricAs: o.Fabric, Engine: engines[o.Engine], Lines: t.lines, Size: o.Size, Host: o.host(),
-		Duration: o.Duration, Timeout: o.Timeout, Dir: o.Dir,
-	}
-	if o.Verbose {
-		c.Log = errs
-	}
-	if !o.JSON {
-		c.Story = out
-	}
-	if c.Dir == "" {
-		if c.Dir, err = os.MkdirTemp("", "squall-durable-"); err != nil {
+	asked := o
+	if o.Dir == "" {
+		if o.Dir, err = os.MkdirTemp("", "squall-durable-"); err != nil {
 			return err
 		}
 	}
-	result, err := runComeback(ctx, c)
-	switch {
-	case o.Dir == "" && (err == nil || ctx.Err() != nil):
-		err = errors.Join(err, os.RemoveAll(c.Dir))
-	case err != nil && ctx.Err() == nil:
-		err = fmt.Errorf("%w\nthe members' logs are in %s", err, c.Dir)
-	}
-	switch {
-	case result == nil || ctx.Err() != nil:
-		return err
-	case o.JSON:
-		return errors.Join(result.WriteJSON(out), err)
-	}
-	return errors.Join(result.WriteTable(out), err)
+	result, err := newComeback(newTrial(o, t, out, errs)).run(ctx)
+	return o.conclude(ctx, result, out, asked.tidy(ctx, err, o.Dir, "the members' logs are in"))
 }
 
 // nodeDir is what a node keeps.

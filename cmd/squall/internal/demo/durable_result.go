@@ -1,16 +1,14 @@
 package demo
 
 import (
-	"encoding/json"
+	"context"
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/dustin/go-humanize"
 	"github.com/jedib0t/go-pretty/v6/table"
-	style "github.com/jedib0t/go-pretty/v6/text"
 
 	"github.com/squall-go/squall"
 )
@@ -52,55 +50,44 @@ type KeeperResult struct {
 // result puts together what is known. The fault is nil if all is well.
 func (r *comeback) result(fault error) *DurableResult {
 	res := &DurableResult{
-		Nodes: r.Nodes, Fabric: r.FabricAs, Engine: r.Engine.String(), Seconds: r.story.now().Seconds(), Restart: r.restart.Seconds(),
+		Nodes: r.Nodes, Fabric: r.Fabric, Engine: r.Engine, Seconds: r.story.now().Seconds(), Restart: r.restart.Seconds(),
 		Before: r.acked, OnDisks: r.onDisks, Agree: fault == nil, Processes: []KeeperResult{}, Happened: r.story.all,
 	}
 	if fault != nil {
 		res.Fault = fault.Error()
 	}
-	last := &account{}
-	for _, k := range r.members {
-		if k.account != nil {
-			last = k.account
-		}
-	}
+	last := r.lastAccount()
 	res.Messages, res.Digest = last.Mark.Messages, last.Mark.Digest
-	for _, k := range r.members {
-		res.Acknowledged += k.acked
-		res.Processes = append(res.Processes, k.result(last))
+	for _, p := range r.processes {
+		res.Acknowledged += p.acked
+		res.Processes = append(res.Processes, p.kept(last))
 	}
 	return res
 }
 
-func (k *keeping) result(last *account) KeeperResult {
+func (p *process) kept(last *account) KeeperResult {
 	res := KeeperResult{
-		Process: k.number, Node: k.id, Fate: "stayed", Sent: k.stopped, Acknowledged: k.acked, Kept: last.of(k.number), Recovered: k.recovered,
+		Process: p.number, Node: p.id, Fate: p.fate(), Sent: p.stopped, Acknowledged: p.acked, Kept: last.of(p.number), Recovered: p.recovered,
 	}
-	if k.killed {
-		res.Fate = "killed"
-	}
-	if k.account != nil {
-		res.Messages, res.Digest = k.account.Mark.Messages, k.account.Mark.Digest
+	if p.account != nil {
+		res.Messages, res.Digest = p.account.Mark.Messages, p.account.Mark.Digest
 	}
 	return res
 }
 
 // verdict compares what the members say that stayed, with each other and with what was acknowledged.
-func (r *comeback) verdict() error {
-	stayed := r.present()
-	first := stayed[0].account
+func (r *comeback) verdict(context.Context) error {
+	stayed := r.stayed()
 	var faults []error
-	for _, k := range stayed[1:] {
-		if k.account.Mark != first.Mark || !slices.Equal(k.account.Delivered, first.Delivered) {
-			faults = append(faults, fmt.Errorf("%w: %s has %d messages with digest %s, and %s has %d with %s", ErrDisagree, stayed[0].who(), first.Mark.Messages,
-				prefix(first.Mark.Digest), k.who(), k.account.Mark.Messages, prefix(k.account.Mark.Digest)))
-		}
+	for _, fault := range differences(stayed) {
+		faults = append(faults, fmt.Errorf("%w: %s", ErrDisagree, fault))
 	}
-	for _, k := range r.members {
-		if n := first.of(k.number); n < k.acked {
-			faults = append(faults, fmt.Errorf("%w: %s was acknowledged %d messages, of which %d are left", ErrLost, k.who(), k.acked, n))
-		} else if k.stopped != nil && n != *k.stopped {
-			faults = append(faults, fmt.Errorf("%w: %s sent %d messages, of which %d were delivered", ErrDisagree, k.who(), *k.stopped, n))
+	first := stayed[0].account
+	for _, p := range r.processes {
+		if n := first.of(p.number); n < p.acked {
+			faults = append(faults, fmt.Errorf("%w: %s was acknowledged %d messages, of which %d are left", ErrLost, p.who(), p.acked, n))
+		} else if p.stopped != nil && n != *p.stopped {
+			faults = append(faults, fmt.Errorf("%w: %s sent %d messages, of which %d were delivered", ErrDisagree, p.who(), *p.stopped, n))
 		}
 	}
 	if r.onDisks != first.Mark.Messages {
@@ -109,26 +96,9 @@ func (r *comeback) verdict() error {
 	return errors.Join(faults...)
 }
 
-// WriteJSON prints the result for programs.
-func (res *DurableResult) WriteJSON(w io.Writer) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(res)
-}
-
-// WriteTable prints the result for people.
-func (res *DurableResult) WriteTable(w io.Writer) error {
-	t := table.NewWriter()
-	t.SetStyle(table.StyleLight)
-	t.Style().Format.Header = style.FormatDefault
-	t.Style().Options.DrawBorder, t.Style().Options.SeparateColumns = false, false
-	header := table.Row{"process", "node", "fate", "from the log", "acknowledged", "kept", "state, messages", "digest"}
-	t.AppendHeader(header)
-	var columns []table.ColumnConfig
-	for i := range header {
-		columns = append(columns, table.ColumnConfig{Number: i + 1, Align: style.AlignRight, AlignHeader: style.AlignRight})
-	}
-	t.SetColumnConfigs(columns)
+// writeTable prints the result for people.
+func (res *DurableResult) writeTable(w io.Writer) error {
+	t := newTable(table.Row{"process", "node", "fate", "from the log", "acknowledged", "kept", "state, messages", "digest"})
 	for _, p := range res.Processes {
 		t.AppendRow(p.row())
 	}

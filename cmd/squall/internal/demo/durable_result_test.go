@@ -12,16 +12,16 @@ import (
 
 // cameBack makes a run of two nodes whose members were killed and started again, of what they said.
 func cameBack() *comeback {
-	r := &comeback{story: newStory(nil), onDisks: 40, acked: 18}
-	r.Nodes = 2
+	r := newComeback(&trial{story: newStory(nil)})
+	r.Nodes, r.onDisks, r.acked = 2, 40, 18
 	sent := uint64(10)
 	for i := range 4 {
-		k := &keeping{number: i + 1, id: squall.NodeID(i%2 + 1), killed: i < 2, acked: 9}
-		if !k.killed {
-			k.acked, k.stopped = sent, &sent
-			k.account = &account{Mark: mark{What: atEnd, Messages: 40, Digest: "aa"}, Delivered: []uint64{0, 10, 10, 10, 10}}
+		p := &process{number: i + 1, id: squall.NodeID(i%2 + 1), stage: isKilled, acked: 9}
+		if i >= 2 {
+			p.stage, p.acked, p.stopped = isGone, sent, &sent
+			p.account = &account{Mark: mark{What: atEnd, Messages: 40, Digest: "aa"}, Delivered: []uint64{0, 10, 10, 10, 10}}
 		}
-		r.members = append(r.members, k)
+		r.processes = append(r.processes, p)
 	}
 	return r
 }
@@ -34,25 +34,25 @@ func TestTheVerdictFindsWhatIsLost(t *testing.T) {
 		text string
 	}{
 		{"all is well", func(*comeback) {}, nil, ""},
-		{"something of a killed one that nobody was told of", func(r *comeback) { r.members[0].acked = 0 }, nil, ""},
-		{"something acknowledged is lost", func(r *comeback) { r.members[1].acked = 11 }, ErrLost,
+		{"something of a killed one that nobody was told of", func(r *comeback) { r.processes[0].acked = 0 }, nil, ""},
+		{"something acknowledged is lost", func(r *comeback) { r.processes[1].acked = 11 }, ErrLost,
 			"node 2 (process 2) was acknowledged 11 messages, of which 10 are left"},
-		{"something of one that stayed is lost", func(r *comeback) { n := uint64(12); r.members[3].stopped = &n }, ErrDisagree,
+		{"something of one that stayed is lost", func(r *comeback) { n := uint64(12); r.processes[3].stopped = &n }, ErrDisagree,
 			"node 2 (process 4) sent 12 messages, of which 10 were delivered"},
-		{"the states differ", func(r *comeback) { r.members[3].account.Mark.Digest = "bb" }, ErrDisagree,
+		{"the states differ", func(r *comeback) { r.processes[3].account.Mark.Digest = "bb" }, ErrDisagree,
 			"node 1 (process 3) has 40 messages with digest aa, and node 2 (process 4) has 40 with bb"},
 		{"the disks have less", func(r *comeback) { r.onDisks = 39 }, ErrDisagree, "the members have 40 messages, and 39 are on every disk"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := cameBack()
 			c.harm(r)
-			err := r.verdict()
+			err := r.verdict(t.Context())
 			res := r.result(err)
 			if !errors.Is(err, c.want) || res.Agree != (c.want == nil) || err != nil && !strings.HasSuffix(err.Error(), c.text) {
 				t.Errorf("%v, %v; want %v: %s", err, res.Agree, c.want, c.text)
 			}
 			var out strings.Builder
-			if res.WriteTable(&out); strings.Contains(out.String(), "nothing acknowledged is lost") != res.Agree {
+			if res.writeTable(&out); strings.Contains(out.String(), "nothing acknowledged is lost") != res.Agree {
 				t.Error(out.String())
 			}
 		})
@@ -84,11 +84,11 @@ func TestTheDisksAreReadWhenAllAreDead(t *testing.T) {
 	r.Dir = t.TempDir()
 	keep(t, r.Dir, 1, 20)
 	keep(t, r.Dir, 2, 18)
-	r.members = r.members[:2]
+	r.processes = r.processes[:2]
 	if err := r.readDisks(t.Context()); err != nil || r.onDisks != 18 {
 		t.Error(err, r.onDisks)
 	}
-	r.members[1].acked = 10
+	r.processes[1].acked = 10
 	const want = "of 10 acknowledged messages of node 2 (process 2), the log of node 2 has 9"
 	if err := r.readDisks(t.Context()); !errors.Is(err, ErrLost) || !strings.HasSuffix(err.Error(), want) {
 		t.Error(err)

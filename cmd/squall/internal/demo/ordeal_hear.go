@@ -2,21 +2,13 @@ package demo
 
 import (
 	"fmt"
-	"io"
 	"slices"
-	"time"
 )
 
 // hear takes what a member says.
-func (r *ordeal) hear(e ordealEvent) error {
+func (r *ordeal) hear(e trialEvent) error {
 	p := e.p
 	switch {
-	case e.err != nil:
-		return r.ended(p, e.err)
-	case e.Fault != "":
-		return fmt.Errorf("%w: %s: %s", ErrDisagree, p.who(), e.Fault)
-	case e.Listening != "":
-		p.addr = e.Listening
 	case e.View != nil:
 		return r.installed(p, *e.View)
 	case e.Mark != nil:
@@ -25,26 +17,10 @@ func (r *ordeal) hear(e ordealEvent) error {
 		r.paused(p, *e.Pause)
 	case e.Restored != nil:
 		r.restored(p, *e.Restored)
-	case e.Stopped != nil:
-		p.stopped = e.Stopped
 	case e.Account != nil:
 		return r.accounted(p, e.Account)
 	}
 	return nil
-}
-
-// ended takes the end of a process.
-func (r *ordeal) ended(p *process, err error) error {
-	switch {
-	case p.stage == isKilled, p.stage == isOut, p.stage == hasLeft:
-		return nil
-	case p.stage == whole && p.account != nil && err == io.EOF:
-		p.stage, p.until = isGone, r.story.now()
-		return nil
-	case err == io.EOF:
-		return fmt.Errorf("%s ended before it was told to: it %s", p.who(), p.stage)
-	}
-	return fmt.Errorf("%s: %w", p.who(), err)
 }
 
 // installed takes a view.
@@ -53,7 +29,7 @@ func (r *ordeal) installed(p *process, v viewReport) error {
 		return nil
 	}
 	p.sees(v.ID)
-	if p.first && p.stage == starting {
+	if p.number <= r.Nodes && p.stage == starting { // it forms the group
 		p.stage = whole
 	}
 	known := r.views[v.ID]
@@ -63,10 +39,7 @@ func (r *ordeal) installed(p *process, v viewReport) error {
 		}
 		return nil
 	}
-	if r.newest == 0 {
-		r.story.start = time.Now()
-	}
-	r.newest = max(r.newest, v.ID)
+	r.reached(v.ID)
 	r.views[v.ID] = r.tellView(v)
 	r.miss(v)
 	return nil
@@ -246,7 +219,7 @@ func (r *ordeal) refill() error {
 			continue
 		}
 		r.story.tell(Happening{What: whatStarted, Node: v.id, Process: len(r.processes) + 1, Again: v.again})
-		if err := r.start(v.id, v.again); err != nil {
+		if _, err := r.start(r.newcomer(v.id)); err != nil {
 			return err
 		}
 	}
@@ -277,7 +250,7 @@ func (r *ordeal) strike() error {
 		h.What = whatLeaves
 		r.strikes(p, isLeaving)
 		r.story.tell(h)
-		return r.order(p, order{Leave: true})
+		return tell(p.child, order{Leave: true})
 	}
 	r.story.tell(h)
 	return nil

@@ -8,28 +8,34 @@ import (
 	"github.com/squall-go/squall/cmd/squall/internal/proc"
 )
 
-// process is what the parent knows of a member process.
+// process is what the parent of a trial knows of a member process.
 type process struct {
-	number int // from 1 up
-	id     squall.NodeID
-	child  *proc.Child
-	addr   string // where it listens; empty: it has not said yet
-	stage  stage
-	again  bool // the node was there before
-	first  bool // it forms the group
+	number  int // from 1 up
+	id      squall.NodeID
+	child   *proc.Child
+	addr    string // where it listens; empty: it has not said yet
+	stage   stage
+	heard   bool          // to its end
+	stopped *uint64       // messages that were accepted from it, once it is to send no more
+	account *account      // nil: it has given none
+	until   time.Duration // when it was not in the group any more
 
+	// In an ordeal.
 	hangs     time.Duration // at least
 	since     time.Duration // when it was stopped
 	missed    bool          // while it hangs: a view without it is in force
 	views     [2]squall.ViewID
 	longest   time.Duration
 	untold    time.Duration // a pause that came after its view was told
-	stopped   *uint64       // messages that were accepted from it, once it is to send no more
-	account   *account      // nil: it has given none
 	dumped    bool
 	from      time.Duration // when it was in the group with all of its state
-	until     time.Duration // when it was not any more
 	delivered uint64        // as far as is known
+
+	// In a comeback.
+	view      *viewReport
+	waits     string  // for whom, and why
+	recovered *uint64 // messages that its log told of
+	acked     uint64  // messages of it that are on every disk, as it was told
 }
 
 // stage is how far a process is.
@@ -55,7 +61,7 @@ func (p *process) answers() bool {
 	return p.stage == starting || p.stage == whole || p.stage == isLeaving
 }
 
-// has notes that it has seen a view.
+// sees notes that it has seen a view.
 func (p *process) sees(v squall.ViewID) {
 	if p.views[0] == 0 {
 		p.views[0] = v

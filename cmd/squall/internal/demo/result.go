@@ -1,7 +1,6 @@
 package demo
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/dustin/go-humanize"
 	"github.com/jedib0t/go-pretty/v6/table"
-	style "github.com/jedib0t/go-pretty/v6/text"
 )
 
 // ErrDisagree is returned if not all members delivered the same sequence.
@@ -103,29 +101,15 @@ const shownDigits = 12
 
 func prefix(digest string) string { return digest[:min(len(digest), shownDigits)] }
 
-func (r *Result) writeJSON(w io.Writer) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(r)
-}
-
 const legend = `latency: from a message's Send to its delivery at the sender. Loaded, all send at once and most of it is waiting
 for room; unloaded, one message is on its way at a time. Mean batch: messages per step that found any.`
 
 // writeTable prints the result for people.
 func (r *Result) writeTable(w io.Writer) error {
-	t := table.NewWriter()
-	t.SetStyle(table.StyleLight)
-	t.Style().Format.Header = style.FormatDefault
-	t.Style().Options.DrawBorder, t.Style().Options.SeparateColumns = false, false // fits into 110 columns
-	t.AppendHeader(table.Row{"", "", "", "throughput", "throughput", "latency, loaded", "latency, loaded", "latency, unloaded",
-		"latency, unloaded", "mean batch", "mean batch", "mean batch"}, table.RowConfig{AutoMerge: true})
-	t.AppendHeader(table.Row{"member", "messages", "digest", "msgs/s", "MB/s", "p50", "p99", "p50", "p99", "send", "receive", "deliver"})
-	var columns []table.ColumnConfig
-	for i := range 12 {
-		columns = append(columns, table.ColumnConfig{Number: i + 1, Align: style.AlignRight, AlignHeader: style.AlignRight})
-	}
-	t.SetColumnConfigs(columns)
+	t := newTable(
+		table.Row{"", "", "", "throughput", "throughput", "latency, loaded", "latency, loaded", "latency, unloaded", "latency, unloaded",
+			"mean batch", "mean batch", "mean batch"},
+		table.Row{"member", "messages", "digest", "msgs/s", "MB/s", "p50", "p99", "p50", "p99", "send", "receive", "deliver"})
 	for _, m := range r.Members {
 		t.AppendRow(table.Row{
 			m.ID, humanize.Comma(int64(m.Messages)), prefix(m.Digest), humanize.Comma(int64(m.MsgsPerSecond)), decimal(m.BytesPerSecond / 1e6),

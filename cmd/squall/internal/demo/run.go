@@ -139,14 +139,11 @@ func (r *run) read(i int) {
 }
 
 func (r *run) tell(what string, members ...*proc.Child) error {
+	var errs []error
 	for _, c := range members {
-		// The end of a member is told by its reader, which knows more.
-		var exit *proc.Exit
-		if err := c.Send(what); err != nil && err != io.EOF && !errors.As(err, &exit) {
-			return err
-		}
+		errs = append(errs, tell(c, what))
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // await takes events until n members have said what done looks for.

@@ -139,6 +139,13 @@ func newStory(out io.Writer) *story {
 	return &story{out: out, start: time.Now(), held: map[*Happening]time.Time{}}
 }
 
+// title is told before anything happens.
+func (s *story) title(text string) {
+	if s.out != nil {
+		fmt.Fprintln(s.out, text)
+	}
+}
+
 // now is the time of the story.
 func (s *story) now() time.Duration { return time.Since(s.start) }
 

@@ -1,0 +1,325 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/cmd/squall/internal/proc"
+)
+
+// tickEvery is how often a trial looks whether something is due.
+const tickEvery = 10 * time.Millisecond
+
+// trial is the parent's side of a demo in which members come to harm, as far as an ordeal and a comeback are alike: it starts processes, hears
+// what they say, and tells them what to do.
+type trial struct {
+	options
+	course    course
+	lines     [][]byte  // that all send
+	log       io.Writer // gets what members log; nil: nobody
+	story     *story
+	processes []*process    // by number - 1
+	newest    squall.ViewID // in force anywhere
+	parting   bool          // all leave, and views are not told any more
+
+	ctx     context.Context // of the members
+	events  chan trialEvent
+	over    chan struct{} // nobody takes events any more
+	readers sync.WaitGroup
+}
+
+// course is what a trial of one kind has of its own.
+type course interface {
+	brief(*subjectConfig) (command string) // tells a new process what only members of this kind need, and which command it runs
+	hear(trialEvent) error                 // takes what a member says, but for what all kinds take alike
+	tick() error                           // does what is due
+	state(*process) string                 // how far a process is
+}
+
+// trialEvent is something that a member says, or its end: then err is how it ended, io.EOF if well.
+type trialEvent struct {
+	p *process
+	subjectReport
+	err error
+}
+
+var errTooLong = errors.New("not done in time")
+
+// newTrial is a trial of which the course is missing. Standard output gets the story, unless it is for a program.
+func newTrial(o options, t text, out, errs io.Writer) *trial {
+	r := &trial{options: o, lines: t.lines, events: make(chan trialEvent), over: make(chan struct{})}
+	if o.Verbose {
+		r.log = errs
+	}
+	if o.JSON {
+		out = nil
+	}
+	r.story = newStory(out)
+	return r
+}
+
+// begin starts the clock. When end returns no process is left.
+func (t *trial) begin(ctx context.Context, title string) (timed context.Context, end func()) {
+	t.story.title(title)
+	members, kill := context.WithCancel(ctx)
+	t.ctx = members
+	timed, stop := context.WithTimeoutCause(ctx, t.Duration+t.Timeout, errTooLong)
+	return timed, func() {
+		stop()
+		t.story.end()
+		close(t.over)
+		kill()
+		t.readers.Wait()
+	}
+}
+
+// inTurn does the phases up to the first that fails.
+func inTurn(ctx context.Context, phases ...func(context.Context) error) error {
+	for _, phase := range phases {
+		if err := phase(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// loop takes what members say until something holds.
+func (t *trial) loop(ctx context.Context, done func() bool) error {
+	tick := time.NewTicker(tickEvery)
+	defer tick.Stop()
+	for !done() {
+		var err error
+		select {
+		case e := <-t.events:
+			err = t.take(e)
+		case <-tick.C:
+			err = t.course.tick()
+		case <-ctx.Done():
+			if err = context.Cause(ctx); errors.Is(err, errTooLong) {
+				err = t.late()
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// late says what is still waited for.
+func (t *trial) late() error {
+	var states []string
+	for _, p := range t.processes {
+		if p.stage != isKilled && p.stage != isGone {
+			states = append(states, p.who()+" "+t.course.state(p))
+		}
+	}
+	return fmt.Errorf("%w, %v and %v: %s", errTooLong, t.Duration, t.Timeout, strings.Join(states, ", "))
+}
+
+// take takes what a member says.
+func (t *trial) take(e trialEvent) error {
+	switch {
+	case e.err != nil:
+		return t.ended(e.p, e.err)
+	case e.Fault != "":
+		return fmt.Errorf("%w: %s: %s", ErrDisagree, e.p.who(), e.Fault)
+	case e.Listening != "":
+		e.p.addr = e.Listening
+	case e.Stopped != nil:
+		e.p.stopped = e.Stopped
+	default:
+		return t.course.hear(e)
+	}
+	return nil
+}
+
+// ended takes the end of a process.
+func (t *trial) ended(p *process, err error) error {
+	p.heard = true
+	switch {
+	case p.stage == isKilled, p.stage == isOut, p.stage == hasLeft:
+		return nil
+	case p.stage == whole && p.account != nil && err == io.EOF:
+		p.stage, p.until = isGone, t.story.now()
+		return nil
+	case err == io.EOF:
+		return fmt.Errorf("%s ended before it was told to: it %s", p.who(), p.stage)
+	}
+	return fmt.Errorf("%s: %w", p.who(), err)
+}
+
+// reached notes that a view is in force. With the first one the story begins.
+func (t *trial) reached(v squall.ViewID) {
+	if t.newest == 0 {
+		t.story.start = time.Now()
+	}
+	t.newest = max(t.newest, v)
+}
+
+// found starts the first members: one that founds the group, and then the others, which join it.
+func (t *trial) found(ctx context.Context) error {
+	for id := squall.NodeID(1); int(id) <= t.Nodes; id++ {
+		if _, err := t.start(t.newcomer(id)); err != nil {
+			return err
+		}
+		if err := t.loop(ctx, func() bool { return t.processes[0].addr != "" }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// newcomer is what the next process is told that joins those that are there, whatever kind of trial it is.
+func (t *trial) newcomer(id squall.NodeID) subjectConfig {
+	return subjectConfig{
+		ID: id, Process: len(t.processes) + 1, Listen: net.JoinHostPort(t.host(), "0"), Join: t.addresses(), Expect: t.Nodes,
+		Fabric: fabrics[t.Fabric], Lines: t.lines, Size: t.Size, Verbose: t.Verbose,
+	}
+}
+
+// addresses are where members are now.
+func (t *trial) addresses() (addrs []string) {
+	for _, p := range t.processes {
+		if p.addr != "" && p.answers() {
+			addrs = append(addrs, p.addr)
+		}
+	}
+	return addrs
+}
+
+// start starts a process.
+func (t *trial) start(c subjectConfig) (*process, error) {
+	command := t.course.brief(&c)
+	child, err := proc.Start(t.ctx, "demo "+command, c, proc.Options{ID: int(c.ID), Log: t.log, Env: proc.Share(t.Nodes)})
+	if err != nil {
+		return nil, err
+	}
+	p := &process{number: c.Process, id: c.ID, child: child, stage: starting}
+	t.processes = append(t.processes, p)
+	t.readers.Go(func() { t.read(p) })
+	return p, nil
+}
+
+// read makes events of what a member says, up to its end.
+func (t *trial) read(p *process) {
+	defer func() {
+		p.child.CloseInput()
+		p.child.Wait()
+	}()
+	for {
+		e := trialEvent{p: p}
+		e.err = p.child.Receive(t.ctx, &e.subjectReport)
+		select {
+		case t.events <- e:
+		case <-t.over:
+			return
+		}
+		if e.err != nil {
+			return
+		}
+	}
+}
+
+// whole are the members that have all of the state.
+func (t *trial) whole() []*process { return t.at(whole) }
+
+// stayed are those that were members up to the end.
+func (t *trial) stayed() []*process { return t.at(isGone) }
+
+func (t *trial) at(s stage) (list []*process) {
+	for _, p := range t.processes {
+		if p.stage == s {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+func (t *trial) all(holds func(*process) bool) bool { return every(t.whole(), holds) }
+
+func every(list []*process, holds func(*process) bool) bool {
+	return !slices.ContainsFunc(list, func(p *process) bool { return !holds(p) })
+}
+
+// tell tells all members to do something.
+func (t *trial) tell(do order) error {
+	var errs []error
+	for _, p := range t.whole() {
+		errs = append(errs, tell(p.child, do))
+	}
+	return errors.Join(errs...)
+}
+
+// tell tells a member something. If it is gone, its reader says so, and knows more.
+func tell(c *proc.Child, what any) error {
+	var exit *proc.Exit
+	if err := c.Send(what); err != nil && err != io.EOF && !errors.As(err, &exit) {
+		return err
+	}
+	return nil
+}
+
+// silence has all members stop sending.
+func (t *trial) silence(ctx context.Context) error {
+	t.story.tell(Happening{What: whatQuiet})
+	if err := t.tell(order{Stop: true}); err != nil {
+		return err
+	}
+	return t.loop(ctx, func() bool { return t.all(func(p *process) bool { return p.stopped != nil }) })
+}
+
+// finish waits until all members have delivered what was sent, and of those that could not say that, what was acknowledged.
+func (t *trial) finish(ctx context.Context) error {
+	sent := make([]uint64, len(t.processes)+1)
+	for _, p := range t.processes {
+		sent[p.number] = p.acked
+		if p.stopped != nil {
+			sent[p.number] = *p.stopped
+		}
+	}
+	if err := t.tell(order{Finish: sent}); err != nil {
+		return err
+	}
+	return t.loop(ctx, func() bool { return t.all(func(p *process) bool { return p.account != nil }) })
+}
+
+// leave ends all members. What they say once more must be what they said before.
+func (t *trial) leave(ctx context.Context) error {
+	t.parting = true
+	members := t.whole()
+	if err := t.tell(order{Leave: true}); err != nil {
+		return err
+	}
+	return t.loop(ctx, func() bool { return every(members, func(p *process) bool { return p.stage == isGone }) })
+}
+
+// lastAccount is what the last of those says that stayed; nothing if nobody did.
+func (t *trial) lastAccount() *account {
+	last := &account{}
+	for _, p := range t.stayed() {
+		last = p.account
+	}
+	return last
+}
+
+// differences says how what a member has differs from what the first one has.
+func differences(stayed []*process) (faults []string) {
+	first := stayed[0]
+	for _, p := range stayed[1:] {
+		a, b := first.account, p.account
+		if a.Mark != b.Mark || !slices.Equal(a.Delivered, b.Delivered) {
+			faults = append(faults, fmt.Sprintf("%s has %d messages with digest %s, and %s has %d with %s", first.who(), a.Mark.Messages,
+				prefix(a.Mark.Digest), p.who(), b.Mark.Messages, prefix(b.Mark.Digest)))
+		}
+	}
+	return faults
+}
