@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/internal/child"
 	"github.com/squall-go/squall/internal/testlab/netlab"
 )
 
@@ -77,7 +78,7 @@ func (p *Process) start(env []string) error {
 	p.in, p.cmd = in, exec.Command(self)
 	p.cmd.Env = append(append(os.Environ(), roleVariable+"=1"), env...)
 	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = stdin, stdout, stderr
-	dieWithParent(p.cmd)
+	child.DieWithParent(p.cmd)
 	started := make(chan error, 1)
 	go p.run(out, started)
 	if err := <-started; err != nil {
@@ -295,6 +296,12 @@ func (p *Process) Kill() {
 	_ = p.cmd.Process.Kill()
 	<-p.ended
 }
+
+// Stop has the system stop the process where it stands.
+func (p *Process) Stop() error { return child.Stop(p.cmd.Process) }
+
+// Continue ends Stop.
+func (p *Process) Continue() error { return child.Continue(p.cmd.Process) }
 
 // ID is the process's node.
 func (p *Process) ID() squall.NodeID { return p.Spec.ID }

@@ -12,8 +12,9 @@ import (
 	"runtime"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
+
+	"github.com/squall-go/squall/internal/child"
 )
 
 // Options of a child. The zero value is good.
@@ -79,7 +80,7 @@ func (c *Child) start(ctx context.Context, command string, env []string) error {
 	c.cmd.Env = append(os.Environ(), env...)
 	c.cmd.Stdin, c.cmd.Stdout, c.cmd.Stderr = stdin, stdout, c.tail
 	c.cmd.WaitDelay = time.Second
-	dieWithParent(c.cmd)
+	child.DieWithParent(c.cmd)
 	started := make(chan error, 1)
 	go c.run(started)
 	if err := <-started; err != nil {
@@ -190,14 +191,11 @@ func (c *Child) Kill() { c.cmd.Process.Kill() }
 
 // Stop has the process stand still where it is, until Continue or Kill. It fails if the process has ended.
 func (c *Child) Stop() error {
-	if err := c.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		return err
-	}
-	return awaitStop(c.Pid())
+	return child.Stop(c.cmd.Process)
 }
 
 // Continue lets a process that stands still go on.
-func (c *Child) Continue() error { return c.cmd.Process.Signal(syscall.SIGCONT) }
+func (c *Child) Continue() error { return child.Continue(c.cmd.Process) }
 
 // CutPower kills children at one moment: all of them stand still before the first one is gone, so none notices that another one is.
 func CutPower(children ...*Child) {

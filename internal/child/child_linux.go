@@ -1,6 +1,14 @@
-package proc
+package child
 
-import "golang.org/x/sys/unix"
+import (
+	"os/exec"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// DieWithParent has the kernel kill the child when the thread that starts it ends.
+func DieWithParent(c *exec.Cmd) { c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }
 
 // awaitStop waits until all threads of a child stand still: the signal reaches one of them, and it is for that one to halt the others when it
 // runs next. What it finds is left for who waits for the child's end.

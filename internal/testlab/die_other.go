@@ -1,7 +1,0 @@
-//go:build !linux
-
-package testlab
-
-import "os/exec"
-
-func dieWithParent(*exec.Cmd) {}
