@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"slices"
+
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/internal/member"
 	"github.com/squall-go/squall/order"
@@ -21,6 +23,8 @@ func (logChecker) taken(w *world, d *delivery) error {
 	id, v := w.shardOf(d.group.sg), d.Version()
 	r, log := w.shard(id).find(v), d.proc().keeper(id)
 	switch {
+	case d.reader.forgone || w.shard(id).broken: // the log gets it from others, should its member be in that shard again
+		return nil
 	case r == nil || log.log.next() <= w.shard(id).before(v):
 		return violated("G6", "%v is delivered, and is not in the log", d)
 	case r.time != d.Time || r.sender != d.Message.Sender || string(r.data) != string(d.Data):
@@ -31,21 +35,36 @@ func (logChecker) taken(w *world, d *delivery) error {
 	return nil
 }
 
-// installed checks, as a view begins after everybody had ended, that all begin it with the same logs, which have all that was said to
+// installed checks, as a view begins after everybody in a shard had ended, that all begin it with the same logs, which have all that was said to
 // be on every disk. What nobody has who came back is not a part of the history any more.
 func (logChecker) installed(w *world, p *process, r *viewRecord) error {
-	if !p.restarted || len(p.seats) != 1 {
-		return nil
+	for _, id := range w.anew[r.view.Key] {
+		if len(w.shard(id).records) > 0 {
+			w.breaksOff(id)
+		}
 	}
 	for _, k := range p.keepers {
+		if !p.brings(w, k, r) {
+			continue
+		}
 		h, n := w.shard(k.id), k.log.book.End().Records
+		if h.uneven && (n < h.reported || h.restart == r.view.ID && n != h.base) {
+			w.breaksOff(k.id)
+		}
 		switch {
+		case h.broken:
+			continue
 		case h.restart == r.view.ID && n != h.base:
 			return violated("G6", "%v has %d records as view %d begins, and others have %d", k.log, n, r.view.ID, h.base)
 		case h.restart >= r.view.ID: // others have gone on, and it hears of it now
+		case n < h.reported && w.lost(k.id, w.before(r)):
+			w.probes[ShardLost]++
+			h.begin(r.view.ID, n)
+			h.reported = n
 		case n < h.reported:
 			return violated("G6", "%v has %d records as view %d begins, and %d were said to be on every disk", k.log, n, r.view.ID, h.reported)
 		default:
+			w.sometimes(ShardRevived, n > 0 && !p.restarted)
 			h.begin(r.view.ID, n)
 		}
 		if err := checkWritten(w, k, n); err != nil {
@@ -55,12 +74,27 @@ func (logChecker) installed(w *world, p *process, r *viewRecord) error {
 	return nil
 }
 
+// brings reports whether a process begins a view with a log that was on its disk, and that the others of the shard take for theirs: after a restart,
+// or as the first of those that come back to a shard that had no members any more.
+func (p *process) brings(w *world, k *keeper, r *viewRecord) bool {
+	g := r.shard(w, k.id)
+	if g == nil || g.reader(p) == nil || slices.Contains(g.sg.Fresh, p.seat().self) {
+		return false
+	}
+	return !slices.ContainsFunc(p.seats[:len(p.seats)-1], func(s *seat) bool { return s.record.shard(w, k.id).reader(p) != nil })
+}
+
+// lost reports whether all that have a shard's log in a view lost their disks.
+func (w *world) lost(id shardID, before *viewRecord) bool {
+	return before != nil && !slices.ContainsFunc(w.keepers(before.view, id), func(p *process) bool { return !p.diskless })
+}
+
 // checkKept checks what a process says of its own disk, and of the times that are over, after each of its steps.
 func checkKept(w *world, p *process) error {
 	s := p.seat()
 	for _, k := range p.keepers {
 		k.sits(s)
-		if k.line < 0 {
+		if k.line < 0 || w.shard(k.id).broken {
 			continue
 		}
 		here := order.Version{View: s.record.view.ID, Seq: order.Seq(*fabric.Word(s.own, k.line+8*wordPersisted))}
@@ -88,6 +122,12 @@ func (k *keeper) sits(s *seat) {
 			k.line = s.lineOff(i)
 		}
 	}
+}
+
+// sitting reports whether the keeper's member is in the shard, in the last view.
+func (k *keeper) sitting() bool {
+	g := k.proc.world.history.last.shard(k.proc.world, k.id)
+	return g != nil && g.reader(k.proc) != nil
 }
 
 // checkHere checks that a log is on its disk as far as its member says.
@@ -120,7 +160,7 @@ func checkSettled(w *world, k *keeper) error {
 	}
 	h.settled = t
 	if n := h.reported; n < uint64(len(h.records)) && h.records[n].time <= t {
-		return violated("G6", "node %d calls %v settled, and version %v of %c, of %v, is not on every disk", k.proc.self.ID, t, h.records[n].version, 'a'+k.id.decl, h.records[n].time)
+		return violated("G6", "node %d calls %v settled, and version %v of %s, of %v, is not on every disk", k.proc.self.ID, t, h.records[n].version, w.label(k.id), h.records[n].time)
 	}
 	return nil
 }
@@ -129,6 +169,9 @@ func checkSettled(w *world, k *keeper) error {
 func checkGlobal(l *diskLog, last, v order.Version) error {
 	w := l.proc.world
 	h := w.shard(l.id)
+	if h.broken {
+		return nil
+	}
 	if !last.Before(v) {
 		return violated("G6", "%v is told that every disk has version %v, and its member that every disk has what is before %v", l, last, v)
 	}
@@ -155,14 +198,14 @@ func checkGlobal(l *diskLog, last, v order.Version) error {
 	return nil
 }
 
-// end reads the logs of those that go on from their disks.
+// end reads the logs of those that go on from their disks: in each shard all are the same.
 func (logChecker) end(w *world) error {
 	if !w.goesOn() {
 		return nil
 	}
 	for _, p := range w.history.last.procs {
 		for _, k := range p.keepers {
-			if w.forlorn(k.id) {
+			if !k.sitting() || w.forlorn(k.id) || w.shard(k.id).broken {
 				continue
 			}
 			if err := checkWritten(w, k, uint64(len(w.shard(k.id).records))); err != nil {
@@ -196,7 +239,7 @@ func (p *process) unkept() error {
 	for _, k := range p.keepers {
 		h := p.world.shard(k.id)
 		switch {
-		case p.world.forlorn(k.id):
+		case !k.sitting(), h.broken, p.world.forlorn(k.id):
 		case k.partial:
 			return violated("G6", "%v lacks what was delivered before view %d", k.log, k.since)
 		case !k.log.drained():

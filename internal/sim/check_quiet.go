@@ -28,7 +28,7 @@ func (quietChecker) end(w *world) error {
 		}
 	}
 	for _, g := range w.history.last.groups {
-		if g.sg.Mode == views.Unordered {
+		if g.sg.Mode == views.Unordered || w.stuck(g) {
 			continue
 		}
 		real := order.Seq(0)

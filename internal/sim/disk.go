@@ -59,6 +59,9 @@ const (
 	EarlyWritten          // what is written counts as synced
 	CutsTooLittle         // who drops the end of a log keeps a record of it
 	CutsTooMuch           // or drops one more
+	OtherShard            // a log is brought up to those of another shard
+	LateWhole             // that a log is whole is said late, whatever has become of it since
+	DeafToLacks           // of what others lack, only what concerns the first shard is heard
 )
 
 // sector is what a disk writes as a whole.
@@ -135,6 +138,12 @@ func (d *disk) file(path string) (*inode, error) {
 		err = fmt.Errorf("file %q: %w", path, fs.ErrNotExist)
 	}
 	return node, err
+}
+
+// has reports whether a directory is seen.
+func (d *disk) has(path string) bool {
+	_, err := d.directory(path)
+	return err == nil
 }
 
 // directory is what a path names, which must be one; the empty path names the root.

@@ -47,6 +47,7 @@ func Draw(seed uint64, l Limits) *Plan {
 	}
 	dice{rand.New(rand.NewPCG(seed, 0x1a46e))}.larges(p) // dice of their own: what else a seed draws does not depend on them
 	dice{rand.New(rand.NewPCG(seed, 0xd15c))}.keep(p, faulty)
+	dice{rand.New(rand.NewPCG(seed, 0x5a4d))}.split(p)
 	return p
 }
 
@@ -256,6 +257,18 @@ func (d dice) keeps(p *Plan, faulty bool) {
 	}
 	if faulty {
 		d.spoils(p)
+	}
+}
+
+// split has some of the subgroups that keep what they deliver do so in shards. In some of these members move at every change.
+func (d dice) split(p *Plan) {
+	for i := range p.Decls {
+		if decl := &p.Decls[i]; decl.Mode == views.Persistent && len(p.Nodes) > 1 && d.oneIn(2) {
+			d.shards(decl, len(p.Nodes))
+			decl.Shards = max(2, decl.Shards)
+			decl.Policy = pick(d, "", turning)
+			p.Keep.After &^= 1 << i
+		}
 	}
 }
 

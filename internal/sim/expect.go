@@ -18,11 +18,12 @@ import (
 //	expect delivered 3 [a] at 2 3    each was given so many messages, over all views
 //	expect halted 1 evicted          or partitioned, left, or alive
 //	expect unable 2 [a], able 2 [a]  a subgroup is not provisioned there, or it is and 2 may send
-//	expect logged 3 [a] at 2 3       the log of each has so many records on disk
+//	expect logged 3 [a] at 2 3       the log of each has so many records on disk; a.1: that of shard 1
+//	expect shard a.1 of 2 3          these are in it, in the last view
 //	expect probe ring full           the branch was taken; see Probe
 var expectations = map[string]func(*stage, []string) error{
 	"view": (*stage).expectView, "delivered": (*stage).expectDelivered, "halted": (*stage).expectHalted,
-	"logged": (*stage).expectLogged,
+	"logged": (*stage).expectLogged, "shard": (*stage).expectShard,
 	"able":   func(st *stage, args []string) error { return st.expectAble(args, true) },
 	"unable": func(st *stage, args []string) error { return st.expectAble(args, false) },
 	"probe":  (*stage).expectProbe,
@@ -30,7 +31,7 @@ var expectations = map[string]func(*stage, []string) error{
 
 func (st *stage) expect(args []string) error {
 	if len(args) == 0 || expectations[args[0]] == nil {
-		return usage("expect view, delivered, logged, halted, able, unable or probe")
+		return usage("expect view, delivered, logged, shard, halted, able, unable or probe")
 	}
 	return expectations[args[0]](st, args[1:])
 }
@@ -94,7 +95,7 @@ func (st *stage) expectLogged(args []string) error {
 	if err != nil {
 		return err
 	}
-	decl, err := st.decl(args[1:at])
+	id, err := st.shard(args[1:at])
 	if err != nil {
 		return err
 	}
@@ -103,10 +104,43 @@ func (st *stage) expectLogged(args []string) error {
 		return err
 	}
 	for _, n := range nodes {
-		k := n.proc.keeper(shardID{decl, 0})
+		k := n.proc.keeper(id)
 		if k == nil || k.log.platter().Records != want {
 			return fmt.Errorf("the log of node %d is not of %d records: %v", n.ID, want, k)
 		}
+	}
+	return nil
+}
+
+// shard is the log that the last of some words names; without one, that of the first shard of the first subgroup.
+func (st *stage) shard(words []string) (id shardID, err error) {
+	if len(words) == 0 {
+		return id, nil
+	}
+	name, shard, _ := strings.Cut(words[0], ".")
+	if id.decl, err = st.decl([]string{name}); err == nil && shard != "" {
+		id.shard, err = strconv.Atoi(shard)
+	}
+	if err == nil && id.shard >= st.world.plan.Decls[id.decl].ShardCount() {
+		err = fmt.Errorf("there is no shard %q", words[0])
+	}
+	return id, err
+}
+
+func (st *stage) expectShard(args []string) error {
+	if len(args) < 2 || args[1] != "of" {
+		return usage("expect shard NAME.N of [ID…]")
+	}
+	id, err := st.shard(args[:1])
+	if err != nil {
+		return err
+	}
+	var members []string
+	for _, rd := range st.world.history.last.shard(st.world, id).readers {
+		members = append(members, strconv.FormatUint(uint64(rd.proc.self.ID), 10))
+	}
+	if !slices.Equal(members, args[2:]) {
+		return fmt.Errorf("in %s are %v", args[0], members)
 	}
 	return nil
 }

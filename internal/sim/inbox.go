@@ -107,13 +107,13 @@ func (in *inbox) took(d *delivery) {
 	w.stir()
 	f := d.flow()
 	f.next = max(f.next, d.number+1)
-	f.loose = f.loose && d.number == unknown
+	f.loose = f.loose && (d.number == unknown || d.View < f.since)
 	d.reader.at++
 	d.reader.counts[d.sender]++
 	w.closeEarlier(d)
 	w.event(taken, p.node.place, uint64(d.group.record.view.ID), uint64(d.group.index), uint64(d.Seq), uint64(d.number), uint64(len(d.Data)))
 	if w.trace.out != nil {
-		p.print("%s:%d %d#%d", d.group.sg.Name, d.Seq, l.proc.self.ID, d.number)
+		p.print("%s:%d %d#%d", d.group.label(w), d.Seq, l.proc.self.ID, d.number)
 	}
 	w.sometimes(EmptyMessage, len(d.Data) == 0)
 	w.sometimes(LargeDelivered, d.Body() != nil)
@@ -143,6 +143,14 @@ func (w *world) closeEarlier(d *delivery) {
 			}
 		}
 	}
+}
+
+// label is what a trace calls a subgroup: with its shard, if it is one of several that have logs.
+func (g *group) label(w *world) string {
+	if g.sg.Mode != views.Persistent {
+		return g.sg.Name
+	}
+	return w.label(w.shardOf(g.sg))
 }
 
 func fmtDelivery(d *delivery) string {

@@ -1,7 +1,9 @@
 package sim
 
 import (
+	"errors"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/squall-go/squall/internal/member"
@@ -21,12 +23,15 @@ type keeper struct {
 
 	partial bool
 	since   order.ViewID        // the view in which it became that
+	forgone bool                // its member left the shard before the log was whole: nothing more of the shard is recorded
 	waiting []multicast.Message // delivered, and not recorded yet
 	copies  bool                // what the application is given is not where it was received
-	fetch   *fetch              // nil: nothing is missing
-	here    order.Version       // said to be on disk: as it was checked last
-	seat    *seat               // in which it was
-	line    int                 // where the control line is there; less than 0: it is in no such shard there
+	// forgoing is while the application is given what is not recorded.
+	forgoing bool
+	fetch    *fetch        // nil: nothing is missing
+	here     order.Version // said to be on disk: as it was checked last
+	seat     *seat         // in which it was
+	line     int           // where the control line is there; less than 0: it is in no such shard there
 }
 
 // unseenBytes is how much may wait until every disk has it.
@@ -51,24 +56,77 @@ func (p *process) keeper(id shardID) *keeper {
 // shardOf names the log of a subgroup.
 func (w *world) shardOf(sg views.Subgroup) shardID { return shardID{w.declaration(sg), sg.Shard} }
 
+// shard is the subgroup of a view that has a log, or nil.
+func (r *viewRecord) shard(w *world, id shardID) *group {
+	i := slices.IndexFunc(r.groups, func(g *group) bool { return w.shardOf(g.sg) == id })
+	if i < 0 {
+		return nil
+	}
+	return r.groups[i]
+}
+
+// label is what a trace calls a log.
+func (w *world) label(id shardID) string {
+	if w.plan.Decls[id.decl].ShardCount() == 1 {
+		return w.plan.Decls[id.decl].Name
+	}
+	return w.logID(id).String()
+}
+
 // recorder is the member's Recorder.
 func (p *process) recorder(v *views.View, i int) *member.Recorder {
 	sg := v.Subgroups[i]
-	k := p.keep(p.world.shardOf(sg))
+	k, err := p.keep(p.world.shardOf(sg))
+	if err != nil {
+		p.diskFailed(err)
+		return member.NewRecorder(member.RecorderConfig{Log: member.NoLog, Receiver: nobody{}, Observe: func(order.Time) {}})
+	}
 	self, _ := v.RankOf(p.self.ID)
-	if slices.Contains(sg.Fresh, self) {
+	p.world.entitle(k, v)
+	switch {
+	case slices.Contains(sg.Fresh, self):
 		k.lacks(v)
+	case k.forgone: // it counts as one that has all of it
+		k.since, k.forgone = v.ID, false
 	}
 	return k.recorder
 }
 
-// keep opens a log, once.
-func (p *process) keep(id shardID) *keeper {
+// nobody takes nothing: it stands for the application while the log cannot be opened.
+type nobody struct{}
+
+// Deliver implements multicast.Receiver.
+func (nobody) Deliver([]multicast.Message) int { return 0 }
+
+// MaxRun implements multicast.Receiver.
+func (nobody) MaxRun() int { return 0 }
+
+// keepAll opens the logs of the process's shards in a view; nil: there is none.
+func (p *process) keepAll(v *views.View) error {
+	if v == nil {
+		return nil
+	}
+	self, ok := v.RankOf(p.self.ID)
+	for _, sg := range v.Subgroups {
+		if ok && sg.Mode == views.Persistent && sg.Has(self) {
+			if _, err := p.keep(p.world.shardOf(sg)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// keep opens a log, once. It fails if the disk is full.
+func (p *process) keep(id shardID) (*keeper, error) {
 	w := p.world
 	if k := p.keeper(id); k != nil {
-		return k
+		return k, nil
 	}
 	log, err := p.openLog(id)
+	if errors.Is(err, syscall.ENOSPC) {
+		return nil, err
+	}
 	if err != nil {
 		w.fail(violated("G6", "node %d: the log of %q cannot be opened: %w", p.self.ID, id.dir(), err))
 		panic(err)
@@ -79,15 +137,40 @@ func (p *process) keep(id shardID) *keeper {
 		Self: p.self.ID, Observe: func(t order.Time) { p.member.Observe(t) },
 	})
 	p.keepers = append(p.keepers, k)
-	return k
+	return k, nil
 }
 
 // lacks begins to fetch what was delivered before a view.
 func (k *keeper) lacks(v *views.View) {
-	k.partial, k.since = true, v.ID
+	k.partial, k.since, k.forgone = true, v.ID, false
 	k.recorder.SetPartial(true)
 	k.fetch = &fetch{keeper: k}
 	k.proc.world.schedule.add(k.proc.world.now, k.fetch)
+}
+
+// leaves gives up what the log still lacks, as its member is in that shard no more.
+func (k *keeper) leaves() {
+	if k.partial {
+		k.fetch, k.forgone = nil, true
+		k.proc.world.probes[ShardForgone]++
+	}
+}
+
+// placed gives up, in the shards that the process is in no more, what was to be fetched.
+func (p *process) placed(v *views.View) {
+	w, now := p.world, p.world.record(v)
+	before := now
+	if len(p.seats) > 1 {
+		before = p.seats[len(p.seats)-2].record
+	}
+	for _, k := range p.keepers {
+		was, is := before.shard(w, k.id).reader(p) != nil, now.shard(w, k.id).reader(p) != nil
+		w.sometimes(ShardMoved, was && !is && now.placed(p, k.id.decl))
+		w.sometimes(ShardCameBack, is && !was && !k.partial && k.log.next() > 0)
+		if !is {
+			k.leaves()
+		}
+	}
 }
 
 // receiver is the member's Receiver.
@@ -98,13 +181,20 @@ func (p *process) receiver(v *views.View, i int) multicast.Receiver {
 		return in
 	}
 	k := p.keeper(w.shardOf(v.Subgroups[i]))
+	if k == nil {
+		return nobody{}
+	}
 	k.inboxes = append(k.inboxes, in)
 	return k
 }
 
 // Deliver implements multicast.Receiver.
 func (k *keeper) Deliver(run []multicast.Message) int {
-	if !k.partial {
+	switch {
+	case k.partial:
+	case k.proc.forgoing(k.id.decl) != nil:
+		return 0 // what comes before is on its way to the application
+	default:
 		return k.recorder.Deliver(run)
 	}
 	for _, m := range run {
@@ -123,32 +213,90 @@ func (k *keeper) MaxRun() int { return k.inboxes[len(k.inboxes)-1].MaxRun() }
 
 // step records what waits, once all that comes before it is in the log.
 func (k *keeper) step() (work int) {
-	if !k.partial || k.fetch != nil {
+	if !k.partial {
 		return 0
 	}
 	k.copies = true
+	work, through := k.forgo()
+	if !through || k.fetch != nil || k.forgone || k.proc.forgoing(k.id.decl) != nil {
+		return work
+	}
 	for len(k.waiting) > 0 {
 		n := k.record(k.waiting)
 		if n == 0 {
 			return work
 		}
-		for i := range k.waiting[:n] {
-			if body := k.waiting[i].Body(); body != nil {
-				body.Release()
-			}
-		}
-		k.waiting = k.waiting[n:]
+		k.gave(n)
 		work += n
 	}
 	k.copies, k.partial = false, false
-	k.recorder.SetPartial(false)
+	k.whole()
 	k.proc.world.probes[CaughtUp]++
 	k.proc.complete(k.id)
 	k.proc.world.stir()
 	if k.proc.world.trace.out != nil {
-		k.proc.print("%c has caught up", 'a'+k.id.decl)
+		k.proc.print("%s has caught up", k.proc.world.label(k.id))
 	}
 	return work + 1
+}
+
+// forgo hands the application what waits of a time for which the log was given up. It reports whether that is all of it.
+func (k *keeper) forgo() (work int, through bool) {
+	k.forgoing = true
+	defer func() { k.forgoing = false }()
+	for n := k.past(); n > 0; n = k.past() {
+		if k.proc.forgoing(k.id.decl) != k {
+			return work, false
+		}
+		taken := behind{k}.Deliver(k.waiting[:n])
+		k.gave(taken)
+		if work += taken; taken < n {
+			return work, false
+		}
+	}
+	return work, true
+}
+
+// whole says that the log lacks nothing any more.
+func (k *keeper) whole() {
+	p := k.proc
+	if p.world.lax != LateWhole {
+		k.recorder.SetPartial(false)
+		return
+	}
+	p.world.later(p.world.plan.FailAfter(), func() {
+		if !p.over && !p.told {
+			k.recorder.SetPartial(false)
+		}
+	})
+}
+
+// past is how much of what waits is not recorded any more.
+func (k *keeper) past() (n int) {
+	for n < len(k.waiting) && (k.forgone || k.waiting[n].View < k.since) {
+		n++
+	}
+	return n
+}
+
+// forgoing is the keeper out of which the application is still to be given what is not recorded, before anything of another shard; nil: there is none.
+func (p *process) forgoing(decl int) (first *keeper) {
+	for _, k := range p.keepers {
+		if k.id.decl == decl && k.past() > 0 && (first == nil || k.waiting[0].View < first.waiting[0].View) {
+			first = k
+		}
+	}
+	return first
+}
+
+// gave drops what waited longest.
+func (k *keeper) gave(n int) {
+	for i := range k.waiting[:n] {
+		if body := k.waiting[i].Body(); body != nil {
+			body.Release()
+		}
+	}
+	k.waiting = k.waiting[n:]
 }
 
 // record records what waited, and hands it to the application or keeps it until every disk has it.
@@ -173,6 +321,7 @@ func (b behind) Deliver(run []multicast.Message) (taken int) {
 			n++
 		}
 		in := b.inbox(v)
+		in.reader.forgone = b.forgoing
 		in.reader.copies = b.copies || b.proc.world.plan.Keep.After>>b.id.decl&1 != 0
 		got := in.Deliver(run[taken:n])
 		if taken += got; taken < n {
@@ -226,7 +375,7 @@ func (f *fetch) turn(now time.Duration) time.Duration {
 		return never
 	case p.member == nil || now < p.hangs || !k.log.drained():
 		return max(p.hangs, now+w.plan.Hop())
-	case f.from == nil || !f.from.serves(k) && !f.has(f.from):
+	case !f.goesOn():
 		if f.from = f.source(); f.from == nil {
 			return now + w.plan.Hop()
 		}
@@ -252,13 +401,19 @@ func (f *fetch) turn(now time.Duration) time.Duration {
 	return never
 }
 
+// goesOn reports whether who it has begun with has what is missing still.
+func (f *fetch) goesOn() bool { return f.from != nil && (f.from.serves(f.keeper) || f.has(f.from)) }
+
 // source is somebody who has all that is missing on disk: one whose log is whole, or else any that goes as far as this one has to.
 func (f *fetch) source() *keeper {
-	k := f.keeper
-	i := slices.IndexFunc(k.proc.seat().record.groups, func(g *group) bool { return k.proc.world.shardOf(g.sg) == k.id })
+	k, p := f.keeper, f.keeper.proc
+	id := k.id
+	if p.world.lax == OtherShard {
+		id.shard = (id.shard + 1) % p.world.plan.Decls[id.decl].ShardCount()
+	}
 	for _, fit := range []func(*keeper) bool{func(o *keeper) bool { return o.serves(k) }, f.has} {
-		for _, rd := range k.proc.seat().record.groups[i].readers {
-			if o := rd.proc.keeper(k.id); o != nil && o != k && fit(o) {
+		for _, rd := range p.seat().record.shard(p.world, id).readers {
+			if o := rd.proc.keeper(id); o != nil && o != k && fit(o) {
 				return o
 			}
 		}
@@ -279,10 +434,10 @@ func (f *fetch) has(o *keeper) bool {
 // forlorn reports whether all that are in a shard lack something of its log that nobody among them has: they wait until somebody comes back
 // with its disk.
 func (w *world) forlorn(id shardID) bool {
-	all := w.history.last.procs
-	return len(all) > 0 && !slices.ContainsFunc(all, func(p *process) bool {
-		k := p.keeper(id)
-		return k == nil || k.fetch == nil || p.seat() == nil || k.fetch.source() != nil
+	g := w.history.last.shard(w, id)
+	return len(g.readers) > 0 && !slices.ContainsFunc(g.readers, func(rd *reader) bool {
+		k := rd.proc.keeper(id)
+		return k == nil || k.fetch == nil || rd.proc.seat() == nil || rd.proc.seat().record != w.history.last || k.fetch.goesOn() || k.fetch.source() != nil
 	})
 }
 
@@ -344,7 +499,7 @@ func (f *fetch) agree() error {
 		same = min(same, f.upTo)
 	}
 	if k.proc.world.trace.out != nil {
-		k.proc.print("%c cut from %d to %d", 'a'+k.id.decl, own.next(), same)
+		k.proc.print("%s cut from %d to %d", w.label(k.id), own.next(), same)
 	}
 	return own.cutFrom(same)
 }

@@ -109,8 +109,9 @@ func (l *ledger) looksLike(data []byte) bool {
 // flow is what one process was given of what another one sent in a declaration, over all views.
 type flow struct {
 	ledger *ledger
-	next   int  // claims that it was given, or that were aborted
-	loose  bool // it was not always in a subgroup with the sender: something before next may be missing, and next may be too low
+	next   int // claims that it was given, or that were aborted
+	since  order.ViewID
+	loose  bool // until it is given something of view since: it was not always in a subgroup with the sender: something before next may be missing, and next may be too low
 }
 
 // group is one subgroup of one view: what was delivered there.
@@ -136,6 +137,8 @@ type reader struct {
 	closed bool          // it was given something of a later view, so that this one is over for it
 	open   time.Duration // since when its application takes whatever comes
 	copies bool          // what it is given is not where it was received
+	// forgone is while it is given what its member's log does not get, as that member has left the shard.
+	forgone bool
 }
 
 // place is a delivered message's place in the order.
@@ -171,7 +174,7 @@ func (p *process) flow(w *world, r *viewRecord, l *ledger) *flow {
 		p.flows[l] = f
 	}
 	if before := w.before(r); p != l.proc && before != nil && before.has(l.proc) && !before.together(p, l) {
-		f.loose = true
+		f.loose, f.since = true, r.view.ID
 	}
 	return f
 }
@@ -194,6 +197,12 @@ func (g *group) reader(p *process) *reader {
 		}
 	}
 	return nil
+}
+
+// rank is that of a process in the group's view.
+func (g *group) rank(p *process) order.Rank {
+	r, _ := g.record.rankIn(p)
+	return r
 }
 
 // delivery is one message at one member.

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/squall-go/squall/fabric/simnet"
+	"github.com/squall-go/squall/views"
 )
 
 // A checker that no mutant trips is not a checker. Each mutant below breaks one promise on purpose; the simulator has to find
@@ -38,6 +39,8 @@ var fabricFlaws = []flaw{
 	{name: "what is written counts as durable", options: Options{Disk: EarlyWritten}, checkers: "log"},
 	{name: "an end that others lack is not cut off whole", options: Options{Disk: CutsTooLittle}, draw: darkPlan, checkers: "log"},
 	{name: "more than that is cut off", options: Options{Disk: CutsTooMuch}, draw: darkPlan, checkers: "log"},
+	{name: "a log is brought up to those of another shard", options: Options{Disk: OtherShard}, draw: movingPlan, checkers: "log"},
+	{name: "a log is called whole that its member has left and come back to", options: Options{Disk: LateWhole}, draw: movingPlan, checkers: "log"},
 	{name: "no nulls at all", noNulls: true, checkers: "loss stall"},
 }
 
@@ -92,4 +95,35 @@ func TestEveryFlawOfTheFabricIsFound(t *testing.T) {
 	for _, f := range fabricFlaws {
 		t.Run(f.name, f.find)
 	}
+}
+
+// movingPlan is a run in which members of a log's shards come, go and move, one soon after the other.
+func movingPlan(seed uint64) *Plan {
+	p, d := shardedPlan(seed)
+	p.Outages, p.Faults = 0, nil
+	at := d.upTo(p.FailAfter() / 4)
+	for range 6 {
+		p.Faults = append(p.Faults, Fault{Kind: Crash, At: at, Node: 1 + d.IntN(p.Founders-1)})
+		at += d.upTo(p.FailAfter() / 2)
+	}
+	for i := range p.Nodes {
+		p.Nodes[i].Returns, p.Nodes[i].Times = d.upTo(p.FailAfter()/8), 3
+	}
+	return p
+}
+
+// shardedPlan is a run with logs in two shards, between which members move.
+func shardedPlan(seed uint64) (*Plan, dice) {
+	yes := true
+	p, d := Draw(seed, Limits{Nodes: 4 + int(seed%2), Faults: &yes}), newDice(seed)
+	if !p.keeps() {
+		d.keeps(p, true)
+	}
+	for i := range p.Decls {
+		if decl := &p.Decls[i]; decl.Mode == views.Persistent {
+			decl.Shards, decl.MinMembers, decl.MaxMembers, decl.Policy = 2, 1, 0, turning
+			p.Keep.After &^= 1 << i
+		}
+	}
+	return p, d
 }

@@ -196,12 +196,13 @@ func (m Move) String() string {
 	return [...]string{"none", "suspects", "proposes", "wedges", "acks", "decides", "echoes", "completes", "installs", "asks", "meets", "ready", "enters"}[m]
 }
 
-// Limits narrow what Draw may draw. The zero value does not.
+// Limits narrow what Draw may draw, and say whether all of it is judged. The zero value does not narrow anything.
 type Limits struct {
 	Nodes    int        // founders; 0: 1 to 7
 	Messages int        // of all applications; 0: 50 to 400
 	Faults   *bool      // nil: in two runs of three
 	Kinds    FaultKinds // that may be drawn; 0: all
+	Strict   bool       // logs that break off are judged, too: see broken.go
 }
 
 // Flags are the limits as arguments of a command.
@@ -217,6 +218,9 @@ func (l Limits) Flags() (s string) {
 		s += " --faults none"
 	case l.Kinds != 0:
 		s += fmt.Sprintf(" --faults %v", l.Kinds)
+	}
+	if l.Strict {
+		s += " --strict"
 	}
 	return s
 }
@@ -320,8 +324,8 @@ func (p *Plan) String() string {
 		fmt.Fprintf(&b, "  place %d: node %d, joins %v, returns %v at most %d times, asks %v, steps %+v\n", i, n.ID, n.Joins, n.Returns, n.Times, n.Ask, n.Pace)
 	}
 	for _, d := range p.Decls {
-		fmt.Fprintf(&b, "  subgroup %q %v: members %v, senders %v, %d shards of %d to %d, ring %d B, window %d\n",
-			d.Name, d.Mode, d.Members, d.Senders, d.ShardCount(), d.MinMembers, d.MaxMembers, d.RingBytes, d.Window)
+		fmt.Fprintf(&b, "  subgroup %q %v: members %v, senders %v, %d shards of %d to %d %s, ring %d B, window %d\n",
+			d.Name, d.Mode, d.Members, d.Senders, d.ShardCount(), d.MinMembers, d.MaxMembers, d.Policy, d.RingBytes, d.Window)
 	}
 	for _, a := range p.Apps {
 		fmt.Fprintf(&b, "  application %+v\n", a)

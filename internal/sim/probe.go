@@ -98,6 +98,12 @@ const (
 	RestartWaited
 	RestartCompletes
 	RestartLearns
+	ShardForgone
+	ShardMoved
+	ShardCameBack
+	ShardRevived
+	ShardLost
+	LogBrokenOff
 	probes
 )
 
@@ -126,6 +132,9 @@ var probeNames = [probes]string{
 	CrashedInSync: "power lost within a sync", DiskFilled: "disk full", DiskReplaced: "disk replaced", FoundRunning: "back in a group that works",
 	Restarted: "everybody back", RestartedWithout: "back without a minority", RestartWaited: "restart waited for somebody",
 	RestartCompletes: "restart completed a decision", RestartLearns: "restart learned of a newer view",
+	ShardForgone: "left a shard before its log was whole", ShardMoved: "moved to another shard with a log", ShardCameBack: "back in a shard with its old log",
+	ShardRevived: "a shard's log found again on a disk", ShardLost: "a shard's log lost with its last disk",
+	LogBrokenOff: "a shard went on without its log",
 }
 
 func (p Probe) String() string { return probeNames[p] }

@@ -64,6 +64,7 @@ type process struct {
 	restarted bool          // its first view was made by those who had come back
 	over      bool          // the process ended
 	unpowered bool          // its host loses power when it ends
+	diskless  bool          // its disk was replaced as it ended
 	blame     string        // why it may be removed
 	reporter  *process      // who reported it
 	move      Move          // the last one of its join
@@ -165,6 +166,7 @@ func (p *process) retire(t *fabric.Table) {
 func (p *process) next(previous *views.View, members []views.Member, mute func(order.NodeID, int) bool) (*views.View, error) {
 	v, _, err := views.Place(views.Placement{
 		ID: previous.ID + 1, Cluster: cluster, Key: p.world.key(), Members: members, Declarations: p.world.plan.Decls, Previous: previous, Mute: mute,
+		Layouts: layouts,
 	})
 	return v, err
 }
@@ -313,7 +315,7 @@ func (p *process) tryLeave() {
 		drained = drained && p.member.Outbox(d.Name).Undelivered() == 0
 	}
 	for _, k := range p.keepers {
-		drained = drained && k.recorder.Unshown() == 0
+		drained = drained && k.recorder.Unshown() == 0 && len(k.waiting) == 0
 	}
 	if !drained && p.world.now < p.leaveBy {
 		p.due = min(p.due, p.leaveBy)
@@ -438,6 +440,7 @@ func (p *process) blamed(why string) {
 func (p *process) installed(v *views.View) {
 	w := p.world
 	w.begins(p, v)
+	p.placed(v)
 	p.notes(func() error { return p.memory.Installed(v) })
 	if w.result.Err != nil {
 		return

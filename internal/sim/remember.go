@@ -35,8 +35,8 @@ func (p *process) leaveDisk() {
 	if d == nil {
 		return
 	}
-	p.node.safe = nil
-	for _, k := range p.keepers {
+	for _, k := range p.keepers { // what it did not open is as it was
+		p.node.safe = slices.DeleteFunc(p.node.safe, func(s safe) bool { return s.id == k.id })
 		p.node.safe = append(p.node.safe, safe{k.id, k.log.platter().Records})
 	}
 	if d.full = false; p.unpowered { // somebody makes room before the next process begins
@@ -74,6 +74,9 @@ func (p *process) must(err error) {
 // remembers notes that the process is in a view, before it does anything there.
 func (p *process) remembers(v *views.View) {
 	if p.memory == nil {
+		return
+	}
+	if p.must(p.keepAll(v)); p.over {
 		return
 	}
 	self, _ := v.RankOf(p.self.ID)
@@ -136,6 +139,9 @@ func (p *process) recordDecision() func(*views.View, views.Ballot, *views.Decisi
 	}
 	return func(v *views.View, b views.Ballot, d *views.Decision, done func()) {
 		p.notes(func() error {
+			if err := p.keepAll(d.View); err != nil {
+				return err
+			}
 			if err := p.memory.Echo(v.ID, b, d.View); err != nil {
 				return err
 			}

@@ -17,8 +17,13 @@ import (
 func (p *process) comeBack() {
 	w := p.world
 	for k, d := range w.plan.Decls {
-		if d.Mode == views.Persistent {
-			p.keep(shardID{k, 0})
+		for shard := range d.ShardCount() {
+			if id := (shardID{k, shard}); d.Mode == views.Persistent && (shard == 0 || p.node.disk.has(id.dir())) {
+				_, err := p.keep(id)
+				if p.must(err); p.over {
+					return
+				}
+			}
 		}
 	}
 	p.core = restart.NewCore(restart.CoreConfig{
@@ -57,6 +62,8 @@ func (p *process) goOn(previous *views.View, members []views.Member) (*views.Vie
 	if err != nil {
 		return nil, err
 	}
+	v.KeepFrom(previous)
+	p.world.begunAnew(previous, v)
 	v.Time = max(p.wall(), previous.Time)
 	for _, end := range p.logEnds() {
 		v.Time = max(v.Time, end.Time+1)
@@ -151,6 +158,9 @@ func (p *process) post(s restart.Send, pause time.Duration) {
 	if i < 0 || w.letters.oneIn(w.plan.Keep.LostIn) {
 		return
 	}
+	if w.lax == DeafToLacks {
+		s.Message.Lacks = slices.DeleteFunc(slices.Clone(s.Message.Lacks), func(id restart.LogID) bool { return id.Shard > 0 })
+	}
 	d := w.plan.Net.Delays[p.node.place][i]
 	w.schedule.add(w.now+pause+d.Base+w.letters.upTo(d.Jitter+1), &letter{p, w.nodes[i], s.Message})
 }
@@ -221,6 +231,9 @@ func (m *mending) turn(now time.Duration) time.Duration {
 	switch {
 	case p.over || p.core.Over():
 		return never
+	case m.fetch != nil && m.fetch.keeper.log.err != nil:
+		p.must(m.fetch.keeper.log.err)
+		return never
 	case m.stopped:
 		return m.ends(errStopped)
 	case m.at == len(m.order.Plan):
@@ -243,7 +256,10 @@ func (m *mending) ends(err error) time.Duration {
 // mend does a little for one log.
 func (m *mending) mend(now time.Duration, a restart.Agreed) (time.Duration, error) {
 	p := m.proc
-	k := p.keep(shardID{p.world.declNamed(a.ID.Name), a.ID.Shard})
+	k, err := p.keep(shardID{p.world.declNamed(a.ID.Name), a.ID.Shard})
+	if p.must(err); p.over {
+		return never, nil
+	}
 	if slices.ContainsFunc(a.Sources, func(s restart.Source) bool { return s.Node == p.self.ID }) {
 		m.at++
 		return now, nil
@@ -309,7 +325,7 @@ func (w *world) comesBack() bool {
 }
 
 // canRestart reports whether those that have come back can go on with the last view: a quorum of it, each with the disk that it had.
-// What may have been decided besides is left to the core.
+// Somebody has to have each shard's log. What may have been decided besides is left to the core.
 func (w *world) canRestart() bool {
 	last := w.history.last
 	var back []*process
@@ -326,5 +342,11 @@ func (w *world) canRestart() bool {
 			back = append(back, p)
 		}
 	}
-	return last.quorum(func(p *process) bool { return p.node.proc != p && slices.Contains(back, p.node.proc) })
+	isBack := func(p *process) bool { return p.node.proc != p && slices.Contains(back, p.node.proc) }
+	for _, g := range last.groups {
+		if g.sg.Mode == views.Persistent && g.sg.Provisioned() && !slices.ContainsFunc(g.readers, func(rd *reader) bool { return isBack(rd.proc) }) {
+			return false // nobody has this shard's log
+		}
+	}
+	return last.quorum(isBack)
 }

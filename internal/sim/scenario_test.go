@@ -106,3 +106,18 @@ func TestACheckerEndsAScript(t *testing.T) {
 		t.Errorf("a message is offered again and again, and the end is: %v", err)
 	}
 }
+
+// A restart that looks at less than all shards is found out: here it goes on with what a member of the second one got so far.
+func TestARestartThatPassesOverAShardEndsAScript(t *testing.T) {
+	text, err := os.ReadFile("testdata/scenarios/shard_waits_for_its_only_whole_log.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := ParseScript("s.txt", text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.play(Options{Disk: DeafToLacks}); err == nil || !strings.Contains(err.Error(), "said to be on every disk") {
+		t.Errorf("nobody has the log of shard 1 whole, and the end is: %v", err)
+	}
+}
