@@ -173,14 +173,22 @@ func (l *Log) Durable() (records uint64, last order.Version) {
 	return s.records, s.end.Version
 }
 
-// run is the writer.
+// largeGroup is how many bytes it takes for a group to cost more processor time than the loops of a machine can spare at once.
+const largeGroup = 64 << 10
+
+// run is the writer. For a large group the loop comes first; a small one is somebody's who waits for the disk, and for nothing else.
 func (l *Log) run() {
 	defer close(l.done)
-	background.GiveWay() // the loop comes first
+	var hand background.Hand
+	defer hand.Close()
+	var err error
+	write := func() { err = l.writeGroup() }
 	for l.await() {
-		l.files.Lock()
-		err := l.engine.StoreLogs(l.journal.Finish())
-		l.files.Unlock()
+		if l.journal.Underway() < largeGroup {
+			write()
+		} else {
+			hand.Do(write)
+		}
 		l.written(err)
 		if err != nil {
 			return
@@ -190,6 +198,13 @@ func (l *Log) run() {
 			return
 		}
 	}
+}
+
+// writeGroup writes the group that is under way.
+func (l *Log) writeGroup() error {
+	l.files.Lock()
+	defer l.files.Unlock()
+	return l.engine.StoreLogs(l.journal.Finish())
 }
 
 // await takes what accumulated; it sleeps while there is nothing. false: the log is closed, and everything is written.

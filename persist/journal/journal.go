@@ -59,6 +59,7 @@ type Journal struct {
 // group is what is being written.
 type group struct {
 	underway bool
+	bytes    int // about so many are stored
 	blocks   []*block
 	entries  []raft.Log
 	logs     []*raft.Log
@@ -207,8 +208,12 @@ func (j *Journal) Take() bool {
 	if len(j.queue) == 0 {
 		j.open = nil
 	}
+	g.bytes = size
 	return true
 }
+
+// Underway is about how many bytes the group has that is being written.
+func (j *Journal) Underway() int { return j.group.bytes }
 
 // take moves a block into the group, or as many fragments of a large record as there is room for: at least one.
 func (j *Journal) take(b *block, room int) (size int, whole bool) {
