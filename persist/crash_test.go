@@ -187,7 +187,7 @@ func TestADirectoryThatWasNotSyncedIsGoneAfterACrash(t *testing.T) {
 	}
 }
 
-// Y1: wherever a store that is being made is interrupted, the next process makes it, and what is put then survives.
+// U1: wherever a store that is being made is interrupted, the next process makes it, and what is put then survives.
 func TestACrashAtAnyStepOfMakingAStoreLeavesOneThatCanBeMade(t *testing.T) {
 	for at := 1; ; at++ {
 		f := newForgetful(t, t.TempDir())

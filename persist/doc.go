@@ -15,11 +15,11 @@
 //
 // Invariants:
 //
-//	Y1  what a name leads to is durable before the name is, and the name before anybody relies on it
-//	Y2  a snapshot is durable before a record that it stands for is dropped
-//	Y3  retention drops nothing that is not on every member's disk, and never the last block
-//	Y4  what reads differently than it was written is neither repaired nor made anew unasked: it is an error that names it
-//	Y5  one process writes to a directory, and no other one reads it meanwhile
+//	U1  what a name leads to is durable before the name is, and the name before anybody relies on it
+//	U2  a snapshot is durable before a record that it stands for is dropped
+//	U3  retention drops nothing that is not on every member's disk, and never the last block
+//	U4  what reads differently than it was written is neither repaired nor made anew unasked: it is an error that names it
+//	U5  one process writes to a directory, and no other one reads it meanwhile
 //
 // Shared words: none in the table. A log's state and global are atomic; the writer, or whoever holds the files, writes the first, the loop the second.
 package persist

@@ -41,7 +41,7 @@ func TestRetentionKeepsWhatWasAskedForAndLittleMore(t *testing.T) {
 	}
 }
 
-// keepsWhatIsNotShared checks Y3: records that another member may lack are kept.
+// keepsWhatIsNotShared checks U3: records that another member may lack are kept.
 func keepsWhatIsNotShared(t *testing.T) bool {
 	_, l := reopened(t, t.TempDir(), LogConfig{Retain: Retention{Records: 1, Bytes: 1, Age: 1}})
 	appendSamples(t, l, 0, 100)

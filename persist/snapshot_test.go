@@ -78,7 +78,7 @@ func TestASnapshotStandsForTheRecordsUpToIt(t *testing.T) {
 	})
 }
 
-// dropsNothing checks Y2: a snapshot that cannot be written leaves the records that it should have stood for.
+// dropsNothing checks U2: a snapshot that cannot be written leaves the records that it should have stood for.
 func dropsNothing(t *testing.T) error {
 	_, l := reopened(t, t.TempDir(), LogConfig{})
 	appendSamples(t, l, 0, 50)

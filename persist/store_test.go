@@ -101,7 +101,7 @@ func TestALaterFormatIsRefused(t *testing.T) {
 	refused(t, err, ErrNewerFormat, path, "format 9", "knows 1", "use the program that wrote it")
 }
 
-// Y5, also for two stores of one process.
+// U5, also for two stores of one process.
 func TestADirectoryIsOpenOnce(t *testing.T) {
 	c := storeAt(t, t.TempDir())
 	s := mustOpen(t, c)

@@ -93,7 +93,7 @@ func TestADirectoryInUseIsNotVerified(t *testing.T) {
 	refused(t, err, ErrNoStore)
 }
 
-// Y4: whatever is done to the files, the report says where, or all records are there; and opening the log says it, or gives records that
+// U4: whatever is done to the files, the report says where, or all records are there; and opening the log says it, or gives records that
 // were appended.
 func TestDamageAnywhereIsReportedAndNeverAPanic(t *testing.T) {
 	engines(t, func(t *testing.T, e Engine) {
