@@ -64,18 +64,24 @@ func (w *world) entitle(k *keeper, v *views.View) {
 	if k.proc.restarted && len(k.proc.seats) <= 1 {
 		return
 	}
-	short := func(o *process) bool {
-		return o.self.ID == k.proc.self.ID && o != k.proc && (o.diskless || o.short(k.id))
-	}
-	if k.forgone || slices.ContainsFunc(w.keepers(before.view, k.id), short) {
+	if k.forgone || !slices.Contains(w.keepers(before.view, k.id), k.proc) && w.short(k.proc, k.id) {
 		w.breaksOff(k.id)
 	}
 }
 
-// short reports whether a process lacks something of a log.
-func (p *process) short(id shardID) bool {
-	k := p.keeper(id)
-	return k != nil && k.partial
+// short reports whether what a process finds on its disk is not the whole log: the last member that its node had there lacked something, or had
+// another disk.
+func (w *world) short(p *process, id shardID) bool {
+	for _, q := range slices.Backward(w.procs) {
+		if q.node != p.node || q == p {
+			continue
+		}
+		sat := slices.ContainsFunc(q.seats, func(s *seat) bool { return s.record.shard(w, id).reader(q) != nil })
+		if k := q.keeper(id); q.diskless || sat && k != nil {
+			return q.diskless || k.partial
+		}
+	}
+	return false
 }
 
 // keepers are the processes that have a shard's log in a view, as the view has it.
