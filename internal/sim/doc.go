@@ -24,7 +24,7 @@
 //	check_views.go    G4  all install the same views, one after the other
 //	check_brain.go    G5  a view begins with a quorum of the one before, none has two successors, suspects are heard no more, and who
 //	                      halts has a reason
-//	check_log.go      G6  all logs are one history, which is what is delivered; nothing is said to be on a disk, or on every disk, that is
+//	check_log.go      G6  all logs of a shard are one history, which is what is delivered; nothing is said to be on a disk, or on every disk, that is
 //	                      not on the platter; and what was said to be on every disk is in all logs of whoever goes on
 //	check_live.go         after the last fault the view settles, within bounded time, to those that live; nobody is suspected for nothing
 //	check_stall.go    G7  while nobody fails, delivery takes a bounded virtual time from the commit, whatever other applications do
