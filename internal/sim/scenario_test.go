@@ -107,6 +107,30 @@ func TestACheckerEndsAScript(t *testing.T) {
 	}
 }
 
+// Each file of testdata/broken is a case in which a promise is known not to be kept, with what a checker says of it in the place of a trace. One that
+// ends well belongs to testdata/scenarios, and what broken.go says of it is over.
+func TestWhatIsKnownToBreakIsFound(t *testing.T) {
+	files, err := filepath.Glob("testdata/broken/*.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := ParseScript(file, text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.Play(); err == nil || !strings.Contains(err.Error(), strings.TrimSpace(s.Golden())) {
+				t.Errorf("it ends otherwise: %v", err)
+			}
+		})
+	}
+}
+
 // A restart that looks at less than all shards is found out: here it goes on with what a member of the second one got so far.
 func TestARestartThatPassesOverAShardEndsAScript(t *testing.T) {
 	text, err := os.ReadFile("testdata/scenarios/shard_waits_for_its_only_whole_log.txt")
