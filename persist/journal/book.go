@@ -497,16 +497,3 @@ func (b *Book) Bytes() (uint64, error) {
 	h, err := b.header(b.first)
 	return b.end.Bytes - h.Offset, err
 }
-
-// SeekBytes is the number of the first record of the first block with which, and with those behind it, there are at most so many bytes.
-func (b *Book) SeekBytes(bytes uint64) (uint64, error) {
-	if b.last == 0 {
-		return b.end.Records, nil
-	}
-	index, err := b.search(func(h *Header) bool { return b.end.Bytes-h.Offset <= bytes })
-	if err != nil || index > b.last {
-		return b.end.Records, err
-	}
-	h, err := b.header(index)
-	return h.First, err
-}

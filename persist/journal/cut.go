@@ -48,10 +48,10 @@ func decodeRedo(b []byte) (r redo, err error) {
 // redo finishes a cut that a crash interrupted.
 func (b *Book) redo() error {
 	note, err := b.store.Get(redoKey)
-	if err != nil && err.Error() != "not found" {
+	if err != nil {
 		return b.failed("the note of a cut", err)
 	}
-	if err != nil || len(note) == 0 {
+	if len(note) == 0 {
 		return nil
 	}
 	r, err := decodeRedo(note)

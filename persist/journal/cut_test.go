@@ -32,6 +32,19 @@ func TestACutThatIsInterruptedIsDoneAsAWholeOrNotAtAll(t *testing.T) {
 	}
 }
 
+// forgetful is a store that cannot say whether a cut was noted.
+type forgetful struct{ *memory }
+
+var errForgot = errors.New("not found")
+
+func (forgetful) Get([]byte) ([]byte, error) { return nil, errForgot }
+
+func TestALogIsNotOpenedIfNobodyKnowsWhetherACutWasInterrupted(t *testing.T) {
+	if _, _, err := OpenBook(forgetful{newMemory()}, "log"); !errors.Is(err, errForgot) {
+		t.Fatal(err)
+	}
+}
+
 func TestALogGoesOnBehindACut(t *testing.T) {
 	for seed := range uint64(30) {
 		r := rand.New(rand.NewPCG(seed, 3))

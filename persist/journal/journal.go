@@ -345,9 +345,6 @@ func (j *Journal) Last() End { return j.last }
 // Used is how many bytes are here.
 func (j *Journal) Used() int { return j.used }
 
-// Full says whether a record of that many bytes would be refused now.
-func (j *Journal) Full(bytes int) bool { return j.used != 0 && j.used+recordBytes+bytes > j.c.Memory }
-
 // Err is why the journal is broken; nil: it is not.
 func (j *Journal) Err() error { return j.broken }
 

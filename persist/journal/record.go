@@ -30,7 +30,7 @@ func (r Record) String() string {
 type Store interface {
 	raft.LogStore
 	Set(key, value []byte) error
-	Get(key []byte) ([]byte, error) // nil, or an error that reads "not found", if there is none
+	Get(key []byte) ([]byte, error) // nil if there is none
 }
 
 // What is wrong with a log, or with a question to it.
