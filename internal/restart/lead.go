@@ -349,7 +349,7 @@ func (c *Core) longest(sg views.Subgroup) Agreed {
 			order = -order
 		}
 		if i == 0 || order > 0 {
-			agreed.End, agreed.Records, agreed.Sources = end.Last, end.Records, nil
+			agreed.End, agreed.Sources = end.Last, nil
 		}
 		if end.Last == agreed.End && len(agreed.Sources) < maxSources {
 			agreed.Sources = append(agreed.Sources, Source{said.From.ID, said.From.Addr})

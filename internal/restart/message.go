@@ -60,8 +60,7 @@ type Message struct {
 // Agreed is a log as it has to be before the next view: up to End what its sources have, and nothing else.
 type Agreed struct {
 	ID      LogID         `json:"id"`
-	End     order.Version `json:"end"` // zero: it is empty
-	Records uint64        `json:"records,omitempty"`
+	End     order.Version `json:"end"`     // zero: it is empty
 	Sources []Source      `json:"sources"` // who has it so, the process itself perhaps
 }
 

@@ -77,7 +77,7 @@ func members(t *testing.T, n int) (all []*process) {
 		one := &process{t: t, disk: &testDisk{}, end: order.Version{View: 1, Seq: order.Seq(id)}, told: make(chan struct{}, 1)}
 		one.Config = Config{
 			Cluster: "blue", Self: views.Member{ID: order.NodeID(id), Incarnation: 10, Addr: p.Addr()}, Port: p,
-			Logs:       func() []LogEnd { return []LogEnd{{ID: LogID{Name: "orders"}, Last: one.at(), Records: 1}} },
+			Logs:       func() []LogEnd { return []LogEnd{{ID: LogID{Name: "orders"}, Last: one.at()}} },
 			Place:      placing,
 			Persistent: func(name string) bool { return name == "orders" },
 			Reconcile:  one.reconcile, OnEvent: one.note,

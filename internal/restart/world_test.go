@@ -217,7 +217,7 @@ func (n *worldNode) start() {
 func (n *worldNode) ends() (ends []LogEnd) {
 	for _, d := range worldDecls {
 		id := LogID{Name: d.Name}
-		ends = append(ends, LogEnd{ID: id, Last: n.log(id).last(), Records: uint64(n.log(id).synced)})
+		ends = append(ends, LogEnd{ID: id, Last: n.log(id).last()})
 	}
 	return ends
 }
