@@ -52,7 +52,10 @@ func run(args []string, in io.Reader, out, errs io.Writer) int {
 	root.SetIn(in)
 	root.SetOut(out)
 	root.SetErr(errs)
-	cmd, err := root.ExecuteContextC(ctx)
+	cmd, err := misnamed(root, args)
+	if err == nil {
+		cmd, err = root.ExecuteContextC(ctx)
+	}
 	switch {
 	case err == nil:
 		return 0
@@ -79,9 +82,7 @@ func newRoot() *cobra.Command {
 		SilenceUsage:  true,
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return fmt.Errorf("%w\nsee %s --help", err, cmd.CommandPath())
-	})
+	root.SetFlagErrorFunc(flagFault)
 	root.AddCommand(commands()...)
 	return root
 }

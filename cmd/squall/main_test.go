@@ -236,13 +236,43 @@ func TestAllFaultsOfACommandLineAreReportedAtOnce(t *testing.T) {
 
 func TestMistakesAreExplained(t *testing.T) {
 	for args, want := range map[string]string{
-		"demo --nodez 3":   "squall demo: unknown flag: --nodez\nsquall demo: see squall demo --help\n",
-		"demo -":           "squall demo: -: nothing to send, not one line\n",
-		"demos":            "squall: unknown command \"demos\" for \"squall\"\nsquall: Did you mean this?\nsquall: \tdemo\n",
-		"demo run-member":  "squall demo run-member: run-member is started by other commands of this program, not by hand: no configuration on standard input: EOF\n",
-		"version --verbos": "squall version: unknown flag: --verbos\nsquall version: see squall version --help\n",
+		"demo --nodez 3":     "squall demo: unknown flag: --nodez\nsquall demo: see squall demo --help\n",
+		"demo -":             "squall demo: -: nothing to send, not one line\n",
+		"demos":              "squall: unknown command \"demos\" for \"squall\"\nsquall: Did you mean this?\nsquall: \tdemo\n",
+		"demo run-member":    "squall demo run-member: run-member is started by other commands of this program, not by hand: no configuration on standard input: EOF\n",
+		"log verfy a":        "squall log: unknown command \"verfy\" for \"squall log\"\nsquall log: Did you mean this?\nsquall log: \tverify\nsquall log: see squall log --help\n",
+		"rdmc --json nop":    "squall rdmc: unknown command \"nop\" for \"squall rdmc\"\nsquall rdmc: see squall rdmc --help\n",
+		"completion foo":     "squall completion: unknown command \"foo\" for \"squall completion\"\nsquall completion: see squall completion --help\n",
+		"log cat --limit x":  "squall log cat: --limit x: must be a whole number from 0 on\nsquall log cat: see squall log cat --help\n",
+		"log ls --timeout x": "squall log ls: --timeout x: must be a duration like 90s or 2h\nsquall log ls: see squall log ls --help\n",
+		"version --verbos":   "squall version: unknown flag: --verbos\nsquall version: see squall version --help\n",
 	} {
 		if status, out, errs := inProcess(t, strings.Fields(args)...); status != 1 || out != "" || errs != want {
+			t.Errorf("squall %s: status %d, %q, %q", args, status, out, errs)
+		}
+	}
+}
+
+func TestNoGroupTakesACommandThatItDoesNotHave(t *testing.T) {
+	groups := [][]string{nil, {"completion"}}
+	for _, c := range newRoot().Commands() {
+		if c.HasSubCommands() {
+			groups = append(groups, []string{c.Name()})
+		}
+	}
+	if len(groups) < 5 {
+		t.Fatalf("only %d groups were found", len(groups))
+	}
+	for _, g := range groups {
+		if status, out, errs := inProcess(t, append(g, "verfy")...); status != 1 || out != "" || errs == "" {
+			t.Errorf("squall %v verfy: status %d, %q, %q", g, status, out, errs)
+		}
+	}
+}
+
+func TestAGroupOfCommandsPrintsItsHelp(t *testing.T) {
+	for _, args := range []string{"log", "log --help", "rdmc", "completion", "rdmc -h", "help log"} {
+		if status, out, errs := inProcess(t, strings.Fields(args)...); status != 0 || !strings.Contains(out, "Available Commands:") || errs != "" {
 			t.Errorf("squall %s: status %d, %q, %q", args, status, out, errs)
 		}
 	}
