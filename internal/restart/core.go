@@ -55,7 +55,7 @@ type Core struct {
 	round   uint64        // the highest that was seen
 	attempt *attempt      // as leader; nil: none is under way
 	work    *work         // the logs are being reconciled
-	ready   string        // the key of the view for which they are where they were agreed to be
+	logsFor string        // the key of the view for which they are where they were agreed to be; empty: for none
 	ignored []order.NodeID
 	waits   string // what was told last
 	over    bool
@@ -347,7 +347,7 @@ func (c *Core) dispatch(now time.Duration, p *peer, m Message, e *Effects) {
 	case Promise:
 		c.promised(p, m, e)
 	case Ready:
-		c.readied(p, m, e)
+		c.arrived(p, m, e)
 	case Vote:
 		c.voted(p, m, e)
 	case Outvoted:
@@ -363,7 +363,7 @@ func (c *Core) running(m Message, e *Effects) {
 	if mine := c.state.View; mine != nil && m.ViewID < mine.ID {
 		return // it will find out that it was left behind
 	}
-	if v := m.Next.View; v != nil && v.Key == c.ready {
+	if v := m.Next.View; v != nil && v.Key == c.logsFor {
 		c.decided(Successor{View: v, Restarted: true}, true, e)
 	}
 	if !c.over && len(m.Peers) > 0 {
@@ -388,7 +388,7 @@ func (c *Core) decided(next Successor, enter bool, e *Effects) {
 func (c *Core) enters() bool {
 	v := c.state.View
 	r, ok := v.RankOf(c.cfg.Self.ID)
-	return ok && v.Members[r].Incarnation == c.cfg.Self.Incarnation && c.ready == v.Key && c.state.Promised == Ballot{}
+	return ok && v.Members[r].Incarnation == c.cfg.Self.Incarnation && c.logsFor == v.Key && c.state.Promised == Ballot{}
 }
 
 func (c *Core) enter(e *Effects) {

@@ -61,7 +61,7 @@ func (c *Core) promise(b Ballot, e *Effects) {
 // account is what goes with a promise.
 func (c *Core) account() Message {
 	m := c.message(Promise)
-	m.Ballot, m.Accepted, m.Echo, m.Ready = c.state.Promised, c.state.Accepted, c.state.Echo, c.ready
+	m.Ballot, m.Accepted, m.Echo, m.LogsFor = c.state.Promised, c.state.Accepted, c.state.Echo, c.logsFor
 	m.Lacks, m.Logs = c.state.Incomplete, c.cfg.Logs()
 	if len(m.Logs) > views.MaxSubgroups {
 		m.Logs = m.Logs[:views.MaxSubgroups]
@@ -74,8 +74,8 @@ func (c *Core) plan(m Message, e *Effects) {
 	if !c.fair(m) || !c.current(m, e) || m.Ballot != c.state.Promised || !c.has(m.Next.View) || checkNext(c.state.View, m.Next.View) != nil {
 		return
 	}
-	if c.ready == m.Next.View.Key {
-		e.say(m.From.Addr, c.readiness())
+	if c.logsFor == m.Next.View.Key {
+		c.tellReady(m.From.Addr, e)
 		return
 	}
 	c.reconcile(m.Next.View, m.Plan, e)
@@ -95,7 +95,7 @@ func (c *Core) reconcile(v *views.View, plan []Agreed, e *Effects) {
 		}
 		return
 	}
-	c.ready = "" // the logs are going to be elsewhere
+	c.logsFor = "" // the logs are going to be elsewhere
 	c.work = &work{ballot: c.state.Promised, view: v, plan: plan}
 	e.Reconcile = &Reconciliation{c.work.ballot, plan}
 	e.tell(Reconciling{c.work.ballot, plan})
@@ -115,14 +115,14 @@ func (c *Core) reconciled(b Ballot, err error, e *Effects) {
 	if err != nil || b != c.state.Promised {
 		return
 	}
-	c.ready = w.view.Key
+	c.logsFor = w.view.Key
 	c.complete(w.plan, e)
 	if b.Node == c.cfg.Self.ID {
 		return // lead sees it
 	}
 	for _, p := range c.peers {
 		if p.member.ID == b.Node {
-			e.say(p.member.Addr, c.readiness())
+			c.tellReady(p.member.Addr, e)
 		}
 	}
 }
@@ -137,10 +137,11 @@ func (c *Core) complete(plan []Agreed, e *Effects) {
 	}
 }
 
-func (c *Core) readiness() Message {
+// tellReady tells who leads that the logs are where they were agreed to be, and for which view.
+func (c *Core) tellReady(leader string, e *Effects) {
 	m := c.message(Ready)
-	m.Ballot, m.Ready = c.state.Promised, c.ready
-	return m
+	m.Ballot, m.LogsFor = c.state.Promised, c.logsFor
+	e.say(leader, m)
 }
 
 // accept votes for a view.

@@ -20,7 +20,7 @@ type attempt struct {
 	accounts []Message // of who promised, this process among them; one each
 	next     Successor // from reconciling or voting on
 	agreed   []Agreed
-	ready    []order.NodeID // members of next whose logs are where they were agreed to be
+	arrived  []order.NodeID // members of next whose logs are where they were agreed to be
 	voted    views.Ranks    // of the view in force
 }
 
@@ -150,7 +150,7 @@ func (c *Core) urgeReconciling(m Message, e *Effects) {
 	m.Verb = Plan
 	for _, member := range a.next.View.Members {
 		switch {
-		case slices.Contains(a.ready, member.ID):
+		case slices.Contains(a.arrived, member.ID):
 		case member.ID == c.cfg.Self.ID:
 			c.reconcile(a.next.View, a.share(member.ID), e)
 		default:
@@ -196,13 +196,13 @@ func (c *Core) promised(p *peer, m Message, e *Effects) {
 	a.accounts = append(a.accounts, m)
 }
 
-// readied takes a member's word that its logs are where they were agreed to be.
-func (c *Core) readied(p *peer, m Message, e *Effects) {
+// arrived takes a member's word that its logs are where they were agreed to be.
+func (c *Core) arrived(p *peer, m Message, e *Effects) {
 	a := c.attempt
-	if a == nil || a.phase != reconciling || m.Ballot != a.ballot || m.Ready != a.next.View.Key || slices.Contains(a.ready, p.member.ID) {
+	if a == nil || a.phase != reconciling || m.Ballot != a.ballot || m.LogsFor != a.next.View.Key || slices.Contains(a.arrived, p.member.ID) {
 		return
 	}
-	a.ready = append(a.ready, p.member.ID)
+	a.arrived = append(a.arrived, p.member.ID)
 }
 
 // voted takes a vote.
@@ -378,10 +378,10 @@ func (c *Core) reconciledAll(e *Effects) bool {
 			return false
 		}
 	}
-	if c.ready == a.next.View.Key && !slices.Contains(a.ready, c.cfg.Self.ID) {
-		a.ready = append(a.ready, c.cfg.Self.ID)
+	if c.logsFor == a.next.View.Key && !slices.Contains(a.arrived, c.cfg.Self.ID) {
+		a.arrived = append(a.arrived, c.cfg.Self.ID)
 	}
-	if len(a.ready) < len(a.next.View.Members) {
+	if len(a.arrived) < len(a.next.View.Members) {
 		return false
 	}
 	c.canvass(e)
@@ -392,7 +392,7 @@ func (c *Core) reconciledAll(e *Effects) bool {
 func (c *Core) canvass(e *Effects) {
 	a := c.attempt
 	if invariants.Enabled && a.phase == reconciling {
-		invariants.Check(len(a.ready) == len(a.next.View.Members), "Y4", "%d of %d logs are where they were agreed to be", len(a.ready), len(a.next.View.Members))
+		invariants.Check(len(a.arrived) == len(a.next.View.Members), "Y4", "%d of %d logs are where they were agreed to be", len(a.arrived), len(a.next.View.Members))
 	}
 	a.phase = voting
 	c.vote(a.ballot, a.next, e)
@@ -405,17 +405,17 @@ func (c *Core) canvass(e *Effects) {
 func (c *Core) conclude(e *Effects) bool {
 	a := c.attempt
 	for _, said := range a.accounts {
-		if said.Ready == a.next.View.Key && !slices.Contains(a.ready, said.From.ID) {
-			a.ready = append(a.ready, said.From.ID)
+		if said.LogsFor == a.next.View.Key && !slices.Contains(a.arrived, said.From.ID) {
+			a.arrived = append(a.arrived, said.From.ID)
 		}
 	}
-	var ready views.Ranks
+	var enter views.Ranks
 	for r, m := range a.next.View.Members {
 		said := a.account(m)
-		ready = ready.With(order.Rank(r), said != nil && slices.Contains(a.ready, m.ID))
+		enter = enter.With(order.Rank(r), said != nil && slices.Contains(a.arrived, m.ID))
 	}
 	m := c.message(Decided)
-	m.Ballot, m.Next, m.Enter = a.ballot, a.next, a.next.Restarted && views.Quorum(len(a.next.View.Members), ready)
+	m.Ballot, m.Next, m.Enter = a.ballot, a.next, a.next.Restarted && views.Quorum(len(a.next.View.Members), enter)
 	for _, p := range c.peers {
 		e.say(p.member.Addr, m)
 	}

@@ -49,7 +49,7 @@ type Message struct {
 	Accepted *Accepted `json:"accepted,omitempty"`
 	Echo     *Echo     `json:"echo,omitempty"`
 	Logs     []LogEnd  `json:"logs,omitempty"`
-	Ready    string    `json:"ready,omitempty"` // the key of the view for which the sender's logs are where they were agreed to be
+	LogsFor  string    `json:"ready,omitempty"` // of Ready, too: the key of the view for which the sender's logs are where they were agreed to be
 
 	Plan     []Agreed `json:"plan,omitempty"`    // of Plan
 	Enter    bool     `json:"enter,omitempty"`   // of Decided

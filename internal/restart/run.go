@@ -113,8 +113,11 @@ func (r *runner) run(s State) (Outcome, error) {
 	defer timer.Stop()
 	for {
 		outcome, err := r.apply(next(time.Since(r.epoch)))
-		if outcome != nil || err != nil {
-			return or(outcome), err
+		switch {
+		case err != nil:
+			return Outcome{}, err
+		case outcome != nil:
+			return *outcome, nil
 		}
 		timer.Reset(max(0, r.core.Next()-time.Since(r.epoch)))
 		select {
@@ -133,13 +136,6 @@ func (r *runner) ended() error {
 		return fmt.Errorf("restart: %w", context.Cause(r.ctx))
 	}
 	return fmt.Errorf("restart: %s: %w", r.core.waits, context.Cause(r.ctx))
-}
-
-func or(o *Outcome) Outcome {
-	if o == nil {
-		return Outcome{}
-	}
-	return *o
 }
 
 // apply does what the core says, in its order. What is not durable is not said.
