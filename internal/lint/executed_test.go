@@ -50,14 +50,24 @@ func invariantsAreExecuted(m *module) {
 		}
 	}
 	for _, d := range declared {
-		shared := len(packages[d.id]) > 1
-		if !slices.ContainsFunc(mentions[d.id], func(pkg string) bool {
-			// An id that several packages declare must be executed by each of them, or below it.
-			return !shared || pkg == d.pkg || strings.HasPrefix(pkg, d.pkg+"/")
-		}) {
+		if !slices.ContainsFunc(mentions[d.id], func(pkg string) bool { return speaksOf(pkg, packages[d.id]) == d.pkg }) {
 			m.fault(d.at, "%s of %s is declared, and executed nowhere", d.id, d.pkg)
 		}
 	}
+}
+
+// speaksOf is whose invariant a package means by an id, of those that declare it: its own, or that of the closest package above it. Where only one
+// does, all mean that one.
+func speaksOf(pkg string, declaring []string) (whose string) {
+	if len(declaring) == 1 {
+		return declaring[0]
+	}
+	for _, d := range declaring {
+		if (pkg == d || strings.HasPrefix(pkg, d+"/")) && len(d) > len(whose) {
+			whose = d
+		}
+	}
+	return whose
 }
 
 func declarations(m *module) (found []invariant) {
@@ -130,6 +140,18 @@ package smc
 
 // S1 and S2 in a file that only declares.
 `
+	const nested = `
+-- rdmc/doc.go --
+// Package rdmc is a sample.
+//
+//	K1  one
+package rdmc
+-- rdmc/schedule/doc.go --
+// Package schedule is another, below it.
+//
+//	K1  another one
+package schedule
+`
 	catches(t, invariantsAreExecuted, []violation{
 		{"forgotten", doc + "-- smc/ring.go --\npackage smc\n\n// S1: beside the check.\n", "S2 of smc is declared"},
 		{"another number", doc + "-- smc/ring.go --\npackage smc\n\n// S1 S21 AS2 S2x\n", "S2 of smc is declared"},
@@ -159,5 +181,31 @@ package smc
 
 var _ = "S1"
 `, "S1 of sst is declared"},
+		{"of two packages, executed by one that is below the other", nested + `
+-- rdmc/schedule/plan.go --
+package schedule
+
+var _ = "K1"
+`, "K1 of rdmc is declared"},
+		{"of two packages, executed by both", nested + `
+-- rdmc/schedule/plan.go --
+package schedule
+
+var _ = "K1"
+-- rdmc/relay/relay.go --
+package relay
+
+var _ = "K1"
+`, ""},
+		{"of two packages, executed by a third", nested + `
+-- internal/sim/check.go --
+package sim
+
+var _ = "K1"
+-- rdmc/link.go --
+package rdmc
+
+var _ = "K1"
+`, "K1 of rdmc/schedule is declared"},
 	})
 }
