@@ -2,12 +2,10 @@ package logwire
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"iter"
 	"net"
-	"time"
 
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/persist"
@@ -19,10 +17,10 @@ type Client struct {
 	Cluster   string                                      // that the member must belong to; empty: whichever
 	MaxRecord int                                         // bytes of a record; 0: 1 GiB
 	Times     Times
-}
 
-// maxTries is how often a stream that broke is asked for again without a record that came.
-const maxTries = 5
+	Lost func(why error) // optional: told once when the member of a log that is followed is gone; it is looked for until the context ends
+	Back func()          // optional: told once when it is there again
+}
 
 // List describes all logs of the member.
 func (c *Client) List(ctx context.Context) (all []persist.Info, err error) {
@@ -95,8 +93,8 @@ func (c *Client) Between(ctx context.Context, id persist.LogID, from, to order.T
 	return c.stream(ctx, request{Do: doBetween, Log: id.Name, Shard: id.Shard, Until: to}, asked{since: from, until: to})
 }
 
-// Tail are the records from a version on, and then those that come, until the context ends or the loop is left. A member that is
-// gone for longer than some attempts take ends it with an error.
+// Tail are the records from a version on, and then those that come, until the context ends or the loop is left. A member that is not there at
+// first ends it with an error; one that goes later is waited for, however long that takes.
 func (c *Client) Tail(ctx context.Context, id persist.LogID, from order.Version) iter.Seq2[persist.Record, error] {
 	return c.stream(ctx, request{Do: doTail, Log: id.Name, Shard: id.Shard}, asked{from: from})
 }
@@ -105,55 +103,9 @@ func (c *Client) Tail(ctx context.Context, id persist.LogID, from order.Version)
 func (c *Client) stream(ctx context.Context, q request, may asked) iter.Seq2[persist.Record, error] {
 	return func(yield func(persist.Record, error) bool) {
 		times := c.Times.withDefaults()
-		pause, tries := times.Pause, 0
-		for {
-			goesOn, err := c.attempt(ctx, q, &may, func(r persist.Record) bool {
-				pause, tries = times.Pause, 0
-				return yield(r, nil)
-			})
-			if tries++; err == nil || !goesOn {
-				if err != nil {
-					yield(persist.Record{}, err)
-				}
-				return
-			}
-			if tries >= maxTries || !rest(ctx, pause) {
-				yield(persist.Record{}, because(ctx, err))
-				return
-			}
-			pause = min(2*pause, times.Longest)
-		}
+		s := course{c: c, ctx: ctx, q: q, may: may, times: times, pause: times.Pause}
+		s.run(yield)
 	}
-}
-
-// rest waits, and reports whether the context goes on.
-func rest(ctx context.Context, pause time.Duration) bool {
-	select {
-	case <-time.After(pause):
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// attempt streams over one connection, and moves on what is asked for.
-func (c *Client) attempt(ctx context.Context, q request, may *asked, yield func(persist.Record) bool) (goesOn bool, err error) {
-	s, err := c.dial(ctx)
-	if err != nil {
-		return ctx.Err() == nil && may.begun, err
-	}
-	defer s.close()
-	q.From, q.Since = pointer(may.from), may.since
-	for r, err := range s.records(q, *may) {
-		if err != nil {
-			return ctx.Err() == nil && errors.Is(err, errBroken), err
-		}
-		may.begun, may.from, may.since = true, After(r.Version), max(may.since, r.Time+1)
-		if !yield(r) {
-			return false, nil
-		}
-	}
-	return false, nil
 }
 
 // Snapshot is the snapshot of a log: the record that it reaches up to, without data, and its bytes. The caller closes it.

@@ -5,7 +5,10 @@ import (
 	"context"
 	"errors"
 	"io"
+	"iter"
 	"math/rand/v2"
+	"net"
+	"slices"
 	"strings"
 	"testing"
 
@@ -156,6 +159,114 @@ func TestAStreamGoesOnWhereAConnectionBroke(t *testing.T) {
 		c := h.client()
 		if got := collect(t, retried(t, c, all)); !alike(got, all) {
 			t.Fatalf("seed %d: %d records, not %d", seed, len(got), len(all))
+		}
+	}
+}
+
+func TestAFollowerWaitsForAMemberThatIsGoneAndMissesNothing(t *testing.T) {
+	all := history(40)
+	l := put(t, newLog(t, persist.Bolt), all[:10]...)
+	h := newHost(t, l)
+	gone, next, told := 0, 0, []string{}
+	c := &Client{
+		Times: quick, Lost: func(error) { told = append(told, "lost") }, Back: func() { told = append(told, "back") },
+		Dial: func(ctx context.Context) (net.Conn, error) {
+			if gone == 0 {
+				return h.dial(ctx)
+			}
+			if gone--; gone == 0 { // it was started again, and has more
+				put(t, l, all[next:next+10]...)
+				h = newHost(t, l)
+			}
+			return nil, errors.New("connection refused")
+		},
+	}
+	for r, err := range c.Tail(t.Context(), prices, order.Version{}) {
+		if err != nil || r.Version != all[next].Version {
+			t.Fatalf("%v, not %v: %v", r, all[next], err)
+		}
+		if next++; next == len(all) {
+			break
+		}
+		if next%10 == 0 {
+			h.close()
+			gone = 3 * maxTries
+		}
+	}
+	if want := []string{"lost", "back", "lost", "back", "lost", "back"}; !slices.Equal(told, want) {
+		t.Errorf("it was told %v", told)
+	}
+}
+
+// large are records that need several frames, of which some come within earlyBytes.
+func large() (all []persist.Record) {
+	for n := range 10 {
+		all = append(all, record(n, make([]byte, frameBytes/2)))
+	}
+	return all
+}
+
+const earlyBytes = 3 * frameBytes
+
+func TestAFollowerWaitsUntilAMemberThatWasStartedAgainHasItsLogs(t *testing.T) {
+	l := put(t, newLog(t, persist.Bolt), large()...)
+	asked, next := 0, 0
+	h := newHost(t, l, func(c *ServerConfig) {
+		find := c.Find
+		c.Find = func(id persist.LogID) *persist.Log {
+			if asked++; 1 < asked && asked < 3*maxTries {
+				return nil
+			}
+			return find(id)
+		}
+	})
+	h.cut = func(c net.Conn) net.Conn {
+		if next == 0 {
+			return &fragile{c, earlyBytes}
+		}
+		return c
+	}
+	told := 0
+	c := h.client()
+	c.Lost = func(error) { told++ }
+	for r, err := range c.Tail(t.Context(), prices, order.Version{}) {
+		if err != nil || r.Number != uint64(next) {
+			t.Fatalf("%v, not %d: %v", r, next, err)
+		}
+		if next++; next == 10 {
+			break
+		}
+	}
+	if asked < 3*maxTries || told != 1 {
+		t.Errorf("asked %d times, told %d times that it is gone", asked, told)
+	}
+}
+
+func TestWhoeverDoesNotFollowEndsSoonWithoutTheMember(t *testing.T) {
+	h := newHost(t, put(t, newLog(t, persist.Bolt), large()...))
+	for name, read := range map[string]func(c *Client) iter.Seq2[persist.Record, error]{
+		"a range": func(c *Client) iter.Seq2[persist.Record, error] {
+			return c.Range(t.Context(), prices, order.Version{}, order.Version{})
+		},
+		"a follower of nobody": func(c *Client) iter.Seq2[persist.Record, error] {
+			c.Dial = func(context.Context) (net.Conn, error) { return nil, errors.New("connection refused") }
+			return c.Tail(t.Context(), prices, order.Version{})
+		},
+	} {
+		c := h.client()
+		dialled, dial := 0, c.Dial
+		c.Dial = func(ctx context.Context) (net.Conn, error) {
+			if dialled++; dialled > 1 {
+				return nil, errors.New("connection refused")
+			}
+			conn, err := dial(ctx)
+			return &fragile{conn, earlyBytes}, err
+		}
+		var last error
+		for _, last = range read(c) {
+		}
+		if !errors.Is(last, errNobody) || dialled > maxTries {
+			t.Errorf("%s: %d connections, %v", name, dialled, last)
 		}
 	}
 }

@@ -138,7 +138,7 @@ func infoOf(i persist.Info) info {
 func (i *info) local() persist.Info {
 	l := persist.Info{
 		ID: persist.LogID{Name: i.Log, Shard: i.Shard}, Count: i.Count, First: i.First.record(), Last: i.Last.record(),
-		Bytes: i.Bytes, DiskBytes: i.OnDisk, Oldest: i.First.Time, Global: i.Global, Snapshot: i.Snapshot,
+		Bytes: i.Bytes, DiskBytes: i.OnDisk, Global: i.Global, Snapshot: i.Snapshot,
 	}
 	for _, e := range []persist.Engine{persist.Bolt, persist.WAL} {
 		if e.String() == i.Engine {

@@ -23,6 +23,8 @@ type session struct {
 	out  *writer
 	max  int // bytes of a record
 
+	heard func() // optional: told of every frame but one that ends an answer
+
 	cluster string
 	pulses  sync.WaitGroup
 	stop    chan struct{}
@@ -83,9 +85,11 @@ func (s *session) frame(e *end) (kind, []byte, error) {
 			return 0, nil, err
 		case err != nil:
 			return 0, nil, s.broke(err)
-		case k == kindPulse && len(bytes) == 0:
-			continue
 		case k != kindEnd:
+			s.alive()
+			if k == kindPulse && len(bytes) == 0 {
+				continue
+			}
 			return k, bytes, nil
 		}
 		if err := decode(bytes, e); err != nil {
@@ -95,6 +99,12 @@ func (s *session) frame(e *end) (kind, []byte, error) {
 			return 0, nil, fromRemote(e.Code, e.Text)
 		}
 		return 0, nil, io.EOF
+	}
+}
+
+func (s *session) alive() {
+	if s.heard != nil {
+		s.heard()
 	}
 }
 
