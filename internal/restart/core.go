@@ -314,10 +314,11 @@ func (c *Core) agrees(p *peer, m Message, e *Effects) bool {
 	return true
 }
 
-// learn takes a view that is in force. Whatever was under way was about the one before.
+// learn takes a view that is in force. Whatever was under way was about the one before; and its members are waited for anew, who may be here and
+// know of it in a moment.
 func (c *Core) learn(next Successor, e *Effects) {
 	c.state.move(next)
-	c.round = 0
+	c.round, c.able = 0, false
 	c.drop()
 	c.halt(e)
 	c.keep(e)

@@ -1,8 +1,11 @@
 package restart
 
 import (
+	"slices"
 	"testing"
 	"time"
+
+	"github.com/squall-go/squall/order"
 )
 
 // quiet is a world of three in which nothing breaks by itself; all are members of view 1, and down.
@@ -93,4 +96,54 @@ func TestAPromiseOutlivesItsProcess(t *testing.T) {
 	if err := forgottenPromise(t); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// A change within view 1 took node 3 out and had four versions delivered of it. Node 2 delivered them, and one of view 2, while the disks of the others
+// were behind: what is on every disk is two versions. Nobody's disk knows how many there were to be.
+func TestARestartBehindAChangeTakesTheLongestLogAndAsksForNoTrim(t *testing.T) {
+	for name, c := range map[string]struct {
+		back []order.NodeID
+		want []order.Version
+	}{
+		"who delivered up to the trim is back":     {[]order.NodeID{1, 2, 3}, versions(4, 1)},
+		"all of them but for that one":             {[]order.NodeID{1, 3}, versions(2, 0)}, // three are in the log of node 3, which is no member any more
+		"who delivered up to the trim comes first": {[]order.NodeID{2, 1}, versions(4, 1)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := quiet()
+			first, id := w.groups["key1"].view, LogID{Name: "orders"}
+			next, err := w.place(first, first.Members[:2])
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, list := range [][]order.Version{versions(2, 0), versions(4, 1), versions(3, 0)} {
+				w.nodes[i].logs[id] = &worldLog{list, len(list)}
+			}
+			for _, n := range w.nodes[:2] {
+				if err := n.disk.echo(first.ID, 1<<8, next); err != nil {
+					t.Fatal(err)
+				}
+			}
+			w.acked[id] = versions(2, 0)[1]
+			for _, node := range c.back {
+				w.node(node).start()
+			}
+			if !w.until(func() bool { return w.node(1).view != nil }) {
+				t.Fatalf("%v%s", w.err, w.describe())
+			}
+			if v, got := w.node(1).view, w.node(1).log(id).list; v.ID != 3 || !slices.Equal(got, c.want) {
+				t.Errorf("view %d begins with %v, want view 3 with %v", v.ID, got, c.want)
+			}
+		})
+	}
+}
+
+// versions are the first ones of view 1, and then of view 2.
+func versions(of ...int) (list []order.Version) {
+	for i, n := range of {
+		for seq := range n {
+			list = append(list, order.Version{View: order.ViewID(i + 1), Seq: order.Seq(seq)})
+		}
+	}
+	return list
 }
