@@ -15,7 +15,10 @@ type shardID struct {
 }
 
 // dir is where it lies on every disk.
-func (id shardID) dir() string { return fmt.Sprintf("logs/%c.%d", 'a'+id.decl, id.shard) }
+func (id shardID) dir() string { return fmt.Sprintf("%s%d", shardsDir(id.decl), id.shard) }
+
+// shardsDir is how the paths of a declaration's logs begin.
+func shardsDir(decl int) string { return fmt.Sprintf("logs/%c.", 'a'+decl) }
 
 // diskLog is a process's log of a shard, with the journal and the book that real ones have, on a simulated engine. What package persist
 // does with a goroutine, it does in turns: take all that was appended, write it, and after as long as the disk takes, sync it.

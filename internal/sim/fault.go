@@ -229,7 +229,7 @@ func (f *fault) spoil(p *process) {
 		p.blamed("its disk is full")
 		w.probes[DiskFilled]++
 	case SlowDisk:
-		d.slow, d.slowUntil = shardID{decl: f.plan.Peer}.dir(), w.now+f.plan.For
+		d.slow, d.slowUntil = shardsDir(f.plan.Peer), w.now+f.plan.For
 	case LostDisk:
 		(&fault{world: w, plan: Fault{Kind: Crash}}).crash(p)
 		d.replace()

@@ -109,6 +109,7 @@ func (s *Script) plan() *Plan {
 	for range ids {
 		p.Keep.Disks = append(p.Keep.Disks, DiskPlan{Sync: evenSync})
 	}
+	p.Keep.After = l.after
 	for _, d := range l.disks {
 		p.Keep.Disks[places[d.from]].Sync = d.long
 	}

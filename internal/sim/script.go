@@ -19,6 +19,7 @@ import (
 //	members 1 2 3                    node ids of the founders, in order of rank
 //	joiners 9                        of those that come later
 //	subgroup a min=3                 or unordered, members=1,2 senders=1 shards=2 max=2 large=4096; without one there is a subgroup a of all
+//	subgroup a persistent after      applications see what is on every disk
 //	subgroup a shards=2 policy=turns one member after the other goes to the next shard, and comes back
 //	disk 1 20ms                      how long a sync takes there, about; 1ms where nothing is said. Subgroups may be persistent
 //	delay 1 3 2ms                    how long what 1 pushes takes to 3; 50µs where nothing is said
@@ -49,6 +50,7 @@ type layout struct {
 	decls             []views.Declaration
 	delays            []delay
 	disks             []delay // of from
+	after             uint64  // as Keep.After
 }
 
 type delay struct {
@@ -150,7 +152,7 @@ func declaration(name string) views.Declaration {
 
 func (l *layout) subgroup(args []string) error {
 	if len(args) == 0 {
-		return usage("subgroup NAME [unordered|persistent] [members=ID,…] [senders=ID,…] [min=N] [max=N] [shards=N] [policy=turns] [large=BYTES]")
+		return usage("subgroup NAME [unordered|persistent] [members=ID,…] [senders=ID,…] [min=N] [max=N] [shards=N] [policy=turns] [after] [large=BYTES]")
 	}
 	d := declaration(args[0])
 	for _, word := range args[1:] {
@@ -171,6 +173,8 @@ func (l *layout) subgroup(args []string) error {
 			d.MaxMembers, err = strconv.Atoi(value)
 		case "shards":
 			d.Shards, err = strconv.Atoi(value)
+		case "after":
+			l.after |= 1 << len(l.decls)
 		case "policy":
 			d.Policy = value
 		case "large":
