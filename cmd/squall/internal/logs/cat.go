@@ -37,12 +37,12 @@ one. Times are UTC.`,
   squall log cat --at '2026-03-04 05:06' /var/lib/squall       # the last one before then, or at that instant
   squall log cat --since 10m --json localhost:7400 orders | jq -r '.data | @base64d'
   squall log cat --limit 5 --format '{{.Sender}}: {{.Data}}' /var/lib/squall`,
-		Args:              cobra.RangeArgs(1, 2),
+		Args:              arguments("TARGET", "LOG"),
 		ValidArgsFunction: completeTarget,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			w := bufio.NewWriterSize(cmd.OutOrStdout(), 64<<10)
 			put, errStyle := how.printer(w)
-			choose, errSelection := s.complete(time.Now())
+			chosen, errSelection := s.complete(time.Now())
 			if err := errors.Join(errSelection, errStyle); err != nil {
 				return err
 			}
@@ -50,7 +50,9 @@ one. Times are UTC.`,
 			if err != nil {
 				return err
 			}
-			err = show(choose(cmd.Context(), l, log.ID), s.limit, put)
+			if err = t.settle(cmd.Context(), l, log.ID, chosen.settled); err == nil {
+				err = show(chosen.records(cmd.Context(), l, log.ID), s.limit, put)
+			}
 			return errors.Join(err, w.Flush(), l.Close())
 		},
 	}
@@ -58,7 +60,7 @@ one. Times are UTC.`,
 	f.SortFlags = false
 	s.declare(f)
 	how.declare(f)
-	t.declare(f)
+	t.declare(cmd)
 	noFiles(cmd, "version", "at", "from", "to", "since", "until", "limit", "format", "timeout")
 	return cmd
 }
@@ -70,14 +72,17 @@ func (s *selection) declare(f *pflag.FlagSet) {
 	f.StringVar(&s.at, "at", "", "only the last record at or before this `time`: like 2026-03-04T05:06:07Z, or how long ago, like 90s")
 	f.StringVar(&s.since, "since", "", "from this `time` on")
 	f.StringVar(&s.until, "until", "", "to this `time`, without it")
-	f.Uint64Var(&s.limit, "limit", 0, "at most so `many`, the first ones (default: all)")
+	f.Uint64Var(&s.limit, "limit", 0, "at most so `many`, the first ones; 0 is all (default: all)")
 }
 
-// chooser opens the records that a selection means.
-type chooser func(ctx context.Context, l library, id persist.LogID) iter.Seq2[persist.Record, error]
+// choice is what a selection means.
+type choice struct {
+	records func(ctx context.Context, l library, id persist.LogID) iter.Seq2[persist.Record, error]
+	settled order.Time // must be before there is an answer; 0: nothing has to
+}
 
 // complete reads the flags, and reports all faults at once.
-func (s *selection) complete(now time.Time) (chooser, error) {
+func (s *selection) complete(now time.Time) (choice, error) {
 	var errs []error
 	version := func(flag, text string) (v order.Version) {
 		if text != "" {
@@ -115,7 +120,7 @@ func (s *selection) complete(now time.Time) (chooser, error) {
 	if until > 0 && since >= until {
 		errs = append(errs, fmt.Errorf("--since %s, --until %s: nothing lies between", s.since, s.until))
 	}
-	return func(ctx context.Context, l library, id persist.LogID) iter.Seq2[persist.Record, error] {
+	records := func(ctx context.Context, l library, id persist.LogID) iter.Seq2[persist.Record, error] {
 		switch {
 		case s.version != "":
 			return single(l.Get(ctx, id, v))
@@ -125,7 +130,8 @@ func (s *selection) complete(now time.Time) (chooser, error) {
 			return l.Between(ctx, id, since, until)
 		}
 		return l.Range(ctx, id, from, to)
-	}, errors.Join(errs...)
+	}
+	return choice{records, max(at+1, until, 1) - 1}, errors.Join(errs...)
 }
 
 func single(r persist.Record, err error) iter.Seq2[persist.Record, error] {

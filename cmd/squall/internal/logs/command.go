@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/squall-go/squall/fabric/port"
 	"github.com/squall-go/squall/internal/logwire"
@@ -24,8 +23,9 @@ func NewCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "log",
 		Short: "Read, follow, check, take out and mend the logs of persistent subgroups",
-		Long: `Log reads the logs of persistent subgroups. A TARGET is the directory of a member that does not run, which is opened to be read
-only, or the HOST:PORT of a member that runs. A LOG is the name of a subgroup, with its shard behind a dot if it has several: orders.2.`,
+		Long: `Log reads the logs of persistent subgroups, and changes nothing: only repair, which says so, does. A TARGET is the directory of a
+member that does not run, or the HOST:PORT of a member that runs. A LOG is the name of a subgroup, with its shard behind a dot if it has
+several: orders.2.`,
 		Example: `  squall log ls /var/lib/squall                        # which logs there are
   squall log cat localhost:7400 orders --since 10m     # what was logged in the last ten minutes
   squall log tail -f localhost:7400 orders             # and what comes
@@ -42,11 +42,21 @@ type target struct {
 	name    string
 	secure  securityFlags
 	timeout time.Duration
+	cmd     *cobra.Command // that this is the target of
 }
 
-func (t *target) declare(f *pflag.FlagSet) {
+func (t *target) declare(cmd *cobra.Command) {
+	t.cmd = cmd
+	f := cmd.Flags()
 	f.DurationVar(&t.timeout, "timeout", 5*time.Second, "how long to wait for a member to answer")
 	t.secure.declare(f)
+}
+
+// note tells a person what goes on, beside the result.
+func (t *target) note(format string, args ...any) {
+	if t.cmd != nil {
+		fmt.Fprintf(t.cmd.ErrOrStderr(), "%s: %s\n", t.cmd.CommandPath(), fmt.Sprintf(format, args...))
+	}
 }
 
 // open opens the logs of a target.
@@ -76,6 +86,8 @@ func (t *target) open(ctx context.Context, name string) (library, error) {
 			return conn, err
 		},
 		Times: logwire.Times{Dial: t.timeout, Silence: max(t.timeout, 2*time.Second)},
+		Lost:  func(why error) { t.note("%s is gone, and looked for until it is back: %v", name, why) },
+		Back:  func() { t.note("%s is back", name) },
 	}}
 	return m, nil
 }

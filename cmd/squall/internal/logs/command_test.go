@@ -41,6 +41,22 @@ func TestADirectoryAndAMemberAreListedAlike(t *testing.T) {
 	}
 }
 
+func TestAListingSaysWhatIsOnAllDisksAndInASnapshot(t *testing.T) {
+	addr, l := running(t, records(25)...)
+	if out := must(t, "ls", addr); strings.Contains(out, "on all disks") || strings.Contains(out, "snapshot") {
+		t.Errorf("columns in which nothing stands:\n%s", out)
+	}
+	l.SetGlobal(record(20).Version)
+	if err := l.Snapshot(record(9).Version, func(w io.Writer) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "ls-all", sizes.ReplaceAllStringFunc(must(t, "ls", addr), func(s string) string { return strings.Repeat("#", len(s)) }))
+	var r Listing
+	if err := json.Unmarshal([]byte(must(t, "ls", "--json", addr)), &r); err != nil || r.Logs[0].Global != "3:0" || r.Logs[0].Snapshot != "1:27" {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
 func TestRecordsArePrintedAsChosen(t *testing.T) {
 	dir := stopped(t, "node1", 1, persist.LogConfig{ID: orders}, records(25)...)
 	addr, _ := running(t, records(25)...)
@@ -171,24 +187,37 @@ func TestMistakesAreExplained(t *testing.T) {
 		t.Fatal(err)
 	}
 	for line, want := range map[string]string{
-		"ls nowhere":                                            "nowhere: neither a directory nor HOST:PORT",
-		"ls " + file:                                            "is a file; name the directory",
-		"ls " + t.TempDir():                                     "no store of Squall is here",
-		"ls 127.0.0.1:1":                                        "connection refused",
-		"cat " + dir:                                            "has several logs, say which one: orders.0, orders.1",
-		"cat " + dir + " orders":                                "has several logs",
-		"cat " + dir + " order":                                 `has no log "order"; there are orders.0, orders.1`,
-		"cat --version 9:9 " + dir + " orders.0":                "no such record",
-		"cat --from x " + dir:                                   `--from: "x" is no version: use VIEW:SEQ`,
-		"cat --from 3 --to 2 " + dir:                            "nothing lies between",
-		"cat --from 1 --at now " + dir:                          "use one of the four",
-		"cat --since yesterday " + dir:                          `--since: "yesterday" is no time`,
-		"cat --json --raw " + dir:                               "use one of them",
-		"cat --format {{.Nonsense}} " + dir:                     "--format",
-		"cat --timeout 0s " + dir:                               "must be more than 0",
-		"cat --tls-cert x " + dir:                               "give all three or none",
-		"verify " + dir + " " + dir:                             "is named twice",
-		"verify 127.0.0.1:1":                                    "stop it and name its directory",
+		"ls nowhere":                             "nowhere: neither a directory nor HOST:PORT",
+		"ls " + file:                             "is a file; name the directory",
+		"ls " + t.TempDir():                      "no store of Squall is here",
+		"ls 127.0.0.1:1":                         "connection refused",
+		"cat " + dir:                             "has several logs, say which one: orders.0, orders.1",
+		"cat " + dir + " orders":                 "has several logs",
+		"cat " + dir + " order":                  `has no log "order"; there are orders.0, orders.1`,
+		"cat --version 9:9 " + dir + " orders.0": "no such record",
+		"cat --from x " + dir:                    `--from: "x" is no version: use VIEW:SEQ`,
+		"cat --from 3 --to 2 " + dir:             "nothing lies between",
+		"cat --from 1 --at now " + dir:           "use one of the four",
+		"cat --since yesterday " + dir:           `--since: "yesterday" is no time`,
+		"cat --json --raw " + dir:                "use one of them",
+		"cat --format {{.Nonsense}} " + dir:      "--format",
+		"cat --timeout 0s " + dir:                "must be more than 0",
+		"cat --tls-cert x " + dir:                "give all three or none",
+		"verify " + dir + " " + dir:              "is named twice",
+		"verify 127.0.0.1:1":                     "stop it and name its directory",
+		"repair 127.0.0.1:1":                     "stop it and name its directory",
+		"ls":                                     "TARGET is missing: the directory of a member that does not run, or the HOST:PORT of one that runs",
+		"cat":                                    "TARGET is missing",
+		"tail -f":                                "TARGET is missing",
+		"dump":                                   "TARGET is missing",
+		"verify":                                 "DIR is missing: the directory of a member that does not run",
+		"repair":                                 "DIR is missing",
+		"ls a b":                                 `"b" is one argument too many`,
+		"cat a b c":                              `"c" is one argument too many`,
+		"repair a b":                             `"b" is one argument too many`,
+		"cat --until 9999-12-31 " + dir:          `--until: "9999-12-31" lies before 1970 or behind 2261`,
+		"dump --version 1:7 " + dir + " orders.0":               "log orders.0: no such record: it ends at 1:6",
+		"dump --version 8:2 " + dir + " orders.1":               "log orders.1: no such record: it is empty",
 		"verify --keys " + file + " " + dir:                     `line 1: "abc" is no Ed25519 public key`,
 		"dump --json " + dir + " orders.0":                      "needs --out",
 		"dump --out " + file + " " + dir + " orders.0":          "is there already",
@@ -206,8 +235,13 @@ func TestADirectoryInUseSaysToAskTheMember(t *testing.T) {
 	dir := t.TempDir()
 	s, _ := opened(t, dir, 1, persist.LogConfig{ID: orders})
 	defer s.Close()
-	if _, err := execute(t, "ls", dir); !errors.Is(err, persist.ErrInUse) || !strings.Contains(err.Error(), "squall log") {
+	if _, err := execute(t, "ls", dir); !errors.Is(err, persist.ErrInUse) || !strings.Contains(err.Error(), "name its HOST:PORT") {
 		t.Error(err)
+	}
+	for _, command := range []string{"verify", "repair --yes"} {
+		if _, err := execute(t, append(strings.Fields(command), dir)...); !errors.Is(err, persist.ErrInUse) || !strings.Contains(err.Error(), stopIt) {
+			t.Errorf("%s: %v", command, err)
+		}
 	}
 }
 
@@ -261,6 +295,24 @@ func TestTargetsAndLogsAreCompleted(t *testing.T) {
 		got, how := completeTarget(nil, c.args, c.typed)
 		if strings.Join(got, " ") != c.want || how != c.how {
 			t.Errorf("%v %q: %v, %v", c.args, c.typed, got, how)
+		}
+	}
+}
+
+func TestNothingIsCompletedBehindTheLastArgument(t *testing.T) {
+	dir := stopped(t, "node1", 1, persist.LogConfig{ID: orders}, records(3)...)
+	for command, want := range map[string]cobra.ShellCompDirective{
+		"ls": cobra.ShellCompDirectiveNoFileComp, "repair": cobra.ShellCompDirectiveNoFileComp, "verify": cobra.ShellCompDirectiveFilterDirs,
+	} {
+		sub, _, err := NewCommand().Find([]string{command})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, how := sub.ValidArgsFunction(sub, nil, ""); how != cobra.ShellCompDirectiveFilterDirs {
+			t.Errorf("%s: %v", command, how)
+		}
+		if names, how := sub.ValidArgsFunction(sub, []string{dir}, ""); how != want || len(names) > 0 {
+			t.Errorf("%s DIR: %v, %v", command, names, how)
 		}
 	}
 }

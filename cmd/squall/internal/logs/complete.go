@@ -37,6 +37,14 @@ func logNames(cmd *cobra.Command, target, typed string) (names []cobra.Completio
 	return names
 }
 
+// oneDirectory completes a directory, and nothing behind it.
+func oneDirectory(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return nil, cobra.ShellCompDirectiveFilterDirs
+}
+
 // completeDirectories completes any number of them.
 func completeDirectories(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return nil, cobra.ShellCompDirectiveFilterDirs

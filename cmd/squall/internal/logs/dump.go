@@ -37,7 +37,7 @@ With --out DIR/ the snapshot is the file DIR/snapshot, as it is, and everything 
 		Example: `  squall log dump /var/lib/squall orders --at 2026-03-04T05:06:07Z --out orders.jsonl
   squall log dump localhost:7400 orders --version 3:1200 --out orders-dump/
   squall log dump localhost:7400 orders | jq -r 'select(.kind == "record") | .data | @base64d'`,
-		Args:              cobra.RangeArgs(1, 2),
+		Args:              arguments("TARGET", "LOG"),
 		ValidArgsFunction: completeTarget,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			end, err := d.complete(time.Now())
@@ -48,7 +48,10 @@ With --out DIR/ the snapshot is the file DIR/snapshot, as it is, and everything 
 			if err != nil {
 				return err
 			}
-			r, err := d.run(cmd.Context(), l, &log, end, cmd.OutOrStdout())
+			var r *Dumped
+			if err = end.ready(cmd.Context(), &t, l, &log); err == nil {
+				r, err = d.run(cmd.Context(), l, &log, end, cmd.OutOrStdout())
+			}
 			if err = errors.Join(err, l.Close()); err != nil || d.out == "" {
 				return err
 			}
@@ -65,7 +68,7 @@ With --out DIR/ the snapshot is the file DIR/snapshot, as it is, and everything 
 	f.StringVar(&d.version, "version", "", "up to this `version`, VIEW:SEQ, with the record at it")
 	f.StringVarP(&d.out, "out", "o", "", "`file` to write to, or directory if it ends with / (default: standard output)")
 	f.BoolVar(&d.json, "json", false, "with --out: print the result as one JSON object")
-	t.declare(f)
+	t.declare(cmd)
 	cmd.MarkFlagsMutuallyExclusive("at", "version")
 	noFiles(cmd, "at", "version", "timeout")
 	return cmd
@@ -102,6 +105,30 @@ type bound struct {
 // covers reports whether a record lies before the bound.
 func (b bound) covers(r *persist.Record) bool {
 	return (b.version == order.Version{} || r.Version.Before(b.version)) && (b.time == 0 || r.Time < b.time)
+}
+
+// ready waits until what lies before a bound is settled, and refuses one that the log does not reach: who takes out a state is not to take an
+// earlier one for it.
+func (b bound) ready(ctx context.Context, t *target, l library, log *persist.Info) error {
+	if b.time > 0 {
+		if err := t.settle(ctx, l, log.ID, b.time-1); err != nil {
+			return err
+		}
+		now, err := pick(ctx, l, t.name, log.ID.String()) // it went on meanwhile
+		*log = now
+		return err
+	}
+	last := log.Last.Version
+	if last.Before(log.Snapshot) {
+		last = log.Snapshot
+	}
+	switch {
+	case b.version == order.Version{} || !logwire.After(last).Before(b.version):
+		return nil
+	case last == order.Version{}:
+		return fmt.Errorf("log %v: %w: it is empty", log.ID, persist.ErrNotFound)
+	}
+	return fmt.Errorf("log %v: %w: it ends at %v", log.ID, persist.ErrNotFound, last)
 }
 
 func (d *dumping) complete(now time.Time) (b bound, err error) {

@@ -41,7 +41,7 @@ type directory struct {
 func openDirectory(name string) (*directory, error) {
 	s, err := persist.Open(persist.StoreConfig{Dir: name, ReadOnly: true})
 	if err != nil {
-		return nil, err
+		return nil, inUse(name, err, "name its HOST:PORT instead of the directory")
 	}
 	return &directory{s, map[persist.LogID]*persist.Log{}}, nil
 }

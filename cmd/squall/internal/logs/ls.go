@@ -23,8 +23,8 @@ func newListCommand() *cobra.Command {
 		Short: "List the logs of a member or of a directory",
 		Example: `  squall log ls /var/lib/squall
   squall log ls --json localhost:7400 | jq '.logs[] | {log, records, bytes}'`,
-		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: completeTarget,
+		Args:              arguments("TARGET"),
+		ValidArgsFunction: oneDirectory,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			l, err := t.open(cmd.Context(), args[0])
 			if err != nil {
@@ -36,7 +36,7 @@ func newListCommand() *cobra.Command {
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.BoolVar(&asJSON, "json", false, "print the result as one JSON object")
-	t.declare(f)
+	t.declare(cmd)
 	noFiles(cmd, "timeout")
 	return cmd
 }
@@ -65,8 +65,8 @@ type Entry struct {
 // Place is where a record stands.
 type Place struct {
 	Version string     `json:"version"`
-	Time    string     `json:"time"`
-	TimeNs  order.Time `json:"time_ns"`
+	Time    string     `json:"time,omitempty"`
+	TimeNs  order.Time `json:"time_ns,omitempty"`
 	Number  uint64     `json:"number"`
 }
 
@@ -111,19 +111,26 @@ func list(ctx context.Context, l library, name string, asJSON bool, out io.Write
 	return errors.Join(err, printing)
 }
 
+// titles are those of the table. A title that stands twice is that of two columns; a column in which nothing stands is left out.
+var titles = table.Row{"log", "engine", "records", "bytes", "on disk", "first", "first", "last", "last", "on all disks", "snapshot"}
+
 func (r *Listing) table(all []persist.Info) string {
 	t := table.NewWriter()
 	t.SetStyle(table.StyleLight)
 	t.Style().Format.Header = text.FormatDefault
-	t.AppendHeader(table.Row{"log", "engine", "records", "first", "", "last", "", "on disk", "snapshot"})
+	t.SuppressEmptyColumns()
+	t.AppendHeader(titles, table.RowConfig{AutoMerge: true, AutoMergeAlign: text.AlignLeft})
 	for k, e := range r.Logs {
-		row := table.Row{e.Log, e.Engine, humanize.Comma(int64(e.Records)), "", "", "", "", humanize.Bytes(uint64(max(e.OnDisk, 0))), e.Snapshot}
+		row := table.Row{e.Log, e.Engine, humanize.Comma(int64(e.Records)), room(e.Bytes), room(e.OnDisk), "", "", "", "", e.Global, e.Snapshot}
 		if e.First != nil {
-			row[3], row[4] = e.First.Version, briefly(all[k].First.Time)
-			row[5], row[6] = e.Last.Version, briefly(all[k].Last.Time)
+			row[5], row[6] = e.First.Version, briefly(all[k].First.Time)
+			row[7], row[8] = e.Last.Version, briefly(all[k].Last.Time)
 		}
 		t.AppendRow(row)
 	}
-	t.SetColumnConfigs([]table.ColumnConfig{{Number: 3, Align: text.AlignRight}, {Number: 8, Align: text.AlignRight}})
+	right := func(number int) table.ColumnConfig { return table.ColumnConfig{Number: number, Align: text.AlignRight} }
+	t.SetColumnConfigs([]table.ColumnConfig{right(3), right(4), right(5)})
 	return t.Render()
 }
+
+func room(bytes int64) string { return humanize.Bytes(uint64(max(bytes, 0))) }

@@ -36,11 +36,16 @@ func execute(t *testing.T, args ...string) (out string, err error) {
 }
 
 func executeTo(ctx context.Context, out io.Writer, args ...string) error {
+	return executeWith(ctx, out, io.Discard, args...)
+}
+
+// executeWith has standard error, too.
+func executeWith(ctx context.Context, out, errs io.Writer, args ...string) error {
 	root := &cobra.Command{Use: "squall", SilenceErrors: true, SilenceUsage: true}
 	root.AddCommand(NewCommand())
 	root.SetArgs(append([]string{"log"}, args...))
 	root.SetOut(out)
-	root.SetErr(io.Discard)
+	root.SetErr(errs)
 	return root.ExecuteContext(ctx)
 }
 
@@ -148,6 +153,12 @@ func stopped(t *testing.T, name string, node order.NodeID, c persist.LogConfig, 
 // running is a member that runs, and serves one log.
 func running(t *testing.T, all ...persist.Record) (addr string, l *persist.Log) {
 	t.Helper()
+	return settling(t, nil, all...)
+}
+
+// settling is one that answers what is asked by time when a function says so.
+func settling(t *testing.T, settle func(context.Context, order.Time) error, all ...persist.Record) (addr string, l *persist.Log) {
+	t.Helper()
 	s, l := opened(t, t.TempDir(), 1, persist.LogConfig{ID: orders})
 	put(t, l, all...)
 	p, err := port.Listen(port.Config{Addr: "127.0.0.1:0"})
@@ -161,6 +172,12 @@ func running(t *testing.T, all ...persist.Record) (addr string, l *persist.Log) 
 				return l
 			}
 			return nil
+		},
+		Settle: func(ctx context.Context, _ persist.LogID, at order.Time) error {
+			if settle == nil {
+				return nil
+			}
+			return settle(ctx, at)
 		},
 	})
 	p.Handle(port.KindLog, server.Serve)

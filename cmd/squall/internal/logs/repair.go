@@ -27,9 +27,12 @@ of what is lost here: with a copy of its directory logs/LOG in the place of this
 Look first with squall log verify, and keep a copy.`,
 		Example: `  squall log verify /var/lib/squall
   squall log repair --yes /var/lib/squall`,
-		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: completeDirectories,
+		Args:              arguments("DIR"),
+		ValidArgsFunction: oneDirectory,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := still(args[0], "a member that is started mends what others have; stop it and name its directory to lose what nobody has"); err != nil {
+				return err
+			}
 			if !yes {
 				return errors.New("what is damaged would be dropped for good: look with squall log verify, keep a copy, and say --yes")
 			}
@@ -72,20 +75,23 @@ const (
 	fateLeft = "left"
 )
 
+// stopIt is the advice for what needs a whole directory for itself.
+const stopIt = "stop it first"
+
 // repair repairs all logs of a directory that nobody else has. What was done before an error is in the result.
 func repair(dir string) (r Repairs, err error) {
 	r = Repairs{Dir: dir, Logs: []RepairedAs{}}
 	c := persist.StoreConfig{Dir: dir, ReadOnly: true}
 	s, err := persist.Open(c)
 	if err != nil {
-		return r, err
+		return r, inUse(dir, err, stopIt)
 	}
 	c = persist.StoreConfig{Dir: dir, Cluster: s.Cluster(), Node: s.Node()}
 	if err := s.Close(); err != nil {
 		return r, err
 	}
 	if s, err = persist.Open(c); err != nil {
-		return r, err
+		return r, inUse(dir, err, stopIt)
 	}
 	return r, errors.Join(r.all(s), s.Close())
 }

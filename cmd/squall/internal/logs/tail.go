@@ -21,12 +21,12 @@ func newTailCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tail [flags] TARGET [LOG]",
 		Short: "Print the last records of a log, and follow it",
-		Long: `Tail prints the last records of a log. With -f it goes on with those that come, across views, until it is interrupted; a connection
-that breaks is made again, and nothing is missed or printed twice.`,
+		Long: `Tail prints the last records of a log. With -f it goes on with those that come, across views, until it is interrupted. A member that
+goes meanwhile is looked for until it is back, which standard error says; nothing is missed or printed twice.`,
 		Example: `  squall log tail /var/lib/squall orders
   squall log tail -f -n 0 localhost:7400 orders       # only what comes
   squall log tail -f --json localhost:7400 | jq -r '.data | @base64d'`,
-		Args:              cobra.RangeArgs(1, 2),
+		Args:              arguments("TARGET", "LOG"),
 		ValidArgsFunction: completeTarget,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			w := bufio.NewWriterSize(cmd.OutOrStdout(), 64<<10)
@@ -47,7 +47,7 @@ that breaks is made again, and nothing is missed or printed twice.`,
 	f.BoolVarP(&follow, "follow", "f", false, "go on with the records that come")
 	f.Uint64VarP(&last, "lines", "n", 10, "the last so `many` records")
 	how.declare(f)
-	t.declare(f)
+	t.declare(cmd)
 	noFiles(cmd, "lines", "format", "timeout")
 	return cmd
 }

@@ -32,7 +32,7 @@ Nothing is changed. Exit status 0 says that everything is as it was written.`,
 		Example: `  squall log verify /var/lib/squall
   squall log verify --keys members.keys /var/lib/squall
   squall log verify --json node1 node2 node3 | jq '.compared[] | {log, records, differ}'`,
-		Args:              cobra.MinimumNArgs(1),
+		Args:              directories,
 		ValidArgsFunction: completeDirectories,
 		RunE: func(cmd *cobra.Command, dirs []string) error {
 			v := verification{dirs: dirs}
@@ -48,7 +48,7 @@ Nothing is changed. Exit status 0 says that everything is as it was written.`,
 				return err
 			}
 			if asJSON {
-				return errors.Join(printJSON(cmd.OutOrStdout(), &v.result), v.verdict())
+				return errors.Join(printJSON(cmd.OutOrStdout(), v.result()), v.verdict())
 			}
 			_, err = io.WriteString(cmd.OutOrStdout(), v.text())
 			return errors.Join(err, v.verdict())
@@ -62,26 +62,26 @@ Nothing is changed. Exit status 0 says that everything is as it was written.`,
 	return cmd
 }
 
-// Verified is what "squall log verify --json" prints.
-type Verified struct {
-	OK          bool                 `json:"ok"`
-	Directories []persist.Report     `json:"directories"`
-	Compared    []persist.Comparison `json:"compared"`         // of several directories
-	Faults      []string             `json:"faults,omitempty"` // that are in no directory's own report
-}
-
 // verification is one run.
 type verification struct {
-	dirs   []string
-	keys   map[order.NodeID]ed25519.PublicKey // nil: signatures are not asked for
-	bar    *progress
-	result Verified
+	dirs  []string
+	keys  map[order.NodeID]ed25519.PublicKey // nil: signatures are not asked for
+	bar   *progress
+	found findings
+}
+
+// findings are what came of it.
+type findings struct {
+	reports     []persist.Report
+	compared    []persist.Comparison
+	notCompared string  // why not
+	faults      []error // that are in no report
 }
 
 func (v *verification) complete(keyFile string) (err error) {
 	for i, dir := range v.dirs {
-		if isAddress(dir) {
-			return fmt.Errorf("%s: a member that runs checks what it reads; stop it and name its directory to have all of it checked", dir)
+		if err := still(dir, "a member that runs checks what it reads; stop it and name its directory to have all of it checked"); err != nil {
+			return err
 		}
 		for _, other := range v.dirs[:i] {
 			if dir == other {
@@ -99,11 +99,10 @@ func (v *verification) complete(keyFile string) (err error) {
 func (v *verification) run(ctx context.Context) error {
 	done := make(chan error, 1)
 	work := *v
-	work.result = Verified{OK: true, Directories: []persist.Report{}, Compared: []persist.Comparison{}}
 	go func() { done <- work.everything(ctx) }()
 	select {
 	case err := <-done:
-		v.result = work.result
+		v.found = work.found
 		return err
 	case <-ctx.Done():
 		return ctx.Err()
@@ -111,23 +110,25 @@ func (v *verification) run(ctx context.Context) error {
 }
 
 func (v *verification) everything(ctx context.Context) error {
-	r := &v.result
+	f := &v.found
 	for _, dir := range v.dirs {
 		report, err := persist.Verify(dir, v.keys, func(p persist.Progress) { v.bar.set(ctx, dir, p) })
 		if err != nil {
-			return err
+			return inUse(dir, err, stopIt)
 		}
-		r.Directories = append(r.Directories, report)
-		r.OK = r.OK && report.OK()
+		f.reports = append(f.reports, report)
 		v.signed(&report)
 	}
-	if len(v.dirs) == 1 || !r.OK {
+	if len(v.dirs) == 1 {
+		return nil
+	}
+	if f.notCompared = v.obstacle(); f.notCompared != "" {
 		return nil
 	}
 	v.bar.say(ctx, "comparing")
 	var err error
-	r.Compared, err = persist.CompareLogs(v.dirs...)
-	for _, c := range r.Compared {
+	f.compared, err = persist.CompareLogs(v.dirs...)
+	for _, c := range f.compared {
 		if c.Differ != "" {
 			v.fault("log %v: %s", c.Log, c.Differ)
 		}
@@ -135,9 +136,35 @@ func (v *verification) everything(ctx context.Context) error {
 	return err
 }
 
+// obstacle says why directories cannot be compared: logs of two clusters have nothing to do with each other, whatever they are called, and of
+// a damaged one nobody knows what stood there.
+func (v *verification) obstacle() string {
+	var faulty []string
+	var first *persist.Report // of whom it is known whose it is
+	other := ""
+	for i := range v.found.reports {
+		r := &v.found.reports[i]
+		switch {
+		case !r.OK():
+			faulty = append(faulty, r.Dir)
+		case first == nil:
+			first = r
+		case r.Cluster != first.Cluster && other == "":
+			other = r.Dir + " is of another cluster"
+			v.fault("%s is of cluster %q, %s of %q: %w", first.Dir, first.Cluster, r.Dir, r.Cluster, persist.ErrOtherCluster)
+		}
+	}
+	switch {
+	case len(faulty) == 1:
+		return faulty[0] + " has faults"
+	case len(faulty) > 1:
+		return strings.Join(faulty, ", ") + " have faults"
+	}
+	return other
+}
+
 func (v *verification) fault(format string, args ...any) {
-	v.result.OK = false
-	v.result.Faults = append(v.result.Faults, fmt.Sprintf(format, args...))
+	v.found.faults = append(v.found.faults, fmt.Errorf(format, args...))
 }
 
 // signed says which logs nobody vouches for, if that is asked.
@@ -158,16 +185,28 @@ func (v *verification) signed(r *persist.Report) {
 
 // verdict is the error that the command ends with.
 func (v *verification) verdict() error {
-	if v.result.OK {
-		return nil
-	}
-	faults := v.result.Faults
-	for _, r := range v.result.Directories {
+	faults := v.found.faults
+	for _, r := range v.found.reports {
 		if n := faultsIn(&r); n > 0 {
-			faults = append(faults, fmt.Sprintf("%s: %s", r.Dir, counted(n, "fault", "faults")))
+			faults = append(faults, fmt.Errorf("%s: %s", r.Dir, counted(n, "fault", "faults")))
 		}
 	}
-	return errors.New(strings.Join(faults, "\n"))
+	return errors.Join(faults...)
+}
+
+// result is all of it, for programs.
+func (v *verification) result() *Verified {
+	r := &Verified{OK: v.verdict() == nil, Directories: []Checked{}, Compared: []Compared{}, NotCompared: v.found.notCompared}
+	for i := range v.found.reports {
+		r.Directories = append(r.Directories, checkedOf(&v.found.reports[i]))
+	}
+	for i := range v.found.compared {
+		r.Compared = append(r.Compared, comparedOf(&v.found.compared[i]))
+	}
+	for _, err := range v.found.faults {
+		r.Faults = append(r.Faults, err.Error())
+	}
+	return r
 }
 
 func faultsIn(r *persist.Report) int {
@@ -191,7 +230,7 @@ const shownFaults = 20
 // text is the result for people.
 func (v *verification) text() string {
 	var b strings.Builder
-	for _, r := range v.result.Directories {
+	for _, r := range v.found.reports {
 		fmt.Fprintf(&b, "%s: %s\n", r.Dir, whose(&r))
 		for _, f := range r.Faults {
 			fmt.Fprintf(&b, "  FAULT  %v\n", f)
@@ -206,8 +245,11 @@ func (v *verification) text() string {
 			}
 		}
 	}
-	for _, c := range v.result.Compared {
+	for _, c := range v.found.compared {
 		b.WriteString(v.comparisonText(&c))
+	}
+	if why := v.found.notCompared; why != "" {
+		fmt.Fprintf(&b, "not compared: %s\n", why)
 	}
 	return b.String()
 }

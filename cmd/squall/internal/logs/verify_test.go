@@ -3,6 +3,7 @@ package logs
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -73,6 +74,63 @@ func TestRecordsThatNobodyVouchesForAreFaultsOnlyIfKeysAreGiven(t *testing.T) {
 		if v, err := verify(t, "--keys", keys, dir); err == nil || v.OK || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v, %v", v, err)
 		}
+	}
+}
+
+func TestDirectoriesOfTwoClustersAreNotGoodTogether(t *testing.T) {
+	shop := stopped(t, "shop", 1, persist.LogConfig{ID: orders}, records(5)...)
+	ledger := filepath.Join(t.TempDir(), "ledger")
+	s, err := persist.Open(persist.StoreConfig{Dir: ledger, Cluster: "ledger", Node: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := execute(t, "verify", shop, ledger)
+	if !errors.Is(err, persist.ErrOtherCluster) || !strings.Contains(err.Error(), `of cluster "shop"`) || !strings.Contains(out, "not compared: "+ledger) {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if v, err := verify(t, shop, ledger); err == nil || v.OK || len(v.Faults) != 1 || v.NotCompared == "" {
+		t.Errorf("%+v, %v", v, err)
+	}
+}
+
+func TestItIsSaidThatDamagedLogsAreNotCompared(t *testing.T) {
+	dirs := three(t, nil)
+	spoil(t, filepath.Join(dirs[1], "logs", "orders.0", "log.db"), "order 17")
+	out, err := execute(t, append([]string{"verify"}, dirs...)...)
+	if err == nil || !strings.HasSuffix(out, "\nnot compared: "+dirs[1]+" has faults\n") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if v, err := verify(t, dirs...); err == nil || v.NotCompared != dirs[1]+" has faults" || len(v.Compared) > 0 {
+		t.Errorf("%+v, %v", v, err)
+	}
+}
+
+func TestLogsWithoutSignaturesAreComparedAllTheSame(t *testing.T) {
+	dirs := three(t, nil)
+	if v, err := verify(t, append(dirs, "--keys", keyFile(t, 1, 3))...); err == nil || v.OK || v.NotCompared != "" || v.Compared[0].Records != 23 {
+		t.Errorf("%+v, %v", v, err)
+	}
+}
+
+func TestWhatIsVerifiedHasTheFormOfWhatIsListed(t *testing.T) {
+	dirs := three(t, nil)
+	spoil(t, filepath.Join(dirs[2], "logs", "orders.0", "log.db"), "order 17")
+	golden(t, "verify-json", must(t, append([]string{"verify", "--json"}, dirs[:2]...)...))
+	v, err := verify(t, dirs[2])
+	if f := v.Directories[0].Logs[0].Faults; err == nil || len(f) != 1 || f[0].Version != "2:21" || f[0].Record != 17 {
+		t.Errorf("%+v, %v", f, err)
+	}
+	var listed Listing
+	if err := json.Unmarshal([]byte(must(t, "ls", "--json", dirs[0])), &listed); err != nil {
+		t.Fatal(err)
+	}
+	v, err = verify(t, dirs[0])
+	a, b := listed.Logs[0], v.Directories[0].Logs[0]
+	if err != nil || a.Log != b.Log || a.Name != b.Name || *a.First != *b.First || *a.Last != *b.Last {
+		t.Errorf("%+v is not %+v: %v", a, b, err)
 	}
 }
 
