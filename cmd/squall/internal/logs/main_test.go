@@ -25,7 +25,16 @@ import (
 
 var update = flag.Bool("update", false, "write what was printed to testdata")
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if where := os.Getenv(asMember); where != "" {
+		if err := runMember(where); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // execute runs "squall log" as a person does, and returns what it printed on standard output.
 func execute(t *testing.T, args ...string) (out string, err error) {
