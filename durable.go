@@ -108,6 +108,7 @@ func (d *durable) keep(id persist.LogID) (*kept, error) {
 		Failed: func(err error) {
 			d.failed(fmt.Errorf("log of subgroup %q: %w", id.Name, err))
 		},
+		Damaged: func(err error) { d.jobs.add(func() { d.found(id, err) }) },
 	}
 	var err error
 	k.log, err = d.store.Log(open)
@@ -168,7 +169,16 @@ func (d *durable) repair(open persist.LogConfig, damage error) (*persist.Log, er
 }
 
 // nowhereElse is what can be done about a log that is damaged where nobody else has it.
-const nowhereElse = "no other member of the last view has it: restore the directory from a copy, or lose what is damaged with `squall log repair DIRECTORY`"
+const nowhereElse = "but no other member of the last view has it: restore the directory from a copy, or lose what is damaged with `squall log repair DIRECTORY`"
+
+// found is called for the first damage that somebody finds who reads a log.
+func (d *durable) found(id persist.LogID, damage error) {
+	damage = d.condemn(id, damage)
+	d.group.cfg.emit(LogDamaged{Subgroup: id.Name, Shard: id.Shard, Damage: damage})
+	if !errors.Is(damage, persist.ErrDamaged) {
+		d.failed(damage) // it could not be noted
+	}
+}
 
 // condemn notes that a log is damaged where it cannot be cut now, and returns the damage: the next process cuts it, and gets the rest from others.
 func (d *durable) condemn(id persist.LogID, damage error) error {
@@ -180,7 +190,7 @@ func (d *durable) condemn(id persist.LogID, damage error) error {
 		err = d.store.NoteDamage(id, damage)
 	}
 	if err != nil {
-		return errors.Join(damage, err)
+		return fmt.Errorf("log of subgroup %q: noting that it is damaged: %w", id.Name, err)
 	}
 	return damage
 }
@@ -237,8 +247,7 @@ func (d *durable) list() (ids []persist.LogID) {
 // ends are where the logs here end, for those with whom a group is brought back.
 func (d *durable) ends() (ends []restart.LogEnd) {
 	for _, id := range d.list() {
-		last := d.find(id).Info().Last
-		ends = append(ends, restart.LogEnd{ID: restart.LogID(id), Last: last.Version, Time: last.Time, Records: last.Number + 1})
+		ends = append(ends, restart.LogEnd{ID: restart.LogID(id), Last: d.find(id).End().Version})
 	}
 	return ends
 }
@@ -246,7 +255,7 @@ func (d *durable) ends() (ends []restart.LogEnd) {
 // latest is the last time in any log here.
 func (d *durable) latest() (t order.Time) {
 	for _, id := range d.list() {
-		t = max(t, d.find(id).Info().Last.Time)
+		t = max(t, d.find(id).End().Time)
 	}
 	return t
 }

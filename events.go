@@ -156,6 +156,19 @@ func (e LogRepaired) String() string {
 }
 func (LogRepaired) level() slog.Level { return slog.LevelWarn }
 
+// LogDamaged says that somebody who read this process's log found it damaged, for the first time. What is delivered is still kept. The process repairs
+// it when it is started again, if other members have it; Damage says what to do if not.
+type LogDamaged struct {
+	Subgroup string
+	Shard    int
+	Damage   error
+}
+
+func (e LogDamaged) String() string {
+	return fmt.Sprintf("log of subgroup %q: %v", e.Subgroup, e.Damage)
+}
+func (LogDamaged) level() slog.Level { return slog.LevelWarn }
+
 // LogTorn says that the last write to this process's log had not ended when the process before it did, and is dropped. Nothing of it was
 // acknowledged, if the disk kept what it said that it had; otherwise, what was comes from other members.
 type LogTorn struct {

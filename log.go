@@ -74,6 +74,8 @@ var (
 	ErrNotPersistent = member.ErrNotPersistent
 	// ErrUnsettled is returned for a time of which more may come.
 	ErrUnsettled = errors.New("more may come of that time")
+	// ErrNotOnEveryDisk is returned for a snapshot of a version that some member's disk lacks.
+	ErrNotOnEveryDisk = persist.ErrNotGlobal
 	// ErrLogDamaged says that a log cannot be read; its text says where. squall log verify looks at all of it.
 	ErrLogDamaged = persist.ErrDamaged
 	// ErrLogTruncated is returned for a version behind the first one that is kept.
@@ -200,7 +202,7 @@ func (l *Log) settled(t Time) bool {
 // member's disk: WaitPersisted.
 func (l *Log) Snapshot(at Version, write func(io.Writer) error) error {
 	if !at.Before(l.frontier.At(OnEveryDisk)) {
-		return fmt.Errorf("snapshot of subgroup %q at %v: %w: every disk has what comes before %v", l.subgroup, at, ErrUnsettled, l.frontier.At(OnEveryDisk))
+		return fmt.Errorf("snapshot of subgroup %q at %v: %w: what they have comes before %v", l.subgroup, at, ErrNotOnEveryDisk, l.frontier.At(OnEveryDisk))
 	}
 	return l.log.Snapshot(at, write)
 }

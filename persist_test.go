@@ -477,7 +477,9 @@ func TestDamageThatIsFoundWhileReadingIsDroppedAtTheNextStartAndComesFromOthers(
 	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)
 	}
-	flip(t, files[0], "round 0")
+	if !flip(t, files[0], "round 0") {
+		t.Fatal("nothing was damaged")
+	}
 	var repaired atomic.Int32
 	open := func() (*squall.Group, *keeper, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
@@ -502,7 +504,7 @@ func TestDamageThatIsFoundWhileReadingIsDroppedAtTheNextStartAndComesFromOthers(
 		err = g.Err()
 		closeAll(g)
 	}
-	if !errors.Is(err, squall.ErrLogDamaged) || !strings.Contains(err.Error(), "start its member again") {
+	if !errors.Is(err, squall.ErrLogDamaged) || !strings.Contains(err.Error(), "when it is started again") {
 		t.Fatalf("the first start: %v", err)
 	}
 	g, j, err := open()
@@ -516,18 +518,89 @@ func TestDamageThatIsFoundWhileReadingIsDroppedAtTheNextStartAndComesFromOthers(
 	}
 }
 
-// flip changes a byte of a file, right behind the first place where a text stands.
-func flip(t testing.TB, path, text string) {
+// A member whose application recovers from elsewhere finds damage when somebody reads.
+func TestDamageThatAReaderFindsIsToldAndRepairedAtTheNextStart(t *testing.T) {
+	dir := t.TempDir()
+	groups, _ := durableCluster(t, dir, 3, nil)
+	for k := range 5 {
+		persistSome(t, groups, fmt.Sprint("round ", k), 20)
+	}
+	addrs := []string{groups[0].Addr(), groups[1].Addr()}
+	if err := closeAll(groups[2]); err != nil { // the others go on
+		t.Fatal(err)
+	}
+	for flipped := 0; ; flipped++ { // the tree may have copies that are not in use any more
+		if !flip(t, filepath.Join(dir, "node-3", "logs", "log.0", "log.db"), "round 2") {
+			if flipped == 0 {
+				t.Fatal("nothing was damaged")
+			}
+			break
+		}
+	}
+	var damaged, repaired atomic.Int32
+	open := func() *squall.Group {
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		g, err := squall.Open(ctx, squall.Config{
+			Cluster: "durable", ID: 3, Listen: "127.0.0.1:0", Join: addrs, Expect: 3, Logger: quiet, Dir: filepath.Join(dir, "node-3"),
+			Subgroups: []squall.SubgroupConfig{{Name: "log", Mode: squall.Persistent, RingBytes: 64 << 10, Window: 256, Deliver: func(squall.Message) {}}},
+			Events: func(e squall.Event) {
+				switch e.(type) {
+				case squall.LogDamaged:
+					damaged.Add(1)
+				case squall.LogRepaired:
+					repaired.Add(1)
+				}
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { closeAll(g) })
+		select {
+		case <-g.Subgroup("log").Restored():
+		case <-g.Done():
+			t.Fatal(g.Err())
+		}
+		return g
+	}
+	read := func(g *squall.Group) (n int, err error) {
+		for _, err = range mustLog(t, g).Range(squall.Version{}, squall.Version{}) {
+			if err == nil {
+				n++
+			}
+		}
+		return n, err
+	}
+	g := open()
+	for range 2 {
+		if n, err := read(g); !errors.Is(err, squall.ErrLogDamaged) {
+			t.Fatalf("%d records, %v", n, err)
+		}
+	}
+	eventually(t, "the damage is told", func() bool { return damaged.Load() > 0 })
+	closeAll(g)
+	if n, err := read(open()); n != 300 || err != nil || damaged.Load() != 1 || repaired.Load() != 1 {
+		t.Errorf("%d of 300 records, %v; told %d times of damage, and %d of a repair", n, err, damaged.Load(), repaired.Load())
+	}
+}
+
+// flip changes a byte of a text in a file, where it stands first: false if it stands nowhere.
+func flip(t testing.TB, path, text string) bool {
 	t.Helper()
 	data, err := os.ReadFile(path)
-	at := bytes.Index(data, []byte(text))
-	if err != nil || at < 0 {
-		t.Fatal(at, err)
+	if err != nil {
+		t.Fatal(err)
 	}
-	data[at+len(text)] ^= 0xff
+	at := bytes.Index(data, []byte(text))
+	if at < 0 {
+		return false
+	}
+	data[at] ^= 0xff
 	if err := os.WriteFile(path, data, 0o640); err != nil {
 		t.Fatal(err)
 	}
+	return true
 }
 
 func TestAMemberThatRecoversForLongIsNotTakenForFailed(t *testing.T) {

@@ -63,7 +63,7 @@ func TestALogThatIsMissingIsDamaged(t *testing.T) {
 			t.Errorf("%v, %v", ids, err)
 		}
 		_, err = s.Log(LogConfig{ID: ticks})
-		refused(t, err, ErrDamaged, "ticks.0", "it is missing", "start its member again")
+		refused(t, err, ErrDamaged, "ticks.0", "it is missing", "when it is started again")
 		mustClose(t, s)
 	}
 	_, l = reopened(t, dir, LogConfig{Repair: true})

@@ -64,16 +64,36 @@ const (
 		"to read the logs of a member that runs, ask it: squall log … ADDRESS"
 	storeAdvice = "if the other members have their logs, move the directory away and start this member with an empty one: " +
 		"it fetches everything from them; `squall log verify DIRECTORY` says what can still be read"
-	logAdvice = "start its member again: it drops what is damaged, and gets it from those that have it; " +
+	logAdvice = "its member, when it is started again, drops what is damaged and gets it from the others; " +
 		"`squall log verify DIRECTORY` says what can still be read"
 )
 
-// onDamage is what to do about a damaged file: a member can do without those of a log, but not without those that say who it is.
+// ownFile reports whether a file is one of those that say who a member is: it can do without any other.
+func ownFile(place string) bool {
+	name := filepath.Base(place)
+	return name == identityFile || name == metaFile
+}
+
+// onDamage is what to do about a damaged file.
 func onDamage(place string) string {
-	if name := filepath.Base(place); name == identityFile || name == metaFile {
+	if ownFile(place) {
 		return storeAdvice
 	}
 	return logAdvice
+}
+
+// directoryDamaged is the ErrDamaged of a file that belongs to no log.
+type directoryDamaged struct{}
+
+func (directoryDamaged) Error() string        { return "the directory is damaged" }
+func (directoryDamaged) Is(target error) bool { return target == ErrDamaged }
+
+// damageOf is what a damaged file is.
+func damageOf(place string) error {
+	if ownFile(place) {
+		return directoryDamaged{}
+	}
+	return ErrDamaged
 }
 
 // named wraps an error with its place, what it means and what to do about it. An error that has its name, or its place, keeps it.
@@ -104,7 +124,7 @@ func at(place string, err error) error {
 
 // damaged says what is wrong with a file.
 func damaged(place, format string, args ...any) error {
-	return fmt.Errorf("%s: %w: %s; %s", place, ErrDamaged, fmt.Sprintf(format, args...), onDamage(place))
+	return fmt.Errorf("%s: %w: %s; %s", place, damageOf(place), fmt.Sprintf(format, args...), onDamage(place))
 }
 
 // guard runs what an engine does with a file and turns its panic into an error. An engine trusts the pages of its file: damaged ones lead it

@@ -42,7 +42,9 @@ type LogConfig struct {
 	Sign   ed25519.PrivateKey // optional: a hash chain over all records, its head signed once per group
 	Wake   func()             // the loop should look: Durable moved, or there is room again
 	Failed func(error)        // once: the disk failed; nothing is acknowledged afterwards
-	Repair bool               // read all of it, and drop the first damaged record and what is behind it, instead of refusing to open; Info says what was dropped
+	// Damaged is called once, when somebody who reads finds that the log is damaged: what is appended is still kept. It must not use the log.
+	Damaged func(error)
+	Repair  bool // read all of it, and drop the first damaged record and what is behind it, instead of refusing to open; Info says what was dropped
 }
 
 // Log is one log of a store. Append belongs to one goroutine at a time, everything else to anybody.
@@ -64,6 +66,7 @@ type Log struct {
 	work     chan struct{} // wakes the writer
 	done     chan struct{} // the writer has ended; nil: there is none
 	repaired journal.Repaired
+	damaged  atomic.Bool // somebody found that it is
 
 	state  atomic.Pointer[state] // W: the writer, and whoever holds files
 	global atomic.Pointer[order.Version]
@@ -123,11 +126,8 @@ func (l *Log) openBook() (err error) {
 	if err == nil {
 		err = l.checkEnd()
 	}
-	if errors.Is(err, ErrDamaged) && l.config.Repair {
-		return fmt.Errorf("%w; %s", err, logAdvice)
-	}
 	if errors.Is(err, ErrDamaged) {
-		return fmt.Errorf("%w; Repair drops this record and what comes after", err)
+		return fmt.Errorf("%w; %s", err, logAdvice)
 	}
 	if err != nil {
 		return named(err, name)

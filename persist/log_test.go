@@ -110,7 +110,7 @@ func TestWhatIsDurableIsReadByVersionByTimeAndInRangesAlsoAfterwards(t *testing.
 			reads(t, l.Range(order.Version{}, order.Version{}), 0, 100)
 			reads(t, l.Range(sample(20).Version, sample(41).Version), 20, 41)
 			reads(t, l.Between(20_001, 41_001), 20, 41)
-			if i := l.Info(); i.Count != 100 || i.First.Version != sample(0).Version || i.Last.Number != 99 || i.Engine != e || i.Oldest != 1000 || i.Bytes == 0 {
+			if i := l.Info(); i.Count != 100 || i.First.Version != sample(0).Version || i.Last.Number != 99 || i.First.Time != 1000 || i.Engine != e || i.Bytes == 0 {
 				t.Fatalf("%+v", i)
 			}
 			if _, err := l.Get(order.Version{View: 1, Seq: 1}); !errors.Is(err, ErrNotFound) {

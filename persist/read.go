@@ -18,11 +18,10 @@ import (
 type Info struct {
 	ID          LogID
 	Engine      Engine
-	First, Last Record        // without data; the zero value if Count is 0
+	First, Last Record        // without data and sender; the zero value if Count is 0
 	Count       uint64        // records that can be read: from First to Last
 	Bytes       int64         // of the records that can be read, with what the log adds to them
 	DiskBytes   int64         // that the files take, with what is set aside for what comes
-	Oldest      order.Time    // time of First
 	Global      order.Version // every member's disk has everything up to it
 	Snapshot    order.Version // of the snapshot beside the log; zero: none
 	Repaired    journal.Repaired
@@ -35,20 +34,21 @@ func (l *Log) Info() Info {
 		i.Snapshot = h.at.Version
 	}
 	_ = l.look(func(b *journal.Book) error {
-		bytes, err := b.Bytes()
-		if err != nil || b.Count() == 0 {
-			return err
+		if b.Count() == 0 {
+			return nil
 		}
-		i.Count, i.Bytes = b.Count(), int64(bytes)
-		if i.Last, err = b.Read(b.Origin() + b.Count() - 1); err == nil {
-			i.First, err = b.Read(b.Origin())
+		e := b.End()
+		i.Count, i.Last = b.Count(), Record{Number: e.Records - 1, Version: e.Version, Time: e.Time}
+		if h, ok := b.First(); ok {
+			i.First, i.Bytes = Record{Number: h.First, Version: h.FirstVersion(), Time: h.FirstTime}, int64(e.Bytes-h.Offset)
 		}
-		i.First.Data, i.Last.Data = nil, nil
-		i.Oldest = i.First.Time
-		return err
+		return nil
 	})
 	return i
 }
+
+// End is where the log ends on disk, whatever can be read of it.
+func (l *Log) End() journal.End { return l.state.Load().end }
 
 // diskBytes adds up the files of a directory.
 func diskBytes(dir string) (bytes int64) {
@@ -72,7 +72,7 @@ func (l *Log) look(ask func(*journal.Book) error) error {
 	if err == nil {
 		err = ask(l.book)
 	}
-	return l.named(err)
+	return l.notice(err)
 }
 
 // readable says whether the files are still open. A log whose disk failed can be read, a closed one cannot.
@@ -93,6 +93,15 @@ func (l *Log) named(err error) error {
 		return fmt.Errorf("log %v: %w; %s", l.config.ID, err, logAdvice)
 	}
 	return fmt.Errorf("log %v: %w", l.config.ID, err)
+}
+
+// notice is named, and tells of the first damage that is found.
+func (l *Log) notice(err error) error {
+	err = l.named(err)
+	if errors.Is(err, ErrDamaged) && !l.damaged.Swap(true) && l.config.Damaged != nil {
+		l.config.Damaged(err)
+	}
+	return err
 }
 
 // Get reads the record of a version.
@@ -207,7 +216,15 @@ func (l *Log) cursor(start start) (*cursor, error) {
 	if err == nil {
 		c.next, err = start(c.book)
 	}
-	return c, l.named(err)
+	return c, c.notice(err)
+}
+
+// notice tells of damage, unless the log was changed behind this book: then what is missing was cut or dropped.
+func (c *cursor) notice(err error) error {
+	if c.log.state.Load().epoch != c.epoch {
+		return c.log.named(err)
+	}
+	return c.log.notice(err)
 }
 
 func (c *cursor) fork() error {
@@ -246,7 +263,7 @@ func (c *cursor) read(to uint64, yield func(*Record) bool, failed *error) bool {
 				continue // what was dropped is not what is read
 			}
 		}
-		*failed = c.log.named(err)
+		*failed = c.notice(err)
 		return false
 	}
 }
@@ -284,14 +301,14 @@ func (c *cursor) wait(ctx context.Context) error {
 	ready := l.state.Load().end.Records > c.next || l.state.Load().epoch != c.epoch
 	l.mu.Unlock()
 	if ready {
-		return l.named(c.follow())
+		return c.notice(c.follow())
 	}
 	if err != nil {
 		return err
 	}
 	select {
 	case <-wait:
-		return l.named(c.follow())
+		return c.notice(c.follow())
 	case <-ctx.Done():
 		return ctx.Err()
 	}

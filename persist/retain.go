@@ -63,10 +63,10 @@ const (
 
 func (r Retention) pause() time.Duration { return min(max(r.Age/ageParts, ageMin), ageMax) }
 
-// retain drops what need not be kept. The writer calls it after a group, and by its timer.
+// retain drops what need not be kept. The writer calls it after a group, and by its timer. From a log that is damaged nothing is dropped.
 func (l *Log) retain() error {
 	r, now := l.config.Retain, time.Now()
-	if !r.limits() || r.Age > 0 && r.Bytes+int64(r.Records) == 0 && now.Sub(l.retained) < r.pause() {
+	if !r.limits() || l.damaged.Load() || r.Age > 0 && r.Bytes+int64(r.Records) == 0 && now.Sub(l.retained) < r.pause() {
 		return nil
 	}
 	l.retained = now
@@ -78,13 +78,17 @@ func (l *Log) retain() error {
 		}
 		return err
 	})
-	if errors.Is(err, ErrClosed) || err == nil && number == 0 {
+	if errors.Is(err, ErrClosed) || errors.Is(err, ErrDamaged) || err == nil && number == 0 {
 		return nil // the next process drops what this one does not
 	}
 	if err != nil {
 		return err
 	}
-	return l.drop(func(b *journal.Book) error { return b.DropBefore(number) })
+	err = l.drop(func(b *journal.Book) error { return b.DropBefore(number) })
+	if l.notice(err); errors.Is(err, ErrDamaged) {
+		return nil
+	}
+	return err
 }
 
 // rest waits until there is work, or until the age of the log is looked at again.

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/persist/journal"
 )
 
 // StoreConfig says where a store is and whose it is.
@@ -227,7 +228,11 @@ func (s *Store) Log(c LogConfig) (*Log, error) {
 
 // NoteDamage says that a log is damaged where it cannot be cut now: it is not opened again but with Repair, by this process or a later one.
 func (s *Store) NoteDamage(id LogID, damage error) error {
-	return s.Put(map[string][]byte{damageKey(id): []byte(damage.Error())})
+	text := damage.Error()
+	if d := (*journal.Damage)(nil); errors.As(damage, &d) {
+		text = fmt.Sprintf("block %d, record %d: %s", d.Block, d.Record, d.What)
+	}
+	return s.Put(map[string][]byte{damageKey(id): []byte(text)})
 }
 
 func damageKey(id LogID) string { return "damaged/" + id.escape() }
@@ -236,7 +241,7 @@ func damageKey(id LogID) string { return "damaged/" + id.escape() }
 func (s *Store) noted(dir string, c LogConfig) error {
 	damage, err := s.Get(damageKey(c.ID))
 	if err == nil && damage != nil && !c.Repair && !s.config.ReadOnly {
-		err = fmt.Errorf("%s: %w: %s", dir, ErrDamaged, damage)
+		err = fmt.Errorf("%s: %w: a reader found: %s; %s", dir, ErrDamaged, damage, logAdvice)
 	}
 	return err
 }

@@ -113,7 +113,7 @@ func TestADamagedEndOfALogComesFromTheOthers(t *testing.T) {
 					_, err := back[0].AwaitEvents(d.want, 1)
 					lab.must(err)
 				case isDropped:
-					if why := awaitDamaged(lab, back[0]); !strings.Contains(why, "start its member again") {
+					if why := awaitDamaged(lab, back[0]); !strings.Contains(why, "when it is started again") {
 						t.Fatal(why)
 					}
 					again, err := lab.Restart(durableNodes, nil, node)
