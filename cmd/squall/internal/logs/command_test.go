@@ -268,11 +268,7 @@ func TestTheExamplesOfTheHelpAreGood(t *testing.T) {
 		for line := range strings.Lines(c.Example) {
 			line, _, _ = strings.Cut(line, " #")
 			line, _, _ = strings.Cut(line, " |")
-			words := split(strings.TrimPrefix(strings.TrimSpace(line), "squall log"))
-			sub, args, err := NewCommand().Find(words)
-			if err != nil || sub.ParseFlags(args) != nil || sub.ValidateArgs(sub.Flags().Args()) != nil {
-				t.Errorf("%s: %v", line, err)
-			}
+			understood(t, split(strings.TrimPrefix(strings.TrimSpace(line), "squall log")))
 		}
 	}
 }

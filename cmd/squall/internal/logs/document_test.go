@@ -47,10 +47,7 @@ func documented(t *testing.T, line, want, addr string) {
 	line, _, _ = strings.Cut(line, " |")
 	args := split(strings.ReplaceAll(line, "localhost:7400", addr))
 	if strings.Contains(line, " -f") {
-		sub, rest, err := NewCommand().Find(args)
-		if err != nil || sub.ParseFlags(rest) != nil || sub.ValidateArgs(sub.Flags().Args()) != nil {
-			t.Error(err)
-		}
+		understood(t, args)
 		return
 	}
 	got := must(t, args...)
@@ -62,5 +59,34 @@ func documented(t *testing.T, line, want, addr string) {
 	}
 	if want != "" && masked(got) != masked(want) {
 		t.Errorf("it prints\n%s", got)
+	}
+}
+
+// understood checks that a line has a command, flags and arguments that there are.
+func understood(t *testing.T, args []string) {
+	t.Helper()
+	sub, rest, err := NewCommand().Find(args)
+	if err != nil || !sub.Runnable() || sub.ParseFlags(rest) != nil || sub.ValidateArgs(sub.Flags().Args()) != nil {
+		t.Errorf("%q: %v", args, err)
+	}
+}
+
+func TestTheCommandsOfTheReadmeAreUnderstood(t *testing.T) {
+	text, err := os.ReadFile("../../../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	checked := 0
+	for line := range strings.Lines(string(text)) {
+		line, ours := strings.CutPrefix(line, "squall log ")
+		if !ours {
+			continue
+		}
+		line, _, _ = strings.Cut(line, " #")
+		understood(t, strings.Fields(line))
+		checked++
+	}
+	if checked < 5 {
+		t.Errorf("only %d commands were found", checked)
 	}
 }
