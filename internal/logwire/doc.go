@@ -3,7 +3,7 @@
 //
 // Life of a connection: requests, one after the other, each answered by frames that finish with an end. While nothing else is said, both
 // sides pulse, so each knows that the other one lives; who is silent for too long has failed. A stream that broke is asked for again, from
-// behind the last record that came.
+// behind the last record that came: a few times by who reads what is there, and by who follows until the member is back.
 //
 //	reader                                         member
 //	request {list|info|get|at|probe|…}   ───────▶

@@ -48,7 +48,7 @@ type target struct {
 func (t *target) declare(cmd *cobra.Command) {
 	t.cmd = cmd
 	f := cmd.Flags()
-	f.DurationVar(&t.timeout, "timeout", 5*time.Second, "how long to wait for a member to answer")
+	f.DurationVar(&t.timeout, "timeout", 5*time.Second, "how long to wait for a member to answer, and for a time that is asked for to be settled")
 	t.secure.declare(f)
 }
 

@@ -118,17 +118,24 @@ func (b bound) ready(ctx context.Context, t *target, l library, log *persist.Inf
 		*log = now
 		return err
 	}
+	return b.reached(log)
+}
+
+// reached refuses a version behind the last one of a log.
+func (b bound) reached(log *persist.Info) error {
 	last := log.Last.Version
 	if last.Before(log.Snapshot) {
 		last = log.Snapshot
 	}
-	switch {
-	case b.version == order.Version{} || !logwire.After(last).Before(b.version):
+	if b.version == (order.Version{}) || !logwire.After(last).Before(b.version) {
 		return nil
-	case last == order.Version{}:
-		return fmt.Errorf("log %v: %w: it is empty", log.ID, persist.ErrNotFound)
 	}
-	return fmt.Errorf("log %v: %w: it ends at %v", log.ID, persist.ErrNotFound, last)
+	ends := "it is empty"
+	if last != (order.Version{}) {
+		ends = fmt.Sprintf("it ends at %v", last)
+	}
+	asked := order.Version{View: b.version.View, Seq: b.version.Seq - 1}
+	return fmt.Errorf("log %v: version %v: %w: %s", log.ID, asked, persist.ErrNotFound, ends)
 }
 
 func (d *dumping) complete(now time.Time) (b bound, err error) {
