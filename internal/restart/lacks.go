@@ -18,6 +18,15 @@ func (m *Memory) Lacks(id LogID) error {
 	})
 }
 
+// Forgo says that what a log lacks is given up: it counts as whole from then on, as it is. Only an operator can say so, of a log that no other
+// member has whole.
+func (m *Memory) Forgo(id LogID) error {
+	return m.change(func(s *State) error {
+		s.completed(id)
+		return nil
+	})
+}
+
 // Elsewhere reports whether others have a log, so that what is lost here comes from them: in the last view that this process knows, and in what
 // may have followed it.
 func (m *Memory) Elsewhere(id LogID) bool {
