@@ -61,7 +61,7 @@ var causes = []struct {
 
 const (
 	inUseAdvice = "stop the other process or name another directory; " +
-		"to read the logs of a member that runs, ask it: squall log … ADDRESS"
+		"to read the logs of a member that runs, ask it: squall log … HOST:PORT"
 	storeAdvice = "if the other members have their logs, move the directory away and start this member with an empty one: " +
 		"it fetches everything from them; `squall log verify DIRECTORY` says what can still be read"
 	logAdvice = "its member, when it is started again, drops what is damaged and gets it from the others; " +
