@@ -54,7 +54,7 @@ type Applicant struct {
 type call struct {
 	ticket  Ticket
 	addr    string
-	member  views.Member // whom it greets: id and address
+	member  Met // whom it greets
 	stage   callStage
 	meets   order.ViewID // of the last meet
 	heard   time.Duration
@@ -321,7 +321,8 @@ func (a *Applicant) redirect(now time.Duration, c *call, addr string, e *Effects
 	a.ask(now, addr, e)
 }
 
-// meet greets the members of a view, keeps the greetings of those that it shares with the one before, and drops the others.
+// meet greets the members of a view, keeps the greetings of those that it shares with the one before, and drops the others: that
+// of a member that was started again, too, for its later process knows nothing of it.
 func (a *Applicant) meet(now time.Duration, c *call, m Message, e *Effects) {
 	if err := checkMeet(c, m); err != nil {
 		e.hangUp(c.ticket)
@@ -331,12 +332,12 @@ func (a *Applicant) meet(now time.Duration, c *call, m Message, e *Effects) {
 	c.stage, c.meets, a.until = meets, m.ViewID, 0
 	e.tell(Meeting{Addr: c.addr, View: m.ViewID, Members: len(m.Members)})
 	for _, old := range slices.Clone(a.greets) {
-		if !slices.ContainsFunc(m.Members, old.greetsThe) {
+		if !slices.Contains(m.Members, old.member) {
 			a.discard(old, e)
 		}
 	}
 	for _, member := range m.Members {
-		if !slices.ContainsFunc(a.greets, func(c *call) bool { return c.greetsThe(member) }) {
+		if !slices.ContainsFunc(a.greets, func(c *call) bool { return c.member == member }) {
 			one := &call{addr: member.Addr, member: member}
 			a.greets = append(a.greets, one)
 			a.dial(now, one, e)
@@ -345,17 +346,15 @@ func (a *Applicant) meet(now time.Duration, c *call, m Message, e *Effects) {
 	a.settle(now, e)
 }
 
-func (c *call) greetsThe(m views.Member) bool { return c.member.ID == m.ID && c.member.Addr == m.Addr }
-
 func checkMeet(c *call, m Message) error {
 	if m.ViewID <= c.meets || len(m.Members) >= views.MaxMembers {
 		return fmt.Errorf("%w: meet %d members of view %d after view %d", errOutOfTurn, len(m.Members), m.ViewID, c.meets)
 	}
 	for i, member := range m.Members {
-		if err := checkMember(member); err != nil {
+		if err := checkMember(member.record()); err != nil {
 			return err
 		}
-		if slices.ContainsFunc(m.Members[:i], func(other views.Member) bool { return other.ID == member.ID }) {
+		if slices.ContainsFunc(m.Members[:i], func(other Met) bool { return other.ID == member.ID }) {
 			return fmt.Errorf("%w: node %d is to be met twice", errOutOfTurn, member.ID)
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/order"
-	"github.com/squall-go/squall/views"
 )
 
 // applicantScript plays a script on node 7, which knows nodes 1 and 2. Silence is 4 s, Linger 10 s.
@@ -33,7 +32,7 @@ func (s *applicantScript) message(words []string) Message {
 	case sayMeet:
 		m.ViewID = order.ViewID(number(s.t, words[1]))
 		for _, id := range words[2:] {
-			m.Members = append(m.Members, views.Member{ID: processOf(s.t, id).ID, Addr: processOf(s.t, id).Addr})
+			m.Members = append(m.Members, metAs(processOf(s.t, id)))
 		}
 	case sayView:
 		if len(words) > 1 {
@@ -249,6 +248,12 @@ func TestApplicantScripts(t *testing.T) {
 			after 50ms            => +4@2
 			up 4                  => 4:greet
 			hear 4 greeted        => 1:ready(2)`,
+		"J7 a greeting of a member's former process is none": joined + `
+			gone 1                => +4@2 AttemptFailed
+			up 4                  => 4:apply
+			hear 4 meet 4 3.2     => +5@3 2! 3! Meeting
+			up 5                  => 5:greet
+			hear 5 greeted        => 4:ready(4)`,
 		"the leader dies before it is ready": `
 			start                 => +1@1
 			up 1                  => 1:apply

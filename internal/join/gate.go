@@ -236,15 +236,15 @@ func (g *Gate) holder(t *talk) (views.Member, bool) {
 	return views.Member{}, false
 }
 
-// meet names the members to be greeted. Their incarnations stay among members: who knows one could greet in its name and be
-// told the view.
+// meet names the members to be greeted. Their incarnations stay among members, and fingerprints stand for them: who knows one could
+// greet in its name and be told the view.
 func (g *Gate) meet(now time.Duration, t *talk, e *Effects) {
 	g.withdraw(t, e)
 	t.stage, t.since = meeting, now
 	m := Message{Verb: sayMeet, ViewID: g.view.ID}
 	for r, member := range g.view.Members {
 		if order.Rank(r) != g.self {
-			m.Members = append(m.Members, views.Member{ID: member.ID, Addr: member.Addr})
+			m.Members = append(m.Members, metAs(member))
 		}
 	}
 	e.say(t.ticket, m)

@@ -2,6 +2,8 @@ package join
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
@@ -49,19 +51,46 @@ const (
 
 // Message is what both sides say after the request.
 type Message struct {
-	Verb    Verb           `json:"verb"`
-	Text    string         `json:"text,omitempty"`
-	Addr    string         `json:"addr,omitempty"`
-	ViewID  order.ViewID   `json:"view_id,omitempty"`
-	Members []views.Member `json:"members,omitempty"` // ids and addresses only
-	View    *views.View    `json:"view,omitempty"`
+	Verb    Verb         `json:"verb"`
+	Text    string       `json:"text,omitempty"`
+	Addr    string       `json:"addr,omitempty"`
+	ViewID  order.ViewID `json:"view_id,omitempty"`
+	Members []Met        `json:"members,omitempty"`
+	View    *views.View  `json:"view,omitempty"`
+}
+
+// Met is a member that a joiner is sent to greet, as far as one that is no member may know it.
+type Met struct {
+	ID   order.NodeID `json:"id"`
+	Addr string       `json:"addr"`
+	// Fingerprint tells a node's processes apart without telling their incarnations. A host that lost power breaks no conversation: only
+	// by its fingerprint is a joiner told that it greeted the process before this one.
+	Fingerprint uint32 `json:"fingerprint,omitempty"`
+}
+
+func metAs(m views.Member) Met { return Met{ID: m.ID, Addr: m.Addr, Fingerprint: fingerprint(m)} }
+
+func (m Met) record() views.Member { return views.Member{ID: m.ID, Addr: m.Addr} }
+
+func records(members []Met) (all []views.Member) {
+	for _, m := range members {
+		all = append(all, m.record())
+	}
+	return all
+}
+
+// fingerprint is the same whichever member tells it. So short a sum fits four billion incarnations, and does not give the one away.
+func fingerprint(m views.Member) uint32 {
+	text := binary.LittleEndian.AppendUint64(nil, uint64(m.ID))
+	sum := sha256.Sum256(binary.LittleEndian.AppendUint64(text, m.Incarnation))
+	return binary.LittleEndian.Uint32(sum[:])
 }
 
 // String is for traces.
 func (m Message) String() string {
 	switch m.Verb {
 	case sayMeet:
-		return fmt.Sprintf("meet in view %d: %s", m.ViewID, roster(m.Members))
+		return fmt.Sprintf("meet in view %d: %s", m.ViewID, roster(records(m.Members)))
 	case sayReady:
 		return fmt.Sprintf("ready for view %d", m.ViewID)
 	case sayView:
