@@ -1,192 +1,142 @@
 package persist
 
 import (
-	"encoding/binary"
+	"context"
 	"errors"
 	"fmt"
-	"hash"
-	"hash/crc32"
 	"io"
-	"os"
-	"path/filepath"
 
+	"github.com/squall-go/squall/internal/mutant"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/persist/journal"
 )
 
-// A snapshot stands for all records up to one, that one included. It is a file beside the log:
-//
-//	head     magic 8 │ format 4 │ reserved 4 │ number 8 │ view 8 │ seq 8 │ time 8 │ sender 8 │ block 8 │ sum 4 │ reserved 4
-//	content  as it was written
-//	tail     bytes of content 8 │ sum of content 4 │ magic 4
-//
-// The bytes are durable before the name leads to them, and the name before a record is dropped. So at any time there is the old snapshot with
-// the records behind it, or the new one with those behind that; what a crash left undropped is dropped when the log is opened.
-const (
-	snapshotFile      = "snapshot"
-	snapshotHeadBytes = 8 + 4 + 4 + 6*8 + 8
-	snapshotTailBytes = 16
-	snapshotMagic     = "SQLSNAP\n"
-	snapshotTailMagic = "PANS"
-)
+// ErrNotGlobal is returned for a snapshot of what not every member's disk has yet: a restart may still cut it from the log.
+var ErrNotGlobal = errors.New("not every member's disk has it yet")
 
-// snapshotHead is the head of a snapshot's file.
-type snapshotHead struct {
-	at    Record // the last record that it stands for, without data
-	block uint64 // of a snapshot that replaced the log: no block up to this one is part of it. 0: it replaced none
-}
-
-// end is where a log ends that begins behind the snapshot.
-func (h *snapshotHead) end() journal.End {
-	return journal.End{Block: h.block, Records: h.at.Number + 1, Version: h.at.Version, Time: h.at.Time}
-}
-
-func (h *snapshotHead) encode() []byte {
-	b := append(make([]byte, 0, snapshotHeadBytes), snapshotMagic...)
-	b = binary.LittleEndian.AppendUint32(b, Format)
-	b = binary.LittleEndian.AppendUint32(b, 0)
-	r := &h.at
-	for _, v := range []uint64{r.Number, uint64(r.Version.View), uint64(r.Version.Seq), uint64(r.Time), uint64(r.Sender), h.block} {
-		b = binary.LittleEndian.AppendUint64(b, v)
+// Snapshot keeps what write writes beside the log, instead of all records up to a version. It is durable when this returns nil,
+// and blocks that hold nothing but such records are dropped. The snapshot before it is replaced; if anything fails, it stays.
+func (l *Log) Snapshot(at order.Version, write func(io.Writer) error) error {
+	l.snapshots.Lock()
+	defer l.snapshots.Unlock()
+	last, err := l.upTo(at)
+	if err == nil {
+		err = l.mayStand(last)
 	}
-	b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
-	return binary.LittleEndian.AppendUint32(b, 0)
-}
-
-// decode reads a head. The format comes before the checksum, which a later one may have elsewhere.
-func (h *snapshotHead) decode(b []byte, path string) error {
-	if string(b[:8]) != snapshotMagic {
-		return damaged(path, "it does not begin as a snapshot does")
+	if err != nil {
+		return err
 	}
-	if f := binary.LittleEndian.Uint32(b[8:]); f > Format {
-		return fmt.Errorf("%s: %w: it is format %d, and this program knows %d; use the program that wrote it, or a later one",
-			path, ErrNewerFormat, f, Format)
+	steps := []func() error{
+		func() error { return writeSnapshot(l.store.disk, l.dir, snapshotHead{at: last}, write) },
+		func() error { return l.drop(func(b *journal.Book) error { return b.DropBefore(last.Number + 1) }) },
 	}
-	word := func(i int) uint64 { return binary.LittleEndian.Uint64(b[16+8*i:]) }
-	sum := b[snapshotHeadBytes-8:]
-	if crc32.Checksum(b[:snapshotHeadBytes-8], castagnoli) != binary.LittleEndian.Uint32(sum) || binary.LittleEndian.Uint32(sum[4:]) != 0 {
-		return damaged(path, "its head has a wrong checksum")
+	if mutant.Enabled && mutant.On(mutant.DropBeforeSnap) {
+		steps[0], steps[1] = steps[1], steps[0]
 	}
-	h.at = Record{
-		Number: word(0), Version: order.Version{View: order.ViewID(word(1)), Seq: order.Seq(word(2))},
-		Time: order.Time(word(3)), Sender: order.NodeID(word(4)),
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return l.named(err)
+		}
 	}
-	h.block = word(5)
 	return nil
 }
 
-// summed counts and sums what goes through it.
-type summed struct {
-	to    io.Writer
-	sum   hash.Hash32
-	bytes uint64
-}
-
-func (s *summed) Write(b []byte) (int, error) {
-	n, err := s.to.Write(b)
-	s.sum.Write(b[:n])
-	s.bytes += uint64(n)
-	return n, err
-}
-
-// writeSnapshot replaces the snapshot in a log's directory.
-func writeSnapshot(d disk, dir string, h snapshotHead, write func(io.Writer) error) error {
-	return writeAtomic(d, filepath.Join(dir, snapshotFile), func(w io.Writer) error {
-		if _, err := w.Write(h.encode()); err != nil {
-			return err
+// upTo is the last record that is not behind a version, without its data.
+func (l *Log) upTo(at order.Version) (r Record, err error) {
+	if err := l.Err(); err != nil {
+		return r, err
+	}
+	err = l.look(func(b *journal.Book) error {
+		next, err := b.Seek(behind(at))
+		if err == nil && next <= b.Origin() {
+			err = fmt.Errorf("version %v: %w", at, ErrNotFound)
 		}
-		s := &summed{to: w, sum: crc32.New(castagnoli)}
-		if err := write(s); err != nil {
-			return err
+		if err == nil {
+			r, err = b.Read(next - 1)
 		}
-		tail := binary.LittleEndian.AppendUint64(nil, s.bytes)
-		tail = binary.LittleEndian.AppendUint32(tail, s.sum.Sum32())
-		_, err := w.Write(append(tail, snapshotTailMagic...))
 		return err
 	})
+	r.Data = nil
+	return r, err
 }
 
-// readSnapshotHead returns fs.ErrNotExist if there is no snapshot.
-func readSnapshotHead(dir string) (snapshotHead, error) {
-	s, err := openSnapshot(dir)
+// behind is the smallest version after another one.
+func behind(v order.Version) order.Version {
+	if v.Seq++; v.Seq == 0 {
+		v.View++
+	}
+	return v
+}
+
+// mayStand says whether a snapshot may stand for all records up to one.
+func (l *Log) mayStand(last Record) error {
+	if g := *l.global.Load(); g.Before(last.Version) {
+		return fmt.Errorf("log %v: snapshot of version %v: %w: they have everything up to %v", l.config.ID, last.Version, ErrNotGlobal, g)
+	}
+	h, err := readSnapshotHead(l.dir)
+	if err == nil && last.Number < h.at.Number {
+		err = fmt.Errorf("snapshot of version %v: %w: the one that is here is of %v", last.Version, ErrTruncated, h.at.Version)
+	}
+	if missing(err) {
+		return nil
+	}
+	return l.named(err)
+}
+
+// aboveSnapshot says that what a snapshot stands for is not cut off.
+func (l *Log) aboveSnapshot(after order.Version) error {
+	h, err := readSnapshotHead(l.dir)
+	if err == nil && after.Before(h.at.Version) {
+		err = fmt.Errorf("cutting behind version %v: %w: the snapshot here is of %v", after, ErrTruncated, h.at.Version)
+	}
+	if missing(err) {
+		return nil
+	}
+	return l.named(err)
+}
+
+// OpenSnapshot reads the snapshot: at is the last record that it stands for, without data. Its content is checked as it is read; where it is
+// damaged, an error stands in place of its end. ErrNotFound: there is none.
+func (l *Log) OpenSnapshot() (at Record, content io.ReadCloser, err error) {
+	s, err := openSnapshot(l.dir)
+	if missing(err) {
+		return at, nil, fmt.Errorf("log %v: snapshot: %w", l.config.ID, ErrNotFound)
+	}
 	if err != nil {
-		return snapshotHead{}, err
+		return at, nil, l.named(err)
 	}
-	return s.head, s.Close()
+	return s.head.at, s, nil
 }
 
-// snapshot is one that is read. Its content is compared with the checksum at its end, where an error stands instead of io.EOF
-// if it is another one.
-type snapshot struct {
-	path    string
-	file    *os.File
-	head    snapshotHead
-	content io.Reader
-	sum     hash.Hash32
-	want    uint32
-}
-
-func openSnapshot(dir string) (*snapshot, error) {
-	path := filepath.Join(dir, snapshotFile)
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, named(err, path)
-	}
-	s := &snapshot{path: path, file: f, sum: crc32.New(castagnoli)}
-	if err := s.begin(); err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return s, nil
-}
-
-// begin reads what stands before the content, and behind it.
-func (s *snapshot) begin() error {
-	info, err := s.file.Stat()
-	if err != nil {
-		return named(err, s.path)
-	}
-	content := info.Size() - snapshotHeadBytes - snapshotTailBytes
-	if content < 0 {
-		return damaged(s.path, "it has %d bytes", info.Size())
-	}
-	b := make([]byte, snapshotHeadBytes+snapshotTailBytes)
-	tail := b[snapshotHeadBytes:]
-	if _, err := s.file.ReadAt(b[:snapshotHeadBytes], 0); err != nil {
-		return named(err, s.path)
-	}
-	if err := s.head.decode(b, s.path); err != nil {
+// Install replaces the snapshot and the log: with another member's snapshot, and no records yet. The next record comes behind at. Nobody may append
+// meanwhile. A crash leaves the old state or the new one. The order makes it so: the snapshot says that no block up to a certain one is
+// part of the log, and is durable at once, in place of the old one; the blocks are dropped afterwards, or when the log is opened.
+func (l *Log) Install(at Record, content io.Reader) error {
+	l.snapshots.Lock()
+	defer l.snapshots.Unlock()
+	if err := l.Sync(context.Background()); err != nil {
 		return err
 	}
-	if _, err := s.file.ReadAt(tail, snapshotHeadBytes+content); err != nil {
-		return named(err, s.path)
+	if err := l.Err(); err != nil {
+		return err
 	}
-	if n := binary.LittleEndian.Uint64(tail); n != uint64(content) || string(tail[12:]) != snapshotTailMagic {
-		return damaged(s.path, "it has %d bytes of content, and its end says %d", content, n)
+	h := snapshotHead{at: at, block: l.state.Load().end.Block + 1}
+	h.at.Data = nil
+	err := writeSnapshot(l.store.disk, l.dir, h, func(w io.Writer) error {
+		_, err := io.Copy(w, content)
+		return err
+	})
+	if err != nil {
+		return l.named(err)
 	}
-	s.want = binary.LittleEndian.Uint32(tail[8:])
-	s.content = io.NewSectionReader(s.file, snapshotHeadBytes, content)
-	return nil
-}
-
-func (s *snapshot) Read(b []byte) (int, error) {
-	n, err := s.content.Read(b)
-	s.sum.Write(b[:n])
-	if err == io.EOF && s.sum.Sum32() != s.want {
-		return n, damaged(s.path, "its content has a wrong checksum")
-	}
-	if err != nil && err != io.EOF {
-		err = named(err, s.path)
-	}
-	return n, err
-}
-
-func (s *snapshot) Close() error { return s.file.Close() }
-
-// settleSnapshot ends what a crash may have interrupted between a snapshot and the records that it stands for: a log that it
-// replaced is dropped, and so are whole blocks at or before it.
-func settleSnapshot(b *journal.Book, h snapshotHead) error {
-	if h.block > b.End().Block {
+	err = l.alter(func(b *journal.Book) error {
+		if b.End().Block >= h.block {
+			return errAppending
+		}
 		return b.Restart(h.end())
+	})
+	if err != nil {
+		l.fail(err) // what is on disk now and what this process knows differ
 	}
-	return b.DropBefore(min(h.at.Number+1, b.End().Records))
+	return err
 }
