@@ -62,8 +62,11 @@ func (f Fault) String() string {
 	if f.Block == 0 {
 		return fmt.Sprintf("%s: %s", f.File, f.What)
 	}
-	v := order.Version{View: f.View, Seq: f.Seq}
-	return fmt.Sprintf("%s: block %d, record %d, near version %v: %s", f.File, f.Block, f.Record, v, f.What)
+	near := ""
+	if v := (order.Version{View: f.View, Seq: f.Seq}); v != (order.Version{}) {
+		near = fmt.Sprintf(", near version %v", v)
+	}
+	return fmt.Sprintf("%s: block %d, record %d%s: %s", f.File, f.Block, f.Record, near, f.What)
 }
 
 // OK reports whether nothing is wrong. Records without a signature are not: Vouched tells how many have one.

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/persist/journal"
 )
 
 var (
@@ -218,5 +219,20 @@ func TestLogsOfSeveralMembersAreComparedRecordByRecord(t *testing.T) {
 	all, err = CompareLogs(a, b, c)
 	if err != nil || len(all) != 1 || all[0].Records != 10 || !strings.Contains(all[0].Differ, "senders") || !strings.Contains(all[0].Differ, c) {
 		t.Errorf("%+v, %v", all, err)
+	}
+}
+
+func TestAVersionThatIsNotKnownIsLeftOut(t *testing.T) {
+	v := order.Version{View: 2, Seq: 21}
+	for _, known := range []bool{true, false} {
+		f, d := Fault{File: "log", Block: 3, Record: 4, What: "gone"}, journal.Damage{Log: "log", Block: 3, Record: 4, What: "gone"}
+		if known {
+			f.View, f.Seq, d.Version = v.View, v.Seq, v
+		}
+		for _, text := range []string{f.String(), d.Error()} {
+			if strings.Contains(text, "near version 2:21") != known || strings.Contains(text, "0:0") {
+				t.Error(text)
+			}
+		}
 	}
 }

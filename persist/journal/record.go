@@ -51,7 +51,11 @@ type Damage struct {
 }
 
 func (d *Damage) Error() string {
-	return fmt.Sprintf("%v: %s: block %d, record %d (near version %v): %s", ErrDamaged, d.Log, d.Block, d.Record, d.Version, d.What)
+	near := ""
+	if d.Version != (order.Version{}) {
+		near = fmt.Sprintf(" (near version %v)", d.Version)
+	}
+	return fmt.Sprintf("%v: %s: block %d, record %d%s: %s", ErrDamaged, d.Log, d.Block, d.Record, near, d.What)
 }
 
 func (d *Damage) Unwrap() error { return ErrDamaged }
