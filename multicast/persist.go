@@ -101,10 +101,11 @@ func (s *Subgroup) disk(m int, line *sst.Line) disk {
 	return s.disks[m]
 }
 
-// Arrivals is a position of the order before which everything lies that was published here, as far as it is visible now.
+// Arrivals is a position of the order before which everything lies that was published, here or elsewhere, as far as the last Exchange saw: what
+// it saw and did not receive yet, too (B9).
 func (s *Subgroup) Arrivals() (end order.Seq) {
 	for k, n := range s.reach {
-		if n > 0 {
+		if n = max(n, s.visible[k]); n > 0 {
 			end = max(end, s.turns.Seq(n-1, order.SenderRank(k))+1)
 		}
 	}

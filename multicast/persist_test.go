@@ -14,11 +14,13 @@ import (
 )
 
 // newPersistent is a group whose messages carry times, those of rank r from 1000·(r+1) on.
-func newPersistent(t *testing.T, n int) *group {
+func newPersistent(t *testing.T, n int) *group { return newPersistentTuned(t, n, multicast.Tuning{}) }
+
+func newPersistentTuned(t *testing.T, n int, tuning multicast.Tuning) *group {
 	clocks := make([]order.Time, n)
 	return newGroupAfter(t, func(r int, cfg *multicast.Config) {
 		cfg.Clock = func() order.Time { clocks[r]++; return order.Time(1000*(r+1)) + clocks[r] }
-	}, n, views.Persistent, multicast.Tuning{})
+	}, n, views.Persistent, tuning)
 }
 
 // sendTimed is send for messages that carry times: a claim has room for them.
@@ -82,6 +84,24 @@ func TestEverywhereIsWhatTheLastDiskHas(t *testing.T) {
 	everywhere(all, true)
 	if g.nodes[0].Persist(all, true) != 0 {
 		t.Error("what is no news counts as work")
+	}
+}
+
+// B9: a time that was heard before may be that of any message that is visible, received or not.
+func TestWhatIsVisibleHasArrivedThoughItIsReceivedOneByOne(t *testing.T) {
+	for name, tuning := range map[string]multicast.Tuning{"one receive": {OneReceive: true}, "all": {}} {
+		t.Run(name, func(t *testing.T) {
+			g := newPersistentTuned(t, 2, tuning)
+			for range 3 {
+				g.sendTimed(1, "x")
+			}
+			g.nodes[1].cycle()
+			g.nodes[0].table.Poll()
+			g.nodes[0].Exchange()
+			if got := g.nodes[0].Arrivals(); got != 6 { // the last one is index 2 of the second sender
+				t.Errorf("three messages are visible, and all that was published lies before %d", got)
+			}
+		})
 	}
 }
 

@@ -47,6 +47,7 @@ type Subgroup struct {
 	skipped   order.Index
 	got       []order.Index // by sender: sent as last loaded
 	reach     []order.Index // by sender: got, or skipped if that is more
+	visible   []order.Index // by sender: sent as last loaded, which is more than got where one message is received at a time
 	received  order.Seq
 	stable    order.Seq
 	delivered order.Seq
@@ -108,7 +109,7 @@ func New(cfg Config) *Subgroup {
 		view:  cfg.View.ID, sg: sg, cols: cfg.Columns, table: table, upcall: cfg.Receiver, bodies: cfg.Bodies, tuning: cfg.Tuning,
 		turns: order.Turns(len(sg.Senders)), self: slices.Index(sg.Members, table.Self()),
 		seen: make([]progress, len(sg.Members)), disks: make([]disk, len(sg.Members)), lines: make([]*sst.Line, len(sg.Members)),
-		got: make([]order.Index, len(sg.Senders)), reach: make([]order.Index, len(sg.Senders)),
+		got: make([]order.Index, len(sg.Senders)), reach: make([]order.Index, len(sg.Senders)), visible: make([]order.Index, len(sg.Senders)),
 		senders: make([]sender, len(sg.Senders)), members: cfg.View.Members,
 	}
 	if s.Stats == nil {
@@ -309,6 +310,7 @@ func (s *Subgroup) receive() (work int) {
 			}
 			continue
 		}
+		s.visible[k] = sent
 		if mutant.Enabled && mutant.On(mutant.OneTooMany) {
 			sent++
 		}

@@ -68,6 +68,7 @@ func TestAMistakeInAScriptHasItsLine(t *testing.T) {
 		"# Why.\nmembers 1 1\n":                           "s.txt:2: node 1 is there already",
 		"# Why.\nmembers 1\nrun 1ms\njoiners 2\n":         "s.txt:4: joiners comes before the first thing that happens",
 		"# Why.\nmembers 1\nsubgroup a size=3\n":          `s.txt:3: a subgroup has no "size"`,
+		"# Why.\nmembers 1\none look\n":                   `s.txt:3: "look" is nothing that a step does`,
 		"# Why.\nmembers 1\ndelay 1 2 soon\n":             "s.txt:3: time: invalid duration",
 		"# Why.\nmembers 1\ndelay 1 2 1ms\n":              "s.txt: delay: there is no node 2",
 		"# Why.\nmembers 1 2\n\nsend 3 1\n":               "s.txt:4: there is no node 3",

@@ -8,13 +8,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/squall-go/squall/multicast"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/views"
 )
 
 // Script is a scenario by hand: a paragraph that says why it is there, commands, a line of dashes, and the trace that they give.
 //
-// The first commands lay the world out, once each but for subgroup and delay:
+// The first commands lay the world out, once each but for subgroup, one and delay:
 //
 //	members 1 2 3                    node ids of the founders, in order of rank
 //	joiners 9                        of those that come later
@@ -22,6 +23,7 @@ import (
 //	subgroup a persistent after      applications see what is on every disk
 //	subgroup a shards=2 policy=turns one member after the other goes to the next shard, and comes back
 //	disk 1 20ms                      how long a sync takes there, about; 1ms where nothing is said. Subgroups may be persistent
+//	one receive                      a step sends, receives or delivers no more than one message; all there are where nothing is said
 //	delay 1 3 2ms                    how long what 1 pushes takes to 3; 50µs where nothing is said
 //
 // The others happen one after the other, each at the moment at which the one before it ended. Only run lets time pass:
@@ -51,6 +53,7 @@ type layout struct {
 	delays            []delay
 	disks             []delay // of from
 	after             uint64  // as Keep.After
+	tuning            multicast.Tuning
 }
 
 type delay struct {
@@ -126,6 +129,7 @@ var layers = map[string]func(*layout, []string) error{
 	"subgroup": (*layout).subgroup,
 	"delay":    (*layout).delay,
 	"disk":     (*layout).disk,
+	"one":      (*layout).one,
 }
 
 func (l *layout) nodes(before []order.NodeID, args []string) ([]order.NodeID, error) {
@@ -218,6 +222,23 @@ func (l *layout) disk(args []string) error {
 	long, err := time.ParseDuration(args[1])
 	l.disks = append(l.disks, delay{id, id, long})
 	return err
+}
+
+func (l *layout) one(args []string) error {
+	if len(args) != 1 {
+		return usage("one send, one receive, one deliver")
+	}
+	switch args[0] {
+	case "send":
+		l.tuning.OneSend = true
+	case "receive":
+		l.tuning.OneReceive = true
+	case "deliver":
+		l.tuning.OneDeliver = true
+	default:
+		return fmt.Errorf("%q is nothing that a step does: use send, receive, deliver", args[0])
+	}
+	return nil
 }
 
 // faults are names of nodes that are not there.
