@@ -350,11 +350,7 @@ func (d *durable) lacking(v *views.View) (ids []restart.LogID) {
 // catchUp makes a log what others have, up to a version; zero: they have nothing. It goes on until ctx ends.
 func (d *durable) catchUp(ctx context.Context, id persist.LogID, last order.Version, sources func() []logwire.Source) error {
 	if last == (order.Version{}) {
-		k, err := d.keep(id)
-		if err != nil {
-			return err
-		}
-		return k.log.Cut(last)
+		return d.cutAll(id)
 	}
 	pause := 10 * time.Millisecond
 	for {
@@ -362,6 +358,8 @@ func (d *durable) catchUp(ctx context.Context, id persist.LogID, last order.Vers
 		switch {
 		case err == nil:
 			return nil
+		case ctx.Err() != nil:
+			return fmt.Errorf("log of subgroup %q: catching up: %w: %w", id.Name, context.Cause(ctx), err)
 		case errors.Is(err, persist.ErrDamaged) && !errors.Is(err, logwire.ErrNoSource):
 			return d.condemn(id, err)
 		case !errors.Is(err, logwire.ErrNoSource): // it is this process's own log that says so
@@ -376,13 +374,29 @@ func (d *durable) catchUp(ctx context.Context, id persist.LogID, last order.Vers
 	}
 }
 
+// cutAll empties a log of which the others have nothing.
+func (d *durable) cutAll(id persist.LogID) error {
+	k, err := d.keep(id)
+	if err != nil {
+		return err
+	}
+	had, start := k.log.Info().Count, time.Now()
+	if err := k.log.Cut(order.Version{}); err != nil {
+		return err
+	}
+	if had > 0 {
+		d.group.cfg.emit(LogCaughtUp{Subgroup: id.Name, Shard: id.Shard, Cut: had, Took: time.Since(start)})
+	}
+	return nil
+}
+
 func (d *durable) catchUpOnce(ctx context.Context, id persist.LogID, before order.Version, sources []logwire.Source) error {
 	k, err := d.keep(id)
 	if err != nil {
 		return err
 	}
 	if len(sources) == 0 {
-		return fmt.Errorf("log of subgroup %q: %w", id.Name, ErrStateLost)
+		return fmt.Errorf("log of subgroup %q: %w: no other member has it", id.Name, logwire.ErrNoSource)
 	}
 	got, err := logwire.CatchUp(ctx, logwire.CatchUpConfig{
 		Cluster: d.group.cfg.Cluster, Dial: d.dial, Sources: sources, ID: id, Log: k.log, Before: before,

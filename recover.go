@@ -28,6 +28,8 @@ func (g *Group) find(ctx context.Context) (*join.Outcome, error) {
 	if err := g.durable.memory.Begin(g.self); err != nil {
 		return nil, err
 	}
+	g.self.Disk = g.durable.memory.Disk()
+	cfg = g.joinConfig()
 	if g.durable.memory.View() != nil {
 		got, err := g.durable.comeBack(ctx)
 		if err != nil {
@@ -68,7 +70,6 @@ func (d *durable) place(previous *views.View, members []views.Member) (*views.Vi
 		g.cfg.emit(NotProvisioned{u})
 	}
 	if err == nil {
-		v.KeepFrom(previous)
 		v.Time = max(order.TimeOf(time.Now()), d.latest()+1, previous.Time)
 	}
 	return v, err
@@ -181,7 +182,9 @@ func (b boundary) write(w io.Writer) error { return json.NewEncoder(w).Encode(b)
 const maxBoundaryBytes = 1 << 10
 
 // wholeFrom is how this process gets what its log lacks as a view begins, and what is done then with what was delivered meanwhile.
-func (g *Group) wholeFrom(v *views.View, i int, application func([]Message)) (upcall func([]Message), restore func(io.Reader) error) {
+//
+// Ctx ends when the log is not wanted any more.
+func (g *Group) wholeFrom(ctx context.Context, v *views.View, i int, application func([]Message)) (upcall func([]Message), restore func(io.Reader) error) {
 	sg := v.Subgroups[i]
 	id := shard(sg)
 	k, err := g.durable.keep(id)
@@ -201,7 +204,7 @@ func (g *Group) wholeFrom(v *views.View, i int, application func([]Message)) (up
 		if err := json.Unmarshal(text, &b); err != nil {
 			return fmt.Errorf("subgroup %q: where its log ends: %w", id.Name, err)
 		}
-		if err := g.durable.catchUp(g.states.ctx, id, b.Last, func() []logwire.Source { return g.have(id) }); err != nil {
+		if err := g.durable.catchUp(ctx, id, b.Last, func() []logwire.Source { return g.have(id) }); err != nil {
 			return err
 		}
 		if err := g.durable.memory.Complete(restart.LogID(id), v.ID); err != nil {
@@ -224,7 +227,7 @@ func (g *Group) have(id persist.LogID) (sources []logwire.Source) {
 			m := v.Members[r]
 			switch s := (logwire.Source{Node: m.ID, Addr: m.Addr}); {
 			case m.ID == g.cfg.ID:
-			case slices.Contains(sg.Fresh, r):
+			case slices.Contains(sg.Partial, r):
 				fresh = append(fresh, s)
 			default:
 				sources = append(sources, s)
@@ -234,14 +237,21 @@ func (g *Group) have(id persist.LogID) (sources []logwire.Source) {
 	return append(sources, fresh...)
 }
 
-// whole says that the log of a shard lacks nothing any more, and that this process's application has what was delivered meanwhile.
-func (g *Group) whole(sg views.Subgroup) {
+// whole says that the log of a shard lacks nothing any more, and that this process's application has what was delivered meanwhile; unless the process
+// has left the shard since, and may have come into it again.
+func (r *restoring) whole() {
+	g, sg := r.states.group, r.subgroup
 	if sg.Mode != Persistent {
 		return
 	}
 	k, err := g.durable.keep(shard(sg))
-	if err == nil {
-		k.partial.Store(false)
-		g.member.Call(func() { k.recorder.SetPartial(false) })
+	if err != nil {
+		return // it has failed, and halts the group
 	}
+	g.member.Call(func() {
+		if r.states.own[r.declaration] == r {
+			k.partial.Store(false)
+			k.recorder.SetPartial(false)
+		}
+	})
 }

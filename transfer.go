@@ -69,15 +69,17 @@ type states struct {
 
 // restoring is this process getting a subgroup's state, in one view.
 type restoring struct {
-	states   *states
-	subgroup views.Subgroup
-	fetch    *transfer.Fetch // nil: nobody has the state, and the subgroup begins anew, or all of it is here
-	recover  func() error    // has the application take over what is here; nil: there is nothing
-	backlog  *backlog.Backlog
-	before   *restoring    // of an earlier view, which must not call the application any more; nil: there was none
-	ready    chan struct{} // closed when what the application got of earlier views is through
-	here     *arrival
-	ended    chan struct{} // closed when nothing of this calls the application any more
+	states      *states
+	declaration int
+	subgroup    views.Subgroup
+	end         context.CancelCauseFunc // its state is not wanted any more
+	fetch       *transfer.Fetch         // nil: nobody has the state, and the subgroup begins anew, or all of it is here
+	recover     func() error            // has the application take over what is here; nil: there is nothing
+	backlog     *backlog.Backlog
+	before      *restoring    // of an earlier view, which must not call the application any more; nil: there was none
+	ready       chan struct{} // closed when what the application got of earlier views is through
+	here        *arrival
+	ended       chan struct{} // closed when nothing of this calls the application any more
 }
 
 // arrival tells when a state is here. If the state of a later view takes its place, those who wait go on waiting for that one.
@@ -149,11 +151,12 @@ func (s *states) expect(v *views.View, i, declaration int) {
 	}
 	sink := s.group.sinks[declaration].(*guarded)
 	upcall, restore := sink.upcall, cfg.Restore
+	ctx, end := context.WithCancelCause(s.ctx)
 	if sg.Mode == Persistent {
-		upcall, restore = s.group.wholeFrom(v, i, sink.upcall)
+		upcall, restore = s.group.wholeFrom(ctx, v, i, sink.upcall)
 	}
 	r := &restoring{
-		states: s, subgroup: sg, before: before,
+		states: s, declaration: declaration, subgroup: sg, end: end, before: before,
 		ready: make(chan struct{}), ended: make(chan struct{}),
 		backlog: backlog.New(backlog.Config{
 			Bytes: max(cfg.Backlog, max(smc.MaxMessage(cfg.RingBytes), cfg.MaxMessage)+backlog.MessageBytes), Since: v.ID, Upcall: upcall, Wake: s.group.parker.Wake,
@@ -191,7 +194,9 @@ func (s *states) installed(v *views.View) {
 	s.source.Installed(v)
 	for _, r := range s.own {
 		if r != nil && r.fetch != nil {
-			r.fetch.Installed(v)
+			if r.fetch.Installed(v); r.fetch.Superseded() {
+				r.end(transfer.ErrSuperseded)
+			}
 		}
 	}
 	for _, r := range s.pending {
@@ -216,12 +221,14 @@ func (r *restoring) supersede() {
 	if r.fetch != nil {
 		r.fetch.Supersede()
 	}
+	r.end(transfer.ErrSuperseded)
 	r.backlog.Drop()
 }
 
 // run gets the state, and then hands over what was delivered meanwhile.
 func (r *restoring) run() {
 	defer close(r.ended)
+	defer r.end(nil)
 	if r.before != nil {
 		<-r.before.ended
 		r.before = nil
@@ -236,7 +243,7 @@ func (r *restoring) run() {
 			}
 		}
 		if r.backlog.HandOver() {
-			s.group.whole(r.subgroup)
+			r.whole()
 		}
 		r.here.of(r)
 		return
@@ -261,7 +268,7 @@ func (r *restoring) catchUp(got transfer.Fetched) {
 	through := r.backlog.HandOver()
 	r.here.of(r)
 	if through {
-		s.group.whole(r.subgroup)
+		r.whole()
 		s.group.cfg.emit(StateRestored{r.subgroup.Name, r.subgroup.Shard, got.Source, got.Bytes, got.Took, time.Since(start)})
 	}
 }

@@ -33,6 +33,8 @@ type Config struct {
 	Wedge func() [][]order.Index
 	// Next makes the view that follows, out of its members.
 	Next func(members []Member, mute func(id order.NodeID, declaration int) bool) (*View, error)
+	// Whole reports whether a member of a persistent subgroup has got all of its log since it came into it. nil: nobody has.
+	Whole func(subgroup int, r order.Rank) bool
 	// Record, if not nil, makes a decision durable, and has Recorded called then; before that, this member does not accept it. So whatever
 	// was chosen is on the disks of a quorum, and a restart after all members ended at once finds it.
 	Record func(Ballot, *Decision)

@@ -6,25 +6,47 @@ import (
 	"github.com/squall-go/squall/order"
 )
 
-// keepers are those that have a persistent subgroup's log: its members or, while it has none, those of the last view in which it had.
-func (v *View) keepers(i int) (all []Keeper) {
-	sg := v.Subgroups[i]
+// Keeper is a process that has all of a subgroup's log, as it was when the subgroup last had members.
+type Keeper struct {
+	ID order.NodeID `json:"id"`
+	// Incarnation is that of a process that has been a member since: several of them have the same log. 0: of those that have the log on their
+	// disks one may have more of it than another, so that the log goes on with that of only one.
+	Incarnation uint64 `json:"incarnation,omitempty"`
+	Disk        uint64 `json:"disk,omitempty"`
+}
+
+// live reports whether a member is the very process.
+func (k Keeper) live(m Member) bool {
+	return k.Incarnation != 0 && k.ID == m.ID && k.Incarnation == m.Incarnation
+}
+
+// back reports whether a member has the disk of the process.
+func (k Keeper) back(m Member) bool { return k.ID == m.ID && k.Disk == m.Disk }
+
+func keeps(keepers []Keeper, m Member, how func(Keeper, Member) bool) bool {
+	return slices.ContainsFunc(keepers, func(k Keeper) bool { return how(k, m) })
+}
+
+// keepers are those that have a persistent subgroup's log: its members, but for those that still get it from others, or, while it has no
+// members, those of the last view in which it had. Whole tells who of the former has got it meanwhile.
+func (v *View) keepers(sg Subgroup, whole func(order.Rank) bool) (all []Keeper) {
 	if !sg.Provisioned() {
 		return sg.Keepers
 	}
 	for _, r := range sg.Members {
-		all = append(all, Keeper{v.Members[r].ID, v.Members[r].Incarnation})
+		if m := v.Members[r]; !slices.Contains(sg.Partial, r) || whole(r) {
+			all = append(all, Keeper{m.ID, m.Incarnation, m.Disk})
+		}
 	}
 	return all
 }
 
-// keep finds out who in a persistent subgroup of this view has its log, and that all others are fresh. Whoever was in it and has been a member
-// since has all of it. If nobody is left of those, it is one that came back with its disk, the most senior: what was on every disk is on that
-// one, and the others take over what it has. If none came back, the subgroup has no members until one does: a log that began anew would be
-// another one.
-func (v *View) keep(before *View, i int) {
-	sg, keepers := &v.Subgroups[i], before.keepers(i)
-	sg.Fresh, sg.Keepers = nil, nil
+// keep finds out who in a persistent subgroup of this view has its log. Whoever had it in the view before and is a member still has all of
+// it. If nobody is left of those, it is one that came back with its disk, the most senior: what was on every disk is on that one, and the others
+// take over what it has. If none came back, the subgroup has no members until one does: a log that began anew would be another one.
+func (v *View) keep(before *View, i int, whole func(order.Rank) bool) {
+	sg, keepers := &v.Subgroups[i], before.keepers(before.Subgroups[i], whole)
+	sg.Fresh, sg.Partial, sg.Keepers = nil, nil, nil
 	if len(keepers) == 0 {
 		return // it begins
 	}
@@ -32,32 +54,40 @@ func (v *View) keep(before *View, i int) {
 		sg.Keepers = keepers
 		return
 	}
-	whole := slices.DeleteFunc(slices.Clone(sg.Members), func(r order.Rank) bool {
-		return !slices.Contains(keepers, Keeper{v.Members[r].ID, v.Members[r].Incarnation})
-	})
-	if len(whole) == 0 {
-		back := slices.IndexFunc(sg.Members, func(r order.Rank) bool {
-			return slices.ContainsFunc(keepers, func(k Keeper) bool { return k.ID == v.Members[r].ID })
-		})
-		if back < 0 {
-			sg.Members, sg.Senders, sg.Keepers = nil, nil, keepers
-			return
-		}
-		whole = sg.Members[back : back+1]
+	have := v.among(sg.Members, keepers, Keeper.live)
+	if len(have) == 0 {
+		have = v.among(sg.Members, keepers, Keeper.back)
+		have = have[:min(len(have), 1)]
+	}
+	if len(have) == 0 {
+		sg.Wait(keepers)
+		return
 	}
 	for _, r := range sg.Members {
-		if !slices.Contains(whole, r) {
+		if slices.Contains(have, r) {
+			continue
+		}
+		sg.Partial = append(sg.Partial, r)
+		if was, ok := before.RankOf(v.Members[r].ID); !ok || before.Members[was] != v.Members[r] || !before.Subgroups[i].Has(was) {
 			sg.Fresh = append(sg.Fresh, r)
 		}
 	}
 }
 
-// KeepFrom hands on who has the logs of the persistent subgroups that have no members in this view, either: as in the view before, when this one
-// was not made by a change within it.
-func (v *View) KeepFrom(before *View) {
-	for i := range v.Subgroups {
-		if i < len(before.Subgroups) && v.Subgroups[i].Mode == Persistent && !v.Subgroups[i].Provisioned() && sameDeclaration(v.Subgroups[i], before.Subgroups[i]) {
-			v.Subgroups[i].Keepers = before.keepers(i)
-		}
-	}
+// among are those of some ranks that keep a log.
+func (v *View) among(ranks []order.Rank, keepers []Keeper, how func(Keeper, Member) bool) []order.Rank {
+	return slices.DeleteFunc(slices.Clone(ranks), func(r order.Rank) bool { return !keeps(keepers, v.Members[r], how) })
 }
+
+// Wait leaves a persistent subgroup without members, until one comes that has its log.
+func (s *Subgroup) Wait(keepers []Keeper) {
+	s.Members, s.Senders, s.Fresh, s.Partial, s.Keepers = nil, nil, nil, nil, keepers
+}
+
+// Keepers are those that have the log of a persistent subgroup of this view, as far as the view tells.
+func (v *View) Keepers(sg Subgroup) []Keeper {
+	return v.keepers(sg, func(order.Rank) bool { return false })
+}
+
+// KeptBy reports whether a process has, with its disk, the log of a persistent subgroup that has no members.
+func (s Subgroup) KeptBy(m Member) bool { return keeps(s.Keepers, m, Keeper.back) }

@@ -11,14 +11,14 @@ import (
 func shardOf(processes []Keeper, members ...order.Rank) *View {
 	v := &View{Subgroups: []Subgroup{{Name: "log", Mode: Persistent, RingBytes: MinRingBytes, Window: MinWindow, Members: members, Senders: members}}}
 	for _, p := range processes {
-		v.Members = append(v.Members, Member{ID: p.ID, Incarnation: p.Incarnation})
+		v.Members = append(v.Members, Member{ID: p.ID, Incarnation: p.Incarnation, Disk: p.Disk})
 	}
 	return v
 }
 
 func TestWhoKeepsALogIsNotFreshAndNobodyElseBeginsIt(t *testing.T) {
-	a, b, c, d := Keeper{1, 1}, Keeper{2, 1}, Keeper{3, 1}, Keeper{4, 1}
-	again := Keeper{2, 9}
+	a, b, c, d := Keeper{1, 1, 10 + 1}, Keeper{2, 1, 10 + 2}, Keeper{3, 1, 10 + 3}, Keeper{4, 1, 10 + 4}
+	again := Keeper{2, 9, 10 + 2}
 	none := []order.Rank(nil)
 	for _, test := range []struct {
 		what    string
@@ -34,7 +34,7 @@ func TestWhoKeepsALogIsNotFreshAndNobodyElseBeginsIt(t *testing.T) {
 		{"it loses its members", shardOf([]Keeper{a, b, c}, 1, 2), shardOf([]Keeper{a}), none, none, []Keeper{b, c}},
 		{"others would take it over", shardOf([]Keeper{a, b, c}, 1, 2), shardOf([]Keeper{a, d}, 0, 1), none, none, []Keeper{b, c}},
 	} {
-		test.now.keep(test.before, 0)
+		test.now.keep(test.before, 0, nobody)
 		sg := test.now.Subgroups[0]
 		if !slices.Equal(sg.Members, test.members) || !slices.Equal(sg.Senders, test.members) || !slices.Equal(sg.Fresh, test.fresh) || !slices.Equal(sg.Keepers, test.keepers) {
 			t.Errorf("%s: members %v, fresh %v, keepers %v", test.what, sg.Members, sg.Fresh, sg.Keepers)
@@ -43,23 +43,80 @@ func TestWhoKeepsALogIsNotFreshAndNobodyElseBeginsIt(t *testing.T) {
 }
 
 func TestAShardThatHadNoMembersGoesOnWithThoseThatKeptItsLog(t *testing.T) {
-	a, b, c := Keeper{1, 1}, Keeper{2, 1}, Keeper{3, 1}
+	a, b, c := Keeper{1, 1, 10 + 1}, Keeper{2, 1, 10 + 2}, Keeper{3, 1, 10 + 3}
 	before := shardOf([]Keeper{a})
 	before.Subgroups[0].Keepers = []Keeper{a, b}
 	stayed := shardOf([]Keeper{a, c}, 0, 1)
-	stayed.keep(before, 0)
+	stayed.keep(before, 0, nobody)
 	if sg := stayed.Subgroups[0]; !slices.Equal(sg.Fresh, []order.Rank{1}) || sg.Keepers != nil {
 		t.Errorf("one stayed: fresh %v, keepers %v", sg.Fresh, sg.Keepers)
 	}
 	before.Subgroups[0].Keepers = []Keeper{b, c}
-	back := shardOf([]Keeper{a, {2, 7}, {3, 7}}, 0, 1, 2)
-	back.keep(before, 0)
+	back := shardOf([]Keeper{a, {2, 7, 12}, {3, 7, 13}}, 0, 1, 2)
+	back.keep(before, 0, nobody)
 	if sg := back.Subgroups[0]; !slices.Equal(sg.Fresh, []order.Rank{0, 2}) {
 		t.Errorf("two came back: fresh %v, and the senior of them has it", sg.Fresh)
 	}
-	still := shardOf([]Keeper{a})
-	still.KeepFrom(before)
-	if !slices.Equal(still.Subgroups[0].Keepers, []Keeper{b, c}) {
-		t.Errorf("after a restart: keepers %v", still.Subgroups[0].Keepers)
+}
+
+// nobody of those that came into a subgroup has got its log since.
+func nobody(order.Rank) bool { return false }
+
+func TestWhoStillGetsALogDoesNotKeepIt(t *testing.T) {
+	a, b, c := Keeper{1, 1, 11}, Keeper{2, 1, 12}, Keeper{3, 1, 13}
+	before := shardOf([]Keeper{a, b}, 0, 1)
+	before.Subgroups[0].Fresh, before.Subgroups[0].Partial = []order.Rank{1}, []order.Rank{1}
+	goesOn := shardOf([]Keeper{a, b, c}, 0, 1, 2)
+	goesOn.keep(before, 0, nobody)
+	if sg := goesOn.Subgroups[0]; !slices.Equal(sg.Fresh, []order.Rank{2}) || !slices.Equal(sg.Partial, []order.Rank{1, 2}) {
+		t.Errorf("it goes on: fresh %v, partial %v", sg.Fresh, sg.Partial)
+	}
+	goesOn.keep(before, 0, func(r order.Rank) bool { return r == 1 })
+	if sg := goesOn.Subgroups[0]; !slices.Equal(sg.Partial, []order.Rank{2}) {
+		t.Errorf("it has got it: partial %v", sg.Partial)
+	}
+	alone := shardOf([]Keeper{b, c}, 0, 1)
+	alone.keep(before, 0, nobody)
+	if sg := alone.Subgroups[0]; sg.Provisioned() || !slices.Equal(sg.Keepers, []Keeper{a}) {
+		t.Errorf("the only one that has it is gone: members %v, keepers %v", sg.Members, sg.Keepers)
+	}
+}
+
+func TestAnotherDiskIsNotThatOfAKeeper(t *testing.T) {
+	before := shardOf([]Keeper{{1, 1, 11}})
+	before.Subgroups[0].Keepers = []Keeper{{2, 1, 12}, {3, 1, 13}}
+	replaced := shardOf([]Keeper{{1, 1, 11}, {2, 7, 99}}, 0, 1)
+	replaced.keep(before, 0, nobody)
+	if sg := replaced.Subgroups[0]; sg.Provisioned() || !slices.Equal(sg.Keepers, before.Subgroups[0].Keepers) {
+		t.Errorf("members %v, keepers %v", sg.Members, sg.Keepers)
+	}
+}
+
+func TestWhoKeepsTheLogOfAShardWithoutMembersIsBroughtBackToIt(t *testing.T) {
+	d := Declaration{Name: "log", Mode: Persistent, RingBytes: MinRingBytes, Window: MinWindow, Shards: 2, MinMembers: 1, MaxMembers: 2}
+	member := func(id order.NodeID) Member {
+		return Member{ID: id, Incarnation: 1, Addr: "a:1", Disk: uint64(10 + id)}
+	}
+	previous := &View{Members: []Member{member(1), member(2), member(3)}, Subgroups: []Subgroup{
+		{Name: "log", Shard: 0, Mode: Persistent, Members: []order.Rank{0, 1}}, {Name: "log", Shard: 1, Mode: Persistent, Keepers: []Keeper{{2, 1, 12}, {9, 1, 19}}},
+	}}
+	for _, test := range []struct {
+		what    string
+		members []Member
+		want    [2][]order.Rank
+	}{
+		{"who is there leaves another behind", []Member{member(1), member(2), member(3)}, [2][]order.Rank{{0, 2}, {1}}},
+		{"who comes is placed where its log is", []Member{member(1), member(3), member(9)}, [2][]order.Rank{{0, 1}, {2}}},
+		{"nobody goes and leaves another shard without members", []Member{member(2)}, [2][]order.Rank{{0}, nil}},
+	} {
+		v, _, err := Place(Placement{ID: 2, Cluster: "c", Key: "k", Members: test.members, Declarations: []Declaration{d}, Previous: previous})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for s, want := range test.want {
+			if got := v.Subgroups[s].Members; !slices.Equal(got, want) {
+				t.Errorf("%s: shard %d has %v, want %v", test.what, s, got, want)
+			}
+		}
 	}
 }

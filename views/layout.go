@@ -132,7 +132,31 @@ func (p *Placement) stayed(d Declaration) [][]order.Rank {
 			shards[s] = append(shards[s], order.Rank(r))
 		}
 	}
+	p.seat(d, old, shards)
 	return shards
+}
+
+// seat brings those that keep the logs of shards without members back to them, as long as nobody else does without: who is in no shard, and otherwise
+// who leaves enough behind where it is.
+func (p *Placement) seat(d Declaration, old []Subgroup, shards [][]order.Rank) {
+	for s := range min(len(old), len(shards)) {
+		if len(old[s].Keepers) == 0 {
+			continue
+		}
+		for r, m := range p.Members {
+			if len(shards[s]) == d.most() || !d.admits(m.ID) || !keeps(old[s].Keepers, m, Keeper.back) {
+				continue
+			}
+			at := slices.IndexFunc(shards, func(in []order.Rank) bool { return slices.Contains(in, order.Rank(r)) })
+			if at >= 0 && (len(shards[at]) <= d.least() || len(shards[s]) > 0) {
+				continue
+			}
+			if at >= 0 {
+				shards[at] = slices.DeleteFunc(shards[at], func(other order.Rank) bool { return other == order.Rank(r) })
+			}
+			shards[s] = append(shards[s], order.Rank(r))
+		}
+	}
 }
 
 // dealt places a declaration that has no policy.
@@ -356,7 +380,7 @@ func (v *View) misfits(sg Subgroup, d Declaration, shard int) (faults faults) {
 	}
 	if n := len(sg.Members); may < n || n > d.most() || n < d.least() && sg.Provisioned() {
 		faults.add("members %v: need %d to %d out of %v", brief(sg.Members), d.least(), d.most(), brief(d.Members))
-	} else if d.Policy == "" && d.ShardCount() == 1 && n != d.oneShard(admitted) {
+	} else if d.Policy == "" && d.ShardCount() == 1 && n != d.oneShard(admitted) && len(sg.Keepers) == 0 {
 		faults.add("members %v: need %d", brief(sg.Members), d.oneShard(admitted))
 	}
 	return faults

@@ -191,7 +191,7 @@ func (c *Change) place(members []Member) (*View, error) {
 	}
 	for i := range v.Subgroups {
 		if v.Subgroups[i].Mode == Persistent {
-			v.keep(c.cfg.View, i)
+			v.keep(c.cfg.View, i, func(r order.Rank) bool { return c.cfg.Whole != nil && c.cfg.Whole(i, r) })
 			continue
 		}
 		v.Subgroups[i].Fresh = c.fresh(v, i)

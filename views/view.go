@@ -42,6 +42,8 @@ type Member struct {
 	Host string `json:"host,omitempty"`
 	// Shm is the name of the member's abstract unix socket; empty if it has none.
 	Shm string `json:"shm,omitempty"`
+	// Disk tells apart what the node keeps its logs on: one that was replaced, or lost something, is another disk. 0: it keeps none.
+	Disk uint64 `json:"disk,omitempty"`
 }
 
 // Subgroup is a shard of a declaration, placed in a view.
@@ -55,14 +57,10 @@ type Subgroup struct {
 	Window    int          `json:"window"`
 	// Fresh are the members that were not in it in the view before, if others were: they do not have its state.
 	Fresh []order.Rank `json:"fresh,omitempty"`
-	// Keepers are, while a persistent subgroup is not provisioned, those that were in it when it last was: they have its log.
+	// Partial are, of a persistent subgroup, the members of which it is not known that they have all of the log, the fresh ones among them.
+	Partial []order.Rank `json:"partial,omitempty"`
+	// Keepers are, while a persistent subgroup is not provisioned, those that had all of its log when it last was.
 	Keepers []Keeper `json:"keepers,omitempty"`
-}
-
-// Keeper is a process that has a subgroup's log on its disk.
-type Keeper struct {
-	ID          order.NodeID `json:"id"`
-	Incarnation uint64       `json:"incarnation,omitempty"`
 }
 
 // Provisioned reports whether the subgroup has members in this view. If not, nobody can send to it.
@@ -121,6 +119,16 @@ func (v *View) Shards(name string) []Subgroup {
 		end++
 	}
 	return v.Subgroups[first:end:end]
+}
+
+// Declared is the place of a subgroup's declaration among all of them.
+func (v *View) Declared(subgroup int) (declaration int) {
+	for i := 1; i <= subgroup; i++ {
+		if v.Subgroups[i].Name != v.Subgroups[i-1].Name {
+			declaration++
+		}
+	}
+	return declaration
 }
 
 // Validate checks V1 to V4 and the limits, and reports every fault at once. What it reports is bounded, whatever arrived.
@@ -189,6 +197,13 @@ func (s Subgroup) follows(before Subgroup) bool {
 func (s Subgroup) faults(members int) (faults faults) {
 	if !ascending(s.Fresh, members) || slices.ContainsFunc(s.Fresh, func(r order.Rank) bool { return !s.Has(r) }) {
 		faults.add("fresh members %v are not ascending ranks of its members %v", brief(s.Fresh), brief(s.Members)) // V2
+	}
+	if s.Mode == Persistent && slices.ContainsFunc(s.Fresh, func(r order.Rank) bool { return !slices.Contains(s.Partial, r) }) ||
+		!ascending(s.Partial, members) || slices.ContainsFunc(s.Partial, func(r order.Rank) bool { return !s.Has(r) }) {
+		faults.add("members %v have a part of the log: ascending ranks of its members %v, and the fresh ones %v", brief(s.Partial), brief(s.Members), brief(s.Fresh)) // V2
+	}
+	if s.Provisioned() && len(s.Partial) >= len(s.Members) || len(s.Partial) > 0 && s.Mode != Persistent {
+		faults.add("%d of %d members of a %v subgroup have a part of the log", len(s.Partial), len(s.Members), s.Mode)
 	}
 	faults.name(s.Name)
 	if !ascending(s.Members, members) {

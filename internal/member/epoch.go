@@ -49,6 +49,7 @@ type peer struct {
 const (
 	wordHeartbeat = iota
 	wordClock     // if there are persistent subgroups
+	wordWhole     // the same
 )
 
 // open lays this member on the table of a view.
@@ -77,7 +78,7 @@ func (m *Member) open(v *views.View) (*epoch, error) {
 	}
 	e.line = table.Line(self, layout.line[self])
 	e.change = views.NewChange(views.Config{
-		View: v, Self: self, Table: table, Columns: layout.change, Wedge: e.wedge, Next: m.next, OnEvent: e.happened, Record: e.recorder(),
+		View: v, Self: self, Table: table, Columns: layout.change, Wedge: e.wedge, Next: m.next, Whole: e.whole, OnEvent: e.happened, Record: e.recorder(),
 	})
 	for _, o := range m.out {
 		o.ahead = slices.DeleteFunc(slices.Clone(o.ahead), func(a multicast.Ahead) bool { return e.elsewhere(o.name, a.Sender) })
@@ -178,6 +179,7 @@ func (e *epoch) beat() int {
 	e.nextBeat = e.m.now + e.m.cfg.Heartbeat
 	sst.Store(e.line, wordHeartbeat, e.line[wordHeartbeat]+1) // the loop is the only writer, so the plain load is its own value
 	e.tellTime()
+	e.tellWhole()
 	e.table.PushLineQuietly(e.to, e.layout.line[e.self])
 	return 0
 }

@@ -38,6 +38,25 @@ func (e *epoch) tellTime() {
 	sst.Store(e.line, wordClock, uint64(e.m.Now()))
 }
 
+// tellWhole publishes of which declarations this member has all of the log of its shard.
+func (e *epoch) tellWhole() {
+	if !e.view.Persistent() {
+		return
+	}
+	whole := uint64(0)
+	for i, p := range e.subs {
+		if p != nil && p.recorder != nil && !p.recorder.partial {
+			whole |= 1 << e.view.Declared(i)
+		}
+	}
+	sst.Store(e.line, wordWhole, whole)
+}
+
+// whole reports whether a member of a subgroup told that it has all of its log.
+func (e *epoch) whole(subgroup int, r order.Rank) bool {
+	return sst.Load(e.table.Line(r, e.layout.line[r]), wordWhole)>>e.view.Declared(subgroup)&1 != 0
+}
+
 // persist tells the others how far this member's disk is, and takes note of how far all disks are.
 func (p *part) persist() (work int) {
 	r := p.recorder

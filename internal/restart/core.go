@@ -168,7 +168,7 @@ func (c *Core) message(v Verb) Message {
 
 func (c *Core) hello() Message {
 	m := c.message(Hello)
-	m.Counts, m.Able, m.Lacks = c.counts(), c.able, c.state.Incomplete
+	m.Counts, m.Able, m.Lacks = c.counts(), c.able, c.state.Lacking()
 	if c.attempt != nil && c.able {
 		m.Ballot = c.attempt.ballot
 	}

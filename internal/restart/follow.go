@@ -1,7 +1,6 @@
 package restart
 
 import (
-	"slices"
 	"time"
 
 	"github.com/squall-go/squall/internal/mutant"
@@ -62,7 +61,7 @@ func (c *Core) promise(b Ballot, e *Effects) {
 func (c *Core) account() Message {
 	m := c.message(Promise)
 	m.Ballot, m.Accepted, m.Echo, m.LogsFor = c.state.Promised, c.state.Accepted, c.state.Echo, c.logsFor
-	m.Lacks, m.Logs = c.state.Incomplete, c.cfg.Logs()
+	m.Lacks, m.Logs = c.state.Lacking(), c.cfg.Logs()
 	if len(m.Logs) > views.MaxSubgroups {
 		m.Logs = m.Logs[:views.MaxSubgroups]
 	}
@@ -130,8 +129,8 @@ func (c *Core) reconciled(b Ballot, err error, e *Effects) {
 // complete notes that logs which lacked something are as whole as those of their sources now.
 func (c *Core) complete(plan []Agreed, e *Effects) {
 	for _, a := range plan {
-		if slices.Contains(c.state.Incomplete, a.ID) {
-			c.state.completed(a.ID)
+		if c.state.lacks(a.ID) {
+			c.state.completed(a.ID, c.state.View.ID)
 			c.keep(e)
 		}
 	}

@@ -48,7 +48,7 @@ func (w *world) work(n *worldNode) {
 	}
 }
 
-func (v *worldNode) whole(id LogID) bool { return !slices.Contains(v.disk.Incomplete, id) }
+func (v *worldNode) whole(id LogID) bool { return !v.disk.lacks(id) }
 
 func shard(v *views.View, id LogID) *views.Subgroup {
 	i := slices.IndexFunc(v.Subgroups, func(sg views.Subgroup) bool { return idOf(sg) == id })
@@ -109,7 +109,7 @@ func (w *world) fetchWhole(n *worldNode, g *group, id LogID) bool {
 		}
 		l.synced = len(l.list)
 		n.disk.catchUp(g.view.ID)
-		n.disk.completed(id)
+		n.disk.completed(id, g.view.ID)
 		return true
 	}
 	return false

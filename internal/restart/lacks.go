@@ -1,6 +1,8 @@
 package restart
 
 import (
+	"math"
+	mathrand "math/rand/v2"
 	"slices"
 
 	"github.com/squall-go/squall/order"
@@ -8,24 +10,35 @@ import (
 )
 
 // Lacks says that a log of this process lost something that it had. It comes before the log is used: from then on it is no log of which others could
-// take the end for the end of all, until Complete.
+// take the end for the end of all, until Complete; and the disk is another one.
 func (m *Memory) Lacks(id LogID) error {
 	return m.change(func(s *State) error {
-		if !slices.Contains(s.Incomplete, id) {
-			s.Incomplete = append(slices.Clone(s.Incomplete), id)
+		s.Disk = newDisk()
+		if !s.lacks(id) {
+			l := Lack{LogID: id}
+			if s.View != nil {
+				l.Since = s.View.ID
+			}
+			s.Incomplete = append(slices.Clone(s.Incomplete), l)
 		}
 		return nil
 	})
 }
 
+// newDisk is a number that no other disk has.
+func newDisk() uint64 { return 1 + mathrand.Uint64N(math.MaxUint64) }
+
 // Forgo says that what a log lacks is given up: it counts as whole from then on, as it is. Only an operator can say so, of a log that no other
 // member has whole.
 func (m *Memory) Forgo(id LogID) error {
 	return m.change(func(s *State) error {
-		s.completed(id)
+		s.completed(id, math.MaxUint64)
 		return nil
 	})
 }
+
+// Disk is this disk's number.
+func (m *Memory) Disk() uint64 { return m.State().Disk }
 
 // Elsewhere reports whether others have a log, so that what is lost here comes from them: in the last view that this process knows, and in what
 // may have followed it.
@@ -53,5 +66,6 @@ func (s *State) elsewhere(v *views.View, id LogID) bool {
 	if sg := v.Subgroups[i]; !sg.Provisioned() {
 		return slices.ContainsFunc(sg.Keepers, func(k views.Keeper) bool { return k.ID != s.Node })
 	}
-	return slices.ContainsFunc(v.Subgroups[i].Members, func(r order.Rank) bool { return v.Members[r].ID != s.Node })
+	sg := v.Subgroups[i]
+	return slices.ContainsFunc(sg.Members, func(r order.Rank) bool { return v.Members[r].ID != s.Node && !slices.Contains(sg.Partial, r) })
 }

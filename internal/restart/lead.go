@@ -52,10 +52,10 @@ func (c *Core) look(now time.Duration) {
 	c.able = able
 }
 
-// unmet are the shards whose log nobody who is here has whole, while somebody who is not may have.
+// unmet are the shards whose log nobody who is here has whole.
 func (c *Core) unmet() (lacking []views.Subgroup) {
 	for _, sg := range c.logged(c.state.View) {
-		if len(c.holders(sg)) == 0 && ranksOf(sg.Members)&^c.here() != 0 {
+		if len(c.holders(sg)) == 0 {
 			lacking = append(lacking, sg)
 		}
 	}
@@ -81,7 +81,7 @@ func (c *Core) holders(sg views.Subgroup) (list []order.NodeID) {
 			list = append(list, id)
 		}
 	}
-	add(c.cfg.Self.ID, c.state.Incomplete)
+	add(c.cfg.Self.ID, c.state.Lacking())
 	for _, p := range c.peers {
 		add(p.member.ID, p.lacks)
 	}
@@ -301,8 +301,51 @@ func (c *Core) propose() error {
 	if !slices.Equal(next.Members, members) {
 		return fmt.Errorf("it was laid out for %s, and is of %s", ids(members), ids(next.Members))
 	}
+	c.await(next)
 	a.next = Successor{View: next, Restarted: true}
 	return c.agree()
+}
+
+// await leaves shards without members, whose logs are elsewhere: those that had none before and of which nobody who is here has the log, and says
+// of all that have none who does.
+func (c *Core) await(next *views.View) {
+	for i, sg := range next.Subgroups {
+		old, ok := c.before(sg)
+		if !ok || sg.Mode != views.Persistent {
+			continue
+		}
+		if keepers := c.keepers(old); len(keepers) > 0 && (!sg.Provisioned() || len(c.whole(sg)) == 0) {
+			next.Subgroups[i].Wait(keepers)
+		}
+	}
+}
+
+// before is a shard in the view in force.
+func (c *Core) before(sg views.Subgroup) (old views.Subgroup, ok bool) {
+	all := c.state.View.Subgroups
+	i := slices.IndexFunc(all, func(old views.Subgroup) bool { return idOf(old) == idOf(sg) })
+	if i < 0 {
+		return old, false
+	}
+	return all[i], true
+}
+
+// keepers are those that have a shard's log: of those who are here, who says so, and of the others, whom the view in force takes for one.
+func (c *Core) keepers(old views.Subgroup) (all []views.Keeper) {
+	whole := c.whole(old)
+	for _, k := range c.state.View.Keepers(old) {
+		k.Incarnation = 0 // what they have beyond what is on every disk may differ
+		here := slices.ContainsFunc(c.attempt.accounts, func(said Message) bool { return said.From.ID == k.ID })
+		if !here || slices.ContainsFunc(whole, func(said Message) bool { return said.From.ID == k.ID }) {
+			all = append(all, k)
+		}
+	}
+	for _, said := range whole {
+		if k := (views.Keeper{ID: said.From.ID, Disk: said.From.Disk}); old.Provisioned() && !slices.Contains(all, k) {
+			all = append(all, k) // it has got it since the view began
+		}
+	}
+	return all
 }
 
 // agree finds, for each log, the longest among those that are whole.
@@ -318,24 +361,22 @@ func (c *Core) agree() error {
 	return nil
 }
 
-// whole are the accounts of those that have a shard's log whole. Where the shard had no members, or all of them say that they lack
-// something of it, it was lost before, in the group that worked: then all that is left of it is as good.
+// whole are the accounts of those that have a shard's log whole: of its members, who does not say that it lacks something; while it has none, those that
+// kept it. A log that nobody ever had everybody has whole.
 func (c *Core) whole(sg views.Subgroup) (found []Message) {
 	a := c.attempt
-	i := slices.IndexFunc(c.state.View.Subgroups, func(old views.Subgroup) bool { return idOf(old) == idOf(sg) })
-	if i < 0 {
+	old, ok := c.before(sg)
+	if !ok || !old.Provisioned() && len(old.Keepers) == 0 {
 		return a.accounts
 	}
-	away := ranksOf(c.state.View.Subgroups[i].Members)
 	for _, said := range a.accounts {
-		r := c.rank(said.From.ID)
-		if away.Has(r) && !slices.Contains(said.Lacks, idOf(sg)) {
+		has := old.Has(c.rank(said.From.ID))
+		if !old.Provisioned() {
+			has = old.KeptBy(said.From)
+		}
+		if has && !slices.Contains(said.Lacks, idOf(sg)) {
 			found = append(found, said)
 		}
-		away &^= views.Ranks(0).With(r, true)
-	}
-	if len(found) == 0 && away == 0 {
-		return a.accounts
 	}
 	return found
 }

@@ -64,6 +64,7 @@ type (
 	nodePart struct {
 		Node         order.NodeID `json:"node"`
 		Incarnations []uint64     `json:"incarnations,omitempty"`
+		Disk         uint64       `json:"disk,omitempty"`
 	}
 	votePart struct {
 		View     order.ViewID `json:"view"`
@@ -73,7 +74,7 @@ type (
 	}
 	logsPart struct {
 		View       order.ViewID `json:"view"`
-		Incomplete []LogID      `json:"incomplete,omitempty"`
+		Incomplete []Lack       `json:"incomplete,omitempty"`
 	}
 )
 
@@ -110,7 +111,7 @@ func Load(disk Disk) (*Memory, error) {
 		}
 	}
 	s := &m.state
-	s.Node, s.Incarnations = node.Node, node.Incarnations
+	s.Node, s.Incarnations, s.Disk = node.Node, node.Incarnations, node.Disk
 	s.Echo, s.Promised, s.Accepted, s.Incomplete = vote.Echo, vote.Promised, vote.Accepted, logs.Incomplete
 	if err := s.check(vote.View, logs.View); err != nil {
 		return nil, damaged("restart", err)
@@ -203,7 +204,7 @@ func (m *Memory) save(s State) error {
 		key  string
 		what any
 	}{
-		{keyNode, nodePart{s.Node, s.Incarnations}}, {keyView, view},
+		{keyNode, nodePart{s.Node, s.Incarnations, s.Disk}}, {keyView, view},
 		{keyVote, votePart{at, s.Echo, s.Promised, s.Accepted}}, {keyLogs, logsPart{at, s.Incomplete}},
 	} {
 		if part.what == nil {
@@ -258,6 +259,9 @@ func (m *Memory) Begin(self views.Member) error {
 		if err := s.belongs(self.ID); err != nil {
 			return err
 		}
+		if s.Disk == 0 {
+			s.Disk = newDisk()
+		}
 		s.begin(self)
 		return nil
 	})
@@ -290,7 +294,10 @@ func (s *State) enter(v *views.View, incomplete []LogID) error {
 	if !s.is(v) {
 		s.move(Successor{View: v})
 	}
-	s.Incomplete = slices.Clone(incomplete)
+	s.Incomplete = nil
+	for _, id := range incomplete {
+		s.Incomplete = append(s.Incomplete, Lack{id, v.ID})
+	}
 	return nil
 }
 
@@ -332,15 +339,16 @@ func (s *State) installed(v *views.View) {
 	}
 }
 
-// Complete says that a log lacks nothing any more in a view.
+// Complete says that a log has got what it lacked since a view, or before. What it came to lack later it still does: this process left the log's
+// shard, and came into it again.
 func (m *Memory) Complete(id LogID, v order.ViewID) error {
 	return m.change(func(s *State) error {
 		s.catchUp(v)
-		s.completed(id)
+		s.completed(id, v)
 		return nil
 	})
 }
 
-func (s *State) completed(id LogID) {
-	s.Incomplete = slices.DeleteFunc(slices.Clone(s.Incomplete), func(other LogID) bool { return other == id })
+func (s *State) completed(id LogID, v order.ViewID) {
+	s.Incomplete = slices.DeleteFunc(slices.Clone(s.Incomplete), func(l Lack) bool { return l.LogID == id && l.Since <= v })
 }

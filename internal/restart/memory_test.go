@@ -50,7 +50,7 @@ func TestWhatWasSaidIsRemembered(t *testing.T) {
 	id := LogID{Name: "orders"}
 	must(t, m.Begin(self), m.Enter(first, []LogID{id}), m.Echo(1, 257, second))
 	s := remembering(t, disk).State()
-	if s.Node != 1 || !slices.Equal(s.Incarnations, []uint64{5}) || s.View.Key != "a" || s.Echo.Ballot != 257 || s.Echo.View.Key != "b" || !slices.Equal(s.Incomplete, []LogID{id}) {
+	if s.Node != 1 || !slices.Equal(s.Incarnations, []uint64{5}) || s.View.Key != "a" || s.Echo.Ballot != 257 || s.Echo.View.Key != "b" || !slices.Equal(s.Incomplete, []Lack{{id, 1}}) {
 		t.Fatalf("%+v", s)
 	}
 	// Installed is late; what is said about the next view tells as much.
@@ -158,7 +158,7 @@ func TestWhoComesIntoAShardLacksItsLog(t *testing.T) {
 	next.Subgroups[0].Fresh = []order.Rank{1}
 	old.move(Successor{View: next})
 	fresh.move(Successor{View: next})
-	if len(old.Incomplete) > 0 || !slices.Equal(fresh.Incomplete, []LogID{{Name: "orders"}}) {
+	if len(old.Incomplete) > 0 || !slices.Equal(fresh.Incomplete, []Lack{{LogID{Name: "orders"}, 2}}) {
 		t.Fatalf("%v %v", old.Incomplete, fresh.Incomplete)
 	}
 	last := viewOf(t, next, "c", member(1, 1), member(2, 1))
@@ -166,8 +166,25 @@ func TestWhoComesIntoAShardLacksItsLog(t *testing.T) {
 	if len(fresh.Incomplete) != 1 {
 		t.Fatal("it was forgotten")
 	}
-	fresh.move(Successor{View: viewOf(t, last, "d", member(1, 1), member(2, 2)), Restarted: true})
+	restarted := viewOf(t, last, "d", member(1, 1), member(2, 2))
+	fresh.move(Successor{View: restarted, Restarted: true})
+	if len(fresh.Incomplete) != 1 {
+		t.Fatal("before a restart's view it had it whole, and lost it since")
+	}
+	left := viewOf(t, restarted, "e", member(1, 1), member(2, 2))
+	left.Subgroups[0].Members, left.Subgroups[0].Senders = []order.Rank{0}, []order.Rank{0}
+	fresh.move(Successor{View: left})
 	if len(fresh.Incomplete) != 0 {
+		t.Fatal(fresh.Incomplete)
+	}
+	again := viewOf(t, left, "f", member(1, 1), member(2, 2))
+	again.Subgroups[0].Fresh = []order.Rank{1}
+	fresh.move(Successor{View: again})
+	fresh.completed(LogID{Name: "orders"}, 2) // what began in view 2 ends
+	if len(fresh.Incomplete) != 1 {
+		t.Fatal("it left the shard, and came again")
+	}
+	if fresh.completed(LogID{Name: "orders"}, again.ID); len(fresh.Incomplete) != 0 {
 		t.Fatal(fresh.Incomplete)
 	}
 }

@@ -17,6 +17,26 @@ type LogID struct {
 
 func (id LogID) String() string { return fmt.Sprintf("%s.%d", id.Name, id.Shard) }
 
+// Lack is a log that lacks something.
+type Lack struct {
+	LogID
+	// Since is the view in which it came to be so: what was begun in an earlier one does not end it.
+	Since order.ViewID `json:"since,omitempty"`
+}
+
+// lacks reports whether a log lacks something.
+func (s *State) lacks(id LogID) bool {
+	return slices.ContainsFunc(s.Incomplete, func(l Lack) bool { return l.LogID == id })
+}
+
+// Lacking are the logs that lack something.
+func (s *State) Lacking() (ids []LogID) {
+	for _, l := range s.Incomplete {
+		ids = append(ids, l.LogID)
+	}
+	return ids
+}
+
 // LogEnd is how far a process's log goes, durably.
 type LogEnd struct {
 	ID      LogID         `json:"id"`
@@ -71,7 +91,9 @@ type State struct {
 	Promised Ballot
 	Accepted *Accepted
 	// Incomplete are the logs of this process's shards in View that lack more than an end.
-	Incomplete []LogID
+	Incomplete []Lack
+	// Disk tells this disk from the one that it was before it lost something of a log, and from every other one.
+	Disk uint64
 }
 
 // maxIncarnations bounds State.Incarnations. A process that was started more often than that without becoming a member of anything is not
@@ -127,15 +149,21 @@ func (s *State) stays(a, b *views.View) bool {
 	return ok && also && a.Members[r].Incarnation == b.Members[q].Incarnation
 }
 
-// lacking are the logs of this process's shards in the next view that it does not have whole.
-func (s *State) lacking(next Successor) (lacking []LogID) {
+// lacking are the logs of this process's shards in the next view that it does not have whole. Before a restart's view all members had theirs at the
+// agreed ends: what still lacks something has lost it since.
+func (s *State) lacking(next Successor) (lacking []Lack) {
 	rank, ok := next.View.RankOf(s.Node)
-	if !ok || next.Restarted {
+	if !ok {
 		return nil
 	}
 	for _, sg := range next.View.Subgroups {
-		if sg.Has(rank) && !s.whole(next.View, sg, rank) {
-			lacking = append(lacking, idOf(sg))
+		if !sg.Has(rank) {
+			continue
+		}
+		if i := slices.IndexFunc(s.Incomplete, func(l Lack) bool { return l.LogID == idOf(sg) }); i >= 0 && !slices.Contains(sg.Fresh, rank) {
+			lacking = append(lacking, s.Incomplete[i])
+		} else if !next.Restarted && !s.whole(next.View, sg, rank) {
+			lacking = append(lacking, Lack{idOf(sg), next.View.ID})
 		}
 	}
 	return lacking
@@ -150,7 +178,7 @@ func (s *State) whole(next *views.View, sg views.Subgroup, rank order.Rank) bool
 	if s.View == nil || !s.stays(s.View, next) {
 		return true // it comes with this view: who was in the one before had installed that
 	}
-	return next.ID == s.View.ID+1 && !slices.Contains(s.Incomplete, idOf(sg))
+	return next.ID == s.View.ID+1 && !s.lacks(idOf(sg))
 }
 
 func idOf(sg views.Subgroup) LogID { return LogID{sg.Name, sg.Shard} }

@@ -129,7 +129,7 @@ func (f *Fetch) Run(ctx context.Context) (Fetched, error) {
 func (f *Fetch) sources() (list []views.Member) {
 	sg := f.cfg.View.Subgroups[f.cfg.Subgroup]
 	for _, r := range sg.Members {
-		if !slices.Contains(sg.Fresh, r) {
+		if !slices.Contains(sg.Fresh, r) && !slices.Contains(sg.Partial, r) {
 			list = append(list, f.cfg.View.Members[r])
 		}
 	}
