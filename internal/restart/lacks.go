@@ -2,7 +2,6 @@ package restart
 
 import (
 	"math"
-	mathrand "math/rand/v2"
 	"slices"
 
 	"github.com/squall-go/squall/order"
@@ -10,10 +9,10 @@ import (
 )
 
 // Lacks says that a log of this process lost something that it had. It comes before the log is used: from then on it is no log of which others could
-// take the end for the end of all, until Complete; and the disk is another one.
+// take the end for the end of all, until Complete; and for the next process the disk is another one.
 func (m *Memory) Lacks(id LogID) error {
 	return m.change(func(s *State) error {
-		s.Disk = newDisk()
+		s.Disk = 0
 		if !s.lacks(id) {
 			l := Lack{LogID: id}
 			if s.View != nil {
@@ -25,9 +24,6 @@ func (m *Memory) Lacks(id LogID) error {
 	})
 }
 
-// newDisk is a number that no other disk has.
-func newDisk() uint64 { return 1 + mathrand.Uint64N(math.MaxUint64) }
-
 // Forgo says that what a log lacks is given up: it counts as whole from then on, as it is. Only an operator can say so, of a log that no other
 // member has whole.
 func (m *Memory) Forgo(id LogID) error {
@@ -37,7 +33,7 @@ func (m *Memory) Forgo(id LogID) error {
 	})
 }
 
-// Disk is this disk's number.
+// Disk is this disk's number, after Begin.
 func (m *Memory) Disk() uint64 { return m.State().Disk }
 
 // Elsewhere reports whether others have a log, so that what is lost here comes from them: in the last view that this process knows, and in what

@@ -260,7 +260,7 @@ func (m *Memory) Begin(self views.Member) error {
 			return err
 		}
 		if s.Disk == 0 {
-			s.Disk = newDisk()
+			s.Disk = self.Incarnation // which no other process has
 		}
 		s.begin(self)
 		return nil

@@ -92,7 +92,8 @@ type State struct {
 	Accepted *Accepted
 	// Incomplete are the logs of this process's shards in View that lack more than an end.
 	Incomplete []Lack
-	// Disk tells this disk from the one that it was before it lost something of a log, and from every other one.
+	// Disk tells this disk from the one that it was before it lost something of a log, and from every other one: it is the incarnation of the first
+	// process that had it. 0: there was none yet.
 	Disk uint64
 }
 

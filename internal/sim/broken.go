@@ -49,7 +49,11 @@ func (w *world) begunAnew(previous, v *views.View) {
 // rest reports whether all that were in a shard are back, and none of them has its log whole: then the longest that is left is taken.
 func (w *world) rest(previous *views.View, id shardID) bool {
 	return !slices.ContainsFunc(w.keepers(previous, id), func(p *process) bool {
-		return p.memory == nil || !slices.Contains(p.memory.State().Incomplete, w.logID(id))
+		if p.memory == nil {
+			return true
+		}
+		s := p.memory.State()
+		return !slices.Contains(s.Lacking(), w.logID(id))
 	})
 }
 

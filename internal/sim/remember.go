@@ -58,6 +58,7 @@ func (p *process) recall() {
 		return
 	}
 	p.must(p.memory.Begin(p.self))
+	p.self.Disk = p.memory.Disk()
 }
 
 // must ends a process that cannot remember what it has to.
