@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/squall-go/squall/order"
@@ -64,10 +65,186 @@ func TestALogThatIsMissingIsDamaged(t *testing.T) {
 		}
 		_, err = s.Log(LogConfig{ID: ticks})
 		refused(t, err, ErrDamaged, "ticks.0", "it is missing", "when it is started again")
+		refused(t, err, ErrMissing)
 		mustClose(t, s)
 	}
 	_, l = reopened(t, dir, LogConfig{Repair: true})
 	appendSamples(t, l, 0, 5)
+}
+
+func TestALogThatIsMissingCanBeForgotten(t *testing.T) {
+	dir := t.TempDir()
+	s, _ := reopened(t, dir, LogConfig{})
+	mustClose(t, s)
+	if err := os.RemoveAll(filepath.Join(dir, "logs", "ticks.0")); err != nil {
+		t.Fatal(err)
+	}
+	s = mustOpen(t, StoreConfig{Dir: dir, Cluster: "test", Node: 1})
+	if to, err := s.SetAside(ticks); to != "" || err != nil {
+		t.Fatal(to, err)
+	}
+	if l, err := s.Log(LogConfig{ID: ticks, Engine: WAL}); err != nil || l.Info().Engine != WAL {
+		t.Error(err)
+	}
+}
+
+// What stands in the place of a log and is none is damage, and goes out of the way as a log does.
+func TestWhatIsInThePlaceOfALogIsSetAside(t *testing.T) {
+	for what, put := range map[string]func(path string) error{
+		"a file":      func(path string) error { return os.WriteFile(path, []byte("x"), 0o600) },
+		"a dead link": func(path string) error { return os.Symlink("/nowhere/at/all", path) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			dir := t.TempDir()
+			s, _ := reopened(t, dir, LogConfig{})
+			mustClose(t, s)
+			path := filepath.Join(dir, "logs", "ticks.0")
+			if err := errors.Join(os.RemoveAll(path), put(path)); err != nil {
+				t.Fatal(err)
+			}
+			if r := verifiedAs(t, dir); len(r.Faults) != 1 || len(r.Foreign) != 1 || r.Foreign[0] != "ticks.0" {
+				t.Errorf("%+v", r)
+			}
+			s = mustOpen(t, StoreConfig{Dir: dir, Cluster: "test", Node: 1})
+			_, err := s.Log(LogConfig{ID: ticks, Repair: true})
+			refused(t, err, ErrDamaged, "ticks.0")
+			to, err := s.SetAside(ticks)
+			if err != nil || !isThere(to) {
+				t.Fatal(to, err)
+			}
+			if _, err = s.Log(LogConfig{ID: ticks}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func verifiedAs(t *testing.T, dir string) Report {
+	t.Helper()
+	r, err := Verify(dir, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestWhatIsNoLogIsLeftAlone(t *testing.T) {
+	dir := t.TempDir()
+	s, l := reopened(t, dir, LogConfig{})
+	appendSamples(t, l, 0, 10)
+	mustClose(t, s)
+	names := []string{".DS_Store", "README", "big link", "lost+found", "orders.-1", "orders.0.bak", "orders.01", "ticks.0.damaged.1"}
+	for i, name := range names {
+		path := filepath.Join(dir, "logs", name)
+		err := os.Mkdir(path, 0o700)
+		if i < 2 {
+			err = errors.Join(os.Remove(path), os.WriteFile(path, nil, 0o600))
+		} else if i == 2 {
+			err = errors.Join(os.Remove(path), os.Symlink("/nowhere/at/all", path))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r := verifiedAs(t, dir); !r.OK() || len(r.Logs) != 1 || !slices.Equal(r.Foreign, names) {
+		t.Errorf("%+v", r)
+	}
+	if all, err := CompareLogs(dir); err != nil || len(all) != 1 {
+		t.Errorf("%+v, %v", all, err)
+	}
+	s, l = reopened(t, dir, LogConfig{Repair: true})
+	if ids, err := s.Logs(); err != nil || len(ids) != 1 || l.Info().Count != 10 {
+		t.Errorf("%v, %v", ids, err)
+	}
+	mustClose(t, s)
+	s = mustOpen(t, StoreConfig{Dir: dir, Cluster: "test", Node: 1})
+	if to, err := s.SetAside(ticks); err != nil || filepath.Base(to) != "ticks.0.damaged.2" {
+		t.Error(to, err)
+	}
+}
+
+// A file system that is mounted for the logs is not empty, and a new store may begin there.
+func TestANewStoreMayHaveWhatIsNoLog(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, "logs", "lost+found"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	reopened(t, dir, LogConfig{})
+}
+
+// A directory of a log that has another name now is not made anew, and nothing of it is lost.
+func TestALogUnderTheNameOfAnotherOneIsNamed(t *testing.T) {
+	dir := t.TempDir()
+	s, l := reopened(t, dir, LogConfig{Sign: signKey})
+	appendSamples(t, l, 0, 10)
+	mustClose(t, s)
+	other := LogID{Name: "other"}
+	rename(t, filepath.Join(dir, "logs", "ticks.0"), filepath.Join(dir, "logs", "other.0"))
+	s = mustOpen(t, StoreConfig{Dir: dir, Cluster: "test", Node: 1})
+	for _, repair := range []bool{false, true} {
+		_, err := s.Log(LogConfig{ID: other, Repair: repair})
+		refused(t, err, ErrOtherLog, "other.0", "that of ticks.0", "call it ticks.0 again")
+		if errors.Is(err, ErrDamaged) {
+			t.Error(err)
+		}
+	}
+	mustClose(t, s)
+	r, err := Verify(dir, signers, nil)
+	if err != nil || len(r.Logs) != 1 || r.Logs[0].Vouched != 10 || len(r.Logs[0].Faults) != 1 || len(r.Faults) != 1 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+func TestALabelThatIsDamagedIsWrittenAnewByRepair(t *testing.T) {
+	engines(t, func(t *testing.T, e Engine) {
+		for what, harm := range map[string]func(path string) error{
+			"gone":  os.Remove,
+			"empty": func(path string) error { return os.Truncate(path, 0) },
+		} {
+			dir := t.TempDir()
+			s, l := reopened(t, dir, LogConfig{Engine: e})
+			appendSamples(t, l, 0, 10)
+			path := filepath.Join(l.dir, labelFile)
+			mustClose(t, s)
+			if err := harm(path); err != nil {
+				t.Fatal(err)
+			}
+			if r := verifiedAs(t, dir); len(r.Logs) != 1 || len(r.Logs[0].Faults) != 1 || r.Logs[0].Records != 10 || r.Logs[0].Engine != e.String() {
+				t.Errorf("%s: %+v", what, r)
+			}
+			s = mustOpen(t, StoreConfig{Dir: dir, Cluster: "test", Node: 1})
+			_, err := s.Log(LogConfig{ID: ticks})
+			refused(t, err, ErrDamaged, labelFile)
+			l, err = s.Log(LogConfig{ID: ticks, Repair: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			reads(t, l.Range(order.Version{}, order.Version{}), 0, 10)
+			if i := l.Info(); !i.Relabelled || i.Repaired.Blocks != 0 || i.Engine != e {
+				t.Errorf("%+v", i)
+			}
+			mustClose(t, s)
+			if r := verifiedAs(t, dir); !r.OK() {
+				t.Errorf("%+v", r)
+			}
+		}
+	})
+}
+
+func TestALabelOfFilesThatAreNotThereStaysDamaged(t *testing.T) {
+	dir := t.TempDir()
+	s, l := reopened(t, dir, LogConfig{})
+	files := l.dir
+	mustClose(t, s)
+	if err := errors.Join(os.Remove(filepath.Join(files, labelFile)), os.Remove(filepath.Join(files, boltFile))); err != nil {
+		t.Fatal(err)
+	}
+	if r := verifiedAs(t, dir); r.OK() || len(r.Logs) != 1 {
+		t.Errorf("%+v", r)
+	}
+	s = mustOpen(t, StoreConfig{Dir: dir, Cluster: "test", Node: 1})
+	_, err := s.Log(LogConfig{ID: ticks, Repair: true})
+	refused(t, err, ErrDamaged, labelFile)
 }
 
 func TestDamageThatWasNotedHoldsUntilItIsRepaired(t *testing.T) {

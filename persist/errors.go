@@ -37,6 +37,12 @@ var (
 	ErrNewerFormat = journal.ErrNewerFormat
 	// ErrDamaged is returned for what was written and reads differently now. Nothing is repaired unasked.
 	ErrDamaged = journal.ErrDamaged
+	// ErrMissing is returned, as an ErrDamaged, for a log that was made and of which all files are gone.
+	ErrMissing = errors.New("it is missing")
+	// ErrOtherLog is returned for a directory of a log that has the name of another one.
+	ErrOtherLog = errors.New("the directory belongs to another log")
+	// ErrSnapshot is the ErrDamaged of a log's snapshot: the records can be read, and what it stood for is not among them.
+	ErrSnapshot error = snapshotDamaged{}
 	// ErrNotFound is returned for a version, a time or a snapshot that is not here.
 	ErrNotFound = journal.ErrNotFound
 	// ErrTruncated is returned for what lies before the first record that is kept.
@@ -88,10 +94,19 @@ type directoryDamaged struct{}
 func (directoryDamaged) Error() string        { return "the directory is damaged" }
 func (directoryDamaged) Is(target error) bool { return target == ErrDamaged }
 
+// snapshotDamaged is the ErrDamaged of a snapshot.
+type snapshotDamaged struct{}
+
+func (snapshotDamaged) Error() string        { return "the snapshot is damaged" }
+func (snapshotDamaged) Is(target error) bool { return target == ErrDamaged }
+
 // damageOf is what a damaged file is.
 func damageOf(place string) error {
-	if ownFile(place) {
+	switch {
+	case ownFile(place):
 		return directoryDamaged{}
+	case filepath.Base(place) == snapshotFile:
+		return ErrSnapshot
 	}
 	return ErrDamaged
 }

@@ -44,7 +44,11 @@ type LogConfig struct {
 	Failed func(error)        // once: the disk failed; nothing is acknowledged afterwards
 	// Damaged is called once, when somebody who reads finds that the log is damaged: what is appended is still kept. It must not use the log.
 	Damaged func(error)
-	Repair  bool // read all of it, and drop the first damaged record and what is behind it, instead of refusing to open; Info says what was dropped
+	// Repair reads all of the log, and drops the first damaged record and what is behind it, instead of refusing to open; Info says what was dropped.
+	// What cannot be repaired in place, as a snapshot, is refused all the same, and nothing was dropped then.
+	Repair bool
+
+	relabelled bool // the label was written anew
 }
 
 // Log is one log of a store. Append belongs to one goroutine at a time, everything else to anybody.
@@ -116,6 +120,9 @@ func (l *Log) openBook() (err error) {
 	}
 	var dropped journal.Repaired
 	if l.config.Repair {
+		if _, err = readWhole(l.dir); err != nil {
+			return err
+		}
 		if dropped, err = journal.Repair(l.engine, name); err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package persist
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -12,8 +13,8 @@ import (
 const (
 	// logsDir holds one directory for each log.
 	logsDir = "logs"
-	// asideDir holds those whose files nothing can be read from, as they were.
-	asideDir = "damaged"
+	// asideMark stands in the names there of what is damaged and was set aside, behind that of its log. No log has a second dot in its name.
+	asideMark = ".damaged."
 	// unfinished ends the names of what a crash may have left half made.
 	unfinished = ".new"
 	// maxName bounds the name of a directory; file systems take 255 bytes.
@@ -36,27 +37,22 @@ func (id LogID) escape() string {
 
 // place finds the directory of a log, or makes it, and settles the engine: a log that is there keeps its own.
 func (s *Store) place(c *LogConfig) (dir string, err error) {
-	name := c.ID.escape()
-	if c.ID.Name == "" || c.ID.Shard < 0 || len(name) > maxName {
+	if !c.ID.named() {
 		return "", fmt.Errorf("%s: %v is no name for a log: it is empty, or needs more than %d bytes with what is special in it escaped",
 			s.config.Dir, c.ID, maxName)
 	}
+	name := c.ID.escape()
 	dir = filepath.Join(s.path(logsDir), name)
 	known, err := s.Get(logKey(name))
 	if err != nil {
 		return "", err
 	}
-	if _, err := os.Stat(dir); missing(err) {
-		if err := s.absent(dir, *c, known != nil); err != nil {
-			return "", err
-		}
-	}
-	l, err := readLogLabel(dir)
-	if err != nil {
+	if err := s.reachLog(dir, *c, known != nil); err != nil {
 		return "", err
 	}
-	if (LogID{l.Name, l.Shard}) != c.ID {
-		return "", damaged(dir, "log %s.%d is here, where %v should be", l.Name, l.Shard, c.ID)
+	l, err := s.labelOf(dir, c)
+	if err != nil {
+		return "", err
 	}
 	if known == nil && !s.config.ReadOnly {
 		if err := s.Put(map[string][]byte{logKey(name): {}}); err != nil {
@@ -65,6 +61,60 @@ func (s *Store) place(c *LogConfig) (dir string, err error) {
 	}
 	c.Engine, err = engineNamed(l.Engine, dir)
 	return dir, err
+}
+
+// named reports whether a log can have this name.
+func (id LogID) named() bool { return id.Name != "" && id.Shard >= 0 && len(id.escape()) <= maxName }
+
+// reachLog makes a log whose directory is not there, unless it should be.
+func (s *Store) reachLog(dir string, c LogConfig, known bool) error {
+	info, err := os.Stat(dir)
+	switch {
+	case err == nil && !info.IsDir():
+		return damaged(dir, "it is no directory")
+	case err == nil || !missing(err):
+		return nil // if it cannot be reached, reading it says why
+	case isThere(dir):
+		return damaged(dir, "it is a link that leads nowhere")
+	case known && !c.Repair:
+		return fmt.Errorf("%s: %w: %w; %s", dir, ErrDamaged, ErrMissing, logAdvice)
+	case s.config.ReadOnly:
+		return fmt.Errorf("%s: log %v: %w", s.config.Dir, c.ID, ErrNotFound)
+	}
+	return s.makeLog(dir, c)
+}
+
+// isThere reports whether a name leads to anything, if only to a link.
+func isThere(path string) bool {
+	_, err := os.Lstat(path)
+	return !missing(err)
+}
+
+// logsIn tells the directories of logs from what else is in logs/, which is left alone: what somebody put there, and what was set aside.
+func logsIn(dir string) (ids []LogID, foreign []string, err error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, nil, named(err, dir)
+	}
+	for _, e := range entries {
+		id, err := unescape(e.Name())
+		switch {
+		case err == nil && id.escape() == e.Name() && id.named() && isDir(filepath.Join(dir, e.Name()), e):
+			ids = append(ids, id)
+		case !strings.HasSuffix(e.Name(), unfinished):
+			foreign = append(foreign, e.Name())
+		}
+	}
+	return ids, foreign, nil
+}
+
+// isDir reports whether an entry is a directory, or a link to one.
+func isDir(path string, e os.DirEntry) bool {
+	if e.Type()&os.ModeSymlink == 0 {
+		return e.IsDir()
+	}
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
 }
 
 // logKeys begin the values that say which logs were made, so that one of which all files are gone is not taken for one that never was.
@@ -92,17 +142,6 @@ func unescape(dir string) (id LogID, err error) {
 		id.Shard, err = strconv.Atoi(dir[at+1:])
 	}
 	return id, err
-}
-
-// absent makes a log whose directory is not there, unless it should be.
-func (s *Store) absent(dir string, c LogConfig, known bool) error {
-	if known && !c.Repair {
-		return damaged(dir, "it is missing")
-	}
-	if s.config.ReadOnly {
-		return fmt.Errorf("%s: log %v: %w", s.config.Dir, c.ID, ErrNotFound)
-	}
-	return s.makeLog(dir, c)
 }
 
 // makeLog makes a log under another name and renames it when it is complete, so that a crash leaves all of it or none.
@@ -135,6 +174,37 @@ func readLogLabel(dir string) (label, error) {
 		err = damaged(path, "it is missing")
 	}
 	return l, err
+}
+
+// labelOf is the label of a log. One that is damaged says nothing that the directory's name and its files do not: repair writes it anew.
+func (s *Store) labelOf(dir string, c *LogConfig) (label, error) {
+	l, err := readLogLabel(dir)
+	if kind, ok := engineIn(dir); errors.Is(err, ErrDamaged) && c.Repair && ok {
+		c.relabelled = true
+		l = label{Format, c.ID.Name, c.ID.Shard, kind.String()}
+		err = writeLabel(s.disk, filepath.Join(dir, labelFile), l)
+	}
+	if err == nil {
+		err = l.check(dir, c.ID)
+	}
+	return l, err
+}
+
+// check compares a label with whose log its directory should be. It is no damage if they differ: somebody gave the directory another name.
+func (l *label) check(dir string, id LogID) error {
+	if have := (LogID{l.Name, l.Shard}); have != id {
+		return fmt.Errorf("%s: %w: its %s says that it is that of %v; call it %s again", dir, ErrOtherLog, labelFile, have, have.escape())
+	}
+	return nil
+}
+
+// engineIn is the engine whose files are in a directory, if they are those of one.
+func engineIn(dir string) (e Engine, ok bool) {
+	bolt, wal := isThere(filepath.Join(dir, boltFile)), isThere(filepath.Join(dir, walMetaFile))
+	if wal {
+		e = WAL
+	}
+	return e, bolt != wal
 }
 
 func engineNamed(name, place string) (Engine, error) {

@@ -103,8 +103,9 @@ func (l *Log) OpenSnapshot() (at Record, content io.ReadCloser, err error) {
 		return at, nil, fmt.Errorf("log %v: snapshot: %w", l.config.ID, ErrNotFound)
 	}
 	if err != nil {
-		return at, nil, l.named(err)
+		return at, nil, l.notice(err)
 	}
+	s.notice = l.notice
 	return s.head.at, s, nil
 }
 

@@ -115,6 +115,19 @@ func readSnapshotHead(dir string) (snapshotHead, error) {
 	return s.head, s.Close()
 }
 
+// readWhole reads a snapshot to its end, if there is one.
+func readWhole(dir string) (*snapshotHead, error) {
+	s, err := openSnapshot(dir)
+	if missing(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	_, err = io.Copy(io.Discard, s)
+	return &s.head, errors.Join(err, s.Close())
+}
+
 // snapshot is one that is read. Its content is compared with the checksum at its end, where an error stands instead of io.EOF
 // if it is another one.
 type snapshot struct {
@@ -124,6 +137,7 @@ type snapshot struct {
 	content io.Reader
 	sum     hash.Hash32
 	want    uint32
+	notice  func(error) error // optional: is told of damage, and names it
 }
 
 func openSnapshot(dir string) (*snapshot, error) {
@@ -171,11 +185,16 @@ func (s *snapshot) begin() error {
 func (s *snapshot) Read(b []byte) (int, error) {
 	n, err := s.content.Read(b)
 	s.sum.Write(b[:n])
-	if err == io.EOF && s.sum.Sum32() != s.want {
-		return n, damaged(s.path, "its content has a wrong checksum")
-	}
-	if err != nil && err != io.EOF {
+	switch {
+	case err == io.EOF && s.sum.Sum32() == s.want:
+		return n, err
+	case err == io.EOF:
+		err = damaged(s.path, "its content has a wrong checksum")
+	case err != nil:
 		err = named(err, s.path)
+	}
+	if err != nil && s.notice != nil {
+		err = s.notice(err)
 	}
 	return n, err
 }

@@ -165,6 +165,80 @@ func TestADamagedSnapshotIsNamed(t *testing.T) {
 	}
 }
 
+// withDamagedSnapshot is a log of 50 records, of which the first 40 are in a snapshot whose content reads differently.
+func withDamagedSnapshot(t *testing.T, e Engine) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	s, l := reopened(t, dir, LogConfig{Engine: e})
+	for n := 0; n < 50; n += 10 {
+		appendSamples(t, l, n, n+10)
+	}
+	l.SetGlobal(sample(49).Version)
+	if err := l.Snapshot(sample(39).Version, writes("forty")); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(l.dir, snapshotFile)
+	mustClose(t, s)
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole[snapshotHeadBytes+2] ^= 1
+	if err := os.WriteFile(path, whole, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// A snapshot is the beginning of a log: without it there is nothing to repair in place.
+func TestALogWhoseSnapshotIsDamagedIsNotRepairedInPlace(t *testing.T) {
+	engines(t, func(t *testing.T, e Engine) {
+		dir := withDamagedSnapshot(t, e)
+		s := mustOpen(t, StoreConfig{Dir: dir, Cluster: "test", Node: 1})
+		_, err := s.Log(LogConfig{ID: ticks, Repair: true})
+		refused(t, err, ErrDamaged, "ticks.0/snapshot", "wrong checksum")
+		refused(t, err, ErrSnapshot)
+		to, err := s.SetSnapshotAside(ticks)
+		if err != nil || filepath.Base(to) != "ticks.0.damaged.1" {
+			t.Fatal(to, err)
+		}
+		l, err := s.Log(LogConfig{ID: ticks, Repair: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i := l.Info(); i.Snapshot != (order.Version{}) || i.Repaired.Blocks != 0 {
+			t.Errorf("%+v", i)
+		}
+		reads(t, l.Range(order.Version{}, order.Version{}), int(l.Info().First.Number), 50)
+		_, err = s.SetSnapshotAside(ticks)
+		refused(t, err, ErrLogOpen)
+		mustClose(t, s)
+		if r := verifiedAs(t, dir); !r.OK() {
+			t.Errorf("%+v", r)
+		}
+	})
+}
+
+func TestWhoReadsADamagedSnapshotTellsOfIt(t *testing.T) {
+	dir := withDamagedSnapshot(t, Bolt)
+	told := 0
+	_, l := reopened(t, dir, LogConfig{Damaged: func(err error) { refused(t, err, ErrSnapshot); told++ }})
+	for range 2 {
+		_, content, err := l.OpenSnapshot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = io.ReadAll(content)
+		refused(t, err, ErrSnapshot)
+		if err := content.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if told != 1 {
+		t.Errorf("told %d times", told)
+	}
+}
+
 func TestWhatIsInstalledReplacesSnapshotAndLog(t *testing.T) {
 	engines(t, func(t *testing.T, e Engine) {
 		dir := t.TempDir()

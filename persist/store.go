@@ -31,7 +31,7 @@ type StoreConfig struct {
 //	squall.json          whose directory it is; made last
 //	meta.db              the values
 //	logs/NAME.SHARD/     one log each: log.json, the engine's files, a snapshot
-//	damaged/             logs that were set aside
+//	logs/…damaged.N      what was set aside; it is left alone, as everything there that is not called as a log is
 type Store struct {
 	config   StoreConfig
 	disk     disk
@@ -114,9 +114,9 @@ func (s *Store) found() error {
 
 // checkUnused says that nothing was ever kept in a directory without squall.json: that file is not made a second time.
 func (s *Store) checkUnused() error {
-	logs, err := os.ReadDir(s.path(logsDir))
+	logs, _, err := logsIn(s.path(logsDir))
 	if err != nil && !missing(err) {
-		return named(err, s.path(logsDir))
+		return err
 	}
 	keys, err := keysIn(s.config.Dir)
 	if err != nil && !missing(err) {
@@ -160,22 +160,11 @@ func (s *Store) Put(values map[string][]byte) error {
 	return s.meta.put(values)
 }
 
-// Logs lists the logs that are here, or should be, by name and shard.
+// Logs lists the logs that are here, or should be, by name and shard. What else is in logs/ is left alone.
 func (s *Store) Logs() ([]LogID, error) {
-	entries, err := os.ReadDir(s.path(logsDir))
+	ids, _, err := logsIn(s.path(logsDir))
 	if err != nil {
-		return nil, named(err, s.path(logsDir))
-	}
-	var ids []LogID
-	for _, e := range entries {
-		if strings.HasSuffix(e.Name(), unfinished) {
-			continue
-		}
-		id, err := unescape(e.Name())
-		if err != nil {
-			return nil, damaged(filepath.Join(s.path(logsDir), e.Name()), "%v", err)
-		}
-		ids = append(ids, id)
+		return nil, err
 	}
 	keys, err := s.meta.keys()
 	if err != nil {
@@ -244,40 +233,6 @@ func (s *Store) noted(dir string, c LogConfig) error {
 		err = fmt.Errorf("%s: %w: a reader found: %s; %s", dir, ErrDamaged, damage, logAdvice)
 	}
 	return err
-}
-
-// SetAside moves the files of a log, which is not open, to where no log is looked for, and returns where that is. Then the log is not here any more: it is
-// for one whose files are damaged so that they cannot be repaired, and which others have. Whoever wants the room removes them.
-func (s *Store) SetAside(id LogID) (to string, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case s.config.ReadOnly:
-		return "", fmt.Errorf("%s: %w: it was opened to be read only", s.config.Dir, ErrReadOnlyDisk)
-	case s.closed:
-		return "", fmt.Errorf("%s: %w", s.config.Dir, ErrClosed)
-	case s.open[id] != nil:
-		return "", fmt.Errorf("%s: log %v: %w", s.config.Dir, id, ErrLogOpen)
-	}
-	if err := makeDirs(s.disk, s.path(asideDir)); err != nil {
-		return "", err
-	}
-	if err := s.Put(map[string][]byte{logKey(id.escape()): nil, damageKey(id): nil}); err != nil {
-		return "", err
-	}
-	from := filepath.Join(s.path(logsDir), id.escape())
-	for n := 1; ; n++ {
-		to = filepath.Join(s.path(asideDir), fmt.Sprintf("%s.%d", id.escape(), n))
-		if _, err := os.Lstat(to); missing(err) {
-			break
-		} else if err != nil {
-			return "", named(err, to)
-		}
-	}
-	if err := s.disk.Rename(from, to); err != nil {
-		return "", named(err, from)
-	}
-	return to, errors.Join(syncDir(s.disk, s.path(asideDir)), syncDir(s.disk, s.path(logsDir)))
 }
 
 // Close closes the logs that are open, and the store. What was appended before is durable if it returns nil.

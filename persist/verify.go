@@ -4,8 +4,6 @@ import (
 	"crypto/ed25519"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -21,6 +19,7 @@ type Report struct {
 	Node    order.NodeID `json:"node"`
 	Faults  []Fault      `json:"faults,omitempty"` // of what belongs to no log
 	Logs    []LogReport  `json:"logs"`
+	Foreign []string     `json:"foreign,omitempty"` // what is in logs/ and is no log: it was not looked at
 }
 
 // LogReport is what Verify found of one log.
@@ -121,21 +120,20 @@ func (v *verifier) everything() error {
 	if err := found(&v.Faults, filepath.Join(v.Dir, metaFile), err); err != nil {
 		return err
 	}
-	entries, err := os.ReadDir(filepath.Join(v.Dir, logsDir))
+	logs := filepath.Join(v.Dir, logsDir)
+	ids, foreign, err := logsIn(logs)
 	if err != nil {
-		return named(err, v.Dir)
+		return err
 	}
-	for _, e := range entries {
-		if strings.HasSuffix(e.Name(), unfinished) {
-			continue
-		}
-		keys = slices.DeleteFunc(keys, func(key string) bool { return key == logKey(e.Name()) })
-		if err := v.log(filepath.Join(v.Dir, logsDir, e.Name())); err != nil {
+	v.Foreign = foreign
+	for _, id := range ids {
+		keys = slices.DeleteFunc(keys, func(key string) bool { return key == logKey(id.escape()) })
+		if err := v.log(filepath.Join(logs, id.escape()), id); err != nil {
 			return err
 		}
 	}
 	for _, name := range made(keys) {
-		v.Faults = append(v.Faults, Fault{File: filepath.Join(v.Dir, logsDir, name), What: "the log is missing"})
+		v.Faults = append(v.Faults, Fault{File: filepath.Join(logs, name), What: "the log is missing"})
 	}
 	return nil
 }
@@ -158,26 +156,50 @@ func found(faults *[]Fault, file string, err error) error {
 	return err
 }
 
-// log adds the report of one log.
-func (v *verifier) log(dir string) error {
+// log adds the report of one log. Without its label it is read as what its files are.
+func (v *verifier) log(dir string, id LogID) error {
+	r := LogReport{Name: id.Name, Shard: id.Shard}
 	l, err := readLogLabel(dir)
-	if err != nil {
-		return found(&v.Faults, filepath.Join(dir, labelFile), err)
+	if e, ok := engineIn(dir); errors.Is(err, ErrDamaged) && ok {
+		l = label{Format, id.Name, id.Shard, e.String()}
+	} else if err == nil {
+		err = otherLog(&r, dir, l.check(dir, id))
 	}
-	r := LogReport{Name: l.Name, Shard: l.Shard, Engine: l.Engine}
-	e, err := engineNamed(l.Engine, dir)
-	if err == nil {
-		err = found(&r.Faults, dir, v.blocks(&r, e, dir))
-	}
-	if err == nil {
-		err = found(&r.Faults, filepath.Join(dir, snapshotFile), readWhole(&r, dir))
+	if err = found(&r.Faults, filepath.Join(dir, labelFile), err); err == nil && l.Engine != "" {
+		r.Engine = l.Engine
+		err = v.files(&r, dir, &l)
 	}
 	v.Logs = append(v.Logs, r)
 	return err
 }
 
+// otherLog turns it into a fault that a directory has the name of another log.
+func otherLog(r *LogReport, dir string, err error) error {
+	if errors.Is(err, ErrOtherLog) {
+		r.Faults = append(r.Faults, Fault{File: dir, What: strings.TrimPrefix(err.Error(), dir+": ")})
+		return nil
+	}
+	return err
+}
+
+// files reads all of a log, under the name that its label gives it.
+func (v *verifier) files(r *LogReport, dir string, l *label) error {
+	e, err := engineNamed(l.Engine, dir)
+	if err == nil {
+		err = found(&r.Faults, dir, v.blocks(r, e, dir, LogID{l.Name, l.Shard}))
+	}
+	if err != nil {
+		return err
+	}
+	h, err := readWhole(dir)
+	if h != nil {
+		r.Snapshot = placeOf(h.at)
+	}
+	return found(&r.Faults, filepath.Join(dir, snapshotFile), err)
+}
+
 // blocks reads the engine's file, once as pages and once as the engine does.
-func (v *verifier) blocks(r *LogReport, e Engine, dir string) error {
+func (v *verifier) blocks(r *LogReport, e Engine, dir string, id LogID) error {
 	if e == Bolt {
 		if err := checkPages(filepath.Join(dir, boltFile)); err != nil {
 			return err
@@ -187,23 +209,22 @@ func (v *verifier) blocks(r *LogReport, e Engine, dir string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(v.scan(r, store, e, dir), store.Close())
+	return errors.Join(v.scan(r, store, e, dir, id), store.Close())
 }
 
-func (v *verifier) scan(r *LogReport, store journal.Store, e Engine, dir string) error {
-	id := LogID{r.Name, r.Shard}
+func (v *verifier) scan(r *LogReport, store journal.Store, e Engine, dir string, id LogID) error {
 	first, err := store.FirstIndex()
 	if err != nil {
 		return err
 	}
 	got, err := journal.Scan{
 		Name:   dir,
-		Origin: journal.Origin{Cluster: v.Cluster, Node: v.Node, Log: r.Name, Shard: r.Shard},
+		Origin: journal.Origin{Cluster: v.Cluster, Node: v.Node, Log: id.Name, Shard: id.Shard},
 		Key:    v.keys[v.Node],
 		Fault:  func(d *journal.Damage) { _ = found(&r.Faults, dir, d) },
 		Block: func(index, last uint64) {
 			if v.progress != nil {
-				v.progress(Progress{Log: id, Block: index, First: first, Last: last})
+				v.progress(Progress{Log: LogID{r.Name, r.Shard}, Block: index, First: first, Last: last})
 			}
 		},
 	}.Read(store)
@@ -227,18 +248,4 @@ func (v *verifier) scan(r *LogReport, store journal.Store, e Engine, dir string)
 
 func placeOf(r Record) *Place {
 	return &Place{Number: r.Number, View: r.Version.View, Seq: r.Version.Seq, Time: r.Time.String()}
-}
-
-// readWhole reads a snapshot to its end, if there is one.
-func readWhole(r *LogReport, dir string) error {
-	s, err := openSnapshot(dir)
-	if missing(err) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	r.Snapshot = placeOf(s.head.at)
-	_, err = io.Copy(io.Discard, s)
-	return errors.Join(err, s.Close())
 }

@@ -1,0 +1,65 @@
+package persist
+
+import (
+	"fmt"
+	"path/filepath"
+)
+
+// SetAside gives the files of a log, which is not open, another name, under which nobody looks for a log, and returns that. Then the log is not here any
+// more: it is for one whose files are damaged so that they cannot be repaired. Whoever wants the room removes them. "": there were no files. They
+// stay in logs/, because what is beside it may be on another disk.
+func (s *Store) SetAside(id LogID) (to string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.still(id); err != nil {
+		return "", err
+	}
+	if err := s.Put(map[string][]byte{logKey(id.escape()): nil, damageKey(id): nil}); err != nil {
+		return "", err
+	}
+	from := filepath.Join(s.path(logsDir), id.escape())
+	if !isThere(from) {
+		return "", nil
+	}
+	return s.moveAside(id, from)
+}
+
+// SetSnapshotAside does this with the snapshot of a log and nothing else: the log begins with its first record then.
+func (s *Store) SetSnapshotAside(id LogID) (to string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.still(id); err != nil {
+		return "", err
+	}
+	dir := filepath.Join(s.path(logsDir), id.escape())
+	to, err = s.moveAside(id, filepath.Join(dir, snapshotFile))
+	if err != nil {
+		return "", err
+	}
+	return to, syncDir(s.disk, dir)
+}
+
+// still says why the files of a log may not be moved. The caller holds mu.
+func (s *Store) still(id LogID) error {
+	switch {
+	case s.config.ReadOnly:
+		return fmt.Errorf("%s: %w: it was opened to be read only", s.config.Dir, ErrReadOnlyDisk)
+	case s.closed:
+		return fmt.Errorf("%s: %w", s.config.Dir, ErrClosed)
+	case s.open[id] != nil:
+		return fmt.Errorf("%s: log %v: %w", s.config.Dir, id, ErrLogOpen)
+	}
+	return nil
+}
+
+// moveAside takes the next name that is free.
+func (s *Store) moveAside(id LogID, from string) (to string, err error) {
+	logs := s.path(logsDir)
+	for n := 1; to == "" || isThere(to); n++ {
+		to = filepath.Join(logs, fmt.Sprintf("%s%s%d", id.escape(), asideMark, n))
+	}
+	if err := s.disk.Rename(from, to); err != nil {
+		return "", named(err, from)
+	}
+	return to, syncDir(s.disk, logs)
+}
