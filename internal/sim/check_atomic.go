@@ -108,7 +108,7 @@ func (atomicChecker) end(w *world) error {
 		}
 		for _, s := range p.seats[:len(p.seats)-1] {
 			for _, g := range s.record.groups {
-				if rd := g.reader(p); rd != nil && g.sg.Mode != views.Unordered && !w.stuck(g) {
+				if rd := g.reader(p); rd != nil && g.sg.Mode != views.Unordered {
 					if err := checkWhole(w, rd); err != nil {
 						return err
 					}

@@ -23,7 +23,7 @@ func (logChecker) taken(w *world, d *delivery) error {
 	id, v := w.shardOf(d.group.sg), d.Version()
 	r, log := w.shard(id).find(v), d.proc().keeper(id)
 	switch {
-	case d.reader.forgone || w.shard(id).broken: // the log gets it from others, should its member be in that shard again
+	case d.reader.forgone: // the log gets it from others, should its member be in that shard again
 		return nil
 	case r == nil || log.log.next() <= w.shard(id).before(v):
 		return violated("G6", "%v is delivered, and is not in the log", d)
@@ -38,29 +38,15 @@ func (logChecker) taken(w *world, d *delivery) error {
 // installed checks, as a view begins after everybody in a shard had ended, that all begin it with the same logs, which have all that was said to
 // be on every disk. What nobody has who came back is not a part of the history any more.
 func (logChecker) installed(w *world, p *process, r *viewRecord) error {
-	for _, id := range w.anew[r.view.Key] {
-		if len(w.shard(id).records) > 0 {
-			w.breaksOff(id)
-		}
-	}
 	for _, k := range p.keepers {
 		if !p.brings(w, k, r) {
 			continue
 		}
 		h, n := w.shard(k.id), k.log.book.End().Records
-		if h.uneven && (n < h.reported || h.restart == r.view.ID && n != h.base) {
-			w.breaksOff(k.id)
-		}
 		switch {
-		case h.broken:
-			continue
 		case h.restart == r.view.ID && n != h.base:
 			return violated("G6", "%v has %d records as view %d begins, and others have %d", k.log, n, r.view.ID, h.base)
 		case h.restart >= r.view.ID: // others have gone on, and it hears of it now
-		case n < h.reported && w.lost(k.id, w.before(r)):
-			w.probes[ShardLost]++
-			h.begin(r.view.ID, n)
-			h.reported = n
 		case n < h.reported:
 			return violated("G6", "%v has %d records as view %d begins, and %d were said to be on every disk", k.log, n, r.view.ID, h.reported)
 		default:
@@ -84,17 +70,12 @@ func (p *process) brings(w *world, k *keeper, r *viewRecord) bool {
 	return !slices.ContainsFunc(p.seats[:len(p.seats)-1], func(s *seat) bool { return s.record.shard(w, k.id).reader(p) != nil })
 }
 
-// lost reports whether all that have a shard's log in a view lost their disks.
-func (w *world) lost(id shardID, before *viewRecord) bool {
-	return before != nil && !slices.ContainsFunc(w.keepers(before.view, id), func(p *process) bool { return !p.diskless })
-}
-
 // checkKept checks what a process says of its own disk, and of the times that are over, after each of its steps.
 func checkKept(w *world, p *process) error {
 	s := p.seat()
 	for _, k := range p.keepers {
 		k.sits(s)
-		if k.line < 0 || w.shard(k.id).broken {
+		if k.line < 0 {
 			continue
 		}
 		here := order.Version{View: s.record.view.ID, Seq: order.Seq(*fabric.Word(s.own, k.line+8*wordPersisted))}
@@ -169,9 +150,6 @@ func checkSettled(w *world, k *keeper) error {
 func checkGlobal(l *diskLog, last, v order.Version) error {
 	w := l.proc.world
 	h := w.shard(l.id)
-	if h.broken {
-		return nil
-	}
 	if !last.Before(v) {
 		return violated("G6", "%v is told that every disk has version %v, and its member that every disk has what is before %v", l, last, v)
 	}
@@ -205,7 +183,7 @@ func (logChecker) end(w *world) error {
 	}
 	for _, p := range w.history.last.procs {
 		for _, k := range p.keepers {
-			if !k.sitting() || w.forlorn(k.id) || w.shard(k.id).broken {
+			if !k.sitting() {
 				continue
 			}
 			if err := checkWritten(w, k, uint64(len(w.shard(k.id).records))); err != nil {
@@ -239,7 +217,7 @@ func (p *process) unkept() error {
 	for _, k := range p.keepers {
 		h := p.world.shard(k.id)
 		switch {
-		case !k.sitting(), h.broken, p.world.forlorn(k.id):
+		case !k.sitting():
 		case k.partial:
 			return violated("G6", "%v lacks what was delivered before view %d", k.log, k.since)
 		case !k.log.drained():

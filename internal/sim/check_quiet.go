@@ -1,8 +1,6 @@
 package sim
 
 import (
-	"slices"
-
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/views"
 )
@@ -25,12 +23,12 @@ func (quietChecker) end(w *world) error {
 		return nil
 	}
 	for _, p := range w.history.last.procs {
-		if n := len(p.member.Tables()); n != 1 && !w.pends(p) {
+		if n := len(p.member.Tables()); n != 1 {
 			return violated("G8", "node %d still has the tables of %d views", p.self.ID, n)
 		}
 	}
 	for _, g := range w.history.last.groups {
-		if g.sg.Mode == views.Unordered || w.stuck(g) {
+		if g.sg.Mode == views.Unordered {
 			continue
 		}
 		real := order.Seq(0)
@@ -46,13 +44,6 @@ func (quietChecker) end(w *world) error {
 	}
 	w.noteNulls()
 	return nil
-}
-
-// pends reports whether who waits for disks keeps a view from being left behind at a member: they wait for who comes back with a log.
-func (w *world) pends(p *process) bool {
-	return slices.ContainsFunc(w.history.last.groups, func(g *group) bool {
-		return w.plan.Keep.After>>g.decl&1 != 0 && g.reader(p) != nil && w.stuck(g)
-	})
 }
 
 func (w *world) noteNulls() {

@@ -233,7 +233,7 @@ func (f *fault) spoil(p *process) {
 	case LostDisk:
 		(&fault{world: w, plan: Fault{Kind: Crash}}).crash(p)
 		d.replace()
-		p.node.safe, p.diskless = nil, true
+		p.node.safe = nil
 		w.probes[DiskReplaced]++
 	}
 }

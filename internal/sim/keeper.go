@@ -82,12 +82,10 @@ func (p *process) recorder(v *views.View, i int) *member.Recorder {
 		return member.NewRecorder(member.RecorderConfig{Log: member.NoLog, Receiver: nobody{}, Observe: func(order.Time) {}})
 	}
 	self, _ := v.RankOf(p.self.ID)
-	p.world.entitle(k, v)
-	switch {
-	case slices.Contains(sg.Fresh, self):
+	if slices.Contains(sg.Fresh, self) {
 		k.lacks(v)
-	case k.forgone: // it counts as one that has all of it
-		k.since, k.forgone = v.ID, false
+	} else if k.partial && !slices.Contains(sg.Partial, self) || k.forgone {
+		p.world.judge("log", violated("G6", "%v lacks something, and counts as whole in view %d", k.log, v.ID))
 	}
 	return k.recorder
 }
@@ -429,16 +427,6 @@ func (f *fetch) has(o *keeper) bool {
 	}
 	r, err := o.log.book.Read(f.upTo - 1)
 	return err == nil && r.Version == f.last
-}
-
-// forlorn reports whether all that are in a shard lack something of its log that nobody among them has: they wait until somebody comes back
-// with its disk.
-func (w *world) forlorn(id shardID) bool {
-	g := w.history.last.shard(w, id)
-	return len(g.readers) > 0 && !slices.ContainsFunc(g.readers, func(rd *reader) bool {
-		k := rd.proc.keeper(id)
-		return k == nil || k.fetch == nil || rd.proc.seat() == nil || rd.proc.seat().record != w.history.last || k.fetch.goesOn() || k.fetch.source() != nil
-	})
 }
 
 // serves reports whether another log has on disk everything that was delivered before the view since which k is partial, and can be reached.

@@ -199,12 +199,6 @@ func (g *group) reader(p *process) *reader {
 	return nil
 }
 
-// rank is that of a process in the group's view.
-func (g *group) rank(p *process) order.Rank {
-	r, _ := g.record.rankIn(p)
-	return r
-}
-
 // delivery is one message at one member.
 type delivery struct {
 	group  *group

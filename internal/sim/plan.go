@@ -196,13 +196,12 @@ func (m Move) String() string {
 	return [...]string{"none", "suspects", "proposes", "wedges", "acks", "decides", "echoes", "completes", "installs", "asks", "meets", "ready", "enters"}[m]
 }
 
-// Limits narrow what Draw may draw, and say whether all of it is judged. The zero value does not narrow anything.
+// Limits narrow what Draw may draw. The zero value does not narrow anything.
 type Limits struct {
 	Nodes    int        // founders; 0: 1 to 7
 	Messages int        // of all applications; 0: 50 to 400
 	Faults   *bool      // nil: in two runs of three
 	Kinds    FaultKinds // that may be drawn; 0: all
-	Strict   bool       // logs that break off are judged, too: see broken.go
 }
 
 // Flags are the limits as arguments of a command.
@@ -218,9 +217,6 @@ func (l Limits) Flags() (s string) {
 		s += " --faults none"
 	case l.Kinds != 0:
 		s += fmt.Sprintf(" --faults %v", l.Kinds)
-	}
-	if l.Strict {
-		s += " --strict"
 	}
 	return s
 }

@@ -102,8 +102,6 @@ const (
 	ShardMoved
 	ShardCameBack
 	ShardRevived
-	ShardLost
-	LogBrokenOff
 	probes
 )
 
@@ -133,8 +131,7 @@ var probeNames = [probes]string{
 	Restarted: "everybody back", RestartedWithout: "back without a minority", RestartWaited: "restart waited for somebody",
 	RestartCompletes: "restart completed a decision", RestartLearns: "restart learned of a newer view",
 	ShardForgone: "left a shard before its log was whole", ShardMoved: "moved to another shard with a log", ShardCameBack: "back in a shard with its old log",
-	ShardRevived: "a shard's log found again on a disk", ShardLost: "a shard's log lost with its last disk",
-	LogBrokenOff: "a shard went on without its log",
+	ShardRevived: "a shard's log found again on a disk",
 }
 
 func (p Probe) String() string { return probeNames[p] }

@@ -64,7 +64,6 @@ type process struct {
 	restarted bool          // its first view was made by those who had come back
 	over      bool          // the process ended
 	unpowered bool          // its host loses power when it ends
-	diskless  bool          // its disk was replaced as it ended
 	blame     string        // why it may be removed
 	reporter  *process      // who reported it
 	move      Move          // the last one of its join

@@ -62,7 +62,6 @@ func (p *process) goOn(previous *views.View, members []views.Member) (*views.Vie
 	if err != nil {
 		return nil, err
 	}
-	p.world.begunAnew(previous, v)
 	v.Time = max(p.wall(), previous.Time)
 	for _, end := range p.logEnds() {
 		v.Time = max(v.Time, end.Time+1)

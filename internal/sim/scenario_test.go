@@ -109,7 +109,7 @@ func TestACheckerEndsAScript(t *testing.T) {
 }
 
 // Each file of testdata/broken is a case in which a promise is known not to be kept, with what a checker says of it in the place of a trace. One that
-// ends well belongs to testdata/scenarios, and what broken.go says of it is over.
+// ends well belongs to testdata/scenarios.
 func TestWhatIsKnownToBreakIsFound(t *testing.T) {
 	files, err := filepath.Glob("testdata/broken/*.txt")
 	if err != nil {

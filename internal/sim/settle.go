@@ -111,9 +111,6 @@ func (w *world) reaches(p *process) bool {
 // undelivered is what of the accepted messages is still to be delivered, at whom.
 func (w *world) undelivered() error {
 	for _, g := range w.history.last.groups {
-		if w.stuck(g) {
-			continue
-		}
 		for _, rd := range g.readers {
 			if err := rd.unfinished(); err != nil {
 				return err
@@ -126,18 +123,13 @@ func (w *world) undelivered() error {
 		}
 		for _, s := range p.seats {
 			for _, g := range s.record.groups {
-				if rd := g.reader(p); rd != nil && rd.at < len(g.order) && !w.stuck(g) {
+				if rd := g.reader(p); rd != nil && rd.at < len(g.order) {
 					return fmt.Errorf("node %d was given %d of %d messages of subgroup %q in view %d", p.self.ID, rd.at, len(g.order), g.sg.Name, s.record.view.ID)
 				}
 			}
 		}
 	}
 	return nil
-}
-
-// stuck reports whether what a subgroup delivers waits for somebody who comes back with its log.
-func (w *world) stuck(g *group) bool {
-	return g.sg.Mode == views.Persistent && w.forlorn(w.shardOf(g.sg))
 }
 
 // unfinished is what is still to come of the senders of the last view.

@@ -17,8 +17,6 @@ type shardHistory struct {
 	restart  order.ViewID // the last view that began after everybody had ended
 	base     uint64       // how many records there were then
 	settled  order.Time   // no record to come has this time or an earlier one, somebody said
-	uneven   bool         // a restart left it without members
-	broken   bool         // it goes on without its log: nothing is judged any more
 }
 
 // kept is a record as whoever recorded it first has it.
@@ -68,8 +66,6 @@ func (w *world) logged(l *diskLog, r *journal.Record, number uint64) {
 func (h *shardHistory) add(l *diskLog, r *journal.Record, number uint64) error {
 	n := uint64(len(h.records))
 	switch {
-	case h.broken:
-		return nil
 	case number > n:
 		return violated("G6", "%v records %v as number %d, and there are %d", l, r, number, n)
 	case number < n:

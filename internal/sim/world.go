@@ -59,7 +59,6 @@ type world struct {
 	letters  dice // of what is said in restarts
 	shards   map[shardID]*shardHistory
 	lax      DiskBug
-	anew     map[string][]shardID // by the key of a view: the logs that break off with it
 
 	busyApps  int
 	lastStart time.Duration // of an application
@@ -138,7 +137,6 @@ func Run(p *Plan, o Options) (r Result) {
 
 func newWorld(p *Plan, o Options) *world {
 	w := &world{plan: p, lie: o.Lie, only: o.Only, random: rand.New(rand.NewPCG(p.Seed, 1)), quietFrom: never, trace: trace{out: o.Trace}, stirred: true}
-	w.anew = map[string][]shardID{}
 	w.history, w.shards, w.lax = newHistory(), map[shardID]*shardHistory{}, o.Disk
 	w.bulk = dice{rand.New(rand.NewPCG(p.Seed, 3))}
 	w.letters = dice{rand.New(rand.NewPCG(p.Seed, 4))}

@@ -34,7 +34,6 @@ type options struct {
 	jobs     int
 	json     bool
 	coverage bool
-	strict   bool
 
 	first, count uint64
 	single       bool
@@ -88,7 +87,6 @@ func (o *options) declare(f *pflag.FlagSet) {
 	f.IntVar(&o.jobs, "jobs", 0, "`seeds` played at the same time (default: one for each core)")
 	f.BoolVar(&o.json, "json", false, "print the result as one JSON object")
 	f.BoolVar(&o.coverage, "coverage", false, "print how often each rare branch was taken")
-	f.BoolVar(&o.strict, "strict", false, "judge the logs of shards that go on without theirs, too: known to be violated")
 }
 
 // completeFaults completes the last name of a list.
@@ -139,7 +137,7 @@ func (o *options) complete(f *pflag.FlagSet) error {
 	if o.trace && o.json {
 		fault("--trace, --json: use one of them; the trace is for people")
 	}
-	o.limits = sim.Limits{Nodes: o.nodes, Messages: o.messages, Strict: o.strict}
+	o.limits = sim.Limits{Nodes: o.nodes, Messages: o.messages}
 	if err := o.chooseFaults(); err != nil {
 		errs = append(errs, err)
 	}

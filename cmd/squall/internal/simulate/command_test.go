@@ -57,7 +57,6 @@ func TestFlagsBecomeSeedsAndLimits(t *testing.T) {
 		"--seed 1 --trace":        {1, 1, sim.Limits{}},
 		"--json --jobs 1":         {1, usualSeeds, sim.Limits{}},
 		"--seeds 3-3 --coverage":  {3, 1, sim.Limits{}},
-		"--seed 7 --strict":       {7, 1, sim.Limits{Strict: true}},
 		"--faults hang,power-off": {1, usualSeeds, sim.Limits{Kinds: sim.FaultKinds(0).With(sim.Hang).With(sim.PowerOff)}},
 	} {
 		o, err := parse(line)
