@@ -224,12 +224,20 @@ func (d *durable) settle(ctx context.Context, id persist.LogID, t Time) error {
 	return l.settle(ctx, t)
 }
 
-// partial reports whether a log is still to get what others have.
+// partial reports whether a log may lack what others have: it is still to get that, or this process works in a group and is not in the log's shard.
 func (d *durable) partial(id persist.LogID) bool {
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	k := d.logs[id]
-	return k != nil && k.partial.Load()
+	k, running := d.logs[id], d.running
+	d.mu.Unlock()
+	if k == nil || k.partial.Load() {
+		return k != nil
+	}
+	if !running {
+		return false
+	}
+	v := d.group.member.View()
+	self, in := v.RankOf(d.group.cfg.ID)
+	return !slices.ContainsFunc(v.Subgroups, func(sg views.Subgroup) bool { return in && shard(sg) == id && sg.Has(self) })
 }
 
 func (d *durable) list() (ids []persist.LogID) {
@@ -354,7 +362,7 @@ func (d *durable) catchUp(ctx context.Context, id persist.LogID, last order.Vers
 	}
 	pause := 10 * time.Millisecond
 	for {
-		err := d.catchUpOnce(ctx, id, logwire.After(last), sources())
+		err := d.catchUpOnce(ctx, id, logwire.After(last), false, sources())
 		switch {
 		case err == nil:
 			return nil
@@ -390,7 +398,7 @@ func (d *durable) cutAll(id persist.LogID) error {
 	return nil
 }
 
-func (d *durable) catchUpOnce(ctx context.Context, id persist.LogID, before order.Version, sources []logwire.Source) error {
+func (d *durable) catchUpOnce(ctx context.Context, id persist.LogID, before order.Version, keep bool, sources []logwire.Source) error {
 	k, err := d.keep(id)
 	if err != nil {
 		return err
@@ -399,7 +407,7 @@ func (d *durable) catchUpOnce(ctx context.Context, id persist.LogID, before orde
 		return fmt.Errorf("log of subgroup %q: %w: no other member has it", id.Name, logwire.ErrNoSource)
 	}
 	got, err := logwire.CatchUp(ctx, logwire.CatchUpConfig{
-		Cluster: d.group.cfg.Cluster, Dial: d.dial, Sources: sources, ID: id, Log: k.log, Before: before,
+		Cluster: d.group.cfg.Cluster, Dial: d.dial, Sources: sources, ID: id, Log: k.log, Before: before, Keep: keep,
 		Failed: func(s logwire.Source, err error) {
 			d.group.cfg.emit(StateSourceFailed{Subgroup: id.Name, Shard: id.Shard, Source: s.Node, Err: err})
 		},

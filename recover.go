@@ -93,7 +93,8 @@ func (d *durable) reconcile(ctx context.Context, plan []restart.Agreed) error {
 }
 
 // catchUpAhead brings the logs here up to what the members of a group that works have, before this process joins it: then little is left to do while
-// the others wait for its disk. What it cannot get now comes after joining.
+// the others wait for its disk. What it cannot get now comes after joining. Nothing that is here is dropped before it is noted that the log lacks
+// something, and whoever answers may be in no position to say what the group has.
 func (d *durable) catchUpAhead(ctx context.Context, cfg join.Config) {
 	addr, works := join.Find(ctx, cfg)
 	for _, sg := range d.group.cfg.Subgroups {
@@ -101,7 +102,7 @@ func (d *durable) catchUpAhead(ctx context.Context, cfg join.Config) {
 			continue // in which shard it will be is not known yet
 		}
 		id := persist.LogID{Name: sg.Name}
-		if err := d.catchUpOnce(ctx, id, order.Version{}, []logwire.Source{{Addr: addr}}); err != nil {
+		if err := d.catchUpOnce(ctx, id, order.Version{}, true, []logwire.Source{{Addr: addr}}); err != nil {
 			d.group.cfg.Logger.Debug("catching up before joining", "log", id.String(), "error", err)
 		}
 	}

@@ -29,6 +29,8 @@ type CatchUpConfig struct {
 	// Before is where it ends: a source gives what lies before it, and waits for what it does not have on its disk yet. Zero is the end of
 	// the source that is asked, as it is then.
 	Before order.Version
+	// Keep says that nothing of the own log may be dropped: of a source whose log does not begin with it, nothing is taken (ErrOther).
+	Keep bool
 	// MaxRecord bounds a record. 0: 1 GiB.
 	MaxRecord int
 	Progress  func(Progress)          // optional: told every now and then
@@ -188,11 +190,15 @@ func (c *catchUp) align(s *session) (from asked, err error) {
 		return from, err
 	}
 	mine := c.cfg.Log.Info()
+	drops := mine.Count > 0 && (!common.Found || common.Version.Before(mine.Last.Version)) || !common.Found && mine.Snapshot != order.Version{}
+	if drops && c.cfg.Keep {
+		return from, fmt.Errorf("%w: they have version %v in common, and this one goes on to %v", ErrOther, common.Version, mine.Last.Version)
+	}
 	if !common.Found {
 		return c.anew(s, mine)
 	}
 	c.r.Common, c.r.Last = common.Version, common.Version
-	if mine.Count > 0 && common.Version.Before(mine.Last.Version) {
+	if drops {
 		err = c.cut(common.Version, mine.Count)
 	}
 	return behind(common.Version, common.Time), err

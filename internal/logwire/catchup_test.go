@@ -47,8 +47,14 @@ func TestLW3ALogBecomesThatOfItsSource(t *testing.T) {
 		"both are empty":                     {nil, nil, order.Version{}, 0, 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := put(t, newLog(t, persist.Bolt), c.own...)
-			r, err := bring(t, l, c.before, nil, newHost(t, put(t, newLog(t, persist.WAL), c.source...)))
+			l, source := put(t, newLog(t, persist.Bolt), c.own...), newHost(t, put(t, newLog(t, persist.WAL), c.source...))
+			if c.cut > 0 {
+				r, err := bring(t, l, c.before, func(c *CatchUpConfig) { c.Keep = true }, source)
+				if !errors.Is(err, ErrNoSource) || !errors.Is(err, ErrOther) || !alike(everything(t, l), c.own) {
+					t.Fatalf("of a log of which nothing may be dropped: %+v, %v", r, err)
+				}
+			}
+			r, err := bring(t, l, c.before, nil, source)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -31,6 +31,8 @@ var (
 	ErrOtherCluster = persist.ErrOtherCluster
 	// ErrGap says that a source has dropped what comes behind the snapshot of the own log, and has no snapshot itself.
 	ErrGap = errors.New("the source does not reach back to the own snapshot, and has none itself")
+	// ErrOther says that the own log, of which nothing may be dropped, is not the beginning of the source's.
+	ErrOther = errors.New("the source's log does not begin with this one")
 	// ErrNoSource says that none of the sources could give what a log lacks. What wraps it says why, for each of them.
 	ErrNoSource = errors.New("no source could give what the log lacks")
 

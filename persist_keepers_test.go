@@ -1,0 +1,139 @@
+package squall_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/squall-go/squall"
+)
+
+// The log is at nodes 4 and 5; both fail at once, and the group works on without them. Node 4 comes back first without its log: it waits for node 5, which
+// has all of it.
+func TestWhoComesBackWithoutItsLogIsNotTheKeeper(t *testing.T) {
+	for _, how := range []string{"unreadable", "missing", "empty directory"} {
+		t.Run(how, func(t *testing.T) {
+			dir := t.TempDir()
+			keepers := make([]*keeper, 6)
+			config := func(i int, c *squall.Config) {
+				keepers[i] = &keeper{}
+				c.Cluster, c.Dir = "durable", filepath.Join(dir, fmt.Sprint("node-", i+1))
+				c.Subgroups = []squall.SubgroupConfig{
+					{Name: "log", Mode: squall.Persistent, RingBytes: 64 << 10, Window: 256, Members: []squall.NodeID{4, 5}, Deliver: keepers[i].deliver, Log: squall.LogConfig{Recover: keepers[i].recover}},
+					{Name: "plain", Deliver: func(squall.Message) {}},
+				}
+			}
+			groups := cluster(t, 5, config)
+			persistSome(t, groups[3:], "x", 25)
+			persistSome(t, groups[3:], "y", 25)
+			groups[0].ReportFailure(4)
+			groups[0].ReportFailure(5)
+			eventually(t, "they are out", func() bool { return len(groups[0].View().Members) == 3 })
+			<-groups[3].Done()
+			<-groups[4].Done()
+			closeAll(groups[3:]...)
+			file := filepath.Join(dir, "node-4", "logs", "log.0", "log.db")
+			switch how {
+			case "unreadable":
+				if err := os.Truncate(file, 3*4096); err != nil {
+					t.Fatal(err)
+				}
+			case "missing":
+				if err := os.RemoveAll(filepath.Dir(file)); err != nil {
+					t.Fatal(err)
+				}
+			case "empty directory":
+				if err := os.RemoveAll(filepath.Join(dir, "node-4")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			again := func(id int) *squall.Group {
+				c := squall.Config{ID: squall.NodeID(id), Listen: "127.0.0.1:0", Join: []string{groups[0].Addr()}, Expect: 5, Logger: quiet}
+				config(id-1, &c)
+				ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+				defer cancel()
+				g, err := squall.Open(ctx, c)
+				if err != nil {
+					t.Fatalf("node %d: %v", id, err)
+				}
+				t.Cleanup(func() { closeAll(g) })
+				return g
+			}
+			four, five := again(4), again(5)
+			eventually(t, "both are in the shard", func() bool { return len(four.View().Subgroups[0].Members) == 2 })
+			for _, g := range []*squall.Group{four, five} {
+				<-g.Subgroup("log").Restored()
+				eventually(t, "the records are there", func() bool { return mustLog(t, g).Info().Count == 100 })
+			}
+		})
+	}
+}
+
+// The log is at node 4. Node 5 comes into the shard, and while it catches up node 4 fails. No disk is damaged. When both are back, nothing may be lost.
+func TestWhoHadNotCaughtUpIsNoKeeper(t *testing.T) {
+	dir := t.TempDir()
+	layout := func(in squall.LayoutInput) ([]squall.ShardPlaces, error) {
+		p := make([]squall.ShardPlaces, 2)
+		for _, m := range in.Members {
+			if m.ID >= 4 {
+				p[0].Members = append(p[0].Members, m.ID)
+			}
+		}
+		return p, nil
+	}
+	config := func(i int, c *squall.Config) {
+		c.Cluster, c.Dir = "durable", filepath.Join(dir, fmt.Sprint("node-", i+1))
+		c.Subgroups = []squall.SubgroupConfig{
+			{Name: "log", Mode: squall.Persistent, RingBytes: 1 << 20, Window: 256, Shards: 2, Layout: layout, Policy: "first", Deliver: func(squall.Message) {}, Log: squall.LogConfig{Engine: squall.WAL}},
+			{Name: "plain", Deliver: func(squall.Message) {}},
+		}
+	}
+	groups := cluster(t, 4, config)
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	defer cancel()
+	body := bytes.Repeat([]byte("x"), 200<<10)
+	var last *squall.Future
+	for range 2000 {
+		f, err := groups[3].Subgroup("log").SendFuture(ctx, body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		last = f
+	}
+	if v, err := last.Persisted(ctx, squall.OnEveryDisk); err != nil {
+		t.Fatal(v, err)
+	}
+	again := func(id int) *squall.Group {
+		c := squall.Config{ID: squall.NodeID(id), Listen: "127.0.0.1:0", Join: []string{groups[0].Addr()}, Expect: 4, Logger: quiet}
+		config(id-1, &c)
+		octx, ocancel := context.WithTimeout(context.Background(), 40*time.Second)
+		defer ocancel()
+		g, err := squall.Open(octx, c)
+		if err != nil {
+			t.Fatalf("node %d: %v", id, err)
+		}
+		t.Cleanup(func() { closeAll(g) })
+		return g
+	}
+	five := again(5)
+	groups[0].ReportFailure(4)
+	<-groups[3].Done()
+	closeAll(groups[3])
+	eventually(t, "the shard waits for node 4", func() bool {
+		sg := groups[0].View().Subgroups[0]
+		return len(sg.Members) == 0 && len(sg.Keepers) == 1 && sg.Keepers[0].ID == 4
+	})
+	closeAll(five)
+	eventually(t, "node 5 is out", func() bool { return len(groups[0].View().Members) == 3 })
+	five = again(5)
+	four := again(4)
+	eventually(t, "both are in the shard", func() bool { return len(four.View().Subgroups[0].Members) == 2 })
+	for _, g := range []*squall.Group{four, five} {
+		<-g.Subgroup("log").Restored()
+		eventually(t, "the records are there", func() bool { return mustLog(t, g).Info().Count == 2000 })
+	}
+}
