@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/squall-go/squall/persist/journal"
 )
@@ -34,10 +36,19 @@ func lostTail(dir string, last uint64) (torn journal.Repaired, err error) {
 	if err != nil || path == "" {
 		return torn, named(err, dir)
 	}
-	file, err := os.ReadFile(path)
+	f, err := os.Open(path)
 	if err != nil {
 		return torn, named(err, path)
 	}
+	err = mapped(f, func(file []byte) error {
+		torn, err = tornIn(file, path, last)
+		return err
+	})
+	return torn, errors.Join(err, f.Close())
+}
+
+// tornIn looks for what lostTail wants in a segment.
+func tornIn(file []byte, path string, last uint64) (torn journal.Repaired, err error) {
 	for at := range blocksIn(file) {
 		h, err := journal.Look(at.block)
 		if err != nil || !at.begins {
@@ -65,16 +76,33 @@ func forgetTail(dir string, last uint64) error {
 	if err != nil {
 		return named(err, path)
 	}
-	file, err := os.ReadFile(path)
-	for at := range blocksIn(file) {
-		if h, bad := journal.Look(at.block); err == nil && bad == nil && h.Index > last {
-			_, err = f.WriteAt(make([]byte, len(blockMagic)), int64(at.at))
+	err = mapped(f, func(file []byte) error {
+		for at := range blocksIn(file) {
+			if h, bad := journal.Look(at.block); bad != nil || h.Index <= last {
+				continue
+			}
+			if _, err := f.WriteAt(make([]byte, len(blockMagic)), int64(at.at)); err != nil {
+				return err
+			}
 		}
-	}
-	if err == nil {
-		err = f.Sync()
-	}
+		return f.Sync()
+	})
 	return named(errors.Join(err, f.Close()), path)
+}
+
+// mapped gives the content of a file for the time of a call. A segment is too long to be read into memory for each log that is opened.
+func mapped(f *os.File, look func(content []byte) error) error {
+	info, err := f.Stat()
+	if err != nil || info.Size() == 0 {
+		return named(err, f.Name())
+	}
+	content, err := syscall.Mmap(int(f.Fd()), 0, int(info.Size()), syscall.PROT_READ, syscall.MAP_SHARED)
+	if err != nil {
+		return named(fmt.Errorf("mapping %d bytes: %w", info.Size(), err), f.Name())
+	}
+	var answer error
+	err = guard(f.Name(), func() error { answer = look(content); return nil })
+	return errors.Join(answer, err, named(syscall.Munmap(content), f.Name()))
 }
 
 // lastSegment is the file that was made last; empty: there is none.

@@ -77,25 +77,26 @@ func TestALogThatWasNotClosedIsOpenedAsItIs(t *testing.T) {
 	reads(t, l.Range(order.Version{}, order.Version{}), 0, 50)
 }
 
-// What is dropped at the end after a crash is told, however it came to be unreadable.
+// What is dropped at the end after a crash is told, however it came to be unreadable. How many records the last group has depends on the writer.
 func TestAWriteThatDidNotEndIsTold(t *testing.T) {
 	dir, segment := crashed(t)
-	spoilBody(t, segment, 45)
+	spoilBody(t, segment, 49)
 	r, err := Verify(dir, nil, nil)
-	if err != nil || !r.OK() || r.Logs[0].Torn == nil || r.Logs[0].Torn.Number != 40 {
-		t.Errorf("%+v, %v", r, err)
+	if err != nil || !r.OK() || r.Logs[0].Torn == nil || r.Logs[0].Torn.Number < 40 {
+		t.Fatalf("%+v, %v", r, err)
 	}
+	torn := int(r.Logs[0].Torn.Number)
 	_, l := reopened(t, dir, LogConfig{})
-	if got := l.Info(); got.Count != 40 || got.Repaired.Blocks == 0 || got.Repaired.Record != 40 || got.Repaired.Version != sample(40).Version {
-		t.Errorf("%+v", got)
+	if got := l.Info(); int(got.Count) != torn || got.Repaired.Blocks == 0 || int(got.Repaired.Record) != torn || got.Repaired.Version != sample(torn).Version {
+		t.Fatalf("%+v", got)
 	}
-	appendSamples(t, l, 40, 41)
+	appendSamples(t, l, torn, torn+1)
 	again := t.TempDir()
 	if err := os.CopyFS(again, os.DirFS(dir)); err != nil { // another crash, and nothing was being written
 		t.Fatal(err)
 	}
 	_, l = reopened(t, again, LogConfig{})
-	if got := l.Info(); got.Count != 41 || got.Repaired.Blocks != 0 {
+	if got := l.Info(); int(got.Count) != torn+1 || got.Repaired.Blocks != 0 {
 		t.Errorf("%+v", got)
 	}
 }
