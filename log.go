@@ -225,8 +225,12 @@ type shardSink struct {
 	recorder *member.Recorder
 }
 
-// Deliver implements multicast.Receiver. A shard's deliveries begin when those of the one that this process was in before have ended.
+// Deliver implements multicast.Receiver. A shard's deliveries begin when those of the one that this process was in before have ended. What is left of
+// those when the process has come into another shard is for the log alone: the application begins anew with what is in the other one.
 func (s shardSink) Deliver(run []Message) int {
+	if b := s.guarded.backlog; b != nil && run[0].View < b.Since() {
+		return s.recorder.Keep(run)
+	}
 	s.guarded.sink.(*recorded).recorder = s.recorder
 	return s.guarded.Deliver(run)
 }

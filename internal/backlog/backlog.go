@@ -69,6 +69,9 @@ const (
 // New makes an empty backlog.
 func New(cfg Config) *Backlog { return &Backlog{cfg: cfg, allowed: cfg.Bytes} }
 
+// Since is the first view of which messages are kept.
+func (b *Backlog) Since() order.ViewID { return b.cfg.Since }
+
 // Deliver keeps messages as long as there is room, and returns how many. Once the backlog is through it takes none: they go straight
 // to the application, now and from then on.
 func (b *Backlog) Deliver(run []Message) (taken int, through bool) {

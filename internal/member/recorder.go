@@ -82,6 +82,18 @@ func (r *Recorder) Deliver(run []multicast.Message) (taken int) {
 	return taken
 }
 
+// Keep records messages that the application does not get any more. A log that lacks what came before takes none of them.
+func (r *Recorder) Keep(run []multicast.Message) (taken int) {
+	for !r.partial && r.ahead < len(run) && r.record(&run[r.ahead]) {
+		r.ahead++
+	}
+	if taken = r.ahead; r.partial {
+		taken = len(run)
+	}
+	r.ahead = 0
+	return taken
+}
+
 // hold records messages and keeps them until every member's disk has them.
 func (r *Recorder) hold(run []multicast.Message) (taken int) {
 	r.mu.Lock()

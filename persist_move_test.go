@@ -1,0 +1,105 @@
+package squall_test
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/persist"
+)
+
+// Node 2 goes from shard 0 to shard 1 while its application still has to take messages of shard 0. What both members of that one were to deliver is in the
+// logs of both.
+func TestTheEndOfAShardIsInTheLogOfWhoMovesAway(t *testing.T) {
+	dir := t.TempDir()
+	layout := func(in squall.LayoutInput) ([]squall.ShardPlaces, error) {
+		p := []squall.ShardPlaces{{Members: []squall.NodeID{1, 2}}, {Members: []squall.NodeID{3}}}
+		if len(in.Members) == 4 {
+			p = []squall.ShardPlaces{{Members: []squall.NodeID{1, 4}}, {Members: []squall.NodeID{2, 3}}}
+		}
+		return p, nil
+	}
+	full, release := make(chan struct{}), make(chan struct{})
+	var filled sync.Once
+	config := func(i int, c *squall.Config) {
+		c.Cluster, c.Dir = "durable", filepath.Join(dir, fmt.Sprint("node-", i+1))
+		deliver := func(squall.Message) {}
+		if i == 1 {
+			deliver = func(squall.Message) {
+				filled.Do(func() { close(full) })
+				<-release
+			}
+		}
+		c.Subgroups = []squall.SubgroupConfig{{
+			Name: "log", Mode: squall.Persistent, RingBytes: 4 << 20, Window: 4096, Shards: 2, Layout: layout, Policy: "moves", Async: 8 << 10, Deliver: deliver,
+		}}
+	}
+	groups := cluster(t, 3, config)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	sending, stop := context.WithCancel(ctx)
+	var sender sync.WaitGroup
+	sender.Go(func() {
+		for sending.Err() == nil {
+			if err := groups[0].Subgroup("log").Send(sending, make([]byte, 1<<10)); err != nil {
+				return
+			}
+		}
+	})
+	<-full
+	sent := func() uint64 { return groups[0].Subgroup("log").Stats().Sent.Load() }
+	for before := ^uint64(0); before != sent(); time.Sleep(50 * time.Millisecond) { // until node 2 holds up the sender
+		before = sent()
+	}
+	c := squall.Config{ID: 4, Listen: "127.0.0.1:0", Join: []string{groups[0].Addr()}, Expect: 3, Logger: quiet}
+	config(3, &c)
+	opened := make(chan *squall.Group)
+	go func() {
+		g, err := squall.Open(ctx, c)
+		if err != nil {
+			t.Error(err)
+		}
+		opened <- g
+	}()
+	eventually(t, "node 4 is in", func() bool { return len(groups[0].View().Members) == 4 })
+	close(release)
+	four := <-opened
+	stop()
+	sender.Wait()
+	if four == nil {
+		t.FailNow()
+	}
+	closeAll(four)
+	closeAll(groups...)
+	one, two := recordsOf(t, filepath.Join(dir, "node-1"), 1), recordsOf(t, filepath.Join(dir, "node-2"), 1)
+	if one != two || one == 0 {
+		t.Errorf("of view 1, node 1 has %d records of shard 0, and node 2 %d", one, two)
+	}
+}
+
+// recordsOf counts those of a view in a member's log of shard 0.
+func recordsOf(t *testing.T, dir string, v squall.ViewID) (n int) {
+	t.Helper()
+	s, err := persist.Open(persist.StoreConfig{Dir: dir, ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	l, err := s.Log(persist.LogConfig{ID: persist.LogID{Name: "log"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for r, err := range l.Range(squall.Version{}, squall.Version{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Version.View == v {
+			n++
+		}
+	}
+	return n
+}
