@@ -55,7 +55,8 @@ type (
 
 func (e Changing) level() slog.Level { return slog.LevelDebug }
 
-// NotProvisioned says that a subgroup has too few members in the view that this process is about to propose, and why.
+// NotProvisioned says that a subgroup has too few members in the view that this process is about to propose, and why; or, of a persistent one in any
+// view that is installed, that it waits for a member that has its log.
 type NotProvisioned struct{ views.Unmet }
 
 func (e NotProvisioned) String() string    { return e.Unmet.String() }

@@ -262,6 +262,11 @@ func (g *Group) announce(v *views.View) {
 	g.states.installed(v)
 	g.news.add(v)
 	g.cfg.emit(ViewInstalled{v, g.links(v)})
+	for _, sg := range v.Subgroups {
+		if len(sg.Keepers) > 0 {
+			g.cfg.emit(NotProvisioned{views.Unmet{Name: sg.Name, Shard: sg.Shard, Reason: sg.Awaits()}})
+		}
+	}
 	if g.cfg.OnView != nil {
 		g.cfg.OnView(v)
 	}

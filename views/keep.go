@@ -1,7 +1,9 @@
 package views
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/squall-go/squall/order"
 )
@@ -91,3 +93,12 @@ func (v *View) Keepers(sg Subgroup) []Keeper {
 
 // KeptBy reports whether a process has, with its disk, the log of a persistent subgroup that has no members.
 func (s Subgroup) KeptBy(m Member) bool { return keeps(s.Keepers, m, Keeper.back) }
+
+// Awaits says, in words for people, for whom a persistent subgroup without members waits.
+func (s Subgroup) Awaits() string {
+	var ids []string
+	for _, k := range s.Keepers {
+		ids = append(ids, fmt.Sprint("node ", k.ID))
+	}
+	return fmt.Sprintf("%s waits for a member that has its log: %s", s.label(), strings.Join(ids, " or "))
+}

@@ -203,7 +203,7 @@ func (s Subgroup) faults(members int) (faults faults) {
 		faults.add("members %v have a part of the log: ascending ranks of its members %v, and the fresh ones %v", brief(s.Partial), brief(s.Members), brief(s.Fresh)) // V2
 	}
 	if s.Provisioned() && len(s.Partial) >= len(s.Members) || len(s.Partial) > 0 && s.Mode != Persistent {
-		faults.add("%d of %d members of a %v subgroup have a part of the log", len(s.Partial), len(s.Members), s.Mode)
+		faults.add("%d of %d members of a %v subgroup have a part of the log", len(s.Partial), len(s.Members), s.Mode) // V11
 	}
 	faults.name(s.Name)
 	if !ascending(s.Members, members) {
