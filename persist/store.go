@@ -183,6 +183,9 @@ func (s *Store) Logs() ([]LogID, error) {
 	return ids, nil
 }
 
+// Missing reports whether a log has no files: it was never made, or they are gone.
+func (s *Store) Missing(id LogID) bool { return !isThere(filepath.Join(s.path(logsDir), id.escape())) }
+
 func compareIDs(a, b LogID) int {
 	return cmp.Or(strings.Compare(a.Name, b.Name), cmp.Compare(a.Shard, b.Shard))
 }
@@ -221,6 +224,7 @@ func (s *Store) NoteDamage(id LogID, damage error) error {
 	if d := (*journal.Damage)(nil); errors.As(damage, &d) {
 		text = fmt.Sprintf("block %d, record %d: %s", d.Block, d.Record, d.What)
 	}
+	text = strings.TrimPrefix(text, filepath.Join(s.path(logsDir), id.escape())+": ")
 	return s.Put(map[string][]byte{damageKey(id): []byte(text)})
 }
 

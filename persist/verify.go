@@ -101,6 +101,27 @@ func Verify(dir string, keys map[order.NodeID]ed25519.PublicKey, progress func(P
 	return v.Report, errors.Join(v.everything(), held.release())
 }
 
+// VerifyLog does this with one log, which is not open, of a store that is. The error of one that has another one's name is an ErrOtherLog.
+func (s *Store) VerifyLog(id LogID) (LogReport, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open[id] != nil {
+		return LogReport{}, fmt.Errorf("%s: log %v: %w", s.config.Dir, id, ErrLogOpen)
+	}
+	dir := filepath.Join(s.path(logsDir), id.escape())
+	if err := s.reachLog(dir, LogConfig{ID: id}, true); err != nil {
+		return LogReport{}, err
+	}
+	if l, err := readLogLabel(dir); err == nil {
+		if err := l.check(dir, id); err != nil {
+			return LogReport{}, err
+		}
+	}
+	v := &verifier{Report: Report{Dir: s.config.Dir, Cluster: s.Cluster(), Node: s.Node()}}
+	err := v.log(dir, id)
+	return v.Logs[0], err
+}
+
 type verifier struct {
 	Report
 	keys     map[order.NodeID]ed25519.PublicKey

@@ -240,3 +240,19 @@ func TestAVersionThatIsNotKnownIsLeftOut(t *testing.T) {
 		}
 	}
 }
+
+func TestOneLogOfAnOpenStoreIsVerified(t *testing.T) {
+	engines(t, func(t *testing.T, e Engine) {
+		s := mustOpen(t, StoreConfig{Dir: tarnished(t, e, 25, true), Cluster: "test", Node: 1})
+		if r, err := s.VerifyLog(ticks); err != nil || len(r.Faults) == 0 || r.Records < 30 || r.Engine != e.String() {
+			t.Errorf("%+v, %v", r, err)
+		}
+		if _, err := s.Log(LogConfig{ID: ticks, Repair: true}); err != nil {
+			t.Fatal(err)
+		}
+		_, err := s.VerifyLog(ticks)
+		refused(t, err, ErrLogOpen)
+		_, err = s.VerifyLog(LogID{Name: "tocks"})
+		refused(t, err, ErrMissing, "tocks.0")
+	})
+}

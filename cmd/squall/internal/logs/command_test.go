@@ -214,7 +214,7 @@ func TestMistakesAreExplained(t *testing.T) {
 		"repair":                                 "DIR is missing",
 		"ls a b":                                 `"b" is one argument too many`,
 		"cat a b c":                              `"c" is one argument too many`,
-		"repair a b":                             `"b" is one argument too many`,
+		"repair a b c":                           `"c" is one argument too many`,
 		"cat --until 9999-12-31 " + dir:          `--until: "9999-12-31" lies before 1970 or behind 2261`,
 		"dump --version 1:7 " + dir + " orders.0":               "log orders.0: version 1:7: no such record: it ends at 1:6",
 		"dump --version 8:2 " + dir + " orders.1":               "log orders.1: version 8:2: no such record: it is empty",
@@ -298,7 +298,7 @@ func TestTargetsAndLogsAreCompleted(t *testing.T) {
 func TestNothingIsCompletedBehindTheLastArgument(t *testing.T) {
 	dir := stopped(t, "node1", 1, persist.LogConfig{ID: orders}, records(3)...)
 	for command, want := range map[string]cobra.ShellCompDirective{
-		"ls": cobra.ShellCompDirectiveNoFileComp, "repair": cobra.ShellCompDirectiveNoFileComp, "verify": cobra.ShellCompDirectiveFilterDirs,
+		"ls": cobra.ShellCompDirectiveNoFileComp, "verify": cobra.ShellCompDirectiveFilterDirs,
 	} {
 		sub, _, err := NewCommand().Find([]string{command})
 		if err != nil {

@@ -3,6 +3,8 @@ package logs
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -73,8 +75,27 @@ func TestALogOfWhichNothingCanBeReadIsSetAside(t *testing.T) {
 	}
 }
 
-func TestALogThatOthersHaveIsLeftToTheMember(t *testing.T) {
-	dir := stopped(t, "node1", 1, persist.LogConfig{ID: orders}, records(25)...)
+// withOthers lets a member know a view in which another one has its logs, too.
+func withOthers(t *testing.T, dir string) {
+	t.Helper()
+	self := views.Member{ID: 1, Incarnation: 7, Addr: "10.0.0.1:1"}
+	v := &views.View{
+		ID: 3, Cluster: "shop", Key: "k", Members: []views.Member{self, {ID: 2, Incarnation: 8, Addr: "10.0.0.2:1"}},
+		Subgroups: []views.Subgroup{{Name: "orders", Mode: views.Persistent, RingBytes: 1 << 16, Window: 16, Members: []order.Rank{0, 1}, Senders: []order.Rank{0, 1}}},
+	}
+	remembers(t, dir, func(s *persist.Store, m *restart.Memory) {
+		if err := m.Begin(self); err != nil {
+			t.Fatal(err)
+		}
+		if err := m.Enter(v, nil); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// remembers looks at what a member that does not run knows.
+func remembers(t *testing.T, dir string, look func(*persist.Store, *restart.Memory)) {
+	t.Helper()
 	s, err := persist.Open(persist.StoreConfig{Dir: dir, Cluster: "shop", Node: 1})
 	if err != nil {
 		t.Fatal(err)
@@ -83,23 +104,165 @@ func TestALogThatOthersHaveIsLeftToTheMember(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	self := views.Member{ID: 1, Incarnation: 7, Addr: "10.0.0.1:1"}
-	v := &views.View{
-		ID: 3, Cluster: "shop", Key: "k", Members: []views.Member{self, {ID: 2, Incarnation: 8, Addr: "10.0.0.2:1"}},
-		Subgroups: []views.Subgroup{{Name: "orders", Mode: views.Persistent, RingBytes: 1 << 16, Window: 16, Members: []order.Rank{0, 1}, Senders: []order.Rank{0, 1}}},
-	}
-	if err := m.Begin(self); err != nil {
+	look(s, m)
+	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := m.Enter(v, nil); err != nil {
+}
+
+// lacks checks whether a member counts as one that has not all of the log.
+func lacks(t *testing.T, dir string, want bool) {
+	t.Helper()
+	remembers(t, dir, func(_ *persist.Store, m *restart.Memory) {
+		if have := len(m.State().Incomplete) > 0; have != want {
+			t.Errorf("it lacks something: %v", have)
+		}
+	})
+}
+
+var bothEngines = []persist.Engine{persist.Bolt, persist.WAL}
+
+// spoilOrder damages a record in whichever file it is.
+func spoilOrder(t *testing.T, dir, text string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "logs", "orders.0", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if whole, err := os.ReadFile(file); err != nil {
+			t.Fatal(err)
+		} else if bytes.Contains(whole, []byte(text)) {
+			spoil(t, file, text)
+		}
+	}
+}
+
+// The member does not know of damage that nobody has read: what repair finds is mended when it is started.
+func TestDamageOfALogThatOthersHaveIsNotedForTheMember(t *testing.T) {
+	for _, e := range bothEngines {
+		dir := stopped(t, "node1", 1, persist.LogConfig{ID: orders, Engine: e}, records(25)...)
+		withOthers(t, dir)
+		if out := must(t, "repair", "--yes", dir); out != "orders.0: nothing is damaged, 25 records up to 3:12\n" {
+			t.Error(out)
+		}
+		lacks(t, dir, false)
+		spoilOrder(t, dir, "order 17")
+		golden(t, "repair-noted", must(t, "repair", "--yes", dir))
+		lacks(t, dir, true)
+		remembers(t, dir, func(s *persist.Store, _ *restart.Memory) {
+			if _, err := s.Log(persist.LogConfig{ID: orders}); !errors.Is(err, persist.ErrDamaged) || strings.Count(err.Error(), dir) != 1 {
+				t.Error(err)
+			}
+			l, err := s.Log(persist.LogConfig{ID: orders, Repair: true}) // as the member does
+			if err != nil || l.Info().Count != 17 {
+				t.Error(err)
+			}
+		})
+		must(t, "verify", dir)
+	}
+}
+
+// If nobody can give what is damaged, an operator says which log counts.
+func TestWhatOthersCannotGiveCanBeGivenUp(t *testing.T) {
+	for _, e := range bothEngines {
+		dir := stopped(t, "node1", 1, persist.LogConfig{ID: orders, Engine: e}, records(25)...)
+		withOthers(t, dir)
+		spoilOrder(t, dir, "order 17")
+		must(t, "repair", "--yes", dir)
+		lacks(t, dir, true)
+		golden(t, "repair-give-up", must(t, "repair", "--yes", "--give-up", dir))
+		lacks(t, dir, false)
+		if n := left(t, dir); n != 17 {
+			t.Errorf("%d records are left", n)
+		}
+		must(t, "verify", dir)
+	}
+}
+
+func TestOneLogIsGivenUpAtATime(t *testing.T) {
+	dir := stopped(t, "node1", 1, persist.LogConfig{ID: orders}, records(25)...)
+	s, l := opened(t, dir, 1, persist.LogConfig{ID: persist.LogID{Name: "bills"}})
+	put(t, l, records(5)...)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := execute(t, "repair", "--yes", "--give-up", dir); err == nil || !strings.Contains(err.Error(), "say which one: bills.0, orders.0") {
+		t.Error(err)
+	}
+	if _, err := execute(t, "repair", "--yes", dir, "bolts"); err == nil || !strings.Contains(err.Error(), `no log "bolts"`) {
+		t.Error(err)
+	}
+	if out := must(t, "repair", "--yes", "--give-up", dir, "bills"); strings.Contains(out, "orders") || !strings.Contains(out, "bills.0: counts as whole") {
+		t.Error(out)
+	}
+}
+
+func TestAMissingLogIsLeftToItsMember(t *testing.T) {
+	dir := stopped(t, "node1", 1, persist.LogConfig{ID: orders, Engine: persist.WAL}, records(25)...)
+	if err := os.RemoveAll(filepath.Join(dir, "logs", "orders.0")); err != nil {
+		t.Fatal(err)
+	}
+	out, err := execute(t, "repair", "--yes", dir)
+	if err == nil || !strings.Contains(out, "put them back, or lose what was in them with --give-up") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	withOthers(t, dir)
+	if out := must(t, "repair", "--yes", dir); !strings.Contains(out, "when it is started, gets all of it from others") {
+		t.Error(out)
+	}
+	if out := must(t, "repair", "--yes", "--give-up", dir); !strings.Contains(out, "begins anew; its files are missing") {
+		t.Error(out)
+	}
+	remembers(t, dir, func(s *persist.Store, _ *restart.Memory) {
+		if l, err := s.Log(persist.LogConfig{ID: orders, Engine: persist.WAL}); err != nil || l.Info().Engine != persist.WAL {
+			t.Error(err)
+		}
+	})
+}
+
+func TestALogUnderAnotherNameIsLeftAsItIs(t *testing.T) {
+	dir := stopped(t, "node1", 1, persist.LogConfig{ID: orders}, records(25)...)
+	logs := filepath.Join(dir, "logs")
+	if err := os.Rename(filepath.Join(logs, "orders.0"), filepath.Join(logs, "bills.0")); err != nil {
+		t.Fatal(err)
+	}
+	for _, flags := range [][]string{nil, {"--give-up"}} {
+		out, err := execute(t, append([]string{"repair", "--yes", dir, "bills"}, flags...)...)
+		if err == nil || !strings.Contains(out, "call it orders.0 again") || strings.Contains(out, "counts as whole") {
+			t.Errorf("%v\n%s", err, out)
+		}
+	}
+	if err := os.Rename(filepath.Join(logs, "bills.0"), filepath.Join(logs, "orders.0")); err != nil {
+		t.Fatal(err)
+	}
+	must(t, "verify", dir)
+}
+
+func TestALabelIsWrittenAnew(t *testing.T) {
+	dir := stopped(t, "node1", 1, persist.LogConfig{ID: orders}, records(25)...)
+	spoil(t, filepath.Join(dir, "logs", "orders.0", "log.json"), "bolt")
+	if out := must(t, "repair", "--yes", dir); out != "orders.0: its log.json was damaged, and is written anew; left are 25 records up to 3:12\n" {
+		t.Error(out)
+	}
+	must(t, "verify", dir)
+}
+
+// What a snapshot stood for is lost with it, and what is behind it is not.
+func TestADamagedSnapshotThatNobodyElseHasGoesAlone(t *testing.T) {
+	dir := stopped(t, "node1", 1, persist.LogConfig{ID: orders}, records(25)...)
+	s, l := opened(t, dir, 1, persist.LogConfig{ID: orders})
+	l.SetGlobal(record(9).Version)
+	if err := l.Snapshot(record(9).Version, func(w io.Writer) error { _, err := io.WriteString(w, "ten orders"); return err }); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	spoil(t, filepath.Join(dir, "logs", "orders.0", "log.db"), "order 17")
-	golden(t, "repair-left", must(t, "repair", "--yes", dir))
-	if _, err := execute(t, "verify", dir); err == nil {
-		t.Error("it was repaired")
+	spoil(t, filepath.Join(dir, "logs", "orders.0", "snapshot"), "ten orders")
+	golden(t, "repair-snapshot", must(t, "repair", "--yes", dir))
+	if n := left(t, dir); n != 15 {
+		t.Errorf("%d records are left", n)
 	}
+	golden(t, "verify-foreign", must(t, "verify", dir))
 }

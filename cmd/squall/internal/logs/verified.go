@@ -23,6 +23,7 @@ type Checked struct {
 	Node    order.NodeID `json:"node"`
 	Faults  []Fault      `json:"faults,omitempty"` // of what belongs to no log
 	Logs    []CheckedLog `json:"logs"`
+	Foreign []string     `json:"foreign,omitempty"` // what is in logs/ and is no log: it was not looked at
 }
 
 // CheckedLog is one log of it.
@@ -63,7 +64,7 @@ type Compared struct {
 }
 
 func checkedOf(r *persist.Report) Checked {
-	c := Checked{Dir: r.Dir, Cluster: r.Cluster, Node: r.Node, Faults: faultsOf(r.Faults), Logs: []CheckedLog{}}
+	c := Checked{Dir: r.Dir, Cluster: r.Cluster, Node: r.Node, Faults: faultsOf(r.Faults), Logs: []CheckedLog{}, Foreign: r.Foreign}
 	for _, l := range r.Logs {
 		c.Logs = append(c.Logs, CheckedLog{
 			Log: persist.LogID{Name: l.Name, Shard: l.Shard}.String(), Name: l.Name, Shard: l.Shard, Engine: l.Engine,

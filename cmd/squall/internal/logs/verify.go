@@ -1,6 +1,7 @@
 package logs
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"errors"
@@ -235,6 +236,9 @@ func (v *verification) text() string {
 		for _, f := range r.Faults {
 			fmt.Fprintf(&b, "  FAULT  %v\n", f)
 		}
+		if len(r.Foreign) > 0 {
+			fmt.Fprintf(&b, "  in logs/, and not looked at: %s\n", strings.Join(r.Foreign, ", "))
+		}
 		for _, l := range r.Logs {
 			fmt.Fprintf(&b, "  %s\n", v.logText(&l))
 			for _, f := range l.Faults[:min(len(l.Faults), shownFaults)] {
@@ -263,7 +267,7 @@ func whose(r *persist.Report) string {
 }
 
 func (v *verification) logText(l *persist.LogReport) string {
-	text := fmt.Sprintf("%s.%d (%s): %s", l.Name, l.Shard, l.Engine, counted(int(l.Records), "record", "records"))
+	text := fmt.Sprintf("%s.%d (%s): %s", l.Name, l.Shard, cmp.Or(l.Engine, "engine unknown"), counted(int(l.Records), "record", "records"))
 	if l.First != nil {
 		text += fmt.Sprintf(" from %d:%d to %d:%d", l.First.View, l.First.Seq, l.Last.View, l.Last.Seq)
 	}

@@ -1,0 +1,166 @@
+package logs
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/squall-go/squall/internal/restart"
+	"github.com/squall-go/squall/persist"
+)
+
+// wanted is what is to be repaired, and how.
+type wanted struct {
+	log    string // empty: all
+	giveUp bool   // what others had is not waited for
+}
+
+// stopIt is the advice for what needs a whole directory for itself.
+const stopIt = "stop it first"
+
+// mender repairs the logs of a directory.
+type mender struct {
+	wanted
+	store  *persist.Store
+	memory *restart.Memory
+}
+
+// repair repairs the logs of a directory. What was done before an error is in the result.
+func repair(dir string, w wanted) (r Repairs, err error) {
+	r = Repairs{Dir: dir, Logs: []RepairedAs{}}
+	c := persist.StoreConfig{Dir: dir, ReadOnly: true}
+	s, err := persist.Open(c)
+	if err != nil {
+		return r, inUse(dir, err, stopIt)
+	}
+	c = persist.StoreConfig{Dir: dir, Cluster: s.Cluster(), Node: s.Node()}
+	if err := s.Close(); err != nil {
+		return r, err
+	}
+	if s, err = persist.Open(c); err != nil {
+		return r, inUse(dir, err, stopIt)
+	}
+	m := &mender{wanted: w, store: s}
+	return r, errors.Join(m.all(&r), s.Close())
+}
+
+func (m *mender) all(r *Repairs) (err error) {
+	if m.memory, err = restart.Load(m.store); err != nil {
+		return err
+	}
+	ids, err := m.chosen()
+	if err != nil {
+		return err
+	}
+	var left []error
+	for _, id := range ids {
+		one := RepairedAs{Log: id.String()}
+		if err := m.mend(&one, id); err != nil {
+			return fmt.Errorf("log %v: %w", id, err)
+		}
+		r.Logs = append(r.Logs, one)
+		if one.stuck {
+			left = append(left, fmt.Errorf("log %v is left as it is", id))
+		}
+	}
+	return errors.Join(left...)
+}
+
+// chosen are the logs that are meant. To give something up is said of one log: of another one, others may have all.
+func (m *mender) chosen() (ids []persist.LogID, err error) {
+	all, err := m.store.Logs()
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, id := range all {
+		names = append(names, id.String())
+		if m.log == "" || m.log == id.String() || m.log == id.Name {
+			ids = append(ids, id)
+		}
+	}
+	switch {
+	case m.log != "" && slices.Contains(names, m.log):
+		ids = slices.DeleteFunc(ids, func(id persist.LogID) bool { return id.String() != m.log })
+	case m.log != "" && len(ids) == 0:
+		return nil, fmt.Errorf("%s: has no log %q; there are %s", m.store.Dir(), m.log, strings.Join(names, ", "))
+	case m.giveUp && len(ids) > 1:
+		return nil, fmt.Errorf("%s: has several logs, say which one: %s", m.store.Dir(), strings.Join(names, ", "))
+	}
+	return ids, nil
+}
+
+// mend does what can be done for a log here.
+func (m *mender) mend(one *RepairedAs, id persist.LogID) error {
+	elsewhere := m.memory.Elsewhere(restart.LogID(id)) && !m.giveUp
+	var err error
+	switch {
+	case m.store.Missing(id):
+		err = m.missing(one, id, elsewhere)
+	case elsewhere:
+		err = m.inspect(one, id)
+	default:
+		err = m.repair(one, id)
+	}
+	if errors.Is(err, persist.ErrOtherLog) {
+		one.Fate, one.Damage, one.stuck = fateLeft, err.Error(), true
+		return nil
+	}
+	if one.GivenUp = m.giveUp && err == nil; one.GivenUp {
+		err = m.memory.Forgo(restart.LogID(id))
+	}
+	return err
+}
+
+// inspect reads all of a log that others have. That it lacks something is on disk before its damage is: a crash may come between.
+func (m *mender) inspect(one *RepairedAs, id persist.LogID) error {
+	report, err := m.store.VerifyLog(id)
+	one.report(&report)
+	if errors.Is(err, persist.ErrDamaged) {
+		one.Fate, one.Damage, err = fateNoted, err.Error(), nil
+	}
+	if err != nil || one.Fate == fateGood {
+		return err
+	}
+	if err := m.memory.Lacks(restart.LogID(id)); err != nil {
+		return err
+	}
+	return m.store.NoteDamage(id, errors.New(one.Damage))
+}
+
+// missing is a log without files. Its member makes it anew, with the engine that it wants.
+func (m *mender) missing(one *RepairedAs, id persist.LogID, elsewhere bool) (err error) {
+	switch {
+	case m.giveUp:
+		one.Fate, one.Damage = fateAnew, "its files are missing, and what was in them is lost"
+		_, err = m.store.SetAside(id)
+	case elsewhere:
+		one.Fate, one.Damage = fateLeft, "its files are missing: this member, when it is started, gets all of it from others"
+	default:
+		one.Fate, one.stuck = fateLeft, true
+		one.Damage = "its files are missing, and no other member has it: put them back, or lose what was in them with --give-up"
+	}
+	return err
+}
+
+// repair reads all of a log that nobody else has, and drops what is damaged.
+func (m *mender) repair(one *RepairedAs, id persist.LogID) error {
+	c := persist.LogConfig{ID: id, Repair: true}
+	l, err := m.store.Log(c)
+	if errors.Is(err, persist.ErrSnapshot) {
+		if one.Snapshot, err = m.store.SetSnapshotAside(id); err == nil {
+			l, err = m.store.Log(c)
+		}
+	}
+	if errors.Is(err, persist.ErrDamaged) {
+		one.Fate, one.Damage = fateAnew, err.Error()
+		one.Aside, err = m.store.SetAside(id)
+		return err
+	}
+	if err == nil {
+		i := l.Info()
+		one.describe(&i)
+	}
+	return err
+}
