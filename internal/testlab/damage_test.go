@@ -8,8 +8,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/internal/restart"
 	"github.com/squall-go/squall/persist"
 )
 
@@ -159,4 +161,30 @@ func TestWhoWasAloneInTheLastViewDropsNothing(t *testing.T) {
 	if why := awaitDamaged(lab, alone[0]); !strings.Contains(why, "squall log repair") {
 		t.Errorf("it does not say what to do: %s", why)
 	}
+}
+
+// If no member has all of the log any more, nobody begins it anew: the group waits until somebody says what is to be given up.
+func TestWhenAllHaveLostTheirLogsNobodyGoesOnUnasked(t *testing.T) {
+	lab, members := formDurable(t, squall.Bolt, Options{})
+	lab.CutPower(members)
+	nodes := []squall.NodeID{1, 2, 3}
+	for _, node := range nodes[1:] {
+		lab.Harm(node)
+		lab.must(os.Truncate(filepath.Join(lab.Disk(node), "logs", "durable.0", "log.db"), 3*4096))
+	}
+	damage(t, lab, 1, 0, flip) // this one has nearly all of it
+	back, err := lab.Restart(durableNodes, nil, nodes...)
+	lab.must(err)
+	for _, p := range back {
+		_, err := p.AwaitEvents("nobody who is here has the whole log", 1)
+		lab.must(err)
+	}
+	KillAll(back, func() time.Duration { return 0 })
+	s, err := persist.Open(persist.StoreConfig{Dir: lab.Disk(1), Cluster: lab.Name, Node: 1})
+	lab.must(err)
+	memory, err := restart.Load(s)
+	lab.must(err)
+	lab.must(memory.Forgo(restart.LogID{Name: lab.opts.Loads[0].Name})) // as squall log repair --give-up does
+	lab.must(s.Close())
+	lab.AwaitAcks(1, lab.Back(durableNodes, nodes...)...)
 }
