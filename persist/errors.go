@@ -129,9 +129,9 @@ func named(err error, place string) error {
 	return at(place, err)
 }
 
-// at puts the place before an error that does not begin with it.
+// at puts the place before an error that does not begin with it, or with a file in it.
 func at(place string, err error) error {
-	if strings.HasPrefix(err.Error(), place+":") {
+	if text := err.Error(); strings.HasPrefix(text, place+":") || strings.HasPrefix(text, place+"/") {
 		return err
 	}
 	return fmt.Errorf("%s: %w", place, err)

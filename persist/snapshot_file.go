@@ -174,7 +174,10 @@ func (s *snapshot) begin() error {
 	if _, err := s.file.ReadAt(tail, snapshotHeadBytes+content); err != nil {
 		return named(err, s.path)
 	}
-	if n := binary.LittleEndian.Uint64(tail); n != uint64(content) || string(tail[12:]) != snapshotTailMagic {
+	if string(tail[12:]) != snapshotTailMagic {
+		return damaged(s.path, "it does not end as a snapshot does")
+	}
+	if n := binary.LittleEndian.Uint64(tail); n != uint64(content) {
 		return damaged(s.path, "it has %d bytes of content, and its end says %d", content, n)
 	}
 	s.want = binary.LittleEndian.Uint32(tail[8:])

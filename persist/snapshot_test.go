@@ -239,6 +239,27 @@ func TestWhoReadsADamagedSnapshotTellsOfIt(t *testing.T) {
 	}
 }
 
+// Damage that was noted says once which log it is about, and what to do.
+func TestANoteOfDamageSaysEachThingOnce(t *testing.T) {
+	dir := withDamagedSnapshot(t, Bolt)
+	s, l := reopened(t, dir, LogConfig{})
+	_, content, err := l.OpenSnapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, damage := io.ReadAll(content)
+	if err := errors.Join(content.Close(), s.NoteDamage(ticks, damage)); err != nil {
+		t.Fatal(err)
+	}
+	mustClose(t, s)
+	s = mustOpen(t, StoreConfig{Dir: dir, Cluster: "test", Node: 1})
+	_, err = s.Log(LogConfig{ID: ticks})
+	refused(t, err, ErrDamaged, "a reader found: "+filepath.Join(dir, "logs", "ticks.0", snapshotFile)+": the snapshot is damaged: its content")
+	if n := strings.Count(err.Error(), logAdvice); n != 1 {
+		t.Errorf("%v gives its advice %d times", err, n)
+	}
+}
+
 func TestWhatIsInstalledReplacesSnapshotAndLog(t *testing.T) {
 	engines(t, func(t *testing.T, e Engine) {
 		dir := t.TempDir()

@@ -224,7 +224,10 @@ func (s *Store) NoteDamage(id LogID, damage error) error {
 	if d := (*journal.Damage)(nil); errors.As(damage, &d) {
 		text = fmt.Sprintf("block %d, record %d: %s", d.Block, d.Record, d.What)
 	}
-	text = strings.TrimPrefix(text, filepath.Join(s.path(logsDir), id.escape())+": ")
+	for _, known := range []string{fmt.Sprintf("log %v: ", id), filepath.Join(s.path(logsDir), id.escape()) + ": "} {
+		text = strings.TrimPrefix(text, known)
+	}
+	text = strings.TrimSuffix(text, "; "+logAdvice)
 	return s.Put(map[string][]byte{damageKey(id): []byte(text)})
 }
 
