@@ -171,10 +171,21 @@ func found(faults *[]Fault, file string, err error) error {
 		})
 		return nil
 	case errors.Is(err, ErrDamaged):
-		*faults = append(*faults, Fault{File: file, What: strings.TrimPrefix(err.Error(), file+": ")})
+		*faults = append(*faults, faultOf(file, err))
 		return nil
 	}
 	return err
+}
+
+// faultOf is damage of a file, or of one in a directory. What to do about it is for those who want to use it.
+func faultOf(file string, err error) Fault {
+	what := strings.TrimSuffix(strings.TrimSuffix(err.Error(), "; "+logAdvice), "; "+storeAdvice)
+	if inside, is := strings.CutPrefix(what, file+"/"); is {
+		if name, rest, ok := strings.Cut(inside, ": "); ok {
+			return Fault{File: filepath.Join(file, name), What: rest}
+		}
+	}
+	return Fault{File: file, What: strings.TrimPrefix(what, file+": ")}
 }
 
 // log adds the report of one log. Without its label it is read as what its files are.

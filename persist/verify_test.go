@@ -256,3 +256,15 @@ func TestOneLogOfAnOpenStoreIsVerified(t *testing.T) {
 		refused(t, err, ErrMissing, "tocks.0")
 	})
 }
+
+func TestAFaultNamesItsFileAndGivesNoAdvice(t *testing.T) {
+	dir := signedLog(t, Bolt)
+	path := filepath.Join(dir, "logs", "ticks.0", boltFile)
+	if err := os.Truncate(path, 3*4096); err != nil {
+		t.Fatal(err)
+	}
+	faults := verified(t, dir, nil).Logs[0].Faults
+	if len(faults) != 1 || faults[0].File != path || strings.Count(faults[0].String(), dir) != 1 || strings.Contains(faults[0].What, "its member") {
+		t.Errorf("%+v", faults)
+	}
+}

@@ -154,7 +154,7 @@ func (m *mender) repair(one *RepairedAs, id persist.LogID) error {
 		}
 	}
 	if errors.Is(err, persist.ErrDamaged) {
-		one.Fate, one.Damage = fateAnew, err.Error()
+		one.Fate, one.Damage = fateAnew, m.fault(id, err)
 		one.Aside, err = m.store.SetAside(id)
 		return err
 	}
@@ -163,4 +163,12 @@ func (m *mender) repair(one *RepairedAs, id persist.LogID) error {
 		one.describe(&i)
 	}
 	return err
+}
+
+// fault is what is wrong with a log that cannot be opened, without what its member would do about it.
+func (m *mender) fault(id persist.LogID, damage error) string {
+	if r, err := m.store.VerifyLog(id); err == nil && len(r.Faults) > 0 {
+		return r.Faults[0].String()
+	}
+	return damage.Error()
 }
