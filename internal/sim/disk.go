@@ -53,15 +53,16 @@ type DiskPlan struct {
 type DiskBug uint8
 
 const (
-	SoundDisk     DiskBug = iota
-	NoSync                // a sync of a file says that it was done
-	NoDirSync             // a sync of a directory says so
-	EarlyWritten          // what is written counts as synced
-	CutsTooLittle         // who drops the end of a log keeps a record of it
-	CutsTooMuch           // or drops one more
-	OtherShard            // a log is brought up to those of another shard
-	LateWhole             // that a log is whole is said late, whatever has become of it since
-	DeafToLacks           // of what others lack, only what concerns the first shard is heard
+	SoundDisk      DiskBug = iota
+	NoSync                 // a sync of a file says that it was done
+	NoDirSync              // a sync of a directory says so
+	EarlyWritten           // what is written counts as synced
+	CutsTooLittle          // who drops the end of a log keeps a record of it
+	CutsTooMuch            // or drops one more
+	OtherShard             // a log is brought up to those of another shard
+	LateWhole              // that a log is whole is said late, whatever has become of it since
+	AheadOfAnybody         // who comes back makes its log that of whoever answers, before it joins
+	DeafToLacks            // of what others lack, only what concerns the first shard is heard
 )
 
 // sector is what a disk writes as a whole.

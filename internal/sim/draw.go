@@ -260,15 +260,21 @@ func (d dice) keeps(p *Plan, faulty bool) {
 	}
 }
 
-// split has some of the subgroups that keep what they deliver do so in shards. In some of these members move at every change.
+// split has some of the subgroups that keep what they deliver do so in shards, and others among some members only. In some of these members move at
+// every change.
 func (d dice) split(p *Plan) {
 	for i := range p.Decls {
-		if decl := &p.Decls[i]; decl.Mode == views.Persistent && len(p.Nodes) > 1 && d.oneIn(2) {
-			d.shards(decl, len(p.Nodes))
+		decl := &p.Decls[i]
+		if decl.Mode != views.Persistent || len(p.Nodes) < 2 || d.oneIn(3) {
+			continue
+		}
+		if d.shards(decl, len(p.Nodes)); d.oneIn(3) {
+			decl.Shards = 0
+		} else {
 			decl.Shards = max(2, decl.Shards)
 			decl.Policy = pick(d, "", turning)
-			p.Keep.After &^= 1 << i
 		}
+		p.Keep.After &^= 1 << i
 	}
 }
 

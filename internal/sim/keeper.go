@@ -4,7 +4,6 @@ import (
 	"errors"
 	"slices"
 	"syscall"
-	"time"
 
 	"github.com/squall-go/squall/internal/member"
 	"github.com/squall-go/squall/multicast"
@@ -230,7 +229,6 @@ func (k *keeper) step() (work int) {
 	k.copies, k.partial = false, false
 	k.whole()
 	k.proc.world.probes[CaughtUp]++
-	k.proc.complete(k.id)
 	k.proc.world.stir()
 	if k.proc.world.trace.out != nil {
 		k.proc.print("%s has caught up", k.proc.world.label(k.id))
@@ -255,16 +253,16 @@ func (k *keeper) forgo() (work int, through bool) {
 	return work, true
 }
 
-// whole says that the log lacks nothing any more.
+// whole says soon that the log lacks nothing any more, unless its member has left the shard by then, and may have come into it again.
 func (k *keeper) whole() {
-	p := k.proc
-	if p.world.lax != LateWhole {
-		k.recorder.SetPartial(false)
-		return
+	p, w, since, soon := k.proc, k.proc.world, k.since, k.proc.world.plan.Hop()
+	if w.lax == LateWhole {
+		soon = w.plan.FailAfter()
 	}
-	p.world.later(p.world.plan.FailAfter(), func() {
-		if !p.over && !p.told {
+	w.later(soon, func() {
+		if !p.over && !p.told && (k.since == since && !k.forgone || w.lax == LateWhole) {
 			k.recorder.SetPartial(false)
+			p.wake()
 		}
 	})
 }
@@ -345,90 +343,6 @@ func (k *keeper) inbox(v order.ViewID) *inbox {
 	return k.inboxes[i]
 }
 
-// fetch brings a log up to those of others: it drops what they do not have, and takes what is missing. It stands for package logwire.
-type fetch struct {
-	keeper *keeper
-	from   *keeper // nil: nobody yet
-	upTo   uint64  // of its records
-	known  bool    // where it ends: somebody who has all of it has told
-	last   order.Version
-}
-
-// fetchBatch is how many records come at once.
-const fetchBatch = 16
-
-// act implements actor.
-func (f *fetch) act(now time.Duration) (next time.Duration) {
-	p := f.keeper.proc
-	next = never
-	p.survive(func() { next = f.turn(now) })
-	return next
-}
-
-func (f *fetch) turn(now time.Duration) time.Duration {
-	k := f.keeper
-	p, w := k.proc, k.proc.world
-	switch {
-	case p.over || p.told || k.fetch != f || k.log.err != nil:
-		return never
-	case p.member == nil || now < p.hangs || !k.log.drained():
-		return max(p.hangs, now+w.plan.Hop())
-	case !f.goesOn():
-		if f.from = f.source(); f.from == nil {
-			return now + w.plan.Hop()
-		}
-		err := f.upToView()
-		if err == nil {
-			err = f.agree()
-		}
-		if err != nil {
-			w.fail(err)
-			return never
-		}
-		return now + w.bulkTime(f.from.proc, p)
-	}
-	if k.log.next() < f.upTo {
-		if err := f.take(); err != nil {
-			w.fail(err)
-			return never
-		}
-		return now + w.bulkTime(f.from.proc, p)
-	}
-	k.fetch = nil
-	p.wake()
-	return never
-}
-
-// goesOn reports whether who it has begun with has what is missing still.
-func (f *fetch) goesOn() bool { return f.from != nil && (f.from.serves(f.keeper) || f.has(f.from)) }
-
-// source is somebody who has all that is missing on disk: one whose log is whole, or else any that goes as far as this one has to.
-func (f *fetch) source() *keeper {
-	k, p := f.keeper, f.keeper.proc
-	id := k.id
-	if p.world.lax == OtherShard {
-		id.shard = (id.shard + 1) % p.world.plan.Decls[id.decl].ShardCount()
-	}
-	for _, fit := range []func(*keeper) bool{func(o *keeper) bool { return o.serves(k) }, f.has} {
-		for _, rd := range p.seat().record.shard(p.world, id).readers {
-			if o := rd.proc.keeper(id); o != nil && o != k && fit(o) {
-				return o
-			}
-		}
-	}
-	return nil
-}
-
-// has reports whether a log that may lack something itself has what this one lacks: up to a version that both have, all logs are the same.
-func (f *fetch) has(o *keeper) bool {
-	p := f.keeper.proc
-	if !f.known || f.upTo == 0 || o.proc.over || o.proc.told || o.log.err != nil || !p.world.near(p, o.proc) {
-		return false
-	}
-	r, err := o.log.book.Read(f.upTo - 1)
-	return err == nil && r.Version == f.last
-}
-
 // serves reports whether another log has on disk everything that was delivered before the view since which k is partial, and can be reached.
 func (k *keeper) serves(other *keeper) bool {
 	p, q := k.proc, other.proc
@@ -441,71 +355,4 @@ func (k *keeper) serves(other *keeper) bool {
 		}
 	}
 	return false
-}
-
-// upToView has a log end where the view begins since which it lacks something.
-func (f *fetch) upToView() (err error) {
-	if f.known {
-		return nil
-	}
-	f.upTo, err = f.from.log.book.Seek(order.Version{View: f.keeper.since})
-	if err != nil || f.upTo == 0 {
-		return err
-	}
-	r, err := f.from.log.book.Read(f.upTo - 1)
-	f.last, f.known = r.Version, err == nil
-	return err
-}
-
-// agree finds out what both logs have, and drops what only this one has.
-func (f *fetch) agree() error {
-	k, own, theirs := f.keeper, f.keeper.log, f.from.log
-	same := min(own.next(), f.upTo)
-	for ; same > 0; same-- {
-		a, err := own.book.Read(same - 1)
-		if err != nil {
-			return err
-		}
-		b, err := theirs.book.Read(same - 1)
-		if err != nil {
-			return err
-		}
-		if a.Version == b.Version && a.Time == b.Time && a.Sender == b.Sender {
-			break
-		}
-	}
-	w := k.proc.world
-	if same == own.next() {
-		return nil
-	}
-	w.probes[LogCut]++
-	switch w.lax {
-	case CutsTooLittle:
-		same++
-	case CutsTooMuch:
-		f.upTo = max(f.upTo, 1) - 1
-		same = min(same, f.upTo)
-	}
-	if k.proc.world.trace.out != nil {
-		k.proc.print("%s cut from %d to %d", w.label(k.id), own.next(), same)
-	}
-	return own.cutFrom(same)
-}
-
-// take imports some records.
-func (f *fetch) take() error {
-	own := f.keeper.log
-	for range fetchBatch {
-		if own.next() == f.upTo {
-			return nil
-		}
-		r, err := f.from.log.book.Read(own.next())
-		if err != nil {
-			return err
-		}
-		if !own.Import(r) {
-			return nil
-		}
-	}
-	return nil
 }

@@ -495,6 +495,6 @@ func (p *process) begin() {
 	case p.memory != nil && p.memory.View() != nil:
 		p.comeBack()
 	default:
-		p.ask(p.asks())
+		p.seek(p.asks())
 	}
 }

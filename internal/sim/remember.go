@@ -159,12 +159,6 @@ func (p *process) observeLogs() {
 	}
 }
 
-// complete notes that a log lacks nothing any more.
-func (p *process) complete(id shardID) {
-	v := p.seat().record.view.ID
-	p.notes(func() error { return p.memory.Complete(p.world.logID(id), v) })
-}
-
 // logID is a log's name.
 func (w *world) logID(id shardID) restart.LogID {
 	return restart.LogID{Name: w.plan.Decls[id.decl].Name, Shard: id.shard}

@@ -128,7 +128,7 @@ func (p *process) isBack(o restart.Outcome) {
 	w.probes[FoundRunning]++
 	p.self.Incarnation++
 	if p.must(p.memory.Begin(p.self)); !p.over {
-		p.ask(slices.Concat(o.Running, p.asks())) // those may end meanwhile
+		p.seek(slices.Concat(o.Running, p.asks())) // those may end meanwhile
 	}
 }
 

@@ -132,17 +132,25 @@ func TestWhatIsKnownToBreakIsFound(t *testing.T) {
 	}
 }
 
-// A restart that looks at less than all shards is found out: here it goes on with what a member of the second one got so far.
-func TestARestartThatPassesOverAShardEndsAScript(t *testing.T) {
-	text, err := os.ReadFile("testdata/scenarios/shard_waits_for_its_only_whole_log.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := ParseScript("s.txt", text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.play(Options{Disk: DeafToLacks}); err == nil || !strings.Contains(err.Error(), "said to be on every disk") {
-		t.Errorf("nobody has the log of shard 1 whole, and the end is: %v", err)
+// What only one disk has left is lost in one way or another if a program is at fault there: that is found out.
+func TestALogThatIsGoneEndsAScript(t *testing.T) {
+	for _, test := range []struct {
+		what, file, says string
+		fault            DiskBug
+	}{
+		{"a restart passes over a shard", "shard_waits_for_its_only_whole_log", "said to be on every disk", DeafToLacks},
+		{"the one that has it takes over the log of whoever answers", "who_comes_back_asks_one_in_no_shard", "said to be on every disk", AheadOfAnybody},
+	} {
+		text, err := os.ReadFile("testdata/scenarios/" + test.file + ".txt")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := ParseScript("s.txt", text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.play(Options{Disk: test.fault}); err == nil || !strings.Contains(err.Error(), test.says) {
+			t.Errorf("%s, and the end is: %v", test.what, err)
+		}
 	}
 }
