@@ -183,8 +183,11 @@ func (s *Store) Logs() ([]LogID, error) {
 	return ids, nil
 }
 
-// Missing reports whether a log has no files: it was never made, or they are gone.
-func (s *Store) Missing(id LogID) bool { return !isThere(filepath.Join(s.path(logsDir), id.escape())) }
+// Missing reports whether there are no files of a log: it was never made, or they are gone, or on a disk that is not mounted.
+func (s *Store) Missing(id LogID) bool {
+	entries, err := os.ReadDir(filepath.Join(s.path(logsDir), id.escape()))
+	return missing(err) || err == nil && len(entries) == 0
+}
 
 func compareIDs(a, b LogID) int {
 	return cmp.Or(strings.Compare(a.Name, b.Name), cmp.Compare(a.Shard, b.Shard))

@@ -198,27 +198,36 @@ func TestOneLogIsGivenUpAtATime(t *testing.T) {
 	}
 }
 
+// The files of a log that are gone may be on a disk that is not mounted.
 func TestAMissingLogIsLeftToItsMember(t *testing.T) {
-	dir := stopped(t, "node1", 1, persist.LogConfig{ID: orders, Engine: persist.WAL}, records(25)...)
-	if err := os.RemoveAll(filepath.Join(dir, "logs", "orders.0")); err != nil {
-		t.Fatal(err)
+	for what, lose := range map[string]func(path string) error{
+		"gone":                   os.RemoveAll,
+		"an empty mount point":   func(path string) error { return errors.Join(os.RemoveAll(path), os.Mkdir(path, 0o700)) },
+		"a link to another disk": func(path string) error { return errors.Join(os.RemoveAll(path), os.Symlink("/nowhere/at/all", path)) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			dir := stopped(t, "node1", 1, persist.LogConfig{ID: orders, Engine: persist.WAL}, records(25)...)
+			if err := lose(filepath.Join(dir, "logs", "orders.0")); err != nil {
+				t.Fatal(err)
+			}
+			out, err := execute(t, "repair", "--yes", dir)
+			if err == nil || !strings.Contains(out, "put them back, or lose what was in them with --give-up") {
+				t.Errorf("%v\n%s", err, out)
+			}
+			withOthers(t, dir)
+			if out := must(t, "repair", "--yes", dir); !strings.Contains(out, "when it is started, gets all of it from others") {
+				t.Error(out)
+			}
+			if out := must(t, "repair", "--yes", "--give-up", dir); !strings.Contains(out, "begins anew; its files are missing") {
+				t.Error(out)
+			}
+			remembers(t, dir, func(s *persist.Store, _ *restart.Memory) {
+				if l, err := s.Log(persist.LogConfig{ID: orders, Engine: persist.WAL}); err != nil || l.Info().Engine != persist.WAL {
+					t.Error(err)
+				}
+			})
+		})
 	}
-	out, err := execute(t, "repair", "--yes", dir)
-	if err == nil || !strings.Contains(out, "put them back, or lose what was in them with --give-up") {
-		t.Errorf("%v\n%s", err, out)
-	}
-	withOthers(t, dir)
-	if out := must(t, "repair", "--yes", dir); !strings.Contains(out, "when it is started, gets all of it from others") {
-		t.Error(out)
-	}
-	if out := must(t, "repair", "--yes", "--give-up", dir); !strings.Contains(out, "begins anew; its files are missing") {
-		t.Error(out)
-	}
-	remembers(t, dir, func(s *persist.Store, _ *restart.Memory) {
-		if l, err := s.Log(persist.LogConfig{ID: orders, Engine: persist.WAL}); err != nil || l.Info().Engine != persist.WAL {
-			t.Error(err)
-		}
-	})
 }
 
 func TestALogUnderAnotherNameIsLeftAsItIs(t *testing.T) {
