@@ -169,7 +169,8 @@ func (d *durable) repair(open persist.LogConfig, damage error) (*persist.Log, er
 }
 
 // nowhereElse is what can be done about a log that is damaged where nobody else has it.
-const nowhereElse = "but no other member of the last view has it: restore the directory from a copy, or lose what is damaged with `squall log repair DIRECTORY`"
+const nowhereElse = "but no other member of the last view has it: restore the directory from a copy, or lose what is damaged with `squall log repair DIRECTORY`, " +
+	"with --give-up if all of it is missing"
 
 // found is called for the first damage that somebody finds who reads a log.
 func (d *durable) found(id persist.LogID, damage error) {
