@@ -330,13 +330,14 @@ func (c *Core) before(sg views.Subgroup) (old views.Subgroup, ok bool) {
 	return all[i], true
 }
 
-// keepers are those that have a shard's log: of those who are here, who says so, and of the others, whom the view in force takes for one.
+// keepers are those that have a shard's log: of the disks that are here, those of which that is said, and of the others, those that the view in force
+// takes for one. Who is here may have had another disk then.
 func (c *Core) keepers(old views.Subgroup) (all []views.Keeper) {
 	whole := c.whole(old)
 	for _, k := range c.state.View.Keepers(old) {
 		k.Incarnation = 0 // what they have beyond what is on every disk may differ
-		here := slices.ContainsFunc(c.attempt.accounts, func(said Message) bool { return said.From.ID == k.ID })
-		if !here || slices.ContainsFunc(whole, func(said Message) bool { return said.From.ID == k.ID }) {
+		is := func(said Message) bool { return said.From.ID == k.ID && said.From.Disk == k.Disk }
+		if !slices.ContainsFunc(c.attempt.accounts, is) || slices.ContainsFunc(whole, is) {
 			all = append(all, k)
 		}
 	}
