@@ -134,7 +134,7 @@ func (w *world) closeEarlier(d *delivery) {
 	for before := w.before(d.group.record); before != nil; before = w.before(before) {
 		for _, g := range before.groups {
 			rd := g.reader(d.proc())
-			if g.decl != d.group.decl || rd == nil || rd.closed {
+			if g.decl != d.group.decl || rd == nil || rd.closed || d.proc().seatIn(before) == nil { // it may never have heard of it
 				continue
 			}
 			rd.closed = true
