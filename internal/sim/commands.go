@@ -17,10 +17,11 @@ var doers = map[string]func(*stage, []string) error{
 	"hang":     func(st *stage, args []string) error { return st.stall(Hang, args) },
 	"jump":     func(st *stage, args []string) error { return st.stall(ClockJump, args) },
 	"cut":      (*stage).cut, "heal": (*stage).heal, "part": (*stage).part,
-	"fill": func(st *stage, args []string) error { return st.spoil(FullDisk, args) },
-	"lose": func(st *stage, args []string) error { return st.spoil(LostDisk, args) },
-	"slow": (*stage).slow,
-	"join": (*stage).join, "leave": (*stage).leave, "report": (*stage).report,
+	"fill":   func(st *stage, args []string) error { return st.spoil(FullDisk, args) },
+	"lose":   func(st *stage, args []string) error { return st.spoil(LostDisk, args) },
+	"damage": func(st *stage, args []string) error { return st.spoil(DamagedLogs, args) },
+	"slow":   (*stage).slow,
+	"join":   (*stage).join, "leave": (*stage).leave, "report": (*stage).report,
 	"run": (*stage).run, "expect": (*stage).expect,
 }
 
@@ -204,7 +205,7 @@ func (st *stage) stall(kind FaultKind, args []string) error {
 
 func (st *stage) spoil(kind FaultKind, args []string) error {
 	if len(args) != 1 {
-		return usage("fill ID, lose ID")
+		return usage("fill ID, lose ID, damage ID")
 	}
 	p, err := st.living(args[0])
 	if err == nil {

@@ -281,7 +281,7 @@ func (d dice) split(p *Plan) {
 // spoils draws what happens to disks, and whether everybody ends at once.
 func (d dice) spoils(p *Plan) {
 	n, at := len(p.Nodes), d.upTo(4*p.FailAfter())
-	kinds := p.Limits.Kinds.of(SyncCut, SyncCut, FullDisk, SlowDisk, LostDisk)
+	kinds := p.Limits.Kinds.of(SyncCut, SyncCut, FullDisk, SlowDisk, LostDisk, DamagedLogs)
 	for range min(len(kinds), pick(d, 0, 1, 1, 2)) {
 		f := Fault{Kind: pick(d, kinds...), At: d.upTo(4 * p.FailAfter()), Node: d.IntN(n), For: d.upTo(4 * p.FailAfter())}
 		f.Peer, f.Nth, f.InStep = d.IntN(len(p.Decls)), 1+d.IntN(12), d.IntN(int(allParts)+1)

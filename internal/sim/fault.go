@@ -138,7 +138,7 @@ func (f *fault) strike() time.Duration {
 	case Blackout:
 		f.blackout()
 		return f.end()
-	case SyncCut, FullDisk, SlowDisk, LostDisk:
+	case SyncCut, FullDisk, SlowDisk, LostDisk, DamagedLogs:
 		f.spoil(p)
 		return f.end()
 	case OneWayCut:
@@ -230,10 +230,15 @@ func (f *fault) spoil(p *process) {
 		w.probes[DiskFilled]++
 	case SlowDisk:
 		d.slow, d.slowUntil = shardsDir(f.plan.Peer), w.now+f.plan.For
+	case DamagedLogs:
+		(&fault{world: w, plan: Fault{Kind: Crash}}).crash(p)
+		for _, k := range p.keepers {
+			p.node.damaged = append(p.node.damaged, k.id)
+		}
 	case LostDisk:
 		(&fault{world: w, plan: Fault{Kind: Crash}}).crash(p)
 		d.replace()
-		p.node.safe = nil
+		p.node.safe, p.node.damaged = nil, nil
 		w.probes[DiskReplaced]++
 	}
 }

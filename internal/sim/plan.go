@@ -118,25 +118,26 @@ type NetPlan struct {
 type FaultKind uint8
 
 const (
-	Crash      FaultKind = iota + 1 // a process ends
-	PowerOff                        // a host ends, and nobody is told
-	Hang                            // a process stops, and goes on later
-	SlowUpcall                      // the next upcall takes long
-	ClockJump                       // the clock of a process jumps ahead
-	Leave                           // a member leaves
-	OneWayCut                       // a direction between two nodes is cut
-	Partition                       // some nodes lose the others
-	Accuse                          // an application takes another member for failed
-	Blackout                        // everybody ends
-	SyncCut                         // power is lost within a sync
-	FullDisk                        // nothing more fits on a disk
-	SlowDisk                        // a disk takes long
-	LostDisk                        // a process ends, and the next one has an empty disk
+	Crash       FaultKind = iota + 1 // a process ends
+	PowerOff                         // a host ends, and nobody is told
+	Hang                             // a process stops, and goes on later
+	SlowUpcall                       // the next upcall takes long
+	ClockJump                        // the clock of a process jumps ahead
+	Leave                            // a member leaves
+	OneWayCut                        // a direction between two nodes is cut
+	Partition                        // some nodes lose the others
+	Accuse                           // an application takes another member for failed
+	Blackout                         // everybody ends
+	SyncCut                          // power is lost within a sync
+	FullDisk                         // nothing more fits on a disk
+	SlowDisk                         // a disk takes long
+	LostDisk                         // a process ends, and the next one has an empty disk
+	DamagedLogs                      // a process ends, and the ends of its logs cannot be read any more
 	faultKinds
 )
 
 func (k FaultKind) String() string {
-	return [...]string{"none", "crash", "power off", "hang", "slow upcall", "clock jump", "leave", "one-way cut", "partition", "report", "blackout", "sync cut", "full disk", "slow disk", "lost disk"}[k]
+	return [...]string{"none", "crash", "power off", "hang", "slow upcall", "clock jump", "leave", "one-way cut", "partition", "report", "blackout", "sync cut", "full disk", "slow disk", "lost disk", "damaged logs"}[k]
 }
 
 // Fault is what goes wrong, to whom and when.

@@ -57,8 +57,33 @@ func (p *process) recall() {
 		p.world.fail(violated("G6", "node %d does not know what it has to remember: %w", p.self.ID, err))
 		return
 	}
+	if p.repair(); p.over {
+		return
+	}
 	p.must(p.memory.Begin(p.self))
 	p.self.Disk = p.memory.Disk()
+}
+
+// repair drops the damaged ends of logs, of those that others have, but not before it is on disk that they lack something now.
+func (p *process) repair() {
+	damaged := p.node.damaged
+	p.node.damaged = nil
+	for _, id := range damaged {
+		if !p.memory.Elsewhere(p.world.logID(id)) {
+			continue // this process would not begin: somebody has a copy
+		}
+		if p.must(p.memory.Lacks(p.world.logID(id))); p.over {
+			return
+		}
+		k, err := p.keep(id)
+		if err == nil {
+			err = k.log.cutFrom(uint64(p.node.disk.dice.IntN(int(k.log.next()) + 1)))
+		}
+		if p.must(err); p.over {
+			return
+		}
+		p.world.probes[LogRepaired]++
+	}
 }
 
 // must ends a process that cannot remember what it has to.

@@ -81,6 +81,8 @@ type node struct {
 	cuts  uint64   // nodes to which the way is cut, by place
 	disk  *disk    // nil: nothing is kept
 	safe  []safe   // what must be in its logs as they are opened
+	// damaged are the logs of which the next process finds that their ends cannot be read.
+	damaged []shardID
 }
 
 // checker watches over one promise. Every method returns what violates it.
