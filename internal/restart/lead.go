@@ -36,7 +36,11 @@ const (
 // lead begins and advances an attempt, if it is for this process to lead.
 func (c *Core) lead(now time.Duration, e *Effects) {
 	c.look(now)
-	if c.attempt == nil && c.due(now) {
+	switch {
+	case c.attempt != nil || !c.due(now):
+	case c.work != nil:
+		c.halt(e) // whoever wanted it leads no more, and where the logs come from may be gone
+	default:
 		c.begin(now, e)
 	}
 	for c.attempt != nil && c.advance(now, e) {
@@ -88,10 +92,10 @@ func (c *Core) holders(sg views.Subgroup) (list []order.NodeID) {
 	return list
 }
 
-// due reports whether an attempt is to begin: this process is the most senior one that is able to lead, everybody is here or has had
-// the time to come, and the logs are still.
+// due reports whether an attempt is to begin, as soon as the logs are still: this process is the most senior one that is able to lead, and everybody
+// is here or has had the time to come.
 func (c *Core) due(now time.Duration) bool {
-	if !c.able || now < c.resume || c.work != nil {
+	if !c.able || now < c.resume {
 		return false
 	}
 	self := c.rank(c.cfg.Self.ID)

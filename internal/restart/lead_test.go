@@ -28,3 +28,21 @@ func TestAShardWaitsForADiskWhoseNodeIsHereWithAnotherOne(t *testing.T) {
 		t.Errorf("%v, and agreed upon is %v", err, c.attempt.agreed)
 	}
 }
+
+// The logs are being brought to their agreed ends from somebody who is gone, for a view that is not to be any more. Others leave it to this process to lead.
+func TestWhoIsToLeadEndsAReconciliationThatNobodyWaitsFor(t *testing.T) {
+	self := views.Member{ID: 1, Incarnation: 1}
+	c := NewCore(CoreConfig{
+		Cluster: "c", Self: self, Logs: func() []LogEnd { return nil }, Persistent: func(string) bool { return false },
+		Place: func(_ *views.View, members []views.Member) (*views.View, error) {
+			return &views.View{ID: 2, Key: "second", Members: members}, nil
+		},
+	}, State{Node: 1, Incarnations: []uint64{1}, Promised: Ballot{1, 1}, Successor: Successor{View: &views.View{ID: 1, Key: "first", Members: []views.Member{self}}}})
+	c.work = &work{ballot: Ballot{1, 1}, view: &views.View{ID: 2, Key: "gone"}}
+	if e := c.Start(0); !e.Stop || c.attempt != nil {
+		t.Errorf("it is stopped: %v, and %v is led", e.Stop, c.attempt)
+	}
+	if c.Reconciled(0, Ballot{1, 1}, errNotWhole); !c.Over() && c.attempt == nil {
+		t.Error("nothing is led behind it")
+	}
+}
