@@ -119,4 +119,9 @@ func TestWhoKeepsTheLogOfAShardWithoutMembersIsBroughtBackToIt(t *testing.T) {
 			}
 		}
 	}
+	previous.Subgroups[0].Partial = []order.Rank{0}
+	v, _, err := Place(Placement{ID: 2, Cluster: "c", Key: "k", Members: previous.Members, Declarations: []Declaration{d}, Previous: previous})
+	if err != nil || !slices.Equal(v.Subgroups[0].Members, []order.Rank{0, 1}) {
+		t.Errorf("who is the only one with the log of another shard goes: %v, %v", v.Subgroups, err)
+	}
 }

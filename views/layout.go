@@ -136,6 +136,14 @@ func (p *Placement) stayed(d Declaration) [][]order.Rank {
 	return shards
 }
 
+// keptWithout reports whether others than one that stayed in a shard have all of its log, too.
+func (p *Placement) keptWithout(old Subgroup, stayed []order.Rank, r order.Rank) bool {
+	return slices.ContainsFunc(stayed, func(other order.Rank) bool {
+		was, ok := p.Previous.RankOf(p.Members[other].ID)
+		return ok && other != r && old.Has(was) && !slices.Contains(old.Partial, was)
+	})
+}
+
 // seat brings those that keep the logs of shards without members back to them, as long as nobody else does without: who is in no shard, and otherwise
 // who leaves enough behind where it is.
 func (p *Placement) seat(d Declaration, old []Subgroup, shards [][]order.Rank) {
@@ -148,7 +156,7 @@ func (p *Placement) seat(d Declaration, old []Subgroup, shards [][]order.Rank) {
 				continue
 			}
 			at := slices.IndexFunc(shards, func(in []order.Rank) bool { return slices.Contains(in, order.Rank(r)) })
-			if at >= 0 && (len(shards[at]) <= d.least() || len(shards[s]) > 0) {
+			if at >= 0 && (len(shards[at]) <= d.least() || len(shards[s]) > 0 || !p.keptWithout(old[at], shards[at], order.Rank(r))) {
 				continue
 			}
 			if at >= 0 {

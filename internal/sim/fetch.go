@@ -79,7 +79,7 @@ func (f *fetch) ask(now time.Duration) time.Duration {
 	g, left := w.history.byID[k.since].shard(w, k.id), 0
 	for _, rd := range g.readers {
 		o := rd.proc.keeper(k.id)
-		if slices.Contains(g.sg.Partial, g.sg.Members[rd.place]) || !p.seat().record.has(rd.proc) {
+		if slices.Contains(g.sg.Fresh, g.sg.Members[rd.place]) || !p.seat().record.has(rd.proc) {
 			continue
 		}
 		if left++; o == nil || !o.serves(k) {

@@ -125,20 +125,25 @@ func (f *Fetch) Run(ctx context.Context) (Fetched, error) {
 }
 
 // sources are those members of the view in force that were in the subgroup before this one, in the order in which this member asks
-// them: fresh members begin at different ones.
+// them: fresh members begin at different ones. Those of which it was not known that they have all of the state come last.
 func (f *Fetch) sources() (list []views.Member) {
 	sg := f.cfg.View.Subgroups[f.cfg.Subgroup]
+	var late []views.Member
 	for _, r := range sg.Members {
-		if !slices.Contains(sg.Fresh, r) && !slices.Contains(sg.Partial, r) {
-			list = append(list, f.cfg.View.Members[r])
+		switch m := f.cfg.View.Members[r]; {
+		case slices.Contains(sg.Fresh, r):
+		case slices.Contains(sg.Partial, r):
+			late = append(late, m)
+		default:
+			list = append(list, m)
 		}
 	}
-	if len(list) == 0 {
-		return nil
+	if len(list) > 0 {
+		self, _ := f.cfg.View.RankOf(f.cfg.Self)
+		first := slices.Index(sg.Fresh, self) % len(list)
+		list = append(list[first:len(list):len(list)], list[:first]...)
 	}
-	self, _ := f.cfg.View.RankOf(f.cfg.Self)
-	first := slices.Index(sg.Fresh, self) % len(list)
-	return append(list[first:len(list):len(list)], list[:first]...)
+	return append(list, late...)
 }
 
 // next is the next source of a round.
