@@ -262,6 +262,10 @@ func (m *mending) mend(now time.Duration, a restart.Agreed) (time.Duration, erro
 		m.at++
 		return now, nil
 	}
+	if a.End == (order.Version{}) { // the others have nothing of it: nobody is asked
+		m.at++
+		return now, k.log.cutFrom(0)
+	}
 	f := m.fetch
 	switch {
 	case f == nil:
