@@ -4,12 +4,18 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/internal/logwire"
+	"github.com/squall-go/squall/persist"
 )
 
 // The log is at nodes 4 and 5; both fail at once, and the group works on without them. Node 4 comes back first without its log: it waits for node 5, which
@@ -19,8 +25,15 @@ func TestWhoComesBackWithoutItsLogIsNotTheKeeper(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			dir := t.TempDir()
 			keepers := make([]*keeper, 6)
+			var waits atomic.Pointer[string]
 			config := func(i int, c *squall.Config) {
 				keepers[i] = &keeper{}
+				c.Events = func(e squall.Event) {
+					if n, yes := e.(squall.NotProvisioned); yes {
+						text := n.String()
+						waits.Store(&text)
+					}
+				}
 				c.Cluster, c.Dir = "durable", filepath.Join(dir, fmt.Sprint("node-", i+1))
 				c.Subgroups = []squall.SubgroupConfig{
 					{Name: "log", Mode: squall.Persistent, RingBytes: 64 << 10, Window: 256, Members: []squall.NodeID{4, 5}, Deliver: keepers[i].deliver, Log: squall.LogConfig{Recover: keepers[i].recover}},
@@ -51,19 +64,15 @@ func TestWhoComesBackWithoutItsLogIsNotTheKeeper(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			again := func(id int) *squall.Group {
-				c := squall.Config{ID: squall.NodeID(id), Listen: "127.0.0.1:0", Join: []string{groups[0].Addr()}, Expect: 5, Logger: quiet}
-				config(id-1, &c)
-				ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-				defer cancel()
-				g, err := squall.Open(ctx, c)
-				if err != nil {
-					t.Fatalf("node %d: %v", id, err)
-				}
-				t.Cleanup(func() { closeAll(g) })
-				return g
+			again := func(id int) *squall.Group { return openAgain(t, id, groups[0].Addr(), config) }
+			four := again(4)
+			if err := takesAll(t, four.Addr()); err == nil {
+				t.Error("who is not in the shard gives its log for that of the group")
 			}
-			four, five := again(4), again(5)
+			if told := waits.Load(); told == nil || !strings.Contains(*told, "waits for a member that has its log") || !strings.Contains(*told, "node 5") {
+				t.Errorf("of the shard that waits it was said: %v", told)
+			}
+			five := again(5)
 			eventually(t, "both are in the shard", func() bool { return len(four.View().Subgroups[0].Members) == 2 })
 			for _, g := range []*squall.Group{four, five} {
 				<-g.Subgroup("log").Restored()
@@ -107,18 +116,7 @@ func TestWhoHadNotCaughtUpIsNoKeeper(t *testing.T) {
 	if v, err := last.Persisted(ctx, squall.OnEveryDisk); err != nil {
 		t.Fatal(v, err)
 	}
-	again := func(id int) *squall.Group {
-		c := squall.Config{ID: squall.NodeID(id), Listen: "127.0.0.1:0", Join: []string{groups[0].Addr()}, Expect: 4, Logger: quiet}
-		config(id-1, &c)
-		octx, ocancel := context.WithTimeout(context.Background(), 40*time.Second)
-		defer ocancel()
-		g, err := squall.Open(octx, c)
-		if err != nil {
-			t.Fatalf("node %d: %v", id, err)
-		}
-		t.Cleanup(func() { closeAll(g) })
-		return g
-	}
+	again := func(id int) *squall.Group { return openAgain(t, id, groups[0].Addr(), config) }
 	five := again(5)
 	groups[0].ReportFailure(4)
 	<-groups[3].Done()
@@ -136,4 +134,41 @@ func TestWhoHadNotCaughtUpIsNoKeeper(t *testing.T) {
 		<-g.Subgroup("log").Restored()
 		eventually(t, "the records are there", func() bool { return mustLog(t, g).Info().Count == 2000 })
 	}
+}
+
+// openAgain opens a member of a group that works.
+func openAgain(t *testing.T, id int, join string, config func(int, *squall.Config)) *squall.Group {
+	t.Helper()
+	c := squall.Config{ID: squall.NodeID(id), Listen: "127.0.0.1:0", Join: []string{join}, Expect: 3, Logger: quiet}
+	config(id-1, &c)
+	ctx, cancel := context.WithTimeout(context.Background(), 40*time.Second)
+	defer cancel()
+	g, err := squall.Open(ctx, c)
+	if err != nil {
+		t.Fatalf("node %d: %v", id, err)
+	}
+	t.Cleanup(func() { closeAll(g) })
+	return g
+}
+
+// takesAll asks a member for all of the log, as one does that comes back.
+func takesAll(t *testing.T, addr string) error {
+	t.Helper()
+	s, err := persist.Open(persist.StoreConfig{Dir: t.TempDir(), Cluster: "durable", Node: 9})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	l, err := s.Log(persist.LogConfig{ID: persist.LogID{Name: "log"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = logwire.CatchUp(t.Context(), logwire.CatchUpConfig{
+		Cluster: "durable", ID: persist.LogID{Name: "log"}, Log: l, Sources: []logwire.Source{{Node: 4, Addr: addr}},
+		Dial: func(ctx context.Context, addr string) (net.Conn, error) {
+			return port.Dial(ctx, addr, port.KindLog, nil)
+		},
+		Failed: func(logwire.Source, error) {},
+	})
+	return err
 }

@@ -65,7 +65,7 @@ func TestTheEndOfAShardIsInTheLogOfWhoMovesAway(t *testing.T) {
 		}
 		opened <- g
 	}()
-	eventually(t, "node 4 is in", func() bool { return len(groups[0].View().Members) == 4 })
+	eventually(t, "node 2 has gone to the other shard", func() bool { return len(groups[1].View().Members) == 4 })
 	close(release)
 	four := <-opened
 	stop()

@@ -29,8 +29,11 @@ func crashed(t *testing.T) (dir, segment string) {
 	return dir, segment
 }
 
-// spoil damages the block of a record.
-func spoil(t *testing.T, segment string, n int) {
+// frameOf is where the frame of the block around a record says how long that is.
+func frameOf(whole []byte, at int) int { return bytes.LastIndex(whole[:at], blockMagic) - 1 }
+
+// spoil damages a record, or what is there for it.
+func spoil(t *testing.T, segment string, n int, where func(whole []byte, at int) int) {
 	t.Helper()
 	whole, err := os.ReadFile(segment)
 	if err != nil {
@@ -40,7 +43,7 @@ func spoil(t *testing.T, segment string, n int) {
 	if at < 0 {
 		t.Fatal("no such record")
 	}
-	whole[bytes.LastIndex(whole[:at], blockMagic)-1] ^= 0xFF // the length in the frame of its block
+	whole[where(whole, at)] ^= 0xFF
 	if err := os.WriteFile(segment, whole, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +52,7 @@ func spoil(t *testing.T, segment string, n int) {
 func TestDamageBeforeTheLastGroupIsNoInterruptedWrite(t *testing.T) {
 	for n := 9; n < 30; n += 10 {
 		dir, segment := crashed(t)
-		spoil(t, segment, n)
+		spoil(t, segment, n, frameOf)
 		s := mustOpen(t, StoreConfig{Dir: dir, Cluster: "test", Node: 1})
 		_, err := s.Log(LogConfig{ID: ticks})
 		if !errors.Is(err, ErrDamaged) {
@@ -80,7 +83,7 @@ func TestALogThatWasNotClosedIsOpenedAsItIs(t *testing.T) {
 // What is dropped at the end after a crash is told, however it came to be unreadable. How many records the last group has depends on the writer.
 func TestAWriteThatDidNotEndIsTold(t *testing.T) {
 	dir, segment := crashed(t)
-	spoilBody(t, segment, 49)
+	spoil(t, segment, 49, func(_ []byte, at int) int { return at })
 	r, err := Verify(dir, nil, nil)
 	if err != nil || !r.OK() || r.Logs[0].Torn == nil || r.Logs[0].Torn.Number < 40 {
 		t.Fatalf("%+v, %v", r, err)
@@ -98,22 +101,5 @@ func TestAWriteThatDidNotEndIsTold(t *testing.T) {
 	_, l = reopened(t, again, LogConfig{})
 	if got := l.Info(); int(got.Count) != torn+1 || got.Repaired.Blocks != 0 {
 		t.Errorf("%+v", got)
-	}
-}
-
-// spoilBody damages a record.
-func spoilBody(t *testing.T, segment string, n int) {
-	t.Helper()
-	whole, err := os.ReadFile(segment)
-	if err != nil {
-		t.Fatal(err)
-	}
-	at := bytes.Index(whole, sample(n).Data)
-	if at < 0 {
-		t.Fatal("no such record")
-	}
-	whole[at] ^= 0xFF
-	if err := os.WriteFile(segment, whole, 0o600); err != nil {
-		t.Fatal(err)
 	}
 }

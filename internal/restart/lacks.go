@@ -59,9 +59,9 @@ func (s *State) elsewhere(v *views.View, id LogID) bool {
 	if i < 0 {
 		return len(v.Members) > 1
 	}
-	if sg := v.Subgroups[i]; !sg.Provisioned() {
+	sg := v.Subgroups[i]
+	if !sg.Provisioned() {
 		return slices.ContainsFunc(sg.Keepers, func(k views.Keeper) bool { return k.ID != s.Node })
 	}
-	sg := v.Subgroups[i]
 	return slices.ContainsFunc(sg.Members, func(r order.Rank) bool { return v.Members[r].ID != s.Node && !slices.Contains(sg.Partial, r) })
 }

@@ -39,10 +39,8 @@ func (s *State) Lacking() (ids []LogID) {
 
 // LogEnd is how far a process's log goes, durably.
 type LogEnd struct {
-	ID      LogID         `json:"id"`
-	Last    order.Version `json:"last"` // zero: there is no record
-	Time    order.Time    `json:"time,omitempty"`
-	Records uint64        `json:"records,omitempty"`
+	ID   LogID         `json:"id"`
+	Last order.Version `json:"last"` // zero: there is no record
 }
 
 // Ballot numbers an attempt to decide what follows a view by a restart. The zero value is none; all others are above those of the

@@ -50,8 +50,7 @@ func (p *process) asks() (list []string) {
 // logEnds are where the process's logs end.
 func (p *process) logEnds() (ends []restart.LogEnd) {
 	for _, k := range p.keepers {
-		end := k.log.book.End()
-		ends = append(ends, restart.LogEnd{ID: p.world.logID(k.id), Last: end.Version, Time: end.Time, Records: end.Records})
+		ends = append(ends, restart.LogEnd{ID: p.world.logID(k.id), Last: k.log.book.End().Version})
 	}
 	return ends
 }
@@ -63,8 +62,8 @@ func (p *process) goOn(previous *views.View, members []views.Member) (*views.Vie
 		return nil, err
 	}
 	v.Time = max(p.wall(), previous.Time)
-	for _, end := range p.logEnds() {
-		v.Time = max(v.Time, end.Time+1)
+	for _, k := range p.keepers {
+		v.Time = max(v.Time, k.log.book.End().Time+1)
 	}
 	return v, nil
 }

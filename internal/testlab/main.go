@@ -119,6 +119,8 @@ func (p *process) happened(e squall.Event) {
 	switch e := e.(type) {
 	case squall.Listening:
 		p.tell(news{Kind: newsListening, Text: e.Addr})
+	case squall.LogTorn:
+		p.tell(news{Kind: newsEvent, Text: tornPrefix + e.String()})
 	case squall.MemberDown, squall.ConnectionRejected, squall.ConnectionsRejected, squall.Restarting:
 		p.tell(news{Kind: newsEvent, Text: e.String()})
 	case squall.LogCaughtUp:
@@ -141,6 +143,7 @@ const (
 	caughtUpFormat = "caught up: %d records, %d cut"
 	repairedPrefix = "repaired: "
 	asidePrefix    = "set aside: "
+	tornPrefix     = "torn: "
 )
 
 func (p *process) tell(n news) {
