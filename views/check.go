@@ -45,6 +45,8 @@ func (c *Change) checkNext(next *View, removed, left []order.Rank) error {
 	switch {
 	case next.ID != v.ID+1 || next.Cluster != v.Cluster || next.Key == "" || next.Key == v.Key:
 		return fmt.Errorf("view %d of %q after view %d of %q, or its key is not a new one", next.ID, next.Cluster, v.ID, v.Cluster)
+	case !next.follows(v):
+		return fmt.Errorf("view %d of group %.64q, which does not follow from view %d of group %q", next.ID, next.Group, v.ID, v.Group) // V12
 	case len(stay) == 0 || len(next.Members) < len(stay) || !slices.Equal(next.Members[:len(stay)], stay):
 		return fmt.Errorf("members %v, while those that stay are %v", next.Members, stay)
 	case !slices.EqualFunc(next.Subgroups, v.Subgroups, sameDeclaration):
@@ -63,6 +65,9 @@ func sameDeclaration(a, b Subgroup) bool {
 func (c *Change) checkDecision(b Ballot, from order.Rank, d *Decision) error {
 	if err := c.checkNext(d.View, d.Removed, d.Left); err != nil {
 		return err
+	}
+	if d.View != nil {
+		d.View.Secret = c.cfg.View.Secret // which is in no record
 	}
 	if !c.fits(&proposal{d.View, d.Removed, d.Left}) {
 		return errTooLarge // to be copied; what was written may be shorter than what is made of it here

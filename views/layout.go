@@ -10,9 +10,12 @@ import (
 
 // Placement is everything that decides who does what in a view.
 type Placement struct {
-	ID           order.ViewID
-	Cluster      string
-	Key          string
+	ID      order.ViewID
+	Cluster string
+	Key     string
+	// Group and Secret are the identity of the group, of a first view. A later one has that of the view before it: see View.Follow.
+	Group        string
+	Secret       Secret
 	Members      []Member // in order of seniority
 	Declarations []Declaration
 	// Previous is the view before, whose shards keep those of their members that are still here; nil for the first view.
@@ -64,6 +67,11 @@ func (u Unmet) String() string { return u.Reason }
 // Sharing and dealing out means: in order of seniority, each to the smallest shard, and of several to the first.
 func Place(p Placement) (*View, []Unmet, error) {
 	v := &View{ID: p.ID, Cluster: p.Cluster, Key: p.Key, Members: slices.Clone(p.Members)}
+	if p.Previous != nil {
+		v.Follow(p.Previous)
+	} else if p.Group != "" {
+		v.Found(p.Group, p.Secret)
+	}
 	if err := errors.Join(v.Validate(), CheckDeclarations(p.Declarations), p.checkPolicies()); err != nil {
 		return nil, nil, err
 	}

@@ -185,6 +185,7 @@ func (c *Change) place(members []Member) (*View, error) {
 	if err != nil {
 		return nil, err
 	}
+	v.Follow(c.cfg.View)
 	v.Muted = nil
 	for _, m := range v.Members {
 		v.Muted = append(v.Muted, wish(m.ID))

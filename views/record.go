@@ -82,7 +82,7 @@ const (
 	indexBytes       = 21      // of an index in JSON
 	rankBytes        = 4       // of a rank in JSON
 	keeperBytes      = 80      // of a keeper in JSON
-	recordExtraBytes = 512     // names of fields, and the ranks that go
+	recordExtraBytes = 512     // names of fields, the ranks that go, and a link of the lineage
 )
 
 // recordBytes is the room for a proposal or decision about the view after v: the same at every member.

@@ -80,11 +80,18 @@ func (s Subgroup) Has(r order.Rank) bool {
 
 // View is one membership of a group. It is never changed after it was made.
 type View struct {
-	ID        order.ViewID `json:"id"`
-	Cluster   string       `json:"cluster"`
-	Key       string       `json:"key"`     // known to its members only: connections for its rows must show it
-	Members   []Member     `json:"members"` // by rank
-	Subgroups []Subgroup   `json:"subgroups"`
+	ID      order.ViewID `json:"id"`
+	Cluster string       `json:"cluster"`
+	// Group is the identity of the group: a random text that its founder made, the same in all of its views. Whoever founds the group anew makes
+	// another one. Empty: the view is of an earlier format.
+	Group string `json:"group,omitempty"`
+	// Secret is known to the members of the group alone, the same in all of its views. It is no part of the JSON.
+	Secret Secret `json:"-"`
+	// Lineage is the end of the chain of views, by which a view shows which others it follows from.
+	Lineage   string     `json:"lineage,omitempty"`
+	Key       string     `json:"key"`     // known to its members only: connections for its rows must show it
+	Members   []Member   `json:"members"` // by rank
+	Subgroups []Subgroup `json:"subgroups"`
 	// Muted has, by rank, a bit for each declaration in which the member does not want to send; nil: all want.
 	Muted []uint64 `json:"muted,omitempty"`
 	// Time is, if there are persistent subgroups, not before any time up to which a member of the view before can have called the order
@@ -152,6 +159,9 @@ func (v *View) memberFaults() (faults faults) {
 	}
 	faults.long("the cluster's name", v.Cluster)
 	faults.long("the key", v.Key)
+	faults.long("the group's identity", v.Group)
+	faults.long("the group's secret", v.Secret.text)
+	faults.long("the lineage", v.Lineage)
 	if v.Muted != nil && len(v.Muted) != len(v.Members) {
 		faults.add("mute words of %d members, there are %d", len(v.Muted), len(v.Members))
 	}

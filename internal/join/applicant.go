@@ -21,6 +21,9 @@ type ApplicantConfig struct {
 	Join         []string // addresses to ask, in turn; at least one
 	Expect       int      // for the first view only
 	Nonce        string   // new for every Applicant: shows it that it asked itself
+	// Group and Secret are those of the group that this process was a member of: it becomes a member of no other. Empty: of none.
+	Group  string
+	Secret views.Secret
 	// Silence is how long the other side of a conversation may say nothing at all; 0 is DefaultSilence.
 	Silence time.Duration
 	// Linger is how long conversations are kept that may have become pointless: after this process became a member, so that
@@ -148,7 +151,7 @@ func (a *Applicant) Connected(now time.Duration, t Ticket) (e Effects) {
 		return e
 	}
 	c.stage, c.heard = opened, now
-	q := Request{Verb: Greet, Cluster: a.config.Cluster, Member: a.config.Self}
+	q := Request{Verb: Greet, Cluster: a.config.Cluster, Member: a.config.Self, Group: a.config.Group}
 	if c == a.asked {
 		q.Verb, q.Expect, q.Declarations, q.Nonce = Apply, a.config.Expect, a.config.Declarations, a.config.Nonce
 	}
@@ -197,10 +200,13 @@ func (a *Applicant) Hear(now time.Duration, t Ticket, m Message) (e Effects) {
 	case a.view != nil: // whatever it says, this process is a member: the view, most likely
 		e.hangUp(t)
 		a.drop(c)
+	case m.Verb == sayOther || m.Verb == sayView && a.foreign(m):
+		e.hangUp(t)
+		a.lose(now, c, a.otherHistory(c, m), &e)
 	case m.Verb == sayView && m.View != nil && m.View.ID == firstView && c == a.asked:
-		a.propose(c, m.View, &e)
+		a.propose(c, m.shown(), &e)
 	case m.Verb == sayView:
-		a.enter(now, c, m.View, &e)
+		a.enter(now, c, m.shown(), &e)
 	case c == a.asked:
 		a.hearLeader(now, c, m, &e)
 	default:
@@ -208,6 +214,20 @@ func (a *Applicant) Hear(now time.Duration, t Ticket, m Message) (e Effects) {
 	}
 	a.invariants()
 	return e
+}
+
+// foreign reports whether a view is not one of the group that this process was a member of. Who shows one of that group knows its secret.
+func (a *Applicant) foreign(m Message) bool {
+	return a.config.Group != "" && m.View != nil && (m.View.Group != a.config.Group || views.NewSecret(m.Secret) != a.config.Secret)
+}
+
+// otherHistory is what is wrong with another group, or with one that says that it is this process's own and does not know its secret.
+func (a *Applicant) otherHistory(c *call, m Message) error {
+	group := m.Group
+	if m.View != nil {
+		group = m.View.Group
+	}
+	return views.OtherHistory(c.addr, a.config.Group, clip(group))
 }
 
 func (a *Applicant) propose(c *call, v *views.View, e *Effects) {
@@ -425,7 +445,7 @@ func (a *Applicant) unsettle(now time.Duration, c *call, e *Effects) {
 
 // next asks at the next address, after a pause if it was the last one.
 func (a *Applicant) next(now time.Duration, c *call, err error, e *Effects) {
-	if c.itself && a.hops == 0 && a.at == 0 && a.addrs[0] == a.config.Join[0] {
+	if c.itself && a.config.Group == "" && a.hops == 0 && a.at == 0 && a.addrs[0] == a.config.Join[0] {
 		a.err = errItself
 		a.hangUpGreets(e)
 		return

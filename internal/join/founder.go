@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/views"
 )
 
 // errGone says that a joiner's connection ended.
@@ -34,7 +35,7 @@ const lineMessages = 3
 
 func found(ctx context.Context, c Config) (*Session, error) {
 	f := &founder{desk: newDesk(c, requestsPerMember*c.Expect), known: make(chan struct{}), roll: newRoll(c), lines: map[Ticket]*line{}}
-	f.roll.key = rand.Text()
+	f.roll.key, f.roll.group, f.roll.secret = rand.Text(), rand.Text(), views.NewSecret(rand.Text()+rand.Text())
 	f.session = newSession(f)
 	f.open()
 	select {

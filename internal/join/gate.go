@@ -112,8 +112,10 @@ func (g *Gate) judge(q Request) Message {
 	switch {
 	case g.halted != nil:
 		return saying(sayLater, "%v", g.halted)
+	case q.Group != "" && q.Group != g.view.Group && q.Verb != Inquire:
+		return other(g.view.Group)
 	case q.Verb == Inquire:
-		return Message{Verb: sayMember, Addr: g.leaderAddr()}
+		return g.member(q)
 	case q.Verb == Greet:
 		return g.judgeGreeting(q)
 	case q.Verb == Apply:
@@ -121,6 +123,18 @@ func (g *Gate) judge(q Request) Message {
 	}
 	return saying(sayRefuse, "%v: %q", errOutOfTurn, clip(string(q.Verb)))
 }
+
+// member is the answer to an inquiry: which group this is, with a proof for those who know its secret.
+func (g *Gate) member(q Request) Message {
+	m := Message{Verb: sayMember, Addr: g.leaderAddr(), Group: g.view.Group}
+	if !g.view.Secret.None() {
+		m.Proof = g.view.Secret.Sum(proofOfMember, []byte(q.Nonce))
+	}
+	return m
+}
+
+// proofOfMember is the use of the secret in the answer to an inquiry.
+const proofOfMember = "squall join member"
 
 func (g *Gate) judgeRecord(q Request) Message {
 	if err := checkMember(q.Member); err != nil {
@@ -137,7 +151,7 @@ func (g *Gate) judgeRecord(q Request) Message {
 
 func (g *Gate) judgeGreeting(q Request) Message {
 	if has(g.view, q.Member) {
-		return Message{Verb: sayView, View: g.view}
+		return showing(g.view)
 	}
 	if len(g.talks)-g.count((*talk).applies) >= maxTalks {
 		return saying(sayLater, "%v: %d", errBusy, maxTalks)
@@ -367,7 +381,7 @@ func (g *Gate) Installed(now time.Duration, v *views.View, self order.Rank) (e E
 // admit tells a joiner the view that it is in.
 func (g *Gate) admit(t *talk, e *Effects) {
 	g.withdraw(t, e)
-	e.end(t.ticket, Message{Verb: sayView, View: g.view})
+	e.end(t.ticket, showing(g.view))
 	g.talks = slices.DeleteFunc(g.talks, func(other *talk) bool { return other == t })
 	if t.applies() {
 		e.tell(Admitted{Member: t.member, View: g.view.ID})

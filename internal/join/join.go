@@ -114,6 +114,10 @@ type Config struct {
 	Layouts map[string]views.Layout
 	// FailAfter is how long the group takes to notice a member that died.
 	FailAfter time.Duration
+	// Group and Secret are those of the group that this process was a member of, as its directory says. It becomes a member of no other, and
+	// founds none (ErrOtherHistory). Empty: it was a member of none.
+	Group  string
+	Secret views.Secret
 	// Port takes the control connections of this process from now on.
 	Port *port.Port
 	// TLS is used to dial; nil is plain.
@@ -158,7 +162,7 @@ func (c Config) founds() bool { return len(c.Join) == 0 || c.Join[0] == c.Self.A
 
 func (c Config) applicant(nonce string) ApplicantConfig {
 	return ApplicantConfig{
-		Cluster: c.Cluster, Self: c.Self, Declarations: c.Declarations, Join: c.Join, Expect: c.Expect, Nonce: nonce,
+		Cluster: c.Cluster, Self: c.Self, Declarations: c.Declarations, Join: c.Join, Expect: c.Expect, Nonce: nonce, Group: c.Group, Secret: c.Secret,
 		Silence: c.silence, Linger: 2*c.FailAfter + c.silence,
 	}
 }
@@ -215,7 +219,7 @@ func Join(ctx context.Context, c Config) (*Outcome, error) {
 	if c.Self.Incarnation == 0 {
 		c.Self.Incarnation = NewIncarnation()
 	}
-	if c.founds() {
+	if c.Group == "" && c.founds() {
 		return foundOrJoin(ctx, c)
 	}
 	o, err := apply(ctx, c)

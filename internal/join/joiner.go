@@ -217,7 +217,8 @@ func inquire(ctx context.Context, c Config, addr string) error {
 	}
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
-	if err := write(conn, Request{Verb: Inquire, Cluster: c.Cluster, Member: c.Self}); err != nil {
+	nonce := rand.Text()
+	if err := write(conn, Request{Verb: Inquire, Cluster: c.Cluster, Member: c.Self, Group: c.Group, Nonce: nonce}); err != nil {
 		return err
 	}
 	var m Message
@@ -226,6 +227,9 @@ func inquire(ctx context.Context, c Config, addr string) error {
 	}
 	if m.Verb != sayMember {
 		return fmt.Errorf("%w: %q", errNoGroup, clip(string(m.Verb)))
+	}
+	if c.Group != "" && !(m.Group == c.Group && c.Secret.Vouches(proofOfMember, []byte(nonce), m.Proof)) {
+		return views.OtherHistory(addr, c.Group, clip(m.Group))
 	}
 	return nil
 }

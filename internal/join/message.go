@@ -20,7 +20,8 @@ type Request struct {
 	Member       views.Member        `json:"member"`
 	Expect       int                 `json:"expect,omitempty"`       // of an application: for the first view only
 	Declarations []views.Declaration `json:"declarations,omitempty"` // of an application
-	Nonce        string              `json:"nonce,omitempty"`        // of an application: by which a process knows it as its own
+	Nonce        string              `json:"nonce,omitempty"`        // of an application: by which a process knows it as its own; of an inquiry: what Proof is about
+	Group        string              `json:"group,omitempty"`        // of which the process was a member, as its directory says; empty: of none
 }
 
 // Verb names a message.
@@ -47,6 +48,7 @@ const (
 	sayRefuse   Verb = "refuse"   // with Text; final
 	sayLater    Verb = "later"    // with Text; ask again
 	sayRedirect Verb = "redirect" // with Addr: ask there
+	sayOther    Verb = "other"    // with Group: this is another group than that of the request
 )
 
 // Message is what both sides say after the request.
@@ -57,6 +59,32 @@ type Message struct {
 	ViewID  order.ViewID `json:"view_id,omitempty"`
 	Members []Met        `json:"members,omitempty"`
 	View    *views.View  `json:"view,omitempty"`
+	Secret  string       `json:"secret,omitempty"` // of the view's group
+	Group   string       `json:"group,omitempty"`  // of member and other
+	Proof   []byte       `json:"proof,omitempty"`  // of member: that it knows the group's secret
+}
+
+// showing is the message that tells a process the view that it is a member of.
+func showing(v *views.View) Message {
+	return Message{Verb: sayView, View: v, Secret: v.Secret.Reveal()}
+}
+
+// shown is the view of such a message, with the secret of its group.
+func (m Message) shown() *views.View {
+	if m.View == nil {
+		return nil
+	}
+	if secret := views.NewSecret(m.Secret); secret != m.View.Secret {
+		v := *m.View
+		v.Secret = secret
+		return &v
+	}
+	return m.View
+}
+
+// other is the answer to a process that was a member of another group.
+func other(group string) Message {
+	return Message{Verb: sayOther, Group: group, Text: fmt.Sprintf("this is group %.64q", group)}
 }
 
 // Met is a member that a joiner is sent to greet, as far as one that is no member may know it.

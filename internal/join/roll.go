@@ -36,6 +36,8 @@ type seat struct {
 type roll struct {
 	cluster string
 	key     string // of the view: who shows it was told by the founder
+	group   string
+	secret  views.Secret // of the group
 	expect  int
 	decls   []views.Declaration
 	layouts map[string]views.Layout
@@ -98,6 +100,9 @@ func (r *roll) judge(q Request) Message {
 	if q.Verb != Apply {
 		return saying(sayLater, "there is no group yet")
 	}
+	if q.Group != "" {
+		return other(r.group) // which begins now
+	}
 	switch r.phase {
 	case proposed, installed: // from then on a Door takes the requests, in a moment
 		return saying(sayLater, "the first view is being installed: %s", roster(r.view.Members))
@@ -139,7 +144,7 @@ func (r *roll) propose(e *effects) {
 	if len(r.seats) < r.expect {
 		return
 	}
-	view, _, err := views.Place(views.Placement{ID: firstView, Cluster: r.cluster, Key: r.key, Members: r.members(), Declarations: r.decls, Layouts: r.layouts})
+	view, _, err := views.Place(views.Placement{ID: firstView, Cluster: r.cluster, Key: r.key, Group: r.group, Secret: r.secret, Members: r.members(), Declarations: r.decls, Layouts: r.layouts})
 	if err != nil {
 		r.phase, r.cause = failed, fmt.Errorf("join: %s cannot form the declared view: %w", roster(r.members()), err)
 		e.tell(Aborted{r.cause})
@@ -148,7 +153,7 @@ func (r *roll) propose(e *effects) {
 	}
 	r.phase, r.view = proposed, view
 	e.tell(ViewProposed{view})
-	r.broadcast(e, Message{Verb: sayView, View: view})
+	r.broadcast(e, showing(view))
 }
 
 func (r *roll) members() []views.Member {

@@ -1,0 +1,118 @@
+package views
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+)
+
+// A group has an identity: a random name that its founder made, View.Group, and a secret that its members alone know, View.Secret. Every
+// later view has the same two. Two groups may have one name (Cluster); they never have one identity.
+//
+// View.Lineage is the end of the chain of views: a link for each of the last views, the newest last.
+//
+//	link(v) = the first 8 bytes of SHA-256("squall view", link(view before v), v.Key), in hex
+//
+// So two views of one group that are less than maxLinks apart show whether one of them follows from the other. A group has two branches
+// only if somebody copied the directories of its members.
+const (
+	linkDigits = 16 // hex digits of a link
+	maxLinks   = MaxTextBytes / linkDigits
+)
+
+// Secret is what the members of a group know and nobody else. It has no JSON and prints as nothing, so that it stays out of logs and of what
+// applications make of a View; Reveal is for the places that hand it on.
+type Secret struct{ text string }
+
+// NewSecret makes a secret of a text.
+func NewSecret(text string) Secret { return Secret{text} }
+
+// Reveal returns the text of the secret.
+func (s Secret) Reveal() string { return s.text }
+
+// String hides the secret.
+func (s Secret) String() string { return "" }
+
+// Format hides the secret, whatever the verb.
+func (s Secret) Format(f fmt.State, _ rune) {}
+
+// None reports whether there is no secret.
+func (s Secret) None() bool { return s.text == "" }
+
+// Sum authenticates a text among those who know the secret. Use keeps the sums of different uses apart.
+func (s Secret) Sum(use string, text []byte) []byte {
+	mac := hmac.New(sha256.New, []byte(s.text))
+	fmt.Fprintf(mac, "%d %s ", len(use), use)
+	mac.Write(text)
+	return mac.Sum(nil)
+}
+
+// Vouches reports whether a sum is that of a text. Without a secret it is false.
+func (s Secret) Vouches(use string, text, sum []byte) bool {
+	return !s.None() && hmac.Equal(s.Sum(use, text), sum)
+}
+
+// Found gives a first view the identity of its group.
+func (v *View) Found(group string, secret Secret) {
+	v.Group, v.Secret = group, secret
+	v.Lineage = link("", v.Key)
+}
+
+// Follow gives a view the identity of the view before it, and its place in the chain. A view before that has none, of an earlier format, leaves
+// it without one.
+func (v *View) Follow(previous *View) {
+	v.Group, v.Secret, v.Lineage = previous.Group, previous.Secret, previous.lineage(v.Key)
+}
+
+// lineage is the chain with the key of the next view.
+func (v *View) lineage(key string) string {
+	if v.Group == "" {
+		return ""
+	}
+	links := v.links()
+	before := ""
+	if len(links) > 0 {
+		before = links[len(links)-1]
+	}
+	return strings.Join(append(links[max(0, len(links)-maxLinks+1):], link(before, key)), "")
+}
+
+func link(before, key string) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "squall view %d %s %d %s", len(before), before, len(key), key))
+	return hex.EncodeToString(sum[:])[:linkDigits]
+}
+
+func (v *View) links() (links []string) {
+	for at := 0; at+linkDigits <= len(v.Lineage); at += linkDigits {
+		links = append(links, v.Lineage[at:at+linkDigits])
+	}
+	return links
+}
+
+// follows reports whether a view has the identity of the view before it, and its place in the chain.
+func (v *View) follows(previous *View) bool {
+	return v.Group == previous.Group && v.Lineage == previous.lineage(v.Key)
+}
+
+// Kin reports whether two views can be of one history: of one group, and on one branch of it as far as their chains tell. A view without a
+// group, of an earlier format, can be of any.
+func (v *View) Kin(other *View) bool {
+	if v.Group == "" || other.Group == "" {
+		return true
+	}
+	if v.Group != other.Group {
+		return false
+	}
+	old, young := v, other
+	if old.ID > young.ID {
+		old, young = young, old
+	}
+	links, last := young.links(), old.links()
+	back := uint64(young.ID - old.ID)
+	if len(last) == 0 || back >= uint64(len(links)) {
+		return true // they are too far apart
+	}
+	return links[len(links)-1-int(back)] == last[len(last)-1]
+}
