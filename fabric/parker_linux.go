@@ -12,11 +12,17 @@ import (
 // Parker is the one place where a loop sleeps: an epoll wait on the sockets of its links and one eventfd, which the
 // application's senders, peers in shared memory and timers ring.
 //
-// The order "announce, look once more, sleep" makes a lost wake-up impossible: a ringer writes first and looks at the
-// announcement second, the loop announces first and looks for writes second, so one of the two sees the other.
+//	word      written by                       read by        meaning
+//	sleeping  loop (0→1, →0), ringers (1→2)    loop, ringers  not 0: the loop sleeps or is about to; 2: somebody rang
 //
-//	word      written by                       read by       meaning
-//	sleeping  loop (0→1, →0), ringers (1→2)    ringers       1: the loop sleeps or is about to, and nobody rang yet
+// No wake-up is lost. The loop announces, looks for writes, and sleeps; a ringer writes, loads sleeping, and rings if it is 1. These
+// atomics have one order that all agree on (they are sequentially consistent, also between processes), so either the loop's look finds
+// the write, or the ringer finds the announcement. It remains to show that the bell of the second case ends the sleep, that is, that
+// nothing but the sleep takes it out of the eventfd. Look is called in the middle of a step: what the step examined before could have
+// been written since, and its bell is in the eventfd already. So Look leaves the eventfd alone while sleeping is not 0. At any other
+// time the loop makes a whole step between a Look, or the end of a Sleep, and its next Sleep: the one that follows the announcement.
+// That step finds whatever was written before a bell that was taken out earlier. Bells that come late, for writes that were found
+// already, end one sleep early and do no other harm.
 type Parker struct {
 	epoll, event int
 	sleeping     atomic.Uint32
@@ -101,8 +107,8 @@ func (p *Parker) recount() {
 // Watching is the number of sockets with data.
 func (p *Parker) Watching() int { return int(p.count.Load()) }
 
-// Look updates the readiness of all sockets without waiting.
-func (p *Parker) Look() { p.wait(0) }
+// Look updates the readiness of all sockets without waiting. Between Announce and Retract it leaves bells for Sleep.
+func (p *Parker) Look() { p.wait(0, p.sleeping.Load() == 0) }
 
 // Announce is to be called before the last look.
 func (p *Parker) Announce() { p.sleeping.Store(1) }
@@ -116,10 +122,10 @@ func (p *Parker) Sleep(d time.Duration) {
 	if d >= 0 {
 		ms = int((d + time.Millisecond - 1) / time.Millisecond)
 	}
-	p.wait(ms)
+	p.wait(ms, true)
 }
 
-func (p *Parker) wait(ms int) {
+func (p *Parker) wait(ms int, takeBells bool) {
 	n, err := unix.EpollWait(p.epoll, p.events[:], ms)
 	if err != nil || n <= 0 { // EINTR: the loop looks again by itself
 		return
@@ -128,8 +134,10 @@ func (p *Parker) wait(ms int) {
 	defer p.mu.Unlock()
 	for _, e := range p.events[:n] {
 		if int(e.Fd) == p.event {
-			var count [8]byte // read, so that it never fills up: a full one rings no more
-			unix.Read(p.event, count[:])
+			if takeBells {
+				var count [8]byte
+				unix.Read(p.event, count[:])
+			}
 			continue
 		}
 		if r := p.watched[int(e.Fd)]; r != nil {
