@@ -10,6 +10,7 @@ import (
 
 	"github.com/squall-go/squall/internal/courier"
 	"github.com/squall-go/squall/internal/member"
+	"github.com/squall-go/squall/internal/progress"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/rdmc"
 	"github.com/squall-go/squall/views"
@@ -30,7 +31,7 @@ func (s *Subgroup) SendFrom(ctx context.Context, r io.Reader, size int) error {
 		return s.deliver(ctx, l, r)
 	}
 	data := make([]byte, max(0, size))
-	if n, err := io.ReadFull(r, data); err != nil {
+	if n, err := io.ReadFull(progress.Reader(r), data); err != nil {
 		return fmt.Errorf("reading a message: %d of %d bytes: %w", n, size, short(err))
 	}
 	return s.Send(ctx, data)
@@ -69,7 +70,7 @@ func (s *Subgroup) deliver(ctx context.Context, l *member.Large, r io.Reader) er
 }
 
 func (s *Subgroup) fill(ctx context.Context, l *member.Large, r io.Reader) error {
-	body := l.Body()
+	body, r := l.Body(), progress.Reader(r)
 	for at := 0; at < len(body); s.group.yield() {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)

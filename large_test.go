@@ -415,6 +415,21 @@ func TestAReaderThatPanicsHoldsUpNothing(t *testing.T) {
 	}
 }
 
+// idle is a reader that never has anything.
+type idle struct{}
+
+// Read implements io.Reader.
+func (idle) Read([]byte) (int, error) { return 0, nil }
+
+func TestAReaderWithoutProgressIsGivenUp(t *testing.T) {
+	groups, _ := bulky(t, 2, nothing)
+	for _, size := range []int{5, largest} {
+		if err := groups[0].Subgroup("a").SendFrom(t.Context(), idle{}, size); !errors.Is(err, io.ErrNoProgress) {
+			t.Errorf("%d bytes: %v", size, err)
+		}
+	}
+}
+
 // Messages that are everywhere wait for their places because the ring is full.
 func TestALargeMessageMayBeGivenUpAfterManyLaterOnesAreEverywhere(t *testing.T) {
 	gate := make(chan struct{})
