@@ -38,6 +38,7 @@ func (g *Group) apply() {
 	g.effects.Reset()
 	g.toSend.Signal() // if nobody waits this costs nothing
 	g.toFetch.Signal()
+	g.toFill.Broadcast()
 }
 
 // enlist notes the tie to a peer. The node's lock is held here and in the next four.
@@ -158,10 +159,9 @@ func (g *Group) send() {
 			background.GiveWay()
 			gaveWay = true
 		}
-		to, data := g.members[s.To], g.data(&s)
+		to, block := g.members[s.To], g.block(&s)
 		s.Header.Channel = to.theirs
 		g.mu.Unlock()
-		block := data[s.Offset:][:s.Header.Length]
 		if s.NeedSum {
 			s.Header.Sum = crc32.Checksum(block, castagnoli)
 		}
@@ -172,12 +172,16 @@ func (g *Group) send() {
 	}
 }
 
-// data is the memory of the message that a block belongs to.
-func (g *Group) data(s *relay.Send) []byte {
+// block returns the bytes of a block that is to be sent.
+func (g *Group) block(s *relay.Send) []byte {
+	data, offset := g.buffers[s.Header.Message], s.Offset
 	if g.self == 0 {
-		return g.sendings[s.Number].out.Data
+		o := g.sendings[s.Number]
+		if data = o.out.Data; o.window != nil {
+			data, offset = o.window, s.Offset%int64(len(o.window))
+		}
 	}
-	return g.buffers[s.Header.Message]
+	return data[offset:][:s.Header.Length]
 }
 
 // call is the goroutine that tells the application, one thing after the other.

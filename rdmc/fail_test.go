@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"strings"
 	"testing"
 	"testing/iotest"
 	"time"
 
+	"github.com/squall-go/squall/fabric/port"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/rdmc/relay"
 	"github.com/squall-go/squall/rdmc/schedule"
@@ -381,20 +383,90 @@ func TestAReaderThatPanicsHoldsUpNothing(t *testing.T) {
 }
 
 func TestAPeerThatHangsUpAtOnceIsNotCalledAgainAtOnce(t *testing.T) {
-	w := newWorld(t, 3, 0)
-	for i, members := range [][]Peer{{w.peers[0], w.peers[2]}, {w.peers[0], w.peers[1]}} { // node 2 is no member in the eyes of node 1
-		g, err := w.nodes[i].Open(GroupConfig{Name: "g", Members: members})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(g.Discard)
+	w := newWorld(t, 2, 0)
+	p, err := port.Listen(port.Config{Addr: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
 	}
-	receive(t, w.rejects, "rejection")
+	t.Cleanup(func() { p.Close() })
+	calls := make(chan struct{}, 100)
+	p.Handle(port.KindBlocks, func(conn net.Conn) {
+		defer conn.Close()
+		var g greeting
+		if err := port.ReadMessage(conn, &g); err != nil {
+			return
+		}
+		if answer(conn, view{}, nil) == nil && g.Blocks {
+			calls <- struct{}{}
+		}
+	})
+	g, err := w.nodes[1].Open(GroupConfig{Name: "g", Members: []Peer{{ID: 1, Addr: p.Addr()}, w.peers[1]}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(g.Discard)
+	receive(t, calls, "call")
 	start := time.Now()
 	for range 6 {
-		receive(t, w.rejects, "rejection")
+		receive(t, calls, "call")
 	}
 	if took := time.Since(start); took < (1+2+4+8+16)*pauseMin {
 		t.Errorf("it called 6 times in %v", took)
 	}
+}
+
+func TestAGroupOfTheSameNameWithOtherMembersCutsNoLink(t *testing.T) {
+	w := newWorld(t, 3, 0)
+	all := w.open("all", GroupConfig{BlockBytes: 1000})
+	meet(t, all)
+	link := all[2].members[0].link
+	// Node 3 takes itself for a member of "g" together with node 1, which has opened "g" with node 2.
+	other, err := w.nodes[0].Open(GroupConfig{Name: "g", Members: w.peers[:2]})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mine, err := w.nodes[2].Open(GroupConfig{Name: "g", Members: []Peer{w.peers[0], w.peers[2]}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mine.Discard()
+	if r := receive(t, w.rejects, "rejection"); r.Reason != port.NotMember || !strings.Contains(r.Err.Error(), `node 3 has opened group "g" with other members`) {
+		t.Error(r)
+	}
+	if err := all[0].Send(within(t), noise(1, 10_000)); err != nil {
+		t.Fatal(err)
+	}
+	receive(t, all[2].messages, "message")
+	// It is told of the next group of that name, if it is a member of that.
+	other.Discard()
+	again, err := w.nodes[0].Create(within(t), GroupConfig{Name: "g", Members: []Peer{w.peers[0], w.peers[2]}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Discard()
+	receive(t, mine.complete, "member")
+	if err := link.err; err != nil {
+		t.Errorf("the link of nodes 1 and 3 ended: %v", err)
+	}
+	closeAll(t, all)
+}
+
+// idle is a reader that never has anything.
+type idle struct{}
+
+// Read implements io.Reader.
+func (idle) Read([]byte) (int, error) { return 0, nil }
+
+func TestAReaderWithoutProgressIsGivenUp(t *testing.T) {
+	w := newWorld(t, 3, 0)
+	all := w.open("g", GroupConfig{BlockBytes: 1000})
+	meet(t, all)
+	err := all[0].SendFrom(within(t), io.MultiReader(bytes.NewReader(noise(1, fillBytes)), idle{}), 2*fillBytes)
+	if !errors.Is(err, io.ErrNoProgress) {
+		t.Error(err)
+	}
+	for _, x := range all[1:] {
+		receive(t, x.aborted, "abort")
+	}
+	closeAll(t, all)
 }

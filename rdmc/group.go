@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"io"
 	"slices"
 	"sync"
 
@@ -86,6 +85,7 @@ type Group struct {
 	toSend   *sync.Cond
 	toCall   *sync.Cond
 	toFetch  *sync.Cond
+	toFill   *sync.Cond
 	relay    *relay.Relay
 	members  []*membership // by place; nil: not met, or this node
 	missing  int           // members that have not attached
@@ -102,7 +102,7 @@ func newGroup(n *Node, c GroupConfig) (*Group, error) {
 		node: n, cfg: c, complete: make(chan struct{}), done: make(chan struct{}), missing: len(c.Members) - 1,
 		members: make([]*membership, len(c.Members)), buffers: map[uint64][]byte{}, views: map[uint64]*shared.View{}, sendings: map[uint64]*Sending{},
 	}
-	g.toSend, g.toCall, g.toFetch = sync.NewCond(&g.mu), sync.NewCond(&g.mu), sync.NewCond(&g.mu)
+	g.toSend, g.toCall, g.toFetch, g.toFill = sync.NewCond(&g.mu), sync.NewCond(&g.mu), sync.NewCond(&g.mu), sync.NewCond(&g.mu)
 	if err := g.check(); err != nil {
 		return nil, fmt.Errorf("%w: group %q: %w", ErrConfig, c.Name, err)
 	}
@@ -169,101 +169,6 @@ func (g *Group) relayConfig() relay.Config {
 		}
 	}
 	return c
-}
-
-// Start begins to send a message, and returns at once. Several may be under way; they arrive in the order of these calls.
-func (g *Group) Start(o Outgoing) (*Sending, error) {
-	if o.Filled < 0 || o.Filled > int64(len(o.Data)) {
-		o.Filled = int64(len(o.Data))
-	}
-	s := &Sending{group: g, out: o}
-	s.hold, s.place, s.claimed = g.node.space.Hold(o.Data)
-	var err error
-	g.do(func(r *relay.Relay, out *relay.Effects) {
-		if err = s.start(r, out); err == nil {
-			g.sendings[s.number] = s
-		}
-	})
-	if err != nil && s.claimed {
-		s.hold.Drop(false)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
-}
-
-// Send sends a message, and returns when data may be used again. If ctx ends before that, the message is given up at every member.
-func (g *Group) Send(ctx context.Context, data []byte) error {
-	sent := make(chan error, 1)
-	s, err := g.Start(Outgoing{Data: data, Filled: -1, Sent: func(err error) { sent <- err }})
-	if err != nil {
-		return err
-	}
-	return s.await(ctx, sent)
-}
-
-// await waits until the data is let go of.
-func (s *Sending) await(ctx context.Context, sent <-chan error) error {
-	select {
-	case err := <-sent:
-		return err
-	case <-ctx.Done():
-		s.Abort(context.Cause(ctx))
-		err := <-sent
-		if err == nil && s.wasWithdrawn() {
-			err = context.Cause(ctx)
-		}
-		return err
-	}
-}
-
-func (s *Sending) wasWithdrawn() bool {
-	s.group.mu.Lock()
-	defer s.group.mu.Unlock()
-	return s.withdrawn
-}
-
-// fillBytes is how much SendFrom reads at a time.
-const fillBytes = 256 << 10
-
-// errUnread is why a message is given up whose reader does not return.
-var errUnread = errors.New("its reader panicked")
-
-// SendFrom sends size bytes that it reads. They are kept in memory until they have left, or are everywhere; blocks leave while later ones are still
-// being read. If r fails, or ctx ends, which is noticed between two reads, the message is given up at every member.
-func (g *Group) SendFrom(ctx context.Context, r io.Reader, size int64) error {
-	if size < 0 || size > g.cfg.MaxMessage {
-		return fmt.Errorf("%w: %d bytes of at most %d", ErrTooLarge, size, g.cfg.MaxMessage)
-	}
-	memory, err := g.allocFor(int(size))
-	if err != nil {
-		return err
-	}
-	defer memory.Release()
-	data, sent := memory.Bytes(), make(chan error, 2)
-	tell := func(err error) { sent <- err } // twice; who looks at the data for long is waited for by the memory alone
-	s, err := g.Start(Outgoing{Data: data, Sent: tell, Everywhere: tell})
-	if err != nil {
-		return err
-	}
-	filled := false
-	defer func() {
-		if !filled { // the reader failed, or panics
-			s.Abort(errUnread)
-		}
-	}()
-	for n := int64(0); n < size && ctx.Err() == nil && len(sent) == 0; {
-		more, err := io.ReadFull(r, data[n:min(n+fillBytes, size)])
-		n += int64(more)
-		if err != nil {
-			s.Abort(fmt.Errorf("reading byte %d of %d: %w", n, size, err))
-			return <-sent
-		}
-		s.Fill(n)
-	}
-	filled = true
-	return s.await(ctx, sent)
 }
 
 // Close waits until every message has reached every member, and leaves. It succeeds at all members or at none; the reason is the same

@@ -42,6 +42,8 @@ type Sending struct {
 	group  *Group
 	number uint64
 	out    Outgoing
+	size   int64
+	window []byte // SendFrom: byte k of the message lies at k modulo its length, while it is needed; nil: the message is in out.Data
 
 	claimed bool // data lies in memory that others can see, at a place, and is held
 	place   shared.Place
@@ -70,7 +72,7 @@ func (s *Sending) Abort(reason error) {
 		case !s.everywhere:
 			r.Abort(s.number, reason, out)
 		case !s.withdrawn:
-			s.withdrawn = r.Withdraw(s.index, s.out.Tag, int64(len(s.out.Data)), reason, out)
+			s.withdrawn = r.Withdraw(s.index, s.out.Tag, s.size, reason, out)
 		}
 	})
 }

@@ -205,7 +205,7 @@ func (n *Node) attach(l *link, c *relay.Control) error {
 	}
 	place := slices.IndexFunc(g.peers, func(p Peer) bool { return p.ID == l.peer })
 	if place < 0 || place == g.self {
-		return fmt.Errorf("%w: node %d is no member of group %q", errStranger, l.peer, g.cfg.Name)
+		return n.attachOther(l, c, g)
 	}
 	m := g.members[place]
 	switch {
@@ -226,6 +226,17 @@ func (n *Node) attach(l *link, c *relay.Control) error {
 	l.proven()
 	g.attached(m)
 	return nil
+}
+
+// attachOther takes the news that the peer of a link has a group open whose name and key are those of
+// one here, of which the peer is no member. It may be told of a later one that has the name. The
+// other groups of the link go on.
+func (n *Node) attachOther(l *link, c *relay.Control, g *Group) error {
+	if l.dialed || c.Index != 0 {
+		return nil // the answer to an attach that was withdrawn
+	}
+	n.reject(l.control, fmt.Errorf("%w: node %d has opened group %q with other members than this node", errStranger, l.peer, g.cfg.Name))
+	return l.wait(c)
 }
 
 // quit takes the news that the peer of a link uses one of its channels no more.

@@ -191,9 +191,9 @@ func (g *Group) look(owner string, f *relay.Fetch) (*shared.View, error) {
 func (s *Sending) start(r *relay.Relay, out *relay.Effects) (err error) {
 	o := &s.out
 	if s.claimed {
-		s.number, err = r.Offer(int64(len(o.Data)), o.Tag, o.Filled, s.place.String(), out)
+		s.number, err = r.Offer(s.size, o.Tag, o.Filled, s.place.String(), out)
 	} else {
-		s.number, err = r.Start(int64(len(o.Data)), o.Tag, o.Filled, out)
+		s.number, err = r.Start(s.size, o.Tag, o.Filled, out)
 	}
 	return err
 }
@@ -206,6 +206,7 @@ func (g *Group) settle(c *relay.Call) *Sending {
 	if s.told++; s.told == 2 {
 		delete(g.sendings, c.Number)
 	}
+	g.toFill.Broadcast()
 	return s
 }
 

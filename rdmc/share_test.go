@@ -2,6 +2,7 @@ package rdmc
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -157,6 +158,38 @@ func TestMemoryIsFreeWhenItsViewsAreReleased(t *testing.T) {
 	}
 	if again := w.alloc(0, 1<<20); &again.Bytes()[0] != where {
 		t.Fatal("memory is not used again when it is free")
+	}
+	closeAll(t, all)
+}
+
+func TestASendDoesNotWaitForViewsWhenItsContextHasEnded(t *testing.T) {
+	sharesMemory(t)
+	w := newWorld(t, 3, 0)
+	all := w.open("g", GroupConfig{InPlace: true})
+	meet(t, all)
+	m := w.alloc(0, 1<<20)
+	where := &m.Bytes()[0]
+	copy(m.Bytes(), "first")
+	ctx, cancel := context.WithCancelCause(within(t))
+	sent := make(chan error, 1)
+	go func() { sent <- all[0].Send(ctx, m.Bytes()) }()
+	first, second := receive(t, all[1].messages, "message"), receive(t, all[2].messages, "message")
+	first.Release()
+	reason := errors.New("waited for long enough")
+	cancel(reason)
+	if err := receive(t, sent, "end"); !errors.Is(err, reason) || !errors.Is(err, ErrInView) {
+		t.Errorf("%v; node 3 looks at it for ever", err)
+	}
+	m.Release()
+	if other := w.alloc(0, 1<<20); &other.Bytes()[0] == where {
+		t.Error("memory is used again while it is looked at")
+	}
+	if string(second.Data[:5]) != "first" {
+		t.Errorf("%q", second.Data[:5])
+	}
+	second.Release()
+	if err := all[0].Send(within(t), []byte("next")); err != nil {
+		t.Error(err)
 	}
 	closeAll(t, all)
 }

@@ -24,6 +24,7 @@ type message struct {
 	ready []bool          // by place: has room for all blocks
 	sends []schedule.Move // in order. [0, count) have left, or are leaving: see sending
 	count int             // of sends that were begun
+	least []int32         // the root's, see Needed: by place in sends, the first block of those from there on; nil: nobody asked
 	from  []source        // those who send blocks to this node
 
 	filled  int64 // bytes that are there: at the root; elsewhere of messages in shared memory
