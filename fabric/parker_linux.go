@@ -10,7 +10,7 @@ import (
 )
 
 // Parker is the one place where a loop sleeps: an epoll wait on the sockets of its links and one eventfd, which the
-// application's senders, peers in shared memory and timers ring.
+// application's goroutines ring. Nobody else holds that eventfd, so that ringing it never waits.
 //
 //	word      written by                       read by        meaning
 //	sleeping  loop (0→1, →0), ringers (1→2)    loop, ringers  not 0: the loop sleeps or is about to; 2: somebody rang
@@ -58,9 +58,6 @@ func NewParker() (*Parker, error) {
 	}
 	return p, nil
 }
-
-// EventFD is the bell; peers on the same host get a duplicate of it.
-func (p *Parker) EventFD() int { return p.event }
 
 // Watch makes the parker wake for a socket, which is readable from the start until the loop found out that it is not. data says
 // that rows come through it; else it only tells that a peer is gone.
@@ -156,15 +153,10 @@ func (p *Parker) Wake() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		if !p.closed {
-			Ring(p.event)
+			one := [8]byte{1}
+			unix.Write(p.event, one[:]) // it can only fail when the counter is full, and then the loop will see it
 		}
 	}
-}
-
-// Ring writes to an eventfd.
-func Ring(fd int) {
-	var one = [8]byte{1}
-	unix.Write(fd, one[:]) // it can only fail when the counter is full, and then the sleeper has not read it yet
 }
 
 // Close releases the descriptors. The loop must have ended.

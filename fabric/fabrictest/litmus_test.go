@@ -229,9 +229,9 @@ func TestNoWakeUpOfAnApplicationIsLost(t *testing.T) {
 	}
 	defer p.Close()
 	const goroutines = 3
-	orders := 20000
+	orders := 8000
 	if testing.Short() {
-		orders /= 8
+		orders /= 4
 	}
 	var placed, taken [goroutines]atomic.Uint64
 	step := func() (work int) {
@@ -247,7 +247,7 @@ func TestNoWakeUpOfAnApplicationIsLost(t *testing.T) {
 	r := predicates.NewRunner(predicates.Config{Step: func(time.Duration) int { return step() }, Deadline: never, Parker: p, MaxSpin: -1})
 	r.Start()
 	var apps sync.WaitGroup
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(60 * time.Second)
 	for i := range goroutines {
 		apps.Go(func() {
 			for k := uint64(1); k <= uint64(orders); k++ {

@@ -120,8 +120,8 @@ func (c *Connector) accept(conn *net.UnixConn) {
 	c.lobby.Admit(conn, func() (fabric.Caller, error) {
 		var h fabric.Hello
 		fds, err := receive(conn, &h)
-		if err == nil && len(fds) != 2 {
-			err = fmt.Errorf("%w: %d descriptors in its greeting, not 2", fabric.ErrViolation, len(fds))
+		if err == nil && len(fds) != 1 {
+			err = fmt.Errorf("%w: %d descriptors in its greeting, not 1", fabric.ErrViolation, len(fds))
 		}
 		return fabric.Caller{Conn: callerConn{conn, fds}, Hello: h}, err
 	})
@@ -150,7 +150,7 @@ func (c *Connector) dial(ctx context.Context, spec *fabric.Spec, to order.Rank, 
 	stop := context.AfterFunc(ctx, func() { u.SetDeadline(time.Unix(1, 0)) })
 	var w fabric.Welcome
 	var fds []int
-	if err = send(u, spec.Hello(to), row, spec.Parker.EventFD()); err == nil {
+	if err = send(u, spec.Hello(to), row); err == nil {
 		fds, err = receive(u, &w)
 	}
 	switch {
@@ -160,8 +160,8 @@ func (c *Connector) dial(ctx context.Context, spec *fabric.Spec, to order.Rank, 
 		err = fabric.HungUp(err)
 	case w.Refusal() != nil:
 		err = w.Refusal()
-	case len(fds) != 2:
-		err = fmt.Errorf("%w: %d descriptors in its answer, not 2", fabric.ErrViolation, len(fds))
+	case len(fds) != 1:
+		err = fmt.Errorf("%w: %d descriptors in its answer, not 1", fabric.ErrViolation, len(fds))
 	}
 	if err != nil {
 		callerConn{u, fds}.Close()
@@ -179,7 +179,7 @@ func (c *Connector) Await(ctx context.Context, spec *fabric.Spec, wants func(ord
 	serve := func(caller fabric.Caller) error {
 		conn := caller.Conn.(callerConn)
 		conn.SetDeadline(time.Now().Add(handshakeTime))
-		if err := send(conn.UnixConn, fabric.Welcome{Shape: spec.Peers[spec.Self].Shape}, row, spec.Parker.EventFD()); err != nil {
+		if err := send(conn.UnixConn, fabric.Welcome{Shape: spec.Peers[spec.Self].Shape}, row); err != nil {
 			return err
 		}
 		l, err := link(conn.UnixConn, conn.fds, spec, caller.Hello.From)
@@ -195,14 +195,14 @@ func (c *Connector) Await(ctx context.Context, spec *fabric.Spec, wants func(ord
 	c.lobby.Await(ctx, spec, wants, serve, refuse)
 }
 
-// link maps the row that came with a greeting. If it succeeds it owns connection and descriptors.
+// link maps the row that came with a greeting. If it succeeds it owns the connection and the descriptor.
 func link(conn *net.UnixConn, fds []int, spec *fabric.Spec, peer order.Rank) (*Link, error) {
 	conn.SetDeadline(time.Time{})
 	mapped, err := mapRow(fds[0], spec.Peers[peer].Shape.RowBytes)
 	if err != nil {
 		return nil, err
 	}
-	l, err := newLink(conn, mapped, fds[1], spec.Parker)
+	l, err := newLink(conn, mapped, spec.Parker)
 	if err != nil {
 		unix.Munmap(mapped)
 		return nil, err

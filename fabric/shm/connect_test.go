@@ -56,7 +56,7 @@ func (d *desk) await() {
 	done := make(chan bool)
 	go func() {
 		defer close(done)
-		d.Await(ctx, spec, func(r order.Rank) bool { return r == 2 }, parker.EventFD(), func(_ order.Rank, l fabric.Link) { l.Close() })
+		d.Await(ctx, spec, func(r order.Rank) bool { return r == 2 }, 0, func(_ order.Rank, l fabric.Link) { l.Close() })
 	}()
 	d.t.Cleanup(func() {
 		cancel()
@@ -105,16 +105,17 @@ func TestEveryGreetingThatIsTurnedAwayIsReportedOnce(t *testing.T) {
 		reason port.Reason
 		text   string
 	}{
-		"another cluster":      {but(func(h *fabric.Hello) { h.Cluster = "d" }), 2, me, false, port.NotMember, `cluster "d", this is "c"`},
-		"another key":          {but(func(h *fabric.Hello) { h.Key = "a guess" }), 2, me, false, port.NotMember, "nobody here awaits its view"},
-		"a rank too high":      {but(func(h *fabric.Hello) { h.From = 3 }), 2, me, false, port.NotMember, "from rank 3"},
-		"connected already":    {but(func(h *fabric.Hello) { h.From = 1 }), 2, me, false, port.NotMember, "rank 1 is connected already"},
-		"half a hello":         {whole[:20], 2, me, false, port.Garbage, "malformed"},
-		"no JSON":              {[]byte("JSON"), 2, me, false, port.Garbage, "malformed"},
-		"too long":             {append(whole, make([]byte, messageBytes)...), 2, me, false, port.Garbage, "more than"},
+		"another cluster":      {but(func(h *fabric.Hello) { h.Cluster = "d" }), 1, me, false, port.NotMember, `cluster "d", this is "c"`},
+		"another key":          {but(func(h *fabric.Hello) { h.Key = "a guess" }), 1, me, false, port.NotMember, "nobody here awaits its view"},
+		"a rank too high":      {but(func(h *fabric.Hello) { h.From = 3 }), 1, me, false, port.NotMember, "from rank 3"},
+		"connected already":    {but(func(h *fabric.Hello) { h.From = 1 }), 1, me, false, port.NotMember, "rank 1 is connected already"},
+		"half a hello":         {whole[:20], 1, me, false, port.Garbage, "malformed"},
+		"no JSON":              {[]byte("JSON"), 1, me, false, port.Garbage, "malformed"},
+		"too long":             {append(whole, make([]byte, messageBytes)...), 1, me, false, port.Garbage, "more than"},
+		"two descriptors":      {whole, 2, me, false, port.Garbage, "2 descriptors"},
 		"no descriptors":       {whole, 0, me, false, port.Garbage, "0 descriptors"},
 		"too many descriptors": {whole, 9, me, false, port.Garbage, "message of more than"},
-		"not a sealed segment": {whole, 2, me, false, port.Garbage, "H1"},
+		"not a sealed segment": {whole, 1, me, false, port.Garbage, "H1"},
 		"silence":              {nil, 0, me, false, port.TimedOut, ""},
 		"the end":              {nil, 0, me, true, port.Broken, ""},
 		"another user":         {nil, 0, me + 1, false, port.OtherUser, fmt.Sprintf("for user %d only", me+1)},
@@ -192,7 +193,7 @@ func TestCloseEndsGreetingsAndWaitingCallersAtOnce(t *testing.T) {
 	var conns []net.Conn
 	for range 8 {
 		silent, early := d.dial(), d.dial()
-		if err := sendRaw(early, hello, 2); err != nil {
+		if err := sendRaw(early, hello, 1); err != nil {
 			t.Fatal(err)
 		}
 		conns = append(conns, silent, early)

@@ -4,11 +4,13 @@
 //
 // The owner makes its row as a memfd, maps it read-write and seals it: nobody else can map it writable, and nobody can
 // truncate it under a reader. A pair meets over an abstract unix socket, which leaves no file behind, checks that the
-// peer runs as the same user, and exchanges two descriptors: the row, and the eventfd that wakes the owner when it sleeps.
-// Afterwards the socket says one thing only: that the peer is gone. A push is a note that the peer's bell may have to be
-// rung; a flush looks at the peer's parked word and rings.
+// peer runs as the same user, and exchanges the descriptors of the two rows. Afterwards the socket carries bells, which wake a peer
+// that sleeps, and its end says that the peer is gone. A push is a note that the peer's bell may have to be rung; a flush looks at
+// the peer's parked word and rings.
 //
-//	H1  a peer's row is mapped read-only, and sealed against shrinking, growing and further writable mappings (F3)
+//	H1  a peer's row is mapped read-only, sealed against shrinking, growing, holes and further writable mappings, and has all of its
+//	    memory (F3)
 //	H2  one bell at most for each time that a peer sleeps
 //	H3  after Freeze the replica is a copy, which nobody else can reach (F4)
+//	H4  nothing that a peer does, or leaves undone, makes a bell wait
 package shm

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"sync/atomic"
+	"unsafe"
 
 	"github.com/squall-go/squall/fabric"
 	"golang.org/x/sys/unix"
@@ -18,22 +19,21 @@ import (
 type Link struct {
 	peer   []byte // the mapping
 	frozen []byte // its copy, after Freeze
-	bell   int    // the peer's eventfd
 	file   *os.File
-	fd     int // the unix socket
+	fd     int // the unix socket: bells, and the peer's end
 	parker *fabric.Parker
 	ready  *fabric.Readiness
 	pushed bool
 	rung   uint64 // the parked word that was answered with a bell
 }
 
-func newLink(conn *net.UnixConn, mapped []byte, bell int, parker *fabric.Parker) (*Link, error) {
+func newLink(conn *net.UnixConn, mapped []byte, parker *fabric.Parker) (*Link, error) {
 	file, err := conn.File()
 	conn.Close()
 	if err != nil {
 		return nil, err
 	}
-	l := &Link{peer: mapped, bell: bell, file: file, fd: int(file.Fd()), parker: parker}
+	l := &Link{peer: mapped, file: file, fd: int(file.Fd()), parker: parker}
 	if err := unix.SetNonblock(l.fd, true); err != nil {
 		file.Close()
 		return nil, err
@@ -60,7 +60,8 @@ func (l *Link) Push(int, int) { l.pushed = true }
 // PushLine implements fabric.Link.
 func (l *Link) PushLine(int) { l.pushed = true }
 
-// Poll implements fabric.Link: what the peer wrote is here already; the socket only tells when the peer is gone.
+// Poll implements fabric.Link: what the peer wrote is here already; the socket brings its bells, and its end. A bell is work: it may
+// be for something that this step examined before the bell was taken, and the loop must not sleep before it has looked again.
 func (l *Link) Poll() (bool, error) {
 	if !l.ready.In {
 		return false, nil
@@ -74,8 +75,11 @@ func (l *Link) Poll() (bool, error) {
 		return true, fmt.Errorf("%w: %w", fabric.ErrPeerGone, err)
 	case n == 0:
 		return true, fmt.Errorf("%w: the process ended", fabric.ErrPeerGone)
+	case n == bellBytes:
+		l.ready.In = false // if there is more, the next look at the sockets says so
+		return true, nil
 	default:
-		return true, fmt.Errorf("%w: %d bytes on the socket of a shared row", fabric.ErrViolation, n)
+		return true, fmt.Errorf("%w: a bell of %d bytes", fabric.ErrViolation, n)
 	}
 }
 
@@ -87,9 +91,21 @@ func (l *Link) Flush() (bool, error) {
 	l.pushed = false
 	if parked := fabric.Parked(l.peer); parked&1 == 1 && parked != l.rung {
 		l.rung = parked
-		fabric.Ring(l.bell)
+		l.ring()
 	}
 	return true, nil
+}
+
+const bellBytes = 1 // of a packet that is a bell
+
+// ring sends a bell, without waiting (H4). Where the socket takes no more, the peer has bells that it did not read, and does not
+// sleep; that it is gone is for Poll to find. An eventfd of the peer's would be a little cheaper, and give the peer a hold on this
+// loop: a write to it waits when the counter is full and the peer made the descriptor a blocking one, which it can at any time because
+// both ends of an eventfd are one open file. Here whether to wait is said with each call.
+func (l *Link) ring() {
+	var bell [bellBytes]byte
+	// Raw: the call never waits, so the scheduler need not know of it.
+	unix.RawSyscall6(unix.SYS_SENDTO, uintptr(l.fd), uintptr(unsafe.Pointer(&bell)), bellBytes, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, 0, 0)
 }
 
 // Freeze implements fabric.Link: it copies the row aside, word by word from the start, so that control words are read whole and
@@ -113,7 +129,6 @@ func (l *Link) disconnect() {
 	l.parker.Unwatch(l.fd)
 	l.fd = -1
 	l.file.Close()
-	unix.Close(l.bell)
 }
 
 // Close implements fabric.Link.
@@ -126,6 +141,8 @@ func (l *Link) Close() error {
 	l.peer = nil
 	return unix.Munmap(mapped)
 }
+
+const statBlock = 512 // the unit of Stat_t.Blocks
 
 // requiredSeals protect a reader from the owner (H1).
 const requiredSeals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_FUTURE_WRITE
@@ -168,7 +185,7 @@ func totalMemory() int {
 	return int(min((uint64(info.Totalram)+uint64(info.Totalswap))*uint64(info.Unit), math.MaxInt))
 }
 
-// mapRow maps a peer's row read-only after checking its seals and size (H1).
+// mapRow maps a peer's row read-only after checking its seals, its size and its memory (H1).
 func mapRow(fd, n int) ([]byte, error) {
 	seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
 	if err != nil || seals&requiredSeals != requiredSeals {
@@ -180,6 +197,17 @@ func mapRow(fd, n int) ([]byte, error) {
 	}
 	if st.Size != int64(n) {
 		return nil, fmt.Errorf("%w: H1: the peer's row has %d bytes, its shape says %d", fabric.ErrViolation, st.Size, n)
+	}
+	var fs unix.Statfs_t
+	if err := unix.Fstatfs(fd, &fs); err != nil {
+		return nil, err
+	}
+	// A page that is missing is made when it is read: at the reader's charge, or with SIGBUS if there is none. Sealed pages stay.
+	if fs.Type == unix.HUGETLBFS_MAGIC {
+		return nil, fmt.Errorf("%w: H1: the peer's row is of huge pages, which may be missing", fabric.ErrViolation)
+	}
+	if st.Blocks*statBlock < int64(n) {
+		return nil, fmt.Errorf("%w: H1: the peer's row has memory for %d of its %d bytes", fabric.ErrViolation, st.Blocks*statBlock, n)
 	}
 	return unix.Mmap(fd, 0, n, unix.PROT_READ, unix.MAP_SHARED)
 }

@@ -3,7 +3,7 @@
 package shm
 
 import (
-	"encoding/binary"
+	"errors"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -15,12 +15,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sleeper is a peer as a link sees it: its parked word and its bell.
+// sleeper is a peer as a link sees it: its parked word and its end of the socket.
 type sleeper struct {
-	t    *testing.T
-	word *uint64
-	bell int
-	link *Link
+	t      *testing.T
+	word   *uint64
+	end    int
+	link   *Link
+	parker *fabric.Parker
 }
 
 func newSleeper(t *testing.T) *sleeper {
@@ -29,33 +30,24 @@ func newSleeper(t *testing.T) *sleeper {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { unix.Close(pair[1]) })
+	s := &sleeper{t: t, end: pair[1]}
+	t.Cleanup(func() { unix.Close(s.end) })
 	f := os.NewFile(uintptr(pair[0]), "")
 	conn, err := net.FileConn(f)
 	if err != nil {
 		t.Fatal(err)
 	}
 	f.Close()
-	parker, err := fabric.NewParker()
-	if err != nil {
+	if s.parker, err = fabric.NewParker(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { parker.Close() })
-	bell, err := unix.Eventfd(0, unix.EFD_NONBLOCK)
-	if err != nil {
-		t.Fatal(err)
-	}
-	heard, err := unix.Dup(bell) // the link closes its own
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { unix.Close(heard) })
+	t.Cleanup(func() { s.parker.Close() })
 	row, err := unix.Mmap(-1, 0, fabric.LineBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &sleeper{t: t, word: fabric.Word(row, 0), bell: heard}
-	if s.link, err = newLink(conn.(*net.UnixConn), row, bell, parker); err != nil {
+	s.word = fabric.Word(row, 0)
+	if s.link, err = newLink(conn.(*net.UnixConn), row, s.parker); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.link.Close() })
@@ -66,16 +58,17 @@ func newSleeper(t *testing.T) *sleeper {
 func (s *sleeper) turn() { atomic.AddUint64(s.word, 1) }
 
 // bells is how often the bell was rung since it was asked last.
-func (s *sleeper) bells() uint64 {
-	var b [8]byte
-	switch _, err := unix.Read(s.bell, b[:]); err {
-	case nil:
-		return binary.NativeEndian.Uint64(b[:])
-	case unix.EAGAIN:
-		return 0
-	default:
-		s.t.Fatal(err)
-		return 0
+func (s *sleeper) bells() (n uint64) {
+	for {
+		var b [8]byte
+		switch _, _, err := unix.Recvfrom(s.end, b[:], unix.MSG_DONTWAIT); err {
+		case nil:
+			n++
+		case unix.EAGAIN:
+			return n
+		default:
+			s.t.Fatal(err)
+		}
 	}
 }
 
@@ -130,7 +123,7 @@ func TestH2HoldsWhateverTheOrderOfSleepsAndWrites(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	s := newSleeper(t)
 	want := uint64(0) // sleeps in which something was written
-	counted := uint64(0)
+	counted, heard := uint64(0), uint64(0)
 	for range 10000 {
 		if rng.IntN(2) == 0 {
 			s.turn()
@@ -141,6 +134,121 @@ func TestH2HoldsWhateverTheOrderOfSleepsAndWrites(t *testing.T) {
 			counted = sleep
 			want++
 		}
+		heard += s.bells()
 	}
-	s.expectBells("in all", want)
+	if heard != want {
+		t.Errorf("H2: %d bells in all, not %d", heard, want)
+	}
+}
+
+// The peer may leave its bells unread, make its end a blocking one, or close it: a bell returns at once, and is no failure. That the
+// peer is gone is for Poll to tell.
+func TestH4ABellNeverWaits(t *testing.T) {
+	s := newSleeper(t)
+	rings := func(what string) {
+		t.Helper()
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for range 10000 {
+				s.turn() // it sleeps
+				s.write(1)
+				s.turn()
+			}
+		}()
+		select {
+		case <-done:
+		case <-time.After(20 * time.Second):
+			t.Fatalf("H4: %s: a bell waits", what)
+		}
+	}
+	rings("bells that nobody reads")
+	if err := unix.SetNonblock(s.end, false); err != nil {
+		t.Fatal(err)
+	}
+	rings("bells for a blocking socket that nobody reads")
+	if n := s.bells(); n == 0 {
+		t.Error("H4: nothing wakes the peer")
+	}
+	if err := unix.Shutdown(s.end, unix.SHUT_RD); err != nil {
+		t.Fatal(err)
+	}
+	rings("bells for a socket that takes none")
+	if _, err := s.link.Poll(); err != nil {
+		t.Errorf("a peer that takes no bells: %v", err)
+	}
+	unix.Close(s.end)
+	s.end = -1
+	rings("bells for a peer that is gone")
+	s.parker.Look()
+	if _, err := s.link.Poll(); !errors.Is(err, fabric.ErrPeerGone) {
+		t.Errorf("Poll of a peer that is gone: %v", err)
+	}
+}
+
+// P2: what the step examined before it polled may have been written since, and the bell for it is gone now.
+func TestABellIsWork(t *testing.T) {
+	s := newSleeper(t)
+	for range 3 {
+		if work, err := s.link.Poll(); work || err != nil {
+			t.Fatalf("nothing happened: %v, %v", work, err)
+		}
+		if _, err := unix.Write(s.end, []byte{7}); err != nil {
+			t.Fatal(err)
+		}
+		s.parker.Sleep(-1)
+		if work, err := s.link.Poll(); !work || err != nil {
+			t.Fatalf("a bell rang: %v, %v", work, err)
+		}
+	}
+	if _, err := unix.Write(s.end, []byte("hello")); err != nil {
+		t.Fatal(err)
+	}
+	s.parker.Sleep(-1)
+	if _, err := s.link.Poll(); !errors.Is(err, fabric.ErrViolation) {
+		t.Errorf("a packet that is no bell: %v", err)
+	}
+}
+
+func TestH1ARowWithoutAllOfItsMemoryIsNotMapped(t *testing.T) {
+	const n = 4 << 20 // also a multiple of a huge page
+	segment := func(flags, allocated int) int {
+		t.Helper()
+		fd, err := unix.MemfdCreate("squall-test", flags|unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+		if err != nil {
+			t.Skipf("memfd with flags %#x: %v", flags, err)
+		}
+		t.Cleanup(func() { unix.Close(fd) })
+		if err := unix.Ftruncate(fd, n); err != nil {
+			t.Fatal(err)
+		}
+		if allocated > 0 {
+			if err := unix.Fallocate(fd, 0, 0, int64(allocated)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, requiredSeals); err != nil {
+			t.Fatal(err)
+		}
+		return fd
+	}
+	for name, c := range map[string]struct {
+		flags, allocated int
+		whole            bool
+	}{
+		"all of it":    {0, n, true},
+		"none of it":   {0, 0, false},
+		"but one page": {0, n - os.Getpagesize(), false},
+		"huge pages":   {unix.MFD_HUGETLB | unix.MFD_HUGE_2MB, 0, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mem, err := mapRow(segment(c.flags, c.allocated), n)
+			if c.whole != (err == nil) || !c.whole && !errors.Is(err, fabric.ErrViolation) {
+				t.Errorf("H1: mapped with %v", err)
+			}
+			if mem != nil {
+				unix.Munmap(mem)
+			}
+		})
+	}
 }

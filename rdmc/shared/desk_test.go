@@ -138,6 +138,20 @@ func TestE1WhatIsNotSealedIsNotMapped(t *testing.T) {
 	if _, err := mapSegment(fd); !errors.Is(err, ErrRefused) {
 		t.Errorf("an empty one is mapped: %v", err)
 	}
+	sparse, err := unix.MemfdCreate("squall-test", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(sparse)
+	if err := unix.Ftruncate(sparse, 1<<20); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := unix.FcntlInt(uintptr(sparse), unix.F_ADD_SEALS, seals); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := mapSegment(sparse); !errors.Is(err, ErrRefused) {
+		t.Errorf("one without memory is mapped: %v", err)
+	}
 }
 
 // knock calls a space without manners.

@@ -21,6 +21,8 @@ type segment struct {
 // seals protect those who look at a segment from its owner, and all from each other (E1).
 const seals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_FUTURE_WRITE
 
+const statBlock = 512 // the unit of Stat_t.Blocks
+
 // newSegment makes a segment of n bytes, a multiple of the size of pages.
 func newSegment(n int) (*segment, error) {
 	// Asked first, because the kernel would hand out page by page until it has none left, and then kill somebody.
@@ -105,6 +107,14 @@ func mapSegment(fd int) ([]byte, error) {
 	}
 	if st.Size <= 0 || st.Size > math.MaxInt {
 		return nil, fmt.Errorf("%w: E1: a segment of %d bytes", ErrRefused, st.Size)
+	}
+	var fs unix.Statfs_t
+	if err := unix.Fstatfs(fd, &fs); err != nil {
+		return nil, err
+	}
+	// A page that is missing is made when it is read: at the reader's charge, or with SIGBUS if there is none. Sealed pages stay.
+	if fs.Type == unix.HUGETLBFS_MAGIC || st.Blocks*statBlock < st.Size {
+		return nil, fmt.Errorf("%w: E1: a segment of %d bytes with memory for %d", ErrRefused, st.Size, st.Blocks*statBlock)
 	}
 	return unix.Mmap(fd, 0, int(st.Size), unix.PROT_READ, unix.MAP_SHARED)
 }
