@@ -59,11 +59,11 @@ func (a *answerer) await(before order.Version) error {
 	if a.s.cfg.Before != nil {
 		return a.s.cfg.Before(a.ctx, a.q.id(), before)
 	}
-	i := a.log.Info()
-	if reaches(i.Last.Version, before) || reaches(i.Snapshot, before) {
+	_, last := a.log.Durable()
+	if reaches(last, before) {
 		return nil
 	}
-	for r, err := range a.log.Tail(a.ctx, After(i.Last.Version)) {
+	for r, err := range a.log.Tail(a.ctx, After(last)) {
 		if err != nil {
 			return err
 		}

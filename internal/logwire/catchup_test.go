@@ -129,16 +129,46 @@ func TestALogWithASnapshotOfItsOwnGoesOnBehindIt(t *testing.T) {
 			l := put(t, newLog(t, persist.Bolt), own...)
 			snapshot(t, l, all[19].Version, "state")
 			r, err := bring(t, l, order.Version{}, nil, source)
-			if err != nil || r.Snapshot != (order.Version{}) || !endsWith(everything(t, l), all[20:]) {
+			if err != nil || r.Snapshot != (order.Version{}) || !alike(everything(t, l), all[20:]) {
 				t.Fatalf("%+v, %v", r, err)
 			}
 		})
 	}
 }
 
-// endsWith says that a log has some records at its end. A snapshot lets whole blocks go only, so that there may be others in front.
-func endsWith(got, want []persist.Record) bool {
-	return len(got) >= len(want) && alike(got[len(got)-len(want):], want)
+// A source of which a snapshot has taken all records waits for the next one as any other does.
+func TestASourceWithNothingBehindItsSnapshotIsWaitedFor(t *testing.T) {
+	all := history(30)
+	for name, own := range map[string][]persist.Record{"empty": nil, "as far": all[:10], "behind": all[:4]} {
+		t.Run(name, func(t *testing.T) {
+			source := put(t, newLog(t, persist.Bolt), all[:10]...)
+			snapshot(t, source, all[9].Version, "state")
+			l := put(t, newLog(t, persist.Bolt), own...)
+			h := newHost(t, source)
+			asked := h.asked()
+			done := make(chan error, 1)
+			go func() {
+				_, err := bring(t, l, After(all[29].Version), nil, h)
+				done <- err
+			}()
+			select {
+			case <-asked.Done():
+			case err := <-done:
+				t.Fatalf("nobody was waited for: %v", err)
+			}
+			put(t, source, all[10:]...)
+			if err := <-done; err != nil {
+				t.Fatal(err)
+			}
+			want := all[10:]
+			if len(own) == 10 { // it needs no snapshot
+				want = all
+			}
+			if got := everything(t, l); !alike(got, want) {
+				t.Fatalf("%d records, not %d", len(got), len(want))
+			}
+		})
+	}
 }
 
 func TestASourceIsWaitedForUntilItHasWhatIsAskedFor(t *testing.T) {
@@ -344,8 +374,8 @@ func randomCatchUp(t *testing.T, random *rand.Rand) {
 	if !alike(got, kept) || l.Info().Snapshot == (order.Version{}) && len(got) != len(theirs) && source.Info().Snapshot == (order.Version{}) {
 		t.Fatalf("%d records, not the last of %d: %+v", len(got), len(theirs), r)
 	}
-	if l.Info().Last.Version != source.Info().Last.Version {
-		t.Fatalf("it ends with %v, not %v", l.Info().Last, source.Info().Last)
+	if l.End().Version != source.End().Version {
+		t.Fatalf("it ends with %v, not %v", l.End().Version, source.End().Version)
 	}
 }
 
