@@ -54,7 +54,8 @@ type LogConfig struct {
 	Engine LogEngine
 	// Memory bounds what is delivered and not on disk yet, in bytes; then the subgroup's senders are held up, and nobody else. 0 is 16 MiB.
 	Memory int
-	// Retain says what may be dropped; nothing that some member's disk lacks ever is. The zero value keeps everything.
+	// Retain says what may be dropped from a log that has no snapshot; nothing that some member's disk lacks ever is. What is behind a snapshot
+	// stays until the next one. The zero value keeps everything.
 	Retain Retention
 	// Sign, if not nil, chains all records by their hashes and signs the chain with this process's key, once for each write: who has the public key
 	// can tell that nothing was changed (squall log verify).
@@ -63,8 +64,9 @@ type LogConfig struct {
 	// may come before the last messages of the view before then.
 	DeliverAfterPersist bool
 	// Recover is called before anything is delivered, with what is in the log: at Open, and when this process had to catch up with others, on
-	// another goroutine. It replaces the whole state of the application by what it reads: the snapshot, if there is one, and the records
-	// behind it. An error fails Open, or halts the group here.
+	// another goroutine. It replaces the whole state of the application by what it reads: the snapshot, if OpenSnapshot has one, and then what
+	// Range yields from the zero Version to the zero Version. These are all records behind the snapshot and no others; without a snapshot, all
+	// that Retain has left. Snapshot must not be called meanwhile. An error fails Open, or halts the group here.
 	Recover func(*Log) error
 }
 
@@ -139,7 +141,8 @@ func (l *Log) WaitPersisted(ctx context.Context, s Stage, v Version) error {
 // Get reads one version: ErrNotInLog if there is none, ErrLogTruncated if it is kept no more.
 func (l *Log) Get(v Version) (Record, error) { return l.log.Get(v) }
 
-// Range yields the records of [from, to), in order; with the zero Version as to, up to the end as it is now. An error ends it.
+// Range yields the records of [from, to), in order. The zero Version as from is the first record that is kept, which is the first one behind the snapshot if there
+// is one; as to, it is the end as it is now. An error ends it: ErrLogTruncated if records that it should yield are kept no more.
 func (l *Log) Range(from, to Version) iter.Seq2[Record, error] { return l.log.Range(from, to) }
 
 // Tail yields the records from a version on, and then each one that follows, across views, until ctx ends.
@@ -198,8 +201,8 @@ func (l *Log) settled(t Time) bool {
 	return false
 }
 
-// Snapshot keeps what write writes as the application's state behind a version, and drops the records up to it. The version must be on every
-// member's disk: WaitPersisted.
+// Snapshot keeps what write writes as the application's state behind a version, and drops the records up to it: from then on the log begins with the record
+// behind that version. The version must be on every member's disk: WaitPersisted.
 func (l *Log) Snapshot(at Version, write func(io.Writer) error) error {
 	if !at.Before(l.frontier.At(OnEveryDisk)) {
 		return fmt.Errorf("snapshot of subgroup %q at %v: %w: what they have comes before %v", l.subgroup, at, ErrNotOnEveryDisk, l.frontier.At(OnEveryDisk))

@@ -82,6 +82,9 @@ func openSide(s *Store, id LogID) (*side, error) {
 		return nil, err
 	}
 	b, err := journal.ReadBook(e, dir)
+	if err == nil {
+		err = settleSnapshot(b, dir)
+	}
 	if err != nil {
 		return nil, errors.Join(err, e.Close())
 	}

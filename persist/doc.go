@@ -20,6 +20,7 @@
 //	U3  retention drops nothing that is not on every member's disk, and never the last block
 //	U4  what reads differently than it was written is neither repaired nor made anew unasked: it is an error that names it
 //	U5  one process writes to a directory, and no other one reads it meanwhile
+//	U6  a log begins right behind its snapshot: it yields no record that the snapshot stands for, and none is missing between the two
 //
 // Shared words: none in the table. A log's state and global are atomic; the writer, or whoever holds the files, writes the first, the loop the second.
 package persist

@@ -26,7 +26,7 @@ type LogID struct {
 func (id LogID) String() string { return fmt.Sprintf("%s.%d", id.Name, id.Shard) }
 
 // Retention says what may be dropped from the front of a log. Zero fields do not limit; the zero value keeps everything. Whole blocks are
-// dropped, and never what is not globally persisted.
+// dropped, and never what is not globally persisted or is behind a snapshot.
 type Retention struct {
 	Age     time.Duration
 	Bytes   int64
@@ -115,6 +115,9 @@ func (l *Log) openBook() (err error) {
 	if l.store.config.ReadOnly {
 		if l.book, err = journal.ReadBook(l.engine, name); err == nil {
 			err = l.checkEnd()
+		}
+		if err == nil {
+			err = settleSnapshot(l.book, l.dir)
 		}
 		return err
 	}
@@ -466,17 +469,10 @@ func (l *Log) close() error {
 	return errors.Join(err, l.engine.Close())
 }
 
-// settle ends what a crash may have interrupted between a snapshot and the records that it stands for.
+// settle makes a log that was opened ready to be written to.
 func (l *Log) settle() error {
 	if err := l.forgetEnd(); err != nil {
 		return named(err, l.dir)
 	}
-	h, err := readSnapshotHead(l.dir)
-	if missing(err) {
-		return nil
-	}
-	if err == nil {
-		err = settleSnapshot(l.book, h)
-	}
-	return named(err, l.dir)
+	return settleSnapshot(l.book, l.dir)
 }

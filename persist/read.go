@@ -19,8 +19,8 @@ type Info struct {
 	ID          LogID
 	Engine      Engine
 	First, Last Record        // without data and sender; the zero value if Count is 0
-	Count       uint64        // records that can be read: from First to Last
-	Bytes       int64         // of the records that can be read, with what the log adds to them
+	Count       uint64        // records that can be read: from First to Last, and all of them behind the snapshot
+	Bytes       int64         // of the blocks with these records: with what the log adds to them, and records in the first block that the snapshot stands for
 	DiskBytes   int64         // that the files take, with what is set aside for what comes
 	Global      order.Version // every member's disk has everything up to it
 	Snapshot    order.Version // of the snapshot beside the log; zero: none
@@ -41,7 +41,10 @@ func (l *Log) Info() Info {
 		e := b.End()
 		i.Count, i.Last = b.Count(), Record{Number: e.Records - 1, Version: e.Version, Time: e.Time}
 		if h, ok := b.First(); ok {
-			i.First, i.Bytes = Record{Number: h.First, Version: h.FirstVersion(), Time: h.FirstTime}, int64(e.Bytes-h.Offset)
+			i.Bytes = int64(e.Bytes - h.Offset)
+		}
+		if r, ok := b.Oldest(); ok {
+			i.First = r
 		}
 		return nil
 	})
@@ -129,8 +132,8 @@ func (l *Log) At(t order.Time) (r Record, err error) {
 	return r, err
 }
 
-// Range reads the records of [from, to). A zero from is the first record that is kept, a zero to what is durable when the loop begins. What it
-// should read and was dropped from the front is an ErrTruncated.
+// Range reads the records of [from, to). A zero from is the first record that is kept, which is the one behind the snapshot if there is one; a zero to is
+// what is durable when the loop begins. What it should read and was dropped from the front is an ErrTruncated, and so is what a snapshot stands for.
 //
 // This goes for all loops over a log: data is the reader's own, as a part of a block that stays in memory as long as the data of one of its records is
 // kept. After an error there is nothing more.

@@ -24,11 +24,11 @@ func (r Retention) full(records, bytes uint64) bool {
 
 // keepFrom is the number of the first record that stays. A block goes if one of the limits does not need it, with all before it: what is
 // kept is at least as much as was asked for, and little more. Blocks that not every member's disk has stay, and so
-// does the last one.
+// does the last one. Everything behind a snapshot stays until there is another one: without it the snapshot would be of no use.
 func (r Retention) keepFrom(b *journal.Book, now order.Time, global order.Version) (number uint64, err error) {
 	end := b.End()
 	h, some := b.First()
-	if !some || !r.full(end.Records-h.First, end.Bytes-h.Offset) {
+	if _, behind := b.Snapshot(); behind || !some || !r.full(end.Records-h.First, end.Bytes-h.Offset) {
 		return b.Origin(), nil
 	}
 	if mutant.Enabled && mutant.On(mutant.DropUnshared) {

@@ -14,8 +14,9 @@ import (
 // ErrNotGlobal is returned for a snapshot of what not every member's disk has yet: a restart may still cut it from the log.
 var ErrNotGlobal = errors.New("not every member's disk has it yet")
 
-// Snapshot keeps what write writes beside the log, instead of all records up to a version. It is durable when this returns nil,
-// and blocks that hold nothing but such records are dropped. The snapshot before it is replaced; if anything fails, it stays.
+// Snapshot keeps what write writes beside the log, instead of all records up to a version: the log begins behind it from then on, whatever else is in the
+// block of that version. It is durable when this returns nil, and blocks that hold nothing but such records are dropped. The snapshot
+// before it is replaced; if the new one cannot be written, it stays.
 func (l *Log) Snapshot(at order.Version, write func(io.Writer) error) error {
 	l.snapshots.Lock()
 	defer l.snapshots.Unlock()
@@ -28,7 +29,7 @@ func (l *Log) Snapshot(at order.Version, write func(io.Writer) error) error {
 	}
 	steps := []func() error{
 		func() error { return writeSnapshot(l.store.disk, l.dir, snapshotHead{at: last}, write) },
-		func() error { return l.drop(func(b *journal.Book) error { return b.DropBefore(last.Number + 1) }) },
+		func() error { return l.drop(func(b *journal.Book) error { return b.BeginBehind(last) }) },
 	}
 	if mutant.Enabled && mutant.On(mutant.DropBeforeSnap) {
 		steps[0], steps[1] = steps[1], steps[0]
@@ -41,20 +42,28 @@ func (l *Log) Snapshot(at order.Version, write func(io.Writer) error) error {
 	return nil
 }
 
-// upTo is the last record that is not behind a version, without its data.
+// upTo is the last record that is not behind a version, without its data. It may be the one that the snapshot is of.
 func (l *Log) upTo(at order.Version) (r Record, err error) {
 	if err := l.Err(); err != nil {
 		return r, err
 	}
 	err = l.look(func(b *journal.Book) error {
 		next, err := b.Seek(behind(at))
-		if err == nil && next <= b.Origin() {
-			err = fmt.Errorf("version %v: %w", at, ErrNotFound)
-		}
-		if err == nil {
+		if err == nil && next > b.Origin() {
 			r, err = b.Read(next - 1)
+			return err
 		}
-		return err
+		if err != nil {
+			return err
+		}
+		var have bool
+		switch r, have = b.Snapshot(); {
+		case !have:
+			return fmt.Errorf("version %v: %w", at, ErrNotFound)
+		case at.Before(r.Version):
+			return fmt.Errorf("version %v: %w: the snapshot that is here is of %v", at, ErrTruncated, r.Version)
+		}
+		return nil
 	})
 	r.Data = nil
 	return r, err
@@ -73,14 +82,7 @@ func (l *Log) mayStand(last Record) error {
 	if g := *l.global.Load(); g.Before(last.Version) {
 		return fmt.Errorf("log %v: snapshot of version %v: %w: they have everything up to %v", l.config.ID, last.Version, ErrNotGlobal, g)
 	}
-	h, err := readSnapshotHead(l.dir)
-	if err == nil && last.Number < h.at.Number {
-		err = fmt.Errorf("snapshot of version %v: %w: the one that is here is of %v", last.Version, ErrTruncated, h.at.Version)
-	}
-	if missing(err) {
-		return nil
-	}
-	return l.named(err)
+	return nil
 }
 
 // aboveSnapshot says that what a snapshot stands for is not cut off.
@@ -134,7 +136,10 @@ func (l *Log) Install(at Record, content io.Reader) error {
 		if b.End().Block >= h.block {
 			return errAppending
 		}
-		return b.Restart(h.end())
+		if err := b.Restart(h.end()); err != nil {
+			return err
+		}
+		return b.BeginBehind(h.at)
 	})
 	if err != nil {
 		l.fail(err) // what is on disk now and what this process knows differ

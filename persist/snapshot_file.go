@@ -204,11 +204,18 @@ func (s *snapshot) Read(b []byte) (int, error) {
 
 func (s *snapshot) Close() error { return s.file.Close() }
 
-// settleSnapshot ends what a crash may have interrupted between a snapshot and the records that it stands for: a log that it
-// replaced is dropped, and so are whole blocks at or before it.
-func settleSnapshot(b *journal.Book, h snapshotHead) error {
-	if h.block > b.End().Block {
-		return b.Restart(h.end())
+// settleSnapshot lets a log that is opened begin behind its snapshot, if there is one. It ends what a crash may have interrupted: a log that the snapshot
+// replaced is dropped, and so are blocks with nothing but records that it stands for.
+func settleSnapshot(b *journal.Book, dir string) error {
+	h, err := readSnapshotHead(dir)
+	if missing(err) {
+		return nil
 	}
-	return b.DropBefore(min(h.at.Number+1, b.End().Records))
+	if err == nil && h.block > b.End().Block {
+		err = b.Restart(h.end())
+	}
+	if err == nil {
+		err = b.BeginBehind(h.at)
+	}
+	return named(err, dir)
 }

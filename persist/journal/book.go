@@ -18,7 +18,9 @@ type Book struct {
 	store       Store
 	name        string // for errors
 	first, last uint64 // indexes of the blocks; both 0: none
-	origin      uint64 // number of the first record that is here
+	start       uint64 // number of the first record in the first block
+	origin      uint64 // number of the first record that can be read: start, or the one behind a snapshot
+	snapshot    *Record
 	end         End
 	headers     map[uint64]Header // some of those that were read
 	at          *page             // the block that was read last
@@ -64,7 +66,8 @@ func (b *Book) bounds() (rep Repaired, err error) {
 	if b.last, err = b.store.LastIndex(); err != nil {
 		return rep, b.failed("last block", err)
 	}
-	b.end, b.origin = End{}, 0
+	b.end = End{}
+	b.begin(0)
 	if b.last == 0 {
 		return rep, nil
 	}
@@ -78,8 +81,16 @@ func (b *Book) bounds() (rep Repaired, err error) {
 	if rep, err = b.dropIncomplete(); err != nil {
 		return rep, err
 	}
-	b.origin = first.First
+	b.begin(first.First)
 	return rep, b.settle(b.last)
+}
+
+// begin says with which record the first block begins.
+func (b *Book) begin(start uint64) {
+	b.start, b.origin = start, start
+	if s := b.snapshot; s != nil {
+		b.origin = max(start, s.Number+1)
+	}
 }
 
 // settle sets the end to that of a block, which must be good to its last record.
@@ -143,7 +154,8 @@ func (b *Book) Extend(e End) error {
 		if err != nil {
 			return b.failed("first block", err)
 		}
-		b.first, b.origin = first, b.end.Records
+		b.first = first
+		b.begin(b.end.Records)
 	}
 	b.last, b.end = e.Block, e
 	return nil
@@ -152,11 +164,40 @@ func (b *Book) Extend(e End) error {
 // End is where the log ends. Of a log with fragments at its end that are not a whole record yet, it is before them.
 func (b *Book) End() End { return b.end }
 
-// Origin is the number of the first record that is here, or will be.
+// Origin is the number of the first record that can be read, or will be the first one.
 func (b *Book) Origin() uint64 { return b.origin }
 
 // Count is how many records can be read.
 func (b *Book) Count() uint64 { return b.end.Records - b.origin }
+
+// Snapshot is the last record that a snapshot stands for, without its data; false: there is none (BeginBehind).
+func (b *Book) Snapshot() (Record, bool) {
+	if b.snapshot == nil {
+		return Record{}, false
+	}
+	return *b.snapshot, true
+}
+
+// Oldest is the first record that can be read, without its data and its sender; false if there is none, or it is damaged.
+func (b *Book) Oldest() (r Record, ok bool) {
+	h, some := b.First()
+	if !some || b.Count() == 0 {
+		return r, false
+	}
+	if b.origin == h.First && h.Count > 0 {
+		return Record{Number: h.First, Version: h.FirstVersion(), Time: h.FirstTime}, true
+	}
+	index, err := b.locate(b.origin)
+	if err != nil {
+		return r, false
+	}
+	p, err := b.load(index)
+	if err != nil || b.origin-p.First >= uint64(len(p.at)) {
+		return r, false
+	}
+	k := int(b.origin - p.First)
+	return Record{Number: b.origin, Version: p.version(k), Time: p.time(int(p.at[k]))}, true
+}
 
 // First is the header of the first block; false if there is none.
 func (b *Book) First() (Header, bool) { return b.edge(b.first) }
@@ -325,8 +366,11 @@ func (b *Book) Find(v order.Version) (uint64, error) {
 	return n, nil
 }
 
-// Before is the version of the record before the first one that is here, and its time; zero: there was none, or it is not known.
+// Before is the version of the record before the first one that can be read, and its time; zero: there was none, or it is not known.
 func (b *Book) Before() (order.Version, order.Time, error) {
+	if s := b.snapshot; s != nil && b.origin == s.Number+1 {
+		return s.Version, s.Time, nil
+	}
 	if b.last == 0 {
 		return order.Version{}, 0, nil
 	}

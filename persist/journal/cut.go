@@ -118,7 +118,7 @@ func (b *Book) CutFrom(number uint64) error {
 	if number >= b.end.Records {
 		return nil
 	}
-	if number <= b.origin && b.origin > 0 { // numbers and times go on
+	if number = max(number, b.origin); number == b.start && b.start > 0 { // numbers and times go on
 		h, err := b.header(b.first)
 		if err != nil {
 			return err
@@ -170,7 +170,7 @@ func (p *page) nodes() []order.NodeID {
 
 // DropBefore drops the blocks that hold nothing but records before a number, durably. The last block stays: it says where the log ends.
 func (b *Book) DropBefore(number uint64) error {
-	if number <= b.origin || b.last == b.first {
+	if number <= b.start || b.last == b.first {
 		return nil
 	}
 	index, err := b.search(func(h *Header) bool { return h.First+uint64(h.Count) > number })
@@ -187,9 +187,23 @@ func (b *Book) DropBefore(number uint64) error {
 	if err := b.store.DeleteRange(b.first, index-1); err != nil {
 		return b.failed("dropping the front", err)
 	}
-	b.first, b.origin = index, h.First
+	b.first = index
+	b.begin(h.First)
 	b.forget()
 	return nil
+}
+
+// BeginBehind says that a snapshot stands for all records up to one. They are not read any more, even if their block is still here, and the blocks that
+// hold nothing else are dropped, durably. Of a log that ends before that record nothing is left: it goes on behind it, as after Restart. The snapshot may be
+// another member's only if the log was restarted behind it.
+func (b *Book) BeginBehind(last Record) error {
+	last.Data, last.Release = nil, nil
+	b.snapshot = &last
+	if b.end.Records <= last.Number {
+		return b.Restart(End{Records: last.Number + 1, Version: last.Version, Time: last.Time})
+	}
+	b.begin(b.start)
+	return b.DropBefore(last.Number + 1)
 }
 
 // whole is the first block of the record that a block is a fragment of.
@@ -203,6 +217,12 @@ func (b *Book) whole(index uint64) (uint64, error) {
 
 // Restart drops everything, durably; the log goes on behind a record that is elsewhere, in a snapshot. A journal of this log must be told.
 func (b *Book) Restart(at End) error {
+	if _, reading := b.store.(frozen); reading {
+		b.forget()
+		b.first, b.last, b.end = 0, 0, at
+		b.begin(at.Records)
+		return nil
+	}
 	h := Header{
 		Index: b.last + 1, Kind: Mark, First: at.Records, View: at.Version.View, FirstSeq: at.Version.Seq, LastSeq: at.Version.Seq,
 		FirstTime: at.Time, LastTime: at.Time, Before: at.Version, BeforeTime: at.Time, Sealed: at.Head != Head{}, Seal: Seal{Before: at.Head, After: at.Head},

@@ -177,3 +177,131 @@ func TestDamageIsNamedAndCutOnlyWhenThatIsWanted(t *testing.T) {
 		}
 	}
 }
+
+// Behind a snapshot no record is read that it stands for, wherever in a block it is, and all that follow are; wherever the drop of the blocks is
+// interrupted, and for those who only read.
+func TestALogBeginsBehindItsSnapshot(t *testing.T) {
+	records, s := history(6, 30, 1500), newMemory()
+	write(t, New(small), s, records, 6)
+	for at := range records {
+		for fail := 1; ; fail++ {
+			m := s.copy()
+			b := open(t, m)
+			m.calls, m.fail = 0, fail
+			err := b.BeginBehind(records[at])
+			behind(t, b, records, at) // what is read does not depend on what is dropped
+			read, rerr := ReadBook(m, "test")
+			if rerr != nil {
+				t.Fatal(rerr)
+			}
+			again := open(t, m.again())
+			for _, b := range []*Book{read, again} {
+				if err := b.BeginBehind(records[at]); err != nil {
+					t.Fatal(err)
+				}
+				behind(t, b, records, at)
+			}
+			if err == nil {
+				break
+			}
+			if !errors.Is(err, errPower) || fail > 3 {
+				t.Fatalf("behind record %d, call %d: %v", at, fail, err)
+			}
+		}
+	}
+}
+
+// behind checks a book that begins behind one of the records.
+func behind(t *testing.T, b *Book, records []Record, at int) {
+	t.Helper()
+	holds(t, b, records[at+1:])
+	if have, ok := b.Snapshot(); !ok || have.Number != uint64(at) || have.Data != nil {
+		t.Fatalf("the snapshot is of %v", have)
+	}
+	if v, now, err := b.Before(); v != records[at].Version || now != records[at].Time || err != nil {
+		t.Fatalf("in front of it is %v at %v, %v", v, now, err)
+	}
+	r, some := b.Oldest()
+	if some != (at+1 < len(records)) || some && (r.Number != uint64(at+1) || r.Version != records[at+1].Version || r.Time != records[at+1].Time) {
+		t.Fatalf("the first one is %v, %v", r, some)
+	}
+	for _, v := range []order.Version{records[0].Version, records[at].Version} {
+		if _, err := b.Find(v); !errors.Is(err, ErrTruncated) {
+			t.Fatalf("version %v: %v", v, err)
+		}
+		if err := b.Reaches(v); !errors.Is(err, ErrTruncated) {
+			t.Fatalf("version %v: %v", v, err)
+		}
+	}
+	if _, err := b.FindTime(records[at].Time); !errors.Is(err, ErrTruncated) {
+		t.Fatal(err)
+	}
+}
+
+// What a cut leaves of a log that begins behind a snapshot does, too, and a later snapshot takes its place.
+func TestALogThatBeginsBehindASnapshotIsCut(t *testing.T) {
+	records, s := history(7, 60, 1500), newMemory()
+	write(t, New(small), s, records, 7)
+	for at := 0; at < len(records); at += 7 {
+		for number := at + 1; number <= len(records); number += 1 + (number-at)/2 {
+			m := s.copy()
+			b := open(t, m)
+			for _, snapshot := range []int{at / 2, at} {
+				if err := b.BeginBehind(records[snapshot]); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := b.CutFrom(uint64(number)); err != nil {
+				t.Fatal(err)
+			}
+			j := New(small)
+			j.Restart(b.End())
+			behind(t, b, records[:number], at)
+			write(t, j, m, records[number:], 8)
+			b = open(t, m)
+			if err := b.BeginBehind(records[at]); err != nil {
+				t.Fatal(err)
+			}
+			behind(t, b, records, at)
+		}
+	}
+}
+
+// Of a log that ends before what its snapshot stands for nothing is left.
+func TestALogThatEndsBeforeItsSnapshotGoesOnBehindIt(t *testing.T) {
+	records, s := history(8, 40, 1500), newMemory()
+	write(t, New(small), s, records, 8)
+	for _, number := range []int{0, 1, 20, 39} {
+		for fail := 1; ; fail++ {
+			m := s.copy()
+			b := open(t, m)
+			if err := b.CutFrom(uint64(number)); err != nil {
+				t.Fatal(err)
+			}
+			read, err := ReadBook(m, "test")
+			if err == nil {
+				err = read.BeginBehind(records[39])
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			behind(t, read, records, 39)
+			m.calls, m.fail = 0, fail
+			err = b.BeginBehind(records[39])
+			b = open(t, m.again())
+			if again := b.BeginBehind(records[39]); again != nil {
+				t.Fatal(again)
+			}
+			behind(t, b, records, 39)
+			if e := b.End(); e.Records != 40 || e.Version != records[39].Version || e.Time != records[39].Time {
+				t.Fatalf("%+v", e)
+			}
+			if err == nil {
+				break
+			}
+			if !errors.Is(err, errPower) || fail > 6 {
+				t.Fatalf("cut to %d, call %d: %v", number, fail, err)
+			}
+		}
+	}
+}
