@@ -100,6 +100,7 @@ func (g *Group) open(ctx context.Context) (err error) {
 		return err
 	}
 	g.self = views.Member{ID: c.ID, Incarnation: incarnation, Addr: g.port.Addr(), Host: g.node.Host(), Shm: g.node.Shm()}
+	g.present()
 	for i, d := range c.declarations() {
 		g.sinks = append(g.sinks, c.Subgroups[i].sink(g.parker.Wake))
 		g.subs = append(g.subs, &Subgroup{group: g, decl: d})
@@ -121,6 +122,14 @@ func (g *Group) open(ctx context.Context) (err error) {
 		g.stop(err)
 	}
 	return err
+}
+
+// present has this process answer those that ask whether it is there.
+func (g *Group) present() { g.node.Present(fabricPeer(g.self)) }
+
+// fabricPeer is what a fabric needs to know of a member.
+func fabricPeer(m views.Member) fabric.Peer {
+	return fabric.Peer{ID: m.ID, Incarnation: m.Incarnation, Addr: m.Addr, Host: m.Host, Shm: m.Shm}
 }
 
 // candidates tells the loop who may be proposed.
@@ -182,7 +191,9 @@ func (g *Group) enter(ctx context.Context, outcome *join.Outcome) error {
 func (g *Group) table(v *views.View, self order.Rank, layout *member.Layout) (*fabric.Table, error) {
 	spec := fabric.Spec{Cluster: v.Cluster, View: v.ID, Key: v.Key, Self: self, Parker: g.parker}
 	for r, m := range v.Members {
-		spec.Peers = append(spec.Peers, fabric.Peer{ID: m.ID, Addr: m.Addr, Host: m.Host, Shm: m.Shm, Shape: layout.Shape(order.Rank(r))})
+		peer := fabricPeer(m)
+		peer.Shape = layout.Shape(order.Rank(r))
+		spec.Peers = append(spec.Peers, peer)
 	}
 	return g.node.Open(spec)
 }

@@ -39,6 +39,7 @@ func (g *Group) find(ctx context.Context) (*join.Outcome, error) {
 			return join.Formed(cfg, got.View), nil
 		}
 		g.self.Incarnation = join.NewIncarnation() // the one before may have become a member of something
+		g.present()
 		if err := g.durable.memory.Begin(g.self); err != nil {
 			return nil, err
 		}

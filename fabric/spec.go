@@ -1,16 +1,29 @@
 package fabric
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+
 	"github.com/squall-go/squall/order"
 )
 
 // Peer is what a fabric needs to know of a member to bring rows to it.
 type Peer struct {
-	ID    order.NodeID
-	Addr  string // host:port of its port
-	Host  string // equal for processes that can share memory; empty if it offers none
-	Shm   string // name of its abstract unix socket
-	Shape RowShape
+	ID          order.NodeID
+	Incarnation uint64 // tells a node's processes apart; 0: it is not known
+	Addr        string // host:port of its port
+	Host        string // equal for processes that can share memory; empty if it offers none
+	Shm         string // name of its abstract unix socket
+	Shape       RowShape
+}
+
+// Process names the peer's process. It is the same whoever computes it, and does not give the incarnation away, which is known to members
+// only.
+func (p Peer) Process() string {
+	text := binary.LittleEndian.AppendUint64([]byte("squall process "), uint64(p.ID))
+	sum := sha256.Sum256(binary.LittleEndian.AppendUint64(text, p.Incarnation))
+	return hex.EncodeToString(sum[:16])
 }
 
 // Spec is one view's table as a fabric sees it.
@@ -26,7 +39,8 @@ type Spec struct {
 // Node is a process's end of a fabric.
 type Node interface {
 	// Open lays out a table at once; its links come up one by one, in the background, until the table is closed. A peer that
-	// cannot be reached for good is a Failure; one that is not there yet is waited for.
+	// cannot be reached for good, or whose process is known to have ended before its link came up, is a Failure; one that is not
+	// there yet is waited for.
 	Open(spec Spec) (*Table, error)
 	// Close stops accepting connections for further links.
 	Close() error

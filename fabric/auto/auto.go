@@ -40,17 +40,20 @@ type Node struct {
 	host string
 	tcp  *tcp.Connector
 	shm  sharer
+
+	presence *presence
 }
 
 // New makes this process's end. The port stays the caller's; connections that are turned away, through shared memory too, are
 // reported to it.
 func New(mode Mode, p *port.Port, tlsConfig *tls.Config) (*Node, error) {
-	n := &Node{mode: mode, host: hostID(), tcp: tcp.NewConnector(p, tlsConfig)}
+	n := &Node{mode: mode, host: hostID(), tcp: tcp.NewConnector(p, tlsConfig), presence: newPresence(p, tlsConfig)}
 	if mode == TCP {
 		return n, nil
 	}
 	err := n.shm.listen(p.Reject)
 	if err != nil && mode == SHM {
+		n.presence.close()
 		n.tcp.Close()
 		return nil, fmt.Errorf("%w: %w", ErrNoSharedMemory, err)
 	}
@@ -63,8 +66,21 @@ func (n *Node) Host() string { return n.host }
 // Shm is the name of this process's abstract unix socket, or empty if it offers no shared memory.
 func (n *Node) Shm() string { return n.shm.name() }
 
+// Present says which process this is: from now on it answers those that ask for it.
+func (n *Node) Present(self fabric.Peer) { n.presence.present(self.Process()) }
+
+// Reach asks the process of a peer, at its address, whether it is there. If it was, once, a refused connection proves later that it ended.
+func (n *Node) Reach(ctx context.Context, peer fabric.Peer) error {
+	conn, err := n.presence.ask(ctx, peer)
+	if err == nil {
+		err = conn.Close()
+	}
+	return err
+}
+
 // Close stops accepting connections for further links.
 func (n *Node) Close() error {
+	n.presence.close()
 	n.tcp.Close()
 	return n.shm.close()
 }
@@ -93,6 +109,7 @@ func (n *Node) Open(spec fabric.Spec) (*fabric.Table, error) {
 		n.tcp.Await(ctx, &spec, wants, own.mem, up)
 	})
 	n.shm.connect(c, shared, own)
+	c.watch(append(shared, remote...), n.presence.watch)
 	return table, nil
 }
 

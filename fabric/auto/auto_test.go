@@ -3,6 +3,7 @@ package auto
 import (
 	"context"
 	"errors"
+	"net"
 	"runtime"
 	"testing"
 	"time"
@@ -85,6 +86,100 @@ func TestAPeerThatDoesNotListenIsAFailure(t *testing.T) {
 			t.Errorf("failures: %v", f)
 		}
 	})
+}
+
+// end is what is left of a process that was killed: nobody listens there any more.
+func (m *member) end() {
+	m.Node.Close()
+	m.port.Close()
+}
+
+// identified are the peers of a view whose processes are known.
+func identified(members ...*member) (peers []fabric.Peer) {
+	for i, m := range members {
+		p := m.peer(order.NodeID(i + 1))
+		p.Incarnation = uint64(100 + i)
+		m.Present(p)
+		peers = append(peers, p)
+	}
+	return peers
+}
+
+// awaitFailure polls a table until one of its peers failed.
+func awaitFailure(t *testing.T, table *fabric.Table) fabric.Failure {
+	t.Helper()
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		table.Poll()
+		if f := table.Failures(); len(f) > 0 {
+			return f[0]
+		}
+	}
+	t.Fatal("nobody failed")
+	return fabric.Failure{}
+}
+
+func TestAPeerThatWasReachedAndEndsBeforeItCallsIsAFailure(t *testing.T) {
+	modes(t, func(t *testing.T, mode Mode) {
+		here, gone := newMember(t, mode), newMember(t, mode)
+		peers := identified(here, gone)
+		if err := here.Reach(t.Context(), peers[1]); err != nil {
+			t.Fatal(err)
+		}
+		gone.end()
+		if f := awaitFailure(t, here.open(1, 0, peers...)); f.Rank != 1 || !errors.Is(f.Err, fabric.ErrPeerGone) {
+			t.Errorf("failure: %v", f)
+		}
+	})
+}
+
+func TestAPeerThatEndsWhileItIsAwaitedIsAFailure(t *testing.T) {
+	modes(t, func(t *testing.T, mode Mode) {
+		here, gone := newMember(t, mode), newMember(t, mode)
+		peers := identified(here, gone)
+		table := here.open(1, 0, peers...)
+		for end := time.Now().Add(patience); !here.presence.wasReached(peers[1].Process()); time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatal("it was never asked for")
+			}
+		}
+		gone.end()
+		if f := awaitFailure(t, table); f.Rank != 1 || !errors.Is(f.Err, fabric.ErrPeerGone) {
+			t.Errorf("failure: %v", f)
+		}
+	})
+}
+
+// The dialing side, too, calls a port where another process listens, which awaits no view of that key.
+func TestANodeThatWasStartedAgainIsAFailureInTheViewOfItsFormerProcess(t *testing.T) {
+	for self := range order.Rank(2) {
+		here, again := newMember(t, TCP), newMember(t, TCP)
+		members := []*member{again, again}
+		members[self] = here
+		peers := identified(members...)
+		again.Present(fabric.Peer{ID: peers[1-self].ID, Incarnation: 7})
+		if f := awaitFailure(t, here.open(1, self, peers...)); f.Rank != 1-self || !errors.Is(f.Err, errAnotherProcess) {
+			t.Errorf("failure: %v", f)
+		}
+	}
+}
+
+// A firewall refuses connections, too; and a process that does not answer may be stopped.
+func TestWhoWasNeverReachedOrOnlyIsSilentIsNoFailure(t *testing.T) {
+	here, absent, silent := newMember(t, TCP), newMember(t, TCP), newMember(t, TCP)
+	peers := identified(here, absent, silent)
+	absent.end()
+	asked := make(chan struct{}, 100)
+	silent.port.Handle(port.KindPresence, func(conn net.Conn) {
+		asked <- struct{}{}
+		conn.Close()
+	})
+	table := here.open(1, 0, peers...)
+	for range 3 {
+		<-asked
+	}
+	if table.Poll(); len(table.Failures()) > 0 {
+		t.Errorf("failures: %v", table.Failures())
+	}
 }
 
 func TestAMemberOnAnotherHostIsAFailureIfNothingButSharedMemoryIsAllowed(t *testing.T) {

@@ -296,7 +296,7 @@ func (p *Port) answer(conn net.Conn) (func(net.Conn), error) {
 	p.mu.Unlock()
 	if serve == nil {
 		err := fmt.Errorf("%w: %v", ErrKindRefused, theirs.kind)
-		if theirs.kind != kindRefused && theirs.kind <= KindLog {
+		if theirs.kind != kindRefused && theirs.kind <= lastKind {
 			err = fmt.Errorf("%w: %w", errEarly, err)
 		}
 		return nil, errors.Join(err, writePreamble(conn, kindRefused))

@@ -30,6 +30,10 @@ const (
 	KindRestart
 	// KindLog carries reads of logs, and the parts of them that another member lacks.
 	KindLog
+	// KindPresence asks which process listens here, and lasts as long as that process does.
+	KindPresence
+
+	lastKind = KindPresence
 )
 
 func (k Kind) String() string {
@@ -50,6 +54,8 @@ func (k Kind) String() string {
 		return "restart"
 	case KindLog:
 		return "log"
+	case KindPresence:
+		return "presence"
 	}
 	return fmt.Sprintf("kind %d", uint8(k))
 }

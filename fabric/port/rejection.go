@@ -91,6 +91,11 @@ func RejectedBlocks(remote string, err error) Rejection {
 	return Rejection{Remote: remote, Kind: KindBlocks, Reason: reasonOf(err), Err: err}
 }
 
+// RejectedPresence is a question for a process that is none.
+func RejectedPresence(remote string, err error) Rejection {
+	return Rejection{Remote: remote, Kind: KindPresence, Reason: reasonOf(err), Err: err}
+}
+
 // signs tell reasons, the first that is found. A deadline comes first: it may strike inside any of the steps.
 var signs = []struct {
 	err    error
