@@ -142,6 +142,7 @@ func (g *Group) joinConfig() join.Config {
 	return join.Config{
 		Cluster: c.Cluster, Join: c.Join, Expect: c.Expect, Declarations: c.declarations(), Layouts: c.layouts(), Port: g.port, TLS: c.TLS,
 		Self: g.self, FailAfter: c.FailAfter, OnEvent: func(e join.Event) { c.emit(Joining{e}) },
+		Reach: func(ctx context.Context, m views.Member) error { return g.node.Reach(ctx, fabricPeer(m)) },
 	}
 }
 
@@ -302,6 +303,7 @@ func (g *Group) links(v *views.View) []string {
 // changing is told of the moves of a view change.
 func (g *Group) changing(e views.Event) {
 	if down, ok := e.(views.Suspected); ok {
+		g.door.Failed(down.Member)
 		g.door.Lead(g.leader(g.member.View()))
 		g.down.Add(1)
 		g.cfg.emit(MemberDown{down})

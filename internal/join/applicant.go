@@ -2,6 +2,7 @@ package join
 
 import (
 	"cmp"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
@@ -65,6 +66,8 @@ type call struct {
 	resume  time.Duration // when that is
 	itself  bool          // it leads back to this process
 	refused error         // what the member answered instead of greeted
+	word    string        // the member's word that it was greeted
+	worded  order.ViewID  // in which view
 }
 
 type callStage uint8
@@ -381,24 +384,27 @@ func checkMeet(c *call, m Message) error {
 	return nil
 }
 
-// settle says ready once all members were greeted (J7).
+// settle says ready once all members were greeted, and said so in the view that was named (J7). One that has not installed that view yet, or
+// the next one already, will say so again; or the leader will.
 func (a *Applicant) settle(now time.Duration, e *Effects) {
 	if a.asked == nil || a.asked.stage != meets {
 		return
 	}
+	m := Message{Verb: sayReady, ViewID: a.asked.meets}
 	for _, c := range a.greets {
-		if c.stage != settled {
+		if c.stage != settled || c.worded != a.asked.meets {
 			return
 		}
+		m.Words = append(m.Words, Word{c.member.ID, c.word})
 	}
 	a.asked.stage, a.asked.heard = settled, now
-	e.say(a.asked.ticket, Message{Verb: sayReady, ViewID: a.asked.meets})
+	e.say(a.asked.ticket, m)
 }
 
 // hearMember is a conversation in which this process greets.
 func (a *Applicant) hearMember(now time.Duration, c *call, m Message, e *Effects) {
-	if m.Verb == sayGreeted && c.stage == opened {
-		c.stage, c.pause, c.refused = settled, 0, nil
+	if m.Verb == sayGreeted && c.stage >= opened && len(m.Word) <= hex.EncodedLen(wordBytes) {
+		c.stage, c.pause, c.refused, c.word, c.worded = settled, 0, nil, m.Word, m.ViewID
 		a.settle(now, e)
 		return
 	}
@@ -560,7 +566,7 @@ func (a *Applicant) standing(last error) error {
 		return fmt.Errorf("all members of view %d were greeted, and the next one did not come", a.asked.meets)
 	case meets:
 		for _, c := range a.greets {
-			if c.stage != settled {
+			if c.stage != settled || c.worded != a.asked.meets {
 				return fmt.Errorf("%s was not greeted: %w", node(c.member.ID, c.addr), cmp.Or(c.refused, errNoAnswer))
 			}
 		}

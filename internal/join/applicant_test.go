@@ -27,6 +27,12 @@ func newApplicantScript(t *testing.T) *applicantScript {
 func (s *applicantScript) message(words []string) Message {
 	m := Message{Verb: Verb(words[0])}
 	switch m.Verb {
+	case sayGreeted: // in the view that the leader named, or in another one
+		if m.Word = "a word"; len(words) > 1 {
+			m.ViewID = order.ViewID(number(s.t, words[1]))
+		} else if asked := s.applicant.asked; asked != nil {
+			m.ViewID = asked.meets
+		}
 	case sayRedirect:
 		m.Addr = member(number(s.t, words[1])).Addr
 	case sayMeet:
@@ -136,9 +142,21 @@ func TestApplicantScripts(t *testing.T) {
 			hear 1 meet 2 3 4     => +4@4 2! Meeting
 			up 4                  => 4:greet
 			outcome               => asking
-			hear 4 greeted        => 1:ready(2)`,
-		"J7 a view without news is ready at once": joined + `
+			hear 4 greeted        =>
+			hear 3 greeted        => 1:ready(2)`,
+		"J7 a view without news waits for the words of its members": joined + `
+			hear 1 meet 2 3       => 2! Meeting
+			hear 3 greeted        => 1:ready(2)`,
+		"J7 a member is ahead of the leader": joined + `
+			hear 3 greeted 2      =>
 			hear 1 meet 2 3       => 1:ready(2) 2! Meeting`,
+		"J7 a member is behind": `
+			start                 => +1@1
+			up 1                  => 1:apply
+			hear 1 meet 2 2       => +2@2 Meeting
+			up 2                  => 2:greet
+			hear 2 greeted 1      =>
+			hear 2 greeted 2      => 1:ready(2)`,
 		"a group of one": `
 			start                 => +1@1
 			up 1                  => 1:apply
@@ -245,6 +263,7 @@ func TestApplicantScripts(t *testing.T) {
 		"J7 a greeting that broke is missed in the next view": joined + `
 			gone 2                =>
 			hear 1 meet 2 2 3     => Meeting
+			hear 3 greeted        =>
 			after 50ms            => +4@2
 			up 4                  => 4:greet
 			hear 4 greeted        => 1:ready(2)`,
@@ -275,7 +294,8 @@ func TestApplicantScripts(t *testing.T) {
 			after 1s              => +5@1 2:still 3:still
 			gone 5                => +6@2 AttemptFailed
 			up 6                  => 6:apply
-			hear 6 meet 2 3       => 6:ready(2) 2! Meeting
+			hear 6 meet 2 3       => 2! Meeting
+			hear 3 greeted        => 6:ready(2)
 			hear 6 view 3 2 3 7   => 6! Admitted`,
 		"greetings are not kept for ever": joined + `
 			gone 1                => +4@2 AttemptFailed

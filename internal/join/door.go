@@ -1,6 +1,7 @@
 package join
 
 import (
+	"context"
 	"net"
 	"time"
 
@@ -16,16 +17,21 @@ type Door struct {
 	gate   *Gate   // guarded by talks.mu
 	last   Ticket  // the same
 	joiner *joiner // what is left of this process's own joining; nil for a member of the first view
+
+	trying context.Context // of the probes
+	giveUp context.CancelFunc
 }
 
 func openDoor(c Config, v *views.View, j *joiner, changed func()) *Door {
 	self, _ := v.RankOf(c.Self.ID)
 	d := &Door{talks: newTalks(newDesk(c, doorTalks)), joiner: j}
-	d.gate = NewGate(GateConfig{Cluster: c.Cluster, Declarations: c.Declarations, FailAfter: c.FailAfter, Silence: c.silence}, v, self)
+	d.gate = NewGate(GateConfig{Cluster: c.Cluster, Declarations: c.Declarations, FailAfter: c.FailAfter, Silence: c.silence, Probe: c.Reach != nil}, v, self)
 	d.tick, d.next = d.gate.Tick, d.gate.Next
 	if changed != nil {
 		d.told = changed
 	}
+	d.trying, d.giveUp = context.WithCancel(context.Background())
+	d.probe = func(p Probe) { d.try(p, c.Reach) }
 	d.port.Handle(port.KindControl, d.handler(d.converse))
 	return d
 }
@@ -48,6 +54,24 @@ func (d *Door) converse(conn net.Conn, q Request) {
 	d.read(t, l,
 		func(now time.Duration, m Message) Effects { return d.gate.Hear(now, t, m) },
 		func(now time.Duration, err error) Effects { return d.gate.Gone(now, t, gone(err)) })
+}
+
+// try tries in the background whether a joiner can be reached.
+func (d *Door) try(p Probe, reach func(context.Context, views.Member) error) {
+	d.writers.Go(func() {
+		ctx, cancel := context.WithTimeout(d.trying, d.silence)
+		defer cancel()
+		err := reach(ctx, p.Member)
+		d.step(func(now time.Duration) Effects { return d.gate.Probed(now, p.Ticket, err) })
+	})
+}
+
+// Failed takes a member of the view that failed.
+func (d *Door) Failed(m views.Member) {
+	d.step(func(time.Duration) Effects {
+		d.gate.Failed(m)
+		return Effects{}
+	})
 }
 
 // Installed takes a view that was installed here. It returns the new members that have failed already: no conversation with
@@ -80,6 +104,7 @@ func (d *Door) Halted(reason error) {
 // Close ends all conversations, and waits, no longer than a peer's silence is borne, until what was said in them has left.
 func (d *Door) Close() {
 	d.port.Handle(port.KindControl, nil)
+	d.giveUp()
 	d.stop()
 	if d.joiner != nil {
 		d.joiner.stop()

@@ -1,5 +1,7 @@
 package join
 
+import "github.com/squall-go/squall/views"
+
 // Ticket names a conversation of a Gate, of an Applicant or of a founder. Whoever opens it numbers it, from 1 up, and uses no
 // number twice.
 type Ticket uint64
@@ -7,6 +9,7 @@ type Ticket uint64
 // Effects is what the world must do now, in the order of the fields.
 type Effects struct {
 	Dials   []Dial   // of an Applicant
+	Probes  []Probe  // of a Gate
 	Says    []Say    // in order
 	HangUps []Ticket // behind what was said; nothing more is heard from these
 	Events  []Event
@@ -17,6 +20,12 @@ type Effects struct {
 type Dial struct {
 	Ticket Ticket
 	Addr   string
+}
+
+// Probe tries whether a joiner's process can be reached at its address. It ends in Probed.
+type Probe struct {
+	Ticket Ticket
+	Member views.Member
 }
 
 // Say is one message on its way: a Request opens the conversation, a Message is all that follows.

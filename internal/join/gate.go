@@ -21,6 +21,8 @@ type GateConfig struct {
 	FailAfter time.Duration
 	// Silence is how long the other side of a conversation may say nothing at all; 0 is DefaultSilence.
 	Silence time.Duration
+	// Probe has a joiner's address tried before it may be proposed.
+	Probe bool
 }
 
 func (c GateConfig) hold() time.Duration { return c.FailAfter + c.Silence }
@@ -39,8 +41,9 @@ type Gate struct {
 	self    order.Rank
 	leader  order.Rank
 	halted  error
-	talks   []*talk // in the order in which they began
-	readied uint64  // how often somebody became ready
+	talks   []*talk        // in the order in which they began
+	failed  []views.Member // of the view: they failed, as far as is known here
+	readied uint64         // how often somebody became ready
 	beat    time.Duration
 }
 
@@ -52,6 +55,8 @@ type talk struct {
 	since  time.Duration // of the stage
 	heard  time.Duration // when the joiner said something, at last
 	turn   uint64        // readied, when it became ready
+	probed bool          // its process was reached at its address
+	ready  bool          // it said ready for the view
 }
 
 // stage is how far a conversation has come.
@@ -61,10 +66,11 @@ const (
 	holding stage = iota // somebody else has the id or the address
 	meeting              // the members of the view are being greeted
 	reached              // they have been: a candidate
-	greeted              // a joiner of which another member decides
+	probing              // a joiner of which another member decides; its address is being tried
+	greeted              // the same, and it was reached
 )
 
-func (t *talk) applies() bool { return t.stage != greeted }
+func (t *talk) applies() bool { return t.stage < probing }
 
 // NewGate begins with the first view that this process is a member of. Rank 0 leads it.
 func NewGate(c GateConfig, v *views.View, self order.Rank) *Gate {
@@ -86,10 +92,10 @@ func (g *Gate) Ask(now time.Duration, t Ticket, q Request) (e Effects) {
 	if len(g.talks) == 0 {
 		g.beat = now + g.config.Silence/beats
 	}
-	one := &talk{ticket: t, member: q.Member, stage: greeted, since: now, heard: now}
+	one := &talk{ticket: t, member: q.Member, stage: probing, since: now, heard: now, probed: !g.config.Probe}
 	if q.Verb == Greet {
 		g.talks = append(g.talks, one)
-		e.say(t, Message{Verb: sayGreeted})
+		g.greet(one, &e)
 		return e
 	}
 	g.supersede(q.Member, &e)
@@ -101,6 +107,45 @@ func (g *Gate) Ask(now time.Duration, t Ticket, q Request) (e Effects) {
 	}
 	g.invariants()
 	return e
+}
+
+// greet answers who greets, with this member's word about it, once it was reached.
+func (g *Gate) greet(t *talk, e *Effects) {
+	if !t.probed {
+		e.Probes = append(e.Probes, Probe{t.ticket, t.member})
+		return
+	}
+	t.stage = greeted
+	e.say(t.ticket, Message{Verb: sayGreeted, ViewID: g.view.ID, Word: wordOf(g.view, g.view.Members[g.self], t.member)})
+}
+
+// Probed takes what came of a probe: nil if the joiner was reached.
+func (g *Gate) Probed(now time.Duration, t Ticket, err error) (e Effects) {
+	one := g.talk(t)
+	switch {
+	case one == nil || one.probed:
+	case err != nil:
+		g.dismiss(one, saying(sayLater, "%s was not reached from here: %v", node(one.member.ID, one.member.Addr), err), fmt.Errorf("it was not reached: %w", err), &e)
+		g.reconsider(now, &e)
+	case one.stage == probing:
+		one.probed = true
+		g.greet(one, &e)
+	default:
+		one.probed = true
+		g.promote(now, one, &e)
+	}
+	g.invariants()
+	return e
+}
+
+// promote makes a candidate of a joiner of which all is known that must be.
+func (g *Gate) promote(now time.Duration, t *talk, e *Effects) {
+	if t.stage != meeting || !t.ready || !t.probed {
+		return
+	}
+	g.readied++
+	t.stage, t.since, t.turn, e.Changed = reached, now, g.readied, true
+	e.tell(Reached{Member: t.member, View: g.view.ID})
 }
 
 // judge is the answer that ends a conversation before it has begun; without a verb, it goes on. What will differ for ever is
@@ -116,6 +161,8 @@ func (g *Gate) judge(q Request) Message {
 		return other(g.view.Group)
 	case q.Verb == Inquire:
 		return g.member(q)
+	case has(g.view, q.Member):
+		return g.judgeMember(q)
 	case q.Verb == Greet:
 		return g.judgeGreeting(q)
 	case q.Verb == Apply:
@@ -149,10 +196,19 @@ func (g *Gate) judgeRecord(q Request) Message {
 	return Message{}
 }
 
-func (g *Gate) judgeGreeting(q Request) Message {
-	if has(g.view, q.Member) {
-		return showing(g.view)
+// judgeMember answers a member of the view that does not know that it is one: who was to tell it died, or its conversations broke. It
+// is told by whoever it asks, unless it was reported as failed already: then it is taken again when it is out of the view.
+func (g *Gate) judgeMember(q Request) Message {
+	if g.view.ID == firstView && q.Verb == Apply || slices.ContainsFunc(g.failed, func(m views.Member) bool { return sameProcess(m, q.Member) }) {
+		return saying(sayLater, "%s is a member of view %d that went away", node(q.Member.ID, q.Member.Addr), g.view.ID)
 	}
+	return showing(g.view)
+}
+
+// Failed takes a member of the view that failed.
+func (g *Gate) Failed(m views.Member) { g.failed = append(g.failed, m) }
+
+func (g *Gate) judgeGreeting(q Request) Message {
 	if len(g.talks)-g.count((*talk).applies) >= maxTalks {
 		return saying(sayLater, "%v: %d", errBusy, maxTalks)
 	}
@@ -166,10 +222,6 @@ func (g *Gate) judgeApplication(q Request) Message {
 	switch {
 	case g.leader != g.self:
 		return Message{Verb: sayRedirect, Addr: g.leaderAddr()}
-	case has(g.view, q.Member):
-		// It was admitted and does not know, for its conversations broke. This member has reported it as failed, or will: it is
-		// taken again when it is out of the view.
-		return saying(sayLater, "%s is a member of view %d that went away", node(q.Member.ID, q.Member.Addr), g.view.ID)
 	case g.full():
 		return g.noRoom()
 	case g.count((*talk).applies) >= maxTalks:
@@ -254,7 +306,10 @@ func (g *Gate) holder(t *talk) (views.Member, bool) {
 // greet in its name and be told the view.
 func (g *Gate) meet(now time.Duration, t *talk, e *Effects) {
 	g.withdraw(t, e)
-	t.stage, t.since = meeting, now
+	t.stage, t.since, t.ready = meeting, now, false
+	if !t.probed {
+		e.Probes = append(e.Probes, Probe{t.ticket, t.member})
+	}
 	m := Message{Verb: sayMeet, ViewID: g.view.ID}
 	for r, member := range g.view.Members {
 		if order.Rank(r) != g.self {
@@ -291,10 +346,14 @@ func (g *Gate) Hear(now time.Duration, t Ticket, m Message) (e Effects) {
 	one.heard = now
 	switch {
 	case m.Verb == sayStill:
-	case m.Verb == sayReady && one.stage == meeting && m.ViewID == g.view.ID:
-		g.readied++
-		one.stage, one.since, one.turn, e.Changed = reached, now, g.readied, true
-		e.tell(Reached{Member: one.member, View: g.view.ID})
+	case m.Verb == sayReady && one.stage == meeting && m.ViewID == g.view.ID && !one.ready:
+		if by, missing := g.unproved(one.member, m.Words); missing {
+			g.dismiss(one, saying(sayRefuse, "%v: ready for view %d without the word of node %d", errOutOfTurn, m.ViewID, by.ID), fmt.Errorf("%w: it did not greet node %d", errBad, by.ID), &e)
+			g.reconsider(now, &e)
+			break
+		}
+		one.ready = true
+		g.promote(now, one, &e)
 	case m.Verb == sayReady && one.applies() && 0 < m.ViewID && m.ViewID < g.view.ID:
 		// It was said before it heard of this view.
 	case m.Verb == sayAbort && one.applies():
@@ -361,6 +420,7 @@ func (g *Gate) Installed(now time.Duration, v *views.View, self order.Rank) (e E
 			lost = append(lost, m)
 		}
 	}
+	g.failed = append(slices.DeleteFunc(g.failed, func(m views.Member) bool { return !has(v, m) }), lost...)
 	for _, t := range slices.Clone(g.talks) {
 		if has(v, t.member) {
 			g.admit(t, &e)
@@ -370,8 +430,11 @@ func (g *Gate) Installed(now time.Duration, v *views.View, self order.Rank) (e E
 		g.sendAway(&e)
 	}
 	for _, t := range slices.Clone(g.talks) {
-		if t.applies() {
+		switch {
+		case t.applies():
 			g.consider(now, t, &e)
+		case t.stage == greeted:
+			g.greet(t, &e)
 		}
 	}
 	g.invariants()
@@ -450,6 +513,7 @@ func (g *Gate) invariants() {
 		}
 		holder, held := g.holder(t)
 		invariants.Check(g.self == g.leader && g.halted == nil, "J6", "%v is a candidate where nobody leads", t.member)
+		invariants.Check(t.ready && t.probed, "J10", "%v is a candidate: ready %v, reached %v", t.member, t.ready, t.probed)
 		invariants.Check(!held, "J8", "%v is a candidate in the place of %v", t.member, holder)
 	}
 }

@@ -54,9 +54,12 @@ func ids(members []views.Member) string {
 }
 
 // effectsLine renders effects, so that a script's expectation is one line: "10:meet(2,3)" is said in conversation 10, "10!" hangs
-// up, "+10@a:1" dials. Events go by their names, a change of the candidates is "changed".
+// up, "10?" tries its address, "+10@a:1" dials. Events go by their names, a change of the candidates is "changed".
 func effectsLine(e Effects) string {
 	var out []string
+	for _, p := range e.Probes {
+		out = append(out, fmt.Sprintf("%d?", p.Ticket))
+	}
 	for _, d := range e.Dials {
 		out = append(out, fmt.Sprintf("+%d@%s", d.Ticket, strings.TrimSuffix(strings.TrimPrefix(d.Addr, "10.0.0."), ":7000")))
 	}
@@ -130,10 +133,32 @@ func (s *gateScript) request(verb Verb, process string) Request {
 	return q
 }
 
+// words are those of all other members of the gate's view about a joiner, or those of another view, or about another process.
+func (s *gateScript) words(joiner views.Member, how string) (words []Word) {
+	v := *s.gate.view
+	switch how {
+	case "old":
+		v.ID--
+	case "forged":
+		v.Key = "guessed"
+	case "stolen":
+		joiner.Incarnation++
+	}
+	for r, m := range v.Members {
+		if order.Rank(r) != s.gate.self {
+			words = append(words, Word{m.ID, wordOf(&v, m, joiner)})
+		}
+	}
+	if how == "some" {
+		words = words[1:]
+	}
+	return words
+}
+
 // step is one line: what happens, and what comes of it.
 func (s *gateScript) step(input string) string {
 	s.t.Helper()
-	words := append(strings.Fields(input), "", "", "")
+	words := append(strings.Fields(input), "", "", "", "")
 	t := func() Ticket { return Ticket(number(s.t, words[1])) }
 	var e Effects
 	lost := ""
@@ -147,9 +172,18 @@ func (s *gateScript) step(input string) string {
 		if words[3] != "" {
 			m.ViewID = order.ViewID(number(s.t, words[3]))
 		}
+		if one := s.gate.talk(t()); one != nil && m.Verb == sayReady && words[4] != "alone" {
+			m.Words = s.words(one.member, words[4])
+		}
 		e = s.gate.Hear(s.now, t(), m)
 	case "gone":
 		e = s.gate.Gone(s.now, t(), errGone)
+	case "probed":
+		e = s.gate.Probed(s.now, t(), nil)
+	case "unreached":
+		e = s.gate.Probed(s.now, t(), errGone)
+	case "failed":
+		s.gate.Failed(processOf(s.t, words[1]))
 	case "view":
 		v := viewOf(s.t, number(s.t, words[1]), strings.Fields(input)[2:]...)
 		self, _ := v.RankOf(1)
@@ -253,12 +287,53 @@ func TestGateScripts(t *testing.T) {
 			view 2 1 2 3 7     => 2:view(2) 2!`,
 		"another process with the same id does not": `
 			greet 2 7.2        => 2:greeted
-			view 2 1 2 3 7     => lost(7)
+			view 2 1 2 3 7     => 2:greeted lost(7)
 			view 3 1 2 3 7.2   => 2:view(3) 2!`,
 		"a member that greets is told the view": `
 			greet 1 3          => 1:view(1) 1!`,
 		"a member that asks to join is to come again": `
 			apply 1 3          => 1:later 1! Refused`,
+		"J10 a joiner that greeted nobody is sent away": `
+			apply 1 7              => 1:meet(2,3) Applied
+			hear 1 ready 1 alone   => 1:refuse 1! Forgotten
+			candidates             =>`,
+		"J10 one that greeted some of them": `
+			apply 1 7              => 1:meet(2,3) Applied
+			hear 1 ready 1 some    => 1:refuse 1! Forgotten`,
+		"J10 one that shows what it was given in another view": `
+			apply 1 7              => 1:meet(2,3) Applied
+			hear 1 ready 1 old     => 1:refuse 1! Forgotten`,
+		"J10 one that makes up the members' words": `
+			apply 1 7              => 1:meet(2,3) Applied
+			hear 1 ready 1 forged  => 1:refuse 1! Forgotten`,
+		"J10 one that shows what another process was given": `
+			apply 1 7              => 1:meet(2,3) Applied
+			hear 1 ready 1 stolen  => 1:refuse 1! Forgotten`,
+		"who greeted is given the member's word with every view": `
+			greet 1 7              => 1:greeted
+			view 2 1 2 3 8         => 1:greeted lost(8)`,
+		"a member that was never told so asks, and is told": `
+			apply 1 7              => 1:meet(2,3) Applied
+			hear 1 ready 1         => Reached changed
+			view 2 1 2 3 7         => 1:view(2) 1! Admitted changed
+			lead 1                 =>
+			apply 2 7              => 2:view(2) 2!
+			greet 3 7              => 3:view(2) 3!`,
+		"a member that failed asks, and is to come again": `
+			apply 1 7              => 1:meet(2,3) Applied
+			hear 1 ready 1         => Reached changed
+			gone 1                 => Forgotten changed
+			view 2 1 2 3 7         => lost(7)
+			apply 2 7              => 2:later 2! Refused
+			greet 3 7              => 3:later 3! Refused
+			view 3 1 2             =>
+			apply 4 7              => 4:meet(2) Applied`,
+		"a member that failed later asks, and is to come again": `
+			apply 1 7              => 1:meet(2,3) Applied
+			hear 1 ready 1         => Reached changed
+			view 2 1 2 3 7         => 1:view(2) 1! Admitted changed
+			failed 7               =>
+			apply 2 7              => 2:later 2! Refused`,
 		"the leader is elsewhere": `
 			apply 1 7          => 1:meet(2,3) Applied
 			hear 1 ready 1     => Reached changed
@@ -268,7 +343,7 @@ func TestGateScripts(t *testing.T) {
 			inquire 4 7        => 4:member(2) 4!
 			lead 0             =>
 			apply 5 7          => 5:meet(2,3) Applied
-			view 2 3 1         => 5:redirect(3) 5! Forgotten`,
+			view 2 3 1         => 5:redirect(3) 2:greeted 5! Forgotten`,
 		"the id is held by a member that goes": `
 			apply 1 3.2        => 1:wait Applied
 			after 3s           => 1:still
@@ -370,6 +445,55 @@ func TestGateScripts(t *testing.T) {
 			gone 8             =>`,
 	} {
 		t.Run(name, func(t *testing.T) { play(t, newGateScript(t).step, script) })
+	}
+}
+
+// J10: nobody is proposed, or given a word, before its process answered at its address.
+func TestAGateTriesTheAddressesOfJoiners(t *testing.T) {
+	for name, script := range map[string]string{
+		"ready, then reached": `
+			apply 1 7          => 1? 1:meet(2,3) Applied
+			hear 1 ready 1     =>
+			candidates         =>
+			probed 1           => Reached changed
+			candidates         => 7`,
+		"reached, then ready": `
+			apply 1 7          => 1? 1:meet(2,3) Applied
+			probed 1           =>
+			hear 1 ready 1     => Reached changed
+			view 2 1 2         => 1:meet(2) changed
+			hear 1 ready 2     => Reached changed`,
+		"not reached": `
+			apply 1 7          => 1? 1:meet(2,3) Applied
+			hear 1 ready 1     =>
+			unreached 1        => 1:later 1! Forgotten`,
+		"one that waits for its id is tried when it is its turn": `
+			apply 1 3.2        => 1:wait Applied
+			view 2 1 2         => 1? 1:meet(2)
+			hear 1 ready 2     =>
+			probed 1           => Reached changed`,
+		"it is gone meanwhile": `
+			apply 1 7          => 1? 1:meet(2,3) Applied
+			gone 1             => Forgotten
+			probed 1           =>`,
+		"ready twice": `
+			apply 1 7          => 1? 1:meet(2,3) Applied
+			hear 1 ready 1     =>
+			hear 1 ready 1     => 1:refuse 1! Forgotten`,
+		"one that greets is answered when it was reached": `
+			greet 1 7          => 1?
+			view 2 1 2         =>
+			probed 1           => 1:greeted
+			probed 1           =>`,
+		"one that greets is not reached": `
+			greet 1 7          => 1?
+			unreached 1        => 1:later 1!`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newGateScript(t)
+			s.gate.config.Probe = true
+			play(t, s.step, script)
+		})
 	}
 }
 

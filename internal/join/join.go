@@ -18,7 +18,9 @@
 // # Joining a running group
 //
 // The request is the same, and whoever makes it need not know which of the two it will be. The leader takes it; the joiner greets
-// all members before it is proposed, so that one that cannot reach them, or dies early, costs nobody a view change.
+// all members before it is proposed, and each of them, and the leader, tries to reach it at its address. So one that cannot reach them, cannot
+// be reached, or dies early, costs nobody a view change. A member that was greeted gives the joiner its word for the leader, which only
+// members can make; the leader proposes nobody for the mere asking.
 //
 // Life of a joiner: applied → held (somebody still has its id) → meeting (greeting the members of the view) → ready (a candidate
 // for the next view) → admitted (a member has installed a view with it).
@@ -28,8 +30,8 @@
 //	               ◀───────      wait          its id is held
 //	               ◀───────      meet          these are the members
 //	greet          ──────────────────────────────────────────────────────▶
-//	               ◀──────────────────────────────────────────────────────  greeted
-//	ready          ───────▶      a candidate; meet again, if another view comes first
+//	               ◀──────────────────────────────────────────────────────  greeted, with its word
+//	ready, words   ───────▶      a candidate; meet again, if another view comes first
 //	               ◀───────      view          installed: the end          view (the first one to say it is believed)
 //
 // Every conversation lasts until the joiner is a member, and both sides say still while they have nothing else to say. So each
@@ -45,9 +47,10 @@
 //	J4  a failure between proposal and install ends the attempt for everybody, and names the node that failed
 //	J5  a View is used only if it is valid, has this process in it and its subgroups as declared here
 //	J6  a candidate has a conversation with the leader, in which it said ready for the view that is installed there
-//	J7  a joiner says ready for a view once every member of it that it was named has greeted it, and not before
+//	J7  a joiner says ready for a view once every member of it that it was named has greeted it in that view, and not before
 //	J8  no candidate has the id or the address of a member, or of somebody that asked before it
 //	J9  a conversation in which nothing is heard for Silence ends, and there are never more of them than a bound
+//	J10  a candidate has shown the words of all other members that they were greeted in the view and reached it, and was reached by the leader
 //
 // What cannot be had: a process of a first view whose connection breaks after it said ready does not know whether the view was
 // installed. It gets an error, and the others, if they did install, find a member that does not move.
@@ -122,6 +125,8 @@ type Config struct {
 	Port *port.Port
 	// TLS is used to dial; nil is plain.
 	TLS *tls.Config
+	// Reach tries whether a process can be reached at its address. nil: addresses of joiners are not tried.
+	Reach func(context.Context, views.Member) error
 	// OnEvent is told what happens, one event at a time. It must neither block nor call the Session.
 	OnEvent func(Event)
 

@@ -38,8 +38,8 @@ const (
 const (
 	sayWait     Verb = "wait"     // the place, or the request, is held
 	sayMeet     Verb = "meet"     // with ViewID and Members: greet these
-	sayGreeted  Verb = "greeted"  // the answer to Greet
-	sayReady    Verb = "ready"    // before the first view: the links stand; later, with ViewID: its members were greeted
+	sayGreeted  Verb = "greeted"  // the answer to Greet, with ViewID and Proof; again with every view that is installed there
+	sayReady    Verb = "ready"    // before the first view: the links stand; later, with ViewID and Proofs: its members were greeted
 	sayStill    Verb = "still"    // nothing new, but the conversation lives
 	sayView     Verb = "view"     // with View: the first one is proposed, a later one installed
 	sayInstall  Verb = "install"  // everybody is ready
@@ -62,6 +62,8 @@ type Message struct {
 	Secret  string       `json:"secret,omitempty"` // of the view's group
 	Group   string       `json:"group,omitempty"`  // of member and other
 	Proof   []byte       `json:"proof,omitempty"`  // of member: that it knows the group's secret
+	Word    string       `json:"word,omitempty"`   // of greeted: the member's word about the joiner
+	Words   []Word       `json:"words,omitempty"`  // of ready
 }
 
 // showing is the message that tells a process the view that it is a member of.

@@ -18,6 +18,7 @@ type talks struct {
 	tick  func(now time.Duration) Effects
 	next  func() (time.Duration, bool)
 	dial  func(Dial)   // called under mu
+	probe func(Probe)  // the same
 	after func()       // called under mu, behind every step
 	hung  func(Ticket) // called under mu, for a conversation without a line
 	told  func()       // called without mu, when the candidates have changed
@@ -34,7 +35,7 @@ func newTalks(d *desk) *talks {
 	nothing := func() {}
 	return &talks{
 		desk: d, epoch: time.Now(), lines: map[Ticket]*line{},
-		dial: func(Dial) {}, after: nothing, hung: func(Ticket) {}, told: nothing,
+		dial: func(Dial) {}, probe: func(Probe) {}, after: nothing, hung: func(Ticket) {}, told: nothing,
 	}
 }
 
@@ -48,6 +49,9 @@ func (s *talks) step(decide func(now time.Duration) Effects) {
 	e := decide(time.Since(s.epoch))
 	for _, d := range e.Dials {
 		s.dial(d)
+	}
+	for _, p := range e.Probes {
+		s.probe(p)
 	}
 	for _, say := range e.Says {
 		if l := s.lines[say.To]; l != nil {

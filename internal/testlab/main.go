@@ -59,6 +59,9 @@ func serve(in io.Reader, out io.Writer) (err error) {
 	if p.log, err = newLogWriter(p.spec.Log, p.spec.RunLength, p.spec.LogBytes, p.header()); err != nil {
 		return err
 	}
+	if c := p.spec.Crash; c.Planned && !c.Open {
+		c.strike()
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), openTime)
 	defer cancel()
 	p.replicas = make([]replica, len(p.spec.Loads))
@@ -66,11 +69,27 @@ func serve(in io.Reader, out io.Writer) (err error) {
 		p.tell(news{Kind: newsHalted, Text: kindOf(err) + ": " + err.Error()})
 		return errors.Join(err, p.log.end(p.ended(err.Error())))
 	}
+	if c := p.spec.Crash; c.Planned && c.Open {
+		c.strike()
+	}
 	for i, l := range p.spec.Loads {
 		p.loads = append(p.loads, newLoad(p, p.group.Subgroup(l.Name), i))
 	}
 	p.tell(news{Kind: newsView, View: installed(p.group.View()), Text: "open"})
 	return p.obey(requests)
+}
+
+// strike ends this process when it is time, as kill -9 does.
+func (c Crash) strike() {
+	end := func() {
+		if self, err := os.FindProcess(os.Getpid()); err == nil {
+			_ = self.Kill()
+		}
+	}
+	if c.After == 0 {
+		end()
+	}
+	time.AfterFunc(c.After, end)
 }
 
 func (p *process) header() Header {

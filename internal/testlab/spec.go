@@ -23,6 +23,14 @@ type Spec struct {
 	Log       string // file
 	RunLength int    // messages that share a checksum in the log
 	LogBytes  int64  // after so many the process sends nothing more
+	Crash     Crash
+}
+
+// Crash is when a process ends itself, as kill -9 does.
+type Crash struct {
+	Planned bool
+	Open    bool          // counted from the moment at which it is in the group, else from its start
+	After   time.Duration // 0: at that moment
 }
 
 // Load is a subgroup, and what each process sends to it.
