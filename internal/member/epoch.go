@@ -20,6 +20,7 @@ type epoch struct {
 	m      *Member
 	view   *views.View
 	self   order.Rank
+	first  bool // of this member's views
 	layout *Layout
 	table  *sst.Table
 	cycle  predicates.Cycle
@@ -43,6 +44,8 @@ type epoch struct {
 type peer struct {
 	heartbeat uint64
 	changed   time.Duration // when it was last seen to change
+	linked    bool          // before its first heartbeat: its link was seen to be up
+	sign      time.Duration // and when it last gave a sign of life
 }
 
 // Words of the member line.
@@ -72,7 +75,7 @@ func (m *Member) open(v *views.View) (*epoch, error) {
 		rows.Close()
 		return nil, err
 	}
-	e := &epoch{m: m, view: v, self: self, layout: layout, table: table, peers: make([]peer, len(v.Members)), subs: make([]*part, len(v.Subgroups))}
+	e := &epoch{m: m, view: v, self: self, first: m.epoch == nil, layout: layout, table: table, peers: make([]peer, len(v.Members)), subs: make([]*part, len(v.Subgroups))}
 	for r := range order.Rank(len(v.Members)) {
 		e.to = append(e.to, r)
 	}
@@ -233,7 +236,7 @@ func (e *epoch) listen() {
 	now, cfg := e.m.now, &e.m.cfg
 	asleep := e.lastLook == 0 || e.slept(e.lastLook)
 	e.lastLook, e.nextLook = now, now+cfg.Heartbeat/looksPerHeartbeat
-	var silent, nearly, quiet views.Ranks
+	var silent, nearly views.Ranks
 	for r := range e.peers {
 		rank := order.Rank(r)
 		if rank == e.self || e.table.Frozen(rank) {
@@ -244,32 +247,56 @@ func (e *epoch) listen() {
 		if beat != p.heartbeat || asleep {
 			p.heartbeat, p.changed = beat, now
 		}
-		limit := cfg.FailAfter
-		if p.heartbeat == 0 { // it may still be in the view before, where it takes so long to see that it waits for one that failed
-			limit *= 2
+		until := p.changed + cfg.FailAfter
+		if p.heartbeat == 0 {
+			until = e.awaited(rank)
 		}
-		e.nextLook = min(e.nextLook, p.changed+limit)
-		silent = silent.With(rank, now-p.changed >= limit)
-		nearly = nearly.With(rank, now-p.changed >= limit-2*cfg.Heartbeat)
-		quiet = quiet.With(rank, now-p.changed >= cfg.FailAfter-2*cfg.Heartbeat)
+		e.nextLook = min(e.nextLook, until)
+		silent = silent.With(rank, now >= until)
+		nearly = nearly.With(rank, now >= until-2*cfg.Heartbeat)
 	}
 	e.nextLook = max(e.nextLook, now+1)
 	if silent != 0 {
-		e.silent(silent, nearly, quiet)
+		e.silent(silent, nearly)
 	}
 }
 
-// silent reports those that are silent. If they and all who are quiet are so many that the rest is no quorum, it may be this member that
-// is cut off: then it accuses nobody. It waits until those that never spoke, and have longer, are silent nearly as long as they may, and
-// reports all of them at once.
-func (e *epoch) silent(silent, nearly, quiet views.Ranks) {
+// awaited is how long a peer that was not heard of in this view may stay silent: for FailAfter since it last gave another sign of life. Its link
+// came up, or it still beats in the view before, where it takes so long to see that it waits for one that failed. In the first view of
+// this member one whose link is not up may be there much later: a group that comes back from its disks begins like this. All of it is bounded.
+func (e *epoch) awaited(r order.Rank) time.Duration {
+	p, patience := &e.peers[r], e.m.cfg.FailAfter
+	latest := p.changed + 2*patience
 	switch {
-	case e.change.Quorate(quiet):
-	case quiet == nearly:
+	case e.table.Linked(r) && !p.linked:
+		p.linked, p.sign = true, e.m.now
+	case !p.linked && e.first:
+		return latest
+	}
+	for _, before := range e.m.past {
+		p.sign = max(p.sign, before.sign(e.view.Members[r]))
+	}
+	return min(latest, max(p.changed, p.sign)+patience)
+}
+
+// sign is when the heartbeat of a member of this view, which is over here, was last seen to change; 0 for all others.
+func (e *epoch) sign(m views.Member) time.Duration {
+	r, ok := e.view.RankOf(m.ID)
+	if !ok || e.view.Members[r] != m || r == e.self {
+		return 0
+	}
+	p := &e.peers[r]
+	if beat := sst.Load(e.table.Line(r, e.layout.line[r]), wordHeartbeat); beat != p.heartbeat {
+		p.heartbeat, p.changed = beat, e.m.now
+	}
+	return p.changed
+}
+
+// silent reports those that are silent. If they and all who are nearly so are so many that the rest is no quorum, it may be this member that
+// is cut off: then it reports all of them at once.
+func (e *epoch) silent(silent, nearly views.Ranks) {
+	if !e.change.Quorate(nearly) {
 		silent = nearly
-	default:
-		e.nextLook = e.m.now + e.m.cfg.Heartbeat/looksPerHeartbeat
-		return
 	}
 	for _, r := range silent.List() {
 		e.change.Report(r, fmt.Errorf("%w for %v", ErrSilent, e.m.now-e.peers[r].changed))

@@ -3,6 +3,7 @@ package testlab
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"os"
 	"strings"
@@ -26,11 +27,33 @@ type said struct {
 	Text string `json:"text"`
 }
 
+// record is a process that listens, and says that it is whatever process is asked for.
+func record(t *testing.T, lab *Cluster, id squall.NodeID) views.Member {
+	t.Helper()
+	listener, err := port.Listen(port.Config{Addr: "127.0.0.1:0"})
+	lab.must(err)
+	t.Cleanup(func() { listener.Close() })
+	listener.Handle(port.KindPresence, func(conn net.Conn) {
+		defer conn.Close()
+		var q map[string]any
+		if port.ReadMessage(conn, &q) == nil && port.WriteMessage(conn, map[string]any{"here": true}) == nil {
+			_, _ = io.Copy(io.Discard, conn)
+		}
+	})
+	return views.Member{ID: id, Incarnation: 4711, Addr: listener.Addr()}
+}
+
 // strangerAt asks a member to join, as a node.
 func strangerAt(t *testing.T, lab *Cluster, p *Process, id squall.NodeID) *stranger {
 	t.Helper()
 	addr, err := p.AwaitAddr()
 	lab.must(err)
+	return asks(t, lab, addr, "", record(t, lab, id))
+}
+
+// asks opens a conversation of a stranger.
+func asks(t *testing.T, lab *Cluster, addr, verb string, as views.Member) *stranger {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	conn, err := port.Dial(ctx, addr, port.KindControl, nil)
@@ -39,7 +62,7 @@ func strangerAt(t *testing.T, lab *Cluster, p *Process, id squall.NodeID) *stran
 	lab.must(conn.SetDeadline(time.Now().Add(patience)))
 	s := &stranger{t, conn}
 	s.say(map[string]any{
-		"cluster": lab.Name, "member": views.Member{ID: id, Incarnation: 4711, Addr: "127.0.0.1:1"},
+		"verb": verb, "cluster": lab.Name, "member": as,
 		"declarations": []views.Declaration{{Name: SmallMessages.Name, RingBytes: SmallMessages.RingBytes, Window: SmallMessages.Window}},
 	})
 	return s
@@ -114,17 +137,23 @@ func TestAJoinerThatFallsSilentIsForgotten(t *testing.T) {
 	lab.Finish()
 }
 
-func TestAJoinerThatOnlySaysThatItIsReadyIsRemoved(t *testing.T) {
+func TestAJoinerThatOnlySaysThatItIsReadyIsSentAway(t *testing.T) {
 	t.Parallel()
 	lab := NewCluster(t, Options{})
 	members := lab.Form(3)
-	s := strangerAt(t, lab, members[0], 9)
-	s.hear("meet")
-	s.say(map[string]any{"verb": "ready", "view_id": 1}) // it greeted nobody
-	// The leader believes it, and the others find that it never spoke to them: it costs two views, and nothing else.
-	s.end()
-	lab.AwaitView(members...)
-	lab.AwaitProgress(messagesBefore, members...)
+	for _, ready := range []map[string]any{
+		{"verb": "ready", "view_id": 1}, // it greeted nobody
+		{"verb": "ready", "view_id": 1, "proofs": []map[string]any{{"id": 2, "word": "made up"}, {"id": 3, "word": "made up"}}},
+	} {
+		s := strangerAt(t, lab, members[0], 9)
+		s.hear("meet")
+		s.say(ready)
+		if m := s.hear("refuse"); !strings.Contains(m.Text, "without the word of node") {
+			t.Errorf("refused: %q", m.Text)
+		}
+		s.end()
+	}
+	unmoved(t, lab, members)
 	lab.Finish()
 }
 

@@ -1,0 +1,81 @@
+package member_test
+
+import (
+	"errors"
+	"sync/atomic"
+	"testing"
+
+	"github.com/squall-go/squall/fabric"
+	"github.com/squall-go/squall/internal/member"
+	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/views"
+)
+
+// leaveBehind has node 4 crash, and stops the world at the moment at which node 1 has installed the view without it and node 2, who is behind,
+// has not.
+func leaveBehind(t *testing.T) *world {
+	t.Helper()
+	w := newWorld(t, 4, 16)
+	w.pass(2 * failAfter)
+	w.crash(3)
+	for range 100 {
+		for i := range 3 {
+			w.members[i].Step(w.now)
+			if i == 0 && w.members[0].View().ID == 2 {
+				w.agree(1, []order.NodeID{1, 2, 3, 4}, 1)
+				w.now += tick
+				return w
+			}
+		}
+		w.now += tick
+	}
+	t.Fatal("the next view does not come")
+	return nil
+}
+
+// B2: who is stopped before its first heartbeat in a view is not waited for any longer than others.
+func TestAMemberThatIsStoppedBeforeItsFirstHeartbeatFailsAfterFailAfter(t *testing.T) {
+	w := leaveBehind(t)
+	w.paused[1] = true
+	w.pass(failAfter - 2*heartbeat)
+	w.agree(2, []order.NodeID{1, 2, 3}, 0, 2)
+	w.pass(4 * heartbeat)
+	w.agree(3, []order.NodeID{1, 3}, 0, 2)
+	if err := w.downs[0][1].Err; !errors.Is(err, member.ErrSilent) && !errors.Is(err, views.ErrAccused) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestAJoinerThatIsStoppedBeforeItsFirstHeartbeatFailsAfterFailAfter(t *testing.T) {
+	w := newWorld(t, 2, 16)
+	w.pass(2 * failAfter)
+	w.members[0].Join([]views.Member{{ID: 3}})
+	w.pass(10 * tick)
+	w.agree(2, []order.NodeID{1, 2, 3}, 0, 1)
+	w.pass(failAfter - 10*tick - 2*heartbeat)
+	w.agree(2, []order.NodeID{1, 2, 3}, 0, 1)
+	w.pass(4 * heartbeat)
+	w.agree(3, []order.NodeID{1, 2}, 0, 1)
+}
+
+// A member that still beats in the view before lives, and does not know yet that this view is decided. It is waited for, though not for ever.
+func TestAMemberThatBeatsInTheViewBeforeIsWaitedFor(t *testing.T) {
+	w := leaveBehind(t)
+	w.paused[1] = true
+	old, everybody := w.members[1].Table(), []order.Rank{0, 1, 2, 3}
+	beat := func() {
+		word := fabric.Word(old.Row(1), fabric.LineBytes)
+		atomic.StoreUint64(word, *word+1)
+		old.PushLine(everybody, fabric.LineBytes)
+		old.Flush()
+		w.pass(heartbeat)
+	}
+	for range 2*failAfter/heartbeat - 2 {
+		beat()
+		w.agree(2, []order.NodeID{1, 2, 3}, 0, 2)
+	}
+	for range 4 {
+		beat()
+	}
+	w.agree(3, []order.NodeID{1, 3}, 0, 2)
+}
