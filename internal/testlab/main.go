@@ -144,6 +144,8 @@ func (p *process) happened(e squall.Event) {
 		p.tell(news{Kind: newsEvent, Text: e.String()})
 	case squall.LogCaughtUp:
 		p.tell(news{Kind: newsEvent, Text: fmt.Sprintf(caughtUpFormat, e.Records, e.Cut)})
+	case squall.LogDamaged:
+		p.tell(news{Kind: newsEvent, Text: damagedPrefix + e.String()})
 	case squall.LogRepaired:
 		text := repairedPrefix
 		if e.Aside != "" {
@@ -163,6 +165,7 @@ const (
 	repairedPrefix = "repaired: "
 	asidePrefix    = "set aside: "
 	tornPrefix     = "torn: "
+	damagedPrefix  = "damaged: "
 )
 
 func (p *process) tell(n news) {

@@ -8,8 +8,14 @@ import (
 	"github.com/squall-go/squall"
 )
 
+// roles return at once, unless this program was started for something else than tests.
+var roles []func()
+
 func TestMain(m *testing.M) {
 	Main()
+	for _, role := range roles {
+		role()
+	}
 	flag.BoolVar(&KeepLogs, "keep", false, "keep the logs of good runs, too")
 	flag.Parse()
 	os.Exit(m.Run())
