@@ -6,9 +6,10 @@ SHELL := /bin/bash
 FUZZTIME ?= 20s
 SEEDS ?= 100000
 ROUNDS ?= 100
+TRIALS ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help check test race sim durable model fuzz bench
+.PHONY: help check test race sim durable power model fuzz bench
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  \1\t/' | expand -t 12
@@ -33,6 +34,10 @@ sim: ## the simulator over SEEDS seeds (100000); a failure names the commit if t
 
 durable: ## ROUNDS times (100) for each engine, all members of a group of processes killed and started again; an audit of their disks after each
 	go test ./internal/testlab -run AllAreKilled -v -timeout 2h -args -rounds $(ROUNDS)
+
+power: ## ROUNDS times (100) for each engine, the power of all members of a group goes; then TRIALS stores (3), with a power cut and a failure at every step. Needs root
+	go test ./internal/testlab -run ThePowerGoes -v -timeout 2h -args -rounds $(ROUNDS)
+	go test ./internal/testlab -run WhatAStoreSays -v -timeout 2h -args -trials $(TRIALS)
 
 model: ## the model of a view change's decision, as it is and with each flaw; needs spin and gcc
 	docs/model/check.sh

@@ -10,7 +10,8 @@ import (
 // layers is the order in which packages may import each other: any from the lines above its own, none from its own line.
 // It is a finer version of the arrows in the layout, so that a cycle cannot even be begun. "x/..." is everything below x.
 var layers = [][]string{
-	{"internal/background", "internal/child", "internal/invariants", "internal/lint", "internal/mapped", "internal/mutant", "internal/progress", "internal/testlab/netlab"},
+	{"internal/background", "internal/child", "internal/invariants", "internal/lint", "internal/mapped", "internal/mutant", "internal/progress",
+		"internal/testlab/faultfs", "internal/testlab/netlab"},
 	{"order"},
 	{"fabric", "nullsend", "rdmc/schedule", "rdmc/shared"},
 	{"fabric/port", "persist/journal", "predicates", "rdmc/linkmodel", "rdmc/relay"},
@@ -89,6 +90,54 @@ func transportsAreChosenAtTheTop(m *module) {
 			}
 		})
 	}
+}
+
+// testOnly are what tests use and programs must not be built with: modules, and packages of this one. The packages listed with each may import it outside of tests.
+var testOnly = map[string][]string{
+	"github.com/hanwen/go-fuse/v2":           {"internal/testlab/faultfs"},
+	modulePath + "/internal/testlab/faultfs": {},
+	modulePath + "/internal/testlab/netlab":  {"internal/testlab", "cmd/squall/internal/benchrdmc"},
+	"go.uber.org/goleak":                     {},
+}
+
+func whatTestsNeedStaysInTests(m *module) {
+	for _, f := range m.files {
+		if f.isTest() {
+			continue
+		}
+		f.imports(func(spec *ast.ImportSpec, p string) {
+			for of, may := range testOnly {
+				if (p == of || strings.HasPrefix(p, of+"/")) && !slices.Contains(may, f.pkg()) {
+					m.fault(spec.Pos(), "%s imports %s, which is for tests", f.pkg(), p)
+				}
+			}
+		})
+	}
+}
+
+func TestWhatTestsNeedStaysInTests(t *testing.T) { hold(t, whatTestsNeedStaysInTests) }
+
+func TestWhatIsForTestsIsFoundInAProgram(t *testing.T) {
+	catches(t, whatTestsNeedStaysInTests, []violation{
+		{"a module", `
+-- persist/disk.go --
+package persist
+import _ "github.com/hanwen/go-fuse/v2/fuse"
+`, "persist imports github.com/hanwen/go-fuse/v2/fuse, which is for tests"},
+		{"a package", `
+-- internal/testlab/main.go --
+package testlab
+import _ "github.com/squall-go/squall/internal/testlab/faultfs"
+`, "internal/testlab imports github.com/squall-go/squall/internal/testlab/faultfs"},
+		{"where they belong", `
+-- internal/testlab/faultfs/server_linux.go --
+package faultfs
+import _ "github.com/hanwen/go-fuse/v2/fuse"
+-- internal/testlab/power_linux_test.go --
+package testlab
+import _ "github.com/squall-go/squall/internal/testlab/faultfs"
+`, ""},
+	})
 }
 
 func TestImportsGoOneWay(t *testing.T) { hold(t, importsGoOneWay) }

@@ -177,7 +177,12 @@ func sameStates(of []*Process) error {
 // Audit reads the disks of nodes, none of which runs. With same, all have to have everything.
 func (c *Cluster) Audit(same bool, nodes ...squall.NodeID) Findings {
 	c.t.Helper()
-	var all Findings
+	f, err := c.audit(same, nodes...)
+	c.must(err)
+	return f
+}
+
+func (c *Cluster) audit(same bool, nodes ...squall.NodeID) (all Findings, err error) {
 	for i, l := range c.opts.Loads {
 		if !l.Durable {
 			continue
@@ -190,10 +195,12 @@ func (c *Cluster) Audit(same bool, nodes ...squall.NodeID) Findings {
 			a.Acknowledged[i].On = slices.DeleteFunc(slices.Clone(a.Acknowledged[i].On), func(id squall.NodeID) bool { return !slices.Contains(nodes, id) })
 		}
 		f, err := a.Run()
-		c.must(err)
+		if err != nil {
+			return all, err
+		}
 		all.add(f)
 	}
-	return all
+	return all, nil
 }
 
 // acknowledged is what all processes were told is on every disk, in the order of the log.

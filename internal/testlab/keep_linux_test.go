@@ -2,6 +2,7 @@ package testlab
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -13,6 +14,8 @@ import (
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/internal/testlab/faultfs"
 )
+
+var trials = flag.Int("trials", 0, "trials of a store whose every step is gone through, for each engine; 0: an eighth of the steps of one")
 
 // trial is one store on one disk, that a keeper fills until something goes wrong.
 type trial struct {
@@ -192,14 +195,14 @@ func eachTrial(t *testing.T, faults func(at int) faultfs.Faults, fate faultfs.Fa
 	if seed == 0 {
 		seed = rand.Uint64()
 	}
-	t.Logf("again with: -args -seed %d", seed)
+	t.Logf("again with: -args -trials %d -seed %d", *trials, seed)
 	for _, engine := range engines {
 		t.Run("engine="+engine.String(), func(t *testing.T) {
-			trials, stride := *durableRounds, 1
-			if testing.Short() {
-				trials, stride = 1, 5
+			stride := 1
+			if *trials == 0 {
+				stride = 8
 			}
-			for n := range uint64(trials) {
+			for n := range uint64(max(*trials, 1)) {
 				at := 1 + int(seed%uint64(stride))
 				for struck := true; struck; at += stride {
 					r := newTrial(t, engine, seed+n, faultfs.New(seed+n+uint64(at)))
@@ -217,6 +220,7 @@ func eachTrial(t *testing.T, faults func(at int) faultfs.Faults, fate faultfs.Fa
 				if at < 20 {
 					t.Errorf("trial %d has %d steps", n, at)
 				}
+				t.Logf("trial %d: %d steps", n, at)
 			}
 		})
 	}
@@ -236,4 +240,55 @@ func TestWhatAStoreSaysIsDurableIsThereAfterAnyWriteFails(t *testing.T) {
 
 func TestWhatAStoreSaysIsDurableIsThereAfterAnySyncFails(t *testing.T) {
 	eachTrial(t, func(at int) faultfs.Faults { return faultfs.Faults{Sync: faultfs.Fault{Err: syscall.EIO, At: at}} }, faultfs.Drawn)
+}
+
+// syncs of an engine that a disk lies about, as if the engine left them out.
+var leftOut = []struct {
+	name string
+	of   []squall.LogEngine
+	lies func(s faultfs.Synced) bool
+}{
+	{"all", engines, func(faultfs.Synced) bool { return true }},
+	{"of the files of records", engines, func(s faultfs.Synced) bool {
+		return s.Kind == faultfs.Data && (strings.HasSuffix(s.Path, ".wal") || strings.HasSuffix(s.Path, "log.db"))
+	}},
+	{"of the names of segments", []squall.LogEngine{squall.WAL}, func(s faultfs.Synced) bool {
+		return s.Kind == faultfs.Names && s.Path == "store/logs/kept.0"
+	}},
+}
+
+// The trials see it when a sync is left out.
+func TestATrialSeesThatSyncsAreLeftOut(t *testing.T) {
+	for _, l := range leftOut {
+		for _, engine := range l.of {
+			t.Run(fmt.Sprintf("engine=%s/%s", engine, l.name), func(t *testing.T) {
+				r := newTrial(t, engine, 1, faultfs.New(1))
+				_, err := r.while(faultfs.Faults{}, func(k *keeperProcess) error {
+					tasks := []keeperTask{{Do: keepAppend, Serial: 1, Sizes: []int{100, 100}}, {Do: keepCut, At: 1}, {Do: keepAppend, Serial: 3, Sizes: []int{100, 100}}}
+					for i, task := range tasks {
+						to := r.appended(task)
+						if task.Do == keepCut {
+							to.next = task.At
+							r.disk.Fail(faultfs.Faults{Lies: l.lies})
+						}
+						if err := r.task(k, task, to); err != nil {
+							return fmt.Errorf("task %d: %w", i, err)
+						}
+					}
+					return nil
+				})
+				if errors.Is(err, faultfs.ErrUnavailable) {
+					t.Skip(err)
+				}
+				if err != nil {
+					t.Fatal(err, r.failure)
+				}
+				if err := r.ended(faultfs.Nothing); err == nil {
+					t.Error("not seen")
+				} else {
+					t.Log(err)
+				}
+			})
+		}
+	}
 }

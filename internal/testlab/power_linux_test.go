@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -238,4 +239,86 @@ func TestNothingAcknowledgedIsLostWhenThePowerGoes(t *testing.T) {
 			t.Logf("%d rounds in %v: %v", rounds, time.Since(start).Round(time.Millisecond), o.settle())
 		})
 	}
+}
+
+// A disk that only says that it has synced loses what was acknowledged, and the audit sees it.
+func TestAnAuditSeesWhatDisksThatLieLose(t *testing.T) {
+	eachEngine(t, func(t *testing.T, engine squall.LogEngine) {
+		o := newOutage(t, DurableMessages(engine))
+		o.found()
+		o.on(o.all()...)
+		members := o.lab.Back(durableNodes, o.nodes()...)
+		for _, id := range o.all() {
+			o.disks[id].Fail(faultfs.Faults{Lies: func(faultfs.Synced) bool { return true }})
+		}
+		o.lab.AwaitAcks(acksBefore, members...)
+		o.cut(faultfs.Nothing)
+		if f, err := o.lab.audit(false, o.all()...); err == nil || !strings.Contains(err.Error(), "lost: ") {
+			t.Errorf("the audit says %v, %v; want something to be lost", f, err)
+		} else {
+			t.Log(err)
+		}
+	})
+}
+
+// One disk fails, or loses power. The others go on without its member, and it comes back with what its platter has.
+func TestAMemberWhoseDiskFailsComesBackWithWhatIsLeft(t *testing.T) {
+	takesTime(t)
+	for _, engine := range engines {
+		for _, failure := range []struct {
+			name   string
+			faults faultfs.Faults
+		}{
+			{"the power goes", faultfs.Faults{CutAt: 1}},
+			{"a write fails", faultfs.Faults{Write: faultfs.Fault{Err: syscall.EIO, At: 1}}},
+			{"there is no room", faultfs.Faults{Write: faultfs.Fault{Err: syscall.ENOSPC, At: 1}}},
+			{"a sync fails", faultfs.Faults{Sync: faultfs.Fault{Err: syscall.EIO, At: 1}}},
+		} {
+			t.Run(fmt.Sprintf("engine=%s/%s", engine, failure.name), func(t *testing.T) {
+				load := DurableMessages(engine)
+				load.Most = 4000
+				o := newOutage(t, load)
+				o.found()
+				for range min(*durableRounds, 2) {
+					o.loseOne(failure.faults)
+				}
+				t.Log(o.settle())
+			})
+		}
+	}
+}
+
+// loseOne has the disk of one node fail, at some operation, while the group works.
+func (o *outage) loseOne(f faultfs.Faults) {
+	o.t.Helper()
+	o.on(o.all()...)
+	one := o.nodes()[0]
+	o.powers[one] = faultfs.NewPower() // it loses power by itself
+	o.disks[one].On(o.powers[one])
+	members := o.lab.Back(durableNodes, o.nodes()...)
+	for _, at := range []*int{&f.CutAt, &f.Write.At, &f.Sync.At} {
+		if *at > 0 {
+			*at += o.dice.IntN(50)
+		}
+	}
+	o.lab.AwaitAcks(1, members...)
+	o.disks[one].Fail(f)
+	i := slices.IndexFunc(members, func(p *Process) bool { return p.ID() == one })
+	rest := append(members[:i:i], members[i+1:]...)
+	why, err := members[i].AwaitHalt()
+	o.lab.must(err)
+	o.t.Logf("node %d ended: %s", one, why)
+	<-members[i].ended
+	o.lab.AwaitView(rest...)
+	o.off(faultfs.Drawn, one)
+	o.on(one)
+	back, err := o.lab.Restart(durableNodes, nil, one)
+	o.lab.must(err)
+	o.lab.Each(back, (*Process).AwaitOpen)
+	o.lab.AwaitView(append(rest, back...)...)
+	o.lab.Each(back, (*Process).Send)
+	o.lab.AwaitAcks(1, back...)
+	o.cut(faultfs.Drawn)
+	o.sound()
+	o.t.Log(o.lab.Audit(false, o.all()...))
 }

@@ -61,6 +61,13 @@ func (d *Disk) Fail(f Faults) {
 	}
 }
 
+// On has the disk run on other power.
+func (d *Disk) On(p *Power) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.power = p
+}
+
 // Steps is how many changes and syncs there were.
 func (d *Disk) Steps() int {
 	d.mu.Lock()

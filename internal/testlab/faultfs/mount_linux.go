@@ -29,9 +29,7 @@ const maxWrite = 1 << 20
 
 // Mount lets processes use the disk, as long as power is there.
 func (d *Disk) Mount(power *Power) (*Mount, error) {
-	d.mu.Lock()
-	d.power = power
-	d.mu.Unlock()
+	d.On(power)
 	if os.Geteuid() != 0 {
 		return nil, fmt.Errorf("%w: only root may mount one", ErrUnavailable)
 	}
