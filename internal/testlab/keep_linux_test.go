@@ -15,9 +15,9 @@ import (
 	"github.com/squall-go/squall/internal/testlab/faultfs"
 )
 
-var trials = flag.Int("trials", 0, "trials of a store whose every step is gone through, for each engine; 0: an eighth of the steps of one")
+var trials = flag.Int("trials", 0, "trials of a store whose every step is gone through, for each engine; 0: every eighth step of one")
 
-// trial is one store on one disk, that a keeper fills until something goes wrong.
+// trial is one store on one disk. A keeper works on it until the disk fails.
 type trial struct {
 	engine  squall.LogEngine
 	disk    *faultfs.Disk
@@ -27,7 +27,7 @@ type trial struct {
 
 	serial  uint64
 	is      kept   // what was acknowledged
-	may     []kept // besides, what the store may be after a task that failed: all of it, or an append of it up to any record
+	may     []kept // or what a task that failed leads to, with any number of its records
 	durable uint64 // records that the keeper said are durable
 	failure string // of the task that failed
 }
@@ -63,7 +63,8 @@ func (r *trial) ended(fate faultfs.Fate) error {
 	return wrong
 }
 
-// while has a keeper do tasks on the disk until one fails, or they are done, and ends it. Meanwhile the power may go, or the disk fail: otherwise no task may.
+// while has a keeper do tasks on the disk until one fails, or they are done, and ends it. Meanwhile
+// the power may go, or the disk fail: otherwise no task may.
 func (r *trial) while(faults faultfs.Faults, tasks func(k *keeperProcess) error) (struck bool, err error) {
 	power := faultfs.NewPower()
 	mount, err := r.disk.Mount(power)
@@ -91,7 +92,8 @@ func (r *trial) while(faults faultfs.Faults, tasks func(k *keeperProcess) error)
 // errRefused says that a task failed: the disk did.
 var errRefused = errors.New("refused")
 
-// task has the keeper do something that leads to another state. If it fails, any state between may come of it.
+// task has the keeper do something that leads to another state. If it fails, any state between may
+// come of it.
 func (r *trial) task(k *keeperProcess, task keeperTask, to kept) error {
 	a, err := k.do(task)
 	if err != nil {
@@ -188,8 +190,8 @@ func (r *trial) play(faults faultfs.Faults) (struck bool, err error) {
 	})
 }
 
-// eachTrial makes the same trial with something that goes wrong at its first step, then at its second one, and so on to its end. What goes wrong is
-// said by the step, and the seed of the disk.
+// eachTrial makes the same trial with something that goes wrong at its first step, then at its
+// second one, and so on to its end. What goes wrong is said by the step, and the seed of the disk.
 func eachTrial(t *testing.T, faults func(at int) faultfs.Faults, fate faultfs.Fate) {
 	seed := *stormSeed
 	if seed == 0 {
@@ -201,6 +203,9 @@ func eachTrial(t *testing.T, faults func(at int) faultfs.Faults, fate faultfs.Fa
 			stride := 1
 			if *trials == 0 {
 				stride = 8
+			}
+			if testing.Short() {
+				stride *= 3
 			}
 			for n := range uint64(max(*trials, 1)) {
 				at := 1 + int(seed%uint64(stride))
@@ -217,7 +222,7 @@ func eachTrial(t *testing.T, faults func(at int) faultfs.Faults, fate faultfs.Fa
 						t.Fatalf("trial %d, at step %d, %q: %v", n, at, r.failure, err)
 					}
 				}
-				if at < 20 {
+				if at < 20+stride {
 					t.Errorf("trial %d has %d steps", n, at)
 				}
 				t.Logf("trial %d: %d steps", n, at)

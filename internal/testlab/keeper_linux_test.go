@@ -18,16 +18,18 @@ import (
 	"github.com/squall-go/squall/persist"
 )
 
-// keeperVariable has this program be a keeper: a process that has one store with one log, and does with it what it is told. Stores map files into memory, so the
-// process that serves a disk cannot have one on it.
+// keeperVariable has this program be a keeper: a process that has one store with one log, and does
+// with it what it is told. Stores map files into memory, so the process that serves a disk cannot
+// have one on it.
 const keeperVariable = "SQUALL_TESTLAB_KEEPER"
 
-// keeperTask is what a keeper is told. Numbers are those of records, whose versions are 1:1, 1:2 and so on.
+// keeperTask is what a keeper is told. Numbers are those of records, whose versions are 1:1, 1:2
+// and so on.
 type keeperTask struct {
 	Do     string
 	Dir    string
 	Engine squall.LogEngine
-	Serial uint64 // of the first record, snapshot or value that is written; those that follow have the next ones
+	Serial uint64 // of the first record, snapshot or value; the next ones follow
 	Sizes  []int  // of records
 	At     uint64 // the first number that is not in a snapshot, or that goes
 }

@@ -77,7 +77,8 @@ func (o *outage) unmount(id squall.NodeID) {
 	delete(o.mounts, id)
 }
 
-// off ends the power of disks of which no process runs any more. What is left on each goes to a directory, where the audit reads it.
+// off ends the power of disks of which no process runs any more. What is left on each goes to a
+// directory, where the audit reads it.
 func (o *outage) off(fate faultfs.Fate, nodes ...squall.NodeID) {
 	o.t.Helper()
 	for _, id := range nodes {
@@ -92,7 +93,8 @@ func (o *outage) off(fate faultfs.Fate, nodes ...squall.NodeID) {
 	}
 }
 
-// cut has the power of all disks go while processes run: they stand still before it does, unless it is gone already.
+// cut has the power of all disks go while processes run: they stand still before it does, unless it
+// is gone already.
 func (o *outage) cut(fate faultfs.Fate) {
 	o.t.Helper()
 	for _, p := range o.lab.Processes() {
@@ -115,7 +117,8 @@ func (p *Process) running() bool {
 	return !p.gone
 }
 
-// sound fails the test if a process said something of its disk that no power cut can cause: a write that did not end is all that one leaves behind.
+// sound fails the test if a process said something of its disk that no power cut can cause: a write
+// that did not end is all that one leaves behind.
 func (o *outage) sound() {
 	o.t.Helper()
 	for _, p := range o.lab.Processes() {
@@ -214,7 +217,8 @@ func (o *outage) round() (how string) {
 	return how
 }
 
-// The power goes at all members at once. What was on every disk is there afterwards, whatever became of what was not.
+// The power goes at all members at once. What was on every disk is there afterwards, whatever
+// became of what was not.
 func TestNothingAcknowledgedIsLostWhenThePowerGoes(t *testing.T) {
 	for _, engine := range engines {
 		t.Run("engine="+engine.String(), func(t *testing.T) {
@@ -261,7 +265,8 @@ func TestAnAuditSeesWhatDisksThatLieLose(t *testing.T) {
 	})
 }
 
-// One disk fails, or loses power. The others go on without its member, and it comes back with what its platter has.
+// One disk fails, or loses power. The others go on without its member, and it comes back with what
+// its platter has.
 func TestAMemberWhoseDiskFailsComesBackWithWhatIsLeft(t *testing.T) {
 	takesTime(t)
 	for _, engine := range engines {

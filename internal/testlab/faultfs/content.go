@@ -7,7 +7,8 @@ import (
 
 const pageBytes = 4096
 
-// content is the bytes of a file. A page without memory is zeros; a page is never written in place, so contents may share pages.
+// content is the bytes of a file. A page without memory is zeros; a page is never written in place,
+// so contents may share pages.
 type content struct {
 	size  int64
 	pages map[int64][]byte
@@ -66,7 +67,8 @@ func (c *content) resize(size int64) {
 	c.size = size
 }
 
-// change is something that was done to a file: bytes that were written, or with resize a size that was set.
+// change is something that was done to a file: bytes that were written, or with resize a size that
+// was set.
 type change struct {
 	step   uint64 // numbers what was done to the disk
 	off    int64
@@ -160,8 +162,8 @@ func settlePrefix(c *content, changes []change, sector int64, dice *rand.Rand) {
 	})
 }
 
-// settleScattered lets any version of each sector arrive: the first changes of it, up to one. The size is that behind any one of the changes, so what was
-// written beyond it is gone.
+// settleScattered lets any version of each sector arrive: the first changes of it, up to one. The
+// size is that behind any one of the changes, so what was written beyond it is gone.
 func settleScattered(c *content, changes []change, sector int64, dice *rand.Rand) {
 	sized := dice.IntN(len(changes) + 1)
 	stale := map[int64]bool{} // sectors of which nothing more arrives

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Disk is files and directories as programs see them, and as the platter has them.
+// Disk holds files and directories as programs see them, and as the platter has them.
 type Disk struct {
 	mu      sync.Mutex
 	dice    *rand.Rand
@@ -44,14 +44,14 @@ type node struct {
 	kept  map[string]*node // and as they are on the platter
 }
 
-// New returns an empty disk. The seed decides what faults draw.
+// New returns an empty disk. What is drawn follows from the seed.
 func New(seed uint64) *Disk {
 	d := &Disk{dice: rand.New(rand.NewPCG(seed, 2)), power: NewPower(), nodes: map[uint64]*node{}, syncs: map[Synced]int{}}
 	d.node(true, 0o755)
 	return d
 }
 
-// Fail has faults happen from now on, in place of those that were said before.
+// Fail replaces the faults of the disk. At and CutAt count from now on.
 func (d *Disk) Fail(f Faults) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -68,28 +68,28 @@ func (d *Disk) On(p *Power) {
 	d.power = p
 }
 
-// Steps is how many changes and syncs there were.
+// Steps counts the changes of files and names, and the syncs, since the disk was made or settled.
 func (d *Disk) Steps() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return int(d.steps)
 }
 
-// Syncs is how often what was synced.
+// Syncs counts the syncs, those that failed included.
 func (d *Disk) Syncs() map[Synced]int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return maps.Clone(d.syncs)
 }
 
-// Struck is to how many operations faults happened, the step at which the power went included.
+// Struck counts the operations that a fault made fail. A power cut at a step is one.
 func (d *Disk) Struck() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.struck
 }
 
-// node makes one that no name leads to yet.
+// node makes a node that has no name yet.
 func (d *Disk) node(dir bool, mode uint32) *node {
 	d.last++
 	n := &node{number: d.last, dir: dir, mode: mode & 0o7777, time: time.Now()}
@@ -175,7 +175,8 @@ func (d *Disk) change(n *node, g change) syscall.Errno {
 	return 0
 }
 
-// write changes bytes. With through this write, but nothing that came before, is durable when it returns.
+// write changes bytes. With through this write, but nothing that came before, is durable when it
+// returns.
 func (d *Disk) write(n *node, p []byte, off int64, through bool) syscall.Errno {
 	g := change{off: off, data: slices.Clone(p)}
 	if errno := d.change(n, g); errno != 0 || !through {
@@ -238,8 +239,9 @@ func (n *node) arrive(upTo uint64) {
 	}
 }
 
-// Settle is what becomes of a disk without power: the platter has what was synced, and of the rest what fate says. Then the disk has power again, this time
-// its own, and no faults. No process must have it mounted.
+// Settle is what becomes of a disk without power: the platter has what was synced, and of the rest
+// what fate says. Then the disk has power again, this time its own, and no faults. No process must
+// have it mounted.
 func (d *Disk) Settle(fate Fate) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -270,7 +272,8 @@ func (d *Disk) again(old *node, made map[*node]bool) *node {
 	return n
 }
 
-// Clone is another disk with the same files, which nobody has mounted, and another seed. What was not synced is on its platter.
+// Clone is another disk with the same files, which nobody has mounted, and another seed. What was
+// not synced is on its platter.
 func (d *Disk) Clone(seed uint64) *Disk {
 	d.mu.Lock()
 	defer d.mu.Unlock()

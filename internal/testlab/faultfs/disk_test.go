@@ -139,7 +139,8 @@ func TestWhatIsNotSyncedGoesWithThePower(t *testing.T) {
 	}
 }
 
-// Any version of a sector may be there, sectors are whole, and what was written in one piece may be in several.
+// Any version of a sector may be there, sectors are whole, and what was written in one piece may be
+// in several.
 func TestWritesArriveBySectors(t *testing.T) {
 	const sectors = 3
 	found := map[Fate]map[string]bool{Prefix: {}, Scattered: {}}
@@ -219,7 +220,8 @@ func TestNamesArriveWithWhatTheyFollow(t *testing.T) {
 	}
 }
 
-// Whatever is done to a disk: a file that was synced after its last change, under a name that was, is there as it was.
+// Whatever is done to a disk: a file that was synced after its last change, under a name that was,
+// is there as it was.
 func TestWhatIsSyncedStays(t *testing.T) {
 	seed := rand.Uint64()
 	t.Log("seed", seed)

@@ -9,13 +9,13 @@ import (
 
 // Faults are what goes wrong on a disk from now on. The zero value is a good disk.
 type Faults struct {
-	Write Fault             // of what changes a file
+	Write Fault             // of changes of files
 	Sync  Fault             // of files and directories
-	Lies  func(Synced) bool // a sync of which it is true returns without having done anything; nil: no sync does
-	Delay time.Duration     // most that a sync takes; how much is drawn
-	CutAt int               // the power goes before this step: a change of a file or a name, or a sync; 0: it does not go by itself
-	Where func(string) bool // the paths at which Write and Sync happen; nil: everywhere
-	Fate  Fate              // of what a sync that fails does not write
+	Lies  func(Synced) bool // syncs that return without doing anything; nil: none
+	Delay time.Duration     // of a sync, at most; it is drawn
+	CutAt int               // the power goes before this step (see Steps); 0: it stays
+	Where func(string) bool // paths at which Write and Sync happen; nil: all
+	Fate  Fate              // of the writes that a failing sync covers
 }
 
 // Fault is an error that operations return instead of doing what they should.
@@ -52,13 +52,13 @@ func (k Kind) String() string {
 	return [...]string{"fsync", "fdatasync", "fsync of directory", "synced write"}[k]
 }
 
-// Synced is what was synced: a path from the root of the disk on, and how.
+// Synced names a sync: the path of the file or directory on the disk, and the kind.
 type Synced struct {
 	Path string
 	Kind Kind
 }
 
-// Power is what disks run on. It goes once.
+// Power is the supply of one disk or more. It fails once.
 type Power struct {
 	off  chan struct{}
 	once sync.Once
@@ -67,7 +67,7 @@ type Power struct {
 // NewPower returns power that is there.
 func NewPower() *Power { return &Power{off: make(chan struct{})} }
 
-// Cut ends it: no operation of any disk that has not ended by then does anything.
+// Cut ends the power: every operation that has not ended by then fails, on all of its disks.
 func (p *Power) Cut() { p.once.Do(func() { close(p.off) }) }
 
 // Gone is closed when the power is gone.

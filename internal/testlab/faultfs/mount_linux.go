@@ -10,14 +10,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrUnavailable is what Mount fails with where there can be no such disk, wrapped with what is missing. Tests skip with it.
+// ErrUnavailable is what Mount fails with where there can be no such disk, wrapped with what is
+// missing. Tests skip with it.
 var ErrUnavailable = errors.New("no disk of a process's own here")
 
-// Mount is a disk that processes use. It is mounted nowhere: whoever may look at this process's descriptors finds it at Dir. So nothing of it stays when this
-// process ends, however that happens.
+// Mount is a disk that processes use. It is mounted nowhere: whoever may look at this process's
+// descriptors finds it at Dir. So nothing of it stays when this process ends, however that happens.
 //
-// This process itself must not map files of it into memory: a thread that waits for a page stops the garbage collector, and with it the server that has the
-// page. Other processes may.
+// This process itself must not map files of it into memory: a thread that waits for a page stops
+// the garbage collector, and with it the server that has the page. Other processes may.
 type Mount struct {
 	Dir   string
 	root  int // descriptor
@@ -76,7 +77,8 @@ func attach(device int) (root int, err error) {
 	return unix.Fsmount(context, unix.FSMOUNT_CLOEXEC, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
 }
 
-// refusePolls has the kernel ask once whether a file can be polled, and never again. Go asks for each file that it opens, in a way that must not wait.
+// refusePolls has the kernel ask once whether a file can be polled, and never again. Go asks for
+// each file that it opens, in a way that must not wait.
 func (m *Mount) refusePolls() error {
 	const hack = ".go-fuse-epoll-hack" // the server knows this name
 	f, err := unix.Openat(m.root, hack, unix.O_RDONLY|unix.O_CLOEXEC, 0)

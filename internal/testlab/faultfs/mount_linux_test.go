@@ -227,7 +227,8 @@ func TestAWriteThatIsSyncedByItselfIsDurable(t *testing.T) {
 	}
 }
 
-// storeRole has this program be one that uses a bolt file: it maps it into memory, which the process that has the disk must not.
+// storeRole has this program be one that uses a bolt file: it maps it into memory, which the
+// process that has the disk must not.
 const storeRole = "SQUALL_FAULTFS_STORE"
 
 func TestMain(m *testing.M) {
@@ -316,7 +317,8 @@ func TestADiskThatIsCutAtAnyStepHasWhatWasSyncedBefore(t *testing.T) {
 	}
 }
 
-// replace replaces a file by a longer one again and again, and returns how long the last one is whose replacement has ended.
+// replace replaces a file by a longer one again and again, and returns how long the last one is
+// whose replacement has ended.
 func replace(dir string, times int) (synced int, err error) {
 	for n := 1; n <= times; n++ {
 		f, err := os.Create(filepath.Join(dir, "value.new"))

@@ -44,7 +44,8 @@ func (n *naming) apply() {
 	}
 }
 
-// syncNames makes durable what was done in a directory up to a step, with all that it follows, and returns what is not durable yet.
+// syncNames makes durable what was done in a directory up to a step, with all that it follows, and
+// returns what is not durable yet.
 func syncNames(pending []*naming, dir *node, upTo uint64) (left []*naming) {
 	with := make([]bool, len(pending))
 	for i := len(pending) - 1; i >= 0; i-- {

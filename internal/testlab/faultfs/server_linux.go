@@ -16,7 +16,8 @@ type server struct {
 	disk *Disk
 }
 
-// forever is how long the kernel may keep what it was told: nothing changes a disk but what the kernel itself asks for.
+// forever is how long the kernel may keep what it was told: nothing changes a disk but what the
+// kernel itself asks for.
 const forever = uint64(time.Hour / time.Second)
 
 func (s *server) String() string { return "squall-faultfs" }
@@ -212,7 +213,8 @@ func (s *server) Write(_ <-chan struct{}, in *fuse.WriteIn, data []byte) (uint32
 	return uint32(len(data)), s.unlock(errno)
 }
 
-// Fallocate lengthens a file, or makes zeros of a part of it. Room by itself is no part of the model.
+// Fallocate lengthens a file, or makes zeros of a part of it. Room by itself is no part of the
+// model.
 func (s *server) Fallocate(_ <-chan struct{}, in *fuse.FallocateIn) fuse.Status {
 	n, errno := s.lock(in.NodeId)
 	if errno != 0 {
