@@ -3,6 +3,7 @@ package testlab
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -45,13 +46,7 @@ func newOutage(t *testing.T, load Load) *outage {
 
 // all are the nodes, in their order.
 func (o *outage) all() []squall.NodeID {
-	return slices.Sorted(func(yield func(squall.NodeID) bool) {
-		for id := range o.disks {
-			if !yield(id) {
-				return
-			}
-		}
-	})
+	return slices.Sorted(maps.Keys(o.disks))
 }
 
 // on gives disks power, which goes for all of them at once, and mounts them.
