@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/internal/descriptors"
 	"github.com/squall-go/squall/internal/logwire"
 	"github.com/squall-go/squall/internal/member"
 	"github.com/squall-go/squall/internal/restart"
@@ -111,7 +112,7 @@ func (d *durable) keep(id persist.LogID) (*kept, error) {
 		Damaged: func(err error) { d.jobs.add(func() { d.found(id, err) }) },
 	}
 	var err error
-	k.log, err = d.store.Log(open)
+	k.log, err = descriptors.Retry(func() (*persist.Log, error) { return d.store.Log(open) })
 	if errors.Is(err, persist.ErrDamaged) {
 		k.log, err = d.repair(open, err)
 	} else if err == nil {

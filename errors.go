@@ -4,6 +4,7 @@ import (
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/fabric/auto"
 	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/internal/descriptors"
 	"github.com/squall-go/squall/internal/join"
 	"github.com/squall-go/squall/internal/member"
 	"github.com/squall-go/squall/internal/transfer"
@@ -33,6 +34,8 @@ var (
 	ErrStateLost = transfer.ErrStateLost
 	// ErrSilent is why a member failed: it lives, or seems to, but its loop does not turn.
 	ErrSilent = member.ErrSilent
+	// ErrTooFewDescriptors is returned by Open when the limit of the process leaves too few file descriptors for a group of that size.
+	ErrTooFewDescriptors = descriptors.ErrTooFew
 	// ErrRefused is returned by Open when the group does not take this process; the text says why.
 	ErrRefused = join.ErrRefused
 	// ErrProtocolVersion is returned by Open when the other side speaks another version.

@@ -45,6 +45,7 @@ type Group struct {
 	durable *durable // nil: no subgroup is persistent
 
 	rejections rejections
+	reserve    reserve
 	retiring   sync.WaitGroup // what is being closed of views that are over
 	news       news
 	down       atomic.Uint64 // members that were suspected
@@ -77,6 +78,9 @@ func Open(ctx context.Context, cfg Config) (*Group, error) {
 func (g *Group) open(ctx context.Context) (err error) {
 	c := &g.cfg
 	g.rejections.emit = c.emit
+	if err := g.reserve.grow(c.Expect); err != nil {
+		return err
+	}
 	id, incarnation, lock, err := join.Identity(c.Dir, c.ID)
 	if err != nil {
 		return err
@@ -112,7 +116,10 @@ func (g *Group) open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := g.enter(ctx, outcome); err != nil {
+	if err = g.reserve.grow(len(outcome.View.Members)); err == nil {
+		err = g.enter(ctx, outcome)
+	}
+	if err != nil {
 		outcome.Abort(err)
 		return err
 	}
@@ -141,7 +148,7 @@ func (g *Group) joinConfig() join.Config {
 	c := &g.cfg
 	return join.Config{
 		Cluster: c.Cluster, Join: c.Join, Expect: c.Expect, Declarations: c.declarations(), Layouts: c.layouts(), Port: g.port, TLS: c.TLS,
-		Self: g.self, FailAfter: c.FailAfter, OnEvent: func(e join.Event) { c.emit(Joining{e}) },
+		Self: g.self, FailAfter: c.FailAfter, Room: g.reserve.full, OnEvent: func(e join.Event) { c.emit(Joining{e}) },
 		Reach: func(ctx context.Context, m views.Member) error { return g.node.Reach(ctx, fabricPeer(m)) },
 	}
 }
@@ -264,6 +271,11 @@ func (g *Group) installed(v *views.View) {
 	if g.durable != nil {
 		g.durable.entered(v)
 	}
+	g.retiring.Go(func() {
+		if err := g.reserve.grow(len(v.Members)); err != nil {
+			g.cfg.Logger.Warn("a later view change may fail", "error", err)
+		}
+	})
 	g.announce(v)
 }
 
@@ -566,6 +578,7 @@ func (g *Group) release() error {
 		errs = append(errs, g.port.Close())
 	}
 	g.rejections.close()
+	g.reserve.close()
 	if g.parker != nil {
 		errs = append(errs, g.parker.Close())
 	}

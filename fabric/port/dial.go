@@ -9,6 +9,8 @@ import (
 	"net"
 	"syscall"
 	"time"
+
+	"github.com/squall-go/squall/internal/descriptors"
 )
 
 // Dial connects to a node's port and says what the connection is for. The context bounds connect, TLS and preamble; it has
@@ -24,7 +26,7 @@ func Dial(ctx context.Context, addr string, kind Kind, tlsConfig *tls.Config) (n
 
 func dial(ctx context.Context, addr string, kind Kind, tlsConfig *tls.Config) (net.Conn, error) {
 	var dialer net.Dialer
-	raw, err := dialer.DialContext(ctx, "tcp", addr)
+	raw, err := descriptors.Retry(func() (net.Conn, error) { return dialer.DialContext(ctx, "tcp", addr) })
 	if err != nil {
 		return nil, because(ctx, err)
 	}

@@ -30,6 +30,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/squall-go/squall/internal/descriptors"
 )
 
 // Defaults of Config.
@@ -173,6 +175,7 @@ func (p *Port) accept() {
 			p.admit(conn)
 		case errors.Is(err, net.ErrClosed):
 			return
+		case descriptors.IsLack(err) && (p.evictOldest() || descriptors.Give()):
 		default:
 			pause = min(max(2*pause, acceptPauseMin), acceptPauseMax)
 			p.Reject(Rejection{Reason: AcceptFailed, Err: err})
@@ -209,6 +212,22 @@ func (p *Port) admit(conn net.Conn) {
 		evicted.conn.Close()
 		p.rejectOnce(evicted, fmt.Errorf("%w: %d", ErrTooManyPending, p.maxPending))
 	}
+}
+
+// evictOldest closes the oldest pending connection, if there is one: when descriptors are short,
+// strangers are the first to go.
+func (p *Port) evictOldest() bool {
+	p.mu.Lock()
+	if len(p.pending) == 0 {
+		p.mu.Unlock()
+		return false
+	}
+	v := p.pending[0]
+	p.pending = slices.Delete(p.pending, 0, 1)
+	p.mu.Unlock()
+	v.conn.Close()
+	p.rejectOnce(v, fmt.Errorf("%w: no file descriptor is left", ErrTooManyPending))
+	return true
 }
 
 // rejectOnce reports a visitor, unless that was done: it may fail while it is evicted.

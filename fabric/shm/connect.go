@@ -18,6 +18,7 @@ import (
 
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/internal/descriptors"
 	"github.com/squall-go/squall/order"
 	"golang.org/x/sys/unix"
 )
@@ -25,7 +26,9 @@ import (
 const (
 	handshakeTime = 5 * time.Second
 	messageBytes  = 4 << 10
-	seats         = 128 // twice what the largest view needs
+	// maxDescriptors is the largest number of descriptors that a packet may carry.
+	maxDescriptors = 4
+	seats          = 128 // twice what the largest view needs
 )
 
 // Host is equal for processes that reach each other's sockets and memory: same boot, same network namespace, same user.
@@ -91,7 +94,8 @@ func (c *Connector) listen(reject func(port.Rejection)) {
 		switch {
 		case errors.Is(err, net.ErrClosed):
 			return
-		case err != nil: // out of descriptors, say: the caller is told by its closed connection, others may have more luck
+		case descriptors.IsLack(err) && descriptors.Give():
+		case err != nil:
 			time.Sleep(10 * time.Millisecond)
 		case !runsAs(conn, c.user):
 			r := port.Rejection{Remote: process(conn), Kind: port.KindRows, Reason: port.OtherUser}
@@ -138,7 +142,9 @@ func (c *Connector) Dial(ctx context.Context, spec *fabric.Spec, to order.Rank, 
 }
 
 func (c *Connector) dial(ctx context.Context, spec *fabric.Spec, to order.Rank, row int) (*Link, error) {
-	conn, err := (&net.Dialer{}).DialContext(ctx, "unixpacket", "@"+spec.Peers[to].Shm)
+	conn, err := descriptors.Retry(func() (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unixpacket", "@"+spec.Peers[to].Shm)
+	})
 	if err != nil {
 		return nil, fabric.HungUp(err)
 	}
@@ -254,7 +260,8 @@ func send(conn *net.UnixConn, v any, fds ...int) error {
 
 // receive reads one packet. The descriptors are the caller's to close, whatever the error.
 func receive(conn *net.UnixConn, v any) (fds []int, err error) {
-	b, oob := make([]byte, messageBytes), make([]byte, unix.CmsgSpace(4*4))
+	descriptors.Spare(maxDescriptors) // those that find no place here would be cut off
+	b, oob := make([]byte, messageBytes), make([]byte, unix.CmsgSpace(4*maxDescriptors))
 	n, m, flags, _, err := conn.ReadMsgUnix(b, oob)
 	if err != nil {
 		return nil, err

@@ -121,7 +121,7 @@ func TestEveryGreetingThatIsTurnedAwayIsReportedOnce(t *testing.T) {
 		"another user":         {nil, 0, me + 1, false, port.OtherUser, fmt.Sprintf("for user %d only", me+1)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			before := descriptors(t)
+			before := fdCount(t)
 			borne := patience
 			if c.reason == port.TimedOut || name == "another key" { // it might be that of the next view
 				borne = 20 * time.Millisecond
@@ -154,7 +154,7 @@ func TestEveryGreetingThatIsTurnedAwayIsReportedOnce(t *testing.T) {
 				t.Errorf("reported again: %v", <-d.rejected)
 			}
 			conn.Close()
-			if now := descriptors(t); now > before+awaiting {
+			if now := fdCount(t); now > before+awaiting {
 				t.Errorf("%d descriptors, %d before: those that came with a greeting stay open", now, before)
 			}
 		})
@@ -164,7 +164,7 @@ func TestEveryGreetingThatIsTurnedAwayIsReportedOnce(t *testing.T) {
 // awaiting is the number of descriptors that a parker holds.
 const awaiting = 2
 
-func descriptors(t *testing.T) int {
+func fdCount(t *testing.T) int {
 	fds, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
 		t.Fatal(err)
@@ -226,10 +226,10 @@ func TestARowThatCannotBeHadNamesItsSizeAndSaysWhatToDo(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer unix.Setrlimit(unix.RLIMIT_FSIZE, &was)
-	before := descriptors(t)
+	before := fdCount(t)
 	_, _, _, err = NewRow(8 << 20)
 	expectAdvice(t, err, unix.EFBIG, 8<<20)
-	if now := descriptors(t); now > before {
+	if now := fdCount(t); now > before {
 		t.Errorf("%d descriptors, %d before", now, before)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"unsafe"
 
 	"github.com/squall-go/squall/fabric"
+	"github.com/squall-go/squall/internal/descriptors"
 	"golang.org/x/sys/unix"
 )
 
@@ -156,7 +157,9 @@ func NewRow(n int) (mem []byte, fd int, release func() error, err error) {
 	if n > totalMemory() {
 		return fail("allocation", fmt.Errorf("%w: this machine has %d bytes in all", unix.ENOMEM, totalMemory()))
 	}
-	if fd, err = unix.MemfdCreate("squall-row", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING); err != nil {
+	if fd, err = descriptors.Retry(func() (int, error) {
+		return unix.MemfdCreate("squall-row", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	}); err != nil {
 		return fail("creation", err)
 	}
 	// Allocated now, so that a full memory is an error here and not a signal later.

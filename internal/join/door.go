@@ -25,7 +25,9 @@ type Door struct {
 func openDoor(c Config, v *views.View, j *joiner, changed func()) *Door {
 	self, _ := v.RankOf(c.Self.ID)
 	d := &Door{talks: newTalks(newDesk(c, doorTalks)), joiner: j}
-	d.gate = NewGate(GateConfig{Cluster: c.Cluster, Declarations: c.Declarations, FailAfter: c.FailAfter, Silence: c.silence, Probe: c.Reach != nil}, v, self)
+	d.gate = NewGate(GateConfig{
+		Cluster: c.Cluster, Declarations: c.Declarations, FailAfter: c.FailAfter, Silence: c.silence, Probe: c.Reach != nil, Room: c.Room,
+	}, v, self)
 	d.tick, d.next = d.gate.Tick, d.gate.Next
 	if changed != nil {
 		d.told = changed

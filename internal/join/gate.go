@@ -19,6 +19,8 @@ type GateConfig struct {
 	// FailAfter is how long the group takes to notice a member that died. An id that a member holds is waited for so long, and
 	// for Silence besides: the member's removal takes its time too.
 	FailAfter time.Duration
+	// Room returns why this process has no room for one more member now, or nil; nil itself: it has.
+	Room func() error
 	// Silence is how long the other side of a conversation may say nothing at all; 0 is DefaultSilence.
 	Silence time.Duration
 	// Probe has a joiner's address tried before it may be proposed.
@@ -212,6 +214,16 @@ func (g *Gate) judgeGreeting(q Request) Message {
 	if len(g.talks)-g.count((*talk).applies) >= maxTalks {
 		return saying(sayLater, "%v: %d", errBusy, maxTalks)
 	}
+	return g.roomForOne()
+}
+
+// roomForOne is the answer to a joiner for whom this process has no room now; without a verb, it has.
+func (g *Gate) roomForOne() Message {
+	if g.config.Room != nil {
+		if err := g.config.Room(); err != nil {
+			return saying(sayLater, "%v", err)
+		}
+	}
 	return Message{}
 }
 
@@ -227,7 +239,7 @@ func (g *Gate) judgeApplication(q Request) Message {
 	case g.count((*talk).applies) >= maxTalks:
 		return saying(sayLater, "%v: %d", errBusy, maxTalks)
 	}
-	return Message{}
+	return g.roomForOne()
 }
 
 func (g *Gate) leaderAddr() string { return g.view.Members[g.leader].Addr }

@@ -629,3 +629,21 @@ func TestAGateWithoutConversationsNeedsNoTime(t *testing.T) {
 		t.Fatal("it wants to be called")
 	}
 }
+
+func TestAJoinerForWhomAMemberHasNoRoomIsToldToWait(t *testing.T) {
+	s := newGateScript(t)
+	full := errors.New("no descriptors")
+	var room error
+	s.gate.config.Room = func() error { return room }
+	for _, verb := range []Verb{Apply, Greet} {
+		room = full
+		e := s.gate.Ask(0, 10, s.request(verb, "4"))
+		if len(e.Says) != 1 || e.Says[0].What.(Message).Verb != sayLater || e.Says[0].What.(Message).Text != full.Error() || len(e.HangUps) != 1 {
+			t.Errorf("%q: %s", verb, effectsLine(e))
+		}
+		room = nil
+		if e = s.gate.Ask(0, 11, s.request(verb, "4")); len(e.HangUps) != 0 {
+			t.Errorf("%q: %s", verb, effectsLine(e))
+		}
+	}
+}

@@ -121,6 +121,8 @@ type Config struct {
 	// founds none (ErrOtherHistory). Empty: it was a member of none.
 	Group  string
 	Secret views.Secret
+	// Room returns why this process, once it is a member, has no room for one more, or nil; nil itself: it has.
+	Room func() error
 	// Port takes the control connections of this process from now on.
 	Port *port.Port
 	// TLS is used to dial; nil is plain.

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/squall-go/squall/internal/descriptors"
 	"golang.org/x/sys/unix"
 )
 
@@ -90,7 +91,8 @@ func (d *desk) listen() {
 		switch {
 		case errors.Is(err, net.ErrClosed):
 			return
-		case err != nil: // out of descriptors, say: others may have more luck
+		case descriptors.IsLack(err) && descriptors.Give():
+		case err != nil:
 			time.Sleep(10 * time.Millisecond)
 		case !d.enter(conn):
 			conn.Close()
@@ -212,7 +214,7 @@ func askOnce(ctx context.Context, owner string, id ID) (fd int, err error) {
 	if rest, ok := strings.CutPrefix(owner, namePrefix); !ok || len(rest) != 2*len(id) {
 		return -1, fmt.Errorf("%w: %.80q is no name of a socket for segments", ErrRefused, owner)
 	}
-	c, err := (&net.Dialer{}).DialContext(ctx, "unixpacket", "@"+owner)
+	c, err := descriptors.Retry(func() (net.Conn, error) { return (&net.Dialer{}).DialContext(ctx, "unixpacket", "@"+owner) })
 	if err != nil {
 		return -1, err
 	}
@@ -231,12 +233,13 @@ func askOnce(ctx context.Context, owner string, id ID) (fd int, err error) {
 
 // receive reads an answer.
 func receive(conn *net.UnixConn) (fd int, err error) {
+	descriptors.Spare(1) // one that finds no place here would be cut off
 	b, oob := make([]byte, answerBytes+1), make([]byte, unix.CmsgSpace(4))
 	n, m, flags, _, err := conn.ReadMsgUnix(b, oob)
 	if err != nil {
 		return -1, err
 	}
-	fds := descriptors(oob[:m])
+	fds := rights(oob[:m])
 	switch {
 	case n == answerBytes && b[0] == version && b[1] == 1 && len(fds) == 1 && flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) == 0:
 		return fds[0], nil
@@ -253,8 +256,8 @@ func receive(conn *net.UnixConn) (fd int, err error) {
 	return -1, err
 }
 
-// descriptors are those that came with a packet.
-func descriptors(oob []byte) (fds []int) {
+// rights returns the descriptors that came with a packet.
+func rights(oob []byte) (fds []int) {
 	messages, err := unix.ParseSocketControlMessage(oob)
 	if err != nil {
 		return nil

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/squall-go/squall/internal/descriptors"
 	"golang.org/x/sys/unix"
 )
 
@@ -29,7 +30,9 @@ func newSegment(n int) (*segment, error) {
 	if total := totalMemory(); n > total {
 		return nil, fmt.Errorf("%w: %d bytes, this machine has %d in all", unix.ENOMEM, n, total)
 	}
-	fd, err := unix.MemfdCreate("squall-large", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	fd, err := descriptors.Retry(func() (int, error) {
+		return unix.MemfdCreate("squall-large", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	})
 	if err != nil {
 		return nil, fmt.Errorf("memfd: %w", err)
 	}

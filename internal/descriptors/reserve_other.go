@@ -1,0 +1,26 @@
+//go:build !unix
+
+package descriptors
+
+import "errors"
+
+// ErrTooFew says that the limit of the process leaves too few file descriptors.
+var ErrTooFew = errors.New("too few file descriptors")
+
+// Hold holds nothing here.
+func Hold(reserved, more int, what string) (release func(), err error) { return func() {}, nil }
+
+// Check finds nothing here.
+func Check(needed int, what string) error { return nil }
+
+// Retry calls do once here.
+func Retry[T any](do func() (T, error)) (T, error) { return do() }
+
+// IsLack reports false here.
+func IsLack(err error) bool { return false }
+
+// Give has nothing to give here.
+func Give() bool { return false }
+
+// Spare does nothing here.
+func Spare(n int) {}
