@@ -21,6 +21,7 @@
 //	U4  what reads differently than it was written is neither repaired nor made anew unasked: it is an error that names it
 //	U5  one process writes to a directory, and no other one reads it meanwhile
 //	U6  a log begins right behind its snapshot: it yields no record that the snapshot stands for, and none is missing between the two
+//	U7  a log takes nothing more once a change of its files failed: that may have been made, or be made when the log is opened again
 //
 // Shared words: none in the table. A log's state and global are atomic; the writer, or whoever holds the files, writes the first, the loop the second.
 package persist

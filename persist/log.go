@@ -48,7 +48,8 @@ type LogConfig struct {
 	// What cannot be repaired in place, as a snapshot, is refused all the same, and nothing was dropped then.
 	Repair bool
 
-	relabelled bool // the label was written anew
+	relabelled bool                // the label was written anew
+	wrap       func(engine) engine // nil: none. A test puts an engine that fails in front of the log's
 }
 
 // Log is one log of a store. Append belongs to one goroutine at a time, everything else to anybody.
@@ -95,6 +96,9 @@ func openLog(s *Store, dir string, c LogConfig) (_ *Log, err error) {
 	l := &Log{store: s, dir: dir, config: c, work: make(chan struct{}, 1)}
 	if l.engine, err = openEngine(c.Engine, dir, s.config.ReadOnly); err != nil {
 		return nil, err
+	}
+	if c.wrap != nil {
+		l.engine = c.wrap(l.engine)
 	}
 	if err := l.openBook(); err != nil {
 		return nil, errors.Join(err, l.engine.Close())
@@ -214,6 +218,12 @@ func (l *Log) run() {
 func (l *Log) writeGroup() error {
 	l.files.Lock()
 	defer l.files.Unlock()
+	l.mu.Lock()
+	failed := l.failure // since the group was taken: somebody else changed the files
+	l.mu.Unlock()
+	if failed != nil {
+		return failed
+	}
 	return l.engine.StoreLogs(l.journal.Finish())
 }
 
@@ -237,17 +247,17 @@ func (l *Log) await() bool {
 
 // written tells everybody who waits.
 func (l *Log) written(err error) {
-	l.mu.Lock()
-	l.journal.Written(err)
-	records, _ := l.journal.Durable()
-	if err == nil {
-		l.state.Store(&state{records: records, end: l.journal.End(), epoch: l.state.Load().epoch})
-	}
-	l.broadcast()
-	l.mu.Unlock()
 	if err != nil {
 		l.fail(err)
-	} else if l.config.Wake != nil {
+		return
+	}
+	l.mu.Lock()
+	l.journal.Written(nil)
+	records, _ := l.journal.Durable()
+	l.state.Store(&state{records: records, end: l.journal.End(), epoch: l.state.Load().epoch})
+	l.broadcast()
+	l.mu.Unlock()
+	if l.config.Wake != nil {
 		l.config.Wake()
 	}
 }
@@ -269,7 +279,10 @@ func (l *Log) change() <-chan struct{} {
 }
 
 // fail ends the log: what is durable stays, nothing more will be.
-func (l *Log) fail(err error) {
+func (l *Log) fail(err error) { l.end(err)() }
+
+// end does this, and returns what tells of it: a caller that holds a lock lets go of it first.
+func (l *Log) end(err error) (tell func()) {
 	err = fmt.Errorf("log %v: %w", l.config.ID, named(err, l.dir))
 	l.mu.Lock()
 	first := l.failure == nil
@@ -279,9 +292,10 @@ func (l *Log) fail(err error) {
 	}
 	l.broadcast()
 	l.mu.Unlock()
-	if first && l.config.Failed != nil {
-		l.config.Failed(err)
+	if !first || l.config.Failed == nil {
+		return func() {}
 	}
+	return func() { l.config.Failed(err) }
 }
 
 // Err is why the log failed; nil: it did not.
@@ -394,34 +408,58 @@ func (l *Log) Cut(after order.Version) error {
 
 // alter changes what is on disk otherwise than by appending to it, and lets the journal and all readers go on from there.
 func (l *Log) alter(change func(*journal.Book) error) error {
+	return l.holding(func() error {
+		l.mu.Lock()
+		err, used := l.broken(), l.journal.Used()
+		l.mu.Unlock()
+		if err == nil && used > 0 {
+			err = fmt.Errorf("log %v: %w", l.config.ID, errAppending)
+		}
+		if err != nil {
+			return err
+		}
+		return l.rewrite(change, func(end journal.End) { l.journal.Restart(end) })
+	})
+}
+
+// holding changes the files. If what they hold is not known afterwards, the log has failed: what was appended to it might not be there when it is
+// opened again, or be cut off by a change that was noted.
+func (l *Log) holding(change func() error) error {
 	l.files.Lock()
-	defer l.files.Unlock()
-	l.mu.Lock()
-	err, used := l.broken(), l.journal.Used()
-	l.mu.Unlock()
-	if err == nil && used > 0 {
-		err = fmt.Errorf("log %v: %w", l.config.ID, errAppending)
+	err := change()
+	tell := func() {}
+	if errors.Is(err, journal.ErrUnknown) && !errors.Is(err, errFront) {
+		tell = l.end(err)
 	}
-	if err != nil {
-		return err
-	}
-	return l.rewrite(change, func(end journal.End) { l.journal.Restart(end) })
+	l.files.Unlock()
+	tell()
+	return err
 }
 
 var errAppending = errors.New("it is appended to while it is cut")
 
 // drop changes only the front of the log, which nothing that is appended depends on.
 func (l *Log) drop(change func(*journal.Book) error) error {
-	l.files.Lock()
-	defer l.files.Unlock()
-	return l.rewrite(change, nil)
+	return l.holding(func() error {
+		err := l.rewrite(change, nil)
+		if errors.Is(err, ErrDamaged) {
+			err = fmt.Errorf("%w: %w", errFront, err)
+		}
+		return err
+	})
 }
 
-// rewrite lets the book change the files, which the caller holds. If that fails, nothing is known of them any more. Without then, the end of the
-// log stays: the writer may have made it known meanwhile that it is further behind than the book says.
+// errFront is returned when damage keeps the front of a log from being dropped. What is appended does not depend on it.
+var errFront = errors.New("the front stays")
+
+// rewrite lets the book change the files, which the caller holds. Without then, the end of the log stays: the writer may have made it known
+// meanwhile that it is further behind than the book says.
 func (l *Log) rewrite(change func(*journal.Book) error, then func(journal.End)) error {
 	l.read.Lock()
 	defer l.read.Unlock()
+	if err := l.readable(); err != nil {
+		return err
+	}
 	err := l.book.Extend(l.state.Load().end)
 	if err == nil {
 		err = change(l.book)

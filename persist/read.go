@@ -260,7 +260,7 @@ func (c *cursor) read(to uint64, yield func(*Record) bool, failed *error) bool {
 			return true
 		case errors.Is(err, errLeft):
 			return false
-		case errors.Is(err, ErrTruncated) && c.log.state.Load().epoch != c.epoch:
+		case (errors.Is(err, ErrTruncated) || errors.Is(err, ErrDamaged)) && c.log.state.Load().epoch != c.epoch:
 			if failed := c.follow(); failed != nil {
 				err = failed
 			} else if c.next >= c.book.Origin() {

@@ -298,6 +298,11 @@ func (b *Book) failed(what string, err error) error {
 	return fmt.Errorf("%s: %s: %w", b.name, what, err)
 }
 
+// unsure is the error of a change that failed.
+func (b *Book) unsure(what string, err error) error {
+	return fmt.Errorf("%s: %s: %w: %w", b.name, what, ErrUnknown, err)
+}
+
 // search is the first block for which a question is answered with yes; all blocks behind it answer so, too. last+1: none does.
 func (b *Book) search(yes func(*Header) bool) (uint64, error) {
 	low, high := b.first, b.last+1

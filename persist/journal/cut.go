@@ -65,7 +65,7 @@ func (b *Book) redo() error {
 func (b *Book) cut(r redo) error {
 	if len(r.block) > 0 {
 		if err := b.store.Set(redoKey, r.encode()); err != nil {
-			return b.failed("noting a cut", err)
+			return b.unsure("noting a cut", err)
 		}
 	}
 	if err := b.apply(r); err != nil {
@@ -86,31 +86,22 @@ func (b *Book) apply(r redo) error {
 	if err != nil {
 		return b.failed("cutting", err)
 	}
-	if last >= r.from && last != 0 && !(last == r.index && b.holds(r)) {
-		// Deleting what is there, and not what was, leaves nothing behind that came between.
+	if last >= r.from && last != 0 {
+		// Deleting what is there, and not what was, leaves nothing behind that came between. The block that is stored next may be there already.
 		if err := b.store.DeleteRange(max(first, r.from), last); err != nil {
-			return b.failed("cutting", err)
+			return b.unsure("cutting", err)
 		}
-		last = 0
 	}
 	if len(r.block) == 0 {
 		return nil
 	}
-	if last != r.index {
-		if err := b.store.StoreLogs([]*raft.Log{{Index: r.index, Type: raft.LogCommand, Data: r.block}}); err != nil {
-			return b.failed("cutting", err)
-		}
+	if err := b.store.StoreLogs([]*raft.Log{{Index: r.index, Type: raft.LogCommand, Data: r.block}}); err != nil {
+		return b.unsure("cutting", err)
 	}
 	if err := b.store.Set(redoKey, []byte{}); err != nil {
-		return b.failed("cutting", err)
+		return b.unsure("cutting", err)
 	}
 	return nil
-}
-
-// holds says whether the block was stored already.
-func (b *Book) holds(r redo) bool {
-	var l raft.Log
-	return len(r.block) > 0 && b.store.GetLog(r.index, &l) == nil && string(l.Data) == string(r.block)
 }
 
 // CutFrom drops a record and everything behind it, durably. A journal of this log must be told (Restart).
@@ -185,7 +176,7 @@ func (b *Book) DropBefore(number uint64) error {
 		return err
 	}
 	if err := b.store.DeleteRange(b.first, index-1); err != nil {
-		return b.failed("dropping the front", err)
+		return b.unsure("dropping the front", err)
 	}
 	b.first = index
 	b.begin(h.First)

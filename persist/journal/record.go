@@ -39,6 +39,8 @@ var (
 	ErrTruncated   = errors.New("behind the first record of the log")
 	ErrNotFound    = errors.New("no such record")
 	ErrNewerFormat = errors.New("written in a newer format")
+	// ErrUnknown is returned for a change that the store did not take: it may have been made or not, and may be made when the log is opened again.
+	ErrUnknown = errors.New("it is not known what is stored")
 )
 
 // Damage is an error that says where a log is damaged. It is an ErrDamaged.
