@@ -2,6 +2,7 @@ package persist
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"iter"
@@ -77,7 +78,7 @@ func openSide(s *Store, id LogID) (*side, error) {
 	if err != nil {
 		return nil, err
 	}
-	e, err := openEngine(c.Engine, dir, true)
+	e, err := openEngine(opening{ctx: context.Background(), readOnly: true}, c.Engine, dir)
 	if err != nil {
 		return nil, err
 	}

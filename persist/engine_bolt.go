@@ -3,7 +3,6 @@ package persist
 import (
 	"encoding/binary"
 	"errors"
-	"os"
 	"path/filepath"
 
 	"github.com/hashicorp/raft"
@@ -18,9 +17,9 @@ import (
 // an fsync of everything that belongs to the file.
 type boltEngine struct {
 	*raftboltdb.BoltStore
-	file    *os.File // the engine's own; it closes it
-	size    int64    // of the file
-	longest int64    // entry so far
+	holder        // its file; the engine closes it
+	size    int64 // of the file
+	longest int64 // entry so far
 }
 
 // The file grows by as much as it has, within these bounds.
@@ -30,12 +29,17 @@ const (
 )
 
 // openBolt leaves the list of free pages out of the file: it would be written with every group, and is made from the tree instead.
-func openBolt(dir string, readOnly bool) (engine, error) {
+func openBolt(o opening, dir string) (engine, error) {
 	e := &boltEngine{}
+	defer func() {
+		if e.BoltStore == nil && e.file != nil {
+			_ = e.file.Close() // once more, unless the engine panicked
+		}
+	}()
 	s, err := raftboltdb.New(raftboltdb.Options{
 		Path: filepath.Join(dir, boltFile),
 		BoltOptions: &bbolt.Options{
-			Timeout: engineTimeout, ReadOnly: readOnly, NoFreelistSync: true, FreelistType: bbolt.FreelistMapType, OpenFile: e.open,
+			Timeout: engineTimeout, ReadOnly: o.readOnly, NoFreelistSync: true, FreelistType: bbolt.FreelistMapType, OpenFile: e.open,
 		},
 	})
 	if err != nil {
@@ -46,11 +50,6 @@ func openBolt(dir string, readOnly bool) (engine, error) {
 		e.size = info.Size()
 	}
 	return e, nil
-}
-
-func (e *boltEngine) open(path string, flag int, mode os.FileMode) (f *os.File, err error) {
-	e.file, err = os.OpenFile(path, flag, mode)
-	return e.file, err
 }
 
 // StoreLogs sets room aside before the engine needs it. If there is none, the engine is not asked: it could not undo what it began.
@@ -95,12 +94,13 @@ func (e *boltEngine) reserve(need int64) error {
 // used is how far the pages in use go, as the newer one of the two head pages says. What is free among them is not looked for.
 func (e *boltEngine) used() (bytes int64, err error) {
 	var newest uint64
-	page := int64(os.Getpagesize())
+	page := int64(0)
 	for i := range int64(2) {
 		h := make([]byte, headBytes)
 		if _, err := e.file.ReadAt(h, i*page+pageHead); err != nil {
 			return 0, err
 		}
+		page = int64(binary.LittleEndian.Uint32(h[8:])) // that of the machine that made the file
 		if tx := binary.LittleEndian.Uint64(h[48:]); tx >= newest {
 			newest, bytes = tx, page*int64(binary.LittleEndian.Uint64(h[40:]))
 		}

@@ -30,7 +30,7 @@ func madeEngine(t *testing.T, e Engine) string {
 
 func opened(t *testing.T, e Engine, dir string) engine {
 	t.Helper()
-	s, err := openEngine(e, dir, false)
+	s, err := openEngine(opening{ctx: t.Context()}, e, dir)
 	if err != nil {
 		t.Fatal(err)
 	}

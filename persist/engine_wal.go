@@ -2,7 +2,6 @@ package persist
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,10 +14,8 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 	wal "github.com/hashicorp/raft-wal"
-	"github.com/hashicorp/raft-wal/metadb"
 	"github.com/hashicorp/raft-wal/segment"
 	"github.com/hashicorp/raft-wal/types"
-	"go.etcd.io/bbolt"
 )
 
 // segmentBytes is how long a segment gets, but for its last entry. Every new one costs a few fsyncs, and dropping the front of a log frees whole
@@ -29,29 +26,32 @@ const segmentBytes = 64 << 20
 //
 //	codec   a block is its own encoding: nothing is copied on the way to the segment's buffer
 //	files   fdatasync; names are synced whenever a file may be new; what kept the next segment from being made is not lost
-//	meta    it is closed with the log, and can be opened to be read only
+//	meta    its list of segments is checked; it is closed with the log, and can be opened to be read only
 type walEngine struct {
 	*wal.WAL
-	meta  walMeta
+	meta  *segmentList
 	files *walFiles
 	turn  *turn
 }
 
-func openWAL(dir string, readOnly bool) (engine, error) {
+func openWAL(o opening, dir string) (engine, error) {
 	files := &walFiles{}
-	e := &walEngine{files: files, turn: &turn{}}
+	e := &walEngine{files: files, turn: &turn{}, meta: &segmentList{opening: o}}
 	var vfs types.VFS = files
-	if readOnly {
-		e.meta, vfs = &frozenMeta{}, frozenFiles{files}
-	} else {
-		e.meta = &metadb.BoltMetaDB{}
+	if o.readOnly {
+		vfs = frozenFiles{files}
 	}
-	filer := codecFiler{segment.NewFiler(dir, vfs), e.turn}
+	defer func() {
+		if e.WAL == nil {
+			_ = e.meta.Close()
+		}
+	}()
+	filer := codecFiler{segment.NewFiler(dir, vfs), o, dir, e.turn}
 	var err error
 	e.WAL, err = wal.Open(dir, wal.WithLogger(hclog.NewNullLogger()), wal.WithSegmentSize(segmentBytes), wal.WithCodec(blockCodec{}),
-		wal.WithMetaStore(codecMeta{e.meta, filer, e.turn}), wal.WithSegmentFiler(filer))
+		wal.WithMetaStore(codecMeta{e.meta, filer}), wal.WithSegmentFiler(filer))
 	if err != nil {
-		return nil, errors.Join(walError(err), e.meta.Close())
+		return nil, walError(err)
 	}
 	return e, nil
 }
@@ -149,33 +149,27 @@ func (t *turn) wait() {
 
 // codecMeta and codecFiler write the codec's ID where the engine would write that of its own codec, and then not know it again.
 type codecMeta struct {
-	types.MetaStore
+	*segmentList
 	filer codecFiler
-	turn  *turn
 }
 
 // Load ends the change of segments that a crash, or the end of the process, came before. The engine would take the full one for the one to be
 // written, and refuse everything.
 func (m codecMeta) Load(dir string) (types.PersistentState, error) {
-	s, err := m.MetaStore.Load(dir)
+	s, err := m.segmentList.Load(dir)
 	if err != nil || len(s.Segments) == 0 {
 		return s, err
 	}
 	last := &s.Segments[len(s.Segments)-1]
-	if !last.SealTime.IsZero() {
-		return s, nil
+	w, err := m.filer.tail(*last)
+	if missing(err) {
+		return s, nil // the engine makes it
 	}
-	w, err := m.filer.SegmentFiler.RecoverTail(ofBlocks(*last))
-	if err != nil {
-		return s, nil // the engine finds it, too, and knows what it may do
-	}
-	defer w.Close()
-	sealed, index, err := w.Sealed()
-	if err != nil || !sealed {
+	if err != nil || !w.full {
 		return s, err
 	}
 	now := time.Now()
-	last.SealTime, last.MaxIndex, last.IndexStart = now, w.LastIndex(), index
+	last.SealTime, last.MaxIndex, last.IndexStart = now, w.next-1, uint64(w.index)
 	s.Segments = append(s.Segments, ofBlocks(types.SegmentInfo{
 		ID: s.NextSegmentID, BaseIndex: last.MaxIndex + 1, MinIndex: last.MaxIndex + 1, SizeLimit: segmentBytes, CreateTime: now,
 	}))
@@ -184,18 +178,32 @@ func (m codecMeta) Load(dir string) (types.PersistentState, error) {
 }
 
 func (m codecMeta) CommitState(s types.PersistentState) error {
-	m.turn.begin()
+	m.filer.turn.begin()
 	segments := make([]types.SegmentInfo, len(s.Segments))
 	for i, info := range s.Segments {
 		segments[i] = ofBlocks(info)
 	}
 	s.Segments = segments
-	return m.MetaStore.CommitState(s)
+	return m.segmentList.CommitState(s)
 }
 
 type codecFiler struct {
 	types.SegmentFiler
+	opening
+	dir  string
 	turn *turn
+}
+
+// tail goes through the last segment before the engine does. Of one that is to be repaired, it drops what the engine would get wrong. It also drops a
+// group that a crash interrupted within the index at its end: the engine would drop the group and keep the index.
+func (f codecFiler) tail(i types.SegmentInfo) (*walk, error) {
+	w, err := walkSegment(f.opening, f.dir, i)
+	drop := err == nil && w.index > 0 && !w.full || errors.Is(err, ErrDamaged) && f.repair
+	if !drop || f.readOnly {
+		return w, err
+	}
+	w.full = false
+	return w, endSegment(f.dir, i, w.end())
 }
 
 func (f codecFiler) Create(i types.SegmentInfo) (types.SegmentWriter, error) {
@@ -225,59 +233,18 @@ func (f codecFiler) RecoverTail(i types.SegmentInfo) (types.SegmentWriter, error
 
 // Open reads through a segment that has no index. The engine ends one without it when it cuts the end of the log, and would not open it again.
 func (f codecFiler) Open(i types.SegmentInfo) (types.SegmentReader, error) {
-	if i.IndexStart == 0 {
-		return f.RecoverTail(i)
+	if i.IndexStart > 0 {
+		return openSegment(f.dir, ofBlocks(i))
 	}
-	return f.SegmentFiler.Open(ofBlocks(i))
+	if _, err := f.tail(i); err != nil {
+		return nil, err
+	}
+	return f.RecoverTail(i)
 }
 
 func ofBlocks(i types.SegmentInfo) types.SegmentInfo {
 	i.Codec = blockCodecID
 	return i
-}
-
-// walMeta is what the list of segments is kept in.
-type walMeta interface {
-	types.MetaStore
-	io.Closer
-}
-
-// frozenMeta reads the list of segments, and keeps what would be changed in it to itself.
-type frozenMeta struct{ db *bbolt.DB }
-
-func (m *frozenMeta) Load(dir string) (s types.PersistentState, err error) {
-	m.db, err = bbolt.Open(filepath.Join(dir, metadb.FileName), 0o640, &bbolt.Options{ReadOnly: true, Timeout: engineTimeout})
-	if err != nil {
-		return s, err
-	}
-	raw, err := m.value(metadb.MetaBucket, []byte(metadb.MetaKey))
-	if err != nil || raw == nil {
-		return s, err
-	}
-	if err := json.Unmarshal(raw, &s); err != nil {
-		return s, fmt.Errorf("%w: the list of segments: %w", ErrDamaged, err)
-	}
-	return s, nil
-}
-
-func (m *frozenMeta) value(bucket string, key []byte) (value []byte, err error) {
-	err = m.db.View(func(tx *bbolt.Tx) error {
-		if b := tx.Bucket([]byte(bucket)); b != nil {
-			value = bytes.Clone(b.Get(key))
-		}
-		return nil
-	})
-	return value, err
-}
-
-func (m *frozenMeta) GetStable(key []byte) ([]byte, error)  { return m.value(metadb.StableBucket, key) }
-func (*frozenMeta) CommitState(types.PersistentState) error { return nil }
-func (*frozenMeta) SetStable([]byte, []byte) error          { return errFrozen }
-func (m *frozenMeta) Close() error {
-	if m.db == nil {
-		return nil
-	}
-	return m.db.Close()
 }
 
 var errFrozen = fmt.Errorf("%w: it was opened to be read only", ErrReadOnlyDisk)

@@ -1,6 +1,7 @@
 package persist
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -29,32 +30,39 @@ const (
 	walMetaFile = "wal-meta.db"
 )
 
+// opening is how the files of a log are opened.
+type opening struct {
+	ctx      context.Context // ends what takes long
+	create   bool            // they are not there yet
+	readOnly bool
+	repair   bool // what cannot be followed is dropped
+}
+
 // createEngine makes the files of an empty log in a directory that is not in use yet.
 func createEngine(e Engine, dir string) error {
 	if e != Bolt && e != WAL {
 		return fmt.Errorf("%v is none: it is %v or %v", e, Bolt, WAL)
 	}
-	opened, err := openFiles(e, dir, false)
+	opened, err := openFiles(opening{ctx: context.Background(), create: true}, e, dir)
 	if err != nil {
 		return err
 	}
 	return opened.Close()
 }
 
-// openEngine opens the files of a log. Those that only a crash of the machine or somebody else can have damaged are followed
-// by the engine without a doubt, so they are checked first.
-func openEngine(e Engine, dir string, readOnly bool) (engine, error) {
-	path := filepath.Join(dir, boltFile)
+// openEngine opens the files of a log. The engine follows them without a doubt, so what it will follow is checked first.
+func openEngine(o opening, e Engine, dir string) (*guarded, error) {
+	path, holds := filepath.Join(dir, boltFile), boltLogSchema
 	if e == WAL {
-		path = filepath.Join(dir, walMetaFile)
+		path, holds = filepath.Join(dir, walMetaFile), walListSchema
 	}
 	if _, err := os.Stat(path); missing(err) {
 		return nil, damaged(path, "it is missing")
 	}
-	if err := checkHeads(e, path); err != nil {
+	if err := checkPages(o.ctx, path, holds); err != nil {
 		return nil, err
 	}
-	opened, err := openFiles(e, dir, readOnly)
+	opened, err := openFiles(o, e, dir)
 	return opened, misread(err)
 }
 
@@ -62,7 +70,8 @@ func openEngine(e Engine, dir string, readOnly bool) (engine, error) {
 func misread(err error) error {
 	var file *fs.PathError
 	var number syscall.Errno
-	if err == nil || errors.As(err, &file) || errors.As(err, &number) || errors.Is(err, bolterrors.ErrDatabaseNotOpen) || errors.Is(err, wal.ErrClosed) {
+	if err == nil || errors.As(err, &file) || errors.As(err, &number) || errors.Is(err, bolterrors.ErrDatabaseNotOpen) || errors.Is(err, wal.ErrClosed) ||
+		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
 	for _, c := range causes {
@@ -73,21 +82,13 @@ func misread(err error) error {
 	return fmt.Errorf("%w: %w", ErrDamaged, err)
 }
 
-// checkHeads checks what is small: all of the segments' list, and the two head pages of a tree that holds a whole log.
-func checkHeads(e Engine, path string) error {
-	if e == WAL {
-		return checkPages(path)
-	}
-	return checkTrunk(path)
-}
-
-func openFiles(e Engine, dir string, readOnly bool) (engine, error) {
+func openFiles(o opening, e Engine, dir string) (*guarded, error) {
 	g := &guarded{place: dir}
 	err := guard(dir, func() (err error) {
 		if e == WAL {
-			g.engine, err = openWAL(dir, readOnly)
+			g.engine, err = openWAL(o, dir)
 		} else {
-			g.engine, err = openBolt(dir, readOnly)
+			g.engine, err = openBolt(o, dir)
 		}
 		return err
 	})
@@ -101,6 +102,7 @@ func openFiles(e Engine, dir string, readOnly bool) (engine, error) {
 type guarded struct {
 	place  string
 	engine engine
+	until  context.Context // ends what reads; nil: nothing does
 }
 
 // plain are the errors of a store that are answers: they are given on as they are.
@@ -119,6 +121,9 @@ func (g *guarded) LastIndex() (i uint64, err error) {
 func (g *guarded) GetLog(index uint64, l *raft.Log) error {
 	var answer error
 	err := guard(g.place, func() error {
+		if g.until != nil && g.until.Err() != nil {
+			return g.until.Err()
+		}
 		answer = g.engine.GetLog(index, l)
 		if plain(answer) {
 			return nil
@@ -164,3 +169,11 @@ func (g *guarded) Get(key []byte) (value []byte, err error) {
 }
 
 func (g *guarded) Close() error { return guard(g.place, g.engine.Close) }
+
+// holder opens the file of a bbolt engine for it, and lets go of it where the engine cannot: its lock would last as long as this process.
+type holder struct{ file *os.File }
+
+func (h *holder) open(path string, flag int, mode os.FileMode) (f *os.File, err error) {
+	h.file, err = os.OpenFile(path, flag, mode)
+	return h.file, err
+}

@@ -47,6 +47,8 @@ type LogConfig struct {
 	// Repair reads all of the log, and drops the first damaged record and what is behind it, instead of refusing to open; Info says what was dropped.
 	// What cannot be repaired in place, as a snapshot, is refused all the same, and nothing was dropped then.
 	Repair bool
+	// Context ends what opening and repairing take long for, if it ends before; what was dropped then stays dropped. nil: nothing does.
+	Context context.Context
 
 	relabelled bool                // the label was written anew
 	wrap       func(engine) engine // nil: none. A test puts an engine that fails in front of the log's
@@ -94,15 +96,22 @@ type state struct {
 // openLog opens the log in a directory that has an engine's files.
 func openLog(s *Store, dir string, c LogConfig) (_ *Log, err error) {
 	l := &Log{store: s, dir: dir, config: c, work: make(chan struct{}, 1)}
-	if l.engine, err = openEngine(c.Engine, dir, s.config.ReadOnly); err != nil {
+	o := opening{ctx: context.Background(), readOnly: s.config.ReadOnly, repair: c.Repair}
+	if c.Context != nil {
+		o.ctx = c.Context
+	}
+	opened, err := openEngine(o, c.Engine, dir)
+	if err != nil {
 		return nil, err
 	}
+	l.engine, opened.until = opened, o.ctx
 	if c.wrap != nil {
 		l.engine = c.wrap(l.engine)
 	}
-	if err := l.openBook(); err != nil {
+	if err := l.openBook(o.ctx); err != nil {
 		return nil, errors.Join(err, l.engine.Close())
 	}
+	opened.until = nil
 	l.global.Store(&order.Version{})
 	l.state.Store(&state{end: l.book.End()})
 	l.journal = journal.New(journal.Config{Memory: c.Memory, Block: c.Engine.block(), After: l.book.End(), Chain: l.chain()})
@@ -114,7 +123,7 @@ func openLog(s *Store, dir string, c LogConfig) (_ *Log, err error) {
 }
 
 // openBook finds the ends of the log, and repairs it if that is wanted.
-func (l *Log) openBook() (err error) {
+func (l *Log) openBook(ctx context.Context) (err error) {
 	name := l.dir
 	if l.store.config.ReadOnly {
 		if l.book, err = journal.ReadBook(l.engine, name); err == nil {
@@ -127,7 +136,7 @@ func (l *Log) openBook() (err error) {
 	}
 	var dropped journal.Repaired
 	if l.config.Repair {
-		if _, err = readWhole(l.dir); err != nil {
+		if _, err = readWhole(ctx, l.dir); err != nil {
 			return err
 		}
 		if dropped, err = journal.Repair(l.engine, name); err != nil {

@@ -1,6 +1,7 @@
 package persist
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -62,7 +63,7 @@ func initialise(path string) error {
 // damaged head page for one that was never written, which would bring back what was true before the last Put.
 func openMeta(dir string, readOnly bool) (*meta, error) {
 	m := &meta{path: filepath.Join(dir, metaFile)}
-	if err := checkPages(m.path); err != nil {
+	if err := checkPages(context.Background(), m.path, metaSchema); err != nil {
 		return nil, err
 	}
 	err := guard(m.path, func() (err error) {

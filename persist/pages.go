@@ -1,19 +1,28 @@
 package persist
 
 import (
+	"bytes"
+	"context"
 	"encoding/binary"
+	"fmt"
 	"hash/fnv"
-	"io"
+	"math/bits"
 	"os"
+	"slices"
 )
 
-// The pages of a bbolt file, as far as following them needs. The engine follows them through mapped memory and does not doubt them: a number
-// that is wrong takes it to an address that is not there, or round in circles until the stack is full, which nothing recovers.
+// The pages of a bbolt file, as far as the engine follows them. It does so through mapped memory and believes every number that it finds: a wrong
+// one takes it to an address that is not there, round in circles, or through four billion pages that do not exist; and what it finds wrong while it
+// collects the free pages ends the process. So all that it will follow is checked before it opens a file.
 //
-//	page     id 8 │ flags 2 │ count 2 │ overflow 4 │ elements
+//	page     id 8 │ flags 2 │ count 2 │ overflow 4 │ elements │ keys and values
 //	head     magic 4 │ version 4 │ page size 4 │ flags 4 │ root 8 │ sequence 8 │ freelist 8 │ pages 8 │ transaction 8 │ sum 8
 //	branch   position 4 │ key size 4 │ page 8
 //	leaf     flags 4 │ position 4 │ key size 4 │ value size 4
+//	bucket   root 8 │ sequence 8 │ a page, if the root is 0
+//
+// The check visits each page once and reads the elements and the keys, but no values. Nothing that it allocates depends on a number in the file,
+// except for one bit for each page that the file has room for.
 const (
 	pageHead    = 16
 	headBytes   = 64
@@ -21,7 +30,6 @@ const (
 
 	branchPage   = 0x01
 	leafPage     = 0x02
-	headPage     = 0x04
 	freelistPage = 0x10
 
 	bucketElement = 0x01
@@ -31,232 +39,383 @@ const (
 	boltVersion = 2
 
 	noFreelist = ^uint64(0)
+
+	// countAside is the count of a list of free pages that has its count as its first number.
+	countAside = 0xFFFF
+	// maxKey is the size of a key at most.
+	maxKey = 32768
+	// minPage and maxPage bound the size of pages, which is that of the machine that made the file.
+	minPage, maxPage = 1 << 10, 1 << 16
+	// maxHeight bounds the pages from a root to a leaf: ten are more than any file needs, and the engine calls itself for each.
+	maxHeight = 48
+	// maxTransaction is more than there will ever be, and maxIndex more than a log will ever have.
+	maxTransaction, maxIndex = 1 << 62, 1 << 62
 )
 
+// schema says what is in a file: the buckets of the root, which have no buckets in them.
+type schema struct {
+	buckets []string
+	dense   string // the bucket whose keys are numbers of 8 bytes from 1 on, each one more than the one before; empty: none
+}
+
+// The schemas of the files that engines open.
+var (
+	metaSchema    = &schema{buckets: []string{string(metaBucket)}}
+	boltLogSchema = &schema{buckets: []string{"conf", "logs"}, dense: "logs"}
+	walListSchema = &schema{buckets: []string{stableBucket, listBucket}}
+)
+
+// pages is a file that is checked.
 type pages struct {
-	path string
-	file io.ReaderAt
-	size uint64 // of a page
-	high uint64 // pages in use: ids are below
-	list uint64 // id of the freelist
-	free []uint64
-	seen map[uint64]bool
+	ctx    context.Context
+	path   string
+	file   []byte
+	schema *schema
+	size   uint64   // of a page
+	high   uint64   // pages in use: ids are below
+	root   uint64   // id of the page that leads to the buckets
+	list   uint64   // id of the list of free pages
+	seen   []uint64 // one bit for each page that was visited
+	visits int
+	last   uint64            // number of the last dense key; 0: none yet
+	values func(value) error // optional: is given what the buckets hold
 }
 
-// checkPages follows every page of a file from its root once, and says what does not fit. Nobody may write meanwhile.
-func checkPages(path string) error { return onPages(path, (*pages).all) }
-
-// checkTrunk checks what is at hand, whatever the size of the file: its head pages, and that it has as many pages as they say.
-func checkTrunk(path string) error {
-	return onPages(path, func(*pages, uint64) error { return nil })
+// value is one of a bucket.
+type value struct {
+	bucket     string
+	key, value []byte
 }
 
-func onPages(path string, check func(p *pages, root uint64) error) error {
+// checkPages follows every page of a file from its root once, and says what does not fit. Nobody may write meanwhile. The error of a context that ended
+// is no damage.
+func checkPages(ctx context.Context, path string, s *schema) error {
+	return onPages(ctx, path, s, nil)
+}
+
+// onPages does this, and gives on the values in their order.
+func onPages(ctx context.Context, path string, s *schema, values func(value) error) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return named(err, path)
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return named(err, path)
-	}
-	p := &pages{path: path, file: f, seen: map[uint64]bool{}}
-	root, err := p.head()
-	if err != nil {
-		return err
-	}
-	if have := uint64(info.Size()); p.high > have/p.size {
-		return damaged(path, "it has %d bytes, and needs %d pages of %d", have, p.high, p.size)
-	}
-	return check(p, root)
+	return mapped(f, func(file []byte) error {
+		p := &pages{ctx: ctx, path: path, file: file, schema: s, values: values}
+		return p.check()
+	})
 }
 
-// all checks everything that the root leads to, and that none of it is listed as free.
-func (p *pages) all(root uint64) error {
-	if err := p.freelist(); err != nil {
+func (p *pages) damaged(format string, args ...any) error { return damaged(p.path, format, args...) }
+
+// check checks everything that the newest head page leads to, and that none of it is listed as free.
+func (p *pages) check() error {
+	if err := p.heads(); err != nil {
 		return err
 	}
-	if err := p.follow(root); err != nil {
+	p.seen = make([]uint64, (p.high+63)/64)
+	free, err := p.freelist()
+	if err != nil {
 		return err
 	}
-	for _, id := range p.free {
-		if p.seen[id] {
-			return damaged(p.path, "page %d is in use, and listed as free", id)
+	if err := p.buckets(); err != nil {
+		return err
+	}
+	for i := range len(free) / 8 {
+		if id := binary.LittleEndian.Uint64(free[8*i:]); p.visited(id) {
+			return p.damaged("page %d is in use, and listed as free", id)
 		}
 	}
 	return nil
 }
 
-// head finds the newest head page, and the root of the tree. The engine writes the two in turn and would do with one, which brings back what was
-// true before the last transaction; a crash does not damage them, because all of one lies in a single sector.
-func (p *pages) head() (root uint64, err error) {
-	good, newest := 0, uint64(0)
-	for i := range uint64(2) {
-		h := make([]byte, headBytes)
-		at, ok := p.headAt(i, h)
-		if !ok {
-			continue
-		}
-		good++
-		if tx := binary.LittleEndian.Uint64(h[48:]); good == 1 || tx > newest {
-			newest = tx
-			p.size = at
-			root, p.list, p.high = binary.LittleEndian.Uint64(h[16:]), binary.LittleEndian.Uint64(h[32:]), binary.LittleEndian.Uint64(h[40:])
+// head is one of the two head pages.
+type head struct{ size, root, list, high, transaction uint64 }
+
+// heads finds the newest head page. The engine writes the two in turn and would do with one, which brings back what was true before the last
+// transaction; a crash does not damage them, because all of one lies in a single sector.
+func (p *pages) heads() error {
+	first, good := p.headAt(0)
+	second, also := p.headAt(first.size)
+	if !good { // the second one ends the first page, however long that is
+		for size := uint64(minPage); size <= maxPage && !also; size *= 2 {
+			second, also = p.headAt(size)
 		}
 	}
-	if good < 2 {
-		return 0, damaged(p.path, "%d of its 2 head pages are good", good)
+	if !good || !also {
+		return p.damaged("%d of its 2 head pages are good", bits.OnesCount8(bit(good)|bit(also)<<1))
 	}
-	return root, nil
+	h := first
+	if second.transaction > first.transaction {
+		h = second
+	}
+	switch older := min(first.transaction, second.transaction); {
+	case first.size != second.size:
+		return p.damaged("its head pages say that pages have %d and %d bytes", first.size, second.size)
+	case h.transaction != older+1 || h.transaction >= maxTransaction:
+		return p.damaged("its head pages are of transactions %d and %d", first.transaction, second.transaction)
+	case h.high > uint64(len(p.file))/h.size:
+		return p.damaged("it has %d bytes, and needs %d pages of %d", len(p.file), h.high, h.size)
+	}
+	p.size, p.root, p.list, p.high = h.size, h.root, h.list, h.high
+	return nil
 }
 
-// headAt reads a head page and returns the size of pages. That of the second one is where a page of that size ends.
-func (p *pages) headAt(i uint64, h []byte) (size uint64, ok bool) {
-	if i == 0 {
-		return p.headIn(0, h)
+func bit(b bool) uint8 {
+	if b {
+		return 1
 	}
-	for size := uint64(1 << 9); size <= 1<<20; size *= 2 {
-		if have, ok := p.headIn(size, h); ok && have == size {
-			return size, true
-		}
-	}
-	return 0, false
+	return 0
 }
 
-func (p *pages) headIn(at uint64, h []byte) (size uint64, ok bool) {
-	if _, err := p.file.ReadAt(h, int64(at+pageHead)); err != nil {
-		return 0, false
+// headAt reads a head page.
+func (p *pages) headAt(at uint64) (h head, ok bool) {
+	if at+pageHead+headBytes > uint64(len(p.file)) {
+		return h, false
 	}
+	b := p.file[at+pageHead:][:headBytes]
 	sum := fnv.New64a()
-	sum.Write(h[:56])
-	size = uint64(binary.LittleEndian.Uint32(h[8:]))
-	return size, binary.LittleEndian.Uint32(h) == boltMagic && binary.LittleEndian.Uint32(h[4:]) == boltVersion &&
-		binary.LittleEndian.Uint64(h[56:]) == sum.Sum64() && size >= 1<<9 && size <= 1<<20
+	sum.Write(b[:headBytes-8])
+	word := func(at int) uint64 { return binary.LittleEndian.Uint64(b[at:]) }
+	if binary.LittleEndian.Uint32(b) != boltMagic || binary.LittleEndian.Uint32(b[4:]) != boltVersion || word(56) != sum.Sum64() {
+		return h, false
+	}
+	h = head{size: uint64(binary.LittleEndian.Uint32(b[8:])), root: word(16), list: word(32), high: word(40), transaction: word(48)}
+	return h, h.size >= minPage && h.size <= maxPage && bits.OnesCount64(h.size) == 1
 }
 
-// freelist checks that the list of free pages is one, and names pages that there are.
-func (p *pages) freelist() error {
+// freelist checks that the list of free pages is one, and names pages that there are, in order. It returns their ids.
+func (p *pages) freelist() (free []byte, err error) {
 	if p.list == noFreelist {
-		return nil
+		return nil, nil
 	}
-	flags, count, body, err := p.page(p.list)
+	g, err := p.visit(p.list)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if flags != freelistPage {
-		return damaged(p.path, "page %d is no list of free pages", p.list)
+	if g.flags != freelistPage {
+		return nil, p.damaged("page %d is no list of free pages", p.list)
 	}
-	n, ids := uint64(count), body
-	if count == 0xFFFF && len(body) >= 8 {
-		n, ids = binary.LittleEndian.Uint64(body), body[8:]
+	n, ids := uint64(g.count), g.body
+	if n == countAside {
+		n, ids = binary.LittleEndian.Uint64(ids), ids[8:]
 	}
 	if n > uint64(len(ids)/8) {
-		return damaged(p.path, "page %d lists %d free pages and has room for %d", p.list, n, len(ids)/8)
+		return nil, p.damaged("page %d lists %d free pages and has room for %d", p.list, n, len(ids)/8)
 	}
+	free = ids[:8*n]
+	before := uint64(1)
 	for i := range n {
-		if id := binary.LittleEndian.Uint64(ids[8*i:]); id < 2 || id >= p.high {
-			return damaged(p.path, "page %d lists page %d as free, and there are %d", p.list, id, p.high)
+		id := binary.LittleEndian.Uint64(free[8*i:])
+		if id <= before || id >= p.high {
+			return nil, p.damaged("page %d lists page %d as free behind page %d, and there are %d", p.list, id, before, p.high)
 		}
+		before = id
 	}
-	return nil
+	return free, nil
 }
 
-// page reads a page with what overflows from it, each once.
-func (p *pages) page(id uint64) (flags uint16, count uint16, body []byte, err error) {
-	head := make([]byte, pageHead)
+// page is one that was visited, with the pages that it goes on in.
+type page struct {
+	id       uint64
+	flags    uint16
+	count    int
+	overflow uint64 // pages behind the first one
+	body     []byte // behind its head
+}
+
+// visit reads a page, once.
+func (p *pages) visit(id uint64) (g page, err error) {
+	if p.visits++; p.visits%256 == 0 && p.ctx.Err() != nil {
+		return g, fmt.Errorf("%s: %w", p.path, p.ctx.Err())
+	}
 	if id < 2 || id >= p.high {
-		return 0, 0, nil, damaged(p.path, "it leads to page %d, and there are %d", id, p.high)
+		return g, p.damaged("it leads to page %d, and there are %d", id, p.high)
 	}
-	if _, err := p.file.ReadAt(head, int64(id*p.size)); err != nil {
-		return 0, 0, nil, named(err, p.path)
+	g = pageIn(p.file[id*p.size:])
+	if g.id != id || g.overflow >= p.high-id {
+		return g, p.damaged("page %d says that it is page %d with %d more", id, g.id, g.overflow)
 	}
-	more := uint64(binary.LittleEndian.Uint32(head[12:]))
-	if binary.LittleEndian.Uint64(head) != id || more >= p.high-id {
-		return 0, 0, nil, damaged(p.path, "page %d says that it is page %d with %d more", id, binary.LittleEndian.Uint64(head), more)
-	}
-	for i := id; i <= id+more; i++ {
-		if p.seen[i] {
-			return 0, 0, nil, damaged(p.path, "two ways lead to page %d", i)
+	for i := id; i <= id+g.overflow; i++ {
+		if p.visited(i) {
+			return g, p.damaged("two ways lead to page %d", i)
 		}
-		p.seen[i] = true
+		p.seen[i/64] |= 1 << (i % 64)
 	}
-	body = make([]byte, (more+1)*p.size-pageHead)
-	if _, err := p.file.ReadAt(body, int64(id*p.size+pageHead)); err != nil {
-		return 0, 0, nil, named(err, p.path)
-	}
-	return binary.LittleEndian.Uint16(head[8:]), binary.LittleEndian.Uint16(head[10:]), body, nil
+	g.body = p.file[id*p.size+pageHead : (id+g.overflow+1)*p.size]
+	return g, nil
 }
 
-// follow goes down from a page. Each page is read once, so that it ends.
-func (p *pages) follow(root uint64) error {
-	for todo := []uint64{root}; len(todo) > 0; {
-		id := todo[len(todo)-1]
-		flags, count, body, err := p.page(id)
-		if err != nil {
+func (p *pages) visited(id uint64) bool { return p.seen[id/64]&(1<<(id%64)) != 0 }
+
+// pageIn decodes the head of a page.
+func pageIn(b []byte) page {
+	return page{
+		id: binary.LittleEndian.Uint64(b), flags: binary.LittleEndian.Uint16(b[8:]),
+		count: int(binary.LittleEndian.Uint16(b[10:])), overflow: uint64(binary.LittleEndian.Uint32(b[12:])),
+	}
+}
+
+// element is one of a page: it leads to another page, or has a value.
+type element struct {
+	flags      uint32
+	key, value []byte
+	page       uint64
+}
+
+// buckets follows the root to all buckets, which must be those of the schema, and them to their values.
+func (p *pages) buckets() error {
+	var found []string
+	err := p.tree(p.root, 0, nil, nil, func(e element) error {
+		name := string(e.key)
+		if e.flags != bucketElement || !slices.Contains(p.schema.buckets, name) {
+			return p.damaged("it has %q with flags %#x where its buckets are", clipped(e.key), e.flags)
+		}
+		found = append(found, name)
+		return p.bucket(name, e.value)
+	})
+	if err == nil && len(found) < len(p.schema.buckets) {
+		err = p.damaged("it has the buckets %q, and should have %q", found, p.schema.buckets)
+	}
+	return err
+}
+
+// clipped is what of a key is shown.
+func clipped(key []byte) []byte { return key[:min(len(key), 32)] }
+
+// bucket checks one: it leads to a tree of its own, or holds its only page.
+func (p *pages) bucket(name string, b []byte) error {
+	each := func(e element) error { return p.value(name, e) }
+	if len(b) < bucketHead {
+		return p.damaged("bucket %q has %d bytes", name, len(b))
+	}
+	if root := binary.LittleEndian.Uint64(b); root != 0 {
+		if len(b) != bucketHead {
+			return p.damaged("bucket %q leads to page %d and has %d bytes", name, root, len(b))
+		}
+		return p.tree(root, 0, nil, nil, each)
+	}
+	if len(b) < bucketHead+pageHead {
+		return p.damaged("bucket %q has %d bytes", name, len(b))
+	}
+	g := pageIn(b[bucketHead:])
+	g.body = b[bucketHead+pageHead:]
+	if g.flags != leafPage || g.id != 0 || g.overflow != 0 {
+		return p.damaged("bucket %q has a page with id %d, flags %#x and %d more", name, g.id, g.flags, g.overflow)
+	}
+	used, err := p.elements(&g, nil, nil, each)
+	if err == nil && used != len(g.body) {
+		err = p.damaged("bucket %q has %d bytes, and uses %d", name, len(g.body), used)
+	}
+	return err
+}
+
+// value checks what a bucket holds, but not the value itself.
+func (p *pages) value(bucket string, e element) error {
+	if e.flags != 0 {
+		return p.damaged("%q in bucket %q has flags %#x", clipped(e.key), bucket, e.flags)
+	}
+	if bucket == p.schema.dense {
+		if err := p.follows(e.key); err != nil {
 			return err
 		}
-		below, err := p.elements(id, flags, int(count), body)
-		if err != nil {
-			return err
-		}
-		todo = append(todo[:len(todo)-1], below...)
+	}
+	if p.values != nil {
+		return p.values(value{bucket, e.key, e.value})
 	}
 	return nil
 }
 
-// elements checks that those of a page lie within it, and returns the pages that they lead to. That of a leaf begins at its own place.
-func (p *pages) elements(id uint64, flags uint16, count int, body []byte) (below []uint64, err error) {
-	if flags != branchPage && flags != leafPage || count*elementSize > len(body) || flags == branchPage && count == 0 {
-		return nil, damaged(p.path, "page %d has flags %#x and %d elements", id, flags, count)
+// follows checks that a dense key is the next number. What reads the entries of a log goes from the first number to the last one: a wrong one of them
+// would keep it busy for ever.
+func (p *pages) follows(key []byte) error {
+	if len(key) != 8 {
+		return p.damaged("an entry has a key of %d bytes", len(key))
 	}
-	var before []byte
-	for i := range count {
-		e := body[i*elementSize:]
-		word := func(at int) uint64 { return uint64(binary.LittleEndian.Uint32(e[at:])) }
-		position, key, value := word(0), word(4), uint64(0)
-		if flags == leafPage {
-			position, key, value = word(4), word(8), word(12)
-		}
-		if position < elementSize || position+key+value > uint64(len(e)) {
-			return nil, damaged(p.path, "element %d of page %d does not lie within it", i, id)
-		}
-		name := e[position : position+key]
-		if i > 0 && string(before) >= string(name) {
-			return nil, damaged(p.path, "the keys of page %d are out of order at element %d", id, i)
-		}
-		before = name
-		switch {
-		case flags == branchPage:
-			below = append(below, binary.LittleEndian.Uint64(e[8:]))
-		case word(0) == bucketElement:
-			more, err := p.bucket(id, e[position+key:position+key+value])
-			if err != nil {
-				return nil, err
-			}
-			below = append(below, more...)
-		case word(0) != 0:
-			return nil, damaged(p.path, "element %d of page %d has flags %#x", i, id, word(0))
-		}
+	n := binary.BigEndian.Uint64(key)
+	if n == 0 || n >= maxIndex || p.last != 0 && n != p.last+1 {
+		return p.damaged("entry %d comes behind entry %d", n, p.last)
 	}
-	return below, nil
+	p.last = n
+	return nil
 }
 
-// bucket is a value that leads to a tree of its own, or holds its only page.
-func (p *pages) bucket(id uint64, value []byte) (below []uint64, err error) {
-	if len(value) < bucketHead {
-		return nil, damaged(p.path, "a bucket of page %d has %d bytes", id, len(value))
+// tree goes down from a page, whose keys are not before low and before high; nil: there is no such bound.
+func (p *pages) tree(id uint64, height int, low, high []byte, each func(element) error) error {
+	g, err := p.visit(id)
+	if err != nil {
+		return err
 	}
-	if root := binary.LittleEndian.Uint64(value); root != 0 {
-		return []uint64{root}, nil
+	if g.flags == leafPage && (g.count > 0 || height == 0) {
+		return p.whole(&g, low, high, each)
 	}
-	if len(value) < bucketHead+pageHead {
-		return nil, damaged(p.path, "a bucket of page %d has %d bytes", id, len(value))
+	if g.flags != branchPage || g.count == 0 || height == maxHeight {
+		return p.damaged("page %d has flags %#x and %d elements, %d pages below its root", id, g.flags, g.count, height)
 	}
-	page := value[bucketHead:]
-	flags, count := binary.LittleEndian.Uint16(page[8:]), int(binary.LittleEndian.Uint16(page[10:]))
-	if flags != leafPage {
-		return nil, damaged(p.path, "a bucket of page %d is no leaf", id)
+	if err := p.whole(&g, low, high, func(element) error { return nil }); err != nil {
+		return err
 	}
-	return p.elements(id, flags, count, page[pageHead:])
+	next, at := g.element(0, g.count*elementSize)
+	for i := range g.count {
+		here, bound := next, high
+		if i+1 < g.count {
+			next, at = g.element(i+1, at)
+			bound = next.key
+		}
+		if err := p.tree(here.page, height+1, here.key, bound, each); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// whole checks the elements of a page, and that it is no longer than they need; older versions of the engine added a page where one was just full.
+func (p *pages) whole(g *page, low, high []byte, each func(element) error) error {
+	used, err := p.elements(g, low, high, each)
+	if err == nil && pageHead+uint64(used) < g.overflow*p.size {
+		err = p.damaged("page %d uses %d bytes, and has %d pages more", g.id, used, g.overflow)
+	}
+	return err
+}
+
+// elements checks that those of a page lie within it, one behind the other as the engine writes them, and that their keys grow. It says where the last
+// one ends.
+func (p *pages) elements(g *page, low, high []byte, each func(element) error) (used int, err error) {
+	used = g.count * elementSize
+	if used > len(g.body) {
+		return used, p.damaged("page %d has %d elements, and room for %d", g.id, g.count, len(g.body)/elementSize)
+	}
+	before := low
+	for i := range g.count {
+		e, end := g.element(i, used)
+		if end > len(g.body) {
+			return used, p.damaged("element %d of page %d does not lie within it, behind the one before", i, g.id)
+		}
+		if c := bytes.Compare(before, e.key); c > 0 || c == 0 && i > 0 || high != nil && bytes.Compare(e.key, high) >= 0 {
+			return used, p.damaged("the keys of page %d are out of order at element %d", g.id, i)
+		}
+		if err := each(e); err != nil {
+			return used, err
+		}
+		before, used = e.key, end
+	}
+	return used, nil
+}
+
+// element decodes one, whose key begins at a place, and says where its value ends: behind the page if it makes no sense.
+func (g *page) element(i, at int) (e element, end int) {
+	b := g.body[i*elementSize:][:elementSize]
+	word := func(at int) int { return int(binary.LittleEndian.Uint32(b[at:])) }
+	position, key, value := word(0), word(4), 0
+	if g.flags == leafPage {
+		e.flags, position, key, value = uint32(position), word(4), word(8), word(12)
+	} else {
+		e.page = binary.LittleEndian.Uint64(b[8:])
+	}
+	end = at + key + value
+	if i*elementSize+position != at || key == 0 || key > maxKey || end > len(g.body) {
+		return e, len(g.body) + 1
+	}
+	e.key, e.value = g.body[at:at+key:at+key], g.body[at+key:end:end]
+	return e, end
 }

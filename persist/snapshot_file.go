@@ -1,6 +1,7 @@
 package persist
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -116,7 +117,7 @@ func readSnapshotHead(dir string) (snapshotHead, error) {
 }
 
 // readWhole reads a snapshot to its end, if there is one.
-func readWhole(dir string) (*snapshotHead, error) {
+func readWhole(ctx context.Context, dir string) (*snapshotHead, error) {
 	s, err := openSnapshot(dir)
 	if missing(err) {
 		return nil, nil
@@ -124,8 +125,21 @@ func readWhole(dir string) (*snapshotHead, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, err = io.Copy(io.Discard, s)
+	_, err = io.Copy(untilDone{ctx, io.Discard}, s)
 	return &s.head, errors.Join(err, s.Close())
+}
+
+// untilDone writes until a context ends.
+type untilDone struct {
+	ctx context.Context
+	to  io.Writer
+}
+
+func (w untilDone) Write(b []byte) (int, error) {
+	if err := w.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return w.to.Write(b)
 }
 
 // snapshot is one that is read. Its content is compared with the checksum at its end, where an error stands instead of io.EOF

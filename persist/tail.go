@@ -17,15 +17,9 @@ import (
 // that was being written, and wrong if another group was written behind it: then the disk had this one. A group begins behind the
 // frame that commits the one before, so a block that does, and does not follow the last one that was recovered, tells the two apart.
 //
-//	… entry 1 │ length 4 │ block │ padding to 8 │ commit 3 │ sum 4 │ entry 1 │ …
+//	… entry │ commit │ entry │ entry │ commit │ …
 //
 // Damage in the very last group is taken for a write that was interrupted, and told as such: nothing tells them apart, and other members have the group.
-const (
-	frameHead   = 8
-	entryFrame  = 1
-	commitFrame = 3
-)
-
 // blockMagic is what every block begins with.
 var blockMagic = []byte("SQLB")
 
@@ -93,8 +87,11 @@ func forgetTail(dir string, last uint64) error {
 // mapped gives the content of a file for the time of a call. A segment is too long to be read into memory for each log that is opened.
 func mapped(f *os.File, look func(content []byte) error) error {
 	info, err := f.Stat()
-	if err != nil || info.Size() == 0 {
+	if err != nil {
 		return named(err, f.Name())
+	}
+	if info.Size() == 0 {
+		return look(nil)
 	}
 	content, err := syscall.Mmap(int(f.Fd()), 0, int(info.Size()), syscall.PROT_READ, syscall.MAP_SHARED)
 	if err != nil {
@@ -151,5 +148,3 @@ func blocksIn(file []byte) func(yield func(frame) bool) {
 		}
 	}
 }
-
-func isFrame(b []byte, kind byte) bool { return b[0] == kind && b[1] == 0 && b[2] == 0 && b[3] == 0 }

@@ -1,6 +1,7 @@
 package persist
 
 import (
+	"context"
 	"crypto/ed25519"
 	"errors"
 	"fmt"
@@ -223,21 +224,16 @@ func (v *verifier) files(r *LogReport, dir string, l *label) error {
 	if err != nil {
 		return err
 	}
-	h, err := readWhole(dir)
+	h, err := readWhole(context.Background(), dir)
 	if h != nil {
 		r.Snapshot = placeOf(h.at)
 	}
 	return found(&r.Faults, filepath.Join(dir, snapshotFile), err)
 }
 
-// blocks reads the engine's file, once as pages and once as the engine does.
+// blocks reads the engine's files.
 func (v *verifier) blocks(r *LogReport, e Engine, dir string, id LogID) error {
-	if e == Bolt {
-		if err := checkPages(filepath.Join(dir, boltFile)); err != nil {
-			return err
-		}
-	}
-	store, err := openEngine(e, dir, true)
+	store, err := openEngine(opening{ctx: context.Background(), readOnly: true}, e, dir)
 	if err != nil {
 		return err
 	}
