@@ -43,19 +43,23 @@ func lostTail(dir string, last uint64) (torn journal.Repaired, err error) {
 
 // tornIn looks for what lostTail wants in a segment.
 func tornIn(file []byte, path string, last uint64) (torn journal.Repaired, err error) {
+	end, next := segmentHead, uint64(0) // where the log ends in this segment, and the number of the record that would come next
 	for at := range blocksIn(file) {
-		h, err := journal.Look(at.block)
-		if err != nil || !at.begins {
-			continue
-		}
-		if h.Index == last+1 {
+		switch h := at.Header; {
+		case h.Index == last:
+			end, next = at.at+framed(at.bytes), h.First+uint64(h.Count)
+		case h.Index == last+1 && at.begins:
 			torn = journal.Repaired{Blocks: 1, Record: h.First, Version: h.FirstVersion()}
-		} else if h.Index > last+1 {
+		case h.Index > last+1 && at.begins:
 			return journal.Repaired{}, &journal.Damage{
 				Log: path, Block: last + 1, Record: h.First, Version: h.FirstVersion(),
 				What: "it cannot be read, and block after block was written behind it; that is no write that a crash interrupted",
 			}
 		}
+	}
+	ends := end == segmentHead || isFrame(file[end-frameHead:], commitFrame)
+	if torn.Blocks == 0 && ends && end+frameHead <= len(file) && binary.LittleEndian.Uint64(file[end:]) != 0 {
+		torn = journal.Repaired{Blocks: 1, Record: next} // of which nothing can be read
 	}
 	return torn, nil
 }
@@ -72,7 +76,7 @@ func forgetTail(dir string, last uint64) error {
 	}
 	err = mapped(f, func(file []byte) error {
 		for at := range blocksIn(file) {
-			if h, bad := journal.Look(at.block); bad != nil || h.Index <= last {
+			if at.Index <= last {
 				continue
 			}
 			if _, err := f.WriteAt(make([]byte, len(blockMagic)), int64(at.at)); err != nil {
@@ -115,36 +119,37 @@ func lastSegment(dir string) (path string, err error) {
 	return path, err
 }
 
-// frame is an entry in a segment that may be a block.
-type frame struct {
-	at     int
-	block  []byte
-	begins bool // a group
+// foundBlock is one that was found in a segment.
+type foundBlock struct {
+	journal.Header
+	at, bytes int
+	begins    bool // a group
 }
 
-// blocksIn finds what looks like blocks, one behind the other.
-func blocksIn(file []byte) func(yield func(frame) bool) {
-	return func(yield func(frame) bool) {
-		for at := frameHead; at < len(file); {
+// blocksIn finds the blocks whose heads are good, whatever the frames around them say.
+func blocksIn(file []byte) func(yield func(foundBlock) bool) {
+	return func(yield func(foundBlock) bool) {
+		for at := segmentHead + frameHead; at < len(file); {
 			i := bytes.Index(file[at:], blockMagic)
 			if i < 0 {
 				return
 			}
 			at += i
-			n := int(binary.LittleEndian.Uint32(file[at-4:]))
-			if at%frameHead != 0 || !isFrame(file[at-frameHead:], entryFrame) || n > len(file)-at {
+			n := journal.Length(file[at:])
+			if at%frameHead != 0 || n == 0 || n > len(file)-at {
 				at++
 				continue
 			}
-			f := frame{at: at, block: file[at : at+n], begins: at >= 2*frameHead && isFrame(file[at-2*frameHead:], commitFrame)}
-			if !yield(f) {
+			h, err := journal.Look(file[at : at+n])
+			if err != nil {
+				at++
+				continue
+			}
+			before := file[at-2*frameHead:]
+			if !yield(foundBlock{h, at, n, at == segmentHead+frameHead || isFrame(before, commitFrame)}) {
 				return
 			}
-			if _, err := journal.Look(f.block); err == nil {
-				at += n
-			} else {
-				at++
-			}
+			at += n
 		}
 	}
 }

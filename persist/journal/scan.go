@@ -2,6 +2,7 @@ package journal
 
 import (
 	"crypto/ed25519"
+	"encoding/binary"
 	"errors"
 	"fmt"
 
@@ -275,4 +276,17 @@ func (s *scan) endRun(at uint64) {
 func Look(b []byte) (Header, error) {
 	h, _, _, err := decodeHeader(b)
 	return h, err
+}
+
+// Length is how long a block is, as its header says, which is not checked; 0: there is none.
+func Length(b []byte) int {
+	if len(b) < headerBytes || binary.LittleEndian.Uint32(b) != magic {
+		return 0
+	}
+	sealed := binary.LittleEndian.Uint16(b[6:])&flagSealed != 0
+	n := uint64(bodyAt(sealed)) + uint64(binary.LittleEndian.Uint32(b[120:])) + uint64(binary.LittleEndian.Uint32(b[116:]))*senderBytes
+	if n > MaxBlockBytes {
+		return 0
+	}
+	return int(n)
 }
