@@ -70,7 +70,7 @@ func (t *target) open(ctx context.Context, name string) (library, error) {
 		return nil, err
 	}
 	if i, err := os.Stat(name); err == nil && i.IsDir() {
-		return openDirectory(name)
+		return openDirectory(ctx, name)
 	} else if err == nil {
 		return nil, fmt.Errorf("%s: is a file; name the directory that the member was started with", name)
 	}

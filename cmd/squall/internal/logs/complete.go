@@ -1,6 +1,7 @@
 package logs
 
 import (
+	"context"
 	"os"
 	"strings"
 
@@ -23,7 +24,7 @@ func logNames(cmd *cobra.Command, target, typed string) (names []cobra.Completio
 	if i, err := os.Stat(target); err != nil || !i.IsDir() {
 		return nil
 	}
-	d, err := openDirectory(target)
+	d, err := openDirectory(context.Background(), target)
 	if err != nil {
 		return nil
 	}

@@ -36,38 +36,47 @@ func (*member) Close() error { return nil }
 type directory struct {
 	store *persist.Store
 	logs  map[persist.LogID]*persist.Log
+	left  bool // a log that is being opened was not waited for
 }
 
-func openDirectory(name string) (*directory, error) {
-	s, err := persist.Open(persist.StoreConfig{Dir: name, ReadOnly: true})
+func openDirectory(ctx context.Context, name string) (*directory, error) {
+	s, err := until(ctx, func() (*persist.Store, error) {
+		return persist.Open(persist.StoreConfig{Dir: name, ReadOnly: true})
+	})
 	if err != nil {
 		return nil, inUse(name, err, "name its HOST:PORT instead of the directory")
 	}
-	return &directory{s, map[persist.LogID]*persist.Log{}}, nil
+	return &directory{store: s, logs: map[persist.LogID]*persist.Log{}}, nil
 }
 
-func (d *directory) Close() error { return d.store.Close() }
+func (d *directory) Close() error {
+	if d.left {
+		return nil // it would wait for that
+	}
+	return d.store.Close()
+}
 
 // log opens a log once.
-func (d *directory) log(id persist.LogID) (*persist.Log, error) {
+func (d *directory) log(ctx context.Context, id persist.LogID) (*persist.Log, error) {
 	if l := d.logs[id]; l != nil {
 		return l, nil
 	}
-	l, err := d.store.Log(persist.LogConfig{ID: id})
+	l, err := until(ctx, func() (*persist.Log, error) { return d.store.Log(persist.LogConfig{ID: id, Context: ctx}) })
+	d.left = d.left || ctx.Err() != nil
 	if err == nil {
 		d.logs[id] = l
 	}
 	return l, err
 }
 
-func (d *directory) List(context.Context) (all []persist.Info, err error) {
+func (d *directory) List(ctx context.Context) (all []persist.Info, err error) {
 	ids, err := d.store.Logs()
 	if err != nil {
 		return nil, err
 	}
 	var errs []error
 	for _, id := range ids {
-		l, err := d.log(id)
+		l, err := d.log(ctx, id)
 		if err != nil {
 			errs = append(errs, err)
 			continue
@@ -77,24 +86,24 @@ func (d *directory) List(context.Context) (all []persist.Info, err error) {
 	return all, errors.Join(errs...)
 }
 
-func (d *directory) Get(_ context.Context, id persist.LogID, v order.Version) (r persist.Record, err error) {
-	l, err := d.log(id)
+func (d *directory) Get(ctx context.Context, id persist.LogID, v order.Version) (r persist.Record, err error) {
+	l, err := d.log(ctx, id)
 	if err != nil {
 		return r, err
 	}
 	return l.Get(v)
 }
 
-func (d *directory) Nth(_ context.Context, id persist.LogID, number uint64) (r persist.Record, err error) {
-	l, err := d.log(id)
+func (d *directory) Nth(ctx context.Context, id persist.LogID, number uint64) (r persist.Record, err error) {
+	l, err := d.log(ctx, id)
 	if err != nil {
 		return r, err
 	}
 	return logwire.Nth(l, number)
 }
 
-func (d *directory) At(_ context.Context, id persist.LogID, t order.Time) (r persist.Record, err error) {
-	l, err := d.log(id)
+func (d *directory) At(ctx context.Context, id persist.LogID, t order.Time) (r persist.Record, err error) {
+	l, err := d.log(ctx, id)
 	if err != nil {
 		return r, err
 	}
@@ -123,7 +132,7 @@ func (d *directory) Tail(context.Context, persist.LogID, order.Version) iter.Seq
 // records opens a log for an iteration, which ends with its context.
 func (d *directory) records(ctx context.Context, id persist.LogID, open func(*persist.Log) iter.Seq2[persist.Record, error]) iter.Seq2[persist.Record, error] {
 	return func(yield func(persist.Record, error) bool) {
-		l, err := d.log(id)
+		l, err := d.log(ctx, id)
 		if err != nil {
 			yield(persist.Record{}, err)
 			return
@@ -139,8 +148,8 @@ func (d *directory) records(ctx context.Context, id persist.LogID, open func(*pe
 	}
 }
 
-func (d *directory) Snapshot(_ context.Context, id persist.LogID) (at persist.Record, r io.ReadCloser, err error) {
-	l, err := d.log(id)
+func (d *directory) Snapshot(ctx context.Context, id persist.LogID) (at persist.Record, r io.ReadCloser, err error) {
+	l, err := d.log(ctx, id)
 	if err != nil {
 		return at, nil, err
 	}

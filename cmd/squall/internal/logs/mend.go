@@ -1,6 +1,7 @@
 package logs
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -22,12 +23,13 @@ const stopIt = "stop it first"
 // mender repairs the logs of a directory.
 type mender struct {
 	wanted
+	ctx    context.Context
 	store  *persist.Store
 	memory *restart.Memory
 }
 
 // repair repairs the logs of a directory. What was done before an error is in the result.
-func repair(dir string, w wanted) (r Repairs, err error) {
+func repair(ctx context.Context, dir string, w wanted) (r Repairs, err error) {
 	r = Repairs{Dir: dir, Logs: []RepairedAs{}}
 	c := persist.StoreConfig{Dir: dir, ReadOnly: true}
 	s, err := persist.Open(c)
@@ -41,7 +43,7 @@ func repair(dir string, w wanted) (r Repairs, err error) {
 	if s, err = persist.Open(c); err != nil {
 		return r, inUse(dir, err, stopIt)
 	}
-	m := &mender{wanted: w, store: s}
+	m := &mender{wanted: w, ctx: ctx, store: s}
 	return r, errors.Join(m.all(&r), s.Close())
 }
 
@@ -55,6 +57,9 @@ func (m *mender) all(r *Repairs) (err error) {
 	}
 	var left []error
 	for _, id := range ids {
+		if err := m.ctx.Err(); err != nil {
+			return err
+		}
 		one := RepairedAs{Log: id.String()}
 		if err := m.mend(&one, id); err != nil {
 			return fmt.Errorf("log %v: %w", id, err)
@@ -146,7 +151,7 @@ func (m *mender) missing(one *RepairedAs, id persist.LogID, elsewhere bool) (err
 
 // repair reads all of a log that nobody else has, and drops what is damaged.
 func (m *mender) repair(one *RepairedAs, id persist.LogID) error {
-	c := persist.LogConfig{ID: id, Repair: true}
+	c := persist.LogConfig{ID: id, Repair: true, Context: m.ctx}
 	l, err := m.store.Log(c)
 	if errors.Is(err, persist.ErrSnapshot) {
 		if one.Snapshot, err = m.store.SetSnapshotAside(id); err == nil {

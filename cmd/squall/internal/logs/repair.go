@@ -1,6 +1,7 @@
 package logs
 
 import (
+	"context"
 	"errors"
 	"io"
 
@@ -43,7 +44,11 @@ Look first with squall log verify, and keep a copy.`,
 			if len(args) > 1 {
 				w.log = args[1]
 			}
-			r, err := repair(args[0], w)
+			ctx := cmd.Context()
+			r, err := until(ctx, func() (Repairs, error) { return repair(ctx, args[0], w) })
+			if errors.Is(err, context.Canceled) {
+				return err
+			}
 			if asJSON {
 				return errors.Join(err, printJSON(cmd.OutOrStdout(), &r))
 			}

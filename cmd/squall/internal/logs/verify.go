@@ -98,16 +98,13 @@ func (v *verification) complete(keyFile string) (err error) {
 
 // run checks and compares, in the background so that an interrupt ends the wait for it.
 func (v *verification) run(ctx context.Context) error {
-	done := make(chan error, 1)
 	work := *v
-	go func() { done <- work.everything(ctx) }()
-	select {
-	case err := <-done:
-		v.found = work.found
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	found, err := until(ctx, func() (findings, error) {
+		err := work.everything(ctx)
+		return work.found, err
+	})
+	v.found = found
+	return err
 }
 
 func (v *verification) everything(ctx context.Context) error {
