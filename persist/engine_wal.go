@@ -198,7 +198,7 @@ type codecFiler struct {
 // group that a crash interrupted within the index at its end: the engine would drop the group and keep the index.
 func (f codecFiler) tail(i types.SegmentInfo) (*walk, error) {
 	w, err := walkSegment(f.opening, f.dir, i)
-	drop := err == nil && w.index > 0 && !w.full || errors.Is(err, ErrDamaged) && f.repair
+	drop := err == nil && w.sealed && !w.full || errors.Is(err, ErrDamaged) && f.repair
 	if !drop || f.readOnly {
 		return w, err
 	}

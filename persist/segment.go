@@ -118,6 +118,7 @@ type walk struct {
 	good   int    // behind the last commit; 0: there is none
 	index  int    // of a segment that is full: where its index is
 	full   bool   // the group of the index is whole
+	sealed bool   // the engine takes the segment for one that is full, though it may drop the index
 	doubt  string // what is wrong with the group that is under way
 
 	lie      string // what is wrong with a group that was committed
@@ -193,6 +194,7 @@ func (w *walk) commit(at int) {
 
 // frame looks at an entry or an index.
 func (w *walk) frame(at, length int) {
+	w.sealed = w.sealed || w.file[at] == indexFrame
 	switch body := w.file[at+frameHead:]; {
 	case w.lie != "":
 		w.believed = w.believed || w.file[at] == entryFrame

@@ -3,6 +3,7 @@ package persist
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -28,13 +29,7 @@ import (
 var (
 	sweepAll  = flag.Bool("sweep", false, "harm every field of every page of a store, instead of a sample of them")
 	sweepSeed = flag.Uint64("sweepseed", 0, "choose what is harmed; 0: by the clock")
-)
-
-// The bars of a harmed store: what one trial of it takes at most.
-const (
-	sweepPatience = 10 * time.Second
-	sweepMemory   = 200 << 20
-	sweepSample   = 60 // trials for each store, and a third of them in short tests
+	sweepOnly = flag.Int("sweepcount", 0, "harm so many fields of each store; 0: a few")
 )
 
 // harmedStore says to this test's program that it is to try harmed stores: the directory of one that is whole, and what the parent knows of it.
@@ -156,9 +151,9 @@ func TestASweepOverEveryFieldEndsInAnErrorOrARepair(t *testing.T) {
 			harms := p.harms(rand.New(rand.NewPCG(seed, 1)))
 			chosen := rand.New(rand.NewPCG(seed, 2)).Perm(len(harms))
 			if !*sweepAll {
-				n := sweepSample
+				n := cmp.Or(*sweepOnly, sweepSample)
 				if testing.Short() {
-					n /= 3
+					n = sweepSample / 3
 				}
 				chosen = chosen[:min(len(chosen), n)]
 			}

@@ -129,6 +129,7 @@ type foundBlock struct {
 // blocksIn finds the blocks whose heads are good, whatever the frames around them say.
 func blocksIn(file []byte) func(yield func(foundBlock) bool) {
 	return func(yield func(foundBlock) bool) {
+		end := segmentHead - frameHead // of the block before, with its frame
 		for at := segmentHead + frameHead; at < len(file); {
 			i := bytes.Index(file[at:], blockMagic)
 			if i < 0 {
@@ -145,10 +146,11 @@ func blocksIn(file []byte) func(yield func(foundBlock) bool) {
 				at++
 				continue
 			}
-			before := file[at-2*frameHead:]
-			if !yield(foundBlock{h, at, n, at == segmentHead+frameHead || isFrame(before, commitFrame)}) {
+			begins := at-frameHead == end+frameHead || isFrame(file[at-2*frameHead:], commitFrame) // there is room for a commit, or one
+			if !yield(foundBlock{h, at, n, begins}) {
 				return
 			}
+			end = at - frameHead + framed(n)
 			at += n
 		}
 	}

@@ -1,0 +1,170 @@
+package persist
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"time"
+
+	"go.etcd.io/bbolt"
+)
+
+// smallFile makes a bbolt file of the smallest pages, with the buckets of a schema, branches, long values and a list of free pages.
+func smallFile(tb testing.TB, s *schema, noFreelist bool) []byte {
+	tb.Helper()
+	path := filepath.Join(tb.TempDir(), "small.db")
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{PageSize: minPage, NoSync: true, NoFreelistSync: noFreelist})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	for round := range 3 {
+		err := db.Update(func(tx *bbolt.Tx) error {
+			for n, name := range s.buckets {
+				b, err := tx.CreateBucketIfNotExists([]byte(name))
+				if err != nil {
+					return err
+				}
+				for i := range uint64(60 * n) {
+					key := binary.BigEndian.AppendUint64(nil, i+1)
+					if err := b.Put(key, bytes.Repeat([]byte{byte(round)}, int(i*7%300+i/50*3000))); err != nil {
+						return err
+					}
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			tb.Fatal(err)
+		}
+	}
+	if err := db.Close(); err != nil {
+		tb.Fatal(err)
+	}
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return bytes.TrimRight(whole, "\x00")
+}
+
+func accepted(file []byte, s *schema) error {
+	return (&pages{ctx: context.Background(), path: "small.db", file: file, schema: s}).check()
+}
+
+func TestAWholeFileIsAccepted(t *testing.T) {
+	for _, s := range []*schema{metaSchema, boltLogSchema, walListSchema} {
+		for _, noFreelist := range []bool{false, true} {
+			file := smallFile(t, s, noFreelist)
+			file = append(file, make([]byte, minPage-len(file)%minPage)...)
+			if err := accepted(file, s); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+func TestACheckThatIsNotWantedAnyMoreIsNoDamage(t *testing.T) {
+	file := smallFile(t, boltLogSchema, true)
+	file = append(file, make([]byte, minPage)...)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	p := &pages{ctx: ctx, path: "small.db", file: file, schema: boltLogSchema, visits: 255}
+	if err := p.check(); !errors.Is(err, context.Canceled) || errors.Is(err, ErrDamaged) {
+		t.Error(err)
+	}
+}
+
+// FuzzPages gives the check any file: it ends, and does not take more memory than a few files.
+func FuzzPages(f *testing.F) {
+	for _, s := range []*schema{boltLogSchema, walListSchema} {
+		f.Add(smallFile(f, s, true))
+		f.Add(smallFile(f, s, false))
+	}
+	f.Fuzz(func(t *testing.T, file []byte) {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		start := time.Now()
+		err := accepted(file, boltLogSchema)
+		runtime.ReadMemStats(&after)
+		if took := time.Since(start); took > sweepPatience || after.TotalAlloc-before.TotalAlloc > uint64(1<<20+64*len(file)) {
+			t.Errorf("%v, %d bytes of memory for a file of %d: %v", took, after.TotalAlloc-before.TotalAlloc, len(file), err)
+		}
+	})
+}
+
+// FuzzWhatIsAcceptedIsFollowed changes some bytes of a file, and has the engine follow what the check accepts: all of it, for reading and for writing.
+// What the engine finds by itself in a goroutine of its own ends the process.
+func FuzzWhatIsAcceptedIsFollowed(f *testing.F) {
+	files := [][]byte{smallFile(f, boltLogSchema, true), smallFile(f, boltLogSchema, false)}
+	for i := range uint32(40) {
+		f.Add(byte(i), i*1000+8, uint64(0xFF), byte(i))
+	}
+	dir := f.TempDir()
+	f.Fuzz(func(t *testing.T, which byte, at uint32, value uint64, width byte) {
+		whole := files[int(which)%len(files)]
+		file := make([]byte, (len(whole)+minPage-1)/minPage*minPage)
+		copy(file, whole)
+		var b [8]byte
+		binary.LittleEndian.PutUint64(b[:], value)
+		copy(file[int(at)%len(file):], b[:1<<(width%4)])
+		if which&0x80 != 0 { // the heads are good, whatever they say
+			reseal(file, minPage)
+		}
+		if accepted(file, boltLogSchema) != nil {
+			return
+		}
+		path := filepath.Join(dir, "fuzz.db")
+		if err := os.WriteFile(path, file, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, noFreelist := range []bool{true, false} {
+			followed(t, path, noFreelist)
+		}
+	})
+}
+
+// followed has the engine go through a file, and change it.
+func followed(t *testing.T, path string, noFreelist bool) {
+	t.Helper()
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{NoSync: true, NoFreelistSync: noFreelist, Timeout: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := 0
+	err = db.View(func(tx *bbolt.Tx) error {
+		return tx.ForEach(func(_ []byte, b *bbolt.Bucket) error {
+			return b.ForEach(func(key, value []byte) error { keys++; return nil })
+		})
+	})
+	if err != nil || keys == 0 {
+		t.Fatalf("%d keys, %v", keys, err)
+	}
+	for round := range 3 {
+		err = db.Update(func(tx *bbolt.Tx) error {
+			b := tx.Bucket([]byte("logs"))
+			c := b.Cursor()
+			if k, _ := c.First(); k != nil {
+				if err := c.Delete(); err != nil {
+					return err
+				}
+			}
+			last, _ := c.Last()
+			return errors.Join(b.Put(binary.BigEndian.AppendUint64(nil, binary.BigEndian.Uint64(last)+1), make([]byte, 700*round)),
+				tx.Bucket([]byte("conf")).Put([]byte("key"), []byte("value")))
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := checkPages(t.Context(), path, boltLogSchema); err != nil {
+		t.Fatalf("what the engine made of it: %v", err)
+	}
+}
