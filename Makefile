@@ -9,7 +9,7 @@ ROUNDS ?= 100
 TRIALS ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help check test race sim durable power model fuzz bench
+.PHONY: help check test race sim durable power damage model fuzz bench
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  \1\t/' | expand -t 12
@@ -38,6 +38,9 @@ durable: ## ROUNDS times (100) for each engine, all members of a group of proces
 power: ## ROUNDS times (100) for each engine, the power of all members of a group goes; then TRIALS stores (3), with a power cut and a failure at every step. Needs root
 	go test ./internal/testlab -run ThePowerGoes -v -timeout 2h -args -rounds $(ROUNDS)
 	go test ./internal/testlab -run WhatAStoreSays -v -timeout 2h -args -trials $(TRIALS)
+
+damage: ## every field of every page of a store's files damaged, one at a time
+	go test ./persist -run Sweep -v -timeout 2h -args -sweep
 
 model: ## the model of a view change's decision, as it is and with each flaw; needs spin and gcc
 	docs/model/check.sh
