@@ -499,8 +499,7 @@ func (p *pristine) repaired(ctx context.Context, dir string) (outcome, error) {
 	if err != nil {
 		return "", errors.Join(fmt.Errorf("repair: %w", err), s.Close())
 	}
-	last := l.Info().Last
-	r := Record{Version: order.Version{View: last.Version.View + 1000}, Time: last.Time + 1000, Sender: 1, Data: []byte("more")}
+	r := Record{Version: order.Version{View: 1000}, Time: sample(1000).Time, Sender: 1, Data: []byte("more")}
 	if err := errors.Join(l.Import(ctx, r), l.Sync(ctx), s.Close()); err != nil {
 		return "", fmt.Errorf("after repair: %w", err)
 	}
