@@ -55,8 +55,8 @@ type (
 
 func (e Changing) level() slog.Level { return slog.LevelDebug }
 
-// NotProvisioned says that a subgroup has too few members in the view that this process is about to propose, and why; or, of a persistent one in any
-// view that is installed, that it waits for a member that has its log.
+// NotProvisioned says that a shard of a subgroup has too few members in the view that was installed, and why, or that it waits for a member that has its log. Every
+// member is told, with every such view. What an application's own Layout answered is told where the view was made; the others hear that it placed nobody.
 type NotProvisioned struct{ views.Unmet }
 
 func (e NotProvisioned) String() string    { return e.Unmet.String() }

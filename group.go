@@ -43,6 +43,7 @@ type Group struct {
 	sinks   []sink      // the same
 	states  *states
 	durable *durable // nil: no subgroup is persistent
+	made    made     // the last view that this process made; the loop's, and Open's before that runs
 
 	rejections rejections
 	reserve    reserve
@@ -115,6 +116,9 @@ func (g *Group) open(ctx context.Context) (err error) {
 	outcome, err := g.find(ctx)
 	if err != nil {
 		return err
+	}
+	if len(outcome.Unmet) > 0 {
+		g.made = made{outcome.View.Key, outcome.Unmet}
 	}
 	if err = g.reserve.grow(len(outcome.View.Members)); err == nil {
 		err = g.enter(ctx, outcome)
@@ -221,10 +225,28 @@ func (g *Group) next(previous *views.View, members []views.Member, mute func(Nod
 		ID: previous.ID + 1, Cluster: g.cfg.Cluster, Key: rand.Text(), Members: members, Declarations: g.cfg.declarations(),
 		Previous: previous, Mute: mute, Layouts: g.cfg.layouts(),
 	})
-	for _, u := range unmet {
-		g.cfg.emit(NotProvisioned{u})
+	if err == nil {
+		g.made = made{v.Key, unmet}
 	}
 	return v, err
+}
+
+// made is what is known of a view only where it was made.
+type made struct {
+	key   string
+	unmet []views.Unmet
+}
+
+// unmet are the shards of a view that are not provisioned, each with the best reason that is known here.
+func (g *Group) unmet(v *View) []views.Unmet {
+	unmet := v.Unmet(g.cfg.declarations())
+	for i, u := range unmet {
+		better := func(m views.Unmet) bool { return g.made.key == v.Key && m.Name == u.Name && m.Shard == u.Shard }
+		if k := slices.IndexFunc(g.made.unmet, better); k >= 0 && !v.Keeps(u.Name, u.Shard) {
+			unmet[i] = g.made.unmet[k]
+		}
+	}
+	return unmet
 }
 
 // declaration is the place of a view's subgroup among the declarations.
@@ -286,10 +308,8 @@ func (g *Group) announce(v *views.View) {
 	g.states.installed(v)
 	g.news.add(v)
 	g.cfg.emit(ViewInstalled{v, g.links(v)})
-	for _, sg := range v.Subgroups {
-		if len(sg.Keepers) > 0 {
-			g.cfg.emit(NotProvisioned{views.Unmet{Name: sg.Name, Shard: sg.Shard, Reason: sg.Awaits()}})
-		}
+	for _, u := range g.unmet(v) {
+		g.cfg.emit(NotProvisioned{u})
 	}
 	if g.cfg.OnView != nil {
 		g.cfg.OnView(v)

@@ -67,10 +67,8 @@ func (d *durable) place(previous *views.View, members []views.Member) (*views.Vi
 		ID: previous.ID + 1, Cluster: g.cfg.Cluster, Key: rand.Text(), Members: members, Declarations: g.cfg.declarations(), Layouts: g.cfg.layouts(),
 		Previous: previous,
 	})
-	for _, u := range unmet {
-		g.cfg.emit(NotProvisioned{u})
-	}
 	if err == nil {
+		g.made = made{v.Key, unmet}
 		v.Time = max(order.TimeOf(time.Now()), d.latest()+1, previous.Time)
 	}
 	return v, err

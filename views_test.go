@@ -467,12 +467,12 @@ func TestAClaimThatIsHeldAcrossAViewIsDelivered(t *testing.T) {
 
 func TestASubgroupWithTooFewMembersWaitsForMore(t *testing.T) {
 	var js [3]*journal
-	var unmet atomic.Int64
+	var unmet [3]atomic.Int64
 	configure := func(i int, c *squall.Config) {
 		js[i] = &journal{}
 		c.Events = func(e squall.Event) {
-			if _, ok := e.(squall.NotProvisioned); ok {
-				unmet.Add(1)
+			if n, ok := e.(squall.NotProvisioned); ok && n.Name == "three" {
+				unmet[i].Add(1)
 			}
 		}
 		c.Subgroups = []squall.SubgroupConfig{
@@ -492,6 +492,11 @@ func TestASubgroupWithTooFewMembersWaitsForMore(t *testing.T) {
 		}
 		send(t, g.Subgroup("any"), "this one is there")
 	}
+	for i := range groups {
+		if got := unmet[i].Load(); got != 1 {
+			t.Errorf("node %d was told %d times that the subgroup is not provisioned in the first view", i+1, got)
+		}
+	}
 	third := join(t, 3, groups[v.Members[1].ID-1], func(c *squall.Config) { configure(2, c) })
 	awaitView(t, 3, append(groups, third)...)
 	for _, g := range append(groups, third) {
@@ -505,8 +510,37 @@ func TestASubgroupWithTooFewMembersWaitsForMore(t *testing.T) {
 	if err := groups[0].Subgroup("three").TrySend(nil); !errors.Is(err, squall.ErrNotProvisioned) {
 		t.Errorf("after it left: %v", err)
 	}
-	if unmet.Load() == 0 {
-		t.Error("no event says that the subgroup is not provisioned")
+	for i := range groups {
+		eventually(t, fmt.Sprintf("node %d is told again", i+1), func() bool { return unmet[i].Load() == 2 })
+	}
+}
+
+// An application's own layout that cannot be met is told by every member, in the first view too, and its reason where the view was made.
+func TestALayoutThatCannotBeMetIsToldByEveryMember(t *testing.T) {
+	var told [2]atomic.Pointer[string]
+	var reasons atomic.Int64
+	groups := cluster(t, 2, func(i int, c *squall.Config) {
+		c.Events = func(e squall.Event) {
+			if n, ok := e.(squall.NotProvisioned); ok {
+				text := n.String()
+				if told[i].Store(&text); strings.Contains(text, "no room anywhere") {
+					reasons.Add(1)
+				}
+			}
+		}
+		c.Subgroups = []squall.SubgroupConfig{{
+			Name: "placed", Policy: "picky", Deliver: func(squall.Message) {},
+			Layout: func(squall.LayoutInput) ([]squall.ShardPlaces, error) { return nil, errors.New("no room anywhere") },
+		}}
+	})
+	awaitView(t, 2, groups...)
+	for i := range told {
+		if text := told[i].Load(); text == nil || !strings.Contains(*text, `"placed"`) || !strings.Contains(*text, `"picky"`) {
+			t.Errorf("node %d: %v", i+1, text)
+		}
+	}
+	if reasons.Load() != 1 {
+		t.Errorf("the layout's reason was told %d times", reasons.Load())
 	}
 }
 

@@ -94,6 +94,11 @@ func (v *View) Keepers(sg Subgroup) []Keeper {
 // KeptBy reports whether a process has, with its disk, the log of a persistent subgroup that has no members.
 func (s Subgroup) KeptBy(m Member) bool { return keeps(s.Keepers, m, Keeper.back) }
 
+// Keeps reports whether a shard has no members because it waits for one that has its log.
+func (v *View) Keeps(name string, shard int) bool {
+	return slices.ContainsFunc(v.Shards(name), func(sg Subgroup) bool { return sg.Shard == shard && len(sg.Keepers) > 0 })
+}
+
 // Awaits says, in words for people, for whom a persistent subgroup without members waits.
 func (s Subgroup) Awaits() string {
 	var ids []string

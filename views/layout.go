@@ -90,6 +90,39 @@ func Place(p Placement) (*View, []Unmet, error) {
 	return v, unmet, nil
 }
 
+// Unmet are the shards of a view that are not provisioned, with the reasons that every member can tell: that of an application's own layout is known
+// only where the view was made.
+func (v *View) Unmet(declarations []Declaration) (unmet []Unmet) {
+	for _, sg := range v.Subgroups {
+		if sg.Provisioned() {
+			continue
+		}
+		u := Unmet{Name: sg.Name, Shard: sg.Shard, Reason: sg.label() + " is not provisioned"}
+		i := slices.IndexFunc(declarations, func(d Declaration) bool { return d.Name == sg.Name })
+		switch {
+		case len(sg.Keepers) > 0:
+			u.Reason = sg.Awaits()
+		case i >= 0 && declarations[i].Policy != "":
+			u.Reason = fmt.Sprintf("%s has no members: layout %q places none there", declarations[i].shardName(sg.Shard), clip(declarations[i].Policy))
+		case i >= 0:
+			u.Reason = declarations[i].shardName(sg.Shard) + " " + declarations[i].lack(v.free(declarations[i]))
+		}
+		unmet = append(unmet, u)
+	}
+	return unmet
+}
+
+// free is the number of members that a declaration admits and that are in none of its shards.
+func (v *View) free(d Declaration) (n int) {
+	for r, m := range v.Members {
+		in := func(sg Subgroup) bool { return sg.Has(order.Rank(r)) }
+		if d.admits(m.ID) && !slices.ContainsFunc(v.Shards(d.Name), in) {
+			n++
+		}
+	}
+	return n
+}
+
 func (p *Placement) checkPolicies() error {
 	var errs []error
 	for _, d := range p.Declarations {

@@ -308,3 +308,39 @@ func TestAViewThatDoesNotFitWhatIsDeclaredIsFound(t *testing.T) {
 		}
 	}
 }
+
+// Every member tells the same reasons from the view as the one that placed it.
+func TestTheReasonsOfWhatIsNotProvisionedCanBeToldFromTheView(t *testing.T) {
+	decls := []Declaration{
+		{Name: "all", RingBytes: 4096, Window: 16},
+		{Name: "three", MinMembers: 3, RingBytes: 4096, Window: 16},
+		{Name: "named", Members: []order.NodeID{7, 8}, RingBytes: 4096, Window: 16},
+		{Name: "shards", Shards: 3, MinMembers: 2, MaxMembers: 2, RingBytes: 4096, Window: 16},
+		{Name: "own", Policy: "nowhere", RingBytes: 4096, Window: 16},
+	}
+	layouts := map[string]Layout{"nowhere": func(LayoutInput) ([]ShardPlaces, error) { return []ShardPlaces{{}}, nil }}
+	seen := 0
+	for n := 1; n <= 9; n++ {
+		var list []Member
+		for i := range n {
+			list = append(list, Member{ID: order.NodeID(i + 1), Addr: "a:1"})
+		}
+		v, want, err := Place(Placement{ID: 1, Cluster: "c", Key: "k", Members: list, Declarations: decls, Layouts: layouts})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := v.Unmet(decls)
+		if len(got) != len(want) {
+			t.Fatalf("%d members: %v, placed with %v", n, got, want)
+		}
+		for i := range got {
+			if own := got[i].Name == "own"; got[i] != want[i] && !own || own && !strings.Contains(got[i].Reason, `layout "nowhere" places none`) {
+				t.Errorf("%d members: %q, placed with %q", n, got[i].Reason, want[i].Reason)
+			}
+			seen++
+		}
+	}
+	if seen < 20 {
+		t.Errorf("%d reasons in all", seen)
+	}
+}

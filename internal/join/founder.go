@@ -44,13 +44,13 @@ func found(ctx context.Context, c Config) (*Session, error) {
 		f.abort(context.Cause(ctx))
 	}
 	f.mu.Lock()
-	view, cause := f.roll.view, f.roll.cause
+	view, unmet, cause := f.roll.view, f.roll.unmet, f.roll.cause
 	f.mu.Unlock()
 	if cause != nil {
 		f.flush()
 		return nil, cause
 	}
-	f.session.view = view
+	f.session.view, f.session.unmet = view, unmet
 	return f.session, nil
 }
 

@@ -178,6 +178,8 @@ func (c Config) applicant(nonce string) ApplicantConfig {
 type Outcome struct {
 	// View is the one that this process is a member of.
 	View *views.View
+	// Unmet are the shards that are not provisioned in a first view that this process made, and why.
+	Unmet []views.Unmet
 	// Session is the attempt to install a first view: the process connects its links and calls Ready, or Abort. It is nil if
 	// View is installed at some of the others.
 	Session *Session
@@ -254,7 +256,7 @@ func foundOrJoin(ctx context.Context, c Config) (*Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Outcome{View: s.view, Session: s, config: c}, nil
+	return &Outcome{View: s.view, Unmet: s.unmet, Session: s, config: c}, nil
 }
 
 // groupWorks ends the founding of a group: its members came together without this process, for whom they did not wait.
@@ -292,8 +294,9 @@ func Formed(c Config, v *views.View) *Outcome {
 // Session is one process's part in an attempt, from the View to Install. Ready or Abort must be called, or its connections
 // stay open.
 type Session struct {
-	view *views.View
-	part part
+	view  *views.View
+	unmet []views.Unmet
+	part  part
 	// ctx ends with the reason when the attempt is aborted, over is closed when it is decided either way.
 	ctx    context.Context
 	cancel context.CancelCauseFunc

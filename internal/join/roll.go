@@ -44,7 +44,8 @@ type roll struct {
 	phase   phase
 	seats   []seat      // the founder's first (J1)
 	view    *views.View // from proposed on
-	cause   error       // when failed
+	unmet   []views.Unmet
+	cause   error // when failed
 }
 
 // over reports whether the attempt has ended.
@@ -144,14 +145,14 @@ func (r *roll) propose(e *effects) {
 	if len(r.seats) < r.expect {
 		return
 	}
-	view, _, err := views.Place(views.Placement{ID: firstView, Cluster: r.cluster, Key: r.key, Group: r.group, Secret: r.secret, Members: r.members(), Declarations: r.decls, Layouts: r.layouts})
+	view, unmet, err := views.Place(views.Placement{ID: firstView, Cluster: r.cluster, Key: r.key, Group: r.group, Secret: r.secret, Members: r.members(), Declarations: r.decls, Layouts: r.layouts})
 	if err != nil {
 		r.phase, r.cause = failed, fmt.Errorf("join: %s cannot form the declared view: %w", roster(r.members()), err)
 		e.tell(Aborted{r.cause})
 		r.broadcast(e, saying(sayRefuse, "%v", r.cause))
 		return
 	}
-	r.phase, r.view = proposed, view
+	r.phase, r.view, r.unmet = proposed, view, unmet
 	e.tell(ViewProposed{view})
 	r.broadcast(e, showing(view))
 }
