@@ -1,0 +1,240 @@
+package views
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/squall-go/squall/fabric"
+	"github.com/squall-go/squall/fabric/simnet"
+	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/sst"
+)
+
+// Rows are written by hand here, and one rule of one member is looked at.
+
+// registers are members whose rows are seen at once.
+func registers(t *testing.T, n int) *court {
+	t.Helper()
+	return newCourt(t, 11, n, simnet.Shared)
+}
+
+// proposes writes a proposal into a row, as its owner would.
+func (c *court) proposes(r int, b Ballot, p *proposal) {
+	c.t.Helper()
+	ch := c.changes[r]
+	if _, ok := putRecord(ch.area(order.Rank(r), ch.cfg.Columns.proposals), b, p); !ok {
+		c.t.Fatal("the proposal does not fit")
+	}
+	sst.Store(ch.own, wordProposed, uint64(b))
+}
+
+// decided writes a decision into a row, as its owner would.
+func (c *court) decided(r int, b Ballot, d *Decision) {
+	c.t.Helper()
+	ch := c.changes[r]
+	d.Ballot = b
+	if _, ok := putRecord(ch.area(order.Rank(r), ch.cfg.Columns.decisions), b, d); !ok {
+		c.t.Fatal("the decision does not fit")
+	}
+	sst.Store(ch.own, wordDecided, uint64(b))
+	ch.decision = d
+}
+
+// without is the next view without some members.
+func (c *court) without(gone ...order.Rank) *View {
+	v := c.place(c.view, c.changes[0].members((all(len(c.changes)) &^ ranksOf(gone)).List()))
+	v.Muted = make([]uint64, len(v.Members))
+	return v
+}
+
+// decision removes some members, and trims everything away.
+func (c *court) decision(removed ...order.Rank) *Decision {
+	return &Decision{View: c.without(removed...), Removed: removed, Trim: [][]order.Index{make([]order.Index, len(c.changes))}}
+}
+
+// V8: a decision of a lower ballot is known to be chosen when a decision of the same or a lower one was. Of a higher one it may be another decision.
+func TestWhatIsInstalledWithAHigherBallotSaysNothingOfALowerOne(t *testing.T) {
+	c := registers(t, 5)
+	b := newBallot(1, 0)
+	c.decided(1, b, c.decision(0))
+	for installed, want := range map[Ballot]bool{newBallot(2, 2): false, b: true} {
+		sst.Store(c.changes[2].own, wordInstalled, uint64(installed))
+		if got := c.changes[1].chosen(); got != want {
+			t.Errorf("ballot %v is installed elsewhere, and %v is chosen: %v", installed, b, got)
+		}
+	}
+}
+
+// A member that suspects its leader, and may not say so, does not follow it.
+func TestALeaderThatIsLostIsNotFollowed(t *testing.T) {
+	c := registers(t, 3)
+	c.proposes(0, newBallot(1, 0), &proposal{View: c.without(2), Removed: ranks(2)})
+	ch := c.changes[1]
+	ch.lost = only(0)
+	if ch.follow() || ch.own[wordAcked] != 0 || ch.Wedged() {
+		t.Errorf("acked %v", Ballot(ch.own[wordAcked]))
+	}
+	if ch.lost = 0; !ch.follow() || ch.own[wordAcked] == 0 {
+		t.Error("a leader that is not lost is not followed")
+	}
+}
+
+// Who is to be removed stops at the proposal: the leader's suspicion need not be in its row yet.
+func TestWhoIsProposedToBeRemovedStops(t *testing.T) {
+	c := registers(t, 3)
+	c.proposes(0, newBallot(1, 0), &proposal{View: c.without(1), Removed: ranks(1)})
+	ch := c.changes[1]
+	if !ch.follow() || !errors.Is(ch.Err(), ErrEvicted) || ch.own[wordAcked] != 0 {
+		t.Errorf("acked %v, %v", Ballot(ch.own[wordAcked]), ch.Err())
+	}
+}
+
+func TestWhoIsProposedToLeaveAndDoesNotWantToSuspectsTheLeader(t *testing.T) {
+	c := registers(t, 3)
+	c.proposes(0, newBallot(1, 0), &proposal{View: c.without(1), Left: ranks(1)})
+	ch := c.changes[1]
+	if !ch.follow() || ch.own[wordAcked] != 0 || !errors.Is(ch.reports[0], fabric.ErrViolation) {
+		t.Errorf("acked %v, reported %v", Ballot(ch.own[wordAcked]), ch.reports[0])
+	}
+}
+
+// Who leads depends on who leaves, so nobody says that it leaves once it is wedged.
+func TestNothingIsAskedOfTheNextViewAfterTheWedge(t *testing.T) {
+	c := registers(t, 3)
+	ch := c.changes[1]
+	ch.ask()
+	ch.wedge()
+	ch.Leave()
+	ch.Mute(1)
+	if before := ch.own[wordMute]; ch.ask() || ch.own[wordLeaving] != 0 || ch.own[wordMute] != before {
+		t.Errorf("asked: leaving %d, mute %x", ch.own[wordLeaving], ch.own[wordMute])
+	}
+}
+
+// What a member had to keep to itself it says when it goes on: the next leader must not wait for it.
+func TestWhoGoesOnOwnsUpToWhatItSuspects(t *testing.T) {
+	c := registers(t, 3)
+	ch := c.changes[0]
+	ch.lost, ch.causes[1], ch.causes[2] = ranksOf(ranks(1, 2)), errors.New("silent"), errors.New("silent")
+	ch.done = c.decision()
+	if !ch.advance() || ch.suspect != ranksOf(ranks(1, 2)) || Ranks(ch.own[wordSuspected]) != ch.suspect || !ch.table.Frozen(1) {
+		t.Errorf("suspects %b, says %b", ch.suspect, ch.own[wordSuspected])
+	}
+}
+
+// A survivor of the proposal that fails after the decision is removed by the next change: the decision stands.
+func TestALeaderThatDecidedDoesNotProposeAnew(t *testing.T) {
+	c := registers(t, 5)
+	c.changes[0].Report(4, errors.New("silent"))
+	c.look(0)
+	first := c.changes[0].nextAt
+	for range 20 {
+		for r := range 4 {
+			if c.changes[0].own[wordDecided] == 0 {
+				c.look(r)
+			}
+		}
+	}
+	c.changes[0].Report(3, errors.New("silent"))
+	c.look(0)
+	if ch := c.changes[0]; first == 0 || Ballot(ch.own[wordDecided]) != first || ch.nextAt != first || Ballot(ch.own[wordProposed]) != first {
+		t.Errorf("first %v, decided %v, proposed %v", first, Ballot(ch.own[wordDecided]), Ballot(ch.own[wordProposed]))
+	}
+}
+
+// V8: of the decisions that are found, that of the highest ballot is taken over.
+func TestTheDecisionOfTheHighestBallotIsTakenOver(t *testing.T) {
+	for _, high := range []int{1, 2} {
+		c := registers(t, 5)
+		want := c.decision(3)
+		c.decided(high, newBallot(2, 1), want)
+		c.decided(3-high, newBallot(1, 0), c.decision(4))
+		got, ok := c.changes[0].adopted()
+		if !ok || got == nil || !slices.Equal(got.Removed, want.Removed) || got.Ballot != want.Ballot {
+			t.Errorf("the higher one is in row %d: %+v", high, got)
+		}
+	}
+}
+
+// A leader that takes over may find that it was removed.
+func TestALeaderThatFindsADecisionWithoutItselfStops(t *testing.T) {
+	c := registers(t, 5)
+	c.decided(2, newBallot(1, 2), c.decision(0))
+	ch := c.changes[0]
+	ch.proposal, ch.nextAt = &proposal{View: c.without()}, newBallot(2, 0)
+	if !ch.decide() || !errors.Is(ch.Err(), ErrEvicted) || ch.own[wordDecided] != 0 {
+		t.Errorf("decided %v, %v", Ballot(ch.own[wordDecided]), ch.Err())
+	}
+}
+
+func TestADecisionWithoutThisMemberIsNotEchoed(t *testing.T) {
+	c := registers(t, 5)
+	b := newBallot(1, 0)
+	c.decided(0, b, c.decision(1))
+	ch := c.changes[1]
+	ch.ack(b)
+	if !ch.echo() || !errors.Is(ch.Err(), ErrEvicted) || ch.own[wordDecided] != 0 {
+		t.Errorf("decided %v, %v", Ballot(ch.own[wordDecided]), ch.Err())
+	}
+}
+
+// Who leaves does not lead, as long as somebody stays.
+func TestWhoLeavesLeadsOnlyIfAllDo(t *testing.T) {
+	c := registers(t, 3)
+	leaves := func(r int) { sst.Store(c.changes[r].own, wordLeaving, 1) }
+	ch := c.changes[2]
+	for k, want := range []order.Rank{0, 1, 2, 0} {
+		if got := ch.Leader(); got != want {
+			t.Errorf("%d leave: rank %d leads, not %d", k, got, want)
+		}
+		if k < 3 {
+			leaves(k)
+		}
+	}
+	ch.suspect = only(0)
+	if got := ch.Leader(); got != 1 {
+		t.Errorf("all leave, rank 0 failed: rank %d leads", got)
+	}
+}
+
+// Another process of a node has nothing of what the one before had.
+func TestAnotherProcessOfANodeIsFresh(t *testing.T) {
+	c := registers(t, 3)
+	list := slices.Clone(c.view.Members)
+	list[1].Incarnation++
+	if got := c.changes[0].fresh(c.place(c.view, list), 0); !slices.Equal(got, ranks(1)) {
+		t.Errorf("fresh are %v", got)
+	}
+	if got := c.changes[0].fresh(c.place(c.view, c.view.Members), 0); got != nil {
+		t.Errorf("nobody is another process, and fresh are %v", got)
+	}
+}
+
+// V7: vectors are about the view's subgroups, and about all senders of each.
+func TestVectorsOfAnotherLengthAreRefused(t *testing.T) {
+	c := registers(t, 3)
+	ch := c.changes[0]
+	for name, here := range map[string][][]order.Index{
+		"no subgroup":   {},
+		"two subgroups": {make([]order.Index, 3), make([]order.Index, 3)},
+		"no sender":     {nil},
+		"two senders":   {make([]order.Index, 2)},
+		"four senders":  {make([]order.Index, 4)},
+	} {
+		if ch.checkVectors(1, here) == nil {
+			t.Errorf("%s: taken", name)
+		}
+	}
+	if err := ch.checkVectors(1, [][]order.Index{make([]order.Index, 3)}); err != nil {
+		t.Error(err)
+	}
+	if _, ok := putRecord(c.changes[1].area(1, ch.cfg.Columns.vectors), vectorsBallot, vectors{[][]order.Index{make([]order.Index, 2)}}); !ok {
+		t.Fatal("the vectors do not fit")
+	}
+	ch.wedge()
+	ch.proposal = &proposal{View: c.without(2), Removed: ranks(2)}
+	if d := ch.compute(); d != nil || !errors.Is(ch.reports[1], fabric.ErrViolation) {
+		t.Errorf("decided %+v, reported %v", d, ch.reports[1])
+	}
+}
