@@ -118,9 +118,7 @@ func (s *Subgroup) jump() uint64 {
 		if k < s.next.sender {
 			from++
 		}
-		if i := s.senders[k].Next(from); !s.trimmed || i < s.limit(k) {
-			to = min(to, s.turns.Seq(i, order.SenderRank(k)))
-		}
+		to = min(to, s.turns.Seq(s.senders[k].Next(from), order.SenderRank(k))) // behind a trim it is one stop more
 	}
 	passed := to - s.runEnd
 	s.runEnd = to

@@ -3,6 +3,7 @@ package multicast_test
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"testing"
 
@@ -145,6 +146,9 @@ func TestAMessageWithoutATimeFailsItsSender(t *testing.T) {
 	if err := g.nodes[0].Sender.Commit(c); err != nil {
 		t.Fatal(err)
 	}
+	g.nodes[1].Skip(5) // then all that rank 0 sends can be delivered as soon as it is here
+	g.nodes[1].cycle()
+	g.ways.Hold(0, 1, true)
 	table := g.nodes[0].table
 	g.nodes[0].Exchange()
 	row := table.Row(0)
@@ -154,7 +158,9 @@ func TestAMessageWithoutATimeFailsItsSender(t *testing.T) {
 			table.Push([]order.Rank{1}, off, 16)
 		}
 	}
-	for range 20 {
+	g.sendTimed(0, "behind it")
+	for k := range 20 {
+		g.ways.Hold(0, 1, k < 5)
 		g.nodes[0].table.Poll()
 		g.nodes[0].Exchange()
 		g.nodes[0].table.Flush()
@@ -162,5 +168,8 @@ func TestAMessageWithoutATimeFailsItsSender(t *testing.T) {
 	}
 	if f := g.nodes[1].table.Failures(); len(f) != 1 || !errors.Is(f[0].Err, fabric.ErrViolation) {
 		t.Errorf("failures %v", f)
+	}
+	if got := fmt.Sprint(g.nodes[1].log); got != "[]" {
+		t.Errorf("delivered %s, which lies behind it", got)
 	}
 }

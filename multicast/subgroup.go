@@ -358,11 +358,12 @@ func (s *Subgroup) publish() int {
 	return int(count)
 }
 
-// setSent publishes the own count; the own messages are received with it.
+// setSent publishes the own count, which is beyond what was skipped; the own messages are received with
+// it.
 func (s *Subgroup) setSent(n order.Index) {
 	s.sent = n
 	s.got[s.rank] = n
-	s.reach[s.rank] = max(n, s.skipped)
+	s.reach[s.rank] = n
 	s.store(wordSent, uint64(n))
 }
 

@@ -1,6 +1,7 @@
 package multicast_test
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -261,6 +262,88 @@ func TestUnorderedMessagesBeyondTheTrimAreDeliveredOnce(t *testing.T) {
 	for r := range next.nodes {
 		got := strings.Join(append(g.nodes[r].log, next.nodes[r].log...), " ")
 		if got != "1:0 1:1 1:2 1:3" {
+			t.Errorf("M10: rank %d delivered %s", r, got)
+		}
+	}
+}
+
+// spoil makes the descriptor of an index, which a member has published and not flushed yet, point outside the ring.
+func (g *group) spoil(r int, index order.Index) {
+	g.t.Helper()
+	table := g.nodes[r].table
+	row := table.Row(order.Rank(r))
+	for off := fabric.LineBytes; off+16 <= len(row); off += 16 {
+		if binary.LittleEndian.Uint64(row[off:]) == uint64(index)+1 && binary.LittleEndian.Uint64(row[off+8:])>>32 == uint64(len("spoilt")) {
+			binary.LittleEndian.PutUint64(row[off+8:], 1<<63)
+			return
+		}
+	}
+	g.t.Fatalf("no descriptor of index %d", index)
+}
+
+// A bad descriptor stops the order until the view ends. Below the trim it counts as a null, and is passed
+// over once, also where a round of nulls ends with it.
+func TestABadDescriptorBelowTheTrimIsANull(t *testing.T) {
+	for _, apart := range []bool{false, true} {
+		t.Run(fmt.Sprint("apart=", apart), func(t *testing.T) { spoilt(t, apart) })
+	}
+}
+
+// spoilt has rank 0 send a message with a bad descriptor. If the others are apart, they see it only when
+// the view ends.
+func spoilt(t *testing.T, apart bool) {
+	g := newGroup(t, 3, views.Ordered, multicast.Tuning{})
+	g.ways.Hold(1, 2, apart)
+	g.ways.Hold(2, 1, apart)
+	cycle := func() {
+		g.nodes[0].table.Poll()
+		g.nodes[0].Exchange() // it delivers nothing: it would find the fault itself
+		g.nodes[0].table.Flush()
+		for _, n := range g.nodes[1:] {
+			n.cycle()
+		}
+	}
+	g.send(0, "first")
+	cycle()
+	g.send(0, "spoilt")
+	g.nodes[0].Exchange()
+	g.spoil(0, 1)
+	g.nodes[0].Skip(5)
+	g.nodes[1].Skip(2)
+	g.send(1, "last")
+	for range 20 {
+		cycle()
+	}
+	want, before := "[1:first 2:last]", "[1:first]"
+	if apart {
+		want, before = before, "[]"
+	}
+	for _, n := range g.nodes[1:] {
+		f := n.table.Failures()
+		if found := len(f) == 1 && f[0].Rank == 0 && errors.Is(f[0].Err, fabric.ErrViolation); found == apart {
+			t.Fatalf("failures %v", f)
+		}
+		if got := fmt.Sprint(n.log); got != before {
+			t.Fatalf("delivered %s before the end of the view", got)
+		}
+	}
+	g.end(1, 2)
+	for _, n := range g.nodes[1:] {
+		if got := fmt.Sprint(n.log); got != want {
+			t.Errorf("delivered %s, want %s", got, want)
+		}
+	}
+}
+
+// M10: what a process delivered beyond the trim belongs to that process, and to no later one of its node.
+func TestWhatAnEarlierProcessOfANodeSentIsNotDropped(t *testing.T) {
+	g := newGroupAfter(t, func(r int, cfg *multicast.Config) {
+		cfg.Ahead = []multicast.Ahead{{Sender: 1, Incarnation: 7, Messages: 1}} // the members of this view have incarnation 0
+	}, 2, views.Unordered, multicast.Tuning{})
+	g.send(0, "0")
+	g.settle()
+	for r, n := range g.nodes {
+		if got := fmt.Sprint(n.log); got != "[1:0]" {
 			t.Errorf("M10: rank %d delivered %s", r, got)
 		}
 	}

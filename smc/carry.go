@@ -79,6 +79,9 @@ func (sl *slot) move(n uint64) (phase uint64) {
 		if finished(state, n) {
 			return state & phases
 		}
+		if mutant.Enabled {
+			mutant.Pause()
+		}
 		if sl.state.CompareAndSwap(state, (n+1)<<2|moved) {
 			return moved
 		}

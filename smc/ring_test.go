@@ -295,6 +295,32 @@ func TestAWaitingSenderIsWokenForAQuarterOrWhenNothingElseWillComeFree(t *testin
 	if s.Release(8); !s.Roomy(32) {
 		t.Error("not roomy though empty")
 	}
+	for range 7 { // and stay open: nothing is on its way that would make room
+		if _, ok := s.Claim(8); !ok {
+			t.Fatal("no room")
+		}
+	}
+	if !s.Roomy(8) {
+		t.Error("not roomy with an eighth, although no more will come free by itself")
+	}
+}
+
+// Next is the index of the next descriptor if that is not passed.
+func TestTheNextMessageIsFoundFromEveryIndexBeforeIt(t *testing.T) {
+	s, r := newRing(4, 64)
+	if got := r.Next(0); got != NoIndex {
+		t.Errorf("an empty ring has a message at index %d", got)
+	}
+	sendAll(t, s, 5, "five")
+	for from, want := range map[order.Index]order.Index{0: 5, 4: 5, 5: 5, 6: NoIndex} {
+		if got := r.Next(from); got != want {
+			t.Errorf("from index %d on: %d, want %d", from, got, want)
+		}
+	}
+	expectTake(t, &r, 5, "five")
+	if got := r.Next(0); got != NoIndex {
+		t.Errorf("behind the last message there is one at index %d", got)
+	}
 }
 
 // What Roomy says, Claim does: otherwise a waiting sender would be woken again and again for nothing.

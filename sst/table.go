@@ -43,9 +43,6 @@ func (t *Table) Area(r order.Rank, a Area) []byte {
 // Offset is the place of an area in a row.
 func (t *Table) Offset(r order.Rank, a Area) int { return t.layout.Shape(r).ControlBytes + a.start }
 
-// Load reads a shared word.
-func Load(line *Line, word int) uint64 { return atomic.LoadUint64(&line[word]) }
-
 // Store publishes a word of the own row: everything that was stored before is visible to whoever loads it.
 func Store(line *Line, word int, v uint64) { atomic.StoreUint64(&line[word], v) }
 

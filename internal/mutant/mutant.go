@@ -57,3 +57,14 @@ func Set(n Name) { active = n }
 
 // On reports whether a fault is switched on.
 func On(n Name) bool { return active == n }
+
+// AtPause is what Pause calls, unless it is nil.
+var AtPause func()
+
+// Pause stands between two accesses to a word that other goroutines write as well. With AtPause a test
+// has them write there.
+func Pause() {
+	if AtPause != nil {
+		AtPause()
+	}
+}

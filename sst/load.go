@@ -1,0 +1,8 @@
+//go:build !mutants
+
+package sst
+
+import "sync/atomic"
+
+// Load reads a shared word.
+func Load(line *Line, word int) uint64 { return atomic.LoadUint64(&line[word]) }
