@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"testing"
 	"time"
@@ -166,5 +167,78 @@ func followed(t *testing.T, path string, noFreelist bool) {
 	}
 	if err := checkPages(t.Context(), path, boltLogSchema); err != nil {
 		t.Fatalf("what the engine made of it: %v", err)
+	}
+}
+
+// pageOf finds a page in use with some flags and at least some elements.
+func pageOf(t *testing.T, file []byte, flags uint16, count int) (at int) {
+	t.Helper()
+	p := &pages{ctx: t.Context(), path: "small.db", file: file, schema: boltLogSchema}
+	if err := p.check(); err != nil {
+		t.Fatal(err)
+	}
+	for id := range p.high {
+		if g := pageIn(file[id*p.size:]); p.visited(id) && g.id == id && g.flags == flags && g.count >= count {
+			return int(id * p.size)
+		}
+	}
+	t.Fatalf("no page with flags %#x and %d elements", flags, count)
+	return 0
+}
+
+func TestEachRuleOfPagesIsChecked(t *testing.T) {
+	whole := smallFile(t, boltLogSchema, false)
+	whole = append(whole, make([]byte, minPage-len(whole)%minPage)...)
+	le := binary.LittleEndian
+	leaf, branch, list := pageOf(t, whole, leafPage, 3), pageOf(t, whole, branchPage, 3), pageOf(t, whole, freelistPage, 3)
+	element := func(page, i int) int { return page + pageHead + elementSize*i }
+	keyAt := func(file []byte, i int) int { return element(leaf, i) + int(le.Uint32(file[element(leaf, i)+4:])) }
+	for _, x := range []struct {
+		what  string
+		wrong string
+		do    func(file []byte)
+	}{
+		{"another id", "says that it is page", func(f []byte) { f[leaf]++ }},
+		{"more pages than there are", "with 4294967295 more", func(f []byte) { le.PutUint32(f[leaf+12:], 1<<32-1) }},
+		{"more pages than it uses", "ways lead to|pages more|listed as free", func(f []byte) { le.PutUint32(f[leaf+12:], 2) }},
+		{"no kind", "has flags 0x3", func(f []byte) { f[leaf+8] = 3 }},
+		{"too many elements", "and room for", func(f []byte) { le.PutUint16(f[leaf+10:], 0xFFFF) }},
+		{"a branch of nothing", "and 0 elements", func(f []byte) { le.PutUint16(f[branch+10:], 0) }},
+		{"two ways to a page", "two ways lead", func(f []byte) { copy(f[element(branch, 1)+8:][:8], f[element(branch, 0)+8:][:8]) }},
+		{"a way round", "two ways lead", func(f []byte) { le.PutUint64(f[element(branch, 1)+8:], uint64(branch/minPage)) }},
+		{"a way out of the file", "and there are", func(f []byte) { le.PutUint64(f[element(branch, 1)+8:], 1<<40) }},
+		{"a value behind the page", "does not lie within it", func(f []byte) { le.PutUint32(f[element(leaf, 2)+12:], 1<<31) }},
+		{"a key elsewhere", "does not lie within it", func(f []byte) { f[element(leaf, 1)+4]++ }},
+		{"a key out of order", "out of order", func(f []byte) { f[keyAt(f, 1)] = 0xFF }},
+		{"an entry that is left out", "comes behind entry", func(f []byte) { f[keyAt(f, 1)+7]++; f[keyAt(f, 2)+7]++ }},
+		{"an entry with flags", "has flags", func(f []byte) { f[element(leaf, 1)] = 1 }},
+		{"too many free pages", "has room for", func(f []byte) { le.PutUint16(f[list+10:], 0xFFFE) }},
+		{"a count of free pages aside", "has room for", func(f []byte) {
+			le.PutUint16(f[list+10:], countAside)
+			le.PutUint64(f[list+pageHead:], 1<<62)
+		}},
+		{"a page that is free twice", "as free behind page", func(f []byte) { copy(f[list+pageHead+8:][:8], f[list+pageHead:][:8]) }},
+		{"a page that is in use and free", "in use, and listed as free|as free behind", func(f []byte) {
+			le.PutUint16(f[list+10:], 1)
+			le.PutUint64(f[list+pageHead:], uint64(leaf/minPage))
+		}},
+		{"a bucket of another name", "where its buckets are", func(f []byte) {
+			for at := bytes.Index(f, []byte("logs")); at >= 0; at = bytes.Index(f, []byte("logs")) {
+				copy(f[at:], "lots")
+			}
+		}},
+		{"a head page", "1 of its 2 head pages", func(f []byte) { f[pageHead+20]++ }},
+		{"a head of long ago", "are of transactions", func(f []byte) { f[pageHead+48] += 4; reseal(f, minPage) }},
+		{"a file that is longer", "and needs", func(f []byte) {
+			le.PutUint64(f[pageHead+40:], 1<<50)
+			le.PutUint64(f[minPage+pageHead+40:], 1<<50)
+			reseal(f, minPage)
+		}},
+	} {
+		file := bytes.Clone(whole)
+		x.do(file)
+		if err := accepted(file, boltLogSchema); err == nil || !regexp.MustCompile(x.wrong).MatchString(err.Error()) || !errors.Is(err, ErrDamaged) {
+			t.Errorf("%s: %v, not %q", x.what, err, x.wrong)
+		}
 	}
 }
