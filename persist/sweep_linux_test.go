@@ -137,6 +137,9 @@ type tried struct {
 // Every field of every page and frame that says what comes next is harmed, one at a time, each in a process that can be killed. Nothing hangs, nothing
 // takes much memory, and there is an error or a repair, or nothing was lost.
 func TestASweepOverEveryFieldEndsInAnErrorOrARepair(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector takes more memory than a trial may")
+	}
 	seed := *sweepSeed
 	if seed == 0 {
 		seed = uint64(time.Now().UnixNano())
