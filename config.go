@@ -138,6 +138,10 @@ type SubgroupConfig struct {
 	// Restore is called at a new member, on another goroutine, before anything is delivered there. It replaces the whole state by what it
 	// reads. If the reader fails it returns the error, and is called once more, with the state of another member from the start. Any other
 	// error is the application's own, and halts the group here.
+	//
+	// An empty reader, of which the first Read returns io.EOF, means: begin with nothing. It comes when this process was in a shard before
+	// and enters one that begins, so that its members begin alike (StateBegun tells). A process that was in no shard of the subgroup
+	// before has the state with which it was opened, and Restore is not called there; that state must be the same.
 	Restore func(io.Reader) error
 	// Backlog, in bytes, is how much of what is delivered while Restore runs is kept for afterwards; 0 is 16 MiB. It is taken as it
 	// is needed. When it is full, the subgroup's senders are held up, and nobody else.

@@ -10,31 +10,27 @@ import (
 // Message is one delivered message. Data is good until the upcall returns.
 type Message = multicast.Message
 
-// sink takes what a subgroup delivers here, over all views.
-type sink interface {
+// application calls the upcalls of a subgroup, over all shards and views.
+type application interface {
 	multicast.Receiver
-	// mark has f called, once, between the upcalls of what was taken before and of what comes. Loop.
+	// call runs the upcall on the caller's goroutine, while the loop delivers nothing.
+	call(run []Message)
+	// mark runs f once, after the upcalls of everything accepted so far. Loop.
 	mark(f func())
-	// close ends it when everything that it took is delivered, and waits for that.
+	// close ends it when everything that it accepted is delivered, and waits for that.
 	close()
 }
 
-// sink makes a subgroup's upcalls out of its configuration.
-func (sg SubgroupConfig) sink(wake func()) sink {
+// application makes a subgroup's upcalls out of its configuration.
+func (sg SubgroupConfig) application(wake func()) application {
 	r := single(sg.Deliver)
 	if sg.DeliverBatch != nil {
 		r = direct{sg.DeliverBatch, 0}
 	}
-	var s sink = r
 	if sg.Async > 0 {
-		s = newQueue(max(sg.Async/2, smc.MaxMessage(sg.RingBytes)), r.upcall, wake)
+		return newQueue(max(sg.Async/2, smc.MaxMessage(sg.RingBytes)), r.upcall, wake)
 	}
-	if sg.Mode == Persistent {
-		s = &recorded{sink: s}
-	} else if sg.Restore == nil {
-		return s
-	}
-	return &guarded{sink: s, upcall: r.upcall}
+	return r
 }
 
 // direct calls the application on the loop.
@@ -60,6 +56,8 @@ func (d direct) Deliver(run []Message) int {
 
 // MaxRun implements multicast.Receiver.
 func (d direct) MaxRun() int { return d.maxRun }
+
+func (d direct) call(run []Message) { d.upcall(run) }
 
 func (d direct) mark(f func()) { f() }
 
@@ -193,7 +191,9 @@ func (q *queue) serve(reading buffer) {
 	}
 }
 
-// mark implements sink. There are as few as there are views, so they take no room.
+func (q *queue) call(run []Message) { q.upcall(run) }
+
+// mark implements application. There are as few as there are views, so they take no room.
 func (q *queue) mark(f func()) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -31,20 +31,20 @@ type durable struct {
 	jobs    *jobs
 
 	mu      sync.Mutex
-	logs    map[persist.LogID]*kept
+	logs    map[persist.LogID]*shardLog
 	failure error // of a log's disk
 	running bool  // there is something to halt
 }
 
-// kept is the log of one shard, and what stands before it.
-type kept struct {
+// shardLog is a shard's log and the recorder in front of it.
+type shardLog struct {
 	log      *persist.Log
 	recorder *member.Recorder
 	room     chan struct{} // rung when the log may have room again
 	partial  atomic.Bool   // the log lacks what others have
 }
 
-func (k *kept) wake() {
+func (k *shardLog) wake() {
 	select {
 	case k.room <- struct{}{}:
 	default: // rung already
@@ -61,7 +61,7 @@ func (g *Group) openDurable() (err error) {
 	if !g.cfg.persistent() {
 		return nil
 	}
-	d := &durable{group: g, logs: map[persist.LogID]*kept{}, jobs: newJobs()}
+	d := &durable{group: g, logs: map[persist.LogID]*shardLog{}, jobs: newJobs()}
 	g.durable = d
 	if d.store, err = persist.Open(persist.StoreConfig{Dir: g.cfg.Dir, Cluster: g.cfg.Cluster, Node: g.cfg.ID}); err != nil {
 		return err
@@ -93,7 +93,7 @@ func (d *durable) declaration(id persist.LogID) int {
 
 // keep opens a log, once. The end of one that is damaged is dropped, and whatever was in it has to come from others: until then the log
 // lacks something.
-func (d *durable) keep(id persist.LogID) (*kept, error) {
+func (d *durable) keep(id persist.LogID) (*shardLog, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if k := d.logs[id]; k != nil {
@@ -102,7 +102,7 @@ func (d *durable) keep(id persist.LogID) (*kept, error) {
 	g := d.group
 	n := d.declaration(id)
 	cfg := g.cfg.Subgroups[n].Log
-	k := &kept{room: make(chan struct{}, 1)}
+	k := &shardLog{room: make(chan struct{}, 1)}
 	open := persist.LogConfig{
 		ID: id, Engine: cfg.Engine, Memory: cfg.Memory, Retain: cfg.Retain, Sign: cfg.Sign,
 		Wake: func() { g.parker.Wake(); k.wake() },
@@ -122,7 +122,7 @@ func (d *durable) keep(id persist.LogID) (*kept, error) {
 		return nil, fmt.Errorf("log of subgroup %q: %w", id.Name, err)
 	}
 	k.recorder = member.NewRecorder(member.RecorderConfig{
-		Log: k.log, Receiver: g.sinks[n].(*guarded).sink.(*recorded).sink, AfterPersist: cfg.DeliverAfterPersist, Memory: cfg.Memory,
+		Log: k.log, Receiver: g.apps[n], AfterPersist: cfg.DeliverAfterPersist, Memory: cfg.Memory,
 		Self: g.cfg.ID, Observe: func(t order.Time) { g.member.Observe(t) },
 	})
 	d.logs[id] = k
@@ -288,14 +288,19 @@ func (d *durable) unshown() (n int) {
 // shard is the log of a subgroup of a view.
 func shard(sg views.Subgroup) persist.LogID { return persist.LogID{Name: sg.Name, Shard: sg.Shard} }
 
-// recorder is who keeps what a subgroup of a view delivers here.
-func (g *Group) recorder(v *views.View, i int) *member.Recorder {
-	k, err := g.durable.keep(shard(v.Subgroups[i]))
+// shardLog is the log of a shard that this process is in. One that cannot be opened takes nothing, and the group halts here.
+func (g *Group) shardLog(sg views.Subgroup) *shardLog {
+	l, err := g.durable.keep(shard(sg))
 	if err != nil {
 		g.durable.failed(err)
-		return member.NewRecorder(member.RecorderConfig{Log: member.NoLog, Receiver: g.sinks[g.declaration(v.Subgroups[i])], Observe: func(order.Time) {}})
+		return &shardLog{recorder: member.NewRecorder(member.RecorderConfig{Log: member.NoLog, Receiver: g.apps[g.declaration(sg)], Observe: func(order.Time) {}})}
 	}
-	return k.recorder
+	return l
+}
+
+// recorder is what records the deliveries of a persistent subgroup of a view.
+func (g *Group) recorder(v *views.View, i int) *member.Recorder {
+	return g.shardLog(v.Subgroups[i]).recorder
 }
 
 // fail halts the group here. Any goroutine, once the loop runs.

@@ -119,6 +119,18 @@ type Restarting struct{ restart.Event }
 
 func (e Restarting) level() slog.Level { return slog.LevelInfo }
 
+// StateBegun says that this process entered a shard that begins, so that its application's state was replaced by that of an empty
+// reader (SubgroupConfig.Restore).
+type StateBegun struct {
+	Subgroup string
+	Shard    int
+}
+
+func (e StateBegun) String() string {
+	return fmt.Sprintf("subgroup %q: shard %d begins, and the application's state with it", e.Subgroup, e.Shard)
+}
+func (StateBegun) level() slog.Level { return slog.LevelInfo }
+
 // LogCaughtUp says that this process got what its log lacked from another member.
 type LogCaughtUp struct {
 	Subgroup string

@@ -20,7 +20,6 @@ import (
 	"github.com/squall-go/squall/internal/join"
 	"github.com/squall-go/squall/internal/member"
 	"github.com/squall-go/squall/internal/restart"
-	"github.com/squall-go/squall/multicast"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/predicates"
 	"github.com/squall-go/squall/rdmc"
@@ -39,8 +38,8 @@ type Group struct {
 	lock    *join.Lock
 	member  *member.Member
 	runner  *predicates.Runner
-	subs    []*Subgroup // in the order of declarations
-	sinks   []sink      // the same
+	subs    []*Subgroup   // in the order of declarations
+	apps    []application // the same
 	states  *states
 	durable *durable // nil: no subgroup is persistent
 	made    made     // the last view that this process made; the loop's, and Open's before that runs
@@ -107,7 +106,7 @@ func (g *Group) open(ctx context.Context) (err error) {
 	g.self = views.Member{ID: c.ID, Incarnation: incarnation, Addr: g.port.Addr(), Host: g.node.Host(), Shm: g.node.Shm()}
 	g.present()
 	for i, d := range c.declarations() {
-		g.sinks = append(g.sinks, c.Subgroups[i].sink(g.parker.Wake))
+		g.apps = append(g.apps, c.Subgroups[i].application(g.parker.Wake))
 		g.subs = append(g.subs, &Subgroup{group: g, decl: d})
 	}
 	if err = g.openDurable(); err != nil {
@@ -164,7 +163,7 @@ func (g *Group) enter(ctx context.Context, outcome *join.Outcome) error {
 		return err
 	}
 	cfg := member.Config{
-		Self: g.cfg.ID, View: outcome.View, Open: g.table, Retire: g.retire, Next: g.next, Receiver: g.receiver, Boundary: g.boundary,
+		Self: g.cfg.ID, View: outcome.View, Open: g.table, Retire: g.retire, Next: g.next, Receiver: g.receiver,
 		Transfers: g.transfers, Limits: g.limits, Room: g.room,
 		Tuning: g.cfg.Tuning, Heartbeat: g.cfg.Heartbeat, FailAfter: g.cfg.FailAfter, Wake: g.parker.Wake,
 		OnEvent: g.changing, Installed: g.installed, Halted: g.halt,
@@ -254,19 +253,9 @@ func (g *Group) declaration(sg views.Subgroup) int {
 	return slices.IndexFunc(g.subs, func(s *Subgroup) bool { return s.decl.Name == sg.Name })
 }
 
-// receiver is who takes what a subgroup delivers here.
-func (g *Group) receiver(v *views.View, i int) multicast.Receiver {
-	d := g.declaration(v.Subgroups[i])
-	g.states.expect(v, i, d)
-	if v.Subgroups[i].Mode == Persistent {
-		return shardSink{g.sinks[d].(*guarded), g.recorder(v, i)}
-	}
-	return g.sinks[d]
-}
-
-// boundary is told that a subgroup has fresh members.
-func (g *Group) boundary(v *views.View, i int) {
-	g.states.boundary(v, i, g.declaration(v.Subgroups[i]))
+// receiver prepares to take what a subgroup of a view that is about to be installed delivers here.
+func (g *Group) receiver(v *views.View, i int) member.Receiver {
+	return g.states.enter(v, i, g.declaration(v.Subgroups[i]))
 }
 
 // start runs the loop.
@@ -578,8 +567,8 @@ func (g *Group) release() error {
 	if g.states != nil {
 		g.states.close()
 	}
-	for _, s := range g.sinks {
-		s.close()
+	for _, a := range g.apps {
+		a.close()
 	}
 	if g.durable != nil {
 		errs = append(errs, g.durable.close())

@@ -63,10 +63,11 @@ type LogConfig struct {
 	// DeliverAfterPersist has messages delivered only when they are on every member's disk, instead of when every member holds them. OnView
 	// may come before the last messages of the view before then.
 	DeliverAfterPersist bool
-	// Recover is called before anything is delivered, with what is in the log: at Open, and when this process had to catch up with others, on
-	// another goroutine. It replaces the whole state of the application by what it reads: the snapshot, if OpenSnapshot has one, and then what
-	// Range yields from the zero Version to the zero Version. These are all records behind the snapshot and no others; without a snapshot, all
-	// that Retain has left. Snapshot must not be called meanwhile. An error fails Open, or halts the group here.
+	// Recover is called before anything is delivered, with the log of the shard that this process enters: at Open, and, on another
+	// goroutine, when it enters a shard later, as soon as it has caught up with others, if there are any. The log of a shard that begins is
+	// empty. Recover replaces the whole state of the application by what it reads: the snapshot, if OpenSnapshot has one, and then what
+	// Range yields from the zero Version to the zero Version. These are all records behind the snapshot and no others; without a snapshot,
+	// all that Retain has left. Snapshot must not be called meanwhile. An error fails Open, or halts the group here.
 	Recover func(*Log) error
 }
 
@@ -213,50 +214,7 @@ func (l *Log) Snapshot(at Version, write func(io.Writer) error) error {
 // OpenSnapshot reads the last snapshot. The Record says which version it is behind, and has no data. ErrNotInLog if there is none.
 func (l *Log) OpenSnapshot() (Record, io.ReadCloser, error) { return l.log.OpenSnapshot() }
 
-// recorded is the application of a persistent subgroup, behind the log of the shard that delivers.
-type recorded struct {
-	sink
-	recorder *member.Recorder
-}
-
-// Deliver implements multicast.Receiver.
-func (r *recorded) Deliver(run []Message) int { return r.recorder.Deliver(run) }
-
-// shardSink is what takes the deliveries of one shard.
-type shardSink struct {
-	*guarded
-	recorder *member.Recorder
-}
-
-// Deliver implements multicast.Receiver. A shard's deliveries begin when those of the one that this process was in before have ended. What is left of
-// those when the process has come into another shard is for the log alone: the application begins anew with what is in the other one.
-func (s shardSink) Deliver(run []Message) int {
-	if b := s.guarded.backlog; b != nil && run[0].View < b.Since() {
-		return s.recorder.Keep(run)
-	}
-	s.guarded.sink.(*recorded).recorder = s.recorder
-	return s.guarded.Deliver(run)
-}
-
-// recording is the upcall of messages that waited until the log was whole: they come behind what it got from others.
-func (g *Group) recording(k *kept, after bool, upcall func([]Message)) func([]Message) {
-	return func(run []Message) {
-		for i := range run {
-			for !k.recorder.Take(&run[i]) {
-				select {
-				case <-k.room:
-				case <-g.halted:
-					return
-				}
-			}
-		}
-		if !after {
-			upcall(run)
-		}
-	}
-}
-
-// boundary is what a member that comes into a persistent subgroup is told by one that was there: where the log ends that it needs.
+// boundary is sent to a fresh member of a persistent subgroup: the log's last version where the deliveries of the view begin.
 type boundary struct {
 	Last Version `json:"last"` // zero: it is empty
 }

@@ -71,20 +71,20 @@ var subgroupMetrics = []struct {
 	{"squall_large_delivered_total", "Large messages delivered here.", counter, count(func(s *multicast.Stats) *multicast.Count { return &s.LargeDelivered })},
 	{"squall_large_bytes", "Bytes of large messages of this process that some member has not delivered, of at most LargeMemory.", gauge,
 		func(s *Subgroup) float64 { return float64(s.outbox.LargeBytes()) }},
-	{"squall_log_records_total", "Records that the log took since this process began.", counter, ofLog(func(k *kept) float64 { return float64(k.log.Appended()) })},
-	{"squall_log_durable_records_total", "Those of them that are on this process's disk.", counter, ofLog(func(k *kept) float64 {
+	{"squall_log_records_total", "Records that the log took since this process began.", counter, ofLog(func(k *shardLog) float64 { return float64(k.log.Appended()) })},
+	{"squall_log_durable_records_total", "Those of them that are on this process's disk.", counter, ofLog(func(k *shardLog) float64 {
 		records, _ := k.log.Durable()
 		return float64(records)
 	})},
-	{"squall_log_kept_records", "Records that can be read.", gauge, ofLog(func(k *kept) float64 { return float64(k.log.Info().Count) })},
-	{"squall_log_disk_bytes", "What the log's files take.", gauge, ofLog(func(k *kept) float64 { return float64(k.log.Info().DiskBytes) })},
+	{"squall_log_kept_records", "Records that can be read.", gauge, ofLog(func(k *shardLog) float64 { return float64(k.log.Info().Count) })},
+	{"squall_log_disk_bytes", "What the log's files take.", gauge, ofLog(func(k *shardLog) float64 { return float64(k.log.Info().DiskBytes) })},
 	{"squall_log_settled_timestamp_seconds", "The time up to which the log is complete, and on every member's disk.", gauge,
-		ofLog(func(k *kept) float64 { return float64(k.recorder.Frontier.Settled()) / 1e9 })},
+		ofLog(func(k *shardLog) float64 { return float64(k.recorder.Frontier.Settled()) / 1e9 })},
 	{"squall_messages_undelivered", "Messages of this process whose room in the ring is in use.", gauge, func(s *Subgroup) float64 { return float64(s.outbox.Undelivered()) }},
 }
 
 // ofLog is a figure of the log of a persistent subgroup, and 0 where there is none.
-func ofLog(of func(*kept) float64) func(*Subgroup) float64 {
+func ofLog(of func(*shardLog) float64) func(*Subgroup) float64 {
 	return func(s *Subgroup) float64 {
 		n, ok := s.Shard()
 		if s.decl.Mode != Persistent || !ok {

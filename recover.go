@@ -8,11 +8,13 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/squall-go/squall/internal/join"
 	"github.com/squall-go/squall/internal/logwire"
 	"github.com/squall-go/squall/internal/restart"
+	"github.com/squall-go/squall/internal/transfer"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/persist"
 	"github.com/squall-go/squall/views"
@@ -130,7 +132,7 @@ func (g *Group) working() *views.View {
 // others would take this process for failed; what it delivers is kept.
 func (g *Group) recovered(ctx context.Context) error {
 	for _, r := range g.states.own {
-		if r == nil || r.recover == nil {
+		if r == nil || !r.first {
 			continue
 		}
 		select {
@@ -181,37 +183,47 @@ func (b boundary) write(w io.Writer) error { return json.NewEncoder(w).Encode(b)
 // maxBoundaryBytes is more than any boundary takes.
 const maxBoundaryBytes = 1 << 10
 
-// wholeFrom is how this process gets what its log lacks as a view begins, and what is done then with what was delivered meanwhile.
-//
-// Ctx ends when the log is not wanted any more.
-func (g *Group) wholeFrom(ctx context.Context, v *views.View, i int, application func([]Message)) (upcall func([]Message), restore func(io.Reader) error) {
-	sg := v.Subgroups[i]
-	id := shard(sg)
-	k, err := g.durable.keep(id)
+// restore has the application take over what another member gives: the state or, in a persistent subgroup, the boundary up to
+// which the log has to come from others first.
+func (r *receiver) restore(in io.Reader) error {
+	if r.log == nil {
+		return r.group.cfg.Subgroups[r.declaration].Restore(in)
+	}
+	g, id := r.group, shard(r.subgroup)
+	var b boundary
+	text, err := io.ReadAll(io.LimitReader(in, maxBoundaryBytes))
 	if err != nil {
-		return application, func(io.Reader) error { return err }
+		return err
 	}
-	k.recorder.SetPartial(true)
-	self, _ := v.RankOf(g.cfg.ID)
-	k.partial.Store(slices.Contains(sg.Fresh, self))
-	after := g.cfg.Subgroups[g.durable.declaration(id)].Log.DeliverAfterPersist
-	return g.recording(k, after, application), func(r io.Reader) error {
-		var b boundary
-		text, err := io.ReadAll(io.LimitReader(r, maxBoundaryBytes))
-		if err != nil {
-			return err
-		}
-		if err := json.Unmarshal(text, &b); err != nil {
-			return fmt.Errorf("subgroup %q: where its log ends: %w", id.Name, err)
-		}
-		if err := g.durable.catchUp(ctx, id, b.Last, func() []logwire.Source { return g.have(id) }); err != nil {
-			return err
-		}
-		if err := g.durable.memory.Complete(restart.LogID(id), v.ID); err != nil {
-			return fmt.Errorf("subgroup %q: its log is whole: %w", id.Name, err)
-		}
-		return g.recoverFrom(id)
+	if err := json.Unmarshal(text, &b); err != nil {
+		return fmt.Errorf("subgroup %q: where its log ends: %w", id.Name, err)
 	}
+	if err := g.durable.catchUp(r.ctx, id, b.Last, func() []logwire.Source { return g.have(id) }); err != nil {
+		return err
+	}
+	if err := g.durable.memory.Complete(restart.LogID(id), r.since); err != nil {
+		return fmt.Errorf("subgroup %q: its log is whole: %w", id.Name, err)
+	}
+	return g.recoverFrom(id)
+}
+
+// takeOver has the application take over what is here: the log of the shard that this process enters, or nothing, because the
+// shard begins.
+func (r *receiver) takeOver() error {
+	switch cause := context.Cause(r.ctx); {
+	case errors.Is(cause, transfer.ErrSuperseded):
+		return nil
+	case cause != nil:
+		return cause
+	case r.log != nil:
+		return r.group.recoverFrom(shard(r.subgroup))
+	}
+	cfg := r.group.cfg
+	if err := cfg.Subgroups[r.declaration].Restore(strings.NewReader("")); err != nil {
+		return fmt.Errorf("subgroup %q: restoring from an empty reader, because its shard begins: %w", r.subgroup.Name, err)
+	}
+	cfg.emit(StateBegun{r.subgroup.Name, r.subgroup.Shard})
+	return nil
 }
 
 // have are the members that have all of a log, as far as is known here, and then those that may have enough of it: who was the last to have all
@@ -235,23 +247,4 @@ func (g *Group) have(id persist.LogID) (sources []logwire.Source) {
 		}
 	}
 	return append(sources, fresh...)
-}
-
-// whole says that the log of a shard lacks nothing any more, and that this process's application has what was delivered meanwhile; unless the process
-// has left the shard since, and may have come into it again.
-func (r *restoring) whole() {
-	g, sg := r.states.group, r.subgroup
-	if sg.Mode != Persistent {
-		return
-	}
-	k, err := g.durable.keep(shard(sg))
-	if err != nil {
-		return // it has failed, and halts the group
-	}
-	g.member.Call(func() {
-		if r.states.own[r.declaration] == r {
-			k.partial.Store(false)
-			k.recorder.SetPartial(false)
-		}
-	})
 }

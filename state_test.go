@@ -112,8 +112,8 @@ func (r *replica) snapshot() func(io.Writer) error {
 
 func (r *replica) restore(in io.Reader) error {
 	defer r.alone("Restore ran beside an upcall")()
-	var got contents
-	if err := got.read(in); err != nil {
+	got := contents{Values: map[uint32]uint32{}}
+	if err := got.read(in); err != nil && err != io.EOF { // nothing: the shard begins
 		return err
 	}
 	r.mu.Lock()

@@ -18,7 +18,7 @@ type Subgroup struct {
 	group  *Group
 	decl   views.Declaration
 	outbox *member.Outbox
-	state  atomic.Pointer[restoring] // of this process; nil: it needed none so far
+	state  atomic.Pointer[receiver] // the last one that had to get the state; nil: none had to
 }
 
 // Name is the subgroup's name.

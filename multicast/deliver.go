@@ -134,6 +134,9 @@ func (s *Subgroup) offer() (taken int, all bool) {
 		return 0, true
 	}
 	taken = s.upcall.Deliver(rest)
+	if taken > 0 {
+		s.lastTaken = rest[taken-1].Seq + 1
+	}
 	bytes := uint64(0)
 	for _, m := range rest[:taken] {
 		bytes += uint64(len(m.Data))

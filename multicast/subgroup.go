@@ -54,7 +54,8 @@ type Subgroup struct {
 	next      turn // whose turn delivered is
 	least     order.Seq
 	run       []Message
-	runStart  int // messages of run that were taken already
+	runStart  int       // messages of run that were taken already
+	lastTaken order.Seq // behind the last message that was taken
 	runEnd    order.Seq
 	maxRun    int
 	maxBytes  int
@@ -190,6 +191,10 @@ func (s *Subgroup) Name() string { return s.sg.Name }
 
 // Delivered is the length of the prefix of the order that this member delivered.
 func (s *Subgroup) Delivered() order.Seq { return s.delivered }
+
+// Taken is the position behind the last message of this view that the receiver took, and 0 if it took none. Unlike Delivered, it
+// does not move over nulls.
+func (s *Subgroup) Taken() order.Seq { return s.lastTaken }
 
 // SeqOf is the position of an index of this member as a sender.
 func (s *Subgroup) SeqOf(i order.Index) order.Seq {

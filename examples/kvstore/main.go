@@ -65,8 +65,8 @@ func (s *store) snapshot() func(io.Writer) error {
 
 // restore replaces the map by another replica's.
 func (s *store) restore(r io.Reader) error {
-	var values map[string]string
-	if err := json.NewDecoder(r).Decode(&values); err != nil {
+	values := map[string]string{}
+	if err := json.NewDecoder(r).Decode(&values); err != nil && err != io.EOF { // nothing: the shard begins
 		return err
 	}
 	s.mu.Lock()

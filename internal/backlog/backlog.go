@@ -5,7 +5,6 @@ import (
 
 	"github.com/squall-go/squall/internal/invariants"
 	"github.com/squall-go/squall/multicast"
-	"github.com/squall-go/squall/order"
 )
 
 // Message is one delivered message.
@@ -14,10 +13,7 @@ type Message = multicast.Message
 // Config describes a backlog.
 type Config struct {
 	// Bytes bounds what it holds. A message of this size, less MessageBytes, must be the largest that comes.
-	Bytes int
-	// Since is the view in which this member's part begins: what older views deliver belongs to a state that it gave up, and is
-	// dropped.
-	Since  order.ViewID
+	Bytes  int
 	Upcall func([]Message)
 	Wake   func() // tells the loop that there is room again
 }
@@ -69,9 +65,6 @@ const (
 // New makes an empty backlog.
 func New(cfg Config) *Backlog { return &Backlog{cfg: cfg, allowed: cfg.Bytes} }
 
-// Since is the first view of which messages are kept.
-func (b *Backlog) Since() order.ViewID { return b.cfg.Since }
-
 // Deliver keeps messages as long as there is room, and returns how many. Once the backlog is through it takes none: they go straight
 // to the application, now and from then on.
 func (b *Backlog) Deliver(run []Message) (taken int, through bool) {
@@ -81,7 +74,7 @@ func (b *Backlog) Deliver(run []Message) (taken int, through bool) {
 		return 0, true
 	}
 	for _, m := range run {
-		if !b.dropped && m.View >= b.cfg.Since && !b.keep(m) {
+		if !b.dropped && !b.keep(m) {
 			b.refused = true
 			break
 		}

@@ -70,7 +70,7 @@ func randomRun(t *testing.T, seed uint64) {
 	bound := 1 << (11 + random.IntN(6))
 	begin := uint64(random.IntN(int(total))) // the hand-over begins when so many were offered, or nothing more goes
 	wake := make(chan struct{}, 1)
-	b := New(Config{Bytes: bound, Since: 3, Upcall: app.upcall, Wake: func() {
+	b := New(Config{Bytes: bound, Upcall: app.upcall, Wake: func() {
 		select {
 		case wake <- struct{}{}:
 		default:
@@ -143,7 +143,7 @@ func TestTheHandOverEndsThoughMessagesNeverDo(t *testing.T) {
 		}
 	}
 	calls := 0
-	b = New(Config{Bytes: 1 << 20, Since: 1, Wake: func() {}, Upcall: func([]Message) {
+	b = New(Config{Bytes: 1 << 20, Wake: func() {}, Upcall: func([]Message) {
 		calls++
 		fill() // whatever room there is, is used at once
 	}})
@@ -159,22 +159,9 @@ func TestTheHandOverEndsThoughMessagesNeverDo(t *testing.T) {
 	}
 }
 
-func TestWhatOlderViewsDeliverIsDropped(t *testing.T) {
-	got := 0
-	b := New(Config{Bytes: 1 << 10, Since: 4, Wake: func() {}, Upcall: func(run []Message) { got += len(run) }})
-	for range 100 {
-		if taken, _ := b.Deliver([]Message{message(0, 100)}); taken != 1 {
-			t.Fatal("a message of an older view was held up")
-		}
-	}
-	if b.HandOver(); got != 0 {
-		t.Errorf("%d messages of an older view were handed over", got)
-	}
-}
-
 func TestADroppedBacklogHoldsUpNobodyAndHandsNothingOver(t *testing.T) {
 	got, woken := 0, 0
-	b := New(Config{Bytes: 1 << 10, Since: 1, Wake: func() { woken++ }, Upcall: func(run []Message) { got += len(run) }})
+	b := New(Config{Bytes: 1 << 10, Wake: func() { woken++ }, Upcall: func(run []Message) { got += len(run) }})
 	for taken := 1; taken > 0; {
 		taken, _ = b.Deliver([]Message{message(0, 100)})
 	}
@@ -193,7 +180,7 @@ func TestADroppedBacklogHoldsUpNobodyAndHandsNothingOver(t *testing.T) {
 
 // A backlog is as large as what is in it.
 func TestAnEmptyBacklogTakesNoMemory(t *testing.T) {
-	b := New(Config{Bytes: 1 << 30, Since: 1, Wake: func() {}, Upcall: func([]Message) {}})
+	b := New(Config{Bytes: 1 << 30, Wake: func() {}, Upcall: func([]Message) {}})
 	b.Deliver([]Message{message(0, 100)})
 	if c := cap(b.parts[0].data); c > minPartBytes {
 		t.Errorf("%d bytes of memory for a message of 108", c)

@@ -15,6 +15,7 @@ type Frontier struct {
 	at      [stages]order.Version
 	settled order.Time
 	err     error // of a halt
+	away    error // why nothing is learned at the moment
 	waiters []*stageWaiter
 }
 
@@ -48,7 +49,7 @@ func (f *Frontier) Settled() order.Time {
 	return f.settled
 }
 
-// Wait returns when a version has come to a stage, or with the reason of a halt, or the context's.
+// Wait returns when a version has come to a stage, or with the reason of a halt, with ErrLeftShard, or with the context's reason.
 func (f *Frontier) Wait(ctx context.Context, s Stage, v order.Version) error {
 	return f.wait(ctx, func(f *Frontier) bool { return v.Before(f.at[s]) })
 }
@@ -76,7 +77,7 @@ func (f *Frontier) wait(ctx context.Context, reached func(*Frontier) bool) error
 func (f *Frontier) join(reached func(*Frontier) bool) *stageWaiter {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.err != nil || reached(f) {
+	if f.err != nil || f.away != nil || reached(f) {
 		return nil
 	}
 	w := &stageWaiter{reached, make(chan struct{})}
@@ -91,7 +92,7 @@ func (f *Frontier) verdict(reached func(*Frontier) bool) error {
 	if reached(f) {
 		return nil
 	}
-	return f.err
+	return or(f.err, f.away)
 }
 
 func (f *Frontier) leave(w *stageWaiter) {
@@ -130,10 +131,18 @@ func (f *Frontier) fail(err error) {
 	f.call()
 }
 
+// suspend tells all who wait why nothing more will come, until it is called with nil. Loop.
+func (f *Frontier) suspend(why error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.away = why
+	f.call()
+}
+
 // call ends the waits that are over. It needs mu.
 func (f *Frontier) call() {
 	f.waiters = slices.DeleteFunc(f.waiters, func(w *stageWaiter) bool {
-		over := f.err != nil || w.reached(f)
+		over := f.err != nil || f.away != nil || w.reached(f)
 		if over {
 			close(w.done)
 		}

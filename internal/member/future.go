@@ -24,8 +24,9 @@ func newFuture() *Future { return &Future{done: make(chan struct{})} }
 func (f *Future) Done() <-chan struct{} { return f.done }
 
 // Wait returns the message's place in the order once it was delivered to this process's application: then every member of that view
-// that goes on delivers it. An error other than the context's is the reason of a halt: others may have delivered the message, or
-// not.
+// that goes on delivers it. With ErrLeftShard the place is valid and the others deliver the message there, but this process left
+// the shard before its own application, which waits for all disks, was given it. Any other error than the context's is the reason
+// of a halt: others may have delivered the message, or not.
 func (f *Future) Wait(ctx context.Context) (order.Version, error) {
 	select {
 	case <-f.done:
@@ -50,6 +51,9 @@ func (f *Future) Persisted(ctx context.Context, s Stage) (order.Version, error) 
 
 // ErrNotPersistent says that a subgroup keeps nothing.
 var ErrNotPersistent = errors.New("the subgroup is not persistent")
+
+// ErrLeftShard says that this process is not in a shard any more, and so does not learn how far the disks of its members are.
+var ErrLeftShard = errors.New("this process is not in the shard any more")
 
 func (f *Future) resolve(v order.Version, frontier *Frontier, err error) {
 	f.version, f.frontier, f.err = v, frontier, err

@@ -37,11 +37,8 @@ type Config struct {
 	Retire func(*fabric.Table)
 	// Next makes the view that follows another one, out of its members.
 	Next func(previous *views.View, members []views.Member, mute func(id order.NodeID, declaration int) bool) (*views.View, error)
-	// Receiver is who takes what a subgroup of a view delivers here.
-	Receiver func(v *views.View, subgroup int) multicast.Receiver
-	// Boundary is told, before the first delivery of a view, that its subgroup has fresh members, to whom the state is to be given
-	// as it is now.
-	Boundary func(v *views.View, subgroup int)
+	// Receiver takes what a subgroup of a view delivers here.
+	Receiver func(v *views.View, subgroup int) Receiver
 	// Transfers moves the bodies of a subgroup's large messages in a view, or is nil: then there are none, here or anywhere.
 	Transfers func(v *views.View, subgroup int) Transfers
 	Limits    func(name string) Limits // of a declaration; nil if Transfers is
@@ -67,6 +64,14 @@ type Config struct {
 	Halted func(reason error)
 }
 
+// Receiver takes what a subgroup delivers here.
+type Receiver interface {
+	multicast.Receiver
+	// Begin is called once for each view, before its first delivery, when everything of the views before is delivered. If the
+	// subgroup has fresh members, they need the state as it is now.
+	Begin(v *views.View, subgroup int)
+}
+
 // Member is one process's part in a group, over all its views. All methods are the loop's, but for Call, View, Err and those of
 // its outboxes.
 type Member struct {
@@ -76,7 +81,7 @@ type Member struct {
 	epoch   *epoch        // the view in force
 	past    []*epoch      // views that are over here, the oldest first
 	out     []*Outbox     // in the order of declarations
-	kept    []*Recorder   // of all shards that this member was in
+	kept    []keptShard   // all shards that this member was in
 	view    atomic.Pointer[views.View]
 	clock   clock
 	leave   bool
@@ -95,6 +100,13 @@ type Member struct {
 
 type halt struct{ err error }
 
+// keptShard is a shard that this member was in, and what recorded its deliveries.
+type keptShard struct {
+	recorder *Recorder
+	name     string
+	shard    int
+}
+
 // New lays a process's part on the table of its first view.
 func New(cfg Config) (*Member, error) {
 	m := &Member{cfg: cfg}
@@ -112,8 +124,8 @@ func New(cfg Config) (*Member, error) {
 // recorder is what keeps what a subgroup of a view delivers here. Who waits for its disks waits even when this member is in that shard no more.
 func (m *Member) recorder(v *views.View, i int) *Recorder {
 	r := m.cfg.Recorder(v, i)
-	if !slices.Contains(m.kept, r) {
-		m.kept = append(m.kept, r)
+	if !slices.ContainsFunc(m.kept, func(k keptShard) bool { return k.recorder == r }) {
+		m.kept = append(m.kept, keptShard{r, v.Subgroups[i].Name, v.Subgroups[i].Shard})
 	}
 	return r
 }
@@ -168,11 +180,29 @@ func (m *Member) begin(e *epoch) {
 			o.retire(unable(e.view, o.name))
 		}
 	}
+	for _, k := range m.kept {
+		if k.left(e) {
+			k.recorder.leave()
+		} else {
+			k.recorder.enter()
+		}
+	}
 	if m.leave {
 		e.change.Leave()
 	}
 	e.change.Join(m.joiners)
 	e.change.Mute(m.muted)
+}
+
+// left reports whether a member is not in the shard any more. While the shard has no members, those that were in it are in none,
+// and wait for it.
+func (k keptShard) left(e *epoch) bool {
+	return slices.ContainsFunc(e.view.Shards(k.name), func(sg views.Subgroup) bool {
+		if sg.Shard == k.shard {
+			return sg.Provisioned() && !sg.Has(e.self)
+		}
+		return sg.Has(e.self)
+	})
 }
 
 // unable says why who is in no shard of a declaration cannot send.
@@ -391,8 +421,8 @@ func (m *Member) Halt(reason error) {
 		}
 		e.close()
 	}
-	for _, r := range m.kept {
-		r.close(reason)
+	for _, k := range m.kept {
+		k.recorder.close(reason)
 	}
 	m.cfg.Halted(reason)
 }

@@ -1,8 +1,6 @@
 package member
 
 import (
-	"slices"
-
 	"github.com/squall-go/squall/internal/invariants"
 	"github.com/squall-go/squall/internal/mutant"
 	"github.com/squall-go/squall/multicast"
@@ -20,7 +18,8 @@ type part struct {
 	outbox   *Outbox
 	bodies   Transfers // nil: there are no large messages
 	before   *part     // of the view before, until it is delivered to its end
-	fresh    bool      // the boundary was not told yet
+	receiver Receiver
+	begun    bool      // the receiver was told that the view begins
 	landings []landing // of own messages that are delivered as the view ends
 	recorder *Recorder // nil: the subgroup is not persistent
 	settle
@@ -29,13 +28,14 @@ type part struct {
 // part makes this member's part in a subgroup of a view that is about to be installed. What its outbox has not got delivered is carried over.
 func (m *Member) part(e *epoch, i int) *part {
 	sg := e.view.Subgroups[i]
-	p := &part{m: m, view: e.view, sg: sg, index: i, outbox: m.outbox(sg), fresh: len(sg.Fresh) > 0 && !slices.Contains(sg.Fresh, e.self)}
+	p := &part{m: m, view: e.view, sg: sg, index: i, outbox: m.outbox(sg)}
 	cfg := multicast.Config{View: e.view, Subgroup: sg, Columns: e.layout.subs[i], Table: e.table, Tuning: m.cfg.Tuning, Stats: p.outbox.Stats}
 	if sg.Mode == views.Persistent {
 		p.recorder = m.recorder(e.view, i)
 		cfg.Clock = m.Now
 	}
-	cfg.Receiver = m.cfg.Receiver(e.view, i)
+	p.receiver = m.cfg.Receiver(e.view, i)
+	cfg.Receiver = p.receiver
 	p.before, p.outbox.last = p.outbox.last, p
 	cfg.Ahead = p.outbox.ahead
 	if m.cfg.Transfers != nil {
@@ -88,9 +88,9 @@ func (p *part) deliver() (work int) {
 		}
 		p.before = nil
 	}
-	if p.fresh {
-		p.fresh = false
-		p.m.cfg.Boundary(p.view, p.index)
+	if !p.begun {
+		p.begun = true
+		p.receiver.Begin(p.view, p.index)
 	}
 	if work = p.core.Deliver(); work > 0 {
 		p.m.ran = append(p.m.ran, p)
@@ -112,10 +112,14 @@ func (p *part) finished() bool {
 func (p *part) land() {
 	for len(p.landings) > 0 && (p.landings[0].seq < p.core.Delivered() || p.core.Finished()) {
 		v := order.Version{View: p.view.ID, Seq: p.landings[0].seq}
+		var err error
 		if !p.recorder.shown(v) {
-			break
+			if !p.recorder.gone {
+				break
+			}
+			err = ErrLeftShard
 		}
-		p.landings[0].future.resolve(v, p.recorder.frontier(), nil)
+		p.landings[0].future.resolve(v, p.recorder.frontier(), err)
 		p.landings = p.landings[1:]
 	}
 	p.outbox.landed(p)

@@ -110,6 +110,24 @@ func TestWhatAnOldViewDeliveredIsAwaitedInTheNewOne(t *testing.T) {
 	}
 }
 
+// B8: what a receiver keeps to itself is on no disk, however little of it the log knows.
+func TestWhatTheRecorderDidNotGetIsNotPersisted(t *testing.T) {
+	w := newWorldLike(&world{mode: views.Persistent, swallow: 1}, t, 2, 16)
+	w.pass(heartbeat)
+	for k := range 3 {
+		if err := w.send(0); err != nil {
+			t.Fatal(err)
+		}
+		w.pass(heartbeat)
+		w.sync(0)
+		w.pass(heartbeat)
+		if n := len(w.logs[0].records); n != k+1 || len(w.logs[1].records) != 0 {
+			t.Fatalf("%d and %d records", n, len(w.logs[1].records))
+		}
+		w.everywhere(0, order.Version{View: 1})
+	}
+}
+
 func TestWhoWaitsForTheDisksOfASubgroupThatIsNotProvisionedHearsOfAHalt(t *testing.T) {
 	w := newWorldOf(t, views.Persistent, 3, 16)
 	w.pass(heartbeat)
@@ -154,7 +172,7 @@ func TestATimeThatIsSettledStaysSettled(t *testing.T) {
 	}
 	w.enter(v)
 	w.clocks[2] = 5
-	w.recorders[2].SetPartial(true)
+	w.recorders[2].Lacks(2)
 	w.pass(heartbeat)
 	for i := range w.members {
 		settled = max(settled, w.recorders[i].Frontier.Settled())
@@ -223,7 +241,7 @@ func TestATimeIsNotSettledBeforeTheClockOfWhoMayProposeTheNextView(t *testing.T)
 		}
 	}
 	w.enter(w.members[0].View())
-	w.recorders[3].SetPartial(true)
+	w.recorders[3].Lacks(3)
 	w.pass(heartbeat)
 	if err := w.send(3); err != nil {
 		t.Fatal(err)

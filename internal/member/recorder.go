@@ -44,10 +44,14 @@ type Recorder struct {
 	partial   bool           // the log lacks what others have
 	appending journal.Record // the one that is being appended: here, so that none is allocated
 	last      order.Version  // the last one that was appended here
-	mu        sync.Mutex     // of unseen
-	unseen    unseen         // AfterPersist: what the application did not see yet
-	closed    bool           // under mu: it will not see any more
 	over      order.ViewID   // the last view that has ended
+	since     order.ViewID   // the last view as which began the log was partial
+
+	// Between the loop and whoever calls Take. The loop gives out of unseen without mu: nobody calls Take while the log is whole.
+	mu     sync.Mutex
+	unseen unseen // AfterPersist: what the application did not see yet
+	closed bool   // nothing is taken any more
+	gone   bool   // this member is not in the shard: the application does not see the rest
 }
 
 // NewRecorder makes one for a log.
@@ -59,12 +63,45 @@ func NewRecorder(cfg RecorderConfig) *Recorder {
 // waited for only when everything before it is in the log, so that no room would ever come.
 func (r *Recorder) end(v order.ViewID) { r.over = v }
 
-// SetPartial says whether the log lacks anything of what others have: while it does, nothing of it counts as persisted. Of a run that was at hand
-// before, the rest does not come any more.
-func (r *Recorder) SetPartial(partial bool) {
-	if r.partial = partial; partial {
-		r.ahead = 0
+// Lacks says that, as a view begins, the log lacks something of what others have, or that the application takes over what is in
+// the log. Until Whole, nothing counts as persisted. What waits for disks is not shown: it is in the log that the application
+// takes over. Of a run that was at hand before, the rest does not come any more.
+func (r *Recorder) Lacks(since order.ViewID) {
+	r.partial, r.ahead, r.since = true, 0, since
+	r.drop()
+}
+
+// Whole says that the log lacks nothing any more, and that the application has taken over what came before the view of Lacks.
+func (r *Recorder) Whole() {
+	if r.partial {
+		r.partial = false
+		r.Frontier.reach(Shown, order.Version{View: r.since})
 	}
+}
+
+// leave says that this member is not in the shard any more: its application sees nothing more of what waits for disks, and
+// nobody here learns how far the others' disks are.
+func (r *Recorder) leave() {
+	r.mu.Lock()
+	r.gone = true
+	r.mu.Unlock()
+	r.drop()
+	r.Frontier.suspend(ErrLeftShard)
+}
+
+// enter is the opposite of leave.
+func (r *Recorder) enter() {
+	r.mu.Lock()
+	r.gone = false
+	r.mu.Unlock()
+	r.Frontier.suspend(nil)
+}
+
+// drop forgets what waits for disks.
+func (r *Recorder) drop() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.unseen.drop()
 }
 
 // Deliver implements multicast.Receiver: it takes what both the log and the application have room for.
@@ -98,7 +135,7 @@ func (r *Recorder) Keep(run []multicast.Message) (taken int) {
 func (r *Recorder) hold(run []multicast.Message) (taken int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for taken < len(run) && (run[taken].View <= r.over || r.unseen.room(run[taken])) && r.keep(&run[taken]) {
+	for taken < len(run) && (r.gone || run[taken].View <= r.over || r.unseen.room(run[taken])) && r.keep(&run[taken]) {
 		taken++
 	}
 	return taken
@@ -121,7 +158,9 @@ func (r *Recorder) keep(m *multicast.Message) bool {
 	if r.closed || !r.record(m) {
 		return false
 	}
-	r.unseen.keep(*m)
+	if !r.gone {
+		r.unseen.keep(*m)
+	}
 	return true
 }
 
@@ -136,12 +175,7 @@ func (r *Recorder) Last() order.Version {
 
 // Unshown is how many messages of this member wait until every disk has them. Any goroutine.
 func (r *Recorder) Unshown() int {
-	if !r.cfg.AfterPersist {
-		return 0
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.unseen.own
+	return int(r.unseen.own.Load())
 }
 
 // MaxRun implements multicast.Receiver.
@@ -166,9 +200,10 @@ func (r *Recorder) record(m *multicast.Message) bool {
 	return true
 }
 
-// drained reports whether everything that was taken is on disk.
-func (r *Recorder) drained(durable uint64) bool {
-	return durable == r.cfg.Log.Appended() && r.ahead == 0 && !r.partial
+// drained reports whether everything of a view up to a position is on disk: the log took it, and all that it took is there.
+func (r *Recorder) drained(durable uint64, v order.ViewID, end order.Seq) bool {
+	took := end == 0 || r.last.View == v && r.last.Seq+1 >= end
+	return !r.partial && took && durable == r.cfg.Log.Appended()
 }
 
 // global notes what is on every disk, and shows the application what waited for it.
@@ -196,8 +231,6 @@ func lastBefore(v order.Version) order.Version {
 
 // show gives the application what lies before a version.
 func (r *Recorder) show(v order.Version) (shown int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	next := v
 	if !r.unseen.empty() {
 		if shown, next = r.unseen.give(r.cfg.Receiver, v); shown == 0 {

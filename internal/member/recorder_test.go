@@ -78,9 +78,6 @@ func TestAMessageIsRecordedOnceHoweverOftenItIsOffered(t *testing.T) {
 		} else {
 			run = run[taken:]
 		}
-		if r.drained(uint64(l.durable)) && len(run) > 0 {
-			t.Fatal("drained, and a message is in the log that the application did not take")
-		}
 		if offers > 20 {
 			t.Fatal("no end")
 		}
@@ -92,10 +89,13 @@ func TestAMessageIsRecordedOnceHoweverOftenItIsOffered(t *testing.T) {
 		t.Errorf("%d records, the application saw %v at clock %d, want %s", len(l.records), a.seen, clock, want)
 	}
 	l.durable = 5
-	if !r.drained(5) {
+	if !r.drained(5, 1, 5) {
 		t.Error("everything is on disk, and it is not drained")
 	}
-	if r.SetPartial(true); r.drained(5) {
+	if r.drained(5, 1, 6) || r.drained(5, 2, 1) {
+		t.Error("the log did not take what was delivered last, and it is drained")
+	}
+	if r.Lacks(2); r.drained(5, 1, 5) {
 		t.Error("the log lacks something, and counts as drained")
 	}
 }
@@ -137,7 +137,7 @@ func TestWithAfterPersistTheApplicationSeesWhatEveryDiskHas(t *testing.T) {
 func TestAPartialLogIsMadeWholeHoweverLittleMayWaitForDisks(t *testing.T) {
 	l, a := &memoryLog{room: 100}, &taker{most: 100}
 	r := NewRecorder(RecorderConfig{Log: l, Receiver: a, AfterPersist: true, Memory: 4, Observe: func(order.Time) {}})
-	r.SetPartial(true)
+	r.Lacks(2)
 	run := runOf(0, 10)
 	for i := range run {
 		if !r.Take(&run[i]) {
@@ -147,7 +147,7 @@ func TestAPartialLogIsMadeWholeHoweverLittleMayWaitForDisks(t *testing.T) {
 	if r.Deliver(runOf(10, 1)) != 0 {
 		t.Error("the loop delivers more than may wait")
 	}
-	r.SetPartial(false)
+	r.Whole()
 	if r.global(order.Version{View: 2}); len(a.seen) != 10 || r.Deliver(runOf(10, 1)) != 1 {
 		t.Errorf("every disk has 10, the application saw %v", a.seen)
 	}
@@ -158,8 +158,8 @@ func TestAShardThatAMemberComesBackToIsRecordedFromItsFirstMessage(t *testing.T)
 	l, a := &memoryLog{room: 100}, &taker{most: 2}
 	r := NewRecorder(RecorderConfig{Log: l, Receiver: a, Observe: func(order.Time) {}})
 	r.Deliver(runOf(0, 5)) // it goes to another shard meanwhile
-	r.SetPartial(true)
-	r.SetPartial(false)
+	r.Lacks(2)
+	r.Whole()
 	run := runOf(5, 3)
 	for len(run) > 0 {
 		run = run[r.Deliver(run):]
@@ -167,6 +167,82 @@ func TestAShardThatAMemberComesBackToIsRecordedFromItsFirstMessage(t *testing.T)
 	if len(l.records) != 8 {
 		t.Errorf("%d records of 8 messages", len(l.records))
 	}
+}
+
+// Whoever waits for the end of what waits for disks must not wait for the application.
+func TestUnshownDoesNotWaitForAnUpcall(t *testing.T) {
+	l, a := &memoryLog{room: 100}, &slowTaker{entered: make(chan struct{}), release: make(chan struct{})}
+	r := NewRecorder(RecorderConfig{Log: l, Receiver: a, AfterPersist: true, Memory: 100, Self: 1, Observe: func(order.Time) {}})
+	r.Deliver(runOf(0, 3))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		r.global(order.Version{View: 2})
+	}()
+	<-a.entered
+	asked := make(chan int, 1)
+	go func() { asked <- r.Unshown() }()
+	select {
+	case n := <-asked:
+		if n != 3 {
+			t.Errorf("%d messages wait for disks while the upcall of the first 3 runs", n)
+		}
+	case <-time.After(5 * time.Second):
+		t.Error("Unshown waits for the upcall")
+	}
+	close(a.release)
+	<-done
+	if n := r.Unshown(); n != 0 {
+		t.Errorf("%d messages wait after all were shown", n)
+	}
+}
+
+// slowTaker is an application whose upcall takes until it is released.
+type slowTaker struct{ entered, release chan struct{} }
+
+func (a *slowTaker) Deliver(run []multicast.Message) int {
+	close(a.entered)
+	<-a.release
+	return len(run)
+}
+
+func (*slowTaker) MaxRun() int { return 0 }
+
+// What a shard has delivered when this member leaves it is in its log, and the application sees no more of it, even if the member
+// comes back. Who waits for disks there is told, and may wait again after that.
+func TestWhoLeavesAShardSeesNoMoreOfIt(t *testing.T) {
+	l, a := &memoryLog{room: 100}, &taker{most: 100}
+	r := NewRecorder(RecorderConfig{Log: l, Receiver: a, AfterPersist: true, Memory: 2, Self: 1, Observe: func(order.Time) {}})
+	r.Deliver(runOf(0, 2))
+	told := make(chan error, 1)
+	go func() { told <- r.Frontier.Wait(t.Context(), Everywhere, order.Version{View: 1}) }()
+	for r.waits() == 0 {
+		runtime.Gosched()
+	}
+	r.leave()
+	if err := <-told; !errors.Is(err, ErrLeftShard) {
+		t.Errorf("a wait for all disks ended with %v", err)
+	}
+	if err := r.Frontier.Settle(t.Context(), 1); !errors.Is(err, ErrLeftShard) {
+		t.Errorf("a wait for a time ended with %v", err)
+	}
+	if n := r.Deliver(runOf(2, 4)); n != 4 || len(l.records) != 6 || r.Unshown() != 0 {
+		t.Errorf("%d of the last 4 messages were taken, %d records, %d messages wait for disks", n, len(l.records), r.Unshown())
+	}
+	r.enter()
+	if r.global(order.Version{View: 2}); len(a.seen) != 0 {
+		t.Errorf("the application saw %v", a.seen)
+	}
+	if err := r.Frontier.Wait(t.Context(), Everywhere, order.Version{View: 1, Seq: 5}); err != nil {
+		t.Error(err)
+	}
+}
+
+// waits is how many wait for the frontier.
+func (r *Recorder) waits() int {
+	r.Frontier.mu.Lock()
+	defer r.Frontier.mu.Unlock()
+	return len(r.Frontier.waiters)
 }
 
 func TestAWaitForADiskEndsWhenItIsThereOrTheMemberHalts(t *testing.T) {

@@ -1,6 +1,8 @@
 package member
 
 import (
+	"sync/atomic"
+
 	"github.com/squall-go/squall/multicast"
 	"github.com/squall-go/squall/order"
 )
@@ -9,7 +11,7 @@ import (
 type unseen struct {
 	bound  int
 	self   order.NodeID
-	own    int // messages of this member
+	own    atomic.Int64 // messages of this member. W: whoever has the rest. R: any goroutine.
 	bytes  int
 	pieces []*piece // the oldest first
 	spare  []*piece // given, as many as fit into the bound with those that are not
@@ -47,7 +49,7 @@ func (h *unseen) keep(m multicast.Message) {
 		m.Data = p.data[start:len(p.data):len(p.data)]
 	}
 	if m.Sender == h.self {
-		h.own++
+		h.own.Add(1)
 	}
 	p.run = append(p.run, m)
 	p.bytes += len(m.Data)
@@ -107,7 +109,7 @@ func (h *unseen) give(to multicast.Receiver, before order.Version) (given int, n
 
 func (h *unseen) release(m *multicast.Message) {
 	if m.Sender == h.self {
-		h.own--
+		h.own.Add(-1)
 	}
 	if body := m.Body(); body != nil {
 		body.Release()
@@ -122,5 +124,5 @@ func (h *unseen) drop() {
 			h.release(&p.run[p.given+i])
 		}
 	}
-	*h = unseen{bound: h.bound, self: h.self}
+	h.bytes, h.pieces, h.spare = 0, nil, nil
 }

@@ -51,6 +51,7 @@ type world struct {
 
 	mode      views.Mode
 	after     bool // deliveries wait for all disks
+	swallow   int  // the place of a member whose receiver keeps messages from its log; 0: none
 	stuck     int  // the place of a member whose disk records nothing; 0: none
 	least     int  // members that the subgroup needs in the next view
 	recorders []*member.Recorder
@@ -68,7 +69,7 @@ func newWorldOf(t *testing.T, mode views.Mode, n, window int) *world {
 
 func newWorldLike(like *world, t *testing.T, n, window int) *world {
 	t.Helper()
-	w := &world{t: t, now: time.Millisecond, window: window, tables: map[string]*fabrictest.Memory{}, mode: like.mode, after: like.after}
+	w := &world{t: t, now: time.Millisecond, window: window, tables: map[string]*fabrictest.Memory{}, mode: like.mode, after: like.after, swallow: like.swallow}
 	var list []views.Member
 	for i := range n {
 		list = append(list, views.Member{ID: order.NodeID(i + 1)})
@@ -82,6 +83,12 @@ func newWorldLike(like *world, t *testing.T, n, window int) *world {
 	}
 	return w
 }
+
+// beginning is a receiver that needs nothing of views.
+type beginning struct{ multicast.Receiver }
+
+// Begin implements member.Receiver.
+func (beginning) Begin(*views.View, int) {}
 
 // enter makes the next member, whose first view is v.
 func (w *world) enter(v *views.View) {
@@ -104,13 +111,12 @@ func (w *world) enter(v *views.View) {
 		},
 		Self: order.NodeID(i + 1), View: v, Open: w.open, Next: w.next, Heartbeat: heartbeat, FailAfter: failAfter,
 		Retire: func(table *fabric.Table) { w.retired++; table.Close() },
-		Receiver: func(*views.View, int) multicast.Receiver {
-			if recorder != nil {
-				return recorder
+		Receiver: func(*views.View, int) member.Receiver {
+			if recorder != nil && (i != w.swallow || i == 0) {
+				return beginning{recorder}
 			}
-			return w.apps[i]
+			return beginning{w.apps[i]}
 		},
-		Boundary:  func(*views.View, int) {},
 		Wake:      func() {},
 		Transfers: w.transfers(i),
 		Room: func(size int) (*multicast.Body, error) {

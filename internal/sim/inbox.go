@@ -71,6 +71,9 @@ func (in *inbox) Deliver(run []multicast.Message) (taken int) {
 // MaxRun implements multicast.Receiver.
 func (in *inbox) MaxRun() int { return in.plan.MaxRun }
 
+// Begin implements member.Receiver.
+func (in *inbox) Begin(*views.View, int) {}
+
 // room is how much of a run the application takes.
 func (in *inbox) room(run int) int {
 	p := in.reader.proc

@@ -98,6 +98,9 @@ func (nobody) Deliver([]multicast.Message) int { return 0 }
 // MaxRun implements multicast.Receiver.
 func (nobody) MaxRun() int { return 0 }
 
+// Begin implements member.Receiver.
+func (nobody) Begin(*views.View, int) {}
+
 // keepAll opens the logs of the process's shards in a view; nil: there is none.
 func (p *process) keepAll(v *views.View) error {
 	if v == nil {
@@ -140,7 +143,7 @@ func (p *process) keep(id shardID) (*keeper, error) {
 // lacks begins to fetch what was delivered before a view.
 func (k *keeper) lacks(v *views.View) {
 	k.partial, k.since, k.forgone = true, v.ID, false
-	k.recorder.SetPartial(true)
+	k.recorder.Lacks(v.ID)
 	k.fetch = &fetch{keeper: k}
 	k.proc.world.schedule.add(k.proc.world.now, k.fetch)
 }
@@ -171,7 +174,7 @@ func (p *process) placed(v *views.View) {
 }
 
 // receiver is the member's Receiver.
-func (p *process) receiver(v *views.View, i int) multicast.Receiver {
+func (p *process) receiver(v *views.View, i int) member.Receiver {
 	w := p.world
 	in := newInbox(p, w.record(v).groups[i])
 	if v.Subgroups[i].Mode != views.Persistent {
@@ -207,6 +210,9 @@ func (k *keeper) Deliver(run []multicast.Message) int {
 
 // MaxRun implements multicast.Receiver.
 func (k *keeper) MaxRun() int { return k.inboxes[len(k.inboxes)-1].MaxRun() }
+
+// Begin implements member.Receiver.
+func (k *keeper) Begin(*views.View, int) {}
 
 // step records what waits, once all that comes before it is in the log.
 func (k *keeper) step() (work int) {
@@ -261,7 +267,7 @@ func (k *keeper) whole() {
 	}
 	w.later(soon, func() {
 		if !p.over && !p.told && (k.since == since && !k.forgone || w.lax == LateWhole) {
-			k.recorder.SetPartial(false)
+			k.recorder.Whole()
 			p.wake()
 		}
 	})

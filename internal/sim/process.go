@@ -123,8 +123,7 @@ func (p *process) enter(v *views.View) (err error) {
 	p.member, err = member.New(member.Config{
 		Self: p.self.ID, View: v, Open: p.openTable, Retire: p.retire, Next: p.next,
 		Receiver: p.receiver, Recorder: p.recorder, Record: p.recordDecision(), Wall: p.wall,
-		Boundary: func(*views.View, int) {},
-		Tuning:   w.plan.Tuning, Heartbeat: w.plan.Heartbeat(), FailAfter: w.plan.FailAfter(), Wake: p.wake,
+		Tuning: w.plan.Tuning, Heartbeat: w.plan.Heartbeat(), FailAfter: w.plan.FailAfter(), Wake: p.wake,
 		Transfers: p.transfers, Limits: p.limits,
 		OnEvent: p.onEvent, Installed: p.installed, Halted: p.onHalted,
 	})

@@ -187,7 +187,10 @@ func (r *replica) snapshot() func(io.Writer) error {
 // restore takes another member's state.
 func (r *replica) restore(in io.Reader) error {
 	var s state
-	if err := json.NewDecoder(in).Decode(&s); err != nil {
+	if err := json.NewDecoder(in).Decode(&s); err == io.EOF { // nothing: the shard begins
+		r.reset()
+		return nil
+	} else if err != nil {
 		return err
 	}
 	r.mu.Lock()

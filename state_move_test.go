@@ -1,0 +1,127 @@
+package squall_test
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/squall-go/squall"
+)
+
+// movesTo places node 3 in shard 0 with node 1, and with as many members as said in shard 1 with node 2, which nobody but node 2 can
+// have been in before.
+func movesTo(members int) squall.Layout {
+	return func(in squall.LayoutInput) ([]squall.ShardPlaces, error) {
+		switch {
+		case len(in.Members) >= members:
+			return []squall.ShardPlaces{{Members: []squall.NodeID{1}}, {Members: []squall.NodeID{2, 3}}}, nil
+		case len(in.Members) == 4 || members == 4:
+			return []squall.ShardPlaces{{Members: []squall.NodeID{1, 3}}, {}}, nil
+		}
+		return []squall.ShardPlaces{{Members: []squall.NodeID{1}}, {}}, nil
+	}
+}
+
+func sendNumbers(t *testing.T, n int, groups ...*squall.Group) {
+	t.Helper()
+	for k := range n {
+		for _, g := range groups {
+			if err := g.Subgroup("map").Send(t.Context(), binary.LittleEndian.AppendUint32(nil, uint32(k))); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// Node 3 is fresh in shard 0 and still reads its state when it is placed in shard 1, which begins.
+func TestAMemberThatMovesBeforeItHasTheStateDeliversWhatItsNextShardDoes(t *testing.T) {
+	asked := make(chan struct{}, 1)
+	replicas := []*replica{newReplica(), newReplica(), newReplica(), newReplica(), newReplica()}
+	shards := func(sg *squall.SubgroupConfig) {
+		sg.Shards, sg.Policy, sg.Layout = 2, "node 3 moves", movesTo(5)
+		sg.Snapshot = func() func(io.Writer) error {
+			return func(w io.Writer) error {
+				select {
+				case asked <- struct{}{}:
+				default:
+				}
+				return untilItFails(w)
+			}
+		}
+	}
+	groups := cluster(t, 3, func(i int, c *squall.Config) { c.Subgroups = replicated(replicas[i], shards) })
+	for _, id := range []squall.NodeID{4, 5} {
+		joins(t, id, groups[0], func(c *squall.Config) { c.Subgroups = replicated(replicas[id-1], shards) })
+		if id == 4 {
+			<-asked
+		}
+	}
+	eventually(t, "node 3 is in shard 1", func() bool { s, in := groups[2].Subgroup("map").Shard(); return in && s == 1 })
+	sendNumbers(t, 20, groups[1], groups[2])
+	awaitRestored(t, groups[2])
+	agree(t, 40, replicas[1], replicas[2])
+}
+
+// Node 3 has the state of shard 0 and is placed in shard 1, which begins. Its replica must not keep what the other one there never had. Those
+// that were in no shard before are told nothing.
+func TestAMemberThatEntersAShardThatBeginsBeginsWithIt(t *testing.T) {
+	replicas := []*replica{newReplica(), newReplica(), newReplica(), newReplica()}
+	var restored [4]atomic.Int32
+	shards := func(sg *squall.SubgroupConfig) { sg.Shards, sg.Policy, sg.Layout = 2, "node 3 moves", movesTo(4) }
+	begun := make(chan squall.StateBegun, 10)
+	config := func(i int, c *squall.Config) {
+		c.Subgroups = replicated(replicas[i], shards)
+		restore := c.Subgroups[0].Restore
+		c.Subgroups[0].Restore = func(r io.Reader) error {
+			restored[i].Add(1)
+			return restore(r)
+		}
+		c.Events = func(e squall.Event) {
+			if b, ok := e.(squall.StateBegun); ok {
+				begun <- b
+			}
+		}
+	}
+	groups := cluster(t, 3, config)
+	sendNumbers(t, 10, groups[0])
+	agree(t, 10, replicas[0], replicas[2])
+	joins(t, 4, groups[0], func(c *squall.Config) { config(3, c) })
+	eventually(t, "node 3 is in shard 1", func() bool { s, in := groups[2].Subgroup("map").Shard(); return in && s == 1 })
+	awaitRestored(t, groups[2])
+	sendNumbers(t, 5, groups[1])
+	agree(t, 5, replicas[1], replicas[2])
+	for i := range restored {
+		want := int32(0)
+		if i == 2 {
+			want = 1
+		}
+		if n := restored[i].Load(); n != want {
+			t.Errorf("node %d: Restore was called %d times, want %d", i+1, n, want)
+		}
+	}
+	if b := <-begun; b != (squall.StateBegun{Subgroup: "map", Shard: 1}) || len(begun) > 0 {
+		t.Errorf("told: %v, and %d more events", b, len(begun))
+	}
+}
+
+// An application that cannot begin with nothing keeps no state that the others in its shard do not have: it halts.
+func TestARestoreThatCannotBeginWithNothingHaltsItsProcess(t *testing.T) {
+	own := errors.New("nothing to read")
+	shards := func(sg *squall.SubgroupConfig) {
+		sg.Shards, sg.Policy, sg.Layout = 2, "node 3 moves", movesTo(4)
+		sg.Restore = func(io.Reader) error { return own }
+	}
+	groups := cluster(t, 3, func(i int, c *squall.Config) { c.Subgroups = replicated(newReplica(), shards) })
+	joins(t, 4, groups[0], func(c *squall.Config) { c.Subgroups = replicated(newReplica(), shards) })
+	select {
+	case <-groups[2].Done():
+	case <-time.After(20 * time.Second):
+		t.Fatal("it goes on")
+	}
+	if !errors.Is(groups[2].Err(), own) {
+		t.Error(groups[2].Err())
+	}
+}
