@@ -119,6 +119,18 @@ type Restarting struct{ restart.Event }
 
 func (e Restarting) level() slog.Level { return slog.LevelInfo }
 
+// StateLost says that the shard that this process is in had members before, of which none is left that has its state: the shard begins
+// anew. Every member of it is told, before anything is delivered. Those that had a state replace it (StateBegun).
+type StateLost struct {
+	Subgroup string
+	Shard    int
+}
+
+func (e StateLost) String() string {
+	return fmt.Sprintf("subgroup %q: nobody has the state of shard %d any more: it begins anew", e.Subgroup, e.Shard)
+}
+func (StateLost) level() slog.Level { return slog.LevelWarn }
+
 // StateBegun says that this process entered a shard that begins, so that its application's state was replaced by that of an empty
 // reader (SubgroupConfig.Restore).
 type StateBegun struct {

@@ -300,6 +300,12 @@ func (g *Group) announce(v *views.View) {
 	for _, u := range g.unmet(v) {
 		g.cfg.emit(NotProvisioned{u})
 	}
+	self, _ := v.RankOf(g.cfg.ID)
+	for _, sg := range v.Subgroups {
+		if sg.Lost && sg.Has(self) && g.cfg.Subgroups[g.declaration(sg)].Restore != nil {
+			g.cfg.emit(StateLost{sg.Name, sg.Shard})
+		}
+	}
 	if g.cfg.OnView != nil {
 		g.cfg.OnView(v)
 	}

@@ -61,7 +61,8 @@ type LogConfig struct {
 	// can tell that nothing was changed (squall log verify).
 	Sign ed25519.PrivateKey
 	// DeliverAfterPersist has messages delivered only when they are on every member's disk, instead of when every member holds them. OnView
-	// may come before the last messages of the view before then.
+	// may come before the last messages of the view before then. A process that leaves a shard is not given what waited for disks there;
+	// futures of its own messages among that end with their version and ErrLeftShard.
 	DeliverAfterPersist bool
 	// Recover is called before anything is delivered, with the log of the shard that this process enters: at Open, and, on another
 	// goroutine, when it enters a shard later, as soon as it has caught up with others, if there are any. The log of a shard that begins is
@@ -75,6 +76,9 @@ type LogConfig struct {
 var (
 	// ErrNotPersistent is returned where a subgroup, or this process in it, keeps no log.
 	ErrNotPersistent = member.ErrNotPersistent
+	// ErrLeftShard says that this process is not in the shard any more, and so does not learn how far the disks of its members are. With
+	// DeliverAfterPersist it also ends the futures of messages that the shard delivers and that this process was not given.
+	ErrLeftShard = member.ErrLeftShard
 	// ErrUnsettled is returned for a time of which more may come.
 	ErrUnsettled = errors.New("more may come of that time")
 	// ErrNotOnEveryDisk is returned for a snapshot of a version that some member's disk lacks.

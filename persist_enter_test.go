@@ -52,7 +52,7 @@ func TestAMemberThatMovesBeforeItsLogIsWholeRecordsWhatItsNextShardDelivers(t *t
 	openAgain(t, 4, groups[0].Addr(), config)
 	eventually(t, "node 3 recovers", func() bool { return len(inRecover) == 1 })
 	openAgain(t, 5, groups[0].Addr(), config)
-	eventually(t, "node 3 is in shard 1", func() bool { s, in := groups[2].Subgroup("log").Shard(); return in && s == 1 })
+	awaitShard(t, 1, groups[1:3]...)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	var want []string
@@ -134,18 +134,17 @@ func returnsToItsShard(t *testing.T, busy bool) {
 		}}
 	}
 	groups := cluster(t, 3, config)
-	shard0 := func(n int) bool { s, in := groups[0].Subgroup("log").Shard(); return in && s == n }
 	persistSome(t, groups[:1], "S", 10)
 	persistSome(t, groups[1:3], "T", 10)
 	four := openAgain(t, 4, groups[1].Addr(), config)
-	eventually(t, "node 1 is in shard 1", func() bool { return shard0(1) })
+	awaitShard(t, 1, groups[0])
 	<-inRecover
 	if !busy {
 		close(release)
 		<-groups[0].Subgroup("log").Restored()
 	}
 	closeAll(four)
-	eventually(t, "node 1 is in shard 0 again", func() bool { return shard0(0) })
+	awaitShard(t, 0, groups[0])
 	if busy {
 		close(release)
 	}

@@ -59,14 +59,14 @@ type receiver struct {
 // enter returns the receiver of a shard of a view that is about to be installed. If the application needs the state of the
 // shard, deliveries wait from here on.
 //
-// A member that was in the shard in the view before continues. Of the others, a fresh member fetches the state. One that is not
-// fresh enters a shard that begins, or one whose log it holds: the application takes over what is in the log, or begins with
-// nothing. Only an application that was in no shard of the subgroup before has nothing to replace.
+// A member that has the state continues. Of the others, a fresh member fetches it. One that is not fresh enters a shard that
+// begins, or one whose log it holds: the application takes over what is in the log, or begins with nothing. Only an application
+// that was in no shard of the subgroup before has nothing to replace.
 func (s *states) enter(v *views.View, i, declaration int) *receiver {
 	sg, cfg := v.Subgroups[i], s.group.cfg.Subgroups[declaration]
 	self, _ := v.RankOf(s.group.cfg.ID)
 	fresh, before := slices.Contains(sg.Fresh, self), s.own[declaration]
-	if before != nil && !fresh && before.continues(v, sg) {
+	if before != nil && !fresh && !sg.Lost && before.continues(v, sg) {
 		before.last = v.ID
 		return before
 	}
@@ -83,9 +83,11 @@ func (s *states) enter(v *views.View, i, declaration int) *receiver {
 	return r
 }
 
-// continues reports whether a process that is not fresh in a shard of a view has its state already.
+// continues reports whether a process that is not fresh in a shard of a view has its state already: it was in the shard in the
+// view before, or in the last view in which the shard had members. In the latter case what waited for disks was not delivered, so
+// an application with a log takes over the log instead.
 func (r *receiver) continues(v *views.View, sg views.Subgroup) bool {
-	return r.subgroup.Shard == sg.Shard && r.last == v.ID-1
+	return r.subgroup.Shard == sg.Shard && (r.last == v.ID-1 || sg.Mode != Persistent)
 }
 
 // wait has deliveries kept until the application has the state.
@@ -139,6 +141,9 @@ func (r *receiver) Deliver(run []Message) int {
 
 // MaxRun implements multicast.Receiver.
 func (r *receiver) MaxRun() int { return r.app.MaxRun() }
+
+// Whole implements member.Receiver.
+func (r *receiver) Whole() bool { return r.phase != waiting }
 
 // Begin implements member.Receiver.
 func (r *receiver) Begin(v *views.View, i int) {

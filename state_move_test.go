@@ -3,6 +3,7 @@ package squall_test
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"sync/atomic"
 	"testing"
@@ -22,6 +23,15 @@ func movesTo(members int) squall.Layout {
 			return []squall.ShardPlaces{{Members: []squall.NodeID{1, 3}}, {}}, nil
 		}
 		return []squall.ShardPlaces{{Members: []squall.NodeID{1}}, {}}, nil
+	}
+}
+
+// awaitShard waits until members are in a shard of their only subgroup, as each of them knows.
+func awaitShard(t *testing.T, shard int, groups ...*squall.Group) {
+	t.Helper()
+	for _, g := range groups {
+		name := g.View().Subgroups[0].Name
+		eventually(t, fmt.Sprintf("node %d is in shard %d", g.ID(), shard), func() bool { s, in := g.Subgroup(name).Shard(); return in && s == shard })
 	}
 }
 
@@ -59,7 +69,7 @@ func TestAMemberThatMovesBeforeItHasTheStateDeliversWhatItsNextShardDoes(t *test
 			<-asked
 		}
 	}
-	eventually(t, "node 3 is in shard 1", func() bool { s, in := groups[2].Subgroup("map").Shard(); return in && s == 1 })
+	awaitShard(t, 1, groups[1:3]...)
 	sendNumbers(t, 20, groups[1], groups[2])
 	awaitRestored(t, groups[2])
 	agree(t, 40, replicas[1], replicas[2])
@@ -89,7 +99,7 @@ func TestAMemberThatEntersAShardThatBeginsBeginsWithIt(t *testing.T) {
 	sendNumbers(t, 10, groups[0])
 	agree(t, 10, replicas[0], replicas[2])
 	joins(t, 4, groups[0], func(c *squall.Config) { config(3, c) })
-	eventually(t, "node 3 is in shard 1", func() bool { s, in := groups[2].Subgroup("map").Shard(); return in && s == 1 })
+	awaitShard(t, 1, groups[1:3]...)
 	awaitRestored(t, groups[2])
 	sendNumbers(t, 5, groups[1])
 	agree(t, 5, replicas[1], replicas[2])

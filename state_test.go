@@ -531,9 +531,17 @@ func TestASubgroupThatBeginsAnewNeedsNoState(t *testing.T) {
 		}
 	}
 	groups := cluster(t, 3, func(i int, c *squall.Config) { c.Subgroups = replicated(replicas[i], pair(true)) })
+	lost := make(chan squall.StateLost, 10)
+	told := func(c *squall.Config) {
+		c.Events = func(e squall.Event) {
+			if l, ok := e.(squall.StateLost); ok {
+				lost <- l
+			}
+		}
+	}
 	// Alone, node 2 is too few; with node 4 the subgroup begins, and node 5 comes into it.
 	open := func(id squall.NodeID) *squall.Group {
-		return joins(t, id, groups[0], func(c *squall.Config) { c.Subgroups = replicated(replicas[id-1], pair(true)) })
+		return joins(t, id, groups[0], func(c *squall.Config) { c.Subgroups = replicated(replicas[id-1], pair(true)); told(c) })
 	}
 	fourth := open(4)
 	fifth := open(5)
@@ -554,12 +562,43 @@ func TestASubgroupThatBeginsAnewNeedsNoState(t *testing.T) {
 	again := joins(t, 4, groups[0], func(c *squall.Config) {
 		replicas[3] = newReplica()
 		c.Subgroups = replicated(replicas[3], pair(false))
+		told(c)
 	})
 	eventually(t, "the subgroup begins", func() bool { return len(again.Subgroup("map").Members(0)) == 2 })
 	if err := again.Subgroup("map").Send(t.Context(), make([]byte, 4)); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "node 5 delivers", func() bool { return replicas[4].count() == 1 })
+	agree(t, 1, replicas[3], replicas[4])
+	for range 2 { // node 5, and the new node 4
+		select {
+		case l := <-lost:
+			if l != (squall.StateLost{Subgroup: "map"}) {
+				t.Error(l)
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatal("not everybody is told that the state is lost")
+		}
+	}
+}
+
+// A subgroup that needs two members falls to one, and that one has the state when another comes.
+func TestAStateOutlivesATimeWithTooFewMembers(t *testing.T) {
+	replicas := []*replica{newReplica(), newReplica(), newReplica()}
+	pair := func(sg *squall.SubgroupConfig) { sg.MinMembers = 2 }
+	groups := cluster(t, 2, func(i int, c *squall.Config) { c.Subgroups = replicated(replicas[i], pair) })
+	sendNumbers(t, 100, groups[0])
+	agree(t, 100, replicas[0], replicas[1])
+	if err := groups[1].Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	awaitView(t, 1, groups[0])
+	if err := groups[0].Subgroup("map").Send(t.Context(), nil); !errors.Is(err, squall.ErrNotProvisioned) {
+		t.Errorf("a member alone sends: %v", err)
+	}
+	back := joins(t, 2, groups[0], func(c *squall.Config) { c.Subgroups = replicated(replicas[2], pair) })
+	awaitRestored(t, back)
+	sendNumbers(t, 1, groups[0], back)
+	agree(t, 102, replicas[0], replicas[2])
 }
 
 func TestSnapshotAndRestoreAreValidated(t *testing.T) {

@@ -136,6 +136,11 @@ func TestNobodyLeavesWhoDoesNotWantTo(t *testing.T) {
 			d.View, d.Left = c.place(c.view, append(its.members(ranks(0, 1, 3)), Member{ID: 300, Addr: "late:1"})), ranks(2)
 			d.View.Muted = make([]uint64, 4)
 		})
+		// Only rank 2 can know. Who copies the decision before it hears of that is taken for another rogue.
+		for range 1000 {
+			c.now += 10 * time.Microsecond
+			c.look(2)
+		}
 	})
 }
 

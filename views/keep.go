@@ -8,7 +8,7 @@ import (
 	"github.com/squall-go/squall/order"
 )
 
-// Keeper is a process that has all of a subgroup's log, as it was when the subgroup last had members.
+// Keeper is a process that has a subgroup's state, or all of its log, as it was when the subgroup last had members.
 type Keeper struct {
 	ID order.NodeID `json:"id"`
 	// Incarnation is that of a process that has been a member since: several of them have the same log. 0: of those that have the log on their
@@ -29,8 +29,8 @@ func keeps(keepers []Keeper, m Member, how func(Keeper, Member) bool) bool {
 	return slices.ContainsFunc(keepers, func(k Keeper) bool { return how(k, m) })
 }
 
-// keepers are those that have a persistent subgroup's log: its members, but for those that still get it from others, or, while it has no
-// members, those of the last view in which it had. Whole tells who of the former has got it meanwhile.
+// keepers returns the processes that have a subgroup's state, or all of its log: its members, except those that still get it from
+// others; while it has no members, those of the last view in which it had. Whole reports whether a member has got it meanwhile.
 func (v *View) keepers(sg Subgroup, whole func(order.Rank) bool) (all []Keeper) {
 	if !sg.Provisioned() {
 		return sg.Keepers
@@ -76,7 +76,49 @@ func (v *View) keep(before *View, i int, whole func(order.Rank) bool) {
 	}
 }
 
-// among are those of some ranks that keep a log.
+// hold finds out who in a subgroup of this view has its state, which lives and dies with the processes that have it. A holder is a
+// member of the subgroup that has the state, or was one when the subgroup last had members and has been in no other shard since.
+// While a holder is there, whoever else comes in is fresh. If none is there the state is lost, and the members begin anew, unless
+// somebody goes on that still waits for the state: the last source may have handed it over before it went.
+func (v *View) hold(before *View, i int, whole func(order.Rank) bool) {
+	sg, was := &v.Subgroups[i], before.Subgroups[i]
+	sg.Fresh, sg.Partial, sg.Keepers, sg.Lost = nil, nil, nil, false
+	holders := slices.DeleteFunc(slices.Clone(before.keepers(was, whole)), func(k Keeper) bool { return !v.holds(k, i) })
+	had := was.Provisioned() || len(was.Keepers) > 0 || was.Lost
+	if !sg.Provisioned() {
+		sg.Keepers, sg.Lost = holders, had && len(holders) == 0
+		return
+	}
+	have := v.among(sg.Members, holders, Keeper.live)
+	for _, r := range sg.Members {
+		at, ok := before.RankOf(v.Members[r].ID)
+		switch {
+		case slices.Contains(have, r):
+		case !ok || before.Members[at] != v.Members[r] || !was.Has(at):
+			sg.Fresh = append(sg.Fresh, r)
+			sg.Partial = append(sg.Partial, r)
+		default:
+			sg.Partial = append(sg.Partial, r)
+		}
+	}
+	if len(sg.Fresh) == len(sg.Members) {
+		sg.Fresh, sg.Lost = nil, had
+	}
+	if len(have) == 0 {
+		sg.Partial = nil
+	}
+}
+
+// holds reports whether a process that had the state of a subgroup of the view before has it in this view, too: it is a member, and
+// in no other shard of the same name.
+func (v *View) holds(k Keeper, i int) bool {
+	return slices.ContainsFunc(v.Members, func(m Member) bool {
+		r, _ := v.RankOf(m.ID)
+		return k.live(m) && !slices.ContainsFunc(v.Shards(v.Subgroups[i].Name), func(sg Subgroup) bool { return sg.Shard != v.Subgroups[i].Shard && sg.Has(r) })
+	})
+}
+
+// among are those of some ranks that keep a log, or hold a state.
 func (v *View) among(ranks []order.Rank, keepers []Keeper, how func(Keeper, Member) bool) []order.Rank {
 	return slices.DeleteFunc(slices.Clone(ranks), func(r order.Rank) bool { return !keeps(keepers, v.Members[r], how) })
 }
@@ -86,13 +128,18 @@ func (s *Subgroup) Wait(keepers []Keeper) {
 	s.Members, s.Senders, s.Fresh, s.Partial, s.Keepers = nil, nil, nil, nil, keepers
 }
 
-// Keepers are those that have the log of a persistent subgroup of this view, as far as the view tells.
+// Keepers are the processes that have the state or the log of a subgroup of this view, as far as the view tells.
 func (v *View) Keepers(sg Subgroup) []Keeper {
 	return v.keepers(sg, func(order.Rank) bool { return false })
 }
 
-// KeptBy reports whether a process has, with its disk, the log of a persistent subgroup that has no members.
-func (s Subgroup) KeptBy(m Member) bool { return keeps(s.Keepers, m, Keeper.back) }
+// KeptBy reports whether a process has the state of a subgroup that has no members or, with its disk, its log.
+func (s Subgroup) KeptBy(m Member) bool {
+	if s.Mode == Persistent {
+		return keeps(s.Keepers, m, Keeper.back)
+	}
+	return keeps(s.Keepers, m, Keeper.live)
+}
 
 // Keeps reports whether a shard has no members because it waits for one that has its log.
 func (v *View) Keeps(name string, shard int) bool {

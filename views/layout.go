@@ -185,15 +185,15 @@ func (p *Placement) keptWithout(old Subgroup, stayed []order.Rank, r order.Rank)
 	})
 }
 
-// seat brings those that keep the logs of shards without members back to them, as long as nobody else does without: who is in no shard, and otherwise
-// who leaves enough behind where it is.
+// seat brings the keepers of shards without members back to them, if no other shard suffers: those that are in no shard and, of
+// those that keep a log, also those that leave enough members behind where they are.
 func (p *Placement) seat(d Declaration, old []Subgroup, shards [][]order.Rank) {
 	for s := range min(len(old), len(shards)) {
 		if len(old[s].Keepers) == 0 {
 			continue
 		}
 		for r, m := range p.Members {
-			if len(shards[s]) == d.most() || !d.admits(m.ID) || !keeps(old[s].Keepers, m, Keeper.back) {
+			if len(shards[s]) == d.most() || !d.admits(m.ID) || !old[s].KeptBy(m) {
 				continue
 			}
 			at := slices.IndexFunc(shards, func(in []order.Rank) bool { return slices.Contains(in, order.Rank(r)) })
@@ -429,7 +429,7 @@ func (v *View) misfits(sg Subgroup, d Declaration, shard int) (faults faults) {
 	}
 	if n := len(sg.Members); may < n || n > d.most() || n < d.least() && sg.Provisioned() {
 		faults.add("members %v: need %d to %d out of %v", brief(sg.Members), d.least(), d.most(), brief(d.Members))
-	} else if d.Policy == "" && d.ShardCount() == 1 && n != d.oneShard(admitted) && len(sg.Keepers) == 0 {
+	} else if d.Policy == "" && d.ShardCount() == 1 && n != d.oneShard(admitted) && (d.Mode != Persistent || len(sg.Keepers) == 0) {
 		faults.add("members %v: need %d", brief(sg.Members), d.oneShard(admitted))
 	}
 	return faults

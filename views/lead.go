@@ -191,28 +191,14 @@ func (c *Change) place(members []Member) (*View, error) {
 		v.Muted = append(v.Muted, wish(m.ID))
 	}
 	for i := range v.Subgroups {
+		whole := func(r order.Rank) bool { return c.cfg.Whole != nil && c.cfg.Whole(i, r) }
 		if v.Subgroups[i].Mode == Persistent {
-			v.keep(c.cfg.View, i, func(r order.Rank) bool { return c.cfg.Whole != nil && c.cfg.Whole(i, r) })
-			continue
+			v.keep(c.cfg.View, i, whole)
+		} else {
+			v.hold(c.cfg.View, i, whole)
 		}
-		v.Subgroups[i].Fresh = c.fresh(v, i)
 	}
 	return v, nil
-}
-
-// fresh are the members of a subgroup of the next view that are not in it in this one, unless all of them are.
-func (c *Change) fresh(v *View, i int) (fresh []order.Rank) {
-	before, now := c.cfg.View.Subgroups[i], v.Subgroups[i].Members
-	for _, r := range now {
-		was, ok := c.cfg.View.RankOf(v.Members[r].ID)
-		if !ok || c.cfg.View.Members[was] != v.Members[r] || !before.Has(was) {
-			fresh = append(fresh, r)
-		}
-	}
-	if len(fresh) == len(now) {
-		return nil
-	}
-	return fresh
 }
 
 // fits reports whether there is room for a proposal, and for the decision that it may become.

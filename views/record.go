@@ -95,9 +95,7 @@ func recordBytes(v *View) (n int) {
 	n += 2 * rankBytes * len(v.Members) // removed and left
 	for _, sg := range v.Subgroups {
 		n += 2 * rankBytes * (len(v.Members) + maxJoins) // all members may come to be in it
-		if sg.Mode == Persistent {
-			n += keeperBytes * len(sg.Members) // or none of them is left
-		}
+		n += keeperBytes * len(sg.Members)               // or too few of them are left
 	}
 	return n + vectorBytes(v)
 }

@@ -55,12 +55,16 @@ type Subgroup struct {
 	Mode      Mode         `json:"mode"`
 	RingBytes int          `json:"ring_bytes"`
 	Window    int          `json:"window"`
-	// Fresh are the members that were not in it in the view before, if others were: they do not have its state.
+	// Fresh are the members that enter it with this view while others have its state or its log: they need to get that.
 	Fresh []order.Rank `json:"fresh,omitempty"`
-	// Partial are, of a persistent subgroup, the members of which it is not known that they have all of the log, the fresh ones among them.
+	// Partial are the members of which it is not known that they have the state, or all of the log: the fresh ones, and those that were
+	// fresh before and did not say since that they have got it.
 	Partial []order.Rank `json:"partial,omitempty"`
-	// Keepers are, while a persistent subgroup is not provisioned, those that had all of its log when it last was.
+	// Keepers are, while it is not provisioned, the processes that have its state, or all of its log, as it was when it last was.
 	Keepers []Keeper `json:"keepers,omitempty"`
+	// Lost says that the subgroup had members before, and that nobody has its state any more: its members begin anew with this view. While
+	// it is not provisioned, those that come next will. A persistent subgroup is never lost: it waits for its log.
+	Lost bool `json:"lost,omitempty"`
 }
 
 // Provisioned reports whether the subgroup has members in this view. If not, nobody can send to it.
@@ -212,7 +216,7 @@ func (s Subgroup) faults(members int) (faults faults) {
 		!ascending(s.Partial, members) || slices.ContainsFunc(s.Partial, func(r order.Rank) bool { return !s.Has(r) }) {
 		faults.add("members %v have a part of the log: ascending ranks of its members %v, and the fresh ones %v", brief(s.Partial), brief(s.Members), brief(s.Fresh)) // V2
 	}
-	if s.Provisioned() && len(s.Partial) >= len(s.Members) || len(s.Partial) > 0 && s.Mode != Persistent {
+	if s.Provisioned() && len(s.Partial) >= len(s.Members) {
 		faults.add("%d of %d members of a %v subgroup have a part of the log", len(s.Partial), len(s.Members), s.Mode) // V11
 	}
 	faults.name(s.Name)
@@ -222,8 +226,11 @@ func (s Subgroup) faults(members int) (faults faults) {
 	if !ascending(s.Senders, members) || slices.ContainsFunc(s.Senders, func(r order.Rank) bool { return !s.Has(r) }) {
 		faults.add("senders %v are not ascending ranks of its members %v", brief(s.Senders), brief(s.Members))
 	}
-	if len(s.Keepers) > MaxMembers || len(s.Keepers) > 0 && (s.Mode != Persistent || s.Provisioned()) {
-		faults.add("%d keepers of a %v subgroup with %d members: only a persistent one without members has any", len(s.Keepers), s.Mode, len(s.Members))
+	if len(s.Keepers) > MaxMembers || len(s.Keepers) > 0 && s.Provisioned() {
+		faults.add("%d keepers of a subgroup with %d members: only one without members has any", len(s.Keepers), len(s.Members))
+	}
+	if s.Lost && (s.Mode == Persistent || len(s.Keepers)+len(s.Fresh)+len(s.Partial) > 0) {
+		faults.add("the state of a %v subgroup with %d keepers, %d fresh and %d partial members is lost", s.Mode, len(s.Keepers), len(s.Fresh), len(s.Partial))
 	}
 	if s.Mode > Persistent {
 		faults.add("unknown %v", s.Mode)

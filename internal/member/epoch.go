@@ -52,7 +52,7 @@ type peer struct {
 const (
 	wordHeartbeat = iota
 	wordClock     // if there are persistent subgroups
-	wordWhole     // the same
+	wordWhole
 )
 
 // open lays this member on the table of a view.

@@ -70,6 +70,8 @@ type Receiver interface {
 	// Begin is called once for each view, before its first delivery, when everything of the views before is delivered. If the
 	// subgroup has fresh members, they need the state as it is now.
 	Begin(v *views.View, subgroup int)
+	// Whole reports whether the application has the subgroup's state.
+	Whole() bool
 }
 
 // Member is one process's part in a group, over all its views. All methods are the loop's, but for Call, View, Err and those of

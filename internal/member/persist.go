@@ -38,21 +38,26 @@ func (e *epoch) tellTime() {
 	sst.Store(e.line, wordClock, uint64(e.m.Now()))
 }
 
-// tellWhole publishes of which declarations this member has all of the log of its shard.
+// tellWhole publishes of which declarations this member has the state of its shard, or all of its log.
 func (e *epoch) tellWhole() {
-	if !e.view.Persistent() {
-		return
-	}
 	whole := uint64(0)
 	for i, p := range e.subs {
-		if p != nil && p.recorder != nil && !p.recorder.partial {
+		if p != nil && p.whole() {
 			whole |= 1 << e.view.Declared(i)
 		}
 	}
 	sst.Store(e.line, wordWhole, whole)
 }
 
-// whole reports whether a member of a subgroup told that it has all of its log.
+// whole reports whether a member has the state of the part's shard, or all of its log.
+func (p *part) whole() bool {
+	if p.recorder != nil {
+		return !p.recorder.partial
+	}
+	return p.receiver.Whole()
+}
+
+// whole reports whether a member of a subgroup told that it has its state, or all of its log.
 func (e *epoch) whole(subgroup int, r order.Rank) bool {
 	return sst.Load(e.table.Line(r, e.layout.line[r]), wordWhole)>>e.view.Declared(subgroup)&1 != 0
 }

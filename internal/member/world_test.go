@@ -90,6 +90,9 @@ type beginning struct{ multicast.Receiver }
 // Begin implements member.Receiver.
 func (beginning) Begin(*views.View, int) {}
 
+// Whole implements member.Receiver.
+func (beginning) Whole() bool { return true }
+
 // enter makes the next member, whose first view is v.
 func (w *world) enter(v *views.View) {
 	w.t.Helper()

@@ -74,6 +74,9 @@ func (in *inbox) MaxRun() int { return in.plan.MaxRun }
 // Begin implements member.Receiver.
 func (in *inbox) Begin(*views.View, int) {}
 
+// Whole implements member.Receiver.
+func (*inbox) Whole() bool { return true }
+
 // room is how much of a run the application takes.
 func (in *inbox) room(run int) int {
 	p := in.reader.proc

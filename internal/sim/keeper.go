@@ -101,6 +101,9 @@ func (nobody) MaxRun() int { return 0 }
 // Begin implements member.Receiver.
 func (nobody) Begin(*views.View, int) {}
 
+// Whole implements member.Receiver.
+func (nobody) Whole() bool { return true }
+
 // keepAll opens the logs of the process's shards in a view; nil: there is none.
 func (p *process) keepAll(v *views.View) error {
 	if v == nil {
@@ -213,6 +216,9 @@ func (k *keeper) MaxRun() int { return k.inboxes[len(k.inboxes)-1].MaxRun() }
 
 // Begin implements member.Receiver.
 func (k *keeper) Begin(*views.View, int) {}
+
+// Whole implements member.Receiver.
+func (k *keeper) Whole() bool { return !k.partial }
 
 // step records what waits, once all that comes before it is in the log.
 func (k *keeper) step() (work int) {
