@@ -34,7 +34,7 @@ type epoch struct {
 	peers                        []peer // by rank
 	held                         []held // failures that are not reported yet, the first one first
 
-	recording time.Duration // since when a decision is on its way to the disk; 0: none is
+	recording []recording // decisions on their way to the disk, the first one first
 
 	until    time.Duration // once over: when nobody is waited for any longer
 	lingered time.Duration // and when it was stepped last
@@ -398,7 +398,13 @@ func (e *epoch) over() bool {
 // stuck reports whether the disk has not taken a decision for so long that the others, who wait for it with their view wedged, go on sooner
 // without this member.
 func (e *epoch) stuck() bool {
-	return e.recording > 0 && e.change.Done() == nil && e.m.now-e.recording > e.m.cfg.FailAfter
+	return len(e.recording) > 0 && e.change.Done() == nil && e.m.now-e.recording[0].since > e.m.cfg.FailAfter
+}
+
+// recording is a decision on its way to the disk. There may be several: of one ballot after the other.
+type recording struct {
+	ballot views.Ballot
+	since  time.Duration
 }
 
 // recorder is what makes the decision about the next view durable; nil: that is not needed.
@@ -407,12 +413,10 @@ func (e *epoch) recorder() func(views.Ballot, *views.Decision) {
 		return nil
 	}
 	return func(b views.Ballot, d *views.Decision) {
-		if e.recording == 0 {
-			e.recording = e.m.now
-		}
+		e.recording = append(e.recording, recording{b, e.m.now})
 		e.m.cfg.Record(e.view, b, d, func() {
 			e.m.Call(func() {
-				e.recording = 0
+				e.recording = slices.DeleteFunc(e.recording, func(r recording) bool { return r.ballot == b })
 				e.change.Recorded(b)
 			})
 		})
