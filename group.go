@@ -467,14 +467,14 @@ func (g *Group) Dump(w io.Writer) error {
 }
 
 // Leave takes this process out of the group: it accepts no more messages, waits until every message that was accepted here is
-// delivered, takes part in the change to a view without it, and halts with ErrClosed. The others go on. If ctx ends before
-// that, it goes on leaving; Close ends it all the same. What was accepted for a subgroup that is not provisioned now is
+// delivered and until new members have the state of their subgroup, if they depend on this process for it, takes part in the change to
+// a view without it, and halts with ErrClosed. The others go on. If ctx ends before that, it goes on leaving; Close ends it all the same. What was accepted for a subgroup that is not provisioned now is
 // waited for like everything else, so give ctx an end. Leave must not be called in an upcall or an event.
 func (g *Group) Leave(ctx context.Context) error {
 	for _, s := range g.subs {
 		s.outbox.Close()
 	}
-	err := g.drain(ctx)
+	err := errors.Join(g.drain(ctx), g.handOver(ctx))
 	g.member.Call(g.member.Leave)
 	select {
 	case <-g.halted:
@@ -551,6 +551,32 @@ func (g *Group) drain(ctx context.Context) error {
 			reason = context.Cause(ctx)
 		}
 	}
+}
+
+// handOver waits until nobody depends on this process for a subgroup's state.
+func (g *Group) handOver(ctx context.Context) error {
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for slices.ContainsFunc(g.states.source.Waiting(), g.depended) {
+		select {
+		case <-tick.C:
+		case <-g.halted:
+			return nil
+		case <-ctx.Done():
+			return fmt.Errorf("a new member may not have the state yet: %w", context.Cause(ctx))
+		}
+	}
+	return nil
+}
+
+// depended reports whether fresh members of a subgroup depend on this process: it is the senior one of those that have the state.
+// If several leave at once, that one stays until the state is handed over.
+func (g *Group) depended(subgroup int) bool {
+	v := g.View()
+	self, _ := v.RankOf(g.cfg.ID)
+	sg := v.Subgroups[subgroup]
+	holders := slices.DeleteFunc(slices.Clone(sg.Members), func(r order.Rank) bool { return slices.Contains(sg.Partial, r) })
+	return len(holders) == 0 || holders[0] == self
 }
 
 // undelivered is the number of messages of this process that some member has not delivered, as far as is known here.

@@ -135,3 +135,45 @@ func TestARestoreThatCannotBeginWithNothingHaltsItsProcess(t *testing.T) {
 		t.Error(groups[2].Err())
 	}
 }
+
+// The only member that has the state leaves while a new one reads it.
+func TestWhoLeavesHandsOverItsStateFirst(t *testing.T) {
+	asked, goOn := make(chan struct{}), make(chan struct{})
+	replicas := []*replica{newReplica(), newReplica()}
+	slow := func(sg *squall.SubgroupConfig) {
+		snapshot := sg.Snapshot
+		sg.Snapshot = func() func(io.Writer) error {
+			write := snapshot()
+			return func(w io.Writer) error {
+				close(asked)
+				<-goOn
+				return write(w)
+			}
+		}
+	}
+	groups := cluster(t, 1, func(i int, c *squall.Config) { c.Subgroups = replicated(replicas[i], slow) })
+	sendNumbers(t, 100, groups[0])
+	second := joins(t, 2, groups[0], func(c *squall.Config) { c.Subgroups = replicated(replicas[1], nil) })
+	<-asked
+	left := make(chan error)
+	go func() { left <- groups[0].Leave(t.Context()) }()
+	eventually(t, "node 1 leaves", func() bool { return errors.Is(groups[0].Subgroup("map").TrySend(make([]byte, 4)), squall.ErrClosed) })
+	for k := range 200 { // in which a view would change
+		f, err := second.Subgroup("map").SendFuture(t.Context(), binary.LittleEndian.AppendUint32(nil, uint32(k)))
+		if err == nil {
+			_, err = f.Wait(t.Context())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(goOn)
+	if err := <-left; err != nil {
+		t.Error(err)
+	}
+	awaitRestored(t, second)
+	agree(t, replicas[0].count(), replicas[1])
+	if n := replicas[1].count(); n < 300 || second.Err() != nil {
+		t.Errorf("the new member has the state of %d messages: %v", n, second.Err())
+	}
+}

@@ -175,6 +175,18 @@ func (o *offers) done(f *offer, of *waiter) {
 	o.sweep()
 }
 
+// awaited returns the subgroups for whose snapshots somebody waits.
+func (o *offers) awaited() (subgroups []int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, f := range o.list {
+		if !f.none {
+			subgroups = append(subgroups, f.index)
+		}
+	}
+	return subgroups
+}
+
 // clear forgets everything.
 func (o *offers) clear() {
 	o.mu.Lock()

@@ -70,6 +70,9 @@ func (s *Source) Put(view order.ViewID, subgroup int, write func(io.Writer) erro
 	s.offers.put(view, subgroup, write)
 }
 
+// Waiting returns the subgroups of which this member keeps a snapshot, or will, for fresh members that wait for it.
+func (s *Source) Waiting() (subgroups []int) { return s.offers.awaited() }
+
 // Serve is the port's handler. It owns the connection.
 func (s *Source) Serve(conn net.Conn) {
 	defer conn.Close()
