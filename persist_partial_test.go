@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/internal/restart"
+	"github.com/squall-go/squall/persist"
 )
 
 // openDurableMember opens one more member of a group with a persistent subgroup "log".
@@ -130,4 +132,32 @@ func TestALogIsNotCutToOneThatIsNotWhole(t *testing.T) {
 	letGo()
 	persistSome(t, []*squall.Group{first, second, third}, "all", 3)
 	sameLogs(t, first, second, third)
+}
+
+// incomplete are the logs of which a member's directory says that they lack something.
+func incomplete(t *testing.T, dir string, id squall.NodeID) []restart.Lack {
+	t.Helper()
+	store, err := persist.Open(persist.StoreConfig{Dir: filepath.Join(dir, fmt.Sprint("node-", id)), Cluster: "durable", Node: id})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	memory, err := restart.Load(store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return memory.State().Incomplete
+}
+
+// What a new member's log lacked is noted no more when the log is whole.
+func TestALogThatIsWholeIsNotNotedToLackAnything(t *testing.T) {
+	dir := t.TempDir()
+	first := openDurableMember(t, dir, 1, "", nil)
+	persistSome(t, []*squall.Group{first}, "one", 10)
+	second := openDurableMember(t, dir, 2, first.Addr(), nil)
+	persistSome(t, []*squall.Group{first, second}, "both", 1)
+	closeAll(second)
+	if list := incomplete(t, dir, 2); len(list) != 0 {
+		t.Errorf("the log is whole, and noted to lack something: %v", list)
+	}
 }

@@ -159,6 +159,25 @@ func TestTheHandOverEndsThoughMessagesNeverDo(t *testing.T) {
 	}
 }
 
+// A mark is reached behind what was delivered before it and before what comes, and not while nothing is handed over.
+func TestAMarkIsReachedInItsPlace(t *testing.T) {
+	var got []string
+	b := New(Config{Bytes: 1 << 10, Wake: func() {}, Upcall: func(run []Message) {
+		for _, m := range run {
+			got = append(got, fmt.Sprint(m.Seq))
+		}
+	}})
+	b.Deliver([]Message{message(0, 0), message(1, 0)})
+	b.Mark(func() { got = append(got, "mark") })
+	b.Deliver([]Message{message(2, 0)})
+	if len(got) > 0 {
+		t.Errorf("nothing is handed over, and the application has %v", got)
+	}
+	if b.HandOver(); fmt.Sprint(got) != "[0 1 mark 2]" {
+		t.Errorf("the application has %v", got)
+	}
+}
+
 func TestADroppedBacklogHoldsUpNobodyAndHandsNothingOver(t *testing.T) {
 	got, woken := 0, 0
 	b := New(Config{Bytes: 1 << 10, Wake: func() { woken++ }, Upcall: func(run []Message) { got += len(run) }})

@@ -128,6 +128,25 @@ func TestWhatTheRecorderDidNotGetIsNotPersisted(t *testing.T) {
 	}
 }
 
+// B8: a log that lacks what others have does not count, however much of this view is at its end.
+func TestTheEndOfAPartialLogIsNotPersisted(t *testing.T) {
+	w := newWorldOf(t, views.Persistent, 2, 16)
+	w.pass(heartbeat)
+	w.recorders[1].Lacks(1)
+	if err := w.send(0); err != nil {
+		t.Fatal(err)
+	}
+	w.pass(heartbeat)
+	w.sync(0, 1)
+	w.pass(heartbeat)
+	if n := len(w.logs[1].records); n != 1 {
+		t.Fatalf("%d records", n)
+	}
+	if at := w.recorders[0].Frontier.At(member.Everywhere); at.View != 0 && at.Seq > 0 {
+		t.Errorf("every disk has what comes before %v, and one log lacks something", at)
+	}
+}
+
 func TestWhoWaitsForTheDisksOfASubgroupThatIsNotProvisionedHearsOfAHalt(t *testing.T) {
 	w := newWorldOf(t, views.Persistent, 3, 16)
 	w.pass(heartbeat)

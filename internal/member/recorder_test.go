@@ -245,6 +245,32 @@ func (r *Recorder) waits() int {
 	return len(r.Frontier.waiters)
 }
 
+// What a partial log gets at its end would make a hole: the rest comes from others, should this member be in the shard again.
+func TestAPartialLogKeepsNothingOfAShardThatWasLeft(t *testing.T) {
+	l, a := &memoryLog{room: 100}, &taker{most: 100}
+	r := NewRecorder(RecorderConfig{Log: l, Receiver: a, Observe: func(order.Time) {}})
+	r.Lacks(1)
+	if n := r.Keep(runOf(0, 3)); n != 3 || len(l.records) != 0 {
+		t.Errorf("%d of 3 messages are over, and the partial log has %d of them", n, len(l.records))
+	}
+	r.Whole()
+	if n := r.Keep(runOf(3, 3)); n != 3 || len(l.records) != 3 || len(a.seen) != 0 {
+		t.Errorf("%d of 3 messages are over, the log has %d, the application saw %v", n, len(l.records), a.seen)
+	}
+}
+
+// The disks of a view are waited for only when all that the view before left is recorded: there must be room for it.
+func TestWhatAViewLeftIsTakenHoweverLittleMayWaitForDisks(t *testing.T) {
+	l, a := &memoryLog{room: 100}, &taker{most: 100}
+	r := NewRecorder(RecorderConfig{Log: l, Receiver: a, AfterPersist: true, Memory: 4, Observe: func(order.Time) {}})
+	run := runOf(0, 10)
+	taken := r.Deliver(run)
+	r.end(1)
+	if n := taken + r.Deliver(run[taken:]); taken != 4 || n != 10 || len(l.records) != 10 {
+		t.Errorf("%d of 10 messages were taken, of these %d before their view had ended", n, taken)
+	}
+}
+
 func TestAWaitForADiskEndsWhenItIsThereOrTheMemberHalts(t *testing.T) {
 	var f Frontier
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
