@@ -143,7 +143,7 @@ func (s Subgroup) KeptBy(m Member) bool {
 
 // Keeps reports whether a shard has no members because it waits for one that has its log.
 func (v *View) Keeps(name string, shard int) bool {
-	return slices.ContainsFunc(v.Shards(name), func(sg Subgroup) bool { return sg.Shard == shard && len(sg.Keepers) > 0 })
+	return slices.ContainsFunc(v.Shards(name), func(sg Subgroup) bool { return sg.Shard == shard && sg.Mode == Persistent && len(sg.Keepers) > 0 })
 }
 
 // Awaits says, in words for people, for whom a persistent subgroup without members waits.

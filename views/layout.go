@@ -100,7 +100,7 @@ func (v *View) Unmet(declarations []Declaration) (unmet []Unmet) {
 		u := Unmet{Name: sg.Name, Shard: sg.Shard, Reason: sg.label() + " is not provisioned"}
 		i := slices.IndexFunc(declarations, func(d Declaration) bool { return d.Name == sg.Name })
 		switch {
-		case len(sg.Keepers) > 0:
+		case sg.Mode == Persistent && len(sg.Keepers) > 0:
 			u.Reason = sg.Awaits()
 		case i >= 0 && declarations[i].Policy != "":
 			u.Reason = fmt.Sprintf("%s has no members: layout %q places none there", declarations[i].shardName(sg.Shard), clip(declarations[i].Policy))

@@ -203,10 +203,15 @@ func TestAnotherProcessOfANodeIsFresh(t *testing.T) {
 	c := registers(t, 3)
 	list := slices.Clone(c.view.Members)
 	list[1].Incarnation++
-	if got := c.changes[0].fresh(c.place(c.view, list), 0); !slices.Equal(got, ranks(1)) {
+	fresh := func(members []Member) []order.Rank {
+		v := c.place(c.view, members)
+		v.hold(c.view, 0, nobody)
+		return v.Subgroups[0].Fresh
+	}
+	if got := fresh(list); !slices.Equal(got, ranks(1)) {
 		t.Errorf("fresh are %v", got)
 	}
-	if got := c.changes[0].fresh(c.place(c.view, c.view.Members), 0); got != nil {
+	if got := fresh(c.view.Members); got != nil {
 		t.Errorf("nobody is another process, and fresh are %v", got)
 	}
 }
