@@ -37,7 +37,7 @@ durable: ## ROUNDS times (100) for each engine, all members of a group of proces
 
 power: ## ROUNDS times (100) for each engine, the power of all members of a group goes; then TRIALS stores (3), with a power cut and a failure at every step. Needs root
 	go test ./internal/testlab -run ThePowerGoes -v -timeout 2h -args -rounds $(ROUNDS)
-	go test ./internal/testlab -run WhatAStoreSays -v -timeout 2h -args -trials $(TRIALS)
+	go test ./internal/testlab -run 'WhatAStoreSays|BeingMade' -v -timeout 2h -args -trials $(TRIALS)
 
 damage: ## every field of every page of a store's files damaged, one at a time
 	go test ./persist -run Sweep -v -timeout 2h -args -sweep

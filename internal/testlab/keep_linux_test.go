@@ -235,6 +235,36 @@ func TestWhatAStoreSaysIsDurableIsThereAfterACutAtAnyStep(t *testing.T) {
 	eachTrial(t, func(at int) faultfs.Faults { return faultfs.Faults{CutAt: at} }, faultfs.Drawn)
 }
 
+// U1: of what was not synced while a store was made, any part may arrive, in any order. The next
+// process makes the store, or finds it.
+func TestAStoreThatIsBeingMadeCanBeMadeAfterACutAtAnyStep(t *testing.T) {
+	seed := *stormSeed
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	t.Logf("again with: -args -trials %d -seed %d", *trials, seed)
+	draws := uint64(3 + 10**trials)
+	if testing.Short() {
+		draws = 1
+	}
+	for at, struck := 1, true; struck; at++ {
+		for n := range draws {
+			r := newTrial(t, squall.Bolt, seed, faultfs.New(seed+n+draws*uint64(at)))
+			var err error
+			struck, err = r.while(faultfs.Faults{CutAt: at}, func(*keeperProcess) error { return nil })
+			if errors.Is(err, faultfs.ErrUnavailable) {
+				t.Skip(err)
+			}
+			if err == nil {
+				err = r.ended(faultfs.Scattered)
+			}
+			if err != nil {
+				t.Fatalf("at step %d, draw %d, %q: %v", at, n, r.failure, err)
+			}
+		}
+	}
+}
+
 func TestWhatAStoreSaysIsDurableIsThereAfterAnyWriteFails(t *testing.T) {
 	for _, errno := range []syscall.Errno{syscall.EIO, syscall.ENOSPC} {
 		t.Run(strings.ReplaceAll(errno.Error(), " ", "-"), func(t *testing.T) {
