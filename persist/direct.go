@@ -2,7 +2,6 @@ package persist
 
 import (
 	"errors"
-	"os"
 	"unsafe"
 )
 
@@ -16,23 +15,23 @@ const sectorBytes = 4096
 // what was written last are zeros, up to the end of its sector: the first write to a file that was there already is at its end, too. A write in front of
 // another one goes through the cache.
 type appender struct {
-	*os.File          // through the cache
-	direct   *os.File // around it; nil: there is no such thing
-	end      int64    // behind what was written last, if that is where last is from; -1: it is not known
-	high     int64    // behind everything that was written here
-	staged   []byte   // memory for whole sectors, on the boundary of one. What lies in the last sector of the file stands at last
-	last     []byte
+	segmentFile             // through the cache
+	direct      segmentFile // around it; nil: there is no such thing
+	end         int64       // behind what was written last, if that is where last is from; -1: it is not known
+	high        int64       // behind everything that was written here
+	staged      []byte      // memory for whole sectors, on the boundary of one. What lies in the last sector of the file stands at last
+	last        []byte
 }
 
-func newAppender(f *os.File) *appender {
-	return &appender{File: f, direct: openDirect(f.Name()), end: -1}
+func newAppender(f segmentFile) *appender {
+	return &appender{segmentFile: f, direct: f.Direct(), end: -1}
 }
 
 // WriteAt implements io.WriterAt.
 func (a *appender) WriteAt(p []byte, off int64) (int, error) {
 	if a.direct == nil || len(p) == 0 || off < a.high {
 		a.end, a.high = -1, max(a.high, off+int64(len(p)))
-		return a.File.WriteAt(p, off)
+		return a.segmentFile.WriteAt(p, off)
 	}
 	if off != a.end {
 		if err := a.resume(off); err != nil {
@@ -54,7 +53,7 @@ func (a *appender) WriteAt(p []byte, off int64) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		return a.File.WriteAt(p, off)
+		return a.segmentFile.WriteAt(p, off)
 	}
 	a.end = off + int64(len(p))
 	a.high = a.end
@@ -69,7 +68,7 @@ func (a *appender) resume(off int64) error {
 	if before == 0 {
 		return nil
 	}
-	_, err := a.File.ReadAt(a.last, off-before)
+	_, err := a.segmentFile.ReadAt(a.last, off-before)
 	return err
 }
 
@@ -86,7 +85,7 @@ func (a *appender) stage(n int) []byte {
 // Close closes both.
 func (a *appender) Close() error {
 	if a.direct == nil {
-		return a.File.Close()
+		return a.segmentFile.Close()
 	}
-	return errors.Join(a.direct.Close(), a.File.Close())
+	return errors.Join(a.direct.Close(), a.segmentFile.Close())
 }

@@ -19,7 +19,7 @@ func TestAppendingAroundThePageCacheLeavesWhatWasWritten(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			a := newAppender(f)
+			a := newAppender(osSegment{f})
 			if a.direct == nil {
 				t.Skip("this file system has no writes around the page cache")
 			}
@@ -37,7 +37,7 @@ func TestAppendingAroundThePageCacheLeavesWhatWasWritten(t *testing.T) {
 					if f, err = os.OpenFile(path, os.O_RDWR, 0); err != nil {
 						t.Fatal(err)
 					}
-					a = newAppender(f)
+					a = newAppender(osSegment{f})
 				}
 				if off+n > len(want) {
 					break

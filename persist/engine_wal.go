@@ -35,7 +35,10 @@ type walEngine struct {
 }
 
 func openWAL(o opening, dir string) (engine, error) {
-	files := &walFiles{}
+	files := o.segments
+	if files == nil {
+		files = &walFiles{disk: osSegments{}, size: segmentBytes}
+	}
 	e := &walEngine{files: files, turn: &turn{}, meta: &segmentList{opening: o}}
 	var vfs types.VFS = files
 	if o.readOnly {
@@ -48,8 +51,8 @@ func openWAL(o opening, dir string) (engine, error) {
 	}()
 	filer := codecFiler{segment.NewFiler(dir, vfs), o, dir, e.turn}
 	var err error
-	e.WAL, err = wal.Open(dir, wal.WithLogger(hclog.NewNullLogger()), wal.WithSegmentSize(segmentBytes), wal.WithCodec(blockCodec{}),
-		wal.WithMetaStore(codecMeta{e.meta, filer}), wal.WithSegmentFiler(filer))
+	e.WAL, err = wal.Open(dir, wal.WithLogger(hclog.NewNullLogger()), wal.WithSegmentSize(files.size), wal.WithCodec(blockCodec{}),
+		wal.WithMetaStore(codecMeta{e.meta, filer, files}), wal.WithSegmentFiler(filer))
 	if err != nil {
 		return nil, walError(err)
 	}
@@ -151,6 +154,7 @@ func (t *turn) wait() {
 type codecMeta struct {
 	*segmentList
 	filer codecFiler
+	files *walFiles
 }
 
 // Load ends the change of segments that a crash, or the end of the process, came before. The engine would take the full one for the one to be
@@ -168,10 +172,19 @@ func (m codecMeta) Load(dir string) (types.PersistentState, error) {
 	if err != nil || !w.full {
 		return s, err
 	}
+	if !m.filer.readOnly { // what filled it may not be synced, and nobody looks at it as the one to be written any more
+		f, err := m.files.OpenWriter(dir, segment.FileName(*last))
+		if err == nil {
+			err = f.Close()
+		}
+		if err != nil {
+			return s, err
+		}
+	}
 	now := time.Now()
 	last.SealTime, last.MaxIndex, last.IndexStart = now, w.next-1, uint64(w.index)
 	s.Segments = append(s.Segments, ofBlocks(types.SegmentInfo{
-		ID: s.NextSegmentID, BaseIndex: last.MaxIndex + 1, MinIndex: last.MaxIndex + 1, SizeLimit: segmentBytes, CreateTime: now,
+		ID: s.NextSegmentID, BaseIndex: last.MaxIndex + 1, MinIndex: last.MaxIndex + 1, SizeLimit: uint32(m.files.size), CreateTime: now,
 	}))
 	s.NextSegmentID++
 	return s, m.CommitState(s)
@@ -184,7 +197,11 @@ func (m codecMeta) CommitState(s types.PersistentState) error {
 		segments[i] = ofBlocks(info)
 	}
 	s.Segments = segments
-	return m.segmentList.CommitState(s)
+	return m.files.noted(m.files.disk.Transact(func() error { return m.segmentList.CommitState(s) }))
+}
+
+func (m codecMeta) SetStable(key, value []byte) error {
+	return m.files.disk.Transact(func() error { return m.segmentList.SetStable(key, value) })
 }
 
 type codecFiler struct {
@@ -249,16 +266,80 @@ func ofBlocks(i types.SegmentInfo) types.SegmentInfo {
 
 var errFrozen = fmt.Errorf("%w: it was opened to be read only", ErrReadOnlyDisk)
 
+// segmentDisk is what the files of segments, and the list of them, are kept on. A test has one that forgets what was not synced, and fails.
+type segmentDisk interface {
+	Make(path string, size int64) (segmentFile, error) // a new file, with room for so much
+	Open(path string) (segmentFile, error)
+	Remove(path string) error
+	SyncDir(path string) error          // afterwards the names in the directory survive a crash
+	Transact(change func() error) error // of the list, or of a value beside it: as a whole, and durable, or not at all
+}
+
+// segmentFile is a segment that is written. What was not synced may be gone after a crash.
+type segmentFile interface {
+	io.ReaderAt
+	io.WriterAt
+	io.Closer
+	Sync() error         // what was written, and what it takes to find it
+	Direct() segmentFile // the same file, for writes that go around the page cache; nil: there is no such thing
+}
+
+// osSegments is the real one.
+type osSegments struct{ osDisk }
+
+func (osSegments) Make(path string, size int64) (segmentFile, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o640)
+	if err != nil {
+		return nil, err
+	}
+	if err := setAside(f, size); err != nil {
+		return nil, errors.Join(err, f.Close(), os.Remove(path))
+	}
+	return osSegment{f}, nil
+}
+
+func (osSegments) Open(path string) (segmentFile, error) {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	return osSegment{f}, nil
+}
+
+func (osSegments) Remove(path string) error           { return os.Remove(path) }
+func (osSegments) Transact(change func() error) error { return change() }
+
+type osSegment struct{ *os.File }
+
+func (s osSegment) Sync() error { return syncData(s.File) }
+
+func (s osSegment) Direct() segmentFile {
+	if f := openDirect(s.Name()); f != nil {
+		return osSegment{f}
+	}
+	return nil
+}
+
 // walFiles are the segments' files.
 type walFiles struct {
-	mu  sync.Mutex
-	err error // why the last file could not be made
+	disk segmentDisk
+	size int // of a segment, but for its last entry
+	mu   sync.Mutex
+	err  error // why the last file could not be made, or not be noted in the list
 }
 
 func (f *walFiles) failure() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.err
+}
+
+// noted keeps why the next segment could not be made: the engine makes it beside its caller, and tells nobody.
+func (f *walFiles) noted(err error) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.err = err
+	return err
 }
 
 func (f *walFiles) ListDir(dir string) (names []string, err error) {
@@ -273,56 +354,54 @@ func (f *walFiles) ListDir(dir string) (names []string, err error) {
 
 // Create makes a file and sets its room aside, so that what is written later needs no new blocks.
 func (f *walFiles) Create(dir, name string, size uint64) (types.WritableFile, error) {
-	file, err := os.OpenFile(filepath.Join(dir, name), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o640)
-	if err == nil {
-		if err = setAside(file, int64(size)); err != nil {
-			err = errors.Join(err, file.Close(), os.Remove(file.Name()))
-		}
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.err = err; err != nil {
+	file, err := f.disk.Make(filepath.Join(dir, name), int64(size))
+	if f.noted(err) != nil {
 		return nil, err
 	}
-	return &walFile{appender: newAppender(file), dir: dir}, nil
+	return &walFile{appender: newAppender(file), disk: f.disk, dir: dir}, nil
 }
 
-func (f *walFiles) Delete(dir, name string) error {
-	if err := os.Remove(filepath.Join(dir, name)); err != nil {
-		return err
-	}
-	return osDisk{}.SyncDir(dir)
-}
+// Delete removes a file that is in the list no more. That need not be durable: the engine removes what is not in the list when it opens a log.
+func (f *walFiles) Delete(dir, name string) error { return f.disk.Remove(filepath.Join(dir, name)) }
 
 func (f *walFiles) OpenReader(dir, name string) (types.ReadableFile, error) {
 	return os.Open(filepath.Join(dir, name))
 }
 
+// OpenWriter opens the segment that is written to. What the process before wrote and did not sync is read like everything else, and counts as durable from
+// then on: so it is synced first, with its name.
 func (f *walFiles) OpenWriter(dir, name string) (types.WritableFile, error) {
-	file, err := os.OpenFile(filepath.Join(dir, name), os.O_RDWR, 0)
+	file, err := f.disk.Open(filepath.Join(dir, name))
 	if err != nil {
 		return nil, err
 	}
-	return &walFile{appender: newAppender(file), dir: dir}, nil
+	w := &walFile{appender: newAppender(file), disk: f.disk, dir: dir}
+	if err := w.Sync(); err != nil {
+		return nil, errors.Join(err, w.Close())
+	}
+	return w, nil
 }
 
-// walFile is a segment that is written. Whoever made it may have died before its name was durable, so the first Sync sees to that, of a file that was
-// there already, too.
+// walFile is a segment that is written. Its first Sync makes its name durable, too.
 type walFile struct {
 	*appender
+	disk  segmentDisk
 	dir   string
 	named bool
 }
 
 func (f *walFile) Sync() error {
-	if err := syncData(f.appender.File); err != nil {
+	if err := f.appender.Sync(); err != nil {
 		return err
 	}
 	if f.named {
 		return nil
 	}
+	if err := f.disk.SyncDir(f.dir); err != nil {
+		return err
+	}
 	f.named = true
-	return osDisk{}.SyncDir(f.dir)
+	return nil
 }
 
 // frozenFiles changes nothing.

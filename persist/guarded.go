@@ -35,7 +35,8 @@ type opening struct {
 	ctx      context.Context // ends what takes long
 	create   bool            // they are not there yet
 	readOnly bool
-	repair   bool // what cannot be followed is dropped
+	repair   bool      // what cannot be followed is dropped
+	segments *walFiles // nil: real ones
 }
 
 // createEngine makes the files of an empty log in a directory that is not in use yet.

@@ -52,6 +52,7 @@ type LogConfig struct {
 
 	relabelled bool                // the label was written anew
 	wrap       func(engine) engine // nil: none. A test puts an engine that fails in front of the log's
+	segments   *walFiles           // nil: real ones. A test has them on another disk
 }
 
 // Log is one log of a store. Append belongs to one goroutine at a time, everything else to anybody.
@@ -96,7 +97,7 @@ type state struct {
 // openLog opens the log in a directory that has an engine's files.
 func openLog(s *Store, dir string, c LogConfig) (_ *Log, err error) {
 	l := &Log{store: s, dir: dir, config: c, work: make(chan struct{}, 1)}
-	o := opening{ctx: context.Background(), readOnly: s.config.ReadOnly, repair: c.Repair}
+	o := opening{ctx: context.Background(), readOnly: s.config.ReadOnly, repair: c.Repair, segments: c.segments}
 	if c.Context != nil {
 		o.ctx = c.Context
 	}
