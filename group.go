@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -262,7 +261,8 @@ func (g *Group) receiver(v *views.View, i int) member.Receiver {
 func (g *Group) start() {
 	loops.Add(1)
 	g.runner = predicates.NewRunner(predicates.Config{
-		Step: g.member.Step, Deadline: g.member.Deadline, Parker: parking{g.parker, g.member}, MaxSpin: g.cfg.MaxSpin,
+		Step: g.member.Step, Deadline: g.member.Deadline, Parker: parking{g.parker, g.member},
+		Settle: g.member.Settle, MaxSpin: g.cfg.MaxSpin,
 	})
 	if g.durable != nil {
 		g.durable.witness = restart.NewServer(g.cfg.Cluster, g.self, g.working)
@@ -292,7 +292,7 @@ func (g *Group) installed(v *views.View) {
 
 // announce tells of the view in force.
 func (g *Group) announce(v *views.View) {
-	g.runner.SetCrowded(crowded(v, g.node.Host(), int(loops.Load())))
+	g.runner.SetLoops(max(onHost(v, g.node.Host()), int(loops.Load())))
 	g.door.Lead(g.leader(v))
 	g.states.installed(v)
 	g.news.add(v)
@@ -339,16 +339,14 @@ func (g *Group) changing(e views.Event) {
 	g.cfg.emit(Changing{e})
 }
 
-// crowded reports whether more loops run on this host than it has cores: then nobody should spin, because whoever is
-// waited for may need the core.
-func crowded(v *views.View, host string, here int) bool {
-	onHost := 0
+// onHost is the number of a view's members, and so of their loops, on a host.
+func onHost(v *views.View, host string) (n int) {
 	for _, m := range v.Members {
 		if host != "" && m.Host == host {
-			onHost++
+			n++
 		}
 	}
-	return max(onHost, here) > runtime.NumCPU()
+	return n
 }
 
 // parking tells the application's goroutines through the parker, and peers in shared memory through the tables, that the loop sleeps.

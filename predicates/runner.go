@@ -22,6 +22,9 @@ type Config struct {
 	// Deadline is how long after now the next timer is due; less than 0 is never.
 	Deadline func(now time.Duration) time.Duration
 	Parker   Parker
+	// Settle, if not nil, is called ahead of a sleep where others than the loops compete for the cores: the next step is to do at once
+	// what it would put off for some steps.
+	Settle func()
 	// MaxSpin bounds the time that the runner waits without sleeping; 0 is DefaultMaxSpin, less than 0 forbids spinning.
 	MaxSpin time.Duration
 }
@@ -48,9 +51,11 @@ type Runner struct {
 	cfg          Config
 	start        time.Time
 	now          time.Duration
+	woke         time.Duration // when the last yield or sleep ended
 	spin         time.Duration // how long waiting without sleep pays at present
 	crowdedUntil time.Duration // until then somebody else needs the core
 	crowded      bool          // more loops than cores compete: yielding pays more than spinning
+	contention   contention    // others than the loops compete, and do not yield: sleeping pays more than yielding
 	busy         int
 	stopped      atomic.Bool
 	done         chan struct{}
@@ -61,12 +66,18 @@ func NewRunner(cfg Config) *Runner {
 	if cfg.MaxSpin == 0 {
 		cfg.MaxSpin = DefaultMaxSpin
 	}
-	return &Runner{cfg: cfg, start: time.Now(), spin: max(cfg.MaxSpin, 0), done: make(chan struct{})}
+	r := &Runner{cfg: cfg, start: time.Now(), spin: max(cfg.MaxSpin, 0), done: make(chan struct{})}
+	r.SetLoops(1)
+	return r
 }
 
-// SetCrowded says whether more loops than cores compete, so that the runner yields instead of spinning. Before Start, or in a
-// step.
-func (r *Runner) SetCrowded(yes bool) { r.crowded = yes }
+// SetLoops says how many loops compete for the cores of this host. If they are more than it has, the runner yields instead of
+// spinning. Before Start, or in a step.
+func (r *Runner) SetLoops(n int) {
+	cores := runtime.NumCPU()
+	r.crowded = n > cores
+	r.contention.setLoops(n, cores)
+}
 
 // Start runs the cycle on a new goroutine.
 func (r *Runner) Start() { go r.run() }
@@ -111,6 +122,10 @@ func (r *Runner) step() bool {
 
 // wait spins as long as it pays and reports whether there was work.
 func (r *Runner) wait() bool {
+	if r.contention.found(r.now) {
+		runtime.Gosched() // a goroutine that this process can run now may bring work
+		return r.step() || r.stopped.Load()
+	}
 	if r.crowded || r.now < r.crowdedUntil {
 		return r.waitYielding()
 	}
@@ -132,8 +147,8 @@ func (r *Runner) wait() bool {
 	return false
 }
 
-// waitYielding waits without keeping others from the core: whoever is waited for may need it. A sleep and a wake-up cost more than
-// some rounds of that.
+// waitYielding waits without keeping others from the core: the loop that is waited for may need it. A sleep and a wake-up cost more
+// than some rounds of that, unless somebody else takes the core (see contention).
 func (r *Runner) waitYielding() bool {
 	start := r.now
 	for r.now-start < r.cfg.MaxSpin {
@@ -141,8 +156,13 @@ func (r *Runner) waitYielding() bool {
 		if r.step() || r.stopped.Load() {
 			return true
 		}
+		before := r.now
+		r.contention.awake(before - r.woke)
 		r.cfg.Parker.Yield()
-		if r.step() || r.stopped.Load() {
+		worked := r.step()
+		r.woke = r.now
+		r.contention.yielded(r.now-before, r.now)
+		if worked || r.stopped.Load() {
 			return true
 		}
 	}
@@ -152,6 +172,9 @@ func (r *Runner) waitYielding() bool {
 // park sleeps until somebody rings or a timer is due (P2, P3), unless the last look finds work.
 func (r *Runner) park() (worked bool) {
 	p := r.cfg.Parker
+	if r.cfg.Settle != nil && r.contention.found(r.now) {
+		r.cfg.Settle()
+	}
 	if r.cfg.Deadline(r.now) == 0 { // due already: a sleep of no length would only cost peers their bells
 		p.Yield()
 		return r.step()
@@ -165,7 +188,9 @@ func (r *Runner) park() (worked bool) {
 	r.Stats.Sleeps.Add(1)
 	p.Sleep(r.cfg.Deadline(before))
 	p.Retract()
-	if slept := r.clock() - before; slept < r.cfg.MaxSpin {
+	r.contention.awake(before - r.woke)
+	r.woke = r.clock()
+	if slept := r.woke - before; slept < r.cfg.MaxSpin {
 		r.spin = min(r.cfg.MaxSpin, r.spin+r.cfg.MaxSpin/4)
 	}
 	return false

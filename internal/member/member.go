@@ -408,6 +408,16 @@ func (m *Member) Deadline(now time.Duration) time.Duration {
 	return at
 }
 
+// Settle has the next step push what waits for company, so that Deadline is not "at once" because of that.
+func (m *Member) Settle() {
+	if m.stands() {
+		return
+	}
+	for _, p := range m.epoch.mine {
+		p.core.Settle()
+	}
+}
+
 // Halt stops the member for good (B3). The first reason stays.
 func (m *Member) Halt(reason error) {
 	if !m.halted.CompareAndSwap(nil, &halt{reason}) {
