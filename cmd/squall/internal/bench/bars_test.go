@@ -15,6 +15,7 @@ import (
 func TestEveryBarIsAboutCasesOfItsSetThatCanBeMeasured(t *testing.T) {
 	for _, others := range []rival{{}, {"peers"}} {
 		t.Run("peers="+others.path, func(t *testing.T) { checkBarSets(t, barSets(DefaultSpec(), others)) })
+		t.Run("foreign, peers="+others.path, func(t *testing.T) { checkBarSets(t, []barSet{foreignBars(DefaultSpec(), others)}) })
 	}
 }
 

@@ -29,14 +29,15 @@ type options struct {
 
 	latency, idle, bars, spindle bool
 
-	runs   int
-	limits bool
-	json   bool
-	csv    string
-	lock   string
-	peers  string
-	out    string
-	quick  bool
+	foreign int
+	runs    int
+	limits  bool
+	json    bool
+	csv     string
+	lock    string
+	peers   string
+	out     string
+	quick   bool
 }
 
 // workloadFlags describe one group; the bars and the paper's matrix bring their own.
@@ -63,6 +64,7 @@ members must have delivered the same sequence, or the run fails.`,
   squall bench --latency --nodes 2 --size 100          # one message at a time
   squall bench --idle --duration 10s                   # what a group costs that has nothing to do
   squall bench --bars --peers ./peers                  # the table of docs/benchmarks.md
+  squall bench --foreign 2 --peers ./peers             # beside two processes that compute all the time
   squall bench --spindle --out figures                 # the paper's figures on this machine`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -102,6 +104,8 @@ func (o *options) declare(f *pflag.FlagSet) {
 	f.BoolVar(&o.bars, "bars", false, "measure what Squall promises on one machine, and print a table in Markdown")
 	f.BoolVar(&o.spindle, "spindle", false, "measure the matrix of the paper's figures 3, 5, 6, 8 to 12 and 15 to 17")
 
+	f.IntVar(&o.foreign, "foreign", 0, "measure three members beside so many processes that keep a core busy each: up to 64")
+
 	f.DurationVar(&s.Warmup, "warmup", s.Warmup, "time before the measurement")
 	f.DurationVar(&s.Duration, "duration", s.Duration, "time of the measurement")
 	f.IntVar(&o.runs, "runs", 5, "runs of everything")
@@ -109,7 +113,7 @@ func (o *options) declare(f *pflag.FlagSet) {
 	f.BoolVar(&o.json, "json", false, "print JSON")
 	f.StringVar(&o.csv, "csv", "", "write every run to this file")
 	f.StringVar(&o.lock, "lock", "", "hold this lock file, so that two measurements do not disturb each other")
-	f.StringVar(&o.peers, "peers", "", "with --bars: the program that measures other systems; without it, this command's own fan-out is the judge")
+	f.StringVar(&o.peers, "peers", "", "with --bars or --foreign: the program that measures other systems; without it, this command's own fan-out is the judge")
 	f.StringVar(&o.out, "out", "spindle", "with --spindle: the directory for the figures")
 	f.BoolVar(&o.quick, "quick", false, "with --spindle: fewer and shorter runs of up to 4 members")
 }
@@ -127,6 +131,9 @@ func (o *options) complete(f *pflag.FlagSet) error {
 		errs = append(errs, err)
 	}
 	o.contradictions(f, fault)
+	if f.Changed("foreign") && (o.foreign < 1 || o.foreign > maxForeign) {
+		fault("%d foreign processes: from 1 to %d", o.foreign, maxForeign)
+	}
 	if o.runs < 1 || o.runs > 1000 {
 		fault("%d runs: from 1 to 1000", o.runs)
 	}
@@ -170,7 +177,7 @@ func (o *options) contradictions(f *pflag.FlagSet, fault func(string, ...any)) {
 		}
 		return all
 	}
-	what := given("latency", "idle", "bars", "spindle")
+	what := given("latency", "idle", "bars", "foreign", "spindle")
 	if len(what) > 1 {
 		fault("%s: one of them at a time", strings.Join(what, " and "))
 	}
@@ -180,13 +187,14 @@ func (o *options) contradictions(f *pflag.FlagSet, fault func(string, ...any)) {
 		}
 	}
 	only(o.spindle, "--spindle", "out", "quick")
-	only(o.bars, "--bars", "peers")
-	if o.bars || o.spindle {
+	ownGroups := o.bars || f.Changed("foreign")
+	only(ownGroups, "--bars or --foreign", "peers")
+	if ownGroups || o.spindle {
 		if bad := given(workloadFlags...); len(bad) > 0 {
 			fault("%s: %s brings its own groups", strings.Join(bad, ", "), strings.Join(what, ", "))
 		}
 	}
-	if bad := given("fabric", "limits"); o.bars && len(bad) > 0 {
+	if bad := given("fabric", "limits"); ownGroups && len(bad) > 0 {
 		fault("%s: the bars name theirs", strings.Join(bad, ", "))
 	}
 	if bad := given("csv", "json", "limits", "duration", "warmup"); o.spindle && len(bad) > 0 {
@@ -254,7 +262,14 @@ func (o *options) run(ctx context.Context, out, messages io.Writer) error {
 	defer release()
 	switch {
 	case o.bars:
-		return o.runBars(ctx, out, messages)
+		return o.runBars(ctx, barSets(o.spec, rival{o.peers}), out, messages)
+	case o.foreign > 0:
+		stop, err := startForeign(ctx, o.foreign)
+		if err != nil {
+			return err
+		}
+		defer stop()
+		return o.runBars(ctx, []barSet{foreignBars(o.spec, rival{o.peers})}, out, messages)
 	case o.spindle:
 		return runSpindle(ctx, o.out, newMatrix(o.spec.Fabric, o.quick), o.matrixRuns(), out, messages)
 	case o.latency:
@@ -300,8 +315,7 @@ func (o *options) print(r Report, asText func(Report, io.Writer), out, messages 
 	return nil
 }
 
-func (o *options) runBars(ctx context.Context, out, messages io.Writer) error {
-	sets := barSets(o.spec, rival{o.peers})
+func (o *options) runBars(ctx context.Context, sets []barSet, out, messages io.Writer) error {
 	r := Report{Machine: thisMachine(), Runs: o.runs}
 	total := 0
 	for _, set := range sets {

@@ -60,7 +60,11 @@ func serve(ctx context.Context, p *proc.Parent) error {
 	if err := p.Config(&j); err != nil {
 		return err
 	}
-	err := j.serve(ctx, p)
+	serve := j.serve
+	if j.Spec.Kind == Foreign {
+		serve = func(ctx context.Context, _ *proc.Parent) error { return compute(ctx) }
+	}
+	err := serve(ctx, p)
 	if errors.Is(err, proc.ErrParentGone) {
 		return nil
 	}

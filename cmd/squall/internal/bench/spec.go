@@ -25,6 +25,7 @@ const (
 	Batched   Kind = "batched fan-out" // the limit over TCP, as a sender could that knows all its messages ahead
 	Memory    Kind = "memory"          // the limit in shared memory
 	RoundTrip Kind = "round trip"      // the limit of latency
+	Foreign   Kind = "foreign"         // a process that has nothing to do with the others, and keeps a core busy
 )
 
 // Load is what a group is measured under.
