@@ -81,7 +81,9 @@ func (g *Group) openDurable() (err error) {
 			return err
 		}
 	}
-	d.server = logwire.NewServer(logwire.ServerConfig{Cluster: g.cfg.Cluster, Find: d.find, List: d.list, Partial: d.partial, Settle: d.settle, Reject: g.port.Reject})
+	d.server = logwire.NewServer(logwire.ServerConfig{
+		Cluster: g.cfg.Cluster, Find: d.find, List: d.list, Partial: d.partial, Settle: d.settle, Identity: d.identity, Reject: g.port.Reject,
+	})
 	g.port.Handle(port.KindLog, d.server.Serve)
 	return nil
 }
@@ -203,6 +205,15 @@ func (d *durable) tellTorn(l *persist.Log) {
 	if r := i.Repaired; r.Blocks > 0 {
 		d.group.cfg.emit(LogTorn{Subgroup: i.ID.Name, Shard: i.ID.Shard, Record: r.Record, Version: r.Version})
 	}
+}
+
+// identity is that of the group whose logs are here; empty: of none yet, or of one of an earlier format.
+func (d *durable) identity() (group string, secret views.Secret) {
+	s := d.memory.State()
+	if s.View == nil {
+		return "", secret
+	}
+	return s.View.Group, s.Secret
 }
 
 func (d *durable) find(id persist.LogID) *persist.Log {
@@ -413,8 +424,9 @@ func (d *durable) catchUpOnce(ctx context.Context, id persist.LogID, before orde
 	if len(sources) == 0 {
 		return fmt.Errorf("log of subgroup %q: %w: no other member has it", id.Name, logwire.ErrNoSource)
 	}
+	group, secret := d.identity()
 	got, err := logwire.CatchUp(ctx, logwire.CatchUpConfig{
-		Cluster: d.group.cfg.Cluster, Dial: d.dial, Sources: sources, ID: id, Log: k.log, Before: before, Keep: keep,
+		Cluster: d.group.cfg.Cluster, Group: group, Secret: secret, Dial: d.dial, Sources: sources, ID: id, Log: k.log, Before: before, Keep: keep,
 		Failed: func(s logwire.Source, err error) {
 			d.group.cfg.emit(StateSourceFailed{Subgroup: id.Name, Shard: id.Shard, Source: s.Node, Err: err})
 		},

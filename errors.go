@@ -38,6 +38,9 @@ var (
 	ErrTooFewDescriptors = descriptors.ErrTooFew
 	// ErrRefused is returned by Open when the group does not take this process; the text says why.
 	ErrRefused = join.ErrRefused
+	// ErrOtherHistory is returned by Open when this process's directory has the history of one group, and it met another one of the same name and
+	// nobody of its own. Both keep what they have.
+	ErrOtherHistory = views.ErrOtherHistory
 	// ErrProtocolVersion is returned by Open when the other side speaks another version.
 	ErrProtocolVersion = port.ErrProtocolVersion
 	// ErrNoSharedMemory is returned by Open with Fabric SHM when a member is on another host.

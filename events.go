@@ -37,6 +37,18 @@ func (e ViewInstalled) String() string {
 
 func (ViewInstalled) level() slog.Level { return slog.LevelInfo }
 
+// GroupFounded says that this process founded a group, which has no state and no messages yet: no member of an earlier group of the name answered, and
+// no directory of those that are in it has the history of one. Applications that kept View().Group see that the group is another one.
+type GroupFounded struct {
+	Group   string // its identity, the same in all of its views
+	Members []Member
+}
+
+func (e GroupFounded) String() string {
+	return fmt.Sprintf("founded group %s with %d members: it begins with no state and no messages", e.Group, len(e.Members))
+}
+func (GroupFounded) level() slog.Level { return slog.LevelInfo }
+
 // MemberDown says that a member is taken for failed. The next view is without it.
 type MemberDown struct{ views.Suspected }
 

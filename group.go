@@ -125,6 +125,9 @@ func (g *Group) open(ctx context.Context) (err error) {
 		outcome.Abort(err)
 		return err
 	}
+	if outcome.Founded {
+		c.emit(GroupFounded{Group: outcome.View.Group, Members: outcome.View.Members})
+	}
 	g.door = outcome.Serve(g.candidates)
 	g.start()
 	if err = g.recovered(ctx); err != nil {
@@ -148,8 +151,13 @@ func (g *Group) candidates() {
 
 func (g *Group) joinConfig() join.Config {
 	c := &g.cfg
+	var group string
+	var secret views.Secret
+	if g.durable != nil {
+		group, secret = g.durable.identity()
+	}
 	return join.Config{
-		Cluster: c.Cluster, Join: c.Join, Expect: c.Expect, Declarations: c.declarations(), Layouts: c.layouts(), Port: g.port, TLS: c.TLS,
+		Cluster: c.Cluster, Group: group, Secret: secret, Join: c.Join, Expect: c.Expect, Declarations: c.declarations(), Layouts: c.layouts(), Port: g.port, TLS: c.TLS,
 		Self: g.self, FailAfter: c.FailAfter, Room: g.reserve.full, OnEvent: func(e join.Event) { c.emit(Joining{e}) },
 		Reach: func(ctx context.Context, m views.Member) error { return g.node.Reach(ctx, fabricPeer(m)) },
 	}

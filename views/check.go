@@ -45,7 +45,7 @@ func (c *Change) checkNext(next *View, removed, left []order.Rank) error {
 	switch {
 	case next.ID != v.ID+1 || next.Cluster != v.Cluster || next.Key == "" || next.Key == v.Key:
 		return fmt.Errorf("view %d of %q after view %d of %q, or its key is not a new one", next.ID, next.Cluster, v.ID, v.Cluster)
-	case !next.follows(v):
+	case !next.Follows(v):
 		return fmt.Errorf("view %d of group %.64q, which does not follow from view %d of group %q", next.ID, next.Group, v.ID, v.Group) // V12
 	case len(stay) == 0 || len(next.Members) < len(stay) || !slices.Equal(next.Members[:len(stay)], stay):
 		return fmt.Errorf("members %v, while those that stay are %v", next.Members, stay)

@@ -91,8 +91,8 @@ func (v *View) links() (links []string) {
 	return links
 }
 
-// follows reports whether a view has the identity of the view before it, and its place in the chain.
-func (v *View) follows(previous *View) bool {
+// Follows reports whether a view has the identity of the view before it, and its place in the chain.
+func (v *View) Follows(previous *View) bool {
 	return v.Group == previous.Group && v.Lineage == previous.lineage(v.Key)
 }
 

@@ -120,10 +120,10 @@ func TestAViewThatDoesNotFollowIsNotProposed(t *testing.T) {
 	} {
 		next := &View{ID: 4, Cluster: "c", Key: "key 4"}
 		next.Follow(before)
-		if !next.follows(before) {
+		if !next.Follows(before) {
 			t.Fatal("a view that follows does not")
 		}
-		if spoil(next); next.follows(before) {
+		if spoil(next); next.Follows(before) {
 			t.Errorf("%s: it follows", name)
 		}
 	}

@@ -183,6 +183,8 @@ type Outcome struct {
 	// Session is the attempt to install a first view: the process connects its links and calls Ready, or Abort. It is nil if
 	// View is installed at some of the others.
 	Session *Session
+	// Founded says that this process founded the group.
+	Founded bool
 
 	config Config
 	joiner *joiner // nil for a founder
@@ -256,7 +258,7 @@ func foundOrJoin(ctx context.Context, c Config) (*Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Outcome{View: s.view, Unmet: s.unmet, Session: s, config: c}, nil
+	return &Outcome{View: s.view, Unmet: s.unmet, Session: s, Founded: true, config: c}, nil
 }
 
 // groupWorks ends the founding of a group: its members came together without this process, for whom they did not wait.

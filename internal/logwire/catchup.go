@@ -2,6 +2,7 @@ package logwire
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/persist"
+	"github.com/squall-go/squall/views"
 )
 
 // Source is a member that may have what a log lacks.
@@ -31,6 +33,10 @@ type CatchUpConfig struct {
 	Before order.Version
 	// Keep says that nothing of the own log may be dropped: of a source whose log does not begin with it, nothing is taken (ErrOther).
 	Keep bool
+	// Group and Secret are those of the group that the log is of: nothing is taken from another one, nor from a source that does not know the
+	// secret (views.ErrOtherHistory). Empty: the log is of no group yet.
+	Group  string
+	Secret views.Secret
 	// MaxRecord bounds a record. 0: 1 GiB.
 	MaxRecord int
 	Progress  func(Progress)          // optional: told every now and then
@@ -158,6 +164,9 @@ func (c *catchUp) attempt() (err error) {
 		return err
 	}
 	defer s.close()
+	if err := c.vouched(s); err != nil {
+		return err
+	}
 	i, err := value[info](s, c.request(doReady, order.Version{}, c.cfg.Before), kindInfo)
 	if err != nil {
 		return err
@@ -171,6 +180,22 @@ func (c *catchUp) attempt() (err error) {
 		return err
 	}
 	return own(c.cfg.Log.Sync(c.ctx))
+}
+
+// vouched makes sure that the source's logs are those of the own group. It comes before anything is dropped.
+func (c *catchUp) vouched(s *session) error {
+	if c.cfg.Group == "" {
+		return nil
+	}
+	q := request{Do: doVouch, Nonce: rand.Text()}
+	v, err := value[vouched](s, q, kindInfo)
+	if err != nil {
+		return err
+	}
+	if v.Group != c.cfg.Group || !c.cfg.Secret.Vouches(proofOfLogs, []byte(q.Nonce), v.Proof) {
+		return views.OtherHistory(c.source.String(), c.cfg.Group, v.Group[:min(len(v.Group), maxTextBytes)])
+	}
+	return nil
 }
 
 func (c *catchUp) request(do string, from, to order.Version) request {

@@ -20,6 +20,7 @@
 //	LW2  what a peer says of lengths takes no memory: it is taken as bytes arrive, and bounded
 //	LW3  a catch-up that succeeds leaves the log that its source has, up to what was asked for, and durable
 //	LW4  however slow readers are, a member holds one frame for each, and serves a bounded number of them
+//	LW5  nothing is cut, and nothing is taken, of a source that does not prove that it is of the group whose log this is
 package logwire
 
 import "time"

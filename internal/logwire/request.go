@@ -24,6 +24,7 @@ const (
 	doBetween  = "between"  // records with times in [Since, Until)
 	doTail     = "tail"     // records from From on, and those that come
 	doSnapshot = "snapshot" // the mark of the snapshot, and its bytes
+	doVouch    = "vouch"    // the group whose logs these are, and a proof about Nonce
 )
 
 // request is what a reader says.
@@ -38,7 +39,17 @@ type request struct {
 	Since   order.Time     `json:"since,omitempty"`
 	Until   order.Time     `json:"until,omitempty"`
 	Number  uint64         `json:"number,omitempty"`
+	Nonce   string         `json:"nonce,omitempty"`
 }
+
+// vouched says whose logs a member has.
+type vouched struct {
+	Group string `json:"group,omitempty"`
+	Proof []byte `json:"proof,omitempty"` // that the member knows the group's secret
+}
+
+// proofOfLogs is the use of the group's secret in a vouched.
+const proofOfLogs = "squall log"
 
 func (q *request) id() persist.LogID { return persist.LogID{Name: q.Log, Shard: q.Shard} }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/squall-go/squall/fabric/port"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/persist"
+	"github.com/squall-go/squall/views"
 )
 
 // How much a member does at a time. Those that follow have places of their own, so that they cannot keep out a member that catches up.
@@ -33,8 +34,10 @@ type ServerConfig struct {
 	// Settle waits until no version with a time up to t can come any more, and all that there are will stay. Optional: without it, what is asked
 	// by time is answered as it is on this disk now.
 	Settle func(ctx context.Context, id persist.LogID, t order.Time) error
-	Reject func(port.Rejection) // optional: told of who broke the rules, or came to a full house
-	Times  Times
+	// Identity is that of the group whose logs these are. Optional: without it, a process that is of a group takes nothing from here.
+	Identity func() (group string, secret views.Secret)
+	Reject   func(port.Rejection) // optional: told of who broke the rules, or came to a full house
+	Times    Times
 }
 
 // Server answers readers. Its methods may be called from any goroutine.
@@ -182,6 +185,8 @@ func (s *Server) serve(ctx context.Context, out *writer, q *request) (e end, err
 		return e, fmt.Errorf("%w: this is %q, not %q", ErrOtherCluster, s.cfg.Cluster, q.Cluster)
 	case q.Do == doList:
 		return s.list(out)
+	case q.Do == doVouch:
+		return s.vouch(out, q)
 	}
 	log := s.cfg.Find(q.id())
 	if log == nil {
@@ -203,6 +208,18 @@ func (s *Server) serve(ctx context.Context, out *writer, q *request) (e end, err
 		return a.snapshot()
 	}
 	return e, fmt.Errorf("%w: %q", errRefused, q.Do)
+}
+
+// vouch shows to whoever knows the group's secret that this member does.
+func (s *Server) vouch(out *writer, q *request) (e end, err error) {
+	var v vouched
+	if s.cfg.Identity != nil {
+		var secret views.Secret
+		if v.Group, secret = s.cfg.Identity(); !secret.None() {
+			v.Proof = secret.Sum(proofOfLogs, []byte(q.Nonce))
+		}
+	}
+	return end{Count: 1}, out.say(kindInfo, v)
 }
 
 func (s *Server) list(out *writer) (e end, err error) {

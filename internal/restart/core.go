@@ -57,7 +57,10 @@ type Core struct {
 	work    *work         // the logs are being reconciled
 	logsFor string        // the key of the view for which they are where they were agreed to be; empty: for none
 	ignored []order.NodeID
-	waits   string // what was told last
+	waits   string  // what was told last
+	said    uint64  // messages so far
+	heard   []heard // in order of their ids
+	foreign error   // another group has this name; nil: none was met
 	over    bool
 }
 
@@ -119,7 +122,7 @@ func (c *Core) Tick(now time.Duration) Effects {
 		}
 		c.beat = now + c.cfg.Beat
 		for _, addr := range c.contacts() {
-			e.say(addr, c.hello())
+			c.say(addr, c.hello(), e)
 		}
 		c.urge(e)
 	})
@@ -161,7 +164,7 @@ func (c *Core) keep(e *Effects) {
 func (c *Core) message(v Verb) Message {
 	m := Message{Verb: v, Cluster: c.cfg.Cluster, From: c.cfg.Self}
 	if v := c.state.View; v != nil {
-		m.ViewID, m.Key = v.ID, v.Key
+		m.ViewID, m.Key, m.Group, m.Lineage = v.ID, v.Key, v.Group, v.Lineage
 	}
 	return m
 }
@@ -222,6 +225,13 @@ func (c *Core) hear(now time.Duration, m Message, e *Effects) {
 		c.stranger(m, e)
 		return
 	}
+	if m.Verb == Refuse {
+		c.ignore(m.From, "it says: "+clip(m.Text), e)
+		return
+	}
+	if !c.authentic(m, e) {
+		return
+	}
 	if m.Verb == Running {
 		c.running(m, e)
 		return
@@ -232,11 +242,7 @@ func (c *Core) hear(now time.Duration, m Message, e *Effects) {
 		}
 		return
 	}
-	if m.Verb == Refuse {
-		c.ignore(m.From, "it says: "+clip(m.Text), e)
-		return
-	}
-	p := c.note(now, m)
+	p := c.note(now, m, e)
 	if p == nil || !c.agrees(p, m, e) {
 		return
 	}
@@ -248,7 +254,7 @@ func (c *Core) hear(now time.Duration, m Message, e *Effects) {
 func (c *Core) stranger(m Message, e *Effects) {
 	if m.Verb == Hello && !slices.Contains(c.ignored, m.From.ID) {
 		answer := c.message(Refuse)
-		answer.ViewID, answer.Key, answer.Text = 0, "", fmt.Sprintf("this is cluster %q, not %q", c.cfg.Cluster, clip(m.Cluster))
+		answer.ViewID, answer.Key, answer.Group, answer.Lineage, answer.Text = 0, "", "", "", fmt.Sprintf("this is cluster %q, not %q", c.cfg.Cluster, clip(m.Cluster))
 		e.say(m.From.Addr, answer)
 	}
 	c.ignore(m.From, fmt.Sprintf("it is of cluster %q", clip(m.Cluster)), e)
@@ -265,7 +271,10 @@ func (c *Core) ignore(from views.Member, why string, e *Effects) {
 
 // note takes down that a process is here. Of two with one id the one that spoke last is: the other one is gone, or both are at
 // fault and neither gets anywhere.
-func (c *Core) note(now time.Duration, m Message) *peer {
+func (c *Core) note(now time.Duration, m Message, e *Effects) *peer {
+	if !c.fresh(m) {
+		return nil
+	}
 	i, ok := slices.BinarySearchFunc(c.peers, m.From.ID, func(p *peer, id order.NodeID) int { return cmp.Compare(p.member.ID, id) })
 	if !ok {
 		if len(c.peers) >= maxHere {
@@ -274,7 +283,8 @@ func (c *Core) note(now time.Duration, m Message) *peer {
 		c.peers = slices.Insert(c.peers, i, &peer{})
 	}
 	p := c.peers[i]
-	if p.member.Incarnation != m.From.Incarnation {
+	news := p.member.Incarnation != m.From.Incarnation
+	if news {
 		*p = peer{}
 	}
 	p.member, p.heard, p.viewID, p.key = m.From, now, m.ViewID, m.Key
@@ -283,6 +293,9 @@ func (c *Core) note(now time.Duration, m Message) *peer {
 		if m.Ballot != (Ballot{}) && m.Ballot == c.state.Promised {
 			c.yield()
 		}
+	}
+	if news {
+		c.answer(m.From, c.hello(), e) // it may not know yet which process is here
 	}
 	return p
 }
@@ -302,7 +315,7 @@ func (c *Core) agrees(p *peer, m Message, e *Effects) bool {
 		if m.Verb == Hello || m.Verb == Prepare {
 			answer := c.hello()
 			answer.Next = c.state.Successor
-			e.say(p.member.Addr, answer)
+			c.answer(p.member, answer, e)
 		}
 		return m.Verb == Hello
 	case p.viewID > mine.ID:
@@ -393,7 +406,9 @@ func (c *Core) enters() bool {
 }
 
 func (c *Core) enter(e *Effects) {
-	c.end(Outcome{View: c.state.View}, e)
+	v := *c.state.View
+	v.Secret = c.state.Secret
+	c.end(Outcome{View: &v}, e)
 	e.tell(Restarted{c.state.View})
 }
 

@@ -37,6 +37,7 @@
 //	Y5  who has promised to help replacing a view does not enter it, and who is in it does not promise
 //	Y6  there is one view with a number
 //	Y7  a log that was whole loses nothing, so whatever every member's disk had is in all logs with which a view begins
+//	Y8  a message changes nothing but if its sender knows the secret of the group, and it is for this very process
 //
 // State, Core and their messages are plain values, and pure; Memory keeps a State on a disk, Run carries a Core over connections, and Server
 // answers in its place when the group works.

@@ -19,7 +19,7 @@ func (c *Core) prepare(m Message, e *Effects) {
 		return // it is asked again
 	}
 	c.promise(m.Ballot, e)
-	e.say(m.From.Addr, c.account())
+	c.answer(m.From, c.account(), e)
 }
 
 // fair reports whether a ballot can be its sender's, and this process may vote in it.
@@ -35,7 +35,7 @@ func (c *Core) current(m Message, e *Effects) bool {
 	}
 	answer := c.message(Outvoted)
 	answer.Ballot, answer.Promised = m.Ballot, c.state.Promised
-	e.say(m.From.Addr, answer)
+	c.answer(m.From, answer, e)
 	return false
 }
 
@@ -74,7 +74,7 @@ func (c *Core) plan(m Message, e *Effects) {
 		return
 	}
 	if c.logsFor == m.Next.View.Key {
-		c.tellReady(m.From.Addr, e)
+		c.tellReady(m.From, e)
 		return
 	}
 	c.reconcile(m.Next.View, m.Plan, e)
@@ -121,7 +121,7 @@ func (c *Core) reconciled(b Ballot, err error, e *Effects) {
 	}
 	for _, p := range c.peers {
 		if p.member.ID == b.Node {
-			c.tellReady(p.member.Addr, e)
+			c.tellReady(p.member, e)
 		}
 	}
 }
@@ -137,10 +137,10 @@ func (c *Core) complete(plan []Agreed, e *Effects) {
 }
 
 // tellReady tells who leads that the logs are where they were agreed to be, and for which view.
-func (c *Core) tellReady(leader string, e *Effects) {
+func (c *Core) tellReady(leader views.Member, e *Effects) {
 	m := c.message(Ready)
 	m.Ballot, m.LogsFor = c.state.Promised, c.logsFor
-	e.say(leader, m)
+	c.answer(leader, m, e)
 }
 
 // accept votes for a view.
@@ -154,7 +154,7 @@ func (c *Core) accept(m Message, e *Effects) {
 	c.vote(m.Ballot, m.Next, e)
 	answer := c.message(Vote)
 	answer.Ballot = m.Ballot
-	e.say(m.From.Addr, answer)
+	c.answer(m.From, answer, e)
 }
 
 func (c *Core) vote(b Ballot, next Successor, e *Effects) {

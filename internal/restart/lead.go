@@ -144,7 +144,7 @@ func (c *Core) urge(e *Effects) {
 	}
 	for _, p := range c.acceptors() {
 		if a.phase == preparing && a.account(p.member) == nil || a.phase == voting && !a.voted.Has(c.rank(p.member.ID)) {
-			e.say(p.member.Addr, m)
+			c.answer(p.member, m, e)
 		}
 	}
 }
@@ -159,7 +159,7 @@ func (c *Core) urgeReconciling(m Message, e *Effects) {
 			c.reconcile(a.next.View, a.share(member.ID), e)
 		default:
 			m.Plan = a.share(member.ID)
-			e.say(member.Addr, m)
+			c.answer(member, m, e)
 		}
 	}
 }
@@ -299,6 +299,9 @@ func (c *Core) propose() error {
 	if err != nil {
 		return err
 	}
+	if c.state.View.Group != "" {
+		next.Follow(c.state.View)
+	}
 	if err := checkNext(c.state.View, next); err != nil {
 		return err
 	}
@@ -307,6 +310,9 @@ func (c *Core) propose() error {
 	}
 	c.await(next)
 	a.next = Successor{View: next, Restarted: true}
+	if c.state.View.Group == "" {
+		a.next.Secret = next.Secret.Reveal()
+	}
 	return c.agree()
 }
 
@@ -463,7 +469,7 @@ func (c *Core) conclude(e *Effects) bool {
 	m := c.message(Decided)
 	m.Ballot, m.Next, m.Enter = a.ballot, a.next, a.next.Restarted && views.Quorum(len(a.next.View.Members), enter)
 	for _, p := range c.peers {
-		e.say(p.member.Addr, m)
+		c.answer(p.member, m, e)
 	}
 	c.decided(m.Next, m.Enter, e)
 	return false

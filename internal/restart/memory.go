@@ -29,8 +29,8 @@ var (
 	ErrNewerFormat = persist.ErrNewerFormat
 	// ErrOtherNode says that a disk belongs to another node.
 	ErrOtherNode = persist.ErrOtherNode
-	// ErrOtherHistory says that a view does not fit what the disk knows: it is older, or another one with the same number.
-	ErrOtherHistory = errors.New("the view is not of this disk's group")
+	// ErrOtherHistory says that a view does not fit what the disk knows: it is of another group, older, or another one with the same number.
+	ErrOtherHistory = views.ErrOtherHistory
 	// ErrPromised says that a view cannot be entered any more, because this process takes part in replacing it.
 	ErrPromised = errors.New("a restart from this view has begun")
 )
@@ -45,15 +45,16 @@ func (damage) Is(target error) bool { return target == persist.ErrDamaged }
 //
 //	┌─ "SQV", format: 4 bytes ─┐┌─ crc32c of the JSON, u32 ─┐┌──────── JSON ────────┐
 const (
-	keyNode = "restart/node" // node and incarnations
-	keyView = "restart/view" // the last view in force
-	keyVote = "restart/vote" // echo, promise, vote about what follows it
-	keyLogs = "restart/logs" // what is incomplete
+	keyNode = "restart/node"  // node and incarnations
+	keyView = "restart/view"  // the last view in force
+	keyVote = "restart/vote"  // echo, promise, vote about what follows it
+	keyLogs = "restart/logs"  // what is incomplete
+	keyRoot = "restart/group" // the secret of the view's group
 )
 
 const (
 	valueMagic       = "SQV"
-	valueFormat      = 1
+	valueFormat      = 2 // 1: no view has the identity of its group
 	valueHeaderBytes = len(valueMagic) + 1 + 4
 )
 
@@ -71,6 +72,11 @@ type (
 		Echo     *Echo        `json:"echo,omitempty"`
 		Promised Ballot       `json:"promised"`
 		Accepted *Accepted    `json:"accepted,omitempty"`
+	}
+	groupPart struct {
+		Group  string `json:"group,omitempty"` // that of the view
+		Secret string `json:"secret,omitempty"`
+		Before string `json:"before,omitempty"`
 	}
 	logsPart struct {
 		View       order.ViewID `json:"view"`
@@ -94,10 +100,11 @@ func Load(disk Disk) (*Memory, error) {
 	var node nodePart
 	var vote votePart
 	var logs logsPart
+	var group groupPart
 	for _, part := range []struct {
 		key  string
 		into any
-	}{{keyNode, &node}, {keyView, &m.state.Successor}, {keyVote, &vote}, {keyLogs, &logs}} {
+	}{{keyNode, &node}, {keyView, &m.state.Successor}, {keyVote, &vote}, {keyLogs, &logs}, {keyRoot, &group}} {
 		value, err := disk.Get(part.key)
 		if err != nil {
 			return nil, fmt.Errorf("restart: %s: %w", part.key, err)
@@ -113,6 +120,10 @@ func Load(disk Disk) (*Memory, error) {
 	s := &m.state
 	s.Node, s.Incarnations, s.Disk = node.Node, node.Incarnations, node.Disk
 	s.Echo, s.Promised, s.Accepted, s.Incomplete = vote.Echo, vote.Promised, vote.Accepted, logs.Incomplete
+	s.Secret, s.Before = views.NewSecret(group.Secret), group.Before
+	if err := s.checkGroup(group); err != nil {
+		return nil, damaged(keyRoot, err)
+	}
 	if err := s.check(vote.View, logs.View); err != nil {
 		return nil, damaged("restart", err)
 	}
@@ -125,6 +136,18 @@ func damaged(key string, err error) error {
 		return fmt.Errorf("restart: %s: %w (use that version, or let the node join with an empty disk)", key, err)
 	}
 	return fmt.Errorf("restart: %s: %w: %w (empty the node's disk and let it join: the others bring it back)", key, ErrDamaged, err)
+}
+
+// checkGroup finds out whether the secret is that of the view's group.
+func (s *State) checkGroup(g groupPart) error {
+	of := ""
+	if s.View != nil {
+		of = s.View.Group
+	}
+	if g.Group != of || (of == "") != (g.Secret == "") {
+		return fmt.Errorf("a secret of group %.64q, and a view of group %.64q", g.Group, of)
+	}
+	return nil
 }
 
 // check finds out whether the parts fit each other.
@@ -162,6 +185,8 @@ func checkNext(base, next *views.View) error {
 		return errors.New("a successor without view")
 	case next.ID != base.ID+1 || next.Cluster != base.Cluster || next.Key == "" || next.Key == base.Key:
 		return fmt.Errorf("view %d of %q cannot follow view %d of %q, or its key is not a new one", next.ID, clip(next.Cluster), base.ID, base.Cluster)
+	case base.Group != "" && !next.Follows(base):
+		return fmt.Errorf("view %d of group %.64q cannot follow view %d of group %q", next.ID, next.Group, base.ID, base.Group)
 	}
 	return next.Validate()
 }
@@ -194,10 +219,13 @@ func decode(value []byte, into any) error {
 
 // save makes a state durable: what changed of it, in one transaction.
 func (m *Memory) save(s State) error {
-	var view any
+	var view, group any
 	at := order.ViewID(0)
 	if s.View != nil {
 		view, at = s.Successor, s.View.ID
+		if s.View.Group != "" {
+			group = groupPart{s.View.Group, s.Secret.Reveal(), s.Before}
+		}
 	}
 	changed := map[string][]byte{}
 	for _, part := range []struct {
@@ -206,6 +234,7 @@ func (m *Memory) save(s State) error {
 	}{
 		{keyNode, nodePart{s.Node, s.Incarnations, s.Disk}}, {keyView, view},
 		{keyVote, votePart{at, s.Echo, s.Promised, s.Accepted}}, {keyLogs, logsPart{at, s.Incomplete}},
+		{keyRoot, group},
 	} {
 		if part.what == nil {
 			continue // no view yet, and a view is never forgotten
@@ -285,6 +314,8 @@ func (s *State) enter(v *views.View, incomplete []LogID) error {
 	switch {
 	case !ok:
 		return fmt.Errorf("restart: node %d enters view %d: %w: it is no member", s.Node, v.ID, ErrOtherHistory)
+	case s.View != nil && !s.View.Kin(v):
+		return fmt.Errorf("restart: node %d enters view %d: %w", s.Node, v.ID, views.OtherHistory(fmt.Sprintf("view %d", v.ID), s.View.Group, v.Group))
 	case s.View != nil && !s.is(v) && v.ID <= s.View.ID:
 		return fmt.Errorf("restart: node %d enters view %d after view %d: %w (if the group was founded anew, empty this node's disk)", s.Node, v.ID, s.View.ID, ErrOtherHistory)
 	case s.is(v) && s.Promised != (Ballot{}):
@@ -293,6 +324,7 @@ func (s *State) enter(v *views.View, incomplete []LogID) error {
 	s.begin(v.Members[rank])
 	if !s.is(v) {
 		s.move(Successor{View: v})
+		s.Secret = v.Secret
 	}
 	s.Incomplete = nil
 	for _, id := range incomplete {

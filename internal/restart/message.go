@@ -36,8 +36,16 @@ type Message struct {
 	// ViewID and Key name the view that the sender speaks about: the last one that it knows to be in force.
 	ViewID order.ViewID `json:"view_id,omitempty"`
 	Key    string       `json:"key,omitempty"`
-	Ballot Ballot       `json:"ballot,omitzero"`
-	Next   Successor    `json:"next,omitzero"`
+	// Group and Lineage are those of that view; empty: there is none, or it is of an earlier format.
+	Group   string `json:"group,omitempty"`
+	Lineage string `json:"lineage,omitempty"`
+	// To is the incarnation of the process that the message is for; 0: whichever is at the address. Count is that of what the sender said so far.
+	To    uint64 `json:"to,omitempty"`
+	Count uint64 `json:"count,omitempty"`
+	Sum   []byte `json:"sum,omitempty"` // of all the rest, under the group's secret
+
+	Ballot Ballot    `json:"ballot,omitzero"`
+	Next   Successor `json:"next,omitzero"`
 
 	// Of Hello.
 	Counts bool     `json:"counts,omitempty"` // the sender's disk is that of a member of its view
@@ -83,6 +91,9 @@ const (
 func (m *Message) check() error {
 	if err := checkMember(m.From); err != nil {
 		return err
+	}
+	if len(m.Group) > views.MaxTextBytes || len(m.Lineage) > views.MaxTextBytes || len(m.Key) > views.MaxTextBytes || len(m.Sum) > views.MaxTextBytes {
+		return fmt.Errorf("a group, lineage, key or sum of %d, %d, %d and %d bytes", len(m.Group), len(m.Lineage), len(m.Key), len(m.Sum))
 	}
 	if len(m.Peers) > maxPeers || len(m.Logs) > views.MaxSubgroups || len(m.Lacks) > views.MaxSubgroups || len(m.Plan) > views.MaxSubgroups {
 		return fmt.Errorf("%d peers, %d logs, %d that lack something, a plan of %d", len(m.Peers), len(m.Logs), len(m.Lacks), len(m.Plan))

@@ -8,7 +8,13 @@ import (
 
 // run draws a history of one seed, and then starts everything again and lets nothing break.
 func run(seed uint64, trace func(string, ...any)) (*world, error) {
+	return runWith(seed, trace, func(*world) {})
+}
+
+// runWith is a run of a world to which something was added.
+func runWith(seed uint64, trace func(string, ...any), add func(*world)) (*world, error) {
 	w := newWorld(seed, 1+int(seed/2%5))
+	add(w)
 	if trace != nil {
 		w.trace = trace
 	}

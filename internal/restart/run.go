@@ -132,6 +132,9 @@ func (r *runner) run(s State) (Outcome, error) {
 
 // ended says that the context did, and what was waited for then.
 func (r *runner) ended() error {
+	if r.core.foreign != nil {
+		return fmt.Errorf("restart: %s: %w; %w", r.core.waits, context.Cause(r.ctx), r.core.foreign)
+	}
 	if r.core.waits == "" || r.core.attempt != nil {
 		return fmt.Errorf("restart: %w", context.Cause(r.ctx))
 	}
@@ -180,14 +183,19 @@ func (r *runner) reconcile(order Reconciliation) {
 	})
 }
 
-// place gives a view its key.
+// place gives a view its key, and its group an identity if it has none.
 func (r *runner) place(previous *views.View, members []views.Member) (*views.View, error) {
 	v, err := r.cfg.Place(previous, members)
-	if err != nil || v.Key != "" && v.Key != previous.Key {
-		return v, err
+	if err != nil {
+		return nil, err
 	}
 	keyed := *v
-	keyed.Key = rand.Text()
+	if v.Key == "" || v.Key == previous.Key {
+		keyed.Key = rand.Text()
+	}
+	if previous.Group == "" {
+		keyed.Found(rand.Text(), views.NewSecret(rand.Text()+rand.Text())) // after views of an earlier format
+	}
 	return &keyed, nil
 }
 

@@ -43,27 +43,37 @@ func (s *Server) Serve(conn net.Conn) {
 	}
 }
 
-// answer says that the group works, and where. Its view is for its members only: one that took part in the restart and did not hear the
-// end learns so that it is in force.
 func (s *Server) answer(m Message) (Message, bool) {
 	v := s.view()
 	if v == nil {
 		return Message{}, false
 	}
-	answer := Message{Verb: Running, Cluster: s.cluster, From: s.self, ViewID: v.ID}
-	if m.Cluster != s.cluster {
-		answer.Verb, answer.ViewID, answer.Text = Refuse, 0, "this is cluster "+s.cluster
-		return answer, true
+	return Answer(s.cluster, s.self, v, m), true
+}
+
+// Answer is what a member of a view says to a process that believes that the group has to restart: that the group works, and where. The view is
+// for its members only: one that took part in the restart and did not hear the end learns so that it is in force. A process of another group is
+// told which group this is, and nothing else.
+func Answer(cluster string, self views.Member, v *views.View, m Message) Message {
+	answer := Message{Verb: Running, Cluster: cluster, From: self, To: m.From.Incarnation, ViewID: v.ID, Group: v.Group, Lineage: v.Lineage}
+	genuine := m.Genuine(v.Secret)
+	switch {
+	case m.Cluster != cluster:
+		return Message{Verb: Refuse, Cluster: cluster, From: self, Text: "this is cluster " + cluster}
+	case v.Group != "" && m.Group != "" && !m.kin(v):
+		return answer.Sealed(v.Secret)
+	case v.Group != "" && m.Group != "" && !genuine:
+		return Message{Verb: Refuse, Cluster: cluster, From: self, Text: "you do not know the secret of group " + v.Group}
 	}
 	for _, member := range v.Members {
 		if len(answer.Peers) < maxPeers {
 			answer.Peers = append(answer.Peers, member.Addr)
 		}
 	}
-	if r, ok := v.RankOf(m.From.ID); ok && v.Members[r].Incarnation == m.From.Incarnation {
+	if r, ok := v.RankOf(m.From.ID); ok && v.Members[r].Incarnation == m.From.Incarnation && (v.Group == "" || genuine) {
 		answer.Next, answer.Key = Successor{View: v}, v.Key
 	}
-	return answer, true
+	return answer.Sealed(v.Secret)
 }
 
 // Close ends all conversations.

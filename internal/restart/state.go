@@ -63,6 +63,8 @@ type Successor struct {
 	// Restarted says that a restart made it, and not a change within the view before: each of its members had its logs at the agreed ends
 	// before the view was put to the vote.
 	Restarted bool `json:"restarted,omitempty"`
+	// Secret is that of the group, of the first view that has an identity after one of an earlier format; otherwise empty.
+	Secret string `json:"secret,omitempty"`
 }
 
 // Accepted is what a process voted for, in which ballot.
@@ -93,6 +95,10 @@ type State struct {
 	// Disk tells this disk from the one that it was before it lost something of a log, and from every other one: it is the incarnation of the first
 	// process that had it. 0: there was none yet.
 	Disk uint64
+	// Secret is that of the group of View; none while View is of an earlier format.
+	Secret views.Secret
+	// Before is the key of the view of an earlier format that was in force before the group got its identity; empty: it always had one.
+	Before string
 }
 
 // maxIncarnations bounds State.Incarnations. A process that was started more often than that without becoming a member of anything is not
@@ -138,6 +144,12 @@ func (s *State) move(next Successor) {
 		s.move(Successor{View: e.View}) // who is in the view after it had installed it, and that may not be on the disk
 	}
 	s.Incomplete = s.lacking(next)
+	if s.View != nil && s.View.Group == "" && next.View.Group != "" {
+		s.Before = s.View.Key
+		if next.Secret != "" {
+			s.Secret = views.NewSecret(next.Secret)
+		}
+	}
 	s.Successor, s.Echo, s.Promised, s.Accepted = next, nil, Ballot{}, nil
 }
 

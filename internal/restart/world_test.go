@@ -25,6 +25,9 @@ type world struct {
 	acked  map[LogID]order.Version              // what every member had on its disk
 	began  map[string]map[LogID][]order.Version // by key: the logs with which a restarted view begins
 	keys   int
+	group  string            // the identity of the group
+	seen   func(packet)      // told of every message; nil: nobody
+	meddle func(*worldNode)  // what strangers do to a process in a restart; nil: nothing
 	storm  bool              // restarts over restarts, and little else
 	lose   func(packet) bool // nil: as it is drawn
 	calm   bool              // nothing breaks
@@ -94,9 +97,13 @@ var (
 	errBroken = errors.New("broken")
 )
 
-func newWorld(seed uint64, n int) *world {
+func newWorld(seed uint64, n int) *world { return newWorldOf(seed, n, "first") }
+
+// newWorldOf makes the world of a group with an identity.
+func newWorldOf(seed uint64, n int, identity string) *world {
 	w := &world{
-		rng: rand.New(rand.NewPCG(seed, 31)), groups: map[string]*group{}, chain: map[order.ViewID]string{},
+		group: identity,
+		rng:   rand.New(rand.NewPCG(seed, 31)), groups: map[string]*group{}, chain: map[order.ViewID]string{},
 		acked: map[LogID]order.Version{}, given: map[LogID]order.ViewID{}, began: map[string]map[LogID][]order.Version{}, trace: func(string, ...any) {},
 	}
 	w.storm = seed%2 == 1
@@ -109,10 +116,11 @@ func newWorld(seed uint64, n int) *world {
 	}
 	first, _ := w.place(nil, members)
 	w.groups[first.Key] = &group{view: first, stable: map[LogID]int{}, rows: map[order.NodeID]row{}}
+	for _, one := range w.nodes {
+		w.enter(one, first)
+	}
 	for i, one := range w.nodes {
-		if i == 0 || w.rng.IntN(4) > 0 {
-			w.enter(one, first)
-		} else {
+		if i > 0 && w.rng.IntN(4) == 0 {
 			one.crash()
 		}
 	}
@@ -134,7 +142,10 @@ func (n *worldNode) log(id LogID) *worldLog {
 
 func (w *world) place(previous *views.View, members []views.Member) (*views.View, error) {
 	w.keys++
-	p := views.Placement{ID: 1, Cluster: "blue", Key: fmt.Sprint("key", w.keys), Members: members, Declarations: worldDecls, Previous: previous}
+	p := views.Placement{
+		ID: 1, Cluster: "blue", Key: fmt.Sprint("key", w.keys), Group: w.group, Secret: views.NewSecret("of the " + w.group), Members: members, Declarations: worldDecls,
+		Previous: previous,
+	}
 	if previous != nil {
 		p.ID = previous.ID + 1
 	}
@@ -258,6 +269,9 @@ func (n *worldNode) apply(e Effects) {
 			return
 		}
 		w.net = append(w.net, packet{s.To, s.Message})
+		if w.seen != nil {
+			w.seen(packet{s.To, s.Message})
+		}
 	}
 	for _, event := range e.Events {
 		w.trace("node %d.%d: %v", n.id, n.inc, event)
@@ -365,6 +379,9 @@ func (w *world) node(id order.NodeID) *worldNode { return w.nodes[id-1] }
 // step does one thing.
 func (w *world) step() {
 	n := w.nodes[w.rng.IntN(len(w.nodes))]
+	if w.meddle != nil && n.core != nil {
+		w.meddle(n)
+	}
 	switch k := w.rng.IntN(100); {
 	case k < 10:
 		w.pass(time.Duration(w.rng.IntN(200)) * time.Millisecond)

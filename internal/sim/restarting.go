@@ -157,6 +157,7 @@ func (p *process) post(s restart.Send, pause time.Duration) {
 	}
 	if w.lax == DeafToLacks {
 		s.Message.Lacks = slices.DeleteFunc(slices.Clone(s.Message.Lacks), func(id restart.LogID) bool { return id.Shard > 0 })
+		s.Message = s.Message.Sealed(p.memory.State().Secret)
 	}
 	d := w.plan.Net.Delays[p.node.place][i]
 	w.schedule.add(w.now+pause+d.Base+w.letters.upTo(d.Jitter+1), &letter{p, w.nodes[i], s.Message})
@@ -194,15 +195,7 @@ func (p *process) hearLetter(l *letter) {
 
 // works is what a member of a group that works answers.
 func (p *process) works(m restart.Message) restart.Message {
-	v := p.seat().record.view
-	answer := restart.Message{Verb: restart.Running, Cluster: cluster, From: p.self, ViewID: v.ID}
-	for _, member := range v.Members {
-		answer.Peers = append(answer.Peers, member.Addr)
-	}
-	if r, ok := v.RankOf(m.From.ID); ok && v.Members[r].Incarnation == m.From.Incarnation {
-		answer.Next, answer.Key = restart.Successor{View: v}, v.Key
-	}
-	return answer
+	return restart.Answer(cluster, p.self, p.seat().record.view, m)
 }
 
 // mending brings a process's logs to where they are agreed to end.

@@ -173,6 +173,9 @@ func (w *world) fail(err error) {
 	}
 }
 
+// groupOf is the identity of the group of a seed.
+func groupOf(seed uint64) string { return fmt.Sprintf("group %d", seed) }
+
 func (w *world) layOut(o Options) error {
 	for i, n := range w.plan.Nodes {
 		w.placeOf[n.ID] = i
@@ -186,7 +189,7 @@ func (w *world) layOut(o Options) error {
 		p.recall()
 		founders, members = append(founders, p), append(members, p.self)
 	}
-	first, _, err := views.Place(views.Placement{ID: 1, Cluster: cluster, Key: w.key(), Members: members, Declarations: w.plan.Decls, Layouts: layouts})
+	first, _, err := views.Place(views.Placement{ID: 1, Cluster: cluster, Key: w.key(), Group: groupOf(w.plan.Seed), Secret: views.NewSecret(w.key()), Members: members, Declarations: w.plan.Decls, Layouts: layouts})
 	if err != nil {
 		return err
 	}
