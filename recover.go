@@ -30,7 +30,7 @@ func (g *Group) find(ctx context.Context) (*join.Outcome, error) {
 	if err := g.durable.memory.Begin(g.self); err != nil {
 		return nil, err
 	}
-	g.self.Disk = g.durable.memory.Disk()
+	g.self.Disk, g.self.GaveUp = g.durable.memory.Disk(), g.durable.memory.GaveUp()
 	cfg = g.joinConfig()
 	if g.durable.memory.View() != nil {
 		got, err := g.durable.comeBack(ctx)

@@ -45,7 +45,7 @@ func (v *View) keepers(sg Subgroup, whole func(order.Rank) bool) (all []Keeper) 
 
 // keep finds out who in a persistent subgroup of this view has its log. Whoever had it in the view before and is a member still has all of
 // it. If nobody is left of those, it is one that came back with its disk, the most senior: what was on every disk is on that one, and the others
-// take over what it has. If none came back, the subgroup has no members until one does: a log that began anew would be another one.
+// take over what it has. If none came back, the subgroup has no members until one does, or all of them are given up: a log that began anew would be another one.
 func (v *View) keep(before *View, i int, whole func(order.Rank) bool) {
 	sg, keepers := &v.Subgroups[i], before.keepers(before.Subgroups[i], whole)
 	sg.Fresh, sg.Partial, sg.Keepers = nil, nil, nil
@@ -60,6 +60,10 @@ func (v *View) keep(before *View, i int, whole func(order.Rank) bool) {
 	if len(have) == 0 {
 		have = v.among(sg.Members, keepers, Keeper.back)
 		have = have[:min(len(have), 1)]
+	}
+	if len(have) == 0 && sg.GivenUp(keepers, v.Members) {
+		have = slices.DeleteFunc(slices.Clone(sg.Members), func(r order.Rank) bool { return !v.Members[r].StandsIn(*sg, keepers) })
+		have = append(have, sg.Members...)[:1]
 	}
 	if len(have) == 0 {
 		sg.Wait(keepers)

@@ -193,7 +193,7 @@ func (p *Placement) seat(d Declaration, old []Subgroup, shards [][]order.Rank) {
 			continue
 		}
 		for r, m := range p.Members {
-			if len(shards[s]) == d.most() || !d.admits(m.ID) || !old[s].KeptBy(m) {
+			if len(shards[s]) == d.most() || !d.admits(m.ID) || !old[s].KeptBy(m) && !m.StandsIn(old[s], old[s].Keepers) {
 				continue
 			}
 			at := slices.IndexFunc(shards, func(in []order.Rank) bool { return slices.Contains(in, order.Rank(r)) })

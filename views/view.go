@@ -44,6 +44,8 @@ type Member struct {
 	Shm string `json:"shm,omitempty"`
 	// Disk tells apart what the node keeps its logs on: one that was replaced, or lost something, is another disk. 0: it keeps none.
 	Disk uint64 `json:"disk,omitempty"`
+	// GaveUp has marks of disks whose logs an operator gave up: see Subgroup.Mark. Empty: of none.
+	GaveUp string `json:"gave_up,omitempty"`
 }
 
 // Subgroup is a shard of a declaration, placed in a view.
@@ -173,8 +175,8 @@ func (v *View) memberFaults() (faults faults) {
 		if first, _ := v.RankOf(m.ID); int(first) < r {
 			faults.add("node %d is a member twice", m.ID)
 		}
-		for _, text := range []string{m.Addr, m.Host, m.Shm} {
-			faults.long(fmt.Sprintf("node %d: its address, host or socket", m.ID), text)
+		for _, text := range []string{m.Addr, m.Host, m.Shm, m.GaveUp} {
+			faults.long(fmt.Sprintf("node %d: its address, host, socket or marks", m.ID), text)
 		}
 	}
 	return faults

@@ -33,6 +33,47 @@ func (m *Memory) Forgo(id LogID) error {
 	})
 }
 
+// GiveUp is Forgo, and gives up what other disks have of the log, too: of those that had all of it in the last view that this process knows, in
+// which its shard waits for them, or has them as members. It returns whose disks they are. When the group goes on, the log here stands in for theirs.
+func (m *Memory) GiveUp(id LogID) (lost []views.Keeper, err error) {
+	err = m.change(func(s *State) error {
+		s.completed(id, math.MaxUint64)
+		for _, v := range s.possible() {
+			i := slices.IndexFunc(v.Subgroups, func(sg views.Subgroup) bool { return idOf(sg) == id })
+			if i < 0 {
+				continue
+			}
+			for _, k := range v.Keepers(v.Subgroups[i]) {
+				k.Incarnation = 0
+				if (k.ID != s.Node || k.Disk != s.Disk) && !slices.Contains(lost, k) {
+					lost = append(lost, k)
+					s.GaveUp = views.AddMarks(s.GaveUp, v.Subgroups[i].Mark(k))
+				}
+			}
+		}
+		return nil
+	})
+	return lost, err
+}
+
+// GaveUp has the marks of what was given up here, for this process's record as a member.
+func (m *Memory) GaveUp() string { return m.State().GaveUp }
+
+// possible are the views that may be the last one in force.
+func (s *State) possible() (list []*views.View) {
+	if s.View == nil {
+		return nil
+	}
+	list = []*views.View{s.View}
+	if s.Echo != nil && s.Echo.View != nil {
+		list = append(list, s.Echo.View)
+	}
+	if s.Accepted != nil {
+		list = append(list, s.Accepted.View)
+	}
+	return list
+}
+
 // Disk is this disk's number, after Begin.
 func (m *Memory) Disk() uint64 { return m.State().Disk }
 
@@ -43,14 +84,7 @@ func (m *Memory) Elsewhere(id LogID) bool {
 	if s.View == nil {
 		return false
 	}
-	possible := []*views.View{s.View}
-	if s.Echo != nil && s.Echo.View != nil {
-		possible = append(possible, s.Echo.View)
-	}
-	if s.Accepted != nil {
-		possible = append(possible, s.Accepted.View)
-	}
-	return !slices.ContainsFunc(possible, func(v *views.View) bool { return !s.elsewhere(v, id) })
+	return !slices.ContainsFunc(s.possible(), func(v *views.View) bool { return !s.elsewhere(v, id) })
 }
 
 // elsewhere reports whether others in a view have a log.

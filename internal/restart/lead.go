@@ -85,9 +85,28 @@ func (c *Core) holders(sg views.Subgroup) (list []order.NodeID) {
 			list = append(list, id)
 		}
 	}
+	members := []views.Member{c.cfg.Self}
 	add(c.cfg.Self.ID, c.state.Lacking())
 	for _, p := range c.peers {
 		add(p.member.ID, p.lacks)
+		members = append(members, p.member)
+	}
+	if len(list) > 0 {
+		return list
+	}
+	return c.standIns(sg, members)
+}
+
+// standIns are those who stand in for a shard whose log an operator gave up, as all whose disks had it are gone.
+func (c *Core) standIns(sg views.Subgroup, members []views.Member) (list []order.NodeID) {
+	keepers := c.state.View.Keepers(sg)
+	if !sg.GivenUp(keepers, members) {
+		return nil
+	}
+	for _, m := range members {
+		if m.StandsIn(sg, keepers) {
+			list = append(list, m.ID)
+		}
 	}
 	return list
 }
@@ -359,6 +378,14 @@ func (c *Core) keepers(old views.Subgroup) (all []views.Keeper) {
 	return all
 }
 
+// promisers are those who promised, as they are now.
+func (c *Core) promisers() (members []views.Member) {
+	for _, said := range c.attempt.accounts {
+		members = append(members, said.From)
+	}
+	return members
+}
+
 // agree finds, for each log, the longest among those that are whole.
 func (c *Core) agree() error {
 	for _, sg := range c.logged(c.state.View) {
@@ -373,7 +400,7 @@ func (c *Core) agree() error {
 }
 
 // whole are the accounts of those that have a shard's log whole: of its members, who does not say that it lacks something; while it has none, those that
-// kept it. A log that nobody ever had everybody has whole.
+// kept it, or stand in for them. A log that nobody ever had everybody has whole.
 func (c *Core) whole(sg views.Subgroup) (found []Message) {
 	a := c.attempt
 	old, ok := c.before(sg)
@@ -389,7 +416,11 @@ func (c *Core) whole(sg views.Subgroup) (found []Message) {
 			found = append(found, said)
 		}
 	}
-	return found
+	if len(found) > 0 {
+		return found
+	}
+	in := c.standIns(old, c.promisers())
+	return slices.DeleteFunc(slices.Clone(a.accounts), func(said Message) bool { return !slices.Contains(in, said.From.ID) })
 }
 
 func (c *Core) longest(sg views.Subgroup) Agreed {

@@ -66,6 +66,7 @@ type (
 		Node         order.NodeID `json:"node"`
 		Incarnations []uint64     `json:"incarnations,omitempty"`
 		Disk         uint64       `json:"disk,omitempty"`
+		GaveUp       string       `json:"gave_up,omitempty"`
 	}
 	votePart struct {
 		View     order.ViewID `json:"view"`
@@ -118,7 +119,7 @@ func Load(disk Disk) (*Memory, error) {
 		}
 	}
 	s := &m.state
-	s.Node, s.Incarnations, s.Disk = node.Node, node.Incarnations, node.Disk
+	s.Node, s.Incarnations, s.Disk, s.GaveUp = node.Node, node.Incarnations, node.Disk, node.GaveUp
 	s.Echo, s.Promised, s.Accepted, s.Incomplete = vote.Echo, vote.Promised, vote.Accepted, logs.Incomplete
 	s.Secret, s.Before = views.NewSecret(group.Secret), group.Before
 	if err := s.checkGroup(group); err != nil {
@@ -232,7 +233,7 @@ func (m *Memory) save(s State) error {
 		key  string
 		what any
 	}{
-		{keyNode, nodePart{s.Node, s.Incarnations, s.Disk}}, {keyView, view},
+		{keyNode, nodePart{s.Node, s.Incarnations, s.Disk, s.GaveUp}}, {keyView, view},
 		{keyVote, votePart{at, s.Echo, s.Promised, s.Accepted}}, {keyLogs, logsPart{at, s.Incomplete}},
 		{keyRoot, group},
 	} {

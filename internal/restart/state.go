@@ -95,6 +95,8 @@ type State struct {
 	// Disk tells this disk from the one that it was before it lost something of a log, and from every other one: it is the incarnation of the first
 	// process that had it. 0: there was none yet.
 	Disk uint64
+	// GaveUp has the marks of disks whose logs an operator gave up here.
+	GaveUp string
 	// Secret is that of the group of View; none while View is of an earlier format.
 	Secret views.Secret
 	// Before is the key of the view of an earlier format that was in force before the group got its identity; empty: it always had one.
@@ -115,13 +117,16 @@ func (s *State) begin(m views.Member) {
 	if len(s.Incarnations) <= maxIncarnations {
 		return
 	}
-	oldest := 0
-	if s.View != nil {
-		if r, ok := s.View.RankOf(s.Node); ok && s.View.Members[r].Incarnation == s.Incarnations[0] {
-			oldest = 1 // that one is still needed
-		}
-	}
+	oldest := slices.IndexFunc(s.Incarnations, func(incarnation uint64) bool { return !s.named(incarnation) })
 	s.Incarnations = slices.Delete(s.Incarnations, oldest, oldest+1)
+}
+
+// named reports whether a process of this node is a member of the view in force, or of one that may follow it.
+func (s *State) named(incarnation uint64) bool {
+	return slices.ContainsFunc(s.possible(), func(v *views.View) bool {
+		r, ok := v.RankOf(s.Node)
+		return ok && v.Members[r].Incarnation == incarnation
+	})
 }
 
 // Counts reports whether this disk is the one that a member of the view had (Y1).

@@ -405,3 +405,67 @@ func TestADiskThatLostSomethingIsAnotherOne(t *testing.T) {
 		t.Errorf("it is disk %d", m.Disk())
 	}
 }
+
+// A disk that was started often without becoming a member of anything is still that of the member whom the view in force, an echo or a vote names.
+func TestIncarnationsThatAViewNamesAreNotForgotten(t *testing.T) {
+	at := func(id order.ViewID, incarnation uint64) *views.View {
+		return &views.View{ID: id, Key: fmt.Sprint(id), Members: []views.Member{{ID: 1, Incarnation: incarnation}}}
+	}
+	s := State{Node: 1, Incarnations: []uint64{1, 2, 3, 4}, Successor: Successor{View: at(5, 1)}, Echo: &Echo{257, at(6, 2)}, Accepted: &Accepted{Ballot{1, 1}, Successor{View: at(6, 3)}}}
+	for incarnation := uint64(5); incarnation < 3*maxIncarnations; incarnation++ {
+		s.begin(views.Member{ID: 1, Incarnation: incarnation})
+	}
+	if len(s.Incarnations) != maxIncarnations || !slices.Equal(s.Incarnations[:3], []uint64{1, 2, 3}) || slices.Contains(s.Incarnations, 4) {
+		t.Errorf("%d incarnations, the first are %v", len(s.Incarnations), s.Incarnations[:4])
+	}
+	for _, v := range []*views.View{s.View, s.Echo.View, s.Accepted.View} {
+		if !s.Counts(v) {
+			t.Errorf("the disk does not count in view %d of incarnation %d", v.ID, v.Members[0].Incarnation)
+		}
+	}
+}
+
+// The shard's members are nodes 2 and 3, whose disks are gone. It holds up the restart until somebody gives up what both had, and then goes on with its log.
+func TestAShardOfWhichNoDiskIsLeftGoesOnWhenItIsGivenUp(t *testing.T) {
+	for _, gaveUp := range [][]order.NodeID{nil, {2}, {2, 3}} {
+		members := []views.Member{{ID: 1, Incarnation: 1, Disk: 10}, {ID: 2, Incarnation: 2, Disk: 20}, {ID: 3, Incarnation: 3, Disk: 30}}
+		sg := views.Subgroup{Name: "log", Mode: views.Persistent, Members: []order.Rank{1, 2}}
+		v := &views.View{ID: 5, Cluster: "blue", Key: "five", Members: members, Subgroups: []views.Subgroup{sg}}
+		self := members[0]
+		for _, id := range gaveUp {
+			self.GaveUp = views.AddMarks(self.GaveUp, sg.Mark(views.Keeper{ID: id, Disk: 10 * uint64(id)}))
+		}
+		c := &Core{
+			cfg:   CoreConfig{Self: self, Persistent: func(string) bool { return true }},
+			state: State{Node: 1, Incarnations: []uint64{1}, Successor: Successor{View: v}}, attempt: &attempt{accounts: []Message{{From: self}}},
+		}
+		goesOn := len(gaveUp) == 2
+		if met := len(c.unmet()) == 0; met != goesOn {
+			t.Errorf("given up are %v: it holds up the restart: %v", gaveUp, !met)
+		}
+		c.attempt.next.View = &views.View{ID: 6, Members: members, Subgroups: []views.Subgroup{sg}}
+		if err := c.agree(); (err == nil) != goesOn {
+			t.Errorf("given up are %v: %v", gaveUp, err)
+		}
+	}
+}
+
+// Who gives up a log says so of the disks that the last view names, and of no other one, and the own log lacks nothing from then on.
+func TestWhatIsGivenUpNamesTheDisksThatHadIt(t *testing.T) {
+	disk, self := &testDisk{}, views.Member{ID: 1, Incarnation: 5, Addr: "10.0.0.1:1", Disk: 5}
+	m := remembering(t, disk)
+	waits := views.Subgroup{Name: "log", Shard: 1, Mode: views.Persistent, RingBytes: 1 << 16, Window: 64, Keepers: []views.Keeper{{ID: 2, Disk: 7}, {ID: 4, Disk: 9}}}
+	first := waits
+	first.Shard, first.Keepers = 0, nil
+	v := &views.View{ID: 3, Cluster: "blue", Key: "k", Members: []views.Member{self}, Subgroups: []views.Subgroup{first, waits}}
+	must(t, m.Begin(self), m.Enter(v, []LogID{{"log", 1}}))
+	lost, err := m.GiveUp(LogID{"log", 1})
+	if err != nil || !slices.Equal(lost, []views.Keeper{{ID: 2, Disk: 7}, {ID: 4, Disk: 9}}) {
+		t.Fatalf("%v, %v", lost, err)
+	}
+	m = remembering(t, disk)
+	self.GaveUp = m.GaveUp()
+	if !waits.GivenUp(waits.Keepers, []views.Member{self}) || self.StandsIn(first, waits.Keepers) || len(m.State().Incomplete) > 0 {
+		t.Errorf("after the next start: %q, and %v lacks something", self.GaveUp, m.State().Incomplete)
+	}
+}

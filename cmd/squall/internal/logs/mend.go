@@ -9,6 +9,7 @@ import (
 
 	"github.com/squall-go/squall/internal/restart"
 	"github.com/squall-go/squall/persist"
+	"github.com/squall-go/squall/views"
 )
 
 // wanted is what is to be repaired, and how.
@@ -85,6 +86,9 @@ func (m *mender) chosen() (ids []persist.LogID, err error) {
 			ids = append(ids, id)
 		}
 	}
+	if m.giveUp && len(ids) == 0 {
+		ids = m.known()
+	}
 	switch {
 	case m.log != "" && slices.Contains(names, m.log):
 		ids = slices.DeleteFunc(ids, func(id persist.LogID) bool { return id.String() != m.log })
@@ -96,11 +100,28 @@ func (m *mender) chosen() (ids []persist.LogID, err error) {
 	return ids, nil
 }
 
+// known are the logs that are meant, of those of the last view, if the directory has none of them.
+func (m *mender) known() (ids []persist.LogID) {
+	v := m.memory.View()
+	if v == nil {
+		return nil
+	}
+	for _, sg := range v.Subgroups {
+		id := persist.LogID{Name: sg.Name, Shard: sg.Shard}
+		if sg.Mode == views.Persistent && (m.log == id.String() || m.log == id.Name) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
 // mend does what can be done for a log here.
 func (m *mender) mend(one *RepairedAs, id persist.LogID) error {
 	elsewhere := m.memory.Elsewhere(restart.LogID(id)) && !m.giveUp
 	var err error
 	switch {
+	case m.giveUp && !m.here(id):
+		one.Fate, one.Damage = fateAnew, "this directory has nothing of it"
 	case m.store.Missing(id):
 		err = m.missing(one, id, elsewhere)
 	case elsewhere:
@@ -113,9 +134,21 @@ func (m *mender) mend(one *RepairedAs, id persist.LogID) error {
 		return nil
 	}
 	if one.GivenUp = m.giveUp && err == nil; one.GivenUp {
-		err = m.memory.Forgo(restart.LogID(id))
+		var lost []views.Keeper
+		lost, err = m.memory.GiveUp(restart.LogID(id))
+		for _, k := range lost {
+			if k.ID != m.store.Node() && !slices.Contains(one.Lost, k.ID) {
+				one.Lost = append(one.Lost, k.ID)
+			}
+		}
 	}
 	return err
+}
+
+// here reports whether the directory has a log, or had it.
+func (m *mender) here(id persist.LogID) bool {
+	all, err := m.store.Logs()
+	return err != nil || slices.Contains(all, id)
 }
 
 // inspect reads all of a log that others have. That it lacks something is on disk before its damage is: a crash may come between.

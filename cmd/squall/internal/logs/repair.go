@@ -23,9 +23,10 @@ Of a log that other members have, nothing is dropped here. If it is damaged, tha
 damaged and gets it from them.
 
 --give-up is for a log that others of the last view had, too, and that none of them can give any more: theirs are damaged, or their disks
-are gone. What is damaged here is dropped, as if nobody else had it, and what is left counts as the whole log: all other members follow it
+are gone; or that a shard waits for which has no members, because no disk that had the log is left. What is damaged here is dropped, as if nobody else had it, and what is left counts as the whole log: all other members follow it
 when the group goes on, and drop what they have beyond it. So do this at the member with the longest log, and at that one only; verify
-and repair show how long a log is, and where it is damaged.
+and repair show how long a log is, and where it is damaged. A directory that has nothing of the log can give it up, too: then it begins anew.
+The nodes for whose disks this one stands in are named. If one of these disks comes back later, what it has beyond this log is dropped.
 
 Look first with squall log verify, and keep a copy.`,
 		Example: `  squall log verify /var/lib/squall

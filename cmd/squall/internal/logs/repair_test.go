@@ -275,3 +275,33 @@ func TestADamagedSnapshotThatNobodyElseHasGoesAlone(t *testing.T) {
 	}
 	golden(t, "verify-foreign", must(t, "verify", dir))
 }
+
+// The shard waits for disks that are gone, and this directory has nothing of its log.
+func TestALogThatAShardWaitsForIsGivenUpByName(t *testing.T) {
+	dir := stopped(t, "node1", 1, persist.LogConfig{ID: orders}, records(5)...)
+	self := views.Member{ID: 1, Incarnation: 7, Addr: "10.0.0.1:1"}
+	v := &views.View{ID: 3, Cluster: "shop", Key: "k", Members: []views.Member{self}, Subgroups: []views.Subgroup{
+		{Name: "bills", Mode: views.Persistent, RingBytes: 1 << 16, Window: 16, Keepers: []views.Keeper{{ID: 2, Disk: 20}, {ID: 4, Disk: 40}}},
+		{Name: "orders", Mode: views.Persistent, RingBytes: 1 << 16, Window: 16, Members: []order.Rank{0}, Senders: []order.Rank{0}},
+	}}
+	remembers(t, dir, func(_ *persist.Store, m *restart.Memory) {
+		if err := errors.Join(m.Begin(self), m.Enter(v, nil)); err != nil {
+			t.Fatal(err)
+		}
+	})
+	for _, flags := range [][]string{{"--give-up"}, {"--yes"}} {
+		if out, err := execute(t, append(append([]string{"repair"}, flags...), dir, "bills")...); err == nil {
+			t.Errorf("with %v alone: %s", flags, out)
+		}
+	}
+	out := must(t, "repair", "--yes", "--give-up", dir, "bills")
+	if !strings.Contains(out, "bills.0: stands in for the disks of node 2, node 4") || strings.Contains(out, "orders") {
+		t.Error(out)
+	}
+	remembers(t, dir, func(_ *persist.Store, m *restart.Memory) {
+		self.GaveUp = m.GaveUp()
+		if sg := v.Subgroups[0]; !sg.GivenUp(sg.Keepers, []views.Member{self}) {
+			t.Errorf("given up are %q", self.GaveUp)
+		}
+	})
+}

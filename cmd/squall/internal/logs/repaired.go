@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/persist"
 )
 
@@ -15,16 +16,17 @@ type Repairs struct {
 
 // RepairedAs is what became of a log.
 type RepairedAs struct {
-	Log       string  `json:"log"`
-	Fate      string  `json:"fate"`                // good, mended, cut, anew, noted or left
-	Dropped   *uint64 `json:"dropped,omitempty"`   // the number of the first record that is, of a log that was cut
-	Damage    string  `json:"damage,omitempty"`    // of a log that begins anew, is noted or left: what is wrong with it
-	Aside     string  `json:"aside,omitempty"`     // where the files of one that begins anew are
-	Snapshot  string  `json:"snapshot,omitempty"`  // where its snapshot is, if that was damaged
-	Relabeled bool    `json:"relabeled,omitempty"` // its log.json was damaged, and is written anew
-	GivenUp   bool    `json:"given_up,omitempty"`  // it counts as whole from now on
-	Records   uint64  `json:"records"`             // that are left, or can be read
-	Last      *Place  `json:"last,omitempty"`      // the last one of them
+	Log       string         `json:"log"`
+	Fate      string         `json:"fate"`                // good, mended, cut, anew, noted or left
+	Dropped   *uint64        `json:"dropped,omitempty"`   // the number of the first record that is, of a log that was cut
+	Damage    string         `json:"damage,omitempty"`    // of a log that begins anew, is noted or left: what is wrong with it
+	Aside     string         `json:"aside,omitempty"`     // where the files of one that begins anew are
+	Snapshot  string         `json:"snapshot,omitempty"`  // where its snapshot is, if that was damaged
+	Relabeled bool           `json:"relabeled,omitempty"` // its log.json was damaged, and is written anew
+	GivenUp   bool           `json:"given_up,omitempty"`  // it counts as whole from now on
+	Lost      []order.NodeID `json:"lost,omitempty"`      // of one that is given up: nodes for whose disks it stands in
+	Records   uint64         `json:"records"`             // that are left, or can be read
+	Last      *Place         `json:"last,omitempty"`      // the last one of them
 
 	stuck bool // its member cannot do it either
 }
@@ -48,8 +50,19 @@ func (r *Repairs) text() string {
 		if one.GivenUp {
 			fmt.Fprintf(&b, "%s: counts as whole as it is: all other members follow it, and drop what they have beyond it\n", one.Log)
 		}
+		if len(one.Lost) > 0 {
+			fmt.Fprintf(&b, "%s: stands in for the disks of %s, which the group waited for: what only they had is lost\n", one.Log, nodes(one.Lost))
+		}
 	}
 	return b.String()
+}
+
+func nodes(ids []order.NodeID) string {
+	var list []string
+	for _, id := range ids {
+		list = append(list, fmt.Sprintf("node %d", id))
+	}
+	return strings.Join(list, ", ")
 }
 
 func (one *RepairedAs) text() string {

@@ -1,0 +1,57 @@
+package views
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// A shard can wait for disks that are gone for good. An operator gives up what only they had: the member whose directory was told so says it in
+// its record (Member.GaveUp), with a mark for each disk that the shard waits for. When all of them are given up, the shard goes on with the log of that
+// member as it is. A mark names the shard and the disk, so that it gives up nothing else and nothing later.
+const (
+	markDigits = 16
+	// MaxMarks bounds those of a member.
+	MaxMarks = MaxTextBytes / markDigits
+)
+
+// Mark is what a member says of a keeper whose log of the subgroup is given up.
+func (s Subgroup) Mark(k Keeper) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "squall gave up %d %d %d %s", k.ID, k.Disk, s.Shard, s.Name))
+	return hex.EncodeToString(sum[:])[:markDigits]
+}
+
+// gives reports whether a member gives up what a keeper of a subgroup had.
+func (m Member) gives(s Subgroup, k Keeper) bool {
+	mark := s.Mark(k)
+	for at := 0; at+markDigits <= len(m.GaveUp); at += markDigits {
+		if m.GaveUp[at:at+markDigits] == mark {
+			return true
+		}
+	}
+	return false
+}
+
+// StandsIn reports whether a member gives up some keeper of a subgroup, and has its own log, as it is, taken for the whole one.
+func (m Member) StandsIn(s Subgroup, keepers []Keeper) bool {
+	return m.GaveUp != "" && slices.ContainsFunc(keepers, func(k Keeper) bool { return m.gives(s, k) })
+}
+
+// GivenUp reports whether each keeper of a subgroup is given up by some member.
+func (s Subgroup) GivenUp(keepers []Keeper, members []Member) bool {
+	return len(keepers) > 0 && !slices.ContainsFunc(keepers, func(k Keeper) bool {
+		return !slices.ContainsFunc(members, func(m Member) bool { return m.gives(s, k) })
+	})
+}
+
+// AddMarks adds marks to those of a member. The oldest give way.
+func AddMarks(marks string, more ...string) string {
+	for _, mark := range more {
+		if !strings.Contains(marks, mark) {
+			marks += mark
+		}
+	}
+	return marks[max(0, len(marks)-MaxMarks*markDigits):]
+}
