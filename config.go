@@ -81,7 +81,9 @@ type Config struct {
 	Expect    int      // members that form the first view; later ones join a group that works already
 	Subgroups []SubgroupConfig
 	Fabric    Fabric
-	TLS       *tls.Config // certificates for mutual TLS on TCP; nil is plain TCP
+	// TLS has the certificates for mutual TLS on TCP; nil is plain TCP. The others recognise this process by the public key of its
+	// certificate: it is the same for dialing and listening, and stays the same while the process runs, also when the certificate is renewed.
+	TLS *tls.Config
 
 	Heartbeat time.Duration // how often a member shows that it lives; 0 is 100 ms
 	FailAfter time.Duration // a member silent for so long has failed; 0 is 5 s. At least 3 × Heartbeat

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"net"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -19,6 +20,7 @@ import (
 	"github.com/squall-go/squall/internal/join"
 	"github.com/squall-go/squall/internal/member"
 	"github.com/squall-go/squall/internal/restart"
+	"github.com/squall-go/squall/internal/trust"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/predicates"
 	"github.com/squall-go/squall/rdmc"
@@ -43,6 +45,7 @@ type Group struct {
 	durable *durable // nil: no subgroup is persistent
 	made    made     // the last view that this process made; the loop's, and Open's before that runs
 
+	identity   *trust.Identity // by which the others recognise this process
 	rejections rejections
 	reserve    reserve
 	retiring   sync.WaitGroup // what is being closed of views that are over
@@ -66,7 +69,7 @@ func Open(ctx context.Context, cfg Config) (*Group, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	g := &Group{cfg: cfg.withDefaults(), halted: make(chan struct{}), closed: make(chan struct{})}
+	g := &Group{cfg: cfg.withDefaults(), identity: trust.NewIdentity(), halted: make(chan struct{}), closed: make(chan struct{})}
 	if err := g.open(ctx); err != nil {
 		g.release()
 		return nil, fmt.Errorf("open group %q as node %d: %w", cfg.Cluster, g.cfg.ID, err)
@@ -102,7 +105,13 @@ func (g *Group) open(ctx context.Context) (err error) {
 	if err = g.openBulk(); err != nil {
 		return err
 	}
-	g.self = views.Member{ID: c.ID, Incarnation: incarnation, Addr: g.port.Addr(), Host: g.node.Host(), Shm: g.node.Shm()}
+	g.self = views.Member{
+		ID: c.ID, Incarnation: incarnation, Addr: g.port.Addr(), Host: g.node.Host(), Shm: g.node.Shm(), PublicKey: g.identity.PublicKey(),
+	}
+	host, _, _ := net.SplitHostPort(g.self.Addr)
+	if g.self.Certificate, err = trust.OwnCertificate(c.TLS, host); err != nil {
+		return err
+	}
 	g.present()
 	for i, d := range c.declarations() {
 		g.apps = append(g.apps, c.Subgroups[i].application(g.parker.Wake))
@@ -141,7 +150,7 @@ func (g *Group) present() { g.node.Present(fabricPeer(g.self)) }
 
 // fabricPeer is what a fabric needs to know of a member.
 func fabricPeer(m views.Member) fabric.Peer {
-	return fabric.Peer{ID: m.ID, Incarnation: m.Incarnation, Addr: m.Addr, Host: m.Host, Shm: m.Shm}
+	return fabric.Peer{ID: m.ID, Incarnation: m.Incarnation, Addr: m.Addr, Host: m.Host, Shm: m.Shm, PublicKey: m.PublicKey, Certificate: m.Certificate}
 }
 
 // candidates tells the loop who may be proposed.
@@ -207,7 +216,7 @@ func (g *Group) enter(ctx context.Context, outcome *join.Outcome) error {
 
 // table makes the table of a view. It is the seam between what decides on views and what connects their members.
 func (g *Group) table(v *views.View, self order.Rank, layout *member.Layout) (*fabric.Table, error) {
-	spec := fabric.Spec{Cluster: v.Cluster, View: v.ID, Key: v.Key, Self: self, Parker: g.parker}
+	spec := fabric.Spec{Scope: v.Scope(), Identity: g.identity, Self: self, Parker: g.parker}
 	for r, m := range v.Members {
 		peer := fabricPeer(m)
 		peer.Shape = layout.Shape(order.Rank(r))

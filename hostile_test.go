@@ -19,6 +19,7 @@ import (
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/fabric/fabrictest"
 	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/internal/trust"
 )
 
 // besieged is a group of three over TCP that counts what it delivers and what its first member rejects.
@@ -114,7 +115,7 @@ func preamble(version, kind byte) []byte { return append([]byte("SQUALL"), versi
 // hello is the greeting of a member, as far as a stranger can know it, on a connection for rows.
 func (b *besieged) hello(change func(*fabric.Hello)) []byte {
 	v := b.groups[0].View()
-	h := fabric.Hello{Cluster: v.Cluster, View: v.ID, Key: v.Key, From: 1, To: 0}
+	h := fabric.Hello{View: v.ID, Tag: v.Scope().Tag(), From: 1, To: 0, MAC: trust.NewNonce()}
 	change(&h)
 	body, _ := json.Marshal(h)
 	message := binary.LittleEndian.AppendUint32(preamble(port.ProtocolVersion, byte(port.KindRows)), uint32(len(body)))
@@ -145,11 +146,11 @@ func TestStrangersAtThePortDisturbNobody(t *testing.T) {
 		control := preamble(port.ProtocolVersion, byte(port.KindControl))
 		var silent []net.Conn
 		for _, first := range [][]byte{
-			b.hello(func(h *fabric.Hello) { h.Key = "" }),
-			b.hello(func(h *fabric.Hello) { h.Key = "guessed" }),
+			b.hello(func(h *fabric.Hello) { h.Tag = "" }),
+			b.hello(func(h *fabric.Hello) { h.Tag = "guessed" }),
 			b.hello(func(h *fabric.Hello) { h.From = 9 }),
 			b.hello(func(h *fabric.Hello) { h.To = 2 }),
-			b.hello(func(*fabric.Hello) {}), // everything right, but rank 1 is connected already
+			b.hello(func(*fabric.Hello) {}), // everything right, but for the MAC
 			b.hello(func(*fabric.Hello) {})[:20],
 			append(bytes.Clone(control), 0xFF, 0xFF, 0xFF, 0x7F),
 			control[:5],
@@ -202,7 +203,7 @@ func crowd(b *besieged) {
 				case 0:
 					conn.Write([]byte("garbage!garbage!"))
 				case 1:
-					conn.Write(b.hello(func(h *fabric.Hello) { h.Key = fmt.Sprint(i) }))
+					conn.Write(b.hello(func(h *fabric.Hello) { h.Tag = fmt.Sprint(i) }))
 				}
 			}
 		})
@@ -245,7 +246,7 @@ func TestAnImpostorDoesNotGetAMembersPlace(t *testing.T) {
 				if tried.Add(1) > 1200 {
 					return
 				}
-				body, _ := json.Marshal(fabric.Hello{Cluster: t.Name(), View: 1, Key: []string{"", "guess", "key"}[k], From: 1, To: 0})
+				body, _ := json.Marshal(fabric.Hello{View: 1, Tag: []string{"", "guess", "tag"}[k], From: 1, To: 0})
 				conn.Write(append(binary.LittleEndian.AppendUint32(preamble(port.ProtocolVersion, byte(port.KindRows)), uint32(len(body))), body...))
 			}
 		})

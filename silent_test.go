@@ -15,11 +15,14 @@ import (
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/fabric/port"
 	"github.com/squall-go/squall/internal/member"
+	"github.com/squall-go/squall/internal/trust"
+	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/views"
 )
 
 // traitor is a process that the group took in as a member: it knows the key, and has a connection for rows.
 type traitor struct {
+	identity      *trust.Identity
 	control, rows net.Conn
 	view          *views.View
 }
@@ -44,7 +47,7 @@ func (r *traitor) join(ctx context.Context, founder, cluster string, decls []vie
 	deadline, _ := ctx.Deadline()
 	r.control.SetDeadline(deadline)
 	if err := port.WriteMessage(r.control, map[string]any{
-		"cluster": cluster, "member": views.Member{ID: 2, Addr: "127.0.0.1:1"}, "expect": 2, "declarations": decls,
+		"cluster": cluster, "member": views.Member{ID: 2, Addr: "127.0.0.1:1", PublicKey: r.identity.PublicKey()}, "expect": 2, "declarations": decls,
 	}); err != nil {
 		return err
 	}
@@ -87,15 +90,23 @@ func (r *traitor) connect(ctx context.Context, founder string) error {
 	if r.rows, err = port.Dial(ctx, founder, port.KindRows, nil); err != nil {
 		return err
 	}
-	hello := fabric.Hello{Cluster: r.view.Cluster, View: r.view.ID, Key: r.view.Key, From: 1, To: 0, Shape: layout.Shape(1)}
+	spec := fabric.Spec{Scope: r.view.Scope(), Identity: r.identity, Self: 1}
+	for k, m := range r.view.Members {
+		spec.Peers = append(spec.Peers, fabric.Peer{ID: m.ID, Incarnation: m.Incarnation, Shape: layout.Shape(order.Rank(k)), PublicKey: m.PublicKey})
+	}
+	var challenge fabric.Challenge
+	if err := port.ReadMessage(r.rows, &challenge); err != nil {
+		return err
+	}
+	hello, err := spec.Hello(0, challenge)
+	if err != nil {
+		return err
+	}
 	var w fabric.Welcome
 	if err := errors.Join(port.WriteMessage(r.rows, hello), port.ReadMessage(r.rows, &w)); err != nil {
 		return err
 	}
-	if w.Refused != "" {
-		return errors.New(w.Refused)
-	}
-	return nil
+	return spec.Heed(r.rows, hello, w)
 }
 
 func (r *traitor) close() {
@@ -144,7 +155,7 @@ func silentWithin(t *testing.T, name string) {
 			}
 		},
 	}
-	var traitor traitor
+	traitor := traitor{identity: trust.NewIdentity()}
 	defer traitor.close()
 	var joining sync.WaitGroup
 	var joined error

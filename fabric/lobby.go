@@ -12,81 +12,11 @@ import (
 	"github.com/squall-go/squall/order"
 )
 
-// Hello opens a connection for the rows of one pair; the member of higher rank says it, the other one answers Welcome.
-type Hello struct {
-	Cluster string       `json:"cluster"`
-	View    order.ViewID `json:"view"`
-	Key     string       `json:"key"`
-	From    order.Rank   `json:"from"`
-	To      order.Rank   `json:"to"`
-	Shape   RowShape     `json:"shape"` // of the sender's row
-}
-
-// Welcome answers a Hello; a reason means that it was refused.
-type Welcome struct {
-	Refused string   `json:"refused,omitempty"`
-	GivenUp bool     `json:"given_up,omitempty"` // because the peer froze the caller's row before they were connected
-	Shape   RowShape `json:"shape"`
-}
-
-// Errors of connections for rows. All but ErrRefused end the connection without an answer, which its dialer takes for a reason
-// to come again (Insist).
-var (
-	// ErrRefused says that a peer did not accept a connection for rows.
-	ErrRefused = errors.New("refused")
-	// ErrGivenUp says that a peer froze the row of this member before they were connected.
-	ErrGivenUp = errors.New("the peer gave this member up")
-	// ErrNotAwaited says that a view is not being opened here: it is somebody else's, or over, or was not opened in time.
-	ErrNotAwaited = errors.New("nobody here awaits its view")
-	// ErrCrowded says that a connection had to make room for a later one.
-	ErrCrowded = errors.New("too many callers")
-)
-
-// Hello is the greeting of this member to a peer.
-func (s *Spec) Hello(to order.Rank) Hello {
-	return Hello{s.Cluster, s.View, s.Key, s.Self, to, s.Peers[s.Self].Shape}
-}
-
-// Check compares a greeting with what the view says its sender must say.
-func (s *Spec) Check(h Hello) error {
-	switch {
-	case h.Cluster != s.Cluster:
-		return fmt.Errorf("%w: cluster %.64q, this is %q", ErrRefused, h.Cluster, s.Cluster)
-	case h.View != s.View || h.Key != s.Key:
-		return fmt.Errorf("%w: not a member of view %d", ErrRefused, s.View)
-	case h.To != s.Self || h.From <= s.Self || int(h.From) >= len(s.Peers):
-		return fmt.Errorf("%w: from rank %d to rank %d, this is rank %d of %d", ErrRefused, h.From, h.To, s.Self, len(s.Peers))
-	case h.Shape != s.Peers[h.From].Shape:
-		return fmt.Errorf("%w: rows of rank %d are %v there and %v here", ErrRefused, h.From, h.Shape, s.Peers[h.From].Shape)
-	}
-	return nil
-}
-
-// Refusal is the answer to a caller that is refused.
-func Refusal(why error) Welcome {
-	return Welcome{Refused: why.Error(), GivenUp: errors.Is(why, ErrGivenUp)}
-}
-
-// Refusal is why this member was refused, or nil if it was not.
-func (w Welcome) Refusal() error {
-	switch {
-	case w.Refused == "":
-		return nil
-	case w.GivenUp:
-		return fmt.Errorf("%w: %w: %s", ErrRefused, ErrGivenUp, w.Refused)
-	}
-	return fmt.Errorf("%w: %s", ErrRefused, w.Refused)
-}
-
-// String tells what the caller said it is, without the key, and cut to a bounded length: strangers choose these words.
-func (h Hello) String() string {
-	return fmt.Sprintf("rank %d calls rank %d of view %d in cluster %.64q", h.From, h.To, h.View, h.Cluster)
-}
-
 // Caller is a connection that said Hello.
 type Caller struct {
-	Conn  net.Conn
-	Hello Hello
+	Conn      net.Conn
+	Challenge Challenge // what it was sent before
+	Hello     Hello
 }
 
 // Lobby has the connections for rows that belong to no table yet. Any number of views are awaited at the same time: the next one
@@ -131,7 +61,7 @@ type guest struct {
 
 // await is one call of Await.
 type await struct {
-	key  string
+	tag  string
 	bell chan struct{} // rung when a caller of the view sits down
 }
 
@@ -222,7 +152,7 @@ func (l *Lobby) sit(g *guest, c Caller, err error) error {
 	}
 	l.seated = l.place(l.seated, g)
 	for _, a := range l.awaits {
-		if a.key == c.Hello.Key {
+		if a.tag == c.Hello.Tag {
 			a.ring()
 		}
 	}
@@ -249,10 +179,10 @@ func (l *Lobby) Close() {
 }
 
 // take returns a seated caller of a view, or false.
-func (l *Lobby) take(key string) (Caller, bool) {
+func (l *Lobby) take(tag string) (Caller, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	i := slices.IndexFunc(l.seated, func(g *guest) bool { return g.Hello.Key == key })
+	i := slices.IndexFunc(l.seated, func(g *guest) bool { return g.Hello.Tag == tag })
 	if i < 0 {
 		return Caller{}, false
 	}
@@ -264,8 +194,8 @@ func (l *Lobby) take(key string) (Caller, bool) {
 }
 
 // expect begins to await a view.
-func (l *Lobby) expect(key string) *await {
-	a := &await{key, make(chan struct{}, 1)}
+func (l *Lobby) expect(tag string) *await {
+	a := &await{tag, make(chan struct{}, 1)}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.awaits = append(l.awaits, a)
@@ -279,15 +209,16 @@ func (l *Lobby) unexpect(a *await) {
 }
 
 // Await takes callers of a view until ctx ends. wants says whether a link to a rank is still to be made. serve answers a caller that
-// passed Spec.Check and is wanted; refuse tells one why it did not, or is not. Who fails to be served, or is refused, is
-// rejected and closed, and others may still come.
+// passed Spec.Check and is wanted; refuse tells one that proved who it is why it did not, or is not. A caller that proves nothing is
+// closed without a word. A caller that cannot be served, or is refused, is rejected and closed, and others may still come.
 //
 // It goes on when all have come: a member whose row was frozen here hears that there will be no link, instead of waiting for one.
 func (l *Lobby) Await(ctx context.Context, spec *Spec, wants func(order.Rank) bool, serve func(Caller) error, refuse func(Caller, error)) {
-	a := l.expect(spec.Key)
+	tag := spec.Scope.Tag()
+	a := l.expect(tag)
 	defer l.unexpect(a)
 	for {
-		c, ok := l.take(spec.Key)
+		c, ok := l.take(tag)
 		if !ok {
 			select {
 			case <-a.bell:
@@ -297,20 +228,27 @@ func (l *Lobby) Await(ctx context.Context, spec *Spec, wants func(order.Rank) bo
 			}
 		}
 		if err := spec.receive(c, wants, serve, refuse); err != nil {
-			l.reject(c.Conn, err)
-			c.Conn.Close()
+			l.TurnAway(c.Conn, err)
 		}
 	}
 }
 
+// TurnAway reports a connection that was taken and cannot become a link, and closes it.
+func (l *Lobby) TurnAway(conn net.Conn, err error) {
+	l.reject(conn, err)
+	conn.Close()
+}
+
 // receive serves a caller, or refuses it and says why.
 func (s *Spec) receive(c Caller, wants func(order.Rank) bool, serve func(Caller) error, refuse func(Caller, error)) error {
-	err := s.Check(c.Hello)
+	err := s.Check(c.Conn, c.Challenge, c.Hello)
 	if err == nil && !wants(c.Hello.From) {
 		err = fmt.Errorf("%w: %w: rank %d is connected already, or its row was frozen", ErrRefused, ErrGivenUp, c.Hello.From)
 	}
-	if err != nil {
+	if errors.Is(err, ErrRefused) {
 		refuse(c, err)
+	}
+	if err != nil {
 		return err
 	}
 	return serve(c)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/squall-go/squall/internal/trust"
 	"github.com/squall-go/squall/order"
 )
 
@@ -31,7 +32,7 @@ func newFoyer(t *testing.T, seats int, patience time.Duration) *foyer {
 
 // call admits a caller that said hello, and returns its own end of the connection.
 func (f *foyer) call(h Hello) net.Conn {
-	return f.admit(func(conn net.Conn) (Caller, error) { return Caller{conn, h}, nil })
+	return f.admit(func(conn net.Conn) (Caller, error) { return Caller{conn, challenge, h}, nil })
 }
 
 // silence admits a caller that says nothing.
@@ -102,15 +103,31 @@ func expectHungUp(t *testing.T, conn net.Conn) {
 	}
 }
 
-// formation is the view of two that rank 0 awaits in these tests.
-func formation() *Spec {
-	shape := RowShape{LineBytes, LineBytes}
-	return &Spec{Cluster: "c", View: 1, Key: "key", Peers: []Peer{{ID: 1, Shape: shape}, {ID: 2, Shape: shape}}}
+// challenge is what every caller in these tests was sent.
+var challenge = Challenge{Nonce: trust.NewNonce()}
+
+// people are the processes of these tests.
+var people = []*trust.Identity{trust.NewIdentity(), trust.NewIdentity(), trust.NewIdentity()}
+
+// formation is the view of three that rank 0 awaits in these tests, as the member self opens it.
+func formation(self order.Rank) *Spec {
+	s := &Spec{Scope: trust.Scope{Cluster: "c", View: 1, Key: "key"}, Identity: people[self], Self: self}
+	for r, i := range people {
+		s.Peers = append(s.Peers, Peer{ID: order.NodeID(r + 1), Shape: RowShape{LineBytes, LineBytes}, PublicKey: i.PublicKey()})
+	}
+	return s
 }
 
-func member() Hello {
-	return Hello{Cluster: "c", View: 1, Key: "key", From: 1, Shape: RowShape{LineBytes, LineBytes}}
+// says is what a member says to rank 0.
+func says(s *Spec) Hello {
+	h, err := s.Hello(0, challenge)
+	if err != nil {
+		panic(err)
+	}
+	return h
 }
+
+func member() Hello { return says(formation(1)) }
 
 // await awaits rank 1 and returns what came of it, and how many were refused.
 func (f *foyer) await() (refused int, err error) {
@@ -123,7 +140,7 @@ func (f *foyer) await() (refused int, err error) {
 		_, err := c.Conn.Write([]byte{'w'})
 		return err
 	}
-	f.Await(ctx, formation(), func(order.Rank) bool { return !came }, serve, func(Caller, error) { refused++ })
+	f.Await(ctx, formation(0), func(order.Rank) bool { return !came }, serve, func(Caller, error) { refused++ })
 	if !came {
 		err = context.Cause(ctx)
 	}
@@ -148,11 +165,11 @@ func (f *foyer) join() error {
 
 func TestANewcomerGetsTheSeatOfTheOldest(t *testing.T) {
 	f := newFoyer(t, 2, lobbyPatience)
-	oldest := f.call(Hello{Key: "a"})
+	oldest := f.call(Hello{Tag: "a"})
 	f.holds(0, 1)
-	f.call(Hello{Key: "b"})
+	f.call(Hello{Tag: "b"})
 	f.holds(0, 2)
-	f.call(Hello{Key: "c"})
+	f.call(Hello{Tag: "c"})
 	expectHungUp(t, oldest)
 	f.expectRejected(ErrCrowded)
 	f.holds(0, 2)
@@ -172,7 +189,7 @@ func TestWhoDoesNotGreetMakesRoomForThoseWhoDo(t *testing.T) {
 
 func TestNobodyIsBorneForLongerThanPatience(t *testing.T) {
 	f := newFoyer(t, 2, 10*time.Millisecond)
-	expectHungUp(t, f.call(Hello{Key: "guessed"}))
+	expectHungUp(t, f.call(Hello{Tag: "guessed"}))
 	f.expectRejected(ErrNotAwaited)
 	expectHungUp(t, f.silence())
 	f.holds(0, 0)
@@ -188,11 +205,10 @@ func TestACallerOfTheNextViewSitsUntilThatIsAwaitedToo(t *testing.T) {
 			t.Errorf("refused %d, %v", refused, err)
 		}
 	})
-	next := formation()
-	next.View, next.Key = 2, "next"
-	caller := member()
-	caller.View, caller.Key = 2, "next"
-	early := f.call(caller)
+	next, caller := formation(0), formation(1)
+	next.Scope.View, next.Scope.Key = 2, "next"
+	caller.Scope = next.Scope
+	early := f.call(says(caller))
 	f.holds(0, 1)
 	awaiting.Go(func() {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -206,9 +222,9 @@ func TestACallerOfTheNextViewSitsUntilThatIsAwaitedToo(t *testing.T) {
 	if _, err := io.ReadFull(early, make([]byte, 1)); err != nil {
 		t.Errorf("who came early was not served: %v", err)
 	}
-	wrong := member()
-	wrong.To = 1
-	expectHungUp(t, f.call(wrong))
+	wrong := formation(1)
+	wrong.Peers[1].Shape.RowBytes *= 2
+	expectHungUp(t, f.call(says(wrong)))
 	f.expectRejected(ErrRefused)
 	if err := f.join(); err != nil {
 		t.Error(err)
@@ -222,7 +238,7 @@ func TestWhoIsNotWantedAnyMoreIsRefused(t *testing.T) {
 	defer awaiting.Wait()
 	defer cancel()
 	awaiting.Go(func() {
-		f.Await(ctx, formation(), func(order.Rank) bool { return false },
+		f.Await(ctx, formation(0), func(order.Rank) bool { return false },
 			func(Caller) error { t.Error("served"); return nil }, func(Caller, error) {})
 	})
 	expectHungUp(t, f.call(member()))
@@ -234,7 +250,7 @@ func TestAFloodOfStrangersDoesNotKeepAMemberOut(t *testing.T) {
 	f := newFoyer(t, seats, lobbyPatience)
 	flood := func() {
 		for i := range strangers {
-			f.call(Hello{Key: fmt.Sprint("guess ", i)})
+			f.call(Hello{Tag: fmt.Sprint("guess ", i)})
 			f.silence()
 		}
 	}
@@ -268,7 +284,7 @@ func TestCloseSendsEverybodyAwayAtOnceAndSilently(t *testing.T) {
 	f := newFoyer(t, 8, lobbyPatience)
 	for range 3 {
 		f.silence()
-		f.call(Hello{Key: "early"})
+		f.call(Hello{Tag: "early"})
 	}
 	f.holds(3, 3)
 	began := time.Now()
@@ -276,7 +292,7 @@ func TestCloseSendsEverybodyAwayAtOnceAndSilently(t *testing.T) {
 	if took := time.Since(began); took > lobbyPatience/2 {
 		t.Errorf("it took %v", took)
 	}
-	expectHungUp(t, f.call(Hello{Key: "late"}))
+	expectHungUp(t, f.call(Hello{Tag: "late"}))
 	if len(f.rejected) > 0 {
 		t.Errorf("reported: %v", <-f.rejected)
 	}
@@ -304,5 +320,144 @@ func TestADialerComesAgainUntilItIsAnswered(t *testing.T) {
 	})
 	if !errors.Is(err, enough) || !errors.Is(err, ErrHungUp) {
 		t.Errorf("the end of a context names its cause and the last failure: %v", err)
+	}
+}
+
+// A member of the view knows everything but the private keys of the others.
+func TestNobodyIsTakenForAnotherMember(t *testing.T) {
+	real := formation(1)
+	evil := formation(2)
+	for name, make := range map[string]func() Hello{
+		"its own hello in another name": func() Hello {
+			h := says(evil)
+			h.From = 1
+			return h
+		},
+		"a key made with its own private key": func() Hello {
+			e := formation(1)
+			e.Identity = people[2]
+			h := says(formation(1))
+			k, err := e.Identity.Key(trust.Rows, e.Scope, e.Peers[2].party(), e.Peers[0].party())
+			if err != nil {
+				t.Fatal(err)
+			}
+			h.MAC = trust.MAC{}
+			h.MAC = k.MAC(trust.Dialer, challenge, h)
+			return h
+		},
+		"what the real one said on another connection": func() Hello {
+			h, err := real.Hello(0, Challenge{trust.NewNonce()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return h
+		},
+		"what the real one said in another view": func() Hello {
+			old := formation(1)
+			old.Scope.View, old.Scope.Key = 0, "older"
+			h := says(old)
+			h.View, h.Tag = 1, real.Scope.Tag()
+			return h
+		},
+		"what the real one said to somebody else": func() Hello {
+			h, err := evil.Hello(1, challenge)
+			if err != nil {
+				t.Fatal(err)
+			}
+			h.To = 0
+			return h
+		},
+		"the real one's hello with another row": func() Hello {
+			h := says(real)
+			h.Shape.RowBytes += LineBytes
+			return h
+		},
+		"no key at all":   func() Hello { h := says(real); h.MAC = trust.MAC{}; return h },
+		"a rank too high": func() Hello { h := says(real); h.From = 9; return h },
+		"a rank below 0":  func() Hello { h := says(real); h.From = -1; return h },
+		"this member":     func() Hello { h := says(real); h.From = 0; return h },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFoyer(t, 8, lobbyPatience)
+			h := make()
+			var awaiting sync.WaitGroup
+			defer awaiting.Wait()
+			awaiting.Go(func() {
+				if refused, err := f.await(); err != nil || refused != 0 {
+					t.Errorf("%d callers were answered, %v", refused, err)
+				}
+			})
+			expectHungUp(t, f.call(h))
+			f.expectRejected(ErrUnproven)
+			if err := f.join(); err != nil { // the real one is none the worse for it
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestAnAnswerThatIsNotThePeersIsNoAnswer(t *testing.T) {
+	listener, dialer, other := formation(0), formation(1), formation(2)
+	said := says(dialer)
+	answer := func(s *Spec, h Hello, why error) Welcome {
+		w, err := s.Answer(h, why)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return w
+	}
+	if err := dialer.Heed(nil, said, answer(listener, said, nil)); err != nil {
+		t.Fatal(err)
+	}
+	gone := answer(listener, said, ErrGivenUp)
+	if err := dialer.Heed(nil, said, gone); !errors.Is(err, ErrGivenUp) || errors.Is(err, ErrHungUp) {
+		t.Errorf("the peer itself: %v", err)
+	}
+	again := says(dialer)
+	gone.MAC = trust.MAC{}
+	mine := answer(listener, said, nil)
+	mine.Refused, mine.GivenUp = "go away", true
+	reflected := Welcome{Refused: "go away", GivenUp: true, MAC: said.MAC}
+	for name, c := range map[string]struct {
+		hello  Hello
+		answer Welcome
+	}{
+		"without a MAC":                      {said, gone},
+		"of another member":                  {said, answer(other, Hello{From: 1, To: 0}, ErrGivenUp)},
+		"to what was said before":            {again, answer(listener, said, ErrGivenUp)},
+		"of the peer, and changed":           {said, mine},
+		"with the MAC of the dialer's Hello": {said, reflected},
+	} {
+		if err := dialer.Heed(nil, c.hello, c.answer); !errors.Is(err, ErrHungUp) || !errors.Is(err, ErrUnproven) || errors.Is(err, ErrGivenUp) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestAHelloIsCheckedAgainstTheView(t *testing.T) {
+	here := formation(0)
+	if err := here.Check(nil, challenge, says(formation(2))); err != nil {
+		t.Fatal(err)
+	}
+	for name, shape := range map[string]RowShape{"control": {2 * LineBytes, LineBytes}, "row": {LineBytes, 2 * LineBytes}} {
+		there := formation(2)
+		there.Peers[2].Shape = shape
+		if err := here.Check(nil, challenge, says(there)); !errors.Is(err, ErrRefused) || errors.Is(err, ErrUnproven) {
+			t.Errorf("%s: a row of another shape: %v", name, err)
+		}
+	}
+	for name, change := range map[string]func(*Spec){
+		"group":       func(s *Spec) { s.Scope.Group = "other" },
+		"cluster":     func(s *Spec) { s.Scope.Cluster = "other" },
+		"view":        func(s *Spec) { s.Scope.View = 2 },
+		"key":         func(s *Spec) { s.Scope.Key = "other" },
+		"incarnation": func(s *Spec) { s.Peers[2].Incarnation = 9 },
+		"node":        func(s *Spec) { s.Peers[2].ID = 9 },
+	} {
+		there := formation(2)
+		change(there)
+		if err := here.Check(nil, challenge, says(there)); !errors.Is(err, ErrUnproven) {
+			t.Errorf("a hello for another %s passes: %v", name, err)
+		}
 	}
 }

@@ -43,30 +43,3 @@ func TestLinesGoWithTheLastOfTheRanges(t *testing.T) {
 		t.Fatal("a line that was taken cannot be pushed again")
 	}
 }
-
-func TestAHelloIsCheckedAgainstTheView(t *testing.T) {
-	shape := RowShape{64, 128}
-	spec := Spec{Cluster: "c", View: 3, Key: "k", Self: 0, Peers: []Peer{{Shape: shape}, {Shape: shape}, {Shape: shape}}}
-	caller := spec
-	caller.Self = 2
-	good := caller.Hello(0)
-	if err := spec.Check(good); err != nil {
-		t.Fatal(err)
-	}
-	for name, change := range map[string]func(*Hello){
-		"cluster":        func(h *Hello) { h.Cluster = "d" },
-		"view":           func(h *Hello) { h.View = 2 },
-		"key":            func(h *Hello) { h.Key = "" },
-		"to another":     func(h *Hello) { h.To = 1 },
-		"from itself":    func(h *Hello) { h.From = 0 },
-		"from nobody":    func(h *Hello) { h.From = 3 },
-		"from below":     func(h *Hello) { h.From = -1 },
-		"shape":          func(h *Hello) { h.Shape.RowBytes = 64 },
-		"shape, control": func(h *Hello) { h.Shape.ControlBytes = 128 },
-	} {
-		h := good
-		if change(&h); spec.Check(h) == nil {
-			t.Errorf("a hello with another %s passes", name)
-		}
-	}
-}

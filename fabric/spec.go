@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 
+	"github.com/squall-go/squall/internal/trust"
 	"github.com/squall-go/squall/order"
 )
 
@@ -16,6 +17,8 @@ type Peer struct {
 	Host        string // equal for processes that can share memory; empty if it offers none
 	Shm         string // name of its abstract unix socket
 	Shape       RowShape
+	PublicKey   trust.PublicKey // by which its greetings are authenticated
+	Certificate trust.Digest    // with TLS: the hash of the public key of its certificate
 }
 
 // Process names the peer's process. It is the same whoever computes it, and does not give the incarnation away, which is known to members
@@ -26,14 +29,22 @@ func (p Peer) Process() string {
 	return hex.EncodeToString(sum[:16])
 }
 
+func (p *Peer) party() trust.Party {
+	return trust.Party{Node: uint64(p.ID), Incarnation: p.Incarnation, PublicKey: p.PublicKey}
+}
+
 // Spec is one view's table as a fabric sees it.
 type Spec struct {
-	Cluster string
-	View    order.ViewID
-	Key     string // known to the members of the view only; a connection for its rows must show it
-	Self    order.Rank
-	Peers   []Peer // by rank, self included
-	Parker  *Parker
+	Scope    trust.Scope // of the view
+	Identity *trust.Identity
+	Self     order.Rank
+	Peers    []Peer // by rank, self included
+	Parker   *Parker
+}
+
+// key authenticates the connection for the rows of this member and a peer.
+func (s *Spec) key(peer order.Rank) (trust.Key, error) {
+	return s.Identity.Key(trust.Rows, s.Scope, s.Peers[s.Self].party(), s.Peers[peer].party())
 }
 
 // Node is a process's end of a fabric.

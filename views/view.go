@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/squall-go/squall/internal/trust"
 	"github.com/squall-go/squall/order"
 )
 
@@ -46,6 +47,15 @@ type Member struct {
 	Disk uint64 `json:"disk,omitempty"`
 	// GaveUp has marks of disks whose logs an operator gave up: see Subgroup.Mark. Empty: of none.
 	GaveUp string `json:"gave_up,omitempty"`
+	// PublicKey is the process's own, made when it started: by it the others recognise the process when they connect.
+	PublicKey trust.PublicKey `json:"public_key,omitzero"`
+	// Certificate is, with TLS, the hash of the public key of its certificate: no other certificate is accepted for this member.
+	Certificate trust.Digest `json:"certificate,omitzero"`
+}
+
+// Party is the member as keys of pairs take it in.
+func (m Member) Party() trust.Party {
+	return trust.Party{Node: uint64(m.ID), Incarnation: m.Incarnation, PublicKey: m.PublicKey}
 }
 
 // Subgroup is a shard of a declaration, placed in a view.
@@ -95,7 +105,7 @@ type View struct {
 	Secret Secret `json:"-"`
 	// Lineage is the end of the chain of views, by which a view shows which others it follows from.
 	Lineage   string     `json:"lineage,omitempty"`
-	Key       string     `json:"key"`     // known to its members only: connections for its rows must show it
+	Key       string     `json:"key"`     // known to its members only: it enters the keys with which they authenticate each other
 	Members   []Member   `json:"members"` // by rank
 	Subgroups []Subgroup `json:"subgroups"`
 	// Muted has, by rank, a bit for each declaration in which the member does not want to send; nil: all want.
@@ -103,6 +113,11 @@ type View struct {
 	// Time is, if there are persistent subgroups, not before any time up to which a member of the view before can have called the order
 	// settled: no clock in this view may be behind it.
 	Time order.Time `json:"time,omitempty"`
+}
+
+// Scope is where the keys of this view's pairs are valid.
+func (v *View) Scope() trust.Scope {
+	return trust.Scope{Group: v.Group, Cluster: v.Cluster, View: uint64(v.ID), Key: v.Key}
 }
 
 // Persistent reports whether any subgroup is.

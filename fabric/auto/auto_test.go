@@ -10,6 +10,7 @@ import (
 
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/internal/trust"
 	"github.com/squall-go/squall/order"
 )
 
@@ -22,11 +23,12 @@ type member struct {
 	port     *port.Port
 	parker   *fabric.Parker
 	rejected chan port.Rejection
+	identity *trust.Identity
 }
 
 func newMember(t *testing.T, mode Mode) *member {
 	t.Helper()
-	m := &member{t: t, rejected: make(chan port.Rejection, 1024)}
+	m := &member{t: t, rejected: make(chan port.Rejection, 1024), identity: trust.NewIdentity()}
 	var err error
 	if m.port, err = port.Listen(port.Config{Addr: "127.0.0.1:0", OnReject: func(r port.Rejection) { m.rejected <- r }}); err != nil {
 		t.Fatal(err)
@@ -46,13 +48,19 @@ func newMember(t *testing.T, mode Mode) *member {
 }
 
 func (m *member) peer(id order.NodeID) fabric.Peer {
-	return fabric.Peer{ID: id, Addr: m.port.Addr(), Host: m.Host(), Shm: m.Shm(), Shape: fabric.RowShape{ControlBytes: 64, RowBytes: 4096}}
+	return fabric.Peer{
+		ID: id, Addr: m.port.Addr(), Host: m.Host(), Shm: m.Shm(), Shape: fabric.RowShape{ControlBytes: 64, RowBytes: 4096},
+		PublicKey: m.identity.PublicKey(),
+	}
 }
 
 // open opens a view as one of its members.
 func (m *member) open(view order.ViewID, self order.Rank, peers ...fabric.Peer) *fabric.Table {
 	m.t.Helper()
-	table, err := m.Open(fabric.Spec{Cluster: "c", View: view, Key: string(rune('a' + view)), Self: self, Peers: peers, Parker: m.parker})
+	table, err := m.Open(fabric.Spec{
+		Scope:    trust.Scope{Cluster: "c", View: uint64(view), Key: string(rune('a' + view))},
+		Identity: m.identity, Self: self, Peers: peers, Parker: m.parker,
+	})
 	if err != nil {
 		m.t.Fatal(err)
 	}

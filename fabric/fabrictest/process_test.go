@@ -21,6 +21,7 @@ import (
 	"github.com/squall-go/squall/fabric/auto"
 	"github.com/squall-go/squall/fabric/fabrictest"
 	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/internal/trust"
 	"github.com/squall-go/squall/order"
 	"golang.org/x/sys/unix"
 )
@@ -65,7 +66,8 @@ func member(role string) error {
 	if err != nil {
 		return err
 	}
-	if err := out.Encode(fabric.Peer{Addr: p.Addr(), Host: fab.Host(), Shm: fab.Shm()}); err != nil {
+	identity := trust.NewIdentity()
+	if err := out.Encode(fabric.Peer{Addr: p.Addr(), Host: fab.Host(), Shm: fab.Shm(), PublicKey: identity.PublicKey()}); err != nil {
 		return err
 	}
 	if err := in.Decode(&invited); err != nil {
@@ -75,7 +77,7 @@ func member(role string) error {
 	if err != nil {
 		return err
 	}
-	table, err := openAs(fab, order.Rank(len(invited.Peers)-1), invited.Peers, parker)
+	table, err := openAs(fab, identity, order.Rank(len(invited.Peers)-1), invited.Peers, parker)
 	if err != nil {
 		return err
 	}
@@ -91,10 +93,10 @@ func member(role string) error {
 	return errors.Join(table.Close(), fab.Close(), p.Close())
 }
 
-func openAs(n fabric.Node, self order.Rank, peers []fabric.Peer, parker *fabric.Parker) (*fabric.Table, error) {
+func openAs(n fabric.Node, identity *trust.Identity, self order.Rank, peers []fabric.Peer, parker *fabric.Parker) (*fabric.Table, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	table, err := n.Open(fabric.Spec{Cluster: "test", View: 1, Key: "key", Self: self, Peers: peers, Parker: parker})
+	table, err := n.Open(fabric.Spec{Scope: scope, Identity: identity, Self: self, Peers: peers, Parker: parker})
 	if err != nil {
 		return nil, err
 	}
@@ -143,7 +145,7 @@ func withChild(t *testing.T, mode auto.Mode, role string, here int, shape fabric
 	nodes, peers := make([]node, here), make([]fabric.Peer, here+1)
 	for r := range nodes {
 		nodes[r] = world{mode: mode}.node(t)
-		peers[r] = fabric.Peer{Addr: nodes[r].port.Addr(), Host: nodes[r].fabric.Host(), Shm: nodes[r].fabric.Shm()}
+		peers[r] = fabric.Peer{Addr: nodes[r].port.Addr(), Host: nodes[r].fabric.Host(), Shm: nodes[r].fabric.Shm(), PublicKey: nodes[r].identity.PublicKey()}
 	}
 	peers[here] = last
 	for r := range peers {
@@ -156,7 +158,7 @@ func withChild(t *testing.T, mode auto.Mode, role string, here int, shape fabric
 	for r := range nodes {
 		go func() {
 			var err error
-			tables[r], err = openAs(nodes[r].fabric, order.Rank(r), peers, nodes[r].parker)
+			tables[r], err = openAs(nodes[r].fabric, nodes[r].identity, order.Rank(r), peers, nodes[r].parker)
 			errs <- err
 		}()
 	}

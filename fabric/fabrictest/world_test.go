@@ -18,6 +18,7 @@ import (
 	"github.com/squall-go/squall/fabric/auto"
 	"github.com/squall-go/squall/fabric/fabrictest"
 	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/internal/trust"
 	"github.com/squall-go/squall/order"
 )
 
@@ -69,6 +70,9 @@ func requireSharedMemory(t testing.TB) {
 	}
 }
 
+// scope is that of the view in these tests.
+var scope = trust.Scope{Cluster: "test", View: 1, Key: "key"}
+
 // world opens tables through package auto.
 type world struct {
 	mode   auto.Mode
@@ -81,6 +85,9 @@ type node struct {
 	port   *port.Port
 	fabric *auto.Node
 	parker *fabric.Parker
+
+	identity    *trust.Identity
+	certificate trust.Digest
 }
 
 func (w world) node(t testing.TB) node {
@@ -99,6 +106,10 @@ func (w world) node(t testing.TB) node {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { n.parker.Close() })
+	n.identity = trust.NewIdentity()
+	if n.certificate, err = trust.OwnCertificate(w.tls, "127.0.0.1"); err != nil {
+		t.Fatal(err)
+	}
 	return n
 }
 
@@ -134,7 +145,10 @@ func (w world) openEarly(t testing.TB, n int, shape fabric.RowShape) ([]*fabric.
 	nodes, peers := make([]node, n), make([]fabric.Peer, n)
 	for r := range nodes {
 		nodes[r] = w.node(t)
-		peers[r] = fabric.Peer{ID: order.NodeID(r + 1), Addr: nodes[r].port.Addr(), Host: nodes[r].fabric.Host(), Shm: nodes[r].fabric.Shm(), Shape: shape}
+		peers[r] = fabric.Peer{
+			ID: order.NodeID(r + 1), Addr: nodes[r].port.Addr(), Host: nodes[r].fabric.Host(), Shm: nodes[r].fabric.Shm(), Shape: shape,
+			PublicKey: nodes[r].identity.PublicKey(), Certificate: nodes[r].certificate,
+		}
 		if w.remote != 0 && order.Rank(r) == w.remote {
 			peers[r].Shm = ""
 		}
@@ -143,7 +157,7 @@ func (w world) openEarly(t testing.TB, n int, shape fabric.RowShape) ([]*fabric.
 	for _, r := range mathrand.Perm(n) {
 		var err error
 		if tables[r], err = nodes[r].fabric.Open(fabric.Spec{
-			Cluster: "test", View: 1, Key: "key", Self: order.Rank(r), Peers: peers, Parker: nodes[r].parker,
+			Scope: scope, Identity: nodes[r].identity, Self: order.Rank(r), Peers: peers, Parker: nodes[r].parker,
 		}); err != nil {
 			t.Fatalf("rank %d: %v", r, err)
 		}

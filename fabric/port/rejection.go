@@ -110,6 +110,7 @@ var signs = []struct {
 	{ErrMessageTooLarge, Garbage},
 	{fabric.ErrViolation, Garbage},
 	{fabric.ErrRefused, NotMember},
+	{fabric.ErrUnproven, NotMember},
 	{fabric.ErrNotAwaited, NotMember},
 	{fabric.ErrCrowded, TooMany},
 }

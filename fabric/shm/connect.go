@@ -13,12 +13,14 @@ import (
 	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/fabric/port"
 	"github.com/squall-go/squall/internal/descriptors"
+	"github.com/squall-go/squall/internal/trust"
 	"github.com/squall-go/squall/order"
 	"golang.org/x/sys/unix"
 )
@@ -108,26 +110,15 @@ func (c *Connector) listen(reject func(port.Rejection)) {
 	}
 }
 
-// callerConn keeps the descriptors that came with a greeting.
-type callerConn struct {
-	*net.UnixConn
-	fds []int
-}
-
-func (c callerConn) Close() error {
-	closeAll(c.fds)
-	return c.UnixConn.Close()
-}
-
 // accept seats a caller until its view is opened here.
 func (c *Connector) accept(conn *net.UnixConn) {
 	c.lobby.Admit(conn, func() (fabric.Caller, error) {
-		var h fabric.Hello
-		fds, err := receive(conn, &h)
-		if err == nil && len(fds) != 1 {
-			err = fmt.Errorf("%w: %d descriptors in its greeting, not 1", fabric.ErrViolation, len(fds))
+		caller := fabric.Caller{Conn: conn, Challenge: fabric.Challenge{Nonce: trust.NewNonce()}}
+		err := send(conn, caller.Challenge)
+		if err == nil {
+			err = hear(conn, &caller.Hello)
 		}
-		return fabric.Caller{Conn: callerConn{conn, fds}, Hello: h}, err
+		return caller, err
 	})
 }
 
@@ -154,54 +145,120 @@ func (c *Connector) dial(ctx context.Context, spec *fabric.Spec, to order.Rank, 
 		return nil, fmt.Errorf("%w: it runs as another user", fabric.ErrRefused)
 	}
 	stop := context.AfterFunc(ctx, func() { u.SetDeadline(time.Unix(1, 0)) })
-	var w fabric.Welcome
-	var fds []int
-	if err = send(u, spec.Hello(to), row); err == nil {
-		fds, err = receive(u, &w)
-	}
-	switch {
-	case !stop():
+	fds, err := greet(u, spec, to, row)
+	if !stop() {
 		err = context.Cause(ctx)
-	case err != nil:
-		err = fabric.HungUp(err)
-	case w.Refusal() != nil:
-		err = w.Refusal()
-	case len(fds) != 1:
-		err = fmt.Errorf("%w: %d descriptors in its answer, not 1", fabric.ErrViolation, len(fds))
+	}
+	var l *Link
+	if err == nil {
+		l, err = link(u, fds, spec, to)
 	}
 	if err != nil {
-		callerConn{u, fds}.Close()
-		return nil, err
-	}
-	l, err := link(u, fds, spec, to)
-	if err != nil {
-		callerConn{u, fds}.Close()
+		closeAll(fds)
+		u.Close()
 	}
 	return l, err
 }
 
+// greet is the dialer's side of a greeting. Its descriptor follows only when the peer has proved who it is. Those that it returns are the
+// caller's to close, whatever the error.
+func greet(conn *net.UnixConn, spec *fabric.Spec, to order.Rank, row int) (fds []int, err error) {
+	var challenge fabric.Challenge
+	if err := hear(conn, &challenge); err != nil {
+		return nil, fabric.HungUp(err)
+	}
+	hello, err := spec.Hello(to, challenge)
+	if err != nil {
+		return nil, err
+	}
+	var w fabric.Welcome
+	if err = send(conn, hello); err == nil {
+		fds, err = receive(conn, &w)
+	}
+	if err != nil {
+		return fds, fabric.HungUp(err)
+	}
+	if err := spec.Heed(conn, hello, w); err != nil {
+		return fds, err
+	}
+	if len(fds) != 1 {
+		return fds, fmt.Errorf("%w: %d descriptors in its answer, not 1", fabric.ErrViolation, len(fds))
+	}
+	if err := send(conn, handover{}, row); err != nil {
+		return fds, fabric.HungUp(err)
+	}
+	return fds, nil
+}
+
+// handover brings the dialer's descriptor.
+type handover struct{}
+
 // Await makes the links to the wanted peers of higher rank, as they call, and hands each to up, until ctx ends.
 func (c *Connector) Await(ctx context.Context, spec *fabric.Spec, wants func(order.Rank) bool, row int, up func(order.Rank, fabric.Link)) {
+	var finishing sync.WaitGroup
+	defer finishing.Wait()
+	busy := make([]atomic.Bool, len(spec.Peers)) // by rank: a caller is finishing
 	serve := func(caller fabric.Caller) error {
-		conn := caller.Conn.(callerConn)
-		conn.SetDeadline(time.Now().Add(handshakeTime))
-		if err := send(conn.UnixConn, fabric.Welcome{Shape: spec.Peers[spec.Self].Shape}, row); err != nil {
+		from := caller.Hello.From
+		if !busy[from].CompareAndSwap(false, true) {
+			return fmt.Errorf("%w: of rank %d", fabric.ErrCrowded, from)
+		}
+		if err := answer(caller, spec, nil, row); err != nil {
+			busy[from].Store(false)
 			return err
 		}
-		l, err := link(conn.UnixConn, conn.fds, spec, caller.Hello.From)
-		if err == nil {
-			up(caller.Hello.From, l)
-		}
-		return err
+		finishing.Go(func() { // beside this: a member that does not go on must not hold up the others
+			defer busy[from].Store(false)
+			conn := caller.Conn.(*net.UnixConn)
+			stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
+			l, err := finish(conn, spec, from)
+			if !stop() && err == nil {
+				l.Close()
+				return
+			}
+			if err != nil {
+				c.lobby.TurnAway(conn, err)
+				return
+			}
+			up(from, l)
+		})
+		return nil
 	}
 	refuse := func(caller fabric.Caller, err error) {
-		caller.Conn.SetDeadline(time.Now().Add(handshakeTime))
-		send(caller.Conn.(callerConn).UnixConn, fabric.Refusal(err)) // it is closed anyway
+		_ = answer(caller, spec, err) // it is closed anyway
 	}
 	c.lobby.Await(ctx, spec, wants, serve, refuse)
 }
 
-// link maps the row that came with a greeting. If it succeeds it owns the connection and the descriptor.
+// answer tells a caller that it is welcome, or why it is not.
+func answer(caller fabric.Caller, spec *fabric.Spec, why error, fds ...int) error {
+	w, err := spec.Answer(caller.Hello, why)
+	if err == nil {
+		err = caller.Conn.SetDeadline(time.Now().Add(handshakeTime))
+	}
+	if err == nil {
+		err = send(caller.Conn.(*net.UnixConn), w, fds...)
+	}
+	return err
+}
+
+// finish takes the descriptor of a dialer that was welcomed.
+func finish(conn *net.UnixConn, spec *fabric.Spec, from order.Rank) (*Link, error) {
+	fds, err := receive(conn, &handover{})
+	if err == nil && len(fds) != 1 {
+		err = fmt.Errorf("%w: rank %d hands over %d descriptors, not 1", fabric.ErrViolation, from, len(fds))
+	}
+	var l *Link
+	if err == nil {
+		l, err = link(conn, fds, spec, from)
+	}
+	if err != nil {
+		closeAll(fds)
+	}
+	return l, err
+}
+
+// link maps the row that came with a greeting. If it succeeds it owns connection and descriptors.
 func link(conn *net.UnixConn, fds []int, spec *fabric.Spec, peer order.Rank) (*Link, error) {
 	conn.SetDeadline(time.Time{})
 	mapped, err := mapRow(fds[0], spec.Peers[peer].Shape.RowBytes)
@@ -288,6 +345,16 @@ func receive(conn *net.UnixConn, v any) (fds []int, err error) {
 		return fds, fmt.Errorf("%w: %d bytes: %w", port.ErrMessageMalformed, n, err)
 	}
 	return fds, nil
+}
+
+// hear reads a message that brings no descriptors.
+func hear(conn *net.UnixConn, v any) error {
+	fds, err := receive(conn, v)
+	if err == nil && len(fds) > 0 {
+		err = fmt.Errorf("%w: %d descriptors in its greeting", fabric.ErrViolation, len(fds))
+	}
+	closeAll(fds)
+	return err
 }
 
 func closeAll(fds []int) {

@@ -3,6 +3,7 @@
 package shm
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/internal/trust"
 	"github.com/squall-go/squall/order"
 	"golang.org/x/sys/unix"
 )
@@ -26,12 +28,13 @@ const patience = 20 * time.Second
 type desk struct {
 	*Connector
 	t        *testing.T
+	people   [3]*trust.Identity
 	rejected chan port.Rejection
 }
 
 func newDesk(t *testing.T, user int, borne time.Duration) *desk {
 	t.Helper()
-	d := &desk{t: t, rejected: make(chan port.Rejection, 1024)}
+	d := &desk{t: t, rejected: make(chan port.Rejection, 1024), people: [3]*trust.Identity{trust.NewIdentity(), trust.NewIdentity(), trust.NewIdentity()}}
 	var err error
 	if d.Connector, err = newConnector(func(r port.Rejection) { d.rejected <- r }, user, borne); err != nil {
 		t.Fatal(err)
@@ -42,27 +45,51 @@ func newDesk(t *testing.T, user int, borne time.Duration) *desk {
 
 var rowShape = fabric.RowShape{ControlBytes: fabric.LineBytes, RowBytes: 2 * fabric.LineBytes}
 
-// await awaits rank 2, which does not come, until the test ends.
-func (d *desk) await() {
+// spec is the view as one of its members opens it.
+func (d *desk) spec(self order.Rank) *fabric.Spec {
+	d.t.Helper()
 	parker, err := fabric.NewParker()
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	spec := &fabric.Spec{Cluster: "c", View: 1, Key: "the key", Parker: parker, Peers: make([]fabric.Peer, 3)}
-	for r := range spec.Peers {
-		spec.Peers[r] = fabric.Peer{ID: order.NodeID(r + 1), Shape: rowShape}
+	d.t.Cleanup(func() { parker.Close() })
+	s := &fabric.Spec{Scope: trust.Scope{Cluster: "c", View: 1, Key: "the key"}, Identity: d.people[self], Self: self, Parker: parker}
+	for r, i := range d.people {
+		s.Peers = append(s.Peers, fabric.Peer{ID: order.NodeID(r + 1), Shm: d.Name(), Shape: rowShape, PublicKey: i.PublicKey()})
+	}
+	return s
+}
+
+// await awaits rank 2 until the test ends, and returns its links as they come up.
+func (d *desk) await(row int) <-chan fabric.Link {
+	links := make(chan fabric.Link, 8)
+	spec := d.spec(0)
+	if row < 0 {
+		row = 0
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan bool)
 	go func() {
 		defer close(done)
-		d.Await(ctx, spec, func(r order.Rank) bool { return r == 2 }, 0, func(_ order.Rank, l fabric.Link) { l.Close() })
+		d.Await(ctx, spec, func(r order.Rank) bool { return r == 2 }, row, func(_ order.Rank, l fabric.Link) { links <- l })
 	}()
 	d.t.Cleanup(func() {
 		cancel()
 		<-done
-		parker.Close()
+		for len(links) > 0 {
+			(<-links).Close()
+		}
 	})
+	return links
+}
+
+// challenged is what the listener said first.
+func challenged(t *testing.T, conn *net.UnixConn) (c fabric.Challenge) {
+	t.Helper()
+	if err := hear(conn, &c); err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 func (d *desk) dial() *net.UnixConn {
@@ -89,48 +116,79 @@ func expectHungUp(t *testing.T, conn net.Conn) {
 
 func TestEveryGreetingThatIsTurnedAwayIsReportedOnce(t *testing.T) {
 	me := os.Getuid()
-	hello := fabric.Hello{Cluster: "c", View: 1, Key: "the key", From: 2, Shape: rowShape}
-	but := func(change func(*fabric.Hello)) []byte {
-		h := hello
-		change(&h)
-		b, _ := json.Marshal(h)
-		return b
+	// hello is what a rank says, with some of its view changed.
+	hello := func(self order.Rank, change func(*fabric.Spec)) func(*desk, fabric.Challenge) []byte {
+		return func(d *desk, c fabric.Challenge) []byte {
+			s := d.spec(self)
+			change(s)
+			h, err := s.Hello(0, c)
+			if err != nil {
+				d.t.Fatal(err)
+			}
+			b, _ := json.Marshal(h)
+			return b
+		}
 	}
-	whole := but(func(*fabric.Hello) {})
+	raw := func(b []byte) func(*desk, fabric.Challenge) []byte {
+		return func(*desk, fabric.Challenge) []byte { return b }
+	}
+	whole := hello(2, func(*fabric.Spec) {})
+	half := func(d *desk, c fabric.Challenge) []byte { return whole(d, c)[:20] }
+	long := func(d *desk, c fabric.Challenge) []byte { return append(whole(d, c), make([]byte, messageBytes)...) }
+	posing := func(d *desk, c fabric.Challenge) []byte {
+		b := hello(1, func(*fabric.Spec) {})(d, c)
+		return bytes.Replace(b, []byte(`"from":1`), []byte(`"from":2`), 1)
+	}
 	for name, c := range map[string]struct {
-		say    []byte
-		fds    int
+		say    func(*desk, fabric.Challenge) []byte
+		fds    int // that come with it
+		then   int // that follow the answer; -1: nothing follows
 		user   int
 		hangUp bool
 		reason port.Reason
 		text   string
 	}{
-		"another cluster":      {but(func(h *fabric.Hello) { h.Cluster = "d" }), 1, me, false, port.NotMember, `cluster "d", this is "c"`},
-		"another key":          {but(func(h *fabric.Hello) { h.Key = "a guess" }), 1, me, false, port.NotMember, "nobody here awaits its view"},
-		"a rank too high":      {but(func(h *fabric.Hello) { h.From = 3 }), 1, me, false, port.NotMember, "from rank 3"},
-		"connected already":    {but(func(h *fabric.Hello) { h.From = 1 }), 1, me, false, port.NotMember, "rank 1 is connected already"},
-		"half a hello":         {whole[:20], 1, me, false, port.Garbage, "malformed"},
-		"no JSON":              {[]byte("JSON"), 1, me, false, port.Garbage, "malformed"},
-		"too long":             {append(whole, make([]byte, messageBytes)...), 1, me, false, port.Garbage, "more than"},
-		"two descriptors":      {whole, 2, me, false, port.Garbage, "2 descriptors"},
-		"no descriptors":       {whole, 0, me, false, port.Garbage, "0 descriptors"},
-		"too many descriptors": {whole, 9, me, false, port.Garbage, "message of more than"},
-		"not a sealed segment": {whole, 1, me, false, port.Garbage, "H1"},
-		"silence":              {nil, 0, me, false, port.TimedOut, ""},
-		"the end":              {nil, 0, me, true, port.Broken, ""},
-		"another user":         {nil, 0, me + 1, false, port.OtherUser, fmt.Sprintf("for user %d only", me+1)},
+		"another key":          {hello(2, func(s *fabric.Spec) { s.Scope.Key = "a guess" }), 0, -1, me, false, port.NotMember, "nobody here awaits its view"},
+		"another rank":         {posing, 0, -1, me, false, port.NotMember, "does not prove"},
+		"connected already":    {hello(1, func(*fabric.Spec) {}), 0, -1, me, false, port.NotMember, "rank 1 is connected already"},
+		"half a hello":         {half, 0, -1, me, false, port.Garbage, "malformed"},
+		"no JSON":              {raw([]byte("JSON")), 0, -1, me, false, port.Garbage, "malformed"},
+		"too long":             {long, 0, -1, me, false, port.Garbage, "more than"},
+		"descriptors at once":  {whole, 2, -1, me, false, port.Garbage, "2 descriptors in its greeting"},
+		"two descriptors":      {whole, 0, 2, me, false, port.Garbage, "2 descriptors"},
+		"no descriptors":       {whole, 0, 0, me, false, port.Garbage, "0 descriptors"},
+		"too many descriptors": {whole, 0, 9, me, false, port.Garbage, "message of more than"},
+		"not a sealed segment": {whole, 0, 1, me, false, port.Garbage, "H1"},
+		"silence":              {raw(nil), 0, -1, me, false, port.TimedOut, ""},
+		"the end":              {raw(nil), 0, -1, me, true, port.Broken, ""},
+		"another user":         {nil, 0, -1, me + 1, false, port.OtherUser, fmt.Sprintf("for user %d only", me+1)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			before := fdCount(t)
 			borne := patience
 			if c.reason == port.TimedOut || name == "another key" { // it might be that of the next view
 				borne = 20 * time.Millisecond
 			}
 			d := newDesk(t, c.user, borne)
-			d.await()
+			d.await(-1)
 			conn := d.dial()
+			var say []byte
 			if c.say != nil {
-				if err := sendRaw(conn, c.say, c.fds); err != nil {
+				say = c.say(d, challenged(t, conn))
+			}
+			before := fdCount(t)
+			if say != nil {
+				if err := sendRaw(conn, say, c.fds); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if c.then >= 0 {
+				var w fabric.Welcome
+				fds, err := receive(conn, &w)
+				closeAll(fds)
+				if err != nil || len(fds) != 1 || w.Refused != "" {
+					t.Fatalf("%d descriptors, %+v, %v", len(fds), w, err)
+				}
+				if err := sendRaw(conn, []byte("{}"), c.then); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -154,15 +212,97 @@ func TestEveryGreetingThatIsTurnedAwayIsReportedOnce(t *testing.T) {
 				t.Errorf("reported again: %v", <-d.rejected)
 			}
 			conn.Close()
-			if now := fdCount(t); now > before+awaiting {
+			if now := fdCount(t); now > before {
 				t.Errorf("%d descriptors, %d before: those that came with a greeting stay open", now, before)
 			}
 		})
 	}
 }
 
-// awaiting is the number of descriptors that a parker holds.
-const awaiting = 2
+// A member that hangs between its greeting and its descriptors does not hold up the others.
+func TestAMemberThatDoesNotGoOnHoldsUpNobody(t *testing.T) {
+	d := newDesk(t, os.Getuid(), patience)
+	links := make(chan order.Rank, 8)
+	_, row, release, err := NewRow(rowShape.RowBytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	here, done := d.spec(0), make(chan bool)
+	go func() {
+		defer close(done)
+		d.Await(ctx, here, func(order.Rank) bool { return true }, row, func(r order.Rank, l fabric.Link) { l.Close(); links <- r })
+	}()
+	defer func() { cancel(); <-done }()
+	for range 20 {
+		conn := d.dial()
+		h, err := d.spec(1).Hello(0, challenged(t, conn))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := send(conn, h); err != nil {
+			t.Fatal(err)
+		}
+	}
+	began := time.Now()
+	l, err := d.Dial(ctx, d.spec(2), 0, row)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if r := <-links; r != 2 || time.Since(began) > handshakeTime/2 {
+		t.Errorf("a link of rank %d after %v", r, time.Since(began))
+	}
+}
+
+// Somebody listens at the name of rank 0: it gets neither the row nor the bell of a member that dials.
+func TestOnlyThePeerItselfGetsTheDescriptors(t *testing.T) {
+	d := newDesk(t, os.Getuid(), patience)
+	d.await(-1)
+	l, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: "@" + d.Name() + "-evil", Net: "unixpacket"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	evil, got := d.spec(1), make(chan int, 1024)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	go func() {
+		for {
+			conn, err := l.AcceptUnix()
+			if err != nil {
+				close(got)
+				return
+			}
+			conn.SetDeadline(time.Now().Add(patience))
+			var h fabric.Hello
+			send(conn, fabric.Challenge{Nonce: trust.NewNonce()})
+			fds, _ := receive(conn, &h)
+			w, _ := evil.Answer(h, nil)
+			send(conn, w, 0)
+			more, _ := receive(conn, &handover{})
+			got <- len(fds) + len(more)
+			closeAll(append(fds, more...))
+			conn.Close()
+		}
+	}()
+	victim := d.spec(2)
+	victim.Peers[0].Shm += "-evil"
+	if _, err := d.Dial(ctx, victim, 0, 0); !errors.Is(err, fabric.ErrUnproven) || errors.Is(err, fabric.ErrRefused) {
+		t.Errorf("%v", err)
+	}
+	l.Close()
+	tried := 0
+	for n := range got {
+		if tried++; n > 0 {
+			t.Errorf("the impostor got %d descriptors", n)
+		}
+	}
+	if tried == 0 {
+		t.Error("the impostor was not called")
+	}
+}
 
 func fdCount(t *testing.T) int {
 	fds, err := os.ReadDir("/proc/self/fd")
@@ -189,11 +329,11 @@ func sendRaw(conn *net.UnixConn, b []byte, n int) error {
 func TestCloseEndsGreetingsAndWaitingCallersAtOnce(t *testing.T) {
 	before := runtime.NumGoroutine()
 	d := newDesk(t, os.Getuid(), patience)
-	hello, _ := json.Marshal(fabric.Hello{Key: "early"})
+	hello, _ := json.Marshal(fabric.Hello{Tag: "early"})
 	var conns []net.Conn
 	for range 8 {
 		silent, early := d.dial(), d.dial()
-		if err := sendRaw(early, hello, 1); err != nil {
+		if err := sendRaw(early, hello, 0); err != nil {
 			t.Fatal(err)
 		}
 		conns = append(conns, silent, early)

@@ -14,7 +14,7 @@ import (
 func (n *Net) OpenView(view order.ViewID, key string, self order.Rank, members []Endpoint) *fabric.Table {
 	me := members[self]
 	c := &connecting{net: n, ends: make([]*end, len(members))}
-	spec := &fabric.Spec{View: view, Key: key, Self: self}
+	spec := &fabric.Spec{Self: self}
 	for _, m := range members {
 		spec.Peers = append(spec.Peers, fabric.Peer{ID: m.ID, Shape: m.Shape})
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/internal/trust"
 	"github.com/squall-go/squall/order"
 )
 
@@ -48,8 +49,12 @@ func (c *Connector) Close() {
 // accept seats a caller until its view is opened here.
 func (c *Connector) accept(conn net.Conn) {
 	c.lobby.Admit(conn, func() (fabric.Caller, error) {
-		h, err := hear(conn)
-		return fabric.Caller{Conn: conn, Hello: h}, err
+		caller := fabric.Caller{Conn: conn, Challenge: fabric.Challenge{Nonce: trust.NewNonce()}}
+		err := port.WriteMessage(conn, caller.Challenge)
+		if err == nil {
+			caller.Hello, err = hear(conn)
+		}
+		return caller, err
 	})
 }
 
@@ -82,19 +87,9 @@ func (c *Connector) dial(ctx context.Context, spec *fabric.Spec, to order.Rank, 
 		return nil, fabric.HungUp(err)
 	}
 	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
-	var w fabric.Welcome
-	if err = port.WriteMessage(conn, spec.Hello(to)); err == nil {
-		err = port.ReadMessage(conn, &w)
-	}
-	switch {
-	case !stop():
+	err = greet(conn, spec, to)
+	if !stop() {
 		err = context.Cause(ctx)
-	case err != nil:
-		err = fabric.HungUp(err)
-	case w.Refusal() != nil:
-		err = w.Refusal()
-	case w.Shape != peer.Shape:
-		err = fmt.Errorf("%w: its rows are %v there and %v here", fabric.ErrRefused, w.Shape, peer.Shape)
 	}
 	if err != nil {
 		conn.Close()
@@ -103,11 +98,30 @@ func (c *Connector) dial(ctx context.Context, spec *fabric.Spec, to order.Rank, 
 	return c.link(conn, spec, to, own)
 }
 
+// greet is the dialer's side of a greeting.
+func greet(conn net.Conn, spec *fabric.Spec, to order.Rank) error {
+	var challenge fabric.Challenge
+	if err := port.ReadMessage(io.LimitReader(conn, helloBytes), &challenge); err != nil {
+		return fabric.HungUp(err)
+	}
+	hello, err := spec.Hello(to, challenge)
+	if err != nil {
+		return err
+	}
+	var w fabric.Welcome
+	if err = port.WriteMessage(conn, hello); err == nil {
+		err = port.ReadMessage(io.LimitReader(conn, helloBytes), &w)
+	}
+	if err != nil {
+		return fabric.HungUp(err)
+	}
+	return spec.Heed(conn, hello, w)
+}
+
 // Await makes the links to the wanted peers of higher rank, as they call, and hands each to up, until ctx ends.
 func (c *Connector) Await(ctx context.Context, spec *fabric.Spec, wants func(order.Rank) bool, own []byte, up func(order.Rank, fabric.Link)) {
 	serve := func(caller fabric.Caller) error {
-		caller.Conn.SetDeadline(time.Now().Add(handshakeTime))
-		if err := port.WriteMessage(caller.Conn, fabric.Welcome{Shape: spec.Peers[spec.Self].Shape}); err != nil {
+		if err := answer(caller, spec, nil); err != nil {
 			return err
 		}
 		l, err := c.link(caller.Conn, spec, caller.Hello.From, own)
@@ -117,16 +131,27 @@ func (c *Connector) Await(ctx context.Context, spec *fabric.Spec, wants func(ord
 		return err
 	}
 	refuse := func(caller fabric.Caller, err error) {
-		caller.Conn.SetDeadline(time.Now().Add(handshakeTime))
-		port.WriteMessage(caller.Conn, fabric.Refusal(err)) // it is closed anyway
+		_ = answer(caller, spec, err) // it is closed anyway
 	}
 	c.lobby.Await(ctx, spec, wants, serve, refuse)
+}
+
+// answer tells a caller that it is welcome, or why it is not.
+func answer(caller fabric.Caller, spec *fabric.Spec, why error) error {
+	w, err := spec.Answer(caller.Hello, why)
+	if err == nil {
+		err = caller.Conn.SetDeadline(time.Now().Add(handshakeTime))
+	}
+	if err == nil {
+		err = port.WriteMessage(caller.Conn, w)
+	}
+	return err
 }
 
 func (c *Connector) link(conn net.Conn, spec *fabric.Spec, peer order.Rank, own []byte) (*Link, error) {
 	conn.SetDeadline(time.Time{})
 	l, err := NewLink(conn, Config{
-		View: spec.View, Own: own, Parker: spec.Parker,
+		View: order.ViewID(spec.Scope.View), Own: own, Parker: spec.Parker,
 		OwnShape: spec.Peers[spec.Self].Shape, PeerShape: spec.Peers[peer].Shape,
 	})
 	if err != nil {

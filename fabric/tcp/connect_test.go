@@ -5,7 +5,9 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"net"
+	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -14,6 +16,7 @@ import (
 
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/internal/trust"
 	"github.com/squall-go/squall/order"
 )
 
@@ -23,13 +26,14 @@ const patience = 20 * time.Second
 type desk struct {
 	*Connector
 	t        *testing.T
+	people   [3]*trust.Identity
 	port     *port.Port
 	rejected chan port.Rejection
 }
 
 func newDesk(t *testing.T, borne time.Duration) *desk {
 	t.Helper()
-	d := &desk{t: t, rejected: make(chan port.Rejection, 1024)}
+	d := &desk{t: t, rejected: make(chan port.Rejection, 1024), people: [3]*trust.Identity{trust.NewIdentity(), trust.NewIdentity(), trust.NewIdentity()}}
 	var err error
 	if d.port, err = port.Listen(port.Config{Addr: "127.0.0.1:0", OnReject: func(r port.Rejection) { d.rejected <- r }}); err != nil {
 		t.Fatal(err)
@@ -50,9 +54,9 @@ func (d *desk) spec(self order.Rank) *fabric.Spec {
 		d.t.Fatal(err)
 	}
 	d.t.Cleanup(func() { parker.Close() })
-	s := &fabric.Spec{Cluster: "c", View: 1, Key: "the key", Self: self, Parker: parker}
-	for r := range 3 {
-		s.Peers = append(s.Peers, fabric.Peer{ID: order.NodeID(r + 1), Addr: d.port.Addr(), Shape: rowShape})
+	s := &fabric.Spec{Scope: trust.Scope{Cluster: "c", View: 1, Key: "the key"}, Identity: d.people[self], Self: self, Parker: parker}
+	for r, i := range d.people {
+		s.Peers = append(s.Peers, fabric.Peer{ID: order.NodeID(r + 1), Addr: d.port.Addr(), Shape: rowShape, PublicKey: i.PublicKey()})
 	}
 	return s
 }
@@ -91,37 +95,69 @@ func (d *desk) dial() net.Conn {
 	return conn
 }
 
-func encode(h fabric.Hello) []byte {
-	body, _ := json.Marshal(h)
+func encode(v any) []byte {
+	body, _ := json.Marshal(v)
 	return append(binary.LittleEndian.AppendUint32(nil, uint32(len(body))), body...)
 }
 
-func TestEveryGreetingThatIsTurnedAwayIsReportedOnce(t *testing.T) {
-	hello := fabric.Hello{Cluster: "c", View: 1, Key: "the key", From: 1, Shape: rowShape}
-	but := func(change func(*fabric.Hello)) []byte {
-		h := hello
-		change(&h)
-		return encode(h)
+// challenged is what the listener said first.
+func challenged(t *testing.T, conn net.Conn) (c fabric.Challenge) {
+	t.Helper()
+	if err := port.ReadMessage(conn, &c); err != nil {
+		t.Fatal(err)
 	}
+	return c
+}
+
+func TestEveryGreetingThatIsTurnedAwayIsReportedOnce(t *testing.T) {
+	// hello is what rank 1 says, with some of its view changed.
+	hello := func(change func(*fabric.Spec)) func(*desk, fabric.Challenge) []byte {
+		return func(d *desk, c fabric.Challenge) []byte {
+			s := d.spec(1)
+			change(s)
+			h, err := s.Hello(0, c)
+			if err != nil {
+				d.t.Fatal(err)
+			}
+			return encode(h)
+		}
+	}
+	// but is what rank 1 says, changed by somebody else.
+	but := func(change func(*fabric.Hello)) func(*desk, fabric.Challenge) []byte {
+		return func(d *desk, c fabric.Challenge) []byte {
+			h, err := d.spec(1).Hello(0, c)
+			if err != nil {
+				d.t.Fatal(err)
+			}
+			change(&h)
+			return encode(h)
+		}
+	}
+	raw := func(b []byte) func(*desk, fabric.Challenge) []byte {
+		return func(*desk, fabric.Challenge) []byte { return b }
+	}
+	whole := hello(func(*fabric.Spec) {})
+	half := func(d *desk, c fabric.Challenge) []byte { return whole(d, c)[:20] }
 	for name, c := range map[string]struct {
-		say    []byte
+		say    func(*desk, fabric.Challenge) []byte
 		hangUp bool
 		reason port.Reason
 		text   string
 	}{
-		"another cluster":   {but(func(h *fabric.Hello) { h.Cluster = "d" }), false, port.NotMember, `cluster "d", this is "c"`},
-		"another key":       {but(func(h *fabric.Hello) { h.Key = "a guess" }), false, port.NotMember, "nobody here awaits its view"},
-		"another view":      {but(func(h *fabric.Hello) { h.View = 2 }), false, port.NotMember, "not a member of view 1"},
+		"another key":       {hello(func(s *fabric.Spec) { s.Scope.Key = "a guess" }), false, port.NotMember, "nobody here awaits its view"},
+		"another rank":      {but(func(h *fabric.Hello) { h.From = 2 }), false, port.NotMember, "does not prove"},
+		"another MAC":       {but(func(h *fabric.Hello) { h.MAC[0]++ }), false, port.NotMember, "does not prove"},
 		"a rank too high":   {but(func(h *fabric.Hello) { h.From = 3 }), false, port.NotMember, "from rank 3"},
 		"to somebody else":  {but(func(h *fabric.Hello) { h.To = 2 }), false, port.NotMember, "to rank 2"},
-		"rows of else size": {but(func(h *fabric.Hello) { h.Shape.RowBytes *= 2 }), false, port.NotMember, "rows of rank 1"},
-		"connected already": {encode(hello), false, port.NotMember, "rank 1 is connected already"},
-		"half a hello":      {encode(hello)[:20], false, port.TimedOut, ""},
-		"silence":           {nil, false, port.TimedOut, ""},
-		"half, and the end": {encode(hello)[:20], true, port.Broken, ""},
-		"no JSON":           {append([]byte{4, 0, 0, 0}, "JSON"...), false, port.Garbage, "malformed"},
-		"a long greeting":   {append([]byte{0, 0, 1, 0}, bytes.Repeat([]byte(" "), 1<<16)...), false, port.Garbage, "more than"},
-		"a huge greeting":   {[]byte{0xFF, 0xFF, 0xFF, 0x7F}, false, port.Garbage, "too large"},
+		"rows of else size": {hello(func(s *fabric.Spec) { s.Peers[1].Shape.RowBytes *= 2 }), false, port.NotMember, "rows of rank 1"},
+		"connected already": {whole, false, port.NotMember, "rank 1 is connected already"},
+		"half a hello":      {half, false, port.TimedOut, ""},
+		"silence":           {raw(nil), false, port.TimedOut, ""},
+		"half, and the end": {half, true, port.Broken, ""},
+		"no JSON":           {raw(append([]byte{4, 0, 0, 0}, "JSON"...)), false, port.Garbage, "malformed"},
+		"no MAC":            {raw([]byte("\x0b\x00\x00\x00{\"mac\":\"x\"}")), false, port.Garbage, "malformed"},
+		"a long greeting":   {raw(append([]byte{0, 0, 1, 0}, bytes.Repeat([]byte(" "), 1<<16)...)), false, port.Garbage, "more than"},
+		"a huge greeting":   {raw([]byte{0xFF, 0xFF, 0xFF, 0x7F}), false, port.Garbage, "too large"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			borne := patience
@@ -131,7 +167,7 @@ func TestEveryGreetingThatIsTurnedAwayIsReportedOnce(t *testing.T) {
 			d := newDesk(t, borne)
 			d.await(2)
 			conn := d.dial()
-			conn.Write(c.say)
+			conn.Write(c.say(d, challenged(t, conn)))
 			if c.hangUp {
 				conn.Close()
 			}
@@ -140,7 +176,7 @@ func TestEveryGreetingThatIsTurnedAwayIsReportedOnce(t *testing.T) {
 				if r.Reason != c.reason || r.Kind != port.KindRows || r.Remote != conn.LocalAddr().String() || !strings.Contains(r.Err.Error(), c.text) {
 					t.Errorf("%v; want %v with %q", r, c.reason, c.text)
 				}
-				if strings.Contains(r.String(), hello.Key) {
+				if strings.Contains(r.String(), "the key") {
 					t.Errorf("%v gives the key away", r)
 				}
 			case <-time.After(patience):
@@ -157,7 +193,7 @@ func TestEveryGreetingThatIsTurnedAwayIsReportedOnce(t *testing.T) {
 func TestCloseEndsGreetingsAndWaitingCallersAtOnce(t *testing.T) {
 	before := runtime.NumGoroutine()
 	d := newDesk(t, patience)
-	hello := encode(fabric.Hello{Key: "early"})
+	hello := encode(fabric.Hello{Tag: "early"})
 	for range 8 {
 		d.dial()
 		d.dial().Write(hello[:10])
@@ -179,7 +215,7 @@ func TestAMemberThatHadToMakeRoomComesAgain(t *testing.T) {
 	d := newDesk(t, patience)
 	crowd := func() {
 		for range 2 * seats {
-			d.dial().Write(encode(fabric.Hello{Key: "guessed"}))
+			d.dial().Write(encode(fabric.Hello{Tag: "guessed"}))
 		}
 	}
 	crowd()
@@ -208,5 +244,101 @@ func TestAMemberThatHadToMakeRoomComesAgain(t *testing.T) {
 		l.Close()
 	case <-ctx.Done():
 		t.Error("no link came up at the other end")
+	}
+}
+
+// The caller knows all that a member of the view knows, and calls first.
+func TestAMemberThatCallsAsAnotherTakesNothingFromIt(t *testing.T) {
+	d := newDesk(t, patience)
+	links := d.await(1, 2)
+	evil := d.spec(1)
+	for range 3 {
+		conn := d.dial()
+		h, err := evil.Hello(0, challenged(t, conn))
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.From = 2
+		conn.Write(encode(h))
+		r := <-d.rejected
+		if r.Reason != port.NotMember || !errors.Is(r.Err, fabric.ErrUnproven) {
+			t.Errorf("%v", r)
+		}
+		conn.SetDeadline(time.Now().Add(patience))
+		if n, err := conn.Read(make([]byte, 1)); n > 0 || errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("it is answered, or kept: %v", err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	l, err := d.Dial(ctx, d.spec(2), 0, make([]byte, rowShape.RowBytes))
+	if err != nil {
+		t.Fatalf("the real rank 2: %v", err)
+	}
+	defer l.Close()
+	select {
+	case l := <-links:
+		l.Close()
+	case <-ctx.Done():
+		t.Error("no link came up at the other end")
+	}
+}
+
+// What rank 2 said was recorded, and is said again by somebody else: before rank 2 is connected, and afterwards.
+func TestARecordedHelloOpensNothing(t *testing.T) {
+	d := newDesk(t, patience)
+	first := d.dial()
+	recorded, err := d.spec(2).Hello(0, challenged(t, first)) // it is lost on the way
+	if err != nil {
+		t.Fatal(err)
+	}
+	links := d.await(1, 2)
+	replay := func() {
+		t.Helper()
+		conn := d.dial()
+		challenged(t, conn)
+		conn.Write(encode(recorded))
+		if r := <-d.rejected; !errors.Is(r.Err, fabric.ErrUnproven) {
+			t.Errorf("%v", r)
+		}
+	}
+	replay()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	l, err := d.Dial(ctx, d.spec(2), 0, make([]byte, rowShape.RowBytes))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	select {
+	case there := <-links:
+		defer there.Close()
+	case <-ctx.Done():
+		t.Fatal("no link came up at the other end")
+	}
+	replay()
+	if _, err := l.Poll(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Somebody listens where rank 0 did, and says that it gave rank 1 up.
+func TestAProcessInThePlaceOfAPeerCannotRefuseForIt(t *testing.T) {
+	d := newDesk(t, patience)
+	d.port.Handle(port.KindRows, func(conn net.Conn) {
+		defer conn.Close()
+		evil := d.spec(2)
+		var h fabric.Hello
+		if port.WriteMessage(conn, fabric.Challenge{Nonce: trust.NewNonce()}) != nil || port.ReadMessage(conn, &h) != nil {
+			return
+		}
+		w, _ := evil.Answer(h, fabric.ErrGivenUp)
+		_ = port.WriteMessage(conn, w)
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	_, err := d.Dial(ctx, d.spec(1), 0, make([]byte, rowShape.RowBytes))
+	if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, fabric.ErrUnproven) || errors.Is(err, fabric.ErrRefused) {
+		t.Errorf("%v", err)
 	}
 }

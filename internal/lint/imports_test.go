@@ -11,7 +11,7 @@ import (
 // It is a finer version of the arrows in the layout, so that a cycle cannot even be begun. "x/..." is everything below x.
 var layers = [][]string{
 	{"internal/background", "internal/child", "internal/descriptors", "internal/invariants", "internal/lint", "internal/mapped", "internal/mutant",
-		"internal/progress", "internal/testlab/faultfs", "internal/testlab/netlab"},
+		"internal/progress", "internal/testlab/faultfs", "internal/testlab/netlab", "internal/trust"},
 	{"order"},
 	{"fabric", "nullsend", "rdmc/schedule", "rdmc/shared"},
 	{"fabric/port", "persist/journal", "predicates", "rdmc/linkmodel", "rdmc/relay"},

@@ -1,0 +1,95 @@
+package trust
+
+import (
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+)
+
+// CertificateKey is the hash of a certificate's public key: a certificate that is renewed with the same key keeps it.
+func CertificateKey(c *x509.Certificate) Digest { return sha256.Sum256(c.RawSubjectPublicKeyInfo) }
+
+// Shown is the hash of the key of the certificate that the peer of a connection showed. It is false for a connection without TLS.
+func Shown(conn net.Conn) (key Digest, secure bool) {
+	c, ok := conn.(interface{ ConnectionState() tls.ConnectionState })
+	if !ok {
+		return key, false
+	}
+	if chain := c.ConnectionState().PeerCertificates; len(chain) > 0 {
+		key = CertificateKey(chain[0])
+	}
+	return key, true
+}
+
+// CheckCertificate makes sure that the certificate of a connection with TLS has the key that its member's record names (T4). A
+// connection without TLS shows none.
+func CheckCertificate(conn net.Conn, want Digest) error {
+	shown, secure := Shown(conn)
+	if secure && (want.IsZero() || shown != want) {
+		return fmt.Errorf("%w: the key of its certificate is not the one that its record names", ErrUnproven)
+	}
+	return nil
+}
+
+// ErrCertificates says that a process would show one key as a client and another one as a server.
+var ErrCertificates = errors.New("the certificate for dialing and the one for listening have different keys: members are recognised by one key, so use one for both")
+
+// OwnCertificate is the hash of the key of the certificate that a configuration shows to others; zero without TLS. It lets the
+// configuration shake hands with itself, so that its callbacks choose as they would for a peer that dials host; nothing is
+// verified.
+func OwnCertificate(c *tls.Config, host string) (Digest, error) {
+	if c == nil {
+		return Digest{}, nil
+	}
+	bare := c.Clone()
+	if bare.ServerName == "" {
+		bare.ServerName = host
+	}
+	if choose := c.GetConfigForClient; choose != nil {
+		bare.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+			chosen, err := choose(hello)
+			if chosen != nil {
+				chosen = unverified(chosen)
+				chosen.GetConfigForClient = nil
+			}
+			return chosen, err
+		}
+	}
+	bare = unverified(bare)
+	here, there := net.Pipe()
+	defer here.Close()
+	defer there.Close()
+	client, server := tls.Client(here, bare), tls.Server(there, bare)
+	failed := make(chan error, 1)
+	go func() {
+		err := server.Handshake()
+		if err != nil {
+			there.Close()
+		}
+		failed <- err
+	}()
+	err := client.Handshake()
+	if err != nil {
+		here.Close()
+	}
+	if err = errors.Join(err, <-failed); err != nil {
+		return Digest{}, fmt.Errorf("the TLS configuration cannot shake hands with itself: %w", err)
+	}
+	listening, _ := Shown(client)
+	dialing, _ := Shown(server)
+	if listening != dialing {
+		return Digest{}, ErrCertificates
+	}
+	return listening, nil
+}
+
+func unverified(c *tls.Config) *tls.Config {
+	c = c.Clone()
+	c.MinVersion, c.ClientAuth, c.InsecureSkipVerify = tls.VersionTLS13, tls.RequireAnyClientCert, true
+	c.VerifyPeerCertificate, c.VerifyConnection, c.NextProtos = nil, nil, nil
+	c.SessionTicketsDisabled = true
+	return c
+}
