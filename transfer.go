@@ -66,7 +66,7 @@ func newStates(g *Group) *states {
 	s := &states{group: g, own: make([]*receiver, len(g.cfg.Subgroups))}
 	s.ctx, s.end = context.WithCancelCause(context.Background())
 	s.source = transfer.NewSource(transfer.SourceConfig{
-		Self: g.cfg.ID, Reject: g.port.Reject, Given: func(given transfer.Given) { g.cfg.emit(StateGiven{given}) },
+		Self: g.cfg.ID, ID: g.identity, Reject: g.port.Reject, Given: func(given transfer.Given) { g.cfg.emit(StateGiven{given}) },
 		Keeps: func(name string) bool {
 			return slices.ContainsFunc(g.cfg.Subgroups, func(sg SubgroupConfig) bool { return sg.Name == name && sg.handsOver() })
 		},
@@ -79,7 +79,7 @@ func newStates(g *Group) *states {
 func (s *states) fetch(v *views.View, i int, restore func(io.Reader) error) *transfer.Fetch {
 	sg := v.Subgroups[i]
 	return transfer.NewFetch(transfer.FetchConfig{
-		Self: s.group.cfg.ID, View: v, Subgroup: i, Dial: s.dial, Restore: restore,
+		Self: s.group.cfg.ID, ID: s.group.identity, View: v, Subgroup: i, Dial: s.dial, Restore: restore,
 		Trying: func(source NodeID) { s.group.cfg.emit(StateRestoring{sg.Name, sg.Shard, source}) },
 		Failed: func(source NodeID, err error) { s.group.cfg.emit(StateSourceFailed{sg.Name, sg.Shard, source, err}) },
 	})

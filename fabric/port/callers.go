@@ -1,7 +1,9 @@
 package port
 
 import (
+	"math"
 	"net"
+	"slices"
 	"sync"
 )
 
@@ -12,6 +14,39 @@ type Callers struct {
 	shut  bool
 	conns map[net.Conn]bool
 	open  sync.WaitGroup
+
+	greeting []net.Conn // of conns, those that entered with Admit and were not settled; the oldest first
+}
+
+// Admit counts a connection in, unless HangUp was called. If as many as most greet already, the oldest of them is closed: a
+// peer that is welcome greets within moments, so silent strangers cannot keep it out. Whoever was admitted leaves.
+func (c *Callers) Admit(conn net.Conn, most int) bool {
+	if _, ok := c.Enter(conn, math.MaxInt); !ok {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.greeting) >= most {
+		c.greeting[0].Close()
+		c.greeting = slices.Delete(c.greeting, 0, 1)
+	}
+	c.greeting = append(c.greeting, conn)
+	return true
+}
+
+// Settle says that a connection that was admitted has greeted. It reports false if it had to make room before.
+func (c *Callers) Settle(conn net.Conn) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.settle(conn)
+}
+
+func (c *Callers) settle(conn net.Conn) bool {
+	i := slices.Index(c.greeting, conn)
+	if i >= 0 {
+		c.greeting = slices.Delete(c.greeting, i, i+1)
+	}
+	return i >= 0
 }
 
 // Enter counts a connection in, unless there are so many already, or HangUp was called. It returns how many there were. Whoever entered leaves.
@@ -35,6 +70,7 @@ func (c *Callers) Leave(conn net.Conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.conns, conn)
+	c.settle(conn)
 	c.open.Done()
 }
 

@@ -5,6 +5,36 @@ import (
 	"testing"
 )
 
+func TestTheOldestThatGreetsMakesRoom(t *testing.T) {
+	var c Callers
+	var ends []net.Conn
+	admit := func() net.Conn {
+		here, there := net.Pipe()
+		ends = append(ends, there)
+		t.Cleanup(func() { here.Close(); there.Close() })
+		if !c.Admit(here, 2) {
+			t.Fatal("it was not admitted")
+		}
+		return here
+	}
+	settled, oldest, newer := admit(), net.Conn(nil), net.Conn(nil)
+	if !c.Settle(settled) {
+		t.Error("there was room")
+	}
+	oldest, newer = admit(), admit()
+	admit()
+	if _, err := oldest.Write([]byte{0}); err == nil || c.Settle(oldest) {
+		t.Errorf("the oldest is still there: %v", err)
+	}
+	if !c.Settle(newer) {
+		t.Error("the newer one is gone")
+	}
+	go ends[0].Read(make([]byte, 1))
+	if _, err := settled.Write([]byte{0}); err != nil {
+		t.Errorf("one that has greeted made room: %v", err)
+	}
+}
+
 func TestCallersAreBoundedAndEndedAllAtOnce(t *testing.T) {
 	var c Callers
 	here, there := net.Pipe()

@@ -266,10 +266,13 @@ func TestOnlyThePeerItselfGetsTheDescriptors(t *testing.T) {
 	}
 	defer l.Close()
 	evil, got := d.spec(1), make(chan int, 1024)
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	go func() {
-		for {
+		for tries := 0; ; tries++ {
+			if tries == 3 {
+				cancel()
+			}
 			conn, err := l.AcceptUnix()
 			if err != nil {
 				close(got)
@@ -289,7 +292,7 @@ func TestOnlyThePeerItselfGetsTheDescriptors(t *testing.T) {
 	}()
 	victim := d.spec(2)
 	victim.Peers[0].Shm += "-evil"
-	if _, err := d.Dial(ctx, victim, 0, 0); !errors.Is(err, fabric.ErrUnproven) || errors.Is(err, fabric.ErrRefused) {
+	if _, err := d.Dial(ctx, victim, 0, 0); !errors.Is(err, context.Canceled) || errors.Is(err, fabric.ErrRefused) {
 		t.Errorf("%v", err)
 	}
 	l.Close()
@@ -299,8 +302,8 @@ func TestOnlyThePeerItselfGetsTheDescriptors(t *testing.T) {
 			t.Errorf("the impostor got %d descriptors", n)
 		}
 	}
-	if tried == 0 {
-		t.Error("the impostor was not called")
+	if tried < 3 {
+		t.Errorf("the impostor was called %d times", tried)
 	}
 }
 

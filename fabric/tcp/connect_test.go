@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -325,8 +326,15 @@ func TestARecordedHelloOpensNothing(t *testing.T) {
 // Somebody listens where rank 0 did, and says that it gave rank 1 up.
 func TestAProcessInThePlaceOfAPeerCannotRefuseForIt(t *testing.T) {
 	d := newDesk(t, patience)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	var tries atomic.Int32
 	d.port.Handle(port.KindRows, func(conn net.Conn) {
 		defer conn.Close()
+		if tries.Add(1) == 4 { // the answers before were not heeded
+			cancel()
+			return
+		}
 		evil := d.spec(2)
 		var h fabric.Hello
 		if port.WriteMessage(conn, fabric.Challenge{Nonce: trust.NewNonce()}) != nil || port.ReadMessage(conn, &h) != nil {
@@ -335,10 +343,8 @@ func TestAProcessInThePlaceOfAPeerCannotRefuseForIt(t *testing.T) {
 		w, _ := evil.Answer(h, fabric.ErrGivenUp)
 		_ = port.WriteMessage(conn, w)
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
 	_, err := d.Dial(ctx, d.spec(1), 0, make([]byte, rowShape.RowBytes))
-	if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, fabric.ErrUnproven) || errors.Is(err, fabric.ErrRefused) {
+	if !errors.Is(err, context.Canceled) || errors.Is(err, fabric.ErrRefused) {
 		t.Errorf("%v", err)
 	}
 }

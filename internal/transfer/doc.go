@@ -9,15 +9,20 @@
 // member is left that was in the subgroup before), or failed (the application could not use what it read).
 //
 //	fresh member                                       source
-//	{cluster, view, key, subgroup, node}  ──────────▶
-//	                                      ◀──────────  {} and the stream, or {later}, or {refused}; the connection ends
-//	{…, done}                             ──────────▶  on another connection, to every member that keeps the snapshot
+//	                                      ◀──────────  a nonce
+//	{view, subgroup, node, nonce, MAC}    ──────────▶
+//	                                      ◀──────────  {MAC} and the stream, or {later}, or {refused}; the connection ends
+//	{…, done, …}                          ──────────▶  on another connection, to every member that keeps the snapshot
+//
+// The MACs are made with the key that the two members of the view share (package trust).
 //
 // Invariants:
 //
 //	X1  a snapshot is kept as long as a fresh member of its view waits for it, and no longer
-//	X2  a state goes to none but a fresh member of its view that shows the view's key
+//	X2  a state goes to none but a fresh member of its view, and that member's waiting ends by no word but its own
 //	X3  the application reads only bytes whose checksum is right, and a state counts as restored only if all of it was read
+//	X4  a source sends a state to each fresh member once at a time, so that none of them takes the others' places
+//	X5  a fresh member reads a state from no one but a member that was in the subgroup before, and believes no other refusal
 package transfer
 
 import "time"

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/squall-go/squall/internal/trust"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/views"
 )
@@ -27,6 +28,7 @@ var (
 // FetchConfig describes the state that a fresh member needs.
 type FetchConfig struct {
 	Self     order.NodeID
+	ID       *trust.Identity
 	View     *views.View // in which the member is fresh
 	Subgroup int         // its place in the view
 	Dial     func(ctx context.Context, addr string) (net.Conn, error)
@@ -256,7 +258,6 @@ func because(ctx context.Context, err error) error {
 
 // call asks a source, and returns the connection if it grants what was asked.
 func (f *Fetch) call(ctx context.Context, source views.Member, done bool) (net.Conn, error) {
-	v := f.cfg.View
 	dialing, cancel := context.WithTimeout(ctx, f.cfg.Times.Greet)
 	defer cancel()
 	conn, err := f.cfg.Dial(dialing, source.Addr)
@@ -265,11 +266,7 @@ func (f *Fetch) call(ctx context.Context, source views.Member, done bool) (net.C
 	}
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
-	var a answer
-	err = say(conn, f.cfg.Times.Greet, request{v.Cluster, v.ID, v.Key, f.cfg.Subgroup, f.cfg.Self, done})
-	if err == nil {
-		err = hear(conn, f.cfg.Times.Greet, &a)
-	}
+	a, err := f.ask(conn, source, done)
 	switch {
 	case err != nil:
 	case a.Later != "":
@@ -282,6 +279,34 @@ func (f *Fetch) call(ctx context.Context, source views.Member, done bool) (net.C
 		return nil, err
 	}
 	return conn, nil
+}
+
+// ask says what this member wants. An answer that the source did not authenticate is at most a reason to ask again (X5).
+func (f *Fetch) ask(conn net.Conn, source views.Member, done bool) (a answer, err error) {
+	v := f.cfg.View
+	k, err := key(f.cfg.ID, v, f.cfg.Self, source.ID)
+	if err != nil {
+		return a, err
+	}
+	var c challenge
+	if err := hear(conn, f.cfg.Times.Greet, &c); err != nil {
+		return a, err
+	}
+	q := request{View: v.ID, Subgroup: f.cfg.Subgroup, Node: f.cfg.Self, Done: done, Nonce: trust.NewNonce()}
+	q.sign(k, c)
+	if err := say(conn, f.cfg.Times.Greet, q); err != nil {
+		return a, err
+	}
+	if err := hear(conn, f.cfg.Times.Greet, &a); err != nil {
+		return a, err
+	}
+	if a.MAC.IsZero() && a.Later != "" {
+		return answer{Later: a.Later}, nil // it has not heard of the view
+	}
+	if err := a.check(k, q); err != nil {
+		return a, fmt.Errorf("its answer: %w", err)
+	}
+	return a, trust.CheckCertificate(conn, source.Certificate)
 }
 
 // clip bounds text that came from elsewhere.

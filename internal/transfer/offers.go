@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"slices"
 	"sync"
 
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/internal/invariants"
+	"github.com/squall-go/squall/internal/trust"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/views"
 )
@@ -26,6 +28,7 @@ var errStateless = errors.New("this member keeps no snapshots of the subgroup")
 // offers are the snapshots that are kept here, and those that will be.
 type offers struct {
 	self  order.NodeID
+	id    *trust.Identity
 	keeps func(name string) bool // whether there are snapshots of a subgroup
 
 	mu   sync.Mutex
@@ -46,6 +49,7 @@ type waiter struct {
 	member views.Member
 	ctx    context.Context // ended when it waits no more
 	end    context.CancelFunc
+	cut    context.CancelFunc // of the stream that is under way; nil: there is none
 }
 
 func (f *offer) subgroup() views.Subgroup { return f.view.Subgroups[f.index] }
@@ -83,7 +87,7 @@ func (o *offers) expected(v *views.View, i int) *offer {
 	f := &offer{view: v, index: i, none: !o.keeps(sg.Name)}
 	for _, r := range sg.Fresh {
 		ctx, end := context.WithCancel(context.Background())
-		f.waiting = append(f.waiting, &waiter{v.Members[r], ctx, end})
+		f.waiting = append(f.waiting, &waiter{member: v.Members[r], ctx: ctx, end: end})
 	}
 	return f
 }
@@ -141,30 +145,52 @@ func (o *offers) put(view order.ViewID, subgroup int, write func(io.Writer) erro
 }
 
 // ask judges a request (X2). A view that is not known here may come yet, so it is never refused for good; nor is a fresh member
-// that waits no more, which learns why from the view in which that is so.
-func (o *offers) ask(q request) (*offer, *waiter, error) {
+// that waits no more, which learns why from the view in which that is so. The key is that of the answer; there is none if the view is
+// not known.
+func (o *offers) ask(conn net.Conn, c challenge, q request) (f *offer, w *waiter, k *trust.Key, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	f := o.find(q.View, q.Subgroup)
-	if f == nil {
-		return nil, nil, fmt.Errorf("%w: nothing is known here of %v", errLater, q)
+	if f = o.find(q.View, q.Subgroup); f == nil {
+		return nil, nil, nil, fmt.Errorf("%w: nothing is known here of %v", errLater, q)
+	}
+	common, err := key(o.id, f.view, o.self, q.Node)
+	if err == nil {
+		err = q.check(common, c)
 	}
 	r, _ := f.view.RankOf(q.Node)
-	if q.Cluster != f.view.Cluster || q.Key != f.view.Key || !slices.Contains(f.subgroup().Fresh, r) {
-		return nil, nil, fmt.Errorf("%w, or it shows a wrong key: %v", errStranger, q)
+	if err == nil {
+		err = trust.CheckCertificate(conn, f.view.Members[r].Certificate)
+	}
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("%w: %w: %v", errStranger, err, q)
+	}
+	if !slices.Contains(f.subgroup().Fresh, r) {
+		return nil, nil, &common, fmt.Errorf("%w: %v", errStranger, q)
 	}
 	i := slices.IndexFunc(f.waiting, func(w *waiter) bool { return w.member.ID == q.Node })
 	switch {
 	case i < 0:
-		return nil, nil, fmt.Errorf("%w: it does not wait any more: %v", errLater, q)
+		return nil, nil, &common, fmt.Errorf("%w: it does not wait any more: %v", errLater, q)
 	case q.Done:
-		return f, f.waiting[i], nil
+		return f, f.waiting[i], &common, nil
 	case f.none:
-		return nil, nil, fmt.Errorf("%w: %q", errStateless, f.subgroup().Name)
+		return nil, nil, &common, fmt.Errorf("%w: %q", errStateless, f.subgroup().Name)
 	case f.write == nil:
-		return nil, nil, fmt.Errorf("%w: deliveries have not reached the boundary of view %d", errLater, q.View)
+		return nil, nil, &common, fmt.Errorf("%w: deliveries have not reached the boundary of view %d", errLater, q.View)
 	}
-	return f, f.waiting[i], nil
+	return f, f.waiting[i], &common, nil
+}
+
+// stream begins a stream to a member, and ends an earlier one to it (X4).
+func (o *offers) stream(w *waiter) (context.Context, context.CancelFunc) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if w.cut != nil {
+		w.cut()
+	}
+	ctx, cut := context.WithCancel(w.ctx)
+	w.cut = cut
+	return ctx, cut
 }
 
 // done ends the waiting of one.

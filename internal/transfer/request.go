@@ -7,30 +7,72 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/internal/trust"
 	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/views"
 )
+
+// challenge is what a source says first.
+type challenge struct {
+	Nonce trust.Nonce `json:"nonce"`
+}
 
 // request is what a fresh member says.
 type request struct {
-	Cluster  string       `json:"cluster"`
 	View     order.ViewID `json:"view"` // in which the member is fresh
-	Key      string       `json:"key"`  // of that view
 	Subgroup int          `json:"subgroup"`
 	Node     order.NodeID `json:"node"`
 	Done     bool         `json:"done,omitempty"` // the state is here; none is wanted any more
+	Nonce    trust.Nonce  `json:"nonce"`
+	MAC      trust.MAC    `json:"mac"` // of the challenge and all that
 }
 
 func (q request) String() string {
-	return fmt.Sprintf("node %d, subgroup %d of view %d of %q", q.Node, q.Subgroup, q.View, q.Cluster)
+	return fmt.Sprintf("node %d, subgroup %d of view %d", q.Node, q.Subgroup, q.View)
 }
 
-// answer precedes the stream. An empty one grants what was asked for.
+// answer precedes the stream. One without reasons grants what was asked for.
 type answer struct {
-	Later   string `json:"later,omitempty"`   // why not now
-	Refused string `json:"refused,omitempty"` // why never
+	Later   string    `json:"later,omitempty"`   // why not now
+	Refused string    `json:"refused,omitempty"` // why never
+	MAC     trust.MAC `json:"mac,omitzero"`      // of the request and all that; none if the view is not known at the source
 }
 
-// maxGreetingBytes bounds a request, and an answer. Names and keys have 256 bytes at most, which JSON may make sixfold.
+// key is the one that two members of a view share for the transfer of states.
+func key(i *trust.Identity, v *views.View, self, peer order.NodeID) (k trust.Key, err error) {
+	s, ok := v.RankOf(self)
+	p, known := v.RankOf(peer)
+	if !ok || !known {
+		return k, fmt.Errorf("%w: nodes %d and %d are not both members of view %d", trust.ErrUnproven, self, peer, v.ID)
+	}
+	return i.Key(trust.State, v.Scope(), v.Members[s].Party(), v.Members[p].Party())
+}
+
+// sign authenticates a request.
+func (q *request) sign(k trust.Key, c challenge) {
+	q.MAC = trust.MAC{}
+	q.MAC = k.MAC(trust.Dialer, c, *q)
+}
+
+func (q request) check(k trust.Key, c challenge) error {
+	said := q
+	said.MAC = trust.MAC{}
+	return k.Check(q.MAC, trust.Dialer, c, said)
+}
+
+// sign authenticates the answer to a request.
+func (a *answer) sign(k trust.Key, q request) {
+	a.MAC = trust.MAC{}
+	a.MAC = k.MAC(trust.Listener, q, *a)
+}
+
+func (a answer) check(k trust.Key, q request) error {
+	said := a
+	said.MAC = trust.MAC{}
+	return k.Check(a.MAC, trust.Listener, q, said)
+}
+
+// maxGreetingBytes bounds a challenge, a request, and an answer.
 const maxGreetingBytes = 8 << 10
 
 // hear reads one message within a time.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/internal/trust"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/views"
 )
@@ -26,6 +27,7 @@ var errBusy = errors.New("too many at a time")
 // SourceConfig describes what a member gives to others.
 type SourceConfig struct {
 	Self   order.NodeID
+	ID     *trust.Identity        // of this process
 	Keeps  func(name string) bool // whether the application makes snapshots of a subgroup
 	Reject func(port.Rejection)   // told of strangers, and of who broke the rules
 	Given  func(Given)
@@ -54,7 +56,7 @@ type Source struct {
 func NewSource(cfg SourceConfig) *Source {
 	cfg.Times = cfg.Times.withDefaults()
 	return &Source{
-		cfg: cfg, offers: offers{self: cfg.Self, keeps: cfg.Keeps},
+		cfg: cfg, offers: offers{self: cfg.Self, id: cfg.ID, keeps: cfg.Keeps},
 		streams: make(chan struct{}, maxStreams),
 	}
 }
@@ -76,25 +78,13 @@ func (s *Source) Waiting() (subgroups []int) { return s.offers.awaited() }
 // Serve is the port's handler. It owns the connection.
 func (s *Source) Serve(conn net.Conn) {
 	defer conn.Close()
-	err := s.enter(conn)
-	if err == nil {
-		defer s.callers.Leave(conn)
-		err = s.serve(conn)
+	if !s.callers.Admit(conn, maxVisitors) {
+		return
 	}
-	if err != nil && !s.callers.Closing() {
-		r := port.RejectedState(conn.RemoteAddr().String(), err)
-		if errors.Is(err, errBusy) {
-			r.Reason = port.TooMany
-		}
-		s.cfg.Reject(r)
+	defer s.callers.Leave(conn)
+	if err := s.serve(conn); err != nil && !s.callers.Closing() {
+		s.cfg.Reject(port.RejectedState(conn.RemoteAddr().String(), err))
 	}
-}
-
-func (s *Source) enter(conn net.Conn) error {
-	if there, ok := s.callers.Enter(conn, maxVisitors); !ok {
-		return fmt.Errorf("%w: %d connections", errBusy, there)
-	}
-	return nil
 }
 
 // Close ends all streams and waits for the application's functions in them.
@@ -105,44 +95,65 @@ func (s *Source) Close() {
 
 // serve returns an error if whoever called should not have.
 func (s *Source) serve(conn net.Conn) error {
-	var q request
+	c, q := challenge{trust.NewNonce()}, request{}
+	if err := say(conn, s.cfg.Times.Greet, c); err != nil {
+		return err
+	}
 	if err := hear(conn, s.cfg.Times.Greet, &q); err != nil {
 		return err
 	}
-	f, w, err := s.offers.ask(q)
+	if !s.callers.Settle(conn) {
+		return errBusy
+	}
+	f, w, k, err := s.offers.ask(conn, c, q)
+	caller := caller{conn, q, k}
 	switch {
 	case errors.Is(err, errLater):
-		s.answer(conn, answer{Later: err.Error()})
+		s.answer(caller, answer{Later: err.Error()})
+	case errors.Is(err, errStranger):
+		s.answer(caller, answer{Refused: errStranger.Error()})
+		return err
 	case err != nil:
-		s.answer(conn, answer{Refused: err.Error()})
-		if errors.Is(err, errStranger) {
-			return err
-		}
+		s.answer(caller, answer{Refused: err.Error()})
 	case q.Done:
 		s.offers.done(f, w)
-		s.answer(conn, answer{})
+		s.answer(caller, answer{})
 	default:
-		s.give(conn, f, w)
+		s.give(caller, f, w)
 	}
 	return nil
 }
 
+// caller is a connection, and what was asked on it.
+type caller struct {
+	net.Conn
+	request request
+	key     *trust.Key // that it shares with this member; nil: its view is not known here
+}
+
 // answer is best effort: who does not hear it asks again.
-func (s *Source) answer(conn net.Conn, a answer) { _ = say(conn, s.cfg.Times.Greet, a) }
+func (s *Source) answer(c caller, a answer) error {
+	if c.key != nil {
+		a.sign(*c.key, c.request)
+	}
+	return say(c, s.cfg.Times.Greet, a)
+}
 
 // give streams a snapshot, unless enough is streamed already. It ends when the member waits no more.
-func (s *Source) give(conn net.Conn, f *offer, w *waiter) {
+func (s *Source) give(c caller, f *offer, w *waiter) {
+	ctx, cut := s.offers.stream(w)
+	defer cut()
 	select {
 	case s.streams <- struct{}{}:
 		defer func() { <-s.streams }()
 	default:
-		s.answer(conn, answer{Later: fmt.Sprintf("%v: %d streams", errBusy, maxStreams)})
+		s.answer(c, answer{Later: fmt.Sprintf("%v: %d streams", errBusy, maxStreams)})
 		return
 	}
-	defer context.AfterFunc(w.ctx, func() { conn.Close() })()
+	defer context.AfterFunc(ctx, func() { c.Close() })()
 	start := time.Now()
-	out := newStream(conn, s.cfg.Times.Stall)
-	err := say(conn, s.cfg.Times.Greet, answer{})
+	out := newStream(c, s.cfg.Times.Stall)
+	err := s.answer(c, answer{})
 	if err == nil {
 		err = s.write(out, f.write)
 	}

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/internal/trust"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/views"
 )
@@ -38,6 +39,7 @@ var quick = Times{Silence: 300 * time.Millisecond, Pulse: 20 * time.Millisecond,
 // place is a process with a port and a source.
 type place struct {
 	*Source
+	id         *trust.Identity
 	port       *port.Port
 	rejections chan port.Rejection
 	given      chan Given
@@ -48,6 +50,7 @@ type world struct {
 	t      *testing.T
 	view   *views.View
 	fresh  order.NodeID
+	ids    map[order.NodeID]*trust.Identity
 	old    []*place
 	state  []byte
 	tried  []order.NodeID // by the fetch's goroutine
@@ -56,12 +59,14 @@ type world struct {
 
 func newWorld(t *testing.T, old int, stateBytes int) *world {
 	t.Helper()
-	w := &world{t: t, fresh: order.NodeID(old + 1), state: make([]byte, stateBytes), failed: map[order.NodeID][]error{}}
+	w := &world{t: t, fresh: order.NodeID(old + 1), state: make([]byte, stateBytes), failed: map[order.NodeID][]error{}, ids: map[order.NodeID]*trust.Identity{}}
 	rand.NewChaCha8([32]byte{1}).Read(w.state)
 	w.view = &views.View{ID: 5, Cluster: "blue", Key: "secret", Subgroups: []views.Subgroup{{Name: "other"}, {Name: "map"}}}
 	sg := &w.view.Subgroups[1]
 	for i := range old + 1 {
-		w.view.Members = append(w.view.Members, views.Member{ID: order.NodeID(i + 1)})
+		id := order.NodeID(i + 1)
+		w.ids[id] = trust.NewIdentity()
+		w.view.Members = append(w.view.Members, views.Member{ID: id, PublicKey: w.ids[id].PublicKey()})
 		sg.Members = append(sg.Members, order.Rank(i))
 		if i < old {
 			w.old = append(w.old, w.place(order.NodeID(i+1)))
@@ -75,14 +80,27 @@ func newWorld(t *testing.T, old int, stateBytes int) *world {
 	return w
 }
 
+// joins adds a fresh member to the view.
+func (w *world) joins() {
+	sg, r := &w.view.Subgroups[1], order.Rank(len(w.view.Members))
+	id := order.NodeID(r + 1)
+	w.ids[id] = trust.NewIdentity()
+	sg.Members, sg.Fresh = append(sg.Members, r), append(sg.Fresh, r)
+	w.view.Members = append(w.view.Members, views.Member{ID: id, PublicKey: w.ids[id].PublicKey()})
+	for _, p := range w.old {
+		p.offers.clear()
+		p.Installed(w.view)
+	}
+}
+
 func (w *world) place(id order.NodeID) *place {
-	p := &place{rejections: make(chan port.Rejection, 16), given: make(chan Given, 16)}
+	p := &place{id: w.ids[id], rejections: make(chan port.Rejection, 16), given: make(chan Given, 16)}
 	var err error
 	if p.port, err = port.Listen(port.Config{Addr: "127.0.0.1:0"}); err != nil {
 		w.t.Fatal(err)
 	}
 	p.Source = NewSource(SourceConfig{
-		Self: id, Keeps: func(name string) bool { return name == "map" }, Times: quick,
+		Self: id, ID: w.ids[id], Keeps: func(name string) bool { return name == "map" }, Times: quick,
 		Reject: func(r port.Rejection) { p.rejections <- r }, Given: func(g Given) { p.given <- g },
 	})
 	p.port.Handle(port.KindState, p.Serve)
@@ -118,15 +136,25 @@ func (w *world) imposter(i int, serve func(net.Conn)) {
 	w.old[i].port.Handle(port.KindState, func(conn net.Conn) {
 		defer conn.Close()
 		var q request
-		if hear(conn, patience, &q) == nil {
-			serve(conn)
+		if say(conn, patience, challenge{trust.NewNonce()}) != nil || hear(conn, patience, &q) != nil {
+			return
+		}
+		if k, err := key(w.ids[order.NodeID(i+1)], w.view, order.NodeID(i+1), q.Node); err == nil {
+			serve(caller{conn, q, &k})
 		}
 	})
 }
 
+// grant says an answer as the member that an imposter is.
+func grant(conn net.Conn, a answer) error {
+	c := conn.(caller)
+	a.sign(*c.key, c.request)
+	return say(conn, patience, a)
+}
+
 func (w *world) fetch(restore func(io.Reader) error) *Fetch {
 	return NewFetch(FetchConfig{
-		Self: w.fresh, View: w.view, Subgroup: 1, Restore: restore, Times: quick,
+		Self: w.fresh, ID: w.ids[w.fresh], View: w.view, Subgroup: 1, Restore: restore, Times: quick,
 		Dial: func(ctx context.Context, addr string) (net.Conn, error) {
 			return port.Dial(ctx, addr, port.KindState, nil)
 		},
@@ -220,7 +248,7 @@ func TestASourceThatInstalledTheViewLaterIsWaitedFor(t *testing.T) {
 // dies has each source but the last misbehave; the state must come from the last one, and the application read it from the start.
 func TestAnotherSourceTakesOver(t *testing.T) {
 	half := func(conn net.Conn, w *world) *stream {
-		_ = say(conn, patience, answer{})
+		_ = grant(conn, answer{})
 		s := newStream(conn, patience)
 		_, _ = s.Write(w.state[:len(w.state)/2])
 		s.mu.Lock()
@@ -237,14 +265,14 @@ func TestAnotherSourceTakesOver(t *testing.T) {
 		"is silent half-way":       {func(conn net.Conn, w *world) { half(conn, w); _, _ = conn.Read(make([]byte, 1)) }, nil},
 		"is silent from the start": {func(conn net.Conn, w *world) { _, _ = conn.Read(make([]byte, 1)) }, nil},
 		"corrupts a chunk": {func(conn net.Conn, w *world) {
-			_ = say(conn, patience, answer{})
+			_ = grant(conn, answer{})
 			frame := make([]byte, headerBytes, 100)
 			frame = append(frame, "garbage"...)
 			header(frame, 7, 12345)
 			_, _ = conn.Write(frame)
 		}, errCorrupt},
 		"announces a huge chunk": {func(conn net.Conn, w *world) {
-			_ = say(conn, patience, answer{})
+			_ = grant(conn, answer{})
 			frame := make([]byte, headerBytes)
 			header(frame, maxChunkBytes+1, 0)
 			_, _ = conn.Write(frame)
@@ -259,7 +287,7 @@ func TestAnotherSourceTakesOver(t *testing.T) {
 			s.sum++
 			_ = s.end()
 		}, errCorrupt},
-		"refuses":              {func(conn net.Conn, w *world) { _ = say(conn, patience, answer{Refused: "no"}) }, errRefused},
+		"refuses":              {func(conn net.Conn, w *world) { _ = grant(conn, answer{Refused: "no"}) }, errRefused},
 		"answers with garbage": {func(conn net.Conn, w *world) { _, _ = conn.Write([]byte{9, 0, 0, 0, 'x', 0, 0, 0, 0, 0, 0, 0, 0}) }, port.ErrMessageMalformed},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -293,39 +321,6 @@ func TestAnotherSourceTakesOver(t *testing.T) {
 	}
 }
 
-func TestX2AStrangerGetsNothing(t *testing.T) {
-	for name, change := range map[string]func(*request){
-		"wrong key":                  func(q *request) { q.Key = "guess" },
-		"no key":                     func(q *request) { q.Key = "" },
-		"wrong cluster":              func(q *request) { q.Cluster = "red" },
-		"not fresh":                  func(q *request) { q.Node = 2 },
-		"no member":                  func(q *request) { q.Node = 77 },
-		"not fresh, says it is done": func(q *request) { q.Node, q.Done = 2, true },
-		"wrong key, says it is done": func(q *request) { q.Key, q.Done = "guess", true },
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, 2, 100)
-			w.takeAll()
-			conn, err := port.Dial(within(t), w.old[0].port.Addr(), port.KindState, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer conn.Close()
-			q := request{"blue", 5, "secret", 1, w.fresh, false}
-			change(&q)
-			var a answer
-			if err := errors.Join(say(conn, patience, q), hear(conn, patience, &a)); err != nil || a.Refused == "" {
-				t.Errorf("%+v, %v", a, err)
-			}
-			if n, _ := io.Copy(io.Discard, conn); n > 0 {
-				t.Errorf("it got %d bytes", n)
-			}
-			w.rejected(0, errStranger)
-			w.arrives()
-		})
-	}
-}
-
 func TestGarbageInsteadOfARequestIsRejected(t *testing.T) {
 	w := newWorld(t, 1, 100)
 	for _, sent := range [][]byte{{255, 255, 255, 255, 1}, {2, 0, 0, 0, '[', ']'}, append([]byte{0, 0, 1, 0}, make([]byte, 70_000)...)} {
@@ -351,7 +346,7 @@ func TestX3AnApplicationThatStopsReadingGetsTheRestChecked(t *testing.T) {
 	w := newWorld(t, 2, 1_000_000)
 	w.takeAll()
 	w.imposter(0, func(conn net.Conn) {
-		_ = say(conn, patience, answer{})
+		_ = grant(conn, answer{})
 		s := newStream(conn, patience)
 		_, _ = s.Write(w.state)
 		s.sum++
@@ -381,7 +376,7 @@ func TestAnErrorBehindAFailedReaderIsNotTheApplications(t *testing.T) {
 	for _, own := range []error{nil, errors.New("syntax error")} {
 		w := newWorld(t, 2, 1000)
 		w.takeAll()
-		w.imposter(0, func(conn net.Conn) { _ = say(conn, patience, answer{}) })
+		w.imposter(0, func(conn net.Conn) { _ = grant(conn, answer{}) })
 		f := w.fetch(func(in io.Reader) error {
 			if _, err := io.Copy(io.Discard, in); err != nil {
 				return own
@@ -433,7 +428,7 @@ func TestASourceThatIsNoMemberAnyMoreIsLeftAtOnce(t *testing.T) {
 	w.takeAll()
 	inside := make(chan struct{})
 	w.imposter(0, func(conn net.Conn) {
-		_ = say(conn, patience, answer{})
+		_ = grant(conn, answer{})
 		close(inside)
 		_, _ = conn.Read(make([]byte, 1))
 	})
@@ -476,7 +471,7 @@ func TestAFetchEndsWithItsContext(t *testing.T) {
 	w := newWorld(t, 1, 1000)
 	inside := make(chan struct{})
 	w.imposter(0, func(conn net.Conn) {
-		_ = say(conn, patience, answer{})
+		_ = grant(conn, answer{})
 		close(inside)
 		_, _ = conn.Read(make([]byte, 1))
 	})
@@ -510,13 +505,7 @@ func TestFreshMembersAreSpread(t *testing.T) {
 
 func TestX1ASnapshotIsKeptUntilAllAreDoneOrGone(t *testing.T) {
 	w := newWorld(t, 2, 1000)
-	sg := &w.view.Subgroups[1]
-	sg.Members, sg.Fresh = append(sg.Members, 3), append(sg.Fresh, 3)
-	w.view.Members = append(w.view.Members, views.Member{ID: 4})
-	for _, p := range w.old {
-		p.offers.clear()
-		p.Installed(w.view)
-	}
+	w.joins()
 	w.takeAll()
 	f, _ := w.arrives()
 	f.Done(within(t))
@@ -524,7 +513,13 @@ func TestX1ASnapshotIsKeptUntilAllAreDoneOrGone(t *testing.T) {
 		if len(p.offers.list) != 1 {
 			t.Fatalf("node %d keeps %d snapshots, and node 4 waits for one", i+1, len(p.offers.list))
 		}
-		if _, _, err := p.offers.ask(request{"blue", 5, "secret", 1, 3, false}); !errors.Is(err, errLater) {
+		k, err := key(w.ids[3], w.view, 3, order.NodeID(i+1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, q := challenge{trust.NewNonce()}, request{View: 5, Subgroup: 1, Node: 3}
+		q.sign(k, c)
+		if _, _, _, err := p.offers.ask(nil, c, q); !errors.Is(err, errLater) {
 			t.Errorf("node 3 is done, and still is given something: %v", err)
 		}
 	}
@@ -592,14 +587,7 @@ func TestAStreamEndsWhenItsMemberIsGone(t *testing.T) {
 			}
 		}
 	})
-	conn, err := port.Dial(within(t), w.old[0].port.Addr(), port.KindState, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	if err := say(conn, patience, request{"blue", 5, "secret", 1, w.fresh, false}); err != nil {
-		t.Fatal(err)
-	}
+	w.asking(0, w.fresh, w.fresh, unchanged)
 	<-started
 	w.old[0].Installed(w.without(w.fresh))
 	if given := <-w.old[0].given; given.Err == nil {
@@ -636,16 +624,15 @@ func TestASnapshotThatFailsIsAFailedSource(t *testing.T) {
 
 func TestStreamsAreBounded(t *testing.T) {
 	w := newWorld(t, 1, 0)
+	for range maxStreams {
+		w.joins()
+	}
 	hold, begun := make(chan struct{}), make(chan struct{}, 10)
 	w.old[0].Put(5, 1, func(io.Writer) error { begun <- struct{}{}; <-hold; return nil })
 	for k := range maxStreams + 1 {
-		conn, err := port.Dial(within(t), w.old[0].port.Addr(), port.KindState, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
+		conn := w.asking(0, order.NodeID(2+k), order.NodeID(2+k), unchanged)
 		var a answer
-		err = errors.Join(say(conn, patience, request{"blue", 5, "secret", 1, w.fresh, false}), hear(conn, patience, &a))
+		err := hear(conn, patience, &a)
 		if err != nil || (a.Later != "") != (k == maxStreams) {
 			t.Errorf("stream %d: %+v, %v", k, a, err)
 		}
