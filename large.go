@@ -152,7 +152,7 @@ func (g *Group) openBulk() (err error) {
 		return nil
 	}
 	g.bulk, err = rdmc.NewNode(rdmc.NodeConfig{
-		Self: rdmc.Peer{ID: g.cfg.ID, Addr: g.port.Addr(), Host: g.node.Host(), Shm: g.node.Shm()}, Port: g.port, TLS: g.cfg.TLS, FailAfter: g.cfg.FailAfter,
+		Self: rdmc.Peer{ID: g.cfg.ID, Addr: g.port.Addr(), Host: g.node.Host(), Shm: g.node.Shm()}, Port: g.port, TLS: g.cfg.TLS, Identity: g.identity, FailAfter: g.cfg.FailAfter,
 		Background: true, // the loop comes first
 		NotShared:  g.cfg.Fabric == TCP,
 	})

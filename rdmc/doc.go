@@ -20,15 +20,17 @@
 // each other's. What lies there is offered to a group whose members all see it, and one more goroutine of each group looks and copies;
 // its messages are the same in every other respect. TLS does not change that: such bytes go through no connection.
 //
-// Links prove nothing. Anybody may make one who reaches the port; what makes a peer a member is that it shows the group's token, a hash of
-// its secret key, which the dialer says first. Frames then carry a channel, a number that the receiver of the frame gave to the group on
+// Anybody may make a link who reaches the port. Its two ends prove to each other that they have the private keys for the public keys that they
+// show (package trust). What makes a peer a member is that it shows the group's token, a hash of its secret key, which the dialer says
+// first, and that the key that it proved to have, and with TLS its certificate, are those by which the group describes the member (Peer). Where a group
+// describes members without keys, whoever knows its key is believed which member it is: then the members trust each other. Frames then carry a channel, a number that the receiver of the frame gave to the group on
 // this link. Numbers are not used again, so what is still on its way for a group that was left cannot be taken for another's.
 //
 // Invariants:
 //
 //	K1  nobody waits until a peer reads a control frame: frames gather in an outbox, and a peer that lets it overflow is cut off
 //	K2  what a peer says is bounded before memory is touched or allocated for it, and so is the number of strangers
-//	K3  a group takes frames only from links whose peer is a member and showed its token
+//	K3  a group takes frames only from links whose peer proved to be a member, as the group describes it, and showed its token
 //	K4  a peer that is silent for FailAfter while something is under way is given up, and memory that waits for it is let go of
 //
 // Locks are taken in the order Node.mu, Group.mu, link.mu. Shared words: groups, routes and links of a node by Node.mu; a membership is

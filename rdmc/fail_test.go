@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/internal/trust"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/rdmc/relay"
 	"github.com/squall-go/squall/rdmc/schedule"
@@ -393,10 +394,12 @@ func TestAPeerThatHangsUpAtOnceIsNotCalledAgainAtOnce(t *testing.T) {
 	p.Handle(port.KindBlocks, func(conn net.Conn) {
 		defer conn.Close()
 		var g greeting
-		if err := port.ReadMessage(conn, &g); err != nil {
+		c := challenge{somebody.PublicKey(), trust.NewNonce()}
+		if errors.Join(port.WriteMessage(conn, c), port.ReadMessage(conn, &g)) != nil {
 			return
 		}
-		if answer(conn, view{}, nil) == nil && g.Blocks {
+		k, err := somebody.Key(trust.Blocks, trust.Scope{}, trust.Party{Node: 1, PublicKey: c.Key}, trust.Party{Node: 2, PublicKey: g.Key})
+		if err == nil && answer(conn, k, &g, view{}, nil) == nil && g.Blocks {
 			calls <- struct{}{}
 		}
 	})

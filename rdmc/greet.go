@@ -11,22 +11,39 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/internal/trust"
 	"github.com/squall-go/squall/order"
 )
 
-// greeting opens a connection. The dialer says it, once on each of the two connections of a link.
+// challenge is what the acceptor of a connection says first.
+type challenge struct {
+	Key   trust.PublicKey `json:"key"` // of its process
+	Nonce trust.Nonce     `json:"nonce"`
+}
+
+// greeting is what the dialer says, once on each of the two connections of a link.
 type greeting struct {
 	From    order.NodeID `json:"from"`
 	To      order.NodeID `json:"to"`
 	Session string       `json:"session"` // a random text: what belongs together shows the same one
 	Blocks  bool         `json:"blocks,omitempty"`
 	view
+	Key   trust.PublicKey `json:"key"` // of its process
+	Nonce trust.Nonce     `json:"nonce"`
+	MAC   trust.MAC       `json:"mac"` // of the challenge and all that
 }
 
 // welcome answers a greeting.
 type welcome struct {
 	Refused string `json:"refused,omitempty"`
 	view
+	MAC trust.MAC `json:"mac"` // of the greeting and all that
+}
+
+// common is the key that this node's process shares with another one.
+func (n *Node) common(id order.NodeID, public trust.PublicKey) (trust.Key, error) {
+	self := trust.Party{Node: uint64(n.cfg.Self.ID), PublicKey: n.cfg.Self.PublicKey}
+	return n.cfg.Identity.Key(trust.Blocks, trust.Scope{}, self, trust.Party{Node: uint64(id), PublicKey: public})
 }
 
 // view is what each of two nodes says of shared memory: on the connection for control frames where it has some, on the one for blocks whether it
@@ -46,7 +63,10 @@ const (
 	maxStrangers     = 256 // links of which no group was attached yet
 )
 
-var errRefused = errors.New("refused")
+var (
+	errRefused  = errors.New("refused")
+	errReplaced = errors.New("another process has taken the place of the peer")
+)
 
 // within bounds what is said and heard on a connection before it is a link's; the node's end ends it at once.
 func (n *Node) within(conn net.Conn, do func() error) error {
@@ -70,11 +90,11 @@ func (n *Node) dial(p Peer) (*link, error) {
 	l := newLink(n, p.ID, true, rand.Text())
 	var err error
 	var theirs view
-	if l.control, theirs, err = n.greet(p, greeting{Session: l.session, view: n.view()}); err != nil {
+	if theirs, err = n.greet(p, l, greeting{Session: l.session, view: n.view()}); err != nil {
 		return nil, err
 	}
 	if l.sight.owner, err = n.probe(theirs.Host, theirs.Shm); err == nil {
-		l.blocks, theirs, err = n.greet(p, greeting{Session: l.session, Blocks: true, view: view{Sees: l.sight.owner != ""}})
+		theirs, err = n.greet(p, l, greeting{Session: l.session, Blocks: true, view: view{Sees: l.sight.owner != ""}})
 	}
 	if err != nil {
 		hangUp(l.control)
@@ -85,22 +105,39 @@ func (n *Node) dial(p Peer) (*link, error) {
 	return l, nil
 }
 
-// greet makes one of them.
-func (n *Node) greet(p Peer, g greeting) (net.Conn, view, error) {
+// greet makes one of them. Both lead to the same process, and that is the peer, as far as its description tells.
+func (n *Node) greet(p Peer, l *link, g greeting) (view, error) {
 	var w welcome
 	ctx, cancel := context.WithTimeout(n.ctx, greetTime)
 	defer cancel()
 	conn, err := port.Dial(ctx, p.Addr, port.KindBlocks, n.cfg.TLS)
 	if err != nil {
-		return nil, view{}, err
+		return view{}, err
 	}
-	g.From, g.To = n.cfg.Self.ID, p.ID
 	err = n.within(conn, func() error {
+		var c challenge
+		if err := port.ReadMessage(io.LimitReader(conn, maxGreetingBytes), &c); err != nil {
+			return err
+		}
+		if !l.showed(conn, c.Key) || !p.is(l) {
+			return fmt.Errorf("%w: at %s is not node %d, but another process", trust.ErrUnproven, p.Addr, p.ID)
+		}
+		k, err := n.common(p.ID, c.Key)
+		if err != nil {
+			return err
+		}
+		g.From, g.To, g.Key, g.Nonce = n.cfg.Self.ID, p.ID, n.cfg.Self.PublicKey, trust.NewNonce()
+		g.MAC = k.MAC(trust.Dialer, c, g)
 		if err := port.WriteMessage(conn, g); err != nil {
 			return err
 		}
 		if err := port.ReadMessage(io.LimitReader(conn, maxGreetingBytes), &w); err != nil {
 			return err
+		}
+		said := w
+		said.MAC = trust.MAC{}
+		if err := k.Check(w.MAC, trust.Listener, g, said); err != nil {
+			return fmt.Errorf("node %d at %s: %w", p.ID, p.Addr, err)
 		}
 		if w.Refused != "" {
 			return fmt.Errorf("%w by node %d at %s: %.200q", errRefused, p.ID, p.Addr, w.Refused)
@@ -109,9 +146,14 @@ func (n *Node) greet(p Peer, g greeting) (net.Conn, view, error) {
 	})
 	if err != nil {
 		hangUp(conn)
-		return nil, view{}, err
+		return view{}, err
 	}
-	return conn, w.view, nil
+	if g.Blocks {
+		l.blocks = conn
+	} else {
+		l.control = conn
+	}
+	return w.view, nil
 }
 
 // serve is the port's handler. Its goroutine becomes the reader of control frames.
@@ -124,16 +166,16 @@ func (n *Node) serve(conn net.Conn) {
 	var g greeting
 	var l *link
 	err := n.within(conn, func() error {
-		err := port.ReadMessage(io.LimitReader(conn, maxGreetingBytes), &g)
-		if err == nil {
-			l, err = n.admit(conn, &g)
-			w := n.view()
-			if err == nil {
-				w, err = n.recognise(l, &g)
-			}
-			err = errors.Join(err, answer(conn, w, err))
+		k, err := n.hear(conn, &g)
+		if err != nil {
+			return err
 		}
-		return err
+		l, err = n.admit(conn, &g)
+		w := n.view()
+		if err == nil {
+			w, err = n.recognise(l, &g)
+		}
+		return errors.Join(err, answer(conn, k, &g, w, err))
 	})
 	switch {
 	case err != nil && n.ctx.Err() == nil:
@@ -147,6 +189,26 @@ func (n *Node) serve(conn net.Conn) {
 	default:
 		n.await(l)
 	}
+}
+
+// hear reads a greeting. Its dialer has the private key for the public one in it.
+func (n *Node) hear(conn net.Conn, g *greeting) (k trust.Key, err error) {
+	c := challenge{n.cfg.Self.PublicKey, trust.NewNonce()}
+	if err := port.WriteMessage(conn, c); err != nil {
+		return k, err
+	}
+	if err := port.ReadMessage(io.LimitReader(conn, maxGreetingBytes), g); err != nil {
+		return k, err
+	}
+	if k, err = n.common(g.From, g.Key); err == nil {
+		said := *g
+		said.MAC = trust.MAC{}
+		err = k.Check(g.MAC, trust.Dialer, c, said)
+	}
+	if err != nil {
+		return k, fmt.Errorf("%w: %w: node %d calls node %d", errStranger, err, g.From, g.To)
+	}
+	return k, nil
 }
 
 func (n *Node) enter() bool {
@@ -174,11 +236,12 @@ func (n *Node) recognise(l *link, g *greeting) (w view, err error) {
 	return view{Sees: l.sight.owner != ""}, nil
 }
 
-func answer(conn net.Conn, v view, refusal error) error {
+func answer(conn net.Conn, k trust.Key, g *greeting, v view, refusal error) error {
 	w := welcome{view: v}
 	if refusal != nil {
 		w.Refused = refusal.Error()
 	}
+	w.MAC = k.MAC(trust.Listener, *g, w)
 	return port.WriteMessage(conn, w)
 }
 
@@ -192,15 +255,16 @@ func (n *Node) admit(conn net.Conn, g *greeting) (*link, error) {
 	case g.To != n.cfg.Self.ID || g.From <= g.To || len(g.Session) == 0 || len(g.Session) > maxSessionBytes:
 		return nil, fmt.Errorf("%w: node %d calls node %d; this is node %d", errStranger, g.From, g.To, n.cfg.Self.ID)
 	}
-	i := slices.IndexFunc(n.links, func(l *link) bool { return !l.dialed && l.peer == g.From && l.session == g.Session })
+	i := slices.IndexFunc(n.links, func(l *link) bool { return !l.dialed && l.peer == g.From && l.key == g.Key && l.session == g.Session })
 	switch {
 	case !g.Blocks && i < 0:
 		n.makePlace()
 		l := newLink(n, g.From, false, g.Session)
+		l.showed(conn, g.Key)
 		l.control = conn
 		n.links = append(n.links, l)
 		return l, nil
-	case g.Blocks && i >= 0 && n.links[i].blocks == nil:
+	case g.Blocks && i >= 0 && n.links[i].blocks == nil && n.links[i].showed(conn, g.Key):
 		n.links[i].blocks = conn
 		return n.links[i], nil
 	}
@@ -286,8 +350,14 @@ const (
 
 // reach dials a peer for as long as a group waits for it. The node's lock is held.
 func (n *Node) reach(p Peer) {
+	for _, l := range n.links {
+		if l.dialed && l.peer == p.ID && !p.is(l) {
+			l.fail(errReplaced)
+		}
+	}
 	if r := n.routes[p.ID]; r != nil {
 		r.peer = p
+		r.ring()
 		return
 	}
 	r := &route{peer: p, bell: make(chan struct{}, 1)}

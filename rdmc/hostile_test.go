@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/internal/trust"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/rdmc/relay"
 	"github.com/squall-go/squall/rdmc/schedule"
@@ -24,6 +25,21 @@ type stranger struct {
 	control, blocks net.Conn
 }
 
+// somebody is the process of all strangers.
+var somebody = trust.NewIdentity()
+
+// signed is a greeting of somebody, with that node's key or the one that it says.
+func (g greeting) signed(t *testing.T, id *trust.Identity, c challenge, to order.NodeID) greeting {
+	t.Helper()
+	g.Key, g.Nonce = id.PublicKey(), trust.NewNonce()
+	k, err := id.Key(trust.Blocks, trust.Scope{}, trust.Party{Node: uint64(g.From), PublicKey: g.Key}, trust.Party{Node: uint64(to), PublicKey: c.Key})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.MAC = k.MAC(trust.Dialer, c, g)
+	return g
+}
+
 // knock opens one connection, and says a greeting.
 func knock(t *testing.T, p Peer, g greeting) (net.Conn, welcome, error) {
 	t.Helper()
@@ -32,7 +48,11 @@ func knock(t *testing.T, p Peer, g greeting) (net.Conn, welcome, error) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	if err := port.WriteMessage(conn, g); err != nil {
+	var c challenge
+	if err := port.ReadMessage(conn, &c); err != nil {
+		t.Fatal(err)
+	}
+	if err := port.WriteMessage(conn, g.signed(t, somebody, c, p.ID)); err != nil {
 		t.Fatal(err)
 	}
 	var w welcome
@@ -195,6 +215,110 @@ func TestK3WhoDoesNotKnowTheTokenIsOutside(t *testing.T) {
 	}
 	s.attach(x.Group)
 	receive(t, x.complete, "member")
+}
+
+// Somebody knows the token and all descriptions, and says that it is node 99: before that comes, and afterwards.
+func TestK3WhoKnowsTheTokenIsNoOtherMember(t *testing.T) {
+	w := newWorld(t, 1, 0)
+	real := trust.NewIdentity()
+	member := Peer{ID: 99, Addr: "127.0.0.1:1", PublicKey: real.PublicKey()}
+	x := w.open("bound", GroupConfig{Members: []Peer{w.peers[0], member}, MaxMessage: 1 << 20})[0]
+	pose := func() {
+		t.Helper()
+		s := visit(t, w.peers[0], 99)
+		s.say(relay.Control{Kind: relay.Attach, Channel: 1, Token: x.token, Word: x.digest})
+		w.rejected(port.NotMember)
+		select {
+		case <-x.complete:
+			t.Fatal("it is a member")
+		default:
+		}
+	}
+	pose()
+	mine := somebody
+	defer func() { somebody = mine }()
+	somebody = real
+	s := visit(t, w.peers[0], 99)
+	s.attach(x.Group)
+	receive(t, x.complete, "member")
+	somebody = mine
+	late := visit(t, w.peers[0], 99)
+	late.say(relay.Control{Kind: relay.Attach, Channel: 1, Token: x.token, Word: x.digest})
+	w.rejected(port.NotMember)
+	if err := x.Err(); err != nil {
+		t.Errorf("the group has failed: %v", err)
+	}
+	// Its greeting says the real one's key, for which it has no private key.
+	conn, err := port.Dial(within(t), w.peers[0].Addr, port.KindBlocks, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	var c challenge
+	if err := port.ReadMessage(conn, &c); err != nil {
+		t.Fatal(err)
+	}
+	g := greeting{From: 99, To: 1, Session: "stolen"}.signed(t, mine, c, 1)
+	g.Key = real.PublicKey()
+	if err := port.WriteMessage(conn, g); err != nil {
+		t.Fatal(err)
+	}
+	closed(t, conn)
+	w.rejected(port.NotMember)
+}
+
+// Somebody takes the connection for blocks of a link that the member has opened for control.
+func TestBothConnectionsOfALinkAreOfOneProcess(t *testing.T) {
+	w := newWorld(t, 1, 0)
+	real, mine := trust.NewIdentity(), somebody
+	defer func() { somebody = mine }()
+	somebody = real
+	if _, welcome, err := knock(t, w.peers[0], greeting{From: 99, To: 1, Session: "s"}); err != nil || welcome.Refused != "" {
+		t.Fatal(welcome, err)
+	}
+	somebody = mine
+	if _, welcome, err := knock(t, w.peers[0], greeting{From: 99, To: 1, Session: "s", Blocks: true}); err != nil || welcome.Refused == "" {
+		t.Fatal(welcome, err)
+	}
+	w.rejected(port.NotMember)
+	somebody = real
+	if _, welcome, err := knock(t, w.peers[0], greeting{From: 99, To: 1, Session: "s", Blocks: true}); err != nil || welcome.Refused != "" {
+		t.Fatal(welcome, err)
+	}
+}
+
+// A process listens where a member was, and answers for it.
+func TestADialerKnowsThePeerThatItDials(t *testing.T) {
+	w := newWorld(t, 2, 0)
+	stale := w.peers[0]
+	stale.PublicKey = trust.NewIdentity().PublicKey()
+	g, err := w.nodes[1].Open(GroupConfig{Name: "stale", Members: []Peer{stale, w.peers[1]}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Discard()
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+		w.nodes[1].mu.Lock()
+		r := w.nodes[1].routes[1]
+		w.nodes[1].mu.Unlock()
+		var why error
+		if r != nil {
+			w.nodes[1].mu.Lock()
+			why = r.err
+			w.nodes[1].mu.Unlock()
+		}
+		if errors.Is(why, trust.ErrUnproven) {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the route's error is %v", why)
+		}
+	}
+	select {
+	case <-g.complete:
+		t.Error("another process is a member")
+	default:
+	}
 }
 
 func TestK2WhatStrangersCostIsBounded(t *testing.T) {

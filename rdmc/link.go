@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/squall-go/squall/internal/trust"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/rdmc/relay"
 )
@@ -31,12 +32,18 @@ const (
 // Life of a link: dialed, or greeted by its dialer → both connections stand → groups attach and leave → broken, or not needed.
 type link struct {
 	node    *Node
-	peer    order.NodeID // as it says; what makes it one is that it knows a group's token
+	peer    order.NodeID // as it says; what makes it one is that it knows a group's token, and has the key of that node
 	dialed  bool
 	session string
 	control net.Conn
 	blocks  net.Conn
 	sight   sight // set before the link is whole
+
+	// What the peer's process has proved to have: set with the first connection.
+	proved      bool
+	key         trust.PublicKey
+	certificate trust.Digest // of TLS
+	secure      bool         // there is TLS
 
 	kick   chan struct{} // rings for the writer
 	paired chan struct{} // closed when the acceptor has both connections
@@ -85,6 +92,15 @@ func newLink(n *Node, peer order.NodeID, dialed bool, session string) *link {
 		node: n, peer: peer, dialed: dialed, session: session, kick: make(chan struct{}, 1), over: make(chan struct{}), paired: make(chan struct{}),
 		channels: map[uint32]*membership{},
 	}
+}
+
+// showed takes what the peer proves on one of the connections, and reports whether that is the same on both.
+func (l *link) showed(conn net.Conn, key trust.PublicKey) bool {
+	certificate, secure := trust.Shown(conn)
+	if !l.proved {
+		l.proved, l.key, l.certificate, l.secure = true, key, certificate, secure
+	}
+	return l.key == key && l.certificate == certificate && l.secure == secure
 }
 
 // run reads and writes until the link ends, and reports who is to blame.
@@ -211,7 +227,7 @@ func (l *link) invite(g *Group) {
 	if !l.isWhole() {
 		return
 	}
-	place := slices.IndexFunc(g.peers, func(p Peer) bool { return p.ID == l.peer })
+	place := slices.IndexFunc(g.peers, func(p Peer) bool { return p.is(l) })
 	if place < 0 || place == g.self || g.members[place] != nil {
 		return
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/internal/trust"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/rdmc/relay"
 	"github.com/squall-go/squall/rdmc/shared"
@@ -54,6 +55,14 @@ func NewNode(c NodeConfig) (*Node, error) {
 	}
 	if c.FailAfter <= 0 {
 		c.FailAfter = DefaultFailAfter
+	}
+	if c.Identity == nil {
+		c.Identity = trust.NewIdentity()
+	}
+	c.Self.PublicKey = c.Identity.PublicKey()
+	if c.Self.Certificate.IsZero() {
+		host, _, _ := net.SplitHostPort(c.Self.Addr)
+		c.Self.Certificate, _ = trust.OwnCertificate(c.TLS, host) // none, if the two sides show different ones: then nobody can be bound to it
 	}
 	n := &Node{cfg: c, groups: map[token]*Group{}, routes: map[order.NodeID]*route{}}
 	n.ctx, n.end = context.WithCancel(context.Background())
@@ -203,7 +212,7 @@ func (n *Node) attach(l *link, c *relay.Control) error {
 	if g == nil {
 		return l.wait(c)
 	}
-	place := slices.IndexFunc(g.peers, func(p Peer) bool { return p.ID == l.peer })
+	place := slices.IndexFunc(g.peers, func(p Peer) bool { return p.is(l) })
 	if place < 0 || place == g.self {
 		return n.attachOther(l, c, g)
 	}

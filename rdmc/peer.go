@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/internal/trust"
 	"github.com/squall-go/squall/order"
 )
 
@@ -15,6 +16,15 @@ type Peer struct {
 	Host string // nodes with the same one are on the same host; "" is nobody's
 	Shm  string // the name of its abstract socket for shared memory; "" if it has none. It is for people: nodes ask each other
 	Rack string // nodes with the same one are close to each other; "" if nothing is known
+	// PublicKey is that of the node's process, and Certificate, with TLS, the hash of the public key of its certificate: Node.Peer has both. Only
+	// a process that proves to have them is that member. Zero: whoever knows the group's key is believed which of its members it is.
+	PublicKey   trust.PublicKey
+	Certificate trust.Digest
+}
+
+// is reports whether the other end of a link is a peer, as far as its description tells.
+func (p *Peer) is(l *link) bool {
+	return p.ID == l.peer && (p.PublicKey.IsZero() || p.PublicKey == l.key) && (p.Certificate.IsZero() || !l.secure || p.Certificate == l.certificate)
 }
 
 // NodeConfig describes a node. Self and Port are needed. Host and Shm of Self are found out if they are empty.
@@ -25,6 +35,8 @@ type NodeConfig struct {
 	Port *port.Port
 	// TLS is what connections are dialed with, the same as the port's; nil is plain TCP.
 	TLS *tls.Config
+	// Identity is the key pair of this process, if it has one for other purposes; nil: the node makes one.
+	Identity *trust.Identity
 	// FailAfter is how long a peer may be silent while a transfer is under way; default 5 s.
 	FailAfter time.Duration
 	// NotShared keeps memory from other processes of the host: messages go in blocks even there.

@@ -102,7 +102,7 @@ func (c *Courier) group(k int) rdmc.GroupConfig {
 	}
 	for _, r := range c.sg.Members {
 		m := v.Members[r]
-		g.Members = append(g.Members, rdmc.Peer{ID: m.ID, Addr: m.Addr, Host: m.Host, Shm: m.Shm})
+		g.Members = append(g.Members, rdmc.Peer{ID: m.ID, Addr: m.Addr, Host: m.Host, Shm: m.Shm, PublicKey: m.PublicKey, Certificate: m.Certificate})
 	}
 	return g
 }
