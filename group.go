@@ -167,7 +167,7 @@ func (g *Group) joinConfig() join.Config {
 	}
 	return join.Config{
 		Cluster: c.Cluster, Group: group, Secret: secret, Join: c.Join, Expect: c.Expect, Declarations: c.declarations(), Layouts: c.layouts(), Port: g.port, TLS: c.TLS,
-		Self: g.self, FailAfter: c.FailAfter, Room: g.reserve.full, OnEvent: func(e join.Event) { c.emit(Joining{e}) },
+		Self: g.self, Identity: g.identity, FailAfter: c.FailAfter, Room: g.reserve.full, OnEvent: func(e join.Event) { c.emit(Joining{e}) },
 		Reach: func(ctx context.Context, m views.Member) error { return g.node.Reach(ctx, fabricPeer(m)) },
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/fabric/port"
+	joining "github.com/squall-go/squall/internal/join"
 	"github.com/squall-go/squall/internal/member"
 	"github.com/squall-go/squall/internal/trust"
 	"github.com/squall-go/squall/order"
@@ -46,9 +47,17 @@ func (r *traitor) join(ctx context.Context, founder, cluster string, decls []vie
 	}
 	deadline, _ := ctx.Deadline()
 	r.control.SetDeadline(deadline)
-	if err := port.WriteMessage(r.control, map[string]any{
-		"cluster": cluster, "member": views.Member{ID: 2, Addr: "127.0.0.1:1", PublicKey: r.identity.PublicKey()}, "expect": 2, "declarations": decls,
-	}); err != nil {
+	var c joining.Challenge
+	if err := port.ReadMessage(r.control, &c); err != nil {
+		return err
+	}
+	q, err := joining.Request{
+		Cluster: cluster, Member: views.Member{ID: 2, Addr: "127.0.0.1:1", PublicKey: r.identity.PublicKey()}, Expect: 2, Declarations: decls,
+	}.Sign(r.identity, c)
+	if err == nil {
+		err = port.WriteMessage(r.control, q)
+	}
+	if err != nil {
 		return err
 	}
 	if r.view, err = r.hear("view"); err != nil {
@@ -157,13 +166,13 @@ func silentWithin(t *testing.T, name string) {
 	}
 	traitor := traitor{identity: trust.NewIdentity()}
 	defer traitor.close()
-	var joining sync.WaitGroup
+	var both sync.WaitGroup
 	var joined error
-	joining.Go(func() {
+	both.Go(func() {
 		joined = traitor.join(ctx, cfg.Listen, cfg.Cluster, []views.Declaration{{Name: "a", RingBytes: 64 << 10, Window: 256}})
 	})
 	g, err := squall.Open(ctx, cfg)
-	joining.Wait()
+	both.Wait()
 	if err = errors.Join(err, joined); err != nil {
 		t.Fatal(err)
 	}

@@ -138,7 +138,7 @@ func (a *Applicant) Start(now time.Duration) (e Effects) {
 func (a *Applicant) dial(now time.Duration, c *call, e *Effects) {
 	a.last++
 	c.ticket, c.stage, c.heard = a.last, dialing, now
-	e.Dials = append(e.Dials, Dial{c.ticket, c.addr})
+	e.Dials = append(e.Dials, Dial{c.ticket, c.addr, c.member})
 }
 
 func (a *Applicant) ask(now time.Duration, addr string, e *Effects) {

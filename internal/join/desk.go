@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/internal/trust"
+	"github.com/squall-go/squall/views"
 )
 
 // errBusy says that as many conversations are going on as a process will have.
@@ -16,15 +18,17 @@ var errBusy = errors.New("too many requests at a time")
 // desk takes requests from the port, a bounded number at a time, each within a bounded time.
 type desk struct {
 	emitter
-	port    *port.Port
-	slots   chan struct{}
-	silence time.Duration
-	callers port.Callers // that somebody reads from
+	self     views.Member
+	identity *trust.Identity
+	port     *port.Port
+	slots    chan struct{}
+	silence  time.Duration
+	callers  port.Callers // that somebody reads from
 }
 
 func newDesk(c Config, conversations int) *desk {
 	return &desk{
-		emitter: emitter{listener: c.OnEvent}, port: c.Port, silence: c.silence,
+		emitter: emitter{listener: c.OnEvent}, self: c.Self, identity: c.Identity, port: c.Port, silence: c.silence,
 		slots: make(chan struct{}, conversations),
 	}
 }
@@ -45,12 +49,12 @@ func (d *desk) handler(converse func(net.Conn, Request)) func(net.Conn) {
 			d.reject(conn, fmt.Errorf("%w: %d", errBusy, cap(d.slots)))
 			return
 		}
-		q, err := d.readRequest(conn)
+		talk, q, err := d.challenge(conn)
 		if err != nil {
 			d.reject(conn, err)
 			return
 		}
-		converse(conn, q)
+		converse(talk, q)
 	}
 }
 

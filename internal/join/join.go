@@ -51,6 +51,7 @@
 //	J8  no candidate has the id or the address of a member, or of somebody that asked before it
 //	J9  a conversation in which nothing is heard for Silence ends, and there are never more of them than a bound
 //	J10  a candidate has shown the words of all other members that they were greeted in the view and reached it, and was reached by the leader
+//	J11  a request is the process's whose record it has, and a joiner is greeted by the process that it was named
 //
 // What cannot be had: a process of a first view whose connection breaks after it said ready does not know whether the view was
 // installed. It gets an error, and the others, if they did install, find a member that does not move.
@@ -69,6 +70,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/internal/trust"
 	"github.com/squall-go/squall/views"
 )
 
@@ -105,6 +107,8 @@ type Config struct {
 	Cluster string
 	// Self is this process. An empty Addr becomes the port's, an Incarnation of 0 a new one.
 	Self views.Member
+	// Identity is the key pair of this process, whose public key its record has. Nil: a new one.
+	Identity *trust.Identity
 	// Join are the addresses to ask, the founder's first. Empty, or this process first: this process is the founder, even if
 	// it learns only by asking that the first address leads to itself; but if one of the others is a member of a group already,
 	// this process was started again, and joins that.
@@ -229,6 +233,9 @@ func Join(ctx context.Context, c Config) (*Outcome, error) {
 	}
 	if c.Self.Incarnation == 0 {
 		c.Self.Incarnation = NewIncarnation()
+	}
+	if err := c.prove(); err != nil {
+		return nil, fmt.Errorf("join: %w", err)
 	}
 	if c.Group == "" && c.founds() {
 		return foundOrJoin(ctx, c)

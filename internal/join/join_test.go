@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -215,12 +216,21 @@ func dialByHand(t *testing.T, addr string) hand {
 	}
 	t.Cleanup(func() { conn.Close() })
 	_ = conn.SetDeadline(time.Now().Add(patience))
-	return hand{conn, t}
+	var c Challenge
+	if err := port.ReadMessage(conn, &c); err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) { // there was no place
+		t.Fatal(err)
+	}
+	return hand{&spoken{Conn: conn, seal: func(v any) any {
+		if q, ok := v.(Request); ok {
+			return signed(t, q, c, byHand)
+		}
+		return v
+	}}, t}
 }
 
 func (h hand) say(v any) {
 	h.t.Helper()
-	if err := port.WriteMessage(h, v); err != nil {
+	if err := port.WriteMessage(h, sealed(h.Conn, v)); err != nil {
 		h.t.Fatal(err)
 	}
 }
@@ -236,6 +246,7 @@ func (h hand) hear(want Verb) Message {
 
 func (p *process) request() Request {
 	p.Self.Addr, p.Self.Incarnation = p.Port.Addr(), uint64(p.Self.ID)
+	p.Self.PublicKey, p.Identity = byHand.PublicKey(), byHand
 	return Request{Cluster: p.Cluster, Member: p.Self, Expect: p.Expect, Declarations: p.Declarations}
 }
 
@@ -527,9 +538,8 @@ func playFounder(t *testing.T, all []*process, ended chan struct{}, then func(ha
 	return func(conn net.Conn) {
 		defer close(ended)
 		defer conn.Close()
-		var q Request
-		_ = conn.SetDeadline(time.Now().Add(patience))
-		if err := port.ReadMessage(conn, &q); err != nil {
+		conn, q, err := answering(all[0], conn)
+		if err != nil {
 			t.Error(err)
 			return
 		}
@@ -538,7 +548,7 @@ func playFounder(t *testing.T, all []*process, ended chan struct{}, then func(ha
 			t.Error(err)
 			return
 		}
-		_ = port.WriteMessage(conn, Message{Verb: sayView, View: v})
+		_ = write(conn, Message{Verb: sayView, View: v})
 		then(hand{conn, t})
 	}
 }
@@ -601,9 +611,11 @@ func TestAJoinerThatCannotUseTheViewTellsTheFounderAndStops(t *testing.T) {
 	heard := make(chan Message, 1)
 	all[0].Port.Handle(port.KindControl, func(conn net.Conn) {
 		defer conn.Close()
-		h, q := hand{conn, t}, Request{}
-		_ = port.ReadMessage(h, &q)
-		_ = port.WriteMessage(h, Message{Verb: sayView, View: &views.View{ID: 1}})
+		h, _, err := answering(all[0], conn)
+		if err != nil {
+			t.Error(err)
+		}
+		_ = write(h, Message{Verb: sayView, View: &views.View{ID: 1}})
 		var m Message
 		_ = port.ReadMessage(h, &m)
 		heard <- m

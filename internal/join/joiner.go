@@ -112,6 +112,12 @@ func (j *joiner) connect(d Dial) {
 	j.dials[d.Ticket] = cancel
 	j.writers.Go(func() {
 		conn, err := port.Dial(ctx, d.Addr, port.KindControl, j.config.TLS)
+		if err == nil {
+			raw := conn
+			if conn, err = challenged(ctx, raw, j.config, d.Member); err != nil {
+				raw.Close()
+			}
+		}
 		cancel()
 		if err != nil {
 			j.step(func(now time.Duration) Effects {
@@ -218,6 +224,10 @@ func inquire(ctx context.Context, c Config, addr string) error {
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
 	nonce := rand.Text()
+	var theirs Challenge // of no use to whoever only inquires
+	if err := port.ReadMessage(conn, &theirs); err != nil {
+		return err
+	}
 	if err := write(conn, Request{Verb: Inquire, Cluster: c.Cluster, Member: c.Self, Group: c.Group, Nonce: nonce}); err != nil {
 		return err
 	}

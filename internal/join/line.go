@@ -67,7 +67,7 @@ func write(conn net.Conn, v any) error {
 	if err := conn.SetWriteDeadline(time.Now().Add(DefaultSilence)); err != nil {
 		return err
 	}
-	return port.WriteMessage(conn, v)
+	return port.WriteMessage(conn, sealed(conn, v))
 }
 
 // hangUp says that nothing more will be written and bounds what is still read. Closing at once would be wrong: a message of

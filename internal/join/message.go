@@ -2,13 +2,12 @@ package join
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
 	"strings"
 
+	"github.com/squall-go/squall/internal/trust"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/views"
 )
@@ -22,6 +21,10 @@ type Request struct {
 	Declarations []views.Declaration `json:"declarations,omitempty"` // of an application
 	Nonce        string              `json:"nonce,omitempty"`        // of an application: by which a process knows it as its own; of an inquiry: what Proof is about
 	Group        string              `json:"group,omitempty"`        // of which the process was a member, as its directory says; empty: of none
+	// Salt is random, and MAC of the challenge and all of the request: by it the process shows that Member is its own record. Who inquires
+	// shows nothing.
+	Salt trust.Nonce `json:"salt,omitzero"`
+	MAC  trust.MAC   `json:"mac,omitzero"`
 }
 
 // Verb names a message.
@@ -59,6 +62,7 @@ type Message struct {
 	ViewID  order.ViewID `json:"view_id,omitempty"`
 	Members []Met        `json:"members,omitempty"`
 	View    *views.View  `json:"view,omitempty"`
+	MAC     trust.MAC    `json:"mac,omitzero"`     // of the first message: of the request, and all of the message
 	Secret  string       `json:"secret,omitempty"` // of the view's group
 	Group   string       `json:"group,omitempty"`  // of member and other
 	Proof   []byte       `json:"proof,omitempty"`  // of member: that it knows the group's secret
@@ -95,10 +99,15 @@ type Met struct {
 	Addr string       `json:"addr"`
 	// Fingerprint tells a node's processes apart without telling their incarnations. A host that lost power breaks no conversation: only
 	// by its fingerprint is a joiner told that it greeted the process before this one.
-	Fingerprint uint32 `json:"fingerprint,omitempty"`
+	Fingerprint trust.Digest `json:"fingerprint,omitzero"`
+	// PublicKey and Certificate are those of the member's record: the process that is greeted proves to have them.
+	PublicKey   trust.PublicKey `json:"public_key,omitzero"`
+	Certificate trust.Digest    `json:"certificate,omitzero"`
 }
 
-func metAs(m views.Member) Met { return Met{ID: m.ID, Addr: m.Addr, Fingerprint: fingerprint(m)} }
+func metAs(m views.Member) Met {
+	return Met{ID: m.ID, Addr: m.Addr, Fingerprint: fingerprint(m), PublicKey: m.PublicKey, Certificate: m.Certificate}
+}
 
 func (m Met) record() views.Member { return views.Member{ID: m.ID, Addr: m.Addr} }
 
@@ -107,13 +116,6 @@ func records(members []Met) (all []views.Member) {
 		all = append(all, m.record())
 	}
 	return all
-}
-
-// fingerprint is the same whichever member tells it. So short a sum fits four billion incarnations, and does not give the one away.
-func fingerprint(m views.Member) uint32 {
-	text := binary.LittleEndian.AppendUint64(nil, uint64(m.ID))
-	sum := sha256.Sum256(binary.LittleEndian.AppendUint64(text, m.Incarnation))
-	return binary.LittleEndian.Uint32(sum[:])
 }
 
 // String is for traces.
@@ -175,8 +177,8 @@ func checkMember(m views.Member) error {
 	return errors.Join(errs...)
 }
 
-// sameProcess reports whether two records are of one process: one that was started again has the id, but not the incarnation.
-func sameProcess(a, b views.Member) bool { return a.ID == b.ID && a.Incarnation == b.Incarnation }
+// sameProcess reports whether two records are of one process: one that was started again has the id, but neither the incarnation nor the key.
+func sameProcess(a, b views.Member) bool { return a.Party() == b.Party() }
 
 // has reports whether a process is a member of a view.
 func has(v *views.View, m views.Member) bool {

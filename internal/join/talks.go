@@ -4,8 +4,6 @@ import (
 	"net"
 	"sync"
 	"time"
-
-	"github.com/squall-go/squall/fabric/port"
 )
 
 // queued is how many messages wait for a conversation's writer. There are seldom two: what is said is far apart.
@@ -108,7 +106,7 @@ func (s *talks) begin(t Ticket, conn net.Conn) *line {
 func (s *talks) read(t Ticket, l *line, hear func(time.Duration, Message) Effects, gone func(time.Duration, error) Effects) {
 	for !l.keep { // written by the step below, or not at all
 		var m Message
-		if err := port.ReadMessage(l.conn, &m); err != nil {
+		if err := readMessage(l.conn, &m); err != nil {
 			s.step(func(now time.Duration) Effects {
 				e := gone(now, err)
 				s.end(t)

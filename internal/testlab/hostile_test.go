@@ -12,6 +12,8 @@ import (
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/internal/join"
+	"github.com/squall-go/squall/internal/trust"
 	"github.com/squall-go/squall/views"
 )
 
@@ -27,6 +29,9 @@ type said struct {
 	Text string `json:"text"`
 }
 
+// stranded is the key pair of all strangers.
+var stranded = trust.NewIdentity()
+
 // record is a process that listens, and says that it is whatever process is asked for.
 func record(t *testing.T, lab *Cluster, id squall.NodeID) views.Member {
 	t.Helper()
@@ -40,7 +45,7 @@ func record(t *testing.T, lab *Cluster, id squall.NodeID) views.Member {
 			_, _ = io.Copy(io.Discard, conn)
 		}
 	})
-	return views.Member{ID: id, Incarnation: 4711, Addr: listener.Addr()}
+	return views.Member{ID: id, Incarnation: 4711, Addr: listener.Addr(), PublicKey: stranded.PublicKey()}
 }
 
 // strangerAt asks a member to join, as a node.
@@ -61,10 +66,14 @@ func asks(t *testing.T, lab *Cluster, addr, verb string, as views.Member) *stran
 	t.Cleanup(func() { conn.Close() })
 	lab.must(conn.SetDeadline(time.Now().Add(patience)))
 	s := &stranger{t, conn}
-	s.say(map[string]any{
-		"verb": verb, "cluster": lab.Name, "member": as,
-		"declarations": []views.Declaration{{Name: SmallMessages.Name, RingBytes: SmallMessages.RingBytes, Window: SmallMessages.Window}},
-	})
+	var c join.Challenge
+	lab.must(port.ReadMessage(conn, &c))
+	q, err := join.Request{
+		Verb: join.Verb(verb), Cluster: lab.Name, Member: as,
+		Declarations: []views.Declaration{{Name: SmallMessages.Name, RingBytes: SmallMessages.RingBytes, Window: SmallMessages.Window}},
+	}.Sign(stranded, c)
+	lab.must(err)
+	s.say(q)
 	return s
 }
 

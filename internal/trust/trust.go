@@ -112,6 +112,11 @@ type Party struct {
 	PublicKey   PublicKey
 }
 
+// Fingerprint stands for the party without telling its incarnation.
+func (p Party) Fingerprint() Digest {
+	return sha256.Sum256(fields([]byte("squall party 1"), p.bytes()))
+}
+
 // Scope is where a key is valid: in one view of one group, or, with less filled in, before there is a view.
 type Scope struct {
 	Group   string // the group's identity

@@ -1,0 +1,155 @@
+package join
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/internal/trust"
+	"github.com/squall-go/squall/order"
+)
+
+// byHand is the process of those that speak by hand.
+var byHand = trust.NewIdentity()
+
+// signed is a request of a process, whoever's record it has.
+func signed(t *testing.T, q Request, c Challenge, i *trust.Identity) Request {
+	t.Helper()
+	record := q.Member
+	q.Member.PublicKey = i.PublicKey()
+	k, err := keyWith(i, q.Cluster, q.Member.Party(), trust.Party{PublicKey: c.PublicKey})
+	if err != nil {
+		t.Fatal(err)
+	}
+	q.Member = record
+	return q.signed(k, c)
+}
+
+// answering is the conversation of a process that was called, played by hand.
+func answering(p *process, conn net.Conn) (net.Conn, Request, error) {
+	c := p.Config
+	c.silence = patience
+	if err := c.prove(); err != nil {
+		return conn, Request{}, err
+	}
+	return newDesk(c, 1).challenge(conn)
+}
+
+// expectSilence waits until the other side hangs up, and fails if it says anything.
+func expectSilence(t *testing.T, conn net.Conn) {
+	t.Helper()
+	_ = conn.SetDeadline(time.Now().Add(patience))
+	if n, err := conn.Read(make([]byte, 1)); n > 0 || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("it is answered, or kept: %v", err)
+	}
+}
+
+// J11: a member knows the record of every joiner that greets it, and everything else but its private key.
+func TestJ11NobodyAsksInAnothersName(t *testing.T) {
+	all := cluster(t, 2)
+	g := formedOf(t, all)
+	joiner := g.newcomer(9, 0)
+	joining := joiner.start(within(t))
+	candidate := g.candidates(1)[0]
+	evil := trust.NewIdentity()
+	greet, apply := Request{Verb: Greet, Cluster: "blue", Member: candidate}, Request{Cluster: "blue", Member: candidate, Declarations: all[0].Declarations}
+	member := Request{Verb: Greet, Cluster: "blue", Member: g.view.Members[1]} // who greets as a member is told the view
+	var recorded Request
+	for name, say := range map[string]func(Challenge) Request{
+		"a greeting":             func(c Challenge) Request { return signed(t, greet, c, evil) },
+		"an application":         func(c Challenge) Request { return signed(t, apply, c, evil) },
+		"a greeting of a member": func(c Challenge) Request { return signed(t, member, c, evil) },
+		"without a MAC":          func(Challenge) Request { return apply },
+		"recorded elsewhere": func(Challenge) Request {
+			recorded = signed(t, apply, Challenge{g.view.Members[0].PublicKey, trust.NewNonce()}, evil)
+			return recorded
+		},
+		"of a key that is everybody's": func(c Challenge) Request {
+			q := signed(t, apply, c, evil)
+			q.Member.PublicKey = trust.PublicKey{}
+			return q
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			conn, err := port.Dial(within(t), g.all[0].Port.Addr(), port.KindControl, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			var c Challenge
+			if err := port.ReadMessage(conn, &c); err != nil {
+				t.Fatal(err)
+			}
+			if err := port.WriteMessage(conn, say(c)); err != nil {
+				t.Fatal(err)
+			}
+			expectSilence(t, conn)
+			all[0].await("rejected", turnedAway(port.NotMember, trust.ErrUnproven))
+		})
+	}
+	if c := g.doors[0].Candidates(); len(c) != 1 || c[0] != candidate {
+		t.Errorf("the candidates are %v", c)
+	}
+	g.admit(g.candidates(1))
+	for i := range all {
+		if lost := g.installAt(i); len(lost) > 0 {
+			t.Errorf("node %d has lost %v", i+1, lost)
+		}
+	}
+	if got := get(t, joining); got.err != nil {
+		t.Error(got.err)
+	}
+}
+
+// J11: a process with the id and the incarnation of a joiner, and a key of its own, is another process: it ends nothing of the joiner.
+func TestJ11AnotherKeyIsAnotherProcess(t *testing.T) {
+	all := cluster(t, 2)
+	g := formedOf(t, all)
+	joining := g.newcomer(9, 0).start(within(t))
+	candidate := g.candidates(1)[0]
+	posing := candidate
+	posing.PublicKey = byHand.PublicKey()
+	h := dialByHand(t, all[0].Port.Addr())
+	h.say(Request{Cluster: "blue", Member: posing, Declarations: all[0].Declarations})
+	h.hear(sayWait)
+	if c := g.doors[0].Candidates(); len(c) != 1 || c[0] != candidate {
+		t.Errorf("the candidates are %v", c)
+	}
+	g.admit(g.candidates(1))
+	for i := range all {
+		g.installAt(i)
+	}
+	if got := get(t, joining); got.err != nil {
+		t.Error(got.err)
+	}
+}
+
+// J11: somebody listens where a member did, and greets the joiner in its place.
+func TestJ11NobodyGreetsForAMember(t *testing.T) {
+	all := cluster(t, 3)
+	g := formedOf(t, all)
+	g.doors[2].Close()
+	imposter, called := cluster(t, 1)[0], make(chan struct{}, 100)
+	imposter.Port = all[2].Port
+	imposter.Port.Handle(port.KindControl, func(conn net.Conn) {
+		defer conn.Close()
+		if talk, _, err := answering(imposter, conn); err == nil {
+			_ = write(talk, Message{Verb: sayGreeted})
+		}
+		called <- struct{}{}
+	})
+	ctx, cancel := context.WithCancel(within(t))
+	joining := g.newcomer(order.NodeID(9), 0).start(ctx)
+	for range 3 {
+		get(t, called)
+	}
+	if c := g.doors[0].Candidates(); len(c) > 0 {
+		t.Errorf("%v is a candidate, and one of the members did not greet it", c)
+	}
+	cancel()
+	expectError(t, get(t, joining).err, context.Canceled)
+}
