@@ -46,6 +46,11 @@ func openBolt(o opening, dir string) (engine, error) {
 		return nil, err
 	}
 	e.BoltStore = s
+	if !o.readOnly { // the process before may have ended between a write and its sync
+		if err := e.file.Sync(); err != nil {
+			return nil, errors.Join(err, e.Close())
+		}
+	}
 	if info, err := e.file.Stat(); err == nil {
 		e.size = info.Size()
 	}

@@ -70,11 +70,17 @@ func openMeta(dir string, readOnly bool) (*meta, error) {
 		m.db, err = bbolt.Open(m.path, 0o640, &bbolt.Options{Timeout: engineTimeout, ReadOnly: readOnly})
 		return err
 	})
+	if err == nil && !readOnly { // the process before may have ended between a write and its sync
+		err = guard(m.path, m.db.Sync)
+	}
+	if err == nil {
+		err = m.checkAll()
+	}
+	if err != nil && m.db != nil {
+		err = errors.Join(err, m.close())
+	}
 	if err != nil {
 		return nil, err
-	}
-	if err := m.checkAll(); err != nil {
-		return nil, errors.Join(err, m.close())
 	}
 	return m, nil
 }
