@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"time"
 )
 
 // CertificateKey is the hash of a certificate's public key: a certificate that is renewed with the same key keeps it.
@@ -37,6 +38,12 @@ func CheckCertificate(conn net.Conn, want Digest) error {
 // ErrCertificates says that a process would show one key as a client and another one as a server.
 var ErrCertificates = errors.New("the certificate for dialing and the one for listening have different keys: members are recognised by one key, so use one for both")
 
+// ErrNoClientCertificate says that a TLS configuration shows a certificate when it listens, and none when it dials.
+var ErrNoClientCertificate = errors.New("the TLS configuration shows no certificate when it dials: set Certificates or GetClientCertificate")
+
+// ownTime bounds the handshake of a configuration with itself.
+const ownTime = 10 * time.Second
+
 // OwnCertificate is the hash of the key of the certificate that a configuration shows to others; zero without TLS. It lets the
 // configuration shake hands with itself, so that its callbacks choose as they would for a peer that dials host; nothing is
 // verified.
@@ -62,6 +69,10 @@ func OwnCertificate(c *tls.Config, host string) (Digest, error) {
 	here, there := net.Pipe()
 	defer here.Close()
 	defer there.Close()
+	// A pipe has no buffer: without an end, a side that fails and says so could wait for the other one for ever.
+	end := time.Now().Add(ownTime)
+	here.SetDeadline(end)
+	there.SetDeadline(end)
 	client, server := tls.Client(here, bare), tls.Server(there, bare)
 	failed := make(chan error, 1)
 	go func() {
@@ -80,6 +91,9 @@ func OwnCertificate(c *tls.Config, host string) (Digest, error) {
 	}
 	listening, _ := Shown(client)
 	dialing, _ := Shown(server)
+	if dialing.IsZero() {
+		return Digest{}, ErrNoClientCertificate
+	}
 	if listening != dialing {
 		return Digest{}, ErrCertificates
 	}
@@ -88,7 +102,7 @@ func OwnCertificate(c *tls.Config, host string) (Digest, error) {
 
 func unverified(c *tls.Config) *tls.Config {
 	c = c.Clone()
-	c.MinVersion, c.ClientAuth, c.InsecureSkipVerify = tls.VersionTLS13, tls.RequireAnyClientCert, true
+	c.MinVersion, c.ClientAuth, c.InsecureSkipVerify = tls.VersionTLS13, tls.RequestClientCert, true
 	c.VerifyPeerCertificate, c.VerifyConnection, c.NextProtos = nil, nil, nil
 	c.SessionTicketsDisabled = true
 	return c

@@ -68,6 +68,9 @@ func TestTheOwnCertificateIsTheOneThatIsShown(t *testing.T) {
 	if _, err := OwnCertificate(&tls.Config{Certificates: []tls.Certificate{first}, GetCertificate: get(foreign)}, "node"); !errors.Is(err, ErrCertificates) {
 		t.Errorf("two keys: %v", err)
 	}
+	if _, err := OwnCertificate(&tls.Config{GetCertificate: get(first)}, "node"); !errors.Is(err, ErrNoClientCertificate) {
+		t.Errorf("nothing to show when it dials: %v", err)
+	}
 	if _, err := OwnCertificate(&tls.Config{}, "node"); err == nil {
 		t.Error("a configuration without a certificate has one")
 	}
