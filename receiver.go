@@ -165,7 +165,8 @@ func (r *receiver) begin() {
 	r.app.mark(func() { close(r.ready) })
 }
 
-// boundary takes a snapshot where the deliveries of a view begin, if the view has fresh members that need one.
+// boundary takes a snapshot where the deliveries of a view begin, if the view has fresh members that need one. A receiver that is
+// over has no state to give.
 func (r *receiver) boundary(v *views.View, i int) {
 	source := r.group.states.source
 	if !source.Wanted(v.ID, i) {
@@ -176,6 +177,9 @@ func (r *receiver) boundary(v *views.View, i int) {
 		f = func() { source.Put(v.ID, i, boundary{r.log.recorder.Last()}.write) }
 	}
 	switch {
+	case r.phase == over && (r.log == nil || r.log.partial.Load()):
+		// The application, or the log, did not get all that the shard delivered before.
+		source.Withhold(v.ID, i)
 	case r.phase == waiting && !r.backlog.Mark(f):
 	case r.log != nil:
 		f() // the log has everything that was delivered

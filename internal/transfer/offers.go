@@ -23,7 +23,7 @@ var errLater = errors.New("not now")
 var errStranger = fmt.Errorf("%w: not a fresh member of the view", fabric.ErrRefused)
 
 // errStateless is why a fresh member gets nothing here.
-var errStateless = errors.New("this member keeps no snapshots of the subgroup")
+var errStateless = errors.New("this member has no snapshot of the subgroup")
 
 // offers are the snapshots that are kept here, and those that will be.
 type offers struct {
@@ -141,6 +141,15 @@ func (o *offers) put(view order.ViewID, subgroup int, write func(io.Writer) erro
 	defer o.mu.Unlock()
 	if f := o.find(view, subgroup); f != nil {
 		f.write = write
+	}
+}
+
+// withhold notes that there will be no snapshot.
+func (o *offers) withhold(view order.ViewID, subgroup int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if f := o.find(view, subgroup); f != nil {
+		f.none = true
 	}
 }
 

@@ -72,6 +72,10 @@ func (s *Source) Put(view order.ViewID, subgroup int, write func(io.Writer) erro
 	s.offers.put(view, subgroup, write)
 }
 
+// Withhold says that there will be no snapshot of a subgroup at the boundary of a view: this member does not have that state any
+// more. Those who wait for it are refused, and ask other members.
+func (s *Source) Withhold(view order.ViewID, subgroup int) { s.offers.withhold(view, subgroup) }
+
 // Waiting returns the subgroups of which this member keeps a snapshot, or will, for fresh members that wait for it.
 func (s *Source) Waiting() (subgroups []int) { return s.offers.awaited() }
 
