@@ -47,7 +47,7 @@ type Recorder struct {
 	over      order.ViewID   // the last view that has ended
 	since     order.ViewID   // the last view as which began the log was partial
 
-	// Between the loop and whoever calls Take. The loop gives out of unseen without mu: nobody calls Take while the log is whole.
+	// Between the loop and the goroutine that calls Take. The loop gives out of unseen without mu: nobody calls Take while the log is whole.
 	mu     sync.Mutex
 	unseen unseen // AfterPersist: what the application did not see yet
 	closed bool   // nothing is taken any more
@@ -202,8 +202,11 @@ func (r *Recorder) record(m *multicast.Message) bool {
 
 // drained reports whether everything of a view up to a position is on disk: the log took it, and all that it took is there.
 func (r *Recorder) drained(durable uint64, v order.ViewID, end order.Seq) bool {
+	if r.partial { // another goroutine may be appending
+		return false
+	}
 	took := end == 0 || r.last.View == v && r.last.Seq+1 >= end
-	return !r.partial && took && durable == r.cfg.Log.Appended()
+	return took && durable == r.cfg.Log.Appended()
 }
 
 // global notes what is on every disk, and shows the application what waited for it.

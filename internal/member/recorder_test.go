@@ -169,7 +169,7 @@ func TestAShardThatAMemberComesBackToIsRecordedFromItsFirstMessage(t *testing.T)
 	}
 }
 
-// Whoever waits for the end of what waits for disks must not wait for the application.
+// A goroutine that waits for the end of what waits for disks must not wait for the application.
 func TestUnshownDoesNotWaitForAnUpcall(t *testing.T) {
 	l, a := &memoryLog{room: 100}, &slowTaker{entered: make(chan struct{}), release: make(chan struct{})}
 	r := NewRecorder(RecorderConfig{Log: l, Receiver: a, AfterPersist: true, Memory: 100, Self: 1, Observe: func(order.Time) {}})
@@ -209,7 +209,7 @@ func (a *slowTaker) Deliver(run []multicast.Message) int {
 func (*slowTaker) MaxRun() int { return 0 }
 
 // What a shard has delivered when this member leaves it is in its log, and the application sees no more of it, even if the member
-// comes back. Who waits for disks there is told, and may wait again after that.
+// comes back. A goroutine that waits for disks there is told, and may wait again after that.
 func TestWhoLeavesAShardSeesNoMoreOfIt(t *testing.T) {
 	l, a := &memoryLog{room: 100}, &taker{most: 100}
 	r := NewRecorder(RecorderConfig{Log: l, Receiver: a, AfterPersist: true, Memory: 2, Self: 1, Observe: func(order.Time) {}})
@@ -312,4 +312,27 @@ func (f *Frontier) waitersFor() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return len(f.waiters)
+}
+
+// While another goroutine makes the log whole, the loop asks whether it is drained: for the race detector.
+func TestALogThatLacksSomethingIsNotDrainedWhileItIsMadeWhole(t *testing.T) {
+	r := NewRecorder(RecorderConfig{Log: &memoryLog{room: 100}, Receiver: &taker{}, Observe: func(order.Time) {}})
+	r.Lacks(1)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for _, m := range runOf(0, 100) {
+			r.Take(&m)
+		}
+	}()
+	for over := false; !over; {
+		select {
+		case <-done:
+			over = true
+		default:
+		}
+		if r.drained(0, 1, 1) {
+			t.Fatal("it is drained")
+		}
+	}
 }
