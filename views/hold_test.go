@@ -19,7 +19,7 @@ func shards(id order.ViewID, processes []Keeper, members ...[]order.Rank) *View 
 	return v
 }
 
-// A history of views of one shard, or of two: whoever has the state when a shard has members again hands it over.
+// A history of views of one shard, or of two: a process that has the state when the shard has members again hands it over.
 func TestAStateIsHeldByThoseThatHadItLast(t *testing.T) {
 	a, b, c, d := Keeper{ID: 1, Incarnation: 1}, Keeper{ID: 2, Incarnation: 1}, Keeper{ID: 3, Incarnation: 1}, Keeper{ID: 4, Incarnation: 1}
 	again := Keeper{ID: 1, Incarnation: 9}
@@ -51,7 +51,7 @@ func TestAStateIsHeldByThoseThatHadItLast(t *testing.T) {
 		{"who got it meanwhile does", []*View{
 			shards(1, []Keeper{a, b}, ranks(0)), shards(2, []Keeper{a, b}, ranks(0, 1)), shards(3, []Keeper{b, c}, nil), shards(4, []Keeper{b, c}, ranks(0, 1)),
 		}, all, []want{{fresh: ranks(1), partial: ranks(1)}, {keepers: []Keeper{b}}, {fresh: ranks(1), partial: ranks(1)}}},
-		{"who was in another shard since does not hold it", []*View{
+		{"a member that was in another shard since does not hold it", []*View{
 			shards(1, []Keeper{a, b}, ranks(0), ranks(1)), shards(2, []Keeper{a, b}, nil, ranks(0, 1)), shards(3, []Keeper{a, b}, ranks(0), ranks(1)),
 		}, all, []want{{lost: true}, {lost: true}}},
 		{"of several that hold it nobody is fresh, wherever the others were", []*View{

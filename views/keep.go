@@ -82,7 +82,7 @@ func (v *View) keep(before *View, i int, whole func(order.Rank) bool) {
 
 // hold finds out who in a subgroup of this view has its state, which lives and dies with the processes that have it. A holder is a
 // member of the subgroup that has the state, or was one when the subgroup last had members and has been in no other shard since.
-// While a holder is there, whoever else comes in is fresh. If none is there the state is lost, and the members begin anew, unless
+// While a holder is there, every other process that comes in is fresh. If none is there the state is lost, and the members begin anew, unless
 // somebody goes on that still waits for the state: the last source may have handed it over before it went.
 func (v *View) hold(before *View, i int, whole func(order.Rank) bool) {
 	sg, was := &v.Subgroups[i], before.Subgroups[i]

@@ -80,7 +80,7 @@ func TestALeaderThatIsLostIsNotFollowed(t *testing.T) {
 	}
 }
 
-// Who is to be removed stops at the proposal: the leader's suspicion need not be in its row yet.
+// A member that is to be removed stops at the proposal: the leader's suspicion need not be in its row yet.
 func TestWhoIsProposedToBeRemovedStops(t *testing.T) {
 	c := registers(t, 3)
 	c.proposes(0, newBallot(1, 0), &proposal{View: c.without(1), Removed: ranks(1)})
@@ -99,7 +99,7 @@ func TestWhoIsProposedToLeaveAndDoesNotWantToSuspectsTheLeader(t *testing.T) {
 	}
 }
 
-// Who leads depends on who leaves, so nobody says that it leaves once it is wedged.
+// The choice of the leader depends on which members leave, so nobody says that it leaves once it is wedged.
 func TestNothingIsAskedOfTheNextViewAfterTheWedge(t *testing.T) {
 	c := registers(t, 3)
 	ch := c.changes[1]

@@ -101,7 +101,7 @@ func (s *presence) serve(conn net.Conn) {
 	conn.SetDeadline(time.Now().Add(presenceTime))
 	var q presenceRequest
 	if err := port.ReadMessage(io.LimitReader(conn, presenceBytes), &q); err != nil {
-		if !errors.Is(err, io.EOF) { // who asked does not need the answer any more
+		if !errors.Is(err, io.EOF) { // the other side does not need the answer any more
 			s.port.Reject(port.RejectedPresence(conn.RemoteAddr().String(), err))
 		}
 		return

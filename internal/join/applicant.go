@@ -219,7 +219,7 @@ func (a *Applicant) Hear(now time.Duration, t Ticket, m Message) (e Effects) {
 	return e
 }
 
-// foreign reports whether a view is not one of the group that this process was a member of. Who shows one of that group knows its secret.
+// foreign reports whether a view is not one of the group that this process was a member of. A process that shows one of that group knows its secret.
 func (a *Applicant) foreign(m Message) bool {
 	return a.config.Group != "" && m.View != nil && (m.View.Group != a.config.Group || views.NewSecret(m.Secret) != a.config.Secret)
 }

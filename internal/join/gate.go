@@ -111,7 +111,7 @@ func (g *Gate) Ask(now time.Duration, t Ticket, q Request) (e Effects) {
 	return e
 }
 
-// greet answers who greets, with this member's word about it, once it was reached.
+// greet answers a joiner that greets, with this member's word about it, once it was reached.
 func (g *Gate) greet(t *talk, e *Effects) {
 	if !t.probed {
 		e.Probes = append(e.Probes, Probe{t.ticket, t.member})
@@ -198,8 +198,8 @@ func (g *Gate) judgeRecord(q Request) Message {
 	return Message{}
 }
 
-// judgeMember answers a member of the view that does not know that it is one: who was to tell it died, or its conversations broke. It
-// is told by whoever it asks, unless it was reported as failed already: then it is taken again when it is out of the view.
+// judgeMember answers a member of the view that does not know that it is one: the member that was to tell it died, or its conversations
+// broke. Any member that it asks tells it, unless it was reported as failed already: then it is taken again when it is out of the view.
 func (g *Gate) judgeMember(q Request) Message {
 	if g.view.ID == firstView && q.Verb == Apply || slices.ContainsFunc(g.failed, func(m views.Member) bool { return sameProcess(m, q.Member) }) {
 		return saying(sayLater, "%s is a member of view %d that went away", node(q.Member.ID, q.Member.Addr), g.view.ID)

@@ -224,7 +224,7 @@ func inquire(ctx context.Context, c Config, addr string) error {
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
 	nonce := rand.Text()
-	var theirs Challenge // of no use to whoever only inquires
+	var theirs Challenge // of no use to a process that only inquires
 	if err := port.ReadMessage(conn, &theirs); err != nil {
 		return err
 	}

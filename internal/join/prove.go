@@ -10,7 +10,7 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// Challenge opens a conversation: whoever takes requests says it at once. The request authenticates it, and the first message that
+// Challenge opens a conversation: the process that takes requests says it at once. The request authenticates it, and the first message that
 // follows authenticates the request, with the key of the two processes (J11).
 type Challenge struct {
 	PublicKey trust.PublicKey `json:"public_key"` // of the process that takes requests
@@ -60,7 +60,7 @@ func readMessage(conn net.Conn, m *Message) error {
 	return heed(m)
 }
 
-// challenge asks whoever called to prove that it is the process that its request describes, and returns the conversation that follows.
+// challenge asks the caller to prove that it is the process that its request describes, and returns the conversation that follows.
 func (d *desk) challenge(conn net.Conn) (net.Conn, Request, error) {
 	c := Challenge{d.self.PublicKey, trust.NewNonce()}
 	if err := write(conn, c); err != nil {

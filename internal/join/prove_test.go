@@ -16,7 +16,7 @@ import (
 // byHand is the process of those that speak by hand.
 var byHand = trust.NewIdentity()
 
-// signed is a request of a process, whoever's record it has.
+// signed is a request of a process, whichever record it has.
 func signed(t *testing.T, q Request, c Challenge, i *trust.Identity) Request {
 	t.Helper()
 	record := q.Member
@@ -57,7 +57,7 @@ func TestJ11NobodyAsksInAnothersName(t *testing.T) {
 	candidate := g.candidates(1)[0]
 	evil := trust.NewIdentity()
 	greet, apply := Request{Verb: Greet, Cluster: "blue", Member: candidate}, Request{Cluster: "blue", Member: candidate, Declarations: all[0].Declarations}
-	member := Request{Verb: Greet, Cluster: "blue", Member: g.view.Members[1]} // who greets as a member is told the view
+	member := Request{Verb: Greet, Cluster: "blue", Member: g.view.Members[1]} // a process that greets as a member is told the view
 	var recorded Request
 	for name, say := range map[string]func(Challenge) Request{
 		"a greeting":             func(c Challenge) Request { return signed(t, greet, c, evil) },

@@ -292,7 +292,7 @@ func (e *epoch) sign(m views.Member) time.Duration {
 	return p.changed
 }
 
-// silent reports those that are silent. If they and all who are nearly so are so many that the rest is no quorum, it may be this member that
+// silent reports those that are silent. If they and those that are nearly so are so many that the rest is no quorum, it may be this member that
 // is cut off: then it reports all of them at once.
 func (e *epoch) silent(silent, nearly views.Ranks) {
 	if !e.change.Quorate(nearly) {

@@ -11,7 +11,7 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// leaveBehind has node 4 crash, and stops the world at the moment at which node 1 has installed the view without it and node 2, who is behind,
+// leaveBehind has node 4 crash, and stops the world at the moment at which node 1 has installed the view without it and node 2, which is behind,
 // has not.
 func leaveBehind(t *testing.T) *world {
 	t.Helper()
@@ -33,7 +33,7 @@ func leaveBehind(t *testing.T) *world {
 	return nil
 }
 
-// B2: who is stopped before its first heartbeat in a view is not waited for any longer than others.
+// B2: a member that is stopped before its first heartbeat in a view is not waited for any longer than others.
 func TestAMemberThatIsStoppedBeforeItsFirstHeartbeatFailsAfterFailAfter(t *testing.T) {
 	w := leaveBehind(t)
 	w.paused[1] = true

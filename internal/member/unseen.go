@@ -11,7 +11,7 @@ import (
 type unseen struct {
 	bound  int
 	self   order.NodeID
-	own    atomic.Int64 // messages of this member. W: whoever has the rest. R: any goroutine.
+	own    atomic.Int64 // messages of this member. W: the goroutine that has the rest. R: any goroutine.
 	bytes  int
 	pieces []*piece // the oldest first
 	spare  []*piece // given, as many as fit into the bound with those that are not
