@@ -234,10 +234,10 @@ func (c *Change) emit(e Event) {
 }
 
 // accused finds out whether somebody suspects this member. Rows that are frozen count: who suspects somebody says so before it
-// ends the connection.
+// ends the connection. A word that names ranks which do not exist is no accusation but a violation, which hearsay reports.
 func (c *Change) accused() bool {
 	for r, line := range c.lines {
-		if Ranks(sst.Load(line, wordSuspected)).Has(c.cfg.Self) {
+		if said := Ranks(sst.Load(line, wordSuspected)); said.Has(c.cfg.Self) && said&^all(c.n) == 0 {
 			c.err = fmt.Errorf("%w: node %d (rank %d) suspects this member", ErrEvicted, c.cfg.View.Members[r].ID, r)
 			return true
 		}

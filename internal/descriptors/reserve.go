@@ -126,9 +126,7 @@ func (p *pool) add(n int) {
 	for len(p.held) > p.want {
 		p.drop()
 	}
-	if !p.fill() {
-		p.refillLater()
-	}
+	p.fill()
 }
 
 // give closes a few held descriptors, and reports whether there were any.
@@ -141,16 +139,11 @@ func (p *pool) give() bool {
 	for range min(len(p.held), given) {
 		p.drop()
 	}
-	p.refillLater()
-	return true
-}
-
-// refillLater has refill called after a pause, if it is not to be called already.
-func (p *pool) refillLater() {
 	if !p.filling {
 		p.filling = true
 		time.AfterFunc(refillPause, p.refill)
 	}
+	return true
 }
 
 const (

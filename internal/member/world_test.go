@@ -22,9 +22,17 @@ const (
 )
 
 // drain is an application that counts what it is given.
-type drain struct{ n atomic.Int64 }
+type drain struct {
+	n    atomic.Int64
+	each func(multicast.Message) // optional: told of each one
+}
 
 func (d *drain) Deliver(run []multicast.Message) int {
+	if d.each != nil {
+		for _, m := range run {
+			d.each(m)
+		}
+	}
 	d.n.Add(int64(len(run)))
 	return len(run)
 }
