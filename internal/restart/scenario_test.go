@@ -78,10 +78,15 @@ func forgottenPromise(t *testing.T) error {
 	w.sides = nil
 	w.node(3).start()
 	w.lose = func(p packet) bool { return p.msg.Verb != Vote && p.msg.Verb != Accept }
-	w.net = []packet{held[false]}
+	again := func(p packet) packet { // what its leader says to the new process of node 3
+		p.msg.To = w.node(3).inc
+		p.msg = p.msg.Sealed(w.node(3).disk.Secret)
+		return p
+	}
+	w.net = []packet{again(held[false])}
 	w.deliver()
 	w.deliver()
-	w.net = append(w.net, held[true])
+	w.net = append(w.net, again(held[true]))
 	w.until(never)
 	return w.err
 }
