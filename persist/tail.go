@@ -20,6 +20,7 @@ import (
 //	… entry │ commit │ entry │ entry │ commit │ …
 //
 // Damage in the very last group is taken for a write that was interrupted, and told as such: nothing tells them apart, and other members have the group.
+
 // blockMagic is what every block begins with.
 var blockMagic = []byte("SQLB")
 
@@ -57,7 +58,7 @@ func tornIn(file []byte, path string, last uint64) (torn journal.Repaired, err e
 			}
 		}
 	}
-	ends := end == segmentHead || isFrame(file[end-frameHead:], commitFrame)
+	ends := end == segmentHead || end <= len(file) && isFrame(file[end-frameHead:], commitFrame)
 	if torn.Blocks == 0 && ends && end+frameHead <= len(file) && binary.LittleEndian.Uint64(file[end:]) != 0 {
 		torn = journal.Repaired{Blocks: 1, Record: next} // of which nothing can be read
 	}

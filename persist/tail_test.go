@@ -103,3 +103,24 @@ func TestAWriteThatDidNotEndIsTold(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// The file may end within the padding of the block that is the last one.
+func TestASegmentThatEndsWithinItsLastBlockIsLookedThrough(t *testing.T) {
+	_, segment := crashed(t)
+	whole, err := os.ReadFile(segment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := 0
+	for b := range blocksIn(whole) {
+		for end := b.at + b.bytes; end <= b.at+framed(b.bytes); end++ {
+			if torn, err := tornIn(whole[:end], segment, b.Index); err != nil || torn.Blocks != 0 {
+				t.Errorf("block %d of %d bytes, in a segment of %d: %+v, %v", b.Index, b.bytes, end, torn, err)
+			}
+		}
+		blocks++
+	}
+	if blocks != 5 {
+		t.Errorf("%d blocks, not 5", blocks)
+	}
+}

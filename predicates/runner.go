@@ -156,7 +156,7 @@ func (r *Runner) waitYielding() bool {
 		if r.step() || r.stopped.Load() {
 			return true
 		}
-		before := r.now
+		before := r.clock() // the step that found nothing is not a part of the yield
 		r.contention.awake(before - r.woke)
 		r.cfg.Parker.Yield()
 		worked := r.step()

@@ -2,6 +2,7 @@ package predicates_test
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -144,7 +145,7 @@ func TestTheRunnerSleepsWhereYieldsCostItsShare(t *testing.T) {
 		},
 		Deadline: func(time.Duration) time.Duration { return time.Second }, Parker: p, Settle: func() { p.settled++ },
 	})
-	r.SetLoops(1 << 10)
+	r.SetLoops(runtime.NumCPU() + 1)
 	r.Start()
 	<-done
 	r.Stop(func() {})
@@ -152,6 +153,47 @@ func TestTheRunnerSleepsWhereYieldsCostItsShare(t *testing.T) {
 	// Without learning, each of the rounds yields: 3000 of 4 ms. A verdict takes some yields, and holds for half a second.
 	if p.yields < 1 || p.yields > rounds/10 || p.sleeps < rounds/20 || p.settled < p.sleeps/2 {
 		t.Errorf("%d yields, %d sleeps, settled %d times in %d steps", p.yields, p.sleeps, p.settled, n)
+	}
+}
+
+// longLooks is a parker whose yields take no time.
+type longLooks struct {
+	parker
+	yields, sleeps int
+	looks          int // since the last yield
+}
+
+func (p *longLooks) Yield()              { p.yields, p.looks = p.yields+1, 0 }
+func (p *longLooks) Sleep(time.Duration) { p.sleeps++ }
+
+// What the step before a yield takes is the loop's own time: it says nothing of others.
+func TestYieldsThatCostNothingAreNotGivenUp(t *testing.T) {
+	p := &longLooks{parker: parker{note: func(string) {}}}
+	const rounds = 1500
+	n, done := 0, make(chan struct{})
+	r := predicates.NewRunner(predicates.Config{
+		Step: func(time.Duration) int {
+			if n++; n == rounds {
+				close(done)
+			}
+			switch p.looks++; p.looks {
+			case 1:
+				return 1 // what was awaited came during the yield
+			case 3: // the last one before the next yield
+				for end := time.Now().Add(200 * time.Microsecond); time.Now().Before(end); {
+				}
+			}
+			return 0
+		},
+		Deadline: func(time.Duration) time.Duration { return time.Second }, Parker: p,
+	})
+	r.SetLoops(runtime.NumCPU() + 1)
+	r.Start()
+	<-done
+	r.Stop(func() {})
+	<-r.Done()
+	if p.sleeps > 0 || p.yields < rounds/5 {
+		t.Errorf("%d yields, %d sleeps in %d steps", p.yields, p.sleeps, n)
 	}
 }
 

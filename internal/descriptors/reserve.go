@@ -126,7 +126,9 @@ func (p *pool) add(n int) {
 	for len(p.held) > p.want {
 		p.drop()
 	}
-	p.fill()
+	if !p.fill() {
+		p.refillLater()
+	}
 }
 
 // give closes a few held descriptors, and reports whether there were any.
@@ -139,11 +141,16 @@ func (p *pool) give() bool {
 	for range min(len(p.held), given) {
 		p.drop()
 	}
+	p.refillLater()
+	return true
+}
+
+// refillLater has refill called after a pause, if it is not to be called already.
+func (p *pool) refillLater() {
 	if !p.filling {
 		p.filling = true
 		time.AfterFunc(refillPause, p.refill)
 	}
-	return true
 }
 
 const (
