@@ -11,7 +11,8 @@ import (
 
 // atomicChecker checks G2. While a view goes on: when an application is offered a message, every member of the subgroup has
 // acknowledged it (received, in its own row, covers it) and has its bytes in its replica of the sender's row, where they are
-// here; of a large one, its body. When it ends: what anybody was given, even one that is gone since, is given to everybody that goes on, in the old view.
+// here; of a large one, its body. When it ends: what anybody was given, even one that is gone since, is given to everybody that goes on, in the old view,
+// unless it left the shard and its application sees only what is on every disk: then it is given nothing more of that view.
 type atomicChecker struct{ unconcerned }
 
 func (atomicChecker) name() string { return "atomic" }
@@ -81,11 +82,14 @@ func offsetIn(row, data []byte) (off int, ok bool) {
 
 // taken finds what is delivered in a view that was over for somebody with less.
 func (atomicChecker) taken(w *world, d *delivery) error {
+	if d.reader.left(w) {
+		return violated("G2", "%v is delivered, and its member has left the shard", d)
+	}
 	if !d.ordered() || d.reader.at < len(d.group.order)-1 {
 		return nil
 	}
 	for _, rd := range d.group.readers {
-		if rd.closed && rd.at < len(d.group.order) {
+		if rd.closed && rd.at < len(d.group.order) && !rd.forgoesTail(w) {
 			return violated("G2", "%v is delivered, and node %d went on without it", d, rd.proc.self.ID)
 		}
 	}
@@ -94,7 +98,7 @@ func (atomicChecker) taken(w *world, d *delivery) error {
 
 // checkWhole checks that a member for whom a view is over was given all that anybody was given in it.
 func checkWhole(w *world, rd *reader) error {
-	if g := rd.group; rd.at < len(g.order) {
+	if g := rd.group; rd.at < len(g.order) && !rd.forgoesTail(w) {
 		return violated("G2", "node %d went on from view %d with %d messages of subgroup %q, and another member was given %d",
 			rd.proc.self.ID, g.record.view.ID, rd.at, g.sg.Name, len(g.order))
 	}

@@ -10,6 +10,9 @@ func (fifoChecker) taken(w *world, d *delivery) error {
 	l, f := d.ledger(), d.flow()
 	w.sometimes(RingWrapped, d.number >= 2*d.group.sg.Window)
 	want := l.from(f.next)
+	if l.proc == d.proc() {
+		want = l.past(f.next)
+	}
 	if d.number == unknown || d.number == want || f.loose && d.number > want {
 		return nil
 	}

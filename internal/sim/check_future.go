@@ -2,7 +2,9 @@ package sim
 
 import (
 	"context"
+	"errors"
 
+	"github.com/squall-go/squall/internal/member"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/views"
 )
@@ -54,22 +56,30 @@ func (futureChecker) end(w *world) error {
 func checkFuture(w *world, l *ledger, f *promised) error {
 	p := l.proc
 	own, name := p.flows[l], w.plan.Decls[l.decl].Name
-	early := w.plan.Keep.After>>l.decl&1 == 0 // else who waits is told when every disk has the message, and its own log before all
-	here := own != nil && own.next > f.number || early && p.waits(l.decl)
+	here := own != nil && own.next > f.number || p.waits(l.decl)
+	due, place := here, l.claims[f.number].place
+	if w.after(l.decl) { // then who waits is told when every disk has the message, or when its member leaves the shard
+		c := &l.claims[f.number]
+		here, place = c.shown || l.letGo(f.number) && p.takesOver(c.shard, c.recorded.View), c.recorded
+		due = c.shown || l.letGo(f.number) && !p.awaits(c.shard)
+	}
 	v, err, told := f.look()
 	w.sometimes(FutureKept, told && err == nil)
 	w.sometimes(FutureBroken, told && err != nil)
 	switch {
 	case !told && p.told:
 		return violated("future", "node %d: %q: message %d: nobody is told, and the member halted", p.self.ID, name, f.number)
-	case !told && here && !p.over:
+	case !told && due && !p.over:
 		return violated("future", "node %d: %q: message %d was delivered, and nobody is told", p.self.ID, name, f.number)
+	case told && errors.Is(err, member.ErrLeftShard):
+		w.probes[TailForgone]++
+		return checkLeft(l, f, v, err)
 	case told && err != nil && !p.told:
 		return violated("future", "node %d: %q: message %d: %v, and the member did not halt", p.self.ID, name, f.number, err)
 	case told && err == nil && !here:
 		return violated("future", "node %d: %q: message %d is said to be delivered at %v, and was not", p.self.ID, name, f.number, v)
-	case told && err == nil && w.plan.Decls[l.decl].Mode != views.Unordered && !p.waits(l.decl) && v != l.claims[f.number].place:
-		return violated("future", "node %d: %q: message %d is said to be delivered at %v, and was at %v", p.self.ID, name, f.number, v, l.claims[f.number].place)
+	case told && err == nil && w.plan.Decls[l.decl].Mode != views.Unordered && !p.waits(l.decl) && v != place:
+		return violated("future", "node %d: %q: message %d is said to be delivered at %v, and was at %v", p.self.ID, name, f.number, v, place)
 	}
 	return nil
 }

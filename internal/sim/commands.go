@@ -95,7 +95,7 @@ func (st *stage) app(who string, group []string, messages int) (*app, error) {
 	w.busyApps++
 	w.lastStart = w.now
 	return &app{
-		world: w, plan: App{Messages: messages, Burst: messages, MaxBytes: steadyBytes, Gap: evenStep}, dice: dice{rand.New(steady{})},
+		world: w, plan: App{Messages: messages, Burst: messages, MaxBytes: steadyBytes, Gap: evenStep, FutureIn: 1}, dice: dice{rand.New(steady{})},
 		proc: p, ledger: p.ledgers[decl], name: w.plan.Decls[decl].Name, left: messages, unable: never, begun: w.now, burst: w.now,
 	}, nil
 }

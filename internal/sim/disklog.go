@@ -91,6 +91,9 @@ func (l *diskLog) Append(r *journal.Record) bool {
 	}
 	l.call()
 	l.proc.world.logged(l, r, number)
+	if r.Sender == l.proc.self.ID {
+		l.proc.world.judge("log", l.proc.ledgers[l.id.decl].record(l.proc.world, l.id, r.Version))
+	}
 	return true
 }
 

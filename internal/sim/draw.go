@@ -274,7 +274,6 @@ func (d dice) split(p *Plan) {
 			decl.Shards = max(2, decl.Shards)
 			decl.Policy = pick(d, "", turning)
 		}
-		p.Keep.After &^= 1 << i
 	}
 }
 

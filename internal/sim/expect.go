@@ -16,6 +16,7 @@ import (
 //
 //	expect view 2 of 2 3             2 and 3 are in view 2, which has these members, in this order of rank
 //	expect delivered 3 [a] at 2 3    each was given so many messages, over all views
+//	expect unseen 3 [a] at 2         it left a shard before its application saw so many of its own messages: who waits for them is told
 //	expect halted 1 evicted          or partitioned, left, or alive
 //	expect unable 2 [a], able 2 [a]  a subgroup is not provisioned there, or it is and 2 may send
 //	expect logged 3 [a] at 2 3       the log of each has so many records on disk; a.1: that of shard 1
@@ -23,7 +24,7 @@ import (
 //	expect probe ring full           the branch was taken; see Probe
 var expectations = map[string]func(*stage, []string) error{
 	"view": (*stage).expectView, "delivered": (*stage).expectDelivered, "halted": (*stage).expectHalted,
-	"logged": (*stage).expectLogged, "shard": (*stage).expectShard,
+	"logged": (*stage).expectLogged, "unseen": (*stage).expectUnseen, "shard": (*stage).expectShard,
 	"able":   func(st *stage, args []string) error { return st.expectAble(args, true) },
 	"unable": func(st *stage, args []string) error { return st.expectAble(args, false) },
 	"probe":  (*stage).expectProbe,
@@ -31,7 +32,7 @@ var expectations = map[string]func(*stage, []string) error{
 
 func (st *stage) expect(args []string) error {
 	if len(args) == 0 || expectations[args[0]] == nil {
-		return usage("expect view, delivered, logged, shard, halted, able, unable or probe")
+		return usage("expect view, delivered, logged, unseen, shard, halted, able, unable or probe")
 	}
 	return expectations[args[0]](st, args[1:])
 }
@@ -62,9 +63,18 @@ func (st *stage) expectView(args []string) error {
 }
 
 func (st *stage) expectDelivered(args []string) error {
+	return st.expectCount(args, "expect delivered N [SUBGROUP] at ID…", "was given %d messages", (*process).given)
+}
+
+func (st *stage) expectUnseen(args []string) error {
+	return st.expectCount(args, "expect unseen N [SUBGROUP] at ID…", "left a shard before its application saw %d messages", (*process).unseen)
+}
+
+// expectCount compares a number of messages of a declaration, at some nodes.
+func (st *stage) expectCount(args []string, how, says string, count func(*process, int) int) error {
 	at := slices.Index(args, "at")
 	if at < 1 || at > 2 || at == len(args)-1 {
-		return usage("expect delivered N [SUBGROUP] at ID…")
+		return usage(how)
 	}
 	want, err := strconv.Atoi(args[0])
 	if err != nil {
@@ -79,8 +89,8 @@ func (st *stage) expectDelivered(args []string) error {
 		return err
 	}
 	for _, n := range nodes {
-		if got := n.proc.given(decl); got != want {
-			return fmt.Errorf("node %d was given %d messages", n.ID, got)
+		if got := count(n.proc, decl); got != want {
+			return fmt.Errorf("node %d "+says, n.ID, got)
 		}
 	}
 	return nil
@@ -161,6 +171,16 @@ func (p *process) given(decl int) (n int) {
 				n += rd.at
 			}
 		}
+	}
+	return n
+}
+
+// unseen is for how many messages of a declaration those who wait at a process are told that it left the shard before.
+func (p *process) unseen(decl int) (n int) {
+	l := p.ledgers[decl]
+	for k := range l.futures {
+		_, err, told := l.futures[k].look()
+		n += one(told && errors.Is(err, member.ErrLeftShard))
 	}
 	return n
 }

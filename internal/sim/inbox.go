@@ -113,6 +113,9 @@ func (in *inbox) took(d *delivery) {
 	w.stir()
 	f := d.flow()
 	f.next = max(f.next, d.number+1)
+	if l.proc == p && d.number != unknown {
+		l.claims[d.number].shown = true
+	}
 	f.loose = f.loose && (d.number == unknown || d.View < f.since)
 	d.reader.at++
 	d.reader.counts[d.sender]++

@@ -197,6 +197,8 @@ func (k *keeper) Deliver(run []multicast.Message) int {
 	case k.partial:
 	case k.proc.forgoing(k.id.decl) != nil:
 		return 0 // what comes before is on its way to the application
+	case k.proc.world.after(k.id.decl) && k.sitting() && k.proc.left(k.id, run[0].View): // of the time before it left, and came back
+		return k.recorder.Keep(run)
 	default:
 		return k.recorder.Deliver(run)
 	}
@@ -248,11 +250,17 @@ func (k *keeper) step() (work int) {
 	return work + 1
 }
 
-// forgo hands the application what waits of a time for which the log was given up. It reports whether that is all of it.
+// forgo hands the application what waits of a time for which the log was given up, unless the application sees only what is on
+// every disk. It reports whether that is all of it.
 func (k *keeper) forgo() (work int, through bool) {
 	k.forgoing = true
 	defer func() { k.forgoing = false }()
 	for n := k.past(); n > 0; n = k.past() {
+		if k.proc.world.after(k.id.decl) {
+			k.forget(n)
+			work += n
+			continue
+		}
 		if k.proc.forgoing(k.id.decl) != k {
 			return work, false
 		}
@@ -263,6 +271,17 @@ func (k *keeper) forgo() (work int, through bool) {
 		}
 	}
 	return work, true
+}
+
+// forget drops what the application is not given.
+func (k *keeper) forget(n int) {
+	w, l := k.proc.world, k.proc.ledgers[k.id.decl]
+	for i := range k.waiting[:n] {
+		if m := &k.waiting[i]; m.Sender == k.proc.self.ID {
+			w.judge("log", l.record(w, k.id, m.Version()))
+		}
+	}
+	k.gave(n)
 }
 
 // whole says soon that the log lacks nothing any more, unless its member has left the shard by then, and may have come into it again.
@@ -309,7 +328,7 @@ func (k *keeper) gave(n int) {
 
 // record records what waited, and hands it to the application or keeps it until every disk has it.
 func (k *keeper) record(run []multicast.Message) (n int) {
-	if k.proc.world.plan.Keep.After>>k.id.decl&1 == 0 {
+	if !k.proc.world.after(k.id.decl) {
 		return k.recorder.Deliver(run)
 	}
 	for n < len(run) && k.recorder.Take(&run[n]) {

@@ -17,9 +17,11 @@ type ledger struct {
 	key     uint64
 	claims  []claim
 	settled int // claims before this one are committed or aborted
-	low     int // ordered mode: claims before this one have their place in the order, or were aborted
+	low     int // ordered mode: claims before this one have their place in the order, were let go, or were aborted
 	futures []promised
 	bulk    *app // whose large message waits for its place; nil: none does
+	// recorded counts the claims, from the first, whose messages the process's own member has recorded, or that were aborted.
+	recorded int
 }
 
 // catchUp notes that a large message has its place, if it has: others may be given it before its application looks.
@@ -35,6 +37,10 @@ type claim struct {
 	view  order.ViewID  // in which it was made
 	ready time.Duration // when it and all before it were committed or aborted: from then on the loop may publish it
 	place order.Version // ordered mode: in the order
+	// Where applications see what is on every disk: where the process's own member recorded it, and whether its application saw it.
+	shard    shardID
+	recorded order.Version
+	shown    bool
 }
 
 // promised is a future of a committed message.
@@ -88,9 +94,9 @@ func (l *ledger) missing(number int) (int, bool) {
 	return 0, false
 }
 
-// unplaced is the first message that has no place in the order, or false if all that was committed has.
+// unplaced is the first message that has no place in the order and was not let go, or false if there is none.
 func (l *ledger) unplaced() (int, bool) {
-	for l.low < len(l.claims) && (l.claims[l.low].state == aborted || l.claims[l.low].place.View > 0) {
+	for l.low < len(l.claims) && (l.claims[l.low].state == aborted || l.claims[l.low].place.View > 0 || l.letGo(l.low)) {
 		l.low++
 	}
 	return l.missing(l.low)
@@ -166,14 +172,14 @@ func newGroup(w *world, r *viewRecord, i int, sg views.Subgroup) *group {
 }
 
 // flow continues what a process was given of a sender. It begins anew if they were not together in the view before, while the sender
-// was there: nobody but the sender is given all it sends.
+// was there: nobody but the sender is given all it sends. It also does if the process left a shard whose tail it is not given.
 func (p *process) flow(w *world, r *viewRecord, l *ledger) *flow {
 	f := p.flows[l]
 	if f == nil {
 		f = &flow{ledger: l}
 		p.flows[l] = f
 	}
-	if before := w.before(r); p != l.proc && before != nil && before.has(l.proc) && !before.together(p, l) {
+	if before := w.before(r); p != l.proc && before != nil && before.has(l.proc) && (!before.together(p, l) || r.moved(w, p, l.decl)) {
 		f.loose, f.since = true, r.view.ID
 	}
 	return f
@@ -225,6 +231,8 @@ func (d *delivery) identify() {
 	switch k := d.reader.at; {
 	case len(d.Data) >= 8:
 		d.number, _ = numberOf(d.Data, l.key)
+	case l.proc == d.proc() && l.recordedAt(d.Version()) != unknown:
+		d.number = l.recordedAt(d.Version())
 	case !d.flow().loose:
 		d.number = l.from(d.flow().next)
 	case d.ordered() && k < len(g.order):

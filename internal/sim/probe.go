@@ -104,6 +104,7 @@ const (
 	ShardRevived
 	CaughtUpAhead
 	LogRepaired
+	TailForgone
 	probes
 )
 
@@ -133,7 +134,7 @@ var probeNames = [probes]string{
 	Restarted: "everybody back", RestartedWithout: "back without a minority", RestartWaited: "restart waited for somebody",
 	RestartCompletes: "restart completed a decision", RestartLearns: "restart learned of a newer view",
 	ShardForgone: "left a shard before its log was whole", ShardMoved: "moved to another shard with a log", ShardCameBack: "back in a shard with its old log",
-	ShardRevived: "a shard's log found again on a disk", CaughtUpAhead: "log caught up before joining", LogRepaired: "damaged end of a log dropped",
+	ShardRevived: "a shard's log found again on a disk", CaughtUpAhead: "log caught up before joining", LogRepaired: "damaged end of a log dropped", TailForgone: "future ended as its member left a shard",
 }
 
 func (p Probe) String() string { return probeNames[p] }

@@ -108,30 +108,6 @@ func TestACheckerEndsAScript(t *testing.T) {
 	}
 }
 
-// Each file of testdata/broken is a case in which a promise is known not to be kept, with what a checker says of it in the place of a trace. One that
-// ends well belongs to testdata/scenarios.
-func TestWhatIsKnownToBreakIsFound(t *testing.T) {
-	files, err := filepath.Glob("testdata/broken/*.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			s, err := ParseScript(file, text)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := s.Play(); err == nil || !strings.Contains(err.Error(), strings.TrimSpace(s.Golden())) {
-				t.Errorf("it ends otherwise: %v", err)
-			}
-		})
-	}
-}
-
 // What only one disk has left is lost in one way or another if a program is at fault there: that is found out.
 func TestALogThatIsGoneEndsAScript(t *testing.T) {
 	for _, test := range []struct {

@@ -1,0 +1,152 @@
+package sim
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/squall-go/squall/internal/member"
+	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/views"
+)
+
+// A member that leaves a shard in which applications see what is on every disk does not show its application the tail: what the
+// shard delivered, and what was not on every disk by then. Nor does a member that is fresh in the shard: its application takes over
+// the log. The checkers let go of that, and of nothing else. Which messages of its own are in the tail follows from its log: the
+// member appends its own messages in the order of the claims.
+
+// after reports whether the applications of a declaration see what is on every disk.
+func (w *world) after(decl int) bool {
+	return w.plan.Decls[decl].Mode == views.Persistent && w.plan.Keep.After>>decl&1 != 0
+}
+
+// left reports whether a process has left a shard after a view, or is fresh in it, so that its application sees no more of what that
+// view delivered.
+func (p *process) left(id shardID, v order.ViewID) bool {
+	return p.seated(v, func(r *viewRecord) bool { return r.away(p, id) || r.fresh(p, id) })
+}
+
+// takesOver reports whether a process enters a shard after a view, so that its application takes over what the shard delivered then
+// with the log.
+func (p *process) takesOver(id shardID, v order.ViewID) bool {
+	out := false
+	return p.seated(v, func(r *viewRecord) bool {
+		was := out
+		out = r.shard(p.world, id).reader(p) == nil
+		return was && !out || r.fresh(p, id)
+	})
+}
+
+// awaits reports whether a process that was in a shard is in none, because the shard has no members: who waits for disks there goes
+// on waiting until it has.
+func (p *process) awaits(id shardID) bool {
+	now := p.seat().record
+	return p.world.after(id.decl) && p.keeper(id) != nil && !now.shard(p.world, id).sg.Provisioned() && !now.placed(p, id.decl)
+}
+
+// awaitsShard reports whether somebody waits at a process for a message of a shard that has no members.
+func (p *process) awaitsShard() bool {
+	for _, l := range p.ledgers {
+		for k := range l.futures {
+			c := &l.claims[l.futures[k].number]
+			if _, _, told := l.futures[k].look(); !told && c.recorded.View > 0 && p.awaits(c.shard) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// seated reports whether something holds in one of a process's views after v.
+func (p *process) seated(v order.ViewID, holds func(*viewRecord) bool) bool {
+	return slices.ContainsFunc(p.seats, func(s *seat) bool { return s.record.view.ID > v && holds(s.record) })
+}
+
+// fresh reports whether a process is fresh in a shard.
+func (r *viewRecord) fresh(p *process, id shardID) bool {
+	rank, ok := r.rankIn(p)
+	return ok && slices.Contains(r.shard(p.world, id).sg.Fresh, rank)
+}
+
+// away reports whether a process is not in a shard. While the shard has no members, those that were in it wait for it.
+func (r *viewRecord) away(p *process, id shardID) bool {
+	switch g := r.shard(p.world, id); {
+	case g.reader(p) != nil:
+		return false
+	case g.sg.Provisioned():
+		return true
+	}
+	return r.placed(p, id.decl)
+}
+
+// moved reports whether a process changes its shard of a declaration with a view, so that its application may not see the tail of
+// the view before.
+func (r *viewRecord) moved(w *world, p *process, decl int) bool {
+	before := w.before(r)
+	if before == nil || !w.after(decl) {
+		return false
+	}
+	rank, _ := r.rankIn(p)
+	for _, g := range before.groups {
+		if g.decl == decl && g.reader(p) != nil {
+			return !r.view.Subgroups[g.index].Has(rank)
+		}
+	}
+	return false
+}
+
+// left reports whether the member has left the shard after the view, so that it is given no more of that.
+func (rd *reader) left(w *world) bool {
+	return w.after(rd.group.decl) && rd.proc.left(w.shardOf(rd.group.sg), rd.group.record.view.ID)
+}
+
+// forgoesTail reports whether the member may go without the end of the view.
+func (rd *reader) forgoesTail(w *world) bool {
+	return rd.left(w) || rd.proc.awaits(w.shardOf(rd.group.sg))
+}
+
+// record notes the place of the next message of a process, which its own member records, or would if it had all of the log.
+func (l *ledger) record(w *world, id shardID, v order.Version) error {
+	if !w.after(id.decl) {
+		return nil
+	}
+	l.catchUp(w.now)
+	number := l.from(l.recorded)
+	if !l.committedAt(number) {
+		return violated("G6", "node %d records a message of its own at %v, and message %d was not committed", l.proc.self.ID, v, number)
+	}
+	l.claims[number].shard, l.claims[number].recorded = id, v
+	l.recorded = number + 1
+	return nil
+}
+
+// recordedAt is the number of a process's own message, or unknown.
+func (l *ledger) recordedAt(v order.Version) int {
+	for number := l.recorded - 1; number >= 0; number-- {
+		if l.claims[number].recorded == v {
+			return number
+		}
+	}
+	return unknown
+}
+
+// letGo reports whether a message is in the tail that its own application does not see.
+func (l *ledger) letGo(number int) bool {
+	c := &l.claims[number]
+	return !c.shown && c.recorded.View > 0 && l.proc.left(c.shard, c.recorded.View)
+}
+
+// past is the first message from some number on that the process's own application is to be given.
+func (l *ledger) past(number int) int {
+	for number = l.from(number); number < len(l.claims) && l.letGo(number); number = l.from(number + 1) {
+	}
+	return number
+}
+
+// checkLeft checks a future that ends because the member left the shard.
+func checkLeft(l *ledger, f *promised, v order.Version, err error) error {
+	c := &l.claims[f.number]
+	if l.letGo(f.number) && v == c.recorded && errors.Is(err, member.ErrLeftShard) {
+		return nil
+	}
+	return violated("future", "node %d: message %d, which is recorded at %v and shown: %v, ends at %v with: %v", l.proc.self.ID, f.number, c.recorded, c.shown, v, err)
+}
