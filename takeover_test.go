@@ -1,0 +1,209 @@
+package squall
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/squall-go/squall/fabric"
+	"github.com/squall-go/squall/internal/backlog"
+	"github.com/squall-go/squall/internal/transfer"
+	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/persist"
+	"github.com/squall-go/squall/views"
+)
+
+// A receiver has its application take over the state when the receiver before it does not call the application any more, and when
+// the application has everything of earlier views.
+func TestAStateIsTakenOverBehindEverythingThatCameBefore(t *testing.T) {
+	for _, what := range []string{"the receiver before it ends", "everything before it is delivered"} {
+		synctest.Test(t, func(t *testing.T) {
+			ended, ready, taken := make(chan struct{}), make(chan struct{}), false
+			first, last := ready, ended
+			if what == "everything before it is delivered" {
+				first, last = ended, ready
+			}
+			r := &receiver{before: &receiver{ended: ended}, ready: ready, ended: make(chan struct{}), backlog: backlog.New(backlog.Config{Bytes: 1 << 10})}
+			r.ctx, r.cancel = context.WithCancelCause(t.Context())
+			r.here = newArrival(r)
+			r.take = func() error {
+				taken = true
+				return transfer.ErrSuperseded
+			}
+			go r.run()
+			close(first)
+			synctest.Wait()
+			if taken {
+				t.Errorf("the state is taken over before %s", what)
+			}
+			close(last)
+			<-r.ended
+			if !taken {
+				t.Errorf("%s, and the state is not taken over", what)
+			}
+		})
+	}
+}
+
+// queued is an application that runs what is marked when it is told to.
+type queued struct {
+	application
+	marks []func()
+}
+
+func (a *queued) mark(f func()) { a.marks = append(a.marks, f) }
+
+// Where the deliveries of a view begin, members that are fresh in it take over the state: behind everything of earlier views, and
+// nothing of the view.
+func TestASnapshotIsTakenWhereTheViewBegins(t *testing.T) {
+	view := &views.View{
+		ID: 2, Members: []views.Member{{ID: 1}, {ID: 2}},
+		Subgroups: []views.Subgroup{{Members: []order.Rank{0, 1}, Fresh: []order.Rank{1}, Partial: []order.Rank{1}}},
+	}
+	var events []string
+	snapshot := func() func(io.Writer) error {
+		events = append(events, "snapshot")
+		return func(io.Writer) error { return nil }
+	}
+	for _, p := range []phase{waiting, live} {
+		events = nil
+		g := &Group{cfg: Config{Subgroups: []SubgroupConfig{{Snapshot: snapshot}}}}
+		g.states = &states{group: g, source: transfer.NewSource(transfer.SourceConfig{Self: 1, Keeps: func(string) bool { return true }})}
+		g.states.source.Installed(view)
+		app := &queued{}
+		r := &receiver{group: g, phase: p, app: app, backlog: backlog.New(backlog.Config{
+			Bytes: 1 << 10, Wake: func() {}, Upcall: func([]Message) { events = append(events, "message") },
+		})}
+		r.backlog.Deliver([]Message{{View: 1}})
+		r.boundary(view, 0)
+		r.backlog.Deliver([]Message{{View: 2}})
+		if len(events) > 0 {
+			t.Errorf("phase %d: at once: %v", p, events)
+		}
+		r.backlog.HandOver()
+		for _, f := range app.marks {
+			f()
+		}
+		want := []string{"message", "snapshot", "message"}
+		if p == live {
+			want = []string{"message", "snapshot"} // both messages in one run: the mark is with the application
+		}
+		if !slices.Equal(events, want) {
+			t.Errorf("phase %d: %v, want %v", p, events, want)
+		}
+		g.states.source.Close()
+	}
+}
+
+// logged is the configuration of a member of a group with a persistent subgroup.
+func logged(dir string, id NodeID, sg SubgroupConfig) Config {
+	sg.Name, sg.Mode, sg.RingBytes, sg.Window, sg.Deliver = "log", Persistent, 64<<10, 256, func(Message) {}
+	return Config{
+		Cluster: "durable", ID: id, Listen: "127.0.0.1:0", Expect: 1, Dir: filepath.Join(dir, fmt.Sprint("node-", id)), Subgroups: []SubgroupConfig{sg},
+		Logger: slog.New(slog.DiscardHandler),
+	}
+}
+
+func opened(t *testing.T, c Config) *Group {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	g, err := Open(ctx, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { g.Close(context.Background()) })
+	return g
+}
+
+// recorded sends messages and waits until they are on this disk.
+func recorded(t *testing.T, g *Group, n int) {
+	t.Helper()
+	for range n {
+		f, err := g.Subgroup("log").SendFuture(t.Context(), []byte("message"))
+		if err == nil {
+			_, err = f.Persisted(t.Context(), OnThisDisk)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Nobody takes the end of a log of a shard that its member is not in for the end of the shard.
+func TestALogOfAShardThatWasLeftIsPartial(t *testing.T) {
+	layout := func(LayoutInput) ([]ShardPlaces, error) { return []ShardPlaces{{Members: []NodeID{1}}, {}}, nil }
+	g := opened(t, logged(t.TempDir(), 1, SubgroupConfig{Shards: 2, Layout: layout, Policy: "shard 0 alone"}))
+	for shard, want := range []bool{false, true} {
+		id := persist.LogID{Name: "log", Shard: shard}
+		if _, err := g.durable.keep(id); err != nil {
+			t.Fatal(err)
+		}
+		if got := g.durable.partial(id); got != want {
+			t.Errorf("the log of shard %d is partial: %v, and its member is in shard 0", shard, got)
+		}
+	}
+}
+
+// Nobody takes the end of a log for the end of the shard while its member still gets it from others.
+func TestALogIsPartialUntilItIsWhole(t *testing.T) {
+	dir, release := t.TempDir(), make(chan struct{})
+	first := opened(t, logged(dir, 1, SubgroupConfig{}))
+	recorded(t, first, 3)
+	c := logged(dir, 2, SubgroupConfig{Log: LogConfig{Recover: func(*Log) error { <-release; return nil }}})
+	c.Join = []string{first.Addr()}
+	second := opened(t, c)
+	id := persist.LogID{Name: "log"}
+	if !second.durable.partial(id) {
+		t.Error("a log that others have more of is not partial")
+	}
+	close(release)
+	for end := time.Now().Add(20 * time.Second); second.durable.partial(id); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("a log that is whole stays partial")
+		}
+	}
+}
+
+// A process that is no member yet drops nothing of its log, whoever answers: nobody else may have it.
+func TestCatchingUpBeforeJoiningDropsNothing(t *testing.T) {
+	dir := t.TempDir()
+	alone := opened(t, logged(dir, 2, SubgroupConfig{}))
+	recorded(t, alone, 5)
+	if err := alone.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	other := opened(t, logged(dir, 1, SubgroupConfig{}))
+	recorded(t, other, 1)
+
+	g := &Group{cfg: logged(dir, 2, SubgroupConfig{}).withDefaults()}
+	var err error
+	if g.parker, err = fabric.NewParker(); err != nil {
+		t.Fatal(err)
+	}
+	defer g.parker.Close()
+	g.apps = []application{g.cfg.Subgroups[0].application(g.parker.Wake)}
+	d := &durable{group: g, logs: map[persist.LogID]*shardLog{}, jobs: newJobs()}
+	g.durable = d
+	defer d.jobs.close()
+	if d.store, err = persist.Open(persist.StoreConfig{Dir: g.cfg.Dir, Cluster: g.cfg.Cluster, Node: 2}); err != nil {
+		t.Fatal(err)
+	}
+	defer d.store.Close()
+	k, err := d.keep(persist.LogID{Name: "log"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := other.joinConfig()
+	cfg.Self, cfg.Join = views.Member{ID: 2, Incarnation: 1}, []string{other.Addr()}
+	d.catchUpAhead(t.Context(), cfg)
+	if n := k.log.Info().Count; n != 5 {
+		t.Errorf("%d records are left of 5", n)
+	}
+}
