@@ -43,6 +43,20 @@ func (v *View) keepers(sg Subgroup, whole func(order.Rank) bool) (all []Keeper) 
 	return all
 }
 
+// TakeOver finds out which members of this view have what its subgroups had in the view before: their logs, or their states. It is for a
+// view that Place made from the one before. Whole reports whether a partial member of the view before has got the log or the state of a
+// subgroup meanwhile; nil: none has.
+func (v *View) TakeOver(before *View, whole func(subgroup int, r order.Rank) bool) {
+	for i := range v.Subgroups {
+		has := func(r order.Rank) bool { return whole != nil && whole(i, r) }
+		if v.Subgroups[i].Mode == Persistent {
+			v.keep(before, i, has)
+		} else {
+			v.hold(before, i, has)
+		}
+	}
+}
+
 // keep finds out who in a persistent subgroup of this view has its log. Whoever had it in the view before and is a member still has all of
 // it. If nobody is left of those, it is one that came back with its disk, the most senior: what was on every disk is on that one, and the others
 // take over what it has. If none came back, the subgroup has no members until one does, or all of them are given up: a log that began anew would be another one.

@@ -190,14 +190,7 @@ func (c *Change) place(members []Member) (*View, error) {
 	for _, m := range v.Members {
 		v.Muted = append(v.Muted, wish(m.ID))
 	}
-	for i := range v.Subgroups {
-		whole := func(r order.Rank) bool { return c.cfg.Whole != nil && c.cfg.Whole(i, r) }
-		if v.Subgroups[i].Mode == Persistent {
-			v.keep(c.cfg.View, i, whole)
-		} else {
-			v.hold(c.cfg.View, i, whole)
-		}
-	}
+	v.TakeOver(c.cfg.View, c.cfg.Whole)
 	return v, nil
 }
 

@@ -26,7 +26,7 @@ func (w *world) living(v *views.View) (set views.Ranks) {
 // work moves a group that works on, at one of its members.
 func (w *world) work(n *worldNode) {
 	g := w.groups[n.view.Key]
-	id := LogID{Name: worldDecls[w.rng.IntN(len(worldDecls))].Name}
+	id := LogID{Name: w.decls[w.rng.IntN(len(w.decls))].Name}
 	switch k := w.rng.IntN(20); {
 	case k < 6:
 		w.stabilize(g, id)
@@ -48,7 +48,15 @@ func (w *world) work(n *worldNode) {
 	}
 }
 
-func (v *worldNode) whole(id LogID) bool { return !v.disk.lacks(id) }
+// whole reports whether a node has the whole log of a shard. Of a view that is not on its disk yet it knows in which shards it is fresh.
+func (n *worldNode) whole(id LogID) bool {
+	if n.view != nil && !n.disk.is(n.view) {
+		if r, ok := n.view.RankOf(n.id); ok && slices.Contains(shard(n.view, id).Fresh, r) {
+			return false
+		}
+	}
+	return !n.disk.lacks(id)
+}
 
 func shard(v *views.View, id LogID) *views.Subgroup {
 	i := slices.IndexFunc(v.Subgroups, func(sg views.Subgroup) bool { return idOf(sg) == id })
@@ -127,7 +135,7 @@ func (w *world) acknowledge(g *group, id LogID) {
 			least = last
 		}
 	}
-	if len(all) > 0 && g.view.ID >= w.given[id] && least.Compare(w.acked[id]) > 0 {
+	if len(all) > 0 && least.Compare(w.acked[id]) > 0 {
 		w.acked[id] = least
 	}
 }
@@ -155,6 +163,23 @@ func (w *world) change(n *worldNode, g *group) {
 	g.next = found
 }
 
+// turn begins a change at a member, and lets most of the others go along with it.
+func (w *world) turn(n *worldNode) {
+	g := w.groups[n.view.Key]
+	joins := slices.ContainsFunc(w.nodes, func(other *worldNode) bool { return other.joining })
+	if !joins && w.living(g.view).Count() == len(g.view.Members) && w.rng.IntN(20) > 0 {
+		return // nobody comes or goes
+	}
+	w.change(n, g)
+	for _, do := range []func(*worldNode, *group){w.echoes, w.install} {
+		for _, m := range g.view.Members {
+			if one := w.alive(g.view, m); one != nil && one.view == g.view && w.rng.IntN(12) > 0 {
+				do(one, g)
+			}
+		}
+	}
+}
+
 func (w *world) decide(g *group, living views.Ranks) (d row) {
 	var members []views.Member
 	for _, r := range living.List() {
@@ -166,18 +191,14 @@ func (w *world) decide(g *group, living views.Ranks) (d row) {
 		}
 	}
 	d.view, _ = w.place(g.view, members)
+	d.view.TakeOver(g.view, func(i int, r order.Rank) bool {
+		m := w.alive(g.view, g.view.Members[r])
+		return m != nil && m.view == g.view && m.whole(idOf(g.view.Subgroups[i]))
+	})
 	d.trim = map[LogID]int{}
 	for i := range d.view.Subgroups {
 		sg := &d.view.Subgroups[i]
 		d.trim[idOf(*sg)] = g.stable[idOf(*sg)] + w.rng.IntN(2)
-		for _, r := range sg.Members {
-			if was, ok := g.view.RankOf(d.view.Members[r].ID); !ok || g.view.Members[was] != d.view.Members[r] || !g.view.Subgroups[i].Has(was) {
-				sg.Fresh = append(sg.Fresh, r)
-			}
-		}
-		if len(sg.Fresh) == len(sg.Members) {
-			sg.Fresh = nil
-		}
 	}
 	return d
 }
@@ -220,7 +241,7 @@ func (w *world) install(n *worldNode, g *group) {
 		n.start() // evicted
 		return
 	}
-	for _, d := range worldDecls {
+	for _, d := range w.decls {
 		id := LogID{Name: d.Name}
 		for range 2 * (g.next.trim[id] + 1) {
 			w.delivers(n, g, id, g.next.trim[id])
@@ -228,14 +249,17 @@ func (w *world) install(n *worldNode, g *group) {
 	}
 	if w.groups[v.Key] == nil {
 		w.changes++
-		w.forget(g.view, v)
 		if key, ok := w.chain[v.ID]; ok && key != v.Key {
 			w.fail("view %d is %s at node %d, and %s elsewhere", v.ID, v.Key, n.id, key)
+		}
+		if w.chain[v.ID] == "" {
+			w.count(g.view, v)
 		}
 		w.chain[v.ID] = v.Key
 		w.groups[v.Key] = &group{view: v, stable: map[LogID]int{}, rows: map[order.NodeID]row{}}
 	}
 	n.view = v
+	n.remembers(v)
 	if w.rng.IntN(3) > 0 {
 		n.disk.installed(v)
 		w.known(n)

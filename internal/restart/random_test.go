@@ -2,8 +2,11 @@ package restart
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
+
+	"github.com/squall-go/squall/views"
 )
 
 // run draws a history of one seed, and then starts everything again and lets nothing break.
@@ -30,7 +33,21 @@ func runWith(seed uint64, trace func(string, ...any), add func(*world)) (*world,
 	for _, n := range w.nodes {
 		n.start()
 	}
-	for deadline := w.now + time.Minute; w.err == nil && !w.settled(); {
+	w.ends("it did not end", w.settled)
+	w.ends("they are not together again", func() bool {
+		for _, n := range w.nodes {
+			if n.view != nil && !w.together() {
+				w.turn(n)
+			}
+		}
+		return w.together()
+	})
+	return w, w.err
+}
+
+// ends lets nothing break until something is so.
+func (w *world) ends(what string, so func() bool) {
+	for deadline := w.now + time.Minute; w.err == nil && !so(); {
 		for range 4 * len(w.nodes) {
 			w.deliver()
 		}
@@ -40,10 +57,19 @@ func runWith(seed uint64, trace func(string, ...any), add func(*world)) (*world,
 			}
 		}
 		if w.pass(20 * time.Millisecond); w.now > deadline {
-			w.fail("it did not end: %s", w.describe())
+			w.fail("%s: %s", what, w.describe())
 		}
 	}
-	return w, w.err
+}
+
+// together reports whether every node is in one view of the group, in which no shard waits for a member that has its log.
+func (w *world) together() bool {
+	for _, n := range w.nodes {
+		if n.view == nil || n.view != w.nodes[0].view || len(n.view.Members) != len(w.nodes) {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(w.nodes[0].view.Subgroups, func(sg views.Subgroup) bool { return !sg.Provisioned() })
 }
 
 func (w *world) settled() bool {
@@ -62,6 +88,11 @@ func (w *world) describe() (text string) {
 			text += n.core.waits
 		}
 		if v := n.disk.View; v != nil {
+			for _, sg := range v.Subgroups {
+				if !sg.Provisioned() {
+					text += " " + sg.Awaits()
+				}
+			}
 			text += fmt.Sprintf(" view %d %v promised %v incomplete %v of %v", v.ID, v.Members, n.disk.Promised, n.disk.Incomplete, n.disk.Incarnations)
 		}
 	}
@@ -73,7 +104,7 @@ func TestRandomRestartsAgreeAndLoseNothing(t *testing.T) {
 	if testing.Short() {
 		seeds = 200
 	}
-	var restarts, adoptions, changes int
+	var restarts, adoptions, changes, waits, returns int
 	for seed := range seeds {
 		w, err := run(seed, nil)
 		if err != nil {
@@ -81,9 +112,11 @@ func TestRandomRestartsAgreeAndLoseNothing(t *testing.T) {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
 		restarts, adoptions, changes = restarts+w.restarts, adoptions+w.adoptions, changes+w.changes
+		waits, returns = waits+w.waits, returns+w.returns
 	}
-	t.Logf("%d seeds: %d restarts, %d views found that may have been decided, %d changes within a view", seeds, restarts, adoptions, changes)
-	if restarts < int(seeds) || adoptions < int(seeds)/50 || changes < int(seeds)/10 {
+	t.Logf("%d seeds: %d restarts, %d views found that may have been decided, %d changes within a view; %d shards waited for a member that has their log, %d no longer",
+		seeds, restarts, adoptions, changes, waits, returns)
+	if restarts < int(seeds) || adoptions < int(seeds)/50 || changes < int(seeds) || waits < int(seeds)/20 || returns < int(seeds)/20 {
 		t.Fatal("next to nothing happened")
 	}
 }

@@ -21,11 +21,11 @@ type world struct {
 	net    []packet
 	groups map[string]*group                    // by the key of their view
 	chain  map[order.ViewID]string              // the key of the view with a number: there is one
-	given  map[LogID]order.ViewID               // since when what a working group gave up is not missed
 	acked  map[LogID]order.Version              // what every member had on its disk
 	began  map[string]map[LogID][]order.Version // by key: the logs with which a restarted view begins
 	keys   int
-	group  string            // the identity of the group
+	group  string // the identity of the group
+	decls  []views.Declaration
 	seen   func(packet)      // told of every message; nil: nobody
 	meddle func(*worldNode)  // what strangers do to a process in a restart; nil: nothing
 	storm  bool              // restarts over restarts, and little else
@@ -36,6 +36,7 @@ type world struct {
 	err    error
 
 	restarts, adoptions, changes int
+	waits, returns               int // of shards for a member that has their log
 }
 
 type packet struct {
@@ -89,27 +90,34 @@ type row struct {
 	trim   map[LogID]int
 }
 
-var (
-	worldDecls = []views.Declaration{
-		{Name: "orders", RingBytes: 1 << 16, Window: 64},
-		{Name: "pair", Members: []order.NodeID{1, 2}, RingBytes: 1 << 16, Window: 64},
+var errBroken = errors.New("broken")
+
+// worldDecls are the logs of a world. The shards of some come to wait for a member that has their log: "pair" if a fresh member outlives the one from
+// which it gets the log, "one", which a third of the worlds has, whenever the group goes on without its only member.
+func worldDecls(seed uint64) (decls []views.Declaration) {
+	decls = []views.Declaration{
+		{Name: "orders", Mode: views.Persistent, RingBytes: 1 << 16, Window: 64},
+		{Name: "pair", Mode: views.Persistent, Members: []order.NodeID{1, 2}, RingBytes: 1 << 16, Window: 64},
 	}
-	errBroken = errors.New("broken")
-)
+	if seed%3 == 2 {
+		decls = append(decls, views.Declaration{Name: "one", Mode: views.Persistent, MaxMembers: 1, RingBytes: 1 << 16, Window: 64})
+	}
+	return decls
+}
 
 func newWorld(seed uint64, n int) *world { return newWorldOf(seed, n, "first") }
 
 // newWorldOf makes the world of a group with an identity.
 func newWorldOf(seed uint64, n int, identity string) *world {
 	w := &world{
-		group: identity,
-		rng:   rand.New(rand.NewPCG(seed, 31)), groups: map[string]*group{}, chain: map[order.ViewID]string{},
-		acked: map[LogID]order.Version{}, given: map[LogID]order.ViewID{}, began: map[string]map[LogID][]order.Version{}, trace: func(string, ...any) {},
+		group: identity, decls: worldDecls(seed),
+		rng: rand.New(rand.NewPCG(seed, 31)), groups: map[string]*group{}, chain: map[order.ViewID]string{},
+		acked: map[LogID]order.Version{}, began: map[string]map[LogID][]order.Version{}, trace: func(string, ...any) {},
 	}
 	w.storm = seed%2 == 1
 	var members []views.Member
 	for i := 1; i <= n; i++ {
-		one := &worldNode{w: w, id: order.NodeID(i), inc: 1, up: true, logs: map[LogID]*worldLog{}}
+		one := &worldNode{w: w, id: order.NodeID(i), inc: 1, up: true, disk: State{Disk: 1}, logs: map[LogID]*worldLog{}}
 		one.disk.begin(one.self())
 		w.nodes = append(w.nodes, one)
 		members = append(members, one.self())
@@ -128,7 +136,7 @@ func newWorldOf(seed uint64, n int, identity string) *world {
 }
 
 func (n *worldNode) self() views.Member {
-	return views.Member{ID: n.id, Incarnation: n.inc, Addr: n.addr()}
+	return views.Member{ID: n.id, Incarnation: n.inc, Addr: n.addr(), Disk: n.disk.Disk}
 }
 
 func (n *worldNode) addr() string { return fmt.Sprintf("10.0.0.%d:1", n.id) }
@@ -143,7 +151,7 @@ func (n *worldNode) log(id LogID) *worldLog {
 func (w *world) place(previous *views.View, members []views.Member) (*views.View, error) {
 	w.keys++
 	p := views.Placement{
-		ID: 1, Cluster: "blue", Key: fmt.Sprint("key", w.keys), Group: w.group, Secret: views.NewSecret("of the " + w.group), Members: members, Declarations: worldDecls,
+		ID: 1, Cluster: "blue", Key: fmt.Sprint("key", w.keys), Group: w.group, Secret: views.NewSecret("of the " + w.group), Members: members, Declarations: w.decls,
 		Previous: previous,
 	}
 	if previous != nil {
@@ -174,6 +182,7 @@ func (w *world) enter(n *worldNode, v *views.View) {
 	}
 	n.core, n.joining, n.view = nil, false, v
 	w.known(n)
+	n.remembers(v)
 }
 
 // known checks that no two views follow one (Y6).
@@ -184,20 +193,33 @@ func (w *world) known(n *worldNode) {
 	}
 	if key, ok := w.chain[v.ID]; ok && key != v.Key {
 		w.fail("node %d knows %s as view %d, another one knows %s", n.id, v.Key, v.ID, key)
-	} else if before := w.groups[w.chain[v.ID-1]]; !ok && before != nil && !n.disk.Restarted {
-		w.forget(before.view, v)
+	}
+	if before := w.groups[w.chain[v.ID-1]]; before != nil && w.chain[v.ID] == "" {
+		w.count(before.view, v)
 	}
 	w.chain[v.ID] = v.Key
 }
 
-// forget gives up what a working group gave up: the log of a shard of which nobody is left who had it.
-func (w *world) forget(before, v *views.View) {
+// count counts the shards that begin to wait for a member that has their log, and those whose wait ends.
+func (w *world) count(before, v *views.View) {
 	for i, sg := range v.Subgroups {
-		if !slices.ContainsFunc(sg.Members, func(r order.Rank) bool {
-			q, ok := before.RankOf(v.Members[r].ID)
-			return ok && before.Members[q] == v.Members[r] && before.Subgroups[i].Has(q) && w.node(v.Members[r].ID).whole(idOf(sg))
-		}) {
-			w.acked[idOf(sg)], w.given[idOf(sg)] = order.Version{}, v.ID
+		switch was := before.Subgroups[i]; {
+		case was.Provisioned() && !sg.Provisioned() && len(sg.Keepers) > 0:
+			w.waits++
+		case !was.Provisioned() && len(was.Keepers) > 0 && sg.Provisioned():
+			w.returns++
+		}
+	}
+}
+
+// remembers checks that a member that is taken for one with the whole log of a shard has what every disk had.
+func (n *worldNode) remembers(v *views.View) {
+	r, _ := v.RankOf(n.id)
+	for _, sg := range v.Subgroups {
+		id, l := idOf(sg), n.log(idOf(sg))
+		_, late := n.w.chain[v.ID+1]
+		if acked := n.w.acked[id]; !late && sg.Has(r) && !slices.Contains(sg.Partial, r) && acked != (order.Version{}) && !slices.Contains(l.list[:l.synced], acked) {
+			n.w.fail("node %d is taken in view %d for one with all of %v, and has not %v, which every disk had: %v", n.id, v.ID, id, acked, l.list)
 		}
 	}
 }
@@ -226,7 +248,7 @@ func (n *worldNode) start() {
 }
 
 func (n *worldNode) ends() (ends []LogEnd) {
-	for _, d := range worldDecls {
+	for _, d := range n.w.decls {
 		id := LogID{Name: d.Name}
 		ends = append(ends, LogEnd{ID: id, Last: n.log(id).last()})
 	}
@@ -297,7 +319,7 @@ func (n *worldNode) outcome(o Outcome) {
 		n.w.restarts++
 		n.w.groups[o.View.Key] = &group{view: o.View, stable: map[LogID]int{}, rows: map[order.NodeID]row{}}
 	}
-	n.w.enter(n, o.View)
+	n.w.enter(n, n.w.groups[o.View.Key].view) // of which the core has a copy
 }
 
 // begins checks a node's logs at the beginning of a restarted view (Y4, Y7).
@@ -392,6 +414,9 @@ func (w *world) step() {
 	case k < 45 && n.view != nil:
 		if w.storm && w.rng.IntN(4) == 0 {
 			n.start()
+		}
+		if n.view != nil && w.rng.IntN(3) == 0 {
+			w.turn(n)
 		}
 		for range w.rng.IntN(12) {
 			if n.view != nil {
