@@ -11,7 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/internal/backlog"
 	"github.com/squall-go/squall/internal/transfer"
 	"github.com/squall-go/squall/order"
@@ -168,42 +167,5 @@ func TestALogIsPartialUntilItIsWhole(t *testing.T) {
 		if time.Now().After(end) {
 			t.Fatal("a log that is whole stays partial")
 		}
-	}
-}
-
-// A process that is no member yet drops nothing of its log, whoever answers: nobody else may have it.
-func TestCatchingUpBeforeJoiningDropsNothing(t *testing.T) {
-	dir := t.TempDir()
-	alone := opened(t, logged(dir, 2, SubgroupConfig{}))
-	recorded(t, alone, 5)
-	if err := alone.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	other := opened(t, logged(dir, 1, SubgroupConfig{}))
-	recorded(t, other, 1)
-
-	g := &Group{cfg: logged(dir, 2, SubgroupConfig{}).withDefaults()}
-	var err error
-	if g.parker, err = fabric.NewParker(); err != nil {
-		t.Fatal(err)
-	}
-	defer g.parker.Close()
-	g.apps = []application{g.cfg.Subgroups[0].application(g.parker.Wake)}
-	d := &durable{group: g, logs: map[persist.LogID]*shardLog{}, jobs: newJobs()}
-	g.durable = d
-	defer d.jobs.close()
-	if d.store, err = persist.Open(persist.StoreConfig{Dir: g.cfg.Dir, Cluster: g.cfg.Cluster, Node: 2}); err != nil {
-		t.Fatal(err)
-	}
-	defer d.store.Close()
-	k, err := d.keep(persist.LogID{Name: "log"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg := other.joinConfig()
-	cfg.Self, cfg.Join = views.Member{ID: 2, Incarnation: 1}, []string{other.Addr()}
-	d.catchUpAhead(t.Context(), cfg)
-	if n := k.log.Info().Count; n != 5 {
-		t.Errorf("%d records are left of 5", n)
 	}
 }
