@@ -29,7 +29,7 @@ const (
 )
 
 // openBolt leaves the list of free pages out of the file: it would be written with every group, and is made from the tree instead.
-func openBolt(o opening, dir string) (engine, error) {
+func openBolt(o opening, dir string) (abandoner, error) {
 	e := &boltEngine{}
 	defer func() {
 		if e.BoltStore == nil && e.file != nil {

@@ -34,7 +34,7 @@ type walEngine struct {
 	turn  *turn
 }
 
-func openWAL(o opening, dir string) (engine, error) {
+func openWAL(o opening, dir string) (abandoner, error) {
 	files := o.segments
 	if files == nil {
 		files = &walFiles{disk: osSegments{}, size: segmentBytes}
@@ -44,8 +44,12 @@ func openWAL(o opening, dir string) (engine, error) {
 	if o.readOnly {
 		vfs = frozenFiles{files}
 	}
+	returned := false
 	defer func() {
-		if e.WAL == nil {
+		switch {
+		case !returned:
+			_ = e.meta.abandon() // it panicked, and may hold its locks
+		case e.WAL == nil:
 			_ = e.meta.Close()
 		}
 	}()
@@ -53,11 +57,15 @@ func openWAL(o opening, dir string) (engine, error) {
 	var err error
 	e.WAL, err = wal.Open(dir, wal.WithLogger(hclog.NewNullLogger()), wal.WithSegmentSize(files.size), wal.WithCodec(blockCodec{}),
 		wal.WithMetaStore(codecMeta{e.meta, filer, files}), wal.WithSegmentFiler(filer))
+	returned = true
 	if err != nil {
 		return nil, walError(err)
 	}
 	return e, nil
 }
+
+// abandon implements engine. Segments are closed when nothing refers to them any more.
+func (e *walEngine) abandon() error { return e.meta.abandon() }
 
 func walError(err error) error {
 	if errors.Is(err, wal.ErrCorrupt) {

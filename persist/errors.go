@@ -142,13 +142,21 @@ func damaged(place, format string, args ...any) error {
 	return fmt.Errorf("%s: %w: %s; %s", place, damageOf(place), fmt.Sprintf(format, args...), onDamage(place))
 }
 
+// panicked is the error of an engine that panicked. It may hold its locks for ever, so that it cannot be
+// closed: its file is.
+type panicked struct{ error }
+
+func (p panicked) Unwrap() error { return p.error }
+
+func hasPanicked(err error) bool { return errors.As(err, new(panicked)) }
+
 // guard runs what an engine does with a file and turns its panic into an error. An engine trusts the pages of its file: damaged ones lead it
 // to bounds that do not hold, or to addresses behind the end of the mapping.
 func guard(place string, do func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if r := recover(); r != nil {
-			err = damaged(place, "the engine failed on it: %v", r)
+			err = panicked{damaged(place, "the engine failed on it: %v", r)}
 		}
 	}()
 	return named(do(), place)

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/hashicorp/raft"
@@ -29,6 +30,12 @@ const (
 	boltFile    = "log.db"
 	walMetaFile = "wal-meta.db"
 )
+
+// abandoner is an engine whose file can be closed without it.
+type abandoner interface {
+	engine
+	abandon() error
+}
 
 // opening is how the files of a log are opened.
 type opening struct {
@@ -102,26 +109,27 @@ func openFiles(o opening, e Engine, dir string) (*guarded, error) {
 // guarded gives what an engine says its name, and turns its panics into errors.
 type guarded struct {
 	place  string
-	engine engine
+	engine abandoner
 	until  context.Context // ends what reads; nil: nothing does
+	broken atomic.Bool     // the engine panicked
 }
 
 // plain are the errors of a store that are answers: they are given on as they are.
 func plain(err error) bool { return err == nil || errors.Is(err, raft.ErrLogNotFound) }
 
 func (g *guarded) FirstIndex() (i uint64, err error) {
-	err = guard(g.place, func() (err error) { i, err = g.engine.FirstIndex(); return err })
+	err = g.run(func() (err error) { i, err = g.engine.FirstIndex(); return err })
 	return i, err
 }
 
 func (g *guarded) LastIndex() (i uint64, err error) {
-	err = guard(g.place, func() (err error) { i, err = g.engine.LastIndex(); return err })
+	err = g.run(func() (err error) { i, err = g.engine.LastIndex(); return err })
 	return i, err
 }
 
 func (g *guarded) GetLog(index uint64, l *raft.Log) error {
 	var answer error
-	err := guard(g.place, func() error {
+	err := g.run(func() error {
 		if g.until != nil && g.until.Err() != nil {
 			return g.until.Err()
 		}
@@ -142,24 +150,24 @@ func onlyPlain(err error) error {
 }
 
 func (g *guarded) StoreLog(l *raft.Log) error {
-	return guard(g.place, func() error { return g.engine.StoreLog(l) })
+	return g.run(func() error { return g.engine.StoreLog(l) })
 }
 
 func (g *guarded) StoreLogs(logs []*raft.Log) error {
-	return guard(g.place, func() error { return g.engine.StoreLogs(logs) })
+	return g.run(func() error { return g.engine.StoreLogs(logs) })
 }
 
 func (g *guarded) DeleteRange(first, last uint64) error {
-	return guard(g.place, func() error { return g.engine.DeleteRange(first, last) })
+	return g.run(func() error { return g.engine.DeleteRange(first, last) })
 }
 
 func (g *guarded) Set(key, value []byte) error {
-	return guard(g.place, func() error { return g.engine.Set(key, value) })
+	return g.run(func() error { return g.engine.Set(key, value) })
 }
 
 // Get returns nil for a key without a value, as one engine does; the other has an error for it.
 func (g *guarded) Get(key []byte) (value []byte, err error) {
-	err = guard(g.place, func() (err error) {
+	err = g.run(func() (err error) {
 		value, err = g.engine.Get(key)
 		if errors.Is(err, raftboltdb.ErrKeyNotFound) {
 			value, err = nil, nil
@@ -169,10 +177,38 @@ func (g *guarded) Get(key []byte) (value []byte, err error) {
 	return value, err
 }
 
-func (g *guarded) Close() error { return guard(g.place, g.engine.Close) }
+// Close releases the files. An engine that panicked is abandoned.
+func (g *guarded) Close() error {
+	if g.broken.Load() {
+		return named(g.engine.abandon(), g.place)
+	}
+	return g.run(g.engine.Close)
+}
+
+// run has the engine do something, and notes whether it panicked.
+func (g *guarded) run(do func() error) error {
+	err := guard(g.place, do)
+	if hasPanicked(err) {
+		g.broken.Store(true)
+	}
+	return err
+}
 
 // holder opens the file of a bbolt engine for it, and lets go of it where the engine cannot: its lock would last as long as this process.
 type holder struct{ file *os.File }
+
+// abandon unlocks and closes the file, if it was opened. Closing it does not unlock it, as long as the engine
+// has it mapped. The engine may have closed it.
+func (h *holder) abandon() error {
+	if h.file == nil {
+		return nil
+	}
+	_ = syscall.Flock(int(h.file.Fd()), syscall.LOCK_UN) // it fails if the file is closed
+	if err := h.file.Close(); !errors.Is(err, os.ErrClosed) {
+		return err
+	}
+	return nil
+}
 
 func (h *holder) open(path string, flag int, mode os.FileMode) (f *os.File, err error) {
 	h.file, err = os.OpenFile(path, flag, mode)

@@ -8,6 +8,7 @@ import (
 	"hash/crc32"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -24,8 +25,10 @@ const engineTimeout = time.Second
 
 // meta is meta.db. A value stands behind a checksum of its key and itself, because the engine has one for its two head pages only.
 type meta struct {
-	path string
-	db   *bbolt.DB
+	holder
+	path   string
+	db     *bbolt.DB
+	broken atomic.Bool // the engine panicked
 
 	mu     sync.Mutex
 	failed error // of the first Put that failed: what the file holds now is not known, so there is no second one
@@ -63,15 +66,20 @@ func initialise(path string) error {
 // damaged head page for one that was never written, which would bring back what was true before the last Put.
 func openMeta(dir string, readOnly bool) (*meta, error) {
 	m := &meta{path: filepath.Join(dir, metaFile)}
+	defer func() {
+		if m.db == nil {
+			_ = m.abandon()
+		}
+	}()
 	if err := checkPages(context.Background(), m.path, metaSchema); err != nil {
 		return nil, err
 	}
 	err := guard(m.path, func() (err error) {
-		m.db, err = bbolt.Open(m.path, 0o640, &bbolt.Options{Timeout: engineTimeout, ReadOnly: readOnly})
+		m.db, err = bbolt.Open(m.path, 0o640, &bbolt.Options{Timeout: engineTimeout, ReadOnly: readOnly, OpenFile: m.holder.open})
 		return err
 	})
 	if err == nil && !readOnly { // the process before may have ended between a write and its sync
-		err = guard(m.path, m.db.Sync)
+		err = m.run(m.db.Sync)
 	}
 	if err == nil {
 		err = m.checkAll()
@@ -96,7 +104,7 @@ func (m *meta) checkAll() error {
 }
 
 func (m *meta) view(look func(*bbolt.Bucket) error) error {
-	return guard(m.path, func() error {
+	return m.run(func() error {
 		return m.db.View(func(tx *bbolt.Tx) error {
 			b := tx.Bucket(metaBucket)
 			if b == nil {
@@ -136,7 +144,7 @@ func (m *meta) put(values map[string][]byte) error {
 	if m.failed != nil {
 		return fmt.Errorf("%s: nothing is written after an error: %w", m.path, m.failed)
 	}
-	m.failed = guard(m.path, func() error {
+	m.failed = m.run(func() error {
 		return m.db.Update(func(tx *bbolt.Tx) error {
 			b := tx.Bucket(metaBucket)
 			for key, value := range values {
@@ -176,4 +184,18 @@ func valueSum(key string, value []byte) uint32 {
 	return crc32.Update(crc32.Checksum([]byte(key), castagnoli), castagnoli, value)
 }
 
-func (m *meta) close() error { return guard(m.path, m.db.Close) }
+func (m *meta) close() error {
+	if m.broken.Load() {
+		return named(m.abandon(), m.path)
+	}
+	return guard(m.path, m.db.Close)
+}
+
+// run has the engine do something, and notes whether it panicked.
+func (m *meta) run(do func() error) error {
+	err := guard(m.path, do)
+	if hasPanicked(err) {
+		m.broken.Store(true)
+	}
+	return err
+}

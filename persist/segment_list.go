@@ -28,6 +28,7 @@ const (
 // transaction, and is compared with the files. It can be read only, too, and does not wait for ever for the lock of its file.
 type segmentList struct {
 	opening
+	holder
 	dir string
 	db  *bbolt.DB
 }
@@ -37,13 +38,12 @@ func (l *segmentList) path() string { return filepath.Join(l.dir, walMetaFile) }
 // Load implements types.MetaStore.
 func (l *segmentList) Load(dir string) (s types.PersistentState, err error) {
 	l.dir = dir
-	var file holder
 	defer func() {
-		if l.db == nil && file.file != nil {
-			_ = file.file.Close() // once more, unless the engine panicked
+		if l.db == nil {
+			_ = l.abandon()
 		}
 	}()
-	l.db, err = bbolt.Open(l.path(), 0o640, &bbolt.Options{ReadOnly: l.readOnly, Timeout: engineTimeout, OpenFile: file.open})
+	l.db, err = bbolt.Open(l.path(), 0o640, &bbolt.Options{ReadOnly: l.readOnly, Timeout: engineTimeout, OpenFile: l.holder.open})
 	if err != nil {
 		return s, err
 	}

@@ -1,0 +1,47 @@
+package persist
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"go.etcd.io/bbolt"
+)
+
+// An engine that panics within a transaction keeps its locks, and closing it would wait for them for ever.
+func TestAnEngineThatPanickedIsAbandoned(t *testing.T) {
+	dir := t.TempDir()
+	if err := createMeta(osDisk{}, dir); err != nil {
+		t.Fatal(err)
+	}
+	m, err := openMeta(dir, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tx, err := m.db.Begin(true) // never ends
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.run(func() error { panic("a page that cannot be read") }); !errors.Is(err, ErrDamaged) {
+		t.Error(err)
+	}
+	closed := make(chan error, 1)
+	go func() { closed <- m.close() }()
+	select {
+	case err := <-closed:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("it does not close")
+		_ = tx.Rollback()
+		return
+	}
+	again, err := bbolt.Open(m.path, 0o640, &bbolt.Options{Timeout: 5 * time.Second}) // its lock is free
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := again.Close(); err != nil {
+		t.Error(err)
+	}
+}
