@@ -22,30 +22,38 @@ const (
 // has used up the descriptors of the process: the group would lose the member, and with few members
 // its quorum.
 type reserve struct {
-	mu       sync.Mutex
-	members  int // that there are descriptors for
-	releases []func()
-	closed   bool
+	mu      sync.Mutex
+	least   int // members: of the first call
+	members int // that there are descriptors for
+	release func()
+	closed  bool
 }
 
-// grow makes the reserve large enough for the change of a view of so many members to one of the same
-// size. It fails with ErrTooFewDescriptors if the process cannot have so many, and as many again for
-// the links of the view itself.
-func (r *reserve) grow(members int) error {
+// fit makes the reserve as large as the change of a view of so many members to one of the same size
+// needs, or of as many as the first call named, if that is more. It fails with ErrTooFewDescriptors if
+// the process cannot have so many more, and as many again for the links of the view itself.
+func (r *reserve) fit(members int) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if members <= r.members || r.closed {
+	if r.least == 0 {
+		r.least = members
+	}
+	members = max(members, r.least)
+	if members == r.members || r.closed {
 		return nil
 	}
-	more := memberDescriptors * (members - max(r.members, 1))
-	if r.members == 0 {
-		more += viewDescriptors
+	need := viewDescriptors + memberDescriptors*(members-1)
+	more := need
+	if r.members > 0 {
+		more = max(0, memberDescriptors*(members-r.members))
+		r.release()
+		r.members, r.release = 0, nil
 	}
-	release, err := descriptors.Hold(more, more, fmt.Sprintf("a group of %d members", members))
+	release, err := descriptors.Hold(need, more, fmt.Sprintf("a group of %d members", members))
 	if err != nil {
 		return err
 	}
-	r.members, r.releases = members, append(r.releases, release)
+	r.members, r.release = members, release
 	return nil
 }
 
@@ -58,8 +66,8 @@ func (r *reserve) full() error {
 func (r *reserve) close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, release := range r.releases {
-		release()
+	if r.release != nil {
+		r.release()
 	}
-	r.releases, r.closed = nil, true
+	r.release, r.closed = nil, true
 }

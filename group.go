@@ -80,7 +80,7 @@ func Open(ctx context.Context, cfg Config) (*Group, error) {
 func (g *Group) open(ctx context.Context) (err error) {
 	c := &g.cfg
 	g.rejections.emit = c.emit
-	if err := g.reserve.grow(c.Expect); err != nil {
+	if err := g.reserve.fit(c.Expect); err != nil {
 		return err
 	}
 	id, incarnation, lock, err := join.Identity(c.Dir, c.ID)
@@ -127,7 +127,7 @@ func (g *Group) open(ctx context.Context) (err error) {
 	if len(outcome.Unmet) > 0 {
 		g.made = made{outcome.View.Key, outcome.Unmet}
 	}
-	if err = g.reserve.grow(len(outcome.View.Members)); err == nil {
+	if err = g.reserve.fit(len(outcome.View.Members)); err == nil {
 		err = g.enter(ctx, outcome)
 	}
 	if err != nil {
@@ -300,7 +300,7 @@ func (g *Group) installed(v *views.View) {
 		g.durable.entered(v)
 	}
 	g.retiring.Go(func() {
-		if err := g.reserve.grow(len(v.Members)); err != nil {
+		if err := g.reserve.fit(len(v.Members)); err != nil {
 			g.cfg.Logger.Warn("a later view change may fail", "error", err)
 		}
 	})
