@@ -18,7 +18,7 @@
 //
 //	T1  only the two members of a pair can compute a key of the pair; keys of another view, purpose or pair are different
 //	T2  what was recorded from one connection authenticates nothing on another one: each MAC covers a nonce of its receiver
-//	T3  what one side said does not authenticate the other side: a MAC covers who said it
+//	T3  what one side said does not authenticate the other side: a MAC covers the side that sent the message
 //	T4  with TLS, a member is accepted only with the certificate key that its record names
 //
 // What follows a greeting on a connection is protected by TLS, or by nothing: an attacker who can change packets on the way can take
