@@ -313,21 +313,32 @@ func smallLog(t *testing.T) (copies func() (dir string)) {
 	}
 }
 
-// workload appends to a log, cuts it once, and appends again. It returns how many samples were acknowledged at least, and how many may be there.
-func workload(t *testing.T, dir string, p *platter) (acked, appended int, said []error, s *Store) {
+// workDone is what a workload did: how many samples were acknowledged at least, how many may be in
+// the log, the errors that the log reported, and the error of closing the store.
+type workDone struct {
+	acked, appended int
+	reported        []error
+	closed          error
+}
+
+// workload appends to a log, cuts it once, appends again, and closes the store.
+func workload(t *testing.T, dir string, p *platter) (o workDone) {
 	t.Helper()
-	var mu sync.Mutex
 	s, err := Open(StoreConfig{Dir: dir, Cluster: "test", Node: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
+	var reported []error // complete once the store is closed: the writer of the log has ended then
+	defer func() {
+		o.closed = s.Close()
+		o.reported = append(o.reported, reported...)
+	}()
 	l, err := s.Log(LogConfig{ID: ticks, segments: p.holds(dir, smallSegments), Failed: func(err error) {
-		mu.Lock()
-		defer mu.Unlock()
-		said = append(said, err)
+		reported = append(reported, err)
 	}})
 	if err != nil {
-		return 0, 0, []error{err}, s
+		o.reported = []error{err}
+		return o
 	}
 	first, _ := l.Durable()
 	write := func(from, to int) bool {
@@ -336,27 +347,25 @@ func workload(t *testing.T, dir string, p *platter) (acked, appended int, said [
 			if !l.Append(&r) {
 				return false
 			}
-			appended = max(appended, n+1)
+			o.appended = max(o.appended, n+1)
 			if l.Sync(t.Context()) != nil {
 				return false
 			}
-			acked = n + 1
+			o.acked = n + 1
 		}
 		return true
 	}
 	if write(0, 40) {
 		cut := l.Cut(sample(29).Version)
-		if acked = 30; cut == nil {
-			appended = 30
+		if o.acked = 30; cut == nil {
+			o.appended = 30
 			write(30, 50)
 		}
 	}
 	if n, _ := l.Durable(); n < first {
 		t.Error("what is durable became less")
 	}
-	mu.Lock()
-	defer mu.Unlock()
-	return acked, appended, slices.Clone(said), s
+	return o
 }
 
 // hasAtLeast opens a log as a process does that comes after a crash: it has what was acknowledged, in order, and nothing that was never appended.
@@ -413,9 +422,8 @@ func everyOperation(t *testing.T, test func(at int, p *platter, dir string) (who
 func TestWhatIsAcknowledgedSurvivesALossOfPowerAtAnyOperation(t *testing.T) {
 	everyOperation(t, func(at int, p *platter, dir string) bool {
 		p.fault = errPower
-		acked, appended, _, s := workload(t, dir, p)
-		_ = s.Close()
-		if err := hasAtLeast(p.cut(dir), t, acked, appended); err != nil {
+		o := workload(t, dir, p)
+		if err := hasAtLeast(p.cut(dir), t, o.acked, o.appended); err != nil {
 			t.Errorf("power went at operation %d, %s: %v", at, p.hit, err)
 		}
 		return p.hit == ""
@@ -426,8 +434,7 @@ func TestWhatIsAcknowledgedSurvivesALossOfPowerAtAnyOperation(t *testing.T) {
 func TestWhatTheNextProcessFindsSurvivesALossOfPower(t *testing.T) {
 	everyOperation(t, func(at int, p *platter, dir string) bool {
 		p.fault = errPower // to this process it is the same
-		_, appended, _, s := workload(t, dir, p)
-		_ = s.Close()
+		o := workload(t, dir, p)
 		done := p.hit == ""
 		p.stop = 0
 		s, err := Open(StoreConfig{Dir: dir, Cluster: "test", Node: 1})
@@ -439,7 +446,7 @@ func TestWhatTheNextProcessFindsSurvivesALossOfPower(t *testing.T) {
 			t.Fatalf("operation %d, %s: %v", at, p.hit, err)
 		}
 		found := int(l.End().Records)
-		if err := hasAtLeast(p.cut(dir), t, found, max(found, appended)); err != nil {
+		if err := hasAtLeast(p.cut(dir), t, found, max(found, o.appended)); err != nil {
 			t.Errorf("the process ended at operation %d, %s: %v", at, p.hit, err)
 		}
 		_ = s.Close()
@@ -452,17 +459,16 @@ func TestAnErrorOfTheDiskEndsTheLog(t *testing.T) {
 	for _, fault := range []error{syscall.EIO, syscall.ENOSPC} {
 		everyOperation(t, func(at int, p *platter, dir string) bool {
 			p.fault, p.once = fault, true
-			acked, appended, said, s := workload(t, dir, p)
-			err := s.Close()
-			if p.hit != "" && !p.forgives && len(said) == 0 && err == nil {
+			o := workload(t, dir, p)
+			if p.hit != "" && !p.forgives && len(o.reported) == 0 && o.closed == nil {
 				t.Errorf("operation %d, %s, failed with %v, and nobody was told", at, p.hit, fault)
 			}
-			for _, err := range said {
+			for _, err := range o.reported {
 				if !errors.Is(err, fault) {
-					t.Errorf("operation %d, %s, failed with %v, and it was said: %v", at, p.hit, fault, err)
+					t.Errorf("operation %d, %s, failed with %v, and the log reported %v", at, p.hit, fault, err)
 				}
 			}
-			if err := hasAtLeast(p.cut(dir), t, acked, appended); err != nil {
+			if err := hasAtLeast(p.cut(dir), t, o.acked, o.appended); err != nil {
 				t.Errorf("operation %d, %s, failed: %v", at, p.hit, err)
 			}
 			return p.hit == ""
@@ -475,10 +481,9 @@ func TestADiskThatDoesNotSyncIsNoticed(t *testing.T) {
 	p := newPlatter(t, 1)
 	p.deaf, p.fault, p.stop = true, errPower, 60
 	dir := smallLog(t)()
-	acked, appended, _, s := workload(t, dir, p)
-	_ = s.Close()
-	if err := hasAtLeast(p.cut(dir), t, acked, appended); err == nil {
-		t.Errorf("%d records were acknowledged, and are there", acked)
+	o := workload(t, dir, p)
+	if err := hasAtLeast(p.cut(dir), t, o.acked, o.appended); err == nil {
+		t.Errorf("%d records were acknowledged, and are there", o.acked)
 	}
 }
 
