@@ -120,7 +120,7 @@ func TestASegmentThatEndsWithinItsLastBlockIsLookedThrough(t *testing.T) {
 		}
 		blocks++
 	}
-	if blocks != 5 {
-		t.Errorf("%d blocks, not 5", blocks)
+	if blocks < 5 { // one for each time that the writer was waited for; more if it began early
+		t.Errorf("%d blocks, fewer than 5", blocks)
 	}
 }
