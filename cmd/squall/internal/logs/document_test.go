@@ -71,8 +71,8 @@ func understood(t *testing.T, args []string) {
 	}
 }
 
-func TestTheCommandsOfTheReadmeAreUnderstood(t *testing.T) {
-	text, err := os.ReadFile("../../../../README.md")
+func TestTheCommandsOfTheGuideAreUnderstood(t *testing.T) {
+	text, err := os.ReadFile("../../../../docs/guide.md")
 	if err != nil {
 		t.Fatal(err)
 	}
