@@ -21,7 +21,7 @@ func TestMembersMeetOverIPv4IPv6AndHostNames(t *testing.T) {
 			js := newJournals(3)
 			groups := cluster(t, 3, func(i int, c *squall.Config) {
 				c.Listen, c.Advertise = net.JoinHostPort(host, "0"), net.JoinHostPort(host, "0")
-				c.Fabric = squall.TCP
+				c.Fabric = squall.FabricTCP
 				c.Subgroups = []squall.SubgroupConfig{{Name: "a", Deliver: js[i].deliver}}
 			})
 			for _, g := range groups {
@@ -43,7 +43,7 @@ func TestFabricsAreChosenPairByPair(t *testing.T) {
 	js := newJournals(3)
 	groups := cluster(t, 3, func(i int, c *squall.Config) {
 		if c.ID == 2 {
-			c.Fabric = squall.TCP
+			c.Fabric = squall.FabricTCP
 		}
 		c.Subgroups = []squall.SubgroupConfig{{Name: "a", RingBytes: 16 << 10, Window: 64, Deliver: js[i].deliver}}
 	})

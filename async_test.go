@@ -17,9 +17,9 @@ func TestAFullAsyncQueueHoldsUpItsOwnSubgroupOnly(t *testing.T) {
 	var slow []uint64 // the queue's goroutine only, until Close
 	quick := make(chan struct{}, 100)
 	g := cluster(t, 2, func(i int, c *squall.Config) {
-		c.Fabric = squall.TCP
+		c.Fabric = squall.FabricTCP
 		c.Subgroups = []squall.SubgroupConfig{
-			{Name: "slow", RingBytes: 4096, Window: 16, Async: 4096, Senders: []squall.NodeID{1}, Deliver: func(m squall.Message) {
+			{Name: "slow", RingBytes: 4096, Window: 16, AsyncQueueBytes: 4096, Senders: []squall.NodeID{1}, Deliver: func(m squall.Message) {
 				if i == 1 {
 					<-gate
 					slow = append(slow, binary.LittleEndian.Uint64(m.Data))
@@ -91,7 +91,7 @@ func TestAsyncDataStaysWhileTheRingGoesOn(t *testing.T) {
 	bad := make(chan string, 1)
 	var n int
 	g := cluster(t, 1, func(_ int, c *squall.Config) {
-		c.Subgroups = []squall.SubgroupConfig{{Name: "a", RingBytes: 4096, Window: 16, Async: 64 << 10, DeliverBatch: func(run []squall.Message) {
+		c.Subgroups = []squall.SubgroupConfig{{Name: "a", RingBytes: 4096, Window: 16, AsyncQueueBytes: 64 << 10, DeliverBatch: func(run []squall.Message) {
 			for _, m := range run {
 				if want := byte(n); len(m.Data) != n%200 || slices.ContainsFunc(m.Data, func(b byte) bool { return b != want }) {
 					select {

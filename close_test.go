@@ -80,7 +80,7 @@ func TestAFailedClaimCanBeAbortedWithoutHarm(t *testing.T) {
 		c.Subgroups = []squall.SubgroupConfig{{Name: "a", Deliver: func(squall.Message) { delivered.Add(1) }}}
 	})
 	sg := groups[0].Subgroup("a")
-	c, err := sg.TryClaim(sg.MaxMessage() + 1)
+	c, err := sg.TryClaim(sg.MaxMessageBytes() + 1)
 	if !errors.Is(err, squall.ErrTooLarge) {
 		t.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func TestAFailedClaimCanBeAbortedWithoutHarm(t *testing.T) {
 // A group that halted with the table of an old view, for the sake of a claim that is given back then, leaves no row behind.
 func TestCloseGivesTheRowsOfAllViewsBack(t *testing.T) {
 	groups := cluster(t, 4, func(i int, c *squall.Config) {
-		c.Fabric = squall.SHM
+		c.Fabric = squall.FabricSHM
 		c.Subgroups = []squall.SubgroupConfig{{Name: "a", Deliver: func(squall.Message) {}}}
 	})
 	awaitView(t, 4, groups...)

@@ -62,9 +62,9 @@ type Fabric = auto.Mode
 
 // Fabrics.
 const (
-	Auto = auto.Auto // shared memory within a host, TCP between hosts
-	SHM  = auto.SHM  // shared memory only
-	TCP  = auto.TCP  // TCP only
+	FabricAuto = auto.Auto // shared memory within a host, TCP between hosts
+	FabricSHM  = auto.SHM  // shared memory only
+	FabricTCP  = auto.TCP  // TCP only
 )
 
 // Tuning switches parts of the protocol off, to measure what they are worth.
@@ -72,15 +72,15 @@ type Tuning = multicast.Tuning
 
 // Config describes this process's part in a group.
 type Config struct {
-	Cluster   string   // name of the group, at most 256 bytes; processes with another one are refused
-	ID        NodeID   // this process; 0: generated, and kept in Dir
-	Dir       string   // what must survive the process is kept here: its id, and logs. Empty: nothing is kept, and ID is given
-	Listen    string   // host:port to listen on; port 0 is any. IPv4, IPv6 and host names.
-	Advertise string   // host:port that the others dial, port 0 for that of Listen. Empty: as Listen says, or this host's own address
-	Join      []string // host:port of several members; if there is no group yet the first one founds it. Empty: this process founds it.
-	Expect    int      // members that form the first view; later ones join a group that works already
-	Subgroups []SubgroupConfig
-	Fabric    Fabric
+	Cluster        string   // name of the group, at most 256 bytes; processes with another one are refused
+	ID             NodeID   // this process; 0: generated, and kept in Dir
+	Dir            string   // what must survive the process is kept here: its id, and logs. Empty: nothing is kept, and ID is given
+	Listen         string   // host:port to listen on; port 0 is any. IPv4, IPv6 and host names.
+	Advertise      string   // host:port that the others dial, port 0 for that of Listen. Empty: as Listen says, or this host's own address
+	Join           []string // host:port of several members; if there is no group yet the first one founds it. Empty: this process founds it.
+	InitialMembers int      // members that form the first view; later ones join a group that works already
+	Subgroups      []SubgroupConfig
+	Fabric         Fabric
 	// TLS has the certificates for mutual TLS on TCP; nil is plain TCP. The others recognise this process by the public key of its
 	// certificate: it is the same for dialing and listening, and stays the same while the process runs, also when the certificate is renewed.
 	TLS *tls.Config
@@ -92,12 +92,12 @@ type Config struct {
 	Logger *slog.Logger // nil is slog.Default()
 	Events func(Event)  // called from the group's goroutines; must not block
 	// OnView is called on the loop with every view, before anything is delivered in it. What a view before it delivers comes first, except
-	// to subgroups that are Async, have no room, or still get their state or their log: a Message's View says which one it belongs to.
+	// to subgroups that have an upcall queue or no room, or still get their state or their log: a Message's View says which one it belongs to.
 	OnView func(*View)
 	Tuning Tuning
 }
 
-// SubgroupConfig declares a subgroup. All but the functions, Async, Backlog and LargeDir must be the same at every member.
+// SubgroupConfig declares a subgroup. All but the functions, AsyncQueueBytes, BacklogBytes and LargeDir must be the same at every member.
 type SubgroupConfig struct {
 	Name    string
 	Members []NodeID // who may be in it; empty: all of the group. Those that are there take part.
@@ -106,17 +106,17 @@ type SubgroupConfig struct {
 	Shards     int
 	MinMembers int    // that a shard needs: with fewer nobody can send to it (ErrNotProvisioned), until more come; 0 is 1
 	MaxMembers int    // that a shard takes; the others are spare, and take the places of those that fail. 0: no limit
-	Layout     Layout // places members instead of the rules above; its name is Policy
-	Policy     string
+	Layout     Layout // places members instead of the rules above; its name is LayoutName
+	LayoutName string
 	Mode       Mode
 	RingBytes  int // room for messages on their way, per sender: a power of two; 0 is 512 KiB. A message in it takes at most half of it.
 	Window     int // messages on their way, per sender: a power of two; 0 is 4096
-	// MaxMessage is the largest message, in bytes, if that is more than the ring takes: those that it does not take are large
+	// MaxMessageBytes is the largest message, in bytes, if that is more than the ring takes: those that it does not take are large
 	// messages, whose bodies go over connections of their own. 0: there are none.
-	MaxMessage int
-	// LargeMemory bounds the large messages that one sender has under way, in bytes: Send waits for room. Every member needs as much memory
-	// for each sender. 0 is twice MaxMessage.
-	LargeMemory int
+	MaxMessageBytes int
+	// LargeMemoryBytes bounds the large messages that one sender has under way: Send waits for room. Every member needs as much memory
+	// for each sender. 0 is twice MaxMessageBytes.
+	LargeMemoryBytes int
 	// LargeDir has large messages of others received into files of this directory instead of memory: Message.Body tells the file, which is
 	// there until nobody holds the body, and can be linked or renamed by then. The directory is this process's and this subgroup's alone: what a
 	// process that ended left there is removed. It need not be the same at every member.
@@ -126,9 +126,9 @@ type SubgroupConfig struct {
 
 	Deliver      func(Message)   // called for each message, in order
 	DeliverBatch func([]Message) // or: called for each run of messages that can be delivered at once
-	// Async, in bytes, moves the upcalls to a goroutine of their own, behind a queue of copies of this size. 0: upcalls run on
+	// AsyncQueueBytes moves the upcalls to a goroutine of their own, behind a queue of copies of this size. 0: upcalls run on
 	// the loop, without a copy. When the queue is full, the subgroup's senders are held up, and nobody else.
-	Async int
+	AsyncQueueBytes int
 
 	// Snapshot and Restore hand the subgroup's state over to members that come into it while others have it already. Set both or none,
 	// the same way at every member; the subgroup must be Ordered.
@@ -145,19 +145,19 @@ type SubgroupConfig struct {
 	// and enters one that begins, so that its members begin alike (StateBegun tells). A process that was in no shard of the subgroup
 	// before has the state with which it was opened, and Restore is not called there; that state must be the same.
 	Restore func(io.Reader) error
-	// Backlog, in bytes, is how much of what is delivered while Restore runs is kept for afterwards; 0 is 16 MiB. It is taken as it
+	// BacklogBytes is how much of what is delivered while Restore runs is kept for afterwards; 0 is 16 MiB. It is taken as it
 	// is needed. When it is full, the subgroup's senders are held up, and nobody else.
-	Backlog int
+	BacklogBytes int
 }
 
 // Defaults.
 const (
-	DefaultRingBytes = 512 << 10
-	DefaultWindow    = 4096
-	DefaultBacklog   = 16 << 20
-	DefaultLogMemory = 16 << 20
-	DefaultHeartbeat = 100 * time.Millisecond
-	DefaultFailAfter = 5 * time.Second
+	DefaultRingBytes      = 512 << 10
+	DefaultWindow         = 4096
+	DefaultBacklogBytes   = 16 << 20
+	DefaultLogMemoryBytes = 16 << 20
+	DefaultHeartbeat      = 100 * time.Millisecond
+	DefaultFailAfter      = 5 * time.Second
 )
 
 // heartbeatsToFail is the least number of heartbeats that fit into FailAfter: one that comes late, and one that is lost in the
@@ -184,11 +184,11 @@ func (c Config) Validate() error {
 	for _, err := range c.addressFaults() {
 		fault("%w", err)
 	}
-	if c.Expect < 1 || c.Expect > views.MaxMembers {
-		fault("Expect is %d: a group has 1 to %d members", c.Expect, views.MaxMembers)
+	if c.InitialMembers < 1 || c.InitialMembers > views.MaxMembers {
+		fault("InitialMembers is %d: a group has 1 to %d members", c.InitialMembers, views.MaxMembers)
 	}
-	if c.Fabric > TCP {
-		fault("Fabric is %d: use Auto, SHM or TCP", c.Fabric)
+	if c.Fabric > FabricTCP {
+		fault("Fabric is %d: use FabricAuto, FabricSHM or FabricTCP", c.Fabric)
 	}
 	if c.Heartbeat <= 0 || c.FailAfter/heartbeatsToFail < c.Heartbeat {
 		fault("FailAfter (%v) must be at least %d × Heartbeat (%v), and both more than 0", c.FailAfter, heartbeatsToFail, c.Heartbeat)
@@ -250,8 +250,8 @@ func (sg SubgroupConfig) faults() (errs []error) {
 	if (sg.Deliver == nil) == (sg.DeliverBatch == nil) {
 		fault("set one of Deliver and DeliverBatch")
 	}
-	if sg.Async < 0 || sg.Async > views.MaxRingBytes {
-		fault("Async is %d: a queue of 0 to %d bytes", sg.Async, views.MaxRingBytes)
+	if sg.AsyncQueueBytes < 0 || sg.AsyncQueueBytes > views.MaxRingBytes {
+		fault("AsyncQueueBytes is %d: a queue of 0 to %d bytes", sg.AsyncQueueBytes, views.MaxRingBytes)
 	}
 	if (sg.Snapshot == nil) != (sg.Restore == nil) {
 		fault("set both Snapshot and Restore, or none of them")
@@ -263,17 +263,17 @@ func (sg SubgroupConfig) faults() (errs []error) {
 		fault("a subgroup with Snapshot must be Ordered: in the others, what members have delivered differs where a view begins")
 	}
 	errs = append(errs, sg.logFaults()...)
-	if sg.Backlog < 0 || sg.Backlog > views.MaxRingBytes {
-		fault("Backlog is %d: 0 to %d bytes", sg.Backlog, views.MaxRingBytes)
+	if sg.BacklogBytes < 0 || sg.BacklogBytes > views.MaxRingBytes {
+		fault("BacklogBytes is %d: 0 to %d bytes", sg.BacklogBytes, views.MaxRingBytes)
 	}
-	if sg.MaxMessage > 0 && sg.MaxMessage <= smc.MaxMessage(sg.RingBytes) {
-		fault("MaxMessage is %d: RingBytes takes messages of up to %d already; leave it 0, or make RingBytes smaller", sg.MaxMessage, smc.MaxMessage(sg.RingBytes))
+	if sg.MaxMessageBytes > 0 && sg.MaxMessageBytes <= smc.MaxMessage(sg.RingBytes) {
+		fault("MaxMessageBytes is %d: RingBytes takes messages of up to %d already; leave it 0, or make RingBytes smaller", sg.MaxMessageBytes, smc.MaxMessage(sg.RingBytes))
 	}
-	if sg.MaxMessage == 0 && (sg.LargeMemory != 0 || sg.LargeDir != "") {
-		fault("LargeMemory or LargeDir is set, and MaxMessage is not: there are no large messages")
+	if sg.MaxMessageBytes == 0 && (sg.LargeMemoryBytes != 0 || sg.LargeDir != "") {
+		fault("LargeMemoryBytes or LargeDir is set, and MaxMessageBytes is not: there are no large messages")
 	}
-	if (sg.Layout == nil) != (sg.Policy == "") {
-		fault("set both Layout and Policy, its name, or none of them")
+	if (sg.Layout == nil) != (sg.LayoutName == "") {
+		fault("set both Layout and LayoutName, its name, or none of them")
 	}
 	return errs
 }
@@ -283,16 +283,16 @@ func (sg SubgroupConfig) logFaults() (errs []error) {
 	l := sg.Log
 	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if sg.Mode != Persistent {
-		if l.Engine != 0 || l.Memory != 0 || l.Retain != (Retention{}) || l.Sign != nil || l.DeliverAfterPersist || l.Recover != nil {
+		if l.Engine != 0 || l.MemoryBytes != 0 || l.Retain != (Retention{}) || l.Sign != nil || l.DeliverAfterPersist || l.Recover != nil {
 			fault("Log is set, and Mode is %v: only a Persistent subgroup has a log", sg.Mode)
 		}
 		return errs
 	}
-	if l.Engine > WAL {
-		fault("Log.Engine is %d: use Bolt or WAL", l.Engine)
+	if l.Engine > EngineWAL {
+		fault("Log.Engine is %d: use EngineBolt or EngineWAL", l.Engine)
 	}
-	if l.Memory < 0 {
-		fault("Log.Memory is %d: 0 for %d, or more than 0", l.Memory, DefaultLogMemory)
+	if l.MemoryBytes < 0 {
+		fault("Log.MemoryBytes is %d: 0 for %d, or more than 0", l.MemoryBytes, DefaultLogMemoryBytes)
 	}
 	if l.Retain.Age < 0 || l.Retain.Bytes < 0 {
 		fault("Log.Retain is %+v: 0 for no limit, or more", l.Retain)
@@ -316,10 +316,10 @@ func (c Config) withDefaults() Config {
 		sg := &c.Subgroups[i]
 		sg.RingBytes = or(sg.RingBytes, DefaultRingBytes)
 		sg.Window = or(sg.Window, DefaultWindow)
-		sg.LargeMemory = or(sg.LargeMemory, 2*sg.MaxMessage)
-		sg.Backlog = or(sg.Backlog, DefaultBacklog)
+		sg.LargeMemoryBytes = or(sg.LargeMemoryBytes, 2*sg.MaxMessageBytes)
+		sg.BacklogBytes = or(sg.BacklogBytes, DefaultBacklogBytes)
 		if sg.Mode == Persistent {
-			sg.Log.Memory = or(sg.Log.Memory, DefaultLogMemory)
+			sg.Log.MemoryBytes = or(sg.Log.MemoryBytes, DefaultLogMemoryBytes)
 		}
 	}
 	return c
@@ -338,8 +338,8 @@ func (c Config) declarations() (decls []views.Declaration) {
 	for _, sg := range c.Subgroups {
 		decls = append(decls, views.Declaration{
 			Name: sg.Name, Members: sg.Members, Senders: sg.Senders, Shards: sg.Shards, MinMembers: sg.MinMembers, MaxMembers: sg.MaxMembers,
-			Policy: sg.Policy, Mode: sg.Mode, RingBytes: sg.RingBytes, Window: sg.Window,
-			MaxMessage: sg.MaxMessage, LargeMemory: sg.LargeMemory,
+			LayoutName: sg.LayoutName, Mode: sg.Mode, RingBytes: sg.RingBytes, Window: sg.Window,
+			MaxMessageBytes: sg.MaxMessageBytes, LargeMemoryBytes: sg.LargeMemoryBytes,
 		})
 	}
 	return decls
@@ -350,7 +350,7 @@ func (c Config) layouts() map[string]views.Layout {
 	layouts := map[string]views.Layout{}
 	for _, sg := range c.Subgroups {
 		if sg.Layout != nil {
-			layouts[sg.Policy] = sg.Layout
+			layouts[sg.LayoutName] = sg.Layout
 		}
 	}
 	return layouts

@@ -13,7 +13,7 @@ import (
 
 func goodConfig() squall.Config {
 	return squall.Config{
-		Cluster: "c", ID: 1, Listen: "127.0.0.1:0", Expect: 1,
+		Cluster: "c", ID: 1, Listen: "127.0.0.1:0", InitialMembers: 1,
 		Subgroups: []squall.SubgroupConfig{{Name: "a", Deliver: func(squall.Message) {}}},
 	}
 }
@@ -36,36 +36,36 @@ func TestEachFaultOfAConfigurationIsFound(t *testing.T) {
 	type C = squall.Config
 	type S = squall.SubgroupConfig
 	for want, breaks := range map[string]func(*C, *S){
-		"Cluster is empty":              func(c *C, _ *S) { c.Cluster = "" },
-		"ID is 0":                       func(c *C, _ *S) { c.ID = 0 },
-		"Listen is empty":               func(c *C, _ *S) { c.Listen = "" },
-		"Expect is 0":                   func(c *C, _ *S) { c.Expect = 0 },
-		"Expect is 65":                  func(c *C, _ *S) { c.Expect = 65 },
-		"Fabric is 9":                   func(c *C, _ *S) { c.Fabric = 9 },
-		"Cluster is 257 bytes long":     func(c *C, _ *S) { c.Cluster = strings.Repeat("c", 257) },
-		`Listen is "nowhere"`:           func(c *C, _ *S) { c.Listen = "nowhere" },
-		`Listen is "h:70000"`:           func(c *C, _ *S) { c.Listen = "h:70000" },
-		`Advertise is "h:"`:             func(c *C, _ *S) { c.Advertise = "h:" },
-		`Join[1] is "::1:7"`:            func(c *C, _ *S) { c.Join = []string{"h:7", "::1:7"} },
-		"port 0 cannot be dialed":       func(c *C, _ *S) { c.Join = []string{"h:0"} },
-		"must be at least 3 × Heartbea": func(c *C, _ *S) { c.FailAfter = time.Millisecond },
-		"FailAfter (299ms)":             func(c *C, _ *S) { c.FailAfter = 299 * time.Millisecond },
-		"and both more than 0":          func(c *C, _ *S) { c.Heartbeat = -1 },
-		"MaxSpin is 1s":                 func(c *C, _ *S) { c.MaxSpin = time.Second },
-		"the name is empty":             func(_ *C, s *S) { s.Name = "" },
-		`subgroup "a" is declared twi`:  func(c *C, s *S) { c.Subgroups = append(c.Subgroups, *s) },
-		"unknown mode 7":                func(_ *C, s *S) { s.Mode = 7 },
-		"ring of 3000 bytes":            func(_ *C, s *S) { s.RingBytes = 3000 },
-		"window of 3 messages":          func(_ *C, s *S) { s.Window = 3 },
-		"one of Deliver and":            func(_ *C, s *S) { s.Deliver = nil },
-		"set one of Deliver":            func(_ *C, s *S) { s.DeliverBatch = func([]squall.Message) {} },
-		"Async is -1":                   func(_ *C, s *S) { s.Async = -1 },
-		"members [1 1]":                 func(_ *C, s *S) { s.Members = []squall.NodeID{1, 1} },
-		"senders [0]":                   func(_ *C, s *S) { s.Senders = []squall.NodeID{0} },
-		"sender 2 is not among its mem": func(_ *C, s *S) { s.Members, s.Senders = []squall.NodeID{1}, []squall.NodeID{2} },
-		"set both Layout and Policy":    func(_ *C, s *S) { s.Policy = "mine" },
-		"set both Snapshot and Restore": func(_ *C, s *S) { s.Restore = func(io.Reader) error { return nil } },
-		"Backlog is -1":                 func(_ *C, s *S) { s.Backlog = -1 },
+		"Cluster is empty":               func(c *C, _ *S) { c.Cluster = "" },
+		"ID is 0":                        func(c *C, _ *S) { c.ID = 0 },
+		"Listen is empty":                func(c *C, _ *S) { c.Listen = "" },
+		"InitialMembers is 0":            func(c *C, _ *S) { c.InitialMembers = 0 },
+		"InitialMembers is 65":           func(c *C, _ *S) { c.InitialMembers = 65 },
+		"Fabric is 9":                    func(c *C, _ *S) { c.Fabric = 9 },
+		"Cluster is 257 bytes long":      func(c *C, _ *S) { c.Cluster = strings.Repeat("c", 257) },
+		`Listen is "nowhere"`:            func(c *C, _ *S) { c.Listen = "nowhere" },
+		`Listen is "h:70000"`:            func(c *C, _ *S) { c.Listen = "h:70000" },
+		`Advertise is "h:"`:              func(c *C, _ *S) { c.Advertise = "h:" },
+		`Join[1] is "::1:7"`:             func(c *C, _ *S) { c.Join = []string{"h:7", "::1:7"} },
+		"port 0 cannot be dialed":        func(c *C, _ *S) { c.Join = []string{"h:0"} },
+		"must be at least 3 × Heartbea":  func(c *C, _ *S) { c.FailAfter = time.Millisecond },
+		"FailAfter (299ms)":              func(c *C, _ *S) { c.FailAfter = 299 * time.Millisecond },
+		"and both more than 0":           func(c *C, _ *S) { c.Heartbeat = -1 },
+		"MaxSpin is 1s":                  func(c *C, _ *S) { c.MaxSpin = time.Second },
+		"the name is empty":              func(_ *C, s *S) { s.Name = "" },
+		`subgroup "a" is declared twi`:   func(c *C, s *S) { c.Subgroups = append(c.Subgroups, *s) },
+		"unknown mode 7":                 func(_ *C, s *S) { s.Mode = 7 },
+		"ring of 3000 bytes":             func(_ *C, s *S) { s.RingBytes = 3000 },
+		"window of 3 messages":           func(_ *C, s *S) { s.Window = 3 },
+		"one of Deliver and":             func(_ *C, s *S) { s.Deliver = nil },
+		"set one of Deliver":             func(_ *C, s *S) { s.DeliverBatch = func([]squall.Message) {} },
+		"AsyncQueueBytes is -1":          func(_ *C, s *S) { s.AsyncQueueBytes = -1 },
+		"members [1 1]":                  func(_ *C, s *S) { s.Members = []squall.NodeID{1, 1} },
+		"senders [0]":                    func(_ *C, s *S) { s.Senders = []squall.NodeID{0} },
+		"sender 2 is not among its mem":  func(_ *C, s *S) { s.Members, s.Senders = []squall.NodeID{1}, []squall.NodeID{2} },
+		"set both Layout and LayoutName": func(_ *C, s *S) { s.LayoutName = "mine" },
+		"set both Snapshot and Restore":  func(_ *C, s *S) { s.Restore = func(io.Reader) error { return nil } },
+		"BacklogBytes is -1":             func(_ *C, s *S) { s.BacklogBytes = -1 },
 	} {
 		c := goodConfig()
 		if breaks(&c, &c.Subgroups[0]); c.Validate() == nil || !strings.Contains(c.Validate().Error(), want) {
@@ -75,12 +75,12 @@ func TestEachFaultOfAConfigurationIsFound(t *testing.T) {
 }
 
 func TestAllFaultsComeInOneError(t *testing.T) {
-	c := squall.Config{MaxSpin: time.Hour, Subgroups: []squall.SubgroupConfig{{RingBytes: 1, Window: 1}, {Name: "b", Async: -1}}}
+	c := squall.Config{MaxSpin: time.Hour, Subgroups: []squall.SubgroupConfig{{RingBytes: 1, Window: 1}, {Name: "b", AsyncQueueBytes: -1}}}
 	_, err := squall.Open(context.Background(), c)
 	if err == nil {
 		t.Fatal("opened")
 	}
-	for _, part := range []string{"Cluster", "ID is 0", "Listen", "Expect", "MaxSpin", "ring of 1", "window of 1", "Deliver", "Async"} {
+	for _, part := range []string{"Cluster", "ID is 0", "Listen", "InitialMembers", "MaxSpin", "ring of 1", "window of 1", "Deliver", "AsyncQueueBytes"} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("%q is missing in: %v", part, err)
 		}

@@ -21,7 +21,7 @@ func TestNothingIsAllocatedPerMessage(t *testing.T) {
 		t.Skip("the race detector allocates, and the short tests do not wait for so many messages")
 	}
 	const warmup, messages = 10_000, 50_000
-	for _, fabric := range []squall.Fabric{squall.SHM, squall.TCP} {
+	for _, fabric := range []squall.Fabric{squall.FabricSHM, squall.FabricTCP} {
 		for _, batch := range []bool{false, true} {
 			t.Run(fmt.Sprintf("fabric=%v/batch=%v", fabric, batch), func(t *testing.T) {
 				var delivered [2]atomic.Int64
@@ -63,7 +63,7 @@ var heartbeats = regexp.MustCompile(`(heartbeat|parked)=\d+`)
 // G8: when everything is delivered, nothing changes in any row but the heartbeat, and the loops sleep.
 func TestAnIdleGroupSendsNothingButHeartbeats(t *testing.T) {
 	const window = 300 * time.Millisecond
-	for _, fabric := range []squall.Fabric{squall.SHM, squall.TCP} {
+	for _, fabric := range []squall.Fabric{squall.FabricSHM, squall.FabricTCP} {
 		t.Run(fabric.String(), func(t *testing.T) {
 			js := newJournals(3)
 			groups := cluster(t, 3, func(i int, c *squall.Config) {
@@ -124,10 +124,10 @@ func settled(rows string) bool {
 func TestCloseGivesEverythingBack(t *testing.T) {
 	a := newAuthority(t)
 	for name, configure := range map[string]func(c *squall.Config){
-		"shm":  func(c *squall.Config) { c.Fabric = squall.SHM },
-		"tcp":  func(c *squall.Config) { c.Fabric = squall.TCP },
+		"shm":  func(c *squall.Config) { c.Fabric = squall.FabricSHM },
+		"tcp":  func(c *squall.Config) { c.Fabric = squall.FabricTCP },
 		"auto": func(*squall.Config) {},
-		"TLS":  func(c *squall.Config) { c.Fabric, c.TLS = squall.TCP, a.member() },
+		"TLS":  func(c *squall.Config) { c.Fabric, c.TLS = squall.FabricTCP, a.member() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			before, files := fabrictest.Resources(), temporary(t)
@@ -135,7 +135,7 @@ func TestCloseGivesEverythingBack(t *testing.T) {
 				js := newJournals(3)
 				groups := cluster(t, 3, func(i int, c *squall.Config) {
 					configure(c)
-					c.Subgroups = []squall.SubgroupConfig{{Name: "a", Deliver: js[i].deliver}, {Name: "b", Async: 4096, Deliver: func(squall.Message) {}}}
+					c.Subgroups = []squall.SubgroupConfig{{Name: "a", Deliver: js[i].deliver}, {Name: "b", AsyncQueueBytes: 4096, Deliver: func(squall.Message) {}}}
 				})
 				everybodySends(t, "a", 100, groups...)
 				everybodySends(t, "b", 100, groups...)
@@ -155,7 +155,7 @@ func TestAnOpenThatFailsGivesEverythingBack(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	c := goodConfig()
-	c.Expect, c.Logger = 2, quiet
+	c.InitialMembers, c.Logger = 2, quiet
 	if g, err := squall.Open(ctx, c); err == nil {
 		g.Close(ctx)
 		t.Error("a group of two has formed with one")

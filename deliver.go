@@ -27,8 +27,8 @@ func (sg SubgroupConfig) application(wake func()) application {
 	if sg.DeliverBatch != nil {
 		r = direct{sg.DeliverBatch, 0}
 	}
-	if sg.Async > 0 {
-		return newQueue(max(sg.Async/2, smc.MaxMessage(sg.RingBytes)), r.upcall, wake)
+	if sg.AsyncQueueBytes > 0 {
+		return newQueue(max(sg.AsyncQueueBytes/2, smc.MaxMessage(sg.RingBytes)), r.upcall, wake)
 	}
 	return r
 }

@@ -67,7 +67,7 @@ func TestAGroupGoesOnWhenItsProcessHasNoDescriptorLeft(t *testing.T) {
 		return
 	}
 	limit(t, 600)
-	for name, fabric := range map[string]squall.Fabric{"auto": squall.Auto, "tcp": squall.TCP} {
+	for name, fabric := range map[string]squall.Fabric{"auto": squall.FabricAuto, "tcp": squall.FabricTCP} {
 		js := newJournals(3)
 		groups := cluster(t, 3, func(i int, c *squall.Config) {
 			c.Fabric = fabric
@@ -98,7 +98,7 @@ func TestOpenSaysWhenThereAreTooFewDescriptors(t *testing.T) {
 	}
 	limit(t, 80)
 	_, err := squall.Open(t.Context(), squall.Config{
-		Cluster: t.Name(), ID: 1, Listen: "127.0.0.1:0", Expect: 5,
+		Cluster: t.Name(), ID: 1, Listen: "127.0.0.1:0", InitialMembers: 5,
 		Subgroups: []squall.SubgroupConfig{{Name: "a", Deliver: func(squall.Message) {}}},
 	})
 	if !errors.Is(err, squall.ErrTooFewDescriptors) || !strings.Contains(err.Error(), "limit of 80") {

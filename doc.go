@@ -6,7 +6,7 @@
 // opportunistic batches. A group has subgroups: each has its members, its senders and an order of its own.
 //
 //	g, err := squall.Open(ctx, squall.Config{
-//		Cluster: "prices", ID: 1, Listen: "10.0.0.1:7001", Join: []string{"10.0.0.1:7001"}, Expect: 3,
+//		Cluster: "prices", ID: 1, Listen: "10.0.0.1:7001", Join: []string{"10.0.0.1:7001"}, InitialMembers: 3,
 //		Subgroups: []squall.SubgroupConfig{{Name: "ticks", Deliver: func(m squall.Message) { … }}},
 //	})
 //	err = g.Subgroup("ticks").Send(ctx, []byte("hello"))
@@ -24,7 +24,7 @@
 // delivered, in the same order everywhere → its room is used again. Send does the first three in one.
 //
 // Upcalls run on the loop. While one runs, this process neither acknowledges nor sends, and a process whose upcall takes
-// longer than FailAfter counts as failed. Slow applications set Async. Message.Data belongs to the ring: copy what you keep.
-// An upcall may use TrySend; Send could wait there for room that only the loop can make. Async changes little about that: while
+// longer than FailAfter counts as failed. Slow applications set AsyncQueueBytes. Message.Data belongs to the ring: copy what you keep.
+// An upcall may use TrySend; Send could wait there for room that only the loop can make. AsyncQueueBytes changes little about that: while
 // its upcall waits in Send, nothing takes messages out of the queue, and once that is full the room may never come.
 package squall

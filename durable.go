@@ -106,7 +106,7 @@ func (d *durable) keep(id persist.LogID) (*shardLog, error) {
 	cfg := g.cfg.Subgroups[n].Log
 	k := &shardLog{room: make(chan struct{}, 1)}
 	open := persist.LogConfig{
-		ID: id, Engine: cfg.Engine, Memory: cfg.Memory, Retain: cfg.Retain, Sign: cfg.Sign,
+		ID: id, Engine: cfg.Engine, MemoryBytes: cfg.MemoryBytes, Retain: cfg.Retain, Sign: cfg.Sign,
 		Wake: func() { g.parker.Wake(); k.wake() },
 		Failed: func(err error) {
 			d.failed(fmt.Errorf("log of subgroup %q: %w", id.Name, err))
@@ -124,7 +124,7 @@ func (d *durable) keep(id persist.LogID) (*shardLog, error) {
 		return nil, fmt.Errorf("log of subgroup %q: %w", id.Name, err)
 	}
 	k.recorder = member.NewRecorder(member.RecorderConfig{
-		Log: k.log, Receiver: g.apps[n], AfterPersist: cfg.DeliverAfterPersist, Memory: cfg.Memory,
+		Log: k.log, Receiver: g.apps[n], AfterPersist: cfg.DeliverAfterPersist, Memory: cfg.MemoryBytes,
 		Self: g.cfg.ID, Observe: func(t order.Time) { g.member.Observe(t) },
 	})
 	d.logs[id] = k

@@ -18,7 +18,7 @@ var (
 	ErrClosed = member.ErrClosed
 	// ErrWindowFull is returned by TrySend and TryClaim when the ring has no room now.
 	ErrWindowFull = member.ErrWindowFull
-	// ErrTooLarge is returned for a message that the subgroup's ring does not take; MaxMessage tells the limit.
+	// ErrTooLarge is returned for a message that the subgroup's ring does not take; MaxMessageBytes tells the limit.
 	ErrTooLarge = member.ErrTooLarge
 	// ErrNotSender is returned where this member does not send, or is no member, in the subgroup.
 	ErrNotSender = member.ErrNotSender

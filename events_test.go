@@ -41,7 +41,7 @@ func TestEventsTellTheLifeOfAGroup(t *testing.T) {
 	const members = 4
 	told := make([]happenings, members)
 	groups := cluster(t, members, func(i int, c *squall.Config) {
-		c.Fabric, c.Events = squall.TCP, told[i].add
+		c.Fabric, c.Events = squall.FabricTCP, told[i].add
 		c.Subgroups = []squall.SubgroupConfig{{Name: "a", Deliver: func(squall.Message) {}}}
 	})
 	check := func(when string, i int, want []string) {
@@ -103,7 +103,7 @@ func TestAMemberThatClosesHasLeftAndNotFailed(t *testing.T) {
 	if testing.Short() {
 		runs = 10
 	}
-	for _, fabric := range []squall.Fabric{squall.SHM, squall.TCP} {
+	for _, fabric := range []squall.Fabric{squall.FabricSHM, squall.FabricTCP} {
 		t.Run(fabric.String(), func(t *testing.T) {
 			for run := range runs {
 				oneLeaves(t, fabric, run)

@@ -11,11 +11,11 @@ import (
 )
 
 // A group of one, which needs nobody else to run. With more members each process opens the group with an id of its own, the
-// address of the first one in Join, and their number in Expect.
+// address of the first one in Join, and their number in InitialMembers.
 func ExampleOpen() {
 	ctx := context.Background()
 	group, err := squall.Open(ctx, squall.Config{
-		Cluster: "example", ID: 1, Listen: "127.0.0.1:0", Expect: 1, Logger: slog.New(slog.DiscardHandler),
+		Cluster: "example", ID: 1, Listen: "127.0.0.1:0", InitialMembers: 1, Logger: slog.New(slog.DiscardHandler),
 		Subgroups: []squall.SubgroupConfig{{Name: "greetings", Deliver: func(m squall.Message) {
 			fmt.Printf("%d: node %d says %s\n", m.Seq, m.Sender, m.Data)
 		}}},
@@ -41,7 +41,7 @@ func ExampleOpen() {
 func ExampleSubgroup_Claim() {
 	ctx := context.Background()
 	group, err := squall.Open(ctx, squall.Config{
-		Cluster: "example", ID: 1, Listen: "127.0.0.1:0", Expect: 1, Logger: slog.New(slog.DiscardHandler),
+		Cluster: "example", ID: 1, Listen: "127.0.0.1:0", InitialMembers: 1, Logger: slog.New(slog.DiscardHandler),
 		Subgroups: []squall.SubgroupConfig{{Name: "numbers", DeliverBatch: func(run []squall.Message) {
 			for _, m := range run {
 				fmt.Println(binary.LittleEndian.Uint64(m.Data))
@@ -81,8 +81,8 @@ func ExampleSubgroup_SendFrom() {
 	ctx := context.Background()
 	var kept *squall.Body
 	group, err := squall.Open(ctx, squall.Config{
-		Cluster: "example", ID: 1, Listen: "127.0.0.1:0", Expect: 1, Logger: slog.New(slog.DiscardHandler),
-		Subgroups: []squall.SubgroupConfig{{Name: "images", MaxMessage: 1 << 30, Deliver: func(m squall.Message) {
+		Cluster: "example", ID: 1, Listen: "127.0.0.1:0", InitialMembers: 1, Logger: slog.New(slog.DiscardHandler),
+		Subgroups: []squall.SubgroupConfig{{Name: "images", MaxMessageBytes: 1 << 30, Deliver: func(m squall.Message) {
 			fmt.Printf("%d bytes\n", len(m.Data))
 			if m.Body() != nil {
 				kept = m.Body().Hold()

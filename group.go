@@ -62,7 +62,7 @@ type Group struct {
 // loops counts the loops of this process, which compete for its cores.
 var loops atomic.Int32
 
-// Open makes this process a member of a group: it forms the first view with Expect - 1 others, or joins a group that works already, and
+// Open makes this process a member of a group: it forms the first view with InitialMembers - 1 others, or joins a group that works already, and
 // returns when it is in. It fails if ctx ends before that, if the group refuses this process (ErrRefused), or if the configuration
 // is wrong.
 func Open(ctx context.Context, cfg Config) (*Group, error) {
@@ -80,7 +80,7 @@ func Open(ctx context.Context, cfg Config) (*Group, error) {
 func (g *Group) open(ctx context.Context) (err error) {
 	c := &g.cfg
 	g.rejections.emit = c.emit
-	if err := g.reserve.fit(c.Expect); err != nil {
+	if err := g.reserve.fit(c.InitialMembers); err != nil {
 		return err
 	}
 	id, incarnation, lock, err := join.Identity(c.Dir, c.ID)
@@ -166,7 +166,7 @@ func (g *Group) joinConfig() join.Config {
 		group, secret = g.durable.identity()
 	}
 	return join.Config{
-		Cluster: c.Cluster, Group: group, Secret: secret, Join: c.Join, Expect: c.Expect, Declarations: c.declarations(), Layouts: c.layouts(), Port: g.port, TLS: c.TLS,
+		Cluster: c.Cluster, Group: group, Secret: secret, Join: c.Join, Expect: c.InitialMembers, Declarations: c.declarations(), Layouts: c.layouts(), Port: g.port, TLS: c.TLS,
 		Self: g.self, Identity: g.identity, FailAfter: c.FailAfter, Room: g.reserve.full, OnEvent: func(e join.Event) { c.emit(Joining{e}) },
 		Reach: func(ctx context.Context, m views.Member) error { return g.node.Reach(ctx, fabricPeer(m)) },
 	}

@@ -28,7 +28,7 @@ func cluster(t testing.TB, n int, configure func(i int, c *squall.Config)) []*sq
 	founder := make(chan string, 2)
 	var done sync.WaitGroup
 	for i := range n {
-		cfg := squall.Config{Cluster: t.Name(), ID: squall.NodeID(i + 1), Listen: "127.0.0.1:0", Expect: n, Logger: quiet}
+		cfg := squall.Config{Cluster: t.Name(), ID: squall.NodeID(i + 1), Listen: "127.0.0.1:0", InitialMembers: n, Logger: quiet}
 		configure(i, &cfg)
 		if i == 0 { // it listens on any free port, and says on which
 			told := cfg.Events
@@ -77,7 +77,7 @@ func closeAll(groups ...*squall.Group) error {
 	return errors.Join(errs...)
 }
 
-var fabrics = []squall.Fabric{squall.SHM, squall.TCP, squall.Auto}
+var fabrics = []squall.Fabric{squall.FabricSHM, squall.FabricTCP, squall.FabricAuto}
 
 func TestAllMembersDeliverTheSameSequence(t *testing.T) {
 	for _, fabric := range fabrics {

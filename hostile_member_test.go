@@ -206,7 +206,7 @@ func TestAHostileMemberTakesNothingFromTheOthers(t *testing.T) {
 	for name, c := range map[string]struct {
 		fabric squall.Fabric
 		secure bool
-	}{"shm": {squall.SHM, false}, "tcp": {squall.TCP, false}, "tls": {squall.TCP, true}} {
+	}{"shm": {squall.FabricSHM, false}, "tcp": {squall.FabricTCP, false}, "tls": {squall.FabricTCP, true}} {
 		t.Run(name, func(t *testing.T) { hostileMember(t, c.fabric, c.secure) })
 	}
 }
@@ -224,7 +224,7 @@ func hostileMember(t *testing.T, mode squall.Fabric, secure bool) {
 	}
 	configure := func(i int, c *squall.Config) {
 		c.Fabric, c.TLS = mode, configs[i]
-		c.Subgroups = []squall.SubgroupConfig{{Name: "a", MaxMessage: 1 << 20, RingBytes: 64 << 10, Deliver: func(squall.Message) { delivered[i].Add(1) }}}
+		c.Subgroups = []squall.SubgroupConfig{{Name: "a", MaxMessageBytes: 1 << 20, RingBytes: 64 << 10, Deliver: func(squall.Message) { delivered[i].Add(1) }}}
 		c.Events = func(e squall.Event) {
 			if _, is := e.(squall.MemberDown); is {
 				down.Add(1)
@@ -248,7 +248,7 @@ func hostileMember(t *testing.T, mode squall.Fabric, secure bool) {
 		}
 	}
 	flow()
-	evil := &insider{t, groups[n-1], configs[n-1], mode == squall.SHM}
+	evil := &insider{t, groups[n-1], configs[n-1], mode == squall.FabricSHM}
 	v := evil.g.View()
 	var others []order.Rank
 	for r := range order.Rank(n) {
@@ -279,7 +279,7 @@ func hostileMember(t *testing.T, mode squall.Fabric, secure bool) {
 			return
 		}
 	}()
-	cfg := squall.Config{Cluster: t.Name(), ID: n + 1, Listen: "127.0.0.1:0", Expect: n, Logger: quiet, Join: []string{groups[0].Addr()}}
+	cfg := squall.Config{Cluster: t.Name(), ID: n + 1, Listen: "127.0.0.1:0", InitialMembers: n, Logger: quiet, Join: []string{groups[0].Addr()}}
 	configure(n, &cfg)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()

@@ -35,7 +35,7 @@ type besieged struct {
 func newBesieged(t *testing.T) *besieged {
 	b := &besieged{t: t, rejected: map[port.Reason]int{}}
 	b.groups = cluster(t, 3, func(i int, c *squall.Config) {
-		c.Fabric = squall.TCP
+		c.Fabric = squall.FabricTCP
 		c.Subgroups = []squall.SubgroupConfig{{Name: "a", Deliver: func(squall.Message) { b.delivered[i].Add(1) }}}
 		if i == 0 {
 			c.Events = b.event
@@ -260,7 +260,7 @@ func TestAnImpostorDoesNotGetAMembersPlace(t *testing.T) {
 	var opening sync.WaitGroup
 	for i := range groups {
 		cfg := squall.Config{
-			Cluster: t.Name(), ID: squall.NodeID(i + 1), Listen: founder, Expect: 2, Logger: quiet, Fabric: squall.TCP,
+			Cluster: t.Name(), ID: squall.NodeID(i + 1), Listen: founder, InitialMembers: 2, Logger: quiet, Fabric: squall.FabricTCP,
 			Subgroups: []squall.SubgroupConfig{{Name: "a", Deliver: func(m squall.Message) { delivered <- string(m.Data) }}},
 		}
 		if i > 0 {

@@ -104,7 +104,7 @@ func (g *Group) room(size int) (*Body, error) {
 func (g *Group) limits(name string) member.Limits {
 	for _, s := range g.subs {
 		if s.decl.Name == name {
-			return member.Limits{MaxMessage: s.decl.MaxMessage, LargeMemory: s.decl.LargeMemory}
+			return member.Limits{MaxMessage: s.decl.MaxMessageBytes, LargeMemory: s.decl.LargeMemoryBytes}
 		}
 	}
 	return member.Limits{}
@@ -118,7 +118,7 @@ func (g *Group) transfers(v *views.View, i int) member.Transfers {
 	}
 	self, _ := v.RankOf(g.cfg.ID)
 	c, err := courier.New(courier.Config{
-		Node: g.bulk, Self: self, View: v, Subgroup: i, MaxMessage: s.decl.MaxMessage, LargeMemory: s.decl.LargeMemory, Dir: g.cfg.Subgroups[g.declaration(v.Subgroups[i])].LargeDir,
+		Node: g.bulk, Self: self, View: v, Subgroup: i, MaxMessage: s.decl.MaxMessageBytes, LargeMemory: s.decl.LargeMemoryBytes, Dir: g.cfg.Subgroups[g.declaration(v.Subgroups[i])].LargeDir,
 		Go: g.retiring.Go,
 		Failed: func(node order.NodeID, why error) {
 			g.member.Call(func() {
@@ -148,13 +148,13 @@ func (g *Group) openBulk() (err error) {
 			return fmt.Errorf("LargeDir of subgroup %q: %w", sg.Name, err)
 		}
 	}
-	if !slices.ContainsFunc(g.cfg.Subgroups, func(sg SubgroupConfig) bool { return sg.MaxMessage > 0 }) {
+	if !slices.ContainsFunc(g.cfg.Subgroups, func(sg SubgroupConfig) bool { return sg.MaxMessageBytes > 0 }) {
 		return nil
 	}
 	g.bulk, err = rdmc.NewNode(rdmc.NodeConfig{
 		Self: rdmc.Peer{ID: g.cfg.ID, Addr: g.port.Addr(), Host: g.node.Host(), Shm: g.node.Shm()}, Port: g.port, TLS: g.cfg.TLS, Identity: g.identity, FailAfter: g.cfg.FailAfter,
 		Background: true, // the loop comes first
-		NotShared:  g.cfg.Fabric == TCP,
+		NotShared:  g.cfg.Fabric == FabricTCP,
 	})
 	return err
 }

@@ -53,7 +53,7 @@ func bulky(t *testing.T, n int, configure func(i int, c *squall.Config)) ([]*squ
 	t.Helper()
 	js := newJournals(n)
 	return cluster(t, n, func(i int, c *squall.Config) {
-		c.Subgroups = []squall.SubgroupConfig{{Name: "a", RingBytes: 4096, Window: 16, MaxMessage: largest, Deliver: js[i].digests}}
+		c.Subgroups = []squall.SubgroupConfig{{Name: "a", RingBytes: 4096, Window: 16, MaxMessageBytes: largest, Deliver: js[i].digests}}
 		configure(i, c)
 	}), js
 }
@@ -134,7 +134,7 @@ type failing struct{ err error }
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
 func TestALargeMessageThatNoMemoryHoldsIsRefusedBeforeAnythingFlows(t *testing.T) {
-	groups, js := bulky(t, 2, func(_ int, c *squall.Config) { c.Subgroups[0].MaxMessage = 1 << 39 })
+	groups, js := bulky(t, 2, func(_ int, c *squall.Config) { c.Subgroups[0].MaxMessageBytes = 1 << 39 })
 	s := groups[0].Subgroup("a")
 	if err := s.SendFrom(t.Context(), failing{errors.New("it was read")}, 1<<39); !errors.Is(err, squall.ErrTooLarge) {
 		t.Error(err)
@@ -146,8 +146,8 @@ func TestALargeMessageThatNoMemoryHoldsIsRefusedBeforeAnythingFlows(t *testing.T
 func TestALargeMessageThatCannotBeSentIsRefused(t *testing.T) {
 	groups, js := bulky(t, 2, nothing)
 	s := groups[0].Subgroup("a")
-	if n := s.MaxMessage(); n != largest {
-		t.Errorf("MaxMessage is %d", n)
+	if n := s.MaxMessageBytes(); n != largest {
+		t.Errorf("MaxMessageBytes is %d", n)
 	}
 	if err := s.Send(t.Context(), make([]byte, largest+1)); !errors.Is(err, squall.ErrTooLarge) {
 		t.Error(err)
@@ -233,7 +233,7 @@ func TestLargeMessagesReachJoiners(t *testing.T) {
 	groups, js := bulky(t, 2, nothing)
 	late := &journal{}
 	third := join(t, 3, groups[0], func(c *squall.Config) {
-		c.Subgroups = []squall.SubgroupConfig{{Name: "a", RingBytes: 4096, Window: 16, MaxMessage: largest, Deliver: late.digests}}
+		c.Subgroups = []squall.SubgroupConfig{{Name: "a", RingBytes: 4096, Window: 16, MaxMessageBytes: largest, Deliver: late.digests}}
 	})
 	awaitView(t, 3, append(groups, third)...)
 	for i, g := range append(groups, third) {
@@ -253,7 +253,7 @@ func TestLargeMessagesWaitInABacklog(t *testing.T) {
 	groups, js := bulky(t, 2, func(_ int, c *squall.Config) { state(c, func(io.Reader) error { return nil }) })
 	late, restoring, gate := &journal{}, make(chan struct{}), make(chan struct{})
 	third := join(t, 3, groups[0], func(c *squall.Config) {
-		c.Subgroups = []squall.SubgroupConfig{{Name: "a", RingBytes: 4096, Window: 16, MaxMessage: largest, Deliver: late.digests}}
+		c.Subgroups = []squall.SubgroupConfig{{Name: "a", RingBytes: 4096, Window: 16, MaxMessageBytes: largest, Deliver: late.digests}}
 		state(c, func(io.Reader) error {
 			close(restoring)
 			<-gate
@@ -275,13 +275,13 @@ func TestLargeMessagesWaitInABacklog(t *testing.T) {
 	same(t, 4, append(js, late)...)
 }
 
-// A large message waits in an Async queue without a copy, and is good until its upcall is over, or longer if the application holds it.
+// A large message waits in an AsyncQueueBytes queue without a copy, and is good until its upcall is over, or longer if the application holds it.
 func TestLargeMessagesWaitInAQueue(t *testing.T) {
 	gate := make(chan struct{})
 	var kept atomic.Pointer[squall.Body]
 	got := make(chan string, 100)
 	groups, _ := bulky(t, 2, func(i int, c *squall.Config) {
-		c.Subgroups[0].Async = 64 << 10
+		c.Subgroups[0].AsyncQueueBytes = 64 << 10
 		c.Subgroups[0].Deliver = func(m squall.Message) {
 			if i == 0 {
 				return
@@ -380,7 +380,7 @@ func TestAMemberWithoutRoomForALargeMessageHaltsAndSaysWhy(t *testing.T) {
 }
 
 func TestLargeMemoryMakesSendersWait(t *testing.T) {
-	groups, js := bulky(t, 2, func(i int, c *squall.Config) { c.Subgroups[0].LargeMemory = largest })
+	groups, js := bulky(t, 2, func(i int, c *squall.Config) { c.Subgroups[0].LargeMemoryBytes = largest })
 	var senders sync.WaitGroup
 	for k := range 8 { // two of them do not fit
 		senders.Go(func() {
@@ -400,7 +400,7 @@ type panicking struct{}
 func (panicking) Read([]byte) (int, error) { panic("the reader is broken") }
 
 func TestAReaderThatPanicsHoldsUpNothing(t *testing.T) {
-	groups, js := bulky(t, 2, func(i int, c *squall.Config) { c.Subgroups[0].LargeMemory = largest })
+	groups, js := bulky(t, 2, func(i int, c *squall.Config) { c.Subgroups[0].LargeMemoryBytes = largest })
 	s := groups[0].Subgroup("a")
 	func() {
 		defer func() { _ = recover() }()
@@ -434,7 +434,7 @@ func TestAReaderWithoutProgressIsGivenUp(t *testing.T) {
 func TestALargeMessageMayBeGivenUpAfterManyLaterOnesAreEverywhere(t *testing.T) {
 	gate := make(chan struct{})
 	groups, _ := bulky(t, 2, func(i int, c *squall.Config) {
-		c.Subgroups[0].Async = 4096
+		c.Subgroups[0].AsyncQueueBytes = 4096
 		c.Subgroups[0].Deliver = func(squall.Message) {
 			if i == 1 {
 				<-gate
@@ -474,7 +474,7 @@ func TestAMemberThatHaltsLeavesNoBodiesBehind(t *testing.T) {
 	dir, gate := t.TempDir(), make(chan struct{})
 	groups, _ := bulky(t, 3, func(i int, c *squall.Config) {
 		if i == 2 {
-			c.Subgroups[0].LargeDir, c.Subgroups[0].Async = dir, 4096
+			c.Subgroups[0].LargeDir, c.Subgroups[0].AsyncQueueBytes = dir, 4096
 			c.Subgroups[0].Deliver = func(squall.Message) { <-gate }
 		}
 	})

@@ -22,7 +22,7 @@ func persistentMember(t testing.TB, within time.Duration, id squall.NodeID, dir 
 	defer cancel()
 	k, founded := &keeper{}, &identities{}
 	g, err := squall.Open(ctx, squall.Config{
-		ID: id, Cluster: "durable", Listen: "127.0.0.1:0", Join: join, Expect: 1, Dir: dir, Logger: quiet,
+		ID: id, Cluster: "durable", Listen: "127.0.0.1:0", Join: join, InitialMembers: 1, Dir: dir, Logger: quiet,
 		Events: func(e squall.Event) {
 			if e, ok := e.(squall.GroupFounded); ok {
 				founded.add(e.Group)

@@ -32,8 +32,8 @@ type LogEngine = persist.Engine
 
 // Engines of a log.
 const (
-	Bolt = persist.Bolt // one file, embedded: the default
-	WAL  = persist.WAL  // segments that are only appended to, for high rates
+	EngineBolt = persist.EngineBolt // one file, embedded: the default
+	EngineWAL  = persist.EngineWAL  // segments that are only appended to, for high rates
 )
 
 // Retention says what may be dropped from the front of a log. Zero fields do not limit.
@@ -53,7 +53,7 @@ type LogConfig struct {
 	// Engine of a log that is made anew; one that is there keeps its own.
 	Engine LogEngine
 	// Memory bounds what is delivered and not on disk yet, in bytes; then the subgroup's senders are held up, and nobody else. 0 is 16 MiB.
-	Memory int
+	MemoryBytes int
 	// Retain says what may be dropped from a log that has no snapshot; nothing that some member's disk lacks ever is. What is behind a snapshot
 	// stays until the next one. The zero value keeps everything.
 	Retain Retention

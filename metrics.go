@@ -69,7 +69,7 @@ var subgroupMetrics = []struct {
 	{"squall_nulls_delivered_total", "Turns without a message passed over here.", counter, count(func(s *multicast.Stats) *multicast.Count { return &s.NullsDelivered })},
 	{"squall_large_sent_total", "Large messages published here.", counter, count(func(s *multicast.Stats) *multicast.Count { return &s.LargeSent })},
 	{"squall_large_delivered_total", "Large messages delivered here.", counter, count(func(s *multicast.Stats) *multicast.Count { return &s.LargeDelivered })},
-	{"squall_large_bytes", "Bytes of large messages of this process that some member has not delivered, of at most LargeMemory.", gauge,
+	{"squall_large_bytes", "Bytes of large messages of this process that some member has not delivered, of at most LargeMemoryBytes.", gauge,
 		func(s *Subgroup) float64 { return float64(s.outbox.LargeBytes()) }},
 	{"squall_log_records_total", "Records that the log took since this process began.", counter, ofLog(func(k *shardLog) float64 { return float64(k.log.Appended()) })},
 	{"squall_log_durable_records_total", "Those of them that are on this process's disk.", counter, ofLog(func(k *shardLog) float64 {

@@ -34,7 +34,7 @@ func TestAMemberThatMovesBeforeItsLogIsWholeRecordsWhatItsNextShardDelivers(t *t
 		keepers[i] = k
 		c.Cluster, c.Dir = "durable", filepath.Join(dir, fmt.Sprint("node-", i+1))
 		c.Subgroups = []squall.SubgroupConfig{{
-			Name: "log", Mode: squall.Persistent, RingBytes: 64 << 10, Window: 256, Shards: 2, Layout: movesTo(5), Policy: "moves", Deliver: k.deliver,
+			Name: "log", Mode: squall.Persistent, RingBytes: 64 << 10, Window: 256, Shards: 2, Layout: movesTo(5), LayoutName: "moves", Deliver: k.deliver,
 			Log: squall.LogConfig{Recover: func(l *squall.Log) error {
 				if i == 2 {
 					select {
@@ -123,7 +123,7 @@ func returnsToItsShard(t *testing.T, busy bool) {
 		keepers[i] = k
 		c.Cluster, c.Dir = "durable", filepath.Join(dir, fmt.Sprint("node-", i+1))
 		c.Subgroups = []squall.SubgroupConfig{{
-			Name: "log", Mode: squall.Persistent, RingBytes: 64 << 10, Window: 256, Shards: 2, Layout: layout, Policy: "moves", Deliver: k.deliver,
+			Name: "log", Mode: squall.Persistent, RingBytes: 64 << 10, Window: 256, Shards: 2, Layout: layout, LayoutName: "moves", Deliver: k.deliver,
 			Log: squall.LogConfig{Recover: func(l *squall.Log) error {
 				if i == 0 && l.Info().ID.Shard == 1 {
 					inRecover <- struct{}{}

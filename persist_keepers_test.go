@@ -97,7 +97,7 @@ func TestWhoHadNotCaughtUpIsNoKeeper(t *testing.T) {
 	config := func(i int, c *squall.Config) {
 		c.Cluster, c.Dir = "durable", filepath.Join(dir, fmt.Sprint("node-", i+1))
 		c.Subgroups = []squall.SubgroupConfig{
-			{Name: "log", Mode: squall.Persistent, RingBytes: 1 << 20, Window: 256, Shards: 2, Layout: layout, Policy: "first", Deliver: func(squall.Message) {}, Log: squall.LogConfig{Engine: squall.WAL}},
+			{Name: "log", Mode: squall.Persistent, RingBytes: 1 << 20, Window: 256, Shards: 2, Layout: layout, LayoutName: "first", Deliver: func(squall.Message) {}, Log: squall.LogConfig{Engine: squall.EngineWAL}},
 			{Name: "plain", Deliver: func(squall.Message) {}},
 		}
 	}
@@ -139,7 +139,7 @@ func TestWhoHadNotCaughtUpIsNoKeeper(t *testing.T) {
 // openAgain opens a member of a group that works.
 func openAgain(t *testing.T, id int, join string, config func(int, *squall.Config)) *squall.Group {
 	t.Helper()
-	c := squall.Config{ID: squall.NodeID(id), Listen: "127.0.0.1:0", Join: []string{join}, Expect: 3, Logger: quiet}
+	c := squall.Config{ID: squall.NodeID(id), Listen: "127.0.0.1:0", Join: []string{join}, InitialMembers: 3, Logger: quiet}
 	config(id-1, &c)
 	ctx, cancel := context.WithTimeout(context.Background(), 40*time.Second)
 	defer cancel()

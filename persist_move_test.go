@@ -38,7 +38,7 @@ func TestTheEndOfAShardIsInTheLogOfWhoMovesAway(t *testing.T) {
 			}
 		}
 		c.Subgroups = []squall.SubgroupConfig{{
-			Name: "log", Mode: squall.Persistent, RingBytes: 4 << 20, Window: 4096, Shards: 2, Layout: layout, Policy: "moves", Async: 8 << 10, Deliver: deliver,
+			Name: "log", Mode: squall.Persistent, RingBytes: 4 << 20, Window: 4096, Shards: 2, Layout: layout, LayoutName: "moves", AsyncQueueBytes: 8 << 10, Deliver: deliver,
 		}}
 	}
 	groups := cluster(t, 3, config)
@@ -58,7 +58,7 @@ func TestTheEndOfAShardIsInTheLogOfWhoMovesAway(t *testing.T) {
 	for before := ^uint64(0); before != sent(); time.Sleep(50 * time.Millisecond) { // until node 2 holds up the sender
 		before = sent()
 	}
-	c := squall.Config{ID: 4, Listen: "127.0.0.1:0", Join: []string{groups[0].Addr()}, Expect: 3, Logger: quiet}
+	c := squall.Config{ID: 4, Listen: "127.0.0.1:0", Join: []string{groups[0].Addr()}, InitialMembers: 3, Logger: quiet}
 	config(3, &c)
 	opened := make(chan *squall.Group)
 	go func() {

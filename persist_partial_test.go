@@ -21,7 +21,7 @@ func openDurableMember(t *testing.T, dir string, id int, join string, more func(
 	defer cancel()
 	j := &keeper{}
 	c := squall.Config{
-		Cluster: "durable", ID: squall.NodeID(id), Listen: "127.0.0.1:0", Expect: 1, Logger: quiet, Dir: filepath.Join(dir, fmt.Sprint("node-", id)),
+		Cluster: "durable", ID: squall.NodeID(id), Listen: "127.0.0.1:0", InitialMembers: 1, Logger: quiet, Dir: filepath.Join(dir, fmt.Sprint("node-", id)),
 		Subgroups: []squall.SubgroupConfig{{
 			Name: "log", Mode: squall.Persistent, RingBytes: 64 << 10, Window: 256, Deliver: j.deliver, Log: squall.LogConfig{Recover: j.recover},
 		}},

@@ -75,7 +75,7 @@ func (b *book) snapshotOf(t *testing.T, g *squall.Group, last squall.Version) {
 
 // Whoever takes a snapshot and recovers from it has every message once, however the process ended and whatever came behind the snapshot.
 func TestAStateIsRecoveredFromASnapshotAndWhatIsBehindIt(t *testing.T) {
-	for _, engine := range []squall.LogEngine{squall.Bolt, squall.WAL} {
+	for _, engine := range []squall.LogEngine{squall.EngineBolt, squall.EngineWAL} {
 		for _, more := range []int{0, 7} {
 			t.Run(fmt.Sprintf("%v/%d", engine, more), func(t *testing.T) {
 				dir, crashed := t.TempDir(), t.TempDir()
@@ -113,7 +113,7 @@ func TestAStateIsRecoveredFromASnapshotAndWhatIsBehindIt(t *testing.T) {
 func TestStatesAreEqualWhereverTheirSnapshotsComeFrom(t *testing.T) {
 	dir := t.TempDir()
 	books := []*book{{}, {}, {}}
-	config := func(i int, c *squall.Config) { books[i].config(dir, squall.Bolt)(i, c) }
+	config := func(i int, c *squall.Config) { books[i].config(dir, squall.EngineBolt)(i, c) }
 	groups := cluster(t, 3, config)
 	last := persistSome(t, groups, "first", 100)
 	for i, b := range books {

@@ -111,7 +111,7 @@ func persistSome(t testing.TB, groups []*squall.Group, tag string, k int) (last 
 }
 
 func TestWhatIsPersistedIsInEveryLogInTheOrderOfDelivery(t *testing.T) {
-	for _, engine := range []squall.LogEngine{squall.Bolt, squall.WAL} {
+	for _, engine := range []squall.LogEngine{squall.EngineBolt, squall.EngineWAL} {
 		t.Run(engine.String(), func(t *testing.T) {
 			groups, keepers := durableCluster(t, t.TempDir(), 3, func(_ int, c *squall.Config) { c.Subgroups[0].Log.Engine = engine })
 			last := persistSome(t, groups, "x", 200)
@@ -185,7 +185,7 @@ func TestAMemberThatComesBackCatchesUp(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	again, err := squall.Open(ctx, squall.Config{
-		Cluster: "durable", ID: 3, Listen: "127.0.0.1:0", Join: []string{groups[0].Addr()}, Expect: 3, Logger: quiet, Dir: filepath.Join(dir, "node-3"),
+		Cluster: "durable", ID: 3, Listen: "127.0.0.1:0", Join: []string{groups[0].Addr()}, InitialMembers: 3, Logger: quiet, Dir: filepath.Join(dir, "node-3"),
 		Events: func(e squall.Event) {
 			if c, ok := e.(squall.LogCaughtUp); ok {
 				caught <- c
@@ -302,7 +302,7 @@ func mustLog(t testing.TB, g *squall.Group) *squall.Log {
 }
 
 func TestALargeMessageIsARecordLikeAnyOther(t *testing.T) {
-	groups, _ := durableCluster(t, t.TempDir(), 2, func(_ int, c *squall.Config) { c.Subgroups[0].MaxMessage = 8 << 20 })
+	groups, _ := durableCluster(t, t.TempDir(), 2, func(_ int, c *squall.Config) { c.Subgroups[0].MaxMessageBytes = 8 << 20 })
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	data := make([]byte, 6<<20)
@@ -334,7 +334,7 @@ func TestADirectoryOfSomebodyElseIsRefused(t *testing.T) {
 	defer cancel()
 	open := func(change func(*squall.Config)) error {
 		c := squall.Config{
-			Cluster: "durable", ID: 1, Listen: "127.0.0.1:0", Expect: 1, Logger: quiet, Dir: filepath.Join(dir, "node-1"),
+			Cluster: "durable", ID: 1, Listen: "127.0.0.1:0", InitialMembers: 1, Logger: quiet, Dir: filepath.Join(dir, "node-1"),
 			Subgroups: []squall.SubgroupConfig{{Name: "log", Mode: squall.Persistent, Deliver: func(squall.Message) {}}},
 		}
 		change(&c)
@@ -362,7 +362,7 @@ func TestAFounderThatWaitsFindsTheGroupThatFormedWithoutIt(t *testing.T) {
 	defer cancel()
 	open := func(i int, expect int, join ...string) (*squall.Group, error) {
 		return squall.Open(ctx, squall.Config{
-			Cluster: t.Name(), ID: squall.NodeID(i + 1), Listen: ports[i], Join: join, Expect: expect, Logger: quiet,
+			Cluster: t.Name(), ID: squall.NodeID(i + 1), Listen: ports[i], Join: join, InitialMembers: expect, Logger: quiet,
 			Subgroups: []squall.SubgroupConfig{{Name: "a", Deliver: func(squall.Message) {}}},
 		})
 	}
@@ -419,7 +419,7 @@ func TestThoseThatComeBackSayForWhomTheyWait(t *testing.T) {
 		opening.Go(func() {
 			var err error
 			back[i], err = squall.Open(ctx, squall.Config{
-				Cluster: "durable", ID: squall.NodeID(i + 1), Listen: addrs[i], Join: addrs, Expect: 3, Logger: quiet, Dir: filepath.Join(dir, fmt.Sprint("node-", i+1)),
+				Cluster: "durable", ID: squall.NodeID(i + 1), Listen: addrs[i], Join: addrs, InitialMembers: 3, Logger: quiet, Dir: filepath.Join(dir, fmt.Sprint("node-", i+1)),
 				Subgroups: []squall.SubgroupConfig{{Name: "log", Mode: squall.Persistent, RingBytes: 64 << 10, Window: 256, Deliver: func(squall.Message) {}}},
 				Events: func(e squall.Event) {
 					if r, ok := e.(squall.Restarting); ok {
@@ -464,7 +464,7 @@ func TestThoseThatComeBackSayForWhomTheyWait(t *testing.T) {
 // What is damaged in front of the end is found by whoever reads it: here, by the application that recovers.
 func TestDamageThatIsFoundWhileReadingIsDroppedAtTheNextStartAndComesFromOthers(t *testing.T) {
 	dir := t.TempDir()
-	wal := func(_ int, c *squall.Config) { c.Subgroups[0].Log.Engine = squall.WAL }
+	wal := func(_ int, c *squall.Config) { c.Subgroups[0].Log.Engine = squall.EngineWAL }
 	groups, _ := durableCluster(t, dir, 3, wal)
 	for k := range 5 {
 		persistSome(t, groups, fmt.Sprint("round ", k), 20)
@@ -486,9 +486,9 @@ func TestDamageThatIsFoundWhileReadingIsDroppedAtTheNextStartAndComesFromOthers(
 		defer cancel()
 		j := &keeper{}
 		g, err := squall.Open(ctx, squall.Config{
-			Cluster: "durable", ID: 3, Listen: "127.0.0.1:0", Join: addrs[:2], Expect: 3, Logger: quiet, Dir: filepath.Join(dir, "node-3"),
+			Cluster: "durable", ID: 3, Listen: "127.0.0.1:0", Join: addrs[:2], InitialMembers: 3, Logger: quiet, Dir: filepath.Join(dir, "node-3"),
 			Subgroups: []squall.SubgroupConfig{{
-				Name: "log", Mode: squall.Persistent, RingBytes: 64 << 10, Window: 256, Deliver: j.deliver, Log: squall.LogConfig{Engine: squall.WAL, Recover: j.recover},
+				Name: "log", Mode: squall.Persistent, RingBytes: 64 << 10, Window: 256, Deliver: j.deliver, Log: squall.LogConfig{Engine: squall.EngineWAL, Recover: j.recover},
 			}},
 			Events: func(e squall.Event) {
 				if _, ok := e.(squall.LogRepaired); ok {
@@ -542,7 +542,7 @@ func TestDamageThatAReaderFindsIsToldAndRepairedAtTheNextStart(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 		defer cancel()
 		g, err := squall.Open(ctx, squall.Config{
-			Cluster: "durable", ID: 3, Listen: "127.0.0.1:0", Join: addrs, Expect: 3, Logger: quiet, Dir: filepath.Join(dir, "node-3"),
+			Cluster: "durable", ID: 3, Listen: "127.0.0.1:0", Join: addrs, InitialMembers: 3, Logger: quiet, Dir: filepath.Join(dir, "node-3"),
 			Subgroups: []squall.SubgroupConfig{{Name: "log", Mode: squall.Persistent, RingBytes: 64 << 10, Window: 256, Deliver: func(squall.Message) {}}},
 			Events: func(e squall.Event) {
 				switch e.(type) {

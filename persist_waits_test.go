@@ -12,7 +12,7 @@ import (
 
 // With little memory for what waits for disks, every message is a run of its own and more.
 func afterPersist(_ int, c *squall.Config) {
-	c.Subgroups[0].Log.DeliverAfterPersist, c.Subgroups[0].Log.Memory = true, 2000
+	c.Subgroups[0].Log.DeliverAfterPersist, c.Subgroups[0].Log.MemoryBytes = true, 2000
 }
 
 // What waits for disks when a view ends waits for those of the next view, which are waited for only behind all that the old view left.

@@ -97,7 +97,7 @@ func (r *receiver) wait(s *states, v *views.View, i int, fresh bool, before *rec
 	r.ctx, r.cancel = context.WithCancelCause(s.ctx)
 	r.ready, r.ended = make(chan struct{}), make(chan struct{})
 	r.backlog = backlog.New(backlog.Config{
-		Bytes:  max(cfg.Backlog, max(smc.MaxMessage(cfg.RingBytes), cfg.MaxMessage)+backlog.MessageBytes),
+		Bytes:  max(cfg.BacklogBytes, max(smc.MaxMessage(cfg.RingBytes), cfg.MaxMessageBytes)+backlog.MessageBytes),
 		Upcall: r.handOver, Wake: s.group.parker.Wake,
 	})
 	if fresh {

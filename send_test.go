@@ -144,7 +144,7 @@ func TestMessagesOfAnySizeThatTheRingTakes(t *testing.T) {
 				}}}
 			})
 			s := groups[0].Subgroup("a")
-			limit := s.MaxMessage()
+			limit := s.MaxMessageBytes()
 			if limit != 2048 {
 				t.Fatalf("half of 4096 is %d", limit)
 			}

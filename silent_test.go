@@ -155,7 +155,7 @@ func silentWithin(t *testing.T, name string) {
 	defer cancel()
 	down := make(chan squall.MemberDown, 2)
 	cfg := squall.Config{
-		Cluster: t.Name(), ID: 1, Listen: freeAddr(t), Expect: 2, Logger: quiet, Fabric: squall.TCP,
+		Cluster: t.Name(), ID: 1, Listen: freeAddr(t), InitialMembers: 2, Logger: quiet, Fabric: squall.FabricTCP,
 		Heartbeat: 20 * time.Millisecond, FailAfter: failAfter,
 		Subgroups: []squall.SubgroupConfig{{Name: "a", RingBytes: 64 << 10, Window: 256, Deliver: func(squall.Message) {}}},
 		Events: func(e squall.Event) {

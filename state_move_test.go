@@ -51,7 +51,7 @@ func TestAMemberThatMovesBeforeItHasTheStateDeliversWhatItsNextShardDoes(t *test
 	asked := make(chan struct{}, 1)
 	replicas := []*replica{newReplica(), newReplica(), newReplica(), newReplica(), newReplica()}
 	shards := func(sg *squall.SubgroupConfig) {
-		sg.Shards, sg.Policy, sg.Layout = 2, "node 3 moves", movesTo(5)
+		sg.Shards, sg.LayoutName, sg.Layout = 2, "node 3 moves", movesTo(5)
 		sg.Snapshot = func() func(io.Writer) error {
 			return func(w io.Writer) error {
 				select {
@@ -80,7 +80,7 @@ func TestAMemberThatMovesBeforeItHasTheStateDeliversWhatItsNextShardDoes(t *test
 func TestAMemberThatEntersAShardThatBeginsBeginsWithIt(t *testing.T) {
 	replicas := []*replica{newReplica(), newReplica(), newReplica(), newReplica()}
 	var restored [4]atomic.Int32
-	shards := func(sg *squall.SubgroupConfig) { sg.Shards, sg.Policy, sg.Layout = 2, "node 3 moves", movesTo(4) }
+	shards := func(sg *squall.SubgroupConfig) { sg.Shards, sg.LayoutName, sg.Layout = 2, "node 3 moves", movesTo(4) }
 	begun := make(chan squall.StateBegun, 10)
 	config := func(i int, c *squall.Config) {
 		c.Subgroups = replicated(replicas[i], shards)
@@ -121,7 +121,7 @@ func TestAMemberThatEntersAShardThatBeginsBeginsWithIt(t *testing.T) {
 func TestARestoreThatCannotBeginWithNothingHaltsItsProcess(t *testing.T) {
 	own := errors.New("nothing to read")
 	shards := func(sg *squall.SubgroupConfig) {
-		sg.Shards, sg.Policy, sg.Layout = 2, "node 3 moves", movesTo(4)
+		sg.Shards, sg.LayoutName, sg.Layout = 2, "node 3 moves", movesTo(4)
 		sg.Restore = func(io.Reader) error { return own }
 	}
 	groups := cluster(t, 3, func(i int, c *squall.Config) { c.Subgroups = replicated(newReplica(), shards) })

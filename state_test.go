@@ -166,7 +166,7 @@ func replicated(r *replica, change func(*squall.SubgroupConfig)) []squall.Subgro
 // joins opens one more member of a group, and closes it when the test ends.
 func joins(t *testing.T, id squall.NodeID, through *squall.Group, configure func(*squall.Config)) *squall.Group {
 	t.Helper()
-	cfg := squall.Config{Cluster: t.Name(), ID: id, Listen: "127.0.0.1:0", Join: []string{through.Addr()}, Expect: len(through.View().Members), Logger: quiet}
+	cfg := squall.Config{Cluster: t.Name(), ID: id, Listen: "127.0.0.1:0", Join: []string{through.Addr()}, InitialMembers: len(through.View().Members), Logger: quiet}
 	configure(&cfg)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
@@ -230,7 +230,7 @@ func awaitRestored(t *testing.T, g *squall.Group) {
 func TestAMemberThatJoinsUnderLoadGetsTheState(t *testing.T) {
 	for name, change := range map[string]func(*squall.SubgroupConfig){
 		"on the loop": nil,
-		"async":       func(sg *squall.SubgroupConfig) { sg.Async = 64 << 10 },
+		"async":       func(sg *squall.SubgroupConfig) { sg.AsyncQueueBytes = 64 << 10 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			replicas := []*replica{newReplica(), newReplica(), newReplica(), newReplica(), newReplica()}
@@ -341,7 +341,7 @@ func TestAFullBacklogHoldsUpItsOwnSubgroupOnly(t *testing.T) {
 	gate := make(chan struct{})
 	joined := joins(t, 3, groups[0], func(c *squall.Config) {
 		c.Subgroups = subgroups(2, func(sg *squall.SubgroupConfig) {
-			sg.Backlog = 1 // that is: the largest message
+			sg.BacklogBytes = 1 // that is: the largest message
 			sg.Restore = func(in io.Reader) error {
 				<-gate
 				return replicas[2].restore(in)
@@ -605,18 +605,18 @@ func TestAStateOutlivesATimeWithTooFewMembers(t *testing.T) {
 
 func TestSnapshotAndRestoreAreValidated(t *testing.T) {
 	for want, change := range map[string]func(*squall.SubgroupConfig){
-		"set both Snapshot and Restore":              func(sg *squall.SubgroupConfig) { sg.Restore = nil },
-		"set both Snapshot and Restore, or":          func(sg *squall.SubgroupConfig) { sg.Snapshot = nil },
-		"a subgroup with Snapshot must be Ordered":   func(sg *squall.SubgroupConfig) { sg.Mode = squall.Unordered },
-		"Backlog is -1: 0 to 1073741824 bytes":       func(sg *squall.SubgroupConfig) { sg.Backlog = -1 },
-		"Backlog is 2147483648: 0 to 1073741824 byt": func(sg *squall.SubgroupConfig) { sg.Backlog = 2 << 30 },
+		"set both Snapshot and Restore":                   func(sg *squall.SubgroupConfig) { sg.Restore = nil },
+		"set both Snapshot and Restore, or":               func(sg *squall.SubgroupConfig) { sg.Snapshot = nil },
+		"a subgroup with Snapshot must be Ordered":        func(sg *squall.SubgroupConfig) { sg.Mode = squall.Unordered },
+		"BacklogBytes is -1: 0 to 1073741824 bytes":       func(sg *squall.SubgroupConfig) { sg.BacklogBytes = -1 },
+		"BacklogBytes is 2147483648: 0 to 1073741824 byt": func(sg *squall.SubgroupConfig) { sg.BacklogBytes = 2 << 30 },
 	} {
-		cfg := squall.Config{Cluster: "c", ID: 1, Listen: "127.0.0.1:0", Expect: 1, Subgroups: replicated(newReplica(), change)}
+		cfg := squall.Config{Cluster: "c", ID: 1, Listen: "127.0.0.1:0", InitialMembers: 1, Subgroups: replicated(newReplica(), change)}
 		if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: want %q", err, want)
 		}
 	}
-	cfg := squall.Config{Cluster: "c", ID: 1, Listen: "127.0.0.1:0", Expect: 1, Subgroups: replicated(newReplica(), nil)}
+	cfg := squall.Config{Cluster: "c", ID: 1, Listen: "127.0.0.1:0", InitialMembers: 1, Subgroups: replicated(newReplica(), nil)}
 	if err := cfg.Validate(); err != nil {
 		t.Error(err)
 	}
@@ -644,7 +644,7 @@ func TestEventsOfStatesSayWhatHappened(t *testing.T) {
 func TestAMemberThatMovesToAnotherShardGetsItsState(t *testing.T) {
 	replicas := []*replica{newReplica(), newReplica(), newReplica(), newReplica(), newReplica()}
 	shards := func(sg *squall.SubgroupConfig) {
-		sg.Shards, sg.Policy = 2, "node 2 moves"
+		sg.Shards, sg.LayoutName = 2, "node 2 moves"
 		sg.Layout = func(in squall.LayoutInput) ([]squall.ShardPlaces, error) {
 			if len(in.Members) < 5 {
 				return []squall.ShardPlaces{{Members: []squall.NodeID{1, 2}}, {Members: []squall.NodeID{3, 4}}}, nil

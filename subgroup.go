@@ -24,8 +24,8 @@ type Subgroup struct {
 // Name is the subgroup's name.
 func (s *Subgroup) Name() string { return s.decl.Name }
 
-// MaxMessage is the largest message that the subgroup takes, in bytes.
-func (s *Subgroup) MaxMessage() int { return max(s.ringMessage(), s.decl.MaxMessage) }
+// MaxMessageBytes is the largest message that the subgroup takes, in bytes.
+func (s *Subgroup) MaxMessageBytes() int { return max(s.ringMessage(), s.decl.MaxMessageBytes) }
 
 // ringMessage is the largest message that goes through the ring. Larger ones are large messages.
 func (s *Subgroup) ringMessage() int {
@@ -36,7 +36,7 @@ func (s *Subgroup) ringMessage() int {
 }
 
 // takesLarge reports whether there are large messages.
-func (s *Subgroup) takesLarge() bool { return s.decl.MaxMessage > s.ringMessage() }
+func (s *Subgroup) takesLarge() bool { return s.decl.MaxMessageBytes > s.ringMessage() }
 
 // Shard is the number of the shard that this process is in now, or false if it is in none.
 func (s *Subgroup) Shard() (shard int, ok bool) {
@@ -82,7 +82,7 @@ func (s *Subgroup) SetSender(on bool) error { return s.group.setSender(s, on) }
 // others may have delivered it or not. In an upcall use TrySend.
 //
 // A message that no ring takes, of more than half of RingBytes, is brought to every member before it has its place, and small messages go on
-// meanwhile; if ctx ends before that, nobody delivers it. It waits for room in LargeMemory.
+// meanwhile; if ctx ends before that, nobody delivers it. It waits for room in LargeMemoryBytes.
 func (s *Subgroup) Send(ctx context.Context, data []byte) error {
 	if len(data) > s.ringMessage() {
 		return s.SendFrom(ctx, bytes.NewReader(data), len(data))

@@ -104,7 +104,7 @@ func TestASnapshotIsTakenWhereTheViewBegins(t *testing.T) {
 func logged(dir string, id NodeID, sg SubgroupConfig) Config {
 	sg.Name, sg.Mode, sg.RingBytes, sg.Window, sg.Deliver = "log", Persistent, 64<<10, 256, func(Message) {}
 	return Config{
-		Cluster: "durable", ID: id, Listen: "127.0.0.1:0", Expect: 1, Dir: filepath.Join(dir, fmt.Sprint("node-", id)), Subgroups: []SubgroupConfig{sg},
+		Cluster: "durable", ID: id, Listen: "127.0.0.1:0", InitialMembers: 1, Dir: filepath.Join(dir, fmt.Sprint("node-", id)), Subgroups: []SubgroupConfig{sg},
 		Logger: slog.New(slog.DiscardHandler),
 	}
 }
@@ -138,7 +138,7 @@ func recorded(t *testing.T, g *Group, n int) {
 // Nobody takes the end of a log of a shard that its member is not in for the end of the shard.
 func TestALogOfAShardThatWasLeftIsPartial(t *testing.T) {
 	layout := func(LayoutInput) ([]ShardPlaces, error) { return []ShardPlaces{{Members: []NodeID{1}}, {}}, nil }
-	g := opened(t, logged(t.TempDir(), 1, SubgroupConfig{Shards: 2, Layout: layout, Policy: "shard 0 alone"}))
+	g := opened(t, logged(t.TempDir(), 1, SubgroupConfig{Shards: 2, Layout: layout, LayoutName: "shard 0 alone"}))
 	for shard, want := range []bool{false, true} {
 		id := persist.LogID{Name: "log", Shard: shard}
 		if _, err := g.durable.keep(id); err != nil {

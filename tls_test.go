@@ -78,7 +78,7 @@ func TestAGroupOverTLSDeliversTheSameSequence(t *testing.T) {
 	a := newAuthority(t)
 	js := newJournals(3)
 	groups := cluster(t, 3, func(i int, c *squall.Config) {
-		c.Fabric, c.TLS = squall.TCP, a.member()
+		c.Fabric, c.TLS = squall.FabricTCP, a.member()
 		c.Subgroups = []squall.SubgroupConfig{{Name: "a", RingBytes: 16 << 10, Window: 64, Deliver: js[i].deliver}}
 	})
 	everybodySends(t, "a", 500, groups...)
@@ -96,7 +96,7 @@ func TestAMemberWithoutACertificateCannotJoin(t *testing.T) {
 	founder := freeAddr(t)
 	open := func(ctx context.Context, id squall.NodeID, c *tls.Config) (*squall.Group, error) {
 		cfg := squall.Config{
-			Cluster: t.Name(), ID: id, Listen: "127.0.0.1:0", Join: []string{founder}, Expect: 2, Fabric: squall.TCP, TLS: c, Logger: quiet,
+			Cluster: t.Name(), ID: id, Listen: "127.0.0.1:0", Join: []string{founder}, InitialMembers: 2, Fabric: squall.FabricTCP, TLS: c, Logger: quiet,
 			Subgroups: []squall.SubgroupConfig{{Name: "a", Deliver: func(squall.Message) {}}},
 		}
 		if id == 1 {

@@ -25,7 +25,7 @@ func join(t testing.TB, id squall.NodeID, through *squall.Group, configure func(
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	cfg := squall.Config{
-		Cluster: through.View().Cluster, ID: id, Listen: "127.0.0.1:0", Join: []string{through.Addr()}, Expect: len(through.View().Members), Logger: quiet,
+		Cluster: through.View().Cluster, ID: id, Listen: "127.0.0.1:0", Join: []string{through.Addr()}, InitialMembers: len(through.View().Members), Logger: quiet,
 	}
 	configure(&cfg)
 	g, err := squall.Open(ctx, cfg)
@@ -93,7 +93,7 @@ func TestSurvivorsOfAFailureDeliverTheSameAndLoseNothing(t *testing.T) {
 
 // What the failed one delivered is the beginning of what the others did.
 func TestWhatAFailedMemberDeliveredTheOthersDoToo(t *testing.T) {
-	groups, js, load := loaded(t, squall.TCP, nil)
+	groups, js, load := loaded(t, squall.FabricTCP, nil)
 	v := awaitView(t, 3, groups...)
 	gone := groups[v.Members[2].ID-1]
 	groups[v.Members[0].ID-1].ReportFailure(gone.ID())
@@ -147,7 +147,7 @@ func TestOfTwoTheSeniorOneGoesOnAlone(t *testing.T) {
 func TestAMemberJoinsUnderLoadThroughAnyOther(t *testing.T) {
 	for through := range 3 {
 		t.Run(fmt.Sprintf("through rank %d", through), func(t *testing.T) {
-			groups, js, load := loaded(t, squall.Auto, func(i int) func(squall.Event) { return noFailure(t, i) })
+			groups, js, load := loaded(t, squall.FabricAuto, func(i int) func(squall.Event) { return noFailure(t, i) })
 			v := awaitView(t, 3, groups...)
 			came, late := &journal{}, make(chan *squall.View, 10)
 			fourth := join(t, 4, groups[v.Members[through].ID-1], func(c *squall.Config) {
@@ -202,7 +202,7 @@ func TestAProcessThatComesBackIsANewIncarnation(t *testing.T) {
 
 func TestManyMembersCloseAtTheSameTime(t *testing.T) {
 	const members = 10
-	for _, fabric := range []squall.Fabric{squall.SHM, squall.TCP} {
+	for _, fabric := range []squall.Fabric{squall.FabricSHM, squall.FabricTCP} {
 		t.Run(fabric.String(), func(t *testing.T) {
 			groups := cluster(t, members, func(i int, c *squall.Config) {
 				c.Fabric, c.Events = fabric, noFailure(t, i)
@@ -417,7 +417,7 @@ func TestAFutureSurvivesItsView(t *testing.T) {
 func TestAFutureOfAHaltedMemberSaysWhy(t *testing.T) {
 	gate := make(chan struct{})
 	groups := cluster(t, 2, func(_ int, c *squall.Config) {
-		c.Subgroups = []squall.SubgroupConfig{{Name: "a", Async: 4096, Deliver: func(squall.Message) { <-gate }}}
+		c.Subgroups = []squall.SubgroupConfig{{Name: "a", AsyncQueueBytes: 4096, Deliver: func(squall.Message) { <-gate }}}
 	})
 	defer close(gate)
 	v := awaitView(t, 2, groups...)
@@ -529,7 +529,7 @@ func TestALayoutThatCannotBeMetIsToldByEveryMember(t *testing.T) {
 			}
 		}
 		c.Subgroups = []squall.SubgroupConfig{{
-			Name: "placed", Policy: "picky", Deliver: func(squall.Message) {},
+			Name: "placed", LayoutName: "picky", Deliver: func(squall.Message) {},
 			Layout: func(squall.LayoutInput) ([]squall.ShardPlaces, error) { return nil, errors.New("no room anywhere") },
 		}}
 	})
@@ -551,7 +551,7 @@ func blocked(t *testing.T, async int) (groups []*squall.Group, open func()) {
 	open = sync.OnceFunc(func() { close(gate) })
 	groups = cluster(t, 3, func(i int, c *squall.Config) {
 		c.Heartbeat, c.FailAfter = 20*time.Millisecond, 300*time.Millisecond
-		c.Subgroups = []squall.SubgroupConfig{{Name: "slow", Async: async, Deliver: func(squall.Message) {
+		c.Subgroups = []squall.SubgroupConfig{{Name: "slow", AsyncQueueBytes: async, Deliver: func(squall.Message) {
 			if i == 2 {
 				<-gate
 			}
@@ -568,7 +568,7 @@ func TestAMemberThatStandsStillInAnUpcallIsEvictedAndToldWhich(t *testing.T) {
 	send(t, groups[0].Subgroup("slow"), "nobody is waited for")
 	open()
 	<-groups[2].Done()
-	if err := groups[2].Err(); !errors.Is(err, squall.ErrEvicted) || !strings.Contains(err.Error(), `"slow"`) || !strings.Contains(err.Error(), "Async") {
+	if err := groups[2].Err(); !errors.Is(err, squall.ErrEvicted) || !strings.Contains(err.Error(), `"slow"`) || !strings.Contains(err.Error(), "AsyncQueueBytes") {
 		t.Errorf("%v", err)
 	}
 }

@@ -13,7 +13,7 @@ import (
 // sockets after it looked for calls; a halted member has no heartbeat that would end a sleep without a bell.
 func TestEveryCallOfAHaltedMemberIsAnswered(t *testing.T) {
 	groups := cluster(t, 4, func(i int, c *squall.Config) {
-		c.Fabric, c.Heartbeat, c.FailAfter, c.MaxSpin = squall.TCP, 4*time.Second, 60*time.Second, -1
+		c.Fabric, c.Heartbeat, c.FailAfter, c.MaxSpin = squall.FabricTCP, 4*time.Second, 60*time.Second, -1
 		c.Subgroups = []squall.SubgroupConfig{{Name: "a", Deliver: func(squall.Message) {}}}
 	})
 	g := groups[0]

@@ -11,7 +11,7 @@ import (
 )
 
 func TestALogThatIsSetAsideIsKeptAndBeginsAnew(t *testing.T) {
-	for _, engine := range []Engine{Bolt, WAL} {
+	for _, engine := range []Engine{EngineBolt, EngineWAL} {
 		t.Run(engine.String(), func(t *testing.T) {
 			dir := t.TempDir()
 			s, l := reopened(t, dir, LogConfig{Engine: engine})
@@ -83,7 +83,7 @@ func TestALogThatIsMissingCanBeForgotten(t *testing.T) {
 	if to, err := s.SetAside(ticks); to != "" || err != nil {
 		t.Fatal(to, err)
 	}
-	if l, err := s.Log(LogConfig{ID: ticks, Engine: WAL}); err != nil || l.Info().Engine != WAL {
+	if l, err := s.Log(LogConfig{ID: ticks, Engine: EngineWAL}); err != nil || l.Info().Engine != EngineWAL {
 		t.Error(err)
 	}
 }

@@ -47,7 +47,7 @@ func notedEnd(s journal.Store, place string) (e journal.End, noted bool, err err
 // takes is torn.
 func lostEnd(s journal.Store, kind Engine, place string, block uint64) (torn journal.Repaired, err error) {
 	e, noted, err := notedEnd(s, place)
-	if err == nil && !noted && kind == WAL {
+	if err == nil && !noted && kind == EngineWAL {
 		return lostTail(place, block)
 	}
 	if err != nil || !noted || block >= e.Block {
@@ -68,7 +68,7 @@ func (l *Log) checkEnd() error {
 	if errors.Is(err, ErrDamaged) && l.config.Repair {
 		end := l.book.End()
 		l.repaired.Record, l.repaired.Version = end.Records, end.Version
-		if l.config.Engine == WAL && !l.store.config.ReadOnly {
+		if l.config.Engine == EngineWAL && !l.store.config.ReadOnly {
 			return forgetTail(l.dir, end.Block)
 		}
 		return nil

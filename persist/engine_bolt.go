@@ -64,7 +64,7 @@ func (e *boltEngine) StoreLogs(logs []*raft.Log) error {
 		need += int64(len(l.Data)) + boltEntryBytes
 		e.longest = max(e.longest, int64(len(l.Data)))
 	}
-	need += boltAgain * max(e.longest, int64(Bolt.block()))
+	need += boltAgain * max(e.longest, int64(EngineBolt.block()))
 	if err := e.reserve(need); err != nil {
 		return err
 	}

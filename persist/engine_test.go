@@ -40,14 +40,14 @@ func opened(t *testing.T, e Engine, dir string) engine {
 // The engine begins the next segment after it said that the entry which filled the last one is durable.
 func TestALogThatIsClosedAsASegmentBecomesFullGoesOn(t *testing.T) {
 	for off := range uint64(3) {
-		dir := madeEngine(t, WAL)
+		dir := madeEngine(t, EngineWAL)
 		last := uint64(segmentBytes>>20) - 1 + off
-		e := opened(t, WAL, dir)
+		e := opened(t, EngineWAL, dir)
 		fillTo(t, e, 1, last)
 		if err := e.Close(); err != nil {
 			t.Fatal(err)
 		}
-		e = opened(t, WAL, dir)
+		e = opened(t, EngineWAL, dir)
 		if have, err := e.LastIndex(); err != nil || have != last {
 			t.Fatalf("the last entry is %d, %v; want %d", have, err, last)
 		}
@@ -59,8 +59,8 @@ func TestALogThatIsClosedAsASegmentBecomesFullGoesOn(t *testing.T) {
 func TestACutAsASegmentBecomesFullLeavesALogThatGoesOn(t *testing.T) {
 	for off := range uint64(3) {
 		t.Run(fmt.Sprint(off), func(t *testing.T) {
-			dir := madeEngine(t, WAL)
-			e := opened(t, WAL, dir)
+			dir := madeEngine(t, EngineWAL)
+			e := opened(t, EngineWAL, dir)
 			full := uint64(segmentBytes>>20) - 1 + off
 			fillTo(t, e, 1, full)
 			if err := e.DeleteRange(full, full); err != nil {
@@ -68,7 +68,7 @@ func TestACutAsASegmentBecomesFullLeavesALogThatGoesOn(t *testing.T) {
 			}
 			fillTo(t, e, full, full+2)
 			e.Close()
-			e = opened(t, WAL, dir)
+			e = opened(t, EngineWAL, dir)
 			defer e.Close()
 			if first, err := e.FirstIndex(); err != nil || first != 1 {
 				t.Fatal(first, err)
@@ -119,8 +119,8 @@ func TestARangeOfEntriesIsDroppedFromEitherEnd(t *testing.T) {
 }
 
 func TestRoomIsSetAsideBeforeTheFileNeedsIt(t *testing.T) {
-	dir := madeEngine(t, Bolt)
-	e := opened(t, Bolt, dir)
+	dir := madeEngine(t, EngineBolt)
+	e := opened(t, EngineBolt, dir)
 	defer e.Close()
 	b := e.(*guarded).engine.(*boltEngine)
 	for i := uint64(1); i <= 30; i++ {

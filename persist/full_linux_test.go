@@ -72,7 +72,7 @@ func TestAFullDiskIsNamedWhereverSomethingIsWritten(t *testing.T) {
 	}
 	err := writeSnapshot(osDisk{}, mount, snapshotHead{}, writes(string(make([]byte, 2<<20))))
 	refused(t, err, ErrDiskFull, snapshotFile)
-	_, err = s.Log(LogConfig{ID: ticks, Engine: WAL})
+	_, err = s.Log(LogConfig{ID: ticks, Engine: EngineWAL})
 	refused(t, err, ErrDiskFull, "ticks.0")
 	mustClose(t, s)
 	fill(t, mount)

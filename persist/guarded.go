@@ -48,8 +48,8 @@ type opening struct {
 
 // createEngine makes the files of an empty log in a directory that is not in use yet.
 func createEngine(e Engine, dir string) error {
-	if e != Bolt && e != WAL {
-		return fmt.Errorf("%v is none: it is %v or %v", e, Bolt, WAL)
+	if e != EngineBolt && e != EngineWAL {
+		return fmt.Errorf("%v is none: it is %v or %v", e, EngineBolt, EngineWAL)
 	}
 	opened, err := openFiles(opening{ctx: context.Background(), create: true}, e, dir)
 	if err != nil {
@@ -61,7 +61,7 @@ func createEngine(e Engine, dir string) error {
 // openEngine opens the files of a log. The engine follows them without a doubt, so what it will follow is checked first.
 func openEngine(o opening, e Engine, dir string) (*guarded, error) {
 	path, holds := filepath.Join(dir, boltFile), boltLogSchema
-	if e == WAL {
+	if e == EngineWAL {
 		path, holds = filepath.Join(dir, walMetaFile), walListSchema
 	}
 	if _, err := os.Stat(path); missing(err) {
@@ -93,7 +93,7 @@ func misread(err error) error {
 func openFiles(o opening, e Engine, dir string) (*guarded, error) {
 	g := &guarded{place: dir}
 	err := guard(dir, func() (err error) {
-		if e == WAL {
+		if e == EngineWAL {
 			g.engine, err = openWAL(o, dir)
 		} else {
 			g.engine, err = openBolt(o, dir)

@@ -7,15 +7,15 @@ type Engine uint8
 
 // The engines: Bolt is the embedded default, WAL the one for high rates.
 const (
-	Bolt Engine = iota // raft-boltdb: one file, a B+ tree
-	WAL                // raft-wal: segments that are only appended to
+	EngineBolt Engine = iota // raft-boltdb: one file, a B+ tree
+	EngineWAL                // raft-wal: segments that are only appended to
 )
 
 func (e Engine) String() string {
 	switch e {
-	case Bolt:
+	case EngineBolt:
 		return "bolt"
-	case WAL:
+	case EngineWAL:
 		return "wal"
 	}
 	return fmt.Sprintf("engine %d", uint8(e))
@@ -25,7 +25,7 @@ func (e Engine) String() string {
 // entries that were in it, however long they are: short blocks next to a long group make little of that. raft-wal writes nothing
 // twice, and there a longer block is less work.
 func (e Engine) block() int {
-	if e == Bolt {
+	if e == EngineBolt {
 		return 512 << 10
 	}
 	return 1 << 20

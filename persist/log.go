@@ -35,13 +35,13 @@ type Retention struct {
 
 // LogConfig is how a log is opened.
 type LogConfig struct {
-	ID     LogID
-	Engine Engine // of a log that is new; one that is there keeps its own
-	Memory int    // bytes appended and not yet durable; more is back-pressure. 0: 16 MiB
-	Retain Retention
-	Sign   ed25519.PrivateKey // optional: a hash chain over all records, its head signed once per group
-	Wake   func()             // the loop should look: Durable moved, or there is room again
-	Failed func(error)        // once: the disk failed; nothing is acknowledged afterwards
+	ID          LogID
+	Engine      Engine // of a log that is new; one that is there keeps its own
+	MemoryBytes int    // bytes appended and not yet durable; more is back-pressure. 0: 16 MiB
+	Retain      Retention
+	Sign        ed25519.PrivateKey // optional: a hash chain over all records, its head signed once per group
+	Wake        func()             // the loop should look: Durable moved, or there is room again
+	Failed      func(error)        // once: the disk failed; nothing is acknowledged afterwards
 	// Damaged is called once, when somebody who reads finds that the log is damaged: what is appended is still kept. It must not use the log.
 	Damaged func(error)
 	// Repair reads all of the log, and drops the first damaged record and what is behind it, instead of refusing to open; Info says what was dropped.
@@ -115,7 +115,7 @@ func openLog(s *Store, dir string, c LogConfig) (_ *Log, err error) {
 	opened.until = nil
 	l.global.Store(&order.Version{})
 	l.state.Store(&state{end: l.book.End()})
-	l.journal = journal.New(journal.Config{Memory: c.Memory, Block: c.Engine.block(), After: l.book.End(), Chain: l.chain()})
+	l.journal = journal.New(journal.Config{Memory: c.MemoryBytes, Block: c.Engine.block(), After: l.book.End(), Chain: l.chain()})
 	if !s.config.ReadOnly {
 		l.done = make(chan struct{})
 		go l.run()

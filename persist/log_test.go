@@ -22,7 +22,7 @@ func unwritten(memory int) *Log {
 }
 
 func engines(t *testing.T, test func(t *testing.T, e Engine)) {
-	for _, e := range []Engine{Bolt, WAL} {
+	for _, e := range []Engine{EngineBolt, EngineWAL} {
 		t.Run(e.String(), func(t *testing.T) { test(t, e) })
 	}
 }
@@ -180,7 +180,7 @@ func TestATailFollowsAcrossViewsAndEndsWithItsContext(t *testing.T) {
 }
 
 func TestATailEndsWithItsLog(t *testing.T) {
-	s, l := reopened(t, t.TempDir(), LogConfig{Engine: WAL})
+	s, l := reopened(t, t.TempDir(), LogConfig{Engine: EngineWAL})
 	ended := make(chan error)
 	go func() {
 		for _, err := range l.Tail(context.Background(), order.Version{}) {
@@ -221,7 +221,7 @@ func TestWhatIsBehindACutIsGoneAndTheLogGoesOn(t *testing.T) {
 }
 
 func TestImportKeepsTimesAndRefusesWhatDoesNotComeAfter(t *testing.T) {
-	_, l := reopened(t, t.TempDir(), LogConfig{Engine: WAL, Memory: 10_000})
+	_, l := reopened(t, t.TempDir(), LogConfig{Engine: EngineWAL, MemoryBytes: 10_000})
 	for n := range 50 { // more than there is memory for
 		if err := l.Import(t.Context(), sample(n)); err != nil {
 			t.Fatal(err)
@@ -242,7 +242,7 @@ func TestImportKeepsTimesAndRefusesWhatDoesNotComeAfter(t *testing.T) {
 
 func TestTheWriterSaysThatThereIsRoomAgain(t *testing.T) {
 	wake := make(chan struct{}, 1)
-	_, l := reopened(t, t.TempDir(), LogConfig{Engine: WAL, Memory: 1000, Wake: func() {
+	_, l := reopened(t, t.TempDir(), LogConfig{Engine: EngineWAL, MemoryBytes: 1000, Wake: func() {
 		select {
 		case wake <- struct{}{}:
 		default:
@@ -266,7 +266,7 @@ func TestTheWriterSaysThatThereIsRoomAgain(t *testing.T) {
 
 func TestAFailedDiskIsSaidOnceAndNothingMoreIsAcknowledged(t *testing.T) {
 	said := make(chan error, 10)
-	_, l := reopened(t, t.TempDir(), LogConfig{Engine: WAL, Failed: func(err error) { said <- err }})
+	_, l := reopened(t, t.TempDir(), LogConfig{Engine: EngineWAL, Failed: func(err error) { said <- err }})
 	appendSamples(t, l, 0, 10)
 	l.files.Lock()
 	l.engine = failing{l.engine}

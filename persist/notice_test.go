@@ -52,7 +52,7 @@ func tarnished(t *testing.T, e Engine, n int, header bool) (dir string) {
 }
 
 func TestWhoeverReadsDamageTellsOfIt(t *testing.T) {
-	for _, e := range []Engine{Bolt, WAL} {
+	for _, e := range []Engine{EngineBolt, EngineWAL} {
 		for what, read := range map[string]func(l *Log) error{
 			"get":   func(l *Log) error { _, err := l.Get(sample(25).Version); return err },
 			"at":    func(l *Log) error { _, err := l.At(sample(25).Time); return err },
@@ -92,7 +92,7 @@ func last(records func(func(Record, error) bool)) (err error) {
 
 // Whoever asks for less of a log than there is has lost nothing if it cannot be dropped.
 func TestADamagedLogIsKeptAndAppendedTo(t *testing.T) {
-	for _, e := range []Engine{Bolt, WAL} {
+	for _, e := range []Engine{EngineBolt, EngineWAL} {
 		t.Run(e.String(), func(t *testing.T) {
 			dir := tarnished(t, e, 25, true)
 			told := make(chan error, 2)
@@ -114,7 +114,7 @@ func TestADamagedLogIsKeptAndAppendedTo(t *testing.T) {
 func TestTheEndOfALogWithADamagedLastRecordIsKnown(t *testing.T) {
 	dir := t.TempDir()
 	large := Record{Version: order.Version{View: 1, Seq: 9}, Sender: 1, Data: bytes.Repeat([]byte("large"), 1<<20)}
-	s, l := reopened(t, dir, LogConfig{Engine: Bolt})
+	s, l := reopened(t, dir, LogConfig{Engine: EngineBolt})
 	appendSamples(t, l, 0, 3)
 	if !l.Append(&large) {
 		t.Fatal("no room")

@@ -202,13 +202,13 @@ func (l *label) check(dir string, id LogID) error {
 func engineIn(dir string) (e Engine, ok bool) {
 	bolt, wal := isThere(filepath.Join(dir, boltFile)), isThere(filepath.Join(dir, walMetaFile))
 	if wal {
-		e = WAL
+		e = EngineWAL
 	}
 	return e, bolt != wal
 }
 
 func engineNamed(name, place string) (Engine, error) {
-	for _, e := range []Engine{Bolt, WAL} {
+	for _, e := range []Engine{EngineBolt, EngineWAL} {
 		if e.String() == name {
 			return e, nil
 		}

@@ -286,7 +286,7 @@ const smallSegments = 16 << 10
 func smallLog(t *testing.T) (copies func() (dir string)) {
 	t.Helper()
 	made := t.TempDir()
-	s, l := reopened(t, made, LogConfig{Engine: WAL})
+	s, l := reopened(t, made, LogConfig{Engine: EngineWAL})
 	mustClose(t, s)
 	files, err := filepath.Glob(filepath.Join(l.dir, "*wal*"))
 	if err != nil || len(files) != 2 {
@@ -491,7 +491,7 @@ func TestADiskThatDoesNotSyncIsNoticed(t *testing.T) {
 func TestAGroupIsOneSync(t *testing.T) {
 	p := newPlatter(t, 1)
 	dir := t.TempDir()
-	s, _ := reopened(t, dir, LogConfig{Engine: WAL})
+	s, _ := reopened(t, dir, LogConfig{Engine: EngineWAL})
 	mustClose(t, s)
 	_, l := reopened(t, dir, LogConfig{segments: p.holds(dir, segmentBytes)})
 	appendSamples(t, l, 0, 1)

@@ -220,7 +220,7 @@ func TestALogWhoseSnapshotIsDamagedIsNotRepairedInPlace(t *testing.T) {
 }
 
 func TestWhoReadsADamagedSnapshotTellsOfIt(t *testing.T) {
-	dir := withDamagedSnapshot(t, Bolt)
+	dir := withDamagedSnapshot(t, EngineBolt)
 	told := 0
 	_, l := reopened(t, dir, LogConfig{Damaged: func(err error) { refused(t, err, ErrSnapshot); told++ }})
 	for range 2 {
@@ -241,7 +241,7 @@ func TestWhoReadsADamagedSnapshotTellsOfIt(t *testing.T) {
 
 // Damage that was noted says once which log it is about, and what to do.
 func TestANoteOfDamageSaysEachThingOnce(t *testing.T) {
-	dir := withDamagedSnapshot(t, Bolt)
+	dir := withDamagedSnapshot(t, EngineBolt)
 	s, l := reopened(t, dir, LogConfig{})
 	_, content, err := l.OpenSnapshot()
 	if err != nil {

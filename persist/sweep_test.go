@@ -53,7 +53,7 @@ type pristine struct {
 // pristines are the stores of a sweep: both engines, each closed and as a crash leaves it.
 func pristines(t *testing.T) (all []*pristine) {
 	t.Helper()
-	for _, e := range []Engine{Bolt, WAL} {
+	for _, e := range []Engine{EngineBolt, EngineWAL} {
 		dir := t.TempDir()
 		s, l := reopened(t, dir, LogConfig{Engine: e})
 		for i := range 40 {

@@ -14,7 +14,7 @@ import (
 func crashed(t *testing.T) (dir, segment string) {
 	t.Helper()
 	from := t.TempDir()
-	_, l := reopened(t, from, LogConfig{Engine: WAL})
+	_, l := reopened(t, from, LogConfig{Engine: EngineWAL})
 	for n := 0; n < 50; n += 10 {
 		appendSamples(t, l, n, n+10)
 	}

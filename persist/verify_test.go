@@ -175,7 +175,7 @@ func readDamaged(t *testing.T, dir string) {
 }
 
 func TestAChangedRecordIsFoundWithItsVersion(t *testing.T) {
-	dir := signedLog(t, Bolt)
+	dir := signedLog(t, EngineBolt)
 	path := filepath.Join(dir, "logs", "ticks.0", boltFile)
 	whole, err := os.ReadFile(path)
 	if err != nil {
@@ -201,7 +201,7 @@ func TestAChangedRecordIsFoundWithItsVersion(t *testing.T) {
 }
 
 func TestLogsOfSeveralMembersAreComparedRecordByRecord(t *testing.T) {
-	a, b, c := signedLog(t, Bolt), signedLog(t, WAL), t.TempDir()
+	a, b, c := signedLog(t, EngineBolt), signedLog(t, EngineWAL), t.TempDir()
 	s, l := reopened(t, c, LogConfig{})
 	appendSamples(t, l, 0, 50)
 	mustClose(t, s)
@@ -258,7 +258,7 @@ func TestOneLogOfAnOpenStoreIsVerified(t *testing.T) {
 }
 
 func TestAFaultNamesItsFileAndGivesNoAdvice(t *testing.T) {
-	dir := signedLog(t, Bolt)
+	dir := signedLog(t, EngineBolt)
 	path := filepath.Join(dir, "logs", "ticks.0", boltFile)
 	if err := os.Truncate(path, 3*4096); err != nil {
 		t.Fatal(err)

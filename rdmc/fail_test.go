@@ -283,13 +283,13 @@ func TestWhatCannotWorkIsRefused(t *testing.T) {
 		"twice":             {Members: append(w.peers, w.peers[0])},
 		"no such root":      {Members: w.peers, Root: 2},
 		"huge blocks":       {Members: w.peers, BlockBytes: 1 << 30},
-		"huge messages":     {Members: w.peers, MaxMessage: 1 << 60},
+		"huge messages":     {Members: w.peers, MaxMessageBytes: 1 << 60},
 	} {
 		if _, err := w.nodes[0].Open(c); !errors.Is(err, ErrConfig) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	all := w.open("g", GroupConfig{MaxMessage: 10})
+	all := w.open("g", GroupConfig{MaxMessageBytes: 10})
 	if _, err := w.nodes[0].Open(GroupConfig{Name: "g", Key: "secret", Members: w.peers}); !errors.Is(err, ErrConfig) {
 		t.Error(err)
 	}

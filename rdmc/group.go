@@ -36,8 +36,8 @@ type GroupConfig struct {
 	Algorithm schedule.Algorithm
 	// BlockBytes is the size of all blocks but the last; the default chooses.
 	BlockBytes int
-	// MaxMessage is the size of the largest message; default 1 TiB.
-	MaxMessage int64
+	// MaxMessageBytes is the size of the largest message; default 1 TiB.
+	MaxMessageBytes int64
 	// Incoming gives the memory for a message, of exactly its size. Another size, or an error, fails the group. Default: it is
 	// allocated.
 	Incoming func(Incoming) ([]byte, error)
@@ -54,8 +54,8 @@ type GroupConfig struct {
 	Failed func(error)
 }
 
-// DefaultMaxMessage is the default of GroupConfig.MaxMessage.
-const DefaultMaxMessage = int64(1) << 40
+// DefaultMaxMessageBytes is the default of GroupConfig.MaxMessageBytes.
+const DefaultMaxMessageBytes = int64(1) << 40
 
 // Errors of Start, Send and SendFrom.
 var (
@@ -110,8 +110,8 @@ func newGroup(n *Node, c GroupConfig) (*Group, error) {
 	// so that the last ones, who pass nothing on, are not always the same.
 	g.peers = slices.Concat(c.Members[c.Root:], c.Members[:c.Root])
 	g.self = slices.IndexFunc(g.peers, func(p Peer) bool { return p.ID == n.cfg.Self.ID })
-	if g.cfg.MaxMessage <= 0 {
-		g.cfg.MaxMessage = DefaultMaxMessage
+	if g.cfg.MaxMessageBytes <= 0 {
+		g.cfg.MaxMessageBytes = DefaultMaxMessageBytes
 	}
 	if g.missing == 0 {
 		close(g.complete)
@@ -141,8 +141,8 @@ func (g *Group) check() error {
 	if c.BlockBytes < 0 || c.BlockBytes > relay.MaxBlockBytes {
 		errs = append(errs, fmt.Errorf("blocks of %d bytes; at most %d", c.BlockBytes, relay.MaxBlockBytes))
 	}
-	if c.MaxMessage > relay.MaxMessageBytes {
-		errs = append(errs, fmt.Errorf("messages of %d bytes; at most %d", c.MaxMessage, int64(relay.MaxMessageBytes)))
+	if c.MaxMessageBytes > relay.MaxMessageBytes {
+		errs = append(errs, fmt.Errorf("messages of %d bytes; at most %d", c.MaxMessageBytes, int64(relay.MaxMessageBytes)))
 	}
 	return errors.Join(errs...)
 }
@@ -160,7 +160,7 @@ func (g *Group) identify() (t token, digest uint32) {
 }
 
 func (g *Group) relayConfig() relay.Config {
-	c := relay.Config{Self: g.self, Algorithm: g.cfg.Algorithm, BlockBytes: g.cfg.BlockBytes, MaxMessage: g.cfg.MaxMessage, InPlace: g.cfg.InPlace}
+	c := relay.Config{Self: g.self, Algorithm: g.cfg.Algorithm, BlockBytes: g.cfg.BlockBytes, MaxMessage: g.cfg.MaxMessageBytes, InPlace: g.cfg.InPlace}
 	labelled := slices.ContainsFunc(g.peers, func(p Peer) bool { return p.Rack != "" })
 	for _, p := range g.peers {
 		c.Nodes = append(c.Nodes, p.ID)

@@ -129,7 +129,7 @@ func (w *world) rejected(reason port.Reason) {
 
 // lone is a group of which only this node exists; the other member is the test.
 func (w *world) lone(root int) *witness {
-	c := GroupConfig{Members: []Peer{w.peers[0], {ID: 99, Addr: "127.0.0.1:1"}}, Root: root, MaxMessage: 1 << 20}
+	c := GroupConfig{Members: []Peer{w.peers[0], {ID: 99, Addr: "127.0.0.1:1"}}, Root: root, MaxMessageBytes: 1 << 20}
 	return w.open("lone", c)[0]
 }
 
@@ -222,7 +222,7 @@ func TestK3WhoKnowsTheTokenIsNoOtherMember(t *testing.T) {
 	w := newWorld(t, 1, 0)
 	real := trust.NewIdentity()
 	member := Peer{ID: 99, Addr: "127.0.0.1:1", PublicKey: real.PublicKey()}
-	x := w.open("bound", GroupConfig{Members: []Peer{w.peers[0], member}, MaxMessage: 1 << 20})[0]
+	x := w.open("bound", GroupConfig{Members: []Peer{w.peers[0], member}, MaxMessageBytes: 1 << 20})[0]
 	pose := func() {
 		t.Helper()
 		s := visit(t, w.peers[0], 99)

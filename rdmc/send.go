@@ -107,8 +107,8 @@ var errUnread = errors.New("its reader panicked")
 // chosen for large messages do, a window of some blocks and 8 MiB is kept; with the others the whole
 // message is, until it has left.
 func (g *Group) SendFrom(ctx context.Context, r io.Reader, size int64) error {
-	if size < 0 || size > g.cfg.MaxMessage {
-		return fmt.Errorf("%w: %d bytes of at most %d", ErrTooLarge, size, g.cfg.MaxMessage)
+	if size < 0 || size > g.cfg.MaxMessageBytes {
+		return fmt.Errorf("%w: %d bytes of at most %d", ErrTooLarge, size, g.cfg.MaxMessageBytes)
 	}
 	sent, everywhere := make(chan error, 1), make(chan error, 1)
 	out := Outgoing{Sent: func(err error) { sent <- err }, Everywhere: func(err error) { everywhere <- err }}

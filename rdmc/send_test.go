@@ -30,7 +30,7 @@ func TestSendFromKeepsAWindowOfTheMessage(t *testing.T) {
 	for _, n := range []int{2, 3, 5} {
 		w := newWorld(t, n, 0)
 		w.blind()
-		all := w.open("g", GroupConfig{MaxMessage: size})
+		all := w.open("g", GroupConfig{MaxMessageBytes: size})
 		meet(t, all)
 		window, err := all[0].window(size)
 		if err != nil || window == 0 || window > 2*aheadBytes {

@@ -10,7 +10,7 @@ import (
 
 // Declaration is a subgroup as the application declares it. Every member must declare the same.
 //
-// Without a Policy, its shards are filled as package views does it (see Place): a declaration that names nothing else is a
+// Without a LayoutName, its shards are filled as package views does it (see Place): a declaration that names nothing else is a
 // subgroup of everybody, one with Members is a fixed list, of which those that are there take part.
 type Declaration struct {
 	Name    string         `json:"name"`
@@ -21,18 +21,18 @@ type Declaration struct {
 	MinMembers int `json:"min_members,omitempty"`
 	// MaxMembers is how many a shard takes; 0: no limit.
 	MaxMembers int `json:"max_members,omitempty"`
-	// Policy is the name of the application's own Layout; empty: none. Functions cannot be compared between members, names can.
-	Policy    string `json:"policy,omitempty"`
-	Mode      Mode   `json:"mode"`
-	RingBytes int    `json:"ring_bytes"` // a sender's byte ring
-	Window    int    `json:"window"`     // a sender's descriptors
-	// MaxMessage is the largest message, in bytes; 0: what a ring takes. LargeMemory is how many bytes of messages that no ring takes one
+	// LayoutName is the name of the application's own Layout; empty: none. Functions cannot be compared between members, names can.
+	LayoutName string `json:"layout,omitempty"`
+	Mode       Mode   `json:"mode"`
+	RingBytes  int    `json:"ring_bytes"` // a sender's byte ring
+	Window     int    `json:"window"`     // a sender's descriptors
+	// MaxMessageBytes is the largest message, in bytes; 0: what a ring takes. LargeMemoryBytes is how many bytes of messages that no ring takes one
 	// sender may have under way.
-	MaxMessage  int `json:"max_message,omitempty"`
-	LargeMemory int `json:"large_memory,omitempty"`
+	MaxMessageBytes  int `json:"max_message,omitempty"`
+	LargeMemoryBytes int `json:"large_memory,omitempty"`
 }
 
-// MaxMessageBytes is the largest MaxMessage.
+// MaxMessageBytes is the largest MaxMessageBytes of a declaration.
 const MaxMessageBytes = 1 << 40
 
 // ShardCount is how many shards the declaration has, at least one.
@@ -61,7 +61,7 @@ func listed(ids []order.NodeID, id order.NodeID) bool {
 func (d Declaration) Validate() error {
 	var faults faults
 	faults.name(d.Name)
-	faults.long("the policy", d.Policy)
+	faults.long("the name of the layout", d.LayoutName)
 	faults = append(faults, d.countFaults()...)
 	faults.ids("members", d.Members)
 	faults.ids("senders", d.Senders)
@@ -76,8 +76,8 @@ func (d Declaration) Validate() error {
 	if err := CheckSizes(d.RingBytes, d.Window); err != nil {
 		faults.add("%w", err)
 	}
-	if d.MaxMessage < 0 || d.MaxMessage > MaxMessageBytes || d.LargeMemory < d.MaxMessage || d.LargeMemory > MaxMessageBytes {
-		faults.add("messages of up to %d bytes, and %d bytes of large ones under way: 0 to %d, and at least as much", d.MaxMessage, d.LargeMemory, MaxMessageBytes)
+	if d.MaxMessageBytes < 0 || d.MaxMessageBytes > MaxMessageBytes || d.LargeMemoryBytes < d.MaxMessageBytes || d.LargeMemoryBytes > MaxMessageBytes {
+		faults.add("messages of up to %d bytes, and %d bytes of large ones under way: 0 to %d, and at least as much", d.MaxMessageBytes, d.LargeMemoryBytes, MaxMessageBytes)
 	}
 	for i, err := range faults {
 		faults[i] = fmt.Errorf("subgroup %q: %w", clip(d.Name), err)
@@ -165,12 +165,12 @@ func fieldDifference(i int, group, joiner Declaration) string {
 		{"shards", group.ShardCount(), joiner.ShardCount(), group.ShardCount() == joiner.ShardCount()},
 		{"min_members", group.least(), joiner.least(), group.least() == joiner.least()},
 		{"max_members", group.MaxMembers, joiner.MaxMembers, group.MaxMembers == joiner.MaxMembers},
-		{"policy", quoted(group.Policy), quoted(joiner.Policy), group.Policy == joiner.Policy},
+		{"layout", quoted(group.LayoutName), quoted(joiner.LayoutName), group.LayoutName == joiner.LayoutName},
 		{"mode", group.Mode, joiner.Mode, group.Mode == joiner.Mode},
 		{"ring_bytes", group.RingBytes, joiner.RingBytes, group.RingBytes == joiner.RingBytes},
 		{"window", group.Window, joiner.Window, group.Window == joiner.Window},
-		{"max_message", group.MaxMessage, joiner.MaxMessage, group.MaxMessage == joiner.MaxMessage},
-		{"large_memory", group.LargeMemory, joiner.LargeMemory, group.LargeMemory == joiner.LargeMemory},
+		{"max_message", group.MaxMessageBytes, joiner.MaxMessageBytes, group.MaxMessageBytes == joiner.MaxMessageBytes},
+		{"large_memory", group.LargeMemoryBytes, joiner.LargeMemoryBytes, group.LargeMemoryBytes == joiner.LargeMemoryBytes},
 	} {
 		if !field.same {
 			return fmt.Sprintf("subgroup %q: %s: the group declares %v, the joiner %v", clip(group.Name), field.name, field.group, field.joiner)

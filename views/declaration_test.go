@@ -17,13 +17,13 @@ func declared(change func(d *Declaration)) Declaration {
 
 func TestADeclarationReportsEveryFaultAtOnce(t *testing.T) {
 	err := Declaration{
-		Policy: strings.Repeat("p", 300), Members: ids(1, 1), Senders: ids(0, 7), Shards: -1, MinMembers: 65, Mode: 7, RingBytes: 5000, Window: 5,
+		LayoutName: strings.Repeat("p", 300), Members: ids(1, 1), Senders: ids(0, 7), Shards: -1, MinMembers: 65, Mode: 7, RingBytes: 5000, Window: 5,
 	}.Validate()
 	if err == nil {
 		t.Fatal("it is valid")
 	}
 	for _, part := range []string{
-		"name is empty", "policy is 300 bytes", "members [1 1]: ids", "senders [0 7]: ids", "sender 7 is not among", "-1 shards", "at least 65",
+		"name is empty", "layout is 300 bytes", "members [1 1]: ids", "senders [0 7]: ids", "sender 7 is not among", "-1 shards", "at least 65",
 		"unknown mode 7", "ring of 5000", "window of 5",
 	} {
 		if !strings.Contains(err.Error(), part) {

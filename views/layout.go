@@ -22,7 +22,7 @@ type Placement struct {
 	Previous *View
 	// Mute says which members do not want to send in a declaration; nil: every sender does.
 	Mute func(id order.NodeID, declaration int) bool
-	// Layouts are the application's own functions, by Declaration.Policy.
+	// Layouts are the application's own functions, by Declaration.LayoutName.
 	Layouts map[string]Layout
 }
 
@@ -57,7 +57,7 @@ func (u Unmet) String() string { return u.Reason }
 // Place makes a view: it turns declarations, which name nodes, into subgroups, which name ranks. A shard that cannot be
 // provisioned is no error, but one of the Unmet. An error is what no other members could mend.
 //
-// Without a policy of its own, a declaration is placed so, the same way wherever it is computed:
+// Without a layout of its own, a declaration is placed so, the same way wherever it is computed:
 //
 //  1. Who was in a shard in the previous view stays in it.
 //  2. The shards that are below MinMembers share out who is in none. If not all of them can be provisioned, those are that
@@ -102,8 +102,8 @@ func (v *View) Unmet(declarations []Declaration) (unmet []Unmet) {
 		switch {
 		case sg.Mode == Persistent && len(sg.Keepers) > 0:
 			u.Reason = sg.Awaits()
-		case i >= 0 && declarations[i].Policy != "":
-			u.Reason = fmt.Sprintf("%s has no members: layout %q places none there", declarations[i].shardName(sg.Shard), clip(declarations[i].Policy))
+		case i >= 0 && declarations[i].LayoutName != "":
+			u.Reason = fmt.Sprintf("%s has no members: layout %q places none there", declarations[i].shardName(sg.Shard), clip(declarations[i].LayoutName))
 		case i >= 0:
 			u.Reason = declarations[i].shardName(sg.Shard) + " " + declarations[i].lack(v.free(declarations[i]))
 		}
@@ -126,8 +126,8 @@ func (v *View) free(d Declaration) (n int) {
 func (p *Placement) checkPolicies() error {
 	var errs []error
 	for _, d := range p.Declarations {
-		if d.Policy != "" && p.Layouts[d.Policy] == nil {
-			errs = append(errs, fmt.Errorf("subgroup %q: there is no layout function %q here", clip(d.Name), clip(d.Policy)))
+		if d.LayoutName != "" && p.Layouts[d.LayoutName] == nil {
+			errs = append(errs, fmt.Errorf("subgroup %q: there is no layout function %q here", clip(d.Name), clip(d.LayoutName)))
 		}
 	}
 	return errors.Join(errs...)
@@ -142,7 +142,7 @@ type part struct {
 // parts places declaration i, by shard.
 func (p *Placement) parts(i int, d Declaration) (parts []part) {
 	stayed := p.stayed(d)
-	if d.Policy == "" {
+	if d.LayoutName == "" {
 		parts = p.dealt(d, stayed)
 	} else {
 		parts = p.asked(d, stayed)
@@ -208,7 +208,7 @@ func (p *Placement) seat(d Declaration, old []Subgroup, shards [][]order.Rank) {
 	}
 }
 
-// dealt places a declaration that has no policy.
+// dealt places a declaration that has no layout of its own.
 func (p *Placement) dealt(d Declaration, shards [][]order.Rank) (parts []part) {
 	var free []order.Rank
 	for r, m := range p.Members {
@@ -275,7 +275,7 @@ func pour(shards [][]order.Rank, into []int, limit int, free []order.Rank) (rest
 func (p *Placement) asked(d Declaration, stayed [][]order.Rank) []part {
 	parts, err := p.answer(d, stayed)
 	if err != nil {
-		parts = slices.Repeat([]part{{lack: fmt.Sprintf("has no members: layout %q: %v", d.Policy, err)}}, d.ShardCount())
+		parts = slices.Repeat([]part{{lack: fmt.Sprintf("has no members: layout %q: %v", d.LayoutName, err)}}, d.ShardCount())
 	}
 	return parts
 }
@@ -286,7 +286,7 @@ func (p *Placement) answer(d Declaration, stayed [][]order.Rank) (parts []part, 
 	for _, ranks := range stayed {
 		in.Previous = append(in.Previous, p.ids(ranks))
 	}
-	places, err := p.Layouts[d.Policy](in)
+	places, err := p.Layouts[d.LayoutName](in)
 	if err != nil {
 		return nil, err
 	}
@@ -329,7 +329,7 @@ func (p *Placement) placeFaults(d Declaration, place ShardPlaces, placed map[ord
 // part translates one shard of an answer.
 func (p *Placement) part(d Declaration, place ShardPlaces) (made part) {
 	if len(place.Members) < d.least() {
-		return part{lack: fmt.Sprintf("needs %s, layout %q gives it %d", members(d.least()), d.Policy, len(place.Members))}
+		return part{lack: fmt.Sprintf("needs %s, layout %q gives it %d", members(d.least()), d.LayoutName, len(place.Members))}
 	}
 	for r, m := range p.Members {
 		if slices.Contains(place.Members, m.ID) {
@@ -429,7 +429,7 @@ func (v *View) misfits(sg Subgroup, d Declaration, shard int) (faults faults) {
 	}
 	if n := len(sg.Members); may < n || n > d.most() || n < d.least() && sg.Provisioned() {
 		faults.add("members %v: need %d to %d out of %v", brief(sg.Members), d.least(), d.most(), brief(d.Members))
-	} else if d.Policy == "" && d.ShardCount() == 1 && n != d.oneShard(admitted) && (d.Mode != Persistent || len(sg.Keepers) == 0) {
+	} else if d.LayoutName == "" && d.ShardCount() == 1 && n != d.oneShard(admitted) && (d.Mode != Persistent || len(sg.Keepers) == 0) {
 		faults.add("members %v: need %d", brief(sg.Members), d.oneShard(admitted))
 	}
 	return faults

@@ -226,7 +226,7 @@ func TestAnOwnLayout(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := declared(func(d *Declaration) {
-				d.Policy, d.Shards, d.MaxMembers, d.Members, d.Senders = "own", 2, 2, ids(1, 2, 3, 8), ids(1, 2, 3)
+				d.LayoutName, d.Shards, d.MaxMembers, d.Members, d.Senders = "own", 2, 2, ids(1, 2, 3, 8), ids(1, 2, 3)
 			})
 			p := Placement{ID: 5, Members: people(1, 2, 3, 4), Declarations: []Declaration{d}, Layouts: map[string]Layout{"own": c.layout}}
 			v, unmet, err := Place(p)
@@ -242,7 +242,7 @@ func TestAnOwnLayout(t *testing.T) {
 		})
 	}
 	p := Placement{ID: 1, Members: people(1, 2, 3), Layouts: map[string]Layout{"own": answer(ShardPlaces{Members: ids(1)}, both)}}
-	p.Declarations = []Declaration{declared(func(d *Declaration) { d.Policy, d.Shards = "own", 2 })}
+	p.Declarations = []Declaration{declared(func(d *Declaration) { d.LayoutName, d.Shards = "own", 2 })}
 	p.Previous, _, _ = Place(p)
 	p.ID, p.Members = 2, people(4, 3, 1)
 	if _, _, err := Place(p); err != nil || in.View != 2 || len(in.Members) != 3 || !reflect.DeepEqual(in.Previous, [][]order.NodeID{{1}, {3}}) {
@@ -254,7 +254,7 @@ func TestPlaceReportsEveryFaultAtOnce(t *testing.T) {
 	v, unmet, err := Place(Placement{Members: people(1, 1), Declarations: []Declaration{
 		declared(func(d *Declaration) { d.MinMembers, d.MaxMembers = 3, 2 }),
 		declared(func(d *Declaration) { d.RingBytes, d.Window = 5000, 5 }),
-		declared(func(d *Declaration) { d.Name, d.Policy = "own", "byRack" }),
+		declared(func(d *Declaration) { d.Name, d.LayoutName = "own", "byRack" }),
 	}})
 	if v != nil || unmet != nil || err == nil {
 		t.Fatal(v, unmet, err)
@@ -316,7 +316,7 @@ func TestTheReasonsOfWhatIsNotProvisionedCanBeToldFromTheView(t *testing.T) {
 		{Name: "three", MinMembers: 3, RingBytes: 4096, Window: 16},
 		{Name: "named", Members: []order.NodeID{7, 8}, RingBytes: 4096, Window: 16},
 		{Name: "shards", Shards: 3, MinMembers: 2, MaxMembers: 2, RingBytes: 4096, Window: 16},
-		{Name: "own", Policy: "nowhere", RingBytes: 4096, Window: 16},
+		{Name: "own", LayoutName: "nowhere", RingBytes: 4096, Window: 16},
 	}
 	layouts := map[string]Layout{"nowhere": func(LayoutInput) ([]ShardPlaces, error) { return []ShardPlaces{{}}, nil }}
 	seen := 0

@@ -50,9 +50,9 @@ func run(ctx context.Context, args []string, in io.Reader, out io.Writer) error 
 		}
 	}
 	cfg.Subgroups = []squall.SubgroupConfig{{
-		Name:    "chat",
-		Deliver: func(m squall.Message) { fmt.Fprintf(out, "%d: %s\n", m.Sender, m.Data) },
-		Async:   64 << 10, // a terminal may stand still; the group shall not
+		Name:            "chat",
+		Deliver:         func(m squall.Message) { fmt.Fprintf(out, "%d: %s\n", m.Sender, m.Data) },
+		AsyncQueueBytes: 64 << 10, // a terminal may stand still; the group shall not
 	}}
 	group, err := squall.Open(ctx, cfg)
 	if err != nil {
@@ -77,7 +77,7 @@ func parse(args []string) (squall.Config, error) {
 		return squall.Config{}, err
 	}
 	cfg := squall.Config{
-		Cluster: "chat", ID: squall.NodeID(*id), Listen: *listen, Expect: *expect, Logger: slog.New(slog.DiscardHandler),
+		Cluster: "chat", ID: squall.NodeID(*id), Listen: *listen, InitialMembers: *expect, Logger: slog.New(slog.DiscardHandler),
 	}
 	if *join != "" {
 		cfg.Join = []string{*join}

@@ -84,7 +84,7 @@ func open(ctx context.Context, all []*member) error {
 // config is a member's part. The first one founds the group; the others must know where it listens.
 func (m *member) config(ctx context.Context, founder chan string) squall.Config {
 	c := squall.Config{
-		Cluster: "hello", ID: m.id, Listen: "127.0.0.1:0", Expect: members, Logger: slog.New(slog.DiscardHandler),
+		Cluster: "hello", ID: m.id, Listen: "127.0.0.1:0", InitialMembers: members, Logger: slog.New(slog.DiscardHandler),
 		Subgroups: []squall.SubgroupConfig{{Name: "greetings", Deliver: m.hear}},
 	}
 	if m.id == 1 {

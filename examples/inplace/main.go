@@ -157,7 +157,7 @@ func each(ctx context.Context, replicas []*replica, do func(context.Context, *re
 // config is a member's part. The first one founds the group; the others must know where it listens.
 func (r *replica) config(ctx context.Context, founder chan string) squall.Config {
 	c := squall.Config{
-		Cluster: "inplace", ID: r.id, Listen: "127.0.0.1:0", Expect: members, Logger: slog.New(slog.DiscardHandler),
+		Cluster: "inplace", ID: r.id, Listen: "127.0.0.1:0", InitialMembers: members, Logger: slog.New(slog.DiscardHandler),
 		Subgroups: []squall.SubgroupConfig{{Name: "counters", DeliverBatch: r.apply}},
 	}
 	if r.id == 1 {

@@ -127,7 +127,7 @@ func parse(args []string) (squall.Config, error) {
 		return squall.Config{}, fmt.Errorf("-id is %d: give a number from 1 to %d", *id, len(addrs))
 	}
 	return squall.Config{
-		Cluster: "kvstore", ID: squall.NodeID(*id), Listen: addrs[*id-1], Join: addrs, Expect: len(addrs),
+		Cluster: "kvstore", ID: squall.NodeID(*id), Listen: addrs[*id-1], Join: addrs, InitialMembers: len(addrs),
 		Logger: slog.New(slog.DiscardHandler),
 	}, nil
 }

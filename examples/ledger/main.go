@@ -113,7 +113,7 @@ func run(ctx context.Context, dir string, out io.Writer) error {
 // listens.
 func config(ctx context.Context, dir string, i int, a *account, founder chan string) squall.Config {
 	c := squall.Config{
-		Cluster: "ledger", ID: squall.NodeID(i + 1), Listen: "127.0.0.1:0", Expect: members, Logger: slog.New(slog.DiscardHandler),
+		Cluster: "ledger", ID: squall.NodeID(i + 1), Listen: "127.0.0.1:0", InitialMembers: members, Logger: slog.New(slog.DiscardHandler),
 		Dir: filepath.Join(dir, strconv.Itoa(i+1)),
 		Subgroups: []squall.SubgroupConfig{{
 			Name: "account", Mode: squall.Persistent, Deliver: a.apply, Log: squall.LogConfig{Recover: a.recover},

@@ -7,7 +7,7 @@
 //
 // Invariants:
 //
-//	C1  what is coming from one sender, and is here and not taken, is LargeMemory at most: more is refused
+//	C1  what is coming from one sender, and is here and not taken, is LargeMemoryBytes at most: more is refused
 //	C2  a body that is here is whole
 //	C3  no memory is given back while anything may still write to it
 package courier

@@ -117,7 +117,7 @@ type Config struct {
 	Expect int
 	// Declarations are the subgroups. They must be the same everywhere.
 	Declarations []views.Declaration
-	// Layouts are the application's own functions, by Declaration.Policy. The founder places the first view with them.
+	// Layouts are the application's own functions, by Declaration.LayoutName. The founder places the first view with them.
 	Layouts map[string]views.Layout
 	// FailAfter is how long the group takes to notice a member that died.
 	FailAfter time.Duration

@@ -34,7 +34,7 @@ func (h *host) listening() (dial func(context.Context) (net.Conn, error)) {
 
 // big is a log of so many bytes of data.
 func big(b *testing.B, size, total int) *persist.Log {
-	l := newLog(b, persist.WAL)
+	l := newLog(b, persist.EngineWAL)
 	data := make([]byte, size)
 	for n := range total / size {
 		r := persist.Record{Version: order.Version{View: 1, Seq: order.Seq(n)}, Time: order.Time(1 + n), Sender: 1, Data: data}
@@ -75,7 +75,7 @@ func BenchmarkCatchUp(b *testing.B) {
 			b.SetBytes(total)
 			for b.Loop() {
 				b.StopTimer()
-				l := newLog(b, persist.WAL)
+				l := newLog(b, persist.EngineWAL)
 				b.StartTimer()
 				_, err := CatchUp(b.Context(), CatchUpConfig{
 					ID: prices, Log: l, Sources: []Source{{1, "it"}},

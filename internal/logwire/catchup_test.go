@@ -47,7 +47,7 @@ func TestLW3ALogBecomesThatOfItsSource(t *testing.T) {
 		"both are empty":                     {nil, nil, order.Version{}, 0, 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l, source := put(t, newLog(t, persist.Bolt), c.own...), newHost(t, put(t, newLog(t, persist.WAL), c.source...))
+			l, source := put(t, newLog(t, persist.EngineBolt), c.own...), newHost(t, put(t, newLog(t, persist.EngineWAL), c.source...))
 			if c.cut > 0 {
 				r, err := bring(t, l, c.before, func(c *CatchUpConfig) { c.Keep = true }, source)
 				if !errors.Is(err, ErrNoSource) || !errors.Is(err, ErrOther) || !alike(everything(t, l), c.own) {
@@ -76,9 +76,9 @@ func TestALogBehindItsSourcesFirstRecordGetsTheSnapshot(t *testing.T) {
 	all := history(100)
 	for name, own := range map[string][]persist.Record{"empty": nil, "old": all[:20], "another one": fork(all, 10)[:30]} {
 		t.Run(name, func(t *testing.T) {
-			source := put(t, newLog(t, persist.Bolt), all...)
+			source := put(t, newLog(t, persist.EngineBolt), all...)
 			snapshot(t, source, all[59].Version, strings.Repeat("state", 1000))
-			l := put(t, newLog(t, persist.Bolt), own...)
+			l := put(t, newLog(t, persist.EngineBolt), own...)
 			r, err := bring(t, l, order.Version{}, nil, newHost(t, source))
 			if err != nil || r.Snapshot != all[59].Version || !alike(everything(t, l), everything(t, source)) {
 				t.Fatalf("%+v, %v", r, err)
@@ -96,7 +96,7 @@ func TestALogBehindItsSourcesFirstRecordGetsTheSnapshot(t *testing.T) {
 
 func TestALogThatReachesIntoItsSourceNeedsNoSnapshot(t *testing.T) {
 	all := history(100)
-	source := put(t, newLog(t, persist.Bolt), all...)
+	source := put(t, newLog(t, persist.EngineBolt), all...)
 	snapshot(t, source, all[59].Version, "state")
 	for name, c := range map[string]struct {
 		own    []persist.Record
@@ -109,7 +109,7 @@ func TestALogThatReachesIntoItsSourceNeedsNoSnapshot(t *testing.T) {
 		"that has a tail of another view": {append(all[:60:60], record(500, text(500))), 60},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := put(t, newLog(t, persist.Bolt), c.own...)
+			l := put(t, newLog(t, persist.EngineBolt), c.own...)
 			r, err := bring(t, l, order.Version{}, nil, newHost(t, source))
 			if name == "that has a tail of another view" { // the probe finds the source's end, which is not here
 				c.common = 60
@@ -123,10 +123,10 @@ func TestALogThatReachesIntoItsSourceNeedsNoSnapshot(t *testing.T) {
 
 func TestALogWithASnapshotOfItsOwnGoesOnBehindIt(t *testing.T) {
 	all := history(100)
-	source := newHost(t, put(t, newLog(t, persist.Bolt), all...))
+	source := newHost(t, put(t, newLog(t, persist.EngineBolt), all...))
 	for name, own := range map[string][]persist.Record{"alone": all[:20], "with records": all[:30], "with others": fork(all, 25)[:30]} {
 		t.Run(name, func(t *testing.T) {
-			l := put(t, newLog(t, persist.Bolt), own...)
+			l := put(t, newLog(t, persist.EngineBolt), own...)
 			snapshot(t, l, all[19].Version, "state")
 			r, err := bring(t, l, order.Version{}, nil, source)
 			if err != nil || r.Snapshot != (order.Version{}) || !alike(everything(t, l), all[20:]) {
@@ -141,9 +141,9 @@ func TestASourceWithNothingBehindItsSnapshotIsWaitedFor(t *testing.T) {
 	all := history(30)
 	for name, own := range map[string][]persist.Record{"empty": nil, "as far": all[:10], "behind": all[:4]} {
 		t.Run(name, func(t *testing.T) {
-			source := put(t, newLog(t, persist.Bolt), all[:10]...)
+			source := put(t, newLog(t, persist.EngineBolt), all[:10]...)
 			snapshot(t, source, all[9].Version, "state")
-			l := put(t, newLog(t, persist.Bolt), own...)
+			l := put(t, newLog(t, persist.EngineBolt), own...)
 			h := newHost(t, source)
 			asked := h.asked()
 			done := make(chan error, 1)
@@ -173,8 +173,8 @@ func TestASourceWithNothingBehindItsSnapshotIsWaitedFor(t *testing.T) {
 
 func TestASourceIsWaitedForUntilItHasWhatIsAskedFor(t *testing.T) {
 	all := history(30)
-	source := put(t, newLog(t, persist.Bolt), all[:10]...)
-	l := newLog(t, persist.Bolt)
+	source := put(t, newLog(t, persist.EngineBolt), all[:10]...)
+	l := newLog(t, persist.EngineBolt)
 	asked := make(chan struct{})
 	h := newHost(t, source)
 	h.cut = func(c net.Conn) net.Conn { close(asked); return c }
@@ -193,8 +193,8 @@ func TestASourceIsWaitedForUntilItHasWhatIsAskedFor(t *testing.T) {
 // A position in front of which nothing was delivered last, only nulls, is reached when the source's group says so.
 func TestASourceThatHasSettledAPositionDoesNotWaitForARecordThere(t *testing.T) {
 	all := history(10)
-	source := put(t, newLog(t, persist.Bolt), all...)
-	l := newLog(t, persist.Bolt)
+	source := put(t, newLog(t, persist.EngineBolt), all...)
+	l := newLog(t, persist.EngineBolt)
 	h := newHost(t, source, func(c *ServerConfig) {
 		c.Before = func(_ context.Context, id persist.LogID, v order.Version) error {
 			if id != prices || v != (order.Version{View: 7}) {
@@ -213,10 +213,10 @@ func TestAnotherSourceGoesOnWhereOneFailed(t *testing.T) {
 	for n := range all {
 		all[n] = record(n, make([]byte, 100_000)) // several frames
 	}
-	source := put(t, newLog(t, persist.WAL), all...)
+	source := put(t, newLog(t, persist.EngineWAL), all...)
 	bad, good := newHost(t, source), newHost(t, source)
 	bad.cut = func(c net.Conn) net.Conn { return &fragile{c, 2 << 20} }
-	l := newLog(t, persist.WAL)
+	l := newLog(t, persist.EngineWAL)
 	var failed []string
 	r, err := bring(t, l, order.Version{}, func(c *CatchUpConfig) {
 		c.Failed = func(s Source, err error) { failed = append(failed, fmt.Sprintf("%v: %v", s, err)) }
@@ -230,10 +230,10 @@ func TestAnotherSourceGoesOnWhereOneFailed(t *testing.T) {
 }
 
 func TestWithoutASourceTheErrorSaysWhyForEach(t *testing.T) {
-	gone := newHost(t, newLog(t, persist.Bolt))
+	gone := newHost(t, newLog(t, persist.EngineBolt))
 	gone.cut = func(c net.Conn) net.Conn { return &fragile{c, 0} }
-	other := newHost(t, newLog(t, persist.Bolt), func(c *ServerConfig) { c.Cluster = "another" })
-	_, err := bring(t, newLog(t, persist.Bolt), order.Version{}, nil, gone, other)
+	other := newHost(t, newLog(t, persist.EngineBolt), func(c *ServerConfig) { c.Cluster = "another" })
+	_, err := bring(t, newLog(t, persist.EngineBolt), order.Version{}, nil, gone, other)
 	if !errors.Is(err, ErrNoSource) || !errors.Is(err, ErrOtherCluster) || !strings.Contains(err.Error(), "node 1 (0): the connection broke") {
 		t.Fatal(err)
 	}
@@ -242,7 +242,7 @@ func TestWithoutASourceTheErrorSaysWhyForEach(t *testing.T) {
 func TestALogThatCatchesUpItselfGivesWhatLiesBeforeAVersionThatItHas(t *testing.T) {
 	all := history(40)
 	has := fork(all, 30) // and an end that nobody else kept
-	h := newHost(t, put(t, newLog(t, persist.Bolt), has...), func(c *ServerConfig) { c.Partial = func(persist.LogID) bool { return true } })
+	h := newHost(t, put(t, newLog(t, persist.EngineBolt), has...), func(c *ServerConfig) { c.Partial = func(persist.LogID) bool { return true } })
 	for _, c := range []struct {
 		what   string
 		own    []persist.Record
@@ -256,7 +256,7 @@ func TestALogThatCatchesUpItselfGivesWhatLiesBeforeAVersionThatItHas(t *testing.
 		{"a version to come", all[:12], After(order.Version{View: 9, Seq: 5}), 0},
 		{"the end of a view", all[:12], order.Version{View: 3}, 0},
 	} {
-		l := put(t, newLog(t, persist.Bolt), c.own...)
+		l := put(t, newLog(t, persist.EngineBolt), c.own...)
 		_, err := bring(t, l, c.before, nil, h)
 		switch {
 		case c.want == 0 && (!errors.Is(err, ErrNoSource) || !alike(everything(t, l), c.own)):
@@ -269,11 +269,11 @@ func TestALogThatCatchesUpItselfGivesWhatLiesBeforeAVersionThatItHas(t *testing.
 
 func TestABusySourceIsAskedAgain(t *testing.T) {
 	all := history(10)
-	h := newHost(t, put(t, newLog(t, persist.Bolt), all...))
+	h := newHost(t, put(t, newLog(t, persist.EngineBolt), all...))
 	for range maxReaders {
 		h.server.readers <- struct{}{}
 	}
-	l := newLog(t, persist.Bolt)
+	l := newLog(t, persist.EngineBolt)
 	times := 0
 	_, err := bring(t, l, order.Version{}, func(c *CatchUpConfig) {
 		c.Failed = func(_ Source, err error) {
@@ -293,11 +293,11 @@ func TestABusySourceIsAskedAgain(t *testing.T) {
 }
 
 func TestACatchUpEndsWithItsContext(t *testing.T) {
-	h := newHost(t, newLog(t, persist.Bolt))
+	h := newHost(t, newLog(t, persist.EngineBolt))
 	ctx, cancel := context.WithCancel(t.Context())
 	dialled := 0
 	_, err := CatchUp(ctx, CatchUpConfig{
-		ID: prices, Log: newLog(t, persist.Bolt), Before: order.Version{View: 9}, Times: quick, Sources: []Source{{1, "0"}},
+		ID: prices, Log: newLog(t, persist.EngineBolt), Before: order.Version{View: 9}, Times: quick, Sources: []Source{{1, "0"}},
 		Dial: func(ctx context.Context, _ string) (net.Conn, error) {
 			dialled++
 			context.AfterFunc(h.asked(), cancel)
@@ -332,7 +332,7 @@ func TestTheOwnLogsErrorEndsACatchUp(t *testing.T) {
 	if err = errors.Join(err, s.Close()); err != nil {
 		t.Fatal(err)
 	}
-	h := newHost(t, put(t, newLog(t, persist.Bolt), history(3)...))
+	h := newHost(t, put(t, newLog(t, persist.EngineBolt), history(3)...))
 	if _, err := bring(t, l, order.Version{}, nil, h); !errors.Is(err, persist.ErrClosed) || errors.Is(err, ErrNoSource) {
 		t.Fatal(err)
 	}
@@ -350,7 +350,7 @@ func TestLW3RandomLogsBecomeEqualWhateverBreaks(t *testing.T) {
 }
 
 func randomCatchUp(t *testing.T, random *rand.Rand) {
-	engines := []persist.Engine{persist.Bolt, persist.WAL}
+	engines := []persist.Engine{persist.EngineBolt, persist.EngineWAL}
 	common := randomRecords(random, 0, random.IntN(300), nil)
 	mine := randomRecords(random, len(common), random.IntN(200), common)
 	theirs := randomRecords(random, len(common), random.IntN(200), common)

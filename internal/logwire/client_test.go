@@ -18,14 +18,14 @@ import (
 
 func TestAReaderGetsWhatIsInTheLog(t *testing.T) {
 	all := history(95)
-	l := put(t, newLog(t, persist.Bolt), all...)
+	l := put(t, newLog(t, persist.EngineBolt), all...)
 	c, ctx := newHost(t, l).client(), t.Context()
 
 	infos, err := c.List(ctx)
 	if err != nil || len(infos) != 1 || infos[0].ID != prices || infos[0].Count != 95 || infos[0].Last.Version != all[94].Version {
 		t.Fatalf("%+v, %v", infos, err)
 	}
-	if i, err := c.Info(ctx, prices); err != nil || i.First.Time != all[0].Time || i.Bytes == 0 || i.Engine != persist.Bolt {
+	if i, err := c.Info(ctx, prices); err != nil || i.First.Time != all[0].Time || i.Bytes == 0 || i.Engine != persist.EngineBolt {
 		t.Fatalf("%+v, %v", i, err)
 	}
 	for name, c := range map[string]struct{ got, want []persist.Record }{
@@ -54,7 +54,7 @@ func TestAReaderGetsWhatIsInTheLog(t *testing.T) {
 }
 
 func TestWhatIsNotThereHasANamedError(t *testing.T) {
-	l := put(t, newLog(t, persist.Bolt), history(30)...)
+	l := put(t, newLog(t, persist.EngineBolt), history(30)...)
 	snapshot(t, l, order.Version{View: 1, Seq: 18}, "the first view")
 	h, ctx := newHost(t, l), t.Context()
 	c := h.client()
@@ -91,7 +91,7 @@ func TestRecordsOfEverySizeArriveWhole(t *testing.T) {
 		}
 		all = append(all, record(n, data))
 	}
-	l := put(t, newLog(t, persist.WAL), all...)
+	l := put(t, newLog(t, persist.EngineWAL), all...)
 	h := newHost(t, l)
 	if got := collect(t, h.client().Range(t.Context(), prices, order.Version{}, order.Version{})); !alike(got, all) {
 		t.Fatal("they are different")
@@ -111,7 +111,7 @@ func TestRecordsOfEverySizeArriveWhole(t *testing.T) {
 
 func TestAFollowerGetsWhatComesAcrossViews(t *testing.T) {
 	all := history(60)
-	l := put(t, newLog(t, persist.Bolt), all[:5]...)
+	l := put(t, newLog(t, persist.EngineBolt), all[:5]...)
 	c := newHost(t, l).client()
 	next := 3
 	for r, err := range c.Tail(t.Context(), prices, all[3].Version) {
@@ -132,7 +132,7 @@ func TestAFollowerGetsWhatComesAcrossViews(t *testing.T) {
 }
 
 func TestAFollowerWaitsAndEndsWithItsContext(t *testing.T) {
-	l := put(t, newLog(t, persist.Bolt), history(2)...)
+	l := put(t, newLog(t, persist.EngineBolt), history(2)...)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	seen := 0
@@ -152,7 +152,7 @@ func TestAFollowerWaitsAndEndsWithItsContext(t *testing.T) {
 
 func TestAStreamGoesOnWhereAConnectionBroke(t *testing.T) {
 	all := history(500)
-	l := put(t, newLog(t, persist.Bolt), all...)
+	l := put(t, newLog(t, persist.EngineBolt), all...)
 	for seed := range uint64(10) {
 		h := newHost(t, l)
 		h.cut = breaks(rand.New(rand.NewPCG(seed, 0)), 60_000) // a stream has some 12,000 bytes
@@ -165,7 +165,7 @@ func TestAStreamGoesOnWhereAConnectionBroke(t *testing.T) {
 
 func TestAFollowerWaitsForAMemberThatIsGoneAndMissesNothing(t *testing.T) {
 	all := history(40)
-	l := put(t, newLog(t, persist.Bolt), all[:10]...)
+	l := put(t, newLog(t, persist.EngineBolt), all[:10]...)
 	h := newHost(t, l)
 	gone, next, told := 0, 0, []string{}
 	c := &Client{
@@ -209,7 +209,7 @@ func large() (all []persist.Record) {
 const earlyBytes = 3 * frameBytes
 
 func TestAFollowerWaitsUntilAMemberThatWasStartedAgainHasItsLogs(t *testing.T) {
-	l := put(t, newLog(t, persist.Bolt), large()...)
+	l := put(t, newLog(t, persist.EngineBolt), large()...)
 	asked, next := 0, 0
 	h := newHost(t, l, func(c *ServerConfig) {
 		find := c.Find
@@ -243,7 +243,7 @@ func TestAFollowerWaitsUntilAMemberThatWasStartedAgainHasItsLogs(t *testing.T) {
 }
 
 func TestWhoeverDoesNotFollowEndsSoonWithoutTheMember(t *testing.T) {
-	h := newHost(t, put(t, newLog(t, persist.Bolt), large()...))
+	h := newHost(t, put(t, newLog(t, persist.EngineBolt), large()...))
 	for name, read := range map[string]func(c *Client) iter.Seq2[persist.Record, error]{
 		"a range": func(c *Client) iter.Seq2[persist.Record, error] {
 			return c.Range(t.Context(), prices, order.Version{}, order.Version{})
@@ -293,7 +293,7 @@ func retried(t *testing.T, c *Client, all []persist.Record) func(func(persist.Re
 
 func TestASnapshotArrivesWithWhatItStandsFor(t *testing.T) {
 	all := history(30)
-	l := put(t, newLog(t, persist.Bolt), all...)
+	l := put(t, newLog(t, persist.EngineBolt), all...)
 	content := strings.Repeat("state ", 300_000)
 	snapshot(t, l, all[9].Version, content)
 	at, r, err := newHost(t, l).client().Snapshot(t.Context(), prices)
@@ -307,7 +307,7 @@ func TestASnapshotArrivesWithWhatItStandsFor(t *testing.T) {
 	if err := errors.Join(r.Close(), r.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := newHost(t, newLog(t, persist.Bolt)).client().Snapshot(t.Context(), prices); !errors.Is(err, persist.ErrNotFound) {
+	if _, _, err := newHost(t, newLog(t, persist.EngineBolt)).client().Snapshot(t.Context(), prices); !errors.Is(err, persist.ErrNotFound) {
 		t.Fatal(err)
 	}
 }

@@ -116,8 +116,8 @@ func TestLW1ALyingSourceIsFoundOut(t *testing.T) {
 
 func TestLW1ACatchUpTakesNothingOfALiar(t *testing.T) {
 	all := history(20)
-	l := put(t, newLog(t, persist.Bolt), all[:10]...)
-	honest := newHost(t, put(t, newLog(t, persist.Bolt), all...))
+	l := put(t, newLog(t, persist.EngineBolt), all[:10]...)
+	honest := newHost(t, put(t, newLog(t, persist.EngineBolt), all...))
 	// Everything goes through, but for the times in frames of records, which the liar turns back.
 	lies := liar(t, func(w *writer) {
 		i := info{Log: prices.Name, Shard: prices.Shard, Count: 20, First: mark{Found: true, Version: all[0].Version}, Last: mark{Found: true, Version: all[19].Version}}
@@ -183,7 +183,7 @@ func TestAHostileReaderIsTurnedAway(t *testing.T) {
 		}, port.Garbage},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newHost(t, put(t, newLog(t, persist.Bolt), history(1)...))
+			h := newHost(t, put(t, newLog(t, persist.EngineBolt), history(1)...))
 			conn, err := h.dial(t.Context())
 			if err != nil {
 				t.Fatal(err)
@@ -205,7 +205,7 @@ func TestAHostileReaderIsTurnedAway(t *testing.T) {
 }
 
 func TestASilentReaderIsGivenUp(t *testing.T) {
-	h := newHost(t, newLog(t, persist.Bolt), func(c *ServerConfig) { c.Times.Silence = quick.Pulse })
+	h := newHost(t, newLog(t, persist.EngineBolt), func(c *ServerConfig) { c.Times.Silence = quick.Pulse })
 	conn, err := h.dial(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -220,7 +220,7 @@ func TestASilentReaderIsGivenUp(t *testing.T) {
 }
 
 func TestAnotherFormatAndAnUnknownRequestAreAnswered(t *testing.T) {
-	h := newHost(t, newLog(t, persist.Bolt))
+	h := newHost(t, newLog(t, persist.EngineBolt))
 	for _, q := range []request{{Format: 2, Do: doList}, {Format: 1, Do: "erase", Log: prices.Name, Shard: prices.Shard}} {
 		s, err := h.client().dial(t.Context())
 		if err != nil {
@@ -244,7 +244,7 @@ func TestLW4SlowReadersAreBounded(t *testing.T) {
 	for n := range 20 {
 		all = append(all, record(n, make([]byte, 100_000)))
 	}
-	h := newHost(t, put(t, newLog(t, persist.Bolt), all...))
+	h := newHost(t, put(t, newLog(t, persist.EngineBolt), all...))
 	var slow []*session
 	for range maxReaders {
 		s, err := h.client().dial(t.Context())

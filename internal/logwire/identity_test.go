@@ -27,7 +27,7 @@ func TestNothingIsCutForALogOfAnotherGroup(t *testing.T) {
 		"no group":                            func(*ServerConfig) {},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l, host := put(t, newLog(t, persist.Bolt), all[:10]...), newHost(t, put(t, newLog(t, persist.Bolt), fork(all, 0)...), source)
+			l, host := put(t, newLog(t, persist.EngineBolt), all[:10]...), newHost(t, put(t, newLog(t, persist.EngineBolt), fork(all, 0)...), source)
 			r, err := bring(t, l, order.Version{}, first, host)
 			if !errors.Is(err, ErrNoSource) || !errors.Is(err, views.ErrOtherHistory) || !strings.Contains(err.Error(), "first") {
 				t.Errorf("%+v, %v", r, err)
@@ -37,11 +37,11 @@ func TestNothingIsCutForALogOfAnotherGroup(t *testing.T) {
 			}
 		})
 	}
-	l, host := put(t, newLog(t, persist.Bolt), all[:10]...), newHost(t, put(t, newLog(t, persist.Bolt), all...), identified("first", "of the first"))
+	l, host := put(t, newLog(t, persist.EngineBolt), all[:10]...), newHost(t, put(t, newLog(t, persist.EngineBolt), all...), identified("first", "of the first"))
 	if _, err := bring(t, l, order.Version{}, first, host); err != nil || !alike(everything(t, l), all) {
 		t.Errorf("from a log of the own group: %v", err)
 	}
-	fresh := newLog(t, persist.Bolt)
+	fresh := newLog(t, persist.EngineBolt)
 	if _, err := bring(t, fresh, order.Version{}, nil, host); err != nil || !alike(everything(t, fresh), all) {
 		t.Errorf("a log of no group: %v", err)
 	}

@@ -151,7 +151,7 @@ func (i *info) local() persist.Info {
 		ID: persist.LogID{Name: i.Log, Shard: i.Shard}, Count: i.Count, First: i.First.record(), Last: i.Last.record(),
 		Bytes: i.Bytes, DiskBytes: i.OnDisk, Global: i.Global, Snapshot: i.Snapshot,
 	}
-	for _, e := range []persist.Engine{persist.Bolt, persist.WAL} {
+	for _, e := range []persist.Engine{persist.EngineBolt, persist.EngineWAL} {
 		if e.String() == i.Engine {
 			l.Engine = e
 		}

@@ -507,7 +507,7 @@ func (m *Member) explain(err error) error {
 	}
 	where := "outside of its upcalls: the process was stopped, or got no processor"
 	if len(s.in) > 0 {
-		where = fmt.Sprintf("in the upcall of subgroup %q; with Async, upcalls hold up nothing but their subgroup", s.in)
+		where = fmt.Sprintf("in the upcall of subgroup %q; with AsyncQueueBytes, upcalls hold up nothing but their subgroup", s.in)
 	}
 	return fmt.Errorf("%w; this member did nothing for %v, %s", err, s.took.Round(time.Millisecond), where)
 }

@@ -23,7 +23,7 @@ type bulk struct {
 // begin admits a large message, and reports whether there was room.
 func (a *app) begin(now time.Duration) bool {
 	w, l := a.world, a.ledger
-	size := 8 + a.dice.IntN(w.plan.Decls[l.decl].MaxMessage-7)
+	size := 8 + a.dice.IntN(w.plan.Decls[l.decl].MaxMessageBytes-7)
 	large, err := a.outbox().TryLarge(size)
 	if err != nil {
 		return a.turnedDown(now, err)

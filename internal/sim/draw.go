@@ -221,8 +221,8 @@ func (d dice) larges(p *Plan) {
 	}
 	p.BulkTime = d.upTo(pick(d, p.Hop(), p.Bound(), p.FailAfter()))
 	for i := range p.Decls {
-		p.Decls[i].MaxMessage = pick(d, 100, 4<<10, 16<<10)
-		p.Decls[i].LargeMemory = p.Decls[i].MaxMessage * pick(d, 1, 2, 8)
+		p.Decls[i].MaxMessageBytes = pick(d, 100, 4<<10, 16<<10)
+		p.Decls[i].LargeMemoryBytes = p.Decls[i].MaxMessageBytes * pick(d, 1, 2, 8)
 	}
 	for i := range p.Apps {
 		p.Apps[i].LargeIn = pick(d, 0, 2, 8)
@@ -272,7 +272,7 @@ func (d dice) split(p *Plan) {
 			decl.Shards = 0
 		} else {
 			decl.Shards = max(2, decl.Shards)
-			decl.Policy = pick(d, "", turning)
+			decl.LayoutName = pick(d, "", turning)
 		}
 	}
 }

@@ -37,7 +37,7 @@ type stored struct {
 
 // transfers is the member's Transfers.
 func (p *process) transfers(v *views.View, index int) member.Transfers {
-	if p.world.plan.Decls[p.world.declaration(v.Subgroups[index])].MaxMessage == 0 {
+	if p.world.plan.Decls[p.world.declaration(v.Subgroups[index])].MaxMessageBytes == 0 {
 		return nil
 	}
 	m := &mover{proc: p, view: v, sg: v.Subgroups[index], index: index}
@@ -49,7 +49,7 @@ func (p *process) transfers(v *views.View, index int) member.Transfers {
 func (p *process) limits(name string) member.Limits {
 	i := slices.IndexFunc(p.world.plan.Decls, func(d views.Declaration) bool { return d.Name == name })
 	d := p.world.plan.Decls[i]
-	return member.Limits{MaxMessage: d.MaxMessage, LargeMemory: d.LargeMemory}
+	return member.Limits{MaxMessage: d.MaxMessageBytes, LargeMemory: d.LargeMemoryBytes}
 }
 
 // mover is the process's end in a view, or nil if it did not open that.
@@ -69,7 +69,7 @@ func (m *mover) store(sender order.SenderRank, id uint64, b *multicast.Body) {
 			bytes += len(s.body.Data)
 		}
 	}
-	if w := m.proc.world; bytes > w.plan.Decls[w.declaration(m.sg)].LargeMemory {
+	if w := m.proc.world; bytes > w.plan.Decls[w.declaration(m.sg)].LargeMemoryBytes {
 		w.fail(violated("B6", "node %d: %d bytes of large messages of sender %d", m.proc.self.ID, bytes, sender))
 	}
 	m.here, m.all = append(m.here, stored{sender, id, b}), append(m.all, stored{sender, id, b})

@@ -121,7 +121,7 @@ func shardedPlan(seed uint64) (*Plan, dice) {
 	}
 	for i := range p.Decls {
 		if decl := &p.Decls[i]; decl.Mode == views.Persistent {
-			decl.Shards, decl.MinMembers, decl.MaxMembers, decl.Policy = 2, 1, 0, turning
+			decl.Shards, decl.MinMembers, decl.MaxMembers, decl.LayoutName = 2, 1, 0, turning
 			p.Keep.After &^= 1 << i
 		}
 	}

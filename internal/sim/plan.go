@@ -322,7 +322,7 @@ func (p *Plan) String() string {
 	}
 	for _, d := range p.Decls {
 		fmt.Fprintf(&b, "  subgroup %q %v: members %v, senders %v, %d shards of %d to %d %s, ring %d B, window %d\n",
-			d.Name, d.Mode, d.Members, d.Senders, d.ShardCount(), d.MinMembers, d.MaxMembers, d.Policy, d.RingBytes, d.Window)
+			d.Name, d.Mode, d.Members, d.Senders, d.ShardCount(), d.MinMembers, d.MaxMembers, d.LayoutName, d.RingBytes, d.Window)
 	}
 	for _, a := range p.Apps {
 		fmt.Fprintf(&b, "  application %+v\n", a)

@@ -181,10 +181,10 @@ func (l *layout) subgroup(args []string) error {
 		case "after":
 			l.after |= 1 << len(l.decls)
 		case "policy":
-			d.Policy = value
+			d.LayoutName = value
 		case "large":
-			d.MaxMessage, err = strconv.Atoi(value)
-			d.LargeMemory = 4 * d.MaxMessage
+			d.MaxMessageBytes, err = strconv.Atoi(value)
+			d.LargeMemoryBytes = 4 * d.MaxMessageBytes
 		default:
 			err = fmt.Errorf("a subgroup has no %q", key)
 		}

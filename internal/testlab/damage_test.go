@@ -78,13 +78,13 @@ var damages = []struct {
 	how    func(f *os.File, at int64) error
 	want   string
 }{
-	{"flipped at the end", squall.Bolt, 0, flip, isRepaired},
-	{"flipped before the end", squall.Bolt, wellBefore, flip, isDropped},
-	{"truncated", squall.Bolt, 0, truncate, isSetAside}, // a tree of which a page is missing leads nowhere
+	{"flipped at the end", squall.EngineBolt, 0, flip, isRepaired},
+	{"flipped before the end", squall.EngineBolt, wellBefore, flip, isDropped},
+	{"truncated", squall.EngineBolt, 0, truncate, isSetAside}, // a tree of which a page is missing leads nowhere
 	// The last group that was written is also what a process leaves that ended while it wrote: nothing tells the one from the other.
-	{"flipped at the end", squall.WAL, 0, flip, isTorn},
-	{"truncated", squall.WAL, 0, truncate, isCutOff},
-	{"flipped before the end", squall.WAL, wellBefore, flip, isDropped},
+	{"flipped at the end", squall.EngineWAL, 0, flip, isTorn},
+	{"truncated", squall.EngineWAL, 0, truncate, isCutOff},
+	{"flipped before the end", squall.EngineWAL, wellBefore, flip, isDropped},
 }
 
 // wellBefore is more records than a group, or a block, has in these tests.
@@ -148,7 +148,7 @@ func awaitDamaged(lab *Cluster, p *Process) (why string) {
 
 // Nobody else need have what the last member of a group acknowledged by itself: what is damaged of that is lost, and nothing is lost unasked.
 func TestWhoWasAloneInTheLastViewDropsNothing(t *testing.T) {
-	lab, members := formDurable(t, squall.Bolt, Options{})
+	lab, members := formDurable(t, squall.EngineBolt, Options{})
 	one := members[0] // with it, one of two is a quorum
 	members[1].Kill()
 	lab.AwaitView(one, members[2])
@@ -166,7 +166,7 @@ func TestWhoWasAloneInTheLastViewDropsNothing(t *testing.T) {
 
 // If no member has all of the log any more, nobody begins it anew: the group waits until somebody says what is to be given up.
 func TestWhenAllHaveLostTheirLogsNobodyGoesOnUnasked(t *testing.T) {
-	lab, members := formDurable(t, squall.Bolt, Options{})
+	lab, members := formDurable(t, squall.EngineBolt, Options{})
 	lab.CutPower(members)
 	nodes := []squall.NodeID{1, 2, 3}
 	for _, node := range nodes[1:] {

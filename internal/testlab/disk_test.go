@@ -41,7 +41,7 @@ func records(t *testing.T, p *Process) uint64 {
 
 func eachEngine(t *testing.T, test func(t *testing.T, engine squall.LogEngine)) {
 	for _, engine := range engines {
-		if testing.Short() && engine != squall.Bolt {
+		if testing.Short() && engine != squall.EngineBolt {
 			continue
 		}
 		t.Run("engine="+engine.String(), func(t *testing.T) { test(t, engine) })
@@ -130,7 +130,7 @@ func TestWhatOnlyOneDiskHadIsCutWhenTheOthersWentOnWithoutIt(t *testing.T) {
 }
 
 func TestARestartWaitsForAMajorityAndSaysForWhom(t *testing.T) {
-	lab, members := formDurable(t, squall.Bolt, Options{})
+	lab, members := formDurable(t, squall.EngineBolt, Options{})
 	lab.CutPower(members)
 	two, err := lab.Restart(durableNodes, nil, 2)
 	lab.must(err)

@@ -249,7 +249,7 @@ func TestAStoreThatIsBeingMadeCanBeMadeAfterACutAtAnyStep(t *testing.T) {
 	}
 	for at, struck := 1, true; struck; at++ {
 		for n := range draws {
-			r := newTrial(t, squall.Bolt, seed, faultfs.New(seed+n+draws*uint64(at)))
+			r := newTrial(t, squall.EngineBolt, seed, faultfs.New(seed+n+draws*uint64(at)))
 			var err error
 			struck, err = r.while(faultfs.Faults{CutAt: at}, func(*keeperProcess) error { return nil })
 			if errors.Is(err, faultfs.ErrUnavailable) {
@@ -287,7 +287,7 @@ var leftOut = []struct {
 	{"of the files of records", engines, func(s faultfs.Synced) bool {
 		return s.Kind == faultfs.Data && (strings.HasSuffix(s.Path, ".wal") || strings.HasSuffix(s.Path, "log.db"))
 	}},
-	{"of the names of segments", []squall.LogEngine{squall.WAL}, func(s faultfs.Synced) bool {
+	{"of the names of segments", []squall.LogEngine{squall.EngineWAL}, func(s faultfs.Synced) bool {
 		return s.Kind == faultfs.Names && s.Path == "store/logs/kept.0"
 	}},
 }

@@ -116,7 +116,7 @@ func (p *process) config() squall.Config {
 
 func (p *process) subgroup(i int, l Load) squall.SubgroupConfig {
 	sg := squall.SubgroupConfig{
-		Name: l.Name, RingBytes: l.RingBytes, Window: l.Window, Async: l.Async, MaxMessage: l.maxMessage(),
+		Name: l.Name, RingBytes: l.RingBytes, Window: l.Window, AsyncQueueBytes: l.Async, MaxMessageBytes: l.maxMessage(),
 		DeliverBatch: func(batch []squall.Message) {
 			p.meter.delivered(len(batch))
 			p.log.deliver(i, batch)

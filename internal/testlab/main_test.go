@@ -32,9 +32,9 @@ func takesTime(t *testing.T) {
 // mixed is node 1 with connections to all others, which share memory.
 func mixed(id squall.NodeID) squall.Fabric {
 	if id == 1 {
-		return squall.TCP
+		return squall.FabricTCP
 	}
-	return squall.Auto
+	return squall.FabricAuto
 }
 
 func all(f squall.Fabric) func(squall.NodeID) squall.Fabric {
@@ -45,4 +45,4 @@ func all(f squall.Fabric) func(squall.NodeID) squall.Fabric {
 var fabrics = []struct {
 	name string
 	of   func(squall.NodeID) squall.Fabric
-}{{"shm", all(squall.SHM)}, {"tcp", all(squall.TCP)}, {"mixed", mixed}}
+}{{"shm", all(squall.FabricSHM)}, {"tcp", all(squall.FabricTCP)}, {"mixed", mixed}}

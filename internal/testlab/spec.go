@@ -50,7 +50,7 @@ type Load struct {
 // config makes a group's configuration of it.
 func (s *Spec) config() squall.Config {
 	return squall.Config{
-		Cluster: s.Cluster, ID: s.ID, Dir: s.Dir, Listen: s.Listen, Join: s.Join, Expect: s.Expect, Fabric: s.Fabric,
+		Cluster: s.Cluster, ID: s.ID, Dir: s.Dir, Listen: s.Listen, Join: s.Join, InitialMembers: s.Expect, Fabric: s.Fabric,
 		Heartbeat: s.Heartbeat, FailAfter: s.FailAfter,
 	}
 }

@@ -129,7 +129,7 @@ func (s Spec) limit(kind Kind) Spec {
 	})
 }
 
-var fabrics = map[string]squall.Fabric{"auto": squall.Auto, "shm": squall.SHM, "tcp": squall.TCP}
+var fabrics = map[string]squall.Fabric{"auto": squall.FabricAuto, "shm": squall.FabricSHM, "tcp": squall.FabricTCP}
 
 // senders is the number of members that are declared senders.
 func (s Spec) senders() int {

@@ -99,7 +99,7 @@ func (g *groupMember) connect(ctx context.Context, addrs []string) error {
 func (g *groupMember) config() squall.Config {
 	s := &g.Spec
 	c := squall.Config{
-		Cluster: "bench", ID: squall.NodeID(g.Node), Listen: "127.0.0.1:0", Expect: s.Nodes, Fabric: fabrics[s.Fabric], FailAfter: failAfter,
+		Cluster: "bench", ID: squall.NodeID(g.Node), Listen: "127.0.0.1:0", InitialMembers: s.Nodes, Fabric: fabrics[s.Fabric], FailAfter: failAfter,
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), // what matters comes back as an error
 		Events: g.happened,
 		Tuning: squall.Tuning{OneSend: !s.Batching.Send, OneReceive: !s.Batching.Receive, OneDeliver: !s.Batching.Deliver, NoNulls: !s.Nulls},

@@ -34,7 +34,7 @@ type spec struct {
 	Window int
 }
 
-var fabrics = map[string]squall.Fabric{"auto": squall.Auto, "shm": squall.SHM, "tcp": squall.TCP}
+var fabrics = map[string]squall.Fabric{"auto": squall.FabricAuto, "shm": squall.FabricSHM, "tcp": squall.FabricTCP}
 
 // NewCommand returns the command "large", which belongs below "bench", with NewMemberCommand beside it.
 func NewCommand() *cobra.Command {

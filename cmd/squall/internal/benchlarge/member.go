@@ -116,10 +116,10 @@ func (m *member) open(ctx context.Context, p *proc.Parent) (err error) {
 	defer cancel()
 	s := m.Spec
 	c := squall.Config{
-		Cluster: "bench", ID: squall.NodeID(m.Node), Listen: "127.0.0.1:0", Expect: s.Nodes, Fabric: fabrics[s.Fabric], FailAfter: failAfter,
+		Cluster: "bench", ID: squall.NodeID(m.Node), Listen: "127.0.0.1:0", InitialMembers: s.Nodes, Fabric: fabrics[s.Fabric], FailAfter: failAfter,
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), // what matters comes back as an error
 		Subgroups: []squall.SubgroupConfig{{
-			Name: subgroup, RingBytes: s.ringBytes(), Window: s.Window, MaxMessage: s.Large, DeliverBatch: m.deliver,
+			Name: subgroup, RingBytes: s.ringBytes(), Window: s.Window, MaxMessageBytes: s.Large, DeliverBatch: m.deliver,
 		}},
 	}
 	if m.Addr != "" {

@@ -70,10 +70,10 @@ func openMember(ctx context.Context, j job, p *proc.Parent) (workload, error) {
 func (m *member) config() (squall.Config, error) {
 	s := &m.Spec
 	c := squall.Config{
-		Cluster: cluster, ID: squall.NodeID(m.Node), Dir: m.Dir, Listen: "127.0.0.1:0", Expect: s.Nodes, Fabric: fabrics[s.Fabric], FailAfter: failAfter,
+		Cluster: cluster, ID: squall.NodeID(m.Node), Dir: m.Dir, Listen: "127.0.0.1:0", InitialMembers: s.Nodes, Fabric: fabrics[s.Fabric], FailAfter: failAfter,
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), // what matters comes back as an error
 	}
-	l := squall.LogConfig{Engine: engines[s.Engine], Memory: s.Memory, DeliverAfterPersist: s.AfterPersist}
+	l := squall.LogConfig{Engine: engines[s.Engine], MemoryBytes: s.Memory, DeliverAfterPersist: s.AfterPersist}
 	if s.Sign {
 		_, key, err := ed25519.GenerateKey(nil)
 		if err != nil {

@@ -29,8 +29,8 @@ type Spec struct {
 }
 
 var (
-	fabrics = map[string]squall.Fabric{"auto": squall.Auto, "shm": squall.SHM, "tcp": squall.TCP}
-	engines = map[string]squall.LogEngine{"wal": squall.WAL, "bolt": squall.Bolt}
+	fabrics = map[string]squall.Fabric{"auto": squall.FabricAuto, "shm": squall.FabricSHM, "tcp": squall.FabricTCP}
+	engines = map[string]squall.LogEngine{"wal": squall.EngineWAL, "bolt": squall.EngineBolt}
 )
 
 // treeEngine is the engine that is a tree of pages, below a head page that is written in place.

@@ -27,7 +27,7 @@ const (
 	maxRepeat = 1_000_000
 )
 
-var fabrics = map[string]squall.Fabric{"auto": squall.Auto, "shm": squall.SHM, "tcp": squall.TCP}
+var fabrics = map[string]squall.Fabric{"auto": squall.FabricAuto, "shm": squall.FabricSHM, "tcp": squall.FabricTCP}
 
 // options are the flags and arguments.
 type options struct {

@@ -16,7 +16,7 @@ import (
 // durableDuration is how long the members send if nobody says: what they keep is read four times afterwards.
 const durableDuration = 4 * time.Second
 
-var engines = map[string]squall.LogEngine{"bolt": squall.Bolt, "wal": squall.WAL}
+var engines = map[string]squall.LogEngine{"bolt": squall.EngineBolt, "wal": squall.EngineWAL}
 
 // durableFaults are all that is wrong with the flags of a durable demo.
 func (o options) durableFaults() (errs []error) {

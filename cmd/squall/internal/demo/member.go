@@ -101,7 +101,7 @@ func (m *member) broken(ctx context.Context) error {
 
 func (m *member) groupConfig(join []string) squall.Config {
 	return squall.Config{
-		Cluster: m.Cluster, ID: m.ID, Listen: m.Listen, Join: join, Expect: m.Nodes, Fabric: fabrics[m.Fabric],
+		Cluster: m.Cluster, ID: m.ID, Listen: m.Listen, Join: join, InitialMembers: m.Nodes, Fabric: fabrics[m.Fabric],
 		Subgroups: []squall.SubgroupConfig{{Name: subgroup, DeliverBatch: m.seq.deliver}},
 		Logger:    logger(m.Verbose),
 		Events:    m.happened,

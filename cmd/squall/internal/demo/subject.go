@@ -45,7 +45,7 @@ func (m *subject) say(r subjectReport) { m.parent.Send(r) }
 func (m *subject) groupConfig(of squall.SubgroupConfig, happened func(squall.Event)) squall.Config {
 	of.Name = m.Subgroup
 	return squall.Config{
-		Cluster: m.Cluster, ID: m.ID, Dir: m.Dir, Listen: m.Listen, Join: m.Join, Expect: m.Expect, Fabric: m.Fabric, FailAfter: m.FailAfter,
+		Cluster: m.Cluster, ID: m.ID, Dir: m.Dir, Listen: m.Listen, Join: m.Join, InitialMembers: m.Expect, Fabric: m.Fabric, FailAfter: m.FailAfter,
 		Subgroups: []squall.SubgroupConfig{of}, Logger: logger(m.Verbose), Events: happened,
 	}
 }

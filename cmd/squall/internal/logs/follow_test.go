@@ -26,7 +26,7 @@ func runMember(where string) error {
 	addr, dir, _ := strings.Cut(where, " ")
 	ctx := context.Background()
 	g, err := squall.Open(ctx, squall.Config{
-		Cluster: "shop", ID: 1, Listen: addr, Dir: dir, Expect: 1, Logger: slog.New(slog.DiscardHandler),
+		Cluster: "shop", ID: 1, Listen: addr, Dir: dir, InitialMembers: 1, Logger: slog.New(slog.DiscardHandler),
 		Subgroups: []squall.SubgroupConfig{{Name: "orders", Mode: squall.Persistent, Deliver: func(squall.Message) {}}},
 	})
 	if err != nil {

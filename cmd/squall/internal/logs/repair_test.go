@@ -120,7 +120,7 @@ func lacks(t *testing.T, dir string, want bool) {
 	})
 }
 
-var bothEngines = []persist.Engine{persist.Bolt, persist.WAL}
+var bothEngines = []persist.Engine{persist.EngineBolt, persist.EngineWAL}
 
 // spoilOrder damages a record in whichever file it is.
 func spoilOrder(t *testing.T, dir, text string) {
@@ -206,7 +206,7 @@ func TestAMissingLogIsLeftToItsMember(t *testing.T) {
 		"a link to another disk": func(path string) error { return errors.Join(os.RemoveAll(path), os.Symlink("/nowhere/at/all", path)) },
 	} {
 		t.Run(what, func(t *testing.T) {
-			dir := stopped(t, "node1", 1, persist.LogConfig{ID: orders, Engine: persist.WAL}, records(25)...)
+			dir := stopped(t, "node1", 1, persist.LogConfig{ID: orders, Engine: persist.EngineWAL}, records(25)...)
 			if err := lose(filepath.Join(dir, "logs", "orders.0")); err != nil {
 				t.Fatal(err)
 			}
@@ -222,7 +222,7 @@ func TestAMissingLogIsLeftToItsMember(t *testing.T) {
 				t.Error(out)
 			}
 			remembers(t, dir, func(s *persist.Store, _ *restart.Memory) {
-				if l, err := s.Log(persist.LogConfig{ID: orders, Engine: persist.WAL}); err != nil || l.Info().Engine != persist.WAL {
+				if l, err := s.Log(persist.LogConfig{ID: orders, Engine: persist.EngineWAL}); err != nil || l.Info().Engine != persist.EngineWAL {
 					t.Error(err)
 				}
 			})
