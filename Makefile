@@ -14,14 +14,8 @@ TRIALS ?= 3
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  \1\t/' | expand -t 12
 
-check: ## formatting, vet, staticcheck, other platforms, the tests with invariants on, and the simulator's mutants
-	@files=$$(gofmt -l .); if [[ -n "$$files" ]]; then echo "gofmt these files:"; echo "$$files"; exit 1; fi
-	go vet ./...
-	go tool staticcheck ./...
-	GOOS=darwin GOARCH=arm64 go vet ./...
-	go test -tags invariants ./...
-	go test -tags mutants ./views ./smc ./multicast ./internal/restart ./internal/sim
-	go test -tags mutants -run '(Is|Are)Found' ./persist
+check: ## what a change has to pass: every test, vet, staticcheck, other platforms, mutants, invariants, races
+	.ci/run
 
 test: ## every test
 	go test ./...
