@@ -125,7 +125,7 @@ func (g *Group) open(ctx context.Context) (err error) {
 		return err
 	}
 	if len(outcome.Unmet) > 0 {
-		g.made = made{outcome.View.Key, outcome.Unmet}
+		g.made = made{outcome.View.Key(), outcome.Unmet}
 	}
 	if err = g.reserve.fit(len(outcome.View.Members)); err == nil {
 		err = g.enter(ctx, outcome)
@@ -241,7 +241,7 @@ func (g *Group) next(previous *views.View, members []views.Member, mute func(Nod
 		Previous: previous, Mute: mute, Layouts: g.cfg.layouts(),
 	})
 	if err == nil {
-		g.made = made{v.Key, unmet}
+		g.made = made{v.Key(), unmet}
 	}
 	return v, err
 }
@@ -256,7 +256,7 @@ type made struct {
 func (g *Group) unmet(v *View) []views.Unmet {
 	unmet := v.Unmet(g.cfg.declarations())
 	for i, u := range unmet {
-		better := func(m views.Unmet) bool { return g.made.key == v.Key && m.Name == u.Name && m.Shard == u.Shard }
+		better := func(m views.Unmet) bool { return g.made.key == v.Key() && m.Name == u.Name && m.Shard == u.Shard }
 		if k := slices.IndexFunc(g.made.unmet, better); k >= 0 && !v.Keeps(u.Name, u.Shard) {
 			unmet[i] = g.made.unmet[k]
 		}

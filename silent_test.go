@@ -30,8 +30,8 @@ type traitor struct {
 
 // said is what matters of a founder's message.
 type said struct {
-	Verb string      `json:"verb"`
-	View *views.View `json:"view"`
+	Verb string       `json:"verb"`
+	View *views.Keyed `json:"view"`
 }
 
 // join goes through the whole of joining by hand.
@@ -82,7 +82,7 @@ func (r *traitor) hear(verb string) (*views.View, error) {
 		}
 		switch m.Verb {
 		case verb:
-			return m.View, nil
+			return (*views.View)(m.View), nil
 		case "wait":
 		default:
 			return nil, fmt.Errorf("the founder said %s, not %s", m.Verb, verb)

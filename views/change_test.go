@@ -171,7 +171,7 @@ func same(a, b *Decision) bool {
 	if (a.View == nil) != (b.View == nil) || !slices.Equal(a.Removed, b.Removed) || !slices.Equal(a.Left, b.Left) {
 		return false
 	}
-	if a.View != nil && (a.View.Key != b.View.Key || !slices.Equal(a.View.Members, b.View.Members)) {
+	if a.View != nil && (a.View.key != b.View.key || !slices.Equal(a.View.Members, b.View.Members)) {
 		return false
 	}
 	return slices.EqualFunc(a.Trim, b.Trim, slices.Equal[[]order.Index])
@@ -292,8 +292,8 @@ func TestWhatDoesNotFollowFromAViewIsRefused(t *testing.T) {
 	for name, wrong := range map[string]func(*proposal){
 		"a view too far":             func(p *proposal) { p.View.ID++ },
 		"another group":              func(p *proposal) { p.View.Cluster = "other" },
-		"the same key":               func(p *proposal) { p.View.Key = "one" },
-		"no key":                     func(p *proposal) { p.View.Key = "" },
+		"the same key":               func(p *proposal) { p.View.key = "one" },
+		"no key":                     func(p *proposal) { p.View.key = "" },
 		"a member that is missing":   func(p *proposal) { p.View.Members = p.View.Members[1:] },
 		"members in another order":   func(p *proposal) { slices.Reverse(p.View.Members[:2]) },
 		"a joiner in between":        func(p *proposal) { slices.Reverse(p.View.Members) },

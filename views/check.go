@@ -43,7 +43,7 @@ func (c *Change) checkNext(next *View, removed, left []order.Rank) error {
 	}
 	v := c.cfg.View
 	switch {
-	case next.ID != v.ID+1 || next.Cluster != v.Cluster || next.Key == "" || next.Key == v.Key:
+	case next.ID != v.ID+1 || next.Cluster != v.Cluster || next.key == "" || next.key == v.key:
 		return fmt.Errorf("view %d of %q after view %d of %q, or its key is not a new one", next.ID, next.Cluster, v.ID, v.Cluster)
 	case !next.Follows(v):
 		return fmt.Errorf("view %d of group %.64q, which does not follow from view %d of group %q", next.ID, next.Group, v.ID, v.Group) // V12

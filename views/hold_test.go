@@ -9,7 +9,7 @@ import (
 
 // shards is a view of some processes with an ordered subgroup whose shards have the members at some ranks.
 func shards(id order.ViewID, processes []Keeper, members ...[]order.Rank) *View {
-	v := &View{ID: id, Key: "k"}
+	v := &View{ID: id, key: "k"}
 	for _, p := range processes {
 		v.Members = append(v.Members, Member{ID: p.ID, Incarnation: p.Incarnation, Disk: p.Disk})
 	}

@@ -66,7 +66,7 @@ func (u Unmet) String() string { return u.Reason }
 //
 // Sharing and dealing out means: in order of seniority, each to the smallest shard, and of several to the first.
 func Place(p Placement) (*View, []Unmet, error) {
-	v := &View{ID: p.ID, Cluster: p.Cluster, Key: p.Key, Members: slices.Clone(p.Members)}
+	v := &View{ID: p.ID, Cluster: p.Cluster, key: p.Key, Members: slices.Clone(p.Members)}
 	if p.Previous != nil {
 		v.Follow(p.Previous)
 	} else if p.Group != "" {

@@ -13,7 +13,7 @@ import (
 //
 // View.Lineage is the end of the chain of views: a link for each of the last views, the newest last.
 //
-//	link(v) = the first 8 bytes of SHA-256("squall view", link(view before v), v.Key), in hex
+//	link(v) = the first 8 bytes of SHA-256("squall view", link(view before v), key of v), in hex
 //
 // So two views of one group that are less than maxLinks apart show whether one of them follows from the other. A group has two branches
 // only if somebody copied the directories of its members.
@@ -57,13 +57,13 @@ func (s Secret) Vouches(use string, text, sum []byte) bool {
 // Found gives a first view the identity of its group.
 func (v *View) Found(group string, secret Secret) {
 	v.Group, v.Secret = group, secret
-	v.Lineage = link("", v.Key)
+	v.Lineage = link("", v.key)
 }
 
 // Follow gives a view the identity of the view before it, and its place in the chain. A view before that has none, of an earlier format, leaves
 // it without one.
 func (v *View) Follow(previous *View) {
-	v.Group, v.Secret, v.Lineage = previous.Group, previous.Secret, previous.lineage(v.Key)
+	v.Group, v.Secret, v.Lineage = previous.Group, previous.Secret, previous.lineage(v.key)
 }
 
 // lineage is the chain with the key of the next view.
@@ -93,7 +93,7 @@ func (v *View) links() (links []string) {
 
 // Follows reports whether a view has the identity of the view before it, and its place in the chain.
 func (v *View) Follows(previous *View) bool {
-	return v.Group == previous.Group && v.Lineage == previous.lineage(v.Key)
+	return v.Group == previous.Group && v.Lineage == previous.lineage(v.key)
 }
 
 // Kin reports whether two views can be of one history: of one group, and on one branch of it as far as their chains tell. A view without a

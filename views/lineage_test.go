@@ -12,10 +12,10 @@ import (
 
 // descent is a first view and so many that follow it.
 func descent(group string, n int) (all []*View) {
-	v := &View{ID: 1, Cluster: "c", Key: "key 1"}
+	v := &View{ID: 1, Cluster: "c", key: "key 1"}
 	v.Found(group, NewSecret("secret of "+group))
 	for all = append(all, v); len(all) < n; all = append(all, v) {
-		next := &View{ID: v.ID + 1, Cluster: "c", Key: fmt.Sprint("key ", v.ID+1, group)}
+		next := &View{ID: v.ID + 1, Cluster: "c", key: fmt.Sprint("key ", v.ID+1, group)}
 		next.Follow(v)
 		v = next
 	}
@@ -42,7 +42,7 @@ func TestViewsOfOneHistoryAreKin(t *testing.T) {
 			}
 		}
 	}
-	old := &View{ID: 7, Cluster: "c", Key: "of an earlier format"}
+	old := &View{ID: 7, Cluster: "c", key: "of an earlier format"}
 	if !old.Kin(all[3]) || !all[3].Kin(old) {
 		t.Error("a view without a group is no kin of a view with one")
 	}
@@ -63,7 +63,7 @@ func TestViewsOfTwoBranchesAreNoKin(t *testing.T) {
 	trunk := descent("g", 5)
 	branch := func(name string) (all []*View) {
 		for v := trunk[4]; len(all) < 2*maxLinks; {
-			next := &View{ID: v.ID + 1, Cluster: "c", Key: fmt.Sprint(name, v.ID+1)}
+			next := &View{ID: v.ID + 1, Cluster: "c", key: fmt.Sprint(name, v.ID+1)}
 			next.Follow(v)
 			v, all = next, append(all, next)
 		}
@@ -116,9 +116,9 @@ func TestAViewThatDoesNotFollowIsNotProposed(t *testing.T) {
 		"another group":   func(v *View) { v.Group = "h" },
 		"no group":        func(v *View) { v.Group, v.Lineage = "", "" },
 		"another lineage": func(v *View) { v.Lineage = v.Lineage[1:] + "0" },
-		"another key":     func(v *View) { v.Key += "'" },
+		"another key":     func(v *View) { v.key += "'" },
 	} {
-		next := &View{ID: 4, Cluster: "c", Key: "key 4"}
+		next := &View{ID: 4, Cluster: "c", key: "key 4"}
 		next.Follow(before)
 		if !next.Follows(before) {
 			t.Fatal("a view that follows does not")

@@ -105,7 +105,6 @@ type View struct {
 	Secret Secret `json:"-"`
 	// Lineage is the end of the chain of views, by which a view shows which others it follows from.
 	Lineage   string     `json:"lineage,omitempty"`
-	Key       string     `json:"key"`     // known to its members only: it enters the keys with which they authenticate each other
 	Members   []Member   `json:"members"` // by rank
 	Subgroups []Subgroup `json:"subgroups"`
 	// Muted has, by rank, a bit for each declaration in which the member does not want to send; nil: all want.
@@ -113,11 +112,13 @@ type View struct {
 	// Time is, if there are persistent subgroups, not before any time up to which a member of the view before can have called the order
 	// settled: no clock in this view may be behind it.
 	Time order.Time `json:"time,omitempty"`
+
+	key string // see Key
 }
 
 // Scope is where the keys of this view's pairs are valid.
 func (v *View) Scope() trust.Scope {
-	return trust.Scope{Group: v.Group, Cluster: v.Cluster, View: uint64(v.ID), Key: v.Key}
+	return trust.Scope{Group: v.Group, Cluster: v.Cluster, View: uint64(v.ID), Key: v.key}
 }
 
 // Persistent reports whether any subgroup is.
@@ -179,7 +180,7 @@ func (v *View) memberFaults() (faults faults) {
 		return faults
 	}
 	faults.long("the cluster's name", v.Cluster)
-	faults.long("the key", v.Key)
+	faults.long("the key", v.key)
 	faults.long("the group's identity", v.Group)
 	faults.long("the group's secret", v.Secret.text)
 	faults.long("the lineage", v.Lineage)

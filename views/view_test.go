@@ -51,10 +51,36 @@ func TestPlaceTurnsNodesIntoRanksInTheOrderOfSeniority(t *testing.T) {
 	if _, ok := v.RankOf(4); ok {
 		t.Error("node 4 has a rank")
 	}
-	data, _ := json.Marshal(v)
-	var back View
-	if err := json.Unmarshal(data, &back); err != nil || !reflect.DeepEqual(*v, back) {
-		t.Errorf("as JSON and back it is %+v, %v", back, err)
+	data, _ := json.Marshal((*Keyed)(v))
+	var back Keyed
+	if err := json.Unmarshal(data, &back); err != nil || !reflect.DeepEqual(*v, View(back)) || back.key != "k" {
+		t.Errorf("as JSON and back it is %+v, %v", View(back), err)
+	}
+}
+
+// Every record that holds a view, on the wire or on a disk, brings its key back, and the JSON and the text of a view have none.
+func TestAKeyIsInRecordsAndNowhereElse(t *testing.T) {
+	v := (&View{ID: 3, Cluster: "c", Members: people(1)}).WithKey("the key")
+	for _, record := range []any{proposal{View: v, Left: ranks(0)}, Decision{View: v, Ballot: 7}, (*Keyed)(v)} {
+		text, err := json.Marshal(record)
+		if err != nil || !strings.Contains(string(text), `"key":"the key"`) {
+			t.Errorf("%T has no key: %s, %v", record, text, err)
+		}
+		back := reflect.New(reflect.TypeOf(record))
+		if k, is := record.(*Keyed); is {
+			back, record = reflect.New(reflect.TypeOf(*k)), *k
+		}
+		if err := json.Unmarshal(text, back.Interface()); err != nil || !reflect.DeepEqual(record, back.Elem().Interface()) {
+			t.Errorf("%s came back as %#v, %v", text, back.Elem().Interface(), err)
+		}
+	}
+	public, _ := json.Marshal(struct{ View *View }{v})
+	shown := string(public) + fmt.Sprintf("%v %+v %#v %s %d %x %+v", *v, *v, *v, v, v, v, struct{ View *View }{v})
+	if strings.Contains(shown, "the key") || strings.Contains(shown, fmt.Sprintf("%x", "the key")) {
+		t.Errorf("the key is shown: %s", shown)
+	}
+	if f, exported := reflect.TypeFor[View]().FieldByName("Key"); exported {
+		t.Errorf("the key is an exported field: %v", f)
 	}
 }
 
@@ -124,7 +150,7 @@ func TestValidateFindsEachFault(t *testing.T) {
 		"no name":                    func(_ *View, s *Subgroup) { s.Name = "" },
 		"a long name":                func(_ *View, s *Subgroup) { s.Name = long },
 		"a long cluster":             func(v *View, _ *Subgroup) { v.Cluster = long },
-		"a long key":                 func(v *View, _ *Subgroup) { v.Key = long },
+		"a long key":                 func(v *View, _ *Subgroup) { v.key = long },
 		"a long address":             func(v *View, _ *Subgroup) { v.Members[1].Addr = long },
 		"a long host":                func(v *View, _ *Subgroup) { v.Members[1].Host = long },
 		"a long socket":              func(v *View, _ *Subgroup) { v.Members[1].Shm = long },
@@ -153,7 +179,7 @@ func many(n int) (list []Subgroup) {
 
 func TestWhatValidateSaysIsBounded(t *testing.T) {
 	huge := strings.Repeat("x", 1<<20)
-	v := &View{ID: 1, Cluster: huge, Key: huge, Members: []Member{{ID: 1, Addr: huge, Host: huge, Shm: huge}}}
+	v := &View{ID: 1, Cluster: huge, key: huge, Members: []Member{{ID: 1, Addr: huge, Host: huge, Shm: huge}}}
 	for range MaxSubgroups {
 		v.Subgroups = append(v.Subgroups, Subgroup{Name: huge, Members: make([]order.Rank, 1<<16), Senders: make([]order.Rank, 1<<16)})
 	}
@@ -173,8 +199,12 @@ func FuzzView(f *testing.F) {
 	f.Add([]byte(`{"id":3,"members":[{"id":5}],"subgroups":[],"muted":[]}`))
 	f.Add([]byte(`{"id":1,"members":[{"id":5}],"subgroups":[{"name":"a","shard":-1,"members":[-1],"senders":[99]},{"name":"a"}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		var v View
-		if json.Unmarshal(data, &v) != nil || v.Validate() != nil {
+		var keyed Keyed
+		if json.Unmarshal(data, &keyed) != nil {
+			return
+		}
+		v := View(keyed)
+		if v.Validate() != nil {
 			return
 		}
 		total := 0
@@ -191,10 +221,10 @@ func FuzzView(f *testing.F) {
 			t.Errorf("%d shards, %d subgroups", total, len(v.Subgroups))
 		}
 		_ = v.Fits([]Declaration{{Name: "a"}})
-		again, _ := json.Marshal(v)
-		var back View
-		if err := json.Unmarshal(again, &back); err != nil || !reflect.DeepEqual(v, back) {
-			t.Errorf("%+v became %+v: %v", v, back, err)
+		again, _ := json.Marshal(&keyed)
+		var back Keyed
+		if err := json.Unmarshal(again, &back); err != nil || !reflect.DeepEqual(keyed, back) {
+			t.Errorf("%s became %s: %v", data, again, err)
 		}
 	})
 }

@@ -92,7 +92,7 @@ func New(cfg Config) (*Courier, error) {
 func (c *Courier) group(k int) rdmc.GroupConfig {
 	v := c.cfg.View
 	g := rdmc.GroupConfig{
-		Name: fmt.Sprintf("%s/%d/%d/%d", v.Cluster, v.ID, c.cfg.Subgroup, k), Key: v.Key,
+		Name: fmt.Sprintf("%s/%d/%d/%d", v.Cluster, v.ID, c.cfg.Subgroup, k), Key: v.Key(),
 		Root: slices.Index(c.sg.Members, c.sg.Senders[k]), MaxMessageBytes: int64(c.cfg.MaxMessage),
 		Incoming:  func(in rdmc.Incoming) ([]byte, error) { return c.incoming(k, in) },
 		Completed: func(m rdmc.Message) { c.completed(k, m) },

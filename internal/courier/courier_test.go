@@ -34,7 +34,7 @@ type ends struct {
 func newEnds(t *testing.T, n, largeMemory int, dir func(i int) string) *ends {
 	t.Helper()
 	e := &ends{t: t, failed: make(chan error, 100), refused: make(chan error, 100)}
-	v := &views.View{ID: 3, Key: "secret", Cluster: "test"}
+	v := (&views.View{ID: 3, Cluster: "test"}).WithKey("secret")
 	sg := views.Subgroup{Name: "a"}
 	for i := range n {
 		node, err := rdmc.Listen("127.0.0.1:0", order.NodeID(i+1), nil)

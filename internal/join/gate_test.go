@@ -140,7 +140,7 @@ func (s *gateScript) words(joiner views.Member, how string) (words []Word) {
 	case "old":
 		v.ID--
 	case "forged":
-		v.Key = "guessed"
+		v.SetKey("guessed")
 	case "stolen":
 		joiner.Incarnation++
 	}

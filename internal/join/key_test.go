@@ -7,9 +7,9 @@ func TestEveryViewHasAKeyThatItsMembersShare(t *testing.T) {
 	keys := map[string]bool{}
 	for range 3 {
 		sessions := installedOn(t, cluster(t, 2))
-		key := sessions[0].View().Key
-		if len(key) < 16 || sessions[1].View().Key != key {
-			t.Fatalf("keys %q and %q", key, sessions[1].View().Key)
+		key := sessions[0].View().Key()
+		if len(key) < 16 || sessions[1].View().Key() != key {
+			t.Fatalf("keys %q and %q", key, sessions[1].View().Key())
 		}
 		keys[key] = true
 	}

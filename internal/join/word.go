@@ -27,7 +27,7 @@ func wordOf(v *views.View, by, joiner views.Member) string {
 	if err != nil {
 		panic(fmt.Errorf("join: a member that is no JSON: %w", err)) // a plain struct of numbers and strings
 	}
-	mac := hmac.New(sha256.New, []byte(v.Key))
+	mac := hmac.New(sha256.New, []byte(v.Key()))
 	fmt.Fprintf(mac, "squall: greeted in view %d by %d.%d: %s", v.ID, by.ID, by.Incarnation, record)
 	return hex.EncodeToString(mac.Sum(nil)[:wordBytes])
 }

@@ -69,7 +69,7 @@ func (s *spoiler) spoil(v *views.View) {
 	if err != nil {
 		s.w.t.Fatal(err)
 	}
-	table, shape := s.w.tables[v.Key].Tables[self], layout.Shape(self)
+	table, shape := s.w.tables[v.Key()].Tables[self], layout.Shape(self)
 	var to []order.Rank
 	for r := range v.Members {
 		to = append(to, order.Rank(r))

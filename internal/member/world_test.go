@@ -151,14 +151,14 @@ func (w *world) enter(v *views.View) {
 
 // open gives a member its table of a view; whoever comes first has all of them made.
 func (w *world) open(v *views.View, self order.Rank, layout *member.Layout) (*fabric.Table, error) {
-	if w.tables[v.Key] == nil {
+	if w.tables[v.Key()] == nil {
 		var shapes []fabric.RowShape
 		for r := range v.Members {
 			shapes = append(shapes, layout.Shape(order.Rank(r)))
 		}
-		w.tables[v.Key] = fabrictest.NewMemory(shapes...)
+		w.tables[v.Key()] = fabrictest.NewMemory(shapes...)
 	}
-	return w.tables[v.Key].Tables[self], nil
+	return w.tables[v.Key()].Tables[self], nil
 }
 
 func (w *world) next(previous *views.View, members []views.Member, mute func(order.NodeID, int) bool) (*views.View, error) {

@@ -164,7 +164,7 @@ func (c *Core) keep(e *Effects) {
 func (c *Core) message(v Verb) Message {
 	m := Message{Verb: v, Cluster: c.cfg.Cluster, From: c.cfg.Self}
 	if v := c.state.View; v != nil {
-		m.ViewID, m.Key, m.Group, m.Lineage = v.ID, v.Key, v.Group, v.Lineage
+		m.ViewID, m.Key, m.Group, m.Lineage = v.ID, v.Key(), v.Group, v.Lineage
 	}
 	return m
 }
@@ -320,7 +320,7 @@ func (c *Core) agrees(p *peer, m Message, e *Effects) bool {
 		return m.Verb == Hello
 	case p.viewID > mine.ID:
 		return m.Verb == Hello // it will say so
-	case p.key != mine.Key:
+	case p.key != mine.Key():
 		c.ignore(m.From, fmt.Sprintf("its view %d is not the view %d that is known here: two groups have one name", mine.ID, mine.ID), e)
 		return false
 	}
@@ -377,7 +377,7 @@ func (c *Core) running(m Message, e *Effects) {
 	if mine := c.state.View; mine != nil && m.ViewID < mine.ID {
 		return // it will find out that it was left behind
 	}
-	if v := m.Next.View; v != nil && v.Key == c.logsFor {
+	if v := m.Next.View; v != nil && v.Key() == c.logsFor {
 		c.decided(Successor{View: v, Restarted: true}, true, e)
 	}
 	if !c.over && len(m.Peers) > 0 {
@@ -402,7 +402,7 @@ func (c *Core) decided(next Successor, enter bool, e *Effects) {
 func (c *Core) enters() bool {
 	v := c.state.View
 	r, ok := v.RankOf(c.cfg.Self.ID)
-	return ok && v.Members[r].Incarnation == c.cfg.Self.Incarnation && c.logsFor == v.Key && c.state.Promised == Ballot{}
+	return ok && v.Members[r].Incarnation == c.cfg.Self.Incarnation && c.logsFor == v.Key() && c.state.Promised == Ballot{}
 }
 
 func (c *Core) enter(e *Effects) {
@@ -436,7 +436,7 @@ func (c *Core) here() (set views.Ranks) {
 	set = set.With(c.rank(c.cfg.Self.ID), c.counts())
 	for _, p := range c.peers {
 		r, ok := v.RankOf(p.member.ID)
-		set = set.With(r, ok && p.counts && p.viewID == v.ID && p.key == v.Key)
+		set = set.With(r, ok && p.counts && p.viewID == v.ID && p.key == v.Key())
 	}
 	return set
 }

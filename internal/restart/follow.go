@@ -73,7 +73,7 @@ func (c *Core) plan(m Message, e *Effects) {
 	if !c.fair(m) || !c.current(m, e) || m.Ballot != c.state.Promised || !c.has(m.Next.View) || checkNext(c.state.View, m.Next.View) != nil {
 		return
 	}
-	if c.logsFor == m.Next.View.Key {
+	if c.logsFor == m.Next.View.Key() {
 		c.tellReady(m.From, e)
 		return
 	}
@@ -114,7 +114,7 @@ func (c *Core) reconciled(b Ballot, err error, e *Effects) {
 	if err != nil || b != c.state.Promised {
 		return
 	}
-	c.logsFor = w.view.Key
+	c.logsFor = w.view.Key()
 	c.complete(w.plan, e)
 	if b.Node == c.cfg.Self.ID {
 		return // lead sees it

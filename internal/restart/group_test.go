@@ -25,7 +25,7 @@ func (w *world) living(v *views.View) (set views.Ranks) {
 
 // work moves a group that works on, at one of its members.
 func (w *world) work(n *worldNode) {
-	g := w.groups[n.view.Key]
+	g := w.groups[n.view.Key()]
 	id := LogID{Name: w.decls[w.rng.IntN(len(w.decls))].Name}
 	switch k := w.rng.IntN(20); {
 	case k < 6:
@@ -165,7 +165,7 @@ func (w *world) change(n *worldNode, g *group) {
 
 // turn begins a change at a member, and lets most of the others go along with it.
 func (w *world) turn(n *worldNode) {
-	g := w.groups[n.view.Key]
+	g := w.groups[n.view.Key()]
 	joins := slices.ContainsFunc(w.nodes, func(other *worldNode) bool { return other.joining })
 	if !joins && w.living(g.view).Count() == len(g.view.Members) && w.rng.IntN(20) > 0 {
 		return // nobody comes or goes
@@ -247,16 +247,16 @@ func (w *world) install(n *worldNode, g *group) {
 			w.delivers(n, g, id, g.next.trim[id])
 		}
 	}
-	if w.groups[v.Key] == nil {
+	if w.groups[v.Key()] == nil {
 		w.changes++
-		if key, ok := w.chain[v.ID]; ok && key != v.Key {
-			w.fail("view %d is %s at node %d, and %s elsewhere", v.ID, v.Key, n.id, key)
+		if key, ok := w.chain[v.ID]; ok && key != v.Key() {
+			w.fail("view %d is %s at node %d, and %s elsewhere", v.ID, v.Key(), n.id, key)
 		}
 		if w.chain[v.ID] == "" {
 			w.count(g.view, v)
 		}
-		w.chain[v.ID] = v.Key
-		w.groups[v.Key] = &group{view: v, stable: map[LogID]int{}, rows: map[order.NodeID]row{}}
+		w.chain[v.ID] = v.Key()
+		w.groups[v.Key()] = &group{view: v, stable: map[LogID]int{}, rows: map[order.NodeID]row{}}
 	}
 	n.view = v
 	n.remembers(v)

@@ -53,8 +53,8 @@ func TestAGroupOfAnEarlierFormatGetsAnIdentityWhenItComesBack(t *testing.T) {
 // Two of an earlier format are told of the view with which the group got its identity, as they were in the view before.
 func TestWhoMissedThatTheGroupGotAnIdentityIsToldIt(t *testing.T) {
 	self, other := member(1, 3), views.Member{ID: 2, Addr: "10.0.0.2:1", Incarnation: 2}
-	old := &views.View{ID: 5, Cluster: "blue", Key: "old", Members: []views.Member{self, other}}
-	next := &views.View{ID: 6, Cluster: "blue", Key: "new", Members: []views.Member{self, other}}
+	old := (&views.View{ID: 5, Cluster: "blue", Members: []views.Member{self, other}}).WithKey("old")
+	next := (&views.View{ID: 6, Cluster: "blue", Members: []views.Member{self, other}}).WithKey("new")
 	next.Found("first", views.NewSecret("of the first"))
 	core := func(self views.Member, s State) *Core {
 		s.Node, s.Incarnations = self.ID, []uint64{self.Incarnation}
@@ -73,8 +73,8 @@ func TestWhoMissedThatTheGroupGotAnIdentityIsToldIt(t *testing.T) {
 		t.Fatalf("%+v", e)
 	}
 	missed.Hear(1, e.Sends[0].Message)
-	if s := missed.State(); s.View.Key != "new" || s.Secret != next.Secret || s.Before != "old" {
-		t.Errorf("it knows view %d with key %s", s.View.ID, s.View.Key)
+	if s := missed.State(); s.View.Key() != "new" || s.Secret != next.Secret || s.Before != "old" {
+		t.Errorf("it knows view %d with key %s", s.View.ID, s.View.Key())
 	}
 	stranger := missed.hello()
 	stranger.Group, stranger.Lineage, stranger.Key = "", "", "guessed"
@@ -92,7 +92,7 @@ func TestASecretIsKeptWithItsView(t *testing.T) {
 	second := viewOf(t, first, "b", self)
 	second.Follow(first)
 	must(t, m.Echo(1, 257, second), m.Installed(second))
-	if s := remembering(t, disk).State(); s.Secret != first.Secret || s.View.Group != "first" || s.View.Key != "b" {
+	if s := remembering(t, disk).State(); s.Secret != first.Secret || s.View.Group != "first" || s.View.Key() != "b" {
 		t.Errorf("%+v", s)
 	}
 	for key, value := range disk.values {
@@ -125,7 +125,7 @@ func TestNoViewOfAnotherGroupIsEntered(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if s := remembering(t, disk).State(); s.View.Key != "a" || disk.puts != before {
+	if s := remembering(t, disk).State(); s.View.Key() != "a" || disk.puts != before {
 		t.Errorf("view %d is known, after %d writes", s.View.ID, disk.puts-before)
 	}
 }

@@ -222,7 +222,7 @@ func (c *Core) promised(p *peer, m Message, e *Effects) {
 // arrived takes a member's word that its logs are where they were agreed to be.
 func (c *Core) arrived(p *peer, m Message, e *Effects) {
 	a := c.attempt
-	if a == nil || a.phase != reconciling || m.Ballot != a.ballot || m.LogsFor != a.next.View.Key || slices.Contains(a.arrived, p.member.ID) {
+	if a == nil || a.phase != reconciling || m.Ballot != a.ballot || m.LogsFor != a.next.View.Key() || slices.Contains(a.arrived, p.member.ID) {
 		return
 	}
 	a.arrived = append(a.arrived, p.member.ID)
@@ -461,7 +461,7 @@ func (c *Core) reconciledAll(e *Effects) bool {
 			return false
 		}
 	}
-	if c.logsFor == a.next.View.Key && !slices.Contains(a.arrived, c.cfg.Self.ID) {
+	if c.logsFor == a.next.View.Key() && !slices.Contains(a.arrived, c.cfg.Self.ID) {
 		a.arrived = append(a.arrived, c.cfg.Self.ID)
 	}
 	if len(a.arrived) < len(a.next.View.Members) {
@@ -488,7 +488,7 @@ func (c *Core) canvass(e *Effects) {
 func (c *Core) conclude(e *Effects) bool {
 	a := c.attempt
 	for _, said := range a.accounts {
-		if said.LogsFor == a.next.View.Key && !slices.Contains(a.arrived, said.From.ID) {
+		if said.LogsFor == a.next.View.Key() && !slices.Contains(a.arrived, said.From.ID) {
 			a.arrived = append(a.arrived, said.From.ID)
 		}
 	}

@@ -35,10 +35,10 @@ func TestWhoIsToLeadEndsAReconciliationThatNobodyWaitsFor(t *testing.T) {
 	c := NewCore(CoreConfig{
 		Cluster: "c", Self: self, Logs: func() []LogEnd { return nil }, Persistent: func(string) bool { return false },
 		Place: func(_ *views.View, members []views.Member) (*views.View, error) {
-			return &views.View{ID: 2, Key: "second", Members: members}, nil
+			return (&views.View{ID: 2, Members: members}).WithKey("second"), nil
 		},
-	}, State{Node: 1, Incarnations: []uint64{1}, Promised: Ballot{1, 1}, Successor: Successor{View: &views.View{ID: 1, Key: "first", Members: []views.Member{self}}}})
-	c.work = &work{ballot: Ballot{1, 1}, view: &views.View{ID: 2, Key: "gone"}}
+	}, State{Node: 1, Incarnations: []uint64{1}, Promised: Ballot{1, 1}, Successor: Successor{View: (&views.View{ID: 1, Members: []views.Member{self}}).WithKey("first")}})
+	c.work = &work{ballot: Ballot{1, 1}, view: (&views.View{ID: 2}).WithKey("gone")}
 	if e := c.Start(0); !e.Stop || c.attempt != nil {
 		t.Errorf("it is stopped: %v, and %v is led", e.Stop, c.attempt)
 	}

@@ -184,7 +184,7 @@ func checkNext(base, next *views.View) error {
 	switch {
 	case next == nil:
 		return errors.New("a successor without view")
-	case next.ID != base.ID+1 || next.Cluster != base.Cluster || next.Key == "" || next.Key == base.Key:
+	case next.ID != base.ID+1 || next.Cluster != base.Cluster || next.Key() == "" || next.Key() == base.Key():
 		return fmt.Errorf("view %d of %q cannot follow view %d of %q, or its key is not a new one", next.ID, clip(next.Cluster), base.ID, base.Cluster)
 	case base.Group != "" && !next.Follows(base):
 		return fmt.Errorf("view %d of group %.64q cannot follow view %d of group %q", next.ID, next.Group, base.ID, base.Group)

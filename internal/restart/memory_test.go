@@ -22,7 +22,7 @@ func viewOf(t *testing.T, previous *views.View, key string, members ...views.Mem
 	if err != nil {
 		t.Fatal(err)
 	}
-	v.Key = key
+	v.SetKey(key)
 	return v
 }
 
@@ -50,13 +50,13 @@ func TestWhatWasSaidIsRemembered(t *testing.T) {
 	id := LogID{Name: "orders"}
 	must(t, m.Begin(self), m.Enter(first, []LogID{id}), m.Echo(1, 257, second))
 	s := remembering(t, disk).State()
-	if s.Node != 1 || !slices.Equal(s.Incarnations, []uint64{5}) || s.View.Key != "a" || s.Echo.Ballot != 257 || s.Echo.View.Key != "b" || !slices.Equal(s.Incomplete, []Lack{{id, 1}}) {
+	if s.Node != 1 || !slices.Equal(s.Incarnations, []uint64{5}) || s.View.Key() != "a" || s.Echo.Ballot != 257 || s.Echo.View.Key() != "b" || !slices.Equal(s.Incomplete, []Lack{{id, 1}}) {
 		t.Fatalf("%+v", s)
 	}
 	// Installed is late; what is said about the next view tells as much.
 	must(t, m.Echo(2, 258, nil), m.Complete(id, 2))
 	s = remembering(t, disk).State()
-	if s.View.Key != "b" || s.Echo.View != nil || s.Echo.Ballot != 258 || len(s.Incomplete) > 0 {
+	if s.View.Key() != "b" || s.Echo.View != nil || s.Echo.Ballot != 258 || len(s.Incomplete) > 0 {
 		t.Fatalf("%+v", s)
 	}
 	puts := disk.puts

@@ -190,8 +190,8 @@ func (r *runner) place(previous *views.View, members []views.Member) (*views.Vie
 		return nil, err
 	}
 	keyed := *v
-	if v.Key == "" || v.Key == previous.Key {
-		keyed.Key = rand.Text()
+	if v.Key() == "" || v.Key() == previous.Key() {
+		keyed.SetKey(rand.Text())
 	}
 	if previous.Group == "" {
 		keyed.Found(rand.Text(), views.NewSecret(rand.Text()+rand.Text())) // after views of an earlier format

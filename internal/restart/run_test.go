@@ -89,7 +89,7 @@ func members(t *testing.T, n int) (all []*process) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	first.Key = "first"
+	first.SetKey("first")
 	for _, p := range all {
 		p.load()
 		if err := errors.Join(p.Memory.Begin(p.Self), p.Memory.Enter(first, nil)); err != nil {
@@ -204,14 +204,14 @@ func outcomes(t *testing.T, done chan ended, n int, end order.Version) (v *views
 	t.Helper()
 	for range n {
 		e := <-done
-		if e.err != nil || e.outcome.View == nil || v != nil && v.Key != e.outcome.View.Key {
+		if e.err != nil || e.outcome.View == nil || v != nil && v.Key() != e.outcome.View.Key() {
 			t.Fatalf("node %d: %+v, %v; another one is in %v", e.p.Self.ID, e.outcome, e.err, v)
 		}
 		if v = e.outcome.View; e.p.at() != end {
 			t.Fatalf("node %d's log ends at %v, agreed upon was %v", e.p.Self.ID, e.p.at(), end)
 		}
 		e.p.load()
-		if s := e.p.Memory.State(); s.View.Key != v.Key || !s.Restarted || len(s.Incomplete) > 0 {
+		if s := e.p.Memory.State(); s.View.Key() != v.Key() || !s.Restarted || len(s.Incomplete) > 0 {
 			t.Fatalf("node %d remembers %+v", e.p.Self.ID, s)
 		}
 		if err := e.p.Memory.Enter(v, nil); err != nil {
@@ -224,7 +224,7 @@ func outcomes(t *testing.T, done chan ended, n int, end order.Version) (v *views
 func TestThreeThatStartAgainGoOnTogetherWithTheLongestLog(t *testing.T) {
 	all := members(t, 3)
 	v := outcomes(t, runs(within(t), all...), 3, order.Version{View: 1, Seq: 3})
-	if v.ID != 2 || len(v.Members) != 3 || v.Members[0] != all[0].Self || v.Key == "" || v.Key == "first" {
+	if v.ID != 2 || len(v.Members) != 3 || v.Members[0] != all[0].Self || v.Key() == "" || v.Key() == "first" {
 		t.Fatalf("%+v", v)
 	}
 }

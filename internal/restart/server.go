@@ -71,7 +71,7 @@ func Answer(cluster string, self views.Member, v *views.View, m Message) Message
 		}
 	}
 	if r, ok := v.RankOf(m.From.ID); ok && v.Members[r].Incarnation == m.From.Incarnation && (v.Group == "" || genuine) {
-		answer.Next, answer.Key = Successor{View: v}, v.Key
+		answer.Next, answer.Key = Successor{View: v}, v.Key()
 	}
 	return answer.Sealed(v.Secret)
 }

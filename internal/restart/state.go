@@ -141,7 +141,7 @@ func (s *State) Counts(v *views.View) bool {
 // Is reports whether a view is the one in force.
 func (s *State) is(v *views.View) bool { return s.View != nil && same(s.View, v) }
 
-func same(a, b *views.View) bool { return a.ID == b.ID && a.Key == b.Key }
+func same(a, b *views.View) bool { return a.ID == b.ID && a.Key() == b.Key() }
 
 // move takes a view that is known to be in force. What was said about the successor of the one before is settled by it.
 func (s *State) move(next Successor) {
@@ -150,7 +150,7 @@ func (s *State) move(next Successor) {
 	}
 	s.Incomplete = s.lacking(next)
 	if s.View != nil && s.View.Group == "" && next.View.Group != "" {
-		s.Before = s.View.Key
+		s.Before = s.View.Key()
 		if next.Secret != "" {
 			s.Secret = views.NewSecret(next.Secret)
 		}

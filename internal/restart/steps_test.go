@@ -20,7 +20,7 @@ type trio struct {
 
 func newTrio(t *testing.T, change func(*State)) *trio {
 	t.Helper()
-	v := &views.View{ID: 5, Cluster: "blue", Key: "five"}
+	v := (&views.View{ID: 5, Cluster: "blue"}).WithKey("five")
 	for id := range order.NodeID(3) {
 		v.Members = append(v.Members, views.Member{ID: id + 1, Addr: fmt.Sprintf("10.0.0.%d:1", id+1), Incarnation: uint64(id + 1)})
 	}
@@ -51,7 +51,7 @@ func (c *trio) member(id order.NodeID) views.Member {
 
 // next is a view that follows view 5.
 func (c *trio) next(key string, members ...views.Member) *views.View {
-	v := &views.View{ID: 6, Cluster: "blue", Key: key, Members: members}
+	v := (&views.View{ID: 6, Cluster: "blue", Members: members}).WithKey(key)
 	v.Follow(c.view)
 	return v
 }
@@ -60,7 +60,7 @@ func (c *trio) next(key string, members ...views.Member) *views.View {
 func (c *trio) hear(id order.NodeID, m Message) {
 	c.said++
 	m.Cluster, m.From, m.To, m.Count = "blue", c.member(id), c.cfg.Self.Incarnation, c.said
-	m.ViewID, m.Key, m.Group, m.Lineage = c.view.ID, c.view.Key, c.view.Group, c.view.Lineage
+	m.ViewID, m.Key, m.Group, m.Lineage = c.view.ID, c.view.Key(), c.view.Group, c.view.Lineage
 	c.e = c.Hear(c.now, m.Sealed(c.view.Secret))
 }
 
@@ -94,11 +94,11 @@ func (c *trio) sent(v Verb) (all []Message) {
 // What may have been decided is the vote of the highest ballot, wherever it stands among the accounts, and no echo while there is a vote.
 func TestTheVoteOfTheHighestBallotIsCompletedAndNoEcho(t *testing.T) {
 	vote := func(round uint64, key string) Message {
-		return Message{Accepted: &Accepted{Ballot{round, 1}, Successor{View: &views.View{Key: key}}}}
+		return Message{Accepted: &Accepted{Ballot{round, 1}, Successor{View: (&views.View{}).WithKey(key)}}}
 	}
-	echo := func(b views.Ballot, key string) Message { return Message{Echo: &Echo{b, &views.View{Key: key}}} }
+	echo := func(b views.Ballot, key string) Message { return Message{Echo: &Echo{b, (&views.View{}).WithKey(key)}} }
 	both := vote(2, "low")
-	both.Echo = &Echo{1 << 40, &views.View{Key: "echo"}}
+	both.Echo = &Echo{1 << 40, (&views.View{}).WithKey("echo")}
 	for name, c := range map[string]struct {
 		accounts []Message
 		want     string
@@ -106,7 +106,7 @@ func TestTheVoteOfTheHighestBallotIsCompletedAndNoEcho(t *testing.T) {
 		"the highest comes last":     {[]Message{echo(1<<40, "echo"), vote(2, "low"), vote(3, "high")}, "high"},
 		"the highest comes first":    {[]Message{vote(3, "high"), vote(2, "low"), echo(1<<40, "echo")}, "high"},
 		"the highest is between":     {[]Message{vote(1, "low"), vote(3, "high"), both}, "high"},
-		"of one round, by the node":  {[]Message{{Accepted: &Accepted{Ballot{3, 2}, Successor{View: &views.View{Key: "high"}}}}, vote(3, "low")}, "high"},
+		"of one round, by the node":  {[]Message{{Accepted: &Accepted{Ballot{3, 2}, Successor{View: (&views.View{}).WithKey("high")}}}, vote(3, "low")}, "high"},
 		"a vote with an echo":        {[]Message{both, echo(1<<41, "other")}, "low"},
 		"echoes only, highest last":  {[]Message{echo(256, "low"), echo(512, "high")}, "high"},
 		"echoes only, highest first": {[]Message{echo(512, "high"), echo(256, "low")}, "high"},
@@ -114,7 +114,7 @@ func TestTheVoteOfTheHighestBallotIsCompletedAndNoEcho(t *testing.T) {
 	} {
 		got := ""
 		if v := (&attempt{accounts: c.accounts}).found().View; v != nil {
-			got = v.Key
+			got = v.Key()
 		}
 		if got != c.want {
 			t.Errorf("%s: found %q, want %q", name, got, c.want)
@@ -150,7 +150,7 @@ func TestAVoteForAnotherBallotDoesNotCount(t *testing.T) {
 			t.Fatalf("a vote for %v counts in %v", other, b)
 		}
 	}
-	if c.hear(2, Message{Verb: Vote, Ballot: b}); c.state.View.Key != "voted" {
+	if c.hear(2, Message{Verb: Vote, Ballot: b}); c.state.View.Key() != "voted" {
 		t.Error("a vote for the ballot does not count")
 	}
 }
@@ -255,8 +255,8 @@ func TestLogsThatChangeAreReadyForNoView(t *testing.T) {
 		t.Fatalf("the logs are ready for %q while they change", c.logsFor)
 	}
 	c.hear(2, Message{Verb: Decided, Ballot: Ballot{6, 2}, Next: Successor{View: c.next("before", c.cfg.Self, c.member(2)), Restarted: true}, Enter: true})
-	if c.Over() || c.state.View.Key != "before" {
-		t.Errorf("it entered %q: %v", c.state.View.Key, c.Over())
+	if c.Over() || c.state.View.Key() != "before" {
+		t.Errorf("it entered %q: %v", c.state.View.Key(), c.Over())
 	}
 }
 
@@ -266,8 +266,8 @@ func TestWhoseLogsAreElsewhereLearnsTheViewAndDoesNotEnterIt(t *testing.T) {
 		c.meet(2)
 		c.logsFor = logsFor
 		c.hear(2, Message{Verb: Decided, Ballot: Ballot{7, 2}, Next: Successor{View: c.next("decided", c.cfg.Self, c.member(2)), Restarted: true}, Enter: true})
-		if c.state.View.Key != "decided" || c.Over() != enters {
-			t.Errorf("logs for %q: it knows view %q, entered: %v", logsFor, c.state.View.Key, c.Over())
+		if c.state.View.Key() != "decided" || c.Over() != enters {
+			t.Errorf("logs for %q: it knows view %q, entered: %v", logsFor, c.state.View.Key(), c.Over())
 		}
 	}
 }
@@ -277,7 +277,7 @@ func TestWhoPromisedDoesNotEnterTheViewThatWorks(t *testing.T) {
 	for promised, enters := range map[Ballot]bool{{}: true, {7, 2}: false} {
 		var v *views.View
 		c := newTrio(t, func(s *State) {
-			v = &views.View{ID: 6, Cluster: "blue", Key: "works", Members: slices.Clone(s.View.Members)}
+			v = (&views.View{ID: 6, Cluster: "blue", Members: slices.Clone(s.View.Members)}).WithKey("works")
 			v.Members[0].Incarnation = 11
 			v.Follow(s.View)
 			s.View, s.Restarted, s.Promised, s.Incarnations = v, true, promised, []uint64{1, 11}
@@ -297,20 +297,20 @@ func TestAViewIsEnteredByAQuorumOfItsMembersOnly(t *testing.T) {
 	for ready, enters := range map[order.NodeID]bool{1: false, 2: true} { // node 1, and then node 2 too: of three, without node 3
 		c := newTrio(t, nil)
 		next := c.next("voted", c.cfg.Self, c.member(2), c.member(3))
-		c.logsFor = next.Key
+		c.logsFor = next.Key()
 		b := c.leads()
-		c.attempt.accounts[0].LogsFor = next.Key
+		c.attempt.accounts[0].LogsFor = next.Key()
 		for _, id := range []order.NodeID{2, 3} {
 			m := Message{Verb: Promise, Ballot: b, Accepted: &Accepted{Ballot{b.Round - 1, 3}, Successor{View: next, Restarted: true}}}
 			if id <= ready {
-				m.LogsFor = next.Key
+				m.LogsFor = next.Key()
 			}
 			c.hear(id, m)
 		}
 		c.hear(2, Message{Verb: Vote, Ballot: b})
 		told := c.sent(Decided)
-		if c.state.View.Key != "voted" || len(told) != 2 || told[0].Enter != enters || c.Over() != enters {
-			t.Errorf("ready up to node %d: view %q, entered: %v, told %+v", ready, c.state.View.Key, c.Over(), told)
+		if c.state.View.Key() != "voted" || len(told) != 2 || told[0].Enter != enters || c.Over() != enters {
+			t.Errorf("ready up to node %d: view %q, entered: %v, told %+v", ready, c.state.View.Key(), c.Over(), told)
 		}
 	}
 }
@@ -351,7 +351,7 @@ func shards(v *views.View, names ...string) *views.View {
 func TestWhoMissedAViewHasNoWholeLogs(t *testing.T) {
 	members := []views.Member{{ID: 1, Incarnation: 1}, {ID: 2, Incarnation: 2}, {ID: 3, Incarnation: 3}}
 	at := func(id order.ViewID) *views.View {
-		return shards(&views.View{ID: id, Key: fmt.Sprint(id), Members: members}, "orders")
+		return shards((&views.View{ID: id, Members: members}).WithKey(fmt.Sprint(id)), "orders")
 	}
 	for next, lacks := range map[order.ViewID]int{4: 0, 5: 1} {
 		s := State{Node: 1, Successor: Successor{View: at(3)}}
@@ -373,7 +373,7 @@ func TestWhoMissedAViewHasNoWholeLogs(t *testing.T) {
 func TestWhoIsInAViewHadInstalledTheOneThatItEchoed(t *testing.T) {
 	members := []views.Member{{ID: 1, Incarnation: 1}, {ID: 2, Incarnation: 2}, {ID: 3, Incarnation: 3}}
 	at := func(id order.ViewID) *views.View {
-		return shards(&views.View{ID: id, Key: fmt.Sprint(id), Members: members}, "orders")
+		return shards((&views.View{ID: id, Members: members}).WithKey(fmt.Sprint(id)), "orders")
 	}
 	s := State{Node: 1, Successor: Successor{View: at(3)}, Echo: &Echo{257, at(4)}}
 	if s.move(Successor{View: at(5)}); len(s.Incomplete) > 0 {
@@ -409,7 +409,7 @@ func TestADiskThatLostSomethingIsAnotherOne(t *testing.T) {
 // A disk that was started often without becoming a member of anything is still that of the member whom the view in force, an echo or a vote names.
 func TestIncarnationsThatAViewNamesAreNotForgotten(t *testing.T) {
 	at := func(id order.ViewID, incarnation uint64) *views.View {
-		return &views.View{ID: id, Key: fmt.Sprint(id), Members: []views.Member{{ID: 1, Incarnation: incarnation}}}
+		return (&views.View{ID: id, Members: []views.Member{{ID: 1, Incarnation: incarnation}}}).WithKey(fmt.Sprint(id))
 	}
 	s := State{Node: 1, Incarnations: []uint64{1, 2, 3, 4}, Successor: Successor{View: at(5, 1)}, Echo: &Echo{257, at(6, 2)}, Accepted: &Accepted{Ballot{1, 1}, Successor{View: at(6, 3)}}}
 	for incarnation := uint64(5); incarnation < 3*maxIncarnations; incarnation++ {
@@ -430,7 +430,7 @@ func TestAShardOfWhichNoDiskIsLeftGoesOnWhenItIsGivenUp(t *testing.T) {
 	for _, gaveUp := range [][]order.NodeID{nil, {2}, {2, 3}} {
 		members := []views.Member{{ID: 1, Incarnation: 1, Disk: 10}, {ID: 2, Incarnation: 2, Disk: 20}, {ID: 3, Incarnation: 3, Disk: 30}}
 		sg := views.Subgroup{Name: "log", Mode: views.Persistent, Members: []order.Rank{1, 2}}
-		v := &views.View{ID: 5, Cluster: "blue", Key: "five", Members: members, Subgroups: []views.Subgroup{sg}}
+		v := (&views.View{ID: 5, Cluster: "blue", Members: members, Subgroups: []views.Subgroup{sg}}).WithKey("five")
 		self := members[0]
 		for _, id := range gaveUp {
 			self.GaveUp = views.AddMarks(self.GaveUp, sg.Mark(views.Keeper{ID: id, Disk: 10 * uint64(id)}))
@@ -457,7 +457,7 @@ func TestWhatIsGivenUpNamesTheDisksThatHadIt(t *testing.T) {
 	waits := views.Subgroup{Name: "log", Shard: 1, Mode: views.Persistent, RingBytes: 1 << 16, Window: 64, Keepers: []views.Keeper{{ID: 2, Disk: 7}, {ID: 4, Disk: 9}}}
 	first := waits
 	first.Shard, first.Keepers = 0, nil
-	v := &views.View{ID: 3, Cluster: "blue", Key: "k", Members: []views.Member{self}, Subgroups: []views.Subgroup{first, waits}}
+	v := (&views.View{ID: 3, Cluster: "blue", Members: []views.Member{self}, Subgroups: []views.Subgroup{first, waits}}).WithKey("k")
 	must(t, m.Begin(self), m.Enter(v, []LogID{{"log", 1}}))
 	lost, err := m.GiveUp(LogID{"log", 1})
 	if err != nil || !slices.Equal(lost, []views.Keeper{{ID: 2, Disk: 7}, {ID: 4, Disk: 9}}) {

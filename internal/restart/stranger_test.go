@@ -111,7 +111,7 @@ func (s *stranger) forge(n *worldNode, m Message) (Message, string) {
 		case 4:
 			m.Peers = []string{"192.0.2.1:1"}
 		case 5:
-			v := &views.View{ID: m.ViewID + 1, Cluster: "blue", Key: "forged", Members: []views.Member{m.From}}
+			v := (&views.View{ID: m.ViewID + 1, Cluster: "blue", Members: []views.Member{m.From}}).WithKey("forged")
 			if of := n.core.state.View; of != nil {
 				v.Follow(of)
 			}
@@ -185,9 +185,9 @@ func TestRandomStrangersAndASecondGroupChangeNothing(t *testing.T) {
 func lone(t *testing.T) *Core {
 	t.Helper()
 	self, other := views.Member{ID: 1, Addr: "10.0.0.1:1", Incarnation: 1}, views.Member{ID: 2, Addr: "10.0.0.2:1", Incarnation: 2}
-	mine := &views.View{ID: 5, Cluster: "blue", Key: "mine", Members: []views.Member{self, other}}
+	mine := (&views.View{ID: 5, Cluster: "blue", Members: []views.Member{self, other}}).WithKey("mine")
 	mine.Found("first", views.NewSecret("of the first"))
-	next := &views.View{ID: 6, Cluster: "blue", Key: "accepted", Members: []views.Member{self, other}}
+	next := (&views.View{ID: 6, Cluster: "blue", Members: []views.Member{self, other}}).WithKey("accepted")
 	next.Follow(mine)
 	c := NewCore(CoreConfig{
 		Cluster: "blue", Self: views.Member{ID: 1, Addr: "10.0.0.1:1", Incarnation: 3}, Logs: func() []LogEnd { return nil }, Persistent: func(string) bool { return false },
@@ -202,7 +202,7 @@ func lone(t *testing.T) *Core {
 
 func TestAHelloOfAnotherGroupIsIgnoredAndToldOnce(t *testing.T) {
 	c := lone(t)
-	foreign := &views.View{ID: 1 << 40, Cluster: "blue", Key: "foreign", Members: []views.Member{{ID: 9, Addr: "10.0.0.9:1", Incarnation: 77}}}
+	foreign := (&views.View{ID: 1 << 40, Cluster: "blue", Members: []views.Member{{ID: 9, Addr: "10.0.0.9:1", Incarnation: 77}}}).WithKey("foreign")
 	before := snapshotOf(c)
 	for i, found := range []func(){func() {}, func() { foreign.Found("second", views.NewSecret("of the second")) }, func() { foreign.Group = "first" }} {
 		found()
@@ -224,7 +224,7 @@ func TestAHelloOfAnotherGroupIsIgnoredAndToldOnce(t *testing.T) {
 // A group that works tells a process that cannot prove that it belongs to it neither its view nor where its members are.
 func TestAStrangerIsToldNoView(t *testing.T) {
 	self := views.Member{ID: 1, Addr: "10.0.0.1:1", Incarnation: 3}
-	v := &views.View{ID: 5, Cluster: "blue", Key: "mine", Members: []views.Member{self, {ID: 2, Addr: "10.0.0.2:1", Incarnation: 2}}}
+	v := (&views.View{ID: 5, Cluster: "blue", Members: []views.Member{self, {ID: 2, Addr: "10.0.0.2:1", Incarnation: 2}}}).WithKey("mine")
 	v.Found("first", views.NewSecret("of the first"))
 	hello := Message{Verb: Hello, Cluster: "blue", From: v.Members[1], ViewID: 5, Group: v.Group, Lineage: v.Lineage}
 	if a := Answer("blue", self, v, hello.Sealed(v.Secret)); a.Next.View != v || len(a.Peers) != 2 || !a.Genuine(v.Secret) || a.To != 2 {
@@ -247,7 +247,7 @@ func TestAStrangerIsToldNoView(t *testing.T) {
 func TestAnotherGroupThatWorksIsNotJoined(t *testing.T) {
 	c := lone(t)
 	self := views.Member{ID: 2, Addr: "10.0.0.2:1", Incarnation: 9}
-	other := &views.View{ID: 50, Cluster: "blue", Key: "theirs", Members: []views.Member{self}}
+	other := (&views.View{ID: 50, Cluster: "blue", Members: []views.Member{self}}).WithKey("theirs")
 	other.Found("second", views.NewSecret("of the second"))
 	before := snapshotOf(c)
 	e := c.Hear(1, Answer("blue", self, other, c.hello().Sealed(c.state.Secret)))

@@ -123,7 +123,7 @@ func newWorldOf(seed uint64, n int, identity string) *world {
 		members = append(members, one.self())
 	}
 	first, _ := w.place(nil, members)
-	w.groups[first.Key] = &group{view: first, stable: map[LogID]int{}, rows: map[order.NodeID]row{}}
+	w.groups[first.Key()] = &group{view: first, stable: map[LogID]int{}, rows: map[order.NodeID]row{}}
 	for _, one := range w.nodes {
 		w.enter(one, first)
 	}
@@ -191,13 +191,13 @@ func (w *world) known(n *worldNode) {
 	if v == nil {
 		return
 	}
-	if key, ok := w.chain[v.ID]; ok && key != v.Key {
-		w.fail("node %d knows %s as view %d, another one knows %s", n.id, v.Key, v.ID, key)
+	if key, ok := w.chain[v.ID]; ok && key != v.Key() {
+		w.fail("node %d knows %s as view %d, another one knows %s", n.id, v.Key(), v.ID, key)
 	}
 	if before := w.groups[w.chain[v.ID-1]]; before != nil && w.chain[v.ID] == "" {
 		w.count(before.view, v)
 	}
-	w.chain[v.ID] = v.Key
+	w.chain[v.ID] = v.Key()
 }
 
 // count counts the shards that begin to wait for a member that has their log, and those whose wait ends.
@@ -315,11 +315,11 @@ func (n *worldNode) outcome(o Outcome) {
 		return
 	}
 	n.begins(o.View)
-	if n.w.groups[o.View.Key] == nil {
+	if n.w.groups[o.View.Key()] == nil {
 		n.w.restarts++
-		n.w.groups[o.View.Key] = &group{view: o.View, stable: map[LogID]int{}, rows: map[order.NodeID]row{}}
+		n.w.groups[o.View.Key()] = &group{view: o.View, stable: map[LogID]int{}, rows: map[order.NodeID]row{}}
 	}
-	n.w.enter(n, n.w.groups[o.View.Key].view) // of which the core has a copy
+	n.w.enter(n, n.w.groups[o.View.Key()].view) // of which the core has a copy
 }
 
 // begins checks a node's logs at the beginning of a restarted view (Y4, Y7).
@@ -335,13 +335,13 @@ func (n *worldNode) begins(v *views.View) {
 		if acked := w.acked[id]; !late && acked != (order.Version{}) && !slices.Contains(l.list[:l.synced], acked) {
 			w.fail("node %d begins view %d without version %v of %v, which every disk had: %v", n.id, v.ID, acked, id, l.list)
 		}
-		if w.began[v.Key] == nil {
-			w.began[v.Key] = map[LogID][]order.Version{}
+		if w.began[v.Key()] == nil {
+			w.began[v.Key()] = map[LogID][]order.Version{}
 		}
-		if other, ok := w.began[v.Key][id]; ok && !slices.Equal(other, l.list) {
+		if other, ok := w.began[v.Key()][id]; ok && !slices.Equal(other, l.list) {
 			w.fail("node %d begins view %d with %v of %v, another one with %v", n.id, v.ID, l.list, id, other)
 		}
-		w.began[v.Key][id] = slices.Clone(l.list)
+		w.began[v.Key()][id] = slices.Clone(l.list)
 	}
 }
 

@@ -19,7 +19,7 @@ func (brainChecker) name() string { return "brain" }
 
 func (brainChecker) installed(w *world, p *process, r *viewRecord) error {
 	if first := w.history.byID[r.view.ID]; first != r {
-		return violated("G5", "node %d begins a view %d (%s), and there is another one (%s)", p.self.ID, r.view.ID, r.view.Key, first.view.Key)
+		return violated("G5", "node %d begins a view %d (%s), and there is another one (%s)", p.self.ID, r.view.ID, r.view.Key(), first.view.Key())
 	}
 	if p.restarted && len(p.seats) == 1 {
 		return checkRestarted(w, p, r)
@@ -30,7 +30,7 @@ func (brainChecker) installed(w *world, p *process, r *viewRecord) error {
 	before := p.seats[len(p.seats)-2].record
 	has := func(q *process) bool {
 		s := q.seatIn(before)
-		return s != nil && before.decided[views.Ballot(s.words(viewLine)[wordDecided])] == r.view.Key
+		return s != nil && before.decided[views.Ballot(s.words(viewLine)[wordDecided])] == r.view.Key()
 	}
 	if !before.quorum(has) {
 		n := 0

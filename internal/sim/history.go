@@ -38,11 +38,11 @@ const theEnd = "the end"
 
 // record returns what is known of a view; it begins when somebody first lays it out.
 func (w *world) record(v *views.View) *viewRecord {
-	if r := w.history.byKey[v.Key]; r != nil {
+	if r := w.history.byKey[v.Key()]; r != nil {
 		return r
 	}
 	r := &viewRecord{view: v, wild: make([]bool, len(v.Members)), decided: map[views.Ballot]string{}, proposed: map[views.Ballot]*process{}}
-	w.history.byKey[v.Key] = r
+	w.history.byKey[v.Key()] = r
 	if w.history.byID[v.ID] == nil {
 		w.history.byID[v.ID] = r
 	}
@@ -62,7 +62,7 @@ func (w *world) processOf(m views.Member) *process {
 }
 
 func viewText(v *views.View) string {
-	text, err := json.Marshal(v)
+	text, err := json.Marshal((*views.Keyed)(v))
 	if err != nil {
 		panic(err) // it is numbers and strings
 	}

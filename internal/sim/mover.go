@@ -55,7 +55,7 @@ func (p *process) limits(name string) member.Limits {
 // mover is the process's end in a view, or nil if it did not open that.
 func (p *process) mover(v *views.View, index int) *mover {
 	for _, m := range p.movers {
-		if m.view.ID == v.ID && m.view.Key == v.Key && m.index == index {
+		if m.view.ID == v.ID && m.view.Key() == v.Key() && m.index == index {
 			return m
 		}
 	}

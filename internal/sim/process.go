@@ -146,7 +146,7 @@ func (p *process) openTable(v *views.View, self order.Rank, l *member.Layout) (*
 	for r, m := range v.Members {
 		ends = append(ends, simnet.Endpoint{ID: m.ID, Shape: l.Shape(order.Rank(r))})
 	}
-	t := w.net.OpenView(v.ID, v.Key, self, ends)
+	t := w.net.OpenView(v.ID, v.Key(), self, ends)
 	p.seats = append(p.seats, &seat{record: w.record(v), self: self, table: t, own: t.Row(self), lines: make([]multicastLine, len(v.Subgroups))})
 	return t, nil
 }

@@ -329,7 +329,7 @@ func (w *world) canRestart() bool {
 			continue
 		}
 		s := p.memory.State()
-		if s.View == nil || s.View.Key != last.view.Key || s.Echo != nil || s.Accepted != nil || len(s.Incomplete) > 0 {
+		if s.View == nil || s.View.Key() != last.view.Key() || s.Echo != nil || s.Accepted != nil || len(s.Incomplete) > 0 {
 			return false
 		}
 		if !slices.ContainsFunc(back, func(q *process) bool { return !w.near(p, q) }) && s.Counts(last.view) {

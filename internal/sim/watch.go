@@ -23,7 +23,7 @@ func (w *world) begins(p *process, v *views.View) {
 	}
 	if p.beginning = v; w.lie == AnotherView && v.ID > 1 && self > 0 {
 		other := *v
-		other.Key += "'"
+		other.SetKey(v.Key() + "'")
 		p.beginning = &other
 	}
 	p.remember()
@@ -99,7 +99,7 @@ func (w *world) watchProposal(p *process, s *seat, e views.Proposed) {
 func (w *world) watchDecision(p *process, s *seat, e views.Decided) {
 	key, r := theEnd, s.record
 	if e.Decision.View != nil {
-		key = e.Decision.View.Key
+		key = e.Decision.View.Key()
 	}
 	w.judge("log", checkRecorded(p, r, e.Ballot))
 	leads := e.Ballot.Leader() == s.self

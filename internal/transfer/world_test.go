@@ -61,7 +61,7 @@ func newWorld(t *testing.T, old int, stateBytes int) *world {
 	t.Helper()
 	w := &world{t: t, fresh: order.NodeID(old + 1), state: make([]byte, stateBytes), failed: map[order.NodeID][]error{}, ids: map[order.NodeID]*trust.Identity{}}
 	rand.NewChaCha8([32]byte{1}).Read(w.state)
-	w.view = &views.View{ID: 5, Cluster: "blue", Key: "secret", Subgroups: []views.Subgroup{{Name: "other"}, {Name: "map"}}}
+	w.view = (&views.View{ID: 5, Cluster: "blue", Subgroups: []views.Subgroup{{Name: "other"}, {Name: "map"}}}).WithKey("secret")
 	sg := &w.view.Subgroups[1]
 	for i := range old + 1 {
 		id := order.NodeID(i + 1)
@@ -185,7 +185,7 @@ func (w *world) arrives() (*Fetch, Fetched) {
 
 // without is the next view, without some nodes.
 func (w *world) without(ids ...order.NodeID) *views.View {
-	v := &views.View{ID: w.view.ID + 1, Cluster: "blue", Key: "another", Subgroups: []views.Subgroup{{Name: "other"}, {Name: "map"}}}
+	v := (&views.View{ID: w.view.ID + 1, Cluster: "blue", Subgroups: []views.Subgroup{{Name: "other"}, {Name: "map"}}}).WithKey("another")
 	for _, m := range w.view.Members {
 		if !slices.Contains(ids, m.ID) {
 			v.Subgroups[1].Members = append(v.Subgroups[1].Members, order.Rank(len(v.Members)))

@@ -79,10 +79,10 @@ func TestALogOfWhichNothingCanBeReadIsSetAside(t *testing.T) {
 func withOthers(t *testing.T, dir string) {
 	t.Helper()
 	self := views.Member{ID: 1, Incarnation: 7, Addr: "10.0.0.1:1"}
-	v := &views.View{
-		ID: 3, Cluster: "shop", Key: "k", Members: []views.Member{self, {ID: 2, Incarnation: 8, Addr: "10.0.0.2:1"}},
+	v := (&views.View{
+		ID: 3, Cluster: "shop", Members: []views.Member{self, {ID: 2, Incarnation: 8, Addr: "10.0.0.2:1"}},
 		Subgroups: []views.Subgroup{{Name: "orders", Mode: views.Persistent, RingBytes: 1 << 16, Window: 16, Members: []order.Rank{0, 1}, Senders: []order.Rank{0, 1}}},
-	}
+	}).WithKey("k")
 	remembers(t, dir, func(s *persist.Store, m *restart.Memory) {
 		if err := m.Begin(self); err != nil {
 			t.Fatal(err)
@@ -280,10 +280,10 @@ func TestADamagedSnapshotThatNobodyElseHasGoesAlone(t *testing.T) {
 func TestALogThatAShardWaitsForIsGivenUpByName(t *testing.T) {
 	dir := stopped(t, "node1", 1, persist.LogConfig{ID: orders}, records(5)...)
 	self := views.Member{ID: 1, Incarnation: 7, Addr: "10.0.0.1:1"}
-	v := &views.View{ID: 3, Cluster: "shop", Key: "k", Members: []views.Member{self}, Subgroups: []views.Subgroup{
+	v := (&views.View{ID: 3, Cluster: "shop", Members: []views.Member{self}, Subgroups: []views.Subgroup{
 		{Name: "bills", Mode: views.Persistent, RingBytes: 1 << 16, Window: 16, Keepers: []views.Keeper{{ID: 2, Disk: 20}, {ID: 4, Disk: 40}}},
 		{Name: "orders", Mode: views.Persistent, RingBytes: 1 << 16, Window: 16, Members: []order.Rank{0}, Senders: []order.Rank{0}},
-	}}
+	}}).WithKey("k")
 	remembers(t, dir, func(_ *persist.Store, m *restart.Memory) {
 		if err := errors.Join(m.Begin(self), m.Enter(v, nil)); err != nil {
 			t.Fatal(err)
