@@ -139,7 +139,7 @@ func (d *durable) keepAll(v *views.View) error {
 	self, ok := v.RankOf(d.group.cfg.ID)
 	for _, sg := range v.Subgroups {
 		if ok && sg.Mode == Persistent && sg.Has(self) {
-			if _, err := d.keep(shard(sg)); err != nil {
+			if _, err := d.keep(shardID(sg)); err != nil {
 				return err
 			}
 		}
@@ -250,7 +250,7 @@ func (d *durable) partial(id persist.LogID) bool {
 	}
 	v := d.group.member.View()
 	self, in := v.RankOf(d.group.cfg.ID)
-	return !slices.ContainsFunc(v.Subgroups, func(sg views.Subgroup) bool { return in && shard(sg) == id && sg.Has(self) })
+	return !slices.ContainsFunc(v.Subgroups, func(sg views.Subgroup) bool { return in && shardID(sg) == id && sg.Has(self) })
 }
 
 func (d *durable) list() (ids []persist.LogID) {
@@ -289,19 +289,19 @@ func (d *durable) unshown() (n int) {
 	v := d.group.member.View()
 	self, _ := v.RankOf(d.group.cfg.ID)
 	for _, sg := range v.Subgroups {
-		if k := d.logs[shard(sg)]; k != nil && sg.Has(self) {
+		if k := d.logs[shardID(sg)]; k != nil && sg.Has(self) {
 			n += k.recorder.Unshown()
 		}
 	}
 	return n
 }
 
-// shard is the log of a subgroup of a view.
-func shard(sg views.Subgroup) persist.LogID { return persist.LogID{Name: sg.Name, Shard: sg.Shard} }
+// shardID names the log of a subgroup of a view.
+func shardID(sg views.Subgroup) persist.LogID { return persist.LogID{Name: sg.Name, Shard: sg.Shard} }
 
 // shardLog is the log of a shard that this process is in. One that cannot be opened takes nothing, and the group halts here.
 func (g *Group) shardLog(sg views.Subgroup) *shardLog {
-	l, err := g.durable.keep(shard(sg))
+	l, err := g.durable.keep(shardID(sg))
 	if err != nil {
 		g.durable.failed(err)
 		return &shardLog{recorder: member.NewRecorder(member.RecorderConfig{Log: member.NoLog, Receiver: g.apps[g.declaration(sg)], Observe: func(order.Time) {}})}
@@ -367,7 +367,7 @@ func (d *durable) lacking(v *views.View) (ids []restart.LogID) {
 	self, _ := v.RankOf(d.group.cfg.ID)
 	for _, sg := range v.Subgroups {
 		if sg.Mode == Persistent && slices.Contains(sg.Fresh, self) {
-			ids = append(ids, restart.LogID(shard(sg)))
+			ids = append(ids, restart.LogID(shardID(sg)))
 		}
 	}
 	return ids
@@ -417,24 +417,37 @@ func (d *durable) cutAll(id persist.LogID) error {
 }
 
 func (d *durable) catchUpOnce(ctx context.Context, id persist.LogID, before order.Version, keep bool, sources []logwire.Source) error {
-	k, err := d.keep(id)
-	if err != nil {
-		return err
-	}
 	if len(sources) == 0 {
 		return fmt.Errorf("log of subgroup %q: %w: no other member has it", id.Name, logwire.ErrNoSource)
 	}
-	group, secret := d.identity()
-	got, err := logwire.CatchUp(ctx, logwire.CatchUpConfig{
-		Cluster: d.group.cfg.Cluster, Group: group, Secret: secret, Dial: d.dial, Sources: sources, ID: id, Log: k.log, Before: before, Keep: keep,
+	got, err := d.askForLog(ctx, id, logwire.CatchUpConfig{
+		Sources: sources, Before: before, Keep: keep,
 		Failed: func(s logwire.Source, err error) {
 			d.group.cfg.emit(StateSourceFailed{Subgroup: id.Name, Shard: id.Shard, Source: s.Node, Err: err})
 		},
 	})
-	if err == nil && (got.Records > 0 || got.Cut > 0 || got.Snapshot != Version{}) {
-		d.group.cfg.emit(LogCaughtUp{Subgroup: id.Name, Shard: id.Shard, Records: got.Records, Cut: got.Cut, Snapshot: got.Snapshot, Took: got.Took})
+	if err == nil {
+		d.tellCaughtUp(id, got)
 	}
 	return err
+}
+
+// askForLog has a log become that of its sources.
+func (d *durable) askForLog(ctx context.Context, id persist.LogID, cfg logwire.CatchUpConfig) (got logwire.Result, err error) {
+	k, err := d.keep(id)
+	if err != nil {
+		return got, err
+	}
+	cfg.Cluster, cfg.Dial, cfg.ID, cfg.Log = d.group.cfg.Cluster, d.dial, id, k.log
+	cfg.Group, cfg.Secret = d.identity()
+	return logwire.CatchUp(ctx, cfg)
+}
+
+// tellCaughtUp tells what a log got from others, and lost.
+func (d *durable) tellCaughtUp(id persist.LogID, got logwire.Result) {
+	if got.Records > 0 || got.Cut > 0 || got.Snapshot != (Version{}) {
+		d.group.cfg.emit(LogCaughtUp{Subgroup: id.Name, Shard: id.Shard, Records: got.Records, Cut: got.Cut, Snapshot: got.Snapshot, Took: got.Took})
+	}
 }
 
 func (d *durable) dial(ctx context.Context, addr string) (net.Conn, error) {

@@ -7,7 +7,7 @@ import (
 	"github.com/squall-go/squall/internal/descriptors"
 	"github.com/squall-go/squall/internal/join"
 	"github.com/squall-go/squall/internal/member"
-	"github.com/squall-go/squall/internal/transfer"
+	"github.com/squall-go/squall/internal/shard"
 	"github.com/squall-go/squall/smc"
 	"github.com/squall-go/squall/views"
 )
@@ -31,7 +31,7 @@ var (
 	// ErrEvicted halts a group at a member that the others took for failed.
 	ErrEvicted = views.ErrEvicted
 	// ErrStateLost halts a group at a member that came into a subgroup when nobody is left who has its state.
-	ErrStateLost = transfer.ErrStateLost
+	ErrStateLost = shard.ErrStateLost
 	// ErrSilent is why a member failed: it lives, or seems to, but its loop does not turn.
 	ErrSilent = member.ErrSilent
 	// ErrTooFewDescriptors is returned by Open when the limit of the process leaves too few file descriptors for a group of that size.

@@ -271,7 +271,7 @@ func (g *Group) declaration(sg views.Subgroup) int {
 
 // receiver prepares to take what a subgroup of a view that is about to be installed delivers here.
 func (g *Group) receiver(v *views.View, i int) member.Receiver {
-	return g.states.enter(v, i, g.declaration(v.Subgroups[i]))
+	return g.states.of[g.declaration(v.Subgroups[i])].enter(v, i)
 }
 
 // start runs the loop.

@@ -2,240 +2,218 @@ package squall
 
 import (
 	"context"
-	"slices"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync/atomic"
+	"time"
 
-	"github.com/squall-go/squall/internal/backlog"
+	"github.com/squall-go/squall/internal/logwire"
+	"github.com/squall-go/squall/internal/member"
+	"github.com/squall-go/squall/internal/restart"
+	"github.com/squall-go/squall/internal/shard"
 	"github.com/squall-go/squall/internal/transfer"
 	"github.com/squall-go/squall/order"
-	"github.com/squall-go/squall/smc"
+	"github.com/squall-go/squall/persist"
 	"github.com/squall-go/squall/views"
 )
 
-// phase is how a receiver treats what its shard delivers.
-type phase uint8
-
-const (
-	// waiting: the application has no state of the shard yet, so deliveries go to the backlog.
-	waiting phase = iota
-	// live: the application has the state and gets the deliveries.
-	live
-	// over: the application has the state of another shard, or is about to get it. What the shard still delivers here goes to its
-	// log, if it has one, and nowhere else.
-	over
-)
-
-// receiver takes what one shard delivers to this process, from the view in which the process enters the shard to the last view
-// in which it is a member of it. A process that enters another shard, or the same one anew, gets another receiver; the one
-// before is superseded if the application's state is replaced.
-//
-//	enter ──▶ waiting ──▶ live ──▶ over
-//	             └──────────────────▲
-//
-// All fields but those of the goroutine are the loop's.
+// receiver performs one stay of this process in a shard: it takes what the shard delivers, and does what package shard decides. All
+// fields but those of the activities are the loop's.
 type receiver struct {
-	group       *Group
-	declaration int
-	subgroup    views.Subgroup // as of the first view
-	since       order.ViewID   // the first view
-	last        order.ViewID   // the last view in which this process is a member of the shard
-	app         application
-	log         *shardLog // nil: the subgroup is not persistent
-	phase       phase
-	begun       bool             // its first view delivers: everything of earlier views is delivered
-	backlog     *backlog.Backlog // while waiting
+	member.Intake
+	stays   *stays
+	id      shard.Stay
+	view    *views.View // the first one
+	index   int         // of the subgroup in it
+	before  *receiver   // the one of the stay before, while this one begins; nil: there is none
+	log     *shardLog   // nil: the subgroup is not persistent
+	arrived bool
+	here    chan struct{} // closed when the state is here, or that of a later stay in its place; nil: there is nothing to wait for
+	silent  atomic.Bool   // the application gets nothing more out of the backlog
+	fetch   *transfer.Fetch
 
-	// The goroutine that gets the state; none if there is nothing to get.
-	before *receiver // must not call the application any more before this one does; nil: there is none
-	fetch  *transfer.Fetch
-	take   func() error // without fetch: has the application take over what is here
-	first  bool         // Open waits for it
-	cancel context.CancelCauseFunc
-	ctx    context.Context // ends when the state is not wanted any more
-	ready  chan struct{}   // closed when the application got everything of earlier receivers
-	here   *arrival
-	ended  chan struct{} // closed when the goroutine does not call the application any more
+	// The activities', one after the other.
+	last    order.Version // where the log ends, as another member told
+	caught  logwire.Result
+	got     transfer.Fetched
+	handing time.Time // when the hand-over began
 }
 
-// enter returns the receiver of a shard of a view that is about to be installed. If the application needs the state of the
-// shard, deliveries wait from here on.
-//
-// A member that has the state continues. Of the others, a fresh member fetches it. One that is not fresh enters a shard that
-// begins, or one whose log it holds: the application takes over what is in the log, or begins with nothing. Only an application
-// that was in no shard of the subgroup before has nothing to replace.
-func (s *states) enter(v *views.View, i, declaration int) *receiver {
-	sg, cfg := v.Subgroups[i], s.group.cfg.Subgroups[declaration]
-	self, _ := v.RankOf(s.group.cfg.ID)
-	fresh, before := slices.Contains(sg.Fresh, self), s.own[declaration]
-	if before != nil && !fresh && !sg.Lost && before.continues(v, sg) {
-		before.last = v.ID
-		return before
-	}
-	r := &receiver{
-		group: s.group, declaration: declaration, subgroup: sg, since: v.ID, last: v.ID, app: s.group.apps[declaration], phase: live,
-	}
-	if sg.Mode == Persistent {
-		r.log = s.group.shardLog(sg)
-	}
-	s.own[declaration] = r
-	if cfg.handsOver() && (fresh || before != nil || sg.Mode == Persistent && cfg.Log.Recover != nil) {
-		r.wait(s, v, i, fresh, before)
-	}
-	return r
+func (r *receiver) subgroup() views.Subgroup { return r.view.Subgroups[r.index] }
+
+func (r *receiver) group() *Group { return r.stays.states.group }
+
+func (r *receiver) config() *SubgroupConfig { return &r.group().cfg.Subgroups[r.stays.declaration] }
+
+// begins is the Intake's.
+func (r *receiver) begins(v *views.View, i int) {
+	r.stays.core.Begins(r.id, v.ID, i, r.stays.states.source.Wanted(v.ID, i))
+	r.stays.perform()
 }
 
-// continues reports whether a process that is not fresh in a shard of a view has its state already: it was in the shard in the
-// view before, or in the last view in which the shard had members. In the latter case what waited for disks was not delivered, so
-// an application with a log takes over the log instead.
-func (r *receiver) continues(v *views.View, sg views.Subgroup) bool {
-	return r.subgroup.Shard == sg.Shard && (r.last == v.ID-1 || sg.Mode != Persistent)
-}
-
-// wait has deliveries kept until the application has the state.
-func (r *receiver) wait(s *states, v *views.View, i int, fresh bool, before *receiver) {
-	cfg := s.group.cfg.Subgroups[r.declaration]
-	r.phase, r.before = waiting, before
-	r.ctx, r.cancel = context.WithCancelCause(s.ctx)
-	r.ready, r.ended = make(chan struct{}), make(chan struct{})
-	r.backlog = backlog.New(backlog.Config{
-		Bytes:  max(cfg.BacklogBytes, max(smc.MaxMessage(cfg.RingBytes), cfg.MaxMessageBytes)+backlog.MessageBytes),
-		Upcall: r.handOver, Wake: s.group.parker.Wake,
-	})
-	if fresh {
-		r.fetch = s.fetch(v, i, r.restore)
-		if r.log != nil {
-			r.log.partial.Store(true)
-			r.log.recorder.Lacks(v.ID)
-		}
-	} else {
-		r.take, r.first = r.takeOver, s.group.member == nil
-	}
-	if before == nil {
-		r.here = newArrival(r)
-	} else {
-		r.here = before.passTo(r)
-		before.supersede()
-	}
-	s.group.subs[r.declaration].state.Store(r)
-	s.pending = append(s.pending, r)
-}
-
-// Deliver implements multicast.Receiver.
-func (r *receiver) Deliver(run []Message) int {
-	if r.phase == waiting {
-		taken, through := r.backlog.Deliver(run)
-		if !through {
-			return taken
-		}
-		r.through()
+// offer takes a snapshot where the deliveries of a view begin. A log has everything that was delivered before, but for what waits.
+func (r *receiver) offer(v order.ViewID, i int) {
+	source := r.stays.states.source
+	f := func() { source.Put(v, i, r.config().Snapshot()) }
+	if r.log != nil {
+		f = func() { source.Put(v, i, boundary{r.log.recorder.Last()}.write) }
 	}
 	switch {
-	case r.phase == over && r.log == nil:
-		return len(run)
-	case r.phase == over:
-		return r.log.recorder.Keep(run)
+	case !r.Whole() && !r.Backlog().Mark(f):
 	case r.log != nil:
-		return r.log.recorder.Deliver(run)
-	}
-	return r.app.Deliver(run)
-}
-
-// MaxRun implements multicast.Receiver.
-func (r *receiver) MaxRun() int { return r.app.MaxRun() }
-
-// Whole implements member.Receiver.
-func (r *receiver) Whole() bool { return r.phase != waiting }
-
-// Begin implements member.Receiver.
-func (r *receiver) Begin(v *views.View, i int) {
-	if !r.begun {
-		r.begun = true
-		r.begin()
-	}
-	r.boundary(v, i)
-}
-
-// begin is called when everything of earlier views is delivered here.
-func (r *receiver) begin() {
-	if r.phase != waiting {
-		return
-	}
-	if r.log != nil {
-		r.log.recorder.Lacks(r.since) // the goroutine appends to the log from here on
-	}
-	r.app.mark(func() { close(r.ready) })
-}
-
-// boundary takes a snapshot where the deliveries of a view begin, if the view has fresh members that need one. A receiver that is
-// over has no state to give.
-func (r *receiver) boundary(v *views.View, i int) {
-	source := r.group.states.source
-	if !source.Wanted(v.ID, i) {
-		return
-	}
-	f := func() { source.Put(v.ID, i, r.group.cfg.Subgroups[r.declaration].Snapshot()) }
-	if r.log != nil {
-		f = func() { source.Put(v.ID, i, boundary{r.log.recorder.Last()}.write) }
-	}
-	switch {
-	case r.phase == over && (r.log == nil || r.log.partial.Load()):
-		// The application, or the log, did not get all that the shard delivered before.
-		source.Withhold(v.ID, i)
-	case r.phase == waiting && !r.backlog.Mark(f):
-	case r.log != nil:
-		f() // the log has everything that was delivered
+		f()
 	default:
-		r.app.mark(f)
+		r.group().apps[r.stays.declaration].mark(f)
 	}
 }
 
-// through notes that the application has the state and everything that waited for it.
-func (r *receiver) through() {
-	if r.phase != waiting {
-		return
+// arrive ends the waits for the state.
+func (r *receiver) arrive() {
+	if !r.arrived {
+		r.arrived = true
+		close(r.here)
 	}
-	r.phase = live
-	if r.superseded() {
-		r.phase = over
+}
+
+// run performs an activity.
+func (r *receiver) run(ctx context.Context, e shard.Effect) shard.Result {
+	switch e.Do {
+	case shard.FetchState:
+		return r.fetchState(ctx, e.Source)
+	case shard.FillLog:
+		return r.fillLog(ctx, e)
+	case shard.EmptyLog:
+		return fatal(r.group().durable.cutAll(shardID(r.subgroup())))
+	case shard.SyncLog:
+		return r.syncLog(ctx)
+	case shard.CompleteLog:
+		return r.completeLog(e.View)
+	case shard.Recover:
+		return fatal(r.group().recoverFrom(shardID(r.subgroup())))
+	case shard.RestoreEmpty:
+		return r.restoreEmpty()
+	case shard.HandOver:
+		r.handing = time.Now()
+		if !r.Backlog().HandOver() {
+			return shard.Result{Outcome: shard.Dropped}
+		}
+		return shard.Result{}
 	}
+	select {
+	case <-time.After(e.Pause):
+	case <-ctx.Done():
+	}
+	return shard.Result{}
+}
+
+// fatal is the result of what only this process itself can fail at.
+func fatal(err error) shard.Result {
+	if err != nil {
+		return shard.Result{Outcome: shard.Fatal, Err: err}
+	}
+	return shard.Result{}
+}
+
+func (r *receiver) fetchState(ctx context.Context, source views.Member) shard.Result {
+	got, err := r.fetch.From(ctx, source)
+	var own *transfer.RestoreError
+	switch {
+	case err == nil:
+		r.got = got
+		return shard.Result{Last: r.last}
+	case errors.As(err, &own):
+		return fatal(fmt.Errorf("restoring subgroup %q: %w", r.subgroup().Name, own.Err))
+	case errors.Is(err, transfer.ErrLater):
+		return shard.Result{Outcome: shard.Later, Err: err}
+	case errors.Is(err, transfer.ErrRefused):
+		return shard.Result{Outcome: shard.Refused, Err: err}
+	}
+	return shard.Result{Outcome: shard.Failed, Err: err}
+}
+
+// restore reads what another member gives: the state or, in a persistent subgroup, where the log ends.
+func (r *receiver) restore(in io.Reader) error {
+	if r.log == nil {
+		return r.config().Restore(in)
+	}
+	b, err := readBoundary(in)
+	if err != nil {
+		return fmt.Errorf("where its log ends: %w", err)
+	}
+	r.last = b.Last
+	return nil
+}
+
+func (r *receiver) fillLog(ctx context.Context, e shard.Effect) shard.Result {
+	d, id := r.group().durable, shardID(r.subgroup())
+	got, err := d.askForLog(ctx, id, logwire.CatchUpConfig{
+		Sources: []logwire.Source{{Node: e.Source.ID, Addr: e.Source.Addr}}, Once: true, Before: logwire.After(e.Last),
+	})
+	r.caught.Records, r.caught.Cut, r.caught.Took = r.caught.Records+got.Records, r.caught.Cut+got.Cut, r.caught.Took+got.Took
+	if got.Snapshot != (Version{}) {
+		r.caught.Snapshot = got.Snapshot
+	}
+	switch {
+	case err == nil:
+		d.tellCaughtUp(id, r.caught)
+		return shard.Result{}
+	case errors.Is(err, logwire.ErrNoSource) || ctx.Err() != nil:
+		return shard.Result{Outcome: shard.Failed, Err: err, Progress: got.Records > 0 || got.Snapshot != Version{}}
+	case errors.Is(err, persist.ErrDamaged):
+		return fatal(d.condemn(id, err))
+	}
+	return fatal(err)
+}
+
+func (r *receiver) syncLog(ctx context.Context) shard.Result {
+	err := r.log.log.Sync(ctx)
+	if ctx.Err() != nil {
+		return shard.Result{Outcome: shard.Failed, Err: err}
+	}
+	return fatal(err)
+}
+
+func (r *receiver) completeLog(since order.ViewID) shard.Result {
+	id := shardID(r.subgroup())
+	if err := r.group().durable.memory.Complete(restart.LogID(id), since); err != nil {
+		return fatal(fmt.Errorf("subgroup %q: its log is complete: %w", id.Name, err))
+	}
+	return shard.Result{}
+}
+
+func (r *receiver) restoreEmpty() shard.Result {
+	if err := r.config().Restore(strings.NewReader("")); err != nil {
+		return fatal(fmt.Errorf("subgroup %q: restoring from an empty reader, because its shard begins: %w", r.subgroup().Name, err))
+	}
+	return shard.Result{}
+}
+
+// handOver gives the application what was delivered while it took over the state. In a log it comes behind what the log got
+// from others.
+func (r *receiver) handOver(run []Message) {
 	if r.log != nil {
-		r.log.partial.Store(false)
-		r.log.recorder.Whole()
+		if !r.record(run) || r.config().Log.DeliverAfterPersist {
+			return
+		}
+	}
+	if !r.silent.Load() {
+		r.group().apps[r.stays.declaration].call(run)
 	}
 }
 
-// leave notes that this process is in no shard of the subgroup in a view. A state that is not here yet is not wanted any more.
-func (r *receiver) leave() {
-	if r.phase == waiting && r.fetch != nil {
-		r.supersede()
+// record appends messages to the log, and waits for room there. It reports whether the log took all of them before the group
+// halted here.
+func (r *receiver) record(run []Message) bool {
+	for i := range run {
+		for !r.log.recorder.Take(&run[i]) {
+			select {
+			case <-r.log.room:
+			case <-r.group().halted:
+				return false
+			}
+		}
 	}
-}
-
-// supersede ends the receiver's part in the application's life: the state of another receiver takes the place of its own.
-//
-// What waits in the backlog is forgotten, unless it belongs into a log that lacks nothing: then it is recorded first, and what
-// the shard still delivers comes behind it.
-func (r *receiver) supersede() {
-	if r.cancel == nil { // it never waited
-		r.phase = over
-		return
-	}
-	r.cancel(transfer.ErrSuperseded)
-	if r.phase == waiting && r.log != nil && r.fetch == nil {
-		return
-	}
-	if r.fetch != nil {
-		r.fetch.Supersede()
-	}
-	r.backlog.Drop()
-	r.phase = over
-}
-
-func (r *receiver) superseded() bool { return r.group.states.own[r.declaration] != r }
-
-// passTo lets those that wait for this receiver's state wait for that of the next one.
-func (r *receiver) passTo(next *receiver) *arrival {
-	if r.here == nil {
-		return newArrival(next)
-	}
-	return r.here.passTo(next)
+	return true
 }

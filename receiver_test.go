@@ -21,30 +21,39 @@ func TestAMemberThatMovedAwayGivesNoStateOfAViewThatItsApplicationDidNotReach(t 
 			return func(io.Writer) error { return nil }
 		},
 	}
-	for _, c := range []struct {
-		phase phase
-		want  int
-	}{{live, 1}, {over, 0}} {
+	for _, moved := range []bool{false, true} {
 		snapshots = 0
-		g := &Group{cfg: Config{ID: 1, Subgroups: []SubgroupConfig{cfg}}, identity: trust.NewIdentity()}
-		g.states = &states{group: g, own: make([]*receiver, 1)}
-		g.states.source = transfer.NewSource(transfer.SourceConfig{Self: 1, ID: g.identity, Keeps: func(string) bool { return true }})
-		defer g.states.source.Close()
+		g := &Group{cfg: Config{ID: 1, Subgroups: []SubgroupConfig{cfg}}, identity: trust.NewIdentity(), apps: []application{cfg.application(func() {})}}
+		g.subs = []*Subgroup{{group: g}}
+		s := &states{group: g}
+		s.source = transfer.NewSource(transfer.SourceConfig{Self: 1, ID: g.identity, Keeps: func(string) bool { return true }})
+		defer s.source.Close()
+		h := newStays(s, 0)
 		v := &views.View{
-			ID: 6, Members: []views.Member{{ID: 1}, {ID: 2}},
-			Subgroups: []views.Subgroup{{Name: "s", Members: []order.Rank{0, 1}, Fresh: []order.Rank{1}, Partial: []order.Rank{1}}},
+			ID: 6, Members: []views.Member{{ID: 1}, {ID: 2}}, Subgroups: []views.Subgroup{
+				{Name: "s", Members: []order.Rank{0, 1}, Fresh: []order.Rank{1}, Partial: []order.Rank{1}}, {Name: "s", Shard: 1},
+			},
 		}
-		g.states.source.Installed(v)
-		r := &receiver{group: g, subgroup: v.Subgroups[0], since: 5, last: 6, app: cfg.application(func() {}), phase: c.phase, begun: true}
+		s.source.Installed(v)
+		r := h.enter(v, 0)
+		if moved {
+			h.enter(&views.View{ID: 7, Members: v.Members, Subgroups: []views.Subgroup{
+				{Name: "s", Members: []order.Rank{1}}, {Name: "s", Shard: 1, Members: []order.Rank{0}},
+			}}, 1)
+		}
 		r.Begin(v, 0)
-		if snapshots != c.want {
-			t.Errorf("phase %d: %d snapshots, want %d", c.phase, snapshots, c.want)
+		want := 1
+		if moved {
+			want = 0
 		}
-		if g.states.source.Wanted(6, 0) {
-			t.Errorf("phase %d: a snapshot is still wanted", c.phase)
+		if snapshots != want {
+			t.Errorf("moved %v: %d snapshots, want %d", moved, snapshots, want)
 		}
-		if waiting := g.states.source.Waiting(); len(waiting) != c.want {
-			t.Errorf("phase %d: somebody waits for the state of subgroups %v", c.phase, waiting)
+		if s.source.Wanted(6, 0) {
+			t.Errorf("moved %v: a snapshot is still wanted", moved)
+		}
+		if waiting := s.source.Waiting(); len(waiting) != want {
+			t.Errorf("moved %v: somebody waits for the state of subgroups %v", moved, waiting)
 		}
 	}
 }

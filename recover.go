@@ -8,13 +8,11 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/squall-go/squall/internal/join"
 	"github.com/squall-go/squall/internal/logwire"
 	"github.com/squall-go/squall/internal/restart"
-	"github.com/squall-go/squall/internal/transfer"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/persist"
 	"github.com/squall-go/squall/views"
@@ -131,16 +129,13 @@ func (g *Group) working() *views.View {
 // recovered waits until the application has taken over what is in the logs of which this process lacks nothing. The loop runs meanwhile, or the
 // others would take this process for failed; what it delivers is kept.
 func (g *Group) recovered(ctx context.Context) error {
-	for _, r := range g.states.own {
-		if r == nil || !r.first {
-			continue
-		}
+	for _, r := range g.states.first {
 		select {
-		case <-r.here.here:
+		case <-r.here:
 		case <-g.halted:
 			return g.Err()
 		case <-ctx.Done():
-			return fmt.Errorf("subgroup %q: recovering from its log: %w", r.subgroup.Name, context.Cause(ctx))
+			return fmt.Errorf("subgroup %q: recovering from its log: %w", r.subgroup().Name, context.Cause(ctx))
 		}
 	}
 	return nil
@@ -183,68 +178,11 @@ func (b boundary) write(w io.Writer) error { return json.NewEncoder(w).Encode(b)
 // maxBoundaryBytes is more than any boundary takes.
 const maxBoundaryBytes = 1 << 10
 
-// restore has the application take over what another member gives: the state or, in a persistent subgroup, the boundary up to
-// which the log has to come from others first.
-func (r *receiver) restore(in io.Reader) error {
-	if r.log == nil {
-		return r.group.cfg.Subgroups[r.declaration].Restore(in)
-	}
-	g, id := r.group, shard(r.subgroup)
-	var b boundary
+// readBoundary reads what another member gives of a log: its last version where the deliveries of a view begin.
+func readBoundary(in io.Reader) (b boundary, err error) {
 	text, err := io.ReadAll(io.LimitReader(in, maxBoundaryBytes))
-	if err != nil {
-		return err
+	if err == nil {
+		err = json.Unmarshal(text, &b)
 	}
-	if err := json.Unmarshal(text, &b); err != nil {
-		return fmt.Errorf("subgroup %q: where its log ends: %w", id.Name, err)
-	}
-	if err := g.durable.catchUp(r.ctx, id, b.Last, func() []logwire.Source { return g.have(id) }); err != nil {
-		return err
-	}
-	if err := g.durable.memory.Complete(restart.LogID(id), r.since); err != nil {
-		return fmt.Errorf("subgroup %q: its log is whole: %w", id.Name, err)
-	}
-	return g.recoverFrom(id)
-}
-
-// takeOver has the application take over what is here: the log of the shard that this process enters, or nothing, because the
-// shard begins.
-func (r *receiver) takeOver() error {
-	switch cause := context.Cause(r.ctx); {
-	case errors.Is(cause, transfer.ErrSuperseded):
-		return nil
-	case cause != nil:
-		return cause
-	case r.log != nil:
-		return r.group.recoverFrom(shard(r.subgroup))
-	}
-	cfg := r.group.cfg
-	if err := cfg.Subgroups[r.declaration].Restore(strings.NewReader("")); err != nil {
-		return fmt.Errorf("subgroup %q: restoring from an empty reader, because its shard begins: %w", r.subgroup.Name, err)
-	}
-	cfg.emit(StateBegun{r.subgroup.Name, r.subgroup.Shard})
-	return nil
-}
-
-// have are the members that have all of a log, as far as is known here, and then those that may have enough of it: who was the last to have all
-// of it may have ended, and have come back with its disk.
-func (g *Group) have(id persist.LogID) (sources []logwire.Source) {
-	v := g.member.View()
-	var fresh []logwire.Source
-	for _, sg := range v.Subgroups {
-		if sg.Name != id.Name || sg.Shard != id.Shard {
-			continue
-		}
-		for _, r := range sg.Members {
-			m := v.Members[r]
-			switch s := (logwire.Source{Node: m.ID, Addr: m.Addr}); {
-			case m.ID == g.cfg.ID:
-			case slices.Contains(sg.Partial, r):
-				fresh = append(fresh, s)
-			default:
-				sources = append(sources, s)
-			}
-		}
-	}
-	return append(sources, fresh...)
+	return b, err
 }

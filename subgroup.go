@@ -199,7 +199,7 @@ const MaxSkip = 1 << 20
 // over. Without Restore, for who was there from the start, and for who is in no shard, it is closed already.
 func (s *Subgroup) Restored() <-chan struct{} {
 	if r := s.state.Load(); r != nil {
-		return r.here.here
+		return r.here
 	}
 	return nothingToRestore
 }

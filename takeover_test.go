@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/squall-go/squall/internal/backlog"
@@ -17,38 +16,6 @@ import (
 	"github.com/squall-go/squall/persist"
 	"github.com/squall-go/squall/views"
 )
-
-// A receiver has its application take over the state when the receiver before it does not call the application any more, and when
-// the application has everything of earlier views.
-func TestAStateIsTakenOverBehindEverythingThatCameBefore(t *testing.T) {
-	for _, what := range []string{"the receiver before it ends", "everything before it is delivered"} {
-		synctest.Test(t, func(t *testing.T) {
-			ended, ready, taken := make(chan struct{}), make(chan struct{}), false
-			first, last := ready, ended
-			if what == "everything before it is delivered" {
-				first, last = ended, ready
-			}
-			r := &receiver{before: &receiver{ended: ended}, ready: ready, ended: make(chan struct{}), backlog: backlog.New(backlog.Config{Bytes: 1 << 10})}
-			r.ctx, r.cancel = context.WithCancelCause(t.Context())
-			r.here = newArrival(r)
-			r.take = func() error {
-				taken = true
-				return transfer.ErrSuperseded
-			}
-			go r.run()
-			close(first)
-			synctest.Wait()
-			if taken {
-				t.Errorf("the state is taken over before %s", what)
-			}
-			close(last)
-			<-r.ended
-			if !taken {
-				t.Errorf("%s, and the state is not taken over", what)
-			}
-		})
-	}
-}
 
 // queued is an application that runs what is marked when it is told to.
 type queued struct {
@@ -70,33 +37,35 @@ func TestASnapshotIsTakenWhereTheViewBegins(t *testing.T) {
 		events = append(events, "snapshot")
 		return func(io.Writer) error { return nil }
 	}
-	for _, p := range []phase{waiting, live} {
+	for _, waits := range []bool{true, false} {
 		events = nil
-		g := &Group{cfg: Config{Subgroups: []SubgroupConfig{{Snapshot: snapshot}}}}
-		g.states = &states{group: g, source: transfer.NewSource(transfer.SourceConfig{Self: 1, Keeps: func(string) bool { return true }})}
-		g.states.source.Installed(view)
 		app := &queued{}
-		r := &receiver{group: g, phase: p, app: app, backlog: backlog.New(backlog.Config{
-			Bytes: 1 << 10, Wake: func() {}, Upcall: func([]Message) { events = append(events, "message") },
-		})}
-		r.backlog.Deliver([]Message{{View: 1}})
-		r.boundary(view, 0)
-		r.backlog.Deliver([]Message{{View: 2}})
-		if len(events) > 0 {
-			t.Errorf("phase %d: at once: %v", p, events)
+		g := &Group{cfg: Config{Subgroups: []SubgroupConfig{{Snapshot: snapshot}}}, apps: []application{app}}
+		s := &states{group: g, source: transfer.NewSource(transfer.SourceConfig{Self: 1, Keeps: func(string) bool { return true }})}
+		s.source.Installed(view)
+		r := &receiver{stays: newStays(s, 0)}
+		b := backlog.New(backlog.Config{Bytes: 1 << 10, Wake: func() {}, Upcall: func([]Message) { events = append(events, "message") }})
+		if waits {
+			r.Hold(b)
 		}
-		r.backlog.HandOver()
+		b.Deliver([]Message{{View: 1}})
+		r.offer(2, 0)
+		b.Deliver([]Message{{View: 2}})
+		if len(events) > 0 {
+			t.Errorf("waiting %v: at once: %v", waits, events)
+		}
+		b.HandOver()
 		for _, f := range app.marks {
 			f()
 		}
 		want := []string{"message", "snapshot", "message"}
-		if p == live {
+		if !waits {
 			want = []string{"message", "snapshot"} // both messages in one run: the mark is with the application
 		}
 		if !slices.Equal(events, want) {
-			t.Errorf("phase %d: %v, want %v", p, events, want)
+			t.Errorf("waiting %v: %v, want %v", waits, events, want)
 		}
-		g.states.source.Close()
+		s.source.Close()
 	}
 }
 

@@ -3,14 +3,17 @@ package squall
 import (
 	"context"
 	"errors"
-	"io"
 	"net"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/internal/backlog"
+	"github.com/squall-go/squall/internal/member"
+	"github.com/squall-go/squall/internal/shard"
 	"github.com/squall-go/squall/internal/transfer"
+	"github.com/squall-go/squall/smc"
 	"github.com/squall-go/squall/views"
 )
 
@@ -27,43 +30,13 @@ type states struct {
 	source  *transfer.Source
 	ctx     context.Context // until this process halts
 	end     context.CancelCauseFunc
-	pending []*receiver // those that begin to get a state with the view that is being installed. Loop.
-	own     []*receiver // by declaration, the last one of each; nil: none. Loop.
+	of      []*stays    // by declaration
+	first   []*receiver // for whose states Open waits
 	running sync.WaitGroup
 }
 
-// arrival tells when a state is here. If the state of a later view takes its place, those who wait go on waiting for that one.
-type arrival struct {
-	here chan struct{}
-	mu   sync.Mutex
-	whom *receiver // that gets the state; nil: it is here
-}
-
-func newArrival(r *receiver) *arrival { return &arrival{here: make(chan struct{}), whom: r} }
-
-// passTo is the arrival of the one that comes next.
-func (a *arrival) passTo(r *receiver) *arrival {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.whom == nil {
-		return newArrival(r)
-	}
-	a.whom = r
-	return a
-}
-
-// of notes that one has ended: its state is here, or is not needed any more.
-func (a *arrival) of(r *receiver) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.whom == r {
-		a.whom = nil
-		close(a.here)
-	}
-}
-
 func newStates(g *Group) *states {
-	s := &states{group: g, own: make([]*receiver, len(g.cfg.Subgroups))}
+	s := &states{group: g}
 	s.ctx, s.end = context.WithCancelCause(context.Background())
 	s.source = transfer.NewSource(transfer.SourceConfig{
 		Self: g.cfg.ID, ID: g.identity, Reject: g.port.Reject, Given: func(given transfer.Given) { g.cfg.emit(StateGiven{given}) },
@@ -72,17 +45,10 @@ func newStates(g *Group) *states {
 		},
 	})
 	g.port.Handle(port.KindState, s.source.Serve)
+	for n := range g.cfg.Subgroups {
+		s.of = append(s.of, newStays(s, n))
+	}
 	return s
-}
-
-// fetch prepares to get the state of a subgroup in which this process is fresh.
-func (s *states) fetch(v *views.View, i int, restore func(io.Reader) error) *transfer.Fetch {
-	sg := v.Subgroups[i]
-	return transfer.NewFetch(transfer.FetchConfig{
-		Self: s.group.cfg.ID, ID: s.group.identity, View: v, Subgroup: i, Dial: s.dial, Restore: restore,
-		Trying: func(source NodeID) { s.group.cfg.emit(StateRestoring{sg.Name, sg.Shard, source}) },
-		Failed: func(source NodeID, err error) { s.group.cfg.emit(StateSourceFailed{sg.Name, sg.Shard, source, err}) },
-	})
 }
 
 func (s *states) dial(ctx context.Context, addr string) (net.Conn, error) {
@@ -92,23 +58,19 @@ func (s *states) dial(ctx context.Context, addr string) (net.Conn, error) {
 // installed takes a view, before anything is delivered in it.
 func (s *states) installed(v *views.View) {
 	s.source.Installed(v)
-	for _, r := range s.own {
-		switch {
-		case r == nil:
-		case r.last < v.ID:
-			r.leave()
-		case r.fetch != nil:
-			r.fetch.Installed(v)
-		}
+	for _, h := range s.of {
+		h.core.Installed(v)
+		h.perform()
 	}
-	for _, r := range s.pending {
-		s.running.Go(r.run)
-	}
-	s.pending = nil
 }
 
 // halted ends what is not restored yet.
-func (s *states) halted(reason error) { s.end(reason) }
+func (s *states) halted(reason error) {
+	for _, h := range s.of {
+		h.core.Halted()
+	}
+	s.end(reason)
+}
 
 // close ends everything, and waits for it.
 func (s *states) close() {
@@ -118,81 +80,174 @@ func (s *states) close() {
 	s.running.Wait()
 }
 
-// run gets the state, and then hands over what was delivered meanwhile.
-func (r *receiver) run() {
-	defer close(r.ended)
-	defer r.cancel(nil)
-	if r.before != nil && r.before.ended != nil {
-		<-r.before.ended
+// stays performs what the core of a subgroup decides about this process's stays in its shards. Everything is the loop's.
+type stays struct {
+	states      *states
+	declaration int
+	core        *shard.Core
+	receivers   map[shard.Stay]*receiver
+	own         *receiver // the last one; nil: none
+	performing  bool
+	cancel      context.CancelCauseFunc // of the activity that is under way
+}
+
+// The pauses between two rounds in which sources are asked.
+var (
+	statePauses = shard.Pauses{First: 5 * time.Millisecond, Longest: time.Second}
+	logPauses   = shard.Pauses{First: 10 * time.Millisecond, Longest: time.Second}
+)
+
+func newStays(s *states, declaration int) *stays {
+	sg := s.group.cfg.Subgroups[declaration]
+	return &stays{
+		states: s, declaration: declaration, receivers: map[shard.Stay]*receiver{},
+		core: shard.New(shard.Config{
+			Self: s.group.cfg.ID, Logs: sg.Mode == Persistent, HandsOver: sg.handsOver(), Recovers: sg.Mode == Persistent && sg.Log.Recover != nil,
+			State: statePauses, Log: logPauses,
+		}),
 	}
+}
+
+// enter returns the receiver of a shard of a view that is about to be installed.
+func (h *stays) enter(v *views.View, i int) member.Receiver {
+	id, begins := h.core.Enter(v, i)
+	if !begins {
+		return h.receivers[id]
+	}
+	r := &receiver{stays: h, id: id, view: v, index: i, before: h.own}
+	r.App, r.Intake.Begins = h.states.group.apps[h.declaration], r.begins
+	if sg := v.Subgroups[i]; sg.Mode == Persistent {
+		r.log = h.states.group.shardLog(sg)
+		r.Recorder = r.log.recorder
+	}
+	h.receivers[id], h.own = r, r
+	h.perform()
 	r.before = nil
-	select {
-	case <-r.ready:
-	case <-r.ctx.Done():
-	}
-	start := time.Now()
-	got, err := r.get()
-	switch {
-	case err == nil:
-		r.catchUp(got, start)
-	case errors.Is(err, transfer.ErrSuperseded):
-		r.backlog.Drop()
-		r.here.of(r)
-	default:
-		r.group.fail(err)
+	h.forget()
+	return r
+}
+
+// forget forgets the receivers that nothing is to be done for any more: the views in which they delivered hold them.
+func (h *stays) forget() {
+	for id := range h.receivers {
+		if !h.core.Knows(id) {
+			delete(h.receivers, id)
+		}
 	}
 }
 
-// get has the application take over the state.
-func (r *receiver) get() (got transfer.Fetched, err error) {
-	if r.fetch != nil {
-		return r.fetch.Run(r.group.states.ctx)
+// perform does what the core wants done, in its order.
+func (h *stays) perform() {
+	if h.performing {
+		return // whoever performs does it
 	}
-	return got, r.take()
+	h.performing = true
+	for e, ok := h.core.Next(); ok; e, ok = h.core.Next() {
+		h.do(h.receivers[e.Stay], e)
+	}
+	h.performing = false
 }
 
-// catchUp hands over what was delivered while the application took over the state.
-func (r *receiver) catchUp(got transfer.Fetched, start time.Time) {
-	g := r.group
-	if r.fetch != nil {
-		g.states.running.Go(func() { r.fetch.Done(g.states.ctx) })
-		start = time.Now()
-	}
-	through := r.backlog.HandOver()
-	r.here.of(r)
-	if !through {
+// tell gives the core an input, later, on the loop.
+func (h *stays) tell(input func()) {
+	h.states.group.member.Call(func() {
+		input()
+		h.perform()
+	})
+}
+
+func (h *stays) do(r *receiver, e shard.Effect) {
+	if e.Do <= shard.Rest {
+		h.begin(r, e)
 		return
 	}
-	g.member.Call(r.through)
-	if r.fetch != nil {
-		g.cfg.emit(StateRestored{r.subgroup.Name, r.subgroup.Shard, got.Source, got.Bytes, got.Took, time.Since(start)})
+	g := h.states.group
+	switch e.Do {
+	case shard.Hold:
+		h.hold(r)
+	case shard.LackLog:
+		r.log.partial.Store(true)
+		r.log.recorder.Lacks(e.View)
+	case shard.HoldLog:
+		r.log.recorder.Lacks(e.View)
+	case shard.FreeLog:
+		r.log.partial.Store(false)
+		r.log.recorder.Whole()
+	case shard.AwaitApp:
+		g.apps[h.declaration].mark(func() { h.tell(func() { h.core.Ready(e.Stay) }) })
+	case shard.Drop:
+		r.Backlog().Drop()
+	case shard.Silence:
+		r.silent.Store(true)
+	case shard.Live:
+		r.Pass()
+	case shard.Over:
+		r.Keep()
+	case shard.Cancel:
+		h.cancel(errCancelled)
+	case shard.Offer:
+		r.offer(e.View, e.Index)
+	case shard.Withhold:
+		h.states.source.Withhold(e.View, e.Index)
+	case shard.Thank:
+		h.states.running.Go(func() { r.fetch.Done(h.states.ctx, shard.StateSources(r.view, r.index, g.cfg.ID)) })
+	case shard.Arrive:
+		r.arrive()
+	default:
+		h.report(r, e)
 	}
 }
 
-// handOver gives the application what was delivered while it took over the state. In a log it comes behind what the log got
-// from others.
-func (r *receiver) handOver(run []Message) {
-	if r.log != nil {
-		if !r.record(run) || r.group.cfg.Subgroups[r.declaration].Log.DeliverAfterPersist {
-			return
-		}
-	}
-	if !errors.Is(context.Cause(r.ctx), transfer.ErrSuperseded) {
-		r.app.call(run)
+// report tells of what was decided.
+func (h *stays) report(r *receiver, e shard.Effect) {
+	g, sg := h.states.group, r.subgroup()
+	switch e.Do {
+	case shard.SourceFailed:
+		g.cfg.emit(StateSourceFailed{sg.Name, sg.Shard, e.Source.ID, e.Err})
+	case shard.Begun:
+		g.cfg.emit(StateBegun{sg.Name, sg.Shard})
+	case shard.Restored:
+		g.cfg.emit(StateRestored{sg.Name, sg.Shard, r.got.Source, r.got.Bytes, r.got.Took, time.Since(r.handing)})
+	case shard.Fail:
+		g.fail(e.Err)
 	}
 }
 
-// record appends messages to the log, and waits for room there. It reports whether the log took all of them before the group
-// halted here.
-func (r *receiver) record(run []Message) bool {
-	for i := range run {
-		for !r.log.recorder.Take(&run[i]) {
-			select {
-			case <-r.log.room:
-			case <-r.group.halted:
-				return false
-			}
-		}
+// errCancelled ends an activity whose result is not wanted any more.
+var errCancelled = errors.New("not wanted any more")
+
+// begin begins an activity on a goroutine of its own.
+func (h *stays) begin(r *receiver, e shard.Effect) {
+	ctx, cancel := context.WithCancelCause(h.states.ctx)
+	h.cancel = cancel
+	h.states.running.Go(func() {
+		defer cancel(nil)
+		result := r.run(ctx, e)
+		h.tell(func() { h.core.Ended(e.Activity, result) })
+	})
+}
+
+// hold has deliveries kept until the application has the state.
+func (h *stays) hold(r *receiver) {
+	g := h.states.group
+	cfg := g.cfg.Subgroups[h.declaration]
+	r.Hold(backlog.New(backlog.Config{
+		Bytes:  max(cfg.BacklogBytes, max(smc.MaxMessage(cfg.RingBytes), cfg.MaxMessageBytes)+backlog.MessageBytes),
+		Upcall: r.handOver, Wake: g.parker.Wake,
+	}))
+	if !h.core.Fresh() && g.member == nil {
+		h.states.first = append(h.states.first, r)
 	}
-	return true
+	if r.before != nil && r.before.here != nil && !r.before.arrived {
+		r.here, r.before.arrived = r.before.here, true // those that wait for that state wait for this one
+	} else {
+		r.here = make(chan struct{})
+	}
+	if h.core.Fresh() {
+		r.fetch = transfer.NewFetch(transfer.FetchConfig{
+			Self: g.cfg.ID, ID: g.identity, View: r.view, Subgroup: r.index, Dial: h.states.dial, Restore: r.restore,
+			Trying: func(source NodeID) { g.cfg.emit(StateRestoring{r.subgroup().Name, r.subgroup().Shard, source}) },
+		})
+	}
+	g.subs[h.declaration].state.Store(r)
 }

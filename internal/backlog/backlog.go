@@ -14,16 +14,17 @@ type Message = multicast.Message
 type Config struct {
 	// Bytes bounds what it holds. A message of this size, less MessageBytes, must be the largest that comes.
 	Bytes  int
-	Upcall func([]Message)
-	Wake   func() // tells the loop that there is room again
+	Upcall func([]Message) // of HandOver
+	Wake   func()          // tells the loop that there is room again
 }
 
 // MessageBytes is what each message takes beside its data.
 const MessageBytes = 64
 
-// Backlog is a queue between the loop, which calls Deliver and Mark, and one goroutine, which calls HandOver.
+// Backlog is a queue between the loop, which calls Deliver and Mark, and one goroutine, which calls HandOver, or Front and Gave.
 type Backlog struct {
-	cfg Config
+	cfg    Config
+	giving []part // taken, and not handed over yet; the goroutine's
 
 	mu      sync.Mutex
 	parts   []part // the oldest first
@@ -139,25 +140,48 @@ func (b *Backlog) Mark(f func()) (through bool) {
 // there is an end even if the application is slower than the group: then its senders are held up, as they would be without a backlog.
 // It reports whether the backlog is through; if not, it was dropped.
 func (b *Backlog) HandOver() (through bool) {
-	for parts := b.take(); parts != nil; parts = b.take() {
-		for i, p := range parts {
-			if p.mark != nil {
-				p.mark()
-			} else {
-				b.cfg.Upcall(p.run)
-				p.release()
-			}
-			if !b.gave(p) {
-				for _, left := range parts[i+1:] {
-					left.release()
-				}
-				return false
-			}
+	for {
+		run, mark, ok := b.Front()
+		switch {
+		case !ok:
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			return b.through
+		case mark != nil:
+			mark()
+		default:
+			b.cfg.Upcall(run)
+		}
+		if !b.Gave() {
+			return false
 		}
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.through
+}
+
+// Front returns what is to be handed over next: a run of messages, or a function that is due behind the run before. With nothing left the
+// backlog is through, unless it was dropped.
+func (b *Backlog) Front() (run []Message, mark func(), ok bool) {
+	if len(b.giving) == 0 {
+		b.giving = b.take()
+	}
+	if len(b.giving) == 0 {
+		return nil, nil, false
+	}
+	return b.giving[0].run, b.giving[0].mark, true
+}
+
+// Gave says that what Front returned was handed over. It reports whether the rest is to be handed over, too; if not, the backlog was dropped.
+func (b *Backlog) Gave() (goesOn bool) {
+	p := b.giving[0]
+	p.release()
+	b.giving = b.giving[1:]
+	if goesOn = b.gave(p); !goesOn {
+		for _, left := range b.giving {
+			left.release()
+		}
+		b.giving = nil
+	}
+	return goesOn
 }
 
 // take removes all parts. With nothing to take the backlog is through.

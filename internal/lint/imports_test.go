@@ -19,7 +19,7 @@ var layers = [][]string{
 	{"fabric/auto"},
 	{"persist", "rdmc", "sst"},
 	{"smc", "views"},
-	{"internal/logwire", "internal/restart", "multicast"},
+	{"internal/logwire", "internal/restart", "internal/shard", "multicast"},
 	{"internal/backlog", "internal/join", "internal/transfer"},
 	{"internal/member"},
 	{"internal/courier"},

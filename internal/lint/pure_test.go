@@ -21,7 +21,7 @@ import (
 )
 
 // pure lists the packages whose result depends on their arguments alone. The simulator runs their very code.
-var pure = []string{"multicast", "nullsend", "order", "persist/journal", "rdmc/linkmodel", "rdmc/relay", "rdmc/schedule", "smc", "sst", "views"}
+var pure = []string{"internal/shard", "multicast", "nullsend", "order", "persist/journal", "rdmc/linkmodel", "rdmc/relay", "rdmc/schedule", "smc", "sst", "views"}
 
 // impureImports are the packages that a pure one has no use for, with what is below them. All of sync is among them
 // (sync/atomic is a package of its own): what is in it waits, or depends on the collector.

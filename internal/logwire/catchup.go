@@ -26,6 +26,7 @@ type CatchUpConfig struct {
 	Cluster string
 	Dial    func(ctx context.Context, addr string) (net.Conn, error) // a connection of kind log
 	Sources []Source                                                 // in the order in which they are asked
+	Once    bool                                                     // each of them is asked once, even if one is merely busy
 	ID      persist.LogID
 	Log     *persist.Log // nothing is appended to it meanwhile
 	// Before is where it ends: a source gives what lies before it, and waits for what it does not have on its disk yet. Zero is the end of
@@ -80,7 +81,7 @@ func CatchUp(ctx context.Context, cfg CatchUpConfig) (Result, error) {
 			return c.r, err
 		case c.r.Records > before.Records || c.r.Snapshot != before.Snapshot:
 			pause = cfg.Times.Pause
-		case !c.busy:
+		case !c.busy || c.cfg.Once:
 			return c.r, fmt.Errorf("log %v: %w: %w", cfg.ID, ErrNoSource, errors.Join(c.why...))
 		}
 		if !rest(ctx, pause) {

@@ -5,8 +5,8 @@
 // that view) → streamed, any number of times → forgotten (no fresh member waits for it any more). Every member that was in the
 // subgroup before keeps one, so that any of them can take over from another.
 //
-// Life of a fetch: an attempt at one source after the other, round after round, each from the start → restored, or lost (no
-// member is left that was in the subgroup before), or failed (the application could not use what it read).
+// Life of an attempt at one source: asked → granted → the application reads the stream → restored. Or it failed, and package shard
+// says which source is asked next, from the start.
 //
 //	fresh member                                       source
 //	                                      ◀──────────  a nonce

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"slices"
 	"sync"
 	"time"
 
@@ -16,14 +15,18 @@ import (
 )
 
 var (
-	// ErrStateLost says that nobody is left who has the state.
-	ErrStateLost = errors.New("no member is left that has the state of the subgroup")
-	// ErrSuperseded says that this member is out of the subgroup, or fresh in it once more: the state is not wanted any more.
-	ErrSuperseded = errors.New("the state of this view is not wanted any more")
-
-	errRefused    = errors.New("refused")
-	errSourceGone = errors.New("it is no member any more")
+	// ErrLater says that a source cannot give the state yet. It is no failure.
+	ErrLater = errors.New("not now")
+	// ErrRefused says that a source will never give the state.
+	ErrRefused = errors.New("refused")
 )
+
+// RestoreError is what an application said of a stream that was right.
+type RestoreError struct{ Err error }
+
+func (e *RestoreError) Error() string { return e.Err.Error() }
+
+func (e *RestoreError) Unwrap() error { return e.Err }
 
 // FetchConfig describes the state that a fresh member needs.
 type FetchConfig struct {
@@ -34,23 +37,12 @@ type FetchConfig struct {
 	Dial     func(ctx context.Context, addr string) (net.Conn, error)
 	// Restore is the application's. It reads one source's stream; what is left of an earlier one it must drop.
 	Restore func(io.Reader) error
-	Trying  func(source order.NodeID)            // told of each stream that begins
-	Failed  func(source order.NodeID, err error) // told of each source that did not give the state, though it could have
+	Trying  func(source order.NodeID) // told of each stream that begins
 	Times   Times
 }
 
-// Fetch gets a state. Installed may be called from any goroutine.
-type Fetch struct {
-	cfg FetchConfig
-
-	mu      sync.Mutex
-	now     *views.View // in force
-	over    bool        // superseded
-	source  views.Member
-	cut     context.CancelCauseFunc // of the attempt at it; nil: there is none
-	refused []order.NodeID          // who keeps no state, for good. Run's own.
-	why     []error                 // the same
-}
+// Fetch gets a state. Package shard says from which source.
+type Fetch struct{ cfg FetchConfig }
 
 // Fetched is what came of it.
 type Fetched struct {
@@ -62,156 +54,11 @@ type Fetched struct {
 // NewFetch prepares to get a state.
 func NewFetch(cfg FetchConfig) *Fetch {
 	cfg.Times = cfg.Times.withDefaults()
-	return &Fetch{cfg: cfg, now: cfg.View}
+	return &Fetch{cfg: cfg}
 }
 
-// Installed takes a later view: only who is in it is a source.
-func (f *Fetch) Installed(v *views.View) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.now = v
-	if self, ok := f.cfg.View.RankOf(f.cfg.Self); v.ID > f.cfg.View.ID && ok {
-		f.over = f.over || !waits(v, f.cfg.Subgroup, f.cfg.View.Members[self])
-	}
-	switch {
-	case f.cut == nil:
-	case f.over:
-		f.cut(ErrSuperseded)
-	case !slices.Contains(v.Members, f.source):
-		f.cut(errSourceGone)
-	}
-}
-
-// Superseded reports whether the state is not wanted any more.
-func (f *Fetch) Superseded() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.over
-}
-
-// Supersede ends the fetch.
-func (f *Fetch) Supersede() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.over = true
-	if f.cut != nil {
-		f.cut(ErrSuperseded)
-	}
-}
-
-// Run tries source after source until one gave the state. It fails with ErrStateLost, ErrSuperseded, what the application's Restore
-// said of a stream that was right, or the end of ctx.
-func (f *Fetch) Run(ctx context.Context) (Fetched, error) {
-	for pause := f.cfg.Times.Pause; ; pause = min(2*pause, f.cfg.Times.Longest) {
-		tried := map[order.NodeID]bool{}
-		for range views.MaxMembers {
-			source, ok, err := f.next(tried)
-			if err != nil {
-				return Fetched{}, err
-			}
-			if !ok {
-				break
-			}
-			tried[source.ID] = true
-			got, err := f.attempt(ctx, source)
-			if err == nil || !f.goesOn(ctx, source.ID, err) {
-				return got, f.reason(ctx, err)
-			}
-		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return Fetched{}, context.Cause(ctx)
-		}
-	}
-}
-
-// sources are those members of the view in force that were in the subgroup before this one, in the order in which this member asks
-// them: fresh members begin at different ones. Those of which it was not known that they have all of the state come last.
-func (f *Fetch) sources() (list []views.Member) {
-	sg := f.cfg.View.Subgroups[f.cfg.Subgroup]
-	var late []views.Member
-	for _, r := range sg.Members {
-		switch m := f.cfg.View.Members[r]; {
-		case slices.Contains(sg.Fresh, r):
-		case slices.Contains(sg.Partial, r):
-			late = append(late, m)
-		default:
-			list = append(list, m)
-		}
-	}
-	if len(list) > 0 {
-		self, _ := f.cfg.View.RankOf(f.cfg.Self)
-		first := slices.Index(sg.Fresh, self) % len(list)
-		list = append(list[first:len(list):len(list)], list[:first]...)
-	}
-	return append(list, late...)
-}
-
-// next is the next source of a round.
-func (f *Fetch) next(tried map[order.NodeID]bool) (source views.Member, ok bool, err error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.over {
-		return source, false, ErrSuperseded
-	}
-	left := 0
-	for _, m := range slices.Backward(f.sources()) {
-		if !slices.Contains(f.now.Members, m) || slices.Contains(f.refused, m.ID) {
-			continue
-		}
-		left++
-		if !tried[m.ID] {
-			source, ok = m, true
-		}
-	}
-	if left == 0 {
-		sg := f.cfg.View.Subgroups[f.cfg.Subgroup]
-		return source, false, errors.Join(append([]error{fmt.Errorf("subgroup %q as of view %d: %w", sg.Name, f.cfg.View.ID, ErrStateLost)}, f.why...)...)
-	}
-	return source, ok, nil
-}
-
-// failure is what an application said of a stream that was right.
-type failure struct{ error }
-
-func (f failure) Unwrap() error { return f.error }
-
-// goesOn reports whether another source may be tried after an error.
-func (f *Fetch) goesOn(ctx context.Context, source order.NodeID, err error) bool {
-	switch {
-	case errors.As(err, &failure{}), ctx.Err() != nil, errors.Is(err, ErrSuperseded):
-		return false
-	case errors.Is(err, errLater):
-		return true
-	case errors.Is(err, errRefused):
-		f.refused = append(f.refused, source)
-		f.why = append(f.why, fmt.Errorf("node %d: %w", source, err))
-	}
-	f.cfg.Failed(source, err)
-	return true
-}
-
-// reason is what Run ends with.
-func (f *Fetch) reason(ctx context.Context, err error) error {
-	var own failure
-	switch {
-	case err == nil:
-		return nil
-	case ctx.Err() != nil:
-		return context.Cause(ctx)
-	case errors.As(err, &own):
-		return fmt.Errorf("restoring subgroup %q: %w", f.cfg.View.Subgroups[f.cfg.Subgroup].Name, own.error)
-	}
-	return err
-}
-
-// attempt gets the state from one source.
-func (f *Fetch) attempt(ctx context.Context, source views.Member) (got Fetched, err error) {
-	ctx, cut := context.WithCancelCause(ctx)
-	defer cut(nil)
-	f.aim(source, cut)
-	defer f.aim(views.Member{}, nil)
+// From gets the state from one source. It fails with ErrLater, ErrRefused, a RestoreError, the end of ctx, or what went wrong on the way.
+func (f *Fetch) From(ctx context.Context, source views.Member) (got Fetched, err error) {
 	start := time.Now()
 	conn, err := f.call(ctx, source, false)
 	if err != nil {
@@ -223,29 +70,15 @@ func (f *Fetch) attempt(ctx context.Context, source views.Member) (got Fetched, 
 	in := &reader{conn: conn, silence: f.cfg.Times.Silence}
 	own := f.cfg.Restore(in)
 	if in.err == nil && own != nil {
-		return got, failure{own}
+		return got, &RestoreError{own}
 	}
 	if err := in.finish(); err != nil {
 		return got, because(ctx, fmt.Errorf("after %d bytes: %w", in.total, err))
 	}
 	if own != nil {
-		return got, failure{own}
+		return got, &RestoreError{own}
 	}
 	return Fetched{source.ID, in.total, time.Since(start)}, nil
-}
-
-// aim notes whom the attempt is at, so that Installed can end it. A source that went meanwhile is not begun with.
-func (f *Fetch) aim(source views.Member, cut context.CancelCauseFunc) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.source, f.cut = source, cut
-	switch {
-	case cut == nil:
-	case f.over:
-		cut(ErrSuperseded)
-	case !slices.Contains(f.now.Members, source):
-		cut(errSourceGone)
-	}
 }
 
 // because puts the reason for which an attempt was ended in front of what came of that.
@@ -270,9 +103,9 @@ func (f *Fetch) call(ctx context.Context, source views.Member, done bool) (net.C
 	switch {
 	case err != nil:
 	case a.Later != "":
-		err = fmt.Errorf("%w: %s", errLater, clip(a.Later))
+		err = fmt.Errorf("%w: %s", ErrLater, clip(a.Later))
 	case a.Refused != "":
-		err = fmt.Errorf("%w: %s", errRefused, clip(a.Refused))
+		err = fmt.Errorf("%w: %s", ErrRefused, clip(a.Refused))
 	}
 	if err != nil {
 		conn.Close()
@@ -315,19 +148,19 @@ func clip(text string) string { return text[:min(len(text), 512)] }
 // doneTries is how often each member is told.
 const doneTries = 3
 
-// Done tells all members that keep the snapshot that it is not needed any more. It is best effort: those that do not hear it keep the
+// Done tells the members that keep the snapshot that it is not needed any more. It is best effort: those that do not hear it keep the
 // snapshot until this member is gone.
-func (f *Fetch) Done(ctx context.Context) {
+func (f *Fetch) Done(ctx context.Context, sources []views.Member) {
 	var telling sync.WaitGroup
 	defer telling.Wait()
-	for _, m := range f.sources() {
+	for _, m := range sources {
 		telling.Go(func() {
-			for range doneTries {
+			for try := range doneTries {
 				conn, err := f.call(ctx, m, true)
 				if err == nil {
 					conn.Close()
 				}
-				if err == nil || ctx.Err() != nil || !f.member(m) {
+				if err == nil || ctx.Err() != nil || try == doneTries-1 {
 					return
 				}
 				select {
@@ -337,11 +170,4 @@ func (f *Fetch) Done(ctx context.Context) {
 			}
 		})
 	}
-}
-
-// member reports whether a source is in the view in force.
-func (f *Fetch) member(m views.Member) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return slices.Contains(f.now.Members, m)
 }

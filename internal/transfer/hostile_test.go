@@ -132,7 +132,7 @@ func TestX5NobodyAnswersForASource(t *testing.T) {
 			_ = s.end()
 		})
 		_, got := w.arrives()
-		if got.Source != 2 || len(w.failed[1]) != 1 || !errors.Is(w.failed[1][0], trust.ErrUnproven) || errors.Is(w.failed[1][0], errRefused) {
+		if got.Source != 2 || len(w.failed[1]) != 1 || !errors.Is(w.failed[1][0], trust.ErrUnproven) || errors.Is(w.failed[1][0], ErrRefused) {
 			t.Errorf("%s: from node %d; %v", name, got.Source, w.failed)
 		}
 	}

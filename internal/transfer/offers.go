@@ -11,13 +11,11 @@ import (
 
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/internal/invariants"
+	"github.com/squall-go/squall/internal/shard"
 	"github.com/squall-go/squall/internal/trust"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/views"
 )
-
-// errLater is why a request cannot be granted yet.
-var errLater = errors.New("not now")
 
 // errStranger is a request of somebody to whom nothing is given (X2).
 var errStranger = fmt.Errorf("%w: not a fresh member of the view", fabric.ErrRefused)
@@ -59,7 +57,7 @@ func (o *offers) installed(v *views.View) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, f := range o.list {
-		f.leave(func(w *waiter) bool { return !waits(v, f.index, w.member) })
+		f.leave(func(w *waiter) bool { return !shard.StillWants(v, f.index, w.member) })
 	}
 	o.sweep()
 	for i := range v.Subgroups {
@@ -67,14 +65,6 @@ func (o *offers) installed(v *views.View) {
 			o.list = append(o.list, f)
 		}
 	}
-}
-
-// waits reports whether a member that became fresh in an earlier view still wants that view's state. If it is out of the
-// subgroup it does not, and if it came back it wants a newer one.
-func waits(v *views.View, subgroup int, m views.Member) bool {
-	r, ok := v.RankOf(m.ID)
-	sg := v.Subgroups[subgroup]
-	return ok && v.Members[r] == m && sg.Has(r) && !slices.Contains(sg.Fresh, r)
 }
 
 // expected is the offer that this member has to make for a subgroup, if any.
@@ -160,7 +150,7 @@ func (o *offers) ask(conn net.Conn, c challenge, q request) (f *offer, w *waiter
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if f = o.find(q.View, q.Subgroup); f == nil {
-		return nil, nil, nil, fmt.Errorf("%w: nothing is known here of %v", errLater, q)
+		return nil, nil, nil, fmt.Errorf("%w: nothing is known here of %v", ErrLater, q)
 	}
 	common, err := key(o.id, f.view, o.self, q.Node)
 	if err == nil {
@@ -179,13 +169,13 @@ func (o *offers) ask(conn net.Conn, c challenge, q request) (f *offer, w *waiter
 	i := slices.IndexFunc(f.waiting, func(w *waiter) bool { return w.member.ID == q.Node })
 	switch {
 	case i < 0:
-		return nil, nil, &common, fmt.Errorf("%w: it does not wait any more: %v", errLater, q)
+		return nil, nil, &common, fmt.Errorf("%w: it does not wait any more: %v", ErrLater, q)
 	case q.Done:
 		return f, f.waiting[i], &common, nil
 	case f.none:
 		return nil, nil, &common, fmt.Errorf("%w: %q", errStateless, f.subgroup().Name)
 	case f.write == nil:
-		return nil, nil, &common, fmt.Errorf("%w: deliveries have not reached the boundary of view %d", errLater, q.View)
+		return nil, nil, &common, fmt.Errorf("%w: deliveries have not reached the boundary of view %d", ErrLater, q.View)
 	}
 	return f, f.waiting[i], &common, nil
 }

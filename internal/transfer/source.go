@@ -112,7 +112,7 @@ func (s *Source) serve(conn net.Conn) error {
 	f, w, k, err := s.offers.ask(conn, c, q)
 	caller := caller{conn, q, k}
 	switch {
-	case errors.Is(err, errLater):
+	case errors.Is(err, ErrLater):
 		s.answer(caller, answer{Later: err.Error()})
 	case errors.Is(err, errStranger):
 		s.answer(caller, answer{Refused: errStranger.Error()})

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/internal/shard"
 	"github.com/squall-go/squall/internal/trust"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/views"
@@ -159,8 +160,37 @@ func (w *world) fetch(restore func(io.Reader) error) *Fetch {
 			return port.Dial(ctx, addr, port.KindState, nil)
 		},
 		Trying: func(source order.NodeID) { w.tried = append(w.tried, source) },
-		Failed: func(source order.NodeID, err error) { w.failed[source] = append(w.failed[source], err) },
 	})
+}
+
+// run asks source after source, as package shard says, until one gives the state, or none is left.
+func (w *world) run(ctx context.Context, f *Fetch) (Fetched, error) {
+	sources := shard.Sources{Pauses: shard.Pauses{First: quick.Pause, Longest: quick.Longest}}
+	for {
+		source, pause, left := sources.Next(shard.StateSources(w.view, 1, w.fresh))
+		if !left {
+			return Fetched{}, shard.ErrStateLost
+		}
+		if pause > 0 {
+			select {
+			case <-time.After(pause):
+			case <-ctx.Done():
+				return Fetched{}, context.Cause(ctx)
+			}
+			continue
+		}
+		got, err := f.From(ctx, source)
+		var own *RestoreError
+		switch {
+		case err == nil || errors.As(err, &own) || ctx.Err() != nil:
+			return got, err
+		case errors.Is(err, ErrLater):
+			continue
+		case errors.Is(err, ErrRefused):
+			sources.Refused(source.ID)
+		}
+		w.failed[source.ID] = append(w.failed[source.ID], err)
+	}
 }
 
 // keep is a Restore that keeps what it read.
@@ -176,7 +206,7 @@ func (w *world) arrives() (*Fetch, Fetched) {
 	w.t.Helper()
 	var state []byte
 	f := w.fetch(keep(&state))
-	got, err := f.Run(within(w.t))
+	got, err := w.run(within(w.t), f)
 	if err != nil || !bytes.Equal(state, w.state) || got.Bytes != uint64(len(w.state)) {
 		w.t.Fatalf("%d of %d bytes: %v; failed: %v", len(state), len(w.state), err, w.failed)
 	}
@@ -287,7 +317,7 @@ func TestAnotherSourceTakesOver(t *testing.T) {
 			s.sum++
 			_ = s.end()
 		}, errCorrupt},
-		"refuses":              {func(conn net.Conn, w *world) { _ = grant(conn, answer{Refused: "no"}) }, errRefused},
+		"refuses":              {func(conn net.Conn, w *world) { _ = grant(conn, answer{Refused: "no"}) }, ErrRefused},
 		"answers with garbage": {func(conn net.Conn, w *world) { _, _ = conn.Write([]byte{9, 0, 0, 0, 'x', 0, 0, 0, 0, 0, 0, 0, 0}) }, port.ErrMessageMalformed},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -308,7 +338,7 @@ func TestAnotherSourceTakesOver(t *testing.T) {
 			var state []byte
 			f := w.fetch(keep(&state))
 			f.cfg.Times = short
-			got, err := f.Run(within(t))
+			got, err := w.run(within(t), f)
 			if err != nil || got.Source != 3 || !bytes.Equal(state, w.state) {
 				t.Fatalf("%+v, %v, %d bytes", got, err, len(state))
 			}
@@ -354,7 +384,7 @@ func TestX3AnApplicationThatStopsReadingGetsTheRestChecked(t *testing.T) {
 	})
 	calls := 0
 	f := w.fetch(func(in io.Reader) error { calls++; _, err := io.ReadFull(in, make([]byte, 10)); return err })
-	if got, err := f.Run(within(t)); err != nil || got.Source != 2 || calls != 2 || got.Bytes != 1_000_000 {
+	if got, err := w.run(within(t), f); err != nil || got.Source != 2 || calls != 2 || got.Bytes != 1_000_000 {
 		t.Errorf("%+v after %d calls: %v", got, calls, err)
 	}
 }
@@ -365,7 +395,7 @@ func TestAnErrorOfTheApplicationItselfIsTheEnd(t *testing.T) {
 	for _, read := range []int64{0, 10, 1_000_000, 2_000_000} {
 		own := errors.New("no such table")
 		f := w.fetch(func(in io.Reader) error { _, _ = io.CopyN(io.Discard, in, read); return own })
-		if _, err := f.Run(within(t)); !errors.Is(err, own) {
+		if _, err := w.run(within(t), f); !errors.Is(err, own) {
 			t.Errorf("after %d bytes: %v", read, err)
 		}
 	}
@@ -383,30 +413,9 @@ func TestAnErrorBehindAFailedReaderIsNotTheApplications(t *testing.T) {
 			}
 			return nil
 		})
-		if got, err := f.Run(within(t)); err != nil || got.Source != 2 {
+		if got, err := w.run(within(t), f); err != nil || got.Source != 2 {
 			t.Errorf("%+v, %v", got, err)
 		}
-	}
-}
-
-func TestAStateThatNobodyHasIsLost(t *testing.T) {
-	w := newWorld(t, 2, 1000)
-	f := w.fetch(func(io.Reader) error { return nil })
-	w.old[0].Close()
-	failed := make(chan struct{})
-	f.cfg.Failed = func(order.NodeID, error) {
-		select {
-		case <-failed:
-		default:
-			close(failed)
-		}
-	}
-	go func() {
-		<-failed
-		f.Installed(w.without(1, 2))
-	}()
-	if _, err := f.Run(within(t)); !errors.Is(err, ErrStateLost) {
-		t.Error(err)
 	}
 }
 
@@ -417,51 +426,22 @@ func TestMembersThatKeepNoSnapshotsHaveNoState(t *testing.T) {
 		p.offers.keeps = func(string) bool { return false }
 		p.Installed(w.view)
 	}
-	if _, err := w.fetch(func(io.Reader) error { return nil }).Run(within(t)); !errors.Is(err, ErrStateLost) || !errors.Is(err, errRefused) {
-		t.Error(err)
+	_, err := w.run(within(t), w.fetch(func(io.Reader) error { return nil }))
+	if !errors.Is(err, shard.ErrStateLost) || !errors.Is(w.failed[1][0], ErrRefused) || !errors.Is(w.failed[2][0], ErrRefused) {
+		t.Error(err, w.failed)
 	}
 }
 
-// A source that went is left at once, and not only when its silence is noticed.
-func TestASourceThatIsNoMemberAnyMoreIsLeftAtOnce(t *testing.T) {
-	w := newWorld(t, 2, 1000)
-	w.takeAll()
-	inside := make(chan struct{})
-	w.imposter(0, func(conn net.Conn) {
-		_ = grant(conn, answer{})
-		close(inside)
-		_, _ = conn.Read(make([]byte, 1))
-	})
-	var state []byte
-	f := w.fetch(keep(&state))
-	f.cfg.Times.Silence = patience
-	go func() {
-		<-inside
-		f.Installed(w.without(1))
-	}()
-	if got, err := f.Run(within(t)); err != nil || got.Source != 2 || got.Took > patience/2 {
-		t.Errorf("%+v, %v", got, err)
-	}
-	if errs := w.failed[1]; len(errs) != 1 || !errors.Is(errs[0], errSourceGone) {
-		t.Error(errs)
-	}
-}
-
-func TestAFetchEndsWhenTheStateIsNotWantedAnyMore(t *testing.T) {
+func TestX1ASnapshotIsForgottenWhenItIsNotWantedAnyMore(t *testing.T) {
 	out := newWorld(t, 2, 1000).without()
 	out.Subgroups[1].Members = out.Subgroups[1].Members[:2]
 	again := newWorld(t, 2, 1000).without()
 	again.Subgroups[1].Fresh = []order.Rank{2}
 	for name, v := range map[string]*views.View{"out of the subgroup": out, "fresh once more": again} {
-		w := newWorld(t, 2, 1000) // nothing is taken
-		f := w.fetch(func(io.Reader) error { return nil })
-		go f.Installed(v)
-		if _, err := f.Run(within(t)); !errors.Is(err, ErrSuperseded) {
-			t.Errorf("%s: %v", name, err)
-		}
+		w := newWorld(t, 2, 1000)
 		for _, p := range w.old {
 			if p.Installed(v); len(p.offers.list) != map[bool]int{true: 1}[len(v.Subgroups[1].Fresh) > 0] {
-				t.Errorf("X1: %s: %d snapshots are kept or expected", name, len(p.offers.list))
+				t.Errorf("%s: %d snapshots are kept or expected", name, len(p.offers.list))
 			}
 		}
 	}
@@ -480,26 +460,8 @@ func TestAFetchEndsWithItsContext(t *testing.T) {
 	go func() { <-inside; cancel(over) }()
 	f := w.fetch(keep(new([]byte)))
 	f.cfg.Times.Silence = patience
-	if _, err := f.Run(ctx); !errors.Is(err, over) {
+	if _, err := w.run(ctx, f); !errors.Is(err, over) {
 		t.Error(err)
-	}
-}
-
-// Two fresh members begin at different sources.
-func TestFreshMembersAreSpread(t *testing.T) {
-	w := newWorld(t, 3, 0)
-	sg := &w.view.Subgroups[1]
-	for i := range 4 {
-		sg.Fresh = append(sg.Fresh, order.Rank(4+i))
-		w.view.Members = append(w.view.Members, views.Member{ID: order.NodeID(5 + i)})
-	}
-	var first []order.NodeID
-	for i := range sg.Fresh {
-		w.fresh = order.NodeID(4 + i)
-		first = append(first, w.fetch(nil).sources()[0].ID)
-	}
-	if !slices.Equal(first, []order.NodeID{1, 2, 3, 1, 2}) {
-		t.Error(first)
 	}
 }
 
@@ -508,7 +470,7 @@ func TestX1ASnapshotIsKeptUntilAllAreDoneOrGone(t *testing.T) {
 	w.joins()
 	w.takeAll()
 	f, _ := w.arrives()
-	f.Done(within(t))
+	f.Done(within(t), shard.StateSources(w.view, 1, w.fresh))
 	for i, p := range w.old {
 		if len(p.offers.list) != 1 {
 			t.Fatalf("node %d keeps %d snapshots, and node 4 waits for one", i+1, len(p.offers.list))
@@ -519,14 +481,14 @@ func TestX1ASnapshotIsKeptUntilAllAreDoneOrGone(t *testing.T) {
 		}
 		c, q := challenge{trust.NewNonce()}, request{View: 5, Subgroup: 1, Node: 3}
 		q.sign(k, c)
-		if _, _, _, err := p.offers.ask(nil, c, q); !errors.Is(err, errLater) {
+		if _, _, _, err := p.offers.ask(nil, c, q); !errors.Is(err, ErrLater) {
 			t.Errorf("node 3 is done, and still is given something: %v", err)
 		}
 	}
 	w.old[0].Installed(w.without(4))
 	w.fresh = 4
 	f, _ = w.arrives()
-	f.Done(within(t))
+	f.Done(within(t), shard.StateSources(w.view, 1, w.fresh))
 	for i, p := range w.old {
 		if len(p.offers.list) != 0 {
 			t.Errorf("node %d keeps %d snapshots for nobody", i+1, len(p.offers.list))

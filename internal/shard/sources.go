@@ -1,0 +1,95 @@
+package shard
+
+import (
+	"slices"
+	"time"
+
+	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/views"
+)
+
+// Pauses are how long the rounds are apart in which sources are asked. The pause doubles from First to Longest.
+type Pauses struct{ First, Longest time.Duration }
+
+// Sources chooses which of several members is asked next: each once in a round, those that refused never again.
+type Sources struct {
+	Pauses  Pauses
+	pause   time.Duration // before the next round; 0: Pauses.First
+	tried   []order.NodeID
+	refused []order.NodeID
+}
+
+// Next returns the next of some candidates that is to be asked. If all of them were asked in this round, the next round begins
+// after a pause. None are left if there are no candidates, or all of them refused.
+func (s *Sources) Next(candidates []views.Member) (source views.Member, pause time.Duration, left bool) {
+	for _, m := range candidates {
+		if slices.Contains(s.refused, m.ID) {
+			continue
+		}
+		if left = true; !slices.Contains(s.tried, m.ID) {
+			s.tried = append(s.tried, m.ID)
+			return m, 0, true
+		}
+	}
+	s.tried = nil
+	pause = max(s.pause, s.Pauses.First)
+	s.pause = min(2*pause, s.Pauses.Longest)
+	return source, pause, left
+}
+
+// Refused notes that a source will never give what is wanted.
+func (s *Sources) Refused(id order.NodeID) { s.refused = append(s.refused, id) }
+
+// Progress notes that a source gave something: the next pause is the first one again.
+func (s *Sources) Progress() { s.pause = 0 }
+
+// StateSources are the members that have the state of a subgroup as a view begins, in the order in which a fresh member asks them: fresh
+// members begin at different ones. Those of which the view does not say that they have all of the state come last.
+func StateSources(v *views.View, subgroup int, self order.NodeID) []views.Member {
+	sg := v.Subgroups[subgroup]
+	var list, late []views.Member
+	for _, r := range sg.Members {
+		switch m := v.Members[r]; {
+		case slices.Contains(sg.Fresh, r):
+		case slices.Contains(sg.Partial, r):
+			late = append(late, m)
+		default:
+			list = append(list, m)
+		}
+	}
+	if len(list) > 0 {
+		rank, _ := v.RankOf(self)
+		first := max(0, slices.Index(sg.Fresh, rank)) % len(list)
+		list = append(list[first:len(list):len(list)], list[:first]...)
+	}
+	return append(list, late...)
+}
+
+// LogSources are the members that have all of a shard's log, as far as a view says, and then the other members of the shard, which may
+// have enough of it: a member that had all of it may have ended, and have come back with its disk.
+func LogSources(v *views.View, name string, shard int, self order.NodeID) []views.Member {
+	var complete, partial []views.Member
+	for _, sg := range v.Shards(name) {
+		if sg.Shard != shard {
+			continue
+		}
+		for _, r := range sg.Members {
+			switch m := v.Members[r]; {
+			case m.ID == self:
+			case slices.Contains(sg.Partial, r):
+				partial = append(partial, m)
+			default:
+				complete = append(complete, m)
+			}
+		}
+	}
+	return append(complete, partial...)
+}
+
+// StillWants reports whether a member that became fresh in an earlier view wants that view's state in a later one. If it is out of the
+// subgroup it does not, and if it is fresh once more it wants a newer one.
+func StillWants(v *views.View, subgroup int, m views.Member) bool {
+	r, ok := v.RankOf(m.ID)
+	sg := v.Subgroups[subgroup]
+	return ok && v.Members[r] == m && sg.Has(r) && !slices.Contains(sg.Fresh, r)
+}
