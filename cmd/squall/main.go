@@ -17,6 +17,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
+	"github.com/squall-go/squall/cmd/squall/internal/bench/large"
+	benchlogs "github.com/squall-go/squall/cmd/squall/internal/bench/logs"
+	"github.com/squall-go/squall/cmd/squall/internal/bench/messages"
+	benchrdmc "github.com/squall-go/squall/cmd/squall/internal/bench/rdmc"
 	"github.com/squall-go/squall/cmd/squall/internal/copy"
 	"github.com/squall-go/squall/cmd/squall/internal/demo"
 	"github.com/squall-go/squall/cmd/squall/internal/logs"
@@ -27,9 +31,11 @@ import (
 
 // commands are all that squall can do.
 func commands() []*cobra.Command {
+	measure := messages.NewCommand()
+	measure.AddCommand(benchrdmc.NewCommand(), large.NewCommand(), benchlogs.NewCommand())
 	return []*cobra.Command{
-		bench.NewCommand(),
-		bench.NewMemberCommand(),
+		measure,
+		bench.NewMemberCommand(messages.Workload, benchrdmc.Workload, large.Workload, benchlogs.Workload),
 		copy.NewCommand(),
 		copy.NewReceiveCommand(),
 		demo.NewCommand(),

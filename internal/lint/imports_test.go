@@ -26,8 +26,8 @@ var layers = [][]string{
 	{"."},
 	{"dds", "ripc"},
 	{"internal/sim", "internal/testlab"},
-	{"cmd/squall/internal/figures", "cmd/squall/internal/proc", "cmd/squall/internal/version"},
-	{"cmd/squall/internal/benchlarge", "cmd/squall/internal/benchlog", "cmd/squall/internal/benchrdmc"},
+	{"cmd/squall/internal/proc", "cmd/squall/internal/version"},
+	{"cmd/squall/internal/bench"},
 	{"cmd/squall/internal/..."},
 	{"cmd/...", "examples/..."},
 }
@@ -96,7 +96,7 @@ func transportsAreChosenAtTheTop(m *module) {
 var testOnly = map[string][]string{
 	"github.com/hanwen/go-fuse/v2":           {"internal/testlab/faultfs"},
 	modulePath + "/internal/testlab/faultfs": {},
-	modulePath + "/internal/testlab/netlab":  {"internal/testlab", "cmd/squall/internal/benchrdmc"},
+	modulePath + "/internal/testlab/netlab":  {"internal/testlab", "cmd/squall/internal/bench/rdmc"},
 	"go.uber.org/goleak":                     {},
 }
 

@@ -1,122 +1,141 @@
 package bench
 
 import (
-	"bytes"
 	"errors"
-	"os"
-	"path/filepath"
-	"strings"
+	"fmt"
 	"testing"
-	"time"
-
-	"github.com/squall-go/squall/cmd/squall/internal/figures"
 )
 
-func TestEveryBarIsAboutCasesOfItsSetThatCanBeMeasured(t *testing.T) {
-	for _, others := range []rival{{}, {"peers"}} {
-		t.Run("peers="+others.path, func(t *testing.T) { checkBarSets(t, barSets(DefaultSpec(), others)) })
-		t.Run("foreign, peers="+others.path, func(t *testing.T) { checkBarSets(t, []barSet{foreignBars(DefaultSpec(), others)}) })
-	}
+// run is what one run of the made-up cases of these tests comes to.
+type run struct {
+	Rate   float64 `json:"rate"`
+	Allocs float64 `json:"allocs"`
 }
 
-func checkBarSets(t *testing.T, sets []barSet) {
-	names := map[string]bool{}
-	for _, set := range sets {
-		for _, c := range set.cases {
-			if names[c.Name] && c.Name != "shm" && c.Name != "tcp" {
-				t.Errorf("%q is measured twice", c.Name)
-			}
-			names[c.Name] = true
-			if c.Spec != nil {
-				if err := c.Spec.Validate(); err != nil {
-					t.Errorf("%s: %v", c.Name, err)
-				}
-			}
-		}
-		has := func(name string) bool {
-			for _, c := range set.cases {
-				if c.Name == name {
-					return true
-				}
-			}
-			return false
-		}
-		for _, b := range set.bars {
-			if !has(b.figure) || b.limit != "" && !has(b.limit) {
-				t.Errorf("%s: %q or %q is not measured", b.what, b.figure, b.limit)
-			}
-		}
+func rateOf(r run) float64   { return r.Rate }
+func allocsOf(r run) float64 { return r.Allocs }
+
+func rates(name string, rounds ...float64) Series[run] {
+	s := Series[run]{Case: Case[run]{Name: name}}
+	for _, v := range rounds {
+		s.Runs = append(s.Runs, run{v, v / 1e10})
 	}
+	return s
 }
 
-func TestTheJudgeOfFanOutIsTheHarnessOrElseThisPackage(t *testing.T) {
-	for path, want := range map[string]string{"": "fan-out, 10 KiB", "peers": "tcp-fanout, 10 KiB"} {
-		set := streamBars(DefaultSpec(), rival{path}, 10<<10)
-		judged := map[string]string{}
-		for _, b := range set.bars {
-			if strings.Contains(b.limit, "fan") && b.atLeast > 0 {
-				judged[b.figure] += b.limit
-				if said := strings.HasSuffix(b.what, ownFanout); said != (path == "") {
-					t.Errorf("with %q: the row reads %q", path, b.what)
-				}
-			}
-		}
-		if len(judged) != 2 || judged["shm"] != want || judged["tcp"] != want {
-			t.Errorf("with %q: %v, not %s", path, judged, want)
+func failing(s Series[run], err error) Series[run] {
+	s.Err, s.Error = err, err.Error()
+	return s
+}
+
+func TestAVerdictSaysWhetherTheBarIsReached(t *testing.T) {
+	for _, c := range []struct {
+		asked   Asked
+		value   float64
+		text    string
+		verdict string
+	}{
+		{Asked{AtLeast: 0.7}, 0.7, "at least 0.70", "ok"},
+		{Asked{AtLeast: 0.7}, 0.69, "at least 0.70", "missed"},
+		{Asked{AtMost: 3}, 3, "at most 3.00", "ok"},
+		{Asked{AtMost: 3}, 3.01, "at most 3.00", "missed"},
+		{Asked{Under: 2}, 1.99, "under 2.00", "ok"},
+		{Asked{Under: 2}, 2, "under 2.00", "missed"},
+		{Asked{None: true}, 0.0004, "0", "ok"},
+		{Asked{None: true}, 1, "0", "missed"},
+		{Asked{}, 5, "–", "–"},
+	} {
+		if got := c.asked.Verdict(c.value); got != c.verdict || c.asked.String() != c.text {
+			t.Errorf("%v at %v: %s", c.asked, c.value, got)
 		}
 	}
 }
 
 func TestBarsAreJudged(t *testing.T) {
-	fast, slow := Series{Runs: []Run{{Rate: 12, Allocs: 0.0001}}}, Series{Runs: []Run{{Rate: 1, Allocs: 1}}}
-	series := map[string]Series{"fast": fast, "slow": slow, "absent": {Err: errNoRival}}
+	series := []Series[run]{rates("fast", 12), rates("slow", 1), failing(Series[run]{Case: Case[run]{Name: "absent"}}, ErrNoPeers)}
+	gap := func(s []Series[run]) float64 { return s[0].Values(rateOf).Median() - s[1].Values(rateOf).Median() }
 	for _, c := range []struct {
-		bar  bar
+		bar  Bar[run]
 		want string
 	}{
-		{bar{figure: "fast", limit: "slow", of: rateOf, atLeast: 9}, "ok"},
-		{bar{figure: "slow", limit: "fast", of: rateOf, atLeast: 9}, "missed"},
-		{bar{figure: "slow", limit: "fast", of: rateOf, atMost: 0.5}, "ok"},
-		{bar{figure: "fast", limit: "slow", of: rateOf, atMost: 0.5}, "missed"},
-		{bar{figure: "slow", of: rateOf, atMost: 1}, "missed"}, // under, not at most
-		{bar{figure: "fast", of: allocsOf, none: true}, "ok"},
-		{bar{figure: "slow", of: allocsOf, none: true}, "missed"},
-		{bar{figure: "fast", limit: "slow", of: rateOf}, "–"},
-		{bar{figure: "fast", limit: "absent", of: rateOf, atLeast: 9}, errNoRival.Error()},
+		{Bar[run]{Figure: "fast", Limits: []string{"slow"}, Of: rateOf, Asked: Asked{AtLeast: 9}}, "ok"},
+		{Bar[run]{Figure: "slow", Limits: []string{"fast"}, Of: rateOf, Asked: Asked{AtLeast: 9}}, "missed"},
+		{Bar[run]{Figure: "slow", Limits: []string{"fast"}, Of: rateOf, Asked: Asked{AtMost: 0.5}}, "ok"},
+		{Bar[run]{Figure: "fast", Limits: []string{"slow"}, Of: rateOf, LimitOf: allocsOf, Asked: Asked{AtMost: 0.5}}, "missed"},
+		{Bar[run]{Figure: "slow", Of: rateOf, Asked: Asked{Under: 1}}, "missed"}, // under, not at most
+		{Bar[run]{Figure: "slow", Of: allocsOf, Asked: Asked{None: true}}, "ok"},
+		{Bar[run]{Figure: "slow", Of: rateOf, Asked: Asked{None: true}}, "missed"},
+		{Bar[run]{Figure: "fast", Limits: []string{"slow"}, Of: rateOf}, "–"},
+		{Bar[run]{Figure: "fast", Limits: []string{"slow"}, Derive: gap, Asked: Asked{AtLeast: 11}}, "ok"},
+		{Bar[run]{Figure: "fast", Limits: []string{"slow"}, Derive: gap, Asked: Asked{Under: 11}}, "missed"},
+		{Bar[run]{Figure: "fast", Limits: []string{"absent"}, Derive: gap}, ErrNoPeers.Error()},
+		{Bar[run]{Figure: "fast", Limits: []string{"absent"}, Of: rateOf, Asked: Asked{AtLeast: 9}}, ErrNoPeers.Error()},
 	} {
-		if got := c.bar.row(series).Verdict; got != c.want {
+		if got := (Set[run]{Bars: []Bar[run]{c.bar}}).Rows(series)[0].Verdict; got != c.want {
 			t.Errorf("%+v: %q, not %q", c.bar, got, c.want)
 		}
 	}
 }
 
-func TestTheTableIsMarkdown(t *testing.T) {
-	var out bytes.Buffer
-	b := bar{what: "shm", unit: "msgs/s", figure: "a", limit: "b", of: rateOf, atLeast: 9}
-	row := b.row(map[string]Series{"a": {Runs: []Run{{Rate: 20}}}, "b": {Runs: []Run{{Rate: 2}}}})
-	Report{Rows: []figures.Row{row}}.writeMarkdown(&out)
-	if want := "| shm | 20.0 msgs/s (20.0 – 20.0) | b: 2.00 (2.00 – 2.00) | 10.0 (10.0 – 10.0) | at least 9.00 | ok |"; !strings.Contains(out.String(), want) {
-		t.Errorf("nothing of %s in\n%s", want, &out)
+func TestRatiosAreOfTheMediansOrTheMedianOfTheRounds(t *testing.T) {
+	series := []Series[run]{rates("ours", 10, 20, 60), rates("limit", 40, 10, 5), rates("none", 0)}
+	for byRound, want := range map[bool]float64{false: 2, true: 2} {
+		b := Bar[run]{Figure: "ours", Limits: []string{"limit"}, Of: rateOf, ByRound: byRound}
+		if r := (Set[run]{Bars: []Bar[run]{b}}).Rows(series)[0]; r.Ratio != want || *r.Pairs != (Summary{2, 0.25, 12}) {
+			t.Errorf("by round: %t: %+v, %+v", byRound, r, r.Pairs)
+		}
+	}
+	series[0].Runs[1].Rate, series[1].Runs[0].Rate = 30, 9
+	for byRound, want := range map[bool]float64{false: 30.0 / 9, true: 3} {
+		b := Bar[run]{Figure: "ours", Limits: []string{"limit"}, Of: rateOf, ByRound: byRound}
+		if r := (Set[run]{Bars: []Bar[run]{b}}).Rows(series)[0]; r.Ratio != want {
+			t.Errorf("by round: %t: %+v", byRound, r)
+		}
+	}
+	b := Bar[run]{Figure: "ours", Limits: []string{"none"}, Of: rateOf}
+	if r := (Set[run]{Bars: []Bar[run]{b}}).Rows(series)[0]; r.Ratio != 0 {
+		t.Errorf("%+v", r)
 	}
 }
 
-func TestAnotherProgramIsAskedAndUnderstood(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "peers")
-	script := "#!/bin/sh\necho ignored\necho '{\"msgs_per_s\": 5, \"p50_us\": 7, \"ok\": true, \"note\": \"'\"$*\"'\"}'\n"
-	if err := os.WriteFile(path, []byte(script), 0o755); err != nil {
-		t.Fatal(err)
+func TestTheBestLimitOfEachRoundCounts(t *testing.T) {
+	series := []Series[run]{rates("ours", 100, 300, 800), rates("one", 50, 60, 70), rates("other", 10, 100, 200), failing(rates("broken", 1), ErrNoPeers)}
+	for _, c := range []struct {
+		bar   Bar[run]
+		pairs Summary
+		name  string
+	}{
+		{Bar[run]{Limits: []string{"one", "other"}}, Summary{3, 2, 4}, "other"},
+		{Bar[run]{Limits: []string{"one", "other"}, Least: true}, Summary{10, 5, 800.0 / 70}, "one"},
+		{Bar[run]{Limits: []string{"one", "broken"}}, Summary{5, 2, 800.0 / 70}, "one"},
+	} {
+		c.bar.Figure, c.bar.Of, c.bar.ByRound = "ours", rateOf, true
+		row := (Set[run]{Bars: []Bar[run]{c.bar}}).Rows(series)[0]
+		if *row.Pairs != c.pairs || row.Ratio != c.pairs.Median || row.LimitName != c.name {
+			t.Errorf("%+v %+v", row, row.Pairs)
+		}
 	}
-	run, err := rival{path}.throughput("etcd-raft", 100, time.Second).run(t.Context())
-	if err != nil || run.Rate != 5 || run.Latency.P50Us != 7 {
-		t.Fatal(run, err)
+}
+
+// judgedReport has every kind of row, of runs that are made up.
+func judgedReport() Report[run] {
+	series := []Series[run]{
+		rates("ours", 1_234_567, 3_000_000, 2_000_000), rates("other", 123.4, 98.76, 0),
+		failing(rates("failed", 3, 4), errors.Join(ErrNoPeers, errors.New("and more"))),
+		failing(rates("absent"), fmt.Errorf("/data: %w", ErrAbsent)),
 	}
-	if _, err := (rival{}).latency("etcd-raft", 100, time.Second).run(t.Context()); !errors.Is(err, errNoRival) {
-		t.Error(err)
-	}
-	if _, err := parseRival([]byte(`{"ok": false, "note": "lost the leader"}`)); err == nil || !strings.Contains(err.Error(), "lost the leader") {
-		t.Error(err)
-	}
-	if _, err := parseRival([]byte("panic")); err == nil {
-		t.Error("nonsense is understood")
-	}
+	other := []string{"other"}
+	s := Set[run]{Bars: []Bar[run]{
+		{What: "over", Unit: "msgs/s", Figure: "ours", Limits: other, Of: rateOf, Asked: Asked{AtLeast: 9}},
+		{What: "under", Unit: "msgs/s", Figure: "ours", Limits: other, Of: rateOf, Asked: Asked{AtMost: 1}},
+		{What: "beside", Unit: "msgs/s", Figure: "other", Limits: []string{"ours"}, Of: rateOf, ByRound: true},
+		{What: "alone", Unit: "s", Figure: "other", Of: rateOf, Asked: Asked{Under: 100}},
+		{Unit: "%", Figure: "ours", Of: rateOf},
+		{What: "none", Figure: "other", Of: allocsOf, Asked: Asked{None: true}},
+		{What: "derived", Figure: "ours", Derive: func(s []Series[run]) float64 { return 1.076 }, Asked: Asked{AtMost: 1.08}},
+		{What: "a limit that failed", Unit: "msgs/s", Figure: "ours", Limits: []string{"other", "failed"}, Of: rateOf, Asked: Asked{AtLeast: 1}},
+		{What: "a limit that is not there", Unit: "msgs/s", Figure: "ours", Limits: []string{"absent"}, Of: rateOf, Asked: Asked{AtLeast: 1}},
+		{What: "a figure that is not there", Unit: "msgs/s", Figure: "absent", Limits: []string{"ours"}, Of: rateOf, Asked: Asked{AtLeast: 1}},
+	}}
+	return Report[run]{Machine: Machine{Cores: 2, Go: "go"}, Dir: "/data", FileSystem: "ext4", Runs: 3, Series: series, Rows: s.Rows(series)}
 }

@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// takeLock waits for the lock file that keeps two measurements on one machine apart, and returns what releases it. Without a path
+// TakeLock waits for the lock file that keeps two measurements on one machine apart, and returns what releases it. Without a path
 // there is no lock.
-func takeLock(ctx context.Context, path string, messages io.Writer) (release func() error, err error) {
+func TakeLock(ctx context.Context, path string, messages io.Writer) (release func() error, err error) {
 	if path == "" {
 		return func() error { return nil }, nil
 	}

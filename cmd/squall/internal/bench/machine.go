@@ -20,7 +20,8 @@ type Machine struct {
 	Commit     string `json:"commit"`
 }
 
-func thisMachine() Machine {
+// ThisMachine describes the machine and this program.
+func ThisMachine() Machine {
 	return Machine{
 		Cores: runtime.NumCPU(), GOMAXPROCS: runtime.GOMAXPROCS(0), CPU: cpuModel(), Kernel: kernel(), Go: runtime.Version(), Commit: commit(),
 	}

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -11,135 +12,134 @@ import (
 	"github.com/squall-go/squall/cmd/squall/internal/proc"
 )
 
-// memberCommand is the hidden command of a member process.
-const memberCommand = "bench-member"
+// MemberCommand is the hidden command of every process of a fleet.
+const MemberCommand = "bench-member"
 
-// job is a member process's configuration.
+// Member is what one process of a fleet does. Its methods are called in this order, Answer once for each request.
+type Member interface {
+	// Listen returns where the other members reach this one, or nothing if they do not need to.
+	Listen(ctx context.Context) (addr string, err error)
+	// Connect gets the addresses of all members, by node from 1 up.
+	Connect(ctx context.Context, addrs []string) error
+	// Answer does what the parent asks. An error goes to the parent, and the process stays.
+	Answer(ctx context.Context, r Request) (any, error)
+	Close() error
+}
+
+// Workload makes members.
+type Workload struct {
+	Name string
+	// Open makes a member from the configuration that the parent gave to this process.
+	Open func(node int, config func(v any) error) (Member, error)
+	// Enter, if there is one, is called before anything else in every process, and may begin the program anew somewhere else.
+	Enter func() error
+}
+
+// Request is what the parent asks of a member that is connected.
+type Request struct {
+	Op   string
+	From time.Time // the window of the requests that have one
+	To   time.Time
+	Args json.RawMessage `json:",omitempty"`
+}
+
+// Into reads the arguments into v.
+func (r Request) Into(v any) error { return json.Unmarshal(r.Args, v) }
+
+// Unknown is the error of a request that the member does not know.
+func (r Request) Unknown() error { return fmt.Errorf("no such request: %q", r.Op) }
+
+// job is the configuration of a process.
 type job struct {
-	Spec    Spec
-	Node    int    // from 1
-	Segment string // memory that all processes of a Memory run share
+	Workload string
+	Node     int // from 1
+	Config   json.RawMessage
 }
 
-// greeting tells the parent where a member listens, if the others have to know, and peers the member where the others do, by node.
-type greeting struct{ Addr string }
-type peers struct{ Addrs []string }
-
-// The parent's requests after that. Each is answered.
-type request struct {
-	Op       string    // opRun, opState
-	From, To time.Time // the window of opRun
-}
-
-const (
-	opRun   = "run"   // answered with a Sample when the window is over
-	opState = "state" // answered with a State
-	opEnd   = "end"   // answered with a final: nothing moves any more
+// greeting tells the parent where a member listens, and peers tells the member where all of them do.
+type (
+	greeting struct{ Addr string }
+	peers    struct{ Addrs []string }
 )
 
-// final is what is told when nothing moves any more.
-type final struct{ UnderLoad Latency }
-
-// workload is what a member process does. Its methods are called in this order; state more than once.
-type workload interface {
-	listen(ctx context.Context) (addr string, err error)
-	connect(ctx context.Context, addrs []string) error
-	// run works, fills the window's sample and has stopped sending when it returns.
-	run(ctx context.Context, from, to time.Time) (Sample, error)
-	state() (State, error)
-	end() Latency
-	// broken is closed when the workload cannot go on; state then returns why.
-	broken() <-chan struct{}
+// answer is what a request returned.
+type answer struct {
+	Value any
+	Err   string `json:",omitempty"`
 }
 
-// NewMemberCommand returns the hidden command that "squall bench" starts its member processes with. It belongs to the root command.
-func NewMemberCommand() *cobra.Command { return proc.Command(memberCommand, serve) }
+// NewMemberCommand returns the hidden command that the processes of these workloads are started with. It belongs to the root
+// command.
+func NewMemberCommand(all ...Workload) *cobra.Command {
+	cmd := proc.Command(MemberCommand, func(ctx context.Context, p *proc.Parent) error {
+		err := serve(ctx, p, all)
+		if errors.Is(err, proc.ErrParentGone) {
+			return nil
+		}
+		return err
+	})
+	run := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		for _, w := range all {
+			if w.Enter == nil {
+				continue
+			}
+			if err := w.Enter(); err != nil {
+				return err
+			}
+		}
+		return run(cmd, args)
+	}
+	return cmd
+}
 
-func serve(ctx context.Context, p *proc.Parent) error {
+func serve(ctx context.Context, p *proc.Parent, all []Workload) (err error) {
 	var j job
 	if err := p.Config(&j); err != nil {
 		return err
 	}
-	serve := j.serve
-	if j.Spec.Kind == Foreign {
-		serve = func(ctx context.Context, _ *proc.Parent) error { return compute(ctx) }
-	}
-	err := serve(ctx, p)
-	if errors.Is(err, proc.ErrParentGone) {
-		return nil
-	}
-	return err
-}
-
-func (j job) workload() (workload, error) {
-	switch j.Spec.Kind {
-	case Squall:
-		return newGroupMember(j), nil
-	case Fanout, Batched:
-		return newFanout(j), nil
-	case Memory:
-		return newMemoryMember(j)
-	case RoundTrip:
-		return &roundTrip{job: j}, nil
-	}
-	return nil, fmt.Errorf("no such kind of run: %q", j.Spec.Kind)
-}
-
-func (j job) serve(ctx context.Context, p *proc.Parent) error {
-	w, err := j.workload()
+	m, err := open(&j, all)
 	if err != nil {
 		return err
 	}
-	addr, err := w.listen(ctx)
+	defer func() { err = errors.Join(err, m.Close()) }()
+	addr, err := m.Listen(ctx)
 	if err != nil {
 		return err
 	}
 	if err := p.Send(greeting{addr}); err != nil {
 		return err
 	}
-	var all peers
-	if err := p.Receive(ctx, &all); err != nil {
+	var known peers
+	if err := p.Receive(ctx, &known); err != nil {
 		return err
 	}
-	if err := w.connect(ctx, all.Addrs); err != nil {
+	if err := m.Connect(ctx, known.Addrs); err != nil {
 		return err
 	}
 	if err := p.Send(greeting{addr}); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	go func() {
-		select {
-		case <-w.broken():
-			_, err := w.state()
-			cancel(fmt.Errorf("stopped: %w", err))
-		case <-ctx.Done():
-		}
-	}()
 	for {
-		var r request
+		var r Request
 		if err := p.Receive(ctx, &r); err != nil {
 			return err
 		}
-		answer, err := r.serve(ctx, w)
-		if err != nil {
-			return err
+		var a answer
+		if a.Value, err = m.Answer(ctx, r); err != nil {
+			a = answer{Err: err.Error()}
 		}
-		if err := p.Send(answer); err != nil {
+		if err := p.Send(a); err != nil {
 			return err
 		}
 	}
 }
 
-func (r request) serve(ctx context.Context, w workload) (any, error) {
-	switch r.Op {
-	case opRun:
-		return w.run(ctx, r.From, r.To)
-	case opState:
-		return w.state()
-	case opEnd:
-		return final{w.end()}, nil
+func open(j *job, all []Workload) (Member, error) {
+	for _, w := range all {
+		if w.Name == j.Workload {
+			return w.Open(j.Node, func(v any) error { return json.Unmarshal(j.Config, v) })
+		}
 	}
-	return nil, fmt.Errorf("no such request: %q", r.Op)
+	return nil, fmt.Errorf("no such workload: %q", j.Workload)
 }

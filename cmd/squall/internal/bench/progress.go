@@ -10,9 +10,9 @@ import (
 	"golang.org/x/term"
 )
 
-// progress shows how far a measurement is and how long it will take: as a bar on a terminal, elsewhere as a line now and then. Nil
+// Progress shows how far a measurement is and how long it will take: as a bar on a terminal, elsewhere as a line now and then. Nil
 // shows nothing.
-type progress struct {
+type Progress struct {
 	w           io.Writer
 	bar         *progressbar.ProgressBar
 	start, told time.Time
@@ -22,8 +22,9 @@ type progress struct {
 // tellEvery is the time between two lines where there is no terminal.
 const tellEvery = 15 * time.Second
 
-func newProgress(w io.Writer, total int) *progress {
-	p := &progress{w: w, start: time.Now(), told: time.Now(), total: total}
+// NewProgress shows on w how much of total is done.
+func NewProgress(w io.Writer, total int) *Progress {
+	p := &Progress{w: w, start: time.Now(), told: time.Now(), total: total}
 	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		p.bar = progressbar.NewOptions(total, progressbar.OptionSetWriter(w), progressbar.OptionSetWidth(20), progressbar.OptionShowCount(),
 			progressbar.OptionSetPredictTime(true), progressbar.OptionClearOnFinish())
@@ -31,8 +32,8 @@ func newProgress(w io.Writer, total int) *progress {
 	return p
 }
 
-// begin says what is measured next.
-func (p *progress) begin(what string) {
+// Begin says what is measured next.
+func (p *Progress) Begin(what string) {
 	switch {
 	case p == nil:
 	case p.bar != nil:
@@ -43,7 +44,8 @@ func (p *progress) begin(what string) {
 	}
 }
 
-func (p *progress) end() {
+// End says that it was measured.
+func (p *Progress) End() {
 	if p == nil {
 		return
 	}
@@ -54,7 +56,7 @@ func (p *progress) end() {
 }
 
 // left is how long the rest will take if it goes on like this.
-func (p *progress) left() time.Duration {
+func (p *Progress) left() time.Duration {
 	perStep := time.Since(p.start) / time.Duration(max(1, p.done))
 	return (perStep * time.Duration(p.total-p.done)).Round(time.Second)
 }

@@ -1,114 +1,177 @@
 package bench
 
 import (
+	"context"
 	"encoding/csv"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
-
-	"github.com/squall-go/squall/cmd/squall/internal/figures"
 )
 
+// Row is a figure beside its limit, if it has one, and what is asked of it.
+type Row struct {
+	What      string   `json:"what"`
+	Unit      string   `json:"unit"`
+	Figure    Summary  `json:"figure"`
+	LimitName string   `json:"limit_name,omitempty"`
+	Limit     *Summary `json:"limit,omitempty"`
+	Ratio     float64  `json:"ratio,omitempty"`   // what is judged, if there is a limit
+	Pairs     *Summary `json:"pairs,omitempty"`   // the ratios of the rounds
+	Bar       string   `json:"bar,omitempty"`     // what is asked
+	Verdict   string   `json:"verdict,omitempty"` // whether it was reached, or why nobody knows
+}
+
 // Report is what a command measured, as --json prints it.
-type Report struct {
-	Machine Machine       `json:"machine"`
-	Runs    int           `json:"runs"`
-	Series  []Series      `json:"series"`
-	Rows    []figures.Row `json:"rows"`
+type Report[R any] struct {
+	Machine    Machine     `json:"machine"`
+	Dir        string      `json:"dir,omitempty"` // of logs
+	FileSystem string      `json:"file_system,omitempty"`
+	Runs       int         `json:"runs"`
+	Series     []Series[R] `json:"series"`
+	Rows       []Row       `json:"rows,omitempty"`
 }
 
-// newRow puts a figure beside its limit.
-func newRow(what, unit string, figure figures.Values, limitName string, limit figures.Values) figures.Row {
-	r := figures.Row{Beside: figures.Beside{What: what, Unit: unit, Figure: figure.Summary(), LimitName: limitName}}
-	if len(limit) > 0 {
-		l, pairs := limit.Summary(), figure.Over(limit).Summary()
-		r.Limit, r.Pairs, r.Ratio = &l, &pairs, figures.Ratio(r.Figure.Median, l.Median)
+// Measure measures the cases of all sets and judges their bars. foreign is how many cores other programs used in a run; nil if
+// nobody knows.
+func Measure[R any](ctx context.Context, runs int, sets []Set[R], foreign func(R) float64, messages io.Writer) (Report[R], error) {
+	r := Report[R]{Machine: ThisMachine(), Runs: runs}
+	total := 0
+	for _, s := range sets {
+		total += runs * len(s.Cases)
 	}
-	return r
-}
-
-// writeText prints the rows for people.
-func (r Report) writeText(w io.Writer) {
-	t := figures.NewTable(w, "", "median", "range", "unit", "limit", "its median", "figure / limit", "of pairs")
-	for _, row := range r.Rows {
-		line := table.Row{row.What, figures.Number(row.Figure.Median), row.Figure.Span(), row.Unit}
-		if row.Limit != nil {
-			line = append(line, row.LimitName, figures.Number(row.Limit.Median), figures.Number(row.Ratio), row.Pairs.Span())
+	p := NewProgress(messages, total)
+	for _, s := range sets {
+		series, err := TakeTurns(ctx, runs, s.Cases, p)
+		if err != nil {
+			return r, err
 		}
-		t.AppendRow(line)
+		r.Series = append(r.Series, series...)
+		r.Rows = append(r.Rows, s.Rows(series)...)
 	}
-	t.SetColumnConfigs([]table.ColumnConfig{
-		{Number: 2, Align: text.AlignRight}, {Number: 3, Align: text.AlignRight}, {Number: 6, Align: text.AlignRight},
-		{Number: 7, Align: text.AlignRight}, {Number: 8, Align: text.AlignRight},
-	})
-	t.Render()
+	Crowded(messages, r.Series, foreign)
+	return r, nil
 }
 
-// column is a figure of a run in a CSV file.
-type column struct {
-	name  string
-	value func(Run) float64
+// Crowded warns if others used the machine meanwhile.
+func Crowded[R any](messages io.Writer, series []Series[R], foreign func(R) float64) {
+	if foreign == nil {
+		return
+	}
+	var all Values
+	for _, s := range series {
+		all = append(all, s.Values(foreign)...)
+	}
+	if text := crowding(all); text != "" {
+		fmt.Fprintln(messages, text)
+	}
 }
 
-var columns = []column{
-	{"rate_msgs_per_s", func(r Run) float64 { return r.Rate }},
-	{"undelayed_msgs_per_s", func(r Run) float64 { return r.Undelayed }},
-	{"total_msgs_per_s", func(r Run) float64 { return r.TotalRate }},
-	{"bytes_per_s", func(r Run) float64 { return r.BytesRate }},
-	{"cpu_us_per_msg", func(r Run) float64 { return r.CPUPerMsg }},
-	{"cpu_percent_max", func(r Run) float64 { return r.CPUPercent }},
-	{"allocs_per_msg", func(r Run) float64 { return r.Allocs }},
-	{"nulls_per_msg", func(r Run) float64 { return r.Nulls }},
-	{"send_batch", func(r Run) float64 { return r.Send }},
-	{"receive_batch", func(r Run) float64 { return r.Receive }},
-	{"deliver_batch", func(r Run) float64 { return r.Deliver }},
-	{"loaded_p50_us", func(r Run) float64 { return r.Loaded.P50Us }},
-	{"loaded_p99_us", func(r Run) float64 { return r.Loaded.P99Us }},
-	{"latency_p50_us", func(r Run) float64 { return r.Latency.P50Us }},
-	{"latency_p99_us", func(r Run) float64 { return r.Latency.P99Us }},
-	{"foreign_cores", func(r Run) float64 { return r.Foreign }},
+// Output is the form in which a report is wanted.
+type Output struct {
+	JSON     bool
+	Markdown bool
+	CSV      string // a file, or nothing
+	Title    string // above the tables
+}
+
+// Print shows the report. Further tables, if any, stand behind that of the rows. It returns what could not be measured.
+func (r Report[R]) Print(w io.Writer, o Output, columns []Column[R], further ...table.Writer) error {
+	if o.CSV != "" {
+		if err := r.writeCSV(o.CSV, columns); err != nil {
+			return err
+		}
+	}
+	if o.JSON {
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		return errors.Join(e.Encode(r), Failures(r.Series))
+	}
+	fmt.Fprintln(w, o.Title)
+	tables := further
+	if len(r.Rows) > 0 {
+		tables = append([]table.Writer{r.table()}, further...)
+	}
+	for _, t := range tables {
+		t.SetStyle(table.StyleLight)
+		t.Style().Format.Header = text.FormatDefault
+		if o.Markdown {
+			fmt.Fprintf(w, "\n%s\n", t.RenderMarkdown())
+		} else {
+			fmt.Fprintln(w, t.Render())
+		}
+	}
+	return Failures(r.Series)
+}
+
+// table has the rows, and what was asked of them if anything was.
+func (r Report[R]) table() table.Writer {
+	asked := slices.ContainsFunc(r.Rows, func(row Row) bool { return row.Verdict != nothing })
+	t := table.NewWriter()
+	header := table.Row{"what", "figure", "limit", "ratio (pairs)", "bar", "ok/missed"}
+	limit := func(n int) int {
+		if asked {
+			return n
+		}
+		return n - 2
+	}
+	t.AppendHeader(header[:limit(len(header))])
+	for _, row := range r.Rows {
+		cells := row.cells()
+		t.AppendRow(cells[:limit(len(cells))])
+	}
+	return t
+}
+
+func (r Row) cells() table.Row {
+	limit, ratio := nothing, nothing
+	if r.Limit != nil && r.LimitName != "" {
+		limit = fmt.Sprintf("%s: %s (%s)", r.LimitName, Number(r.Limit.Median), r.Limit.Span())
+		ratio = fmt.Sprintf("%s (%s)", Number(r.Ratio), r.Pairs.Span())
+	}
+	figure := strings.TrimSpace(fmt.Sprintf("%s %s", Number(r.Figure.Median), r.Unit))
+	if r.Figure.Least != r.Figure.Most {
+		figure += " (" + r.Figure.Span() + ")"
+	}
+	return table.Row{r.What, figure, limit, ratio, r.Bar, r.Verdict}
+}
+
+// Column is a figure of a run in a CSV file.
+type Column[R any] struct {
+	Name string
+	Of   func(R) float64
 }
 
 // writeCSV writes every run to a file.
-func (r Report) writeCSV(path string) error {
+func (r Report[R]) writeCSV(path string, columns []Column[R]) error {
 	lines := [][]string{{"case", "run"}}
 	for _, c := range columns {
-		lines[0] = append(lines[0], c.name)
+		lines[0] = append(lines[0], c.Name)
 	}
 	for _, s := range r.Series {
 		for i, run := range s.Runs {
 			line := []string{s.Name, strconv.Itoa(i + 1)}
 			for _, c := range columns {
-				line = append(line, strconv.FormatFloat(c.value(run), 'g', 7, 64))
+				line = append(line, strconv.FormatFloat(c.Of(run), 'g', 10, 64))
 			}
 			lines = append(lines, line)
 		}
 	}
-	return writeCSV(path, lines)
+	return WriteCSV(path, lines)
 }
 
-func writeCSV(path string, lines [][]string) error {
+// WriteCSV writes lines to a file.
+func WriteCSV(path string, lines [][]string) error {
 	f, err := os.Create(path)
 	if err != nil {
 		return err
 	}
-	w := csv.NewWriter(f)
-	if err := w.WriteAll(lines); err != nil {
-		f.Close()
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	return f.Close()
-}
-
-// crowding is a warning if others used the machine meanwhile, or nothing.
-func crowding(series []Series) string {
-	var foreign figures.Values
-	for _, s := range series {
-		foreign = append(foreign, s.values(func(r Run) float64 { return r.Foreign })...)
-	}
-	return figures.Crowding(foreign)
+	return errors.Join(csv.NewWriter(f).WriteAll(lines), f.Close())
 }

@@ -2,61 +2,70 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
-
-	"github.com/squall-go/squall/cmd/squall/internal/figures"
 )
 
-// Case is one thing that is measured several times.
-type Case struct {
-	Name string `json:"name"`
-	Spec *Spec  `json:"spec,omitempty"` // nil: another program's
-	// measure replaces Measure(Spec).
-	measure func(ctx context.Context) (Run, error)
+// Case is one thing that is measured several times. R is what one run of it comes to.
+type Case[R any] struct {
+	Name    string                               `json:"name"`
+	Spec    any                                  `json:"spec,omitempty"` // nil: another program's
+	Measure func(ctx context.Context) (R, error) `json:"-"`
 }
-
-// caseOf is the case of a spec.
-func caseOf(name string, s Spec) Case { return Case{Name: name, Spec: &s} }
 
 // Series is a case with its runs.
-type Series struct {
-	Case
-	Runs []Run `json:"runs"`
-	Err  error `json:"-"` // why there are fewer runs than wanted
+type Series[R any] struct {
+	Case[R]
+	Runs  []R    `json:"runs"`
+	Error string `json:"error,omitempty"` // Err as text
+	Err   error  `json:"-"`               // why there are fewer runs than wanted
 }
 
-func (c Case) run(ctx context.Context) (Run, error) {
-	if c.measure != nil {
-		return c.measure(ctx)
+// Values takes one figure out of each run.
+func (s Series[R]) Values(figure func(R) float64) Values {
+	v := make(Values, len(s.Runs))
+	for i, r := range s.Runs {
+		v[i] = figure(r)
 	}
-	return Measure(ctx, *c.Spec)
+	return v
 }
 
-// values takes one figure out of each run.
-func (s Series) values(figure func(Run) float64) figures.Values { return figures.Of(s.Runs, figure) }
+// ErrAbsent is the error of a limit that this machine or this call does not offer. It stands in the row, and is no failure.
+var ErrAbsent = errors.New("not measured")
 
-// Interleave measures each case several times, taking turns: first all cases once, then all again. A case that fails is not
-// tried again. It returns early only when ctx ends.
-func Interleave(ctx context.Context, runs int, cases []Case, progress *progress) ([]Series, error) {
-	series := make([]Series, len(cases))
-	for i, c := range cases {
-		series[i].Case = c
-	}
+// TakeTurns measures each case several times: first all cases once, then all again. A case that fails is not tried again. It returns
+// early only when ctx ends.
+func TakeTurns[R any](ctx context.Context, runs int, cases []Case[R], p *Progress) ([]Series[R], error) {
+	series := make([]Series[R], len(cases))
 	for n := range runs {
-		for i := range series {
+		for i, c := range cases {
 			s := &series[i]
-			progress.begin(fmt.Sprintf("run %d of %d: %s", n+1, runs, s.Name))
+			s.Case = c
+			p.Begin(fmt.Sprintf("run %d of %d: %s", n+1, runs, c.Name))
 			if s.Err == nil {
-				r, err := s.run(ctx)
+				r, err := c.Measure(ctx)
 				if ctx.Err() != nil {
 					return series, context.Cause(ctx)
 				}
 				if s.Err = err; err == nil {
 					s.Runs = append(s.Runs, r)
+				} else {
+					s.Error = err.Error()
 				}
 			}
-			progress.end()
+			p.End()
 		}
 	}
 	return series, nil
+}
+
+// Failures are what could not be measured although it should have been.
+func Failures[R any](series []Series[R]) error {
+	var errs []error
+	for _, s := range series {
+		if s.Err != nil && !errors.Is(s.Err, ErrAbsent) {
+			errs = append(errs, fmt.Errorf("%s: %w", s.Name, s.Err))
+		}
+	}
+	return errors.Join(errs...)
 }

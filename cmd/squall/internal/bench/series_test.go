@@ -6,14 +6,14 @@ import (
 	"testing"
 )
 
-func TestCasesTakeTurnsAndAFailedOneIsLeftOut(t *testing.T) {
+func TestCasesTakeTurnsAndOneThatFailedIsNotTriedAgain(t *testing.T) {
 	var order string
 	failure := errors.New("no")
-	make := func(name string, err error) Case {
-		return Case{Name: name, measure: func(context.Context) (Run, error) { order += name; return Run{Rate: 1}, err }}
+	make := func(name string, err error) Case[run] {
+		return Case[run]{Name: name, Measure: func(context.Context) (run, error) { order += name; return run{Rate: 1}, err }}
 	}
-	series, err := Interleave(t.Context(), 3, []Case{make("a", nil), make("b", failure), make("c", nil)}, nil)
-	if err != nil || order != "abcacac" || len(series[0].Runs) != 3 || series[1].Err != failure || len(series[1].Runs) != 0 {
+	series, err := TakeTurns(t.Context(), 3, []Case[run]{make("a", nil), make("b", failure), make("c", nil)}, nil)
+	if err != nil || order != "abcacac" || len(series[0].Runs) != 3 || series[1].Err != failure || series[1].Error != "no" || len(series[1].Runs) != 0 {
 		t.Fatal(order, series, err)
 	}
 }

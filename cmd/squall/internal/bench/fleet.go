@@ -1,0 +1,233 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/squall-go/squall/cmd/squall/internal/proc"
+)
+
+// Times that a run may take beyond its window.
+const (
+	startWithin = 45 * time.Second
+	endWithin   = 10 * time.Second
+	// AnswerWithin is how long members may take for a request that has nothing to wait for.
+	AnswerWithin = 20 * time.Second
+	// SettleWithin is how long members may take to deliver, and to keep, what was sent.
+	SettleWithin = 30 * time.Second
+)
+
+// Fleet is the processes of a run.
+type Fleet struct {
+	children []*proc.Child
+	outer    context.Context // its end kills the processes
+	ctx      context.Context // ends also with the first process that does
+	cancel   context.CancelCauseFunc
+	watched  sync.WaitGroup
+	ending   chan struct{} // closed when processes may end
+	end      sync.Once
+}
+
+// FleetConfig says which processes to start.
+type FleetConfig struct {
+	Workload string
+	Count    int
+	Config   func(node int) any      // for the Open of the workload
+	Env      func(node int) []string // added to this process's environment; nil adds nothing
+}
+
+// Start starts the processes and connects them. They end with ctx.
+func Start(ctx context.Context, c FleetConfig) (*Fleet, error) {
+	f := &Fleet{outer: ctx, ending: make(chan struct{})}
+	f.ctx, f.cancel = context.WithCancelCause(ctx)
+	if err := f.start(c); err != nil {
+		return nil, errors.Join(f.why(err), f.Close())
+	}
+	return f, nil
+}
+
+func (f *Fleet) start(c FleetConfig) error {
+	for node := 1; node <= c.Count; node++ {
+		config, err := json.Marshal(c.Config(node))
+		if err != nil {
+			return err
+		}
+		o := proc.Options{ID: node}
+		if c.Env != nil {
+			o.Env = c.Env(node)
+		}
+		child, err := proc.Start(f.outer, MemberCommand, job{c.Workload, node, config}, o)
+		if err != nil {
+			return err
+		}
+		f.children = append(f.children, child)
+		f.watched.Go(func() { f.watch(child) })
+	}
+	ctx, cancel := context.WithTimeoutCause(f.ctx, startWithin, errors.New("the members did not come together in time"))
+	defer cancel()
+	greetings := make([]greeting, len(f.children))
+	if err := f.receive(ctx, func(i int) any { return &greetings[i] }); err != nil {
+		return err
+	}
+	var all peers
+	for _, g := range greetings {
+		all.Addrs = append(all.Addrs, g.Addr)
+	}
+	for _, c := range f.children {
+		if err := c.Send(all); err != nil {
+			return err
+		}
+	}
+	return f.receive(ctx, func(i int) any { return &greetings[i] })
+}
+
+// watch ends the run when a process ends before its time.
+func (f *Fleet) watch(c *proc.Child) {
+	<-c.Done()
+	select {
+	case <-f.ending:
+	default:
+		err := c.Wait()
+		if err == nil {
+			err = fmt.Errorf("member %d (pid %d) ended", c.ID(), c.Pid())
+		}
+		f.cancel(err)
+	}
+}
+
+// why is the reason of a failure: the end of the context, or the process that was killed first, which the others may complain of
+// before anybody sees its end.
+func (f *Fleet) why(err error) error {
+	if f.outer.Err() != nil {
+		return context.Cause(f.outer)
+	}
+	for _, c := range f.children {
+		select {
+		case <-c.Done():
+			if exit := (*proc.Exit)(nil); errors.As(c.Wait(), &exit) && exit.Signal != 0 {
+				return exit
+			}
+		default:
+		}
+	}
+	return err
+}
+
+func (f *Fleet) receive(ctx context.Context, into func(i int) any) error {
+	for i, c := range f.children {
+		if err := c.Receive(ctx, into(i)); err != nil {
+			return f.ended(c, err)
+		}
+	}
+	return nil
+}
+
+// ended waits until a child that closed its output is gone, so that its end can be told.
+func (f *Fleet) ended(c *proc.Child, err error) error {
+	if errors.Is(err, io.EOF) {
+		return fmt.Errorf("member %d (pid %d) ended", c.ID(), c.Pid())
+	}
+	return err
+}
+
+// Children are the processes, by node from 1 up.
+func (f *Fleet) Children() []*proc.Child { return f.children }
+
+// Context ends with the first process that ends before its time.
+func (f *Fleet) Context() context.Context { return f.ctx }
+
+// Ask sends a request to all members and takes their answers, by node. What they say failed is told in one error.
+func Ask[T any](f *Fleet, r Request, within time.Duration) ([]T, error) {
+	return AskSome[T](f, f.children, r, within)
+}
+
+// AskSome is Ask for some of the members.
+func AskSome[T any](f *Fleet, some []*proc.Child, r Request, within time.Duration) ([]T, error) {
+	ctx, cancel := context.WithTimeoutCause(f.ctx, within, fmt.Errorf("no answer to %q within %v", r.Op, within))
+	defer cancel()
+	for _, c := range some {
+		if err := c.Send(r); err != nil {
+			return nil, f.why(err)
+		}
+	}
+	values := make([]T, len(some))
+	var errs []error
+	for i, c := range some {
+		a := answer{Value: &values[i]}
+		if err := c.Receive(ctx, &a); err != nil {
+			return nil, f.why(errors.Join(append(errs, f.ended(c, err))...))
+		}
+		if a.Err != "" {
+			errs = append(errs, fmt.Errorf("member %d, told to %s: %s", c.ID(), r.Op, a.Err))
+		}
+	}
+	if len(errs) > 0 {
+		return nil, f.why(errors.Join(errs...))
+	}
+	return values, nil
+}
+
+// Sampled asks for samples of a window that begins after a warm-up, and tells how many cores the machine used in it.
+func Sampled[T any](f *Fleet, r Request, warmup, duration time.Duration) (samples []T, busy float64, err error) {
+	r.From = time.Now().Add(warmup + 50*time.Millisecond)
+	r.To = r.From.Add(duration)
+	cores := proc.WatchMachine(f.ctx, r.From, r.To)
+	if samples, err = Ask[T](f, r, warmup+duration+startWithin); err != nil {
+		return nil, 0, err
+	}
+	return samples, <-cores, nil
+}
+
+// Until tries again and again until done says so, for SettleWithin at most; done returns what is still missing with an error that
+// is why, or another one with fatal.
+func (f *Fleet) Until(done func() (missing, fatal error)) error {
+	ctx, cancel := context.WithTimeout(f.ctx, SettleWithin)
+	defer cancel()
+	for {
+		missing, err := done()
+		if err != nil || missing == nil {
+			return err
+		}
+		if err := proc.Rest(ctx, 10*time.Millisecond); err != nil {
+			return errors.Join(missing, err)
+		}
+	}
+}
+
+// Args is the form in which a request carries its arguments.
+func Args(v any) json.RawMessage {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // the arguments are types of this program
+	}
+	return b
+}
+
+// Close has all processes end by themselves, and returns what they failed with. It kills those that do not end.
+func (f *Fleet) Close() (err error) {
+	f.end.Do(func() {
+		close(f.ending)
+		for _, c := range f.children {
+			c.CloseInput()
+		}
+		timer := time.AfterFunc(endWithin, func() {
+			for _, c := range f.children {
+				c.Kill()
+			}
+		})
+		defer timer.Stop()
+		var errs []error
+		for _, c := range f.children {
+			errs = append(errs, c.Wait())
+		}
+		f.watched.Wait()
+		f.cancel(nil)
+		err = errors.Join(errs...)
+	})
+	return err
+}

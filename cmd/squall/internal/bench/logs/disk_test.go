@@ -1,0 +1,108 @@
+package logs
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"unsafe"
+
+	"github.com/squall-go/squall/cmd/squall/internal/bench"
+)
+
+// around is a directory whose file system takes writes around the page cache.
+func around(t *testing.T) string {
+	t.Helper()
+	dir := disk(t)
+	if err := checkAround(dir); errors.Is(err, errNotAround) {
+		t.Skip(err)
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func TestPiecesLieOnTheBoundaryOfASector(t *testing.T) {
+	for _, n := range []int{1, smallPiece, largePiece} {
+		b := aligned(n)
+		if at := uintptr(unsafe.Pointer(unsafe.SliceData(b))); len(b) != n || at%sectorBytes != 0 {
+			t.Errorf("%d bytes, not %d, at %#x", len(b), n, at)
+		}
+	}
+}
+
+func TestPiecesStandBehindEachOtherInARoomThatIsSetAside(t *testing.T) {
+	for _, p := range []pieces{{Bytes: largePiece}, {Bytes: largePiece, Around: true}} {
+		dir := disk(t)
+		if p.Around {
+			dir = around(t)
+		}
+		w, err := newWriter(filepath.Join(dir, "pieces"), p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.file.Close()
+		for range 3 {
+			if err := w.write(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if info, err := w.file.Stat(); err != nil || info.Size() != setAside || w.at != 3*largePiece {
+			t.Errorf("%+v: at %d of %v: %v", p, w.at, info, err)
+		}
+	}
+}
+
+func TestAHeadIsWrittenInPlaceBehindEachPiece(t *testing.T) {
+	path := filepath.Join(disk(t), "pieces")
+	w, err := newWriter(path, pieces{Bytes: treePiece, Head: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.file.Close()
+	for n := range byte(3) {
+		w.head[0], w.piece[0] = n, 10+n
+		if err := w.write(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for at, want := range map[int64]byte{0: 2, smallPiece: 10, smallPiece + treePiece: 11, smallPiece + 2*treePiece: 12, w.at: 0} {
+		b := make([]byte, 1)
+		if _, err := f.ReadAt(b, at); err != nil || b[0] != want {
+			t.Errorf("at %d: %d, not %d: %v", at, b[0], want, err)
+		}
+	}
+}
+
+func TestAFileSystemThatRefusesWritesAroundThePageCacheIsKnownByThem(t *testing.T) {
+	dir := around(t)
+	err := tryAround(filepath.Join(dir, "pieces"), aligned(2 * sectorBytes)[1:sectorBytes]) // which is no whole sector, from no boundary of one
+	if err == nil {
+		t.Skip("this file system takes any write")
+	}
+	if !refused(err) {
+		t.Error(err)
+	}
+	if err := checkAround(filepath.Join(dir, "none")); !errors.Is(err, os.ErrNotExist) || errors.Is(err, errNotAround) {
+		t.Error(err)
+	}
+}
+
+func TestALimitThatThisDiskDoesNotHaveIsToldInItsRow(t *testing.T) {
+	spec := defaultSpec()
+	s := streamSet(spec, true)
+	name := engineName(spec.Engine, spec.SizeBytes)
+	of := func(name string, err error) (s Series) {
+		s.Name, s.Err = name, err
+		return s
+	}
+	rows := s.Rows([]Series{of(rawName, nil), of(aroundName, errNotAround), of(name, nil)})
+	if rows[0].Verdict != "–" || rows[1].Verdict != errNotAround.Error() || !errors.Is(errNotAround, bench.ErrAbsent) {
+		t.Errorf("%+v", rows)
+	}
+}

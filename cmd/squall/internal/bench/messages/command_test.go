@@ -1,0 +1,115 @@
+package messages
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+func parse(args ...string) (options, error) {
+	o := options{spec: DefaultSpec()}
+	f := pflag.NewFlagSet("bench", pflag.ContinueOnError)
+	o.declare(f)
+	if err := f.Parse(args); err != nil {
+		return o, err
+	}
+	return o, o.complete(f)
+}
+
+func TestFlagsBecomeASpec(t *testing.T) {
+	o, err := parse(strings.Fields(`--nodes 4 --size 100 --senders half --subgroups 5 --active 2 --window 64 --ring 65536 --fabric tcp
+		--delay 2=100us --delay 1=forever --batching send,deliver --nulls=off --upcall-cost 1us --copy --upcall single --mode unordered
+		--duration 1s --warmup 100ms --runs 3`)...)
+	want := Spec{
+		Kind: Squall, Load: Stream, Nodes: 4, SizeBytes: 100, Senders: Half, Subgroups: 5, Active: 2, Window: 64, RingBytes: 64 << 10, Fabric: "tcp",
+		Delays: map[int]time.Duration{1: Forever, 2: 100 * time.Microsecond}, Batching: Batching{Send: true, Deliver: true},
+		UpcallCost: time.Microsecond, Copy: true, Single: true, Unordered: true, Warmup: 100 * time.Millisecond, Duration: time.Second,
+	}
+	if err != nil || !reflect.DeepEqual(o.spec, want) || o.runs != 3 {
+		t.Fatalf("%+v, %v", o.spec, err)
+	}
+}
+
+func TestTheDefaultsAreGood(t *testing.T) {
+	for _, args := range []string{"", "--latency", "--idle", "--bars", "--spindle", "--spindle --quick --out x"} {
+		if _, err := parse(strings.Fields(args)...); err != nil {
+			t.Errorf("%s: %v", args, err)
+		}
+	}
+}
+
+func TestTheExamplesOfTheHelpAreGood(t *testing.T) {
+	for line := range strings.Lines(NewCommand().Example) {
+		command, _, _ := strings.Cut(line, "#")
+		args := strings.Fields(command)[2:]
+		if _, err := parse(args...); err != nil {
+			t.Errorf("%s: %v", command, err)
+		}
+	}
+}
+
+func TestEverythingWrongIsSaidAtOnce(t *testing.T) {
+	for args, faults := range map[string][]string{
+		"--nodes 17 --size -1 --senders few --fabric ib --subgroups 0 --window 5 --runs 0 --duration 1ms": {
+			"17 nodes", "-1 bytes", `senders "few"`, `fabric "ib"`, "0 subgroups", "window of 5", "0 runs", "duration 1ms",
+		},
+		"--mode fifo --nulls maybe --upcall none --batching send,think --delay 1 --delay 2=soon --delay 9=1s --delay 3=1s --delay 3=2s": {
+			`--mode "fifo"`, `--nulls "maybe"`, `--upcall "none"`, `"think"`, `--delay "1"`, `"soon"`, "delay of node 9", "member 3 is given twice",
+		},
+		"--latency --idle":                            {"--latency and --idle"},
+		"--idle --quick --peers x":                    {"--quick: only with --spindle", "--peers: only with --bars"},
+		"--bars --nodes 3 --fabric tcp":               {"--nodes: --bars brings its own", "--fabric: the bars"},
+		"--spindle --json --copy":                     {"--copy: --spindle brings", "--json: --spindle"},
+		"--latency --active 2 --subgroups 2":          {"one subgroup"},
+		"--latency --delay 1=1s":                      {"a delay makes sense"},
+		"--latency --nulls=off":                       {"without nulls"},
+		"--size 300000":                               {"half of the ring, 262144 bytes"},
+		"--active 2":                                  {"2 active subgroups of 1"},
+		"--upcall-cost 2s --delay 2=1s --senders one": {"upcall cost", "delay of node 2: the senders are nodes 1 to 1"},
+	} {
+		_, err := parse(strings.Fields(args)...)
+		if err == nil {
+			t.Errorf("%s: no error", args)
+			continue
+		}
+		for _, fault := range faults {
+			if !strings.Contains(err.Error(), fault) {
+				t.Errorf("%s: %v: nothing of %q", args, err, fault)
+			}
+		}
+	}
+}
+
+func TestACommandPrintsAndWritesWhatItMeasured(t *testing.T) {
+	takesItsTime(t)
+	dir := t.TempDir()
+	path := filepath.Join(dir, "runs.csv")
+	var out, messages bytes.Buffer
+	cmd := NewCommand()
+	cmd.SetOut(&out)
+	cmd.SetErr(&messages)
+	cmd.SetArgs(strings.Fields("--runs 2 --duration 50ms --warmup 10ms --size 100 --nodes 2 --json --lock " + filepath.Join(dir, "lock") + " --csv " + path))
+	if err := cmd.ExecuteContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var r Report
+	if err := json.Unmarshal(out.Bytes(), &r); err != nil || r.Machine.Cores == 0 || len(r.Series) != 4 || len(r.Rows) < 3 || r.Rows[0].Ratio == 0 {
+		t.Fatalf("%v: %s", err, out.Bytes())
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if lines, err := csv.NewReader(f).ReadAll(); err != nil || len(lines) != 1+2*4 || len(lines[0]) != 2+len(columns) {
+		t.Fatal(lines, err)
+	}
+}

@@ -1,0 +1,47 @@
+package messages
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/squall-go/squall/cmd/squall/internal/proc"
+)
+
+func TestForeignProcessesRunUntilTheyAreStopped(t *testing.T) {
+	stop, err := startForeign(t.Context(), 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(stop(), stop()); err != nil { // the second time they are gone
+		t.Error(err)
+	}
+}
+
+func TestAForeignProcessComputesUntilItsContextEnds(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	before := proc.CPUTime()
+	go func() {
+		defer close(done)
+		compute(ctx)
+	}()
+	for proc.CPUTime() < before+5*time.Millisecond {
+		select {
+		case <-done:
+			t.Fatal("it ended by itself")
+		case <-time.After(time.Millisecond):
+		}
+	}
+	cancel()
+	<-done
+}
+
+func TestForeignLoadHasItsBounds(t *testing.T) {
+	for args, good := range map[string]bool{"--foreign=1": true, "--foreign=64": true, "--foreign=0": false, "--foreign=65": false} {
+		if _, err := parse(args); good != (err == nil) {
+			t.Errorf("%s: %v", args, err)
+		}
+	}
+}

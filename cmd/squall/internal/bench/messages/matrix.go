@@ -1,0 +1,275 @@
+package messages
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/bits"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/squall-go/squall/cmd/squall/internal/bench"
+)
+
+// Figure is one of the paper's figures, as curves over the number of members.
+type Figure struct {
+	Name   string // of its files
+	Title  string
+	YLabel string // with the unit
+	Log    bool   // logarithmic y axis
+	Curves []Curve
+	of     func(Run) float64
+}
+
+// Curve is one line of a figure.
+type Curve struct {
+	Name   string
+	Points []Point
+	spec   func(base Spec) Spec
+}
+
+// Point is the figure's value for so many members: mean and standard deviation, as the paper has them, and the values.
+type Point struct {
+	Nodes           int
+	Mean, Deviation float64
+	Values          bench.Values
+}
+
+// matrix is what the figures need: each spec is measured once, however many curves it is on.
+type matrix struct {
+	nodes   []int
+	base    Spec
+	figures []Figure
+}
+
+// Specs of the paper's steps: the baseline takes one message at a time at each stage and sends no nulls.
+func baseline(s Spec) Spec {
+	return s.with(func(s *Spec) { s.Batching, s.Nulls = Batching{}, false })
+}
+
+func batchingOnly(s Spec) Spec { return s.with(func(s *Spec) { s.Nulls = false }) }
+
+func complete(s Spec) Spec { return s }
+
+// vary makes curve specs out of one step and one change.
+func vary(step func(Spec) Spec, change func(*Spec)) func(Spec) Spec {
+	return func(s Spec) Spec { return step(s).with(change) }
+}
+
+// bySenders are three curves, one for each pattern of senders.
+func bySenders(name string, step func(Spec) Spec) (curves []Curve) {
+	for _, senders := range []string{All, Half, One} {
+		who := map[string]string{All: "all send", Half: "half send", One: "one sends"}[senders]
+		curves = append(curves, Curve{Name: name + who, spec: vary(step, func(s *Spec) { s.Senders = senders })})
+	}
+	return curves
+}
+
+const (
+	throughputLabel = "delivered by the slowest member (GB/s)"
+	latencyLabel    = "latency from filling to delivery, p50 (µs)"
+)
+
+func newMatrix(fabric string, quick bool) matrix {
+	base := DefaultSpec()
+	base.Fabric, base.Warmup, base.Duration = fabric, 100*time.Millisecond, 500*time.Millisecond
+	m := matrix{nodes: []int{2, 3, 4, 8, 16}, base: base}
+	windows, subgroups := []int{4, 16, 128, 512}, []int{1, 2, 5, 10, 50}
+	if quick {
+		m.nodes, m.base.Warmup, m.base.Duration = []int{2, 3, 4}, 50*time.Millisecond, 250*time.Millisecond
+		windows, subgroups = []int{4, 16, 128}, []int{1, 10, 50}
+	}
+	add := func(name, title, label string, of func(Run) float64, curves ...Curve) *Figure {
+		m.figures = append(m.figures, Figure{Name: name, Title: title, YLabel: label, of: of, Curves: curves})
+		return &m.figures[len(m.figures)-1]
+	}
+	gigabytes := func(r Run) float64 { return r.BytesRate / 1e9 }
+	latency := func(r Run) float64 { return r.Loaded.P50Us }
+
+	add("figure-03", "Figure 3: batching alone, one subgroup", throughputLabel, gigabytes,
+		append(bySenders("batching, ", batchingOnly), bySenders("baseline, ", baseline)...)...)
+	add("figure-05-throughput", "Figure 5: batching stage by stage, all send", throughputLabel, gigabytes, stages()...)
+	add("figure-05-latency", "Figure 5: batching stage by stage, all send", latencyLabel, latency, stages()...).Log = true
+	add("figure-06", "Figure 6: window size, all send", throughputLabel, gigabytes, byWindow(windows)...)
+	add("figure-08", "Figure 8: one active subgroup of several, baseline", throughputLabel, gigabytes, bySubgroups(subgroups, baseline)...)
+	add("figure-09", "Figure 9: one active subgroup of several, optimised", throughputLabel, gigabytes, bySubgroups(subgroups, complete)...)
+	add("figure-10", "Figure 10: some senders sleep after each message", throughputLabel, gigabytes, byDelay()...)
+	add("figure-11", "Figure 11: nulls under continuous sending", throughputLabel, gigabytes,
+		append(bySenders("with nulls, ", complete), bySenders("without, ", batchingOnly)...)...)
+	add("figure-12", "Figure 12: all optimisations, all send", throughputLabel, gigabytes,
+		Curve{Name: "baseline", spec: baseline}, Curve{Name: "batching", spec: batchingOnly}, Curve{Name: "batching and nulls", spec: complete})
+	add("figure-15", "Figure 15: copying in and out", throughputLabel, gigabytes,
+		append(bySenders("in place, ", complete), bySenders("copied, ", vary(complete, func(s *Spec) { s.Copy = true }))...)...)
+	add("figure-16", "Figure 16: final throughput, one subgroup", throughputLabel, gigabytes,
+		append(bySenders("optimised, ", complete), bySenders("baseline, ", baseline)...)...)
+	add("figure-17", "Figure 17: final latency, one subgroup", latencyLabel, latency,
+		append(bySenders("optimised, ", complete), bySenders("baseline, ", baseline)...)...).Log = true
+	return m
+}
+
+func stages() []Curve {
+	stage := func(b Batching) func(Spec) Spec { return vary(baseline, func(s *Spec) { s.Batching = b }) }
+	return []Curve{
+		{Name: "baseline", spec: baseline},
+		{Name: "delivery", spec: stage(Batching{Deliver: true})},
+		{Name: "+ receive", spec: stage(Batching{Deliver: true, Receive: true})},
+		{Name: "+ send", spec: batchingOnly},
+	}
+}
+
+// byWindow gives the ring room for the window, and not much more.
+func byWindow(windows []int) (curves []Curve) {
+	for _, w := range windows {
+		curves = append(curves, Curve{Name: fmt.Sprintf("window %d", w), spec: vary(complete, func(s *Spec) {
+			s.Window = w
+			s.RingBytes = 1 << bits.Len(uint(w*s.SizeBytes-1))
+		})})
+	}
+	return curves
+}
+
+func bySubgroups(counts []int, step func(Spec) Spec) (curves []Curve) {
+	for _, n := range counts {
+		name := fmt.Sprintf("%d subgroups", n)
+		if n == 1 {
+			name = "1 subgroup"
+		}
+		curves = append(curves, Curve{Name: name, spec: vary(step, func(s *Spec) { s.Subgroups = n })})
+	}
+	return curves
+}
+
+// byDelay delays the last sender, or the last half of them.
+func byDelay() []Curve {
+	curves := []Curve{{Name: "no delay", spec: complete}}
+	for _, half := range []bool{false, true} {
+		for _, d := range []time.Duration{time.Microsecond, 100 * time.Microsecond, Forever} {
+			who, length := "one sleeps ", d.String()
+			if half {
+				who = "half sleep "
+			}
+			if d == Forever {
+				length = "forever"
+			}
+			curves = append(curves, Curve{Name: who + length, spec: vary(complete, func(s *Spec) {
+				delayed := 1
+				if half {
+					delayed = s.Nodes / 2
+				}
+				s.Delays = map[int]time.Duration{}
+				for node := s.Nodes - delayed + 1; node <= s.Nodes; node++ {
+					s.Delays[node] = d
+				}
+			})})
+		}
+	}
+	return curves
+}
+
+// key tells specs apart.
+func (s Spec) key() string {
+	b, err := json.Marshal(s)
+	if err != nil {
+		panic(err) // it holds numbers and strings only
+	}
+	return string(b)
+}
+
+// cases are the distinct specs for so many members.
+func (m matrix) cases(nodes int) (cases []Case) {
+	seen := map[string]bool{}
+	for _, f := range m.figures {
+		for _, c := range f.Curves {
+			s := c.spec(m.at(nodes))
+			if key := s.key(); !seen[key] {
+				seen[key] = true
+				cases = append(cases, caseOf(s.String(), s))
+			}
+		}
+	}
+	return cases
+}
+
+func (m matrix) at(nodes int) Spec { return m.base.with(func(s *Spec) { s.Nodes = nodes }) }
+
+// measure fills the figures' curves. Specs that fail are left out, and told.
+func (m matrix) measure(ctx context.Context, runs int, messages io.Writer) error {
+	total := 0
+	for _, nodes := range m.nodes {
+		total += runs * len(m.cases(nodes))
+	}
+	p := bench.NewProgress(messages, total)
+	var errs []error
+	var all []Series
+	for _, nodes := range m.nodes {
+		series, err := bench.TakeTurns(ctx, runs, m.cases(nodes), p)
+		if err != nil {
+			return err
+		}
+		all = append(all, series...)
+		byKey := map[string]Series{}
+		for _, s := range series {
+			byKey[s.Spec.(*Spec).key()] = s
+			if s.Err != nil {
+				errs = append(errs, fmt.Errorf("%v: %w", s.Name, s.Err))
+			}
+		}
+		m.take(nodes, byKey)
+	}
+	bench.Crowded(messages, all, foreignOf)
+	return errors.Join(errs...)
+}
+
+// take adds what was measured with so many members to the curves.
+func (m matrix) take(nodes int, series map[string]Series) {
+	for i := range m.figures {
+		f := &m.figures[i]
+		for j := range f.Curves {
+			c := &f.Curves[j]
+			values := series[c.spec(m.at(nodes)).key()].Values(f.of)
+			if len(values) == 0 {
+				continue
+			}
+			mean, deviation := values.Mean()
+			c.Points = append(c.Points, Point{nodes, mean, deviation, values})
+		}
+	}
+}
+
+// runSpindle measures the matrix and writes a CSV file and plots for each figure.
+func runSpindle(ctx context.Context, dir string, m matrix, runs int, out, messages io.Writer) error {
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "%v; %d runs of %v each, mean and standard deviation\n", bench.ThisMachine(), runs, m.base.Duration)
+	measured := m.measure(ctx, runs, messages)
+	if ctx.Err() != nil {
+		return measured
+	}
+	errs := []error{measured}
+	for _, f := range m.figures {
+		path := filepath.Join(dir, f.Name)
+		errs = append(errs, f.writeCSV(path+".csv"), f.draw(path+".svg"), f.draw(path+".png"))
+		fmt.Fprintf(out, "%s.{csv,svg,png}: %s\n", path, f.Title)
+	}
+	return errors.Join(errs...)
+}
+
+func (f Figure) writeCSV(path string) error {
+	lines := [][]string{{"figure", "curve", "members", "y", "mean", "standard_deviation", "median", "min", "max", "runs"}}
+	for _, c := range f.Curves {
+		for _, p := range c.Points {
+			least, most := p.Values.Range()
+			line := []string{f.Name, c.Name, strconv.Itoa(p.Nodes), f.YLabel}
+			for _, v := range []float64{p.Mean, p.Deviation, p.Values.Median(), least, most} {
+				line = append(line, strconv.FormatFloat(v, 'g', 6, 64))
+			}
+			lines = append(lines, append(line, strconv.Itoa(len(p.Values))))
+		}
+	}
+	return bench.WriteCSV(path, lines)
+}

@@ -1,0 +1,162 @@
+package messages
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/squall-go/squall/cmd/squall/internal/bench"
+	"github.com/squall-go/squall/cmd/squall/internal/proc"
+)
+
+// tiny is a spec that takes no time to speak of.
+func tiny(change func(*Spec)) Spec {
+	return DefaultSpec().with(func(s *Spec) {
+		s.Warmup, s.Duration = 10*time.Millisecond, 100*time.Millisecond
+		change(s)
+	})
+}
+
+// takesItsTime leaves a test out of the short ones: starting processes takes a second or so under the race detector.
+func takesItsTime(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts processes; the short tests have others that do")
+	}
+}
+
+func TestEveryWorkloadIsMeasuredAndItsDigestsAgree(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		change func(*Spec)
+	}{
+		{"shm", func(s *Spec) { s.Fabric = "shm" }},
+		{"tcp", func(s *Spec) { s.Fabric = "tcp" }},
+		{"auto, small", func(s *Spec) { s.SizeBytes = 100 }},
+		{"empty messages", func(s *Spec) { s.SizeBytes = 0 }},
+		{"one sender", func(s *Spec) { s.Senders = One }},
+		{"subgroups", func(s *Spec) { s.Subgroups, s.Active = 5, 2 }},
+		{"copied, single upcalls", func(s *Spec) { s.Copy, s.Single = true, true }},
+		{"unordered", func(s *Spec) { s.Unordered = true }},
+		{"silent sender", func(s *Spec) { s.Delays = map[int]time.Duration{2: Forever} }},
+		{"slow sender, costly upcalls", func(s *Spec) { s.Delays, s.UpcallCost = map[int]time.Duration{2: time.Millisecond}, time.Microsecond }},
+		{"no batching, no nulls", func(s *Spec) { s.Batching, s.Nulls = Batching{}, false }},
+		{"small window", func(s *Spec) { s.Window, s.RingBytes = 4, 64<<10 }},
+		{"fan-out", func(s *Spec) { s.Kind = Fanout }},
+		{"batched fan-out", func(s *Spec) { s.Kind = Batched }},
+		{"batched fan-out of messages longer than a batch", func(s *Spec) { s.Kind, s.SizeBytes = Batched, 200<<10 }},
+		{"memory", func(s *Spec) { s.Kind = Memory }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			if c.name != "auto, small" && c.name != "fan-out" {
+				takesItsTime(t)
+			}
+			run, err := Measure(t.Context(), tiny(c.change))
+			if err != nil || run.Rate <= 0 {
+				t.Fatalf("%+v, %v", run, err)
+			}
+		})
+	}
+}
+
+func TestLatencyIsMeasured(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		change func(*Spec)
+	}{
+		{"upcall", func(s *Spec) { s.Load = FromUpcall }},
+		{"goroutine", func(s *Spec) { s.Load = FromThread }},
+		{"round trip, tcp", func(s *Spec) { *s = roundTripOf(*s, "tcp", false) }},
+		{"round trip, unix, spinning", func(s *Spec) { *s = roundTripOf(*s, "unix", true) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			if c.name != "upcall" {
+				takesItsTime(t)
+			}
+			run, err := Measure(t.Context(), tiny(func(s *Spec) { s.SizeBytes = 100; c.change(s) }))
+			if l := run.Latency; err != nil || l.P50Us <= 0 || l.P99Us < l.P50Us {
+				t.Fatalf("%+v, %v", run, err)
+			}
+		})
+	}
+}
+
+func TestALatencyIsTakenUnderLoadToo(t *testing.T) {
+	t.Parallel()
+	takesItsTime(t)
+	run, err := Measure(t.Context(), tiny(func(*Spec) {}))
+	if err != nil || run.Loaded.Count == 0 || run.Loaded.P50Us <= 0 {
+		t.Fatalf("%+v, %v", run.Loaded, err)
+	}
+}
+
+func TestAnIdleGroupDeliversNothing(t *testing.T) {
+	t.Parallel()
+	takesItsTime(t)
+	run, err := Measure(t.Context(), tiny(func(s *Spec) { s.Load = Idle }))
+	if err != nil || run.Rate != 0 {
+		t.Fatalf("%+v, %v", run, err)
+	}
+}
+
+func TestWithoutNullsASilentSenderStopsTheOrderAndNotTheRun(t *testing.T) {
+	t.Parallel()
+	takesItsTime(t)
+	run, err := Measure(t.Context(), tiny(func(s *Spec) { s.Nulls, s.Delays = false, map[int]time.Duration{3: Forever} }))
+	if err != nil || run.Rate != 0 {
+		t.Fatalf("%+v, %v", run, err)
+	}
+}
+
+func TestASilentSenderSendsNothingAndTheOthersAreCountedApart(t *testing.T) {
+	t.Parallel()
+	takesItsTime(t)
+	run, err := Measure(t.Context(), tiny(func(s *Spec) { s.Delays = map[int]time.Duration{3: Forever} }))
+	if err != nil || run.BySender[2] != 0 || run.BySender[0] == 0 || run.Undelayed != run.Rate {
+		t.Fatalf("%+v, %v", run, err)
+	}
+}
+
+func TestAMemberThatDiesIsNamed(t *testing.T) {
+	t.Parallel()
+	takesItsTime(t)
+	for _, kind := range []Kind{Squall, Memory} {
+		f, release, err := tiny(func(s *Spec) { s.Kind = kind }).start(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Children()[1].Kill()
+		_, _, err = bench.Sampled[Sample](f, bench.Request{Op: opRun}, 0, 5*time.Second)
+		var exit *proc.Exit
+		if !errors.As(err, &exit) || exit.ID != 2 || !strings.Contains(err.Error(), "member 2 (pid ") {
+			t.Errorf("%s: %v", kind, err)
+		}
+		release()
+	}
+}
+
+func TestTheEndOfTheContextEndsARun(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	_, err := Measure(ctx, tiny(func(s *Spec) { s.Duration = time.Minute }))
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatal(err)
+	}
+}
+
+func TestTheSlowestMemberCounts(t *testing.T) {
+	s := DefaultSpec().with(func(s *Spec) { s.Nodes, s.SizeBytes, s.Delays = 2, 10, map[int]time.Duration{2: time.Second} })
+	r := s.summarize([]Sample{
+		{Elapsed: time.Second, CPU: time.Second, Mallocs: 60, Delivered: []uint64{70, 30}},
+		{Elapsed: 2 * time.Second, CPU: time.Second, Delivered: []uint64{100, 20}},
+	})
+	if r.Rate != 60 || r.Undelayed != 50 || r.TotalRate != 160 || r.BytesRate != 600 || r.Allocs != 0.5 || r.CPUPercent != 100 {
+		t.Fatalf("%+v", r)
+	}
+}

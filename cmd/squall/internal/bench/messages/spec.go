@@ -1,0 +1,259 @@
+package messages
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/views"
+
+	"github.com/squall-go/squall/cmd/squall/internal/bench"
+)
+
+// Kind is what the member processes of a run do.
+type Kind string
+
+// Kinds of runs.
+const (
+	Squall    Kind = "squall"          // a group
+	Fanout    Kind = "fan-out"         // the limit over TCP, as an application would write it
+	Batched   Kind = "batched fan-out" // the limit over TCP, as a sender could that knows all its messages ahead
+	Memory    Kind = "memory"          // the limit in shared memory
+	RoundTrip Kind = "round trip"      // the limit of latency
+	Foreign   Kind = "foreign"         // a process that has nothing to do with the others, and keeps a core busy
+)
+
+// Load is what a group is measured under.
+type Load string
+
+// Loads.
+const (
+	Stream     Load = "stream"    // all senders send as fast as they can
+	FromUpcall Load = "upcall"    // closed loop: node 1 sends its next message in the upcall that delivers the one before
+	FromThread Load = "goroutine" // closed loop: a goroutine of the application at node 1 sends the next message
+	Idle       Load = "idle"      // nobody sends
+)
+
+// Who sends, of the members.
+const (
+	All  = "all"
+	Half = "half"
+	One  = "one"
+)
+
+// Forever is the delay of a sender that never sends.
+const Forever time.Duration = -1
+
+// Limits of a run.
+const (
+	MaxNodes     = 16
+	MaxSubgroups = 200
+)
+
+// Batching says at which stages a group takes all there is instead of one message a cycle.
+type Batching struct{ Send, Receive, Deliver bool }
+
+// AllBatching is what a group does by default.
+var AllBatching = Batching{true, true, true}
+
+func (b Batching) String() string {
+	var on []string
+	for _, stage := range []struct {
+		name string
+		on   bool
+	}{{"send", b.Send}, {"receive", b.Receive}, {"deliver", b.Deliver}} {
+		if stage.on {
+			on = append(on, stage.name)
+		}
+	}
+	if len(on) == 0 {
+		return "none"
+	}
+	return strings.Join(on, ",")
+}
+
+// Spec is one thing to measure. The zero value of a field that says so is a good default.
+type Spec struct {
+	Kind      Kind `json:"kind"`
+	Load      Load `json:"load"`
+	Nodes     int  `json:"nodes"`
+	SizeBytes int  `json:"size_bytes"`
+	// Senders is All, Half, One or a number: the members that are declared senders, from node 1 up.
+	Senders   string `json:"senders"`
+	Subgroups int    `json:"subgroups"`
+	Active    int    `json:"active"`     // subgroups in which anybody sends
+	Window    int    `json:"window"`     // 0: the group's default
+	RingBytes int    `json:"ring_bytes"` // 0: the group's default
+	Fabric    string `json:"fabric"`     // "shm", "tcp" or "auto"
+	// Delays holds by node how long it sleeps after each of its messages, or Forever.
+	Delays     map[int]time.Duration `json:"delays,omitempty"`
+	Batching   Batching              `json:"batching"`
+	Nulls      bool                  `json:"nulls"`
+	UpcallCost time.Duration         `json:"upcall_cost,omitempty"` // busy work per delivery
+	Copy       bool                  `json:"copy"`                  // messages are copied in and out, not made and read in place
+	Single     bool                  `json:"single"`                // one upcall per message, not per run
+	Unordered  bool                  `json:"unordered"`
+
+	Network string `json:"network,omitempty"` // of a round trip: "tcp" or "unix"
+	Spin    bool   `json:"spin,omitempty"`    // of a round trip: without sleeping in the kernel
+
+	Warmup   time.Duration `json:"warmup"`
+	Duration time.Duration `json:"duration"`
+}
+
+// DefaultSpec is a group of three that stream 10 KiB messages.
+func DefaultSpec() Spec {
+	return Spec{
+		Kind: Squall, Load: Stream, Nodes: 3, SizeBytes: 10 << 10, Senders: All, Subgroups: 1, Active: 1, Fabric: "auto",
+		Batching: AllBatching, Nulls: true, Warmup: 500 * time.Millisecond, Duration: 2 * time.Second,
+	}
+}
+
+// with is the spec with changes made to a copy.
+func (s Spec) with(change func(*Spec)) Spec {
+	s.Delays = maps.Clone(s.Delays)
+	change(&s)
+	return s
+}
+
+// limit is the spec of a limit: what the group does, without a group.
+func (s Spec) limit(kind Kind) Spec {
+	return s.with(func(s *Spec) {
+		s.Kind = kind
+		maps.DeleteFunc(s.Delays, func(_ int, d time.Duration) bool { return d != Forever })
+	})
+}
+
+// senders is the number of members that are declared senders.
+func (s Spec) senders() int {
+	switch s.Senders {
+	case All:
+		return s.Nodes
+	case Half:
+		return max(1, s.Nodes/2)
+	case One:
+		return 1
+	}
+	n, _ := strconv.Atoi(s.Senders)
+	return n
+}
+
+// sends reports whether a node sends messages.
+func (s Spec) sends(node int) bool {
+	return s.Load == Stream && node <= s.senders() && s.Delays[node] != Forever
+}
+
+// stalls reports whether a silent sender may hold up the order for good.
+func (s Spec) stalls() bool { return s.Kind == Squall && !s.Nulls && !s.Unordered }
+
+func (s Spec) ringBytes() int {
+	if s.RingBytes == 0 {
+		return squall.DefaultRingBytes
+	}
+	return s.RingBytes
+}
+
+func (s Spec) window() int {
+	if s.Window == 0 {
+		return squall.DefaultWindow
+	}
+	return s.Window
+}
+
+// Validate reports everything that is wrong with the spec, at once.
+func (s Spec) Validate() error {
+	var errs []error
+	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if s.Nodes < 2 || s.Nodes > MaxNodes {
+		fault("%d nodes: from 2 to %d", s.Nodes, MaxNodes)
+	}
+	if n := s.senders(); n < 1 || n > s.Nodes {
+		fault("senders %q: all, half, one or a number up to that of the nodes", s.Senders)
+	}
+	if _, ok := bench.Fabrics[s.Fabric]; !ok {
+		fault("fabric %q: shm, tcp or auto", s.Fabric)
+	}
+	if s.Subgroups < 1 || s.Subgroups > MaxSubgroups {
+		fault("%d subgroups: from 1 to %d", s.Subgroups, MaxSubgroups)
+	}
+	if s.Active < 1 || s.Active > s.Subgroups {
+		fault("%d active subgroups of %d: from 1 to all of them", s.Active, s.Subgroups)
+	}
+	sizes := views.CheckSizes(s.ringBytes(), s.window())
+	if sizes != nil {
+		errs = append(errs, sizes)
+	}
+	if largest := s.ringBytes() / 2; s.SizeBytes < 0 || sizes == nil && s.SizeBytes > largest {
+		fault("messages of %d bytes: from 0 to half of the ring, %d bytes", s.SizeBytes, largest)
+	}
+	for _, node := range slices.Sorted(maps.Keys(s.Delays)) {
+		if node < 1 || node > s.senders() {
+			fault("delay of node %d: the senders are nodes 1 to %d", node, s.senders())
+		}
+		if d := s.Delays[node]; d < 0 && d != Forever {
+			fault("delay %v of node %d: not less than 0", d, node)
+		}
+	}
+	if s.UpcallCost < 0 || s.UpcallCost > time.Second {
+		fault("upcall cost %v: from 0 to 1 s", s.UpcallCost)
+	}
+	if s.Load != Stream && len(s.Delays) > 0 {
+		fault("a delay makes sense for a stream of messages only, not for load %q", s.Load)
+	}
+	if (s.Load == FromUpcall || s.Load == FromThread) && s.Active > 1 {
+		fault("latency is measured in one subgroup, and %d are active", s.Active)
+	}
+	if s.Duration < 10*time.Millisecond || s.Duration > time.Hour {
+		fault("duration %v: from 10 ms to 1 h", s.Duration)
+	}
+	if s.Warmup < 0 || s.Warmup > time.Minute {
+		fault("warm-up %v: from 0 to 1 min", s.Warmup)
+	}
+	if s.stalls() && s.Load != Stream && s.Senders != One {
+		fault("without nulls a closed loop stands still unless one member sends")
+	}
+	return errors.Join(errs...)
+}
+
+// String tells the spec in half a line.
+func (s Spec) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d members, %s, %s of them send", s.Nodes, bench.Size(s.SizeBytes), s.Senders)
+	if s.Subgroups > 1 {
+		fmt.Fprintf(&b, ", %d of %d subgroups active", s.Active, s.Subgroups)
+	}
+	if s.Window != 0 {
+		fmt.Fprintf(&b, ", window %d", s.Window)
+	}
+	if s.RingBytes != 0 {
+		fmt.Fprintf(&b, ", ring %s", bench.Size(s.RingBytes))
+	}
+	for _, node := range slices.Sorted(maps.Keys(s.Delays)) {
+		if d := s.Delays[node]; d == Forever {
+			fmt.Fprintf(&b, ", node %d silent", node)
+		} else {
+			fmt.Fprintf(&b, ", node %d sleeps %v", node, d)
+		}
+	}
+	fmt.Fprintf(&b, ", fabric %s", s.Fabric)
+	if s.Batching != AllBatching {
+		fmt.Fprintf(&b, ", batching %v", s.Batching)
+	}
+	for _, extra := range []struct {
+		on   bool
+		text string
+	}{{!s.Nulls, "no nulls"}, {s.Copy, "copied"}, {s.Single, "single upcalls"}, {s.Unordered, "unordered"}} {
+		if extra.on {
+			b.WriteString(", " + extra.text)
+		}
+	}
+	if s.UpcallCost > 0 {
+		fmt.Fprintf(&b, ", %v per upcall", s.UpcallCost)
+	}
+	return b.String()
+}

@@ -1,0 +1,157 @@
+package messages
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/squall-go/squall"
+
+	"github.com/squall-go/squall/cmd/squall/internal/bench"
+	"github.com/squall-go/squall/cmd/squall/internal/proc"
+)
+
+// groupMember is one member of a group.
+type groupMember struct {
+	job
+	*bench.Group
+	tally *tally
+	sent  atomic.Uint64
+
+	ended   atomic.Bool // no more messages
+	sending sync.WaitGroup
+	cancel  context.CancelCauseFunc // of the senders
+}
+
+func newGroupMember(j job) *groupMember {
+	s := &j.Spec
+	g := &groupMember{job: j, Group: bench.NewGroup(j.Node, s.Nodes, s.Fabric), tally: newTally(j.Spec, j.Node)}
+	c := &g.Config
+	c.Tuning = squall.Tuning{OneSend: !s.Batching.Send, OneReceive: !s.Batching.Receive, OneDeliver: !s.Batching.Deliver, NoNulls: !s.Nulls}
+	var senders []squall.NodeID
+	for node := range s.senders() {
+		senders = append(senders, squall.NodeID(node+1))
+	}
+	for i, part := range g.tally.parts {
+		sg := squall.SubgroupConfig{Name: subgroupName(i), Senders: senders, RingBytes: s.RingBytes, Window: s.Window, DeliverBatch: part.batch}
+		if s.Unordered {
+			sg.Mode = squall.Unordered
+		}
+		if s.Single {
+			sg.DeliverBatch, sg.Deliver = nil, part.one
+		}
+		c.Subgroups = append(c.Subgroups, sg)
+	}
+	return g
+}
+
+func subgroupName(i int) string { return fmt.Sprintf("subgroup-%d", i+1) }
+
+func (g *groupMember) run(ctx context.Context, from, to time.Time) (Sample, error) {
+	if g.Node == 1 && (g.Spec.Load == FromUpcall || g.Spec.Load == FromThread) {
+		return g.closedLoop(ctx, from, to)
+	}
+	ctx, g.cancel = context.WithCancelCause(ctx)
+	if g.Spec.sends(g.Node) {
+		for i := range g.Spec.Active {
+			g.sending.Go(func() {
+				if err := g.stream(ctx, g.Subgroup(subgroupName(i))); err != nil && !errors.Is(err, errOver) {
+					g.Fail(fmt.Errorf("send: %w", err))
+				}
+			})
+		}
+	}
+	go func() {
+		if proc.Rest(ctx, time.Until(from)) == nil {
+			g.tally.measuring.Store(true)
+		}
+	}()
+	s, err := observe(ctx, g, from, to)
+	g.tally.measuring.Store(false)
+	g.stop()
+	return s, err
+}
+
+// errOver is why a sender stops that waits for room: the run is over, and without nulls that room may never come.
+var errOver = errors.New("the run is over")
+
+// stop ends the senders. Those that wait for room get a while to find it.
+func (g *groupMember) stop() {
+	g.ended.Store(true)
+	timer := time.AfterFunc(time.Second, func() { g.cancel(errOver) })
+	defer timer.Stop()
+	if g.Spec.stalls() || g.paused() >= time.Second {
+		g.cancel(errOver)
+	}
+	g.sending.Wait()
+}
+
+func (g *groupMember) paused() time.Duration { return g.Spec.Delays[g.Node] }
+
+// stream sends messages as fast as it can.
+func (g *groupMember) stream(ctx context.Context, sg *squall.Subgroup) error {
+	delay := g.paused()
+	var buf []byte
+	if g.Spec.Copy {
+		buf = make([]byte, g.Spec.SizeBytes)
+	}
+	for index := uint64(0); !g.ended.Load(); index++ {
+		if err := g.send(ctx, sg, buf, index); err != nil {
+			return err
+		}
+		g.sent.Add(1)
+		switch {
+		case delay >= time.Millisecond:
+			if err := proc.Rest(ctx, delay); err != nil {
+				return err
+			}
+		case delay > 0:
+			pause(delay)
+		}
+	}
+	return nil
+}
+
+// send fills a message in the ring, or in buf if there is one.
+func (g *groupMember) send(ctx context.Context, sg *squall.Subgroup, buf []byte, index uint64) error {
+	if buf != nil {
+		fill(buf, index)
+		return sg.Send(ctx, buf)
+	}
+	c, err := sg.Claim(ctx, g.Spec.SizeBytes)
+	if err != nil {
+		return err
+	}
+	fill(c.Bytes, index)
+	return c.Commit()
+}
+
+// snapshot implements counters.
+func (g *groupMember) snapshot() Sample {
+	s := Sample{Delivered: g.tally.bySender(g.Spec.Nodes)}
+	for i := range g.Spec.Subgroups {
+		stats := g.Subgroup(subgroupName(i)).Stats()
+		s.Batches.Send.Sum += stats.SendBatch.Sum.Load()
+		s.Batches.Send.Count += stats.SendBatch.Batches.Load()
+		s.Batches.Receive.Sum += stats.ReceiveBatch.Sum.Load()
+		s.Batches.Receive.Count += stats.ReceiveBatch.Batches.Load()
+		s.Batches.Deliver.Sum += stats.DeliverBatch.Sum.Load()
+		s.Batches.Deliver.Count += stats.DeliverBatch.Batches.Load()
+		s.Nulls += stats.NullsSent.Load()
+	}
+	return s
+}
+
+func (g *groupMember) state() (State, error) {
+	if err := g.Failure(); err != nil {
+		return State{}, err
+	}
+	s := g.tally.state()
+	s.Sent = g.sent.Load()
+	return s, nil
+}
+
+func (g *groupMember) end() bench.Latency { return bench.LatencyOf(g.tally.latencies) }

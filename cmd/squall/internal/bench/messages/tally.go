@@ -1,0 +1,152 @@
+package messages
+
+import (
+	"fmt"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/cmd/squall/internal/bench"
+)
+
+// tally counts what a member delivers, in all subgroups.
+//
+//	delivered[s]     W: loop. R: anybody. Published after everything below.
+//	digested, fault  W: loop. R: anybody.
+//	measuring        W: anybody. R: loop, which records latencies while it is set.
+//	the rest         W: loop. R: anybody once nothing is delivered any more.
+type tally struct {
+	delivered [MaxNodes + 1]atomic.Uint64
+	fault     atomic.Pointer[string]
+	measuring atomic.Bool
+	parts     []*partTally // by subgroup
+	latencies *hdrhistogram.Histogram
+	sum       uint64 // of the bytes that were read
+}
+
+// partTally counts what is delivered in one subgroup.
+type partTally struct {
+	*tally
+	spec     Spec
+	self     int
+	next     [MaxNodes + 1]uint64 // index that is due, by sender
+	digest   digest
+	digested [MaxNodes + 1]atomic.Uint64 // the digest's chains after the last upcall
+	copied   []byte                      // where messages are copied, with Copy
+	own      func()                      // called on the loop for each own message; nil is nobody
+}
+
+func newTally(spec Spec, self int) *tally {
+	t := &tally{latencies: bench.NewHistogram()}
+	for range spec.Subgroups {
+		p := &partTally{tally: t, spec: spec, self: self, digest: digest{unordered: spec.Unordered}}
+		if spec.Copy {
+			p.copied = make([]byte, spec.SizeBytes)
+		}
+		t.parts = append(t.parts, p)
+	}
+	return t
+}
+
+// one is the upcall for a single message, batch that for a run of them.
+func (p *partTally) one(m squall.Message) {
+	p.take(&m)
+	p.publish(int(m.Sender), 1)
+}
+
+func (p *partTally) batch(run []squall.Message) {
+	var counts [MaxNodes + 1]uint64
+	for i := range run {
+		p.take(&run[i])
+		counts[run[i].Sender]++
+	}
+	for s, n := range counts {
+		if n > 0 {
+			p.publish(s, n)
+		}
+	}
+}
+
+// publish shows n more messages of a sender, and the digest first.
+func (p *partTally) publish(sender int, n uint64) {
+	chain := p.digest.chain(sender)
+	p.digested[chain].Store(p.digest.chains[chain])
+	p.delivered[sender].Store(p.delivered[sender].Load() + n)
+}
+
+func (p *partTally) take(m *squall.Message) {
+	data, sender := m.Data, int(m.Sender)
+	if p.copied != nil {
+		data = p.copied[:copy(p.copied, data)]
+	}
+	p.sum += bench.Touch(data)
+	index, ok := indexOf(data)
+	if !ok {
+		index = p.next[sender]
+	}
+	if index != p.next[sender] && p.fault.Load() == nil {
+		p.fault.Store(new(fmt.Sprintf("message %d of node %d came where %d was due", index, sender, p.next[sender])))
+	}
+	p.next[sender] = index + 1
+	p.digest.add(sender, index)
+	if sender == p.self {
+		p.takeOwn(data)
+	}
+	if p.spec.UpcallCost > 0 {
+		spin(p.spec.UpcallCost)
+	}
+}
+
+func (p *partTally) takeOwn(data []byte) {
+	if d, ok := latencyOf(data); ok && p.measuring.Load() {
+		p.latencies.RecordValue(int64(d))
+	}
+	if p.own != nil {
+		p.own()
+	}
+}
+
+// state is how far the deliveries are. The digest belongs to the count when nothing is delivered at the same time.
+func (t *tally) state() (s State) {
+	for i := range t.delivered {
+		s.Delivered += t.delivered[i].Load()
+	}
+	for _, p := range t.parts {
+		for i := range p.digested {
+			s.Digest = (s.Digest ^ p.digested[i].Load()) * fnvPrime
+		}
+	}
+	if fault := t.fault.Load(); fault != nil {
+		s.Fault = *fault
+	}
+	return s
+}
+
+// bySender is the number of messages delivered, from node 1 up.
+func (t *tally) bySender(nodes int) []uint64 {
+	counts := make([]uint64, nodes)
+	for i := range counts {
+		counts[i] = t.delivered[i+1].Load()
+	}
+	return counts
+}
+
+// spin is busy for a while.
+func spin(d time.Duration) {
+	for start := time.Now(); time.Since(start) < d; {
+	}
+}
+
+// pause sleeps for a while that is too short for a timer to be exact, and lets others run meanwhile.
+func pause(d time.Duration) {
+	if d >= 20*time.Microsecond {
+		time.Sleep(d)
+		return
+	}
+	for start := time.Now(); time.Since(start) < d; {
+		runtime.Gosched()
+	}
+}

@@ -1,0 +1,160 @@
+package rdmc
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+
+	"github.com/squall-go/squall/cmd/squall/internal/bench"
+	"github.com/squall-go/squall/internal/testlab/netlab"
+	"github.com/squall-go/squall/rdmc/schedule"
+)
+
+func parse(t *testing.T, args ...string) (*options, error) {
+	t.Helper()
+	o := &options{}
+	f := pflag.NewFlagSet("rdmc", pflag.ContinueOnError)
+	o.declare(f)
+	if err := f.Parse(args); err != nil {
+		return o, err
+	}
+	return o, o.complete(f)
+}
+
+func TestTheExamplesOfTheHelpAreGood(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := errors.Join(os.Mkdir("mpi", 0o755), os.WriteFile("mpi/bcast_ompi", nil, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(NewCommand().Example) {
+		command, _, _ := strings.Cut(line, "#")
+		o, err := parse(t, strings.Fields(command)[3:]...)
+		if err != nil {
+			t.Errorf("%s: %v", command, err)
+		} else if len(o.plan().cases) == 0 {
+			t.Errorf("%s measures nothing", command)
+		}
+	}
+}
+
+func TestEverythingWrongIsSaidAtOnce(t *testing.T) {
+	for args, faults := range map[string][]string{
+		"--nodes 1,65 --runs 0 --size 0 --schedule fast --lab quick --mpi /nowhere": {
+			"1 nodes", "65 nodes", "0 runs", `--size "0"`, `"fast"`, `"quick"`, "bcast_ompi",
+		},
+		"--slow-link --overlap":         {"--slow-link and --overlap"},
+		"--bars --size 1MiB --block 1k": {"--size: --bars", "--block: --bars"},
+		"--local --lab 1gbit --bars":    {"--lab, --bars: only in a lab"},
+		"--block 17MiB --size 17GiB":    {`--block "17MiB"`, `--size "17GiB"`},
+	} {
+		_, err := parse(t, strings.Fields(args)...)
+		for _, fault := range faults {
+			if err == nil || !strings.Contains(err.Error(), fault) {
+				t.Errorf("%s: %v: nothing of %q", args, err, fault)
+			}
+		}
+	}
+}
+
+func TestLinksOfManyNodesAreSlowerUnlessARateIsGiven(t *testing.T) {
+	for args, want := range map[string][2]netlab.Rate{
+		"":             {400 * netlab.Mbit, 200 * netlab.Mbit},
+		"--lab 1gbit":  {netlab.Gbit, netlab.Gbit},
+		"--local":      {0, 0},
+		"--lab 0.5":    {500 * netlab.Kbit, 500 * netlab.Kbit},
+		"--runs 1":     {400 * netlab.Mbit, 200 * netlab.Mbit},
+		"--nodes 2,16": {400 * netlab.Mbit, 200 * netlab.Mbit},
+	} {
+		o, err := parse(t, strings.Fields(args)...)
+		if got := [2]netlab.Rate{o.rateOf(8), o.rateOf(16)}; err != nil || got != want {
+			t.Errorf("%s: %v, %v", args, got, err)
+		}
+	}
+}
+
+// measured runs the command and reads its JSON.
+func measured(t *testing.T, args string) (r bench.Report[Run]) {
+	t.Helper()
+	var out, messages bytes.Buffer
+	cmd := NewCommand()
+	cmd.SetOut(&out)
+	cmd.SetErr(&messages)
+	cmd.SetArgs(append(strings.Fields(args), "--json"))
+	if err := cmd.ExecuteContext(t.Context()); errors.Is(err, netlab.ErrUnavailable) {
+		t.Skip(err)
+	} else if err != nil {
+		t.Fatalf("%s: %v", args, err)
+	}
+	if err := json.Unmarshal(out.Bytes(), &r); err != nil {
+		t.Fatalf("%v: %s", err, &out)
+	}
+	local := strings.Contains(args, "--local") || strings.Contains(args, "--memcpy")
+	for _, s := range r.Series {
+		if s.Error != "" && !strings.Contains(s.Error, errNotShared.Error()) {
+			t.Errorf("%s: %s", s.Name, s.Error)
+		}
+		for _, run := range s.Runs {
+			if run.Seconds <= 0 || run.Skew < 0 || !local && run.Ideal <= 0 {
+				t.Errorf("%s: %+v", s.Name, run)
+			}
+		}
+	}
+	return r
+}
+
+func TestEveryScheduleIsMeasuredOnLoopback(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "runs.csv")
+	r := measured(t, "--local --nodes 2,3 --size 300001 --runs 2 --csv "+path)
+	if len(r.Series) != 2*(len(allSchedules)+1) {
+		t.Errorf("%d cases", len(r.Series))
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if lines, err := csv.NewReader(f).ReadAll(); err != nil || len(lines) != 1+2*len(r.Series) {
+		t.Errorf("%d lines, %v", len(lines), err)
+	}
+}
+
+func TestProcessesOfOneHostAreComparedWithCopies(t *testing.T) {
+	r := measured(t, "--memcpy --nodes 3 --size 1MB --runs 1")
+	if len(r.Rows) != 3 || r.Rows[0].Figure.Median <= 0 {
+		t.Errorf("%+v", r.Rows)
+	}
+}
+
+func TestASlowLinkIsMeasuredInALab(t *testing.T) {
+	r := measured(t, "--slow-link --nodes 4 --size 500kB --runs 1 --lab 200mbit")
+	if len(r.Series) != 4 || len(r.Rows) != 3 {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestAllNodesSendInALab(t *testing.T) {
+	r := measured(t, "--overlap --nodes 3 --size 500kB --runs 1 --lab 200mbit")
+	if len(r.Rows) != 1 || r.Rows[0].Figure.Median <= 0 || r.Rows[0].Figure.Median > 1.5 {
+		t.Errorf("%+v", r.Rows)
+	}
+}
+
+func TestTheTablesNameWhatWasMeasured(t *testing.T) {
+	c := relayed(schedule.Pipeline, 4, 1<<20, 400*netlab.Mbit)
+	run := Run{Seconds: 0.024, Ideal: 1.144, SkewBlocks: 2.5, CPUPerGB: 3, PeakBytes: 4096, of: c}
+	table := casesTable([]Series{{Case: bench.Case[Run]{Name: c.name(), Spec: c}, Runs: []Run{run}}})
+	for _, text := range []string{table.Render(), table.RenderMarkdown()} {
+		for _, want := range []string{"pipeline", "400mbit", "1.144", "2.500", "4.0 KiB"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("nothing of %q in\n%s", want, text)
+			}
+		}
+	}
+}
