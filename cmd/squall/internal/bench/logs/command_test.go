@@ -45,7 +45,7 @@ func disk(t *testing.T) string {
 // measureUntil runs the command with windows that become longer, until something happened in one: on a busy machine that takes a while.
 func measureUntil(t *testing.T, happened func(r Report) bool, args ...string) (r Report) {
 	t.Helper()
-	for _, window := range []string{"100ms", "1s", "10s"} {
+	for _, window := range []string{"200ms", "1s", "3s", "10s"} {
 		if r = measureQuickly(t, append(args, "--duration", window)...); happened(r) {
 			return r
 		}
