@@ -234,10 +234,10 @@ func (c *Change) emit(e Event) {
 }
 
 // accused finds out whether somebody suspects this member. Rows that are frozen count: who suspects somebody says so before it
-// ends the connection. A word that names ranks which do not exist is no accusation but a violation, which hearsay reports.
+// ends the connection. A word that cannot be is no accusation but a violation, which hearsay reports.
 func (c *Change) accused() bool {
-	for r, line := range c.lines {
-		if said := Ranks(sst.Load(line, wordSuspected)); said.Has(c.cfg.Self) && said&^all(c.n) == 0 {
+	for r := range order.Rank(c.n) {
+		if said, err := c.accusation(r); err == nil && said.Has(c.cfg.Self) {
 			c.err = fmt.Errorf("%w: node %d (rank %d) suspects this member", ErrEvicted, c.cfg.View.Members[r].ID, r)
 			return true
 		}
@@ -270,9 +270,9 @@ func (c *Change) hearsay() bool {
 		if r == c.cfg.Self || c.Suspected().Has(r) {
 			continue
 		}
-		said := Ranks(sst.Load(c.lines[r], wordSuspected))
-		if strange := said &^ all(c.n); strange != 0 {
-			c.violated(r, "V5", "suspects rank %d of %d", strange.lowest(), c.n)
+		said, err := c.accusation(r)
+		if err != nil {
+			c.violated(r, "V13", "%v", err)
 			continue
 		}
 		who := said &^ c.Suspected() &^ only(c.cfg.Self)
@@ -285,6 +285,21 @@ func (c *Change) hearsay() bool {
 		return c.suspects(who)
 	}
 	return false
+}
+
+// accusation is the set of members that a row names as failed, or what is wrong with it (V13). A member that suspects so many that the
+// rest is no quorum stops before it says so; only when it knows that the view is over does it say all (ownUp). So the word that tells
+// of that is loaded last.
+func (c *Change) accusation(r order.Rank) (said Ranks, err error) {
+	said = Ranks(sst.Load(c.lines[r], wordSuspected))
+	over := sst.Load(c.lines[r], wordInstalled) != 0
+	if strange := said &^ all(c.n); strange != 0 {
+		return 0, fmt.Errorf("suspects rank %d of %d", strange.lowest(), c.n)
+	}
+	if !over && !c.quorum(all(c.n)&^said) {
+		return 0, fmt.Errorf("suspects %d of %d members, which leaves no quorum", said.Count(), c.n)
+	}
+	return said, nil
 }
 
 // suspects says that members failed and freezes their rows. They hear of it before their connection ends, as far as that

@@ -34,6 +34,9 @@ func (c *Change) checkNext(next *View, removed, left []order.Rank) error {
 	if !ascending(gone, c.n) {
 		return fmt.Errorf("ranks %v that failed and %v that left are not distinct ranks below %d", removed, left, c.n)
 	}
+	if !c.quorum(all(c.n)&^ranksOf(removed)) {
+		return fmt.Errorf("%d of %d members failed, which leaves no quorum", len(removed), c.n) // V13
+	}
 	stay := c.members((all(c.n) &^ ranksOf(gone)).List())
 	if next == nil {
 		if len(stay) > 0 {

@@ -38,6 +38,7 @@
 //	V10  where decisions are recorded, none is in a row before it is on its owner's disk
 //	V11  a persistent subgroup has members only if one of them has all of its log, or nobody ever had any of it
 //	V12  a view has the identity of the group of the view before it, and its lineage is that of the view before it and one link more
+//	V13  a member that says whom it suspects leaves a quorum, or knows that the view is over
 //
 // Shared words of the view line, one per row; all but mute only grow, and all are the owner's loop's:
 //

@@ -158,3 +158,38 @@ func falsely(c *court, its *Change, wrong func(*Decision)) {
 	its.table.Flush()
 	c.dead[0] = true
 }
+
+// A member that suspects a majority would stop by itself if it were honest (G5). One that says so and goes on removes itself, and stops nobody.
+func TestWhoAccusesAMajorityRemovesItself(t *testing.T) {
+	for name, accused := range map[string][]order.Rank{
+		"all others":           ranks(0, 1, 2),
+		"half, with rank 0":    ranks(0, 1),
+		"everybody and itself": ranks(0, 1, 2, 3),
+	} {
+		t.Run(name, func(t *testing.T) {
+			rogue(t, 3, func(c *court, its *Change) {
+				its.suspect = ranksOf(accused)
+				its.set(wordSuspected, uint64(its.suspect))
+				its.publish()
+				its.table.Flush()
+				c.dead[3] = true // it does nothing else
+			})
+		})
+	}
+}
+
+// A leader that proposes a view without a majority removes itself.
+func TestALeaderThatRemovesAMajorityIsRefused(t *testing.T) {
+	rogue(t, 0, func(c *court, its *Change) {
+		next := c.place(c.view, its.members(ranks(0)))
+		next.Follow(c.view)
+		next.Muted = []uint64{0}
+		its.proposal, its.nextAt = &proposal{View: next, Removed: ranks(1, 2, 3)}, newBallot(1, 0)
+		n, _ := putRecord(its.area(0, its.cfg.Columns.proposals), its.nextAt, its.proposal)
+		its.pushRecord(its.cfg.Columns.proposals, n)
+		its.set(wordProposed, uint64(its.nextAt))
+		its.publish()
+		its.table.Flush()
+		c.dead[0] = true
+	})
+}
