@@ -60,6 +60,7 @@ type Change struct {
 	reports []error // by rank: failures that were not taken up yet
 	causes  []error // by rank: why it is suspected
 	suspect Ranks   // published
+	gaveUp  Ranks   // refused to be connected with this member
 	lost    Ranks   // would have to be suspected too, but too few would be left
 
 	wedged    bool
@@ -245,12 +246,17 @@ func (c *Change) accused() bool {
 	return false
 }
 
-// takeUp suspects all who were reported since. Who gave this member up before they were connected suspects it, and could not say
-// so in its row.
+// takeUp suspects all who were reported since. A member that gave this one up before they were connected suspects it, and could not say
+// so in this member's replica of its row. It is believed only when the members that did so leave no quorum: the word of fewer reaches this
+// member through the rows of the others, who take it up, unless it was said to nobody else.
 func (c *Change) takeUp() bool {
 	var who Ranks
 	for r, why := range c.reports {
 		if errors.Is(why, fabric.ErrGivenUp) && c.done == nil {
+			c.reports[r] = nil
+			if c.gaveUp |= only(order.Rank(r)); c.Quorate(c.gaveUp) {
+				continue
+			}
 			c.err = fmt.Errorf("%w: node %d (rank %d) suspects this member: %w", ErrEvicted, c.cfg.View.Members[r].ID, r, why)
 			return true
 		}

@@ -392,13 +392,20 @@ func takeover(t *testing.T) error {
 	return c.judge()
 }
 
-// A link that the peer gave up before it stood is the peer's suspicion, which this member takes for its own end and not for the peer's.
-func TestWhoWasGivenUpAccusesNobody(t *testing.T) {
+// A link that the peer gave up before it stood is the peer's suspicion, which this member takes for its own end and not for the peer's, once
+// the peers that did so leave no quorum. The word of fewer is not enough: a member that refuses each of the others would end all of them.
+func TestWhoWasGivenUpByTooManyIsEvicted(t *testing.T) {
 	c := newCourt(t, 2, 3)
-	c.changes[2].Report(0, fmt.Errorf("dialing: %w", fabric.ErrGivenUp))
-	c.changes[2].Step()
-	if !errors.Is(c.changes[2].Err(), ErrEvicted) || c.changes[2].own[wordSuspected] != 0 {
-		t.Errorf("%v, and accuses %b", c.changes[2].Err(), c.changes[2].own[wordSuspected])
+	ch := c.changes[2]
+	ch.Report(0, fmt.Errorf("dialing: %w", fabric.ErrGivenUp))
+	ch.Step()
+	if ch.Err() != nil || ch.Suspected() != 0 {
+		t.Errorf("given up by one of two: %v, and suspects %b", ch.Err(), ch.Suspected())
+	}
+	ch.Report(1, fmt.Errorf("dialing: %w", fabric.ErrGivenUp))
+	ch.Step()
+	if !errors.Is(ch.Err(), ErrEvicted) || ch.own[wordSuspected] != 0 {
+		t.Errorf("given up by both: %v, and accuses %b", ch.Err(), ch.own[wordSuspected])
 	}
 }
 

@@ -32,7 +32,7 @@ type epoch struct {
 
 	nextBeat, nextLook, lastLook time.Duration
 	peers                        []peer // by rank
-	held                         []held // failures that are not reported yet, the first one first
+	held                         []held // failures that are not reported yet
 
 	recording []recording // decisions on their way to the disk, the first one first
 
@@ -199,12 +199,25 @@ func (e *epoch) lookAfterPeers() int {
 			continue
 		}
 		e.change.Report(f.Rank, f.Err)
+		if errors.Is(f.Err, fabric.ErrGivenUp) {
+			e.refused(f)
+		}
 	}
-	for len(e.held) > 0 && e.held[0].until <= e.m.now {
-		e.change.Report(e.held[0].Rank, e.held[0].Err)
-		e.held = e.held[1:]
-	}
+	e.held = slices.DeleteFunc(e.held, func(h held) bool {
+		if h.until > e.m.now {
+			return false
+		}
+		e.change.Report(h.Rank, h.Err)
+		return true
+	})
 	return len(failures)
+}
+
+// refused holds back the report of a member that gave this one up before they were connected. If that member told the others, they take it up
+// long before, and this member halts; if it told nobody else, it is the one that failed.
+func (e *epoch) refused(f fabric.Failure) {
+	f.Err = fmt.Errorf("%w: it refused the connection: %v", fabric.ErrPeerGone, f.Err)
+	e.held = append(e.held, held{f, e.m.now + e.m.cfg.FailAfter})
 }
 
 // lost reports a member to which the way is broken; a senior one a moment later.
@@ -324,8 +337,8 @@ func (e *epoch) deadline(now time.Duration) time.Duration {
 			at = min(at, p.nextSettle)
 		}
 	}
-	if len(e.held) > 0 {
-		at = min(at, e.held[0].until)
+	for _, h := range e.held {
+		at = min(at, h.until)
 	}
 	return max(0, at-now)
 }

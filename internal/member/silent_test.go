@@ -2,6 +2,7 @@ package member_test
 
 import (
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"testing"
 
@@ -78,4 +79,20 @@ func TestAMemberThatBeatsInTheViewBeforeIsWaitedFor(t *testing.T) {
 		beat()
 	}
 	w.agree(3, []order.NodeID{1, 3}, 0, 2)
+}
+
+// A member that refuses to be connected with each of the others tells nobody that it suspects them. They go on without it.
+func TestAMemberThatRefusesAllOthersEndsAlone(t *testing.T) {
+	w := newWorld(t, 3, 16)
+	w.pass(10 * tick)
+	for i := range 2 {
+		w.members[i].Table().Fail(2, fmt.Errorf("dialing: %w", fabric.ErrGivenUp))
+	}
+	w.pass(failAfter - 2*heartbeat)
+	w.agree(1, []order.NodeID{1, 2, 3}, 0, 1)
+	w.pass(4 * heartbeat)
+	w.agree(2, []order.NodeID{1, 2}, 0, 1)
+	if w.members[2].Err() == nil {
+		t.Error("the one that refused goes on")
+	}
 }
