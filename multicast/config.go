@@ -20,7 +20,9 @@ type Config struct {
 	Bodies   Bodies // nil: there are no large messages
 	Tuning   Tuning
 	Clock    func() order.Time // for persistent mode: later messages of this member have later times, or the same one
-	Stats    *Stats            // goes on counting; nil: begins anew
+	// Stopped is what is wrong with what a member has for good, if it stopped the view already: it is less than Told. nil: nothing is known.
+	Stopped func(r order.Rank) error
+	Stats   *Stats // goes on counting; nil: begins anew
 
 	// Carry is the ring of the view before, or a shelf: what is not delivered of it moves to the ring of this view, if this member sends.
 	Carry *smc.Sender

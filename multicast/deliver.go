@@ -184,7 +184,7 @@ func (s *Subgroup) releaseTaken() int {
 			least = min(least, order.Index(atomic.LoadUint64(word)))
 		}
 	}
-	if order.Seq(least) <= s.least {
+	if order.Seq(least) <= s.least || !s.consistent() {
 		return 0
 	}
 	s.least = order.Seq(least)

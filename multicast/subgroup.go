@@ -33,6 +33,7 @@ type Subgroup struct {
 	table   *sst.Table
 	upcall  Receiver
 	bodies  Bodies
+	stopped func(order.Rank) error
 	larges  int // in the run
 	tuning  Tuning
 	turns   order.Turns
@@ -107,7 +108,7 @@ func New(cfg Config) *Subgroup {
 	sg, table := cfg.Subgroup, cfg.Table
 	s := &Subgroup{
 		Stats: cfg.Stats,
-		view:  cfg.View.ID, sg: sg, cols: cfg.Columns, table: table, upcall: cfg.Receiver, bodies: cfg.Bodies, tuning: cfg.Tuning,
+		view:  cfg.View.ID, sg: sg, cols: cfg.Columns, table: table, upcall: cfg.Receiver, bodies: cfg.Bodies, stopped: cfg.Stopped, tuning: cfg.Tuning,
 		turns: order.Turns(len(sg.Senders)), self: slices.Index(sg.Members, table.Self()),
 		seen: make([]progress, len(sg.Members)), disks: make([]disk, len(sg.Members)), lines: make([]*sst.Line, len(sg.Members)),
 		got: make([]order.Index, len(sg.Senders)), reach: make([]order.Index, len(sg.Senders)), visible: make([]order.Index, len(sg.Senders)),
@@ -471,6 +472,9 @@ func (s *Subgroup) stabilise() (work int) {
 			*seen = progress{received, delivered}
 		}
 		stable, least = min(stable, received), min(least, delivered)
+	}
+	if stable > s.stable && !s.consistent() {
+		return 0
 	}
 	if mutant.Enabled && mutant.On(mutant.Unstable) {
 		stable = s.received

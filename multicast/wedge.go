@@ -4,10 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
+	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/internal/invariants"
 	"github.com/squall-go/squall/internal/mutant"
 	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/sst"
 	"github.com/squall-go/squall/views"
 )
 
@@ -23,6 +26,51 @@ func (s *Subgroup) Wedge() {
 // Reach is, by sender, how many indexes are here: messages, nulls and those declared silent. After Wedge it stands. The slice is the
 // subgroup's own.
 func (s *Subgroup) Reach() []order.Index { return s.reach }
+
+// Told is, by sender, the least that a member of the subgroup has, as its words told: the others have acted upon that. Of this member
+// it is what all survivors must have, for what became stable here, and for the room that was released. The slice is a new one.
+func (s *Subgroup) Told(r order.Rank) []order.Index {
+	told := make([]order.Index, len(s.senders))
+	m := slices.Index(s.sg.Members, r)
+	switch {
+	case s.sg.Mode != views.Unordered && m == s.self:
+		s.before(s.stable, told)
+	case s.sg.Mode != views.Unordered:
+		s.before(max(s.seen[m].received, order.Seq(sst.Load(s.lines[m], wordReceived))), told)
+	case m == s.self && s.Sender != nil:
+		told[s.rank] = order.Index(s.least)
+	case m != s.self:
+		for k := range told {
+			told[k] = order.Index(atomic.LoadUint64(fabric.Word(s.table.Row(r), s.cols.taken[m]+8*k)))
+		}
+	}
+	return told
+}
+
+// before stores how many indexes of each sender lie before a position.
+func (s *Subgroup) before(end order.Seq, counts []order.Index) {
+	for k := range counts {
+		counts[k] = s.turns.CountBefore(end, order.SenderRank(k))
+	}
+}
+
+// consistent reports whether no member that stopped the view tells of progress beyond what it has for good: the trim need not cover that. It is
+// asked behind the loads of the words that are about to be acted upon. A member that does so fails.
+func (s *Subgroup) consistent() bool {
+	if s.stopped == nil {
+		return true
+	}
+	for m, r := range s.sg.Members {
+		if m == s.self {
+			continue
+		}
+		if err := s.stopped(r); err != nil {
+			s.violated(r, fmt.Errorf("M8: %w", err))
+			return false
+		}
+	}
+	return true
+}
 
 // Trim says what is delivered of this view: of each sender the indexes below its trim, which is the least reach among the survivors.
 // Once, after Wedge. What is wrong with it is reported, for it comes from elsewhere.

@@ -31,6 +31,9 @@ type Config struct {
 	// Wedge stops every subgroup here for good and returns what is here: by subgroup and sender rank, nil where this member is not
 	// in it. It is called once.
 	Wedge func() [][]order.Index
+	// Told is, by sender rank of a subgroup, the least that a member has, as its words told: others have acted upon that. Of this member it is
+	// what others must have for what was done here. nil: nothing is known.
+	Told func(subgroup int, r order.Rank) []order.Index
 	// Next makes the view that follows, out of its members.
 	Next func(members []Member, mute func(id order.NodeID, declaration int) bool) (*View, error)
 	// Whole reports whether a member of a persistent subgroup has got all of its log since it came into it. nil: nobody has.
@@ -67,6 +70,7 @@ type Change struct {
 	here      [][]order.Index // by subgroup and sender rank: what was here when it was wedged
 	proposal  *proposal       // as leader, the last one
 	nextAt    Ballot          // its ballot
+	refused   string          // the key of the view of a decision that would take back what was done here
 	recording *Decision       // the last one that was given to Record
 	recorded  Ballot          // the highest that is durable
 	decision  *Decision       // in the own row
@@ -455,6 +459,10 @@ func (c *Change) echo() bool {
 	}
 	if err == nil {
 		err = c.checkDecision(b, l, &d)
+	}
+	if errors.Is(err, errTakesBack) {
+		c.takenBack(l, &d, err)
+		return true
 	}
 	if err != nil {
 		c.violated(l, "V7", "decides what cannot be: %v", err)

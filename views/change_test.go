@@ -24,6 +24,7 @@ type court struct {
 	view    *View
 	changes []*Change
 	have    [][]order.Index // by rank: what it has when it is wedged
+	told    [][]order.Index // by rank: what it told before that
 	dead    []bool
 }
 
@@ -59,10 +60,11 @@ func newCourt(t *testing.T, seed uint64, n int, kinds ...simnet.Kind) *court {
 		for range n {
 			have = append(have, order.Index(c.random.IntN(50)))
 		}
-		c.have = append(c.have, have)
+		c.have, c.told = append(c.have, have), append(c.told, make([]order.Index, n))
 		change := NewChange(Config{
 			View: c.view, Self: order.Rank(r), Table: table, Columns: columns,
 			Wedge: func() [][]order.Index { return [][]order.Index{have} },
+			Told:  func(_ int, r order.Rank) []order.Index { return c.told[r] },
 			Next: func(members []Member, _ func(order.NodeID, int) bool) (*View, error) {
 				return c.place(c.view, members), nil
 			},

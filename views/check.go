@@ -34,7 +34,7 @@ func (c *Change) checkNext(next *View, removed, left []order.Rank) error {
 	if !ascending(gone, c.n) {
 		return fmt.Errorf("ranks %v that failed and %v that left are not distinct ranks below %d", removed, left, c.n)
 	}
-	if !c.quorum(all(c.n)&^ranksOf(removed)) {
+	if !c.quorum(all(c.n) &^ ranksOf(removed)) {
 		return fmt.Errorf("%d of %d members failed, which leaves no quorum", len(removed), c.n) // V13
 	}
 	stay := c.members((all(c.n) &^ ranksOf(gone)).List())
@@ -106,10 +106,67 @@ func (c *Change) checkTrim(d *Decision) error {
 			}
 		}
 	}
+	for i := range c.here {
+		for s, told := range c.told(i, c.cfg.Self) {
+			if s < len(d.Trim[i]) && d.Trim[i][s] < told {
+				return fmt.Errorf("%w: subgroup %q: the trim of sender %d is %d, and of its messages %d were stable", errTakesBack, c.cfg.View.Subgroups[i].Name, s, d.Trim[i][s], told) // V9
+			}
+		}
+	}
 	return nil
 }
 
-// checkVectors makes sure that a member's vectors are about the subgroups that it is in.
+// errTakesBack says that a trim lies before what was stable at this member, which may be delivered.
+var errTakesBack = errors.New("it takes back what was stable")
+
+func (c *Change) told(subgroup int, r order.Rank) []order.Index {
+	if c.cfg.Told == nil || !c.cfg.View.Subgroups[subgroup].Has(r) {
+		return nil
+	}
+	return c.cfg.Told(subgroup, r)
+}
+
+// takenBack finds out whose fault it is that a decision takes back what was stable here: each member told this one that it has all of that, so one
+// whose vectors say less has lied; if there is none, the leader has made the trims up. This member cannot follow the decision, and others may: so
+// it stops when it meets it again.
+func (c *Change) takenBack(l order.Rank, d *Decision, why error) {
+	if c.refuses(d) {
+		c.outvoted(why)
+		return
+	}
+	c.refused = d.key()
+	guilty := false
+	for _, r := range (all(c.n) &^ ranksOf(d.Removed) &^ c.Suspected() &^ only(c.cfg.Self)).List() {
+		if _, err := c.vectors(r); errors.Is(err, errLess) {
+			c.violated(r, "V9", "has what cannot be: %v", err)
+			guilty = true
+		}
+	}
+	if !guilty {
+		c.violated(l, "V9", "decides what cannot be: %v", why)
+	}
+}
+
+// refuses reports whether a decision is one that this member refused because of its trims.
+func (c *Change) refuses(d *Decision) bool { return c.refused != "" && c.refused == d.key() }
+
+func (c *Change) outvoted(why error) {
+	c.err = fmt.Errorf("%w: what follows view %d may be decided without what was delivered here: %w", ErrEvicted, c.cfg.View.ID, why)
+}
+
+// Stopped is what is wrong with what a member said it has, if it stopped the view already: what it tells of its progress from then on cannot be.
+func (c *Change) Stopped(r order.Rank) error {
+	if sst.Load(c.lines[r], wordAcked) == 0 {
+		return nil
+	}
+	_, err := c.vectors(r)
+	return err
+}
+
+// errLess says that a member has less than it told before.
+var errLess = errors.New("less than it told before")
+
+// checkVectors makes sure that a member's vectors are about the subgroups that it is in, and say no less than its words did.
 func (c *Change) checkVectors(r order.Rank, here [][]order.Index) error {
 	if len(here) != len(c.cfg.View.Subgroups) {
 		return fmt.Errorf("vectors of %d subgroups, the view has %d", len(here), len(c.cfg.View.Subgroups))
@@ -121,6 +178,11 @@ func (c *Change) checkVectors(r order.Rank, here [][]order.Index) error {
 		}
 		if len(here[i]) != want {
 			return fmt.Errorf("a vector of %d senders in subgroup %q, want %d", len(here[i]), sg.Name, want)
+		}
+		for s, told := range c.told(i, r) {
+			if here[i][s] < told { // V9
+				return fmt.Errorf("%w: %d indexes of sender %d in subgroup %q, and it told that it has %d", errLess, here[i][s], s, sg.Name, told)
+			}
 		}
 	}
 	return nil

@@ -130,6 +130,61 @@ func TestATrimBeyondWhatIsHereIsRefused(t *testing.T) {
 	rogue(t, 0, func(c *court, its *Change) { falsely(c, its, func(d *Decision) { d.Trim[0][1] = 1 << 60 }) })
 }
 
+// A member that has less at the end of a view than it told before would have the others give up what they delivered.
+func TestWhoHasLessThanItToldIsFoundOut(t *testing.T) {
+	rogue(t, 3, func(c *court, _ *Change) { c.told[3] = []order.Index{0, 0, 0, c.have[3][3] + 1} })
+}
+
+// The leader of a decision that takes back what was stable has made the trims up, unless somebody's vectors explain them.
+func TestATrimBelowWhatWasStableIsRefused(t *testing.T) {
+	rogue(t, 0, func(c *court, its *Change) {
+		for r := range c.told {
+			c.told[r] = []order.Index{0, 1, 0, 0}
+			c.have[r][1] += 1
+		}
+		falsely(c, its, func(d *Decision) { d.Trim[0][1] = 0 })
+	})
+}
+
+// A member for which alone a decision takes something back, and which cannot say by whose fault, stops: others may have installed it. It
+// accuses nobody who copied the decision.
+func TestAMemberThatCannotFollowADecisionStopsAlone(t *testing.T) {
+	c := newCourt(t, 3, 5, simnet.Framed)
+	c.changes[0].Join([]Member{{ID: 300, Addr: "late:1"}})
+	for r := range c.have {
+		c.have[r][1] = 5
+	}
+	its := c.changes[0]
+	for range 10000 {
+		if c.acks(its.nextAt) == 4 {
+			break
+		}
+		c.step()
+	}
+	c.told[4] = []order.Index{0, 1, 0, 0, 0}
+	d := &Decision{View: its.proposal.View, Trim: [][]order.Index{make([]order.Index, 5)}}
+	its.decides(its.nextAt, d)
+	its.table.Flush()
+	c.dead[0] = true
+	for range 1000 { // three members copy it, and rank 4 cannot
+		c.now += 10 * time.Microsecond
+		for r := range 3 {
+			c.look(1 + r)
+		}
+	}
+	if !c.settle(c.over) {
+		t.Fatal("no end")
+	}
+	for _, r := range []int{1, 2, 3} {
+		if ch := c.changes[r]; ch.Err() != nil || ch.Done() == nil || (ch.Suspected()&^ranksOf(ranks(0, 4))) != 0 {
+			t.Errorf("rank %d: %+v, stopped: %v, suspects %b", r, ch.Done(), ch.Err(), ch.Suspected())
+		}
+	}
+	if err := c.changes[4].Err(); !errors.Is(err, ErrEvicted) || !errors.Is(err, errTakesBack) {
+		t.Errorf("rank 4 stopped: %v", err)
+	}
+}
+
 func TestNobodyLeavesWhoDoesNotWantTo(t *testing.T) {
 	rogue(t, 0, func(c *court, its *Change) {
 		falsely(c, its, func(d *Decision) {

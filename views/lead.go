@@ -240,6 +240,10 @@ func (c *Change) adopted() (found *Decision, ok bool) {
 		if there && err == nil {
 			err = c.checkDecision(b, order.Rank(r), &d)
 		}
+		if there && errors.Is(err, errTakesBack) && c.refuses(&d) {
+			c.outvoted(err)
+			return nil, false
+		}
 		if !there || err != nil {
 			c.violated(order.Rank(r), "V7", "holds what cannot be a decision: %v", or(err, errUnreadable))
 			return nil, false
@@ -262,23 +266,29 @@ func (c *Change) compute() *Decision {
 		if ranksOf(d.Removed).Has(r) {
 			continue
 		}
-		var v vectors
-		there, err := c.read(r, c.cfg.Columns.vectors, vectorsBallot, &v)
-		switch {
-		case !there:
-			err = errNoVectors
-		case err == nil:
-			err = c.checkVectors(r, v.Here)
-		}
+		vectors, err := c.vectors(r)
 		if err != nil {
 			c.violated(r, "V7", "has what cannot be: %v", err)
 			return nil
 		}
-		for i, here := range v.Here {
+		for i, here := range vectors {
 			d.Trim[i] = least(d.Trim[i], here)
 		}
 	}
 	return d
+}
+
+// vectors are what a member that acked said is here.
+func (c *Change) vectors(r order.Rank) ([][]order.Index, error) {
+	var v vectors
+	there, err := c.read(r, c.cfg.Columns.vectors, vectorsBallot, &v)
+	switch {
+	case !there:
+		err = errNoVectors
+	case err == nil:
+		err = c.checkVectors(r, v.Here)
+	}
+	return v.Here, err
 }
 
 // least is the minimum of two vectors, sender by sender; an empty one is none.

@@ -37,6 +37,14 @@ type Decision struct {
 	Trim    [][]order.Index `json:"trim"`              // by subgroup of this view and sender rank; nil where no member goes on
 }
 
+// key tells decisions about different views apart.
+func (d *Decision) key() string {
+	if d.View == nil {
+		return "the group ends"
+	}
+	return d.View.Key()
+}
+
 // vectors are what a wedged member has: by subgroup of the view and sender rank, nil where it is not in it.
 type vectors struct {
 	Here [][]order.Index `json:"here"`

@@ -81,7 +81,7 @@ func (m *Member) open(v *views.View) (*epoch, error) {
 	}
 	e.line = table.Line(self, layout.line[self])
 	e.change = views.NewChange(views.Config{
-		View: v, Self: self, Table: table, Columns: layout.change, Wedge: e.wedge, Next: m.next, Whole: e.whole, OnEvent: e.happened, Record: e.recorder(),
+		View: v, Self: self, Table: table, Columns: layout.change, Wedge: e.wedge, Told: e.told, Next: m.next, Whole: e.whole, OnEvent: e.happened, Record: e.recorder(),
 	})
 	for _, o := range m.out {
 		o.ahead = slices.DeleteFunc(slices.Clone(o.ahead), func(a multicast.Ahead) bool { return e.elsewhere(o.name, a.Sender) })
@@ -166,6 +166,14 @@ func (e *epoch) wedge() [][]order.Index {
 		}
 	}
 	return here
+}
+
+// told is the least that a member of a subgroup has, as it told. Of one that this member is not in it knows nothing.
+func (e *epoch) told(subgroup int, r order.Rank) []order.Index {
+	if p := e.subs[subgroup]; p != nil {
+		return p.core.Told(r)
+	}
+	return nil
 }
 
 // flush sends what was pushed. What it sent is not work: it was counted when it was pushed.

@@ -29,7 +29,7 @@ type part struct {
 func (m *Member) part(e *epoch, i int) *part {
 	sg := e.view.Subgroups[i]
 	p := &part{m: m, view: e.view, sg: sg, index: i, outbox: m.outbox(sg)}
-	cfg := multicast.Config{View: e.view, Subgroup: sg, Columns: e.layout.subs[i], Table: e.table, Tuning: m.cfg.Tuning, Stats: p.outbox.Stats}
+	cfg := multicast.Config{View: e.view, Subgroup: sg, Columns: e.layout.subs[i], Table: e.table, Tuning: m.cfg.Tuning, Stats: p.outbox.Stats, Stopped: e.change.Stopped}
 	if sg.Mode == views.Persistent {
 		p.recorder = m.recorder(e.view, i)
 		cfg.Clock = m.Now

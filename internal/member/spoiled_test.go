@@ -125,7 +125,7 @@ func (s *spoiler) spoil(v *views.View) {
 				*acked = max(*acked, proposed)
 			}
 			area := row[shape.ControlBytes:]
-			text := []string{"", "{}", "[]", `{"here":[[1]]}`, `{"here":[[-1,1e99]]}`, `{"here":null`}[s.draw.IntN(6)]
+			text := []string{"", "{}", "[]", `{"here":[[1]]}`, `{"here":[[-1,1e99]]}`, `{"here":null`, `{"here":[[0,0,0,0,0]]}`, `{"here":[[3,3,3,3,3]]}`}[s.draw.IntN(8)]
 			binary.LittleEndian.PutUint64(area, 1)
 			binary.LittleEndian.PutUint32(area[8:], uint32(len(text)))
 			binary.LittleEndian.PutUint32(area[12:], crc32.Checksum([]byte(text), crc32.MakeTable(crc32.Castagnoli)))
