@@ -81,7 +81,7 @@ func TestGroupsOfOneProcessDoNotMix(t *testing.T) {
 	for n := range each {
 		for k, groups := range all {
 			for _, g := range groups {
-				send(t, g.Subgroup("a"), fmt.Sprintf("%d of %d", n, k))
+				send(t, must(g.Subgroup("a")), fmt.Sprintf("%d of %d", n, k))
 			}
 		}
 	}

@@ -36,7 +36,7 @@ func TestAFullAsyncQueueHoldsUpItsOwnSubgroupOnly(t *testing.T) {
 	send := func() error {
 		data := make([]byte, 256)
 		binary.LittleEndian.PutUint64(data, next)
-		err := g[0].Subgroup("slow").TrySend(data)
+		err := must(g[0].Subgroup("slow")).TrySend(data)
 		if err == nil {
 			next++
 		}
@@ -59,7 +59,7 @@ func TestAFullAsyncQueueHoldsUpItsOwnSubgroupOnly(t *testing.T) {
 		t.Errorf("%d messages of 256 bytes are under way; the queue and the ring have room for %d", next, limit)
 	}
 	for range 20 {
-		if err := g[0].Subgroup("quick").Send(t.Context(), nil); err != nil {
+		if err := must(g[0].Subgroup("quick")).Send(t.Context(), nil); err != nil {
 			t.Fatal(err)
 		}
 		select {
@@ -72,7 +72,7 @@ func TestAFullAsyncQueueHoldsUpItsOwnSubgroupOnly(t *testing.T) {
 	for range 300 {
 		data := make([]byte, 256)
 		binary.LittleEndian.PutUint64(data, next)
-		if err := g[0].Subgroup("slow").Send(t.Context(), data); err != nil {
+		if err := must(g[0].Subgroup("slow")).Send(t.Context(), data); err != nil {
 			t.Fatal(err)
 		}
 		next++
@@ -108,7 +108,7 @@ func TestAsyncDataStaysWhileTheRingGoesOn(t *testing.T) {
 		for i := range data {
 			data[i] = byte(k)
 		}
-		if err := g[0].Subgroup("a").Send(t.Context(), data); err != nil {
+		if err := must(g[0].Subgroup("a")).Send(t.Context(), data); err != nil {
 			t.Fatal(err)
 		}
 	}

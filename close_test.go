@@ -32,7 +32,7 @@ func TestCloseLosesNothingThatSendAccepted(t *testing.T) {
 				if k == 50*round {
 					close(sending)
 				}
-				if err := groups[0].Subgroup("a").Send(context.Background(), make([]byte, 100)); err != nil {
+				if err := must(groups[0].Subgroup("a")).Send(context.Background(), make([]byte, 100)); err != nil {
 					if !errors.Is(err, squall.ErrClosed) {
 						t.Error(err)
 					}
@@ -61,7 +61,7 @@ func TestCloseDoesNotWaitForAnUpcallForEver(t *testing.T) {
 			<-release
 		}}}
 	})
-	if err := groups[0].Subgroup("a").Send(context.Background(), nil); err != nil {
+	if err := must(groups[0].Subgroup("a")).Send(context.Background(), nil); err != nil {
 		t.Fatal(err)
 	}
 	<-running
@@ -79,7 +79,7 @@ func TestAFailedClaimCanBeAbortedWithoutHarm(t *testing.T) {
 	groups := cluster(t, 1, func(_ int, c *squall.Config) {
 		c.Subgroups = []squall.SubgroupConfig{{Name: "a", Deliver: func(squall.Message) { delivered.Add(1) }}}
 	})
-	sg := groups[0].Subgroup("a")
+	sg := must(groups[0].Subgroup("a"))
 	c, err := sg.TryClaim(sg.MaxMessageBytes() + 1)
 	if !errors.Is(err, squall.ErrTooLarge) {
 		t.Fatal(err)
@@ -105,7 +105,7 @@ func TestCloseGivesTheRowsOfAllViewsBack(t *testing.T) {
 		c.Subgroups = []squall.SubgroupConfig{{Name: "a", Deliver: func(squall.Message) {}}}
 	})
 	awaitView(t, 4, groups...)
-	c := claim(t, groups[0].Subgroup("a"), "held")
+	c := claim(t, must(groups[0].Subgroup("a")), "held")
 	if err := groups[3].Close(t.Context()); err != nil {
 		t.Error(err)
 	}

@@ -108,10 +108,10 @@ func TestAfterCloseEverySendIsRefused(t *testing.T) {
 	if err := errors.Join(g.Close(t.Context()), g.Close(t.Context())); err != nil {
 		t.Error(err)
 	}
-	if err := g.Subgroup("a").Send(t.Context(), nil); !errors.Is(err, squall.ErrClosed) {
+	if err := must(g.Subgroup("a")).Send(t.Context(), nil); !errors.Is(err, squall.ErrClosed) {
 		t.Errorf("Send: %v", err)
 	}
-	if err := g.Subgroup("a").TrySend(nil); !errors.Is(err, squall.ErrClosed) {
+	if err := must(g.Subgroup("a")).TrySend(nil); !errors.Is(err, squall.ErrClosed) {
 		t.Errorf("TrySend: %v", err)
 	}
 	select {

@@ -38,7 +38,7 @@ func TestNothingIsAllocatedPerMessage(t *testing.T) {
 				total := int64(0)
 				pass := func(n int) {
 					for range n {
-						if err := groups[0].Subgroup("a").Send(t.Context(), data); err != nil {
+						if err := must(groups[0].Subgroup("a")).Send(t.Context(), data); err != nil {
 							t.Fatal(err)
 						}
 					}

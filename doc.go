@@ -9,7 +9,8 @@
 //		Cluster: "prices", ID: 1, Listen: "10.0.0.1:7001", Join: []string{"10.0.0.1:7001"}, InitialMembers: 3,
 //		Subgroups: []squall.SubgroupConfig{{Name: "ticks", Deliver: func(m squall.Message) { … }}},
 //	})
-//	err = g.Subgroup("ticks").Send(ctx, []byte("hello"))
+//	ticks, err := g.Subgroup("ticks")
+//	err = ticks.Send(ctx, []byte("hello"))
 //
 // What a group promises is in docs/protocol.md: total order and FIFO (G1), atomicity (G2), that nothing of a member that goes on is lost
 // (G3), one sequence of views (G4) and no split brain (G5), that what every member's disk has outlives all of them (G6), and that a

@@ -1,6 +1,8 @@
 package squall
 
 import (
+	"errors"
+
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/fabric/auto"
 	"github.com/squall-go/squall/fabric/port"
@@ -22,6 +24,8 @@ var (
 	ErrTooLarge = member.ErrTooLarge
 	// ErrNotSender is returned where this member does not send, or is no member, in the subgroup.
 	ErrNotSender = member.ErrNotSender
+	// ErrNoSubgroup is returned by Group.Subgroup for a name that was not declared.
+	ErrNoSubgroup = errors.New("there is no subgroup")
 	// ErrClaimDone is returned when a claim is committed or aborted a second time.
 	ErrClaimDone = smc.ErrClaimDone
 	// ErrNotProvisioned is returned where a subgroup has too few members now for this process to send to it.

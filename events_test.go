@@ -123,7 +123,7 @@ func oneLeaves(t *testing.T, fabric squall.Fabric, run int) {
 	others := slices.Delete(slices.Clone(groups), leaver, leaver+1)
 	load := newTraffic(t, "a", others...)
 	for range 10 {
-		send(t, groups[leaver].Subgroup("a"), "the last words")
+		send(t, must(groups[leaver].Subgroup("a")), "the last words")
 	}
 	if err := groups[leaver].Close(t.Context()); err != nil {
 		t.Errorf("run %d: %v", run, err)
@@ -155,7 +155,7 @@ func TestDumpShowsAMemberOnEachLine(t *testing.T) {
 	groups := cluster(t, 2, func(i int, c *squall.Config) {
 		c.Subgroups = []squall.SubgroupConfig{{Name: "prices", Deliver: js[i].deliver}}
 	})
-	send(t, groups[0].Subgroup("prices"), "x")
+	send(t, must(groups[0].Subgroup("prices")), "x")
 	same(t, 1, js...)
 	lines := strings.Split(strings.TrimSpace(dump(t, groups[0])), "\n")
 	if len(lines) != 2 {

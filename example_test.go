@@ -24,8 +24,13 @@ func ExampleOpen() {
 		fmt.Println(err)
 		return
 	}
+	greetings, err := group.Subgroup("greetings")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
 	for _, text := range []string{"hello", "and good-bye"} {
-		if err := group.Subgroup("greetings").Send(ctx, []byte(text)); err != nil {
+		if err := greetings.Send(ctx, []byte(text)); err != nil {
 			fmt.Println(err)
 		}
 	}
@@ -52,8 +57,13 @@ func ExampleSubgroup_Claim() {
 		fmt.Println(err)
 		return
 	}
+	numbers, err := group.Subgroup("numbers")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
 	for n := range uint64(4) {
-		c, err := group.Subgroup("numbers").Claim(ctx, 8)
+		c, err := numbers.Claim(ctx, 8)
 		if err != nil {
 			fmt.Println(err)
 			return
@@ -93,7 +103,11 @@ func ExampleSubgroup_SendFrom() {
 		fmt.Println(err)
 		return
 	}
-	images := group.Subgroup("images")
+	images, err := group.Subgroup("images")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
 	if err := images.SendFrom(ctx, strings.NewReader(strings.Repeat("image ", 1<<20)), 6<<20); err != nil {
 		fmt.Println(err)
 	}

@@ -65,7 +65,7 @@ func TestAShardThatWaitsForDisksThatAreGoneGoesOnWhenAnOperatorGivesThemUp(t *te
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	for _, g := range []*squall.Group{four, five} {
-		f, err := g.Subgroup("log").SendFuture(ctx, []byte("after"))
+		f, err := must(g.Subgroup("log")).SendFuture(ctx, []byte("after"))
 		if err == nil {
 			_, err = f.Persisted(ctx, squall.OnEveryDisk)
 		}

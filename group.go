@@ -10,6 +10,8 @@ import (
 	"iter"
 	"net"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -415,14 +417,16 @@ func (g *Group) View() *View { return g.member.View() }
 // Views yields the membership in force and each one that follows, none left out, until ctx ends or the group halts.
 func (g *Group) Views(ctx context.Context) iter.Seq[*View] { return g.news.follow(ctx) }
 
-// Subgroup returns a subgroup by name, or nil if none of that name was declared.
-func (g *Group) Subgroup(name string) *Subgroup {
+// Subgroup returns a subgroup by name, or ErrNoSubgroup and the names that there are.
+func (g *Group) Subgroup(name string) (*Subgroup, error) {
+	var names []string
 	for _, s := range g.subs {
 		if s.decl.Name == name {
-			return s
+			return s, nil
 		}
+		names = append(names, strconv.Quote(s.decl.Name))
 	}
-	return nil
+	return nil, fmt.Errorf("%w %q: Config.Subgroups declares %s", ErrNoSubgroup, name, strings.Join(names, ", "))
 }
 
 // ReportFailure says that a member failed, as the application knows for certain: the others go on without it.

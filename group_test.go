@@ -116,7 +116,7 @@ func TestAllMembersDeliverTheSameSequence(t *testing.T) {
 						for k := range uint64(each) {
 							data := make([]byte, 8+(k*uint64(i+7))%300)
 							binary.LittleEndian.PutUint64(data, k)
-							if err := g.Subgroup("a").Send(context.Background(), data); err != nil {
+							if err := must(g.Subgroup("a")).Send(context.Background(), data); err != nil {
 								t.Errorf("node %d: message %d: %v", i+1, k, err)
 								return
 							}

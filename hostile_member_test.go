@@ -237,7 +237,7 @@ func hostileMember(t *testing.T, mode squall.Fabric, secure bool) {
 		t.Helper()
 		for _, g := range groups {
 			for k := range 20 {
-				if err := g.Subgroup("a").Send(t.Context(), make([]byte, 10+k%2*100_000)); err != nil {
+				if err := must(g.Subgroup("a")).Send(t.Context(), make([]byte, 10+k%2*100_000)); err != nil {
 					t.Fatal(err)
 				}
 			}

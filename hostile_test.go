@@ -64,7 +64,7 @@ func (b *besieged) flow() {
 	const each = 50
 	for _, g := range b.groups {
 		for range each {
-			if err := g.Subgroup("a").Send(b.t.Context(), []byte("on and on")); err != nil {
+			if err := must(g.Subgroup("a")).Send(b.t.Context(), []byte("on and on")); err != nil {
 				b.t.Fatal(err)
 			}
 		}
@@ -282,7 +282,7 @@ func TestAnImpostorDoesNotGetAMembersPlace(t *testing.T) {
 		t.Error("no impostor was rejected")
 	}
 	for _, g := range groups {
-		if err := g.Subgroup("a").Send(ctx, []byte("it is me")); err != nil {
+		if err := must(g.Subgroup("a")).Send(ctx, []byte("it is me")); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -75,7 +75,7 @@ func TestLargeMessagesAreInOneOrderWithSmallOnes(t *testing.T) {
 							data = bulk(2049+k*k*1000, uint64(100*i+k))
 						}
 						want[i] = append(want[i], fmt.Sprintf("%d:%s", g.ID(), digest(data)))
-						if err := g.Subgroup("a").Send(t.Context(), data); err != nil {
+						if err := must(g.Subgroup("a")).Send(t.Context(), data); err != nil {
 							t.Errorf("node %d: %v", g.ID(), err)
 						}
 					}
@@ -89,7 +89,7 @@ func TestLargeMessagesAreInOneOrderWithSmallOnes(t *testing.T) {
 				}
 			}
 			closeAll(groups...)
-			if s := groups[0].Subgroup("a").Stats(); s.LargeSent.Load() != 5 || s.LargeDelivered.Load() != 15 {
+			if s := must(groups[0].Subgroup("a")).Stats(); s.LargeSent.Load() != 5 || s.LargeDelivered.Load() != 15 {
 				t.Errorf("%d large messages sent, %d delivered", s.LargeSent.Load(), s.LargeDelivered.Load())
 			}
 		})
@@ -98,7 +98,7 @@ func TestLargeMessagesAreInOneOrderWithSmallOnes(t *testing.T) {
 
 func TestALargeMessageMayBeReadFromAnywhere(t *testing.T) {
 	groups, js := bulky(t, 2, nothing)
-	s := groups[0].Subgroup("a")
+	s := must(groups[0].Subgroup("a"))
 	data := bulk(largest, 1)
 	if err := s.SendFrom(t.Context(), bytes.NewReader(data), len(data)); err != nil {
 		t.Fatal(err)
@@ -135,7 +135,7 @@ func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
 func TestALargeMessageThatNoMemoryHoldsIsRefusedBeforeAnythingFlows(t *testing.T) {
 	groups, js := bulky(t, 2, func(_ int, c *squall.Config) { c.Subgroups[0].MaxMessageBytes = 1 << 39 })
-	s := groups[0].Subgroup("a")
+	s := must(groups[0].Subgroup("a"))
 	if err := s.SendFrom(t.Context(), failing{errors.New("it was read")}, 1<<39); !errors.Is(err, squall.ErrTooLarge) {
 		t.Error(err)
 	}
@@ -145,7 +145,7 @@ func TestALargeMessageThatNoMemoryHoldsIsRefusedBeforeAnythingFlows(t *testing.T
 
 func TestALargeMessageThatCannotBeSentIsRefused(t *testing.T) {
 	groups, js := bulky(t, 2, nothing)
-	s := groups[0].Subgroup("a")
+	s := must(groups[0].Subgroup("a"))
 	if n := s.MaxMessageBytes(); n != largest {
 		t.Errorf("MaxMessageBytes is %d", n)
 	}
@@ -195,7 +195,7 @@ func TestSurvivorsDeliverTheSameLargeMessages(t *testing.T) {
 							if k%3 > 0 {
 								data = bulk(largest/3*(k%4+1)/2, uint64(100*i+k))
 							}
-							if err := g.Subgroup("a").Send(context.Background(), data); err != nil {
+							if err := must(g.Subgroup("a")).Send(context.Background(), data); err != nil {
 								if g != gone {
 									t.Errorf("node %d: %v", g.ID(), err)
 								}
@@ -237,7 +237,7 @@ func TestLargeMessagesReachJoiners(t *testing.T) {
 	})
 	awaitView(t, 3, append(groups, third)...)
 	for i, g := range append(groups, third) {
-		if err := g.Subgroup("a").Send(t.Context(), bulk(1<<20, uint64(i))); err != nil {
+		if err := must(g.Subgroup("a")).Send(t.Context(), bulk(1<<20, uint64(i))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -263,7 +263,7 @@ func TestLargeMessagesWaitInABacklog(t *testing.T) {
 	awaitView(t, 3, append(groups, third)...)
 	<-restoring
 	for k, data := range [][]byte{[]byte("small"), bulk(largest, 1), []byte("also small"), bulk(largest/2, 2)} {
-		if err := groups[k%2].Subgroup("a").Send(t.Context(), data); err != nil {
+		if err := must(groups[k%2].Subgroup("a")).Send(t.Context(), data); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -293,7 +293,7 @@ func TestLargeMessagesWaitInAQueue(t *testing.T) {
 			}
 		}
 	})
-	s := groups[0].Subgroup("a")
+	s := must(groups[0].Subgroup("a"))
 	var want []string
 	for k := range 6 {
 		data := []byte("small")
@@ -343,7 +343,7 @@ func TestLargeMessagesMayBeReceivedIntoFiles(t *testing.T) {
 	})
 	first := bulk(largest, 1)
 	for _, data := range [][]byte{first, []byte("small"), bulk(largest, 2)} {
-		if err := groups[0].Subgroup("a").Send(t.Context(), data); err != nil {
+		if err := must(groups[0].Subgroup("a")).Send(t.Context(), data); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -368,7 +368,7 @@ func TestAMemberWithoutRoomForALargeMessageHaltsAndSaysWhy(t *testing.T) {
 	if err := os.Remove(dir); err != nil {
 		t.Fatal(err)
 	}
-	if err := groups[0].Subgroup("a").Send(t.Context(), bulk(largest, 1)); err != nil {
+	if err := must(groups[0].Subgroup("a")).Send(t.Context(), bulk(largest, 1)); err != nil {
 		t.Fatal(err)
 	}
 	same(t, 1, js[:2]...)
@@ -384,7 +384,7 @@ func TestLargeMemoryMakesSendersWait(t *testing.T) {
 	var senders sync.WaitGroup
 	for k := range 8 { // two of them do not fit
 		senders.Go(func() {
-			if err := groups[0].Subgroup("a").Send(t.Context(), bulk(largest/2+1, uint64(k))); err != nil {
+			if err := must(groups[0].Subgroup("a")).Send(t.Context(), bulk(largest/2+1, uint64(k))); err != nil {
 				t.Error(err)
 			}
 		})
@@ -401,7 +401,7 @@ func (panicking) Read([]byte) (int, error) { panic("the reader is broken") }
 
 func TestAReaderThatPanicsHoldsUpNothing(t *testing.T) {
 	groups, js := bulky(t, 2, func(i int, c *squall.Config) { c.Subgroups[0].LargeMemoryBytes = largest })
-	s := groups[0].Subgroup("a")
+	s := must(groups[0].Subgroup("a"))
 	func() {
 		defer func() { _ = recover() }()
 		_ = s.SendFrom(t.Context(), io.MultiReader(bytes.NewReader(bulk(1<<20, 1)), panicking{}), largest)
@@ -424,7 +424,7 @@ func (idle) Read([]byte) (int, error) { return 0, nil }
 func TestAReaderWithoutProgressIsGivenUp(t *testing.T) {
 	groups, _ := bulky(t, 2, nothing)
 	for _, size := range []int{5, largest} {
-		if err := groups[0].Subgroup("a").SendFrom(t.Context(), idle{}, size); !errors.Is(err, io.ErrNoProgress) {
+		if err := must(groups[0].Subgroup("a")).SendFrom(t.Context(), idle{}, size); !errors.Is(err, io.ErrNoProgress) {
 			t.Errorf("%d bytes: %v", size, err)
 		}
 	}
@@ -442,7 +442,7 @@ func TestALargeMessageMayBeGivenUpAfterManyLaterOnesAreEverywhere(t *testing.T) 
 		}
 	})
 	defer close(gate)
-	s := groups[0].Subgroup("a")
+	s := must(groups[0].Subgroup("a"))
 	ctx, cancel := context.WithCancelCause(t.Context())
 	reason := errors.New("changed my mind")
 	given := make(chan error, 100)
@@ -450,7 +450,7 @@ func TestALargeMessageMayBeGivenUpAfterManyLaterOnesAreEverywhere(t *testing.T) 
 	for k := range 100 { // the ring has 16 places
 		senders.Go(func() { given <- s.Send(ctx, bulk(3000, uint64(k))) })
 	}
-	moved := func() uint64 { return groups[0].Subgroup("a").Stats().LargeSent.Load() }
+	moved := func() uint64 { return must(groups[0].Subgroup("a")).Stats().LargeSent.Load() }
 	eventually(t, "the ring is full", func() bool { return moved() >= 16 })
 	cancel(reason)
 	senders.Wait()
@@ -479,7 +479,7 @@ func TestAMemberThatHaltsLeavesNoBodiesBehind(t *testing.T) {
 		}
 	})
 	for k := range 3 { // one is in its upcall, one in the queue, one in front of it
-		if err := groups[0].Subgroup("a").Send(t.Context(), bulk(10_000, uint64(k))); err != nil {
+		if err := must(groups[0].Subgroup("a")).Send(t.Context(), bulk(10_000, uint64(k))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -487,7 +487,7 @@ func TestAMemberThatHaltsLeavesNoBodiesBehind(t *testing.T) {
 		files, err := os.ReadDir(dir)
 		return err == nil && len(files) == 3
 	})
-	eventually(t, "the queue is full", func() bool { return groups[2].Subgroup("a").Stats().LargeDelivered.Load() == 2 })
+	eventually(t, "the queue is full", func() bool { return must(groups[2].Subgroup("a")).Stats().LargeDelivered.Load() == 2 })
 	groups[0].ReportFailure(groups[2].ID())
 	<-groups[2].Done()
 	close(gate)

@@ -50,7 +50,7 @@ func TestMetricsTellWhatWasSentAndDelivered(t *testing.T) {
 		}
 	})
 	for range each {
-		send(t, groups[0].Subgroup("a"), "ten bytes.")
+		send(t, must(groups[0].Subgroup("a")), "ten bytes.")
 	}
 	eventually(t, "deliveries", func() bool { return delivered[0].Load() == each && delivered[1].Load() == each })
 	eventually(t, "the room of all messages is free", func() bool {
@@ -129,7 +129,7 @@ func TestMetricsFollowTheViewsAndStayAfterTheGroupHasClosed(t *testing.T) {
 			c.Fabric = fabric
 			c.Subgroups = []squall.SubgroupConfig{{Name: "a", Deliver: func(squall.Message) {}}}
 		})
-		send(t, groups[0].Subgroup("a"), "x")
+		send(t, must(groups[0].Subgroup("a")), "x")
 		if err := groups[0].Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}

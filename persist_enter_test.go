@@ -59,7 +59,7 @@ func TestAMemberThatMovesBeforeItsLogIsWholeRecordsWhatItsNextShardDelivers(t *t
 	var last *squall.Future
 	for k := range 20 {
 		for _, g := range groups[1:3] {
-			f, err := g.Subgroup("log").SendFuture(ctx, fmt.Appendf(nil, "s1 %d", k))
+			f, err := must(g.Subgroup("log")).SendFuture(ctx, fmt.Appendf(nil, "s1 %d", k))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -141,14 +141,14 @@ func returnsToItsShard(t *testing.T, busy bool) {
 	<-inRecover
 	if !busy {
 		close(release)
-		<-groups[0].Subgroup("log").Restored()
+		<-must(groups[0].Subgroup("log")).Restored()
 	}
 	closeAll(four)
 	awaitShard(t, 0, groups[0])
 	if busy {
 		close(release)
 	}
-	<-groups[0].Subgroup("log").Restored()
+	<-must(groups[0].Subgroup("log")).Restored()
 	persistSome(t, groups[:1], "S again", 5)
 	want := []string{}
 	for k := range 10 {

@@ -75,7 +75,7 @@ func TestWhoComesBackWithoutItsLogIsNotTheKeeper(t *testing.T) {
 			five := again(5)
 			eventually(t, "both are in the shard", func() bool { return len(four.View().Subgroups[0].Members) == 2 })
 			for _, g := range []*squall.Group{four, five} {
-				<-g.Subgroup("log").Restored()
+				<-must(g.Subgroup("log")).Restored()
 				eventually(t, "the records are there", func() bool { return mustLog(t, g).Info().Count == 100 })
 			}
 		})
@@ -107,7 +107,7 @@ func TestWhoHadNotCaughtUpIsNoKeeper(t *testing.T) {
 	body := bytes.Repeat([]byte("x"), 200<<10)
 	var last *squall.Future
 	for range 2000 {
-		f, err := groups[3].Subgroup("log").SendFuture(ctx, body)
+		f, err := must(groups[3].Subgroup("log")).SendFuture(ctx, body)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -131,7 +131,7 @@ func TestWhoHadNotCaughtUpIsNoKeeper(t *testing.T) {
 	four := again(4)
 	eventually(t, "both are in the shard", func() bool { return len(four.View().Subgroups[0].Members) == 2 })
 	for _, g := range []*squall.Group{four, five} {
-		<-g.Subgroup("log").Restored()
+		<-must(g.Subgroup("log")).Restored()
 		eventually(t, "the records are there", func() bool { return mustLog(t, g).Info().Count == 2000 })
 	}
 }

@@ -48,13 +48,13 @@ func TestTheEndOfAShardIsInTheLogOfWhoMovesAway(t *testing.T) {
 	var sender sync.WaitGroup
 	sender.Go(func() {
 		for sending.Err() == nil {
-			if err := groups[0].Subgroup("log").Send(sending, make([]byte, 1<<10)); err != nil {
+			if err := must(groups[0].Subgroup("log")).Send(sending, make([]byte, 1<<10)); err != nil {
 				return
 			}
 		}
 	})
 	<-full
-	sent := func() uint64 { return groups[0].Subgroup("log").Stats().Sent.Load() }
+	sent := func() uint64 { return must(groups[0].Subgroup("log")).Stats().Sent.Load() }
 	for before := ^uint64(0); before != sent(); time.Sleep(50 * time.Millisecond) { // until node 2 holds up the sender
 		before = sent()
 	}

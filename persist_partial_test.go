@@ -47,7 +47,7 @@ func sendHere(t *testing.T, g *squall.Group, n int) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	for m := range n {
-		f, err := g.Subgroup("log").SendFuture(ctx, fmt.Appendf(nil, "here %d", m))
+		f, err := must(g.Subgroup("log")).SendFuture(ctx, fmt.Appendf(nil, "here %d", m))
 		if err == nil {
 			_, err = f.Persisted(ctx, squall.OnThisDisk)
 		}
@@ -62,7 +62,7 @@ func sameLogs(t *testing.T, groups ...*squall.Group) {
 	t.Helper()
 	var first []string
 	for i, g := range groups {
-		l, err := g.Subgroup("log").Log()
+		l, err := must(g.Subgroup("log")).Log()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -132,7 +132,7 @@ func TestStatesAreEqualWhereverTheirSnapshotsComeFrom(t *testing.T) {
 		}
 		books[2] = &book{}
 		groups[2] = openAgain(t, 3, groups[0].Addr(), config)
-		<-groups[2].Subgroup("log").Restored()
+		<-must(groups[2].Subgroup("log")).Restored()
 		if got := books[2].all(); !slices.Equal(got, want) {
 			t.Fatalf("empty %v: it came back with %d messages, not %d", empty, len(got), len(want))
 		}
@@ -151,7 +151,7 @@ func TestStatesAreEqualWhereverTheirSnapshotsComeFrom(t *testing.T) {
 		c.Listen = addrs[i]
 	})
 	for i, b := range books {
-		<-groups[i].Subgroup("log").Restored()
+		<-must(groups[i].Subgroup("log")).Restored()
 		if got := b.all(); !slices.Equal(got, want) {
 			t.Errorf("node %d came back with %d messages, not %d", i+1, len(got), len(want))
 		}

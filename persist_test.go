@@ -85,7 +85,7 @@ func persistSome(t testing.TB, groups []*squall.Group, tag string, k int) (last 
 		senders.Go(func() {
 			var futures []*squall.Future
 			for m := range k {
-				f, err := g.Subgroup("log").SendFuture(ctx, fmt.Appendf(nil, "%s %d %d", tag, i+1, m))
+				f, err := must(g.Subgroup("log")).SendFuture(ctx, fmt.Appendf(nil, "%s %d %d", tag, i+1, m))
 				if err != nil {
 					t.Errorf("node %d: message %d: %v", i+1, m, err)
 					return
@@ -116,7 +116,7 @@ func TestWhatIsPersistedIsInEveryLogInTheOrderOfDelivery(t *testing.T) {
 			groups, keepers := durableCluster(t, t.TempDir(), 3, func(_ int, c *squall.Config) { c.Subgroups[0].Log.Engine = engine })
 			last := persistSome(t, groups, "x", 200)
 			for i, g := range groups {
-				l, err := g.Subgroup("log").Log()
+				l, err := must(g.Subgroup("log")).Log()
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -158,7 +158,7 @@ func TestAGroupComesBackAfterAllMembersEnded(t *testing.T) {
 	keep := func(i int, c *squall.Config) { c.Listen = addrs[i] }
 	groups, after := durableCluster(t, dir, 3, keep)
 	for i, j := range after {
-		<-groups[i].Subgroup("log").Restored() // the last ones to leave come back first, and the others join them
+		<-must(groups[i].Subgroup("log")).Restored() // the last ones to leave come back first, and the others join them
 		if got := j.all(); !slices.Equal(got, all) {
 			t.Fatalf("node %d came back with %d of %d messages", i+1, len(got), len(all))
 		}
@@ -199,7 +199,7 @@ func TestAMemberThatComesBackCatchesUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { closeAll(again) })
-	<-again.Subgroup("log").Restored()
+	<-must(again.Subgroup("log")).Restored()
 	persistSome(t, append(groups[:2:2], again), "again", 10)
 	eventually(t, "everything is there", func() bool { return len(j.all()) == 60+40+30 })
 	if c := <-caught; c.Records != 40 || c.Cut != 0 {
@@ -216,7 +216,7 @@ func TestDeliverAfterPersistDeliversWhatEveryDiskHas(t *testing.T) {
 		deliver := c.Subgroups[0].Deliver
 		c.Subgroups[0].Deliver = func(m squall.Message) {
 			<-ready
-			l, err := groups[i].Subgroup("log").Log()
+			l, err := must(groups[i].Subgroup("log")).Log()
 			if err != nil || !m.Version().Before(l.Persisted(squall.OnEveryDisk)) {
 				early.Store(i, fmt.Sprint(m.Version(), " ", err))
 			}
@@ -240,7 +240,7 @@ func TestATimeIsReadWhenItIsSettled(t *testing.T) {
 	defer cancel()
 	now := squall.Time(time.Now().UnixNano())
 	for i, g := range groups {
-		l, err := g.Subgroup("log").Log()
+		l, err := must(g.Subgroup("log")).Log()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -265,7 +265,7 @@ func TestASnapshotStandsForTheRecordsBeforeIt(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	for _, g := range groups {
-		l, err := g.Subgroup("log").Log()
+		l, err := must(g.Subgroup("log")).Log()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -294,7 +294,7 @@ func TestASnapshotStandsForTheRecordsBeforeIt(t *testing.T) {
 
 func mustLog(t testing.TB, g *squall.Group) *squall.Log {
 	t.Helper()
-	l, err := g.Subgroup("log").Log()
+	l, err := must(g.Subgroup("log")).Log()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -309,7 +309,7 @@ func TestALargeMessageIsARecordLikeAnyOther(t *testing.T) {
 	for i := 0; i < len(data); i += 8 {
 		binary.LittleEndian.PutUint64(data[i:], uint64(i))
 	}
-	f, err := groups[0].Subgroup("log").SendFuture(ctx, data)
+	f, err := must(groups[0].Subgroup("log")).SendFuture(ctx, data)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -447,7 +447,7 @@ func TestThoseThatComeBackSayForWhomTheyWait(t *testing.T) {
 		return
 	}
 	for i, g := range back {
-		<-g.Subgroup("log").Restored()
+		<-must(g.Subgroup("log")).Restored()
 		n := 0
 		for _, err := range mustLog(t, g).Range(squall.Version{}, squall.Version{}) {
 			if err != nil {
@@ -512,7 +512,7 @@ func TestDamageThatIsFoundWhileReadingIsDroppedAtTheNextStartAndComesFromOthers(
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { closeAll(g) })
-	<-g.Subgroup("log").Restored()
+	<-must(g.Subgroup("log")).Restored()
 	if n := len(j.all()); n != 300 || repaired.Load() != 1 {
 		t.Errorf("it has %d of 300 messages, and %d repairs were told", n, repaired.Load())
 	}
@@ -558,7 +558,7 @@ func TestDamageThatAReaderFindsIsToldAndRepairedAtTheNextStart(t *testing.T) {
 		}
 		t.Cleanup(func() { closeAll(g) })
 		select {
-		case <-g.Subgroup("log").Restored():
+		case <-must(g.Subgroup("log")).Restored():
 		case <-g.Done():
 			t.Fatal(g.Err())
 		}
@@ -619,7 +619,7 @@ func TestAMemberThatRecoversForLongIsNotTakenForFailed(t *testing.T) {
 		}
 	})
 	for i, g := range groups {
-		<-g.Subgroup("log").Restored()
+		<-must(g.Subgroup("log")).Restored()
 		if err := g.Err(); err != nil {
 			t.Errorf("node %d: %v", i+1, err)
 		}

@@ -26,7 +26,7 @@ func TestAViewChangesWhileAsMuchWaitsForDisksAsMay(t *testing.T) {
 	for _, g := range groups[:2] {
 		senders.Go(func() {
 			for m := range each {
-				f, err := g.Subgroup("log").SendFuture(ctx, make([]byte, 500))
+				f, err := must(g.Subgroup("log")).SendFuture(ctx, make([]byte, 500))
 				if m == each/8 {
 					begun <- struct{}{}
 				}
@@ -56,7 +56,7 @@ func TestWhoLeavesSeesItsMessagesThatWaitForDisks(t *testing.T) {
 		var last *squall.Future
 		for range 256 {
 			var err error
-			if last, err = groups[1].Subgroup("log").SendFuture(ctx, make([]byte, 100)); err != nil {
+			if last, err = must(groups[1].Subgroup("log")).SendFuture(ctx, make([]byte, 100)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -76,7 +76,7 @@ func TestARunIsLargerThanWhatMayWaitForDisks(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	for m := range 50 {
-		if err := groups[m%2].Subgroup("log").Send(ctx, make([]byte, 1500)); err != nil {
+		if err := must(groups[m%2].Subgroup("log")).Send(ctx, make([]byte, 1500)); err != nil {
 			t.Fatal(err)
 		}
 	}

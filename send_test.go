@@ -16,7 +16,7 @@ import (
 func alone(t testing.TB, sg squall.SubgroupConfig) *squall.Subgroup {
 	t.Helper()
 	sg.Name, sg.RingBytes, sg.Window = "a", 4096, 16
-	return cluster(t, 1, func(_ int, c *squall.Config) { c.Subgroups = []squall.SubgroupConfig{sg} })[0].Subgroup("a")
+	return must(cluster(t, 1, func(_ int, c *squall.Config) { c.Subgroups = []squall.SubgroupConfig{sg} })[0].Subgroup("a"))
 }
 
 func claim(t testing.TB, s *squall.Subgroup, text string) squall.Claim {
@@ -42,9 +42,9 @@ func TestClaimsAreDeliveredInTheOrderInWhichTheyWereMade(t *testing.T) {
 	groups := cluster(t, 2, func(i int, c *squall.Config) {
 		c.Subgroups = []squall.SubgroupConfig{{Name: "a", Deliver: js[i].deliver}}
 	})
-	s := groups[0].Subgroup("a")
+	s := must(groups[0].Subgroup("a"))
 	first, second, third := claim(t, s, "first"), claim(t, s, "second"), claim(t, s, "third")
-	send(t, groups[1].Subgroup("a"), "not held up")
+	send(t, must(groups[1].Subgroup("a")), "not held up")
 	same(t, 1, js...)
 	done(t, third.Commit)
 	done(t, second.Abort)
@@ -143,7 +143,7 @@ func TestMessagesOfAnySizeThatTheRingTakes(t *testing.T) {
 					}
 				}}}
 			})
-			s := groups[0].Subgroup("a")
+			s := must(groups[0].Subgroup("a"))
 			limit := s.MaxMessageBytes()
 			if limit != 2048 {
 				t.Fatalf("half of 4096 is %d", limit)
@@ -243,7 +243,7 @@ func TestCloseGivesUpWithItsContext(t *testing.T) {
 		}}}
 	})
 	defer close(gate)
-	s := groups[0].Subgroup("a")
+	s := must(groups[0].Subgroup("a"))
 	accepted := 0
 	for range 16 {
 		if s.TrySend(nil) == nil {

@@ -31,7 +31,7 @@ func awaitShard(t *testing.T, shard int, groups ...*squall.Group) {
 	t.Helper()
 	for _, g := range groups {
 		name := g.View().Subgroups[0].Name
-		eventually(t, fmt.Sprintf("node %d is in shard %d", g.ID(), shard), func() bool { s, in := g.Subgroup(name).Shard(); return in && s == shard })
+		eventually(t, fmt.Sprintf("node %d is in shard %d", g.ID(), shard), func() bool { s, in := must(g.Subgroup(name)).Shard(); return in && s == shard })
 	}
 }
 
@@ -39,7 +39,7 @@ func sendNumbers(t *testing.T, n int, groups ...*squall.Group) {
 	t.Helper()
 	for k := range n {
 		for _, g := range groups {
-			if err := g.Subgroup("map").Send(t.Context(), binary.LittleEndian.AppendUint32(nil, uint32(k))); err != nil {
+			if err := must(g.Subgroup("map")).Send(t.Context(), binary.LittleEndian.AppendUint32(nil, uint32(k))); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -157,9 +157,11 @@ func TestWhoLeavesHandsOverItsStateFirst(t *testing.T) {
 	<-asked
 	left := make(chan error)
 	go func() { left <- groups[0].Leave(t.Context()) }()
-	eventually(t, "node 1 leaves", func() bool { return errors.Is(groups[0].Subgroup("map").TrySend(make([]byte, 4)), squall.ErrClosed) })
+	eventually(t, "node 1 leaves", func() bool {
+		return errors.Is(must(groups[0].Subgroup("map")).TrySend(make([]byte, 4)), squall.ErrClosed)
+	})
 	for k := range 200 { // in which a view would change
-		f, err := second.Subgroup("map").SendFuture(t.Context(), binary.LittleEndian.AppendUint32(nil, uint32(k)))
+		f, err := must(second.Subgroup("map")).SendFuture(t.Context(), binary.LittleEndian.AppendUint32(nil, uint32(k)))
 		if err == nil {
 			_, err = f.Wait(t.Context())
 		}

@@ -195,7 +195,7 @@ func (l *load) start(t *testing.T, pause time.Duration, groups ...*squall.Group)
 			data := make([]byte, 64)
 			for k := uint32(0); !l.stop.Load(); k++ {
 				binary.LittleEndian.PutUint32(data, k)
-				if err := g.Subgroup("map").Send(context.Background(), data); err != nil {
+				if err := must(g.Subgroup("map")).Send(context.Background(), data); err != nil {
 					if !l.stop.Load() && !errors.Is(err, squall.ErrClosed) {
 						t.Errorf("node %d: %v", g.ID(), err)
 					}
@@ -219,7 +219,7 @@ func (l *load) end() int {
 func awaitRestored(t *testing.T, g *squall.Group) {
 	t.Helper()
 	select {
-	case <-g.Subgroup("map").Restored():
+	case <-must(g.Subgroup("map")).Restored():
 	case <-g.Done():
 		t.Fatalf("node %d halted: %v", g.ID(), g.Err())
 	case <-time.After(20 * time.Second):
@@ -235,7 +235,7 @@ func TestAMemberThatJoinsUnderLoadGetsTheState(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			replicas := []*replica{newReplica(), newReplica(), newReplica(), newReplica(), newReplica()}
 			groups := cluster(t, 3, func(i int, c *squall.Config) { c.Subgroups = replicated(replicas[i], change) })
-			<-groups[0].Subgroup("map").Restored() // who is there from the start needs nothing
+			<-must(groups[0].Subgroup("map")).Restored() // who is there from the start needs nothing
 			var l load
 			l.start(t, 20*time.Microsecond, groups...)
 			eventually(t, "some load", func() bool { return l.sent.Load() > 500 })
@@ -285,7 +285,7 @@ func TestTheSourceOfAStateMayDie(t *testing.T) {
 		})
 	})
 	for k := range 100 {
-		if err := groups[0].Subgroup("map").Send(t.Context(), binary.LittleEndian.AppendUint32(nil, uint32(k))); err != nil {
+		if err := must(groups[0].Subgroup("map")).Send(t.Context(), binary.LittleEndian.AppendUint32(nil, uint32(k))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -307,7 +307,7 @@ func TestTheSourceOfAStateMayDie(t *testing.T) {
 	source := <-slow
 	<-inside
 	select {
-	case <-joined.Subgroup("map").Restored():
+	case <-must(joined.Subgroup("map")).Restored():
 		t.Fatal("restored, though the source never ended")
 	default:
 	}
@@ -324,7 +324,7 @@ func TestTheSourceOfAStateMayDie(t *testing.T) {
 			left = append(left, r)
 		}
 	}
-	if err := joined.Subgroup("map").Send(t.Context(), make([]byte, 4)); err != nil {
+	if err := must(joined.Subgroup("map")).Send(t.Context(), make([]byte, 4)); err != nil {
 		t.Fatal(err)
 	}
 	agree(t, 101, left...)
@@ -350,7 +350,7 @@ func TestAFullBacklogHoldsUpItsOwnSubgroupOnly(t *testing.T) {
 	})
 	n, quiet := 0, 0
 	for quiet < 100 {
-		switch err := groups[0].Subgroup("map").TrySend(make([]byte, 1000)); {
+		switch err := must(groups[0].Subgroup("map")).TrySend(make([]byte, 1000)); {
 		case err == nil:
 			n, quiet = n+1, 0
 		case errors.Is(err, squall.ErrWindowFull):
@@ -364,7 +364,7 @@ func TestAFullBacklogHoldsUpItsOwnSubgroupOnly(t *testing.T) {
 		t.Errorf("%d messages of 1000 bytes are under way; ring and backlog have room for %d", n, limit)
 	}
 	for k := range 100 {
-		if err := groups[1].Subgroup("quick").Send(t.Context(), nil); err != nil {
+		if err := must(groups[1].Subgroup("quick")).Send(t.Context(), nil); err != nil {
 			t.Fatal(err)
 		}
 		eventually(t, "the other subgroup goes on", func() bool { return quickCount[2].Load() == int64(k+1) })
@@ -372,7 +372,7 @@ func TestAFullBacklogHoldsUpItsOwnSubgroupOnly(t *testing.T) {
 	close(gate)
 	awaitRestored(t, joined)
 	for range 300 {
-		if err := groups[0].Subgroup("map").Send(t.Context(), make([]byte, 1000)); err != nil {
+		if err := must(groups[0].Subgroup("map")).Send(t.Context(), make([]byte, 1000)); err != nil {
 			t.Fatal(err)
 		}
 		n++
@@ -468,18 +468,18 @@ func TestASpareMemberGetsTheStateWhenItTakesAPlace(t *testing.T) {
 	replicas := []*replica{newReplica(), newReplica(), newReplica()}
 	two := func(sg *squall.SubgroupConfig) { sg.MaxMembers = 2 }
 	groups := cluster(t, 3, func(i int, c *squall.Config) { c.Subgroups = replicated(replicas[i], two) })
-	<-groups[2].Subgroup("map").Restored() // it is in no shard, and needs nothing
+	<-must(groups[2].Subgroup("map")).Restored() // it is in no shard, and needs nothing
 	for k := range 100 {
-		if err := groups[0].Subgroup("map").Send(t.Context(), binary.LittleEndian.AppendUint32(nil, uint32(k))); err != nil {
+		if err := must(groups[0].Subgroup("map")).Send(t.Context(), binary.LittleEndian.AppendUint32(nil, uint32(k))); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if err := groups[1].Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "node 3 is in", func() bool { _, in := groups[2].Subgroup("map").Shard(); return in })
+	eventually(t, "node 3 is in", func() bool { _, in := must(groups[2].Subgroup("map")).Shard(); return in })
 	awaitRestored(t, groups[2])
-	if err := groups[0].Subgroup("map").Send(t.Context(), make([]byte, 4)); err != nil {
+	if err := must(groups[0].Subgroup("map")).Send(t.Context(), make([]byte, 4)); err != nil {
 		t.Fatal(err)
 	}
 	agree(t, 101, replicas[0], replicas[2])
@@ -490,7 +490,7 @@ func TestAMemberThatChangesItsShardGetsTheOthersState(t *testing.T) {
 	replicas := []*replica{newReplica(), newReplica(), newReplica(), newReplica()}
 	two := func(sg *squall.SubgroupConfig) { sg.Shards, sg.MinMembers = 2, 2 }
 	groups := cluster(t, 4, func(i int, c *squall.Config) { c.Subgroups = replicated(replicas[i], two) })
-	left, right := groups[0].Subgroup("map").Members(0), groups[0].Subgroup("map").Members(1)
+	left, right := must(groups[0].Subgroup("map")).Members(0), must(groups[0].Subgroup("map")).Members(1)
 	stays, goes, moves, ends := left[0]-1, left[1]-1, right[0]-1, right[1]-1
 	var first, second load
 	first.start(t, 20*time.Microsecond, groups[stays])
@@ -503,7 +503,7 @@ func TestAMemberThatChangesItsShardGetsTheOthersState(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, "it is in the other shard", func() bool { shard, in := groups[moves].Subgroup("map").Shard(); return in && shard == 0 })
+	eventually(t, "it is in the other shard", func() bool { shard, in := must(groups[moves].Subgroup("map")).Shard(); return in && shard == 0 })
 	awaitRestored(t, groups[moves])
 	more := first.sent.Load() + 500
 	eventually(t, "some more load", func() bool { return first.sent.Load() > more })
@@ -546,7 +546,7 @@ func TestASubgroupThatBeginsAnewNeedsNoState(t *testing.T) {
 	fourth := open(4)
 	fifth := open(5)
 	<-asked
-	waiting := fifth.Subgroup("map").Restored()
+	waiting := must(fifth.Subgroup("map")).Restored()
 	now, cancel := context.WithCancel(context.Background())
 	cancel()
 	for _, g := range []*squall.Group{groups[1], fourth} { // with node 5 alone it ends; they would wait for it
@@ -566,8 +566,8 @@ func TestASubgroupThatBeginsAnewNeedsNoState(t *testing.T) {
 		c.Subgroups = replicated(replicas[3], pair(false))
 		told(c)
 	})
-	eventually(t, "the subgroup begins", func() bool { return len(again.Subgroup("map").Members(0)) == 2 })
-	if err := again.Subgroup("map").Send(t.Context(), make([]byte, 4)); err != nil {
+	eventually(t, "the subgroup begins", func() bool { return len(must(again.Subgroup("map")).Members(0)) == 2 })
+	if err := must(again.Subgroup("map")).Send(t.Context(), make([]byte, 4)); err != nil {
 		t.Fatal(err)
 	}
 	agree(t, 1, replicas[3], replicas[4])
@@ -594,7 +594,7 @@ func TestAStateOutlivesATimeWithTooFewMembers(t *testing.T) {
 		t.Fatal(err)
 	}
 	awaitView(t, 1, groups[0])
-	if err := groups[0].Subgroup("map").Send(t.Context(), nil); !errors.Is(err, squall.ErrNotProvisioned) {
+	if err := must(groups[0].Subgroup("map")).Send(t.Context(), nil); !errors.Is(err, squall.ErrNotProvisioned) {
 		t.Errorf("a member alone sends: %v", err)
 	}
 	back := joins(t, 2, groups[0], func(c *squall.Config) { c.Subgroups = replicated(replicas[2], pair) })
@@ -658,7 +658,7 @@ func TestAMemberThatMovesToAnotherShardGetsItsState(t *testing.T) {
 	second.start(t, 20*time.Microsecond, groups[2], groups[3])
 	eventually(t, "some load", func() bool { return first.sent.Load() > 500 && second.sent.Load() > 500 })
 	joined := joins(t, 5, groups[0], func(c *squall.Config) { c.Subgroups = replicated(replicas[4], shards) })
-	eventually(t, "node 2 has moved", func() bool { shard, in := groups[1].Subgroup("map").Shard(); return in && shard == 1 })
+	eventually(t, "node 2 has moved", func() bool { shard, in := must(groups[1].Subgroup("map")).Shard(); return in && shard == 1 })
 	awaitRestored(t, joined)
 	awaitRestored(t, groups[1])
 	more := second.sent.Load() + 500

@@ -39,7 +39,7 @@ func TestWhoIsNoSenderIsTold(t *testing.T) {
 		}
 	})
 	for _, name := range []string{"feed", "alone"} {
-		s := groups[1].Subgroup(name)
+		s := must(groups[1].Subgroup(name))
 		_, claim := s.Claim(t.Context(), 1)
 		_, tryClaim := s.TryClaim(1)
 		for what, err := range map[string]error{
@@ -50,11 +50,21 @@ func TestWhoIsNoSenderIsTold(t *testing.T) {
 			}
 		}
 	}
-	if n := groups[1].Subgroup("alone").Stats().Sent.Load(); n != 0 {
+	if n := must(groups[1].Subgroup("alone")).Stats().Sent.Load(); n != 0 {
 		t.Errorf("%d messages sent where this process is no member", n)
 	}
-	if groups[0].Subgroup("unheard of") != nil {
-		t.Error("a subgroup that nobody declared")
+}
+
+func TestASubgroupThatIsNotDeclaredIsAnErrorThatNamesThoseThatAre(t *testing.T) {
+	g := cluster(t, 1, func(_ int, c *squall.Config) {
+		c.Subgroups = []squall.SubgroupConfig{{Name: "orders", Deliver: func(squall.Message) {}}, {Name: "prices", Deliver: func(squall.Message) {}}}
+	})[0]
+	s, err := g.Subgroup("order")
+	if s != nil || !errors.Is(err, squall.ErrNoSubgroup) || err.Error() != `there is no subgroup "order": Config.Subgroups declares "orders", "prices"` {
+		t.Errorf("%v, %v", s, err)
+	}
+	if s, err := g.Subgroup("prices"); err != nil || s.Name() != "prices" {
+		t.Errorf("%v, %v", s, err)
 	}
 }
 
@@ -124,7 +134,7 @@ func TestASilentMemberHoldsUpNobody(t *testing.T) {
 			})
 			everybodySends(t, "a", 500, groups[1:]...) // and the first of each round never does
 			same(t, 1000, js...)
-			if n := groups[0].Subgroup("a").Stats().Sent.Load(); n != 0 {
+			if n := must(groups[0].Subgroup("a")).Stats().Sent.Load(); n != 0 {
 				t.Errorf("the silent member sent %d messages", n)
 			}
 		})
@@ -143,7 +153,7 @@ func TestSkippedRoundsNeedNoNulls(t *testing.T) {
 			}
 		}}}
 	})
-	skipper := groups[1].Subgroup("a")
+	skipper := must(groups[1].Subgroup("a"))
 	if err := skipper.Skip(rounds); err != nil {
 		t.Fatal(err)
 	}

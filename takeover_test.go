@@ -17,6 +17,13 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
 // queued is an application that runs what is marked when it is told to.
 type queued struct {
 	application
@@ -94,7 +101,7 @@ func opened(t *testing.T, c Config) *Group {
 func recorded(t *testing.T, g *Group, n int) {
 	t.Helper()
 	for range n {
-		f, err := g.Subgroup("log").SendFuture(t.Context(), []byte("message"))
+		f, err := must(g.Subgroup("log")).SendFuture(t.Context(), []byte("message"))
 		if err == nil {
 			_, err = f.Persisted(t.Context(), OnThisDisk)
 		}

@@ -134,5 +134,5 @@ func TestAMemberWithoutACertificateCannotJoin(t *testing.T) {
 	if n := groups[0].Rejected(); n < 2 {
 		t.Errorf("%d connections were rejected; two processes tried", n)
 	}
-	send(t, groups[1].Subgroup("a"), "it is me")
+	send(t, must(groups[1].Subgroup("a")), "it is me")
 }

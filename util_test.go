@@ -120,7 +120,7 @@ func everybodySends(t testing.TB, subgroup string, each int, groups ...*squall.G
 	for _, g := range groups {
 		senders.Go(func() {
 			for k := range each {
-				if err := g.Subgroup(subgroup).Send(t.Context(), fmt.Appendf(nil, "%d", k)); err != nil {
+				if err := must(g.Subgroup(subgroup)).Send(t.Context(), fmt.Appendf(nil, "%d", k)); err != nil {
 					t.Errorf("node %d: message %d: %v", g.ID(), k, err)
 					return
 				}
@@ -190,7 +190,7 @@ func newTraffic(t testing.TB, subgroup string, groups ...*squall.Group) *traffic
 	for i, g := range groups {
 		l.ends.Go(func() {
 			for k := 0; !l.over.Load(); k++ {
-				if l.failed[i] = g.Subgroup(subgroup).Send(context.Background(), fmt.Appendf(nil, "%d", k)); l.failed[i] != nil {
+				if l.failed[i] = must(g.Subgroup(subgroup)).Send(context.Background(), fmt.Appendf(nil, "%d", k)); l.failed[i] != nil {
 					return
 				}
 				l.counts[i].Add(1)
@@ -253,4 +253,12 @@ func (l *traffic) check(lines []string) {
 			l.t.Errorf("node %d: %d messages were accepted, %d delivered", g.ID(), sent, got)
 		}
 	}
+}
+
+// must returns v. An error is a mistake in the test.
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
 }

@@ -74,7 +74,7 @@ func TestSurvivorsOfAFailureDeliverTheSameAndLoseNothing(t *testing.T) {
 				load.stop()
 				last := make([]*journal, 0, 2)
 				for _, g := range staying {
-					send(t, g.Subgroup("a"), "over") // behind everything that it sent
+					send(t, must(g.Subgroup("a")), "over") // behind everything that it sent
 					last = append(last, js[g.ID()-1])
 				}
 				for _, j := range last {
@@ -117,7 +117,7 @@ func TestOfTwoTheSeniorOneGoesOnAlone(t *testing.T) {
 			})
 			v := awaitView(t, 2, groups...)
 			senior, junior := groups[v.Members[0].ID-1], groups[v.Members[1].ID-1]
-			send(t, senior.Subgroup("a"), "before")
+			send(t, must(senior.Subgroup("a")), "before")
 			same(t, 1, js...)
 			want := squall.ErrEvicted
 			if evicts {
@@ -130,12 +130,12 @@ func TestOfTwoTheSeniorOneGoesOnAlone(t *testing.T) {
 			if err := junior.Err(); !errors.Is(err, want) {
 				t.Errorf("the junior one halted with %v", err)
 			}
-			if err := junior.Subgroup("a").Send(t.Context(), nil); !errors.Is(err, want) {
+			if err := must(junior.Subgroup("a")).Send(t.Context(), nil); !errors.Is(err, want) {
 				t.Errorf("Send at the junior one: %v", err)
 			}
 			junior.Close(t.Context()) // until then its connections stand
 			awaitView(t, 1, senior)
-			send(t, senior.Subgroup("a"), "after")
+			send(t, must(senior.Subgroup("a")), "after")
 			js[senior.ID()-1].await(t, 2)
 			if err := senior.Close(t.Context()); err != nil {
 				t.Error(err)
@@ -159,7 +159,7 @@ func TestAMemberJoinsUnderLoadThroughAnyOther(t *testing.T) {
 				t.Errorf("its first view is %v", ids(first))
 			}
 			load.goesOn(100)
-			send(t, fourth.Subgroup("a"), "here I am")
+			send(t, must(fourth.Subgroup("a")), "here I am")
 			load.stop()
 			all := same(t, load.total()+1, js...)
 			load.check(all)
@@ -194,7 +194,7 @@ func TestAProcessThatComesBackIsANewIncarnation(t *testing.T) {
 	if m := next.Members[2]; m.ID != gone.ID() || m.Incarnation == v.Members[1].Incarnation {
 		t.Errorf("the last member is %+v, and was %+v", m, v.Members[1])
 	}
-	send(t, again.Subgroup("a"), "back")
+	send(t, must(again.Subgroup("a")), "back")
 	for _, j := range append([]*journal{back}, js[staying[0].ID()-1], js[staying[1].ID()-1]) {
 		j.await(t, 1)
 	}
@@ -319,7 +319,7 @@ func TestMembersAndSendersFollowTheView(t *testing.T) {
 		}
 	})
 	v := awaitView(t, 3, groups...)
-	s, feed := groups[0].Subgroup("a"), groups[0].Subgroup("feed")
+	s, feed := must(groups[0].Subgroup("a")), must(groups[0].Subgroup("feed"))
 	if !slices.Equal(s.Members(0), ids(v)) || !slices.Equal(s.Senders(0), ids(v)) || !slices.Equal(feed.Senders(0), without(ids(v), 3)) {
 		t.Errorf("members %v, senders %v and %v, in a view of %v", s.Members(0), s.Senders(0), feed.Senders(0), ids(v))
 	}
@@ -344,11 +344,11 @@ func TestAMemberStopsSendingAndBeginsAgain(t *testing.T) {
 		c.Subgroups = []squall.SubgroupConfig{{Name: "a", Deliver: js[i].deliver}}
 	})
 	awaitView(t, 2, groups...)
-	s, other := groups[1].Subgroup("a"), groups[0].Subgroup("a")
+	s, other := must(groups[1].Subgroup("a")), must(groups[0].Subgroup("a"))
 	send(t, s, "before")
 	done(t, func() error { return s.SetSender(false) })
 	for _, g := range groups {
-		eventually(t, "node 2 is no sender", func() bool { return slices.Equal(g.Subgroup("a").Senders(0), []squall.NodeID{1}) })
+		eventually(t, "node 2 is no sender", func() bool { return slices.Equal(must(g.Subgroup("a")).Senders(0), []squall.NodeID{1}) })
 	}
 	if err := s.TrySend([]byte("not now")); !errors.Is(err, squall.ErrNotSender) {
 		t.Errorf("TrySend of no sender: %v", err)
@@ -389,7 +389,7 @@ func TestAFutureSurvivesItsView(t *testing.T) {
 		if k == 500 {
 			go func() { change <- groups[2].Close(context.Background()) }()
 		}
-		f, err := groups[0].Subgroup("a").SendFuture(t.Context(), fmt.Appendf(nil, "%d", k))
+		f, err := must(groups[0].Subgroup("a")).SendFuture(t.Context(), fmt.Appendf(nil, "%d", k))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -422,8 +422,8 @@ func TestAFutureOfAHaltedMemberSaysWhy(t *testing.T) {
 	defer close(gate)
 	v := awaitView(t, 2, groups...)
 	junior := groups[v.Members[1].ID-1]
-	c := claim(t, junior.Subgroup("a"), "too late")
-	f, err := junior.Subgroup("a").SendFuture(t.Context(), []byte("behind it"))
+	c := claim(t, must(junior.Subgroup("a")), "too late")
+	f, err := must(junior.Subgroup("a")).SendFuture(t.Context(), []byte("behind it"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -445,7 +445,7 @@ func TestAClaimThatIsHeldAcrossAViewIsDelivered(t *testing.T) {
 				c.Subgroups = []squall.SubgroupConfig{{Name: "a", Deliver: js[i].deliver}}
 			})
 			awaitView(t, 3, groups...)
-			s := groups[0].Subgroup("a")
+			s := must(groups[0].Subgroup("a"))
 			held, dropped := claim(t, s, "held"), claim(t, s, "dropped")
 			send(t, s, "behind")
 			if err := groups[1].Close(t.Context()); err != nil {
@@ -483,14 +483,14 @@ func TestASubgroupWithTooFewMembersWaitsForMore(t *testing.T) {
 	groups := cluster(t, 2, configure)
 	v := awaitView(t, 2, groups...)
 	for _, g := range groups {
-		s := g.Subgroup("three")
+		s := must(g.Subgroup("three"))
 		if err := s.Send(t.Context(), nil); !errors.Is(err, squall.ErrNotProvisioned) || s.Members(0) != nil {
 			t.Errorf("node %d: %v, members %v", g.ID(), err, s.Members(0))
 		}
 		if c, _ := s.TryClaim(1); !errors.Is(c.Commit(), squall.ErrClaimDone) || !errors.Is(c.Abort(), squall.ErrClaimDone) {
 			t.Errorf("node %d: a claim that was refused can be finished", g.ID())
 		}
-		send(t, g.Subgroup("any"), "this one is there")
+		send(t, must(g.Subgroup("any")), "this one is there")
 	}
 	for i := range groups {
 		if got := unmet[i].Load(); got != 1 {
@@ -500,14 +500,14 @@ func TestASubgroupWithTooFewMembersWaitsForMore(t *testing.T) {
 	third := join(t, 3, groups[v.Members[1].ID-1], func(c *squall.Config) { configure(2, c) })
 	awaitView(t, 3, append(groups, third)...)
 	for _, g := range append(groups, third) {
-		send(t, g.Subgroup("three"), "now")
+		send(t, must(g.Subgroup("three")), "now")
 	}
 	same(t, 3, js[:]...)
 	if err := third.Close(t.Context()); err != nil {
 		t.Error(err)
 	}
 	awaitView(t, 2, groups...)
-	if err := groups[0].Subgroup("three").TrySend(nil); !errors.Is(err, squall.ErrNotProvisioned) {
+	if err := must(groups[0].Subgroup("three")).TrySend(nil); !errors.Is(err, squall.ErrNotProvisioned) {
 		t.Errorf("after it left: %v", err)
 	}
 	for i := range groups {
@@ -563,9 +563,9 @@ func blocked(t *testing.T, async int) (groups []*squall.Group, open func()) {
 
 func TestAMemberThatStandsStillInAnUpcallIsEvictedAndToldWhich(t *testing.T) {
 	groups, open := blocked(t, 0)
-	send(t, groups[0].Subgroup("slow"), "wait")
+	send(t, must(groups[0].Subgroup("slow")), "wait")
 	awaitView(t, 2, groups[:2]...)
-	send(t, groups[0].Subgroup("slow"), "nobody is waited for")
+	send(t, must(groups[0].Subgroup("slow")), "nobody is waited for")
 	open()
 	<-groups[2].Done()
 	if err := groups[2].Err(); !errors.Is(err, squall.ErrEvicted) || !strings.Contains(err.Error(), `"slow"`) || !strings.Contains(err.Error(), "AsyncQueueBytes") {
@@ -575,13 +575,13 @@ func TestAMemberThatStandsStillInAnUpcallIsEvictedAndToldWhich(t *testing.T) {
 
 func TestAsyncUpcallsMayTakeAsLongAsTheyLike(t *testing.T) {
 	groups, open := blocked(t, 4096)
-	s := groups[0].Subgroup("slow")
+	s := must(groups[0].Subgroup("slow"))
 	turns := time.NewTicker(10 * time.Millisecond)
 	defer turns.Stop()
 	for range 90 { // three times FailAfter, and not more messages than the queue takes
 		<-turns.C
 		send(t, s, "on")
-		eventually(t, "nodes 1 and 2 go on", func() bool { return groups[1].Subgroup("slow").Stats().Delivered.Load() == s.Stats().Sent.Load() })
+		eventually(t, "nodes 1 and 2 go on", func() bool { return must(groups[1].Subgroup("slow")).Stats().Delivered.Load() == s.Stats().Sent.Load() })
 	}
 	open()
 	for _, g := range groups {

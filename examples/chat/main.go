@@ -58,7 +58,10 @@ func run(ctx context.Context, args []string, in io.Reader, out io.Writer) error 
 	if err != nil {
 		return err
 	}
-	err = talk(ctx, group, in)
+	chat, err := group.Subgroup("chat")
+	if err == nil {
+		err = talk(ctx, group, chat, in)
+	}
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveWithin)
 	defer cancel()
 	if halted := group.Close(closing); err == nil {
@@ -86,7 +89,7 @@ func parse(args []string) (squall.Config, error) {
 }
 
 // talk sends lines until there are no more, or the group ends.
-func talk(ctx context.Context, group *squall.Group, in io.Reader) error {
+func talk(ctx context.Context, group *squall.Group, chat *squall.Subgroup, in io.Reader) error {
 	lines, failed := make(chan string), make(chan error, 1)
 	go func() { // a read cannot be interrupted: this goroutine ends with the process
 		defer close(lines)
@@ -111,7 +114,7 @@ func talk(ctx context.Context, group *squall.Group, in io.Reader) error {
 					return nil // the group ended, and Close says why
 				}
 			}
-			if err := group.Subgroup("chat").Send(ctx, []byte(line)); err != nil {
+			if err := chat.Send(ctx, []byte(line)); err != nil {
 				return err
 			}
 		case <-group.Done():

@@ -44,7 +44,7 @@ func run(ctx context.Context, out io.Writer) error {
 	err := open(ctx, all)
 	for _, m := range all {
 		if err == nil {
-			err = m.group.Subgroup("greetings").Send(ctx, fmt.Appendf(nil, "hello from %d", m.id))
+			err = m.greet(ctx)
 		}
 	}
 	for _, m := range all {
@@ -110,6 +110,14 @@ func (m *member) hear(message squall.Message) {
 	if len(m.heard) == members {
 		close(m.all)
 	}
+}
+
+func (m *member) greet(ctx context.Context) error {
+	greetings, err := m.group.Subgroup("greetings")
+	if err != nil {
+		return err
+	}
+	return greetings.Send(ctx, fmt.Appendf(nil, "hello from %d", m.id))
 }
 
 func (m *member) wait(ctx context.Context) error {

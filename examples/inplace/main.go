@@ -47,6 +47,7 @@ const updateBytes = 16
 type replica struct {
 	id       squall.NodeID
 	group    *squall.Group
+	updates  *squall.Subgroup
 	counters map[uint64]uint64
 	applied  int
 	runs     int
@@ -68,7 +69,7 @@ func (r *replica) apply(run []squall.Message) {
 
 // update claims room in the ring and fills it in place.
 func (r *replica) update(ctx context.Context, key, add uint64) error {
-	c, err := r.group.Subgroup("counters").Claim(ctx, updateBytes)
+	c, err := r.updates.Claim(ctx, updateBytes)
 	if err != nil {
 		return err
 	}
@@ -114,7 +115,9 @@ func run(ctx context.Context, out io.Writer, updates int) error {
 	}
 	founder := make(chan string, 1)
 	err := each(ctx, replicas, func(ctx context.Context, r *replica) (err error) {
-		r.group, err = squall.Open(ctx, r.config(ctx, founder))
+		if r.group, err = squall.Open(ctx, r.config(ctx, founder)); err == nil {
+			r.updates, err = r.group.Subgroup("counters")
+		}
 		return err
 	})
 	if err == nil {

@@ -43,6 +43,8 @@ func main() {
 
 // store is the replicated map. All replicas apply the same changes in the same order.
 type store struct {
+	changes *squall.Subgroup
+
 	mu     sync.Mutex
 	values map[string]string
 }
@@ -109,7 +111,9 @@ func run(ctx context.Context, args []string, in io.Reader, out io.Writer) error 
 	if err != nil {
 		return err
 	}
-	err = serve(ctx, group, s, in, out)
+	if s.changes, err = group.Subgroup("map"); err == nil {
+		err = serve(ctx, group, s, in, out)
+	}
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveWithin)
 	defer cancel()
 	return errors.Join(err, group.Close(closing))
@@ -135,7 +139,7 @@ func parse(args []string) (squall.Config, error) {
 // serve does what the lines ask for until there are no more, or the group ends.
 func serve(ctx context.Context, group *squall.Group, s *store, in io.Reader, out io.Writer) error {
 	select {
-	case <-group.Subgroup("map").Restored(): // before that, reads would show an old map, or none
+	case <-s.changes.Restored(): // before that, reads would show an old map, or none
 	case <-group.Done():
 		return group.Err()
 	case <-ctx.Done():
@@ -158,7 +162,7 @@ func serve(ctx context.Context, group *squall.Group, s *store, in io.Reader, out
 			if !more {
 				return group.Err()
 			}
-			if err := do(ctx, group, s, line, out); err != nil {
+			if err := do(ctx, s, line, out); err != nil {
 				return err
 			}
 		case <-group.Done():
@@ -170,12 +174,12 @@ func serve(ctx context.Context, group *squall.Group, s *store, in io.Reader, out
 }
 
 // do sets a value and waits until that is done here, or reads.
-func do(ctx context.Context, group *squall.Group, s *store, line string, out io.Writer) error {
+func do(ctx context.Context, s *store, line string, out io.Writer) error {
 	if !strings.Contains(line, "=") {
 		fmt.Fprintln(out, s.read(line))
 		return nil
 	}
-	change, err := group.Subgroup("map").SendFuture(ctx, []byte(line))
+	change, err := s.changes.SendFuture(ctx, []byte(line))
 	if err != nil {
 		return err
 	}

@@ -90,11 +90,7 @@ func run(ctx context.Context, dir string, out io.Writer) error {
 	opening.Wait()
 	err := errors.Join(errs...)
 	if err == nil {
-		for _, g := range groups { // one that was not among the last to leave comes in behind them, and gets what it lacks from them
-			<-g.Subgroup("account").Restored()
-		}
-		fmt.Fprintf(out, "the account has %d\n", accounts[0].balance)
-		err = deposit(ctx, groups)
+		err = work(ctx, groups, accounts[0], out)
 	}
 	var closing sync.WaitGroup
 	for i, g := range groups {
@@ -136,12 +132,27 @@ func config(ctx context.Context, dir string, i int, a *account, founder chan str
 	return c
 }
 
-// deposit has every member deposit, and waits until all of that is on every disk: from then on no failure takes it away.
-func deposit(ctx context.Context, groups []*squall.Group) error {
-	var futures []*squall.Future
+// work waits until all members have the account, and has them deposit.
+func work(ctx context.Context, groups []*squall.Group, a *account, out io.Writer) error {
+	var subgroups []*squall.Subgroup
 	for _, g := range groups {
+		s, err := g.Subgroup("account")
+		if err != nil {
+			return err
+		}
+		<-s.Restored() // a member that was not among the last to leave gets what its log lacks from the others
+		subgroups = append(subgroups, s)
+	}
+	fmt.Fprintf(out, "the account has %d\n", a.balance)
+	return deposit(ctx, subgroups)
+}
+
+// deposit has every member deposit, and waits until all of that is on every disk: from then on no failure takes it away.
+func deposit(ctx context.Context, subgroups []*squall.Subgroup) error {
+	var futures []*squall.Future
+	for _, s := range subgroups {
 		for range deposits {
-			f, err := g.Subgroup("account").SendFuture(ctx, []byte("1"))
+			f, err := s.SendFuture(ctx, []byte("1"))
 			if err != nil {
 				return err
 			}

@@ -73,7 +73,11 @@ func serve(in io.Reader, out io.Writer) (err error) {
 		c.strike()
 	}
 	for i, l := range p.spec.Loads {
-		p.loads = append(p.loads, newLoad(p, p.group.Subgroup(l.Name), i))
+		s, err := p.group.Subgroup(l.Name)
+		if err != nil {
+			return err
+		}
+		p.loads = append(p.loads, newLoad(p, s, i))
 	}
 	p.tell(news{Kind: newsView, View: installed(p.group.View()), Text: "open"})
 	return p.obey(requests)

@@ -27,6 +27,7 @@ const (
 type Group struct {
 	*squall.Group // once it is connected
 	Config        squall.Config
+	subgroups     map[string]*squall.Subgroup
 
 	opened  chan struct{} // closed when the founder has opened the group, or could not
 	openErr error         // W: before opened is closed
@@ -36,7 +37,7 @@ type Group struct {
 
 // NewGroup returns a member that is not open yet. The caller adds subgroups to its configuration.
 func NewGroup(node, nodes int, fabric string) *Group {
-	g := &Group{opened: make(chan struct{}), Failing: NewFailing()}
+	g := &Group{opened: make(chan struct{}), Failing: NewFailing(), subgroups: map[string]*squall.Subgroup{}}
 	g.Config = squall.Config{
 		Cluster: Cluster, ID: squall.NodeID(node), Listen: "127.0.0.1:0", InitialMembers: nodes, Fabric: Fabrics[fabric], FailAfter: failAfter,
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), // what matters comes back as an error
@@ -75,9 +76,19 @@ func (g *Group) Listen(ctx context.Context) (string, error) {
 func (g *Group) open(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, joinWithin)
 	defer cancel()
-	g.Group, err = squall.Open(ctx, g.Config)
-	return err
+	if g.Group, err = squall.Open(ctx, g.Config); err != nil {
+		return err
+	}
+	for _, sg := range g.Config.Subgroups {
+		if g.subgroups[sg.Name], err = g.Group.Subgroup(sg.Name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
+
+// Subgroup returns a subgroup of the configuration.
+func (g *Group) Subgroup(name string) *squall.Subgroup { return g.subgroups[name] }
 
 // Connect waits until all members are in the group.
 func (g *Group) Connect(ctx context.Context, addrs []string) error {

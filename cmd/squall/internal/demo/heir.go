@@ -33,7 +33,7 @@ func serveHeir(ctx context.Context, parent *proc.Parent) (err error) {
 
 func (m *heir) run(ctx context.Context) (err error) {
 	config := squall.SubgroupConfig{DeliverBatch: m.replica.deliver, Snapshot: m.replica.snapshot, Restore: m.replica.restore}
-	if m.group, err = squall.Open(ctx, m.groupConfig(config, m.happened)); err != nil {
+	if err = m.open(ctx, m.groupConfig(config, m.happened)); err != nil {
 		return err
 	}
 	sending, stop := context.WithCancel(ctx)

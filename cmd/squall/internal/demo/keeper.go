@@ -46,7 +46,7 @@ func serveKeeper(ctx context.Context, parent *proc.Parent) (err error) {
 
 func (m *keeper) run(ctx context.Context) (err error) {
 	config := squall.SubgroupConfig{Mode: squall.Persistent, DeliverBatch: m.deliver, Log: squall.LogConfig{Engine: m.Engine, Recover: m.recover}}
-	if m.group, err = squall.Open(ctx, m.groupConfig(config, m.happened)); err != nil {
+	if err = m.open(ctx, m.groupConfig(config, m.happened)); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)

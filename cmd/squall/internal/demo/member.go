@@ -23,6 +23,7 @@ type member struct {
 	config
 	parent *proc.Parent
 	group  *squall.Group
+	lines  *squall.Subgroup
 	seq    *sequence
 	missed chan missing // the first member that failed
 }
@@ -55,6 +56,9 @@ func (m *member) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func(ctx context.Context) { err = m.close(ctx, err) }(ctx)
+	if m.lines, err = m.group.Subgroup(subgroup); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	go func() { cancel(m.broken(ctx)) }()
@@ -163,7 +167,7 @@ func (m *member) send(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 	}
-	stats := m.group.Subgroup(subgroup).Stats()
+	stats := m.lines.Stats()
 	return m.parent.Send(report{Delivered: &delivered{
 		Messages: m.seq.total, Bytes: m.seq.bytes, Digest: m.seq.sum(), Took: m.seq.end - start, Loaded: latencyOf(m.seq.loaded),
 		Batch: batches{stats.SendBatch.Mean(), stats.ReceiveBatch.Mean(), stats.DeliverBatch.Mean()},
@@ -188,7 +192,7 @@ func (m *member) sendLine(ctx context.Context, line []byte) error {
 		size = len(line)
 	}
 	m.seq.sending()
-	claim, err := m.group.Subgroup(subgroup).Claim(ctx, size)
+	claim, err := m.lines.Claim(ctx, size)
 	if err != nil {
 		return err
 	}

@@ -20,6 +20,7 @@ type subject struct {
 	subjectConfig
 	parent  *proc.Parent
 	group   *squall.Group
+	lines   *squall.Subgroup
 	replica *replica
 	silent  chan struct{} // closed when this member is to send no more
 	sent    chan sending  // how that ended; nil: that is in result
@@ -40,6 +41,14 @@ func newSubject(parent *proc.Parent) (s subject, err error) {
 
 // say tells the parent. If that is gone, so is the context, and soon this process.
 func (m *subject) say(r subjectReport) { m.parent.Send(r) }
+
+// open opens the group, and finds its subgroup.
+func (m *subject) open(ctx context.Context, c squall.Config) (err error) {
+	if m.group, err = squall.Open(ctx, c); err == nil {
+		m.lines, err = m.group.Subgroup(m.Subgroup)
+	}
+	return err
+}
 
 // groupConfig is that of a group with one subgroup.
 func (m *subject) groupConfig(of squall.SubgroupConfig, happened func(squall.Event)) squall.Config {
@@ -100,7 +109,7 @@ func (m *subject) send(ctx context.Context, sendLine func(ctx context.Context, n
 // claim makes a message of the line that belongs to its number.
 func (m *subject) claim(ctx context.Context, number uint64) (squall.Claim, error) {
 	line := m.line(number)
-	claim, err := m.group.Subgroup(m.Subgroup).Claim(ctx, headerBytes+m.textBytes(line))
+	claim, err := m.lines.Claim(ctx, headerBytes+m.textBytes(line))
 	if err != nil {
 		return claim, err
 	}

@@ -32,9 +32,13 @@ func runMember(where string) error {
 	if err != nil {
 		return err
 	}
+	orders, err := g.Subgroup("orders")
+	if err != nil {
+		return err
+	}
 	fmt.Println(g.Addr())
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
-		f, err := g.Subgroup("orders").SendFuture(ctx, bytes.Clone(in.Bytes()))
+		f, err := orders.SendFuture(ctx, bytes.Clone(in.Bytes()))
 		if err == nil {
 			_, err = f.Persisted(ctx, squall.OnEveryDisk)
 		}
