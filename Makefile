@@ -24,7 +24,7 @@ race: ## the short tests under the race detector
 	go test -race -short ./...
 
 sim: ## the simulator over SEEDS seeds (100000); a failure names the commit if this is a working copy
-	go run $(if $(wildcard .git),-buildvcs=true) ./cmd/squall sim --seeds $(SEEDS)
+	go run -tags mutants $(if $(wildcard .git),-buildvcs=true) ./cmd/squall sim --seeds $(SEEDS)
 
 durable: ## ROUNDS times (100) for each engine, all members of a group of processes killed and started again; an audit of their disks after each
 	go test ./internal/testlab -run AllAreKilled -v -timeout 2h -args -rounds $(ROUNDS)

@@ -16,7 +16,7 @@ import (
 // step had so many loads.
 func atLoad(k int, step func(), between func()) (reached bool) {
 	n := 0
-	sst.BeforeLoad = func() {
+	sst.BeforeLoad = func(*sst.Line) {
 		if n++; n == k+1 {
 			hook := sst.BeforeLoad
 			sst.BeforeLoad = nil // what others load meanwhile does not count

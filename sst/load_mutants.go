@@ -4,15 +4,18 @@ package sst
 
 import "sync/atomic"
 
-// BeforeLoad is called before each load of a shared word, if it is set. A peer's row may change between
-// any two loads of a step; with it a test makes the row change there. It exists in builds with the tag
-// "mutants" only.
-var BeforeLoad func()
+// Hooked says that this build calls BeforeLoad.
+const Hooked = true
+
+// BeforeLoad is called before each load of a shared word, if it is set, with the line that holds the word. A
+// peer's row may change between any two loads of a step; with it a test makes the row change there. It exists
+// in builds with the tag "mutants" only.
+var BeforeLoad func(*Line)
 
 // Load reads a shared word.
 func Load(line *Line, word int) uint64 {
 	if BeforeLoad != nil {
-		BeforeLoad()
+		BeforeLoad(line)
 	}
 	return atomic.LoadUint64(&line[word])
 }

@@ -13,8 +13,9 @@
 // of it) → applied by the receiver's Poll, bytes first, lines word by word.
 //
 // On a Shared pair the replica is the owner's memory. On a Seeping pair it is what a reader on another core may see of
-// shared memory: each pushed range and each stored word becomes visible on its own, in order, at any moment in which the
-// reader calls the fabric, so also within its step.
+// shared memory: each stored word becomes visible on its own, in order, and the ranges that were pushed between two words in any order,
+// at any moment in which the reader calls the fabric, so also within its step. With the option Loads it is also before any load of a
+// word in a step (BeforeLoad). A freeze copies the row while writes go on becoming visible.
 //
 // Invariants, beyond those of package fabric:
 //

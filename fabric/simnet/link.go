@@ -17,6 +17,7 @@ type link struct {
 	arrived    bool // waits to be taken in by its table
 	up         bool // its table has it
 	closed     bool
+	seeped     bool // something became visible within a step, and no Poll has said so
 }
 
 // Name implements fabric.Link.
@@ -67,7 +68,15 @@ func (l *link) called(off, n int) {
 		l.net.opts.OnPush(l.self.id, l.peer.id, off, n)
 	}
 	if l.kind == Seeping && !l.closed {
-		l.in.seep(l.replica)
+		l.seep()
+	}
+}
+
+// seep lets the node see more of what its peer stored, outside of Poll. The next Poll says so: whoever looks then may have looked at
+// that word before.
+func (l *link) seep() {
+	if l.in.seep(l.replica) {
+		l.seeped = true
 	}
 }
 
@@ -84,7 +93,8 @@ func (l *link) Flush() (bool, error) {
 func (l *link) Poll() (work bool, err error) {
 	switch {
 	case l.kind == Seeping:
-		work = l.in.seep(l.replica)
+		work = l.in.seep(l.replica) || l.seeped
+		l.seeped = false
 	case l.kind == Framed && l.in.path.cut:
 		return false, nil
 	case l.kind == Framed:
@@ -106,7 +116,7 @@ func (l *link) Freeze() []byte {
 		l.replica = memory(len(l.replica))
 		copy(l.replica, l.in.row)
 	case Seeping:
-		l.in.seepAll(l.replica)
+		l.in.freeze(l.replica)
 	}
 	l.end()
 	return l.replica
@@ -115,6 +125,9 @@ func (l *link) Freeze() []byte {
 // Close implements fabric.Link. The replica may serve another link from now on.
 func (l *link) Close() error {
 	l.end()
+	if l.kind == Seeping {
+		shows(l.replica, nil)
+	}
 	if l.replica != nil && l.kind != Shared {
 		l.net.giveBack(l.replica)
 	}

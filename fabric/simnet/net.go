@@ -25,6 +25,7 @@ type Net struct {
 	agenda []event // by time
 	pairs  map[pairing]*end
 	free   map[int][][]byte // replicas of closed links, by size
+	region *region          // of the replicas of Seeping pairs; nil: they lie anywhere
 }
 
 // node is a process. A restarted one is another node with the same ID.
@@ -59,8 +60,20 @@ func New(seed uint64, opts Options) *Net {
 			opts.StoreOrder[w] = w
 		}
 	}
-	return &Net{opts: opts, seed: seed, nodes: map[order.NodeID]*node{}, ways: map[[2]order.NodeID]*path{},
+	n := &Net{opts: opts, seed: seed, nodes: map[order.NodeID]*node{}, ways: map[[2]order.NodeID]*path{},
 		pairs: map[pairing]*end{}, free: map[int][][]byte{}}
+	if opts.Loads {
+		n.region = borrowRegion()
+	}
+	return n
+}
+
+// Close gives back what a network with the option Loads uses. Nobody may use its tables afterwards.
+func (n *Net) Close() {
+	if n.region != nil {
+		returnRegion(n.region)
+		n.region = nil
+	}
 }
 
 // Endpoint is a member of a view and the shape of its row.
@@ -141,6 +154,9 @@ func (n *Net) link(self, peer *node, kind Kind, out, in *way) *link {
 	if kind != Shared {
 		l.replica = n.borrow(len(in.row))
 	}
+	if kind == Seeping {
+		shows(l.replica, l)
+	}
 	self.links = append(self.links, l)
 	return l
 }
@@ -158,12 +174,22 @@ func (n *Net) wrapped(l *link) fabric.Link {
 func (n *Net) borrow(size int) []byte {
 	free := n.free[size]
 	if len(free) == 0 {
-		return memory(size)
+		return n.fresh(size)
 	}
 	mem := free[len(free)-1]
 	n.free[size] = free[:len(free)-1]
 	clear(mem)
 	return mem
+}
+
+// fresh returns memory that nothing was in, in the network's region if it has one and there is room.
+func (n *Net) fresh(size int) []byte {
+	if n.region != nil {
+		if mem := n.region.take(size); mem != nil {
+			return mem
+		}
+	}
+	return memory(size)
 }
 
 func (n *Net) giveBack(mem []byte) { n.free[len(mem)] = append(n.free[len(mem)], mem) }
@@ -227,6 +253,9 @@ func (n *Net) Due(id order.NodeID) (at time.Duration, ok bool) {
 			continue
 		}
 		if l.out.busy() && l.out.room() > 0 {
+			return n.now, true
+		}
+		if l.seeped {
 			return n.now, true
 		}
 		if l.kind == Framed && l.in.path.cut {
@@ -308,7 +337,7 @@ func (n *Net) CrashAfter(id order.NodeID, calls int, power bool) {
 func (n *Net) Seep(id order.NodeID) {
 	for _, l := range n.node(id).links {
 		if l.kind == Seeping && l.up {
-			l.in.seep(l.replica)
+			l.seep()
 		}
 	}
 }

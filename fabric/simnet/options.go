@@ -53,6 +53,9 @@ type Options struct {
 	// OnDue, if not nil, is told when something is there for a node to look at, now or later: what a socket or a bell would
 	// wake it for. See Due.
 	OnDue func(id order.NodeID, at time.Duration)
+	// Loads says that the loads of a step call BeforeLoad: the rows of Seeping pairs change between any two of them. Such a
+	// network has to be closed.
+	Loads bool
 	// Wrap, if not nil, may stand before a link.
 	Wrap func(self, peer order.NodeID, l fabric.Link) fabric.Link
 	// Bug makes the network break one of the fabric's promises, so that tests can show who notices.
@@ -83,4 +86,6 @@ type Stats struct {
 	Tails                 int // delays from the long tail
 	TornLines             int // looks at a Seeping pair that ended between two words of a line
 	LostInFlight          int // pieces that went down with their host
+	LoadsBetween          int // loads of a step before which something may have become visible
+	Unseen                int // writes that no frozen row shows, as it was frozen before
 }

@@ -264,17 +264,55 @@ func TestSeepingShowsWritesOneByOneInOrder(t *testing.T) {
 	}
 }
 
+// F4
 func TestAFrozenSharedRowStaysAsItWas(t *testing.T) {
 	for _, kind := range []Kind{Shared, Seeping} {
-		net, tables := pair(1, Options{Kind: func(order.NodeID, order.NodeID) Kind { return kind }})
-		put(tables[0], 7)
-		tables[1].Freeze(0)
-		put(tables[0], 8)
-		tables[1].Poll()
-		net.Seep(2)
-		if get(tables[1], 0) != 7 {
-			t.Errorf("F4: %v: frozen at 7, now %d", kind, get(tables[1], 0))
+		reached := map[uint64]bool{}
+		for seed := range uint64(50) {
+			net, tables := pair(seed, Options{Kind: func(order.NodeID, order.NodeID) Kind { return kind }})
+			put(tables[0], 7)
+			tables[1].Freeze(0)
+			frozen := get(tables[1], 0)
+			reached[frozen] = true
+			put(tables[0], 8)
+			tables[1].Poll()
+			net.Seep(2)
+			if get(tables[1], 0) != frozen {
+				t.Errorf("F4: %v, seed %d: frozen at %d, now %d", kind, seed, frozen, get(tables[1], 0))
+			}
 		}
+		if want := map[Kind]int{Shared: 1, Seeping: 2}[kind]; len(reached) != want || !reached[7] {
+			t.Errorf("%v: rows were frozen at %v", kind, reached)
+		}
+	}
+}
+
+// A row that is frozen while its owner stores: what is copied later is newer, and bytes are as new as the words before them.
+func TestAFrozenRowIsTorn(t *testing.T) {
+	torn := 0
+	for seed := range uint64(200) {
+		_, tables := pair(seed, Options{Kind: func(order.NodeID, order.NodeID) Kind { return Seeping }})
+		row := tables[0].Row(0)
+		for v := uint64(1); v <= 8; v++ {
+			row[2*line] = byte(v)
+			tables[0].Push(toSecond, 2*line, 8)
+			atomic.StoreUint64(fabric.Word(row, 0), v)
+			tables[0].PushLine(toSecond, 0)
+			atomic.StoreUint64(fabric.Word(row, line+56), v)
+			tables[0].PushLine(toSecond, line)
+		}
+		tables[1].Freeze(0)
+		seen := tables[1].Row(0)
+		first, last, bytes := *fabric.Word(seen, 0), *fabric.Word(seen, line+56), uint64(seen[2*line])
+		if last+1 < first || bytes < last {
+			t.Errorf("F2: seed %d: frozen with the words %d and %d, and the bytes of %d", seed, first, last, bytes)
+		}
+		if last > first {
+			torn++
+		}
+	}
+	if torn == 0 {
+		t.Error("no row was torn")
 	}
 }
 

@@ -100,6 +100,7 @@ func (w *way) frame() {
 		n = limit
 	}
 	w.store = append(w.store[:0], w.pending.Ranges[:n]...)
+	w.random.Shuffle(n, func(i, j int) { w.store[i], w.store[j] = w.store[j], w.store[i] }) // they mean nothing before the lines are here
 	w.ranges, w.lines, w.sent, w.words, w.waited = w.store, w.lines[:0], 0, w.words[:0], false
 	if n == len(w.pending.Ranges) || w.net.opts.Bug == EarlyLines {
 		for _, off := range w.pending.Lines {
@@ -304,8 +305,19 @@ func (w *way) repeat(p piece) {
 	w.enqueue(p, nil)
 }
 
-// storeRange notes a pushed range of a Seeping pair with its bytes as they are now.
-func (w *way) storeRange(off, n int) { w.enqueue(piece{off: off, n: n}, w.row[off:off+n]) }
+// storeRange notes a pushed range of a Seeping pair with its bytes as they are now. It becomes visible in any order with those
+// that were pushed since the last word was stored.
+func (w *way) storeRange(off, n int) {
+	w.enqueue(piece{off: off, n: n}, w.row[off:off+n])
+	last, first := len(w.flight)-1, len(w.flight)-1
+	for first > w.head && w.flight[first-1].n > 0 {
+		first--
+	}
+	if first < last && w.whole == 0 {
+		other := first + w.random.IntN(last-first+1)
+		w.flight[last], w.flight[other] = w.flight[other], w.flight[last]
+	}
+}
 
 // storeLine notes the words of a line that changed since it was pushed last, in the order of their stores.
 func (w *way) storeLine(off int) {
@@ -356,7 +368,29 @@ func (w *way) seep(replica []byte) (work bool) {
 	return w.show(replica, n)
 }
 
-func (w *way) seepAll(replica []byte) { w.show(replica, len(w.flight)-w.head) }
+// freeze leaves a Seeping pair's replica as a copy is that is made of it word by word from the start, while its owner's writes go on
+// becoming visible: what is copied later is newer. What is not visible at the end never will be.
+func (w *way) freeze(replica []byte) {
+	var copied []uint64
+	for len(copied) < len(w.shown) {
+		if w.random.IntN(4) == 0 {
+			w.seep(replica)
+		}
+		for range 1 + w.random.IntN(2*fabric.WordsPerLine) {
+			if len(copied) < len(w.shown) {
+				copied = append(copied, *fabric.Word(replica, 8*len(copied)))
+			}
+		}
+	}
+	if w.random.IntN(4) == 0 {
+		w.seep(replica)
+	}
+	for k, v := range copied {
+		*fabric.Word(replica, 8*k) = v
+	}
+	w.net.Stats.Unseen += len(w.flight) - w.head
+	w.head = len(w.flight)
+}
 
 func (w *way) show(replica []byte, n int) bool {
 	for _, p := range w.flight[w.head : w.head+n] {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+
+	"github.com/squall-go/squall/sst"
 )
 
 // Campaign runs many seeds on all cores and stops at the first failure.
@@ -116,7 +118,12 @@ func Report(p *Plan, o Options, err error) string {
 	return text
 }
 
-// Replay is the command that plays a plan once more with its trace.
+// Replay is the command that plays a plan once more with its trace. It takes the same build: with the tag mutants rows change between
+// the loads of a step.
 func Replay(p *Plan) string {
-	return fmt.Sprintf("go run ./cmd/squall sim --seed %d%s --trace", p.Seed, p.Limits.Flags())
+	tags := ""
+	if sst.Hooked {
+		tags = "-tags mutants "
+	}
+	return fmt.Sprintf("go run %s./cmd/squall sim --seed %d%s --trace", tags, p.Seed, p.Limits.Flags())
 }

@@ -135,6 +135,7 @@ func (st *stage) play() error {
 	if err := w.layOut(Options{}); err != nil {
 		return err
 	}
+	defer w.net.Close()
 	w.plan.Faults = make([]Fault, 1) // those of the script: it is not calm
 	for _, n := range w.nodes {
 		st.sets[n.ID] = n

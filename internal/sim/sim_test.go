@@ -39,6 +39,7 @@ func TestColumnsAreWhereTheCheckersLook(t *testing.T) {
 		if err := w.layOut(Options{}); err != nil {
 			t.Fatal(err)
 		}
+		defer w.net.Close()
 		for _, p := range w.procs {
 			dump := dumpOf(t, p)
 			look(t, dump, viewLine, "suspected", wordSuspected, "acked", wordAcked, "decided", wordDecided, "installed", wordInstalled, "stir", 7)

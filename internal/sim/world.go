@@ -10,6 +10,7 @@ import (
 	"github.com/squall-go/squall/fabric/simnet"
 	"github.com/squall-go/squall/internal/invariants"
 	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/sst"
 	"github.com/squall-go/squall/views"
 )
 
@@ -125,6 +126,7 @@ func Run(p *Plan, o Options) (r Result) {
 			w.panicked(crash)
 		}
 		r = w.verdict()
+		w.net.Close()
 	}()
 	if err := w.layOut(o); err != nil {
 		w.fail(err)
@@ -231,8 +233,8 @@ func (w *world) netOptions(bug simnet.Bug) simnet.Options {
 		Kind:        func(a, b order.NodeID) simnet.Kind { return p.Kinds[w.placeOf[a]][w.placeOf[b]] },
 		Delay:       func(a, b order.NodeID) simnet.Delay { return p.Delays[w.placeOf[a]][w.placeOf[b]] },
 		SocketBytes: p.SocketBytes, PieceBytes: p.PieceBytes, FrameRanges: p.FrameRanges, NoticeAfter: p.NoticeAfter,
-		StoreOrder: storeOrder,
-		OnPush:     func(from, _ order.NodeID, off, _ int) { w.pushed(w.nodes[w.placeOf[from]].proc, off) },
+		StoreOrder: storeOrder, Loads: sst.Hooked,
+		OnPush: func(from, _ order.NodeID, off, _ int) { w.pushed(w.nodes[w.placeOf[from]].proc, off) },
 		OnDue: func(id order.NodeID, at time.Duration) {
 			if p := w.nodes[w.placeOf[id]].proc; p != nil {
 				p.wakeAt(at)
@@ -318,6 +320,7 @@ func (w *world) verdict() Result {
 	s := &w.net.Stats
 	for p, n := range map[Probe]int{
 		SocketFull: s.SocketFull, HalfFrame: s.HalfFrames, Coalesced: s.Coalesced, LongTail: s.Tails, TornLine: s.TornLines, LineLostInFlight: s.LostInFlight,
+		LoadBetween: s.LoadsBetween, FrozenUnseen: s.Unseen,
 	} {
 		w.sometimes(p, n > 0)
 	}

@@ -1,0 +1,11 @@
+//go:build mutants
+
+package sim
+
+import (
+	"github.com/squall-go/squall/fabric/simnet"
+	"github.com/squall-go/squall/sst"
+)
+
+// Rows of Seeping pairs change between any two loads of a step.
+func init() { sst.BeforeLoad = simnet.BeforeLoad }
