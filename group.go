@@ -22,6 +22,7 @@ import (
 	"github.com/squall-go/squall/internal/join"
 	"github.com/squall-go/squall/internal/member"
 	"github.com/squall-go/squall/internal/restart"
+	"github.com/squall-go/squall/internal/shard"
 	"github.com/squall-go/squall/internal/trust"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/predicates"
@@ -588,15 +589,8 @@ func (g *Group) handOver(ctx context.Context) error {
 	return nil
 }
 
-// depended reports whether fresh members of a subgroup depend on this process: it is the senior one of those that have the state.
-// If several leave at once, that one stays until the state is handed over.
-func (g *Group) depended(subgroup int) bool {
-	v := g.View()
-	self, _ := v.RankOf(g.cfg.ID)
-	sg := v.Subgroups[subgroup]
-	holders := slices.DeleteFunc(slices.Clone(sg.Members), func(r order.Rank) bool { return slices.Contains(sg.Partial, r) })
-	return len(holders) == 0 || holders[0] == self
-}
+// depended reports whether fresh members of a subgroup depend on this process for its state.
+func (g *Group) depended(subgroup int) bool { return shard.Depended(g.View(), subgroup, g.cfg.ID) }
 
 // undelivered is the number of messages of this process that some member has not delivered, as far as is known here.
 func (g *Group) undelivered() (n int) {

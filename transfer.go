@@ -185,9 +185,9 @@ func (h *stays) do(r *receiver, e shard.Effect) {
 		r.Keep()
 	case shard.Cancel:
 		h.cancel(errCancelled)
-	case shard.Offer:
+	case shard.OfferState:
 		r.offer(e.View, e.Index)
-	case shard.Withhold:
+	case shard.WithholdState:
 		h.states.source.Withhold(e.View, e.Index)
 	case shard.Thank:
 		h.states.running.Go(func() { r.fetch.Done(h.states.ctx, shard.StateSources(r.view, r.index, g.cfg.ID)) })

@@ -192,7 +192,7 @@ func (c *Core) supersede(s *stay) {
 		c.emit(Effect{Do: Silence, Stay: s.id})
 	} else {
 		for _, m := range s.promised {
-			c.emit(Effect{Do: Withhold, Stay: s.id, View: m.view, Index: m.index})
+			c.emit(Effect{Do: WithholdState, Stay: s.id, View: m.view, Index: m.index})
 		}
 		s.phase, s.promised = over, nil
 		c.emit(Effect{Do: Drop, Stay: s.id})
@@ -228,13 +228,13 @@ func (c *Core) Begins(id Stay, v order.ViewID, index int, wanted bool) {
 func (c *Core) offer(s *stay, v order.ViewID, index int) {
 	has := s.phase != over || c.cfg.Logs && (!s.fresh || s.arrived)
 	if !has && !(mutant.Enabled && mutant.On(mutant.OffersWithout)) {
-		c.emit(Effect{Do: Withhold, Stay: s.id, View: v, Index: index})
+		c.emit(Effect{Do: WithholdState, Stay: s.id, View: v, Index: index})
 		return
 	}
 	if s.phase == waiting {
 		s.promised = append(s.promised, mark{v, index})
 	}
-	c.emit(Effect{Do: Offer, Stay: s.id, View: v, Index: index})
+	c.emit(Effect{Do: OfferState, Stay: s.id, View: v, Index: index})
 }
 
 // forget forgets the stays of which nothing is asked any more.

@@ -16,7 +16,7 @@ import (
 var verbs = map[Verb]string{
 	FetchState: "fetch", FillLog: "fill", EmptyLog: "empty", SyncLog: "sync", CompleteLog: "complete", Recover: "recover", RestoreEmpty: "begin",
 	HandOver: "hand over", Rest: "rest", Hold: "hold", LackLog: "lack", HoldLog: "hold log", FreeLog: "free log", AwaitApp: "await", Drop: "drop",
-	Silence: "silence", Live: "live", Over: "over", Cancel: "cancel", Offer: "offer", Withhold: "withhold", Thank: "thank", Arrive: "arrive",
+	Silence: "silence", Live: "live", Over: "over", Cancel: "cancel", OfferState: "offer", WithholdState: "withhold", Thank: "thank", Arrive: "arrive",
 	SourceFailed: "failed", Begun: "begun", Restored: "restored", Fail: "fail",
 }
 
@@ -301,7 +301,7 @@ func TestSH5AStateIsOfferedByThoseThatGotAllThatWasDelivered(t *testing.T) {
 		s.core.Begins(id, 5, 0, true)
 		var words []string
 		for e, ok := s.core.Next(); ok; e, ok = s.core.Next() {
-			if e.Do == Offer || e.Do == Withhold {
+			if e.Do == OfferState || e.Do == WithholdState {
 				words = append(words, fmt.Sprint(e.Stay, " ", verbs[e.Do]))
 			}
 		}

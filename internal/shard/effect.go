@@ -27,24 +27,24 @@ const (
 	HandOver                     // give the backlog to the log and the application until nothing is left
 	Rest                         // let Pause pass
 
-	Hold         // keep what the stay's shard delivers in a backlog
-	LackLog      // note that the log lacks what came before View
-	HoldLog      // count nothing in the log as persisted: activities append to it from here on
-	FreeLog      // the log is complete, and the loop alone appends to it again
-	AwaitApp     // say with Ready when the application has got everything of earlier views
-	Drop         // forget the backlog, and whatever comes
-	Silence      // hand nothing more to the application; the log still gets it
-	Live         // pass deliveries on to the log and the application
-	Over         // pass deliveries on to the log alone, if the log is complete
-	Cancel       // end Activity early
-	Offer        // hand over the state at the boundary of View in subgroup Index to the members that are fresh there
-	Withhold     // tell those members that this process does not have that state
-	Thank        // tell the members that keep the state for this process that it needs it no more
-	Arrive       // end the waits for the state of this stay
-	SourceFailed // tell that Source did not give what it was asked for: Err
-	Begun        // tell that the application began with nothing
-	Restored     // tell that the application has the state, and what was delivered meanwhile
-	Fail         // halt the group here: Err
+	Hold          // keep what the stay's shard delivers in a backlog
+	LackLog       // note that the log lacks what came before View
+	HoldLog       // count nothing in the log as persisted: activities append to it from here on
+	FreeLog       // the log is complete, and the loop alone appends to it again
+	AwaitApp      // say with Ready when the application has got everything of earlier views
+	Drop          // forget the backlog, and whatever comes
+	Silence       // hand nothing more to the application; the log still gets it
+	Live          // pass deliveries on to the log and the application
+	Over          // pass deliveries on to the log alone, if the log is complete
+	Cancel        // end Activity early
+	OfferState    // hand over the state at the boundary of View in subgroup Index to the members that are fresh there
+	WithholdState // tell those members that this process does not have that state
+	Thank         // tell the members that keep the state for this process that it needs it no more
+	Arrive        // end the waits for the state of this stay
+	SourceFailed  // tell that Source did not give what it was asked for: Err
+	Begun         // tell that the application began with nothing
+	Restored      // tell that the application has the state, and what was delivered meanwhile
+	Fail          // halt the group here: Err
 )
 
 // Effect is something to be done for a stay.

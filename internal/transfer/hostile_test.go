@@ -79,7 +79,7 @@ func TestX2NobodyGetsAStateButTheFreshMember(t *testing.T) {
 			if c.of != stranger {
 				w.arrives()
 			}
-			if len(w.old[0].offers.list) != 1 {
+			if len(w.old[0].offers.kept.Waits()) != 1 {
 				t.Error("the fresh member's waiting has ended")
 			}
 		})

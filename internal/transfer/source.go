@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/internal/shard"
 	"github.com/squall-go/squall/internal/trust"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/views"
@@ -47,7 +48,7 @@ type Given struct {
 // Source gives the snapshots of one member to others. Its methods may be called from any goroutine.
 type Source struct {
 	cfg     SourceConfig
-	offers  offers
+	offers  *offers
 	streams chan struct{}
 	callers port.Callers
 }
@@ -56,7 +57,7 @@ type Source struct {
 func NewSource(cfg SourceConfig) *Source {
 	cfg.Times = cfg.Times.withDefaults()
 	return &Source{
-		cfg: cfg, offers: offers{self: cfg.Self, id: cfg.ID, keeps: cfg.Keeps},
+		cfg: cfg, offers: newOffers(cfg.Self, cfg.ID, cfg.Keeps),
 		streams: make(chan struct{}, maxStreams),
 	}
 }
@@ -144,7 +145,7 @@ func (s *Source) answer(c caller, a answer) error {
 }
 
 // give streams a snapshot, unless enough is streamed already. It ends when the member waits no more.
-func (s *Source) give(c caller, f *offer, w *waiter) {
+func (s *Source) give(c caller, f *offer, w *shard.Wait) {
 	ctx, cut := s.offers.stream(w)
 	defer cut()
 	select {
@@ -159,9 +160,9 @@ func (s *Source) give(c caller, f *offer, w *waiter) {
 	out := newStream(c, s.cfg.Times.Stall)
 	err := s.answer(c, answer{})
 	if err == nil {
-		err = s.write(out, f.write)
+		err = s.write(out, f.State)
 	}
-	s.cfg.Given(Given{f.subgroup().Name, f.subgroup().Shard, w.member.ID, out.total, time.Since(start), err})
+	s.cfg.Given(Given{f.Subgroup().Name, f.Subgroup().Shard, w.Member.ID, out.total, time.Since(start), err})
 }
 
 func (s *Source) write(out *stream, write func(io.Writer) error) error {

