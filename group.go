@@ -449,7 +449,7 @@ func (g *Group) setSender(s *Subgroup, on bool) error {
 	return nil
 }
 
-// Link is the name of the fabric between this process and a member: "shm", "tcp", "self", or "coming" before they are connected. It
+// Link is the name of the fabric between this process and a member: "shm", "tcp", "self", or "pending" before they are connected. It
 // is empty for a node that is no member. Link must not be called in an upcall or an event: it asks the loop.
 func (g *Group) Link(id NodeID) (name string) {
 	g.ask(func() {

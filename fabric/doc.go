@@ -13,7 +13,7 @@
 // A table is there at once when it is opened; its links come up later, one by one, while the loop runs already. A peer that is
 // not linked yet has a row of zeros.
 //
-// Life of a link: coming (pushes to it wait) → up (Poll took it in: the row is another memory) → frozen. A coming link can be
+// Life of a link: pending (pushes to it wait) → up (Poll took it in: the row is another memory) → frozen. A pending link can be
 // frozen too, and one that cannot come up is a failure.
 //
 // Life of a write: stored in the own row → pushed (marked for some peers) → flushed (handed to the link) → visible in the

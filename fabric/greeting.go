@@ -35,7 +35,7 @@ type Welcome struct {
 }
 
 // Errors of connections for rows. All but ErrRefused end the connection without an answer, which its dialer takes for a reason
-// to come again (Insist).
+// to come again (DialWithRetry).
 var (
 	// ErrRefused says that a peer did not accept a connection for rows.
 	ErrRefused = errors.New("refused")

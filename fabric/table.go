@@ -73,8 +73,8 @@ type Table struct {
 	polls    uint
 	release  func() error     // frees the own row
 	onMove   func(order.Rank) // nil: nobody asked
-	coming   int              // links that are not up yet
-	dock     *dock            // nil if all links were up from the start
+	pending  int              // links that are not up yet
+	dock     *handoff         // nil if all links were up from the start
 }
 
 // NewTable joins the own row and the links, which are up, indexed by rank and nil at self. release, if not nil, is called by
@@ -113,7 +113,7 @@ func (t *Table) move(r order.Rank, mem []byte) {
 	}
 }
 
-// LinkName is the name of the transport to a peer, "coming" while it is not linked, or "self".
+// LinkName is the name of the transport to a peer, "pending" while it is not linked, or "self".
 func (t *Table) LinkName(r order.Rank) string {
 	if r == t.self {
 		return "self"
@@ -153,8 +153,8 @@ func (t *Table) Poll() (work int) {
 	if t.parker != nil {
 		t.look()
 	}
-	if t.coming > 0 {
-		work = t.welcome()
+	if t.pending > 0 {
+		work = t.adoptLinks()
 	}
 	for _, r := range t.peers {
 		if t.frozen[r] {
@@ -216,8 +216,8 @@ func (t *Table) Freeze(r order.Rank) {
 	if t.frozen[r] || r == t.self {
 		return
 	}
-	if t.coming > 0 {
-		t.settle(r)
+	if t.pending > 0 {
+		t.adoptOrCancel(r)
 	}
 	t.frozen[r] = true
 	t.move(r, t.links[r].Freeze())
@@ -236,12 +236,12 @@ func (t *Table) Failures() []Failure {
 // KeepOwn makes Close leave the memory of the own row to the application, which still writes to it.
 func (t *Table) KeepOwn() { t.release = nil }
 
-// Close ends all links, and those that are coming, and releases the memory. No row may be touched afterwards. It waits for
+// Close ends all links, pending ones too, and releases the memory. No row may be touched afterwards. It waits for
 // whoever still connects, and briefly for peers to read what they were sent last; so a loop that must not stop has it called by
 // somebody else, once it is done with the table.
 func (t *Table) Close() error {
 	var errs []error
-	t.closeDock()
+	t.closeHandoff()
 	for _, r := range t.peers {
 		if l, ok := t.links[r].(hanger); ok {
 			l.HangUp()

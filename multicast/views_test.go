@@ -121,7 +121,7 @@ func (w *world) install(procs []*proc, id order.ViewID, everybodySends bool) {
 func (p *proc) settle(s *smc.Sender) {
 	p.accepts = s != nil
 	if s == nil && p.sender != nil {
-		s = smc.NewSender(p.sender.Shelf())
+		s = smc.NewSender(p.sender.DetachedRing())
 		s.Carry(p.sender, p.from)
 	}
 	p.sender, p.from = s, 0

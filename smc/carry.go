@@ -117,8 +117,8 @@ func (s *Sender) closeMoved(c Claim, phase uint64) error {
 // memory. Application.
 func (s *Sender) Foreign() int { return s.foreign }
 
-// Shelf is memory for a ring of this size that no row has, to keep what cannot be sent now.
-func (s *Sender) Shelf() (descriptors, bytes []byte) {
+// DetachedRing is memory for a ring of this size that no row has, to keep what cannot be sent now.
+func (s *Sender) DetachedRing() (descriptors, bytes []byte) {
 	return words(int(s.window) * DescriptorBytes), words(int(s.ring))
 }
 

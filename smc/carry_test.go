@@ -147,7 +147,7 @@ func TestAShelfKeepsWhatCannotBeSent(t *testing.T) {
 	sendAll(t, s, 0, "one")
 	must(t, s.Commit(claimOf(t, s, "two")))
 	open := claimOf(t, s, "three")
-	shelf := NewSender(s.Shelf())
+	shelf := NewSender(s.DetachedRing())
 	shelf.Carry(s, 0)
 	must(t, shelf.CommitMoved(open))
 	s, r := carry(shelf, 0)

@@ -52,7 +52,7 @@ type Connector struct {
 	name     string
 	user     int
 	listener *net.UnixListener
-	lobby    fabric.Lobby
+	accepted fabric.AcceptQueue
 	done     sync.WaitGroup
 }
 
@@ -71,8 +71,8 @@ func newConnector(reject func(port.Rejection), user int, patience time.Duration)
 	if err != nil {
 		return nil, fmt.Errorf("abstract unix socket @%s: %w", name, err)
 	}
-	c := &Connector{name: name, user: user, listener: l, lobby: fabric.Lobby{Patience: patience, Seats: seats}}
-	c.lobby.Reject = func(conn net.Conn, err error) { reject(port.RejectedRows(process(conn.(syscall.Conn)), err)) }
+	c := &Connector{name: name, user: user, listener: l, accepted: fabric.AcceptQueue{Timeout: patience, MaxPending: seats}}
+	c.accepted.Reject = func(conn net.Conn, err error) { reject(port.RejectedRows(process(conn.(syscall.Conn)), err)) }
 	c.done.Add(1)
 	go c.listen(reject)
 	return c, nil
@@ -84,7 +84,7 @@ func (c *Connector) Name() string { return c.name }
 // Close stops listening, ends connections that belong to no table and waits for their goroutines.
 func (c *Connector) Close() error {
 	err := c.listener.Close()
-	c.lobby.Close()
+	c.accepted.Close()
 	c.done.Wait()
 	return err
 }
@@ -112,7 +112,7 @@ func (c *Connector) listen(reject func(port.Rejection)) {
 
 // accept seats a caller until its view is opened here.
 func (c *Connector) accept(conn *net.UnixConn) {
-	c.lobby.Admit(conn, func() (fabric.Caller, error) {
+	c.accepted.Admit(conn, func() (fabric.Caller, error) {
 		caller := fabric.Caller{Conn: conn, Challenge: fabric.Challenge{Nonce: trust.NewNonce()}}
 		err := send(conn, caller.Challenge)
 		if err == nil {
@@ -125,7 +125,7 @@ func (c *Connector) accept(conn *net.UnixConn) {
 // Dial makes the link to a peer of lower rank. row is the descriptor of the own row. A peer that has no place now, or does
 // not await the view yet, is called again until ctx ends.
 func (c *Connector) Dial(ctx context.Context, spec *fabric.Spec, to order.Rank, row int) (*Link, error) {
-	l, err := fabric.Insist(ctx, func() (*Link, error) { return c.dial(ctx, spec, to, row) })
+	l, err := fabric.DialWithRetry(ctx, func() (*Link, error) { return c.dial(ctx, spec, to, row) })
 	if err != nil {
 		return nil, fmt.Errorf("shared row of node %d at @%s: %w", spec.Peers[to].ID, spec.Peers[to].Shm, err)
 	}
@@ -217,7 +217,7 @@ func (c *Connector) Await(ctx context.Context, spec *fabric.Spec, wants func(ord
 				return
 			}
 			if err != nil {
-				c.lobby.TurnAway(conn, err)
+				c.accepted.RejectTaken(conn, err)
 				return
 			}
 			up(from, l)
@@ -227,7 +227,7 @@ func (c *Connector) Await(ctx context.Context, spec *fabric.Spec, wants func(ord
 	refuse := func(caller fabric.Caller, err error) {
 		_ = answer(caller, spec, err) // it is closed anyway
 	}
-	c.lobby.Await(ctx, spec, wants, serve, refuse)
+	c.accepted.Await(ctx, spec, wants, serve, refuse)
 }
 
 // answer tells a caller that it is welcome, or why it is not.

@@ -23,9 +23,9 @@ const (
 
 // Connector makes links: it dials peers of lower rank and takes the calls of those of higher rank.
 type Connector struct {
-	port  *port.Port
-	tls   *tls.Config
-	lobby fabric.Lobby
+	port     *port.Port
+	tls      *tls.Config
+	accepted fabric.AcceptQueue
 }
 
 // NewConnector takes the port's connections for rows. Those that it turns away are reported to the port.
@@ -34,8 +34,8 @@ func NewConnector(p *port.Port, tlsConfig *tls.Config) *Connector {
 }
 
 func newConnector(p *port.Port, tlsConfig *tls.Config, patience time.Duration) *Connector {
-	c := &Connector{port: p, tls: tlsConfig, lobby: fabric.Lobby{Patience: patience, Seats: seats}}
-	c.lobby.Reject = func(conn net.Conn, err error) { p.Reject(port.RejectedRows(conn.RemoteAddr().String(), err)) }
+	c := &Connector{port: p, tls: tlsConfig, accepted: fabric.AcceptQueue{Timeout: patience, MaxPending: seats}}
+	c.accepted.Reject = func(conn net.Conn, err error) { p.Reject(port.RejectedRows(conn.RemoteAddr().String(), err)) }
 	p.Handle(port.KindRows, c.accept)
 	return c
 }
@@ -43,12 +43,12 @@ func newConnector(p *port.Port, tlsConfig *tls.Config, patience time.Duration) *
 // Close ends connections that belong to no table and waits for their goroutines. It leaves the port alone.
 func (c *Connector) Close() {
 	c.port.Handle(port.KindRows, nil)
-	c.lobby.Close()
+	c.accepted.Close()
 }
 
 // accept seats a caller until its view is opened here.
 func (c *Connector) accept(conn net.Conn) {
-	c.lobby.Admit(conn, func() (fabric.Caller, error) {
+	c.accepted.Admit(conn, func() (fabric.Caller, error) {
 		caller := fabric.Caller{Conn: conn, Challenge: fabric.Challenge{Nonce: trust.NewNonce()}}
 		err := port.WriteMessage(conn, caller.Challenge)
 		if err == nil {
@@ -70,7 +70,7 @@ func hear(conn net.Conn) (h fabric.Hello, err error) {
 // Dial makes the link to a peer of lower rank. A peer that has no place now, or does not await the view yet, is called again
 // until ctx ends.
 func (c *Connector) Dial(ctx context.Context, spec *fabric.Spec, to order.Rank, own []byte) (*Link, error) {
-	l, err := fabric.Insist(ctx, func() (*Link, error) { return c.dial(ctx, spec, to, own) })
+	l, err := fabric.DialWithRetry(ctx, func() (*Link, error) { return c.dial(ctx, spec, to, own) })
 	if err != nil {
 		return nil, fmt.Errorf("rows of node %d at %s: %w", spec.Peers[to].ID, spec.Peers[to].Addr, err)
 	}
@@ -133,7 +133,7 @@ func (c *Connector) Await(ctx context.Context, spec *fabric.Spec, wants func(ord
 	refuse := func(caller fabric.Caller, err error) {
 		_ = answer(caller, spec, err) // it is closed anyway
 	}
-	c.lobby.Await(ctx, spec, wants, serve, refuse)
+	c.accepted.Await(ctx, spec, wants, serve, refuse)
 }
 
 // answer tells a caller that it is welcome, or why it is not.

@@ -320,7 +320,7 @@ func (o *Outbox) retire(why error) {
 func (o *Outbox) shelve(why error) {
 	o.why = why
 	if o.sender != nil && o.sender.InUse() > 0 {
-		shelf := smc.NewSender(o.sender.Shelf())
+		shelf := smc.NewSender(o.sender.DetachedRing())
 		shelf.Carry(o.sender, o.from)
 		o.use(shelf)
 	}

@@ -70,7 +70,7 @@ func TestWhatWasPushedBeforeALinkCameUpIsReplayedBytesFirst(t *testing.T) {
 	table.Push(peers, LineBytes, 8)
 	table.Push(peers, LineBytes+8, 8)
 	table.PushLineQuietly(peers, 0)
-	if table.Poll() != 0 || table.Flush() != 0 || table.Linked(1) || table.LinkName(1) != "coming" {
+	if table.Poll() != 0 || table.Flush() != 0 || table.Linked(1) || table.LinkName(1) != "pending" {
 		t.Fatal("a link is there that did not come up")
 	}
 	if !slices.Equal(table.Row(1), make([]byte, 2*LineBytes)) {
@@ -198,8 +198,8 @@ func TestAHookMayFreezeARowWhoseLinkIsAboutToBeTakenIn(t *testing.T) {
 	table.Arrive(1, first, nil)
 	table.Arrive(2, second, nil)
 	table.Poll()
-	if !table.Linked(1) || table.Linked(2) || !second.frozen || table.coming != 0 {
-		t.Errorf("linked %v and %v, frozen %v, coming %d", table.Linked(1), table.Linked(2), second.frozen, table.coming)
+	if !table.Linked(1) || table.Linked(2) || !second.frozen || table.pending != 0 {
+		t.Errorf("linked %v and %v, frozen %v, pending %d", table.Linked(1), table.Linked(2), second.frozen, table.pending)
 	}
 }
 

@@ -14,90 +14,90 @@ import (
 	"github.com/squall-go/squall/order"
 )
 
-const lobbyPatience = 20 * time.Second // none of these tests waits for it
+const acceptTimeout = 20 * time.Second // none of these tests waits for it
 
-// foyer is a lobby, and what it rejected.
-type foyer struct {
-	Lobby
+// queue is an AcceptQueue with the reasons of its rejections.
+type queue struct {
+	AcceptQueue
 	t        *testing.T
 	rejected chan error
 }
 
-func newFoyer(t *testing.T, seats int, patience time.Duration) *foyer {
-	f := &foyer{Lobby: Lobby{Patience: patience, Seats: seats}, t: t, rejected: make(chan error, 4096)}
+func newQueue(t *testing.T, seats int, patience time.Duration) *queue {
+	f := &queue{AcceptQueue: AcceptQueue{Timeout: patience, MaxPending: seats}, t: t, rejected: make(chan error, 4096)}
 	f.Reject = func(_ net.Conn, err error) { f.rejected <- err }
 	t.Cleanup(f.Close)
 	return f
 }
 
 // call admits a caller that said hello, and returns its own end of the connection.
-func (f *foyer) call(h Hello) net.Conn {
+func (f *queue) call(h Hello) net.Conn {
 	return f.admit(func(conn net.Conn) (Caller, error) { return Caller{conn, challenge, h}, nil })
 }
 
 // silence admits a caller that says nothing.
-func (f *foyer) silence() net.Conn {
+func (f *queue) silence() net.Conn {
 	return f.admit(func(conn net.Conn) (Caller, error) {
 		_, err := io.ReadFull(conn, make([]byte, 1))
 		return Caller{Conn: conn}, err
 	})
 }
 
-func (f *foyer) admit(hear func(net.Conn) (Caller, error)) net.Conn {
+func (f *queue) admit(hear func(net.Conn) (Caller, error)) net.Conn {
 	here, there := net.Pipe()
 	f.t.Cleanup(func() { there.Close() })
 	go f.Admit(here, func() (Caller, error) { return hear(here) })
 	return there
 }
 
-// holds waits until so many greet and so many are seated.
-func (f *foyer) holds(greeting, seated int) {
+// holds waits until so many greet and so many are queued.
+func (f *queue) holds(greeting, seated int) {
 	f.t.Helper()
-	for deadline := time.Now().Add(lobbyPatience); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(acceptTimeout); ; time.Sleep(time.Millisecond) {
 		f.mu.Lock()
-		g, s := len(f.greeting), len(f.seated)
+		g, s := len(f.greeting), len(f.queued)
 		f.mu.Unlock()
 		if g == greeting && s == seated {
 			return
 		}
 		if time.Now().After(deadline) {
-			f.t.Fatalf("%d greet and %d are seated, not %d and %d", g, s, greeting, seated)
+			f.t.Fatalf("%d greet and %d are queued, not %d and %d", g, s, greeting, seated)
 		}
 	}
 }
 
 // crowded waits until all seats are taken, and checks that no more greet than may. How many do depends on who was made
 // room for: a caller that greets and then sits down leaves its place empty.
-func (f *foyer) crowded(seats int) {
+func (f *queue) crowded(seats int) {
 	f.t.Helper()
-	for deadline := time.Now().Add(lobbyPatience); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(acceptTimeout); ; time.Sleep(time.Millisecond) {
 		f.mu.Lock()
-		g, s := len(f.greeting), len(f.seated)
+		g, s := len(f.greeting), len(f.queued)
 		f.mu.Unlock()
 		switch {
 		case g > seats || s > seats || time.Now().After(deadline):
-			f.t.Fatalf("%d greet and %d are seated, of %d each", g, s, seats)
+			f.t.Fatalf("%d greet and %d are queued, of %d each", g, s, seats)
 		case s == seats:
 			return
 		}
 	}
 }
 
-func (f *foyer) expectRejected(want error) {
+func (f *queue) expectRejected(want error) {
 	f.t.Helper()
 	select {
 	case err := <-f.rejected:
 		if !errors.Is(err, want) {
 			f.t.Errorf("rejected with %v, not %v", err, want)
 		}
-	case <-time.After(lobbyPatience):
+	case <-time.After(acceptTimeout):
 		f.t.Fatalf("nobody was rejected with %v", want)
 	}
 }
 
 func expectHungUp(t *testing.T, conn net.Conn) {
 	t.Helper()
-	conn.SetDeadline(time.Now().Add(lobbyPatience))
+	conn.SetDeadline(time.Now().Add(acceptTimeout))
 	if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 		t.Errorf("the connection is not closed: %v", err)
 	}
@@ -130,8 +130,8 @@ func says(s *Spec) Hello {
 func member() Hello { return says(formation(1)) }
 
 // await awaits rank 1 and returns what came of it, and how many were refused.
-func (f *foyer) await() (refused int, err error) {
-	ctx, cancel := context.WithTimeout(f.t.Context(), lobbyPatience)
+func (f *queue) await() (refused int, err error) {
+	ctx, cancel := context.WithTimeout(f.t.Context(), acceptTimeout)
 	defer cancel()
 	came := false
 	serve := func(c Caller) error {
@@ -151,9 +151,9 @@ func (f *foyer) await() (refused int, err error) {
 const joinAttempts = 100
 
 // join is a member that comes until it is welcome.
-func (f *foyer) join() error {
+func (f *queue) join() error {
 	attempts := 0
-	_, err := Insist(f.t.Context(), func() (Hello, error) {
+	_, err := DialWithRetry(f.t.Context(), func() (Hello, error) {
 		if attempts++; attempts > joinAttempts {
 			return member(), errors.New("the member stays outside")
 		}
@@ -164,7 +164,7 @@ func (f *foyer) join() error {
 }
 
 func TestANewcomerGetsTheSeatOfTheOldest(t *testing.T) {
-	f := newFoyer(t, 2, lobbyPatience)
+	f := newQueue(t, 2, acceptTimeout)
 	oldest := f.call(Hello{Tag: "a"})
 	f.holds(0, 1)
 	f.call(Hello{Tag: "b"})
@@ -176,7 +176,7 @@ func TestANewcomerGetsTheSeatOfTheOldest(t *testing.T) {
 }
 
 func TestWhoDoesNotGreetMakesRoomForThoseWhoDo(t *testing.T) {
-	f := newFoyer(t, 2, lobbyPatience)
+	f := newQueue(t, 2, acceptTimeout)
 	oldest := f.silence()
 	f.holds(1, 0)
 	f.silence()
@@ -188,16 +188,16 @@ func TestWhoDoesNotGreetMakesRoomForThoseWhoDo(t *testing.T) {
 }
 
 func TestNobodyIsBorneForLongerThanPatience(t *testing.T) {
-	f := newFoyer(t, 2, 10*time.Millisecond)
+	f := newQueue(t, 2, 10*time.Millisecond)
 	expectHungUp(t, f.call(Hello{Tag: "guessed"}))
 	f.expectRejected(ErrNotAwaited)
 	expectHungUp(t, f.silence())
 	f.holds(0, 0)
 }
 
-// A member may have installed the next view a moment earlier, while links of this one are still coming here.
+// A member may have installed the next view a moment earlier, while links of this one are still pending here.
 func TestACallerOfTheNextViewSitsUntilThatIsAwaitedToo(t *testing.T) {
-	f := newFoyer(t, 64, lobbyPatience)
+	f := newQueue(t, 64, acceptTimeout)
 	var awaiting sync.WaitGroup
 	defer awaiting.Wait()
 	awaiting.Go(func() {
@@ -218,7 +218,7 @@ func TestACallerOfTheNextViewSitsUntilThatIsAwaitedToo(t *testing.T) {
 			return err
 		}, func(_ Caller, err error) { t.Errorf("refused: %v", err) })
 	})
-	early.SetDeadline(time.Now().Add(lobbyPatience))
+	early.SetDeadline(time.Now().Add(acceptTimeout))
 	if _, err := io.ReadFull(early, make([]byte, 1)); err != nil {
 		t.Errorf("who came early was not served: %v", err)
 	}
@@ -232,7 +232,7 @@ func TestACallerOfTheNextViewSitsUntilThatIsAwaitedToo(t *testing.T) {
 }
 
 func TestWhoIsNotWantedAnyMoreIsRefused(t *testing.T) {
-	f := newFoyer(t, 8, lobbyPatience)
+	f := newQueue(t, 8, acceptTimeout)
 	ctx, cancel := context.WithCancel(t.Context())
 	var awaiting sync.WaitGroup
 	defer awaiting.Wait()
@@ -247,7 +247,7 @@ func TestWhoIsNotWantedAnyMoreIsRefused(t *testing.T) {
 
 func TestAFloodOfStrangersDoesNotKeepAMemberOut(t *testing.T) {
 	const seats, strangers = 8, 400
-	f := newFoyer(t, seats, lobbyPatience)
+	f := newQueue(t, seats, acceptTimeout)
 	flood := func() {
 		for i := range strangers {
 			f.call(Hello{Tag: fmt.Sprint("guess ", i)})
@@ -281,7 +281,7 @@ func TestAFloodOfStrangersDoesNotKeepAMemberOut(t *testing.T) {
 }
 
 func TestCloseSendsEverybodyAwayAtOnceAndSilently(t *testing.T) {
-	f := newFoyer(t, 8, lobbyPatience)
+	f := newQueue(t, 8, acceptTimeout)
 	for range 3 {
 		f.silence()
 		f.call(Hello{Tag: "early"})
@@ -289,7 +289,7 @@ func TestCloseSendsEverybodyAwayAtOnceAndSilently(t *testing.T) {
 	f.holds(3, 3)
 	began := time.Now()
 	f.Close()
-	if took := time.Since(began); took > lobbyPatience/2 {
+	if took := time.Since(began); took > acceptTimeout/2 {
 		t.Errorf("it took %v", took)
 	}
 	expectHungUp(t, f.call(Hello{Tag: "late"}))
@@ -300,7 +300,7 @@ func TestCloseSendsEverybodyAwayAtOnceAndSilently(t *testing.T) {
 
 func TestADialerComesAgainUntilItIsAnswered(t *testing.T) {
 	calls := 0
-	got, err := Insist(t.Context(), func() (int, error) {
+	got, err := DialWithRetry(t.Context(), func() (int, error) {
 		if calls++; calls < 4 {
 			return 0, HungUp(fmt.Errorf("read: %w", io.EOF))
 		}
@@ -309,12 +309,12 @@ func TestADialerComesAgainUntilItIsAnswered(t *testing.T) {
 	if err != nil || got != 4 {
 		t.Errorf("%d, %v", got, err)
 	}
-	if _, err := Insist(t.Context(), func() (int, error) { return 0, HungUp(ErrRefused) }); !errors.Is(err, ErrRefused) || errors.Is(err, ErrHungUp) {
+	if _, err := DialWithRetry(t.Context(), func() (int, error) { return 0, HungUp(ErrRefused) }); !errors.Is(err, ErrRefused) || errors.Is(err, ErrHungUp) {
 		t.Errorf("a refusal is final: %v", err)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	enough := errors.New("enough")
-	_, err = Insist(ctx, func() (int, error) {
+	_, err = DialWithRetry(ctx, func() (int, error) {
 		cancel(enough)
 		return 0, HungUp(io.EOF)
 	})
@@ -378,7 +378,7 @@ func TestNobodyIsTakenForAnotherMember(t *testing.T) {
 		"this member":     func() Hello { h := says(real); h.From = 0; return h },
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := newFoyer(t, 8, lobbyPatience)
+			f := newQueue(t, 8, acceptTimeout)
 			h := make()
 			var awaiting sync.WaitGroup
 			defer awaiting.Wait()

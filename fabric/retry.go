@@ -11,8 +11,8 @@ import (
 
 // Pauses between two attempts to reach a peer that hung up.
 const (
-	insistPauseMin = 5 * time.Millisecond
-	insistPauseMax = 200 * time.Millisecond
+	retryPauseMin = 5 * time.Millisecond
+	retryPauseMax = 200 * time.Millisecond
 )
 
 // ErrHungUp says that a peer ended a connection without an answer, or had no place for it, or that the way to it is broken: it is
@@ -33,9 +33,9 @@ func HungUp(err error) error {
 	return err
 }
 
-// Insist calls dial until it succeeds, fails with another error than ErrHungUp, or ctx ends.
-func Insist[L any](ctx context.Context, dial func() (L, error)) (L, error) {
-	for pause := insistPauseMin; ; pause = min(2*pause, insistPauseMax) {
+// DialWithRetry calls dial until it succeeds, fails with another error than ErrHungUp, or ctx ends.
+func DialWithRetry[L any](ctx context.Context, dial func() (L, error)) (L, error) {
+	for pause := retryPauseMin; ; pause = min(2*pause, retryPauseMax) {
 		l, err := dial()
 		if !errors.Is(err, ErrHungUp) {
 			return l, err

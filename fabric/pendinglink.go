@@ -20,13 +20,12 @@ type Connecting interface {
 	Close()
 }
 
-// OpenTable makes a table of which no link is up yet. Those that connecting hands over take their places at the next Poll;
-// until then pushes are kept and rows are zeros (F6). release is what NewTable's is. connecting is told nothing before the table
-// is used.
+// OpenTable makes a table without any link. The links that connecting hands over take their places at the next Poll; until then
+// pushes are kept and rows are zeros (F6). release is that of NewTable. OpenTable calls no method of connecting.
 func OpenTable(spec *Spec, own []byte, connecting Connecting, release func() error) (*Table, error) {
 	t := &Table{self: spec.Self, links: make([]Link, len(spec.Peers)), rows: make([][]byte, len(spec.Peers)),
 		frozen: make([]bool, len(spec.Peers)), parker: spec.Parker, release: release}
-	t.dock = &dock{connecting: connecting, spec: spec, wanted: make([]bool, len(spec.Peers)), bell: make(chan struct{}, 1)}
+	t.dock = &handoff{connecting: connecting, spec: spec, wanted: make([]bool, len(spec.Peers)), bell: make(chan struct{}, 1)}
 	for i, p := range spec.Peers {
 		r := order.Rank(i)
 		if r == t.self {
@@ -37,39 +36,39 @@ func OpenTable(spec *Spec, own []byte, connecting Connecting, release func() err
 		if err != nil {
 			return nil, err
 		}
-		t.links[r] = &coming{rank: r, connecting: connecting, row: row, pending: NewPending(spec.Peers[t.self].Shape.ControlBytes)}
+		t.links[r] = &pendingLink{rank: r, connecting: connecting, row: row, pending: NewPending(spec.Peers[t.self].Shape.ControlBytes)}
 		t.rows[r], t.dock.wanted[r] = row, true
 		t.peers = append(t.peers, r)
-		t.coming++
+		t.pending++
 	}
 	return t, nil
 }
 
-// coming stands for a link that is not up yet. Its row is shared zeros, and what is pushed to it waits, coalesced, until the link
-// is there.
-type coming struct {
+// pendingLink takes the place of a link that is not up yet. Its row is shared zeros, and pushes wait in it, coalesced, until the link
+// is up.
+type pendingLink struct {
 	rank       order.Rank
 	connecting Connecting
 	row        []byte
 	pending    Pending
 }
 
-func (c *coming) Name() string         { return "coming" }
-func (c *coming) Direct() bool         { return false }
-func (c *coming) Replica() []byte      { return c.row }
-func (c *coming) Push(off, n int)      { c.pending.Push(off, n) }
-func (c *coming) PushLine(off int)     { c.pending.PushLine(off) }
-func (c *coming) Poll() (bool, error)  { return false, nil }
-func (c *coming) Flush() (bool, error) { return false, nil }
-func (c *coming) Close() error         { return nil } // the table closes who connects
+func (c *pendingLink) Name() string         { return "pending" }
+func (c *pendingLink) Direct() bool         { return false }
+func (c *pendingLink) Replica() []byte      { return c.row }
+func (c *pendingLink) Push(off, n int)      { c.pending.Push(off, n) }
+func (c *pendingLink) PushLine(off int)     { c.pending.PushLine(off) }
+func (c *pendingLink) Poll() (bool, error)  { return false, nil }
+func (c *pendingLink) Flush() (bool, error) { return false, nil }
+func (c *pendingLink) Close() error         { return nil } // the table closes connecting
 
-func (c *coming) Freeze() []byte {
+func (c *pendingLink) Freeze() []byte {
 	c.connecting.Cancel(c.rank)
 	return c.row
 }
 
 // replay pushes to the link what was pushed before it was there: bytes before the lines that cover them (F2, F6).
-func (c *coming) replay(l Link) {
+func (c *pendingLink) replay(l Link) {
 	for _, r := range c.pending.Ranges {
 		l.Push(r.Off, r.N)
 	}
@@ -78,32 +77,32 @@ func (c *coming) replay(l Link) {
 	}
 }
 
-// arrival is a link that came up, or why there is none.
-type arrival struct {
+// connected is a link that came up, or the reason why there will be none.
+type connected struct {
 	rank order.Rank
 	link Link
 	err  error
 }
 
-// dock is where links wait for the loop.
+// handoff holds the links that came up until the loop takes them.
 //
 //	word  written by                           read by  meaning
-//	news  whoever connects (→1), loop (→0)     loop     somebody waits; stored under mu
-type dock struct {
+//	news  any goroutine (→1), loop (→0)        loop     a link waits; stored under mu
+type handoff struct {
 	connecting Connecting
 	spec       *Spec
 	bell       chan struct{} // rung for Await
 	news       atomic.Bool
 
 	mu      sync.Mutex
-	waiting []arrival
-	wanted  []bool // by rank: nobody arrived there yet, nor was it given up
+	waiting []connected
+	wanted  []bool // by rank: no link arrived yet, and none was cancelled
 }
 
-// Arrive hands over a link, or the reason why there will be none, and wakes the loop. A link that nobody wants any more, because
+// Arrive hands over a link, or the reason why there will be none, and wakes the loop. A link that is not wanted any more, because
 // its row was frozen or the table closed, is closed. Any goroutine may call it.
 func (t *Table) Arrive(r order.Rank, l Link, err error) {
-	if t.dock.add(arrival{r, l, err}) {
+	if t.dock.add(connected{r, l, err}) {
 		if t.parker != nil {
 			t.parker.Wake()
 		}
@@ -121,8 +120,8 @@ func (t *Table) Wants(r order.Rank) bool {
 	return t.dock.wanted[r]
 }
 
-// add lets an arrival wait, if it is wanted, and rings.
-func (d *dock) add(a arrival) bool {
+// add queues a link for the loop, if it is wanted, and rings.
+func (d *handoff) add(a connected) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !d.wanted[a.rank] {
@@ -138,8 +137,8 @@ func (d *dock) add(a arrival) bool {
 	return true
 }
 
-// next takes out the arrival that has waited longest.
-func (d *dock) next() (a arrival, ok bool) {
+// next takes out the link that has waited longest.
+func (d *handoff) next() (a connected, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(d.waiting) == 0 {
@@ -151,12 +150,12 @@ func (d *dock) next() (a arrival, ok bool) {
 	return a, true
 }
 
-// giveUp takes out the arrival of a rank, if it waits, and wants none from now on.
-func (d *dock) giveUp(r order.Rank) (a arrival, ok bool) {
+// cancel takes out the link of a rank, if it waits, and wants none from now on.
+func (d *handoff) cancel(r order.Rank) (a connected, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.wanted[r] = false
-	i := slices.IndexFunc(d.waiting, func(a arrival) bool { return a.rank == r })
+	i := slices.IndexFunc(d.waiting, func(a connected) bool { return a.rank == r })
 	if i < 0 {
 		return a, false
 	}
@@ -165,8 +164,9 @@ func (d *dock) giveUp(r order.Rank) (a arrival, ok bool) {
 	return a, true
 }
 
-// welcome takes in the links that came up since the last look, and returns how many arrived. While nothing does, it costs one load.
-func (t *Table) welcome() (work int) {
+// adoptLinks puts the links that came up since the last call in their places and returns their number. It costs one load if there are
+// none.
+func (t *Table) adoptLinks() (work int) {
 	if !t.dock.news.Load() {
 		return 0
 	}
@@ -185,41 +185,41 @@ func (t *Table) welcome() (work int) {
 }
 
 // link puts a link that came up in its place.
-func (t *Table) link(a arrival) {
-	c := t.links[a.rank].(*coming)
+func (t *Table) link(a connected) {
+	c := t.links[a.rank].(*pendingLink)
 	t.links[a.rank] = a.link
-	t.coming--
+	t.pending--
 	row := a.link.Replica()
 	c.replay(a.link)
 	t.move(a.rank, row)
 }
 
-// settle decides about a coming link of a row that is about to be frozen: one that is here already is taken in, to be frozen like
-// any other; else it is given up. Nothing is flushed: a row may be frozen in the middle of a step, when words are stored whose
+// adoptOrCancel decides about the pending link of a row that is about to be frozen: a link that is up already takes its place and is
+// frozen like any other; otherwise it is cancelled. Nothing is flushed: a row may be frozen in the middle of a step, when words are stored whose
 // bytes were not pushed yet.
-func (t *Table) settle(r order.Rank) {
-	if _, ok := t.links[r].(*coming); !ok {
+func (t *Table) adoptOrCancel(r order.Rank) {
+	if _, ok := t.links[r].(*pendingLink); !ok {
 		return
 	}
-	if a, ok := t.dock.giveUp(r); ok && a.link != nil {
+	if a, ok := t.dock.cancel(r); ok && a.link != nil {
 		t.link(a)
 		return
 	}
-	t.coming--
+	t.pending--
 }
 
-// closeDock ends whoever connects, and closes the links that wait.
-func (t *Table) closeDock() {
+// closeHandoff ends all attempts to connect and closes the links that wait.
+func (t *Table) closeHandoff() {
 	if t.dock == nil {
 		return
 	}
-	t.dock.connecting.Close() // first: who calls meanwhile must not hear that it was given up
+	t.dock.connecting.Close() // first: a caller must not be told meanwhile that the link was cancelled
 	for _, r := range t.peers {
-		if a, ok := t.dock.giveUp(r); ok && a.link != nil {
+		if a, ok := t.dock.cancel(r); ok && a.link != nil {
 			a.link.Close()
 		}
 	}
-	t.coming = 0
+	t.pending = 0
 }
 
 // Linked reports whether the link to a peer is up.
@@ -227,7 +227,7 @@ func (t *Table) Linked(r order.Rank) bool {
 	if r == t.self || t.frozen[r] {
 		return false
 	}
-	_, waits := t.links[r].(*coming)
+	_, waits := t.links[r].(*pendingLink)
 	return !waits
 }
 
@@ -235,8 +235,8 @@ func (t *Table) Linked(r order.Rank) bool {
 // afterwards the loop finds out by itself.
 func (t *Table) Await(ctx context.Context) error {
 	for {
-		if t.coming > 0 {
-			t.welcome()
+		if t.pending > 0 {
+			t.adoptLinks()
 		}
 		if len(t.failures) > 0 {
 			var errs []error
@@ -245,7 +245,7 @@ func (t *Table) Await(ctx context.Context) error {
 			}
 			return errors.Join(errs...)
 		}
-		if t.coming == 0 {
+		if t.pending == 0 {
 			return nil
 		}
 		select {
@@ -256,7 +256,7 @@ func (t *Table) Await(ctx context.Context) error {
 	}
 }
 
-// awaited lists the nodes whose links are coming.
+// awaited lists the nodes whose links are pending.
 func (t *Table) awaited() (ids []order.NodeID) {
 	for _, r := range t.peers {
 		if !t.frozen[r] && !t.Linked(r) {
