@@ -408,10 +408,6 @@ func (g *Group) ID() NodeID { return g.cfg.ID }
 // Addr is where the other members reach this process.
 func (g *Group) Addr() string { return g.port.Addr() }
 
-// Rejected is the number of connections that were rejected so far: of strangers, and of whoever broke the rules before it was
-// connected. ConnectionRejected tells of them.
-func (g *Group) Rejected() uint64 { return g.rejections.count() }
-
 // View is the membership in force. It must not be changed.
 func (g *Group) View() *View { return g.member.View() }
 
@@ -429,6 +425,9 @@ func (g *Group) Subgroup(name string) (*Subgroup, error) {
 	}
 	return nil, fmt.Errorf("%w %q: Config.Subgroups declares %s", ErrNoSubgroup, name, strings.Join(names, ", "))
 }
+
+// Subgroups returns all subgroups, in the order of Config.Subgroups.
+func (g *Group) Subgroups() []*Subgroup { return slices.Clone(g.subs) }
 
 // ReportFailure says that a member failed, as the application knows for certain: the others go on without it.
 func (g *Group) ReportFailure(id NodeID) {

@@ -299,7 +299,7 @@ func hostileMember(t *testing.T, mode squall.Fabric, secure bool) {
 	if down.Load() > 0 {
 		t.Errorf("%d members were suspected", down.Load())
 	}
-	if groups[0].Rejected() == 0 {
+	if groups[0].Stats().RejectedConnections == 0 {
 		t.Error("nothing was rejected")
 	}
 }

@@ -278,7 +278,7 @@ func TestAnImpostorDoesNotGetAMembersPlace(t *testing.T) {
 		}
 		defer groups[i].Close(ctx)
 	}
-	if groups[0].Rejected() == 0 {
+	if groups[0].Stats().RejectedConnections == 0 {
 		t.Error("no impostor was rejected")
 	}
 	for _, g := range groups {

@@ -89,8 +89,8 @@ func TestLargeMessagesAreInOneOrderWithSmallOnes(t *testing.T) {
 				}
 			}
 			closeAll(groups...)
-			if s := must(groups[0].Subgroup("a")).Stats(); s.LargeSent.Load() != 5 || s.LargeDelivered.Load() != 15 {
-				t.Errorf("%d large messages sent, %d delivered", s.LargeSent.Load(), s.LargeDelivered.Load())
+			if s := must(groups[0].Subgroup("a")).Stats(); s.LargeSent != 5 || s.LargeDelivered != 15 {
+				t.Errorf("%d large messages sent, %d delivered", s.LargeSent, s.LargeDelivered)
 			}
 		})
 	}
@@ -450,7 +450,7 @@ func TestALargeMessageMayBeGivenUpAfterManyLaterOnesAreEverywhere(t *testing.T) 
 	for k := range 100 { // the ring has 16 places
 		senders.Go(func() { given <- s.Send(ctx, bulk(3000, uint64(k))) })
 	}
-	moved := func() uint64 { return must(groups[0].Subgroup("a")).Stats().LargeSent.Load() }
+	moved := func() uint64 { return must(groups[0].Subgroup("a")).Stats().LargeSent }
 	eventually(t, "the ring is full", func() bool { return moved() >= 16 })
 	cancel(reason)
 	senders.Wait()
@@ -487,7 +487,7 @@ func TestAMemberThatHaltsLeavesNoBodiesBehind(t *testing.T) {
 		files, err := os.ReadDir(dir)
 		return err == nil && len(files) == 3
 	})
-	eventually(t, "the queue is full", func() bool { return must(groups[2].Subgroup("a")).Stats().LargeDelivered.Load() == 2 })
+	eventually(t, "the queue is full", func() bool { return must(groups[2].Subgroup("a")).Stats().LargeDelivered == 2 })
 	groups[0].ReportFailure(groups[2].ID())
 	<-groups[2].Done()
 	close(gate)

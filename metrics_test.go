@@ -12,6 +12,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/squallprom"
 )
 
 // scrape reads everything that collectors have, by name and the labels that tell metrics of one name apart.
@@ -54,10 +55,10 @@ func TestMetricsTellWhatWasSentAndDelivered(t *testing.T) {
 	}
 	eventually(t, "deliveries", func() bool { return delivered[0].Load() == each && delivered[1].Load() == each })
 	eventually(t, "the room of all messages is free", func() bool {
-		return value(scrape(t, groups[0].Collector())["squall_messages_undelivered 1 a"]) == 0
+		return value(scrape(t, squallprom.NewCollector(groups[0]))["squall_messages_undelivered 1 a"]) == 0
 	})
 	knock(t, groups[0])
-	got := scrape(t, groups[0].Collector(), groups[1].Collector())
+	got := scrape(t, squallprom.NewCollector(groups[0]), squallprom.NewCollector(groups[1]))
 	for name, want := range map[string]float64{
 		"squall_messages_sent_total 1 a":      each,
 		"squall_sent_bytes_total 1 a":         10 * each,
@@ -69,7 +70,7 @@ func TestMetricsTellWhatWasSentAndDelivered(t *testing.T) {
 		"squall_members 1":                    2,
 		"squall_members_down_total 1":         0,
 		"squall_view_id 2":                    float64(groups[1].View().ID),
-		"squall_rejected_connections_total 1": float64(groups[0].Rejected()),
+		"squall_rejected_connections_total 1": float64(groups[0].Stats().RejectedConnections),
 		"squall_halted 1":                     0,
 		"squall_messages_sent_total 1 of one": 0,
 		"squall_messages_sent_total 2 of one": 0, // there too: it may come into it with any view
@@ -100,21 +101,21 @@ func TestMetricsTellWhatWasSentAndDelivered(t *testing.T) {
 // knock has a stranger rejected by a member.
 func knock(t testing.TB, g *squall.Group) {
 	t.Helper()
-	before := g.Rejected()
+	before := g.Stats().RejectedConnections
 	conn, err := net.Dial("tcp", g.Addr())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close()
 	fmt.Fprint(conn, "GET / HTTP/1.1\r\n\r\n")
-	eventually(t, "a rejection", func() bool { return g.Rejected() > before })
+	eventually(t, "a rejection", func() bool { return g.Stats().RejectedConnections > before })
 }
 
 func TestMetricsFollowTheConventions(t *testing.T) {
 	groups := cluster(t, 1, func(_ int, c *squall.Config) {
 		c.Subgroups = []squall.SubgroupConfig{{Name: "a", Deliver: func(squall.Message) {}}}
 	})
-	problems, err := testutil.CollectAndLint(groups[0].Collector())
+	problems, err := testutil.CollectAndLint(squallprom.NewCollector(groups[0]))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,12 +144,12 @@ func TestMetricsFollowTheViewsAndStayAfterTheGroupHasClosed(t *testing.T) {
 			metric("squall_halted", senior): 0, metric("squall_members_down_total", senior): 1, metric("squall_members", senior): 1,
 			metric("squall_view_id", senior): 3, metric("squall_halted", junior): 1,
 		} {
-			if got := scrape(t, groups[0].Collector(), groups[1].Collector(), groups[2].Collector())[name]; value(got) != want {
+			if got := scrape(t, squallprom.NewCollector(groups[0]), squallprom.NewCollector(groups[1]), squallprom.NewCollector(groups[2]))[name]; value(got) != want {
 				t.Errorf("%v: %s is %v, not %v", fabric, name, value(got), want)
 			}
 		}
 		senior.Close(context.Background())
-		scrape(t, groups[0].Collector(), groups[1].Collector())
+		scrape(t, squallprom.NewCollector(groups[0]), squallprom.NewCollector(groups[1]))
 	}
 }
 

@@ -54,7 +54,7 @@ func TestTheEndOfAShardIsInTheLogOfWhoMovesAway(t *testing.T) {
 		}
 	})
 	<-full
-	sent := func() uint64 { return must(groups[0].Subgroup("log")).Stats().Sent.Load() }
+	sent := func() uint64 { return must(groups[0].Subgroup("log")).Stats().Sent }
 	for before := ^uint64(0); before != sent(); time.Sleep(50 * time.Millisecond) { // until node 2 holds up the sender
 		before = sent()
 	}

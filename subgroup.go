@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 
 	"github.com/squall-go/squall/internal/member"
-	"github.com/squall-go/squall/multicast"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/smc"
 	"github.com/squall-go/squall/views"
@@ -203,6 +202,3 @@ func (s *Subgroup) Restored() <-chan struct{} {
 	}
 	return nothingToRestore
 }
-
-// Stats is what this process did in the subgroup so far, over all views.
-func (s *Subgroup) Stats() *multicast.Stats { return s.outbox.Stats }

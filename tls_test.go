@@ -131,7 +131,7 @@ func TestAMemberWithoutACertificateCannotJoin(t *testing.T) {
 	for _, g := range groups {
 		defer g.Close(ctx)
 	}
-	if n := groups[0].Rejected(); n < 2 {
+	if n := groups[0].Stats().RejectedConnections; n < 2 {
 		t.Errorf("%d connections were rejected; two processes tried", n)
 	}
 	send(t, must(groups[1].Subgroup("a")), "it is me")

@@ -24,7 +24,7 @@ var layers = [][]string{
 	{"internal/member"},
 	{"internal/courier"},
 	{"."},
-	{"dds", "ripc"},
+	{"dds", "ripc", "squallprom"},
 	{"internal/sim", "internal/testlab"},
 	{"cmd/squall/internal/proc", "cmd/squall/internal/version"},
 	{"cmd/squall/internal/bench"},

@@ -325,7 +325,7 @@ func (p *process) answer(r request) (a Answer) {
 }
 
 func (p *process) status(a Answer) Answer {
-	a.View, a.Rejected = p.group.View().ID, p.group.Rejected()
+	a.View, a.Rejected = p.group.View().ID, p.group.Stats().RejectedConnections
 	a.Accepted = p.ended("").Accepted
 	a.Delivered, a.Gap = p.meter.total.Load(), p.meter.gap()
 	for i := range p.replicas {

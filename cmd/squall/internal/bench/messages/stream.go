@@ -134,13 +134,13 @@ func (g *groupMember) snapshot() Sample {
 	s := Sample{Delivered: g.tally.bySender(g.Spec.Nodes)}
 	for i := range g.Spec.Subgroups {
 		stats := g.Subgroup(subgroupName(i)).Stats()
-		s.Batches.Send.Sum += stats.SendBatch.Sum.Load()
-		s.Batches.Send.Count += stats.SendBatch.Batches.Load()
-		s.Batches.Receive.Sum += stats.ReceiveBatch.Sum.Load()
-		s.Batches.Receive.Count += stats.ReceiveBatch.Batches.Load()
-		s.Batches.Deliver.Sum += stats.DeliverBatch.Sum.Load()
-		s.Batches.Deliver.Count += stats.DeliverBatch.Batches.Load()
-		s.Nulls += stats.NullsSent.Load()
+		s.Batches.Send.Sum += stats.SendBatch.Sum
+		s.Batches.Send.Count += stats.SendBatch.Batches
+		s.Batches.Receive.Sum += stats.ReceiveBatch.Sum
+		s.Batches.Receive.Count += stats.ReceiveBatch.Batches
+		s.Batches.Deliver.Sum += stats.DeliverBatch.Sum
+		s.Batches.Deliver.Count += stats.DeliverBatch.Batches
+		s.Nulls += stats.NullsSent
 	}
 	return s
 }
