@@ -2,19 +2,19 @@ package squall
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
 	"time"
 
-	"github.com/squall-go/squall/fabric/port"
 	"github.com/squall-go/squall/internal/join"
 	"github.com/squall-go/squall/internal/restart"
-	"github.com/squall-go/squall/internal/transfer"
 	"github.com/squall-go/squall/views"
 )
 
-// Event is something that happened to a group. Its type says what; String tells it in a line.
+// Event is something that happened to a group: one of the types of this package that are documented as
+// events, to be told apart by a type switch. String describes it in a line.
 type Event interface {
 	fmt.Stringer
 	level() slog.Level
@@ -49,30 +49,64 @@ func (e GroupFounded) String() string {
 }
 func (GroupFounded) level() slog.Level { return slog.LevelInfo }
 
-// MemberDown says that a member is taken for failed. The next view is without it.
-type MemberDown struct{ views.Suspected }
+// MemberDown says that a member is suspected: it is taken for failed, for good. The next view excludes it.
+type MemberDown struct {
+	Member Member
+	Err    error // why it is suspected
+}
 
-func (e MemberDown) String() string    { return e.Suspected.String() }
-func (e MemberDown) level() slog.Level { return slog.LevelWarn }
+func (e MemberDown) String() string {
+	return fmt.Sprintf("node %d at %s is suspected: %v", e.Member.ID, e.Member.Addr, e.Err)
+}
+func (MemberDown) level() slog.Level { return slog.LevelWarn }
 
-// Changing tells of the moves by which a view ends. Its Event is one of the types below.
-type Changing struct{ views.Event }
+// ViewChangeStep is a step of a view change at one member.
+type ViewChangeStep uint8
 
-// What a Changing can hold.
-type (
-	ChangeProposed = views.Proposed
-	ChangeDecided  = views.Decided
-	Wedged         = views.Wedged
+// Steps of a view change.
+const (
+	ViewWedged   ViewChangeStep = iota // nothing is sent or received in the view any more
+	ViewProposed                       // this member leads the change, and proposes the next view
+	ViewDecided                        // the next view is decided
 )
 
-func (e Changing) level() slog.Level { return slog.LevelDebug }
+// ViewChanging reports a step by which a view ends.
+type ViewChanging struct {
+	Step    ViewChangeStep
+	Next    *View    // the view that is proposed or decided; nil: none, or the group ends
+	Removed []Member // with ViewProposed: the members that failed
+	Left    []Member // with ViewProposed: the members that leave
 
-// NotProvisioned says that a shard of a subgroup has too few members in the view that was installed, and why, or that it waits for a member that has its log. Every
-// member is told, with every such view. What an application's own Layout answered is told where the view was made; the others hear that it placed nobody.
-type NotProvisioned struct{ views.Unmet }
+	text string
+}
 
-func (e NotProvisioned) String() string    { return e.Unmet.String() }
-func (e NotProvisioned) level() slog.Level { return slog.LevelWarn }
+func (e ViewChanging) String() string    { return e.text }
+func (e ViewChanging) level() slog.Level { return slog.LevelDebug }
+
+// viewChanging makes the event of a step of a view change.
+func viewChanging(e views.Event) ViewChanging {
+	out := ViewChanging{text: e.String()}
+	switch e := e.(type) {
+	case views.Proposed:
+		out.Step, out.Next, out.Removed, out.Left = ViewProposed, e.View, e.Removed, e.Left
+	case views.Decided:
+		out.Step, out.Next = ViewDecided, e.Decision.View
+	}
+	return out
+}
+
+// NotProvisioned says that a shard of a subgroup has too few members in the view that was installed, and
+// why, or that it waits for a member that has its log. Every member reports it, with every such view. What
+// an application's own Layout returned is reported where the view was made; the other members report that
+// it placed no members.
+type NotProvisioned struct {
+	Subgroup string
+	Shard    int
+	Reason   string
+}
+
+func (e NotProvisioned) String() string  { return e.Reason }
+func (NotProvisioned) level() slog.Level { return slog.LevelWarn }
 
 // StateRestoring says that this process reads a subgroup's state from a member.
 type StateRestoring struct {
@@ -115,8 +149,16 @@ func (e StateRestored) String() string {
 }
 func (StateRestored) level() slog.Level { return slog.LevelInfo }
 
-// StateGiven says that a member read a subgroup's state from this process, or, with an error, that it did not get all of it.
-type StateGiven struct{ transfer.Given }
+// StateGiven says that a member read a subgroup's state from this process or, with an error, that it did
+// not get all of it.
+type StateGiven struct {
+	Subgroup string
+	Shard    int
+	To       NodeID
+	Bytes    uint64
+	Took     time.Duration
+	Err      error
+}
 
 func (e StateGiven) String() string {
 	if e.Err != nil {
@@ -126,10 +168,62 @@ func (e StateGiven) String() string {
 }
 func (StateGiven) level() slog.Level { return slog.LevelDebug }
 
-// Restarting tells how the members of a group that had ended find together again. Its Event is one of package restart.
-type Restarting struct{ restart.Event }
+// RestartStep is a step of the restart of a group.
+type RestartStep uint8
 
+// Steps of a restart.
+const (
+	RestartWaiting     RestartStep = iota // the restart cannot go on: Nodes are missing
+	RestartLearned                        // another process knows a newer view
+	RestartProposed                       // this process leads the restart, and proposes View
+	RestartReconciling                    // this process brings its logs to the agreed ends
+	RestartReconciled                     // it has done so; with Err: it failed, and tries again
+	RestartSuperseded                     // another process leads the restart
+	RestartIgnored                        // what Nodes said is of no use here
+	RestartInstalled                      // View is in force, and this process is a member of it
+	RestartFoundGroup                     // a group runs already
+)
+
+// Restarting reports how the members of a group that had ended find together again.
+type Restarting struct {
+	Step  RestartStep
+	Nodes []NodeID // that are missing, or that said something
+	View  *View    // nil: the step has none
+	Err   error
+
+	text string
+}
+
+func (e Restarting) String() string    { return e.text }
 func (e Restarting) level() slog.Level { return slog.LevelInfo }
+
+// restarting makes the event of a step of a restart.
+func restarting(e restart.Event) Restarting {
+	out := Restarting{text: e.String()}
+	switch e := e.(type) {
+	case restart.Waiting:
+		out.Step, out.Nodes = RestartWaiting, e.For
+	case restart.Learned:
+		out.Step, out.Nodes, out.View = RestartLearned, []NodeID{e.From.ID}, e.View
+	case restart.Proposed:
+		out.Step, out.View = RestartProposed, e.View
+	case restart.Completing:
+		out.Step, out.View = RestartProposed, e.View
+	case restart.Reconciling:
+		out.Step = RestartReconciling
+	case restart.Reconciled:
+		out.Step, out.Err = RestartReconciled, e.Err
+	case restart.Superseded:
+		out.Step, out.Nodes = RestartSuperseded, []NodeID{e.By.Node}
+	case restart.Ignored:
+		out.Step, out.Nodes = RestartIgnored, []NodeID{e.From.ID}
+	case restart.Restarted:
+		out.Step, out.View = RestartInstalled, e.View
+	case restart.Found:
+		out.Step = RestartFoundGroup
+	}
+	return out
+}
 
 // StateLost says that the shard that this process is in had members before, of which none is left that has its state: the shard begins
 // anew. Every member of it is told, before anything is delivered. Those that had a state replace it (StateBegun).
@@ -220,12 +314,19 @@ func (e LogTorn) String() string {
 }
 func (LogTorn) level() slog.Level { return slog.LevelInfo }
 
-// ConnectionRejected says that something else than a member knocked at the port, or at the socket of shared memory. There are
-// no more than 10 of them a second; ConnectionsRejected counts the others.
-type ConnectionRejected struct{ port.Rejection }
+// ConnectionRejected says that a process that is no member tried to connect, at the port or at the socket of
+// shared memory, or that a connection broke the rules. There are at most 10 of these events a second;
+// ConnectionsRejected counts the others.
+type ConnectionRejected struct {
+	Remote string // the peer's host:port, or its process
+	Reason string // in few words, the same for all rejections of a kind
+	Err    error
 
-func (e ConnectionRejected) String() string    { return e.Rejection.String() }
-func (e ConnectionRejected) level() slog.Level { return slog.LevelWarn }
+	text string
+}
+
+func (e ConnectionRejected) String() string  { return e.text }
+func (ConnectionRejected) level() slog.Level { return slog.LevelWarn }
 
 // ConnectionsRejected says how many connections were rejected within about a second besides those that were told of one by one.
 type ConnectionsRejected struct{ Count int }
@@ -241,29 +342,76 @@ type Listening struct{ Addr string }
 func (e Listening) String() string  { return "listening on " + e.Addr }
 func (Listening) level() slog.Level { return slog.LevelDebug }
 
-// Joining says how far the forming of the group is. Its Event is one of the types below.
-type Joining struct{ join.Event }
+// JoinStep is a step of forming a group, or of joining one.
+type JoinStep uint8
 
-// What a Joining can hold: at the founder requests, how each was answered, and the view's way to its members; at the others each
-// attempt to reach the founder, and what came of it; at members of a group that works, who joins and how far that is; at who
-// joins, the same.
-type (
-	JoinRequested  = join.JoinRequested
-	JoinRefused    = join.Refused
-	JoinForgotten  = join.Forgotten
-	JoinFailed     = join.AttemptFailed
-	JoinHeld       = join.Held
-	JoinRedirected = join.Redirected
-	JoinApplied    = join.Applied
-	JoinMeeting    = join.Meeting
-	JoinReached    = join.Reached
-	JoinAdmitted   = join.Admitted
-	JoinAborted    = join.Aborted
-	ViewProposed   = join.ViewProposed
-	MembersReady   = join.ViewInstalled // told before this process's own ViewInstalled
+// Steps of forming and joining a group.
+const (
+	JoinAsked         JoinStep = iota // a process asked to be a member
+	JoinWaiting                       // this process has a place, and waits for the other members
+	JoinRefused                       // a process was turned away, or told to ask again
+	JoinFailed                        // an attempt of this process failed; it tries again
+	JoinRedirected                    // this process was sent to the member at Addr
+	JoinMeeting                       // this process connects to the members of View
+	JoinReached                       // a process has connected to all members of View
+	JoinAdmitted                      // a process is a member, from View on
+	JoinForgotten                     // a process went away before it was a member
+	JoinAborted                       // forming the group failed; it is tried again
+	JoinViewProposed                  // the first view is on its way to its members
+	JoinViewInstalled                 // all members of the first view are ready
 )
 
+// Joining reports a step of forming a group, or of joining one.
+type Joining struct {
+	Step JoinStep
+	Node NodeID // the process that joins; 0: this one, or none
+	Addr string // of that process, or of the member that was asked
+	View ViewID // 0: the step has none
+	Err  error  // why it failed, or why the process was refused
+
+	text string
+}
+
+func (e Joining) String() string    { return e.text }
 func (e Joining) level() slog.Level { return slog.LevelDebug }
+
+// joining makes the event of a step of forming or joining a group.
+func joining(e join.Event) Joining {
+	out := Joining{text: e.String()}
+	of := func(step JoinStep, m Member) { out.Step, out.Node, out.Addr = step, m.ID, m.Addr }
+	switch e := e.(type) {
+	case join.JoinRequested:
+		of(JoinAsked, e.Member)
+	case join.Applied:
+		of(JoinAsked, e.Member)
+	case join.Held:
+		out.Step, out.Addr = JoinWaiting, e.Addr
+	case join.Refused:
+		out.Step, out.Node, out.Addr, out.Err = JoinRefused, e.ID, e.Addr, errors.New(e.Text)
+	case join.AttemptFailed:
+		out.Step, out.Addr, out.Err = JoinFailed, e.Addr, e.Err
+	case join.Redirected:
+		out.Step, out.Addr = JoinRedirected, e.To
+	case join.Meeting:
+		out.Step, out.Addr, out.View = JoinMeeting, e.Addr, e.View
+	case join.Reached:
+		of(JoinReached, e.Member)
+		out.View = e.View
+	case join.Admitted:
+		of(JoinAdmitted, e.Member)
+		out.View = e.View
+	case join.Forgotten:
+		of(JoinForgotten, e.Member)
+		out.Err = e.Err
+	case join.Aborted:
+		out.Step, out.Err = JoinAborted, e.Err
+	case join.ViewProposed:
+		out.Step, out.View = JoinViewProposed, e.View.ID
+	case join.ViewInstalled:
+		out.Step, out.View = JoinViewInstalled, e.View.ID
+	}
+	return out
+}
 
 // Halted says that the group does nothing any more, and why.
 type Halted struct{ Reason error }

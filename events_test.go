@@ -60,9 +60,9 @@ func TestEventsTellTheLifeOfAGroup(t *testing.T) {
 	if err := groups[1].Close(t.Context()); err != nil {
 		t.Error(err)
 	}
-	check("which left", 1, append(slices.Clone(formed), "Changing"))
+	check("which left", 1, append(slices.Clone(formed), "ViewChanging"))
 	awaitView(t, 3, groups[0], groups[2], groups[3])
-	left := append(slices.Clone(formed), "Changing", "ViewInstalled")
+	left := append(slices.Clone(formed), "ViewChanging", "ViewInstalled")
 	for _, i := range []int{0, 2, 3} {
 		check("after node 2 left", i, left)
 	}
@@ -71,7 +71,7 @@ func TestEventsTellTheLifeOfAGroup(t *testing.T) {
 	awaitView(t, 2, groups[0], groups[2])
 	check("which was evicted", 3, append(slices.Clone(left), "Halted"))
 	for _, i := range []int{0, 2} {
-		check("after node 4 was reported", i, append(slices.Clone(left), "MemberDown", "Changing", "ViewInstalled"))
+		check("after node 4 was reported", i, append(slices.Clone(left), "MemberDown", "ViewChanging", "ViewInstalled"))
 	}
 	for _, e := range slices.Concat(told[0].events, told[3].events) {
 		switch e := e.(type) {

@@ -170,7 +170,7 @@ func (g *Group) joinConfig() join.Config {
 	}
 	return join.Config{
 		Cluster: c.Cluster, Group: group, Secret: secret, Join: c.Join, Expect: c.InitialMembers, Declarations: c.declarations(), Layouts: c.layouts(), Port: g.port, TLS: c.TLS,
-		Self: g.self, Identity: g.identity, FailAfter: c.FailAfter, Room: g.reserve.full, OnEvent: func(e join.Event) { c.emit(Joining{e}) },
+		Self: g.self, Identity: g.identity, FailAfter: c.FailAfter, Room: g.reserve.full, OnEvent: func(e join.Event) { c.emit(joining(e)) },
 		Reach: func(ctx context.Context, m views.Member) error { return g.node.Reach(ctx, fabricPeer(m)) },
 	}
 }
@@ -318,7 +318,7 @@ func (g *Group) announce(v *views.View) {
 	g.news.add(v)
 	g.cfg.emit(ViewInstalled{v, g.links(v)})
 	for _, u := range g.unmet(v) {
-		g.cfg.emit(NotProvisioned{u})
+		g.cfg.emit(NotProvisioned{u.Name, u.Shard, u.Reason})
 	}
 	self, _ := v.RankOf(g.cfg.ID)
 	for _, sg := range v.Subgroups {
@@ -353,10 +353,10 @@ func (g *Group) changing(e views.Event) {
 		g.door.Failed(down.Member)
 		g.door.Lead(g.leader(g.member.View()))
 		g.down.Add(1)
-		g.cfg.emit(MemberDown{down})
+		g.cfg.emit(MemberDown{down.Member, down.Err})
 		return
 	}
-	g.cfg.emit(Changing{e})
+	g.cfg.emit(viewChanging(e))
 }
 
 // onHost is the number of a view's members, and so of their loops, on a host.

@@ -29,11 +29,11 @@ type besieged struct {
 	delivered [3]atomic.Int64
 	sent      int64
 	mu        sync.Mutex
-	rejected  map[port.Reason]int
+	rejected  map[string]int
 }
 
 func newBesieged(t *testing.T) *besieged {
-	b := &besieged{t: t, rejected: map[port.Reason]int{}}
+	b := &besieged{t: t, rejected: map[string]int{}}
 	b.groups = cluster(t, 3, func(i int, c *squall.Config) {
 		c.Fabric = squall.FabricTCP
 		c.Subgroups = []squall.SubgroupConfig{{Name: "a", Deliver: func(squall.Message) { b.delivered[i].Add(1) }}}
@@ -55,7 +55,7 @@ func (b *besieged) event(e squall.Event) {
 func (b *besieged) count(r port.Reason) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.rejected[r]
+	return b.rejected[r.String()]
 }
 
 // flow has every member send and all deliver.

@@ -56,7 +56,7 @@ func (d *durable) comeBack(ctx context.Context) (restart.Outcome, error) {
 	return restart.Run(ctx, restart.Config{
 		Cluster: g.cfg.Cluster, Self: g.self, Memory: d.memory, Join: g.cfg.Join, Logs: d.ends, Reconcile: d.reconcile, Place: d.place,
 		Persistent: func(name string) bool { return d.declaration(persist.LogID{Name: name}) >= 0 },
-		Port:       g.port, TLS: g.cfg.TLS, OnEvent: func(e restart.Event) { g.cfg.emit(Restarting{e}) },
+		Port:       g.port, TLS: g.cfg.TLS, OnEvent: func(e restart.Event) { g.cfg.emit(restarting(e)) },
 	})
 }
 

@@ -33,7 +33,7 @@ func (r *rejections) count() uint64 { return r.total.Load() }
 func (r *rejections) add(p port.Rejection) {
 	r.total.Add(1)
 	if r.tells() {
-		r.emit(ConnectionRejected{p})
+		r.emit(ConnectionRejected{p.Remote, p.Reason.String(), p.Err, p.String()})
 	}
 }
 

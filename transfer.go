@@ -39,7 +39,7 @@ func newStates(g *Group) *states {
 	s := &states{group: g}
 	s.ctx, s.end = context.WithCancelCause(context.Background())
 	s.source = transfer.NewSource(transfer.SourceConfig{
-		Self: g.cfg.ID, ID: g.identity, Reject: g.port.Reject, Given: func(given transfer.Given) { g.cfg.emit(StateGiven{given}) },
+		Self: g.cfg.ID, ID: g.identity, Reject: g.port.Reject, Given: func(given transfer.Given) { g.cfg.emit(StateGiven(given)) },
 		Keeps: func(name string) bool {
 			return slices.ContainsFunc(g.cfg.Subgroups, func(sg SubgroupConfig) bool { return sg.Name == name && sg.handsOver() })
 		},

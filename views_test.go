@@ -471,7 +471,7 @@ func TestASubgroupWithTooFewMembersWaitsForMore(t *testing.T) {
 	configure := func(i int, c *squall.Config) {
 		js[i] = &journal{}
 		c.Events = func(e squall.Event) {
-			if n, ok := e.(squall.NotProvisioned); ok && n.Name == "three" {
+			if n, ok := e.(squall.NotProvisioned); ok && n.Subgroup == "three" {
 				unmet[i].Add(1)
 			}
 		}

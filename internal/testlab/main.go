@@ -157,7 +157,7 @@ func (p *process) happened(e squall.Event) {
 		}
 		p.tell(news{Kind: newsEvent, Text: text + e.Damage.Error()})
 	case squall.Joining:
-		if _, yes := e.Event.(squall.JoinForgotten); yes {
+		if e.Step == squall.JoinForgotten {
 			p.tell(news{Kind: newsEvent, Text: e.String()})
 		}
 	}

@@ -74,10 +74,8 @@ func (m *keeper) run(ctx context.Context) (err error) {
 
 // happened tells the parent what it wants to know.
 func (m *keeper) happened(e squall.Event) {
-	if e, ok := e.(squall.Restarting); ok {
-		if why, waits := strings.CutPrefix(e.String(), "waiting for "); waits {
-			m.say(subjectReport{Waiting: why})
-		}
+	if e, ok := e.(squall.Restarting); ok && e.Step == squall.RestartWaiting && len(e.Nodes) > 0 {
+		m.say(subjectReport{Waiting: strings.TrimPrefix(e.String(), "waiting for ")})
 	}
 	m.subject.happened(e)
 }
