@@ -55,11 +55,11 @@ func TestFabricsAreChosenPairByPair(t *testing.T) {
 			} else if g.ID() == 2 || other.ID() == 2 {
 				want = "tcp"
 			}
-			if got := g.Link(other.ID()); got != want {
+			if got := must(g.Debug().Link(other.ID())); got != want {
 				t.Errorf("node %d reaches node %d by %q, not %q", g.ID(), other.ID(), got, want)
 			}
 		}
-		if got := g.Link(9); got != "" {
+		if got := must(g.Debug().Link(9)); got != "" {
 			t.Errorf("node %d reaches a stranger by %q", g.ID(), got)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/squall-go/squall/fabric/auto"
+	"github.com/squall-go/squall/internal/ablation"
 	"github.com/squall-go/squall/internal/join"
 	"github.com/squall-go/squall/multicast"
 	"github.com/squall-go/squall/order"
@@ -57,18 +57,27 @@ const (
 	Persistent = views.Persistent
 )
 
-// Fabric says how members reach each other's rows.
-type Fabric = auto.Mode
+// Fabric says how the members of a group connect to each other.
+type Fabric uint8
 
 // Fabrics.
 const (
-	FabricAuto = auto.Auto // shared memory within a host, TCP between hosts
-	FabricSHM  = auto.SHM  // shared memory only
-	FabricTCP  = auto.TCP  // TCP only
+	FabricAuto Fabric = iota // shared memory within a host, TCP between hosts
+	FabricSHM                // shared memory only
+	FabricTCP                // TCP only
 )
 
-// Tuning switches parts of the protocol off, to measure what they are worth.
-type Tuning = multicast.Tuning
+// String returns "auto", "shm" or "tcp".
+func (f Fabric) String() string {
+	if f > FabricTCP {
+		return fmt.Sprintf("fabric %d", uint8(f))
+	}
+	return [...]string{"auto", "shm", "tcp"}[f]
+}
+
+func init() {
+	ablation.Set = func(config any, t multicast.Tuning) { config.(*Config).tuning = t }
+}
 
 // Config describes this process's part in a group.
 type Config struct {
@@ -94,7 +103,8 @@ type Config struct {
 	// OnView is called on the loop with every view, before anything is delivered in it. What a view before it delivers comes first, except
 	// to subgroups that have an upcall queue or no room, or still get their state or their log: a Message's View says which one it belongs to.
 	OnView func(*View)
-	Tuning Tuning
+
+	tuning multicast.Tuning // see package internal/ablation
 }
 
 // SubgroupConfig declares a subgroup. All but the functions, AsyncQueueBytes, BacklogBytes and LargeDir must be the same at every member.

@@ -7,14 +7,11 @@ import (
 	"github.com/squall-go/squall/smc"
 )
 
-// Message is one delivered message. Data is good until the upcall returns.
-type Message = multicast.Message
-
 // application calls the upcalls of a subgroup, over all shards and views.
 type application interface {
 	multicast.Receiver
 	// call runs the upcall on the caller's goroutine, while the loop delivers nothing.
-	call(run []Message)
+	call(run []multicast.Message)
 	// mark runs f once, after the upcalls of everything accepted so far. Loop.
 	mark(f func())
 	// close ends it when everything that it accepted is delivered, and waits for that.
@@ -25,7 +22,7 @@ type application interface {
 func (sg SubgroupConfig) application(wake func()) application {
 	r := single(sg.Deliver)
 	if sg.DeliverBatch != nil {
-		r = direct{sg.DeliverBatch, 0}
+		r = batch(sg.DeliverBatch)
 	}
 	if sg.AsyncQueueBytes > 0 {
 		return newQueue(max(sg.AsyncQueueBytes/2, smc.MaxMessage(sg.RingBytes)), r.upcall, wake)
@@ -35,21 +32,27 @@ func (sg SubgroupConfig) application(wake func()) application {
 
 // direct calls the application on the loop.
 type direct struct {
-	upcall func([]Message)
+	upcall func([]multicast.Message)
 	maxRun int
 }
 
 // single calls the application for each message, out of runs that stay in the processor's first cache.
 func single(upcall func(Message)) direct {
-	return direct{func(run []Message) {
-		for i := range run {
-			upcall(run[i])
+	return direct{func(run []multicast.Message) {
+		all := messages(run)
+		for i := range all {
+			upcall(all[i])
 		}
 	}, 128}
 }
 
+// batch calls the application for each run.
+func batch(upcall func([]Message)) direct {
+	return direct{func(run []multicast.Message) { upcall(messages(run)) }, 0}
+}
+
 // Deliver implements multicast.Receiver.
-func (d direct) Deliver(run []Message) int {
+func (d direct) Deliver(run []multicast.Message) int {
 	d.upcall(run)
 	return len(run)
 }
@@ -57,7 +60,7 @@ func (d direct) Deliver(run []Message) int {
 // MaxRun implements multicast.Receiver.
 func (d direct) MaxRun() int { return d.maxRun }
 
-func (d direct) call(run []Message) { d.upcall(run) }
+func (d direct) call(run []multicast.Message) { d.upcall(run) }
 
 func (d direct) mark(f func()) { f() }
 
@@ -69,7 +72,7 @@ func (d direct) close() {}
 // is done with its own.
 type queue struct {
 	wake   func() // tells the loop that there is room again
-	upcall func([]Message)
+	upcall func([]multicast.Message)
 	done   chan struct{}
 
 	mu      sync.Mutex
@@ -81,14 +84,14 @@ type queue struct {
 
 // buffer is a run of messages whose data lies in one piece of memory, but for the bodies of large ones, with marks between them.
 type buffer struct {
-	run    []Message
+	run    []multicast.Message
 	data   []byte
 	bodies int // bytes of those that it holds
 	marks  []mark
 }
 
 // keep puts a message behind the others if there is room. A large one that has more than all the room may be alone.
-func (b *buffer) keep(m Message) bool {
+func (b *buffer) keep(m multicast.Message) bool {
 	alone := m.Body() != nil && len(b.run) == 0
 	if len(b.run) == maxQueued || !alone && len(b.data)+b.bodies+len(m.Data) > cap(b.data) {
 		return false
@@ -124,7 +127,7 @@ type mark struct {
 }
 
 // deliver calls the application, and marks where they lie.
-func (b *buffer) deliver(upcall func([]Message)) {
+func (b *buffer) deliver(upcall func([]multicast.Message)) {
 	from := 0
 	for _, m := range b.marks {
 		if m.at > from {
@@ -141,7 +144,7 @@ func (b *buffer) deliver(upcall func([]Message)) {
 // maxQueued bounds the messages of a buffer, which also take room when they are empty.
 const maxQueued = 64 << 10
 
-func newQueue(bytes int, upcall func([]Message), wake func()) *queue {
+func newQueue(bytes int, upcall func([]multicast.Message), wake func()) *queue {
 	q := &queue{wake: wake, upcall: upcall, done: make(chan struct{}), filling: buffer{data: make([]byte, 0, bytes)}}
 	q.changed.L = &q.mu
 	go q.serve(buffer{data: make([]byte, 0, bytes)})
@@ -149,7 +152,7 @@ func newQueue(bytes int, upcall func([]Message), wake func()) *queue {
 }
 
 // Deliver implements multicast.Receiver: it takes what there is room for.
-func (q *queue) Deliver(run []Message) (taken int) {
+func (q *queue) Deliver(run []multicast.Message) (taken int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, m := range run {
@@ -191,7 +194,7 @@ func (q *queue) serve(reading buffer) {
 	}
 }
 
-func (q *queue) call(run []Message) { q.upcall(run) }
+func (q *queue) call(run []multicast.Message) { q.upcall(run) }
 
 // mark implements application. There are as few as there are views, so they take no room.
 func (q *queue) mark(f func()) {

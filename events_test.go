@@ -144,7 +144,7 @@ func oneLeaves(t *testing.T, fabric squall.Fabric, run int) {
 func dump(t testing.TB, g *squall.Group) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := g.Dump(&b); err != nil {
+	if err := g.Debug().Dump(&b); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()

@@ -117,7 +117,7 @@ func ExampleSubgroup_SendFrom() {
 	if err := group.Close(ctx); err != nil {
 		fmt.Println(err)
 	}
-	fmt.Printf("%s…\n", kept.Data[:11])
+	fmt.Printf("%s…\n", kept.Bytes()[:11])
 	kept.Release()
 	// Output:
 	// 6291456 bytes

@@ -1,12 +1,10 @@
 package squall
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"net"
 	"slices"
@@ -102,7 +100,7 @@ func (g *Group) open(ctx context.Context) (err error) {
 	if g.parker, err = fabric.NewParker(); err != nil {
 		return err
 	}
-	if g.node, err = auto.New(c.Fabric, g.port, c.TLS); err != nil {
+	if g.node, err = auto.New(auto.Mode(c.Fabric), g.port, c.TLS); err != nil {
 		return err
 	}
 	if err = g.openBulk(); err != nil {
@@ -184,7 +182,7 @@ func (g *Group) enter(ctx context.Context, outcome *join.Outcome) error {
 	cfg := member.Config{
 		Self: g.cfg.ID, View: outcome.View, Open: g.table, Retire: g.retire, Next: g.next, Receiver: g.receiver,
 		Transfers: g.transfers, Limits: g.limits, Room: g.room,
-		Tuning: g.cfg.Tuning, Heartbeat: g.cfg.Heartbeat, FailAfter: g.cfg.FailAfter, Wake: g.parker.Wake,
+		Tuning: g.cfg.tuning, Heartbeat: g.cfg.Heartbeat, FailAfter: g.cfg.FailAfter, Wake: g.parker.Wake,
 		OnEvent: g.changing, Installed: g.installed, Halted: g.halt,
 		Wall: func() order.Time { return order.TimeOf(time.Now()) },
 	}
@@ -448,17 +446,6 @@ func (g *Group) setSender(s *Subgroup, on bool) error {
 	return nil
 }
 
-// Link is the name of the fabric between this process and a member: "shm", "tcp", "self", or "pending" before they are connected. It
-// is empty for a node that is no member. Link must not be called in an upcall or an event: it asks the loop.
-func (g *Group) Link(id NodeID) (name string) {
-	g.ask(func() {
-		if r, ok := g.member.View().RankOf(id); ok {
-			name = g.member.Table().LinkName(r)
-		}
-	})
-	return name
-}
-
 // ask runs f on the loop and reports whether it ran.
 func (g *Group) ask(f func()) bool {
 	done := make(chan struct{})
@@ -469,20 +456,6 @@ func (g *Group) ask(f func()) bool {
 	case <-g.runner.Done():
 		return false
 	}
-}
-
-// Dump prints the shared state table of the view in force as this process sees it, a line per member. It must not be called in an
-// upcall or an event: it asks the loop.
-func (g *Group) Dump(w io.Writer) error {
-	var text bytes.Buffer // written outside the loop, which must not wait for anybody's pipe
-	var err error
-	if !g.ask(func() { err = g.member.Dump(&text) }) {
-		return ErrClosed
-	}
-	if err == nil {
-		_, err = w.Write(text.Bytes())
-	}
-	return err
 }
 
 // Leave takes this process out of the group: it accepts no more messages, waits until every message that was accepted here is

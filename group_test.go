@@ -128,7 +128,7 @@ func TestAllMembersDeliverTheSameSequence(t *testing.T) {
 					select {
 					case <-states[i].all:
 					case <-time.After(20 * time.Second):
-						groups[i].Dump(testWriter{t})
+						groups[i].Debug().Dump(testWriter{t})
 						t.Fatalf("node %d delivered %d of %d", i+1, states[i].count, each*nodes)
 					}
 					if states[i].bad != "" || states[i].digest != states[0].digest {

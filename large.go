@@ -11,13 +11,11 @@ import (
 	"github.com/squall-go/squall/internal/courier"
 	"github.com/squall-go/squall/internal/member"
 	"github.com/squall-go/squall/internal/progress"
+	"github.com/squall-go/squall/multicast"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/rdmc"
 	"github.com/squall-go/squall/views"
 )
-
-// Body is the content of a large message (Message.Body). Who holds it may read it beyond the upcall, until it releases it.
-type Body = member.Body
 
 // SendFrom is Send of size bytes that it reads. A message that no ring takes moves to the others while the rest is still being read; this
 // process and all others have room for the whole of it meanwhile, in memory or, where LargeDir is set, the others in a file. If the reader
@@ -92,7 +90,7 @@ func (g *Group) yield() {
 }
 
 // room makes the body of a large message.
-func (g *Group) room(size int) (*Body, error) {
+func (g *Group) room(size int) (*multicast.Body, error) {
 	b, err := courier.Room(g.bulk, size)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrTooLarge, err)

@@ -313,7 +313,7 @@ func TestLargeMessagesWaitInAQueue(t *testing.T) {
 			t.Errorf("%q came instead of %q", g, w)
 		}
 	}
-	if b := kept.Load(); b == nil || digest(b.Data) != want[0] {
+	if b := kept.Load(); b == nil || digest(b.Bytes()) != want[0] {
 		t.Error("a body that is held has changed")
 	}
 }
@@ -333,8 +333,8 @@ func TestLargeMessagesMayBeReceivedIntoFiles(t *testing.T) {
 		c.Subgroups[0].LargeDir = dir
 		deliver := c.Subgroups[0].Deliver
 		c.Subgroups[0].Deliver = func(m squall.Message) {
-			if b := m.Body(); b != nil && b.File != "" && filepath.Dir(b.File) == dir && files.Add(1) == 1 {
-				if err := os.Rename(b.File, kept); err != nil {
+			if b := m.Body(); b != nil && b.File() != "" && filepath.Dir(b.File()) == dir && files.Add(1) == 1 {
+				if err := os.Rename(b.File(), kept); err != nil {
 					t.Error(err)
 				}
 			}

@@ -40,13 +40,24 @@ const (
 type Retention = persist.Retention
 
 // Stage is how far a version of a persistent subgroup has come.
-type Stage = member.Stage
+type Stage uint8
 
-// Stages of a version. OnEveryDisk is what survives even if all members end at once.
+// Stages of a version. What is OnEveryDisk survives even if all members end at once.
 const (
-	OnThisDisk  = member.Here
-	OnEveryDisk = member.Everywhere
+	OnThisDisk  = Stage(member.Here)
+	OnEveryDisk = Stage(member.Everywhere)
 )
+
+// String returns "on this disk" or "on every disk".
+func (s Stage) String() string {
+	switch s {
+	case OnThisDisk:
+		return "on this disk"
+	case OnEveryDisk:
+		return "on every disk"
+	}
+	return fmt.Sprintf("stage %d", uint8(s))
+}
 
 // LogConfig says how this process keeps the log of a persistent subgroup. It may differ between members.
 type LogConfig struct {
@@ -136,11 +147,11 @@ func (d *durable) open(id persist.LogID) (*Log, error) {
 func (l *Log) Info() LogInfo { return l.log.Info() }
 
 // Persisted is the version before which everything is on this process's disk, or on every member's.
-func (l *Log) Persisted(s Stage) Version { return l.frontier.At(s) }
+func (l *Log) Persisted(s Stage) Version { return l.frontier.At(member.Stage(s)) }
 
 // WaitPersisted returns when a version is on this process's disk, or on every member's.
 func (l *Log) WaitPersisted(ctx context.Context, s Stage, v Version) error {
-	return l.frontier.Wait(ctx, s, v)
+	return l.frontier.Wait(ctx, member.Stage(s), v)
 }
 
 // Get reads one version: ErrNotInLog if there is none, ErrLogTruncated if it is kept no more.
@@ -201,7 +212,7 @@ func (l *Log) settled(t Time) bool {
 		return true
 	}
 	for next, err := range l.log.Between(t+1, math.MaxInt64) {
-		return err == nil && next.Version.Before(l.frontier.At(OnEveryDisk))
+		return err == nil && next.Version.Before(l.Persisted(OnEveryDisk))
 	}
 	return false
 }
@@ -209,8 +220,8 @@ func (l *Log) settled(t Time) bool {
 // Snapshot keeps what write writes as the application's state behind a version, and drops the records up to it: from then on the log begins with the record
 // behind that version. The version must be on every member's disk: WaitPersisted.
 func (l *Log) Snapshot(at Version, write func(io.Writer) error) error {
-	if !at.Before(l.frontier.At(OnEveryDisk)) {
-		return fmt.Errorf("snapshot of subgroup %q at %v: %w: what they have comes before %v", l.subgroup, at, ErrNotOnEveryDisk, l.frontier.At(OnEveryDisk))
+	if !at.Before(l.Persisted(OnEveryDisk)) {
+		return fmt.Errorf("snapshot of subgroup %q at %v: %w: what they have comes before %v", l.subgroup, at, ErrNotOnEveryDisk, l.Persisted(OnEveryDisk))
 	}
 	return l.log.Snapshot(at, write)
 }

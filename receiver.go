@@ -14,6 +14,7 @@ import (
 	"github.com/squall-go/squall/internal/restart"
 	"github.com/squall-go/squall/internal/shard"
 	"github.com/squall-go/squall/internal/transfer"
+	"github.com/squall-go/squall/multicast"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/persist"
 	"github.com/squall-go/squall/views"
@@ -192,7 +193,7 @@ func (r *receiver) restoreEmpty() shard.Result {
 
 // handOver gives the application what was delivered while it took over the state. In a log it comes behind what the log got
 // from others.
-func (r *receiver) handOver(run []Message) {
+func (r *receiver) handOver(run []multicast.Message) {
 	if r.log != nil {
 		if !r.record(run) || r.config().Log.DeliverAfterPersist {
 			return
@@ -205,7 +206,7 @@ func (r *receiver) handOver(run []Message) {
 
 // record appends messages to the log, and waits for room there. It reports whether the log took all of them before the group
 // halted here.
-func (r *receiver) record(run []Message) bool {
+func (r *receiver) record(run []multicast.Message) bool {
 	for i := range run {
 		for !r.log.recorder.Take(&run[i]) {
 			select {

@@ -261,7 +261,7 @@ func TestCloseGivesUpWithItsContext(t *testing.T) {
 		t.Errorf("the Send that waited: %v", err)
 	}
 	_, err := s.Claim(t.Context(), 1)
-	for _, err := range []error{err, s.Send(t.Context(), nil), s.TrySend(nil), groups[0].Dump(testWriter{t}), groups[0].Err()} {
+	for _, err := range []error{err, s.Send(t.Context(), nil), s.TrySend(nil), groups[0].Debug().Dump(testWriter{t}), groups[0].Err()} {
 		if !errors.Is(err, squall.ErrClosed) {
 			t.Errorf("after Close: %v", err)
 		}

@@ -111,7 +111,8 @@ func (s *Subgroup) SendFuture(ctx context.Context, data []byte) (*Future, error)
 		if err != nil {
 			return nil, err
 		}
-		f := l.Future()
+		f := s.group.newFuture()
+		l.ResolveInto(&f.future)
 		if err := s.deliver(ctx, l, bytes.NewReader(data)); err != nil {
 			return nil, err
 		}
@@ -125,9 +126,6 @@ func (s *Subgroup) SendFuture(ctx context.Context, data []byte) (*Future, error)
 	return c.CommitFuture()
 }
 
-// Future is the delivery of a message that was sent here and, in a persistent subgroup, how far it has come on disks (Persisted).
-type Future = member.Future
-
 // Claim takes room for a message of n bytes in the ring, to be filled in place, and waits for it until ctx ends. The message
 // keeps its place before later claims of this process: commit soon, or abort. A claim is good across views.
 func (s *Subgroup) Claim(ctx context.Context, n int) (Claim, error) {
@@ -135,7 +133,7 @@ func (s *Subgroup) Claim(ctx context.Context, n int) (Claim, error) {
 	if err != nil {
 		return Claim{}, err
 	}
-	return Claim{c, s.outbox}, nil
+	return Claim{c.Bytes, c, s}, nil
 }
 
 // TryClaim is Claim that fails with ErrWindowFull instead of waiting.
@@ -144,38 +142,44 @@ func (s *Subgroup) TryClaim(n int) (Claim, error) {
 	if err != nil {
 		return Claim{}, err
 	}
-	return Claim{c, s.outbox}, nil
+	return Claim{c.Bytes, c, s}, nil
 }
 
-// Claim is room for one message. Bytes holds whatever was there before; fill all of it.
+// Claim is room for one message in the ring.
 type Claim struct {
-	smc.Claim
-	outbox *member.Outbox
+	Bytes []byte // to be filled by the application; it begins with what an earlier message left there
+
+	claim    smc.Claim
+	subgroup *Subgroup
 }
 
-// Commit sends the message. Bytes must not be touched afterwards. A second Commit or Abort fails with ErrClaimDone; the reason of
-// a halt means that the message may or may not have been sent before it.
+// Commit sends the message. Bytes must not be used afterwards. A second Commit or Abort fails with
+// ErrClaimDone. Any other error is the reason of a halt: the message may have been sent before it, or not.
 func (c Claim) Commit() error {
-	if c.outbox == nil {
+	if c.subgroup == nil {
 		return ErrClaimDone
 	}
-	return c.outbox.Commit(c.Claim)
+	return c.subgroup.outbox.Commit(c.claim)
 }
 
-// CommitFuture is Commit, with a Future.
+// CommitFuture is Commit, and returns a Future of the message's delivery.
 func (c Claim) CommitFuture() (*Future, error) {
-	if c.outbox == nil {
+	if c.subgroup == nil {
 		return nil, ErrClaimDone
 	}
-	return c.outbox.CommitFuture(c.Claim)
+	f := c.subgroup.group.newFuture()
+	if err := c.subgroup.outbox.CommitTo(c.claim, &f.future); err != nil {
+		return nil, err
+	}
+	return f, nil
 }
 
-// Abort gives the room back without sending anything.
+// Abort returns the room without sending anything.
 func (c Claim) Abort() error {
-	if c.outbox == nil {
+	if c.subgroup == nil {
 		return ErrClaimDone
 	}
-	return c.outbox.Abort(c.Claim)
+	return c.subgroup.outbox.Abort(c.claim)
 }
 
 // Skip declares that this process stays silent for the next so many rounds of turns of this view, so that nobody waits for it and

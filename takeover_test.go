@@ -12,6 +12,7 @@ import (
 
 	"github.com/squall-go/squall/internal/backlog"
 	"github.com/squall-go/squall/internal/transfer"
+	"github.com/squall-go/squall/multicast"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/persist"
 	"github.com/squall-go/squall/views"
@@ -51,13 +52,13 @@ func TestASnapshotIsTakenWhereTheViewBegins(t *testing.T) {
 		s := &states{group: g, source: transfer.NewSource(transfer.SourceConfig{Self: 1, Keeps: func(string) bool { return true }})}
 		s.source.Installed(view)
 		r := &receiver{stays: newStays(s, 0)}
-		b := backlog.New(backlog.Config{Bytes: 1 << 10, Wake: func() {}, Upcall: func([]Message) { events = append(events, "message") }})
+		b := backlog.New(backlog.Config{Bytes: 1 << 10, Wake: func() {}, Upcall: func([]multicast.Message) { events = append(events, "message") }})
 		if waits {
 			r.Hold(b)
 		}
-		b.Deliver([]Message{{View: 1}})
+		b.Deliver([]multicast.Message{{View: 1}})
 		r.offer(2, 0)
-		b.Deliver([]Message{{View: 2}})
+		b.Deliver([]multicast.Message{{View: 2}})
 		if len(events) > 0 {
 			t.Errorf("waiting %v: at once: %v", waits, events)
 		}

@@ -21,7 +21,7 @@ func TestAGroupOverTLSDeliversTheSameSequence(t *testing.T) {
 	})
 	everybodySends(t, "a", 500, groups...)
 	same(t, 1500, js...)
-	if link := groups[0].Link(2); link == "shm" {
+	if link := must(groups[0].Debug().Link(2)); link == "shm" {
 		t.Errorf("the link is %s", link)
 	}
 }

@@ -145,7 +145,7 @@ func awaitView(t testing.TB, members int, groups ...*squall.Group) *squall.View 
 	eventually(t, fmt.Sprintf("one view of %d members", members), func() bool {
 		for _, g := range groups {
 			v := g.View()
-			coming := func(id squall.NodeID) bool { return g.Link(id) == "pending" }
+			coming := func(id squall.NodeID) bool { return must(g.Debug().Link(id)) == "pending" }
 			if len(v.Members) != members || v.ID != groups[0].View().ID || slices.ContainsFunc(ids(v), coming) {
 				return false
 			}

@@ -35,7 +35,7 @@ func TestEveryCallOfAHaltedMemberIsAnswered(t *testing.T) {
 		answered := make(chan struct{})
 		go func() {
 			defer close(answered)
-			g.Link(2)
+			must(g.Debug().Link(2))
 		}()
 		select {
 		case <-answered:

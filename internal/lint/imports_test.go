@@ -20,7 +20,7 @@ var layers = [][]string{
 	{"persist", "rdmc", "sst"},
 	{"smc", "views"},
 	{"internal/logwire", "internal/restart", "internal/shard", "multicast"},
-	{"internal/backlog", "internal/join", "internal/transfer"},
+	{"internal/ablation", "internal/backlog", "internal/join", "internal/transfer"},
 	{"internal/member"},
 	{"internal/courier"},
 	{"."},

@@ -18,7 +18,8 @@ type Future struct {
 	err      error
 }
 
-func newFuture() *Future { return &Future{done: make(chan struct{})} }
+// MakeFuture returns a future for CommitTo or Large.ResolveInto.
+func MakeFuture() Future { return Future{done: make(chan struct{})} }
 
 // Done is closed when the message was delivered here, or never will be as far as can be known.
 func (f *Future) Done() <-chan struct{} { return f.done }
@@ -74,18 +75,26 @@ type landing struct {
 
 // CommitFuture is Commit, with something to wait on until the message is delivered.
 func (o *Outbox) CommitFuture(c smc.Claim) (*Future, error) {
-	f := newFuture()
-	if err := o.promise(c.Number(), f); err != nil {
+	f := MakeFuture()
+	if err := o.CommitTo(c, &f); err != nil {
 		return nil, err
+	}
+	return &f, nil
+}
+
+// CommitTo is CommitFuture with a future of the caller.
+func (o *Outbox) CommitTo(c smc.Claim, f *Future) error {
+	if err := o.promise(c.Number(), f); err != nil {
+		return err
 	}
 	err := o.Commit(c)
 	if err == nil {
-		return f, nil
+		return nil
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.keep(slices.DeleteFunc(o.pending, func(p promise) bool { return p.future == f }))
-	return nil, err
+	return err
 }
 
 // promise adds a future, unless this member halted: whoever halts it breaks all promises that are there.

@@ -261,15 +261,21 @@ func (l *Large) Placed() <-chan struct{} { return l.placed }
 // Err is why the message will not be sent, or nil. It is asked when Placed is closed.
 func (l *Large) Err() error { return l.err }
 
-// Future is something to wait on until the message is delivered. It is asked for before the message is filled.
+// Future returns what to wait on until the message is delivered. It is asked for before the message is filled.
 func (l *Large) Future() *Future {
+	f := MakeFuture()
+	l.ResolveInto(&f)
+	return &f
+}
+
+// ResolveInto is Future with a future of the caller.
+func (l *Large) ResolveInto(f *Future) {
 	l.outbox.mu.Lock()
 	defer l.outbox.mu.Unlock()
-	l.future = newFuture()
+	l.future = f
 	if l.over {
-		l.future.resolve(order.Version{}, nil, l.err)
+		f.resolve(order.Version{}, nil, l.err)
 	}
-	return l.future
 }
 
 // Abort gives the message up, unless it has its place already; then, and when it failed already, the application at least does not write to the

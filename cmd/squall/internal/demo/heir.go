@@ -66,7 +66,7 @@ func (m *heir) obey(ctx context.Context, do order) {
 	case do.Finish != nil: // the parent may want to know more if that takes long
 		go m.finish(ctx, func() bool { return m.replica.has(do.Finish) })
 	case do.Dump:
-		if err := m.group.Dump(m.events); err != nil {
+		if err := m.group.Debug().Dump(m.events); err != nil {
 			fmt.Fprintln(m.events, err)
 		}
 		m.say(subjectReport{Dumped: true})

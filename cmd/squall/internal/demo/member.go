@@ -62,7 +62,11 @@ func (m *member) run(ctx context.Context) (err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	go func() { cancel(m.broken(ctx)) }()
-	if err := m.parent.Send(report{Links: m.links()}); err != nil {
+	links, err := m.links()
+	if err != nil {
+		return err
+	}
+	if err := m.parent.Send(report{Links: links}); err != nil {
 		return err
 	}
 	for {
@@ -135,12 +139,14 @@ func (m *member) happened(e squall.Event) {
 }
 
 // links are the fabrics to all members, by id.
-func (m *member) links() []string {
-	links := make([]string, m.Nodes)
+func (m *member) links() (links []string, err error) {
+	links = make([]string, m.Nodes)
 	for i := range links {
-		links[i] = m.group.Link(squall.NodeID(i + 1))
+		if links[i], err = m.group.Debug().Link(squall.NodeID(i + 1)); err != nil {
+			return nil, err
+		}
 	}
-	return links
+	return links, nil
 }
 
 // send is the loaded phase: send everything, deliver everything, report.

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/internal/ablation"
+	"github.com/squall-go/squall/multicast"
 
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
 	"github.com/squall-go/squall/cmd/squall/internal/proc"
@@ -30,7 +32,7 @@ func newGroupMember(j job) *groupMember {
 	s := &j.Spec
 	g := &groupMember{job: j, Group: bench.NewGroup(j.Node, s.Nodes, s.Fabric), tally: newTally(j.Spec, j.Node)}
 	c := &g.Config
-	c.Tuning = squall.Tuning{OneSend: !s.Batching.Send, OneReceive: !s.Batching.Receive, OneDeliver: !s.Batching.Deliver, NoNulls: !s.Nulls}
+	ablation.Set(c, multicast.Tuning{OneSend: !s.Batching.Send, OneReceive: !s.Batching.Receive, OneDeliver: !s.Batching.Deliver, NoNulls: !s.Nulls})
 	var senders []squall.NodeID
 	for node := range s.senders() {
 		senders = append(senders, squall.NodeID(node+1))

@@ -1,0 +1,39 @@
+package squall
+
+import (
+	"bytes"
+	"io"
+)
+
+// Debug looks into a running group, for people and tests.
+type Debug struct{ group *Group }
+
+// Debug returns what looks into the group.
+func (g *Group) Debug() Debug { return Debug{g} }
+
+// Link returns the name of the fabric between this process and a member: "shm", "tcp" or "self", "pending"
+// before they are connected, and "" for a node that is no member.
+func (d Debug) Link(id NodeID) (name string, err error) {
+	g := d.group
+	if !g.ask(func() {
+		if r, ok := g.member.View().RankOf(id); ok {
+			name = g.member.Table().LinkName(r)
+		}
+	}) {
+		return "", ErrClosed
+	}
+	return name, nil
+}
+
+// Dump writes the shared state table of the view in force as this process sees it, a line for each member.
+func (d Debug) Dump(w io.Writer) error {
+	var text bytes.Buffer // written outside the loop, which must not wait for w
+	var err error
+	if !d.group.ask(func() { err = d.group.member.Dump(&text) }) {
+		return ErrClosed
+	}
+	if err == nil {
+		_, err = w.Write(text.Bytes())
+	}
+	return err
+}
