@@ -93,6 +93,9 @@ type Config struct {
 	// TLS has the certificates for mutual TLS on TCP; nil is plain TCP. The others recognise this process by the public key of its
 	// certificate: it is the same for dialing and listening, and stays the same while the process runs, also when the certificate is renewed.
 	TLS *tls.Config
+	// OpenLogs lets every process that reaches Listen read the logs of persistent subgroups, as squall log does. Without it, processes of
+	// the group may read them, which prove the group's secret, and with TLS also holders of certificates that TLS verifies.
+	OpenLogs bool
 
 	Heartbeat time.Duration // how often a member shows that it lives; 0 is 100 ms
 	FailAfter time.Duration // a member silent for so long has failed; 0 is 5 s. At least 3 × Heartbeat

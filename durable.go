@@ -82,7 +82,7 @@ func (g *Group) openDurable() (err error) {
 		}
 	}
 	d.server = logwire.NewServer(logwire.ServerConfig{
-		Cluster: g.cfg.Cluster, Find: d.find, List: d.list, Partial: d.partial, Settle: d.settle, Identity: d.identity, Reject: g.port.Reject,
+		Cluster: g.cfg.Cluster, Find: d.find, List: d.list, Partial: d.partial, Settle: d.settle, Identity: d.identity, Open: g.cfg.OpenLogs, Reject: g.port.Reject,
 	})
 	g.port.Handle(port.KindLog, d.server.Serve)
 	return nil

@@ -18,8 +18,8 @@ import (
 	"github.com/squall-go/squall/fabric/port"
 	joining "github.com/squall-go/squall/internal/join"
 	"github.com/squall-go/squall/internal/member"
-	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/internal/trust"
+	"github.com/squall-go/squall/internal/wire"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/views"
 )
@@ -65,7 +65,7 @@ func (e *insider) dial(addr string, kind port.Kind, challenge any) net.Conn {
 	conn, err := port.Dial(ctx, addr, kind, e.tls)
 	if err == nil {
 		conn.SetDeadline(time.Now().Add(20 * time.Second))
-		err = port.ReadMessage(conn, challenge)
+		err = wire.ReadMessage(conn, wire.MaxMessageBytes, challenge)
 	}
 	if err != nil {
 		e.t.Fatalf("calling %s for %v: %v", addr, kind, err)
@@ -78,7 +78,7 @@ func (e *insider) dial(addr string, kind port.Kind, challenge any) net.Conn {
 func (e *insider) unheard(what string, conn net.Conn, say any) {
 	e.t.Helper()
 	defer conn.Close()
-	if err := port.WriteMessage(conn, say); err != nil {
+	if err := wire.WriteMessage(conn, say); err != nil {
 		e.t.Errorf("%s: %v", what, err)
 		return
 	}
@@ -163,7 +163,7 @@ func (e *insider) pose(v *views.View, as, to order.Rank) {
 		q := stateRequest{View: v.ID, Node: other.ID, Done: done, Nonce: trust.NewNonce()}
 		q.MAC = k.MAC(trust.Dialer, c, q)
 		var answer struct{ Later, Refused string }
-		if err := errors.Join(port.WriteMessage(conn, q), port.ReadMessage(conn, &answer)); err != nil || answer.Later+answer.Refused == "" {
+		if err := errors.Join(wire.WriteMessage(conn, q), wire.ReadMessage(conn, wire.MaxMessageBytes, &answer)); err != nil || answer.Later+answer.Refused == "" {
 			e.t.Errorf("state %s: %+v, %v", what, answer, err)
 		}
 		conn.Close()
@@ -193,7 +193,7 @@ func (e *insider) crowd(v *views.View, as, to order.Rank) {
 				if err != nil {
 					continue
 				}
-				_ = port.WriteMessage(conn, json.RawMessage(body))
+				_ = wire.WriteMessage(conn, json.RawMessage(body))
 				defer conn.Close()
 			}
 		})
@@ -218,9 +218,9 @@ func hostileMember(t *testing.T, mode squall.Fabric, secure bool) {
 	var down atomic.Int64
 	configs := make([]*tls.Config, n+1)
 	if secure {
-		authority := testutil.NewAuthority(t)
+		authority := newAuthority(t)
 		for i := range configs {
-			configs[i] = authority.TLS()
+			configs[i] = authority.member()
 		}
 	}
 	configure := func(i int, c *squall.Config) {

@@ -3,8 +3,6 @@ package squall_test
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -20,6 +18,7 @@ import (
 	"github.com/squall-go/squall/fabric/fabrictest"
 	"github.com/squall-go/squall/fabric/port"
 	"github.com/squall-go/squall/internal/trust"
+	"github.com/squall-go/squall/internal/wire"
 )
 
 // besieged is a group of three over TCP that counts what it delivers and what its first member rejects.
@@ -117,9 +116,14 @@ func (b *besieged) hello(change func(*fabric.Hello)) []byte {
 	v := b.groups[0].View()
 	h := fabric.Hello{View: v.ID, Tag: v.Scope().Tag(), From: 1, To: 0, MAC: trust.NewNonce()}
 	change(&h)
-	body, _ := json.Marshal(h)
-	message := binary.LittleEndian.AppendUint32(preamble(port.ProtocolVersion, byte(port.KindRows)), uint32(len(body)))
-	return append(message, body...)
+	return append(preamble(port.ProtocolVersion, byte(port.KindRows)), message(h)...)
+}
+
+// message is a value as it is sent.
+func message(v any) []byte {
+	var frame bytes.Buffer
+	_ = wire.WriteMessage(&frame, v)
+	return frame.Bytes()
 }
 
 func TestStrangersAtThePortDisturbNobody(t *testing.T) {
@@ -152,7 +156,7 @@ func TestStrangersAtThePortDisturbNobody(t *testing.T) {
 			b.hello(func(h *fabric.Hello) { h.To = 2 }),
 			b.hello(func(*fabric.Hello) {}), // everything right, but for the MAC
 			b.hello(func(*fabric.Hello) {})[:20],
-			append(bytes.Clone(control), 0xFF, 0xFF, 0xFF, 0x7F),
+			append(bytes.Clone(control), 0xFF, 0xFF, 0xFF, 0x7F, 0, 0, 0, 0, 1),
 			control[:5],
 			nil,
 		} {
@@ -246,8 +250,8 @@ func TestAnImpostorDoesNotGetAMembersPlace(t *testing.T) {
 				if tried.Add(1) > 1200 {
 					return
 				}
-				body, _ := json.Marshal(fabric.Hello{View: 1, Tag: []string{"", "guess", "tag"}[k], From: 1, To: 0})
-				conn.Write(append(binary.LittleEndian.AppendUint32(preamble(port.ProtocolVersion, byte(port.KindRows)), uint32(len(body))), body...))
+				hello := fabric.Hello{View: 1, Tag: []string{"", "guess", "tag"}[k], From: 1, To: 0}
+				conn.Write(append(preamble(port.ProtocolVersion, byte(port.KindRows)), message(hello)...))
 			}
 		})
 	}

@@ -34,7 +34,7 @@ func TestWhoComesBackWithoutItsLogIsNotTheKeeper(t *testing.T) {
 						waits.Store(&text)
 					}
 				}
-				c.Cluster, c.Dir = "durable", filepath.Join(dir, fmt.Sprint("node-", i+1))
+				c.Cluster, c.Dir, c.OpenLogs = "durable", filepath.Join(dir, fmt.Sprint("node-", i+1)), true
 				c.Subgroups = []squall.SubgroupConfig{
 					{Name: "log", Mode: squall.Persistent, RingBytes: 64 << 10, Window: 256, Members: []squall.NodeID{4, 5}, Deliver: keepers[i].deliver, Log: squall.LogConfig{Recover: keepers[i].recover}},
 					{Name: "plain", Deliver: func(squall.Message) {}},

@@ -29,7 +29,7 @@ func TestTheEndOfAShardIsInTheLogOfWhoMovesAway(t *testing.T) {
 	full, release := make(chan struct{}), make(chan struct{})
 	var filled sync.Once
 	config := func(i int, c *squall.Config) {
-		c.Cluster, c.Dir = "durable", filepath.Join(dir, fmt.Sprint("node-", i+1))
+		c.Cluster, c.Dir, c.OpenLogs = "durable", filepath.Join(dir, fmt.Sprint("node-", i+1)), true
 		deliver := func(squall.Message) {}
 		if i == 1 {
 			deliver = func(squall.Message) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/internal/wire"
 )
 
 // rejecting is a rejections whose events are kept as text.
@@ -29,7 +30,7 @@ func rejecting() (r *rejections, events func() []string) {
 
 func flood(r *rejections, n int) {
 	for i := range n {
-		r.add(port.RejectedRows(fmt.Sprint("stranger ", i), port.ErrMessageMalformed))
+		r.add(port.RejectedRows(fmt.Sprint("stranger ", i), wire.ErrMalformed))
 	}
 }
 

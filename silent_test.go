@@ -17,6 +17,7 @@ import (
 	joining "github.com/squall-go/squall/internal/join"
 	"github.com/squall-go/squall/internal/member"
 	"github.com/squall-go/squall/internal/trust"
+	"github.com/squall-go/squall/internal/wire"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/views"
 )
@@ -48,14 +49,14 @@ func (r *traitor) join(ctx context.Context, founder, cluster string, decls []vie
 	deadline, _ := ctx.Deadline()
 	r.control.SetDeadline(deadline)
 	var c joining.Challenge
-	if err := port.ReadMessage(r.control, &c); err != nil {
+	if err := wire.ReadMessage(r.control, wire.MaxMessageBytes, &c); err != nil {
 		return err
 	}
 	q, err := joining.Request{
 		Cluster: cluster, Member: views.Member{ID: 2, Addr: "127.0.0.1:1", PublicKey: r.identity.PublicKey()}, Expect: 2, Declarations: decls,
 	}.Sign(r.identity, c)
 	if err == nil {
-		err = port.WriteMessage(r.control, q)
+		err = wire.WriteMessage(r.control, q)
 	}
 	if err != nil {
 		return err
@@ -66,7 +67,7 @@ func (r *traitor) join(ctx context.Context, founder, cluster string, decls []vie
 	if err := r.connect(ctx, founder); err != nil {
 		return err
 	}
-	if err := port.WriteMessage(r.control, said{Verb: "ready"}); err != nil {
+	if err := wire.WriteMessage(r.control, said{Verb: "ready"}); err != nil {
 		return err
 	}
 	_, err = r.hear("install")
@@ -77,7 +78,7 @@ func (r *traitor) join(ctx context.Context, founder, cluster string, decls []vie
 func (r *traitor) hear(verb string) (*views.View, error) {
 	for {
 		var m said
-		if err := port.ReadMessage(r.control, &m); err != nil {
+		if err := wire.ReadMessage(r.control, wire.MaxMessageBytes, &m); err != nil {
 			return nil, fmt.Errorf("waiting for %s: %w", verb, err)
 		}
 		switch m.Verb {
@@ -104,7 +105,7 @@ func (r *traitor) connect(ctx context.Context, founder string) error {
 		spec.Peers = append(spec.Peers, fabric.Peer{ID: m.ID, Incarnation: m.Incarnation, Shape: layout.Shape(order.Rank(k)), PublicKey: m.PublicKey})
 	}
 	var challenge fabric.Challenge
-	if err := port.ReadMessage(r.rows, &challenge); err != nil {
+	if err := wire.ReadMessage(r.rows, wire.MaxMessageBytes, &challenge); err != nil {
 		return err
 	}
 	hello, err := spec.Hello(0, challenge)
@@ -112,7 +113,7 @@ func (r *traitor) connect(ctx context.Context, founder string) error {
 		return err
 	}
 	var w fabric.Welcome
-	if err := errors.Join(port.WriteMessage(r.rows, hello), port.ReadMessage(r.rows, &w)); err != nil {
+	if err := errors.Join(wire.WriteMessage(r.rows, hello), wire.ReadMessage(r.rows, wire.MaxMessageBytes, &w)); err != nil {
 		return err
 	}
 	return spec.Heed(r.rows, hello, w)

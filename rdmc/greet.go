@@ -5,13 +5,13 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"slices"
 	"time"
 
 	"github.com/squall-go/squall/fabric/port"
 	"github.com/squall-go/squall/internal/trust"
+	"github.com/squall-go/squall/internal/wire"
 	"github.com/squall-go/squall/order"
 )
 
@@ -116,7 +116,7 @@ func (n *Node) greet(p Peer, l *link, g greeting) (view, error) {
 	}
 	err = n.within(conn, func() error {
 		var c challenge
-		if err := port.ReadMessage(io.LimitReader(conn, maxGreetingBytes), &c); err != nil {
+		if err := wire.ReadMessage(conn, maxGreetingBytes, &c); err != nil {
 			return err
 		}
 		if !l.showed(conn, c.Key) || !p.is(l) {
@@ -128,10 +128,10 @@ func (n *Node) greet(p Peer, l *link, g greeting) (view, error) {
 		}
 		g.From, g.To, g.Key, g.Nonce = n.cfg.Self.ID, p.ID, n.cfg.Self.PublicKey, trust.NewNonce()
 		g.MAC = k.MAC(trust.Dialer, c, g)
-		if err := port.WriteMessage(conn, g); err != nil {
+		if err := wire.WriteMessage(conn, g); err != nil {
 			return err
 		}
-		if err := port.ReadMessage(io.LimitReader(conn, maxGreetingBytes), &w); err != nil {
+		if err := wire.ReadMessage(conn, maxGreetingBytes, &w); err != nil {
 			return err
 		}
 		said := w
@@ -194,10 +194,10 @@ func (n *Node) serve(conn net.Conn) {
 // hear reads a greeting. Its dialer has the private key for the public one in it.
 func (n *Node) hear(conn net.Conn, g *greeting) (k trust.Key, err error) {
 	c := challenge{n.cfg.Self.PublicKey, trust.NewNonce()}
-	if err := port.WriteMessage(conn, c); err != nil {
+	if err := wire.WriteMessage(conn, c); err != nil {
 		return k, err
 	}
-	if err := port.ReadMessage(io.LimitReader(conn, maxGreetingBytes), g); err != nil {
+	if err := wire.ReadMessage(conn, maxGreetingBytes, g); err != nil {
 		return k, err
 	}
 	if k, err = n.common(g.From, g.Key); err == nil {
@@ -242,7 +242,7 @@ func answer(conn net.Conn, k trust.Key, g *greeting, v view, refusal error) erro
 		w.Refused = refusal.Error()
 	}
 	w.MAC = k.MAC(trust.Listener, *g, w)
-	return port.WriteMessage(conn, w)
+	return wire.WriteMessage(conn, w)
 }
 
 // admit makes a link of a connection for control, and completes it with one for blocks.

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/fabric/port"
-	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/internal/trust"
+	"github.com/squall-go/squall/internal/wire"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/rdmc/relay"
 	"github.com/squall-go/squall/rdmc/schedule"
@@ -44,20 +44,20 @@ func (g greeting) signed(t *testing.T, id *trust.Identity, c challenge, to order
 // knock opens one connection, and says a greeting.
 func knock(t *testing.T, p Peer, g greeting) (net.Conn, welcome, error) {
 	t.Helper()
-	conn, err := port.Dial(testutil.Within(t), p.Addr, port.KindBlocks, nil)
+	conn, err := port.Dial(within(t), p.Addr, port.KindBlocks, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
 	var c challenge
-	if err := port.ReadMessage(conn, &c); err != nil {
+	if err := wire.ReadMessage(conn, wire.MaxMessageBytes, &c); err != nil {
 		t.Fatal(err)
 	}
-	if err := port.WriteMessage(conn, g.signed(t, somebody, c, p.ID)); err != nil {
+	if err := wire.WriteMessage(conn, g.signed(t, somebody, c, p.ID)); err != nil {
 		t.Fatal(err)
 	}
 	var w welcome
-	return conn, w, port.ReadMessage(conn, &w)
+	return conn, w, wire.ReadMessage(conn, wire.MaxMessageBytes, &w)
 }
 
 // visit makes a link to a node.
@@ -136,8 +136,8 @@ func (w *world) lone(root int) *witness {
 
 func TestGarbageInsteadOfAGreetingIsRejected(t *testing.T) {
 	w := newWorld(t, 1, 0)
-	for _, sent := range []string{"GET / HTTP/1.1\r\n\r\n", "\xff\xff\xff\x7f{}", "\x02\x00\x00\x00[]"} {
-		conn, err := port.Dial(testutil.Within(t), w.peers[0].Addr, port.KindBlocks, nil)
+	for _, sent := range []string{"GET / HTTP/1.1\r\n\r\n", "\xff\xff\xff\x7f\x00\x00\x00\x00\x01", "\x02\x00\x00\x00\x00\x00\x00\x00\x01[]"} {
+		conn, err := port.Dial(within(t), w.peers[0].Addr, port.KindBlocks, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -193,7 +193,7 @@ func TestGarbageOnALinkEndsItAndNothingElse(t *testing.T) {
 			w.rejected(port.Garbage)
 		})
 	}
-	if err := all[0].Send(testutil.Within(t), noise(1, 5000)); err != nil {
+	if err := all[0].Send(within(t), noise(1, 5000)); err != nil {
 		t.Fatal(err)
 	}
 	closeAll(t, all)
@@ -250,18 +250,18 @@ func TestK3WhoKnowsTheTokenIsNoOtherMember(t *testing.T) {
 		t.Errorf("the group has failed: %v", err)
 	}
 	// Its greeting says the real one's key, for which it has no private key.
-	conn, err := port.Dial(testutil.Within(t), w.peers[0].Addr, port.KindBlocks, nil)
+	conn, err := port.Dial(within(t), w.peers[0].Addr, port.KindBlocks, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close()
 	var c challenge
-	if err := port.ReadMessage(conn, &c); err != nil {
+	if err := wire.ReadMessage(conn, wire.MaxMessageBytes, &c); err != nil {
 		t.Fatal(err)
 	}
 	g := greeting{From: 99, To: 1, Session: "stolen"}.signed(t, mine, c, 1)
 	g.Key = real.PublicKey()
-	if err := port.WriteMessage(conn, g); err != nil {
+	if err := wire.WriteMessage(conn, g); err != nil {
 		t.Fatal(err)
 	}
 	closed(t, conn)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/internal/wire"
 )
 
 // errAnotherProcess says that another process than the one that was asked for listens at an address.
@@ -100,7 +101,7 @@ func (s *presence) serve(conn net.Conn) {
 	defer s.leave(conn)
 	conn.SetDeadline(time.Now().Add(presenceTime))
 	var q presenceRequest
-	if err := port.ReadMessage(io.LimitReader(conn, presenceBytes), &q); err != nil {
+	if err := wire.ReadMessage(conn, presenceBytes, &q); err != nil {
 		if !errors.Is(err, io.EOF) { // the other side does not need the answer any more
 			s.port.Reject(port.RejectedPresence(conn.RemoteAddr().String(), err))
 		}
@@ -112,7 +113,7 @@ func (s *presence) serve(conn net.Conn) {
 	if self == "" {
 		return // it will ask again
 	}
-	if port.WriteMessage(conn, presenceAnswer{q.Process == self}) != nil || q.Process != self {
+	if wire.WriteMessage(conn, presenceAnswer{q.Process == self}) != nil || q.Process != self {
 		return
 	}
 	conn.SetDeadline(time.Time{})
@@ -208,8 +209,8 @@ func (s *presence) question(peer fabric.Peer) (net.Conn, error) {
 	}
 	defer context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })()
 	var answer presenceAnswer
-	if err = port.WriteMessage(conn, presenceRequest{peer.Process()}); err == nil {
-		err = port.ReadMessage(io.LimitReader(conn, presenceBytes), &answer)
+	if err = wire.WriteMessage(conn, presenceRequest{peer.Process()}); err == nil {
+		err = wire.ReadMessage(conn, presenceBytes, &answer)
 	}
 	if err == nil && !answer.Here {
 		err = fmt.Errorf("%w: %w", fabric.ErrPeerGone, errAnotherProcess)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/internal/descriptors"
+	"github.com/squall-go/squall/internal/wire"
 )
 
 // Dial connects to a node's port and says what the connection is for. The context bounds connect, TLS and preamble; it has
@@ -28,7 +29,7 @@ func dial(ctx context.Context, addr string, kind Kind, tlsConfig *tls.Config) (n
 	var dialer net.Dialer
 	raw, err := descriptors.Retry(func() (net.Conn, error) { return dialer.DialContext(ctx, "tcp", addr) })
 	if err != nil {
-		return nil, because(ctx, err)
+		return nil, wire.Because(ctx, err)
 	}
 	stop := context.AfterFunc(ctx, func() { _ = raw.SetDeadline(time.Unix(1, 0)) }) // long ago: whatever waits, stops
 	conn, err := introduce(raw, addr, kind, tlsConfig)
@@ -37,21 +38,13 @@ func dial(ctx context.Context, addr string, kind Kind, tlsConfig *tls.Config) (n
 	}
 	if err != nil {
 		raw.Close()
-		return nil, because(ctx, err)
+		return nil, wire.Because(ctx, err)
 	}
 	return conn, nil
 }
 
 // errTooLate is a connection that stood only after its context had ended, and that the deadline has spoilt.
 var errTooLate = errors.New("connected too late")
-
-// because puts the context's cause in front of what its end made of the connection.
-func because(ctx context.Context, err error) error {
-	if cause := context.Cause(ctx); cause != nil {
-		return fmt.Errorf("%w: %w", cause, err)
-	}
-	return err
-}
 
 // introduce is the dialer's side of the handshake.
 func introduce(raw net.Conn, addr string, kind Kind, tlsConfig *tls.Config) (net.Conn, error) {

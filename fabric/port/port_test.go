@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/fabric"
+	"github.com/squall-go/squall/internal/wire"
 	"go.uber.org/goleak"
 )
 
@@ -110,7 +111,7 @@ func TestOnePortServesEveryKindWithItsOwnHandler(t *testing.T) {
 	p.Handle(KindRows, echo)
 	p.Handle(KindControl, func(conn net.Conn) {
 		defer conn.Close()
-		_ = WriteMessage(conn, "control")
+		_ = wire.WriteMessage(conn, "control")
 	})
 	rows, err := Dial(within(t), p.Addr(), KindRows, nil)
 	if err != nil {
@@ -123,7 +124,7 @@ func TestOnePortServesEveryKindWithItsOwnHandler(t *testing.T) {
 	}
 	defer control.Close()
 	var said string
-	if err := ReadMessage(control, &said); err != nil || said != "control" {
+	if err := wire.ReadMessage(control, wire.MaxMessageBytes, &said); err != nil || said != "control" {
 		t.Fatalf("read %q, %v", said, err)
 	}
 }
@@ -212,7 +213,7 @@ func TestAHandlerReportsWhatItTurnsAway(t *testing.T) {
 	p, rejections := listen(t, Config{})
 	for err, reason := range map[error]Reason{
 		fabric.ErrRefused: NotMember, fabric.ErrNotAwaited: NotMember, fabric.ErrCrowded: TooMany, fabric.ErrViolation: Garbage,
-		ErrMessageMalformed: Garbage, ErrMessageTooLarge: Garbage, os.ErrDeadlineExceeded: TimedOut, io.EOF: Broken,
+		wire.ErrMalformed: Garbage, wire.ErrTooLarge: Garbage, wire.ErrChecksum: Garbage, os.ErrDeadlineExceeded: TimedOut, io.EOF: Broken,
 	} {
 		p.Reject(RejectedRows("somewhere", fmt.Errorf("here: %w", err)))
 		if got := expectRejection(t, rejections, reason).String(); !strings.HasPrefix(got, "connection for rows from somewhere rejected: "+reason.String()+": here") {
@@ -366,7 +367,7 @@ func TestAVersionMismatchNamesBothVersionsOnBothSides(t *testing.T) {
 
 func checkBothVersions(t *testing.T, err error) {
 	t.Helper()
-	if !errors.Is(err, ErrProtocolVersion) || !strings.Contains(err.Error(), "version 9") || !strings.Contains(err.Error(), "version 1") {
+	if !errors.Is(err, ErrProtocolVersion) || !strings.Contains(err.Error(), "version 9") || !strings.Contains(err.Error(), fmt.Sprintf("version %d", ProtocolVersion)) {
 		t.Fatalf("error %v does not name both versions", err)
 	}
 }

@@ -8,7 +8,7 @@ import (
 
 // ProtocolVersion is the version of everything that is spoken on the port after the preamble. Nodes of different versions
 // do not talk to each other.
-const ProtocolVersion = 1
+const ProtocolVersion = 2
 
 // Kind says what a connection carries.
 type Kind uint8

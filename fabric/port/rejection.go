@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/squall-go/squall/fabric"
+	"github.com/squall-go/squall/internal/wire"
 )
 
 // ErrTooManyPending says that MaxPending newer connections were waiting for their preamble.
@@ -106,8 +107,7 @@ var signs = []struct {
 	{ErrProtocolVersion, VersionDiffers},
 	{ErrKindRefused, UnknownKind},
 	{ErrTooManyPending, TooMany},
-	{ErrMessageMalformed, Garbage},
-	{ErrMessageTooLarge, Garbage},
+	{wire.ErrCorrupt, Garbage},
 	{fabric.ErrViolation, Garbage},
 	{fabric.ErrRefused, NotMember},
 	{fabric.ErrUnproven, NotMember},

@@ -21,6 +21,7 @@ import (
 	"github.com/squall-go/squall/fabric/port"
 	"github.com/squall-go/squall/internal/descriptors"
 	"github.com/squall-go/squall/internal/trust"
+	"github.com/squall-go/squall/internal/wire"
 	"github.com/squall-go/squall/order"
 	"golang.org/x/sys/unix"
 )
@@ -342,7 +343,7 @@ func receive(conn *net.UnixConn, v any) (fds []int, err error) {
 		return fds, io.EOF
 	}
 	if err := json.Unmarshal(b[:n], v); err != nil {
-		return fds, fmt.Errorf("%w: %d bytes: %w", port.ErrMessageMalformed, n, err)
+		return fds, fmt.Errorf("%w: %d bytes: %w", wire.ErrMalformed, n, err)
 	}
 	return fds, nil
 }

@@ -5,13 +5,13 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"time"
 
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/fabric/port"
 	"github.com/squall-go/squall/internal/trust"
+	"github.com/squall-go/squall/internal/wire"
 	"github.com/squall-go/squall/order"
 )
 
@@ -50,7 +50,7 @@ func (c *Connector) Close() {
 func (c *Connector) accept(conn net.Conn) {
 	c.accepted.Admit(conn, func() (fabric.Caller, error) {
 		caller := fabric.Caller{Conn: conn, Challenge: fabric.Challenge{Nonce: trust.NewNonce()}}
-		err := port.WriteMessage(conn, caller.Challenge)
+		err := wire.WriteMessage(conn, caller.Challenge)
 		if err == nil {
 			caller.Hello, err = hear(conn)
 		}
@@ -60,10 +60,7 @@ func (c *Connector) accept(conn net.Conn) {
 
 // hear reads a greeting.
 func hear(conn net.Conn) (h fabric.Hello, err error) {
-	limited := &io.LimitedReader{R: conn, N: helloBytes}
-	if err = port.ReadMessage(limited, &h); err != nil && limited.N == 0 {
-		err = fmt.Errorf("%w: a greeting of more than %d bytes", port.ErrMessageTooLarge, helloBytes)
-	}
+	err = wire.ReadMessage(conn, helloBytes, &h)
 	return h, err
 }
 
@@ -101,7 +98,7 @@ func (c *Connector) dial(ctx context.Context, spec *fabric.Spec, to order.Rank, 
 // greet is the dialer's side of a greeting.
 func greet(conn net.Conn, spec *fabric.Spec, to order.Rank) error {
 	var challenge fabric.Challenge
-	if err := port.ReadMessage(io.LimitReader(conn, helloBytes), &challenge); err != nil {
+	if err := wire.ReadMessage(conn, helloBytes, &challenge); err != nil {
 		return fabric.HungUp(err)
 	}
 	hello, err := spec.Hello(to, challenge)
@@ -109,8 +106,8 @@ func greet(conn net.Conn, spec *fabric.Spec, to order.Rank) error {
 		return err
 	}
 	var w fabric.Welcome
-	if err = port.WriteMessage(conn, hello); err == nil {
-		err = port.ReadMessage(io.LimitReader(conn, helloBytes), &w)
+	if err = wire.WriteMessage(conn, hello); err == nil {
+		err = wire.ReadMessage(conn, helloBytes, &w)
 	}
 	if err != nil {
 		return fabric.HungUp(err)
@@ -143,7 +140,7 @@ func answer(caller fabric.Caller, spec *fabric.Spec, why error) error {
 		err = caller.Conn.SetDeadline(time.Now().Add(handshakeTime))
 	}
 	if err == nil {
-		err = port.WriteMessage(caller.Conn, w)
+		err = wire.WriteMessage(caller.Conn, w)
 	}
 	return err
 }

@@ -3,8 +3,6 @@ package tcp
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"net"
 	"os"
@@ -18,6 +16,7 @@ import (
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/fabric/port"
 	"github.com/squall-go/squall/internal/trust"
+	"github.com/squall-go/squall/internal/wire"
 	"github.com/squall-go/squall/order"
 )
 
@@ -97,14 +96,15 @@ func (d *desk) dial() net.Conn {
 }
 
 func encode(v any) []byte {
-	body, _ := json.Marshal(v)
-	return append(binary.LittleEndian.AppendUint32(nil, uint32(len(body))), body...)
+	var frame bytes.Buffer
+	_ = wire.WriteMessage(&frame, v)
+	return frame.Bytes()
 }
 
 // challenged is what the listener said first.
 func challenged(t *testing.T, conn net.Conn) (c fabric.Challenge) {
 	t.Helper()
-	if err := port.ReadMessage(conn, &c); err != nil {
+	if err := wire.ReadMessage(conn, wire.MaxMessageBytes, &c); err != nil {
 		t.Fatal(err)
 	}
 	return c
@@ -155,10 +155,10 @@ func TestEveryGreetingThatIsTurnedAwayIsReportedOnce(t *testing.T) {
 		"half a hello":      {half, false, port.TimedOut, ""},
 		"silence":           {raw(nil), false, port.TimedOut, ""},
 		"half, and the end": {half, true, port.Broken, ""},
-		"no JSON":           {raw(append([]byte{4, 0, 0, 0}, "JSON"...)), false, port.Garbage, "malformed"},
-		"no MAC":            {raw([]byte("\x0b\x00\x00\x00{\"mac\":\"x\"}")), false, port.Garbage, "malformed"},
-		"a long greeting":   {raw(append([]byte{0, 0, 1, 0}, bytes.Repeat([]byte(" "), 1<<16)...)), false, port.Garbage, "more than"},
-		"a huge greeting":   {raw([]byte{0xFF, 0xFF, 0xFF, 0x7F}), false, port.Garbage, "too large"},
+		"no greeting":       {raw(encode("JSON")), false, port.Garbage, "malformed"},
+		"no MAC":            {raw(encode(map[string]string{"mac": "x"})), false, port.Garbage, "malformed"},
+		"a long greeting":   {raw(append([]byte{0, 0, 1, 0}, bytes.Repeat([]byte(" "), 1<<16)...)), false, port.Garbage, "too large"},
+		"a huge greeting":   {raw([]byte{0xFF, 0xFF, 0xFF, 0x7F, 0, 0, 0, 0, 1}), false, port.Garbage, "too large"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			borne := patience
@@ -337,11 +337,11 @@ func TestAProcessInThePlaceOfAPeerCannotRefuseForIt(t *testing.T) {
 		}
 		evil := d.spec(2)
 		var h fabric.Hello
-		if port.WriteMessage(conn, fabric.Challenge{Nonce: trust.NewNonce()}) != nil || port.ReadMessage(conn, &h) != nil {
+		if wire.WriteMessage(conn, fabric.Challenge{Nonce: trust.NewNonce()}) != nil || wire.ReadMessage(conn, wire.MaxMessageBytes, &h) != nil {
 			return
 		}
 		w, _ := evil.Answer(h, fabric.ErrGivenUp)
-		_ = port.WriteMessage(conn, w)
+		_ = wire.WriteMessage(conn, w)
 	})
 	_, err := d.Dial(ctx, d.spec(1), 0, make([]byte, rowShape.RowBytes))
 	if !errors.Is(err, context.Canceled) || errors.Is(err, fabric.ErrRefused) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/internal/wire"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/views"
 )
@@ -313,9 +314,9 @@ func TestADoorOutlivesWhatIsThrownAtIt(t *testing.T) {
 	all[0].await("half a request", func(e Event) bool { r, ok := e.(rejected); return ok && r.Reason == port.TimedOut })
 
 	garbage := dialByHand(t, addr)
-	_, _ = garbage.Write([]byte("\x02\x00\x00\x00[]"))
+	_ = wire.WriteMessage(garbage, []int{})
 	expectHungUp(t, garbage)
-	all[0].await("garbage", turnedAway(port.Garbage, port.ErrMessageMalformed))
+	all[0].await("garbage", turnedAway(port.Garbage, wire.ErrMalformed))
 
 	proposing := dialByHand(t, addr)
 	proposing.say(valid(77))
@@ -328,8 +329,8 @@ func TestADoorOutlivesWhatIsThrownAtIt(t *testing.T) {
 	trailing := dialByHand(t, addr)
 	trailing.say(valid(78))
 	trailing.hear(sayMeet)
-	_, _ = trailing.Write([]byte("\xff\xff\xff\xff"))
-	all[0].await("garbage in place of a message", forgotten(78, port.ErrMessageTooLarge))
+	_, _ = io.WriteString(trailing, huge)
+	all[0].await("garbage in place of a message", forgotten(78, wire.ErrTooLarge))
 
 	silent := dialByHand(t, addr)
 	silent.say(valid(79))
@@ -361,21 +362,6 @@ func expectHungUp(t *testing.T, h hand) {
 	t.Helper()
 	if n, err := h.Read(make([]byte, 1)); n > 0 || !errors.Is(err, io.EOF) && !strings.Contains(err.Error(), "reset") {
 		t.Fatalf("%d bytes, %v", n, err)
-	}
-}
-
-// hearPast skips messages of one kind.
-func (h hand) hearPast(skipped, want Verb) {
-	h.t.Helper()
-	for {
-		var m Message
-		err := port.ReadMessage(h, &m)
-		if err == nil && m.Verb == want {
-			return
-		}
-		if err != nil || m.Verb != skipped {
-			h.t.Fatalf("heard %+v, %v; want %s", m, err, want)
-		}
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"sync"
 
 	"github.com/squall-go/squall/fabric/port"
@@ -114,9 +113,10 @@ func (f *founder) advance(before phase) {
 }
 
 // converse is the reading side of a conversation.
-func (f *founder) converse(conn net.Conn, q Request) {
-	l := newLine(conn, lineMessages, f.silence/beats)
+func (f *founder) converse(conn *conversation, q Request) {
+	l := newLine(conn, lineMessages)
 	go l.write()
+	defer conn.Pulses()()
 	var t Ticket
 	f.step(func(r *roll) effects {
 		f.last++
@@ -126,7 +126,7 @@ func (f *founder) converse(conn net.Conn, q Request) {
 	})
 	for {
 		var m Message
-		err := port.ReadMessage(conn, &m)
+		err := conn.hear(&m)
 		if err != nil {
 			f.step(func(r *roll) effects { return r.fail(t, gone(err)) })
 			f.drop(t)

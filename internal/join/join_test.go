@@ -9,13 +9,13 @@ import (
 	"reflect"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
 	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/internal/wire"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/views"
 )
@@ -200,48 +200,6 @@ func expectError(t *testing.T, err error, is error, parts ...string) {
 			t.Fatalf("error %q does not name %s", err, part)
 		}
 	}
-}
-
-// hand is a joiner that is played by hand.
-type hand struct {
-	net.Conn
-	t *testing.T
-}
-
-func dialByHand(t *testing.T, addr string) hand {
-	t.Helper()
-	conn, err := port.Dial(within(t), addr, port.KindControl, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { conn.Close() })
-	_ = conn.SetDeadline(time.Now().Add(patience))
-	var c Challenge
-	if err := port.ReadMessage(conn, &c); err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) { // there was no place
-		t.Fatal(err)
-	}
-	return hand{&spoken{Conn: conn, seal: func(v any) any {
-		if q, ok := v.(Request); ok {
-			return signed(t, q, c, byHand)
-		}
-		return v
-	}}, t}
-}
-
-func (h hand) say(v any) {
-	h.t.Helper()
-	if err := port.WriteMessage(h, sealed(h.Conn, v)); err != nil {
-		h.t.Fatal(err)
-	}
-}
-
-func (h hand) hear(want Verb) Message {
-	h.t.Helper()
-	var m Message
-	if err := port.ReadMessage(h, &m); err != nil || m.Verb != want {
-		h.t.Fatalf("heard %+v, %v; want %s", m, err, want)
-	}
-	return m
 }
 
 func (p *process) request() Request {
@@ -538,7 +496,7 @@ func playFounder(t *testing.T, all []*process, ended chan struct{}, then func(ha
 	return func(conn net.Conn) {
 		defer close(ended)
 		defer conn.Close()
-		conn, q, err := answering(all[0], conn)
+		talk, q, err := answering(all[0], conn)
 		if err != nil {
 			t.Error(err)
 			return
@@ -548,8 +506,8 @@ func playFounder(t *testing.T, all []*process, ended chan struct{}, then func(ha
 			t.Error(err)
 			return
 		}
-		_ = write(conn, Message{Verb: sayView, View: v})
-		then(hand{conn, t})
+		_ = talk.say(Message{Verb: sayView, View: v})
+		then(hand{talk, t})
 	}
 }
 
@@ -557,7 +515,7 @@ func TestInstallBeforeReadyIsOutOfTurn(t *testing.T) {
 	all := cluster(t, 2)
 	ended := make(chan struct{})
 	all[0].Port.Handle(port.KindControl, playFounder(t, all, ended, func(h hand) {
-		_ = port.WriteMessage(h, Message{Verb: sayInstall})
+		_ = wire.WriteMessage(h, Message{Verb: sayInstall})
 		_, _ = io.Copy(io.Discard, h)
 	}))
 	got := get(t, all[1].start(within(t)))
@@ -615,9 +573,9 @@ func TestAJoinerThatCannotUseTheViewTellsTheFounderAndStops(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-		_ = write(h, Message{Verb: sayView, View: &views.View{ID: 1}})
+		_ = h.say(Message{Verb: sayView, View: &views.View{ID: 1}})
 		var m Message
-		_ = port.ReadMessage(h, &m)
+		_ = h.Hear(&m)
 		heard <- m
 	})
 	_, err := Join(within(t), all[1].Config)
@@ -649,33 +607,17 @@ func TestGarbageInPlaceOfARequestIsRejectedAndReported(t *testing.T) {
 	all := cluster(t, 2)
 	ctx, cancel := context.WithCancel(within(t))
 	founder := all[0].start(ctx)
-	for sent, want := range map[string]error{
-		"\x02\x00\x00\x00[]": port.ErrMessageMalformed,
-		"\xff\xff\xff\xff{}": port.ErrMessageTooLarge,
+	for want, send := range map[error]func(io.Writer) error{
+		wire.ErrMalformed: func(to io.Writer) error { return wire.WriteMessage(to, []int{}) },
+		wire.ErrTooLarge:  func(to io.Writer) error { _, err := io.WriteString(to, huge); return err },
+		wire.ErrChecksum:  func(to io.Writer) error { _, err := to.Write(make([]byte, wire.HeaderBytes)); return err },
 	} {
 		h := dialWhenServed(t, all[0].Port.Addr())
-		_, _ = h.Write([]byte(sent))
+		_ = send(h)
 		all[0].await("rejected", turnedAway(port.Garbage, want))
 	}
 	cancel()
 	expectError(t, get(t, founder).err, context.Canceled)
-}
-
-// dialWhenServed dials a process that is about to start.
-func dialWhenServed(t *testing.T, addr string) hand {
-	t.Helper()
-	for ctx := within(t); ctx.Err() == nil; {
-		conn, err := port.Dial(ctx, addr, port.KindControl, nil)
-		if err == nil {
-			conn.Close()
-			return dialByHand(t, addr)
-		}
-		if !errors.Is(err, port.ErrKindRefused) {
-			t.Fatal(err)
-		}
-	}
-	t.Fatalf("nobody serves %s", addr)
-	panic("unreachable")
 }
 
 func TestAFloodOfRequestsIsBoundedAndTheGroupForms(t *testing.T) {

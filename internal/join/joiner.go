@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"net"
 	"slices"
 	"time"
 
@@ -25,13 +24,13 @@ type joiner struct {
 	dials   map[Ticket]context.CancelFunc // guarded by talks.mu
 	ended   bool                          // the same: decided was closed
 	decided chan struct{}                 // closed when the core has come to an end
-	handed  chan net.Conn                 // the conversation with a founder, once the first view was offered in it
+	handed  chan *conversation            // the conversation with a founder, once the first view was offered in it
 }
 
 func newJoiner(c Config) *joiner {
 	j := &joiner{
 		talks: newTalks(newDesk(c, requestsPerMember*c.Expect+views.MaxMembers)), config: c, nonce: rand.Text(),
-		dials: map[Ticket]context.CancelFunc{}, decided: make(chan struct{}), handed: make(chan net.Conn, 1),
+		dials: map[Ticket]context.CancelFunc{}, decided: make(chan struct{}), handed: make(chan *conversation, 1),
 	}
 	j.ctx, j.cancel = context.WithCancel(context.Background())
 	j.core = NewApplicant(c.applicant(j.nonce))
@@ -87,7 +86,7 @@ func (j *joiner) stop() {
 // redirect answers those who take this process for a member. It may be this process itself, which did not recognize one of
 // the addresses as its own. Id and address do not tell, for another process may have been given the same by mistake, and two
 // founders would be the result; the nonce of the request does.
-func (j *joiner) redirect(conn net.Conn, q Request) {
+func (j *joiner) redirect(conn *conversation, q Request) {
 	answer := Message{Verb: sayRedirect, Addr: j.config.Join[0]}
 	if q.Nonce == j.nonce {
 		j.step(func(time.Duration) Effects {
@@ -101,7 +100,7 @@ func (j *joiner) redirect(conn net.Conn, q Request) {
 		answer = saying(sayLater, "%s asked itself, or two processes have its id and address",
 			node(q.Member.ID, q.Member.Addr))
 	}
-	if err := write(conn, answer); err != nil {
+	if err := conn.say(answer); err != nil {
 		j.reject(conn, err)
 	}
 }
@@ -111,10 +110,11 @@ func (j *joiner) connect(d Dial) {
 	ctx, cancel := context.WithTimeout(j.ctx, j.silence)
 	j.dials[d.Ticket] = cancel
 	j.writers.Go(func() {
-		conn, err := port.Dial(ctx, d.Addr, port.KindControl, j.config.TLS)
+		raw, err := port.Dial(ctx, d.Addr, port.KindControl, j.config.TLS)
+		var conn *conversation
 		if err == nil {
-			raw := conn
-			if conn, err = challenged(ctx, raw, j.config, d.Member); err != nil {
+			conn = speak(raw, j.silence)
+			if err = challenged(ctx, conn, j.config, d.Member); err != nil {
 				raw.Close()
 			}
 		}
@@ -138,10 +138,13 @@ func (j *joiner) undial(t Ticket) {
 	}
 }
 
-func (j *joiner) connected(t Ticket, conn net.Conn) {
+func (j *joiner) connected(t Ticket, conn *conversation) {
 	var l *line
 	j.step(func(now time.Duration) Effects {
-		if j.dials[t] == nil || !j.enter(conn) {
+		if j.dials[t] == nil {
+			return Effects{}
+		}
+		if _, ok := j.dialed.Enter(conn.Conn.Conn); !ok {
 			return Effects{}
 		}
 		delete(j.dials, t)
@@ -157,7 +160,7 @@ func (j *joiner) connected(t Ticket, conn net.Conn) {
 
 // converse is the reading side of a conversation.
 func (j *joiner) converse(t Ticket, l *line) {
-	defer j.callers.Leave(l.conn)
+	defer j.dialed.Leave(l.conn.Conn.Conn)
 	j.read(t, l,
 		func(now time.Duration, m Message) Effects { return j.core.Hear(now, t, m) },
 		func(now time.Duration, err error) Effects { return j.core.Gone(now, t, gone(err)) })
@@ -217,22 +220,23 @@ func formed(ctx context.Context, c Config) (addr string, ok bool) {
 
 // inquire returns nil if a member of a group answers.
 func inquire(ctx context.Context, c Config, addr string) error {
-	conn, err := port.Dial(ctx, addr, port.KindControl, c.TLS)
+	raw, err := port.Dial(ctx, addr, port.KindControl, c.TLS)
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	defer raw.Close()
+	defer context.AfterFunc(ctx, func() { raw.Close() })()
+	conn := speak(raw, c.silence)
 	nonce := rand.Text()
 	var theirs Challenge // of no use to a process that only inquires
-	if err := port.ReadMessage(conn, &theirs); err != nil {
+	if err := conn.Hear(&theirs); err != nil {
 		return err
 	}
-	if err := write(conn, Request{Verb: Inquire, Cluster: c.Cluster, Member: c.Self, Group: c.Group, Nonce: nonce}); err != nil {
+	if err := conn.say(Request{Verb: Inquire, Cluster: c.Cluster, Member: c.Self, Group: c.Group, Nonce: nonce}); err != nil {
 		return err
 	}
 	var m Message
-	if err := port.ReadMessage(conn, &m); err != nil {
+	if err := conn.Hear(&m); err != nil {
 		return err
 	}
 	if m.Verb != sayMember {

@@ -2,7 +2,6 @@ package join
 
 import (
 	"fmt"
-	"net"
 	"sync"
 
 	"github.com/squall-go/squall/fabric/port"
@@ -12,7 +11,7 @@ import (
 // membership is a joiner's part of a session: one goroutine reads the founder's last word, Ready and Abort write.
 type membership struct {
 	*desk
-	conn    net.Conn
+	conn    *conversation
 	session *Session
 	self    string
 	founder string
@@ -23,7 +22,7 @@ type membership struct {
 	ended bool // the session was finished
 }
 
-func newMembership(d *desk, own views.Member, conn net.Conn, view *views.View) *Session {
+func newMembership(d *desk, own views.Member, conn *conversation, view *views.View) *Session {
 	first := view.Members[0]
 	m := &membership{
 		desk: d, conn: conn, closed: make(chan struct{}),
@@ -40,10 +39,11 @@ func newMembership(d *desk, own views.Member, conn net.Conn, view *views.View) *
 func (m *membership) follow() {
 	defer close(m.closed)
 	defer m.conn.Close()
+	defer m.conn.Pulses()()
 	word := Message{Verb: sayStill}
 	for word.Verb == sayStill {
 		word = Message{}
-		if err := port.ReadMessage(m.conn, &word); err != nil {
+		if err := m.conn.hear(&word); err != nil {
 			m.end(m.aborted(m.founder, gone(err)))
 			return
 		}
@@ -92,7 +92,7 @@ func (m *membership) ready() {
 		return
 	}
 	m.said = true
-	if err := write(m.conn, Message{Verb: sayReady}); err != nil {
+	if err := m.conn.say(Message{Verb: sayReady}); err != nil {
 		m.endLocked(m.aborted(m.founder, gone(err)))
 		m.conn.Close()
 	}
@@ -107,8 +107,8 @@ func (m *membership) abort(err error) {
 		return
 	}
 	m.endLocked(m.aborted(m.self, err))
-	_ = write(m.conn, saying(sayAbort, "%v", err)) // if it is lost, the founder sees the connection break
-	hangUp(m.conn)
+	_ = m.conn.say(saying(sayAbort, "%v", err)) // if it is lost, the founder sees the connection break
+	m.conn.HangUp(DefaultSilence)
 }
 
 func (m *membership) flush() { <-m.closed }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/squall-go/squall/internal/trust"
+	"github.com/squall-go/squall/internal/wire"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/views"
 )
@@ -153,12 +154,7 @@ func saying(v Verb, format string, args ...any) Message {
 }
 
 // clip bounds a text that goes into a message or an error.
-func clip(text string) string {
-	if len(text) <= maxTextBytes {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxTextBytes], "") + "…"
-}
+func clip(text string) string { return wire.Clip(text, maxTextBytes) }
 
 // checkMember says what is wrong with a record that came over the wire.
 func checkMember(m views.Member) error {

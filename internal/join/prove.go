@@ -4,9 +4,10 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"time"
 
-	"github.com/squall-go/squall/fabric/port"
 	"github.com/squall-go/squall/internal/trust"
+	"github.com/squall-go/squall/internal/wire"
 	"github.com/squall-go/squall/views"
 )
 
@@ -23,66 +24,80 @@ func keyWith(i *trust.Identity, cluster string, self, peer trust.Party) (trust.K
 	return i.Key(trust.Greet, trust.Scope{Cluster: cluster}, self, peer)
 }
 
-// spoken is a conversation that began with a challenge.
-type spoken struct {
-	net.Conn
+// conversation is one that began with a challenge.
+type conversation struct {
+	*wire.Conn
 	seal func(any) any        // authenticates what is written first; nil: it was written
-	heed func(*Message) error // looks at what is read first; nil: it was read
+	heed func(*Message) error // looks at the message that is read first; nil: it was read
 }
 
-// CloseWrite says that nothing more will be written.
-func (s *spoken) CloseWrite() error {
-	if half, ok := s.Conn.(interface{ CloseWrite() error }); ok {
-		return half.CloseWrite()
+// maxFirstBytes bounds a challenge.
+const maxFirstBytes = 4 << 10
+
+// speak begins a conversation over a connection, in which nothing has been proved.
+func speak(conn net.Conn, silence time.Duration) *conversation {
+	times := wire.Times{Dial: silence, Silence: deafness * silence, Pulse: silence / beats, Stall: DefaultSilence}
+	return &conversation{Conn: wire.New(conn, times, wire.MaxMessageBytes)}
+}
+
+// deafness is how many silences end a connection whose core did not end it after one.
+const deafness = 2
+
+// say sends a value within a bounded time. A message that says nothing new is a pulse.
+func (c *conversation) say(v any) error {
+	if m, ok := v.(Message); ok && m.Verb == sayStill {
+		return c.Send(wire.Pulse, wire.NewFrame(0))
 	}
-	return nil
-}
-
-// sealed is a value as it is written.
-func sealed(conn net.Conn, v any) any {
-	if s, ok := conn.(*spoken); ok && s.seal != nil {
-		v, s.seal = s.seal(v), nil
+	if c.seal != nil {
+		v, c.seal = c.seal(v), nil
 	}
-	return v
+	return c.Say(v)
 }
 
-// readMessage reads a message of a conversation.
-func readMessage(conn net.Conn, m *Message) error {
-	if err := port.ReadMessage(conn, m); err != nil {
+// hear reads a message. A pulse is one that says nothing new.
+func (c *conversation) hear(m *Message) error {
+	k, bytes, err := c.Next()
+	switch {
+	case err != nil:
+		return err
+	case k == wire.Pulse:
+		*m = Message{Verb: sayStill}
+		return nil
+	case k != wire.Message:
+		return fmt.Errorf("%w: a frame of kind %d", wire.ErrCorrupt, k)
+	}
+	if err := wire.Decode(bytes, m); err != nil || c.heed == nil {
 		return err
 	}
-	s, ok := conn.(*spoken)
-	if !ok || s.heed == nil {
-		return nil
-	}
-	heed := s.heed
-	s.heed = nil
+	heed := c.heed
+	c.heed = nil
 	return heed(m)
 }
 
 // challenge asks the caller to prove that it is the process that its request describes, and returns the conversation that follows.
-func (d *desk) challenge(conn net.Conn) (net.Conn, Request, error) {
-	c := Challenge{d.self.PublicKey, trust.NewNonce()}
-	if err := write(conn, c); err != nil {
-		return conn, Request{}, err
+func (d *desk) challenge(c *conversation) (q Request, err error) {
+	c.Greet()
+	defer c.Greeted()
+	asked := Challenge{d.self.PublicKey, trust.NewNonce()}
+	if err := c.Say(asked); err != nil {
+		return q, err
 	}
-	q, err := d.readRequest(conn)
-	if err != nil || q.Verb == Inquire { // that is anybody's to know
-		return conn, q, err
+	if err := c.Hear(&q); err != nil || q.Verb == Inquire { // that is anybody's to know
+		return q, err
 	}
 	k, err := keyWith(d.identity, q.Cluster, trust.Party{PublicKey: d.self.PublicKey}, q.Member.Party())
 	if err == nil {
 		said := q
 		said.MAC = trust.MAC{}
-		err = k.Check(q.MAC, trust.Dialer, c, said)
+		err = k.Check(q.MAC, trust.Dialer, asked, said)
 	}
 	if err == nil {
-		err = trust.CheckCertificate(conn, q.Member.Certificate)
+		err = trust.CheckCertificate(c.Conn.Conn, q.Member.Certificate)
 	}
 	if err != nil {
-		return conn, q, fmt.Errorf("%s: %w", node(q.Member.ID, q.Member.Addr), err)
+		return q, fmt.Errorf("%s: %w", node(q.Member.ID, q.Member.Addr), err)
 	}
-	return &spoken{Conn: conn, seal: func(v any) any {
+	c.seal = func(v any) any {
 		m, ok := v.(Message)
 		if ok {
 			m.MAC = trust.MAC{}
@@ -90,49 +105,49 @@ func (d *desk) challenge(conn net.Conn) (net.Conn, Request, error) {
 			return m
 		}
 		return v
-	}}, q, nil
+	}
+	return q, nil
 }
 
-// challenged takes the challenge of a process that was dialed, and returns the conversation that follows. If the process is known, it is
-// that one, or there is none.
-func challenged(ctx context.Context, conn net.Conn, c Config, known Met) (net.Conn, error) {
-	stop := context.AfterFunc(ctx, func() { conn.Close() })
+// challenged takes the challenge of a process that was dialed. If the process is known, it is that one, or there is no conversation.
+func challenged(ctx context.Context, c *conversation, cfg Config, known Met) error {
+	stop := context.AfterFunc(ctx, func() { c.Close() })
 	var theirs Challenge
-	err := port.ReadMessage(conn, &theirs)
+	c.Take(maxFirstBytes)
+	err := c.Hear(&theirs)
+	c.Take(wire.MaxMessageBytes)
 	if !stop() && err == nil {
 		err = context.Cause(ctx)
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if known != (Met{}) {
 		if theirs.PublicKey != known.PublicKey {
-			return nil, fmt.Errorf("%s: %w: it is another process", node(known.ID, known.Addr), trust.ErrUnproven)
+			return fmt.Errorf("%s: %w: it is another process", node(known.ID, known.Addr), trust.ErrUnproven)
 		}
-		if err := trust.CheckCertificate(conn, known.Certificate); err != nil {
-			return nil, fmt.Errorf("%s: %w", node(known.ID, known.Addr), err)
+		if err := trust.CheckCertificate(c.Conn.Conn, known.Certificate); err != nil {
+			return fmt.Errorf("%s: %w", node(known.ID, known.Addr), err)
 		}
 	}
-	k, err := keyWith(c.Identity, c.Cluster, c.Self.Party(), trust.Party{PublicKey: theirs.PublicKey})
+	k, err := keyWith(cfg.Identity, cfg.Cluster, cfg.Self.Party(), trust.Party{PublicKey: theirs.PublicKey})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	var said Request
-	return &spoken{
-		Conn: conn,
-		seal: func(v any) any {
-			if q, ok := v.(Request); ok {
-				said = q.signed(k, theirs)
-				return said
-			}
-			return v
-		},
-		heed: func(m *Message) error {
-			answer := *m
-			answer.MAC = trust.MAC{}
-			return k.Check(m.MAC, trust.Listener, said, answer)
-		},
-	}, nil
+	c.seal = func(v any) any {
+		if q, ok := v.(Request); ok {
+			said = q.signed(k, theirs)
+			return said
+		}
+		return v
+	}
+	c.heed = func(m *Message) error {
+		answer := *m
+		answer.MAC = trust.MAC{}
+		return k.Check(m.MAC, trust.Listener, said, answer)
+	}
+	return nil
 }
 
 // signed is a request that proves its Member to the process that sent a challenge.

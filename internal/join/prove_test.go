@@ -10,6 +10,7 @@ import (
 
 	"github.com/squall-go/squall/fabric/port"
 	"github.com/squall-go/squall/internal/trust"
+	"github.com/squall-go/squall/internal/wire"
 	"github.com/squall-go/squall/order"
 )
 
@@ -30,13 +31,15 @@ func signed(t *testing.T, q Request, c Challenge, i *trust.Identity) Request {
 }
 
 // answering is the conversation of a process that was called, played by hand.
-func answering(p *process, conn net.Conn) (net.Conn, Request, error) {
+func answering(p *process, conn net.Conn) (*conversation, Request, error) {
 	c := p.Config
 	c.silence = patience
 	if err := c.prove(); err != nil {
-		return conn, Request{}, err
+		return nil, Request{}, err
 	}
-	return newDesk(c, 1).challenge(conn)
+	talk := speak(conn, c.silence)
+	q, err := newDesk(c, 1).challenge(talk)
+	return talk, q, err
 }
 
 // expectSilence waits until the other side hangs up, and fails if it says anything.
@@ -81,10 +84,10 @@ func TestJ11NobodyAsksInAnothersName(t *testing.T) {
 			}
 			defer conn.Close()
 			var c Challenge
-			if err := port.ReadMessage(conn, &c); err != nil {
+			if err := wire.ReadMessage(conn, wire.MaxMessageBytes, &c); err != nil {
 				t.Fatal(err)
 			}
-			if err := port.WriteMessage(conn, say(c)); err != nil {
+			if err := wire.WriteMessage(conn, say(c)); err != nil {
 				t.Fatal(err)
 			}
 			expectSilence(t, conn)
@@ -138,7 +141,7 @@ func TestJ11NobodyGreetsForAMember(t *testing.T) {
 	imposter.Port.Handle(port.KindControl, func(conn net.Conn) {
 		defer conn.Close()
 		if talk, _, err := answering(imposter, conn); err == nil {
-			_ = write(talk, Message{Verb: sayGreeted})
+			_ = talk.say(Message{Verb: sayGreeted})
 		}
 		called <- struct{}{}
 	})

@@ -1,7 +1,6 @@
 package join
 
 import (
-	"net"
 	"sync"
 	"time"
 )
@@ -95,8 +94,8 @@ func (s *talks) arm() {
 }
 
 // begin gives a conversation its line. It is called under mu.
-func (s *talks) begin(t Ticket, conn net.Conn) *line {
-	l := newLine(conn, queued, 0)
+func (s *talks) begin(t Ticket, conn *conversation) *line {
+	l := newLine(conn, queued)
 	s.lines[t] = l
 	s.writers.Go(l.write)
 	return l
@@ -106,7 +105,7 @@ func (s *talks) begin(t Ticket, conn net.Conn) *line {
 func (s *talks) read(t Ticket, l *line, hear func(time.Duration, Message) Effects, gone func(time.Duration, error) Effects) {
 	for !l.keep { // written by the step below, or not at all
 		var m Message
-		if err := readMessage(l.conn, &m); err != nil {
+		if err := l.conn.hear(&m); err != nil {
 			s.step(func(now time.Duration) Effects {
 				e := gone(now, err)
 				s.end(t)

@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"iter"
 	"math"
 
+	"github.com/squall-go/squall/internal/wire"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/persist"
 )
@@ -17,20 +17,18 @@ import (
 type answerer struct {
 	s   *Server
 	ctx context.Context // ends when the reader does
-	out *writer
+	out *wire.Conn
 	log *persist.Log
 	q   *request
 }
 
-func checksum(data []byte) uint32 { return crc32.Checksum(data, castagnoli) }
-
-func (a *answerer) info() (end, error) {
-	return end{Count: 1}, a.out.say(kindInfo, infoOf(a.log.Info()))
+func (a *answerer) info() (wire.Ending, error) {
+	return wire.Ending{Count: 1}, a.out.SayAs(kindInfo, infoOf(a.log.Info()))
 }
 
 // ready waits until everything before a version is on this disk. A log that is catching up itself is a source only of what it has up to that
 // version: whoever took its end for the end would drop what is behind it, and two that wait for each other would wait for ever.
-func (a *answerer) ready() (e end, err error) {
+func (a *answerer) ready() (e wire.Ending, err error) {
 	before := version(a.q.To)
 	partial := a.s.cfg.Partial != nil && a.s.cfg.Partial(a.q.id())
 	switch {
@@ -78,12 +76,12 @@ func (a *answerer) await(before order.Version) error {
 func reaches(v, before order.Version) bool { return !After(v).Before(before) }
 
 // probe looks for the record at a version, or the last one before it; what the snapshot stands for counts as one.
-func (a *answerer) probe() (e end, err error) {
+func (a *answerer) probe() (e wire.Ending, err error) {
 	m, err := lastUpTo(a.log, version(a.q.From))
 	if err != nil {
 		return e, err
 	}
-	return end{Count: 1}, a.out.say(kindMark, m)
+	return wire.Ending{Count: 1}, a.out.SayAs(kindMark, m)
 }
 
 // lastUpTo is the mark of the last record whose version is not after v, or one that says that there is none.
@@ -133,7 +131,7 @@ func snapshotUpTo(log *persist.Log, v order.Version) (m mark, err error) {
 }
 
 // one answers with a single record.
-func (a *answerer) one() (e end, err error) {
+func (a *answerer) one() (e wire.Ending, err error) {
 	var r persist.Record
 	switch a.q.Do {
 	case doGet:
@@ -152,7 +150,7 @@ func (a *answerer) one() (e end, err error) {
 	if err := out.add(&r); err != nil {
 		return e, err
 	}
-	return end{Count: 1}, out.flush()
+	return wire.Ending{Count: 1}, out.flush()
 }
 
 // settle waits until a question about times up to t has one answer for ever.
@@ -190,7 +188,7 @@ func Nth(log *persist.Log, number uint64) (r persist.Record, err error) {
 }
 
 // records streams what was asked for. A frame goes out when it is full, or when nothing more is on disk.
-func (a *answerer) records() (e end, err error) {
+func (a *answerer) records() (e wire.Ending, err error) {
 	if a.q.Do == doBetween && a.q.Until > 0 && a.q.Until < math.MaxInt64 {
 		if err := a.settle(a.q.Until - 1); err != nil {
 			return e, err
@@ -199,7 +197,7 @@ func (a *answerer) records() (e end, err error) {
 	out := newEncoder(a.out)
 	for r, err := range a.source() {
 		if err != nil {
-			return end{Count: out.count}, errors.Join(out.flush(), err)
+			return wire.Ending{Count: out.count}, errors.Join(out.flush(), err)
 		}
 		if err := out.add(&r); err != nil {
 			return e, err
@@ -213,7 +211,7 @@ func (a *answerer) records() (e end, err error) {
 			return e, err
 		}
 	}
-	return end{Count: out.count}, out.flush()
+	return wire.Ending{Count: out.count}, out.flush()
 }
 
 // atEnd reports whether a record is the last one on disk, for now.
@@ -234,30 +232,18 @@ func (a *answerer) source() iter.Seq2[persist.Record, error] {
 }
 
 // snapshot streams the bytes of the snapshot behind its mark.
-func (a *answerer) snapshot() (e end, err error) {
+func (a *answerer) snapshot() (e wire.Ending, err error) {
 	at, r, err := a.log.OpenSnapshot()
 	if err != nil {
 		return e, err
 	}
 	defer r.Close()
-	if err := a.out.say(kindMark, markOf(&at)); err != nil {
+	if err := a.out.SayAs(kindMark, markOf(&at)); err != nil {
 		return e, err
 	}
-	frame := newFrame(frameBytes)
-	for {
-		n, err := io.ReadFull(r, frame[headerBytes:cap(frame)])
-		bytes := frame[headerBytes : headerBytes+n]
-		e.Count, e.Sum = e.Count+uint64(n), crc32.Update(e.Sum, castagnoli, bytes)
-		if n > 0 {
-			if err := a.out.send(kindBytes, frame[:headerBytes+n]); err != nil {
-				return e, err
-			}
-		}
-		switch {
-		case err == io.EOF, err == io.ErrUnexpectedEOF: // as ReadFull says it; a source that broke off wraps its own
-			return e, nil
-		case err != nil:
-			return e, err
-		}
+	out := a.out.NewWriter(frameBytes)
+	if _, err := io.Copy(out, r); err != nil {
+		return e, err
 	}
+	return out.Finish()
 }

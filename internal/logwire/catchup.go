@@ -2,12 +2,12 @@ package logwire
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
 	"time"
 
+	"github.com/squall-go/squall/internal/wire"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/persist"
 	"github.com/squall-go/squall/views"
@@ -42,7 +42,7 @@ type CatchUpConfig struct {
 	MaxRecord int
 	Progress  func(Progress)          // optional: told every now and then
 	Failed    func(s Source, e error) // optional: told of each source that did not give all of it
-	Times     Times
+	Times     wire.Times
 }
 
 // Progress says how far a catch-up is.
@@ -69,26 +69,31 @@ type Result struct {
 // CatchUp makes a log what its source has, and durable (LW3). It goes from source to source while one of them brings it on, or is merely
 // busy; what is here stays. Its error is ErrNoSource, what the own log said, or the end of the context.
 func CatchUp(ctx context.Context, cfg CatchUpConfig) (Result, error) {
-	cfg.Times = cfg.Times.withDefaults()
 	c := &catchUp{cfg: cfg, ctx: ctx, start: time.Now()}
-	for pause := cfg.Times.Pause; ; pause = min(2*pause, cfg.Times.Longest) {
-		before := c.r
-		c.busy, c.why = false, nil
-		done, err := c.round()
+	search := wire.Search[Source]{Backoff: cfg.Times.WithDefaults().Backoff(), Rounds: 1}
+	for {
 		c.r.Took = time.Since(c.start)
-		switch {
-		case done || err != nil:
-			return c.r, err
-		case c.r.Records > before.Records || c.r.Snapshot != before.Snapshot:
-			pause = cfg.Times.Pause
-		case !c.busy || c.cfg.Once:
+		switch move, source, pause := search.Next(cfg.Sources); move {
+		case wire.Ask:
+			verdict, err := c.ask(source)
+			if verdict == done || err != nil {
+				c.r.Took = time.Since(c.start)
+				return c.r, err
+			}
+			search.Came(source, verdict)
+		case wire.Rest:
+			if !wire.Wait(ctx, pause) {
+				return c.r, wire.Because(ctx, errors.Join(c.why...))
+			}
+			c.why = nil
+		case wire.GiveUp:
 			return c.r, fmt.Errorf("log %v: %w: %w", cfg.ID, ErrNoSource, errors.Join(c.why...))
-		}
-		if !rest(ctx, pause) {
-			return c.r, because(ctx, errors.Join(c.why...))
 		}
 	}
 }
+
+// done is the verdict about a source that gave everything.
+const done = wire.Refused + 1
 
 // catchUp is one of them.
 type catchUp struct {
@@ -96,7 +101,6 @@ type catchUp struct {
 	ctx   context.Context
 	start time.Time
 	r     Result
-	busy  bool    // in this round, some source was
 	why   []error // of this round, by source
 
 	dropped int // how often a source dropped the front of its log meanwhile
@@ -119,27 +123,32 @@ func own(err error) error {
 	return failure{err}
 }
 
-// round asks each source once.
-func (c *catchUp) round() (done bool, err error) {
-	for _, c.source = range c.cfg.Sources {
-		err := c.attempt()
-		var mine failure
-		switch {
-		case err == nil:
-			c.r.Source = c.source
-			return true, nil
-		case c.ctx.Err() != nil:
-			return false, because(c.ctx, err)
-		case errors.As(err, &mine):
-			return false, fmt.Errorf("log %v: %w", c.cfg.ID, mine.error)
-		}
-		c.busy = c.busy || errors.Is(err, ErrBusy) || c.stale(err)
-		c.why = append(c.why, fmt.Errorf("%v: %w", c.source, err))
-		if c.cfg.Failed != nil {
-			c.cfg.Failed(c.source, err)
-		}
+// ask asks a source. Its error is the end of the catch-up.
+func (c *catchUp) ask(source Source) (wire.Verdict, error) {
+	before := c.r
+	c.source = source
+	err := c.attempt()
+	var mine failure
+	switch {
+	case err == nil:
+		c.r.Source = source
+		return done, nil
+	case c.ctx.Err() != nil:
+		return wire.Failed, wire.Because(c.ctx, err)
+	case errors.As(err, &mine):
+		return wire.Failed, fmt.Errorf("log %v: %w", c.cfg.ID, mine.error)
 	}
-	return false, nil
+	c.why = append(c.why, fmt.Errorf("%v: %w", source, err))
+	if c.cfg.Failed != nil {
+		c.cfg.Failed(source, err)
+	}
+	switch {
+	case c.r.Records > before.Records || c.r.Snapshot != before.Snapshot:
+		return wire.Gained, nil
+	case errors.Is(err, ErrBusy) || c.stale(err):
+		return wire.Busy, nil
+	}
+	return wire.Failed, nil
 }
 
 // stale reports whether a source dropped the front of its log while it was read, which does not happen over and over.
@@ -157,7 +166,7 @@ func (c *catchUp) attempt() (err error) {
 		return own(err)
 	}
 	client := &Client{
-		Cluster: c.cfg.Cluster, MaxRecord: c.cfg.MaxRecord, Times: c.cfg.Times,
+		Cluster: c.cfg.Cluster, Group: c.cfg.Group, Secret: c.cfg.Secret, MaxRecord: c.cfg.MaxRecord, Times: c.cfg.Times,
 		Dial: func(ctx context.Context) (net.Conn, error) { return c.cfg.Dial(ctx, c.source.Addr) },
 	}
 	s, err := client.dial(c.ctx)
@@ -165,9 +174,6 @@ func (c *catchUp) attempt() (err error) {
 		return err
 	}
 	defer s.close()
-	if err := c.vouched(s); err != nil {
-		return err
-	}
 	i, err := value[info](s, c.request(doReady, order.Version{}, c.cfg.Before), kindInfo)
 	if err != nil {
 		return err
@@ -183,28 +189,12 @@ func (c *catchUp) attempt() (err error) {
 	return own(c.cfg.Log.Sync(c.ctx))
 }
 
-// vouched makes sure that the source's logs are those of the own group. It comes before anything is dropped.
-func (c *catchUp) vouched(s *session) error {
-	if c.cfg.Group == "" {
-		return nil
-	}
-	q := request{Do: doVouch, Nonce: rand.Text()}
-	v, err := value[vouched](s, q, kindInfo)
-	if err != nil {
-		return err
-	}
-	if v.Group != c.cfg.Group || !c.cfg.Secret.Vouches(proofOfLogs, []byte(q.Nonce), v.Proof) {
-		return views.OtherHistory(c.source.String(), c.cfg.Group, v.Group[:min(len(v.Group), maxTextBytes)])
-	}
-	return nil
-}
-
 func (c *catchUp) request(do string, from, to order.Version) request {
 	return request{Do: do, Log: c.cfg.ID.Name, Shard: c.cfg.ID.Shard, From: pointer(from), To: pointer(to)}
 }
 
 // align makes the own log a part of the source's one, of which nothing in front of its end is missing, and returns where it goes on.
-func (c *catchUp) align(s *session) (from asked, err error) {
+func (c *catchUp) align(s *session) (from bounds, err error) {
 	p := &prefix{log: c.cfg.Log, source: c.until, probe: func(v order.Version) (mark, error) {
 		if end := c.cfg.Before; end != (order.Version{}) && !v.Before(end) { // nothing there is common, even if both have it
 			v = lastBefore(end)
@@ -231,7 +221,7 @@ func (c *catchUp) align(s *session) (from asked, err error) {
 }
 
 // behind are the records behind one.
-func behind(v order.Version, t order.Time) asked { return asked{from: After(v), since: t + 1} }
+func behind(v order.Version, t order.Time) bounds { return bounds{from: After(v), since: t + 1} }
 
 // cut drops the own records behind a version.
 func (c *catchUp) cut(after order.Version, had uint64) error {
@@ -244,7 +234,7 @@ func (c *catchUp) cut(after order.Version, had uint64) error {
 
 // anew drops the own log, of which nothing can be shown to be the source's, and begins with the source's snapshot or with the first record
 // that it keeps.
-func (c *catchUp) anew(s *session, mine persist.Info) (from asked, err error) {
+func (c *catchUp) anew(s *session, mine persist.Info) (from bounds, err error) {
 	c.r.Common, c.r.Last = order.Version{}, order.Version{}
 	if c.until.Snapshot != (order.Version{}) {
 		c.r.Cut += mine.Count
@@ -258,18 +248,18 @@ func (c *catchUp) anew(s *session, mine persist.Info) (from asked, err error) {
 			return from, err
 		}
 	}
-	return asked{from: c.until.First.Version}, nil
+	return bounds{from: c.until.First.Version}, nil
 }
 
 // install puts the source's snapshot in place of the own log.
-func (c *catchUp) install(s *session) (from asked, err error) {
+func (c *catchUp) install(s *session) (from bounds, err error) {
 	at, bytes, err := s.snapshot(c.request(doSnapshot, order.Version{}, order.Version{}))
 	if err != nil {
 		return from, err
 	}
 	err = c.cfg.Log.Install(at, bytes)
-	c.r.Bytes += bytes.count
-	if theirs := bytes.finish(); theirs != nil {
+	c.r.Bytes += bytes.Total()
+	if theirs := bytes.Finish(); theirs != nil {
 		return from, theirs // whatever the own log made of it
 	}
 	if err != nil {
@@ -280,7 +270,7 @@ func (c *catchUp) install(s *session) (from asked, err error) {
 }
 
 // fill imports what the source has from a version on.
-func (c *catchUp) fill(s *session, may asked) error {
+func (c *catchUp) fill(s *session, may bounds) error {
 	may.to = c.cfg.Before
 	if may.to == (order.Version{}) {
 		may.to = After(c.until.Last.Version)

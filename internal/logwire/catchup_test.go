@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/squall-go/squall/internal/wire"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/persist"
 )
@@ -314,7 +315,7 @@ func (h *host) asked() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	h.serving.Go(func() {
 		for len(h.server.readers) == 0 {
-			if !rest(h.t.Context(), quick.Pause) {
+			if !wire.Wait(h.t.Context(), quick.Pause) {
 				break
 			}
 		}

@@ -7,8 +7,10 @@ import (
 	"iter"
 	"net"
 
+	"github.com/squall-go/squall/internal/wire"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/persist"
+	"github.com/squall-go/squall/views"
 )
 
 // Client reads the logs of one member. Each call has a connection of its own. Its methods may be called from any goroutine.
@@ -16,7 +18,12 @@ type Client struct {
 	Dial      func(ctx context.Context) (net.Conn, error) // a connection of kind log
 	Cluster   string                                      // that the member must belong to; empty: whichever
 	MaxRecord int                                         // bytes of a record; 0: 1 GiB
-	Times     Times
+	Times     wire.Times
+
+	// Group and Secret are those of the group that the reader is of. It proves that to the member, and asks nothing of one that does not know the
+	// secret (views.ErrOtherHistory). Empty: the reader is of no group.
+	Group  string
+	Secret views.Secret
 
 	Lost func(why error) // optional: told once when the member of a log that is followed is gone; it is looked for until the context ends
 	Back func()          // optional: told once when it is there again
@@ -51,20 +58,20 @@ func (c *Client) Info(ctx context.Context, id persist.LogID) (persist.Info, erro
 
 // Get is the record at a version.
 func (c *Client) Get(ctx context.Context, id persist.LogID, v order.Version) (persist.Record, error) {
-	return c.one(ctx, request{Do: doGet, Log: id.Name, Shard: id.Shard, From: pointer(v)}, asked{from: v, to: After(v)})
+	return c.one(ctx, request{Do: doGet, Log: id.Name, Shard: id.Shard, From: pointer(v)}, bounds{from: v, to: After(v)})
 }
 
 // At is the last record whose time is not after t.
 func (c *Client) At(ctx context.Context, id persist.LogID, t order.Time) (persist.Record, error) {
-	return c.one(ctx, request{Do: doAt, Log: id.Name, Shard: id.Shard, Since: t}, asked{until: t + 1})
+	return c.one(ctx, request{Do: doAt, Log: id.Name, Shard: id.Shard, Since: t}, bounds{until: t + 1})
 }
 
 // Nth is the record with a number.
 func (c *Client) Nth(ctx context.Context, id persist.LogID, number uint64) (persist.Record, error) {
-	return c.one(ctx, request{Do: doNth, Log: id.Name, Shard: id.Shard, Number: number}, asked{})
+	return c.one(ctx, request{Do: doNth, Log: id.Name, Shard: id.Shard, Number: number}, bounds{})
 }
 
-func (c *Client) one(ctx context.Context, q request, may asked) (one persist.Record, err error) {
+func (c *Client) one(ctx context.Context, q request, may bounds) (one persist.Record, err error) {
 	s, err := c.dial(ctx)
 	if err != nil {
 		return one, err
@@ -85,25 +92,28 @@ func (c *Client) one(ctx context.Context, q request, may asked) (one persist.Rec
 
 // Range are the records in [from, to); a zero from is the first one that is kept, a zero to the end as it is now. Data is the caller's own.
 func (c *Client) Range(ctx context.Context, id persist.LogID, from, to order.Version) iter.Seq2[persist.Record, error] {
-	return c.stream(ctx, request{Do: doRange, Log: id.Name, Shard: id.Shard, To: pointer(to)}, asked{from: from, to: to})
+	return c.stream(ctx, request{Do: doRange, Log: id.Name, Shard: id.Shard, To: pointer(to)}, bounds{from: from, to: to})
 }
 
 // Between are the records with times in [from, to); a zero to is the end as it is now.
 func (c *Client) Between(ctx context.Context, id persist.LogID, from, to order.Time) iter.Seq2[persist.Record, error] {
-	return c.stream(ctx, request{Do: doBetween, Log: id.Name, Shard: id.Shard, Until: to}, asked{since: from, until: to})
+	return c.stream(ctx, request{Do: doBetween, Log: id.Name, Shard: id.Shard, Until: to}, bounds{since: from, until: to})
 }
 
 // Tail are the records from a version on, and then those that come, until the context ends or the loop is left. A member that is not there at
 // first ends it with an error; one that goes later is waited for, however long that takes.
 func (c *Client) Tail(ctx context.Context, id persist.LogID, from order.Version) iter.Seq2[persist.Record, error] {
-	return c.stream(ctx, request{Do: doTail, Log: id.Name, Shard: id.Shard}, asked{from: from})
+	return c.stream(ctx, request{Do: doTail, Log: id.Name, Shard: id.Shard}, bounds{from: from})
 }
 
 // stream goes on where a connection broke.
-func (c *Client) stream(ctx context.Context, q request, may asked) iter.Seq2[persist.Record, error] {
+func (c *Client) stream(ctx context.Context, q request, may bounds) iter.Seq2[persist.Record, error] {
 	return func(yield func(persist.Record, error) bool) {
-		times := c.Times.withDefaults()
-		s := course{c: c, ctx: ctx, q: q, may: may, times: times, pause: times.Pause}
+		s := resumingStream{c: c, ctx: ctx, q: q, bounds: may}
+		s.search.Backoff = c.Times.WithDefaults().Backoff()
+		if !s.follows() {
+			s.search.Rounds = maxTries
+		}
 		s.run(yield)
 	}
 }
@@ -119,5 +129,5 @@ func (c *Client) Snapshot(ctx context.Context, id persist.LogID) (persist.Record
 		s.close()
 		return at, nil, err
 	}
-	return at, &stream{bytes, s.close}, nil
+	return at, &snapshotReader{bytes, s.close}, nil
 }

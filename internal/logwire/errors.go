@@ -2,17 +2,18 @@ package logwire
 
 import (
 	"errors"
-	"fmt"
 
+	"github.com/squall-go/squall/internal/wire"
 	"github.com/squall-go/squall/persist"
 )
 
 // Errors, to be tested with errors.Is. What wraps them says where.
 var (
 	// ErrCorrupt says that bytes are not what the other side sent, or that it sends nonsense.
-	ErrCorrupt = errors.New("the connection carries something else than a log")
-	// ErrChecksum says that a frame changed on its way. It is an ErrCorrupt.
-	ErrChecksum = fmt.Errorf("%w: a checksum is wrong", ErrCorrupt)
+	ErrCorrupt = wire.ErrCorrupt
+	// ErrNotAdmitted says that a member lets a process read nothing.
+	ErrNotAdmitted = errors.New("its logs are read by processes of its group, and with TLS by holders of certificates: " +
+		"to let every process that reaches it read them, set Config.OpenLogs at the member")
 	// ErrOutOfOrder says that a source sends records whose versions or times do not grow.
 	ErrOutOfOrder = errors.New("the source sends records out of order")
 	// ErrNotAsked says that a source sends records that nobody asked for.
@@ -49,6 +50,7 @@ var codes = []struct {
 }{
 	{"busy", ErrBusy},
 	{"format", ErrFormat},
+	{"not admitted", ErrNotAdmitted},
 	{"no log", ErrNoLog},
 	{"other cluster", ErrOtherCluster},
 	{"truncated", persist.ErrTruncated},
@@ -80,7 +82,7 @@ func (r remote) Unwrap() error { return r.err }
 const maxTextBytes = 1024
 
 func fromRemote(code, text string) error {
-	r := remote{text[:min(len(text), maxTextBytes)], errRefused}
+	r := remote{wire.Clip(text, maxTextBytes), errRefused}
 	for _, c := range codes {
 		if c.name == code {
 			r.err = c.err

@@ -11,20 +11,22 @@ import (
 	"testing"
 
 	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/internal/wire"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/persist"
 )
 
 // liar is a source that answers every request for records with the same frames.
-func liar(t *testing.T, answer func(w *writer)) *Client {
+func liar(t *testing.T, answer func(w *wire.Conn)) *Client {
 	return &Client{Times: quick, Dial: func(context.Context) (net.Conn, error) {
 		theirs, mine := net.Pipe()
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
 			defer theirs.Close()
-			in := &reader{conn: theirs, silence: quick.Silence, max: maxRequestBytes}
-			if _, _, err := in.next(); err != nil {
+			on := wire.New(theirs, quick, maxRequestBytes)
+			var q request
+			if NewServer(ServerConfig{}).greet(on) != nil || on.Hear(&q) != nil {
 				return
 			}
 			stop := make(chan struct{})
@@ -32,7 +34,7 @@ func liar(t *testing.T, answer func(w *writer)) *Client {
 				defer close(stop)
 				_, _ = io.Copy(io.Discard, theirs)
 			}()
-			answer(&writer{conn: theirs, stall: quick.Silence})
+			answer(on)
 			theirs.Close()
 			<-stop
 		}()
@@ -42,8 +44,8 @@ func liar(t *testing.T, answer func(w *writer)) *Client {
 }
 
 // sends are records, and an end.
-func sends(records ...persist.Record) func(*writer) {
-	return func(w *writer) {
+func sends(records ...persist.Record) func(*wire.Conn) {
+	return func(w *wire.Conn) {
 		e := newEncoder(w)
 		for i := range records {
 			_ = e.add(&records[i])
@@ -51,7 +53,7 @@ func sends(records ...persist.Record) func(*writer) {
 				return
 			}
 		}
-		_ = w.say(kindEnd, end{Count: e.count})
+		_ = w.SayAs(wire.End, wire.Ending{Count: e.count})
 	}
 }
 
@@ -66,11 +68,11 @@ func TestLW1ALyingSourceIsFoundOut(t *testing.T) {
 	for i := range all {
 		all[i].Number = uint64(i)
 	}
-	raw := func(k kind, frame ...byte) func(*writer) {
-		return func(w *writer) { _ = w.send(k, append(newFrame(len(frame)), frame...)) }
+	raw := func(k wire.Kind, frame ...byte) func(*wire.Conn) {
+		return func(w *wire.Conn) { _ = w.Send(k, append(wire.NewFrame(len(frame)), frame...)) }
 	}
 	for name, c := range map[string]struct {
-		answer func(*writer)
+		answer func(*wire.Conn)
 		want   error
 	}{
 		"versions go back":        {sends(all[5], with(all[6], func(r *persist.Record) { r.Version = all[4].Version })), ErrOutOfOrder},
@@ -81,23 +83,20 @@ func TestLW1ALyingSourceIsFoundOut(t *testing.T) {
 		"before what was asked":   {sends(all[1]), ErrNotAsked},
 		"no view":                 {sends(with(all[5], func(r *persist.Record) { r.Version.View = 0 })), ErrCorrupt},
 		"a time after all times":  {sends(with(all[5], func(r *persist.Record) { r.Time = 1 << 63 })), ErrCorrupt},
-		"a wrong count":           {func(w *writer) { _ = w.say(kindEnd, end{Count: 3}) }, ErrCorrupt},
+		"a wrong count":           {func(w *wire.Conn) { _ = w.SayAs(wire.End, wire.Ending{Count: 3}) }, ErrCorrupt},
 		"a frame of another kind": {raw(kindInfo, '{', '}'), ErrCorrupt},
 		"more of nothing":         {raw(kindMore, 1, 2, 3), ErrCorrupt},
 		"half a record":           {raw(kindRecords, 1, 2, 0x80), ErrCorrupt},
-		"an end that is no JSON":  {raw(kindEnd, '{'), ErrCorrupt},
-		"a wrong checksum": {func(w *writer) {
-			frame := append(newFrame(4), 1, 2, 3, 4)
-			frame[8] = byte(kindRecords)
-			binary.LittleEndian.PutUint32(frame, 4)
-			_, _ = w.conn.Write(frame)
-		}, ErrChecksum},
-		"a record that ends early": {func(w *writer) {
+		"an end that is no JSON":  {raw(wire.End, '{'), ErrCorrupt},
+		"a wrong checksum": {func(w *wire.Conn) {
+			_, _ = w.Write([]byte{4, 0, 0, 0, 0, 0, 0, 0, byte(kindRecords), 1, 2, 3, 4})
+		}, wire.ErrChecksum},
+		"a record that ends early": {func(w *wire.Conn) {
 			e := newEncoder(w)
 			r := with(all[5], func(r *persist.Record) { r.Data = make([]byte, 100) })
 			e.head(&r)
 			_ = e.flush()
-			_ = w.say(kindEnd, end{Count: 1})
+			_ = w.SayAs(wire.End, wire.Ending{Count: 1})
 		}, ErrCorrupt},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -119,12 +118,12 @@ func TestLW1ACatchUpTakesNothingOfALiar(t *testing.T) {
 	l := put(t, newLog(t, persist.EngineBolt), all[:10]...)
 	honest := newHost(t, put(t, newLog(t, persist.EngineBolt), all...))
 	// Everything goes through, but for the times in frames of records, which the liar turns back.
-	lies := liar(t, func(w *writer) {
+	lies := liar(t, func(w *wire.Conn) {
 		i := info{Log: prices.Name, Shard: prices.Shard, Count: 20, First: mark{Found: true, Version: all[0].Version}, Last: mark{Found: true, Version: all[19].Version}}
-		_ = w.say(kindInfo, i)
-		_ = w.say(kindEnd, end{Count: 1})
-		_ = w.say(kindMark, summed(&all[9]))
-		_ = w.say(kindEnd, end{Count: 2})
+		_ = w.SayAs(kindInfo, i)
+		_ = w.SayAs(wire.End, wire.Ending{Count: 1})
+		_ = w.SayAs(kindMark, summed(&all[9]))
+		_ = w.SayAs(wire.End, wire.Ending{Count: 2})
 	})
 	cfg := CatchUpConfig{
 		Cluster: "test", ID: prices, Log: l, Times: quick, Sources: []Source{{1, "liar"}, {2, "honest"}},
@@ -142,7 +141,7 @@ func TestLW1ACatchUpTakesNothingOfALiar(t *testing.T) {
 }
 
 func TestLW2AnAnnouncedLengthTakesNoMemory(t *testing.T) {
-	c := liar(t, func(w *writer) {
+	c := liar(t, func(w *wire.Conn) {
 		e := newEncoder(w)
 		r := record(3, nil)
 		e.head(&r)
@@ -161,24 +160,24 @@ func TestLW2AnAnnouncedLengthTakesNoMemory(t *testing.T) {
 		t.Fatalf("%d bytes were allocated", took)
 	}
 	d := decoder{max: maxRecordBytes}
-	if err := (&reader{max: maxFrameBytes}).announce(maxFrameBytes + 1); !errors.Is(err, ErrCorrupt) || d.lacks != 0 {
-		t.Fatal(err)
+	if d.lacks != 0 {
+		t.Fatal(d.lacks)
 	}
 }
 
 // A member that gets nonsense hangs up and says whose it was.
 func TestAHostileReaderIsTurnedAway(t *testing.T) {
 	for name, c := range map[string]struct {
-		send   func(w *writer)
+		send   func(w *wire.Conn)
 		reason port.Reason
 	}{
-		"garbage":          {func(w *writer) { _, _ = w.conn.Write([]byte(strings.Repeat("GET / ", 3))) }, port.Garbage},
-		"a huge frame":     {func(w *writer) { _, _ = w.conn.Write([]byte{255, 255, 255, 255, 0, 0, 0, 0, 1}) }, port.Garbage},
-		"records":          {func(w *writer) { _ = w.send(kindRecords, newFrame(0)) }, port.Garbage},
-		"a request in two": {func(w *writer) { _ = w.send(kindRequest, append(newFrame(1), '{')) }, port.Garbage},
-		"three requests at once": {func(w *writer) {
+		"garbage":          {func(w *wire.Conn) { _, _ = w.Write([]byte(strings.Repeat("GET / ", 3))) }, port.Garbage},
+		"a huge frame":     {func(w *wire.Conn) { _, _ = w.Write([]byte{255, 255, 255, 255, 0, 0, 0, 0, 1}) }, port.Garbage},
+		"records":          {func(w *wire.Conn) { _ = w.Send(kindRecords, wire.NewFrame(0)) }, port.Garbage},
+		"a request in two": {func(w *wire.Conn) { _ = w.Send(wire.Message, append(wire.NewFrame(1), '{')) }, port.Garbage},
+		"three requests at once": {func(w *wire.Conn) {
 			for range 3 {
-				_ = w.say(kindRequest, request{Format: formatVersion, Do: doTail, Log: prices.Name, Shard: prices.Shard})
+				_ = w.Say(request{Do: doTail, Log: prices.Name, Shard: prices.Shard})
 			}
 		}, port.Garbage},
 	} {
@@ -188,12 +187,16 @@ func TestAHostileReaderIsTurnedAway(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			on := wire.New(conn, quick, maxFrameBytes)
+			if err := h.client().greet(on); err != nil {
+				t.Fatal(err)
+			}
 			done := make(chan struct{})
 			go func() {
 				defer close(done)
 				_, _ = io.Copy(io.Discard, conn)
 			}()
-			c.send(&writer{conn: conn, stall: quick.Silence})
+			c.send(on)
 			<-done // the member hung up
 			conn.Close()
 			h.serving.Wait()
@@ -219,22 +222,46 @@ func TestASilentReaderIsGivenUp(t *testing.T) {
 	}
 }
 
-func TestAnotherFormatAndAnUnknownRequestAreAnswered(t *testing.T) {
+func TestAnUnknownRequestIsAnswered(t *testing.T) {
 	h := newHost(t, newLog(t, persist.EngineBolt))
-	for _, q := range []request{{Format: 2, Do: doList}, {Format: 1, Do: "erase", Log: prices.Name, Shard: prices.Shard}} {
-		s, err := h.client().dial(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := s.out.say(kindRequest, q); err != nil {
-			t.Fatal(err)
-		}
-		var e end
-		_, _, err = s.frame(&e)
-		if want := map[int]error{1: errRefused, 2: ErrFormat}[q.Format]; !errors.Is(err, want) {
-			t.Errorf("%v, not %v", err, want)
-		}
-		s.close()
+	s, err := h.client().dial(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	if err := s.ask(request{Do: "erase", Log: prices.Name, Shard: prices.Shard}); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err = s.frame(new(wire.Ending)); !errors.Is(err, errRefused) {
+		t.Error(err)
+	}
+}
+
+func TestAnotherFormatIsNamedOnBothSides(t *testing.T) {
+	h := newHost(t, newLog(t, persist.EngineBolt))
+	conn, err := h.dial(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	on := wire.New(conn, quick, maxFrameBytes)
+	var w welcome
+	if err := errors.Join(on.Hear(new(challenge)), on.Say(hello{Format: 1}), on.Hear(&w)); err != nil {
+		t.Fatal(err)
+	}
+	conn.Close()
+	if err := fromRemote(w.Code, w.Text); !errors.Is(err, ErrFormat) {
+		t.Error(err)
+	}
+	older := &Client{Times: quick, Dial: func(context.Context) (net.Conn, error) {
+		theirs, mine := net.Pipe()
+		go func() {
+			_ = wire.New(theirs, quick, maxRequestBytes).Say(challenge{Format: 1})
+			theirs.Close()
+		}()
+		return mine, nil
+	}}
+	if _, err := older.List(t.Context()); !errors.Is(err, ErrFormat) {
+		t.Error(err)
 	}
 }
 
@@ -254,7 +281,7 @@ func TestLW4SlowReadersAreBounded(t *testing.T) {
 		if err := s.ask(request{Do: doRange, Log: prices.Name, Shard: prices.Shard}); err != nil {
 			t.Fatal(err)
 		}
-		if k, _, err := s.frame(new(end)); k != kindRecords || err != nil { // and no more of them
+		if k, _, err := s.frame(new(wire.Ending)); k != kindRecords || err != nil { // and no more of them
 			t.Fatal(k, err)
 		}
 		slow = append(slow, s)
@@ -283,7 +310,7 @@ func FuzzDecoder(f *testing.F) {
 		d := decoder{max: 1 << 20}
 		last := persist.Record{}
 		for i, frame := range [][]byte{first, second} {
-			if d.put([]kind{kindRecords, kindMore}[i], frame) != nil && d.put(kindRecords, frame) != nil {
+			if d.put([]wire.Kind{kindRecords, kindMore}[i], frame) != nil && d.put(kindRecords, frame) != nil {
 				return
 			}
 			for {

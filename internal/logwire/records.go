@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/squall-go/squall/internal/wire"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/persist"
 )
@@ -20,13 +21,13 @@ const maxHeadBytes = 6 * binary.MaxVarintLen64
 
 // encoder packs records into frames.
 type encoder struct {
-	out    *writer
+	out    *wire.Conn
 	frame  []byte
 	before persist.Record // in this frame
 	count  uint64
 }
 
-func newEncoder(out *writer) *encoder { return &encoder{out: out, frame: newFrame(frameBytes)} }
+func newEncoder(out *wire.Conn) *encoder { return &encoder{out: out, frame: wire.NewFrame(frameBytes)} }
 
 // add packs a record, and sends what is full.
 func (e *encoder) add(r *persist.Record) error {
@@ -76,23 +77,23 @@ func (e *encoder) more(data []byte) error {
 
 // flush sends what is gathered.
 func (e *encoder) flush() error {
-	if len(e.frame) == headerBytes {
+	if len(e.frame) == wire.HeaderBytes {
 		return nil
 	}
 	return e.send(kindRecords)
 }
 
-func (e *encoder) send(k kind) error {
-	err := e.out.send(k, e.frame)
-	e.frame, e.before = e.frame[:headerBytes], persist.Record{}
+func (e *encoder) send(k wire.Kind) error {
+	err := e.out.Send(k, e.frame)
+	e.frame, e.before = e.frame[:wire.HeaderBytes], persist.Record{}
 	return err
 }
 
 // decoder unpacks one frame after the other, and judges what is in them.
 type decoder struct {
-	asked asked
-	max   int // bytes of a record
-	count uint64
+	bounds bounds
+	max    int // bytes of a record
+	count  uint64
 
 	frame  []byte         // what is left of it
 	before persist.Record // in this frame
@@ -101,20 +102,20 @@ type decoder struct {
 	lacks  int            // bytes of it that are still to come
 }
 
-// asked are the records that may come.
-type asked struct {
+// bounds are those of the records that may come.
+type bounds struct {
 	from, to     order.Version // half-open; zero to: no bound
 	since, until order.Time    // the same
 	begun        bool          // some came already
 }
 
-func (a *asked) covers(r *persist.Record) bool {
+func (a *bounds) covers(r *persist.Record) bool {
 	return !r.Version.Before(a.from) && (a.to == order.Version{} || r.Version.Before(a.to)) &&
 		r.Time >= a.since && (a.until == 0 || r.Time < a.until)
 }
 
 // put takes a frame, of which everything must have been taken before.
-func (d *decoder) put(k kind, frame []byte) error {
+func (d *decoder) put(k wire.Kind, frame []byte) error {
 	switch {
 	case k == kindRecords && d.lacks == 0:
 		d.frame, d.before = frame, persist.Record{}
@@ -182,7 +183,7 @@ func (d *decoder) judge(r *persist.Record, length uint64) error {
 		return fmt.Errorf("%w: record %d, %v at %v, behind record %d, %v at %v", ErrOutOfOrder, r.Number, r.Version, r.Time, l.Number, l.Version, l.Time)
 	case r.Version.View == 0 || r.Time > math.MaxInt64:
 		return fmt.Errorf("%w: record %d: version %v at %d ns", ErrCorrupt, r.Number, r.Version, uint64(r.Time))
-	case !d.asked.covers(r):
+	case !d.bounds.covers(r):
 		return fmt.Errorf("%w: record %d, %v at %v", ErrNotAsked, r.Number, r.Version, r.Time)
 	case length > uint64(d.max):
 		return fmt.Errorf("%w: record %d, %v, has %d bytes, at most %d", ErrTooLarge, r.Number, r.Version, length, d.max)

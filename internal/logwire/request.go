@@ -4,12 +4,13 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/squall-go/squall/internal/wire"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/persist"
 )
 
 // formatVersion is that of everything that is said on a connection of kind log.
-const formatVersion = 1
+const formatVersion = 2
 
 // What a request asks for.
 const (
@@ -24,32 +25,19 @@ const (
 	doBetween  = "between"  // records with times in [Since, Until)
 	doTail     = "tail"     // records from From on, and those that come
 	doSnapshot = "snapshot" // the mark of the snapshot, and its bytes
-	doVouch    = "vouch"    // the group whose logs these are, and a proof about Nonce
 )
 
 // request is what a reader says.
 type request struct {
-	Format  int            `json:"format"`
-	Do      string         `json:"do"`
-	Cluster string         `json:"cluster,omitempty"` // empty: whichever it is
-	Log     string         `json:"log,omitempty"`
-	Shard   int            `json:"shard,omitempty"`
-	From    *order.Version `json:"from,omitempty"`
-	To      *order.Version `json:"to,omitempty"`
-	Since   order.Time     `json:"since,omitempty"`
-	Until   order.Time     `json:"until,omitempty"`
-	Number  uint64         `json:"number,omitempty"`
-	Nonce   string         `json:"nonce,omitempty"`
+	Do     string         `json:"do"`
+	Log    string         `json:"log,omitempty"`
+	Shard  int            `json:"shard,omitempty"`
+	From   *order.Version `json:"from,omitempty"`
+	To     *order.Version `json:"to,omitempty"`
+	Since  order.Time     `json:"since,omitempty"`
+	Until  order.Time     `json:"until,omitempty"`
+	Number uint64         `json:"number,omitempty"`
 }
-
-// vouched says whose logs a member has.
-type vouched struct {
-	Group string `json:"group,omitempty"`
-	Proof []byte `json:"proof,omitempty"` // that the member knows the group's secret
-}
-
-// proofOfLogs is the use of the group's secret in a vouched.
-const proofOfLogs = "squall log"
 
 func (q *request) id() persist.LogID { return persist.LogID{Name: q.Log, Shard: q.Shard} }
 
@@ -83,14 +71,6 @@ func pointer(v order.Version) *order.Version {
 	return &v
 }
 
-// end is what an answer finishes with.
-type end struct {
-	Count uint64 `json:"count"` // records, infos, or bytes of a snapshot
-	Sum   uint32 `json:"sum,omitempty"`
-	Code  string `json:"code,omitempty"` // what is wrong; empty: nothing
-	Text  string `json:"text,omitempty"`
-}
-
 // mark is a record without its data, or, in an info, with what is known of it.
 type mark struct {
 	Found   bool          `json:"found"`
@@ -110,7 +90,7 @@ func markOf(r *persist.Record) mark {
 // summed is the mark of a record whose data is here.
 func summed(r *persist.Record) mark {
 	m := markOf(r)
-	m.Summed, m.Bytes, m.Sum = true, len(r.Data), checksum(r.Data)
+	m.Summed, m.Bytes, m.Sum = true, len(r.Data), wire.Checksum(r.Data)
 	return m
 }
 

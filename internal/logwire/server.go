@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"sync"
 
 	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/internal/wire"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/persist"
 	"github.com/squall-go/squall/views"
@@ -36,8 +38,10 @@ type ServerConfig struct {
 	Settle func(ctx context.Context, id persist.LogID, t order.Time) error
 	// Identity is that of the group whose logs these are. Optional: without it, a process that is of a group takes nothing from here.
 	Identity func() (group string, secret views.Secret)
-	Reject   func(port.Rejection) // optional: told of who broke the rules, or came to a full house
-	Times    Times
+	// Open admits every reader. Otherwise a reader proves the group's secret, or shows a certificate.
+	Open   bool
+	Reject func(port.Rejection) // optional: told of readers that are not admitted, or broke the rules, or came to a full house
+	Times  wire.Times
 }
 
 // Server answers readers. Its methods may be called from any goroutine.
@@ -45,14 +49,14 @@ type Server struct {
 	cfg       ServerConfig
 	readers   chan struct{} // places
 	followers chan struct{}
-	callers   port.Callers
+	callers   *wire.Callers
 }
 
 // NewServer makes a server.
 func NewServer(cfg ServerConfig) *Server {
-	cfg.Times = cfg.Times.withDefaults()
 	return &Server{
 		cfg: cfg, readers: make(chan struct{}, maxReaders), followers: make(chan struct{}, maxFollowers),
+		callers: wire.NewCallers(maxVisitors, maxVisitors/2, 0),
 	}
 }
 
@@ -77,12 +81,14 @@ func reasonOf(err error) port.Reason {
 		return port.TimedOut
 	case errors.Is(err, ErrCorrupt):
 		return port.Garbage
+	case errors.Is(err, ErrNotAdmitted):
+		return port.NotMember
 	}
 	return port.Broken
 }
 
 func (s *Server) enter(conn net.Conn) error {
-	if there, ok := s.callers.Enter(conn, maxVisitors); !ok {
+	if there, ok := s.callers.Enter(conn); !ok {
 		return fmt.Errorf("%w: %d connections", ErrBusy, there)
 	}
 	return nil
@@ -91,8 +97,18 @@ func (s *Server) enter(conn net.Conn) error {
 // Close ends all answers and waits for them. The logs may be closed afterwards.
 func (s *Server) Close() { s.callers.HangUp() }
 
-// visit answers one request after the other. It returns an error if whoever called broke the rules.
+// visit greets a reader, and answers one request after the other. It returns an error if the reader broke the rules.
 func (s *Server) visit(conn net.Conn) error {
+	c := wire.New(conn, s.cfg.Times, maxRequestBytes)
+	err := s.greet(c)
+	if err == nil && !s.callers.Settle(conn) { // it had to make room
+		return fmt.Errorf("%w: %d connections", ErrBusy, maxVisitors)
+	}
+	if err != nil {
+		c.HangUp(s.cfg.Times.WithDefaults().Dial) // so that it hears why
+		_, _ = io.CopyN(io.Discard, conn, lingerBytes)
+		return err
+	}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	requests := make(chan *request, 1)
 	var hearing sync.WaitGroup
@@ -100,11 +116,10 @@ func (s *Server) visit(conn net.Conn) error {
 	defer conn.Close()
 	hearing.Go(func() {
 		defer close(requests)
-		cancel(s.hear(conn, requests))
+		cancel(s.hear(c, requests))
 	})
-	out := &writer{conn: conn, stall: s.cfg.Times.Stall}
 	for q := range requests {
-		if err := s.answer(ctx, out, q); err != nil {
+		if err := s.answer(ctx, c, q); err != nil {
 			conn.Close()
 		}
 	}
@@ -114,22 +129,15 @@ func (s *Server) visit(conn net.Conn) error {
 	return nil
 }
 
+// lingerBytes bounds what is read from a reader that was refused.
+const lingerBytes = 4 << 10
+
 // hear takes the reader's frames until it hangs up, is silent for too long, or talks out of turn.
-func (s *Server) hear(conn net.Conn, requests chan<- *request) error {
-	in := &reader{conn: conn, silence: s.cfg.Times.Silence, max: maxRequestBytes}
+func (s *Server) hear(c *wire.Conn, requests chan<- *request) error {
 	for {
-		k, bytes, err := in.next()
-		switch {
-		case err != nil:
-			return fmt.Errorf("%w: %w", errBroken, err)
-		case k == kindPulse && len(bytes) == 0:
-			continue
-		case k != kindRequest:
-			return fmt.Errorf("%w: a reader sends a frame of kind %d with %d bytes", ErrCorrupt, k, len(bytes))
-		}
 		q := new(request)
-		if err := decode(bytes, q); err != nil {
-			return err
+		if err := c.Hear(q); err != nil {
+			return fmt.Errorf("%w: %w", errBroken, err)
 		}
 		select {
 		case requests <- q:
@@ -154,39 +162,28 @@ func (s *Server) place(q *request) (leave func(), err error) {
 }
 
 // answer answers one request, pulsing all the while. Its error says that the connection is of no use any more.
-func (s *Server) answer(ctx context.Context, out *writer, q *request) error {
-	var pulses sync.WaitGroup
-	stop := make(chan struct{})
-	pulses.Go(func() { out.pulse(s.cfg.Times.Pulse, stop) })
+func (s *Server) answer(ctx context.Context, out *wire.Conn, q *request) error {
+	stop := out.Pulses()
 	e, err := s.serve(ctx, out, q)
-	close(stop)
-	pulses.Wait()
-	if out.err != nil {
-		return out.err
+	stop()
+	if broken := out.Broken(); broken != nil {
+		return broken
 	}
 	if err != nil {
-		text := err.Error()
-		e.Code, e.Text = codeOf(err), text[:min(len(text), maxTextBytes)]
+		e.Fail(codeOf(err), err)
 	}
-	return out.say(kindEnd, e)
+	return out.SayAs(wire.End, e)
 }
 
 // serve does what a request asks for.
-func (s *Server) serve(ctx context.Context, out *writer, q *request) (e end, err error) {
+func (s *Server) serve(ctx context.Context, out *wire.Conn, q *request) (e wire.Ending, err error) {
 	leave, err := s.place(q)
 	if err != nil {
 		return e, err
 	}
 	defer leave()
-	switch {
-	case q.Format != formatVersion:
-		return e, fmt.Errorf("%w: it has %d, this member %d", ErrFormat, q.Format, formatVersion)
-	case q.Cluster != "" && q.Cluster != s.cfg.Cluster:
-		return e, fmt.Errorf("%w: this is %q, not %q", ErrOtherCluster, s.cfg.Cluster, q.Cluster)
-	case q.Do == doList:
+	if q.Do == doList {
 		return s.list(out)
-	case q.Do == doVouch:
-		return s.vouch(out, q)
 	}
 	log := s.cfg.Find(q.id())
 	if log == nil {
@@ -210,22 +207,10 @@ func (s *Server) serve(ctx context.Context, out *writer, q *request) (e end, err
 	return e, fmt.Errorf("%w: %q", errRefused, q.Do)
 }
 
-// vouch shows to whoever knows the group's secret that this member does.
-func (s *Server) vouch(out *writer, q *request) (e end, err error) {
-	var v vouched
-	if s.cfg.Identity != nil {
-		var secret views.Secret
-		if v.Group, secret = s.cfg.Identity(); !secret.None() {
-			v.Proof = secret.Sum(proofOfLogs, []byte(q.Nonce))
-		}
-	}
-	return end{Count: 1}, out.say(kindInfo, v)
-}
-
-func (s *Server) list(out *writer) (e end, err error) {
+func (s *Server) list(out *wire.Conn) (e wire.Ending, err error) {
 	for _, id := range s.cfg.List() {
 		if log := s.cfg.Find(id); log != nil {
-			if err := out.say(kindInfo, infoOf(log.Info())); err != nil {
+			if err := out.SayAs(kindInfo, infoOf(log.Info())); err != nil {
 				return e, err
 			}
 			e.Count++

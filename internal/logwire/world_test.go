@@ -13,12 +13,13 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/internal/wire"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/persist"
 )
 
 // quick are times that let a test wait for what must happen, and not for what must not.
-var quick = Times{Silence: 5 * time.Second, Pulse: 20 * time.Millisecond, Pause: time.Millisecond, Longest: 10 * time.Millisecond}
+var quick = wire.Times{Silence: 5 * time.Second, Pulse: 20 * time.Millisecond, Pause: time.Millisecond, Longest: 10 * time.Millisecond}
 
 var prices = persist.LogID{Name: "prices", Shard: 1}
 

@@ -6,6 +6,7 @@ import (
 	"net"
 	"strings"
 
+	"github.com/squall-go/squall/internal/wire"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/views"
 )
@@ -165,12 +166,7 @@ func checkAddr(addr string) error {
 }
 
 // clip bounds a text that goes into a message or an error.
-func clip(text string) string {
-	if len(text) <= maxText {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxText], "") + "…"
-}
+func clip(text string) string { return wire.Clip(text, maxText) }
 
 // String is for traces.
 func (m Message) String() string {

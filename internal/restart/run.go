@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/internal/wire"
 	"github.com/squall-go/squall/views"
 )
 
@@ -82,10 +83,11 @@ type runner struct {
 	stop  context.CancelFunc
 	tasks sync.WaitGroup
 
-	inputs  chan func(now time.Duration) Effects
-	ways    map[string]*way
-	cancel  context.CancelFunc // of the reconciliation under way
-	callers port.Callers
+	inputs   chan func(now time.Duration) Effects
+	sessions map[string]*session
+	cancel   context.CancelFunc // of the reconciliation under way
+	callers  *wire.Callers      // that dialed this process
+	dialed   *wire.Callers      // that this process dialed
 }
 
 // queued is how many inputs wait for the core.
@@ -93,8 +95,8 @@ const queued = 64
 
 func newRunner(ctx context.Context, c Config) *runner {
 	r := &runner{
-		cfg: c, epoch: time.Now(), inputs: make(chan func(time.Duration) Effects, queued), ways: map[string]*way{},
-		cancel: func() {},
+		cfg: c, epoch: time.Now(), inputs: make(chan func(time.Duration) Effects, queued), sessions: map[string]*session{},
+		cancel: func() {}, callers: newCallers(), dialed: wire.NewCallers(0, 0, 0),
 	}
 	r.cfg.Times = c.Times.withDefaults()
 	r.ctx, r.stop = context.WithCancel(ctx)
@@ -202,15 +204,16 @@ func (r *runner) place(previous *views.View, members []views.Member) (*views.Vie
 // close ends everything that was begun, and waits for it. What was said last leaves first, if somebody takes it.
 func (r *runner) close() {
 	r.cancel()
-	for _, w := range r.ways {
-		close(w.out)
+	for _, s := range r.sessions {
+		close(s.out)
 	}
 	flushed := time.AfterFunc(r.cfg.Beat, r.stop)
 	defer flushed.Stop()
-	for _, w := range r.ways {
-		<-w.flushed
+	for _, s := range r.sessions {
+		<-s.flushed
 	}
 	r.stop()
 	r.callers.HangUp()
+	r.dialed.HangUp()
 	r.tasks.Wait()
 }

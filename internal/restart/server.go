@@ -4,40 +4,43 @@ import (
 	"net"
 	"time"
 
-	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/internal/wire"
 	"github.com/squall-go/squall/views"
 )
 
-// Server answers, for a member of a group that works, those who believe that the group has to restart.
+// Server answers, for a member of a group that works, processes that believe that the group has to restart.
 type Server struct {
 	cluster string
 	self    views.Member
 	view    func() *views.View
-	callers port.Callers
+	callers *wire.Callers
 }
 
 // NewServer makes a server. View is the view that is installed; nil: this process is no member any more.
 func NewServer(cluster string, self views.Member, view func() *views.View) *Server {
-	return &Server{cluster: cluster, self: self, view: view}
+	return &Server{cluster: cluster, self: self, view: view, callers: newCallers()}
 }
 
-// answerWithin bounds a conversation with somebody who asks.
+// answerWithin bounds the silence of a process that asks.
 const answerWithin = 10 * time.Second
 
 // Serve is the handler of port.KindRestart.
 func (s *Server) Serve(conn net.Conn) {
 	defer conn.Close()
-	if _, ok := s.callers.Enter(conn, maxCallers); !ok {
+	if _, ok := s.callers.Enter(conn); !ok {
 		return
 	}
 	defer s.callers.Leave(conn)
+	c := talk(conn, answerWithin, answerWithin)
+	defer c.Pulses()()
 	for {
 		var m Message
-		if conn.SetReadDeadline(time.Now().Add(answerWithin)) != nil || port.ReadMessage(conn, &m) != nil || m.check() != nil {
+		if c.Hear(&m) != nil || m.check() != nil {
 			return
 		}
+		s.callers.Settle(conn)
 		answer, ok := s.answer(m)
-		if !ok || write(conn, answer, answerWithin) != nil {
+		if !ok || c.Say(answer) != nil {
 			return
 		}
 	}

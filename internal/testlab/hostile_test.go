@@ -14,6 +14,7 @@ import (
 	"github.com/squall-go/squall/fabric/port"
 	"github.com/squall-go/squall/internal/join"
 	"github.com/squall-go/squall/internal/trust"
+	"github.com/squall-go/squall/internal/wire"
 	"github.com/squall-go/squall/views"
 )
 
@@ -41,7 +42,7 @@ func record(t *testing.T, lab *Cluster, id squall.NodeID) views.Member {
 	listener.Handle(port.KindPresence, func(conn net.Conn) {
 		defer conn.Close()
 		var q map[string]any
-		if port.ReadMessage(conn, &q) == nil && port.WriteMessage(conn, map[string]any{"here": true}) == nil {
+		if wire.ReadMessage(conn, wire.MaxMessageBytes, &q) == nil && wire.WriteMessage(conn, map[string]any{"here": true}) == nil {
 			_, _ = io.Copy(io.Discard, conn)
 		}
 	})
@@ -67,7 +68,7 @@ func asks(t *testing.T, lab *Cluster, addr, verb string, as views.Member) *stran
 	lab.must(conn.SetDeadline(time.Now().Add(patience)))
 	s := &stranger{t, conn}
 	var c join.Challenge
-	lab.must(port.ReadMessage(conn, &c))
+	lab.must(wire.ReadMessage(conn, wire.MaxMessageBytes, &c))
 	q, err := join.Request{
 		Verb: join.Verb(verb), Cluster: lab.Name, Member: as,
 		Declarations: []views.Declaration{{Name: SmallMessages.Name, RingBytes: SmallMessages.RingBytes, Window: SmallMessages.Window}},
@@ -79,14 +80,14 @@ func asks(t *testing.T, lab *Cluster, addr, verb string, as views.Member) *stran
 
 func (s *stranger) say(message any) {
 	s.t.Helper()
-	if err := port.WriteMessage(s.conn, message); err != nil {
+	if err := wire.WriteMessage(s.conn, message); err != nil {
 		s.t.Fatal(err)
 	}
 }
 
 // live says that it lives, for as long as it is listened to.
 func (s *stranger) live() {
-	for port.WriteMessage(s.conn, map[string]any{"verb": "still"}) == nil {
+	for wire.WriteMessage(s.conn, map[string]any{"verb": "still"}) == nil {
 		time.Sleep(DefaultHeartbeat)
 	}
 }
@@ -96,7 +97,7 @@ func (s *stranger) hear(verb string) said {
 	s.t.Helper()
 	for {
 		var m said
-		if err := port.ReadMessage(s.conn, &m); err != nil {
+		if err := wire.ReadMessage(s.conn, wire.MaxMessageBytes, &m); err != nil {
 			s.t.Fatalf("waiting for %s: %v", verb, err)
 		}
 		if m.Verb == verb {
@@ -110,7 +111,7 @@ func (s *stranger) end() {
 	s.t.Helper()
 	for {
 		var m said
-		if err := port.ReadMessage(s.conn, &m); errors.Is(err, os.ErrDeadlineExceeded) {
+		if err := wire.ReadMessage(s.conn, wire.MaxMessageBytes, &m); errors.Is(err, os.ErrDeadlineExceeded) {
 			s.t.Fatal("the member does not hang up")
 		} else if err != nil {
 			return

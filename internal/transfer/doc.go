@@ -1,5 +1,5 @@
 // Package transfer hands the state of a subgroup to members that come into it: it gives snapshots over the port's connections of
-// kind state, and fetches them. What a state is only the application knows; here it is a stream of bytes.
+// kind state, and fetches them, in conversations of package wire. What a state is only the application knows; here it is a stream of bytes.
 //
 // Life of a snapshot: expected (a view with fresh members is installed) → taken (what is delivered has reached the boundary of
 // that view) → streamed, any number of times → forgotten (no fresh member waits for it any more). Every member that was in the
@@ -24,30 +24,3 @@
 //	X4  a source sends a state to each fresh member once at a time, so that none of them takes the others' places
 //	X5  a fresh member reads a state from no one but a member that was in the subgroup before, and believes no other refusal
 package transfer
-
-import "time"
-
-// Times are how long this package waits for whom. Zero values are replaced by the defaults.
-type Times struct {
-	Greet   time.Duration // for a request and its answer: 5 s
-	Silence time.Duration // for the next bytes of a source: 10 s
-	Pulse   time.Duration // how often a source shows that it is still there: 1 s
-	Stall   time.Duration // for an application that reads on: 1 min
-	Pause   time.Duration // after a round in vain, at first: 5 ms
-	Longest time.Duration // and at last: 1 s
-}
-
-func (t Times) withDefaults() Times {
-	for _, v := range []struct {
-		field *time.Duration
-		value time.Duration
-	}{
-		{&t.Greet, 5 * time.Second}, {&t.Silence, 10 * time.Second}, {&t.Pulse, time.Second}, {&t.Stall, time.Minute},
-		{&t.Pause, 5 * time.Millisecond}, {&t.Longest, time.Second},
-	} {
-		if *v.field == 0 {
-			*v.field = v.value
-		}
-	}
-	return t
-}

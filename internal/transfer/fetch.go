@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/internal/trust"
+	"github.com/squall-go/squall/internal/wire"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/views"
 )
@@ -38,7 +39,7 @@ type FetchConfig struct {
 	// Restore is the application's. It reads one source's stream; what is left of an earlier one it must drop.
 	Restore func(io.Reader) error
 	Trying  func(source order.NodeID) // told of each stream that begins
-	Times   Times
+	Times   wire.Times
 }
 
 // Fetch gets a state. Package shard says from which source.
@@ -53,84 +54,83 @@ type Fetched struct {
 
 // NewFetch prepares to get a state.
 func NewFetch(cfg FetchConfig) *Fetch {
-	cfg.Times = cfg.Times.withDefaults()
+	cfg.Times = cfg.Times.WithDefaults()
 	return &Fetch{cfg: cfg}
 }
 
 // From gets the state from one source. It fails with ErrLater, ErrRefused, a RestoreError, the end of ctx, or what went wrong on the way.
 func (f *Fetch) From(ctx context.Context, source views.Member) (got Fetched, err error) {
 	start := time.Now()
-	conn, err := f.call(ctx, source, false)
+	c, err := f.call(ctx, source, false)
 	if err != nil {
-		return got, because(ctx, err)
+		return got, wire.Because(ctx, err)
 	}
-	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	defer c.Close()
+	defer context.AfterFunc(ctx, func() { c.Close() })()
 	f.cfg.Trying(source.ID)
-	in := &reader{conn: conn, silence: f.cfg.Times.Silence}
+	c.Take(maxFrameBytes)
+	in := wire.NewReader(func(e *wire.Ending) (wire.Kind, []byte, error) { return c.Frame(e, nil) })
 	own := f.cfg.Restore(in)
-	if in.err == nil && own != nil {
+	if in.Err() == nil && !in.Ended() && own != nil {
 		return got, &RestoreError{own}
 	}
-	if err := in.finish(); err != nil {
-		return got, because(ctx, fmt.Errorf("after %d bytes: %w", in.total, err))
+	if err := in.Finish(); err != nil {
+		return got, wire.Because(ctx, fmt.Errorf("after %d bytes: %w", in.Total(), err))
 	}
 	if own != nil {
 		return got, &RestoreError{own}
 	}
-	return Fetched{source.ID, in.total, time.Since(start)}, nil
+	return Fetched{source.ID, in.Total(), time.Since(start)}, nil
 }
 
-// because puts the reason for which an attempt was ended in front of what came of that.
-func because(ctx context.Context, err error) error {
-	if cause := context.Cause(ctx); cause != nil {
-		return fmt.Errorf("%w: %w", cause, err)
-	}
-	return err
-}
-
-// call asks a source, and returns the connection if it grants what was asked.
-func (f *Fetch) call(ctx context.Context, source views.Member, done bool) (net.Conn, error) {
-	dialing, cancel := context.WithTimeout(ctx, f.cfg.Times.Greet)
+// call asks a source, and returns the conversation if it grants what was asked.
+func (f *Fetch) call(ctx context.Context, source views.Member, done bool) (*wire.Conn, error) {
+	dialing, cancel := context.WithTimeout(ctx, f.cfg.Times.Dial)
 	defer cancel()
-	conn, err := f.cfg.Dial(dialing, source.Addr)
+	raw, err := f.cfg.Dial(dialing, source.Addr)
 	if err != nil {
 		return nil, err
 	}
-	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	stop := context.AfterFunc(ctx, func() { raw.Close() })
 	defer stop()
-	a, err := f.ask(conn, source, done)
+	c := wire.New(raw, f.cfg.Times, maxGreetingBytes)
+	c.Greet()
+	a, err := f.ask(c, source, done)
+	c.Greeted()
 	switch {
 	case err != nil:
 	case a.Later != "":
-		err = fmt.Errorf("%w: %s", ErrLater, clip(a.Later))
+		err = fmt.Errorf("%w: %s", ErrLater, wire.Clip(a.Later, maxReasonBytes))
 	case a.Refused != "":
-		err = fmt.Errorf("%w: %s", ErrRefused, clip(a.Refused))
+		err = fmt.Errorf("%w: %s", ErrRefused, wire.Clip(a.Refused, maxReasonBytes))
 	}
 	if err != nil {
-		conn.Close()
+		raw.Close()
 		return nil, err
 	}
-	return conn, nil
+	return c, nil
 }
 
+// maxReasonBytes bounds why a source gives nothing.
+const maxReasonBytes = 512
+
 // ask says what this member wants. An answer that the source did not authenticate is at most a reason to ask again (X5).
-func (f *Fetch) ask(conn net.Conn, source views.Member, done bool) (a answer, err error) {
+func (f *Fetch) ask(c *wire.Conn, source views.Member, done bool) (a answer, err error) {
 	v := f.cfg.View
 	k, err := key(f.cfg.ID, v, f.cfg.Self, source.ID)
 	if err != nil {
 		return a, err
 	}
-	var c challenge
-	if err := hear(conn, f.cfg.Times.Greet, &c); err != nil {
+	var hello challenge
+	if err := c.Hear(&hello); err != nil {
 		return a, err
 	}
 	q := request{View: v.ID, Subgroup: f.cfg.Subgroup, Node: f.cfg.Self, Done: done, Nonce: trust.NewNonce()}
-	q.sign(k, c)
-	if err := say(conn, f.cfg.Times.Greet, q); err != nil {
+	q.sign(k, hello)
+	if err := c.Say(q); err != nil {
 		return a, err
 	}
-	if err := hear(conn, f.cfg.Times.Greet, &a); err != nil {
+	if err := c.Hear(&a); err != nil {
 		return a, err
 	}
 	if a.MAC.IsZero() && a.Later != "" {
@@ -139,11 +139,8 @@ func (f *Fetch) ask(conn net.Conn, source views.Member, done bool) (a answer, er
 	if err := a.check(k, q); err != nil {
 		return a, fmt.Errorf("its answer: %w", err)
 	}
-	return a, trust.CheckCertificate(conn, source.Certificate)
+	return a, trust.CheckCertificate(c.Conn, source.Certificate)
 }
-
-// clip bounds text that came from elsewhere.
-func clip(text string) string { return text[:min(len(text), 512)] }
 
 // doneTries is how often each member is told.
 const doneTries = 3
@@ -156,17 +153,14 @@ func (f *Fetch) Done(ctx context.Context, sources []views.Member) {
 	for _, m := range sources {
 		telling.Go(func() {
 			for try := range doneTries {
-				conn, err := f.call(ctx, m, true)
+				c, err := f.call(ctx, m, true)
 				if err == nil {
-					conn.Close()
+					c.Close()
 				}
 				if err == nil || ctx.Err() != nil || try == doneTries-1 {
 					return
 				}
-				select {
-				case <-time.After(f.cfg.Times.Longest):
-				case <-ctx.Done():
-				}
+				wire.Wait(ctx, f.cfg.Times.Longest)
 			}
 		})
 	}

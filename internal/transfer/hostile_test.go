@@ -9,20 +9,17 @@ import (
 
 	"github.com/squall-go/squall/fabric/port"
 	"github.com/squall-go/squall/internal/trust"
+	"github.com/squall-go/squall/internal/wire"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/views"
 )
 
 // asking is a connection on which a node of the view says a request to an old member, changed by change after it was signed with a node's key.
-func (w *world) asking(i int, as, of order.NodeID, change func(*request)) net.Conn {
+func (w *world) asking(i int, as, of order.NodeID, change func(*request)) *wire.Conn {
 	w.t.Helper()
-	conn, err := port.Dial(within(w.t), w.old[i].port.Addr(), port.KindState, nil)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	w.t.Cleanup(func() { conn.Close() })
+	talk := w.dial(i)
 	var c challenge
-	if err := hear(conn, patience, &c); err != nil {
+	if err := talk.Hear(&c); err != nil {
 		w.t.Fatal(err)
 	}
 	q := request{View: 5, Subgroup: 1, Node: as, Nonce: trust.NewNonce()}
@@ -32,10 +29,21 @@ func (w *world) asking(i int, as, of order.NodeID, change func(*request)) net.Co
 		w.t.Fatal(err)
 	}
 	q.sign(k, c)
-	if err := say(conn, patience, q); err != nil {
+	if err := talk.Say(q); err != nil {
 		w.t.Fatal(err)
 	}
-	return conn
+	return talk
+}
+
+// dial opens a conversation with an old member.
+func (w *world) dial(i int) *wire.Conn {
+	w.t.Helper()
+	c, err := port.Dial(within(w.t), w.old[i].port.Addr(), port.KindState, nil)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { c.Close() })
+	return wire.New(c, slow, maxFrameBytes)
 }
 
 func unchanged(*request) {}
@@ -67,12 +75,12 @@ func TestX2NobodyGetsAStateButTheFreshMember(t *testing.T) {
 				w.view = &theirs
 				defer func() { w.view = mine }()
 			}
-			conn := w.asking(0, c.as, c.of, c.change)
+			talk := w.asking(0, c.as, c.of, c.change)
 			var a answer
-			if err := hear(conn, patience, &a); err != nil || a.Refused == "" {
+			if err := talk.Hear(&a); err != nil || a.Refused == "" {
 				t.Errorf("%+v, %v", a, err)
 			}
-			if n, _ := io.Copy(io.Discard, conn); n > 0 {
+			if n, _ := io.Copy(io.Discard, talk.Conn); n > 0 {
 				t.Errorf("it got %d bytes", n)
 			}
 			w.rejected(0, errStranger)
@@ -95,14 +103,10 @@ func TestX2ARequestThatWasRecordedIsOfNoUse(t *testing.T) {
 	}
 	recorded := request{View: 5, Subgroup: 1, Node: w.fresh, Done: true, Nonce: trust.NewNonce()}
 	recorded.sign(k, challenge{trust.NewNonce()})
-	conn, err := port.Dial(within(t), w.old[0].port.Addr(), port.KindState, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
+	talk := w.dial(0)
 	var c challenge
 	var a answer
-	if err := errors.Join(hear(conn, patience, &c), say(conn, patience, recorded), hear(conn, patience, &a)); err != nil || a.Refused == "" {
+	if err := errors.Join(talk.Hear(&c), talk.Say(recorded), talk.Hear(&a)); err != nil || a.Refused == "" {
 		t.Errorf("%+v, %v", a, err)
 	}
 	w.rejected(0, errStranger)
@@ -114,10 +118,11 @@ func TestX5NobodyAnswersForASource(t *testing.T) {
 	for name, a := range map[string]answer{"a state": {}, "a refusal": {Refused: "no"}} {
 		w := newWorld(t, 2, 1000)
 		w.takeAll()
-		w.old[0].port.Handle(port.KindState, func(conn net.Conn) {
-			defer conn.Close()
+		w.old[0].port.Handle(port.KindState, func(c net.Conn) {
+			defer c.Close()
+			talk := wire.New(c, slow, maxGreetingBytes)
 			var q request
-			if say(conn, patience, challenge{trust.NewNonce()}) != nil || hear(conn, patience, &q) != nil {
+			if talk.Say(challenge{trust.NewNonce()}) != nil || talk.Hear(&q) != nil {
 				return
 			}
 			k, err := key(w.ids[2], w.view, 2, q.Node) // node 2 in the place of node 1
@@ -126,10 +131,10 @@ func TestX5NobodyAnswersForASource(t *testing.T) {
 			}
 			a := a
 			a.sign(k, q)
-			_ = say(conn, patience, a)
-			s := newStream(conn, patience)
+			_ = talk.Say(a)
+			s := talk.NewWriter(frameBytes)
 			_, _ = s.Write([]byte("forged"))
-			_ = s.end()
+			_ = s.Close()
 		})
 		_, got := w.arrives()
 		if got.Source != 2 || len(w.failed[1]) != 1 || !errors.Is(w.failed[1][0], trust.ErrUnproven) || errors.Is(w.failed[1][0], ErrRefused) {
@@ -153,9 +158,9 @@ func TestX4AMemberHasOneStreamAtATime(t *testing.T) {
 	const streams = 3 * maxStreams
 	for k := range streams {
 		for { // a stream that was cut may still have its place
-			conn := w.asking(0, w.fresh, w.fresh, unchanged)
+			talk := w.asking(0, w.fresh, w.fresh, unchanged)
 			var a answer
-			if err := hear(conn, patience, &a); err != nil {
+			if err := talk.Hear(&a); err != nil {
 				t.Fatal(err)
 			}
 			if a.Later == "" {

@@ -2,11 +2,7 @@ package transfer
 
 import (
 	"fmt"
-	"io"
-	"net"
-	"time"
 
-	"github.com/squall-go/squall/fabric/port"
 	"github.com/squall-go/squall/internal/trust"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/views"
@@ -75,18 +71,8 @@ func (a answer) check(k trust.Key, q request) error {
 // maxGreetingBytes bounds a challenge, a request, and an answer.
 const maxGreetingBytes = 8 << 10
 
-// hear reads one message within a time.
-func hear(conn net.Conn, within time.Duration, v any) error {
-	if err := conn.SetReadDeadline(time.Now().Add(within)); err != nil {
-		return err
-	}
-	return port.ReadMessage(io.LimitReader(conn, maxGreetingBytes), v)
-}
-
-// say writes one message within a time.
-func say(conn net.Conn, within time.Duration, v any) error {
-	if err := conn.SetWriteDeadline(time.Now().Add(within)); err != nil {
-		return err
-	}
-	return port.WriteMessage(conn, v)
-}
+// Frames of a stream: those that are sent, and those that are taken.
+const (
+	frameBytes    = 256 << 10
+	maxFrameBytes = 1 << 20
+)

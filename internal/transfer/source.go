@@ -6,17 +6,17 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"sync"
 	"time"
 
 	"github.com/squall-go/squall/fabric/port"
 	"github.com/squall-go/squall/internal/shard"
 	"github.com/squall-go/squall/internal/trust"
+	"github.com/squall-go/squall/internal/wire"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/views"
 )
 
-// How much a source does at a time. Who comes in vain comes again.
+// How much a source does at a time. A member that comes in vain comes again.
 const (
 	maxStreams  = 4
 	maxVisitors = 128
@@ -32,7 +32,7 @@ type SourceConfig struct {
 	Keeps  func(name string) bool // whether the application makes snapshots of a subgroup
 	Reject func(port.Rejection)   // told of strangers, and of who broke the rules
 	Given  func(Given)
-	Times  Times
+	Times  wire.Times
 }
 
 // Given tells of a state that was given to a fresh member, or of the attempt.
@@ -50,15 +50,14 @@ type Source struct {
 	cfg     SourceConfig
 	offers  *offers
 	streams chan struct{}
-	callers port.Callers
+	callers *wire.Callers
 }
 
 // NewSource makes a source that has nothing yet.
 func NewSource(cfg SourceConfig) *Source {
-	cfg.Times = cfg.Times.withDefaults()
 	return &Source{
 		cfg: cfg, offers: newOffers(cfg.Self, cfg.ID, cfg.Keeps),
-		streams: make(chan struct{}, maxStreams),
+		streams: make(chan struct{}, maxStreams), callers: wire.NewCallers(0, maxVisitors, 0),
 	}
 }
 
@@ -81,14 +80,14 @@ func (s *Source) Withhold(view order.ViewID, subgroup int) { s.offers.withhold(v
 func (s *Source) Waiting() (subgroups []int) { return s.offers.awaited() }
 
 // Serve is the port's handler. It owns the connection.
-func (s *Source) Serve(conn net.Conn) {
-	defer conn.Close()
-	if !s.callers.Admit(conn, maxVisitors) {
+func (s *Source) Serve(c net.Conn) {
+	defer c.Close()
+	if _, ok := s.callers.Enter(c); !ok {
 		return
 	}
-	defer s.callers.Leave(conn)
-	if err := s.serve(conn); err != nil && !s.callers.Closing() {
-		s.cfg.Reject(port.RejectedState(conn.RemoteAddr().String(), err))
+	defer s.callers.Leave(c)
+	if err := s.serve(wire.New(c, s.cfg.Times, maxGreetingBytes)); err != nil && !s.callers.Closing() {
+		s.cfg.Reject(port.RejectedState(c.RemoteAddr().String(), err))
 	}
 }
 
@@ -98,20 +97,22 @@ func (s *Source) Close() {
 	s.offers.clear()
 }
 
-// serve returns an error if whoever called should not have.
-func (s *Source) serve(conn net.Conn) error {
-	c, q := challenge{trust.NewNonce()}, request{}
-	if err := say(conn, s.cfg.Times.Greet, c); err != nil {
+// serve returns an error if its caller should not have come.
+func (s *Source) serve(c *wire.Conn) error {
+	hello, q := challenge{trust.NewNonce()}, request{}
+	c.Greet()
+	if err := c.Say(hello); err != nil {
 		return err
 	}
-	if err := hear(conn, s.cfg.Times.Greet, &q); err != nil {
+	if err := c.Hear(&q); err != nil {
 		return err
 	}
-	if !s.callers.Settle(conn) {
+	if !s.callers.Settle(c.Conn) {
 		return errBusy
 	}
-	f, w, k, err := s.offers.ask(conn, c, q)
-	caller := caller{conn, q, k}
+	c.Greeted()
+	f, w, k, err := s.offers.ask(c.Conn, hello, q)
+	caller := caller{c, q, k}
 	switch {
 	case errors.Is(err, ErrLater):
 		s.answer(caller, answer{Later: err.Error()})
@@ -129,19 +130,19 @@ func (s *Source) serve(conn net.Conn) error {
 	return nil
 }
 
-// caller is a connection, and what was asked on it.
+// caller is a conversation, and what was asked in it.
 type caller struct {
-	net.Conn
+	*wire.Conn
 	request request
 	key     *trust.Key // that it shares with this member; nil: its view is not known here
 }
 
-// answer is best effort: who does not hear it asks again.
+// answer is best effort: a member that does not hear it asks again.
 func (s *Source) answer(c caller, a answer) error {
 	if c.key != nil {
 		a.sign(*c.key, c.request)
 	}
-	return say(c, s.cfg.Times.Greet, a)
+	return c.Say(a)
 }
 
 // give streams a snapshot, unless enough is streamed already. It ends when the member waits no more.
@@ -157,26 +158,24 @@ func (s *Source) give(c caller, f *offer, w *shard.Wait) {
 	}
 	defer context.AfterFunc(ctx, func() { c.Close() })()
 	start := time.Now()
-	out := newStream(c, s.cfg.Times.Stall)
+	out := c.NewWriter(frameBytes)
 	err := s.answer(c, answer{})
 	if err == nil {
-		err = s.write(out, f.State)
+		err = s.write(c, out, f.State)
 	}
-	s.cfg.Given(Given{f.Subgroup().Name, f.Subgroup().Shard, w.Member.ID, out.total, time.Since(start), err})
+	s.cfg.Given(Given{f.Subgroup().Name, f.Subgroup().Shard, w.Member.ID, out.Total(), time.Since(start), err})
 }
 
-func (s *Source) write(out *stream, write func(io.Writer) error) error {
-	var pulse sync.WaitGroup
-	stop := make(chan struct{})
-	pulse.Go(func() { out.pulse(s.cfg.Times.Pulse, stop) })
+// write streams a snapshot, with pulses for as long as its application takes.
+func (s *Source) write(c caller, out *wire.Writer, write func(io.Writer) error) error {
+	stop := c.Pulses()
 	err := write(out)
-	close(stop)
-	pulse.Wait()
-	if out.err != nil {
-		return out.err // whatever the application made of it
+	stop()
+	if broken := c.Broken(); broken != nil {
+		return broken // whatever the application made of it
 	}
 	if err != nil {
 		return fmt.Errorf("the snapshot: %w", err)
 	}
-	return out.end()
+	return out.Close()
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/squall-go/squall/fabric/port"
 	"github.com/squall-go/squall/internal/shard"
 	"github.com/squall-go/squall/internal/trust"
+	"github.com/squall-go/squall/internal/wire"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/views"
 )
@@ -35,7 +36,12 @@ func within(t *testing.T) context.Context {
 }
 
 // quick are times for tests in which somebody is silent.
-var quick = Times{Silence: 300 * time.Millisecond, Pulse: 20 * time.Millisecond, Pause: time.Millisecond, Longest: 20 * time.Millisecond}
+var quick = wire.Times{
+	Silence: 300 * time.Millisecond, Pulse: 20 * time.Millisecond, Pause: time.Millisecond, Longest: 20 * time.Millisecond,
+}
+
+// slow are times for the side of a conversation that a test plays.
+var slow = wire.Times{Dial: patience, Silence: patience, Stall: patience}
 
 // place is a process with a port and a source.
 type place struct {
@@ -133,24 +139,24 @@ func (w *world) takeAll() {
 }
 
 // imposter has a member's connections served by something else.
-func (w *world) imposter(i int, serve func(net.Conn)) {
-	w.old[i].port.Handle(port.KindState, func(conn net.Conn) {
-		defer conn.Close()
+func (w *world) imposter(i int, serve func(caller)) {
+	w.old[i].port.Handle(port.KindState, func(c net.Conn) {
+		defer c.Close()
+		talk := wire.New(c, slow, maxGreetingBytes)
 		var q request
-		if say(conn, patience, challenge{trust.NewNonce()}) != nil || hear(conn, patience, &q) != nil {
+		if talk.Say(challenge{trust.NewNonce()}) != nil || talk.Hear(&q) != nil {
 			return
 		}
 		if k, err := key(w.ids[order.NodeID(i+1)], w.view, order.NodeID(i+1), q.Node); err == nil {
-			serve(caller{conn, q, &k})
+			serve(caller{talk, q, &k})
 		}
 	})
 }
 
 // grant says an answer as the member that an imposter is.
-func grant(conn net.Conn, a answer) error {
-	c := conn.(caller)
+func grant(c caller, a answer) error {
 	a.sign(*c.key, c.request)
-	return say(conn, patience, a)
+	return c.Say(a)
 }
 
 func (w *world) fetch(restore func(io.Reader) error) *Fetch {
@@ -238,7 +244,7 @@ func (w *world) rejected(i int, want error) {
 }
 
 func TestAStateArrivesWhole(t *testing.T) {
-	for _, size := range []int{0, 1, maxChunkBytes - 1, maxChunkBytes, maxChunkBytes + 1, 5_000_000} {
+	for _, size := range []int{0, 1, frameBytes - 1, frameBytes, frameBytes + 1, 5_000_000} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
 			w := newWorld(t, 1, size)
 			w.takeAll()
@@ -277,48 +283,39 @@ func TestASourceThatInstalledTheViewLaterIsWaitedFor(t *testing.T) {
 
 // dies has each source but the last misbehave; the state must come from the last one, and the application read it from the start.
 func TestAnotherSourceTakesOver(t *testing.T) {
-	half := func(conn net.Conn, w *world) *stream {
-		_ = grant(conn, answer{})
-		s := newStream(conn, patience)
+	half := func(c caller, w *world) *wire.Writer {
+		_ = grant(c, answer{})
+		s := c.NewWriter(frameBytes)
 		_, _ = s.Write(w.state[:len(w.state)/2])
-		s.mu.Lock()
-		s.flush()
-		s.mu.Unlock()
+		_, _ = s.Finish()
 		return s
 	}
+	ends := func(c caller, w *world, change func(*wire.Ending)) {
+		e, _ := half(c, w).Finish()
+		change(&e)
+		_ = c.SayAs(wire.End, e)
+	}
+	raw := func(c caller, bytes ...byte) {
+		_ = grant(c, answer{})
+		_, _ = c.Write(bytes)
+	}
 	for name, c := range map[string]struct {
-		serve func(net.Conn, *world)
+		serve func(caller, *world)
 		want  error
 	}{
-		"dies before it answers":   {func(net.Conn, *world) {}, io.EOF},
-		"dies half-way":            {func(conn net.Conn, w *world) { half(conn, w) }, io.ErrUnexpectedEOF},
-		"is silent half-way":       {func(conn net.Conn, w *world) { half(conn, w); _, _ = conn.Read(make([]byte, 1)) }, nil},
-		"is silent from the start": {func(conn net.Conn, w *world) { _, _ = conn.Read(make([]byte, 1)) }, nil},
-		"corrupts a chunk": {func(conn net.Conn, w *world) {
-			_ = grant(conn, answer{})
-			frame := make([]byte, headerBytes, 100)
-			frame = append(frame, "garbage"...)
-			header(frame, 7, 12345)
-			_, _ = conn.Write(frame)
-		}, errCorrupt},
-		"announces a huge chunk": {func(conn net.Conn, w *world) {
-			_ = grant(conn, answer{})
-			frame := make([]byte, headerBytes)
-			header(frame, maxChunkBytes+1, 0)
-			_, _ = conn.Write(frame)
-		}, errCorrupt},
-		"loses a chunk": {func(conn net.Conn, w *world) {
-			s := half(conn, w)
-			s.total++
-			_ = s.end()
-		}, errCorrupt},
-		"changes the order": {func(conn net.Conn, w *world) {
-			s := half(conn, w)
-			s.sum++
-			_ = s.end()
-		}, errCorrupt},
-		"refuses":              {func(conn net.Conn, w *world) { _ = grant(conn, answer{Refused: "no"}) }, ErrRefused},
-		"answers with garbage": {func(conn net.Conn, w *world) { _, _ = conn.Write([]byte{9, 0, 0, 0, 'x', 0, 0, 0, 0, 0, 0, 0, 0}) }, port.ErrMessageMalformed},
+		"dies before it answers":   {func(caller, *world) {}, io.EOF},
+		"dies half-way":            {func(c caller, w *world) { half(c, w) }, io.ErrUnexpectedEOF},
+		"is silent half-way":       {func(c caller, w *world) { half(c, w); _, _ = c.Read(make([]byte, 1)) }, nil},
+		"is silent from the start": {func(c caller, w *world) { _, _ = c.Read(make([]byte, 1)) }, nil},
+		"corrupts a frame": {func(c caller, w *world) {
+			raw(c, 7, 0, 0, 0, 1, 2, 3, 4, byte(wire.Bytes), 'g', 'a', 'r', 'b', 'a', 'g', 'e')
+		}, wire.ErrChecksum},
+		"announces a huge frame": {func(c caller, w *world) { raw(c, 255, 255, 255, 0, 0, 0, 0, 0, byte(wire.Bytes)) }, wire.ErrTooLarge},
+		"sends something else":   {func(c caller, w *world) { _ = grant(c, answer{}); _ = c.Say("hello") }, wire.ErrCorrupt},
+		"loses bytes":            {func(c caller, w *world) { ends(c, w, func(e *wire.Ending) { e.Count++ }) }, wire.ErrCorrupt},
+		"changes the order":      {func(c caller, w *world) { ends(c, w, func(e *wire.Ending) { e.Sum++ }) }, wire.ErrCorrupt},
+		"refuses":                {func(c caller, w *world) { _ = grant(c, answer{Refused: "no"}) }, ErrRefused},
+		"answers with garbage":   {func(c caller, w *world) { _, _ = c.Write([]byte("HTTP/1.1 400 Bad Request")) }, wire.ErrCorrupt},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, 3, 1_000_000)
@@ -327,14 +324,14 @@ func TestAnotherSourceTakesOver(t *testing.T) {
 			var serving sync.WaitGroup
 			t.Cleanup(func() { close(done); serving.Wait() })
 			for i := range 2 {
-				w.imposter(i, func(conn net.Conn) {
+				w.imposter(i, func(at caller) {
 					serving.Add(1)
 					defer serving.Done()
-					c.serve(conn, w)
+					c.serve(at, w)
 				})
 			}
 			short := quick
-			short.Greet = 300 * time.Millisecond
+			short.Dial = 300 * time.Millisecond
 			var state []byte
 			f := w.fetch(keep(&state))
 			f.cfg.Times = short
@@ -353,7 +350,7 @@ func TestAnotherSourceTakesOver(t *testing.T) {
 
 func TestGarbageInsteadOfARequestIsRejected(t *testing.T) {
 	w := newWorld(t, 1, 100)
-	for _, sent := range [][]byte{{255, 255, 255, 255, 1}, {2, 0, 0, 0, '[', ']'}, append([]byte{0, 0, 1, 0}, make([]byte, 70_000)...)} {
+	for _, sent := range [][]byte{{255, 255, 255, 255, 1, 2, 3, 4, 5}, {2, 0, 0, 0, 0, 0, 0, 0, 1, '[', ']'}, append([]byte{0, 0, 1, 0}, make([]byte, 70_000)...)} {
 		conn, err := port.Dial(within(t), w.old[0].port.Addr(), port.KindState, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -375,12 +372,13 @@ func (w *world) lastError() error {
 func TestX3AnApplicationThatStopsReadingGetsTheRestChecked(t *testing.T) {
 	w := newWorld(t, 2, 1_000_000)
 	w.takeAll()
-	w.imposter(0, func(conn net.Conn) {
-		_ = grant(conn, answer{})
-		s := newStream(conn, patience)
+	w.imposter(0, func(c caller) {
+		_ = grant(c, answer{})
+		s := c.NewWriter(frameBytes)
 		_, _ = s.Write(w.state)
-		s.sum++
-		_ = s.end()
+		e, _ := s.Finish()
+		e.Sum++
+		_ = c.SayAs(wire.End, e)
 	})
 	calls := 0
 	f := w.fetch(func(in io.Reader) error { calls++; _, err := io.ReadFull(in, make([]byte, 10)); return err })
@@ -406,7 +404,7 @@ func TestAnErrorBehindAFailedReaderIsNotTheApplications(t *testing.T) {
 	for _, own := range []error{nil, errors.New("syntax error")} {
 		w := newWorld(t, 2, 1000)
 		w.takeAll()
-		w.imposter(0, func(conn net.Conn) { _ = grant(conn, answer{}) })
+		w.imposter(0, func(c caller) { _ = grant(c, answer{}) })
 		f := w.fetch(func(in io.Reader) error {
 			if _, err := io.Copy(io.Discard, in); err != nil {
 				return own
@@ -450,10 +448,10 @@ func TestX1ASnapshotIsForgottenWhenItIsNotWantedAnyMore(t *testing.T) {
 func TestAFetchEndsWithItsContext(t *testing.T) {
 	w := newWorld(t, 1, 1000)
 	inside := make(chan struct{})
-	w.imposter(0, func(conn net.Conn) {
-		_ = grant(conn, answer{})
+	w.imposter(0, func(c caller) {
+		_ = grant(c, answer{})
 		close(inside)
-		_, _ = conn.Read(make([]byte, 1))
+		_, _ = c.Read(make([]byte, 1))
 	})
 	ctx, cancel := context.WithCancelCause(within(t))
 	over := errors.New("over")
@@ -551,9 +549,9 @@ func TestStreamsAreBounded(t *testing.T) {
 	hold, begun := make(chan struct{}), make(chan struct{}, 10)
 	w.old[0].Put(5, 1, func(io.Writer) error { begun <- struct{}{}; <-hold; return nil })
 	for k := range maxStreams + 1 {
-		conn := w.asking(0, order.NodeID(2+k), order.NodeID(2+k), unchanged)
+		talk := w.asking(0, order.NodeID(2+k), order.NodeID(2+k), unchanged)
 		var a answer
-		err := hear(conn, patience, &a)
+		err := talk.Hear(&a)
 		if err != nil || (a.Later != "") != (k == maxStreams) {
 			t.Errorf("stream %d: %+v, %v", k, a, err)
 		}
@@ -563,36 +561,3 @@ func TestStreamsAreBounded(t *testing.T) {
 	}
 	close(hold)
 }
-
-func FuzzReader(f *testing.F) {
-	good := func(n int) []byte {
-		frame := make([]byte, headerBytes, 100)
-		frame = append(frame, make([]byte, n)...)
-		return frame
-	}
-	f.Add(good(0))
-	f.Add(good(3))
-	f.Add([]byte{255, 255, 255, 255, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0})
-	f.Add([]byte{255, 255, 255, 127, 0, 0, 0, 0})
-	f.Fuzz(func(t *testing.T, sent []byte) {
-		r := &reader{conn: &fixed{bytes.NewReader(sent)}, silence: time.Second}
-		n, err := io.Copy(io.Discard, r)
-		if err == nil && r.err != io.EOF || uint64(n) != r.total {
-			t.Fatalf("%d bytes of %d, %v, %v", n, r.total, err, r.err)
-		}
-		if (r.finish() == nil) != (err == nil) {
-			t.Fatal("two opinions")
-		}
-	})
-}
-
-// fixed is a connection on which certain bytes arrive.
-type fixed struct{ *bytes.Reader }
-
-func (fixed) Write(p []byte) (int, error)      { return len(p), nil }
-func (fixed) Close() error                     { return nil }
-func (fixed) LocalAddr() net.Addr              { return nil }
-func (fixed) RemoteAddr() net.Addr             { return nil }
-func (fixed) SetDeadline(time.Time) error      { return nil }
-func (fixed) SetReadDeadline(time.Time) error  { return nil }
-func (fixed) SetWriteDeadline(time.Time) error { return nil }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/cmd/squall/internal/proc"
-	"github.com/squall-go/squall/cmd/squall/internal/show"
 )
 
 // probesInAll is how many messages the unloaded phase has, about: with many members, fewer from each.
@@ -31,7 +30,7 @@ type run struct {
 	text     text
 	total    uint64    // messages of all members
 	log      io.Writer // nil: the members log nothing
-	bar      *show.Progress
+	bar      *bar
 	children []*proc.Child // by member, from the start on; nil if it could not be started
 	events   chan event
 	readers  sync.WaitGroup
@@ -65,7 +64,7 @@ func (r *run) do(ctx context.Context) (*Result, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer r.readers.Wait()
 	defer cancel()
-	defer r.bar.End()
+	defer r.bar.done()
 	for _, phase := range []func(context.Context) error{r.start, r.introduce, r.form, r.load, r.probe, r.close} {
 		err := phase(ctx)
 		if errors.Is(deadline.Err(), context.DeadlineExceeded) {
@@ -228,11 +227,11 @@ func (r *run) advance(e event) {
 	for _, n := range r.progress {
 		slowest = min(slowest, n)
 	}
-	r.bar.Set(int64(slowest))
+	r.bar.set(slowest)
 }
 
 func (r *run) probe(ctx context.Context) error {
-	r.bar.End()
+	r.bar.done()
 	for _, c := range r.children {
 		if err := r.tell(doProbe, c); err != nil {
 			return err

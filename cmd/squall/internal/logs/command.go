@@ -2,8 +2,10 @@ package logs
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"strconv"
@@ -11,9 +13,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/squall-go/squall/cmd/squall/internal/show"
 	"github.com/squall-go/squall/fabric/port"
 	"github.com/squall-go/squall/internal/logwire"
+	"github.com/squall-go/squall/internal/wire"
 	"github.com/squall-go/squall/persist"
 )
 
@@ -39,7 +41,7 @@ several: orders.2.`,
 // target is where logs are read, and what it takes to get there.
 type target struct {
 	name    string
-	secure  show.Certificates
+	secure  securityFlags
 	timeout time.Duration
 	cmd     *cobra.Command // that this is the target of
 }
@@ -48,9 +50,7 @@ func (t *target) declare(cmd *cobra.Command) {
 	t.cmd = cmd
 	f := cmd.Flags()
 	f.DurationVar(&t.timeout, "timeout", 5*time.Second, "how long to wait for a member to answer, and for a time that is asked for to be settled")
-	f.StringVar(&t.secure.Cert, "tls-cert", "", "`file` with this machine's certificate, for a member that uses TLS")
-	f.StringVar(&t.secure.Key, "tls-key", "", "`file` with its key")
-	f.StringVar(&t.secure.CA, "tls-ca", "", "`file` with the certificates of those who signed the members' certificates")
+	t.secure.declare(f)
 }
 
 // note tells a person what goes on, beside the result.
@@ -66,7 +66,7 @@ func (t *target) open(ctx context.Context, name string) (library, error) {
 	if t.timeout <= 0 {
 		return nil, fmt.Errorf("--timeout %v: must be more than 0", t.timeout)
 	}
-	security, err := t.secure.Load()
+	security, err := t.secure.load()
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +86,7 @@ func (t *target) open(ctx context.Context, name string) (library, error) {
 			}
 			return conn, err
 		},
-		Times: logwire.Times{Dial: t.timeout, Silence: max(t.timeout, 2*time.Second)},
+		Times: wire.Times{Dial: t.timeout, Silence: max(t.timeout, 2*time.Second)},
 		Lost:  func(why error) { t.note("%s is gone, and looked for until it is back: %v", name, why) },
 		Back:  func() { t.note("%s is back", name) },
 	}}
@@ -101,6 +101,9 @@ func isAddress(name string) bool {
 	n, err := strconv.ParseUint(number, 10, 16)
 	return err == nil && n > 0
 }
+
+// printJSON writes one object on a line.
+func printJSON(w io.Writer, v any) error { return json.NewEncoder(w).Encode(v) }
 
 // chosen opens a target and picks the log that the arguments name: TARGET [LOG].
 func (t *target) chosen(ctx context.Context, args []string) (library, persist.Info, error) {

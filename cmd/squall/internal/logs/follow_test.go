@@ -26,7 +26,7 @@ func runMember(where string) error {
 	addr, dir, _ := strings.Cut(where, " ")
 	ctx := context.Background()
 	g, err := squall.Open(ctx, squall.Config{
-		Cluster: "shop", ID: 1, Listen: addr, Dir: dir, InitialMembers: 1, Logger: slog.New(slog.DiscardHandler),
+		Cluster: "shop", ID: 1, Listen: addr, Dir: dir, InitialMembers: 1, Logger: slog.New(slog.DiscardHandler), OpenLogs: true,
 		Subgroups: []squall.SubgroupConfig{{Name: "orders", Mode: squall.Persistent, Deliver: func(squall.Message) {}}},
 	})
 	if err != nil {
@@ -98,7 +98,6 @@ func (p *process) kill() {
 }
 
 func TestAFollowedMemberMayBeKilledAndStartedAgain(t *testing.T) {
-	t.Parallel()
 	dir := t.TempDir()
 	p := startMember(t, "127.0.0.1:0", dir)
 	p.send(t, 0)
@@ -146,7 +145,6 @@ func TestAFollowedMemberMayBeKilledAndStartedAgain(t *testing.T) {
 }
 
 func TestAMemberThatIsNotThereIsNotWaitedForAtFirst(t *testing.T) {
-	t.Parallel()
 	p := startMember(t, "127.0.0.1:0", t.TempDir())
 	p.kill()
 	for _, command := range []string{"tail -f", "tail", "cat", "dump", "ls"} {

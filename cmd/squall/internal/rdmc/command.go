@@ -1,6 +1,9 @@
 package rdmc
 
 import (
+	"encoding/json"
+	"io"
+
 	"github.com/spf13/cobra"
 )
 
@@ -15,4 +18,10 @@ func NewCommand() *cobra.Command {
 	}
 	cmd.AddCommand(newPlanCommand(), newSimCommand())
 	return cmd
+}
+
+func writeJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
 }

@@ -5,13 +5,12 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"os"
 	"slices"
 	"strconv"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
-
-	"github.com/squall-go/squall/cmd/squall/internal/show"
 )
 
 // Report is what "sim" prints with --json.
@@ -35,7 +34,7 @@ func (o *simOptions) print(out io.Writer) error {
 		}
 	}
 	if o.json {
-		return show.JSON(out, o.report())
+		return writeJSON(out, o.report())
 	}
 	fmt.Fprintf(out, "Computed, not measured: %s/s, latency %v, overhead %v a block, jitter up to %v (seed %d), blocks of %s taken %s.\n",
 		o.rate, o.latency, o.overhead, o.jitter, o.seed, o.block, o.intake)
@@ -172,5 +171,13 @@ func writeCSV(path string, out io.Writer, lines [][]string) error {
 	if path == "-" {
 		return csv.NewWriter(out).WriteAll(lines)
 	}
-	return show.CSV(path, lines)
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	if err := csv.NewWriter(f).WriteAll(lines); err != nil {
+		f.Close()
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return f.Close()
 }

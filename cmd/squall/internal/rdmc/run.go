@@ -6,8 +6,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-
-	"github.com/squall-go/squall/cmd/squall/internal/show"
 )
 
 // run plays what was chosen. Standard output gets the result, standard error what is for people meanwhile.
@@ -38,8 +36,8 @@ func play(ctx context.Context, figures []Figure, errs io.Writer) error {
 			total += len(c.settings)
 		}
 	}
-	p := show.NewProgress(show.ProgressConfig{To: errs, What: "computing", Total: int64(total), Unit: "cases"})
-	defer p.End()
+	p := newProgress(errs, total)
+	defer p.clear()
 	known := map[string]Point{}
 	for _, f := range figures {
 		for i := range f.Curves {
@@ -51,7 +49,7 @@ func play(ctx context.Context, figures []Figure, errs io.Writer) error {
 	return nil
 }
 
-func (c *Curve) play(ctx context.Context, known map[string]Point, p *show.Progress) error {
+func (c *Curve) play(ctx context.Context, known map[string]Point, p *progress) error {
 	for _, s := range c.settings {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -66,7 +64,7 @@ func (c *Curve) play(ctx context.Context, known map[string]Point, p *show.Progre
 			known[key] = point
 		}
 		c.Points = append(c.Points, point)
-		p.Add()
+		p.end()
 	}
 	return nil
 }

@@ -1,0 +1,119 @@
+package logwire
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/squall-go/squall/internal/wire"
+	"github.com/squall-go/squall/persist"
+)
+
+// maxTries is how often a stream that broke is asked for again without a record that came.
+const maxTries = 5
+
+// resumingStream is a stream of records, over as many connections as it takes: each goes on behind the last record that came.
+//
+// A process that reads what is there gives up after some of them, since other members may have the same. One that follows has no other member to ask,
+// and waits for this one, which may be about to be started again.
+type resumingStream struct {
+	c      *Client
+	ctx    context.Context
+	q      request
+	bounds bounds
+	search wire.Search[string] // over one source: the member
+	lost   bool                // the process that follows was told that the member is gone
+}
+
+// run yields the records. An error is the last thing.
+func (s *resumingStream) run(yield func(persist.Record, error) bool) {
+	member, why := []string{"the member"}, error(nil)
+	for {
+		switch move, source, pause := s.search.Next(member); move {
+		case wire.GiveUp:
+			yield(persist.Record{}, wire.Because(s.ctx, why))
+			return
+		case wire.Rest:
+			if !wire.Wait(s.ctx, pause) {
+				yield(persist.Record{}, wire.Because(s.ctx, why))
+				return
+			}
+		case wire.Ask:
+			verdict := wire.Failed
+			goesOn, err := s.attempt(func(r persist.Record) bool {
+				verdict = wire.Gained
+				return yield(r, nil)
+			})
+			if err == nil {
+				return
+			}
+			if !goesOn {
+				yield(persist.Record{}, err)
+				return
+			}
+			why = err
+			s.lose(err)
+			s.search.Came(source, verdict)
+		}
+	}
+}
+
+// attempt streams over one connection, and moves on what is asked for.
+func (s *resumingStream) attempt(yield func(persist.Record) bool) (goesOn bool, err error) {
+	x, err := s.c.dial(s.ctx)
+	if err != nil {
+		return s.ctx.Err() == nil && (s.retryable(err) || s.bounds.begun && errors.Is(err, errNobody)), err
+	}
+	defer x.close()
+	x.heard = s.found
+	q := s.q
+	q.From, q.Since = pointer(s.bounds.from), s.bounds.since
+	for r, err := range x.records(q, s.bounds) {
+		if err != nil {
+			return s.ctx.Err() == nil && s.retryable(err), err
+		}
+		s.bounds.begun, s.bounds.from, s.bounds.since = true, After(r.Version), max(s.bounds.since, r.Time+1)
+		if !yield(r) {
+			return false, nil
+		}
+	}
+	return false, nil
+}
+
+func (s *resumingStream) follows() bool { return s.q.Do == doTail }
+
+// retryable reports whether another connection may go on where one ended. Errors that a member gives while it is restarted (closing, no log yet, busy)
+// are transient for a process that follows it.
+func (s *resumingStream) retryable(err error) bool {
+	if errors.Is(err, errBroken) {
+		s.bounds.begun = s.bounds.begun || s.follows() // the member was there
+		return true
+	}
+	return s.follows() && s.bounds.begun && slices.ContainsFunc(transient, func(e error) bool { return errors.Is(err, e) })
+}
+
+// transient are the errors of a member that may be there as before in a while.
+var transient = []error{ErrBusy, ErrNoLog, persist.ErrClosed, errRefused}
+
+// lose tells a process that follows, once, that the member is gone.
+func (s *resumingStream) lose(err error) {
+	if !s.follows() || s.lost {
+		return
+	}
+	s.lost = true
+	if s.c.Lost != nil {
+		s.c.Lost(err)
+	}
+}
+
+// found notes that the member has begun to answer.
+func (s *resumingStream) found() {
+	s.bounds.begun = s.bounds.begun || s.follows()
+	if !s.lost {
+		return
+	}
+	s.lost = false
+	if s.c.Back != nil {
+		s.c.Back()
+	}
+}
