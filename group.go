@@ -348,7 +348,7 @@ func (g *Group) links(v *views.View) []string {
 // changing is told of the moves of a view change.
 func (g *Group) changing(e views.Event) {
 	if down, ok := e.(views.Suspected); ok {
-		g.door.Failed(down.Member)
+		g.door.Failed(down.Member, errors.Is(down.Err, member.ErrAbsent))
 		g.door.Lead(g.leader(g.member.View()))
 		g.down.Add(1)
 		g.cfg.emit(MemberDown{down.Member, down.Err})

@@ -2,7 +2,6 @@ package join
 
 import (
 	"context"
-	"net"
 	"time"
 
 	"github.com/squall-go/squall/fabric/port"
@@ -41,7 +40,7 @@ func openDoor(c Config, v *views.View, j *joiner, changed func()) *Door {
 // doorTalks is how many connections a Door has at a time: all that a Gate has, and as many whose request did not arrive yet.
 const doorTalks = 4 * maxTalks
 
-func (d *Door) converse(conn net.Conn, q Request) {
+func (d *Door) converse(conn *conversation, q Request) {
 	var t Ticket
 	var l *line
 	d.step(func(now time.Duration) Effects {
@@ -68,10 +67,10 @@ func (d *Door) try(p Probe, reach func(context.Context, views.Member) error) {
 	})
 }
 
-// Failed takes a member of the view that failed.
-func (d *Door) Failed(m views.Member) {
-	d.step(func(time.Duration) Effects {
-		d.gate.Failed(m)
+// Failed takes a member of the view that failed, and whether it never showed a heartbeat in it.
+func (d *Door) Failed(m views.Member, absent bool) {
+	d.step(func(now time.Duration) Effects {
+		d.gate.Failed(now, m, absent)
 		return Effects{}
 	})
 }

@@ -45,8 +45,16 @@ type Gate struct {
 	halted  error
 	talks   []*talk        // in the order in which they began
 	failed  []views.Member // of the view: they failed, as far as is known here
-	readied uint64         // how often somebody became ready
+	joined  []arrival      // members that joined not long ago
+	absent  probation
+	readied uint64 // how often somebody became ready
 	beat    time.Duration
+}
+
+// arrival is a member that joined while this one was a member.
+type arrival struct {
+	member views.Member
+	at     time.Duration
 }
 
 // talk is a conversation that goes on.
@@ -79,12 +87,12 @@ func NewGate(c GateConfig, v *views.View, self order.Rank) *Gate {
 	if c.Silence == 0 {
 		c.Silence = DefaultSilence
 	}
-	return &Gate{config: c, view: v, self: self}
+	return &Gate{config: c, view: v, self: self, absent: probation{unit: c.hold()}}
 }
 
 // Ask takes the request that opens a conversation.
 func (g *Gate) Ask(now time.Duration, t Ticket, q Request) (e Effects) {
-	if answer := g.judge(q); answer.Verb != "" {
+	if answer := g.judge(now, q); answer.Verb != "" {
 		e.end(t, answer)
 		if q.Verb != Inquire && (answer.Verb == sayRefuse || answer.Verb == sayLater) {
 			e.tell(refused(q, answer))
@@ -152,7 +160,7 @@ func (g *Gate) promote(now time.Duration, t *talk, e *Effects) {
 
 // judge is the answer that ends a conversation before it has begun; without a verb, it goes on. What will differ for ever is
 // said first.
-func (g *Gate) judge(q Request) Message {
+func (g *Gate) judge(now time.Duration, q Request) Message {
 	if m := g.judgeRecord(q); m.Verb != "" {
 		return m
 	}
@@ -166,9 +174,9 @@ func (g *Gate) judge(q Request) Message {
 	case has(g.view, q.Member):
 		return g.judgeMember(q)
 	case q.Verb == Greet:
-		return g.judgeGreeting(q)
+		return g.judgeGreeting(now, q)
 	case q.Verb == Apply:
-		return g.judgeApplication(q)
+		return g.judgeApplication(now, q)
 	}
 	return saying(sayRefuse, "%v: %q", errOutOfTurn, clip(string(q.Verb)))
 }
@@ -207,12 +215,34 @@ func (g *Gate) judgeMember(q Request) Message {
 	return showing(g.view)
 }
 
-// Failed takes a member of the view that failed.
-func (g *Gate) Failed(m views.Member) { g.failed = append(g.failed, m) }
+// Failed takes a member of the view that failed. If it has not shown a heartbeat here since it joined, joiners at its address are held back for a while
+// (J12).
+func (g *Gate) Failed(now time.Duration, m views.Member, absent bool) {
+	g.failed = append(g.failed, m)
+	i := slices.IndexFunc(g.joined, func(a arrival) bool { return sameProcess(a.member, m) })
+	if i < 0 {
+		return
+	}
+	g.joined = slices.Delete(g.joined, i, i+1)
+	if absent {
+		g.absent.note(now, m.Addr)
+	}
+}
 
-func (g *Gate) judgeGreeting(q Request) Message {
-	if len(g.talks)-g.count((*talk).applies) >= maxTalks {
+// judgeCrowd is the answer to a joiner whose address is held back, or for whom there are too many already; without a verb, it goes on.
+func (g *Gate) judgeCrowd(now time.Duration, q Request, alike func(*talk) bool) Message {
+	if left, why := g.absent.held(now, q.Member.Addr); left > 0 {
+		return saying(sayLater, "%s: ask again in %v", why, left)
+	}
+	if g.count(alike) >= maxTalks {
 		return saying(sayLater, "%v: %d", errBusy, maxTalks)
+	}
+	return Message{}
+}
+
+func (g *Gate) judgeGreeting(now time.Duration, q Request) Message {
+	if m := g.judgeCrowd(now, q, func(t *talk) bool { return !t.applies() }); m.Verb != "" {
+		return m
 	}
 	return g.roomForOne()
 }
@@ -227,7 +257,7 @@ func (g *Gate) roomForOne() Message {
 	return Message{}
 }
 
-func (g *Gate) judgeApplication(q Request) Message {
+func (g *Gate) judgeApplication(now time.Duration, q Request) Message {
 	if d := views.Difference(g.config.Declarations, q.Declarations); d != "" {
 		return saying(sayRefuse, "declarations differ: %s", d)
 	}
@@ -236,8 +266,9 @@ func (g *Gate) judgeApplication(q Request) Message {
 		return Message{Verb: sayRedirect, Addr: g.leaderAddr()}
 	case g.full():
 		return g.noRoom()
-	case g.count((*talk).applies) >= maxTalks:
-		return saying(sayLater, "%v: %d", errBusy, maxTalks)
+	}
+	if m := g.judgeCrowd(now, q, (*talk).applies); m.Verb != "" {
+		return m
 	}
 	return g.roomForOne()
 }
@@ -427,7 +458,11 @@ func (g *Gate) Candidates() []views.Member {
 func (g *Gate) Installed(now time.Duration, v *views.View, self order.Rank) (e Effects, lost []views.Member) {
 	before := g.view
 	g.view, g.self, g.leader = v, self, 0
+	g.joined = slices.DeleteFunc(g.joined, func(a arrival) bool { return now-a.at > arriving*g.config.hold() || !has(v, a.member) })
 	for _, m := range v.Members {
+		if !has(before, m) {
+			g.joined = append(g.joined, arrival{m, now})
+		}
 		if !has(before, m) && !slices.ContainsFunc(g.talks, func(t *talk) bool { return sameProcess(t.member, m) }) {
 			lost = append(lost, m)
 		}
@@ -452,6 +487,9 @@ func (g *Gate) Installed(now time.Duration, v *views.View, self order.Rank) (e E
 	g.invariants()
 	return e, lost
 }
+
+// arriving is for how many times its hold a member counts as one that joined not long ago: it may be waited for over several views.
+const arriving = 8
 
 // admit tells a joiner the view that it is in.
 func (g *Gate) admit(t *talk, e *Effects) {

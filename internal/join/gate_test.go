@@ -183,7 +183,7 @@ func (s *gateScript) step(input string) string {
 	case "unreached":
 		e = s.gate.Probed(s.now, t(), errGone)
 	case "failed":
-		s.gate.Failed(processOf(s.t, words[1]))
+		s.gate.Failed(s.now, processOf(s.t, words[1]), words[2] == "absent")
 	case "view":
 		v := viewOf(s.t, number(s.t, words[1]), strings.Fields(input)[2:]...)
 		self, _ := v.RankOf(1)
@@ -319,6 +319,39 @@ func TestGateScripts(t *testing.T) {
 			lead 1                 =>
 			apply 2 7              => 2:view(2) 2!
 			greet 3 7              => 3:view(2) 3!`,
+		"J12 a joiner that became a member and did not appear is held back, here and for its later processes": `
+			apply 1 7              => 1:meet(2,3) Applied
+			hear 1 ready 1         => Reached changed
+			view 2 1 2 3 7         => 1:view(2) 1! Admitted changed
+			failed 7 absent        =>
+			view 3 1 2 3           =>
+			apply 2 7              => 2:later 2! Refused
+			greet 3 7.2            => 3:later 3! Refused
+			apply 4 8              => 4:meet(2,3) Applied
+			gone 4                 => Forgotten
+			after 10s              =>
+			apply 5 7.2            => 5:meet(2,3) Applied`,
+		"J12 each time for twice as long": `
+			view 2 1 2 3 7         => lost(7)
+			failed 7 absent        =>
+			view 3 1 2 3           =>
+			after 10s              =>
+			view 4 1 2 3 7         => lost(7)
+			failed 7 absent        =>
+			view 5 1 2 3           =>
+			after 10s              =>
+			greet 2 7              => 2:later 2! Refused
+			after 10s              =>
+			greet 3 7              => 3:greeted`,
+		"J12 one that appeared, and failed later, is not held back": `
+			view 2 1 2 3 7         => lost(7)
+			failed 7               =>
+			view 3 1 2 3           =>
+			apply 2 7              => 2:meet(2,3) Applied`,
+		"J12 nor is a member of old that another one cannot hear": `
+			failed 3 absent        =>
+			view 2 1 2             =>
+			apply 2 3.2            => 2:meet(2) Applied`,
 		"a member that failed asks, and is to come again": `
 			apply 1 7              => 1:meet(2,3) Applied
 			hear 1 ready 1         => Reached changed

@@ -320,7 +320,11 @@ func (e *epoch) silent(silent, nearly views.Ranks) {
 		silent = nearly
 	}
 	for _, r := range silent.List() {
-		e.change.Report(r, fmt.Errorf("%w for %v", ErrSilent, e.m.now-e.peers[r].changed))
+		why := ErrSilent
+		if e.peers[r].heartbeat == 0 {
+			why = ErrAbsent
+		}
+		e.change.Report(r, fmt.Errorf("%w for %v", why, e.m.now-e.peers[r].changed))
 	}
 }
 

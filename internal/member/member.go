@@ -19,8 +19,10 @@ import (
 
 // Why a member halts, or is suspected.
 var (
-	ErrClosed   = errors.New("closed")
-	ErrSilent   = errors.New("no heartbeat")
+	ErrClosed = errors.New("closed")
+	ErrSilent = errors.New("no heartbeat")
+	// ErrAbsent is an ErrSilent: the member has not shown a heartbeat since the view began.
+	ErrAbsent   = fmt.Errorf("%w since the view began", ErrSilent)
 	ErrReported = errors.New("reported as failed by the application")
 	ErrJoining  = errors.New("its conversation ended while it joined")
 	// ErrDiskStuck says that the member's disk does not answer.
