@@ -134,6 +134,10 @@ func (p *process) askOn() (work int) {
 		work++
 		p.apply(&p.calls, a.Tick(p.local()))
 	}
+	if v := a.View(); v != nil && p.node.absent {
+		p.askAgain()
+		return work
+	}
 	if v := a.View(); v != nil && p.member == nil {
 		p.world.moves(p, Enters)
 		if err := p.enter(v); err != nil {
@@ -144,6 +148,15 @@ func (p *process) askOn() (work int) {
 		p.applicant = nil
 	}
 	return work
+}
+
+// askAgain begins to join anew, as a process of the same incarnation that has forgotten what it was told.
+func (p *process) askAgain() {
+	for _, t := range p.calls {
+		t.conn.Close()
+	}
+	p.calls = nil
+	p.ask([]string{address(p.world.nodes[p.node.Ask[0]].ID)})
 }
 
 // answer is a look of a member at the conversations of joiners.

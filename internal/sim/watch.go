@@ -48,6 +48,9 @@ func (p *process) onEvent(e views.Event) {
 	w, s := p.world, p.seat()
 	switch e := e.(type) {
 	case views.Suspected:
+		if p.gate != nil {
+			p.gate.Failed(p.local(), e.Member, errors.Is(e.Err, member.ErrAbsent))
+		}
 		w.watchSuspicion(p, e)
 		w.moves(p, Suspects)
 	case views.Proposed:

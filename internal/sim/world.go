@@ -79,9 +79,11 @@ type node struct {
 	place int
 	proc  *process // the latest one; nil: there was none yet
 	times int      // it came back
-	cuts  uint64   // nodes to which the way is cut, by place
-	disk  *disk    // nil: nothing is kept
-	safe  []safe   // what must be in its logs as they are opened
+	// absent is a node whose processes ask to join, and never open their rows in a view that they are members of: they ask again.
+	absent bool
+	cuts   uint64 // nodes to which the way is cut, by place
+	disk   *disk  // nil: nothing is kept
+	safe   []safe // what must be in its logs as they are opened
 	// damaged are the logs of which the next process finds that their ends cannot be read.
 	damaged []shardID
 }
