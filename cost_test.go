@@ -13,6 +13,7 @@ import (
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/fabric/fabrictest"
+	"github.com/squall-go/squall/internal/testutil"
 )
 
 // Neither sending nor delivering allocates, so that no message ever waits for the collector.
@@ -122,12 +123,12 @@ func settled(rows string) bool {
 }
 
 func TestCloseGivesEverythingBack(t *testing.T) {
-	a := newAuthority(t)
+	a := testutil.NewAuthority(t)
 	for name, configure := range map[string]func(c *squall.Config){
 		"shm":  func(c *squall.Config) { c.Fabric = squall.FabricSHM },
 		"tcp":  func(c *squall.Config) { c.Fabric = squall.FabricTCP },
 		"auto": func(*squall.Config) {},
-		"TLS":  func(c *squall.Config) { c.Fabric, c.TLS = squall.FabricTCP, a.member() },
+		"TLS":  func(c *squall.Config) { c.Fabric, c.TLS = squall.FabricTCP, a.TLS() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			before, files := fabrictest.Resources(), temporary(t)

@@ -18,6 +18,7 @@ import (
 	"github.com/squall-go/squall/fabric/port"
 	joining "github.com/squall-go/squall/internal/join"
 	"github.com/squall-go/squall/internal/member"
+	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/internal/trust"
 	"github.com/squall-go/squall/internal/wire"
 	"github.com/squall-go/squall/order"
@@ -218,9 +219,9 @@ func hostileMember(t *testing.T, mode squall.Fabric, secure bool) {
 	var down atomic.Int64
 	configs := make([]*tls.Config, n+1)
 	if secure {
-		authority := newAuthority(t)
+		authority := testutil.NewAuthority(t)
 		for i := range configs {
-			configs[i] = authority.member()
+			configs[i] = authority.TLS()
 		}
 	}
 	configure := func(i int, c *squall.Config) {

@@ -2,83 +2,21 @@ package squall_test
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"errors"
-	"math/big"
-	"net"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/internal/testutil"
 )
 
-// authority signs the certificates of a group's members.
-type authority struct {
-	t    testing.TB
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-	pool *x509.CertPool
-}
-
-func newAuthority(t testing.TB) *authority {
-	t.Helper()
-	a := &authority{t: t, pool: x509.NewCertPool()}
-	der, key := a.sign(&x509.Certificate{
-		Subject: pkix.Name{CommonName: "authority"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-	})
-	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	a.cert, a.key = cert, key
-	a.pool.AddCert(cert)
-	return a
-}
-
-// sign makes a key and its certificate for an hour; the first one signs itself.
-func (a *authority) sign(c *x509.Certificate) ([]byte, *ecdsa.PrivateKey) {
-	a.t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	c.SerialNumber = big.NewInt(time.Now().UnixNano())
-	c.NotBefore, c.NotAfter = time.Now().Add(-time.Minute), time.Now().Add(time.Hour)
-	parent, signer := a.cert, a.key
-	if parent == nil {
-		parent, signer = c, key
-	}
-	der, err := x509.CreateCertificate(rand.Reader, c, parent, &key.PublicKey, signer)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	return der, key
-}
-
-// member is a member's configuration: a certificate of its own, and trust in those of this authority.
-func (a *authority) member() *tls.Config {
-	a.t.Helper()
-	der, key := a.sign(&x509.Certificate{
-		Subject: pkix.Name{CommonName: "member"}, KeyUsage: x509.KeyUsageDigitalSignature,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-	})
-	return &tls.Config{
-		Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, RootCAs: a.pool, ClientCAs: a.pool,
-	}
-}
-
 func TestAGroupOverTLSDeliversTheSameSequence(t *testing.T) {
-	a := newAuthority(t)
+	a := testutil.NewAuthority(t)
 	js := newJournals(3)
 	groups := cluster(t, 3, func(i int, c *squall.Config) {
-		c.Fabric, c.TLS = squall.FabricTCP, a.member()
+		c.Fabric, c.TLS = squall.FabricTCP, a.TLS()
 		c.Subgroups = []squall.SubgroupConfig{{Name: "a", RingBytes: 16 << 10, Window: 64, Deliver: js[i].deliver}}
 	})
 	everybodySends(t, "a", 500, groups...)
@@ -90,9 +28,9 @@ func TestAGroupOverTLSDeliversTheSameSequence(t *testing.T) {
 
 // Whoever shows no certificate, or one that another authority signed, does not get in; the group forms with the real member.
 func TestAMemberWithoutACertificateCannotJoin(t *testing.T) {
-	a := newAuthority(t)
-	impostor := newAuthority(t).member()
-	impostor.RootCAs = a.pool
+	a := testutil.NewAuthority(t)
+	impostor := testutil.NewAuthority(t).TLS()
+	impostor.RootCAs = a.Pool
 	founder := freeAddr(t)
 	open := func(ctx context.Context, id squall.NodeID, c *tls.Config) (*squall.Group, error) {
 		cfg := squall.Config{
@@ -109,9 +47,9 @@ func TestAMemberWithoutACertificateCannotJoin(t *testing.T) {
 	var groups [2]*squall.Group
 	var errs [2]error
 	var opening, turnedAway sync.WaitGroup
-	opening.Go(func() { groups[0], errs[0] = open(ctx, 1, a.member()) })
+	opening.Go(func() { groups[0], errs[0] = open(ctx, 1, a.TLS()) })
 	for name, config := range map[string]*tls.Config{
-		"plain": nil, "no certificate": {RootCAs: a.pool, ClientCAs: a.pool}, "another authority's": impostor,
+		"plain": nil, "no certificate": {RootCAs: a.Pool, ClientCAs: a.Pool}, "another authority's": impostor,
 	} {
 		turnedAway.Go(func() {
 			soon, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
@@ -123,7 +61,7 @@ func TestAMemberWithoutACertificateCannotJoin(t *testing.T) {
 		})
 	}
 	turnedAway.Wait()
-	opening.Go(func() { groups[1], errs[1] = open(ctx, 2, a.member()) })
+	opening.Go(func() { groups[1], errs[1] = open(ctx, 2, a.TLS()) })
 	opening.Wait()
 	if err := errors.Join(errs[:]...); err != nil {
 		t.Fatal(err)

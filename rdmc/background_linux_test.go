@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/internal/background"
+	"github.com/squall-go/squall/internal/testutil"
 )
 
 // niceThreads counts the threads of this process that move blocks in the background.
@@ -37,7 +38,7 @@ func TestThreadsThatMoveBlocksInTheBackgroundAreNiceAndEndWithTheNode(t *testing
 		n.cfg.Background = true
 	}
 	all := w.open("background", GroupConfig{})
-	if err := all[0].Send(within(t), make([]byte, 1<<20)); err != nil {
+	if err := all[0].Send(testutil.Within(t), make([]byte, 1<<20)); err != nil {
 		t.Fatal(err)
 	}
 	for _, x := range all[1:] {
@@ -51,7 +52,7 @@ func TestThreadsThatMoveBlocksInTheBackgroundAreNiceAndEndWithTheNode(t *testing
 			t.Error(err)
 		}
 	}
-	for ctx := within(t); niceThreads(t) > 1; time.Sleep(time.Millisecond) { // the main one cannot end: it is put aside
+	for ctx := testutil.Within(t); niceThreads(t) > 1; time.Sleep(time.Millisecond) { // the main one cannot end: it is put aside
 		if ctx.Err() != nil {
 			t.Fatalf("%d threads are still nice", niceThreads(t))
 		}

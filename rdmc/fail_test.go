@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/internal/trust"
 	"github.com/squall-go/squall/internal/wire"
 	"github.com/squall-go/squall/order"
@@ -63,7 +64,7 @@ func TestADeathAtAnyBlockIsTheSameReasonForAllWhoLive(t *testing.T) {
 					if err := receive(t, x.failed, "failure"); !errors.As(err, &f) || *f != (Failure{Node: order.NodeID(victim + 1), Code: relay.Gone, Text: "is gone"}) {
 						t.Fatalf("node %d was told: %v", i+1, err)
 					}
-					if err := x.Close(within(t)); !errors.Is(err, ErrFailed) || len(x.messages) > 0 {
+					if err := x.Close(testutil.Within(t)); !errors.Is(err, ErrFailed) || len(x.messages) > 0 {
 						t.Fatalf("node %d closed with %v and %d messages", i+1, err, len(x.messages))
 					}
 				}
@@ -81,7 +82,7 @@ func TestAGroupMayBeCreatedAgainUnderItsName(t *testing.T) {
 		all := w.open("g", GroupConfig{BlockBytes: 100})
 		switch round % 3 {
 		case 0: // at its end
-			if err := all[0].Send(within(t), noise(uint64(round), 1000)); err != nil {
+			if err := all[0].Send(testutil.Within(t), noise(uint64(round), 1000)); err != nil {
 				t.Fatal(err)
 			}
 			closeAll(t, all)
@@ -113,7 +114,7 @@ func TestASendWhoseContextEndsIsGivenUpAtEverybody(t *testing.T) {
 	w := newWorld(t, 3, 0)
 	all := w.open("g", GroupConfig{BlockBytes: 1000})
 	reason := errors.New("changed my mind")
-	ctx, cancel := context.WithCancelCause(within(t))
+	ctx, cancel := context.WithCancelCause(testutil.Within(t))
 	r, wr := io.Pipe()
 	sent := make(chan error, 1)
 	go func() { sent <- all[0].SendFrom(ctx, r, 2*fillBytes) }()
@@ -127,7 +128,7 @@ func TestASendWhoseContextEndsIsGivenUpAtEverybody(t *testing.T) {
 	if err := receive(t, sent, "end"); !errors.Is(err, reason) {
 		t.Fatal(err)
 	}
-	if err := all[0].Send(within(t), []byte("next")); err != nil {
+	if err := all[0].Send(testutil.Within(t), []byte("next")); err != nil {
 		t.Fatal(err)
 	}
 	closeAll(t, all)
@@ -145,10 +146,10 @@ func TestSendFromSendsWhatItReads(t *testing.T) {
 	w := newWorld(t, 3, 0)
 	all := w.open("g", GroupConfig{BlockBytes: 1000})
 	want := noise(5, 3*fillBytes+17)
-	if err := all[0].SendFrom(within(t), iotest.HalfReader(bytes.NewReader(want)), int64(len(want))); err != nil {
+	if err := all[0].SendFrom(testutil.Within(t), iotest.HalfReader(bytes.NewReader(want)), int64(len(want))); err != nil {
 		t.Fatal(err)
 	}
-	if err := all[0].SendFrom(within(t), strings.NewReader("short"), 10); !errors.Is(err, io.ErrUnexpectedEOF) {
+	if err := all[0].SendFrom(testutil.Within(t), strings.NewReader("short"), 10); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Fatal(err)
 	}
 	closeAll(t, all)
@@ -173,7 +174,7 @@ func TestGroupsThatOverlapDoNotDisturbEachOther(t *testing.T) {
 		go func() {
 			var err error
 			for i := range count {
-				err = errors.Join(err, all[root].Send(within(t), noise(uint64(root*100+i), 300_000)))
+				err = errors.Join(err, all[root].Send(testutil.Within(t), noise(uint64(root*100+i), 300_000)))
 			}
 			sent <- err
 		}()
@@ -237,7 +238,7 @@ func TestABufferThatDoesNotFitIsTheReasonEverywhere(t *testing.T) {
 func TestCreateWaitsForAllAndNamesWhoIsMissing(t *testing.T) {
 	w := newWorld(t, 3, 0)
 	c := GroupConfig{Name: "g", Members: w.peers}
-	ctx, cancel := context.WithTimeout(within(t), 50*time.Millisecond)
+	ctx, cancel := context.WithTimeout(testutil.Within(t), 50*time.Millisecond)
 	defer cancel()
 	if _, err := w.nodes[2].Create(ctx, c); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "1 2") {
 		t.Fatal(err)
@@ -245,9 +246,9 @@ func TestCreateWaitsForAllAndNamesWhoIsMissing(t *testing.T) {
 	created := make(chan error, 3)
 	for _, n := range w.nodes {
 		go func() {
-			g, err := n.Create(within(t), c)
+			g, err := n.Create(testutil.Within(t), c)
 			if err == nil {
-				err = g.Close(within(t))
+				err = g.Close(testutil.Within(t))
 			}
 			created <- err
 		}()
@@ -294,14 +295,14 @@ func TestWhatCannotWorkIsRefused(t *testing.T) {
 	if _, err := w.nodes[0].Open(GroupConfig{Name: "g", Key: "secret", Members: w.peers}); !errors.Is(err, ErrConfig) {
 		t.Error(err)
 	}
-	if err := all[1].Send(within(t), nil); !errors.Is(err, ErrNotRoot) {
+	if err := all[1].Send(testutil.Within(t), nil); !errors.Is(err, ErrNotRoot) {
 		t.Error(err)
 	}
-	if err := all[0].Send(within(t), make([]byte, 11)); !errors.Is(err, ErrTooLarge) {
+	if err := all[0].Send(testutil.Within(t), make([]byte, 11)); !errors.Is(err, ErrTooLarge) {
 		t.Error(err)
 	}
 	closeAll(t, all)
-	if err := all[0].Send(within(t), nil); !errors.Is(err, ErrLeaving) {
+	if err := all[0].Send(testutil.Within(t), nil); !errors.Is(err, ErrLeaving) {
 		t.Error(err)
 	}
 }
@@ -310,13 +311,13 @@ func TestAnEndOfTheProcessAfterCloseIsNoFailure(t *testing.T) {
 	for range 20 {
 		w := newWorld(t, 4, 0)
 		all := w.open("g", GroupConfig{})
-		if err := all[0].Send(within(t), noise(1, 10_000)); err != nil {
+		if err := all[0].Send(testutil.Within(t), noise(1, 10_000)); err != nil {
 			t.Fatal(err)
 		}
 		errs := make(chan error, 4)
 		for i, x := range all {
 			go func() {
-				err := x.Close(within(t))
+				err := x.Close(testutil.Within(t))
 				errs <- errors.Join(err, w.nodes[i].Close())
 			}()
 		}
@@ -372,9 +373,9 @@ func TestAReaderThatPanicsHoldsUpNothing(t *testing.T) {
 	meet(t, all)
 	func() {
 		defer func() { _ = recover() }()
-		_ = all[0].SendFrom(within(t), io.MultiReader(bytes.NewReader(noise(1, fillBytes)), panicking{}), 2*fillBytes)
+		_ = all[0].SendFrom(testutil.Within(t), io.MultiReader(bytes.NewReader(noise(1, fillBytes)), panicking{}), 2*fillBytes)
 	}()
-	if err := all[0].Send(within(t), noise(2, 1000)); err != nil {
+	if err := all[0].Send(testutil.Within(t), noise(2, 1000)); err != nil {
 		t.Fatal(err)
 	}
 	for _, x := range all[1:] {
@@ -437,13 +438,13 @@ func TestAGroupOfTheSameNameWithOtherMembersCutsNoLink(t *testing.T) {
 	if r := receive(t, w.rejects, "rejection"); r.Reason != port.NotMember || !strings.Contains(r.Err.Error(), `node 3 has opened group "g" with other members`) {
 		t.Error(r)
 	}
-	if err := all[0].Send(within(t), noise(1, 10_000)); err != nil {
+	if err := all[0].Send(testutil.Within(t), noise(1, 10_000)); err != nil {
 		t.Fatal(err)
 	}
 	receive(t, all[2].messages, "message")
 	// It is told of the next group of that name, if it is a member of that.
 	other.Discard()
-	again, err := w.nodes[0].Create(within(t), GroupConfig{Name: "g", Members: []Peer{w.peers[0], w.peers[2]}})
+	again, err := w.nodes[0].Create(testutil.Within(t), GroupConfig{Name: "g", Members: []Peer{w.peers[0], w.peers[2]}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -465,7 +466,7 @@ func TestAReaderWithoutProgressIsGivenUp(t *testing.T) {
 	w := newWorld(t, 3, 0)
 	all := w.open("g", GroupConfig{BlockBytes: 1000})
 	meet(t, all)
-	err := all[0].SendFrom(within(t), io.MultiReader(bytes.NewReader(noise(1, fillBytes)), idle{}), 2*fillBytes)
+	err := all[0].SendFrom(testutil.Within(t), io.MultiReader(bytes.NewReader(noise(1, fillBytes)), idle{}), 2*fillBytes)
 	if !errors.Is(err, io.ErrNoProgress) {
 		t.Error(err)
 	}

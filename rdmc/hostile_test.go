@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/internal/trust"
 	"github.com/squall-go/squall/internal/wire"
 	"github.com/squall-go/squall/order"
@@ -44,7 +45,7 @@ func (g greeting) signed(t *testing.T, id *trust.Identity, c challenge, to order
 // knock opens one connection, and says a greeting.
 func knock(t *testing.T, p Peer, g greeting) (net.Conn, welcome, error) {
 	t.Helper()
-	conn, err := port.Dial(within(t), p.Addr, port.KindBlocks, nil)
+	conn, err := port.Dial(testutil.Within(t), p.Addr, port.KindBlocks, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +138,7 @@ func (w *world) lone(root int) *witness {
 func TestGarbageInsteadOfAGreetingIsRejected(t *testing.T) {
 	w := newWorld(t, 1, 0)
 	for _, sent := range []string{"GET / HTTP/1.1\r\n\r\n", "\xff\xff\xff\x7f\x00\x00\x00\x00\x01", "\x02\x00\x00\x00\x00\x00\x00\x00\x01[]"} {
-		conn, err := port.Dial(within(t), w.peers[0].Addr, port.KindBlocks, nil)
+		conn, err := port.Dial(testutil.Within(t), w.peers[0].Addr, port.KindBlocks, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -193,7 +194,7 @@ func TestGarbageOnALinkEndsItAndNothingElse(t *testing.T) {
 			w.rejected(port.Garbage)
 		})
 	}
-	if err := all[0].Send(within(t), noise(1, 5000)); err != nil {
+	if err := all[0].Send(testutil.Within(t), noise(1, 5000)); err != nil {
 		t.Fatal(err)
 	}
 	closeAll(t, all)
@@ -250,7 +251,7 @@ func TestK3WhoKnowsTheTokenIsNoOtherMember(t *testing.T) {
 		t.Errorf("the group has failed: %v", err)
 	}
 	// Its greeting says the real one's key, for which it has no private key.
-	conn, err := port.Dial(within(t), w.peers[0].Addr, port.KindBlocks, nil)
+	conn, err := port.Dial(testutil.Within(t), w.peers[0].Addr, port.KindBlocks, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,22 +2,15 @@ package rdmc
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"testing"
 	"time"
 
 	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/order"
 )
-
-func within(t *testing.T) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	t.Cleanup(cancel)
-	return ctx
-}
 
 // world is some nodes on loopback.
 type world struct {
@@ -96,7 +89,7 @@ func closeAll(t *testing.T, all []*witness) {
 	t.Helper()
 	errs := make(chan error, len(all))
 	for _, x := range all {
-		go func() { errs <- x.Close(within(t)) }()
+		go func() { errs <- x.Close(testutil.Within(t)) }()
 	}
 	for range all {
 		if err := <-errs; err != nil {
@@ -113,7 +106,7 @@ func TestEveryMemberGetsEveryMessageInTheOrderOfSending(t *testing.T) {
 			var sent [][]byte
 			for i, size := range []int{1, 0, 9_999, 10_000, 10_001, 1_000_000, 3, 77_777} {
 				sent = append(sent, noise(uint64(i), size))
-				if err := all[0].Send(within(t), sent[i]); err != nil {
+				if err := all[0].Send(testutil.Within(t), sent[i]); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/rdmc/schedule"
 )
 
@@ -52,7 +53,7 @@ func TestAMessageThatPassesThroughAWindowArrivesWhole(t *testing.T) {
 		if window, err := all[0].window(size); err != nil || window == 0 {
 			t.Fatalf("%d members: %d bytes are kept: %v", n, window, err)
 		}
-		if err := all[0].SendFrom(within(t), newStream(), size); err != nil {
+		if err := all[0].SendFrom(testutil.Within(t), newStream(), size); err != nil {
 			t.Fatal(err)
 		}
 		want := make([]byte, size)
@@ -78,7 +79,7 @@ func TestAScheduleThatSendsBlocksAgainKeepsTheWholeMessage(t *testing.T) {
 		if window, err := all[0].window(48 << 20); err != nil || window != 0 {
 			t.Errorf("%v: a window of %d bytes: %v", a, window, err)
 		}
-		if err := all[0].SendFrom(within(t), newStream(), 20<<20); err != nil {
+		if err := all[0].SendFrom(testutil.Within(t), newStream(), 20<<20); err != nil {
 			t.Error(err)
 		}
 		closeAll(t, all)
@@ -97,7 +98,7 @@ func TestAWindowWithoutRoomIsLeftWhenTheMessageIsGivenUp(t *testing.T) {
 	}})
 	meet(t, all)
 	sent := make(chan error, 1)
-	go func() { sent <- all[0].SendFrom(within(t), newStream(), 100<<20) }()
+	go func() { sent <- all[0].SendFrom(testutil.Within(t), newStream(), 100<<20) }()
 	close(stuck)
 	if err := receive(t, sent, "end"); !errors.Is(err, ErrFailed) {
 		t.Error(err)

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/rdmc/relay"
 	"github.com/squall-go/squall/rdmc/shared"
 )
@@ -170,7 +171,7 @@ func TestASendDoesNotWaitForViewsWhenItsContextHasEnded(t *testing.T) {
 	m := w.alloc(0, 1<<20)
 	where := &m.Bytes()[0]
 	copy(m.Bytes(), "first")
-	ctx, cancel := context.WithCancelCause(within(t))
+	ctx, cancel := context.WithCancelCause(testutil.Within(t))
 	sent := make(chan error, 1)
 	go func() { sent <- all[0].Send(ctx, m.Bytes()) }()
 	first, second := receive(t, all[1].messages, "message"), receive(t, all[2].messages, "message")
@@ -188,7 +189,7 @@ func TestASendDoesNotWaitForViewsWhenItsContextHasEnded(t *testing.T) {
 		t.Errorf("%q", second.Data[:5])
 	}
 	second.Release()
-	if err := all[0].Send(within(t), []byte("next")); err != nil {
+	if err := all[0].Send(testutil.Within(t), []byte("next")); err != nil {
 		t.Error(err)
 	}
 	closeAll(t, all)
@@ -306,7 +307,7 @@ func TestWhoSharesNothingGetsBlocks(t *testing.T) {
 	want := noise(1, 1<<20)
 	m := w.alloc(0, len(want))
 	copy(m.Bytes(), want)
-	if err := all[0].Send(within(t), m.Bytes()); err != nil {
+	if err := all[0].Send(testutil.Within(t), m.Bytes()); err != nil {
 		t.Fatal(err)
 	}
 	m.Release()
@@ -330,7 +331,7 @@ func TestWhatIsReadIsSeenToo(t *testing.T) {
 	forbidBlocks(t, all)
 	for i := range uint64(3) {
 		want := noise(i, 3*fillBytes+17)
-		if err := all[0].SendFrom(within(t), bytes.NewReader(want), int64(len(want))); err != nil {
+		if err := all[0].SendFrom(testutil.Within(t), bytes.NewReader(want), int64(len(want))); err != nil {
 			t.Fatal(err)
 		}
 		for _, x := range all[1:] {
@@ -341,7 +342,7 @@ func TestWhatIsReadIsSeenToo(t *testing.T) {
 			defer got.Release() // so late that each message has memory of its own
 		}
 	}
-	if err := all[0].SendFrom(within(t), bytes.NewReader(nil), 10); !errors.Is(err, io.EOF) {
+	if err := all[0].SendFrom(testutil.Within(t), bytes.NewReader(nil), 10); !errors.Is(err, io.EOF) {
 		t.Fatal(err)
 	}
 	closeAll(t, all)

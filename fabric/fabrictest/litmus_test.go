@@ -14,6 +14,7 @@ import (
 
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/fabric/auto"
+	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/predicates"
 )
@@ -159,7 +160,7 @@ func TestNoWakeUpIsLostBetweenLoopsThatAlwaysPark(t *testing.T) {
 		name string
 		mode auto.Mode
 		tls  *tls.Config
-	}{{"shm", auto.SHM, nil}, {"tcp", auto.TCP, nil}, {"tls", auto.TCP, newTLS(t)}} {
+	}{{"shm", auto.SHM, nil}, {"tcp", auto.TCP, nil}, {"tls", auto.TCP, testutil.NewAuthority(t).TLS()}} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.mode == auto.SHM {
 				requireSharedMemory(t)

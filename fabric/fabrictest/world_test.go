@@ -2,15 +2,8 @@ package fabrictest_test
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"math/big"
 	mathrand "math/rand/v2"
-	"net"
 	"testing"
 	"time"
 
@@ -18,6 +11,7 @@ import (
 	"github.com/squall-go/squall/fabric/auto"
 	"github.com/squall-go/squall/fabric/fabrictest"
 	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/internal/trust"
 	"github.com/squall-go/squall/order"
 )
@@ -39,7 +33,9 @@ func TestSharedMemory(t *testing.T) {
 
 func TestTCP(t *testing.T) { fabrictest.Run(t, world{mode: auto.TCP}.early) }
 
-func TestTCPWithTLS(t *testing.T) { fabrictest.Run(t, world{mode: auto.TCP, tls: newTLS(t)}.early) }
+func TestTCPWithTLS(t *testing.T) {
+	fabrictest.Run(t, world{mode: auto.TCP, tls: testutil.NewAuthority(t).TLS()}.early)
+}
 
 // Rank 1 offers no shared memory, as if it were on another host: every table has links of both kinds, or of one.
 func TestAutoMixed(t *testing.T) {
@@ -163,33 +159,6 @@ func (w world) openEarly(t testing.TB, n int, shape fabric.RowShape) ([]*fabric.
 		}
 	}
 	return tables, nodes
-}
-
-// newTLS is one certificate for everybody on 127.0.0.1, signed by itself.
-func newTLS(t testing.TB) *tls.Config {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, IsCA: true, BasicConstraintsValid: true,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pool := x509.NewCertPool()
-	pool.AddCert(cert)
-	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, RootCAs: pool, ClientCAs: pool}
 }
 
 func sharedMemory() bool {

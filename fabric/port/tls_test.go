@@ -1,82 +1,19 @@
 package port
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"errors"
-	"math/big"
 	"net"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/squall-go/squall/internal/testutil"
 )
 
-// authority signs certificates for 127.0.0.1, ::1 and localhost.
-type authority struct {
-	t    *testing.T
-	key  *ecdsa.PrivateKey
-	cert *x509.Certificate
-	pool *x509.CertPool
-}
-
-func newAuthority(t *testing.T) *authority {
-	t.Helper()
-	a := &authority{t: t, pool: x509.NewCertPool()}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test authority"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-	}
-	der, key := a.sign(template)
-	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	a.key, a.cert = key, cert
-	a.pool.AddCert(cert)
-	return a
-}
-
-// sign makes a key and a certificate for it; the first one signs itself.
-func (a *authority) sign(template *x509.Certificate) ([]byte, *ecdsa.PrivateKey) {
-	a.t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	parent, signer := a.cert, a.key
-	if parent == nil {
-		parent, signer = template, key
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	return der, key
-}
-
-// node is a configuration for both sides of mutual TLS.
-func (a *authority) node() *tls.Config {
-	a.t.Helper()
-	der, key := a.sign(&x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "node"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		KeyUsage:    x509.KeyUsageDigitalSignature,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}, DNSNames: []string{"localhost"},
-	})
-	return &tls.Config{
-		Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}},
-		RootCAs:      a.pool, ClientCAs: a.pool,
-	}
-}
-
 func TestMutualTLSWorks(t *testing.T) {
-	config := newAuthority(t).node()
+	config := testutil.NewAuthority(t).TLS()
 	p, _ := listen(t, Config{TLS: config, Advertise: "localhost:0"})
 	states := make(chan tls.ConnectionState, 2)
 	p.Handle(KindRows, func(conn net.Conn) {
@@ -101,7 +38,7 @@ func TestMutualTLSWorks(t *testing.T) {
 }
 
 func TestTLSWithoutATrustedClientCertificateIsRefused(t *testing.T) {
-	config, stranger := newAuthority(t).node(), newAuthority(t).node()
+	config, stranger := testutil.NewAuthority(t).TLS(), testutil.NewAuthority(t).TLS()
 	stranger.RootCAs = config.RootCAs
 	lenient := config.Clone()
 	lenient.ClientAuth = tls.NoClientCert
@@ -120,8 +57,8 @@ func TestTLSWithoutATrustedClientCertificateIsRefused(t *testing.T) {
 }
 
 func TestADialerRefusesAnUntrustedServer(t *testing.T) {
-	p, rejections := listen(t, Config{TLS: newAuthority(t).node()})
-	_, err := Dial(within(t), p.Addr(), KindRows, newAuthority(t).node())
+	p, rejections := listen(t, Config{TLS: testutil.NewAuthority(t).TLS()})
+	_, err := Dial(within(t), p.Addr(), KindRows, testutil.NewAuthority(t).TLS())
 	if unknown := (x509.UnknownAuthorityError{}); !errors.As(err, &unknown) {
 		t.Fatal(err)
 	}
@@ -129,7 +66,7 @@ func TestADialerRefusesAnUntrustedServer(t *testing.T) {
 }
 
 func TestADialerTrustsTheClientsAuthorityAndNeverTheMachinesRoots(t *testing.T) {
-	config := newAuthority(t).node()
+	config := testutil.NewAuthority(t).TLS()
 	p, _ := listen(t, Config{TLS: config})
 	p.Handle(KindRows, echo)
 	config = config.Clone()
@@ -146,7 +83,7 @@ func TestADialerTrustsTheClientsAuthorityAndNeverTheMachinesRoots(t *testing.T) 
 }
 
 func TestTLSOnOneSideOnlyIsRefusedOnBoth(t *testing.T) {
-	config := newAuthority(t).node()
+	config := testutil.NewAuthority(t).TLS()
 	secure, rejections := listen(t, Config{TLS: config})
 	if conn, err := Dial(within(t), secure.Addr(), KindRows, nil); err == nil {
 		t.Fatalf("a plain dialer got %v", conn)
@@ -160,7 +97,7 @@ func TestTLSOnOneSideOnlyIsRefusedOnBoth(t *testing.T) {
 }
 
 func TestOlderTLSAndOtherProtocolsAreRefused(t *testing.T) {
-	config := newAuthority(t).node()
+	config := testutil.NewAuthority(t).TLS()
 	p, rejections := listen(t, Config{TLS: config})
 	old, silent, web := config.Clone(), config.Clone(), config.Clone()
 	old.MaxVersion, old.NextProtos = tls.VersionTLS12, []string{alpn}
@@ -176,14 +113,14 @@ func TestOlderTLSAndOtherProtocolsAreRefused(t *testing.T) {
 }
 
 func TestATLSHandshakeThatStallsTimesOut(t *testing.T) {
-	p, rejections := listen(t, Config{TLS: newAuthority(t).node(), HandshakeTimeout: 20 * time.Millisecond})
+	p, rejections := listen(t, Config{TLS: testutil.NewAuthority(t).TLS(), HandshakeTimeout: 20 * time.Millisecond})
 	conn := knock(t, p.Addr(), []byte{22, 3, 1}) // the start of a handshake record
 	expectRejection(t, rejections, TimedOut)
 	expectClosed(t, conn)
 }
 
 func TestListenRefusesTLSWithoutCertificateOrAuthority(t *testing.T) {
-	config := newAuthority(t).node()
+	config := testutil.NewAuthority(t).TLS()
 	bare := &tls.Config{}
 	if _, err := Listen(Config{Addr: "127.0.0.1:0", TLS: bare}); !errors.Is(err, ErrNoCertificate) || !errors.Is(err, ErrNoClientCAs) {
 		t.Fatal(err)

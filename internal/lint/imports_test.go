@@ -11,7 +11,7 @@ import (
 // It is a finer version of the arrows in the layout, so that a cycle cannot even be begun. "x/..." is everything below x.
 var layers = [][]string{
 	{"internal/background", "internal/child", "internal/descriptors", "internal/invariants", "internal/lint", "internal/mapped", "internal/mutant",
-		"internal/progress", "internal/testlab/faultfs", "internal/testlab/netlab", "internal/trust"},
+		"internal/progress", "internal/testlab/faultfs", "internal/testlab/netlab", "internal/testutil", "internal/trust"},
 	{"internal/wire", "order"},
 	{"fabric", "nullsend", "rdmc/schedule", "rdmc/shared"},
 	{"fabric/port", "persist/journal", "predicates", "rdmc/linkmodel", "rdmc/relay"},
@@ -26,7 +26,7 @@ var layers = [][]string{
 	{"."},
 	{"dds", "ripc", "squallprom"},
 	{"internal/sim", "internal/testlab"},
-	{"cmd/squall/internal/proc", "cmd/squall/internal/version"},
+	{"cmd/squall/internal/proc", "cmd/squall/internal/show", "cmd/squall/internal/version"},
 	{"cmd/squall/internal/bench"},
 	{"cmd/squall/internal/..."},
 	{"cmd/...", "examples/..."},
@@ -97,6 +97,7 @@ var testOnly = map[string][]string{
 	"github.com/hanwen/go-fuse/v2":           {"internal/testlab/faultfs"},
 	modulePath + "/internal/testlab/faultfs": {},
 	modulePath + "/internal/testlab/netlab":  {"internal/testlab", "cmd/squall/internal/bench/rdmc"},
+	modulePath + "/internal/testutil":        {},
 	"go.uber.org/goleak":                     {},
 }
 

@@ -16,14 +16,9 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-)
 
-func within(t *testing.T) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	t.Cleanup(cancel)
-	return ctx
-}
+	"github.com/squall-go/squall/internal/testutil"
+)
 
 // looker has views, and leaves nothing mapped.
 func looker(t *testing.T) *Views {
@@ -67,7 +62,7 @@ func TestWhatTheOwnerWritesIsSeen(t *testing.T) {
 	before := segmentDescriptors(t)
 	m, p := written(t, s, "hello")
 	for range 3 {
-		v, err := vs.Open(within(t), s.Name(), p, 5)
+		v, err := vs.Open(testutil.Within(t), s.Name(), p, 5)
 		if err != nil || string(v.Bytes()) != "hello" {
 			t.Fatal(err)
 		}
@@ -102,7 +97,7 @@ func TestE1NobodyButItsOwnerWritesASegment(t *testing.T) {
 	if _, err := unix.Mmap(fd, 0, 4096, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); !errors.Is(err, unix.EPERM) {
 		t.Errorf("it can be mapped to be written: %v", err)
 	}
-	v, err := vs.Open(within(t), s.Name(), p, 5)
+	v, err := vs.Open(testutil.Within(t), s.Name(), p, 5)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,7 +205,7 @@ func TestE3ASegmentIsGivenToWhoKnowsItsName(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.close()
-	if err := Reach(within(t), d.name()); err == nil {
+	if err := Reach(testutil.Within(t), d.name()); err == nil {
 		t.Error("another user is answered")
 	}
 	if r := <-rejects; !errors.Is(r.err, ErrRefused) {
@@ -224,7 +219,7 @@ func TestE4CallersWhoSayNothingDoNotKeepOthersOut(t *testing.T) {
 	for range 3 * maxCallers {
 		knock(t, s)
 	}
-	v, err := vs.Open(within(t), s.Name(), p, 5)
+	v, err := vs.Open(testutil.Within(t), s.Name(), p, 5)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,7 +234,7 @@ func TestE4CallersWhoSayNothingDoNotKeepOthersOut(t *testing.T) {
 func TestE5AViewStaysWhenItsOwnerIsGone(t *testing.T) {
 	s, vs := shares(t), looker(t)
 	m, p := written(t, s, "hello")
-	v, err := vs.Open(within(t), s.Name(), p, 5)
+	v, err := vs.Open(testutil.Within(t), s.Name(), p, 5)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -254,7 +249,7 @@ func TestE5AViewStaysWhenItsOwnerIsGone(t *testing.T) {
 		t.Fatal("it has changed")
 	}
 	v.Close()
-	if _, err := vs.Open(within(t), s.Name(), p, 5); !errors.Is(err, ErrGone) {
+	if _, err := vs.Open(testutil.Within(t), s.Name(), p, 5); !errors.Is(err, ErrGone) {
 		t.Fatalf("the owner is gone: %v", err)
 	}
 }
@@ -263,7 +258,7 @@ func TestE4ViewsThatNobodyHoldsAreBounded(t *testing.T) {
 	s, vs := shares(t), looker(t)
 	for range 2 * maxIdleViews {
 		_, p := written(t, s, "hello")
-		v, err := vs.Open(within(t), s.Name(), p, 5)
+		v, err := vs.Open(testutil.Within(t), s.Name(), p, 5)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -284,7 +279,7 @@ func TestBytesBeyondASegmentAreNotInView(t *testing.T) {
 	s, vs := shares(t), looker(t)
 	_, p := written(t, s, "hello")
 	for _, c := range []struct{ offset, size int64 }{{0, leastBytes + 1}, {leastBytes + 1, 0}, {1, leastBytes}, {1 << 62, 1 << 62}, {-1, 1}, {0, -1}} {
-		if _, err := vs.Open(within(t), s.Name(), Place{p.ID, c.offset}, c.size); !errors.Is(err, ErrMalformed) {
+		if _, err := vs.Open(testutil.Within(t), s.Name(), Place{p.ID, c.offset}, c.size); !errors.Is(err, ErrMalformed) {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}
@@ -292,14 +287,14 @@ func TestBytesBeyondASegmentAreNotInView(t *testing.T) {
 
 func TestOnlySocketsForSegmentsAreCalled(t *testing.T) {
 	for _, name := range []string{"", "squall-", namePrefix, "/tmp/.X11-unix/X0", namePrefix + strings.Repeat("0", 33)} {
-		if err := Reach(within(t), name); !errors.Is(err, ErrRefused) {
+		if err := Reach(testutil.Within(t), name); !errors.Is(err, ErrRefused) {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
-	if err := Reach(within(t), namePrefix+strings.Repeat("0", 32)); err == nil || errors.Is(err, ErrRefused) {
+	if err := Reach(testutil.Within(t), namePrefix+strings.Repeat("0", 32)); err == nil || errors.Is(err, ErrRefused) {
 		t.Errorf("nobody: %v", err)
 	}
-	if err := Reach(within(t), shares(t).Name()); err != nil {
+	if err := Reach(testutil.Within(t), shares(t).Name()); err != nil {
 		t.Error(err)
 	}
 }

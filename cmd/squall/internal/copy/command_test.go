@@ -1,24 +1,17 @@
 package copy
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/json"
-	"encoding/pem"
-	"math/big"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/squall-go/squall/internal/testutil"
 )
 
 func TestReceiversAreToldFromFiles(t *testing.T) {
@@ -55,6 +48,7 @@ func TestReceiversAreToldFromFiles(t *testing.T) {
 }
 
 func TestAllFaultsOfACommandLineAreReportedAtOnce(t *testing.T) {
+	t.Parallel()
 	mustRefuse(t, []string{"--schedule hasty: use one of auto, sequential", "--block 1GiB: use 1 to", "--token-file: ", "x:1: is named twice"},
 		"--schedule", "hasty", "--block", "1GiB", "--token-file", "/nowhere", "f", "x:1", "x:1")
 	empty := t.TempDir()
@@ -63,6 +57,7 @@ func TestAllFaultsOfACommandLineAreReportedAtOnce(t *testing.T) {
 }
 
 func TestTheExamplesOfTheHelpAreGood(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		cmd     *cobra.Command
 		declare func(*pflag.FlagSet)
@@ -84,6 +79,7 @@ func TestTheExamplesOfTheHelpAreGood(t *testing.T) {
 }
 
 func TestAReceiversJSONIsALineEach(t *testing.T) {
+	t.Parallel()
 	r := command(t, "recv", "--json", "-q", "--listen", "127.0.0.1:0", t.TempDir())
 	out, err := r.StdoutPipe()
 	if err == nil {
@@ -108,6 +104,7 @@ func TestAReceiversJSONIsALineEach(t *testing.T) {
 }
 
 func TestARefusalInJSONNamesWhoAndWhy(t *testing.T) {
+	t.Parallel()
 	r := take(t, t.TempDir())
 	path := filepath.Join(t.TempDir(), "file")
 	write(t, path, 1000, 1)
@@ -120,36 +117,14 @@ func TestARefusalInJSONNamesWhoAndWhy(t *testing.T) {
 	}
 }
 
-// certificates are the files of a machine and of an authority.
-func certificates(t *testing.T) (flags []string) {
-	t.Helper()
-	dir := t.TempDir()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{ // it signs itself
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "node"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-	}
-	cert, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, block := range map[string]*pem.Block{"cert": {Type: "CERTIFICATE", Bytes: cert}, "key": {Type: "PRIVATE KEY", Bytes: private}} {
-		if err := os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return []string{"--tls-cert", filepath.Join(dir, "cert"), "--tls-key", filepath.Join(dir, "key"), "--tls-ca", filepath.Join(dir, "cert")}
+// certificates are the flags for a machine, of an authority of its own.
+func certificates(t *testing.T) []string {
+	cert, key, ca := testutil.NewAuthority(t).Files()
+	return []string{"--tls-cert", cert, "--tls-key", key, "--tls-ca", ca}
 }
 
 func TestWithCertificatesEverythingIsEncryptedAndStrangersAreTurnedAway(t *testing.T) {
+	t.Parallel()
 	flags := certificates(t)
 	all, addrs := takers(t, 2, flags...)
 	path := filepath.Join(t.TempDir(), "file")

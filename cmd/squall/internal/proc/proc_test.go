@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/squall-go/squall/internal/testutil"
 )
 
 // children are the functions that this test binary runs when it is started again as one.
@@ -110,15 +112,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func within(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	t.Cleanup(cancel)
-	return ctx
-}
-
 func start(t *testing.T, name string, config any, opts Options) *Child {
 	t.Helper()
-	c, err := Start(within(t), name, config, opts)
+	c, err := Start(testutil.Within(t), name, config, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +126,7 @@ func start(t *testing.T, name string, config any, opts Options) *Child {
 }
 
 func TestParentAndChildTalkUntilTheInputCloses(t *testing.T) {
-	ctx := within(t)
+	ctx := testutil.Within(t)
 	c := start(t, "echo", "config", Options{ID: 1})
 	want := []string{"config"}
 	for i := range 200 { // more than waits in the child
@@ -162,7 +158,7 @@ func TestParentAndChildTalkUntilTheInputCloses(t *testing.T) {
 func TestAReceiveThatWasGivenUpLosesNothing(t *testing.T) {
 	c := start(t, "echo", "config", Options{})
 	var got string
-	if err := c.Receive(within(t), &got); err != nil {
+	if err := c.Receive(testutil.Within(t), &got); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
@@ -171,7 +167,7 @@ func TestAReceiveThatWasGivenUpLosesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Send("later")
-	if err := c.Receive(within(t), &got); err != nil || got != "later" {
+	if err := c.Receive(testutil.Within(t), &got); err != nil || got != "later" {
 		t.Fatal(got, err)
 	}
 }
@@ -182,7 +178,7 @@ func TestAKilledChildIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	var v any
-	err := c.Receive(within(t), &v)
+	err := c.Receive(testutil.Within(t), &v)
 	want := fmt.Sprintf("member 2 (pid %d) was killed by signal 9 (killed)", c.Pid())
 	var exit *Exit
 	if !errors.As(err, &exit) || exit.Signal != syscall.SIGKILL || err.Error() != want {
@@ -202,7 +198,7 @@ func TestNoneNoticesAnotherOnesEndWhenThePowerIsCut(t *testing.T) {
 	var children []*Child
 	var addrs []string
 	hear := func(c *Child) (said string, err error) {
-		err = c.Receive(within(t), &said)
+		err = c.Receive(testutil.Within(t), &said)
 		return said, err
 	}
 	for i := range 4 {
@@ -248,7 +244,7 @@ func TestAPanicIsShownFromItsFirstLine(t *testing.T) {
 func TestALineThatIsNoValueIsShown(t *testing.T) {
 	c := start(t, "garbage", nil, Options{ID: 1})
 	var v any
-	if err := c.Receive(within(t), &v); err == nil || !strings.Contains(err.Error(), `"hello\n"`) {
+	if err := c.Receive(testutil.Within(t), &v); err == nil || !strings.Contains(err.Error(), `"hello\n"`) {
 		t.Fatal(err)
 	}
 	c.CloseInput()
@@ -281,7 +277,7 @@ func TestWaitClosesWhatNobodyReceives(t *testing.T) {
 		}
 	}
 	var got string
-	if err := c.Receive(within(t), &got); err != io.EOF {
+	if err := c.Receive(testutil.Within(t), &got); err != io.EOF {
 		t.Errorf("received %q, %v", got, err)
 	}
 }
@@ -292,12 +288,12 @@ func TestNoChildOutlivesItsParent(t *testing.T) {
 	}
 	c := start(t, "nest", nil, Options{})
 	var pid int
-	if err := c.Receive(within(t), &pid); err != nil {
+	if err := c.Receive(testutil.Within(t), &pid); err != nil {
 		t.Fatal(err)
 	}
 	c.Kill()
 	c.Wait()
-	ctx := within(t)
+	ctx := testutil.Within(t)
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	for running(pid) {
