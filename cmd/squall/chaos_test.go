@@ -22,22 +22,21 @@ const (
 	leavesFirst = "2"
 )
 
-// chaosDemo are the arguments of a demo whose temporary files go to a directory of the test.
-func chaosDemo(t *testing.T, args ...string) []string {
-	t.Helper()
-	t.Setenv("TMPDIR", t.TempDir())
+// chaosDemo are the arguments of a demo.
+func chaosDemo(args ...string) []string {
 	return append(append([]string{"demo"}, calm...), args...)
 }
 
 // nothingKept finds directories of events.
 func nothingKept(t *testing.T) {
 	t.Helper()
-	if left, _ := filepath.Glob(filepath.Join(os.Getenv("TMPDIR"), "*")); len(left) > 0 {
+	if left, _ := filepath.Glob(filepath.Join(temporary(t), "*")); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
 }
 
 func TestWhatSurvivesChaosIsOneSequence(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		fabric, seed, fate string
 		long               bool
@@ -53,8 +52,9 @@ func TestWhatSurvivesChaosIsOneSequence(t *testing.T) {
 			continue
 		}
 		t.Run(c.fabric+"/"+c.fate, func(t *testing.T) {
+			t.Parallel()
 			var r demo.ChaosResult
-			if err := json.Unmarshal([]byte(output(t, nil, chaosDemo(t, "--json", "--fabric", c.fabric, "--seed", c.seed)...)), &r); err != nil {
+			if err := json.Unmarshal([]byte(output(t, nil, chaosDemo("--json", "--fabric", c.fabric, "--seed", c.seed)...)), &r); err != nil {
 				t.Fatal(err)
 			}
 			nothingKept(t)
@@ -87,7 +87,8 @@ func checkChaos(t *testing.T, r demo.ChaosResult, fate string) {
 }
 
 func TestTheStoryOfChaosIsToldAndEndsWithTheAgreement(t *testing.T) {
-	out := output(t, nil, chaosDemo(t, "--seed", killsFirst, "--size", "100")...)
+	t.Parallel()
+	out := output(t, nil, chaosDemo("--seed", killsFirst, "--size", "100")...)
 	nothingKept(t)
 	lines := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
 	const first = "3 nodes, fabric auto, a member that is silent for 2s is removed; --seed " + killsFirst
@@ -111,7 +112,8 @@ func TestTheStoryOfChaosIsToldAndEndsWithTheAgreement(t *testing.T) {
 }
 
 func TestAnInterruptEndsChaosAndLeavesNothing(t *testing.T) {
-	cmd := command(t, chaosDemo(t, "--seed", killsFirst, "--duration", "1h")...)
+	t.Parallel()
+	cmd := command(t, chaosDemo("--seed", killsFirst, "--duration", "1h")...)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -144,7 +146,7 @@ func descendants(t *testing.T) (pids []string) {
 	t.Helper()
 	dirs, _ := filepath.Glob("/proc/[0-9]*/environ")
 	for _, f := range dirs {
-		if env, err := os.ReadFile(f); err == nil && strings.Contains(string(env), "TMPDIR="+os.Getenv("TMPDIR")) && filepath.Dir(f) != "/proc/self" {
+		if env, err := os.ReadFile(f); err == nil && strings.Contains(string(env), "TMPDIR="+temporary(t)) && filepath.Dir(f) != "/proc/self" {
 			pids = append(pids, filepath.Base(filepath.Dir(f)))
 		}
 	}
@@ -152,7 +154,7 @@ func descendants(t *testing.T) (pids []string) {
 }
 
 func TestChaosThatTakesTooLongKeepsWhatHappened(t *testing.T) {
-	status, out, errs := inProcess(t, chaosDemo(t, "--seed", "5", "--duration", "1ns", "--timeout", "1ns")...)
+	status, out, errs := inProcess(t, chaosDemo("--seed", "5", "--duration", "1ns", "--timeout", "1ns")...)
 	lines := strings.Split(strings.TrimSpace(errs), "\n")
 	if status != 1 || len(lines) != 2 || !strings.HasPrefix(lines[0], "squall demo: not done in time, 1ns and 1ns: node 1 (process 1) is starting") {
 		t.Fatal(status, out, errs)

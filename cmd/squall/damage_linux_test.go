@@ -76,6 +76,7 @@ func reads(pid int, path string) bool {
 
 // What takes long because a file is long ends when it is told to, with the status of an interrupt.
 func TestSIGTERMEndsRepairAndVerify(t *testing.T) {
+	t.Parallel()
 	dir, path := longSnapshot(t, 1<<40)
 	for _, args := range [][]string{{"log", "repair", "--yes", dir}, {"log", "verify", "--quiet", dir}} {
 		cmd := command(t, args...)

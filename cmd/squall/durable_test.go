@@ -12,14 +12,13 @@ import (
 	"github.com/squall-go/squall/cmd/squall/internal/demo"
 )
 
-// durableDemo are the arguments of a short demo whose temporary files go to a directory of the test.
-func durableDemo(t *testing.T, args ...string) []string {
-	t.Helper()
-	t.Setenv("TMPDIR", t.TempDir())
+// durableDemo are the arguments of a short demo.
+func durableDemo(args ...string) []string {
 	return append([]string{"demo", "--durable", "--duration", "200ms"}, args...)
 }
 
 func TestWhatWasAcknowledgedSurvivesTheEndOfAllMembers(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		fabric, engine, nodes string
 		long                  bool
@@ -28,8 +27,9 @@ func TestWhatWasAcknowledgedSurvivesTheEndOfAllMembers(t *testing.T) {
 			continue
 		}
 		t.Run(c.fabric+"/"+c.engine+"/"+c.nodes, func(t *testing.T) {
+			t.Parallel()
 			var r demo.DurableResult
-			out := output(t, nil, durableDemo(t, "--json", "--fabric", c.fabric, "--engine", c.engine, "--nodes", c.nodes)...)
+			out := output(t, nil, durableDemo("--json", "--fabric", c.fabric, "--engine", c.engine, "--nodes", c.nodes)...)
 			if err := json.Unmarshal([]byte(out), &r); err != nil {
 				t.Fatal(err)
 			}
@@ -65,7 +65,7 @@ var figures = regexp.MustCompile(`[0-9][0-9,.]*`)
 
 func TestTheStoryOfAComebackIsToldAndEndsWithTheAgreement(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "logs")
-	out := output(t, nil, durableDemo(t, "--size", "100", "--nodes", "1", "--dir", dir)...)
+	out := output(t, nil, durableDemo("--size", "100", "--nodes", "1", "--dir", dir)...)
 	story, _, _ := strings.Cut(out, "\n\n")
 	const want = `N node, fabric auto; it keeps what it delivers in a log, engine bolt
 Ns  view N: nodes N
@@ -98,7 +98,7 @@ Ns  the logs, record by record: N messages are on every disk, the same ones`
 }
 
 func TestADurableDemoThatTakesTooLongKeepsTheLogs(t *testing.T) {
-	status, out, errs := inProcess(t, durableDemo(t, "--duration", "1ns", "--timeout", "1ns")...)
+	status, out, errs := inProcess(t, durableDemo("--duration", "1ns", "--timeout", "1ns")...)
 	lines := strings.Split(strings.TrimSpace(errs), "\n")
 	if status != 1 || len(lines) != 2 || !strings.HasPrefix(lines[0], "squall demo: not done in time, 1ns and 1ns: node 1 (process 1) ") {
 		t.Fatal(status, out, errs)

@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -38,8 +39,19 @@ func command(t *testing.T, args ...string) *exec.Cmd {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), self, args...)
-	cmd.Env = append(os.Environ(), asSquall+"=1")
+	cmd.Env = append(os.Environ(), asSquall+"=1", "TMPDIR="+temporary(t))
 	return cmd
+}
+
+var temporaries sync.Map // directories by the names of tests
+
+// temporary is the directory to which the temporary files of a test's commands go.
+func temporary(t *testing.T) string {
+	dir, known := temporaries.Load(t.Name())
+	if !known {
+		dir, _ = temporaries.LoadOrStore(t.Name(), t.TempDir())
+	}
+	return dir.(string)
 }
 
 // output runs squall, which must succeed and say nothing but its result.
@@ -55,8 +67,10 @@ func output(t *testing.T, in io.Reader, args ...string) string {
 }
 
 func TestMembersAgreeOnEveryFabric(t *testing.T) {
+	t.Parallel()
 	for fabric, link := range map[string]string{"auto": "shm", "shm": "shm", "tcp": "tcp"} {
 		t.Run(fabric, func(t *testing.T) {
+			t.Parallel()
 			var r demo.Result
 			if err := json.Unmarshal([]byte(output(t, nil, "demo", "--json", "--fabric", fabric, "--repeat", "2")), &r); err != nil {
 				t.Fatal(err)
@@ -82,6 +96,7 @@ func TestMembersAgreeOnEveryFabric(t *testing.T) {
 }
 
 func TestTheTableIsNarrowAndEndsWithTheAgreement(t *testing.T) {
+	t.Parallel()
 	out := output(t, strings.NewReader("one\n\nthree"), "demo", "--nodes", "2", "--repeat", "100", "--size", "1000", "-")
 	const first = "-: 3 lines of 1,000 bytes, sent 100 times by 2 members"
 	const last = "all 2 members delivered the same 300 messages in the same order"
@@ -97,6 +112,7 @@ func TestTheTableIsNarrowAndEndsWithTheAgreement(t *testing.T) {
 }
 
 func TestAMemberAloneAgreesWithItself(t *testing.T) {
+	t.Parallel()
 	if out := output(t, nil, "demo", "--nodes", "1", "--repeat", "1"); !strings.HasSuffix(out, "the only member delivered its 4,641 messages\n") {
 		t.Fatal(out)
 	}
@@ -165,8 +181,10 @@ func (r *running) end(t *testing.T) (status int, errs []string) {
 }
 
 func TestAKilledMemberIsNamedByItsParentAndByTheOthers(t *testing.T) {
+	t.Parallel()
 	for _, fabric := range []string{"shm", "tcp"} {
 		t.Run(fabric, func(t *testing.T) {
+			t.Parallel()
 			r := runDemo(t, "--fabric", fabric)
 			r.formed(t)
 			if err := syscall.Kill(r.pids[1], syscall.SIGKILL); err != nil {
@@ -184,6 +202,7 @@ func TestAKilledMemberIsNamedByItsParentAndByTheOthers(t *testing.T) {
 }
 
 func TestAMemberKilledBeforeThereIsAGroupIsNamed(t *testing.T) {
+	t.Parallel()
 	r := runDemo(t, "--fabric", "shm")
 	syscall.Kill(r.pids[0], syscall.SIGKILL)
 	status, errs := r.end(t)
@@ -194,6 +213,7 @@ func TestAMemberKilledBeforeThereIsAGroupIsNamed(t *testing.T) {
 }
 
 func TestAnInterruptEndsAllMembers(t *testing.T) {
+	t.Parallel()
 	r := runDemo(t)
 	r.formed(t)
 	r.Process.Signal(os.Interrupt)
@@ -213,6 +233,7 @@ func TestADemoThatTakesTooLongSaysHowFarItCame(t *testing.T) {
 func inProcess(t *testing.T, args ...string) (status int, out, errs string) {
 	t.Helper()
 	t.Setenv(asSquall, "1") // should it start one
+	t.Setenv("TMPDIR", temporary(t))
 	var o, e bytes.Buffer
 	status = run(args, strings.NewReader(""), &o, &e)
 	return status, o.String(), e.String()

@@ -2,18 +2,17 @@ package bench
 
 import (
 	"context"
-	"encoding/csv"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
+
+	"github.com/squall-go/squall/cmd/squall/internal/show"
 )
 
 // Row is a figure beside its limit, if it has one, and what is asked of it.
@@ -47,7 +46,8 @@ func Measure[R any](ctx context.Context, runs int, sets []Set[R], foreign func(R
 	for _, s := range sets {
 		total += runs * len(s.Cases)
 	}
-	p := NewProgress(messages, total)
+	p := show.NewProgress(show.ProgressConfig{To: messages, What: "measuring", Total: int64(total)})
+	defer p.End()
 	for _, s := range sets {
 		series, err := TakeTurns(ctx, runs, s.Cases, p)
 		if err != nil {
@@ -90,9 +90,7 @@ func (r Report[R]) Print(w io.Writer, o Output, columns []Column[R], further ...
 		}
 	}
 	if o.JSON {
-		e := json.NewEncoder(w)
-		e.SetIndent("", "  ")
-		return errors.Join(e.Encode(r), Failures(r.Series))
+		return errors.Join(show.JSON(w, r), Failures(r.Series))
 	}
 	fmt.Fprintln(w, o.Title)
 	tables := further
@@ -164,14 +162,5 @@ func (r Report[R]) writeCSV(path string, columns []Column[R]) error {
 			lines = append(lines, line)
 		}
 	}
-	return WriteCSV(path, lines)
-}
-
-// WriteCSV writes lines to a file.
-func WriteCSV(path string, lines [][]string) error {
-	f, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(csv.NewWriter(f).WriteAll(lines), f.Close())
+	return show.CSV(path, lines)
 }

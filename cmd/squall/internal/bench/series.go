@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/squall-go/squall/cmd/squall/internal/show"
 )
 
 // Case is one thing that is measured several times. R is what one run of it comes to.
@@ -35,13 +37,13 @@ var ErrAbsent = errors.New("not measured")
 
 // TakeTurns measures each case several times: first all cases once, then all again. A case that fails is not tried again. It returns
 // early only when ctx ends.
-func TakeTurns[R any](ctx context.Context, runs int, cases []Case[R], p *Progress) ([]Series[R], error) {
+func TakeTurns[R any](ctx context.Context, runs int, cases []Case[R], p *show.Progress) ([]Series[R], error) {
 	series := make([]Series[R], len(cases))
 	for n := range runs {
 		for i, c := range cases {
 			s := &series[i]
 			s.Case = c
-			p.Begin(fmt.Sprintf("run %d of %d: %s", n+1, runs, c.Name))
+			p.Describe(fmt.Sprintf("run %d of %d: %s", n+1, runs, c.Name))
 			if s.Err == nil {
 				r, err := c.Measure(ctx)
 				if ctx.Err() != nil {
@@ -53,7 +55,7 @@ func TakeTurns[R any](ctx context.Context, runs int, cases []Case[R], p *Progres
 					s.Error = err.Error()
 				}
 			}
-			p.End()
+			p.Add()
 		}
 	}
 	return series, nil

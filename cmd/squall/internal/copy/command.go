@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/squall-go/squall/cmd/squall/internal/show"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/rdmc/schedule"
 )
@@ -204,19 +205,19 @@ func mixed(addrs []string) error {
 
 // run pushes, and prints what came of it.
 func (o *options) run(ctx context.Context, p *push, out, errs io.Writer) error {
-	var bar *progress
+	var bar *show.Progress
 	p.begun = func() {
 		if !o.quiet {
-			bar = newProgress(errs, "to "+counted(len(p.receivers), "receiver", "receivers"), p.pieces)
+			bar = newProgress(errs, "to "+show.Counted(len(p.receivers), "receiver", "receivers"), p.pieces)
 		}
 	}
-	p.told = func(pieces int) { bar.set(pieces) }
+	p.told = func(pieces int) { bar.Set(bytesOf(p.pieces[:pieces])) }
 	err := p.run(ctx)
-	bar.end()
+	bar.End()
 	r := o.result(p, err)
 	switch {
 	case o.json:
-		return errors.Join(err, printJSON(out, r))
+		return errors.Join(err, show.JSONLine(out, r))
 	case err != nil:
 		return err
 	}

@@ -41,6 +41,7 @@ func variety(t *testing.T) string {
 }
 
 func TestADirectoryArrivesAsItWas(t *testing.T) {
+	t.Parallel()
 	dir := variety(t)
 	all, addrs := takers(t, 3)
 	out := mustCopy(t, dir, addrs)
@@ -54,6 +55,7 @@ func TestADirectoryArrivesAsItWas(t *testing.T) {
 }
 
 func TestEveryScheduleAndBlockSizeGivesTheSame(t *testing.T) {
+	t.Parallel()
 	dir := variety(t)
 	for _, name := range scheduleNames() {
 		all, addrs := takers(t, 3, "--rack", "r", "--sync")
@@ -66,10 +68,8 @@ func TestEveryScheduleAndBlockSizeGivesTheSame(t *testing.T) {
 }
 
 func TestALargeFileArrivesAtFourReceivers(t *testing.T) {
-	size := int64(256 << 20)
-	if testing.Short() {
-		size = 40 << 20
-	}
+	t.Parallel()
+	const size = 2*pieceBytes + 17
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "large"), size, 7)
 	all, addrs := takers(t, 4)
@@ -88,6 +88,7 @@ func TestALargeFileArrivesAtFourReceivers(t *testing.T) {
 }
 
 func TestTenThousandSmallFilesTakeSeconds(t *testing.T) {
+	t.Parallel()
 	count := 10_000
 	if testing.Short() {
 		count = 2000
@@ -111,6 +112,7 @@ func TestTenThousandSmallFilesTakeSeconds(t *testing.T) {
 }
 
 func TestWhatHasNoBytesArrivesToo(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "empty")
 	write(t, filepath.Join(dir, "a/b"), 0, 0)
 	all, addrs := takers(t, 2)
@@ -122,6 +124,7 @@ func TestWhatHasNoBytesArrivesToo(t *testing.T) {
 }
 
 func TestWhatExistsIsRefusedUnlessForced(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "file")
 	write(t, path, 2<<20, 8)
@@ -144,6 +147,7 @@ func TestWhatExistsIsRefusedUnlessForced(t *testing.T) {
 }
 
 func TestADirectoryIsMergedAndNeverOverwritten(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "d/new"), 100, 1)
 	r := take(t, t.TempDir(), "--forever")
@@ -187,7 +191,10 @@ func (r *taker) underWay() {
 func paced(t *testing.T, addrs string) *pacedCopy {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "large")
-	write(t, path, 512<<20, 1)
+	write(t, path, 1<<20, 1) // and a hole behind it, which takes no time to make
+	if err := os.Truncate(path, 512<<20); err != nil {
+		t.Fatal(err)
+	}
 	p := &pacedCopy{Cmd: command(t, "cp", "-q", path, addrs)}
 	p.Stdout, p.Stderr = &p.out, &p.errs
 	if err := p.Start(); err != nil {
@@ -198,6 +205,7 @@ func paced(t *testing.T, addrs string) *pacedCopy {
 }
 
 func TestAKilledReceiverIsNamedAndNothingIsLeftBehind(t *testing.T) {
+	t.Parallel()
 	all, addrs := takers(t, 3)
 	push := paced(t, addrs)
 	all[1].underWay()
@@ -221,6 +229,7 @@ func TestAKilledReceiverIsNamedAndNothingIsLeftBehind(t *testing.T) {
 }
 
 func TestAnInterruptedReceiverSaysSo(t *testing.T) {
+	t.Parallel()
 	all, addrs := takers(t, 2)
 	push := paced(t, addrs)
 	all[0].underWay()
@@ -236,6 +245,7 @@ func TestAnInterruptedReceiverSaysSo(t *testing.T) {
 }
 
 func TestAHungReceiverIsNamed(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("it takes as long as a member may be silent")
 	}
@@ -254,6 +264,7 @@ func TestAHungReceiverIsNamed(t *testing.T) {
 }
 
 func TestAKilledPusherLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
 	all, addrs := takers(t, 2)
 	push := paced(t, addrs)
 	all[0].underWay()
@@ -267,6 +278,7 @@ func TestAKilledPusherLeavesNothingBehind(t *testing.T) {
 }
 
 func TestAnInterruptedPusherTellsItsReceivers(t *testing.T) {
+	t.Parallel()
 	all, addrs := takers(t, 2, "--forever")
 	push := paced(t, addrs)
 	all[0].underWay()
@@ -282,6 +294,7 @@ func TestAnInterruptedPusherTellsItsReceivers(t *testing.T) {
 }
 
 func TestAReceiverTakesOnePushAtATime(t *testing.T) {
+	t.Parallel()
 	r := take(t, t.TempDir())
 	paced(t, r.addr)
 	r.underWay()
@@ -294,6 +307,7 @@ func TestAReceiverTakesOnePushAtATime(t *testing.T) {
 }
 
 func TestAPushThatNobodyCanTakeIsExplained(t *testing.T) {
+	t.Parallel()
 	r := take(t, t.TempDir())
 	path := filepath.Join(t.TempDir(), "file")
 	write(t, path, 100, 1)

@@ -28,6 +28,7 @@ func smallDisk(t *testing.T, bytes int) string {
 }
 
 func TestADiskThatIsTooSmallRefuses(t *testing.T) {
+	t.Parallel()
 	small, large := take(t, smallDisk(t, 4<<20)), take(t, t.TempDir())
 	path := filepath.Join(t.TempDir(), "file")
 	write(t, path, 5<<20, 1)
@@ -37,6 +38,7 @@ func TestADiskThatIsTooSmallRefuses(t *testing.T) {
 }
 
 func TestADiskThatFillsUpIsNamedAndNothingIsLeftBehind(t *testing.T) {
+	t.Parallel()
 	small, large := take(t, smallDisk(t, 1<<20)), take(t, t.TempDir())
 	dir := filepath.Join(t.TempDir(), "dir")
 	for i := range 400 { // each takes a page
@@ -52,6 +54,7 @@ func TestADiskThatFillsUpIsNamedAndNothingIsLeftBehind(t *testing.T) {
 }
 
 func TestADirectoryOnAnotherDiskIsRefused(t *testing.T) {
+	t.Parallel()
 	r := take(t, t.TempDir())
 	below := filepath.Join(r.dir, "dir")
 	if err := os.Mkdir(below, 0o755); err != nil {

@@ -56,6 +56,7 @@ func (p *pusher) says(calls ...call) {
 }
 
 func TestC1AHostilePusherWritesNothingOutside(t *testing.T) {
+	t.Parallel()
 	outer := t.TempDir()
 	dir := filepath.Join(outer, "dir")
 	if err := os.Mkdir(dir, 0o755); err != nil {
@@ -82,6 +83,7 @@ func TestC1AHostilePusherWritesNothingOutside(t *testing.T) {
 }
 
 func TestWhatIsNoConversationEndsIt(t *testing.T) {
+	t.Parallel()
 	r := take(t, t.TempDir(), "--forever")
 	good := []entry{{Path: "a", Size: 5}}
 	for name, calls := range map[string][]call{
@@ -118,6 +120,7 @@ func TestWhatIsNoConversationEndsIt(t *testing.T) {
 }
 
 func TestFramesAreNotTrusted(t *testing.T) {
+	t.Parallel()
 	for name, frame := range map[string]string{"too long": "\xff\xff\xff\xff", "no JSON": "\x03\x00\x00\x00abc", "cut off": "\x05\x00\x00\x00{"} {
 		here, there := net.Pipe()
 		go func() { there.Write([]byte(frame)); there.Close() }()
@@ -130,6 +133,7 @@ func TestFramesAreNotTrusted(t *testing.T) {
 }
 
 func TestC2ASealedFrameCannotBeReadChangedRepeatedOrLeftOut(t *testing.T) {
+	t.Parallel()
 	token, nonces := []byte("a token of some length"), bytes.Repeat([]byte{1}, 64)
 	pair := func(other []byte, direction string) (*sealer, *sealer) {
 		out, errOut := newSealer(token, nonces, fromPusher)
@@ -183,6 +187,7 @@ func tokenFile(t *testing.T, token string) string {
 }
 
 func TestC2OnlyWhoHasTheTokenMayPush(t *testing.T) {
+	t.Parallel()
 	right, wrong := tokenFile(t, "the token of this test"), tokenFile(t, "not the token of this test")
 	r := take(t, t.TempDir(), "--token-file", right)
 	path := filepath.Join(t.TempDir(), "file")
@@ -201,6 +206,7 @@ func TestC2OnlyWhoHasTheTokenMayPush(t *testing.T) {
 }
 
 func TestNobodyListensToStrangersByMistake(t *testing.T) {
+	t.Parallel()
 	for line, words := range map[string]string{
 		"--listen 0.0.0.0:0":                    "give --token-file or the three --tls flags, or --insecure",
 		"--listen :0":                           "other machines reach that",

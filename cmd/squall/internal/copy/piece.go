@@ -1,6 +1,11 @@
 package copy
 
-import "crypto/sha256"
+import (
+	"crypto/sha256"
+	"io"
+
+	"github.com/squall-go/squall/cmd/squall/internal/show"
+)
 
 const (
 	// pieceBytes is the size of the largest message: large enough for a pipeline of blocks, small enough that a few of them fit in
@@ -99,4 +104,17 @@ func joinDigests(entries []entry, of []digest) []byte {
 		}
 	}
 	return all
+}
+
+// bytesOf is how much pieces are together.
+func bytesOf(pieces []piece) (total int64) {
+	for i := range pieces {
+		total += pieces[i].bytes
+	}
+	return total
+}
+
+// newProgress shows how many bytes are done with.
+func newProgress(w io.Writer, what string, pieces []piece) *show.Progress {
+	return show.NewProgress(show.ProgressConfig{To: w, What: what, Total: bytesOf(pieces), Bytes: true})
 }

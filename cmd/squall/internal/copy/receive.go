@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/squall-go/squall/cmd/squall/internal/show"
 	"github.com/squall-go/squall/fabric/port"
 )
 
@@ -158,7 +159,7 @@ func (o *receiveOptions) run(ctx context.Context, dir string, who security, out,
 // greet prints the address.
 func (d *desk) greet() error {
 	if d.o.json {
-		return printJSON(d.out, struct {
+		return show.JSONLine(d.out, struct {
 			Listening string `json:"listening"`
 			Directory string `json:"directory"`
 		}{d.port.Addr(), d.path})
@@ -175,7 +176,7 @@ func (d *desk) report(e ended) error {
 	}
 	switch {
 	case d.o.json:
-		if err := printJSON(d.out, e.result); err != nil {
+		if err := show.JSONLine(d.out, e.result); err != nil {
 			return err
 		}
 	case e.err == nil:
@@ -218,21 +219,22 @@ func (d *desk) serve(ctx context.Context, conn net.Conn) {
 	d.sessions.Add(1)
 	defer d.sessions.Done()
 	from := conn.RemoteAddr().String()
-	var bar *progress
+	var bar *show.Progress
+	var all []piece
 	claimed, begun := false, false
 	s := session{
 		root: d.root, path: d.path, token: d.who.token, tls: d.who.tls, port: d.port, rack: d.o.rack, sync: d.o.sync,
 		claim: func() bool { claimed = d.claim(); return claimed },
 		begun: func(pieces []piece, _ []entry) {
-			begun = true
+			begun, all = true, pieces
 			if !d.o.quiet {
 				bar = newProgress(d.errs, "receiving", pieces)
 			}
 		},
-		told: func(pieces int) { bar.set(pieces) },
+		told: func(pieces int) { bar.Set(bytesOf(all[:pieces])) },
 	}
 	err := s.serve(ctx, conn)
-	bar.end()
+	bar.End()
 	if claimed {
 		d.release()
 	}

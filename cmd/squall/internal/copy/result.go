@@ -1,12 +1,12 @@
 package copy
 
 import (
-	"encoding/json"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/dustin/go-humanize"
+
+	"github.com/squall-go/squall/cmd/squall/internal/show"
 )
 
 // Tally is what a push consists of.
@@ -33,21 +33,14 @@ func tallyOf(entries []entry, total int64) Tally {
 }
 
 func (t Tally) String() string {
-	text := counted(t.Files, "file", "files")
+	text := show.Counted(t.Files, "file", "files")
 	if t.Directories > 0 {
-		text += ", " + counted(t.Directories, "directory", "directories")
+		text += ", " + show.Counted(t.Directories, "directory", "directories")
 	}
 	if t.Links > 0 {
-		text += ", " + counted(t.Links, "link", "links")
+		text += ", " + show.Counted(t.Links, "link", "links")
 	}
 	return text
-}
-
-func counted(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return humanize.Comma(int64(n)) + " " + many
 }
 
 // size is a number of bytes for people.
@@ -84,7 +77,7 @@ type Receiver struct {
 }
 
 func (p *Pushed) text() string {
-	return fmt.Sprintf("%s (%s) to %s in %.1f s: %s to each, %s together\n", size(p.Bytes), p.Tally, counted(len(p.Receivers), "receiver", "receivers"),
+	return fmt.Sprintf("%s (%s) to %s in %.1f s: %s to each, %s together\n", size(p.Bytes), p.Tally, show.Counted(len(p.Receivers), "receiver", "receivers"),
 		p.Seconds, rate(p.Bytes, p.Seconds), rate(p.Bytes*int64(len(p.Receivers)), p.Seconds))
 }
 
@@ -102,6 +95,3 @@ type Received struct {
 func (r *Received) text() string {
 	return fmt.Sprintf("received %s (%s) from %s in %.1f s: %s\n", size(r.Bytes), r.Tally, r.From, r.Seconds, rate(r.Bytes, r.Seconds))
 }
-
-// printJSON writes one object on a line.
-func printJSON(w io.Writer, v any) error { return json.NewEncoder(w).Encode(v) }

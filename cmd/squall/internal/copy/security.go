@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -12,6 +11,8 @@ import (
 	"os"
 
 	"github.com/spf13/pflag"
+
+	"github.com/squall-go/squall/cmd/squall/internal/show"
 )
 
 // minTokenBytes is the length below which a token could be guessed by somebody who listens.
@@ -25,14 +26,15 @@ type security struct {
 
 // securityFlags are the flags that say so.
 type securityFlags struct {
-	tokenFile, cert, key, ca string
+	tokenFile string
+	certs     show.Certificates
 }
 
 func (s *securityFlags) declare(f *pflag.FlagSet) {
 	f.StringVar(&s.tokenFile, "token-file", "", fmt.Sprintf("`file` with a secret of at least %d characters that pusher and receivers share", minTokenBytes))
-	f.StringVar(&s.cert, "tls-cert", "", "`file` with this machine's certificate: everything is encrypted, and both ends must show one")
-	f.StringVar(&s.key, "tls-key", "", "`file` with its key")
-	f.StringVar(&s.ca, "tls-ca", "", "`file` with the certificates of those who signed all machines' certificates")
+	f.StringVar(&s.certs.Cert, "tls-cert", "", "`file` with this machine's certificate: everything is encrypted, and both ends must show one")
+	f.StringVar(&s.certs.Key, "tls-key", "", "`file` with its key")
+	f.StringVar(&s.certs.CA, "tls-ca", "", "`file` with the certificates of those who signed all machines' certificates")
 }
 
 func (s *securityFlags) load() (got security, err error) {
@@ -41,15 +43,8 @@ func (s *securityFlags) load() (got security, err error) {
 		got.token, err = readToken(s.tokenFile)
 		errs = append(errs, err)
 	}
-	switch {
-	case s.cert == "" && s.key == "" && s.ca == "":
-	case s.cert == "" || s.key == "" || s.ca == "":
-		errs = append(errs, errors.New("--tls-cert, --tls-key, --tls-ca: give all three or none"))
-	default:
-		got.tls, err = s.loadTLS()
-		errs = append(errs, err)
-	}
-	return got, errors.Join(errs...)
+	got.tls, err = s.certs.Load()
+	return got, errors.Join(append(errs, err)...)
 }
 
 func readToken(path string) ([]byte, error) {
@@ -62,22 +57,6 @@ func readToken(path string) ([]byte, error) {
 			path, len(token), minTokenBytes)
 	}
 	return token, nil
-}
-
-func (s *securityFlags) loadTLS() (*tls.Config, error) {
-	pair, err := tls.LoadX509KeyPair(s.cert, s.key)
-	if err != nil {
-		return nil, fmt.Errorf("--tls-cert %s, --tls-key %s: %w", s.cert, s.key, err)
-	}
-	pem, err := os.ReadFile(s.ca)
-	if err != nil {
-		return nil, fmt.Errorf("--tls-ca: %w", err)
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("--tls-ca %s: no certificate in it", s.ca)
-	}
-	return &tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: pool, ClientCAs: pool}, nil
 }
 
 // loopback reports whether only this machine can reach an address.

@@ -5,15 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/cmd/squall/internal/proc"
+	"github.com/squall-go/squall/cmd/squall/internal/show"
 )
 
 const (
@@ -171,7 +170,7 @@ func (o options) run(ctx context.Context, in io.Reader, out, errs io.Writer) err
 	timed, cancel := context.WithTimeout(ctx, o.Timeout)
 	defer cancel()
 	r := newRun(o, text)
-	r.bar = newBar(errs, int64(r.total))
+	r.bar = show.NewProgress(show.ProgressConfig{To: errs, What: "delivering", Total: int64(r.total), Unit: "msgs", Quiet: true})
 	if o.Verbose {
 		r.log = errs
 	}
@@ -180,10 +179,4 @@ func (o options) run(ctx context.Context, in io.Reader, out, errs io.Writer) err
 		return err
 	}
 	return o.conclude(ctx, result, out, result.verdict())
-}
-
-// isTerminal reports whether a person watches.
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
 }

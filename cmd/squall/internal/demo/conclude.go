@@ -2,7 +2,6 @@ package demo
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +9,8 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	style "github.com/jedib0t/go-pretty/v6/text"
+
+	"github.com/squall-go/squall/cmd/squall/internal/show"
 )
 
 // finding is what a demo found out, of any kind.
@@ -23,9 +24,7 @@ func (o options) conclude(ctx context.Context, found finding, out io.Writer, err
 	case ctx.Err() != nil:
 		return err
 	case o.JSON:
-		e := json.NewEncoder(out)
-		e.SetIndent("", "  ")
-		return errors.Join(e.Encode(found), err)
+		return errors.Join(show.JSON(out, found), err)
 	}
 	return errors.Join(found.writeTable(out), err)
 }

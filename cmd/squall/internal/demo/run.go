@@ -12,6 +12,7 @@ import (
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/cmd/squall/internal/proc"
+	"github.com/squall-go/squall/cmd/squall/internal/show"
 )
 
 // probesInAll is how many messages the unloaded phase has, about: with many members, fewer from each.
@@ -30,7 +31,7 @@ type run struct {
 	text     text
 	total    uint64    // messages of all members
 	log      io.Writer // nil: the members log nothing
-	bar      *bar
+	bar      *show.Progress
 	children []*proc.Child // by member, from the start on; nil if it could not be started
 	events   chan event
 	readers  sync.WaitGroup
@@ -64,7 +65,7 @@ func (r *run) do(ctx context.Context) (*Result, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer r.readers.Wait()
 	defer cancel()
-	defer r.bar.done()
+	defer r.bar.End()
 	for _, phase := range []func(context.Context) error{r.start, r.introduce, r.form, r.load, r.probe, r.close} {
 		err := phase(ctx)
 		if errors.Is(deadline.Err(), context.DeadlineExceeded) {
@@ -227,11 +228,11 @@ func (r *run) advance(e event) {
 	for _, n := range r.progress {
 		slowest = min(slowest, n)
 	}
-	r.bar.set(slowest)
+	r.bar.Set(int64(slowest))
 }
 
 func (r *run) probe(ctx context.Context) error {
-	r.bar.done()
+	r.bar.End()
 	for _, c := range r.children {
 		if err := r.tell(doProbe, c); err != nil {
 			return err

@@ -51,7 +51,7 @@ one. Times are UTC.`,
 				return err
 			}
 			if err = t.settle(cmd.Context(), l, log.ID, chosen.settled); err == nil {
-				err = show(chosen.records(cmd.Context(), l, log.ID), s.limit, put)
+				err = printAll(chosen.records(cmd.Context(), l, log.ID), s.limit, put)
 			}
 			return errors.Join(err, w.Flush(), l.Close())
 		},
@@ -138,8 +138,8 @@ func single(r persist.Record, err error) iter.Seq2[persist.Record, error] {
 	return func(yield func(persist.Record, error) bool) { yield(r, err) }
 }
 
-// show prints records, up to a limit; 0 is none.
-func show(records iter.Seq2[persist.Record, error], limit uint64, put func(*persist.Record) error) error {
+// printAll prints records, up to a limit; 0 is none.
+func printAll(records iter.Seq2[persist.Record, error], limit uint64, put func(*persist.Record) error) error {
 	count := uint64(0)
 	for r, err := range records {
 		if err != nil {

@@ -2,10 +2,8 @@ package logs
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"strconv"
@@ -13,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/squall-go/squall/cmd/squall/internal/show"
 	"github.com/squall-go/squall/fabric/port"
 	"github.com/squall-go/squall/internal/logwire"
 	"github.com/squall-go/squall/internal/wire"
@@ -41,7 +40,7 @@ several: orders.2.`,
 // target is where logs are read, and what it takes to get there.
 type target struct {
 	name    string
-	secure  securityFlags
+	secure  show.Certificates
 	timeout time.Duration
 	cmd     *cobra.Command // that this is the target of
 }
@@ -50,7 +49,9 @@ func (t *target) declare(cmd *cobra.Command) {
 	t.cmd = cmd
 	f := cmd.Flags()
 	f.DurationVar(&t.timeout, "timeout", 5*time.Second, "how long to wait for a member to answer, and for a time that is asked for to be settled")
-	t.secure.declare(f)
+	f.StringVar(&t.secure.Cert, "tls-cert", "", "`file` with this machine's certificate, for a member that uses TLS")
+	f.StringVar(&t.secure.Key, "tls-key", "", "`file` with its key")
+	f.StringVar(&t.secure.CA, "tls-ca", "", "`file` with the certificates of those who signed the members' certificates")
 }
 
 // note tells a person what goes on, beside the result.
@@ -66,7 +67,7 @@ func (t *target) open(ctx context.Context, name string) (library, error) {
 	if t.timeout <= 0 {
 		return nil, fmt.Errorf("--timeout %v: must be more than 0", t.timeout)
 	}
-	security, err := t.secure.load()
+	security, err := t.secure.Load()
 	if err != nil {
 		return nil, err
 	}
@@ -101,9 +102,6 @@ func isAddress(name string) bool {
 	n, err := strconv.ParseUint(number, 10, 16)
 	return err == nil && n > 0
 }
-
-// printJSON writes one object on a line.
-func printJSON(w io.Writer, v any) error { return json.NewEncoder(w).Encode(v) }
 
 // chosen opens a target and picks the log that the arguments name: TARGET [LOG].
 func (t *target) chosen(ctx context.Context, args []string) (library, persist.Info, error) {

@@ -19,6 +19,7 @@ import (
 )
 
 func TestADirectoryAndAMemberAreListedAlike(t *testing.T) {
+	t.Parallel()
 	dir := stopped(t, "node1", 1, persist.LogConfig{ID: orders}, records(25)...)
 	addr, _ := running(t, records(25)...)
 	text := sizes.ReplaceAllStringFunc(must(t, "ls", dir), func(s string) string { return strings.Repeat("#", len(s)) })
@@ -42,6 +43,7 @@ func TestADirectoryAndAMemberAreListedAlike(t *testing.T) {
 }
 
 func TestAListingSaysWhatIsOnAllDisksAndInASnapshot(t *testing.T) {
+	t.Parallel()
 	addr, l := running(t, records(25)...)
 	if out := must(t, "ls", addr); strings.Contains(out, "on all disks") || strings.Contains(out, "snapshot") {
 		t.Errorf("columns in which nothing stands:\n%s", out)
@@ -58,6 +60,7 @@ func TestAListingSaysWhatIsOnAllDisksAndInASnapshot(t *testing.T) {
 }
 
 func TestRecordsArePrintedAsChosen(t *testing.T) {
+	t.Parallel()
 	dir := stopped(t, "node1", 1, persist.LogConfig{ID: orders}, records(25)...)
 	addr, _ := running(t, records(25)...)
 	for name, flags := range map[string]string{
@@ -90,6 +93,7 @@ func split(line string) (words []string) {
 }
 
 func TestLongDataIsCutOnALineAndNowhereElse(t *testing.T) {
+	t.Parallel()
 	r := record(0)
 	r.Data = []byte(strings.Repeat("ä", 200))
 	dir := stopped(t, "node1", 1, persist.LogConfig{ID: orders}, r)
@@ -102,6 +106,7 @@ func TestLongDataIsCutOnALineAndNowhereElse(t *testing.T) {
 }
 
 func TestTheLastRecordsArePrinted(t *testing.T) {
+	t.Parallel()
 	dir := stopped(t, "node1", 1, persist.LogConfig{ID: orders}, records(25)...)
 	addr, _ := running(t, records(25)...)
 	format := []string{"--format", "{{.Number}}"}
@@ -122,6 +127,7 @@ func TestTheLastRecordsArePrinted(t *testing.T) {
 }
 
 func TestTheLastRecordsEndWhereTheLogEndedWhenItWasAsked(t *testing.T) {
+	t.Parallel()
 	addr, l := running(t, records(25)...)
 	way := target{timeout: time.Minute}
 	from, log, err := way.chosen(t.Context(), []string{addr})
@@ -151,6 +157,7 @@ func numbers(from, to int) string {
 }
 
 func TestAFollowedLogIsPrintedAsItGrows(t *testing.T) {
+	t.Parallel()
 	addr, l := running(t, records(25)...)
 	ctx, cancel := context.WithCancel(t.Context())
 	out, in := io.Pipe()
@@ -177,6 +184,7 @@ func TestAFollowedLogIsPrintedAsItGrows(t *testing.T) {
 }
 
 func TestMistakesAreExplained(t *testing.T) {
+	t.Parallel()
 	dir := stopped(t, "node1", 1, persist.LogConfig{ID: orders}, records(3)...)
 	s, _ := opened(t, dir, 1, persist.LogConfig{ID: persist.LogID{Name: "orders", Shard: 1}})
 	if err := s.Close(); err != nil {
@@ -232,6 +240,7 @@ func TestMistakesAreExplained(t *testing.T) {
 }
 
 func TestADirectoryInUseSaysToAskTheMember(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s, _ := opened(t, dir, 1, persist.LogConfig{ID: orders})
 	defer s.Close()
@@ -246,6 +255,7 @@ func TestADirectoryInUseSaysToAskTheMember(t *testing.T) {
 }
 
 func TestTimesAreReadInManyForms(t *testing.T) {
+	t.Parallel()
 	now := time.Date(2026, 3, 4, 12, 0, 10, 0, time.UTC)
 	for text, want := range map[string]order.Time{
 		"now": noon + 10e9, "10s": noon, "0s": noon + 10e9, "2026-03-04T12:00:00Z": noon, "2026-03-04T13:00:00+01:00": noon,
@@ -263,6 +273,7 @@ func TestTimesAreReadInManyForms(t *testing.T) {
 }
 
 func TestTheExamplesOfTheHelpAreGood(t *testing.T) {
+	t.Parallel()
 	cmd := NewCommand()
 	for _, c := range append(cmd.Commands(), cmd) {
 		for line := range strings.Lines(c.Example) {
@@ -274,6 +285,7 @@ func TestTheExamplesOfTheHelpAreGood(t *testing.T) {
 }
 
 func TestTargetsAndLogsAreCompleted(t *testing.T) {
+	t.Parallel()
 	dir := stopped(t, "node1", 1, persist.LogConfig{ID: orders}, records(3)...)
 	for _, c := range []struct {
 		args  []string
@@ -296,6 +308,7 @@ func TestTargetsAndLogsAreCompleted(t *testing.T) {
 }
 
 func TestNothingIsCompletedBehindTheLastArgument(t *testing.T) {
+	t.Parallel()
 	dir := stopped(t, "node1", 1, persist.LogConfig{ID: orders}, records(3)...)
 	for command, want := range map[string]cobra.ShellCompDirective{
 		"ls": cobra.ShellCompDirectiveNoFileComp, "verify": cobra.ShellCompDirectiveFilterDirs,

@@ -72,6 +72,7 @@ func understood(t *testing.T, args []string) {
 }
 
 func TestTheCommandsOfTheGuideAreUnderstood(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile("../../../../docs/guide.md")
 	if err != nil {
 		t.Fatal(err)

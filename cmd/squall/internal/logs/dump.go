@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/squall-go/squall/cmd/squall/internal/show"
 	"github.com/squall-go/squall/internal/logwire"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/persist"
@@ -56,7 +57,7 @@ With --out DIR/ the snapshot is the file DIR/snapshot, as it is, and everything 
 				return err
 			}
 			if d.json {
-				return printJSON(cmd.OutOrStdout(), r)
+				return show.JSONLine(cmd.OutOrStdout(), r)
 			}
 			_, err = fmt.Fprintln(cmd.OutOrStdout(), r)
 			return err
@@ -86,7 +87,7 @@ type Dumped struct {
 }
 
 func (d *Dumped) String() string {
-	text := fmt.Sprintf("%s: %s of log %s, %s", d.Out, counted(int(d.Records), "record", "records"), d.Log, size(int(d.Bytes)))
+	text := fmt.Sprintf("%s: %s of log %s, %s", d.Out, show.Counted(int(d.Records), "record", "records"), d.Log, size(int(d.Bytes)))
 	if d.Snapshot != "" {
 		text += fmt.Sprintf(", behind the snapshot of %s, %s", d.Snapshot, size(int(d.SnapshotBytes)))
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/squall-go/squall/cmd/squall/internal/show"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/persist"
 )
@@ -64,12 +65,12 @@ func (d *dump) everything() error {
 		if !d.until.covers(&r) {
 			break
 		}
-		if err := printJSON(d.to.lines, recordLine{"record", lineOf(&r)}); err != nil {
+		if err := show.JSONLine(d.to.lines, recordLine{"record", lineOf(&r)}); err != nil {
 			return err
 		}
 		d.r.Records, d.r.Bytes, d.r.Last = d.r.Records+1, d.r.Bytes+int64(len(r.Data)), r.Version.String()
 	}
-	return printJSON(d.to.lines, endLine{"end", d.r.Records, d.r.Bytes, d.r.SnapshotBytes})
+	return show.JSONLine(d.to.lines, endLine{"end", d.r.Records, d.r.Bytes, d.r.SnapshotBytes})
 }
 
 // snapshot takes out the snapshot, if there is one, and returns where records begin that it does not stand for.
@@ -80,7 +81,7 @@ func (d *dump) snapshot() (from order.Version, err error) {
 		if err := d.begins(); err != nil {
 			return from, err
 		}
-		return from, printJSON(d.to.lines, head)
+		return from, show.JSONLine(d.to.lines, head)
 	}
 	if err != nil {
 		return from, err
@@ -90,7 +91,7 @@ func (d *dump) snapshot() (from order.Version, err error) {
 		return from, fmt.Errorf("log %v: what came before its snapshot of %v at %v is not kept one by one; ask for that or later", d.log.ID, at.Version, at.Time)
 	}
 	head.Snapshot, d.r.Snapshot, d.r.Last = placeOf(&at), at.Version.String(), at.Version.String()
-	if err := printJSON(d.to.lines, head); err != nil {
+	if err := show.JSONLine(d.to.lines, head); err != nil {
 		return from, err
 	}
 	from = order.Version{View: at.Version.View, Seq: at.Version.Seq + 1}
@@ -126,7 +127,7 @@ func (d *dump) pieces(r io.Reader) error {
 		n, err := io.ReadFull(r, piece)
 		if n > 0 {
 			d.r.SnapshotBytes += int64(n)
-			if err := printJSON(d.to.lines, pieceLine{"snapshot", piece[:n]}); err != nil {
+			if err := show.JSONLine(d.to.lines, pieceLine{"snapshot", piece[:n]}); err != nil {
 				return err
 			}
 		}

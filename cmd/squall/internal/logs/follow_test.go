@@ -98,6 +98,7 @@ func (p *process) kill() {
 }
 
 func TestAFollowedMemberMayBeKilledAndStartedAgain(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	p := startMember(t, "127.0.0.1:0", dir)
 	p.send(t, 0)
@@ -145,6 +146,7 @@ func TestAFollowedMemberMayBeKilledAndStartedAgain(t *testing.T) {
 }
 
 func TestAMemberThatIsNotThereIsNotWaitedForAtFirst(t *testing.T) {
+	t.Parallel()
 	p := startMember(t, "127.0.0.1:0", t.TempDir())
 	p.kill()
 	for _, command := range []string{"tail -f", "tail", "cat", "dump", "ls"} {

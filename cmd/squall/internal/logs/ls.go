@@ -11,6 +11,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
 
+	"github.com/squall-go/squall/cmd/squall/internal/show"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/persist"
 )
@@ -102,7 +103,7 @@ func list(ctx context.Context, l library, name string, asJSON bool, out io.Write
 	}
 	switch {
 	case asJSON:
-		return errors.Join(err, printJSON(out, r))
+		return errors.Join(err, show.JSONLine(out, r))
 	case len(all) == 0:
 		_, printing := fmt.Fprintf(out, "%s has no logs\n", name)
 		return errors.Join(err, printing)

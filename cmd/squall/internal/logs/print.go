@@ -16,6 +16,7 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/pflag"
 
+	"github.com/squall-go/squall/cmd/squall/internal/show"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/persist"
 )
@@ -82,18 +83,18 @@ func (s *style) printer(w *bufio.Writer) (func(*persist.Record) error, error) {
 	}
 	switch {
 	case s.json:
-		return func(r *persist.Record) error { return printJSON(w, lineOf(r)) }, nil
+		return func(r *persist.Record) error { return show.JSONLine(w, lineOf(r)) }, nil
 	case s.raw:
 		return func(r *persist.Record) error { _, err := w.Write(r.Data); return err }, nil
 	case s.format != "":
 		return s.template(w)
 	}
-	show := quoted
+	text := quoted
 	if s.hex {
-		show = func(data []byte) string { return hex.EncodeToString(data) }
+		text = func(data []byte) string { return hex.EncodeToString(data) }
 	}
 	return func(r *persist.Record) error {
-		_, err := fmt.Fprintf(w, "%-12v %s  node %-3d %9s  %s\n", r.Version, stamp(r.Time), r.Sender, size(len(r.Data)), show(r.Data))
+		_, err := fmt.Fprintf(w, "%-12v %s  node %-3d %9s  %s\n", r.Version, stamp(r.Time), r.Sender, size(len(r.Data)), text(r.Data))
 		return err
 	}, nil
 }

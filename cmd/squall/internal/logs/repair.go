@@ -6,6 +6,8 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
+
+	"github.com/squall-go/squall/cmd/squall/internal/show"
 )
 
 func newRepairCommand() *cobra.Command {
@@ -51,7 +53,7 @@ Look first with squall log verify, and keep a copy.`,
 				return err
 			}
 			if asJSON {
-				return errors.Join(err, printJSON(cmd.OutOrStdout(), &r))
+				return errors.Join(err, show.JSONLine(cmd.OutOrStdout(), &r))
 			}
 			_, fault := io.WriteString(cmd.OutOrStdout(), r.text())
 			return errors.Join(err, fault)

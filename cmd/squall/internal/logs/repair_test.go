@@ -37,6 +37,7 @@ func left(t *testing.T, dir string) int {
 }
 
 func TestWhatIsDamagedAndNowhereElseIsDroppedOnDemand(t *testing.T) {
+	t.Parallel()
 	dir := stopped(t, "node1", 1, persist.LogConfig{ID: orders}, records(25)...)
 	spoil(t, filepath.Join(dir, "logs", "orders.0", "log.db"), "order 17")
 	if _, err := execute(t, "repair", dir); err == nil || !strings.Contains(err.Error(), "--yes") {
@@ -54,6 +55,7 @@ func TestWhatIsDamagedAndNowhereElseIsDroppedOnDemand(t *testing.T) {
 }
 
 func TestALogOfWhichNothingCanBeReadIsSetAside(t *testing.T) {
+	t.Parallel()
 	dir := stopped(t, "node1", 1, persist.LogConfig{ID: orders}, records(25)...)
 	file := filepath.Join(dir, "logs", "orders.0", "log.db")
 	if err := os.Truncate(file, 3*4096); err != nil {
@@ -140,6 +142,7 @@ func spoilOrder(t *testing.T, dir, text string) {
 
 // The member does not know of damage that nobody has read: what repair finds is mended when it is started.
 func TestDamageOfALogThatOthersHaveIsNotedForTheMember(t *testing.T) {
+	t.Parallel()
 	for _, e := range bothEngines {
 		dir := stopped(t, "node1", 1, persist.LogConfig{ID: orders, Engine: e}, records(25)...)
 		withOthers(t, dir)
@@ -165,6 +168,7 @@ func TestDamageOfALogThatOthersHaveIsNotedForTheMember(t *testing.T) {
 
 // If nobody can give what is damaged, an operator says which log counts.
 func TestWhatOthersCannotGiveCanBeGivenUp(t *testing.T) {
+	t.Parallel()
 	for _, e := range bothEngines {
 		dir := stopped(t, "node1", 1, persist.LogConfig{ID: orders, Engine: e}, records(25)...)
 		withOthers(t, dir)
@@ -181,6 +185,7 @@ func TestWhatOthersCannotGiveCanBeGivenUp(t *testing.T) {
 }
 
 func TestOneLogIsGivenUpAtATime(t *testing.T) {
+	t.Parallel()
 	dir := stopped(t, "node1", 1, persist.LogConfig{ID: orders}, records(25)...)
 	s, l := opened(t, dir, 1, persist.LogConfig{ID: persist.LogID{Name: "bills"}})
 	put(t, l, records(5)...)
@@ -200,6 +205,7 @@ func TestOneLogIsGivenUpAtATime(t *testing.T) {
 
 // The files of a log that are gone may be on a disk that is not mounted.
 func TestAMissingLogIsLeftToItsMember(t *testing.T) {
+	t.Parallel()
 	for what, lose := range map[string]func(path string) error{
 		"gone":                   os.RemoveAll,
 		"an empty mount point":   func(path string) error { return errors.Join(os.RemoveAll(path), os.Mkdir(path, 0o700)) },
@@ -231,6 +237,7 @@ func TestAMissingLogIsLeftToItsMember(t *testing.T) {
 }
 
 func TestALogUnderAnotherNameIsLeftAsItIs(t *testing.T) {
+	t.Parallel()
 	dir := stopped(t, "node1", 1, persist.LogConfig{ID: orders}, records(25)...)
 	logs := filepath.Join(dir, "logs")
 	if err := os.Rename(filepath.Join(logs, "orders.0"), filepath.Join(logs, "bills.0")); err != nil {
@@ -249,6 +256,7 @@ func TestALogUnderAnotherNameIsLeftAsItIs(t *testing.T) {
 }
 
 func TestALabelIsWrittenAnew(t *testing.T) {
+	t.Parallel()
 	dir := stopped(t, "node1", 1, persist.LogConfig{ID: orders}, records(25)...)
 	spoil(t, filepath.Join(dir, "logs", "orders.0", "log.json"), "bolt")
 	if out := must(t, "repair", "--yes", dir); out != "orders.0: its log.json was damaged, and is written anew; left are 25 records up to 3:12\n" {
@@ -259,6 +267,7 @@ func TestALabelIsWrittenAnew(t *testing.T) {
 
 // What a snapshot stood for is lost with it, and what is behind it is not.
 func TestADamagedSnapshotThatNobodyElseHasGoesAlone(t *testing.T) {
+	t.Parallel()
 	dir := stopped(t, "node1", 1, persist.LogConfig{ID: orders}, records(25)...)
 	s, l := opened(t, dir, 1, persist.LogConfig{ID: orders})
 	l.SetGlobal(record(9).Version)
@@ -278,6 +287,7 @@ func TestADamagedSnapshotThatNobodyElseHasGoesAlone(t *testing.T) {
 
 // The shard waits for disks that are gone, and this directory has nothing of its log.
 func TestALogThatAShardWaitsForIsGivenUpByName(t *testing.T) {
+	t.Parallel()
 	dir := stopped(t, "node1", 1, persist.LogConfig{ID: orders}, records(5)...)
 	self := views.Member{ID: 1, Incarnation: 7, Addr: "10.0.0.1:1"}
 	v := (&views.View{ID: 3, Cluster: "shop", Members: []views.Member{self}, Subgroups: []views.Subgroup{

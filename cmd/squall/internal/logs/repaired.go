@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/squall-go/squall/cmd/squall/internal/show"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/persist"
 )
@@ -100,7 +101,7 @@ func (one *RepairedAs) done() (done []string) {
 
 // extent is how long the log is.
 func (one *RepairedAs) extent() string {
-	text := counted(int(one.Records), "record", "records")
+	text := show.Counted(int(one.Records), "record", "records")
 	if one.Last != nil {
 		text += " up to " + one.Last.Version
 	}

@@ -17,6 +17,7 @@ var asked = map[string]string{
 }
 
 func TestATimeThatIsNotSettledIsWaitedForAloudAndNotForEver(t *testing.T) {
+	t.Parallel()
 	addr, _ := settling(t, func(ctx context.Context, _ order.Time) error { <-ctx.Done(); return context.Cause(ctx) }, records(25)...)
 	for line, at := range asked {
 		var out, errs bytes.Buffer
@@ -34,6 +35,7 @@ func TestATimeThatIsNotSettledIsWaitedForAloudAndNotForEver(t *testing.T) {
 }
 
 func TestATimeIsAnsweredWhenItIsSettled(t *testing.T) {
+	t.Parallel()
 	var l *persist.Log
 	var addr string
 	addr, l = settling(t, func(ctx context.Context, at order.Time) error {
@@ -49,6 +51,7 @@ func TestATimeIsAnsweredWhenItIsSettled(t *testing.T) {
 }
 
 func TestADirectoryAnswersFromWhatIsInIt(t *testing.T) {
+	t.Parallel()
 	dir := stopped(t, "node1", 1, persist.LogConfig{ID: orders}, records(3)...)
 	for line := range asked {
 		if out := must(t, append(strings.Fields(line), dir)...); !strings.Contains(out, "1:6") {

@@ -65,7 +65,7 @@ func tail(ctx context.Context, l library, log *persist.Info, last uint64, follow
 		if last == 0 || log.Count == 0 {
 			return nil
 		}
-		return show(l.Range(ctx, log.ID, from, logwire.After(log.Last.Version)), 0, put) // not what comes meanwhile
+		return printAll(l.Range(ctx, log.ID, from, logwire.After(log.Last.Version)), 0, put) // not what comes meanwhile
 	}
 	behind := &lazy{w: w}
 	defer behind.stop()

@@ -8,10 +8,12 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
+	"github.com/squall-go/squall/cmd/squall/internal/show"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/persist"
 )
@@ -41,15 +43,15 @@ Nothing is changed. Exit status 0 says that everything is as it was written.`,
 				return err
 			}
 			if !quiet {
-				v.bar = &progress{w: cmd.ErrOrStderr()}
+				v.bar = show.NewProgress(show.ProgressConfig{To: cmd.ErrOrStderr(), Unit: "blocks", After: barAfter})
 			}
 			err := v.run(cmd.Context())
-			v.bar.end()
+			v.bar.End()
 			if err != nil {
 				return err
 			}
 			if asJSON {
-				return errors.Join(printJSON(cmd.OutOrStdout(), v.result()), v.verdict())
+				return errors.Join(show.JSONLine(cmd.OutOrStdout(), v.result()), v.verdict())
 			}
 			_, err = io.WriteString(cmd.OutOrStdout(), v.text())
 			return errors.Join(err, v.verdict())
@@ -67,7 +69,7 @@ Nothing is changed. Exit status 0 says that everything is as it was written.`,
 type verification struct {
 	dirs  []string
 	keys  map[order.NodeID]ed25519.PublicKey // nil: signatures are not asked for
-	bar   *progress
+	bar   *show.Progress
 	found findings
 }
 
@@ -110,7 +112,7 @@ func (v *verification) run(ctx context.Context) error {
 func (v *verification) everything(ctx context.Context) error {
 	f := &v.found
 	for _, dir := range v.dirs {
-		report, err := persist.Verify(dir, v.keys, func(p persist.Progress) { v.bar.set(ctx, dir, p) })
+		report, err := persist.Verify(dir, v.keys, func(p persist.Progress) { v.read(ctx, dir, p) })
 		if err != nil {
 			return inUse(dir, err, stopIt)
 		}
@@ -123,7 +125,7 @@ func (v *verification) everything(ctx context.Context) error {
 	if f.notCompared = v.obstacle(); f.notCompared != "" {
 		return nil
 	}
-	v.bar.say(ctx, "comparing")
+	v.bar.Begin("comparing", 0)
 	var err error
 	f.compared, err = persist.CompareLogs(v.dirs...)
 	for _, c := range f.compared {
@@ -132,6 +134,18 @@ func (v *verification) everything(ctx context.Context) error {
 		}
 	}
 	return err
+}
+
+// barAfter is how long work takes before it is shown how far it is: what is over at once needs none.
+const barAfter = 500 * time.Millisecond
+
+// read shows how many blocks of a log have been read.
+func (v *verification) read(ctx context.Context, dir string, at persist.Progress) {
+	if ctx.Err() != nil {
+		return
+	}
+	v.bar.Begin(dir+", log "+at.Log.String(), int64(at.Last-at.First+1))
+	v.bar.Set(int64(at.Block - at.First + 1))
 }
 
 // obstacle says why directories cannot be compared: logs of two clusters have nothing to do with each other, whatever they are called, and of
@@ -186,7 +200,7 @@ func (v *verification) verdict() error {
 	faults := v.found.faults
 	for _, r := range v.found.reports {
 		if n := faultsIn(&r); n > 0 {
-			faults = append(faults, fmt.Errorf("%s: %s", r.Dir, counted(n, "fault", "faults")))
+			faults = append(faults, fmt.Errorf("%s: %s", r.Dir, show.Counted(n, "fault", "faults")))
 		}
 	}
 	return errors.Join(faults...)
@@ -215,13 +229,6 @@ func faultsIn(r *persist.Report) int {
 	return n
 }
 
-func counted(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return humanize.Comma(int64(n)) + " " + many
-}
-
 // shownFaults is how many faults of a log people are shown: a key that is another one's makes one of every block.
 const shownFaults = 20
 
@@ -242,7 +249,7 @@ func (v *verification) text() string {
 				fmt.Fprintf(&b, "    FAULT  %v\n", f)
 			}
 			if more := len(l.Faults) - shownFaults; more > 0 {
-				fmt.Fprintf(&b, "    and %s; --json lists all\n", counted(more, "fault more", "faults more"))
+				fmt.Fprintf(&b, "    and %s; --json lists all\n", show.Counted(more, "fault more", "faults more"))
 			}
 		}
 	}
@@ -264,11 +271,11 @@ func whose(r *persist.Report) string {
 }
 
 func (v *verification) logText(l *persist.LogReport) string {
-	text := fmt.Sprintf("%s.%d (%s): %s", l.Name, l.Shard, cmp.Or(l.Engine, "engine unknown"), counted(int(l.Records), "record", "records"))
+	text := fmt.Sprintf("%s.%d (%s): %s", l.Name, l.Shard, cmp.Or(l.Engine, "engine unknown"), show.Counted(int(l.Records), "record", "records"))
 	if l.First != nil {
 		text += fmt.Sprintf(" from %d:%d to %d:%d", l.First.View, l.First.Seq, l.Last.View, l.Last.Seq)
 	}
-	text += fmt.Sprintf(" in %s, %s", counted(int(l.Blocks), "block", "blocks"), humanize.Bytes(l.Bytes))
+	text += fmt.Sprintf(" in %s, %s", show.Counted(int(l.Blocks), "block", "blocks"), humanize.Bytes(l.Bytes))
 	if l.Snapshot != nil {
 		text += fmt.Sprintf(", behind a snapshot of %d:%d", l.Snapshot.View, l.Snapshot.Seq)
 	}
@@ -284,18 +291,18 @@ func (v *verification) logText(l *persist.LogReport) string {
 	if len(l.Faults) == 0 {
 		return text + "; good"
 	}
-	return text + "; " + counted(len(l.Faults), "fault", "faults")
+	return text + "; " + show.Counted(len(l.Faults), "fault", "faults")
 }
 
 // comparisonText says what is the same, and who has less of it.
 func (v *verification) comparisonText(c *persist.Comparison) string {
 	switch {
 	case c.Differ != "":
-		return fmt.Sprintf("log %v DIFFERS behind %s: %s\n", c.Log, counted(int(c.Records), "record", "records"), c.Differ)
+		return fmt.Sprintf("log %v DIFFERS behind %s: %s\n", c.Log, show.Counted(int(c.Records), "record", "records"), c.Differ)
 	case len(c.Dirs) == 1:
 		return fmt.Sprintf("log %v is in %s only\n", c.Log, c.Dirs[0])
 	case c.Records == 0:
 		return fmt.Sprintf("log %v: %s have no records in common\n", c.Log, strings.Join(c.Dirs, ", "))
 	}
-	return fmt.Sprintf("log %v: %s from %v to %v, the same in %s\n", c.Log, counted(int(c.Records), "record", "records"), c.From, c.To, strings.Join(c.Dirs, ", "))
+	return fmt.Sprintf("log %v: %s from %v to %v, the same in %s\n", c.Log, show.Counted(int(c.Records), "record", "records"), c.From, c.To, strings.Join(c.Dirs, ", "))
 }

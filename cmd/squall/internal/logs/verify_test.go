@@ -38,6 +38,7 @@ func verify(t *testing.T, args ...string) (Verified, error) {
 }
 
 func TestGoodMembersAreGood(t *testing.T) {
+	t.Parallel()
 	dirs := three(t, nil)
 	golden(t, "verify", must(t, append([]string{"verify"}, dirs...)...))
 	v, err := verify(t, append(dirs, "--keys", keyFile(t, 1, 2, 3))...)
@@ -47,6 +48,7 @@ func TestGoodMembersAreGood(t *testing.T) {
 }
 
 func TestMembersThatDifferAreFound(t *testing.T) {
+	t.Parallel()
 	dirs := three(t, func(node int, all []persist.Record) {
 		if node == 3 {
 			all[17].Data = []byte("order 71")
@@ -64,6 +66,7 @@ func TestMembersThatDifferAreFound(t *testing.T) {
 }
 
 func TestRecordsThatNobodyVouchesForAreFaultsOnlyIfKeysAreGiven(t *testing.T) {
+	t.Parallel()
 	dir := stopped(t, "node1", 1, persist.LogConfig{ID: orders}, records(5)...)
 	if _, err := verify(t, dir); err != nil {
 		t.Fatal(err)
@@ -78,6 +81,7 @@ func TestRecordsThatNobodyVouchesForAreFaultsOnlyIfKeysAreGiven(t *testing.T) {
 }
 
 func TestDirectoriesOfTwoClustersAreNotGoodTogether(t *testing.T) {
+	t.Parallel()
 	shop := stopped(t, "shop", 1, persist.LogConfig{ID: orders}, records(5)...)
 	ledger := filepath.Join(t.TempDir(), "ledger")
 	s, err := persist.Open(persist.StoreConfig{Dir: ledger, Cluster: "ledger", Node: 1})
@@ -97,6 +101,7 @@ func TestDirectoriesOfTwoClustersAreNotGoodTogether(t *testing.T) {
 }
 
 func TestItIsSaidThatDamagedLogsAreNotCompared(t *testing.T) {
+	t.Parallel()
 	dirs := three(t, nil)
 	spoil(t, filepath.Join(dirs[1], "logs", "orders.0", "log.db"), "order 17")
 	out, err := execute(t, append([]string{"verify"}, dirs...)...)
@@ -109,6 +114,7 @@ func TestItIsSaidThatDamagedLogsAreNotCompared(t *testing.T) {
 }
 
 func TestLogsWithoutSignaturesAreComparedAllTheSame(t *testing.T) {
+	t.Parallel()
 	dirs := three(t, nil)
 	if v, err := verify(t, append(dirs, "--keys", keyFile(t, 1, 3))...); err == nil || v.OK || v.NotCompared != "" || v.Compared[0].Records != 23 {
 		t.Errorf("%+v, %v", v, err)
@@ -116,6 +122,7 @@ func TestLogsWithoutSignaturesAreComparedAllTheSame(t *testing.T) {
 }
 
 func TestWhatIsVerifiedHasTheFormOfWhatIsListed(t *testing.T) {
+	t.Parallel()
 	dirs := three(t, nil)
 	spoil(t, filepath.Join(dirs[2], "logs", "orders.0", "log.db"), "order 17")
 	golden(t, "verify-json", must(t, append([]string{"verify", "--json"}, dirs[:2]...)...))
@@ -135,6 +142,7 @@ func TestWhatIsVerifiedHasTheFormOfWhatIsListed(t *testing.T) {
 }
 
 func TestAKeyOfSomebodyElseDoesNotFloodTheScreen(t *testing.T) {
+	t.Parallel()
 	dir := stopped(t, "node1", 1, persist.LogConfig{ID: orders, Sign: keyOf(2)}, records(25)...)
 	out, err := execute(t, "verify", "--quiet", "--keys", keyFile(t, 1), dir)
 	if err == nil || strings.Count(out, "FAULT") != shownFaults || !strings.Contains(out, "and 5 faults more; --json lists all") {
@@ -143,6 +151,7 @@ func TestAKeyOfSomebodyElseDoesNotFloodTheScreen(t *testing.T) {
 }
 
 func TestDamageIsNamedAndTheExitStatusSaysSo(t *testing.T) {
+	t.Parallel()
 	dir := stopped(t, "node1", 1, persist.LogConfig{ID: orders}, records(25)...)
 	files, err := filepath.Glob(filepath.Join(dir, "logs", "orders.0", "*"))
 	if err != nil {
@@ -172,6 +181,7 @@ func TestDamageIsNamedAndTheExitStatusSaysSo(t *testing.T) {
 }
 
 func TestADumpHasTheSnapshotAndWhatIsBehindIt(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "node1")
 	s, l := opened(t, dir, 1, persist.LogConfig{ID: orders})
 	put(t, l, records(25)...)

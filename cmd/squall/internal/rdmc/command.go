@@ -1,9 +1,6 @@
 package rdmc
 
 import (
-	"encoding/json"
-	"io"
-
 	"github.com/spf13/cobra"
 )
 
@@ -18,10 +15,4 @@ func NewCommand() *cobra.Command {
 	}
 	cmd.AddCommand(newPlanCommand(), newSimCommand())
 	return cmd
-}
-
-func writeJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(v)
 }

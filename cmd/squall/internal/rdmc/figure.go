@@ -6,8 +6,11 @@ import (
 	"math/bits"
 	"strings"
 
+	"github.com/squall-go/squall/cmd/squall/internal/show"
 	"github.com/squall-go/squall/rdmc/linkmodel"
 	"github.com/squall-go/squall/rdmc/schedule"
+
+	"gonum.org/v1/plot/vg"
 )
 
 // Figure is curves over the number of members.
@@ -202,4 +205,23 @@ var intakes = []struct {
 }{
 	{"in-turn", linkmodel.InTurn},
 	{"as-they-come", linkmodel.AsTheyCome},
+}
+
+// plotSize has room for the longest name of a curve.
+var plotSize = show.PlotSize{Width: 21.5 * vg.Centimeter, Height: 10 * vg.Centimeter, Legend: 6.5 * vg.Centimeter, Margin: 3 * vg.Millimeter, Dot: vg.Points(2.2)}
+
+// draw writes the figure to a file, in the format of its ending.
+func (f Figure) draw(path string) error {
+	p := show.Plot{Title: f.Title, X: "members", Y: f.YLabel, LogX: f.logX, LogY: f.logY, Size: plotSize}
+	if f.logY { // beside a logarithmic axis the library makes room for its label in the wrong place, and leaves a hole
+		p.Title, p.Y = f.Title+", "+f.YLabel, ""
+	}
+	for _, c := range f.Curves {
+		curve := show.PlotCurve{Name: c.Name}
+		for _, at := range c.Points {
+			curve.Points = append(curve.Points, show.PlotPoint{X: at.Nodes, Y: f.value(at)})
+		}
+		p.Curves = append(p.Curves, curve)
+	}
+	return p.Draw(path)
 }

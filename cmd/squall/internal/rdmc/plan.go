@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/squall-go/squall/cmd/squall/internal/show"
 	"github.com/squall-go/squall/rdmc/schedule"
 )
 
@@ -100,7 +101,7 @@ func (o *planOptions) complete(f *pflag.FlagSet) error {
 
 func (o *planOptions) run(out io.Writer) error {
 	if o.json {
-		return writeJSON(out, drawnPlan(o.plan))
+		return show.JSON(out, drawnPlan(o.plan))
 	}
 	fmt.Fprintf(out, "%v: %s\n\n", o.plan, formula(o.plan))
 	return schedule.Draw(out, o.plan)

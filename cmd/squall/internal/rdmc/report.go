@@ -5,12 +5,13 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"slices"
 	"strconv"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
+
+	"github.com/squall-go/squall/cmd/squall/internal/show"
 )
 
 // Report is what "sim" prints with --json.
@@ -34,7 +35,7 @@ func (o *simOptions) print(out io.Writer) error {
 		}
 	}
 	if o.json {
-		return writeJSON(out, o.report())
+		return show.JSON(out, o.report())
 	}
 	fmt.Fprintf(out, "Computed, not measured: %s/s, latency %v, overhead %v a block, jitter up to %v (seed %d), blocks of %s taken %s.\n",
 		o.rate, o.latency, o.overhead, o.jitter, o.seed, o.block, o.intake)
@@ -171,13 +172,5 @@ func writeCSV(path string, out io.Writer, lines [][]string) error {
 	if path == "-" {
 		return csv.NewWriter(out).WriteAll(lines)
 	}
-	f, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	if err := csv.NewWriter(f).WriteAll(lines); err != nil {
-		f.Close()
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	return f.Close()
+	return show.CSV(path, lines)
 }

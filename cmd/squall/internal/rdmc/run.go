@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+
+	"github.com/squall-go/squall/cmd/squall/internal/show"
 )
 
 // run plays what was chosen. Standard output gets the result, standard error what is for people meanwhile.
@@ -36,8 +38,8 @@ func play(ctx context.Context, figures []Figure, errs io.Writer) error {
 			total += len(c.settings)
 		}
 	}
-	p := newProgress(errs, total)
-	defer p.clear()
+	p := show.NewProgress(show.ProgressConfig{To: errs, What: "computing", Total: int64(total), Unit: "cases"})
+	defer p.End()
 	known := map[string]Point{}
 	for _, f := range figures {
 		for i := range f.Curves {
@@ -49,7 +51,7 @@ func play(ctx context.Context, figures []Figure, errs io.Writer) error {
 	return nil
 }
 
-func (c *Curve) play(ctx context.Context, known map[string]Point, p *progress) error {
+func (c *Curve) play(ctx context.Context, known map[string]Point, p *show.Progress) error {
 	for _, s := range c.settings {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -64,7 +66,7 @@ func (c *Curve) play(ctx context.Context, known map[string]Point, p *progress) e
 			known[key] = point
 		}
 		c.Points = append(c.Points, point)
-		p.end()
+		p.Add()
 	}
 	return nil
 }

@@ -1,12 +1,12 @@
 package simulate
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
 	"time"
 
+	"github.com/squall-go/squall/cmd/squall/internal/show"
 	"github.com/squall-go/squall/internal/sim"
 )
 
@@ -58,9 +58,7 @@ func (o *options) result(c *sim.Campaign, took time.Duration) Result {
 
 func (r Result) write(w io.Writer, o *options) error {
 	if o.json {
-		e := json.NewEncoder(w)
-		e.SetIndent("", "  ")
-		return e.Encode(r)
+		return show.JSON(w, r)
 	}
 	_, err := io.WriteString(w, r.text())
 	return err

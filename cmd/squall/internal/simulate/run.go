@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/squall-go/squall/cmd/squall/internal/show"
 	"github.com/squall-go/squall/internal/sim"
 )
 
@@ -16,12 +17,12 @@ func (o *options) run(ctx context.Context, out, errs io.Writer) error {
 	if o.trace {
 		return o.show(out)
 	}
-	bar := newProgress(errs, o.count)
-	c := sim.Campaign{First: o.first, Count: o.count, Limits: o.limits, Options: o.play, Workers: o.jobs, Stop: ctx.Done(), Progress: bar.set}
+	bar := show.NewProgress(show.ProgressConfig{To: errs, What: "simulating", Total: int64(o.count), Unit: "seeds"})
+	c := sim.Campaign{First: o.first, Count: o.count, Limits: o.limits, Options: o.play, Workers: o.jobs, Stop: ctx.Done(), Progress: func(c *sim.Campaign) { bar.Set(int64(c.Seeds)) }}
 	start := time.Now()
 	c.Run()
 	r := o.result(&c, time.Since(start))
-	bar.done()
+	bar.End()
 	if err := r.write(out, o); err != nil {
 		return err
 	}

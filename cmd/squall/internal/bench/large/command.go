@@ -1,7 +1,6 @@
 package large
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
+	"github.com/squall-go/squall/cmd/squall/internal/show"
 )
 
 // options are the command's flags.
@@ -47,7 +47,7 @@ none is, and the longest time in which a member delivered nothing. In the end al
 			if err := o.spec.check(); err != nil {
 				return err
 			}
-			r, err := measure(cmd.Context(), o.spec, bench.NewProgress(cmd.ErrOrStderr(), o.spec.Rounds))
+			r, err := measure(cmd.Context(), o.spec, show.NewProgress(show.ProgressConfig{To: cmd.ErrOrStderr(), What: "large messages", Total: int64(o.spec.Rounds)}))
 			if err != nil {
 				return err
 			}
@@ -108,7 +108,7 @@ func (s *spec) check() error {
 
 func (o *options) print(w io.Writer, r *result) error {
 	if o.json {
-		return json.NewEncoder(w).Encode(r)
+		return show.JSONLine(w, r)
 	}
 	_, err := io.WriteString(w, r.String())
 	return err

@@ -10,6 +10,7 @@ import (
 
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
 	"github.com/squall-go/squall/cmd/squall/internal/proc"
+	"github.com/squall-go/squall/cmd/squall/internal/show"
 )
 
 // result is what came out of a run. Rates are of small messages per second, at the slowest member.
@@ -34,7 +35,7 @@ const largeWithin = 10 * time.Minute
 var errOrder = errors.New("members delivered different sequences")
 
 // measure measures once.
-func measure(ctx context.Context, s spec, p *bench.Progress) (r *result, err error) {
+func measure(ctx context.Context, s spec, p *show.Progress) (r *result, err error) {
 	f, err := bench.Start(ctx, bench.FleetConfig{Workload: Workload.Name, Count: s.Nodes, Config: func(int) any { return s }})
 	if err != nil {
 		return nil, err
@@ -44,8 +45,8 @@ func measure(ctx context.Context, s spec, p *bench.Progress) (r *result, err err
 		return nil, err
 	}
 	var larges []spell
-	for k := range s.Rounds {
-		p.Begin(fmt.Sprintf("large message %d of %d", k+1, s.Rounds))
+	defer p.End()
+	for range s.Rounds {
 		if err := proc.Rest(f.Context(), s.Rest); err != nil {
 			return nil, err
 		}
@@ -54,7 +55,7 @@ func measure(ctx context.Context, s spec, p *bench.Progress) (r *result, err err
 			return nil, err
 		}
 		larges = append(larges, l...)
-		p.End()
+		p.Add()
 	}
 	if err := proc.Rest(f.Context(), s.Rest); err != nil {
 		return nil, err

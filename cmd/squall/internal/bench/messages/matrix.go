@@ -13,6 +13,9 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
+	"github.com/squall-go/squall/cmd/squall/internal/show"
+
+	"gonum.org/v1/plot/vg"
 )
 
 // Figure is one of the paper's figures, as curves over the number of members.
@@ -202,7 +205,8 @@ func (m matrix) measure(ctx context.Context, runs int, messages io.Writer) error
 	for _, nodes := range m.nodes {
 		total += runs * len(m.cases(nodes))
 	}
-	p := bench.NewProgress(messages, total)
+	p := show.NewProgress(show.ProgressConfig{To: messages, What: "measuring", Total: int64(total)})
+	defer p.End()
 	var errs []error
 	var all []Series
 	for _, nodes := range m.nodes {
@@ -271,5 +275,21 @@ func (f Figure) writeCSV(path string) error {
 			lines = append(lines, append(line, strconv.Itoa(len(p.Values))))
 		}
 	}
-	return bench.WriteCSV(path, lines)
+	return show.CSV(path, lines)
+}
+
+// plotSize has room for the names of the curves.
+var plotSize = show.PlotSize{Width: 22 * vg.Centimeter, Height: 12 * vg.Centimeter, Legend: 5.5 * vg.Centimeter, Margin: 4 * vg.Millimeter, Dot: vg.Points(2.6)}
+
+// draw writes the figure to a file, in the format of its ending.
+func (f Figure) draw(path string) error {
+	p := show.Plot{Title: f.Title + ", 10 KiB", X: "members", Y: f.YLabel, LogY: f.Log, Size: plotSize}
+	for _, c := range f.Curves {
+		curve := show.PlotCurve{Name: c.Name}
+		for _, at := range c.Points {
+			curve.Points = append(curve.Points, show.PlotPoint{X: at.Nodes, Y: at.Mean, Deviation: at.Deviation})
+		}
+		p.Curves = append(p.Curves, curve)
+	}
+	return p.Draw(path)
 }

@@ -110,6 +110,7 @@ func measured(t *testing.T, args string) (r bench.Report[Run]) {
 }
 
 func TestEveryScheduleIsMeasuredOnLoopback(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "runs.csv")
 	r := measured(t, "--local --nodes 2,3 --size 300001 --runs 2 --csv "+path)
 	if len(r.Series) != 2*(len(allSchedules)+1) {
@@ -126,6 +127,7 @@ func TestEveryScheduleIsMeasuredOnLoopback(t *testing.T) {
 }
 
 func TestProcessesOfOneHostAreComparedWithCopies(t *testing.T) {
+	t.Parallel()
 	r := measured(t, "--memcpy --nodes 3 --size 1MB --runs 1")
 	if len(r.Rows) != 3 || r.Rows[0].Figure.Median <= 0 {
 		t.Errorf("%+v", r.Rows)
@@ -133,6 +135,7 @@ func TestProcessesOfOneHostAreComparedWithCopies(t *testing.T) {
 }
 
 func TestASlowLinkIsMeasuredInALab(t *testing.T) {
+	t.Parallel()
 	r := measured(t, "--slow-link --nodes 4 --size 500kB --runs 1 --lab 200mbit")
 	if len(r.Series) != 4 || len(r.Rows) != 3 {
 		t.Errorf("%+v", r)
@@ -140,6 +143,7 @@ func TestASlowLinkIsMeasuredInALab(t *testing.T) {
 }
 
 func TestAllNodesSendInALab(t *testing.T) {
+	t.Parallel()
 	r := measured(t, "--overlap --nodes 3 --size 500kB --runs 1 --lab 200mbit")
 	if len(r.Rows) != 1 || r.Rows[0].Figure.Median <= 0 || r.Rows[0].Figure.Median > 1.5 {
 		t.Errorf("%+v", r.Rows)

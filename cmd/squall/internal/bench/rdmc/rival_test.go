@@ -28,6 +28,7 @@ func hosts(t *testing.T, n int) *netlab.Lab {
 }
 
 func TestARivalRunsOnTheHostsAndIsEndedWithItsFigure(t *testing.T) {
+	t.Parallel()
 	l := hosts(t, 2)
 	// It says what its first host is, starts something on the second one through the agent, says its figure and never ends.
 	script := `ip -o -4 addr show dev eth0; "$0" -x "$1" 'hostname; sleep 1000 >/dev/null 2>&1 &'; echo "median_s=0.250000	ok"; sleep 1000`
@@ -45,6 +46,7 @@ func TestARivalRunsOnTheHostsAndIsEndedWithItsFigure(t *testing.T) {
 }
 
 func TestARivalThatFailsSaysWhatItSaid(t *testing.T) {
+	t.Parallel()
 	l := hosts(t, 1)
 	r := rival{Name: "it", args: func(launch) []string { return []string{"sh", "-c", "echo no such luck; exit 3"} }}
 	if _, err := r.run(t.Context(), l, Case{Nodes: 1, Bytes: 1, Rate: netlab.Gbit}); err == nil || !strings.Contains(err.Error(), "no such luck") {
