@@ -13,6 +13,7 @@ import (
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/fabric/port"
 	"github.com/squall-go/squall/internal/logwire"
+	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/persist"
 )
 
@@ -32,7 +33,7 @@ func readAll(g *squall.Group, config *tls.Config) (n int, err error) {
 
 // A stranger reads nothing; a process of the group that comes back catches up from the others; and with TLS a certificate admits.
 func TestLogsAreReadByTheGroupAndByThoseThatItAdmits(t *testing.T) {
-	a := newAuthority(t)
+	a := testutil.NewAuthority(t)
 	for name, c := range map[string]struct {
 		secure, open bool
 		admitted     bool
@@ -45,7 +46,7 @@ func TestLogsAreReadByTheGroupAndByThoseThatItAdmits(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			reader := func() *tls.Config {
 				if c.secure {
-					return a.member()
+					return a.TLS()
 				}
 				return nil
 			}
