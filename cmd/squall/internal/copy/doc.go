@@ -3,7 +3,7 @@
 // Life of a push, one conversation per receiver (connections of kind copy) beside one group of package rdmc for all of them:
 //
 //	pusher                                    each receiver
-//	hello: version, nonce             ───▶    greeting: version, nonce, rack; from here on sealed if there is a token
+//	hello: version                    ───▶    greeting: version, rack; from here on TLS if there is a token
 //	offer, and all entries            ───▶    judges them, reserves room: accepted, or refused and why
 //	start: members and key of a group ───▶    joins it
 //	pieces, through the group         ═══▶    writes, hashes, counts: pieces

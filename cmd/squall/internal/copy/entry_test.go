@@ -118,7 +118,7 @@ func TestEveryByteIsInOnePiece(t *testing.T) {
 }
 
 func TestAScanNamesEverythingOnce(t *testing.T) {
-	dir := variety(t)
+	dir := variety(t, 2<<20)
 	for arg, want := range map[string]string{
 		dir: "variety/small", dir + "/": "variety/small", dir + "/.": "small", filepath.Join(dir, "small"): "small", filepath.Join(dir, "deep/link"): "link",
 		filepath.Join(dir, "deep/../deep"): "deep/er/large",

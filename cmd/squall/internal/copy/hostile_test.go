@@ -132,47 +132,86 @@ func TestFramesAreNotTrusted(t *testing.T) {
 	}
 }
 
-func TestC2ASealedFrameCannotBeReadChangedRepeatedOrLeftOut(t *testing.T) {
+// wire is a connection whose bytes are noted on the way to it, and one of them changed if that is wanted.
+type wire struct {
+	net.Conn
+	read   []byte
+	change int // the place of that byte; 0 is none
+}
+
+func (w *wire) Read(b []byte) (int, error) {
+	n, err := w.Conn.Read(b)
+	if at := w.change - len(w.read); w.change > 0 && at >= 0 && at < n {
+		b[at] ^= 1
+	}
+	w.read = append(w.read, b[:n]...)
+	return n, err
+}
+
+// greeted are a pusher and a receiver that have greeted each other over a connection of which the receiver's end is noted.
+func greeted(t *testing.T, pushers, receivers string) (from, to *talk, on *wire, errs [2]error) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	out, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { out.Close(); in.Close() })
+	on = &wire{Conn: in}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if to, errs[1] = welcome(on, []byte(receivers), ""); errs[1] != nil {
+			in.Close()
+		}
+	}()
+	if from, _, errs[0] = introduce(out, []byte(pushers)); errs[0] != nil {
+		out.Close()
+	}
+	<-done
+	for _, k := range []*talk{from, to} {
+		if k != nil {
+			t.Cleanup(k.close)
+		}
+	}
+	return from, to, on, errs
+}
+
+func TestC2WhatIsSaidUnderATokenIsNeitherReadNorChanged(t *testing.T) {
 	t.Parallel()
-	token, nonces := []byte("a token of some length"), bytes.Repeat([]byte{1}, 64)
-	pair := func(other []byte, direction string) (*sealer, *sealer) {
-		out, errOut := newSealer(token, nonces, fromPusher)
-		in, errIn := newSealer(other, nonces, direction)
-		if err := errors.Join(errOut, errIn); err != nil {
-			t.Fatal(err)
+	const token, text = "a token of some length", "what nobody else may read"
+	from, to, on, errs := greeted(t, token, token)
+	if err := errors.Join(errs[:]...); err != nil {
+		t.Fatal(err)
+	}
+	var c call
+	hear := func() error {
+		for c = (call{}); c.Quit == ""; {
+			if err := to.hear(&c, maxFrame); err != nil {
+				return err
+			}
 		}
-		return out, in
+		return nil
 	}
-	out, in := pair(token, fromPusher)
-	first, second := out.seal(nil, []byte("first")), out.seal(nil, []byte("second"))
-	if bytes.Contains(first, []byte("first")) || len(first) != 5+sealBytes {
-		t.Errorf("C2: %q", first)
+	err := from.say(call{Quit: text})
+	if err = errors.Join(err, hear()); err != nil || c.Quit != text || bytes.Contains(on.read, []byte(text)) {
+		t.Errorf("C2: %v: %+v, %q", err, c, on.read)
 	}
-	again := bytes.Clone(first)
-	if got, err := in.open(first); err != nil || string(got) != "first" {
-		t.Fatalf("%q, %v", got, err)
+	on.change = len(on.read) + 20
+	err = from.say(call{Quit: text})
+	if heard := hear(); err != nil || heard == nil {
+		t.Errorf("C2: %v: what was changed is heard: %+v", err, c)
 	}
-	if _, err := in.open(again); !errors.Is(err, errToken) {
-		t.Errorf("C2: repeated: %v", err)
-	}
-	_, in = pair(token, fromPusher)
-	if _, err := in.open(bytes.Clone(second)); !errors.Is(err, errToken) {
-		t.Errorf("C2: one left out: %v", err)
-	}
-	for name, c := range map[string]struct {
-		token     []byte
-		direction string
-	}{"another token": {[]byte("b token of some length"), fromPusher}, "the other direction": {token, fromReceiver}} {
-		out, in := pair(c.token, c.direction)
-		if _, err := in.open(out.seal(nil, []byte("x"))); !errors.Is(err, errToken) {
-			t.Errorf("C2: %s: %v", name, err)
-		}
-	}
-	out, in = pair(token, fromPusher)
-	frame := out.seal(nil, []byte("x"))
-	frame[0] ^= 1
-	if _, err := in.open(frame); !errors.Is(err, errToken) {
-		t.Errorf("C2: changed: %v", err)
+	if _, _, _, errs := greeted(t, token, "another token than that"); !errors.Is(errs[0], errToken) || !errors.Is(errs[1], errToken) {
+		t.Errorf("C2: with another token: %v, %v", errs[0], errs[1])
 	}
 }
 

@@ -120,9 +120,6 @@ func (s *session) next(ctx context.Context) (call, error) {
 func (s *session) offered(ctx context.Context) ([]entry, error) {
 	c, err := s.next(ctx)
 	switch {
-	case errors.Is(err, errToken):
-		_ = s.talk.say(answer{Refused: []string{"another token"}}) // it will not understand, and so know
-		return nil, err
 	case err != nil:
 		return nil, err
 	case c.Offer == nil || c.Offer.Entries < 1 || c.Offer.Entries > maxEntries:

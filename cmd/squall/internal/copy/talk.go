@@ -16,19 +16,17 @@ import (
 )
 
 // version is that of the conversation; both ends have the same.
-const version = 1
+const version = 2
 
 // hello is the first that a pusher says, in the clear.
 type hello struct {
-	Version int    `json:"version"`
-	Nonce   []byte `json:"nonce"`
+	Version int `json:"version"`
 }
 
 // greeting is the answer to it, in the clear.
 type greeting struct {
 	Version int    `json:"version"`
-	Nonce   []byte `json:"nonce"`
-	Sealed  bool   `json:"sealed,omitempty"` // a token is needed, and all that follows is sealed with it
+	Sealed  bool   `json:"sealed,omitempty"` // a token is needed, and all that follows is encrypted under it
 	Rack    string `json:"rack,omitempty"`
 }
 
@@ -94,14 +92,14 @@ var (
 	errVersion = errors.New("the versions differ")
 	errToken   = errors.New("the other end has another token")
 	errGone    = errors.New("it is gone")
+	errSilent  = fmt.Errorf("%w: nothing was heard of it for %v", errGone, silence)
+	errEnded   = fmt.Errorf("%w: its connection ended", errGone)
 )
 
-// talk is one side of a conversation: frames of a length and JSON, sealed if there is a token. It is closed with close.
+// talk is one side of a conversation: frames of a length and JSON, over TLS if there is a token. It is closed with close.
 type talk struct {
 	conn        net.Conn
-	inbound     *sealer // nil: plain
-	mu          sync.Mutex
-	outbound    *sealer
+	mu          sync.Mutex // of what is said
 	stop        chan struct{}
 	stopPulses  sync.Once
 	pulsesEnded sync.WaitGroup
@@ -117,12 +115,7 @@ func (t *talk) say(v any) error {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	frame := make([]byte, lengthBytes, lengthBytes+len(body)+sealBytes)
-	if t.outbound == nil {
-		frame = append(frame, body...)
-	} else {
-		frame = t.outbound.seal(frame, body)
-	}
+	frame := append(make([]byte, lengthBytes, lengthBytes+len(body)), body...)
 	if len(frame) > lengthBytes+maxFrame {
 		return fmt.Errorf("a message of %d bytes, of at most %d", len(frame), maxFrame)
 	}
@@ -146,14 +139,7 @@ func (t *talk) hear(v any, most int) error {
 	if _, err := io.CopyN(&frame, t.conn, int64(length)); err != nil {
 		return gone(err)
 	}
-	body := frame.Bytes()
-	if t.inbound != nil {
-		var err error
-		if body, err = t.inbound.open(body); err != nil {
-			return err
-		}
-	}
-	if err := json.Unmarshal(body, v); err != nil {
+	if err := json.Unmarshal(frame.Bytes(), v); err != nil {
 		return fmt.Errorf("%w: %w", errFrame, err)
 	}
 	return nil
@@ -165,9 +151,9 @@ func gone(err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return fmt.Errorf("%w: nothing was heard of it for %v", errGone, silence)
+		return errSilent
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, net.ErrClosed):
-		return fmt.Errorf("%w: its connection ended", errGone)
+		return errEnded
 	}
 	return fmt.Errorf("%w: %w", errGone, err)
 }
@@ -212,7 +198,7 @@ func listen[T any](ctx context.Context, t *talk) <-chan heard[T] {
 		for {
 			var h heard[T]
 			_ = t.conn.SetReadDeadline(time.Now().Add(silence))
-			h.err = t.hear(&h.value, maxFrame+sealBytes)
+			h.err = t.hear(&h.value, maxFrame)
 			select {
 			case out <- h:
 			case <-ctx.Done():
