@@ -1,6 +1,6 @@
-// Package child is what the system does with processes that this one has started, beside starting them and waiting for their end.
+// Package child starts processes that do not outlive this one, and has them stand still and go on.
 //
-// Life of a child: it is bound to its parent (DieWithParent) before it is started → it may stand still (Stop) and go on (Continue), any number of
+// Life of a child: it is bound to its parent and started (Start) → it may stand still (Stop) and go on (Continue), any number of
 // times → it ends, or is killed, also while it stands still.
 package child
 

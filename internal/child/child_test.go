@@ -2,6 +2,7 @@ package child
 
 import (
 	"bufio"
+	"errors"
 	"os/exec"
 	"testing"
 )
@@ -9,14 +10,13 @@ import (
 // Whoever stands still has nobody see it go on: what it writes stops at once, and comes again afterwards.
 func TestAChildStandsStillUntilItIsToGoOn(t *testing.T) {
 	c := exec.Command("sh", "-c", "while echo on; do :; done")
-	DieWithParent(c)
-	out, err := c.StdoutPipe()
+	ended := make(chan error, 1)
+	in, out, err := Start(c, nil, func(err error) { ended <- err })
 	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Start(); err != nil {
 		t.Skip("there is no shell here:", err)
 	}
+	defer in.Close()
+	defer out.Close()
 	lines := bufio.NewScanner(out)
 	for range 20 {
 		for range 100 {
@@ -40,10 +40,21 @@ func TestAChildStandsStillUntilItIsToGoOn(t *testing.T) {
 	if err := c.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Wait(); err == nil {
+	if err := <-ended; err == nil {
 		t.Error("it ended well")
 	}
 	if err := Stop(c.Process); err == nil {
 		t.Error("a child that has ended stands still")
+	}
+}
+
+func TestAChildThatCannotGoWhereItIsToStartIsNotStarted(t *testing.T) {
+	nowhere := errors.New("nowhere")
+	_, _, err := Start(exec.Command("sh", "-c", "exit 0"), func() error { return nowhere }, func(error) { t.Error("it ended") })
+	if !errors.Is(err, nowhere) {
+		t.Error(err)
+	}
+	if _, _, err := Start(exec.Command("/no/such/program"), nil, func(error) { t.Error("it ended") }); err == nil {
+		t.Error("a program that is not there was started")
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -64,52 +63,28 @@ func (p *Process) start(env []string) error {
 		return err
 	}
 	defer stderr.Close()
-	stdin, in, err := os.Pipe()
-	if err != nil {
-		return err
-	}
-	defer stdin.Close()
-	out, stdout, err := os.Pipe()
-	if err != nil {
-		in.Close()
-		return err
-	}
-	defer stdout.Close()
-	p.in, p.cmd = in, exec.Command(self)
+	p.cmd = exec.Command(self)
 	p.cmd.Env = append(append(os.Environ(), roleVariable+"=1"), env...)
-	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = stdin, stdout, stderr
-	child.DieWithParent(p.cmd)
-	started := make(chan error, 1)
-	go p.run(out, started)
-	if err := <-started; err != nil {
-		in.Close()
-		out.Close()
+	p.cmd.Stderr = stderr
+	var enter func() error
+	if p.host != nil {
+		enter = p.host.Enter
+	}
+	heard := make(chan struct{}) // everything that the process said
+	in, out, err := child.Start(p.cmd, enter, func(err error) {
+		<-heard
+		p.update(func() { p.gone, p.exit = true, err })
+		close(p.ended)
+	})
+	if err != nil {
 		return err
 	}
+	p.in = in
+	go func() {
+		defer close(heard)
+		p.listen(out)
+	}()
 	return nil
-}
-
-// run starts the process and waits for it, on a thread of its own: the kernel takes the thread's end for that of the parent, and the
-// thread is in the host's namespace, so that nobody else must get it.
-func (p *Process) run(out *os.File, started chan<- error) {
-	runtime.LockOSThread()
-	if p.host == nil {
-		defer runtime.UnlockOSThread()
-	} else if err := p.host.Enter(); err != nil {
-		started <- err
-		return
-	}
-	if err := p.cmd.Start(); err != nil {
-		started <- err
-		return
-	}
-	reading := make(chan struct{})
-	go func() { defer close(reading); p.listen(out) }()
-	started <- nil
-	err := p.cmd.Wait()
-	<-reading
-	p.update(func() { p.gone, p.exit = true, err })
-	close(p.ended)
 }
 
 // listen takes what the process says, to its end.

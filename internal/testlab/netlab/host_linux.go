@@ -41,16 +41,6 @@ func (h *Host) Path() string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(),
 // Enter moves the calling thread, to which its goroutine has to be locked, to the host for good.
 func (h *Host) Enter() error { return enter(h.ns) }
 
-// Enter moves the calling thread to the namespace with this Path.
-func Enter(path string) error {
-	ns, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer ns.Close()
-	return enter(ns)
-}
-
 func enter(ns *os.File) error {
 	return os.NewSyscallError("setns", unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET))
 }

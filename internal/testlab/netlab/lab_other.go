@@ -46,9 +46,6 @@ func (h *Host) Path() string { return "" }
 // Enter fails.
 func (h *Host) Enter() error { return errNotLinux }
 
-// Enter fails.
-func Enter(string) error { return errNotLinux }
-
 // Do fails.
 func (h *Host) Do(func() error) error { return errNotLinux }
 

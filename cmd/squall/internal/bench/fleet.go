@@ -37,8 +37,9 @@ type Fleet struct {
 type FleetConfig struct {
 	Workload string
 	Count    int
-	Config   func(node int) any      // for the Open of the workload
-	Env      func(node int) []string // added to this process's environment; nil adds nothing
+	Config   func(node int) any   // for the Open of the workload
+	Env      []string             // added to this process's environment
+	Enter    func(node int) error // moves the thread from which a process starts, like to a host; nil moves nothing
 }
 
 // Start starts the processes and connects them. They end with ctx.
@@ -57,9 +58,9 @@ func (f *Fleet) start(c FleetConfig) error {
 		if err != nil {
 			return err
 		}
-		o := proc.Options{ID: node}
-		if c.Env != nil {
-			o.Env = c.Env(node)
+		o := proc.Options{ID: node, Env: c.Env}
+		if c.Enter != nil {
+			o.Enter = func() error { return c.Enter(node) }
 		}
 		child, err := proc.Start(f.outer, MemberCommand, job{c.Workload, node, config}, o)
 		if err != nil {

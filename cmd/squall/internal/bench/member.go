@@ -31,8 +31,6 @@ type Workload struct {
 	Name string
 	// Open makes a member from the configuration that the parent gave to this process.
 	Open func(node int, config func(v any) error) (Member, error)
-	// Enter, if there is one, is called before anything else in every process, and may begin the program anew somewhere else.
-	Enter func() error
 }
 
 // Request is what the parent asks of a member that is connected.
@@ -71,26 +69,13 @@ type answer struct {
 // NewMemberCommand returns the hidden command that the processes of these workloads are started with. It belongs to the root
 // command.
 func NewMemberCommand(all ...Workload) *cobra.Command {
-	cmd := proc.Command(MemberCommand, func(ctx context.Context, p *proc.Parent) error {
+	return proc.Command(MemberCommand, func(ctx context.Context, p *proc.Parent) error {
 		err := serve(ctx, p, all)
 		if errors.Is(err, proc.ErrParentGone) {
 			return nil
 		}
 		return err
 	})
-	run := cmd.RunE
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		for _, w := range all {
-			if w.Enter == nil {
-				continue
-			}
-			if err := w.Enter(); err != nil {
-				return err
-			}
-		}
-		return run(cmd, args)
-	}
-	return cmd
 }
 
 func serve(ctx context.Context, p *proc.Parent, all []Workload) (err error) {

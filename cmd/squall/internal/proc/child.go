@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -19,9 +18,11 @@ import (
 
 // Options of a child. The zero value is good.
 type Options struct {
-	ID    int       // the child's number, for errors
-	Role  string    // what the child is called in errors; "" is "member"
-	Env   []string  // added to this process's environment
+	ID   int      // the child's number, for errors
+	Role string   // what the child is called in errors; "" is "member"
+	Env  []string // added to this process's environment
+	// Enter, if there is one, moves the thread from which the child starts, like into a host's network namespace.
+	Enter func() error
 	Log   io.Writer // gets what the child writes to its standard error, as it comes; nil is nobody
 	Lines int       // how many last lines of standard error an Exit keeps; 0 is 5, or none where Log shows them already; less is none
 }
@@ -49,7 +50,7 @@ func Start(ctx context.Context, command string, config any, opts Options) (*Chil
 		opts.Role = "member"
 	}
 	c := &Child{id: opts.ID, role: opts.Role, tail: newTail(opts.Lines, opts.Log), ended: make(chan struct{})}
-	if err := c.start(ctx, command, opts.Env); err != nil {
+	if err := c.start(ctx, command, opts); err != nil {
 		return nil, fmt.Errorf("start %s %d: %w", opts.Role, opts.ID, err)
 	}
 	if err := c.Send(config); err != nil {
@@ -59,51 +60,24 @@ func Start(ctx context.Context, command string, config any, opts Options) (*Chil
 	return c, nil
 }
 
-func (c *Child) start(ctx context.Context, command string, env []string) error {
+func (c *Child) start(ctx context.Context, command string, opts Options) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	stdin, in, err := os.Pipe()
-	if err != nil {
-		return err
-	}
-	defer stdin.Close()
-	out, stdout, err := os.Pipe()
-	if err != nil {
-		in.Close()
-		return err
-	}
-	defer stdout.Close()
-	c.in, c.pipe, c.out = in, out, bufio.NewReader(out)
 	c.cmd = exec.CommandContext(ctx, self, strings.Fields(command)...)
-	c.cmd.Env = append(os.Environ(), env...)
-	c.cmd.Stdin, c.cmd.Stdout, c.cmd.Stderr = stdin, stdout, c.tail
+	c.cmd.Env = append(os.Environ(), opts.Env...)
+	c.cmd.Stderr = c.tail
 	c.cmd.WaitDelay = time.Second
-	child.DieWithParent(c.cmd)
-	started := make(chan error, 1)
-	go c.run(started)
-	if err := <-started; err != nil {
-		in.Close()
-		out.Close()
+	c.in, c.pipe, err = child.Start(c.cmd, opts.Enter, func(err error) {
+		c.exit = c.exitOf(err)
+		close(c.ended)
+	})
+	if err != nil {
 		return err
 	}
+	c.out = bufio.NewReader(c.pipe)
 	return nil
-}
-
-// run starts the process and waits for it, on a thread of its own: the kernel takes the end of the thread that started a
-// process for the end of its parent, so the thread has to stay as long as the child.
-func (c *Child) run(started chan<- error) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	if err := c.cmd.Start(); err != nil {
-		started <- err
-		return
-	}
-	started <- nil
-	err := c.cmd.Wait()
-	c.exit = c.exitOf(err)
-	close(c.ended)
 }
 
 // ID is the child's number, as its Options say.

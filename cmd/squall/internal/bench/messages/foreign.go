@@ -17,7 +17,7 @@ func startForeign(ctx context.Context, n int) (stop func() error, err error) {
 	f, err := bench.Start(ctx, bench.FleetConfig{
 		Workload: Workload.Name, Count: n,
 		Config: func(node int) any { return job{Spec: Spec{Kind: Foreign}, Node: node} },
-		Env:    func(int) []string { return []string{"GOMAXPROCS=1"} },
+		Env:    []string{"GOMAXPROCS=1"},
 	})
 	if err != nil {
 		return nil, err

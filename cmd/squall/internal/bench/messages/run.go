@@ -77,7 +77,7 @@ func (s Spec) start(ctx context.Context) (f *bench.Fleet, release func() error, 
 	}
 	c := bench.FleetConfig{Workload: Workload.Name, Count: s.Nodes, Config: func(node int) any { return job{s, node, memory.path} }}
 	if s.Kind == Squall { // the limits get what is best for them: the default
-		c.Env = func(int) []string { return proc.Share(s.Nodes) }
+		c.Env = proc.Share(s.Nodes)
 	}
 	if f, err = bench.Start(ctx, c); err != nil {
 		return nil, nil, errors.Join(err, memory.close())

@@ -34,22 +34,14 @@ func (f *fleet) start(ctx context.Context, nodes int, rate netlab.Rate) (err err
 			return err
 		}
 	}
-	f.Fleet, err = bench.Start(ctx, bench.FleetConfig{
-		Workload: Workload.Name, Count: nodes,
-		Config: func(node int) any {
-			if f.lab == nil {
-				return "127.0.0.1"
-			}
-			return f.lab.Hosts[node-1].Addr
-		},
-		Env: func(node int) []string {
-			env := proc.Share(nodes)
-			if f.lab != nil {
-				env = append(env, hostVariable+"="+f.lab.Hosts[node-1].Path())
-			}
-			return env
-		},
-	})
+	c := bench.FleetConfig{
+		Workload: Workload.Name, Count: nodes, Env: proc.Share(nodes), Config: func(int) any { return "127.0.0.1" },
+	}
+	if f.lab != nil {
+		c.Config = func(node int) any { return f.lab.Hosts[node-1].Addr }
+		c.Enter = func(node int) error { return f.lab.Hosts[node-1].Enter() }
+	}
+	f.Fleet, err = bench.Start(ctx, c)
 	f.broken = err != nil
 	return err
 }

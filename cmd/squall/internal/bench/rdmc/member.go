@@ -6,48 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
-	"runtime"
 	"slices"
-	"strings"
-	"syscall"
 	"time"
 
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
 	"github.com/squall-go/squall/cmd/squall/internal/proc"
-	"github.com/squall-go/squall/internal/testlab/netlab"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/rdmc"
 )
 
 // Workload is what the processes of "squall bench rdmc" do.
-var Workload = bench.Workload{Name: "rdmc", Open: open, Enter: enter}
-
-// hostVariable has the path of the host on which a member has to run, if there is a lab.
-const hostVariable = "SQUALL_BENCH_HOST"
-
-// enter moves this process to its host.
-func enter() error {
-	if path := os.Getenv(hostVariable); path != "" {
-		return moveTo(path)
-	}
-	return nil
-}
-
-// moveTo begins this program anew on a host of a lab. Only a thread can move there, and this process has several by now; the one that begins anew is the
-// only one that is left.
-func moveTo(path string) error {
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	runtime.LockOSThread()
-	if err := netlab.Enter(path); err != nil {
-		return fmt.Errorf("move to the host %s: %w", path, err)
-	}
-	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, hostVariable+"=") })
-	return os.NewSyscallError("exec", syscall.Exec(self, os.Args, env))
-}
+var Workload = bench.Workload{Name: "rdmc", Open: open}
 
 // member is a member process.
 type member struct {
