@@ -1,252 +1,591 @@
 package join
 
 import (
-	"context"
-	"crypto/rand"
+	"cmp"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"time"
 
-	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/internal/invariants"
+	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/views"
 )
 
-// joiner is an Applicant on real connections.
-type joiner struct {
-	*talks
-	config Config
-	core   *Applicant // guarded by talks.mu
-	nonce  string
-
-	ctx     context.Context // of the dialing
-	cancel  context.CancelFunc
-	dials   map[Ticket]context.CancelFunc // guarded by talks.mu
-	ended   bool                          // the same: decided was closed
-	decided chan struct{}                 // closed when the core has come to an end
-	handed  chan *conversation            // the conversation with a founder, once the first view was offered in it
+// ApplicantConfig is what an Applicant needs to know.
+type ApplicantConfig struct {
+	Cluster      string
+	Self         views.Member
+	Declarations []views.Declaration
+	Join         []string // addresses to ask, in turn; at least one
+	Expect       int      // for the first view only
+	Nonce        string   // new for every Applicant: shows it that it asked itself
+	// Group and Secret are those of the group that this process was a member of: it becomes a member of no other. Empty: of none.
+	Group  string
+	Secret views.Secret
+	// Silence is how long the other side of a conversation may say nothing at all; 0 is DefaultSilence.
+	Silence time.Duration
+	// Linger is how long conversations are kept that may have become pointless: after this process became a member, so that
+	// the others can see that it lives, and after the leader went away, so that they can say that it is a member already.
+	// 0 is four times Silence.
+	Linger time.Duration
 }
 
-func newJoiner(c Config) *joiner {
-	j := &joiner{
-		talks: newTalks(newDesk(c, requestsPerMember*c.Expect+views.MaxMembers)), config: c, nonce: rand.Text(),
-		dials: map[Ticket]context.CancelFunc{}, decided: make(chan struct{}), handed: make(chan *conversation, 1),
-	}
-	j.ctx, j.cancel = context.WithCancel(context.Background())
-	j.core = NewApplicant(c.applicant(j.nonce))
-	j.tick, j.next, j.dial, j.after, j.hung = j.core.Tick, j.core.Next, j.connect, j.notice, j.undial
-	return j
+// Applicant is a process that wants to become a member. Connections, messages and time go in, and what to do comes out. It is
+// pure. Its life: asking at one address after the other → held → meeting (greeting all members) → ready → a member.
+type Applicant struct {
+	config   ApplicantConfig
+	addrs    []string // Join without this process's own
+	failures []error  // the last one at each of addrs
+	at       int      // of addrs, which is asked
+	hops     int      // redirects since
+	pause    time.Duration
+	resume   time.Duration // when the next round over addrs begins, if nobody is asked
+	last     Ticket
+	beat     time.Duration
+
+	asked  *call   // the conversation in which this process applies; nil between two
+	greets []*call // with members
+	until  time.Duration
+	view   *views.View // the end: this process is a member
+	offer  *views.View // another end: the first view, which the founder proposed
+	err    error       // another end
 }
 
-// apply asks until this process is a member, has been offered the first view, or is refused.
-func apply(ctx context.Context, c Config) (*Outcome, error) {
-	j := newJoiner(c)
-	c.Port.Handle(port.KindControl, j.handler(j.redirect))
-	j.step(j.core.Start)
-	var err error
-	select {
-	case <-j.decided:
-		err = j.core.Err()
-	case <-ctx.Done():
-		j.mu.Lock()
-		err = j.core.GivenUp(context.Cause(ctx))
-		j.mu.Unlock()
-	}
-	if err != nil {
-		c.Port.Handle(port.KindControl, nil)
-		j.abandon()
-		return nil, err
-	}
-	if v := j.core.View(); v != nil {
-		return &Outcome{View: v, config: c, joiner: j}, nil
-	}
-	v, _ := j.core.Offer()
-	conn := <-j.handed
-	j.cancel()
-	j.finish() // those that take this process for a member are still answered
-	return &Outcome{View: v, Session: newMembership(j.desk, c.Self, conn, v), config: c, joiner: j}, nil
+// call is a conversation, from the dialing on.
+type call struct {
+	ticket  Ticket
+	addr    string
+	member  Met // whom it greets
+	stage   callStage
+	meets   order.ViewID // of the last meet
+	heard   time.Duration
+	pause   time.Duration // before the next attempt
+	resume  time.Duration // when that is
+	itself  bool          // it leads back to this process
+	refused error         // what the member answered instead of greeted
+	word    string        // the member's word that it was greeted
+	worded  order.ViewID  // in which view
 }
 
-// abandon ends everything.
-func (j *joiner) abandon() {
-	j.stop()
-	select {
-	case conn := <-j.handed:
-		conn.Close()
-	default:
+type callStage uint8
+
+const (
+	broken  callStage = iota // a greeting that is dialed again at resume
+	dialing                  // on its way
+	opened                   // the request is said
+	waiting                  // somebody must come or go first
+	meets                    // the members are being greeted
+	settled                  // an application: all were greeted, and ready was said. A greeting: it was answered.
+)
+
+// Pauses between two rounds over the addresses, and before a member is dialed again.
+const (
+	pauseMin = 50 * time.Millisecond
+	pauseMax = time.Second
+)
+
+// NewApplicant makes an applicant that does nothing before Start.
+func NewApplicant(c ApplicantConfig) *Applicant {
+	if c.Silence == 0 {
+		c.Silence = DefaultSilence
 	}
+	if c.Linger == 0 {
+		c.Linger = 4 * c.Silence
+	}
+	a := &Applicant{config: c, pause: pauseMin}
+	a.addrs = slices.DeleteFunc(slices.Clone(c.Join), func(addr string) bool { return addr == c.Self.Addr })
+	a.failures = make([]error, len(a.addrs))
+	return a
 }
 
-// stop ends what goes on, except for a conversation that was handed over.
-func (j *joiner) stop() {
-	j.cancel()
-	j.talks.stop()
+// View is the view in which this process became a member, nil before. Conversations may go on until Over.
+func (a *Applicant) View() *views.View { return a.view }
+
+// Offer is the first view that a founder proposed, and the conversation in which it did. It is the applicant's end: what
+// follows is not its affair.
+func (a *Applicant) Offer() (*views.View, Ticket) {
+	if a.offer == nil {
+		return nil, 0
+	}
+	return a.offer, a.asked.ticket
 }
 
-// redirect answers those who take this process for a member. It may be this process itself, which did not recognize one of
-// the addresses as its own. Id and address do not tell, for another process may have been given the same by mistake, and two
-// founders would be the result; the nonce of the request does.
-func (j *joiner) redirect(conn *conversation, q Request) {
-	answer := Message{Verb: sayRedirect, Addr: j.config.Join[0]}
-	if q.Nonce == j.nonce {
-		j.step(func(time.Duration) Effects {
-			j.core.Itself()
-			return Effects{}
-		})
-	}
-	if q.Verb != Apply {
-		answer = saying(sayLater, "%s is no member yet", node(j.config.Self.ID, j.config.Self.Addr))
-	} else if q.Member.ID == j.config.Self.ID && q.Member.Addr == j.config.Self.Addr {
-		answer = saying(sayLater, "%s asked itself, or two processes have its id and address",
-			node(q.Member.ID, q.Member.Addr))
-	}
-	if err := conn.say(answer); err != nil {
-		j.reject(conn, err)
-	}
+// Err is why this process will not become a member, whenever it asks. It wraps ErrRefused or ErrBadView.
+func (a *Applicant) Err() error { return a.err }
+
+// decided reports whether there is nothing left to ask for.
+func (a *Applicant) decided() bool { return a.view != nil || a.offer != nil || a.err != nil }
+
+// Over reports whether nothing will come out any more.
+func (a *Applicant) Over() bool {
+	return a.err != nil || a.offer != nil || a.view != nil && a.asked == nil && len(a.greets) == 0
 }
 
-// connect dials in the background.
-func (j *joiner) connect(d Dial) {
-	ctx, cancel := context.WithTimeout(j.ctx, j.silence)
-	j.dials[d.Ticket] = cancel
-	j.writers.Go(func() {
-		raw, err := port.Dial(ctx, d.Addr, port.KindControl, j.config.TLS)
-		var conn *conversation
-		if err == nil {
-			conn = speak(raw, j.silence)
-			if err = challenged(ctx, conn, j.config, d.Member); err != nil {
-				raw.Close()
-			}
+// Start begins.
+func (a *Applicant) Start(now time.Duration) (e Effects) {
+	a.beat = now + a.config.Silence/beats
+	if len(a.addrs) == 0 {
+		a.err = fmt.Errorf("join: %w: there is no address to ask but this process's own", ErrRefused)
+		return e
+	}
+	a.ask(now, a.addrs[0], &e)
+	return e
+}
+
+func (a *Applicant) dial(now time.Duration, c *call, e *Effects) {
+	a.last++
+	c.ticket, c.stage, c.heard = a.last, dialing, now
+	e.Dials = append(e.Dials, Dial{c.ticket, c.addr, c.member})
+}
+
+func (a *Applicant) ask(now time.Duration, addr string, e *Effects) {
+	a.asked = &call{addr: addr}
+	a.dial(now, a.asked, e)
+}
+
+// Connected takes a conversation that was dialed.
+func (a *Applicant) Connected(now time.Duration, t Ticket) (e Effects) {
+	c := a.call(t)
+	if c == nil {
+		e.hangUp(t)
+		return e
+	}
+	c.stage, c.heard = opened, now
+	q := Request{Verb: Greet, Cluster: a.config.Cluster, Member: a.config.Self, Group: a.config.Group}
+	if c == a.asked {
+		q.Verb, q.Expect, q.Declarations, q.Nonce = Apply, a.config.Expect, a.config.Declarations, a.config.Nonce
+	}
+	e.say(t, q)
+	return e
+}
+
+// call finds a conversation; those that are not dialed have none.
+func (a *Applicant) call(t Ticket) *call {
+	if a.asked != nil && a.asked.ticket == t {
+		return a.asked
+	}
+	for _, c := range a.greets {
+		if c.ticket == t && c.stage != broken {
+			return c
 		}
-		cancel()
-		if err != nil {
-			j.step(func(now time.Duration) Effects {
-				delete(j.dials, d.Ticket)
-				return j.core.Gone(now, d.Ticket, err)
-			})
-			return
-		}
-		j.connected(d.Ticket, conn)
-	})
-}
-
-// undial gives up a conversation that does not stand yet.
-func (j *joiner) undial(t Ticket) {
-	if cancel := j.dials[t]; cancel != nil {
-		cancel()
-		delete(j.dials, t)
-	}
-}
-
-func (j *joiner) connected(t Ticket, conn *conversation) {
-	var l *line
-	j.step(func(now time.Duration) Effects {
-		if j.dials[t] == nil {
-			return Effects{}
-		}
-		if _, ok := j.dialed.Enter(conn.Conn.Conn); !ok {
-			return Effects{}
-		}
-		delete(j.dials, t)
-		l = j.begin(t, conn)
-		return j.core.Connected(now, t)
-	})
-	if l == nil {
-		conn.Close()
-		return
-	}
-	go j.converse(t, l)
-}
-
-// converse is the reading side of a conversation.
-func (j *joiner) converse(t Ticket, l *line) {
-	defer j.dialed.Leave(l.conn.Conn.Conn)
-	j.read(t, l,
-		func(now time.Duration, m Message) Effects { return j.core.Hear(now, t, m) },
-		func(now time.Duration, err error) Effects { return j.core.Gone(now, t, gone(err)) })
-	if l.keep {
-		j.handed <- l.conn
-		return
-	}
-	l.conn.Close()
-}
-
-// notice looks whether the core has come to an end.
-func (j *joiner) notice() {
-	if j.ended || !j.core.decided() {
-		return
-	}
-	j.ended = true
-	if v, t := j.core.Offer(); v != nil {
-		j.lines[t].keep = true
-		j.end(t)
-	}
-	close(j.decided)
-}
-
-// Find asks all addresses that this process knows whether there is a group that works, and returns that of a member.
-func Find(ctx context.Context, c Config) (addr string, ok bool) {
-	if c.silence == 0 {
-		c.silence = DefaultSilence
-	}
-	return formed(ctx, c)
-}
-
-// inquiry is how long a founder waits for the others' answers before it founds.
-const inquiry = time.Second
-
-// formed asks the other addresses, all at once, whether there is a group already. Who founds would found a second one, if it
-// was started again.
-func formed(ctx context.Context, c Config) (addr string, ok bool) {
-	others := slices.DeleteFunc(slices.Clone(c.Join), func(addr string) bool { return addr == c.Self.Addr })
-	ctx, cancel := context.WithTimeout(ctx, min(inquiry, c.silence))
-	defer cancel()
-	answers := make(chan string, len(others))
-	for _, addr := range others {
-		go func() {
-			if inquire(ctx, c, addr) != nil {
-				addr = ""
-			}
-			answers <- addr
-		}()
-	}
-	for range others { // the channel holds all answers: those that come after the first member's keep nobody waiting
-		if addr := <-answers; addr != "" {
-			return addr, true
-		}
-	}
-	return "", false
-}
-
-// inquire returns nil if a member of a group answers.
-func inquire(ctx context.Context, c Config, addr string) error {
-	raw, err := port.Dial(ctx, addr, port.KindControl, c.TLS)
-	if err != nil {
-		return err
-	}
-	defer raw.Close()
-	defer context.AfterFunc(ctx, func() { raw.Close() })()
-	conn := speak(raw, c.silence)
-	nonce := rand.Text()
-	var theirs Challenge // of no use to a process that only inquires
-	if err := conn.Hear(&theirs); err != nil {
-		return err
-	}
-	if err := conn.say(Request{Verb: Inquire, Cluster: c.Cluster, Member: c.Self, Group: c.Group, Nonce: nonce}); err != nil {
-		return err
-	}
-	var m Message
-	if err := conn.Hear(&m); err != nil {
-		return err
-	}
-	if m.Verb != sayMember {
-		return fmt.Errorf("%w: %q", errNoGroup, clip(string(m.Verb)))
-	}
-	if c.Group != "" && !(m.Group == c.Group && c.Secret.Vouches(proofOfMember, []byte(nonce), m.Proof)) {
-		return views.OtherHistory(addr, c.Group, clip(m.Group))
 	}
 	return nil
 }
 
-// errNoGroup says that a process answered, and is no member.
-var errNoGroup = errors.New("no member of a group")
+// Itself says that the request under way came back to this process. It comes before the answer to that request.
+func (a *Applicant) Itself() {
+	if a.asked != nil {
+		a.asked.itself = true
+	}
+}
+
+// Gone takes the end of a conversation, or of the attempt to dial.
+func (a *Applicant) Gone(now time.Duration, t Ticket, err error) (e Effects) {
+	if c := a.call(t); c != nil {
+		a.lose(now, c, err, &e)
+	}
+	a.invariants()
+	return e
+}
+
+// Hear takes what the other side says.
+func (a *Applicant) Hear(now time.Duration, t Ticket, m Message) (e Effects) {
+	c := a.call(t)
+	if c == nil || a.offer != nil || a.err != nil {
+		return e
+	}
+	c.heard = now
+	switch {
+	case m.Verb == sayStill:
+	case a.view != nil: // whatever it says, this process is a member: the view, most likely
+		e.hangUp(t)
+		a.drop(c)
+	case m.Verb == sayOther || m.Verb == sayView && a.foreign(m):
+		e.hangUp(t)
+		a.lose(now, c, a.otherHistory(c, m), &e)
+	case m.Verb == sayView && m.View != nil && m.View.ID == firstView && c == a.asked:
+		a.propose(c, m.shown(), &e)
+	case m.Verb == sayView:
+		a.enter(now, c, m.shown(), &e)
+	case c == a.asked:
+		a.hearLeader(now, c, m, &e)
+	default:
+		a.hearMember(now, c, m, &e)
+	}
+	a.invariants()
+	return e
+}
+
+// foreign reports whether a view is not one of the group that this process was a member of. A process that shows one of that group knows its secret.
+func (a *Applicant) foreign(m Message) bool {
+	return a.config.Group != "" && m.View != nil && (m.View.Group != a.config.Group || views.NewSecret(m.Secret) != a.config.Secret)
+}
+
+// otherHistory is what is wrong with another group, or with one that says that it is this process's own and does not know its secret.
+func (a *Applicant) otherHistory(c *call, m Message) error {
+	group := m.Group
+	if m.View != nil {
+		group = m.View.Group
+	}
+	return views.OtherHistory(c.addr, a.config.Group, clip(group))
+}
+
+func (a *Applicant) propose(c *call, v *views.View, e *Effects) {
+	if err := checkFirst(a.config, v); err != nil {
+		e.say(c.ticket, saying(sayAbort, "%v", err))
+		a.fail(c, err, e)
+		return
+	}
+	a.offer = v
+	a.hangUpGreets(e)
+}
+
+// enter is the end: this process is a member. It keeps its conversations, for a while, until each member has said so too: one
+// that finds its own broken when it installs the view takes this process for failed.
+func (a *Applicant) enter(now time.Duration, c *call, v *views.View, e *Effects) {
+	if err := checkView(a.config, v); err != nil {
+		a.fail(c, err, e)
+		return
+	}
+	e.tell(Admitted{Member: a.config.Self, View: v.ID})
+	e.hangUp(c.ticket)
+	a.view, a.until = v, now+a.config.Linger
+	a.drop(c)
+	for _, c := range slices.Clone(a.greets) {
+		if c.stage == broken || c.stage == dialing {
+			a.discard(c, e)
+		}
+	}
+	if a.asked != nil && a.asked.stage < meets {
+		a.discard(a.asked, e)
+	}
+}
+
+// fail ends all conversations.
+func (a *Applicant) fail(c *call, err error, e *Effects) {
+	a.err = fmt.Errorf("join: %s: %w", c.addr, err)
+	a.hangUpGreets(e)
+	if a.asked != nil {
+		a.discard(a.asked, e)
+	}
+}
+
+func (a *Applicant) hangUpGreets(e *Effects) {
+	for _, c := range slices.Clone(a.greets) {
+		a.discard(c, e)
+	}
+}
+
+// discard hangs up.
+func (a *Applicant) discard(c *call, e *Effects) {
+	if c.stage != broken {
+		e.hangUp(c.ticket)
+	}
+	a.drop(c)
+}
+
+func (a *Applicant) drop(c *call) {
+	if c == a.asked {
+		a.asked = nil
+	}
+	a.greets = slices.DeleteFunc(a.greets, func(other *call) bool { return other == c })
+}
+
+// hearLeader is the conversation in which this process applies.
+func (a *Applicant) hearLeader(now time.Duration, c *call, m Message, e *Effects) {
+	switch m.Verb {
+	case sayWait:
+		if c.stage != waiting {
+			e.tell(Held{c.addr})
+		}
+		c.stage = waiting
+	case sayMeet:
+		a.meet(now, c, m, e)
+	case sayRedirect:
+		a.redirect(now, c, m.Addr, e)
+	case sayRefuse:
+		a.fail(c, fmt.Errorf("%w: %s", ErrRefused, clip(m.Text)), e)
+	case sayLater:
+		e.hangUp(c.ticket)
+		a.lose(now, c, later(c, m.Text), e)
+	default:
+		e.hangUp(c.ticket)
+		a.lose(now, c, fmt.Errorf("%w: %q", errOutOfTurn, clip(string(m.Verb))), e)
+	}
+}
+
+// errItself says that an address leads to this process. If it is the first one, that makes it the founder.
+var errItself = errors.New("the address leads to this process itself")
+
+func later(c *call, text string) error {
+	err := fmt.Errorf("told to ask again: %s", clip(text))
+	if c.itself {
+		err = errItself
+	}
+	return err
+}
+
+func (a *Applicant) redirect(now time.Duration, c *call, addr string, e *Effects) {
+	e.hangUp(c.ticket)
+	if _, _, err := net.SplitHostPort(addr); err != nil || len(addr) > views.MaxTextBytes {
+		a.lose(now, c, fmt.Errorf("%s redirected to %q: it is no address", c.addr, clip(addr)), e)
+		return
+	}
+	if a.hops == maxRedirects {
+		a.lose(now, c, fmt.Errorf("%w: %d, the last to %s", ErrTooManyRedirects, maxRedirects+1, addr), e)
+		return
+	}
+	a.hops++
+	e.tell(Redirected{c.addr, addr})
+	a.unsettle(now, c, e)
+	a.ask(now, addr, e)
+}
+
+// meet greets the members of a view, keeps the greetings of those that it shares with the one before, and drops the others: that
+// of a member that was started again, too, for its later process knows nothing of it.
+func (a *Applicant) meet(now time.Duration, c *call, m Message, e *Effects) {
+	if err := checkMeet(c, m); err != nil {
+		e.hangUp(c.ticket)
+		a.lose(now, c, err, e)
+		return
+	}
+	c.stage, c.meets, a.until = meets, m.ViewID, 0
+	e.tell(Meeting{Addr: c.addr, View: m.ViewID, Members: len(m.Members)})
+	for _, old := range slices.Clone(a.greets) {
+		if !slices.Contains(m.Members, old.member) {
+			a.discard(old, e)
+		}
+	}
+	for _, member := range m.Members {
+		if !slices.ContainsFunc(a.greets, func(c *call) bool { return c.member == member }) {
+			one := &call{addr: member.Addr, member: member}
+			a.greets = append(a.greets, one)
+			a.dial(now, one, e)
+		}
+	}
+	a.settle(now, e)
+}
+
+func checkMeet(c *call, m Message) error {
+	if m.ViewID <= c.meets || len(m.Members) >= views.MaxMembers {
+		return fmt.Errorf("%w: meet %d members of view %d after view %d", errOutOfTurn, len(m.Members), m.ViewID, c.meets)
+	}
+	for i, member := range m.Members {
+		if err := checkMember(member.record()); err != nil {
+			return err
+		}
+		if slices.ContainsFunc(m.Members[:i], func(other Met) bool { return other.ID == member.ID }) {
+			return fmt.Errorf("%w: node %d is to be met twice", errOutOfTurn, member.ID)
+		}
+	}
+	return nil
+}
+
+// settle says ready once all members were greeted, and said so in the view that was named (J7). One that has not installed that view yet, or
+// the next one already, will say so again; or the leader will.
+func (a *Applicant) settle(now time.Duration, e *Effects) {
+	if a.asked == nil || a.asked.stage != meets {
+		return
+	}
+	m := Message{Verb: sayReady, ViewID: a.asked.meets}
+	for _, c := range a.greets {
+		if c.stage != settled || c.worded != a.asked.meets {
+			return
+		}
+		m.Words = append(m.Words, Word{c.member.ID, c.word})
+	}
+	a.asked.stage, a.asked.heard = settled, now
+	e.say(a.asked.ticket, m)
+}
+
+// hearMember is a conversation in which this process greets.
+func (a *Applicant) hearMember(now time.Duration, c *call, m Message, e *Effects) {
+	if m.Verb == sayGreeted && c.stage >= opened && len(m.Word) <= hex.EncodedLen(wordBytes) {
+		c.stage, c.pause, c.refused, c.word, c.worded = settled, 0, nil, m.Word, m.ViewID
+		a.settle(now, e)
+		return
+	}
+	e.hangUp(c.ticket)
+	a.lose(now, c, fmt.Errorf("it said %q: %s", clip(string(m.Verb)), clip(m.Text)), e)
+}
+
+// lose takes the end of a conversation that should have gone on.
+func (a *Applicant) lose(now time.Duration, c *call, err error, e *Effects) {
+	switch {
+	case a.decided():
+		a.drop(c)
+	case c != a.asked:
+		a.regreet(now, c, err)
+	default:
+		a.unsettle(now, c, e)
+		a.next(now, c, err, e)
+	}
+}
+
+// regreet dials a member again after a while. It may be gone: then the leader will name others.
+func (a *Applicant) regreet(now time.Duration, c *call, err error) {
+	if a.asked == nil || a.asked.stage < waiting {
+		a.drop(c) // nobody waits for it
+		return
+	}
+	c.pause = min(max(2*c.pause, pauseMin), pauseMax)
+	c.stage, c.resume, c.refused = broken, now+c.pause, err
+}
+
+// unsettle ends an application. If it came so far that this process may be in a view already, the members that it has greeted
+// will say so, and their conversations are kept for a while.
+func (a *Applicant) unsettle(now time.Duration, c *call, e *Effects) {
+	a.asked = nil
+	if c.meets != 0 {
+		a.until = now + a.config.Linger
+	}
+	for _, g := range slices.Clone(a.greets) {
+		if g.stage != settled {
+			a.discard(g, e)
+		}
+	}
+}
+
+// next asks at the next address, after a pause if it was the last one.
+func (a *Applicant) next(now time.Duration, c *call, err error, e *Effects) {
+	if c.itself && a.config.Group == "" && a.hops == 0 && a.at == 0 && a.addrs[0] == a.config.Join[0] {
+		a.err = errItself
+		a.hangUpGreets(e)
+		return
+	}
+	if a.hops > 0 && !errors.Is(err, ErrTooManyRedirects) {
+		err = fmt.Errorf("redirected to %s: %w", c.addr, err)
+	}
+	a.failures[a.at] = err
+	e.tell(AttemptFailed{a.addrs[a.at], err})
+	a.hops = 0
+	if a.at++; a.at < len(a.addrs) {
+		a.ask(now, a.addrs[a.at], e)
+		return
+	}
+	a.at, a.resume = 0, now+a.pause
+	a.pause = min(2*a.pause, pauseMax)
+}
+
+// Tick lets time pass.
+func (a *Applicant) Tick(now time.Duration) (e Effects) {
+	if a.err != nil || a.offer != nil {
+		return e
+	}
+	a.listen(now, &e)
+	if a.until != 0 && now >= a.until {
+		a.until = 0
+		a.hangUpGreets(&e)
+		if a.view != nil && a.asked != nil {
+			a.discard(a.asked, &e)
+		}
+	}
+	for _, c := range a.greets {
+		if c.stage == broken && now >= c.resume {
+			a.dial(now, c, &e)
+		}
+	}
+	if !a.decided() && a.asked == nil && now >= a.resume {
+		a.ask(now, a.addrs[a.at], &e)
+	}
+	a.live(now, &e)
+	a.invariants()
+	return e
+}
+
+// listen gives up conversations in which nothing is heard.
+func (a *Applicant) listen(now time.Duration, e *Effects) {
+	silent := func(c *call) bool { return c.stage != broken && now-c.heard > a.config.Silence }
+	for _, c := range slices.Clone(a.greets) {
+		if silent(c) {
+			e.hangUp(c.ticket)
+			a.lose(now, c, fmt.Errorf("nothing was heard for %v", a.config.Silence), e)
+		}
+	}
+	if a.asked != nil && silent(a.asked) {
+		e.hangUp(a.asked.ticket)
+		a.lose(now, a.asked, fmt.Errorf("nothing was heard for %v", a.config.Silence), e)
+	}
+}
+
+// live shows the others that this process lives.
+func (a *Applicant) live(now time.Duration, e *Effects) {
+	if now < a.beat {
+		return
+	}
+	a.beat = now + a.config.Silence/beats
+	for _, c := range append(slices.Clone(a.greets), a.asked) {
+		if c != nil && c.stage >= opened {
+			e.say(c.ticket, Message{Verb: sayStill})
+		}
+	}
+}
+
+// Next returns when Tick is due, or false if there is nothing to wait for.
+func (a *Applicant) Next() (time.Duration, bool) {
+	next := a.beat
+	if a.asked == nil && !a.decided() {
+		next = min(next, a.resume)
+	}
+	for _, c := range a.greets {
+		if c.stage == broken {
+			next = min(next, c.resume)
+		}
+	}
+	return next, !a.Over()
+}
+
+// GivenUp is the error of a process that does not want to wait any longer. It names the last failure of each address, and
+// where the present attempt stands.
+func (a *Applicant) GivenUp(cause error) error {
+	text := fmt.Errorf("join: %w", cause)
+	for i, addr := range a.addrs {
+		last := a.failures[i]
+		if i == a.at && a.asked != nil {
+			last = a.standing(last)
+		}
+		if last != nil {
+			text = fmt.Errorf("%w; %s: %w", text, addr, last)
+		}
+	}
+	return text
+}
+
+// errHeld says that a process holds our place but the view did not come.
+var errHeld = errors.New("it waits for others")
+
+// standing says what an application waits for. If it is the first answer, an earlier failure says more.
+func (a *Applicant) standing(last error) error {
+	switch a.asked.stage {
+	case waiting:
+		return errHeld
+	case settled:
+		return fmt.Errorf("all members of view %d were greeted, and the next one did not come", a.asked.meets)
+	case meets:
+		for _, c := range a.greets {
+			if c.stage != settled || c.worded != a.asked.meets {
+				return fmt.Errorf("%s was not greeted: %w", node(c.member.ID, c.addr), cmp.Or(c.refused, errNoAnswer))
+			}
+		}
+	}
+	return cmp.Or(last, errNoAnswer)
+}
+
+var errNoAnswer = errors.New("it has not answered")
+
+func (a *Applicant) invariants() {
+	if !invariants.Enabled {
+		return
+	}
+	invariants.Check(len(a.greets) < views.MaxMembers, "J9", "%d greetings", len(a.greets))
+	if a.asked == nil || a.asked.stage != settled || a.decided() {
+		return
+	}
+	for _, c := range a.greets {
+		invariants.Check(c.stage == settled || c.stage == broken || c.stage == dialing || c.stage == opened && c.refused != nil,
+			"J7", "ready for view %d, but %v is being greeted for the first time", a.asked.meets, c.member)
+	}
+}

@@ -1,6 +1,7 @@
 package logwire
 
 import (
+	"errors"
 	"fmt"
 	"net"
 
@@ -101,6 +102,11 @@ func (s *Server) judge(conn net.Conn, h hello, nonce trust.Nonce, secret views.S
 		return nil
 	}
 	return ErrNotAdmitted
+}
+
+// refused reports whether a greeting ended with a refusal.
+func refused(err error) bool {
+	return errors.Is(err, ErrNotAdmitted) || errors.Is(err, ErrFormat) || errors.Is(err, ErrOtherCluster)
 }
 
 // greet is the reader's side. A reader of a group believes no other one, and no member that does not know the secret (LW5).

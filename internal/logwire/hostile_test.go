@@ -208,7 +208,7 @@ func TestAHostileReaderIsTurnedAway(t *testing.T) {
 }
 
 func TestASilentReaderIsGivenUp(t *testing.T) {
-	h := newHost(t, newLog(t, persist.EngineBolt), func(c *ServerConfig) { c.Times.Silence = quick.Pulse })
+	h := newHost(t, newLog(t, persist.EngineBolt), func(c *ServerConfig) { c.Times.Dial, c.Times.Silence = quick.Pulse, quick.Pulse })
 	conn, err := h.dial(t.Context())
 	if err != nil {
 		t.Fatal(err)

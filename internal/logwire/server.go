@@ -104,9 +104,11 @@ func (s *Server) visit(conn net.Conn) error {
 	if err == nil && !s.callers.Settle(conn) { // it had to make room
 		return fmt.Errorf("%w: %d connections", ErrBusy, maxVisitors)
 	}
-	if err != nil {
-		c.HangUp(s.cfg.Times.WithDefaults().Dial) // so that it hears why
+	if refused(err) { // it hears why: closing while it still writes would reset the connection
+		c.HangUp(s.cfg.Times.WithDefaults().Dial)
 		_, _ = io.CopyN(io.Discard, conn, lingerBytes)
+	}
+	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
