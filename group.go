@@ -36,7 +36,7 @@ type Group struct {
 	node    *auto.Node
 	bulk    *rdmc.Node // moves large messages; nil: there are none
 	parker  *fabric.Parker
-	door    *join.Door
+	door    *join.Server
 	lock    *join.Lock
 	member  *member.Member
 	runner  *predicates.Runner

@@ -12,8 +12,8 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// GateConfig is what a Gate needs to know.
-type GateConfig struct {
+// AcceptorConfig is what a Acceptor needs to know.
+type AcceptorConfig struct {
 	Cluster      string
 	Declarations []views.Declaration
 	// FailAfter is how long the group takes to notice a member that died. An id that a member holds is waited for so long, and
@@ -27,23 +27,23 @@ type GateConfig struct {
 	Probe bool
 }
 
-func (c GateConfig) hold() time.Duration { return c.FailAfter + c.Silence }
+func (c AcceptorConfig) hold() time.Duration { return c.FailAfter + c.Silence }
 
 // meetSilences is how many times Silence a joiner has to greet the members of a view.
 const meetSilences = 6
 
-// Bounds of a Gate: so many conversations of those who apply, and as many of those who greet.
+// Bounds of a Acceptor: so many conversations of those who apply, and as many of those who greet.
 const maxTalks = 4 * views.MaxMembers
 
-// Gate is a member's part in the joining of others: it answers who asks, greets who will be proposed, and knows who is ready.
+// Acceptor is a member's part in the joining of others: it answers who asks, greets who will be proposed, and knows who is ready.
 // Requests, messages and views go in, with the time, and what to do comes out. It is pure.
-type Gate struct {
-	config  GateConfig
+type Acceptor struct {
+	config  AcceptorConfig
 	view    *views.View // installed here
 	self    order.Rank
 	leader  order.Rank
 	halted  error
-	talks   []*talk        // in the order in which they began
+	talks   []*session     // in the order in which they began
 	failed  []views.Member // of the view: they failed, as far as is known here
 	joined  []arrival      // members that joined not long ago
 	absent  probation
@@ -57,8 +57,8 @@ type arrival struct {
 	at     time.Duration
 }
 
-// talk is a conversation that goes on.
-type talk struct {
+// session is a conversation that goes on.
+type session struct {
 	ticket Ticket
 	member views.Member
 	stage  stage
@@ -80,18 +80,18 @@ const (
 	greeted              // the same, and it was reached
 )
 
-func (t *talk) applies() bool { return t.stage < probing }
+func (t *session) applies() bool { return t.stage < probing }
 
-// NewGate begins with the first view that this process is a member of. Rank 0 leads it.
-func NewGate(c GateConfig, v *views.View, self order.Rank) *Gate {
+// NewAcceptor begins with the first view that this process is a member of. Rank 0 leads it.
+func NewAcceptor(c AcceptorConfig, v *views.View, self order.Rank) *Acceptor {
 	if c.Silence == 0 {
 		c.Silence = DefaultSilence
 	}
-	return &Gate{config: c, view: v, self: self, absent: probation{unit: c.hold()}}
+	return &Acceptor{config: c, view: v, self: self, absent: probation{unit: c.hold()}}
 }
 
 // Ask takes the request that opens a conversation.
-func (g *Gate) Ask(now time.Duration, t Ticket, q Request) (e Effects) {
+func (g *Acceptor) Ask(now time.Duration, t Ticket, q Request) (e Effects) {
 	if answer := g.judge(now, q); answer.Verb != "" {
 		e.end(t, answer)
 		if q.Verb != Inquire && (answer.Verb == sayRefuse || answer.Verb == sayLater) {
@@ -102,7 +102,7 @@ func (g *Gate) Ask(now time.Duration, t Ticket, q Request) (e Effects) {
 	if len(g.talks) == 0 {
 		g.beat = now + g.config.Silence/beats
 	}
-	one := &talk{ticket: t, member: q.Member, stage: probing, since: now, heard: now, probed: !g.config.Probe}
+	one := &session{ticket: t, member: q.Member, stage: probing, since: now, heard: now, probed: !g.config.Probe}
 	if q.Verb == Greet {
 		g.talks = append(g.talks, one)
 		g.greet(one, &e)
@@ -120,7 +120,7 @@ func (g *Gate) Ask(now time.Duration, t Ticket, q Request) (e Effects) {
 }
 
 // greet answers a joiner that greets, with this member's word about it, once it was reached.
-func (g *Gate) greet(t *talk, e *Effects) {
+func (g *Acceptor) greet(t *session, e *Effects) {
 	if !t.probed {
 		e.Probes = append(e.Probes, Probe{t.ticket, t.member})
 		return
@@ -130,7 +130,7 @@ func (g *Gate) greet(t *talk, e *Effects) {
 }
 
 // Probed takes what came of a probe: nil if the joiner was reached.
-func (g *Gate) Probed(now time.Duration, t Ticket, err error) (e Effects) {
+func (g *Acceptor) Probed(now time.Duration, t Ticket, err error) (e Effects) {
 	one := g.talk(t)
 	switch {
 	case one == nil || one.probed:
@@ -149,7 +149,7 @@ func (g *Gate) Probed(now time.Duration, t Ticket, err error) (e Effects) {
 }
 
 // promote makes a candidate of a joiner of which all is known that must be.
-func (g *Gate) promote(now time.Duration, t *talk, e *Effects) {
+func (g *Acceptor) promote(now time.Duration, t *session, e *Effects) {
 	if t.stage != meeting || !t.ready || !t.probed {
 		return
 	}
@@ -160,7 +160,7 @@ func (g *Gate) promote(now time.Duration, t *talk, e *Effects) {
 
 // judge is the answer that ends a conversation before it has begun; without a verb, it goes on. What will differ for ever is
 // said first.
-func (g *Gate) judge(now time.Duration, q Request) Message {
+func (g *Acceptor) judge(now time.Duration, q Request) Message {
 	if m := g.judgeRecord(q); m.Verb != "" {
 		return m
 	}
@@ -182,7 +182,7 @@ func (g *Gate) judge(now time.Duration, q Request) Message {
 }
 
 // member is the answer to an inquiry: which group this is, with a proof for those who know its secret.
-func (g *Gate) member(q Request) Message {
+func (g *Acceptor) member(q Request) Message {
 	m := Message{Verb: sayMember, Addr: g.leaderAddr(), Group: g.view.Group}
 	if !g.view.Secret.None() {
 		m.Proof = g.view.Secret.Sum(proofOfMember, []byte(q.Nonce))
@@ -193,7 +193,7 @@ func (g *Gate) member(q Request) Message {
 // proofOfMember is the use of the secret in the answer to an inquiry.
 const proofOfMember = "squall join member"
 
-func (g *Gate) judgeRecord(q Request) Message {
+func (g *Acceptor) judgeRecord(q Request) Message {
 	if err := checkMember(q.Member); err != nil {
 		return saying(sayRefuse, "%v", err)
 	}
@@ -208,7 +208,7 @@ func (g *Gate) judgeRecord(q Request) Message {
 
 // judgeMember answers a member of the view that does not know that it is one: the member that was to tell it died, or its conversations
 // broke. Any member that it asks tells it, unless it was reported as failed already: then it is taken again when it is out of the view.
-func (g *Gate) judgeMember(q Request) Message {
+func (g *Acceptor) judgeMember(q Request) Message {
 	if g.view.ID == firstView && q.Verb == Apply || slices.ContainsFunc(g.failed, func(m views.Member) bool { return sameProcess(m, q.Member) }) {
 		return saying(sayLater, "%s is a member of view %d that went away", node(q.Member.ID, q.Member.Addr), g.view.ID)
 	}
@@ -217,7 +217,7 @@ func (g *Gate) judgeMember(q Request) Message {
 
 // Failed takes a member of the view that failed. If it has not shown a heartbeat here since it joined, joiners at its address are held back for a while
 // (J12).
-func (g *Gate) Failed(now time.Duration, m views.Member, absent bool) {
+func (g *Acceptor) Failed(now time.Duration, m views.Member, absent bool) {
 	g.failed = append(g.failed, m)
 	i := slices.IndexFunc(g.joined, func(a arrival) bool { return sameProcess(a.member, m) })
 	if i < 0 {
@@ -230,7 +230,7 @@ func (g *Gate) Failed(now time.Duration, m views.Member, absent bool) {
 }
 
 // judgeCrowd is the answer to a joiner whose address is held back, or for whom there are too many already; without a verb, it goes on.
-func (g *Gate) judgeCrowd(now time.Duration, q Request, alike func(*talk) bool) Message {
+func (g *Acceptor) judgeCrowd(now time.Duration, q Request, alike func(*session) bool) Message {
 	if left, why := g.absent.held(now, q.Member.Addr); left > 0 {
 		return saying(sayLater, "%s: ask again in %v", why, left)
 	}
@@ -240,15 +240,15 @@ func (g *Gate) judgeCrowd(now time.Duration, q Request, alike func(*talk) bool) 
 	return Message{}
 }
 
-func (g *Gate) judgeGreeting(now time.Duration, q Request) Message {
-	if m := g.judgeCrowd(now, q, func(t *talk) bool { return !t.applies() }); m.Verb != "" {
+func (g *Acceptor) judgeGreeting(now time.Duration, q Request) Message {
+	if m := g.judgeCrowd(now, q, func(t *session) bool { return !t.applies() }); m.Verb != "" {
 		return m
 	}
 	return g.roomForOne()
 }
 
 // roomForOne is the answer to a joiner for whom this process has no room now; without a verb, it has.
-func (g *Gate) roomForOne() Message {
+func (g *Acceptor) roomForOne() Message {
 	if g.config.Room != nil {
 		if err := g.config.Room(); err != nil {
 			return saying(sayLater, "%v", err)
@@ -257,7 +257,7 @@ func (g *Gate) roomForOne() Message {
 	return Message{}
 }
 
-func (g *Gate) judgeApplication(now time.Duration, q Request) Message {
+func (g *Acceptor) judgeApplication(now time.Duration, q Request) Message {
 	if d := views.Difference(g.config.Declarations, q.Declarations); d != "" {
 		return saying(sayRefuse, "declarations differ: %s", d)
 	}
@@ -267,21 +267,21 @@ func (g *Gate) judgeApplication(now time.Duration, q Request) Message {
 	case g.full():
 		return g.noRoom()
 	}
-	if m := g.judgeCrowd(now, q, (*talk).applies); m.Verb != "" {
+	if m := g.judgeCrowd(now, q, (*session).applies); m.Verb != "" {
 		return m
 	}
 	return g.roomForOne()
 }
 
-func (g *Gate) leaderAddr() string { return g.view.Members[g.leader].Addr }
+func (g *Acceptor) leaderAddr() string { return g.view.Members[g.leader].Addr }
 
-func (g *Gate) full() bool { return len(g.view.Members) >= views.MaxMembers }
+func (g *Acceptor) full() bool { return len(g.view.Members) >= views.MaxMembers }
 
-func (g *Gate) noRoom() Message {
+func (g *Acceptor) noRoom() Message {
 	return saying(sayRefuse, "the group is full: it has %d members", len(g.view.Members))
 }
 
-func (g *Gate) count(is func(*talk) bool) (n int) {
+func (g *Acceptor) count(is func(*session) bool) (n int) {
 	for _, t := range g.talks {
 		if is(t) {
 			n++
@@ -291,7 +291,7 @@ func (g *Gate) count(is func(*talk) bool) (n int) {
 }
 
 // supersede ends an earlier application of the same process: it would not ask again if it had not given that up.
-func (g *Gate) supersede(m views.Member, e *Effects) {
+func (g *Acceptor) supersede(m views.Member, e *Effects) {
 	for _, t := range slices.Clone(g.talks) {
 		if t.applies() && sameProcess(t.member, m) {
 			g.dismiss(t, saying(sayLater, "you asked again"), errAgain, e)
@@ -308,7 +308,7 @@ var (
 )
 
 // consider lets an application go on if nobody has its id or address, and ends it if somebody had them for too long.
-func (g *Gate) consider(now time.Duration, t *talk, e *Effects) {
+func (g *Acceptor) consider(now time.Duration, t *session, e *Effects) {
 	holder, held := g.holder(t)
 	switch {
 	case held && t.stage == holding && now-t.since > g.config.hold():
@@ -329,7 +329,7 @@ func (g *Gate) consider(now time.Duration, t *talk, e *Effects) {
 // holder finds the member, or who asked earlier, that has the id or the address of t. It may be the same node before it was
 // started again, so that its place becomes free; but nobody is put out for it, or else anybody could put a member out by
 // asking in its name.
-func (g *Gate) holder(t *talk) (views.Member, bool) {
+func (g *Acceptor) holder(t *session) (views.Member, bool) {
 	collides := func(m views.Member) bool { return m.ID == t.member.ID || m.Addr == t.member.Addr }
 	if i := slices.IndexFunc(g.view.Members, collides); i >= 0 {
 		return g.view.Members[i], true
@@ -347,7 +347,7 @@ func (g *Gate) holder(t *talk) (views.Member, bool) {
 
 // meet names the members to be greeted. Their incarnations stay among members, and fingerprints stand for them: who knows one could
 // greet in its name and be told the view.
-func (g *Gate) meet(now time.Duration, t *talk, e *Effects) {
+func (g *Acceptor) meet(now time.Duration, t *session, e *Effects) {
 	g.withdraw(t, e)
 	t.stage, t.since, t.ready = meeting, now, false
 	if !t.probed {
@@ -363,25 +363,25 @@ func (g *Gate) meet(now time.Duration, t *talk, e *Effects) {
 }
 
 // withdraw notes that a talk is about to be no candidate any more.
-func (g *Gate) withdraw(t *talk, e *Effects) { e.Changed = e.Changed || t.stage == reached }
+func (g *Acceptor) withdraw(t *session, e *Effects) { e.Changed = e.Changed || t.stage == reached }
 
 // dismiss ends a conversation with a last word, and tells why.
-func (g *Gate) dismiss(t *talk, word Message, why error, e *Effects) {
+func (g *Acceptor) dismiss(t *session, word Message, why error, e *Effects) {
 	e.end(t.ticket, word)
 	g.forget(t, why, e)
 }
 
 // forget drops a conversation. Who only greeted is no news: the member that decides about it tells.
-func (g *Gate) forget(t *talk, why error, e *Effects) {
+func (g *Acceptor) forget(t *session, why error, e *Effects) {
 	g.withdraw(t, e)
-	g.talks = slices.DeleteFunc(g.talks, func(other *talk) bool { return other == t })
+	g.talks = slices.DeleteFunc(g.talks, func(other *session) bool { return other == t })
 	if t.applies() || errors.Is(why, errBad) {
 		e.tell(Forgotten{Member: t.member, Err: why})
 	}
 }
 
 // Hear takes what the joiner says after its request.
-func (g *Gate) Hear(now time.Duration, t Ticket, m Message) (e Effects) {
+func (g *Acceptor) Hear(now time.Duration, t Ticket, m Message) (e Effects) {
 	one := g.talk(t)
 	if one == nil {
 		return e
@@ -411,15 +411,15 @@ func (g *Gate) Hear(now time.Duration, t Ticket, m Message) (e Effects) {
 	return e
 }
 
-func (g *Gate) talk(t Ticket) *talk {
-	if i := slices.IndexFunc(g.talks, func(one *talk) bool { return one.ticket == t }); i >= 0 {
+func (g *Acceptor) talk(t Ticket) *session {
+	if i := slices.IndexFunc(g.talks, func(one *session) bool { return one.ticket == t }); i >= 0 {
 		return g.talks[i]
 	}
 	return nil
 }
 
 // Gone takes the end of a conversation, by whichever side, and its cause.
-func (g *Gate) Gone(now time.Duration, t Ticket, err error) (e Effects) {
+func (g *Acceptor) Gone(now time.Duration, t Ticket, err error) (e Effects) {
 	if one := g.talk(t); one != nil {
 		g.forget(one, err, &e)
 		g.reconsider(now, &e)
@@ -429,7 +429,7 @@ func (g *Gate) Gone(now time.Duration, t Ticket, err error) (e Effects) {
 }
 
 // reconsider looks at those that wait, because somebody went.
-func (g *Gate) reconsider(now time.Duration, e *Effects) {
+func (g *Acceptor) reconsider(now time.Duration, e *Effects) {
 	for _, t := range slices.Clone(g.talks) {
 		if t.stage == holding {
 			g.consider(now, t, e)
@@ -438,14 +438,14 @@ func (g *Gate) reconsider(now time.Duration, e *Effects) {
 }
 
 // Candidates are the joiners that may be proposed, in the order in which they became ready. There are none but at the leader.
-func (g *Gate) Candidates() []views.Member {
-	var chosen []*talk
+func (g *Acceptor) Candidates() []views.Member {
+	var chosen []*session
 	for _, t := range g.talks {
 		if t.stage == reached {
 			chosen = append(chosen, t)
 		}
 	}
-	slices.SortFunc(chosen, func(a, b *talk) int { return cmp.Compare(a.turn, b.turn) })
+	slices.SortFunc(chosen, func(a, b *session) int { return cmp.Compare(a.turn, b.turn) })
 	var members []views.Member
 	for _, t := range chosen[:min(len(chosen), views.MaxMembers-len(g.view.Members))] {
 		members = append(members, t.member)
@@ -455,7 +455,7 @@ func (g *Gate) Candidates() []views.Member {
 
 // Installed takes a view that was installed here, in place of the one before. It returns the new members of whose conversations
 // with this member none is left: they cannot be told, and have failed.
-func (g *Gate) Installed(now time.Duration, v *views.View, self order.Rank) (e Effects, lost []views.Member) {
+func (g *Acceptor) Installed(now time.Duration, v *views.View, self order.Rank) (e Effects, lost []views.Member) {
 	before := g.view
 	g.view, g.self, g.leader = v, self, 0
 	g.joined = slices.DeleteFunc(g.joined, func(a arrival) bool { return now-a.at > arriving*g.config.hold() || !has(v, a.member) })
@@ -463,7 +463,7 @@ func (g *Gate) Installed(now time.Duration, v *views.View, self order.Rank) (e E
 		if !has(before, m) {
 			g.joined = append(g.joined, arrival{m, now})
 		}
-		if !has(before, m) && !slices.ContainsFunc(g.talks, func(t *talk) bool { return sameProcess(t.member, m) }) {
+		if !has(before, m) && !slices.ContainsFunc(g.talks, func(t *session) bool { return sameProcess(t.member, m) }) {
 			lost = append(lost, m)
 		}
 	}
@@ -492,17 +492,17 @@ func (g *Gate) Installed(now time.Duration, v *views.View, self order.Rank) (e E
 const arriving = 8
 
 // admit tells a joiner the view that it is in.
-func (g *Gate) admit(t *talk, e *Effects) {
+func (g *Acceptor) admit(t *session, e *Effects) {
 	g.withdraw(t, e)
 	e.end(t.ticket, showing(g.view))
-	g.talks = slices.DeleteFunc(g.talks, func(other *talk) bool { return other == t })
+	g.talks = slices.DeleteFunc(g.talks, func(other *session) bool { return other == t })
 	if t.applies() {
 		e.tell(Admitted{Member: t.member, View: g.view.ID})
 	}
 }
 
 // Lead takes who leads now. If it is another member, those that apply are sent there.
-func (g *Gate) Lead(leader order.Rank) (e Effects) {
+func (g *Acceptor) Lead(leader order.Rank) (e Effects) {
 	if g.leader = leader; leader != g.self {
 		g.sendAway(&e)
 	}
@@ -510,7 +510,7 @@ func (g *Gate) Lead(leader order.Rank) (e Effects) {
 	return e
 }
 
-func (g *Gate) sendAway(e *Effects) {
+func (g *Acceptor) sendAway(e *Effects) {
 	for _, t := range slices.Clone(g.talks) {
 		if t.applies() {
 			g.dismiss(t, Message{Verb: sayRedirect, Addr: g.leaderAddr()}, errMoved, e)
@@ -519,7 +519,7 @@ func (g *Gate) sendAway(e *Effects) {
 }
 
 // Halted ends everything: this process is a member no more.
-func (g *Gate) Halted(reason error) (e Effects) {
+func (g *Acceptor) Halted(reason error) (e Effects) {
 	g.halted = reason
 	for _, t := range slices.Clone(g.talks) {
 		g.dismiss(t, saying(sayLater, "%v", reason), reason, &e)
@@ -528,7 +528,7 @@ func (g *Gate) Halted(reason error) (e Effects) {
 }
 
 // Tick lets time pass: it shows that this member lives, and ends what takes too long.
-func (g *Gate) Tick(now time.Duration) (e Effects) {
+func (g *Acceptor) Tick(now time.Duration) (e Effects) {
 	for _, t := range slices.Clone(g.talks) {
 		switch {
 		case now-t.heard > g.config.Silence:
@@ -549,13 +549,13 @@ func (g *Gate) Tick(now time.Duration) (e Effects) {
 }
 
 // Next returns when Tick is due, or false if there is nothing to wait for.
-func (g *Gate) Next() (time.Duration, bool) { return g.beat, len(g.talks) > 0 }
+func (g *Acceptor) Next() (time.Duration, bool) { return g.beat, len(g.talks) > 0 }
 
-func (g *Gate) invariants() {
+func (g *Acceptor) invariants() {
 	if !invariants.Enabled {
 		return
 	}
-	applying := g.count((*talk).applies)
+	applying := g.count((*session).applies)
 	invariants.Check(applying <= maxTalks && len(g.talks)-applying <= maxTalks, "J9", "%d conversations, %d of them apply", len(g.talks), applying)
 	for _, t := range g.talks {
 		if t.stage != reached {

@@ -104,14 +104,14 @@ func whatLine(what any) string {
 // gateScript plays a script on the gate of node 1 in view 1 of nodes 1, 2 and 3. Silence is 4 s, FailAfter 6 s.
 type gateScript struct {
 	t    *testing.T
-	gate *Gate
+	gate *Acceptor
 	now  time.Duration
 	told []Event
 	last Effects
 }
 
 func newGateScript(t *testing.T) *gateScript {
-	return &gateScript{t: t, gate: NewGate(GateConfig{
+	return &gateScript{t: t, gate: NewAcceptor(AcceptorConfig{
 		Cluster: "blue", Declarations: decls, FailAfter: 6 * time.Second, Silence: 4 * time.Second,
 	}, viewOf(t, 1, "1", "2", "3"), 0)}
 }

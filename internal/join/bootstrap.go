@@ -25,15 +25,15 @@ const (
 // self is the founder's own ticket.
 const self Ticket = 0
 
-// seat is a place in the first view, in the order of rank.
-type seat struct {
+// slot is a place in the first view, in the order of rank.
+type slot struct {
 	ticket Ticket
 	member views.Member
 	ready  bool
 }
 
-// roll is the founder's decision: requests and failures go in, in order, and what to say to whom comes out. It is pure.
-type roll struct {
+// bootstrap is the founder's decision: requests and failures go in, in order, and what to say to whom comes out. It is pure.
+type bootstrap struct {
 	cluster string
 	key     string // of the view: who shows it was told by the founder
 	group   string
@@ -42,14 +42,14 @@ type roll struct {
 	decls   []views.Declaration
 	layouts map[string]views.Layout
 	phase   phase
-	seats   []seat      // the founder's first (J1)
+	seats   []slot      // the founder's first (J1)
 	view    *views.View // from proposed on
 	unmet   []views.Unmet
 	cause   error // when failed
 }
 
 // over reports whether the attempt has ended.
-func (r *roll) over() bool { return r.phase == installed || r.phase == failed }
+func (r *bootstrap) over() bool { return r.phase == installed || r.phase == failed }
 
 // effects is what the world must do now, in order.
 type effects struct {
@@ -65,12 +65,12 @@ type send struct {
 func (e *effects) say(to Ticket, m Message) { e.sends = append(e.sends, send{to, m}) }
 func (e *effects) tell(event Event)         { e.events = append(e.events, event) }
 
-func newRoll(c Config) *roll {
-	return &roll{cluster: c.Cluster, expect: c.Expect, decls: c.Declarations, layouts: c.Layouts, seats: []seat{{ticket: self, member: c.Self}}}
+func newBootstrap(c Config) *bootstrap {
+	return &bootstrap{cluster: c.Cluster, expect: c.Expect, decls: c.Declarations, layouts: c.Layouts, seats: []slot{{ticket: self, member: c.Self}}}
 }
 
 // ask decides about a request.
-func (r *roll) ask(t Ticket, q Request) (e effects) {
+func (r *bootstrap) ask(t Ticket, q Request) (e effects) {
 	answer := r.judge(q)
 	if answer.Verb != sayWait {
 		e.say(t, answer)
@@ -79,7 +79,7 @@ func (r *roll) ask(t Ticket, q Request) (e effects) {
 		}
 		return e
 	}
-	r.seats = append(r.seats, seat{ticket: t, member: q.Member})
+	r.seats = append(r.seats, slot{ticket: t, member: q.Member})
 	e.tell(JoinRequested{Member: q.Member, Asked: len(r.seats), Expect: r.expect})
 	e.say(t, answer)
 	r.propose(&e)
@@ -91,7 +91,7 @@ func refused(q Request, answer Message) Refused {
 }
 
 // judge is the answer to a request. What will differ for ever is said first, so that nobody waits for a refusal.
-func (r *roll) judge(q Request) Message {
+func (r *bootstrap) judge(q Request) Message {
 	if err := checkMember(q.Member); err != nil {
 		return saying(sayRefuse, "%v", err)
 	}
@@ -105,7 +105,7 @@ func (r *roll) judge(q Request) Message {
 		return other(r.group) // which begins now
 	}
 	switch r.phase {
-	case proposed, installed: // from then on a Door takes the requests, in a moment
+	case proposed, installed: // from then on a Server takes the requests, in a moment
 		return saying(sayLater, "the first view is being installed: %s", roster(r.view.Members))
 	case failed:
 		return saying(sayLater, "%v", r.cause)
@@ -129,7 +129,7 @@ func (r *roll) judge(q Request) Message {
 // conflict finds the member that has the id or the address of m. If it has both, m may be the same node, started again before its
 // old connection was seen to break, and is told to ask again: until then. It does not take the place over, for then anybody who
 // can reach the founder could throw a member out by asking in its name. The founder itself cannot come back so.
-func (r *roll) conflict(m views.Member) (views.Member, bool) {
+func (r *bootstrap) conflict(m views.Member) (views.Member, bool) {
 	for _, s := range r.seats {
 		if s.member.ID == m.ID || s.member.Addr == m.Addr {
 			return s.member, true
@@ -141,7 +141,7 @@ func (r *roll) conflict(m views.Member) (views.Member, bool) {
 var errOutOfTurn = errors.New("it spoke out of turn")
 
 // propose makes the View when every place is taken.
-func (r *roll) propose(e *effects) {
+func (r *bootstrap) propose(e *effects) {
 	if len(r.seats) < r.expect {
 		return
 	}
@@ -157,7 +157,7 @@ func (r *roll) propose(e *effects) {
 	r.broadcast(e, showing(view))
 }
 
-func (r *roll) members() []views.Member {
+func (r *bootstrap) members() []views.Member {
 	var members []views.Member
 	for _, s := range r.seats {
 		members = append(members, s.member)
@@ -166,7 +166,7 @@ func (r *roll) members() []views.Member {
 }
 
 // broadcast says m to all joiners.
-func (r *roll) broadcast(e *effects, m Message) {
+func (r *bootstrap) broadcast(e *effects, m Message) {
 	for _, s := range r.seats {
 		if s.ticket != self {
 			e.say(s.ticket, m)
@@ -174,7 +174,7 @@ func (r *roll) broadcast(e *effects, m Message) {
 	}
 }
 
-func (r *roll) seat(t Ticket) *seat {
+func (r *bootstrap) seat(t Ticket) *slot {
 	for i := range r.seats {
 		if r.seats[i].ticket == t {
 			return &r.seats[i]
@@ -184,7 +184,7 @@ func (r *roll) seat(t Ticket) *seat {
 }
 
 // ready notes that a member's links stand, and installs with the last one (J3). A joiner says it once, after the View.
-func (r *roll) ready(t Ticket) (e effects) {
+func (r *bootstrap) ready(t Ticket) (e effects) {
 	s := r.seat(t)
 	if s == nil {
 		return e
@@ -193,7 +193,7 @@ func (r *roll) ready(t Ticket) (e effects) {
 		return r.fail(t, errOutOfTurn)
 	}
 	s.ready = true
-	if r.phase == proposed && !slices.ContainsFunc(r.seats, func(s seat) bool { return !s.ready }) {
+	if r.phase == proposed && !slices.ContainsFunc(r.seats, func(s slot) bool { return !s.ready }) {
 		r.phase = installed
 		e.tell(ViewInstalled{r.view})
 		r.broadcast(&e, Message{Verb: sayInstall})
@@ -202,7 +202,7 @@ func (r *roll) ready(t Ticket) (e effects) {
 }
 
 // fail is the end of a member's part: its connection broke, it reported an error, or it broke the rules.
-func (r *roll) fail(t Ticket, err error) (e effects) {
+func (r *bootstrap) fail(t Ticket, err error) (e effects) {
 	s := r.seat(t)
 	switch {
 	case s == nil || r.over():
@@ -218,7 +218,7 @@ func (r *roll) fail(t Ticket, err error) (e effects) {
 	default:
 		e.tell(Forgotten{Member: s.member, Err: err})
 		e.say(t, saying(sayRefuse, "%v", err))
-		r.seats = slices.DeleteFunc(r.seats, func(s seat) bool { return s.ticket == t })
+		r.seats = slices.DeleteFunc(r.seats, func(s slot) bool { return s.ticket == t })
 	}
 	return e
 }

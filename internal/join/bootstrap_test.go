@@ -20,8 +20,8 @@ func member(id int) views.Member {
 	return views.Member{ID: order.NodeID(id), Addr: fmt.Sprintf("10.0.0.%d:7000", id)}
 }
 
-func rollOf(expect int) *roll {
-	return newRoll(Config{Cluster: "blue", Self: member(1), Expect: expect, Declarations: decls})
+func bootstrapOf(expect int) *bootstrap {
+	return newBootstrap(Config{Cluster: "blue", Self: member(1), Expect: expect, Declarations: decls})
 }
 
 func requestOf(id, expect int) Request {
@@ -45,9 +45,9 @@ func expectSaid(t *testing.T, e effects, want string) {
 }
 
 // fullRoll has proposed a view of 1, 2 and 3 on tickets 0, 10 and 20.
-func fullRoll(t *testing.T) *roll {
+func fullRoll(t *testing.T) *bootstrap {
 	t.Helper()
-	r := rollOf(3)
+	r := bootstrapOf(3)
 	expectSaid(t, r.ask(10, requestOf(2, 3)), "10:wait")
 	expectSaid(t, r.ask(20, requestOf(3, 3)), "20:wait 10:view 20:view")
 	return r
@@ -55,7 +55,7 @@ func fullRoll(t *testing.T) *roll {
 
 // J1.
 func TestRanksAreTheFounderThenTheOrderOfArrival(t *testing.T) {
-	r := rollOf(4)
+	r := bootstrapOf(4)
 	for i, id := range []int{9, 2, 5} {
 		r.ask(Ticket(i+1), requestOf(id, 4))
 	}
@@ -82,7 +82,7 @@ func TestInstallIsSaidWhenTheLastMemberIsReady(t *testing.T) {
 }
 
 func TestAGroupOfOneNeedsNobody(t *testing.T) {
-	r := newRoll(Config{Self: member(1), Expect: 1})
+	r := newBootstrap(Config{Self: member(1), Expect: 1})
 	var e effects
 	r.propose(&e)
 	r.ready(self)
@@ -123,7 +123,7 @@ func TestEveryRefusalNamesBothSides(t *testing.T) {
 		"window":  {field(func(d *views.Declaration) { d.Window = 32 }), []string{`"audit"`, "window", "16", "32"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := rollOf(3)
+			r := bootstrapOf(3)
 			r.ask(10, requestOf(7, 3))
 			e := r.ask(20, c.q)
 			expectSaid(t, e, "20:refuse")
@@ -142,13 +142,13 @@ func TestEveryRefusalNamesBothSides(t *testing.T) {
 func TestTheOrderOfMembersInADeclarationMeansNothing(t *testing.T) {
 	q := requestOf(2, 3)
 	q.Declarations[1].Members = []order.NodeID{2, 1}
-	expectSaid(t, rollOf(3).ask(10, q), "10:wait")
+	expectSaid(t, bootstrapOf(3).ask(10, q), "10:wait")
 }
 
 func TestAReasonIsCutBeforeItIsSent(t *testing.T) {
 	q := requestOf(2, 3)
 	q.Cluster = strings.Repeat("é", 500_000)
-	e := rollOf(3).ask(10, q)
+	e := bootstrapOf(3).ask(10, q)
 	if text := e.sends[0].msg.Text; len(text) > maxTextBytes+len("…") {
 		t.Fatalf("%d bytes", len(text))
 	}
@@ -156,7 +156,7 @@ func TestAReasonIsCutBeforeItIsSent(t *testing.T) {
 
 // J2, before the View.
 func TestBeforeTheViewABrokenJoinerIsForgottenAndAnotherTakesItsPlace(t *testing.T) {
-	r := rollOf(3)
+	r := bootstrapOf(3)
 	r.ask(10, requestOf(2, 3))
 	e := r.fail(10, errGone)
 	if f, ok := e.events[0].(Forgotten); !ok || f.Member.ID != 2 || len(r.seats) != 1 {
@@ -170,7 +170,7 @@ func TestBeforeTheViewABrokenJoinerIsForgottenAndAnotherTakesItsPlace(t *testing
 }
 
 func TestANodeThatAsksAgainWaitsUntilItsOldConnectionIsGone(t *testing.T) {
-	r := rollOf(4)
+	r := bootstrapOf(4)
 	r.ask(10, requestOf(2, 4))
 	e := r.ask(20, requestOf(2, 4))
 	expectSaid(t, e, "20:later")
@@ -202,7 +202,7 @@ func TestAfterTheViewAnyFailureAbortsForAllAndNamesTheNode(t *testing.T) {
 }
 
 func TestAFounderThatGivesUpBeforeTheViewSendsJoinersAway(t *testing.T) {
-	r := rollOf(4)
+	r := bootstrapOf(4)
 	r.ask(10, requestOf(2, 4))
 	expectSaid(t, r.fail(self, errors.New("tired")), "10:later")
 	expectSaid(t, r.ask(20, requestOf(3, 4)), "20:later")
@@ -222,7 +222,7 @@ func TestLatecomersAskAgainUntilADoorTakesThem(t *testing.T) {
 }
 
 func TestASubgroupThatLacksMembersDoesNotHoldUpTheView(t *testing.T) {
-	r := rollOf(3)
+	r := bootstrapOf(3)
 	r.ask(10, requestOf(3, 3)) // "audit" is of nodes 1 and 2
 	expectSaid(t, r.ask(20, requestOf(4, 3)), "20:wait 10:view 20:view")
 	if audit := r.view.Subgroups[1]; !slices.Equal(audit.Members, []order.Rank{0}) || len(audit.Senders) != 0 {
@@ -231,7 +231,7 @@ func TestASubgroupThatLacksMembersDoesNotHoldUpTheView(t *testing.T) {
 }
 
 func TestMembersThatDeclareWhatNobodyCanMeetAreAllRefused(t *testing.T) {
-	r := rollOf(2)
+	r := bootstrapOf(2)
 	q := requestOf(2, 2)
 	q.Declarations[0].Shards = views.MaxMembers + 1
 	r.decls = q.Declarations
@@ -243,7 +243,7 @@ func TestMembersThatDeclareWhatNobodyCanMeetAreAllRefused(t *testing.T) {
 }
 
 func TestSpeakingOutOfTurnCostsThePlaceOrTheAttempt(t *testing.T) {
-	r := rollOf(3)
+	r := bootstrapOf(3)
 	r.ask(10, requestOf(2, 3))
 	expectSaid(t, r.hear(10, Message{Verb: sayReady}), "10:refuse")
 	r = fullRoll(t)
@@ -259,17 +259,17 @@ func TestSpeakingOutOfTurnCostsThePlaceOrTheAttempt(t *testing.T) {
 
 func TestNobodyIsToldMoreThanAQueueHolds(t *testing.T) {
 	// Every run of five inputs over two conversations; the queue of a line takes lineMessages.
-	inputs := []func(r *roll) effects{
-		func(r *roll) effects { return r.ask(10, requestOf(2, 3)) },
-		func(r *roll) effects { return r.ask(20, requestOf(3, 3)) },
-		func(r *roll) effects { return r.ready(10) },
-		func(r *roll) effects { return r.ready(20) },
-		func(r *roll) effects { return r.ready(self) },
-		func(r *roll) effects { return r.fail(10, errGone) },
-		func(r *roll) effects { return r.fail(self, errGone) },
+	inputs := []func(r *bootstrap) effects{
+		func(r *bootstrap) effects { return r.ask(10, requestOf(2, 3)) },
+		func(r *bootstrap) effects { return r.ask(20, requestOf(3, 3)) },
+		func(r *bootstrap) effects { return r.ready(10) },
+		func(r *bootstrap) effects { return r.ready(20) },
+		func(r *bootstrap) effects { return r.ready(self) },
+		func(r *bootstrap) effects { return r.fail(10, errGone) },
+		func(r *bootstrap) effects { return r.fail(self, errGone) },
 	}
 	for n := range 7 * 7 * 7 * 7 * 7 {
-		r, told, last, asked := rollOf(3), map[Ticket]int{}, map[Ticket]bool{}, map[int]bool{}
+		r, told, last, asked := bootstrapOf(3), map[Ticket]int{}, map[Ticket]bool{}, map[int]bool{}
 		for i, rest := 0, n; i < 5; i, rest = i+1, rest/7 {
 			if k := rest % 7; k > 1 || !asked[k] { // a conversation has one request
 				asked[k] = true

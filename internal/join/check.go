@@ -11,7 +11,7 @@ import (
 var ErrBadView = errors.New("unusable view")
 
 // checkView is J5.
-func checkView(c ApplicantConfig, v *views.View) error {
+func checkView(c JoinerConfig, v *views.View) error {
 	if v == nil {
 		return fmt.Errorf("%w: it is missing", ErrBadView)
 	}
@@ -36,7 +36,7 @@ func checkView(c ApplicantConfig, v *views.View) error {
 }
 
 // checkFirst is J5 for a first view.
-func checkFirst(c ApplicantConfig, v *views.View) error {
+func checkFirst(c JoinerConfig, v *views.View) error {
 	if err := checkView(c, v); err != nil {
 		return err
 	}

@@ -12,35 +12,35 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// joiner is an Applicant on real connections.
-type joiner struct {
-	*talks
+// dialer is a Joiner on real connections.
+type dialer struct {
+	*sessions
 	config Config
-	core   *Applicant // guarded by talks.mu
+	core   *Joiner // guarded by sessions.mu
 	nonce  string
 
 	ctx     context.Context // of the dialing
 	cancel  context.CancelFunc
-	dials   map[Ticket]context.CancelFunc // guarded by talks.mu
+	dials   map[Ticket]context.CancelFunc // guarded by sessions.mu
 	ended   bool                          // the same: decided was closed
 	decided chan struct{}                 // closed when the core has come to an end
 	handed  chan *conversation            // the conversation with a founder, once the first view was offered in it
 }
 
-func newJoiner(c Config) *joiner {
-	j := &joiner{
-		talks: newTalks(newDesk(c, requestsPerMember*c.Expect+views.MaxMembers)), config: c, nonce: rand.Text(),
+func newDialer(c Config) *dialer {
+	j := &dialer{
+		sessions: newSessions(newLimiter(c, requestsPerMember*c.Expect+views.MaxMembers)), config: c, nonce: rand.Text(),
 		dials: map[Ticket]context.CancelFunc{}, decided: make(chan struct{}), handed: make(chan *conversation, 1),
 	}
 	j.ctx, j.cancel = context.WithCancel(context.Background())
-	j.core = NewApplicant(c.applicant(j.nonce))
+	j.core = NewJoiner(c.applicant(j.nonce))
 	j.tick, j.next, j.dial, j.after, j.hung = j.core.Tick, j.core.Next, j.connect, j.notice, j.undial
 	return j
 }
 
 // apply asks until this process is a member, has been offered the first view, or is refused.
 func apply(ctx context.Context, c Config) (*Outcome, error) {
-	j := newJoiner(c)
+	j := newDialer(c)
 	c.Port.Handle(port.KindControl, j.handler(j.redirect))
 	j.step(j.core.Start)
 	var err error
@@ -64,11 +64,11 @@ func apply(ctx context.Context, c Config) (*Outcome, error) {
 	conn := <-j.handed
 	j.cancel()
 	j.finish() // those that take this process for a member are still answered
-	return &Outcome{View: v, Session: newMembership(j.desk, c.Self, conn, v), config: c, joiner: j}, nil
+	return &Outcome{View: v, Session: newMembership(j.limiter, c.Self, conn, v), config: c, joiner: j}, nil
 }
 
 // abandon ends everything.
-func (j *joiner) abandon() {
+func (j *dialer) abandon() {
 	j.stop()
 	select {
 	case conn := <-j.handed:
@@ -78,15 +78,15 @@ func (j *joiner) abandon() {
 }
 
 // stop ends what goes on, except for a conversation that was handed over.
-func (j *joiner) stop() {
+func (j *dialer) stop() {
 	j.cancel()
-	j.talks.stop()
+	j.sessions.stop()
 }
 
 // redirect answers those who take this process for a member. It may be this process itself, which did not recognize one of
 // the addresses as its own. Id and address do not tell, for another process may have been given the same by mistake, and two
 // founders would be the result; the nonce of the request does.
-func (j *joiner) redirect(conn *conversation, q Request) {
+func (j *dialer) redirect(conn *conversation, q Request) {
 	answer := Message{Verb: sayRedirect, Addr: j.config.Join[0]}
 	if q.Nonce == j.nonce {
 		j.step(func(time.Duration) Effects {
@@ -106,7 +106,7 @@ func (j *joiner) redirect(conn *conversation, q Request) {
 }
 
 // connect dials in the background.
-func (j *joiner) connect(d Dial) {
+func (j *dialer) connect(d Dial) {
 	ctx, cancel := context.WithTimeout(j.ctx, j.silence)
 	j.dials[d.Ticket] = cancel
 	j.writers.Go(func() {
@@ -131,15 +131,15 @@ func (j *joiner) connect(d Dial) {
 }
 
 // undial gives up a conversation that does not stand yet.
-func (j *joiner) undial(t Ticket) {
+func (j *dialer) undial(t Ticket) {
 	if cancel := j.dials[t]; cancel != nil {
 		cancel()
 		delete(j.dials, t)
 	}
 }
 
-func (j *joiner) connected(t Ticket, conn *conversation) {
-	var l *line
+func (j *dialer) connected(t Ticket, conn *conversation) {
+	var l *writer
 	j.step(func(now time.Duration) Effects {
 		if j.dials[t] == nil {
 			return Effects{}
@@ -159,7 +159,7 @@ func (j *joiner) connected(t Ticket, conn *conversation) {
 }
 
 // converse is the reading side of a conversation.
-func (j *joiner) converse(t Ticket, l *line) {
+func (j *dialer) converse(t Ticket, l *writer) {
 	defer j.dialed.Leave(l.conn.Conn.Conn)
 	j.read(t, l,
 		func(now time.Duration, m Message) Effects { return j.core.Hear(now, t, m) },
@@ -172,7 +172,7 @@ func (j *joiner) converse(t Ticket, l *line) {
 }
 
 // notice looks whether the core has come to an end.
-func (j *joiner) notice() {
+func (j *dialer) notice() {
 	if j.ended || !j.core.decided() {
 		return
 	}

@@ -15,25 +15,25 @@ import (
 // errGone says that a joiner's connection ended.
 var errGone = errors.New("its connection broke")
 
-// founder carries out what its roll decides. Each conversation has two goroutines: the port's handler reads, and a writer
+// founder performs what its bootstrap decides. Each conversation has two goroutines: the port's handler reads, and a writer
 // of its own sends, so that a joiner that does not read delays nobody.
 type founder struct {
-	*desk
+	*limiter
 	session *Session
-	known   chan struct{} // closed when the roll has left gathering
+	known   chan struct{} // closed when the bootstrap has left gathering
 
 	mu        sync.Mutex
-	roll      *roll
-	lines     map[Ticket]*line // conversations in which something may still be said
+	roll      *bootstrap
+	lines     map[Ticket]*writer // conversations in which something may still be said
 	last      Ticket
-	farewells []*line // those that were told how the attempt ended
+	farewells []*writer // those that were told how the attempt ended
 }
 
 // lineMessages is the most that is ever said to a joiner, besides still: wait, view and the last word.
 const lineMessages = 3
 
 func found(ctx context.Context, c Config) (*Session, error) {
-	f := &founder{desk: newDesk(c, requestsPerMember*c.Expect), known: make(chan struct{}), roll: newRoll(c), lines: map[Ticket]*line{}}
+	f := &founder{limiter: newLimiter(c, requestsPerMember*c.Expect), known: make(chan struct{}), roll: newBootstrap(c), lines: map[Ticket]*writer{}}
 	f.roll.key, f.roll.group, f.roll.secret = rand.Text(), rand.Text(), views.NewSecret(rand.Text()+rand.Text())
 	f.session = newSession(f)
 	f.open()
@@ -53,9 +53,9 @@ func found(ctx context.Context, c Config) (*Session, error) {
 	return f.session, nil
 }
 
-// open takes requests from now on. A group of one is complete before anybody can ask.
+// open takes requests from now on. A group of one is complete before another process can ask.
 func (f *founder) open() {
-	f.step(func(r *roll) (e effects) {
+	f.step(func(r *bootstrap) (e effects) {
 		r.propose(&e)
 		if r.phase != failed {
 			f.port.Handle(port.KindControl, f.handler(f.converse))
@@ -64,8 +64,8 @@ func (f *founder) open() {
 	})
 }
 
-// step lets the roll decide and does what it says, all under the lock: sends only reach the writers' queues.
-func (f *founder) step(decide func(*roll) effects) {
+// step lets the bootstrap decide and does what it says, all under the lock: sends only reach the writers' queues.
+func (f *founder) step(decide func(*bootstrap) effects) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	before := f.roll.phase
@@ -87,7 +87,7 @@ func (f *founder) step(decide func(*roll) effects) {
 	f.advance(before)
 }
 
-func (f *founder) send(l *line, s send) {
+func (f *founder) send(l *writer, s send) {
 	l.out <- s.msg // never blocks: lineMessages
 	if s.msg.last() {
 		close(l.out)
@@ -114,11 +114,11 @@ func (f *founder) advance(before phase) {
 
 // converse is the reading side of a conversation.
 func (f *founder) converse(conn *conversation, q Request) {
-	l := newLine(conn, lineMessages)
+	l := newWriter(conn, lineMessages)
 	go l.write()
 	defer conn.Pulses()()
 	var t Ticket
-	f.step(func(r *roll) effects {
+	f.step(func(r *bootstrap) effects {
 		f.last++
 		t = f.last
 		f.lines[t] = l
@@ -128,17 +128,17 @@ func (f *founder) converse(conn *conversation, q Request) {
 		var m Message
 		err := conn.hear(&m)
 		if err != nil {
-			f.step(func(r *roll) effects { return r.fail(t, gone(err)) })
+			f.step(func(r *bootstrap) effects { return r.fail(t, gone(err)) })
 			f.drop(t)
 			<-l.sent
 			return
 		}
-		f.step(func(r *roll) effects { return r.hear(t, m) })
+		f.step(func(r *bootstrap) effects { return r.hear(t, m) })
 	}
 }
 
 // hear takes what a joiner says after its request.
-func (r *roll) hear(t Ticket, m Message) effects {
+func (r *bootstrap) hear(t Ticket, m Message) effects {
 	switch m.Verb {
 	case sayStill:
 		return effects{}
@@ -168,9 +168,9 @@ func (f *founder) drop(t Ticket) {
 	}
 }
 
-func (f *founder) ready() { f.step(func(r *roll) effects { return r.ready(self) }) }
+func (f *founder) ready() { f.step(func(r *bootstrap) effects { return r.ready(self) }) }
 
-func (f *founder) abort(err error) { f.step(func(r *roll) effects { return r.fail(self, err) }) }
+func (f *founder) abort(err error) { f.step(func(r *bootstrap) effects { return r.fail(self, err) }) }
 
 func (f *founder) flush() {
 	f.mu.Lock()

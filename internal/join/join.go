@@ -57,8 +57,8 @@
 // What cannot be had: a process of a first view whose connection breaks after it said ready does not know whether the view was
 // installed. It gets an error, and the others, if they did install, find a member that does not move.
 //
-// Roll (roll.go), Gate (gate.go) and Applicant (applicant.go) decide and are pure; founder.go, door.go and joiner.go own the
-// connections.
+// bootstrap (bootstrap.go), Acceptor (acceptor.go) and Joiner (joiner.go) decide and are pure; founder.go, server.go and dialer.go perform it
+// in conversations of package wire.
 package join
 
 import (
@@ -172,8 +172,8 @@ func (c Config) Validate() error {
 // that it does not advertise, finds out by asking (errItself).
 func (c Config) founds() bool { return len(c.Join) == 0 || c.Join[0] == c.Self.Addr }
 
-func (c Config) applicant(nonce string) ApplicantConfig {
-	return ApplicantConfig{
+func (c Config) applicant(nonce string) JoinerConfig {
+	return JoinerConfig{
 		Cluster: c.Cluster, Self: c.Self, Declarations: c.Declarations, Join: c.Join, Expect: c.Expect, Nonce: nonce, Group: c.Group, Secret: c.Secret,
 		Silence: c.silence, Linger: 2*c.FailAfter + c.silence,
 	}
@@ -192,16 +192,18 @@ type Outcome struct {
 	Founded bool
 
 	config Config
-	joiner *joiner // nil for a founder
+	joiner *dialer // nil for a founder
 }
 
 // Serve takes the requests of those that come later. It is called once: after Session.Ready has returned nil, if there is a
 // Session, else at once. A process that joined keeps showing the others that it lives until they have installed its view, so
-// the Door must stay open for as long as it wants to be a member.
+// the Server must stay open for as long as it wants to be a member.
 //
-// Changed, which may be nil, is told that Candidates is another list now. It is called from the Door's goroutines and, within
-// Installed, Lead and Halted, from the caller's; it may call the Door.
-func (o *Outcome) Serve(changed func()) *Door { return openDoor(o.config, o.View, o.joiner, changed) }
+// Changed, which may be nil, is told that Candidates is another list now. It is called from the Server's goroutines and, within
+// Installed, Lead and Halted, from the caller's; it may call the Server.
+func (o *Outcome) Serve(changed func()) *Server {
+	return openServer(o.config, o.View, o.joiner, changed)
+}
 
 // Abort gives up what Join achieved, in place of Serve. If there is a Session, everybody else's Ready fails with the reason.
 func (o *Outcome) Abort(reason error) {
@@ -218,7 +220,7 @@ func (o *Outcome) Abort(reason error) {
 // returns once the View is known: to the founder when Expect members have asked, to the others when the founder's View has
 // arrived. In the second, it returns the first view with this process that a member has installed.
 //
-// The port's control connections belong to this package from the call on: after success they are answered until the Door is
+// The port's control connections belong to this package from the call on: after success they are answered until the Server is
 // closed, after an error no more. Errors wrap ErrRefused (final), ErrBadView, the context's cause together with the last failure
 // of each address, or, for a founder, ErrAborted if a member failed at once, and what views.Place has to say if the members
 // that came cannot form the declared view.

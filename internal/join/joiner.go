@@ -14,14 +14,14 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// ApplicantConfig is what an Applicant needs to know.
-type ApplicantConfig struct {
+// JoinerConfig is what an Joiner needs to know.
+type JoinerConfig struct {
 	Cluster      string
 	Self         views.Member
 	Declarations []views.Declaration
 	Join         []string // addresses to ask, in turn; at least one
 	Expect       int      // for the first view only
-	Nonce        string   // new for every Applicant: shows it that it asked itself
+	Nonce        string   // new for every Joiner: shows it that it asked itself
 	// Group and Secret are those of the group that this process was a member of: it becomes a member of no other. Empty: of none.
 	Group  string
 	Secret views.Secret
@@ -33,10 +33,10 @@ type ApplicantConfig struct {
 	Linger time.Duration
 }
 
-// Applicant is a process that wants to become a member. Connections, messages and time go in, and what to do comes out. It is
+// Joiner is a process that wants to become a member. Connections, messages and time go in, and what to do comes out. It is
 // pure. Its life: asking at one address after the other → held → meeting (greeting all members) → ready → a member.
-type Applicant struct {
-	config   ApplicantConfig
+type Joiner struct {
+	config   JoinerConfig
 	addrs    []string // Join without this process's own
 	failures []error  // the last one at each of addrs
 	at       int      // of addrs, which is asked
@@ -87,26 +87,26 @@ const (
 	pauseMax = time.Second
 )
 
-// NewApplicant makes an applicant that does nothing before Start.
-func NewApplicant(c ApplicantConfig) *Applicant {
+// NewJoiner makes an applicant that does nothing before Start.
+func NewJoiner(c JoinerConfig) *Joiner {
 	if c.Silence == 0 {
 		c.Silence = DefaultSilence
 	}
 	if c.Linger == 0 {
 		c.Linger = 4 * c.Silence
 	}
-	a := &Applicant{config: c, pause: pauseMin}
+	a := &Joiner{config: c, pause: pauseMin}
 	a.addrs = slices.DeleteFunc(slices.Clone(c.Join), func(addr string) bool { return addr == c.Self.Addr })
 	a.failures = make([]error, len(a.addrs))
 	return a
 }
 
 // View is the view in which this process became a member, nil before. Conversations may go on until Over.
-func (a *Applicant) View() *views.View { return a.view }
+func (a *Joiner) View() *views.View { return a.view }
 
 // Offer is the first view that a founder proposed, and the conversation in which it did. It is the applicant's end: what
 // follows is not its affair.
-func (a *Applicant) Offer() (*views.View, Ticket) {
+func (a *Joiner) Offer() (*views.View, Ticket) {
 	if a.offer == nil {
 		return nil, 0
 	}
@@ -114,18 +114,18 @@ func (a *Applicant) Offer() (*views.View, Ticket) {
 }
 
 // Err is why this process will not become a member, whenever it asks. It wraps ErrRefused or ErrBadView.
-func (a *Applicant) Err() error { return a.err }
+func (a *Joiner) Err() error { return a.err }
 
 // decided reports whether there is nothing left to ask for.
-func (a *Applicant) decided() bool { return a.view != nil || a.offer != nil || a.err != nil }
+func (a *Joiner) decided() bool { return a.view != nil || a.offer != nil || a.err != nil }
 
 // Over reports whether nothing will come out any more.
-func (a *Applicant) Over() bool {
+func (a *Joiner) Over() bool {
 	return a.err != nil || a.offer != nil || a.view != nil && a.asked == nil && len(a.greets) == 0
 }
 
 // Start begins.
-func (a *Applicant) Start(now time.Duration) (e Effects) {
+func (a *Joiner) Start(now time.Duration) (e Effects) {
 	a.beat = now + a.config.Silence/beats
 	if len(a.addrs) == 0 {
 		a.err = fmt.Errorf("join: %w: there is no address to ask but this process's own", ErrRefused)
@@ -135,19 +135,19 @@ func (a *Applicant) Start(now time.Duration) (e Effects) {
 	return e
 }
 
-func (a *Applicant) dial(now time.Duration, c *call, e *Effects) {
+func (a *Joiner) dial(now time.Duration, c *call, e *Effects) {
 	a.last++
 	c.ticket, c.stage, c.heard = a.last, dialing, now
 	e.Dials = append(e.Dials, Dial{c.ticket, c.addr, c.member})
 }
 
-func (a *Applicant) ask(now time.Duration, addr string, e *Effects) {
+func (a *Joiner) ask(now time.Duration, addr string, e *Effects) {
 	a.asked = &call{addr: addr}
 	a.dial(now, a.asked, e)
 }
 
 // Connected takes a conversation that was dialed.
-func (a *Applicant) Connected(now time.Duration, t Ticket) (e Effects) {
+func (a *Joiner) Connected(now time.Duration, t Ticket) (e Effects) {
 	c := a.call(t)
 	if c == nil {
 		e.hangUp(t)
@@ -163,7 +163,7 @@ func (a *Applicant) Connected(now time.Duration, t Ticket) (e Effects) {
 }
 
 // call finds a conversation; those that are not dialed have none.
-func (a *Applicant) call(t Ticket) *call {
+func (a *Joiner) call(t Ticket) *call {
 	if a.asked != nil && a.asked.ticket == t {
 		return a.asked
 	}
@@ -176,14 +176,14 @@ func (a *Applicant) call(t Ticket) *call {
 }
 
 // Itself says that the request under way came back to this process. It comes before the answer to that request.
-func (a *Applicant) Itself() {
+func (a *Joiner) Itself() {
 	if a.asked != nil {
 		a.asked.itself = true
 	}
 }
 
 // Gone takes the end of a conversation, or of the attempt to dial.
-func (a *Applicant) Gone(now time.Duration, t Ticket, err error) (e Effects) {
+func (a *Joiner) Gone(now time.Duration, t Ticket, err error) (e Effects) {
 	if c := a.call(t); c != nil {
 		a.lose(now, c, err, &e)
 	}
@@ -192,7 +192,7 @@ func (a *Applicant) Gone(now time.Duration, t Ticket, err error) (e Effects) {
 }
 
 // Hear takes what the other side says.
-func (a *Applicant) Hear(now time.Duration, t Ticket, m Message) (e Effects) {
+func (a *Joiner) Hear(now time.Duration, t Ticket, m Message) (e Effects) {
 	c := a.call(t)
 	if c == nil || a.offer != nil || a.err != nil {
 		return e
@@ -220,12 +220,12 @@ func (a *Applicant) Hear(now time.Duration, t Ticket, m Message) (e Effects) {
 }
 
 // foreign reports whether a view is not one of the group that this process was a member of. A process that shows one of that group knows its secret.
-func (a *Applicant) foreign(m Message) bool {
+func (a *Joiner) foreign(m Message) bool {
 	return a.config.Group != "" && m.View != nil && (m.View.Group != a.config.Group || views.NewSecret(m.Secret) != a.config.Secret)
 }
 
 // otherHistory is what is wrong with another group, or with one that says that it is this process's own and does not know its secret.
-func (a *Applicant) otherHistory(c *call, m Message) error {
+func (a *Joiner) otherHistory(c *call, m Message) error {
 	group := m.Group
 	if m.View != nil {
 		group = m.View.Group
@@ -233,7 +233,7 @@ func (a *Applicant) otherHistory(c *call, m Message) error {
 	return views.OtherHistory(c.addr, a.config.Group, clip(group))
 }
 
-func (a *Applicant) propose(c *call, v *views.View, e *Effects) {
+func (a *Joiner) propose(c *call, v *views.View, e *Effects) {
 	if err := checkFirst(a.config, v); err != nil {
 		e.say(c.ticket, saying(sayAbort, "%v", err))
 		a.fail(c, err, e)
@@ -245,7 +245,7 @@ func (a *Applicant) propose(c *call, v *views.View, e *Effects) {
 
 // enter is the end: this process is a member. It keeps its conversations, for a while, until each member has said so too: one
 // that finds its own broken when it installs the view takes this process for failed.
-func (a *Applicant) enter(now time.Duration, c *call, v *views.View, e *Effects) {
+func (a *Joiner) enter(now time.Duration, c *call, v *views.View, e *Effects) {
 	if err := checkView(a.config, v); err != nil {
 		a.fail(c, err, e)
 		return
@@ -265,7 +265,7 @@ func (a *Applicant) enter(now time.Duration, c *call, v *views.View, e *Effects)
 }
 
 // fail ends all conversations.
-func (a *Applicant) fail(c *call, err error, e *Effects) {
+func (a *Joiner) fail(c *call, err error, e *Effects) {
 	a.err = fmt.Errorf("join: %s: %w", c.addr, err)
 	a.hangUpGreets(e)
 	if a.asked != nil {
@@ -273,21 +273,21 @@ func (a *Applicant) fail(c *call, err error, e *Effects) {
 	}
 }
 
-func (a *Applicant) hangUpGreets(e *Effects) {
+func (a *Joiner) hangUpGreets(e *Effects) {
 	for _, c := range slices.Clone(a.greets) {
 		a.discard(c, e)
 	}
 }
 
 // discard hangs up.
-func (a *Applicant) discard(c *call, e *Effects) {
+func (a *Joiner) discard(c *call, e *Effects) {
 	if c.stage != broken {
 		e.hangUp(c.ticket)
 	}
 	a.drop(c)
 }
 
-func (a *Applicant) drop(c *call) {
+func (a *Joiner) drop(c *call) {
 	if c == a.asked {
 		a.asked = nil
 	}
@@ -295,7 +295,7 @@ func (a *Applicant) drop(c *call) {
 }
 
 // hearLeader is the conversation in which this process applies.
-func (a *Applicant) hearLeader(now time.Duration, c *call, m Message, e *Effects) {
+func (a *Joiner) hearLeader(now time.Duration, c *call, m Message, e *Effects) {
 	switch m.Verb {
 	case sayWait:
 		if c.stage != waiting {
@@ -328,7 +328,7 @@ func later(c *call, text string) error {
 	return err
 }
 
-func (a *Applicant) redirect(now time.Duration, c *call, addr string, e *Effects) {
+func (a *Joiner) redirect(now time.Duration, c *call, addr string, e *Effects) {
 	e.hangUp(c.ticket)
 	if _, _, err := net.SplitHostPort(addr); err != nil || len(addr) > views.MaxTextBytes {
 		a.lose(now, c, fmt.Errorf("%s redirected to %q: it is no address", c.addr, clip(addr)), e)
@@ -346,7 +346,7 @@ func (a *Applicant) redirect(now time.Duration, c *call, addr string, e *Effects
 
 // meet greets the members of a view, keeps the greetings of those that it shares with the one before, and drops the others: that
 // of a member that was started again, too, for its later process knows nothing of it.
-func (a *Applicant) meet(now time.Duration, c *call, m Message, e *Effects) {
+func (a *Joiner) meet(now time.Duration, c *call, m Message, e *Effects) {
 	if err := checkMeet(c, m); err != nil {
 		e.hangUp(c.ticket)
 		a.lose(now, c, err, e)
@@ -386,7 +386,7 @@ func checkMeet(c *call, m Message) error {
 
 // settle says ready once all members were greeted, and said so in the view that was named (J7). One that has not installed that view yet, or
 // the next one already, will say so again; or the leader will.
-func (a *Applicant) settle(now time.Duration, e *Effects) {
+func (a *Joiner) settle(now time.Duration, e *Effects) {
 	if a.asked == nil || a.asked.stage != meets {
 		return
 	}
@@ -402,7 +402,7 @@ func (a *Applicant) settle(now time.Duration, e *Effects) {
 }
 
 // hearMember is a conversation in which this process greets.
-func (a *Applicant) hearMember(now time.Duration, c *call, m Message, e *Effects) {
+func (a *Joiner) hearMember(now time.Duration, c *call, m Message, e *Effects) {
 	if m.Verb == sayGreeted && c.stage >= opened && len(m.Word) <= hex.EncodedLen(wordBytes) {
 		c.stage, c.pause, c.refused, c.word, c.worded = settled, 0, nil, m.Word, m.ViewID
 		a.settle(now, e)
@@ -413,7 +413,7 @@ func (a *Applicant) hearMember(now time.Duration, c *call, m Message, e *Effects
 }
 
 // lose takes the end of a conversation that should have gone on.
-func (a *Applicant) lose(now time.Duration, c *call, err error, e *Effects) {
+func (a *Joiner) lose(now time.Duration, c *call, err error, e *Effects) {
 	switch {
 	case a.decided():
 		a.drop(c)
@@ -426,7 +426,7 @@ func (a *Applicant) lose(now time.Duration, c *call, err error, e *Effects) {
 }
 
 // regreet dials a member again after a while. It may be gone: then the leader will name others.
-func (a *Applicant) regreet(now time.Duration, c *call, err error) {
+func (a *Joiner) regreet(now time.Duration, c *call, err error) {
 	if a.asked == nil || a.asked.stage < waiting {
 		a.drop(c) // nobody waits for it
 		return
@@ -437,7 +437,7 @@ func (a *Applicant) regreet(now time.Duration, c *call, err error) {
 
 // unsettle ends an application. If it came so far that this process may be in a view already, the members that it has greeted
 // will say so, and their conversations are kept for a while.
-func (a *Applicant) unsettle(now time.Duration, c *call, e *Effects) {
+func (a *Joiner) unsettle(now time.Duration, c *call, e *Effects) {
 	a.asked = nil
 	if c.meets != 0 {
 		a.until = now + a.config.Linger
@@ -450,7 +450,7 @@ func (a *Applicant) unsettle(now time.Duration, c *call, e *Effects) {
 }
 
 // next asks at the next address, after a pause if it was the last one.
-func (a *Applicant) next(now time.Duration, c *call, err error, e *Effects) {
+func (a *Joiner) next(now time.Duration, c *call, err error, e *Effects) {
 	if c.itself && a.config.Group == "" && a.hops == 0 && a.at == 0 && a.addrs[0] == a.config.Join[0] {
 		a.err = errItself
 		a.hangUpGreets(e)
@@ -471,7 +471,7 @@ func (a *Applicant) next(now time.Duration, c *call, err error, e *Effects) {
 }
 
 // Tick lets time pass.
-func (a *Applicant) Tick(now time.Duration) (e Effects) {
+func (a *Joiner) Tick(now time.Duration) (e Effects) {
 	if a.err != nil || a.offer != nil {
 		return e
 	}
@@ -497,7 +497,7 @@ func (a *Applicant) Tick(now time.Duration) (e Effects) {
 }
 
 // listen gives up conversations in which nothing is heard.
-func (a *Applicant) listen(now time.Duration, e *Effects) {
+func (a *Joiner) listen(now time.Duration, e *Effects) {
 	silent := func(c *call) bool { return c.stage != broken && now-c.heard > a.config.Silence }
 	for _, c := range slices.Clone(a.greets) {
 		if silent(c) {
@@ -512,7 +512,7 @@ func (a *Applicant) listen(now time.Duration, e *Effects) {
 }
 
 // live shows the others that this process lives.
-func (a *Applicant) live(now time.Duration, e *Effects) {
+func (a *Joiner) live(now time.Duration, e *Effects) {
 	if now < a.beat {
 		return
 	}
@@ -525,7 +525,7 @@ func (a *Applicant) live(now time.Duration, e *Effects) {
 }
 
 // Next returns when Tick is due, or false if there is nothing to wait for.
-func (a *Applicant) Next() (time.Duration, bool) {
+func (a *Joiner) Next() (time.Duration, bool) {
 	next := a.beat
 	if a.asked == nil && !a.decided() {
 		next = min(next, a.resume)
@@ -540,7 +540,7 @@ func (a *Applicant) Next() (time.Duration, bool) {
 
 // GivenUp is the error of a process that does not want to wait any longer. It names the last failure of each address, and
 // where the present attempt stands.
-func (a *Applicant) GivenUp(cause error) error {
+func (a *Joiner) GivenUp(cause error) error {
 	text := fmt.Errorf("join: %w", cause)
 	for i, addr := range a.addrs {
 		last := a.failures[i]
@@ -558,7 +558,7 @@ func (a *Applicant) GivenUp(cause error) error {
 var errHeld = errors.New("it waits for others")
 
 // standing says what an application waits for. If it is the first answer, an earlier failure says more.
-func (a *Applicant) standing(last error) error {
+func (a *Joiner) standing(last error) error {
 	switch a.asked.stage {
 	case waiting:
 		return errHeld
@@ -576,7 +576,7 @@ func (a *Applicant) standing(last error) error {
 
 var errNoAnswer = errors.New("it has not answered")
 
-func (a *Applicant) invariants() {
+func (a *Joiner) invariants() {
 	if !invariants.Enabled {
 		return
 	}

@@ -12,13 +12,13 @@ import (
 // applicantScript plays a script on node 7, which knows nodes 1 and 2. Silence is 4 s, Linger 10 s.
 type applicantScript struct {
 	t         *testing.T
-	applicant *Applicant
+	applicant *Joiner
 	now       time.Duration
 	last      Effects
 }
 
 func newApplicantScript(t *testing.T) *applicantScript {
-	return &applicantScript{t: t, applicant: NewApplicant(ApplicantConfig{
+	return &applicantScript{t: t, applicant: NewJoiner(JoinerConfig{
 		Cluster: "blue", Self: processOf(t, "7"), Declarations: decls, Join: []string{member(1).Addr, member(2).Addr},
 		Expect: 3, Silence: 4 * time.Second, Linger: 10 * time.Second,
 	})}
@@ -376,7 +376,7 @@ func TestGivingUpSaysWhatWasWaitedFor(t *testing.T) {
 }
 
 func TestAnApplicantWithoutAnAddressIsRefused(t *testing.T) {
-	a := NewApplicant(ApplicantConfig{Self: processOf(t, "7"), Join: []string{member(7).Addr}})
+	a := NewJoiner(JoinerConfig{Self: processOf(t, "7"), Join: []string{member(7).Addr}})
 	a.Start(0)
 	expectError(t, a.Err(), ErrRefused)
 }

@@ -15,9 +15,9 @@ import (
 // errBusy says that as many conversations are going on as a process will have.
 var errBusy = errors.New("too many requests at a time")
 
-// desk takes requests from the port, a bounded number at a time, each within a bounded time. A connection that has not proved
+// limiter takes requests from the port, a bounded number at a time, each within a bounded time. A connection that has not proved
 // whose it is makes room for a newer one, those of the address that has most of them first.
-type desk struct {
+type limiter struct {
 	emitter
 	self     views.Member
 	identity *trust.Identity
@@ -28,8 +28,8 @@ type desk struct {
 	dialed   *wire.Callers // that this process asks
 }
 
-func newDesk(c Config, conversations int) *desk {
-	return &desk{
+func newLimiter(c Config, conversations int) *limiter {
+	return &limiter{
 		emitter: emitter{listener: c.OnEvent}, self: c.Self, identity: c.Identity, port: c.Port, silence: c.silence, most: conversations,
 		callers: wire.NewCallers(conversations, max(conversations/2, leastNew), maxOfAddress), dialed: wire.NewCallers(0, 0, 0),
 	}
@@ -43,7 +43,7 @@ const leastNew = 16
 
 // handler reads the request of each connection and lets converse have the rest; it closes the connection afterwards. If there are too
 // many that have proved whose they are, it is closed without an answer, which its joiner takes for a reason to ask again.
-func (d *desk) handler(converse func(*conversation, Request)) func(net.Conn) {
+func (d *limiter) handler(converse func(*conversation, Request)) func(net.Conn) {
 	return func(conn net.Conn) {
 		defer conn.Close()
 		if _, ok := d.callers.Enter(conn); !ok {
@@ -69,14 +69,14 @@ func (d *desk) handler(converse func(*conversation, Request)) func(net.Conn) {
 }
 
 // close ends everything that is read, and waits for it.
-func (d *desk) close() {
+func (d *limiter) close() {
 	d.callers.HangUp()
 	d.dialed.HangUp()
 }
 
 // reject reports a connection that is closed without an answer, for silence, garbage or being one too many. The port counts
 // and its owner bounds what is told: strangers decide how often that happens.
-func (d *desk) reject(conn net.Conn, err error) {
+func (d *limiter) reject(conn net.Conn, err error) {
 	r := port.RejectedControl(conn.RemoteAddr().String(), err)
 	if errors.Is(err, errBusy) {
 		r.Reason = port.TooMany

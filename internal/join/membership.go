@@ -10,7 +10,7 @@ import (
 
 // membership is a joiner's part of a session: one goroutine reads the founder's last word, Ready and Abort write.
 type membership struct {
-	*desk
+	*limiter
 	conn    *conversation
 	session *Session
 	self    string
@@ -22,10 +22,10 @@ type membership struct {
 	ended bool // the session was finished
 }
 
-func newMembership(d *desk, own views.Member, conn *conversation, view *views.View) *Session {
+func newMembership(d *limiter, own views.Member, conn *conversation, view *views.View) *Session {
 	first := view.Members[0]
 	m := &membership{
-		desk: d, conn: conn, closed: make(chan struct{}),
+		limiter: d, conn: conn, closed: make(chan struct{}),
 		self: node(own.ID, own.Addr), founder: node(first.ID, first.Addr),
 	}
 	m.session = newSession(m)

@@ -31,9 +31,9 @@ var modelDecls = []views.Declaration{{Name: "orders", RingBytes: 1 << 16, Window
 type modelNode struct {
 	self      views.Member
 	up        bool
-	gate      *Gate // of a member
+	gate      *Acceptor // of a member
 	installed *views.View
-	applicant *Applicant // of one that joins, or did
+	applicant *Joiner // of one that joins, or did
 	refused   bool
 	last      Ticket
 }
@@ -41,8 +41,8 @@ type modelNode struct {
 // channel is a conversation between an applicant and whoever it dialed. What is said arrives in order, if it is not broken.
 type channel struct {
 	dialer, other *modelNode
-	of            *Applicant // of which process of dialer
-	gate          *Gate      // of which process of other, once it was asked
+	of            *Joiner   // of which process of dialer
+	gate          *Acceptor // of which process of other, once it was asked
 	mine, theirs  Ticket
 	addr          string
 	up            bool
@@ -78,7 +78,7 @@ func newModel(t *testing.T, seed uint64, members, joiners int) *model {
 func (m *model) enter(n *modelNode, v *views.View) {
 	self, _ := v.RankOf(n.self.ID)
 	n.installed = v
-	n.gate = NewGate(GateConfig{Cluster: "blue", Declarations: modelDecls, FailAfter: 6 * time.Second, Silence: 4 * time.Second}, v, self)
+	n.gate = NewAcceptor(AcceptorConfig{Cluster: "blue", Declarations: modelDecls, FailAfter: 6 * time.Second, Silence: 4 * time.Second}, v, self)
 }
 
 func (m *model) apply(n *modelNode) {
@@ -87,7 +87,7 @@ func (m *model) apply(n *modelNode) {
 		addrs = append(addrs, other.self.Addr)
 	}
 	n.gate, n.installed = nil, nil
-	n.applicant = NewApplicant(ApplicantConfig{
+	n.applicant = NewJoiner(JoinerConfig{
 		Cluster: "blue", Self: n.self, Declarations: modelDecls, Join: addrs, Expect: 3, Silence: 4 * time.Second, Linger: 16 * time.Second,
 	})
 	m.applied(n, n.applicant.Start(m.now))

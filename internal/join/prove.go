@@ -75,7 +75,7 @@ func (c *conversation) hear(m *Message) error {
 }
 
 // challenge asks the caller to prove that it is the process that its request describes, and returns the conversation that follows.
-func (d *desk) challenge(c *conversation) (q Request, err error) {
+func (d *limiter) challenge(c *conversation) (q Request, err error) {
 	c.Greet()
 	defer c.Greeted()
 	asked := Challenge{d.self.PublicKey, trust.NewNonce()}

@@ -38,7 +38,7 @@ func answering(p *process, conn net.Conn) (*conversation, Request, error) {
 		return nil, Request{}, err
 	}
 	talk := speak(conn, c.silence)
-	q, err := newDesk(c, 1).challenge(talk)
+	q, err := newLimiter(c, 1).challenge(talk)
 	return talk, q, err
 }
 

@@ -9,22 +9,22 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// Door takes the requests of those who want to join, from the first view on that this process is a member of. It is a Gate on
+// Server takes the requests of those who want to join, from the first view on that this process is a member of. It is a Acceptor on
 // the process's port. Its methods may be called from any goroutine, and do not wait for any peer, except for Close.
-type Door struct {
-	*talks
-	gate   *Gate   // guarded by talks.mu
-	last   Ticket  // the same
-	joiner *joiner // what is left of this process's own joining; nil for a member of the first view
+type Server struct {
+	*sessions
+	gate   *Acceptor // guarded by sessions.mu
+	last   Ticket    // the same
+	joiner *dialer   // what is left of this process's own joining; nil for a member of the first view
 
 	trying context.Context // of the probes
 	giveUp context.CancelFunc
 }
 
-func openDoor(c Config, v *views.View, j *joiner, changed func()) *Door {
+func openServer(c Config, v *views.View, j *dialer, changed func()) *Server {
 	self, _ := v.RankOf(c.Self.ID)
-	d := &Door{talks: newTalks(newDesk(c, doorTalks)), joiner: j}
-	d.gate = NewGate(GateConfig{
+	d := &Server{sessions: newSessions(newLimiter(c, serverSessions)), joiner: j}
+	d.gate = NewAcceptor(AcceptorConfig{
 		Cluster: c.Cluster, Declarations: c.Declarations, FailAfter: c.FailAfter, Silence: c.silence, Probe: c.Reach != nil, Room: c.Room,
 	}, v, self)
 	d.tick, d.next = d.gate.Tick, d.gate.Next
@@ -37,12 +37,12 @@ func openDoor(c Config, v *views.View, j *joiner, changed func()) *Door {
 	return d
 }
 
-// doorTalks is how many connections a Door has at a time: all that a Gate has, and as many whose request did not arrive yet.
-const doorTalks = 4 * maxTalks
+// serverSessions is how many connections a Server has at a time: all that a Acceptor has, and as many whose request did not arrive yet.
+const serverSessions = 4 * maxTalks
 
-func (d *Door) converse(conn *conversation, q Request) {
+func (d *Server) converse(conn *conversation, q Request) {
 	var t Ticket
-	var l *line
+	var l *writer
 	d.step(func(now time.Duration) Effects {
 		d.last++
 		t = d.last
@@ -58,7 +58,7 @@ func (d *Door) converse(conn *conversation, q Request) {
 }
 
 // try tries in the background whether a joiner can be reached.
-func (d *Door) try(p Probe, reach func(context.Context, views.Member) error) {
+func (d *Server) try(p Probe, reach func(context.Context, views.Member) error) {
 	d.writers.Go(func() {
 		ctx, cancel := context.WithTimeout(d.trying, d.silence)
 		defer cancel()
@@ -68,7 +68,7 @@ func (d *Door) try(p Probe, reach func(context.Context, views.Member) error) {
 }
 
 // Failed takes a member of the view that failed, and whether it never showed a heartbeat in it.
-func (d *Door) Failed(m views.Member, absent bool) {
+func (d *Server) Failed(m views.Member, absent bool) {
 	d.step(func(now time.Duration) Effects {
 		d.gate.Failed(now, m, absent)
 		return Effects{}
@@ -77,7 +77,7 @@ func (d *Door) Failed(m views.Member, absent bool) {
 
 // Installed takes a view that was installed here. It returns the new members that have failed already: no conversation with
 // them is left.
-func (d *Door) Installed(v *views.View, self order.Rank) (lost []views.Member) {
+func (d *Server) Installed(v *views.View, self order.Rank) (lost []views.Member) {
 	d.step(func(now time.Duration) (e Effects) {
 		e, lost = d.gate.Installed(now, v, self)
 		return e
@@ -86,24 +86,24 @@ func (d *Door) Installed(v *views.View, self order.Rank) (lost []views.Member) {
 }
 
 // Lead takes who leads the group now. After Installed it is rank 0 until something else is said.
-func (d *Door) Lead(leader order.Rank) {
+func (d *Server) Lead(leader order.Rank) {
 	d.step(func(time.Duration) Effects { return d.gate.Lead(leader) })
 }
 
 // Candidates are the joiners that may be proposed, in the order in which they became ready.
-func (d *Door) Candidates() []views.Member {
+func (d *Server) Candidates() []views.Member {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.gate.Candidates()
 }
 
 // Halted sends everybody away, because this process is no member any more.
-func (d *Door) Halted(reason error) {
+func (d *Server) Halted(reason error) {
 	d.step(func(time.Duration) Effects { return d.gate.Halted(reason) })
 }
 
 // Close ends all conversations, and waits, no longer than a peer's silence is borne, until what was said in them has left.
-func (d *Door) Close() {
+func (d *Server) Close() {
 	d.port.Handle(port.KindControl, nil)
 	d.giveUp()
 	d.stop()

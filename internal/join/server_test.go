@@ -21,7 +21,7 @@ import (
 type running struct {
 	t       *testing.T
 	all     []*process
-	doors   []*Door
+	doors   []*Server
 	view    *views.View
 	changed chan struct{}
 }
@@ -60,7 +60,7 @@ func formedOf(t *testing.T, all []*process) *running {
 	return g
 }
 
-func (g *running) serve(o *Outcome) *Door {
+func (g *running) serve(o *Outcome) *Server {
 	d := o.Serve(func() {
 		select {
 		case g.changed <- struct{}{}:

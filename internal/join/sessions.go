@@ -8,9 +8,9 @@ import (
 // queued is how many messages wait for a conversation's writer. There are seldom two: what is said is far apart.
 const queued = 32
 
-// talks carries out what a pure core decides: it keeps the core's time, and a line for each of its conversations.
-type talks struct {
-	*desk
+// sessions carries out what a pure core decides: it keeps the core's time, and a line for each of its conversations.
+type sessions struct {
+	*limiter
 	epoch time.Time
 	tick  func(now time.Duration) Effects
 	next  func() (time.Duration, bool)
@@ -23,21 +23,21 @@ type talks struct {
 	writers sync.WaitGroup
 
 	mu      sync.Mutex
-	lines   map[Ticket]*line // conversations in which something may still be said
+	lines   map[Ticket]*writer // conversations in which something may still be said
 	timer   *time.Timer
 	stopped bool
 }
 
-func newTalks(d *desk) *talks {
+func newSessions(d *limiter) *sessions {
 	nothing := func() {}
-	return &talks{
-		desk: d, epoch: time.Now(), lines: map[Ticket]*line{},
+	return &sessions{
+		limiter: d, epoch: time.Now(), lines: map[Ticket]*writer{},
 		dial: func(Dial) {}, probe: func(Probe) {}, after: nothing, hung: func(Ticket) {}, told: nothing,
 	}
 }
 
 // step lets the core decide and does what it says, all under the lock: what is said only reaches the writers' queues.
-func (s *talks) step(decide func(now time.Duration) Effects) {
+func (s *sessions) step(decide func(now time.Duration) Effects) {
 	s.mu.Lock()
 	if s.stopped {
 		s.mu.Unlock()
@@ -70,7 +70,7 @@ func (s *talks) step(decide func(now time.Duration) Effects) {
 }
 
 // end lets a line's writer finish.
-func (s *talks) end(t Ticket) {
+func (s *sessions) end(t Ticket) {
 	if l := s.lines[t]; l != nil {
 		close(l.out)
 		delete(s.lines, t)
@@ -80,7 +80,7 @@ func (s *talks) end(t Ticket) {
 }
 
 // arm sets the timer for the core's next tick.
-func (s *talks) arm() {
+func (s *sessions) arm() {
 	at, ok := s.next()
 	if !ok {
 		return
@@ -94,15 +94,15 @@ func (s *talks) arm() {
 }
 
 // begin gives a conversation its line. It is called under mu.
-func (s *talks) begin(t Ticket, conn *conversation) *line {
-	l := newLine(conn, queued)
+func (s *sessions) begin(t Ticket, conn *conversation) *writer {
+	l := newWriter(conn, queued)
 	s.lines[t] = l
 	s.writers.Go(l.write)
 	return l
 }
 
 // read hands the core what is heard in a conversation until it ends, or until something else wants the connection.
-func (s *talks) read(t Ticket, l *line, hear func(time.Duration, Message) Effects, gone func(time.Duration, error) Effects) {
+func (s *sessions) read(t Ticket, l *writer, hear func(time.Duration, Message) Effects, gone func(time.Duration, error) Effects) {
 	for !l.keep { // written by the step below, or not at all
 		var m Message
 		if err := l.conn.hear(&m); err != nil {
@@ -119,13 +119,13 @@ func (s *talks) read(t Ticket, l *line, hear func(time.Duration, Message) Effect
 }
 
 // stop ends everything.
-func (s *talks) stop() {
+func (s *sessions) stop() {
 	s.finish()
 	s.close()
 }
 
 // finish ends all conversations once what was said in them has left.
-func (s *talks) finish() {
+func (s *sessions) finish() {
 	s.mu.Lock()
 	if !s.stopped {
 		s.stopped = true

@@ -33,7 +33,7 @@ func wordOf(v *views.View, by, joiner views.Member) string {
 }
 
 // unproved finds a member of the view, other than this one, whose word about a joiner is not among some.
-func (g *Gate) unproved(joiner views.Member, words []Word) (views.Member, bool) {
+func (g *Acceptor) unproved(joiner views.Member, words []Word) (views.Member, bool) {
 	for r, m := range g.view.Members {
 		if order.Rank(r) == g.self {
 			continue

@@ -24,7 +24,7 @@ type talk struct {
 // ask begins to join.
 func (p *process) ask(ask []string) {
 	w := p.world
-	p.applicant = join.NewApplicant(join.ApplicantConfig{
+	p.applicant = join.NewJoiner(join.JoinerConfig{
 		Cluster: cluster, Self: p.self, Declarations: w.plan.Decls, Join: ask, Nonce: w.key(), Silence: w.plan.Silence(),
 	})
 	p.apply(&p.calls, p.applicant.Start(p.local()))

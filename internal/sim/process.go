@@ -34,10 +34,10 @@ type process struct {
 	jumped time.Duration // its clock is ahead by so much
 	slow   time.Duration // its next upcall takes so long
 
-	applicant *join.Applicant // while it joins, and a while longer
-	calls     []*talk         // of the applicant
-	gate      *join.Gate      // of a member
-	guests    []*talk         // of the gate
+	applicant *join.Joiner   // while it joins, and a while longer
+	calls     []*talk        // of the applicant
+	gate      *join.Acceptor // of a member
+	guests    []*talk        // of the gate
 	tickets   join.Ticket
 	leader    order.Rank // as the gate knows it
 
@@ -119,7 +119,7 @@ func (p *process) enter(v *views.View) (err error) {
 		return nil
 	}
 	self, _ := v.RankOf(p.self.ID)
-	p.gate = join.NewGate(join.GateConfig{Cluster: cluster, Declarations: w.plan.Decls, FailAfter: w.plan.FailAfter(), Silence: w.plan.Silence()}, v, self)
+	p.gate = join.NewAcceptor(join.AcceptorConfig{Cluster: cluster, Declarations: w.plan.Decls, FailAfter: w.plan.FailAfter(), Silence: w.plan.Silence()}, v, self)
 	p.member, err = member.New(member.Config{
 		Self: p.self.ID, View: v, Open: p.openTable, Retire: p.retire, Next: p.next,
 		Receiver: p.receiver, Recorder: p.recorder, Record: p.recordDecision(), Wall: p.wall,
