@@ -229,9 +229,9 @@ func (d dice) larges(p *Plan) {
 	}
 }
 
-// keep has some subgroups keep what they deliver, in one run of four.
+// keep has some subgroups keep what they deliver, in every other run.
 func (d dice) keep(p *Plan, faulty bool) {
-	if d.oneIn(4) {
+	if d.oneIn(2) {
 		d.keeps(p, faulty)
 	}
 }
@@ -242,8 +242,9 @@ func (d dice) keeps(p *Plan, faulty bool) {
 			decl.Mode, decl.Members, decl.Shards, decl.MinMembers, decl.MaxMembers = views.Persistent, nil, 0, 0, 0
 		}
 	}
-	if !p.keeps() {
-		return
+	if !p.keeps() { // the dice had it that none does
+		decl := &p.Decls[0]
+		decl.Mode, decl.Members, decl.Shards, decl.MinMembers, decl.MaxMembers = views.Persistent, nil, 0, 0, 0
 	}
 	for i := range p.Nodes {
 		p.Nodes[i].Skew = d.upTo(pick(d, time.Microsecond, p.Bound(), 10*p.FailAfter()))
@@ -284,10 +285,13 @@ func (d dice) spoils(p *Plan) {
 	for range min(len(kinds), pick(d, 0, 1, 1, 2)) {
 		f := Fault{Kind: pick(d, kinds...), At: d.upTo(4 * p.FailAfter()), Node: d.IntN(n), For: d.upTo(4 * p.FailAfter())}
 		f.Peer, f.Nth, f.InStep = d.IntN(len(p.Decls)), 1+d.IntN(12), d.IntN(int(allParts)+1)
+		if f.Kind == SlowDisk {
+			f.Set = uint64(d.IntN(2))
+		}
 		p.Faults = append(p.Faults, f)
 	}
-	if p.Limits.Kinds.Has(Blackout) && d.oneIn(2) {
-		f := Fault{Kind: Blackout, At: at, For: d.upTo(pick(d, p.Hop(), p.FailAfter())), Set: d.Uint64() & d.Uint64() & d.Uint64() & pick[uint64](d, 0, 1<<n-1)}
+	if p.Limits.Kinds.Has(Blackout) && !d.oneIn(8) {
+		f := Fault{Kind: Blackout, At: at, Peer: pick(d, 0, 1, 2), For: d.upTo(pick(d, p.Hop(), p.FailAfter())), Set: d.Uint64() & d.Uint64() & d.Uint64() & pick[uint64](d, 0, 1<<n-1)}
 		if d.oneIn(2) { // one has more on its disk than the others, and comes when they have gone on
 			for i := range p.Keep.Disks {
 				p.Keep.Disks[i].Sync = p.Bound() / 4
@@ -296,6 +300,7 @@ func (d dice) spoils(p *Plan) {
 			p.Keep.Disks[f.Node].Sync = p.Hop() / 4
 		}
 		p.Faults = append(p.Faults, f)
+		d.relapses(p, at)
 	}
 	for i := range p.Nodes {
 		if p.Nodes[i].Times == 0 && d.oneIn(2) {
@@ -303,7 +308,30 @@ func (d dice) spoils(p *Plan) {
 		}
 	}
 	slices.SortStableFunc(p.Faults, func(a, b Fault) int { return cmp.Compare(a.At, b.At) })
-	p.Keep.LostIn = pick(d, 0, 0, 4, 20)
+	p.Keep.LostIn, p.Keep.LateIn = pick(d, 0, 0, 4, 20), pick(d, 0, 0, 3, 10)
+}
+
+// relapses has some of those that come back after everybody ended end once more, in the middle of that, or lose each other for a
+// while, so that several of them lead.
+func (d dice) relapses(p *Plan, at time.Duration) {
+	if p.Limits.Kinds.Has(Crash) {
+		for range pick(d, 0, 1, 2, 4) {
+			p.Faults = append(p.Faults, Fault{
+				Kind: pick(d, Crash, PowerOff), At: at + 1, Node: d.IntN(len(p.Nodes)),
+				On: pick(d, Promises, Promises, Plans, Completing, Votes, Votes, Votes, Restarts), Nth: 1 + d.IntN(pick(d, 1, 4)), InStep: d.IntN(4),
+			})
+		}
+	}
+	if p.Limits.Kinds.Has(Partition) && d.oneIn(3) {
+		p.Outages = 0
+		for range 1 + d.IntN(3) {
+			at += d.upTo(4 * p.FailAfter())
+			f := Fault{Kind: Partition, At: at, For: d.upTo(8 * p.FailAfter())}
+			d.sides(p, &f)
+			p.Faults = append(p.Faults, f)
+			at += f.For
+		}
+	}
 }
 
 func (d dice) inboxes(p *Plan) {

@@ -70,7 +70,7 @@ func (f *fault) act(now time.Duration) time.Duration {
 
 // moves counts a move, and has faults strike that wait for it.
 func (w *world) moves(p *process, m Move) {
-	if m >= Asks {
+	if m >= Asks && m <= Enters {
 		p.move = m
 	}
 	w.event(moved, p.node.place, uint64(m))
@@ -165,6 +165,10 @@ func (f *fault) crash(p *process) {
 		how = "loses power"
 	}
 	p.blamed(how)
+	if f.plan.On >= Promises && f.plan.InStep > 0 {
+		p.lettersLeft = f.plan.InStep
+		return
+	}
 	if f.plan.InStep > 0 {
 		if w.trace.out != nil {
 			p.print("%s in %d calls", how, f.plan.InStep)
@@ -194,7 +198,7 @@ func (f *fault) blackout() {
 		}
 		n.Times = n.times
 		if f.plan.Set>>n.place&1 == 0 {
-			n.Times, n.Returns = n.times+1, 1+time.Duration(w.random.Int64N(int64(2*w.plan.FailAfter())))
+			n.Times, n.Returns = n.times+1+f.plan.Peer, 1+time.Duration(w.random.Int64N(int64(2*w.plan.FailAfter())))
 			if f.plan.Nth > 0 && n.place == f.plan.Node {
 				n.Returns += 8 * w.plan.FailAfter()
 			}
@@ -230,6 +234,9 @@ func (f *fault) spoil(p *process) {
 		w.probes[DiskFilled]++
 	case SlowDisk:
 		d.slow, d.slowUntil = shardsDir(f.plan.Peer), w.now+f.plan.For
+		if f.plan.Set != 0 {
+			d.slow = memoName
+		}
 	case DamagedLogs:
 		(&fault{world: w, plan: Fault{Kind: Crash}}).crash(p)
 		for _, k := range p.keepers {

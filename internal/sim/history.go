@@ -12,11 +12,12 @@ import (
 type history struct {
 	byKey map[string]*viewRecord // leaders give every view that they make a key of its own
 	byID  map[order.ViewID]*viewRecord
-	last  *viewRecord // the latest one that somebody installed
+	last  *viewRecord         // the latest one that somebody installed
+	votes map[string][]string // keys of the views that processes that came back voted for, by the key of the view before
 }
 
 func newHistory() history {
-	return history{byKey: map[string]*viewRecord{}, byID: map[order.ViewID]*viewRecord{}}
+	return history{byKey: map[string]*viewRecord{}, byID: map[order.ViewID]*viewRecord{}, votes: map[string][]string{}}
 }
 
 // viewRecord is one view.

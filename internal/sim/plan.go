@@ -53,6 +53,7 @@ type Keep struct {
 	Memory int        // of each log: bytes that are not on disk yet; 0: much
 	Block  int        // bytes of a block of a log; 0: many
 	LostIn int        // one in so many letters of a restart is lost; 0: none
+	LateIn int        // one in so many arrives once more, much later; 0: none
 	After  uint64     // declarations whose applications see only what is on every disk, a bit each
 }
 
@@ -147,10 +148,10 @@ type Fault struct {
 	On     Move          // if not NoMove: not at once, but when somebody makes this move, and to whoever makes it
 	Nth    int           // the how manieth such move. SyncCut: sync. Blackout: if not 0, Node comes back late
 	Node   int           // who, unless On says it
-	Peer   int           // OneWayCut: what Node sends does not arrive here. Report: who is reported
-	Set    uint64        // Partition: nodes on one side, a bit each. Blackout: those that do not come back
+	Peer   int           // OneWayCut: what Node sends does not arrive here. Report: who is reported. Blackout: how often all may come back besides
+	Set    uint64        // Partition: nodes on one side, a bit each. Blackout: those that do not come back. SlowDisk: not 0: what is remembered of views
 	For    time.Duration // how long: of what ends. 0: for ever
-	InStep int           // Crash and PowerOff: within a step, so many calls of the fabric later. SyncCut: what has arrived
+	InStep int           // Crash and PowerOff: within a step, so many calls of the fabric, or letters of a restart, later. SyncCut: what has arrived
 }
 
 func (f Fault) String() string {
@@ -177,24 +178,29 @@ func (f Fault) String() string {
 type Move uint8
 
 const (
-	NoMove    Move = iota
-	Suspects       // somebody is taken for failed
-	Proposes       // a leader writes a proposal
-	Wedges         // a member stops its view
-	Acks           // a member acks a ballot
-	Decides        // a leader's decision
-	Echoes         // another member's copy of it
-	Completes      // a member knows that the decision is final
-	Installs       // a member begins the next view
-	Asks           // a joiner asks an address
-	Meets          // a joiner is told whom to greet
-	Readies        // a joiner has greeted everybody
-	Enters         // a joiner is told the view that it is in
+	NoMove     Move = iota
+	Suspects        // somebody is taken for failed
+	Proposes        // a leader writes a proposal
+	Wedges          // a member stops its view
+	Acks            // a member acks a ballot
+	Decides         // a leader's decision
+	Echoes          // another member's copy of it
+	Completes       // a member knows that the decision is final
+	Installs        // a member begins the next view
+	Asks            // a joiner asks an address
+	Meets           // a joiner is told whom to greet
+	Readies         // a joiner has greeted everybody
+	Enters          // a joiner is told the view that it is in
+	Promises        // a process that comes back promises a ballot
+	Plans           // its leader proposes a view
+	Completing      // its leader found a view that may have been decided
+	Votes           // a process that comes back votes
+	Restarts        // a process that came back begins the view
 	moves
 )
 
 func (m Move) String() string {
-	return [...]string{"none", "suspects", "proposes", "wedges", "acks", "decides", "echoes", "completes", "installs", "asks", "meets", "ready", "enters"}[m]
+	return [...]string{"none", "suspects", "proposes", "wedges", "acks", "decides", "echoes", "completes", "installs", "asks", "meets", "ready", "enters", "promises", "plans", "completing", "votes", "restarts"}[m]
 }
 
 // Limits narrow what Draw may draw. The zero value does not narrow anything.

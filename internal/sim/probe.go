@@ -104,6 +104,14 @@ const (
 	RestartWaited
 	RestartCompletes
 	RestartLearns
+	RestartSuperseded
+	RestartTwoVotes
+	RestartChoseVote
+	StalePromise
+	StaleVote
+	RecordedTwice
+	PromiserDied
+	VoterDied
 	ShardForgone
 	ShardMoved
 	ShardCameBack
@@ -140,6 +148,9 @@ var probeNames = [probes]string{
 	CrashedInSync: "power lost within a sync", DiskFilled: "disk full", DiskReplaced: "disk replaced", FoundRunning: "back in a group that works",
 	Restarted: "everybody back", RestartedWithout: "back without a minority", RestartWaited: "restart waited for somebody",
 	RestartCompletes: "restart completed a decision", RestartLearns: "restart learned of a newer view",
+	RestartSuperseded: "restart gave way to a higher ballot", RestartTwoVotes: "restarts voted for two views", RestartChoseVote: "restart chose between votes for two views",
+	StalePromise: "promise of an attempt that is over", StaleVote: "vote of an attempt that is over", RecordedTwice: "decisions of two ballots being written down",
+	PromiserDied: "ended between promise and vote", VoterDied: "ended after a vote",
 	ShardForgone: "left a shard before its log was whole", ShardMoved: "moved to another shard with a log", ShardCameBack: "back in a shard with its old log",
 	ShardRevived: "a shard's log found again on a disk", CaughtUpAhead: "log caught up before joining", LogRepaired: "damaged end of a log dropped", TailForgone: "future ended as its member left a shard",
 }

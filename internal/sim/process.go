@@ -41,17 +41,20 @@ type process struct {
 	tickets   join.Ticket
 	leader    order.Rank // as the gate knows it
 
-	member  *member.Member // nil: not yet
-	seats   []*seat        // one for each view that it installed
-	ledgers []*ledger      // by declaration
-	flows   map[*ledger]*flow
-	movers  []*mover // one for each view and subgroup with large messages
-	keepers []*keeper
-	memory  *restart.Memory // nil: nothing is kept
-	core    *restart.Core   // of one that comes back
-	mending *mending        // of its logs, the last one
-	noted   time.Duration   // when the last of what it has to remember is written
-	mute    uint64
+	member      *member.Member // nil: not yet
+	seats       []*seat        // one for each view that it installed
+	ledgers     []*ledger      // by declaration
+	flows       map[*ledger]*flow
+	movers      []*mover // one for each view and subgroup with large messages
+	keepers     []*keeper
+	memory      *restart.Memory // nil: nothing is kept
+	core        *restart.Core   // of one that comes back
+	mending     *mending        // of its logs, the last one
+	lettersLeft int             // of a restart, until it ends; 0: it does not
+	recording   int             // decisions that are being written down
+	promised    bool            // to a restart that it has not voted in yet
+	noted       time.Duration   // when the last of what it has to remember is written
+	mute        uint64
 	// beginning is the view that it installed last, as it has it.
 	beginning *views.View
 
@@ -337,6 +340,10 @@ func (p *process) crashed(how string) {
 		w.watchEnd(p)
 	} else {
 		w.watchJoinersEnd(p)
+	}
+	if p.core != nil && !p.core.Over() {
+		w.sometimes(PromiserDied, p.promised)
+		w.sometimes(VoterDied, !p.promised && p.memory.State().Accepted != nil)
 	}
 	p.blamed(how)
 	w.event(ended, p.node.place)

@@ -164,7 +164,10 @@ func (p *process) recordDecision() func(*views.View, views.Ballot, *views.Decisi
 		return nil
 	}
 	return func(v *views.View, b views.Ballot, d *views.Decision, done func()) {
+		p.recording++
+		p.world.sometimes(RecordedTwice, p.recording > 1)
 		p.notes(func() error {
+			p.recording--
 			if err := p.keepAll(d.View); err != nil {
 				return err
 			}

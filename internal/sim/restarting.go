@@ -73,7 +73,7 @@ func (p *process) obey(e restart.Effects) {
 	pause := time.Duration(0)
 	if e.State != nil {
 		pause = p.node.disk.takes(memoName, p.world.now)
-		if p.must(p.memory.Keep(*e.State)); p.over {
+		if p.keepState(*e.State); p.over {
 			return
 		}
 	}
@@ -85,14 +85,45 @@ func (p *process) obey(e restart.Effects) {
 		p.world.schedule.add(p.world.now+pause, p.mending)
 	}
 	for _, s := range e.Sends {
-		p.post(s, pause)
+		if p.post(s, pause); p.over {
+			return
+		}
 	}
 	for _, ev := range e.Events {
-		p.restartEvent(ev)
+		if p.restartEvent(ev); p.over {
+			return
+		}
 	}
 	if e.Outcome != nil {
 		p.isBack(*e.Outcome)
 	}
+}
+
+// keepState writes down what the core knows now. The process may end between that and what it says of it.
+func (p *process) keepState(s restart.State) {
+	before := p.memory.State()
+	if p.must(p.memory.Keep(s)); p.over || s.View == nil || before.View == nil || s.View.Key() != before.View.Key() {
+		return
+	}
+	w := p.world
+	if s.Promised != before.Promised {
+		p.promised = true
+		w.moves(p, Promises)
+	}
+	if s.Accepted != nil && (before.Accepted == nil || s.Accepted.Ballot != before.Accepted.Ballot) && !p.over {
+		w.voted(s)
+		p.promised = false
+		w.moves(p, Votes)
+	}
+}
+
+// voted notes what somebody voted for after a view.
+func (w *world) voted(s restart.State) {
+	keys := w.history.votes[s.View.Key()]
+	if !slices.Contains(keys, s.Accepted.View.Key()) {
+		w.history.votes[s.View.Key()] = append(keys, s.Accepted.View.Key())
+	}
+	w.sometimes(RestartTwoVotes, len(keys) > 0 && !slices.Contains(keys, s.Accepted.View.Key()))
 }
 
 func (p *process) restartEvent(ev restart.Event) {
@@ -105,8 +136,14 @@ func (p *process) restartEvent(ev restart.Event) {
 	switch e := ev.(type) {
 	case restart.Waiting:
 		w.sometimes(RestartWaited, len(e.For) > 0)
+	case restart.Proposed:
+		w.moves(p, Plans)
+	case restart.Superseded:
+		w.probes[RestartSuperseded]++
 	case restart.Completing:
 		w.probes[RestartCompletes]++
+		w.sometimes(RestartChoseVote, len(w.history.votes[p.memory.State().View.Key()]) > 1)
+		w.moves(p, Completing)
 	case restart.Learned:
 		w.probes[RestartLearns]++
 	}
@@ -119,6 +156,9 @@ func (p *process) isBack(o restart.Outcome) {
 		w.sometimes(RestartedWithout, len(o.View.Members) < len(w.history.last.procs))
 		w.probes[Restarted]++
 		p.restarted = true
+		if w.moves(p, Restarts); p.over {
+			return
+		}
 		if err := p.enter(o.View); err != nil {
 			w.fail(err)
 		}
@@ -161,6 +201,15 @@ func (p *process) post(s restart.Send, pause time.Duration) {
 	}
 	d := w.plan.Net.Delays[p.node.place][i]
 	w.schedule.add(w.now+pause+d.Base+w.letters.upTo(d.Jitter+1), &letter{p, w.nodes[i], s.Message})
+	if w.letters.oneIn(w.plan.Keep.LateIn) {
+		w.schedule.add(w.now+pause+w.letters.upTo(8*w.plan.FailAfter()), &letter{p, w.nodes[i], s.Message})
+	}
+	if p.lettersLeft > 0 {
+		if p.lettersLeft--; p.lettersLeft == 0 {
+			p.world.net.Crash(p.self.ID)
+			p.crashed("crashes between two letters")
+		}
+	}
 }
 
 // letter is a message of a restart on its way.
@@ -186,10 +235,19 @@ func (l *letter) act(now time.Duration) time.Duration {
 func (p *process) hearLetter(l *letter) {
 	switch {
 	case p.core != nil && !p.core.Over():
+		p.world.watchLetter(p, l.what)
 		p.obey(p.core.Hear(p.local(), l.what))
 		p.wake()
 	case p.member != nil && !p.told && l.what.Verb != restart.Running:
 		p.post(restart.Send{To: address(l.from.self.ID), Message: p.works(l.what)}, 0)
+	}
+}
+
+// watchLetter counts letters of an attempt that is over.
+func (w *world) watchLetter(p *process, m restart.Message) {
+	if s := p.core.State(); s.View != nil && m.Key == s.View.Key() && m.Ballot != (restart.Ballot{}) && m.Ballot.Compare(s.Promised) < 0 {
+		w.sometimes(StalePromise, m.Verb == restart.Promise)
+		w.sometimes(StaleVote, m.Verb == restart.Vote)
 	}
 }
 
@@ -318,29 +376,76 @@ func (w *world) comesBack() bool {
 	return slices.ContainsFunc(w.nodes, func(n *node) bool { return n.proc != nil && !n.proc.over && n.proc.core != nil && !n.proc.core.Over() })
 }
 
-// canRestart reports whether those that have come back can go on with the last view: a quorum of it, each with the disk that it had.
-// Somebody has to have each shard's log. What may have been decided besides is left to the core.
+// canRestart reports whether those that have come back go on: they can with the newest view in force that one of them knows, and with each view that
+// may have been decided to follow it, as far as they know. Ballots choose which one it is.
 func (w *world) canRestart() bool {
-	last := w.history.last
-	var back []*process
+	back := w.backTogether()
+	var last *views.View
+	for _, p := range back {
+		if v := p.memory.State().View; v != nil && (last == nil || v.ID > last.ID) {
+			last = v
+		}
+	}
+	if last == nil || !w.suffice(back, last, false) {
+		return false
+	}
+	for _, p := range back {
+		s := p.memory.State()
+		if s.View == nil || s.View.Key() != last.Key() {
+			continue
+		}
+		if s.Echo != nil && s.Echo.View != nil && !w.suffice(back, s.Echo.View, true) || s.Accepted != nil && !w.suffice(back, s.Accepted.View, true) {
+			return false
+		}
+	}
+	return true
+}
+
+// backTogether are the processes that look for the others and reach each other; none if two of them do not.
+func (w *world) backTogether() (back []*process) {
 	for _, n := range w.nodes {
 		p := n.proc
 		if p == nil || p.over || p.core == nil || p.core.Over() {
 			continue
 		}
-		s := p.memory.State()
-		if s.View == nil || s.View.Key() != last.view.Key() || s.Echo != nil || s.Accepted != nil || len(s.Incomplete) > 0 {
+		if slices.ContainsFunc(back, func(q *process) bool { return !w.near(p, q) }) {
+			return nil
+		}
+		back = append(back, p)
+	}
+	return back
+}
+
+// suffice reports whether some processes can go on with a view: they are a quorum of it, each with the disk that it had, and for each shard
+// somebody has the log whole. next says that it follows the view in force.
+func (w *world) suffice(back []*process, v *views.View, next bool) bool {
+	disk := func(m views.Member) *restart.State {
+		for _, p := range back {
+			if s := p.memory.State(); p.self.ID == m.ID && s.Counts(v) {
+				return &s
+			}
+		}
+		return nil
+	}
+	var here views.Ranks
+	for r, m := range v.Members {
+		here = here.With(order.Rank(r), disk(m) != nil)
+	}
+	if !views.Quorum(len(v.Members), here) {
+		return false
+	}
+	for _, sg := range v.Subgroups {
+		whole := func(r order.Rank) bool {
+			s := disk(v.Members[r])
+			if s == nil || next && slices.Contains(sg.Fresh, r) {
+				return false
+			}
+			lacks := slices.ContainsFunc(s.Incomplete, func(l restart.Lack) bool { return l.Name == sg.Name && l.Shard == sg.Shard })
+			return !lacks && (s.View.Key() == v.Key() || next && s.View.ID+1 == v.ID)
+		}
+		if sg.Mode == views.Persistent && sg.Provisioned() && !slices.ContainsFunc(sg.Members, whole) {
 			return false
 		}
-		if !slices.ContainsFunc(back, func(q *process) bool { return !w.near(p, q) }) && s.Counts(last.view) {
-			back = append(back, p)
-		}
 	}
-	isBack := func(p *process) bool { return p.node.proc != p && slices.Contains(back, p.node.proc) }
-	for _, g := range last.groups {
-		if g.sg.Mode == views.Persistent && g.sg.Provisioned() && !slices.ContainsFunc(g.readers, func(rd *reader) bool { return isBack(rd.proc) }) {
-			return false // nobody has this shard's log
-		}
-	}
-	return last.quorum(isBack)
+	return true
 }
