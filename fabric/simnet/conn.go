@@ -195,6 +195,27 @@ func (c *Conn) Close() {
 	c.end()
 }
 
+// Reset breaks the channels between a node and a peer: what is in flight on them is lost, and the node finds them closed. So does the peer,
+// unless they are half open from then on: it hears nothing of it. It returns how many there were.
+func (n *Net) Reset(id, peer order.NodeID, halfOpen bool) (broken int) {
+	for _, c := range slices.Clone(n.node(id).conns) {
+		if c.peer.id != peer || c.closed != nil {
+			continue
+		}
+		n.Stats.LostInFlight += len(c.in.flight) + len(c.out.flight)
+		c.in.flight, c.out.flight = nil, nil
+		c.closed = fmt.Errorf("%w: the channel to node %d was reset", fabric.ErrPeerGone, peer)
+		c.leave()
+		if !halfOpen {
+			c.out.ended, c.out.endAt = true, n.now+n.notice(c.out.random)
+			n.due(peer, c.out.endAt)
+		}
+		broken++
+	}
+	n.due(id, n.now)
+	return broken
+}
+
 // end is heard at the other side.
 func (c *Conn) end() {
 	c.leave()

@@ -58,8 +58,9 @@ func (c *Core) look(now time.Duration) {
 
 // unmet are the shards whose log nobody who is here has whole.
 func (c *Core) unmet() (lacking []views.Subgroup) {
+	here := c.here()
 	for _, sg := range c.logged(c.state.View) {
-		if len(c.holders(sg)) == 0 {
+		if len(c.holders(sg, here)) == 0 {
 			lacking = append(lacking, sg)
 		}
 	}
@@ -76,23 +77,24 @@ func (c *Core) logged(v *views.View) (list []views.Subgroup) {
 	return list
 }
 
-// holders are those who are here and say that they have a shard's log whole.
-func (c *Core) holders(sg views.Subgroup) (list []order.NodeID) {
-	here := c.here()
+// holders are the processes among those that are here which say that they have a shard's log whole.
+func (c *Core) holders(sg views.Subgroup, here views.Ranks) (list []order.NodeID) {
 	add := func(id order.NodeID, lacks []LogID) {
 		r, ok := c.state.View.RankOf(id)
 		if ok && here.Has(r) && sg.Has(r) && !slices.Contains(lacks, idOf(sg)) {
 			list = append(list, id)
 		}
 	}
-	members := []views.Member{c.cfg.Self}
 	add(c.cfg.Self.ID, c.state.Lacking())
 	for _, p := range c.peers {
 		add(p.member.ID, p.lacks)
-		members = append(members, p.member)
 	}
 	if len(list) > 0 {
 		return list
+	}
+	members := []views.Member{c.cfg.Self}
+	for _, p := range c.peers {
+		members = append(members, p.member)
 	}
 	return c.standIns(sg, members)
 }

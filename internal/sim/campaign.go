@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -40,6 +41,7 @@ type Tally struct {
 
 // Run plays all seeds, or as many as it takes until one fails, and returns the violation.
 func (c *Campaign) Run() error {
+	defer debug.SetGCPercent(debug.SetGCPercent(400)) // a run makes much garbage, and keeps little
 	workers := c.Workers
 	if workers == 0 {
 		workers = runtime.GOMAXPROCS(0)

@@ -71,7 +71,7 @@ func (brainChecker) halted(w *world, p *process, reason error) error {
 			return violated("G5", "node %d halts, and nobody asked it to leave: %v", p.self.ID, reason)
 		}
 	case errors.Is(reason, syscall.ENOSPC) && p.blame != "":
-	case errors.Is(reason, member.ErrDiskStuck) && (p.jumped > 0 || p.blame != ""):
+	case errors.Is(reason, member.ErrDiskStuck) && (p.jumped > 0 || p.blame != "" || p.node.disk.slow == memoName):
 	default:
 		return violated("G5", "node %d halts: %v", p.self.ID, reason)
 	}

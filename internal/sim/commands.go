@@ -20,7 +20,7 @@ var doers = map[string]func(*stage, []string) error{
 	"fill":   func(st *stage, args []string) error { return st.spoil(FullDisk, args) },
 	"lose":   func(st *stage, args []string) error { return st.spoil(LostDisk, args) },
 	"damage": func(st *stage, args []string) error { return st.spoil(DamagedLogs, args) },
-	"slow":   (*stage).slow,
+	"slow":   (*stage).slow, "reset": (*stage).reset,
 	"absent": (*stage).absent,
 	"join":   (*stage).join, "leave": (*stage).leave, "report": (*stage).report,
 	"run": (*stage).run, "expect": (*stage).expect,
@@ -232,6 +232,30 @@ func (st *stage) slow(args []string) error {
 		st.strike(Fault{Kind: SlowDisk, Node: p.node.place, Peer: decl, For: long})
 	}
 	return err
+}
+
+// reset breaks the conversations of a node with others, or with all.
+func (st *stage) reset(args []string) error {
+	half := 0
+	if len(args) > 1 && args[len(args)-1] == "half" {
+		args, half = args[:len(args)-1], 1
+	}
+	nodes, err := st.nodes(args)
+	if err != nil || len(nodes) == 0 {
+		return or(err, usage("reset ID [PEER…] [half]"))
+	}
+	if _, err := st.living(args[0]); err != nil {
+		return err
+	}
+	f := Fault{Kind: Reset, Node: nodes[0].place, InStep: half}
+	for _, n := range nodes[1:] {
+		f.Set |= 1 << n.place
+	}
+	if len(nodes) == 1 {
+		f.Set = 1<<len(st.world.nodes) - 1
+	}
+	st.strike(f)
+	return nil
 }
 
 func (st *stage) cut(args []string) error {

@@ -281,7 +281,7 @@ func (d dice) split(p *Plan) {
 // spoils draws what happens to disks, and whether everybody ends at once.
 func (d dice) spoils(p *Plan) {
 	n, at := len(p.Nodes), d.upTo(4*p.FailAfter())
-	kinds := p.Limits.Kinds.of(SyncCut, SyncCut, FullDisk, SlowDisk, LostDisk, DamagedLogs)
+	kinds := p.Limits.Kinds.of(SyncCut, SyncCut, FullDisk, SlowDisk, LostDisk, DamagedLogs, ClockBack, Stranger, Stranger)
 	for range min(len(kinds), pick(d, 0, 1, 1, 2)) {
 		f := Fault{Kind: pick(d, kinds...), At: d.upTo(4 * p.FailAfter()), Node: d.IntN(n), For: d.upTo(4 * p.FailAfter())}
 		f.Peer, f.Nth, f.InStep = d.IntN(len(p.Decls)), 1+d.IntN(12), d.IntN(int(allParts)+1)
@@ -314,7 +314,9 @@ func (d dice) spoils(p *Plan) {
 // relapses has some of those that come back after everybody ended end once more, in the middle of that, or lose each other for a
 // while, so that several of them lead.
 func (d dice) relapses(p *Plan, at time.Duration) {
-	if p.Limits.Kinds.Has(Crash) {
+	if p.Limits.Kinds.Has(Crash) && len(p.Nodes) > 2 && d.oneIn(3) {
+		p.Faults = append(p.Faults, d.duel(p, at)...)
+	} else if p.Limits.Kinds.Has(Crash) {
 		for range pick(d, 0, 1, 2, 4) {
 			p.Faults = append(p.Faults, Fault{
 				Kind: pick(d, Crash, PowerOff), At: at + 1, Node: d.IntN(len(p.Nodes)),
@@ -332,6 +334,20 @@ func (d dice) relapses(p *Plan, at time.Duration) {
 			at += f.For
 		}
 	}
+}
+
+// duel has a leader of a restart end with a vote that few heard of, or nobody. It is away until others have voted for another view, and
+// one or two of them have ended as well.
+func (d dice) duel(p *Plan, at time.Duration) (all []Fault) {
+	nth := 1
+	for range 2 + d.IntN(2) {
+		away := pick[time.Duration](d, 1, 4, 12) * p.FailAfter()
+		all = append(all, Fault{
+			Kind: Crash, At: at + 1, Node: d.IntN(len(p.Nodes)), On: Votes, Nth: nth, InStep: pick(d, 0, 0, 1, 2), For: away + d.upTo(away),
+		})
+		nth += 1 + d.IntN(2)
+	}
+	return all
 }
 
 func (d dice) inboxes(p *Plan) {
@@ -430,7 +446,7 @@ func (d dice) schism(p *Plan, at time.Duration) []Fault {
 func (d dice) fault(p *Plan, at time.Duration) []Fault {
 	n := len(p.Nodes)
 	f := Fault{At: at, Node: d.IntN(n)}
-	kinds := p.Limits.Kinds.of(Crash, Crash, Crash, Crash, PowerOff, PowerOff, Hang, Hang, SlowUpcall, ClockJump, Leave, Leave, OneWayCut, Partition, Partition, Accuse)
+	kinds := p.Limits.Kinds.of(Crash, Crash, Crash, Crash, PowerOff, PowerOff, Hang, Hang, SlowUpcall, ClockJump, Leave, Leave, OneWayCut, Partition, Partition, Accuse, Reset, Reset)
 	if len(kinds) == 0 {
 		return nil // only disks are to be at fault
 	}
@@ -459,6 +475,9 @@ func (d dice) fault(p *Plan, at time.Duration) []Fault {
 	case Partition:
 		f.For = d.outage(p)
 		d.sides(p, &f)
+	case Reset:
+		f.On, f.Nth = pick(d, NoMove, Asks, Meets, Meets, Readies, Readies, Enters, Installs, Installs, Installs), 1+d.IntN(pick(d, 1, 3))
+		f.InStep, f.Set = d.IntN(2), pick(d, 1<<n-1, d.Uint64())
 	case Accuse:
 		if d.oneIn(2) {
 			f.On, f.Nth = pick(d, Acks, Decides, Echoes, Echoes), 1

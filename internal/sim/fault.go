@@ -60,7 +60,13 @@ func (f *fault) act(now time.Duration) time.Duration {
 	case f.plan.On != NoMove && !f.armed:
 		f.armed = true
 		w.waiting = append(w.waiting, f)
+		if f.plan.On >= Promises { // others have to be silent for long before somebody else leads
+			return now + 16*w.plan.FailAfter()
+		}
 		return now + 3*w.plan.FailAfter()
+	case f.armed && f.plan.On >= Promises:
+		w.unarm(f)
+		return f.end()
 	}
 	if f.armed {
 		w.unarm(f)
@@ -141,6 +147,16 @@ func (f *fault) strike() time.Duration {
 	case SyncCut, FullDisk, SlowDisk, LostDisk, DamagedLogs:
 		f.spoil(p)
 		return f.end()
+	case Reset:
+		f.reset(p)
+		return f.end()
+	case ClockBack:
+		p.node.Skew -= f.plan.For
+		w.probes[ClockSetBack]++
+		return f.end()
+	case Stranger:
+		f.strange(p)
+		return f.end()
 	case OneWayCut:
 		if f.plan.Peer == f.plan.Node {
 			return f.end()
@@ -161,11 +177,14 @@ func (f *fault) strike() time.Duration {
 func (f *fault) crash(p *process) {
 	w, power := f.world, f.plan.Kind == PowerOff
 	how := "crashes"
+	if f.plan.On >= Promises && f.plan.For > 0 {
+		p.node.Returns, p.node.Times = f.plan.For, p.node.times+1
+	}
 	if p.unpowered = power; power {
 		how = "loses power"
 	}
 	p.blamed(how)
-	if f.plan.On >= Promises && f.plan.InStep > 0 {
+	if f.plan.On >= Promises && f.plan.InStep > 0 && p.core != nil && !p.core.Over() {
 		p.lettersLeft = f.plan.InStep
 		return
 	}
@@ -187,6 +206,31 @@ func (f *fault) crash(p *process) {
 		w.net.Crash(p.self.ID)
 	}
 	p.crashed(how)
+}
+
+// reset breaks the conversations of a process with some nodes. A joiner whose conversations break may be taken for gone.
+func (f *fault) reset(p *process) {
+	w, broken := f.world, 0
+	if w.trace.out != nil {
+		p.print("its conversations break")
+	}
+	for _, n := range w.nodes {
+		if n == p.node || f.plan.Set>>n.place&1 == 0 {
+			continue
+		}
+		if some := w.net.Reset(p.self.ID, n.ID, f.plan.InStep > 0); some > 0 {
+			broken += some
+			for _, q := range []*process{p, n.proc} {
+				if q != nil && q.applicant != nil {
+					q.blamed("its conversations broke")
+				}
+			}
+		}
+	}
+	w.sometimes(ConversationsReset, broken > 0 && f.plan.InStep == 0)
+	w.sometimes(ConversationsHalfOpen, broken > 0 && f.plan.InStep > 0)
+	w.sometimes(WelcomeLost, broken > 0 && f.plan.On == Installs)
+	p.wake()
 }
 
 // blackout ends everybody, one soon after the other. Most of them come back.
@@ -235,7 +279,8 @@ func (f *fault) spoil(p *process) {
 	case SlowDisk:
 		d.slow, d.slowUntil = shardsDir(f.plan.Peer), w.now+f.plan.For
 		if f.plan.Set != 0 {
-			d.slow = memoName
+			d.slow = memoName // its members may find that it does not answer
+			p.blamed("its disk is slow")
 		}
 	case DamagedLogs:
 		(&fault{world: w, plan: Fault{Kind: Crash}}).crash(p)

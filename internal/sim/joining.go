@@ -24,9 +24,13 @@ type talk struct {
 // ask begins to join.
 func (p *process) ask(ask []string) {
 	w := p.world
-	p.applicant = join.NewJoiner(join.JoinerConfig{
+	config := join.JoinerConfig{
 		Cluster: cluster, Self: p.self, Declarations: w.plan.Decls, Join: ask, Nonce: w.key(), Silence: w.plan.Silence(),
-	})
+	}
+	if p.memory != nil && p.memory.State().View != nil {
+		config.Group, config.Secret = p.memory.State().View.Group, p.memory.State().Secret
+	}
+	p.applicant = join.NewJoiner(config)
 	p.apply(&p.calls, p.applicant.Start(p.local()))
 }
 

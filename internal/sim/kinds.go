@@ -7,7 +7,7 @@ import (
 )
 
 // FaultKinds is a set of kinds of faults, a bit each.
-type FaultKinds uint16
+type FaultKinds uint32
 
 // With returns the set with one kind more.
 func (s FaultKinds) With(k FaultKind) FaultKinds { return s | 1<<k }

@@ -134,11 +134,14 @@ const (
 	SlowDisk                         // a disk takes long
 	LostDisk                         // a process ends, and the next one has an empty disk
 	DamagedLogs                      // a process ends, and the ends of its logs cannot be read any more
+	Reset                            // the conversations of a process break
+	ClockBack                        // the wall clock of a node is set back
+	Stranger                         // a process ends, and a process of another group of the same name has its address for a while
 	faultKinds
 )
 
 func (k FaultKind) String() string {
-	return [...]string{"none", "crash", "power off", "hang", "slow upcall", "clock jump", "leave", "one-way cut", "partition", "report", "blackout", "sync cut", "full disk", "slow disk", "lost disk", "damaged logs"}[k]
+	return [...]string{"none", "crash", "power off", "hang", "slow upcall", "clock jump", "leave", "one-way cut", "partition", "report", "blackout", "sync cut", "full disk", "slow disk", "lost disk", "damaged logs", "reset", "clock back", "stranger"}[k]
 }
 
 // Fault is what goes wrong, to whom and when.
@@ -149,9 +152,9 @@ type Fault struct {
 	Nth    int           // the how manieth such move. SyncCut: sync. Blackout: if not 0, Node comes back late
 	Node   int           // who, unless On says it
 	Peer   int           // OneWayCut: what Node sends does not arrive here. Report: who is reported. Blackout: how often all may come back besides
-	Set    uint64        // Partition: nodes on one side, a bit each. Blackout: those that do not come back. SlowDisk: not 0: what is remembered of views
-	For    time.Duration // how long: of what ends. 0: for ever
-	InStep int           // Crash and PowerOff: within a step, so many calls of the fabric, or letters of a restart, later. SyncCut: what has arrived
+	Set    uint64        // Partition: nodes on one side, a bit each. Blackout: those that do not come back. SlowDisk: not 0: what is remembered of views. Reset: with whom
+	For    time.Duration // how long: of what ends, or of a crash in a restart until the node is back. 0: for ever
+	InStep int           // Crash and PowerOff: within a step, so many calls of the fabric, or letters of a restart, later. SyncCut: what has arrived. Reset: not 0: the others hear nothing of it
 }
 
 func (f Fault) String() string {

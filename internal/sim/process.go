@@ -118,6 +118,7 @@ func (p *process) local() time.Duration { return p.world.now + p.jumped }
 // enter makes the process a member of a view that was installed elsewhere, or of the first one.
 func (p *process) enter(v *views.View) (err error) {
 	w := p.world
+	w.checkGroup(p, v)
 	if p.remembers(v); p.over {
 		return nil
 	}

@@ -102,6 +102,7 @@ func (p *process) obey(e restart.Effects) {
 // keepState writes down what the core knows now. The process may end between that and what it says of it.
 func (p *process) keepState(s restart.State) {
 	before := p.memory.State()
+	p.world.checkGroup(p, s.View)
 	if p.must(p.memory.Keep(s)); p.over || s.View == nil || before.View == nil || s.View.Key() != before.View.Key() {
 		return
 	}
@@ -138,6 +139,8 @@ func (p *process) restartEvent(ev restart.Event) {
 		w.sometimes(RestartWaited, len(e.For) > 0)
 	case restart.Proposed:
 		w.moves(p, Plans)
+	case restart.Ignored:
+		w.probes[MetStranger]++
 	case restart.Superseded:
 		w.probes[RestartSuperseded]++
 	case restart.Completing:
@@ -152,6 +155,7 @@ func (p *process) restartEvent(ev restart.Event) {
 // isBack is the end of it: the process is in a view, or it joins a group that works, as another one than it was.
 func (p *process) isBack(o restart.Outcome) {
 	w := p.world
+	p.lettersLeft = 0
 	if o.View != nil {
 		w.sometimes(RestartedWithout, len(o.View.Members) < len(w.history.last.procs))
 		w.probes[Restarted]++
@@ -199,6 +203,7 @@ func (p *process) post(s restart.Send, pause time.Duration) {
 		s.Message.Lacks = slices.DeleteFunc(slices.Clone(s.Message.Lacks), func(id restart.LogID) bool { return id.Shard > 0 })
 		s.Message = s.Message.Sealed(p.memory.State().Secret)
 	}
+	w.overhear(s.Message)
 	d := w.plan.Net.Delays[p.node.place][i]
 	w.schedule.add(w.now+pause+d.Base+w.letters.upTo(d.Jitter+1), &letter{p, w.nodes[i], s.Message})
 	if w.letters.oneIn(w.plan.Keep.LateIn) {
@@ -222,6 +227,10 @@ type letter struct {
 // act implements actor.
 func (l *letter) act(now time.Duration) time.Duration {
 	p := l.to.proc
+	if s := l.to.stranger; s != nil && l.from.node != l.to {
+		s.hear(l.what)
+		return never
+	}
 	if p == nil || p.over || !p.world.near(l.from, p) {
 		return never
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/squall-go/squall/views"
 )
@@ -19,7 +20,8 @@ func (w *world) unsettled() error {
 				return fmt.Errorf("node %d goes on, and view %d has no quorum", p.self.ID, last.view.ID)
 			}
 		}
-		if w.comesBack() && w.now < max(w.progress, w.calm)+w.plan.Patience()/2 {
+		if w.comesBack() && w.now < w.restartBy() {
+			w.lookAt = w.restartBy()
 			return errors.New("some come back, and may find the others")
 		}
 		if w.canRestart() {
@@ -52,6 +54,16 @@ func (w *world) unsettled() error {
 		}
 	}
 	return w.undelivered()
+}
+
+// restartBy is when those that come back have gone on, if they can. If they cannot, it is when enough of their letters have shown
+// that they wait.
+func (w *world) restartBy() time.Duration {
+	long := 24*w.plan.FailAfter() + 64*w.plan.Syncing()
+	if w.canRestart() {
+		long = max(long, w.plan.Patience()/2)
+	}
+	return max(w.progress, w.calm) + long
 }
 
 // parted finds two members of the last view between which a way is cut.

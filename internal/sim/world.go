@@ -9,6 +9,7 @@ import (
 
 	"github.com/squall-go/squall/fabric/simnet"
 	"github.com/squall-go/squall/internal/invariants"
+	"github.com/squall-go/squall/internal/restart"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/sst"
 	"github.com/squall-go/squall/views"
@@ -39,27 +40,28 @@ type Result struct {
 
 // world is one run.
 type world struct {
-	plan     *Plan
-	lie      Lie
-	only     string
-	random   *rand.Rand
-	now      time.Duration
-	net      *simnet.Net
-	nodes    []*node // by place
-	placeOf  [64]int // by node id
-	procs    []*process
-	history  history
-	schedule schedule
-	checkers []checker
-	probes   Probes
-	trace    trace
-	result   Result
-	keys     int  // that views were given
-	bulk     dice // of what moves large bodies
-	bodies   int  // that somebody holds
-	letters  dice // of what is said in restarts
-	shards   map[shardID]*shardHistory
-	lax      DiskBug
+	plan      *Plan
+	lie       Lie
+	only      string
+	random    *rand.Rand
+	now       time.Duration
+	net       *simnet.Net
+	nodes     []*node // by place
+	placeOf   [64]int // by node id
+	procs     []*process
+	history   history
+	schedule  schedule
+	checkers  []checker
+	probes    Probes
+	trace     trace
+	result    Result
+	keys      int               // that views were given
+	bulk      dice              // of what moves large bodies
+	bodies    int               // that somebody holds
+	letters   dice              // of what is said in restarts
+	overheard []restart.Message // some letters of restarts
+	shards    map[shardID]*shardHistory
+	lax       DiskBug
 
 	busyApps  int
 	lastStart time.Duration // of an application
@@ -67,6 +69,7 @@ type world struct {
 	calm      time.Duration // when the last fault came, or ended
 	progress  time.Duration // when anything went on last
 	stirred   bool          // something happened since done looked
+	lookAt    time.Duration // done looks then even if nothing happened; 0: it does not
 	quietFrom time.Duration // from then on only heartbeats may be sent; never: not yet
 	waiting   []*fault      // those that come when somebody makes a move
 	blamed    bool          // something was done to somebody
@@ -85,7 +88,8 @@ type node struct {
 	disk   *disk  // nil: nothing is kept
 	safe   []safe // what must be in its logs as they are opened
 	// damaged are the logs of which the next process finds that their ends cannot be read.
-	damaged []shardID
+	damaged  []shardID
+	stranger *stranger // has its address; nil: none
 }
 
 // checker watches over one promise. Every method returns what violates it.
@@ -308,10 +312,10 @@ func (w *world) clock(now time.Duration) {
 
 // done reports that nothing is under way any more. It looks only if something happened since it last did.
 func (w *world) done() bool {
-	if !w.stirred || w.busyApps > 0 || w.pending > 0 || w.calm > 0 && w.now < w.calm+w.plan.Bound() {
+	if !w.stirred && (w.lookAt == 0 || w.now < w.lookAt) || w.busyApps > 0 || w.pending > 0 || w.calm > 0 && w.now < w.calm+w.plan.Bound() {
 		return false // a fault takes a while to be noticed
 	}
-	w.stirred = false
+	w.stirred, w.lookAt = false, 0
 	return w.unsettled() == nil
 }
 

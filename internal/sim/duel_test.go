@@ -1,0 +1,33 @@
+package sim
+
+import "testing"
+
+// duelPlan is a run in which everybody ends, and those that come back end again with votes for different views.
+func duelPlan(seed uint64) *Plan {
+	yes := true
+	p, d := Draw(seed, Limits{Nodes: 3 + int(seed%3), Messages: 50, Faults: &yes}), newDice(seed)
+	if !p.keeps() {
+		d.keeps(p, true)
+	}
+	at := d.upTo(p.FailAfter())
+	p.Outages, p.Faults = 0, append([]Fault{{Kind: Blackout, At: at, For: d.upTo(p.Hop()), Peer: 2}}, d.duel(p, at)...)
+	p.Keep.LateIn = 2
+	return p
+}
+
+// What a restart does with the votes of two attempts, and with letters of those that are over, is seen often enough.
+func TestRestartsChooseBetweenVotes(t *testing.T) {
+	c := Campaign{First: 1, Count: 400, Draw: duelPlan}
+	if testing.Short() || raceEnabled {
+		c.Count = 60
+	}
+	if err := c.Run(); err != nil {
+		t.Fatal(Report(c.Failed, Options{}, err))
+	}
+	t.Logf("%d seeds: %v", c.Seeds, &c.Probes)
+	for _, p := range []Probe{RestartTwoVotes, RestartChoseVote, StaleVote, StalePromise} {
+		if c.Probes[p] == 0 && c.Count == 400 {
+			t.Errorf("%d seeds never reached: %v", c.Seeds, p)
+		}
+	}
+}
