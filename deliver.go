@@ -3,6 +3,7 @@ package squall
 import (
 	"sync"
 
+	"github.com/squall-go/squall/internal/goroutine"
 	"github.com/squall-go/squall/multicast"
 	"github.com/squall-go/squall/smc"
 )
@@ -19,48 +20,53 @@ type application interface {
 }
 
 // application makes a subgroup's upcalls out of its configuration.
-func (sg SubgroupConfig) application(wake func()) application {
+func (sg SubgroupConfig) application(u *upcalls, wake func()) application {
 	r := single(sg.Deliver)
 	if sg.DeliverBatch != nil {
 		r = batch(sg.DeliverBatch)
 	}
+	r.upcalls = u
 	if sg.AsyncQueueBytes > 0 {
-		return newQueue(max(sg.AsyncQueueBytes/2, smc.MaxMessage(sg.RingBytes)), r.upcall, wake)
+		return newQueue(max(sg.AsyncQueueBytes/2, smc.MaxMessage(sg.RingBytes)), r.upcall, u, wake)
 	}
 	return r
 }
 
 // direct calls the application on the loop.
 type direct struct {
-	upcall func([]multicast.Message)
-	maxRun int
+	upcall  func([]multicast.Message)
+	maxRun  int
+	upcalls *upcalls
 }
 
 // single calls the application for each message, out of runs that stay in the processor's first cache.
 func single(upcall func(Message)) direct {
-	return direct{func(run []multicast.Message) {
+	return direct{maxRun: 128, upcall: func(run []multicast.Message) {
 		all := messages(run)
 		for i := range all {
 			upcall(all[i])
 		}
-	}, 128}
+	}}
 }
 
 // batch calls the application for each run.
 func batch(upcall func([]Message)) direct {
-	return direct{func(run []multicast.Message) { upcall(messages(run)) }, 0}
+	return direct{upcall: func(run []multicast.Message) { upcall(messages(run)) }}
 }
 
 // Deliver implements multicast.Receiver.
 func (d direct) Deliver(run []multicast.Message) int {
+	d.upcalls.enter()
 	d.upcall(run)
+	d.upcalls.leave()
 	return len(run)
 }
 
 // MaxRun implements multicast.Receiver.
 func (d direct) MaxRun() int { return d.maxRun }
 
-func (d direct) call(run []multicast.Message) { d.upcall(run) }
+// call implements application. It is not on the loop.
+func (d direct) call(run []multicast.Message) { d.upcalls.run(func() { d.upcall(run) }) }
 
 func (d direct) mark(f func()) { f() }
 
@@ -71,9 +77,10 @@ func (d direct) close() {}
 // It is two buffers: the loop fills one while the application reads the other. They change places when the application
 // is done with its own.
 type queue struct {
-	wake   func() // tells the loop that there is room again
-	upcall func([]multicast.Message)
-	done   chan struct{}
+	wake    func() // tells the loop that there is room again
+	upcall  func([]multicast.Message)
+	upcalls *upcalls
+	done    chan struct{}
 
 	mu      sync.Mutex
 	changed sync.Cond
@@ -144,8 +151,8 @@ func (b *buffer) deliver(upcall func([]multicast.Message)) {
 // maxQueued bounds the messages of a buffer, which also take room when they are empty.
 const maxQueued = 64 << 10
 
-func newQueue(bytes int, upcall func([]multicast.Message), wake func()) *queue {
-	q := &queue{wake: wake, upcall: upcall, done: make(chan struct{}), filling: buffer{data: make([]byte, 0, bytes)}}
+func newQueue(bytes int, upcall func([]multicast.Message), u *upcalls, wake func()) *queue {
+	q := &queue{wake: wake, upcall: upcall, upcalls: u, done: make(chan struct{}), filling: buffer{data: make([]byte, 0, bytes)}}
 	q.changed.L = &q.mu
 	go q.serve(buffer{data: make([]byte, 0, bytes)})
 	return q
@@ -174,6 +181,9 @@ func (q *queue) MaxRun() int { return 1024 }
 // serve calls the application until the queue is closed and empty.
 func (q *queue) serve(reading buffer) {
 	defer close(q.done)
+	id := goroutine.ID()
+	q.upcalls.count(id, 1)
+	defer q.upcalls.count(id, -1)
 	for {
 		q.mu.Lock()
 		for len(q.filling.run) == 0 && len(q.filling.marks) == 0 && !q.closed {
@@ -194,7 +204,8 @@ func (q *queue) serve(reading buffer) {
 	}
 }
 
-func (q *queue) call(run []multicast.Message) { q.upcall(run) }
+// call implements application. It is not on the loop.
+func (q *queue) call(run []multicast.Message) { q.upcalls.run(func() { q.upcall(run) }) }
 
 // mark implements application. There are as few as there are views, so they take no room.
 func (q *queue) mark(f func()) {

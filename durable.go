@@ -233,7 +233,7 @@ func (d *durable) settle(ctx context.Context, id persist.LogID, t Time) error {
 	if k == nil || !running || d.group.member.Err() != nil {
 		return nil
 	}
-	l := Log{id.Name, k.log, &k.recorder.Frontier}
+	l := Log{id.Name, k.log, &k.recorder.Frontier, &d.group.upcalls}
 	return l.settle(ctx, t)
 }
 

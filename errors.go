@@ -26,6 +26,11 @@ var (
 	ErrNotSender = member.ErrNotSender
 	// ErrNoSubgroup is returned by Group.Subgroup for a name that was not declared.
 	ErrNoSubgroup = errors.New("there is no subgroup")
+	// ErrInUpcall is returned by a call that would wait for the goroutine that makes it: Send and Claim
+	// without room, sending a large message, Future.Wait, Leave, Close and all others that wait, in an upcall
+	// that runs on the group's loop, and Close in any upcall. TrySend, TryClaim, Commit and whatever else does
+	// not wait work there.
+	ErrInUpcall = errors.New("the call would wait for the upcall that makes it")
 	// ErrClaimDone is returned when a claim is committed or aborted a second time.
 	ErrClaimDone = smc.ErrClaimDone
 	// ErrNotProvisioned is returned where a subgroup has too few members now for this process to send to it.

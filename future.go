@@ -23,10 +23,20 @@ func (f *Future) Done() <-chan struct{} { return f.future.Done() }
 // position is valid and the others deliver the message, but this process left the shard before its own
 // application, which waits for all disks, was given it. Any other error than the context's is the reason
 // of a halt: the others may have delivered the message, or not.
-func (f *Future) Wait(ctx context.Context) (Version, error) { return f.future.Wait(ctx) }
+func (f *Future) Wait(ctx context.Context) (Version, error) {
+	select {
+	case <-f.future.Done():
+		return f.future.Wait(ctx)
+	default:
+		return f.future.Wait(f.group.upcalls.bound(ctx))
+	}
+}
 
 // Persisted is Wait, and then waits until the message is on this process's disk, or on every member's. It
 // fails with ErrNotPersistent if the subgroup has no log.
 func (f *Future) Persisted(ctx context.Context, s Stage) (Version, error) {
-	return f.future.Persisted(ctx, member.Stage(s))
+	if v, err := f.Wait(ctx); err != nil {
+		return v, err
+	}
+	return f.future.Persisted(f.group.upcalls.bound(ctx), member.Stage(s))
 }

@@ -49,6 +49,7 @@ type Group struct {
 	identity   *trust.Identity // by which the others recognise this process
 	rejections rejections
 	reserve    reserve
+	upcalls    upcalls
 	retiring   sync.WaitGroup // what is being closed of views that are over
 	news       news
 	down       atomic.Uint64 // members that were suspected
@@ -80,6 +81,7 @@ func Open(ctx context.Context, cfg Config) (*Group, error) {
 
 func (g *Group) open(ctx context.Context) (err error) {
 	c := &g.cfg
+	g.upcalls.watch(c)
 	g.rejections.emit = c.emit
 	if err := g.reserve.fit(c.InitialMembers); err != nil {
 		return err
@@ -115,7 +117,7 @@ func (g *Group) open(ctx context.Context) (err error) {
 	}
 	g.present()
 	for i, d := range c.declarations() {
-		g.apps = append(g.apps, c.Subgroups[i].application(g.parker.Wake))
+		g.apps = append(g.apps, c.Subgroups[i].application(&g.upcalls, g.parker.Wake))
 		g.subs = append(g.subs, &Subgroup{group: g, decl: d})
 	}
 	if err = g.openDurable(); err != nil {
@@ -288,6 +290,7 @@ func (g *Group) start() {
 		g.durable.begin()
 	}
 	g.announce(g.member.View())
+	g.member.Call(g.upcalls.begin)
 	g.runner.Start()
 }
 
@@ -410,7 +413,9 @@ func (g *Group) Addr() string { return g.port.Addr() }
 func (g *Group) View() *View { return g.member.View() }
 
 // Views yields the membership in force and each one that follows, none left out, until ctx ends or the group halts.
-func (g *Group) Views(ctx context.Context) iter.Seq[*View] { return g.news.follow(ctx) }
+func (g *Group) Views(ctx context.Context) iter.Seq[*View] {
+	return func(yield func(*View) bool) { g.news.follow(g.upcalls.bound(ctx))(yield) }
+}
 
 // Subgroup returns a subgroup by name, or ErrNoSubgroup and the names that there are.
 func (g *Group) Subgroup(name string) (*Subgroup, error) {
@@ -461,8 +466,11 @@ func (g *Group) ask(f func()) bool {
 // Leave takes this process out of the group: it accepts no more messages, waits until every message that was accepted here is
 // delivered and until new members have the state of their subgroup, if they depend on this process for it, takes part in the change to
 // a view without it, and halts with ErrClosed. The others go on. If ctx ends before that, it goes on leaving; Close ends it all the same. What was accepted for a subgroup that is not provisioned now is
-// waited for like everything else, so give ctx an end. Leave must not be called in an upcall or an event.
+// waited for like everything else, so give ctx an end. In an upcall or an event that runs on the loop it returns ErrInUpcall.
 func (g *Group) Leave(ctx context.Context) error {
+	if err := g.upcalls.waits(); err != nil {
+		return err
+	}
 	for _, s := range g.subs {
 		s.outbox.Close()
 	}
@@ -481,8 +489,11 @@ func (g *Group) Leave(ctx context.Context) error {
 
 // Close leaves the group, unless it has halted, and releases everything. It returns an error if messages of this process were still
 // under way, or if ctx ended before the others agreed to go on without it. If an upcall still runs when ctx ends, the rest is
-// released behind it. Close must not be called in an upcall or an event.
+// released behind it. In an upcall or an event it returns ErrInUpcall.
 func (g *Group) Close(ctx context.Context) error {
+	if err := g.upcalls.ends(); err != nil {
+		return err
+	}
 	g.closing.Do(func() {
 		defer close(g.closed)
 		g.err = g.close(ctx)

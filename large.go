@@ -22,6 +22,9 @@ import (
 // fails, or ends early, or ctx ends before the message has its place, nobody delivers anything.
 func (s *Subgroup) SendFrom(ctx context.Context, r io.Reader, size int) error {
 	if size > s.ringMessage() {
+		if err := s.group.upcalls.waits(); err != nil {
+			return err
+		}
 		l, err := s.outbox.Large(ctx, size)
 		if err != nil {
 			return err

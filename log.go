@@ -121,6 +121,7 @@ type Log struct {
 	subgroup string
 	log      *persist.Log
 	frontier *member.Frontier
+	upcalls  *upcalls
 }
 
 // Log is this process's log of the shard that it is in. It fails with ErrNotPersistent if there is none.
@@ -140,7 +141,7 @@ func (d *durable) open(id persist.LogID) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Log{id.Name, k.log, &k.recorder.Frontier}, nil
+	return &Log{id.Name, k.log, &k.recorder.Frontier, &d.group.upcalls}, nil
 }
 
 // Info describes the log: its first and last record, how many there are, and how much room they take.
@@ -151,7 +152,7 @@ func (l *Log) Persisted(s Stage) Version { return l.frontier.At(member.Stage(s))
 
 // WaitPersisted returns when a version is on this process's disk, or on every member's.
 func (l *Log) WaitPersisted(ctx context.Context, s Stage, v Version) error {
-	return l.frontier.Wait(ctx, member.Stage(s), v)
+	return l.frontier.Wait(l.upcalls.bound(ctx), member.Stage(s), v)
 }
 
 // Get reads one version: ErrNotInLog if there is none, ErrLogTruncated if it is kept no more.
@@ -163,7 +164,13 @@ func (l *Log) Range(from, to Version) iter.Seq2[Record, error] { return l.log.Ra
 
 // Tail yields the records from a version on, and then each one that follows, across views, until ctx ends.
 func (l *Log) Tail(ctx context.Context, from Version) iter.Seq2[Record, error] {
-	return l.log.Tail(ctx, from)
+	return func(yield func(Record, error) bool) {
+		if err := l.upcalls.waits(); err != nil {
+			yield(Record{}, err)
+			return
+		}
+		l.log.Tail(ctx, from)(yield)
+	}
 }
 
 // At reads the last version whose time is not after t, as it is for good: it waits until no version with such a time can come any more, and all are
@@ -200,7 +207,7 @@ func (l *Log) settle(ctx context.Context, t Time) error {
 	if l.settled(t) {
 		return nil
 	}
-	if err := l.frontier.Settle(ctx, t); err != nil {
+	if err := l.frontier.Settle(l.upcalls.bound(ctx), t); err != nil {
 		return fmt.Errorf("log of subgroup %q at %v: %w", l.subgroup, t, err)
 	}
 	return nil

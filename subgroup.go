@@ -78,7 +78,8 @@ func (s *Subgroup) SetSender(on bool) error { return s.group.setSender(s, on) }
 
 // Send multicasts a copy of data. It waits for room until ctx ends, and returns once the message has its place behind this
 // process's earlier ones: every member will deliver it, in this view or, if that ends before, in a later one. If this process halts,
-// others may have delivered it or not. In an upcall use TrySend.
+// others may have delivered it or not. In an upcall use TrySend: Send returns ErrInUpcall there
+// where it would have to wait.
 //
 // A message that no ring takes, of more than half of RingBytes, is brought to every member before it has its place, and small messages go on
 // meanwhile; if ctx ends before that, nobody delivers it. It waits for room in LargeMemoryBytes.
@@ -107,6 +108,9 @@ func (s *Subgroup) TrySend(data []byte) error {
 // SendFuture is Send, with a Future that tells when, and where in the order, the message was delivered here.
 func (s *Subgroup) SendFuture(ctx context.Context, data []byte) (*Future, error) {
 	if len(data) > s.ringMessage() {
+		if err := s.group.upcalls.waits(); err != nil {
+			return nil, err
+		}
 		l, err := s.outbox.Large(ctx, len(data))
 		if err != nil {
 			return nil, err
@@ -129,7 +133,10 @@ func (s *Subgroup) SendFuture(ctx context.Context, data []byte) (*Future, error)
 // Claim takes room for a message of n bytes in the ring, to be filled in place, and waits for it until ctx ends. The message
 // keeps its place before later claims of this process: commit soon, or abort. A claim is good across views.
 func (s *Subgroup) Claim(ctx context.Context, n int) (Claim, error) {
-	c, err := s.outbox.Claim(ctx, n)
+	c, err := s.outbox.TryClaim(n)
+	if err == ErrWindowFull {
+		c, err = s.outbox.Claim(s.group.upcalls.bound(ctx), n)
+	}
 	if err != nil {
 		return Claim{}, err
 	}

@@ -1,0 +1,143 @@
+package squall
+
+import (
+	"context"
+	"io"
+	"sync"
+	"sync/atomic"
+
+	"github.com/squall-go/squall/internal/goroutine"
+)
+
+// upcalls knows which goroutines run functions of the application, so that a call that waits for such a
+// goroutine fails with ErrInUpcall when it comes from that goroutine, and does not wait for itself.
+//
+// Nothing of it is on the path of a message but one counter, written for each run of messages. Whether the
+// caller is the loop is asked only where a call is about to wait while an upcall of the loop runs.
+type upcalls struct {
+	running atomic.Int32  // functions of the application that run on the loop. W: loop
+	loop    atomic.Uint64 // number of the loop's goroutine; 0: it does not run yet
+
+	mu        sync.Mutex
+	elsewhere map[uint64]int // by number of a goroutine that Close waits for: functions of the application that it runs
+}
+
+// enter and leave enclose what the application does on the loop. Loop.
+func (u *upcalls) enter() { u.running.Add(1) }
+func (u *upcalls) leave() { u.running.Add(-1) }
+
+// begin notes which goroutine the loop is. Loop.
+func (u *upcalls) begin() { u.loop.Store(goroutine.ID()) }
+
+// run calls a function of the application on whatever goroutine this is.
+func (u *upcalls) run(f func()) {
+	id := goroutine.ID()
+	if id != 0 && id == u.loop.Load() {
+		u.enter()
+		defer u.leave()
+	} else {
+		u.count(id, 1)
+		defer u.count(id, -1)
+	}
+	f()
+}
+
+func (u *upcalls) count(id uint64, n int) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.elsewhere == nil {
+		u.elsewhere = map[uint64]int{}
+	}
+	if u.elsewhere[id] += n; u.elsewhere[id] == 0 {
+		delete(u.elsewhere, id)
+	}
+}
+
+// waits returns ErrInUpcall if the caller, which is about to wait for the loop, is in an upcall that runs on it.
+func (u *upcalls) waits() error {
+	if u.running.Load() == 0 {
+		return nil
+	}
+	if id := goroutine.ID(); id != 0 && id == u.loop.Load() {
+		return ErrInUpcall
+	}
+	return nil
+}
+
+// ends is waits for a caller that is about to wait for all goroutines of the group.
+func (u *upcalls) ends() error {
+	if err := u.waits(); err != nil {
+		return err
+	}
+	id := goroutine.ID()
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if id != 0 && u.elsewhere[id] > 0 {
+		return ErrInUpcall
+	}
+	return nil
+}
+
+// inUpcall is a context that has ended because of ErrInUpcall.
+var inUpcall = func() context.Context {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(ErrInUpcall)
+	return ctx
+}()
+
+// bound returns the context of a wait for the loop: one that has ended if the caller is in an upcall that
+// runs on the loop, so that it gets what is there already and never waits.
+func (u *upcalls) bound(ctx context.Context) context.Context {
+	if u.waits() != nil {
+		return inUpcall
+	}
+	return ctx
+}
+
+// watch has the functions of a configuration run under the eyes of u, but for those that deliver: application does.
+func (u *upcalls) watch(c *Config) {
+	if f := c.Events; f != nil {
+		c.Events = func(e Event) { u.run(func() { f(e) }) }
+	}
+	if f := c.OnView; f != nil {
+		c.OnView = func(v *View) { u.run(func() { f(v) }) }
+	}
+	for i := range c.Subgroups {
+		sg := &c.Subgroups[i]
+		if f := sg.Layout; f != nil {
+			sg.Layout = func(in LayoutInput) (out []ShardPlaces, err error) {
+				u.run(func() { out, err = f(in) })
+				return out, err
+			}
+		}
+		if f := sg.Snapshot; f != nil {
+			sg.Snapshot = func() (write func(io.Writer) error) {
+				u.run(func() { write = u.writer(f()) })
+				return write
+			}
+		}
+		if f := sg.Restore; f != nil {
+			sg.Restore = func(r io.Reader) (err error) {
+				u.run(func() { err = f(r) })
+				return err
+			}
+		}
+		if f := sg.Log.Recover; f != nil {
+			sg.Log.Recover = func(l *Log) (err error) {
+				u.run(func() { err = f(l) })
+				return err
+			}
+		}
+	}
+}
+
+// writer is what Snapshot returned.
+func (u *upcalls) writer(f func(io.Writer) error) func(io.Writer) error {
+	if f == nil {
+		return nil
+	}
+	return func(w io.Writer) (err error) {
+		u.run(func() { err = f(w) })
+		return err
+	}
+}
