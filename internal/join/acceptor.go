@@ -362,7 +362,7 @@ func (g *Acceptor) meet(now time.Duration, t *session, e *Effects) {
 	e.say(t.ticket, m)
 }
 
-// withdraw notes that a talk is about to be no candidate any more.
+// withdraw notes that a session is about to be no candidate any more.
 func (g *Acceptor) withdraw(t *session, e *Effects) { e.Changed = e.Changed || t.stage == reached }
 
 // dismiss ends a conversation with a last word, and tells why.

@@ -61,7 +61,7 @@ func (p *probation) held(now time.Duration, addr string) (left time.Duration, wh
 	}
 	host, all := hostOf(addr), absences{}
 	for _, r := range p.records {
-		if hostOf(r.addr) == host {
+		if hostOf(r.addr) == host && !shared(host) {
 			all.count, all.last = all.count+r.count, r.last
 		}
 	}
@@ -77,6 +77,12 @@ func (p *probation) pause(count int) time.Duration {
 		return 0
 	}
 	return p.unit << min(count-1, maxDoublings)
+}
+
+// shared reports whether all processes of a group may have an address in common, so that one of them says nothing about the others.
+func shared(host string) bool {
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback()
 }
 
 func hostOf(addr string) string {

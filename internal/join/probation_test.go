@@ -23,6 +23,15 @@ func TestJ12AHostIsHeldBackForAllItsAddresses(t *testing.T) {
 	if left, why := p.held(0, "10.0.0.8:99"); left != 0 {
 		t.Errorf("another host is held back for %v: %s", left, why)
 	}
+	for port := range 2 * freeOfHost {
+		p.note(0, fmt.Sprintf("127.0.0.1:%d", port))
+	}
+	if left, why := p.held(0, "127.0.0.1:99"); left != 0 {
+		t.Errorf("on loopback, where a whole group may be, another process is held back for %v: %s", left, why)
+	}
+	if left, _ := p.held(0, "127.0.0.1:1"); left != time.Second {
+		t.Errorf("an address on loopback is held back for %v", left)
+	}
 }
 
 // J12: what is remembered, and for how long anything is held back, is bounded; and what stays quiet is forgotten.

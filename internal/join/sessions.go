@@ -8,7 +8,7 @@ import (
 // queued is how many messages wait for a conversation's writer. There are seldom two: what is said is far apart.
 const queued = 32
 
-// sessions carries out what a pure core decides: it keeps the core's time, and a line for each of its conversations.
+// sessions carries out what a pure core decides: it keeps the core's time, and a writer for each of its conversations.
 type sessions struct {
 	*limiter
 	epoch time.Time
@@ -17,7 +17,7 @@ type sessions struct {
 	dial  func(Dial)   // called under mu
 	probe func(Probe)  // the same
 	after func()       // called under mu, behind every step
-	hung  func(Ticket) // called under mu, for a conversation without a line
+	hung  func(Ticket) // called under mu, for a conversation without a writer
 	told  func()       // called without mu, when the candidates have changed
 
 	writers sync.WaitGroup
@@ -69,7 +69,7 @@ func (s *sessions) step(decide func(now time.Duration) Effects) {
 	}
 }
 
-// end lets a line's writer finish.
+// end lets a writer finish.
 func (s *sessions) end(t Ticket) {
 	if l := s.lines[t]; l != nil {
 		close(l.out)
