@@ -12,7 +12,7 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// AcceptorConfig is what a Acceptor needs to know.
+// AcceptorConfig is what an Acceptor needs to know.
 type AcceptorConfig struct {
 	Cluster      string
 	Declarations []views.Declaration
@@ -32,7 +32,7 @@ func (c AcceptorConfig) hold() time.Duration { return c.FailAfter + c.Silence }
 // meetSilences is how many times Silence a joiner has to greet the members of a view.
 const meetSilences = 6
 
-// Bounds of a Acceptor: so many conversations of those who apply, and as many of those who greet.
+// Bounds of an Acceptor: so many conversations of those who apply, and as many of those who greet.
 const maxTalks = 4 * views.MaxMembers
 
 // Acceptor is a member's part in the joining of others: it answers who asks, greets who will be proposed, and knows who is ready.

@@ -2,18 +2,18 @@ package join
 
 import "github.com/squall-go/squall/views"
 
-// Ticket names a conversation of a Acceptor, of an Joiner or of a founder. Whoever opens it numbers it, from 1 up, and uses no
+// Ticket names a conversation of an Acceptor, of a Joiner or of a founder. Whoever opens it numbers it, from 1 up, and uses no
 // number twice.
 type Ticket uint64
 
 // Effects is what the world must do now, in the order of the fields.
 type Effects struct {
-	Dials   []Dial   // of an Joiner
-	Probes  []Probe  // of a Acceptor
+	Dials   []Dial   // of a Joiner
+	Probes  []Probe  // of an Acceptor
 	Says    []Say    // in order
 	HangUps []Ticket // behind what was said; nothing more is heard from these
 	Events  []Event
-	Changed bool // of a Acceptor: Candidates is another list now
+	Changed bool // of an Acceptor: Candidates is another list now
 }
 
 // Dial opens a conversation. It ends in Connected or Failed.

@@ -14,7 +14,7 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// JoinerConfig is what an Joiner needs to know.
+// JoinerConfig is what a Joiner needs to know.
 type JoinerConfig struct {
 	Cluster      string
 	Self         views.Member

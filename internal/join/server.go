@@ -9,13 +9,13 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// Server takes the requests of those who want to join, from the first view on that this process is a member of. It is a Acceptor on
+// Server takes the requests of those who want to join, from the first view on that this process is a member of. It is an Acceptor on
 // the process's port. Its methods may be called from any goroutine, and do not wait for any peer, except for Close.
 type Server struct {
 	*sessions
-	gate   *Acceptor // guarded by sessions.mu
-	last   Ticket    // the same
-	joiner *dialer   // what is left of this process's own joining; nil for a member of the first view
+	acceptor *Acceptor // guarded by sessions.mu
+	last     Ticket    // the same
+	joiner   *dialer   // what is left of this process's own joining; nil for a member of the first view
 
 	trying context.Context // of the probes
 	giveUp context.CancelFunc
@@ -24,10 +24,10 @@ type Server struct {
 func openServer(c Config, v *views.View, j *dialer, changed func()) *Server {
 	self, _ := v.RankOf(c.Self.ID)
 	d := &Server{sessions: newSessions(newLimiter(c, serverSessions)), joiner: j}
-	d.gate = NewAcceptor(AcceptorConfig{
+	d.acceptor = NewAcceptor(AcceptorConfig{
 		Cluster: c.Cluster, Declarations: c.Declarations, FailAfter: c.FailAfter, Silence: c.silence, Probe: c.Reach != nil, Room: c.Room,
 	}, v, self)
-	d.tick, d.next = d.gate.Tick, d.gate.Next
+	d.tick, d.next = d.acceptor.Tick, d.acceptor.Next
 	if changed != nil {
 		d.told = changed
 	}
@@ -37,7 +37,7 @@ func openServer(c Config, v *views.View, j *dialer, changed func()) *Server {
 	return d
 }
 
-// serverSessions is how many connections a Server has at a time: all that a Acceptor has, and as many whose request did not arrive yet.
+// serverSessions is how many connections a Server has at a time: all that an Acceptor has, and as many whose request did not arrive yet.
 const serverSessions = 4 * maxTalks
 
 func (d *Server) converse(conn *conversation, q Request) {
@@ -47,14 +47,14 @@ func (d *Server) converse(conn *conversation, q Request) {
 		d.last++
 		t = d.last
 		l = d.begin(t, conn)
-		return d.gate.Ask(now, t, q)
+		return d.acceptor.Ask(now, t, q)
 	})
 	if l == nil {
 		return // it is closed
 	}
 	d.read(t, l,
-		func(now time.Duration, m Message) Effects { return d.gate.Hear(now, t, m) },
-		func(now time.Duration, err error) Effects { return d.gate.Gone(now, t, gone(err)) })
+		func(now time.Duration, m Message) Effects { return d.acceptor.Hear(now, t, m) },
+		func(now time.Duration, err error) Effects { return d.acceptor.Gone(now, t, gone(err)) })
 }
 
 // try tries in the background whether a joiner can be reached.
@@ -63,14 +63,14 @@ func (d *Server) try(p Probe, reach func(context.Context, views.Member) error) {
 		ctx, cancel := context.WithTimeout(d.trying, d.silence)
 		defer cancel()
 		err := reach(ctx, p.Member)
-		d.step(func(now time.Duration) Effects { return d.gate.Probed(now, p.Ticket, err) })
+		d.step(func(now time.Duration) Effects { return d.acceptor.Probed(now, p.Ticket, err) })
 	})
 }
 
 // Failed takes a member of the view that failed, and whether it never showed a heartbeat in it.
 func (d *Server) Failed(m views.Member, absent bool) {
 	d.step(func(now time.Duration) Effects {
-		d.gate.Failed(now, m, absent)
+		d.acceptor.Failed(now, m, absent)
 		return Effects{}
 	})
 }
@@ -79,7 +79,7 @@ func (d *Server) Failed(m views.Member, absent bool) {
 // them is left.
 func (d *Server) Installed(v *views.View, self order.Rank) (lost []views.Member) {
 	d.step(func(now time.Duration) (e Effects) {
-		e, lost = d.gate.Installed(now, v, self)
+		e, lost = d.acceptor.Installed(now, v, self)
 		return e
 	})
 	return lost
@@ -87,19 +87,19 @@ func (d *Server) Installed(v *views.View, self order.Rank) (lost []views.Member)
 
 // Lead takes who leads the group now. After Installed it is rank 0 until something else is said.
 func (d *Server) Lead(leader order.Rank) {
-	d.step(func(time.Duration) Effects { return d.gate.Lead(leader) })
+	d.step(func(time.Duration) Effects { return d.acceptor.Lead(leader) })
 }
 
 // Candidates are the joiners that may be proposed, in the order in which they became ready.
 func (d *Server) Candidates() []views.Member {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.gate.Candidates()
+	return d.acceptor.Candidates()
 }
 
 // Halted sends everybody away, because this process is no member any more.
 func (d *Server) Halted(reason error) {
-	d.step(func(time.Duration) Effects { return d.gate.Halted(reason) })
+	d.step(func(time.Duration) Effects { return d.acceptor.Halted(reason) })
 }
 
 // Close ends all conversations, and waits, no longer than a peer's silence is borne, until what was said in them has left.
