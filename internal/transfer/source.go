@@ -168,7 +168,7 @@ func (s *Source) give(c caller, f *offer, w *shard.Wait) {
 
 // write streams a snapshot, with pulses for as long as its application takes.
 func (s *Source) write(c caller, out *wire.Writer, write func(io.Writer) error) error {
-	stop := c.Pulses()
+	stop := out.Pulses()
 	err := write(out)
 	stop()
 	if broken := c.Broken(); broken != nil {

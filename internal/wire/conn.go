@@ -101,7 +101,12 @@ func (c *Conn) Hear(v any) error {
 }
 
 // Pulses shows that this side lives, until stop, which waits for the last of them.
-func (c *Conn) Pulses() (stop func()) {
+func (c *Conn) Pulses() (stop func()) { return c.repeat(c.pulse) }
+
+func (c *Conn) pulse() error { return c.Send(Pulse, NewFrame(0)) }
+
+// repeat does something in each interval of pulses, until stop or an error.
+func (c *Conn) repeat(do func() error) (stop func()) {
 	var sending sync.WaitGroup
 	over := make(chan struct{})
 	sending.Go(func() {
@@ -110,7 +115,7 @@ func (c *Conn) Pulses() (stop func()) {
 		for {
 			select {
 			case <-tick.C:
-				if c.Send(Pulse, NewFrame(0)) != nil {
+				if do() != nil {
 					return
 				}
 			case <-over:

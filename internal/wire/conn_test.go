@@ -157,6 +157,44 @@ func TestCV6AStreamArrivesWholeOrNotAtAll(t *testing.T) {
 	}
 }
 
+// CV1: one bit that changed on its way, wherever it is, is found.
+func TestCV1AFrameThatChangedOnItsWayIsNotTaken(t *testing.T) {
+	f := append(NewFrame(4), "1234"...)
+	seal(Message, f)
+	for bit := range 8 * len(f) {
+		changed := bytes.Clone(f)
+		changed[bit/8] ^= 1 << (bit % 8)
+		in := frames{in: bytes.NewReader(changed), most: 1 << 20}
+		if _, _, err := in.next(); !errors.Is(err, ErrCorrupt) && !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Errorf("bit %d: %v", bit, err)
+		}
+	}
+}
+
+// What was written arrives while the writer waits for what comes next, and a writer whose reader is gone learns it with its next bytes.
+func TestPulsesOfAStreamBringWhatIsGathered(t *testing.T) {
+	here, there := two(t, slow)
+	w := there.NewWriter(1 << 20)
+	stop := w.Pulses()
+	defer stop()
+	if _, err := io.WriteString(w, "the first bytes"); err != nil {
+		t.Fatal(err)
+	}
+	got := make([]byte, len("the first bytes"))
+	if _, err := io.ReadFull(NewReader(func(e *Ending) (Kind, []byte, error) { return here.Frame(e, nil) }), got); err != nil {
+		t.Fatal(err)
+	}
+	here.Close()
+	for end := time.Now().Add(patience); there.Broken() == nil; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("no pulse found out that the reader is gone")
+		}
+	}
+	if _, err := io.WriteString(w, "more"); err == nil {
+		t.Error("what is written behind the end of the connection is gathered")
+	}
+}
+
 // FuzzReader: a stream is over with an error, or it was confirmed as a whole (CV6).
 func FuzzReader(f *testing.F) {
 	whole := func(parts ...string) []byte {

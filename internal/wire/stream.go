@@ -4,12 +4,15 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"sync"
 )
 
-// Writer sends what is written to it as frames of Bytes. It is an io.Writer of one goroutine.
+// Writer sends what is written to it as frames of Bytes. It is an io.Writer of one goroutine; its pulses are another's.
 type Writer struct {
-	conn  *Conn
-	frame []byte
+	conn *Conn
+
+	mu    sync.Mutex
+	frame []byte // what is gathered for the next one
 	total uint64
 	sum   uint32
 }
@@ -19,6 +22,11 @@ func (c *Conn) NewWriter(most int) *Writer { return &Writer{conn: c, frame: NewF
 
 // Write implements io.Writer.
 func (w *Writer) Write(p []byte) (n int, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.conn.Broken(); err != nil {
+		return 0, err
+	}
 	for len(p) > 0 {
 		room := min(len(p), cap(w.frame)-len(w.frame))
 		w.frame = append(w.frame, p[:room]...)
@@ -34,7 +42,19 @@ func (w *Writer) Write(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// flush sends what is gathered.
+// Pulses shows that this side lives, until stop: by the bytes that are gathered, so that they arrive however long the next ones take, or else by pulses.
+func (w *Writer) Pulses() (stop func()) {
+	return w.conn.repeat(func() error {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if len(w.frame) > HeaderBytes {
+			return w.flush()
+		}
+		return w.conn.pulse()
+	})
+}
+
+// flush sends what is gathered. It needs mu.
 func (w *Writer) flush() error {
 	bytes := w.frame[HeaderBytes:]
 	if len(bytes) == 0 {
@@ -48,10 +68,16 @@ func (w *Writer) flush() error {
 }
 
 // Total is how many bytes were sent.
-func (w *Writer) Total() uint64 { return w.total }
+func (w *Writer) Total() uint64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.total
+}
 
 // Finish sends what is gathered, and returns what the stream ends with.
 func (w *Writer) Finish() (Ending, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	err := w.flush()
 	return Ending{Count: w.total, Sum: w.sum}, err
 }
