@@ -12,7 +12,7 @@ import (
 var layers = [][]string{
 	{"internal/background", "internal/child", "internal/descriptors", "internal/goroutine", "internal/invariants", "internal/lint", "internal/mapped", "internal/mutant",
 		"internal/progress", "internal/testlab/faultfs", "internal/testlab/netlab", "internal/testutil", "internal/trust"},
-	{"internal/wire", "order"},
+	{"internal/proc", "internal/wire", "order"},
 	{"fabric", "nullsend", "rdmc/schedule", "rdmc/shared"},
 	{"fabric/port", "persist/journal", "predicates", "rdmc/linkmodel", "rdmc/relay"},
 	{"fabric/fabrictest", "fabric/shm", "fabric/simnet", "fabric/tcp"},
@@ -26,7 +26,7 @@ var layers = [][]string{
 	{"."},
 	{"dds", "ripc", "squallprom"},
 	{"internal/sim", "internal/testlab"},
-	{"cmd/squall/internal/proc", "cmd/squall/internal/show", "cmd/squall/internal/version"},
+	{"cmd/squall/internal/show", "cmd/squall/internal/version"},
 	{"cmd/squall/internal/bench"},
 	{"cmd/squall/internal/..."},
 	{"cmd/...", "examples/..."},

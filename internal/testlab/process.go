@@ -1,28 +1,25 @@
 package testlab
 
 import (
-	"encoding/json"
+	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/squall-go/squall"
-	"github.com/squall-go/squall/internal/child"
+	"github.com/squall-go/squall/internal/proc"
 	"github.com/squall-go/squall/internal/testlab/netlab"
 )
 
 // Process is a member of a group in another process, as the test sees it. Its methods may be called from any goroutine.
 type Process struct {
-	Spec Spec
-	cmd  *exec.Cmd
-	in   *os.File
-	host *netlab.Host
+	Spec  Spec
+	child *proc.Child
+	host  *netlab.Host
 
 	asking  sync.Mutex // one request at a time
 	answers chan Answer
@@ -47,53 +44,31 @@ type Process struct {
 func start(spec Spec, host *netlab.Host, env []string) (*Process, error) {
 	p := &Process{Spec: spec, host: host, answers: make(chan Answer, 1), ended: make(chan struct{})}
 	p.changed = sync.NewCond(&p.mu)
-	if err := p.start(env); err != nil {
-		return nil, fmt.Errorf("start process %d: %w", spec.Life, err)
-	}
-	return p, json.NewEncoder(p.in).Encode(spec)
-}
-
-func (p *Process) start(env []string) error {
-	self, err := os.Executable()
+	stderr, err := os.Create(spec.Log + ".err")
 	if err != nil {
-		return err
+		return nil, err
 	}
-	stderr, err := os.Create(p.Spec.Log + ".err")
-	if err != nil {
-		return err
+	o := proc.Options{ID: spec.Life, Role: "process", Env: append([]string{roleVariable + "=1"}, env...), Log: stderr}
+	if host != nil {
+		o.Enter = host.Enter
 	}
-	defer stderr.Close()
-	p.cmd = exec.Command(self)
-	p.cmd.Env = append(append(os.Environ(), roleVariable+"=1"), env...)
-	p.cmd.Stderr = stderr
-	var enter func() error
-	if p.host != nil {
-		enter = p.host.Enter
+	if p.child, err = proc.Start(context.Background(), "", spec, o); err != nil {
+		return nil, errors.Join(err, stderr.Close())
 	}
-	heard := make(chan struct{}) // everything that the process said
-	in, out, err := child.Start(p.cmd, enter, func(err error) {
-		<-heard
-		p.update(func() { p.gone, p.exit = true, err })
-		close(p.ended)
-	})
-	if err != nil {
-		return err
-	}
-	p.in = in
 	go func() {
-		defer close(heard)
-		p.listen(out)
+		defer close(p.ended)
+		p.listen()
+		err := p.child.Wait()
+		p.update(func() { p.gone, p.exit = true, errors.Join(err, stderr.Close()) })
 	}()
-	return nil
+	return p, nil
 }
 
 // listen takes what the process says, to its end.
-func (p *Process) listen(out *os.File) {
-	defer out.Close()
-	for from := json.NewDecoder(out); ; {
+func (p *Process) listen() {
+	for {
 		var n news
-		if err := from.Decode(&n); err != nil {
-			_, _ = io.Copy(io.Discard, out)
+		if err := p.child.Receive(context.Background(), &n); err != nil {
 			return
 		}
 		if n.Kind == newsAnswer {
@@ -206,8 +181,8 @@ func (p *Process) AwaitEvents(part string, n int) (found []string, err error) {
 func (p *Process) ask(r request) (Answer, error) {
 	p.asking.Lock()
 	defer p.asking.Unlock()
-	if err := json.NewEncoder(p.in).Encode(r); err != nil {
-		return Answer{}, fmt.Errorf("tell process %d to %s: %w", p.Spec.Life, r.Do, err)
+	if err := p.child.Send(r); err != nil {
+		return Answer{}, fmt.Errorf("told to %s: %w", r.Do, err)
 	}
 	timer := time.NewTimer(2 * patience)
 	defer timer.Stop()
@@ -268,15 +243,15 @@ func (p *Process) Leave() error {
 // Kill ends the process without a word.
 func (p *Process) Kill() {
 	p.update(func() { p.killed = true })
-	_ = p.cmd.Process.Kill()
+	p.child.Kill()
 	<-p.ended
 }
 
 // Stop has the system stop the process where it stands.
-func (p *Process) Stop() error { return child.Stop(p.cmd.Process) }
+func (p *Process) Stop() error { return p.child.Stop() }
 
 // Continue ends Stop.
-func (p *Process) Continue() error { return child.Continue(p.cmd.Process) }
+func (p *Process) Continue() error { return p.child.Continue() }
 
 // ID is the process's node.
 func (p *Process) ID() squall.NodeID { return p.Spec.ID }
@@ -303,7 +278,6 @@ func (p *Process) wasKilled() bool {
 
 // close ends the process however it is.
 func (p *Process) close() {
-	_ = p.cmd.Process.Kill()
+	p.child.Kill()
 	<-p.ended
-	p.in.Close()
 }

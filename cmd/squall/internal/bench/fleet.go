@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/squall-go/squall/cmd/squall/internal/proc"
+	"github.com/squall-go/squall/internal/proc"
 )
 
 // Times that a run may take beyond its window.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/squall-go/squall/cmd/squall/internal/proc"
+	"github.com/squall-go/squall/internal/proc"
 )
 
 // MemberCommand is the hidden command of every process of a fleet.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall"
-	"github.com/squall-go/squall/cmd/squall/internal/proc"
+	"github.com/squall-go/squall/internal/proc"
 	"github.com/squall-go/squall/persist"
 )
 

@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/squall-go/squall"
-	"github.com/squall-go/squall/cmd/squall/internal/proc"
 	"github.com/squall-go/squall/cmd/squall/internal/show"
+	"github.com/squall-go/squall/internal/proc"
 )
 
 const (

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall"
-	"github.com/squall-go/squall/cmd/squall/internal/proc"
+	"github.com/squall-go/squall/internal/proc"
 )
 
 // heir is a member in a demo with --chaos: it gets the state from the others.

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/squall-go/squall"
-	"github.com/squall-go/squall/cmd/squall/internal/proc"
+	"github.com/squall-go/squall/internal/proc"
 )
 
 // inquest collects what is known after a member went before its time. One death ends the demo at all the others, so the

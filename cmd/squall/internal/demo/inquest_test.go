@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/squall-go/squall"
-	"github.com/squall-go/squall/cmd/squall/internal/proc"
+	"github.com/squall-go/squall/internal/proc"
 )
 
 func TestTheInquestNamesWhoWentFirst(t *testing.T) {

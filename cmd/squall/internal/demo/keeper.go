@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall"
-	"github.com/squall-go/squall/cmd/squall/internal/proc"
+	"github.com/squall-go/squall/internal/proc"
 )
 
 // mostUnacked is how many messages of a member may be on their way to disks.

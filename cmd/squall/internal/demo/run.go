@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/squall-go/squall"
-	"github.com/squall-go/squall/cmd/squall/internal/proc"
 	"github.com/squall-go/squall/cmd/squall/internal/show"
+	"github.com/squall-go/squall/internal/proc"
 )
 
 // probesInAll is how many messages the unloaded phase has, about: with many members, fewer from each.

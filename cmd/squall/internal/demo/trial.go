@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall"
-	"github.com/squall-go/squall/cmd/squall/internal/proc"
+	"github.com/squall-go/squall/internal/proc"
 )
 
 // tickEvery is how often a trial looks whether something is due.

@@ -6,7 +6,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
-	"github.com/squall-go/squall/cmd/squall/internal/proc"
+	"github.com/squall-go/squall/internal/proc"
 )
 
 // TestMain makes the test binary a member process when it is started again as one.

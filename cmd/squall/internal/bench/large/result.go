@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
-	"github.com/squall-go/squall/cmd/squall/internal/proc"
 	"github.com/squall-go/squall/cmd/squall/internal/show"
+	"github.com/squall-go/squall/internal/proc"
 )
 
 // result is what came out of a run. Rates are of small messages per second, at the slowest member.

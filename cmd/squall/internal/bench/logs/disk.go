@@ -10,7 +10,7 @@ import (
 	"unsafe"
 
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
-	"github.com/squall-go/squall/cmd/squall/internal/proc"
+	"github.com/squall-go/squall/internal/proc"
 )
 
 // errMemory says that what is measured would be no disk.

@@ -14,7 +14,7 @@ import (
 	"github.com/squall-go/squall"
 
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
-	"github.com/squall-go/squall/cmd/squall/internal/proc"
+	"github.com/squall-go/squall/internal/proc"
 )
 
 // The subgroups: the one that has a log, and the one beside it that has none.

@@ -10,7 +10,7 @@ import (
 	"github.com/squall-go/squall/persist"
 
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
-	"github.com/squall-go/squall/cmd/squall/internal/proc"
+	"github.com/squall-go/squall/internal/proc"
 )
 
 func TestAMeterKnowsHowManyMessagesLieBeforeAVersion(t *testing.T) {

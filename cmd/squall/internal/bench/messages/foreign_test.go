@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/squall-go/squall/cmd/squall/internal/proc"
+	"github.com/squall-go/squall/internal/proc"
 )
 
 func TestForeignProcessesRunUntilTheyAreStopped(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
-	"github.com/squall-go/squall/cmd/squall/internal/proc"
+	"github.com/squall-go/squall/internal/proc"
 )
 
 // Run is one run of a spec.

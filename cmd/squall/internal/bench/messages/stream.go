@@ -13,7 +13,7 @@ import (
 	"github.com/squall-go/squall/multicast"
 
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
-	"github.com/squall-go/squall/cmd/squall/internal/proc"
+	"github.com/squall-go/squall/internal/proc"
 )
 
 // groupMember is one member of a group.

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/squall-go/squall/cmd/squall/internal/proc"
+	"github.com/squall-go/squall/internal/proc"
 )
 
 // instant is a time on the clock that all processes of this machine share, in nanoseconds. Go's own monotonic clock counts from the start of each process.
