@@ -1,17 +1,18 @@
 package rdmc
 
 import (
-	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/squall-go/squall/internal/proc"
+	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/rdmc/relay"
 	"go.uber.org/goleak"
@@ -51,18 +52,12 @@ func child(in io.Reader, out io.Writer) error {
 		return err
 	}
 	defer n.Close()
-	b, err := json.Marshal(n.Peer())
-	if err != nil {
+	from, to := json.NewDecoder(in), json.NewEncoder(out)
+	if err := to.Encode(n.Peer()); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "%s\n", b)
-	lines := bufio.NewScanner(in)
-	lines.Buffer(nil, 1<<20)
-	if !lines.Scan() {
-		return errors.New("no task")
-	}
 	var t task
-	if err := json.Unmarshal(lines.Bytes(), &t); err != nil {
+	if err := from.Decode(&t); err != nil {
 		return err
 	}
 	buffer, other := make([]byte, t.Size), make([]byte, t.Size)
@@ -82,8 +77,14 @@ func child(in io.Reader, out io.Writer) error {
 		return err
 	}
 	defer g.Discard()
-	for lines.Scan() {
-		switch lines.Text() {
+	for {
+		var command string
+		if err := from.Decode(&command); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		switch command {
 		case "memcpy":
 			copy(other, buffer)
 		case "send": // a whole message, and half of another one
@@ -98,40 +99,28 @@ func child(in io.Reader, out io.Writer) error {
 				}
 			}
 		}
-		fmt.Fprintln(out, "done")
+		if err := to.Encode("done"); err != nil {
+			return err
+		}
 	}
-	return lines.Err()
 }
 
 // process is a child, seen from its parent.
 type process struct {
+	*proc.Child
 	t    testing.TB
-	cmd  *exec.Cmd
-	in   io.WriteCloser
-	out  *bufio.Scanner
 	Peer Peer
 }
 
 func spawn(t testing.TB, id int) *process {
 	t.Helper()
-	p := &process{t: t, cmd: exec.Command(os.Args[0])}
-	p.cmd.Env = append(os.Environ(), fmt.Sprint(childEnv, "=", id))
-	p.cmd.Stderr = os.Stderr
-	var err error
-	if p.in, err = p.cmd.StdinPipe(); err != nil {
-		t.Fatal(err)
-	}
-	out, err := p.cmd.StdoutPipe()
+	c, err := proc.Start(context.Background(), "", nil, proc.Options{ID: id, Env: []string{fmt.Sprint(childEnv, "=", id)}, Log: os.Stderr})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	p := &process{Child: c, t: t}
 	t.Cleanup(p.end)
-	p.out = bufio.NewScanner(out)
-	p.out.Buffer(nil, 1<<20)
-	if err := json.Unmarshal([]byte(p.read()), &p.Peer); err != nil {
+	if err := p.Receive(testutil.Within(t), &p.Peer); err != nil {
 		t.Fatal(err)
 	}
 	return p
@@ -139,23 +128,23 @@ func spawn(t testing.TB, id int) *process {
 
 // end waits for the end of a child, which it makes if it does not come.
 func (p *process) end() {
-	p.in.Close()
-	timer := time.AfterFunc(20*time.Second, func() { _ = p.cmd.Process.Kill() })
+	p.CloseInput()
+	timer := time.AfterFunc(20*time.Second, p.Kill)
 	defer timer.Stop()
-	_ = p.cmd.Wait() // it may have been killed
+	_ = p.Wait() // it may have been killed
 }
 
-func (p *process) read() string {
+func (p *process) read() (said string) {
 	p.t.Helper()
-	if !p.out.Scan() {
-		p.t.Fatalf("the child has ended: %v", p.out.Err())
+	if err := p.Receive(testutil.Within(p.t), &said); err != nil {
+		p.t.Fatal(err)
 	}
-	return p.out.Text()
+	return said
 }
 
-func (p *process) say(line string) {
+func (p *process) say(what any) {
 	p.t.Helper()
-	if _, err := fmt.Fprintln(p.in, line); err != nil {
+	if err := p.Send(what); err != nil {
 		p.t.Fatal(err)
 	}
 }
@@ -175,12 +164,8 @@ func fleet(t testing.TB, children int, k task, c GroupConfig) (*Node, *Group, []
 		all = append(all, p)
 		k.Members = append(k.Members, p.Peer)
 	}
-	b, err := json.Marshal(k)
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, p := range all {
-		p.say(string(b))
+		p.say(k)
 	}
 	c.Name, c.Members, c.Root = "g", k.Members, k.Root
 	g, err := n.Open(c)
@@ -205,9 +190,7 @@ func TestARootThatIsKilledTakesNoViewAway(t *testing.T) {
 		})
 		all[0].say("send")
 		m := receive(t, messages, "message")
-		if err := all[0].cmd.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
+		all[0].Kill()
 		var f *Failure
 		if err := receive(t, failed, "failure"); !errors.As(err, &f) || f.Code != relay.Gone || f.Node != 2 {
 			t.Fatal(err)
@@ -239,9 +222,7 @@ func TestMemoryThatAKilledReceiverLookedAtIsNotUsedAgain(t *testing.T) {
 	if err := receive(t, everywhere, "end"); err != nil {
 		t.Fatal(err)
 	}
-	if err := all[1].cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	all[1].Kill()
 	if err := receive(t, failed, "failure"); !errors.Is(err, ErrFailed) {
 		t.Fatal(err)
 	}

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"runtime"
 	"slices"
 	"strings"
@@ -21,6 +20,8 @@ import (
 	"github.com/squall-go/squall/fabric/auto"
 	"github.com/squall-go/squall/fabric/fabrictest"
 	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/internal/proc"
+	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/internal/trust"
 	"github.com/squall-go/squall/order"
 	"golang.org/x/sys/unix"
@@ -105,42 +106,31 @@ func openAs(n fabric.Node, identity *trust.Identity, self order.Rank, peers []fa
 
 // child is a process that plays a role.
 type child struct {
-	*exec.Cmd
-	stdin  io.WriteCloser
-	stderr *strings.Builder
+	*proc.Child
+	temporary string // directory
 }
 
 // end tells the process to finish and returns what it found wrong.
 func (c *child) end() error {
-	c.stdin.Close()
-	if err := c.Wait(); err != nil {
-		return fmt.Errorf("%w: %s", err, c.stderr)
-	}
-	return nil
+	c.CloseInput()
+	return c.Wait()
 }
 
 // withChild opens a view of which the last member is another process; the others are here.
 func withChild(t *testing.T, mode auto.Mode, role string, here int, shape fabric.RowShape) ([]*fabric.Table, []node, *child) {
 	t.Helper()
-	c := &child{Cmd: exec.Command(os.Args[0]), stderr: &strings.Builder{}}
-	c.Env = append(os.Environ(), roleVariable+"="+role, "TMPDIR="+t.TempDir())
-	c.Stderr = c.stderr
-	c.stdin, _ = c.StdinPipe()
-	stdout, err := c.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Start(); err != nil {
+	c := &child{temporary: t.TempDir()}
+	var err error
+	if c.Child, err = proc.Start(context.Background(), "", nil, proc.Options{Role: role, Env: []string{roleVariable + "=" + role, "TMPDIR=" + c.temporary}}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		c.stdin.Close()
-		c.Process.Kill()
-		c.Wait()
+		c.Kill()
+		_ = c.end()
 	})
 	var last fabric.Peer
-	if err := json.NewDecoder(stdout).Decode(&last); err != nil {
-		t.Fatalf("the other process: %v: %s", err, c.stderr)
+	if err := c.Receive(testutil.Within(t), &last); err != nil {
+		t.Fatal(err)
 	}
 	nodes, peers := make([]node, here), make([]fabric.Peer, here+1)
 	for r := range nodes {
@@ -151,7 +141,7 @@ func withChild(t *testing.T, mode auto.Mode, role string, here int, shape fabric
 	for r := range peers {
 		peers[r].ID, peers[r].Shape = order.NodeID(r+1), shape
 	}
-	if err := json.NewEncoder(c.stdin).Encode(invitation{mode, peers}); err != nil {
+	if err := c.Send(invitation{mode, peers}); err != nil {
 		t.Fatal(err)
 	}
 	tables, errs := make([]*fabric.Table, here), make(chan error, here)
@@ -164,7 +154,7 @@ func withChild(t *testing.T, mode auto.Mode, role string, here int, shape fabric
 	}
 	for range nodes {
 		if err := <-errs; err != nil {
-			t.Fatalf("%v; the other process: %s", err, c.stderr)
+			t.Fatal(err)
 		}
 	}
 	return tables, nodes, c
@@ -210,7 +200,7 @@ func TestAKilledProcessIsReportedOnce(t *testing.T) {
 					}
 				}
 				poll("writes of the other process", func() bool { return word(tables[0]) > 100 && word(tables[1]) > 100 })
-				c.Process.Kill()
+				c.Kill()
 				told := make([][]fabric.Failure, 2)
 				poll("the failure", func() bool {
 					for r, table := range tables {
@@ -239,12 +229,8 @@ func TestAKilledProcessIsReportedOnce(t *testing.T) {
 						t.Error(err)
 					}
 				}
-				for _, v := range c.Env {
-					if dir, ok := strings.CutPrefix(v, "TMPDIR="); ok {
-						if left, _ := os.ReadDir(dir); len(left) > 0 {
-							t.Errorf("left in the temporary directory: %v", left)
-						}
-					}
+				if left, err := os.ReadDir(c.temporary); err != nil || len(left) > 0 {
+					t.Errorf("left in the temporary directory: %v, %v", left, err)
 				}
 			})
 			fabrictest.Settle(t, before)

@@ -9,11 +9,10 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"time"
 
 	"github.com/squall-go/squall"
-	"github.com/squall-go/squall/internal/child"
+	"github.com/squall-go/squall/internal/proc"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/persist"
 )
@@ -248,40 +247,23 @@ func (k *kept) differs(have *kept) error {
 }
 
 // keeperProcess is a keeper as the test sees it.
-type keeperProcess struct {
-	cmd     *exec.Cmd
-	tasks   io.WriteCloser
-	encoder *json.Encoder
-	answers *json.Decoder
-}
+type keeperProcess struct{ *proc.Child }
 
 func startKeeper() (*keeperProcess, error) {
-	p := &keeperProcess{cmd: exec.Command(os.Args[0])}
-	p.cmd.Env = append(os.Environ(), keeperVariable+"=1", "GOMAXPROCS=2")
-	p.cmd.Stderr = os.Stderr
-	child.DieWithParent(p.cmd)
-	var err error
-	if p.tasks, err = p.cmd.StdinPipe(); err != nil {
-		return nil, err
-	}
-	out, err := p.cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	p.encoder, p.answers = json.NewEncoder(p.tasks), json.NewDecoder(out)
-	return p, p.cmd.Start()
+	c, err := proc.Start(context.Background(), "", nil, proc.Options{Role: "keeper", Env: []string{keeperVariable + "=1", "GOMAXPROCS=2"}, Log: os.Stderr})
+	return &keeperProcess{c}, err
 }
 
 // do has the keeper do something. An answer with an error is an answer.
 func (p *keeperProcess) do(task keeperTask) (a keeperAnswer, err error) {
-	if err := p.encoder.Encode(task); err != nil {
+	if err := p.Send(task); err != nil {
 		return a, err
 	}
-	return a, p.answers.Decode(&a)
+	return a, p.Receive(context.Background(), &a)
 }
 
 // kill ends the keeper without a word.
 func (p *keeperProcess) kill() {
-	_ = p.cmd.Process.Kill()
-	_ = p.cmd.Wait()
+	p.Kill()
+	_ = p.Wait()
 }
