@@ -141,7 +141,8 @@ func TestAnInterruptEndsChaosAndLeavesNothing(t *testing.T) {
 	}
 }
 
-// descendants are the processes that were started with the directory of this test, where /proc tells.
+// descendants are the processes that were started with the directory of this test, where /proc
+// tells.
 func descendants(t *testing.T) (pids []string) {
 	t.Helper()
 	dirs, _ := filepath.Glob("/proc/[0-9]*/environ")

@@ -16,7 +16,8 @@ import (
 	"github.com/squall-go/squall/persist"
 )
 
-// longSnapshot makes a store whose snapshot has so many bytes, most of them a hole, and a wrong checksum.
+// longSnapshot makes a store whose snapshot has so many bytes, most of them a hole, and a wrong
+// checksum.
 func longSnapshot(t *testing.T, bytes int64) (dir, path string) {
 	t.Helper()
 	dir = t.TempDir()

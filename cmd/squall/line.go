@@ -9,8 +9,9 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// misnamed is the error of a line with a command that its group does not have. Left to itself, cobra prints the group's help for it and calls
-// that a success, which fools a script that goes on if a check succeeds. The command is the group.
+// misnamed is the error of a line with a command that its group does not have. Left to itself,
+// cobra prints the group's help for it and calls that a success, which fools a script that goes on
+// if a check succeeds. The command is the group.
 func misnamed(root *cobra.Command, args []string) (*cobra.Command, error) {
 	root.InitDefaultCompletionCmd(args...) // a group like the others
 	group, rest, err := root.Find(args)
@@ -43,7 +44,8 @@ var wanted = map[string]string{
 	"float64": "a number", "duration": "a duration like 90s or 2h", "bool": "true or false",
 }
 
-// flagFault is the error of a flag in the words of this program: those of the standard library name its functions.
+// flagFault is the error of a flag in the words of this program: those of the standard library name
+// its functions.
 func flagFault(cmd *cobra.Command, err error) error {
 	var v *pflag.InvalidValueError
 	if errors.As(err, &v) && wanted[v.GetFlag().Value.Type()] != "" {

@@ -1,8 +1,8 @@
-// Squall shows and measures atomic multicast on one machine, with several processes of itself that form a group, and copies files to many
-// machines at once.
+// Squall shows and measures atomic multicast on one machine, with several processes of itself that
+// form a group, and copies files to many machines at once.
 //
-// Each command lives in a package of its own below internal; this file puts them together and turns errors into an exit
-// status: 0 is success, 1 a failure, 130 an interrupt.
+// Each command lives in a package of its own below internal; this file puts them together and turns
+// errors into an exit status: 0 is success, 1 a failure, 130 an interrupt.
 package main
 
 import (

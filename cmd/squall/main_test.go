@@ -22,7 +22,8 @@ import (
 	"github.com/squall-go/squall/cmd/squall/internal/demo"
 )
 
-// asSquall makes this test binary the command, in the processes of a test and in the members that those start.
+// asSquall makes this test binary the command, in the processes of a test and in the members that
+// those start.
 const asSquall = "SQUALL_TEST_AS_COMMAND"
 
 func TestMain(m *testing.M) {

@@ -10,8 +10,9 @@ import (
 // DieWithParent has the kernel kill the child when the thread that starts it ends.
 func DieWithParent(c *exec.Cmd) { c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }
 
-// awaitStop waits until all threads of a child stand still: the signal reaches one of them, and it is for that one to halt the others when it
-// runs next. What it finds is left for who waits for the child's end.
+// awaitStop waits until all threads of a child stand still: the signal reaches one of them, and it
+// is for that one to halt the others when it runs next. What it finds is left for who waits for the
+// child's end.
 func awaitStop(pid int) error {
 	for {
 		if err := unix.Waitid(unix.P_PID, pid, nil, unix.WSTOPPED|unix.WNOWAIT, nil); err != unix.EINTR {

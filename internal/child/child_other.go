@@ -4,7 +4,8 @@ package child
 
 import "os/exec"
 
-// DieWithParent does nothing where the kernel offers nothing: the end of its standard input ends the child.
+// DieWithParent does nothing where the kernel offers nothing: the end of its standard input ends
+// the child.
 func DieWithParent(*exec.Cmd) {}
 
 // awaitStop does nothing where the system does not tell: a stopped process stands still soon.

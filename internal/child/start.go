@@ -7,9 +7,11 @@ import (
 	"runtime"
 )
 
-// Start starts a command that dies with this process, and returns the ends of its standard input and output. It does so on a thread of its own, and the
-// thread stays as long as the child: the kernel takes the thread's end for that of the parent. enter, if there is one, moves that thread somewhere
-// first, like into the network namespace of a host, from where the child then starts. ended is called with what Wait returned.
+// Start starts a command that dies with this process, and returns the ends of its standard input
+// and output. It does so on a thread of its own, and the thread stays as long as the child: the
+// kernel takes the thread's end for that of the parent. enter, if there is one, moves that thread
+// somewhere first, like into the network namespace of a host, from where the child then starts.
+// ended is called with what Wait returned.
 func Start(cmd *exec.Cmd, enter func() error, ended func(error)) (in, out *os.File, err error) {
 	stdin, in, err := os.Pipe()
 	if err != nil {

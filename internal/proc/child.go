@@ -21,13 +21,15 @@ type Options struct {
 	ID   int      // the child's number, for errors
 	Role string   // what the child is called in errors; "" is "member"
 	Env  []string // added to this process's environment
-	// Enter, if there is one, moves the thread from which the child starts, like into a host's network namespace.
+	// Enter, if there is one, moves the thread from which the child starts, like into a host's
+	// network namespace.
 	Enter func() error
 	Log   io.Writer // gets what the child writes to its standard error, as it comes; nil is nobody
 	Lines int       // how many last lines of standard error an Exit keeps; 0 is 5, or none where Log shows them already; less is none
 }
 
-// Child is a process that this one started. Send and Receive may each be called from one goroutine at a time, the rest from any.
+// Child is a process that this one started. Send and Receive may each be called from one goroutine
+// at a time, the rest from any.
 type Child struct {
 	id    int
 	role  string
@@ -43,8 +45,9 @@ type Child struct {
 	closing sync.Once
 }
 
-// Start runs a hidden command of this executable as a child and hands it its configuration, unless that is nil. A command below others is written
-// with blanks, "demo run-member"; an empty one is none, for programs that tell a child by its environment. The child is killed when ctx ends.
+// Start runs a hidden command of this executable as a child and hands it its configuration, unless
+// that is nil. A command below others is written with blanks, "demo run-member"; an empty one is
+// none, for programs that tell a child by its environment. The child is killed when ctx ends.
 func Start(ctx context.Context, command string, config any, opts Options) (*Child, error) {
 	if opts.Role == "" {
 		opts.Role = "member"
@@ -101,8 +104,9 @@ func (c *Child) Send(v any) error {
 	return fmt.Errorf("send to %s %d (pid %d): %w", c.role, c.id, c.Pid(), err)
 }
 
-// Receive reads the child's next value into v, and waits for it until ctx ends. Once the child has ended and everything that it
-// sent is read, Receive fails: with an *Exit if the child failed, with io.EOF if it ended well.
+// Receive reads the child's next value into v, and waits for it until ctx ends. Once the child has
+// ended and everything that it sent is read, Receive fails: with an *Exit if the child failed, with
+// io.EOF if it ended well.
 func (c *Child) Receive(ctx context.Context, v any) error {
 	// A pipe knows no context, but a deadline.
 	passed := make(chan struct{})
@@ -148,7 +152,8 @@ func (c *Child) end() error {
 	return io.EOF
 }
 
-// soonEnded reports whether the child has ended, after an error that means that it has, or is about to.
+// soonEnded reports whether the child has ended, after an error that means that it has, or is about
+// to.
 func (c *Child) soonEnded() bool {
 	timer := time.NewTimer(time.Second)
 	defer timer.Stop()
@@ -166,7 +171,8 @@ func (c *Child) CloseInput() { c.closing.Do(func() { c.in.Close() }) }
 // Kill ends the process at once, if it still runs. Wait tells when it is gone.
 func (c *Child) Kill() { c.cmd.Process.Kill() }
 
-// Stop has the process stand still where it is, until Continue or Kill. It fails if the process has ended.
+// Stop has the process stand still where it is, until Continue or Kill. It fails if the process has
+// ended.
 func (c *Child) Stop() error {
 	return child.Stop(c.cmd.Process)
 }
@@ -174,7 +180,8 @@ func (c *Child) Stop() error {
 // Continue lets a process that stands still go on.
 func (c *Child) Continue() error { return child.Continue(c.cmd.Process) }
 
-// CutPower kills children at one moment: all of them stand still before the first one is gone, so none notices that another one is.
+// CutPower kills children at one moment: all of them stand still before the first one is gone, so
+// none notices that another one is.
 func CutPower(children ...*Child) {
 	for _, c := range children {
 		_ = c.Stop() // it may have ended
@@ -187,8 +194,8 @@ func CutPower(children ...*Child) {
 // Done is closed when the process is gone.
 func (c *Child) Done() <-chan struct{} { return c.ended }
 
-// Wait waits until the process is gone. It returns nil if it ended well, otherwise an *Exit. What the child sent and nobody has
-// received by then may be lost.
+// Wait waits until the process is gone. It returns nil if it ended well, otherwise an *Exit. What
+// the child sent and nobody has received by then may be lost.
 func (c *Child) Wait() error {
 	<-c.ended
 	c.CloseInput()

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// WatchMachine tells how many cores were busy between two instants, or 0 where the system does not say.
+// WatchMachine tells how many cores were busy between two instants, or 0 where the system does not
+// say.
 func WatchMachine(ctx context.Context, from, to time.Time) <-chan float64 {
 	cores := make(chan float64, 1)
 	go func() {
@@ -24,7 +25,8 @@ func WatchMachine(ctx context.Context, from, to time.Time) <-chan float64 {
 	return cores
 }
 
-// busyTime is the time that the machine's cores worked so far, or were taken from it. The kernel counts in hundredths of a second.
+// busyTime is the time that the machine's cores worked so far, or were taken from it. The kernel
+// counts in hundredths of a second.
 func busyTime() time.Duration {
 	b, err := os.ReadFile("/proc/stat")
 	if err != nil {

@@ -21,7 +21,8 @@ var ErrParentGone = errors.New("the parent process closed the connection")
 // grace is how long a child's function may take to return after its parent is gone.
 const grace = 5 * time.Second
 
-// ahead is how many lines of the parent wait for a Receive before the input is read no further, and its end not noticed.
+// ahead is how many lines of the parent wait for a Receive before the input is read no further, and
+// its end not noticed.
 const ahead = 64
 
 // Parent is a child's side of the conversation.
@@ -34,7 +35,8 @@ type Parent struct {
 	out *json.Encoder
 }
 
-// Command returns the hidden command of a child: run is its function, called with a context that ends with the parent.
+// Command returns the hidden command of a child: run is its function, called with a context that
+// ends with the parent.
 func Command(name string, run func(ctx context.Context, p *Parent) error) *cobra.Command {
 	return &cobra.Command{
 		Use: name, Hidden: true, Args: cobra.NoArgs, SilenceUsage: true,
@@ -43,8 +45,9 @@ func Command(name string, run func(ctx context.Context, p *Parent) error) *cobra
 	}
 }
 
-// Serve runs a child's function, with the configuration that the parent sent, and returns its error. An interrupt from the terminal
-// reaches all processes of a job; children leave it to their parent.
+// Serve runs a child's function, with the configuration that the parent sent, and returns its
+// error. An interrupt from the terminal reaches all processes of a job; children leave it to their
+// parent.
 func Serve(cmd *cobra.Command, run func(ctx context.Context, p *Parent) error) error {
 	signal.Ignore(os.Interrupt)
 	ctx := cmd.Context()
@@ -63,8 +66,8 @@ func Serve(cmd *cobra.Command, run func(ctx context.Context, p *Parent) error) e
 	return run(ctx, p)
 }
 
-// listen reads the parent's lines. When they end, so does the context, and if that does not help, the process: nobody is there
-// any more who could.
+// listen reads the parent's lines. When they end, so does the context, and if that does not help,
+// the process: nobody is there any more who could.
 func (p *Parent) listen(ctx context.Context, in *bufio.Reader, cancel context.CancelCauseFunc) {
 	for {
 		line, err := in.ReadBytes('\n')
@@ -104,7 +107,8 @@ func (p *Parent) Send(v any) error {
 	return nil
 }
 
-// Receive reads the parent's next value into v, and waits for it until ctx ends. It fails with ErrParentGone when none will come.
+// Receive reads the parent's next value into v, and waits for it until ctx ends. It fails with
+// ErrParentGone when none will come.
 func (p *Parent) Receive(ctx context.Context, v any) error {
 	select {
 	case line, ok := <-p.lines:

@@ -10,7 +10,8 @@ import (
 // longestLine is how much of a line is kept, in bytes.
 const longestLine = 500
 
-// tail is a writer that keeps the last lines. Of a panic it keeps the first ones, which say what it was.
+// tail is a writer that keeps the last lines. Of a panic it keeps the first ones, which say what it
+// was.
 type tail struct {
 	mu    sync.Mutex
 	keep  int

@@ -61,7 +61,8 @@ func (a *Authority) sign(c *x509.Certificate) (der []byte, key *ecdsa.PrivateKey
 	return der, key
 }
 
-// TLS is a configuration for both sides of a connection: a certificate of its own, and trust in all of this authority.
+// TLS is a configuration for both sides of a connection: a certificate of its own, and trust in all
+// of this authority.
 func (a *Authority) TLS() *tls.Config {
 	a.t.Helper()
 	der, key := a.sign(&x509.Certificate{
@@ -72,7 +73,8 @@ func (a *Authority) TLS() *tls.Config {
 	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, RootCAs: a.Pool, ClientCAs: a.Pool}
 }
 
-// Files writes a certificate, its key and that of the authority to files, which are named in this order.
+// Files writes a certificate, its key and that of the authority to files, which are named in this
+// order.
 func (a *Authority) Files() (cert, key, ca string) {
 	a.t.Helper()
 	own := a.TLS().Certificates[0]

@@ -1,4 +1,5 @@
-// Package testutil has what the tests of several packages need: certificates, and bounds for what has to happen.
+// Package testutil has what the tests of several packages need: certificates, and bounds for what
+// has to happen.
 package testutil
 
 import (
@@ -7,7 +8,8 @@ import (
 	"time"
 )
 
-// patience is how long a test waits for what has to happen, on a machine that has other work as well.
+// patience is how long a test waits for what has to happen, on a machine that has other work as
+// well.
 const patience = time.Minute
 
 // Within returns a context for what has to happen soon. It ends with the test.

@@ -54,7 +54,8 @@ func (a Asked) Verdict(v float64) string {
 	return "missed"
 }
 
-// Bar is a figure of a case, beside the same or another figure of other cases if it has a limit, and what is asked of it.
+// Bar is a figure of a case, beside the same or another figure of other cases if it has a limit,
+// and what is asked of it.
 type Bar[R any] struct {
 	What, Unit string // What is the name of the case unless it says something else
 	Figure     string // a case
@@ -63,7 +64,8 @@ type Bar[R any] struct {
 	LimitOf    func(R) float64 // nil: Of
 	Least      bool            // the best limit is the least one
 	ByRound    bool            // the median of the ratios of the rounds counts, instead of the ratio of the medians
-	// Derive makes the figure of all the cases, Figure first and the limits behind it, and replaces Of and the ratio.
+	// Derive makes the figure of all the cases, Figure first and the limits behind it, and replaces
+	// Of and the ratio.
 	Derive func(s []Series[R]) float64
 	Asked
 }

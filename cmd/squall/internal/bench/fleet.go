@@ -101,8 +101,8 @@ func (f *Fleet) watch(c *proc.Child) {
 	}
 }
 
-// why is the reason of a failure: the end of the context, or the process that was killed first, which the others may complain of
-// before anybody sees its end.
+// why is the reason of a failure: the end of the context, or the process that was killed first,
+// which the others may complain of before anybody sees its end.
 func (f *Fleet) why(err error) error {
 	if f.outer.Err() != nil {
 		return context.Cause(f.outer)
@@ -142,7 +142,8 @@ func (f *Fleet) Children() []*proc.Child { return f.children }
 // Context ends with the first process that ends before its time.
 func (f *Fleet) Context() context.Context { return f.ctx }
 
-// Ask sends a request to all members and takes their answers, by node. What they say failed is told in one error.
+// Ask sends a request to all members and takes their answers, by node. What they say failed is told
+// in one error.
 func Ask[T any](f *Fleet, r Request, within time.Duration) ([]T, error) {
 	return AskSome[T](f, f.children, r, within)
 }
@@ -173,7 +174,8 @@ func AskSome[T any](f *Fleet, some []*proc.Child, r Request, within time.Duratio
 	return values, nil
 }
 
-// Sampled asks for samples of a window that begins after a warm-up, and tells how many cores the machine used in it.
+// Sampled asks for samples of a window that begins after a warm-up, and tells how many cores the
+// machine used in it.
 func Sampled[T any](f *Fleet, r Request, warmup, duration time.Duration) (samples []T, busy float64, err error) {
 	r.From = time.Now().Add(warmup + 50*time.Millisecond)
 	r.To = r.From.Add(duration)
@@ -184,8 +186,8 @@ func Sampled[T any](f *Fleet, r Request, warmup, duration time.Duration) (sample
 	return samples, <-cores, nil
 }
 
-// Until tries again and again until done says so, for SettleWithin at most; done returns what is still missing with an error that
-// is why, or another one with fatal.
+// Until tries again and again until done says so, for SettleWithin at most; done returns what is
+// still missing with an error that is why, or another one with fatal.
 func (f *Fleet) Until(done func() (missing, fatal error)) error {
 	ctx, cancel := context.WithTimeout(f.ctx, SettleWithin)
 	defer cancel()
@@ -209,7 +211,8 @@ func Args(v any) json.RawMessage {
 	return b
 }
 
-// Close has all processes end by themselves, and returns what they failed with. It kills those that do not end.
+// Close has all processes end by themselves, and returns what they failed with. It kills those that
+// do not end.
 func (f *Fleet) Close() (err error) {
 	f.end.Do(func() {
 		close(f.ending)

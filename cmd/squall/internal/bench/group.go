@@ -16,8 +16,8 @@ var Fabrics = map[string]squall.Fabric{"auto": squall.FabricAuto, "shm": squall.
 // Cluster is the name of all groups that are measured.
 const Cluster = "bench"
 
-// joinWithin is how long members wait for each other, failAfter how long a member may be silent on a machine with far fewer cores
-// than members.
+// joinWithin is how long members wait for each other, failAfter how long a member may be silent on
+// a machine with far fewer cores than members.
 const (
 	joinWithin = 30 * time.Second
 	failAfter  = 10 * time.Second
@@ -46,7 +46,8 @@ func NewGroup(node, nodes int, fabric string) *Group {
 	return g
 }
 
-// Listen begins to open the group at its founder, whose address the others have to know. They have none before they join.
+// Listen begins to open the group at its founder, whose address the others have to know. They have
+// none before they join.
 func (g *Group) Listen(ctx context.Context) (string, error) {
 	if g.Config.ID > 1 {
 		return "", nil
@@ -107,7 +108,8 @@ func (g *Group) Connect(ctx context.Context, addrs []string) error {
 	return nil
 }
 
-// happened ends the run when a member fails: the others go on, but what they do then is not what was to be measured.
+// happened ends the run when a member fails: the others go on, but what they do then is not what
+// was to be measured.
 func (g *Group) happened(e squall.Event) {
 	if down, ok := e.(squall.MemberDown); ok {
 		g.Fail(errors.New(down.String()))

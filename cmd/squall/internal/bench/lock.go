@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TakeLock waits for the lock file that keeps two measurements on one machine apart, and returns what releases it. Without a path
-// there is no lock.
+// TakeLock waits for the lock file that keeps two measurements on one machine apart, and returns
+// what releases it. Without a path there is no lock.
 func TakeLock(ctx context.Context, path string, messages io.Writer) (release func() error, err error) {
 	if path == "" {
 		return func() error { return nil }, nil

@@ -15,7 +15,8 @@ import (
 // MemberCommand is the hidden command of every process of a fleet.
 const MemberCommand = "bench-member"
 
-// Member is what one process of a fleet does. Its methods are called in this order, Answer once for each request.
+// Member is what one process of a fleet does. Its methods are called in this order, Answer once for
+// each request.
 type Member interface {
 	// Listen returns where the other members reach this one, or nothing if they do not need to.
 	Listen(ctx context.Context) (addr string, err error)
@@ -54,7 +55,8 @@ type job struct {
 	Config   json.RawMessage
 }
 
-// greeting tells the parent where a member listens, and peers tells the member where all of them do.
+// greeting tells the parent where a member listens, and peers tells the member where all of them
+// do.
 type (
 	greeting struct{ Addr string }
 	peers    struct{ Addrs []string }
@@ -66,8 +68,8 @@ type answer struct {
 	Err   string `json:",omitempty"`
 }
 
-// NewMemberCommand returns the hidden command that the processes of these workloads are started with. It belongs to the root
-// command.
+// NewMemberCommand returns the hidden command that the processes of these workloads are started
+// with. It belongs to the root command.
 func NewMemberCommand(all ...Workload) *cobra.Command {
 	return proc.Command(MemberCommand, func(ctx context.Context, p *proc.Parent) error {
 		err := serve(ctx, p, all)

@@ -10,7 +10,8 @@ import (
 // IndexBytes is how a message begins: its index among those of its sender.
 const IndexBytes = 8
 
-// pattern is what messages are filled with. It stays in the first cache, so that filling costs what writing costs.
+// pattern is what messages are filled with. It stays in the first cache, so that filling costs what
+// writing costs.
 var pattern = func() (p [4 << 10]byte) {
 	for i := range p {
 		p[i] = byte(i*7 + 1)
@@ -28,7 +29,8 @@ func Fill(b []byte, index uint64) {
 	}
 }
 
-// Touch reads one byte of each cache line. The sum is for the caller to keep, or the compiler would leave it out.
+// Touch reads one byte of each cache line. The sum is for the caller to keep, or the compiler would
+// leave it out.
 func Touch(b []byte) (sum uint64) {
 	for i := 0; i < len(b); i += 64 {
 		sum += uint64(b[i])

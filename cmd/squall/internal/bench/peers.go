@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// Peers is another program that measures what other systems do, in the same way, and prints a line of JSON.
+// Peers is another program that measures what other systems do, in the same way, and prints a line
+// of JSON.
 type Peers struct{ Path string }
 
 // PeerResult is what this command needs of that line.

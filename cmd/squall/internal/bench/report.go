@@ -38,8 +38,8 @@ type Report[R any] struct {
 	Rows       []Row       `json:"rows,omitempty"`
 }
 
-// Measure measures the cases of all sets and judges their bars. foreign is how many cores other programs used in a run; nil if
-// nobody knows.
+// Measure measures the cases of all sets and judges their bars. foreign is how many cores other
+// programs used in a run; nil if nobody knows.
 func Measure[R any](ctx context.Context, runs int, sets []Set[R], foreign func(R) float64, messages io.Writer) (Report[R], error) {
 	r := Report[R]{Machine: ThisMachine(), Runs: runs}
 	total := 0
@@ -82,7 +82,8 @@ type Output struct {
 	Title    string // above the tables
 }
 
-// Print shows the report. Further tables, if any, stand behind that of the rows. It returns what could not be measured.
+// Print shows the report. Further tables, if any, stand behind that of the rows. It returns what
+// could not be measured.
 func (r Report[R]) Print(w io.Writer, o Output, columns []Column[R], further ...table.Writer) error {
 	if o.CSV != "" {
 		if err := r.writeCSV(o.CSV, columns); err != nil {

@@ -32,11 +32,12 @@ func (s Series[R]) Values(figure func(R) float64) Values {
 	return v
 }
 
-// ErrAbsent is the error of a limit that this machine or this call does not offer. It stands in the row, and is no failure.
+// ErrAbsent is the error of a limit that this machine or this call does not offer. It stands in the
+// row, and is no failure.
 var ErrAbsent = errors.New("not measured")
 
-// TakeTurns measures each case several times: first all cases once, then all again. A case that fails is not tried again. It returns
-// early only when ctx ends.
+// TakeTurns measures each case several times: first all cases once, then all again. A case that
+// fails is not tried again. It returns early only when ctx ends.
 func TakeTurns[R any](ctx context.Context, runs int, cases []Case[R], p *show.Progress) ([]Series[R], error) {
 	series := make([]Series[R], len(cases))
 	for n := range runs {

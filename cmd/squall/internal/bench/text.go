@@ -38,7 +38,8 @@ func Size(n int) string {
 	return fmt.Sprintf("%d B", n)
 }
 
-// crowding is a warning if others used the machine meanwhile, or nothing. foreign is how many cores they used in each run.
+// crowding is a warning if others used the machine meanwhile, or nothing. foreign is how many cores
+// they used in each run.
 func crowding(foreign Values) string {
 	if s := foreign.Summary(); s.Median > 0.1 || s.Most > 0.5 {
 		return fmt.Sprintf("something else used %s cores meanwhile (median of all runs; at most %s): the figures are too low, and the ratios rough",

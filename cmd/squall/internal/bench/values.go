@@ -26,7 +26,8 @@ func (v Values) Range() (least, greatest float64) {
 	return slices.Min(v), slices.Max(v)
 }
 
-// Mean and standard deviation, as the paper's plots show them; the deviation of fewer than two values is 0.
+// Mean and standard deviation, as the paper's plots show them; the deviation of fewer than two
+// values is 0.
 func (v Values) Mean() (mean, deviation float64) {
 	switch len(v) {
 	case 0:

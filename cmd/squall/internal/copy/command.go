@@ -186,7 +186,8 @@ func addresses(arg string) (list []string, ok bool) {
 	return list, true
 }
 
-// mixed refuses addresses that mean something else at each receiver: they pass on to each other under the names that are given here.
+// mixed refuses addresses that mean something else at each receiver: they pass on to each other
+// under the names that are given here.
 func mixed(addrs []string) error {
 	var local, other string
 	for _, addr := range addrs {

@@ -191,7 +191,8 @@ func (r *taker) underWay() {
 	})
 }
 
-// paced starts "squall cp" of a pipe-like source: a file that is large enough to be caught in the act.
+// paced starts "squall cp" of a pipe-like source: a file that is large enough to be caught in the
+// act.
 func paced(t *testing.T, addrs string) *pacedCopy {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "large")

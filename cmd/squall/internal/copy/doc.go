@@ -1,6 +1,8 @@
-// Package copy is the commands "squall cp" and "squall recv": files and directories that go to many machines at once.
+// Package copy is the commands "squall cp" and "squall recv": files and directories that go to many
+// machines at once.
 //
-// Life of a push, one conversation per receiver (connections of kind copy) beside one group of package rdmc for all of them:
+// Life of a push, one conversation per receiver (connections of kind copy) beside one group of
+// package rdmc for all of them:
 //
 //	pusher                                    each receiver
 //	hello: version                    ───▶    greeting: version, rack; from here on TLS if there is a token
@@ -11,9 +13,10 @@
 //	place, once all are ready         ───▶    gives everything its name: placed
 //	keep, once all have placed        ───▶    lets go of what it could have gone back to: kept
 //
-// Entries are paths, sizes, modes and times. Pieces are what messages carry: many small files, or a part of a large one. Both ends
-// compute the same pieces from the same entries, so a message needs no header, and 10,000 small files are a few messages. A
-// receiver puts files together in a hidden directory, the stage, inside the one that they are for; there is nothing else to clean up.
+// Entries are paths, sizes, modes and times. Pieces are what messages carry: many small files, or a
+// part of a large one. Both ends compute the same pieces from the same entries, so a message needs
+// no header, and 10,000 small files are a few messages. A receiver puts files together in a hidden
+// directory, the stage, inside the one that they are for; there is nothing else to clean up.
 //
 // Invariants:
 //

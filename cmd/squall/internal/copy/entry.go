@@ -72,8 +72,8 @@ func goodPath(p string) bool {
 	return true
 }
 
-// goodLink reports whether a link at a path stays inside. It may go up only at its front: behind another link, ".." is not the
-// directory before it.
+// goodLink reports whether a link at a path stays inside. It may go up only at its front: behind
+// another link, ".." is not the directory before it.
 func goodLink(at, to string) bool {
 	if len(to) > maxPathBytes || path.IsAbs(to) || strings.ContainsRune(to, 0) || !utf8.ValidString(to) {
 		return false
@@ -88,7 +88,8 @@ func goodLink(at, to string) bool {
 	return filepath.IsLocal(path.Join(path.Dir(at), to))
 }
 
-// checkTree judges entries together: each path once, and nothing below a file or a link (C1). It returns the bytes of all files.
+// checkTree judges entries together: each path once, and nothing below a file or a link (C1). It
+// returns the bytes of all files.
 func checkTree(entries []entry) (total int64, err error) {
 	kinds := make(map[string]string, len(entries))
 	for i := range entries {

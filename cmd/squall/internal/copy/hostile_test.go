@@ -132,7 +132,8 @@ func TestFramesAreNotTrusted(t *testing.T) {
 	}
 }
 
-// wire is a connection whose bytes are noted on the way to it, and one of them changed if that is wanted.
+// wire is a connection whose bytes are noted on the way to it, and one of them changed if that is
+// wanted.
 type wire struct {
 	net.Conn
 	read   []byte
@@ -148,7 +149,8 @@ func (w *wire) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// greeted are a pusher and a receiver that have greeted each other over a connection of which the receiver's end is noted.
+// greeted are a pusher and a receiver that have greeted each other over a connection of which the
+// receiver's end is noted.
 func greeted(t *testing.T, pushers, receivers string) (from, to *talk, on *wire, errs [2]error) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

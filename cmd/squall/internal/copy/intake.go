@@ -16,11 +16,11 @@ var (
 	errDigest = errors.New("what arrived is not what was sent")
 )
 
-// intake is what a receiver does with the messages of a push: it gives each of them its memory, hashes what arrived, and writes what is
-// not in its file already.
+// intake is what a receiver does with the messages of a push: it gives each of them its memory,
+// hashes what arrived, and writes what is not in its file already.
 //
-// Large files are received straight into the stage; bundles into memory, of which there is never more than a few pieces, because
-// the pusher waits for the count that told is given.
+// Large files are received straight into the stage; bundles into memory, of which there is never
+// more than a few pieces, because the pusher waits for the count that told is given.
 type intake struct {
 	stage  *stage
 	pieces []piece
@@ -142,8 +142,8 @@ func (in *intake) takeLarge(at part, data []byte) error {
 	return f.Close()
 }
 
-// verify compares every file with what the pusher read (C5). The digest of the digests came another way than they did: under a token
-// nobody in between could change both.
+// verify compares every file with what the pusher read (C5). The digest of the digests came another
+// way than they did: under a token nobody in between could change both.
 func (in *intake) verify(said []byte) error {
 	if len(in.pieces) == 0 {
 		return nil

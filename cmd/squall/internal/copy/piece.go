@@ -8,16 +8,17 @@ import (
 )
 
 const (
-	// pieceBytes is the size of the largest message: large enough for a pipeline of blocks, small enough that a few of them fit in
-	// the memory of any machine.
+	// pieceBytes is the size of the largest message: large enough for a pipeline of blocks, small
+	// enough that a few of them fit in the memory of any machine.
 	pieceBytes = 32 << 20
-	// smallBytes is the size below which files share a message: a message of its own would be mostly waiting.
+	// smallBytes is the size below which files share a message: a message of its own would be
+	// mostly waiting.
 	smallBytes = 1 << 20
 	// bundleBytes and bundleFiles bound what is in such a message.
 	bundleBytes = 8 << 20
 	bundleFiles = 4096
-	// ahead is how many pieces the pusher may be ahead of what the slowest receiver has hashed and written. It bounds the memory at
-	// both ends.
+	// ahead is how many pieces the pusher may be ahead of what the slowest receiver has hashed and
+	// written. It bounds the memory at both ends.
 	ahead = 4
 )
 
@@ -28,7 +29,8 @@ type part struct {
 	bytes  int64
 }
 
-// piece is what one message carries: many small files, or a part of a large one; or, the last one, the digests of all files.
+// piece is what one message carries: many small files, or a part of a large one; or, the last one,
+// the digests of all files.
 type piece struct {
 	parts []part
 	bytes int64
@@ -40,8 +42,9 @@ func (p *piece) large(entries []entry) bool { return !p.last && isLarge(&entries
 
 func isLarge(e *entry) bool { return e.Kind == file && e.Size >= smallBytes }
 
-// cut is how a push becomes messages: first the small files, then the large ones, then the digests. Both ends compute it from the same
-// entries, so nothing about it has to be said. Without bytes there are no messages.
+// cut is how a push becomes messages: first the small files, then the large ones, then the digests.
+// Both ends compute it from the same entries, so nothing about it has to be said. Without bytes
+// there are no messages.
 func cut(entries []entry) (pieces []piece) {
 	pieces = cutSmall(entries)
 	for i := range entries {

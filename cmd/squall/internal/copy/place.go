@@ -15,7 +15,8 @@ func (s *stage) place() error {
 			return errors.Join(fmt.Errorf("%s: %w", s.entries[i].Path, err), s.takeBack())
 		}
 	}
-	// Only now, and the deepest first: a directory that may not be written to could not have been filled.
+	// Only now, and the deepest first: a directory that may not be written to could not have been
+	// filled.
 	for i := range slices.Backward(s.entries) {
 		e := &s.entries[i]
 		if e.Kind != directory || !s.made[e.Path] {

@@ -286,7 +286,8 @@ func (p *push) offer(r *receiver) error {
 	return nil
 }
 
-// fitting is how many entries fit into a message, even if every character of their paths is written as an escape.
+// fitting is how many entries fit into a message, even if every character of their paths is written
+// as an escape.
 func fitting(entries []entry) (n int) {
 	for left := maxFrame - 1024; n < len(entries); n++ {
 		if left -= 6*(len(entries[n].Path)+len(entries[n].To)) + 128; left < 0 && n > 0 {
@@ -296,8 +297,9 @@ func fitting(entries []entry) (n int) {
 	return n
 }
 
-// members are who takes part in the group: the pusher, which sends, and the receivers. Nodes of higher id dial those of lower id, so
-// the pusher has the highest: it may be where nobody can reach it.
+// members are who takes part in the group: the pusher, which sends, and the receivers. Nodes of
+// higher id dial those of lower id, so the pusher has the highest: it may be where nobody can reach
+// it.
 func (p *push) members(self rdmc.Peer) []member {
 	all := []member{{uint64(self.ID), self.Addr, p.rack}}
 	for _, r := range p.receivers {
@@ -365,8 +367,8 @@ func (p *push) groupFailed(err error) {
 // inquestTime is how long those who can tell what happened are given.
 const inquestTime = 2 * time.Second
 
-// inquest finds out who is to blame for a failure: a receiver that says so itself, or one that is gone, before what the others say
-// about each other.
+// inquest finds out who is to blame for a failure: a receiver that says so itself, or one that is
+// gone, before what the others say about each other.
 func (p *push) inquest(ctx context.Context, err error) error {
 	if p.group != nil {
 		p.group.Discard() // the receivers learn of it
@@ -405,7 +407,8 @@ func (p *push) inquest(ctx context.Context, err error) error {
 	return err
 }
 
-// settled waits until every receiver said its last word, or somebody is to blame and the group is not.
+// settled waits until every receiver said its last word, or somebody is to blame and the group is
+// not.
 func (p *push) settled(ctx context.Context) error {
 	for {
 		p.mu.Lock()

@@ -28,8 +28,9 @@ type scanner struct {
 	faults []error
 }
 
-// scan lists the entries of all arguments, in an order that depends on the names alone. A FILE is called by its last name, a DIR too
-// with everything below it; the contents of "DIR/." have no directory around them.
+// scan lists the entries of all arguments, in an order that depends on the names alone. A FILE is
+// called by its last name, a DIR too with everything below it; the contents of "DIR/." have no
+// directory around them.
 func scan(args []string, follow bool) (*source, error) {
 	s := scanner{follow: follow}
 	for _, arg := range args {

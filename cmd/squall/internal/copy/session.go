@@ -30,8 +30,9 @@ var errInterrupted = errors.New("it was interrupted")
 
 // session is one push at one receiver.
 //
-// Its life: greeted → offered → accepted, or refused → started → received → ready → placed → kept. Each step but the first is one
-// thing that the pusher says; whatever goes wrong before kept leaves the directory as it was.
+// Its life: greeted → offered → accepted, or refused → started → received → ready → placed → kept.
+// Each step but the first is one thing that the pusher says; whatever goes wrong before kept leaves
+// the directory as it was.
 type session struct {
 	root   *os.Root
 	path   string // of the directory, to look up its disk

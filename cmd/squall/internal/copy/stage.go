@@ -16,13 +16,15 @@ import (
 	"github.com/squall-go/squall/internal/mapped"
 )
 
-// stagePrefix begins the name of the directory in which a push is put together. No entry may begin so.
+// stagePrefix begins the name of the directory in which a push is put together. No entry may begin
+// so.
 const stagePrefix = ".squall-recv-"
 
-// stage is a directory inside the receiver's in which files are complete before they get their names: on the same disk, so that a
-// rename is all that is missing, and easy to throw away.
+// stage is a directory inside the receiver's in which files are complete before they get their
+// names: on the same disk, so that a rename is all that is missing, and easy to throw away.
 //
-// Life of a stage: made → large files reserved → files filled → placed → kept, or undone. Closing it removes what is in it.
+// Life of a stage: made → large files reserved → files filled → placed → kept, or undone. Closing
+// it removes what is in it.
 type stage struct {
 	root    *os.Root // the receiver's directory; every path is resolved inside it
 	dir     *os.Root // the stage
@@ -59,7 +61,8 @@ func newStage(root *os.Root, entries []entry, force, sync bool) (*stage, error) 
 	return s, nil
 }
 
-// sweep removes stages that earlier processes left behind when they were killed. One that is in use is locked.
+// sweep removes stages that earlier processes left behind when they were killed. One that is in use
+// is locked.
 func sweep(root *os.Root) error {
 	list, err := fs.ReadDir(root.FS(), ".")
 	if err != nil {
@@ -86,7 +89,8 @@ func sweepOne(root *os.Root, name string) error {
 	return root.RemoveAll(name)
 }
 
-// refusals are why the entries cannot be placed: what is there already, and what is in the way (C3).
+// refusals are why the entries cannot be placed: what is there already, and what is in the way
+// (C3).
 func (s *stage) refusals() (why []string) {
 	own, err := s.root.Stat(".")
 	if err != nil {
@@ -109,8 +113,8 @@ func (s *stage) refusals() (why []string) {
 	return why
 }
 
-// above says why nothing can be placed in a directory. It need not be there, but nothing else may be in its place: no file, and no
-// symbolic link, which could lead anywhere tomorrow.
+// above says why nothing can be placed in a directory. It need not be there, but nothing else may
+// be in its place: no file, and no symbolic link, which could lead anywhere tomorrow.
 func (s *stage) above(dir string, own fs.FileInfo, looked map[string]string) (fault string) {
 	if fault, ok := looked[dir]; ok {
 		return fault
@@ -165,7 +169,8 @@ func reason(err error) string {
 // slot is the name of an entry in the stage.
 func slot(i int) string { return strconv.Itoa(i) }
 
-// reserve makes all files that are mapped, with their room; so a disk that is too small is found before anything is sent.
+// reserve makes all files that are mapped, with their room; so a disk that is too small is found
+// before anything is sent.
 func (s *stage) reserve() error {
 	for i := range s.entries {
 		e := &s.entries[i]

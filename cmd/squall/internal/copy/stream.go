@@ -12,13 +12,14 @@ import (
 	"github.com/squall-go/squall/rdmc"
 )
 
-// readBytes is how much is read at a time: a block can leave when it is there, while the next one is read.
+// readBytes is how much is read at a time: a block can leave when it is there, while the next one
+// is read.
 const readBytes = 1 << 20
 
 var errChanged = errors.New("it changed while it was being read")
 
-// stream reads all files once, hashes what it reads, and sends it. Files are read and not mapped: one that becomes shorter meanwhile
-// is then an error, and no signal.
+// stream reads all files once, hashes what it reads, and sends it. Files are read and not mapped:
+// one that becomes shorter meanwhile is then an error, and no signal.
 type stream struct {
 	push *push
 	free chan []byte // memory for pieces

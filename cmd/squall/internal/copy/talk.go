@@ -96,7 +96,8 @@ var (
 	errEnded   = fmt.Errorf("%w: its connection ended", errGone)
 )
 
-// talk is one side of a conversation: frames of a length and JSON, over TLS if there is a token. It is closed with close.
+// talk is one side of a conversation: frames of a length and JSON, over TLS if there is a token. It
+// is closed with close.
 type talk struct {
 	conn        net.Conn
 	mu          sync.Mutex // of what is said
@@ -215,8 +216,9 @@ func listen[T any](ctx context.Context, t *talk) <-chan heard[T] {
 // partTime bounds how long a side that has said its last word waits for the other to hang up.
 const partTime = 3 * time.Second
 
-// partWays hangs up when the other side has heard the last word: closing while something of it is on its way would reset the
-// connection, and lose that word. The channel is closed when somebody has read all that the other side says.
+// partWays hangs up when the other side has heard the last word: closing while something of it is
+// on its way would reset the connection, and lose that word. The channel is closed when somebody
+// has read all that the other side says.
 func (t *talk) partWays(read <-chan struct{}) {
 	defer t.close()
 	if half, ok := t.conn.(interface{ CloseWrite() error }); !ok || half.CloseWrite() != nil {

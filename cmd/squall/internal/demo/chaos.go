@@ -58,7 +58,8 @@ func (o options) chaosFaults() (errs []error) {
 	return errs
 }
 
-// runChaos does the whole demo with --chaos: standard output gets the story and the table, or the one JSON object.
+// runChaos does the whole demo with --chaos: standard output gets the story and the table, or the
+// one JSON object.
 func (o options) runChaos(ctx context.Context, t text, out, errs io.Writer) error {
 	if o.Seed == 0 {
 		o.Seed = uint64(rand.Uint32()) + 1

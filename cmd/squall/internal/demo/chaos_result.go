@@ -114,8 +114,9 @@ func (r *ordeal) verdict(context.Context) error {
 	return nil
 }
 
-// missing says what is wrong with the number of this process's messages that were delivered. Of one that was evicted some may be lost,
-// and the last one may have been under way; of one that was killed nothing is known.
+// missing says what is wrong with the number of this process's messages that were delivered. Of one
+// that was evicted some may be lost, and the last one may have been under way; of one that was
+// killed nothing is known.
 func (p *process) missing(delivered uint64) string {
 	if p.account == nil {
 		return ""

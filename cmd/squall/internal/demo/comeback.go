@@ -109,7 +109,8 @@ func (r *comeback) together(ctx context.Context) error {
 	})
 }
 
-// load lets the members send for half of the time, and until each of them was acknowledged something.
+// load lets the members send for half of the time, and until each of them was acknowledged
+// something.
 func (r *comeback) load(ctx context.Context) error {
 	until := time.Now().Add(r.Duration / 2)
 	return r.loop(ctx, func() bool {
@@ -117,7 +118,8 @@ func (r *comeback) load(ctx context.Context) error {
 	})
 }
 
-// killAll kills everybody at once, so that no view of fewer members comes to be. What they had said until then counts.
+// killAll kills everybody at once, so that no view of fewer members comes to be. What they had said
+// until then counts.
 func (r *comeback) killAll(ctx context.Context) error {
 	var children []*proc.Child
 	for _, p := range r.processes {
@@ -135,7 +137,8 @@ func (r *comeback) killAll(ctx context.Context) error {
 	return nil
 }
 
-// readDisks reads what the members' logs have, while none of them runs, and looks whether everything that was acknowledged is there.
+// readDisks reads what the members' logs have, while none of them runs, and looks whether
+// everything that was acknowledged is there.
 func (r *comeback) readDisks(context.Context) error {
 	var most uint64
 	for id := squall.NodeID(1); int(id) <= r.Nodes; id++ {
@@ -159,7 +162,8 @@ func (r *comeback) readDisks(context.Context) error {
 	return nil
 }
 
-// readLog counts the messages in a node's log, all of them and by process. A process's messages are there in their order.
+// readLog counts the messages in a node's log, all of them and by process. A process's messages are
+// there in their order.
 func readLog(dir string) (n uint64, by map[uint64]uint64, err error) {
 	s, err := persist.Open(persist.StoreConfig{Dir: dir, ReadOnly: true})
 	if err != nil {

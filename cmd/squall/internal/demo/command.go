@@ -17,10 +17,11 @@ import (
 
 const (
 	maxNodes = 16
-	// maxMessage is the longest message of the demo, in bytes; a group with default settings takes it.
+	// maxMessage is the longest message of the demo, in bytes; a group with default settings takes
+	// it.
 	maxMessage = squall.DefaultRingBytes / 2
-	// What a demo sends without --repeat, so that it takes two to five seconds on a small machine: each message costs every member
-	// some time, and large ones cost more.
+	// What a demo sends without --repeat, so that it takes two to five seconds on a small machine:
+	// each message costs every member some time, and large ones cost more.
 	usualDeliveries, usualBytes = 27_000_000, 4_000_000_000
 	// maxRepeat bounds the counters, not the patience: --timeout is for that.
 	maxRepeat = 1_000_000
@@ -152,7 +153,8 @@ func (o options) usualRepeat(t text) int {
 	return max(1, min(usualDeliveries/(len(t.lines)*o.Nodes), usualBytes/(max(bytes, 1)*o.Nodes), maxRepeat))
 }
 
-// run does the whole demo: standard output gets the result, standard error what is for people meanwhile.
+// run does the whole demo: standard output gets the result, standard error what is for people
+// meanwhile.
 func (o options) run(ctx context.Context, in io.Reader, out, errs io.Writer) error {
 	text, faults := readText(o.Files, in)
 	if faults = slices.Concat(o.faults(), faults); len(faults) > 0 {

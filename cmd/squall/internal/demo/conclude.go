@@ -18,7 +18,8 @@ type finding interface {
 	writeTable(io.Writer) error
 }
 
-// conclude prints what a demo found out, for programs or for people, unless it was interrupted. It returns err, how the demo went.
+// conclude prints what a demo found out, for programs or for people, unless it was interrupted. It
+// returns err, how the demo went.
 func (o options) conclude(ctx context.Context, found finding, out io.Writer, err error) error {
 	switch {
 	case ctx.Err() != nil:
@@ -29,7 +30,8 @@ func (o options) conclude(ctx context.Context, found finding, out io.Writer, err
 	return errors.Join(found.writeTable(out), err)
 }
 
-// tidy removes the directory of a demo that nobody asked for, unless it tells why the demo failed: then the error says where it is.
+// tidy removes the directory of a demo that nobody asked for, unless it tells why the demo failed:
+// then the error says where it is.
 func (o options) tidy(ctx context.Context, err error, dir, has string) error {
 	switch {
 	case err != nil && ctx.Err() == nil:
@@ -40,7 +42,8 @@ func (o options) tidy(ctx context.Context, err error, dir, has string) error {
 	return err
 }
 
-// newTable is a table of numbers that fits into 110 columns. Where the first of two headers says the same of neighbours, it says it once.
+// newTable is a table of numbers that fits into 110 columns. Where the first of two headers says
+// the same of neighbours, it says it once.
 func newTable(headers ...table.Row) table.Writer {
 	t := table.NewWriter()
 	t.SetStyle(table.StyleLight)

@@ -13,7 +13,8 @@ import (
 	"github.com/squall-go/squall"
 )
 
-// durableDuration is how long the members send if nobody says: what they keep is read four times afterwards.
+// durableDuration is how long the members send if nobody says: what they keep is read four times
+// afterwards.
 const durableDuration = 4 * time.Second
 
 var engines = map[string]squall.LogEngine{"bolt": squall.EngineBolt, "wal": squall.EngineWAL}
@@ -46,7 +47,8 @@ func durableMixed(f *pflag.FlagSet) (errs []error) {
 	return errs
 }
 
-// runDurable does the whole demo with --durable: standard output gets the story and the table, or the one JSON object.
+// runDurable does the whole demo with --durable: standard output gets the story and the table, or
+// the one JSON object.
 func (o options) runDurable(ctx context.Context, t text, out, errs io.Writer) (err error) {
 	asked := o
 	if o.Dir == "" {

@@ -75,7 +75,8 @@ func (p *process) kept(last *account) KeeperResult {
 	return res
 }
 
-// verdict compares what the members say that stayed, with each other and with what was acknowledged.
+// verdict compares what the members say that stayed, with each other and with what was
+// acknowledged.
 func (r *comeback) verdict(context.Context) error {
 	stayed := r.stayed()
 	var faults []error

@@ -90,14 +90,16 @@ func (m *heir) sendLine(ctx context.Context, number uint64) error {
 	return claim.Commit()
 }
 
-// halted tells why this member is none any more. That is what it is here for, and no error of this process.
+// halted tells why this member is none any more. That is what it is here for, and no error of this
+// process.
 func (m *heir) halted(reason error) error {
 	m.quit()
 	m.report(reason)
 	return nil
 }
 
-// leave takes this member out of the group, with all that it sent delivered. That takes as long as it takes: who hangs holds it up.
+// leave takes this member out of the group, with all that it sent delivered. That takes as long as
+// it takes: who hangs holds it up.
 func (m *heir) leave(ctx context.Context) error {
 	m.quit()
 	err := m.group.Leave(ctx)

@@ -11,8 +11,8 @@ import (
 	"github.com/squall-go/squall/internal/proc"
 )
 
-// inquest collects what is known after a member went before its time. One death ends the demo at all the others, so the
-// first to be seen need not be the first to have gone.
+// inquest collects what is known after a member went before its time. One death ends the demo at
+// all the others, so the first to be seen need not be the first to have gone.
 type inquest struct {
 	pids  []int
 	ended []error // by member: how it ended; nil while it lives
@@ -36,7 +36,8 @@ func (q *inquest) add(e event) {
 	}
 }
 
-// complete reports whether nothing more is to be learnt: every member has ended or said whom it misses.
+// complete reports whether nothing more is to be learnt: every member has ended or said whom it
+// misses.
 func (q *inquest) complete() bool {
 	for i := range q.ended {
 		if q.ended[i] == nil && q.lost[i] == nil {
@@ -56,8 +57,9 @@ func (q *inquest) witnesses(i int) (ids []int) {
 	return ids
 }
 
-// verdict says who went and how, and what the others saw. Members that were killed come first, then those that ended in another
-// way without blaming anybody, then those that the others miss and that miss nobody.
+// verdict says who went and how, and what the others saw. Members that were killed come first, then
+// those that ended in another way without blaming anybody, then those that the others miss and that
+// miss nobody.
 func (q *inquest) verdict() error {
 	for _, guilty := range []func(i int) bool{q.killed, q.failed, q.missed, q.early} {
 		var errs []error

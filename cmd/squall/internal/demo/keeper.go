@@ -142,7 +142,8 @@ func (m *keeper) sendLine(ctx context.Context, number uint64) error {
 	}
 }
 
-// acknowledge tells the parent which messages of this member are on every disk. They come there in their order, so the newest stands for all before it.
+// acknowledge tells the parent which messages of this member are on every disk. They come there in
+// their order, so the newest stands for all before it.
 func (m *keeper) acknowledge(ctx context.Context) {
 	for {
 		var newest unacked

@@ -28,7 +28,8 @@ type member struct {
 	missed chan missing // the first member that failed
 }
 
-// missing is why a demo ends when a member failed. The others go on, but what the failed one had to send will never come.
+// missing is why a demo ends when a member failed. The others go on, but what the failed one had to
+// send will never come.
 type missing struct{ squall.MemberDown }
 
 func (m missing) Error() string { return m.String() }
@@ -228,8 +229,9 @@ func (m *member) probe(ctx context.Context) error {
 	return m.parent.Send(report{Probed: &probed})
 }
 
-// close leaves the group, after err if that is not nil. Who misses another member says so, and stays until the parent has heard
-// everybody: to the others, its going would look like one more failure.
+// close leaves the group, after err if that is not nil. Who misses another member says so, and
+// stays until the parent has heard everybody: to the others, its going would look like one more
+// failure.
 func (m *member) close(ctx context.Context, err error) error {
 	if err == nil {
 		ctx, cancel := context.WithTimeout(ctx, closeWithin)

@@ -17,7 +17,8 @@ const leastNodes = 3
 const (
 	// pausesWithin is how long a view waits to be told for the pauses that its members saw.
 	pausesWithin = time.Second
-	// dumpWithin is how long members may take to write down what they know, when something is wrong.
+	// dumpWithin is how long members may take to write down what they know, when something is
+	// wrong.
 	dumpWithin = 2 * time.Second
 )
 

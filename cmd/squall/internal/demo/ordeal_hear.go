@@ -45,7 +45,8 @@ func (r *ordeal) installed(p *process, v viewReport) error {
 	return nil
 }
 
-// tellView begins a view's line. It ends with the pauses of those that were there before and still send.
+// tellView begins a view's line. It ends with the pauses of those that were there before and still
+// send.
 func (r *ordeal) tellView(v viewReport) *view {
 	known := &view{nodes: v.Nodes}
 	h := Happening{What: whatView, View: v.ID, Nodes: v.Nodes}
@@ -83,8 +84,8 @@ func (r *ordeal) marked(p *process, m mark) error {
 	return nil
 }
 
-// paused takes the pause that a member saw before the first message of a view. If that view was told without it, because nothing
-// was delivered in it for long, it is told with the next one.
+// paused takes the pause that a member saw before the first message of a view. If that view was
+// told without it, because nothing was delivered in it for long, it is told with the next one.
 func (r *ordeal) paused(p *process, seen pause) {
 	p.longest = max(p.longest, seen.Took)
 	v := r.views[seen.View]

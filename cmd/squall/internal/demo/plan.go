@@ -14,7 +14,8 @@ const (
 	leaves fate = "leaves"
 )
 
-// plan draws what happens. Equal seeds draw the same; when there is room for it is up to the members and the machine.
+// plan draws what happens. Equal seeds draw the same; when there is room for it is up to the
+// members and the machine.
 type plan struct {
 	random *rand.Rand // whom and when
 	fates  pack[fate]
@@ -29,8 +30,8 @@ func newPlan(seed uint64) *plan {
 	}
 }
 
-// pack is cards that are shuffled anew when all were drawn: also a short run has some of each. What it deals does not depend on what is
-// drawn elsewhere meanwhile.
+// pack is cards that are shuffled anew when all were drawn: also a short run has some of each. What
+// it deals does not depend on what is drawn elsewhere meanwhile.
 type pack[T any] struct {
 	random *rand.Rand
 	cards  []T

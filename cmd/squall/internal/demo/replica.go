@@ -17,7 +17,8 @@ import (
 )
 
 const (
-	// headerBytes is what a message begins with: the number of its process, and its own number there.
+	// headerBytes is what a message begins with: the number of its process, and its own number
+	// there.
 	headerBytes = 16
 	// markEvery is how many messages lie between two marks: a few marks a second.
 	markEvery = 1 << 17
@@ -27,7 +28,8 @@ const (
 	flushBytes = 16 << 10
 )
 
-// replica is the replicated state of one member: a digest of all that was delivered, and how much that was.
+// replica is the replicated state of one member: a digest of all that was delivered, and how much
+// that was.
 type replica struct {
 	say func(subjectReport)
 

@@ -70,7 +70,8 @@ func (r *run) result() *Result {
 	return res
 }
 
-// verdict is nil if all members delivered the same sequence, and ErrDisagree with who delivered what if not.
+// verdict is nil if all members delivered the same sequence, and ErrDisagree with who delivered
+// what if not.
 func (r *Result) verdict() error {
 	type sequence struct {
 		messages uint64

@@ -15,11 +15,12 @@ import (
 	"github.com/squall-go/squall/internal/proc"
 )
 
-// probesInAll is how many messages the unloaded phase has, about: with many members, fewer from each.
+// probesInAll is how many messages the unloaded phase has, about: with many members, fewer from
+// each.
 const probesInAll = 900
 
-// autopsy is how long the parent waits, once a member is gone or missed, for what the others have to say about it.
-// Before there is a group the others notice nothing.
+// autopsy is how long the parent waits, once a member is gone or missed, for what the others have
+// to say about it. Before there is a group the others notice nothing.
 const (
 	autopsy         = 2 * time.Second
 	autopsyUnformed = 300 * time.Millisecond
@@ -102,8 +103,8 @@ func (r *run) start(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// introduce tells the others where the founder listens. The system chooses its port: one that was free a moment ago may be
-// taken now.
+// introduce tells the others where the founder listens. The system chooses its port: one that was
+// free a moment ago may be taken now.
 func (r *run) introduce(ctx context.Context) error {
 	var founder string
 	if err := r.await(ctx, 1, func(e event) bool {
@@ -115,8 +116,8 @@ func (r *run) introduce(ctx context.Context) error {
 	return r.tell(founder, r.children[1:]...)
 }
 
-// read makes events of what a member sends, up to its end. Nobody may listen any more when the demo fails, so the last ones must
-// not wait for that.
+// read makes events of what a member sends, up to its end. Nobody may listen any more when the demo
+// fails, so the last ones must not wait for that.
 func (r *run) read(i int) {
 	c := r.children[i]
 	for {
@@ -167,7 +168,8 @@ func (r *run) await(ctx context.Context, n int, done func(event) bool) error {
 	return nil
 }
 
-// inquire finds out which member is to blame for an untimely end: it listens a moment to the others.
+// inquire finds out which member is to blame for an untimely end: it listens a moment to the
+// others.
 func (r *run) inquire(ctx context.Context, first event) error {
 	q := newInquest(r.children)
 	q.add(first)

@@ -13,11 +13,12 @@ import (
 	"github.com/squall-go/squall"
 )
 
-// timesKept is more than can be on the way, so that no time is overwritten that is still to be read.
+// timesKept is more than can be on the way, so that no time is overwritten that is still to be
+// read.
 const timesKept = 2 * squall.DefaultWindow
 
-// sequence takes what a member delivers. The first total messages are the loaded phase; each one of this member's behind them
-// is a probe.
+// sequence takes what a member delivers. The first total messages are the loaded phase; each one of
+// this member's behind them is a probe.
 type sequence struct {
 	id    squall.NodeID
 	total uint64

@@ -126,7 +126,8 @@ func milliseconds(ns int64) string {
 	return humanize.Comma(int64(ms+0.5)) + " ms"
 }
 
-// story tells what happens while it does. A view is told when the pauses are known, and what comes after it waits for that.
+// story tells what happens while it does. A view is told when the pauses are known, and what comes
+// after it waits for that.
 type story struct {
 	out   io.Writer // nil: nobody listens
 	start time.Time

@@ -86,7 +86,8 @@ const (
 	atEnd     markKind = "end"     // the member ends
 )
 
-// restored says that a member has the state: of another one, and all that was delivered meanwhile, or of its own log.
+// restored says that a member has the state: of another one, and all that was delivered meanwhile,
+// or of its own log.
 type restored struct {
 	Source   squall.NodeID
 	Messages uint64 // that the state stands for

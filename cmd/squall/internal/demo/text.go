@@ -11,7 +11,8 @@ import (
 	"strings"
 )
 
-// maxText is how much text a demo takes, in bytes: the parent and, share by share, its members hold it in memory.
+// maxText is how much text a demo takes, in bytes: the parent and, share by share, its members hold
+// it in memory.
 const maxText = 256 << 20
 
 // tzdata is the text that comes with the program; text/README.md says where it is from.
@@ -25,8 +26,8 @@ type text struct {
 	lines [][]byte
 }
 
-// readText reads files, standard input for "-", or takes the built-in text if there are none. It reports everything that
-// is wrong with the files.
+// readText reads files, standard input for "-", or takes the built-in text if there are none. It
+// reports everything that is wrong with the files.
 func readText(files []string, stdin io.Reader) (t text, faults []error) {
 	if len(files) == 0 {
 		return text{"tzdata.zi (built in)", split(tzdata)}, nil
@@ -84,7 +85,8 @@ func bare(name string, err error) error {
 	return fmt.Errorf("%s: %w", name, err)
 }
 
-// split cuts data into lines without their ends, and lines that no message could carry into several.
+// split cuts data into lines without their ends, and lines that no message could carry into
+// several.
 func split(data []byte) (lines [][]byte) {
 	for line := range bytes.Lines(data) {
 		line = bytes.TrimSuffix(line, []byte("\n"))

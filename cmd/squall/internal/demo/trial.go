@@ -18,8 +18,8 @@ import (
 // tickEvery is how often a trial looks whether something is due.
 const tickEvery = 10 * time.Millisecond
 
-// trial is the parent's side of a demo in which members come to harm, as far as an ordeal and a comeback are alike: it starts processes, hears
-// what they say, and tells them what to do.
+// trial is the parent's side of a demo in which members come to harm, as far as an ordeal and a
+// comeback are alike: it starts processes, hears what they say, and tells them what to do.
 type trial struct {
 	options
 	course    course
@@ -53,7 +53,8 @@ type trialEvent struct {
 
 var errTooLong = errors.New("not done in time")
 
-// newTrial is a trial of which the course is missing. Standard output gets the story, unless it is for a program.
+// newTrial is a trial of which the course is missing. Standard output gets the story, unless it is
+// for a program.
 func newTrial(o options, t text, out, errs io.Writer) *trial {
 	r := &trial{options: o, lines: t.lines, events: make(chan trialEvent), over: make(chan struct{})}
 	if o.Verbose {
@@ -178,7 +179,8 @@ func (t *trial) found(ctx context.Context) error {
 	return nil
 }
 
-// newcomer is what the next process is told that joins those that are there, whatever kind of trial it is.
+// newcomer is what the next process is told that joins those that are there, whatever kind of trial
+// it is.
 func (t *trial) newcomer(id squall.NodeID) subjectConfig {
 	return subjectConfig{
 		ID: id, Process: len(t.processes) + 1, Listen: net.JoinHostPort(t.host(), "0"), Join: t.addresses(), Expect: t.Nodes,
@@ -277,7 +279,8 @@ func (t *trial) silence(ctx context.Context) error {
 	return t.loop(ctx, func() bool { return t.all(func(p *process) bool { return p.stopped != nil }) })
 }
 
-// finish waits until all members have delivered what was sent, and of those that could not say that, what was acknowledged.
+// finish waits until all members have delivered what was sent, and of those that could not say
+// that, what was acknowledged.
 func (t *trial) finish(ctx context.Context) error {
 	sent := make([]uint64, len(t.processes)+1)
 	for _, p := range t.processes {

@@ -26,7 +26,8 @@ type config struct {
 	Verbose bool
 }
 
-// What the parent tells a member later. The members but the first are told the first one's address before.
+// What the parent tells a member later. The members but the first are told the first one's address
+// before.
 const (
 	doSend  = "send"
 	doProbe = "probe"

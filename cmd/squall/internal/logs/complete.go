@@ -19,7 +19,8 @@ func completeTarget(cmd *cobra.Command, args []string, typed string) ([]cobra.Co
 	return nil, cobra.ShellCompDirectiveNoFileComp
 }
 
-// logNames are the logs of a directory. Members are not asked: a shell that waits for a machine is no help.
+// logNames are the logs of a directory. Members are not asked: a shell that waits for a machine is
+// no help.
 func logNames(cmd *cobra.Command, target, typed string) (names []cobra.Completion) {
 	if i, err := os.Stat(target); err != nil || !i.IsDir() {
 		return nil

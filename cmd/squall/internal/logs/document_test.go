@@ -9,7 +9,8 @@ import (
 	"github.com/squall-go/squall/persist"
 )
 
-// Every command of docs/logs.md works, and prints what stands there. Sizes of files depend on the machine.
+// Every command of docs/logs.md works, and prints what stands there. Sizes of files depend on the
+// machine.
 func TestTheDocumentIsTrue(t *testing.T) {
 	text, err := os.ReadFile("../../../../docs/logs.md")
 	if err != nil {
@@ -42,7 +43,8 @@ func TestTheDocumentIsTrue(t *testing.T) {
 	}
 }
 
-// documented runs a command of the document, unless it follows a log for ever. Without output there, any will do.
+// documented runs a command of the document, unless it follows a log for ever. Without output
+// there, any will do.
 func documented(t *testing.T, line, want, addr string) {
 	line, _, _ = strings.Cut(line, " |")
 	args := split(strings.ReplaceAll(line, "localhost:7400", addr))

@@ -50,7 +50,8 @@ type endLine struct {
 	SnapshotBytes int64  `json:"snapshot_bytes"`
 }
 
-// pieceBytes is how much of a snapshot is on a line. It is a multiple of three, so that base64 needs no filling in between.
+// pieceBytes is how much of a snapshot is on a line. It is a multiple of three, so that base64
+// needs no filling in between.
 const pieceBytes = 48 << 10
 
 func (d *dump) everything() error {
@@ -73,7 +74,8 @@ func (d *dump) everything() error {
 	return show.JSONLine(d.to.lines, endLine{"end", d.r.Records, d.r.Bytes, d.r.SnapshotBytes})
 }
 
-// snapshot takes out the snapshot, if there is one, and returns where records begin that it does not stand for.
+// snapshot takes out the snapshot, if there is one, and returns where records begin that it does
+// not stand for.
 func (d *dump) snapshot() (from order.Version, err error) {
 	head := headLine{Kind: "log", Log: d.log.ID.String(), Name: d.log.ID.Name, Shard: d.log.ID.Shard}
 	at, r, err := d.l.Snapshot(d.ctx, d.log.ID)

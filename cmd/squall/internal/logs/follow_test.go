@@ -18,10 +18,12 @@ import (
 	"github.com/squall-go/squall"
 )
 
-// asMember makes this test binary a member of a group: its value is the address where it listens, and its directory.
+// asMember makes this test binary a member of a group: its value is the address where it listens,
+// and its directory.
 const asMember = "SQUALL_TEST_LOGS_MEMBER"
 
-// runMember says where it listens, and sends each line that it is told. Each is on disk when it says so.
+// runMember says where it listens, and sends each line that it is told. Each is on disk when it
+// says so.
 func runMember(where string) error {
 	addr, dir, _ := strings.Cut(where, " ")
 	ctx := context.Background()

@@ -9,8 +9,8 @@ import (
 // flushEvery is how long a record that is followed stays in this process.
 const flushEvery = 50 * time.Millisecond
 
-// lazy flushes a writer soon after something was written to it: at once would be a system call for each record, and waiting until the
-// buffer is full would hold back what a person waits for.
+// lazy flushes a writer soon after something was written to it: at once would be a system call for
+// each record, and waiting until the buffer is full would hold back what a person waits for.
 type lazy struct {
 	w *bufio.Writer
 

@@ -156,7 +156,8 @@ func (d *directory) Snapshot(ctx context.Context, id persist.LogID) (at persist.
 	return l.OpenSnapshot()
 }
 
-// pick finds the log that a name means: NAME.SHARD, or NAME if that is enough, or nothing if there is only one.
+// pick finds the log that a name means: NAME.SHARD, or NAME if that is enough, or nothing if there
+// is only one.
 func pick(ctx context.Context, l library, where, name string) (persist.Info, error) {
 	all, err := l.List(ctx)
 	if err != nil && len(all) == 0 {

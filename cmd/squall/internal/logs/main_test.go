@@ -134,7 +134,8 @@ func opened(t *testing.T, dir string, node order.NodeID, c persist.LogConfig) (*
 	return s, l
 }
 
-// put imports records, a group for each, so that what is on disk does not depend on how fast it was.
+// put imports records, a group for each, so that what is on disk does not depend on how fast it
+// was.
 func put(t *testing.T, l *persist.Log, all ...persist.Record) {
 	t.Helper()
 	for _, r := range all {

@@ -73,7 +73,8 @@ func (m *mender) all(r *Repairs) (err error) {
 	return errors.Join(left...)
 }
 
-// chosen are the logs that are meant. To give something up is said of one log: of another one, others may have all.
+// chosen are the logs that are meant. To give something up is said of one log: of another one,
+// others may have all.
 func (m *mender) chosen() (ids []persist.LogID, err error) {
 	all, err := m.store.Logs()
 	if err != nil {
@@ -151,7 +152,8 @@ func (m *mender) here(id persist.LogID) bool {
 	return err != nil || slices.Contains(all, id)
 }
 
-// inspect reads all of a log that others have. That it lacks something is on disk before its damage is: a crash may come between.
+// inspect reads all of a log that others have. That it lacks something is on disk before its damage
+// is: a crash may come between.
 func (m *mender) inspect(one *RepairedAs, id persist.LogID) error {
 	report, err := m.store.VerifyLog(m.ctx, id)
 	one.report(&report)
@@ -203,7 +205,8 @@ func (m *mender) repair(one *RepairedAs, id persist.LogID) error {
 	return err
 }
 
-// fault is what is wrong with a log that cannot be opened, without what its member would do about it.
+// fault is what is wrong with a log that cannot be opened, without what its member would do about
+// it.
 func (m *mender) fault(id persist.LogID, damage error) string {
 	if r, err := m.store.VerifyLog(m.ctx, id); err == nil && len(r.Faults) > 0 {
 		return r.Faults[0].String()

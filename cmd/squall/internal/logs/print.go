@@ -70,7 +70,8 @@ func lineOf(r *persist.Record) line {
 	return l
 }
 
-// printer returns the function that prints a record. Nothing is held back longer than it takes to flush.
+// printer returns the function that prints a record. Nothing is held back longer than it takes to
+// flush.
 func (s *style) printer(w *bufio.Writer) (func(*persist.Record) error, error) {
 	chosen := 0
 	for _, on := range []bool{s.json, s.raw, s.hex, s.format != ""} {
@@ -129,7 +130,8 @@ func size(bytes int) string {
 	return humanize.Bytes(uint64(bytes))
 }
 
-// quoted is data as text if it is some, and otherwise, or if control characters are in it, as a Go string. What is long is cut.
+// quoted is data as text if it is some, and otherwise, or if control characters are in it, as a Go
+// string. What is long is cut.
 func quoted(data []byte) string {
 	text, rest := string(data), ""
 	if len(data) > shownBytes {

@@ -140,7 +140,8 @@ func spoilOrder(t *testing.T, dir, text string) {
 	}
 }
 
-// The member does not know of damage that nobody has read: what repair finds is mended when it is started.
+// The member does not know of damage that nobody has read: what repair finds is mended when it is
+// started.
 func TestDamageOfALogThatOthersHaveIsNotedForTheMember(t *testing.T) {
 	t.Parallel()
 	for _, e := range bothEngines {

@@ -10,11 +10,13 @@ import (
 	"github.com/squall-go/squall/persist"
 )
 
-// noteAfter is how long a person waits for a time to be settled without being told: mostly it is settled at once.
+// noteAfter is how long a person waits for a time to be settled without being told: mostly it is
+// settled at once.
 const noteAfter = 500 * time.Millisecond
 
-// settle waits until questions about times up to one have the same answer for ever, at every member. It waits no longer than --timeout: a time
-// that lies ahead is not settled before it has come. What is in a directory stays.
+// settle waits until questions about times up to one have the same answer for ever, at every
+// member. It waits no longer than --timeout: a time that lies ahead is not settled before it has
+// come. What is in a directory stays.
 func (t *target) settle(ctx context.Context, l library, id persist.LogID, at order.Time) error {
 	m, runs := l.(*member)
 	if !runs || at == 0 {
@@ -42,7 +44,8 @@ func (t *target) unsettled(ctx context.Context, at order.Time, err error) error 
 		at, t.name, t.timeout)
 }
 
-// settled asks for the record at a time, of which there is rarely one: the answer is small, and comes when the time is settled.
+// settled asks for the record at a time, of which there is rarely one: the answer is small, and
+// comes when the time is settled.
 func (m *member) settled(ctx context.Context, id persist.LogID, at order.Time) error {
 	for _, err := range m.Between(ctx, id, at, at+1) {
 		return err

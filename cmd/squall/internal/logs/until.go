@@ -2,8 +2,8 @@ package logs
 
 import "context"
 
-// until does what cannot be told to stop, and waits for it until the context ends. Then what is still done ends with the process: all that it
-// writes may be interrupted anywhere.
+// until does what cannot be told to stop, and waits for it until the context ends. Then what is
+// still done ends with the process: all that it writes may be interrupted anywhere.
 func until[T any](ctx context.Context, do func() (T, error)) (T, error) {
 	type answer struct {
 		value T

@@ -136,7 +136,8 @@ func (v *verification) everything(ctx context.Context) error {
 	return err
 }
 
-// barAfter is how long work takes before it is shown how far it is: what is over at once needs none.
+// barAfter is how long work takes before it is shown how far it is: what is over at once needs
+// none.
 const barAfter = 500 * time.Millisecond
 
 // read shows how many blocks of a log have been read.
@@ -148,8 +149,8 @@ func (v *verification) read(ctx context.Context, dir string, at persist.Progress
 	v.bar.Set(int64(at.Block - at.First + 1))
 }
 
-// obstacle says why directories cannot be compared: logs of two clusters have nothing to do with each other, whatever they are called, and of
-// a damaged one nobody knows what stood there.
+// obstacle says why directories cannot be compared: logs of two clusters have nothing to do with
+// each other, whatever they are called, and of a damaged one nobody knows what stood there.
 func (v *verification) obstacle() string {
 	var faulty []string
 	var first *persist.Report // of whom it is known whose it is
@@ -229,7 +230,8 @@ func faultsIn(r *persist.Report) int {
 	return n
 }
 
-// shownFaults is how many faults of a log people are shown: a key that is another one's makes one of every block.
+// shownFaults is how many faults of a log people are shown: a key that is another one's makes one
+// of every block.
 const shownFaults = 20
 
 // text is the result for people.

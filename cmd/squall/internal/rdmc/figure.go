@@ -111,7 +111,8 @@ func algorithms(base setting, bytes int64) Figure {
 	return f
 }
 
-// scale has the shape of Figure 8, with every schedule, and shows beside the time how far apart members are done.
+// scale has the shape of Figure 8, with every schedule, and shows beside the time how far apart
+// members are done.
 func scale(base setting) []Figure {
 	base.bytes = 256 * megabyte
 	f := Figure{Name: "rdmc-scale", group: "scale", Title: "256 MiB to many", YLabel: timeLabel, value: milliseconds, logX: true, logY: true}
@@ -171,7 +172,8 @@ func racks(base setting, l links) Figure {
 	return f
 }
 
-// slowLink is §4.5: what one link at half the rate leaves of the bandwidth, beside the paper's formula.
+// slowLink is §4.5: what one link at half the rate leaves of the bandwidth, beside the paper's
+// formula.
 func slowLink(base setting) Figure {
 	base.bytes, base.undisturbed = 1024*base.blockBytes, true
 	base.links.slowLinks = []linkmodel.SlowLink{{A: 0, B: 1, Rate: base.links.rate / 2}}

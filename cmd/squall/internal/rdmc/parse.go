@@ -66,7 +66,8 @@ func parseNodes(text string, most int) (nodes []int, err error) {
 	return slices.Compact(nodes), nil
 }
 
-// parseSlow reads what is slow, N:RATE for a node and A-B:RATE for a link. It reports all faults at once.
+// parseSlow reads what is slow, N:RATE for a node and A-B:RATE for a link. It reports all faults at
+// once.
 func parseSlow(nodes, pairs []string) (slowNodes []linkmodel.SlowNode, slowLinks []linkmodel.SlowLink, err error) {
 	var errs []error
 	for _, text := range nodes {

@@ -10,7 +10,8 @@ import (
 	"github.com/squall-go/squall/cmd/squall/internal/show"
 )
 
-// run plays what was chosen. Standard output gets the result, standard error what is for people meanwhile.
+// run plays what was chosen. Standard output gets the result, standard error what is for people
+// meanwhile.
 func (o *simOptions) run(ctx context.Context, out, errs io.Writer) error {
 	if o.plot != "" {
 		if err := os.MkdirAll(o.plot, 0o777); err != nil {

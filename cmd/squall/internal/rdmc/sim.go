@@ -231,7 +231,8 @@ func (o *simOptions) own(l links, blockBytes int64, inRacks bool) ([]Figure, err
 	return f.views(), nil
 }
 
-// views are time and skew of the same cases, and if something is slow, what it leaves of the bandwidth.
+// views are time and skew of the same cases, and if something is slow, what it leaves of the
+// bandwidth.
 func (f Figure) views() []Figure {
 	g, h := f, f
 	g.Name, g.YLabel, g.value = f.Name+"-skew", skewLabel, skew

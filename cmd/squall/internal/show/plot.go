@@ -27,7 +27,8 @@ type Plot struct {
 // PlotSize is how large a plot is. The legend has a strip of its own, so that it covers no data.
 type PlotSize struct{ Width, Height, Legend, Margin, Dot vg.Length }
 
-// PlotCurve is one line of a plot. A curve without points keeps the colors of the others as they are.
+// PlotCurve is one line of a plot. A curve without points keeps the colors of the others as they
+// are.
 type PlotCurve struct {
 	Name   string
 	Points []PlotPoint
@@ -134,7 +135,8 @@ func decades(low, high float64) (ticks []plot.Tick) {
 	return ticks
 }
 
-// ticks are at the numbers that have points, as many as there is room for: where they are too many, every second one has a label, or every fourth.
+// ticks are at the numbers that have points, as many as there is room for: where they are too many,
+// every second one has a label, or every fourth.
 func (p Plot) ticks() (ticks plot.ConstantTicks) {
 	numbers := p.Numbers()
 	every := 1
@@ -162,7 +164,8 @@ func (p points) deviate() bool {
 	return slices.ContainsFunc(p, func(p PlotPoint) bool { return p.Deviation > 0 })
 }
 
-// shown are the points that the axes can show: a logarithmic one has no place for what is not more than 0.
+// shown are the points that the axes can show: a logarithmic one has no place for what is not more
+// than 0.
 func (p Plot) shown(c PlotCurve) (shown points) {
 	for _, at := range c.Points {
 		if at.Y > 0 || !p.LogY {

@@ -21,8 +21,8 @@ func IsTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// Progress shows how far some work is: as a bar on a terminal, elsewhere as a line now and then. Nil shows nothing. Its methods may be
-// called from any goroutine.
+// Progress shows how far some work is: as a bar on a terminal, elsewhere as a line now and then.
+// Nil shows nothing. Its methods may be called from any goroutine.
 type Progress struct {
 	ProgressConfig
 

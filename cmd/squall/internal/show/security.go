@@ -8,7 +8,8 @@ import (
 	"os"
 )
 
-// Certificates are the files that say who this machine is, of the flags --tls-cert, --tls-key and --tls-ca.
+// Certificates are the files that say who this machine is, of the flags --tls-cert, --tls-key and
+// --tls-ca.
 type Certificates struct{ Cert, Key, CA string }
 
 // Load returns a configuration for both sides of a connection, or nil if no file is given.

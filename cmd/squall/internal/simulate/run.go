@@ -12,7 +12,8 @@ import (
 	"github.com/squall-go/squall/internal/sim"
 )
 
-// run plays the seeds. Standard output gets the result, standard error what is for people meanwhile.
+// run plays the seeds. Standard output gets the result, standard error what is for people
+// meanwhile.
 func (o *options) run(ctx context.Context, out, errs io.Writer) error {
 	if o.trace {
 		return o.show(out)

@@ -93,7 +93,8 @@ func judge(s spec, larges []spell, all []*tally) (*result, error) {
 	return r, nil
 }
 
-// between is the rests before each large message: their second half, when what the one before left behind is over.
+// between is the rests before each large message: their second half, when what the one before left
+// behind is over.
 func between(larges []spell, rest time.Duration) (rests []spell) {
 	for _, l := range larges {
 		rests = append(rests, spell{l.From - int64(rest)/2, l.From})

@@ -35,7 +35,8 @@ func (s *set) add(name string, measure func(ctx context.Context, s Spec) (Run, e
 	s.Add(bench.Case[Run]{Name: name, Measure: func(ctx context.Context) (Run, error) { return measure(ctx, spec) }})
 }
 
-// judge adds a bar. The disk is not the same from one minute to the next, so the rounds are compared.
+// judge adds a bar. The disk is not the same from one minute to the next, so the rounds are
+// compared.
 func (s *set) judge(b bar) {
 	b.ByRound = true
 	s.Judge(b)
@@ -58,7 +59,8 @@ const (
 	syncName   = "one write of 4 KiB"
 )
 
-// commitName is the case of as many processes as there are members, each of which does what one commit of a tree must do.
+// commitName is the case of as many processes as there are members, each of which does what one
+// commit of a tree must do.
 func commitName(nodes int) string {
 	return fmt.Sprintf("two writes with a sync each, %d processes", nodes)
 }
@@ -66,7 +68,8 @@ func commitName(nodes int) string {
 // engineName is the case of an engine.
 func engineName(engine string, sizeBytes int) string { return engine + ", " + bench.Size(sizeBytes) }
 
-// addRaw adds what the disk can do: through the page cache, as most programs write, and around it, as an engine may.
+// addRaw adds what the disk can do: through the page cache, as most programs write, and around it,
+// as an engine may.
 func (s *set) addRaw(spec Spec) {
 	for _, c := range []struct {
 		name   string
@@ -94,8 +97,9 @@ func streamSet(spec Spec, limits bool) (s set) {
 	return s
 }
 
-// latencySet is one message at a time, beside one small write that nothing disturbs. An engine that is a tree stands also beside the writes that no
-// tree can do without, at as many processes at once: how much of its latency is inherent.
+// latencySet is one message at a time, beside one small write that nothing disturbs. An engine that
+// is a tree stands also beside the writes that no tree can do without, at as many processes at
+// once: how much of its latency is inherent.
 func latencySet(spec Spec, engines ...string) (s set) {
 	spec.SizeBytes = min(spec.SizeBytes, 100)
 	s.add(syncName, raw(1, pieces{Bytes: smallPiece}), spec)
@@ -191,7 +195,8 @@ func (a asked) streamBars(spec Spec, others bench.Peers) (s set) {
 	return s
 }
 
-// durable is the case of a peer that streams messages and has each on disk before it counts. In one of them only the leader takes proposals.
+// durable is the case of a peer that streams messages and has each on disk before it counts. In one
+// of them only the leader takes proposals.
 func durable(p bench.Peers, dir, peer string, sizeBytes int, d time.Duration) bench.Case[Run] {
 	proposers := "3"
 	if peer == boltRaft {

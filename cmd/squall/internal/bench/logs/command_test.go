@@ -42,7 +42,8 @@ func disk(t *testing.T) string {
 	return ""
 }
 
-// measureUntil runs the command with windows that become longer, until something happened in one: on a busy machine that takes a while.
+// measureUntil runs the command with windows that become longer, until something happened in one:
+// on a busy machine that takes a while.
 func measureUntil(t *testing.T, happened func(r Report) bool, args ...string) (r Report) {
 	t.Helper()
 	for _, window := range []string{"200ms", "1s", "3s", "10s"} {
@@ -89,7 +90,8 @@ func wrote(r Report) bool {
 	return !slices.ContainsFunc(r.Series, func(s Series) bool { return len(s.Runs) > 0 && s.Runs[0].BytesRate <= 1 })
 }
 
-// checkAroundRow checks the row beside that of the writes through the page cache. Not every disk has it, which the row tells.
+// checkAroundRow checks the row beside that of the writes through the page cache. Not every disk
+// has it, which the row tells.
 func checkAroundRow(t *testing.T, row bench.Row, figure bench.Summary) {
 	t.Helper()
 	reached := row.LimitName == aroundName && row.Pairs.Median > 0 && row.Verdict == "–"

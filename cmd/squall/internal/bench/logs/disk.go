@@ -33,7 +33,8 @@ func checkDisk(dir string) error {
 // errNotAround says that there is one limit less here.
 var errNotAround = fmt.Errorf("takes no writes around the page cache: %w", bench.ErrAbsent)
 
-// checkAround tries a write around the page cache. That a disk has none is told in the row of that limit, and is no failure.
+// checkAround tries a write around the page cache. That a disk has none is told in the row of that
+// limit, and is no failure.
 func checkAround(dir string) (err error) {
 	probe, err := os.MkdirTemp(dir, "squall-bench-log-")
 	if err != nil {
@@ -59,7 +60,8 @@ func tryAround(path string, piece []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// sectorBytes is what writes around the page cache are aligned to, in memory as in the file: no disk has larger sectors.
+// sectorBytes is what writes around the page cache are aligned to, in memory as in the file: no
+// disk has larger sectors.
 const sectorBytes = 4 << 10
 
 // aligned is memory on the boundary of a sector.
@@ -72,9 +74,10 @@ func aligned(n int) []byte {
 // setAside is how much of a file is set aside at a time, so that the writes find their place.
 const setAside = 1 << 30
 
-// writer does what every log must do at least: it writes a piece behind the others, and waits until the disk has it. If there is a head it does
-// what every commit of a tree must do at least: the head, at the beginning of the file, leads to the piece, so it is written only when the disk
-// has that, and has to be waited for as well.
+// writer does what every log must do at least: it writes a piece behind the others, and waits until
+// the disk has it. If there is a head it does what every commit of a tree must do at least: the
+// head, at the beginning of the file, leads to the piece, so it is written only when the disk has
+// that, and has to be waited for as well.
 type writer struct {
 	file  *os.File
 	piece []byte

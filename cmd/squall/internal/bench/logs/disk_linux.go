@@ -9,7 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fileSystem is the kind of file system that a directory is on, by the number that the kernel has for it if this package has no name.
+// fileSystem is the kind of file system that a directory is on, by the number that the kernel has
+// for it if this package has no name.
 func fileSystem(dir string) string {
 	var s unix.Statfs_t
 	if err := unix.Statfs(dir, &s); err != nil {
@@ -41,7 +42,8 @@ func refused(err error) bool { return errors.Is(err, unix.EINVAL) || errors.Is(e
 // syncData waits until the disk has what was written.
 func syncData(f *os.File) error { return unix.Fdatasync(int(f.Fd())) }
 
-// forget has the system drop what it keeps in memory of the files below a directory, so that they are read from the disk.
+// forget has the system drop what it keeps in memory of the files below a directory, so that they
+// are read from the disk.
 func forget(dir string) error {
 	return filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() {

@@ -176,7 +176,8 @@ func (m *member) profile() (stop func() error, err error) {
 	}, nil
 }
 
-// loop sends one message at a time and waits until it is on every disk. The other members only take part.
+// loop sends one message at a time and waits until it is on every disk. The other members only take
+// part.
 func (m *member) loop(ctx context.Context, r bench.Request) (*Sample, error) {
 	latency := bench.NewHistogram()
 	data := make([]byte, m.Spec.SizeBytes)

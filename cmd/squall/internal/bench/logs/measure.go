@@ -47,8 +47,9 @@ type fleet struct {
 	dir  string
 }
 
-// withFleet starts as many processes of a kind, has them do something, and ends them. They may use all cores, as an application would: a
-// process that writes is in the kernel most of the time, and keeps a place from the others there.
+// withFleet starts as many processes of a kind, has them do something, and ends them. They may use
+// all cores, as an application would: a process that writes is in the kernel most of the time, and
+// keeps a place from the others there.
 func withFleet(ctx context.Context, s Spec, j job, count int, do func(f *fleet) error) (err error) {
 	f := &fleet{spec: s}
 	if f.dir, err = os.MkdirTemp(s.Dir, "squall-bench-log-"); err != nil {
@@ -177,8 +178,9 @@ func beside(ctx context.Context, s Spec) (r Run, err error) {
 	return r, err
 }
 
-// Pieces that writers write: one as a log does that has much to write, one as it does for a single small message, and one as a tree does for that:
-// the page that has the message, the one above it, and the root.
+// Pieces that writers write: one as a log does that has much to write, one as it does for a single
+// small message, and one as a tree does for that: the page that has the message, the one above it,
+// and the root.
 const (
 	largePiece = 1 << 20
 	smallPiece = 4 << 10
@@ -215,7 +217,8 @@ func cores(samples []*Sample) (n float64) {
 	return n
 }
 
-// summarize makes a run of what the members of a group saw. busy is how many cores the machine used.
+// summarize makes a run of what the members of a group saw. busy is how many cores the machine
+// used.
 func (s Spec) summarize(samples []*Sample, busy float64) (r Run) {
 	r.Rate = slowest(samples, func(x *Sample) float64 { return perSecond(x.Persisted, x.Elapsed) })
 	r.Delivered = slowest(samples, func(x *Sample) float64 { return perSecond(x.Delivered[0], x.Elapsed) })
@@ -234,7 +237,8 @@ func slowest(samples []*Sample, rate func(*Sample) float64) float64 {
 	return least
 }
 
-// slowestLatency is that of the process that waits longest: a message is on every disk when the last one has it.
+// slowestLatency is that of the process that waits longest: a message is on every disk when the
+// last one has it.
 func slowestLatency(samples []*Sample) bench.Latency {
 	return slices.MaxFunc(samples, func(a, b *Sample) int { return cmp.Compare(a.Latency.P50Us, b.Latency.P50Us) }).Latency
 }

@@ -40,7 +40,8 @@ func (m *meter) delivered() uint64 {
 	return m.count
 }
 
-// before is how many messages lie before a version, to the run: of one that it divides, none. Versions of successive questions grow.
+// before is how many messages lie before a version, to the run: of one that it divides, none.
+// Versions of successive questions grow.
 func (m *meter) before(v squall.Version) uint64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()

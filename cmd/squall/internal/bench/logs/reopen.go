@@ -15,7 +15,8 @@ import (
 // recordBytes is the size of the records in a log that is opened.
 const recordBytes = 1 << 10
 
-// reopen fills a log, has the system forget what it has of it in memory, and measures until its first and last record are read.
+// reopen fills a log, has the system forget what it has of it in memory, and measures until its
+// first and last record are read.
 func reopen(ctx context.Context, s Spec) (r Run, err error) {
 	dir, err := os.MkdirTemp(s.Dir, "squall-bench-log-")
 	if err != nil {

@@ -44,8 +44,9 @@ func streamBars(base Spec, others bench.Peers, sizeBytes int) set {
 	add := func(fabric, limit string, atLeast float64) {
 		s.Bars = append(s.Bars, bar{What: fabric + ", " + size, Unit: "msgs/s", Figure: fabric, Limits: []string{limit}, Of: rateOf, Asked: bench.Asked{AtLeast: atLeast}})
 	}
-	// The bars are multiples of the harness's fan-out, which makes each message anew and locks for it. This package's own, which
-	// does neither, stands beside it. Without a harness it is the judge, a harder one, and the row says so.
+	// The bars are multiples of the harness's fan-out, which makes each message anew and locks for
+	// it. This package's own, which does neither, stands beside it. Without a harness it is the
+	// judge, a harder one, and the row says so.
 	byFanout := func(fabric string, atLeast float64) {
 		add(fabric, fanout, atLeast)
 		s.Bars[len(s.Bars)-1].What += ownFanout
@@ -131,7 +132,8 @@ func latencyBars(base Spec, others bench.Peers) set {
 	return s
 }
 
-// throughputOf is the case of a peer that streams messages, of which three are proposed everywhere at once.
+// throughputOf is the case of a peer that streams messages, of which three are proposed everywhere
+// at once.
 func throughputOf(p bench.Peers, peer string, sizeBytes int, d time.Duration) Case {
 	return peerCase(p, bench.PeerName(peer, sizeBytes), "-peer", peer, "-size", strconv.Itoa(sizeBytes), "-proposers", "3",
 		"-mode", "volatile", "-secs", bench.Seconds(d), "-lat", "0")

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// digest is a hash over (sender, index) in the order of delivery: one chain for everything, or in unordered mode one per sender.
+// digest is a hash over (sender, index) in the order of delivery: one chain for everything, or in
+// unordered mode one per sender.
 type digest struct {
 	unordered bool
 	chains    [MaxNodes + 1]uint64
@@ -36,7 +37,8 @@ type State struct {
 	Fault     string // what was wrong with the sequence, if anything (B2)
 }
 
-// ErrNotSettled says that the members have not delivered the same number of messages yet, or not all that were sent.
+// ErrNotSettled says that the members have not delivered the same number of messages yet, or not
+// all that were sent.
 var ErrNotSettled = errors.New("not settled")
 
 // ErrDifferent says that members delivered different sequences.

@@ -1,12 +1,14 @@
-// Package messages is the command "squall bench": it measures groups of real processes, and beside every figure its limit.
+// Package messages is the command "squall bench": it measures groups of real processes, and beside
+// every figure its limit.
 //
-// Life of a run: member processes start → each tells where it listens → all connect → warm-up → every member samples its counters
-// at the same two instants → the senders stop → everything is drained → the digests of what was delivered are compared → the
-// processes end. The figure is the slowest member's. Runs of a figure and of its limits take turns (limit, squall, limit, squall …), each with fresh processes, so
-// that whatever else the machine does hits both.
+// Life of a run: member processes start → each tells where it listens → all connect → warm-up →
+// every member samples its counters at the same two instants → the senders stop → everything is
+// drained → the digests of what was delivered are compared → the processes end. The figure is the
+// slowest member's. Runs of a figure and of its limits take turns (limit, squall, limit, squall …),
+// each with fresh processes, so that whatever else the machine does hits both.
 //
-// Limits. The application's part is the same in all of them: every byte of a message is written, one byte of each cache line is
-// read at every delivery.
+// Limits. The application's part is the same in all of them: every byte of a message is written,
+// one byte of each cache line is read at every delivery.
 //
 //	fan-out          plain TCP: every process writes each message to a buffer of 64 KiB for each of the others, and they take it
 //	                 out of such a buffer and count it. No order.

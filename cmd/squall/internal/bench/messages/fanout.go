@@ -20,7 +20,8 @@ const batchBytes = 64 << 10
 
 const prefixBytes = 4 // a message's length
 
-// fanout is one process of the limit over TCP: plain connections between all pairs, one for each direction.
+// fanout is one process of the limit over TCP: plain connections between all pairs, one for each
+// direction.
 type fanout struct {
 	job
 	listener  net.Listener
@@ -42,7 +43,8 @@ func (f *fanout) Listen(context.Context) (addr string, err error) {
 	return f.listener.Addr().String(), nil
 }
 
-// Connect dials all others; the first byte says who dialled. It returns when all of them have dialled too.
+// Connect dials all others; the first byte says who dialled. It returns when all of them have
+// dialled too.
 func (f *fanout) Connect(ctx context.Context, addrs []string) error {
 	for i, addr := range addrs {
 		if i == f.Node-1 {

@@ -11,8 +11,8 @@ import (
 // maxForeign is the largest number of foreign processes.
 const maxForeign = 64
 
-// startForeign starts n processes that keep a core each as busy as they can, beside whatever is measured, and returns the function that
-// ends them. They end with this process, too.
+// startForeign starts n processes that keep a core each as busy as they can, beside whatever is
+// measured, and returns the function that ends them. They end with this process, too.
 func startForeign(ctx context.Context, n int) (stop func() error, err error) {
 	f, err := bench.Start(ctx, bench.FleetConfig{
 		Workload: Workload.Name, Count: n,
@@ -61,7 +61,8 @@ func compute(ctx context.Context) {
 	}
 }
 
-// foreignBars are about three members that all send, while foreign processes take their part of the cores.
+// foreignBars are about three members that all send, while foreign processes take their part of the
+// cores.
 func foreignBars(base Spec, others bench.Peers) set {
 	d := DefaultSpec()
 	d.Warmup, d.Duration = base.Warmup, base.Duration

@@ -15,8 +15,8 @@ import (
 
 // loop is a closed loop: one message of this member is on its way at any time.
 //
-// Whoever sends owns it: the goroutine that sends the first message hands it to the upcall by sending, and, where a
-// goroutine sends all messages, the upcall hands it back through returned.
+// Whoever sends owns it: the goroutine that sends the first message hands it to the upcall by
+// sending, and, where a goroutine sends all messages, the upcall hands it back through returned.
 type loop struct {
 	subgroup *squall.Subgroup
 	buf      []byte
@@ -35,7 +35,8 @@ func (g *groupMember) closedLoop(ctx context.Context, from, to time.Time) (Sampl
 		subgroup: g.Subgroup(subgroupName(0)), buf: make([]byte, g.Spec.SizeBytes), from: from, to: to, latency: bench.NewHistogram(),
 		upcall: g.Spec.Load == FromUpcall, sent: &g.sent, returned: make(chan struct{}, 1),
 	}
-	// Nothing has been delivered yet, so the loop has not looked at own, and sees it with the first message.
+	// Nothing has been delivered yet, so the loop has not looked at own, and sees it with the first
+	// message.
 	g.tally.parts[0].own = l.delivered
 	observed := make(chan error, 1)
 	var s Sample
@@ -64,7 +65,8 @@ func (l *loop) drive(ctx context.Context) error {
 	}
 }
 
-// over reports whether the window is over. There is one measurement at least, however busy the machine.
+// over reports whether the window is over. There is one measurement at least, however busy the
+// machine.
 func (l *loop) over(now time.Time) bool { return !now.Before(l.to) && l.latency.TotalCount() > 0 }
 
 // delivered is called on the group's loop when the message is back.

@@ -35,7 +35,8 @@ type Curve struct {
 	spec   func(base Spec) Spec
 }
 
-// Point is the figure's value for so many members: mean and standard deviation, as the paper has them, and the values.
+// Point is the figure's value for so many members: mean and standard deviation, as the paper has
+// them, and the values.
 type Point struct {
 	Nodes           int
 	Mean, Deviation float64
@@ -49,7 +50,8 @@ type matrix struct {
 	figures []Figure
 }
 
-// Specs of the paper's steps: the baseline takes one message at a time at each stage and sends no nulls.
+// Specs of the paper's steps: the baseline takes one message at a time at each stage and sends no
+// nulls.
 func baseline(s Spec) Spec {
 	return s.with(func(s *Spec) { s.Batching, s.Nulls = Batching{}, false })
 }

@@ -14,8 +14,8 @@ import (
 // lineBytes is the size of a cache line: every counter has its own.
 const lineBytes = 64
 
-// memoryMember is one process of the limit in shared memory. A single thread fills the next messages in its own ring, publishes
-// their count, and reads every new message in all rings.
+// memoryMember is one process of the limit in shared memory. A single thread fills the next
+// messages in its own ring, publishes their count, and reads every new message in all rings.
 //
 // Each process has a part of the segment:
 //
@@ -90,11 +90,13 @@ func (m *memoryMember) run(ctx context.Context, from, to time.Time) (Sample, err
 	return s, err
 }
 
-// memoryBurst bounds what a process writes before it looks at what the others wrote. Of 16 KiB to 1 MiB this was the best, and giving
-// the core away with nothing to do was better than sleeping for 5 µs; spinning on fewer cores than processes costs nearly everything.
+// memoryBurst bounds what a process writes before it looks at what the others wrote. Of 16 KiB to 1
+// MiB this was the best, and giving the core away with nothing to do was better than sleeping for 5
+// µs; spinning on fewer cores than processes costs nearly everything.
 const memoryBurst = 64 << 10
 
-// loop is the single thread. It goes on reading after it has ended writing, so that everything is read at last.
+// loop is the single thread. It goes on reading after it has ended writing, so that everything is
+// read at last.
 func (m *memoryMember) loop() {
 	self, nodes := m.Node-1, m.Spec.Nodes
 	published := m.word(self, 0)

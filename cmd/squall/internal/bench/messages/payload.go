@@ -13,7 +13,8 @@ const (
 	stampEvery = 32
 )
 
-// epoch makes the times of sending small and free of jumps. They mean something in their own process only.
+// epoch makes the times of sending small and free of jumps. They mean something in their own
+// process only.
 var epoch = time.Now()
 
 // fill writes every byte of a message.

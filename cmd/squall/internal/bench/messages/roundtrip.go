@@ -14,7 +14,8 @@ import (
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
 )
 
-// roundTrip is one of two processes: node 1 sends a message and waits until node 2 has sent it back.
+// roundTrip is one of two processes: node 1 sends a message and waits until node 2 has sent it
+// back.
 type roundTrip struct {
 	job
 	bench.Failing
@@ -120,7 +121,8 @@ func (r *roundTrip) state() (State, error) { return State{}, nil }
 func (r *roundTrip) end() bench.Latency    { return bench.Latency{} }
 func (r *roundTrip) Close() error          { return nil }
 
-// stream is a connection out of the hands of Go's poller: a read is a system call that sleeps, or is tried again at once.
+// stream is a connection out of the hands of Go's poller: a read is a system call that sleeps, or
+// is tried again at once.
 type stream struct {
 	file *os.File // keeps it open
 	fd   int

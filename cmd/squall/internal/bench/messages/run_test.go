@@ -19,7 +19,8 @@ func tiny(change func(*Spec)) Spec {
 	})
 }
 
-// takesItsTime leaves a test out of the short ones: starting processes takes a second or so under the race detector.
+// takesItsTime leaves a test out of the short ones: starting processes takes a second or so under
+// the race detector.
 func takesItsTime(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes; the short tests have others that do")

@@ -7,7 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// newSegment makes memory without a name, which nothing outlives. Children open it through this process's descriptor.
+// newSegment makes memory without a name, which nothing outlives. Children open it through this
+// process's descriptor.
 func newSegment(bytes int) (*segment, error) {
 	fd, err := unix.MemfdCreate("squall-bench", unix.MFD_CLOEXEC)
 	if err != nil {

@@ -77,7 +77,8 @@ func (g *groupMember) run(ctx context.Context, from, to time.Time) (Sample, erro
 	return s, err
 }
 
-// errOver is why a sender stops that waits for room: the run is over, and without nulls that room may never come.
+// errOver is why a sender stops that waits for room: the run is over, and without nulls that room
+// may never come.
 var errOver = errors.New("the run is over")
 
 // stop ends the senders. Those that wait for room get a while to find it.

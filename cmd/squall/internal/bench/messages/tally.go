@@ -109,7 +109,8 @@ func (p *partTally) takeOwn(data []byte) {
 	}
 }
 
-// state is how far the deliveries are. The digest belongs to the count when nothing is delivered at the same time.
+// state is how far the deliveries are. The digest belongs to the count when nothing is delivered at
+// the same time.
 func (t *tally) state() (s State) {
 	for i := range t.delivered {
 		s.Delivered += t.delivered[i].Load()
@@ -140,7 +141,8 @@ func spin(d time.Duration) {
 	}
 }
 
-// pause sleeps for a while that is too short for a timer to be exact, and lets others run meanwhile.
+// pause sleeps for a while that is too short for a timer to be exact, and lets others run
+// meanwhile.
 func pause(d time.Duration) {
 	if d >= 20*time.Microsecond {
 		time.Sleep(d)

@@ -19,15 +19,16 @@ const (
 	rivalNodes   = 8
 )
 
-// barNodes are the sizes of groups to which a large message goes; cpuNodes are those of which the processor time is compared, which
-// takes long because plain TCP does.
+// barNodes are the sizes of groups to which a large message goes; cpuNodes are those of which the
+// processor time is compared, which takes long because plain TCP does.
 var (
 	barNodes   = []int{2, 3, 4, 5, 8, 16}
 	cpuNodes   = []int{4, 8}
 	rivalBytes = []int{1 << 20, 8 << 20}
 )
 
-// barsPlan is everything that RDMC promises. The nodes given, if any, choose the part of it that is about so many.
+// barsPlan is everything that RDMC promises. The nodes given, if any, choose the part of it that is
+// about so many.
 func barsPlan(o *options) plan {
 	p := plan{}
 	has := func(n int) bool { return !o.given("nodes") || slices.Contains(o.nodes, n) }

@@ -83,7 +83,8 @@ func (b *blocks) config(i int) rdmc.GroupConfig {
 	}
 }
 
-// peers are all members, as a group has to know them. Nodes that may not share memory do not know that they are on one host.
+// peers are all members, as a group has to know them. Nodes that may not share memory do not know
+// that they are on one host.
 func (b *blocks) peers() (all []rdmc.Peer) {
 	for _, a := range b.all {
 		if b.task.Sharing == notShared {
@@ -152,7 +153,8 @@ func (b *blocks) finish(ctx context.Context, r *report) error {
 	return errors.Join(errs...)
 }
 
-// await waits until nobody looks at this root's message any more: the memory is used again in the next run then, as a program would do.
+// await waits until nobody looks at this root's message any more: the memory is used again in the
+// next run then, as a program would do.
 func (b *blocks) await(ctx context.Context) error {
 	if b.memory == nil || b.start == 0 {
 		return nil

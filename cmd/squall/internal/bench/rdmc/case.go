@@ -102,7 +102,8 @@ func (c Case) replicated() float64 {
 	return float64(len(c.roots())) * float64(c.Nodes-1) * float64(c.Bytes)
 }
 
-// slowLink is the two receivers between which the schedule sends the most blocks: a link that matters to it.
+// slowLink is the two receivers between which the schedule sends the most blocks: a link that
+// matters to it.
 func (c Case) slowLink() (from, to int, err error) {
 	p, err := schedule.New(c.Algorithm, c.Nodes, (c.Bytes-1)/c.BlockBytes+1, nil)
 	if err != nil {

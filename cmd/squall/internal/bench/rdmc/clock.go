@@ -12,7 +12,8 @@ import (
 	"github.com/squall-go/squall/internal/proc"
 )
 
-// instant is a time on the clock that all processes of this machine share, in nanoseconds. Go's own monotonic clock counts from the start of each process.
+// instant is a time on the clock that all processes of this machine share, in nanoseconds. Go's own
+// monotonic clock counts from the start of each process.
 type instant int64
 
 func now() instant {
@@ -27,20 +28,23 @@ func (i instant) sub(j instant) (d time.Duration) { return time.Duration(i - j) 
 // sleepUntil sleeps to an instant.
 func sleepUntil(ctx context.Context, at instant) error { return proc.Rest(ctx, at.sub(now())) }
 
-// idleTime is how long the cores of this machine had nothing to do so far; ok is false where the system does not say.
+// idleTime is how long the cores of this machine had nothing to do so far; ok is false where the
+// system does not say.
 func idleTime() (idle time.Duration, ok bool) {
 	b, err := os.ReadFile("/proc/stat")
 	if err != nil {
 		return 0, false
 	}
-	// User, nice, system, idle, wait for disks, interrupts, soft interrupts, and what the hypervisor took, in hundredths of a second.
+	// User, nice, system, idle, wait for disks, interrupts, soft interrupts, and what the
+	// hypervisor took, in hundredths of a second.
 	var t [8]int64
 	_, err = fmt.Sscanf(string(b), "cpu %d %d %d %d %d %d %d %d", &t[0], &t[1], &t[2], &t[3], &t[4], &t[5], &t[6], &t[7])
 	return time.Duration(t[3]+t[4]+t[7]) * 10 * time.Millisecond, err == nil
 }
 
-// watchMachine returns a function that tells how long the machine's cores worked since: for the nodes, for everything else that runs, and
-// in the kernel's interrupts, which are charged to whom they interrupt, or to nobody. 0 if the system does not say.
+// watchMachine returns a function that tells how long the machine's cores worked since: for the
+// nodes, for everything else that runs, and in the kernel's interrupts, which are charged to whom
+// they interrupt, or to nobody. 0 if the system does not say.
 func watchMachine() func() time.Duration {
 	start := now()
 	before, ok := idleTime()

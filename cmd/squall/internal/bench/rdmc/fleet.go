@@ -12,11 +12,12 @@ import (
 	"github.com/squall-go/squall/internal/testlab/netlab"
 )
 
-// rest is between being ready and the start: the buckets of the links are full again then, and everybody waits.
+// rest is between being ready and the start: the buckets of the links are full again then, and
+// everybody waits.
 const rest = 150 * time.Millisecond
 
-// fleet is the member processes of a number of nodes, each on a host of its own or all on this one. It stays for all runs on such
-// hosts.
+// fleet is the member processes of a number of nodes, each on a host of its own or all on this one.
+// It stays for all runs on such hosts.
 type fleet struct {
 	*bench.Fleet
 	nodes  int

@@ -11,7 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// buffers are memory outside the heap, so that the garbage collector's share of the memory stays that of the nodes. They are kept from run to run.
+// buffers are memory outside the heap, so that the garbage collector's share of the memory stays
+// that of the nodes. They are kept from run to run.
 type buffers map[int][]byte
 
 // get returns the buffer with a number, of a size, all of it touched.
@@ -78,8 +79,8 @@ func check(b []byte, seed uint64) error {
 	return nil
 }
 
-// forgetPeak gives unused memory back and has the kernel forget how much was in use before. It returns what is in use now, or 0 where the
-// kernel does not say or forget.
+// forgetPeak gives unused memory back and has the kernel forget how much was in use before. It
+// returns what is in use now, or 0 where the kernel does not say or forget.
 func forgetPeak() int64 {
 	debug.FreeOSMemory()
 	if os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) != nil {

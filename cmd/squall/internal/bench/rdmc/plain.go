@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// turns is a member's part in a run by plain TCP: the root sends the message to one receiver, waits for a byte that says it is there, and goes
-// on to the next one.
+// turns is a member's part in a run by plain TCP: the root sends the message to one receiver, waits
+// for a byte that says it is there, and goes on to the next one.
 type turns struct {
 	*member
 	conns []net.Conn // of the root: one per receiver; of a receiver: one
@@ -92,7 +92,8 @@ func (t *turns) finish(_ context.Context, r *report) error {
 	return errors.Join(errs...)
 }
 
-// copies is a member's part in a run in which every receiver copies the message once, in its own memory.
+// copies is a member's part in a run in which every receiver copies the message once, in its own
+// memory.
 type copies struct {
 	*member
 	from, to []byte

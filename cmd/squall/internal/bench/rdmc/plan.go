@@ -80,8 +80,9 @@ func againstBest(s []Series) float64 {
 	return median(s[0], seconds) / best
 }
 
-// keptOnSlowLink is the part of the rate that is left to a binomial pipeline of which one link has only a part of it: a node passes blocks to
-// each of its l neighbours in turn, so it is slow in one of l steps (RDMC §4.5).
+// keptOnSlowLink is the part of the rate that is left to a binomial pipeline of which one link has
+// only a part of it: a node passes blocks to each of its l neighbours in turn, so it is slow in one
+// of l steps (RDMC §4.5).
 func keptOnSlowLink(nodes int, part float64) float64 {
 	l := 0.0
 	for reached := 1; reached < nodes; reached *= 2 {

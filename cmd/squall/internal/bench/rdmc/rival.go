@@ -33,7 +33,8 @@ type launch struct {
 	hosts, agent string
 }
 
-// rivals are those of whose programs a directory has one. OpenMPI is measured as it decides by itself, and with the chain that suits large messages.
+// rivals are those of whose programs a directory has one. OpenMPI is measured as it decides by
+// itself, and with the chain that suits large messages.
 func rivals(dir string) ([]rival, error) {
 	if dir == "" {
 		return nil, nil
@@ -57,7 +58,8 @@ func rivals(dir string) ([]rival, error) {
 	return found, nil
 }
 
-// openMPI is the command line of OpenMPI's launcher. It must use the hosts' network alone, and yield: there are more processes than cores.
+// openMPI is the command line of OpenMPI's launcher. It must use the hosts' network alone, and
+// yield: there are more processes than cores.
 func openMPI(extra ...string) func(launch) []string {
 	return func(l launch) []string {
 		args := []string{
@@ -76,8 +78,9 @@ func mpich(l launch) []string {
 	}
 }
 
-// agentText is a stand-in for ssh: it skips options, takes the host's address, and runs the rest of its line there, under a host name of its own,
-// because launchers take processes of one name to be on one host.
+// agentText is a stand-in for ssh: it skips options, takes the host's address, and runs the rest of
+// its line there, under a host name of its own, because launchers take processes of one name to be
+// on one host.
 const agentText = `#!/bin/sh
 while [ $# -gt 0 ]; do case "$1" in -[lpioF]) shift 2;; -*) shift;; *) break;; esac; done
 host=${1#*@}; shift
@@ -146,8 +149,9 @@ func quoted(words []string) (all []string) {
 	return all
 }
 
-// call runs the launcher on the first host, as its agent would, and returns what it printed, up to the line with its figure. It does not wait for
-// the end, which with some of them does not come, but ends all that it left on the hosts.
+// call runs the launcher on the first host, as its agent would, and returns what it printed, up to
+// the line with its figure. It does not wait for the end, which with some of them does not come,
+// but ends all that it left on the hosts.
 func (r *rival) call(ctx context.Context, l *netlab.Lab, agent string, args []string) (out string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -30,7 +30,8 @@ func hosts(t *testing.T, n int) *netlab.Lab {
 func TestARivalRunsOnTheHostsAndIsEndedWithItsFigure(t *testing.T) {
 	t.Parallel()
 	l := hosts(t, 2)
-	// It says what its first host is, starts something on the second one through the agent, says its figure and never ends.
+	// It says what its first host is, starts something on the second one through the agent, says
+	// its figure and never ends.
 	script := `ip -o -4 addr show dev eth0; "$0" -x "$1" 'hostname; sleep 1000 >/dev/null 2>&1 &'; echo "median_s=0.250000	ok"; sleep 1000`
 	r := rival{Name: "it", Program: "true", args: func(l launch) []string {
 		return []string{"sh", "-c", script, l.agent, strings.Split(l.hosts, ",")[1]}
