@@ -68,7 +68,7 @@ func (o options) runChaos(ctx context.Context, t text, out, errs io.Writer) erro
 	if err != nil {
 		return err
 	}
-	result, err := newOrdeal(newTrial(o, t, out, errs), dir).run(ctx)
+	result, err := newChaosRun(newTrial(o, t, out, errs), dir).run(ctx)
 	return o.conclude(ctx, result, out, o.tidy(ctx, err, dir, "what happened to each member is in"))
 }
 

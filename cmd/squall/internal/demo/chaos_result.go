@@ -55,7 +55,7 @@ type ViewResult struct {
 }
 
 // result puts together what is known. The fault is nil if all is well.
-func (r *ordeal) result(fault error) *ChaosResult {
+func (r *chaosRun) result(fault error) *ChaosResult {
 	res := &ChaosResult{
 		Nodes: r.Nodes, Fabric: r.Fabric, Seed: r.Seed, Seconds: r.story.now().Seconds(), FailAfter: r.FailAfter.Seconds(),
 		Agree: fault == nil, Processes: []ProcessResult{}, Views: []ViewResult{}, Happened: r.story.all,
@@ -97,7 +97,7 @@ func (a *account) of(process int) uint64 {
 }
 
 // verdict compares what those say that stayed, and what was sent with what was delivered.
-func (r *ordeal) verdict(context.Context) error {
+func (r *chaosRun) verdict(context.Context) error {
 	stayed := r.stayed()
 	if len(stayed) == 0 {
 		return fmt.Errorf("%w: nobody is left", ErrDisagree)

@@ -9,8 +9,8 @@ import (
 )
 
 // stayed makes a run out of what members said at its end.
-func stayed(accounts ...account) *ordeal {
-	r := newOrdeal(&trial{story: newStory(nil)}, "")
+func stayed(accounts ...account) *chaosRun {
+	r := newChaosRun(&trial{story: newStory(nil)}, "")
 	for i, a := range accounts {
 		r.processes = append(r.processes, &process{number: i + 1, id: squall.NodeID(i + 1), stage: isGone, account: &a, delivered: a.Mark.Messages})
 	}
@@ -20,27 +20,27 @@ func stayed(accounts ...account) *ordeal {
 func TestTheVerdictFindsWhatIsWrong(t *testing.T) {
 	all := mark{What: atEnd, Messages: 30, Digest: "aa"}
 	other := mark{What: atEnd, Messages: 30, Digest: "bb"}
-	good := func() *ordeal {
+	good := func() *chaosRun {
 		return stayed(account{Mark: all, Delivered: []uint64{0, 10, 20}, Sent: 10}, account{Mark: all, Delivered: []uint64{0, 10, 20}, Sent: 20})
 	}
 	for _, c := range []struct {
 		name string
-		harm func(*ordeal)
+		harm func(*chaosRun)
 		want string // empty: nothing is
 	}{
-		{"all is well", func(*ordeal) {}, ""},
-		{"digests differ", func(r *ordeal) { r.processes[1].account.Mark = other },
+		{"all is well", func(*chaosRun) {}, ""},
+		{"digests differ", func(r *chaosRun) { r.processes[1].account.Mark = other },
 			"node 1 (process 1) has 30 messages with digest aa, and node 2 (process 2) has 30 with bb"},
-		{"a message is lost", func(r *ordeal) { r.processes[1].account.Sent = 21 }, "node 2 (process 2) sent 21 messages, of which 20 were delivered"},
-		{"one that left lost a message", func(r *ordeal) { r.processes[1].stage, r.processes[1].account.Sent = hasLeft, 21 },
+		{"a message is lost", func(r *chaosRun) { r.processes[1].account.Sent = 21 }, "node 2 (process 2) sent 21 messages, of which 20 were delivered"},
+		{"one that left lost a message", func(r *chaosRun) { r.processes[1].stage, r.processes[1].account.Sent = hasLeft, 21 },
 			"node 2 (process 2) sent 21 messages, of which 20 were delivered"},
-		{"one that was evicted lost messages", func(r *ordeal) {
+		{"one that was evicted lost messages", func(r *chaosRun) {
 			r.processes[1].stage, r.processes[1].account.Sent, r.processes[1].account.Halted = isOut, 25, "evicted"
 		}, ""},
-		{"more than was sent", func(r *ordeal) {
+		{"more than was sent", func(r *chaosRun) {
 			r.processes[1].stage, r.processes[1].account.Sent, r.processes[1].account.Halted = isOut, 18, "evicted"
 		}, "node 2 (process 2) sent 18 messages, and 20 were delivered"},
-		{"nobody is left", func(r *ordeal) { r.processes = nil }, "nobody is left"},
+		{"nobody is left", func(r *chaosRun) { r.processes = nil }, "nobody is left"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := good()

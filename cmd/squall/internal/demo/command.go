@@ -111,7 +111,7 @@ be missing.`,
 	f.SortFlags = false
 	cmd.RegisterFlagCompletionFunc("engine", cobra.FixedCompletions([]cobra.Completion{"bolt", "wal"}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.RegisterFlagCompletionFunc("fabric", cobra.FixedCompletions([]cobra.Completion{"auto", "shm", "tcp"}, cobra.ShellCompDirectiveNoFileComp))
-	cmd.AddCommand(proc.Command(memberCommand, serveMember), proc.Command(heirCommand, serveHeir), proc.Command(keeperCommand, serveKeeper))
+	cmd.AddCommand(proc.Command(memberCommand, serveMember), proc.Command(chaosCommand, serveChaosMember), proc.Command(durableCommand, serveDurableMember))
 	return cmd
 }
 

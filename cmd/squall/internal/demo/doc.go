@@ -13,12 +13,12 @@
 // With --chaos and --durable a run is a trial: members, which are its subjects, come to harm while
 // they send, and the parent hears what they say.
 //
-// Life of a run with --chaos (an ordeal; its members are heirs): the parent starts the first
-// members, which form a group and send without a pause → at times that a seed gives, one is killed,
-// stopped by the system until the others have gone on without it, or told to leave; a new process
-// takes its place, sometimes as the same node, and gets the state from the others → when time is up
-// and all places are taken, all stop sending, and deliver the rest → the parent compares, prints
-// the table, and all leave.
+// Life of a run with --chaos (chaosRun; its members are of type chaosMember): the parent starts the
+// first members, which form a group and send without a pause → at times that a seed gives, one is
+// killed, stopped by the system until the others have gone on without it, or told to leave; a new
+// process takes its place, sometimes as the same node, and gets the state from the others → when
+// time is up and all places are taken, all stop sending, and deliver the rest → the parent
+// compares, prints the table, and all leave.
 //
 // The state is a digest of everything that was ever delivered, in order, with the number of
 // messages of each process. It is handed over to new members, so that it must be equal at all of
@@ -26,13 +26,13 @@
 // where a state was handed over, where a member went, and every so many messages. Marks at the same
 // message must be equal, also those of members that are gone.
 //
-// Life of a run with --durable (a comeback; its members are keepers): the members form a group,
-// send without a pause, and say which of their messages are on every disk → half-way the parent
-// kills all of them, and reads their logs → it starts them again, in another order; they find each
-// other, agree on what there is, and make the state of their logs → all send again, stop, deliver
-// the rest, and leave → the parent reads the logs once more, and compares: what was acknowledged is
-// on every disk and in every state, which are the same. The state is that of chaos; and each
-// message has to be the line that its number says.
+// Life of a run with --durable (durableRun; its members are of type durableMember): the members
+// form a group, send without a pause, and say which of their messages are on every disk → half-way
+// the parent kills all of them, and reads their logs → it starts them again, in another order; they
+// find each other, agree on what there is, and make the state of their logs → all send again, stop,
+// deliver the rest, and leave → the parent reads the logs once more, and compares: what was
+// acknowledged is on every disk and in every state, which are the same. The state is that of chaos;
+// and each message has to be the line that its number says.
 //
 // Each process has a number of its own, from 1 up, since a node can have several in a run. A
 // message begins with it, and with its own number at its process: so every member sees at once if

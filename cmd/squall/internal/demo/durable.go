@@ -56,7 +56,7 @@ func (o options) runDurable(ctx context.Context, t text, out, errs io.Writer) (e
 			return err
 		}
 	}
-	result, err := newComeback(newTrial(o, t, out, errs)).run(ctx)
+	result, err := newDurableRun(newTrial(o, t, out, errs)).run(ctx)
 	return o.conclude(ctx, result, out, asked.tidy(ctx, err, o.Dir, "the members' logs are in"))
 }
 

@@ -18,24 +18,24 @@ var ErrLost = errors.New("something acknowledged is lost")
 
 // DurableResult is what a demo with --durable found out. It is the object that --json prints.
 type DurableResult struct {
-	Nodes        int            `json:"nodes"`
-	Fabric       string         `json:"fabric"` // as asked for
-	Engine       string         `json:"engine"`
-	Seconds      float64        `json:"seconds"`
-	Restart      float64        `json:"restart_seconds"`          // from the first process that started again to all in a view, with their state
-	Messages     uint64         `json:"messages"`                 // in the one sequence
-	Digest       string         `json:"digest"`                   // of senders and messages in order: a SHA-256
-	Acknowledged uint64         `json:"acknowledged"`             // messages that were on every disk, as their senders were told
-	Before       uint64         `json:"acknowledged_before_kill"` // of those
-	OnDisks      uint64         `json:"on_every_disk"`            // read from the logs at the end, record by record
-	Agree        bool           `json:"agree"`
-	Fault        string         `json:"fault,omitempty"` // if not
-	Processes    []KeeperResult `json:"processes"`
-	Happened     []*Happening   `json:"happened"`
+	Nodes        int              `json:"nodes"`
+	Fabric       string           `json:"fabric"` // as asked for
+	Engine       string           `json:"engine"`
+	Seconds      float64          `json:"seconds"`
+	Restart      float64          `json:"restart_seconds"`          // from the first process that started again to all in a view, with their state
+	Messages     uint64           `json:"messages"`                 // in the one sequence
+	Digest       string           `json:"digest"`                   // of senders and messages in order: a SHA-256
+	Acknowledged uint64           `json:"acknowledged"`             // messages that were on every disk, as their senders were told
+	Before       uint64           `json:"acknowledged_before_kill"` // of those
+	OnDisks      uint64           `json:"on_every_disk"`            // read from the logs at the end, record by record
+	Agree        bool             `json:"agree"`
+	Fault        string           `json:"fault,omitempty"` // if not
+	Processes    []DurableProcess `json:"processes"`
+	Happened     []*Happening     `json:"happened"`
 }
 
-// KeeperResult is the account of one member process.
-type KeeperResult struct {
+// DurableProcess is the account of one member process.
+type DurableProcess struct {
 	Process      int           `json:"process"`
 	Node         squall.NodeID `json:"node"`
 	Fate         string        `json:"fate"`                // killed or stayed
@@ -48,10 +48,10 @@ type KeeperResult struct {
 }
 
 // result puts together what is known. The fault is nil if all is well.
-func (r *comeback) result(fault error) *DurableResult {
+func (r *durableRun) result(fault error) *DurableResult {
 	res := &DurableResult{
 		Nodes: r.Nodes, Fabric: r.Fabric, Engine: r.Engine, Seconds: r.story.now().Seconds(), Restart: r.restart.Seconds(),
-		Before: r.acked, OnDisks: r.onDisks, Agree: fault == nil, Processes: []KeeperResult{}, Happened: r.story.all,
+		Before: r.acked, OnDisks: r.onDisks, Agree: fault == nil, Processes: []DurableProcess{}, Happened: r.story.all,
 	}
 	if fault != nil {
 		res.Fault = fault.Error()
@@ -65,8 +65,8 @@ func (r *comeback) result(fault error) *DurableResult {
 	return res
 }
 
-func (p *process) kept(last *account) KeeperResult {
-	res := KeeperResult{
+func (p *process) kept(last *account) DurableProcess {
+	res := DurableProcess{
 		Process: p.number, Node: p.id, Fate: p.fate(), Sent: p.stopped, Acknowledged: p.acked, Kept: last.of(p.number), Recovered: p.recovered,
 	}
 	if p.account != nil {
@@ -77,7 +77,7 @@ func (p *process) kept(last *account) KeeperResult {
 
 // verdict compares what the members say that stayed, with each other and with what was
 // acknowledged.
-func (r *comeback) verdict(context.Context) error {
+func (r *durableRun) verdict(context.Context) error {
 	stayed := r.stayed()
 	var faults []error
 	for _, fault := range differences(stayed) {
@@ -110,7 +110,7 @@ func (res *DurableResult) writeTable(w io.Writer) error {
 const durableLegend = `acknowledged: messages of the process of which it was told that they are on every disk. Kept: messages of it in the one sequence;
 one that was killed had some on their way, which may be there or not. From the log: messages of all that its log told of.`
 
-func (p KeeperResult) row() table.Row {
+func (p DurableProcess) row() table.Row {
 	number := func(n uint64) string { return humanize.Comma(int64(n)) }
 	recovered, messages, digest := "–", "–", "–"
 	if p.Recovered != nil {

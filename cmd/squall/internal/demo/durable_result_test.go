@@ -11,8 +11,8 @@ import (
 )
 
 // cameBack makes a run of two nodes whose members were killed and started again, of what they said.
-func cameBack() *comeback {
-	r := newComeback(&trial{story: newStory(nil)})
+func cameBack() *durableRun {
+	r := newDurableRun(&trial{story: newStory(nil)})
 	r.Nodes, r.onDisks, r.acked = 2, 40, 18
 	sent := uint64(10)
 	for i := range 4 {
@@ -29,19 +29,19 @@ func cameBack() *comeback {
 func TestTheVerdictFindsWhatIsLost(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		harm func(*comeback)
+		harm func(*durableRun)
 		want error // nil: nothing is
 		text string
 	}{
-		{"all is well", func(*comeback) {}, nil, ""},
-		{"something of a killed one that nobody was told of", func(r *comeback) { r.processes[0].acked = 0 }, nil, ""},
-		{"something acknowledged is lost", func(r *comeback) { r.processes[1].acked = 11 }, ErrLost,
+		{"all is well", func(*durableRun) {}, nil, ""},
+		{"something of a killed one that nobody was told of", func(r *durableRun) { r.processes[0].acked = 0 }, nil, ""},
+		{"something acknowledged is lost", func(r *durableRun) { r.processes[1].acked = 11 }, ErrLost,
 			"node 2 (process 2) was acknowledged 11 messages, of which 10 are left"},
-		{"something of one that stayed is lost", func(r *comeback) { n := uint64(12); r.processes[3].stopped = &n }, ErrDisagree,
+		{"something of one that stayed is lost", func(r *durableRun) { n := uint64(12); r.processes[3].stopped = &n }, ErrDisagree,
 			"node 2 (process 4) sent 12 messages, of which 10 were delivered"},
-		{"the states differ", func(r *comeback) { r.processes[3].account.Mark.Digest = "bb" }, ErrDisagree,
+		{"the states differ", func(r *durableRun) { r.processes[3].account.Mark.Digest = "bb" }, ErrDisagree,
 			"node 1 (process 3) has 40 messages with digest aa, and node 2 (process 4) has 40 with bb"},
-		{"the disks have less", func(r *comeback) { r.onDisks = 39 }, ErrDisagree, "the members have 40 messages, and 39 are on every disk"},
+		{"the disks have less", func(r *durableRun) { r.onDisks = 39 }, ErrDisagree, "the members have 40 messages, and 39 are on every disk"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := cameBack()

@@ -20,7 +20,7 @@ type process struct {
 	account *account      // nil: it has given none
 	until   time.Duration // when it was not in the group any more
 
-	// In an ordeal.
+	// With --chaos.
 	hangs     time.Duration // at least
 	since     time.Duration // when it was stopped
 	missed    bool          // while it hangs: a view without it is in force
@@ -31,7 +31,7 @@ type process struct {
 	from      time.Duration // when it was in the group with all of its state
 	delivered uint64        // as far as is known
 
-	// In a comeback.
+	// With --durable.
 	view      *viewReport
 	waits     string  // for whom, and why
 	recovered *uint64 // messages that its log told of

@@ -171,7 +171,7 @@ func (r *run) await(ctx context.Context, n int, done func(event) bool) error {
 // inquire finds out which member is to blame for an untimely end: it listens a moment to the
 // others.
 func (r *run) inquire(ctx context.Context, first event) error {
-	q := newInquest(r.children)
+	q := newFailureReport(r.children)
 	q.add(first)
 	wait := autopsy
 	if !r.formed {

@@ -14,8 +14,8 @@ import (
 // lookEvery is how often a member looks whether everything has come.
 const lookEvery = 5 * time.Millisecond
 
-// subject is a member in a trial, as far as heirs and keepers are alike: it sends lines without a
-// pause until it is to stop, and tells what it has then.
+// subject is a member in a trial, as far as --chaos and --durable are alike: it sends lines without
+// a pause until it is to stop, and tells what it has then.
 type subject struct {
 	subjectConfig
 	parent  *proc.Parent

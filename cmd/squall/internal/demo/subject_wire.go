@@ -8,8 +8,8 @@ import (
 
 // The hidden commands, below "demo", that members run with --chaos and with --durable.
 const (
-	heirCommand   = "run-chaos-member"
-	keeperCommand = "run-durable-member"
+	chaosCommand   = "run-chaos-member"
+	durableCommand = "run-durable-member"
 )
 
 // subjectConfig is what the parent tells a member first.
@@ -26,11 +26,11 @@ type subjectConfig struct {
 	Size     int      // bytes of a message; 0 is the line's own and a header
 	Verbose  bool
 
-	// An heir's.
+	// With --chaos.
 	FailAfter time.Duration
 	Events    string // the file that gets what happens to it
 
-	// A keeper's.
+	// With --durable.
 	Dir    string // of the node
 	Engine squall.LogEngine
 }
@@ -52,12 +52,12 @@ type subjectReport struct {
 	Account   *account
 	Fault     string // something is wrong, as one member can see
 
-	// An heir's.
+	// With --chaos.
 	Mark   *mark
 	Pause  *pause
 	Dumped bool
 
-	// A keeper's.
+	// With --durable.
 	Waiting string // for whom a restart waits, and why
 	Acked   uint64 // messages of this process, from its first one on, that are on every disk
 }

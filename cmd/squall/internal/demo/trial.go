@@ -18,8 +18,8 @@ import (
 // tickEvery is how often a trial looks whether something is due.
 const tickEvery = 10 * time.Millisecond
 
-// trial is the parent's side of a demo in which members come to harm, as far as an ordeal and a
-// comeback are alike: it starts processes, hears what they say, and tells them what to do.
+// trial is the parent's side of a demo in which members come to harm, as far as --chaos and
+// --durable are alike: it starts processes, hears what they say, and tells them what to do.
 type trial struct {
 	options
 	course    course

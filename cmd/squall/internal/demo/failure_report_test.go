@@ -10,7 +10,7 @@ import (
 	"github.com/squall-go/squall/internal/proc"
 )
 
-func TestTheInquestNamesWhoWentFirst(t *testing.T) {
+func TestTheFailureReportNamesTheMemberThatWentFirst(t *testing.T) {
 	killed := func(i int) event {
 		return event{i: i, err: &proc.Exit{Role: "member", ID: i + 1, Pid: 100 + i, Signal: syscall.SIGKILL}}
 	}
@@ -43,7 +43,7 @@ func TestTheInquestNamesWhoWentFirst(t *testing.T) {
 		{"each blames another", []event{misses(0, 1), misses(1, 2), misses(2, 0)}, true, "the demo ended early, and no member says why"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			q := &inquest{pids: []int{100, 101, 102}, ended: make([]error, 3), lost: make([]*lost, 3)}
+			q := &failureReport{pids: []int{100, 101, 102}, ended: make([]error, 3), lost: make([]*lost, 3)}
 			for _, e := range c.events {
 				q.add(e)
 			}
@@ -58,7 +58,7 @@ func TestTheInquestNamesWhoWentFirst(t *testing.T) {
 }
 
 func TestTheVerdictKeepsWhatTheSystemSaid(t *testing.T) {
-	q := &inquest{pids: []int{1}, ended: []error{&proc.Exit{Err: syscall.ECHILD}}, lost: []*lost{nil}}
+	q := &failureReport{pids: []int{1}, ended: []error{&proc.Exit{Err: syscall.ECHILD}}, lost: []*lost{nil}}
 	if err := q.verdict(); !errors.Is(err, syscall.ECHILD) {
 		t.Fatal(err)
 	}

@@ -16,29 +16,29 @@ import (
 // durableSubgroup is what the logs are of.
 const durableSubgroup = "durable"
 
-// comeback is the trial of a demo with --durable. What the nodes keep is below Dir.
-type comeback struct {
+// durableRun is the trial of a demo with --durable. What the nodes keep is below Dir.
+type durableRun struct {
 	*trial
 	acked   uint64        // messages that were acknowledged before all were killed
 	onDisks uint64        // messages that were on every disk when that was read last
 	restart time.Duration // from the first start to all in a view
 }
 
-func newComeback(t *trial) *comeback {
-	r := &comeback{trial: t}
+func newDurableRun(t *trial) *durableRun {
+	r := &durableRun{trial: t}
 	t.course = r
 	return r
 }
 
-// run does a whole comeback. It returns what is known also with an error.
-func (r *comeback) run(ctx context.Context) (*DurableResult, error) {
+// run does all of it. It returns what is known also with an error.
+func (r *durableRun) run(ctx context.Context) (*DurableResult, error) {
 	ctx, end := r.begin(ctx, r.title())
 	defer end()
 	err := inTurn(ctx, r.found, r.together, r.load, r.killAll, r.readDisks, r.comeBack, r.load, r.silence, r.finish, r.leave, r.readDisks, r.verdict)
 	return r.result(err), err
 }
 
-func (r *comeback) title() string {
+func (r *durableRun) title() string {
 	if r.Nodes == 1 {
 		return fmt.Sprintf("1 node, fabric %s; it keeps what it delivers in a log, engine %v", r.Fabric, r.Engine)
 	}
@@ -46,16 +46,16 @@ func (r *comeback) title() string {
 }
 
 // tick does nothing: nothing is due at a time.
-func (r *comeback) tick() error { return nil }
+func (r *durableRun) tick() error { return nil }
 
 // brief tells a process what to keep its log in.
-func (r *comeback) brief(c *subjectConfig) (command string) {
+func (r *durableRun) brief(c *subjectConfig) (command string) {
 	c.Cluster, c.Subgroup, c.Dir, c.Engine = "squall-durable-demo", durableSubgroup, nodeDir(r.Dir, c.ID), engines[r.Engine]
-	return keeperCommand
+	return durableCommand
 }
 
 // state is how far a process is.
-func (r *comeback) state(p *process) string {
+func (r *durableRun) state(p *process) string {
 	if p.waits != "" && p.view == nil {
 		return "waits for " + p.waits
 	}
@@ -63,7 +63,7 @@ func (r *comeback) state(p *process) string {
 }
 
 // hear takes what a member says.
-func (r *comeback) hear(e trialEvent) error {
+func (r *durableRun) hear(e trialEvent) error {
 	switch {
 	case e.View != nil:
 		r.installed(e.p, e.View)
@@ -79,7 +79,7 @@ func (r *comeback) hear(e trialEvent) error {
 	return nil
 }
 
-func (r *comeback) installed(p *process, v *viewReport) {
+func (r *durableRun) installed(p *process, v *viewReport) {
 	p.view = v
 	if v.ID <= r.newest || r.parting {
 		return
@@ -88,14 +88,14 @@ func (r *comeback) installed(p *process, v *viewReport) {
 	r.story.tell(Happening{What: whatView, View: v.ID, Nodes: v.Nodes})
 }
 
-func (r *comeback) waits(p *process, why string) {
+func (r *durableRun) waits(p *process, why string) {
 	if p.waits != why {
 		p.waits = why
 		r.story.tell(Happening{What: whatWaits, Node: p.id, Process: p.number, Detail: why})
 	}
 }
 
-func (r *comeback) recovered(p *process, got restored) {
+func (r *durableRun) recovered(p *process, got restored) {
 	p.stage, p.recovered = whole, &got.Messages
 	if r.acked > 0 {
 		r.story.tell(Happening{What: whatRecovered, Node: p.id, Process: p.number, Count: got.Messages, TookNs: int64(got.Took)})
@@ -103,7 +103,7 @@ func (r *comeback) recovered(p *process, got restored) {
 }
 
 // together waits until all members are in one view, and have what their logs tell.
-func (r *comeback) together(ctx context.Context) error {
+func (r *durableRun) together(ctx context.Context) error {
 	return r.loop(ctx, func() bool {
 		return len(r.whole()) == r.Nodes && r.all(func(p *process) bool { return p.view != nil && p.view.ID == r.newest && len(p.view.Nodes) == r.Nodes })
 	})
@@ -111,7 +111,7 @@ func (r *comeback) together(ctx context.Context) error {
 
 // load lets the members send for half of the time, and until each of them was acknowledged
 // something.
-func (r *comeback) load(ctx context.Context) error {
+func (r *durableRun) load(ctx context.Context) error {
 	until := time.Now().Add(r.Duration / 2)
 	return r.loop(ctx, func() bool {
 		return time.Now().After(until) && r.all(func(p *process) bool { return p.acked > 0 })
@@ -120,7 +120,7 @@ func (r *comeback) load(ctx context.Context) error {
 
 // killAll kills everybody at once, so that no view of fewer members comes to be. What they had said
 // until then counts.
-func (r *comeback) killAll(ctx context.Context) error {
+func (r *durableRun) killAll(ctx context.Context) error {
 	var children []*proc.Child
 	for _, p := range r.processes {
 		p.stage = isKilled
@@ -139,7 +139,7 @@ func (r *comeback) killAll(ctx context.Context) error {
 
 // readDisks reads what the members' logs have, while none of them runs, and looks whether
 // everything that was acknowledged is there.
-func (r *comeback) readDisks(context.Context) error {
+func (r *durableRun) readDisks(context.Context) error {
 	var most uint64
 	for id := squall.NodeID(1); int(id) <= r.Nodes; id++ {
 		n, by, err := readLog(nodeDir(r.Dir, id))
@@ -193,7 +193,7 @@ func readLog(dir string) (n uint64, by map[uint64]uint64, err error) {
 }
 
 // compareDisks is how many messages all logs have, which must be the same ones.
-func (r *comeback) compareDisks() (same uint64, err error) {
+func (r *durableRun) compareDisks() (same uint64, err error) {
 	var dirs []string
 	for id := squall.NodeID(1); int(id) <= r.Nodes; id++ {
 		dirs = append(dirs, nodeDir(r.Dir, id))
@@ -208,7 +208,7 @@ func (r *comeback) compareDisks() (same uint64, err error) {
 }
 
 // comeBack starts all nodes again, in another order, where they were.
-func (r *comeback) comeBack(ctx context.Context) error {
+func (r *durableRun) comeBack(ctx context.Context) error {
 	begin := time.Now()
 	first := slices.Clone(r.processes)
 	var join []string

@@ -11,15 +11,15 @@ import (
 	"github.com/squall-go/squall/internal/proc"
 )
 
-// heir is a member in a demo with --chaos: it gets the state from the others.
-type heir struct {
+// chaosMember is a member in a demo with --chaos: it gets the state from the others.
+type chaosMember struct {
 	subject
 	events *os.File
 }
 
-// serveHeir is the function of a member process.
-func serveHeir(ctx context.Context, parent *proc.Parent) (err error) {
-	m := &heir{}
+// serveChaosMember is the function of a member process.
+func serveChaosMember(ctx context.Context, parent *proc.Parent) (err error) {
+	m := &chaosMember{}
 	if m.subject, err = newSubject(parent); err != nil {
 		return err
 	}
@@ -31,7 +31,7 @@ func serveHeir(ctx context.Context, parent *proc.Parent) (err error) {
 	return m.run(ctx)
 }
 
-func (m *heir) run(ctx context.Context) (err error) {
+func (m *chaosMember) run(ctx context.Context) (err error) {
 	config := squall.SubgroupConfig{DeliverBatch: m.replica.deliver, Snapshot: m.replica.snapshot, Restore: m.replica.restore}
 	if err = m.open(ctx, m.groupConfig(config, m.happened)); err != nil {
 		return err
@@ -59,7 +59,7 @@ func (m *heir) run(ctx context.Context) (err error) {
 }
 
 // obey does what the parent asks of a member that stays.
-func (m *heir) obey(ctx context.Context, do order) {
+func (m *chaosMember) obey(ctx context.Context, do order) {
 	switch {
 	case do.Stop:
 		m.stop()
@@ -74,7 +74,7 @@ func (m *heir) obey(ctx context.Context, do order) {
 }
 
 // happened writes down what happens, and tells the parent what it wants to know.
-func (m *heir) happened(e squall.Event) {
+func (m *chaosMember) happened(e squall.Event) {
 	fmt.Fprintf(m.events, "%s %T: %v\n", time.Now().Format("15:04:05.000000"), e, e)
 	if e, ok := e.(squall.StateRestored); ok {
 		m.say(subjectReport{Restored: &restored{e.Source, m.replica.restored(), e.Took + e.Behind}})
@@ -82,7 +82,7 @@ func (m *heir) happened(e squall.Event) {
 	m.subject.happened(e)
 }
 
-func (m *heir) sendLine(ctx context.Context, number uint64) error {
+func (m *chaosMember) sendLine(ctx context.Context, number uint64) error {
 	claim, err := m.claim(ctx, number)
 	if err != nil {
 		return err
@@ -92,7 +92,7 @@ func (m *heir) sendLine(ctx context.Context, number uint64) error {
 
 // halted tells why this member is none any more. That is what it is here for, and no error of this
 // process.
-func (m *heir) halted(reason error) error {
+func (m *chaosMember) halted(reason error) error {
 	m.quit()
 	m.report(reason)
 	return nil
@@ -100,7 +100,7 @@ func (m *heir) halted(reason error) error {
 
 // leave takes this member out of the group, with all that it sent delivered. That takes as long as
 // it takes: who hangs holds it up.
-func (m *heir) leave(ctx context.Context) error {
+func (m *chaosMember) leave(ctx context.Context) error {
 	m.quit()
 	err := m.group.Leave(ctx)
 	switch reason := m.group.Err(); {

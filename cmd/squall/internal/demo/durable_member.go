@@ -17,8 +17,8 @@ import (
 // mostUnacked is how many messages of a member may be on their way to disks.
 const mostUnacked = 4096
 
-// keeper is a member in a demo with --durable: it keeps what is delivered in a log.
-type keeper struct {
+// durableMember is a member in a demo with --durable: it keeps what is delivered in a log.
+type durableMember struct {
 	subject
 	unacked chan unacked
 	acked   atomic.Uint64
@@ -30,9 +30,9 @@ type unacked struct {
 	future *squall.Future
 }
 
-// serveKeeper is the function of a member process.
-func serveKeeper(ctx context.Context, parent *proc.Parent) (err error) {
-	m := &keeper{unacked: make(chan unacked, mostUnacked)}
+// serveDurableMember is the function of a member process.
+func serveDurableMember(ctx context.Context, parent *proc.Parent) (err error) {
+	m := &durableMember{unacked: make(chan unacked, mostUnacked)}
 	if m.subject, err = newSubject(parent); err != nil {
 		return err
 	}
@@ -44,7 +44,7 @@ func serveKeeper(ctx context.Context, parent *proc.Parent) (err error) {
 	return m.run(ctx)
 }
 
-func (m *keeper) run(ctx context.Context) (err error) {
+func (m *durableMember) run(ctx context.Context) (err error) {
 	config := squall.SubgroupConfig{Mode: squall.Persistent, DeliverBatch: m.deliver, Log: squall.LogConfig{Engine: m.Engine, Recover: m.recover}}
 	if err = m.open(ctx, m.groupConfig(config, m.happened)); err != nil {
 		return err
@@ -73,7 +73,7 @@ func (m *keeper) run(ctx context.Context) (err error) {
 }
 
 // happened tells the parent what it wants to know.
-func (m *keeper) happened(e squall.Event) {
+func (m *durableMember) happened(e squall.Event) {
 	if e, ok := e.(squall.Restarting); ok && e.Step == squall.RestartWaiting && len(e.Nodes) > 0 {
 		m.say(subjectReport{Waiting: strings.TrimPrefix(e.String(), "waiting for ")})
 	}
@@ -81,7 +81,7 @@ func (m *keeper) happened(e squall.Event) {
 }
 
 // deliver is the upcall.
-func (m *keeper) deliver(run []squall.Message) {
+func (m *durableMember) deliver(run []squall.Message) {
 	for _, msg := range run {
 		m.look(msg.Data)
 	}
@@ -89,7 +89,7 @@ func (m *keeper) deliver(run []squall.Message) {
 }
 
 // recover is the upcall that takes the state from the log.
-func (m *keeper) recover(l *squall.Log) error {
+func (m *durableMember) recover(l *squall.Log) error {
 	start := time.Now()
 	m.replica.reset()
 	for r, err := range l.Range(squall.Version{}, squall.Version{}) {
@@ -104,7 +104,7 @@ func (m *keeper) recover(l *squall.Log) error {
 }
 
 // look compares a message with the line that was sent. Its number is the replica's to look at.
-func (m *keeper) look(data []byte) {
+func (m *durableMember) look(data []byte) {
 	if len(data) < headerBytes {
 		return // the replica says so
 	}
@@ -125,7 +125,7 @@ func (c *subjectConfig) text(number uint64) []byte {
 	return text
 }
 
-func (m *keeper) sendLine(ctx context.Context, number uint64) error {
+func (m *durableMember) sendLine(ctx context.Context, number uint64) error {
 	claim, err := m.claim(ctx, number)
 	if err != nil {
 		return err
@@ -144,7 +144,7 @@ func (m *keeper) sendLine(ctx context.Context, number uint64) error {
 
 // acknowledge tells the parent which messages of this member are on every disk. They come there in
 // their order, so the newest stands for all before it.
-func (m *keeper) acknowledge(ctx context.Context) {
+func (m *durableMember) acknowledge(ctx context.Context) {
 	for {
 		var newest unacked
 		select {

@@ -11,23 +11,23 @@ import (
 	"github.com/squall-go/squall/internal/proc"
 )
 
-// inquest collects what is known after a member went before its time. One death ends the demo at
-// all the others, so the first to be seen need not be the first to have gone.
-type inquest struct {
+// failureReport collects what is known after a member went before its time. One death ends the demo
+// at all the others, so the first to be seen need not be the first to have gone.
+type failureReport struct {
 	pids  []int
 	ended []error // by member: how it ended; nil while it lives
 	lost  []*lost // by member: whom it misses
 }
 
-func newInquest(children []*proc.Child) *inquest {
-	q := &inquest{ended: make([]error, len(children)), lost: make([]*lost, len(children))}
+func newFailureReport(children []*proc.Child) *failureReport {
+	q := &failureReport{ended: make([]error, len(children)), lost: make([]*lost, len(children))}
 	for _, c := range children {
 		q.pids = append(q.pids, c.Pid())
 	}
 	return q
 }
 
-func (q *inquest) add(e event) {
+func (q *failureReport) add(e event) {
 	if e.Lost != nil {
 		q.lost[e.i] = e.Lost
 	}
@@ -38,7 +38,7 @@ func (q *inquest) add(e event) {
 
 // complete reports whether nothing more is to be learnt: every member has ended or said whom it
 // misses.
-func (q *inquest) complete() bool {
+func (q *failureReport) complete() bool {
 	for i := range q.ended {
 		if q.ended[i] == nil && q.lost[i] == nil {
 			return false
@@ -48,7 +48,7 @@ func (q *inquest) complete() bool {
 }
 
 // witnesses are the members, from 1, that miss member i.
-func (q *inquest) witnesses(i int) (ids []int) {
+func (q *failureReport) witnesses(i int) (ids []int) {
 	for w, l := range q.lost {
 		if l != nil && l.ID == squall.NodeID(i+1) {
 			ids = append(ids, w+1)
@@ -60,7 +60,7 @@ func (q *inquest) witnesses(i int) (ids []int) {
 // verdict says who went and how, and what the others saw. Members that were killed come first, then
 // those that ended in another way without blaming anybody, then those that the others miss and that
 // miss nobody.
-func (q *inquest) verdict() error {
+func (q *failureReport) verdict() error {
 	for _, guilty := range []func(i int) bool{q.killed, q.failed, q.missed, q.early} {
 		var errs []error
 		for i := range q.ended {
@@ -75,20 +75,20 @@ func (q *inquest) verdict() error {
 	return errors.New("the demo ended early, and no member says why")
 }
 
-func (q *inquest) killed(i int) bool {
+func (q *failureReport) killed(i int) bool {
 	var exit *proc.Exit
 	return errors.As(q.ended[i], &exit) && exit.Signal != 0
 }
 
-func (q *inquest) failed(i int) bool {
+func (q *failureReport) failed(i int) bool {
 	return q.ended[i] != nil && q.ended[i] != io.EOF && q.lost[i] == nil
 }
 
-func (q *inquest) missed(i int) bool { return q.lost[i] == nil && len(q.witnesses(i)) > 0 }
+func (q *failureReport) missed(i int) bool { return q.lost[i] == nil && len(q.witnesses(i)) > 0 }
 
-func (q *inquest) early(i int) bool { return q.ended[i] == io.EOF }
+func (q *failureReport) early(i int) bool { return q.ended[i] == io.EOF }
 
-func (q *inquest) describe(i int) error {
+func (q *failureReport) describe(i int) error {
 	witnesses := q.witnesses(i)
 	err := q.ended[i]
 	switch {

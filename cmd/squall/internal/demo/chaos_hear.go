@@ -6,7 +6,7 @@ import (
 )
 
 // hear takes what a member says.
-func (r *ordeal) hear(e trialEvent) error {
+func (r *chaosRun) hear(e trialEvent) error {
 	p := e.p
 	switch {
 	case e.View != nil:
@@ -24,7 +24,7 @@ func (r *ordeal) hear(e trialEvent) error {
 }
 
 // installed takes a view.
-func (r *ordeal) installed(p *process, v viewReport) error {
+func (r *chaosRun) installed(p *process, v viewReport) error {
 	if r.parting {
 		return nil
 	}
@@ -47,7 +47,7 @@ func (r *ordeal) installed(p *process, v viewReport) error {
 
 // tellView begins a view's line. It ends with the pauses of those that were there before and still
 // send.
-func (r *ordeal) tellView(v viewReport) *view {
+func (r *chaosRun) tellView(v viewReport) *view {
 	known := &view{nodes: v.Nodes}
 	h := Happening{What: whatView, View: v.ID, Nodes: v.Nodes}
 	if v.ID > 1 {
@@ -66,7 +66,7 @@ func (r *ordeal) tellView(v viewReport) *view {
 }
 
 // miss notes who is not in a view any more.
-func (r *ordeal) miss(v viewReport) {
+func (r *chaosRun) miss(v viewReport) {
 	for _, p := range r.processes {
 		if p.stage == isHung && !p.missed && !slices.Contains(v.Nodes, p.id) {
 			p.missed = true
@@ -76,7 +76,7 @@ func (r *ordeal) miss(v viewReport) {
 }
 
 // marked compares a mark with what others said.
-func (r *ordeal) marked(p *process, m mark) error {
+func (r *chaosRun) marked(p *process, m mark) error {
 	p.delivered = max(p.delivered, m.Messages)
 	if err := r.ledger.note(p.who(), m); err != nil {
 		return fmt.Errorf("%w: %w", ErrDisagree, err)
@@ -86,7 +86,7 @@ func (r *ordeal) marked(p *process, m mark) error {
 
 // paused takes the pause that a member saw before the first message of a view. If that view was
 // told without it, because nothing was delivered in it for long, it is told with the next one.
-func (r *ordeal) paused(p *process, seen pause) {
+func (r *chaosRun) paused(p *process, seen pause) {
 	p.longest = max(p.longest, seen.Took)
 	v := r.views[seen.View]
 	if v == nil {
@@ -103,7 +103,7 @@ func (r *ordeal) paused(p *process, seen pause) {
 }
 
 // unexpect notes that no pause is to come from a member.
-func (r *ordeal) unexpect(v *view, p *process) {
+func (r *chaosRun) unexpect(v *view, p *process) {
 	if i := slices.Index(v.expect, p.number); i >= 0 {
 		if v.expect = slices.Delete(v.expect, i, i+1); len(v.expect) == 0 {
 			r.story.release(v.told)
@@ -112,7 +112,7 @@ func (r *ordeal) unexpect(v *view, p *process) {
 }
 
 // strikes takes a member out of those that are waited for.
-func (r *ordeal) strikes(p *process, s stage) {
+func (r *chaosRun) strikes(p *process, s stage) {
 	p.stage, p.until = s, r.story.now()
 	for id := range r.newest {
 		if v := r.views[id+1]; v != nil {
@@ -122,7 +122,7 @@ func (r *ordeal) strikes(p *process, s stage) {
 }
 
 // restored notes that a member has the state.
-func (r *ordeal) restored(p *process, got restored) {
+func (r *chaosRun) restored(p *process, got restored) {
 	if p.stage != starting {
 		return
 	}
@@ -133,7 +133,7 @@ func (r *ordeal) restored(p *process, got restored) {
 }
 
 // accounted takes what a member says at its end.
-func (r *ordeal) accounted(p *process, a *account) error {
+func (r *chaosRun) accounted(p *process, a *account) error {
 	before := p.account
 	p.account = a
 	p.longest = max(p.longest, a.Longest)
@@ -155,7 +155,7 @@ func (r *ordeal) accounted(p *process, a *account) error {
 }
 
 // lost takes the end of a member that the others go on without.
-func (r *ordeal) lost(p *process, a *account) error {
+func (r *chaosRun) lost(p *process, a *account) error {
 	planned := p.stage == goesOn || p.stage == isHung
 	if !planned && (!a.Evicted || !r.refilling) {
 		return fmt.Errorf("%s is out, and nobody harmed it: %s; if this machine is busy, try a longer --fail-after", p.who(), a.Halted)
@@ -169,17 +169,17 @@ func (r *ordeal) lost(p *process, a *account) error {
 }
 
 // vacate has a new process take a place, in a while.
-func (r *ordeal) vacate(p *process) {
-	v := vacancy{id: p.id, at: r.story.now() + r.plan.vacant(), again: true}
+func (r *chaosRun) vacate(p *process) {
+	v := opening{id: p.id, at: r.story.now() + r.plan.vacant(), again: true}
 	if !r.plan.sameNode() {
 		r.nodes++
 		v.id, v.again = r.nodes, false
 	}
-	r.vacancies = append(r.vacancies, v)
+	r.openings = append(r.openings, v)
 }
 
 // tick does what is due.
-func (r *ordeal) tick() error {
+func (r *chaosRun) tick() error {
 	r.story.flush()
 	if err := r.resume(); err != nil {
 		return err
@@ -197,7 +197,7 @@ func (r *ordeal) tick() error {
 }
 
 // resume lets members go on that hung for long enough, and that the others have noticed.
-func (r *ordeal) resume() error {
+func (r *chaosRun) resume() error {
 	for _, p := range r.processes {
 		if p.stage != isHung || !p.missed || r.story.now() < p.since+p.hangs {
 			continue
@@ -212,10 +212,10 @@ func (r *ordeal) resume() error {
 }
 
 // refill fills the places that are due.
-func (r *ordeal) refill() error {
+func (r *chaosRun) refill() error {
 	now := r.story.now()
-	due := func(v vacancy) bool { return v.at <= now }
-	for _, v := range r.vacancies {
+	due := func(v opening) bool { return v.at <= now }
+	for _, v := range r.openings {
 		if !due(v) {
 			continue
 		}
@@ -224,12 +224,12 @@ func (r *ordeal) refill() error {
 			return err
 		}
 	}
-	r.vacancies = slices.DeleteFunc(r.vacancies, due)
+	r.openings = slices.DeleteFunc(r.openings, due)
 	return nil
 }
 
 // strike lets something happen to a member.
-func (r *ordeal) strike() error {
+func (r *chaosRun) strike() error {
 	members := r.whole()
 	p := members[r.plan.victim(len(members))]
 	h := Happening{Node: p.id, Process: p.number}

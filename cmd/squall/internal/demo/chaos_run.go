@@ -22,14 +22,14 @@ const (
 	dumpWithin = 2 * time.Second
 )
 
-// ordeal is the trial of a demo with --chaos.
-type ordeal struct {
+// chaosRun is the trial of a demo with --chaos.
+type chaosRun struct {
 	*trial
 	plan      *plan
 	ledger    *ledger
 	dir       string // of the members' events
 	views     map[squall.ViewID]*view
-	vacancies []vacancy
+	openings  []opening
 	nodes     squall.NodeID // the highest id so far
 	next      time.Duration // when something may happen next
 	striking  bool          // things happen
@@ -44,22 +44,22 @@ type view struct {
 	pauses []Pause
 }
 
-// vacancy is a place that a new process takes.
-type vacancy struct {
+// opening is a place that a new process takes.
+type opening struct {
 	id    squall.NodeID
 	at    time.Duration
 	again bool
 }
 
-// newOrdeal is an ordeal whose seed is known. The directory gets what happens to each member.
-func newOrdeal(t *trial, dir string) *ordeal {
-	r := &ordeal{trial: t, plan: newPlan(t.Seed), ledger: newLedger(), dir: dir, views: map[squall.ViewID]*view{}, nodes: squall.NodeID(t.Nodes)}
+// newChaosRun returns a run whose seed is known. The directory gets what happens to each member.
+func newChaosRun(t *trial, dir string) *chaosRun {
+	r := &chaosRun{trial: t, plan: newPlan(t.Seed), ledger: newLedger(), dir: dir, views: map[squall.ViewID]*view{}, nodes: squall.NodeID(t.Nodes)}
 	t.course = r
 	return r
 }
 
-// run does a whole ordeal. It returns what is known also with an error.
-func (r *ordeal) run(ctx context.Context) (*ChaosResult, error) {
+// run does all of it. It returns what is known also with an error.
+func (r *chaosRun) run(ctx context.Context) (*ChaosResult, error) {
 	ctx, end := r.begin(ctx, fmt.Sprintf("%d nodes, fabric %s, a member that is silent for %v is removed; --seed %d", r.Nodes, r.Fabric, r.FailAfter, r.Seed))
 	defer end()
 	err := inTurn(ctx, r.found, r.form, r.harm, r.settle, r.silence, r.finish, r.leave, r.verdict)
@@ -71,14 +71,14 @@ func (r *ordeal) run(ctx context.Context) (*ChaosResult, error) {
 }
 
 // brief tells a process when another one has failed, and where to write down what happens to it.
-func (r *ordeal) brief(c *subjectConfig) (command string) {
+func (r *chaosRun) brief(c *subjectConfig) (command string) {
 	c.Cluster, c.Subgroup, c.FailAfter = fmt.Sprintf("squall-chaos-%d", os.Getpid()), "chaos", r.FailAfter
 	c.Events = filepath.Join(r.dir, fmt.Sprintf("process-%d-node-%d", c.Process, c.ID))
-	return heirCommand
+	return chaosCommand
 }
 
 // state is how far a process is.
-func (r *ordeal) state(p *process) string {
+func (r *chaosRun) state(p *process) string {
 	if p.stage == whole && p.stopped != nil && p.account == nil {
 		return "has not delivered all that was sent"
 	}
@@ -86,12 +86,12 @@ func (r *ordeal) state(p *process) string {
 }
 
 // form waits until all are in the first view.
-func (r *ordeal) form(ctx context.Context) error {
+func (r *chaosRun) form(ctx context.Context) error {
 	return r.loop(ctx, func() bool { return len(r.whole()) == r.Nodes })
 }
 
 // harm lets things happen until time is up.
-func (r *ordeal) harm(ctx context.Context) error {
+func (r *chaosRun) harm(ctx context.Context) error {
 	r.striking, r.refilling = true, true
 	r.next = r.story.now() + r.plan.rest()
 	err := r.loop(ctx, func() bool { return r.story.now() >= r.Duration })
@@ -100,14 +100,14 @@ func (r *ordeal) harm(ctx context.Context) error {
 }
 
 // settle waits until all places are taken again.
-func (r *ordeal) settle(ctx context.Context) error {
+func (r *chaosRun) settle(ctx context.Context) error {
 	err := r.loop(ctx, func() bool { return len(r.whole()) == r.Nodes && len(r.at(isHung)) == 0 && len(r.at(goesOn)) == 0 })
 	r.refilling = false
 	return err
 }
 
 // dump has all members that answer write down what they know.
-func (r *ordeal) dump() {
+func (r *chaosRun) dump() {
 	ctx, cancel := context.WithTimeout(r.ctx, dumpWithin)
 	defer cancel()
 	asked := r.whole()
@@ -125,7 +125,7 @@ func (r *ordeal) dump() {
 }
 
 // keep adds the story to what is kept.
-func (r *ordeal) keep() {
+func (r *chaosRun) keep() {
 	var text strings.Builder
 	fmt.Fprintf(&text, "seed %d\n", r.Seed)
 	for _, h := range r.story.all {
