@@ -74,7 +74,7 @@ func measureQuickly(t *testing.T, args ...string) (r Report) {
 
 func TestWhatIsOnEveryDiskIsMeasuredBesideTheDisk(t *testing.T) {
 	t.Parallel()
-	for _, args := range [][]string{{"--engine", "wal"}, {"--engine", "bolt", "--size", "100"}, {"--after-persist", "--sign", "--limits=false"}} {
+	for _, args := range [][]string{{"--engine", "wal"}, {"--engine", "bolt", "--size", "100", "--nodes", "2"}, {"--after-persist", "--sign", "--limits=false", "--nodes", "2"}} {
 		r := measureUntil(t, wrote, args...)
 		if row := r.Rows[0]; (len(r.Series) == 3) != (row.Pairs != nil && row.Pairs.Median > 0) {
 			t.Errorf("%v: %+v", args, row)

@@ -12,9 +12,12 @@ import (
 	"github.com/squall-go/squall/internal/testlab/netlab"
 )
 
-// rest is between being ready and the start: the buckets of the links are full again then, and
-// everybody waits.
-const rest = 150 * time.Millisecond
+// The rest is between being ready and the start, so that everybody waits. In a lab the buckets of the
+// links are full again then.
+const (
+	rest    = 20 * time.Millisecond
+	labRest = 150 * time.Millisecond
+)
 
 // fleet is the member processes of a number of nodes, each on a host of its own or all on this one.
 // It stays for all runs on such hosts.
@@ -84,7 +87,11 @@ func (f *fleet) run(c Case) (r Run, err error) {
 		return r, err
 	}
 	busy := watchMachine()
-	if err := f.tell(opGo, now().add(rest)); err != nil {
+	pause := rest
+	if f.lab != nil {
+		pause = labRest
+	}
+	if err := f.tell(opGo, now().add(pause)); err != nil {
 		return r, err
 	}
 	busyFor := busy()
