@@ -114,7 +114,7 @@ type process struct {
 
 func spawn(t testing.TB, id int) *process {
 	t.Helper()
-	c, err := proc.Start(context.Background(), "", nil, proc.Options{ID: id, Env: []string{fmt.Sprint(childEnv, "=", id)}, Log: os.Stderr})
+	c, err := proc.Start(context.Background(), "", proc.NoConfig, proc.Options{ID: id, Env: []string{fmt.Sprint(childEnv, "=", id)}, Log: os.Stderr})
 	if err != nil {
 		t.Fatal(err)
 	}

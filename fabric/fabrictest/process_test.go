@@ -121,7 +121,7 @@ func withChild(t *testing.T, mode auto.Mode, role string, here int, shape fabric
 	t.Helper()
 	c := &child{temporary: t.TempDir()}
 	var err error
-	if c.Child, err = proc.Start(context.Background(), "", nil, proc.Options{Role: role, Env: []string{roleVariable + "=" + role, "TMPDIR=" + c.temporary}}); err != nil {
+	if c.Child, err = proc.Start(context.Background(), "", proc.NoConfig, proc.Options{Role: role, Env: []string{roleVariable + "=" + role, "TMPDIR=" + c.temporary}}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

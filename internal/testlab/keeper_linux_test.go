@@ -250,7 +250,7 @@ func (k *kept) differs(have *kept) error {
 type keeperProcess struct{ *proc.Child }
 
 func startKeeper() (*keeperProcess, error) {
-	c, err := proc.Start(context.Background(), "", nil, proc.Options{Role: "keeper", Env: []string{keeperVariable + "=1", "GOMAXPROCS=2"}, Log: os.Stderr})
+	c, err := proc.Start(context.Background(), "", proc.NoConfig, proc.Options{Role: "keeper", Env: []string{keeperVariable + "=1", "GOMAXPROCS=2"}, Log: os.Stderr})
 	return &keeperProcess{c}, err
 }
 
