@@ -193,7 +193,7 @@ func TestAKilledMemberIsNamedByItsParentAndByTheOthers(t *testing.T) {
 			}
 			killed := time.Now()
 			status, errs := r.end(t)
-			want := fmt.Sprintf("member 2 (pid %d) was killed by signal 9 (killed); members 1 and 3 report: node 2 (rank ", r.pids[1])
+			want := fmt.Sprintf("member 2 (pid %d) was killed by signal 9 (killed); members 1 and 3 report: node 2 at ", r.pids[1])
 			if status != 1 || len(errs) != 1 || !strings.HasPrefix(errs[0], want) {
 				t.Fatalf("exit status %d, %q, not %q", status, errs, want)
 			}
