@@ -549,3 +549,31 @@ func (p *pristine) readAll(ctx context.Context, c StoreConfig, lc LogConfig) (i 
 	}
 	return i, nil
 }
+
+// A bucket of a log that a crash left leads to another good page of its file: what is lost by that lies behind the last note of the log's end.
+func TestAPartOfATreeIsFoundOutInFrontOfTheNote(t *testing.T) {
+	for _, p := range pristines(t) {
+		if p.closed || !strings.HasPrefix(p.name, EngineBolt.String()) {
+			continue
+		}
+		outcomes := map[outcome]int{}
+		for _, h := range p.harms(rand.New(rand.NewPCG(1, 1))) {
+			if !strings.HasPrefix(h.what, "bucket root") || !strings.HasPrefix(h.file, logsDir) {
+				continue
+			}
+			dir := t.TempDir()
+			if err := p.put(dir, h); err != nil {
+				t.Fatal(err)
+			}
+			what, err := p.trial(t.Context(), dir, h)
+			if err != nil {
+				t.Errorf("%s: %s: %v", h.file, h.what, err)
+			}
+			outcomes[what]++
+		}
+		t.Log(outcomes)
+		if outcomes[mended]+outcomes[aside] == 0 {
+			t.Errorf("%v: nothing was found out", outcomes)
+		}
+	}
+}
