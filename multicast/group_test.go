@@ -273,6 +273,25 @@ func TestAReceiverThatTakesPartOfARunIsOfferedTheRest(t *testing.T) {
 	}
 }
 
+// What an application took of a run counts as delivered while it refuses the rest: it may wait for that, as one does whose messages wait for
+// disks.
+func TestWhatWasTakenOfARunIsDelivered(t *testing.T) {
+	g := newGroup(t, 2, views.Ordered, multicast.Tuning{}, 0)
+	left := 2
+	g.nodes[1].take = func(n int) int {
+		n = min(n, left)
+		left -= n
+		return n
+	}
+	for k := range 5 {
+		g.send(0, "%d", k)
+	}
+	g.settle()
+	if n := g.nodes[1]; len(n.log) != 2 || n.Delivered() != 2 || n.Line(1)[3] != 2 {
+		t.Errorf("of 5 messages %v were taken; delivered is %d, and %d for others", n.log, n.Delivered(), n.Line(1)[3])
+	}
+}
+
 // fifo checks that every sender's messages, which are numbers, were delivered in its order, each once.
 func (g *group) fifo() {
 	g.t.Helper()

@@ -29,8 +29,13 @@ func (l *shared) Name() string         { return "shared" }
 // twoShared are two members on shared rows, and the rows.
 func twoShared(t *testing.T) (nodes []*node, rows [][]byte) {
 	t.Helper()
+	return twoSharedOf(t, views.Ordered)
+}
+
+func twoSharedOf(t *testing.T, mode views.Mode) (nodes []*node, rows [][]byte) {
+	t.Helper()
 	both := []order.Rank{0, 1}
-	sg := views.Subgroup{Name: "a", RingBytes: 4096, Window: 8, Members: both, Senders: both}
+	sg := views.Subgroup{Name: "a", Mode: mode, RingBytes: 4096, Window: 8, Members: both, Senders: both}
 	v := &views.View{ID: 1, Members: []views.Member{{ID: 1}, {ID: 2}}, Subgroups: []views.Subgroup{sg}}
 	layout := sst.NewLayout(2)
 	columns := multicast.Declare(layout, sg)
@@ -49,7 +54,9 @@ func twoShared(t *testing.T) (nodes []*node, rows [][]byte) {
 			t.Fatal(err)
 		}
 		one := &node{table: table}
-		one.Subgroup = multicast.New(multicast.Config{View: v, Subgroup: sg, Columns: columns, Table: table, Receiver: one})
+		one.Subgroup = multicast.New(multicast.Config{
+			View: v, Subgroup: sg, Columns: columns, Table: table, Receiver: one, Clock: func() order.Time { return 1 },
+		})
 		table.OnMove(one.Rebind)
 		nodes = append(nodes, one)
 	}

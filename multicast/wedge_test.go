@@ -267,6 +267,55 @@ func TestUnorderedMessagesBeyondTheTrimAreDeliveredOnce(t *testing.T) {
 	}
 }
 
+// A future of a message is fulfilled when the message is here. One behind the trim is sent again in the next view, though the order of this one
+// goes on behind its place.
+func TestAnOwnMessageBehindTheTrimIsNotHere(t *testing.T) {
+	g := newGroup(t, 3, views.Ordered, multicast.Tuning{NoNulls: true})
+	g.send(0, "all have it")
+	g.settle()
+	g.ways.Hold(0, 2, true)
+	g.send(0, "rank 2 has it not")
+	g.send(1, "b")
+	g.send(2, "c")
+	g.send(1, "d")
+	g.settle()
+	if trim := fmt.Sprint(g.end(0, 1, 2)); trim != "[1 2 1]" {
+		t.Fatalf("trim %s", trim)
+	}
+	for r, want := range []string{"[true false]", "[true true]", "[true false]"} {
+		n := g.nodes[r]
+		if got := fmt.Sprint([]bool{n.Has(0), n.Has(1)}); got != want {
+			t.Errorf("rank %d has its first two messages: %s, want %s", r, got, want)
+		}
+		if behind := n.SeqOf(1) < n.Delivered(); !behind && r == 0 {
+			t.Errorf("rank %d delivered up to %d: its second message has place %d", r, n.Delivered(), n.SeqOf(1))
+		}
+	}
+}
+
+// M10, with bodies: a large message that was delivered ahead of its view is dropped in the next one, and its body with it.
+func TestTheBodyOfAMessageThatWasDeliveredAheadIsFreed(t *testing.T) {
+	all := make([]*bodies, 2)
+	g := newGroupAfter(t, func(r int, cfg *multicast.Config) {
+		all[r] = newBodies()
+		all[r].put(0, 5, "a body")
+		cfg.Bodies = all[r]
+		if r == 1 {
+			cfg.Ahead = []multicast.Ahead{{Sender: 1, Messages: 1}}
+		}
+	}, 2, views.Unordered, multicast.Tuning{})
+	g.place(0, 5, len("a body"))
+	g.settle()
+	if got := fmt.Sprint(g.nodes[0].log, g.nodes[1].log); got != "[1:a body] []" {
+		t.Errorf("M10: delivered %s", got)
+	}
+	for r, b := range all {
+		if b.freed != 1 {
+			t.Errorf("rank %d freed %d bodies", r, b.freed)
+		}
+	}
+}
+
 // spoil makes the descriptor of an index, which a member has published and not flushed yet, point outside the ring.
 func (g *group) spoil(r int, index order.Index) {
 	g.t.Helper()

@@ -12,10 +12,21 @@ const Hooked = true
 // in builds with the tag "mutants" only.
 var BeforeLoad func(*Line)
 
+// AfterStore is called after each store of a shared word, if it is set. A peer may look between any two stores of a step.
+var AfterStore func()
+
 // Load reads a shared word.
 func Load(line *Line, word int) uint64 {
 	if BeforeLoad != nil {
 		BeforeLoad(line)
 	}
 	return atomic.LoadUint64(&line[word])
+}
+
+// Store publishes a word of the own row: everything that was stored before is visible to whoever loads it.
+func Store(line *Line, word int, v uint64) {
+	atomic.StoreUint64(&line[word], v)
+	if AfterStore != nil {
+		AfterStore()
+	}
 }

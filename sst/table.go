@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"sync/atomic"
 	"unsafe"
 
 	"github.com/squall-go/squall/fabric"
@@ -42,9 +41,6 @@ func (t *Table) Area(r order.Rank, a Area) []byte {
 
 // Offset is the place of an area in a row.
 func (t *Table) Offset(r order.Rank, a Area) int { return t.layout.Shape(r).ControlBytes + a.start }
-
-// Store publishes a word of the own row: everything that was stored before is visible to whoever loads it.
-func Store(line *Line, word int, v uint64) { atomic.StoreUint64(&line[word], v) }
 
 // Dump prints the table as it is now, one line per row and group of columns.
 func (t *Table) Dump(w io.Writer) error {
