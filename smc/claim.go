@@ -3,6 +3,8 @@ package smc
 import (
 	"errors"
 	"fmt"
+
+	"github.com/squall-go/squall/internal/mutant"
 )
 
 // ErrClaimDone says that a claim was committed or aborted before.
@@ -35,6 +37,9 @@ func (s *Sender) close(number, phase uint64) error {
 	}
 	state := &s.slots[(number-1)&(s.window-1)].state
 	was := state.Load()
+	if mutant.Enabled {
+		mutant.Pause()
+	}
 	if was>>2 >= number || !state.CompareAndSwap(was, number<<2|phase) { // S5
 		return refused(number, state.Load())
 	}

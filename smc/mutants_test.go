@@ -3,6 +3,7 @@
 package smc
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/squall-go/squall/internal/mutant"
@@ -32,5 +33,26 @@ func TestAClaimThatIsFinishedWhileItMovesIsFinished(t *testing.T) {
 				t.Errorf("S6: %d messages are published, want %d", n, want)
 			}
 		})
+	}
+}
+
+// S5: a claim that moves at the very moment at which it is finished is finished in the next ring, and nowhere else.
+func TestAClaimThatMovesWhileItIsFinishedIsFinishedThere(t *testing.T) {
+	old, _ := newRing(4, 64)
+	c := claimOf(t, old, "now")
+	var s *Sender
+	mutant.AtPause = func() {
+		mutant.AtPause = nil
+		s, _ = carry(old, 0)
+	}
+	defer func() { mutant.AtPause = nil }()
+	if err := old.Commit(c); !errors.Is(err, ErrMoved) || s.Foreign() != 1 {
+		t.Fatalf("S5: committed with %v in a ring that was taken over; the next one has %d open claims of it", err, s.Foreign())
+	}
+	if err := s.CommitMoved(c); err != nil {
+		t.Fatal(err)
+	}
+	if n, _ := s.Publish(0, 9); n != 1 {
+		t.Errorf("S6: %d messages are published", n)
 	}
 }
