@@ -243,3 +243,108 @@ func TestVectorsOfAnotherLengthAreRefused(t *testing.T) {
 		t.Errorf("decided %+v, reported %v", d, ch.reports[1])
 	}
 }
+
+// A decision that all echo who are left is chosen only if those are a quorum: others may decide something else, and hear nothing of this.
+func TestADecisionIsNotChosenByTheFewWhoAreLeft(t *testing.T) {
+	c := registers(t, 5)
+	b := newBallot(1, 0)
+	ch := c.changes[0]
+	for r := range 3 {
+		c.decided(r, b, c.decision())
+	}
+	ch.lost = ranksOf(ranks(2, 3, 4))
+	sst.Store(c.changes[2].own, wordDecided, 0)
+	if ch.chosen() {
+		t.Error("chosen by two of five")
+	}
+	sst.Store(c.changes[2].own, wordDecided, uint64(b))
+	if !ch.chosen() {
+		t.Error("not chosen, though three of five have it, and nobody else is left")
+	}
+}
+
+// V10: each decision is recorded for itself. One of an earlier ballot that is on disk says nothing of a later one.
+func TestADecisionOfEachBallotIsRecorded(t *testing.T) {
+	c := registers(t, 3)
+	ch := c.changes[0]
+	var asked []Ballot
+	ch.cfg.Record = func(b Ballot, _ *Decision) { asked = append(asked, b) }
+	first, second := newBallot(1, 0), newBallot(2, 0)
+	for _, b := range []Ballot{first, first, second} {
+		if ch.decides(b, c.decision()) || ch.own[wordDecided] != 0 {
+			t.Fatalf("ballot %v is decided, and not on disk", b)
+		}
+		if b == second {
+			break
+		}
+	}
+	ch.Recorded(first)
+	if ch.decides(second, c.decision()) || !slices.Equal(asked, []Ballot{first, second}) {
+		t.Fatalf("recorded: %v", asked)
+	}
+	ch.Recorded(second)
+	if !ch.decides(second, c.decision()) || Ballot(ch.own[wordDecided]) != second {
+		t.Errorf("ballot %v is on disk, and %v is decided", second, Ballot(ch.own[wordDecided]))
+	}
+}
+
+// A new leader takes over what it finds in the rows of others. What cannot be a decision is its owner's fault.
+func TestWhatCannotBeADecisionIsNotAdopted(t *testing.T) {
+	for name, spoil := range map[string]func(*Decision){
+		"another cluster": func(d *Decision) { d.View.Cluster = "elsewhere" },
+		"no trim":         func(d *Decision) { d.Trim = nil },
+		"beyond the end":  func(d *Decision) { d.Trim[0][1] = 1 << 40 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := registers(t, 4)
+			d := c.decision(3)
+			spoil(d)
+			c.decided(2, newBallot(1, 3), d)
+			ch := c.changes[0]
+			ch.wedge()
+			if found, ok := ch.adopted(); ok || found != nil || !errors.Is(ch.reports[2], fabric.ErrViolation) {
+				t.Errorf("adopted %+v, reported: %v", found, ch.reports[2])
+			}
+		})
+	}
+}
+
+// The row of a view is needed until all who took part in its end are through. Nobody waits for a member that failed meanwhile.
+func TestAViewIsThroughWhenAllAreWhoLive(t *testing.T) {
+	c := registers(t, 4)
+	ch := c.changes[0]
+	if ch.Through() {
+		t.Fatal("through, and nothing is decided")
+	}
+	ch.done = c.decision(3)
+	sst.Store(c.changes[1].own, wordInstalled, uint64(newBallot(1, 0)))
+	if ch.Through() {
+		t.Error("through, and rank 2 is not")
+	}
+	if ch.suspect = only(2); !ch.Through() {
+		t.Error("not through: it waits for a member that failed")
+	}
+	if ch.suspect, ch.lost = 0, only(2); !ch.Through() {
+		t.Error("not through: it waits for a member that it lost")
+	}
+}
+
+// A record is written while others read it: only one that is whole is read.
+func TestARecordThatIsNotWholeIsNotRead(t *testing.T) {
+	area := make([]byte, 64)
+	text := []byte("a record")
+	n := putText(area, 7, text)
+	if got, ok := recordText(area, 7); !ok || string(got) != string(text) {
+		t.Fatalf("read %q", got)
+	}
+	for at := 8; at < n; at++ { // behind the ballot
+		area[at] ^= 4
+		if got, ok := recordText(area, 7); ok {
+			t.Errorf("byte %d is another one, and %q is read", at, got)
+		}
+		area[at] ^= 4
+	}
+	if _, ok := recordText(area, 8); ok {
+		t.Error("read as that of another ballot")
+	}
+}
