@@ -24,3 +24,17 @@ func TestAHaltedMemberSleeps(t *testing.T) {
 		t.Error("what a peer sends stays in the socket, and keeps the loop awake")
 	}
 }
+
+// A member that sleeps does what it is asked for at once, and not when something else wakes it.
+func TestACallWakesTheLoop(t *testing.T) {
+	w := newWorld(t, 2, 16)
+	w.pass(time.Second)
+	before, called := w.woken.Load(), false
+	w.members[0].Call(func() { called = true })
+	if w.woken.Load() == before || called {
+		t.Errorf("woken %d times; called %v outside of the loop", w.woken.Load()-before, called)
+	}
+	if w.members[0].Step(w.now); !called {
+		t.Error("the next step does not call")
+	}
+}

@@ -3,6 +3,7 @@ package member_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -45,7 +46,8 @@ func (m *moving) Abort(err error) { m.abort = err }
 func (m *moving) arrive() {
 	for _, f := range m.from.w.freights {
 		if f.view == m.from.view && !f.ended {
-			f.here[[2]uint64{uint64(m.from.place), m.id}] = multicast.NewBody(m.body.Data, "", nil)
+			f.w.taken++
+			f.here[[2]uint64{uint64(m.from.place), m.id}] = multicast.NewBody(m.body.Data, "", func() { f.w.taken-- })
 		}
 	}
 	m.done(nil)
@@ -258,6 +260,71 @@ func TestLargeMessagesMoveToTheMembersOfTheNextView(t *testing.T) {
 	}
 	if !slices.ContainsFunc(w.freights, func(f *freight) bool { return f.view == 1 && f.ended }) {
 		t.Error("the transfers of the view that is over go on")
+	}
+}
+
+// The one that leaves the queue says so to the next one: the room that is there may be enough for both.
+func TestRoomForTwoLargeMessagesIsTakenByBothThatWait(t *testing.T) {
+	w := newWorld(t, 2, 16)
+	out := w.outbox(0)
+	w.large(0, largest)
+	w.large(0, largest)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	done := make(chan error, 2)
+	wait := func(size, queued int) {
+		go func() {
+			_, err := out.Large(ctx, size)
+			done <- err
+		}()
+		for out.LargeWaiters() < queued {
+			runtime.Gosched()
+		}
+	}
+	wait(largest, 1)
+	wait(largeMemory-2*largest, 2)
+	w.freight(0, 1).moves[0].arrive()
+	w.pass(time.Second)
+	for range 2 {
+		if err := <-done; err != nil {
+			t.Fatalf("%v; %d bytes are taken", err, out.LargeBytes())
+		}
+	}
+}
+
+func TestALargeMessageForWhichThereIsNoMemoryTakesNothing(t *testing.T) {
+	w := newWorld(t, 2, 16)
+	w.noRoom = errors.New("no memory")
+	for range 5 {
+		if _, err := w.outbox(0).TryLarge(largest); !errors.Is(err, w.noRoom) {
+			t.Fatal(err)
+		}
+	}
+	if n := w.outbox(0).LargeBytes(); n != 0 {
+		t.Errorf("%d bytes are taken", n)
+	}
+}
+
+// A log that has no room refuses a record again and again. Each time it lets go of the body, and it has it once when it takes it.
+func TestALogThatRefusesALargeMessageKeepsNothingOfIt(t *testing.T) {
+	w := newWorldOf(t, views.Persistent, 2, 16)
+	w.pass(heartbeat)
+	w.logs[1].full = true
+	w.large(0, largest)
+	w.freight(0, 1).moves[0].arrive()
+	w.pass(time.Second)
+	w.delivered(0, 1)
+	w.logs[1].full = false
+	w.pass(time.Second)
+	w.delivered(1, 0, 1)
+	for i, l := range w.logs {
+		if len(l.records) != 1 {
+			t.Fatalf("node %d recorded %d messages", i+1, len(l.records))
+		}
+		l.records[0].Release()
+	}
+	if w.taken != 0 {
+		t.Errorf("%d bodies are held, and nobody needs them", w.taken)
 	}
 }
 

@@ -159,3 +159,44 @@ func TestAMutedMemberIsNoSender(t *testing.T) {
 		t.Errorf("no longer mute: %v", err)
 	}
 }
+
+// What was claimed before is delivered first: only then the others hear that the member sends no more, for in the next view it cannot.
+func TestAMutedMemberSendsFirstWhatItHasClaimed(t *testing.T) {
+	w := newWorld(t, 2, 16)
+	w.pass(time.Second)
+	c, err := w.outbox(1).TryClaim(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.members[1].Mute(1)
+	w.pass(time.Second)
+	w.unchanged("with an open claim")
+	if err := w.outbox(1).Commit(c); err != nil {
+		t.Fatal(err)
+	}
+	w.pass(3 * time.Second) // until it is known that everybody has it
+	w.delivered(1, 0, 1)
+	w.agree(2, []order.NodeID{1, 2}, 0, 1)
+	if sg := w.members[0].View().Subgroups[0]; len(sg.Senders) != 1 {
+		t.Errorf("senders are %v", sg.Senders)
+	}
+}
+
+// A process that takes the place of one that failed is another member: what was held against that one does not count against it.
+func TestANewProcessIsNotSuspectedForTheOneBefore(t *testing.T) {
+	w := newWorld(t, 3, 16)
+	w.pass(time.Second)
+	w.members[0].Join([]views.Member{{ID: 3, Incarnation: 7}})
+	w.crash(2)
+	for range 100 {
+		if w.pass(tick); w.members[0].View().ID > 1 {
+			break
+		}
+	}
+	w.agree(2, []order.NodeID{1, 2, 3}, 0)
+	w.pass(10 * tick)
+	w.agree(2, []order.NodeID{1, 2, 3}, 0, 1)
+	if len(w.downs[0]) != 1 || w.downs[0][0].Member.Incarnation != 0 {
+		t.Errorf("suspected: %v", w.downs[0])
+	}
+}

@@ -17,9 +17,13 @@ type testLog struct {
 	records []journal.Record
 	durable int
 	global  order.Version
+	full    bool
 }
 
 func (l *testLog) Append(r *journal.Record) bool {
+	if l.full {
+		return false
+	}
 	if n := len(l.records); n > 0 {
 		r.Time = max(r.Time, l.records[n-1].Time+1)
 	}
@@ -351,5 +355,38 @@ func TestAFutureTellsTheVersionOfItsMessageHoweverLateItIsShown(t *testing.T) {
 		if v, err := f.Wait(t.Context()); err != nil || v != w.logs[0].records[k].Version {
 			t.Fatalf("message %d is version %v, its future says %v, %v", k, w.logs[0].records[k].Version, v, err)
 		}
+	}
+}
+
+// A view that is over stays until all that was sent in it is shown, however long the disks take: who sent it waits for that.
+func TestAFutureIsFulfilledHoweverLongAfterItsView(t *testing.T) {
+	w := newWorldLike(&world{mode: views.Persistent, after: true}, t, 3, 16)
+	w.pass(heartbeat)
+	c, err := w.outbox(0).TryClaim(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := w.outbox(0).CommitFuture(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.pass(heartbeat)
+	w.crash(2)
+	w.pass(5 * failAfter) // the others are not waited for any longer
+	w.agree(2, []order.NodeID{1, 2}, 0, 1)
+	w.delivered(0, 0, 1)
+	w.sync(0, 1)
+	w.pass(2 * heartbeat)
+	w.delivered(1, 0, 1)
+	select {
+	case <-f.Done():
+	default:
+		t.Fatal("the message was shown, and its future waits")
+	}
+	if v, err := f.Wait(t.Context()); err != nil || v != w.logs[0].records[0].Version {
+		t.Errorf("version %v, %v", v, err)
+	}
+	if w.pass(heartbeat); w.retired == 0 {
+		t.Error("nobody needs the view that is over, and it stays")
 	}
 }

@@ -65,7 +65,10 @@ type world struct {
 	recorders []*member.Recorder
 
 	freights    []*freight
-	made, freed int // bodies of large messages
+	made, freed int   // bodies of large messages, at their senders
+	taken       int   // bodies that receivers have, and nobody let go of
+	noRoom      error // why there is no memory for a body; nil: there is
+	woken       atomic.Int32
 }
 
 func newWorld(t *testing.T, n, window int) *world { return newWorldOf(t, views.Ordered, n, window) }
@@ -128,9 +131,12 @@ func (w *world) enter(v *views.View) {
 			}
 			return beginning{w.apps[i]}
 		},
-		Wake:      func() {},
+		Wake:      func() { w.woken.Add(1) },
 		Transfers: w.transfers(i),
 		Room: func(size int) (*multicast.Body, error) {
+			if w.noRoom != nil {
+				return nil, w.noRoom
+			}
 			w.made++
 			return multicast.NewBody(make([]byte, size), "", func() { w.freed++ }), nil
 		},
