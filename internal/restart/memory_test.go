@@ -223,3 +223,24 @@ func TestALogIsElsewhereIfAnotherMemberOfTheLastViewHasIt(t *testing.T) {
 		t.Error("what was acknowledged in the view that may have followed is on this disk only")
 	}
 }
+
+// What could not be written was not said: the next thing that is said builds on what is on the disk.
+func TestWhatCouldNotBeWrittenIsNotRemembered(t *testing.T) {
+	disk, self := &testDisk{}, member(1, 5)
+	m := remembering(t, disk)
+	first := viewOf(t, nil, "a", self)
+	must(t, m.Begin(self), m.Enter(first, nil))
+	disk.broken = errors.New("no space")
+	second := viewOf(t, first, "b", self)
+	if err := m.Echo(1, 257, second); !errors.Is(err, disk.broken) {
+		t.Fatal(err)
+	}
+	if s := m.State(); s.Echo != nil || m.View().Key() != "a" {
+		t.Errorf("remembered: %+v", s)
+	}
+	disk.broken = nil
+	must(t, m.Echo(1, 257, second))
+	if s := remembering(t, disk).State(); s.Echo == nil || s.Echo.Ballot != 257 {
+		t.Errorf("on disk: %+v", s)
+	}
+}

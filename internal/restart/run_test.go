@@ -306,6 +306,20 @@ func TestADiskThatFailsEndsTheRun(t *testing.T) {
 	}
 }
 
+// Y3: nothing is said before it is on disk.
+func TestNothingIsSaidBeforeItIsOnDisk(t *testing.T) {
+	one := members(t, 1)[0]
+	r := newRunner(t.Context(), one.Config)
+	defer r.close()
+	one.disk.broken = errors.New("no space")
+	s := one.Memory.State()
+	s.Promised = Ballot{7, 1}
+	outcome, err := r.apply(Effects{State: &s, Sends: []Send{{"127.0.0.1:1", Message{Verb: Promise}}}, Outcome: &Outcome{}})
+	if !errors.Is(err, one.disk.broken) || outcome != nil || len(r.sessions) > 0 {
+		t.Errorf("%v, with %v; messages went %d ways", err, outcome, len(r.sessions))
+	}
+}
+
 func TestAConfigurationThatLacksSomethingIsRefused(t *testing.T) {
 	_, err := Run(within(t), Config{})
 	for _, want := range []string{"a member", "a memory", "a port", "Reconcile"} {

@@ -469,3 +469,36 @@ func TestWhatIsGivenUpNamesTheDisksThatHadIt(t *testing.T) {
 		t.Errorf("after the next start: %q, and %v lacks something", self.GaveUp, m.State().Incomplete)
 	}
 }
+
+// Only the node that a ballot names may lead it: of two leaders of one ballot each would count the promises to the other one.
+func TestABallotOfAnotherNodeIsNotTaken(t *testing.T) {
+	c := newTrio(t, nil)
+	c.meet(2, 3)
+	c.e = Effects{}
+	before := c.state.Promised
+	for _, m := range []Message{
+		{Verb: Prepare, Ballot: Ballot{before.Round + 5, 3}},
+		{Verb: Accept, Ballot: Ballot{before.Round + 5, 3}, Next: Successor{View: c.next("put to the vote", c.member(2), c.member(3))}},
+	} {
+		if c.hear(2, m); c.state.Promised != before || c.state.Accepted != nil || len(c.sent(Promise))+len(c.sent(Vote)) > 0 {
+			t.Errorf("%s of node 2, for a ballot of node 3: %+v", m.Verb, c.e)
+		}
+	}
+}
+
+// A process that falls silent is not here any more: it makes no quorum, and is waited for.
+func TestAProcessThatFallsSilentIsNotHere(t *testing.T) {
+	c := newTrio(t, nil)
+	c.meet(2)
+	if !c.able || c.here().Count() != 2 {
+		t.Fatalf("able: %v, %d are here", c.able, c.here().Count())
+	}
+	c.e = c.Tick(c.now + c.cfg.Silence)
+	if !c.able {
+		t.Error("it was heard within the time, and does not count")
+	}
+	c.e = c.Tick(c.now + 1)
+	if c.able || c.here().Count() != 1 || len(c.peers) > 0 {
+		t.Errorf("able: %v, %d are here, %d peers", c.able, c.here().Count(), len(c.peers))
+	}
+}
