@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 	"unsafe"
 
 	"github.com/squall-go/squall/order"
@@ -60,6 +61,37 @@ func comingTable(t *testing.T) (table *Table, c *connector, moved *[]order.Rank)
 	}
 	table.OnMove(func(r order.Rank) { *moved = append(*moved, r) })
 	return table, c, moved
+}
+
+// A loop that sleeps takes a link in when it comes up, and a failure when it cannot: nothing else may wake it for long.
+func TestALinkThatComesUpWakesTheLoop(t *testing.T) {
+	p, err := NewParker()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	shape := RowShape{LineBytes, 2 * LineBytes}
+	spec := &Spec{Peers: []Peer{{ID: 1, Shape: shape}, {ID: 2, Shape: shape}, {ID: 3, Shape: shape}}, Parker: p}
+	table, err := OpenTable(spec, newPlainLink().row, &connector{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, arrive := range map[string]func(){
+		"a link":    func() { table.Arrive(1, newPlainLink(), nil) },
+		"a failure": func() { table.Arrive(2, nil, ErrRefused) },
+	} {
+		p.Announce()
+		start := time.Now()
+		arrive()
+		p.Sleep(10 * time.Second)
+		p.Retract()
+		if took := time.Since(start); took > 5*time.Second {
+			t.Errorf("%s came, and the loop slept for %v", what, took)
+		}
+		if table.Poll() != 1 {
+			t.Errorf("%s came, and there is no work", what)
+		}
+	}
 }
 
 // F6

@@ -240,3 +240,37 @@ func TestTheClockOfStepsNeverGoesBack(t *testing.T) {
 	r.Stop(func() {})
 	<-r.Done()
 }
+
+// sleeper sleeps until it is rung, and says when it does.
+type sleeper struct {
+	bell   chan struct{}
+	sleeps chan struct{}
+}
+
+func (s *sleeper) Announce() {}
+func (s *sleeper) Retract()  {}
+func (s *sleeper) Yield()    {}
+func (s *sleeper) Sleep(time.Duration) {
+	s.sleeps <- struct{}{}
+	<-s.bell
+}
+
+// The bell that comes with a stop is the last one: the loop finds the stop when it wakes, and does not go back to sleep.
+func TestALoopThatIsStoppedWhileItSleepsEnds(t *testing.T) {
+	s := &sleeper{bell: make(chan struct{}), sleeps: make(chan struct{}, 1)}
+	r := predicates.NewRunner(predicates.Config{
+		Step: func(time.Duration) int { return 0 }, Deadline: func(time.Duration) time.Duration { return -1 }, Parker: s, MaxSpin: -1,
+	})
+	r.Start()
+	<-s.sleeps
+	r.Stop(func() {
+		s.bell <- struct{}{}
+		select { // wait for what it does then
+		case <-r.Done():
+		case <-s.sleeps:
+			t.Error("it was stopped, and sleeps")
+		}
+	})
+	close(s.bell)
+	<-r.Done()
+}

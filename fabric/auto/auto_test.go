@@ -277,3 +277,30 @@ func TestAPeerThatComesLateIsWaitedFor(t *testing.T) {
 		}
 	})
 }
+
+// Of a conversation that nobody waits for any more, when it is there, nothing stays.
+func TestAnAnswerThatComesTooLateEndsItsConversation(t *testing.T) {
+	asks, answers := newMember(t, TCP), newMember(t, TCP)
+	peer := answers.peer(2)
+	peer.Incarnation = 7
+	answers.Present(peer)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for {
+		conn, err := asks.presence.ask(ctx, peer)
+		if err != nil {
+			break
+		}
+		conn.Close() // it was as fast
+	}
+	open := func() int {
+		answers.presence.mu.Lock()
+		defer answers.presence.mu.Unlock()
+		return len(answers.presence.lasting)
+	}
+	for deadline := time.Now().Add(patience); !asks.presence.wasReached(peer.Process()) || open() > 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("reached: %v; %d conversations are open", asks.presence.wasReached(peer.Process()), open())
+		}
+	}
+}

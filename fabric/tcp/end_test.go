@@ -2,8 +2,12 @@ package tcp
 
 import (
 	"bytes"
+	"encoding/binary"
+	"fmt"
 	"io"
 	"net"
+	"os"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -135,4 +139,72 @@ func TestFreezeWaitsForNothingAndCloseNotForLong(t *testing.T) {
 			}
 		})
 	}
+}
+
+// F2: lines say which bytes are there, so they go with the last of the bytes that were pushed before them, however many frames those take.
+func TestLinesGoWithTheLastOfManyRanges(t *testing.T) {
+	const count, apart = 2*maxRanges + 10, 16
+	shape := fabric.RowShape{ControlBytes: fabric.LineBytes, RowBytes: fabric.LineBytes + count*apart}
+	own, free, err := fabric.NewMemory(shape.RowBytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer free()
+	pending := fabric.NewPending(shape.ControlBytes)
+	for k := range count {
+		pending.Push(fabric.LineBytes+k*apart, 8)
+	}
+	pending.PushLine(0)
+	var tx sender
+	var frames []string
+	for !pending.Empty() {
+		tx.frame(&pending, Config{Own: own, OwnShape: shape})
+		frames = append(frames, fmt.Sprintf("%d+%d", binary.LittleEndian.Uint16(tx.head), binary.LittleEndian.Uint16(tx.head[2:])))
+	}
+	if want := []string{"500+0", "500+0", "10+1"}; !slices.Equal(frames, want) {
+		t.Errorf("ranges and lines of the frames: %v, want %v", frames, want)
+	}
+}
+
+// A loop that sleeps while a socket is full goes on writing when the peer has read.
+func TestRoomInAFullSocketWakesTheLoop(t *testing.T) {
+	h := newHostile(t)
+	p := h.link.cfg.Parker
+	for range 3 { // of few sockets the loop tries each, and asks nobody
+		quiet, other, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer quiet.Close()
+		defer other.Close()
+		if _, err := p.Watch(int(quiet.Fd()), true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	flush := func() {
+		if _, err := h.link.Flush(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for deadline := time.Now().Add(patience); !h.link.tx.busy(); {
+		h.link.Push(4*fabric.LineBytes, 4096)
+		if flush(); time.Now().After(deadline) {
+			t.Fatal("a socket that nobody reads takes everything")
+		}
+	}
+	read := make(chan error, 1)
+	go func() {
+		_, err := io.Copy(io.Discard, h.Conn)
+		read <- err
+	}()
+	for deadline := time.Now().Add(patience); h.link.tx.busy(); {
+		p.Announce()
+		p.Sleep(time.Second)
+		p.Retract()
+		if flush(); time.Now().After(deadline) {
+			t.Fatal("the peer reads, and nothing more is written")
+		}
+	}
+	h.Close()
+	<-read
 }
