@@ -409,3 +409,23 @@ func listenPort(t *testing.T) *port.Port {
 	t.Cleanup(func() { p.Close() })
 	return p
 }
+
+// Memory of a message that cannot be sent is its owner's alone again: nobody was shown it.
+func TestMemoryOfAMessageThatIsRefusedIsUsedAgain(t *testing.T) {
+	sharesMemory(t)
+	w := newWorld(t, 2, 0)
+	all := w.open("g", GroupConfig{MaxMessageBytes: 1000})
+	meet(t, all)
+	m := w.alloc(0, 100_000)
+	if _, err := all[0].Start(Outgoing{Data: m.Bytes(), Filled: -1}); !errors.Is(err, ErrTooLarge) {
+		t.Fatal(err)
+	}
+	first := &m.Bytes()[0]
+	m.Release()
+	again := w.alloc(0, 100_000)
+	if &again.Bytes()[0] != first {
+		t.Error("the memory of a message that was refused stays held")
+	}
+	again.Release()
+	closeAll(t, all)
+}

@@ -306,3 +306,74 @@ func TestWhoAttachesLateHearsHowTheGroupEnded(t *testing.T) {
 		t.Fatalf("finished: %v; node 3 is told %+v", r.Finished(), out.Frames)
 	}
 }
+
+// openRoot is a root whose group all members have opened.
+func openRoot(members int) (*Relay, *Effects) {
+	c, out := Config{MaxMessage: 100}, &Effects{}
+	for id := range members {
+		c.Nodes = append(c.Nodes, order.NodeID(id+1))
+	}
+	r := New(c)
+	for place := 1; place < members; place++ {
+		r.Attached(place, out)
+	}
+	return r, out
+}
+
+// An ack of what was never announced is a violation, however small the lie: the root would take the next message for one that is everywhere.
+func TestMoreThanWasAnnouncedIsNotAcked(t *testing.T) {
+	for name, c := range map[string]struct {
+		acks []uint64
+		good bool
+	}{
+		"all":       {[]uint64{1, 2}, true},
+		"one more":  {[]uint64{3}, false},
+		"many more": {[]uint64{2, 1 << 60}, false},
+		"one less":  {[]uint64{2, 1}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, out := openRoot(3)
+			for range 2 {
+				if _, err := r.Start(0, 0, 0, out); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, count := range c.acks {
+				r.Step(1, &Control{Kind: Ack, Index: count}, out)
+			}
+			if f := r.Failure(); (f == nil) != c.good || f != nil && (f.Code != Violation || f.Node != 2) {
+				t.Errorf("the failure is %v", f)
+			}
+		})
+	}
+}
+
+// A member that has answered the end of a group owes nothing any more: that it goes before the others have answered is no failure.
+func TestAMemberThatAnsweredTheEndMayGo(t *testing.T) {
+	for name, go1 := range map[string]func(*Relay, *Effects){
+		"it left":      func(r *Relay, out *Effects) { r.Left(1, out) },
+		"it is gone":   func(r *Relay, out *Effects) { r.Gone(1, out) },
+		"it is silent": func(r *Relay, out *Effects) { r.Silent(1, out) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, out := openRoot(3)
+			r.Close(out)
+			r.Step(1, &Control{Kind: Closed}, out)
+			if go1(r, out); r.Failure() != nil {
+				t.Fatalf("the failure is %v", r.Failure())
+			}
+			if r.Finished() {
+				t.Fatal("finished, and one has not answered")
+			}
+			r.Step(2, &Control{Kind: Closed}, out)
+			if !r.Finished() || r.Failure() != nil {
+				t.Errorf("finished: %v, failure: %v", r.Finished(), r.Failure())
+			}
+		})
+	}
+	r, out := openRoot(3)
+	r.Close(out)
+	if r.Left(1, out); r.Failure() == nil || r.Failure().Node != 2 {
+		t.Errorf("a member left without an answer: %v", r.Failure())
+	}
+}
