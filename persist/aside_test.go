@@ -267,6 +267,25 @@ func TestDamageThatWasNotedHoldsUntilItIsRepaired(t *testing.T) {
 	reads(t, l.Range(order.Version{}, order.Version{}), 0, 10)
 }
 
+// A repair that did not come to its end has repaired nothing: what a reader found is still known.
+func TestDamageThatWasNotedOutlivesARepairThatFails(t *testing.T) {
+	dir := t.TempDir()
+	s, l := reopened(t, dir, LogConfig{})
+	appendSamples(t, l, 0, 10)
+	if err := s.NoteDamage(ticks, errors.New("record 3 reads differently")); err != nil {
+		t.Fatal(err)
+	}
+	mustClose(t, s)
+	s = mustOpen(t, StoreConfig{Dir: dir, Cluster: "test", Node: 1})
+	broken := func(e engine) engine { return &faulty{engine: e, fails: true} }
+	if _, err := s.Log(LogConfig{ID: ticks, Repair: true, wrap: broken}); !errors.Is(err, errBroken) {
+		t.Fatalf("repaired with %v", err)
+	}
+	_, err := s.Log(LogConfig{ID: ticks})
+	refused(t, err, ErrDamaged, "ticks.0", "record 3")
+	mustClose(t, s)
+}
+
 func TestTheNamesOfDirectoriesAreThoseOfLogs(t *testing.T) {
 	for _, id := range []LogID{{"ticks", 0}, {"a.b", 7}, {"../up", 1}, {"%2e", 2}, {"große\x00\xff", 12}} {
 		if back, err := unescape(id.escape()); err != nil || back != id {

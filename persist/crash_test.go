@@ -211,3 +211,41 @@ func TestACrashAtAnyStepOfMakingAStoreLeavesOneThatCanBeMade(t *testing.T) {
 		mustClose(t, s)
 	}
 }
+
+// U1, of a log: wherever its process ends while it is being made, with the power or without, the next one makes it.
+func TestACrashAtAnyStepOfMakingALogLeavesOneThatCanBeMade(t *testing.T) {
+	for name, crash := range map[string]func(*forgetful){
+		"the power is gone": (*forgetful).lose,
+		"the process ended": func(f *forgetful) { f.steps, f.crash = 0, 0 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			for at := 1; ; at++ {
+				f := newForgetful(t, t.TempDir())
+				s, err := Open(f.config())
+				if err != nil {
+					t.Fatal(err)
+				}
+				f.steps, f.crash = 0, at
+				_, err = s.Log(LogConfig{ID: ticks})
+				mustClose(t, s)
+				if err == nil {
+					if at < 6 {
+						t.Errorf("only %d steps", at)
+					}
+					return
+				}
+				if !errors.Is(err, errPower) {
+					t.Fatalf("step %d: %v", at, err)
+				}
+				crash(f)
+				if s, err = Open(f.config()); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := s.Log(LogConfig{ID: ticks}); err != nil {
+					t.Fatalf("after a crash at step %d: %v", at, err)
+				}
+				mustClose(t, s)
+			}
+		})
+	}
+}

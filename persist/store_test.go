@@ -197,3 +197,24 @@ func TestNothingIsDoneAfterClose(t *testing.T) {
 	_, err := s.Log(LogConfig{ID: LogID{Name: "ticks"}})
 	refused(t, err, ErrClosed)
 }
+
+// U5: the lock alone keeps others away, before there is a file that an engine could lock.
+func TestADirectoryIsLockedForOneWriterOrManyReaders(t *testing.T) {
+	dir := t.TempDir()
+	for _, c := range []struct{ first, second, may bool }{{false, false, false}, {false, true, false}, {true, false, false}, {true, true, true}} {
+		held, err := takeLock(dir, c.first)
+		if err != nil {
+			t.Fatal(err)
+		}
+		other, err := takeLock(dir, c.second)
+		if (err == nil) != c.may || err != nil && !errors.Is(err, ErrInUse) {
+			t.Errorf("held to be shared: %v, wanted to be shared: %v: %v", c.first, c.second, err)
+		}
+		if err == nil {
+			other.release()
+		}
+		if err := held.release(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

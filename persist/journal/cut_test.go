@@ -238,6 +238,23 @@ func behind(t *testing.T, b *Book, records []Record, at int) {
 	}
 }
 
+// The last block stays, and with it all fragments of its record: a log cannot begin in the middle of one.
+func TestOfALastRecordInFragmentsNoneIsDropped(t *testing.T) {
+	records, s := history(8, 10, 300), newMemory()
+	records[9].Data = make([]byte, 20_000)
+	write(t, New(small), s, records, 8)
+	for name, drop := range map[string]func(*Book) error{
+		"a drop":     func(b *Book) error { return b.DropBefore(10) },
+		"a snapshot": func(b *Book) error { return b.BeginBehind(records[9]) },
+	} {
+		m := s.copy()
+		if err := drop(open(t, m)); err != nil {
+			t.Fatal(name, err)
+		}
+		holds(t, open(t, m), records[9:])
+	}
+}
+
 // What a cut leaves of a log that begins behind a snapshot does, too, and a later snapshot takes its place.
 func TestALogThatBeginsBehindASnapshotIsCut(t *testing.T) {
 	records, s := history(7, 60, 1500), newMemory()
