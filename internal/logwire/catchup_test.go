@@ -1,6 +1,7 @@
 package logwire
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -18,7 +19,7 @@ import (
 func fork(all []persist.Record, n int) []persist.Record {
 	other := append([]persist.Record(nil), all...)
 	for i := n; i < len(other); i++ {
-		other[i].Data = fmt.Appendf(nil, "other %d", i)
+		other[i].Data = bytes.ToUpper(other[i].Data) // of the same length
 	}
 	return other
 }
