@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -136,4 +137,29 @@ func rows(t *testing.T) (n int) {
 		}
 	}
 	return n
+}
+
+// Who gives up waiting for a claim gets its memory no more, but the application may have it, and be writing there.
+func TestAClaimThatIsOpenWhenItsGroupIsClosedCanBeWritten(t *testing.T) {
+	groups := cluster(t, 2, func(_ int, c *squall.Config) {
+		c.Subgroups = []squall.SubgroupConfig{{Name: "a", Deliver: func(squall.Message) {}}}
+	})
+	c, err := must(groups[0].Subgroup("a")).TryClaim(100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if err := groups[0].Close(ctx); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "its memory stays") {
+		t.Fatalf("close says %v", err)
+	}
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if what := recover(); what != nil {
+			t.Errorf("writing to the claim: %v", what)
+		}
+	}()
+	for i := range c.Bytes {
+		c.Bytes[i] = 1
+	}
 }

@@ -1,9 +1,12 @@
 package squall
 
 import (
+	"errors"
+	"iter"
 	"testing"
 	"time"
 
+	"github.com/squall-go/squall/internal/member"
 	"github.com/squall-go/squall/internal/restart"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/persist"
@@ -99,5 +102,103 @@ func TestWhatAFreshMembersLogLacksIsNotedBeforeItEnters(t *testing.T) {
 	}
 	if list := memory.State().Incomplete; len(list) != 1 || list[0].LogID != restart.LogID(id) || list[0].Since != 2 {
 		t.Errorf("noted are %v", list)
+	}
+}
+
+// A follower that is slow sees each view, and nothing is kept for one that has gone.
+func TestASlowFollowerSeesEachView(t *testing.T) {
+	var n news
+	view := func(id order.ViewID) *View { return &View{ID: id} }
+	n.add(view(1))
+	next, stop := iter.Pull(n.follow(t.Context()))
+	other, stopOther := iter.Pull(n.follow(t.Context()))
+	defer stopOther()
+	for _, each := range []func() (*View, bool){next, other} {
+		if v, ok := each(); !ok || v.ID != 1 {
+			t.Fatal("a follower begins with the view in force")
+		}
+	}
+	for id := range order.ViewID(3) {
+		n.add(view(2 + id))
+	}
+	for id := range order.ViewID(3) {
+		if v, ok := next(); !ok || v.ID != 2+id {
+			t.Fatalf("saw %v, want view %d", v, 2+id)
+		}
+	}
+	if v, ok := other(); !ok || v.ID != 2 {
+		t.Errorf("the slow one saw %v", v)
+	}
+	stopOther()
+	stop()
+	if n.add(view(5)); len(n.list) != 1 {
+		t.Errorf("%d views are kept, and nobody follows", len(n.list))
+	}
+}
+
+// A time is settled by a later record if that is on every disk. One that only this disk has may be cut, and another one come before it.
+func TestARecordOnOneDiskSettlesNoTime(t *testing.T) {
+	store, err := persist.Open(persist.StoreConfig{Dir: t.TempDir(), Cluster: "c", Node: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	log, err := store.Log(persist.LogConfig{ID: persist.LogID{Name: "a"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for seq := range order.Seq(3) {
+		if !log.Append(&Record{Version: Version{View: 1, Seq: seq}, Time: 10 * Time(seq+1), Sender: 1}) {
+			t.Fatal("no room")
+		}
+	}
+	if err := log.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	l := &Log{subgroup: "a", log: log, frontier: new(member.Frontier)}
+	if r, err := l.TryAt(15); !errors.Is(err, ErrUnsettled) {
+		t.Errorf("at a time behind which there are records on this disk: %v, %v", r, err)
+	}
+}
+
+// The first view after a restart has a time that no clock may be behind: not before that of the view before, nor of what is in the logs here,
+// whatever the clock of this process says.
+func TestTheTimeOfARestartIsBehindEverythingThatWasSettled(t *testing.T) {
+	ahead := order.TimeOf(time.Now().Add(time.Hour))
+	for name, c := range map[string]struct{ previous, record, least Time }{
+		"the view before": {previous: ahead, least: ahead},
+		"the own log":     {record: ahead, least: ahead + 1},
+		"the clock":       {least: order.TimeOf(time.Now())},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store, err := persist.Open(persist.StoreConfig{Dir: t.TempDir(), Cluster: "c", Node: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer store.Close()
+			id := persist.LogID{Name: "log"}
+			log, err := store.Log(persist.LogConfig{ID: id})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.record > 0 && !log.Append(&Record{Version: Version{View: 1, Seq: 1}, Time: c.record, Sender: 1}) {
+				t.Fatal("no room")
+			}
+			if err := log.Sync(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			cfg := Config{Cluster: "c", Subgroups: []SubgroupConfig{{Name: "log", Mode: Persistent, Deliver: func(Message) {}}}}.withDefaults()
+			d := &durable{group: &Group{cfg: cfg}, logs: map[persist.LogID]*shardLog{id: {log: log}}}
+			members := []views.Member{{ID: 1, Incarnation: 7, Addr: "a:1"}}
+			previous, _, err := views.Place(views.Placement{ID: 1, Cluster: "c", Key: "k", Members: members, Declarations: cfg.declarations()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			previous.Time = c.previous
+			v, err := d.place(previous, members)
+			if err != nil || v.Time < c.least {
+				t.Errorf("the time is %v, and not before %v was wanted: %v", v.Time, c.least, err)
+			}
+		})
 	}
 }

@@ -179,3 +179,41 @@ func TestWhoLeavesHandsOverItsStateFirst(t *testing.T) {
 		t.Errorf("the new member has the state of %d messages: %v", n, second.Err())
 	}
 }
+
+// Restored tells that the application is where the others are: it comes behind what was delivered while the state was on its way.
+func TestAStateIsRestoredWhenWhatCameMeanwhileIsHandedOver(t *testing.T) {
+	nothing := func() func(io.Writer) error { return func(io.Writer) error { return nil } }
+	groups := cluster(t, 1, func(_ int, c *squall.Config) {
+		c.Subgroups = []squall.SubgroupConfig{{
+			Name: "map", Deliver: func(squall.Message) {}, Snapshot: nothing, Restore: func(io.Reader) error { return nil },
+		}}
+	})
+	restoring, letGo, handing, handed := make(chan struct{}), make(chan struct{}), make(chan struct{}), make(chan struct{})
+	joiner := joins(t, 2, groups[0], func(c *squall.Config) {
+		c.Subgroups = []squall.SubgroupConfig{{
+			Name: "map", Snapshot: nothing,
+			Deliver: func(squall.Message) {
+				close(handing)
+				<-handed
+			},
+			Restore: func(in io.Reader) error {
+				close(restoring)
+				<-letGo
+				_, err := io.Copy(io.Discard, in)
+				return err
+			},
+		}}
+	})
+	<-restoring
+	send(t, must(groups[0].Subgroup("map")), "meanwhile")
+	eventually(t, "the message is kept for later", func() bool { return must(joiner.Subgroup("map")).Stats().Delivered == 1 })
+	close(letGo)
+	<-handing
+	select {
+	case <-must(joiner.Subgroup("map")).Restored():
+		t.Error("restored, and a message that came before is being handed over")
+	default:
+	}
+	close(handed)
+	awaitRestored(t, joiner)
+}
