@@ -147,6 +147,8 @@ func (c *Core) first(s *stay) Verb {
 		return FetchState
 	case !c.cfg.Logs:
 		return RestoreEmpty
+	case c.cfg.Recovers && mutant.Enabled && mutant.On(mutant.EarlyRecover):
+		return Recover
 	}
 	return SyncLog
 }
@@ -274,7 +276,7 @@ func (c *Core) advance() {
 		if s.done {
 			continue
 		}
-		if !s.superseded && !s.ready && !(mutant.Enabled && mutant.On(mutant.EarlyState)) {
+		if !s.superseded && !s.ready {
 			break
 		}
 		c.begin(s)

@@ -43,6 +43,15 @@ var coreFlaws = map[mutant.Name]string{
 
 	mutant.RestartAlone: "brain",
 
+	mutant.EarlyBacklog:     "state",
+	mutant.StateTwice:       "state",
+	mutant.OffersWithout:    "state",
+	mutant.CompleteUnsynced: "log",
+	mutant.HalfLog:          "log",
+	mutant.EarlyRecover:     "state",
+	mutant.LateResult:       "",
+	mutant.TwoAtOnce:        "state",
+
 	mutant.NotHeld:    "atomic",
 	mutant.EarlyPlace: "live",
 	mutant.OldBody:    "live",
@@ -60,7 +69,7 @@ var corePlans = map[mutant.Name]func(uint64) *Plan{
 }
 
 func allMutants() []mutant.Name {
-	return slices.Concat(mutant.Names, mutant.CarryNames, mutant.ViewNames, mutant.LargeNames, mutant.PersistNames, []mutant.Name{mutant.RestartAlone})
+	return slices.Concat(mutant.Names, mutant.CarryNames, mutant.ViewNames, mutant.LargeNames, mutant.PersistNames, mutant.ShardNames, []mutant.Name{mutant.RestartAlone})
 }
 
 func TestEveryMutantOfTheCoreIsFound(t *testing.T) {
