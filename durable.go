@@ -29,7 +29,6 @@ type durable struct {
 	server  *logwire.Server
 	witness *restart.Server // tells those that come back that the group works
 	jobs    *jobs
-	opening context.Context // while the logs of the directory are opened: ends what reads them
 
 	mu      sync.Mutex
 	logs    map[persist.LogID]*shardLog
@@ -58,7 +57,7 @@ func (c Config) persistent() bool {
 }
 
 // openDurable opens what is kept in Dir, if anything is to be kept.
-func (g *Group) openDurable(ctx context.Context) (err error) {
+func (g *Group) openDurable() (err error) {
 	if !g.cfg.persistent() {
 		return nil
 	}
@@ -70,8 +69,6 @@ func (g *Group) openDurable(ctx context.Context) (err error) {
 	if d.memory, err = restart.Load(d.store); err != nil {
 		return err
 	}
-	d.opening = ctx
-	defer func() { d.opening = nil }()
 	ids, err := d.store.Logs()
 	if err != nil {
 		return err
@@ -109,7 +106,7 @@ func (d *durable) keep(id persist.LogID) (*shardLog, error) {
 	cfg := g.cfg.Subgroups[n].Log
 	k := &shardLog{room: make(chan struct{}, 1)}
 	open := persist.LogConfig{
-		ID: id, Context: d.opening, Engine: cfg.Engine, MemoryBytes: cfg.MemoryBytes, Retain: cfg.Retain, Sign: cfg.Sign,
+		ID: id, Engine: cfg.Engine, MemoryBytes: cfg.MemoryBytes, Retain: cfg.Retain, Sign: cfg.Sign,
 		Wake: func() { g.parker.Wake(); k.wake() },
 		Failed: func(err error) {
 			d.failed(fmt.Errorf("log of subgroup %q: %w", id.Name, err))
@@ -128,7 +125,7 @@ func (d *durable) keep(id persist.LogID) (*shardLog, error) {
 	}
 	k.recorder = member.NewRecorder(member.RecorderConfig{
 		Log: k.log, Receiver: g.apps[n], AfterPersist: cfg.DeliverAfterPersist, Memory: cfg.MemoryBytes,
-		Self: g.cfg.ID, Observe: func(t order.Time) { g.member.Hear(t) },
+		Self: g.cfg.ID, Observe: func(t order.Time) { g.member.Observe(t) },
 	})
 	d.logs[id] = k
 	return k, nil

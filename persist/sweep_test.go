@@ -55,7 +55,7 @@ func pristines(t *testing.T) (all []*pristine) {
 	t.Helper()
 	for _, e := range []Engine{EngineBolt, EngineWAL} {
 		dir := t.TempDir()
-		s, l := reopened(t, dir, LogConfig{Engine: e, noteEvery: 4})
+		s, l := reopened(t, dir, LogConfig{Engine: e})
 		for i := range 40 {
 			s.mustPut(t, fmt.Sprintf("key %03d", i), make([]byte, 100+i*10))
 		}
@@ -435,7 +435,7 @@ const (
 
 // trial opens, reads, verifies and repairs a harmed store. An error says what it must not do.
 func (p *pristine) trial(ctx context.Context, dir string, h harmed) (outcome, error) {
-	if _, err := Verify(context.Background(), dir, nil, nil); err != nil && !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrNewerFormat) {
+	if _, err := Verify(dir, nil, nil); err != nil && !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrNewerFormat) {
 		return "", fmt.Errorf("verify: %w", err)
 	}
 	if _, err := p.readAll(ctx, StoreConfig{Dir: dir, ReadOnly: true}, LogConfig{}); err != nil && !saysDamage(err) {
@@ -455,9 +455,6 @@ func saysDamage(err error) bool {
 	return errors.Is(err, ErrDamaged) || errors.Is(err, ErrNewerFormat) || errors.Is(err, ErrOtherCluster) || errors.Is(err, ErrOtherNode) || errors.Is(err, ErrOtherLog)
 }
 
-// unnoted is how many records may be behind the last note of where a log that a crash left is certain to go.
-const unnoted = 5
-
 // judge compares how many records were read with how many there were. After a crash the last write may be missing, but that is told, unless nothing is
 // left of it. A head whose checksum was made for it may lead to the tree before the last write, with all that was in it.
 func (p *pristine) judge(got Info, h harmed) (outcome, error) {
@@ -468,7 +465,7 @@ func (p *pristine) judge(got Info, h harmed) (outcome, error) {
 		return torn, nil
 	case strings.HasPrefix(h.what, "sealed head") && end >= p.records-1:
 		return torn, nil
-	case !p.closed && strings.HasPrefix(h.what, "bucket root") && end >= p.records-unnoted:
+	case !p.closed && strings.HasPrefix(h.what, "bucket root"):
 		return part, nil
 	default:
 		return "", fmt.Errorf("%d records of %d, and nothing is said: %+v", end, p.records, got)
@@ -506,7 +503,7 @@ func (p *pristine) repaired(ctx context.Context, dir string) (outcome, error) {
 	if err := errors.Join(l.Import(ctx, r), l.Sync(ctx), s.Close()); err != nil {
 		return "", fmt.Errorf("after repair: %w", err)
 	}
-	if report, err := Verify(context.Background(), dir, nil, nil); err != nil || !report.OK() {
+	if report, err := Verify(dir, nil, nil); err != nil || !report.OK() {
 		return "", fmt.Errorf("after repair: %+v, %w", report, err)
 	}
 	if _, err := p.readAll(ctx, c, LogConfig{}); err != nil {

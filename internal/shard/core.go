@@ -147,8 +147,6 @@ func (c *Core) first(s *stay) Verb {
 		return FetchState
 	case !c.cfg.Logs:
 		return RestoreEmpty
-	case c.cfg.Recovers && mutant.Enabled && mutant.On(mutant.EarlyRecover):
-		return Recover
 	}
 	return SyncLog
 }
@@ -203,9 +201,6 @@ func (c *Core) supersede(s *stay) {
 	if u := c.under; u != nil && u.stay == s && u.verb != HandOver && !u.cancelled {
 		u.cancelled = true
 		c.emit(Effect{Do: Cancel, Stay: s.id, Activity: u.number})
-		if mutant.Enabled && mutant.On(mutant.TwoAtOnce) {
-			c.under = nil
-		}
 	}
 }
 
@@ -229,7 +224,7 @@ func (c *Core) Begins(id Stay, v order.ViewID, index int, wanted bool) {
 // offer has the state handed over where a view begins, if the application, or the log, got all that the shard delivered before (SH5).
 func (c *Core) offer(s *stay, v order.ViewID, index int) {
 	has := s.phase != over || c.cfg.Logs && (!s.fresh || s.arrived)
-	if !has && !(mutant.Enabled && mutant.On(mutant.OffersWithout)) {
+	if !has {
 		c.emit(Effect{Do: WithholdState, Stay: s.id, View: v, Index: index})
 		return
 	}
@@ -360,8 +355,6 @@ func (c *Core) Ended(number Activity, r Result) {
 	switch {
 	case r.Outcome == Fatal:
 		c.fail(s, r.Err)
-	case u.cancelled && mutant.Enabled && mutant.On(mutant.LateResult) && r.Outcome == Done:
-		c.follow(c.own, u.verb, r)
 	case u.cancelled:
 	case r.Outcome == Done:
 		c.follow(s, u.verb, r)

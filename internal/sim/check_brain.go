@@ -7,6 +7,7 @@ import (
 
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/internal/member"
+	"github.com/squall-go/squall/internal/shard"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/views"
 )
@@ -70,6 +71,7 @@ func (brainChecker) halted(w *world, p *process, reason error) error {
 		if !p.said {
 			return violated("G5", "node %d halts, and nobody asked it to leave: %v", p.self.ID, reason)
 		}
+	case errors.Is(reason, shard.ErrStateLost) && p.orphaned():
 	case errors.Is(reason, syscall.ENOSPC) && p.blame != "":
 	case errors.Is(reason, member.ErrDiskStuck) && (p.jumped > 0 || p.blame != "" || p.node.disk.slow == memoName):
 	default:

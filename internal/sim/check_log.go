@@ -23,8 +23,6 @@ func (logChecker) taken(w *world, d *delivery) error {
 	id, v := w.shardOf(d.group.sg), d.Version()
 	r, log := w.shard(id).find(v), d.proc().keeper(id)
 	switch {
-	case d.reader.forgone: // the log gets it from others, should its member be in that shard again
-		return nil
 	case r == nil || log.log.next() <= w.shard(id).before(v):
 		return violated("G6", "%v is delivered, and is not in the log", d)
 	case r.time != d.Time || r.sender != d.Message.Sender || string(r.data) != string(d.Data):
@@ -212,8 +210,21 @@ func checkWritten(w *world, k *keeper, to uint64) error {
 	return nil
 }
 
-// unkept is what of the logs of those that go on is still under way.
+// checkComplete checks that a log that is noted as complete is on the platter.
+func checkComplete(k *keeper) error {
+	if has := k.log.platter().Records; has < k.log.next() {
+		return violated("G6", "%v is noted as complete, and %d of its %d records are on disk", k.log, has, k.log.next())
+	}
+	return nil
+}
+
+// unkept is what of the states and logs of those that go on is still under way.
 func (p *process) unkept() error {
+	for _, h := range p.stays {
+		if h.getsState() && p.world.history.last.placed(p, h.decl) {
+			return violated("state", "node %d still gets the state of %q", p.self.ID, p.world.plan.Decls[h.decl].Name)
+		}
+	}
 	for _, k := range p.keepers {
 		h := p.world.shard(k.id)
 		switch {

@@ -44,13 +44,9 @@ var coreFlaws = map[mutant.Name]string{
 	mutant.RestartAlone: "brain",
 
 	mutant.EarlyBacklog:     "state",
-	mutant.StateTwice:       "state",
-	mutant.OffersWithout:    "state",
+	mutant.StateTwice:       "",
 	mutant.CompleteUnsynced: "log",
 	mutant.HalfLog:          "log",
-	mutant.EarlyRecover:     "state",
-	mutant.LateResult:       "",
-	mutant.TwoAtOnce:        "state",
 
 	mutant.NotHeld:    "atomic",
 	mutant.EarlyPlace: "live",

@@ -6,8 +6,13 @@
 // time, on one goroutine. Nothing of the protocol is imitated.
 //
 // Where subgroups are persistent every node has a disk, which outlives its processes and forgets what was not synced when the power goes.
-// What package persist does with goroutines and files, and package logwire over connections, is done here in turns and in virtual time;
-// the journals, the books, the recorders and the core of restarts are those that ship.
+// What package persist does with goroutines and files is done here in turns and in virtual time; the journals, the books, the recorders and the
+// core of restarts are those that ship.
+//
+// What a member that comes into a shard needs is decided by package shard, whose effects are performed here in virtual time (stays.go,
+// activity.go, fetch.go): the conversations of packages transfer and logwire are modelled as times that pass and sources that break off, and
+// the backlog is the one that ships. In half of the subgroups applications have a state, a digest of all that they were given, which new
+// members take over.
 //
 // Life of a process: joins (or founds, or comes back with its disk) → is a member, of one view after the other → crashes, or halts and
 // ends → its node may begin another one. Life of a run: drawn (Draw) → laid out → busy, until the last fault is over and what a quorum of the last view accepted
@@ -30,6 +35,7 @@
 //	check_stall.go    G7  while nobody fails, delivery takes a bounded virtual time from the commit, whatever other applications do
 //	check_quiet.go    G8  then only heartbeats are sent, old views are gone, and no more nulls were sent than were needed
 //	check_release.go      and all rings are empty
+//	check_state.go        applications of a shard that got to the same message have the same state, however they came to it
 //	check_halt.go         who halted is given nothing and accepts nothing; who may not send is told why
 //
 // A Script is a run in which nothing is drawn: it lays a world out, says what happens when, and has the trace that this must give. All

@@ -48,6 +48,7 @@ func Draw(seed uint64, l Limits) *Plan {
 	dice{rand.New(rand.NewPCG(seed, 0x1a46e))}.larges(p) // dice of their own: what else a seed draws does not depend on them
 	dice{rand.New(rand.NewPCG(seed, 0xd15c))}.keep(p, faulty)
 	dice{rand.New(rand.NewPCG(seed, 0x5a4d))}.split(p)
+	dice{rand.New(rand.NewPCG(seed, 0x57a7e))}.states(p)
 	return p
 }
 

@@ -1,145 +1,144 @@
 package sim
 
 import (
-	"errors"
-	"slices"
 	"time"
 
+	"github.com/squall-go/squall/internal/shard"
 	"github.com/squall-go/squall/order"
 )
 
-// fetch brings a log up to those of others: it drops what they do not have, and takes what is missing. It stands for package logwire.
+// fetch is a log that becomes that of another member: it loses what that one does not have, and gets what is missing. It stands for the
+// conversations of package logwire.
 type fetch struct {
 	keeper *keeper
-	from   *keeper // nil: nobody yet
-	upTo   uint64  // of its records
-	known  bool    // where it ends: somebody who has all of it has told
-	last   order.Version
+	from   *keeper
+	upTo   uint64 // of its records
 }
 
 // fetchBatch is how many records come at once.
 const fetchBatch = 16
 
-// act implements actor.
-func (f *fetch) act(now time.Duration) (next time.Duration) {
-	p := f.keeper.proc
-	next = never
-	p.survive(func() { next = f.turn(now) })
-	return next
+// gives reports whether a member is a source of a log up to some version, and whether it has that on its disk yet. A log that may lack something
+// itself is one only if it has the very last record.
+func (k *keeper) gives(last order.Version) (source, ready bool) {
+	n, err := k.log.book.Find(last)
+	has := err == nil && n < k.log.book.End().Records
+	if k.partial || !k.speaks() {
+		return has, has
+	}
+	return true, has
 }
 
-func (f *fetch) turn(now time.Duration) time.Duration {
-	k := f.keeper
-	p, w := k.proc, k.proc.world
+// fillLog makes the log what a source has.
+func (a *activity) fillLog(now time.Duration) time.Duration {
+	k := a.receiver.keeper
+	p, w, q := k.proc, k.proc.world, a.source()
 	switch {
-	case p.over || p.told || k.fetch != f || k.log.err != nil:
+	case q == nil || a.cancelled:
+		return a.failed(shard.Failed)
+	case k.log.err != nil:
 		return never
-	case p.member == nil || now < p.hangs || !k.log.drained():
-		return max(p.hangs, now+w.plan.Hop())
-	case !f.known:
-		return f.ask(now)
-	case !f.goesOn():
-		if f.from = f.source(); f.from == nil {
-			return now + w.plan.Hop()
+	case now < q.hangs || a.fetch == nil && !k.log.drained():
+		return now + w.plan.Hop()
+	case !a.begun:
+		a.begun = true
+		return now + w.bulkTime(q, p)
+	case a.fetch == nil:
+		return a.align(now, q)
+	case k.log.next() < a.fetch.upTo:
+		if a.fetch.take() != nil {
+			return a.failed(shard.Failed)
 		}
-		if err := f.agree(); err != nil {
-			w.fail(err)
-			return never
-		}
-		return now + w.bulkTime(f.from.proc, p)
+		a.got = true
+		return now + w.bulkTime(q, p)
 	}
-	if k.log.next() < f.upTo {
-		if err := f.take(); err != nil {
-			w.fail(err)
-			return never
-		}
-		return now + w.bulkTime(f.from.proc, p)
+	return a.ends(shard.Result{})
+}
+
+// align cuts what the source does not have, once that is ready.
+func (a *activity) align(now time.Duration, q *process) time.Duration {
+	k := a.receiver.keeper
+	w, id := q.world, k.id
+	if w.lax == OtherShard {
+		id.shard = (id.shard + 1) % w.plan.Decls[id.decl].ShardCount()
 	}
-	p.notes(f.through(k.since))
+	o := q.keeper(id)
+	if o == nil {
+		return a.failed(shard.Failed)
+	}
+	source, ready := o.gives(a.effect.Last)
+	switch {
+	case w.lax == OtherShard:
+		ready = true
+	case !source:
+		return a.failed(shard.Failed)
+	case !ready:
+		return now + w.plan.Hop()
+	}
+	f := &fetch{keeper: k, from: o}
+	err := f.upToVersion(a.effect.Last)
+	if w.lax == OtherShard {
+		f.upTo, err = o.log.book.End().Records, nil
+	}
+	if err == nil {
+		err = f.agree()
+	}
+	if err != nil {
+		w.fail(err)
+		return never
+	}
+	a.fetch = f
+	return now + w.bulkTime(q, k.proc)
+}
+
+// emptyLog cuts all of the log.
+func (a *activity) emptyLog(now time.Duration) time.Duration {
+	k := a.receiver.keeper
+	switch {
+	case k.log.err != nil:
+		return never
+	case !k.log.drained():
+		return now + k.proc.world.plan.Hop()
+	}
+	if had := k.log.next(); had > 0 {
+		k.proc.world.probes[LogCut]++
+		if k.proc.world.trace.out != nil {
+			k.proc.print("%s cut from %d to 0", k.proc.world.label(k.id), had)
+		}
+	}
+	if err := k.log.cutFrom(0); err != nil {
+		return a.ends(shard.Result{Outcome: shard.Fatal, Err: err})
+	}
+	return a.ends(shard.Result{})
+}
+
+// syncLog waits for the disk.
+func (a *activity) syncLog(now time.Duration) time.Duration {
+	k := a.receiver.keeper
+	switch {
+	case k.log.err != nil:
+		return never
+	case a.cancelled:
+		return a.failed(shard.Failed)
+	case !k.log.drained():
+		return now + k.proc.world.plan.Hop()/4
+	}
+	return a.ends(shard.Result{})
+}
+
+// completeLog notes that the log lacks nothing.
+func (a *activity) completeLog() time.Duration {
+	k := a.receiver.keeper
+	w := k.proc.world
+	k.proc.notes(func() error {
+		w.judge("log", checkComplete(k))
+		err := k.proc.memory.Complete(w.logID(k.id), a.effect.View)
+		if err == nil {
+			a.ends(shard.Result{})
+		}
+		return err
+	})
 	return never
-}
-
-// through notes that the log has got what it lacked since a view. It comes before what was delivered meanwhile is handed over.
-func (f *fetch) through(since order.ViewID) func() error {
-	k := f.keeper
-	return func() error {
-		err := k.proc.memory.Complete(k.proc.world.logID(k.id), since)
-		if err == nil && k.fetch == f {
-			k.fetch = nil
-			k.proc.wake()
-		}
-		return err
-	}
-}
-
-// ask finds out where the log ends, from somebody who was in the shard before this one. It stands for package transfer.
-func (f *fetch) ask(now time.Duration) time.Duration {
-	k := f.keeper
-	p, w := k.proc, k.proc.world
-	g, left := w.history.byID[k.since].shard(w, k.id), 0
-	for _, rd := range g.readers {
-		o := rd.proc.keeper(k.id)
-		if slices.Contains(g.sg.Fresh, g.sg.Members[rd.place]) || !p.seat().record.has(rd.proc) {
-			continue
-		}
-		if left++; o == nil || !o.serves(k) {
-			continue
-		}
-		if err := f.upToView(o); err != nil {
-			w.fail(err)
-			return never
-		}
-		return now + w.bulkTime(rd.proc, p)
-	}
-	if left == 0 {
-		p.diskFailed(errStateLost)
-		return never
-	}
-	return now + w.plan.Hop()
-}
-
-// errStateLost halts a member that does not come to know where its log ends.
-var errStateLost = errors.New("nobody is left who knows where the log ends")
-
-// goesOn reports whether who it has begun with has what is missing still.
-func (f *fetch) goesOn() bool { return f.from != nil && (f.from.serves(f.keeper) || f.has(f.from)) }
-
-// source is somebody who has all that is missing on disk: one whose log is whole, or else any that goes as far as this one has to.
-func (f *fetch) source() *keeper {
-	k, p := f.keeper, f.keeper.proc
-	id := k.id
-	if p.world.lax == OtherShard {
-		id.shard = (id.shard + 1) % p.world.plan.Decls[id.decl].ShardCount()
-	}
-	for _, fit := range []func(*keeper) bool{func(o *keeper) bool { return o.serves(k) }, f.has} {
-		for _, rd := range p.seat().record.shard(p.world, id).readers {
-			if o := rd.proc.keeper(id); o != nil && o != k && fit(o) {
-				return o
-			}
-		}
-	}
-	return nil
-}
-
-// has reports whether a log that may lack something itself has what this one lacks: up to a version that both have, all logs are the same.
-func (f *fetch) has(o *keeper) bool {
-	p := f.keeper.proc
-	if !f.known || f.upTo == 0 || o.proc.over || o.proc.told || o.log.err != nil || !p.world.near(p, o.proc) {
-		return false
-	}
-	r, err := o.log.book.Read(f.upTo - 1)
-	return err == nil && r.Version == f.last
-}
-
-// upToView has a log end where the view begins since which it lacks something.
-func (f *fetch) upToView(o *keeper) (err error) {
-	f.upTo, err = o.log.book.Seek(order.Version{View: f.keeper.since})
-	if f.known = err == nil; err != nil || f.upTo == 0 {
-		return err
-	}
-	r, err := o.log.book.Read(f.upTo - 1)
-	f.last = r.Version
-	return err
 }
 
 // common is how many records both logs have.

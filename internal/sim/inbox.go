@@ -111,15 +111,7 @@ func (in *inbox) took(d *delivery) {
 	w, p, l := in.world, in.reader.proc, d.ledger()
 	w.result.Deliveries++
 	w.stir()
-	f := d.flow()
-	f.next = max(f.next, d.number+1)
-	if l.proc == p && d.number != unknown {
-		l.claims[d.number].shown = true
-	}
-	f.loose = f.loose && (d.number == unknown || d.View < f.since)
-	d.reader.at++
-	d.reader.counts[d.sender]++
-	w.closeEarlier(d)
+	in.passed(d)
 	w.event(taken, p.node.place, uint64(d.group.record.view.ID), uint64(d.group.index), uint64(d.Seq), uint64(d.number), uint64(len(d.Data)))
 	if w.trace.out != nil {
 		p.print("%s:%d %d#%d", d.group.label(w), d.Seq, l.proc.self.ID, d.number)
@@ -133,6 +125,33 @@ func (in *inbox) took(d *delivery) {
 	for s, l := range d.group.senders {
 		w.sometimes(DeliveredPastOpenClaim, order.SenderRank(s) != d.sender && l.settled < len(l.claims))
 	}
+}
+
+// passed notes that a message is behind the member, whether its application was given it or not.
+func (in *inbox) passed(d *delivery) {
+	f, l := d.flow(), d.ledger()
+	f.next = max(f.next, d.number+1)
+	if l.proc == d.proc() && d.number != unknown {
+		l.claims[d.number].shown = true
+	}
+	f.loose = f.loose && (d.number == unknown || d.View < f.since)
+	d.reader.at++
+	d.reader.counts[d.sender]++
+	in.world.closeEarlier(d)
+}
+
+// skip notes a message that the member delivers and its application is not given, because another state takes the place of its own. What is
+// promised of the order holds all the same.
+func (in *inbox) skip(m *multicast.Message) {
+	w := in.world
+	d, err := in.delivery(m)
+	if w.judge("content", err); err != nil {
+		return
+	}
+	for _, c := range []checker{orderChecker{}, fifoChecker{}, lossChecker{}} {
+		w.judge(c.name(), c.taken(w, d))
+	}
+	in.passed(d)
 }
 
 // closeEarlier notes that the views before are over for the member in this declaration: it was given something of a later one.

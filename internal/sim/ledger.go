@@ -143,8 +143,6 @@ type reader struct {
 	closed bool          // it was given something of a later view, so that this one is over for it
 	open   time.Duration // since when its application takes whatever comes
 	copies bool          // what it is given is not where it was received
-	// forgone is while it is given what its member's log does not get, as that member has left the shard.
-	forgone bool
 }
 
 // place is a delivered message's place in the order.

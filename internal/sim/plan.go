@@ -28,6 +28,7 @@ type Plan struct {
 	Outage   time.Duration // how long at most
 	Messages int           // of all applications together, about
 	Keep     Keep
+	States   uint64        // declarations whose applications have a state that new members take over, a bit each
 	BulkTime time.Duration // how long the body of a large message takes to a member; 0: as the network's delays say
 
 	hop, bound time.Duration // computed once
@@ -335,6 +336,9 @@ func (p *Plan) String() string {
 	}
 	for _, a := range p.Apps {
 		fmt.Fprintf(&b, "  application %+v\n", a)
+	}
+	if p.States != 0 {
+		fmt.Fprintf(&b, "  states %b\n", p.States)
 	}
 	if p.keeps() {
 		fmt.Fprintf(&b, "  logs %+v\n", p.Keep)

@@ -126,6 +126,11 @@ const (
 	CaughtUpAhead
 	LogRepaired
 	TailForgone
+	StateRestored
+	StateForgone
+	StateSourceDied
+	StateSourceFailed
+	BacklogFull
 	probes
 )
 
@@ -162,6 +167,9 @@ var probeNames = [probes]string{
 	ClockSetBack: "wall clock set back", StrangerCame: "address of another group", StrangerSpoke: "another group spoke to a restart", MetStranger: "another group met",
 	ShardForgone: "left a shard before its log was whole", ShardMoved: "moved to another shard with a log", ShardCameBack: "back in a shard with its old log",
 	ShardRevived: "a shard's log found again on a disk", CaughtUpAhead: "log caught up before joining", LogRepaired: "damaged end of a log dropped", TailForgone: "future ended as its member left a shard",
+	StateRestored: "state restored", StateForgone: "state not wanted any more",
+	StateSourceDied: "source of a state died half-way", StateSourceFailed: "source of a state or a log failed",
+	BacklogFull: "backlog full",
 }
 
 func (p Probe) String() string { return probeNames[p] }

@@ -12,6 +12,7 @@ import (
 	"github.com/squall-go/squall/internal/join"
 	"github.com/squall-go/squall/internal/member"
 	"github.com/squall-go/squall/internal/restart"
+	"github.com/squall-go/squall/internal/shard"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/views"
 )
@@ -55,6 +56,9 @@ type process struct {
 	promised    bool            // to a restart that it has not voted in yet
 	noted       time.Duration   // when the last of what it has to remember is written
 	mute        uint64
+	stays       []*stays // by declaration
+	inputs      []func() // of their cores, for the next step
+	offers      shard.Offers[offered]
 	// beginning is the view that it installed last, as it has it.
 	beginning *views.View
 
@@ -101,7 +105,9 @@ func (w *world) process(n *node) *process {
 		self:   views.Member{ID: n.ID, Incarnation: incarnation, Addr: address(n.ID)},
 		random: rand.New(rand.NewPCG(w.plan.Seed, 100+uint64(n.place)+incarnation<<32)),
 	}
+	p.offers = shard.Offers[offered]{Self: n.ID, Keeps: func(name string) bool { return w.handsOver(w.declNamed(name)) }}
 	for k := range w.plan.Decls {
+		p.stays = append(p.stays, newStays(p, k))
 		p.ledgers = append(p.ledgers, &ledger{proc: p, decl: k, key: stream(k, n.ID, incarnation)})
 	}
 	n.proc = p
@@ -137,6 +143,7 @@ func (p *process) enter(v *views.View) (err error) {
 	p.observeLogs()
 	w.net.Listen(p.self.ID, p.accept)
 	w.begins(p, v)
+	p.stateInstalled(v)
 	for k := range w.plan.Decls {
 		w.addApp(p, k)
 	}
@@ -244,6 +251,9 @@ func (p *process) act(now time.Duration) time.Duration {
 func (p *process) sleep(now time.Duration) time.Duration {
 	p.asleep = true
 	at := min(p.due, p.joinDue())
+	if len(p.inputs) > 0 {
+		at = now
+	}
 	if p.member != nil {
 		if d := p.member.Deadline(p.local()); d >= 0 {
 			at = min(at, now+d)
@@ -271,9 +281,7 @@ func (p *process) cycle() (work int) {
 		return work
 	}
 	if !p.told {
-		for _, k := range p.keepers {
-			work += k.step()
-		}
+		work += p.takeInputs()
 	}
 	return work + p.member.Step(p.local())
 }
@@ -317,9 +325,13 @@ func (p *process) tryLeave() {
 		drained = drained && p.member.Outbox(d.Name).Undelivered() == 0
 	}
 	for _, k := range p.keepers {
-		drained = drained && k.recorder.Unshown() == 0 && len(k.waiting) == 0
+		drained = drained && k.recorder.Unshown() == 0
 	}
-	if !drained && p.world.now < p.leaveBy {
+	for k := range p.stays {
+		drained = drained && !p.waits(k)
+	}
+	depended := slices.ContainsFunc(p.offers.Awaited(), func(i int) bool { return shard.Depended(p.member.View(), i, p.self.ID) })
+	if (!drained || depended) && p.world.now < p.leaveBy {
 		p.due = min(p.due, p.leaveBy)
 		return
 	}
@@ -447,6 +459,7 @@ func (p *process) installed(v *views.View) {
 	w := p.world
 	w.begins(p, v)
 	p.placed(v)
+	p.stateInstalled(v)
 	p.notes(func() error { return p.memory.Installed(v) })
 	if w.result.Err != nil {
 		return

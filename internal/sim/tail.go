@@ -10,8 +10,8 @@ import (
 )
 
 // A member that leaves a shard in which applications see what is on every disk does not show its application the tail: what the
-// shard delivered, and what was not on every disk by then. Nor does a member that is fresh in the shard: its application takes over
-// the log. The checkers let go of that, and of nothing else. Which messages of its own are in the tail follows from its log: the
+// shard delivered, and what was not on every disk by then. Nor does a member that is fresh in the shard, or comes back to one that had
+// no members: its application takes over the log. The checkers let go of that, and of nothing else. Which messages of its own are in the tail follows from its log: the
 // member appends its own messages in the order of the claims.
 
 // after reports whether the applications of a declaration see what is on every disk.
@@ -101,7 +101,8 @@ func (rd *reader) left(w *world) bool {
 
 // forgoesTail reports whether the member may go without the end of the view.
 func (rd *reader) forgoesTail(w *world) bool {
-	return rd.left(w) || rd.proc.awaits(w.shardOf(rd.group.sg))
+	id := w.shardOf(rd.group.sg)
+	return rd.left(w) || rd.proc.awaits(id) || w.after(id.decl) && rd.proc.takesOver(id, rd.group.record.view.ID)
 }
 
 // record notes the place of the next message of a process, which its own member records, or would if it had all of the log.
@@ -132,7 +133,7 @@ func (l *ledger) recordedAt(v order.Version) int {
 // letGo reports whether a message is in the tail that its own application does not see.
 func (l *ledger) letGo(number int) bool {
 	c := &l.claims[number]
-	return !c.shown && c.recorded.View > 0 && l.proc.left(c.shard, c.recorded.View)
+	return !c.shown && c.recorded.View > 0 && (l.proc.left(c.shard, c.recorded.View) || l.proc.takesOver(c.shard, c.recorded.View))
 }
 
 // past is the first message from some number on that the process's own application is to be given.

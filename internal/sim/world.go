@@ -62,6 +62,7 @@ type world struct {
 	overheard []restart.Message // some letters of restarts
 	shards    map[shardID]*shardHistory
 	lax       DiskBug
+	states    map[shardID]map[order.Version]uint64 // digests, by the last message in them
 
 	busyApps  int
 	lastStart time.Duration // of an application
@@ -148,12 +149,13 @@ func Run(p *Plan, o Options) (r Result) {
 func newWorld(p *Plan, o Options) *world {
 	w := &world{plan: p, lie: o.Lie, only: o.Only, random: rand.New(rand.NewPCG(p.Seed, 1)), quietFrom: never, trace: trace{out: o.Trace}, stirred: true}
 	w.history, w.shards, w.lax = newHistory(), map[shardID]*shardHistory{}, o.Disk
+	w.states = map[shardID]map[order.Version]uint64{}
 	w.bulk = dice{rand.New(rand.NewPCG(p.Seed, 3))}
 	w.letters = dice{rand.New(rand.NewPCG(p.Seed, 4))}
 	w.schedule.random = rand.New(rand.NewPCG(p.Seed, 2))
 	w.checkers = []checker{
 		&haltChecker{}, &contentChecker{}, &fifoChecker{}, &orderChecker{}, &atomicChecker{}, &viewsChecker{}, &brainChecker{},
-		&stallChecker{}, &liveChecker{}, &lossChecker{}, &futureChecker{}, &logChecker{}, &quietChecker{}, &releaseChecker{},
+		&stallChecker{}, &liveChecker{}, &lossChecker{}, &futureChecker{}, &logChecker{}, &quietChecker{}, &releaseChecker{}, &stateChecker{},
 	}
 	return w
 }
