@@ -21,8 +21,7 @@ var doers = map[string]func(*stage, []string) error{
 	"lose":   func(st *stage, args []string) error { return st.spoil(LostDisk, args) },
 	"damage": func(st *stage, args []string) error { return st.spoil(DamagedLogs, args) },
 	"slow":   (*stage).slow, "reset": (*stage).reset,
-	"absent": (*stage).absent,
-	"join":   (*stage).join, "leave": (*stage).leave, "report": (*stage).report,
+	"join": (*stage).join, "leave": (*stage).leave, "report": (*stage).report,
 	"run": (*stage).run, "expect": (*stage).expect,
 }
 
@@ -304,16 +303,6 @@ func (st *stage) heal(args []string) error {
 	w.calm = w.now
 	w.stir()
 	return nil
-}
-
-// absent has a process join that never opens its rows.
-func (st *stage) absent(args []string) error {
-	nodes, err := st.nodes(args)
-	if err != nil || len(nodes) < 2 {
-		return or(err, usage("absent ID ASKED…"))
-	}
-	nodes[0].absent = true
-	return st.join(args)
 }
 
 func (st *stage) join(args []string) error {

@@ -138,10 +138,6 @@ func (p *process) askOn() (work int) {
 		work++
 		p.apply(&p.calls, a.Tick(p.local()))
 	}
-	if v := a.View(); v != nil && p.node.absent {
-		p.askAgain()
-		return work
-	}
 	if v := a.View(); v != nil && p.member == nil {
 		p.world.moves(p, Enters)
 		if err := p.enter(v); err != nil {
@@ -152,28 +148,6 @@ func (p *process) askOn() (work int) {
 		p.applicant = nil
 	}
 	return work
-}
-
-// askAgain hangs up, and begins to join anew when this process has been removed, as if it had forgotten what it was told.
-func (p *process) askAgain() {
-	for _, t := range p.calls {
-		t.conn.Close()
-	}
-	p.calls, p.applicant = nil, nil
-	p.world.schedule.add(p.world.now+4*p.world.plan.FailAfter(), &absence{p})
-}
-
-// absence is how long a process that never opens its rows waits before it asks to join again.
-type absence struct{ proc *process }
-
-// act implements actor.
-func (a *absence) act(time.Duration) time.Duration {
-	p := a.proc
-	if !p.over {
-		p.ask([]string{address(p.world.nodes[p.node.Ask[0]].ID)})
-		p.wake()
-	}
-	return never
 }
 
 // answer is a look of a member at the conversations of joiners.

@@ -83,11 +83,9 @@ type node struct {
 	place int
 	proc  *process // the latest one; nil: there was none yet
 	times int      // it came back
-	// absent is a node whose processes ask to join, and never open their rows in a view that they are members of: they ask again.
-	absent bool
-	cuts   uint64 // nodes to which the way is cut, by place
-	disk   *disk  // nil: nothing is kept
-	safe   []safe // what must be in its logs as they are opened
+	cuts  uint64   // nodes to which the way is cut, by place
+	disk  *disk    // nil: nothing is kept
+	safe  []safe   // what must be in its logs as they are opened
 	// damaged are the logs of which the next process finds that their ends cannot be read.
 	damaged  []shardID
 	stranger *stranger // has its address; nil: none
