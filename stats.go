@@ -40,7 +40,9 @@ type LogStats struct {
 }
 
 // HistogramBuckets is the number of buckets of a Histogram.
-const HistogramBuckets = multicast.HistogramBuckets
+const HistogramBuckets = 21
+
+var _ [HistogramBuckets]struct{} = [multicast.HistogramBuckets]struct{}{}
 
 // Histogram counts batches by their size. Bucket k counts the batches of more than 2^(k-1) and at most
 // 2^k messages; the last one also counts all larger batches.
