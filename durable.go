@@ -125,7 +125,7 @@ func (d *durable) keep(id persist.LogID) (*shardLog, error) {
 	}
 	k.recorder = member.NewRecorder(member.RecorderConfig{
 		Log: k.log, Receiver: g.apps[n], AfterPersist: cfg.DeliverAfterPersist, Memory: cfg.MemoryBytes,
-		Self: g.cfg.ID, Observe: func(t order.Time) { g.member.Observe(t) },
+		Self: g.cfg.ID, Observe: func(t order.Time) { g.member.Hear(t) },
 	})
 	d.logs[id] = k
 	return k, nil

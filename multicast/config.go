@@ -22,7 +22,10 @@ type Config struct {
 	Clock    func() order.Time // for persistent mode: later messages of this member have later times, or the same one
 	// Stopped is what is wrong with what a member has for good, if it stopped the view already: it is less than Told. nil: nothing is known.
 	Stopped func(r order.Rank) error
-	Stats   *Stats // goes on counting; nil: begins anew
+	// Latest is, for persistent mode, the latest time that a message may have, and whether that is known yet; until then messages with a later one
+	// wait. nil: any time.
+	Latest func() (t order.Time, known bool)
+	Stats  *Stats // goes on counting; nil: begins anew
 
 	// Carry is the ring of the view before, or a shelf: what is not delivered of it moves to the ring of this view, if this member sends.
 	Carry *smc.Sender

@@ -43,6 +43,29 @@ func (s *Subgroup) untime(m *Message, tx *sender) error {
 	return nil
 }
 
+// timely reports whether the messages of a sender that are visible, up to an index, may be received: none has a time that lies too far ahead of the
+// clocks. The sender of one fails. So this is before the acknowledgement: what one member does not receive is stable nowhere, and in no log. What else
+// may be wrong with a message is found when it is delivered.
+func (s *Subgroup) timely(k int, end order.Index) bool {
+	tx := &s.senders[k]
+	next := tx.timed
+	latest, known := s.latest()
+	for i := next.Next(s.got[k]); i < end; i = next.Next(i + 1) {
+		data, _, err := next.Take(i)
+		if err != nil || len(data) < smc.TimeBytes {
+			break
+		}
+		if t := order.Time(binary.LittleEndian.Uint64(data[len(data)-smc.TimeBytes:])); t > latest {
+			if known {
+				s.violated(tx.rank, fmt.Errorf("B10: index %d has the time %v, and no clock is behind %v", i, t, latest))
+			}
+			return false
+		}
+	}
+	tx.timed = next
+	return true
+}
+
 // Persist publishes how far this member's disk is: it has every position below persisted and, if whole, everything that was delivered
 // before this view. It returns whether that is news. After a wedge nobody needs it: the next view says whole.
 func (s *Subgroup) Persist(persisted order.Seq, whole bool) (work int) {

@@ -34,6 +34,7 @@ type Subgroup struct {
 	upcall  Receiver
 	bodies  Bodies
 	stopped func(order.Rank) error
+	latest  func() (order.Time, bool)
 	larges  int // in the run
 	tuning  Tuning
 	turns   order.Turns
@@ -87,6 +88,7 @@ type Subgroup struct {
 // sender is what a member keeps of each sender.
 type sender struct {
 	smc.Receiver
+	timed     smc.Receiver // persistent mode: ahead of the other one, at the first message that was not received
 	id        order.NodeID
 	rank      order.Rank
 	line      *sst.Line
@@ -108,7 +110,7 @@ func New(cfg Config) *Subgroup {
 	sg, table := cfg.Subgroup, cfg.Table
 	s := &Subgroup{
 		Stats: cfg.Stats,
-		view:  cfg.View.ID, sg: sg, cols: cfg.Columns, table: table, upcall: cfg.Receiver, bodies: cfg.Bodies, stopped: cfg.Stopped, tuning: cfg.Tuning,
+		view:  cfg.View.ID, sg: sg, cols: cfg.Columns, table: table, upcall: cfg.Receiver, bodies: cfg.Bodies, stopped: cfg.Stopped, latest: cfg.Latest, tuning: cfg.Tuning,
 		turns: order.Turns(len(sg.Senders)), self: slices.Index(sg.Members, table.Self()),
 		seen: make([]progress, len(sg.Members)), disks: make([]disk, len(sg.Members)), lines: make([]*sst.Line, len(sg.Members)),
 		got: make([]order.Index, len(sg.Senders)), reach: make([]order.Index, len(sg.Senders)), visible: make([]order.Index, len(sg.Senders)),
@@ -132,7 +134,7 @@ func New(cfg Config) *Subgroup {
 		}
 	}
 	for k, r := range sg.Senders {
-		s.senders[k] = sender{Receiver: smc.NewReceiver(s.ring(k)), id: s.members[r].ID, rank: r}
+		s.senders[k] = sender{Receiver: smc.NewReceiver(s.ring(k)), timed: smc.NewReceiver(s.ring(k)), id: s.members[r].ID, rank: r}
 	}
 	for _, r := range sg.Members {
 		s.Rebind(r)
@@ -179,6 +181,7 @@ func (s *Subgroup) Rebind(r order.Rank) {
 		tx := &s.senders[k]
 		tx.line = s.lines[m]
 		tx.Rebind(s.ring(int(k)))
+		tx.timed.Rebind(s.ring(int(k)))
 	}
 }
 
@@ -314,6 +317,9 @@ func (s *Subgroup) receive() (work int) {
 			if !s.table.Frozen(tx.rank) {
 				s.violated(tx.rank, fmt.Errorf("M2: sent went from %d to %d, skipped is %d", s.got[k], sent, skipped))
 			}
+			continue
+		}
+		if s.latest != nil && sent > s.got[k] && !s.timely(k, sent) {
 			continue
 		}
 		s.visible[k] = sent

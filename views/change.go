@@ -34,6 +34,8 @@ type Config struct {
 	// Told is, by sender rank of a subgroup, the least that a member has, as its words told: others have acted upon that. Of this member it is
 	// what others must have for what was done here. nil: nothing is known.
 	Told func(subgroup int, r order.Rank) []order.Index
+	// Latest is the latest time that the next view may have, if that is known. nil: it is not.
+	Latest func() (t order.Time, known bool)
 	// Next makes the view that follows, out of its members.
 	Next func(members []Member, mute func(id order.NodeID, declaration int) bool) (*View, error)
 	// Whole reports whether a member of a persistent subgroup has got all of its log since it came into it. nil: nobody has.
@@ -286,6 +288,9 @@ func (c *Change) hearsay() bool {
 			continue
 		}
 		who := said &^ c.Suspected() &^ only(c.cfg.Self)
+		if who != 0 && r == c.Leader() && c.follow() {
+			return true // it proposed before it lost those that refused, and is judged by that first
+		}
 		if who == 0 || mutant.Enabled && mutant.On(mutant.SilentSuspicion) {
 			continue
 		}

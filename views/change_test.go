@@ -28,6 +28,9 @@ type court struct {
 	dead    []bool
 }
 
+// latest is the latest time of a view in a court.
+const latest order.Time = 1000
+
 func newCourt(t *testing.T, seed uint64, n int, kinds ...simnet.Kind) *court {
 	c := &court{t: t, random: rand.New(rand.NewPCG(seed, 7)), dead: make([]bool, n)}
 	var members []Member
@@ -63,8 +66,9 @@ func newCourt(t *testing.T, seed uint64, n int, kinds ...simnet.Kind) *court {
 		c.have, c.told = append(c.have, have), append(c.told, make([]order.Index, n))
 		change := NewChange(Config{
 			View: c.view, Self: order.Rank(r), Table: table, Columns: columns,
-			Wedge: func() [][]order.Index { return [][]order.Index{have} },
-			Told:  func(_ int, r order.Rank) []order.Index { return c.told[r] },
+			Wedge:  func() [][]order.Index { return [][]order.Index{have} },
+			Told:   func(_ int, r order.Rank) []order.Index { return c.told[r] },
+			Latest: func() (order.Time, bool) { return latest, true },
 			Next: func(members []Member, _ func(order.NodeID, int) bool) (*View, error) {
 				return c.place(c.view, members), nil
 			},

@@ -57,6 +57,11 @@ func (c *Change) checkNext(next *View, removed, left []order.Rank) error {
 	case len(next.Muted) != len(next.Members):
 		return fmt.Errorf("%d mute words for %d members", len(next.Muted), len(next.Members))
 	}
+	if c.cfg.Latest != nil {
+		if latest, known := c.cfg.Latest(); known && next.Time > latest {
+			return fmt.Errorf("view %d begins at %v, and no clock is behind %v", next.ID, next.Time, latest) // B10
+		}
+	}
 	return next.Validate()
 }
 

@@ -185,6 +185,18 @@ func TestAMemberThatCannotFollowADecisionStopsAlone(t *testing.T) {
 	}
 }
 
+// B10: the clocks of a view begin with its time.
+func TestAViewThatBeginsFarAheadIsRefused(t *testing.T) {
+	rogue(t, 0, func(_ *court, its *Change) {
+		next := its.cfg.Next
+		its.cfg.Next = func(members []Member, mute func(order.NodeID, int) bool) (*View, error) {
+			v, err := next(members, mute)
+			v.Time = latest + 1
+			return v, err
+		}
+	})
+}
+
 func TestNobodyLeavesWhoDoesNotWantTo(t *testing.T) {
 	rogue(t, 0, func(c *court, its *Change) {
 		falsely(c, its, func(d *Decision) {

@@ -28,10 +28,12 @@
 //	B7  a message of a persistent subgroup is in the log once, before the application sees it; with AfterPersist, on every disk before it
 //	B8  a version counts as persisted here only when it is on disk with all that come before it, and nulls behind the last one hold nothing up
 //	B9  no version with a settled time comes after those that were there when it settled, in this view or a later one
+//	B10  no message of a persistent subgroup is received, and no view followed, whose time lies 2·MaxSkew ahead of the wall clocks
 //
 // Shared words of the member line, one per row:
 //
 //	word       written by     read by         meaning
 //	heartbeat  owner's loop   everybody       cycles of the owner's life; its value means nothing, only that it changes
 //	clock      owner's loop   everybody       in views with persistent subgroups: what the owner publishes later has no earlier time
+//	wall       owner's loop   everybody       the same views: its wall clock
 package member

@@ -53,6 +53,7 @@ const (
 	wordHeartbeat = iota
 	wordClock     // if there are persistent subgroups
 	wordWhole
+	wordWall // the same: its wall clock
 )
 
 // open lays this member on the table of a view.
@@ -62,6 +63,9 @@ func (m *Member) open(v *views.View) (*epoch, error) {
 		return nil, fmt.Errorf("node %d is not a member of view %d", m.cfg.Self, v.ID)
 	}
 	m.Observe(v.Time) // B9
+	if v.Persistent() {
+		m.wall()
+	}
 	layout, err := NewLayout(v)
 	if err != nil {
 		return nil, err
@@ -81,7 +85,7 @@ func (m *Member) open(v *views.View) (*epoch, error) {
 	}
 	e.line = table.Line(self, layout.line[self])
 	e.change = views.NewChange(views.Config{
-		View: v, Self: self, Table: table, Columns: layout.change, Wedge: e.wedge, Told: e.told, Next: m.next, Whole: e.whole, OnEvent: e.happened, Record: e.recorder(),
+		View: v, Self: self, Table: table, Columns: layout.change, Wedge: e.wedge, Told: e.told, Latest: m.latest, Next: m.next, Whole: e.whole, OnEvent: e.happened, Record: e.recorder(),
 	})
 	for _, o := range m.out {
 		o.ahead = slices.DeleteFunc(slices.Clone(o.ahead), func(a multicast.Ahead) bool { return e.elsewhere(o.name, a.Sender) })
@@ -188,6 +192,7 @@ func (e *epoch) beat() int {
 		return 0
 	}
 	e.nextBeat = e.m.now + e.m.cfg.Heartbeat
+	e.tellWall()
 	sst.Store(e.line, wordHeartbeat, e.line[wordHeartbeat]+1) // the loop is the only writer, so the plain load is its own value
 	e.tellTime()
 	e.tellWhole()
@@ -257,6 +262,7 @@ func (e *epoch) listen() {
 	now, cfg := e.m.now, &e.m.cfg
 	asleep := e.lastLook == 0 || e.slept(e.lastLook)
 	e.lastLook, e.nextLook = now, now+cfg.Heartbeat/looksPerHeartbeat
+	e.hearWalls()
 	var silent, nearly views.Ranks
 	for r := range e.peers {
 		rank := order.Rank(r)

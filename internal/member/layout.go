@@ -21,7 +21,7 @@ func NewLayout(v *views.View) (*Layout, error) {
 	l := &Layout{Layout: sst.NewLayout(len(v.Members))}
 	words := []string{"heartbeat"}
 	if v.Persistent() {
-		words = append(words, "clock", "whole")
+		words = append(words, "clock", "whole", "wall")
 	}
 	for r := range v.Members {
 		l.line = append(l.line, l.Line(order.Rank(r), "member", words...))

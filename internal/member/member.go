@@ -88,6 +88,7 @@ type Member struct {
 	kept    []keptShard   // all shards that this member was in
 	view    atomic.Pointer[views.View]
 	clock   clock
+	walls   walls
 	leave   bool
 	left    bool   // the decision without this member is in force
 	mute    uint64 // where the application does not want to send, a bit for each declaration

@@ -32,7 +32,7 @@ func (m *Member) part(e *epoch, i int) *part {
 	cfg := multicast.Config{View: e.view, Subgroup: sg, Columns: e.layout.subs[i], Table: e.table, Tuning: m.cfg.Tuning, Stats: p.outbox.Stats, Stopped: e.change.Stopped}
 	if sg.Mode == views.Persistent {
 		p.recorder = m.recorder(e.view, i)
-		cfg.Clock = m.Now
+		cfg.Clock, cfg.Latest = m.Now, m.latest
 	}
 	p.receiver = m.cfg.Receiver(e.view, i)
 	cfg.Receiver = p.receiver

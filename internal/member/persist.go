@@ -10,13 +10,29 @@ import (
 )
 
 // clock is a hybrid logical clock. Any goroutine.
-type clock struct{ last atomic.Uint64 }
+type clock struct {
+	last  atomic.Uint64
+	began atomic.Uint64 // no clock of the view in force, nor the logs here as this process began, are behind it
+}
 
 // Now reads the member's hybrid logical clock: not before the wall clock, nor any time that was observed or read. Any goroutine.
-func (m *Member) Now() order.Time { return m.Observe(m.cfg.Wall()) }
+func (m *Member) Now() order.Time { return m.advance(m.cfg.Wall()) }
 
-// Observe has the clock read no time before t from now on, and returns what it reads. Any goroutine.
-func (m *Member) Observe(t order.Time) order.Time {
+// Hear has the clock follow the time of a message of another member, as far as that may draw it along: MaxSkew beyond what the wall clocks
+// show. Any goroutine.
+func (m *Member) Hear(t order.Time) {
+	m.advance(min(t, later(m.walls.now.Load(), MaxSkew)))
+}
+
+// Observe has the clock read no time before t from now on: that of a view, or of what is in the own logs as the process begins. Loop, or before
+// it runs.
+func (m *Member) Observe(t order.Time) {
+	m.clock.began.Store(max(m.clock.began.Load(), uint64(t)))
+	m.advance(t)
+}
+
+// advance has the clock read no time before t from now on, and returns what it reads. Any goroutine.
+func (m *Member) advance(t order.Time) order.Time {
 	for {
 		last := m.clock.last.Load()
 		if uint64(t) <= last {
@@ -36,6 +52,13 @@ func (e *epoch) tellTime() {
 		return
 	}
 	sst.Store(e.line, wordClock, uint64(e.m.Now()))
+}
+
+// tellWall publishes the wall clock: what others believe of times goes by wall clocks, which no message moves.
+func (e *epoch) tellWall() {
+	if e.view.Persistent() {
+		sst.Store(e.line, wordWall, uint64(e.m.wall()))
+	}
 }
 
 // tellWhole publishes of which declarations this member has the state of its shard, or all of its log.

@@ -113,7 +113,7 @@ func (w *world) enter(v *views.View) {
 	var recorder *member.Recorder
 	if w.mode == views.Persistent {
 		w.logs, w.clocks = append(w.logs, &testLog{}), append(w.clocks, 0)
-		recorder = member.NewRecorder(member.RecorderConfig{Log: w.logs[i], Receiver: w.apps[i], AfterPersist: w.after, Memory: 1 << 20, Observe: func(t order.Time) { w.members[i].Observe(t) }})
+		recorder = member.NewRecorder(member.RecorderConfig{Log: w.logs[i], Receiver: w.apps[i], AfterPersist: w.after, Memory: 1 << 20, Observe: func(t order.Time) { w.members[i].Hear(t) }})
 		w.recorders = append(w.recorders, recorder)
 	}
 	m, err := member.New(member.Config{

@@ -126,7 +126,7 @@ func (p *process) keep(id shardID) (*keeper, error) {
 	k := &keeper{proc: p, id: id, log: log}
 	k.recorder = member.NewRecorder(member.RecorderConfig{
 		Log: log, Receiver: p.stays[id.decl], AfterPersist: w.after(id.decl), Memory: unseenBytes,
-		Self: p.self.ID, Observe: func(t order.Time) { p.member.Observe(t) },
+		Self: p.self.ID, Observe: func(t order.Time) { p.member.Hear(t) },
 	})
 	p.keepers = append(p.keepers, k)
 	return k, nil
