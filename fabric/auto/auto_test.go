@@ -2,9 +2,12 @@ package auto
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
+	"os"
 	"runtime"
+	"syscall"
 	"testing"
 	"time"
 
@@ -155,6 +158,27 @@ func TestAPeerThatEndsWhileItIsAwaitedIsAFailure(t *testing.T) {
 			t.Errorf("failure: %v", f)
 		}
 	})
+}
+
+// A host that is short of something may refuse a connection, too, though not for long.
+func TestAConnectionThatIsRefusedOnceProvesNothing(t *testing.T) {
+	here, there := newMember(t, TCP), newMember(t, TCP)
+	peers := identified(here, there)
+	if err := here.Reach(t.Context(), peers[1]); err != nil {
+		t.Fatal(err)
+	}
+	calls, dial := 0, here.presence.dial
+	here.presence.dial = func(ctx context.Context, addr string, kind port.Kind, c *tls.Config) (net.Conn, error) {
+		if calls++; calls == 1 {
+			return nil, &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+		}
+		return dial(ctx, addr, kind, c)
+	}
+	conn, err := here.presence.question(peers[1])
+	if err != nil || calls != 2 {
+		t.Fatalf("after %d calls: %v", calls, err)
+	}
+	conn.Close()
 }
 
 // The dialing side, too, calls a port where another process listens, which awaits no view of that key.

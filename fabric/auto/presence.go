@@ -37,7 +37,9 @@ const (
 	presenceSeats = 256             // conversations that last at a time; one more takes the place of the oldest
 	maxReached    = 1024            // processes that are remembered as reached
 	// presenceGrace is how long the link to a process that was reached before may take before the process is asked for.
-	presenceGrace    = 10 * time.Millisecond
+	presenceGrace = 10 * time.Millisecond
+	// presenceAgain is how long after a refused connection a process that was reached before is asked for again.
+	presenceAgain    = 20 * time.Millisecond
 	presencePauseMin = 5 * time.Millisecond
 	presencePauseMax = 100 * time.Millisecond
 )
@@ -46,14 +48,15 @@ const (
 // answers prove the end:
 //
 //   - another process listens there, as the node was started again;
-//   - nobody listens there, and the process answered this one at that address before. Without an earlier answer a refused connection
-//     may be the work of a firewall.
+//   - nobody listens there, twice in a row, and the process answered this one at that address before. Without an earlier answer a refused
+//     connection may be the work of a firewall; and one that is refused once may be the work of a host that is short of something.
 //
 // Everything else, a connection that breaks or no answer at all, proves nothing: the question is asked again. A process that is stopped
 // has not ended, and is left to the heartbeats.
 type presence struct {
 	port *port.Port
 	tls  *tls.Config
+	dial func(ctx context.Context, addr string, kind port.Kind, c *tls.Config) (net.Conn, error)
 
 	ctx  context.Context // of the questions, which outlive those who want the answers: to break them off would look like an attack
 	stop context.CancelFunc
@@ -67,7 +70,7 @@ type presence struct {
 }
 
 func newPresence(p *port.Port, tlsConfig *tls.Config) *presence {
-	s := &presence{port: p, tls: tlsConfig}
+	s := &presence{port: p, tls: tlsConfig, dial: port.Dial}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	p.Handle(port.KindPresence, s.serve)
 	return s
@@ -200,7 +203,10 @@ func (s *presence) ask(ctx context.Context, peer fabric.Peer) (net.Conn, error) 
 func (s *presence) question(peer fabric.Peer) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(s.ctx, presenceTime)
 	defer cancel()
-	conn, err := port.Dial(ctx, peer.Addr, port.KindPresence, s.tls)
+	conn, err := s.dial(ctx, peer.Addr, port.KindPresence, s.tls)
+	if errors.Is(err, syscall.ECONNREFUSED) && s.wasReached(peer.Process()) && sleep(ctx, presenceAgain) {
+		conn, err = s.dial(ctx, peer.Addr, port.KindPresence, s.tls)
+	}
 	if err != nil {
 		if errors.Is(err, syscall.ECONNREFUSED) && s.wasReached(peer.Process()) {
 			err = fmt.Errorf("%w: its process ended: %w", fabric.ErrPeerGone, err)
