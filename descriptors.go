@@ -10,8 +10,9 @@ import (
 // What a process needs of file descriptors, rounded up.
 const (
 	// memberDescriptors is for each other member of a view: the connection of its row, with the
-	// descriptors that come with it, the two connections for blocks, and a conversation.
-	memberDescriptors = 8
+	// descriptors that come with it, the two connections for blocks, a conversation, and the two
+	// questions, one in each direction, whether its process is there.
+	memberDescriptors = 10
 	// viewDescriptors is for a view, whatever its size: the own row, logs that are opened, and
 	// connections that are accepted meanwhile.
 	viewDescriptors = 16
