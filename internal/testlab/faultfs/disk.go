@@ -271,26 +271,3 @@ func (d *Disk) again(old *node, made map[*node]bool) *node {
 	}
 	return n
 }
-
-// Clone is another disk with the same files, which nobody has mounted, and another seed. What was
-// not synced is on its platter.
-func (d *Disk) Clone(seed uint64) *Disk {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	c := New(seed)
-	c.last = 0 // the root is the first one again
-	c.copy(d.nodes[rootNode])
-	return c
-}
-
-// copy takes a node of another disk over.
-func (d *Disk) copy(from *node) *node {
-	n := d.node(from.dir, from.mode)
-	n.seen, n.platter, n.time = from.seen.clone(), from.seen.clone(), from.time
-	for _, name := range slices.Sorted(maps.Keys(from.names)) {
-		child := d.copy(from.names[name])
-		child.parent, child.name = n, name
-		n.names[name], n.kept[name] = child, child
-	}
-	return n
-}
