@@ -179,6 +179,27 @@ func (e *insider) pose(v *views.View, as, to order.Rank) {
 	e.unheard("blocks "+what, conn, greeting)
 }
 
+// otherCertificate greets the members of lower rank as itself, with its own key: once with its own certificate, which is answered, and once with another one of the same
+// authority, which is not (T4).
+func (e *insider) otherCertificate(v *views.View, other *tls.Config) {
+	e.t.Helper()
+	self := e.self(v)
+	for to := range self {
+		var c fabric.Challenge
+		conn := e.dial(v.Members[to].Addr, port.KindRows, &c)
+		var w fabric.Welcome
+		if err := errors.Join(wire.WriteMessage(conn, e.hello(v, self, to, c)), wire.ReadMessage(conn, wire.MaxMessageBytes, &w)); err != nil || w.Refused == "" {
+			e.t.Errorf("rows of rank %d, with its own certificate: %+v, %v", to, w, err)
+		}
+		conn.Close()
+
+		thief := *e
+		thief.tls = other
+		conn = thief.dial(v.Members[to].Addr, port.KindRows, &c)
+		thief.unheard(fmt.Sprintf("rows of rank %d, with another certificate", to), conn, thief.hello(v, self, to, c))
+	}
+}
+
 // crowd calls a member many times in the name of another one, and hangs up later.
 func (e *insider) crowd(v *views.View, as, to order.Rank) {
 	calls := 200
@@ -218,10 +239,11 @@ func hostileMember(t *testing.T, mode squall.Fabric, secure bool) {
 	var delivered [n + 1]atomic.Int64
 	var down atomic.Int64
 	configs := make([]*tls.Config, n+1)
+	var ca *testutil.Authority
 	if secure {
-		authority := testutil.NewAuthority(t)
+		ca = testutil.NewAuthority(t)
 		for i := range configs {
-			configs[i] = authority.TLS()
+			configs[i] = ca.TLS()
 		}
 	}
 	configure := func(i int, c *squall.Config) {
@@ -262,6 +284,13 @@ func hostileMember(t *testing.T, mode squall.Fabric, secure bool) {
 		for _, as := range others {
 			if as != to {
 				evil.pose(v, as, to)
+			}
+		}
+	}
+	if secure {
+		for i, g := range groups {
+			if r, _ := v.RankOf(g.ID()); int(r) == n-1 { // it calls all others
+				(&insider{t, g, configs[i], false}).otherCertificate(v, ca.TLS())
 			}
 		}
 	}
