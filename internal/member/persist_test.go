@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/internal/member"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/persist/journal"
@@ -272,6 +273,26 @@ func TestATimeIsNotSettledBeforeTheClockOfWhoMayProposeTheNextView(t *testing.T)
 	w.pass(heartbeat)
 	if got := w.logs[1].records; len(got) != 1 || got[0].Time <= settled {
 		t.Errorf("after %d was settled came %v", settled, got)
+	}
+}
+
+// B9: the next view begins with a time that its proposer read when it proposed. A time that it told afterwards in this view would lie behind that, and
+// who settles up to it would call complete what the next view still adds to.
+func TestWhoProposedTellsNoTimeAnyMore(t *testing.T) {
+	w := newWorldOf(t, views.Persistent, 3, 16)
+	w.clocks[0] = 1000
+	w.pass(3 * heartbeat)
+	told := func() order.Time {
+		return order.Time(*fabric.Word(w.members[0].Table().Row(0), fabric.LineBytes+8)) // behind the heartbeat
+	}
+	w.paused[1], w.paused[2] = true, true // they ack nothing
+	w.members[0].Join([]views.Member{{ID: 4}})
+	w.pass(tick)
+	before, beats := told(), w.beats(0, 0)
+	w.clocks[0] = 2000
+	w.pass(3 * heartbeat)
+	if got := told(); before != 1000 || got != before || w.beats(0, 0) == beats || w.members[0].Now() < 2000 {
+		t.Errorf("it told %d before it proposed, and %d afterwards", before, got)
 	}
 }
 
