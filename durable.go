@@ -29,6 +29,7 @@ type durable struct {
 	server  *logwire.Server
 	witness *restart.Server // tells those that come back that the group works
 	jobs    *jobs
+	opening context.Context // while the logs of the directory are opened: ends what reads them
 
 	mu      sync.Mutex
 	logs    map[persist.LogID]*shardLog
@@ -57,7 +58,7 @@ func (c Config) persistent() bool {
 }
 
 // openDurable opens what is kept in Dir, if anything is to be kept.
-func (g *Group) openDurable() (err error) {
+func (g *Group) openDurable(ctx context.Context) (err error) {
 	if !g.cfg.persistent() {
 		return nil
 	}
@@ -69,6 +70,8 @@ func (g *Group) openDurable() (err error) {
 	if d.memory, err = restart.Load(d.store); err != nil {
 		return err
 	}
+	d.opening = ctx
+	defer func() { d.opening = nil }()
 	ids, err := d.store.Logs()
 	if err != nil {
 		return err
@@ -106,7 +109,7 @@ func (d *durable) keep(id persist.LogID) (*shardLog, error) {
 	cfg := g.cfg.Subgroups[n].Log
 	k := &shardLog{room: make(chan struct{}, 1)}
 	open := persist.LogConfig{
-		ID: id, Engine: cfg.Engine, MemoryBytes: cfg.MemoryBytes, Retain: cfg.Retain, Sign: cfg.Sign,
+		ID: id, Context: d.opening, Engine: cfg.Engine, MemoryBytes: cfg.MemoryBytes, Retain: cfg.Retain, Sign: cfg.Sign,
 		Wake: func() { g.parker.Wake(); k.wake() },
 		Failed: func(err error) {
 			d.failed(fmt.Errorf("log of subgroup %q: %w", id.Name, err))

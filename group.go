@@ -120,7 +120,7 @@ func (g *Group) open(ctx context.Context) (err error) {
 		g.apps = append(g.apps, c.Subgroups[i].application(&g.upcalls, g.parker.Wake))
 		g.subs = append(g.subs, &Subgroup{group: g, decl: d})
 	}
-	if err = g.openDurable(); err != nil {
+	if err = g.openDurable(ctx); err != nil {
 		return err
 	}
 	outcome, err := g.find(ctx)

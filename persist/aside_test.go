@@ -38,7 +38,7 @@ func TestALogThatIsSetAsideIsKeptAndBeginsAnew(t *testing.T) {
 				appendSamples(t, l, 0, 5)
 				mustClose(t, s)
 			}
-			if r, err := Verify(dir, nil, nil); err != nil || !r.OK() {
+			if r, err := Verify(t.Context(), dir, nil, nil); err != nil || !r.OK() {
 				t.Errorf("%+v, %v", r, err)
 			}
 		})
@@ -54,7 +54,7 @@ func TestALogThatIsMissingIsDamaged(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(dir, "logs", "ticks.0")); err != nil {
 		t.Fatal(err)
 	}
-	r, err := Verify(dir, nil, nil)
+	r, err := Verify(t.Context(), dir, nil, nil)
 	if err != nil || len(r.Faults) != 1 || r.Faults[0].What != "the log is missing" {
 		t.Errorf("%+v, %v", r, err)
 	}
@@ -121,7 +121,7 @@ func TestWhatIsInThePlaceOfALogIsSetAside(t *testing.T) {
 
 func verifiedAs(t *testing.T, dir string) Report {
 	t.Helper()
-	r, err := Verify(dir, nil, nil)
+	r, err := Verify(t.Context(), dir, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +189,7 @@ func TestALogUnderTheNameOfAnotherOneIsNamed(t *testing.T) {
 		}
 	}
 	mustClose(t, s)
-	r, err := Verify(dir, signers, nil)
+	r, err := Verify(t.Context(), dir, signers, nil)
 	if err != nil || len(r.Logs) != 1 || r.Logs[0].Vouched != 10 || len(r.Logs[0].Faults) != 1 || len(r.Faults) != 1 {
 		t.Errorf("%+v, %v", r, err)
 	}

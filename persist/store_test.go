@@ -131,7 +131,7 @@ func TestALostIdentityIsNoEmptyDirectory(t *testing.T) {
 		_, err := Open(c)
 		refused(t, err, ErrDamaged, identityFile, "it is missing")
 	}
-	_, err := Verify(c.Dir, nil, nil)
+	_, err := Verify(t.Context(), c.Dir, nil, nil)
 	refused(t, err, ErrDamaged, identityFile)
 }
 

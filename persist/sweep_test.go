@@ -435,7 +435,7 @@ const (
 
 // trial opens, reads, verifies and repairs a harmed store. An error says what it must not do.
 func (p *pristine) trial(ctx context.Context, dir string, h harmed) (outcome, error) {
-	if _, err := Verify(dir, nil, nil); err != nil && !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrNewerFormat) {
+	if _, err := Verify(context.Background(), dir, nil, nil); err != nil && !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrNewerFormat) {
 		return "", fmt.Errorf("verify: %w", err)
 	}
 	if _, err := p.readAll(ctx, StoreConfig{Dir: dir, ReadOnly: true}, LogConfig{}); err != nil && !saysDamage(err) {
@@ -503,7 +503,7 @@ func (p *pristine) repaired(ctx context.Context, dir string) (outcome, error) {
 	if err := errors.Join(l.Import(ctx, r), l.Sync(ctx), s.Close()); err != nil {
 		return "", fmt.Errorf("after repair: %w", err)
 	}
-	if report, err := Verify(dir, nil, nil); err != nil || !report.OK() {
+	if report, err := Verify(context.Background(), dir, nil, nil); err != nil || !report.OK() {
 		return "", fmt.Errorf("after repair: %+v, %w", report, err)
 	}
 	if _, err := p.readAll(ctx, c, LogConfig{}); err != nil {

@@ -84,7 +84,7 @@ func TestALogThatWasNotClosedIsOpenedAsItIs(t *testing.T) {
 func TestAWriteThatDidNotEndIsTold(t *testing.T) {
 	dir, segment := crashed(t)
 	spoil(t, segment, 49, func(_ []byte, at int) int { return at })
-	r, err := Verify(dir, nil, nil)
+	r, err := Verify(t.Context(), dir, nil, nil)
 	if err != nil || !r.OK() || r.Logs[0].Torn == nil || r.Logs[0].Torn.Number < 40 {
 		t.Fatalf("%+v, %v", r, err)
 	}

@@ -88,9 +88,9 @@ type Progress struct {
 // Verify reads everything in a directory that no process has open, and compares: each checksum, that numbers are dense and versions and times
 // grow, that large records are whole, that the pages of the engines' files lead to each other, and the chain of hashes and the
 // signatures of signed logs if the node's public key is given. What is damaged is in the report; an error says that the directory could not be read.
-// progress may be nil.
-func Verify(dir string, keys map[order.NodeID]ed25519.PublicKey, progress func(Progress)) (Report, error) {
-	v := &verifier{Report: Report{Dir: dir, Logs: []LogReport{}}, keys: keys, progress: progress}
+// progress may be nil. A check that ctx ends has the context's error.
+func Verify(ctx context.Context, dir string, keys map[order.NodeID]ed25519.PublicKey, progress func(Progress)) (Report, error) {
+	v := &verifier{Report: Report{Dir: dir, Logs: []LogReport{}}, ctx: ctx, keys: keys, progress: progress}
 	s := &Store{config: StoreConfig{Dir: dir, ReadOnly: true}}
 	if err := s.reach(); err != nil {
 		return v.Report, err
@@ -103,7 +103,7 @@ func Verify(dir string, keys map[order.NodeID]ed25519.PublicKey, progress func(P
 }
 
 // VerifyLog does this with one log, which is not open, of a store that is. The error of one that has another one's name is an ErrOtherLog.
-func (s *Store) VerifyLog(id LogID) (LogReport, error) {
+func (s *Store) VerifyLog(ctx context.Context, id LogID) (LogReport, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.open[id] != nil {
@@ -118,13 +118,14 @@ func (s *Store) VerifyLog(id LogID) (LogReport, error) {
 			return LogReport{}, err
 		}
 	}
-	v := &verifier{Report: Report{Dir: s.config.Dir, Cluster: s.Cluster(), Node: s.Node()}}
+	v := &verifier{Report: Report{Dir: s.config.Dir, Cluster: s.Cluster(), Node: s.Node()}, ctx: ctx}
 	err := v.log(dir, id)
 	return v.Logs[0], err
 }
 
 type verifier struct {
 	Report
+	ctx      context.Context
 	keys     map[order.NodeID]ed25519.PublicKey
 	progress func(Progress)
 }
@@ -224,7 +225,7 @@ func (v *verifier) files(r *LogReport, dir string, l *label) error {
 	if err != nil {
 		return err
 	}
-	h, err := readWhole(context.Background(), dir)
+	h, err := readWhole(v.ctx, dir)
 	if h != nil {
 		r.Snapshot = placeOf(h.at)
 	}
@@ -233,10 +234,11 @@ func (v *verifier) files(r *LogReport, dir string, l *label) error {
 
 // blocks reads the engine's files.
 func (v *verifier) blocks(r *LogReport, e Engine, dir string, id LogID) error {
-	store, err := openEngine(opening{ctx: context.Background(), readOnly: true}, e, dir)
+	store, err := openEngine(opening{ctx: v.ctx, readOnly: true}, e, dir)
 	if err != nil {
 		return err
 	}
+	store.until = v.ctx
 	return errors.Join(v.scan(r, store, e, dir, id), store.Close())
 }
 

@@ -2,6 +2,7 @@ package persist
 
 import (
 	"bytes"
+	"context"
 	"crypto/ed25519"
 	"encoding/json"
 	"errors"
@@ -45,7 +46,7 @@ func signedLog(t *testing.T, e Engine) (dir string) {
 func verified(t *testing.T, dir string, keys map[order.NodeID]ed25519.PublicKey) Report {
 	t.Helper()
 	steps := 0
-	r, err := Verify(dir, keys, func(p Progress) {
+	r, err := Verify(t.Context(), dir, keys, func(p Progress) {
 		if steps++; p.Log != ticks || p.Block < p.First || p.Block > p.Last {
 			t.Errorf("progress %+v", p)
 		}
@@ -88,9 +89,9 @@ func TestASignedLogIsVerifiedAfterADropACutAndARestart(t *testing.T) {
 func TestADirectoryInUseIsNotVerified(t *testing.T) {
 	dir := t.TempDir()
 	reopened(t, dir, LogConfig{})
-	_, err := Verify(dir, nil, nil)
+	_, err := Verify(t.Context(), dir, nil, nil)
 	refused(t, err, ErrInUse, dir)
-	_, err = Verify(t.TempDir(), nil, nil)
+	_, err = Verify(t.Context(), t.TempDir(), nil, nil)
 	refused(t, err, ErrNoStore)
 }
 
@@ -144,7 +145,7 @@ func disturb(t *testing.T, dir, path string, whole []byte, rnd *rand.Rand) {
 	}
 	put(broken)
 	defer put(whole[at : at+len(broken)])
-	r, err := Verify(dir, signers, nil)
+	r, err := Verify(t.Context(), dir, signers, nil)
 	if err != nil && !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrNewerFormat) {
 		t.Fatalf("%s at %d: %v", path, at, err)
 	}
@@ -244,16 +245,36 @@ func TestAVersionThatIsNotKnownIsLeftOut(t *testing.T) {
 func TestOneLogOfAnOpenStoreIsVerified(t *testing.T) {
 	engines(t, func(t *testing.T, e Engine) {
 		s := mustOpen(t, StoreConfig{Dir: tarnished(t, e, 25, true), Cluster: "test", Node: 1})
-		if r, err := s.VerifyLog(ticks); err != nil || len(r.Faults) == 0 || r.Records < 30 || r.Engine != e.String() {
+		if r, err := s.VerifyLog(t.Context(), ticks); err != nil || len(r.Faults) == 0 || r.Records < 30 || r.Engine != e.String() {
 			t.Errorf("%+v, %v", r, err)
 		}
 		if _, err := s.Log(LogConfig{ID: ticks, Repair: true}); err != nil {
 			t.Fatal(err)
 		}
-		_, err := s.VerifyLog(ticks)
+		_, err := s.VerifyLog(t.Context(), ticks)
 		refused(t, err, ErrLogOpen)
-		_, err = s.VerifyLog(LogID{Name: "tocks"})
+		_, err = s.VerifyLog(t.Context(), LogID{Name: "tocks"})
 		refused(t, err, ErrMissing, "tocks.0")
+	})
+}
+
+// A check of much takes long, and ends with its context: between two blocks, as the blocks of this one are not all that is read.
+func TestACheckEndsWithItsContext(t *testing.T) {
+	engines(t, func(t *testing.T, e Engine) {
+		dir := signedLog(t, e)
+		ctx, cancel := context.WithCancel(t.Context())
+		blocks := 0
+		r, err := Verify(ctx, dir, nil, func(p Progress) {
+			blocks++
+			cancel()
+		})
+		if !errors.Is(err, context.Canceled) || blocks != 1 || len(r.Faults) > 0 {
+			t.Errorf("after %d blocks: %+v, %v", blocks, r, err)
+		}
+		s := mustOpen(t, StoreConfig{Dir: dir, Cluster: "test", Node: 1})
+		if _, err := s.VerifyLog(ctx, ticks); !errors.Is(err, context.Canceled) {
+			t.Errorf("one log: %v", err)
+		}
 	})
 }
 

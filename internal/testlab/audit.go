@@ -1,6 +1,7 @@
 package testlab
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"iter"
@@ -56,7 +57,7 @@ func (f Findings) String() string {
 func (a *Audit) Run() (Findings, error) {
 	var shelves []*shelf
 	for _, d := range a.Disks {
-		report, err := persist.Verify(d.Dir, nil, nil)
+		report, err := persist.Verify(context.Background(), d.Dir, nil, nil)
 		if err != nil {
 			return Findings{}, err
 		}

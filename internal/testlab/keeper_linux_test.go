@@ -187,7 +187,7 @@ func readKept(dir string, engine squall.LogEngine) (have kept, err error) {
 	if err := errors.Join(err, k.store.Close()); err != nil {
 		return have, err
 	}
-	report, err := persist.Verify(dir, nil, nil)
+	report, err := persist.Verify(context.Background(), dir, nil, nil)
 	if err == nil && !report.OK() {
 		err = fmt.Errorf("it is damaged: %+v", report)
 	}

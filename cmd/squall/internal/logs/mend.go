@@ -155,7 +155,7 @@ func (m *mender) here(id persist.LogID) bool {
 // inspect reads all of a log that others have. That it lacks something is on disk before its damage
 // is: a crash may come between.
 func (m *mender) inspect(one *RepairedAs, id persist.LogID) error {
-	report, err := m.store.VerifyLog(id)
+	report, err := m.store.VerifyLog(m.ctx, id)
 	one.report(&report)
 	if errors.Is(err, persist.ErrDamaged) {
 		one.Fate, one.Damage, err = fateNoted, err.Error(), nil
@@ -208,7 +208,7 @@ func (m *mender) repair(one *RepairedAs, id persist.LogID) error {
 // fault is what is wrong with a log that cannot be opened, without what its member would do about
 // it.
 func (m *mender) fault(id persist.LogID, damage error) string {
-	if r, err := m.store.VerifyLog(id); err == nil && len(r.Faults) > 0 {
+	if r, err := m.store.VerifyLog(m.ctx, id); err == nil && len(r.Faults) > 0 {
 		return r.Faults[0].String()
 	}
 	return damage.Error()

@@ -112,7 +112,7 @@ func (v *verification) run(ctx context.Context) error {
 func (v *verification) everything(ctx context.Context) error {
 	f := &v.found
 	for _, dir := range v.dirs {
-		report, err := persist.Verify(dir, v.keys, func(p persist.Progress) { v.read(ctx, dir, p) })
+		report, err := persist.Verify(ctx, dir, v.keys, func(p persist.Progress) { v.read(ctx, dir, p) })
 		if err != nil {
 			return inUse(dir, err, stopIt)
 		}
