@@ -1,6 +1,7 @@
 package persist
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"errors"
@@ -52,6 +53,7 @@ type LogConfig struct {
 
 	relabelled bool                // the label was written anew
 	wrap       func(engine) engine // nil: none. A test puts an engine that fails in front of the log's
+	noteEvery  uint64              // 0: noteBlocks
 	segments   *walFiles           // nil: real ones. A test has them on another disk
 }
 
@@ -82,6 +84,7 @@ type Log struct {
 	snapshots sync.Mutex // held while a snapshot is replaced
 	retained  time.Time  // W: the writer. When retention was looked at
 
+	least uint64     // the block of the last note of how far the log goes; 0: there is none. files guards it.
 	files sync.Mutex // held while the engine is written to
 	read  sync.Mutex // guards book, for some milliseconds at a time
 	book  *journal.Book
@@ -217,11 +220,22 @@ func (l *Log) run() {
 		if err != nil {
 			return
 		}
-		if err := l.retain(); err != nil {
+		if err := errors.Join(l.retain(), l.note()); err != nil {
 			l.fail(err)
 			return
 		}
 	}
+}
+
+// note notes how far the log goes, which is durable, if it goes far beyond the note before.
+func (l *Log) note() error {
+	l.files.Lock()
+	defer l.files.Unlock()
+	end := l.state.Load().end
+	if every := cmp.Or(l.config.noteEvery, noteBlocks); end.Block < l.least+every {
+		return nil
+	}
+	return l.noteLeast(end)
 }
 
 // writeGroup writes the group that is under way.
@@ -428,6 +442,9 @@ func (l *Log) alter(change func(*journal.Book) error) error {
 		if err != nil {
 			return err
 		}
+		if err := l.forgetLeast(); err != nil {
+			return fmt.Errorf("log %v: %w: %w", l.config.ID, journal.ErrUnknown, named(err, l.dir))
+		}
 		return l.rewrite(change, func(end journal.End) { l.journal.Restart(end) })
 	})
 }
@@ -519,7 +536,7 @@ func (l *Log) close() error {
 
 // settle makes a log that was opened ready to be written to.
 func (l *Log) settle() error {
-	if err := l.forgetEnd(); err != nil {
+	if err := errors.Join(l.noteLeast(l.book.End()), l.forgetEnd()); err != nil {
 		return named(err, l.dir)
 	}
 	return settleSnapshot(l.book, l.dir)
