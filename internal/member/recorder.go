@@ -50,8 +50,11 @@ type Recorder struct {
 	// Between the loop and the goroutine that calls Take. The loop gives out of unseen without mu: nobody calls Take while the log is whole.
 	mu     sync.Mutex
 	unseen unseen // AfterPersist: what the application did not see yet
-	closed bool   // nothing is taken any more
-	gone   bool   // this member is not in the shard: the application does not see the rest
+	// takenOver is the view of the last Lacks. The application takes over the messages of earlier views with the log, also those
+	// that come out of a backlog later: to show them would deliver them twice.
+	takenOver order.ViewID
+	closed    bool // nothing is taken any more
+	gone      bool // this member is not in the shard: the application does not see the rest
 }
 
 // NewRecorder makes one for a log.
@@ -68,7 +71,10 @@ func (r *Recorder) end(v order.ViewID) { r.over = v }
 // takes over. Of a run that was at hand before, the rest does not come any more.
 func (r *Recorder) Lacks(since order.ViewID) {
 	r.partial, r.ahead, r.since = true, 0, since
-	r.drop()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.takenOver = since
+	r.unseen.drop()
 }
 
 // Whole says that the log lacks nothing any more, and that the application has taken over what came before the view of Lacks.
@@ -158,7 +164,7 @@ func (r *Recorder) keep(m *multicast.Message) bool {
 	if r.closed || !r.record(m) {
 		return false
 	}
-	if !r.gone {
+	if !r.gone && m.View >= r.takenOver {
 		r.unseen.keep(*m)
 	}
 	return true

@@ -137,7 +137,7 @@ func TestWithAfterPersistTheApplicationSeesWhatEveryDiskHas(t *testing.T) {
 func TestAPartialLogIsMadeWholeHoweverLittleMayWaitForDisks(t *testing.T) {
 	l, a := &memoryLog{room: 100}, &taker{most: 100}
 	r := NewRecorder(RecorderConfig{Log: l, Receiver: a, AfterPersist: true, Memory: 4, Observe: func(order.Time) {}})
-	r.Lacks(2)
+	r.Lacks(1)
 	run := runOf(0, 10)
 	for i := range run {
 		if !r.Take(&run[i]) {
@@ -256,6 +256,28 @@ func TestAPartialLogKeepsNothingOfAShardThatWasLeft(t *testing.T) {
 	r.Whole()
 	if n := r.Keep(runOf(3, 3)); n != 3 || len(l.records) != 3 || len(a.seen) != 0 {
 		t.Errorf("%d of 3 messages are over, the log has %d, the application saw %v", n, len(l.records), a.seen)
+	}
+}
+
+// A member comes back to a shard while a backlog of its last stay there still goes to the log. The application takes those messages
+// over with the log: it is not given them a second time.
+func TestMessagesThatAnApplicationTakesOverWithTheLogAreNotShown(t *testing.T) {
+	l, a := &memoryLog{room: 100}, &taker{most: 100}
+	r := NewRecorder(RecorderConfig{Log: l, Receiver: a, AfterPersist: true, Memory: 100, Observe: func(order.Time) {}})
+	r.Lacks(2)
+	run := runOf(0, 5)
+	for i := 3; i < 5; i++ {
+		run[i].View = 2
+	}
+	for i := range run {
+		if !r.Take(&run[i]) {
+			t.Fatalf("message %d was not taken", i)
+		}
+	}
+	r.Whole()
+	r.show(order.Version{View: 3})
+	if want := "[3@10 4@11]"; fmt.Sprint(a.seen) != want || len(l.records) != 5 {
+		t.Errorf("the log has %d records, and the application saw %v, want %s", len(l.records), a.seen, want)
 	}
 }
 
