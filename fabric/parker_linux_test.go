@@ -76,7 +76,7 @@ func TestABellThatIsNotNeededEndsOneSleepAtMost(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.Close()
-	for _, taker := range []string{"sleep", "look"} {
+	sleeps := func(taker string) time.Duration {
 		p.Announce()
 		p.Wake()
 		if taker == "sleep" {
@@ -89,7 +89,14 @@ func TestABellThatIsNotNeededEndsOneSleepAtMost(t *testing.T) {
 		start := time.Now()
 		p.Sleep(20 * time.Millisecond)
 		p.Retract()
-		if slept := time.Since(start); slept < 20*time.Millisecond {
+		return time.Since(start)
+	}
+	for _, taker := range []string{"sleep", "look"} {
+		slept := sleeps(taker)
+		for tries := 1; slept < 20*time.Millisecond && tries < 10; tries++ { // a signal ends a sleep, too
+			slept = sleeps(taker)
+		}
+		if slept < 20*time.Millisecond {
 			t.Errorf("after a %s that took the bell the next sleep ended after %v, not 20 ms", taker, slept)
 		}
 	}

@@ -21,7 +21,7 @@ import (
 // stranger talks to a member by hand.
 type stranger struct {
 	t    *testing.T
-	conn net.Conn
+	conn *wire.Conn
 }
 
 // said is what matters of a message.
@@ -66,7 +66,7 @@ func asks(t *testing.T, lab *Cluster, addr, verb string, as views.Member) *stran
 	lab.must(err)
 	t.Cleanup(func() { conn.Close() })
 	lab.must(conn.SetDeadline(time.Now().Add(patience)))
-	s := &stranger{t, conn}
+	s := &stranger{t, wire.New(conn, wire.Times{Silence: patience, Pulse: DefaultHeartbeat}, wire.MaxMessageBytes)}
 	var c join.Challenge
 	lab.must(wire.ReadMessage(conn, wire.MaxMessageBytes, &c))
 	q, err := join.Request{
@@ -80,15 +80,8 @@ func asks(t *testing.T, lab *Cluster, addr, verb string, as views.Member) *stran
 
 func (s *stranger) say(message any) {
 	s.t.Helper()
-	if err := wire.WriteMessage(s.conn, message); err != nil {
+	if err := s.conn.Say(message); err != nil {
 		s.t.Fatal(err)
-	}
-}
-
-// live says that it lives, for as long as it is listened to.
-func (s *stranger) live() {
-	for wire.WriteMessage(s.conn, map[string]any{"verb": "still"}) == nil {
-		time.Sleep(DefaultHeartbeat)
 	}
 }
 
@@ -97,7 +90,7 @@ func (s *stranger) hear(verb string) said {
 	s.t.Helper()
 	for {
 		var m said
-		if err := wire.ReadMessage(s.conn, wire.MaxMessageBytes, &m); err != nil {
+		if err := s.conn.Hear(&m); err != nil {
 			s.t.Fatalf("waiting for %s: %v", verb, err)
 		}
 		if m.Verb == verb {
@@ -111,7 +104,7 @@ func (s *stranger) end() {
 	s.t.Helper()
 	for {
 		var m said
-		if err := wire.ReadMessage(s.conn, wire.MaxMessageBytes, &m); errors.Is(err, os.ErrDeadlineExceeded) {
+		if err := s.conn.Hear(&m); errors.Is(err, os.ErrDeadlineExceeded) {
 			s.t.Fatal("the member does not hang up")
 		} else if err != nil {
 			return
@@ -191,7 +184,7 @@ func TestAJoinerThatClaimsTheIDOfAMemberIsRefused(t *testing.T) {
 	lab := NewCluster(t, Options{})
 	members := lab.Form(3)
 	s := strangerAt(t, lab, members[0], members[1].ID())
-	go s.live()
+	defer s.conn.Pulses()()
 	if m := s.hear("refuse"); !strings.Contains(m.Text, "held by node 2") {
 		t.Errorf("refused: %q", m.Text)
 	}
