@@ -41,7 +41,8 @@ type Version = order.Version
 // Mode is how a subgroup delivers.
 type Mode = views.Mode
 
-// Layout is an application's own function that places members in the shards of a subgroup.
+// Layout is an application's own function that places members in the shards of a subgroup. It takes
+// a LayoutInput and returns ShardPlaces.
 type (
 	Layout      = views.Layout
 	LayoutInput = views.LayoutInput
@@ -50,10 +51,10 @@ type (
 
 // Modes of a subgroup.
 const (
-	Ordered   = views.Ordered   // one order at all members, each message once all of them have it
-	Unordered = views.Unordered // each sender's messages in its order, at once
-	// Persistent is Ordered, and every member keeps all messages in a log on its disk. A group of which all members end at once comes back
-	// with everything that was on every disk.
+	Ordered   = views.Ordered   // one order at all members; a message is delivered once all of them have it
+	Unordered = views.Unordered // the messages of each sender in its order, each as soon as it arrives
+	// Persistent is Ordered, and every member keeps all messages in a log on its disk. A group of
+	// which all members end at once comes back with everything that was on every disk.
 	Persistent = views.Persistent
 )
 
@@ -81,85 +82,102 @@ func init() {
 
 // Config describes this process's part in a group.
 type Config struct {
-	Cluster        string   // name of the group, at most 256 bytes; processes with another one are refused
-	ID             NodeID   // this process; 0: generated, and kept in Dir
-	Dir            string   // what must survive the process is kept here: its id, and logs. Empty: nothing is kept, and ID is given
-	Listen         string   // host:port to listen on; port 0 is any. IPv4, IPv6 and host names.
-	Advertise      string   // host:port that the others dial, port 0 for that of Listen. Empty: as Listen says, or this host's own address
-	Join           []string // host:port of several members; if there is no group yet the first one founds it. Empty: this process founds it.
-	InitialMembers int      // members that form the first view; later ones join a group that works already
+	Cluster        string   // name of the group, at most 256 bytes; processes with another name are refused
+	ID             NodeID   // id of this process; 0: an id is generated and kept in Dir
+	Dir            string   // directory for what must survive the process: its id and its logs. Empty: nothing is kept, and ID must be set
+	Listen         string   // host:port to listen on, as IPv4, IPv6 or host name; port 0 is any free port
+	Advertise      string   // host:port that the others dial; port 0 is that of Listen. Empty: the address of Listen, or this host's own address
+	Join           []string // host:port of several members; if there is no group yet, the first of them founds it. Empty: this process founds it
+	InitialMembers int      // number of members that form the first view; later processes join the running group
 	Subgroups      []SubgroupConfig
 	Fabric         Fabric
-	// TLS has the certificates for mutual TLS on TCP; nil is plain TCP. The others recognise this process by the public key of its
-	// certificate: it is the same for dialing and listening, and stays the same while the process runs, also when the certificate is renewed.
+	// TLS has the certificates for mutual TLS on TCP; nil is plain TCP. The others recognise this
+	// process by the public key of its certificate. The key must be the same for dialing and
+	// listening, and must stay the same while the process runs, even if the certificate is renewed.
 	TLS *tls.Config
-	// OpenLogs lets every process that reaches Listen read the logs of persistent subgroups, as squall log does. Without it, processes of
-	// the group may read them, which prove the group's secret, and with TLS also holders of certificates that TLS verifies.
+	// OpenLogs lets every process that reaches Listen read the logs of persistent subgroups, as
+	// squall log does. Without it, only processes of the group may read them, which prove that they
+	// know the group's secret, and with TLS also holders of certificates that TLS verifies.
 	OpenLogs bool
 
-	Heartbeat time.Duration // how often a member shows that it lives; 0 is 100 ms
-	FailAfter time.Duration // a member silent for so long has failed; 0 is 5 s. At least 3 × Heartbeat
-	MaxSpin   time.Duration // how long the loop waits without sleeping, at most; 0 is 50 µs, less than 0 is not at all
+	Heartbeat time.Duration // time between two signs of life of a member; 0 is 100 ms
+	FailAfter time.Duration // a member that is silent for this long has failed; at least 3 × Heartbeat; 0 is 5 s
+	MaxSpin   time.Duration // longest time that the loop polls before it sleeps; 0 is 50 µs, less than 0 is no time
 
 	Logger *slog.Logger // nil is slog.Default()
-	Events func(Event)  // called from the group's goroutines; must not block
-	// OnView is called on the loop with every view, before anything is delivered in it. What a view before it delivers comes first, except
-	// to subgroups that have an upcall queue or no room, or still get their state or their log: a Message's View says which one it belongs to.
+	Events func(Event)  // called from the group's goroutines; it must not block
+	// OnView is called on the loop with every view, before anything is delivered in that view. The
+	// deliveries of earlier views come first, except in subgroups that have an upcall queue or no
+	// room, or that still get their state or their log: Message.View says to which view a message
+	// belongs.
 	OnView func(*View)
 
 	tuning multicast.Tuning // see package internal/ablation
 }
 
-// SubgroupConfig declares a subgroup. All but the functions, AsyncQueueBytes, BacklogBytes and LargeDir must be the same at every member.
+// SubgroupConfig declares a subgroup. All fields except the functions, AsyncQueueBytes,
+// BacklogBytes and LargeDir must be the same at every member. Log may differ.
 type SubgroupConfig struct {
 	Name    string
-	Members []NodeID // who may be in it; empty: all of the group. Those that are there take part.
-	Senders []NodeID // who may send; empty: all members of the subgroup
-	// Shards splits the subgroup into so many disjoint ones, in which members stay as long as they live; 0 is one.
+	Members []NodeID // processes that may be members; empty: all of the group. Those of them that are in the group take part
+	Senders []NodeID // members that may send; empty: all members of the subgroup
+	// Shards is the number of disjoint shards into which the subgroup is split; 0 is one. A member
+	// stays in its shard as long as it lives.
 	Shards     int
-	MinMembers int    // that a shard needs: with fewer nobody can send to it (ErrNotProvisioned), until more come; 0 is 1
-	MaxMembers int    // that a shard takes; the others are spare, and take the places of those that fail. 0: no limit
+	MinMembers int    // least number of members of a shard: with fewer, no member can send to it (ErrNotProvisioned) until more come; 0 is 1
+	MaxMembers int    // largest number of members of a shard; further processes are spare and replace members that fail. 0: no limit
 	Layout     Layout // places members instead of the rules above; its name is LayoutName
 	LayoutName string
 	Mode       Mode
-	RingBytes  int // room for messages on their way, per sender: a power of two; 0 is 512 KiB. A message in it takes at most half of it.
-	Window     int // messages on their way, per sender: a power of two; 0 is 4096
-	// MaxMessageBytes is the largest message, in bytes, if that is more than the ring takes: those that it does not take are large
-	// messages, whose bodies go over connections of their own. 0: there are none.
+	RingBytes  int // bytes of the ring of each sender, a power of two; 0 is 512 KiB. A message in it takes at most half of it
+	Window     int // messages of each sender that may be under way, a power of two; 0 is 4096
+	// MaxMessageBytes is the size of the largest message, in bytes, if that is more than the ring
+	// takes. Messages that the ring does not take are large messages, whose bodies go over
+	// connections of their own. 0: there are none.
 	MaxMessageBytes int
-	// LargeMemoryBytes bounds the large messages that one sender has under way: Send waits for room. Every member needs as much memory
-	// for each sender. 0 is twice MaxMessageBytes.
+	// LargeMemoryBytes bounds the large messages that one sender has under way, in bytes: Send
+	// waits for room. Every member needs as much memory for each sender. 0 is twice
+	// MaxMessageBytes.
 	LargeMemoryBytes int
-	// LargeDir has large messages of others received into files of this directory instead of memory: Message.Body tells the file, which is
-	// there until nobody holds the body, and can be linked or renamed by then. The directory is this process's and this subgroup's alone: what a
-	// process that ended left there is removed. It need not be the same at every member.
+	// LargeDir is a directory. If it is set, this process receives the large messages of others
+	// into files there instead of into memory. Body.File of a message returns the name of the file,
+	// which exists as long as the body is held; the application can link or rename it until then.
+	// The directory must be used by this process and this subgroup only: files that a process which
+	// ended left there are removed. It need not be the same at every member.
 	LargeDir string
 
 	Log LogConfig // of a subgroup whose Mode is Persistent
 
 	Deliver      func(Message)   // called for each message, in order
 	DeliverBatch func([]Message) // or: called for each run of messages that can be delivered at once
-	// AsyncQueueBytes moves the upcalls to a goroutine of their own, behind a queue of copies of this size. 0: upcalls run on
-	// the loop, without a copy. When the queue is full, the subgroup's senders are held up, and nobody else.
+	// AsyncQueueBytes moves the upcalls to a goroutine of their own, behind a queue of copies of
+	// this size. 0: upcalls run on the loop, without a copy. When the queue is full, only the
+	// senders of this subgroup are held up.
 	AsyncQueueBytes int
 
-	// Snapshot and Restore hand the subgroup's state over to members that come into it while others have it already. Set both or none,
-	// the same way at every member; the subgroup must be Ordered.
+	// Snapshot and Restore hand the subgroup's state over to members that enter it while others
+	// have the state already. Set both or neither, the same way at every member; the subgroup must
+	// be Ordered.
 	//
-	// Snapshot is called between two upcalls, where a view with such members begins, and must be quick: it captures the state, and the
-	// function that it returns writes it. That one runs on other goroutines, several times and at the same time if need be, and
-	// may be kept until the new members have the state.
+	// Snapshot is called between two upcalls, where a view with such members begins, and must be
+	// quick: it captures the state, and the function that it returns writes the state. That
+	// function runs on other goroutines, possibly several times and at the same time, and may be
+	// kept until the new members have the state.
 	Snapshot func() func(io.Writer) error
-	// Restore is called at a new member, on another goroutine, before anything is delivered there. It replaces the whole state by what it
-	// reads. If the reader fails it returns the error, and is called once more, with the state of another member from the start. Any other
-	// error is the application's own, and halts the group here.
+	// Restore is called at a new member, on another goroutine, before anything is delivered there.
+	// It replaces the whole state by what it reads. If the reader fails, Restore returns the error
+	// and is called once more, with the state of another member from the start. Any other error is
+	// the application's own, and halts the group here.
 	//
-	// An empty reader, of which the first Read returns io.EOF, means: begin with nothing. It comes when this process was in a shard before
-	// and enters one that begins, so that its members begin alike (StateBegun tells). A process that was in no shard of the subgroup
-	// before has the state with which it was opened, and Restore is not called there; that state must be the same.
+	// An empty reader, of which the first Read returns io.EOF, means: begin with an empty state. It
+	// comes when this process was in a shard before and enters a shard that begins, so that the
+	// members of that shard begin alike (the event StateBegun reports it). A process that was in no
+	// shard of the subgroup before keeps the state with which it opened the group, and Restore is
+	// not called there; that state must be the same at all of them.
 	Restore func(io.Reader) error
-	// BacklogBytes is how much of what is delivered while Restore runs is kept for afterwards; 0 is 16 MiB. It is taken as it
-	// is needed. When it is full, the subgroup's senders are held up, and nobody else.
+	// BacklogBytes is the size, in bytes, of the backlog of messages that are delivered while
+	// Restore runs; 0 is 16 MiB. Memory is allocated as it is needed. When the backlog is full,
+	// only the senders of this subgroup are held up.
 	BacklogBytes int
 }
 
@@ -173,8 +191,8 @@ const (
 	DefaultFailAfter      = 5 * time.Second
 )
 
-// heartbeatsToFail is the least number of heartbeats that fit into FailAfter: one that comes late, and one that is lost in the
-// sleep of a busy machine, are no failure.
+// heartbeatsToFail is the least number of heartbeats that fit into FailAfter: one heartbeat that
+// comes late and one that is lost while a busy machine sleeps are no failure.
 const heartbeatsToFail = 3
 
 // Validate reports everything that is wrong with the configuration, at once.
@@ -220,7 +238,7 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// addressFaults looks at the addresses as text. Whether a host exists is the network's to say.
+// addressFaults checks the addresses as text. Only the network can tell whether a host exists.
 func (c Config) addressFaults() (errs []error) {
 	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if c.Listen == "" {
@@ -257,7 +275,8 @@ func splitAddress(addr string) (int, error) {
 	return net.LookupPort("tcp", port)
 }
 
-// faults are those of what does not travel with the declaration; views.CheckDeclarations finds the others.
+// faults returns the faults of the fields that do not travel with the declaration;
+// views.CheckDeclarations finds the others.
 func (sg SubgroupConfig) faults() (errs []error) {
 	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if (sg.Deliver == nil) == (sg.DeliverBatch == nil) {
@@ -291,7 +310,7 @@ func (sg SubgroupConfig) faults() (errs []error) {
 	return errs
 }
 
-// logFaults are those of Log.
+// logFaults returns the faults of Log.
 func (sg SubgroupConfig) logFaults() (errs []error) {
 	l := sg.Log
 	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -346,7 +365,7 @@ func or[T comparable](v, otherwise T) T {
 	return v
 }
 
-// declarations are the subgroups as the other members must declare them too.
+// declarations returns the subgroups in the form that all members must declare alike.
 func (c Config) declarations() (decls []views.Declaration) {
 	for _, sg := range c.Subgroups {
 		decls = append(decls, views.Declaration{
@@ -358,7 +377,7 @@ func (c Config) declarations() (decls []views.Declaration) {
 	return decls
 }
 
-// layouts are the application's own functions, by name.
+// layouts returns the application's own layout functions by name.
 func (c Config) layouts() map[string]views.Layout {
 	layouts := map[string]views.Layout{}
 	for _, sg := range c.Subgroups {

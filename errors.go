@@ -20,40 +20,49 @@ var (
 	ErrClosed = member.ErrClosed
 	// ErrWindowFull is returned by TrySend and TryClaim when the ring has no room now.
 	ErrWindowFull = member.ErrWindowFull
-	// ErrTooLarge is returned for a message that the subgroup's ring does not take; MaxMessageBytes tells the limit.
+	// ErrTooLarge is returned for a message that is larger than the subgroup takes;
+	// Subgroup.MaxMessageBytes returns the limit. Subgroup.Skip returns it for a number of rounds
+	// that is out of range.
 	ErrTooLarge = member.ErrTooLarge
-	// ErrNotSender is returned where this member does not send, or is no member, in the subgroup.
+	// ErrNotSender is returned where this process is no sender of the subgroup, or no member of it.
 	ErrNotSender = member.ErrNotSender
 	// ErrNoSubgroup is returned by Group.Subgroup for a name that was not declared.
 	ErrNoSubgroup = errors.New("there is no subgroup")
-	// ErrInUpcall is returned by a call that would wait for the goroutine that makes it: Send and Claim
-	// without room, sending a large message, Future.Wait, Leave, Close and all others that wait, in an upcall
-	// that runs on the group's loop, and Close in any upcall. TrySend, TryClaim, Commit and whatever else does
-	// not wait work there.
+	// ErrInUpcall is returned by a call that would wait for the goroutine that makes it: in an
+	// upcall that runs on the group's loop, by Send and Claim without room, sending a large
+	// message, Future.Wait, Leave, Close and all other calls that wait; in any upcall, by Close.
+	// TrySend, TryClaim, Commit and all other calls that do not wait work there.
 	ErrInUpcall = errors.New("the call would wait for the upcall that makes it")
 	// ErrClaimDone is returned when a claim is committed or aborted a second time.
 	ErrClaimDone = smc.ErrClaimDone
 	// ErrNotProvisioned is returned where a subgroup has too few members now for this process to send to it.
 	ErrNotProvisioned = member.ErrNotProvisioned
-	// ErrPartitioned halts a group at members that can reach too few of the others: those may go on.
+	// ErrPartitioned halts a group at members that can reach too few of the others; the others may
+	// go on.
 	ErrPartitioned = views.ErrPartitioned
 	// ErrEvicted halts a group at a member that the others took for failed.
 	ErrEvicted = views.ErrEvicted
-	// ErrStateLost halts a group at a member that came into a subgroup when nobody is left who has its state.
+	// ErrStateLost halts a group at a member that entered a subgroup when no member that has the
+	// subgroup's state is left.
 	ErrStateLost = shard.ErrStateLost
-	// ErrSilent is why a member failed: it lives, or seems to, but its loop does not turn.
+	// ErrSilent is the reason for which a member is suspected that seems to be alive while its loop
+	// does not turn.
 	ErrSilent = member.ErrSilent
-	// ErrTooFewDescriptors is returned by Open when the limit of the process leaves too few file descriptors for a group of that size.
+	// ErrTooFewDescriptors is returned by Open when the process's limit leaves too few file
+	// descriptors for a group of that size.
 	ErrTooFewDescriptors = descriptors.ErrTooFew
-	// ErrRefused is returned by Open when the group does not take this process; the text says why.
+	// ErrRefused is returned by Open when the group does not admit this process; the text says why.
 	ErrRefused = join.ErrRefused
-	// ErrOtherHistory is returned by Open when this process's directory has the history of one group, and it met another one of the same name and
-	// nobody of its own. Both keep what they have.
+	// ErrOtherHistory is returned by Open when this process's directory has the history of one
+	// group, and the process met another group of the same name and no member of its own. Both
+	// groups keep their data.
 	ErrOtherHistory = views.ErrOtherHistory
-	// ErrProtocolVersion is returned by Open when the other side speaks another version.
+	// ErrProtocolVersion is returned by Open when the other side speaks another version of the
+	// protocol.
 	ErrProtocolVersion = port.ErrProtocolVersion
-	// ErrNoSharedMemory is returned by Open with Fabric SHM when a member is on another host.
+	// ErrNoSharedMemory is returned by Open with FabricSHM when a member is on another host.
 	ErrNoSharedMemory = auto.ErrNoSharedMemory
-	// ErrViolation is why a member failed that did what the protocol forbids.
+	// ErrViolation is the reason for which a member is suspected that did what the protocol
+	// forbids.
 	ErrViolation = fabric.ErrViolation
 )

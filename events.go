@@ -13,8 +13,8 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// Event is something that happened to a group: one of the types of this package that are documented as
-// events, to be told apart by a type switch. String describes it in a line.
+// Event is something that happened to a group: a value of one of the types of this package that are
+// documented as events, to be told apart by a type switch. String describes it in one line.
 type Event interface {
 	fmt.Stringer
 	level() slog.Level
@@ -37,8 +37,9 @@ func (e ViewInstalled) String() string {
 
 func (ViewInstalled) level() slog.Level { return slog.LevelInfo }
 
-// GroupFounded says that this process founded a group, which has no state and no messages yet: no member of an earlier group of the name answered, and
-// no directory of those that are in it has the history of one. Applications that kept View().Group see that the group is another one.
+// GroupFounded says that this process founded a group, which has no state and no messages yet: no
+// member of an earlier group of that name answered, and no directory of the founding members has
+// the history of one. An application that kept View().Group can tell that the group is another one.
 type GroupFounded struct {
 	Group   string // its identity, the same in all of its views
 	Members []Member
@@ -49,7 +50,8 @@ func (e GroupFounded) String() string {
 }
 func (GroupFounded) level() slog.Level { return slog.LevelInfo }
 
-// MemberDown says that a member is suspected: it is taken for failed, for good. The next view excludes it.
+// MemberDown says that a member is suspected: the group treats it as failed, permanently. The next
+// view excludes it.
 type MemberDown struct {
 	Member Member
 	Err    error // why it is suspected
@@ -65,8 +67,8 @@ type ViewChangeStep uint8
 
 // Steps of a view change.
 const (
-	ViewWedged   ViewChangeStep = iota // nothing is sent or received in the view any more
-	ViewProposed                       // this member leads the change, and proposes the next view
+	ViewWedged   ViewChangeStep = iota // the view has stopped: nothing is sent or received in it any more
+	ViewProposed                       // this member leads the change and proposes the next view
 	ViewDecided                        // the next view is decided
 )
 
@@ -95,10 +97,10 @@ func viewChanging(e views.Event) ViewChanging {
 	return out
 }
 
-// NotProvisioned says that a shard of a subgroup has too few members in the view that was installed, and
-// why, or that it waits for a member that has its log. Every member reports it, with every such view. What
-// an application's own Layout returned is reported where the view was made; the other members report that
-// it placed no members.
+// NotProvisioned says that a shard of a subgroup has too few members in the view that was
+// installed, and why, or that it waits for a member that has its log. Every member reports it, with
+// every such view. An error in the result of an application's own Layout is reported at the member
+// that made the view; the other members report that the Layout placed no members.
 type NotProvisioned struct {
 	Subgroup string
 	Shard    int
@@ -120,7 +122,8 @@ func (e StateRestoring) String() string {
 }
 func (StateRestoring) level() slog.Level { return slog.LevelDebug }
 
-// StateSourceFailed says that a member did not give a subgroup's state. Others are tried.
+// StateSourceFailed says that a member did not give a subgroup's state. This process then tries
+// other members.
 type StateSourceFailed struct {
 	Subgroup string
 	Shard    int
@@ -133,14 +136,14 @@ func (e StateSourceFailed) String() string {
 }
 func (StateSourceFailed) level() slog.Level { return slog.LevelWarn }
 
-// StateRestored says that this process has a subgroup's state, and delivers.
+// StateRestored says that this process has a subgroup's state, and delivers messages.
 type StateRestored struct {
 	Subgroup string
 	Shard    int
 	Source   NodeID
 	Bytes    uint64
-	Took     time.Duration // to read it
-	Behind   time.Duration // to hand over what was delivered meanwhile
+	Took     time.Duration // time to read the state
+	Behind   time.Duration // time to hand over what was delivered meanwhile
 }
 
 func (e StateRestored) String() string {
@@ -149,8 +152,8 @@ func (e StateRestored) String() string {
 }
 func (StateRestored) level() slog.Level { return slog.LevelInfo }
 
-// StateGiven says that a member read a subgroup's state from this process or, with an error, that it did
-// not get all of it.
+// StateGiven says that a member read a subgroup's state from this process or, if Err is set, that
+// the member did not get all of it.
 type StateGiven struct {
 	Subgroup string
 	Shard    int
@@ -177,17 +180,17 @@ const (
 	RestartLearned                        // another process knows a newer view
 	RestartProposed                       // this process leads the restart, and proposes View
 	RestartReconciling                    // this process brings its logs to the agreed ends
-	RestartReconciled                     // it has done so; with Err: it failed, and tries again
+	RestartReconciled                     // the logs are at the agreed ends; with Err: the attempt failed, and is repeated
 	RestartSuperseded                     // another process leads the restart
-	RestartIgnored                        // what Nodes said is of no use here
+	RestartIgnored                        // a message of Nodes was ignored
 	RestartInstalled                      // View is in force, and this process is a member of it
 	RestartFoundGroup                     // a group runs already
 )
 
-// Restarting reports how the members of a group that had ended find together again.
+// Restarting reports how the members of a group that had ended meet again.
 type Restarting struct {
 	Step  RestartStep
-	Nodes []NodeID // that are missing, or that said something
+	Nodes []NodeID // nodes that are missing, or that sent a message
 	View  *View    // nil: the step has none
 	Err   error
 
@@ -225,8 +228,9 @@ func restarting(e restart.Event) Restarting {
 	return out
 }
 
-// StateLost says that the shard that this process is in had members before, of which none is left that has its state: the shard begins
-// anew. Every member of it is told, before anything is delivered. Those that had a state replace it (StateBegun).
+// StateLost says that the shard that this process is in had members before, and that no member that
+// has its state is left: the shard begins anew. Every member of the shard reports it, before
+// anything is delivered. Members that had a state replace it (StateBegun).
 type StateLost struct {
 	Subgroup string
 	Shard    int
@@ -249,13 +253,13 @@ func (e StateBegun) String() string {
 }
 func (StateBegun) level() slog.Level { return slog.LevelInfo }
 
-// LogCaughtUp says that this process got what its log lacked from another member.
+// LogCaughtUp says that this process got the records that its log lacked from another member.
 type LogCaughtUp struct {
 	Subgroup string
 	Shard    int
-	Records  uint64  // that came
-	Cut      uint64  // of its own that the others never had, and that are gone: they were on this disk only
-	Snapshot Version // of the snapshot of the others behind which the log begins; zero: none came
+	Records  uint64  // records that came
+	Cut      uint64  // records of this log that were removed: they were on this disk only, and the others never had them
+	Snapshot Version // version of the snapshot of the others behind which the log begins; zero: no snapshot came
 	Took     time.Duration
 }
 
@@ -271,12 +275,13 @@ func (e LogCaughtUp) String() string {
 }
 func (LogCaughtUp) level() slog.Level { return slog.LevelInfo }
 
-// LogRepaired says that this process's log was damaged; what was in it from there on comes from other members.
+// LogRepaired says that this process's log was damaged; the records from the damage on come from
+// other members.
 type LogRepaired struct {
 	Subgroup string
 	Shard    int
 	Damage   error
-	Aside    string // where the log's files are now, of which nothing could be read, and the log begins anew; empty: its end was dropped
+	Aside    string // where the files are now of a log that could not be read at all, and that begins anew; empty: the end of the log was dropped
 }
 
 func (e LogRepaired) String() string {
@@ -287,8 +292,9 @@ func (e LogRepaired) String() string {
 }
 func (LogRepaired) level() slog.Level { return slog.LevelWarn }
 
-// LogDamaged says that somebody who read this process's log found it damaged, for the first time. What is delivered is still kept. The process repairs
-// it when it is started again, if other members have it; Damage says what to do if not.
+// LogDamaged says that a reader of this process's log found it damaged, for the first time. New
+// deliveries are still kept. The process repairs the log when it is started again, if other members
+// have the records; Damage says what to do if not.
 type LogDamaged struct {
 	Subgroup string
 	Shard    int
@@ -300,8 +306,9 @@ func (e LogDamaged) String() string {
 }
 func (LogDamaged) level() slog.Level { return slog.LevelWarn }
 
-// LogTorn says that the last write to this process's log had not ended when the process before it did, and is dropped. Nothing of it was
-// acknowledged, if the disk kept what it said that it had; otherwise, what was comes from other members.
+// LogTorn says that the last write to this process's log was not complete when the process before
+// this one ended, and is dropped. Nothing of it was acknowledged if the disk kept what it had
+// confirmed; otherwise, the acknowledged records come from other members.
 type LogTorn struct {
 	Subgroup string
 	Shard    int
@@ -314,12 +321,12 @@ func (e LogTorn) String() string {
 }
 func (LogTorn) level() slog.Level { return slog.LevelInfo }
 
-// ConnectionRejected says that a process that is no member tried to connect, at the port or at the socket of
-// shared memory, or that a connection broke the rules. There are at most 10 of these events a second;
-// ConnectionsRejected counts the others.
+// ConnectionRejected says that a process that is no member tried to connect, at the port or at the
+// socket of shared memory, or that a connection broke the rules. At most 10 of these events are
+// reported each second; ConnectionsRejected counts the others.
 type ConnectionRejected struct {
 	Remote string // the peer's host:port, or its process
-	Reason string // in few words, the same for all rejections of a kind
+	Reason string // a short text, the same for all rejections of a kind
 	Err    error
 
 	text string
@@ -328,7 +335,8 @@ type ConnectionRejected struct {
 func (e ConnectionRejected) String() string  { return e.text }
 func (ConnectionRejected) level() slog.Level { return slog.LevelWarn }
 
-// ConnectionsRejected says how many connections were rejected within about a second besides those that were told of one by one.
+// ConnectionsRejected says how many connections were rejected within about a second in addition to
+// those that were reported one by one.
 type ConnectionsRejected struct{ Count int }
 
 func (e ConnectionsRejected) String() string {
@@ -336,7 +344,8 @@ func (e ConnectionsRejected) String() string {
 }
 func (ConnectionsRejected) level() slog.Level { return slog.LevelWarn }
 
-// Listening says where the other members reach this process; with port 0 it is the place to learn the port.
+// Listening says at which address the other members reach this process; with port 0 it tells the
+// port.
 type Listening struct{ Addr string }
 
 func (e Listening) String() string  { return "listening on " + e.Addr }
@@ -349,15 +358,15 @@ type JoinStep uint8
 const (
 	JoinAsked         JoinStep = iota // a process asked to be a member
 	JoinWaiting                       // this process has a place, and waits for the other members
-	JoinRefused                       // a process was turned away, or told to ask again
+	JoinRefused                       // a process was refused, or told to ask again
 	JoinFailed                        // an attempt of this process failed; it tries again
 	JoinRedirected                    // this process was sent to the member at Addr
 	JoinMeeting                       // this process connects to the members of View
 	JoinReached                       // a process has connected to all members of View
 	JoinAdmitted                      // a process is a member, from View on
-	JoinForgotten                     // a process went away before it was a member
+	JoinForgotten                     // a process ended or disconnected before it was a member
 	JoinAborted                       // forming the group failed; it is tried again
-	JoinViewProposed                  // the first view is on its way to its members
+	JoinViewProposed                  // the first view was sent to its members
 	JoinViewInstalled                 // all members of the first view are ready
 )
 
@@ -365,7 +374,7 @@ const (
 type Joining struct {
 	Step JoinStep
 	Node NodeID // the process that joins; 0: this one, or none
-	Addr string // of that process, or of the member that was asked
+	Addr string // address of that process, or of the member that was asked
 	View ViewID // 0: the step has none
 	Err  error  // why it failed, or why the process was refused
 
@@ -413,7 +422,7 @@ func joining(e join.Event) Joining {
 	return out
 }
 
-// Halted says that the group does nothing any more, and why.
+// Halted says that the group has halted at this process, and why.
 type Halted struct{ Reason error }
 
 func (e Halted) String() string    { return fmt.Sprintf("group halted: %v", e.Reason) }

@@ -40,33 +40,33 @@ type Group struct {
 	lock    *join.Lock
 	member  *member.Member
 	runner  *predicates.Runner
-	subs    []*Subgroup   // in the order of declarations
-	apps    []application // the same
+	subs    []*Subgroup   // in the order of the declarations
+	apps    []application // in the same order
 	states  *states
 	durable *durable // nil: no subgroup is persistent
-	made    made     // the last view that this process made; the loop's, and Open's before that runs
+	made    made     // the last view that this process made; used by the loop only, and by Open before the loop runs
 
-	identity   *trust.Identity // by which the others recognise this process
+	identity   *trust.Identity // key and certificate by which the others recognise this process
 	rejections rejections
 	reserve    reserve
 	upcalls    upcalls
-	retiring   sync.WaitGroup // what is being closed of views that are over
+	retiring   sync.WaitGroup // tables of views that are over, while they are being closed
 	news       news
 	down       atomic.Uint64 // members that were suspected
-	mute       atomic.Uint64 // where this process does not want to send, a bit for each declaration
+	mute       atomic.Uint64 // subgroups in which this process does not want to send, one bit for each declaration
 
 	halted  chan struct{}
 	closing sync.Once
 	closed  chan struct{}
-	err     error // of Close
+	err     error // result of Close
 }
 
 // loops counts the loops of this process, which compete for its cores.
 var loops atomic.Int32
 
-// Open makes this process a member of a group: it forms the first view with InitialMembers - 1 others, or joins a group that works already, and
-// returns when it is in. It fails if ctx ends before that, if the group refuses this process (ErrRefused), or if the configuration
-// is wrong.
+// Open makes this process a member of a group and returns when it is one. It forms the first view
+// with InitialMembers - 1 other processes, or joins a running group. It fails if ctx ends before
+// that, if the group refuses this process (ErrRefused), or if the configuration is wrong.
 func Open(ctx context.Context, cfg Config) (*Group, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -148,15 +148,15 @@ func (g *Group) open(ctx context.Context) (err error) {
 	return err
 }
 
-// present has this process answer those that ask whether it is there.
+// present makes this process answer the question of other processes whether it is there.
 func (g *Group) present() { g.node.Present(fabricPeer(g.self)) }
 
-// fabricPeer is what a fabric needs to know of a member.
+// fabricPeer returns what a fabric needs to know of a member.
 func fabricPeer(m views.Member) fabric.Peer {
 	return fabric.Peer{ID: m.ID, Incarnation: m.Incarnation, Addr: m.Addr, Host: m.Host, Shm: m.Shm, PublicKey: m.PublicKey, Certificate: m.Certificate}
 }
 
-// candidates tells the loop who may be proposed.
+// candidates tells the loop which processes may be proposed as members.
 func (g *Group) candidates() {
 	g.member.Call(func() { g.member.Join(g.door.Candidates()) })
 }
@@ -175,8 +175,8 @@ func (g *Group) joinConfig() join.Config {
 	}
 }
 
-// enter lays this process on the table of its first view. A view that is the group's first, too, begins when everybody's links stand;
-// one that it joined is in force already.
+// enter connects this process to the table of its first view. A view that is also the group's first
+// begins when the links of all members are up; a view that this process joined is in force already.
 func (g *Group) enter(ctx context.Context, outcome *join.Outcome) error {
 	if err := g.enterDurable(outcome.View); err != nil {
 		return err
@@ -217,7 +217,8 @@ func (g *Group) enter(ctx context.Context, outcome *join.Outcome) error {
 	return err
 }
 
-// table makes the table of a view. It is the seam between what decides on views and what connects their members.
+// table makes the table of a view. It is the seam between the code that decides on views and the
+// code that connects their members.
 func (g *Group) table(v *views.View, self order.Rank, layout *member.Layout) (*fabric.Table, error) {
 	spec := fabric.Spec{Scope: v.Scope(), Identity: g.identity, Self: self, Parker: g.parker}
 	for r, m := range v.Members {
@@ -228,7 +229,7 @@ func (g *Group) table(v *views.View, self order.Rank, layout *member.Layout) (*f
 	return g.node.Open(spec)
 }
 
-// retire closes the table of a view that is over, beside the loop.
+// retire closes the table of a view that is over, on another goroutine than the loop.
 func (g *Group) retire(t *fabric.Table) {
 	g.retiring.Go(func() {
 		if err := t.Close(); err != nil {
@@ -249,13 +250,14 @@ func (g *Group) next(previous *views.View, members []views.Member, mute func(Nod
 	return v, err
 }
 
-// made is what is known of a view only where it was made.
+// made is what is known of a view only at the member that made it.
 type made struct {
 	key   string
 	unmet []views.Unmet
 }
 
-// unmet are the shards of a view that are not provisioned, each with the best reason that is known here.
+// unmet returns the shards of a view that are not provisioned, each with the best reason that is
+// known here.
 func (g *Group) unmet(v *View) []views.Unmet {
 	unmet := v.Unmet(g.cfg.declarations())
 	for i, u := range unmet {
@@ -267,12 +269,13 @@ func (g *Group) unmet(v *View) []views.Unmet {
 	return unmet
 }
 
-// declaration is the place of a view's subgroup among the declarations.
+// declaration returns the index of a view's subgroup among the declarations.
 func (g *Group) declaration(sg views.Subgroup) int {
 	return slices.IndexFunc(g.subs, func(s *Subgroup) bool { return s.decl.Name == sg.Name })
 }
 
-// receiver prepares to take what a subgroup of a view that is about to be installed delivers here.
+// receiver returns the receiver of what a subgroup delivers here in a view that is about to be
+// installed.
 func (g *Group) receiver(v *views.View, i int) member.Receiver {
 	return g.states.of[g.declaration(v.Subgroups[i])].enter(v, i)
 }
@@ -294,7 +297,7 @@ func (g *Group) start() {
 	g.runner.Start()
 }
 
-// installed is told of every view but the first.
+// installed is called with every view but the first.
 func (g *Group) installed(v *views.View) {
 	self, _ := v.RankOf(g.cfg.ID)
 	for _, lost := range g.door.Installed(v, self) {
@@ -311,7 +314,7 @@ func (g *Group) installed(v *views.View) {
 	g.announce(v)
 }
 
-// announce tells of the view in force.
+// announce reports the view in force.
 func (g *Group) announce(v *views.View) {
 	g.runner.SetLoops(max(onHost(v, g.node.Host()), int(loops.Load())))
 	g.door.Lead(g.leader(v))
@@ -332,7 +335,7 @@ func (g *Group) announce(v *views.View) {
 	}
 }
 
-// leader is who takes joiners in, as this member sees it.
+// leader returns the member that admits joining processes, as this member sees it.
 func (g *Group) leader(v *views.View) order.Rank {
 	r, _ := v.RankOf(g.member.Leader().ID)
 	return r
@@ -348,7 +351,7 @@ func (g *Group) links(v *views.View) []string {
 	return links
 }
 
-// changing is told of the moves of a view change.
+// changing is called with the steps of a view change.
 func (g *Group) changing(e views.Event) {
 	if down, ok := e.(views.Suspected); ok {
 		g.door.Failed(down.Member, errors.Is(down.Err, member.ErrAbsent))
@@ -360,7 +363,7 @@ func (g *Group) changing(e views.Event) {
 	g.cfg.emit(viewChanging(e))
 }
 
-// onHost is the number of a view's members, and so of their loops, on a host.
+// onHost returns the number of a view's members, and so of their loops, on a host.
 func onHost(v *views.View, host string) (n int) {
 	for _, m := range v.Members {
 		if host != "" && m.Host == host {
@@ -386,7 +389,7 @@ func (p parking) Retract() {
 	p.Parker.Retract()
 }
 
-// halt announces that the group does nothing any more; the member calls it once.
+// halt announces that the group has halted here; the member calls it once.
 func (g *Group) halt(reason error) {
 	g.door.Halted(reason)
 	g.states.halted(reason)
@@ -397,27 +400,30 @@ func (g *Group) halt(reason error) {
 	close(g.halted)
 }
 
-// Done is closed when the group has halted here: this process left, was evicted, or can reach too few of the others. Err says which.
+// Done returns a channel that is closed when the group has halted here: this process left, was
+// evicted, or can reach too few of the others. Err says which.
 func (g *Group) Done() <-chan struct{} { return g.halted }
 
-// Err is why the group halted, or nil while it works.
+// Err returns the reason for which the group halted, or nil while it works.
 func (g *Group) Err() error { return g.member.Err() }
 
-// ID is this process's node id.
+// ID returns this process's node id.
 func (g *Group) ID() NodeID { return g.cfg.ID }
 
-// Addr is where the other members reach this process.
+// Addr returns the address at which the other members reach this process.
 func (g *Group) Addr() string { return g.port.Addr() }
 
-// View is the membership in force. It must not be changed.
+// View returns the view in force. It must not be changed.
 func (g *Group) View() *View { return g.member.View() }
 
-// Views yields the membership in force and each one that follows, none left out, until ctx ends or the group halts.
+// Views yields the view in force and each one that follows, without a gap, until ctx ends or the
+// group halts.
 func (g *Group) Views(ctx context.Context) iter.Seq[*View] {
 	return func(yield func(*View) bool) { g.news.follow(g.upcalls.bound(ctx))(yield) }
 }
 
-// Subgroup returns a subgroup by name, or ErrNoSubgroup and the names that there are.
+// Subgroup returns the subgroup with a name. If there is none, it fails with ErrNoSubgroup, and the
+// text lists the names that there are.
 func (g *Group) Subgroup(name string) (*Subgroup, error) {
 	var names []string
 	for _, s := range g.subs {
@@ -432,7 +438,8 @@ func (g *Group) Subgroup(name string) (*Subgroup, error) {
 // Subgroups returns all subgroups, in the order of Config.Subgroups.
 func (g *Group) Subgroups() []*Subgroup { return slices.Clone(g.subs) }
 
-// ReportFailure says that a member failed, as the application knows for certain: the others go on without it.
+// ReportFailure says that a member failed, which the application knows for certain: the others go
+// on without that member.
 func (g *Group) ReportFailure(id NodeID) {
 	g.member.Call(func() { g.member.Report(id, member.ErrReported) })
 }
@@ -463,10 +470,13 @@ func (g *Group) ask(f func()) bool {
 	}
 }
 
-// Leave takes this process out of the group: it accepts no more messages, waits until every message that was accepted here is
-// delivered and until new members have the state of their subgroup, if they depend on this process for it, takes part in the change to
-// a view without it, and halts with ErrClosed. The others go on. If ctx ends before that, it goes on leaving; Close ends it all the same. What was accepted for a subgroup that is not provisioned now is
-// waited for like everything else, so give ctx an end. In an upcall or an event that runs on the loop it returns ErrInUpcall.
+// Leave takes this process out of the group. It accepts no more messages, waits until every message
+// that was accepted here is delivered and until the new members that depend on this process for a
+// subgroup's state have it, takes part in the change to a view without this process, and halts with
+// ErrClosed. The others go on. If ctx ends before that, the process goes on leaving, and Close ends
+// it all the same. Messages that were accepted for a subgroup that is not provisioned now are
+// waited for too, so ctx should have a deadline. In an upcall or an event that runs on the loop,
+// Leave returns ErrInUpcall.
 func (g *Group) Leave(ctx context.Context) error {
 	if err := g.upcalls.waits(); err != nil {
 		return err
@@ -487,9 +497,10 @@ func (g *Group) Leave(ctx context.Context) error {
 	return err
 }
 
-// Close leaves the group, unless it has halted, and releases everything. It returns an error if messages of this process were still
-// under way, or if ctx ended before the others agreed to go on without it. If an upcall still runs when ctx ends, the rest is
-// released behind it. In an upcall or an event it returns ErrInUpcall.
+// Close leaves the group, unless it has halted, and releases all resources. It returns an error if
+// messages of this process were still under way, or if ctx ended before the others agreed to go on
+// without this process. If an upcall still runs when ctx ends, the rest is released when the upcall
+// has returned. In an upcall or an event, Close returns ErrInUpcall.
 func (g *Group) Close(ctx context.Context) error {
 	if err := g.upcalls.ends(); err != nil {
 		return err
@@ -523,17 +534,17 @@ func (g *Group) close(ctx context.Context) error {
 	}
 }
 
-// stuck is closed when ctx has ended and an upcall had closeTime to return.
+// stuck returns a channel that is closed when ctx has ended and an upcall had closeTime to return.
 func (g *Group) stuck(ctx context.Context) <-chan struct{} {
 	stuck := make(chan struct{})
 	context.AfterFunc(ctx, func() { time.AfterFunc(closeTime, func() { close(stuck) }) })
 	return stuck
 }
 
-// closeTime is how long Close goes on after its context has ended: releasing takes a moment.
+// closeTime is the time that Close may take after its context has ended: releasing takes a moment.
 const closeTime = 500 * time.Millisecond
 
-// drain waits until nothing that was sent here is under way.
+// drain waits until no message that was sent here is under way.
 func (g *Group) drain(ctx context.Context) error {
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
@@ -556,7 +567,7 @@ func (g *Group) drain(ctx context.Context) error {
 	}
 }
 
-// handOver waits until nobody depends on this process for a subgroup's state.
+// handOver waits until no member depends on this process for a subgroup's state.
 func (g *Group) handOver(ctx context.Context) error {
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
@@ -575,7 +586,8 @@ func (g *Group) handOver(ctx context.Context) error {
 // depended reports whether fresh members of a subgroup depend on this process for its state.
 func (g *Group) depended(subgroup int) bool { return shard.Depended(g.View(), subgroup, g.cfg.ID) }
 
-// undelivered is the number of messages of this process that some member has not delivered, as far as is known here.
+// undelivered returns the number of messages of this process that some member has not delivered, as
+// far as is known here.
 func (g *Group) undelivered() (n int) {
 	for _, s := range g.subs {
 		n += s.outbox.Undelivered()
@@ -586,7 +598,7 @@ func (g *Group) undelivered() (n int) {
 	return n
 }
 
-// release closes what open made, in the reverse order. The loop has ended, or never ran.
+// release closes what open made, in the reverse order. The loop has ended, or was never started.
 func (g *Group) release() error {
 	var errs []error
 	if g.door != nil {
@@ -625,7 +637,8 @@ func (g *Group) release() error {
 	return errors.Join(errs...)
 }
 
-// closeTables ends the links and gives the rows back. If the application still holds a claim, the own rows must stay.
+// closeTables ends the links and gives the rows back. If the application still holds a claim, this
+// process's own rows must stay.
 func (g *Group) closeTables() error {
 	var errs []error
 	for _, s := range g.subs {

@@ -17,16 +17,17 @@ type Subgroup struct {
 	group  *Group
 	decl   views.Declaration
 	outbox *member.Outbox
-	state  atomic.Pointer[receiver] // the last one that had to get the state; nil: none had to
+	state  atomic.Pointer[receiver] // the last receiver that had to get the state; nil: none had to
 }
 
-// Name is the subgroup's name.
+// Name returns the subgroup's name.
 func (s *Subgroup) Name() string { return s.decl.Name }
 
-// MaxMessageBytes is the largest message that the subgroup takes, in bytes.
+// MaxMessageBytes returns the size of the largest message that the subgroup takes, in bytes.
 func (s *Subgroup) MaxMessageBytes() int { return max(s.ringMessage(), s.decl.MaxMessageBytes) }
 
-// ringMessage is the largest message that goes through the ring. Larger ones are large messages.
+// ringMessage returns the size of the largest message that goes through the ring, in bytes. Larger
+// messages are large messages.
 func (s *Subgroup) ringMessage() int {
 	if s.decl.Mode == Persistent {
 		return smc.MaxMessage(s.decl.RingBytes) - smc.TimeBytes
@@ -34,10 +35,10 @@ func (s *Subgroup) ringMessage() int {
 	return smc.MaxMessage(s.decl.RingBytes)
 }
 
-// takesLarge reports whether there are large messages.
+// takesLarge reports whether the subgroup takes large messages.
 func (s *Subgroup) takesLarge() bool { return s.decl.MaxMessageBytes > s.ringMessage() }
 
-// Shard is the number of the shard that this process is in now, or false if it is in none.
+// Shard returns the number of the shard that this process is in now, or false if it is in none.
 func (s *Subgroup) Shard() (shard int, ok bool) {
 	v := s.group.View()
 	self, in := v.RankOf(s.group.ID())
@@ -49,13 +50,13 @@ func (s *Subgroup) Shard() (shard int, ok bool) {
 	return 0, false
 }
 
-// Members are the members of a shard in the view in force, in order of seniority; none if it is not provisioned. Without shards it is
-// shard 0.
+// Members returns the members of a shard in the view in force, in order of seniority, or none if
+// the shard is not provisioned. A subgroup without shards has the shard 0 only.
 func (s *Subgroup) Members(shard int) []NodeID {
 	return s.ids(shard, func(sg views.Subgroup) []order.Rank { return sg.Members })
 }
 
-// Senders are those of Members that take turns in sending.
+// Senders returns the members of a shard that take turns in sending.
 func (s *Subgroup) Senders(shard int) []NodeID {
 	return s.ids(shard, func(sg views.Subgroup) []order.Rank { return sg.Senders })
 }
@@ -72,17 +73,20 @@ func (s *Subgroup) ids(shard int, of func(views.Subgroup) []order.Rank) (ids []N
 	return ids
 }
 
-// SetSender says whether this process wants to send in the subgroup. Who does not gets ErrNotSender soon; when everything that it sent
-// before is delivered, a view begins in which nobody waits for its turns. Who wants to again has to wait for another view.
+// SetSender says whether this process wants to send in the subgroup. A process that does not gets
+// ErrNotSender soon; when everything that it sent before is delivered, a view begins in which no
+// member waits for its turns. A process that wants to send again has to wait for another view.
 func (s *Subgroup) SetSender(on bool) error { return s.group.setSender(s, on) }
 
-// Send multicasts a copy of data. It waits for room until ctx ends, and returns once the message has its place behind this
-// process's earlier ones: every member will deliver it, in this view or, if that ends before, in a later one. If this process halts,
-// others may have delivered it or not. In an upcall use TrySend: Send returns ErrInUpcall there
-// where it would have to wait.
+// Send multicasts a copy of data. It waits for room until ctx ends, and returns once the message
+// has its place behind this process's earlier messages: every member will deliver it, in this view
+// or, if the view ends before, in a later one. If this process halts, the others may have delivered
+// the message or not. In an upcall that runs on the loop, Send returns ErrInUpcall where it would
+// have to wait; use TrySend there.
 //
-// A message that no ring takes, of more than half of RingBytes, is brought to every member before it has its place, and small messages go on
-// meanwhile; if ctx ends before that, nobody delivers it. It waits for room in LargeMemoryBytes.
+// A message of more than half of RingBytes, which no ring takes, is brought to every member before
+// it has its place, while small messages go on; if ctx ends before that, no member delivers it.
+// Send waits for room for it in LargeMemoryBytes.
 func (s *Subgroup) Send(ctx context.Context, data []byte) error {
 	if len(data) > s.ringMessage() {
 		return s.SendFrom(ctx, bytes.NewReader(data), len(data))
@@ -95,7 +99,8 @@ func (s *Subgroup) Send(ctx context.Context, data []byte) error {
 	return c.Commit()
 }
 
-// TrySend is Send that fails with ErrWindowFull instead of waiting. It takes no large message: that would have to wait until all have it.
+// TrySend is like Send, but fails with ErrWindowFull instead of waiting. It takes no large message,
+// which would have to wait until all members have it.
 func (s *Subgroup) TrySend(data []byte) error {
 	c, err := s.TryClaim(len(data))
 	if err != nil {
@@ -105,7 +110,8 @@ func (s *Subgroup) TrySend(data []byte) error {
 	return c.Commit()
 }
 
-// SendFuture is Send, with a Future that tells when, and where in the order, the message was delivered here.
+// SendFuture is like Send, and returns a Future that tells when, and where in the order, the
+// message was delivered here.
 func (s *Subgroup) SendFuture(ctx context.Context, data []byte) (*Future, error) {
 	if len(data) > s.ringMessage() {
 		if err := s.group.upcalls.waits(); err != nil {
@@ -130,8 +136,9 @@ func (s *Subgroup) SendFuture(ctx context.Context, data []byte) (*Future, error)
 	return c.CommitFuture()
 }
 
-// Claim takes room for a message of n bytes in the ring, to be filled in place, and waits for it until ctx ends. The message
-// keeps its place before later claims of this process: commit soon, or abort. A claim is good across views.
+// Claim takes room for a message of n bytes in the ring, to be filled in place, and waits for room
+// until ctx ends. The message keeps its place before later claims of this process, so the caller
+// should commit or abort soon. A claim stays valid across views.
 func (s *Subgroup) Claim(ctx context.Context, n int) (Claim, error) {
 	c, err := s.outbox.TryClaim(n)
 	if err == ErrWindowFull {
@@ -143,7 +150,7 @@ func (s *Subgroup) Claim(ctx context.Context, n int) (Claim, error) {
 	return Claim{c.Bytes, c, s}, nil
 }
 
-// TryClaim is Claim that fails with ErrWindowFull instead of waiting.
+// TryClaim is like Claim, but fails with ErrWindowFull instead of waiting.
 func (s *Subgroup) TryClaim(n int) (Claim, error) {
 	c, err := s.outbox.TryClaim(n)
 	if err != nil {
@@ -154,14 +161,15 @@ func (s *Subgroup) TryClaim(n int) (Claim, error) {
 
 // Claim is room for one message in the ring.
 type Claim struct {
-	Bytes []byte // to be filled by the application; it begins with what an earlier message left there
+	Bytes []byte // to be filled by the application; it has the bytes that an earlier message left there
 
 	claim    smc.Claim
 	subgroup *Subgroup
 }
 
 // Commit sends the message. Bytes must not be used afterwards. A second Commit or Abort fails with
-// ErrClaimDone. Any other error is the reason of a halt: the message may have been sent before it, or not.
+// ErrClaimDone. Any other error is the reason of a halt: the message may have been sent before the
+// halt, or not.
 func (c Claim) Commit() error {
 	if c.subgroup == nil {
 		return ErrClaimDone
@@ -169,7 +177,7 @@ func (c Claim) Commit() error {
 	return c.subgroup.outbox.Commit(c.claim)
 }
 
-// CommitFuture is Commit, and returns a Future of the message's delivery.
+// CommitFuture is like Commit, and returns a Future of the message's delivery.
 func (c Claim) CommitFuture() (*Future, error) {
 	if c.subgroup == nil {
 		return nil, ErrClaimDone
@@ -189,8 +197,9 @@ func (c Claim) Abort() error {
 	return c.subgroup.outbox.Abort(c.claim)
 }
 
-// Skip declares that this process stays silent for the next so many rounds of turns of this view, so that nobody waits for it and
-// no nulls are sent for it. A message sent meanwhile is delivered behind those rounds. At most MaxSkip rounds at a time.
+// Skip declares that this process stays silent for the given number of rounds of turns of this
+// view, so that no member waits for it and no nulls are sent for it. A message sent meanwhile is
+// delivered behind those rounds. One call declares at most MaxSkip rounds.
 func (s *Subgroup) Skip(rounds int) error {
 	if rounds < 0 || rounds > MaxSkip {
 		return fmt.Errorf("%w: skip %d rounds, 0 to %d at a time", ErrTooLarge, rounds, MaxSkip)
@@ -202,11 +211,13 @@ func (s *Subgroup) Skip(rounds int) error {
 	return nil
 }
 
-// MaxSkip is how many rounds one Skip may declare.
+// MaxSkip is the largest number of rounds that one call of Skip declares.
 const MaxSkip = 1 << 20
 
-// Restored is closed when this process has the subgroup's state: Restore has succeeded, and what was delivered meanwhile was handed
-// over. Without Restore, for who was there from the start, and for who is in no shard, it is closed already.
+// Restored returns a channel that is closed when this process has the subgroup's state: Restore has
+// succeeded, and the messages that were delivered meanwhile were handed over. It is closed already
+// without Restore, in a process that was a member from the start, and in a process that is in no
+// shard.
 func (s *Subgroup) Restored() <-chan struct{} {
 	if r := s.state.Load(); r != nil {
 		return r.here
