@@ -199,10 +199,11 @@ func (c Claim) Abort() error {
 
 // Skip declares that this process stays silent for the given number of rounds of turns of this
 // view, so that no member waits for it and no nulls are sent for it. A message sent meanwhile is
-// delivered behind those rounds. One call declares at most MaxSkip rounds.
+// delivered behind those rounds. One call declares from 0 to MaxSkip rounds; any other number is an
+// error, and nothing is skipped.
 func (s *Subgroup) Skip(rounds int) error {
 	if rounds < 0 || rounds > MaxSkip {
-		return fmt.Errorf("%w: skip %d rounds, 0 to %d at a time", ErrTooLarge, rounds, MaxSkip)
+		return fmt.Errorf("skip %d rounds: it takes 0 to %d at a time", rounds, MaxSkip)
 	}
 	if err := s.outbox.Able(); err != nil {
 		return err

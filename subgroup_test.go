@@ -3,6 +3,7 @@ package squall_test
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -138,6 +139,26 @@ func TestASilentMemberHoldsUpNobody(t *testing.T) {
 				t.Errorf("the silent member sent %d messages", n)
 			}
 		})
+	}
+}
+
+// Such a number of rounds is no matter of a message's size.
+func TestSkipRefusesANumberOfRoundsThatItDoesNotTake(t *testing.T) {
+	groups := cluster(t, 1, func(_ int, c *squall.Config) {
+		c.Subgroups = []squall.SubgroupConfig{{Name: "a", Deliver: func(squall.Message) {}}}
+	})
+	s := must(groups[0].Subgroup("a"))
+	for _, rounds := range []int{-1, math.MinInt, squall.MaxSkip + 1, math.MaxInt} {
+		err := s.Skip(rounds)
+		want := fmt.Sprintf("skip %d rounds: it takes 0 to %d at a time", rounds, squall.MaxSkip)
+		if err == nil || errors.Is(err, squall.ErrTooLarge) || err.Error() != want {
+			t.Errorf("Skip(%d): %v", rounds, err)
+		}
+	}
+	for _, rounds := range []int{0, squall.MaxSkip} {
+		if err := s.Skip(rounds); err != nil {
+			t.Errorf("Skip(%d): %v", rounds, err)
+		}
 	}
 }
 
