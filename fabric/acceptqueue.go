@@ -166,7 +166,8 @@ func (a *await) ring() {
 	}
 }
 
-// Close rejects all connections, and those that come later. When it returns, no goroutine is left in Admit.
+// Close rejects all connections, including later ones. When it returns, no goroutine is left in
+// Admit.
 func (q *AcceptQueue) Close() {
 	q.mu.Lock()
 	q.closed = true

@@ -37,7 +37,7 @@
 // Shared words of line 0 (other words of the line are reserved):
 //
 //	word    written by    read by             meaning
-//	parked  owner's loop  peers on the host   odd: the owner sleeps, or is about to; whoever writes rings its bell. The
+//	parked  owner's loop  peers on the host   odd: the owner sleeps, or is about to; a writer rings its bell. The
 //	                                          value changes with every sleep, so that one bell per sleep and peer is enough.
 //
 // All methods of Table and Link are for the loop that owns them, unless they say otherwise.

@@ -9,7 +9,7 @@ import (
 	"github.com/squall-go/squall/order"
 )
 
-// Challenge opens a connection for rows: the listener says it at once, before it knows who called. The dialer's Hello
+// Challenge opens a connection for rows: the listener says it at once, before it knows the caller. The dialer's Hello
 // authenticates the nonce, so a Hello that was recorded elsewhere is of no use (T2).
 type Challenge struct {
 	Nonce trust.Nonce `json:"nonce"`
@@ -41,7 +41,8 @@ var (
 	ErrRefused = errors.New("refused")
 	// ErrGivenUp says that a peer froze the row of this member before they were connected.
 	ErrGivenUp = errors.New("the peer gave this member up")
-	// ErrNotAwaited says that a view is not being opened here: it is somebody else's, or over, or was not opened in time.
+	// ErrNotAwaited says that a view is not being opened here: it belongs to other processes, or is
+	// over, or was not opened in time.
 	ErrNotAwaited = errors.New("nobody here awaits its view")
 	// ErrCrowded says that a connection had to make room for a later one.
 	ErrCrowded = errors.New("too many callers")

@@ -11,7 +11,7 @@ func NewMemory(n int) ([]byte, func() error, error) {
 	return mem[skip : skip+n : skip+n], func() error { return nil }, nil
 }
 
-// zeroSlab returns zeroed memory that nobody may write.
+// zeroSlab returns zeroed memory that must not be written.
 func zeroSlab(n int) ([]byte, error) {
 	mem, _, err := NewMemory(n)
 	return mem, err

@@ -10,10 +10,10 @@ import (
 )
 
 // Parker is the one place where a loop sleeps: an epoll wait on the sockets of its links and one eventfd, which the
-// application's goroutines ring. Nobody else holds that eventfd, so that ringing it never waits.
+// application's goroutines ring. No other process holds that eventfd, so that ringing it never waits.
 //
 //	word      written by                       read by        meaning
-//	sleeping  loop (0→1, →0), ringers (1→2)    loop, ringers  not 0: the loop sleeps or is about to; 2: somebody rang
+//	sleeping  loop (0→1, →0), ringers (1→2)    loop, ringers  not 0: the loop sleeps or is about to; 2: a ringer rang
 //
 // No wake-up is lost. The loop announces, looks for writes, and sleeps; a ringer writes, loads sleeping, and rings if it is 1. These
 // atomics have one order that all agree on (they are sequentially consistent, also between processes), so either the loop's look finds
@@ -31,7 +31,7 @@ type Parker struct {
 
 	mu      sync.Mutex
 	watched map[int]*Readiness // links are made by other goroutines than the loop
-	closed  bool               // a late bell must not ring in a descriptor that somebody else got meanwhile
+	closed  bool               // a late bell must not ring in a descriptor that was given out again meanwhile
 }
 
 // Readiness is what the last look at the sockets said about one of them. The loop clears what it has used up.
@@ -147,7 +147,8 @@ func (p *Parker) wait(ms int, takeBells bool) {
 // Yield offers the core to other processes.
 func (p *Parker) Yield() { unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }
 
-// Wake rings the bell if the loop sleeps or is about to, and nobody rang before. Any goroutine may call it.
+// Wake rings the bell if the loop sleeps or is about to, and no ringer rang before. Any goroutine
+// may call it.
 func (p *Parker) Wake() {
 	if p.sleeping.Load() == 1 && p.sleeping.CompareAndSwap(1, 2) {
 		p.mu.Lock()

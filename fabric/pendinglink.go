@@ -231,8 +231,8 @@ func (t *Table) Linked(r order.Rank) bool {
 	return !waits
 }
 
-// Await waits until every link is up, or one failed for good, or ctx ends. It is for those who want to know before the loop runs;
-// afterwards the loop finds out by itself.
+// Await waits until every link is up, or one failed for good, or ctx ends. It is for callers that
+// want to know before the loop runs; afterwards the loop finds out by itself.
 func (t *Table) Await(ctx context.Context) error {
 	for {
 		if t.pending > 0 {

@@ -72,7 +72,7 @@ type Table struct {
 	parker   *Parker // nil where nothing sleeps (simnet)
 	polls    uint
 	release  func() error     // frees the own row
-	onMove   func(order.Rank) // nil: nobody asked
+	onMove   func(order.Rank) // nil: no one asked
 	pending  int              // links that are not up yet
 	dock     *handoff         // nil if all links were up from the start
 }
@@ -139,7 +139,8 @@ func (t *Table) PushLine(to []order.Rank, off int) {
 	}
 }
 
-// PushLineQuietly is PushLine for words that no peer needs to be woken for: those that sleep see them when they look next.
+// PushLineQuietly is PushLine for words that no peer needs to be woken for: peers that sleep see
+// them when they look next.
 func (t *Table) PushLineQuietly(to []order.Rank, off int) {
 	for _, r := range to {
 		if r != t.self && !t.frozen[r] && !t.links[r].Direct() {
@@ -237,8 +238,8 @@ func (t *Table) Failures() []Failure {
 func (t *Table) KeepOwn() { t.release = nil }
 
 // Close ends all links, pending ones too, and releases the memory. No row may be touched afterwards. It waits for
-// whoever still connects, and briefly for peers to read what they were sent last; so a loop that must not stop has it called by
-// somebody else, once it is done with the table.
+// connections that are still being made, and briefly for peers to read what they were sent last; so a loop that must not stop has it called by
+// another goroutine, once it is done with the table.
 func (t *Table) Close() error {
 	var errs []error
 	t.closeHandoff()
@@ -269,7 +270,8 @@ func Word(row []byte, off int) *uint64 {
 // parkedOff is the place of the parked word.
 const parkedOff = 0
 
-// AnnounceParked tells peers on this host that the loop is about to sleep: whoever writes from now on rings.
+// AnnounceParked tells peers on this host that the loop is about to sleep: peers that write from
+// now on ring.
 func (t *Table) AnnounceParked() { t.bumpParked(1) }
 
 // RetractParked tells peers that the loop is awake.

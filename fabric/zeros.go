@@ -2,8 +2,9 @@ package fabric
 
 import "sync"
 
-// zeros is what the rows of peers look like that are not linked yet: one slab for all of them, which nobody writes. One that
-// was too small stays where it is, because tables may still show it; each is twice as large as the one before at least.
+// zeros is what the rows of peers look like that are not linked yet: one slab for all of them,
+// which is never written. A slab that was too small stays where it is, because tables may still
+// show it; each is at least twice as large as the one before.
 var zeros struct {
 	mu   sync.Mutex
 	slab []byte

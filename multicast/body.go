@@ -13,7 +13,8 @@ import (
 // errNoBody says that a large message was published whose body is not here.
 var errNoBody = errors.New("a large message without its body")
 
-// Body is the content of a large message, in memory of its own. Whoever holds it may read it; when nobody does any more it is freed.
+// Body is the content of a large message, in memory of its own. A goroutine that holds it may read
+// it; when the last hold has ended, it is freed.
 type Body struct {
 	Data []byte
 	File string // where it lies, while anybody holds it; empty: in memory
@@ -29,7 +30,8 @@ func NewBody(data []byte, file string, free func()) *Body {
 	return b
 }
 
-// Hold keeps the body until one more Release. Who calls it holds the body, or is in the upcall of its message. Any goroutine.
+// Hold keeps the body until one more Release. The caller holds the body, or is in the upcall of its
+// message. Any goroutine.
 func (b *Body) Hold() *Body {
 	b.holders.Add(1)
 	return b

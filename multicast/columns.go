@@ -56,7 +56,7 @@ type Message struct {
 	body *Body
 }
 
-// Body is what a large message's Data is: who holds it may keep that beyond the upcall. It is nil for others.
+// Body is what a large message's Data is: a caller that holds it may keep Data beyond the upcall. It is nil for other messages.
 func (m Message) Body() *Body { return m.body }
 
 // Version is the message's place in the order across views.

@@ -19,7 +19,7 @@
 //
 //	wedged               reach[s] = max(got[s], skipped) stands at this member; it tells the others
 //	trimmed              trim[s] = least reach[s] of all survivors: what each of them has
-//	finished             every position below the trims is delivered, those that are missing between them passed over
+//	finished             every position below the trims is delivered, and missing ones between them are passed over
 //	carried              own messages from trim on move to the ring of the next view (smc.Sender.Carry), and are sent there
 //
 //	                   trim[0] = 4              reach[0] = 5 here
@@ -31,8 +31,8 @@
 // The next view's part may exchange while the rest of this one is delivered, and delivers nothing before Deliver is called.
 //
 // In unordered mode messages are delivered when they are here, so some members deliver beyond the trim. Those messages are sent again
-// for the others, and who has delivered them drops them (Ahead). A message's Seq is its index at its sender in the view of its
-// Message, so such a message has another version at those who delivered it in the next view. For the same reason the survivors may
+// for the others, and members that have delivered them drop them (Ahead). A message's Seq is its index at its sender in the view of its
+// Message, so such a message has another version at the members that delivered it in the next view. For the same reason the survivors may
 // differ in what they delivered from a sender that failed.
 //
 // Invariants:

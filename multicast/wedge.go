@@ -75,8 +75,9 @@ func (s *Subgroup) consistent() bool {
 // Trim says what is delivered of this view: of each sender the indexes below its trim, which is the least reach among the survivors.
 // Once, after Wedge. What is wrong with it is reported, for it comes from elsewhere.
 //
-// A descriptor below the trim that is no good counts as a null. It is the same at everybody, nobody delivered anything behind it before
-// the wedge, and whoever saw it failed its sender.
+// A descriptor below the trim that is not valid counts as a null. It is the same at every member,
+// no member delivered anything behind it before the wedge, and every member that saw it failed its
+// sender.
 func (s *Subgroup) Trim(trim []order.Index) error {
 	if err := s.checkTrim(trim); err != nil {
 		return fmt.Errorf("%w: subgroup %q of view %d: %w", ErrBadTrim, s.sg.Name, s.view, err)
@@ -184,8 +185,8 @@ func (s *Subgroup) takeAhead(v *views.View, ahead []Ahead) {
 	}
 }
 
-// noteAhead counts, for each sender, the messages that were taken beyond its trim and those that were still to be dropped there. The
-// descriptors of the former stand in the ring: not everybody has them, so their room was not released.
+// noteAhead counts, for each sender, the messages that were taken beyond its trim and the ones that were still to be dropped there. The
+// descriptors of the former stand in the ring: not all members have them, so their room was not released.
 func (s *Subgroup) noteAhead() {
 	for k := range s.senders {
 		tx := &s.senders[k]

@@ -5,9 +5,10 @@ import (
 	"path/filepath"
 )
 
-// SetAside gives the files of a log, which is not open, another name, under which nobody looks for a log, and returns that. Then the log is not here any
-// more: it is for one whose files are damaged so that they cannot be repaired. Whoever wants the room removes them. "": there were no files. They
-// stay in logs/, because what is beside it may be on another disk.
+// SetAside renames the files of a log, which is not open, so that they are found as a log no more,
+// and returns the new name. Then the log is not here any more: SetAside is for a log whose files
+// are damaged so that they cannot be repaired. An operator who wants the room removes the files.
+// "": there were no files. They stay in logs/, because what is beside it may be on another disk.
 func (s *Store) SetAside(id LogID) (to string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

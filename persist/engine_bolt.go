@@ -74,7 +74,8 @@ func (e *boltEngine) StoreLogs(logs []*raft.Log) error {
 // boltEntryBytes is more than what an entry takes besides its data: its part of a page that is not full, and of the pages above it.
 const boltEntryBytes = 3 * 4096
 
-// boltAgain is how many entries at most are written again with a group: those that share a leaf with its first one.
+// boltAgain is the largest number of entries that are written again with a group: the entries that
+// share a leaf with its first one.
 const boltAgain = 4
 
 func (e *boltEngine) reserve(need int64) error {

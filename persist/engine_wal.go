@@ -180,7 +180,7 @@ func (m codecMeta) Load(dir string) (types.PersistentState, error) {
 	if err != nil || !w.full {
 		return s, err
 	}
-	if !m.filer.readOnly { // what filled it may not be synced, and nobody looks at it as the one to be written any more
+	if !m.filer.readOnly { // what filled it may not be synced, and it is not treated as the segment to be written any more
 		f, err := m.files.OpenWriter(dir, segment.FileName(*last))
 		if err == nil {
 			err = f.Close()
@@ -342,7 +342,8 @@ func (f *walFiles) failure() error {
 	return f.err
 }
 
-// noted keeps why the next segment could not be made: the engine makes it beside its caller, and tells nobody.
+// noted keeps the reason for which the next segment could not be made: the engine makes it beside
+// its caller, and has no one to return the error to.
 func (f *walFiles) noted(err error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

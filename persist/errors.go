@@ -74,7 +74,8 @@ const (
 		"`squall log verify DIRECTORY` says what can still be read"
 )
 
-// ownFile reports whether a file is one of those that say who a member is: it can do without any other.
+// ownFile reports whether a file is one of the files that identify a member: it can do without any
+// other.
 func ownFile(place string) bool {
 	name := filepath.Base(place)
 	return name == identityFile || name == metaFile

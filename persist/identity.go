@@ -97,14 +97,15 @@ func readLabel(path string, v any) error {
 	return nil
 }
 
-// readIdentity returns fs.ErrNotExist for a directory that is nobody's yet.
+// readIdentity returns fs.ErrNotExist for a directory that has no owner yet.
 func readIdentity(dir string) (identity, error) {
 	var id identity
 	err := readLabel(filepath.Join(dir, identityFile), &id)
 	return id, err
 }
 
-// check compares with what a caller expects. Who only reads may leave it open.
+// check compares the identity with what a caller expects. A caller that only reads may leave it
+// open.
 func (id identity) check(c StoreConfig) error {
 	if id.Cluster != c.Cluster && !(c.ReadOnly && c.Cluster == "") {
 		return fmt.Errorf("%s: %w: it is that of cluster %q, and this one is called %q; name another directory, or the cluster as it was",

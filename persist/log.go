@@ -43,7 +43,8 @@ type LogConfig struct {
 	Sign        ed25519.PrivateKey // optional: a hash chain over all records, its head signed once per group
 	Wake        func()             // the loop should look: Durable moved, or there is room again
 	Failed      func(error)        // once: the disk failed; nothing is acknowledged afterwards
-	// Damaged is called once, when somebody who reads finds that the log is damaged: what is appended is still kept. It must not use the log.
+	// Damaged is called once, when a reader finds that the log is damaged: what is appended is
+	// still kept. It must not use the log.
 	Damaged func(error)
 	// Repair reads all of the log, and drops the first damaged record and what is behind it, instead of refusing to open; Info says what was dropped.
 	// What cannot be repaired in place, as a snapshot, is refused all the same, and nothing was dropped then.
@@ -70,15 +71,15 @@ type Log struct {
 	mu       sync.Mutex // guards the next five, for some nanoseconds at a time
 	journal  *journal.Journal
 	idle     bool          // the writer sleeps
-	changed  chan struct{} // closed when something became durable, or will never; nil: nobody waits
+	changed  chan struct{} // closed when something became durable, or will never; nil: no goroutine waits
 	closing  bool
 	failure  error
 	work     chan struct{} // wakes the writer
 	done     chan struct{} // the writer has ended; nil: there is none
 	repaired journal.Repaired
-	damaged  atomic.Bool // somebody found that it is
+	damaged  atomic.Bool // a reader found that it is
 
-	state  atomic.Pointer[state] // W: the writer, and whoever holds files
+	state  atomic.Pointer[state] // W: the writer, and the goroutine that holds files
 	global atomic.Pointer[order.Version]
 
 	snapshots sync.Mutex // held while a snapshot is replaced
@@ -243,7 +244,7 @@ func (l *Log) writeGroup() error {
 	l.files.Lock()
 	defer l.files.Unlock()
 	l.mu.Lock()
-	failed := l.failure // since the group was taken: somebody else changed the files
+	failed := l.failure // since the group was taken: another goroutine changed the files
 	l.mu.Unlock()
 	if failed != nil {
 		return failed
@@ -269,7 +270,7 @@ func (l *Log) await() bool {
 	}
 }
 
-// written tells everybody who waits.
+// written wakes all goroutines that wait.
 func (l *Log) written(err error) {
 	if err != nil {
 		l.fail(err)
@@ -413,7 +414,8 @@ func (l *Log) SetGlobal(v order.Version) {
 	}
 }
 
-// Cut drops everything behind a version, durably. What was appended is waited for first; nobody may append meanwhile.
+// Cut drops everything behind a version, durably. It waits first for what was appended; nothing may
+// be appended meanwhile.
 func (l *Log) Cut(after order.Version) error {
 	if err := l.Sync(context.Background()); err != nil {
 		return err

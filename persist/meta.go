@@ -19,7 +19,7 @@ const metaFile = "meta.db"
 
 var metaBucket = []byte("squall")
 
-// engineTimeout is how long an engine waits for the lock of its file. The store's own lock was taken before, so whoever holds
+// engineTimeout is how long an engine waits for the lock of its file. The store's own lock was taken before, so the process that holds
 // this one is no Squall.
 const engineTimeout = time.Second
 

@@ -90,7 +90,8 @@ func isThere(path string) bool {
 	return !missing(err)
 }
 
-// logsIn tells the directories of logs from what else is in logs/, which is left alone: what somebody put there, and what was set aside.
+// logsIn tells the directories of logs from what else is in logs/, which is left alone: files that
+// an operator put there, and logs that were set aside.
 func logsIn(dir string) (ids []LogID, foreign []string, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -190,7 +191,7 @@ func (s *Store) labelOf(dir string, c *LogConfig) (label, error) {
 	return l, err
 }
 
-// check compares a label with whose log its directory should be. It is no damage if they differ: somebody gave the directory another name.
+// check compares a label with whose log its directory should be. It is no damage if they differ: the directory was renamed.
 func (l *label) check(dir string, id LogID) error {
 	if have := (LogID{l.Name, l.Shard}); have != id {
 		return fmt.Errorf("%s: %w: its %s says that it is that of %v; call it %s again", dir, ErrOtherLog, labelFile, have, have.escape())

@@ -213,7 +213,8 @@ func (w *walk) frame(at, length int) {
 	}
 }
 
-// entry takes an entry for the next block, and says why it is none. A block that is damaged is found by those who read it.
+// entry takes an entry for the next block, and returns the reason if it is not valid. A damaged
+// block is found when it is read.
 func (w *walk) entry(at int, block []byte) string {
 	if len(block) == 0 || len(block) > journal.MaxBlockBytes {
 		return fmt.Sprintf("has a block of %d bytes", len(block))

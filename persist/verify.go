@@ -179,7 +179,8 @@ func found(faults *[]Fault, file string, err error) error {
 	return err
 }
 
-// faultOf is damage of a file, or of one in a directory. What to do about it is for those who want to use it.
+// faultOf returns the damage of a file, or of one in a directory. The caller decides what to do
+// about it.
 func faultOf(file string, err error) Fault {
 	what := strings.TrimSuffix(strings.TrimSuffix(err.Error(), "; "+logAdvice), "; "+storeAdvice)
 	if inside, is := strings.CutPrefix(what, file+"/"); is {

@@ -14,7 +14,7 @@
 //
 // Spinning pays when what is awaited comes within the time a sleep and a wake-up cost, and when a core is free to wait on.
 // Both are learnt: a sleep that turned out shorter than a spin asks for longer spins, a spin that found nothing for
-// shorter ones; a spin that was interrupted for long says that somebody else needs the core, which is yielded for a while.
+// shorter ones; a spin that was interrupted for long says that another process needs the core, which is yielded for a while.
 // Where more loops run on a host than it has cores, the runner yields its core between two looks instead of spinning. Where yields
 // leave the loop less than half of its share, processes that do not yield take the rest, and the runner sleeps at once.
 //

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Parker is where a runner sleeps. Announce tells those who write to ring from now on, Retract that there is no need to.
+// Parker is where a runner sleeps. Announce tells writers to ring from now on, Retract that they need not.
 type Parker interface {
 	Announce()
 	Sleep(d time.Duration)
@@ -53,7 +53,7 @@ type Runner struct {
 	now          time.Duration
 	woke         time.Duration // when the last yield or sleep ended
 	spin         time.Duration // how long waiting without sleep pays at present
-	crowdedUntil time.Duration // until then somebody else needs the core
+	crowdedUntil time.Duration // until then another process needs the core
 	crowded      bool          // more loops than cores compete: yielding pays more than spinning
 	contention   contention    // others than the loops compete, and do not yield: sleeping pays more than yielding
 	busy         int
@@ -148,7 +148,7 @@ func (r *Runner) wait() bool {
 }
 
 // waitYielding waits without keeping others from the core: the loop that is waited for may need it. A sleep and a wake-up cost more
-// than some rounds of that, unless somebody else takes the core (see contention).
+// than some rounds of that, unless another process takes the core (see contention).
 func (r *Runner) waitYielding() bool {
 	start := r.now
 	for r.now-start < r.cfg.MaxSpin {
@@ -169,7 +169,7 @@ func (r *Runner) waitYielding() bool {
 	return false
 }
 
-// park sleeps until somebody rings or a timer is due (P2, P3), unless the last look finds work.
+// park sleeps until a writer rings or a timer is due (P2, P3), unless the last look finds work.
 func (r *Runner) park() (worked bool) {
 	p := r.cfg.Parker
 	if r.cfg.Settle != nil && r.contention.found(r.now) {

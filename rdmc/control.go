@@ -83,7 +83,7 @@ func (l *link) writeOutbox(spare []byte) []byte {
 	l.outbox = spare[:0]
 	l.mu.Unlock()
 	if len(frames) > 0 {
-		// A dead peer holds up nobody but this goroutine, and not for ever.
+		// A dead peer holds up only this goroutine, and not for ever.
 		err := l.control.SetWriteDeadline(time.Now().Add(l.node.cfg.FailAfter))
 		if err == nil {
 			_, err = l.control.Write(frames)
@@ -111,7 +111,7 @@ var (
 	errIdle   = errors.New("no group needs the link")
 )
 
-// watch ends a link whose peer is silent while something is under way, or that nobody needs.
+// watch ends a link whose peer is silent while something is under way, or that no group needs.
 type watch struct {
 	link  *link
 	every time.Duration

@@ -20,11 +20,14 @@
 // each other's. What lies there is offered to a group whose members all see it, and one more goroutine of each group looks and copies;
 // its messages are the same in every other respect. TLS does not change that: such bytes go through no connection.
 //
-// Anybody may make a link who reaches the port. Its two ends prove to each other that they have the private keys for the public keys that they
-// show (package trust). What makes a peer a member is that it shows the group's token, a hash of its secret key, which the dialer says
-// first, and that the key that it proved to have, and with TLS its certificate, are those by which the group describes the member (Peer). Where a group
-// describes members without keys, whoever knows its key is believed which member it is: then the members trust each other. Frames then carry a channel, a number that the receiver of the frame gave to the group on
-// this link. Numbers are not used again, so what is still on its way for a group that was left cannot be taken for another's.
+// Any process that reaches the port may make a link. Its two ends prove to each other that they
+// have the private keys for the public keys that they show (package trust). A peer is a member if
+// it shows the group's token, a hash of its secret key, which the dialer says first, and if the key
+// that it proved to have, and with TLS its certificate, are those by which the group describes the
+// member (Peer). Where a group describes members without keys, a peer that knows the group's key
+// may claim to be any member: then the members trust each other. Frames then carry a channel, a
+// number that the receiver of the frame gave to the group on this link. Numbers are not used again,
+// so what is still on its way for a group that was left cannot be taken for another's.
 //
 // Invariants:
 //

@@ -16,7 +16,8 @@ func (g *Group) do(input func(r *relay.Relay, out *relay.Effects)) {
 	g.apply()
 }
 
-// apply sends the frames, and wakes who has something to do. Frames only go into outboxes, so that nobody waits for a peer here.
+// apply sends the frames, and wakes the goroutines that have something to do. Frames only go into
+// outboxes, so no goroutine waits for a peer here.
 func (g *Group) apply() {
 	for i := range g.effects.Frames {
 		f := &g.effects.Frames[i]
@@ -36,7 +37,7 @@ func (g *Group) apply() {
 		g.toCall.Broadcast()
 	}
 	g.effects.Reset()
-	g.toSend.Signal() // if nobody waits this costs nothing
+	g.toSend.Signal() // if no goroutine waits, this costs nothing
 	g.toFetch.Signal()
 	g.toFill.Broadcast()
 }

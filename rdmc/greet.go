@@ -271,7 +271,7 @@ func (n *Node) admit(conn net.Conn, g *greeting) (*link, error) {
 	return nil, fmt.Errorf("%w: node %d has no such session", errStranger, g.From)
 }
 
-// makePlace cuts off the oldest stranger if there are too many. Who is a member attaches within moments.
+// makePlace cuts off the oldest stranger if there are too many. A member attaches within moments.
 func (n *Node) makePlace() {
 	var strangers []*link
 	for _, l := range n.links {

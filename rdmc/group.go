@@ -26,13 +26,15 @@ type Failure = relay.Failure
 
 // GroupConfig describes a group. Members is needed. Name, Key, Members, Root, Algorithm and BlockBytes are the same at all members.
 type GroupConfig struct {
-	// Name and Key make the group. The key is a secret that the members share: who does not know it cannot name the group.
+	// Name and Key identify the group. The key is a secret that the members share: a process that
+	// does not know it cannot name the group.
 	Name, Key string
-	// Members are everybody, this node included, which is found by its ID.
+	// Members lists all members, including this node, which is found by its ID.
 	Members []Peer
-	// Root is the place in Members of the one who sends.
+	// Root is the index in Members of the member that sends.
 	Root int
-	// Algorithm says who passes blocks to whom; the default chooses by size and number of members.
+	// Algorithm says which member passes blocks to which; the default chooses by size and number of
+	// members.
 	Algorithm schedule.Algorithm
 	// BlockBytes is the size of all blocks but the last; the default chooses.
 	BlockBytes int
@@ -42,7 +44,7 @@ type GroupConfig struct {
 	// allocated.
 	Incoming func(Incoming) ([]byte, error)
 	// InPlace wants to look at messages where they lie, if that is memory of Node.Alloc of a root on this host: they are complete when they
-	// are there. For these Incoming is not called; Completed gets a Message with InPlace, and whoever is told has to call its Release.
+	// are there. For these Incoming is not called; Completed gets a Message with InPlace, and has to call its Release.
 	// Others come as ever. It may differ from member to member.
 	InPlace bool
 	// Completed is told of each message that is here whole, in the order of sending. Data is what Incoming gave.
@@ -106,8 +108,9 @@ func newGroup(n *Node, c GroupConfig) (*Group, error) {
 	if err := g.check(); err != nil {
 		return nil, fmt.Errorf("%w: group %q: %w", ErrConfig, c.Name, err)
 	}
-	// Turned, and not with the root put in front: with groups of the same members and all roots everybody is in every place once,
-	// so that the last ones, who pass nothing on, are not always the same.
+	// The order is turned, and not changed by putting the root in front: with groups of the same
+	// members and all roots, every member is in every place once, so that the last ones, which pass
+	// nothing on, are not always the same.
 	g.peers = slices.Concat(c.Members[c.Root:], c.Members[:c.Root])
 	g.self = slices.IndexFunc(g.peers, func(p Peer) bool { return p.ID == n.cfg.Self.ID })
 	if g.cfg.MaxMessageBytes <= 0 {

@@ -24,10 +24,10 @@ func (e eager) read(into []byte) (sum uint32, err error) {
 	return crc32.Checksum(into, castagnoli), err
 }
 
-// wasteBytes is how much is read at a time of what nobody wants.
+// wasteBytes is the number of unwanted bytes that are read at a time.
 const wasteBytes = 64 << 10
 
-// skip reads bytes that nobody wants.
+// skip reads and drops unwanted bytes.
 func skip(from intake, n int) error {
 	waste := make([]byte, min(n, wasteBytes))
 	for ; n > 0; n -= len(waste) {

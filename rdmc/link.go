@@ -74,7 +74,8 @@ type carrier interface {
 	writeBlock(h *relay.Header, block []byte)
 }
 
-// membership is a group's tie to one peer. It is guarded by the locks of the node and of the group: who writes has both.
+// membership is a group's tie to one peer. It is guarded by the locks of the node and of the group:
+// a goroutine that writes it holds both.
 type membership struct {
 	group    *Group
 	place    int
@@ -103,7 +104,7 @@ func (l *link) showed(conn net.Conn, key trust.PublicKey) bool {
 	return l.key == key && l.certificate == certificate && l.secure == secure
 }
 
-// run reads and writes until the link ends, and reports who is to blame.
+// run reads and writes until the link ends, and reports which side is to blame.
 func (l *link) run() {
 	l.heard.Store(time.Now().UnixNano())
 	tune(l.blocks)
@@ -168,7 +169,8 @@ func (l *link) blocksEnded(err error) {
 
 func (l *link) wasSilent() bool { return l.silent.Load() }
 
-// enqueue sends a control frame, some time. It never waits: who reads nothing is cut off.
+// enqueue sends a control frame at some later time. It never waits: a peer that reads nothing is
+// cut off.
 func (l *link) enqueue(c *relay.Control) {
 	l.mu.Lock()
 	full := len(l.outbox) > maxOutboxBytes

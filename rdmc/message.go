@@ -7,7 +7,7 @@ import (
 
 // Incoming is a message that is about to come.
 type Incoming struct {
-	Index uint64 // messages of a group count from 0, those that were aborted included
+	Index uint64 // number of the message in the group, from 0; aborted messages count
 	Tag   uint64 // the sender's, see Outgoing
 	Size  int64
 }

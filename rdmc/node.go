@@ -62,7 +62,7 @@ func NewNode(c NodeConfig) (*Node, error) {
 	c.Self.PublicKey = c.Identity.PublicKey()
 	if c.Self.Certificate.IsZero() {
 		host, _, _ := net.SplitHostPort(c.Self.Addr)
-		c.Self.Certificate, _ = trust.OwnCertificate(c.TLS, host) // none, if the two sides show different ones: then nobody can be bound to it
+		c.Self.Certificate, _ = trust.OwnCertificate(c.TLS, host) // none, if the two sides show different ones: then no peer can be bound to it
 	}
 	n := &Node{cfg: c, groups: map[token]*Group{}, routes: map[order.NodeID]*route{}}
 	n.ctx, n.end = context.WithCancel(context.Background())
@@ -167,7 +167,7 @@ func (n *Node) Create(ctx context.Context, c GroupConfig) (*Group, error) {
 	return nil, err
 }
 
-// missing tells who has not opened a group, and what is known of why.
+// missing says which members have not opened a group, and what is known of the reason.
 func (n *Node) missing(g *Group) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -267,7 +267,7 @@ func (n *Node) lost(l *link) {
 	}
 }
 
-// reject reports a connection of a stranger, or of who broke the rules.
+// reject reports a connection of a stranger, or of a peer that broke the rules.
 func (n *Node) reject(conn net.Conn, err error) {
 	r := port.RejectedBlocks(conn.RemoteAddr().String(), err)
 	switch {

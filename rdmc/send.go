@@ -67,7 +67,7 @@ func (s *Sending) await(ctx context.Context, sent, everywhere <-chan error) erro
 	case <-everywhere:
 	}
 	select {
-	case err := <-sent: // it is told first if nobody looks at the data
+	case err := <-sent: // it is told first if no goroutine looks at the data
 		return s.given(ctx, err)
 	default:
 		return fmt.Errorf("%w: %w", context.Cause(ctx), ErrInView)
@@ -103,7 +103,7 @@ var errUnread = errors.New("its reader panicked")
 // ends, the message is given up at every member.
 //
 // Memory: where all members see memory of this process (Alloc), the message lies there once, for all
-// of them. Elsewhere, if the schedule sends each block soon after the one before, as those that are
+// of them. Elsewhere, if the schedule sends each block soon after the one before, as the schedules that are
 // chosen for large messages do, a window of some blocks and 8 MiB is kept; with the others the whole
 // message is, until it has left.
 func (g *Group) SendFrom(ctx context.Context, r io.Reader, size int64) error {

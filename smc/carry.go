@@ -11,7 +11,7 @@ import (
 // numbers (S6), and whatever was published there is unpublished here. This ring is new, and of the same size or larger. Nothing may be
 // claimed, published or released in old afterwards. Loop, with the application's lock.
 //
-// There is room for all of them (S7). Those that are not released in old are at most a window (S1), and those that move are among
+// There is room for all of them (S7). Those that are not released in old are at most a window (S1), and the ones that move are among
 // them. Their bytes do not overlap there (S2), so they are a ring at most, each rounded up. Here they are laid one behind the other from
 // position 0, without holes: as long as they end within the ring, none of them has to skip to its start. With that, S1 and S2
 // hold here, and the argument for the next move is the same.
@@ -95,7 +95,8 @@ func (s *Sender) CommitMoved(c Claim) error { return s.closeMoved(c, committed) 
 // AbortMoved aborts a claim that this ring took over while it was open. Application.
 func (s *Sender) AbortMoved(c Claim) error { return s.closeMoved(c, aborted) }
 
-// closeMoved needs no compare-and-swap: the application's lock is held, and nobody else finishes such a claim or moves it.
+// closeMoved needs no compare-and-swap: the application's lock is held, and no other goroutine
+// finishes such a claim or moves it.
 func (s *Sender) closeMoved(c Claim, phase uint64) error {
 	if c.number == 0 || c.number > s.native {
 		return s.close(c.number, phase)

@@ -55,7 +55,7 @@ func (sl *slot) awaits(delivered order.Index) bool {
 	return sl.state.Load()&phases == committed && sl.index >= delivered
 }
 
-// Sender is the owner's side of a ring. Fields are grouped by who writes them.
+// Sender is the owner's side of a ring. Fields are grouped by the goroutine that writes them.
 type Sender struct {
 	window, ring uint64 // powers of two
 	descriptors  []byte
@@ -79,7 +79,7 @@ type Sender struct {
 	released  uint64
 	ranges    []fabric.Range
 	clock     func() order.Time // nil: messages carry no time
-	time      order.Time        // of those that the last Publish published
+	time      order.Time        // of the messages that the last Publish published
 	_         [64]byte
 
 	freed      atomic.Uint64 // W: loop. R: application. Claims whose room may be used again. Only grows.

@@ -18,7 +18,7 @@ var (
 	ErrEvicted = errors.New("evicted")
 	// ErrPartitioned says that too few members are left that this one can reach (G5).
 	ErrPartitioned = errors.New("partitioned")
-	// ErrAccused is why a member is suspected that another member suspects.
+	// ErrAccused is the reason for suspecting a member that another member suspects.
 	ErrAccused = errors.New("suspected by another member")
 )
 
@@ -31,17 +31,20 @@ type Config struct {
 	// Wedge stops every subgroup here for good and returns what is here: by subgroup and sender rank, nil where this member is not
 	// in it. It is called once.
 	Wedge func() [][]order.Index
-	// Told is, by sender rank of a subgroup, the least that a member has, as its words told: others have acted upon that. Of this member it is
-	// what others must have for what was done here. nil: nothing is known.
+	// Told returns, by sender rank of a subgroup, the least that a member has according to the
+	// words that it published: others have acted upon that. For this member it returns what the
+	// others must have because of what was done here. nil: nothing is known.
 	Told func(subgroup int, r order.Rank) []order.Index
 	// Latest is the latest time that the next view may have, if that is known. nil: it is not.
 	Latest func() (t order.Time, known bool)
 	// Next makes the view that follows, out of its members.
 	Next func(members []Member, mute func(id order.NodeID, declaration int) bool) (*View, error)
-	// Whole reports whether a member of a persistent subgroup has got all of its log since it came into it. nil: nobody has.
+	// Whole reports whether a member of a persistent subgroup has got all of its log since it
+	// entered the subgroup. nil: no member has.
 	Whole func(subgroup int, r order.Rank) bool
-	// Record, if not nil, makes a decision durable, and has Recorded called then; before that, this member does not accept it. So whatever
-	// was chosen is on the disks of a quorum, and a restart after all members ended at once finds it.
+	// Record, if not nil, makes a decision durable, and then causes a call of Recorded; before
+	// that, this member does not accept the decision. So whatever was chosen is on the disks of a
+	// quorum, and a restart after all members ended at once finds it.
 	Record func(Ballot, *Decision)
 	// OnEvent is told what happens. It must not call the Change.
 	OnEvent func(Event)
@@ -76,7 +79,7 @@ type Change struct {
 	recording *Decision       // the last one that was given to Record
 	recorded  Ballot          // the highest that is durable
 	decision  *Decision       // in the own row
-	done      *Decision       // it is certain that everybody who goes on has it
+	done      *Decision       // set once it is certain that every member that goes on has it
 	err       error           // why this member must stop
 }
 
@@ -111,7 +114,8 @@ func (c *Change) Report(r order.Rank, why error) {
 // Leave asks that the next view be without this member. A change that is under way is finished first.
 func (c *Change) Leave() { c.leave, c.asked = true, true }
 
-// Join replaces the list of those that are ready to join; whoever leads takes them in with the next change.
+// Join replaces the list of processes that are ready to join; the leader admits them with the next
+// change.
 func (c *Change) Join(ready []Member) { c.joiners, c.asked = ready, true }
 
 // Recorded says that the decision of a ballot is durable.
@@ -123,20 +127,21 @@ func (c *Change) Leading() bool { return c.nextAt != 0 }
 // Mute says in which declarations this member does not want to send from the next view on, a bit each.
 func (c *Change) Mute(declarations uint64) { c.mute, c.asked = declarations, true }
 
-// Suspected is the set of members that this one suspects.
+// Suspected returns the set of members that this one suspects.
 func (c *Change) Suspected() Ranks { return c.suspect | c.lost }
 
-// Cause is why a member is suspected, or nil.
+// Cause returns the reason for which a member is suspected, or nil.
 func (c *Change) Cause(r order.Rank) error { return c.causes[r] }
 
 // Wedged reports whether the view is at its end here: nothing is sent or received in it any more.
 func (c *Change) Wedged() bool { return c.wedged }
 
-// Done is the decision, once it is certain that it is the only one and that everybody who goes on has it.
+// Done returns the decision, once it is certain that it is the only one and that every member that
+// goes on has it.
 func (c *Change) Done() *Decision { return c.done }
 
-// Through reports whether everybody who took part in the decision is done too, or suspected: nobody needs this member's row of the
-// view any more.
+// Through reports whether every member that took part in the decision is done too, or suspected: no
+// member needs this member's row of the view any more.
 func (c *Change) Through() bool {
 	if c.done == nil {
 		return false
@@ -150,11 +155,12 @@ func (c *Change) Through() bool {
 	return true
 }
 
-// Err is why this member must stop, or nil. It wraps ErrEvicted or ErrPartitioned.
+// Err returns the reason for which this member must stop, or nil. It wraps ErrEvicted or
+// ErrPartitioned.
 func (c *Change) Err() error { return c.err }
 
-// Leader is the rank that has to make the next proposal, as this member sees it: the lowest that is neither suspected nor
-// leaving. If all leave it is the lowest of them.
+// Leader returns the rank that has to make the next proposal, as this member sees it: the lowest
+// that is neither suspected nor leaving. If all members leave, it is the lowest of them.
 func (c *Change) Leader() order.Rank {
 	there := all(c.n) &^ c.suspect
 	if stay := there &^ c.leaving(); stay != 0 {
@@ -163,7 +169,7 @@ func (c *Change) Leader() order.Rank {
 	return there.lowest()
 }
 
-// leaving is the set of those that said so.
+// leaving returns the set of members that said that they leave.
 func (c *Change) leaving() (set Ranks) {
 	for r, line := range c.lines {
 		if sst.Load(line, wordLeaving) != 0 {
@@ -217,7 +223,8 @@ func (c *Change) advance() bool {
 	if c.done != nil { // through; those that are not may still need it as a witness
 		return c.takeUp() || c.ownUp() || c.hearsay() || c.follow() || c.echo()
 	}
-	// First of all what is decided: who goes after that may end its connections, and has not failed in this view.
+	// The decision is looked at first: a member that goes after it may end its connections, and has
+	// not failed in this view.
 	return c.accused() || c.complete() || c.takeUp() || c.hearsay() || c.giveUp() || c.ask() || c.follow() || c.lead() || c.echo()
 }
 
@@ -240,8 +247,9 @@ func (c *Change) emit(e Event) {
 	}
 }
 
-// accused finds out whether somebody suspects this member. Rows that are frozen count: who suspects somebody says so before it
-// ends the connection. A word that cannot be is no accusation but a violation, which hearsay reports.
+// accused finds out whether some member suspects this one. Rows that are frozen count: a member
+// says whom it suspects before it ends the connection. A word with an impossible value is no
+// accusation but a violation, which hearsay reports.
 func (c *Change) accused() bool {
 	for r := range order.Rank(c.n) {
 		if said, err := c.accusation(r); err == nil && said.Has(c.cfg.Self) {
@@ -252,9 +260,10 @@ func (c *Change) accused() bool {
 	return false
 }
 
-// takeUp suspects all who were reported since. A member that gave this one up before they were connected suspects it, and could not say
-// so in this member's replica of its row. It is believed only when the members that did so leave no quorum: the word of fewer reaches this
-// member through the rows of the others, who take it up, unless it was said to nobody else.
+// takeUp suspects all members that were reported since. A member that gave this one up before they
+// were connected suspects it, and could not say so in this member's replica of its row. That is
+// believed only when the members that did so leave no quorum: the word of fewer reaches this member
+// through the rows of the others, which take it up, unless it was said to no other member.
 func (c *Change) takeUp() bool {
 	var who Ranks
 	for r, why := range c.reports {
@@ -275,8 +284,9 @@ func (c *Change) takeUp() bool {
 	return who != 0 && c.suspects(who)
 }
 
-// hearsay suspects whom another member suspects: of one accuser at a time, in the order of rank, and never of one that is
-// suspected itself. Two members that suspect each other would else both have to go.
+// hearsay suspects the members that another member suspects: those of one accuser at a time, in the
+// order of rank, and never those of an accuser that is suspected itself. Otherwise, two members
+// that suspect each other would both have to go.
 func (c *Change) hearsay() bool {
 	for r := range order.Rank(c.n) {
 		if r == c.cfg.Self || c.Suspected().Has(r) {
@@ -289,7 +299,7 @@ func (c *Change) hearsay() bool {
 		}
 		who := said &^ c.Suspected() &^ only(c.cfg.Self)
 		if who != 0 && r == c.Leader() && c.follow() {
-			return true // it proposed before it lost those that refused, and is judged by that first
+			return true // it proposed before it lost the members that refused, and is judged by the proposal first
 		}
 		if who == 0 || mutant.Enabled && mutant.On(mutant.SilentSuspicion) {
 			continue
@@ -317,8 +327,9 @@ func (c *Change) accusation(r order.Rank) (said Ranks, err error) {
 	return said, nil
 }
 
-// suspects says that members failed and freezes their rows. They hear of it before their connection ends, as far as that
-// takes anything. If too few would be left, nobody hears of it: this member may be the one that is cut off.
+// suspects publishes that members failed and freezes their rows. They learn of it before their
+// connection ends, as far as it still works. If too few members would be left, it publishes
+// nothing: this member may be the one that is cut off.
 func (c *Change) suspects(who Ranks) bool {
 	if c.done == nil && !c.Quorate(who) {
 		c.lost |= who
@@ -337,8 +348,9 @@ func (c *Change) suspects(who Ranks) bool {
 	return true
 }
 
-// ownUp says, once this member goes on in the next view, whom it had to keep to itself that it suspects: that they are too many for
-// this view does not matter any more, and who leads in their place must not wait for this member in vain.
+// ownUp publishes, once this member goes on in the next view, the suspicions that it had to keep to
+// itself: that they are too many for this view does not matter any more, and the member that leads
+// in place of the suspects must not wait for this one in vain.
 func (c *Change) ownUp() bool {
 	who := c.lost
 	c.lost = 0
@@ -360,8 +372,8 @@ func (c *Change) giveUp() bool {
 // muteSaid marks a mute word that was written: in a row that has not come yet it is 0.
 const muteSaid = 1 << 63
 
-// ask publishes what this member wants of the next view. Nothing may change while a proposal is under way, or members would differ
-// on who leads.
+// ask publishes what this member wants of the next view. Nothing may change while a proposal is
+// under way, or the members would disagree on which of them leads.
 func (c *Change) ask() bool {
 	leave := c.leave && c.own[wordLeaving] == 0
 	mute := c.mute | muteSaid
@@ -394,7 +406,8 @@ func (c *Change) wedge() {
 	c.emit(Wedged{})
 }
 
-// vectorsBallot is the ballot of the vectors' record, which is written once. Its guard is the first ack.
+// vectorsBallot returns the ballot of the vectors' record, which is written once. Its guard is the
+// first ack.
 const vectorsBallot Ballot = 1
 
 func (c *Change) area(r order.Rank, areas []sst.Area) []byte { return c.table.Area(r, areas[r]) }
@@ -450,7 +463,7 @@ func (c *Change) ack(b Ballot) {
 	c.publish()
 }
 
-// echo accepts the decision of the ballot that was acked last, from whoever leads it.
+// echo accepts the decision of the ballot that was acked last from the member that leads it.
 func (c *Change) echo() bool {
 	b := Ballot(c.own[wordAcked])
 	l := b.Leader()
@@ -505,8 +518,9 @@ func (c *Change) decides(b Ballot, d *Decision) bool {
 	return true
 }
 
-// complete finds out whether the decision here is the decision: everybody who goes on, and is not suspected, has it, and those
-// that have it are a quorum; or somebody else knows that it is.
+// complete finds out whether the decision here is final: every member that goes on and is not
+// suspected has it, and the members that have it are a quorum; or another member knows that it is
+// final.
 func (c *Change) complete() bool {
 	if c.decision == nil || !c.chosen() {
 		return false

@@ -42,10 +42,10 @@ type Ballot uint64
 
 func newBallot(attempt uint64, leader order.Rank) Ballot { return Ballot(attempt<<8 | uint64(leader)) }
 
-// Leader is the rank of who leads the attempt.
+// Leader returns the rank of the member that leads the attempt.
 func (b Ballot) Leader() order.Rank { return order.Rank(b & 0xff) }
 
-// Attempt counts from 1.
+// Attempt returns the number of the attempt, from 1.
 func (b Ballot) Attempt() uint64 { return uint64(b >> 8) }
 
 // Ranks is a set of ranks, a bit each: a view has at most 64 members.
@@ -65,13 +65,13 @@ func all(n int) Ranks { return 1<<n - 1 } // of 64 it is 0 − 1: all
 // Has reports whether r is in the set.
 func (s Ranks) Has(r order.Rank) bool { return s&only(r) != 0 }
 
-// Count is the number of ranks in the set.
+// Count returns the number of ranks in the set.
 func (s Ranks) Count() int { return bits.OnesCount64(uint64(s)) }
 
-// lowest is the lowest rank of a set that has any.
+// lowest returns the lowest rank of a set that is not empty.
 func (s Ranks) lowest() order.Rank { return order.Rank(bits.TrailingZeros64(uint64(s))) }
 
-// List is the set in ascending order.
+// List returns the ranks of the set in ascending order.
 func (s Ranks) List() (ranks []order.Rank) {
 	for ; s != 0; s &= s - 1 {
 		ranks = append(ranks, s.lowest())
@@ -86,7 +86,7 @@ func Quorum(n int, set Ranks) bool {
 	return 2*k > n || 2*k == n && set.Has(0)
 }
 
-// With is the set, and r too if it is so.
+// With returns the set, with r added if so is true.
 func (s Ranks) With(r order.Rank, so bool) Ranks {
 	if so {
 		return s | only(r)

@@ -10,16 +10,18 @@ import (
 
 // Declaration is a subgroup as the application declares it. Every member must declare the same.
 //
-// Without a LayoutName, its shards are filled as package views does it (see Place): a declaration that names nothing else is a
-// subgroup of everybody, one with Members is a fixed list, of which those that are there take part.
+// Without a LayoutName, its shards are filled as package views does it (see Place): a declaration
+// that names nothing else is a subgroup of all members, one with Members is a fixed list, of which
+// the processes that are present take part.
 type Declaration struct {
 	Name    string         `json:"name"`
-	Members []order.NodeID `json:"members,omitempty"` // who may be in it; empty: everybody
-	Senders []order.NodeID `json:"senders,omitempty"` // who may send; empty: every member of the subgroup
+	Members []order.NodeID `json:"members,omitempty"` // nodes that may be members; empty: all of the group
+	Senders []order.NodeID `json:"senders,omitempty"` // members that may send; empty: every member of the subgroup
 	Shards  int            `json:"shards,omitempty"`  // disjoint subgroups of this name; 0 is 1
-	// MinMembers is how many a shard needs: with fewer it is not provisioned. 0 is 1.
+	// MinMembers is the least number of members of a shard: with fewer it is not provisioned. 0 is
+	// 1.
 	MinMembers int `json:"min_members,omitempty"`
-	// MaxMembers is how many a shard takes; 0: no limit.
+	// MaxMembers is the largest number of members of a shard; 0: no limit.
 	MaxMembers int `json:"max_members,omitempty"`
 	// LayoutName is the name of the application's own Layout; empty: none. Functions cannot be compared between members, names can.
 	LayoutName string `json:"layout,omitempty"`
@@ -35,7 +37,7 @@ type Declaration struct {
 // MaxMessageBytes is the largest MaxMessageBytes of a declaration.
 const MaxMessageBytes = 1 << 40
 
-// ShardCount is how many shards the declaration has, at least one.
+// ShardCount returns the number of shards of the declaration, at least one.
 func (d Declaration) ShardCount() int { return max(1, d.Shards) }
 
 // least and most are the limits of a shard's size, with their defaults.
@@ -52,7 +54,7 @@ func (d Declaration) most() int {
 func (d Declaration) admits(id order.NodeID) bool { return listed(d.Members, id) }
 func (d Declaration) voices(id order.NodeID) bool { return listed(d.Senders, id) }
 
-// listed takes an empty list for everybody.
+// listed reports whether a list has a node; an empty list has all nodes.
 func listed(ids []order.NodeID, id order.NodeID) bool {
 	return len(ids) == 0 || slices.Contains(ids, id)
 }

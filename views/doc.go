@@ -1,25 +1,29 @@
-// Package views is membership: who is in a group, who does what in it, and how one membership follows another.
+// Package views decides the membership of a group, the roles of its members, and how one membership follows another.
 //
-// A View is immutable: an id, the members in order of seniority (rank), how to reach them, and the subgroups with their
-// members, senders and sizes. It is computed once, where it is proposed (Place), and travels as a value; everybody who installs
-// it lays out the same table from it. It has a Subgroup for every shard of every declaration, in that order, whether it has members
-// or not: index i means the same in all views of a group. One without members is not provisioned.
+// A View is immutable: an id, the members in order of seniority (rank), how to reach them, and the
+// subgroups with their members, senders and sizes. It is computed once, where it is proposed
+// (Place), and travels as a value; every member that installs it lays out the same table from it.
+// It has a Subgroup for every shard of every declaration, in that order, whether the shard has
+// members or not: index i means the same in all views of a group. A Subgroup without members is not
+// provisioned.
 //
-// A Change is one member's part in ending one view and finding the next: a pure core over columns of the view's table, in which every
-// row's owner writes what it thinks, and nobody answers anybody. It is Paxos with the rows as registers: a leader's ballot is acked,
-// its decision is echoed, and a decision that a quorum echoed is the only one there will ever be.
+// A Change is one member's part in ending one view and finding the next: a pure core over columns
+// of the view's table, in which every row's owner writes its own opinion, and no member answers
+// another one. It is Paxos with the rows as registers: a leader's ballot is acked, its decision is
+// echoed, and a decision that a quorum echoed is the only one there will ever be.
 //
 // Life of a change at a member:
 //
-//	steady     nothing is suspected, and nobody wants anything
+//	steady     no member is suspected, and none has asked for a change
 //	suspected  a member failed: said in the own row, and its row is frozen          (word suspected)
 //	proposed   the leader wrote what the next view is to be                         (word proposed, record proposal)
 //	wedged     this member stopped the view, published what it has, and acked       (record vectors, word acked)
 //	decided    the leader has all acks; its decision is copied into this row        (record decision, word decided)
 //	installed  all who go on have it, and those that have it are a quorum           (word installed)
 //
-// The leader is the lowest rank that is neither suspected nor leaving. If it fails, the next one begins anew with a higher ballot, and
-// adopts the decision of the highest ballot that it finds in the rows of those whom it does not suspect, if it finds one.
+// The leader is the lowest rank that is neither suspected nor leaving. If it fails, the next one
+// begins anew with a higher ballot, and adopts the decision of the highest ballot that it finds in
+// the rows of the members that it does not suspect, if it finds one.
 //
 // Invariants of a view, checked by View.Validate on everything that arrives from elsewhere:
 //

@@ -57,9 +57,11 @@ func (v *View) TakeOver(before *View, whole func(subgroup int, r order.Rank) boo
 	}
 }
 
-// keep finds out who in a persistent subgroup of this view has its log. Whoever had it in the view before and is a member still has all of
-// it. If nobody is left of those, it is one that came back with its disk, the most senior: what was on every disk is on that one, and the others
-// take over what it has. If none came back, the subgroup has no members until one does, or all of them are given up: a log that began anew would be another one.
+// keep finds out which members of a persistent subgroup of this view have its log. A member that
+// had the log in the view before still has all of it. If none of these is left, the log is that of
+// the most senior member that came back with its disk: what was on every disk is on that one, and
+// the others take over what it has. If none came back, the subgroup has no members until one does,
+// or until all of them are given up: a log that began anew would be another one.
 func (v *View) keep(before *View, i int, whole func(order.Rank) bool) {
 	sg, keepers := &v.Subgroups[i], before.keepers(before.Subgroups[i], whole)
 	sg.Fresh, sg.Partial, sg.Keepers = nil, nil, nil
@@ -94,10 +96,12 @@ func (v *View) keep(before *View, i int, whole func(order.Rank) bool) {
 	}
 }
 
-// hold finds out who in a subgroup of this view has its state, which lives and dies with the processes that have it. A holder is a
-// member of the subgroup that has the state, or was one when the subgroup last had members and has been in no other shard since.
-// While a holder is there, every other process that comes in is fresh. If none is there the state is lost, and the members begin anew, unless
-// somebody goes on that still waits for the state: the last source may have handed it over before it went.
+// hold finds out which members of a subgroup of this view have its state, which lives and dies with
+// the processes that have it. A holder is a member of the subgroup that has the state, or was one
+// when the subgroup last had members and has been in no other shard since. While a holder is there,
+// every other process that comes in is fresh. If none is there, the state is lost and the members
+// begin anew, unless a member goes on that still waits for the state: the last source may have
+// handed it over before it went.
 func (v *View) hold(before *View, i int, whole func(order.Rank) bool) {
 	sg, was := &v.Subgroups[i], before.Subgroups[i]
 	sg.Fresh, sg.Partial, sg.Keepers, sg.Lost = nil, nil, nil, false
@@ -136,7 +140,7 @@ func (v *View) holds(k Keeper, i int) bool {
 	})
 }
 
-// among are those of some ranks that keep a log, or hold a state.
+// among returns the members of some ranks that keep a log or hold a state.
 func (v *View) among(ranks []order.Rank, keepers []Keeper, how func(Keeper, Member) bool) []order.Rank {
 	return slices.DeleteFunc(slices.Clone(ranks), func(r order.Rank) bool { return !keeps(keepers, v.Members[r], how) })
 }
@@ -146,7 +150,8 @@ func (s *Subgroup) Wait(keepers []Keeper) {
 	s.Members, s.Senders, s.Fresh, s.Partial, s.Keepers = nil, nil, nil, nil, keepers
 }
 
-// Keepers are the processes that have the state or the log of a subgroup of this view, as far as the view tells.
+// Keepers returns the processes that have the state or the log of a subgroup of this view, as far
+// as the view tells.
 func (v *View) Keepers(sg Subgroup) []Keeper {
 	return v.keepers(sg, func(order.Rank) bool { return false })
 }
@@ -164,7 +169,8 @@ func (v *View) Keeps(name string, shard int) bool {
 	return slices.ContainsFunc(v.Shards(name), func(sg Subgroup) bool { return sg.Shard == shard && sg.Mode == Persistent && len(sg.Keepers) > 0 })
 }
 
-// Awaits says, in words for people, for whom a persistent subgroup without members waits.
+// Awaits returns a description of the processes for which a persistent subgroup without members
+// waits.
 func (s Subgroup) Awaits() string {
 	var ids []string
 	for _, k := range s.Keepers {

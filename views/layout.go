@@ -8,7 +8,7 @@ import (
 	"github.com/squall-go/squall/order"
 )
 
-// Placement is everything that decides who does what in a view.
+// Placement is the input of Place: everything that decides the roles of the members in a view.
 type Placement struct {
 	ID      order.ViewID
 	Cluster string
@@ -39,7 +39,8 @@ type LayoutInput struct {
 	Previous    [][]order.NodeID // by shard: which of Members were in it in the view before
 }
 
-// ShardPlaces is who is in one shard. One without members, or with fewer than MinMembers, is not provisioned.
+// ShardPlaces lists the members of one shard. A shard without members, or with fewer than
+// MinMembers, is not provisioned.
 type ShardPlaces struct {
 	Members []order.NodeID
 	Senders []order.NodeID // nil: all of Members that Declaration.Senders has
@@ -59,10 +60,10 @@ func (u Unmet) String() string { return u.Reason }
 //
 // Without a layout of its own, a declaration is placed so, the same way wherever it is computed:
 //
-//  1. Who was in a shard in the previous view stays in it.
+//  1. A member that was in a shard in the previous view stays in it.
 //  2. The shards that are below MinMembers share out who is in none. If not all of them can be provisioned, those are that
 //     miss the fewest, and what the others have left is shared out, too.
-//  3. Once every shard is provisioned, who is still in none is dealt out, up to MaxMembers a shard.
+//  3. Once every shard is provisioned, the members that are still in none are dealt out, up to MaxMembers a shard.
 //
 // Sharing and dealing out means: in order of seniority, each to the smallest shard, and of several to the first.
 func Place(p Placement) (*View, []Unmet, error) {
@@ -133,7 +134,7 @@ func (p *Placement) checkPolicies() error {
 	return errors.Join(errs...)
 }
 
-// part is who is in one shard, or else why nobody is.
+// part lists the members of one shard, or says why it has none.
 type part struct {
 	members, senders []order.Rank
 	lack             string
@@ -156,8 +157,8 @@ func (p *Placement) parts(i int, d Declaration) (parts []part) {
 	return parts
 }
 
-// stayed lists, by shard, who was in it in the previous view: the same process, since one that was started again has nothing
-// of what the shard had.
+// stayed lists, by shard, the members that were in it in the previous view as the same process,
+// since a process that was started again has nothing of what the shard had.
 func (p *Placement) stayed(d Declaration) [][]order.Rank {
 	shards := make([][]order.Rank, d.ShardCount())
 	if p.Previous == nil {
@@ -185,8 +186,9 @@ func (p *Placement) keptWithout(old Subgroup, stayed []order.Rank, r order.Rank)
 	})
 }
 
-// seat brings the keepers of shards without members back to them, if no other shard suffers: those that are in no shard and, of
-// those that keep a log, also those that leave enough members behind where they are.
+// seat brings the keepers of shards without members back to them, if no other shard suffers:
+// keepers that are in no shard and, of the keepers of a log, also those that leave enough members
+// behind in their present shard.
 func (p *Placement) seat(d Declaration, old []Subgroup, shards [][]order.Rank) {
 	for s := range min(len(old), len(shards)) {
 		if len(old[s].Keepers) == 0 {
@@ -228,9 +230,10 @@ func (p *Placement) dealt(d Declaration, shards [][]order.Rank) (parts []part) {
 	return parts
 }
 
-// deal fills the shards from those who are in none, and returns who is left. While a shard is not provisioned, the rest is
-// kept for it: fewer than MinMembers, so that it costs the other shards little. Dealt out, they would be members that stay
-// where they are, and the shard would have to wait for as many new ones as it needs.
+// deal fills the shards from the members that are in none, and returns the members that are left.
+// While a shard is not provisioned, the rest is kept for it: fewer than MinMembers, so that it
+// costs the other shards little. If they were dealt out, they would stay where they are, and the
+// shard would have to wait for as many new members as it needs.
 func (d Declaration) deal(shards [][]order.Rank, free []order.Rank) (left []order.Rank) {
 	var all, short []int // shards: below MinMembers
 	supply := len(free)
@@ -304,7 +307,8 @@ func (p *Placement) answer(d Declaration, stayed [][]order.Rank) (parts []part, 
 	return parts, errors.Join(faults...)
 }
 
-// placeFaults looks at one shard of an answer; placed is who was in it or one before.
+// placeFaults returns the faults of one shard of an answer; placed has the members of this shard
+// and of the shards before it.
 func (p *Placement) placeFaults(d Declaration, place ShardPlaces, placed map[order.NodeID]bool) (faults faults) {
 	for _, id := range place.Members {
 		switch {
@@ -349,7 +353,7 @@ func (p *Placement) ids(ranks []order.Rank) (ids []order.NodeID) {
 	return ids
 }
 
-// shardName is how people know a shard.
+// shardName returns the name of a shard for messages.
 func (d Declaration) shardName(shard int) string {
 	if d.ShardCount() == 1 {
 		return fmt.Sprintf("%q", d.Name)
@@ -357,7 +361,7 @@ func (d Declaration) shardName(shard int) string {
 	return fmt.Sprintf("shard %d of %q", shard, d.Name)
 }
 
-// lack is why a shard is not provisioned while so many members are in none.
+// lack returns the reason for which a shard is not provisioned while so many members are in none.
 func (d Declaration) lack(free int) string {
 	need := members(d.least())
 	if len(d.Members) > 0 {

@@ -11,8 +11,8 @@ import (
 	"github.com/squall-go/squall/sst"
 )
 
-// lead is the leader's part: propose when there is something to change, decide when everybody acked, and begin anew when
-// somebody failed before that, or follows a higher ballot.
+// lead is the leader's part: it proposes when there is something to change, decides when all
+// members have acked, and begins anew when a member failed before that, or follows a higher ballot.
 func (c *Change) lead() bool {
 	if c.Leader() != c.cfg.Self {
 		return false
@@ -39,7 +39,7 @@ func (c *Change) lead() bool {
 	return !waiting && !decided && c.decide()
 }
 
-// due reports whether there is anything to change, or somebody began to change it.
+// due reports whether there is anything to change, or some member began to change it.
 func (c *Change) due() bool {
 	if c.suspect != 0 || c.leaving() != 0 || len(c.admissible(c.cfg.View.Members)) > 0 {
 		return true
@@ -74,12 +74,13 @@ func (c *Change) propose() bool {
 	return true
 }
 
-// maxLead is how far the ballots of a row may be ahead of those of all others. Honest leaders are ahead by one; a row that is not
-// honest must not use up the attempts of all who come after it.
+// maxLead is the largest distance by which the ballots of a row may be ahead of those of all
+// others. Honest leaders are ahead by one; a row that is not honest must not use up the attempts of
+// all later leaders.
 const maxLead = 1 << 16
 
-// attempts is the highest attempt that is seen in the row of anybody who is not suspected: those have to ack a higher one. A row whose
-// ballots cannot be fails.
+// attempts returns the highest attempt that is seen in the row of any member that is not suspected:
+// these members have to ack a higher one. A row with impossible ballots fails.
 func (c *Change) attempts() (highest uint64) {
 	for r, line := range c.lines {
 		at := c.attemptIn(line)
@@ -95,7 +96,7 @@ func (c *Change) attempts() (highest uint64) {
 	return highest
 }
 
-// attemptBeside is the highest attempt in all rows but one.
+// attemptBeside returns the highest attempt in all rows but one.
 func (c *Change) attemptBeside(r order.Rank) (highest uint64) {
 	for q, line := range c.lines {
 		if order.Rank(q) != r && !c.Suspected().Has(order.Rank(q)) {
@@ -119,7 +120,8 @@ func (c *Change) members(ranks []order.Rank) (members []Member) {
 	return members
 }
 
-// plan makes the next view: without the suspects and those that leave, with as many of the joiners as fit.
+// plan makes the next view: without the suspects and the members that leave, with as many of the
+// joiners as fit.
 func (c *Change) plan() (*proposal, error) {
 	left := c.leaving() &^ c.suspect
 	p := &proposal{Removed: c.suspect.List(), Left: left.List()}
@@ -163,7 +165,8 @@ func (c *Change) admissible(stay []Member) (joiners []Member) {
 	return joiners
 }
 
-// Small reports whether a record of a change has room for a joiner. Nobody whose strings are names and addresses is too large.
+// Small reports whether a record of a change has room for a joiner. It has for every joiner whose
+// strings are names and addresses.
 func (m Member) Small() bool {
 	text, err := json.Marshal(m)
 	return err == nil && len(text) <= joinerBytes
@@ -204,8 +207,8 @@ func (c *Change) fits(p *proposal) bool {
 // ballotBytes is what a decision says of its ballot.
 const ballotBytes = 64
 
-// decide takes over the decision of the highest ballot that is found in any row, or makes one: whoever took part delivers what all
-// of them have.
+// decide takes over the decision of the highest ballot that is found in any row, or makes one:
+// every member that took part delivers what all of them have.
 func (c *Change) decide() bool {
 	d, ok := c.adopted()
 	if !ok {
@@ -223,8 +226,9 @@ func (c *Change) decide() bool {
 	return c.decides(c.nextAt, d)
 }
 
-// adopted looks for a decision that somebody may have acted upon. If one is there it is in a row of every quorum, and so in one of
-// those that acked: what suspects hold is not needed. Who acked has pushed its decision before, so that it is readable now (F2).
+// adopted looks for a decision that a member may have acted upon. If there is one, it is in a row
+// of every quorum, and so in one of the members that acked: what suspects hold is not needed. A
+// member that acked has pushed its decision before, so that it is readable now (F2).
 func (c *Change) adopted() (found *Decision, ok bool) {
 	if mutant.Enabled && mutant.On(mutant.NoAdoption) {
 		return nil, true
@@ -259,7 +263,8 @@ var errUnreadable = errors.New("it cannot be read")
 // errNoVectors says that a member acked, and what comes before an ack is not here (F2).
 var errNoVectors = errors.New("an ack without vectors")
 
-// compute makes the decision about the proposal, or returns nil if somebody's vectors are no good.
+// compute makes the decision about the proposal, or returns nil if the vectors of a member are not
+// valid.
 func (c *Change) compute() *Decision {
 	d := &Decision{View: c.proposal.View, Removed: c.proposal.Removed, Left: c.proposal.Left, Trim: make([][]order.Index, len(c.cfg.View.Subgroups))}
 	for r := range order.Rank(c.n) {

@@ -15,15 +15,16 @@ import (
 //
 //	link(v) = the first 8 bytes of SHA-256("squall view", link(view before v), key of v), in hex
 //
-// So two views of one group that are less than maxLinks apart show whether one of them follows from the other. A group has two branches
-// only if somebody copied the directories of its members.
+// So two views of one group that are less than maxLinks apart show whether one of them follows from
+// the other. A group has two branches only if an operator copied the directories of its members.
 const (
 	linkDigits = 16 // hex digits of a link
 	maxLinks   = MaxTextBytes / linkDigits
 )
 
-// Secret is what the members of a group know and nobody else. It has no JSON and prints as nothing, so that it stays out of logs and of what
-// applications make of a View; Reveal is for the places that hand it on.
+// Secret is a text that only the members of a group know. It has no JSON form and prints as
+// nothing, so that it stays out of logs and of what applications make of a View; Reveal is for the
+// places that hand it on.
 type Secret struct{ text string }
 
 // NewSecret makes a secret of a text.
@@ -41,7 +42,8 @@ func (s Secret) Format(f fmt.State, _ rune) {}
 // None reports whether there is no secret.
 func (s Secret) None() bool { return s.text == "" }
 
-// Sum authenticates a text among those who know the secret. Use keeps the sums of different uses apart.
+// Sum authenticates a text among the processes that know the secret. Use keeps the sums of
+// different uses apart.
 func (s Secret) Sum(use string, text []byte) []byte {
 	mac := hmac.New(sha256.New, []byte(s.text))
 	fmt.Fprintf(mac, "%d %s ", len(use), use)

@@ -23,12 +23,12 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // proposal is what a leader wants the next view to be.
 type proposal struct {
-	View    *View        `json:"view,omitempty"` // nil: everybody leaves, and the group ends
+	View    *View        `json:"view,omitempty"` // nil: all members leave, and the group ends
 	Removed []order.Rank `json:"removed,omitempty"`
 	Left    []order.Rank `json:"left,omitempty"`
 }
 
-// Decision is how a view ends: who is not in the next one, what is still delivered in this one, and what the next one is.
+// Decision says how a view ends: the members that are not in the next one, what is still delivered in this one, and the next one.
 type Decision struct {
 	Ballot  Ballot          `json:"ballot"`
 	View    *View           `json:"view,omitempty"`    // the next view; nil: the group ends
@@ -86,7 +86,7 @@ func recordText(area []byte, b Ballot) ([]byte, bool) {
 // Sizes of records. Joiners beyond what fits wait for the next change.
 const (
 	maxJoins         = 8       // joiners of one change
-	joinerBytes      = 1 << 10 // of a joiner's record, and more: its strings are bounded by whoever lets it in
+	joinerBytes      = 1 << 10 // of a joiner's record, and more: its strings are bounded by the member that admits it
 	indexBytes       = 21      // of an index in JSON
 	rankBytes        = 4       // of a rank in JSON
 	keeperBytes      = 80      // of a keeper in JSON

@@ -9,13 +9,14 @@ import (
 	"github.com/squall-go/squall/order"
 )
 
-// Mode is how a subgroup delivers.
+// Mode says how a subgroup delivers.
 type Mode uint8
 
 const (
 	// Ordered delivers in total order, once every member holds the message (G1, G2).
 	Ordered Mode = iota
-	// Unordered delivers each sender's messages in its order as they arrive, without waiting for anybody.
+	// Unordered delivers each sender's messages in its order as they arrive, without waiting for
+	// other members.
 	Unordered
 	// Persistent is Ordered, and every message is kept in the log of each member (G6).
 	Persistent
@@ -69,17 +70,20 @@ type Subgroup struct {
 	Window    int          `json:"window"`
 	// Fresh are the members that enter it with this view while others have its state or its log: they need to get that.
 	Fresh []order.Rank `json:"fresh,omitempty"`
-	// Partial are the members of which it is not known that they have the state, or all of the log: the fresh ones, and those that were
-	// fresh before and did not say since that they have got it.
+	// Partial lists the members of which it is not known that they have the state, or all of the
+	// log: the fresh ones, and the members that were fresh before and have not said since that they
+	// have got it.
 	Partial []order.Rank `json:"partial,omitempty"`
 	// Keepers are, while it is not provisioned, the processes that have its state, or all of its log, as it was when it last was.
 	Keepers []Keeper `json:"keepers,omitempty"`
-	// Lost says that the subgroup had members before, and that nobody has its state any more: its members begin anew with this view. While
-	// it is not provisioned, those that come next will. A persistent subgroup is never lost: it waits for its log.
+	// Lost says that the subgroup had members before, and that no process has its state any more:
+	// its members begin anew with this view. While it is not provisioned, the next members will. A
+	// persistent subgroup is never lost: it waits for its log.
 	Lost bool `json:"lost,omitempty"`
 }
 
-// Provisioned reports whether the subgroup has members in this view. If not, nobody can send to it.
+// Provisioned reports whether the subgroup has members in this view. If not, no process can send to
+// it.
 func (s Subgroup) Provisioned() bool { return len(s.Members) > 0 }
 
 // SenderRank returns the place of rank r among the senders, or false if it does not send.
@@ -126,7 +130,7 @@ func (v *View) Persistent() bool {
 	return slices.ContainsFunc(v.Subgroups, func(sg Subgroup) bool { return sg.Mode == Persistent })
 }
 
-// muted is what a member said of where it does not want to send.
+// muted returns the declarations in which a member said that it does not want to send.
 func (v *View) muted(r order.Rank) uint64 {
 	if v.Muted == nil {
 		return 0
@@ -150,7 +154,7 @@ func (v *View) Shards(name string) []Subgroup {
 	return v.Subgroups[first:end:end]
 }
 
-// Declared is the place of a subgroup's declaration among all of them.
+// Declared returns the index of a subgroup's declaration among all of them.
 func (v *View) Declared(subgroup int) (declaration int) {
 	for i := 1; i <= subgroup; i++ {
 		if v.Subgroups[i].Name != v.Subgroups[i-1].Name {
