@@ -5,10 +5,10 @@ import (
 	"io"
 )
 
-// Debug looks into a running group, for people and tests.
+// Debug inspects a running group, for people and tests.
 type Debug struct{ group *Group }
 
-// Debug returns what looks into the group.
+// Debug returns an inspector of the group.
 func (g *Group) Debug() Debug { return Debug{g} }
 
 // Link returns the name of the fabric between this process and a member: "shm", "tcp" or "self", "pending"

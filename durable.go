@@ -27,7 +27,7 @@ type durable struct {
 	store   *persist.Store
 	memory  *restart.Memory
 	server  *logwire.Server
-	witness *restart.Server // tells those that come back that the group works
+	witness *restart.Server // tells processes that come back that the group works
 	jobs    *jobs
 	opening context.Context // while the logs of the directory are opened: ends what reads them
 
@@ -91,7 +91,8 @@ func (g *Group) openDurable(ctx context.Context) (err error) {
 	return nil
 }
 
-// declaration is the place of a log's subgroup among those that are declared persistent, or -1.
+// declaration returns the index of a log's subgroup among those that are declared persistent, or
+// -1.
 func (d *durable) declaration(id persist.LogID) int {
 	return slices.IndexFunc(d.group.cfg.Subgroups, func(sg SubgroupConfig) bool { return sg.Name == id.Name && sg.Mode == Persistent })
 }
@@ -174,11 +175,11 @@ func (d *durable) repair(open persist.LogConfig, damage error) (*persist.Log, er
 	return l, nil
 }
 
-// nowhereElse is what can be done about a log that is damaged where nobody else has it.
+// nowhereElse says what can be done about a log that is damaged where no other process has it.
 const nowhereElse = "but no other member of the last view has it: restore the directory from a copy, or lose what is damaged with `squall log repair DIRECTORY`, " +
 	"with --give-up if all of it is missing"
 
-// found is called for the first damage that somebody finds who reads a log.
+// found is called for the first damage that a reader of the log finds.
 func (d *durable) found(id persist.LogID, damage error) {
 	damage = d.condemn(id, damage)
 	d.group.cfg.emit(LogDamaged{Subgroup: id.Name, Shard: id.Shard, Damage: damage})
@@ -187,7 +188,8 @@ func (d *durable) found(id persist.LogID, damage error) {
 	}
 }
 
-// condemn notes that a log is damaged where it cannot be cut now, and returns the damage: the next process cuts it, and gets the rest from others.
+// condemn notes that a log is damaged where it cannot be cut now, and returns the damage: the next
+// process cuts it, and gets the rest from others.
 func (d *durable) condemn(id persist.LogID, damage error) error {
 	if !d.memory.Elsewhere(restart.LogID(id)) {
 		return fmt.Errorf("%w; %s", damage, nowhereElse)
@@ -210,7 +212,8 @@ func (d *durable) tellTorn(l *persist.Log) {
 	}
 }
 
-// identity is that of the group whose logs are here; empty: of none yet, or of one of an earlier format.
+// identity returns the identity of the group whose logs are here; empty: of none yet, or of one of
+// an earlier format.
 func (d *durable) identity() (group string, secret views.Secret) {
 	s := d.memory.State()
 	if s.View == nil {
@@ -268,7 +271,7 @@ func (d *durable) list() (ids []persist.LogID) {
 	return ids
 }
 
-// ends are where the logs here end, for those with whom a group is brought back.
+// ends returns where the logs here end, for the processes with which a group is brought back.
 func (d *durable) ends() (ends []restart.LogEnd) {
 	for _, id := range d.list() {
 		ends = append(ends, restart.LogEnd{ID: restart.LogID(id), Last: d.find(id).End().Version})
@@ -276,7 +279,7 @@ func (d *durable) ends() (ends []restart.LogEnd) {
 	return ends
 }
 
-// latest is the last time in any log here.
+// latest returns the last time in any log here.
 func (d *durable) latest() (t order.Time) {
 	for _, id := range d.list() {
 		t = max(t, d.find(id).End().Time)
@@ -284,8 +287,8 @@ func (d *durable) latest() (t order.Time) {
 	return t
 }
 
-// unshown is how many messages of this process are delivered, and wait for disks until its application sees them: once it is no member any
-// more, no disk is waited for.
+// unshown returns the number of messages of this process that are delivered, and wait for disks
+// until its application sees them: once it is no member any more, no disk is waited for.
 func (d *durable) unshown() (n int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -322,7 +325,8 @@ func (g *Group) fail(err error) {
 	g.member.Call(func() { g.member.Halt(err) })
 }
 
-// failed halts the group here, as soon as there is something to halt: until then whoever writes to the log hears of it itself. It does not wait.
+// failed halts the group here, as soon as there is something to halt: until then the caller that
+// writes to the log gets the error itself. It does not wait.
 func (d *durable) failed(err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -365,7 +369,7 @@ func (d *durable) entered(v *views.View) {
 	})
 }
 
-// lacking are the logs of this process of which others have more.
+// lacking returns the logs of this process of which others have more.
 func (d *durable) lacking(v *views.View) (ids []restart.LogID) {
 	self, _ := v.RankOf(d.group.cfg.ID)
 	for _, sg := range v.Subgroups {

@@ -238,7 +238,7 @@ func (g *Group) retire(t *fabric.Table) {
 	})
 }
 
-// next places members in the view that follows.
+// next places the members in the view that follows.
 func (g *Group) next(previous *views.View, members []views.Member, mute func(NodeID, int) bool) (*views.View, error) {
 	v, unmet, err := views.Place(views.Placement{
 		ID: previous.ID + 1, Cluster: g.cfg.Cluster, Key: rand.Text(), Members: members, Declarations: g.cfg.declarations(),

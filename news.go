@@ -6,10 +6,10 @@ import (
 	"sync"
 )
 
-// news is the sequence of views, for those who follow it at their own pace.
+// news is the sequence of views, for readers that follow it at their own pace.
 type news struct {
 	mu     sync.Mutex
-	list   []*View       // those that somebody may not have seen; the last one is in force
+	list   []*View       // the views that some follower may not have seen; the last one is in force
 	first  int           // number of the first one in list
 	seen   map[*int]bool // how far each follower is
 	bell   chan struct{} // closed, and made anew, with every view
@@ -25,7 +25,7 @@ func (n *news) add(v *View) {
 	n.ring()
 }
 
-// forget drops what everybody has seen, but for the last one.
+// forget drops the views that all followers have seen, except the last one.
 func (n *news) forget() {
 	least := n.first + len(n.list) - 1
 	for at := range n.seen {
@@ -89,7 +89,8 @@ func (n *news) leave(at *int) {
 	delete(n.seen, at)
 }
 
-// next is the follower's next view; without one it is what rings with it, and whether none will come.
+// next returns the follower's next view; without one it returns the channel that is closed with it,
+// and whether none will come.
 func (n *news) next(at *int) (v *View, bell <-chan struct{}, over bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

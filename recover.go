@@ -93,7 +93,7 @@ func (d *durable) reconcile(ctx context.Context, plan []restart.Agreed) error {
 
 // catchUpAhead brings the logs here up to what the members of a group that works have, before this process joins it: then little is left to do while
 // the others wait for its disk. What it cannot get now comes after joining. Nothing that is here is dropped before it is noted that the log lacks
-// something, and whoever answers may be in no position to say what the group has.
+// something, and the process that answers may not be able to say what the group has.
 func (d *durable) catchUpAhead(ctx context.Context, cfg join.Config) {
 	addr, works := join.Find(ctx, cfg)
 	for _, sg := range d.group.cfg.Subgroups {
@@ -118,7 +118,8 @@ func (g *Group) enterDurable(v *views.View) error {
 	return g.durable.memory.Enter(v, g.durable.lacking(v))
 }
 
-// working is the view that this process has installed, for those who ask whether the group works; nil: it has halted.
+// working returns the view that this process has installed, for processes that ask whether the
+// group works; nil: it has halted.
 func (g *Group) working() *views.View {
 	if g.member.Err() != nil {
 		return nil

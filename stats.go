@@ -17,7 +17,7 @@ type GroupStats struct {
 type SubgroupStats struct {
 	Sent, SentBytes           uint64 // messages published here
 	Delivered, DeliveredBytes uint64 // messages delivered here
-	LargeSent, LargeDelivered uint64 // those of them that are large messages
+	LargeSent, LargeDelivered uint64 // of these, large messages
 	NullsSent, NullsDelivered uint64 // turns that were passed without a message
 
 	Undelivered int // messages of this process whose room in the ring is in use
@@ -33,7 +33,7 @@ type SubgroupStats struct {
 // LogStats counts what this process's log of a shard took since Open, and says what the log has.
 type LogStats struct {
 	Records        uint64 // records that the log took
-	DurableRecords uint64 // those of them that are on this process's disk
+	DurableRecords uint64 // of these, records that are on this process's disk
 	KeptRecords    uint64 // records that can be read
 	DiskBytes      int64  // size of the log's files
 	Settled        Time   // up to this time the log is complete, and on every member's disk

@@ -239,7 +239,7 @@ func (h *stays) hold(r *receiver) {
 		h.states.first = append(h.states.first, r)
 	}
 	if r.before != nil && r.before.here != nil && !r.before.arrived {
-		r.here, r.before.arrived = r.before.here, true // those that wait for that state wait for this one
+		r.here, r.before.arrived = r.before.here, true // goroutines that wait for that state wait for this one
 	} else {
 		r.here = make(chan struct{})
 	}

@@ -9,8 +9,9 @@ import (
 	"github.com/squall-go/squall/order"
 )
 
-// Challenge opens a connection for rows: the listener says it at once, before it knows the caller. The dialer's Hello
-// authenticates the nonce, so a Hello that was recorded elsewhere is of no use (T2).
+// Challenge opens a connection for rows: the listener says it at once, before it knows the caller.
+// The dialer's Hello authenticates the nonce, so a Hello that was recorded elsewhere is of no use
+// (T2).
 type Challenge struct {
 	Nonce trust.Nonce `json:"nonce"`
 }

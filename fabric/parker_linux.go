@@ -9,8 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Parker is the one place where a loop sleeps: an epoll wait on the sockets of its links and one eventfd, which the
-// application's goroutines ring. No other process holds that eventfd, so that ringing it never waits.
+// Parker is the one place where a loop sleeps: an epoll wait on the sockets of its links and one
+// eventfd, which the application's goroutines ring. No other process holds that eventfd, so that
+// ringing it never waits.
 //
 //	word      written by                       read by        meaning
 //	sleeping  loop (0→1, →0), ringers (1→2)    loop, ringers  not 0: the loop sleeps or is about to; 2: a ringer rang

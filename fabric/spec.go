@@ -21,8 +21,8 @@ type Peer struct {
 	Certificate trust.Digest    // with TLS: the hash of the public key of its certificate
 }
 
-// Process names the peer's process. It is the same at every process that computes it, and does not give the incarnation away, which is known to members
-// only.
+// Process names the peer's process. It is the same at every process that computes it, and does not
+// give the incarnation away, which is known to members only.
 func (p Peer) Process() string {
 	text := binary.LittleEndian.AppendUint64([]byte("squall process "), uint64(p.ID))
 	sum := sha256.Sum256(binary.LittleEndian.AppendUint64(text, p.Incarnation))

@@ -237,9 +237,10 @@ func (t *Table) Failures() []Failure {
 // KeepOwn makes Close leave the memory of the own row to the application, which still writes to it.
 func (t *Table) KeepOwn() { t.release = nil }
 
-// Close ends all links, pending ones too, and releases the memory. No row may be touched afterwards. It waits for
-// connections that are still being made, and briefly for peers to read what they were sent last; so a loop that must not stop has it called by
-// another goroutine, once it is done with the table.
+// Close ends all links, pending ones too, and releases the memory. No row may be touched
+// afterwards. It waits for connections that are still being made, and briefly for peers to read
+// what they were sent last; so a loop that must not stop has it called by another goroutine, once
+// it is done with the table.
 func (t *Table) Close() error {
 	var errs []error
 	t.closeHandoff()

@@ -56,7 +56,8 @@ type Message struct {
 	body *Body
 }
 
-// Body is what a large message's Data is: a caller that holds it may keep Data beyond the upcall. It is nil for other messages.
+// Body is what a large message's Data is: a caller that holds it may keep Data beyond the upcall.
+// It is nil for other messages.
 func (m Message) Body() *Body { return m.body }
 
 // Version is the message's place in the order across views.

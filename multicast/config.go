@@ -37,8 +37,9 @@ type Config struct {
 
 // Receiver takes what a subgroup delivers. It is called on the loop and must not keep Data.
 type Receiver interface {
-	// Deliver takes a run of messages in order and returns how many of them it took. The other ones are offered
-	// again at a later step, so that a full queue holds up its own subgroup and nothing else.
+	// Deliver takes a run of messages in order and returns how many of them it took. The other ones
+	// are offered again at a later step, so that a full queue holds up its own subgroup and nothing
+	// else.
 	Deliver(run []Message) int
 	// MaxRun is how many messages it wants at once; 0 is all that can be delivered.
 	MaxRun() int

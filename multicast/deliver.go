@@ -52,7 +52,8 @@ func (s *Subgroup) deliver() (work int) {
 	return work
 }
 
-// storeDelivered publishes what was delivered. After a wedge no member needs that, and what is delivered beyond a trim is no prefix.
+// storeDelivered publishes what was delivered. After a wedge no member needs that, and what is
+// delivered beyond a trim is no prefix.
 func (s *Subgroup) storeDelivered() {
 	if !s.wedged {
 		sst.Store(s.own, wordDelivered, uint64(s.delivered))

@@ -30,10 +30,11 @@
 //
 // The next view's part may exchange while the rest of this one is delivered, and delivers nothing before Deliver is called.
 //
-// In unordered mode messages are delivered when they are here, so some members deliver beyond the trim. Those messages are sent again
-// for the others, and members that have delivered them drop them (Ahead). A message's Seq is its index at its sender in the view of its
-// Message, so such a message has another version at the members that delivered it in the next view. For the same reason the survivors may
-// differ in what they delivered from a sender that failed.
+// In unordered mode messages are delivered when they are here, so some members deliver beyond the
+// trim. Those messages are sent again for the others, and members that have delivered them drop
+// them (Ahead). A message's Seq is its index at its sender in the view of its Message, so such a
+// message has another version at the members that delivered it in the next view. For the same
+// reason the survivors may differ in what they delivered from a sender that failed.
 //
 // Invariants:
 //

@@ -66,8 +66,9 @@ func (s *Subgroup) timely(k int, end order.Index) bool {
 	return true
 }
 
-// Persist publishes how far this member's disk is: it has every position below persisted and, if whole, everything that was delivered
-// before this view. It returns whether that is news. After a wedge no member needs it: the next view says whole.
+// Persist publishes how far this member's disk is: it has every position below persisted and, if
+// whole, everything that was delivered before this view. It returns whether that is news. After a
+// wedge no member needs it: the next view says whole.
 func (s *Subgroup) Persist(persisted order.Seq, whole bool) (work int) {
 	persisted = min(persisted, s.delivered) // of a run at hand, the first messages may be on disk already
 	whole = whole || s.whole                // what came before this view stays on disk

@@ -225,12 +225,13 @@ func (s *Subgroup) Has(i order.Index) bool {
 // Step calls Exchange and Deliver, for a caller that has nothing to do between them.
 func (s *Subgroup) Step() (work int) { return s.Exchange() + s.Deliver() }
 
-// Exchange receives what is visible and publishes what is committed, the nulls that are owed and what was received. It
-// returns how much that was, in messages and counters moved. What it pushed should be flushed before Deliver runs the
-// application's upcalls, so that no member waits for those. One round or less is delivered here already: what its upcalls send
-// leaves with the acknowledgements, in one write, but not before Deliver was called once: a view must not be delivered before
-// the rest of the one before it. A violation by a peer freezes its row and is reported by the table. After Wedge
-// nothing of this is done (M8).
+// Exchange receives what is visible and publishes what is committed, the nulls that are owed and
+// what was received. It returns how much that was, in messages and counters moved. What it pushed
+// should be flushed before Deliver runs the application's upcalls, so that no member waits for
+// those. One round or less is delivered here already: what its upcalls send leaves with the
+// acknowledgements, in one write, but not before Deliver was called once: a view must not be
+// delivered before the rest of the one before it. A violation by a peer freezes its row and is
+// reported by the table. After Wedge nothing of this is done (M8).
 func (s *Subgroup) Exchange() (work int) {
 	if s.wedged {
 		return 0
@@ -414,8 +415,9 @@ func (s *Subgroup) sendNulls() int {
 // silentRounds is how often in a row a sender sent nulls and nothing else before it counts as silent.
 const silentRounds = 16
 
-// promise declares the next rounds silent before any member needs them, so that none waits even a moment for a sender that
-// has had nothing to say for long. What it sends after all takes its turn behind them, and the others' nulls bring that about at once.
+// promise declares the next rounds silent before any member needs them, so that none waits even a
+// moment for a sender that has had nothing to say for long. What it sends after all takes its turn
+// behind them, and the others' nulls bring that about at once.
 func (s *Subgroup) promise(from order.Index) int {
 	furthest := order.Index(0)
 	for k, got := range s.got {
@@ -431,8 +433,8 @@ func (s *Subgroup) promise(from order.Index) int {
 	return 1
 }
 
-// Skip declares that this sender stays silent for the next n rounds: no member waits for it. A message sent meanwhile takes
-// its turn behind them. After Wedge it is too late.
+// Skip declares that this sender stays silent for the next n rounds: no member waits for it. A
+// message sent meanwhile takes its turn behind them. After Wedge it is too late.
 func (s *Subgroup) Skip(n order.Index) {
 	if s.wedged {
 		return

@@ -185,8 +185,9 @@ func (s *Subgroup) takeAhead(v *views.View, ahead []Ahead) {
 	}
 }
 
-// noteAhead counts, for each sender, the messages that were taken beyond its trim and the ones that were still to be dropped there. The
-// descriptors of the former stand in the ring: not all members have them, so their room was not released.
+// noteAhead counts, for each sender, the messages that were taken beyond its trim and the ones that
+// were still to be dropped there. The descriptors of the former stand in the ring: not all members
+// have them, so their room was not released.
 func (s *Subgroup) noteAhead() {
 	for k := range s.senders {
 		tx := &s.senders[k]

@@ -9,9 +9,11 @@
 //
 //	appended ≥ durable ≥ global ≥ dropped
 //
-// Nothing is made, replaced or dropped but in an order that a crash may interrupt anywhere; docs/formats.md has the orders. What a disk says is never
-// trusted. It is checked as it is read, and damage is an error with its place. One process's damage is repaired from other members,
-// by the caller that asked for that: this package only drops what it is told to drop, and a log that cannot be read at all is set aside.
+// Nothing is made, replaced or dropped but in an order that a crash may interrupt anywhere;
+// docs/formats.md has the orders. What a disk says is never trusted. It is checked as it is read,
+// and damage is an error with its place. One process's damage is repaired from other members, by
+// the caller that asked for that: this package only drops what it is told to drop, and a log that
+// cannot be read at all is set aside.
 //
 // Invariants:
 //
@@ -23,5 +25,6 @@
 //	U6  a log begins right behind its snapshot: it yields no record that the snapshot stands for, and none is missing between the two
 //	U7  a log takes nothing more once a change of its files failed: that may have been made, or be made when the log is opened again
 //
-// Shared words: none in the table. A log's state and global are atomic; the writer, or the goroutine that holds the files, writes the first, the loop the second.
+// Shared words: none in the table. A log's state and global are atomic; the writer, or the
+// goroutine that holds the files, writes the first, the loop the second.
 package persist

@@ -19,8 +19,8 @@ const metaFile = "meta.db"
 
 var metaBucket = []byte("squall")
 
-// engineTimeout is how long an engine waits for the lock of its file. The store's own lock was taken before, so the process that holds
-// this one is no Squall.
+// engineTimeout is how long an engine waits for the lock of its file. The store's own lock was
+// taken before, so the process that holds this one is no Squall.
 const engineTimeout = time.Second
 
 // meta is meta.db. A value stands behind a checksum of its key and itself, because the engine has one for its two head pages only.

@@ -191,7 +191,8 @@ func (s *Store) labelOf(dir string, c *LogConfig) (label, error) {
 	return l, err
 }
 
-// check compares a label with whose log its directory should be. It is no damage if they differ: the directory was renamed.
+// check compares a label with whose log its directory should be. It is no damage if they differ:
+// the directory was renamed.
 func (l *label) check(dir string, id LogID) error {
 	if have := (LogID{l.Name, l.Shard}); have != id {
 		return fmt.Errorf("%s: %w: its %s says that it is that of %v; call it %s again", dir, ErrOtherLog, labelFile, have, have.escape())

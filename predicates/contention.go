@@ -9,8 +9,9 @@ import "time"
 // by the loop that gave it away: a loop that yields beside such a process runs for microseconds in each few milliseconds, far below
 // its share. A loop that sleeps keeps its claim, and is run soon after it is woken, ahead of those that used more.
 //
-// So the time that passes in yields is held against the rest of the time in which the loop is awake. Where loops compete only with
-// each other, each has its fair share of the cores; one that gets less than half of that shares them with another process.
+// So the time that passes in yields is held against the rest of the time in which the loop is
+// awake. Where loops compete only with each other, each has its fair share of the cores; one that
+// gets less than half of that shares them with another process.
 type contention struct {
 	fair   float64       // the share of a core that is left to each loop when all are busy: 1, or less where there are more loops than cores
 	away   time.Duration // in yields, in this window

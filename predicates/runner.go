@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Parker is where a runner sleeps. Announce tells writers to ring from now on, Retract that they need not.
+// Parker is where a runner sleeps. Announce tells writers to ring from now on, Retract that they
+// need not.
 type Parker interface {
 	Announce()
 	Sleep(d time.Duration)

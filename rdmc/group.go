@@ -43,9 +43,10 @@ type GroupConfig struct {
 	// Incoming gives the memory for a message, of exactly its size. Another size, or an error, fails the group. Default: it is
 	// allocated.
 	Incoming func(Incoming) ([]byte, error)
-	// InPlace wants to look at messages where they lie, if that is memory of Node.Alloc of a root on this host: they are complete when they
-	// are there. For these Incoming is not called; Completed gets a Message with InPlace, and has to call its Release.
-	// Others come as ever. It may differ from member to member.
+	// InPlace wants to look at messages where they lie, if that is memory of Node.Alloc of a root
+	// on this host: they are complete when they are there. For these Incoming is not called;
+	// Completed gets a Message with InPlace, and has to call its Release. Others come as ever. It
+	// may differ from member to member.
 	InPlace bool
 	// Completed is told of each message that is here whole, in the order of sending. Data is what Incoming gave.
 	Completed func(Message)

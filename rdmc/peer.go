@@ -16,8 +16,9 @@ type Peer struct {
 	Host string // nodes with the same one are on the same host; "" equals no other
 	Shm  string // the name of its abstract socket for shared memory; "" if it has none. It is for people: nodes ask each other
 	Rack string // nodes with the same one are close to each other; "" if nothing is known
-	// PublicKey is that of the node's process, and Certificate, with TLS, the hash of the public key of its certificate: Node.Peer has both. Only
-	// a process that proves to have them is that member. Zero: a process that knows the group's key may claim to be any of its members.
+	// PublicKey is that of the node's process, and Certificate, with TLS, the hash of the public
+	// key of its certificate: Node.Peer has both. Only a process that proves to have them is that
+	// member. Zero: a process that knows the group's key may claim to be any of its members.
 	PublicKey   trust.PublicKey
 	Certificate trust.Digest
 }

@@ -102,10 +102,10 @@ var errUnread = errors.New("its reader panicked")
 // fails, or returns neither bytes nor an error a hundred times in a row (io.ErrNoProgress), or ctx
 // ends, the message is given up at every member.
 //
-// Memory: where all members see memory of this process (Alloc), the message lies there once, for all
-// of them. Elsewhere, if the schedule sends each block soon after the one before, as the schedules that are
-// chosen for large messages do, a window of some blocks and 8 MiB is kept; with the others the whole
-// message is, until it has left.
+// Memory: where all members see memory of this process (Alloc), the message lies there once, for
+// all of them. Elsewhere, if the schedule sends each block soon after the one before, as the
+// schedules that are chosen for large messages do, a window of some blocks and 8 MiB is kept; with
+// the others the whole message is, until it has left.
 func (g *Group) SendFrom(ctx context.Context, r io.Reader, size int64) error {
 	if size < 0 || size > g.cfg.MaxMessageBytes {
 		return fmt.Errorf("%w: %d bytes of at most %d", ErrTooLarge, size, g.cfg.MaxMessageBytes)

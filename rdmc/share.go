@@ -20,8 +20,9 @@ var ErrInView = relay.ErrInView
 // looked at, where it is; elsewhere it is as good as any other memory. What is in it at first is anything. A message may take any part of it, and
 // several messages may lie in it.
 //
-// Release gives it back, once. That may be before its messages are everywhere: it is used again only when no member needs it any more. Making
-// fresh memory takes longer than copying it, so programs that send again and again should release and allocate again, or keep one.
+// Release gives it back, once. That may be before its messages are everywhere: it is used again
+// only when no member needs it any more. Making fresh memory takes longer than copying it, so
+// programs that send again and again should release and allocate again, or keep one.
 func (n *Node) Alloc(size int) (*Memory, error) {
 	m, err := n.space.Alloc(size)
 	switch {

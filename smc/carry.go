@@ -11,9 +11,10 @@ import (
 // numbers (S6), and whatever was published there is unpublished here. This ring is new, and of the same size or larger. Nothing may be
 // claimed, published or released in old afterwards. Loop, with the application's lock.
 //
-// There is room for all of them (S7). Those that are not released in old are at most a window (S1), and the ones that move are among
-// them. Their bytes do not overlap there (S2), so they are a ring at most, each rounded up. Here they are laid one behind the other from
-// position 0, without holes: as long as they end within the ring, none of them has to skip to its start. With that, S1 and S2
+// There is room for all of them (S7). Those that are not released in old are at most a window (S1),
+// and the ones that move are among them. Their bytes do not overlap there (S2), so they are a ring
+// at most, each rounded up. Here they are laid one behind the other from position 0, without holes:
+// as long as they end within the ring, none of them has to skip to its start. With that, S1 and S2
 // hold here, and the argument for the next move is the same.
 func (s *Sender) Carry(old *Sender, delivered order.Index) {
 	s.begin(old.firstBeyond(delivered))

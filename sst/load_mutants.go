@@ -23,7 +23,8 @@ func Load(line *Line, word int) uint64 {
 	return atomic.LoadUint64(&line[word])
 }
 
-// Store publishes a word of the own row: everything that was stored before is visible to a reader that loads it.
+// Store publishes a word of the own row: everything that was stored before is visible to a reader
+// that loads it.
 func Store(line *Line, word int, v uint64) {
 	atomic.StoreUint64(&line[word], v)
 	if AfterStore != nil {

@@ -1,4 +1,5 @@
-// Package views decides the membership of a group, the roles of its members, and how one membership follows another.
+// Package views decides the membership of a group, the roles of its members, and how one membership
+// follows another.
 //
 // A View is immutable: an id, the members in order of seniority (rank), how to reach them, and the
 // subgroups with their members, senders and sizes. It is computed once, where it is proposed

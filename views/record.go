@@ -28,7 +28,8 @@ type proposal struct {
 	Left    []order.Rank `json:"left,omitempty"`
 }
 
-// Decision says how a view ends: the members that are not in the next one, what is still delivered in this one, and the next one.
+// Decision says how a view ends: the members that are not in the next one, what is still delivered
+// in this one, and the next one.
 type Decision struct {
 	Ballot  Ballot          `json:"ballot"`
 	View    *View           `json:"view,omitempty"`    // the next view; nil: the group ends

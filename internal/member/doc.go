@@ -8,12 +8,15 @@
 // Life of a view at a member (an epoch): opened (its table is there, links come up) → in force → ended (a decision came: what is
 // below its trim is still delivered) → lingering (others may need this member's row) → over (its table goes back).
 //
-// Life of a message: claimed → committed → published → delivered → released; of a large one: admitted → filled, while its body moves to
-// the others → everywhere → placed, from where it goes on like any other. A body is large, and a place in the order takes nothing: so the
-// body goes first, and holds up nobody. A message that is not delivered when a view ends begins anew in the next one.
+// Life of a message: claimed → committed → published → delivered → released; of a large one:
+// admitted → filled, while its body moves to the others → everywhere → placed, from where it goes
+// on like any other. A body is large, and a place in the order takes nothing: so the body goes
+// first, and holds up no other message. A message that is not delivered when a view ends begins
+// anew in the next one.
 //
-// Life of a message of a persistent subgroup, behind delivered: appended (to the log of its shard, by a Recorder) → durable (here) → everywhere (the
-// least of what all members say of their disks) → settled (its time, once no earlier one can come). The Frontier tells who waits.
+// Life of a message of a persistent subgroup, behind delivered: appended (to the log of its shard,
+// by a Recorder) → durable (here) → everywhere (the least of what all members say of their disks) →
+// settled (its time, once no earlier one can come). The Frontier tells the goroutines that wait.
 //
 // Life of a member: in a view → in the next … → halted: it left, was evicted, is cut off, or was closed.
 //

@@ -26,7 +26,7 @@ type epoch struct {
 	cycle  predicates.Cycle
 	change *views.Change
 	subs   []*part // by subgroup of the view; nil where this member is not in it
-	mine   []*part // those that it is in
+	mine   []*part // the parts of this member
 	to     []order.Rank
 	line   *sst.Line // the own member line
 
@@ -36,7 +36,7 @@ type epoch struct {
 
 	recording []recording // decisions on their way to the disk, the first one first
 
-	until    time.Duration // once over: when nobody is waited for any longer
+	until    time.Duration // once over: the time from which no member is waited for any longer
 	lingered time.Duration // and when it was stepped last
 }
 
@@ -116,8 +116,8 @@ func (e *epoch) subgroups() {
 	}
 }
 
-// steps is the order of a cycle: take in, exchange, look after peers and the view, send, and only then the upcalls, for which
-// nobody waits.
+// steps is the order of a cycle: take in, exchange, look after peers and the view, send, and only
+// then the upcalls, for which no member waits.
 func (e *epoch) steps() {
 	e.cycle.Then(e.table.Poll)
 	for _, p := range e.mine {
@@ -144,8 +144,8 @@ func (e *epoch) exchange(p *part) predicates.Step {
 	}
 }
 
-// happened tells of moves in the view in force. How one that is over comes apart concerns nobody; whom this member suspects then, it
-// suspects in the next one too.
+// happened reports steps of the view in force. How a view that is over comes apart is not reported;
+// the members that this one suspects then, it suspects in the next view too.
 func (e *epoch) happened(what views.Event) {
 	if e.m.epoch == e && e.change.Done() == nil {
 		e.m.cfg.OnEvent(what)
@@ -200,7 +200,7 @@ func (e *epoch) beat() int {
 	return 0
 }
 
-// lookAfterPeers reports peers that failed, for whatever reason, and those that are silent (B2).
+// lookAfterPeers reports peers that failed, for whatever reason, and peers that are silent (B2).
 func (e *epoch) lookAfterPeers() int {
 	if e.m.now >= e.nextLook {
 		e.listen()
@@ -226,8 +226,9 @@ func (e *epoch) lookAfterPeers() int {
 	return len(failures)
 }
 
-// refused holds back the report of a member that gave this one up before they were connected. If that member told the others, they take it up
-// long before, and this member halts; if it told nobody else, it is the one that failed.
+// refused holds back the report of a member that gave this one up before they were connected. If
+// that member told the others, they take it up long before, and this member halts; if it told no
+// other member, it is the one that failed.
 func (e *epoch) refused(f fabric.Failure) {
 	f.Err = fmt.Errorf("%w: it refused the connection: %v", fabric.ErrPeerGone, f.Err)
 	e.held = append(e.held, held{f, e.m.now + e.m.cfg.FailAfter})
@@ -319,8 +320,9 @@ func (e *epoch) sign(m views.Member) time.Duration {
 	return p.changed
 }
 
-// silent reports those that are silent. If they and those that are nearly so are so many that the rest is no quorum, it may be this member that
-// is cut off: then it reports all of them at once.
+// silent reports the members that are silent. If they and the members that are nearly so are so
+// many that the rest is no quorum, it may be this member that is cut off: then it reports all of
+// them at once.
 func (e *epoch) silent(silent, nearly views.Ranks) {
 	if !e.change.Quorate(nearly) {
 		silent = nearly
@@ -364,7 +366,7 @@ func (e *epoch) deadline(now time.Duration) time.Duration {
 // end stops the view here: what is left of it is delivered, as the decision says.
 func (e *epoch) end(d *views.Decision) error {
 	e.lingered = e.m.now
-	e.until = e.m.now + 2*(e.m.cfg.FailAfter+e.m.cfg.Heartbeat) // longer than who is not through yet is waited for in the next view
+	e.until = e.m.now + 2*(e.m.cfg.FailAfter+e.m.cfg.Heartbeat) // longer than the next view waits for a member that is not through yet
 	for i, p := range e.subs {
 		if p == nil {
 			continue
@@ -400,7 +402,7 @@ func (e *epoch) close() {
 
 // linger is a step of a view that is over here: others may still need this member's row, and its application what is left of it.
 func (e *epoch) linger() (work int) {
-	if e.slept(e.lingered) { // who waits for this row may not have seen it in that time
+	if e.slept(e.lingered) { // a member that waits for this row may not have seen it in that time
 		e.until += e.m.now - e.lingered
 	}
 	e.lingered = e.m.now
@@ -420,7 +422,7 @@ func (e *epoch) linger() (work int) {
 	return work
 }
 
-// over reports whether nobody needs the view any more.
+// over reports whether no member needs the view any more.
 func (e *epoch) over() bool {
 	unfinished := func(p *part) bool { return !p.finished() || len(p.landings) > 0 } // a later one may wait for the view before this one
 	return (e.change.Through() || e.m.now >= e.until) && !slices.ContainsFunc(e.mine, unfinished)

@@ -123,7 +123,7 @@ func (f *Frontier) settle(t order.Time) {
 	f.call()
 }
 
-// fail tells all who wait, and will wait, why nothing more will come.
+// fail tells all goroutines that wait, and will wait, why nothing more will come.
 func (f *Frontier) fail(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -131,7 +131,8 @@ func (f *Frontier) fail(err error) {
 	f.call()
 }
 
-// suspend tells all who wait why nothing more will come, until it is called with nil. Loop.
+// suspend tells all goroutines that wait why nothing more will come, until it is called with nil.
+// Loop.
 func (f *Frontier) suspend(why error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -97,7 +97,7 @@ func (o *Outbox) CommitTo(c smc.Claim, f *Future) error {
 	return err
 }
 
-// promise adds a future, unless this member halted: whoever halts it breaks all promises that are there.
+// promise adds a future, unless this member halted: the halt breaks all promises that are there.
 func (o *Outbox) promise(claim uint64, f *Future) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -115,7 +115,7 @@ func (o *Outbox) keep(pending []promise) {
 	o.awaited.Store(int32(len(pending)))
 }
 
-// landed tells those who wait for messages that a view delivered. Loop.
+// landed tells the goroutines that wait for messages that a view delivered. Loop.
 func (o *Outbox) landed(p *part) {
 	core := p.core
 	if o.awaited.Load() == 0 {
@@ -154,7 +154,7 @@ func (o *Outbox) land(taken func(*Future, order.Index) bool) {
 	o.keep(pending)
 }
 
-// failAll tells all who wait that they wait in vain. It needs mu.
+// failAll tells all goroutines that wait that they wait in vain. It needs mu.
 func (o *Outbox) failAll(reason error) {
 	for _, p := range o.pending {
 		p.future.resolve(order.Version{}, nil, reason)

@@ -31,7 +31,7 @@ type Transfers interface {
 	Send(id uint64, body *multicast.Body, filled int, done func(error)) Transfer
 	// End says that the view is over here: nothing is sent or comes in any more, and what is half here is freed. Loop.
 	End()
-	// Close ends it, and frees what nobody took. Loop.
+	// Close ends it, and frees the messages that were not taken. Loop.
 	Close()
 }
 
@@ -66,7 +66,7 @@ type Large struct {
 // passage is a body's way to the members of one view.
 type passage struct {
 	Transfer
-	end atomic.Uint32 // W: whoever moves it, once. R: loop
+	end atomic.Uint32 // W: the goroutine that moves it, once. R: loop
 }
 
 // Ends of a passage; 0: it is on its way.
@@ -77,15 +77,15 @@ const (
 
 // larges are the large messages of an outbox. All but the first two are under its mu.
 type larges struct {
-	due  atomic.Bool // the loop has to look. W: →true whoever changes something, →false loop
+	due  atomic.Bool // the loop has to look. W: →true any goroutine that changes something, →false loop
 	next uint64      // the first claim that is to be released, or 0. Loop.
 
 	limits    Limits
-	bytes     int // of those that are admitted and not released
+	bytes     int // of the messages that are admitted and not released
 	ids       uint64
-	moving    []*Large // those without a place, in the order in which they were admitted
-	placed    []*Large // those with one that are not released, in the order of their claims
-	given     []*Large // those that were given up, and of which others may have something
+	moving    []*Large // messages without a place, in the order in which they were admitted
+	placed    []*Large // messages with a place that are not released, in the order of their claims
+	given     []*Large // messages that were given up, and of which others may have a part
 	queue     []*waiter
 	transfers Transfers // of the view in force; nil: this member cannot send
 }
@@ -160,7 +160,8 @@ func (m *Member) room(size int) (*multicast.Body, error) {
 	return multicast.NewBody(make([]byte, size), "", nil), nil
 }
 
-// Large is TryLarge that waits for room until ctx ends. Who waits first gets room first.
+// Large is like TryLarge, but waits for room until ctx ends. Callers get room in the order in which
+// they began to wait.
 func (o *Outbox) Large(ctx context.Context, size int) (*Large, error) {
 	if err := o.awaitRoom(ctx, size); err != nil {
 		return nil, err
@@ -226,7 +227,7 @@ func (o *Outbox) move(l *Large) {
 	}
 	p := &passage{}
 	l.passage = p
-	p.Transfer = g.transfers.Send(l.id, l.body, l.filled, func(err error) { // without a lock: whoever moves bodies may hold one
+	p.Transfer = g.transfers.Send(l.id, l.body, l.filled, func(err error) { // without a lock: the code that moves bodies may hold one
 		end := uint32(arrived)
 		if err != nil {
 			end = lost
@@ -278,9 +279,10 @@ func (l *Large) ResolveInto(f *Future) {
 	}
 }
 
-// Abort gives the message up, unless it has its place already; then, and when it failed already, the application at least does not write to the
-// body any more. Its room is free when its body's passage is over: then no member has
-// anything of it, or those that have all of it are told before they hear of any later message.
+// Abort gives the message up, unless it has its place already; then, and when it failed already,
+// the application at least does not write to the body any more. Its room is free when its body's
+// passage is over: then no member has anything of it, or the members that have all of it are told
+// before they hear of any later message.
 func (l *Large) Abort(reason error) {
 	o := l.outbox
 	o.mu.Lock()
@@ -325,7 +327,8 @@ func (o *Outbox) giveBack(size int) {
 	}
 }
 
-// advance gives places to large messages that are everywhere, and the room of those that everybody delivered back. Loop.
+// advance gives places to large messages that are everywhere, and gives back the room of messages
+// that every member delivered. Loop.
 func (o *Outbox) advance(core *multicast.Subgroup) (work int) {
 	g := &o.larges
 	if !g.due.Load() && (g.next == 0 || !core.Sender.Released(g.next)) {
@@ -361,7 +364,8 @@ func (g *larges) here(l *Large) bool {
 	return l.passage != nil && l.passage.end.Load() == arrived || mutant.Enabled && mutant.On(mutant.EarlyPlace) && l.filled == len(l.body.Data)
 }
 
-// releaseLarges gives back the room of those that everybody delivered, or gave back. It needs mu.
+// releaseLarges gives back the room of messages that every member delivered, or that were given up.
+// It needs mu.
 func (o *Outbox) releaseLarges() (work int) {
 	g := &o.larges
 	for len(g.placed) > 0 && o.sender.Released(g.placed[0].claim) {
@@ -410,7 +414,7 @@ func (o *Outbox) carryLarges(transfers Transfers) {
 	if o.sender == nil {
 		return
 	}
-	for _, l := range g.given { // nobody has anything of the view before
+	for _, l := range g.given { // no member has anything of the view before
 		l.passage = nil
 	}
 	o.releaseLarges()

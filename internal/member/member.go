@@ -35,7 +35,7 @@ type Config struct {
 	View *views.View // the first one here
 	// Open makes the table of a view, with links that may come up later.
 	Open func(v *views.View, self order.Rank, l *Layout) (*fabric.Table, error)
-	// Retire takes back the table of a view that nobody here needs any more.
+	// Retire takes back the table of a view that no code here needs any more.
 	Retire func(*fabric.Table)
 	// Next makes the view that follows another one, out of its members.
 	Next func(previous *views.View, members []views.Member, mute func(id order.NodeID, declaration int) bool) (*views.View, error)
@@ -56,7 +56,7 @@ type Config struct {
 	Tuning    multicast.Tuning
 	Heartbeat time.Duration // how often the heartbeat is bumped
 	FailAfter time.Duration // how long a peer may be silent
-	// Wake ends the sleep of whoever steps the member. Any goroutine.
+	// Wake ends the sleep of the loop that steps the member. Any goroutine.
 	Wake func()
 	// OnEvent is told what moves the view change.
 	OnEvent func(views.Event)
@@ -95,7 +95,7 @@ type Member struct {
 	muted   uint64 // where the others were told so
 	joiners []views.Member
 
-	ran     []*part // those that delivered in this step
+	ran     []*part // the parts that delivered in this step
 	doomed  bool    // the next step begins with a halt
 	stalled stall
 
@@ -126,7 +126,8 @@ func New(cfg Config) (*Member, error) {
 	return m, nil
 }
 
-// recorder is what keeps what a subgroup of a view delivers here. Who waits for its disks waits even when this member is in that shard no more.
+// recorder is what keeps what a subgroup of a view delivers here. A goroutine that waits for its
+// disks does so even when this member is in that shard no more.
 func (m *Member) recorder(v *views.View, i int) *Recorder {
 	r := m.cfg.Recorder(v, i)
 	if !slices.ContainsFunc(m.kept, func(k keptShard) bool { return k.recorder == r }) {
@@ -199,8 +200,8 @@ func (m *Member) begin(e *epoch) {
 	e.change.Mute(m.muted)
 }
 
-// left reports whether a member is not in the shard any more. While the shard has no members, those that were in it are in none,
-// and wait for it.
+// left reports whether a member is not in the shard any more. While the shard has no members, the
+// processes that were in it are in none, and wait for it.
 func (k keptShard) left(e *epoch) bool {
 	return slices.ContainsFunc(e.view.Shards(k.name), func(sg views.Subgroup) bool {
 		if sg.Shard == k.shard {
@@ -210,7 +211,7 @@ func (k keptShard) left(e *epoch) bool {
 	})
 }
 
-// unable says why who is in no shard of a declaration cannot send.
+// unable returns the reason for which a member that is in no shard of a declaration cannot send.
 func unable(v *views.View, name string) error {
 	if slices.ContainsFunc(v.Shards(name), views.Subgroup.Provisioned) {
 		return ErrNotSender
@@ -290,7 +291,7 @@ func (m *Member) turn() int {
 	return 1
 }
 
-// install ends the view in force and begins the next one, which everybody who goes on does alike.
+// install ends the view in force and begins the next one, as every member that goes on does.
 func (m *Member) install(d *views.Decision) error {
 	old := m.epoch
 	old.table.Flush() // others wait for what was said last
@@ -384,7 +385,7 @@ func (m *Member) hush() (work int) {
 	return 1
 }
 
-// Leader is who makes the next proposal, as far as this member knows.
+// Leader returns the member that makes the next proposal, as far as this member knows.
 func (m *Member) Leader() views.Member { return m.epoch.view.Members[m.epoch.change.Leader()] }
 
 // Skip declares n rounds of silence in a subgroup.
@@ -480,7 +481,7 @@ type stall struct {
 	in          []string // the subgroups whose upcalls ran then
 }
 
-// watch notes when a step took long: who is evicted wants to know why.
+// watch notes when a step took long: the reason of an eviction should say so.
 func (m *Member) watch() {
 	took := m.now - m.last
 	if m.last == 0 { // the first step
@@ -498,8 +499,9 @@ func (m *Member) watch() {
 	m.ran = m.ran[:0]
 }
 
-// explain adds to the reason of a halt what this member knows of itself. Who stood still for FailAfter and finds all connections
-// ended was evicted, although nobody could tell it so.
+// explain adds to the reason of a halt what this member knows of itself. A member that stood still
+// for FailAfter and finds all connections ended was evicted, although no other member could tell it
+// so.
 func (m *Member) explain(err error) error {
 	s := m.stalled
 	if s.took == 0 || m.now-s.ended > m.cfg.FailAfter {

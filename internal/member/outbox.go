@@ -23,8 +23,8 @@ var (
 	ErrNotProvisioned = errors.New("the subgroup is not provisioned")
 )
 
-// Outbox is where an application puts messages for a subgroup, over all views. Its methods may be called from any goroutine, but
-// for those that say that they are the loop's.
+// Outbox is where an application puts messages for a subgroup, over all views. Its methods may be
+// called from any goroutine, except the methods that are marked as the loop's.
 //
 // Life of a message: claimed (room in the ring of this view) → committed → published → delivered; or, if the view ends first,
 // carried into the ring of the next one. A claim keeps its number, and may be filled and committed across views. While this
@@ -37,10 +37,11 @@ type Outbox struct {
 	ahead     []multicast.Ahead
 	last      *part                      // the last part that this member had, in whichever shard and view. Loop.
 	delivered order.ViewID               // in which something was delivered last. Loop.
-	ring      atomic.Pointer[smc.Sender] // sender, for who finishes a claim without mu
+	ring      atomic.Pointer[smc.Sender] // sender, for a goroutine that finishes a claim without mu
 	_         [64]byte
 
-	// W: under mu, when somebody begins or ends to wait. R: loop, in every step. Not beside what every claim writes.
+	// W: under mu, when a goroutine begins or ends to wait. R: loop, in every step. Not beside what
+	// every claim writes.
 	waiting atomic.Int32 // length of queue
 	awaited atomic.Int32 // number of promises
 	_       [64]byte
@@ -146,7 +147,8 @@ func or(err, otherwise error) error {
 	return otherwise
 }
 
-// Claim is TryClaim that waits for room until ctx ends. Who waits first gets room first.
+// Claim is like TryClaim, but waits for room until ctx ends. Callers get room in the order in which
+// they began to wait.
 func (o *Outbox) Claim(ctx context.Context, n int) (smc.Claim, error) {
 	c, err := o.TryClaim(n)
 	if err != ErrWindowFull {
@@ -161,7 +163,7 @@ func (o *Outbox) Claim(ctx context.Context, n int) (smc.Claim, error) {
 		if c, err := o.claimAs(w); err != ErrWindowFull {
 			return c, err
 		}
-		o.member.cfg.Wake() // the loop looks whether there is room, now that somebody waits
+		o.member.cfg.Wake() // the loop looks whether there is room, now that a goroutine waits
 		select {
 		case <-w.bell:
 		case <-ctx.Done():
@@ -185,7 +187,7 @@ func (o *Outbox) leave(w *waiter) {
 	o.waiting.Store(int32(len(o.queue)))
 }
 
-// leaveQueue takes a waiter out of a queue; whoever is first then may try.
+// leaveQueue takes a waiter out of a queue; the waiter that is first then may try.
 func leaveQueue(queue []*waiter, w *waiter) []*waiter {
 	i := slices.Index(queue, w)
 	queue = slices.Delete(queue, i, i+1)
@@ -209,7 +211,8 @@ func (o *Outbox) claimAs(w *waiter) (smc.Claim, error) {
 	return o.claim(w.n)
 }
 
-// Commit hands a filled claim to the loop. After a halt nobody will send it, and the reason is returned.
+// Commit hands a filled claim to the loop. After a halt the message will not be sent, and Commit
+// returns the reason.
 func (o *Outbox) Commit(c smc.Claim) error {
 	err := o.ring.Load().Commit(c)
 	if errors.Is(err, smc.ErrMoved) {
@@ -251,7 +254,7 @@ func (o *Outbox) callWaiting() {
 	}
 }
 
-// Close refuses claims from now on; those that were made before may be committed.
+// Close refuses claims from now on; earlier claims may still be committed.
 func (o *Outbox) Close() { o.halt(ErrClosed) }
 
 // halt makes every claim fail from now on. The first reason stays.
@@ -271,7 +274,7 @@ func (o *Outbox) broken(reason error) {
 	o.failLarges(reason)
 }
 
-// ringAll has everybody who waits try again. It needs mu.
+// ringAll makes every goroutine that waits try again. It needs mu.
 func (o *Outbox) ringAll() {
 	for _, w := range append(slices.Clone(o.queue), o.larges.queue...) {
 		w.ring()

@@ -108,7 +108,7 @@ func (p *part) finished() bool {
 	return p.core.Finished() && p.before == nil
 }
 
-// land tells those who wait for the delivery of own messages.
+// land tells the goroutines that wait for the delivery of this member's own messages.
 func (p *part) land() {
 	for len(p.landings) > 0 && (p.landings[0].seq < p.core.Delivered() || p.core.Finished()) {
 		v := order.Version{View: p.view.ID, Seq: p.landings[0].seq}
@@ -125,7 +125,8 @@ func (p *part) land() {
 	p.outbox.landed(p)
 }
 
-// lost tells those who wait that this member halted before its application had their messages.
+// lost tells the goroutines that wait that this member halted before its application had their
+// messages.
 func (p *part) lost(reason error) {
 	for _, l := range p.landings {
 		l.future.resolve(order.Version{}, nil, reason)

@@ -44,9 +44,11 @@ func (m *Member) advance(t order.Time) order.Time {
 	}
 }
 
-// tellTime publishes the clock: whatever this member sends from now on has a time that is not before it. Who made a proposal does so no more in
-// this view. The next view begins with a time that its proposer read after its last word here; and nobody calls a time settled that lies behind
-// the last word of any member. So no message of the next view, whoever joins in it, has a time that was settled before.
+// tellTime publishes the clock: whatever this member sends from now on has a time that is not
+// before it. A member that made a proposal does so no more in this view. The next view begins with
+// a time that its proposer read after its last word here; and no member calls a time settled that
+// lies behind the last word of any member. So no message of the next view, whichever members join
+// in it, has a time that was settled before.
 func (e *epoch) tellTime() {
 	if !e.view.Persistent() || e.change.Leading() {
 		return
@@ -112,9 +114,11 @@ func (p *part) persist() (work int) {
 	return work
 }
 
-// settle finds times up to which the order is complete. A time before the one that all members have told is one: what they published before they
-// told theirs is visible to who looks after it has heard it, and what they publish later has no earlier time than that. It is settled when all of
-// that is on every disk. Those that do not send count too: one of them may be who proposes the next view, which begins with its clock.
+// settle finds times up to which the order is complete. A time before the one that all members have
+// told is one: what they published before they told theirs is visible to a member that looks after
+// it has heard it, and what they publish later has no earlier time than that. It is settled when
+// all of that is on every disk. Members that do not send count too: one of them may be the one that
+// proposes the next view, which begins with its clock.
 type settle struct {
 	nextSettle time.Duration
 	time       order.Time // the one that is to be settled; 0: none

@@ -47,7 +47,8 @@ type Recorder struct {
 	over      order.ViewID   // the last view that has ended
 	since     order.ViewID   // the last view as which began the log was partial
 
-	// Between the loop and the goroutine that calls Take. The loop gives out of unseen without mu: nobody calls Take while the log is whole.
+	// Between the loop and the goroutine that calls Take. The loop gives out of unseen without mu:
+	// Take is not called while the log is whole.
 	mu     sync.Mutex
 	unseen unseen // AfterPersist: what the application did not see yet
 	// takenOver is the view of the last Lacks. The application takes over the messages of earlier views with the log, also those
@@ -86,7 +87,7 @@ func (r *Recorder) Whole() {
 }
 
 // leave says that this member is not in the shard any more: its application sees nothing more of what waits for disks, and
-// nobody here learns how far the others' disks are.
+// no goroutine here learns how far the others' disks are.
 func (r *Recorder) leave() {
 	r.mu.Lock()
 	r.gone = true
@@ -147,9 +148,11 @@ func (r *Recorder) hold(run []multicast.Message) (taken int) {
 	return taken
 }
 
-// Take records a message and, with AfterPersist, keeps it until every disk has it; it reports false if there is no room in the log. It is for
-// whoever makes a partial log whole: what waits then comes out of a backlog that is bounded already, and as long as the log is not whole
-// nothing is on every disk, so that room among what waits would never come. Who has it as its receiver calls Deliver instead.
+// Take records a message and, with AfterPersist, keeps it until every disk has it; it reports false
+// if there is no room in the log. It is for the code that makes a partial log whole: what waits
+// then comes out of a backlog that is bounded already, and as long as the log is not whole nothing
+// is on every disk, so that room among what waits would never come. A caller that has it as its
+// receiver calls Deliver instead.
 func (r *Recorder) Take(m *multicast.Message) bool {
 	if !r.cfg.AfterPersist {
 		return r.record(m)
@@ -170,7 +173,8 @@ func (r *Recorder) keep(m *multicast.Message) bool {
 	return true
 }
 
-// Last is the last version in the log, on disk or not; zero if it is empty. It is asked when nobody appends.
+// Last returns the last version in the log, on disk or not; zero if the log is empty. It is called
+// when nothing is being appended.
 func (r *Recorder) Last() order.Version {
 	_, kept := r.cfg.Log.Durable() // of an earlier process, perhaps
 	if r.last.Before(kept) {

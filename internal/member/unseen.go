@@ -14,7 +14,7 @@ type unseen struct {
 	own    atomic.Int64 // messages of this member. W: the goroutine that has the rest. R: any goroutine.
 	bytes  int
 	pieces []*piece // the oldest first
-	spare  []*piece // given, as many as fit into the bound with those that are not
+	spare  []*piece // given, as many as fit into the bound with the pieces that are not
 }
 
 // piece is a run of messages whose data lies in one piece of memory, but for the bodies of large ones.
@@ -25,7 +25,8 @@ type piece struct {
 	bytes int
 }
 
-// pieceBytes is how much memory a piece has, and pieceMessages how many messages at most: those that are empty take room, too.
+// pieceBytes is the memory of a piece, in bytes, and pieceMessages the largest number of its
+// messages: empty messages take room, too.
 const (
 	pieceBytes    = 256 << 10
 	pieceMessages = 4096

@@ -30,8 +30,8 @@ type CoreConfig struct {
 // Times are what decides when something is tried, and nothing else. Zero values are replaced by the defaults.
 type Times struct {
 	Beat    time.Duration // how often a process says that it is here: 200 ms
-	Silence time.Duration // who says nothing for so long is not here: 2 s
-	Settle  time.Duration // how long the first quorum waits for who else comes: 1 s
+	Silence time.Duration // a process that says nothing for so long is not here: 2 s
+	Settle  time.Duration // how long the first quorum waits for further processes: 1 s
 }
 
 func (t Times) withDefaults() Times {
@@ -189,7 +189,8 @@ const (
 	maxHere     = 2 * views.MaxMembers
 )
 
-// contacts are the addresses at which somebody may be: where the view says, where this process was told, and where others found somebody.
+// contacts returns the addresses at which a process may be: where the view says, where this process
+// was told, and where others found one.
 func (c *Core) contacts() (addrs []string) {
 	add := func(addr string) {
 		if addr != c.cfg.Self.Addr && len(addrs) < maxContacts && !slices.Contains(addrs, addr) {
@@ -300,7 +301,8 @@ func (c *Core) note(now time.Duration, m Message, e *Effects) *peer {
 	return p
 }
 
-// agrees reports whether both sides speak about the same view. Who knows an older one is told, and a newer one is believed.
+// agrees reports whether both sides speak about the same view. A sender that knows an older one is
+// told, and a newer one is believed.
 func (c *Core) agrees(p *peer, m Message, e *Effects) bool {
 	mine := c.state.View
 	if m.Verb == Hello && m.Next.View != nil && (mine == nil || m.Next.View.ID > mine.ID) {
@@ -327,8 +329,8 @@ func (c *Core) agrees(p *peer, m Message, e *Effects) bool {
 	return true
 }
 
-// learn takes a view that is in force. Whatever was under way was about the one before; and its members are waited for anew, who may be here and
-// know of it in a moment.
+// learn takes a view that is in force. Whatever was under way was about the one before; and the
+// members of the new view are waited for anew, which may be here and know of it in a moment.
 func (c *Core) learn(next Successor, e *Effects) {
 	c.state.move(next)
 	c.round, c.able = 0, false
@@ -337,7 +339,7 @@ func (c *Core) learn(next Successor, e *Effects) {
 	c.keep(e)
 }
 
-// yield lets somebody else lead, as long as he shows that he does.
+// yield lets another process lead, as long as that process shows that it does.
 func (c *Core) yield() { c.resume = c.now + c.cfg.Silence }
 
 // drop ends an attempt.

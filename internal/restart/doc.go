@@ -1,14 +1,15 @@
 // Package restart brings a group back after all of its members were down at once: a process's durable memory of views, and the agreement
 // on the view to go on with and on where its logs begin.
 //
-// The agreement is Paxos over what follows the last view in force. Its acceptors are that view's members, each with the disk that it had; what
-// they echoed in the change within the view counts as votes in ballots below all others. A view that may have been decided is completed,
-// and the group restarts from that one. Otherwise whoever leads makes a view of those who are here, and puts it to the vote when all of them have
-// brought their logs to the agreed ends.
+// The agreement is Paxos over what follows the last view in force. Its acceptors are that view's
+// members, each with the disk that it had; what they echoed in the change within the view counts as
+// votes in ballots below all others. A view that may have been decided is completed, and the group
+// restarts from that one. Otherwise the leader makes a view of the members that are here, and puts
+// it to the vote when all of them have brought their logs to the agreed ends.
 //
 // Life of a restart at a process:
 //
-//	here         it says hello to all who may be there, and learns the newest view in force from those who know it
+//	here         it says hello to all that may be there, and learns the newest view in force from the ones that know it
 //	promised     it votes in no lower ballot, and says what it voted for and where its logs end      (on disk)
 //	reconciled   its logs are where the leader says that they are to be                              (on disk)
 //	voted        it voted for the view                                                               (on disk)
@@ -25,8 +26,9 @@
 //	                             ◀───────────────    vote
 //	decided                      ───────────────▶
 //
-// Messages may be lost, doubled and reordered: each is said again until it is answered. Nobody needs a clock but to decide how long to wait
-// before he tries. Who leads is the most senior process that sees a quorum; two that both do cost time only.
+// Messages may be lost, doubled and reordered: each is repeated until it is answered. A process
+// needs a clock only to decide how long to wait before it tries. The leader is the most senior
+// process that sees a quorum; two processes that both lead cost time only.
 //
 // Invariants:
 //

@@ -27,7 +27,8 @@ type Reconciliation struct {
 // Outcome is how a restart ends for a process: it is a member of a view that is in force, or a group runs without it.
 type Outcome struct {
 	View *views.View
-	// Running are addresses of members of a group that works. Who joins it does so as another incarnation.
+	// Running has addresses of members of a group that works. A process that joins it does so as
+	// another incarnation.
 	Running []string
 }
 

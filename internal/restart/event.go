@@ -14,7 +14,7 @@ type Event interface{ String() string }
 type (
 	// Waiting: the restart cannot go on, and why. It is told when it changes.
 	Waiting struct {
-		For []order.NodeID // who is missing, or who leads
+		For []order.NodeID // the processes that are missing, or the one that leads
 		Why string
 	}
 	// Learned: another process knows a newer view.
@@ -22,7 +22,7 @@ type (
 		View *views.View
 		From views.Member
 	}
-	// Proposed: this process leads, and proposes a view to those who are here.
+	// Proposed: this process leads, and proposes a view to the processes that are here.
 	Proposed struct {
 		Ballot Ballot
 		View   *views.View

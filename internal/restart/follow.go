@@ -100,7 +100,7 @@ func (c *Core) reconcile(v *views.View, plan []Agreed, e *Effects) {
 	e.tell(Reconciling{c.work.ballot, plan})
 }
 
-// reconciled takes the end of it. If it failed, whoever leads asks again.
+// reconciled takes the end of it. If it failed, the leader asks again.
 func (c *Core) reconciled(b Ballot, err error, e *Effects) {
 	w := c.work
 	if w == nil || w.ballot != b {
@@ -136,7 +136,7 @@ func (c *Core) complete(plan []Agreed, e *Effects) {
 	}
 }
 
-// tellReady tells who leads that the logs are where they were agreed to be, and for which view.
+// tellReady tells the leader that the logs are where they were agreed to be, and for which view.
 func (c *Core) tellReady(leader views.Member, e *Effects) {
 	m := c.message(Ready)
 	m.Ballot, m.LogsFor = c.state.Promised, c.logsFor

@@ -10,8 +10,9 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// Who may change anything here (Y8): a process of the same history that knows the group's secret, with a message to this very process. A
-// Hello to an address does not name the process there, so it is answered with one that does, and so asks for one that names this process: what
+// A process may change something here (Y8) if it is of the same history and knows the group's
+// secret, with a message to this very process. A Hello to an address does not name the process
+// there, so it is answered with one that does, and so asks for one that names this process: what
 // was said to an earlier process of the node, or to another one, cannot be said again to this one.
 //
 // A process whose last view is of an earlier format has no secret. It believes what it is told, as its earlier version did, until a view with
@@ -122,7 +123,7 @@ type heard struct {
 	count       uint64   // of the last Hello
 }
 
-// Bounds of what is remembered of those who know the secret.
+// Bounds of what is remembered of the processes that know the secret.
 const (
 	maxHeard  = 4 * views.MaxMembers
 	maxBefore = 16

@@ -33,8 +33,10 @@ func (m *Memory) Forgo(id LogID) error {
 	})
 }
 
-// GiveUp is Forgo, and gives up what other disks have of the log, too: of those that had all of it in the last view that this process knows, in
-// which its shard waits for them, or has them as members. It returns whose disks they are. When the group goes on, the log here stands in for theirs.
+// GiveUp is Forgo, and gives up what other disks have of the log, too: of the members that had all
+// of it in the last view that this process knows, in which its shard waits for them, or has them as
+// members. It returns whose disks they are. When the group goes on, the log here stands in for
+// theirs.
 func (m *Memory) GiveUp(id LogID) (lost []views.Keeper, err error) {
 	err = m.change(func(s *State) error {
 		s.completed(id, math.MaxUint64)

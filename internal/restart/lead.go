@@ -17,7 +17,7 @@ type attempt struct {
 	ballot   Ballot
 	phase    phase
 	began    time.Duration
-	accounts []Message // of who promised, this process among them; one each
+	accounts []Message // of the processes that promised, this one among them; one each
 	next     Successor // from reconciling or voting on
 	agreed   []Agreed
 	arrived  []order.NodeID // members of next whose logs are where they were agreed to be
@@ -39,7 +39,7 @@ func (c *Core) lead(now time.Duration, e *Effects) {
 	switch {
 	case c.attempt != nil || !c.due(now):
 	case c.work != nil:
-		c.halt(e) // whoever wanted it leads no more, and where the logs come from may be gone
+		c.halt(e) // the process that wanted it leads no more, and the one that the logs come from may be gone
 	default:
 		c.begin(now, e)
 	}
@@ -56,7 +56,7 @@ func (c *Core) look(now time.Duration) {
 	c.able = able
 }
 
-// unmet are the shards whose log nobody who is here has whole.
+// unmet returns the shards whose log no process that is here has whole.
 func (c *Core) unmet() (lacking []views.Subgroup) {
 	here := c.here()
 	for _, sg := range c.logged(c.state.View) {
@@ -77,7 +77,7 @@ func (c *Core) logged(v *views.View) (list []views.Subgroup) {
 	return list
 }
 
-// holders are the processes among those that are here which say that they have a shard's log whole.
+// holders returns the processes that are here and that say that they have a shard's log whole.
 func (c *Core) holders(sg views.Subgroup, here views.Ranks) (list []order.NodeID) {
 	add := func(id order.NodeID, lacks []LogID) {
 		r, ok := c.state.View.RankOf(id)
@@ -99,7 +99,8 @@ func (c *Core) holders(sg views.Subgroup, here views.Ranks) (list []order.NodeID
 	return c.standIns(sg, members)
 }
 
-// standIns are those who stand in for a shard whose log an operator gave up, as all whose disks had it are gone.
+// standIns returns the processes that stand in for a shard whose log an operator gave up, as all
+// whose disks had it are gone.
 func (c *Core) standIns(sg views.Subgroup, members []views.Member) (list []order.NodeID) {
 	keepers := c.state.View.Keepers(sg)
 	if !sg.GivenUp(keepers, members) {
@@ -113,8 +114,8 @@ func (c *Core) standIns(sg views.Subgroup, members []views.Member) (list []order
 	return list
 }
 
-// due reports whether an attempt is to begin, as soon as the logs are still: this process is the most senior one that is able to lead, and everybody
-// is here or has had the time to come.
+// due reports whether an attempt is to begin, as soon as the logs are still: this process is the
+// most senior one that is able to lead, and every process is here or has had the time to come.
 func (c *Core) due(now time.Duration) bool {
 	if !c.able || now < c.resume {
 		return false
@@ -250,7 +251,8 @@ func (c *Core) advance(now time.Duration, e *Effects) bool {
 	}
 }
 
-// gathered reports whether the promises are a quorum, and everybody who is here gave his or had the time to.
+// gathered reports whether the promises are a quorum, and every process that is here gave its
+// promise or had the time to.
 func (c *Core) gathered(now time.Duration) bool {
 	a := c.attempt
 	var set views.Ranks
@@ -261,7 +263,8 @@ func (c *Core) gathered(now time.Duration) bool {
 	return c.quorum(set) && (!missing || now-a.began >= c.cfg.Settle)
 }
 
-// choose finds what to put to the vote: what may have been decided already, or else a view of those who promised.
+// choose finds what to put to the vote: what may have been decided already, or else a view of the
+// processes that promised.
 func (c *Core) choose(now time.Duration, e *Effects) bool {
 	a := c.attempt
 	if found := a.found(); found.View != nil {
@@ -304,7 +307,7 @@ func (a *attempt) found() (next Successor) {
 
 var errNotWhole = errors.New("nobody who is here has the whole log")
 
-// propose makes the next view of those who promised, and agrees on where its logs begin.
+// propose makes the next view of the processes that promised, and agrees on where its logs begin.
 func (c *Core) propose() error {
 	a := c.attempt
 	base := *c.state.View
@@ -337,8 +340,9 @@ func (c *Core) propose() error {
 	return c.agree()
 }
 
-// await leaves shards without members, whose logs are elsewhere: those that had none before and of which nobody who is here has the log, and says
-// of all that have none who does.
+// await leaves shards without members, whose logs are elsewhere: the shards that had none before
+// and of which no process that is here has the log, and says of all that have none which processes
+// have it.
 func (c *Core) await(next *views.View) {
 	for i, sg := range next.Subgroups {
 		old, ok := c.before(sg)
@@ -361,8 +365,9 @@ func (c *Core) before(sg views.Subgroup) (old views.Subgroup, ok bool) {
 	return all[i], true
 }
 
-// keepers are those that have a shard's log: of the disks that are here, those of which that is said, and of the others, those that the view in force
-// takes for one. Who is here may have had another disk then.
+// keepers returns the processes that have a shard's log: of the disks that are here, those that say
+// so, and of the others, those that the view in force takes for keepers. A process that is here may
+// have had another disk then.
 func (c *Core) keepers(old views.Subgroup) (all []views.Keeper) {
 	whole := c.whole(old)
 	for _, k := range c.state.View.Keepers(old) {
@@ -380,7 +385,7 @@ func (c *Core) keepers(old views.Subgroup) (all []views.Keeper) {
 	return all
 }
 
-// promisers are those who promised, as they are now.
+// promisers returns the processes that promised, as they are now.
 func (c *Core) promisers() (members []views.Member) {
 	for _, said := range c.attempt.accounts {
 		members = append(members, said.From)
@@ -388,7 +393,7 @@ func (c *Core) promisers() (members []views.Member) {
 	return members
 }
 
-// agree finds, for each log, the longest among those that are whole.
+// agree finds, for each log, the longest among the logs that are whole.
 func (c *Core) agree() error {
 	for _, sg := range c.logged(c.state.View) {
 		if len(c.whole(sg)) == 0 {
@@ -401,8 +406,9 @@ func (c *Core) agree() error {
 	return nil
 }
 
-// whole are the accounts of those that have a shard's log whole: of its members, who does not say that it lacks something; while it has none, those that
-// kept it, or stand in for them. A log that nobody ever had everybody has whole.
+// whole returns the accounts of the processes that have a shard's log whole: of its members, the
+// ones that do not say that they lack something; while it has none, the processes that kept it, or
+// stand in for them. A log that no process ever had counts as whole at all of them.
 func (c *Core) whole(sg views.Subgroup) (found []Message) {
 	a := c.attempt
 	old, ok := c.before(sg)

@@ -85,8 +85,9 @@ type (
 	}
 )
 
-// Memory is a process's State on its disk. Its methods may be called from any goroutine; those that change it return when the change is
-// durable. After an error nothing is known of the disk, and the process must stop.
+// Memory is a process's State on its disk. Its methods may be called from any goroutine; methods
+// that change it return when the change is durable. After an error nothing is known of the disk,
+// and the process must stop.
 type Memory struct {
 	disk Disk
 
@@ -282,8 +283,9 @@ func (m *Memory) State() State {
 // View is the last one known to be in force; nil: none.
 func (m *Memory) View() *views.View { return m.State().View }
 
-// Begin notes who this process is, before it asks anybody to become a member. If it is one in the end and does not come to know, its disk
-// shows all the same that it is the one that the view means.
+// Begin notes the identity of this process, before it asks to become a member. If it is one in the
+// end and does not come to know, its disk shows all the same that it is the one that the view
+// means.
 func (m *Memory) Begin(self views.Member) error {
 	return m.change(func(s *State) error {
 		if err := s.belongs(self.ID); err != nil {

@@ -16,8 +16,8 @@ type Verb string
 
 // What processes say. Any message may be lost, come twice, or late.
 const (
-	Hello    Verb = "hello"    // to everybody, again and again: this process is here; with Next, the sender's view, for who has an older one
-	Prepare  Verb = "prepare"  // from who leads: promise to vote in no lower ballot
+	Hello    Verb = "hello"    // to all, again and again: this process is here; with Next, the sender's view, for a receiver that has an older one
+	Prepare  Verb = "prepare"  // from the leader: promise to vote in no lower ballot
 	Promise  Verb = "promise"  // with what was accepted or echoed before, and the ends of the logs
 	Plan     Verb = "plan"     // with Next and Plan: bring the logs to these ends
 	Ready    Verb = "ready"    // they are there, durably
@@ -25,7 +25,7 @@ const (
 	Vote     Verb = "vote"     // accepted, durably
 	Decided  Verb = "decided"  // with Next: it is in force, and its members enter it if Enter says so
 	Outvoted Verb = "outvoted" // with Promised: a higher ballot was promised
-	Running  Verb = "running"  // from a member of a group that works: with Peers, and Next for who is a member of it
+	Running  Verb = "running"  // from a member of a group that works: with Peers, and Next for a receiver that is a member of it
 	Refuse   Verb = "refuse"   // with Text: not of this cluster
 )
 
@@ -70,7 +70,7 @@ type Message struct {
 type Agreed struct {
 	ID      LogID         `json:"id"`
 	End     order.Version `json:"end"`     // zero: it is empty
-	Sources []Source      `json:"sources"` // who has it so, the process itself perhaps
+	Sources []Source      `json:"sources"` // the processes that have it so, perhaps the process itself
 }
 
 // Source is a process that has a log up to where it was agreed upon.
@@ -79,12 +79,13 @@ type Source struct {
 	Addr string       `json:"addr"`
 }
 
-// Bounds on what a message may carry, whoever sent it.
+// Bounds on what a message may carry, whichever process sent it.
 const (
 	maxPeers   = 64 // addresses in a message
 	maxSources = 4  // of a log
 	maxText    = 1024
-	// maxLead is how far a ballot may be ahead of those that a process has seen, so that nobody can use up all of them.
+	// maxLead is how far a ballot may be ahead of the ballots that a process has seen, so that no
+	// process can use up all of them.
 	maxLead = 1 << 32
 )
 

@@ -201,7 +201,8 @@ func (r *runner) place(previous *views.View, members []views.Member) (*views.Vie
 	return &keyed, nil
 }
 
-// close ends everything that was begun, and waits for it. What was said last leaves first, if somebody takes it.
+// close ends everything that was begun, and waits for it. What was said last leaves first, if a
+// peer takes it.
 func (r *runner) close() {
 	r.cancel()
 	for _, s := range r.sessions {

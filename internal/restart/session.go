@@ -84,7 +84,7 @@ func (r *runner) dial(addr string) *wire.Conn {
 	defer cancel()
 	c, err := port.Dial(ctx, addr, port.KindRestart, r.cfg.TLS)
 	if err != nil {
-		return nil // nobody is there yet; the core asks again
+		return nil // no process is there yet; the core asks again
 	}
 	if _, ok := r.dialed.Enter(c); !ok {
 		c.Close()

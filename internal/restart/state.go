@@ -47,7 +47,7 @@ type LogEnd struct {
 // changes within the view.
 type Ballot struct {
 	Round uint64       `json:"round"`
-	Node  order.NodeID `json:"node"` // who leads it
+	Node  order.NodeID `json:"node"` // the process that leads it
 }
 
 // Compare orders ballots by round, then by node: -1, 0 or 1.
@@ -146,7 +146,7 @@ func same(a, b *views.View) bool { return a.ID == b.ID && a.Key() == b.Key() }
 // move takes a view that is known to be in force. What was said about the successor of the one before is settled by it.
 func (s *State) move(next Successor) {
 	if e := s.Echo; e != nil && e.View != nil && next.View.ID == e.View.ID+1 && s.stays(e.View, next.View) {
-		s.move(Successor{View: e.View}) // who is in the view after it had installed it, and that may not be on the disk
+		s.move(Successor{View: e.View}) // a member of the view after it had installed it, which may not be on the disk
 	}
 	s.Incomplete = s.lacking(next)
 	if s.View != nil && s.View.Group == "" && next.View.Group != "" {
@@ -185,14 +185,15 @@ func (s *State) lacking(next Successor) (lacking []Lack) {
 	return lacking
 }
 
-// whole reports whether this process has a log whole up to some point, when a change within a view made the next one. Who is
-// fresh in a shard has nothing of it, unless all are: then the shard begins.
+// whole reports whether this process has a log whole up to some point, when a change within a view
+// made the next one. A process that is fresh in a shard has nothing of it, unless all are: then the
+// shard begins.
 func (s *State) whole(next *views.View, sg views.Subgroup, rank order.Rank) bool {
 	if slices.Contains(sg.Fresh, rank) {
 		return false
 	}
 	if s.View == nil || !s.stays(s.View, next) {
-		return true // it comes with this view: who was in the one before had installed that
+		return true // it comes with this view: a member of the one before had installed that
 	}
 	return next.ID == s.View.ID+1 && !s.lacks(idOf(sg))
 }
