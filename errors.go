@@ -21,8 +21,7 @@ var (
 	// ErrWindowFull is returned by TrySend and TryClaim when the ring has no room now.
 	ErrWindowFull = member.ErrWindowFull
 	// ErrTooLarge is returned for a message that is larger than the subgroup takes;
-	// Subgroup.MaxMessageBytes returns the limit. Subgroup.Skip returns it for a number of rounds
-	// that is out of range.
+	// Subgroup.MaxMessageBytes returns the limit.
 	ErrTooLarge = member.ErrTooLarge
 	// ErrNotSender is returned where this process is no sender of the subgroup, or no member of it.
 	ErrNotSender = member.ErrNotSender
