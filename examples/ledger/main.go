@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -75,21 +76,23 @@ func run(ctx context.Context, dir string, out io.Writer) error {
 	accounts := make([]*account, members)
 	groups := make([]*squall.Group, members)
 	errs := make([]error, members)
-	founder := make(chan string, 1)
+	addrs, err := addresses()
+	if err != nil {
+		return err
+	}
 	ctx, cancel := context.WithCancel(ctx) // if one cannot open, the others need not wait for it
 	defer cancel()
 	var opening sync.WaitGroup
 	for i := range members {
 		accounts[i] = &account{}
 		opening.Go(func() {
-			if groups[i], errs[i] = squall.Open(ctx, config(ctx, dir, i, accounts[i], founder)); errs[i] != nil {
+			if groups[i], errs[i] = squall.Open(ctx, config(dir, addrs, i, accounts[i])); errs[i] != nil {
 				cancel()
 			}
 		})
 	}
 	opening.Wait()
-	err := errors.Join(errs...)
-	if err == nil {
+	if err = errors.Join(errs...); err == nil {
 		err = work(ctx, groups, accounts[0], out)
 	}
 	var closing sync.WaitGroup
@@ -105,31 +108,29 @@ func run(ctx context.Context, dir string, out io.Writer) error {
 	return err
 }
 
-// config is a member's part. Each has a directory of its own. The first one founds the group, if there was none; the others must know where it
-// listens.
-func config(ctx context.Context, dir string, i int, a *account, founder chan string) squall.Config {
-	c := squall.Config{
-		Cluster: "ledger", ID: squall.NodeID(i + 1), Listen: "127.0.0.1:0", InitialMembers: members, Logger: slog.New(slog.DiscardHandler),
-		Dir: filepath.Join(dir, strconv.Itoa(i+1)),
+// addresses returns an address of this host for each member. Members that have fixed addresses, and know them all, find each other after a
+// restart, whichever of them was the last to leave.
+func addresses() (addrs []string, err error) {
+	for range members {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer l.Close() // after all have one, so that they differ
+		addrs = append(addrs, l.Addr().String())
+	}
+	return addrs, nil
+}
+
+// config is a member's part. Each has a directory of its own. The first one founds the group, if there was none.
+func config(dir string, addrs []string, i int, a *account) squall.Config {
+	return squall.Config{
+		Cluster: "ledger", ID: squall.NodeID(i + 1), Listen: addrs[i], Join: addrs, InitialMembers: members,
+		Logger: slog.New(slog.DiscardHandler), Dir: filepath.Join(dir, strconv.Itoa(i+1)),
 		Subgroups: []squall.SubgroupConfig{{
 			Name: "account", Mode: squall.Persistent, Deliver: a.apply, Log: squall.LogConfig{Recover: a.recover},
 		}},
 	}
-	if i == 0 {
-		c.Events = func(e squall.Event) {
-			if l, ok := e.(squall.Listening); ok {
-				founder <- l.Addr
-			}
-		}
-		return c
-	}
-	select {
-	case addr := <-founder:
-		c.Join = []string{addr}
-		founder <- addr
-	case <-ctx.Done(): // Open says so
-	}
-	return c
 }
 
 // work waits until all members have the account, and has them deposit.
