@@ -139,7 +139,7 @@ func rows(t *testing.T) (n int) {
 	return n
 }
 
-// Who gives up waiting for a claim gets its memory no more, but the application may have it, and be writing there.
+// A claim that is open when its group is closed keeps its memory: the application may still write into it.
 func TestAClaimThatIsOpenWhenItsGroupIsClosedCanBeWritten(t *testing.T) {
 	groups := cluster(t, 2, func(_ int, c *squall.Config) {
 		c.Subgroups = []squall.SubgroupConfig{{Name: "a", Deliver: func(squall.Message) {}}}

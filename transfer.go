@@ -139,7 +139,7 @@ func (h *stays) forget() {
 // perform does what the core wants done, in its order.
 func (h *stays) perform() {
 	if h.performing {
-		return // whoever performs does it
+		return // the outer call performs the effect
 	}
 	h.performing = true
 	for e, ok := h.core.Next(); ok; e, ok = h.core.Next() {

@@ -7,7 +7,7 @@ import (
 	"github.com/squall-go/squall/predicates"
 )
 
-// bell is a parker for a loop within one process: whoever has something for the loop rings.
+// bell is a parker for a loop within one process: a goroutine with work for the loop rings it.
 type bell chan struct{}
 
 func (b bell) Announce() {}

@@ -33,7 +33,7 @@ func ExamplePlace() {
 	// shard 1 of "store" needs 2 members, 1 is left
 }
 
-// place prints who does what in a view.
+// place prints the role of each member in a view.
 func place(p views.Placement) *views.View {
 	v, unmet, err := views.Place(p)
 	if err != nil {

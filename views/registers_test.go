@@ -179,7 +179,7 @@ func TestADecisionWithoutThisMemberIsNotEchoed(t *testing.T) {
 	}
 }
 
-// Who leaves does not lead, as long as somebody stays.
+// A leaver does not lead as long as another member stays.
 func TestWhoLeavesLeadsOnlyIfAllDo(t *testing.T) {
 	c := registers(t, 3)
 	leaves := func(r int) { sst.Store(c.changes[r].own, wordLeaving, 1) }
@@ -244,7 +244,7 @@ func TestVectorsOfAnotherLengthAreRefused(t *testing.T) {
 	}
 }
 
-// A decision that all echo who are left is chosen only if those are a quorum: others may decide something else, and hear nothing of this.
+// A decision that all remaining members echo is chosen only if these members are a quorum: otherwise the failed ones may decide differently.
 func TestADecisionIsNotChosenByTheFewWhoAreLeft(t *testing.T) {
 	c := registers(t, 5)
 	b := newBallot(1, 0)
@@ -309,7 +309,7 @@ func TestWhatCannotBeADecisionIsNotAdopted(t *testing.T) {
 	}
 }
 
-// The row of a view is needed until all who took part in its end are through. Nobody waits for a member that failed meanwhile.
+// The row of a view is needed until all members that took part in its end are done. A member that failed meanwhile is not waited for.
 func TestAViewIsThroughWhenAllAreWhoLive(t *testing.T) {
 	c := registers(t, 4)
 	ch := c.changes[0]

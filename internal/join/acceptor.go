@@ -32,10 +32,11 @@ func (c AcceptorConfig) hold() time.Duration { return c.FailAfter + c.Silence }
 // meetSilences is how many times Silence a joiner has to greet the members of a view.
 const meetSilences = 6
 
-// Bounds of an Acceptor: so many conversations of those who apply, and as many of those who greet.
+// Bounds of an Acceptor: the most conversations with joiners that apply, and with joiners that greet.
 const maxTalks = 4 * views.MaxMembers
 
-// Acceptor is a member's part in the joining of others: it answers who asks, greets who will be proposed, and knows who is ready.
+// Acceptor is a member's part in joining: it answers requests, greets the joiners that will be proposed, and
+// keeps the set of joiners that are ready.
 // Requests, messages and views go in, with the time, and what to do comes out. It is pure.
 type Acceptor struct {
 	config  AcceptorConfig

@@ -2,7 +2,7 @@ package join
 
 import "github.com/squall-go/squall/views"
 
-// Ticket names a conversation of an Acceptor, of a Joiner or of a founder. Whoever opens it numbers it, from 1 up, and uses no
+// Ticket names a conversation of an Acceptor, of a Joiner or of a founder. The side that opens it numbers it, from 1 up, and uses no
 // number twice.
 type Ticket uint64
 

@@ -9,7 +9,7 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// Server takes the requests of those who want to join, from the first view on that this process is a member of. It is an Acceptor on
+// Server takes the requests of processes that want to join, from the first view on that this process is a member of. It is an Acceptor on
 // the process's port. Its methods may be called from any goroutine, and do not wait for any peer, except for Close.
 type Server struct {
 	*sessions
@@ -85,7 +85,7 @@ func (d *Server) Installed(v *views.View, self order.Rank) (lost []views.Member)
 	return lost
 }
 
-// Lead takes who leads the group now. After Installed it is rank 0 until something else is said.
+// Lead sets the rank that leads the group now. After Installed it is rank 0 until something else is said.
 func (d *Server) Lead(leader order.Rank) {
 	d.step(func(time.Duration) Effects { return d.acceptor.Lead(leader) })
 }

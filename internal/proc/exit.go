@@ -19,7 +19,7 @@ type Exit struct {
 	Err    error          // if neither code nor signal says it
 }
 
-// Error says who went and how. What the child itself said comes last, unless somebody else ended
+// Error names the child that ended, and how it ended. What the child itself said comes last, unless somebody else ended
 // it.
 func (e *Exit) Error() string {
 	var b strings.Builder

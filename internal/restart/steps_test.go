@@ -450,7 +450,7 @@ func TestAShardOfWhichNoDiskIsLeftGoesOnWhenItIsGivenUp(t *testing.T) {
 	}
 }
 
-// Who gives up a log says so of the disks that the last view names, and of no other one, and the own log lacks nothing from then on.
+// A process that gives up a log declares the disks lost that the last view names, and no others; its own log is complete from then on.
 func TestWhatIsGivenUpNamesTheDisksThatHadIt(t *testing.T) {
 	disk, self := &testDisk{}, views.Member{ID: 1, Incarnation: 5, Addr: "10.0.0.1:1", Disk: 5}
 	m := remembering(t, disk)

@@ -73,7 +73,7 @@ func (s *Source) Put(view order.ViewID, subgroup int, write func(io.Writer) erro
 }
 
 // Withhold says that there will be no snapshot of a subgroup at the boundary of a view: this member does not have that state any
-// more. Those who wait for it are refused, and ask other members.
+// more. Members that wait for it are refused, and ask other members.
 func (s *Source) Withhold(view order.ViewID, subgroup int) { s.offers.withhold(view, subgroup) }
 
 // Waiting returns the subgroups of which this member keeps a snapshot, or will, for fresh members that wait for it.

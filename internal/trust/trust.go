@@ -184,7 +184,7 @@ func fields(list ...[]byte) (all []byte) {
 	return all
 }
 
-// Side says who speaks (T3).
+// Side is the side of a greeting that speaks (T3).
 type Side string
 
 // Sides of a connection.

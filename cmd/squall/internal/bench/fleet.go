@@ -211,8 +211,8 @@ func Args(v any) json.RawMessage {
 	return b
 }
 
-// Close has all processes end by themselves, and returns what they failed with. It kills those that
-// do not end.
+// Close closes the standard input of all member processes, which tells them to end, and returns
+// their errors. It kills the processes that do not end.
 func (f *Fleet) Close() (err error) {
 	f.end.Do(func() {
 		close(f.ending)

@@ -297,7 +297,7 @@ func fitting(entries []entry) (n int) {
 	return n
 }
 
-// members are who takes part in the group: the pusher, which sends, and the receivers. Nodes of
+// members are the nodes of the group: the pusher, which sends, and the receivers. Nodes of
 // higher id dial those of lower id, so the pusher has the highest: it may be where nobody can reach
 // it.
 func (p *push) members(self rdmc.Peer) []member {

@@ -15,9 +15,9 @@ import (
 	"time"
 )
 
-// secret makes a TLS configuration of a token: everybody who has the token has the same key, shows
-// a certificate that this key signed itself, and takes no other key for an answer (C2). It serves
-// both sides.
+// secret makes a TLS configuration of a token: every process with the token has the same key,
+// shows a certificate that this key signed itself, and accepts no other key (C2). It serves both
+// sides.
 func secret(token []byte) (*tls.Config, error) {
 	seed, err := hkdf.Key(sha256.New, token, nil, "squall copy 2 token", ed25519.SeedSize)
 	if err != nil {
@@ -42,8 +42,8 @@ func secret(token []byte) (*tls.Config, error) {
 	}, nil
 }
 
-// secure has everything from here on encrypted under a token. Whoever has another token cannot read
-// a word, or say one that is heard.
+// secure encrypts the rest of the conversation under a token. A process with another token can
+// neither read it nor send anything that is accepted.
 func (t *talk) secure(token []byte, side func(net.Conn, *tls.Config) *tls.Conn) error {
 	config, err := secret(token)
 	if err != nil {

@@ -98,8 +98,8 @@ func (m *chaosMember) halted(reason error) error {
 	return nil
 }
 
-// leave takes this member out of the group, with all that it sent delivered. That takes as long as
-// it takes: who hangs holds it up.
+// leave takes this member out of the group, with all that it sent delivered. No
+// deadline bounds that: a member that hangs delays it.
 func (m *chaosMember) leave(ctx context.Context) error {
 	m.quit()
 	err := m.group.Leave(ctx)

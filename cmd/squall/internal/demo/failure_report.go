@@ -57,7 +57,7 @@ func (q *failureReport) witnesses(i int) (ids []int) {
 	return ids
 }
 
-// verdict says who went and how, and what the others saw. Members that were killed come first, then
+// verdict names the members that failed, how they failed, and what the other members saw. Members that were killed come first, then
 // those that ended in another way without blaming anybody, then those that the others miss and that
 // miss nobody.
 func (q *failureReport) verdict() error {

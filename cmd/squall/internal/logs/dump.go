@@ -109,7 +109,7 @@ func (b bound) covers(r *persist.Record) bool {
 }
 
 // ready waits until what lies before a bound is settled, and refuses one that the log does not
-// reach: who takes out a state is not to take an earlier one for it.
+// reach, so that nobody takes an earlier state for the one that was asked for.
 func (b bound) ready(ctx context.Context, t *target, l library, log *persist.Info) error {
 	if b.time > 0 {
 		if err := t.settle(ctx, l, log.ID, b.time-1); err != nil {

@@ -43,8 +43,8 @@ func (f *fanout) Listen(context.Context) (addr string, err error) {
 	return f.listener.Addr().String(), nil
 }
 
-// Connect dials all others; the first byte says who dialled. It returns when all of them have
-// dialled too.
+// Connect dials all other nodes; the first byte on each connection is the number of the dialing
+// node. It returns when all other nodes have dialed this one, too.
 func (f *fanout) Connect(ctx context.Context, addrs []string) error {
 	for i, addr := range addrs {
 		if i == f.Node-1 {

@@ -15,8 +15,9 @@ import (
 
 // loop is a closed loop: one message of this member is on its way at any time.
 //
-// Whoever sends owns it: the goroutine that sends the first message hands it to the upcall by
-// sending, and, where a goroutine sends all messages, the upcall hands it back through returned.
+// The sender of the next message owns the loop. The goroutine that sends the first message passes
+// ownership to the upcall by sending; if a goroutine sends all messages, the upcall passes ownership
+// back through the channel returned.
 type loop struct {
 	subgroup *squall.Subgroup
 	buf      []byte

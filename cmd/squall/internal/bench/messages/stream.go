@@ -81,7 +81,7 @@ func (g *groupMember) run(ctx context.Context, from, to time.Time) (Sample, erro
 // may never come.
 var errOver = errors.New("the run is over")
 
-// stop ends the senders. Those that wait for room get a while to find it.
+// stop ends the senders. Senders that wait for room in the ring may wait for one second more.
 func (g *groupMember) stop() {
 	g.ended.Store(true)
 	timer := time.AfterFunc(time.Second, func() { g.cancel(errOver) })
