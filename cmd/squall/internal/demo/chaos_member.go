@@ -98,8 +98,8 @@ func (m *chaosMember) halted(reason error) error {
 	return nil
 }
 
-// leave takes this member out of the group, with all that it sent delivered. No
-// deadline bounds that: a member that hangs delays it.
+// leave takes this member out of the group after everything that it sent is delivered. It sets no
+// deadline of its own: a member that hangs delays it.
 func (m *chaosMember) leave(ctx context.Context) error {
 	m.quit()
 	err := m.group.Leave(ctx)
