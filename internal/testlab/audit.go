@@ -202,7 +202,7 @@ func (k *Acknowledged) check(r persist.Record, with []*shelf) error {
 	}
 	for _, id := range k.On {
 		if !slices.ContainsFunc(with, func(s *shelf) bool { return s.node == id }) {
-			return fmt.Errorf("%v, message %d of process %d, was acknowledged by nodes %v, and node %d does not have it", k.Version, k.Number, k.Life, k.On, id)
+			return fmt.Errorf("lost: %v, message %d of process %d, was acknowledged by nodes %v, and node %d does not have it", k.Version, k.Number, k.Life, k.On, id)
 		}
 	}
 	return nil

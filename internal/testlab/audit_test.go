@@ -76,7 +76,7 @@ func TestAnAuditFindsWhatIsWrong(t *testing.T) {
 			}
 		}, "lost: 3:27, message 9 of process 7, and 0 more that were acknowledged; node 1, which came furthest, ends with 3:24"},
 		{"one that was acknowledged is not on a disk that should have it", func(w *world) { w.logs[1] = w.logs[1][:9] },
-			"3:27, message 9 of process 7, was acknowledged by nodes [1 2 3], and node 2 does not have it"},
+			"lost: 3:27, message 9 of process 7, was acknowledged by nodes [1 2 3], and node 2 does not have it"},
 		{"there is a gap in all logs", func(w *world) {
 			for i := range w.logs {
 				w.logs[i] = slices.Delete(w.logs[i], 4, 5)
