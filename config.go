@@ -13,7 +13,7 @@ import (
 
 	"github.com/squall-go/squall/internal/ablation"
 	"github.com/squall-go/squall/internal/join"
-	"github.com/squall-go/squall/multicast"
+	"github.com/squall-go/squall/internal/multicast"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/predicates"
 	"github.com/squall-go/squall/smc"

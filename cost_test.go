@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall"
-	"github.com/squall-go/squall/fabric/fabrictest"
+	"github.com/squall-go/squall/internal/fabrictest"
 	"github.com/squall-go/squall/internal/testutil"
 )
 

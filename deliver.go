@@ -4,7 +4,7 @@ import (
 	"sync"
 
 	"github.com/squall-go/squall/internal/goroutine"
-	"github.com/squall-go/squall/multicast"
+	"github.com/squall-go/squall/internal/multicast"
 	"github.com/squall-go/squall/smc"
 )
 

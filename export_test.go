@@ -4,7 +4,7 @@ import (
 	"errors"
 
 	"github.com/squall-go/squall/fabric"
-	"github.com/squall-go/squall/internal/trust"
+	"github.com/squall-go/squall/trust"
 )
 
 // Identity is the key pair of this process: what a hostile member has of its own.

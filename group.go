@@ -15,16 +15,16 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/fabric"
-	"github.com/squall-go/squall/fabric/auto"
 	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/internal/auto"
 	"github.com/squall-go/squall/internal/join"
 	"github.com/squall-go/squall/internal/member"
 	"github.com/squall-go/squall/internal/restart"
 	"github.com/squall-go/squall/internal/shard"
-	"github.com/squall-go/squall/internal/trust"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/predicates"
 	"github.com/squall-go/squall/rdmc"
+	"github.com/squall-go/squall/trust"
 	"github.com/squall-go/squall/views"
 )
 

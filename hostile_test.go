@@ -15,10 +15,10 @@ import (
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/fabric"
-	"github.com/squall-go/squall/fabric/fabrictest"
 	"github.com/squall-go/squall/fabric/port"
-	"github.com/squall-go/squall/internal/trust"
+	"github.com/squall-go/squall/internal/fabrictest"
 	"github.com/squall-go/squall/internal/wire"
+	"github.com/squall-go/squall/trust"
 )
 
 // besieged is a group of three over TCP that counts what it delivers and what its first member rejects.

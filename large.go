@@ -10,8 +10,8 @@ import (
 
 	"github.com/squall-go/squall/internal/courier"
 	"github.com/squall-go/squall/internal/member"
+	"github.com/squall-go/squall/internal/multicast"
 	"github.com/squall-go/squall/internal/progress"
-	"github.com/squall-go/squall/multicast"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/rdmc"
 	"github.com/squall-go/squall/views"

@@ -3,7 +3,7 @@ package squall
 import (
 	"unsafe"
 
-	"github.com/squall-go/squall/multicast"
+	"github.com/squall-go/squall/internal/multicast"
 )
 
 // Message is one delivered message.

@@ -4,7 +4,7 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/squall-go/squall/multicast"
+	"github.com/squall-go/squall/internal/multicast"
 )
 
 // A run of messages reaches the application without a copy, so the two types must have one layout, field by field.

@@ -11,10 +11,10 @@ import (
 
 	"github.com/squall-go/squall/internal/logwire"
 	"github.com/squall-go/squall/internal/member"
+	"github.com/squall-go/squall/internal/multicast"
 	"github.com/squall-go/squall/internal/restart"
 	"github.com/squall-go/squall/internal/shard"
 	"github.com/squall-go/squall/internal/transfer"
-	"github.com/squall-go/squall/multicast"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/persist"
 	"github.com/squall-go/squall/views"

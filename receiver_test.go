@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"github.com/squall-go/squall/internal/transfer"
-	"github.com/squall-go/squall/internal/trust"
 	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/trust"
 	"github.com/squall-go/squall/views"
 )
 

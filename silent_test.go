@@ -16,9 +16,9 @@ import (
 	"github.com/squall-go/squall/fabric/port"
 	joining "github.com/squall-go/squall/internal/join"
 	"github.com/squall-go/squall/internal/member"
-	"github.com/squall-go/squall/internal/trust"
 	"github.com/squall-go/squall/internal/wire"
 	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/trust"
 	"github.com/squall-go/squall/views"
 )
 

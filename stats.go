@@ -1,7 +1,7 @@
 package squall
 
 import (
-	"github.com/squall-go/squall/multicast"
+	"github.com/squall-go/squall/internal/multicast"
 	"github.com/squall-go/squall/persist"
 )
 

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/internal/backlog"
+	"github.com/squall-go/squall/internal/multicast"
 	"github.com/squall-go/squall/internal/transfer"
-	"github.com/squall-go/squall/multicast"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/persist"
 	"github.com/squall-go/squall/views"

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/squall-go/squall/internal/trust"
 	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/trust"
 )
 
 const acceptTimeout = 20 * time.Second // none of these tests waits for it

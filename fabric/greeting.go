@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"net"
 
-	"github.com/squall-go/squall/internal/trust"
 	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/trust"
 )
 
 // Challenge opens a connection for rows: the listener says it at once, before it knows the caller.

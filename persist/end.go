@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"hash/crc32"
 
+	"github.com/squall-go/squall/internal/journal"
 	"github.com/squall-go/squall/order"
-	"github.com/squall-go/squall/persist/journal"
 )
 
 // A log that is closed notes where it ends, among the engine's own values. An engine of segments takes a damaged entry near its end for

@@ -10,7 +10,7 @@ import (
 	"go.etcd.io/bbolt"
 	berrors "go.etcd.io/bbolt/errors"
 
-	"github.com/squall-go/squall/persist/journal"
+	"github.com/squall-go/squall/internal/journal"
 )
 
 // boltEngine is raft-boltdb, with a file whose room is set aside ahead of it. Otherwise the engine would lengthen it by 16 MiB at a time, each time with

@@ -12,7 +12,7 @@ import (
 
 	bolterrors "go.etcd.io/bbolt/errors"
 
-	"github.com/squall-go/squall/persist/journal"
+	"github.com/squall-go/squall/internal/journal"
 )
 
 // Errors, to be tested with errors.Is. What wraps them says where, and what to do.

@@ -16,7 +16,7 @@ import (
 	wal "github.com/hashicorp/raft-wal"
 	bolterrors "go.etcd.io/bbolt/errors"
 
-	"github.com/squall-go/squall/persist/journal"
+	"github.com/squall-go/squall/internal/journal"
 )
 
 // engine is what a log is kept in, until it is closed.

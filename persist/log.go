@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/internal/background"
+	"github.com/squall-go/squall/internal/journal"
 	"github.com/squall-go/squall/order"
-	"github.com/squall-go/squall/persist/journal"
 )
 
 // Record is one delivered message in a log.

@@ -10,8 +10,8 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/squall-go/squall/internal/journal"
 	"github.com/squall-go/squall/order"
-	"github.com/squall-go/squall/persist/journal"
 )
 
 // unwritten is a log that nobody writes.

@@ -4,9 +4,9 @@ import (
 	"errors"
 	"time"
 
+	"github.com/squall-go/squall/internal/journal"
 	"github.com/squall-go/squall/internal/mutant"
 	"github.com/squall-go/squall/order"
-	"github.com/squall-go/squall/persist/journal"
 )
 
 // limits says whether there is anything to drop, ever.

@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/squall-go/squall/internal/journal"
 	"github.com/squall-go/squall/order"
-	"github.com/squall-go/squall/persist/journal"
 )
 
 // kept is the number of the first record that is kept by the time the writer has looked twice.

@@ -12,7 +12,7 @@ import (
 	"github.com/hashicorp/raft-wal/segment"
 	"github.com/hashicorp/raft-wal/types"
 
-	"github.com/squall-go/squall/persist/journal"
+	"github.com/squall-go/squall/internal/journal"
 )
 
 // A segment of raft-wal is a head and frames, each padded to 8 bytes:

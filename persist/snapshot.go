@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/squall-go/squall/internal/journal"
 	"github.com/squall-go/squall/internal/mutant"
 	"github.com/squall-go/squall/order"
-	"github.com/squall-go/squall/persist/journal"
 )
 
 // ErrNotGlobal is returned for a snapshot of what not every member's disk has yet: a restart may still cut it from the log.

@@ -11,8 +11,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/squall-go/squall/internal/journal"
 	"github.com/squall-go/squall/order"
-	"github.com/squall-go/squall/persist/journal"
 )
 
 // A snapshot stands for all records up to one, that one included. It is a file beside the log:

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/squall-go/squall/internal/journal"
 	"github.com/squall-go/squall/order"
-	"github.com/squall-go/squall/persist/journal"
 )
 
 // StoreConfig says where a store is and whose it is.

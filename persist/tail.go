@@ -10,7 +10,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/squall-go/squall/persist/journal"
+	"github.com/squall-go/squall/internal/journal"
 )
 
 // The engine of segments takes the first entry that it cannot read in its last segment for the end of the log. After a crash that is right for the group

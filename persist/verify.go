@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/squall-go/squall/internal/journal"
 	"github.com/squall-go/squall/order"
-	"github.com/squall-go/squall/persist/journal"
 )
 
 // Report is what Verify found in a directory.

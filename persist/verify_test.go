@@ -12,8 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/squall-go/squall/internal/journal"
 	"github.com/squall-go/squall/order"
-	"github.com/squall-go/squall/persist/journal"
 )
 
 var (

@@ -10,13 +10,13 @@
 //
 // Life of a group:
 //
-//	opened → attached to each member → messages (package rdmc/relay) → closed by the root, or failed → left
+//	opened → attached to each member → messages (package rdmc/internal/relay) → closed by the root, or failed → left
 //
 // A node is a set of goroutines that each wait for one thing: per link one reads control frames, one writes them, one reads blocks
 // straight into the memory of their message; per group one sends blocks and one calls the application. The protocol of a group is
-// rdmc/relay, guarded by the group's lock, which is held for no longer than it takes to step it.
+// rdmc/internal/relay, guarded by the group's lock, which is held for no longer than it takes to step it.
 //
-// Memory of Node.Alloc is shared with the processes of the same host, by package rdmc/shared. When a link is made both ends try whether they see
+// Memory of Node.Alloc is shared with the processes of the same host, by package rdmc/internal/shared. When a link is made both ends try whether they see
 // each other's. What lies there is offered to a group whose members all see it, and one more goroutine of each group looks and copies;
 // its messages are the same in every other respect. TLS does not change that: such bytes go through no connection.
 //

@@ -14,11 +14,11 @@ import (
 
 	"github.com/squall-go/squall/fabric/port"
 	"github.com/squall-go/squall/internal/testutil"
-	"github.com/squall-go/squall/internal/trust"
 	"github.com/squall-go/squall/internal/wire"
 	"github.com/squall-go/squall/order"
-	"github.com/squall-go/squall/rdmc/relay"
+	"github.com/squall-go/squall/rdmc/internal/relay"
 	"github.com/squall-go/squall/rdmc/schedule"
+	"github.com/squall-go/squall/trust"
 )
 
 // kill cuts a node off, as the end of its process does.

@@ -10,9 +10,9 @@ import (
 	"sync"
 
 	"github.com/squall-go/squall/order"
-	"github.com/squall-go/squall/rdmc/relay"
+	"github.com/squall-go/squall/rdmc/internal/relay"
+	"github.com/squall-go/squall/rdmc/internal/shared"
 	"github.com/squall-go/squall/rdmc/schedule"
-	"github.com/squall-go/squall/rdmc/shared"
 )
 
 // ErrFailed is what the error of a group is that failed; errors.As gives the *Failure.

@@ -9,9 +9,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/squall-go/squall/internal/trust"
 	"github.com/squall-go/squall/order"
-	"github.com/squall-go/squall/rdmc/relay"
+	"github.com/squall-go/squall/rdmc/internal/relay"
+	"github.com/squall-go/squall/trust"
 )
 
 var (

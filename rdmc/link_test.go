@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/squall-go/squall/rdmc/relay"
+	"github.com/squall-go/squall/rdmc/internal/relay"
 )
 
 // K2: the frames that a peer does not read are bounded, and then the link ends.

@@ -1,8 +1,8 @@
 package rdmc
 
 import (
-	"github.com/squall-go/squall/rdmc/relay"
-	"github.com/squall-go/squall/rdmc/shared"
+	"github.com/squall-go/squall/rdmc/internal/relay"
+	"github.com/squall-go/squall/rdmc/internal/shared"
 )
 
 // Incoming is a message that is about to come.

@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/fabric/port"
-	"github.com/squall-go/squall/internal/trust"
 	"github.com/squall-go/squall/order"
-	"github.com/squall-go/squall/rdmc/relay"
-	"github.com/squall-go/squall/rdmc/shared"
+	"github.com/squall-go/squall/rdmc/internal/relay"
+	"github.com/squall-go/squall/rdmc/internal/shared"
+	"github.com/squall-go/squall/trust"
 )
 
 var (

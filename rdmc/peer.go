@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/fabric/port"
-	"github.com/squall-go/squall/internal/trust"
 	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/trust"
 )
 
 // Peer is a node as the others know it.

@@ -14,7 +14,7 @@ import (
 	"github.com/squall-go/squall/internal/proc"
 	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/order"
-	"github.com/squall-go/squall/rdmc/relay"
+	"github.com/squall-go/squall/rdmc/internal/relay"
 	"go.uber.org/goleak"
 )
 

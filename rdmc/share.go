@@ -6,8 +6,8 @@ import (
 	"fmt"
 
 	"github.com/squall-go/squall/fabric/port"
-	"github.com/squall-go/squall/rdmc/relay"
-	"github.com/squall-go/squall/rdmc/shared"
+	"github.com/squall-go/squall/rdmc/internal/relay"
+	"github.com/squall-go/squall/rdmc/internal/shared"
 )
 
 // Memory is memory to send from, see Node.Alloc.

@@ -3,7 +3,7 @@ package sst_test
 import (
 	"fmt"
 
-	"github.com/squall-go/squall/fabric/simnet"
+	"github.com/squall-go/squall/internal/simnet"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/sst"
 )

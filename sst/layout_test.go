@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/squall-go/squall/fabric"
-	"github.com/squall-go/squall/fabric/fabrictest"
+	"github.com/squall-go/squall/internal/fabrictest"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/sst"
 )

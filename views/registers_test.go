@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/squall-go/squall/fabric"
-	"github.com/squall-go/squall/fabric/simnet"
+	"github.com/squall-go/squall/internal/simnet"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/sst"
 )

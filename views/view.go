@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/squall-go/squall/internal/trust"
 	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/trust"
 )
 
 // Mode says how a subgroup delivers.

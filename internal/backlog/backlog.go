@@ -4,7 +4,7 @@ import (
 	"sync"
 
 	"github.com/squall-go/squall/internal/invariants"
-	"github.com/squall-go/squall/multicast"
+	"github.com/squall-go/squall/internal/multicast"
 )
 
 // Message is one delivered message.

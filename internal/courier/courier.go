@@ -7,7 +7,7 @@ import (
 	"sync"
 
 	"github.com/squall-go/squall/internal/member"
-	"github.com/squall-go/squall/multicast"
+	"github.com/squall-go/squall/internal/multicast"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/rdmc"
 	"github.com/squall-go/squall/views"

@@ -11,7 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/squall-go/squall/internal/member"
-	"github.com/squall-go/squall/multicast"
+	"github.com/squall-go/squall/internal/multicast"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/rdmc"
 	"github.com/squall-go/squall/views"

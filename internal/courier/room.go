@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/squall-go/squall/internal/mapped"
-	"github.com/squall-go/squall/multicast"
+	"github.com/squall-go/squall/internal/multicast"
 	"github.com/squall-go/squall/rdmc"
 )
 

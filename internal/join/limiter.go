@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/fabric/port"
-	"github.com/squall-go/squall/internal/trust"
 	"github.com/squall-go/squall/internal/wire"
+	"github.com/squall-go/squall/trust"
 	"github.com/squall-go/squall/views"
 )
 

@@ -6,8 +6,8 @@ import (
 	"net"
 	"time"
 
-	"github.com/squall-go/squall/internal/trust"
 	"github.com/squall-go/squall/internal/wire"
+	"github.com/squall-go/squall/trust"
 	"github.com/squall-go/squall/views"
 )
 

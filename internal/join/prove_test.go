@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/fabric/port"
-	"github.com/squall-go/squall/internal/trust"
 	"github.com/squall-go/squall/internal/wire"
 	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/trust"
 )
 
 // byHand is the process of those that speak by hand.

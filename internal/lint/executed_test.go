@@ -192,7 +192,7 @@ var _ = "K1"
 package schedule
 
 var _ = "K1"
--- rdmc/relay/relay.go --
+-- rdmc/internal/relay/relay.go --
 package relay
 
 var _ = "K1"

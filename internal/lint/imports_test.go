@@ -11,15 +11,15 @@ import (
 // It is a finer version of the arrows in the layout, so that a cycle cannot even be begun. "x/..." is everything below x.
 var layers = [][]string{
 	{"internal/background", "internal/child", "internal/descriptors", "internal/goroutine", "internal/invariants", "internal/lint", "internal/mapped", "internal/mutant",
-		"internal/progress", "internal/testlab/faultfs", "internal/testlab/netlab", "internal/testutil", "internal/trust"},
+		"internal/progress", "internal/testlab/faultfs", "internal/testlab/netlab", "internal/testutil", "trust"},
 	{"internal/proc", "internal/wire", "order"},
-	{"fabric", "nullsend", "rdmc/schedule", "rdmc/shared"},
-	{"fabric/port", "persist/journal", "predicates", "rdmc/linkmodel", "rdmc/relay"},
-	{"fabric/fabrictest", "fabric/shm", "fabric/simnet", "fabric/tcp"},
-	{"fabric/auto"},
+	{"fabric", "nullsend", "rdmc/internal/shared", "rdmc/schedule"},
+	{"fabric/port", "internal/journal", "internal/linkmodel", "predicates", "rdmc/internal/relay"},
+	{"fabric/shm", "fabric/tcp", "internal/fabrictest", "internal/simnet"},
+	{"internal/auto"},
 	{"persist", "rdmc", "sst"},
 	{"smc", "views"},
-	{"internal/logwire", "internal/restart", "internal/shard", "multicast"},
+	{"internal/logwire", "internal/multicast", "internal/restart", "internal/shard"},
 	{"internal/ablation", "internal/backlog", "internal/join", "internal/transfer"},
 	{"internal/member"},
 	{"internal/courier"},
@@ -35,10 +35,10 @@ var layers = [][]string{
 // transports are the implementations of the fabric. Everything else knows the contract only, which is what lets the
 // simulator replace them; the packages listed with each are those that choose or supply one.
 var transports = map[string][]string{
-	"fabric/auto":   {"."},
-	"fabric/shm":    {".", "fabric/auto"},
-	"fabric/tcp":    {".", "fabric/auto"},
-	"fabric/simnet": {".", "internal/sim"},
+	"internal/auto":   {"."},
+	"fabric/shm":      {".", "internal/auto"},
+	"fabric/tcp":      {".", "internal/auto"},
+	"internal/simnet": {".", "internal/sim"},
 }
 
 // layer returns the line of a package in the table, or -1.
@@ -174,7 +174,7 @@ import _ "github.com/squall-go/squall/cmd/squall"
 package novelty
 `, "novelty: the package has no place"},
 		{"down is fine, and so is anything in a test", `
--- multicast/deliver.go --
+-- internal/multicast/deliver.go --
 package multicast
 import (
 	_ "github.com/squall-go/squall/order"
@@ -198,20 +198,20 @@ import _ "github.com/squall-go/squall/fabric/tcp"
 -- internal/sim/sim.go --
 package sim
 import (
-	_ "github.com/squall-go/squall/fabric/simnet"
+	_ "github.com/squall-go/squall/internal/simnet"
 	_ "github.com/squall-go/squall/fabric/tcp"
 )
 `, "internal/sim imports the transport fabric/tcp"},
 		{"where they belong", `
 -- group.go --
 package squall
-import _ "github.com/squall-go/squall/fabric/auto"
--- fabric/auto/auto.go --
+import _ "github.com/squall-go/squall/internal/auto"
+-- internal/auto/auto.go --
 package auto
 import _ "github.com/squall-go/squall/fabric/shm"
 -- sst/sst_test.go --
 package sst
-import _ "github.com/squall-go/squall/fabric/simnet"
+import _ "github.com/squall-go/squall/internal/simnet"
 `, ""},
 	})
 }

@@ -21,7 +21,10 @@ import (
 )
 
 // pure lists the packages whose result depends on their arguments alone. The simulator runs their very code.
-var pure = []string{"internal/shard", "multicast", "nullsend", "order", "persist/journal", "rdmc/linkmodel", "rdmc/relay", "rdmc/schedule", "smc", "sst", "views"}
+var pure = []string{
+	"internal/journal", "internal/linkmodel", "internal/multicast", "internal/shard", "nullsend", "order",
+	"rdmc/internal/relay", "rdmc/schedule", "smc", "sst", "views",
+}
 
 // impureImports are the packages that a pure one has no use for, with what is below them. All of sync is among them
 // (sync/atomic is a package of its own): what is in it waits, or depends on the collector.
@@ -225,8 +228,8 @@ func TestImpurityIsFound(t *testing.T) {
 		{"a receive", "\n-- order/a.go --\npackage order\nfunc f() { <-c }\n", "a receive"},
 		{"a select", "\n-- order/a.go --\npackage order\nfunc f() { select { case <-c: } }\n", "a select"},
 		{"a lock", "\n-- smc/a.go --\npackage smc\nimport \"sync\"\nvar mu sync.Mutex\n", "imports sync"},
-		{"randomness", "\n-- multicast/a.go --\npackage multicast\nimport \"math/rand/v2\"\nvar r = rand.Int()\n", "imports math/rand/v2"},
-		{"secrets", "\n-- multicast/a.go --\npackage multicast\nimport \"crypto/rand\"\nvar r = rand.Text()\n", "imports crypto/rand"},
+		{"randomness", "\n-- internal/multicast/a.go --\npackage multicast\nimport \"math/rand/v2\"\nvar r = rand.Int()\n", "imports math/rand/v2"},
+		{"secrets", "\n-- internal/multicast/a.go --\npackage multicast\nimport \"crypto/rand\"\nvar r = rand.Text()\n", "imports crypto/rand"},
 		{"a logger", "\n-- nullsend/a.go --\npackage nullsend\nimport \"log/slog\"\nvar l = slog.Default()\n", "imports log/slog"},
 		{"a plain logger", "\n-- nullsend/a.go --\npackage nullsend\nimport \"log\"\nvar l = log.Default()\n", "imports log"},
 		{"a file", "\n-- sst/a.go --\npackage sst\nimport \"os\"\nvar f = os.Stdout\n", "imports os"},

@@ -3,6 +3,7 @@ package lint
 import (
 	"go/ast"
 	"go/token"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -31,6 +32,9 @@ func exportsNoInternalTypes(m *module) {
 	}
 }
 
+// aliased are the internal packages of which persist and rdmc still export types.
+var aliased = []string{"internal/journal", "rdmc/internal/relay", "rdmc/internal/shared"}
+
 func isInternal(pkg string) bool { return strings.Contains("/"+pkg+"/", "/internal/") }
 
 // internalNames are the names under which a file imports internal packages of this module.
@@ -38,7 +42,7 @@ func (f file) internalNames() map[string]string {
 	names := map[string]string{}
 	f.imports(func(spec *ast.ImportSpec, p string) {
 		pkg, ok := local(p)
-		if !ok || !isInternal(pkg) || pkg == "internal/trust" { // identities of members, which rdmc takes and views show
+		if !ok || !isInternal(pkg) || slices.Contains(aliased, pkg) {
 			return
 		}
 		name := p[strings.LastIndex(p, "/")+1:]

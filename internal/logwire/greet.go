@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"net"
 
-	"github.com/squall-go/squall/internal/trust"
 	"github.com/squall-go/squall/internal/wire"
+	"github.com/squall-go/squall/trust"
 	"github.com/squall-go/squall/views"
 )
 

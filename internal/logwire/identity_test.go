@@ -6,10 +6,10 @@ import (
 	"testing"
 
 	"github.com/squall-go/squall/fabric/port"
-	"github.com/squall-go/squall/internal/trust"
 	"github.com/squall-go/squall/internal/wire"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/persist"
+	"github.com/squall-go/squall/trust"
 	"github.com/squall-go/squall/views"
 )
 

@@ -2,7 +2,7 @@ package member
 
 import (
 	"github.com/squall-go/squall/internal/backlog"
-	"github.com/squall-go/squall/multicast"
+	"github.com/squall-go/squall/internal/multicast"
 	"github.com/squall-go/squall/views"
 )
 

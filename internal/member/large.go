@@ -7,8 +7,8 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/squall-go/squall/internal/multicast"
 	"github.com/squall-go/squall/internal/mutant"
-	"github.com/squall-go/squall/multicast"
 	"github.com/squall-go/squall/order"
 )
 

@@ -2,8 +2,8 @@ package member
 
 import (
 	"github.com/squall-go/squall/internal/invariants"
+	"github.com/squall-go/squall/internal/multicast"
 	"github.com/squall-go/squall/internal/mutant"
-	"github.com/squall-go/squall/multicast"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/views"
 )

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/fabric"
+	"github.com/squall-go/squall/internal/journal"
 	"github.com/squall-go/squall/internal/member"
 	"github.com/squall-go/squall/order"
-	"github.com/squall-go/squall/persist/journal"
 	"github.com/squall-go/squall/views"
 )
 

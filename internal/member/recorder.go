@@ -4,9 +4,9 @@ import (
 	"math"
 	"sync"
 
-	"github.com/squall-go/squall/multicast"
+	"github.com/squall-go/squall/internal/journal"
+	"github.com/squall-go/squall/internal/multicast"
 	"github.com/squall-go/squall/order"
-	"github.com/squall-go/squall/persist/journal"
 )
 
 // Log is where a member keeps what a shard of a persistent subgroup delivers, over all views.

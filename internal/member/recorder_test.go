@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/squall-go/squall/multicast"
+	"github.com/squall-go/squall/internal/journal"
+	"github.com/squall-go/squall/internal/multicast"
 	"github.com/squall-go/squall/order"
-	"github.com/squall-go/squall/persist/journal"
 )
 
 // memoryLog is a log with room for so many records, that are durable when the test says so.

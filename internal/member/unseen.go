@@ -3,7 +3,7 @@ package member
 import (
 	"sync/atomic"
 
-	"github.com/squall-go/squall/multicast"
+	"github.com/squall-go/squall/internal/multicast"
 	"github.com/squall-go/squall/order"
 )
 

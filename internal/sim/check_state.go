@@ -3,8 +3,8 @@ package sim
 import (
 	"fmt"
 
+	"github.com/squall-go/squall/internal/multicast"
 	"github.com/squall-go/squall/internal/shard"
-	"github.com/squall-go/squall/multicast"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/views"
 )

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/squall-go/squall/internal/journal"
 	"github.com/squall-go/squall/internal/member"
 	"github.com/squall-go/squall/order"
-	"github.com/squall-go/squall/persist/journal"
 )
 
 // shardID names a log: that of a shard of a declaration, over all views.

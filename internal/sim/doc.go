@@ -2,7 +2,7 @@
 //
 // A Plan is drawn from a seed: nodes, those that found the group and those that join it later, subgroups and shards with small rings,
 // how the pairs are connected, how fast everybody steps, what the applications send, and what goes wrong, when, or on which move of
-// a view change. A run steps real members, and the cores of real joins, on fabric/simnet, and the applications and the faults, in virtual
+// a view change. A run steps real members, and the cores of real joins, on internal/simnet, and the applications and the faults, in virtual
 // time, on one goroutine. Nothing of the protocol is imitated.
 //
 // Where subgroups are persistent every node has a disk, which outlives its processes and forgets what was not synced when the power goes.

@@ -3,7 +3,7 @@
 package sim
 
 import (
-	"github.com/squall-go/squall/fabric/simnet"
+	"github.com/squall-go/squall/internal/simnet"
 	"github.com/squall-go/squall/sst"
 )
 

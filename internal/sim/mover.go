@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/internal/member"
-	"github.com/squall-go/squall/multicast"
+	"github.com/squall-go/squall/internal/multicast"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/views"
 )

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/squall-go/squall/fabric/simnet"
+	"github.com/squall-go/squall/internal/simnet"
 	"github.com/squall-go/squall/views"
 )
 

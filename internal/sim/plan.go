@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/squall-go/squall/fabric/simnet"
-	"github.com/squall-go/squall/multicast"
+	"github.com/squall-go/squall/internal/multicast"
+	"github.com/squall-go/squall/internal/simnet"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/views"
 )

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/squall-go/squall/fabric/simnet"
+	"github.com/squall-go/squall/internal/simnet"
 	"github.com/squall-go/squall/order"
 )
 

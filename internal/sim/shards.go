@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"slices"
 
+	"github.com/squall-go/squall/internal/journal"
 	"github.com/squall-go/squall/order"
-	"github.com/squall-go/squall/persist/journal"
 )
 
 // shardHistory is what the log of a shard is, as far as the member that is ahead: all logs are prefixes of it, but for what a member had alone

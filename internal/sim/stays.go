@@ -5,8 +5,8 @@ import (
 
 	"github.com/squall-go/squall/internal/backlog"
 	"github.com/squall-go/squall/internal/member"
+	"github.com/squall-go/squall/internal/multicast"
 	"github.com/squall-go/squall/internal/shard"
-	"github.com/squall-go/squall/multicast"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/views"
 )

@@ -4,9 +4,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/squall-go/squall/fabric/simnet"
 	"github.com/squall-go/squall/internal/join"
 	"github.com/squall-go/squall/internal/restart"
+	"github.com/squall-go/squall/internal/simnet"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/views"
 )

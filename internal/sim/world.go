@@ -7,9 +7,9 @@ import (
 	"runtime/debug"
 	"time"
 
-	"github.com/squall-go/squall/fabric/simnet"
 	"github.com/squall-go/squall/internal/invariants"
 	"github.com/squall-go/squall/internal/restart"
+	"github.com/squall-go/squall/internal/simnet"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/sst"
 	"github.com/squall-go/squall/views"

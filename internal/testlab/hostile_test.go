@@ -13,8 +13,8 @@ import (
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/fabric/port"
 	"github.com/squall-go/squall/internal/join"
-	"github.com/squall-go/squall/internal/trust"
 	"github.com/squall-go/squall/internal/wire"
+	"github.com/squall-go/squall/trust"
 	"github.com/squall-go/squall/views"
 )
 

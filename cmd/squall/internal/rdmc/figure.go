@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/squall-go/squall/cmd/squall/internal/show"
-	"github.com/squall-go/squall/rdmc/linkmodel"
+	"github.com/squall-go/squall/internal/linkmodel"
 	"github.com/squall-go/squall/rdmc/schedule"
 
 	"gonum.org/v1/plot/vg"

@@ -10,7 +10,7 @@ import (
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/internal/ablation"
-	"github.com/squall-go/squall/multicast"
+	"github.com/squall-go/squall/internal/multicast"
 
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
 	"github.com/squall-go/squall/internal/proc"

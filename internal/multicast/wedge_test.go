@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/squall-go/squall/fabric"
-	"github.com/squall-go/squall/multicast"
+	"github.com/squall-go/squall/internal/multicast"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/views"
 )

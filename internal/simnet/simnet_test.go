@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/fabric"
-	"github.com/squall-go/squall/fabric/fabrictest"
+	"github.com/squall-go/squall/internal/fabrictest"
 	"github.com/squall-go/squall/order"
 )
 

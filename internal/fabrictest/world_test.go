@@ -8,12 +8,12 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/fabric"
-	"github.com/squall-go/squall/fabric/auto"
-	"github.com/squall-go/squall/fabric/fabrictest"
 	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/internal/auto"
+	"github.com/squall-go/squall/internal/fabrictest"
 	"github.com/squall-go/squall/internal/testutil"
-	"github.com/squall-go/squall/internal/trust"
 	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/trust"
 )
 
 func TestMemory(t *testing.T) {

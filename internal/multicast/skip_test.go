@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/squall-go/squall/multicast"
+	"github.com/squall-go/squall/internal/multicast"
 	"github.com/squall-go/squall/views"
 )
 

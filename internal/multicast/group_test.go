@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/squall-go/squall/fabric"
-	"github.com/squall-go/squall/fabric/fabrictest"
-	"github.com/squall-go/squall/multicast"
+	"github.com/squall-go/squall/internal/fabrictest"
+	"github.com/squall-go/squall/internal/multicast"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/sst"
 	"github.com/squall-go/squall/views"

@@ -3,7 +3,7 @@ package multicast_test
 import (
 	"testing"
 
-	"github.com/squall-go/squall/multicast"
+	"github.com/squall-go/squall/internal/multicast"
 	"github.com/squall-go/squall/views"
 )
 
