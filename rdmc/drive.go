@@ -62,7 +62,7 @@ func (g *Group) attached(m *membership) {
 	}
 	g.relay.Attached(m.place, &g.effects)
 	if m.digest != g.digest {
-		f := &Failure{Node: g.peers[m.place].ID, Code: relay.Violation, Text: "has other members, another root or other racks in the group"}
+		f := &relay.Failure{Node: g.peers[m.place].ID, Code: relay.Violation, Text: "has other members, another root or other racks in the group"}
 		g.relay.Fail(f, &g.effects)
 	}
 	if g.missing--; g.missing == 0 {
@@ -213,6 +213,7 @@ func (g *Group) call() {
 // tell makes one call.
 func (g *Group) tell(c *relay.Call) {
 	in := Incoming{Index: c.Index, Tag: c.Tag, Size: c.Size}
+	c.Err = public(c.Err)
 	switch c.Kind {
 	case relay.MakeRoom:
 		g.makeRoom(in)

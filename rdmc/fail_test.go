@@ -61,7 +61,7 @@ func TestADeathAtAnyBlockIsTheSameReasonForAllWhoLive(t *testing.T) {
 						continue
 					}
 					var f *Failure
-					if err := receive(t, x.failed, "failure"); !errors.As(err, &f) || *f != (Failure{Node: order.NodeID(victim + 1), Code: relay.Gone, Text: "is gone"}) {
+					if err := receive(t, x.failed, "failure"); !errors.As(err, &f) || *f != (Failure{Node: order.NodeID(victim + 1), Code: FailureGone, Text: "is gone"}) {
 						t.Fatalf("node %d was told: %v", i+1, err)
 					}
 					if err := x.Close(testutil.Within(t)); !errors.Is(err, ErrFailed) || len(x.messages) > 0 {
@@ -229,7 +229,7 @@ func TestABufferThatDoesNotFitIsTheReasonEverywhere(t *testing.T) {
 	}
 	for _, x := range all {
 		var f *Failure
-		if err := receive(t, x.failed, "failure"); !errors.As(err, &f) || f.Code != relay.NoRoom || !strings.Contains(f.Text, "999 bytes instead of 1000") {
+		if err := receive(t, x.failed, "failure"); !errors.As(err, &f) || f.Code != FailureNoRoom || !strings.Contains(f.Text, "999 bytes instead of 1000") {
 			t.Fatal(err)
 		}
 	}
@@ -270,8 +270,11 @@ func TestMembersThatDisagreeAboutTheGroupFail(t *testing.T) {
 		defer func() {
 			receive(t, g.Done(), "end")
 			var f *Failure
-			if !errors.As(g.Err(), &f) || f.Code != relay.Violation {
+			if !errors.As(g.Err(), &f) || f.Code != FailureViolation {
 				t.Error(g.Err())
+			}
+			if _, err := g.Start(Outgoing{Data: []byte("late")}); !errors.As(err, &f) || f.Code != FailureViolation {
+				t.Error(err)
 			}
 		}()
 	}

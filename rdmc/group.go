@@ -15,15 +15,6 @@ import (
 	"github.com/squall-go/squall/rdmc/schedule"
 )
 
-// ErrFailed is what the error of a group is that failed; errors.As gives the *Failure.
-var ErrFailed = relay.ErrFailed
-
-// ErrDiscarded is what the error of a group is of which a member left with Discard.
-var ErrDiscarded = relay.ErrDiscarded
-
-// Failure is the reason for which a group failed: the same at all members that outlive it, unless several things failed at a time.
-type Failure = relay.Failure
-
 // GroupConfig describes a group. Members is needed. Name, Key, Members, Root, Algorithm and BlockBytes are the same at all members.
 type GroupConfig struct {
 	// Name and Key identify the group. The key is a secret that the members share: a process that
@@ -203,7 +194,7 @@ func (g *Group) Err() error {
 		return ErrClosed
 	}
 	if f := g.relay.Failure(); f != nil {
-		return f
+		return public(f)
 	}
 	return nil
 }

@@ -386,7 +386,7 @@ func TestK4WhoIsSilentWhileSomethingIsUnderWayIsGivenUp(t *testing.T) {
 				s.say(relay.Control{Kind: relay.Announce, Channel: channel, Code: uint8(schedule.Chain), Size: 10, Word: 10})
 			}
 			var f *Failure
-			if err := receive(t, x.failed, "failure"); !errors.As(err, &f) || f.Code != relay.Silent || f.Node != 99 {
+			if err := receive(t, x.failed, "failure"); !errors.As(err, &f) || f.Code != FailureSilent || f.Node != 99 {
 				t.Fatal(err)
 			}
 		})

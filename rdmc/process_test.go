@@ -14,7 +14,6 @@ import (
 	"github.com/squall-go/squall/internal/proc"
 	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/order"
-	"github.com/squall-go/squall/rdmc/internal/relay"
 	"go.uber.org/goleak"
 )
 
@@ -192,7 +191,7 @@ func TestARootThatIsKilledTakesNoViewAway(t *testing.T) {
 		m := receive(t, messages, "message")
 		all[0].Kill()
 		var f *Failure
-		if err := receive(t, failed, "failure"); !errors.As(err, &f) || f.Code != relay.Gone || f.Node != 2 {
+		if err := receive(t, failed, "failure"); !errors.As(err, &f) || f.Code != FailureGone || f.Node != 2 {
 			t.Fatal(err)
 		}
 		if m.InPlace != view || !strings.HasPrefix(string(m.Data[:10]), "hello") || len(m.Data) != 20<<20 {

@@ -34,7 +34,7 @@ func (s *Sending) begin() (err error) {
 			s.group.sendings[s.number] = s
 		}
 	})
-	return err
+	return public(err)
 }
 
 // Send sends a message, and returns when data may be used again. If ctx ends before that, the message

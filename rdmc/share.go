@@ -10,8 +10,19 @@ import (
 	"github.com/squall-go/squall/rdmc/internal/shared"
 )
 
-// Memory is memory to send from, see Node.Alloc.
-type Memory = shared.Memory
+// Memory is memory to send from, see Node.Alloc. Its life: allocated → released by its user, and not
+// held for a message → idle → allocated again.
+type Memory struct{ m *shared.Memory }
+
+// Bytes is the memory. What is in it at first is anything.
+func (m *Memory) Bytes() []byte { return m.m.Bytes() }
+
+// Shared reports whether other processes can see it.
+func (m *Memory) Shared() bool { return m.m.Shared() }
+
+// Release gives the memory back. Messages that lie in it may still be under way; the memory is used
+// again only when they are not.
+func (m *Memory) Release() { m.m.Release() }
 
 // ErrInView is what Sent is told, at the end of a group, of a message that a receiver still looks at.
 var ErrInView = relay.ErrInView
@@ -31,7 +42,7 @@ func (n *Node) Alloc(size int) (*Memory, error) {
 	case err != nil:
 		return nil, fmt.Errorf("rdmc: %w", err)
 	}
-	return m, nil
+	return &Memory{m}, nil
 }
 
 // allocFor gives memory for a message of this group: only if the members that have attached see it is it worth its making.
@@ -39,7 +50,7 @@ func (g *Group) allocFor(size int) (*Memory, error) {
 	if g.isSeen() {
 		return g.node.Alloc(size)
 	}
-	return shared.OnHeap(size), nil
+	return &Memory{shared.OnHeap(size)}, nil
 }
 
 // isSeen reports whether all others see this node's memory.

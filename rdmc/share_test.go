@@ -392,7 +392,7 @@ func TestAPlaceThatIsNotThereFailsTheGroup(t *testing.T) {
 		})
 		for _, x := range all {
 			var f *Failure
-			if err := receive(t, x.failed, "failure"); !errors.As(err, &f) || f.Code != relay.NoRoom {
+			if err := receive(t, x.failed, "failure"); !errors.As(err, &f) || f.Code != FailureNoRoom {
 				t.Fatal(err)
 			}
 		}

@@ -32,8 +32,8 @@ func exportsNoInternalTypes(m *module) {
 	}
 }
 
-// aliased are the internal packages of which persist and rdmc still export types.
-var aliased = []string{"internal/journal", "rdmc/internal/relay", "rdmc/internal/shared"}
+// aliased are the internal packages of which persist still exports types.
+var aliased = []string{"internal/journal"}
 
 func isInternal(pkg string) bool { return strings.Contains("/"+pkg+"/", "/internal/") }
 
