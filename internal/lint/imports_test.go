@@ -18,7 +18,7 @@ var layers = [][]string{
 	{"fabric/shm", "fabric/tcp", "internal/fabrictest", "internal/simnet"},
 	{"internal/auto"},
 	{"persist", "rdmc", "sst"},
-	{"smc", "views"},
+	{"ripc/internal/pair", "smc", "views"},
 	{"internal/logwire", "internal/multicast", "internal/restart", "internal/shard"},
 	{"internal/ablation", "internal/backlog", "internal/join", "internal/transfer"},
 	{"internal/member"},

@@ -1,0 +1,101 @@
+package pair
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"github.com/squall-go/squall/fabric"
+)
+
+// Channels is the number of channels in each direction.
+const Channels = 64
+
+const (
+	sentOff    = 1 * fabric.LineBytes
+	hungryOff  = sentOff + 8
+	freedOff   = 2 * fabric.LineBytes
+	channelOff = 3 * fabric.LineBytes
+
+	// ControlBytes is the control part of a row.
+	ControlBytes = channelOff + 8*Channels
+
+	// HeaderBytes is what a frame takes besides its bytes.
+	HeaderBytes = 16
+	align       = 16
+)
+
+// Limits of a ring.
+const (
+	MinRingBytes = 4 << 10
+	MaxRingBytes = 1 << 28
+)
+
+// Shape is the shape of a row with a ring of that many bytes.
+func Shape(ringBytes int) fabric.RowShape {
+	return fabric.RowShape{ControlBytes: ControlBytes, RowBytes: ControlBytes + ringBytes}
+}
+
+// CheckRing reports a size that a ring cannot have.
+func CheckRing(ringBytes int) error {
+	if ringBytes < MinRingBytes || ringBytes > MaxRingBytes || ringBytes&(ringBytes-1) != 0 {
+		return fmt.Errorf("a ring of %d bytes: it must be a power of two between %d and %d", ringBytes, MinRingBytes, MaxRingBytes)
+	}
+	return nil
+}
+
+// MaxMessage is the largest message that a ring takes: with a quarter of the ring and half a window there is room for it,
+// whatever the position, as soon as what is before it is freed.
+func MaxMessage(ringBytes int) int { return ringBytes/4 - HeaderBytes }
+
+// window is how many bytes of a ring one channel may hold.
+func window(ringBytes int) uint32 { return uint32(ringBytes / 2) }
+
+// Kind says what a frame is.
+type Kind uint8
+
+// Kinds of frames.
+const (
+	skip    Kind = iota // the rest of the ring is not used
+	Message             // a message
+	Request             // a message that wants a reply; its id is the call's
+	Notice              // a notification; its id is the key
+	Reply               // of a call
+	Refusal             // of a call: its bytes say why
+	Open                // asks for a channel; its id is the channel's number, its bytes name the two services
+	Opened              // the channel may be used
+	Closed              // the channel is not served any more; with bytes, why it was not opened
+	kinds
+)
+
+func (k Kind) String() string {
+	names := [kinds]string{"skip", "message", "request", "notice", "reply", "refusal", "open", "opened", "closed"}
+	if k >= kinds {
+		return fmt.Sprintf("kind %d", uint8(k))
+	}
+	return names[k]
+}
+
+// Counted reports whether frames of a kind belong to a window and are counted as received.
+func (k Kind) Counted() bool { return k == Message || k == Request || k == Notice }
+
+// head is the first word of a frame.
+func head(k Kind, channel, n int) uint64 {
+	return uint64(uint32(n)) | uint64(k)<<32 | uint64(uint16(channel))<<40
+}
+
+func unhead(w uint64) (k Kind, channel, n int) {
+	return Kind(w >> 32), int(uint16(w >> 40)), int(uint32(w))
+}
+
+// frameBytes is what a message of n bytes takes in the ring.
+func frameBytes(n int) uint64 { return (uint64(n) + HeaderBytes + align - 1) &^ (align - 1) }
+
+func load(row []byte, off int) uint64 { return atomic.LoadUint64(fabric.Word(row, off)) }
+
+func store(row []byte, off int, v uint64) { atomic.StoreUint64(fabric.Word(row, off), v) }
+
+// Sent loads how far a row's owner has sent: a reader that has taken less has something to take.
+func Sent(row []byte) uint64 { return load(row, sentOff) }
+
+// Hungry reports whether a row's owner waits for room.
+func Hungry(row []byte) bool { return load(row, hungryOff) != 0 }

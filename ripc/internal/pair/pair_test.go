@@ -1,0 +1,157 @@
+package pair
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/squall-go/squall/fabric"
+)
+
+// halves are the two ends of one direction, on shared rows.
+func halves(ringBytes int) (*Sender, *Receiver) {
+	a, _, _ := fabric.NewMemory(ControlBytes + ringBytes)
+	b, _, _ := fabric.NewMemory(ControlBytes + ringBytes)
+	return NewSender(a, b), NewReceiver(b, a)
+}
+
+// A reply is for the call whose id it carries, or for none (RP8).
+func TestAnIDIsGivenOutOnce(t *testing.T) {
+	var calls Calls[string]
+	a, b := calls.Begin("a"), calls.Begin("b")
+	if got, ok := calls.End(a); !ok || got != "a" {
+		t.Fatal(got, ok)
+	}
+	if _, ok := calls.End(a); ok {
+		t.Error("a call ended twice")
+	}
+	c := calls.Begin("c") // in a's slot
+	if c == a || calls.Open() != 2 {
+		t.Errorf("id %d again, %d open", c, calls.Open())
+	}
+	for _, id := range []uint64{0, a, ^uint64(0), 77, b + 1<<32} {
+		if _, ok := calls.End(id); ok {
+			t.Errorf("there is a call with id %#x", id)
+		}
+	}
+	n := 0
+	calls.All(func(id uint64, v string) {
+		n++
+		if got, ok := calls.End(id); !ok || got != v {
+			t.Error(id, v, got, ok)
+		}
+	})
+	if n != 2 || calls.Open() != 0 {
+		t.Error(n, calls.Open())
+	}
+}
+
+// checkNotices adds and takes notices.
+func checkNotices() error {
+	var n Notices
+	frames := []*Frame{{ID: 1, Number: 1}, {ID: 2, Number: 2}, {ID: 1, Number: 3}}
+	for i, f := range frames {
+		replaced := n.Add(f)
+		if i == 2 && replaced != frames[0] || i < 2 && replaced != nil {
+			return fmt.Errorf("RP9: notice %d replaces %v", i, replaced)
+		}
+	}
+	if n.Len() != 2 {
+		return fmt.Errorf("RP9: %d notices wait", n.Len())
+	}
+	for _, want := range []uint64{3, 2} {
+		if f := n.Take(); f == nil || f.Number != want {
+			return fmt.Errorf("RP9: took %v, not number %d", f, want)
+		}
+	}
+	if f := n.Take(); f != nil {
+		return fmt.Errorf("RP9: took %v of none", f)
+	}
+	n.Add(frames[0])
+	if f := n.Take(); f != frames[0] {
+		return fmt.Errorf("RP9: took %v of a key that was taken before", f)
+	}
+	return nil
+}
+
+func TestTheLatestNoticeOfAKeyStays(t *testing.T) {
+	if err := checkNotices(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A peer's words are believed only if they are possible (RP6).
+func TestImpossibleWordsAreAViolation(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		kind Kind
+		off  int
+		word uint64
+	}{
+		{"freed more than was sent", Reply, freedOff, 1 << 20},
+		{"received more than was sent", Message, channelOff + 8*3, 99 << 32},
+		{"gave back more than was sent", Message, channelOff + 8*3, 1<<32 | 4096},
+	} {
+		tx, _ := halves(MinRingBytes)
+		store(tx.peer, c.off, c.word)
+		status := Accepted
+		for status == Accepted {
+			status = tx.Put(c.kind, 3, 0, [][]byte{make([]byte, 200)})
+		}
+		if status != WrongWords || !errors.Is(tx.Err(), fabric.ErrViolation) {
+			t.Errorf("%s: %v, %v", c.name, status, tx.Err())
+		}
+	}
+	tx, rx := halves(MinRingBytes)
+	for _, sent := range []uint64{MinRingBytes + 16, 8, ^uint64(0) - 15} {
+		store(tx.own, sentOff, sent)
+		if f, err := rx.Next(); f != nil || !errors.Is(err, fabric.ErrViolation) {
+			t.Errorf("sent %d: %v, %v", sent, f, err)
+		}
+	}
+}
+
+// Frames that the application gave back once cannot be given back again.
+func TestAFrameIsFreedOnce(t *testing.T) {
+	tx, rx := halves(MinRingBytes)
+	tx.Put(Message, 1, 0, [][]byte{[]byte("one")})
+	f, err := rx.Next()
+	if err != nil || string(f.Data) != "one" {
+		t.Fatal(f, err)
+	}
+	rx.Received(f)
+	if !rx.Free(f) || rx.Free(f) {
+		t.Error("freed not once")
+	}
+	if tx.Unreceived(1) != 0 || rx.Held() != 0 {
+		t.Error(tx.Unreceived(1), rx.Held())
+	}
+}
+
+func TestSendingAndReceivingAllocatesNothing(t *testing.T) {
+	tx, rx := halves(1 << 16)
+	b := make([]byte, 64)
+	n := testing.AllocsPerRun(2000, func() {
+		if tx.Put(Message, 1, 7, [][]byte{b}) != Accepted {
+			t.Fatal("no room")
+		}
+		f, _ := rx.Next()
+		rx.Received(f)
+		rx.Free(f)
+	})
+	if n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func BenchmarkPair(b *testing.B) {
+	tx, rx := halves(1 << 15)
+	m := [][]byte{make([]byte, 64)}
+	b.ReportAllocs()
+	for b.Loop() {
+		tx.Put(Message, 1, 7, m)
+		f, _ := rx.Next()
+		rx.Received(f)
+		rx.Free(f)
+	}
+}

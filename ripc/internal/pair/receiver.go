@@ -1,0 +1,285 @@
+package pair
+
+import (
+	"fmt"
+
+	"github.com/squall-go/squall/fabric"
+	"github.com/squall-go/squall/internal/invariants"
+	"github.com/squall-go/squall/internal/mutant"
+)
+
+// Frame is what was taken from the ring. It is valid until it is freed, and belongs to the receiver again afterwards.
+type Frame struct {
+	Kind    Kind
+	Channel int
+	ID      uint64
+	Data    []byte // in the ring, or aside
+
+	Number   uint64 // among the frames of this receiver: tells a frame from a later one in the same memory
+	size     uint32 // in the ring
+	end      uint64 // position behind it
+	received bool   // the application has its bytes: it cannot be moved
+	moved    bool   // its bytes are aside; its room in the ring is free
+	free     bool   // given back
+	aside    []byte // memory for its bytes, kept for the next frame that needs it
+}
+
+// Receiver is the receiving half of a pair. One goroutine at a time.
+type Receiver struct {
+	own, peer []byte // rows
+	ring      []byte // of the peer's row
+	size      uint64
+	window    uint32
+	sent      uint64 // the last look at the peer's
+	taken     uint64 // position behind the last frame that was taken
+	freed     uint64 // position up to which all frames are freed
+	published uint64 // freed, as the peer may know it
+	frames    uint64 // number of the next frame
+	channels  [Channels]incoming
+	lines     uint32 // that changed since the last call of Lines, by number
+	spans     spans
+	spare     []*Frame
+}
+
+// incoming is a channel as its receiver sees it. Counts are modulo 2^32.
+type incoming struct {
+	received  uint32
+	taken     uint32 // bytes
+	freed     uint32 // bytes
+	published uint32 // freed, as the peer may know it
+}
+
+// NewReceiver lays the receiving half on two rows, the own one first.
+func NewReceiver(own, peer []byte) *Receiver {
+	size := len(peer) - ControlBytes
+	return &Receiver{own: own, peer: peer, ring: peer[ControlBytes:], size: uint64(size), window: window(size)}
+}
+
+// Pending reports whether the peer sent more than was taken.
+func (r *Receiver) Pending() bool { return load(r.peer, sentOff) != r.taken }
+
+// Moved says that the peer's row is another memory with the same contents.
+func (r *Receiver) Moved(peer []byte) { r.peer, r.ring = peer, peer[ControlBytes:] }
+
+// Next takes the next frame, or returns nil if there is none. An error means that the peer breaks the protocol (RP5, RP6).
+func (r *Receiver) Next() (*Frame, error) {
+	for {
+		if r.taken == r.sent {
+			if ok, err := r.look(); !ok {
+				return nil, err
+			}
+		}
+		at := r.taken & (r.size - 1)
+		k, channel, n := unhead(load(r.ring, int(at)))
+		if k == skip {
+			if r.size-at > r.sent-r.taken {
+				return nil, r.violation(at, k, channel, n)
+			}
+			r.taken += r.size - at
+			r.skipped()
+			continue
+		}
+		need := frameBytes(n)
+		if k >= kinds || channel >= Channels || n > MaxMessage(int(r.size)) || at+need > r.size || need > r.sent-r.taken { // RP5
+			return nil, r.violation(at, k, channel, n)
+		}
+		f := r.frame()
+		f.Kind, f.Channel, f.ID = k, channel, load(r.ring, int(at)+8)
+		f.Data = r.ring[at+HeaderBytes : at+HeaderBytes+uint64(n) : at+HeaderBytes+uint64(n)]
+		f.size = uint32(need)
+		if k.Counted() {
+			c := &r.channels[channel]
+			if c.taken+f.size-c.freed > r.window { // RP3
+				r.spare = append(r.spare, f)
+				return nil, fmt.Errorf("%w: RP3: channel %d has %d bytes in a window of %d", fabric.ErrViolation, channel, c.taken-c.freed, r.window)
+			}
+			c.taken += f.size
+		}
+		r.taken += need
+		f.end = r.taken
+		r.spans.push(f)
+		r.relieve()
+		return f, nil
+	}
+}
+
+// look takes in the peer's word, and reports whether there is something to take.
+func (r *Receiver) look() (bool, error) {
+	sent := load(r.peer, sentOff)
+	if sent == r.taken {
+		return false, nil
+	}
+	if sent-r.freed > r.size || sent < r.taken || sent%align != 0 { // RP6
+		return false, fmt.Errorf("%w: RP6: sent is %d, %d were taken and %d freed in a ring of %d", fabric.ErrViolation, sent, r.taken, r.freed, r.size)
+	}
+	r.sent = sent
+	return true, nil
+}
+
+func (r *Receiver) violation(at uint64, k Kind, channel, n int) error {
+	return fmt.Errorf("%w: RP5: %v of %d bytes for channel %d at %d, sent is %d", fabric.ErrViolation, k, n, channel, at, r.sent)
+}
+
+// frame is a Frame to be filled.
+func (r *Receiver) frame() *Frame {
+	var f *Frame
+	if last := len(r.spare) - 1; last >= 0 {
+		f = r.spare[last]
+		r.spare = r.spare[:last]
+	} else {
+		f = new(Frame)
+	}
+	f.Number = r.frames
+	f.received, f.moved, f.free = false, false, false
+	r.frames++
+	return f
+}
+
+// skipped frees the unused end of the ring, if nothing before it is in use.
+func (r *Receiver) skipped() {
+	if r.spans.empty() {
+		r.freed = r.taken
+	}
+}
+
+// relieve moves frames aside that are at the end of a ring that is more than half in use (RP4). A frame that the application has
+// stays where it is.
+func (r *Receiver) relieve() {
+	if mutant.Enabled && mutant.On(mutant.PairNoRelief) {
+		return
+	}
+	for r.taken-r.freed > r.size/2 && !r.spans.empty() {
+		f := r.spans.first()
+		if f.received {
+			return
+		}
+		f.aside = append(f.aside[:0], f.Data...)
+		f.Data, f.moved = f.aside, true
+		r.advance()
+	}
+}
+
+// Received counts a message as received: the application is about to get it, and the frame stays in place until it is freed.
+func (r *Receiver) Received(f *Frame) {
+	f.received = true
+	if f.Kind.Counted() {
+		r.channels[f.Channel].received++
+		r.publishChannel(f.Channel)
+	}
+}
+
+// Free gives a frame back. It reports false, and does nothing, if the frame was given back before.
+func (r *Receiver) Free(f *Frame) bool {
+	if f.free {
+		return false
+	}
+	f.free = true
+	if f.Kind.Counted() {
+		c := &r.channels[f.Channel]
+		c.freed += f.size
+		if c.freed-c.published >= r.window/4 || Hungry(r.peer) {
+			r.publishChannel(f.Channel)
+		}
+	}
+	if f.moved {
+		r.spare = append(r.spare, f)
+	} else {
+		f.moved = true // it does not hold up the ring any more
+		r.advance()
+		r.relieve() // the frames behind it may be those that do now
+	}
+	if mutant.Enabled && mutant.On(mutant.PairEarlyFree) {
+		r.freed = r.taken
+	}
+	if r.freed-r.published >= r.size/8 || r.freed == r.sent || Hungry(r.peer) {
+		r.publishFreed()
+	}
+	return true
+}
+
+// advance moves freed behind the frames that do not hold it up any more.
+func (r *Receiver) advance() {
+	for !r.spans.empty() {
+		f := r.spans.first()
+		if !f.moved {
+			return
+		}
+		r.freed = f.end
+		r.spans.pop()
+		if f.free {
+			r.spare = append(r.spare, f)
+		}
+	}
+	r.freed = r.taken
+}
+
+// Publish makes all that was freed known to the peer, and reports whether there was any.
+func (r *Receiver) Publish() (news bool) {
+	news = r.publishFreed()
+	for c := range r.channels {
+		if r.channels[c].published != r.channels[c].freed {
+			r.publishChannel(c)
+			news = true
+		}
+	}
+	return news
+}
+
+func (r *Receiver) publishFreed() bool {
+	if r.published == r.freed {
+		return false
+	}
+	if invariants.Enabled {
+		invariants.Check(r.freed <= r.taken && r.published <= r.freed, "RP2", "published %d, freed %d, taken %d", r.published, r.freed, r.taken)
+	}
+	r.published = r.freed
+	store(r.own, freedOff, r.freed)
+	r.lines |= 1 << (freedOff / fabric.LineBytes)
+	return true
+}
+
+// publishChannel stores a channel's word: a message is received before the application has it (RP7).
+func (r *Receiver) publishChannel(channel int) {
+	c := &r.channels[channel]
+	c.published = c.freed
+	store(r.own, channelOff+8*channel, uint64(c.received)<<32|uint64(c.freed))
+	r.lines |= 1 << (ChannelLine(channel) / fabric.LineBytes)
+}
+
+// Lines returns, as a set of numbers, the lines that changed since the last call: to be pushed.
+func (r *Receiver) Lines() (set uint32) {
+	set, r.lines = r.lines, 0
+	return set
+}
+
+// Held is the number of frames whose room in the ring is not free.
+func (r *Receiver) Held() int { return r.spans.len() }
+
+// spans are the frames that hold up the ring, in its order.
+type spans struct {
+	frames []*Frame // a ring with a power of two
+	head   int      // of the first
+	count  int
+}
+
+func (s *spans) empty() bool   { return s.count == 0 }
+func (s *spans) len() int      { return s.count }
+func (s *spans) first() *Frame { return s.frames[s.head] }
+
+func (s *spans) push(f *Frame) {
+	if s.count == len(s.frames) {
+		grown := make([]*Frame, max(16, 2*len(s.frames)))
+		for i := range s.count {
+			grown[i] = s.frames[(s.head+i)&(len(s.frames)-1)]
+		}
+		s.frames, s.head = grown, 0
+	}
+	s.frames[(s.head+s.count)&(len(s.frames)-1)] = f
+	s.count++
+}
+
+func (s *spans) pop() {
+	s.frames[s.head] = nil
+	s.head = (s.head + 1) & (len(s.frames) - 1)
+	s.count--
+}

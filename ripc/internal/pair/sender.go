@@ -1,0 +1,189 @@
+package pair
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/squall-go/squall/fabric"
+	"github.com/squall-go/squall/internal/invariants"
+	"github.com/squall-go/squall/internal/mutant"
+)
+
+// Status is what became of a frame that was offered.
+type Status uint8
+
+// Statuses.
+const (
+	Accepted   Status = iota // it is in the ring, and sent covers it
+	NoRoom                   // the ring has no room now
+	NoWindow                 // the channel's window is used up
+	WrongWords               // the peer's words are impossible; Err says how
+)
+
+// Sender is the sending half of a pair. One goroutine at a time.
+type Sender struct {
+	own, peer []byte // rows
+	ring      []byte // of the own row
+	size      uint64
+	window    uint32
+	sent      uint64 // position behind the last frame
+	freed     uint64 // the last look at the peer's
+	pushed    uint64 // position up to which Ranges told what to push
+	channels  [Channels]outgoing
+	err       error
+}
+
+// outgoing is a channel as its sender sees it. Counts are modulo 2^32, as the peer's are.
+type outgoing struct {
+	bytes    uint32 // sent
+	freed    uint32 // the last look at the peer's
+	messages uint32 // sent
+	received uint32 // the last look at the peer's
+}
+
+// NewSender lays the sending half on two rows, the own one first. The own row must be zero.
+func NewSender(own, peer []byte) *Sender {
+	size := len(own) - ControlBytes
+	return &Sender{own: own, peer: peer, ring: own[ControlBytes:], size: uint64(size), window: window(size)}
+}
+
+// MaxMessage is the largest message that this pair takes in this direction.
+func (s *Sender) MaxMessage() int { return MaxMessage(int(s.size)) }
+
+// Put writes a frame and publishes it, if there is room. The parts are at most MaxMessage together.
+func (s *Sender) Put(k Kind, channel int, id uint64, parts [][]byte) Status {
+	n := 0
+	for _, p := range parts {
+		n += len(p)
+	}
+	need := frameBytes(n)
+	if k.Counted() && !s.windowFits(channel, uint32(need)) {
+		return s.refusal(NoWindow)
+	}
+	at := s.sent & (s.size - 1)
+	gap := uint64(0)
+	if at+need > s.size { // in one piece: the frame begins at the start of the ring
+		gap = s.size - at
+	}
+	if !s.ringFits(gap + need) {
+		return s.refusal(NoRoom)
+	}
+	if gap > 0 {
+		s.header(at, skip, 0, 0, 0)
+		at = 0
+	}
+	s.header(at, k, channel, n, id)
+	to := s.ring[at+HeaderBytes:]
+	for _, p := range parts {
+		to = to[copy(to, p):]
+	}
+	if k.Counted() {
+		c := &s.channels[channel]
+		c.bytes += uint32(need)
+		c.messages++
+	}
+	s.sent += gap + need
+	if invariants.Enabled {
+		invariants.Check(s.sent-s.freed <= s.size, "RP2", "sent %d, freed %d, ring %d", s.sent, s.freed, s.size)
+	}
+	store(s.own, sentOff, s.sent)
+	return Accepted
+}
+
+func (s *Sender) header(at uint64, k Kind, channel, n int, id uint64) {
+	h := s.ring[at : at+HeaderBytes]
+	binary.NativeEndian.PutUint64(h, head(k, channel, n))
+	binary.NativeEndian.PutUint64(h[8:], id)
+}
+
+// refusal is the status of a frame that was not sent.
+func (s *Sender) refusal(why Status) Status {
+	if s.err != nil {
+		return WrongWords
+	}
+	return why
+}
+
+// Err says what is wrong with the peer's words.
+func (s *Sender) Err() error { return s.err }
+
+// ringFits reports whether the ring takes so many bytes. It looks at the peer's word only when what it saw last does not suffice.
+func (s *Sender) ringFits(n uint64) bool {
+	if mutant.Enabled && mutant.On(mutant.PairOverwrites) {
+		return true
+	}
+	if s.sent+n-s.freed <= s.size {
+		return true
+	}
+	freed := load(s.peer, freedOff)
+	if freed < s.freed || freed > s.sent { // RP6
+		s.err = fmt.Errorf("%w: RP6: freed is %d, it was %d, and %d were sent", fabric.ErrViolation, freed, s.freed, s.sent)
+		return false
+	}
+	s.freed = freed
+	return s.sent+n-s.freed <= s.size
+}
+
+// windowFits reports whether a channel's window takes so many bytes (RP3).
+func (s *Sender) windowFits(channel int, n uint32) bool {
+	c := &s.channels[channel]
+	if mutant.Enabled && mutant.On(mutant.PairNoWindow) {
+		return true
+	}
+	if c.bytes+n-c.freed <= s.window {
+		return true
+	}
+	return s.look(channel) && c.bytes+n-c.freed <= s.window
+}
+
+// look takes in the peer's word of a channel, if it is possible (RP6).
+func (s *Sender) look(channel int) bool {
+	c := &s.channels[channel]
+	word := load(s.peer, channelOff+8*channel)
+	received, freed := uint32(word>>32), uint32(word)
+	if received-c.received > c.messages-c.received || freed-c.freed > c.bytes-c.freed {
+		s.err = fmt.Errorf("%w: RP6: channel %d: %d messages and %d bytes are gone, of %d and %d", fabric.ErrViolation, channel, received, freed, c.messages, c.bytes)
+		return false
+	}
+	c.received, c.freed = received, freed
+	return true
+}
+
+// Unreceived is how many messages of a channel, its last ones, the peer's application has not received (RP7).
+func (s *Sender) Unreceived(channel int) int {
+	s.look(channel)
+	c := &s.channels[channel]
+	return int(c.messages - c.received)
+}
+
+// Messages is how many messages were sent on a channel, modulo 2^32.
+func (s *Sender) Messages(channel int) uint32 { return s.channels[channel].messages }
+
+// SetHungry tells the peer whether somebody here waits for room: it rings when it gives room back.
+func (s *Sender) SetHungry(waits bool) {
+	v := uint64(0)
+	if waits {
+		v = 1
+	}
+	store(s.own, hungryOff, v)
+}
+
+// Ranges are the parts of the own row that were filled since the last call: to be pushed before the line SentLine.
+func (s *Sender) Ranges() (a, b fabric.Range) {
+	from, n := s.pushed&(s.size-1), s.sent-s.pushed
+	s.pushed = s.sent
+	k := min(n, s.size-from)
+	return fabric.Range{Off: ControlBytes + int(from), N: int(k)}, fabric.Range{Off: ControlBytes, N: int(n - k)}
+}
+
+// Fill is how many bytes of the ring the peer has not freed, as far as this side has looked.
+func (s *Sender) Fill() int { return int(s.sent - s.freed) }
+
+// Offsets of the lines that links push.
+const (
+	SentLine  = sentOff
+	FreedLine = freedOff
+)
+
+// ChannelLine is the offset of the line with a channel's word.
+func ChannelLine(channel int) int { return (channelOff + 8*channel) &^ (fabric.LineBytes - 1) }
