@@ -29,6 +29,7 @@ type Parker struct {
 	sleeping     atomic.Uint32
 	count        atomic.Int32 // of watched, those with data
 	events       [64]unix.EpollEvent
+	rang         []*Readiness
 
 	mu      sync.Mutex
 	watched map[int]*Readiness // links are made by other goroutines than the loop
@@ -38,6 +39,7 @@ type Parker struct {
 // Readiness is what the last look at the sockets said about one of them. The loop clears what it has used up.
 type Readiness struct {
 	In, Out bool
+	Owner   any // set once by a loop that asks which sockets became readable (Rang)
 	data    bool
 }
 
@@ -116,11 +118,28 @@ func (p *Parker) Retract() { p.sleeping.Store(0) }
 
 // Sleep waits for a bell, a socket or the end of d; d is rounded up to milliseconds, less than 0 is for ever.
 func (p *Parker) Sleep(d time.Duration) {
-	ms := -1
-	if d >= 0 {
-		ms = int((d + time.Millisecond - 1) / time.Millisecond)
+	p.wait(milliseconds(d), true)
+}
+
+// Doze waits as Sleep does, and takes nothing in: the loop looks afterwards. While one goroutine dozes, another one may look.
+func (p *Parker) Doze(d time.Duration) {
+	fds := [1]unix.PollFd{{Fd: int32(p.epoll), Events: unix.POLLIN}}
+	unix.Poll(fds[:], milliseconds(d)) // EINTR: the loop looks again by itself
+}
+
+// milliseconds is how long the system is to wait; less than 0 is for ever.
+func milliseconds(d time.Duration) int {
+	if d < 0 {
+		return -1
 	}
-	p.wait(ms, true)
+	return int((d + time.Millisecond - 1) / time.Millisecond)
+}
+
+// Rang returns the sockets with an owner that became readable since the last call. The slice is valid until the next look.
+func (p *Parker) Rang() []*Readiness {
+	r := p.rang
+	p.rang = p.rang[:0]
+	return r
 }
 
 func (p *Parker) wait(ms int, takeBells bool) {
@@ -139,6 +158,9 @@ func (p *Parker) wait(ms int, takeBells bool) {
 			continue
 		}
 		if r := p.watched[int(e.Fd)]; r != nil {
+			if r.Owner != nil && !r.In {
+				p.rang = append(p.rang, r)
+			}
 			r.In = r.In || e.Events&^unix.EPOLLOUT != 0
 			r.Out = r.Out || e.Events&unix.EPOLLOUT != 0
 		}

@@ -16,7 +16,10 @@ type Parker struct {
 }
 
 // Readiness is what the last look at the sockets said about one of them.
-type Readiness struct{ In, Out bool }
+type Readiness struct {
+	In, Out bool
+	Owner   any
+}
 
 // NewParker makes a parker.
 func NewParker() (*Parker, error) { return &Parker{bell: make(chan struct{}, 1)}, nil }
@@ -55,6 +58,12 @@ func (p *Parker) Sleep(d time.Duration) {
 	case <-t.C:
 	}
 }
+
+// Doze is Sleep.
+func (p *Parker) Doze(d time.Duration) { p.Sleep(d) }
+
+// Rang returns nothing: no sockets are watched here.
+func (p *Parker) Rang() []*Readiness { return nil }
 
 // Yield offers the core to other goroutines; the system's schedulers do the rest.
 func (p *Parker) Yield() { runtime.Gosched() }

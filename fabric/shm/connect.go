@@ -262,17 +262,7 @@ func finish(conn *net.UnixConn, spec *fabric.Spec, from order.Rank) (*Link, erro
 // link maps the row that came with a greeting. If it succeeds it owns connection and descriptors.
 func link(conn *net.UnixConn, fds []int, spec *fabric.Spec, peer order.Rank) (*Link, error) {
 	conn.SetDeadline(time.Time{})
-	mapped, err := mapRow(fds[0], spec.Peers[peer].Shape.RowBytes)
-	if err != nil {
-		return nil, err
-	}
-	l, err := newLink(conn, mapped, spec.Parker)
-	if err != nil {
-		unix.Munmap(mapped)
-		return nil, err
-	}
-	unix.Close(fds[0]) // the mapping stays
-	return l, nil
+	return NewLink(conn, fds[0], spec.Peers[peer].Shape.RowBytes, spec.Parker)
 }
 
 // peer is the process at the other end, as the kernel knows it.

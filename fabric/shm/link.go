@@ -46,6 +46,25 @@ func newLink(conn *net.UnixConn, mapped []byte, parker *fabric.Parker) (*Link, e
 	return l, nil
 }
 
+// NewLink makes a link of a connection on which both sides proved who they are, and of the descriptor of the peer's row, which it
+// maps. If it fails, its caller closes both; else the link has the connection, and the descriptor is closed.
+func NewLink(conn *net.UnixConn, row, rowBytes int, parker *fabric.Parker) (*Link, error) {
+	mapped, err := mapRow(row, rowBytes)
+	if err != nil {
+		return nil, err
+	}
+	l, err := newLink(conn, mapped, parker)
+	if err != nil {
+		unix.Munmap(mapped)
+		return nil, err
+	}
+	unix.Close(row) // the mapping stays
+	return l, nil
+}
+
+// Readiness is what the parker knows of the link's socket.
+func (l *Link) Readiness() *fabric.Readiness { return l.ready }
+
 // Name implements fabric.Link.
 func (l *Link) Name() string { return "shm" }
 

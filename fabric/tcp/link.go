@@ -72,6 +72,14 @@ func NewLink(conn net.Conn, cfg Config) (*Link, error) {
 	return l, nil
 }
 
+// Readiness is what the parker knows of the link's socket, or nil if goroutines serve it.
+func (l *Link) Readiness() *fabric.Readiness {
+	if s, ok := l.sock.(interface{ readiness() *fabric.Readiness }); ok {
+		return s.readiness()
+	}
+	return nil
+}
+
 // Name implements fabric.Link.
 func (l *Link) Name() string { return "tcp" }
 

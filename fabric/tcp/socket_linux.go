@@ -49,6 +49,8 @@ type polled struct {
 	ended   time.Time // when it hung up
 }
 
+func (s *polled) readiness() *fabric.Readiness { return s.ready }
+
 func (s *polled) read(into [][]byte) (int, error) {
 	if !s.ready.In && !fabric.FewSockets(s.parker) {
 		return 0, nil
