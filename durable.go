@@ -13,6 +13,7 @@ import (
 
 	"github.com/squall-go/squall/fabric/port"
 	"github.com/squall-go/squall/internal/descriptors"
+	"github.com/squall-go/squall/internal/journal"
 	"github.com/squall-go/squall/internal/logwire"
 	"github.com/squall-go/squall/internal/member"
 	"github.com/squall-go/squall/internal/restart"
@@ -128,12 +129,17 @@ func (d *durable) keep(id persist.LogID) (*shardLog, error) {
 		return nil, fmt.Errorf("log of subgroup %q: %w", id.Name, err)
 	}
 	k.recorder = member.NewRecorder(member.RecorderConfig{
-		Log: k.log, Receiver: g.apps[n], AfterPersist: cfg.DeliverAfterPersist, Memory: cfg.MemoryBytes,
+		Log: memberLog{k.log}, Receiver: g.apps[n], AfterPersist: cfg.DeliverAfterPersist, Memory: cfg.MemoryBytes,
 		Self: g.cfg.ID, Observe: func(t order.Time) { g.member.Hear(t) },
 	})
 	d.logs[id] = k
 	return k, nil
 }
+
+// memberLog is a log as package member uses it.
+type memberLog struct{ *persist.Log }
+
+func (l memberLog) Append(r *journal.Record) bool { return l.Log.Append((*persist.Record)(r)) }
 
 // keepAll opens the logs of this process's shards in a view; nil: there is none.
 func (d *durable) keepAll(v *views.View) error {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/squall-go/squall/internal/journal"
 	"github.com/squall-go/squall/order"
 )
 
@@ -132,7 +133,7 @@ func TestACrashBeforeTheRecordsAreDroppedLeavesNoneOfThemTwice(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := writeSnapshot(osDisk{}, l.dir, snapshotHead{at: r}, stateIs(at)); err != nil {
+			if err := writeSnapshot(osDisk{}, l.dir, snapshotHead{at: journal.Record(r)}, stateIs(at)); err != nil {
 				t.Fatal(err)
 			}
 			mustClose(t, s)
@@ -222,7 +223,7 @@ func TestALogThatIsDamagedBeforeItsSnapshotGoesOnBehindIt(t *testing.T) {
 		dir := t.TempDir()
 		s, l := reopened(t, dir, LogConfig{Engine: e})
 		appendSamples(t, l, 0, 40)
-		if err := writeSnapshot(osDisk{}, l.dir, snapshotHead{at: sample(59)}, stateIs(60)); err != nil {
+		if err := writeSnapshot(osDisk{}, l.dir, snapshotHead{at: journal.Record(sample(59))}, stateIs(60)); err != nil {
 			t.Fatal(err)
 		}
 		mustClose(t, s)
@@ -283,7 +284,7 @@ func TestWhatASnapshotStandsForIsNotCompared(t *testing.T) {
 		s, l := reopened(t, dir, LogConfig{})
 		appendSamples(t, l, 0, 20)
 		if dir == b {
-			h := snapshotHead{at: sample(9), block: l.End().Block + 1} // its process ended as it began to drop the log
+			h := snapshotHead{at: journal.Record(sample(9)), block: l.state.Load().end.Block + 1} // its process ended as it began to drop the log
 			if err := writeSnapshot(osDisk{}, l.dir, h, stateIs(10)); err != nil {
 				t.Fatal(err)
 			}

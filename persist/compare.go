@@ -66,10 +66,10 @@ func CompareLogs(dirs ...string) (all []Comparison, err error) {
 type side struct {
 	dir   string
 	store engine
-	next  func() (Record, error, bool)
+	next  func() (journal.Record, error, bool)
 	stop  func()
-	at    Record // the next one to be compared
-	some  bool   // there is one
+	at    journal.Record // the next one to be compared
+	some  bool           // there is one
 }
 
 func openSide(s *Store, id LogID) (*side, error) {
@@ -171,7 +171,7 @@ func (c *Comparison) begin(sides []*side) error {
 }
 
 // differ says in what two records differ.
-func differ(a, b Record) string {
+func differ(a, b journal.Record) string {
 	switch {
 	case a.Version != b.Version:
 		return "one of them lacks a record"

@@ -273,7 +273,7 @@ func TestALogIsNotCutWhileRecordsWait(t *testing.T) {
 		appendSamples(t, l, 0, 10)
 		r := sample(10)
 		l.mu.Lock()
-		took := l.journal.Append(&r) // and the writer sleeps on
+		took := l.journal.Append((*journal.Record)(&r)) // and the writer sleeps on
 		l.mu.Unlock()
 		if !took {
 			t.Fatal("no room")

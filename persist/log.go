@@ -16,7 +16,32 @@ import (
 )
 
 // Record is one delivered message in a log.
-type Record = journal.Record
+type Record struct {
+	Version order.Version // its place in the total order; grows within a log
+	Time    order.Time    // of the log's hybrid clock; grows strictly within a log
+	Sender  order.NodeID
+	Number  uint64 // 0, 1, 2 … over the life of the log; set when the record is read or appended
+	Data    []byte
+	// Release is looked at by Append only. If it is not nil, Data is not copied but kept until it is
+	// on disk; then Release is called once, by the goroutine that writes the log.
+	Release func()
+}
+
+func (r Record) String() string { return journal.Record(r).String() }
+
+// End is the place behind the last record of a log.
+type End struct {
+	Records uint64        // how many records there are before it, over the life of the log
+	Version order.Version // of the last record
+	Time    order.Time    // of the last record
+}
+
+// Repaired says what was dropped of a log that was damaged when it was opened.
+type Repaired struct {
+	Blocks  int    // at least so many; 0: nothing was dropped
+	Record  uint64 // the number of the first record that was
+	Version order.Version
+}
 
 // LogID names a log in a store: that of one shard of a subgroup.
 type LogID struct {
@@ -176,7 +201,7 @@ func (l *Log) chain() *journal.Chain {
 // unless the record has a Release, never waits for the disk, and sets the record's time and number. Versions must grow.
 func (l *Log) Append(r *Record) bool {
 	l.mu.Lock()
-	ok := l.done != nil && !l.closing && l.journal.Append(r)
+	ok := l.done != nil && !l.closing && l.journal.Append((*journal.Record)(r))
 	wake := ok && l.idle
 	if wake {
 		l.idle = false
@@ -350,7 +375,7 @@ func (l *Log) Import(ctx context.Context, r Record) error {
 		l.mu.Lock()
 		err := l.imports(&r)
 		var wait <-chan struct{}
-		if err == nil && !l.journal.AppendAt(r) {
+		if err == nil && !l.journal.AppendAt(journal.Record(r)) {
 			wait = l.change()
 		}
 		wake := err == nil && wait == nil && l.idle

@@ -24,13 +24,13 @@ type Info struct {
 	DiskBytes   int64         // that the files take, with what is set aside for what comes
 	Global      order.Version // every member's disk has everything up to it
 	Snapshot    order.Version // of the snapshot beside the log; zero: none
-	Repaired    journal.Repaired
+	Repaired    Repaired
 	Relabelled  bool // its label was damaged, and was written anew when it was opened
 }
 
 // Info describes the log. What cannot be read is left out.
 func (l *Log) Info() Info {
-	i := Info{ID: l.config.ID, Engine: l.config.Engine, Global: *l.global.Load(), Repaired: l.repaired, DiskBytes: diskBytes(l.dir), Relabelled: l.config.relabelled}
+	i := Info{ID: l.config.ID, Engine: l.config.Engine, Global: *l.global.Load(), Repaired: Repaired(l.repaired), DiskBytes: diskBytes(l.dir), Relabelled: l.config.relabelled}
 	if h, err := readSnapshotHead(l.dir); err == nil {
 		i.Snapshot = h.at.Version
 	}
@@ -44,7 +44,7 @@ func (l *Log) Info() Info {
 			i.Bytes = int64(e.Bytes - h.Offset)
 		}
 		if r, ok := b.Oldest(); ok {
-			i.First = r
+			i.First = Record(r)
 		}
 		return nil
 	})
@@ -52,7 +52,10 @@ func (l *Log) Info() Info {
 }
 
 // End is where the log ends on disk, whatever can be read of it.
-func (l *Log) End() journal.End { return l.state.Load().end }
+func (l *Log) End() End {
+	e := l.state.Load().end
+	return End{Records: e.Records, Version: e.Version, Time: e.Time}
+}
 
 // diskBytes adds up the files of a directory.
 func diskBytes(dir string) (bytes int64) {
@@ -109,27 +112,26 @@ func (l *Log) notice(err error) error {
 }
 
 // Get reads the record of a version.
-func (l *Log) Get(v order.Version) (r Record, err error) {
-	err = l.look(func(b *journal.Book) error {
-		n, err := b.Find(v)
-		if err == nil {
-			r, err = b.Read(n)
-		}
-		return err
-	})
-	return r, err
+func (l *Log) Get(v order.Version) (Record, error) {
+	return l.one(func(b *journal.Book) (uint64, error) { return b.Find(v) })
 }
 
 // At reads the last record whose time is not after t.
-func (l *Log) At(t order.Time) (r Record, err error) {
-	err = l.look(func(b *journal.Book) error {
-		n, err := b.FindTime(t)
+func (l *Log) At(t order.Time) (Record, error) {
+	return l.one(func(b *journal.Book) (uint64, error) { return b.FindTime(t) })
+}
+
+// one reads the record whose number is found.
+func (l *Log) one(find start) (Record, error) {
+	var r journal.Record
+	err := l.look(func(b *journal.Book) error {
+		n, err := find(b)
 		if err == nil {
 			r, err = b.Read(n)
 		}
 		return err
 	})
-	return r, err
+	return Record(r), err
 }
 
 // Range reads the records of [from, to). A zero from is the first record that is kept, which is the one behind the snapshot if there is one; a zero to is
@@ -287,7 +289,7 @@ func (c *cursor) stretch(to uint64, yield func(*Record) bool) error {
 			return nil
 		}
 		c.next, c.last = r.Number+1, r.Version
-		if !yield(&r) {
+		if !yield((*Record)(&r)) {
 			return errLeft
 		}
 	}

@@ -43,7 +43,7 @@ func (l *Log) Snapshot(at order.Version, write func(io.Writer) error) error {
 }
 
 // upTo is the last record that is not behind a version, without its data. It may be the one that the snapshot is of.
-func (l *Log) upTo(at order.Version) (r Record, err error) {
+func (l *Log) upTo(at order.Version) (r journal.Record, err error) {
 	if err := l.Err(); err != nil {
 		return r, err
 	}
@@ -78,7 +78,7 @@ func behind(v order.Version) order.Version {
 }
 
 // mayStand says whether a snapshot may stand for all records up to one.
-func (l *Log) mayStand(last Record) error {
+func (l *Log) mayStand(last journal.Record) error {
 	if g := *l.global.Load(); g.Before(last.Version) {
 		return fmt.Errorf("log %v: snapshot of version %v: %w: they have everything up to %v", l.config.ID, last.Version, ErrNotGlobal, g)
 	}
@@ -108,7 +108,7 @@ func (l *Log) OpenSnapshot() (at Record, content io.ReadCloser, err error) {
 		return at, nil, l.notice(err)
 	}
 	s.notice = l.notice
-	return s.head.at, s, nil
+	return Record(s.head.at), s, nil
 }
 
 // Install replaces the snapshot and the log: with another member's snapshot, and no records yet. The next record comes behind at. Nobody may append
@@ -123,7 +123,7 @@ func (l *Log) Install(at Record, content io.Reader) error {
 	if err := l.Err(); err != nil {
 		return err
 	}
-	h := snapshotHead{at: at, block: l.state.Load().end.Block + 1}
+	h := snapshotHead{at: journal.Record(at), block: l.state.Load().end.Block + 1}
 	h.at.Data = nil
 	err := writeSnapshot(l.store.disk, l.dir, h, func(w io.Writer) error {
 		_, err := io.Copy(w, content)

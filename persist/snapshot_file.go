@@ -33,8 +33,8 @@ const (
 
 // snapshotHead is the head of a snapshot's file.
 type snapshotHead struct {
-	at    Record // the last record that it stands for, without data
-	block uint64 // of a snapshot that replaced the log: no block up to this one is part of it. 0: it replaced none
+	at    journal.Record // the last record that it stands for, without data
+	block uint64         // of a snapshot that replaced the log: no block up to this one is part of it. 0: it replaced none
 }
 
 // end is where a log ends that begins behind the snapshot.
@@ -68,7 +68,7 @@ func (h *snapshotHead) decode(b []byte, path string) error {
 	if crc32.Checksum(b[:snapshotHeadBytes-8], castagnoli) != binary.LittleEndian.Uint32(sum) || binary.LittleEndian.Uint32(sum[4:]) != 0 {
 		return damaged(path, "its head has a wrong checksum")
 	}
-	h.at = Record{
+	h.at = journal.Record{
 		Number: word(0), Version: order.Version{View: order.ViewID(word(1)), Seq: order.Seq(word(2))},
 		Time: order.Time(word(3)), Sender: order.NodeID(word(4)),
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/squall-go/squall/internal/journal"
 	"github.com/squall-go/squall/order"
 )
 
@@ -131,7 +132,7 @@ func TestAReaderWhoseRecordsAreDroppedIsTold(t *testing.T) {
 
 func TestADamagedSnapshotIsNamed(t *testing.T) {
 	dir := t.TempDir()
-	if err := writeSnapshot(osDisk{}, dir, snapshotHead{at: sample(3)}, writes("content")); err != nil {
+	if err := writeSnapshot(osDisk{}, dir, snapshotHead{at: journal.Record(sample(3))}, writes("content")); err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(dir, snapshotFile)
@@ -310,7 +311,7 @@ func TestAnInstallThatWasInterruptedIsFinished(t *testing.T) {
 		dir := t.TempDir()
 		s, l := reopened(t, dir, LogConfig{Engine: e})
 		appendSamples(t, l, 0, 30)
-		h := snapshotHead{at: sample(199), block: l.state.Load().end.Block + 1}
+		h := snapshotHead{at: journal.Record(sample(199)), block: l.state.Load().end.Block + 1}
 		if err := writeSnapshot(osDisk{}, l.dir, h, writes("theirs")); err != nil {
 			t.Fatal(err)
 		}
@@ -379,7 +380,7 @@ func openTicks(t *testing.T, f *forgetful) *Log {
 }
 
 func FuzzSnapshotHead(f *testing.F) {
-	h := snapshotHead{at: sample(7), block: 3}
+	h := snapshotHead{at: journal.Record(sample(7)), block: 3}
 	f.Add(h.encode())
 	f.Fuzz(func(t *testing.T, b []byte) {
 		b = append(b, make([]byte, snapshotHeadBytes)...)

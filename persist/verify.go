@@ -277,6 +277,6 @@ func (v *verifier) scan(r *LogReport, store journal.Store, e Engine, dir string,
 	return err
 }
 
-func placeOf(r Record) *Place {
+func placeOf(r journal.Record) *Place {
 	return &Place{Number: r.Number, View: r.Version.View, Seq: r.Version.Seq, Time: r.Time.String()}
 }

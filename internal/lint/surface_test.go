@@ -3,7 +3,6 @@ package lint
 import (
 	"go/ast"
 	"go/token"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -32,9 +31,6 @@ func exportsNoInternalTypes(m *module) {
 	}
 }
 
-// aliased are the internal packages of which persist still exports types.
-var aliased = []string{"internal/journal"}
-
 func isInternal(pkg string) bool { return strings.Contains("/"+pkg+"/", "/internal/") }
 
 // internalNames are the names under which a file imports internal packages of this module.
@@ -42,7 +38,7 @@ func (f file) internalNames() map[string]string {
 	names := map[string]string{}
 	f.imports(func(spec *ast.ImportSpec, p string) {
 		pkg, ok := local(p)
-		if !ok || !isInternal(pkg) || slices.Contains(aliased, pkg) {
+		if !ok || !isInternal(pkg) {
 			return
 		}
 		name := p[strings.LastIndex(p, "/")+1:]
