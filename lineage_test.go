@@ -77,7 +77,9 @@ func TestAnotherGroupOfTheSameNameTakesNothing(t *testing.T) {
 	groups, _ := durableCluster(t, dir, 2, nil)
 	persistSome(t, groups, "precious", 25)
 	first := groups[0].View().Group
-	closeAll(groups...)
+	closeAll(groups[1])
+	awaitView(t, 1, groups[0]) // node 1 is a quorum of the last view
+	closeAll(groups[0])
 
 	two, founded, err := persistentMember(t, 20*time.Second, 2, filepath.Join(dir, "second-2"))
 	if err != nil {
@@ -119,7 +121,9 @@ func TestAProcessThatFindsAnotherGroupOnlyNamesBoth(t *testing.T) {
 	groups, _ := durableCluster(t, dir, 3, nil)
 	persistSome(t, groups, "precious", 5)
 	first := groups[0].View().Group
-	closeAll(groups...)
+	for _, i := range []int{0, 2, 1} { // neither node 1 nor node 3 is a quorum of the last view that it knows
+		closeAll(groups[i])
+	}
 	two, _, err := persistentMember(t, 20*time.Second, 2, filepath.Join(dir, "second-2"))
 	if err != nil {
 		t.Fatal(err)
