@@ -41,6 +41,7 @@ func TestAGroupOfAnEarlierFormatGetsAnIdentityWhenItComesBack(t *testing.T) {
 		}
 		p.again()
 	}
+	awaitAll(all[:2]...)
 	w := outcomes(t, runs(within(t), all[:2]...), 2, order.Version{View: 1, Seq: 2})
 	if w.Group != v.Group || w.Secret != v.Secret || !w.Follows(v) {
 		t.Errorf("view %d is of group %q, view %d of %q", v.ID, v.Group, w.ID, w.Group)

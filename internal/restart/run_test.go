@@ -118,6 +118,14 @@ func (p *process) load() {
 	}
 }
 
+// awaitAll has processes that are a quorum without some of the others wait for all of them, for
+// longer than a busy machine takes to start them.
+func awaitAll(all ...*process) {
+	for _, p := range all {
+		p.Settle = testPatience / 2
+	}
+}
+
 // again makes it the next process with this disk.
 func (p *process) again() {
 	p.load()
@@ -225,6 +233,7 @@ func outcomes(t *testing.T, done chan ended, n int, end order.Version) (v *views
 
 func TestThreeThatStartAgainGoOnTogetherWithTheLongestLog(t *testing.T) {
 	all := members(t, 3)
+	awaitAll(all...)
 	v := outcomes(t, runs(within(t), all...), 3, order.Version{View: 1, Seq: 3})
 	if v.ID != 2 || len(v.Members) != 3 || v.Members[0] != all[0].Self || v.Key() == "" || v.Key() == "first" {
 		t.Fatalf("%+v", v)
@@ -278,8 +287,8 @@ func TestTheyFindEachOtherThroughOneOfThem(t *testing.T) {
 		t.Cleanup(func() { moved.Close() })
 		p.Port, p.Self.Addr = moved, moved.Addr()
 		p.Join = []string{all[0].Self.Addr}
-		p.Settle = 5 * time.Second // nobody goes on before all are here
 	}
+	awaitAll(all...)
 	all[1].Join[0], all[2].Join[0] = all[0].Self.Addr, all[0].Self.Addr
 	v := outcomes(t, runs(within(t), all...), 3, order.Version{View: 1, Seq: 3})
 	if v.Members[2].Addr != all[2].Self.Addr {
@@ -289,9 +298,12 @@ func TestTheyFindEachOtherThroughOneOfThem(t *testing.T) {
 
 func TestARestartCanFollowARestart(t *testing.T) {
 	all := members(t, 3)
+	settle := all[0].Settle
+	awaitAll(all...)
 	outcomes(t, runs(within(t), all...), 3, order.Version{View: 1, Seq: 3})
 	for _, p := range all {
 		p.again()
+		p.Settle = settle
 	}
 	if v := outcomes(t, runs(within(t), all[:2]...), 2, order.Version{View: 1, Seq: 3}); v.ID != 3 {
 		t.Fatalf("%+v", v)
@@ -340,6 +352,7 @@ func TestAConfigurationThatLacksSomethingIsRefused(t *testing.T) {
 
 func TestWhoSpeaksGarbageOrForAnotherClusterChangesNothing(t *testing.T) {
 	all := members(t, 2)
+	awaitAll(all...)
 	done := runs(within(t), all[1])
 	all[1].awaits("waiting for node 1")
 	conn, err := port.Dial(within(t), all[1].Self.Addr, port.KindRestart, nil)
