@@ -30,6 +30,7 @@ type durable struct {
 	server  *logwire.Server
 	witness *restart.Server // tells processes that come back that the group works
 	jobs    *jobs
+	silence func()          // ends the announcements, and waits for that; nil: they have not begun
 	opening context.Context // while the logs of the directory are opened: ends what reads them
 
 	mu      sync.Mutex
@@ -472,6 +473,9 @@ func (d *durable) close() error {
 	d.jobs.close()
 	d.group.port.Handle(port.KindLog, nil)
 	d.group.port.Handle(port.KindRestart, nil)
+	if d.silence != nil {
+		d.silence()
+	}
 	if d.witness != nil {
 		d.witness.Close()
 	}

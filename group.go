@@ -290,6 +290,7 @@ func (g *Group) start() {
 	if g.durable != nil {
 		g.durable.witness = restart.NewServer(g.cfg.Cluster, g.self, g.working)
 		g.port.Handle(port.KindRestart, g.durable.witness.Serve)
+		g.durable.announce()
 		g.durable.begin()
 	}
 	g.announce(g.member.View())

@@ -18,11 +18,17 @@ import (
 // persistentMember starts a member whose log is in a directory. The identities of the groups that it founds go to founded.
 func persistentMember(t testing.TB, within time.Duration, id squall.NodeID, dir string, join ...string) (*squall.Group, *identities, error) {
 	t.Helper()
+	return persistentMemberAt(t, "127.0.0.1:0", within, id, dir, join...)
+}
+
+// persistentMemberAt starts one that listens at an address.
+func persistentMemberAt(t testing.TB, addr string, within time.Duration, id squall.NodeID, dir string, join ...string) (*squall.Group, *identities, error) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), within)
 	defer cancel()
 	k, founded := &keeper{}, &identities{}
 	g, err := squall.Open(ctx, squall.Config{
-		ID: id, Cluster: "durable", Listen: "127.0.0.1:0", Join: join, InitialMembers: 1, Dir: dir, Logger: quiet,
+		ID: id, Cluster: "durable", Listen: addr, Join: join, InitialMembers: 1, Dir: dir, Logger: quiet,
 		Events: func(e squall.Event) {
 			if e, ok := e.(squall.GroupFounded); ok {
 				founded.add(e.Group)

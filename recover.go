@@ -127,6 +127,20 @@ func (g *Group) working() *views.View {
 	return g.member.View()
 }
 
+// announce tells processes that look for the group, at addresses where it is no more, where it is.
+func (d *durable) announce() {
+	g := d.group
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	d.silence = func() { cancel(); <-done }
+	go func() {
+		defer close(done)
+		restart.Announce(ctx, restart.AnnounceConfig{
+			Cluster: g.cfg.Cluster, Self: g.self, Join: g.cfg.Join, View: g.working, Memory: d.memory, TLS: g.cfg.TLS,
+		})
+	}()
+}
+
 // recovered waits until the application has taken over what is in the logs of which this process lacks nothing. The loop runs meanwhile, or the
 // others would take this process for failed; what it delivers is kept.
 func (g *Group) recovered(ctx context.Context) error {

@@ -190,7 +190,7 @@ const (
 )
 
 // contacts returns the addresses at which a process may be: where the view says, where this process
-// was told, and where others found one.
+// was told, where former members were, and where others found one.
 func (c *Core) contacts() (addrs []string) {
 	add := func(addr string) {
 		if addr != c.cfg.Self.Addr && len(addrs) < maxContacts && !slices.Contains(addrs, addr) {
@@ -207,6 +207,9 @@ func (c *Core) contacts() (addrs []string) {
 		for _, m := range c.state.View.Members {
 			add(m.Addr)
 		}
+	}
+	for _, f := range c.state.Former {
+		add(f.Addr)
 	}
 	for _, p := range c.peers {
 		for _, addr := range p.peers {

@@ -45,11 +45,12 @@ func (damage) Is(target error) bool { return target == persist.ErrDamaged }
 //
 //	┌─ "SQV", format: 4 bytes ─┐┌─ crc32c of the JSON, u32 ─┐┌──────── JSON ────────┐
 const (
-	keyNode = "restart/node"  // node and incarnations
-	keyView = "restart/view"  // the last view in force
-	keyVote = "restart/vote"  // echo, promise, vote about what follows it
-	keyLogs = "restart/logs"  // what is incomplete
-	keyRoot = "restart/group" // the secret of the view's group
+	keyNode = "restart/node"   // node and incarnations
+	keyView = "restart/view"   // the last view in force
+	keyVote = "restart/vote"   // echo, promise, vote about what follows it
+	keyLogs = "restart/logs"   // what is incomplete
+	keyRoot = "restart/group"  // the secret of the view's group
+	keyPast = "restart/former" // who was a member
 )
 
 const (
@@ -79,6 +80,9 @@ type (
 		Secret string `json:"secret,omitempty"`
 		Before string `json:"before,omitempty"`
 	}
+	pastPart struct {
+		Former []Former `json:"former,omitempty"`
+	}
 	logsPart struct {
 		View       order.ViewID `json:"view"`
 		Incomplete []Lack       `json:"incomplete,omitempty"`
@@ -103,10 +107,11 @@ func Load(disk Disk) (*Memory, error) {
 	var vote votePart
 	var logs logsPart
 	var group groupPart
+	var past pastPart
 	for _, part := range []struct {
 		key  string
 		into any
-	}{{keyNode, &node}, {keyView, &m.state.Successor}, {keyVote, &vote}, {keyLogs, &logs}, {keyRoot, &group}} {
+	}{{keyNode, &node}, {keyView, &m.state.Successor}, {keyVote, &vote}, {keyLogs, &logs}, {keyRoot, &group}, {keyPast, &past}} {
 		value, err := disk.Get(part.key)
 		if err != nil {
 			return nil, fmt.Errorf("restart: %s: %w", part.key, err)
@@ -122,7 +127,7 @@ func Load(disk Disk) (*Memory, error) {
 	s := &m.state
 	s.Node, s.Incarnations, s.Disk, s.GaveUp = node.Node, node.Incarnations, node.Disk, node.GaveUp
 	s.Echo, s.Promised, s.Accepted, s.Incomplete = vote.Echo, vote.Promised, vote.Accepted, logs.Incomplete
-	s.Secret, s.Before = views.NewSecret(group.Secret), group.Before
+	s.Secret, s.Before, s.Former = views.NewSecret(group.Secret), group.Before, past.Former
 	if err := s.checkGroup(group); err != nil {
 		return nil, damaged(keyRoot, err)
 	}
@@ -156,6 +161,14 @@ func (s *State) checkGroup(g groupPart) error {
 func (s *State) check(voteView, logsView order.ViewID) error {
 	if len(s.Incarnations) > maxIncarnations {
 		return fmt.Errorf("%d incarnations, at most %d", len(s.Incarnations), maxIncarnations)
+	}
+	if len(s.Former) > maxFormer {
+		return fmt.Errorf("%d former members, at most %d", len(s.Former), maxFormer)
+	}
+	for _, f := range s.Former {
+		if err := checkAddr(f.Addr); err != nil {
+			return fmt.Errorf("former node %d: %w", f.ID, err)
+		}
 	}
 	if s.View == nil {
 		if voteView != 0 || logsView != 0 {
@@ -221,13 +234,14 @@ func decode(value []byte, into any) error {
 
 // save makes a state durable: what changed of it, in one transaction.
 func (m *Memory) save(s State) error {
-	var view, group any
+	var view, group, past any
 	at := order.ViewID(0)
 	if s.View != nil {
 		view, at = s.Successor, s.View.ID
 		if s.View.Group != "" {
 			group = groupPart{s.View.Group, s.Secret.Reveal(), s.Before}
 		}
+		past = pastPart{s.Former}
 	}
 	changed := map[string][]byte{}
 	for _, part := range []struct {
@@ -236,7 +250,7 @@ func (m *Memory) save(s State) error {
 	}{
 		{keyNode, nodePart{s.Node, s.Incarnations, s.Disk, s.GaveUp}}, {keyView, view},
 		{keyVote, votePart{at, s.Echo, s.Promised, s.Accepted}}, {keyLogs, logsPart{at, s.Incomplete}},
-		{keyRoot, group},
+		{keyRoot, group}, {keyPast, past},
 	} {
 		if part.what == nil {
 			continue // no view yet, and a view is never forgotten

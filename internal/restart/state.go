@@ -92,6 +92,8 @@ type State struct {
 	Accepted *Accepted
 	// Incomplete are the logs of this process's shards in View that lack more than an end.
 	Incomplete []Lack
+	// Former are processes that were members of the group and are none of View, the latest last.
+	Former []Former
 	// Disk tells this disk from the one that it was before it lost something of a log, and from every other one: it is the incarnation of the first
 	// process that had it. 0: there was none yet.
 	Disk uint64
@@ -148,7 +150,7 @@ func (s *State) move(next Successor) {
 	if e := s.Echo; e != nil && e.View != nil && next.View.ID == e.View.ID+1 && s.stays(e.View, next.View) {
 		s.move(Successor{View: e.View}) // a member of the view after it had installed it, which may not be on the disk
 	}
-	s.Incomplete = s.lacking(next)
+	s.Incomplete, s.Former = s.lacking(next), s.former(next.View)
 	if s.View != nil && s.View.Group == "" && next.View.Group != "" {
 		s.Before = s.View.Key()
 		if next.Secret != "" {

@@ -32,8 +32,11 @@ func (p *process) seek(ask []string) {
 func (p *process) answers(ask []string) *process {
 	w, first := p.world, p.random.IntN(len(ask))
 	for i := range ask {
-		q := w.nodes[w.placeOf[w.nodeAt(ask[(first+i)%len(ask)])]].proc
-		if q != nil && q != p && q.member != nil && !q.over && !q.told && w.near(p, q) {
+		n := w.nodeAt(ask[(first+i)%len(ask)])
+		if n == nil {
+			continue
+		}
+		if q := n.proc; q != nil && q != p && q.member != nil && !q.over && !q.told && w.near(p, q) {
 			return q
 		}
 	}

@@ -21,7 +21,7 @@ var doers = map[string]func(*stage, []string) error{
 	"lose":   func(st *stage, args []string) error { return st.spoil(LostDisk, args) },
 	"damage": func(st *stage, args []string) error { return st.spoil(DamagedLogs, args) },
 	"slow":   (*stage).slow, "reset": (*stage).reset,
-	"join": (*stage).join, "leave": (*stage).leave, "report": (*stage).report,
+	"move": (*stage).move, "join": (*stage).join, "leave": (*stage).leave, "report": (*stage).report,
 	"run": (*stage).run, "expect": (*stage).expect,
 }
 
@@ -321,6 +321,19 @@ func (st *stage) join(args []string) error {
 	}
 	w.pending++
 	(&birth{world: w, node: n}).act(w.now)
+	return nil
+}
+
+// move gives a node another address. The configurations of the others name the one before.
+func (st *stage) move(args []string) error {
+	nodes, err := st.nodes(args)
+	if err != nil || len(nodes) != 1 {
+		return or(err, usage("move ID"))
+	}
+	if n := nodes[0]; n.proc != nil && !n.proc.over {
+		return fmt.Errorf("node %d has a process, which keeps its address", n.ID)
+	}
+	nodes[0].moved++
 	return nil
 }
 

@@ -8,7 +8,6 @@ import (
 
 	"github.com/squall-go/squall/internal/join"
 	"github.com/squall-go/squall/internal/simnet"
-	"github.com/squall-go/squall/order"
 )
 
 // talk is a conversation of a process that joins, or of a member with one.
@@ -48,7 +47,7 @@ func (p *process) accept(c *simnet.Conn) {
 func (p *process) apply(talks *[]*talk, e join.Effects) {
 	w := p.world
 	for _, d := range e.Dials {
-		*talks = append(*talks, &talk{ticket: d.Ticket, conn: w.net.Dial(p.self.ID, w.nodeAt(d.Addr))})
+		*talks = append(*talks, &talk{ticket: d.Ticket, conn: w.dial(p, d.Addr)})
 	}
 	for _, s := range e.Says {
 		if t := find(*talks, s.To); t != nil {
@@ -76,9 +75,23 @@ func (p *process) apply(talks *[]*talk, e join.Effects) {
 	}
 }
 
-func (w *world) nodeAt(addr string) order.NodeID {
-	i := slices.IndexFunc(w.nodes, func(n *node) bool { return address(n.ID) == addr })
-	return w.nodes[i].ID
+// dial begins a conversation with the process at an address. Where no node is any more, the call is
+// refused, as one to the caller itself is.
+func (w *world) dial(p *process, addr string) *simnet.Conn {
+	to := p.self.ID
+	if n := w.nodeAt(addr); n != nil {
+		to = n.ID
+	}
+	return w.net.Dial(p.self.ID, to)
+}
+
+// nodeAt returns the node that has an address; nil: there is none.
+func (w *world) nodeAt(addr string) *node {
+	i := slices.IndexFunc(w.nodes, func(n *node) bool { return n.address() == addr })
+	if i < 0 {
+		return nil
+	}
+	return w.nodes[i]
 }
 
 func find(talks []*talk, ticket join.Ticket) *talk {

@@ -102,7 +102,7 @@ func (w *world) process(n *node) *process {
 	}
 	p := &process{
 		world: w, node: n, pace: n.Pace, flows: map[*ledger]*flow{},
-		self:   views.Member{ID: n.ID, Incarnation: incarnation, Addr: address(n.ID)},
+		self:   views.Member{ID: n.ID, Incarnation: incarnation, Addr: n.address()},
 		random: rand.New(rand.NewPCG(w.plan.Seed, 100+uint64(n.place)+incarnation<<32)),
 	}
 	p.offers = shard.Offers[offered]{Self: n.ID, Keeps: func(name string) bool { return w.handsOver(w.declNamed(name)) }}
@@ -116,7 +116,11 @@ func (w *world) process(n *node) *process {
 	return p
 }
 
+// address is where a node's processes are before it moves: what the configurations of the others name.
 func address(id order.NodeID) string { return fmt.Sprintf("node-%d:1", id) }
+
+// address is where the node's processes are.
+func (n *node) address() string { return fmt.Sprintf("node-%d:%d", n.ID, 1+n.moved) }
 
 // local is the time on the process's own clock.
 func (p *process) local() time.Duration { return p.world.now + p.jumped }
@@ -139,6 +143,9 @@ func (p *process) enter(v *views.View) (err error) {
 	})
 	if err != nil {
 		return err
+	}
+	if p.memory != nil {
+		w.schedule.add(w.now, &announcing{p, restart.NewAnnouncer(cluster, p.self, p.asks(), p.restartTimes())})
 	}
 	p.observeLogs()
 	w.net.Listen(p.self.ID, p.accept)

@@ -28,9 +28,14 @@ func (p *process) comeBack() {
 	}
 	p.core = restart.NewCore(restart.CoreConfig{
 		Cluster: cluster, Self: p.self, Join: p.asks(), Logs: p.logEnds, Place: p.goOn, Persistent: w.persistent,
-		Times: restart.Times{Beat: w.plan.Heartbeat(), Silence: 4 * w.plan.FailAfter(), Settle: w.plan.FailAfter()},
+		Times: p.restartTimes(),
 	}, p.memory.State())
 	p.obey(p.core.Start(p.local()))
+}
+
+func (p *process) restartTimes() restart.Times {
+	plan := p.world.plan
+	return restart.Times{Beat: plan.Heartbeat(), Silence: 4 * plan.FailAfter(), Settle: plan.FailAfter()}
 }
 
 func (w *world) persistent(name string) bool {
@@ -192,10 +197,36 @@ func (p *process) restartOn() (work int) {
 	return 1
 }
 
+// announcing is what a member does beside its loop: it announces the group where processes may look
+// for it in vain.
+type announcing struct {
+	proc *process
+	core *restart.Announcer
+}
+
+// act implements actor.
+func (a *announcing) act(now time.Duration) time.Duration {
+	p := a.proc
+	if p.over || p.told {
+		return never
+	}
+	if now < p.hangs {
+		return p.hangs
+	}
+	p.survive(func() {
+		for _, s := range a.core.Tick(now, p.member.View(), p.memory.State().Former) {
+			if p.post(s, 0); p.over {
+				return
+			}
+		}
+	})
+	return max(now, a.core.Next())
+}
+
 // post sends a letter. One in some is lost.
 func (p *process) post(s restart.Send, pause time.Duration) {
 	w := p.world
-	i := slices.IndexFunc(w.nodes, func(n *node) bool { return address(n.ID) == s.To })
+	i := slices.IndexFunc(w.nodes, func(n *node) bool { return n.address() == s.To })
 	if i < 0 || w.letters.oneIn(w.plan.Keep.LostIn) {
 		return
 	}
@@ -248,7 +279,7 @@ func (p *process) hearLetter(l *letter) {
 		p.obey(p.core.Hear(p.local(), l.what))
 		p.wake()
 	case p.member != nil && !p.told && l.what.Verb != restart.Running:
-		p.post(restart.Send{To: address(l.from.self.ID), Message: p.works(l.what)}, 0)
+		p.post(restart.Send{To: l.what.From.Addr, Message: p.works(l.what)}, 0)
 	}
 }
 

@@ -34,6 +34,7 @@ import (
 //	hang 1 5ms, jump 1 5ms           it does nothing for that long; its clock jumps ahead
 //	cut 1 3, heal 1 3, part 1 2, heal   one direction between two nodes; all ways between some nodes and the rest; everything
 //	join 9 2, leave 3, report 1 3    9 asks 2, or comes back with its disk; 1 takes 3 for failed
+//	move 1                           its later processes have another address, which no configuration names
 //	fill 1, slow 1 5ms [a], lose 1   its disk is full; takes long for a subgroup's log; it ends, and its disk is replaced by an empty one
 //	reset 9 1, reset 9 1 half        9's conversations with 1, or with all, break: what is on its way is lost; half: 1 hears nothing
 //	damage 1                         it ends, and the ends of its logs cannot be read any more

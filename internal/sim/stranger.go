@@ -36,7 +36,7 @@ func (f *fault) strange(p *process) {
 	}
 	n.Times, n.Returns = n.times+1, f.plan.For+w.plan.FailAfter()
 	(&fault{world: w, plan: Fault{Kind: Crash}}).crash(p)
-	s := &stranger{world: w, node: n, self: views.Member{ID: n.ID, Incarnation: 1 << 40, Addr: address(n.ID)}}
+	s := &stranger{world: w, node: n, self: views.Member{ID: n.ID, Incarnation: 1 << 40, Addr: n.address()}}
 	v, _, err := views.Place(views.Placement{
 		ID: 1 << 20, Cluster: cluster, Key: w.key(), Group: "another group", Secret: views.NewSecret(w.key()),
 		Members: []views.Member{s.self}, Declarations: w.plan.Decls, Layouts: layouts,
