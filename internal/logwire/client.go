@@ -29,6 +29,17 @@ type Client struct {
 	Back func()          // optional: told once when it is there again
 }
 
+// Identity returns the group whose logs the member has, as it says; empty: it is of none yet, or of
+// one of an earlier format.
+func (c *Client) Identity(ctx context.Context) (string, error) {
+	s, err := c.dial(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer s.close()
+	return s.group, nil
+}
+
 // List describes all logs of the member.
 func (c *Client) List(ctx context.Context) (all []persist.Info, err error) {
 	s, err := c.dial(ctx)

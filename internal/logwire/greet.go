@@ -109,36 +109,37 @@ func refused(err error) bool {
 	return errors.Is(err, ErrNotAdmitted) || errors.Is(err, ErrFormat) || errors.Is(err, ErrOtherCluster)
 }
 
-// greet is the reader's side. A reader of a group believes no other one, and no member that does not know the secret (LW5).
-func (c *Client) greet(on *wire.Conn) error {
+// greet is the reader's side, and returns the group that the member names. A reader of a group believes no other one, and no member that does not know the secret (LW5).
+func (c *Client) greet(on *wire.Conn) (group string, err error) {
 	on.Greet()
 	defer on.Greeted()
 	var theirs challenge
 	if err := on.Hear(&theirs); err != nil {
-		return err
+		return "", err
 	}
 	if theirs.Format != formatVersion {
-		return fmt.Errorf("%w: it has %d, this side %d", ErrFormat, theirs.Format, formatVersion)
+		return "", fmt.Errorf("%w: it has %d, this side %d", ErrFormat, theirs.Format, formatVersion)
 	}
 	mine := hello{Format: formatVersion, Cluster: c.Cluster, Group: c.Group, Nonce: trust.NewNonce()}
 	if !c.Secret.None() {
 		mine.Proof = c.Secret.Sum(proofOfReader, about(theirs.Nonce, mine.Nonce))
 	}
 	if err := on.Say(mine); err != nil {
-		return err
+		return "", err
 	}
 	var w welcome
 	if err := on.Hear(&w); err != nil {
-		return err
+		return "", err
 	}
-	other := views.OtherHistory("the member", c.Group, wire.Clip(w.Group, maxTextBytes))
+	group = wire.Clip(w.Group, maxTextBytes)
+	other := views.OtherHistory("the member", c.Group, group)
 	switch {
 	case w.Code != "" && c.Group != "" && (w.Group != c.Group || w.Code == codeOf(ErrNotAdmitted)): // it knows another secret
-		return fmt.Errorf("%w: %w", other, fromRemote(w.Code, w.Text))
+		return "", fmt.Errorf("%w: %w", other, fromRemote(w.Code, w.Text))
 	case w.Code != "":
-		return fromRemote(w.Code, w.Text)
+		return "", fromRemote(w.Code, w.Text)
 	case c.Group != "" && (w.Group != c.Group || !c.Secret.Vouches(proofOfMember, about(mine.Nonce, theirs.Nonce), w.Proof)):
-		return other
+		return "", other
 	}
-	return nil
+	return group, nil
 }

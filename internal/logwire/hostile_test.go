@@ -188,7 +188,7 @@ func TestAHostileReaderIsTurnedAway(t *testing.T) {
 				t.Fatal(err)
 			}
 			on := wire.New(conn, quick, maxFrameBytes)
-			if err := h.client().greet(on); err != nil {
+			if _, err := h.client().greet(on); err != nil {
 				t.Fatal(err)
 			}
 			done := make(chan struct{})

@@ -22,6 +22,8 @@ type session struct {
 	conn *wire.Conn
 	max  int // bytes of a record
 
+	group string // of which the member says that it is; proved only to a reader of that group
+
 	heard func() // optional: told of every frame but one that ends an answer
 
 	stop    func() // of the pulses
@@ -42,7 +44,7 @@ func (c *Client) dial(ctx context.Context) (*session, error) {
 		s.max = maxRecordBytes
 	}
 	s.detach = context.AfterFunc(ctx, func() { raw.Close() })
-	if err := c.greet(s.conn); err != nil {
+	if s.group, err = c.greet(s.conn); err != nil {
 		s.detach()
 		raw.Close()
 		return nil, s.because(err)

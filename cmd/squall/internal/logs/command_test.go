@@ -21,6 +21,7 @@ import (
 func TestADirectoryAndAMemberAreListedAlike(t *testing.T) {
 	t.Parallel()
 	dir := stopped(t, "node1", 1, persist.LogConfig{ID: orders}, records(25)...)
+	inGroup(t, dir, 1)
 	addr, _ := running(t, records(25)...)
 	text := sizes.ReplaceAllStringFunc(must(t, "ls", dir), func(s string) string { return strings.Repeat("#", len(s)) })
 	golden(t, "ls", text)
@@ -29,7 +30,7 @@ func TestADirectoryAndAMemberAreListedAlike(t *testing.T) {
 		if err := json.Unmarshal([]byte(must(t, "ls", "--json", target)), r); err != nil {
 			t.Fatal(err)
 		}
-		if e := r.Logs[0]; r.Target != target || e.Records != 25 || e.Last.Version != "3:12" || e.Log != "orders.0" || e.OnDisk == 0 {
+		if e := r.Logs[0]; r.Target != target || r.Group != history || e.Records != 25 || e.Last.Version != "3:12" || e.Log != "orders.0" || e.OnDisk == 0 {
 			t.Errorf("%+v", r)
 		}
 	}
@@ -37,7 +38,7 @@ func TestADirectoryAndAMemberAreListedAlike(t *testing.T) {
 		t.Errorf("%+v is not %+v", a, b)
 	}
 	empty := stopped(t, "empty", 1, persist.LogConfig{ID: persist.LogID{Name: "prices", Shard: 2}})
-	if out := must(t, "ls", empty); !strings.Contains(out, "prices.2") {
+	if out := must(t, "ls", empty); !strings.Contains(out, "prices.2") || strings.Contains(out, "group") {
 		t.Error(out)
 	}
 }

@@ -25,6 +25,7 @@ func TestTheDocumentIsTrue(t *testing.T) {
 	for i, name := range []string{"node1", "node2", "node3"} {
 		node := order.NodeID(i + 1)
 		dir := stopped(t, name, node, persist.LogConfig{ID: orders, Sign: keyOf(node)}, records(25-2*(i%2))...)
+		inGroup(t, dir, node)
 		if err := os.Rename(dir, name); err != nil {
 			t.Fatal(err)
 		}

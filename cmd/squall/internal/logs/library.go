@@ -9,12 +9,15 @@ import (
 	"strings"
 
 	"github.com/squall-go/squall/internal/logwire"
+	"github.com/squall-go/squall/internal/restart"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/persist"
 )
 
 // library is what logs are read from.
 type library interface {
+	// Identity is the group whose logs these are; empty: none is known.
+	Identity(ctx context.Context) (string, error)
 	// List describes all logs that can be read. With an error, those that cannot are missing.
 	List(ctx context.Context) ([]persist.Info, error)
 	Get(ctx context.Context, id persist.LogID, v order.Version) (persist.Record, error)
@@ -67,6 +70,14 @@ func (d *directory) log(ctx context.Context, id persist.LogID) (*persist.Log, er
 		d.logs[id] = l
 	}
 	return l, err
+}
+
+func (d *directory) Identity(context.Context) (string, error) {
+	m, err := restart.Load(d.store)
+	if err != nil || m.View() == nil {
+		return "", err
+	}
+	return m.View().Group, nil
 }
 
 func (d *directory) List(ctx context.Context) (all []persist.Info, err error) {

@@ -45,6 +45,7 @@ func newListCommand() *cobra.Command {
 // Listing is what "squall log ls --json" prints.
 type Listing struct {
 	Target string  `json:"target"`
+	Group  string  `json:"group,omitempty"` // whose logs these are; empty: none is known
 	Logs   []Entry `json:"logs"`
 }
 
@@ -97,7 +98,9 @@ func list(ctx context.Context, l library, name string, asJSON bool, out io.Write
 	if err != nil && len(all) == 0 {
 		return err
 	}
-	r := Listing{Target: name, Logs: []Entry{}}
+	group, unknown := l.Identity(ctx)
+	err = errors.Join(err, unknown)
+	r := Listing{Target: name, Group: group, Logs: []Entry{}}
 	for i := range all {
 		r.Logs = append(r.Logs, entryOf(&all[i]))
 	}
@@ -108,7 +111,11 @@ func list(ctx context.Context, l library, name string, asJSON bool, out io.Write
 		_, printing := fmt.Fprintf(out, "%s has no logs\n", name)
 		return errors.Join(err, printing)
 	}
-	_, printing := io.WriteString(out, r.table(all)+"\n")
+	text := r.table(all) + "\n"
+	if r.Group != "" {
+		text = "group " + r.Group + "\n" + text
+	}
+	_, printing := io.WriteString(out, text)
 	return errors.Join(err, printing)
 }
 

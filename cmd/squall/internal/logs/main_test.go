@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/ed25519"
 	"encoding/hex"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -19,8 +20,10 @@ import (
 
 	"github.com/squall-go/squall/fabric/port"
 	"github.com/squall-go/squall/internal/logwire"
+	"github.com/squall-go/squall/internal/restart"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/persist"
+	"github.com/squall-go/squall/views"
 )
 
 var update = flag.Bool("update", false, "write what was printed to testdata")
@@ -166,6 +169,31 @@ func running(t *testing.T, all ...persist.Record) (addr string, l *persist.Log) 
 	return settling(t, nil, all...)
 }
 
+// history is the identity of the group that has the logs.
+const history = "XV2QM7TZ4KBRN5W3JYHD6CPAEL"
+
+// inGroup lets a member that has stopped know that it was in the group.
+func inGroup(t *testing.T, dir string, node order.NodeID) {
+	t.Helper()
+	self := views.Member{ID: node, Incarnation: 7, Addr: "10.0.0.1:1"}
+	v := (&views.View{ID: 3, Cluster: "shop", Members: []views.Member{self}}).WithKey("k")
+	v.Found(history, views.NewSecret("secret"))
+	s, err := persist.Open(persist.StoreConfig{Dir: dir, Cluster: "shop", Node: node})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := restart.Load(s)
+	if err == nil {
+		err = m.Begin(self)
+	}
+	if err == nil {
+		err = m.Enter(v, nil)
+	}
+	if err := errors.Join(err, s.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // settling is one that answers what is asked by time when a function says so.
 func settling(t *testing.T, settle func(context.Context, order.Time) error, all ...persist.Record) (addr string, l *persist.Log) {
 	t.Helper()
@@ -177,6 +205,7 @@ func settling(t *testing.T, settle func(context.Context, order.Time) error, all 
 	}
 	server := logwire.NewServer(logwire.ServerConfig{
 		Cluster: "shop", List: func() []persist.LogID { return []persist.LogID{orders} },
+		Identity: func() (string, views.Secret) { return history, views.Secret{} },
 		Find: func(id persist.LogID) *persist.Log {
 			if id == orders {
 				return l
