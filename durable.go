@@ -13,7 +13,9 @@ import (
 
 	"github.com/squall-go/squall/fabric/port"
 	"github.com/squall-go/squall/internal/descriptors"
+	"github.com/squall-go/squall/internal/join"
 	"github.com/squall-go/squall/internal/journal"
+	"github.com/squall-go/squall/internal/life"
 	"github.com/squall-go/squall/internal/logwire"
 	"github.com/squall-go/squall/internal/member"
 	"github.com/squall-go/squall/internal/restart"
@@ -73,24 +75,71 @@ func (g *Group) openDurable(ctx context.Context) (err error) {
 		return err
 	}
 	d.opening = ctx
-	defer func() { d.opening = nil }()
+	return nil
+}
+
+// onDisk returns the logs that are in Dir, but for those of subgroups that are declared no more, which stay as they are.
+func (d *durable) onDisk() (logs []restart.LogID, err error) {
 	ids, err := d.store.Logs()
-	if err != nil {
-		return err
-	}
 	for _, id := range ids {
-		if d.declaration(id) < 0 {
-			continue // of a subgroup that is declared no more: it stays as it is
-		}
-		if _, err := d.keep(id); err != nil {
-			return err
+		if d.declaration(id) >= 0 {
+			logs = append(logs, restart.LogID(id))
 		}
 	}
+	return logs, err
+}
+
+// perform does what has to be done on the disk.
+func (d *durable) perform(e life.Effect) (r life.Result) {
+	g, id := d.group, persist.LogID(e.Log)
+	switch e.Do {
+	case life.OpenLog:
+		r.Err = d.openLog(id, false)
+	case life.NoteLack:
+		r.Err = d.memory.Lacks(e.Log)
+	case life.CutDamage:
+		if r.Err = d.openLog(id, true); r.Err == nil {
+			g.cfg.emit(LogRepaired{Subgroup: id.Name, Shard: id.Shard, Damage: e.Err})
+		}
+	case life.SetAside:
+		told := LogRepaired{Subgroup: id.Name, Shard: id.Shard, Damage: e.Err}
+		if told.Aside, r.Err = d.store.SetAside(id); r.Err == nil {
+			r.Err = d.openLog(id, true)
+		}
+		if r.Err == nil {
+			g.cfg.emit(told)
+		}
+	case life.ServeLogs:
+		d.serve()
+	case life.NoteSelf:
+		if e.Anew { // the one before may have become a member of something
+			g.self.Incarnation = join.NewIncarnation()
+			g.present()
+		}
+		r.Err = d.memory.Begin(g.self)
+		g.self.Disk, g.self.GaveUp = d.memory.Disk(), d.memory.GaveUp()
+	case life.NoteView:
+		r.Err = d.memory.Enter(e.View, e.Logs)
+	}
+	switch {
+	case r.Err == nil:
+	case errors.Is(r.Err, persist.ErrDamaged) && (e.Do == life.OpenLog || e.Do == life.CutDamage):
+		r.Outcome = life.Damaged
+	case e.Do <= life.SetAside:
+		r = life.Result{Outcome: life.Fatal, Err: fmt.Errorf("log of subgroup %q: %w", id.Name, r.Err)}
+	default:
+		r.Outcome = life.Fatal
+	}
+	return r
+}
+
+func (d *durable) serve() {
+	g := d.group
+	d.opening = nil
 	d.server = logwire.NewServer(logwire.ServerConfig{
 		Cluster: g.cfg.Cluster, Find: d.find, List: d.list, Partial: d.partial, Settle: d.settle, Identity: d.identity, Open: g.cfg.OpenLogs, Reject: g.port.Reject,
 	})
 	g.port.Handle(port.KindLog, d.server.Serve)
-	return nil
 }
 
 // declaration returns the index of a log's subgroup among those that are declared persistent, or
@@ -99,92 +148,60 @@ func (d *durable) declaration(id persist.LogID) int {
 	return slices.IndexFunc(d.group.cfg.Subgroups, func(sg SubgroupConfig) bool { return sg.Name == id.Name && sg.Mode == Persistent })
 }
 
-// keep opens a log, once. The end of one that is damaged is dropped, and whatever was in it has to come from others: until then the log
-// lacks something.
+// keep returns a log, and opens it if it is not open.
 func (d *durable) keep(id persist.LogID) (*shardLog, error) {
+	if k := d.get(id); k != nil {
+		return k, nil
+	}
+	if err := d.openLog(id, false); err != nil {
+		return nil, fmt.Errorf("log of subgroup %q: %w", id.Name, err)
+	}
+	return d.get(id), nil
+}
+
+func (d *durable) get(id persist.LogID) *shardLog {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if k := d.logs[id]; k != nil {
-		return k, nil
+	return d.logs[id]
+}
+
+// openLog opens a log that is not open, and with repair drops its damaged end.
+func (d *durable) openLog(id persist.LogID, repair bool) (err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.logs[id] != nil {
+		return nil
 	}
 	g := d.group
 	n := d.declaration(id)
 	cfg := g.cfg.Subgroups[n].Log
 	k := &shardLog{room: make(chan struct{}, 1)}
 	open := persist.LogConfig{
-		ID: id, Context: d.opening, Engine: cfg.Engine, MemoryBytes: cfg.MemoryBytes, Retain: cfg.Retain, Sign: cfg.Sign,
+		ID: id, Context: d.opening, Engine: cfg.Engine, MemoryBytes: cfg.MemoryBytes, Retain: cfg.Retain, Sign: cfg.Sign, Repair: repair,
 		Wake: func() { g.parker.Wake(); k.wake() },
 		Failed: func(err error) {
 			d.failed(fmt.Errorf("log of subgroup %q: %w", id.Name, err))
 		},
 		Damaged: func(err error) { d.jobs.add(func() { d.found(id, err) }) },
 	}
-	var err error
-	k.log, err = descriptors.Retry(func() (*persist.Log, error) { return d.store.Log(open) })
-	if errors.Is(err, persist.ErrDamaged) {
-		k.log, err = d.repair(open, err)
-	} else if err == nil {
-		d.tellTorn(k.log)
+	if k.log, err = descriptors.Retry(func() (*persist.Log, error) { return d.store.Log(open) }); err != nil {
+		return err
 	}
-	if err != nil {
-		return nil, fmt.Errorf("log of subgroup %q: %w", id.Name, err)
+	if !repair {
+		d.tellTorn(k.log)
 	}
 	k.recorder = member.NewRecorder(member.RecorderConfig{
 		Log: memberLog{k.log}, Receiver: g.apps[n], AfterPersist: cfg.DeliverAfterPersist, Memory: cfg.MemoryBytes,
 		Self: g.cfg.ID, Observe: func(t order.Time) { g.member.Hear(t) },
 	})
 	d.logs[id] = k
-	return k, nil
+	return nil
 }
 
 // memberLog is a log as package member uses it.
 type memberLog struct{ *persist.Log }
 
 func (l memberLog) Append(r *journal.Record) bool { return l.Log.Append((*persist.Record)(r)) }
-
-// keepAll opens the logs of this process's shards in a view; nil: there is none.
-func (d *durable) keepAll(v *views.View) error {
-	if v == nil {
-		return nil
-	}
-	self, ok := v.RankOf(d.group.cfg.ID)
-	for _, sg := range v.Subgroups {
-		if ok && sg.Mode == Persistent && sg.Has(self) {
-			if _, err := d.keep(shardID(sg)); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// repair drops the damaged end of a log, or all of one that cannot be read, but not before it is on disk that the log lacks something now.
-func (d *durable) repair(open persist.LogConfig, damage error) (*persist.Log, error) {
-	id := restart.LogID(open.ID)
-	if !d.memory.Elsewhere(id) {
-		return nil, fmt.Errorf("%w; %s", damage, nowhereElse)
-	}
-	if err := d.memory.Lacks(id); err != nil {
-		return nil, err
-	}
-	told := LogRepaired{Subgroup: open.ID.Name, Shard: open.ID.Shard, Damage: damage}
-	open.Repair = true
-	l, err := d.store.Log(open)
-	if errors.Is(err, persist.ErrDamaged) {
-		if told.Aside, err = d.store.SetAside(open.ID); err == nil {
-			l, err = d.store.Log(open)
-		}
-	}
-	if err != nil {
-		return nil, err
-	}
-	d.group.cfg.emit(told)
-	return l, nil
-}
-
-// nowhereElse says what can be done about a log that is damaged where no other process has it.
-const nowhereElse = "but no other member of the last view has it: restore the directory from a copy, or lose what is damaged with `squall log repair DIRECTORY`, " +
-	"with --give-up if all of it is missing"
 
 // found is called for the first damage that a reader of the log finds.
 func (d *durable) found(id persist.LogID, damage error) {
@@ -198,8 +215,8 @@ func (d *durable) found(id persist.LogID, damage error) {
 // condemn notes that a log is damaged where it cannot be cut now, and returns the damage: the next
 // process cuts it, and gets the rest from others.
 func (d *durable) condemn(id persist.LogID, damage error) error {
-	if !d.memory.Elsewhere(restart.LogID(id)) {
-		return fmt.Errorf("%w; %s", damage, nowhereElse)
+	if !d.memory.State().Elsewhere(restart.LogID(id)) {
+		return life.NowhereElse(damage)
 	}
 	err := d.memory.Lacks(restart.LogID(id))
 	if err == nil {
@@ -230,9 +247,7 @@ func (d *durable) identity() (group string, secret views.Secret) {
 }
 
 func (d *durable) find(id persist.LogID) *persist.Log {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if k := d.logs[id]; k != nil {
+	if k := d.get(id); k != nil {
 		return k.log
 	}
 	return nil
@@ -352,16 +367,19 @@ func (d *durable) begin() {
 	}
 }
 
-// record makes a decision durable beside the loop. The logs that this process needs in the next view are made there, too: the loop waits for no disk.
+// record makes a decision durable beside the loop. The logs that this process needs in the next view are opened there, too: the loop waits for
+// no disk.
 func (g *Group) record(v *views.View, b views.Ballot, d *views.Decision, done func()) {
 	g.durable.jobs.add(func() {
-		err := g.durable.keepAll(d.View)
-		if err == nil {
-			err = g.durable.memory.Echo(v.ID, b, d.View)
-		}
-		if err != nil {
-			g.fail(fmt.Errorf("recording what follows view %d: %w", v.ID, err))
-			return
+		for _, e := range g.life.Decision(d.View) {
+			err := g.durable.perform(e).Err
+			if e.Do == life.NoteDecision {
+				err = g.durable.memory.Echo(v.ID, b, d.View)
+			}
+			if err != nil {
+				g.fail(fmt.Errorf("recording what follows view %d: %w", v.ID, err))
+				return
+			}
 		}
 		done()
 	})
@@ -374,44 +392,6 @@ func (d *durable) entered(v *views.View) {
 			d.group.fail(fmt.Errorf("recording view %d: %w", v.ID, err))
 		}
 	})
-}
-
-// lacking returns the logs of this process of which others have more.
-func (d *durable) lacking(v *views.View) (ids []restart.LogID) {
-	self, _ := v.RankOf(d.group.cfg.ID)
-	for _, sg := range v.Subgroups {
-		if sg.Mode == Persistent && slices.Contains(sg.Fresh, self) {
-			ids = append(ids, restart.LogID(shardID(sg)))
-		}
-	}
-	return ids
-}
-
-// catchUp makes a log what others have, up to a version; zero: they have nothing. It goes on until ctx ends.
-func (d *durable) catchUp(ctx context.Context, id persist.LogID, last order.Version, sources func() []logwire.Source) error {
-	if last == (order.Version{}) {
-		return d.cutAll(id)
-	}
-	pause := 10 * time.Millisecond
-	for {
-		err := d.catchUpOnce(ctx, id, logwire.After(last), false, sources())
-		switch {
-		case err == nil:
-			return nil
-		case ctx.Err() != nil:
-			return fmt.Errorf("log of subgroup %q: catching up: %w: %w", id.Name, context.Cause(ctx), err)
-		case errors.Is(err, persist.ErrDamaged) && !errors.Is(err, logwire.ErrNoSource):
-			return d.condemn(id, err)
-		case !errors.Is(err, logwire.ErrNoSource): // it is this process's own log that says so
-			return err
-		}
-		select {
-		case <-time.After(pause):
-			pause = min(2*pause, time.Second)
-		case <-ctx.Done():
-			return fmt.Errorf("log of subgroup %q: catching up: %w: %w", id.Name, context.Cause(ctx), err)
-		}
-	}
 }
 
 // cutAll empties a log of which the others have nothing.
@@ -430,20 +410,26 @@ func (d *durable) cutAll(id persist.LogID) error {
 	return nil
 }
 
-func (d *durable) catchUpOnce(ctx context.Context, id persist.LogID, before order.Version, keep bool, sources []logwire.Source) error {
-	if len(sources) == 0 {
-		return fmt.Errorf("log of subgroup %q: %w: no other member has it", id.Name, logwire.ErrNoSource)
+// catchUp has a log get what a source has.
+func (d *durable) catchUp(ctx context.Context, e life.Effect) life.Result {
+	id, before := persist.LogID(e.Log), order.Version{}
+	if e.Last != before {
+		before = logwire.After(e.Last)
 	}
 	got, err := d.askForLog(ctx, id, logwire.CatchUpConfig{
-		Sources: sources, Before: before, Keep: keep,
+		Sources: []logwire.Source{logwire.Source(e.Source)}, Before: before, Keep: e.Keep,
 		Failed: func(s logwire.Source, err error) {
 			d.group.cfg.emit(StateSourceFailed{Subgroup: id.Name, Shard: id.Shard, Source: s.Node, Err: err})
 		},
 	})
-	if err == nil {
+	switch {
+	case err == nil:
 		d.tellCaughtUp(id, got)
+		return life.Result{}
+	case errors.Is(err, logwire.ErrNoSource):
+		return life.Result{Outcome: life.Failed, Err: err, Progress: got.Records > 0 || got.Snapshot != Version{}}
 	}
-	return err
+	return life.Result{Outcome: life.Fatal, Err: err}
 }
 
 // askForLog has a log become that of its sources.

@@ -18,6 +18,7 @@ import (
 	"github.com/squall-go/squall/fabric/port"
 	"github.com/squall-go/squall/internal/auto"
 	"github.com/squall-go/squall/internal/join"
+	"github.com/squall-go/squall/internal/life"
 	"github.com/squall-go/squall/internal/member"
 	"github.com/squall-go/squall/internal/restart"
 	"github.com/squall-go/squall/internal/shard"
@@ -44,7 +45,8 @@ type Group struct {
 	apps    []application // in the same order
 	states  *states
 	durable *durable // nil: no subgroup is persistent
-	made    made     // the last view that this process made; used by the loop only, and by Open before the loop runs
+	life    *life.Core
+	made    made // the last view that this process made; used by the loop only, and by Open before the loop runs
 
 	identity   *trust.Identity // key and certificate by which the others recognise this process
 	rejections rejections
@@ -123,18 +125,19 @@ func (g *Group) open(ctx context.Context) (err error) {
 	if err = g.openDurable(ctx); err != nil {
 		return err
 	}
-	outcome, err := g.find(ctx)
-	if err != nil {
-		return err
-	}
-	if len(outcome.Unmet) > 0 {
-		g.made = made{outcome.View.Key(), outcome.Unmet}
-	}
-	if err = g.reserve.fit(len(outcome.View.Members)); err == nil {
+	o := &opening{Group: g, ctx: ctx}
+	err = o.run()
+	outcome := o.outcome
+	if err == nil {
+		if len(outcome.Unmet) > 0 {
+			g.made = made{outcome.View.Key(), outcome.Unmet}
+		}
 		err = g.enter(ctx, outcome)
 	}
 	if err != nil {
-		outcome.Abort(err)
+		if outcome != nil {
+			outcome.Abort(err)
+		}
 		return err
 	}
 	if outcome.Founded {
@@ -161,7 +164,7 @@ func (g *Group) candidates() {
 	g.member.Call(func() { g.member.Join(g.door.Candidates()) })
 }
 
-func (g *Group) joinConfig() join.Config {
+func (g *Group) joinConfig(ask []string) join.Config {
 	c := &g.cfg
 	var group string
 	var secret views.Secret
@@ -169,7 +172,7 @@ func (g *Group) joinConfig() join.Config {
 		group, secret = g.durable.identity()
 	}
 	return join.Config{
-		Cluster: c.Cluster, Group: group, Secret: secret, Join: c.Join, Expect: c.InitialMembers, Declarations: c.declarations(), Layouts: c.layouts(), Port: g.port, TLS: c.TLS,
+		Cluster: c.Cluster, Group: group, Secret: secret, Join: ask, Expect: c.InitialMembers, Declarations: c.declarations(), Layouts: c.layouts(), Port: g.port, TLS: c.TLS,
 		Self: g.self, Identity: g.identity, FailAfter: c.FailAfter, Room: g.reserve.full, OnEvent: func(e join.Event) { c.emit(joining(e)) },
 		Reach: func(ctx context.Context, m views.Member) error { return g.node.Reach(ctx, fabricPeer(m)) },
 	}
@@ -178,9 +181,6 @@ func (g *Group) joinConfig() join.Config {
 // enter connects this process to the table of its first view. A view that is also the group's first
 // begins when the links of all members are up; a view that this process joined is in force already.
 func (g *Group) enter(ctx context.Context, outcome *join.Outcome) error {
-	if err := g.enterDurable(outcome.View); err != nil {
-		return err
-	}
 	cfg := member.Config{
 		Self: g.cfg.ID, View: outcome.View, Open: g.table, Retire: g.retire, Next: g.next, Receiver: g.receiver,
 		Transfers: g.transfers, Limits: g.limits, Room: g.room,

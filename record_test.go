@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/squall-go/squall/internal/life"
 	"github.com/squall-go/squall/internal/member"
 	"github.com/squall-go/squall/internal/restart"
 	"github.com/squall-go/squall/order"
@@ -97,8 +98,16 @@ func TestWhatAFreshMembersLogLacksIsNotedBeforeItEnters(t *testing.T) {
 	id := persist.LogID{Name: "log"}
 	g := &Group{cfg: Config{ID: 1, Subgroups: []SubgroupConfig{{Name: "log", Mode: Persistent}}}}
 	g.durable = &durable{group: g, memory: memory, logs: map[persist.LogID]*shardLog{id: {}}}
-	if err := g.enterDurable(v); err != nil {
-		t.Fatal(err)
+	core := life.New(life.Config{Self: 1, Declarations: g.cfg.declarations()})
+	e := core.Start(memory.State(), nil)
+	for e.Do != life.Begin {
+		r := life.Result{View: v}
+		if e.Do == life.NoteView || e.Do == life.OpenLog {
+			if r = g.durable.perform(e); r.Err != nil {
+				t.Fatal(r.Err)
+			}
+		}
+		e = core.Ended(r)
 	}
 	if list := memory.State().Incomplete; len(list) != 1 || list[0].LogID != restart.LogID(id) || list[0].Since != 2 {
 		t.Errorf("noted are %v", list)

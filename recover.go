@@ -7,47 +7,69 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"time"
 
 	"github.com/squall-go/squall/internal/join"
-	"github.com/squall-go/squall/internal/logwire"
+	"github.com/squall-go/squall/internal/life"
 	"github.com/squall-go/squall/internal/restart"
+	"github.com/squall-go/squall/internal/wire"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/persist"
 	"github.com/squall-go/squall/views"
 )
 
-// find makes this process a member of a view: of one that is formed, of one of a group that works, or of the one in which a group goes on of which
-// all members have ended.
-func (g *Group) find(ctx context.Context) (*join.Outcome, error) {
-	cfg := g.joinConfig()
-	if g.durable == nil {
-		return join.Join(ctx, cfg)
-	}
-	if err := g.durable.memory.Begin(g.self); err != nil {
-		return nil, err
-	}
-	g.self.Disk, g.self.GaveUp = g.durable.memory.Disk(), g.durable.memory.GaveUp()
-	cfg = g.joinConfig()
-	if g.durable.memory.View() != nil {
-		got, err := g.durable.comeBack(ctx)
-		if err != nil {
-			return nil, err
+// opening performs what package life decides until this process is a member of a view: of one that is formed, of one of a group that works, or
+// of the one in which a group goes on of which all members have ended.
+type opening struct {
+	*Group
+	ctx     context.Context
+	outcome *join.Outcome // nil: none yet
+}
+
+func (o *opening) run() error {
+	var known restart.State
+	var logs []restart.LogID
+	if d := o.durable; d != nil {
+		var err error
+		if logs, err = d.onDisk(); err != nil {
+			return err
 		}
+		known = d.memory.State()
+	}
+	o.life = life.New(life.Config{Self: o.cfg.ID, Ask: o.cfg.Join, Declarations: o.cfg.declarations()})
+	e := o.life.Start(known, logs)
+	for e.Do != life.Begin && e.Do != life.Fail {
+		e = o.life.Ended(o.perform(e))
+	}
+	return e.Err
+}
+
+func (o *opening) perform(e life.Effect) (r life.Result) {
+	switch e.Do {
+	case life.Restart:
+		got, err := o.durable.comeBack(o.ctx)
+		r.View, r.Running, r.Err = got.View, got.Running, err
 		if got.View != nil {
-			return join.Formed(cfg, got.View), nil
+			o.outcome = join.Formed(o.joinConfig(o.cfg.Join), got.View)
 		}
-		g.self.Incarnation = join.NewIncarnation() // the one before may have become a member of something
-		g.present()
-		if err := g.durable.memory.Begin(g.self); err != nil {
-			return nil, err
+	case life.FindMember:
+		r.Addr, _ = join.Find(o.ctx, o.joinConfig(e.Ask))
+	case life.CatchUp:
+		if err := o.durable.catchUp(o.ctx, e).Err; err != nil { // it comes after joining
+			o.cfg.Logger.Debug("catching up before joining", "log", e.Log.String(), "error", err)
 		}
-		cfg = g.joinConfig()
-		cfg.Join = append(got.Running, cfg.Join...)
+	case life.Join:
+		if o.outcome, r.Err = join.Join(o.ctx, o.joinConfig(e.Ask)); r.Err == nil {
+			r.View = o.outcome.View
+			r.Err = o.reserve.fit(len(r.View.Members))
+		}
+	default:
+		return o.durable.perform(e)
 	}
-	g.durable.catchUpAhead(ctx, cfg)
-	return join.Join(ctx, cfg)
+	if r.Err != nil {
+		r.Outcome = life.Fatal
+	}
+	return r
 }
 
 // comeBack finds the others that were in the last view that this process knows, and agrees with them on how to go on.
@@ -76,46 +98,32 @@ func (d *durable) place(previous *views.View, members []views.Member) (*views.Vi
 
 // reconcile brings the logs here to where they are agreed to end.
 func (d *durable) reconcile(ctx context.Context, plan []restart.Agreed) error {
-	for _, p := range plan {
-		var from []logwire.Source
-		for _, s := range p.Sources {
-			from = append(from, logwire.Source(s))
-		}
-		if slices.ContainsFunc(from, func(s logwire.Source) bool { return s.Node == d.group.cfg.ID }) {
-			continue // it is as agreed here
-		}
-		if err := d.catchUp(ctx, persist.LogID(p.ID), p.End, func() []logwire.Source { return from }); err != nil {
-			return err
-		}
+	m := life.NewMending(d.group.cfg.ID, plan, logPauses)
+	e := m.Start()
+	for e.Do != life.Finish {
+		e = m.Ended(d.mend(ctx, e))
 	}
-	return nil
+	return e.Err
 }
 
-// catchUpAhead brings the logs here up to what the members of a group that works have, before this process joins it: then little is left to do while
-// the others wait for its disk. What it cannot get now comes after joining. Nothing that is here is dropped before it is noted that the log lacks
-// something, and the process that answers may not be able to say what the group has.
-func (d *durable) catchUpAhead(ctx context.Context, cfg join.Config) {
-	addr, works := join.Find(ctx, cfg)
-	for _, sg := range d.group.cfg.Subgroups {
-		if !works || sg.Mode != Persistent || sg.Shards > 1 {
-			continue // in which shard it will be is not known yet
+func (d *durable) mend(ctx context.Context, e life.Effect) (r life.Result) {
+	id := persist.LogID(e.Log)
+	switch e.Do {
+	case life.CatchUp:
+		if r = d.catchUp(ctx, e); r.Outcome == life.Fatal && errors.Is(r.Err, persist.ErrDamaged) {
+			r.Err = d.condemn(id, r.Err)
 		}
-		id := persist.LogID{Name: sg.Name}
-		if err := d.catchUpOnce(ctx, id, order.Version{}, true, []logwire.Source{{Addr: addr}}); err != nil {
-			d.group.cfg.Logger.Debug("catching up before joining", "log", id.String(), "error", err)
+	case life.EmptyLog:
+		r.Err = d.cutAll(id)
+	case life.Rest:
+		if !wire.Wait(ctx, e.Pause) {
+			r.Err = context.Cause(ctx)
 		}
 	}
-}
-
-// enterDurable makes it durable that this process is in its first view, before it does anything there.
-func (g *Group) enterDurable(v *views.View) error {
-	if g.durable == nil {
-		return nil
+	if r.Err != nil && r.Outcome == life.Done {
+		r.Outcome = life.Fatal
 	}
-	if err := g.durable.keepAll(v); err != nil {
-		return err
-	}
-	return g.durable.memory.Enter(v, g.durable.lacking(v))
+	return r
 }
 
 // working returns the view that this process has installed, for processes that ask whether the

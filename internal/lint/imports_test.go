@@ -20,7 +20,7 @@ var layers = [][]string{
 	{"persist", "rdmc", "sst"},
 	{"ripc/internal/pair", "smc", "views"},
 	{"internal/logwire", "internal/multicast", "internal/restart", "internal/shard"},
-	{"internal/ablation", "internal/backlog", "internal/join", "internal/transfer"},
+	{"internal/ablation", "internal/backlog", "internal/join", "internal/life", "internal/transfer"},
 	{"internal/member"},
 	{"internal/courier"},
 	{"."},

@@ -81,12 +81,8 @@ func (m *Memory) Disk() uint64 { return m.State().Disk }
 
 // Elsewhere reports whether others have a log, so that what is lost here comes from them: in the last view that this process knows, and in what
 // may have followed it.
-func (m *Memory) Elsewhere(id LogID) bool {
-	s := m.State()
-	if s.View == nil {
-		return false
-	}
-	return !slices.ContainsFunc(s.possible(), func(v *views.View) bool { return !s.elsewhere(v, id) })
+func (s State) Elsewhere(id LogID) bool {
+	return s.View != nil && !slices.ContainsFunc(s.possible(), func(v *views.View) bool { return !s.elsewhere(v, id) })
 }
 
 // elsewhere reports whether others in a view have a log.

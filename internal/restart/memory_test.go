@@ -209,17 +209,17 @@ func TestALogIsElsewhereIfAnotherMemberOfTheLastViewHasIt(t *testing.T) {
 		if c.view != &shards {
 			name = both.Subgroups[0].Name
 		}
-		if got := m.Elsewhere(LogID{Name: name, Shard: c.shard}); got != c.want {
+		if got := m.State().Elsewhere(LogID{Name: name, Shard: c.shard}); got != c.want {
 			t.Errorf("shard %d of %+v: %v", c.shard, c.view, got)
 		}
 	}
 	m, id := &Memory{}, LogID{Name: both.Subgroups[0].Name}
 	m.state.Node, m.state.View, m.state.Echo = 1, both, &Echo{}
-	if !m.Elsewhere(id) {
+	if !m.State().Elsewhere(id) {
 		t.Error("nothing else followed")
 	}
 	m.state.Echo = &Echo{View: viewOf(t, both, "b", one)}
-	if m.Elsewhere(id) {
+	if m.State().Elsewhere(id) {
 		t.Error("what was acknowledged in the view that may have followed is on this disk only")
 	}
 }

@@ -17,11 +17,10 @@ type activity struct {
 	begun     bool
 	from      offered // FetchState: what the source granted
 	wait      *shard.Wait
-	pieces    int    // of it that are still to come
-	fetch     *fetch // FillLog
-	got       bool   // some of it
-	at        int    // HandOver: messages of the run at hand that were given
-	recorded  bool   // the next one is in the log
+	pieces    int       // of it that are still to come
+	fetching  *fetching // FillLog
+	at        int       // HandOver: messages of the run at hand that were given
+	recorded  bool      // the next one is in the log
 }
 
 var errBroken = errors.New("the source broke off")
@@ -75,7 +74,7 @@ func (a *activity) ends(r shard.Result) time.Duration {
 }
 
 func (a *activity) failed(o shard.Outcome) time.Duration {
-	return a.ends(shard.Result{Outcome: o, Err: errBroken, Progress: a.got})
+	return a.ends(shard.Result{Outcome: o, Err: errBroken})
 }
 
 // source is the process that is asked, or nil if it cannot be reached.

@@ -204,8 +204,8 @@ func reopen(t *testing.T, d *disk) *engine {
 // extent is which entries a log has.
 type extent struct{ first, last uint64 }
 
-// life is what is done to a log, one thing after the other, with what it has then.
-var life = []struct {
+// deeds are what is done to a log, one thing after the other, with what it has then.
+var deeds = []struct {
 	extent
 	do func(*engine) error
 }{
@@ -238,7 +238,7 @@ func TestALogSurvivesAPowerCutAtEverySyncPoint(t *testing.T) {
 	points := eachCut(func(d *disk) {
 		done = 0
 		e := reopen(t, d)
-		for _, step := range life {
+		for _, step := range deeds {
 			try(t, step.do(e))
 			done++
 		}
@@ -248,13 +248,13 @@ func TestALogSurvivesAPowerCutAtEverySyncPoint(t *testing.T) {
 		torn += one(e.torn > 0)
 		was, next := extent{}, extent{}
 		if done > 0 {
-			was = life[done-1].extent
+			was = deeds[done-1].extent
 		}
-		if next = was; cut && done < len(life) {
-			next = life[done].extent
+		if next = was; cut && done < len(deeds) {
+			next = deeds[done].extent
 		}
 		if got := (extent{first, last}); got != was && got != next {
-			t.Fatalf("%s: entries %d to %d, after %d steps of %v", where, first, last, done, life)
+			t.Fatalf("%s: entries %d to %d, after %d steps of %v", where, first, last, done, deeds)
 		}
 	})
 	if torn == 0 || points < 500 {

@@ -9,6 +9,7 @@
 // What package persist does with goroutines and files is done here in turns and in virtual time; the journals, the books, the recorders and the
 // core of restarts are those that ship.
 //
+// What a process does until it is in a view is decided by package life, whose effects are performed in virtual time (lives.go).
 // What a member that comes into a shard needs is decided by package shard, whose effects are performed here in virtual time (stays.go,
 // activity.go, fetch.go): the conversations of packages transfer and logwire are modelled as times that pass and sources that break off, and
 // the backlog is the one that ships. In half of the subgroups applications have a state, a digest of all that they were given, which new

@@ -3,6 +3,8 @@ package sim
 import (
 	"time"
 
+	"github.com/squall-go/squall/internal/life"
+	"github.com/squall-go/squall/internal/restart"
 	"github.com/squall-go/squall/internal/shard"
 	"github.com/squall-go/squall/order"
 )
@@ -29,66 +31,113 @@ func (k *keeper) gives(last order.Version) (source, ready bool) {
 	return true, has
 }
 
-// fillLog makes the log what a source has.
-func (a *activity) fillLog(now time.Duration) time.Duration {
-	k := a.receiver.keeper
-	p, w, q := k.proc, k.proc.world, a.source()
-	switch {
-	case q == nil || a.cancelled:
-		return a.failed(shard.Failed)
-	case k.log.err != nil:
-		return never
-	case now < q.hangs || a.fetch == nil && !k.log.drained():
-		return now + w.plan.Hop()
-	case !a.begun:
-		a.begun = true
-		return now + w.bulkTime(q, p)
-	case a.fetch == nil:
-		return a.align(now, q)
-	case k.log.next() < a.fetch.upTo:
-		if a.fetch.take() != nil {
-			return a.failed(shard.Failed)
-		}
-		a.got = true
-		return now + w.bulkTime(q, p)
+// fetchPauses are the pauses between two rounds in which sources are asked.
+func fetchPauses(p *Plan) shard.Pauses { return shard.Pauses{First: p.Hop() / 4, Longest: 4 * p.Hop()} }
+
+// fetching performs an effect of kind life.CatchUp, turn by turn.
+type fetching struct {
+	proc   *process
+	effect life.Effect
+	begun  bool
+	fetch  *fetch
+	got    bool
+}
+
+func (f *fetching) failed() (*life.Result, time.Duration) {
+	return &life.Result{Outcome: life.Failed, Err: errBroken, Progress: f.got}, 0
+}
+
+// turn does a little, and returns how it came out; nil: it goes on at some time.
+func (f *fetching) turn(now time.Duration) (*life.Result, time.Duration) {
+	p, w, q := f.proc, f.proc.world, f.proc.at(f.effect.Source.Node, f.effect.Source.Addr)
+	k, err := p.keep(w.shardOfLog(f.effect.Log))
+	if err != nil {
+		return &life.Result{Outcome: life.Fatal, Err: err}, 0
 	}
-	return a.ends(shard.Result{})
+	switch {
+	case k.log.err != nil:
+		return &life.Result{Outcome: life.Fatal, Err: k.log.err}, 0
+	case q == nil:
+		return f.failed()
+	case now < q.hangs || f.fetch == nil && !k.log.drained():
+		return nil, now + w.plan.Hop()
+	case !f.begun:
+		f.begun = true
+		return nil, now + w.bulkTime(q, p)
+	case f.fetch == nil:
+		return f.align(now, q, k)
+	case k.log.next() < f.fetch.upTo:
+		if f.fetch.take() != nil {
+			return f.failed()
+		}
+		f.got = true
+		return nil, now + w.bulkTime(q, p)
+	case !k.log.drained():
+		return nil, now + w.plan.Hop()/4
+	}
+	return &life.Result{}, 0
 }
 
 // align cuts what the source does not have, once that is ready.
-func (a *activity) align(now time.Duration, q *process) time.Duration {
-	k := a.receiver.keeper
+func (f *fetching) align(now time.Duration, q *process, k *keeper) (*life.Result, time.Duration) {
 	w, id := q.world, k.id
 	if w.lax == OtherShard {
 		id.shard = (id.shard + 1) % w.plan.Decls[id.decl].ShardCount()
 	}
 	o := q.keeper(id)
 	if o == nil {
-		return a.failed(shard.Failed)
+		return f.failed()
 	}
-	source, ready := o.gives(a.effect.Last)
-	switch {
-	case w.lax == OtherShard:
-		ready = true
-	case !source:
-		return a.failed(shard.Failed)
-	case !ready:
-		return now + w.plan.Hop()
+	fetch := &fetch{keeper: k, from: o, upTo: o.log.book.End().Records}
+	if last := f.effect.Last; last != (order.Version{}) && w.lax != OtherShard {
+		source, ready := o.gives(last)
+		switch {
+		case !source:
+			return f.failed()
+		case !ready:
+			return nil, now + w.plan.Hop()
+		}
+		n, err := o.log.book.Find(last)
+		if err != nil {
+			return f.failed()
+		}
+		fetch.upTo = n + 1
+	} else if !o.speaks() && w.lax != AheadOfAnybody && w.lax != OtherShard {
+		return f.failed()
 	}
-	f := &fetch{keeper: k, from: o}
-	err := f.upToVersion(a.effect.Last)
-	if w.lax == OtherShard {
-		f.upTo, err = o.log.book.End().Records, nil
+	same, err := fetch.common()
+	if err == nil && f.effect.Keep && same < k.log.next() && w.lax != AheadOfAnybody {
+		return f.failed()
 	}
 	if err == nil {
-		err = f.agree()
+		err = fetch.agree(same)
 	}
 	if err != nil {
-		w.fail(err)
-		return never
+		return &life.Result{Outcome: life.Fatal, Err: err}, 0
 	}
-	a.fetch = f
-	return now + w.bulkTime(q, k.proc)
+	f.fetch = fetch
+	return nil, now + w.bulkTime(q, k.proc)
+}
+
+// fillLog makes the log what a source has.
+func (a *activity) fillLog(now time.Duration) time.Duration {
+	p, e := a.receiver.stays.proc, a.effect
+	if a.fetching == nil {
+		id := p.world.logID(a.receiver.keeper.id)
+		a.fetching = &fetching{proc: p, effect: life.Effect{Log: id, Source: restart.Source{Node: e.Source.ID}, Last: e.Last}}
+	}
+	if a.cancelled {
+		return a.failed(shard.Failed)
+	}
+	switch r, next := a.fetching.turn(now); {
+	case r == nil:
+		return next
+	case r.Outcome == life.Failed:
+		return a.ends(shard.Result{Outcome: shard.Failed, Err: r.Err, Progress: r.Progress})
+	case r.Outcome == life.Fatal:
+		return a.ends(shard.Result{Outcome: shard.Fatal, Err: r.Err})
+	}
+	return a.ends(shard.Result{})
 }
 
 // emptyLog cuts all of the log.
@@ -160,12 +209,11 @@ func (f *fetch) common() (same uint64, err error) {
 	return same, nil
 }
 
-// agree finds out what both logs have, and drops what only this one has.
-func (f *fetch) agree() error {
+// agree drops what only this log has.
+func (f *fetch) agree(same uint64) error {
 	k, own, w := f.keeper, f.keeper.log, f.keeper.proc.world
-	same, err := f.common()
-	if err != nil || same == own.next() {
-		return err
+	if same == own.next() {
+		return nil
 	}
 	w.probes[LogCut]++
 	switch w.lax {

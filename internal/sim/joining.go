@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/internal/join"
+	"github.com/squall-go/squall/internal/life"
 	"github.com/squall-go/squall/internal/simnet"
 )
 
@@ -153,9 +154,7 @@ func (p *process) askOn() (work int) {
 	}
 	if v := a.View(); v != nil && p.member == nil {
 		p.world.moves(p, Enters)
-		if err := p.enter(v); err != nil {
-			p.world.fail(err)
-		}
+		p.lived(life.Result{View: v})
 	}
 	if a.Over() && a.Err() == nil && len(p.calls) == 0 {
 		p.applicant = nil

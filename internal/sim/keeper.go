@@ -93,20 +93,12 @@ func (nobody) Begin(*views.View, int) {}
 // Whole implements member.Receiver.
 func (nobody) Whole() bool { return true }
 
-// keepAll opens the logs of the process's shards in a view; nil: there is none.
-func (p *process) keepAll(v *views.View) error {
-	if v == nil {
-		return nil
-	}
-	self, ok := v.RankOf(p.self.ID)
-	for _, sg := range v.Subgroups {
-		if ok && sg.Mode == views.Persistent && sg.Has(self) {
-			if _, err := p.keep(p.world.shardOf(sg)); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+// speaks reports whether the end of a log is the end of the group's, as far as its member knows.
+func (k *keeper) speaks() bool {
+	p := k.proc
+	return !k.partial && p.seat() != nil && slices.ContainsFunc(p.seat().record.groups, func(g *group) bool {
+		return p.world.shardOf(g.sg) == k.id && g.reader(p) != nil
+	})
 }
 
 // keep opens a log, once. It fails if the disk is full.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/internal/join"
+	"github.com/squall-go/squall/internal/life"
 	"github.com/squall-go/squall/internal/member"
 	"github.com/squall-go/squall/internal/restart"
 	"github.com/squall-go/squall/internal/shard"
@@ -49,12 +50,13 @@ type process struct {
 	movers      []*mover // one for each view and subgroup with large messages
 	keepers     []*keeper
 	memory      *restart.Memory // nil: nothing is kept
-	core        *restart.Core   // of one that comes back
-	mending     *mending        // of its logs, the last one
-	lettersLeft int             // of a restart, until it ends; 0: it does not
-	recording   int             // decisions that are being written down
-	promised    bool            // to a restart that it has not voted in yet
-	noted       time.Duration   // when the last of what it has to remember is written
+	life        *life.Core
+	core        *restart.Core // of one that comes back
+	mending     *mending      // of its logs, the last one
+	lettersLeft int           // of a restart, until it ends; 0: it does not
+	recording   int           // decisions that are being written down
+	promised    bool          // to a restart that it has not voted in yet
+	noted       time.Duration // when the last of what it has to remember is written
 	mute        uint64
 	stays       []*stays // by declaration
 	inputs      []func() // of their cores, for the next step
@@ -128,10 +130,6 @@ func (p *process) local() time.Duration { return p.world.now + p.jumped }
 // enter makes the process a member of a view that was installed elsewhere, or of the first one.
 func (p *process) enter(v *views.View) (err error) {
 	w := p.world
-	w.checkGroup(p, v)
-	if p.remembers(v); p.over {
-		return nil
-	}
 	self, _ := v.RankOf(p.self.ID)
 	p.gate = join.NewAcceptor(join.AcceptorConfig{Cluster: cluster, Declarations: w.plan.Decls, FailAfter: w.plan.FailAfter(), Silence: w.plan.Silence()}, v, self)
 	p.member, err = member.New(member.Config{
@@ -512,16 +510,4 @@ func (b *birth) act(now time.Duration) time.Duration {
 	}
 	p.survive(p.begin)
 	return never
-}
-
-// begin is the first that a process does: it reads what it has to remember, and looks for the others.
-func (p *process) begin() {
-	p.recall()
-	switch {
-	case p.over:
-	case p.memory != nil && p.memory.View() != nil:
-		p.comeBack()
-	default:
-		p.seek(p.asks())
-	}
 }

@@ -6,8 +6,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/squall-go/squall/internal/life"
 	"github.com/squall-go/squall/internal/restart"
-
 	"github.com/squall-go/squall/views"
 )
 
@@ -44,46 +44,13 @@ func (p *process) leaveDisk() {
 	}
 }
 
-// recall reads what the processes before have put down, and notes that there is another one.
-func (p *process) recall() {
-	if p.node.disk == nil {
-		return
-	}
+// recall reads what the processes before have put down.
+func (p *process) recall() (*restart.Memory, error) {
 	m, err := openMemo(p.node.disk, "")
-	if err == nil {
-		p.memory, err = restart.Load(m)
-	}
 	if err != nil {
-		p.world.fail(violated("G6", "node %d does not know what it has to remember: %w", p.self.ID, err))
-		return
+		return nil, err
 	}
-	if p.repair(); p.over {
-		return
-	}
-	p.must(p.memory.Begin(p.self))
-	p.self.Disk = p.memory.Disk()
-}
-
-// repair drops the damaged ends of logs, of those that others have, but not before it is on disk that they lack something now.
-func (p *process) repair() {
-	damaged := p.node.damaged
-	p.node.damaged = nil
-	for _, id := range damaged {
-		if !p.memory.Elsewhere(p.world.logID(id)) {
-			continue // this process would not begin: somebody has a copy
-		}
-		if p.must(p.memory.Lacks(p.world.logID(id))); p.over {
-			return
-		}
-		k, err := p.keep(id)
-		if err == nil {
-			err = k.log.cutFrom(uint64(p.node.disk.dice.IntN(int(k.log.next()) + 1)))
-		}
-		if p.must(err); p.over {
-			return
-		}
-		p.world.probes[LogRepaired]++
-	}
+	return restart.Load(m)
 }
 
 // must ends a process that cannot remember what it has to.
@@ -95,27 +62,6 @@ func (p *process) must(err error) {
 	default:
 		p.world.fail(violated("G6", "node %d: %w", p.self.ID, err))
 	}
-}
-
-// remembers notes that the process is in a view, before it does anything there.
-func (p *process) remembers(v *views.View) {
-	if p.memory == nil {
-		return
-	}
-	if p.must(p.keepAll(v)); p.over {
-		return
-	}
-	self, _ := v.RankOf(p.self.ID)
-	var incomplete []restart.LogID
-	for _, sg := range v.Subgroups {
-		if sg.Mode == views.Persistent && slices.Contains(sg.Fresh, self) {
-			incomplete = append(incomplete, restart.LogID{Name: sg.Name, Shard: sg.Shard})
-		}
-	}
-	if p.world.now > 0 { // founders did so before the world begins
-		p.hangs = max(p.hangs, p.world.now+p.node.disk.takes(memoName, p.world.now))
-	}
-	p.must(p.memory.Enter(v, incomplete))
 }
 
 // memoName is the path of what is remembered.
@@ -168,11 +114,14 @@ func (p *process) recordDecision() func(*views.View, views.Ballot, *views.Decisi
 		p.world.sometimes(RecordedTwice, p.recording > 1)
 		p.notes(func() error {
 			p.recording--
-			if err := p.keepAll(d.View); err != nil {
-				return err
-			}
-			if err := p.memory.Echo(v.ID, b, d.View); err != nil {
-				return err
+			for _, e := range p.life.Decision(d.View) {
+				if e.Do == life.NoteDecision {
+					if err := p.memory.Echo(v.ID, b, d.View); err != nil {
+						return err
+					}
+				} else if _, err := p.keep(p.world.shardOfLog(e.Log)); err != nil {
+					return err
+				}
 			}
 			done()
 			return nil

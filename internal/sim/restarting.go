@@ -1,10 +1,10 @@
 package sim
 
 import (
-	"errors"
 	"slices"
 	"time"
 
+	"github.com/squall-go/squall/internal/life"
 	"github.com/squall-go/squall/internal/restart"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/views"
@@ -16,16 +16,6 @@ import (
 // comeBack begins that.
 func (p *process) comeBack() {
 	w := p.world
-	for k, d := range w.plan.Decls {
-		for shard := range d.ShardCount() {
-			if id := (shardID{k, shard}); d.Mode == views.Persistent && (shard == 0 || p.node.disk.has(id.dir())) {
-				_, err := p.keep(id)
-				if p.must(err); p.over {
-					return
-				}
-			}
-		}
-	}
 	p.core = restart.NewCore(restart.CoreConfig{
 		Cluster: cluster, Self: p.self, Join: p.asks(), Logs: p.logEnds, Place: p.goOn, Persistent: w.persistent,
 		Times: p.restartTimes(),
@@ -86,7 +76,8 @@ func (p *process) obey(e restart.Effects) {
 		p.mending.stopped = true
 	}
 	if e.Reconcile != nil {
-		p.mending = &mending{proc: p, order: *e.Reconcile}
+		core := life.NewMending(p.self.ID, e.Reconcile.Plan, fetchPauses(p.world.plan))
+		p.mending = &mending{proc: p, ballot: e.Reconcile.Ballot, core: core, effect: core.Start()}
 		p.world.schedule.add(p.world.now+pause, p.mending)
 	}
 	for _, s := range e.Sends {
@@ -165,18 +156,12 @@ func (p *process) isBack(o restart.Outcome) {
 		w.sometimes(RestartedWithout, len(o.View.Members) < len(w.history.last.procs))
 		w.probes[Restarted]++
 		p.restarted = true
-		if w.moves(p, Restarts); p.over {
-			return
-		}
-		if err := p.enter(o.View); err != nil {
-			w.fail(err)
-		}
-		return
+		w.moves(p, Restarts)
+	} else {
+		w.probes[FoundRunning]++
 	}
-	w.probes[FoundRunning]++
-	p.self.Incarnation++
-	if p.must(p.memory.Begin(p.self)); !p.over {
-		p.seek(slices.Concat(o.Running, p.asks())) // those may end meanwhile
+	if !p.over {
+		p.lived(life.Result{View: o.View, Running: o.Running})
 	}
 }
 
@@ -296,119 +281,8 @@ func (p *process) works(m restart.Message) restart.Message {
 	return restart.Answer(cluster, p.self, p.seat().record.view, m)
 }
 
-// mending brings a process's logs to where they are agreed to end.
-type mending struct {
-	proc    *process
-	order   restart.Reconciliation
-	stopped bool
-	at      int    // in the plan
-	fetch   *fetch // of that log; nil: it has not begun
-}
-
-var errStopped = errors.New("stopped")
-
-// act implements actor.
-func (m *mending) act(now time.Duration) (next time.Duration) {
-	next = never
-	m.proc.survive(func() { next = m.turn(now) })
-	return next
-}
-
-func (m *mending) turn(now time.Duration) time.Duration {
-	p := m.proc
-	switch {
-	case p.over || p.core.Over():
-		return never
-	case m.fetch != nil && m.fetch.keeper.log.err != nil:
-		p.must(m.fetch.keeper.log.err)
-		return never
-	case m.stopped:
-		return m.ends(errStopped)
-	case m.at == len(m.order.Plan):
-		return m.ends(nil)
-	}
-	next, err := m.mend(now, m.order.Plan[m.at])
-	if err != nil {
-		return m.ends(err) // where it comes from has changed; another plan will say what to do
-	}
-	return next
-}
-
-func (m *mending) ends(err error) time.Duration {
-	p := m.proc
-	p.obey(p.core.Reconciled(p.local(), m.order.Ballot, err))
-	p.wake()
-	return never
-}
-
-// mend does a little for one log.
-func (m *mending) mend(now time.Duration, a restart.Agreed) (time.Duration, error) {
-	p := m.proc
-	k, err := p.keep(shardID{p.world.declNamed(a.ID.Name), a.ID.Shard})
-	if p.must(err); p.over {
-		return never, nil
-	}
-	if slices.ContainsFunc(a.Sources, func(s restart.Source) bool { return s.Node == p.self.ID }) {
-		m.at++
-		return now, nil
-	}
-	if a.End == (order.Version{}) { // the others have nothing of it: nobody is asked
-		m.at++
-		return now, k.log.cutFrom(0)
-	}
-	f := m.fetch
-	switch {
-	case f == nil:
-		f = &fetch{keeper: k, from: m.source(a)}
-		if f.from == nil {
-			return now + p.world.plan.Hop(), nil
-		}
-		if err := f.upToVersion(a.End); err != nil {
-			return now + p.world.plan.Hop(), nil // it has not got that yet, or not any more
-		}
-		m.fetch = f
-		return now + p.world.bulkTime(f.from.proc, p), f.agree()
-	case f.from.proc.over || f.from.log.book.End().Records < f.upTo:
-		m.fetch = nil
-	case k.log.next() < f.upTo:
-		return now + p.world.bulkTime(f.from.proc, p), f.take()
-	case !k.log.drained():
-		return now + p.world.plan.Hop(), nil
-	default:
-		m.fetch = nil
-		m.at++
-	}
-	return now, nil
-}
-
-// source is a process that has a log as it was agreed upon.
-func (m *mending) source(a restart.Agreed) *keeper {
-	w := m.proc.world
-	for _, s := range a.Sources {
-		q := w.nodes[w.placeOf[s.Node]].proc
-		if q == nil || q.over || !w.near(m.proc, q) {
-			continue
-		}
-		if k := q.keeper(shardID{w.declNamed(a.ID.Name), a.ID.Shard}); k != nil {
-			return k
-		}
-	}
-	return nil
-}
-
 func (w *world) declNamed(name string) int {
 	return slices.IndexFunc(w.plan.Decls, func(d views.Declaration) bool { return d.Name == name })
-}
-
-// upToVersion has a log end with a version; zero: be empty.
-func (f *fetch) upToVersion(v order.Version) error {
-	f.upTo = 0
-	if v == (order.Version{}) {
-		return nil
-	}
-	n, err := f.from.log.book.Find(v)
-	f.upTo = n + 1
-	return err
 }
 
 // comesBack reports whether somebody looks for the others of a group that has ended.

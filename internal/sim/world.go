@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/internal/invariants"
+	"github.com/squall-go/squall/internal/life"
 	"github.com/squall-go/squall/internal/restart"
 	"github.com/squall-go/squall/internal/simnet"
 	"github.com/squall-go/squall/order"
@@ -195,7 +196,7 @@ func (w *world) layOut(o Options) error {
 	var members []views.Member
 	for _, n := range w.nodes[:w.plan.Founders] {
 		p := w.process(n)
-		p.recall()
+		p.begin()
 		founders, members = append(founders, p), append(members, p.self)
 	}
 	first, _, err := views.Place(views.Placement{ID: 1, Cluster: cluster, Key: w.key(), Group: groupOf(w.plan.Seed), Secret: views.NewSecret(w.key()), Members: members, Declarations: w.plan.Decls, Layouts: layouts})
@@ -203,9 +204,7 @@ func (w *world) layOut(o Options) error {
 		return err
 	}
 	for _, p := range founders {
-		if err := p.enter(first); err != nil {
-			return err
-		}
+		p.lived(life.Result{View: first})
 	}
 	for _, n := range w.nodes[w.plan.Founders:] {
 		w.pending++

@@ -118,7 +118,7 @@ func (m *mender) known() (ids []persist.LogID) {
 
 // mend does what can be done for a log here.
 func (m *mender) mend(one *RepairedAs, id persist.LogID) error {
-	elsewhere := m.memory.Elsewhere(restart.LogID(id)) && !m.giveUp
+	elsewhere := m.memory.State().Elsewhere(restart.LogID(id)) && !m.giveUp
 	var err error
 	switch {
 	case m.giveUp && !m.here(id):

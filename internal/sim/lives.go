@@ -1,0 +1,257 @@
+package sim
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/squall-go/squall/internal/life"
+	"github.com/squall-go/squall/internal/restart"
+	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/views"
+)
+
+// What package life decides for a process is performed here in virtual time.
+
+// begin is the first that a process does: it reads what it has to remember.
+func (p *process) begin() {
+	var known restart.State
+	var logs []restart.LogID
+	if p.node.disk != nil {
+		var err error
+		if p.memory, err = p.recall(); err != nil {
+			p.world.fail(violated("G6", "node %d does not know what it has to remember: %w", p.self.ID, err))
+			return
+		}
+		known, logs = p.memory.State(), p.onDisk()
+	}
+	p.life = life.New(life.Config{Self: p.self.ID, Ask: p.asks(), Declarations: p.world.plan.Decls})
+	p.live(p.life.Start(known, logs))
+}
+
+// onDisk are the logs that the processes before have left.
+func (p *process) onDisk() (logs []restart.LogID) {
+	for k, d := range p.world.plan.Decls {
+		for shard := range d.ShardCount() {
+			if id := (shardID{k, shard}); d.Mode == views.Persistent && p.node.disk.has(id.dir()) {
+				logs = append(logs, p.world.logID(id))
+			}
+		}
+	}
+	return logs
+}
+
+// live performs an effect and those that follow, up to one that takes time.
+func (p *process) live(e life.Effect) {
+	for {
+		r, done := p.perform(e)
+		if !done || p.over {
+			return
+		}
+		e = p.life.Ended(r)
+	}
+}
+
+// lived is the end of an effect that took time.
+func (p *process) lived(r life.Result) { p.live(p.life.Ended(r)) }
+
+// perform does what package life wants done, and reports whether it is done. What fails ends the process at once.
+func (p *process) perform(e life.Effect) (r life.Result, done bool) {
+	w := p.world
+	switch e.Do {
+	case life.OpenLog, life.CutDamage, life.SetAside:
+		return p.openDamaged(e), true
+	case life.NoteLack:
+		p.must(p.memory.Lacks(e.Log))
+	case life.NoteSelf:
+		if e.Anew {
+			p.self.Incarnation++
+		}
+		p.must(p.memory.Begin(p.self))
+		p.self.Disk = p.memory.Disk()
+	case life.Restart:
+		p.comeBack()
+		return r, false
+	case life.FindMember:
+		r.Addr = p.answers(e.Ask)
+	case life.CatchUp:
+		w.schedule.add(w.now, &ahead{proc: p, fetching: fetching{proc: p, effect: e}})
+		return r, false
+	case life.Join:
+		if w.history.last != nil { // the founders of a world get its first view together
+			p.ask(e.Ask)
+			p.wake()
+		}
+		return r, false
+	case life.NoteView:
+		if w.now > 0 { // founders did so before the world begins
+			p.hangs = max(p.hangs, w.now+p.node.disk.takes(memoName, w.now))
+		}
+		p.must(p.memory.Enter(e.View, e.Logs))
+	case life.Begin:
+		w.checkGroup(p, e.View)
+		if err := p.enter(e.View); err != nil {
+			w.fail(err)
+		}
+		return r, false
+	case life.Fail:
+		p.must(e.Err)
+		return r, false
+	}
+	return r, true
+}
+
+// openDamaged opens a log. The end of one that the plan has damaged is dropped, if others have what is lost; if they do not, somebody has put a
+// copy in its place.
+func (p *process) openDamaged(e life.Effect) (r life.Result) {
+	w, id := p.world, p.world.shardOfLog(e.Log)
+	i := slices.Index(p.node.damaged, id)
+	bad := i >= 0 && p.memory.State().Elsewhere(e.Log)
+	switch {
+	case e.Do == life.OpenLog && bad:
+		return life.Result{Outcome: life.Damaged, Err: errDamaged}
+	case e.Do == life.CutDamage && p.node.disk.dice.oneIn(8):
+		return life.Result{Outcome: life.Damaged, Err: errDamaged}
+	}
+	k, err := p.keep(id)
+	if err == nil && e.Do != life.OpenLog {
+		keeps := 0
+		if e.Do == life.CutDamage {
+			keeps = p.node.disk.dice.IntN(int(k.log.next()) + 1)
+		}
+		err = k.log.cutFrom(uint64(keeps))
+		w.probes[LogRepaired]++
+	}
+	if i >= 0 {
+		p.node.damaged = slices.Delete(p.node.damaged, i, i+1)
+	}
+	p.must(err)
+	return r
+}
+
+var errDamaged = errors.New("its end cannot be read")
+
+// answers is the address of the first of some processes that answers as a member; empty: none does.
+func (p *process) answers(ask []string) string {
+	if len(ask) == 0 {
+		return ""
+	}
+	first := p.random.IntN(len(ask))
+	for i := range ask {
+		addr := ask[(first+i)%len(ask)]
+		if q := p.at(0, addr); q != nil && q != p && q.member != nil {
+			return addr
+		}
+	}
+	return ""
+}
+
+// ahead is a log that catches up before its process joins.
+type ahead struct {
+	proc *process
+	fetching
+}
+
+// act implements actor.
+func (a *ahead) act(now time.Duration) (next time.Duration) {
+	next = never
+	a.proc.survive(func() { next = a.turn(now) })
+	return next
+}
+
+func (a *ahead) turn(now time.Duration) time.Duration {
+	p := a.proc
+	switch {
+	case p.over:
+		return never
+	case now < p.hangs:
+		return p.hangs
+	}
+	r, next := a.fetching.turn(now)
+	if r == nil {
+		return next
+	}
+	p.world.sometimes(CaughtUpAhead, r.Outcome == life.Done)
+	p.lived(*r)
+	return never
+}
+
+// mending performs what package life decides to bring a process's logs to where a restart agreed that they end.
+type mending struct {
+	proc    *process
+	ballot  restart.Ballot
+	core    *life.Mending
+	effect  life.Effect
+	fetch   *fetching
+	rested  bool
+	stopped bool
+}
+
+var errStopped = errors.New("stopped")
+
+// act implements actor.
+func (m *mending) act(now time.Duration) (next time.Duration) {
+	next = never
+	m.proc.survive(func() { next = m.turn(now) })
+	return next
+}
+
+func (m *mending) turn(now time.Duration) time.Duration {
+	p := m.proc
+	if p.over || p.core.Over() {
+		return never
+	}
+	r, next := m.perform(now)
+	switch {
+	case p.over:
+		return never
+	case m.effect.Do == life.Finish:
+		p.obey(p.core.Reconciled(p.local(), m.ballot, m.effect.Err))
+		p.wake()
+		return never
+	case r == nil:
+		return next
+	}
+	m.effect, m.fetch, m.rested = m.core.Ended(*r), nil, false
+	return now
+}
+
+// perform does a little of the effect at hand, and returns how it came out; nil: it goes on at some time.
+func (m *mending) perform(now time.Duration) (*life.Result, time.Duration) {
+	p := m.proc
+	switch {
+	case m.stopped:
+		return &life.Result{Outcome: life.Fatal, Err: errStopped}, now
+	case m.effect.Do == life.CatchUp && m.fetch == nil:
+		m.fetch = &fetching{proc: p, effect: m.effect}
+		fallthrough
+	case m.effect.Do == life.CatchUp:
+		return m.fetch.turn(now)
+	case m.effect.Do == life.Rest && !m.rested:
+		m.rested = true
+		return nil, now + m.effect.Pause
+	case m.effect.Do == life.EmptyLog:
+		k, err := p.keep(p.world.shardOfLog(m.effect.Log))
+		if err == nil {
+			err = k.log.cutFrom(0)
+		}
+		p.must(err)
+	}
+	return &life.Result{}, now
+}
+
+// shardOfLog is the shard of a log's name.
+func (w *world) shardOfLog(id restart.LogID) shardID { return shardID{w.declNamed(id.Name), id.Shard} }
+
+// at is the process of a node or, if that is 0, at an address; nil: there is none, or it cannot be reached.
+func (p *process) at(id order.NodeID, addr string) *process {
+	w := p.world
+	n := w.nodeAt(addr)
+	if id != 0 {
+		n = w.nodes[w.placeOf[id]]
+	}
+	if n == nil || n.proc == nil || n.proc.over || n.proc.told || !w.near(p, n.proc) {
+		return nil
+	}
+	return n.proc
+}
