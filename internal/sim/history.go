@@ -58,7 +58,9 @@ func (w *world) record(v *views.View) *viewRecord {
 
 // processOf is the process that a member record names.
 func (w *world) processOf(m views.Member) *process {
-	i := slices.IndexFunc(w.procs, func(p *process) bool { return p.self.ID == m.ID && p.self.Incarnation == m.Incarnation })
+	i := slices.IndexFunc(w.procs, func(p *process) bool {
+		return p.self.ID == m.ID && (p.self.Incarnation == m.Incarnation || p.former == m.Incarnation)
+	})
 	return w.procs[i]
 }
 

@@ -64,8 +64,10 @@ func (p *process) perform(e life.Effect) (r life.Result, done bool) {
 	case life.NoteLack:
 		p.must(p.memory.Lacks(e.Log))
 	case life.NoteSelf:
-		if e.Anew {
+		if e.Anew { // the one before may be a member of the view that works
+			p.former = p.self.Incarnation
 			p.self.Incarnation++
+			p.blamed("goes on as another process")
 		}
 		p.must(p.memory.Begin(p.self))
 		p.self.Disk = p.memory.Disk()

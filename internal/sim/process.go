@@ -51,6 +51,7 @@ type process struct {
 	keepers     []*keeper
 	memory      *restart.Memory // nil: nothing is kept
 	life        *life.Core
+	former      uint64        // its incarnation until a restart ended without it; 0: none did
 	core        *restart.Core // of one that comes back
 	mending     *mending      // of its logs, the last one
 	lettersLeft int           // of a restart, until it ends; 0: it does not
