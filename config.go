@@ -155,25 +155,32 @@ type SubgroupConfig struct {
 	// senders of this subgroup are held up.
 	AsyncQueueBytes int
 
-	// Snapshot and Restore hand the subgroup's state over to members that enter it while others
-	// have the state already. Set both or neither, the same way at every member; the subgroup must
-	// be Ordered.
+	// Snapshot and Restore are the application's state as bytes: of a subgroup that is Ordered for
+	// members that enter it while others have the state already, of one that is Persistent for a
+	// process that starts or enters, with whatever disk. In an Ordered subgroup set both or neither,
+	// the same way at every member; in a Persistent one without TakeSnapshot, Restore is enough.
 	//
-	// Snapshot is called between two upcalls, where a view with such members begins, and must be
-	// quick: it captures the state, and the function that it returns writes the state. That
-	// function runs on other goroutines, possibly several times and at the same time, and may be
-	// kept until the new members have the state.
+	// Snapshot is called between two upcalls, where a view with new members begins, or by
+	// TakeSnapshot, and must be quick: it captures the state, and the function that it returns
+	// writes the state. That function runs on other goroutines, possibly several times and at the
+	// same time, and may be kept until the new members have the state.
 	Snapshot func() func(io.Writer) error
-	// Restore is called at a new member, on another goroutine, before anything is delivered there.
-	// It replaces the whole state by what it reads. If the reader fails, Restore returns the error
-	// and is called once more, with the state of another member from the start. Any other error is
-	// the application's own, and halts the group here.
+	// Restore is called on another goroutine, before anything is delivered. It replaces the whole
+	// state by what it reads. An empty reader, of which the first Read returns io.EOF, means: begin
+	// with an empty state. If the reader fails, Restore returns the error. Any other error is the
+	// application's own: it fails Open, or halts the group here.
 	//
-	// An empty reader, of which the first Read returns io.EOF, means: begin with an empty state. It
-	// comes when this process was in a shard before and enters a shard that begins, so that the
-	// members of that shard begin alike (the event StateBegun reports it). A process that was in no
-	// shard of the subgroup before keeps the state with which it opened the group, and Restore is
-	// not called there; that state must be the same at all of them.
+	// In a Persistent subgroup Restore is called whenever this process enters a shard, at Open or
+	// later, as soon as its log has what the others have. The reader has the log's snapshot, or is
+	// empty. The records behind the snapshot are then delivered, as messages for which
+	// Message.Replayed is true: all of them, or without a snapshot all that Retain has left.
+	//
+	// In an Ordered subgroup the reader has the state of another member; if it fails, Restore is
+	// called once more, with the state of the next member from the start. An empty reader comes when
+	// this process was in a shard before and enters a shard that begins, so that the members of that
+	// shard begin alike (the event StateBegun reports it). A process that was in no shard of the
+	// subgroup before keeps the state with which it opened the group, and Restore is not called
+	// there; that state must be the same at all of them.
 	Restore func(io.Reader) error
 	// BacklogBytes is the size, in bytes, of the backlog of messages that are delivered while
 	// Restore runs; 0 is 16 MiB. Memory is allocated as it is needed. When the backlog is full,
@@ -285,14 +292,13 @@ func (sg SubgroupConfig) faults() (errs []error) {
 	if sg.AsyncQueueBytes < 0 || sg.AsyncQueueBytes > views.MaxRingBytes {
 		fault("AsyncQueueBytes is %d: a queue of 0 to %d bytes", sg.AsyncQueueBytes, views.MaxRingBytes)
 	}
-	if (sg.Snapshot == nil) != (sg.Restore == nil) {
-		fault("set both Snapshot and Restore, or none of them")
-	}
 	switch {
-	case sg.Snapshot != nil && sg.Mode == Persistent:
-		fault("a Persistent subgroup hands its log over: set Log.Recover instead of Snapshot and Restore")
-	case sg.Snapshot != nil && sg.Mode != Ordered:
-		fault("a subgroup with Snapshot must be Ordered: in the others, what members have delivered differs where a view begins")
+	case sg.Snapshot != nil && sg.Restore == nil, sg.Mode != Persistent && sg.Restore != nil && sg.Snapshot == nil:
+		fault("set both Snapshot and Restore, or none of them")
+	case sg.Snapshot != nil && sg.Mode == Unordered:
+		fault("a subgroup with Snapshot must be Ordered or Persistent: in the others, what members have delivered differs where a view begins")
+	case sg.Restore != nil && sg.Log.Recover != nil:
+		fault("set Restore or Log.Recover: both take over what is in the log")
 	}
 	errs = append(errs, sg.logFaults()...)
 	if sg.BacklogBytes < 0 || sg.BacklogBytes > views.MaxRingBytes {

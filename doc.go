@@ -53,8 +53,10 @@
 // A process that joins a subgroup gets the state that the others built from earlier messages through
 // SubgroupConfig.Snapshot and SubgroupConfig.Restore. A subgroup whose Mode is Persistent keeps all messages
 // in a log at every member (Config.Dir, SubgroupConfig.Log). Future.Persisted waits until a message is on
-// every disk; Subgroup.Log reads by version and by time, follows, and takes snapshots. When all members
-// have ended, those that are started again with their directories go on together where the logs end.
+// every disk; Subgroup.Log reads by version and by time, and follows. When all members have ended, those
+// that are started again with their directories go on together where the logs end: each restores the state
+// of its log's last snapshot (Subgroup.TakeSnapshot), and the messages behind it are delivered once more
+// (Message.Replayed).
 //
 // # Promises
 //

@@ -47,6 +47,10 @@ type shardLog struct {
 	recorder *member.Recorder
 	room     chan struct{} // rung when the log may have room again
 	partial  atomic.Bool   // the log lacks what others have
+
+	// replaying is held while the application takes over the log, and while a snapshot takes the place
+	// of records.
+	replaying sync.Mutex
 }
 
 func (k *shardLog) wake() {
@@ -261,8 +265,7 @@ func (d *durable) settle(ctx context.Context, id persist.LogID, t Time) error {
 	if k == nil || !running || d.group.member.Err() != nil {
 		return nil
 	}
-	l := Log{id.Name, k.log, &k.recorder.Frontier, &d.group.upcalls}
-	return l.settle(ctx, t)
+	return d.handle(id, k).settle(ctx, t)
 }
 
 // partial reports whether a log may lack what others have: it is still to get that, or this process works in a group and is not in the log's shard.

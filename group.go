@@ -120,7 +120,11 @@ func (g *Group) open(ctx context.Context) (err error) {
 	g.present()
 	for i, d := range c.declarations() {
 		g.apps = append(g.apps, c.Subgroups[i].application(&g.upcalls, g.parker.Wake))
-		g.subs = append(g.subs, &Subgroup{group: g, decl: d})
+		s := &Subgroup{group: g, decl: d}
+		if sg := c.Subgroups[i]; sg.Mode == Persistent && sg.Snapshot != nil {
+			s.snapshots = make(chan struct{}, 1)
+		}
+		g.subs = append(g.subs, s)
 	}
 	if err = g.openDurable(ctx); err != nil {
 		return err
@@ -327,7 +331,7 @@ func (g *Group) announce(v *views.View) {
 	}
 	self, _ := v.RankOf(g.cfg.ID)
 	for _, sg := range v.Subgroups {
-		if sg.Lost && sg.Has(self) && g.cfg.Subgroups[g.declaration(sg)].Restore != nil {
+		if sg.Lost && sg.Mode != Persistent && sg.Has(self) && g.cfg.Subgroups[g.declaration(sg)].Restore != nil {
 			g.cfg.emit(StateLost{sg.Name, sg.Shard})
 		}
 	}

@@ -79,14 +79,12 @@ type LogConfig struct {
 	// before. A process that leaves a shard is not given the messages that waited for disks there;
 	// futures of its own messages among them end with their version and ErrLeftShard.
 	DeliverAfterPersist bool
-	// Recover is called before anything is delivered, with the log of the shard that this process
-	// enters: at Open, and, on another goroutine, when the process enters a shard later, as soon as
-	// its log has caught up with the others, if there are any. The log of a shard that begins is
-	// empty. Recover replaces the whole state of the application by what it reads: the snapshot, if
-	// OpenSnapshot returns one, and then the records that Range yields from the zero Version to the
-	// zero Version. These are all records behind the snapshot and no others; without a snapshot,
-	// they are all records that Retain has left. Snapshot must not be called meanwhile. An error
-	// fails Open, or halts the group here.
+	// Recover takes the place of SubgroupConfig.Restore in an application that keeps its state
+	// elsewhere, in a database for instance, and needs only the records that the state lacks. It is
+	// called where Restore would be, with the log of the shard that this process enters, and reads
+	// what it needs. The snapshot, if OpenSnapshot returns one, and the records that Range yields
+	// from the zero Version to the zero Version are everything that the log has. Log.Snapshot must
+	// not be called meanwhile. Nothing is replayed. An error fails Open, or halts the group here.
 	Recover func(*Log) error
 }
 
@@ -153,7 +151,11 @@ func (d *durable) open(id persist.LogID) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Log{id.Name, k.log, &k.recorder.Frontier, &d.group.upcalls}, nil
+	return d.handle(id, k), nil
+}
+
+func (d *durable) handle(id persist.LogID, k *shardLog) *Log {
+	return &Log{id.Name, k.log, &k.recorder.Frontier, &d.group.upcalls}
 }
 
 // Info returns the first and the last record of the log, the number of records, and the room that
@@ -247,7 +249,8 @@ func (l *Log) settled(t Time) bool {
 
 // Snapshot keeps what write writes as the application's state behind a version, and drops the
 // records up to that version: from then on the log begins with the record behind it. The version
-// must be on every member's disk, which WaitPersisted waits for.
+// must be on every member's disk, which WaitPersisted waits for. Subgroup.TakeSnapshot does all of
+// that with SubgroupConfig.Snapshot.
 func (l *Log) Snapshot(at Version, write func(io.Writer) error) error {
 	if !at.Before(l.Persisted(OnEveryDisk)) {
 		return fmt.Errorf("snapshot of subgroup %q at %v: %w: what they have comes before %v", l.subgroup, at, ErrNotOnEveryDisk, l.Persisted(OnEveryDisk))

@@ -20,9 +20,19 @@ type Message struct {
 // Version is the message's position in the order across views.
 func (m Message) Version() Version { return Version{View: m.View, Seq: m.Seq} }
 
-// Body returns the content of a large message, and nil for other messages. A caller that holds it may
-// read Data beyond the upcall.
-func (m Message) Body() *Body { return (*Body)(unsafe.Pointer(m.body)) }
+// Replayed reports whether the message comes out of the log: this process starts, or has entered the shard,
+// and the application has restored the state of the log's snapshot. Replayed messages come before all others.
+// The message may have been delivered to an earlier process with this log already.
+func (m Message) Replayed() bool { return m.body.Replayed() }
+
+// Body returns the content of a large message, and nil for other messages and for replayed ones. A caller
+// that holds it may read Data beyond the upcall.
+func (m Message) Body() *Body {
+	if m.Replayed() {
+		return nil
+	}
+	return (*Body)(unsafe.Pointer(m.body))
+}
 
 // Body is the content of a large message. A goroutine that holds it may read it, until it releases it.
 type Body struct{ body multicast.Body }

@@ -92,7 +92,7 @@ func (r *receiver) run(ctx context.Context, e shard.Effect) shard.Result {
 	case shard.CompleteLog:
 		return r.completeLog(e.View)
 	case shard.Recover:
-		return fatal(r.group().recoverFrom(shardID(r.subgroup())))
+		return r.takeOver(ctx)
 	case shard.RestoreEmpty:
 		return r.restoreEmpty()
 	case shard.HandOver:
@@ -200,7 +200,7 @@ func (r *receiver) handOver(run []multicast.Message) {
 		}
 	}
 	if !r.silent.Load() {
-		r.group().apps[r.stays.declaration].call(run)
+		r.deliver(run)
 	}
 }
 

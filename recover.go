@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -174,26 +173,13 @@ func (g *Group) stop(reason error) {
 	loops.Add(-1)
 }
 
-func (g *Group) recoverFrom(id persist.LogID) error {
-	upcall := g.cfg.Subgroups[g.durable.declaration(id)].Log.Recover
-	if upcall == nil {
-		return nil
-	}
-	l, err := g.durable.open(id)
-	if err == nil {
-		err = upcall(l)
-	}
-	if errors.Is(err, persist.ErrDamaged) {
-		err = g.durable.condemn(id, err)
-	}
-	if err != nil {
-		return fmt.Errorf("subgroup %q: recovering from its log: %w", id.Name, err)
-	}
-	return nil
-}
-
 // handsOver reports whether members that come into the subgroup need something of those that are in it.
 func (sg SubgroupConfig) handsOver() bool { return sg.Snapshot != nil || sg.Mode == Persistent }
+
+// recovers reports whether the application takes over what is in the log of the shard that it enters.
+func (sg SubgroupConfig) recovers() bool {
+	return sg.Mode == Persistent && (sg.Restore != nil || sg.Log.Recover != nil)
+}
 
 // write is what a member gives to those that come into the subgroup.
 func (b boundary) write(w io.Writer) error { return json.NewEncoder(w).Encode(b) }

@@ -607,7 +607,11 @@ func TestSnapshotAndRestoreAreValidated(t *testing.T) {
 	for want, change := range map[string]func(*squall.SubgroupConfig){
 		"set both Snapshot and Restore":                   func(sg *squall.SubgroupConfig) { sg.Restore = nil },
 		"set both Snapshot and Restore, or":               func(sg *squall.SubgroupConfig) { sg.Snapshot = nil },
-		"a subgroup with Snapshot must be Ordered":        func(sg *squall.SubgroupConfig) { sg.Mode = squall.Unordered },
+		"a subgroup with Snapshot must be Ordered or Per": func(sg *squall.SubgroupConfig) { sg.Mode = squall.Unordered },
+		"set Restore or Log.Recover": func(sg *squall.SubgroupConfig) {
+			sg.Mode, sg.Log.Recover = squall.Persistent, func(*squall.Log) error { return nil }
+		},
+		"set both Snapshot and Restore, or none":          func(sg *squall.SubgroupConfig) { sg.Mode, sg.Restore = squall.Persistent, nil },
 		"BacklogBytes is -1: 0 to 1073741824 bytes":       func(sg *squall.SubgroupConfig) { sg.BacklogBytes = -1 },
 		"BacklogBytes is 2147483648: 0 to 1073741824 byt": func(sg *squall.SubgroupConfig) { sg.BacklogBytes = 2 << 30 },
 	} {

@@ -18,6 +18,8 @@ type Subgroup struct {
 	decl   views.Declaration
 	outbox *member.Outbox
 	state  atomic.Pointer[receiver] // the last receiver that had to get the state; nil: none had to
+	// snapshots holds the call of TakeSnapshot that is under way; nil: there can be none.
+	snapshots chan struct{}
 }
 
 // Name returns the subgroup's name.

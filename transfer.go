@@ -102,7 +102,7 @@ func newStays(s *states, declaration int) *stays {
 	return &stays{
 		states: s, declaration: declaration, receivers: map[shard.Stay]*receiver{},
 		core: shard.New(shard.Config{
-			Self: s.group.cfg.ID, Logs: sg.Mode == Persistent, HandsOver: sg.handsOver(), Recovers: sg.Mode == Persistent && sg.Log.Recover != nil,
+			Self: s.group.cfg.ID, Logs: sg.Mode == Persistent, HandsOver: sg.handsOver(), Recovers: sg.recovers(),
 			State: statePauses, Log: logPauses,
 		}),
 	}

@@ -6,7 +6,7 @@
 //	go run ./examples/kvstore -id 3
 //
 // "color=blue" sets a value, everywhere; "color" reads it here; "*" lists all. Kill one (kill -9, too), go on with the others, and
-// start it again.
+// start it again. With -dir DIRECTORY the map also survives the end of all replicas: give each a directory of its own.
 package main
 
 import (
@@ -57,7 +57,7 @@ func (s *store) apply(m squall.Message) {
 	s.values[key] = value
 }
 
-// snapshot captures the map where a new replica comes in, and returns what writes it.
+// snapshot captures the map where a new replica comes in, or a snapshot takes the place of a log, and returns what writes it.
 func (s *store) snapshot() func(io.Writer) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -65,10 +65,10 @@ func (s *store) snapshot() func(io.Writer) error {
 	return func(w io.Writer) error { return json.NewEncoder(w).Encode(values) }
 }
 
-// restore replaces the map by another replica's.
+// restore replaces the map by another replica's, or by the log's snapshot.
 func (s *store) restore(r io.Reader) error {
 	values := map[string]string{}
-	if err := json.NewDecoder(r).Decode(&values); err != nil && err != io.EOF { // nothing: the shard begins
+	if err := json.NewDecoder(r).Decode(&values); err != nil && err != io.EOF { // nothing: it begins empty
 		return err
 	}
 	s.mu.Lock()
@@ -106,7 +106,11 @@ func run(ctx context.Context, args []string, in io.Reader, out io.Writer) error 
 		}
 	}
 	s := &store{values: map[string]string{}}
-	cfg.Subgroups = []squall.SubgroupConfig{{Name: "map", Deliver: s.apply, Snapshot: s.snapshot, Restore: s.restore}}
+	mode := squall.Ordered
+	if cfg.Dir != "" {
+		mode = squall.Persistent
+	}
+	cfg.Subgroups = []squall.SubgroupConfig{{Name: "map", Mode: mode, Deliver: s.apply, Snapshot: s.snapshot, Restore: s.restore}}
 	group, err := squall.Open(ctx, cfg)
 	if err != nil {
 		return err
@@ -123,6 +127,7 @@ func parse(args []string) (squall.Config, error) {
 	flags := flag.NewFlagSet("kvstore", flag.ContinueOnError)
 	id := flags.Int("id", 0, "number of this replica, from 1 up")
 	peers := flags.String("peers", "127.0.0.1:7001,127.0.0.1:7002,127.0.0.1:7003", "`addresses` of all replicas, by number")
+	dir := flags.String("dir", "", "`directory` for the log of all changes; none: the map lives in memory")
 	if err := flags.Parse(args); err != nil {
 		return squall.Config{}, err
 	}
@@ -131,7 +136,7 @@ func parse(args []string) (squall.Config, error) {
 		return squall.Config{}, fmt.Errorf("-id is %d: give a number from 1 to %d", *id, len(addrs))
 	}
 	return squall.Config{
-		Cluster: "kvstore", ID: squall.NodeID(*id), Listen: addrs[*id-1], Join: addrs, InitialMembers: len(addrs),
+		Cluster: "kvstore", ID: squall.NodeID(*id), Dir: *dir, Listen: addrs[*id-1], Join: addrs, InitialMembers: len(addrs),
 		Logger: slog.New(slog.DiscardHandler),
 	}, nil
 }

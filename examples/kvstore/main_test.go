@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -127,6 +128,28 @@ func TestAReplicaThatWasKilledGetsTheMapAgain(t *testing.T) {
 		if err := p.cmd.Wait(); err != nil || p.errors.Len() > 0 {
 			t.Errorf("%v: %s", err, p.errors.String())
 		}
+	}
+}
+
+func TestReplicasWithDirectoriesHaveTheMapAfterAllOfThemEnded(t *testing.T) {
+	all, dir := peers(t, 3), t.TempDir()
+	replica := func(id int) *process {
+		return start(t, "-id", fmt.Sprint(id), "-peers", all, "-dir", filepath.Join(dir, fmt.Sprint(id)))
+	}
+	replicas := []*process{replica(1), replica(2), replica(3)}
+	replicas[0].ask("color=blue", "color=blue, change 1:")
+	replicas[1].ask("size=7", "size=7, change 1:")
+	replicas[1].ask("color=green", "color=green, change 1:")
+	for _, p := range replicas {
+		p.in.Close()
+		for range p.lines {
+		}
+		if err := p.cmd.Wait(); err != nil || p.errors.Len() > 0 {
+			t.Errorf("%v: %s", err, p.errors.String())
+		}
+	}
+	for _, p := range []*process{replica(1), replica(2), replica(3)} {
+		p.ask("*", "2: color=green size=7")
 	}
 }
 

@@ -38,38 +38,30 @@ func main() {
 	}
 }
 
-// account is one member's copy of the account. Recover and apply are never called at the same time.
+// account is one member's copy of the account. Its upcalls are never called at the same time.
 type account struct {
 	mu      sync.Mutex
 	balance int
 	applied int // deposits of this run
 }
 
-// apply is called for each deposit, in the order that is the same everywhere.
+// apply is called for each deposit, in the order that is the same everywhere; first for those of earlier runs, which are in the log.
 func (a *account) apply(m squall.Message) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.balance += amount(m.Data)
-	a.applied++
+	amount, _ := strconv.Atoi(string(m.Data))
+	a.balance += amount
+	if !m.Replayed() {
+		a.applied++
+	}
 }
 
-// recover makes the account anew out of the log: that is all that is left of earlier runs.
-func (a *account) recover(l *squall.Log) error {
+// restore empties the account. Its log has no snapshot, so there is nothing to read: all deposits are replayed.
+func (a *account) restore(io.Reader) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.balance = 0
-	for r, err := range l.Range(squall.Version{}, squall.Version{}) {
-		if err != nil {
-			return err
-		}
-		a.balance += amount(r.Data)
-	}
 	return nil
-}
-
-func amount(data []byte) int {
-	n, _ := strconv.Atoi(string(data))
-	return n
 }
 
 func run(ctx context.Context, dir string, out io.Writer) error {
@@ -128,7 +120,7 @@ func config(dir string, addrs []string, i int, a *account) squall.Config {
 		Cluster: "ledger", ID: squall.NodeID(i + 1), Listen: addrs[i], Join: addrs, InitialMembers: members,
 		Logger: slog.New(slog.DiscardHandler), Dir: filepath.Join(dir, strconv.Itoa(i+1)),
 		Subgroups: []squall.SubgroupConfig{{
-			Name: "account", Mode: squall.Persistent, Deliver: a.apply, Log: squall.LogConfig{Recover: a.recover},
+			Name: "account", Mode: squall.Persistent, Deliver: a.apply, Restore: a.restore,
 		}},
 	}
 }

@@ -34,6 +34,9 @@ func (t *Intake) Hold(b *backlog.Backlog) { t.backlog, t.mode = b, holding }
 // Pass has the application get deliveries.
 func (t *Intake) Pass() { t.mode = passing }
 
+// Passes reports whether the application gets deliveries as they come.
+func (t *Intake) Passes() bool { return t.mode == passing }
+
 // Keep has nothing but the log get deliveries, if there is one that is complete.
 func (t *Intake) Keep() { t.mode = keeping }
 

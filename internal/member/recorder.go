@@ -44,6 +44,7 @@ type Recorder struct {
 	partial   bool           // the log lacks what others have
 	appending journal.Record // the one that is being appended: here, so that none is allocated
 	last      order.Version  // the last one that was appended here
+	given     order.Version  // without AfterPersist: the last one that the application took
 	over      order.ViewID   // the last view that has ended
 	since     order.ViewID   // the last view as which began the log was partial
 
@@ -81,7 +82,7 @@ func (r *Recorder) Lacks(since order.ViewID) {
 // Whole says that the log lacks nothing any more, and that the application has taken over what came before the view of Lacks.
 func (r *Recorder) Whole() {
 	if r.partial {
-		r.partial = false
+		r.partial, r.given = false, r.Last()
 		r.Frontier.reach(Shown, order.Version{View: r.since})
 	}
 }
@@ -122,6 +123,9 @@ func (r *Recorder) Deliver(run []multicast.Message) (taken int) {
 	if r.ahead > 0 {
 		taken = r.cfg.Receiver.Deliver(run[:r.ahead])
 		r.ahead -= taken
+		if taken > 0 {
+			r.given = run[taken-1].Version()
+		}
 	}
 	return taken
 }
@@ -181,6 +185,15 @@ func (r *Recorder) Last() order.Version {
 		return kept
 	}
 	return r.last
+}
+
+// Given returns a version up to which the application took everything, and nothing behind it; zero if there is nothing. It means something once
+// the application has taken over what is in the log.
+func (r *Recorder) Given() order.Version {
+	if r.cfg.AfterPersist {
+		return lastBefore(r.Frontier.At(Shown))
+	}
+	return r.given
 }
 
 // Unshown is how many messages of this member wait until every disk has them. Any goroutine.

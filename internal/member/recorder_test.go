@@ -81,6 +81,9 @@ func TestAMessageIsRecordedOnceHoweverOftenItIsOffered(t *testing.T) {
 		if offers > 20 {
 			t.Fatal("no end")
 		}
+		if at := (order.Version{View: 1, Seq: order.Seq(len(a.seen) - 1)}); r.Given() != at {
+			t.Errorf("the application took everything up to %v, it is said to have taken what is up to %v", at, r.Given())
+		}
 		if len(l.records) == l.durable+l.room {
 			l.durable = len(l.records)
 		}
@@ -113,6 +116,9 @@ func TestWithAfterPersistTheApplicationSeesWhatEveryDiskHas(t *testing.T) {
 	}
 	if r.global(order.Version{View: 1, Seq: 3}); fmt.Sprint(a.seen) != "[0@7 1@8 2@9]" {
 		t.Fatalf("every disk has 3, the application saw %v", a.seen)
+	}
+	if at := r.Given(); at != (order.Version{View: 1, Seq: 2}) {
+		t.Errorf("the application is said to have taken what is up to %v", at)
 	}
 	if at := r.Frontier.At(Shown); at != (order.Version{View: 1, Seq: 3}) || l.global != (order.Version{View: 1, Seq: 2}) {
 		t.Errorf("shown up to %v, the log knows of %v", at, l.global)

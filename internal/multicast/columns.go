@@ -60,5 +60,16 @@ type Message struct {
 // It is nil for other messages.
 func (m Message) Body() *Body { return m.body }
 
+// replayed is the body of all messages that come out of a log, which have no other one.
+var replayed Body
+
+// Replayed makes a message of a record that comes out of a log. It is for the application alone.
+func Replayed(v order.Version, t order.Time, sender order.NodeID, data []byte) Message {
+	return Message{Data: data, Sender: sender, View: v.View, Seq: v.Seq, Time: t, body: &replayed}
+}
+
+// Replayed reports whether the body is that of messages that come out of a log.
+func (b *Body) Replayed() bool { return b == &replayed }
+
 // Version is the message's place in the order across views.
 func (m Message) Version() order.Version { return order.Version{View: m.View, Seq: m.Seq} }
