@@ -470,6 +470,9 @@ func (c *Change) echo() bool {
 	if b == 0 || b <= Ballot(c.own[wordDecided]) || l == c.cfg.Self || c.Suspected().Has(l) || Ballot(sst.Load(c.lines[l], wordDecided)) != b {
 		return false
 	}
+	if c.unrecorded(b) {
+		return false // it was read already; Recorded asks for the next look
+	}
 	var d Decision
 	there, err := c.read(l, c.cfg.Columns.decisions, b, &d)
 	if !there {
@@ -501,7 +504,7 @@ func (c *Change) decides(b Ballot, d *Decision) bool {
 			c.recording = d
 			c.cfg.Record(b, d)
 		}
-		if c.recorded < b && !(mutant.Enabled && mutant.On(mutant.EchoUnrecorded)) { // V10
+		if c.unrecorded(b) { // V10
 			return false
 		}
 		d = c.recording
@@ -516,6 +519,11 @@ func (c *Change) decides(b Ballot, d *Decision) bool {
 	c.decision = d
 	c.emit(Decided{Ballot: b, Decision: d})
 	return true
+}
+
+// unrecorded reports whether the decision of a ballot is on its way to the disk.
+func (c *Change) unrecorded(b Ballot) bool {
+	return c.recording != nil && c.recording.Ballot == b && c.recorded < b && !(mutant.Enabled && mutant.On(mutant.EchoUnrecorded))
 }
 
 // complete finds out whether the decision here is final: every member that goes on and is not

@@ -36,7 +36,7 @@ func (c *Change) lead() bool {
 			waiting = true
 		}
 	}
-	return !waiting && !decided && c.decide()
+	return !waiting && !decided && !c.unrecorded(c.nextAt) && c.decide()
 }
 
 // due reports whether there is anything to change, or some member began to change it.

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -46,7 +47,8 @@ func (s Secret) None() bool { return s.text == "" }
 // different uses apart.
 func (s Secret) Sum(use string, text []byte) []byte {
 	mac := hmac.New(sha256.New, []byte(s.text))
-	fmt.Fprintf(mac, "%d %s ", len(use), use)
+	mac.Write(append(append(strconv.AppendInt(nil, int64(len(use)), 10), ' '), use...))
+	mac.Write([]byte{' '})
 	mac.Write(text)
 	return mac.Sum(nil)
 }

@@ -140,8 +140,12 @@ func (v *View) muted(r order.Rank) uint64 {
 
 // RankOf returns the rank of a node, or false if it is not a member.
 func (v *View) RankOf(id order.NodeID) (order.Rank, bool) {
-	i := slices.IndexFunc(v.Members, func(m Member) bool { return m.ID == id })
-	return order.Rank(i), i >= 0
+	for r := range v.Members { // by index: a Member is large, and this is asked often
+		if v.Members[r].ID == id {
+			return order.Rank(r), true
+		}
+	}
+	return -1, false
 }
 
 // Shards returns the subgroups of a name, by shard; none if the name is not declared.
@@ -195,8 +199,10 @@ func (v *View) memberFaults() (faults faults) {
 		if first, _ := v.RankOf(m.ID); int(first) < r {
 			faults.add("node %d is a member twice", m.ID)
 		}
-		for _, text := range []string{m.Addr, m.Host, m.Shm, m.GaveUp} {
-			faults.long(fmt.Sprintf("node %d: its address, host, socket or marks", m.ID), text)
+		for _, text := range [...]string{m.Addr, m.Host, m.Shm, m.GaveUp} {
+			if len(text) > MaxTextBytes {
+				faults.long(fmt.Sprintf("node %d: its address, host, socket or marks", m.ID), text)
+			}
 		}
 	}
 	return faults

@@ -58,6 +58,7 @@ type Core struct {
 	logsFor string        // the key of the view for which they are where they were agreed to be; empty: for none
 	ignored []order.NodeID
 	waits   string  // what was told last
+	cause   cause   // of that
 	said    uint64  // messages so far
 	heard   []heard // in order of their ids
 	foreign error   // another group has this name; nil: none was met

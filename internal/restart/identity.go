@@ -2,7 +2,6 @@ package restart
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -20,16 +19,6 @@ import (
 
 // sumOfMessage is the use of the group's secret in a message.
 const sumOfMessage = "squall restart"
-
-// text is what the sum of a message is about: all the rest of it.
-func (m Message) text() []byte {
-	m.Sum = nil
-	text, err := json.Marshal(m)
-	if err != nil {
-		panic(fmt.Errorf("restart: a message that is no JSON: %w", err)) // plain structs of numbers and strings
-	}
-	return text
-}
 
 // Sealed returns the message with its sum under a group's secret. Without a secret it has none.
 func (m Message) Sealed(secret views.Secret) Message {

@@ -58,10 +58,10 @@ func (c *Core) look(now time.Duration) {
 
 // unmet returns the shards whose log no process that is here has whole.
 func (c *Core) unmet() (lacking []views.Subgroup) {
-	here := c.here()
-	for _, sg := range c.logged(c.state.View) {
-		if len(c.holders(sg, here)) == 0 {
-			lacking = append(lacking, sg)
+	v, here := c.state.View, c.here()
+	for i := range v.Subgroups {
+		if sg := &v.Subgroups[i]; sg.Provisioned() && c.cfg.Persistent(sg.Name) && !c.held(sg, here) {
+			lacking = append(lacking, *sg)
 		}
 	}
 	return lacking
@@ -77,26 +77,26 @@ func (c *Core) logged(v *views.View) (list []views.Subgroup) {
 	return list
 }
 
-// holders returns the processes that are here and that say that they have a shard's log whole.
-func (c *Core) holders(sg views.Subgroup, here views.Ranks) (list []order.NodeID) {
-	add := func(id order.NodeID, lacks []LogID) {
-		r, ok := c.state.View.RankOf(id)
-		if ok && here.Has(r) && sg.Has(r) && !slices.Contains(lacks, idOf(sg)) {
-			list = append(list, id)
-		}
+// held reports whether a process that is here says that it has a shard's log whole, or stands in
+// for the processes that had it.
+func (c *Core) held(sg *views.Subgroup, here views.Ranks) bool {
+	id, all := idOf(*sg), c.state.View.Members
+	member := func(node order.NodeID) bool {
+		return slices.ContainsFunc(sg.Members, func(r order.Rank) bool { return here.Has(r) && all[r].ID == node })
 	}
-	add(c.cfg.Self.ID, c.state.Lacking())
+	if !c.state.lacks(id) && member(c.cfg.Self.ID) {
+		return true
+	}
 	for _, p := range c.peers {
-		add(p.member.ID, p.lacks)
-	}
-	if len(list) > 0 {
-		return list
+		if !slices.Contains(p.lacks, id) && member(p.member.ID) {
+			return true
+		}
 	}
 	members := []views.Member{c.cfg.Self}
 	for _, p := range c.peers {
 		members = append(members, p.member)
 	}
-	return c.standIns(sg, members)
+	return len(c.standIns(*sg, members)) > 0
 }
 
 // standIns returns the processes that stand in for a shard whose log an operator gave up, as all

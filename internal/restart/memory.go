@@ -232,6 +232,11 @@ func decode(value []byte, into any) error {
 	return json.Unmarshal(text, into)
 }
 
+// current reports whether a value is there, and of the format that encode writes.
+func current(value []byte) bool {
+	return len(value) >= valueHeaderBytes && value[len(valueMagic)] == valueFormat
+}
+
 // save makes a state durable: what changed of it, in one transaction.
 func (m *Memory) save(s State) error {
 	var view, group, past any
@@ -244,16 +249,22 @@ func (m *Memory) save(s State) error {
 		past = pastPart{s.Former}
 	}
 	changed := map[string][]byte{}
+	was := &m.state
+	sameView := s.Successor == was.Successor
 	for _, part := range []struct {
 		key  string
 		what any
+		same bool
 	}{
-		{keyNode, nodePart{s.Node, s.Incarnations, s.Disk, s.GaveUp}}, {keyView, view},
-		{keyVote, votePart{at, s.Echo, s.Promised, s.Accepted}}, {keyLogs, logsPart{at, s.Incomplete}},
-		{keyRoot, group}, {keyPast, past},
+		{keyNode, nodePart{s.Node, s.Incarnations, s.Disk, s.GaveUp}, s.Node == was.Node && slices.Equal(s.Incarnations, was.Incarnations) && s.Disk == was.Disk && s.GaveUp == was.GaveUp},
+		{keyView, view, sameView},
+		{keyVote, votePart{at, s.Echo, s.Promised, s.Accepted}, sameView && s.Echo == was.Echo && s.Promised == was.Promised && s.Accepted == was.Accepted},
+		{keyLogs, logsPart{at, s.Incomplete}, sameView && slices.Equal(s.Incomplete, was.Incomplete)},
+		{keyRoot, group, sameView && s.Secret == was.Secret && s.Before == was.Before},
+		{keyPast, past, false},
 	} {
-		if part.what == nil {
-			continue // no view yet, and a view is never forgotten
+		if part.what == nil || part.same && current(m.kept[part.key]) {
+			continue // no view yet, and a view is never forgotten; or it is on the disk already
 		}
 		if value := encode(part.what); !bytes.Equal(value, m.kept[part.key]) {
 			changed[part.key] = value

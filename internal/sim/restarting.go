@@ -29,7 +29,8 @@ func (p *process) restartTimes() restart.Times {
 }
 
 func (w *world) persistent(name string) bool {
-	return slices.ContainsFunc(w.plan.Decls, func(d views.Declaration) bool { return d.Name == name && d.Mode == views.Persistent })
+	k := w.declNamed(name)
+	return k >= 0 && w.plan.Decls[k].Mode == views.Persistent
 }
 
 // asks are the addresses that the node's processes ask.
@@ -282,7 +283,12 @@ func (p *process) works(m restart.Message) restart.Message {
 }
 
 func (w *world) declNamed(name string) int {
-	return slices.IndexFunc(w.plan.Decls, func(d views.Declaration) bool { return d.Name == name })
+	for k := range w.plan.Decls { // by index: a Declaration is large, and this is asked often
+		if w.plan.Decls[k].Name == name {
+			return k
+		}
+	}
+	return -1
 }
 
 // comesBack reports whether somebody looks for the others of a group that has ended.
