@@ -106,10 +106,11 @@ func (c *Core) Start(now time.Duration) Effects {
 	return e
 }
 
-// Next returns when Tick is due.
+// Next returns when Tick is due: with the next Hello, or before that when this process may lead again. Once that time has passed, and
+// something else than the time keeps it from leading, such as a senior member that is able to, there is nothing to look at before the Hello.
 func (c *Core) Next() time.Duration {
-	if a := c.attempt; a == nil && c.able && c.resume > 0 {
-		return min(c.beat, max(c.resume, c.since+c.cfg.Settle))
+	if at := max(c.resume, c.since+c.cfg.Settle); c.attempt == nil && c.able && c.resume > 0 && at > c.now {
+		return min(c.beat, at)
 	}
 	return c.beat
 }

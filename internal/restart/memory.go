@@ -261,7 +261,7 @@ func (m *Memory) save(s State) error {
 		{keyVote, votePart{at, s.Echo, s.Promised, s.Accepted}, sameView && s.Echo == was.Echo && s.Promised == was.Promised && s.Accepted == was.Accepted},
 		{keyLogs, logsPart{at, s.Incomplete}, sameView && slices.Equal(s.Incomplete, was.Incomplete)},
 		{keyRoot, group, sameView && s.Secret == was.Secret && s.Before == was.Before},
-		{keyPast, past, false},
+		{keyPast, past, slices.Equal(s.Former, was.Former)},
 	} {
 		if part.what == nil || part.same && current(m.kept[part.key]) {
 			continue // no view yet, and a view is never forgotten; or it is on the disk already

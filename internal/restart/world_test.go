@@ -457,6 +457,9 @@ func (w *world) pass(d time.Duration) {
 	for _, n := range w.nodes {
 		if n.core != nil && w.now >= n.core.Next() {
 			n.apply(n.core.Tick(w.now))
+			if n.core != nil && !n.core.Over() && n.core.Next() <= w.now && w.err == nil {
+				w.err = fmt.Errorf("at %v node %d wants to be called again at %v: a process would spin", w.now, n.id, n.core.Next())
+			}
 		}
 	}
 }

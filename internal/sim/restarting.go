@@ -23,9 +23,10 @@ func (p *process) comeBack() {
 	p.obey(p.core.Start(p.local()))
 }
 
+// restartTimes are such that as many beats fit into the silence after which a process is missed as in a group.
 func (p *process) restartTimes() restart.Times {
 	plan := p.world.plan
-	return restart.Times{Beat: plan.Heartbeat(), Silence: 4 * plan.FailAfter(), Settle: plan.FailAfter()}
+	return restart.Times{Beat: 4 * plan.Heartbeat(), Silence: 4 * plan.FailAfter(), Settle: plan.FailAfter()}
 }
 
 func (w *world) persistent(name string) bool {
