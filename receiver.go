@@ -57,7 +57,11 @@ func (r *receiver) begins(v *views.View, i int) {
 // offer takes a snapshot where the deliveries of a view begin. A log has everything that was delivered before, but for what waits.
 func (r *receiver) offer(v order.ViewID, i int) {
 	source := r.stays.states.source
-	f := func() { source.Put(v, i, r.config().Snapshot()) }
+	f := func() {
+		if source.Wanted(v, i) { // in a backlog it comes later, and those that waited may have the state meanwhile
+			source.Put(v, i, r.config().Snapshot())
+		}
+	}
 	if r.log != nil {
 		f = func() { source.Put(v, i, boundary{r.log.recorder.Last()}.write) }
 	}

@@ -190,7 +190,8 @@ func (h *stays) do(r *receiver, e shard.Effect) {
 	case shard.WithholdState:
 		h.states.source.Withhold(e.View, e.Index)
 	case shard.Thank:
-		h.states.running.Go(func() { r.fetch.Done(h.states.ctx, shard.StateSources(r.view, r.index, g.cfg.ID)) })
+		keep := append(shard.StateSources(r.view, r.index, g.cfg.ID), shard.FreshPeers(r.view, r.index, g.cfg.ID)...)
+		h.states.running.Go(func() { r.fetch.Done(h.states.ctx, keep) })
 	case shard.Arrive:
 		r.arrive()
 	default:

@@ -68,6 +68,7 @@ type stay struct {
 	arrived     bool         // the log, or the application, has everything up to now
 	source      views.Member // of the last FetchState or FillLog
 	told        []error      // why sources refused
+	orphan      bool         // no member is left that was in the shard before the stay
 	promised    []mark       // boundaries in the backlog at which the state is to be handed over
 	afterResume Verb         // the activity that follows a Rest
 }
@@ -294,7 +295,7 @@ func (c *Core) begin(s *stay) {
 	e := Effect{Do: s.next, Stay: s.id, View: s.view.ID, Index: s.index, Last: s.boundary}
 	switch s.next {
 	case FetchState:
-		if !c.choose(s, &s.state, c.holders(s), &e) {
+		if !c.choose(s, &s.state, c.givers(s), &e) {
 			return
 		}
 	case FillLog:
@@ -318,9 +319,24 @@ func (c *Core) begin(s *stay) {
 	c.emit(e)
 }
 
-// holders are the members of the view in force that have the state of a stay's first view, or may have got it.
-func (c *Core) holders(s *stay) []views.Member {
-	return slices.DeleteFunc(StateSources(s.view, s.index, c.cfg.Self), func(m views.Member) bool { return !slices.Contains(c.view.Members, m) })
+// givers are the members of the view in force that may give the state of a stay's first view: those
+// that were in the shard before, and when none of these is left, those that were fresh with this
+// process and may have got it from one. This process then gives it to none of them any more, so that
+// no two wait for each other.
+func (c *Core) givers(s *stay) []views.Member {
+	gone := func(m views.Member) bool { return !slices.Contains(c.view.Members, m) }
+	before := slices.DeleteFunc(StateSources(s.view, s.index, c.cfg.Self), gone)
+	if s.state.Left(before) {
+		return before
+	}
+	peers := FreshPeers(s.view, s.index, c.cfg.Self)
+	if !s.orphan && len(peers) > 0 {
+		s.orphan = true
+		own := mark{s.view.ID, s.index}
+		s.promised = slices.DeleteFunc(s.promised, func(m mark) bool { return m == own })
+		c.emit(Effect{Do: WithholdState, Stay: s.id, View: own.view, Index: own.index})
+	}
+	return append(before, slices.DeleteFunc(peers, gone)...)
 }
 
 // choose chooses the source of an activity, or has it rest first. It returns false if no source of the state is left.

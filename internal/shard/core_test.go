@@ -492,3 +492,61 @@ func (l *life) do(e Effect) {
 		}
 	}
 }
+
+// together is a view in which nodes 3 and 4 come into a shard of node 1, and the one behind it, without node 1.
+func together() (a, b *views.View) {
+	a = view(5, 4, views.Subgroup{Members: ranks(0, 2, 3), Fresh: ranks(2, 3), Partial: ranks(2, 3)})
+	b = view(6, 4, views.Subgroup{Members: ranks(1, 2)})
+	b.Members = b.Members[1:]
+	return a, b
+}
+
+// The only member that had the state gave it to node 4, and is gone. Node 3, whose own state has not come, gets it from node 4.
+func TestAFreshMemberAsksThoseThatCameWithIt(t *testing.T) {
+	for name, gone := range map[string]bool{"the source is gone": true, "the source refuses": false} {
+		s := newStage(t, Config{})
+		a, b := together()
+		id := s.installed(a, 0)
+		s.core.Begins(id, 5, 0, true)
+		s.wants("1 hold", "1 await", "1 offer")
+		s.core.Ready(id)
+		s.wants("1 fetch 1")
+		if gone {
+			s.installed(b, 0)
+			s.wants("1 cancel")
+			s.ends(Result{Outcome: Failed, Err: errors.New("cut")})
+		} else {
+			s.ends(Result{Outcome: Refused, Err: errors.New("no")})
+		}
+		s.wants("1 failed 1", "1 withhold", "1 fetch 4")
+		if e := s.last[1]; e.View != 5 || e.Index != 0 {
+			t.Errorf("%s: it withholds the state of view %d in subgroup %d", name, e.View, e.Index)
+		}
+		s.ends(Result{Outcome: Later})
+		s.wants("1 rest")
+		s.ends(Result{})
+		s.wants("1 fetch 4")
+		s.ends(Result{})
+		s.wants("1 thank", "1 hand over")
+		s.ends(Result{})
+		s.wants("1 arrive", "1 live", "1 restored")
+	}
+}
+
+// Two that wait for each other, and have both nothing, find out.
+func TestTwoFreshMembersWithoutASourceDoNotWaitForEachOther(t *testing.T) {
+	s := newStage(t, Config{})
+	a, b := together()
+	id := s.installed(a, 0)
+	s.core.Begins(id, 5, 0, true)
+	s.core.Ready(id)
+	s.wants("1 hold", "1 await", "1 offer", "1 fetch 1")
+	s.installed(b, 0)
+	s.ends(Result{Outcome: Failed, Err: errors.New("cut")})
+	s.wants("1 cancel", "1 failed 1", "1 withhold", "1 fetch 4")
+	s.ends(Result{Outcome: Refused, Err: errors.New("node 4 has withheld it, too")})
+	s.wants("1 failed 4", "1 fail")
+	if err := s.last[1].Err; !errors.Is(err, ErrStateLost) {
+		t.Error(err)
+	}
+}

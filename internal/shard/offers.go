@@ -68,12 +68,15 @@ func (o *Offers[S]) Installed(v *views.View) {
 func (o *Offers[S]) expected(v *views.View, i int) *Offer[S] {
 	sg := v.Subgroups[i]
 	self, ok := v.RankOf(o.Self)
-	if !ok || len(sg.Fresh) == 0 || !sg.Has(self) || slices.Contains(sg.Fresh, self) {
+	if !ok || !sg.Has(self) {
 		return nil
 	}
 	f := &Offer[S]{View: v, Index: i, none: !o.Keeps(sg.Name)}
-	for _, r := range sg.Fresh {
-		f.waiting = append(f.waiting, &Wait{Member: v.Members[r]})
+	for _, m := range FreshPeers(v, i, o.Self) {
+		f.waiting = append(f.waiting, &Wait{Member: m})
+	}
+	if len(f.waiting) == 0 {
+		return nil
 	}
 	return f
 }

@@ -2,6 +2,7 @@ package shard
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/squall-go/squall/order"
@@ -45,5 +46,27 @@ func TestX1SnapshotsAreBoundedOverRandomViews(t *testing.T) {
 				t.Fatalf("seed %d, view %d: %d snapshots for %d members", seed, id, len(o.list), len(waiting))
 			}
 		}
+	}
+}
+
+// A fresh member expects to give the state to those that came with it, and not to itself.
+func TestFreshMembersExpectToGiveTheStateToEachOther(t *testing.T) {
+	a, _ := together()
+	for self, want := range map[order.NodeID][]order.NodeID{1: {3, 4}, 2: nil, 3: {4}, 4: {3}} {
+		o := &Offers[int]{Self: self, Keeps: func(string) bool { return true }}
+		o.Installed(a)
+		var waiting []order.NodeID
+		if f := o.Find(5, 0); f != nil {
+			for _, w := range f.waiting {
+				waiting = append(waiting, w.Member.ID)
+			}
+		}
+		if !slices.Equal(waiting, want) {
+			t.Errorf("node %d expects to give it to nodes %v, not %v", self, waiting, want)
+		}
+	}
+	alone := &Offers[int]{Self: 3, Keeps: func(string) bool { return true }}
+	if alone.Installed(fresh(5)); alone.Find(5, 0) != nil {
+		t.Error("a member that is fresh alone expects to give its state to somebody")
 	}
 }

@@ -37,6 +37,11 @@ func (s *Sources) Next(candidates []views.Member) (source views.Member, pause ti
 	return source, pause, left
 }
 
+// Left reports whether any of some candidates has not refused.
+func (s *Sources) Left(candidates []views.Member) bool {
+	return slices.ContainsFunc(candidates, func(m views.Member) bool { return !slices.Contains(s.refused, m.ID) })
+}
+
 // Refused notes that a source will never give what is wanted.
 func (s *Sources) Refused(id order.NodeID) { s.refused = append(s.refused, id) }
 
@@ -63,6 +68,17 @@ func StateSources(v *views.View, subgroup int, self order.NodeID) []views.Member
 		list = append(list[first:len(list):len(list)], list[:first]...)
 	}
 	return append(list, late...)
+}
+
+// FreshPeers are the other members that are fresh in a subgroup of a view. One that has got the state
+// has it as the view begins, until it is handed what was delivered since.
+func FreshPeers(v *views.View, subgroup int, self order.NodeID) (list []views.Member) {
+	for _, r := range v.Subgroups[subgroup].Fresh {
+		if m := v.Members[r]; m.ID != self {
+			list = append(list, m)
+		}
+	}
+	return list
 }
 
 // LogSources are the members that have all of a shard's log, as far as a view says, and then the other members of the shard, which may

@@ -109,7 +109,7 @@ func (s *Script) plan() *Plan {
 	for range ids {
 		p.Keep.Disks = append(p.Keep.Disks, DiskPlan{Sync: evenSync})
 	}
-	p.Keep.After = l.after
+	p.Keep.After, p.States = l.after, l.states
 	for _, d := range l.disks {
 		p.Keep.Disks[places[d.from]].Sync = d.long
 	}

@@ -21,6 +21,7 @@ import (
 //	joiners 9                        of those that come later
 //	subgroup a min=3                 or unordered, members=1,2 senders=1 shards=2 max=2 large=4096; without one there is a subgroup a of all
 //	subgroup a persistent after      applications see what is on every disk
+//	subgroup a state                 applications have a state, which those that come in take over
 //	subgroup a shards=2 policy=turns one member after the other goes to the next shard, and comes back
 //	disk 1 20ms                      how long a sync takes there, about; 1ms where nothing is said. Subgroups may be persistent
 //	one receive                      a step sends, receives or delivers no more than one message; all there are where nothing is said
@@ -56,6 +57,7 @@ type layout struct {
 	delays            []delay
 	disks             []delay // of from
 	after             uint64  // as Keep.After
+	states            uint64  // as Plan.States
 	tuning            multicast.Tuning
 }
 
@@ -159,7 +161,7 @@ func declaration(name string) views.Declaration {
 
 func (l *layout) subgroup(args []string) error {
 	if len(args) == 0 {
-		return usage("subgroup NAME [unordered|persistent] [members=ID,…] [senders=ID,…] [min=N] [max=N] [shards=N] [policy=turns] [after] [large=BYTES]")
+		return usage("subgroup NAME [unordered|persistent] [members=ID,…] [senders=ID,…] [min=N] [max=N] [shards=N] [policy=turns] [after] [state] [large=BYTES]")
 	}
 	d := declaration(args[0])
 	for _, word := range args[1:] {
@@ -182,6 +184,8 @@ func (l *layout) subgroup(args []string) error {
 			d.Shards, err = strconv.Atoi(value)
 		case "after":
 			l.after |= 1 << len(l.decls)
+		case "state":
+			l.states |= 1 << len(l.decls)
 		case "policy":
 			d.LayoutName = value
 		case "large":
