@@ -312,16 +312,16 @@ func (d *durable) latest() (t order.Time) {
 	return t
 }
 
-// unshown returns the number of messages of this process that are delivered, and wait for disks
+// heldBack returns the number of messages of this process that are delivered, and wait for disks
 // until its application sees them: once it is no member any more, no disk is waited for.
-func (d *durable) unshown() (n int) {
+func (d *durable) heldBack() (n int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	v := d.group.member.View()
 	self, _ := v.RankOf(d.group.cfg.ID)
 	for _, sg := range v.Subgroups {
 		if k := d.logs[shardID(sg)]; k != nil && sg.Has(self) {
-			n += k.recorder.Unshown()
+			n += k.recorder.HeldBack()
 		}
 	}
 	return n

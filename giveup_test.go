@@ -39,8 +39,8 @@ func TestAShardThatWaitsForDisksThatAreGoneGoesOnWhenAnOperatorGivesThemUp(t *te
 	}
 	again := func(id int) *squall.Group { return openAgain(t, id, groups[0].Addr(), config) }
 	four, five := again(4), again(5)
-	if sg := four.View().Subgroups[0]; sg.Provisioned() || len(sg.Keepers) != 2 {
-		t.Fatalf("the shard does not wait: members %v, keepers %v", sg.Members, sg.Keepers)
+	if sg := four.View().Subgroups[0]; sg.Provisioned() || len(sg.Holders) != 2 {
+		t.Fatalf("the shard does not wait: members %v, keepers %v", sg.Members, sg.Holders)
 	}
 	closeAll(four)
 	eventually(t, "node 4 is out", func() bool { return len(groups[0].View().Members) == 4 })

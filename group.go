@@ -266,7 +266,7 @@ func (g *Group) unmet(v *View) []views.Unmet {
 	unmet := v.Unmet(g.cfg.declarations())
 	for i, u := range unmet {
 		better := func(m views.Unmet) bool { return g.made.key == v.Key() && m.Name == u.Name && m.Shard == u.Shard }
-		if k := slices.IndexFunc(g.made.unmet, better); k >= 0 && !v.Keeps(u.Name, u.Shard) {
+		if k := slices.IndexFunc(g.made.unmet, better); k >= 0 && !v.AwaitsLog(u.Name, u.Shard) {
 			unmet[i] = g.made.unmet[k]
 		}
 	}
@@ -598,7 +598,7 @@ func (g *Group) undelivered() (n int) {
 		n += s.outbox.Undelivered()
 	}
 	if g.durable != nil {
-		n += g.durable.unshown()
+		n += g.durable.heldBack()
 	}
 	return n
 }

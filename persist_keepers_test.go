@@ -123,7 +123,7 @@ func TestWhoHadNotCaughtUpIsNoKeeper(t *testing.T) {
 	closeAll(groups[3])
 	eventually(t, "the shard waits for node 4", func() bool {
 		sg := groups[0].View().Subgroups[0]
-		return len(sg.Members) == 0 && len(sg.Keepers) == 1 && sg.Keepers[0].ID == 4
+		return len(sg.Members) == 0 && len(sg.Holders) == 1 && sg.Holders[0].ID == 4
 	})
 	closeAll(five)
 	eventually(t, "node 5 is out", func() bool { return len(groups[0].View().Members) == 3 })

@@ -52,14 +52,14 @@ type Config struct {
 
 // Change is one member's part in ending one view and finding the next. All of it is the loop's.
 type Change struct {
-	cfg   Config
-	n     int
-	table *sst.Table
-	to    []order.Rank // everybody
-	lines []*sst.Line  // by rank
-	own   *sst.Line
-	stirs []uint64 // by rank, as of the last look
-	asked bool     // something was asked of this member since the last step
+	cfg       Config
+	n         int
+	table     *sst.Table
+	to        []order.Rank // everybody
+	lines     []*sst.Line  // by rank
+	own       *sst.Line
+	revisions []uint64 // by rank, as of the last look
+	asked     bool     // something was asked of this member since the last step
 
 	leave   bool     // this member wants to leave
 	mute    uint64   // where it does not want to send, a bit for each declaration
@@ -88,7 +88,7 @@ func NewChange(cfg Config) *Change {
 	n := len(cfg.View.Members)
 	c := &Change{
 		cfg: cfg, n: n, table: cfg.Table, asked: true,
-		stirs: make([]uint64, n), reports: make([]error, n), causes: make([]error, n),
+		revisions: make([]uint64, n), reports: make([]error, n), causes: make([]error, n),
 	}
 	for r := range order.Rank(n) {
 		c.to = append(c.to, r)
@@ -196,7 +196,7 @@ const maxMoves = 256
 
 // Step looks at what changed and goes as far as it can. It returns the work it did.
 func (c *Change) Step() (work int) {
-	if c.err != nil || !c.stirred() {
+	if c.err != nil || !c.changed() {
 		return 0
 	}
 	for c.err == nil && work < maxMoves && c.advance() {
@@ -206,26 +206,26 @@ func (c *Change) Step() (work int) {
 	return work
 }
 
-// stirred reports whether anything changed in any row, or was asked. It is one load per row while nothing did.
-func (c *Change) stirred() bool {
-	stirred := c.asked
+// changed reports whether anything changed in any row, or was asked. It is one load per row while nothing did.
+func (c *Change) changed() bool {
+	changed := c.asked
 	c.asked = false
 	for r, line := range c.lines {
-		if stir := sst.Load(line, wordStir); stir != c.stirs[r] {
-			c.stirs[r], stirred = stir, true
+		if revision := sst.Load(line, wordRevision); revision != c.revisions[r] {
+			c.revisions[r], changed = revision, true
 		}
 	}
-	return stirred
+	return changed
 }
 
 // advance makes the first move that is possible, or reports false. Every move sets a register further, so moves end.
 func (c *Change) advance() bool {
 	if c.done != nil { // through; those that are not may still need it as a witness
-		return c.takeUp() || c.ownUp() || c.hearsay() || c.follow() || c.echo()
+		return c.applyReports() || c.publishHeldSuspicions() || c.adoptSuspicions() || c.follow() || c.echo()
 	}
 	// The decision is looked at first: a member that goes after it may end its connections, and has
 	// not failed in this view.
-	return c.accused() || c.complete() || c.takeUp() || c.hearsay() || c.giveUp() || c.ask() || c.follow() || c.lead() || c.echo()
+	return c.checkEvicted() || c.complete() || c.applyReports() || c.adoptSuspicions() || c.haltWithoutQuorum() || c.ask() || c.follow() || c.lead() || c.echo()
 }
 
 // set stores a word of the own view line; publish has it pushed.
@@ -237,7 +237,7 @@ func (c *Change) set(word int, v uint64) {
 }
 
 func (c *Change) publish() {
-	sst.Store(c.own, wordStir, c.own[wordStir]+1)
+	sst.Store(c.own, wordRevision, c.own[wordRevision]+1)
 	c.table.PushLine(c.to, c.cfg.Columns.line[c.cfg.Self])
 }
 
@@ -247,10 +247,10 @@ func (c *Change) emit(e Event) {
 	}
 }
 
-// accused finds out whether some member suspects this one. Rows that are frozen count: a member
+// checkEvicted finds out whether some member suspects this one. Rows that are frozen count: a member
 // says whom it suspects before it ends the connection. A word with an impossible value is no
-// accusation but a violation, which hearsay reports.
-func (c *Change) accused() bool {
+// accusation but a violation, which adoptSuspicions reports.
+func (c *Change) checkEvicted() bool {
 	for r := range order.Rank(c.n) {
 		if said, err := c.accusation(r); err == nil && said.Has(c.cfg.Self) {
 			c.err = fmt.Errorf("%w: node %d (rank %d) suspects this member", ErrEvicted, c.cfg.View.Members[r].ID, r)
@@ -260,11 +260,11 @@ func (c *Change) accused() bool {
 	return false
 }
 
-// takeUp suspects all members that were reported since. A member that gave this one up before they
+// applyReports suspects all members that were reported since. A member that gave this one up before they
 // were connected suspects it, and could not say so in this member's replica of its row. That is
 // believed only when the members that did so leave no quorum: the word of fewer reaches this member
 // through the rows of the others, which take it up, unless it was said to no other member.
-func (c *Change) takeUp() bool {
+func (c *Change) applyReports() bool {
 	var who Ranks
 	for r, why := range c.reports {
 		if errors.Is(why, fabric.ErrGivenUp) && c.done == nil {
@@ -284,10 +284,10 @@ func (c *Change) takeUp() bool {
 	return who != 0 && c.suspects(who)
 }
 
-// hearsay suspects the members that another member suspects: those of one accuser at a time, in the
+// adoptSuspicions suspects the members that another member suspects: those of one accuser at a time, in the
 // order of rank, and never those of an accuser that is suspected itself. Otherwise, two members
 // that suspect each other would both have to go.
-func (c *Change) hearsay() bool {
+func (c *Change) adoptSuspicions() bool {
 	for r := range order.Rank(c.n) {
 		if r == c.cfg.Self || c.Suspected().Has(r) {
 			continue
@@ -313,7 +313,7 @@ func (c *Change) hearsay() bool {
 }
 
 // accusation is the set of members that a row names as failed, or what is wrong with it (V13). A member that suspects so many that the
-// rest is no quorum stops before it says so; only when it knows that the view is over does it say all (ownUp). So the word that tells
+// rest is no quorum stops before it says so; only when it knows that the view is over does it say all (publishHeldSuspicions). So the word that tells
 // of that is loaded last.
 func (c *Change) accusation(r order.Rank) (said Ranks, err error) {
 	said = Ranks(sst.Load(c.lines[r], wordSuspected))
@@ -348,17 +348,17 @@ func (c *Change) suspects(who Ranks) bool {
 	return true
 }
 
-// ownUp publishes, once this member goes on in the next view, the suspicions that it had to keep to
+// publishHeldSuspicions publishes, once this member goes on in the next view, the suspicions that it had to keep to
 // itself: that they are too many for this view does not matter any more, and the member that leads
 // in place of the suspects must not wait for this one in vain.
-func (c *Change) ownUp() bool {
+func (c *Change) publishHeldSuspicions() bool {
 	who := c.lost
 	c.lost = 0
 	return who != 0 && c.suspects(who)
 }
 
-// giveUp stops this member when too few are left.
-func (c *Change) giveUp() bool {
+// haltWithoutQuorum stops this member when too few are left.
+func (c *Change) haltWithoutQuorum() bool {
 	if c.lost == 0 {
 		return false
 	}

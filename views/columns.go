@@ -16,7 +16,7 @@ const (
 	wordAcked
 	wordDecided
 	wordInstalled
-	wordStir
+	wordRevision
 )
 
 // Columns is where the view change lies in each row.
@@ -29,7 +29,7 @@ type Columns struct {
 func Declare(l *sst.Layout, v *View) (c Columns) {
 	vector, record := vectorBytes(v), recordBytes(v)
 	for r := range order.Rank(len(v.Members)) {
-		c.line = append(c.line, l.Line(r, "view", "suspected", "leaving", "mute", "proposed", "acked", "decided", "installed", "stir"))
+		c.line = append(c.line, l.Line(r, "view", "suspected", "leaving", "mute", "proposed", "acked", "decided", "installed", "revision"))
 		c.vectors = append(c.vectors, l.Bytes(r, vector))
 		c.proposals = append(c.proposals, l.Bytes(r, record))
 		c.decisions = append(c.decisions, l.Bytes(r, record))

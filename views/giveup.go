@@ -17,14 +17,14 @@ const (
 	MaxMarks = MaxTextBytes / markDigits
 )
 
-// Mark is what a member says of a keeper whose log of the subgroup is given up.
-func (s Subgroup) Mark(k Keeper) string {
+// Mark is what a member says of a holder whose log of the subgroup is given up.
+func (s Subgroup) Mark(k Holder) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "squall gave up %d %d %d %s", k.ID, k.Disk, s.Shard, s.Name))
 	return hex.EncodeToString(sum[:])[:markDigits]
 }
 
-// gives reports whether a member gives up what a keeper of a subgroup had.
-func (m Member) gives(s Subgroup, k Keeper) bool {
+// gives reports whether a member gives up what a holder of a subgroup had.
+func (m Member) gives(s Subgroup, k Holder) bool {
 	mark := s.Mark(k)
 	for at := 0; at+markDigits <= len(m.GaveUp); at += markDigits {
 		if m.GaveUp[at:at+markDigits] == mark {
@@ -34,14 +34,14 @@ func (m Member) gives(s Subgroup, k Keeper) bool {
 	return false
 }
 
-// StandsIn reports whether a member gives up some keeper of a subgroup, and has its own log, as it is, taken for the whole one.
-func (m Member) StandsIn(s Subgroup, keepers []Keeper) bool {
-	return m.GaveUp != "" && slices.ContainsFunc(keepers, func(k Keeper) bool { return m.gives(s, k) })
+// StandsIn reports whether a member gives up some holder of a subgroup, and has its own log, as it is, taken for the whole one.
+func (m Member) StandsIn(s Subgroup, holders []Holder) bool {
+	return m.GaveUp != "" && slices.ContainsFunc(holders, func(k Holder) bool { return m.gives(s, k) })
 }
 
-// GivenUp reports whether each keeper of a subgroup is given up by some member.
-func (s Subgroup) GivenUp(keepers []Keeper, members []Member) bool {
-	return len(keepers) > 0 && !slices.ContainsFunc(keepers, func(k Keeper) bool {
+// GivenUp reports whether each holder of a subgroup is given up by some member.
+func (s Subgroup) GivenUp(holders []Holder, members []Member) bool {
+	return len(holders) > 0 && !slices.ContainsFunc(holders, func(k Holder) bool {
 		return !slices.ContainsFunc(members, func(m Member) bool { return m.gives(s, k) })
 	})
 }

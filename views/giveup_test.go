@@ -8,10 +8,10 @@ import (
 	"github.com/squall-go/squall/order"
 )
 
-// gaveUp is a member that gives up what keepers had of a shard.
-func gaveUp(id order.NodeID, s Subgroup, keepers ...Keeper) Member {
+// gaveUp is a member that gives up what holders had of a shard.
+func gaveUp(id order.NodeID, s Subgroup, holders ...Holder) Member {
 	m := Member{ID: id, Incarnation: uint64(id), Disk: uint64(10 * id)}
-	for _, k := range keepers {
+	for _, k := range holders {
 		m.GaveUp = AddMarks(m.GaveUp, s.Mark(k))
 	}
 	return m
@@ -22,7 +22,7 @@ func gaveUp(id order.NodeID, s Subgroup, keepers ...Keeper) Member {
 func TestAShardThatWaitsGoesOnWhenAllThatHadItsLogAreGivenUp(t *testing.T) {
 	shard := Subgroup{Name: "log", Shard: 1, Mode: Persistent}
 	other := Subgroup{Name: "log", Shard: 2, Mode: Persistent}
-	two, four := Keeper{ID: 2, Disk: 7}, Keeper{ID: 4, Disk: 9}
+	two, four := Holder{ID: 2, Disk: 7}, Holder{ID: 4, Disk: 9}
 	plain := func(id order.NodeID) Member { return Member{ID: id, Incarnation: uint64(id), Disk: uint64(10 * id)} }
 	for name, c := range map[string]struct {
 		members []Member
@@ -32,7 +32,7 @@ func TestAShardThatWaitsGoesOnWhenAllThatHadItsLogAreGivenUp(t *testing.T) {
 		"nobody gives up":               {[]Member{plain(1), plain(2), plain(3)}, ranks(1, 2), nil},
 		"one disk is still waited for":  {[]Member{gaveUp(1, shard, two), plain(2), plain(3)}, ranks(0, 1), nil},
 		"another shard is given up":     {[]Member{gaveUp(1, other, two, four), plain(2), plain(3)}, ranks(0, 1), nil},
-		"other disks are given up":      {[]Member{gaveUp(1, shard, Keeper{ID: 2, Disk: 8}, four), plain(2), plain(3)}, ranks(0, 1), nil},
+		"other disks are given up":      {[]Member{gaveUp(1, shard, Holder{ID: 2, Disk: 8}, four), plain(2), plain(3)}, ranks(0, 1), nil},
 		"who gives up is in the shard":  {[]Member{plain(1), plain(3), gaveUp(2, shard, two, four)}, ranks(0, 2), ranks(2)},
 		"who gives up is elsewhere":     {[]Member{gaveUp(1, shard, two, four), plain(2), plain(3)}, ranks(1, 2), ranks(1)},
 		"two give up a part each":       {[]Member{plain(1), gaveUp(2, shard, two), gaveUp(3, shard, four)}, ranks(0, 1, 2), ranks(1)},
@@ -41,9 +41,9 @@ func TestAShardThatWaitsGoesOnWhenAllThatHadItsLogAreGivenUp(t *testing.T) {
 	} {
 		before, next := &View{ID: 3, Members: c.members}, &View{ID: 4, Members: c.members}
 		waits, placed := shard, shard
-		waits.Keepers, placed.Members = []Keeper{two, four}, c.in
+		waits.Holders, placed.Members = []Holder{two, four}, c.in
 		before.Subgroups, next.Subgroups = []Subgroup{waits}, []Subgroup{placed}
-		next.keep(before, 0, func(order.Rank) bool { return false })
+		next.assignLog(before, 0, func(order.Rank) bool { return false })
 		var whole []order.Rank
 		for _, r := range next.Subgroups[0].Members {
 			if !slices.Contains(next.Subgroups[0].Partial, r) {
@@ -53,7 +53,7 @@ func TestAShardThatWaitsGoesOnWhenAllThatHadItsLogAreGivenUp(t *testing.T) {
 		if !slices.Equal(whole, c.whole) || next.Subgroups[0].Provisioned() != (c.whole != nil) {
 			t.Errorf("%s: members %v, of whom %v have the log, want %v", name, next.Subgroups[0].Members, whole, c.whole)
 		}
-		if waiting := len(next.Subgroups[0].Keepers) > 0; waiting != (c.whole == nil) {
+		if waiting := len(next.Subgroups[0].Holders) > 0; waiting != (c.whole == nil) {
 			t.Errorf("%s: it waits: %v", name, waiting)
 		}
 	}
@@ -63,15 +63,15 @@ func TestMarksAreBoundedAndTheOldestGiveWay(t *testing.T) {
 	shard := Subgroup{Name: "log"}
 	marks := ""
 	for disk := range uint64(3 * MaxMarks) {
-		marks = AddMarks(marks, shard.Mark(Keeper{ID: 1, Disk: disk}))
-		marks = AddMarks(marks, shard.Mark(Keeper{ID: 1, Disk: disk}))
+		marks = AddMarks(marks, shard.Mark(Holder{ID: 1, Disk: disk}))
+		marks = AddMarks(marks, shard.Mark(Holder{ID: 1, Disk: disk}))
 	}
-	last := shard.Mark(Keeper{ID: 1, Disk: 3*MaxMarks - 1})
+	last := shard.Mark(Holder{ID: 1, Disk: 3*MaxMarks - 1})
 	if len(marks) != MaxTextBytes || !strings.HasSuffix(marks, last) || strings.Count(marks, last) != 1 {
 		t.Errorf("%d bytes of marks", len(marks))
 	}
 	m := Member{GaveUp: marks}
-	if m.StandsIn(shard, []Keeper{{ID: 1, Disk: 0}}) || !m.StandsIn(shard, []Keeper{{ID: 1, Disk: 3*MaxMarks - 1}}) {
+	if m.StandsIn(shard, []Holder{{ID: 1, Disk: 0}}) || !m.StandsIn(shard, []Holder{{ID: 1, Disk: 3*MaxMarks - 1}}) {
 		t.Error("the oldest are there, or the newest are not")
 	}
 }

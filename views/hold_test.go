@@ -8,7 +8,7 @@ import (
 )
 
 // shards is a view of some processes with an ordered subgroup whose shards have the members at some ranks.
-func shards(id order.ViewID, processes []Keeper, members ...[]order.Rank) *View {
+func shards(id order.ViewID, processes []Holder, members ...[]order.Rank) *View {
 	v := &View{ID: id, key: "k"}
 	for _, p := range processes {
 		v.Members = append(v.Members, Member{ID: p.ID, Incarnation: p.Incarnation, Disk: p.Disk})
@@ -21,11 +21,11 @@ func shards(id order.ViewID, processes []Keeper, members ...[]order.Rank) *View 
 
 // A history of views of one shard, or of two: a process that has the state when the shard has members again hands it over.
 func TestAStateIsHeldByThoseThatHadItLast(t *testing.T) {
-	a, b, c, d := Keeper{ID: 1, Incarnation: 1}, Keeper{ID: 2, Incarnation: 1}, Keeper{ID: 3, Incarnation: 1}, Keeper{ID: 4, Incarnation: 1}
-	again := Keeper{ID: 1, Incarnation: 9}
+	a, b, c, d := Holder{ID: 1, Incarnation: 1}, Holder{ID: 2, Incarnation: 1}, Holder{ID: 3, Incarnation: 1}, Holder{ID: 4, Incarnation: 1}
+	again := Holder{ID: 1, Incarnation: 9}
 	type want struct {
 		fresh, partial []order.Rank
-		keepers        []Keeper
+		holders        []Holder
 		lost           bool
 	}
 	ranks := func(r ...order.Rank) []order.Rank { return r }
@@ -37,41 +37,41 @@ func TestAStateIsHeldByThoseThatHadItLast(t *testing.T) {
 		want  []want                // of shard 0, in each view but the first
 	}{
 		{"the one that is left hands it over", []*View{
-			shards(1, []Keeper{a, b}, ranks(0, 1)), shards(2, []Keeper{a}, nil), shards(3, []Keeper{a, c}, ranks(0, 1)), shards(4, []Keeper{a, c}, ranks(0, 1)),
-		}, all, []want{{keepers: []Keeper{a}}, {fresh: ranks(1), partial: ranks(1)}, {}}},
+			shards(1, []Holder{a, b}, ranks(0, 1)), shards(2, []Holder{a}, nil), shards(3, []Holder{a, c}, ranks(0, 1)), shards(4, []Holder{a, c}, ranks(0, 1)),
+		}, all, []want{{holders: []Holder{a}}, {fresh: ranks(1), partial: ranks(1)}, {}}},
 		{"nobody of them is left", []*View{
-			shards(1, []Keeper{a, b, c}, ranks(0, 1)), shards(2, []Keeper{c}, nil), shards(3, []Keeper{c, d}, nil), shards(4, []Keeper{c, d, again}, ranks(0, 1)), shards(5, []Keeper{c, d}, ranks(0, 1)),
+			shards(1, []Holder{a, b, c}, ranks(0, 1)), shards(2, []Holder{c}, nil), shards(3, []Holder{c, d}, nil), shards(4, []Holder{c, d, again}, ranks(0, 1)), shards(5, []Holder{c, d}, ranks(0, 1)),
 		}, all, []want{{lost: true}, {lost: true}, {lost: true}, {}}},
 		{"the process that had it was started again", []*View{
-			shards(1, []Keeper{a, c}, ranks(0)), shards(2, []Keeper{c}, nil), shards(3, []Keeper{c, again}, ranks(0, 1)),
+			shards(1, []Holder{a, c}, ranks(0)), shards(2, []Holder{c}, nil), shards(3, []Holder{c, again}, ranks(0, 1)),
 		}, all, []want{{lost: true}, {lost: true}}},
 		{"who still waits for the state when the others go does not hold it", []*View{
-			shards(1, []Keeper{a, b}, ranks(0)), shards(2, []Keeper{a, b}, ranks(0, 1)), shards(3, []Keeper{a, b, c}, ranks(0, 1)), shards(4, []Keeper{b, c}, nil), shards(5, []Keeper{b, c}, ranks(0, 1)),
+			shards(1, []Holder{a, b}, ranks(0)), shards(2, []Holder{a, b}, ranks(0, 1)), shards(3, []Holder{a, b, c}, ranks(0, 1)), shards(4, []Holder{b, c}, nil), shards(5, []Holder{b, c}, ranks(0, 1)),
 		}, nobody, []want{{fresh: ranks(1), partial: ranks(1)}, {partial: ranks(1)}, {lost: true}, {lost: true}}},
 		{"who got it meanwhile does", []*View{
-			shards(1, []Keeper{a, b}, ranks(0)), shards(2, []Keeper{a, b}, ranks(0, 1)), shards(3, []Keeper{b, c}, nil), shards(4, []Keeper{b, c}, ranks(0, 1)),
-		}, all, []want{{fresh: ranks(1), partial: ranks(1)}, {keepers: []Keeper{b}}, {fresh: ranks(1), partial: ranks(1)}}},
+			shards(1, []Holder{a, b}, ranks(0)), shards(2, []Holder{a, b}, ranks(0, 1)), shards(3, []Holder{b, c}, nil), shards(4, []Holder{b, c}, ranks(0, 1)),
+		}, all, []want{{fresh: ranks(1), partial: ranks(1)}, {holders: []Holder{b}}, {fresh: ranks(1), partial: ranks(1)}}},
 		{"a member that was in another shard since does not hold it", []*View{
-			shards(1, []Keeper{a, b}, ranks(0), ranks(1)), shards(2, []Keeper{a, b}, nil, ranks(0, 1)), shards(3, []Keeper{a, b}, ranks(0), ranks(1)),
+			shards(1, []Holder{a, b}, ranks(0), ranks(1)), shards(2, []Holder{a, b}, nil, ranks(0, 1)), shards(3, []Holder{a, b}, ranks(0), ranks(1)),
 		}, all, []want{{lost: true}, {lost: true}}},
 		{"of several that hold it nobody is fresh, wherever the others were", []*View{
-			shards(1, []Keeper{a, b, c}, ranks(0, 1, 2), nil), shards(2, []Keeper{a, b, c}, nil, nil), shards(3, []Keeper{a, b, c, d}, nil, ranks(1)), shards(4, []Keeper{a, b, c, d}, ranks(0, 2, 3), ranks(1)),
-		}, all, []want{{keepers: []Keeper{a, b, c}}, {keepers: []Keeper{a, c}}, {fresh: ranks(3), partial: ranks(3)}}},
+			shards(1, []Holder{a, b, c}, ranks(0, 1, 2), nil), shards(2, []Holder{a, b, c}, nil, nil), shards(3, []Holder{a, b, c, d}, nil, ranks(1)), shards(4, []Holder{a, b, c, d}, ranks(0, 2, 3), ranks(1)),
+		}, all, []want{{holders: []Holder{a, b, c}}, {holders: []Holder{a, c}}, {fresh: ranks(3), partial: ranks(3)}}},
 		{"the last source goes, and somebody waits still", []*View{
-			shards(1, []Keeper{a}, ranks(0)), shards(2, []Keeper{a, b}, ranks(0, 1)), shards(3, []Keeper{b, c}, ranks(0, 1)),
+			shards(1, []Holder{a}, ranks(0)), shards(2, []Holder{a, b}, ranks(0, 1)), shards(3, []Holder{b, c}, ranks(0, 1)),
 		}, nobody, []want{{fresh: ranks(1), partial: ranks(1)}, {fresh: ranks(1)}}},
 		{"all members are exchanged at once", []*View{
-			shards(1, []Keeper{a, b}, ranks(0)), shards(2, []Keeper{a, b}, ranks(1)),
+			shards(1, []Holder{a, b}, ranks(0)), shards(2, []Holder{a, b}, ranks(1)),
 		}, all, []want{{lost: true}}},
-		{"it begins", []*View{shards(1, []Keeper{a}, nil), shards(2, []Keeper{a}, nil), shards(3, []Keeper{a, b}, ranks(0, 1))}, all, []want{{}, {}}},
+		{"it begins", []*View{shards(1, []Holder{a}, nil), shards(2, []Holder{a}, nil), shards(3, []Holder{a, b}, ranks(0, 1))}, all, []want{{}, {}}},
 	} {
 		for k, v := range test.views[1:] {
 			for i := range v.Subgroups {
-				v.hold(test.views[k], i, test.whole)
+				v.assignState(test.views[k], i, test.whole)
 			}
 			sg, want := v.Subgroups[0], test.want[k]
-			if !slices.Equal(sg.Fresh, want.fresh) || !slices.Equal(sg.Partial, want.partial) || !slices.Equal(sg.Keepers, want.keepers) || sg.Lost != want.lost {
-				t.Errorf("%s: view %d: fresh %v, partial %v, keepers %v, lost %v; want %+v", test.what, v.ID, sg.Fresh, sg.Partial, sg.Keepers, sg.Lost, want)
+			if !slices.Equal(sg.Fresh, want.fresh) || !slices.Equal(sg.Partial, want.partial) || !slices.Equal(sg.Holders, want.holders) || sg.Lost != want.lost {
+				t.Errorf("%s: view %d: fresh %v, partial %v, holders %v, lost %v; want %+v", test.what, v.ID, sg.Fresh, sg.Partial, sg.Holders, sg.Lost, want)
 			}
 			for _, err := range sg.faults(len(v.Members)) {
 				if sg.Name == "map" {
@@ -87,7 +87,7 @@ func TestWhoHoldsTheStateOfAShardWithoutMembersIsBroughtBackToIt(t *testing.T) {
 	d := Declaration{Name: "map", RingBytes: MinRingBytes, Window: MinWindow, Shards: 3, MinMembers: 2}
 	member := func(id order.NodeID) Member { return Member{ID: id, Incarnation: 1, Addr: "a:1"} }
 	previous := &View{Members: []Member{member(1), member(2), member(3), member(4)}, Subgroups: []Subgroup{
-		{Name: "map", Shard: 0, Members: []order.Rank{0, 1}}, {Name: "map", Shard: 1}, {Name: "map", Shard: 2, Keepers: []Keeper{{ID: 4, Incarnation: 1}}},
+		{Name: "map", Shard: 0, Members: []order.Rank{0, 1}}, {Name: "map", Shard: 1}, {Name: "map", Shard: 2, Holders: []Holder{{ID: 4, Incarnation: 1}}},
 	}}
 	members := append(slices.Clone(previous.Members), member(5))
 	v, _, err := Place(Placement{ID: 2, Cluster: "c", Key: "k", Members: members, Declarations: []Declaration{d}, Previous: previous})

@@ -8,8 +8,8 @@ import (
 	"github.com/squall-go/squall/order"
 )
 
-// Keeper is a process that has a subgroup's state, or all of its log, as it was when the subgroup last had members.
-type Keeper struct {
+// Holder is a process that has a subgroup's state, or all of its log, as it was when the subgroup last had members.
+type Holder struct {
 	ID order.NodeID `json:"id"`
 	// Incarnation is that of a process that has been a member since: several of them have the same log. 0: of those that have the log on their
 	// disks one may have more of it than another, so that the log goes on with that of only one.
@@ -18,26 +18,26 @@ type Keeper struct {
 }
 
 // live reports whether a member is the very process.
-func (k Keeper) live(m Member) bool {
+func (k Holder) live(m Member) bool {
 	return k.Incarnation != 0 && k.ID == m.ID && k.Incarnation == m.Incarnation
 }
 
 // back reports whether a member has the disk of the process.
-func (k Keeper) back(m Member) bool { return k.ID == m.ID && k.Disk == m.Disk }
+func (k Holder) back(m Member) bool { return k.ID == m.ID && k.Disk == m.Disk }
 
-func keeps(keepers []Keeper, m Member, how func(Keeper, Member) bool) bool {
-	return slices.ContainsFunc(keepers, func(k Keeper) bool { return how(k, m) })
+func anyHolder(holders []Holder, m Member, how func(Holder, Member) bool) bool {
+	return slices.ContainsFunc(holders, func(k Holder) bool { return how(k, m) })
 }
 
-// keepers returns the processes that have a subgroup's state, or all of its log: its members, except those that still get it from
+// holders returns the processes that have a subgroup's state, or all of its log: its members, except those that still get it from
 // others; while it has no members, those of the last view in which it had. Whole reports whether a member has got it meanwhile.
-func (v *View) keepers(sg Subgroup, whole func(order.Rank) bool) (all []Keeper) {
+func (v *View) holders(sg Subgroup, whole func(order.Rank) bool) (all []Holder) {
 	if !sg.Provisioned() {
-		return sg.Keepers
+		return sg.Holders
 	}
 	for _, r := range sg.Members {
 		if m := v.Members[r]; !slices.Contains(sg.Partial, r) || whole(r) {
-			all = append(all, Keeper{m.ID, m.Incarnation, m.Disk})
+			all = append(all, Holder{m.ID, m.Incarnation, m.Disk})
 		}
 	}
 	return all
@@ -50,39 +50,39 @@ func (v *View) TakeOver(before *View, whole func(subgroup int, r order.Rank) boo
 	for i := range v.Subgroups {
 		has := func(r order.Rank) bool { return whole != nil && whole(i, r) }
 		if v.Subgroups[i].Mode == Persistent {
-			v.keep(before, i, has)
+			v.assignLog(before, i, has)
 		} else {
-			v.hold(before, i, has)
+			v.assignState(before, i, has)
 		}
 	}
 }
 
-// keep finds out which members of a persistent subgroup of this view have its log. A member that
+// assignLog finds out which members of a persistent subgroup of this view have its log. A member that
 // had the log in the view before still has all of it. If none of these is left, the log is that of
 // the most senior member that came back with its disk: what was on every disk is on that one, and
 // the others take over what it has. If none came back, the subgroup has no members until one does,
 // or until all of them are given up: a log that began anew would be another one.
-func (v *View) keep(before *View, i int, whole func(order.Rank) bool) {
-	sg, keepers := &v.Subgroups[i], before.keepers(before.Subgroups[i], whole)
-	sg.Fresh, sg.Partial, sg.Keepers = nil, nil, nil
-	if len(keepers) == 0 {
+func (v *View) assignLog(before *View, i int, whole func(order.Rank) bool) {
+	sg, holders := &v.Subgroups[i], before.holders(before.Subgroups[i], whole)
+	sg.Fresh, sg.Partial, sg.Holders = nil, nil, nil
+	if len(holders) == 0 {
 		return // it begins
 	}
 	if !sg.Provisioned() {
-		sg.Keepers = keepers
+		sg.Holders = holders
 		return
 	}
-	have := v.among(sg.Members, keepers, Keeper.live)
+	have := v.among(sg.Members, holders, Holder.live)
 	if len(have) == 0 {
-		have = v.among(sg.Members, keepers, Keeper.back)
+		have = v.among(sg.Members, holders, Holder.back)
 		have = have[:min(len(have), 1)]
 	}
-	if len(have) == 0 && sg.GivenUp(keepers, v.Members) {
-		have = slices.DeleteFunc(slices.Clone(sg.Members), func(r order.Rank) bool { return !v.Members[r].StandsIn(*sg, keepers) })
+	if len(have) == 0 && sg.GivenUp(holders, v.Members) {
+		have = slices.DeleteFunc(slices.Clone(sg.Members), func(r order.Rank) bool { return !v.Members[r].StandsIn(*sg, holders) })
 		have = append(have, sg.Members...)[:1]
 	}
 	if len(have) == 0 {
-		sg.Wait(keepers)
+		sg.Unprovision(holders)
 		return
 	}
 	for _, r := range sg.Members {
@@ -96,22 +96,22 @@ func (v *View) keep(before *View, i int, whole func(order.Rank) bool) {
 	}
 }
 
-// hold finds out which members of a subgroup of this view have its state, which lives and dies with
+// assignState finds out which members of a subgroup of this view have its state, which lives and dies with
 // the processes that have it. A holder is a member of the subgroup that has the state, or was one
 // when the subgroup last had members and has been in no other shard since. While a holder is there,
 // every other process that comes in is fresh. If none is there, the state is lost and the members
 // begin anew, unless a member goes on that still waits for the state: the last source may have
 // handed it over before it went.
-func (v *View) hold(before *View, i int, whole func(order.Rank) bool) {
+func (v *View) assignState(before *View, i int, whole func(order.Rank) bool) {
 	sg, was := &v.Subgroups[i], before.Subgroups[i]
-	sg.Fresh, sg.Partial, sg.Keepers, sg.Lost = nil, nil, nil, false
-	holders := slices.DeleteFunc(slices.Clone(before.keepers(was, whole)), func(k Keeper) bool { return !v.holds(k, i) })
-	had := was.Provisioned() || len(was.Keepers) > 0 || was.Lost
+	sg.Fresh, sg.Partial, sg.Holders, sg.Lost = nil, nil, nil, false
+	holders := slices.DeleteFunc(slices.Clone(before.holders(was, whole)), func(k Holder) bool { return !v.holds(k, i) })
+	had := was.Provisioned() || len(was.Holders) > 0 || was.Lost
 	if !sg.Provisioned() {
-		sg.Keepers, sg.Lost = holders, had && len(holders) == 0
+		sg.Holders, sg.Lost = holders, had && len(holders) == 0
 		return
 	}
-	have := v.among(sg.Members, holders, Keeper.live)
+	have := v.among(sg.Members, holders, Holder.live)
 	for _, r := range sg.Members {
 		at, ok := before.RankOf(v.Members[r].ID)
 		switch {
@@ -133,7 +133,7 @@ func (v *View) hold(before *View, i int, whole func(order.Rank) bool) {
 
 // holds reports whether a process that had the state of a subgroup of the view before has it in this view, too: it is a member, and
 // in no other shard of the same name.
-func (v *View) holds(k Keeper, i int) bool {
+func (v *View) holds(k Holder, i int) bool {
 	return slices.ContainsFunc(v.Members, func(m Member) bool {
 		r, _ := v.RankOf(m.ID)
 		return k.live(m) && !slices.ContainsFunc(v.Shards(v.Subgroups[i].Name), func(sg Subgroup) bool { return sg.Shard != v.Subgroups[i].Shard && sg.Has(r) })
@@ -141,39 +141,39 @@ func (v *View) holds(k Keeper, i int) bool {
 }
 
 // among returns the members of some ranks that keep a log or hold a state.
-func (v *View) among(ranks []order.Rank, keepers []Keeper, how func(Keeper, Member) bool) []order.Rank {
-	return slices.DeleteFunc(slices.Clone(ranks), func(r order.Rank) bool { return !keeps(keepers, v.Members[r], how) })
+func (v *View) among(ranks []order.Rank, holders []Holder, how func(Holder, Member) bool) []order.Rank {
+	return slices.DeleteFunc(slices.Clone(ranks), func(r order.Rank) bool { return !anyHolder(holders, v.Members[r], how) })
 }
 
-// Wait leaves a persistent subgroup without members, until one comes that has its log.
-func (s *Subgroup) Wait(keepers []Keeper) {
-	s.Members, s.Senders, s.Fresh, s.Partial, s.Keepers = nil, nil, nil, nil, keepers
+// Unprovision leaves a persistent subgroup without members, until one comes that has its log.
+func (s *Subgroup) Unprovision(holders []Holder) {
+	s.Members, s.Senders, s.Fresh, s.Partial, s.Holders = nil, nil, nil, nil, holders
 }
 
-// Keepers returns the processes that have the state or the log of a subgroup of this view, as far
+// Holders returns the processes that have the state or the log of a subgroup of this view, as far
 // as the view tells.
-func (v *View) Keepers(sg Subgroup) []Keeper {
-	return v.keepers(sg, func(order.Rank) bool { return false })
+func (v *View) Holders(sg Subgroup) []Holder {
+	return v.holders(sg, func(order.Rank) bool { return false })
 }
 
-// KeptBy reports whether a process has the state of a subgroup that has no members or, with its disk, its log.
-func (s Subgroup) KeptBy(m Member) bool {
+// HeldBy reports whether a process has the state of a subgroup that has no members or, with its disk, its log.
+func (s Subgroup) HeldBy(m Member) bool {
 	if s.Mode == Persistent {
-		return keeps(s.Keepers, m, Keeper.back)
+		return anyHolder(s.Holders, m, Holder.back)
 	}
-	return keeps(s.Keepers, m, Keeper.live)
+	return anyHolder(s.Holders, m, Holder.live)
 }
 
-// Keeps reports whether a shard has no members because it waits for one that has its log.
-func (v *View) Keeps(name string, shard int) bool {
-	return slices.ContainsFunc(v.Shards(name), func(sg Subgroup) bool { return sg.Shard == shard && sg.Mode == Persistent && len(sg.Keepers) > 0 })
+// AwaitsLog reports whether a shard has no members because it waits for one that has its log.
+func (v *View) AwaitsLog(name string, shard int) bool {
+	return slices.ContainsFunc(v.Shards(name), func(sg Subgroup) bool { return sg.Shard == shard && sg.Mode == Persistent && len(sg.Holders) > 0 })
 }
 
-// Awaits returns a description of the processes for which a persistent subgroup without members
+// WaitingFor returns a description of the processes for which a persistent subgroup without members
 // waits.
-func (s Subgroup) Awaits() string {
+func (s Subgroup) WaitingFor() string {
 	var ids []string
-	for _, k := range s.Keepers {
+	for _, k := range s.Holders {
 		ids = append(ids, fmt.Sprint("node ", k.ID))
 	}
 	return fmt.Sprintf("%s waits for a member that has its log: %s", s.label(), strings.Join(ids, " or "))

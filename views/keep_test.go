@@ -8,7 +8,7 @@ import (
 )
 
 // shardOf is a view of some processes, of which those at some ranks are in its only subgroup.
-func shardOf(processes []Keeper, members ...order.Rank) *View {
+func shardOf(processes []Holder, members ...order.Rank) *View {
 	v := &View{Subgroups: []Subgroup{{Name: "log", Mode: Persistent, RingBytes: MinRingBytes, Window: MinWindow, Members: members, Senders: members}}}
 	for _, p := range processes {
 		v.Members = append(v.Members, Member{ID: p.ID, Incarnation: p.Incarnation, Disk: p.Disk})
@@ -17,8 +17,8 @@ func shardOf(processes []Keeper, members ...order.Rank) *View {
 }
 
 func TestWhoKeepsALogIsNotFreshAndNobodyElseBeginsIt(t *testing.T) {
-	a, b, c, d := Keeper{1, 1, 10 + 1}, Keeper{2, 1, 10 + 2}, Keeper{3, 1, 10 + 3}, Keeper{4, 1, 10 + 4}
-	again := Keeper{2, 9, 10 + 2}
+	a, b, c, d := Holder{1, 1, 10 + 1}, Holder{2, 1, 10 + 2}, Holder{3, 1, 10 + 3}, Holder{4, 1, 10 + 4}
+	again := Holder{2, 9, 10 + 2}
 	none := []order.Rank(nil)
 	for _, test := range []struct {
 		what    string
@@ -26,34 +26,34 @@ func TestWhoKeepsALogIsNotFreshAndNobodyElseBeginsIt(t *testing.T) {
 		now     *View
 		members []order.Rank
 		fresh   []order.Rank
-		keepers []Keeper
+		holders []Holder
 	}{
-		{"it begins", shardOf([]Keeper{a, b}), shardOf([]Keeper{a, b}, 0, 1), []order.Rank{0, 1}, none, nil},
-		{"one comes", shardOf([]Keeper{a, b}, 0), shardOf([]Keeper{a, b}, 0, 1), []order.Rank{0, 1}, []order.Rank{1}, nil},
-		{"one comes back", shardOf([]Keeper{a, b}, 0, 1), shardOf([]Keeper{a, again}, 0, 1), []order.Rank{0, 1}, []order.Rank{1}, nil},
-		{"it loses its members", shardOf([]Keeper{a, b, c}, 1, 2), shardOf([]Keeper{a}), none, none, []Keeper{b, c}},
-		{"others would take it over", shardOf([]Keeper{a, b, c}, 1, 2), shardOf([]Keeper{a, d}, 0, 1), none, none, []Keeper{b, c}},
+		{"it begins", shardOf([]Holder{a, b}), shardOf([]Holder{a, b}, 0, 1), []order.Rank{0, 1}, none, nil},
+		{"one comes", shardOf([]Holder{a, b}, 0), shardOf([]Holder{a, b}, 0, 1), []order.Rank{0, 1}, []order.Rank{1}, nil},
+		{"one comes back", shardOf([]Holder{a, b}, 0, 1), shardOf([]Holder{a, again}, 0, 1), []order.Rank{0, 1}, []order.Rank{1}, nil},
+		{"it loses its members", shardOf([]Holder{a, b, c}, 1, 2), shardOf([]Holder{a}), none, none, []Holder{b, c}},
+		{"others would take it over", shardOf([]Holder{a, b, c}, 1, 2), shardOf([]Holder{a, d}, 0, 1), none, none, []Holder{b, c}},
 	} {
-		test.now.keep(test.before, 0, nobody)
+		test.now.assignLog(test.before, 0, nobody)
 		sg := test.now.Subgroups[0]
-		if !slices.Equal(sg.Members, test.members) || !slices.Equal(sg.Senders, test.members) || !slices.Equal(sg.Fresh, test.fresh) || !slices.Equal(sg.Keepers, test.keepers) {
-			t.Errorf("%s: members %v, fresh %v, keepers %v", test.what, sg.Members, sg.Fresh, sg.Keepers)
+		if !slices.Equal(sg.Members, test.members) || !slices.Equal(sg.Senders, test.members) || !slices.Equal(sg.Fresh, test.fresh) || !slices.Equal(sg.Holders, test.holders) {
+			t.Errorf("%s: members %v, fresh %v, holders %v", test.what, sg.Members, sg.Fresh, sg.Holders)
 		}
 	}
 }
 
 func TestAShardThatHadNoMembersGoesOnWithThoseThatKeptItsLog(t *testing.T) {
-	a, b, c := Keeper{1, 1, 10 + 1}, Keeper{2, 1, 10 + 2}, Keeper{3, 1, 10 + 3}
-	before := shardOf([]Keeper{a})
-	before.Subgroups[0].Keepers = []Keeper{a, b}
-	stayed := shardOf([]Keeper{a, c}, 0, 1)
-	stayed.keep(before, 0, nobody)
-	if sg := stayed.Subgroups[0]; !slices.Equal(sg.Fresh, []order.Rank{1}) || sg.Keepers != nil {
-		t.Errorf("one stayed: fresh %v, keepers %v", sg.Fresh, sg.Keepers)
+	a, b, c := Holder{1, 1, 10 + 1}, Holder{2, 1, 10 + 2}, Holder{3, 1, 10 + 3}
+	before := shardOf([]Holder{a})
+	before.Subgroups[0].Holders = []Holder{a, b}
+	stayed := shardOf([]Holder{a, c}, 0, 1)
+	stayed.assignLog(before, 0, nobody)
+	if sg := stayed.Subgroups[0]; !slices.Equal(sg.Fresh, []order.Rank{1}) || sg.Holders != nil {
+		t.Errorf("one stayed: fresh %v, holders %v", sg.Fresh, sg.Holders)
 	}
-	before.Subgroups[0].Keepers = []Keeper{b, c}
-	back := shardOf([]Keeper{a, {2, 7, 12}, {3, 7, 13}}, 0, 1, 2)
-	back.keep(before, 0, nobody)
+	before.Subgroups[0].Holders = []Holder{b, c}
+	back := shardOf([]Holder{a, {2, 7, 12}, {3, 7, 13}}, 0, 1, 2)
+	back.assignLog(before, 0, nobody)
 	if sg := back.Subgroups[0]; !slices.Equal(sg.Fresh, []order.Rank{0, 2}) {
 		t.Errorf("two came back: fresh %v, and the senior of them has it", sg.Fresh)
 	}
@@ -63,32 +63,32 @@ func TestAShardThatHadNoMembersGoesOnWithThoseThatKeptItsLog(t *testing.T) {
 func nobody(order.Rank) bool { return false }
 
 func TestWhoStillGetsALogDoesNotKeepIt(t *testing.T) {
-	a, b, c := Keeper{1, 1, 11}, Keeper{2, 1, 12}, Keeper{3, 1, 13}
-	before := shardOf([]Keeper{a, b}, 0, 1)
+	a, b, c := Holder{1, 1, 11}, Holder{2, 1, 12}, Holder{3, 1, 13}
+	before := shardOf([]Holder{a, b}, 0, 1)
 	before.Subgroups[0].Fresh, before.Subgroups[0].Partial = []order.Rank{1}, []order.Rank{1}
-	goesOn := shardOf([]Keeper{a, b, c}, 0, 1, 2)
-	goesOn.keep(before, 0, nobody)
+	goesOn := shardOf([]Holder{a, b, c}, 0, 1, 2)
+	goesOn.assignLog(before, 0, nobody)
 	if sg := goesOn.Subgroups[0]; !slices.Equal(sg.Fresh, []order.Rank{2}) || !slices.Equal(sg.Partial, []order.Rank{1, 2}) {
 		t.Errorf("it goes on: fresh %v, partial %v", sg.Fresh, sg.Partial)
 	}
-	goesOn.keep(before, 0, func(r order.Rank) bool { return r == 1 })
+	goesOn.assignLog(before, 0, func(r order.Rank) bool { return r == 1 })
 	if sg := goesOn.Subgroups[0]; !slices.Equal(sg.Partial, []order.Rank{2}) {
 		t.Errorf("it has got it: partial %v", sg.Partial)
 	}
-	alone := shardOf([]Keeper{b, c}, 0, 1)
-	alone.keep(before, 0, nobody)
-	if sg := alone.Subgroups[0]; sg.Provisioned() || !slices.Equal(sg.Keepers, []Keeper{a}) {
-		t.Errorf("the only one that has it is gone: members %v, keepers %v", sg.Members, sg.Keepers)
+	alone := shardOf([]Holder{b, c}, 0, 1)
+	alone.assignLog(before, 0, nobody)
+	if sg := alone.Subgroups[0]; sg.Provisioned() || !slices.Equal(sg.Holders, []Holder{a}) {
+		t.Errorf("the only one that has it is gone: members %v, holders %v", sg.Members, sg.Holders)
 	}
 }
 
 func TestAnotherDiskIsNotThatOfAKeeper(t *testing.T) {
-	before := shardOf([]Keeper{{1, 1, 11}})
-	before.Subgroups[0].Keepers = []Keeper{{2, 1, 12}, {3, 1, 13}}
-	replaced := shardOf([]Keeper{{1, 1, 11}, {2, 7, 99}}, 0, 1)
-	replaced.keep(before, 0, nobody)
-	if sg := replaced.Subgroups[0]; sg.Provisioned() || !slices.Equal(sg.Keepers, before.Subgroups[0].Keepers) {
-		t.Errorf("members %v, keepers %v", sg.Members, sg.Keepers)
+	before := shardOf([]Holder{{1, 1, 11}})
+	before.Subgroups[0].Holders = []Holder{{2, 1, 12}, {3, 1, 13}}
+	replaced := shardOf([]Holder{{1, 1, 11}, {2, 7, 99}}, 0, 1)
+	replaced.assignLog(before, 0, nobody)
+	if sg := replaced.Subgroups[0]; sg.Provisioned() || !slices.Equal(sg.Holders, before.Subgroups[0].Holders) {
+		t.Errorf("members %v, holders %v", sg.Members, sg.Holders)
 	}
 }
 
@@ -98,7 +98,7 @@ func TestWhoKeepsTheLogOfAShardWithoutMembersIsBroughtBackToIt(t *testing.T) {
 		return Member{ID: id, Incarnation: 1, Addr: "a:1", Disk: uint64(10 + id)}
 	}
 	previous := &View{Members: []Member{member(1), member(2), member(3)}, Subgroups: []Subgroup{
-		{Name: "log", Shard: 0, Mode: Persistent, Members: []order.Rank{0, 1}}, {Name: "log", Shard: 1, Mode: Persistent, Keepers: []Keeper{{2, 1, 12}, {9, 1, 19}}},
+		{Name: "log", Shard: 0, Mode: Persistent, Members: []order.Rank{0, 1}}, {Name: "log", Shard: 1, Mode: Persistent, Holders: []Holder{{2, 1, 12}, {9, 1, 19}}},
 	}}
 	for _, test := range []struct {
 		what    string

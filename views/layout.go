@@ -101,8 +101,8 @@ func (v *View) Unmet(declarations []Declaration) (unmet []Unmet) {
 		u := Unmet{Name: sg.Name, Shard: sg.Shard, Reason: sg.label() + " is not provisioned"}
 		i := slices.IndexFunc(declarations, func(d Declaration) bool { return d.Name == sg.Name })
 		switch {
-		case sg.Mode == Persistent && len(sg.Keepers) > 0:
-			u.Reason = sg.Awaits()
+		case sg.Mode == Persistent && len(sg.Holders) > 0:
+			u.Reason = sg.WaitingFor()
 		case i >= 0 && declarations[i].LayoutName != "":
 			u.Reason = fmt.Sprintf("%s has no members: layout %q places none there", declarations[i].shardName(sg.Shard), clip(declarations[i].LayoutName))
 		case i >= 0:
@@ -186,16 +186,16 @@ func (p *Placement) keptWithout(old Subgroup, stayed []order.Rank, r order.Rank)
 	})
 }
 
-// seat brings the keepers of shards without members back to them, if no other shard suffers:
-// keepers that are in no shard and, of the keepers of a log, also those that leave enough members
+// seat brings the holders of shards without members back to them, if no other shard suffers:
+// holders that are in no shard and, of the holders of a log, also those that leave enough members
 // behind in their present shard.
 func (p *Placement) seat(d Declaration, old []Subgroup, shards [][]order.Rank) {
 	for s := range min(len(old), len(shards)) {
-		if len(old[s].Keepers) == 0 {
+		if len(old[s].Holders) == 0 {
 			continue
 		}
 		for r, m := range p.Members {
-			if len(shards[s]) == d.most() || !d.admits(m.ID) || !old[s].KeptBy(m) && !m.StandsIn(old[s], old[s].Keepers) {
+			if len(shards[s]) == d.most() || !d.admits(m.ID) || !old[s].HeldBy(m) && !m.StandsIn(old[s], old[s].Holders) {
 				continue
 			}
 			at := slices.IndexFunc(shards, func(in []order.Rank) bool { return slices.Contains(in, order.Rank(r)) })
@@ -433,7 +433,7 @@ func (v *View) misfits(sg Subgroup, d Declaration, shard int) (faults faults) {
 	}
 	if n := len(sg.Members); may < n || n > d.most() || n < d.least() && sg.Provisioned() {
 		faults.add("members %v: need %d to %d out of %v", brief(sg.Members), d.least(), d.most(), brief(d.Members))
-	} else if d.LayoutName == "" && d.ShardCount() == 1 && n != d.oneShard(admitted) && (d.Mode != Persistent || len(sg.Keepers) == 0) {
+	} else if d.LayoutName == "" && d.ShardCount() == 1 && n != d.oneShard(admitted) && (d.Mode != Persistent || len(sg.Holders) == 0) {
 		faults.add("members %v: need %d", brief(sg.Members), d.oneShard(admitted))
 	}
 	return faults

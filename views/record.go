@@ -90,7 +90,7 @@ const (
 	joinerBytes      = 1 << 10 // of a joiner's record, and more: its strings are bounded by the member that admits it
 	indexBytes       = 21      // of an index in JSON
 	rankBytes        = 4       // of a rank in JSON
-	keeperBytes      = 80      // of a keeper in JSON
+	keeperBytes      = 80      // of a holder in JSON
 	recordExtraBytes = 512     // names of fields, the ranks that go, and a link of the lineage
 )
 

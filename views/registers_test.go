@@ -205,7 +205,7 @@ func TestAnotherProcessOfANodeIsFresh(t *testing.T) {
 	list[1].Incarnation++
 	fresh := func(members []Member) []order.Rank {
 		v := c.place(c.view, members)
-		v.hold(c.view, 0, nobody)
+		v.assignState(c.view, 0, nobody)
 		return v.Subgroups[0].Fresh
 	}
 	if got := fresh(list); !slices.Equal(got, ranks(1)) {

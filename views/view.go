@@ -74,8 +74,8 @@ type Subgroup struct {
 	// log: the fresh ones, and the members that were fresh before and have not said since that they
 	// have got it.
 	Partial []order.Rank `json:"partial,omitempty"`
-	// Keepers are, while it is not provisioned, the processes that have its state, or all of its log, as it was when it last was.
-	Keepers []Keeper `json:"keepers,omitempty"`
+	// Holders are, while it is not provisioned, the processes that have its state, or all of its log, as it was when it last was.
+	Holders []Holder `json:"keepers,omitempty"`
 	// Lost says that the subgroup had members before, and that no process has its state any more:
 	// its members begin anew with this view. While it is not provisioned, the next members will. A
 	// persistent subgroup is never lost: it waits for its log.
@@ -254,11 +254,11 @@ func (s Subgroup) faults(members int) (faults faults) {
 	if !ascending(s.Senders, members) || slices.ContainsFunc(s.Senders, func(r order.Rank) bool { return !s.Has(r) }) {
 		faults.add("senders %v are not ascending ranks of its members %v", brief(s.Senders), brief(s.Members))
 	}
-	if len(s.Keepers) > MaxMembers || len(s.Keepers) > 0 && s.Provisioned() {
-		faults.add("%d keepers of a subgroup with %d members: only one without members has any", len(s.Keepers), len(s.Members))
+	if len(s.Holders) > MaxMembers || len(s.Holders) > 0 && s.Provisioned() {
+		faults.add("%d holders of a subgroup with %d members: only one without members has any", len(s.Holders), len(s.Members))
 	}
-	if s.Lost && (s.Mode == Persistent || len(s.Keepers)+len(s.Fresh)+len(s.Partial) > 0) {
-		faults.add("the state of a %v subgroup with %d keepers, %d fresh and %d partial members is lost", s.Mode, len(s.Keepers), len(s.Fresh), len(s.Partial))
+	if s.Lost && (s.Mode == Persistent || len(s.Holders)+len(s.Fresh)+len(s.Partial) > 0) {
+		faults.add("the state of a %v subgroup with %d holders, %d fresh and %d partial members is lost", s.Mode, len(s.Holders), len(s.Fresh), len(s.Partial))
 	}
 	if s.Mode > Persistent {
 		faults.add("unknown %v", s.Mode)

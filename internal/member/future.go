@@ -61,14 +61,14 @@ func (f *Future) resolve(v order.Version, frontier *Frontier, err error) {
 	close(f.done)
 }
 
-// promise is a future of a claim that was not delivered yet.
-type promise struct {
+// pendingFuture is a future of a claim that was not delivered yet.
+type pendingFuture struct {
 	claim  uint64
 	future *Future
 }
 
-// landing is a promise whose message has its place in the order.
-type landing struct {
+// delivering is a pending future whose message has its place in the order.
+type delivering struct {
 	seq    order.Seq
 	future *Future
 }
@@ -84,7 +84,7 @@ func (o *Outbox) CommitFuture(c smc.Claim) (*Future, error) {
 
 // CommitTo is CommitFuture with a future of the caller.
 func (o *Outbox) CommitTo(c smc.Claim, f *Future) error {
-	if err := o.promise(c.Number(), f); err != nil {
+	if err := o.addFuture(c.Number(), f); err != nil {
 		return err
 	}
 	err := o.Commit(c)
@@ -93,30 +93,30 @@ func (o *Outbox) CommitTo(c smc.Claim, f *Future) error {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.keep(slices.DeleteFunc(o.pending, func(p promise) bool { return p.future == f }))
+	o.keep(slices.DeleteFunc(o.pending, func(p pendingFuture) bool { return p.future == f }))
 	return err
 }
 
-// promise adds a future, unless this member halted: the halt breaks all promises that are there.
-func (o *Outbox) promise(claim uint64, f *Future) error {
+// addFuture adds a future, unless this member halted: the halt resolves all that are there.
+func (o *Outbox) addFuture(claim uint64, f *Future) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if err := o.member.Err(); err != nil {
 		return err
 	}
-	i, _ := slices.BinarySearchFunc(o.pending, claim, func(p promise, claim uint64) int { return cmp.Compare(p.claim, claim) })
-	o.keep(slices.Insert(o.pending, i, promise{claim, f}))
+	i, _ := slices.BinarySearchFunc(o.pending, claim, func(p pendingFuture, claim uint64) int { return cmp.Compare(p.claim, claim) })
+	o.keep(slices.Insert(o.pending, i, pendingFuture{claim, f}))
 	return nil
 }
 
 // keep needs mu.
-func (o *Outbox) keep(pending []promise) {
+func (o *Outbox) keep(pending []pendingFuture) {
 	o.pending = pending
 	o.awaited.Store(int32(len(pending)))
 }
 
-// landed tells the goroutines that wait for messages that a view delivered. Loop.
-func (o *Outbox) landed(p *part) {
+// resolveOwn tells the goroutines that wait for messages that a view delivered. Loop.
+func (o *Outbox) resolveOwn(p *part) {
 	core := p.core
 	if o.awaited.Load() == 0 {
 		return
@@ -124,15 +124,15 @@ func (o *Outbox) landed(p *part) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if core.Sender == nil || core.Sender != o.sender {
-		return // of a view that is over: its landings tell
+		return // of a view that is over: its part tells
 	}
-	o.land(func(f *Future, index order.Index) bool {
+	o.resolve(func(f *Future, index order.Index) bool {
 		if !core.Has(index) {
 			return false
 		}
 		v := order.Version{View: p.view.ID, Seq: core.SeqOf(index)}
 		if !p.recorder.shown(v) { // its room in the ring may be another message's by the time it is
-			p.landings = append(p.landings, landing{v.Seq, f})
+			p.delivering = append(p.delivering, delivering{v.Seq, f})
 			return true
 		}
 		f.resolve(v, p.recorder.frontier(), nil)
@@ -140,9 +140,9 @@ func (o *Outbox) landed(p *part) {
 	})
 }
 
-// land hands out the first promises, with the indexes of their messages, until one is not published yet or was not taken. It
+// resolve hands out the first pending futures, with the indexes of their messages, until one is not published yet or was not taken. It
 // needs mu.
-func (o *Outbox) land(taken func(*Future, order.Index) bool) {
+func (o *Outbox) resolve(taken func(*Future, order.Index) bool) {
 	pending := o.pending
 	for len(pending) > 0 {
 		index, ok := o.sender.Published(pending[0].claim)

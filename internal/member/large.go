@@ -398,8 +398,8 @@ func (o *Outbox) place(core *multicast.Subgroup, l *Large) bool {
 	g.placed = append(g.placed, l)
 	g.next = g.placed[0].claim
 	if l.future != nil {
-		i, _ := slices.BinarySearchFunc(o.pending, l.claim, func(p promise, claim uint64) int { return cmp.Compare(p.claim, claim) })
-		o.keep(slices.Insert(o.pending, i, promise{l.claim, l.future}))
+		i, _ := slices.BinarySearchFunc(o.pending, l.claim, func(p pendingFuture, claim uint64) int { return cmp.Compare(p.claim, claim) })
+		o.keep(slices.Insert(o.pending, i, pendingFuture{l.claim, l.future}))
 	}
 	l.over = true
 	close(l.placed)

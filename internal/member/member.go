@@ -228,7 +228,7 @@ func (m *Member) Step(now time.Duration) (work int) {
 	if m.doomed {
 		m.Halt(m.explain(m.epoch.change.Err()))
 	}
-	if m.stands() {
+	if m.isHalted() {
 		for _, t := range m.Tables() {
 			t.Poll() // what stayed in a socket, or waits for one, would keep the loop from sleeping
 			t.Flush()
@@ -240,13 +240,13 @@ func (m *Member) Step(now time.Duration) (work int) {
 	}
 	work += m.epoch.cycle.Step()
 	if m.muted != m.mute {
-		work += m.hush()
+		work += m.publishMute()
 	}
 	return work + m.turn()
 }
 
-// stands reports whether the member halted, so that nothing of the protocol may happen here any more (B3).
-func (m *Member) stands() bool {
+// isHalted reports whether the member halted, so that nothing of the protocol may happen here any more (B3).
+func (m *Member) isHalted() bool {
 	return m.halted.Load() != nil && !(mutant.Enabled && mutant.On(mutant.AfterHalt))
 }
 
@@ -366,11 +366,11 @@ func (m *Member) Mute(declarations uint64) {
 	for i, o := range m.out {
 		o.mute(declarations>>i&1 == 1)
 	}
-	m.hush()
+	m.publishMute()
 }
 
-// hush tells the others where this member is mute and has nothing left to send.
-func (m *Member) hush() (work int) {
+// publishMute tells the others where this member is mute and has nothing left to send.
+func (m *Member) publishMute() (work int) {
 	muted := m.muted & m.mute
 	for i, o := range m.out {
 		if m.mute>>i&1 == 1 && o.Undelivered() == 0 {
@@ -414,7 +414,7 @@ func (m *Member) Deadline(now time.Duration) time.Duration {
 
 // Settle has the next step push what waits for company, so that Deadline is not "at once" because of that.
 func (m *Member) Settle() {
-	if m.stands() {
+	if m.isHalted() {
 		return
 	}
 	for _, p := range m.epoch.mine {

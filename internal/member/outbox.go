@@ -43,19 +43,19 @@ type Outbox struct {
 	// W: under mu, when a goroutine begins or ends to wait. R: loop, in every step. Not beside what
 	// every claim writes.
 	waiting atomic.Int32 // length of queue
-	awaited atomic.Int32 // number of promises
+	awaited atomic.Int32 // number of pending futures
 	_       [64]byte
 
 	mu      sync.Mutex // of the sender's application side, and of what follows
 	halted  error
-	why     error          // why nothing can be claimed now, or nil
-	muted   bool           // the application does not want to send
-	sender  *smc.Sender    // the ring of this view, or the shelf; nil: there never was one
-	from    order.Index    // how much of it the view that ended delivered
-	endedAt order.ViewID   // that view
-	origins []order.ViewID // the views in whose rings claims were open as they ended, while any is
-	queue   []*waiter      // goroutines that wait for room, the first one first
-	pending []promise      // of claims that were not delivered yet, in their order
+	why     error           // why nothing can be claimed now, or nil
+	muted   bool            // the application does not want to send
+	sender  *smc.Sender     // the ring of this view, or the shelf; nil: there never was one
+	from    order.Index     // how much of it the view that ended delivered
+	endedAt order.ViewID    // that view
+	origins []order.ViewID  // the views in whose rings claims were open as they ended, while any is
+	queue   []*waiter       // goroutines that wait for room, the first one first
+	pending []pendingFuture // of claims that were not delivered yet, in their order
 	larges  larges
 	// timeBytes is what each message carries behind the application's bytes.
 	timeBytes int
@@ -336,9 +336,9 @@ func (o *Outbox) ended(p *part, from order.Index) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.from, o.endedAt = from, p.view.ID
-	o.land(func(f *Future, index order.Index) bool {
+	o.resolve(func(f *Future, index order.Index) bool {
 		if index < from {
-			p.landings = append(p.landings, landing{p.core.SeqOf(index), f})
+			p.delivering = append(p.delivering, delivering{p.core.SeqOf(index), f})
 		}
 		return index < from
 	})

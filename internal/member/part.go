@@ -10,18 +10,18 @@ import (
 
 // part is a member's part in one subgroup of one view.
 type part struct {
-	m        *Member
-	view     *views.View
-	sg       views.Subgroup
-	index    int // of the subgroup in the view
-	core     *multicast.Subgroup
-	outbox   *Outbox
-	bodies   Transfers // nil: there are no large messages
-	before   *part     // of the view before, until it is delivered to its end
-	receiver Receiver
-	begun    bool      // the receiver was told that the view begins
-	landings []landing // of own messages that are delivered as the view ends
-	recorder *Recorder // nil: the subgroup is not persistent
+	m          *Member
+	view       *views.View
+	sg         views.Subgroup
+	index      int // of the subgroup in the view
+	core       *multicast.Subgroup
+	outbox     *Outbox
+	bodies     Transfers // nil: there are no large messages
+	before     *part     // of the view before, until it is delivered to its end
+	receiver   Receiver
+	begun      bool         // the receiver was told that the view begins
+	delivering []delivering // of own messages that are delivered as the view ends
+	recorder   *Recorder    // nil: the subgroup is not persistent
 	settle
 }
 
@@ -99,7 +99,7 @@ func (p *part) deliver() (work int) {
 		}
 		p.outbox.delivered = p.view.ID
 	}
-	p.land()
+	p.resolveDelivered()
 	p.outbox.callWaiting()
 	return work
 }
@@ -108,10 +108,10 @@ func (p *part) finished() bool {
 	return p.core.Finished() && p.before == nil
 }
 
-// land tells the goroutines that wait for the delivery of this member's own messages.
-func (p *part) land() {
-	for len(p.landings) > 0 && (p.landings[0].seq < p.core.Delivered() || p.core.Finished()) {
-		v := order.Version{View: p.view.ID, Seq: p.landings[0].seq}
+// resolveDelivered tells the goroutines that wait for the delivery of this member's own messages.
+func (p *part) resolveDelivered() {
+	for len(p.delivering) > 0 && (p.delivering[0].seq < p.core.Delivered() || p.core.Finished()) {
+		v := order.Version{View: p.view.ID, Seq: p.delivering[0].seq}
 		var err error
 		if !p.recorder.shown(v) {
 			if !p.recorder.gone {
@@ -119,17 +119,17 @@ func (p *part) land() {
 			}
 			err = ErrLeftShard
 		}
-		p.landings[0].future.resolve(v, p.recorder.frontier(), err)
-		p.landings = p.landings[1:]
+		p.delivering[0].future.resolve(v, p.recorder.frontier(), err)
+		p.delivering = p.delivering[1:]
 	}
-	p.outbox.landed(p)
+	p.outbox.resolveOwn(p)
 }
 
 // lost tells the goroutines that wait that this member halted before its application had their
 // messages.
 func (p *part) lost(reason error) {
-	for _, l := range p.landings {
+	for _, l := range p.delivering {
 		l.future.resolve(order.Version{}, nil, reason)
 	}
-	p.landings = nil
+	p.delivering = nil
 }

@@ -30,7 +30,7 @@ type RecorderConfig struct {
 	// AfterPersist delivers to the application only what is on every member's disk. Memory bounds what waits for that, in bytes.
 	AfterPersist bool
 	Memory       int
-	Self         order.NodeID // whose messages Unshown counts
+	Self         order.NodeID // whose messages HeldBack counts
 	// Observe is told the times of records, so that what this member sends later has later ones.
 	Observe func(order.Time)
 }
@@ -48,10 +48,10 @@ type Recorder struct {
 	over      order.ViewID   // the last view that has ended
 	since     order.ViewID   // the last view as which began the log was partial
 
-	// Between the loop and the goroutine that calls Take. The loop gives out of unseen without mu:
+	// Between the loop and the goroutine that calls Take. The loop gives out of heldBack without mu:
 	// Take is not called while the log is whole.
-	mu     sync.Mutex
-	unseen unseen // AfterPersist: what the application did not see yet
+	mu       sync.Mutex
+	heldBack heldBack // AfterPersist: what the application did not see yet
 	// takenOver is the view of the last Lacks. The application takes over the messages of earlier views with the log, also those
 	// that come out of a backlog later: to show them would deliver them twice.
 	takenOver order.ViewID
@@ -61,7 +61,7 @@ type Recorder struct {
 
 // NewRecorder makes one for a log.
 func NewRecorder(cfg RecorderConfig) *Recorder {
-	return &Recorder{cfg: cfg, unseen: unseen{bound: cfg.Memory, self: cfg.Self}}
+	return &Recorder{cfg: cfg, heldBack: heldBack{bound: cfg.Memory, self: cfg.Self}}
 }
 
 // end says that a view has ended. What is left of it, which is no more than its rings hold, is taken at once: the disks of the next view are
@@ -76,7 +76,7 @@ func (r *Recorder) Lacks(since order.ViewID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.takenOver = since
-	r.unseen.drop()
+	r.heldBack.drop()
 }
 
 // Whole says that the log lacks nothing any more, and that the application has taken over what came before the view of Lacks.
@@ -109,7 +109,7 @@ func (r *Recorder) enter() {
 func (r *Recorder) drop() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.unseen.drop()
+	r.heldBack.drop()
 }
 
 // Deliver implements multicast.Receiver: it takes what both the log and the application have room for.
@@ -146,7 +146,7 @@ func (r *Recorder) Keep(run []multicast.Message) (taken int) {
 func (r *Recorder) hold(run []multicast.Message) (taken int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for taken < len(run) && (r.gone || run[taken].View <= r.over || r.unseen.room(run[taken])) && r.keep(&run[taken]) {
+	for taken < len(run) && (r.gone || run[taken].View <= r.over || r.heldBack.room(run[taken])) && r.keep(&run[taken]) {
 		taken++
 	}
 	return taken
@@ -172,7 +172,7 @@ func (r *Recorder) keep(m *multicast.Message) bool {
 		return false
 	}
 	if !r.gone && m.View >= r.takenOver {
-		r.unseen.keep(*m)
+		r.heldBack.keep(*m)
 	}
 	return true
 }
@@ -196,9 +196,9 @@ func (r *Recorder) Given() order.Version {
 	return r.given
 }
 
-// Unshown is how many messages of this member wait until every disk has them. Any goroutine.
-func (r *Recorder) Unshown() int {
-	return int(r.unseen.own.Load())
+// HeldBack is how many messages of this member wait until every disk has them. Any goroutine.
+func (r *Recorder) HeldBack() int {
+	return int(r.heldBack.own.Load())
 }
 
 // MaxRun implements multicast.Receiver.
@@ -258,8 +258,8 @@ func lastBefore(v order.Version) order.Version {
 // show gives the application what lies before a version.
 func (r *Recorder) show(v order.Version) (shown int) {
 	next := v
-	if !r.unseen.empty() {
-		if shown, next = r.unseen.give(r.cfg.Receiver, v); shown == 0 {
+	if !r.heldBack.empty() {
+		if shown, next = r.heldBack.give(r.cfg.Receiver, v); shown == 0 {
 			return 0
 		}
 	}
@@ -273,7 +273,7 @@ func (r *Recorder) close(reason error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.closed = true
-	r.unseen.drop()
+	r.heldBack.drop()
 }
 
 // NoLog takes nothing: it stands for a log that could not be opened, until its member has halted.

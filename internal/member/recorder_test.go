@@ -187,18 +187,18 @@ func TestUnshownDoesNotWaitForAnUpcall(t *testing.T) {
 	}()
 	<-a.entered
 	asked := make(chan int, 1)
-	go func() { asked <- r.Unshown() }()
+	go func() { asked <- r.HeldBack() }()
 	select {
 	case n := <-asked:
 		if n != 3 {
 			t.Errorf("%d messages wait for disks while the upcall of the first 3 runs", n)
 		}
 	case <-time.After(5 * time.Second):
-		t.Error("Unshown waits for the upcall")
+		t.Error("HeldBack waits for the upcall")
 	}
 	close(a.release)
 	<-done
-	if n := r.Unshown(); n != 0 {
+	if n := r.HeldBack(); n != 0 {
 		t.Errorf("%d messages wait after all were shown", n)
 	}
 }
@@ -232,8 +232,8 @@ func TestWhoLeavesAShardSeesNoMoreOfIt(t *testing.T) {
 	if err := r.Frontier.Settle(t.Context(), 1); !errors.Is(err, ErrLeftShard) {
 		t.Errorf("a wait for a time ended with %v", err)
 	}
-	if n := r.Deliver(runOf(2, 4)); n != 4 || len(l.records) != 6 || r.Unshown() != 0 {
-		t.Errorf("%d of the last 4 messages were taken, %d records, %d messages wait for disks", n, len(l.records), r.Unshown())
+	if n := r.Deliver(runOf(2, 4)); n != 4 || len(l.records) != 6 || r.HeldBack() != 0 {
+		t.Errorf("%d of the last 4 messages were taken, %d records, %d messages wait for disks", n, len(l.records), r.HeldBack())
 	}
 	r.enter()
 	if r.global(order.Version{View: 2}); len(a.seen) != 0 {

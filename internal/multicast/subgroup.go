@@ -18,7 +18,7 @@ import (
 // maxIndex bounds what a peer may claim to have sent, so that no arithmetic on sequence numbers overflows.
 const maxIndex = smc.NoIndex - 1
 
-// maxStep bounds how far a sender may get between two looks. It is far more than all windows, promises and skips together, and
+// maxStep bounds how far a sender may get between two looks. It is far more than all windows and skips together, and
 // keeps a peer from using up everybody's indexes at once.
 const maxStep order.Index = 1 << 40
 
@@ -397,7 +397,7 @@ func (s *Subgroup) sendNulls() int {
 	}
 	switch {
 	case s.silent >= silentRounds && !s.Sender.Active() && s.tuning == (Tuning{}):
-		return s.promise(from)
+		return s.autoSkip(from)
 	case owed == 0:
 		s.graced = false
 		return 0
@@ -415,10 +415,10 @@ func (s *Subgroup) sendNulls() int {
 // silentRounds is how often in a row a sender sent nulls and nothing else before it counts as silent.
 const silentRounds = 16
 
-// promise declares the next rounds silent before any member needs them, so that none waits even a
+// autoSkip declares the next rounds silent before any member needs them, so that none waits even a
 // moment for a sender that has had nothing to say for long. What it sends after all takes its turn
 // behind them, and the others' nulls bring that about at once.
-func (s *Subgroup) promise(from order.Index) int {
+func (s *Subgroup) autoSkip(from order.Index) int {
 	furthest := order.Index(0)
 	for k, got := range s.got {
 		if order.SenderRank(k) != s.rank {

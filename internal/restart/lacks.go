@@ -37,7 +37,7 @@ func (m *Memory) Forgo(id LogID) error {
 // of it in the last view that this process knows, in which its shard waits for them, or has them as
 // members. It returns whose disks they are. When the group goes on, the log here stands in for
 // theirs.
-func (m *Memory) GiveUp(id LogID) (lost []views.Keeper, err error) {
+func (m *Memory) GiveUp(id LogID) (lost []views.Holder, err error) {
 	err = m.change(func(s *State) error {
 		s.completed(id, math.MaxUint64)
 		for _, v := range s.possible() {
@@ -45,7 +45,7 @@ func (m *Memory) GiveUp(id LogID) (lost []views.Keeper, err error) {
 			if i < 0 {
 				continue
 			}
-			for _, k := range v.Keepers(v.Subgroups[i]) {
+			for _, k := range v.Holders(v.Subgroups[i]) {
 				k.Incarnation = 0
 				if (k.ID != s.Node || k.Disk != s.Disk) && !slices.Contains(lost, k) {
 					lost = append(lost, k)
@@ -93,7 +93,7 @@ func (s *State) elsewhere(v *views.View, id LogID) bool {
 	}
 	sg := v.Subgroups[i]
 	if !sg.Provisioned() {
-		return slices.ContainsFunc(sg.Keepers, func(k views.Keeper) bool { return k.ID != s.Node })
+		return slices.ContainsFunc(sg.Holders, func(k views.Holder) bool { return k.ID != s.Node })
 	}
 	return slices.ContainsFunc(sg.Members, func(r order.Rank) bool { return v.Members[r].ID != s.Node && !slices.Contains(sg.Partial, r) })
 }

@@ -102,7 +102,7 @@ func (c *Core) held(sg *views.Subgroup, here views.Ranks) bool {
 // standIns returns the processes that stand in for a shard whose log an operator gave up, as all
 // whose disks had it are gone.
 func (c *Core) standIns(sg views.Subgroup, members []views.Member) (list []order.NodeID) {
-	keepers := c.state.View.Keepers(sg)
+	keepers := c.state.View.Holders(sg)
 	if !sg.GivenUp(keepers, members) {
 		return nil
 	}
@@ -350,7 +350,7 @@ func (c *Core) await(next *views.View) {
 			continue
 		}
 		if keepers := c.keepers(old); len(keepers) > 0 && (!sg.Provisioned() || len(c.whole(sg)) == 0) {
-			next.Subgroups[i].Wait(keepers)
+			next.Subgroups[i].Unprovision(keepers)
 		}
 	}
 }
@@ -368,9 +368,9 @@ func (c *Core) before(sg views.Subgroup) (old views.Subgroup, ok bool) {
 // keepers returns the processes that have a shard's log: of the disks that are here, those that say
 // so, and of the others, those that the view in force takes for keepers. A process that is here may
 // have had another disk then.
-func (c *Core) keepers(old views.Subgroup) (all []views.Keeper) {
+func (c *Core) keepers(old views.Subgroup) (all []views.Holder) {
 	whole := c.whole(old)
-	for _, k := range c.state.View.Keepers(old) {
+	for _, k := range c.state.View.Holders(old) {
 		k.Incarnation = 0 // what they have beyond what is on every disk may differ
 		is := func(said Message) bool { return said.From.ID == k.ID && said.From.Disk == k.Disk }
 		if !slices.ContainsFunc(c.attempt.accounts, is) || slices.ContainsFunc(whole, is) {
@@ -378,7 +378,7 @@ func (c *Core) keepers(old views.Subgroup) (all []views.Keeper) {
 		}
 	}
 	for _, said := range whole {
-		if k := (views.Keeper{ID: said.From.ID, Disk: said.From.Disk}); old.Provisioned() && !slices.Contains(all, k) {
+		if k := (views.Holder{ID: said.From.ID, Disk: said.From.Disk}); old.Provisioned() && !slices.Contains(all, k) {
 			all = append(all, k) // it has got it since the view began
 		}
 	}
@@ -412,13 +412,13 @@ func (c *Core) agree() error {
 func (c *Core) whole(sg views.Subgroup) (found []Message) {
 	a := c.attempt
 	old, ok := c.before(sg)
-	if !ok || !old.Provisioned() && len(old.Keepers) == 0 {
+	if !ok || !old.Provisioned() && len(old.Holders) == 0 {
 		return a.accounts
 	}
 	for _, said := range a.accounts {
 		has := old.Has(c.rank(said.From.ID))
 		if !old.Provisioned() {
-			has = old.KeptBy(said.From)
+			has = old.HeldBy(said.From)
 		}
 		if has && !slices.Contains(said.Lacks, idOf(sg)) {
 			found = append(found, said)

@@ -11,7 +11,7 @@ import (
 // A shard waits for a disk. Its node is here with another one, and would be placed in the shard: it has nothing of the log, and there is nobody from whom
 // the others could get it.
 func TestAShardWaitsForADiskWhoseNodeIsHereWithAnotherOne(t *testing.T) {
-	waits := views.Subgroup{Name: "log", Mode: views.Persistent, Keepers: []views.Keeper{{ID: 2, Incarnation: 1, Disk: 11}}}
+	waits := views.Subgroup{Name: "log", Mode: views.Persistent, Holders: []views.Holder{{ID: 2, Incarnation: 1, Disk: 11}}}
 	members := []views.Member{{ID: 1, Incarnation: 5, Disk: 3}, {ID: 2, Incarnation: 6, Disk: 6}}
 	c := &Core{
 		cfg:     CoreConfig{Persistent: func(string) bool { return true }},
@@ -21,8 +21,8 @@ func TestAShardWaitsForADiskWhoseNodeIsHereWithAnotherOne(t *testing.T) {
 	placed := views.Subgroup{Name: "log", Mode: views.Persistent, Members: []order.Rank{1}, Senders: []order.Rank{1}}
 	c.attempt.next.View = &views.View{ID: 8, Members: members, Subgroups: []views.Subgroup{placed}}
 	c.await(c.attempt.next.View)
-	if sg := c.attempt.next.View.Subgroups[0]; sg.Provisioned() || !reflect.DeepEqual(sg.Keepers, []views.Keeper{{ID: 2, Disk: 11}}) {
-		t.Errorf("members %v, keepers %v", sg.Members, sg.Keepers)
+	if sg := c.attempt.next.View.Subgroups[0]; sg.Provisioned() || !reflect.DeepEqual(sg.Holders, []views.Holder{{ID: 2, Disk: 11}}) {
+		t.Errorf("members %v, keepers %v", sg.Members, sg.Holders)
 	}
 	if err := c.agree(); err != nil || len(c.attempt.agreed) > 0 {
 		t.Errorf("%v, and agreed upon is %v", err, c.attempt.agreed)

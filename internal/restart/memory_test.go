@@ -195,7 +195,7 @@ func TestALogIsElsewhereIfAnotherMemberOfTheLastViewHasIt(t *testing.T) {
 	shards := *both
 	shards.Subgroups = []views.Subgroup{
 		{Name: "s", Shard: 0, Mode: views.Persistent, Members: []order.Rank{0}}, {Name: "s", Shard: 1, Mode: views.Persistent, Members: []order.Rank{1}},
-		{Name: "s", Shard: 2, Mode: views.Persistent, Keepers: []views.Keeper{{ID: 1}}}, {Name: "s", Shard: 3, Mode: views.Persistent, Keepers: []views.Keeper{{ID: 1}, {ID: 2}}},
+		{Name: "s", Shard: 2, Mode: views.Persistent, Holders: []views.Holder{{ID: 1}}}, {Name: "s", Shard: 3, Mode: views.Persistent, Holders: []views.Holder{{ID: 1}, {ID: 2}}},
 		{Name: "s", Shard: 4, Mode: views.Persistent},
 	}
 	for _, c := range []struct {

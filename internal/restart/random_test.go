@@ -90,7 +90,7 @@ func (w *world) describe() (text string) {
 		if v := n.disk.View; v != nil {
 			for _, sg := range v.Subgroups {
 				if !sg.Provisioned() {
-					text += " " + sg.Awaits()
+					text += " " + sg.WaitingFor()
 				}
 			}
 			text += fmt.Sprintf(" view %d %v promised %v incomplete %v of %v", v.ID, v.Members, n.disk.Promised, n.disk.Incomplete, n.disk.Incarnations)

@@ -433,7 +433,7 @@ func TestAShardOfWhichNoDiskIsLeftGoesOnWhenItIsGivenUp(t *testing.T) {
 		v := (&views.View{ID: 5, Cluster: "blue", Members: members, Subgroups: []views.Subgroup{sg}}).WithKey("five")
 		self := members[0]
 		for _, id := range gaveUp {
-			self.GaveUp = views.AddMarks(self.GaveUp, sg.Mark(views.Keeper{ID: id, Disk: 10 * uint64(id)}))
+			self.GaveUp = views.AddMarks(self.GaveUp, sg.Mark(views.Holder{ID: id, Disk: 10 * uint64(id)}))
 		}
 		c := &Core{
 			cfg:   CoreConfig{Self: self, Persistent: func(string) bool { return true }},
@@ -454,18 +454,18 @@ func TestAShardOfWhichNoDiskIsLeftGoesOnWhenItIsGivenUp(t *testing.T) {
 func TestWhatIsGivenUpNamesTheDisksThatHadIt(t *testing.T) {
 	disk, self := &testDisk{}, views.Member{ID: 1, Incarnation: 5, Addr: "10.0.0.1:1", Disk: 5}
 	m := remembering(t, disk)
-	waits := views.Subgroup{Name: "log", Shard: 1, Mode: views.Persistent, RingBytes: 1 << 16, Window: 64, Keepers: []views.Keeper{{ID: 2, Disk: 7}, {ID: 4, Disk: 9}}}
+	waits := views.Subgroup{Name: "log", Shard: 1, Mode: views.Persistent, RingBytes: 1 << 16, Window: 64, Holders: []views.Holder{{ID: 2, Disk: 7}, {ID: 4, Disk: 9}}}
 	first := waits
-	first.Shard, first.Keepers = 0, nil
+	first.Shard, first.Holders = 0, nil
 	v := (&views.View{ID: 3, Cluster: "blue", Members: []views.Member{self}, Subgroups: []views.Subgroup{first, waits}}).WithKey("k")
 	must(t, m.Begin(self), m.Enter(v, []LogID{{"log", 1}}))
 	lost, err := m.GiveUp(LogID{"log", 1})
-	if err != nil || !slices.Equal(lost, []views.Keeper{{ID: 2, Disk: 7}, {ID: 4, Disk: 9}}) {
+	if err != nil || !slices.Equal(lost, []views.Holder{{ID: 2, Disk: 7}, {ID: 4, Disk: 9}}) {
 		t.Fatalf("%v, %v", lost, err)
 	}
 	m = remembering(t, disk)
 	self.GaveUp = m.GaveUp()
-	if !waits.GivenUp(waits.Keepers, []views.Member{self}) || self.StandsIn(first, waits.Keepers) || len(m.State().Incomplete) > 0 {
+	if !waits.GivenUp(waits.Holders, []views.Member{self}) || self.StandsIn(first, waits.Holders) || len(m.State().Incomplete) > 0 {
 		t.Errorf("after the next start: %q, and %v lacks something", self.GaveUp, m.State().Incomplete)
 	}
 }

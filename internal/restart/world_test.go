@@ -204,9 +204,9 @@ func (w *world) known(n *worldNode) {
 func (w *world) count(before, v *views.View) {
 	for i, sg := range v.Subgroups {
 		switch was := before.Subgroups[i]; {
-		case was.Provisioned() && !sg.Provisioned() && len(sg.Keepers) > 0:
+		case was.Provisioned() && !sg.Provisioned() && len(sg.Holders) > 0:
 			w.waits++
-		case !was.Provisioned() && len(was.Keepers) > 0 && sg.Provisioned():
+		case !was.Provisioned() && len(was.Holders) > 0 && sg.Provisioned():
 			w.returns++
 		}
 	}

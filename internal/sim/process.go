@@ -342,7 +342,7 @@ func (p *process) tryLeave() {
 		drained = drained && p.member.Outbox(d.Name).Undelivered() == 0
 	}
 	for _, k := range p.keepers {
-		drained = drained && k.recorder.Unshown() == 0
+		drained = drained && k.recorder.HeldBack() == 0
 	}
 	for k := range p.stays {
 		drained = drained && !p.waits(k)

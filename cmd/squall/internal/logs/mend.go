@@ -135,7 +135,7 @@ func (m *mender) mend(one *RepairedAs, id persist.LogID) error {
 		return nil
 	}
 	if one.GivenUp = m.giveUp && err == nil; one.GivenUp {
-		var lost []views.Keeper
+		var lost []views.Holder
 		lost, err = m.memory.GiveUp(restart.LogID(id))
 		for _, k := range lost {
 			if k.ID != m.store.Node() && !slices.Contains(one.Lost, k.ID) {

@@ -292,7 +292,7 @@ func TestALogThatAShardWaitsForIsGivenUpByName(t *testing.T) {
 	dir := stopped(t, "node1", 1, persist.LogConfig{ID: orders}, records(5)...)
 	self := views.Member{ID: 1, Incarnation: 7, Addr: "10.0.0.1:1"}
 	v := (&views.View{ID: 3, Cluster: "shop", Members: []views.Member{self}, Subgroups: []views.Subgroup{
-		{Name: "bills", Mode: views.Persistent, RingBytes: 1 << 16, Window: 16, Keepers: []views.Keeper{{ID: 2, Disk: 20}, {ID: 4, Disk: 40}}},
+		{Name: "bills", Mode: views.Persistent, RingBytes: 1 << 16, Window: 16, Holders: []views.Holder{{ID: 2, Disk: 20}, {ID: 4, Disk: 40}}},
 		{Name: "orders", Mode: views.Persistent, RingBytes: 1 << 16, Window: 16, Members: []order.Rank{0}, Senders: []order.Rank{0}},
 	}}).WithKey("k")
 	remembers(t, dir, func(_ *persist.Store, m *restart.Memory) {
@@ -311,7 +311,7 @@ func TestALogThatAShardWaitsForIsGivenUpByName(t *testing.T) {
 	}
 	remembers(t, dir, func(_ *persist.Store, m *restart.Memory) {
 		self.GaveUp = m.GaveUp()
-		if sg := v.Subgroups[0]; !sg.GivenUp(sg.Keepers, []views.Member{self}) {
+		if sg := v.Subgroups[0]; !sg.GivenUp(sg.Holders, []views.Member{self}) {
 			t.Errorf("given up are %q", self.GaveUp)
 		}
 	})

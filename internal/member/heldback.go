@@ -7,8 +7,8 @@ import (
 	"github.com/squall-go/squall/order"
 )
 
-// unseen are messages that wait until every member's disk has them, as copies in pieces of memory that are used again.
-type unseen struct {
+// heldBack are messages that wait until every member's disk has them, as copies in pieces of memory that are used again.
+type heldBack struct {
 	bound  int
 	self   order.NodeID
 	own    atomic.Int64 // messages of this member. W: the goroutine that has the rest. R: any goroutine.
@@ -32,15 +32,15 @@ const (
 	pieceMessages = 4096
 )
 
-func (h *unseen) empty() bool { return len(h.pieces) == 0 }
+func (h *heldBack) empty() bool { return len(h.pieces) == 0 }
 
 // room reports whether there is room for a message. One that is larger than all of it may be alone.
-func (h *unseen) room(m multicast.Message) bool {
+func (h *heldBack) room(m multicast.Message) bool {
 	return h.empty() || h.bytes+len(m.Data) <= h.bound
 }
 
 // keep copies a message, or holds its body.
-func (h *unseen) keep(m multicast.Message) {
+func (h *heldBack) keep(m multicast.Message) {
 	p := h.last(m)
 	if body := m.Body(); body != nil {
 		body.Hold()
@@ -58,7 +58,7 @@ func (h *unseen) keep(m multicast.Message) {
 }
 
 // last is the piece for the next message.
-func (h *unseen) last(m multicast.Message) *piece {
+func (h *heldBack) last(m multicast.Message) *piece {
 	n := 0
 	if m.Body() == nil {
 		n = len(m.Data)
@@ -78,7 +78,7 @@ func (h *unseen) last(m multicast.Message) *piece {
 
 // give hands over what lies before a version, as far as the receiver takes it, and returns how many messages these were and the version before
 // which all were.
-func (h *unseen) give(to multicast.Receiver, before order.Version) (given int, next order.Version) {
+func (h *heldBack) give(to multicast.Receiver, before order.Version) (given int, next order.Version) {
 	for len(h.pieces) > 0 {
 		p := h.pieces[0]
 		run := p.run[p.given:]
@@ -108,7 +108,7 @@ func (h *unseen) give(to multicast.Receiver, before order.Version) (given int, n
 	return given, next
 }
 
-func (h *unseen) release(m *multicast.Message) {
+func (h *heldBack) release(m *multicast.Message) {
 	if m.Sender == h.self {
 		h.own.Add(-1)
 	}
@@ -119,7 +119,7 @@ func (h *unseen) release(m *multicast.Message) {
 }
 
 // drop forgets everything.
-func (h *unseen) drop() {
+func (h *heldBack) drop() {
 	for _, p := range h.pieces {
 		for i := range p.run[p.given:] {
 			h.release(&p.run[p.given+i])
