@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/internal/catchup"
 	"github.com/squall-go/squall/internal/descriptors"
 	"github.com/squall-go/squall/internal/join"
 	"github.com/squall-go/squall/internal/journal"
@@ -273,15 +274,11 @@ func (d *durable) partial(id persist.LogID) bool {
 	d.mu.Lock()
 	k, running := d.logs[id], d.running
 	d.mu.Unlock()
-	if k == nil || k.partial.Load() {
-		return k != nil
+	var v *views.View
+	if running {
+		v = d.group.member.View()
 	}
-	if !running {
-		return false
-	}
-	v := d.group.member.View()
-	self, in := v.RankOf(d.group.cfg.ID)
-	return !slices.ContainsFunc(v.Subgroups, func(sg views.Subgroup) bool { return in && shardID(sg) == id && sg.Has(self) })
+	return k != nil && catchup.Partial(k.partial.Load(), v, d.group.cfg.ID, id)
 }
 
 func (d *durable) list() (ids []persist.LogID) {
@@ -417,7 +414,7 @@ func (d *durable) cutAll(id persist.LogID) error {
 func (d *durable) catchUp(ctx context.Context, e life.Effect) life.Result {
 	id, before := persist.LogID(e.Log), order.Version{}
 	if e.Last != before {
-		before = logwire.After(e.Last)
+		before = catchup.After(e.Last)
 	}
 	got, err := d.askForLog(ctx, id, logwire.CatchUpConfig{
 		Sources: []logwire.Source{logwire.Source(e.Source)}, Before: before, Keep: e.Keep,

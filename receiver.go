@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/squall-go/squall/internal/catchup"
 	"github.com/squall-go/squall/internal/logwire"
 	"github.com/squall-go/squall/internal/member"
 	"github.com/squall-go/squall/internal/multicast"
@@ -154,7 +155,7 @@ func (r *receiver) restore(in io.Reader) error {
 func (r *receiver) fillLog(ctx context.Context, e shard.Effect) shard.Result {
 	d, id := r.group().durable, shardID(r.subgroup())
 	got, err := d.askForLog(ctx, id, logwire.CatchUpConfig{
-		Sources: []logwire.Source{{Node: e.Source.ID, Addr: e.Source.Addr}}, Once: true, Before: logwire.After(e.Last),
+		Sources: []logwire.Source{{Node: e.Source.ID, Addr: e.Source.Addr}}, Before: catchup.After(e.Last),
 	})
 	r.caught.Records, r.caught.Cut, r.caught.Took = r.caught.Records+got.Records, r.caught.Cut+got.Cut, r.caught.Took+got.Took
 	if got.Snapshot != (Version{}) {

@@ -19,6 +19,7 @@ var layers = [][]string{
 	{"internal/auto"},
 	{"persist", "rdmc", "sst"},
 	{"ripc/internal/pair", "smc", "views"},
+	{"internal/catchup"},
 	{"internal/logwire", "internal/multicast", "internal/restart", "internal/shard"},
 	{"internal/ablation", "internal/backlog", "internal/join", "internal/life", "internal/transfer"},
 	{"internal/member"},

@@ -22,7 +22,7 @@ import (
 
 // pure lists the packages whose result depends on their arguments alone. The simulator runs their very code.
 var pure = []string{
-	"internal/journal", "internal/life", "internal/linkmodel", "internal/multicast", "internal/shard", "nullsend", "order",
+	"internal/catchup", "internal/journal", "internal/life", "internal/linkmodel", "internal/multicast", "internal/shard", "nullsend", "order",
 	"rdmc/internal/relay", "rdmc/schedule", "ripc/internal/pair", "smc", "sst", "views",
 }
 

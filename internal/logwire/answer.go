@@ -8,6 +8,7 @@ import (
 	"iter"
 	"math"
 
+	"github.com/squall-go/squall/internal/catchup"
 	"github.com/squall-go/squall/internal/wire"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/persist"
@@ -26,15 +27,14 @@ func (a *answerer) info() (wire.Ending, error) {
 	return wire.Ending{Count: 1}, a.out.SayAs(kindInfo, infoOf(a.log.Info()))
 }
 
-// ready waits until everything before a version is on this disk. A log that is catching up itself is a source only of what it has up to that
-// version: whoever took its end for the end would drop what is behind it, and two that wait for each other would wait for ever.
+// ready waits until everything before a version is on this disk.
 func (a *answerer) ready() (e wire.Ending, err error) {
 	before := version(a.q.To)
 	partial := a.s.cfg.Partial != nil && a.s.cfg.Partial(a.q.id())
-	switch {
-	case partial && !endsAt(a.log, before):
+	switch catchup.Ready(reader{a.log}, partial, before) {
+	case catchup.Refuses:
 		return e, fmt.Errorf("log %v: %w", a.q.id(), errPartial)
-	case !partial && before != (order.Version{}):
+	case catchup.Waits:
 		if err = a.await(before); err != nil {
 			return e, err
 		}
@@ -45,89 +45,33 @@ func (a *answerer) ready() (e wire.Ending, err error) {
 	return a.info()
 }
 
-// endsAt reports whether a log has the very version behind which another one is to end. A message has its version in all logs that have it,
-// and each of them has what came before it, whatever may be wrong with its own end; but a snapshot that stands for more is of no use.
-func endsAt(log *persist.Log, before order.Version) bool {
-	m, err := lastUpTo(log, lastBefore(before))
-	return err == nil && m.Found && After(m.Version) == before && !m.Version.Before(log.Info().Snapshot)
-}
-
 // await waits for what is not appended yet.
 func (a *answerer) await(before order.Version) error {
 	if a.s.cfg.Before != nil {
 		return a.s.cfg.Before(a.ctx, a.q.id(), before)
 	}
 	_, last := a.log.Durable()
-	if reaches(last, before) {
+	if catchup.Reaches(last, before) {
 		return nil
 	}
-	for r, err := range a.log.Tail(a.ctx, After(last)) {
+	for r, err := range a.log.Tail(a.ctx, catchup.After(last)) {
 		if err != nil {
 			return err
 		}
-		if reaches(r.Version, before) {
+		if catchup.Reaches(r.Version, before) {
 			return nil
 		}
 	}
 	return context.Cause(a.ctx)
 }
 
-// reaches reports whether nothing that lies before a version can come behind v.
-func reaches(v, before order.Version) bool { return !After(v).Before(before) }
-
 // probe looks for the record at a version, or the last one before it; what the snapshot stands for counts as one.
 func (a *answerer) probe() (e wire.Ending, err error) {
-	m, err := lastUpTo(a.log, version(a.q.From))
+	m, err := catchup.LastUpTo(reader{a.log}, version(a.q.From))
 	if err != nil {
 		return e, err
 	}
 	return wire.Ending{Count: 1}, a.out.SayAs(kindMark, m)
-}
-
-// lastUpTo is the mark of the last record whose version is not after v, or one that says that there is none.
-func lastUpTo(log *persist.Log, v order.Version) (m mark, err error) {
-	i := log.Info()
-	var r persist.Record
-	switch {
-	case i.Count == 0 || v.Before(i.First.Version):
-		return snapshotUpTo(log, v)
-	case !v.Before(i.Last.Version):
-		r, err = log.Get(i.Last.Version)
-	default:
-		r, err = log.Get(v)
-		if errors.Is(err, persist.ErrNotFound) {
-			r, err = predecessor(log, v)
-		}
-	}
-	if err != nil {
-		return m, err
-	}
-	return summed(&r), nil
-}
-
-// predecessor is the last record before a version at which there is none, and behind which there is one.
-func predecessor(log *persist.Log, v order.Version) (persist.Record, error) {
-	for next, err := range log.Range(v, order.Version{}) {
-		if err != nil {
-			return next, err
-		}
-		return log.At(next.Time - 1) // times grow strictly: nothing lies between
-	}
-	return persist.Record{}, fmt.Errorf("%w: nothing behind %v", persist.ErrNotFound, v)
-}
-
-func snapshotUpTo(log *persist.Log, v order.Version) (m mark, err error) {
-	at, r, err := log.OpenSnapshot()
-	if errors.Is(err, persist.ErrNotFound) {
-		return m, nil
-	}
-	if err != nil {
-		return m, err
-	}
-	if v.Before(at.Version) {
-		return m, r.Close()
-	}
-	return markOf(&at), r.Close()
 }
 
 // one answers with a single record.
@@ -238,7 +182,7 @@ func (a *answerer) snapshot() (e wire.Ending, err error) {
 		return e, err
 	}
 	defer r.Close()
-	if err := a.out.SayAs(kindMark, markOf(&at)); err != nil {
+	if err := a.out.SayAs(kindMark, catchup.MarkOf(&at)); err != nil {
 		return e, err
 	}
 	out := a.out.NewWriter(frameBytes)

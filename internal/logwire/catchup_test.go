@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/squall-go/squall/internal/catchup"
 	"math/rand/v2"
 	"net"
 	"strings"
@@ -38,7 +39,7 @@ func TestLW3ALogBecomesThatOfItsSource(t *testing.T) {
 		"the same":                           {all, all, order.Version{}, 100, 100, 0},
 		"up to a view":                       {all[:37], all, order.Version{View: 8}, 70, 37, 0},
 		"beyond a view":                      {all, all, order.Version{View: 8}, 70, 70, 30},
-		"up to the last record":              {all[:37], all, After(all[99].Version), 100, 37, 0},
+		"up to the last record":              {all[:37], all, catchup.After(all[99].Version), 100, 37, 0},
 		"a tail that the source lacks":       {all, all[:61], order.Version{}, 61, 61, 39},
 		"a tail that is another one":         {fork(all, 90), all, order.Version{}, 100, 90, 10},
 		"another one but for the first":      {fork(all, 1), all, order.Version{}, 100, 1, 99},
@@ -150,7 +151,7 @@ func TestASourceWithNothingBehindItsSnapshotIsWaitedFor(t *testing.T) {
 			asked := h.asked()
 			done := make(chan error, 1)
 			go func() {
-				_, err := bring(t, l, After(all[29].Version), nil, h)
+				_, err := bring(t, l, catchup.After(all[29].Version), nil, h)
 				done <- err
 			}()
 			select {
@@ -182,7 +183,7 @@ func TestASourceIsWaitedForUntilItHasWhatIsAskedFor(t *testing.T) {
 	h.cut = func(c net.Conn) net.Conn { close(asked); return c }
 	done := make(chan error, 1)
 	go func() {
-		_, err := bring(t, l, After(all[29].Version), nil, h)
+		_, err := bring(t, l, catchup.After(all[29].Version), nil, h)
 		done <- err
 	}()
 	<-asked
@@ -251,11 +252,11 @@ func TestALogThatCatchesUpItselfGivesWhatLiesBeforeAVersionThatItHas(t *testing.
 		before order.Version
 		want   int // records; 0: it is no source
 	}{
-		{"what it has", all[:12], After(all[29].Version), 30},
-		{"an end that both have, and nobody else", has, After(all[29].Version), 30},
+		{"what it has", all[:12], catchup.After(all[29].Version), 30},
+		{"an end that both have, and nobody else", has, catchup.After(all[29].Version), 30},
 		{"its own end", all[:12], order.Version{}, 0},
-		{"a version that it does not have", all[:12], After(order.Version{View: 3, Seq: 5}), 0},
-		{"a version to come", all[:12], After(order.Version{View: 9, Seq: 5}), 0},
+		{"a version that it does not have", all[:12], catchup.After(order.Version{View: 3, Seq: 5}), 0},
+		{"a version to come", all[:12], catchup.After(order.Version{View: 9, Seq: 5}), 0},
 		{"the end of a view", all[:12], order.Version{View: 3}, 0},
 	} {
 		l := put(t, newLog(t, persist.EngineBolt), c.own...)

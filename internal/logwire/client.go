@@ -3,6 +3,7 @@ package logwire
 import (
 	"context"
 	"fmt"
+	"github.com/squall-go/squall/internal/catchup"
 	"io"
 	"iter"
 	"net"
@@ -69,7 +70,7 @@ func (c *Client) Info(ctx context.Context, id persist.LogID) (persist.Info, erro
 
 // Get is the record at a version.
 func (c *Client) Get(ctx context.Context, id persist.LogID, v order.Version) (persist.Record, error) {
-	return c.one(ctx, request{Do: doGet, Log: id.Name, Shard: id.Shard, From: pointer(v)}, bounds{from: v, to: After(v)})
+	return c.one(ctx, request{Do: doGet, Log: id.Name, Shard: id.Shard, From: pointer(v)}, bounds{from: v, to: catchup.After(v)})
 }
 
 // At is the last record whose time is not after t.

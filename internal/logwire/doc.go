@@ -13,9 +13,7 @@
 //	                                     ◀───────  infos, marks, records or bytes; pulses; end, or why not
 //	pulses                               ───────▶
 //
-// Life of a catch-up: ready (the source has all that is wanted on its disk) → the common prefix is found → what lies behind it in the own log
-// is cut → a snapshot is installed, if the source does not have all the records behind the prefix → records are imported → synced. If the
-// source fails, another one is asked, and what is here stays.
+// A catch-up is a task of package catchup over such a conversation. If the source fails, another one is asked, and what is here stays.
 //
 // Invariants:
 //

@@ -3,6 +3,7 @@ package logwire
 import (
 	"errors"
 
+	"github.com/squall-go/squall/internal/catchup"
 	"github.com/squall-go/squall/internal/wire"
 	"github.com/squall-go/squall/persist"
 )
@@ -19,7 +20,7 @@ var (
 	// ErrNotAsked says that a source sends records that nobody asked for.
 	ErrNotAsked = errors.New("the source sends records that were not asked for")
 	// ErrShort says that a source ends before what it has announced.
-	ErrShort = errors.New("the source has less than it announced")
+	ErrShort = catchup.ErrShort
 	// ErrTooLarge says that a record is larger than this side takes.
 	ErrTooLarge = errors.New("the record is too large")
 	// ErrFormat says that the two sides speak different versions of this protocol.
@@ -31,9 +32,9 @@ var (
 	// ErrOtherCluster says that a member belongs to another cluster.
 	ErrOtherCluster = persist.ErrOtherCluster
 	// ErrGap says that a source has dropped what comes behind the snapshot of the own log, and has no snapshot itself.
-	ErrGap = errors.New("the source does not reach back to the own snapshot, and has none itself")
+	ErrGap = catchup.ErrGap
 	// ErrOther says that the own log, of which nothing may be dropped, is not the beginning of the source's.
-	ErrOther = errors.New("the source's log does not begin with this one")
+	ErrOther = catchup.ErrOther
 	// ErrNoSource says that none of the sources could give what a log lacks. What wraps it says why, for each of them.
 	ErrNoSource = errors.New("no source could give what the log lacks")
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"github.com/squall-go/squall/internal/catchup"
 	"io"
 	"net"
 	"runtime"
@@ -119,10 +120,10 @@ func TestLW1ACatchUpTakesNothingOfALiar(t *testing.T) {
 	honest := newHost(t, put(t, newLog(t, persist.EngineBolt), all...))
 	// Everything goes through, but for the times in frames of records, which the liar turns back.
 	lies := liar(t, func(w *wire.Conn) {
-		i := info{Log: prices.Name, Shard: prices.Shard, Count: 20, First: mark{Found: true, Version: all[0].Version}, Last: mark{Found: true, Version: all[19].Version}}
+		i := info{Log: prices.Name, Shard: prices.Shard, Count: 20, First: catchup.Mark{Found: true, Version: all[0].Version}, Last: catchup.Mark{Found: true, Version: all[19].Version}}
 		_ = w.SayAs(kindInfo, i)
 		_ = w.SayAs(wire.End, wire.Ending{Count: 1})
-		_ = w.SayAs(kindMark, summed(&all[9]))
+		_ = w.SayAs(kindMark, catchup.Summed(&all[9]))
 		_ = w.SayAs(wire.End, wire.Ending{Count: 2})
 	})
 	cfg := CatchUpConfig{

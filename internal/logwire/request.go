@@ -2,9 +2,8 @@ package logwire
 
 import (
 	"fmt"
-	"math"
 
-	"github.com/squall-go/squall/internal/wire"
+	"github.com/squall-go/squall/internal/catchup"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/persist"
 )
@@ -71,47 +70,14 @@ func pointer(v order.Version) *order.Version {
 	return &v
 }
 
-// mark is a record without its data, or, in an info, with what is known of it.
-type mark struct {
-	Found   bool          `json:"found"`
-	Version order.Version `json:"version"`
-	Time    order.Time    `json:"time"`
-	Sender  order.NodeID  `json:"sender"`
-	Number  uint64        `json:"number"`
-	Summed  bool          `json:"summed,omitempty"` // Bytes and Sum say something: the data is there
-	Bytes   int           `json:"bytes,omitempty"`
-	Sum     uint32        `json:"sum,omitempty"` // CRC-32C of the data
-}
-
-func markOf(r *persist.Record) mark {
-	return mark{Found: true, Version: r.Version, Time: r.Time, Sender: r.Sender, Number: r.Number}
-}
-
-// summed is the mark of a record whose data is here.
-func summed(r *persist.Record) mark {
-	m := markOf(r)
-	m.Summed, m.Bytes, m.Sum = true, len(r.Data), wire.Checksum(r.Data)
-	return m
-}
-
-func (m *mark) record() persist.Record {
-	return persist.Record{Version: m.Version, Time: m.Time, Sender: m.Sender, Number: m.Number}
-}
-
-// same reports whether two marks are of the same record, as far as they say. Numbers are each log's own.
-func (m *mark) same(o mark) bool {
-	return m.Found && o.Found && m.Version == o.Version && m.Time == o.Time && m.Sender == o.Sender &&
-		(!m.Summed || !o.Summed || m.Bytes == o.Bytes && m.Sum == o.Sum)
-}
-
 // info describes a log on the wire.
 type info struct {
 	Log      string        `json:"log"`
 	Shard    int           `json:"shard"`
 	Engine   string        `json:"engine"`
 	Count    uint64        `json:"count"`
-	First    mark          `json:"first"`
-	Last     mark          `json:"last"`
+	First    catchup.Mark  `json:"first"`
+	Last     catchup.Mark  `json:"last"`
 	Bytes    int64         `json:"bytes"`
 	OnDisk   int64         `json:"on_disk"`
 	Global   order.Version `json:"global"`
@@ -120,7 +86,7 @@ type info struct {
 
 func infoOf(i persist.Info) info {
 	return info{
-		Log: i.ID.Name, Shard: i.ID.Shard, Engine: i.Engine.String(), Count: i.Count, First: markOf(&i.First), Last: markOf(&i.Last),
+		Log: i.ID.Name, Shard: i.ID.Shard, Engine: i.Engine.String(), Count: i.Count, First: catchup.MarkOf(&i.First), Last: catchup.MarkOf(&i.Last),
 		Bytes: i.Bytes, OnDisk: i.DiskBytes, Global: i.Global, Snapshot: i.Snapshot,
 	}
 }
@@ -128,7 +94,7 @@ func infoOf(i persist.Info) info {
 // local is what a peer says of its log.
 func (i *info) local() persist.Info {
 	l := persist.Info{
-		ID: persist.LogID{Name: i.Log, Shard: i.Shard}, Count: i.Count, First: i.First.record(), Last: i.Last.record(),
+		ID: persist.LogID{Name: i.Log, Shard: i.Shard}, Count: i.Count, First: i.First.Record(), Last: i.Last.Record(),
 		Bytes: i.Bytes, DiskBytes: i.OnDisk, Global: i.Global, Snapshot: i.Snapshot,
 	}
 	for _, e := range []persist.Engine{persist.EngineBolt, persist.EngineWAL} {
@@ -137,18 +103,4 @@ func (i *info) local() persist.Info {
 		}
 	}
 	return l
-}
-
-// After is the position right behind a version: what lies before it is everything up to and including v.
-func After(v order.Version) order.Version { return order.Version{View: v.View, Seq: v.Seq + 1} }
-
-// lastBefore is the last version that can be before another one; the zero version has none.
-func lastBefore(v order.Version) order.Version {
-	switch {
-	case v.Seq > 0:
-		v.Seq--
-	case v.View > 0:
-		v = order.Version{View: v.View - 1, Seq: math.MaxUint64}
-	}
-	return v
 }

@@ -3,6 +3,7 @@ package logwire
 import (
 	"context"
 	"errors"
+	"github.com/squall-go/squall/internal/catchup"
 	"slices"
 
 	"github.com/squall-go/squall/internal/wire"
@@ -72,7 +73,7 @@ func (s *resumingStream) attempt(yield func(persist.Record) bool) (goesOn bool, 
 		if err != nil {
 			return s.ctx.Err() == nil && s.retryable(err), err
 		}
-		s.bounds.begun, s.bounds.from, s.bounds.since = true, After(r.Version), max(s.bounds.since, r.Time+1)
+		s.bounds.begun, s.bounds.from, s.bounds.since = true, catchup.After(r.Version), max(s.bounds.since, r.Time+1)
 		if !yield(r) {
 			return false, nil
 		}

@@ -8,6 +8,7 @@ import (
 	"iter"
 	"sync"
 
+	"github.com/squall-go/squall/internal/catchup"
 	"github.com/squall-go/squall/internal/wire"
 	"github.com/squall-go/squall/persist"
 	"github.com/squall-go/squall/views"
@@ -182,7 +183,7 @@ func (s *session) snapshot(q request) (persist.Record, *wire.Reader, error) {
 	}
 	var e wire.Ending
 	k, bytes, err := s.frame(&e)
-	var m mark
+	var m catchup.Mark
 	switch {
 	case err == io.EOF:
 		err = fmt.Errorf("%w: a snapshot without a version", ErrCorrupt)
@@ -191,5 +192,5 @@ func (s *session) snapshot(q request) (persist.Record, *wire.Reader, error) {
 	case err == nil:
 		err = wire.Decode(bytes, &m)
 	}
-	return m.record(), wire.NewReader(s.frame), err
+	return m.Record(), wire.NewReader(s.frame), err
 }

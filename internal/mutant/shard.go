@@ -6,7 +6,8 @@ const (
 	StateTwice       Name = "a state is restored once more behind the backlog"
 	CompleteUnsynced Name = "a log counts as complete before its last record is durable"
 	HalfLog          Name = "a log counts as complete when its source breaks off"
+	PartialSource    Name = "a source gives the end of a log that lacks something"
 )
 
 // ShardNames are all of them.
-var ShardNames = []Name{EarlyBacklog, StateTwice, CompleteUnsynced, HalfLog}
+var ShardNames = []Name{EarlyBacklog, StateTwice, CompleteUnsynced, HalfLog, PartialSource}

@@ -47,6 +47,7 @@ var coreFlaws = map[mutant.Name]string{
 	mutant.StateTwice:       "",
 	mutant.CompleteUnsynced: "log",
 	mutant.HalfLog:          "log",
+	mutant.PartialSource:    "log",
 
 	mutant.NotHeld:    "atomic",
 	mutant.EarlyPlace: "live",

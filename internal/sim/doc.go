@@ -11,8 +11,8 @@
 //
 // What a process does until it is in a view is decided by package life, whose effects are performed in virtual time (lives.go).
 // What a member that comes into a shard needs is decided by package shard, whose effects are performed here in virtual time (stays.go,
-// activity.go, fetch.go): the conversations of packages transfer and logwire are modelled as times that pass and sources that break off, and
-// the backlog is the one that ships. In half of the subgroups applications have a state, a digest of all that they were given, which new
+// activity.go), and a log becomes that of another process by the code of package catchup (fetch.go): the conversations of packages transfer
+// and logwire are times that pass and sources that break off, and the backlog is the one that ships. In half of the subgroups applications have a state, a digest of all that they were given, which new
 // members take over.
 //
 // Life of a process: joins (or founds, or comes back with its disk) → is a member, of one view after the other → crashes, or halts and

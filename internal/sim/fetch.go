@@ -1,122 +1,305 @@
 package sim
 
 import (
+	"errors"
+	"io"
+	"iter"
 	"time"
 
+	"github.com/squall-go/squall/internal/catchup"
+	"github.com/squall-go/squall/internal/journal"
 	"github.com/squall-go/squall/internal/life"
 	"github.com/squall-go/squall/internal/restart"
 	"github.com/squall-go/squall/internal/shard"
 	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/persist"
+	"github.com/squall-go/squall/views"
 )
 
-// fetch is a log that becomes that of another member: it loses what that one does not have, and gets what is missing. It stands for the
-// conversations of package logwire.
-type fetch struct {
-	keeper *keeper
-	from   *keeper
-	upTo   uint64 // of its records
+// A log becomes that of another process by the code of package catchup. What is supplied here are the two logs, and the way between them: what
+// is asked and answered takes time, and breaks off.
+
+// procedure is code that waits in the middle, as a goroutine would. It goes on in turns, on the goroutine of the world.
+type procedure struct {
+	next func() (pause time.Duration, more bool)
+	stop func()
 }
 
-// fetchBatch is how many records come at once.
-const fetchBatch = 16
-
-// gives reports whether a member is a source of a log up to some version, and whether it has that on its disk yet. A log that may lack something
-// itself is one only if it has the very last record.
-func (k *keeper) gives(last order.Version) (source, ready bool) {
-	n, err := k.log.book.Find(last)
-	has := err == nil && n < k.log.book.End().Records
-	if k.partial || !k.speaks() {
-		return has, has
-	}
-	return true, has
+// procedure makes one of a function, which is not begun before its first turn. Its wait reports false if the procedure is stopped.
+func (w *world) procedure(do func(wait func(time.Duration) bool)) *procedure {
+	p := &procedure{}
+	p.next, p.stop = iter.Pull(func(yield func(time.Duration) bool) { do(yield) })
+	w.procedures = append(w.procedures, p)
+	return p
 }
 
 // fetchPauses are the pauses between two rounds in which sources are asked.
 func fetchPauses(p *Plan) shard.Pauses { return shard.Pauses{First: p.Hop() / 4, Longest: 4 * p.Hop()} }
 
-// fetching performs an effect of kind life.CatchUp, turn by turn.
+// fetching performs an effect of kind life.CatchUp.
 type fetching struct {
 	proc   *process
 	effect life.Effect
-	begun  bool
-	fetch  *fetch
-	got    bool
+	run    *procedure
+	wait   func(time.Duration) bool
+	task   catchup.Task
+	result life.Result
 }
 
-func (f *fetching) failed() (*life.Result, time.Duration) {
-	return &life.Result{Outcome: life.Failed, Err: errBroken, Progress: f.got}, 0
-}
+var errStopped = errors.New("stopped")
 
 // turn does a little, and returns how it came out; nil: it goes on at some time.
 func (f *fetching) turn(now time.Duration) (*life.Result, time.Duration) {
-	p, w, q := f.proc, f.proc.world, f.proc.at(f.effect.Source.Node, f.effect.Source.Addr)
-	k, err := p.keep(w.shardOfLog(f.effect.Log))
-	if err != nil {
-		return &life.Result{Outcome: life.Fatal, Err: err}, 0
+	if f.run == nil {
+		f.run = f.proc.world.procedure(f.catchUp)
 	}
-	switch {
-	case k.log.err != nil:
-		return &life.Result{Outcome: life.Fatal, Err: k.log.err}, 0
-	case q == nil:
-		return f.failed()
-	case now < q.hangs || f.fetch == nil && !k.log.drained():
-		return nil, now + w.plan.Hop()
-	case !f.begun:
-		f.begun = true
-		return nil, now + w.bulkTime(q, p)
-	case f.fetch == nil:
-		return f.align(now, q, k)
-	case k.log.next() < f.fetch.upTo:
-		if f.fetch.take() != nil {
-			return f.failed()
-		}
-		f.got = true
-		return nil, now + w.bulkTime(q, p)
-	case !k.log.drained():
-		return nil, now + w.plan.Hop()/4
+	if pause, more := f.run.next(); more {
+		return nil, now + pause
 	}
-	return &life.Result{}, 0
+	return &f.result, now
 }
 
-// align cuts what the source does not have, once that is ready.
-func (f *fetching) align(now time.Duration, q *process, k *keeper) (*life.Result, time.Duration) {
-	w, id := q.world, k.id
+// stop has it end at once, wherever it waits.
+func (f *fetching) stop() {
+	if f.run != nil {
+		f.run.stop()
+	}
+}
+
+func (f *fetching) catchUp(wait func(time.Duration) bool) {
+	w := f.proc.world
+	k, err := f.proc.keep(w.shardOfLog(f.effect.Log))
+	if err != nil {
+		f.result = life.Result{Outcome: life.Fatal, Err: err}
+		return
+	}
+	f.wait = wait
+	f.task = catchup.Task{Log: &ownLog{reading{k}, f}, Source: &otherLog{f: f, id: k.id}, Keep: f.effect.Keep && w.lax != AheadOfAnybody}
+	if f.effect.Last != (order.Version{}) {
+		f.task.Before = catchup.After(f.effect.Last)
+	}
+	err = f.task.Run()
+	switch {
+	case errors.As(err, new(catchup.OwnError)):
+		f.result = life.Result{Outcome: life.Fatal, Err: err}
+	case err != nil:
+		f.result = life.Result{Outcome: life.Failed, Err: err, Progress: f.task.Result.Records > 0}
+	}
+}
+
+// reading is a log as others read it.
+type reading struct{ k *keeper }
+
+func (l reading) book() *journal.Book { return l.k.log.book }
+
+// Info implements catchup.Reader.
+func (l reading) Info() (i persist.Info) {
+	i.Count = l.book().Count()
+	if i.Count > 0 {
+		e := l.book().End()
+		i.Last = persist.Record{Number: e.Records - 1, Version: e.Version, Time: e.Time}
+		if r, ok := l.book().Oldest(); ok {
+			i.First = persist.Record(r)
+		}
+	}
+	return i
+}
+
+// Get implements catchup.Reader.
+func (l reading) Get(v order.Version) (persist.Record, error) { return l.one(l.book().Find(v)) }
+
+// At implements catchup.Reader.
+func (l reading) At(t order.Time) (persist.Record, error) { return l.one(l.book().FindTime(t)) }
+
+func (l reading) one(number uint64, err error) (persist.Record, error) {
+	if err != nil {
+		return persist.Record{}, err
+	}
+	r, err := l.book().Read(number)
+	return persist.Record(r), err
+}
+
+// Range implements catchup.Reader.
+func (l reading) Range(from, to order.Version) iter.Seq2[persist.Record, error] {
+	return func(yield func(persist.Record, error) bool) {
+		n, err := l.book().Seek(from)
+		if err != nil {
+			yield(persist.Record{}, err)
+			return
+		}
+		for r, err := range l.book().Records(n) {
+			if err == nil && to != (order.Version{}) && !r.Version.Before(to) || !yield(persist.Record(r), err) {
+				return
+			}
+		}
+	}
+}
+
+// SnapshotEnd implements catchup.Reader.
+func (reading) SnapshotEnd() (persist.Record, error) { return persist.Record{}, persist.ErrNotFound }
+
+// partial reports whether a log may lack what others have.
+func (l reading) partial() bool {
+	p := l.k.proc
+	var v *views.View
+	if p.member != nil && !p.told && p.seat() != nil {
+		v = p.seat().record.view
+	}
+	return catchup.Partial(l.k.partial, v, p.self.ID, persist.LogID(p.world.logID(l.k.id)))
+}
+
+// ownLog is the log that catches up.
+type ownLog struct {
+	reading
+	f *fetching
+}
+
+// Sync implements catchup.Log.
+func (l *ownLog) Sync() error {
+	for log := l.k.log; log.err != nil || !log.drained(); {
+		if log.err != nil {
+			return log.err
+		}
+		if !l.f.wait(l.k.proc.world.plan.Hop() / 4) {
+			return errStopped
+		}
+	}
+	return nil
+}
+
+// Cut implements catchup.Log.
+func (l *ownLog) Cut(after order.Version) error {
+	w, log, same, err := l.k.proc.world, l.k.log, uint64(0), error(nil)
+	if after != (order.Version{}) {
+		if same, err = l.book().Seek(catchup.After(after)); err != nil {
+			return err
+		}
+	}
+	w.probes[LogCut]++
+	switch {
+	case w.lax == CutsTooLittle:
+		same = min(same+1, log.next())
+	case w.lax == CutsTooMuch:
+		same = max(same, 1) - 1
+	}
+	if w.trace.out != nil {
+		l.k.proc.print("%s cut from %d to %d", w.label(l.k.id), log.next(), same)
+	}
+	return log.cutFrom(same)
+}
+
+// Import implements catchup.Log.
+func (l *ownLog) Import(r persist.Record) error {
+	for log := l.k.log; !log.Import(journal.Record(r)); {
+		if log.err != nil {
+			return log.err
+		}
+		if !l.f.wait(l.k.proc.world.plan.Hop() / 4) {
+			return errStopped
+		}
+	}
+	return nil
+}
+
+// Install implements catchup.Log. The front of a log is never dropped here.
+func (*ownLog) Install(persist.Record, io.Reader) error { return errors.ErrUnsupported }
+
+// otherLog is the log of a source. Its process is the one that answered first.
+type otherLog struct {
+	f  *fetching
+	id shardID
+	q  *process
+	reading
+}
+
+// reach lets a request and its answer travel, and returns an error if the source did not answer.
+func (l *otherLog) reach(takes time.Duration) error {
+	p, e := l.f.proc, &l.f.effect
+	for {
+		if !l.f.wait(takes) {
+			return errStopped
+		}
+		q := p.at(e.Source.Node, e.Source.Addr)
+		if q == nil || l.q != nil && q != l.q {
+			return errBroken
+		}
+		l.q = q
+		if p.world.now >= q.hangs {
+			return nil
+		}
+		takes = p.world.plan.Hop()
+	}
+}
+
+// Ready implements catchup.Source.
+func (l *otherLog) Ready(before order.Version) (i persist.Info, err error) {
+	p, w, id := l.f.proc, l.f.proc.world, l.id
+	if l.q = p.at(l.f.effect.Source.Node, l.f.effect.Source.Addr); l.q == nil {
+		return i, errBroken
+	}
+	if err = l.reach(w.bulkTime(l.q, p)); err != nil {
+		return i, err
+	}
 	if w.lax == OtherShard {
 		id.shard = (id.shard + 1) % w.plan.Decls[id.decl].ShardCount()
 	}
-	o := q.keeper(id)
-	if o == nil {
-		return f.failed()
+	if l.k = l.q.keeper(id); l.k == nil {
+		return i, errBroken
 	}
-	fetch := &fetch{keeper: k, from: o, upTo: o.log.book.End().Records}
-	if last := f.effect.Last; last != (order.Version{}) && w.lax != OtherShard {
-		source, ready := o.gives(last)
-		switch {
-		case !source:
-			return f.failed()
-		case !ready:
-			return nil, now + w.plan.Hop()
+	for ready := w.lax == OtherShard; !ready && err == nil; {
+		switch catchup.Ready(l.reading, l.partial() && w.lax != AheadOfAnybody, before) {
+		case catchup.Refuses:
+			return i, errBroken
+		case catchup.Waits:
+			err = l.reach(w.plan.Hop())
+		default:
+			ready = true
 		}
-		n, err := o.log.book.Find(last)
-		if err != nil {
-			return f.failed()
+	}
+	for has := l.k.log.next(); err == nil && l.book().End().Records < has; {
+		err = l.reach(w.plan.Hop() / 4)
+	}
+	return l.Info(), err
+}
+
+// Probe implements catchup.Source.
+func (l *otherLog) Probe(v order.Version) (m catchup.Mark, err error) {
+	w := l.f.proc.world
+	if err = l.reach(2 * w.plan.Net.Delays[l.q.node.place][l.f.proc.node.place].Base); err == nil {
+		m, err = catchup.LastUpTo(l.reading, v)
+	}
+	return m, err
+}
+
+// Snapshot implements catchup.Source.
+func (*otherLog) Snapshot() (persist.Record, catchup.Snapshot, error) {
+	return persist.Record{}, nil, errors.ErrUnsupported
+}
+
+// fetchBatch is how many records come at once.
+const fetchBatch = 16
+
+// Records implements catchup.Source.
+func (l *otherLog) Records(b catchup.Bounds) iter.Seq2[persist.Record, error] {
+	return func(yield func(persist.Record, error) bool) {
+		for more := true; more; {
+			if err := l.reach(l.f.proc.world.bulkTime(l.q, l.f.proc)); err != nil {
+				yield(persist.Record{}, err)
+				return
+			}
+			n := 0
+			for r, err := range l.Range(b.From, b.To) {
+				if !yield(r, err) || err != nil {
+					return
+				}
+				b.From = catchup.After(r.Version)
+				if n++; n == fetchBatch {
+					break
+				}
+			}
+			more = n == fetchBatch
 		}
-		fetch.upTo = n + 1
-	} else if !o.speaks() && w.lax != AheadOfAnybody && w.lax != OtherShard {
-		return f.failed()
 	}
-	same, err := fetch.common()
-	if err == nil && f.effect.Keep && same < k.log.next() && w.lax != AheadOfAnybody {
-		return f.failed()
-	}
-	if err == nil {
-		err = fetch.agree(same)
-	}
-	if err != nil {
-		return &life.Result{Outcome: life.Fatal, Err: err}, 0
-	}
-	f.fetch = fetch
-	return nil, now + w.bulkTime(q, k.proc)
 }
 
 // fillLog makes the log what a source has.
@@ -127,6 +310,7 @@ func (a *activity) fillLog(now time.Duration) time.Duration {
 		a.fetching = &fetching{proc: p, effect: life.Effect{Log: id, Source: restart.Source{Node: e.Source.ID}, Last: e.Last}}
 	}
 	if a.cancelled {
+		a.fetching.stop()
 		return a.failed(shard.Failed)
 	}
 	switch r, next := a.fetching.turn(now); {
@@ -188,61 +372,4 @@ func (a *activity) completeLog() time.Duration {
 		return err
 	})
 	return never
-}
-
-// common is how many records both logs have.
-func (f *fetch) common() (same uint64, err error) {
-	own, theirs := f.keeper.log, f.from.log
-	for same = min(own.next(), f.upTo); same > 0; same-- {
-		a, err := own.book.Read(same - 1)
-		if err != nil {
-			return same, err
-		}
-		b, err := theirs.book.Read(same - 1)
-		if err != nil {
-			return same, err
-		}
-		if a.Version == b.Version && a.Time == b.Time && a.Sender == b.Sender {
-			break
-		}
-	}
-	return same, nil
-}
-
-// agree drops what only this log has.
-func (f *fetch) agree(same uint64) error {
-	k, own, w := f.keeper, f.keeper.log, f.keeper.proc.world
-	if same == own.next() {
-		return nil
-	}
-	w.probes[LogCut]++
-	switch w.lax {
-	case CutsTooLittle:
-		same++
-	case CutsTooMuch:
-		f.upTo = max(f.upTo, 1) - 1
-		same = min(same, f.upTo)
-	}
-	if k.proc.world.trace.out != nil {
-		k.proc.print("%s cut from %d to %d", w.label(k.id), own.next(), same)
-	}
-	return own.cutFrom(same)
-}
-
-// take imports some records.
-func (f *fetch) take() error {
-	own := f.keeper.log
-	for range fetchBatch {
-		if own.next() == f.upTo {
-			return nil
-		}
-		r, err := f.from.log.book.Read(own.next())
-		if err != nil {
-			return err
-		}
-		if !own.Import(r) {
-			return nil
-		}
-	}
-	return nil
 }

@@ -93,14 +93,6 @@ func (nobody) Begin(*views.View, int) {}
 // Whole implements member.Receiver.
 func (nobody) Whole() bool { return true }
 
-// speaks reports whether the end of a log is the end of the group's, as far as its member knows.
-func (k *keeper) speaks() bool {
-	p := k.proc
-	return !k.partial && p.seat() != nil && slices.ContainsFunc(p.seat().record.groups, func(g *group) bool {
-		return p.world.shardOf(g.sg) == k.id && g.reader(p) != nil
-	})
-}
-
 // keep opens a log, once. It fails if the disk is full.
 func (p *process) keep(id shardID) (*keeper, error) {
 	w := p.world

@@ -189,8 +189,6 @@ type mending struct {
 	stopped bool
 }
 
-var errStopped = errors.New("stopped")
-
 // act implements actor.
 func (m *mending) act(now time.Duration) (next time.Duration) {
 	next = never
@@ -223,6 +221,9 @@ func (m *mending) perform(now time.Duration) (*life.Result, time.Duration) {
 	p := m.proc
 	switch {
 	case m.stopped:
+		if m.fetch != nil {
+			m.fetch.stop()
+		}
 		return &life.Result{Outcome: life.Fatal, Err: errStopped}, now
 	case m.effect.Do == life.CatchUp && m.fetch == nil:
 		m.fetch = &fetching{proc: p, effect: m.effect}

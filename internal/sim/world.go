@@ -41,29 +41,30 @@ type Result struct {
 
 // world is one run.
 type world struct {
-	plan      *Plan
-	lie       Lie
-	only      string
-	random    *rand.Rand
-	now       time.Duration
-	net       *simnet.Net
-	nodes     []*node // by place
-	placeOf   [64]int // by node id
-	procs     []*process
-	history   history
-	schedule  schedule
-	checkers  []checker
-	probes    Probes
-	trace     trace
-	result    Result
-	keys      int               // that views were given
-	bulk      dice              // of what moves large bodies
-	bodies    int               // that somebody holds
-	letters   dice              // of what is said in restarts
-	overheard []restart.Message // some letters of restarts
-	shards    map[shardID]*shardHistory
-	lax       DiskBug
-	states    map[shardID]map[order.Version]uint64 // digests, by the last message in them
+	plan       *Plan
+	lie        Lie
+	only       string
+	random     *rand.Rand
+	now        time.Duration
+	net        *simnet.Net
+	nodes      []*node // by place
+	placeOf    [64]int // by node id
+	procs      []*process
+	history    history
+	schedule   schedule
+	checkers   []checker
+	probes     Probes
+	trace      trace
+	result     Result
+	keys       int  // that views were given
+	bulk       dice // of what moves large bodies
+	procedures []*procedure
+	bodies     int               // that somebody holds
+	letters    dice              // of what is said in restarts
+	overheard  []restart.Message // some letters of restarts
+	shards     map[shardID]*shardHistory
+	lax        DiskBug
+	states     map[shardID]map[order.Version]uint64 // digests, by the last message in them
 
 	busyApps  int
 	lastStart time.Duration // of an application
@@ -133,6 +134,9 @@ func Run(p *Plan, o Options) (r Result) {
 			w.panicked(crash)
 		}
 		r = w.verdict()
+		for _, p := range w.procedures {
+			p.stop()
+		}
 		w.net.Close()
 	}()
 	if err := w.layOut(o); err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/squall-go/squall/cmd/squall/internal/show"
-	"github.com/squall-go/squall/internal/logwire"
+	"github.com/squall-go/squall/internal/catchup"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/persist"
 )
@@ -128,7 +128,7 @@ func (b bound) reached(log *persist.Info) error {
 	if last.Before(log.Snapshot) {
 		last = log.Snapshot
 	}
-	if b.version == (order.Version{}) || !logwire.After(last).Before(b.version) {
+	if b.version == (order.Version{}) || !catchup.After(last).Before(b.version) {
 		return nil
 	}
 	ends := "it is empty"
@@ -154,7 +154,7 @@ func (d *dumping) complete(now time.Time) (b bound, err error) {
 		if err != nil {
 			return b, fmt.Errorf("--version: %w", err)
 		}
-		return bound{version: logwire.After(v)}, nil
+		return bound{version: catchup.After(v)}, nil
 	}
 	return b, nil
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/squall-go/squall/internal/logwire"
+	"github.com/squall-go/squall/internal/catchup"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/persist"
 )
@@ -65,7 +65,7 @@ func tail(ctx context.Context, l library, log *persist.Info, last uint64, follow
 		if last == 0 || log.Count == 0 {
 			return nil
 		}
-		return printAll(l.Range(ctx, log.ID, from, logwire.After(log.Last.Version)), 0, put) // not what comes meanwhile
+		return printAll(l.Range(ctx, log.ID, from, catchup.After(log.Last.Version)), 0, put) // not what comes meanwhile
 	}
 	behind := &lazy{w: w}
 	defer behind.stop()
@@ -86,7 +86,7 @@ func start(ctx context.Context, l library, log *persist.Info, last uint64) (orde
 	case log.Count == 0:
 		return order.Version{}, nil
 	case last == 0:
-		return logwire.After(log.Last.Version), nil
+		return catchup.After(log.Last.Version), nil
 	case last >= log.Count:
 		return log.First.Version, nil
 	}

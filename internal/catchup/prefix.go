@@ -1,4 +1,4 @@
-package logwire
+package catchup
 
 import (
 	"errors"
@@ -11,14 +11,14 @@ import (
 // them. What they share is a prefix: if a record is common, and both logs have as many records between it and an earlier common one, then
 // so is all that lies between. So the search bisects. Times serve as its axis, since they grow strictly with the versions.
 type prefix struct {
-	log    *persist.Log
+	log    Reader
 	source persist.Info
-	probe  func(order.Version) (mark, error) // the source's record there, or the last one before it
+	probe  func(order.Version) (Mark, error) // the source's record there, or the last one before it
 }
 
 // pair is a record that both logs have.
 type pair struct {
-	theirs mark
+	theirs Mark
 	number uint64 // in the own log
 }
 
@@ -26,7 +26,7 @@ type pair struct {
 func (p pair) dense(o pair) bool { return p.theirs.Number-o.theirs.Number == p.number-o.number }
 
 // find returns the common record, or a mark that says that none is known.
-func (p *prefix) find() (mark, error) {
+func (p *prefix) find() (Mark, error) {
 	i := p.log.Info()
 	low, err := p.lowest(i)
 	if err != nil || !low.theirs.Found || i.Count == 0 {
@@ -34,7 +34,7 @@ func (p *prefix) find() (mark, error) {
 	}
 	last, err := p.try(i.Last.Version) // most often all of the log is common
 	if err != nil {
-		return mark{}, err
+		return Mark{}, err
 	}
 	if last.theirs.Found && last.dense(low) {
 		return last.theirs, nil
@@ -60,7 +60,7 @@ func (p *prefix) lowest(i persist.Info) (low pair, err error) {
 }
 
 // bisect narrows down where the logs part, between a common record and a time at which they have parted.
-func (p *prefix) bisect(low pair, parted order.Time) (mark, error) {
+func (p *prefix) bisect(low pair, parted order.Time) (Mark, error) {
 	first := low
 	for since := low.theirs.Time; since+1 < parted; {
 		at := since + (parted-since)/2
@@ -70,12 +70,12 @@ func (p *prefix) bisect(low pair, parted order.Time) (mark, error) {
 			continue
 		}
 		if err != nil {
-			return mark{}, own(err)
+			return Mark{}, own(err)
 		}
 		found, err := p.try(r.Version)
 		switch {
 		case err != nil:
-			return mark{}, err
+			return Mark{}, err
 		case !found.theirs.Found || !found.dense(first):
 			parted = r.Time
 		case found.theirs.Version != r.Version:
@@ -95,7 +95,7 @@ func (p *prefix) try(v order.Version) (pair, error) {
 	}
 	r, err := p.log.Get(m.Version)
 	if err == nil {
-		return matched(m, summed(&r)), nil
+		return matched(m, Summed(&r)), nil
 	}
 	if !missing(err) {
 		return pair{}, own(err)
@@ -104,7 +104,7 @@ func (p *prefix) try(v order.Version) (pair, error) {
 	return matched(m, mine), own(err)
 }
 
-func matched(theirs, mine mark) pair {
+func matched(theirs, mine Mark) pair {
 	if !theirs.same(mine) {
 		return pair{}
 	}

@@ -1,0 +1,19 @@
+// Package catchup decides how a log becomes that of another process: which part of it is dropped, what is asked for, and what a
+// process gives that catches up itself. It is pure: its code reads two logs, one here and one behind a Source, and changes the one
+// here. Package logwire puts a connection between the two, the simulator virtual time.
+//
+// Life of a Task: the own log is made durable, since reads see nothing else → ready (the source has all that is wanted on its disk) →
+// the common prefix is found → what lies behind it in the own log is dropped, unless it has to be kept → a snapshot is installed, if
+// the source does not have all the records behind the prefix → records are imported → durable. A Task that failed may be run again
+// with another source: what is here stays, and is the prefix then.
+//
+// A source whose log lacks something gives only what lies before a version that it has (Ready): a message has its version in all logs that
+// have it, and each of them has what came before it.
+//
+// Invariants:
+//
+//	CU1  nothing is dropped that the source has, nor anything at all of a log that has to be kept
+//	CU2  the end of a log that may lack something is no source's end: no log is cut to it
+//
+// Shared: nothing. The code runs in the goroutine that calls it, and waits where the two logs wait.
+package catchup

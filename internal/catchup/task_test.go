@@ -1,0 +1,326 @@
+package catchup
+
+import (
+	"errors"
+	"io"
+	"iter"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/persist"
+	"github.com/squall-go/squall/views"
+)
+
+// memory is a log in memory. What a snapshot stands for is not in records.
+type memory struct {
+	records  []persist.Record
+	snapshot persist.Record // version zero: there is none
+}
+
+func (l *memory) Info() (i persist.Info) {
+	i.Count, i.Snapshot = uint64(len(l.records)), l.snapshot.Version
+	if i.Count > 0 {
+		i.First, i.Last = l.records[0], l.records[len(l.records)-1]
+		i.First.Data, i.Last.Data = nil, nil
+	}
+	return i
+}
+
+// seek returns the index of the first record at or behind a version.
+func (l *memory) seek(v order.Version) int {
+	i, _ := slices.BinarySearchFunc(l.records, v, func(r persist.Record, v order.Version) int { return r.Version.Compare(v) })
+	return i
+}
+
+func (l *memory) Get(v order.Version) (persist.Record, error) {
+	if i := l.seek(v); i < len(l.records) && l.records[i].Version == v {
+		return l.records[i], nil
+	}
+	return persist.Record{}, persist.ErrNotFound
+}
+
+func (l *memory) At(t order.Time) (r persist.Record, err error) {
+	err = persist.ErrNotFound
+	for _, each := range l.records {
+		if each.Time <= t {
+			r, err = each, nil
+		}
+	}
+	return r, err
+}
+
+func (l *memory) Range(from, to order.Version) iter.Seq2[persist.Record, error] {
+	return func(yield func(persist.Record, error) bool) {
+		for _, r := range l.records[l.seek(from):] {
+			if to != (order.Version{}) && !r.Version.Before(to) || !yield(r, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (l *memory) SnapshotEnd() (persist.Record, error) {
+	if l.snapshot.Version == (order.Version{}) {
+		return persist.Record{}, persist.ErrNotFound
+	}
+	return l.snapshot, nil
+}
+
+func (l *memory) Sync() error { return nil }
+
+func (l *memory) Cut(after order.Version) error {
+	if after == (order.Version{}) {
+		l.records = nil
+		return nil
+	}
+	l.records = slices.Clip(l.records[:l.seek(After(after))])
+	return nil
+}
+
+func (l *memory) Import(r persist.Record) error {
+	if n := len(l.records); n > 0 && (!l.records[n-1].Version.Before(r.Version) || l.records[n-1].Time >= r.Time) {
+		return errors.New("a record that does not follow the last one")
+	}
+	r.Number = uint64(len(l.records)) + l.snapshot.Number
+	l.records = append(l.records, r)
+	return nil
+}
+
+func (l *memory) Install(at persist.Record, _ io.Reader) error {
+	l.records, l.snapshot = nil, at
+	return nil
+}
+
+// drop has a snapshot stand for the first records.
+func (l *memory) drop(n int) {
+	l.snapshot = l.records[n-1]
+	l.snapshot.Data, l.snapshot.Number = nil, uint64(n)
+	l.records = l.records[n:]
+}
+
+// remote is a log as a source. It breaks after some records; less than 0: it does not.
+type remote struct {
+	*memory
+	breaks int
+}
+
+var errBreaks = errors.New("the connection broke")
+
+func (l *remote) Ready(before order.Version) (persist.Info, error) { return l.Info(), nil }
+
+func (l *remote) Probe(v order.Version) (Mark, error) { return LastUpTo(l.memory, v) }
+
+func (l *remote) Snapshot() (persist.Record, Snapshot, error) {
+	return l.snapshot, whole{strings.NewReader("state")}, nil
+}
+
+func (l *remote) Records(b Bounds) iter.Seq2[persist.Record, error] {
+	return func(yield func(persist.Record, error) bool) {
+		for r, err := range l.Range(b.From, b.To) {
+			if l.breaks == 0 {
+				yield(r, errBreaks)
+				return
+			}
+			l.breaks--
+			if !yield(r, err) {
+				return
+			}
+		}
+	}
+}
+
+// whole is a snapshot that arrives.
+type whole struct{ *strings.Reader }
+
+func (whole) Finish() error   { return nil }
+func (s whole) Total() uint64 { return uint64(s.Size()) }
+
+// grow appends records to a log.
+func grow(l *memory, n int, random *rand.Rand) {
+	r := persist.Record{Version: order.Version{View: 1}}
+	if len(l.records) > 0 {
+		r = l.records[len(l.records)-1]
+	}
+	for range n {
+		r.Version.Seq += order.Seq(1 + random.IntN(3))
+		if random.IntN(8) == 0 {
+			r.Version = order.Version{View: r.Version.View + 1}
+		}
+		r.Time += order.Time(1 + random.IntN(5))
+		r.Sender, r.Number, r.Data = order.NodeID(1+random.IntN(3)), uint64(len(l.records)), []byte{byte(random.IntN(256))}
+		l.records = append(l.records, r)
+	}
+}
+
+func same(a, b []persist.Record) bool {
+	return slices.EqualFunc(a, b, func(a, b persist.Record) bool {
+		return a.Version == b.Version && a.Time == b.Time && a.Sender == b.Sender && slices.Equal(a.Data, b.Data)
+	})
+}
+
+// histories are two logs with a common beginning.
+func histories(random *rand.Rand) (mine, theirs *memory, common int) {
+	var first memory
+	grow(&first, random.IntN(20), random)
+	mine, theirs, common = &memory{records: slices.Clone(first.records)}, &memory{records: slices.Clone(first.records)}, len(first.records)
+	grow(mine, random.IntN(2)*random.IntN(8), random)
+	grow(theirs, random.IntN(12), random)
+	for common < len(mine.records) && common < len(theirs.records) && same(mine.records[common:common+1], theirs.records[common:common+1]) {
+		common++
+	}
+	return mine, theirs, common
+}
+
+func TestALogBecomesThatOfItsSource(t *testing.T) {
+	for seed := range uint64(20000) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		mine, theirs, common := histories(random)
+		task := Task{Log: mine}
+		want := theirs.records
+		if n := len(theirs.records); n > 0 && random.IntN(2) == 0 {
+			task.Before = After(theirs.records[random.IntN(n)].Version)
+			want = theirs.records[:theirs.seek(task.Before)]
+		}
+		common = min(common, len(want))
+		had := len(mine.records)
+		for tries := 0; ; tries++ {
+			source := &remote{memory: theirs, breaks: random.IntN(6) - 1}
+			task.Source = source
+			err := task.Run()
+			if err == nil {
+				break
+			}
+			if !errors.Is(err, errBreaks) || tries > 100 {
+				t.Fatalf("seed %d: %v", seed, err)
+			}
+		}
+		if !same(mine.records, want) {
+			t.Fatalf("seed %d: the log has %v, its source %v", seed, mine.records, want)
+		}
+		if int(task.Cut) != had-common || int(task.Result.Records) != len(want)-common { // CU1
+			t.Fatalf("seed %d: %d records cut and %d fetched, with %d of %d in common, and %d wanted", seed, task.Cut, task.Result.Records, common, had, len(want))
+		}
+	}
+}
+
+func TestCU1ALogThatIsKeptLosesNothing(t *testing.T) {
+	for seed := range uint64(5000) {
+		random := rand.New(rand.NewPCG(seed, 2))
+		mine, theirs, common := histories(random)
+		before := slices.Clone(mine.records)
+		task := Task{Log: mine, Source: &remote{memory: theirs, breaks: random.IntN(8) - 1}, Keep: true}
+		err := task.Run()
+		if len(mine.records) < len(before) || !same(mine.records[:len(before)], before) || task.Cut > 0 {
+			t.Fatalf("seed %d: %d records are left of %d", seed, len(mine.records), len(before))
+		}
+		if part := common < len(before); part != errors.Is(err, ErrOther) {
+			t.Fatalf("seed %d: %d of %d records are the source's, and it ends with %v", seed, common, len(before), err)
+		}
+	}
+}
+
+func TestALogWhoseFrontIsGoneIsReplacedByASnapshot(t *testing.T) {
+	for seed := range uint64(5000) {
+		random := rand.New(rand.NewPCG(seed, 3))
+		var theirs, mine memory
+		grow(&theirs, 2+random.IntN(20), random)
+		all := slices.Clone(theirs.records)
+		mine.records = slices.Clone(all[:random.IntN(len(all))])
+		dropped := 1 + random.IntN(len(all)-1)
+		theirs.drop(dropped)
+		task := Task{Log: &mine, Source: &remote{memory: &theirs, breaks: -1}}
+		if err := task.Run(); err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		first := 0
+		if mine.snapshot.Version != (order.Version{}) {
+			first = dropped
+		}
+		if !same(mine.records, all[first:]) {
+			t.Fatalf("seed %d: behind %d records there are %v", seed, first, mine.records)
+		}
+	}
+}
+
+func TestASourceThatHasLessThanItAnnouncedIsFoundOut(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 4))
+	var theirs memory
+	grow(&theirs, 10, random)
+	short := &shrinking{remote{memory: &theirs, breaks: -1}}
+	if err := (&Task{Log: &memory{}, Source: short}).Run(); !errors.Is(err, ErrShort) {
+		t.Errorf("a source that lost its end is reported as %v", err)
+	}
+}
+
+// shrinking is a source that loses its last record once it has announced it.
+type shrinking struct{ remote }
+
+func (l *shrinking) Records(b Bounds) iter.Seq2[persist.Record, error] {
+	l.records = l.records[:len(l.records)-1]
+	return l.remote.Records(b)
+}
+
+func TestWhatTheOwnLogSaysEndsATask(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 5))
+	var theirs memory
+	grow(&theirs, 3, random)
+	full := errors.New("the disk is full")
+	err := (&Task{Log: &broken{&memory{}, full}, Source: &remote{memory: &theirs, breaks: -1}}).Run()
+	var own OwnError
+	if !errors.As(err, &own) || own.Unwrap() != full {
+		t.Errorf("it ends with %v", err)
+	}
+}
+
+// broken is a log that takes no record.
+type broken struct {
+	*memory
+	err error
+}
+
+func (l *broken) Import(persist.Record) error { return l.err }
+
+func TestCU2ALogThatMayLackSomethingGivesNoEnd(t *testing.T) {
+	var l memory
+	grow(&l, 10, rand.New(rand.NewPCG(1, 6)))
+	last := l.records[9].Version
+	for _, c := range []struct {
+		what    string
+		partial bool
+		before  order.Version
+		want    Readiness
+	}{
+		{"all that a complete log has", false, order.Version{}, Gives},
+		{"up to its last record", false, After(last), Gives},
+		{"up to one before", false, After(l.records[4].Version), Gives},
+		{"more than it has yet", false, After(After(last)), Waits},
+		{"all that a partial log has", true, order.Version{}, Refuses},
+		{"up to a record of a partial log", true, After(l.records[4].Version), Gives},
+		{"up to its last one", true, After(last), Gives},
+		{"up to one that it does not have", true, After(After(last)), Refuses},
+	} {
+		if got := Ready(&l, c.partial, c.before); got != c.want {
+			t.Errorf("a source that is asked for %s: %d, not %d", c.what, got, c.want)
+		}
+	}
+	v := &views.View{Members: []views.Member{{ID: 1}, {ID: 2}}, Subgroups: []views.Subgroup{{Name: "a", Shard: 1, Members: []order.Rank{0}}}}
+	for _, c := range []struct {
+		lacks bool
+		view  *views.View
+		self  order.NodeID
+		id    persist.LogID
+		want  bool
+	}{
+		{false, nil, 1, persist.LogID{Name: "a"}, false}, {true, nil, 1, persist.LogID{Name: "a"}, true},
+		{false, v, 1, persist.LogID{Name: "a", Shard: 1}, false}, {true, v, 1, persist.LogID{Name: "a", Shard: 1}, true},
+		{false, v, 1, persist.LogID{Name: "a"}, true}, {false, v, 2, persist.LogID{Name: "a", Shard: 1}, true},
+		{false, v, 3, persist.LogID{Name: "a", Shard: 1}, true},
+	} {
+		if got := Partial(c.lacks, c.view, c.self, c.id); got != c.want {
+			t.Errorf("log %v at node %d, which lacks something: %v: partial %v", c.id, c.self, c.lacks, got)
+		}
+	}
+}
