@@ -416,42 +416,38 @@ func (d *durable) catchUp(ctx context.Context, e life.Effect) life.Result {
 	if e.Last != before {
 		before = catchup.After(e.Last)
 	}
-	got, err := d.askForLog(ctx, id, logwire.CatchUpConfig{
-		Sources: []logwire.Source{logwire.Source(e.Source)}, Before: before, Keep: e.Keep,
-		Failed: func(s logwire.Source, err error) {
-			d.group.cfg.emit(StateSourceFailed{Subgroup: id.Name, Shard: id.Shard, Source: s.Node, Err: err})
-		},
-	})
+	start := time.Now()
+	got, err := d.askForLog(ctx, id, e.Source.Addr, before, e.Keep)
 	switch {
 	case err == nil:
-		d.tellCaughtUp(id, got)
+		d.tellCaughtUp(id, got, time.Since(start))
 		return life.Result{}
-	case errors.Is(err, logwire.ErrNoSource):
-		return life.Result{Outcome: life.Failed, Err: err, Progress: got.Records > 0 || got.Snapshot != Version{}}
+	case ctx.Err() != nil || errors.As(err, new(catchup.OwnError)):
+		return life.Result{Outcome: life.Fatal, Err: err}
 	}
-	return life.Result{Outcome: life.Fatal, Err: err}
+	d.group.cfg.emit(StateSourceFailed{Subgroup: id.Name, Shard: id.Shard, Source: e.Source.Node, Err: err})
+	return life.Result{Outcome: life.Failed, Err: err, Progress: got.Progress()}
 }
 
-// askForLog has a log become that of its sources.
-func (d *durable) askForLog(ctx context.Context, id persist.LogID, cfg logwire.CatchUpConfig) (got logwire.Result, err error) {
+// askForLog has a log become that of a source, up to a version, or to its end if that is zero.
+func (d *durable) askForLog(ctx context.Context, id persist.LogID, addr string, before order.Version, keep bool) (got catchup.Result, err error) {
 	k, err := d.keep(id)
 	if err != nil {
-		return got, err
+		return got, catchup.OwnError{Err: err}
 	}
-	cfg.Cluster, cfg.Dial, cfg.ID, cfg.Log = d.group.cfg.Cluster, d.dial, id, k.log
+	cfg := logwire.CatchUpConfig{Cluster: d.group.cfg.Cluster, ID: id, Log: k.log, Before: before, Keep: keep}
+	cfg.Dial = func(ctx context.Context) (net.Conn, error) {
+		return port.Dial(ctx, addr, port.KindLog, d.group.cfg.TLS)
+	}
 	cfg.Group, cfg.Secret = d.identity()
 	return logwire.CatchUp(ctx, cfg)
 }
 
 // tellCaughtUp tells what a log got from others, and lost.
-func (d *durable) tellCaughtUp(id persist.LogID, got logwire.Result) {
+func (d *durable) tellCaughtUp(id persist.LogID, got catchup.Result, took time.Duration) {
 	if got.Records > 0 || got.Cut > 0 || got.Snapshot != (Version{}) {
-		d.group.cfg.emit(LogCaughtUp{Subgroup: id.Name, Shard: id.Shard, Records: got.Records, Cut: got.Cut, Snapshot: got.Snapshot, Took: got.Took})
+		d.group.cfg.emit(LogCaughtUp{Subgroup: id.Name, Shard: id.Shard, Records: got.Records, Cut: got.Cut, Snapshot: got.Snapshot, Took: took})
 	}
-}
-
-func (d *durable) dial(ctx context.Context, addr string) (net.Conn, error) {
-	return port.Dial(ctx, addr, port.KindLog, d.group.cfg.TLS)
 }
 
 // close ends everything; what was delivered is on disk then.

@@ -164,11 +164,10 @@ func takesAll(t *testing.T, addr string) error {
 		t.Fatal(err)
 	}
 	_, err = logwire.CatchUp(t.Context(), logwire.CatchUpConfig{
-		Cluster: "durable", ID: persist.LogID{Name: "log"}, Log: l, Sources: []logwire.Source{{Node: 4, Addr: addr}},
-		Dial: func(ctx context.Context, addr string) (net.Conn, error) {
+		Cluster: "durable", ID: persist.LogID{Name: "log"}, Log: l,
+		Dial: func(ctx context.Context) (net.Conn, error) {
 			return port.Dial(ctx, addr, port.KindLog, nil)
 		},
-		Failed: func(logwire.Source, error) {},
 	})
 	return err
 }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/internal/catchup"
-	"github.com/squall-go/squall/internal/logwire"
 	"github.com/squall-go/squall/internal/member"
 	"github.com/squall-go/squall/internal/multicast"
 	"github.com/squall-go/squall/internal/restart"
@@ -37,10 +36,11 @@ type receiver struct {
 	fetch   *transfer.Fetch
 
 	// The activities', one after the other.
-	last    order.Version // where the log ends, as another member told
-	caught  logwire.Result
-	got     transfer.Fetched
-	handing time.Time // when the hand-over began
+	last     order.Version // where the log ends, as another member told
+	caught   catchup.Result
+	catching time.Duration
+	got      transfer.Fetched
+	handing  time.Time // when the hand-over began
 }
 
 func (r *receiver) subgroup() views.Subgroup { return r.view.Subgroups[r.index] }
@@ -154,19 +154,18 @@ func (r *receiver) restore(in io.Reader) error {
 
 func (r *receiver) fillLog(ctx context.Context, e shard.Effect) shard.Result {
 	d, id := r.group().durable, shardID(r.subgroup())
-	got, err := d.askForLog(ctx, id, logwire.CatchUpConfig{
-		Sources: []logwire.Source{{Node: e.Source.ID, Addr: e.Source.Addr}}, Before: catchup.After(e.Last),
-	})
-	r.caught.Records, r.caught.Cut, r.caught.Took = r.caught.Records+got.Records, r.caught.Cut+got.Cut, r.caught.Took+got.Took
+	start := time.Now()
+	got, err := d.askForLog(ctx, id, e.Source.Addr, catchup.After(e.Last), false)
+	r.caught.Records, r.caught.Cut, r.catching = r.caught.Records+got.Records, r.caught.Cut+got.Cut, r.catching+time.Since(start)
 	if got.Snapshot != (Version{}) {
 		r.caught.Snapshot = got.Snapshot
 	}
 	switch {
 	case err == nil:
-		d.tellCaughtUp(id, r.caught)
+		d.tellCaughtUp(id, r.caught, r.catching)
 		return shard.Result{}
-	case errors.Is(err, logwire.ErrNoSource) || ctx.Err() != nil:
-		return shard.Result{Outcome: shard.Failed, Err: err, Progress: got.Records > 0 || got.Snapshot != Version{}}
+	case ctx.Err() != nil || !errors.As(err, new(catchup.OwnError)):
+		return shard.Result{Outcome: shard.Failed, Err: err, Progress: got.Progress()}
 	case errors.Is(err, persist.ErrDamaged):
 		return fatal(d.condemn(id, err))
 	}

@@ -9,6 +9,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/squall-go/squall/internal/catchup"
 	"github.com/squall-go/squall/internal/join"
 	"github.com/squall-go/squall/internal/life"
 	"github.com/squall-go/squall/internal/restart"
@@ -110,7 +111,9 @@ func (d *durable) mend(ctx context.Context, e life.Effect) (r life.Result) {
 	id := persist.LogID(e.Log)
 	switch e.Do {
 	case life.CatchUp:
-		if r = d.catchUp(ctx, e); r.Outcome == life.Fatal && errors.Is(r.Err, persist.ErrDamaged) {
+		r = d.catchUp(ctx, e)
+		var own catchup.OwnError
+		if errors.As(r.Err, &own) && errors.Is(own, persist.ErrDamaged) {
 			r.Err = d.condemn(id, r.Err)
 		}
 	case life.EmptyLog:

@@ -80,11 +80,17 @@ type Result struct {
 	Bytes    uint64        // of data, and of snapshots
 }
 
+// Progress reports whether a source gave something.
+func (r *Result) Progress() bool { return r.Records > 0 || r.Snapshot != order.Version{} }
+
 // OwnError is what the own log said: no source can help.
-type OwnError struct{ error }
+type OwnError struct{ Err error }
+
+// Error implements error.
+func (e OwnError) Error() string { return e.Err.Error() }
 
 // Unwrap returns it.
-func (e OwnError) Unwrap() error { return e.error }
+func (e OwnError) Unwrap() error { return e.Err }
 
 // own marks an error as one of the own log.
 func own(err error) error {

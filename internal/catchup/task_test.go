@@ -270,7 +270,7 @@ func TestWhatTheOwnLogSaysEndsATask(t *testing.T) {
 	full := errors.New("the disk is full")
 	err := (&Task{Log: &broken{&memory{}, full}, Source: &remote{memory: &theirs, breaks: -1}}).Run()
 	var own OwnError
-	if !errors.As(err, &own) || own.Unwrap() != full {
+	if !errors.As(err, &own) || own.Err != full {
 		t.Errorf("it ends with %v", err)
 	}
 }

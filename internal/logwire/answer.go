@@ -47,9 +47,6 @@ func (a *answerer) ready() (e wire.Ending, err error) {
 
 // await waits for what is not appended yet.
 func (a *answerer) await(before order.Version) error {
-	if a.s.cfg.Before != nil {
-		return a.s.cfg.Before(a.ctx, a.q.id(), before)
-	}
 	_, last := a.log.Durable()
 	if catchup.Reaches(last, before) {
 		return nil

@@ -77,11 +77,7 @@ func BenchmarkCatchUp(b *testing.B) {
 				b.StopTimer()
 				l := newLog(b, persist.EngineWAL)
 				b.StartTimer()
-				_, err := CatchUp(b.Context(), CatchUpConfig{
-					ID: prices, Log: l, Sources: []Source{{1, "it"}},
-					Dial: func(ctx context.Context, _ string) (net.Conn, error) { return dial(ctx) },
-				})
-				if err != nil {
+				if _, err := CatchUp(b.Context(), CatchUpConfig{ID: prices, Log: l, Dial: dial}); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -35,8 +35,6 @@ var (
 	ErrGap = catchup.ErrGap
 	// ErrOther says that the own log, of which nothing may be dropped, is not the beginning of the source's.
 	ErrOther = catchup.ErrOther
-	// ErrNoSource says that none of the sources could give what a log lacks. What wraps it says why, for each of them.
-	ErrNoSource = errors.New("no source could give what the log lacks")
 
 	errRefused = errors.New("the member refuses")
 	errPartial = errors.New("the member catches up with others itself")

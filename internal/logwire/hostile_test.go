@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"github.com/squall-go/squall/internal/catchup"
 	"io"
 	"net"
 	"runtime"
@@ -12,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/internal/catchup"
 	"github.com/squall-go/squall/internal/wire"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/persist"
@@ -126,17 +126,11 @@ func TestLW1ACatchUpTakesNothingOfALiar(t *testing.T) {
 		_ = w.SayAs(kindMark, catchup.Summed(&all[9]))
 		_ = w.SayAs(wire.End, wire.Ending{Count: 2})
 	})
-	cfg := CatchUpConfig{
-		Cluster: "test", ID: prices, Log: l, Times: quick, Sources: []Source{{1, "liar"}, {2, "honest"}},
-		Dial: func(ctx context.Context, addr string) (net.Conn, error) {
-			if addr == "liar" {
-				return lies.Dial(ctx)
-			}
-			return honest.dial(ctx)
-		},
+	cfg := CatchUpConfig{Cluster: "test", ID: prices, Log: l, Times: quick, Dial: lies.Dial}
+	if r, err := CatchUp(t.Context(), cfg); err == nil || r.Records > 0 || !alike(everything(t, l), all[:10]) {
+		t.Fatalf("%+v, %v", r, err)
 	}
-	r, err := CatchUp(t.Context(), cfg)
-	if err != nil || r.Source.Node != 2 || !alike(everything(t, l), all) {
+	if r, err := bring(t, l, order.Version{}, nil, honest); err != nil || !alike(everything(t, l), all) {
 		t.Fatalf("%+v, %v", r, err)
 	}
 }

@@ -28,9 +28,6 @@ type ServerConfig struct {
 	Cluster string
 	Find    func(persist.LogID) *persist.Log // nil if there is none
 	List    func() []persist.LogID
-	// Before waits until everything that lies before a version is appended to a log here, or never will be. Optional: without it, a source
-	// whose log ends before the version waits until a record at or behind the last position before it is there.
-	Before func(ctx context.Context, id persist.LogID, v order.Version) error
 	// Partial says that a log lacks what others have, so that its end is nobody's end: it gives only what lies before a version that it has. Optional.
 	Partial func(persist.LogID) bool
 	// Settle waits until no version with a time up to t can come any more, and all that there are will stay. Optional: without it, what is asked

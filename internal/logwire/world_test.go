@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/internal/catchup"
 	"github.com/squall-go/squall/internal/wire"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/persist"
@@ -193,24 +194,24 @@ func breaks(random *rand.Rand, atMost int) func(net.Conn) net.Conn {
 	return func(c net.Conn) net.Conn { return &fragile{c, random.IntN(atMost)} }
 }
 
-// bring brings a log up to those of hosts.
-func bring(t testing.TB, l *persist.Log, before order.Version, change func(*CatchUpConfig), hosts ...*host) (Result, error) {
+// bring brings a log up to those of hosts, one after the other until one of them gives all of it, and returns what came of the last one, with all
+// the records that came.
+func bring(t testing.TB, l *persist.Log, before order.Version, change func(*CatchUpConfig), hosts ...*host) (r catchup.Result, err error) {
 	t.Helper()
-	cfg := CatchUpConfig{Cluster: "test", ID: prices, Log: l, Before: before, Times: quick}
-	for i := range hosts {
-		cfg.Sources = append(cfg.Sources, Source{order.NodeID(i + 1), fmt.Sprint(i)})
-	}
-	cfg.Dial = func(ctx context.Context, addr string) (net.Conn, error) {
-		var i int
-		if _, err := fmt.Sscan(addr, &i); err != nil {
-			return nil, err
-		}
-		return hosts[i].dial(ctx)
-	}
-	if change != nil {
-		change(&cfg)
-	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	return CatchUp(ctx, cfg)
+	records := uint64(0)
+	for _, h := range hosts {
+		cfg := CatchUpConfig{Cluster: "test", ID: prices, Log: l, Before: before, Times: quick, Dial: h.dial}
+		if change != nil {
+			change(&cfg)
+		}
+		r, err = CatchUp(ctx, cfg)
+		records += r.Records
+		r.Records = records
+		if err == nil {
+			break
+		}
+	}
+	return r, err
 }

@@ -83,7 +83,7 @@ func (f *fetching) catchUp(wait func(time.Duration) bool) {
 	case errors.As(err, new(catchup.OwnError)):
 		f.result = life.Result{Outcome: life.Fatal, Err: err}
 	case err != nil:
-		f.result = life.Result{Outcome: life.Failed, Err: err, Progress: f.task.Result.Records > 0}
+		f.result = life.Result{Outcome: life.Failed, Err: err, Progress: f.task.Progress()}
 	}
 }
 
