@@ -121,11 +121,7 @@ func (c *Client) Tail(ctx context.Context, id persist.LogID, from order.Version)
 // stream goes on where a connection broke.
 func (c *Client) stream(ctx context.Context, q request, may bounds) iter.Seq2[persist.Record, error] {
 	return func(yield func(persist.Record, error) bool) {
-		s := resumingStream{c: c, ctx: ctx, q: q, bounds: may}
-		s.search.Backoff = c.Times.WithDefaults().Backoff()
-		if !s.follows() {
-			s.search.Rounds = maxTries
-		}
+		s := resumingStream{c: c, ctx: ctx, q: q, bounds: may, backoff: c.Times.WithDefaults().Backoff()}
 		s.run(yield)
 	}
 }

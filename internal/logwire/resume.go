@@ -18,43 +18,39 @@ const maxTries = 5
 // A process that reads what is there gives up after some of them, since other members may have the same. One that follows has no other member to ask,
 // and waits for this one, which may be about to be started again.
 type resumingStream struct {
-	c      *Client
-	ctx    context.Context
-	q      request
-	bounds bounds
-	search wire.Search[string] // over one source: the member
-	lost   bool                // the process that follows was told that the member is gone
+	c       *Client
+	ctx     context.Context
+	q       request
+	bounds  bounds
+	backoff wire.Backoff
+	tries   int  // in a row that brought nothing
+	lost    bool // the process that follows was told that the member is gone
 }
 
 // run yields the records. An error is the last thing.
 func (s *resumingStream) run(yield func(persist.Record, error) bool) {
-	member, why := []string{"the member"}, error(nil)
 	for {
-		switch move, source, pause := s.search.Next(member); move {
-		case wire.GiveUp:
-			yield(persist.Record{}, wire.Because(s.ctx, why))
+		gained := false
+		goesOn, err := s.attempt(func(r persist.Record) bool {
+			gained = true
+			return yield(r, nil)
+		})
+		if err == nil {
 			return
-		case wire.Rest:
-			if !wire.Wait(s.ctx, pause) {
-				yield(persist.Record{}, wire.Because(s.ctx, why))
-				return
-			}
-		case wire.Ask:
-			verdict := wire.Failed
-			goesOn, err := s.attempt(func(r persist.Record) bool {
-				verdict = wire.Gained
-				return yield(r, nil)
-			})
-			if err == nil {
-				return
-			}
-			if !goesOn {
-				yield(persist.Record{}, err)
-				return
-			}
-			why = err
-			s.lose(err)
-			s.search.Came(source, verdict)
+		}
+		if !goesOn {
+			yield(persist.Record{}, err)
+			return
+		}
+		s.lose(err)
+		if gained {
+			s.tries = 0
+			s.backoff.Reset()
+		}
+		s.tries++
+		if !s.follows() && s.tries >= maxTries || !wire.Wait(s.ctx, s.backoff.Next()) {
+			yield(persist.Record{}, wire.Because(s.ctx, err))
+			return
 		}
 	}
 }

@@ -1,7 +1,10 @@
 package wire
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"net"
+	"slices"
 	"testing"
 	"time"
 )
@@ -119,5 +122,44 @@ func TestCallersAreBoundedAndEndedAllAtOnce(t *testing.T) {
 	<-hung
 	if n, ok := c.Enter(there); n != 0 || ok || !c.Closing() {
 		t.Error("somebody came in afterwards: ", n, ok)
+	}
+}
+
+// CV4, whatever callers come, prove themselves and leave.
+func TestCV4RandomCallersKeepTheirBounds(t *testing.T) {
+	for seed := range uint64(200) {
+		random := rand.New(rand.NewPCG(seed, 2))
+		s := Slots{Most: 6 + random.IntN(6), MostNew: 1 + random.IntN(6)} // an address is bounded by its share of the new ones
+		var there []uint64
+		proved := map[uint64]bool{}
+		for id := uint64(1); id < 300; id++ {
+			switch random.IntN(4) {
+			case 0:
+				if len(there) > 0 {
+					n := there[random.IntN(len(there))]
+					proved[n] = s.Prove(n)
+				}
+			case 1:
+				if len(there) > 0 {
+					i := random.IntN(len(there))
+					s.Leave(there[i])
+					there = slices.Delete(there, i, i+1)
+				}
+			default:
+				evicted, ok := s.Enter(id, fmt.Sprint(random.IntN(3)))
+				if proved[evicted] {
+					t.Fatalf("seed %d: %d made room, and had proved itself", seed, evicted)
+				}
+				there = slices.DeleteFunc(there, func(n uint64) bool { return n == evicted })
+				if ok {
+					there = append(there, id)
+				} else if slices.ContainsFunc(there, func(n uint64) bool { return !proved[n] }) {
+					t.Fatalf("seed %d: no place, and a caller is new", seed)
+				}
+			}
+			if s.Count() != len(there) || s.Count() > s.Most || s.fresh("") > s.MostNew {
+				t.Fatalf("seed %d: %d callers, %d new, of %+v", seed, s.Count(), s.fresh(""), s)
+			}
+		}
 	}
 }

@@ -111,8 +111,8 @@ func TestCV2AnAnnouncedLengthTakesNoMemory(t *testing.T) {
 	}
 }
 
-// CV6: a stream arrives whole, in whichever pieces it was written and comes.
-func TestCV6AStreamArrivesWholeOrNotAtAll(t *testing.T) {
+// CV5: a stream arrives whole, in whichever pieces it was written and comes.
+func TestCV5AStreamArrivesWholeOrNotAtAll(t *testing.T) {
 	want := bytes.Repeat([]byte("squall"), 50_000)
 	for name, spoil := range map[string]func(*Ending){
 		"whole":         nil,
@@ -195,7 +195,7 @@ func TestPulsesOfAStreamBringWhatIsGathered(t *testing.T) {
 	}
 }
 
-// FuzzReader: a stream is over with an error, or it was confirmed as a whole (CV6).
+// FuzzReader: a stream is over with an error, or it was confirmed as a whole (CV5).
 func FuzzReader(f *testing.F) {
 	whole := func(parts ...string) []byte {
 		var on bytes.Buffer
@@ -216,7 +216,7 @@ func FuzzReader(f *testing.F) {
 		r := NewReader(func(e *Ending) (Kind, []byte, error) { return c.Frame(e, nil) })
 		n, err := io.Copy(io.Discard, r)
 		if (err == nil) != r.Ended() || uint64(n) != r.Total() {
-			t.Fatalf("CV6: %d bytes of %d, %v, %v", n, r.Total(), err, r.Err())
+			t.Fatalf("CV5: %d bytes of %d, %v, %v", n, r.Total(), err, r.Err())
 		}
 		if (r.Finish() == nil) != (err == nil) {
 			t.Fatal("two opinions")

@@ -18,11 +18,10 @@
 //	CV2  a length that a peer announces takes no memory: a buffer is at most as far ahead of the bytes that arrived as the largest frame before
 //	CV3  a conversation in which no frame begins and ends in time is over: a peer that trickles bytes gains no time
 //	CV4  callers that did not prove themselves never keep out one that would, and no address has more than its share of their places
-//	CV5  within a round a search asks each source once, and one that refused is never asked again
-//	CV6  a stream that was read to its end has as many bytes as its sender wrote, and their checksum
+//	CV5  a stream that was read to its end has as many bytes as its sender wrote, and their checksum
 //
 // Shared words: what is written on a Conn is guarded by its mu, so that pulses go between frames; what is read belongs to one goroutine. Callers.mu
-// guards the places. Slots, Search and Backoff decide and are pure.
+// guards the places. Slots and Backoff decide and are pure.
 package wire
 
 import "time"

@@ -91,7 +91,7 @@ func (w *Writer) Close() error {
 	return w.conn.SayAs(End, e)
 }
 
-// Reader gives the bytes of a stream, each frame when its checksum was found right; io.EOF only if the whole is right, too (CV6).
+// Reader gives the bytes of a stream, each frame when its checksum was found right; io.EOF only if the whole is right, too (CV5).
 type Reader struct {
 	next  func(*Ending) (Kind, []byte, error)
 	rest  []byte
