@@ -135,7 +135,7 @@ func milliseconds(d time.Duration) int {
 	return int((d + time.Millisecond - 1) / time.Millisecond)
 }
 
-// Rang returns the sockets with an owner that became readable since the last call. The slice is valid until the next look.
+// Rang returns the sockets with an owner that the looks since the last call found readable or writable, some perhaps twice. The slice is valid until the next look.
 func (p *Parker) Rang() []*Readiness {
 	r := p.rang
 	p.rang = p.rang[:0]
@@ -158,11 +158,11 @@ func (p *Parker) wait(ms int, takeBells bool) {
 			continue
 		}
 		if r := p.watched[int(e.Fd)]; r != nil {
-			if r.Owner != nil && !r.In {
+			in, out := e.Events&^unix.EPOLLOUT != 0, e.Events&unix.EPOLLOUT != 0
+			if r.Owner != nil {
 				p.rang = append(p.rang, r)
 			}
-			r.In = r.In || e.Events&^unix.EPOLLOUT != 0
-			r.Out = r.Out || e.Events&unix.EPOLLOUT != 0
+			r.In, r.Out = r.In || in, r.Out || out
 		}
 	}
 }

@@ -32,8 +32,10 @@ const (
 	KindLog
 	// KindPresence asks which process listens here, and lasts as long as that process does.
 	KindPresence
+	// KindServices carries messages between two services' processes.
+	KindServices
 
-	lastKind = KindPresence
+	lastKind = KindServices
 )
 
 func (k Kind) String() string {
@@ -56,6 +58,8 @@ func (k Kind) String() string {
 		return "log"
 	case KindPresence:
 		return "presence"
+	case KindServices:
+		return "services"
 	}
 	return fmt.Sprintf("kind %d", uint8(k))
 }

@@ -37,8 +37,8 @@ var layers = [][]string{
 // simulator replace them; the packages listed with each are those that choose or supply one.
 var transports = map[string][]string{
 	"internal/auto":   {"."},
-	"fabric/shm":      {".", "internal/auto"},
-	"fabric/tcp":      {".", "internal/auto"},
+	"fabric/shm":      {".", "internal/auto", "ripc"},
+	"fabric/tcp":      {".", "internal/auto", "ripc"},
 	"internal/simnet": {".", "internal/sim"},
 }
 

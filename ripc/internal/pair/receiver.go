@@ -37,6 +37,7 @@ type Receiver struct {
 	frames    uint64 // number of the next frame
 	channels  [Channels]incoming
 	lines     uint32 // that changed since the last call of Lines, by number
+	urgent    bool   // what changed is much, or waited for
 	spans     spans
 	spare     []*Frame
 }
@@ -165,6 +166,7 @@ func (r *Receiver) Received(f *Frame) {
 	if f.Kind.Counted() {
 		r.channels[f.Channel].received++
 		r.publishChannel(f.Channel)
+		r.urgent = r.urgent || Hungry(r.peer)
 	}
 }
 
@@ -179,6 +181,7 @@ func (r *Receiver) Free(f *Frame) bool {
 		c.freed += f.size
 		if c.freed-c.published >= r.window/4 || Hungry(r.peer) {
 			r.publishChannel(f.Channel)
+			r.urgent = true
 		}
 	}
 	if f.moved {
@@ -191,7 +194,9 @@ func (r *Receiver) Free(f *Frame) bool {
 	if mutant.Enabled && mutant.On(mutant.PairEarlyFree) {
 		r.freed = r.taken
 	}
-	if r.freed-r.published >= r.size/8 || r.freed == r.sent || Hungry(r.peer) {
+	if r.freed-r.published >= r.size/8 || Hungry(r.peer) {
+		r.urgent = r.publishFreed() || r.urgent
+	} else if r.freed == r.sent {
 		r.publishFreed()
 	}
 	return true
@@ -222,7 +227,16 @@ func (r *Receiver) Publish() (news bool) {
 			news = true
 		}
 	}
+	r.urgent = r.urgent || news
 	return news
+}
+
+// Urgent reports whether, since the last call, so much was published that the peer should see it soon, or anything for which it
+// waits.
+func (r *Receiver) Urgent() bool {
+	urgent := r.urgent
+	r.urgent = false
+	return urgent
 }
 
 func (r *Receiver) publishFreed() bool {

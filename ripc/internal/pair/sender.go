@@ -104,6 +104,19 @@ func (s *Sender) refusal(why Status) Status {
 	return why
 }
 
+// Room reports whether a frame with n bytes would find room now. It is true if the peer's words are wrong, which Put will tell.
+func (s *Sender) Room(k Kind, channel, n int) bool {
+	need := frameBytes(n)
+	if k.Counted() && !s.windowFits(channel, uint32(need)) {
+		return s.err != nil
+	}
+	at, gap := s.sent&(s.size-1), uint64(0)
+	if at+need > s.size {
+		gap = s.size - at
+	}
+	return s.ringFits(gap+need) || s.err != nil
+}
+
 // Err says what is wrong with the peer's words.
 func (s *Sender) Err() error { return s.err }
 
@@ -158,6 +171,12 @@ func (s *Sender) Unreceived(channel int) int {
 
 // Messages is how many messages were sent on a channel, modulo 2^32.
 func (s *Sender) Messages(channel int) uint32 { return s.channels[channel].messages }
+
+// WasReceived reports whether a message was received: the one after which so many were sent on its channel.
+func (s *Sender) WasReceived(channel int, messages uint32) bool {
+	s.look(channel)
+	return int32(s.channels[channel].received-messages) >= 0
+}
 
 // SetHungry tells the peer whether somebody here waits for room: it rings when it gives room back.
 func (s *Sender) SetHungry(waits bool) {

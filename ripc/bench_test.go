@@ -1,0 +1,59 @@
+package ripc
+
+import (
+	"context"
+	"sync"
+	"testing"
+)
+
+// benchPair is two connected services, of which the second answers.
+func benchPair(b *testing.B, cfg Config) (client *Service, to *Remote) {
+	server := register(b, open(b, cfg), "server")
+	client = register(b, open(b, cfg), "")
+	ctx, cancel := context.WithCancel(context.Background())
+	var done sync.WaitGroup
+	done.Go(func() { echo(ctx, server) })
+	b.Cleanup(func() { cancel(); done.Wait() })
+	to = client.To("server")
+	if err := to.Connect(ctx); err != nil {
+		b.Fatal(err)
+	}
+	return client, to
+}
+
+func BenchmarkRoundTrip(b *testing.B) {
+	for name, cfg := range map[string]Config{"shm": {Transport: SHM}, "tcp": {Transport: TCP, Addr: "127.0.0.1:0"}} {
+		b.Run("fabric="+name+"/size=64B", func(b *testing.B) {
+			client, to := benchPair(b, cfg)
+			ctx, body := context.Background(), make([]byte, 64)
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := client.Send(ctx, to, body); err != nil {
+					b.Fatal(err)
+				}
+				m, err := client.Receive(ctx)
+				if err != nil {
+					b.Fatal(err)
+				}
+				m.Release()
+			}
+		})
+	}
+}
+
+func BenchmarkCall(b *testing.B) {
+	for name, cfg := range map[string]Config{"shm": {Transport: SHM}, "tcp": {Transport: TCP, Addr: "127.0.0.1:0"}} {
+		b.Run("fabric="+name+"/size=64B", func(b *testing.B) {
+			client, to := benchPair(b, cfg)
+			ctx, body := context.Background(), make([]byte, 64)
+			b.ReportAllocs()
+			for b.Loop() {
+				m, err := client.Call(ctx, to, body)
+				if err != nil {
+					b.Fatal(err)
+				}
+				m.Release()
+			}
+		})
+	}
+}

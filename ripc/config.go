@@ -1,0 +1,94 @@
+package ripc
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/squall-go/squall/ripc/internal/pair"
+)
+
+// ID names a service, wherever it is.
+type ID string
+
+// Number is the id of a service that is known by a number.
+func Number(n uint64) ID { return ID("#" + strconv.FormatUint(n, 10)) }
+
+// maxID is the length of the longest id.
+const maxID = 255
+
+// Transport says how two processes may be connected.
+type Transport int
+
+// Transports.
+const (
+	Auto Transport = iota // shared memory within a host, else TCP
+	SHM                   // shared memory only
+	TCP                   // TCP only
+)
+
+// Defaults and limits of Config.
+const (
+	DefaultRingBytes = 32 << 10
+	MaxRingBytes     = 1 << 20
+	DefaultMaxPeers  = 4096
+	MaxServices      = 4096 // of an endpoint
+)
+
+// Config describes an endpoint. The zero value is one for this host, with services that are found by name.
+type Config struct {
+	// Addr is the host:port to listen on for TCP; empty is none. The port may be 0.
+	Addr string
+	// Advertise is the host:port that others dial, if it is not that of Addr.
+	Advertise string
+	// TLS has the certificates for mutual TLS on TCP; nil is plain TCP.
+	TLS *tls.Config
+	// Secret is shared by all processes that may connect; without it every process may that reaches the port, or runs as this
+	// user on this host.
+	Secret []byte
+	// Resolver finds services of other endpoints, and tells others of those of this one. Nil is OneHost("").
+	Resolver Resolver
+	// Transport restricts how this endpoint connects to others and lets them connect.
+	Transport Transport
+	// RingBytes is the memory for messages to each peer that it has not taken: a power of two. A message takes a quarter of
+	// it at most.
+	RingBytes int
+	// MaxPeers bounds the connections.
+	MaxPeers int
+	// OnReject is told why a process that called was turned away. It is called from several goroutines and must not block.
+	OnReject func(error)
+}
+
+// withDefaults returns the configuration with defaults, or all its faults.
+func (c Config) withDefaults() (Config, error) {
+	var errs []error
+	if c.Resolver == nil {
+		c.Resolver = OneHost("")
+	}
+	if c.RingBytes == 0 {
+		c.RingBytes = DefaultRingBytes
+	}
+	if c.MaxPeers == 0 {
+		c.MaxPeers = DefaultMaxPeers
+	}
+	if err := pair.CheckRing(c.RingBytes); err != nil || c.RingBytes > MaxRingBytes {
+		errs = append(errs, fmt.Errorf("RingBytes %d: it must be a power of two between %d and %d", c.RingBytes, pair.MinRingBytes, MaxRingBytes))
+	}
+	if c.MaxPeers < 1 {
+		errs = append(errs, fmt.Errorf("MaxPeers %d: it must be at least 1", c.MaxPeers))
+	}
+	if c.Transport < Auto || c.Transport > TCP {
+		errs = append(errs, fmt.Errorf("Transport %d: there is no such transport", c.Transport))
+	}
+	if c.Transport == TCP && c.Addr == "" {
+		errs = append(errs, errors.New("Transport TCP needs an Addr"))
+	}
+	if c.TLS != nil && c.Addr == "" {
+		errs = append(errs, errors.New("TLS needs an Addr"))
+	}
+	if c.OnReject == nil {
+		c.OnReject = func(error) {}
+	}
+	return c, errors.Join(errs...)
+}

@@ -1,0 +1,247 @@
+package ripc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/squall-go/squall/fabric"
+	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/fabric/tcp"
+	"github.com/squall-go/squall/internal/wire"
+	"github.com/squall-go/squall/ripc/internal/pair"
+	"github.com/squall-go/squall/trust"
+)
+
+// version is that of what two endpoints say to each other.
+const version = 1
+
+const (
+	handshakeTime = 5 * time.Second
+	greetingBytes = 4 << 10
+)
+
+// pause is a moment in which others get on.
+func pause() { time.Sleep(50 * time.Microsecond) }
+
+// challenge is what the process that is called says first.
+type challenge struct {
+	Nonce trust.Nonce `json:"nonce"`
+}
+
+// hello is what the process that calls says of itself.
+type hello struct {
+	Version     int         `json:"version"`
+	Incarnation string      `json:"incarnation"`
+	RingBytes   int         `json:"ring_bytes"`
+	Nonce       trust.Nonce `json:"nonce"`
+	MAC         trust.MAC   `json:"mac"` // of all that, and of the challenge
+}
+
+// welcome is the answer.
+type welcome struct {
+	Refused     string    `json:"refused,omitempty"`
+	Incarnation string    `json:"incarnation"`
+	RingBytes   int       `json:"ring_bytes"`
+	MAC         trust.MAC `json:"mac"` // of all that, and of the hello
+}
+
+func (e *Endpoint) hello(c challenge) hello {
+	h := hello{Version: version, Incarnation: e.incarnation, RingBytes: e.cfg.RingBytes, Nonce: trust.NewNonce()}
+	h.MAC = e.key.MAC(trust.Dialer, c, h)
+	return h
+}
+
+// judge checks a hello. An unproven one gets no answer.
+func (e *Endpoint) judge(c challenge, h hello) (w welcome, err error) {
+	said := h
+	said.MAC = trust.MAC{}
+	if err := e.key.Check(h.MAC, trust.Dialer, c, said); err != nil {
+		return w, fmt.Errorf("%w: it does not know the secret", err)
+	}
+	w.Incarnation, w.RingBytes = e.incarnation, e.cfg.RingBytes
+	switch err = checkRing(h.RingBytes); {
+	case h.Version != version:
+		err = fmt.Errorf("%w: version %d, this is %d", ErrRefused, h.Version, version)
+	case err != nil:
+		err = fmt.Errorf("%w: %w", ErrRefused, err)
+	case e.full():
+		err = fmt.Errorf("%w: %w: %d peers", ErrRefused, ErrLimit, e.cfg.MaxPeers)
+	}
+	if err != nil {
+		w.Refused = err.Error()
+	}
+	w.MAC = e.key.MAC(trust.Listener, h, w)
+	return w, err
+}
+
+// heed checks the answer to a hello.
+func (e *Endpoint) heed(h hello, w welcome, want string) error {
+	said := w
+	said.MAC = trust.MAC{}
+	if err := e.key.Check(w.MAC, trust.Listener, h, said); err != nil {
+		return fmt.Errorf("%w: it does not know the secret", err)
+	}
+	switch {
+	case w.Refused != "":
+		return fmt.Errorf("%w: %.300s", ErrRefused, w.Refused)
+	case want != "" && w.Incarnation != want:
+		return fmt.Errorf("%w: another process is there", ErrNoService)
+	}
+	return checkRing(w.RingBytes)
+}
+
+func checkRing(n int) error {
+	if n > MaxRingBytes {
+		return fmt.Errorf("a ring of %d bytes, the limit is %d", n, MaxRingBytes)
+	}
+	return pair.CheckRing(n)
+}
+
+// full reports whether no further peer is taken.
+func (e *Endpoint) full() bool {
+	e.lock()
+	defer e.unlock()
+	return e.closed || len(e.peers) >= e.cfg.MaxPeers
+}
+
+// dial is a connection that is made, or was.
+type dial struct {
+	done chan struct{}
+	peer *peer
+	err  error
+}
+
+// peerAt returns the connection to a place, and makes it if there is none.
+func (e *Endpoint) peerAt(ctx context.Context, place Place) (*peer, error) {
+	e.lock()
+	d := e.dialing[place]
+	if d != nil && isDone(d) && (d.err != nil || d.peer.ended) {
+		d = nil
+	}
+	if d == nil {
+		d = &dial{done: make(chan struct{})}
+		e.dialing[place] = d
+		e.background.Go(func() { e.dial(place, d) })
+	}
+	e.unlock()
+	select {
+	case <-d.done:
+		return d.peer, d.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+func isDone(d *dial) bool {
+	select {
+	case <-d.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// dial connects to a place, for all that wait for it.
+func (e *Endpoint) dial(place Place, d *dial) {
+	ctx, cancel := context.WithTimeout(e.ctx, handshakeTime)
+	defer cancel()
+	p, err := e.call(ctx, place)
+	e.lock()
+	d.peer, d.err = p, err
+	if err != nil {
+		delete(e.dialing, place)
+	}
+	close(d.done)
+	e.unlock()
+}
+
+// call connects by the fastest transport that is allowed.
+func (e *Endpoint) call(ctx context.Context, place Place) (*peer, error) {
+	if e.local != nil && place.Socket != "" && place.Host == e.local.host {
+		return e.local.dial(ctx, place)
+	}
+	if place.Addr == "" || e.cfg.Transport == SHM {
+		return nil, fmt.Errorf("%w: %+v", ErrUnreachable, place)
+	}
+	return e.dialTCP(ctx, place)
+}
+
+func (e *Endpoint) dialTCP(ctx context.Context, place Place) (*peer, error) {
+	conn, err := port.Dial(ctx, place.Addr, port.KindServices, e.cfg.TLS)
+	if err != nil {
+		return nil, err
+	}
+	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
+	var c challenge
+	var h hello
+	var w welcome
+	if err = wire.ReadMessage(conn, greetingBytes, &c); err == nil {
+		h = e.hello(c)
+		err = wire.WriteMessage(conn, h)
+	}
+	if err == nil {
+		err = wire.ReadMessage(conn, greetingBytes, &w)
+	}
+	if err == nil {
+		err = e.heed(h, w, place.Incarnation)
+	}
+	if !stop() {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		conn.Close()
+		return nil, fmt.Errorf("%s: %w", place.Addr, err)
+	}
+	return e.linkTCP(conn, w.RingBytes)
+}
+
+// acceptTCP answers a process that called the port.
+func (e *Endpoint) acceptTCP(conn net.Conn) {
+	conn.SetDeadline(time.Now().Add(handshakeTime))
+	c := challenge{Nonce: trust.NewNonce()}
+	var h hello
+	err := wire.WriteMessage(conn, c)
+	if err == nil {
+		err = wire.ReadMessage(conn, greetingBytes, &h)
+	}
+	if err == nil {
+		var w welcome
+		w, err = e.judge(c, h)
+		if err == nil || errors.Is(err, ErrRefused) {
+			err = errors.Join(err, wire.WriteMessage(conn, w))
+		}
+	}
+	if err == nil {
+		_, err = e.linkTCP(conn, h.RingBytes)
+	} else {
+		conn.Close()
+	}
+	if err != nil {
+		e.cfg.OnReject(fmt.Errorf("ripc: %v: %w", conn.RemoteAddr(), err))
+	}
+}
+
+// linkTCP makes a peer of a connection on which the handshake is done.
+func (e *Endpoint) linkTCP(conn net.Conn, ring int) (*peer, error) {
+	conn.SetDeadline(time.Time{})
+	name := conn.RemoteAddr().String()
+	shape := pair.Shape(e.cfg.RingBytes)
+	own, release, err := fabric.NewMemory(shape.RowBytes)
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	link, err := tcp.NewLink(conn, tcp.Config{Own: own, OwnShape: shape, PeerShape: pair.Shape(ring), Parker: e.parker})
+	if err != nil {
+		conn.Close()
+		return nil, errors.Join(err, release())
+	}
+	p, err := e.add(link, name, own, release)
+	if err != nil {
+		return nil, errors.Join(err, link.Close(), release())
+	}
+	return p, nil
+}

@@ -1,0 +1,266 @@
+package ripc
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/squall-go/squall/fabric"
+	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/ripc/internal/pair"
+	"github.com/squall-go/squall/trust"
+)
+
+// Endpoint is a process's place for services. Its methods may be called from any goroutine.
+type Endpoint struct {
+	cfg         Config
+	key         trust.Key // proves that a process knows the secret
+	incarnation string    // tells this endpoint from all others
+	parker      *fabric.Parker
+	port        *port.Port // nil without TCP
+	local       *localPort // nil without shared memory
+	ctx         context.Context
+	cancel      context.CancelFunc
+	background  sync.WaitGroup
+	cared       chan struct{} // closed when the caretaker has ended
+	waiters     sync.Pool
+	nowhere     Remote // of channels that are over
+
+	mu sync.Mutex
+	watch
+	services map[ID]*Service
+	numbers  []*Service // by number, from 1
+	peers    []*peer
+	dialing  map[Place]*dial
+	closed   bool
+}
+
+// Open opens an endpoint. It listens at once, and knows no service yet.
+func Open(ctx context.Context, cfg Config) (*Endpoint, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, fmt.Errorf("ripc: %w", err)
+	}
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	e := &Endpoint{
+		cfg: cfg, key: sha256.Sum256(append([]byte("squall ripc 1 "), cfg.Secret...)), incarnation: trust.NewNonce().String(),
+		cared: make(chan struct{}), services: map[ID]*Service{}, dialing: map[Place]*dial{},
+	}
+	e.waiters.New = func() any { return newWaiter() }
+	e.patience, e.care = maxPatience, make(chan struct{}, 1)
+	e.caretaker = newWaiter()
+	e.caretaker.yields = true
+	if e.parker, err = fabric.NewParker(); err != nil {
+		return nil, fmt.Errorf("ripc: %w", err)
+	}
+	e.ctx, e.cancel = context.WithCancel(context.Background())
+	if err := e.listen(); err != nil {
+		e.cancel()
+		e.stopListening()
+		e.parker.Close()
+		return nil, fmt.Errorf("ripc: %w", err)
+	}
+	go e.takeCare(e.ctx)
+	return e, nil
+}
+
+// listen makes the endpoint known to those who dial.
+func (e *Endpoint) listen() (err error) {
+	if e.cfg.Transport != TCP {
+		e.local, err = listenLocal(e)
+		if err != nil && (e.cfg.Transport == SHM || !errors.Is(err, errors.ErrUnsupported)) {
+			return err
+		}
+	}
+	if e.cfg.Addr == "" || e.cfg.Transport == SHM {
+		return nil
+	}
+	e.port, err = port.Listen(port.Config{
+		Addr: e.cfg.Addr, Advertise: e.cfg.Advertise, TLS: e.cfg.TLS,
+		OnReject: func(r port.Rejection) { e.cfg.OnReject(fmt.Errorf("ripc: %s: %w", r.Remote, r.Err)) },
+	})
+	if err == nil {
+		e.port.Handle(port.KindServices, e.acceptTCP)
+	}
+	return err
+}
+
+func (e *Endpoint) stopListening() (err error) {
+	if e.local != nil {
+		err = e.local.close()
+	}
+	if e.port != nil {
+		err = errors.Join(err, e.port.Close())
+	}
+	return err
+}
+
+// Place is where this endpoint is, for resolvers.
+func (e *Endpoint) Place() Place {
+	p := Place{Incarnation: e.incarnation}
+	if e.local != nil {
+		p.Host, p.Socket = e.local.host, e.local.name
+	}
+	if e.port != nil {
+		p.Addr = e.port.Addr()
+	}
+	return p
+}
+
+// Addr is the host:port that other hosts dial, or empty.
+func (e *Endpoint) Addr() string { return e.Place().Addr }
+
+func (e *Endpoint) String() string { return "endpoint " + e.incarnation[:8] }
+
+// Register makes a service of this endpoint. An empty id stands for a service that nobody looks for by name: it is known to those
+// it sends to. The resolver is told, and may refuse.
+func (e *Endpoint) Register(ctx context.Context, id ID) (*Service, error) {
+	if len(id) > maxID {
+		return nil, fmt.Errorf("ripc: an id of %d bytes, the limit is %d", len(id), maxID)
+	}
+	s, err := e.enter(id)
+	if err != nil || id == "" {
+		return s, err
+	}
+	withdraw, err := e.cfg.Resolver.Publish(ctx, id, e.Place())
+	if err != nil {
+		s.Close()
+		return nil, fmt.Errorf("ripc: registering %s: %w", id, err)
+	}
+	e.lock()
+	late := s.closed
+	s.withdraw = withdraw
+	e.unlock()
+	if late {
+		return nil, errors.Join(fmt.Errorf("ripc: %s: %w", id, ErrClosed), withdraw())
+	}
+	return s, nil
+}
+
+// enter puts a service on the list.
+func (e *Endpoint) enter(id ID) (*Service, error) {
+	e.lock()
+	defer e.unlock()
+	number := uint32(len(e.numbers) + 1)
+	if id == "" {
+		id = ID(fmt.Sprintf("%s/%d", e.incarnation, number))
+	}
+	switch {
+	case e.closed:
+		return nil, fmt.Errorf("ripc: %w", ErrClosed)
+	case e.services[id] != nil:
+		return nil, fmt.Errorf("ripc: %s is registered here already", id)
+	case len(e.services) >= MaxServices:
+		return nil, fmt.Errorf("ripc: %w: %d services", ErrLimit, MaxServices)
+	}
+	s := &Service{e: e, id: id, number: number, remotes: map[ID]*Remote{}}
+	e.services[id] = s
+	e.numbers = append(e.numbers, s)
+	return s, nil
+}
+
+// byNumber is the service with a number, or nil.
+func (e *Endpoint) byNumber(n uint32) *Service {
+	if int(n) > len(e.numbers) {
+		return nil
+	}
+	return e.numbers[n-1]
+}
+
+// add takes over a peer whose handshake is done.
+func (e *Endpoint) add(link fabric.Link, name string, own []byte, release func() error) (*peer, error) {
+	p := &peer{e: e, name: name, link: link, direct: link.Direct(), own: own, row: link.Replica(), release: release}
+	p.tx, p.rx = pair.NewSender(own, p.row), pair.NewReceiver(own, p.row)
+	ready := link.(interface{ Readiness() *fabric.Readiness }).Readiness()
+	p.polled = ready == nil
+	e.lock()
+	defer e.unlock()
+	if e.closed || len(e.peers) >= e.cfg.MaxPeers {
+		err := fmt.Errorf("%w: %d peers", ErrLimit, len(e.peers))
+		if e.closed {
+			err = ErrClosed
+		}
+		return nil, err
+	}
+	if ready != nil {
+		ready.Owner = p
+	}
+	e.peers = append(e.peers, p)
+	e.heat(p)
+	return p, nil
+}
+
+// forget takes a peer that ended off the list.
+func (e *Endpoint) forget(p *peer) {
+	if i := slices.Index(e.peers, p); i >= 0 {
+		e.peers = slices.Delete(e.peers, i, i+1)
+	}
+	for place, d := range e.dialing {
+		if d.peer == p {
+			delete(e.dialing, place)
+		}
+	}
+}
+
+// Peers is the number of connected processes.
+func (e *Endpoint) Peers() int {
+	e.lock()
+	defer e.unlock()
+	return len(e.peers)
+}
+
+// Close ends the services and the connections. Peers still receive what was sent.
+func (e *Endpoint) Close() error {
+	e.lock()
+	if e.closed {
+		e.unlock()
+		return nil
+	}
+	var withdrawals []func() error
+	for _, s := range e.numbers {
+		if !s.closed {
+			s.close()
+			if s.withdraw != nil {
+				withdrawals = append(withdrawals, s.withdraw)
+			}
+		}
+	}
+	e.closed = true
+	for len(e.peers) > 0 {
+		e.peers[0].fail(ErrClosed)
+	}
+	for e.head != nil {
+		e.rouse(e.head)
+	}
+	e.parker.Wake()
+	e.cancel()
+	e.unlock()
+	var errs []error
+	for _, withdraw := range withdrawals {
+		errs = append(errs, withdraw())
+	}
+	errs = append(errs, e.stopListening())
+	<-e.cared
+	e.background.Wait()
+	errs = append(errs, e.quit())
+	return errors.Join(errs...)
+}
+
+// quit releases the parker when nobody sleeps in it any more.
+func (e *Endpoint) quit() error {
+	for {
+		e.lock()
+		busy := e.keeper != nil
+		e.unlock()
+		if !busy {
+			return e.parker.Close()
+		}
+		e.parker.Wake()
+		pause()
+	}
+}

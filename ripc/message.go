@@ -1,0 +1,172 @@
+package ripc
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/squall-go/squall/ripc/internal/pair"
+)
+
+// Message is a message, a request or a reply that was received. Data is valid until Release: it lies in memory to which the
+// peer may still write, if it is on this host and means harm.
+type Message struct {
+	Data []byte
+
+	service *Service
+	peer    *peer
+	frame   *pair.Frame
+	number  uint64 // of the frame: a frame that was released is used again
+	id      uint64
+	channel int
+	kind    pair.Kind
+}
+
+// IsRequest reports whether the sender waits for a reply.
+func (m *Message) IsRequest() bool { return m.kind == pair.Request }
+
+// From is the id of the service that sent it.
+func (m *Message) From() ID {
+	m.service.e.lock()
+	defer m.service.e.unlock()
+	if in := m.peer.in[m.channel]; in != nil {
+		return in.from
+	}
+	return ""
+}
+
+// Sender is the address of the service that sent it, in the process in which it is now.
+func (m *Message) Sender() *Remote {
+	m.service.e.lock()
+	defer m.service.e.unlock()
+	in := m.peer.in[m.channel]
+	if in == nil {
+		return newRemote(m.service, "")
+	}
+	if in.back == nil {
+		in.back = newRemote(m.service, in.from)
+		in.back.peer, in.back.number = m.peer, in.number
+	}
+	return in.back
+}
+
+// Reply answers a request, once. It does not wait: what finds no room is kept, within limits.
+func (m *Message) Reply(parts ...[]byte) error {
+	return m.answer(pair.Reply, parts)
+}
+
+// Refuse answers a request with a reason.
+func (m *Message) Refuse(reason string) error {
+	return m.answer(pair.Refusal, [][]byte{[]byte(reason)})
+}
+
+func (m *Message) answer(k pair.Kind, parts [][]byte) error {
+	if m.kind != pair.Request {
+		return fmt.Errorf("ripc: %s: %w: not a request, or answered already", m.service.id, ErrRefused)
+	}
+	p := m.peer
+	if n := size(parts); n > p.tx.MaxMessage() {
+		return tooLarge(m.service.id, n, p.tx.MaxMessage())
+	}
+	m.kind = pair.Message
+	status, over := p.put(k, 0, m.id, parts)
+	if status == pair.Accepted || over { // the caller of a process that ended waits for nothing
+		return nil
+	}
+	p.e.lock()
+	defer p.e.unlock()
+	whole := make([]byte, 0, size(parts))
+	for _, b := range parts {
+		whole = append(whole, b...)
+	}
+	p.say(k, 0, m.id, whole)
+	return nil
+}
+
+// Release gives the message back. A request that was not answered is refused. A second call does nothing.
+func (m *Message) Release() {
+	if m.frame == nil {
+		return
+	}
+	if m.kind == pair.Request {
+		_ = m.Refuse("the service did not answer")
+	}
+	e := m.peer.e
+	e.lock()
+	if m.frame.Number == m.number {
+		m.peer.free(m.frame)
+	}
+	e.unlock()
+	m.frame, m.Data = nil, nil
+}
+
+// Call sends a request and waits for the reply, which the caller releases. If the service ended, the error is a GoneError, which
+// says whether the request was received; one that was certainly not received is sent again to where the service is then.
+func (s *Service) Call(ctx context.Context, to *Remote, parts ...[]byte) (Message, error) {
+	for {
+		r := to.route.Load()
+		if r == nil {
+			if err := to.connect(ctx); err != nil {
+				return Message{}, err
+			}
+			continue
+		}
+		if n := size(parts); n > r.max {
+			return Message{}, tooLarge(to.id, n, r.max)
+		}
+		m, again, err := s.call(ctx, to, r, parts)
+		if !again {
+			return m, err
+		}
+	}
+}
+
+// call sends a request on a route. again says that it was not received, and never will be.
+func (s *Service) call(ctx context.Context, to *Remote, r *route, parts [][]byte) (m Message, again bool, err error) {
+	e, p := s.e, r.peer
+	w := e.waiters.Get().(*waiter)
+	e.lock()
+	defer e.unlock()
+	if p.ended {
+		e.waiters.Put(w)
+		err = to.goneLocked()
+		return m, err == nil, err
+	}
+	w.goal, w.peer, w.channel, w.frame, w.err, w.answered = goalAnswer, p, r.channel, nil, nil, false
+	id := p.calls.Begin(w)
+	for {
+		status, over := p.putHeld(pair.Request, r.channel, id, parts, w)
+		if status == pair.Accepted {
+			break
+		}
+		if !over {
+			err = e.awaitRoom(ctx, p, pair.Request, r.channel, size(parts))
+		}
+		if over || err != nil || p.ended {
+			p.calls.End(id)
+			e.waiters.Put(w)
+			return m, err == nil, err
+		}
+	}
+	err = e.wait(ctx, w)
+	if err != nil && !w.answered {
+		p.calls.End(id) // a reply that comes now is for nobody
+		e.waiters.Put(w)
+		return m, false, fmt.Errorf("ripc: calling %s: %w", to.id, err)
+	}
+	f, err := w.frame, w.err
+	w.frame, w.peer = nil, nil
+	e.waiters.Put(w)
+	if gone, ok := err.(*GoneError); ok {
+		gone.Service = to.id
+		return m, gone.Exact && gone.Unreceived == 1, gone
+	}
+	if err != nil {
+		return m, false, err
+	}
+	if f.Kind == pair.Refusal {
+		err = fmt.Errorf("ripc: calling %s: %w: %.500s", to.id, ErrRefused, f.Data)
+		p.free(f)
+		return m, false, err
+	}
+	return Message{Data: f.Data, service: s, peer: p, frame: f, number: f.Number, kind: pair.Reply}, false, nil
+}

@@ -1,0 +1,84 @@
+package ripc
+
+import (
+	"context"
+
+	"github.com/squall-go/squall/ripc/internal/pair"
+)
+
+// board is where the notices of one channel wait.
+type board struct {
+	peer *peer
+	in   *inbound
+}
+
+// Notify tells a service about something that it need not wait for. A notice that the service has not taken is replaced by a newer one
+// with the same key: it sees the latest at least, and perhaps no other. Notify waits only while too many notices with other keys are not
+// taken.
+func (s *Service) Notify(ctx context.Context, to *Remote, key uint64, parts ...[]byte) error {
+	e := s.e
+	e.lock()
+	if to.board == nil {
+		to.board = newRemote(s, to.id)
+		to.board.notices, to.board.peer, to.board.number = true, to.peer, to.number
+	}
+	board := to.board
+	e.unlock()
+	return board.send(ctx, pair.Notice, key, parts)
+}
+
+// OnNotify has f called for notices, one at a time, on a goroutine of the endpoint. data is valid until f returns. f is set once.
+func (s *Service) OnNotify(f func(from ID, key uint64, data []byte)) {
+	e := s.e
+	e.lock()
+	defer e.unlock()
+	if s.notify != nil || s.closed || e.closed {
+		return
+	}
+	s.notify = f
+	s.notifier = newWaiter()
+	s.notifier.goal, s.notifier.service, s.notifier.yields = goalNotice, s, true
+	e.background.Go(s.callBack)
+}
+
+// noticed takes in a notice. One that it replaces counts as received.
+func (s *Service) noticed(p *peer, f *pair.Frame) {
+	in := p.in[f.Channel]
+	if old := in.board.Add(f); old != nil {
+		p.rx.Received(old)
+		p.free(old)
+	}
+	if !in.listed {
+		in.listed = true
+		s.boards = append(s.boards, board{p, in})
+	}
+	if s.notifier != nil {
+		s.e.rouse(s.notifier)
+	}
+}
+
+// callBack calls the application for one notice after the other.
+func (s *Service) callBack() {
+	e := s.e
+	e.lock()
+	defer e.unlock()
+	for {
+		if err := e.wait(e.ctx, s.notifier); err != nil || s.closed {
+			return
+		}
+		b := s.boards[0]
+		f := b.in.board.Take()
+		if f == nil {
+			b.in.listed = false
+			s.boards = append(s.boards[:0], s.boards[1:]...)
+			continue
+		}
+		b.peer.rx.Received(f)
+		b.peer.tell()
+		from, key, data := b.in.from, f.ID, f.Data
+		e.unlock()
+		s.notify(from, key, data)
+		e.lock()
+		b.peer.free(f)
+	}
+}

@@ -1,0 +1,88 @@
+package ripc
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/squall-go/squall/internal/descriptors"
+)
+
+// OneHost finds services on this host, without a server: each has an abstract unix socket, whose name follows from its id, and the process
+// that has the socket says where it is. A name belongs to the process that took it first, as long as it keeps it; processes of other users are not
+// believed. Endpoints find each other if they name the same domain, which may be empty.
+func OneHost(domain string) Resolver { return oneHost{domain} }
+
+type oneHost struct{ domain string }
+
+// socket is the name of a service's socket.
+func (o oneHost) socket(id ID) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "squall service\x00%d\x00%s\x00%s", os.Getuid(), o.domain, id))
+	return "@squall-service-" + hex.EncodeToString(sum[:16])
+}
+
+// Resolve implements Resolver.
+func (o oneHost) Resolve(ctx context.Context, id ID) (Place, error) {
+	var place Place
+	conn, err := descriptors.Retry(func() (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unixpacket", o.socket(id))
+	})
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		return place, fmt.Errorf("%w: nobody on this host has %s", ErrNoService, id)
+	}
+	if err != nil {
+		return place, err
+	}
+	defer conn.Close()
+	u := conn.(*net.UnixConn)
+	if !sameUser(u) {
+		return place, fmt.Errorf("%w: another user's process has %s", ErrRefused, id)
+	}
+	stop := context.AfterFunc(ctx, func() { u.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	u.SetDeadline(time.Now().Add(handshakeTime))
+	if err := hear(u, &place); err != nil {
+		return place, fmt.Errorf("%w: the process that had %s says nothing: %w", ErrNoService, id, err)
+	}
+	return place, nil
+}
+
+// Publish implements Resolver.
+func (o oneHost) Publish(_ context.Context, id ID, at Place) (func() error, error) {
+	l, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: o.socket(id), Net: "unixpacket"})
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("%w: another process of this host has %s", ErrRefused, id)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var done sync.WaitGroup
+	done.Go(func() {
+		for {
+			conn, err := l.AcceptUnix()
+			switch {
+			case errors.Is(err, net.ErrClosed):
+				return
+			case descriptors.IsLack(err) && descriptors.Give():
+			case err != nil:
+				time.Sleep(10 * time.Millisecond)
+			default:
+				conn.SetDeadline(time.Now().Add(time.Second)) // a packet waits only if the socket's buffer is full, and it is empty
+				send(conn, at)
+				conn.Close()
+			}
+		}
+	})
+	return func() error {
+		err := l.Close()
+		done.Wait()
+		return err
+	}, nil
+}

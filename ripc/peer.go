@@ -1,0 +1,487 @@
+package ripc
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/squall-go/squall/fabric"
+	"github.com/squall-go/squall/ripc/internal/pair"
+)
+
+// peer is a connected process: the shell around the two halves of a pair.
+type peer struct {
+	e       *Endpoint
+	name    string // for errors
+	link    fabric.Link
+	direct  bool // the peer reads the own row itself
+	polled  bool // goroutines serve its socket: only polling finds what they read
+	own     []byte
+	row     []byte       // the peer's
+	release func() error // frees the own row
+
+	stirs atomic.Bool // whoever sends notes it with the endpoint: the peer is not hot
+
+	// The sending half. mu guards it if the link is direct; else the endpoint's mu does, because sending then works the socket.
+	mu   sync.Mutex
+	tx   *pair.Sender
+	over bool // nothing is sent any more
+
+	// The rest is under the endpoint's mu.
+	rx       *pair.Receiver
+	calls    pair.Calls[*waiter]
+	in       [pair.Channels]*inbound
+	out      [pair.Channels]*Remote
+	opened   int     // channels of out that were given out
+	later    []later // frames that found no room
+	laterSum int     // their bytes
+	room     []*waiter
+	kept     int // frames that the application or a queue has
+	hot      bool
+	stirring bool
+	worked   uint64 // the step in which something came last
+	ended    bool
+	why      error
+}
+
+// inbound is a channel on which the peer sends.
+type inbound struct {
+	service *Service
+	from    ID
+	number  uint32 // of the sending service in its endpoint
+	notices bool
+	back    *Remote // to the sending service
+	board   pair.Notices
+	listed  bool // among the boards of the service
+}
+
+// later is a frame of channel 0 that waits for room.
+type later struct {
+	kind    pair.Kind
+	channel int
+	id      uint64
+	data    []byte
+}
+
+// opening is what a process says when it opens a channel.
+type opening struct {
+	From    ID     `json:"from"`
+	Number  uint32 `json:"number"`            // of the sending service in its endpoint
+	To      ID     `json:"to,omitempty"`      // the service to which it leads
+	Back    uint32 `json:"back,omitempty"`    // its number, if that is how it is known
+	Notices bool   `json:"notices,omitempty"` // the channel carries notices only
+}
+
+const (
+	maxLater   = 1 << 20 // bytes of frames that wait for room: a peer for which more wait does not take what it asked for
+	stepFrames = 512     // taken from one peer before the others have their turn
+)
+
+// put offers a frame. The caller does not hold the endpoint's mu.
+func (p *peer) put(k pair.Kind, channel int, id uint64, parts [][]byte) (status pair.Status, over bool) {
+	if !p.direct {
+		p.e.lock()
+		status, over = p.putHeld(k, channel, id, parts, nil)
+		p.e.unlock()
+		return status, over
+	}
+	p.mu.Lock()
+	status, over = p.putLocked(k, channel, id, parts)
+	p.mu.Unlock()
+	if status == pair.Accepted && p.stirs.Load() {
+		p.e.lock()
+		p.e.stir(p)
+		p.e.unlock()
+	}
+	return status, over
+}
+
+// putHeld is put for a caller that holds the endpoint's mu, and is about to wait with w, if w is not nil. Over a socket the next
+// step writes what was put: that of the keeper, if it is awake, or of the caller, if it is about to keep the watch.
+func (p *peer) putHeld(k pair.Kind, channel int, id uint64, parts [][]byte, w *waiter) (status pair.Status, over bool) {
+	if p.direct {
+		p.mu.Lock()
+	}
+	status, over = p.putLocked(k, channel, id, parts)
+	if w != nil {
+		w.ordinal = p.tx.Messages(channel)
+	}
+	if p.direct {
+		p.mu.Unlock()
+	}
+	if status != pair.Accepted {
+		return status, over
+	}
+	if !p.direct || p.stirs.Load() {
+		p.e.stir(p)
+	}
+	if free := p.e.keeper == nil || p.e.keeper.yields; !p.direct && (free && w == nil || !free && p.e.napping) {
+		p.flush()
+	}
+	return status, over
+}
+
+func (p *peer) putLocked(k pair.Kind, channel int, id uint64, parts [][]byte) (status pair.Status, over bool) {
+	if p.over {
+		return pair.NoRoom, true
+	}
+	status = p.tx.Put(k, channel, id, parts)
+	if status != pair.Accepted {
+		return status, false
+	}
+	if p.direct {
+		p.link.PushLine(pair.SentLine)
+		p.link.Flush() // rings, if the peer sleeps
+		return status, false
+	}
+	a, b := p.tx.Ranges()
+	p.push(a)
+	p.push(b)
+	p.link.PushLine(pair.SentLine)
+	p.pushLines()
+	return status, false
+}
+
+func (p *peer) push(r fabric.Range) {
+	if r.N > 0 {
+		p.link.Push(r.Off, r.N)
+	}
+}
+
+// pushLines marks the lines that the receiving half changed.
+func (p *peer) pushLines() {
+	for set, line := p.rx.Lines(), 0; set != 0; set, line = set>>1, line+1 {
+		if set&1 == 1 {
+			p.link.PushLine(line * fabric.LineBytes)
+		}
+	}
+}
+
+// flush writes what is pushed to the socket.
+func (p *peer) flush() {
+	if p.ended {
+		return
+	}
+	if _, err := p.link.Flush(); err != nil {
+		p.link.Poll() // its last words
+		p.fail(err)
+	}
+}
+
+// tell lets the peer see what the receiving half published, if that is urgent.
+func (p *peer) tell() {
+	if !p.rx.Urgent() || p.ended {
+		return
+	}
+	if p.direct {
+		p.mu.Lock()
+		p.link.PushLine(pair.FreedLine)
+		p.link.Flush()
+		p.mu.Unlock()
+		return
+	}
+	p.pushLines()
+	p.flush()
+}
+
+// park has the peer ring from now on.
+func (p *peer) park() { p.bumpParked(1) }
+
+// unpark tells the peer that it is looked at.
+func (p *peer) unpark() { p.bumpParked(0) }
+
+func (p *peer) bumpParked(parity uint64) {
+	if !p.direct || p.ended {
+		return
+	}
+	if w := fabric.Word(p.own, 0); *w&1 != parity {
+		atomic.StoreUint64(w, *w+1) // whoever holds the endpoint's mu is the only writer
+	}
+}
+
+// hasRoom reports whether a frame would find room. The caller holds the endpoint's mu.
+func (p *peer) hasRoom(k pair.Kind, channel, n int) bool {
+	if p.direct {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+	}
+	return p.over || p.tx.Room(k, channel, n)
+}
+
+// setHungry tells the peer whether anybody waits for room. The caller holds the endpoint's mu.
+func (p *peer) setHungry() {
+	if p.ended {
+		return
+	}
+	waits := len(p.room) > 0 || len(p.later) > 0
+	if p.direct {
+		p.mu.Lock()
+		p.tx.SetHungry(waits)
+		p.mu.Unlock()
+		return
+	}
+	p.tx.SetHungry(waits)
+	p.link.PushLine(pair.SentLine)
+	p.flush()
+}
+
+// step takes in what the peer sent, and sends what waits. The caller holds the endpoint's mu.
+func (p *peer) step() (worked bool) {
+	if p.ended {
+		return false
+	}
+	worked, err := p.link.Poll()
+	if p.take(stepFrames) {
+		worked = true
+	}
+	if err != nil {
+		p.fail(err)
+		return true
+	}
+	if p.ended {
+		return true
+	}
+	if pair.Hungry(p.row) && p.rx.Publish() {
+		p.tell()
+	}
+	if len(p.later) > 0 && p.sendLater() {
+		worked = true
+	}
+	for _, w := range p.room {
+		if w.listed && w.reached() {
+			p.e.rouse(w)
+		}
+	}
+	if !p.direct && !p.ended {
+		if p.rx.Urgent() {
+			p.pushLines()
+		}
+		p.flush()
+	}
+	return worked
+}
+
+// take takes frames from the ring.
+func (p *peer) take(most int) (worked bool) {
+	for n := 0; n < most && p.rx.Pending(); n++ {
+		f, err := p.rx.Next()
+		if err == nil && f != nil {
+			worked = true
+			err = p.dispatch(f)
+		}
+		if err != nil {
+			p.fail(err)
+			return true
+		}
+		if f == nil {
+			break
+		}
+	}
+	return worked
+}
+
+// dispatch brings a frame to those it is for.
+func (p *peer) dispatch(f *pair.Frame) error {
+	switch f.Kind {
+	case pair.Message, pair.Request, pair.Notice:
+		in := p.in[f.Channel]
+		if in == nil || in.notices != (f.Kind == pair.Notice) {
+			return fmt.Errorf("%w: a %v on channel %d, which is not open for it", fabric.ErrViolation, f.Kind, f.Channel)
+		}
+		if in.service.closed {
+			p.turnAway(f, "the service is closed")
+			return nil
+		}
+		p.kept++
+		in.service.arrived(p, f)
+		return nil
+	case pair.Reply, pair.Refusal:
+		w, ok := p.calls.End(f.ID)
+		if !ok {
+			p.rx.Free(f)
+			return nil
+		}
+		p.kept++
+		w.frame, w.answered = f, true
+		p.rx.Received(f)
+		p.e.rouse(w)
+		return nil
+	case pair.Open:
+		err := p.open(f)
+		p.rx.Free(f)
+		return err
+	case pair.Opened, pair.Closed:
+		err := p.answered(f)
+		p.rx.Free(f)
+		return err
+	}
+	return fmt.Errorf("%w: a frame of %v", fabric.ErrViolation, f.Kind)
+}
+
+// turnAway frees a frame that nobody receives; the caller of a request is told why.
+func (p *peer) turnAway(f *pair.Frame, why string) {
+	if f.Kind == pair.Request {
+		p.say(pair.Refusal, 0, f.ID, []byte(why))
+	}
+	p.rx.Free(f)
+	p.tell()
+}
+
+// open answers a peer that wants a channel.
+func (p *peer) open(f *pair.Frame) error {
+	var o opening
+	if err := json.Unmarshal(f.Data, &o); err != nil || f.Channel == 0 || p.in[f.Channel] != nil {
+		return fmt.Errorf("%w: the opening of channel %d: %w", fabric.ErrViolation, f.Channel, err)
+	}
+	s := p.e.services[o.To]
+	if o.Back != 0 {
+		s = p.e.byNumber(o.Back)
+	}
+	if s == nil || s.closed {
+		p.say(pair.Closed, f.Channel, 0, fmt.Appendf(nil, "%v has no service %q", p.e, o.To))
+		return nil
+	}
+	p.in[f.Channel] = &inbound{service: s, from: o.From, number: o.Number, notices: o.Notices}
+	p.say(pair.Opened, f.Channel, 0, nil)
+	return nil
+}
+
+// answered takes in what the peer says about a channel.
+func (p *peer) answered(f *pair.Frame) error {
+	to := p.out[f.Channel]
+	if to == nil {
+		return fmt.Errorf("%w: %v for channel %d, which was not asked for", fabric.ErrViolation, f.Kind, f.Channel)
+	}
+	if w := to.opening; w != nil { // somebody waits for it
+		to.opening = nil
+		w.answered = true
+		if f.Kind == pair.Closed {
+			w.err = fmt.Errorf("%w: %s: %.200s", ErrNoService, to.id, f.Data)
+		}
+		p.e.rouse(w)
+		return nil
+	}
+	if f.Kind == pair.Closed {
+		to.lost(p, f.Channel, fmt.Errorf("%w: the service", ErrClosed))
+		p.out[f.Channel] = &p.e.nowhere // what comes for it now is for nobody
+	}
+	return nil
+}
+
+// say sends a frame on channel 0, now or as soon as there is room. A peer that asks and takes no answers is cut off.
+func (p *peer) say(k pair.Kind, channel int, id uint64, data []byte) {
+	if p.ended {
+		return
+	}
+	if len(p.later) == 0 {
+		if status, over := p.putHeld(k, channel, id, [][]byte{data}, nil); status == pair.Accepted || over {
+			return
+		}
+	}
+	p.later = append(p.later, later{k, channel, id, append([]byte(nil), data...)})
+	p.laterSum += pair.HeaderBytes + len(data)
+	if p.laterSum > maxLater {
+		p.fail(fmt.Errorf("%w: the peer does not take its answers: %d bytes wait", ErrLimit, p.laterSum))
+		return
+	}
+	p.setHungry()
+}
+
+// sendLater sends what found no room before.
+func (p *peer) sendLater() (worked bool) {
+	for len(p.later) > 0 {
+		l := p.later[0]
+		if status, _ := p.putHeld(l.kind, l.channel, l.id, [][]byte{l.data}, nil); status != pair.Accepted {
+			return worked
+		}
+		p.laterSum -= pair.HeaderBytes + len(l.data)
+		p.later = p.later[1:]
+		worked = true
+	}
+	p.setHungry()
+	return worked
+}
+
+// free gives a frame back that the application or a queue had.
+func (p *peer) free(f *pair.Frame) {
+	if !p.rx.Free(f) {
+		return
+	}
+	p.kept--
+	if p.ended {
+		p.dispose()
+		return
+	}
+	p.tell()
+}
+
+// fail ends the pair. What the peer sent is taken first, and who waits for it is told. The caller holds the endpoint's mu.
+func (p *peer) fail(why error) {
+	if p.ended {
+		return
+	}
+	p.ended, p.why = true, why
+	p.mu.Lock()
+	p.over = true
+	p.mu.Unlock()
+	if !errors.Is(why, fabric.ErrViolation) {
+		p.drain()
+	}
+	for channel, to := range p.out {
+		if to != nil && to != &p.e.nowhere {
+			to.lost(p, channel, why)
+		}
+	}
+	p.calls.All(func(id uint64, w *waiter) {
+		p.calls.End(id)
+		w.answered = true
+		if w.err == nil {
+			gone := &GoneError{Service: "", Exact: p.direct, Cause: why}
+			if !p.tx.WasReceived(w.channel, w.ordinal) {
+				gone.Unreceived = 1
+			}
+			w.err = gone
+		}
+		p.e.rouse(w)
+	})
+	for _, w := range p.room {
+		p.e.rouse(w)
+	}
+	p.link.Freeze()
+	p.e.forget(p)
+	p.dispose()
+}
+
+// drain takes all that is here: it was sent.
+func (p *peer) drain() {
+	for {
+		f, err := p.rx.Next()
+		if f == nil || err != nil || p.dispatch(f) != nil {
+			return
+		}
+	}
+}
+
+// dispose frees the memory of a pair that ended, when nobody has a frame of it any more.
+func (p *peer) dispose() {
+	if p.kept > 0 || p.release == nil {
+		return
+	}
+	link, release := p.link, p.release
+	p.release = nil
+	p.e.background.Go(func() { // a link over a socket waits for its peer's end
+		p.mu.Lock() // nobody is in the middle of a frame
+		defer p.mu.Unlock()
+		link.Close()
+		release()
+	})
+}
+
+// disposeIfOver is dispose for a frame that was freed after the pair ended.
+func (p *peer) disposeIfOver() {
+	if p.ended {
+		p.dispose()
+	}
+}

@@ -1,0 +1,250 @@
+package ripc
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/squall-go/squall/ripc/internal/pair"
+)
+
+// Remote is the address of a service, wherever it is, as one service of this endpoint uses it. It is resolved when something is
+// sent, and again when the service has moved.
+type Remote struct {
+	service *Service // that sends
+	id      ID
+	notices bool          // for notices only
+	turn    chan struct{} // has room for the goroutine that connects
+	route   atomic.Pointer[route]
+
+	// A service that is known by what it sent: where, and as what.
+	peer   *peer
+	number uint32
+
+	// Under the endpoint's mu.
+	opening *waiter    // that waits for the answer to an Open
+	gone    *GoneError // to be told to the next who sends
+	board   *Remote    // the address for notices
+}
+
+// route is a channel to a service. It does not change.
+type route struct {
+	peer    *peer
+	channel int
+	max     int // bytes of a message
+}
+
+func newRemote(s *Service, id ID) *Remote {
+	return &Remote{service: s, id: id, turn: make(chan struct{}, 1)}
+}
+
+// ID is the id of the service.
+func (r *Remote) ID() ID { return r.id }
+
+// Connect finds the service and connects to it, if that is not done. Sending does so by itself.
+func (r *Remote) Connect(ctx context.Context) error {
+	if r.route.Load() != nil {
+		return nil
+	}
+	return r.connect(ctx)
+}
+
+// MaxMessage is the largest message that can be sent to where the service is, or 0 before Connect.
+func (r *Remote) MaxMessage() int {
+	if route := r.route.Load(); route != nil {
+		return route.max
+	}
+	return 0
+}
+
+// Transport is the name of the transport to where the service is, "shm" or "tcp", or "" before Connect.
+func (r *Remote) Transport() string {
+	if route := r.route.Load(); route != nil {
+		return route.peer.link.Name()
+	}
+	return ""
+}
+
+// send sends a frame and waits for room.
+func (r *Remote) send(ctx context.Context, k pair.Kind, id uint64, parts [][]byte) error {
+	for {
+		to := r.route.Load()
+		if to == nil {
+			if err := r.connect(ctx); err != nil {
+				return err
+			}
+			continue
+		}
+		status, over := pair.NoRoom, false
+		n := size(parts)
+		if n > to.max {
+			return tooLarge(r.id, n, to.max)
+		}
+		if status, over = to.peer.put(k, to.channel, id, parts); status == pair.Accepted {
+			return nil
+		}
+		e := r.service.e
+		e.lock()
+		var err error
+		if over || to.peer.ended {
+			err = r.goneLocked()
+		} else {
+			err = e.awaitRoom(ctx, to.peer, k, to.channel, n)
+		}
+		e.unlock()
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// awaitRoom waits until a frame may find room, or the peer ended. The caller holds the mu.
+func (e *Endpoint) awaitRoom(ctx context.Context, p *peer, k pair.Kind, channel, n int) error {
+	if err := p.wrong(); err != nil {
+		p.fail(err)
+		return nil
+	}
+	w := e.waiters.Get().(*waiter)
+	w.goal, w.peer, w.kind, w.channel, w.bytes = goalRoom, p, k, channel, n
+	p.room = append(p.room, w)
+	p.setHungry()
+	e.stir(p)
+	err := e.wait(ctx, w)
+	for i, o := range p.room {
+		if o == w {
+			p.room = append(p.room[:i], p.room[i+1:]...)
+			break
+		}
+	}
+	p.setHungry()
+	w.peer = nil
+	e.waiters.Put(w)
+	if err != nil {
+		return fmt.Errorf("ripc: waiting for room: %w", err)
+	}
+	return nil
+}
+
+// wrong is what is wrong with the peer's words, if anything.
+func (p *peer) wrong() error {
+	if p.direct {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+	}
+	return p.tx.Err()
+}
+
+// takeGone returns what the sender has to be told, once.
+func (r *Remote) takeGone() error {
+	r.service.e.lock()
+	defer r.service.e.unlock()
+	return r.goneLocked()
+}
+
+func (r *Remote) goneLocked() error {
+	if gone := r.gone; gone != nil {
+		r.gone = nil
+		return gone
+	}
+	return nil
+}
+
+// lost notes that the route is no more. If all messages were received, nobody has to be told. The caller holds the mu.
+func (r *Remote) lost(p *peer, channel int, why error) {
+	to := r.route.Load()
+	if to == nil || to.peer != p || to.channel != channel {
+		return
+	}
+	r.route.Store(nil)
+	if p.direct {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+	}
+	n := p.tx.Unreceived(channel)
+	p.calls.All(func(_ uint64, w *waiter) { // requests are told to those who wait for the replies
+		if w.goal == goalAnswer && w.channel == channel && !w.answered && !p.tx.WasReceived(channel, w.ordinal) {
+			n--
+		}
+	})
+	if n > 0 {
+		r.gone = &GoneError{Service: r.id, Unreceived: n, Exact: p.direct, Cause: why}
+	}
+}
+
+// connect finds the service and opens a channel to it. Of several goroutines one does so.
+func (r *Remote) connect(ctx context.Context) error {
+	select {
+	case r.turn <- struct{}{}:
+		defer func() { <-r.turn }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if r.route.Load() != nil {
+		return nil
+	}
+	if err := r.takeGone(); err != nil {
+		return err
+	}
+	p := r.peer
+	if p == nil {
+		place, err := r.service.e.cfg.Resolver.Resolve(ctx, r.id)
+		if err != nil {
+			return fmt.Errorf("ripc: %s: %w", r.id, err)
+		}
+		if p, err = r.service.e.peerAt(ctx, place); err != nil {
+			return fmt.Errorf("ripc: %s: %w", r.id, err)
+		}
+	}
+	return r.open(ctx, p)
+}
+
+// open asks a peer for a channel to the service.
+func (r *Remote) open(ctx context.Context, p *peer) error {
+	e := r.service.e
+	e.lock()
+	defer e.unlock()
+	if p.ended || e.closed || r.service.closed {
+		return &GoneError{Service: r.id, Exact: true, Cause: firstOf(p.why, ErrClosed)}
+	}
+	if p.opened+1 >= pair.Channels {
+		return fmt.Errorf("ripc: %s: %w: %d channels to one process", r.id, ErrLimit, p.opened)
+	}
+	p.opened++
+	channel := p.opened
+	p.out[channel] = r
+	o := opening{From: r.service.id, Number: r.service.number, To: r.id, Back: r.number, Notices: r.notices}
+	text, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	w := newWaiter()
+	w.goal, w.peer, w.channel = goalAnswer, p, channel
+	r.opening = w
+	id := p.calls.Begin(w) // so that the end of the peer is told
+	p.say(pair.Open, channel, 0, text)
+	err = e.wait(ctx, w)
+	p.calls.End(id)
+	if err == nil || w.answered {
+		err = w.err
+	}
+	if err != nil {
+		r.opening = nil
+		p.out[channel] = &e.nowhere
+		if gone, ok := err.(*GoneError); ok {
+			gone.Service, gone.Unreceived = r.id, 0
+		}
+		return err
+	}
+	r.route.Store(&route{p, channel, p.tx.MaxMessage()})
+	return nil
+}
+
+func firstOf(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

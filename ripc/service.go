@@ -1,0 +1,236 @@
+package ripc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/squall-go/squall/ripc/internal/pair"
+)
+
+// Service is one service of this endpoint: it receives from all that know its id, and sends. Its methods may be called from any
+// goroutine.
+type Service struct {
+	e      *Endpoint
+	id     ID
+	number uint32 // in this endpoint
+
+	// Under the endpoint's mu.
+	queue    queue
+	waiting  []*waiter // for a message
+	spare    []*waiter
+	remotes  map[ID]*Remote
+	withdraw func() error
+	notify   func(from ID, key uint64, data []byte)
+	boards   []board // with notices
+	notifier *waiter // of the goroutine that calls notify
+	closed   bool
+}
+
+// ID is the service's id.
+func (s *Service) ID() ID { return s.id }
+
+// arrived takes a message into the queue, and wakes a goroutine that waits for one.
+func (s *Service) arrived(p *peer, f *pair.Frame) {
+	if f.Kind == pair.Notice {
+		s.noticed(p, f)
+		return
+	}
+	s.queue.push(arrival{p, f})
+	s.rouse()
+}
+
+// rouse wakes one of the goroutines that wait for a message.
+func (s *Service) rouse() {
+	for len(s.waiting) > 0 {
+		w := s.waiting[len(s.waiting)-1]
+		s.waiting = s.waiting[:len(s.waiting)-1]
+		if w.listed {
+			s.e.rouse(w)
+			return
+		}
+	}
+}
+
+// Receive waits for a message. Messages of one sender come in the order in which it sent them. The message is in place until it is
+// released.
+func (s *Service) Receive(ctx context.Context) (Message, error) {
+	e := s.e
+	e.lock()
+	defer e.unlock()
+	if s.queue.len() == 0 {
+		if err := s.await(ctx); err != nil {
+			return Message{}, err
+		}
+	}
+	return s.next(), nil
+}
+
+// TryReceive returns a message, if one is here.
+func (s *Service) TryReceive() (Message, bool) {
+	e := s.e
+	e.lock()
+	defer e.unlock()
+	if s.queue.len() == 0 && (e.keeper == nil || e.napping) {
+		e.heatStirred()
+		e.step()
+	}
+	if s.queue.len() == 0 {
+		return Message{}, false
+	}
+	return s.next(), true
+}
+
+// next hands out the oldest message. It counts as received from now on.
+func (s *Service) next() Message {
+	a := s.queue.pop()
+	f := a.frame
+	a.peer.rx.Received(f)
+	a.peer.tell()
+	return Message{Data: f.Data, service: s, peer: a.peer, frame: f, number: f.Number, id: f.ID, channel: f.Channel, kind: f.Kind}
+}
+
+// await waits until the queue has a message.
+func (s *Service) await(ctx context.Context) error {
+	if s.closed {
+		return fmt.Errorf("ripc: %s: %w", s.id, ErrClosed)
+	}
+	var w *waiter
+	if last := len(s.spare) - 1; last >= 0 {
+		w, s.spare = s.spare[last], s.spare[:last]
+	} else {
+		w = newWaiter()
+		w.goal, w.service = goalMessage, s
+	}
+	s.waiting = append(s.waiting, w)
+	err := s.e.wait(ctx, w)
+	for i, o := range s.waiting {
+		if o == w {
+			s.waiting = append(s.waiting[:i], s.waiting[i+1:]...)
+			break
+		}
+	}
+	s.spare = append(s.spare, w)
+	if s.queue.len() > 1 || s.queue.len() > 0 && err != nil {
+		s.rouse()
+	}
+	if err == nil && s.queue.len() == 0 {
+		err = ErrClosed
+	}
+	if err != nil {
+		return fmt.Errorf("ripc: %s: %w", s.id, err)
+	}
+	return nil
+}
+
+// Serve receives messages and calls handle for each, until ctx ends or the service is closed; it returns why. A request that was
+// not answered when handle returns is refused. The message is released when handle returns. To handle messages concurrently, call
+// Serve on several goroutines.
+func (s *Service) Serve(ctx context.Context, handle func(context.Context, *Message)) error {
+	var m Message // one for all: what handle gets is on the heap
+	for {
+		var err error
+		if m, err = s.Receive(ctx); err != nil {
+			if errors.Is(err, ErrClosed) {
+				return err
+			}
+			return fmt.Errorf("serving ended: %w", err)
+		}
+		handle(ctx, &m)
+		m.Release()
+	}
+}
+
+// Close ends the service. Messages that nobody received are not: their senders learn that the service is gone, and callers are
+// refused.
+func (s *Service) Close() error {
+	e := s.e
+	e.lock()
+	if s.closed {
+		e.unlock()
+		return nil
+	}
+	s.close()
+	withdraw := s.withdraw
+	e.unlock()
+	if withdraw != nil {
+		return withdraw()
+	}
+	return nil
+}
+
+// close is Close under the mu.
+func (s *Service) close() {
+	e := s.e
+	s.closed = true
+	delete(e.services, s.id)
+	for s.queue.len() > 0 {
+		a := s.queue.pop()
+		a.peer.kept--
+		a.peer.turnAway(a.frame, "the service is closed")
+		a.peer.disposeIfOver()
+	}
+	for _, p := range e.peers {
+		for channel, in := range p.in {
+			if in != nil && in.service == s {
+				p.say(pair.Closed, channel, 0, nil)
+			}
+		}
+	}
+	for _, w := range s.waiting {
+		e.rouse(w)
+	}
+	if s.notifier != nil {
+		e.rouse(s.notifier)
+	}
+}
+
+// To is the address of a service as this one uses it. Nothing is sent before it is used.
+func (s *Service) To(id ID) *Remote {
+	s.e.lock()
+	defer s.e.unlock()
+	if r := s.remotes[id]; r != nil {
+		return r
+	}
+	r := newRemote(s, id)
+	s.remotes[id] = r
+	return r
+}
+
+// Send sends a message, of parts that become one, and waits for room if there is none. The parts may be used again at once.
+func (s *Service) Send(ctx context.Context, to *Remote, parts ...[]byte) error {
+	return to.send(ctx, pair.Message, 0, parts)
+}
+
+// TrySend sends a message if there is a connection and room, and returns ErrNotConnected or ErrFull else.
+func (s *Service) TrySend(to *Remote, parts ...[]byte) error {
+	r := to.route.Load()
+	if r == nil {
+		return fmt.Errorf("ripc: %s: %w", to.id, ErrNotConnected)
+	}
+	if n := size(parts); n > r.max {
+		return tooLarge(to.id, n, r.max)
+	}
+	status, over := r.peer.put(pair.Message, r.channel, 0, parts)
+	switch {
+	case status == pair.Accepted:
+		return nil
+	case over:
+		if err := to.takeGone(); err != nil {
+			return err
+		}
+		return fmt.Errorf("ripc: %s: %w", to.id, ErrNotConnected)
+	}
+	return fmt.Errorf("ripc: %s: %w", to.id, ErrFull)
+}
+
+func size(parts [][]byte) (n int) {
+	for _, p := range parts {
+		n += len(p)
+	}
+	return n
+}
+
+func tooLarge(id ID, n, most int) error {
+	return fmt.Errorf("ripc: %s: %w: %d bytes, the pair takes %d", id, ErrTooLarge, n, most)
+}

@@ -1,0 +1,455 @@
+package ripc
+
+import (
+	"context"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/squall-go/squall/fabric"
+	"github.com/squall-go/squall/ripc/internal/pair"
+)
+
+// waiter is a goroutine that waits. The endpoint's mu guards it.
+type waiter struct {
+	bell   chan struct{} // rung when what it waits for may be there, or the watch is its own
+	goal   goal
+	yields bool // as a keeper it hands the watch to whoever wants it: it is no goroutine of the application
+
+	service *Service // goalMessage
+
+	peer    *peer // goalRoom, goalAnswer
+	kind    pair.Kind
+	channel int
+	bytes   int
+
+	frame    *pair.Frame // goalAnswer: the reply, the refusal, or nil
+	err      error
+	answered bool
+	ordinal  uint32 // the messages of the channel when the request was sent
+
+	prev, next *waiter // in Endpoint.waiting
+	listed     bool
+
+	ctx  context.Context // that wakes the watch when it ends
+	stop func() bool
+}
+
+// goal is what a waiter waits for.
+type goal uint8
+
+const (
+	goalNone    goal = iota // nothing: the watch itself
+	goalMessage             // a message of a service
+	goalAnswer              // a reply, or the answer to the opening of a channel
+	goalRoom                // room for a message
+	goalNotice              // a notice
+)
+
+func newWaiter() *waiter { return &waiter{bell: make(chan struct{}, 1)} }
+
+// reached reports whether what it waits for is there.
+func (w *waiter) reached() bool {
+	switch w.goal {
+	case goalMessage:
+		return w.service.queue.len() > 0 || w.service.closed
+	case goalAnswer:
+		return w.answered
+	case goalRoom:
+		return w.peer.ended || w.peer.hasRoom(w.kind, w.channel, w.bytes)
+	case goalNotice:
+		return len(w.service.boards) > 0 || w.service.closed
+	}
+	return false
+}
+
+// ring wakes the waiter, if it sleeps on its bell.
+func (w *waiter) ring() {
+	select {
+	case w.bell <- struct{}{}:
+	default:
+	}
+}
+
+// wakeOn has the parker woken when ctx ends. The registration of one context serves until another one comes.
+func (w *waiter) wakeOn(ctx context.Context, p *fabric.Parker) {
+	if ctx.Done() == nil || w.ctx == ctx {
+		return
+	}
+	w.forget()
+	w.ctx, w.stop = ctx, context.AfterFunc(ctx, p.Wake)
+}
+
+func (w *waiter) forget() {
+	if w.stop != nil {
+		w.stop()
+		w.ctx, w.stop = nil, nil
+	}
+}
+
+// watch is the duty of looking at the peers, of which one goroutine at a time keeps. All of it is under the endpoint's mu, but
+// for wanting.
+//
+//	word     written by  read by  meaning
+//	wanting  all         keeper   not 0: goroutines wait for the mu, which the keeper holds while it spins
+type watch struct {
+	keeper    *waiter
+	caretaker *waiter // keeps the watch when nobody else does
+	head      *waiter // of those that wait while another one keeps the watch, oldest first
+	tail      *waiter
+	turns     uint64 // how often the watch was taken
+	napping   bool   // the keeper sleeps in the parker
+	idle      bool   // the caretaker waits for care
+	care      chan struct{}
+	roused    bool // waiters were woken since the keeper let others run
+
+	hot      []*peer // looked at directly; the others ring
+	stirred  []*peer // that were sent to while they were not hot
+	steps    uint64
+	rested   bool // the keeper slept since the last look at the sockets
+	patience time.Duration
+	crowded  time.Time // until then another process needs the core
+
+	wanting atomic.Int32
+}
+
+const (
+	maxPatience  = 50 * time.Microsecond  // somewhat more than a sleep and a wake-up cost
+	interrupted  = 500 * time.Microsecond // who looks this late was not alone on its core
+	penalty      = 100 * time.Millisecond // without spinning, after that
+	burst        = 64                     // looks between two readings of the clock
+	lookInterval = 64                     // steps between two looks at the sockets, if they are few
+	fewHot       = 8                      // so many are looked at without asking whether that pays
+	coolAfter    = 4096                   // steps in which nothing came, where hot peers are many
+	careInterval = 5 * time.Millisecond   // the longest time without a watch
+	careSleeps   = 4                      // intervals with one nap of another keeper, before the caretaker sleeps
+)
+
+// lock takes the mu, and lets a keeper that spins with it know.
+func (e *Endpoint) lock() {
+	if e.mu.TryLock() {
+		return
+	}
+	e.wanting.Add(1)
+	e.mu.Lock()
+	e.wanting.Add(-1)
+}
+
+func (e *Endpoint) unlock() { e.mu.Unlock() }
+
+// wait returns when the waiter has what it waits for, or ctx ends, or the endpoint is closed. The caller holds the mu.
+func (e *Endpoint) wait(ctx context.Context, w *waiter) (err error) {
+	for {
+		if w.reached() {
+			break
+		}
+		if e.closed {
+			err = ErrClosed
+			break
+		}
+		if err = ctx.Err(); err != nil {
+			err = context.Cause(ctx)
+			break
+		}
+		if e.keeper == nil || e.keeper.yields && !w.yields {
+			e.keep(ctx, w)
+			continue
+		}
+		e.enlist(w)
+		e.unlock()
+		select {
+		case <-w.bell:
+		case <-ctx.Done():
+		}
+		e.lock()
+		e.delist(w)
+		select {
+		case <-w.bell:
+		default:
+		}
+	}
+	e.pass()
+	return err
+}
+
+// pass hands the watch on, if nobody has it and somebody waits.
+func (e *Endpoint) pass() {
+	if e.keeper != nil {
+		return
+	}
+	if e.head != nil {
+		e.rouse(e.head)
+		return
+	}
+	if e.idle {
+		e.idle = false
+		e.care <- struct{}{} // has room: it is sent once for each time that idle is set
+	}
+}
+
+func (e *Endpoint) enlist(w *waiter) {
+	w.listed, w.prev, w.next = true, e.tail, nil
+	if e.tail != nil {
+		e.tail.next = w
+	} else {
+		e.head = w
+	}
+	e.tail = w
+}
+
+func (e *Endpoint) delist(w *waiter) {
+	if !w.listed {
+		return
+	}
+	if w.prev != nil {
+		w.prev.next = w.next
+	} else {
+		e.head = w.next
+	}
+	if w.next != nil {
+		w.next.prev = w.prev
+	} else {
+		e.tail = w.prev
+	}
+	w.listed, w.prev, w.next = false, nil, nil
+}
+
+// rouse wakes a waiter that does not keep the watch.
+func (e *Endpoint) rouse(w *waiter) {
+	if w.listed {
+		e.delist(w)
+		w.ring()
+		e.roused = true
+	}
+}
+
+// keep keeps the watch until the waiter has what it waits for, or has to stop, or another one took the watch.
+func (e *Endpoint) keep(ctx context.Context, w *waiter) {
+	if e.napping { // a keeper that yields: it finds that the watch is not its own any more
+		e.napping = false
+		e.parker.Wake()
+		e.parker.Retract()
+	}
+	e.keeper = w
+	e.turns++
+	var began, last time.Time // of the time without work
+	for rounds := 0; e.keeper == w; rounds++ {
+		e.heatStirred()
+		worked := e.step()
+		if w.reached() || e.closed || ctx.Err() != nil {
+			break
+		}
+		if worked {
+			began = time.Time{}
+			e.letRun()
+			continue
+		}
+		now := time.Now()
+		if began.IsZero() {
+			began = now
+		} else if now.Sub(last) > interrupted {
+			e.crowded = now.Add(penalty)
+		}
+		last = now
+		if w.goal != goalNone && now.Sub(began) < e.patience && now.After(e.crowded) {
+			e.spin(rounds)
+			continue
+		}
+		if w.goal != goalNone {
+			e.patience -= e.patience / 8
+		}
+		e.nap(ctx, w)
+		began = time.Time{}
+	}
+	if e.keeper == w {
+		e.keeper = nil
+	}
+	if w.goal != goalMessage { // a service's waiter is used again with the same context
+		w.forget()
+	}
+}
+
+// letRun lets goroutines run that were woken: what they send may be waited for.
+func (e *Endpoint) letRun() {
+	if !e.roused {
+		return
+	}
+	e.roused = false
+	e.unlock()
+	runtime.Gosched()
+	e.lock()
+}
+
+// spin looks at the hot peers for a while, and lets others have the mu and the core now and then.
+func (e *Endpoint) spin(rounds int) {
+	for range burst {
+		if e.peek() || e.wanting.Load() > 0 {
+			break
+		}
+	}
+	if wanted := e.wanting.Load() > 0; wanted || rounds%8 == 7 {
+		e.unlock()
+		runtime.Gosched()
+		for k := 0; k < 100 && e.wanting.Load() > 0; k++ {
+			runtime.Gosched()
+		}
+		e.lock()
+	}
+}
+
+// peek reports whether a hot peer has something, or has to be asked.
+func (e *Endpoint) peek() bool {
+	for _, p := range e.hot {
+		if !p.direct || p.rx.Pending() {
+			return true
+		}
+	}
+	return false
+}
+
+// nap sleeps until a peer rings, unless the last look finds something.
+func (e *Endpoint) nap(ctx context.Context, w *waiter) {
+	for _, p := range e.hot {
+		p.park()
+	}
+	e.parker.Announce()
+	w.wakeOn(ctx, e.parker)
+	if e.step() || w.reached() || e.closed || ctx.Err() != nil || len(e.stirred) > 0 {
+		e.parker.Retract()
+		for _, p := range e.hot {
+			p.unpark()
+		}
+		return
+	}
+	cold := e.hot[:0]
+	for _, p := range e.hot {
+		if p.polled {
+			cold = append(cold, p)
+			continue
+		}
+		p.hot = false
+		p.stirs.Store(true)
+	}
+	clear(e.hot[len(cold):])
+	e.hot = cold
+	e.napping = true
+	before := time.Now()
+	e.unlock()
+	e.parker.Doze(-1)
+	e.lock()
+	if e.keeper != w {
+		return
+	}
+	e.napping, e.rested = false, true
+	e.parker.Retract()
+	if time.Since(before) < maxPatience {
+		e.patience = min(maxPatience, e.patience+maxPatience/4)
+	}
+}
+
+// step looks once at all hot peers, and at those that rang.
+func (e *Endpoint) step() (worked bool) {
+	e.steps++
+	if e.rested || e.steps%lookInterval == 0 || !fabric.FewSockets(e.parker) {
+		e.rested = false
+		e.parker.Look()
+		for _, r := range e.parker.Rang() {
+			e.heat(r.Owner.(*peer))
+		}
+	}
+	for i := 0; i < len(e.hot); i++ {
+		p := e.hot[i]
+		if p.step() {
+			worked = true
+			p.worked = e.steps
+		} else if len(e.hot) > fewHot && e.steps-p.worked > coolAfter && !p.polled {
+			p.park()
+			if p.step() { // it sent before it saw
+				p.unpark()
+				worked = true
+				p.worked = e.steps
+			} else {
+				p.hot = false
+				p.stirs.Store(true)
+			}
+		}
+		if p.ended || !p.hot {
+			p.hot = false
+			last := len(e.hot) - 1
+			e.hot[i] = e.hot[last]
+			e.hot[last] = nil
+			e.hot = e.hot[:last]
+			i--
+		}
+	}
+	return worked
+}
+
+// heat has a peer looked at directly.
+func (e *Endpoint) heat(p *peer) {
+	if p.hot || p.ended {
+		return
+	}
+	p.hot, p.worked = true, e.steps
+	p.stirs.Store(false)
+	e.hot = append(e.hot, p)
+	p.unpark()
+	if e.napping {
+		e.parker.Wake()
+	}
+}
+
+// heatStirred has those looked at to which something was sent: an answer may come soon.
+func (e *Endpoint) heatStirred() {
+	for i, p := range e.stirred {
+		p.stirring = false
+		e.heat(p)
+		e.stirred[i] = nil
+	}
+	e.stirred = e.stirred[:0]
+}
+
+// stir notes that something was sent to a peer that is not hot.
+func (e *Endpoint) stir(p *peer) {
+	p.stirs.Store(false)
+	if !p.stirring && !p.hot && !p.ended {
+		p.stirring = true
+		e.stirred = append(e.stirred, p)
+	}
+}
+
+// takeCare keeps the watch when nobody else did for a while.
+func (e *Endpoint) takeCare(ctx context.Context) {
+	defer close(e.cared)
+	w := e.caretaker
+	tick := time.NewTimer(careInterval)
+	defer tick.Stop()
+	var seen uint64
+	same := 0
+	for {
+		select {
+		case <-tick.C:
+		case <-e.care:
+		case <-ctx.Done():
+			return
+		}
+		e.lock()
+		if e.turns != seen {
+			seen, same = e.turns, 0
+		} else {
+			same++
+		}
+		switch {
+		case e.closed:
+		case e.keeper == nil && same > 0:
+			e.keep(ctx, w)
+			e.pass()
+		case e.keeper != nil && same >= careSleeps:
+			e.idle, same = true, 0
+			e.unlock()
+			continue // until a keeper leaves
+		}
+		e.unlock()
+		tick.Reset(careInterval)
+	}
+}
