@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/squall-go/squall/ripc/internal/pair"
 )
@@ -33,7 +34,8 @@ const (
 	DefaultRingBytes = 32 << 10
 	MaxRingBytes     = 1 << 20
 	DefaultMaxPeers  = 4096
-	MaxServices      = 4096 // of an endpoint
+	DefaultMaxSpin   = 50 * time.Microsecond // somewhat more than a sleep and a wake-up cost
+	MaxServices      = 4096                  // of an endpoint
 )
 
 // Config describes an endpoint. The zero value is one for this host, with services that are found by name.
@@ -54,6 +56,9 @@ type Config struct {
 	// RingBytes is the memory for messages to each peer that it has not taken: a power of two. A message takes a quarter of
 	// it at most.
 	RingBytes int
+	// MaxSpin bounds the time that a goroutine that waits looks for messages without sleeping, if that seems to pay; 0 is
+	// DefaultMaxSpin, less than 0 forbids it.
+	MaxSpin time.Duration
 	// MaxPeers bounds the connections.
 	MaxPeers int
 	// OnReject is told why a process that called was turned away. It is called from several goroutines and must not block.
@@ -68,6 +73,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.RingBytes == 0 {
 		c.RingBytes = DefaultRingBytes
+	}
+	if c.MaxSpin == 0 {
+		c.MaxSpin = DefaultMaxSpin
 	}
 	if c.MaxPeers == 0 {
 		c.MaxPeers = DefaultMaxPeers

@@ -104,7 +104,7 @@ func checkRing(n int) error {
 func (e *Endpoint) full() bool {
 	e.lock()
 	defer e.unlock()
-	return e.closed || len(e.peers) >= e.cfg.MaxPeers
+	return e.closing || len(e.peers) >= e.cfg.MaxPeers
 }
 
 // dial is a connection that is made, or was.
@@ -149,6 +149,9 @@ func (e *Endpoint) dial(place Place, d *dial) {
 	ctx, cancel := context.WithTimeout(e.ctx, handshakeTime)
 	defer cancel()
 	p, err := e.call(ctx, place)
+	if err != nil && !errors.Is(err, ErrRefused) && !errors.Is(err, ErrNoService) && !errors.Is(err, trust.ErrUnproven) {
+		err = fmt.Errorf("%w: %w", ErrUnreachable, err)
+	}
 	e.lock()
 	d.peer, d.err = p, err
 	if err != nil {
@@ -164,7 +167,7 @@ func (e *Endpoint) call(ctx context.Context, place Place) (*peer, error) {
 		return e.local.dial(ctx, place)
 	}
 	if place.Addr == "" || e.cfg.Transport == SHM {
-		return nil, fmt.Errorf("%w: %+v", ErrUnreachable, place)
+		return nil, fmt.Errorf("no transport leads to %+v", place)
 	}
 	return e.dialTCP(ctx, place)
 }

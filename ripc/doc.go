@@ -1,3 +1,24 @@
 // Package ripc carries messages from one process to one other, at the speed of memory where both are on one host. It is in progress:
 // docs/ripc.md says what is there.
+//
+// A process opens an [Endpoint] and registers services on it, which are addressed by id, wherever they are. Both ends are the same: a
+// client is a service without a name.
+//
+//	e, err := ripc.Open(ctx, ripc.Config{})
+//	s, err := e.Register(ctx, "echo")
+//	err = s.Serve(ctx, func(ctx context.Context, m *ripc.Message) { m.Reply(m.Data) })
+//
+//	m, err := client.Call(ctx, client.To("echo"), []byte("hello"))
+//	fmt.Printf("%s\n", m.Data)
+//	m.Release()
+//
+// Between two processes that live nothing is lost, duplicated or reordered: a message of one service to one other is received once, in
+// the order of sending. When the service ends, its senders learn how many of the last messages it has not received ([GoneError]). The next
+// message looks for the service again, and goes to wherever it is then.
+//
+// A message is received in place and lies in the memory of the pair until it is released. What a service does not receive holds up those
+// who send to it, and nobody else.
+//
+// There is no loop that receives for others: of the goroutines that wait, one keeps watch. It looks at the rows of the peers, sleeps when
+// nothing comes, and passes the watch on when it leaves. Package pair, below, has the protocol, and docs/decisions/0047 says why.
 package ripc

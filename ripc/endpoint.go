@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/fabric/port"
@@ -26,8 +27,7 @@ type Endpoint struct {
 	cancel      context.CancelFunc
 	background  sync.WaitGroup
 	cared       chan struct{} // closed when the caretaker has ended
-	waiters     sync.Pool
-	nowhere     Remote // of channels that are over
+	nowhere     Remote        // of channels that are over
 
 	mu sync.Mutex
 	watch
@@ -35,7 +35,8 @@ type Endpoint struct {
 	numbers  []*Service // by number, from 1
 	peers    []*peer
 	dialing  map[Place]*dial
-	closed   bool
+	closing  bool // Close was called
+	closed   bool // nothing is sent or received any more
 }
 
 // Open opens an endpoint. It listens at once, and knows no service yet.
@@ -51,8 +52,7 @@ func Open(ctx context.Context, cfg Config) (*Endpoint, error) {
 		cfg: cfg, key: sha256.Sum256(append([]byte("squall ripc 1 "), cfg.Secret...)), incarnation: trust.NewNonce().String(),
 		cared: make(chan struct{}), services: map[ID]*Service{}, dialing: map[Place]*dial{},
 	}
-	e.waiters.New = func() any { return newWaiter() }
-	e.patience, e.care = maxPatience, make(chan struct{}, 1)
+	e.patience, e.care = max(cfg.MaxSpin, 0), make(chan struct{}, 1)
 	e.caretaker = newWaiter()
 	e.caretaker.yields = true
 	if e.parker, err = fabric.NewParker(); err != nil {
@@ -151,7 +151,7 @@ func (e *Endpoint) enter(id ID) (*Service, error) {
 		id = ID(fmt.Sprintf("%s/%d", e.incarnation, number))
 	}
 	switch {
-	case e.closed:
+	case e.closing:
 		return nil, fmt.Errorf("ripc: %w", ErrClosed)
 	case e.services[id] != nil:
 		return nil, fmt.Errorf("ripc: %s is registered here already", id)
@@ -180,9 +180,9 @@ func (e *Endpoint) add(link fabric.Link, name string, own []byte, release func()
 	p.polled = ready == nil
 	e.lock()
 	defer e.unlock()
-	if e.closed || len(e.peers) >= e.cfg.MaxPeers {
+	if e.closing || len(e.peers) >= e.cfg.MaxPeers {
 		err := fmt.Errorf("%w: %d peers", ErrLimit, len(e.peers))
-		if e.closed {
+		if e.closing {
 			err = ErrClosed
 		}
 		return nil, err
@@ -217,10 +217,11 @@ func (e *Endpoint) Peers() int {
 // Close ends the services and the connections. Peers still receive what was sent.
 func (e *Endpoint) Close() error {
 	e.lock()
-	if e.closed {
+	if e.closing {
 		e.unlock()
 		return nil
 	}
+	e.closing = true
 	var withdrawals []func() error
 	for _, s := range e.numbers {
 		if !s.closed {
@@ -230,6 +231,7 @@ func (e *Endpoint) Close() error {
 			}
 		}
 	}
+	e.lastWords()
 	e.closed = true
 	for len(e.peers) > 0 {
 		e.peers[0].fail(ErrClosed)
@@ -251,11 +253,34 @@ func (e *Endpoint) Close() error {
 	return errors.Join(errs...)
 }
 
+// lastWords gives the sockets what was sent, as far as they take it within a short time. The caller holds the mu, which others have
+// meanwhile.
+func (e *Endpoint) lastWords() {
+	for end := time.Now().Add(lastWordsTime); time.Now().Before(end); {
+		waits := false
+		for _, p := range slices.Clone(e.peers) {
+			if l, ok := p.link.(interface{ Flushed() bool }); ok && !p.ended {
+				p.flush()
+				waits = waits || !p.ended && !l.Flushed()
+			}
+		}
+		if !waits {
+			return
+		}
+		e.unlock()
+		pause()
+		e.lock()
+	}
+}
+
+// lastWordsTime is how long Close waits for sockets.
+const lastWordsTime = time.Second
+
 // quit releases the parker when nobody sleeps in it any more.
 func (e *Endpoint) quit() error {
 	for {
 		e.lock()
-		busy := e.keeper != nil
+		busy := e.keeper != nil || e.dozers > 0
 		e.unlock()
 		if !busy {
 			return e.parker.Close()

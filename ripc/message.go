@@ -123,15 +123,15 @@ func (s *Service) Call(ctx context.Context, to *Remote, parts ...[]byte) (Messag
 // call sends a request on a route. again says that it was not received, and never will be.
 func (s *Service) call(ctx context.Context, to *Remote, r *route, parts [][]byte) (m Message, again bool, err error) {
 	e, p := s.e, r.peer
-	w := e.waiters.Get().(*waiter)
 	e.lock()
 	defer e.unlock()
 	if p.ended {
-		e.waiters.Put(w)
 		err = to.goneLocked()
 		return m, err == nil, err
 	}
-	w.goal, w.peer, w.channel, w.frame, w.err, w.answered = goalAnswer, p, r.channel, nil, nil, false
+	w := e.waiter()
+	defer e.giveBack(w)
+	w.goal, w.peer, w.channel, w.answered = goalAnswer, p, r.channel, false
 	id := p.calls.Begin(w)
 	for {
 		status, over := p.putHeld(pair.Request, r.channel, id, parts, w)
@@ -143,19 +143,15 @@ func (s *Service) call(ctx context.Context, to *Remote, r *route, parts [][]byte
 		}
 		if over || err != nil || p.ended {
 			p.calls.End(id)
-			e.waiters.Put(w)
 			return m, err == nil, err
 		}
 	}
 	err = e.wait(ctx, w)
 	if err != nil && !w.answered {
 		p.calls.End(id) // a reply that comes now is for nobody
-		e.waiters.Put(w)
 		return m, false, fmt.Errorf("ripc: calling %s: %w", to.id, err)
 	}
 	f, err := w.frame, w.err
-	w.frame, w.peer = nil, nil
-	e.waiters.Put(w)
 	if gone, ok := err.(*GoneError); ok {
 		gone.Service = to.id
 		return m, gone.Exact && gone.Unreceived == 1, gone

@@ -42,6 +42,7 @@ type peer struct {
 	hot      bool
 	stirring bool
 	worked   uint64 // the step in which something came last
+	core     uint64 // that was told to the peer
 	ended    bool
 	why      error
 }
@@ -250,7 +251,7 @@ func (p *peer) step() (worked bool) {
 		worked = true
 	}
 	for _, w := range p.room {
-		if w.listed && w.reached() {
+		if w.reached() {
 			p.e.rouse(w)
 		}
 	}

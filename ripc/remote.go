@@ -105,7 +105,8 @@ func (e *Endpoint) awaitRoom(ctx context.Context, p *peer, k pair.Kind, channel,
 		p.fail(err)
 		return nil
 	}
-	w := e.waiters.Get().(*waiter)
+	w := e.waiter()
+	defer e.giveBack(w)
 	w.goal, w.peer, w.kind, w.channel, w.bytes = goalRoom, p, k, channel, n
 	p.room = append(p.room, w)
 	p.setHungry()
@@ -118,8 +119,6 @@ func (e *Endpoint) awaitRoom(ctx context.Context, p *peer, k pair.Kind, channel,
 		}
 	}
 	p.setHungry()
-	w.peer = nil
-	e.waiters.Put(w)
 	if err != nil {
 		return fmt.Errorf("ripc: waiting for room: %w", err)
 	}

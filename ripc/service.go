@@ -18,7 +18,6 @@ type Service struct {
 	// Under the endpoint's mu.
 	queue    queue
 	waiting  []*waiter // for a message
-	spare    []*waiter
 	remotes  map[ID]*Remote
 	withdraw func() error
 	notify   func(from ID, key uint64, data []byte)
@@ -45,8 +44,9 @@ func (s *Service) rouse() {
 	for len(s.waiting) > 0 {
 		w := s.waiting[len(s.waiting)-1]
 		s.waiting = s.waiting[:len(s.waiting)-1]
-		if w.listed {
-			s.e.rouse(w)
+		listed := w.listed
+		s.e.rouse(w)
+		if listed {
 			return
 		}
 	}
@@ -95,13 +95,9 @@ func (s *Service) await(ctx context.Context) error {
 	if s.closed {
 		return fmt.Errorf("ripc: %s: %w", s.id, ErrClosed)
 	}
-	var w *waiter
-	if last := len(s.spare) - 1; last >= 0 {
-		w, s.spare = s.spare[last], s.spare[:last]
-	} else {
-		w = newWaiter()
-		w.goal, w.service = goalMessage, s
-	}
+	w := s.e.waiter()
+	defer s.e.giveBack(w)
+	w.goal, w.service = goalMessage, s
 	s.waiting = append(s.waiting, w)
 	err := s.e.wait(ctx, w)
 	for i, o := range s.waiting {
@@ -110,7 +106,6 @@ func (s *Service) await(ctx context.Context) error {
 			break
 		}
 	}
-	s.spare = append(s.spare, w)
 	if s.queue.len() > 1 || s.queue.len() > 0 && err != nil {
 		s.rouse()
 	}

@@ -71,20 +71,31 @@ func (w *waiter) ring() {
 	}
 }
 
-// wakeOn has the parker woken when ctx ends. The registration of one context serves until another one comes.
+// wakeOn has the parker woken when ctx ends. The registration of one context serves until another one comes: mostly it is the same
+// again and again.
 func (w *waiter) wakeOn(ctx context.Context, p *fabric.Parker) {
 	if ctx.Done() == nil || w.ctx == ctx {
 		return
 	}
-	w.forget()
+	if w.stop != nil {
+		w.stop()
+	}
 	w.ctx, w.stop = ctx, context.AfterFunc(ctx, p.Wake)
 }
 
-func (w *waiter) forget() {
-	if w.stop != nil {
-		w.stop()
-		w.ctx, w.stop = nil, nil
+// waiter is one for a goroutine that is about to wait, which gives it back. The caller holds the mu.
+func (e *Endpoint) waiter() *waiter {
+	if last := len(e.spare) - 1; last >= 0 {
+		w := e.spare[last]
+		e.spare = e.spare[:last]
+		return w
 	}
+	return newWaiter()
+}
+
+func (e *Endpoint) giveBack(w *waiter) {
+	w.peer, w.service, w.frame, w.err = nil, nil, nil, nil
+	e.spare = append(e.spare, w)
 }
 
 // watch is the duty of looking at the peers, of which one goroutine at a time keeps. All of it is under the endpoint's mu, but
@@ -99,10 +110,13 @@ type watch struct {
 	tail      *waiter
 	turns     uint64 // how often the watch was taken
 	napping   bool   // the keeper sleeps in the parker
+	dozers    int    // goroutines that are in the parker: the keeper, and some that lost the watch and were woken
+	heated    bool   // a peer became hot since the keeper was about to nap
 	idle      bool   // the caretaker waits for care
 	care      chan struct{}
 	roused    bool // waiters were woken since the keeper let others run
 
+	spare    []*waiter
 	hot      []*peer // looked at directly; the others ring
 	stirred  []*peer // that were sent to while they were not hot
 	steps    uint64
@@ -114,10 +128,10 @@ type watch struct {
 }
 
 const (
-	maxPatience  = 50 * time.Microsecond  // somewhat more than a sleep and a wake-up cost
 	interrupted  = 500 * time.Microsecond // who looks this late was not alone on its core
 	penalty      = 100 * time.Millisecond // without spinning, after that
 	burst        = 64                     // looks between two readings of the clock
+	yieldEvery   = 8                      // bursts between two offers of the core, to goroutines and processes
 	lookInterval = 64                     // steps between two looks at the sockets, if they are few
 	fewHot       = 8                      // so many are looked at without asking whether that pays
 	coolAfter    = 4096                   // steps in which nothing came, where hot peers are many
@@ -214,12 +228,15 @@ func (e *Endpoint) delist(w *waiter) {
 	w.listed, w.prev, w.next = false, nil, nil
 }
 
-// rouse wakes a waiter that does not keep the watch.
+// rouse wakes a waiter: on its bell, or in the parker if it keeps the watch and sleeps.
 func (e *Endpoint) rouse(w *waiter) {
-	if w.listed {
+	switch {
+	case w.listed:
 		e.delist(w)
 		w.ring()
 		e.roused = true
+	case w == e.keeper && e.napping:
+		e.parker.Wake()
 	}
 }
 
@@ -228,7 +245,6 @@ func (e *Endpoint) keep(ctx context.Context, w *waiter) {
 	if e.napping { // a keeper that yields: it finds that the watch is not its own any more
 		e.napping = false
 		e.parker.Wake()
-		e.parker.Retract()
 	}
 	e.keeper = w
 	e.turns++
@@ -264,9 +280,6 @@ func (e *Endpoint) keep(ctx context.Context, w *waiter) {
 	if e.keeper == w {
 		e.keeper = nil
 	}
-	if w.goal != goalMessage { // a service's waiter is used again with the same context
-		w.forget()
-	}
 }
 
 // letRun lets goroutines run that were woken: what they send may be waited for.
@@ -287,14 +300,33 @@ func (e *Endpoint) spin(rounds int) {
 			break
 		}
 	}
-	if wanted := e.wanting.Load() > 0; wanted || rounds%8 == 7 {
+	if wanted := e.wanting.Load() > 0; wanted || rounds%yieldEvery == yieldEvery-1 {
+		shares := !wanted && e.sharesCore()
 		e.unlock()
+		if shares {
+			e.parker.Yield()
+		}
 		runtime.Gosched()
 		for k := 0; k < 100 && e.wanting.Load() > 0; k++ {
 			runtime.Gosched()
 		}
 		e.lock()
 	}
+}
+
+// sharesCore reports whether a hot peer said that it runs on the core of this goroutine, and tells the peers which one that is. A
+// peer on the same core runs only if this process lets it; and the system moves one of two that run, but not one of two that sleep.
+// To yield whenever nothing comes would give whole slices of time to programs that have nothing to do with it.
+func (e *Endpoint) sharesCore() (shares bool) {
+	core := currentCore()
+	for _, p := range e.hot {
+		if p.core != core {
+			p.core = core
+			p.rx.SetCore(core)
+		}
+		shares = shares || core != 0 && pair.Core(p.row) == core
+	}
+	return shares
 }
 
 // peek reports whether a hot peer has something, or has to be asked.
@@ -312,10 +344,11 @@ func (e *Endpoint) nap(ctx context.Context, w *waiter) {
 	for _, p := range e.hot {
 		p.park()
 	}
+	e.heated = false
 	e.parker.Announce()
 	w.wakeOn(ctx, e.parker)
-	if e.step() || w.reached() || e.closed || ctx.Err() != nil || len(e.stirred) > 0 {
-		e.parker.Retract()
+	if e.step() || e.heated || w.reached() || e.closed || ctx.Err() != nil || len(e.stirred) > 0 {
+		e.retract()
 		for _, p := range e.hot {
 			p.unpark()
 		}
@@ -333,17 +366,27 @@ func (e *Endpoint) nap(ctx context.Context, w *waiter) {
 	clear(e.hot[len(cold):])
 	e.hot = cold
 	e.napping = true
+	e.dozers++
 	before := time.Now()
 	e.unlock()
 	e.parker.Doze(-1)
 	e.lock()
+	e.dozers--
+	e.retract()
 	if e.keeper != w {
 		return
 	}
 	e.napping, e.rested = false, true
-	e.parker.Retract()
-	if time.Since(before) < maxPatience {
-		e.patience = min(maxPatience, e.patience+maxPatience/4)
+	if most := e.cfg.MaxSpin; time.Since(before) < most {
+		e.patience = min(most, e.patience+most/4)
+	}
+}
+
+// retract takes back what was announced to ringers, when all that were in the parker have left it: until then the next look must not
+// take out the bell that wakes them.
+func (e *Endpoint) retract() {
+	if e.dozers == 0 {
+		e.parker.Retract()
 	}
 }
 
@@ -390,7 +433,7 @@ func (e *Endpoint) heat(p *peer) {
 	if p.hot || p.ended {
 		return
 	}
-	p.hot, p.worked = true, e.steps
+	p.hot, p.worked, e.heated = true, e.steps, true
 	p.stirs.Store(false)
 	e.hot = append(e.hot, p)
 	p.unpark()

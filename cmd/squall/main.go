@@ -21,6 +21,7 @@ import (
 	benchlogs "github.com/squall-go/squall/cmd/squall/internal/bench/logs"
 	"github.com/squall-go/squall/cmd/squall/internal/bench/messages"
 	benchrdmc "github.com/squall-go/squall/cmd/squall/internal/bench/rdmc"
+	benchripc "github.com/squall-go/squall/cmd/squall/internal/bench/ripc"
 	"github.com/squall-go/squall/cmd/squall/internal/copy"
 	"github.com/squall-go/squall/cmd/squall/internal/demo"
 	"github.com/squall-go/squall/cmd/squall/internal/logs"
@@ -32,10 +33,10 @@ import (
 // commands are all that squall can do.
 func commands() []*cobra.Command {
 	measure := messages.NewCommand()
-	measure.AddCommand(benchrdmc.NewCommand(), large.NewCommand(), benchlogs.NewCommand())
+	measure.AddCommand(benchrdmc.NewCommand(), large.NewCommand(), benchlogs.NewCommand(), benchripc.NewCommand())
 	return []*cobra.Command{
 		measure,
-		bench.NewMemberCommand(messages.Workload, benchrdmc.Workload, large.Workload, benchlogs.Workload),
+		bench.NewMemberCommand(messages.Workload, benchrdmc.Workload, large.Workload, benchlogs.Workload, benchripc.Workload),
 		copy.NewCommand(),
 		copy.NewReceiveCommand(),
 		demo.NewCommand(),

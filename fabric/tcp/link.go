@@ -72,6 +72,9 @@ func NewLink(conn net.Conn, cfg Config) (*Link, error) {
 	return l, nil
 }
 
+// Flushed reports whether all that was pushed is the socket's.
+func (l *Link) Flushed() bool { return !l.tx.busy() && l.pending.Empty() }
+
 // Readiness is what the parker knows of the link's socket, or nil if goroutines serve it.
 func (l *Link) Readiness() *fabric.Readiness {
 	if s, ok := l.sock.(interface{ readiness() *fabric.Readiness }); ok {

@@ -5,7 +5,7 @@
 //
 //	line 0   fabric's: parked
 //	line 1   sent    position behind the last frame      hungry   not 0: a sender waits for room
-//	line 2   freed   position in the peer's ring below which the peer may write again
+//	line 2   freed   position in the peer's ring below which the peer may write again     core   where the owner runs
 //	line 3…  one word for each channel of the peer:  messages received, u32 │ bytes of its window given back, u32
 //	bytes    the ring
 //
@@ -36,6 +36,7 @@
 //	word            written by             read by           published by
 //	sent, hungry    sending half           peer's both       itself (atomic)
 //	freed, channel  receiving half         peer's sending    itself (atomic)
+//	core            whoever waits          peer's            itself (atomic); a hint
 //	frames          sending half           peer's receiving  sent
 //
 // The two halves may be used by two goroutines at a time.

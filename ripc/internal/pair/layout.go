@@ -14,6 +14,7 @@ const (
 	sentOff    = 1 * fabric.LineBytes
 	hungryOff  = sentOff + 8
 	freedOff   = 2 * fabric.LineBytes
+	coreOff    = freedOff + 8
 	channelOff = 3 * fabric.LineBytes
 
 	// ControlBytes is the control part of a row.
@@ -96,6 +97,9 @@ func store(row []byte, off int, v uint64) { atomic.StoreUint64(fabric.Word(row, 
 
 // Sent loads how far a row's owner has sent: a reader that has taken less has something to take.
 func Sent(row []byte) uint64 { return load(row, sentOff) }
+
+// Core loads on which core a row's owner said that it runs, plus one; 0 is unknown.
+func Core(row []byte) uint64 { return load(row, coreOff) }
 
 // Hungry reports whether a row's owner waits for room.
 func Hungry(row []byte) bool { return load(row, hungryOff) != 0 }

@@ -266,6 +266,12 @@ func (r *Receiver) Lines() (set uint32) {
 	return set
 }
 
+// SetCore tells the peer on which core this process runs, plus one.
+func (r *Receiver) SetCore(core uint64) {
+	store(r.own, coreOff, core)
+	r.lines |= 1 << (FreedLine / fabric.LineBytes)
+}
+
 // Held is the number of frames whose room in the ring is not free.
 func (r *Receiver) Held() int { return r.spans.len() }
 

@@ -1,0 +1,100 @@
+package ripc
+
+import (
+	"fmt"
+
+	"github.com/squall-go/squall/cmd/squall/internal/bench"
+)
+
+// sets are the cases and bars of each section.
+var sets = map[string]func(base spec) bench.Set[run]{
+	"round-trips": roundTripBars,
+	"one-way":     oneWayBars,
+	"calls":       callBars,
+}
+
+func rateOf(r run) float64   { return r.Rate }
+func meanOf(r run) float64   { return r.Mean }
+func allocsOf(r run) float64 { return r.Allocs }
+
+// with is the spec with changes.
+func (s spec) with(change func(*spec)) spec {
+	change(&s)
+	return s
+}
+
+func caseOf(s spec) bench.Case[run] {
+	return bench.Case[run]{Name: s.name(), Spec: s, Measure: s.measure}
+}
+
+// Figures of others on the machine of docs/benchmarks.md, by which the bars are asked: UCX's active messages on posix shared memory, one way and
+// there and back, and over TCP; calls of gRPC on a unix socket.
+const (
+	ucxTripUs    = 0.29
+	ucxTCPTripUs = 11.0
+	ucxRate      = 17e6
+	zeroMQRate   = 4.1e6
+	grpcCallUs   = 99.0
+	grpcRate     = 63e3
+)
+
+func roundTripBars(base spec) (s bench.Set[run]) {
+	base.Load = roundTrips
+	shm, tcp := base, base.with(func(s *spec) { s.Fabric = "tcp" })
+	asleep := base.with(func(s *spec) { s.Asleep = true })
+	unix := base.with(func(s *spec) { s.System, s.Fabric = viaSocket, "unix" })
+	raw := base.with(func(s *spec) { s.System, s.Fabric = viaSocket, "tcp" })
+	s.Add(caseOf(shm), caseOf(asleep), caseOf(unix), caseOf(tcp), caseOf(raw))
+	add := func(of spec, limit string, a bench.Asked) {
+		b := bench.Bar[run]{Unit: "µs", Figure: of.name(), Of: meanOf, Asked: a}
+		if limit != "" {
+			b.Limits = []string{limit}
+		}
+		s.Judge(b)
+	}
+	add(shm, "", bench.Asked{AtMost: 2.5 * ucxTripUs})
+	add(asleep, unix.name(), bench.Asked{AtMost: 1.1})
+	add(tcp, raw.name(), bench.Asked{AtMost: 1})
+	add(tcp, "", bench.Asked{AtMost: 1.2 * ucxTCPTripUs})
+	s.Judge(allocations(shm), allocations(tcp))
+	return s
+}
+
+func oneWayBars(base spec) (s bench.Set[run]) {
+	base.Load = oneWay
+	shm, tcp := base, base.with(func(s *spec) { s.Fabric = "tcp" })
+	s.Add(caseOf(shm), caseOf(tcp))
+	s.Judge(
+		bench.Bar[run]{Unit: "msgs/s", Figure: shm.name(), Of: rateOf, Asked: bench.Asked{AtLeast: max(0.6*ucxRate, 2.5*zeroMQRate)}},
+		bench.Bar[run]{Unit: "msgs/s", Figure: tcp.name(), Of: rateOf},
+		allocations(shm), allocations(tcp))
+	return s
+}
+
+func callBars(base spec) (s bench.Set[run]) {
+	base.Load = calls
+	for _, callers := range []int{1, 64} {
+		of := base.with(func(s *spec) { s.Callers = callers })
+		shm, tcp := of, of.with(func(s *spec) { s.Fabric = "tcp" })
+		net := of.with(func(s *spec) { s.System, s.Fabric = viaNetRPC, "unix" })
+		s.Add(caseOf(shm), caseOf(tcp), caseOf(net))
+		if callers == 1 {
+			s.Judge(
+				bench.Bar[run]{Unit: "µs", Figure: shm.name(), Of: meanOf, Asked: bench.Asked{AtMost: 0.05 * grpcCallUs}},
+				bench.Bar[run]{Unit: "µs", Figure: tcp.name(), Of: meanOf, Asked: bench.Asked{AtMost: 0.3 * grpcCallUs}},
+				bench.Bar[run]{Unit: "µs", Figure: shm.name(), Limits: []string{net.name()}, Of: meanOf},
+				allocations(shm), allocations(tcp))
+			continue
+		}
+		s.Judge(
+			bench.Bar[run]{Unit: "calls/s", Figure: shm.name(), Of: rateOf, Asked: bench.Asked{AtLeast: 10 * grpcRate}},
+			bench.Bar[run]{Unit: "calls/s", Figure: shm.name(), Limits: []string{net.name()}, Of: rateOf, Asked: bench.Asked{AtLeast: 6}},
+			bench.Bar[run]{Unit: "calls/s", Figure: tcp.name(), Of: rateOf, Asked: bench.Asked{AtLeast: 4 * grpcRate}})
+	}
+	return s
+}
+
+// allocations is the bar that nothing is allocated.
+func allocations(of spec) bench.Bar[run] {
+	return bench.Bar[run]{What: fmt.Sprintf("%s: allocations", of.name()), Figure: of.name(), Of: allocsOf, Asked: bench.Asked{None: true}}
+}

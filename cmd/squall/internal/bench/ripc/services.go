@@ -1,0 +1,114 @@
+package ripc
+
+import (
+	"context"
+	"encoding/binary"
+
+	"github.com/squall-go/squall/ripc"
+)
+
+// services carry messages by package ripc.
+type services struct {
+	spec     spec
+	endpoint *ripc.Endpoint
+	service  *ripc.Service
+	to       *ripc.Remote
+	body     []byte
+	ctx      context.Context
+	cancel   context.CancelFunc
+}
+
+func (s *services) open(id ripc.ID) (err error) {
+	cfg := ripc.Config{Resolver: ripc.OneHost(s.spec.Domain), Transport: ripc.SHM}
+	if s.spec.Fabric == "tcp" {
+		cfg.Transport, cfg.Addr = ripc.TCP, "127.0.0.1:0"
+	}
+	if s.spec.Asleep {
+		cfg.MaxSpin = -1
+	}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.body = make([]byte, s.spec.Size)
+	if s.endpoint, err = ripc.Open(s.ctx, cfg); err != nil {
+		return err
+	}
+	s.service, err = s.endpoint.Register(s.ctx, id)
+	return err
+}
+
+func (s *services) listen() (string, error) { return "", s.open("server") }
+
+func (s *services) connect(ctx context.Context, _ string) error {
+	if err := s.open(""); err != nil {
+		return err
+	}
+	s.to = s.service.To("server")
+	return s.to.Connect(ctx)
+}
+
+// serve sends messages back, or counts them; requests are answered with their bytes, or with the count.
+func (s *services) serve() {
+	var back *ripc.Remote
+	count := uint64(0)
+	for {
+		m, err := s.service.Receive(s.ctx)
+		switch {
+		case err != nil:
+			return
+		case m.IsRequest() && s.spec.Load == oneWay:
+			err = m.Reply(binary.LittleEndian.AppendUint64(nil, count))
+		case m.IsRequest():
+			err = m.Reply(m.Data)
+		case s.spec.Load == oneWay:
+			count++
+		default:
+			if back == nil {
+				back = m.Sender()
+			}
+			err = s.service.Send(s.ctx, back, m.Data)
+		}
+		m.Release()
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (s *services) once(ctx context.Context, _ int) error {
+	switch s.spec.Load {
+	case oneWay:
+		return s.service.Send(ctx, s.to, s.body)
+	case calls:
+		m, err := s.service.Call(ctx, s.to, s.body)
+		if err != nil {
+			return err
+		}
+		m.Release()
+		return nil
+	}
+	if err := s.service.Send(ctx, s.to, s.body); err != nil {
+		return err
+	}
+	m, err := s.service.Receive(ctx)
+	if err != nil {
+		return err
+	}
+	m.Release()
+	return nil
+}
+
+func (s *services) received(ctx context.Context) (int, error) {
+	m, err := s.service.Call(ctx, s.to)
+	if err != nil {
+		return 0, err
+	}
+	defer m.Release()
+	return int(binary.LittleEndian.Uint64(m.Data)), nil
+}
+
+func (s *services) close() error {
+	s.cancel()
+	if s.endpoint == nil {
+		return nil
+	}
+	return s.endpoint.Close()
+}

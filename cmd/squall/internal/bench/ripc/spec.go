@@ -1,0 +1,86 @@
+package ripc
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/squall-go/squall/cmd/squall/internal/bench"
+	"github.com/squall-go/squall/internal/proc"
+)
+
+// system is what carries the messages.
+type system string
+
+const (
+	viaRIPC   system = "ripc"
+	viaSocket system = "socket" // a connection of package net
+	viaNetRPC system = "net/rpc"
+)
+
+// load is what is done with it.
+type load string
+
+const (
+	roundTrips load = "round trips" // a message there and one back, one at a time
+	oneWay     load = "one way"     // messages as fast as they are received
+	calls      load = "calls"       // requests with replies
+)
+
+// spec is one case.
+type spec struct {
+	System   system
+	Fabric   string // shm, tcp; of sockets unix, tcp
+	Load     load
+	Callers  int // goroutines that call
+	Size     int // bytes
+	Asleep   bool
+	Domain   string // of the services' names
+	Warmup   time.Duration
+	Duration time.Duration
+}
+
+// run is what came out of a case.
+type run struct {
+	Rate   float64 `json:"rate"`     // per second
+	Mean   float64 `json:"mean_us"`  // of one round trip or call
+	Allocs float64 `json:"allocs"`   // in the measuring process, for each
+	CPU    float64 `json:"cpu_busy"` // cores that the machine used
+}
+
+// measure starts the two processes and measures once.
+func (s spec) measure(ctx context.Context) (r run, err error) {
+	s.Domain = fmt.Sprintf("bench %d %d", time.Now().UnixNano(), s.Size)
+	f, err := bench.Start(ctx, bench.FleetConfig{Workload: Workload.Name, Count: 2, Config: func(int) any { return s }, Env: proc.Share(2)})
+	if err != nil {
+		return r, err
+	}
+	defer func() {
+		if closed := f.Close(); err == nil {
+			err = closed
+		}
+	}()
+	if _, err := bench.AskSome[any](f, f.Children()[1:], bench.Request{Op: opServe}, bench.AnswerWithin); err != nil {
+		return r, err
+	}
+	window := time.Now().Add(s.Warmup)
+	busy := proc.WatchMachine(f.Context(), window, window.Add(s.Duration))
+	runs, err := bench.AskSome[run](f, f.Children()[:1], bench.Request{Op: opMeasure}, s.Warmup+s.Duration+bench.AnswerWithin)
+	if err != nil {
+		return r, err
+	}
+	r = runs[0]
+	r.CPU = <-busy
+	return r, nil
+}
+
+func (s spec) name() string {
+	text := fmt.Sprintf("%s over %s, %s, %d B", s.System, s.Fabric, s.Load, s.Size)
+	if s.Load == calls {
+		text += fmt.Sprintf(", %d at a time", s.Callers)
+	}
+	if s.Asleep {
+		text += ", asleep"
+	}
+	return text
+}

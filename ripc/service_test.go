@@ -1,0 +1,410 @@
+package ripc
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/squall-go/squall/fabric"
+	"github.com/squall-go/squall/internal/testutil"
+	"github.com/squall-go/squall/ripc/internal/pair"
+)
+
+// fill sends to a service until there is no room, and returns how often.
+func fill(t *testing.T, s *Service, to *Remote, body []byte) (sent int) {
+	t.Helper()
+	for {
+		err := s.TrySend(to, body)
+		if errors.Is(err, ErrFull) {
+			return sent
+		}
+		must(t, err)
+		if sent++; sent > 1<<20 {
+			t.Fatal("there is always room")
+		}
+	}
+}
+
+// A service that does not receive leaves those beside it what they need, also between the same two processes (RP3, RP4).
+func TestAFloodedServiceHarmsNoOther(t *testing.T) {
+	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
+		ctx := testutil.Within(t)
+		there, here := open(Config{}), open(Config{})
+		var deaf []*Service
+		for k := range 5 {
+			deaf = append(deaf, register(t, there, ID(fmt.Sprint("deaf", k))))
+		}
+		lively, client := register(t, there, "lively"), register(t, here, "")
+		served, stop := context.WithCancel(ctx)
+		var serving sync.WaitGroup
+		serving.Go(func() { echo(served, lively) })
+		defer serving.Wait()
+		defer stop()
+		sent := make([]int, len(deaf))
+		for k := range deaf {
+			to := client.To(deaf[k].ID())
+			must(t, to.Connect(ctx))
+			sent[k] = fill(t, client, to, bytes.Repeat([]byte{byte(k)}, 100))
+			if sent[k] < 20 {
+				t.Errorf("%s took %d messages", deaf[k].ID(), sent[k])
+			}
+			for n := range 200 {
+				m, err := client.Call(ctx, client.To("lively"), fmt.Append(nil, n))
+				must(t, err)
+				m.Release()
+			}
+		}
+		if here.Peers() != 1 {
+			t.Errorf("%d connections", here.Peers())
+		}
+		for k, s := range deaf { // nothing was lost, nor changed where it was kept
+			for range sent[k] {
+				m, err := s.Receive(ctx)
+				must(t, err)
+				if !bytes.Equal(m.Data, bytes.Repeat([]byte{byte(k)}, 100)) {
+					t.Fatalf("%s received %x", s.ID(), m.Data)
+				}
+				m.Release()
+			}
+		}
+	})
+}
+
+// A sender that waits for room goes on when the receiver gives some back, and stops when its context ends.
+func TestASenderWaitsForRoom(t *testing.T) {
+	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
+		ctx := testutil.Within(t)
+		server, client := register(t, open(Config{}), "server"), register(t, open(Config{}), "")
+		to := client.To("server")
+		if err := client.TrySend(to, nil); !errors.Is(err, ErrNotConnected) {
+			t.Errorf("%v", err)
+		}
+		must(t, to.Connect(ctx))
+		body := make([]byte, 1000)
+		sent := fill(t, client, to, body)
+		short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
+		defer cancel()
+		if err := client.Send(short, to, body); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v", err)
+		}
+		var waiting sync.WaitGroup
+		for range 3 {
+			waiting.Go(func() {
+				if err := client.Send(ctx, to, body); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		for range sent + 3 {
+			m, err := server.Receive(ctx)
+			must(t, err)
+			m.Release()
+		}
+		waiting.Wait()
+		if m, ok := server.TryReceive(); ok {
+			t.Errorf("one more message: %d bytes", len(m.Data))
+		}
+	})
+}
+
+func TestAMessageThatIsTooLargeIsRefused(t *testing.T) {
+	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
+		ctx := testutil.Within(t)
+		server, client := register(t, open(Config{RingBytes: 8 << 10}), "server"), register(t, open(Config{RingBytes: 4 << 10}), "")
+		to := client.To("server")
+		must(t, to.Connect(ctx))
+		if to.MaxMessage() != pair.MaxMessage(4<<10) {
+			t.Errorf("the pair takes %d", to.MaxMessage())
+		}
+		large := make([]byte, to.MaxMessage()+1)
+		if err := client.Send(ctx, to, large[:5], large[5:]); !errors.Is(err, ErrTooLarge) {
+			t.Error(err)
+		}
+		if _, err := client.Call(ctx, to, large); !errors.Is(err, ErrTooLarge) {
+			t.Error(err)
+		}
+		must(t, client.Send(ctx, to, large[1:]))
+		m, err := server.Receive(ctx)
+		must(t, err)
+		if len(m.Data) != len(large)-1 {
+			t.Errorf("%d bytes", len(m.Data))
+		}
+		m.Release()
+	})
+}
+
+// The service sees the latest notice of each key at least, and the sender waits for nothing.
+func TestANoticeThatWasNotTakenIsReplaced(t *testing.T) {
+	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
+		ctx := testutil.Within(t)
+		server, client := register(t, open(Config{}), "server"), register(t, open(Config{}), "client")
+		const rounds, keys = 3000, 5
+		last := make(chan uint64, keys)
+		seen := map[uint64]uint64{}
+		server.OnNotify(func(from ID, key uint64, data []byte) {
+			value := binary.LittleEndian.Uint64(data)
+			if from != "client" || value < seen[key] {
+				t.Errorf("%s tells %d of key %d after %d", from, value, key, seen[key])
+			}
+			seen[key] = value
+			if value == rounds {
+				last <- key
+			}
+		})
+		for value := range uint64(rounds) {
+			for key := range uint64(keys) {
+				must(t, client.Notify(ctx, client.To("server"), key, binary.LittleEndian.AppendUint64(nil, value+1)))
+			}
+		}
+		for range keys {
+			select {
+			case <-last:
+			case <-ctx.Done():
+				t.Fatal("the latest notice of a key did not come")
+			}
+		}
+	})
+}
+
+// Who sends to a service that was closed learns what it did not receive, and then that there is none.
+func TestTheSenderLearnsThatAServiceWasClosed(t *testing.T) {
+	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
+		ctx := testutil.Within(t)
+		there := open(Config{})
+		server, client := register(t, there, "server"), register(t, open(Config{}), "")
+		to := client.To("server")
+		const sent, received = 9, 4
+		for range sent {
+			must(t, client.Send(ctx, to, []byte("x")))
+		}
+		var calling sync.WaitGroup
+		calling.Go(func() {
+			if _, err := client.Call(ctx, to); !errors.Is(err, ErrRefused) && !errors.Is(err, ErrPeerGone) {
+				t.Errorf("a call was answered with %v", err)
+			}
+		})
+		for range received {
+			m, err := server.Receive(ctx)
+			must(t, err)
+			m.Release()
+		}
+		must(t, server.Close())
+		calling.Wait()
+		if _, err := server.Receive(ctx); !errors.Is(err, ErrClosed) {
+			t.Error(err)
+		}
+		var err error
+		for err == nil && ctx.Err() == nil {
+			err = client.Send(ctx, to, []byte("y"))
+		}
+		gone, ok := errors.AsType[*GoneError](err)
+		if !ok || gone.Unreceived < sent-received {
+			t.Fatalf("%v", err)
+		}
+		if err := client.Send(ctx, to, []byte("z")); !errors.Is(err, ErrNoService) {
+			t.Errorf("%v", err)
+		}
+		again := register(t, there, "server") // a service may come back where it was
+		must(t, client.Send(ctx, to, []byte("again")))
+		m, err := again.Receive(ctx)
+		must(t, err)
+		if string(m.Data) != "again" {
+			t.Errorf("%q", m.Data)
+		}
+	})
+}
+
+// Messages whose endpoint ended are received all the same, and can be kept and released afterwards.
+func TestWhatWasSentIsReceivedAfterTheSenderClosed(t *testing.T) {
+	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
+		ctx := testutil.Within(t)
+		server := register(t, open(Config{}), "server")
+		there := open(Config{})
+		client := register(t, there, "")
+		for k := range 50 {
+			must(t, client.Send(ctx, client.To("server"), bytes.Repeat([]byte{byte(k)}, 50)))
+		}
+		must(t, there.Close())
+		var kept []Message
+		for range 50 {
+			m, err := server.Receive(ctx)
+			must(t, err)
+			kept = append(kept, m)
+		}
+		for k := range kept {
+			if !bytes.Equal(kept[k].Data, bytes.Repeat([]byte{byte(k)}, 50)) {
+				t.Errorf("message %d is %x", k, kept[k].Data)
+			}
+			kept[k].Release()
+		}
+	})
+}
+
+func TestClosingEndsWhatWaits(t *testing.T) {
+	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
+		ctx := testutil.Within(t)
+		there, here := open(Config{}), open(Config{})
+		server, client := register(t, there, "server"), register(t, here, "")
+		must(t, client.To("server").Connect(ctx))
+		var waiting sync.WaitGroup
+		for _, wait := range []func() error{
+			func() error { _, err := client.Receive(ctx); return err },
+			func() error { _, err := client.Call(ctx, client.To("server")); return err },
+			func() error { return client.Serve(ctx, func(context.Context, *Message) {}) },
+		} {
+			waiting.Go(func() {
+				if err := wait(); !errors.Is(err, ErrClosed) {
+					t.Errorf("%v", err)
+				}
+			})
+		}
+		m, err := server.Receive(ctx) // the call is under way
+		must(t, err)
+		must(t, here.Close())
+		waiting.Wait()
+		must(t, m.Reply()) // to nobody
+		m.Release()
+		if _, err := here.Register(ctx, "late"); !errors.Is(err, ErrClosed) {
+			t.Error(err)
+		}
+	})
+}
+
+func TestANameBelongsToTheProcessThatTookItFirst(t *testing.T) {
+	ctx := testutil.Within(t)
+	first, second := open(t, Config{Transport: SHM}), open(t, Config{Transport: SHM})
+	s := register(t, first, "name")
+	if _, err := second.Register(ctx, "name"); !errors.Is(err, ErrRefused) {
+		t.Error(err)
+	}
+	if _, err := first.Register(ctx, "name"); err == nil {
+		t.Error("registered twice")
+	}
+	must(t, s.Close())
+	register(t, second, "name")
+}
+
+func TestAServiceThatIsNowhere(t *testing.T) {
+	ctx := testutil.Within(t)
+	client := register(t, open(t, Config{Transport: SHM}), "")
+	if err := client.Send(ctx, client.To("nobody")); !errors.Is(err, ErrNoService) {
+		t.Error(err)
+	}
+	listed := register(t, open(t, Config{Transport: SHM, Resolver: Static{"there": {Host: "another", Addr: ""}}}), "")
+	if err := listed.Send(ctx, listed.To("there")); !errors.Is(err, ErrUnreachable) {
+		t.Error(err)
+	}
+	if err := listed.Send(ctx, listed.To("elsewhere")); !errors.Is(err, ErrNoService) {
+		t.Error(err)
+	}
+}
+
+// A process without the secret is turned away before it is believed anything.
+func TestAProcessWithoutTheSecretIsTurnedAway(t *testing.T) {
+	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
+		ctx := testutil.Within(t)
+		rejected := make(chan error, 8)
+		there := open(Config{Secret: []byte("a"), OnReject: func(err error) { rejected <- err }})
+		register(t, there, "server")
+		stranger := register(t, open(Config{Secret: []byte("b")}), "")
+		if err := stranger.Send(ctx, stranger.To("server")); err == nil {
+			t.Error("a stranger connected")
+		}
+		select {
+		case err := <-rejected:
+			if !strings.Contains(err.Error(), "secret") {
+				t.Error(err)
+			}
+		case <-ctx.Done():
+			t.Error("nobody was told")
+		}
+		if there.Peers() != 0 {
+			t.Errorf("%d peers", there.Peers())
+		}
+		friend := register(t, open(Config{Secret: []byte("a")}), "")
+		must(t, friend.Send(ctx, friend.To("server")))
+	})
+}
+
+// No more processes are connected than is allowed, and a stranger on the port takes no place.
+func TestThePeersAreLimited(t *testing.T) {
+	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
+		ctx := testutil.Within(t)
+		there := open(Config{MaxPeers: 2})
+		register(t, there, "server")
+		if there.Addr() != "" {
+			conn, err := net.Dial("tcp", there.Addr())
+			must(t, err)
+			defer conn.Close()
+		}
+		for k := range 3 {
+			client := register(t, open(Config{}), "")
+			if err := client.Send(ctx, client.To("server")); (err != nil) != (k == 2) {
+				t.Errorf("client %d: %v", k, err)
+			}
+		}
+	})
+}
+
+// A process that breaks the protocol loses its connection, and nobody else anything (RP5, RP6).
+func TestAPeerThatBreaksTheProtocolIsCutOff(t *testing.T) {
+	ctx := testutil.Within(t)
+	there := open(t, Config{Transport: SHM})
+	server := register(t, there, "server")
+	served, stop := context.WithCancel(ctx)
+	var serving sync.WaitGroup
+	serving.Go(func() { echo(served, server) })
+	defer serving.Wait()
+	defer stop()
+	good := register(t, open(t, Config{Transport: SHM}), "")
+	for k, harm := range []func(own []byte, tx *pair.Sender){
+		func(own []byte, _ *pair.Sender) { *fabric.Word(own, pair.SentLine) = 1 << 40 },
+		func(own []byte, _ *pair.Sender) { *fabric.Word(own, pair.SentLine) += 16 }, // a frame that was not written
+		func(_ []byte, tx *pair.Sender) { tx.Put(pair.Message, 40, 0, nil) },        // on a channel that is not open
+		func(_ []byte, tx *pair.Sender) { tx.Put(pair.Open, 5, 0, [][]byte{[]byte("{")}) },
+		func(_ []byte, tx *pair.Sender) { tx.Put(pair.Opened, 9, 0, nil) },
+	} {
+		evil := open(t, Config{Transport: SHM})
+		client := register(t, evil, "")
+		must(t, client.To("server").Connect(ctx))
+		p := client.To("server").route.Load().peer
+		for b := range p.own[pair.ControlBytes:] {
+			p.own[pair.ControlBytes+b] = 0xff
+		}
+		p.mu.Lock()
+		harm(p.own, p.tx)
+		p.link.PushLine(pair.SentLine)
+		p.link.Flush()
+		p.mu.Unlock()
+		for ended := false; !ended; pause() {
+			if ctx.Err() != nil {
+				t.Fatalf("harm %d: the connection stands", k)
+			}
+			evil.lock()
+			ended = p.ended
+			evil.unlock()
+		}
+	}
+	m, err := good.Call(ctx, good.To("server"), []byte("still there?"))
+	must(t, err)
+	if string(m.Data) != "still there?" {
+		t.Errorf("%q", m.Data)
+	}
+	m.Release()
+}
+
+func TestAllFaultsOfAConfigurationAreToldAtOnce(t *testing.T) {
+	_, err := Open(t.Context(), Config{RingBytes: 5000, MaxPeers: -1, Transport: TCP})
+	for _, name := range []string{"RingBytes", "MaxPeers", "Addr"} {
+		if err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("nothing about %s: %v", name, err)
+		}
+	}
+}
