@@ -107,13 +107,16 @@ const reportLines = 120
 
 // Report says all about a failed run: the violation, the plan, the end of its trace, and how to see it again. It plays the plan
 // once more for the trace.
-func Report(p *Plan, o Options, err error) string {
+func Report(p *Plan, o Options, err error) string { return ReportOf(p, o, err, Replay(p)) }
+
+// ReportOf is a Report with the command that plays the plan again.
+func ReportOf(p *Plan, o Options, err error, replay string) string {
 	var out bytes.Buffer
 	o.Trace = &out
 	again := Run(p, o)
 	lines := strings.Split(strings.TrimRight(out.String(), "\n"), "\n")
 	lines = lines[max(0, len(lines)-reportLines):]
-	text := fmt.Sprintf("%v\n\n%v\nreplay: %s\n\n%s\n", err, p, Replay(p), strings.Join(lines, "\n"))
+	text := fmt.Sprintf("%v\n\n%v\nreplay: %s\n\n%s\n", err, p, replay, strings.Join(lines, "\n"))
 	if again.Err == nil || again.Err.Error() != err.Error() && !strings.Contains(err.Error(), "panic") {
 		text += fmt.Sprintf("The replay ended otherwise: %v\n", again.Err)
 	}
@@ -123,9 +126,15 @@ func Report(p *Plan, o Options, err error) string {
 // Replay is the command that plays a plan once more with its trace. It takes the same build: with the tag mutants rows change between
 // the loads of a step.
 func Replay(p *Plan) string {
-	tags := ""
+	return fmt.Sprintf("%s --seed %d%s --trace", command(), p.Seed, p.Limits.Flags())
+}
+
+// ReplayFile is the command that plays the plan in a file.
+func ReplayFile(name string) string { return fmt.Sprintf("%s --plan %s --trace", command(), name) }
+
+func command() string {
 	if sst.Hooked {
-		tags = "-tags mutants "
+		return "go run -tags mutants ./cmd/squall sim"
 	}
-	return fmt.Sprintf("go run %s./cmd/squall sim --seed %d%s --trace", tags, p.Seed, p.Limits.Flags())
+	return "go run ./cmd/squall sim"
 }

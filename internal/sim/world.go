@@ -27,7 +27,8 @@ type Options struct {
 
 // Result is the verdict on a run.
 type Result struct {
-	Err        error // nil, or the first violation
+	Err        error  // nil, or the first violation
+	Checker    string // that found it; empty: none of them did, but the run itself
 	Hash       uint64
 	Probes     Probes
 	Time       time.Duration // virtual
@@ -176,6 +177,9 @@ func (w *world) panicked(crash any) {
 // judge notes what a checker found, if anybody listens to it.
 func (w *world) judge(checker string, err error) {
 	if err != nil && (w.only == "" || w.only == checker) {
+		if w.result.Err == nil {
+			w.result.Checker = checker
+		}
 		w.fail(err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -16,6 +17,9 @@ import (
 
 // usualSeeds is a campaign of some seconds.
 const usualSeeds = 1000
+
+// shrinkTime is for how long a campaign makes the plan that failed smaller.
+const shrinkTime = time.Minute
 
 // maxNodes and maxMessages bound what one run may take.
 const (
@@ -34,9 +38,14 @@ type options struct {
 	jobs     int
 	json     bool
 	coverage bool
+	shrink   bool
+	plan     string
+	save     string
 
 	first, count uint64
 	single       bool
+	drawn        *sim.Plan // that of --plan; nil: plans are drawn from seeds
+	patience     time.Duration
 	limits       sim.Limits
 	play         sim.Options // how plans are run; tests break something here
 }
@@ -52,12 +61,17 @@ goes wrong. Then it steps real members through it in virtual time, and checks ev
 event by event, as long as the code is the same.
 
 The first violation ends it, with exit status 1: the seed, what is violated, the commit, the command that plays the seed again, and the
-last part of its trace. In a trace a node has a column and an event a line, so that a view change is a shape on the screen.`,
+last part of its trace. In a trace a node has a column and an event a line, so that a view change is a shape on the screen.
+
+A failing plan is made smaller, as long as it fails in the same way: it loses faults, members, subgroups, messages and features. The plan that
+is left is kept in a file, which --plan plays. A campaign does so for a minute, --seed and --plan with --shrink as long as it takes.`,
 		Example: `  squall sim                                         # seeds 1 to 1000
   squall sim --seeds 100000 --coverage               # many, and which rare branches they took
   squall sim --seeds 5000-6000 --faults crash,leave  # only members that end, in one way or the other
   squall sim --seeds 2000 --nodes 4 --faults partition
   squall sim --seed 4711 --trace | less -S           # everything that happens in one run
+  squall sim --seed 4711 --shrink --save small.json  # the smallest plan that fails as this seed does
+  squall sim --plan small.json --trace | less -S     # what happens in it
   squall sim --seeds 20000 --json | jq .seeds_per_second`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -68,7 +82,10 @@ last part of its trace. In a trace a node has a column and an event a line, so t
 		},
 	}
 	o.declare(cmd.Flags())
-	cmd.MarkFlagsMutuallyExclusive("seed", "seeds")
+	cmd.MarkFlagsMutuallyExclusive("seed", "seeds", "plan")
+	for _, limit := range []string{"nodes", "messages", "faults"} {
+		cmd.MarkFlagsMutuallyExclusive("plan", limit)
+	}
 	cmd.RegisterFlagCompletionFunc("faults", completeFaults)
 	for _, number := range []string{"seeds", "seed", "nodes", "messages", "jobs"} {
 		cmd.RegisterFlagCompletionFunc(number, cobra.NoFileCompletions)
@@ -87,6 +104,9 @@ func (o *options) declare(f *pflag.FlagSet) {
 	f.IntVar(&o.jobs, "jobs", 0, "`seeds` played at the same time (default: one for each core)")
 	f.BoolVar(&o.json, "json", false, "print the result as one JSON object")
 	f.BoolVar(&o.coverage, "coverage", false, "print how often each rare branch was taken")
+	f.BoolVar(&o.shrink, "shrink", true, "make a plan that fails smaller (default with --seed and --plan: off)")
+	f.StringVar(&o.plan, "plan", "", "play the plan in this `file`")
+	f.StringVar(&o.save, "save", "", "`file` for the plan that is left (default: one in the directory for temporary files)")
 }
 
 // completeFaults completes the last name of a list.
@@ -115,7 +135,16 @@ const none = "none"
 func (o *options) complete(f *pflag.FlagSet) error {
 	var errs []error
 	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	o.single = f.Changed("seed")
+	o.single = f.Changed("seed") || o.plan != ""
+	o.patience = shrinkTime
+	if o.single {
+		o.shrink, o.patience = o.shrink && f.Changed("shrink"), 0
+	}
+	if o.plan != "" {
+		if err := o.readPlan(); err != nil {
+			errs = append(errs, fmt.Errorf("--plan: %w", err))
+		}
+	}
 	if o.first, o.count = o.seed, 1; !o.single {
 		var err error
 		if o.first, o.count, err = parseSeeds(o.seeds); err != nil {
@@ -132,7 +161,7 @@ func (o *options) complete(f *pflag.FlagSet) error {
 		fault("--jobs %d: use 1 or more, or leave it out for one for each of the %d cores", o.jobs, runtime.GOMAXPROCS(0))
 	}
 	if o.trace && !o.single {
-		fault("--trace: shows one run; say which one with --seed")
+		fault("--trace: shows one run; say which one with --seed or --plan")
 	}
 	if o.trace && o.json {
 		fault("--trace, --json: use one of them; the trace is for people")

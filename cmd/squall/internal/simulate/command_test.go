@@ -70,6 +70,10 @@ func TestFlagsBecomeSeedsAndLimits(t *testing.T) {
 }
 
 func TestTheExamplesOfTheHelpAreGood(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := new(options).write("small.json", sim.Draw(1, sim.Limits{}), errors.New("it fails")); err != nil {
+		t.Fatal(err)
+	}
 	for line := range strings.Lines(NewCommand().Example) {
 		line, _, _ = strings.Cut(line, "#")
 		line, _, _ = strings.Cut(line, "|")
@@ -90,7 +94,9 @@ func TestMistakesAreExplained(t *testing.T) {
 			"--nodes 0: use 1 to 16", "--messages -1: use 1 to", "--jobs 0: use 1 or more", `--faults: "flood" is no kind of fault: use crash, power-off, `,
 		},
 		"--faults none,crash": {"none goes with nothing else"},
-		"--seed 1 --seeds 5":  {"[seed seeds]"},
+		"--seed 1 --seeds 5":  {"[seed seeds plan]"},
+		"--plan x --nodes 5":  {"[nodes plan]"},
+		"--plan missing.json": {"--plan: open missing.json"},
 	} {
 		_, err := execute(t, line)
 		if err == nil {
@@ -148,7 +154,36 @@ func broken(t *testing.T, line string) *options {
 	return o
 }
 
+// A seed that fails is shrunk to a small plan in a file, which fails in the same way, and can be traced.
+func TestAFailingSeedIsShrunkToAPlanInAFile(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	o, out, errs := broken(t, "--seeds 1000 --nodes 3 --json"), bytes.Buffer{}, bytes.Buffer{}
+	if err := o.run(t.Context(), &out, &errs); err == nil {
+		t.Fatal("nothing failed")
+	}
+	var r Result
+	if err := json.Unmarshal(out.Bytes(), &r); err != nil || r.Failed == nil || r.Failed.Shrunk == nil {
+		t.Fatalf("%v\n%s", err, &out)
+	}
+	s := r.Failed.Shrunk
+	if !strings.Contains(s.Replay, "--plan "+s.File+" --trace") || len(s.Plan.Faults) > 0 || s.Tried == 0 || !strings.Contains(errs.String(), "shrinking 3 founders") {
+		t.Errorf("%s\n%s", &out, &errs)
+	}
+	for flags, part := range map[string]string{"--trace": "        time │ node ", "": "replay: go run ./cmd/squall sim --plan " + s.File, "--shrink --save " + s.File: "shrunk to "} {
+		o, out := broken(t, "--plan "+s.File+" "+flags), bytes.Buffer{}
+		first, _, _ := strings.Cut(s.Error, "\n")
+		if err := o.run(t.Context(), &out, io.Discard); err == nil || !strings.HasSuffix(err.Error(), first) || !strings.Contains(out.String(), part) {
+			t.Errorf("%s: the plan of the file ends with %v, not %s\n%s", flags, err, first, &out)
+		}
+	}
+	o, out = broken(t, fmt.Sprintf("--seed %d --nodes 3", r.Failed.Seed)), bytes.Buffer{}
+	if err := o.run(t.Context(), &out, io.Discard); err == nil || strings.Contains(out.String(), "shrunk to") {
+		t.Errorf("%v: one seed is shrunk only if that is asked for\n%s", err, &out)
+	}
+}
+
 func TestAFailureSaysAllThatIsNeededToLookIntoIt(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
 	o := broken(t, "--seeds 1000 --nodes 3")
 	var out bytes.Buffer
 	err := o.run(t.Context(), &out, io.Discard)

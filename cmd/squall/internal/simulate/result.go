@@ -29,13 +29,25 @@ type Result struct {
 
 // Failure is the failed run with the lowest seed.
 type Failure struct {
-	Seed   uint64 `json:"seed"`
-	Error  string `json:"error"`
-	Replay string `json:"replay"`
-	Report string `json:"report,omitempty"` // the violation, the plan and the end of the trace
+	Seed   uint64  `json:"seed"`
+	Error  string  `json:"error"`
+	Replay string  `json:"replay"`
+	Report string  `json:"report,omitempty"` // the violation, the plan and the end of the trace
+	Shrunk *Shrunk `json:"shrunk,omitempty"`
 }
 
-func (o *options) result(c *sim.Campaign, took time.Duration) Result {
+// Shrunk is the smallest plan that was found to fail as the failed one does.
+type Shrunk struct {
+	Plan   *sim.Plan `json:"plan"`
+	File   string    `json:"file"`
+	Error  string    `json:"error"`
+	Replay string    `json:"replay"`
+	Tried  int       `json:"tried"` // plans
+
+	err error
+}
+
+func (o *options) result(c *sim.Campaign, took time.Duration, small *Shrunk) Result {
 	r := Result{
 		First: o.first, Seeds: c.Seeds, Seconds: took.Seconds(), SeedsPerSecond: float64(c.Seeds) / max(took.Seconds(), 1e-9),
 		Deliveries: c.Deliveries, Views: c.Views, Steps: c.Steps, SlowestOfBound: c.Slowest, Commit: commit(),
@@ -48,9 +60,15 @@ func (o *options) result(c *sim.Campaign, took time.Duration) Result {
 		}
 	}
 	if p := c.Failed; p != nil {
-		r.Failed = &Failure{Seed: p.Seed, Error: c.Err.Error(), Replay: sim.Replay(p)}
-		if !o.trace { // it stands above already
-			r.Failed.Report = sim.Report(p, o.play, c.Err)
+		r.Failed = &Failure{Seed: p.Seed, Error: c.Err.Error(), Replay: sim.Replay(p), Shrunk: small}
+		if o.drawn != nil {
+			r.Failed.Replay = sim.ReplayFile(o.plan)
+		}
+		switch {
+		case small != nil:
+			r.Failed.Report = sim.ReportOf(small.Plan, o.play, small.err, small.Replay)
+		case !o.trace: // it stands above already
+			r.Failed.Report = sim.ReportOf(p, o.play, c.Err, r.Failed.Replay)
 		}
 	}
 	return r
@@ -69,8 +87,11 @@ func (r Result) text() string {
 	var b strings.Builder
 	if f := r.Failed; f != nil {
 		fmt.Fprintf(&b, "seed %d failed at commit %s\n", f.Seed, r.Commit)
-		if f.Report == "" {
+		if f.Report == "" || f.Shrunk != nil {
 			fmt.Fprintf(&b, "%s\nreplay: %s\n", f.Error, f.Replay)
+		}
+		if s := f.Shrunk; s != nil {
+			fmt.Fprintf(&b, "\nshrunk to %s, in %d tries; %s has this plan\n", s.Plan.Size(), s.Tried, s.File)
 		}
 		fmt.Fprintf(&b, "%s\n", f.Report)
 	}

@@ -20,10 +20,18 @@ func (o *options) run(ctx context.Context, out, errs io.Writer) error {
 	}
 	bar := show.NewProgress(show.ProgressConfig{To: errs, What: "simulating", Total: int64(o.count), Unit: "seeds"})
 	c := sim.Campaign{First: o.first, Count: o.count, Limits: o.limits, Options: o.play, Workers: o.jobs, Stop: ctx.Done(), Progress: func(c *sim.Campaign) { bar.Set(int64(c.Seeds)) }}
+	if o.drawn != nil {
+		c.Draw = func(uint64) *sim.Plan { return o.drawn }
+	}
 	start := time.Now()
 	c.Run()
-	r := o.result(&c, time.Since(start))
+	took := time.Since(start)
 	bar.End()
+	small, err := o.shrunk(ctx, &c, errs)
+	if err != nil {
+		return err
+	}
+	r := o.result(&c, took, small)
 	if err := r.write(out, o); err != nil {
 		return err
 	}
@@ -35,14 +43,17 @@ func (o *options) run(ctx context.Context, out, errs io.Writer) error {
 
 // show plays one seed, and prints its plan and everything that happens.
 func (o *options) show(out io.Writer) error {
-	p := sim.Draw(o.first, o.limits)
+	p := o.drawn
+	if p == nil {
+		p = sim.Draw(o.first, o.limits)
+	}
 	w := bufio.NewWriter(out)
 	fmt.Fprintf(w, "%v\n", p)
 	start := time.Now()
 	play := o.play
 	play.Trace = w
 	run := sim.Run(p, play)
-	r := o.result(&sim.Campaign{Tally: single(p, run)}, time.Since(start))
+	r := o.result(&sim.Campaign{Tally: single(p, run)}, time.Since(start), nil)
 	fmt.Fprintln(w)
 	if err := r.write(w, o); err != nil {
 		return err
