@@ -56,7 +56,8 @@ var coreFlaws = map[mutant.Name]string{
 
 // corePlans are for mutants that show in one kind of run only, which is too rare among all.
 var corePlans = map[mutant.Name]func(uint64) *Plan{
-	mutant.RestartAlone: darkPlan,
+	mutant.RestartAlone:  darkPlan,
+	mutant.PartialSource: movingPlan,
 	mutant.NoAdoption: func(seed uint64) *Plan {
 		yes := true
 		p, d := Draw(seed, Limits{Nodes: 3 + int(seed%3), Faults: &yes}), newDice(seed)
