@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/internal/samehost"
 	"github.com/squall-go/squall/rdmc/internal/relay"
 	"github.com/squall-go/squall/rdmc/internal/shared"
 )
@@ -242,7 +243,7 @@ type sight struct {
 // probe finds out whether this node sees a peer that says that it is on a host, and has a socket.
 func (n *Node) probe(host, owner string) (string, error) {
 	switch {
-	case n.space.Name() == "" || host != shared.Host() || owner == "":
+	case n.space.Name() == "" || host != samehost.Host() || owner == "":
 		return "", nil
 	case len(owner) > maxSessionBytes:
 		return "", fmt.Errorf("%w: a socket with a name of %d bytes", relay.ErrMalformed, len(owner))
@@ -269,7 +270,7 @@ func (n *Node) share() {
 	}
 	n.space, n.views = shared.NewSpace(reject), shared.NewViews()
 	if self := &n.cfg.Self; self.Host == "" {
-		self.Host = shared.Host()
+		self.Host = samehost.Host()
 	}
 	if self := &n.cfg.Self; self.Shm == "" {
 		self.Shm = n.space.Name()
@@ -281,5 +282,5 @@ func (n *Node) view() view {
 	if n.space.Name() == "" {
 		return view{}
 	}
-	return view{Host: shared.Host(), Shm: n.space.Name()}
+	return view{Host: samehost.Host(), Shm: n.space.Name()}
 }

@@ -4,10 +4,7 @@ package shm
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -19,7 +16,7 @@ import (
 
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/fabric/port"
-	"github.com/squall-go/squall/internal/descriptors"
+	"github.com/squall-go/squall/internal/samehost"
 	"github.com/squall-go/squall/internal/wire"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/trust"
@@ -36,17 +33,7 @@ const (
 
 // Host is equal for processes that reach each other's sockets and memory: same boot, same network namespace, same user.
 // It is empty if that cannot be found out.
-func Host() string {
-	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil || len(boot) < 36 {
-		return ""
-	}
-	ns, err := os.Readlink("/proc/self/ns/net")
-	if err != nil {
-		return ""
-	}
-	return fmt.Sprintf("%s/%s/%d", boot[:36], ns, os.Getuid())
-}
+func Host() string { return samehost.Host() }
 
 // Connector makes links: it dials peers of lower rank and takes the calls of those of higher rank.
 type Connector struct {
@@ -65,17 +52,16 @@ func NewConnector(reject func(port.Rejection)) (*Connector, error) {
 
 // newConnector serves the processes of one user.
 func newConnector(reject func(port.Rejection), user int, patience time.Duration) (*Connector, error) {
-	var id [16]byte
-	rand.Read(id[:])
-	name := "squall-" + hex.EncodeToString(id[:])
-	l, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: "@" + name, Net: "unixpacket"})
+	l, name, err := samehost.Listen("squall-")
 	if err != nil {
-		return nil, fmt.Errorf("abstract unix socket @%s: %w", name, err)
+		return nil, err
 	}
 	c := &Connector{name: name, user: user, listener: l, accepted: fabric.AcceptQueue{Timeout: patience, MaxPending: seats}}
-	c.accepted.Reject = func(conn net.Conn, err error) { reject(port.RejectedRows(process(conn.(syscall.Conn)), err)) }
-	c.done.Add(1)
-	go c.listen(reject)
+	c.accepted.Reject = func(conn net.Conn, err error) {
+		process, _ := samehost.Peer(conn.(syscall.Conn), user)
+		reject(port.RejectedRows(process, err))
+	}
+	c.done.Go(func() { c.listen(reject) })
 	return c, nil
 }
 
@@ -91,24 +77,17 @@ func (c *Connector) Close() error {
 }
 
 func (c *Connector) listen(reject func(port.Rejection)) {
-	defer c.done.Done()
-	for {
-		conn, err := c.listener.AcceptUnix()
-		switch {
-		case errors.Is(err, net.ErrClosed):
-			return
-		case descriptors.IsLack(err) && descriptors.Give():
-		case err != nil:
-			time.Sleep(10 * time.Millisecond)
-		case !runsAs(conn, c.user):
-			r := port.Rejection{Remote: process(conn), Kind: port.KindRows, Reason: port.OtherUser}
-			r.Err = fmt.Errorf("%w: shared memory is for user %d only", fabric.ErrRefused, c.user)
-			reject(r)
-			conn.Close()
-		default:
+	samehost.Accept(c.listener, func(conn *net.UnixConn) {
+		process, ours := samehost.Peer(conn, c.user)
+		if ours {
 			c.done.Go(func() { c.accept(conn) })
+			return
 		}
-	}
+		r := port.Rejection{Remote: process, Kind: port.KindRows, Reason: port.OtherUser}
+		r.Err = fmt.Errorf("%w: shared memory is for user %d only", fabric.ErrRefused, c.user)
+		reject(r)
+		conn.Close()
+	})
 }
 
 // accept seats a caller until its view is opened here.
@@ -134,14 +113,11 @@ func (c *Connector) Dial(ctx context.Context, spec *fabric.Spec, to order.Rank, 
 }
 
 func (c *Connector) dial(ctx context.Context, spec *fabric.Spec, to order.Rank, row int) (*Link, error) {
-	conn, err := descriptors.Retry(func() (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "unixpacket", "@"+spec.Peers[to].Shm)
-	})
+	u, err := samehost.Dial(ctx, spec.Peers[to].Shm)
 	if err != nil {
 		return nil, fabric.HungUp(err)
 	}
-	u := conn.(*net.UnixConn)
-	if !runsAs(u, c.user) {
+	if _, ours := samehost.Peer(u, c.user); !ours {
 		u.Close()
 		return nil, fmt.Errorf("%w: it runs as another user", fabric.ErrRefused)
 	}
@@ -155,7 +131,7 @@ func (c *Connector) dial(ctx context.Context, spec *fabric.Spec, to order.Rank, 
 		l, err = link(u, fds, spec, to)
 	}
 	if err != nil {
-		closeAll(fds)
+		samehost.Close(fds)
 		u.Close()
 	}
 	return l, err
@@ -254,7 +230,7 @@ func finish(conn *net.UnixConn, spec *fabric.Spec, from order.Rank) (*Link, erro
 		l, err = link(conn, fds, spec, from)
 	}
 	if err != nil {
-		closeAll(fds)
+		samehost.Close(fds)
 	}
 	return l, err
 }
@@ -263,33 +239,6 @@ func finish(conn *net.UnixConn, spec *fabric.Spec, from order.Rank) (*Link, erro
 func link(conn *net.UnixConn, fds []int, spec *fabric.Spec, peer order.Rank) (*Link, error) {
 	conn.SetDeadline(time.Time{})
 	return NewLink(conn, fds[0], spec.Peers[peer].Shape.RowBytes, spec.Parker)
-}
-
-// peer is the process at the other end, as the kernel knows it.
-func peer(conn syscall.Conn) (cred *unix.Ucred, err error) {
-	raw, err := conn.SyscallConn()
-	if err != nil {
-		return nil, err
-	}
-	if failed := raw.Control(func(fd uintptr) { cred, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); failed != nil {
-		return nil, failed
-	}
-	return cred, err
-}
-
-// runsAs reports whether the process at the other end is a user's.
-func runsAs(conn syscall.Conn, user int) bool {
-	cred, err := peer(conn)
-	return err == nil && int(cred.Uid) == user
-}
-
-// process names the process at the other end.
-func process(conn syscall.Conn) string {
-	cred, err := peer(conn)
-	if err != nil {
-		return "an unknown process of this host"
-	}
-	return fmt.Sprintf("process %d (user %d)", cred.Pid, cred.Uid)
 }
 
 // send writes one packet: a JSON message and descriptors.
@@ -308,25 +257,12 @@ func send(conn *net.UnixConn, v any, fds ...int) error {
 
 // receive reads one packet. The descriptors are the caller's to close, whatever the error.
 func receive(conn *net.UnixConn, v any) (fds []int, err error) {
-	descriptors.Spare(maxDescriptors) // those that find no place here would be cut off
-	b, oob := make([]byte, messageBytes), make([]byte, unix.CmsgSpace(4*maxDescriptors))
-	n, m, flags, _, err := conn.ReadMsgUnix(b, oob)
+	b := make([]byte, messageBytes)
+	n, fds, cut, err := samehost.Receive(conn, b, maxDescriptors)
 	if err != nil {
-		return nil, err
+		return fds, err
 	}
-	messages, err := unix.ParseSocketControlMessage(oob[:m])
-	if err != nil {
-		return nil, err
-	}
-	for _, msg := range messages {
-		if got, err := unix.ParseUnixRights(&msg); err == nil {
-			fds = append(fds, got...)
-		}
-	}
-	for _, fd := range fds {
-		unix.CloseOnExec(fd)
-	}
-	if flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0 {
+	if cut {
 		return fds, fmt.Errorf("%w: message of more than %d bytes", fabric.ErrViolation, messageBytes)
 	}
 	if n == 0 {
@@ -344,12 +280,6 @@ func hear(conn *net.UnixConn, v any) error {
 	if err == nil && len(fds) > 0 {
 		err = fmt.Errorf("%w: %d descriptors in its greeting", fabric.ErrViolation, len(fds))
 	}
-	closeAll(fds)
+	samehost.Close(fds)
 	return err
-}
-
-func closeAll(fds []int) {
-	for _, fd := range fds {
-		unix.Close(fd)
-	}
 }

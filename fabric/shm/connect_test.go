@@ -17,6 +17,7 @@ import (
 
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/internal/samehost"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/trust"
 	"golang.org/x/sys/unix"
@@ -184,7 +185,7 @@ func TestEveryGreetingThatIsTurnedAwayIsReportedOnce(t *testing.T) {
 			if c.then >= 0 {
 				var w fabric.Welcome
 				fds, err := receive(conn, &w)
-				closeAll(fds)
+				samehost.Close(fds)
 				if err != nil || len(fds) != 1 || w.Refused != "" {
 					t.Fatalf("%d descriptors, %+v, %v", len(fds), w, err)
 				}
@@ -286,7 +287,7 @@ func TestOnlyThePeerItselfGetsTheDescriptors(t *testing.T) {
 			send(conn, w, 0)
 			more, _ := receive(conn, &handover{})
 			got <- len(fds) + len(more)
-			closeAll(append(fds, more...))
+			samehost.Close(append(fds, more...))
 			conn.Close()
 		}
 	}()

@@ -12,7 +12,7 @@ import (
 var layers = [][]string{
 	{"internal/background", "internal/child", "internal/descriptors", "internal/goroutine", "internal/invariants", "internal/lint", "internal/mapped", "internal/mutant",
 		"internal/progress", "internal/testlab/faultfs", "internal/testlab/netlab", "internal/testutil", "trust"},
-	{"internal/proc", "internal/wire", "order"},
+	{"internal/proc", "internal/samehost", "internal/wire", "order"},
 	{"fabric", "nullsend", "rdmc/internal/shared", "rdmc/schedule"},
 	{"fabric/port", "internal/journal", "internal/linkmodel", "predicates", "rdmc/internal/relay"},
 	{"fabric/shm", "fabric/tcp", "internal/fabrictest", "internal/simnet"},

@@ -2,8 +2,6 @@ package shared
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -13,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/squall-go/squall/internal/descriptors"
+	"github.com/squall-go/squall/internal/samehost"
 	"golang.org/x/sys/unix"
 )
 
@@ -59,15 +57,12 @@ type desk struct {
 
 // newDesk serves the processes of one user.
 func newDesk(s *Space, user int, reject func(remote string, err error)) (*desk, error) {
-	var id ID
-	rand.Read(id[:])
-	d := &desk{space: s, socket: namePrefix + hex.EncodeToString(id[:]), user: user, patience: conversationTime, reject: reject}
-	var err error
-	d.listener, err = net.ListenUnix("unixpacket", &net.UnixAddr{Name: "@" + d.socket, Net: "unixpacket"})
+	l, name, err := samehost.Listen(namePrefix)
 	if err != nil {
-		return nil, fmt.Errorf("abstract unix socket @%s: %w", d.socket, err)
+		return nil, err
 	}
-	d.done.Go(d.listen)
+	d := &desk{space: s, socket: name, user: user, patience: conversationTime, reject: reject, listener: l}
+	d.done.Go(func() { samehost.Accept(l, d.take) })
 	return d, nil
 }
 
@@ -85,21 +80,12 @@ func (d *desk) close() {
 	d.done.Wait()
 }
 
-func (d *desk) listen() {
-	for {
-		conn, err := d.listener.AcceptUnix()
-		switch {
-		case errors.Is(err, net.ErrClosed):
-			return
-		case descriptors.IsLack(err) && descriptors.Give():
-		case err != nil:
-			time.Sleep(10 * time.Millisecond)
-		case !d.enter(conn):
-			conn.Close()
-		default:
-			d.done.Go(func() { d.serve(conn) })
-		}
+func (d *desk) take(conn *net.UnixConn) {
+	if !d.enter(conn) {
+		conn.Close()
+		return
 	}
+	d.done.Go(func() { d.serve(conn) })
 }
 
 // enter notes a caller. If there are too many the oldest one is sent away (E4).
@@ -140,12 +126,8 @@ func (d *desk) serve(conn *net.UnixConn) {
 
 // identify names the process at the other end, and judges its user (E3).
 func (d *desk) identify(conn *net.UnixConn) (remote string, err error) {
-	cred, err := peer(conn)
-	if err != nil {
-		return "an unknown process of this host", err
-	}
-	remote = fmt.Sprintf("process %d (user %d)", cred.Pid, cred.Uid)
-	if int(cred.Uid) != d.user {
+	remote, ours := samehost.Peer(conn, d.user)
+	if !ours {
 		return remote, fmt.Errorf("%w: shared memory is for user %d only", ErrRefused, d.user)
 	}
 	return remote, nil
@@ -178,18 +160,6 @@ func (d *desk) answer(conn *net.UnixConn) error {
 	return err
 }
 
-// peer is the process at the other end, as the kernel knows it.
-func peer(conn *net.UnixConn) (cred *unix.Ucred, err error) {
-	raw, err := conn.SyscallConn()
-	if err != nil {
-		return nil, err
-	}
-	if failed := raw.Control(func(fd uintptr) { cred, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); failed != nil {
-		return nil, failed
-	}
-	return cred, err
-}
-
 // ask maps a segment of another process. A caller that is sent away because there were too many asks again.
 func ask(ctx context.Context, owner string, id ID) (mem []byte, err error) {
 	for range attempts {
@@ -211,19 +181,18 @@ func ask(ctx context.Context, owner string, id ID) (mem []byte, err error) {
 
 // askOnce gets the descriptor of a segment.
 func askOnce(ctx context.Context, owner string, id ID) (fd int, err error) {
-	if rest, ok := strings.CutPrefix(owner, namePrefix); !ok || len(rest) != 2*len(id) {
+	if rest, ok := strings.CutPrefix(owner, namePrefix); !ok || len(rest) != samehost.NameBytes {
 		return -1, fmt.Errorf("%w: %.80q is no name of a socket for segments", ErrRefused, owner)
 	}
-	c, err := descriptors.Retry(func() (net.Conn, error) { return (&net.Dialer{}).DialContext(ctx, "unixpacket", "@"+owner) })
+	conn, err := samehost.Dial(ctx, owner)
 	if err != nil {
 		return -1, err
 	}
-	conn := c.(*net.UnixConn)
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
-	if cred, err := peer(conn); err != nil || int(cred.Uid) != os.Getuid() {
-		return -1, fmt.Errorf("%w: it runs as another user (%v)", ErrRefused, err)
+	if process, ours := samehost.Peer(conn, os.Getuid()); !ours {
+		return -1, fmt.Errorf("%w: %s runs as another user", ErrRefused, process)
 	}
 	if _, err := conn.Write(append([]byte{version}, id[:]...)); err != nil {
 		return -1, err
@@ -233,15 +202,11 @@ func askOnce(ctx context.Context, owner string, id ID) (fd int, err error) {
 
 // receive reads an answer.
 func receive(conn *net.UnixConn) (fd int, err error) {
-	descriptors.Spare(1) // one that finds no place here would be cut off
-	b, oob := make([]byte, answerBytes+1), make([]byte, unix.CmsgSpace(4))
-	n, m, flags, _, err := conn.ReadMsgUnix(b, oob)
-	if err != nil {
-		return -1, err
-	}
-	fds := rights(oob[:m])
+	b := make([]byte, answerBytes+1)
+	n, fds, cut, err := samehost.Receive(conn, b, 1)
 	switch {
-	case n == answerBytes && b[0] == version && b[1] == 1 && len(fds) == 1 && flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) == 0:
+	case err != nil:
+	case n == answerBytes && b[0] == version && b[1] == 1 && len(fds) == 1 && !cut:
 		return fds[0], nil
 	case n == answerBytes && b[0] == version && b[1] == 0 && len(fds) == 0:
 		err = errNoSuch
@@ -250,29 +215,8 @@ func receive(conn *net.UnixConn) (fd int, err error) {
 	default:
 		err = fmt.Errorf("%w: %w: an answer of %d bytes with %d descriptors", ErrRefused, ErrMalformed, n, len(fds))
 	}
-	for _, fd := range fds {
-		unix.Close(fd)
-	}
+	samehost.Close(fds)
 	return -1, err
-}
-
-// rights returns the descriptors that came with a packet.
-func rights(oob []byte) (fds []int) {
-	messages, err := unix.ParseSocketControlMessage(oob)
-	if err != nil {
-		return nil
-	}
-	for _, m := range messages {
-		got, err := unix.ParseUnixRights(&m)
-		if err != nil {
-			continue
-		}
-		for _, fd := range got {
-			unix.CloseOnExec(fd)
-		}
-		fds = append(fds, got...)
-	}
-	return fds
 }
 
 // Reach reports whether a socket answers: nil if it does, and it is one of the same user.

@@ -8,9 +8,6 @@ import (
 	"math"
 )
 
-// Host is nobody's here: memfd is Linux's.
-func Host() string { return "" }
-
 // segment does not exist here.
 type segment struct {
 	id  ID

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 	"unsafe"
+
+	"github.com/squall-go/squall/internal/samehost"
 )
 
 // ID names a segment. Nobody guesses it.
@@ -74,7 +76,7 @@ type Space struct {
 // from several goroutines, and must not block. With nil nothing is shared.
 func NewSpace(reject func(remote string, err error)) *Space {
 	s := &Space{}
-	if reject == nil || Host() == "" {
+	if reject == nil || samehost.Host() == "" {
 		return s
 	}
 	if d, err := newDesk(s, os.Getuid(), reject); err == nil { // without one it is slower, and works

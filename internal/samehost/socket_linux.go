@@ -1,0 +1,117 @@
+package samehost
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/squall-go/squall/internal/descriptors"
+	"golang.org/x/sys/unix"
+)
+
+// Host is equal for processes that reach each other's sockets and memory: same boot, same network
+// namespace, same user. It is empty if that cannot be found out.
+func Host() string {
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil || len(boot) < 36 {
+		return ""
+	}
+	ns, err := os.Readlink("/proc/self/ns/net")
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprintf("%s/%s/%d", boot[:36], ns, os.Getuid())
+}
+
+// NameBytes is the length of the random part of a socket's name, in text.
+const NameBytes = 32
+
+// Listen makes a socket with a random name behind a prefix.
+func Listen(prefix string) (l *net.UnixListener, name string, err error) {
+	var id [NameBytes / 2]byte
+	rand.Read(id[:])
+	name = prefix + hex.EncodeToString(id[:])
+	if l, err = net.ListenUnix("unixpacket", &net.UnixAddr{Name: "@" + name, Net: "unixpacket"}); err != nil {
+		return nil, "", fmt.Errorf("abstract unix socket @%s: %w", name, err)
+	}
+	return l, name, nil
+}
+
+// Accept hands every caller to take, until the listener is closed.
+func Accept(l *net.UnixListener, take func(*net.UnixConn)) {
+	for {
+		conn, err := l.AcceptUnix()
+		switch {
+		case errors.Is(err, net.ErrClosed):
+			return
+		case descriptors.IsLack(err) && descriptors.Give():
+		case err != nil:
+			time.Sleep(10 * time.Millisecond)
+		default:
+			take(conn)
+		}
+	}
+}
+
+// Dial connects to the socket of a name.
+func Dial(ctx context.Context, name string) (*net.UnixConn, error) {
+	c, err := descriptors.Retry(func() (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unixpacket", "@"+name)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return c.(*net.UnixConn), nil
+}
+
+// Peer describes the process at the other end of a connection, and reports whether it runs as a user, as
+// the kernel knows it.
+func Peer(conn syscall.Conn, user int) (process string, is bool) {
+	raw, err := conn.SyscallConn()
+	var cred *unix.Ucred
+	if err == nil {
+		failed := raw.Control(func(fd uintptr) {
+			cred, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+		})
+		err = errors.Join(failed, err)
+	}
+	if err != nil {
+		return "an unknown process of this host", false
+	}
+	return fmt.Sprintf("process %d (user %d)", cred.Pid, cred.Uid), int(cred.Uid) == user
+}
+
+// Receive reads one packet into b, with the descriptors that came with it, which are the caller's to close
+// whatever the error. It reports whether the packet was cut: more bytes than b has, or more descriptors
+// than most.
+func Receive(conn *net.UnixConn, b []byte, most int) (n int, fds []int, cut bool, err error) {
+	descriptors.Spare(most) // those that find no place here would be cut off
+	oob := make([]byte, unix.CmsgSpace(4*most))
+	n, m, flags, _, err := conn.ReadMsgUnix(b, oob)
+	if err != nil {
+		return 0, nil, false, err
+	}
+	messages, err := unix.ParseSocketControlMessage(oob[:m])
+	for _, msg := range messages {
+		if got, err := unix.ParseUnixRights(&msg); err == nil {
+			fds = append(fds, got...)
+		}
+	}
+	for _, fd := range fds {
+		unix.CloseOnExec(fd)
+	}
+	return n, fds, flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0, err
+}
+
+// Close closes descriptors.
+func Close(fds []int) {
+	for _, fd := range fds {
+		unix.Close(fd)
+	}
+}
