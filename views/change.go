@@ -321,7 +321,7 @@ func (c *Change) accusation(r order.Rank) (said Ranks, err error) {
 	if strange := said &^ all(c.n); strange != 0 {
 		return 0, fmt.Errorf("suspects rank %d of %d", strange.lowest(), c.n)
 	}
-	if !over && !c.quorum(all(c.n)&^said) {
+	if !over && !c.quorum(all(c.n)&^said) && !(mutant.Enabled && mutant.On(mutant.BelievesAll)) {
 		return 0, fmt.Errorf("suspects %d of %d members, which leaves no quorum", said.Count(), c.n)
 	}
 	return said, nil
@@ -545,8 +545,12 @@ func (c *Change) chosen() bool {
 	}
 	var echoed Ranks
 	for r, line := range c.lines {
-		if installed := sst.Load(line, wordInstalled); installed != 0 && installed <= c.own[wordDecided] {
-			return true // it was chosen then, and every later ballot has the same one
+		if installed := Ballot(sst.Load(line, wordInstalled)); installed != 0 && installed <= Ballot(c.own[wordDecided]) {
+			if c.possible(installed) && sst.Load(line, wordDecided) >= uint64(installed) {
+				return true // it was chosen then, and every later ballot has the same one
+			}
+			c.violated(order.Rank(r), "V6", "knows that ballot %d is final, and its decision is %d", installed, sst.Load(line, wordDecided))
+			continue
 		}
 		if sst.Load(line, wordDecided) == c.own[wordDecided] {
 			echoed |= only(order.Rank(r))
@@ -555,6 +559,9 @@ func (c *Change) chosen() bool {
 	await := all(c.n) &^ ranksOf(c.decision.Removed) &^ c.Suspected() &^ echoed
 	return await == 0 && c.quorum(echoed)
 }
+
+// possible reports whether a ballot can be one of this view.
+func (c *Change) possible(b Ballot) bool { return b.Attempt() > 0 && int(b.Leader()) < c.n }
 
 // Restless reports whether the next step has something to look at that is here already.
 func (c *Change) Restless() bool { return c.asked && c.err == nil }

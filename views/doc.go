@@ -36,7 +36,8 @@
 // Invariants of a change:
 //
 //	V5  suspicion is for good: a suspect's row is frozen, nothing that it says later is heard, and it is in no further view
-//	V6  the ballots in a row only grow: who acked one accepts no decision of a lower one
+//	V6  the ballots in a row only grow: who acked one accepts no decision of a lower one; and who
+//	    knows that one is final has its decision, or a later one
 //	V7  a proposal or decision is acked or echoed only if it follows from this view: its members stay in order, and joiners come last
 //	V8  two decisions that are installed after one view are the same
 //	V9  a trim is at most what every member that goes on has, and at least what any member delivered

@@ -260,3 +260,58 @@ func TestALeaderThatRemovesAMajorityIsRefused(t *testing.T) {
 		c.dead[0] = true
 	})
 }
+
+// A member that says that a ballot is final which cannot be one, or which it has no decision of, makes nobody go on before a quorum has the decision.
+func TestABallotThatCannotBeIsNotFinal(t *testing.T) {
+	for name, said := range map[string]Ballot{"no attempt": 3, "a rank beyond the view": 200, "no decision": newBallot(1, 0)} {
+		t.Run(name, func(t *testing.T) {
+			c := newCourt(t, 3, 4, simnet.Framed)
+			c.changes[0].Join([]Member{{ID: 300, Addr: "late:1"}})
+			its := c.changes[3]
+			for range 10000 {
+				if its.own[wordAcked] != 0 {
+					break
+				}
+				c.step()
+			}
+			its.set(wordInstalled, uint64(said))
+			its.publish()
+			its.table.Flush()
+			c.dead[3] = true // it does nothing else
+			suspected := func() bool {
+				for _, ch := range c.changes[:3] {
+					if !ch.Suspected().Has(3) {
+						return false
+					}
+				}
+				return true
+			}
+			for range 20000 {
+				if suspected() {
+					break
+				}
+				for r, ch := range c.changes[:3] {
+					if ch.Done() != nil && c.echoes(ch) < 3 {
+						t.Fatalf("rank %d goes on, and %d of 4 have its decision", r, c.echoes(ch))
+					}
+				}
+				c.step()
+			}
+			for r, ch := range c.changes[:3] {
+				if !errors.Is(ch.Cause(3), fabric.ErrViolation) && !errors.Is(ch.Cause(3), ErrAccused) {
+					t.Errorf("rank %d suspects it because of: %v", r, ch.Cause(3))
+				}
+			}
+		})
+	}
+}
+
+// echoes counts the members that have a member's decision in their rows.
+func (c *court) echoes(of *Change) (n int) {
+	for _, ch := range c.changes {
+		if ch.own[wordDecided] == of.own[wordDecided] {
+			n++
+		}
+	}
+	return n
+}

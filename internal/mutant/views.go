@@ -12,10 +12,11 @@ const (
 	NoCarry         Name = "what was not delivered is not sent again"
 	NoTail          Name = "the rest of a view is not delivered"
 	Impatient       Name = "the next view is delivered before the rest of the one before"
+	BelievesAll     Name = "a member is believed that suspects so many that no quorum is left"
 	Forgiving       Name = "who was suspected in one view is not suspected in the next"
 )
 
 // ViewNames are all of them.
 var ViewNames = []Name{
-	PlainHalf, SilentSuspicion, NoFreeze, AckUnwedged, TrimByMaximum, NoAdoption, NoEchoQuorum, NoCarry, NoTail, Impatient, Forgiving,
+	PlainHalf, SilentSuspicion, NoFreeze, AckUnwedged, TrimByMaximum, NoAdoption, NoEchoQuorum, NoCarry, NoTail, Impatient, Forgiving, BelievesAll,
 }
