@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/internal/invariants"
+	"github.com/squall-go/squall/internal/mutant"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/views"
 )
@@ -225,7 +226,7 @@ func (g *Acceptor) Failed(now time.Duration, m views.Member, absent bool) {
 		return
 	}
 	g.joined = slices.Delete(g.joined, i, i+1)
-	if absent {
+	if absent && !(mutant.Enabled && mutant.On(mutant.NotHeldBack)) {
 		g.absent.note(now, m.Addr)
 	}
 }
@@ -311,7 +312,10 @@ var (
 // consider lets an application go on if nobody has its id or address, and ends it if somebody had them for too long.
 func (g *Acceptor) consider(now time.Duration, t *session, e *Effects) {
 	holder, held := g.holder(t)
+	left, why := g.absent.held(now, t.member.Addr) // it may have waited for the place of a process that did not appear (J12)
 	switch {
+	case left > 0 && !held:
+		g.dismiss(t, saying(sayLater, "%s: ask again in %v", why, left), errors.New(why), e)
 	case held && t.stage == holding && now-t.since > g.config.hold():
 		g.dismiss(t, saying(sayRefuse, "node id %d and address %s: the place is held by %s",
 			t.member.ID, t.member.Addr, node(holder.ID, holder.Addr)), fmt.Errorf("its place is held by %s", node(holder.ID, holder.Addr)), e)
@@ -390,8 +394,8 @@ func (g *Acceptor) Hear(now time.Duration, t Ticket, m Message) (e Effects) {
 	one.heard = now
 	switch {
 	case m.Verb == sayStill:
-	case m.Verb == sayReady && one.stage == meeting && m.ViewID == g.view.ID && !one.ready:
-		if by, missing := g.unproved(one.member, m.Words); missing {
+	case m.Verb == sayReady && one.stage == meeting && (m.ViewID == g.view.ID || mutant.Enabled && mutant.On(mutant.StaleReady)) && !one.ready:
+		if by, missing := g.unproved(one.member, m.Words); missing && !(mutant.Enabled && mutant.On(mutant.StaleReady)) {
 			g.dismiss(one, saying(sayRefuse, "%v: ready for view %d without the word of node %d", errOutOfTurn, m.ViewID, by.ID), fmt.Errorf("%w: it did not greet node %d", errBad, by.ID), &e)
 			g.reconsider(now, &e)
 			break

@@ -343,6 +343,13 @@ func TestGateScripts(t *testing.T) {
 			greet 2 7              => 2:later 2! Refused
 			after 10s              =>
 			greet 3 7              => 3:greeted`,
+		"J12 one that waits for the place of an earlier process that does not appear is held back too": `
+			view 2 1 2 3 7         => lost(7)
+			apply 1 7.2            => 1:wait Applied
+			failed 7 absent        =>
+			view 3 1 2 3           => 1:later 1! Forgotten
+			after 10s              =>
+			apply 2 7.2            => 2:meet(2,3) Applied`,
 		"J12 one that appeared, and failed later, is not held back": `
 			view 2 1 2 3 7         => lost(7)
 			failed 7               =>
