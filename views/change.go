@@ -317,11 +317,14 @@ func (c *Change) adoptSuspicions() bool {
 // of that is loaded last.
 func (c *Change) accusation(r order.Rank) (said Ranks, err error) {
 	said = Ranks(sst.Load(c.lines[r], wordSuspected))
-	over := sst.Load(c.lines[r], wordInstalled) != 0
+	final, err := c.final(r)
+	if err != nil {
+		return 0, err
+	}
 	if strange := said &^ all(c.n); strange != 0 {
 		return 0, fmt.Errorf("suspects rank %d of %d", strange.lowest(), c.n)
 	}
-	if !over && !c.quorum(all(c.n)&^said) && !(mutant.Enabled && mutant.On(mutant.BelievesAll)) {
+	if final == 0 && !c.quorum(all(c.n)&^said) && !(mutant.Enabled && mutant.On(mutant.BelievesAll)) {
 		return 0, fmt.Errorf("suspects %d of %d members, which leaves no quorum", said.Count(), c.n)
 	}
 	return said, nil
@@ -545,12 +548,13 @@ func (c *Change) chosen() bool {
 	}
 	var echoed Ranks
 	for r, line := range c.lines {
-		if installed := Ballot(sst.Load(line, wordInstalled)); installed != 0 && installed <= Ballot(c.own[wordDecided]) {
-			if c.possible(installed) && sst.Load(line, wordDecided) >= uint64(installed) {
-				return true // it was chosen then, and every later ballot has the same one
-			}
-			c.violated(order.Rank(r), "V6", "knows that ballot %d is final, and its decision is %d", installed, sst.Load(line, wordDecided))
+		final, err := c.final(order.Rank(r))
+		if err != nil {
+			c.violated(order.Rank(r), "V6", "%v", err)
 			continue
+		}
+		if final != 0 && final <= Ballot(c.own[wordDecided]) {
+			return true // it was chosen then, and every later ballot has the same one
 		}
 		if sst.Load(line, wordDecided) == c.own[wordDecided] {
 			echoed |= only(order.Rank(r))
@@ -560,8 +564,16 @@ func (c *Change) chosen() bool {
 	return await == 0 && c.quorum(echoed)
 }
 
-// possible reports whether a ballot can be one of this view.
-func (c *Change) possible(b Ballot) bool { return b.Attempt() > 0 && int(b.Leader()) < c.n }
+// final returns the ballot of which a member knows that it is final, or what is wrong with that: the
+// row has to have its decision, or a later one. 0: it knows of none.
+func (c *Change) final(r order.Rank) (b Ballot, err error) {
+	b = Ballot(sst.Load(c.lines[r], wordInstalled))
+	decided := Ballot(sst.Load(c.lines[r], wordDecided)) // which was stored before
+	if b != 0 && (b > decided || b.Attempt() == 0 || int(b.Leader()) >= c.n) {
+		return 0, fmt.Errorf("knows that ballot %d is final, and its decision is %d", b, decided)
+	}
+	return b, nil
+}
 
 // Restless reports whether the next step has something to look at that is here already.
 func (c *Change) Restless() bool { return c.asked && c.err == nil }

@@ -245,6 +245,18 @@ func TestWhoAccusesAMajorityRemovesItself(t *testing.T) {
 	}
 }
 
+// Nor does it help to say that the view is over, in a way that cannot be.
+func TestWhoAccusesAMajorityAndKnowsOfNoDecisionRemovesItself(t *testing.T) {
+	rogue(t, 3, func(c *court, its *Change) {
+		its.suspect = ranksOf(ranks(0, 1, 2))
+		its.set(wordSuspected, uint64(its.suspect))
+		its.set(wordInstalled, uint64(newBallot(1, 0)))
+		its.publish()
+		its.table.Flush()
+		c.dead[3] = true
+	})
+}
+
 // A leader that proposes a view without a majority removes itself.
 func TestALeaderThatRemovesAMajorityIsRefused(t *testing.T) {
 	rogue(t, 0, func(c *court, its *Change) {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/squall-go/squall/internal/invariants"
 	"github.com/squall-go/squall/internal/multicast"
+	"github.com/squall-go/squall/internal/mutant"
 )
 
 // Message is one delivered message.
@@ -76,6 +77,10 @@ func (b *Backlog) Deliver(run []Message) (taken int, through bool) {
 	}
 	for _, m := range run {
 		if !b.dropped && !b.keep(m) {
+			if mutant.Enabled && mutant.On(mutant.BacklogLoses) {
+				taken++
+				continue
+			}
 			b.refused = true
 			break
 		}

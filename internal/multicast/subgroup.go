@@ -311,6 +311,9 @@ func (s *Subgroup) receive() (work int) {
 		tx := &s.senders[k]
 		skipped := order.Index(sst.Load(tx.line, wordSkipped)) // before sent (N5)
 		sent := order.Index(sst.Load(tx.line, wordSent))
+		if mutant.Enabled && mutant.On(mutant.SentFirst) {
+			skipped = order.Index(sst.Load(tx.line, wordSkipped))
+		}
 		if sent == s.got[k] && skipped <= s.reach[k] {
 			continue
 		}

@@ -23,10 +23,11 @@ const (
 	EagerNulls     Name = "one null too many"
 	EarlyDelivered Name = "delivered is published before the application saw it"
 	AfterHalt      Name = "a halted member goes on"
+	SentFirst      Name = "sent is loaded before skipped"
 )
 
 // Names are all of them.
-var Names = []Name{Unstable, OneTooMany, EarlyRelease, LateRelease, LazyNulls, EagerNulls, EarlyDelivered, AfterHalt}
+var Names = []Name{Unstable, OneTooMany, EarlyRelease, LateRelease, LazyNulls, EagerNulls, EarlyDelivered, AfterHalt, SentFirst}
 
 var active Name
 

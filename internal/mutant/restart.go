@@ -1,12 +1,17 @@
 package mutant
 
-// The faults of a restart. What each must be caught as stands in the tests of package restart.
+// The faults of a restart. What each must be caught as stands in the tests of package restart, and in those of the simulator.
 const (
 	RestartAlone    Name = "a group restarts without a quorum of its last view"
 	PromiseUnsynced Name = "a promise is given before it is durable"
 	VoteUnsynced    Name = "a vote is given before it is durable"
+	VoteForgotten   Name = "a vote does not outlive its process"
 	ShortestLog     Name = "the agreed log is the shortest one"
+	EchoFirst       Name = "the decision of a view change counts more than the votes of a restart"
+	LastVote        Name = "the last vote counts, not that of the highest ballot"
 )
 
 // RestartNames are all of them.
-var RestartNames = []Name{RestartAlone, PromiseUnsynced, VoteUnsynced, ShortestLog}
+var RestartNames = []Name{
+	RestartAlone, PromiseUnsynced, VoteUnsynced, VoteForgotten, ShortestLog, EchoFirst, LastVote,
+}

@@ -94,6 +94,9 @@ func NewCore(c CoreConfig, s State) *Core {
 // State is what the process knows, as it will be once the effects that came out are applied.
 func (c *Core) State() State { return c.state }
 
+// LogsFor is the key of the view for which this process's logs are where they were agreed to be; empty: for none.
+func (c *Core) LogsFor() string { return c.logsFor }
+
 // Over reports whether the restart has ended here.
 func (c *Core) Over() bool { return c.over }
 

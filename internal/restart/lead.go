@@ -290,11 +290,11 @@ func (a *attempt) found() (next Successor) {
 	var vote Ballot
 	var echo views.Ballot
 	for _, said := range a.accounts {
-		if v := said.Accepted; v != nil && v.Ballot.Compare(vote) > 0 {
+		if v := said.Accepted; v != nil && (v.Ballot.Compare(vote) > 0 || mutant.Enabled && mutant.On(mutant.LastVote)) {
 			vote, next = v.Ballot, v.Successor
 		}
 	}
-	if next.View != nil {
+	if next.View != nil && !(mutant.Enabled && mutant.On(mutant.EchoFirst)) {
 		return next
 	}
 	for _, said := range a.accounts {

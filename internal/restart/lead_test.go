@@ -1,8 +1,10 @@
 package restart
 
 import (
+	"fmt"
 	"reflect"
 	"testing"
+	"time"
 
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/views"
@@ -44,5 +46,32 @@ func TestWhoIsToLeadEndsAReconciliationThatNobodyWaitsFor(t *testing.T) {
 	}
 	if c.Reconciled(0, Ballot{1, 1}, errNotWhole); !c.Over() && c.attempt == nil {
 		t.Error("nothing is led behind it")
+	}
+}
+
+// A process that leaves it to a more senior one to lead, once its patience with an attempt is over, waits for that one, and for its next Hello.
+// It is not called again and again meanwhile.
+func TestWhoLeavesItToAnotherToLeadIsNotCalledAtOnce(t *testing.T) {
+	v := (&views.View{ID: 1, Cluster: "c"}).WithKey("first")
+	for id := range order.NodeID(3) {
+		v.Members = append(v.Members, views.Member{ID: id + 1, Addr: fmt.Sprintf("10.0.0.%d:1", id+1), Incarnation: uint64(id + 1)})
+	}
+	self, senior := v.Members[1], v.Members[0]
+	self.Incarnation, senior.Incarnation = 12, 11
+	c := NewCore(CoreConfig{
+		Cluster: "c", Self: self, Logs: func() []LogEnd { return nil }, Persistent: func(string) bool { return false },
+	}, State{Node: 2, Incarnations: []uint64{2}, Successor: Successor{View: v}})
+	c.Start(0)
+	hello := Message{Verb: Hello, Cluster: "c", From: senior, ViewID: 1, Key: "first", Counts: true, Able: true}
+	c.Hear(1, hello)
+	prepare := Message{Verb: Prepare, Cluster: "c", From: senior, ViewID: 1, Key: "first", Ballot: Ballot{1, 1}}
+	if c.Hear(2, prepare); c.state.Promised != prepare.Ballot {
+		t.Fatalf("promised is %v", c.state.Promised)
+	}
+	for now := time.Duration(2); now < 4*time.Second; now += 100 * time.Millisecond {
+		c.Hear(now, hello)
+		if c.Tick(now); c.Next() <= now {
+			t.Fatalf("at %v it wants to be called at %v", now, c.Next())
+		}
 	}
 }

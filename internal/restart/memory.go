@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/squall-go/squall/internal/mutant"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/persist"
 	"github.com/squall-go/squall/views"
@@ -127,6 +128,9 @@ func Load(disk Disk) (*Memory, error) {
 	s := &m.state
 	s.Node, s.Incarnations, s.Disk, s.GaveUp = node.Node, node.Incarnations, node.Disk, node.GaveUp
 	s.Echo, s.Promised, s.Accepted, s.Incomplete = vote.Echo, vote.Promised, vote.Accepted, logs.Incomplete
+	if mutant.Enabled && mutant.On(mutant.VoteForgotten) {
+		s.Accepted = nil
+	}
 	s.Secret, s.Before, s.Former = views.NewSecret(group.Secret), group.Before, past.Former
 	if err := s.checkGroup(group); err != nil {
 		return nil, damaged(keyRoot, err)

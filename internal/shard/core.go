@@ -225,6 +225,9 @@ func (c *Core) Begins(id Stay, v order.ViewID, index int, wanted bool) {
 // offer has the state handed over where a view begins, if the application, or the log, got all that the shard delivered before (SH5).
 func (c *Core) offer(s *stay, v order.ViewID, index int) {
 	has := s.phase != over || c.cfg.Logs && (!s.fresh || s.arrived)
+	if mutant.Enabled && mutant.On(mutant.NoOffer) {
+		return
+	}
 	if !has {
 		c.emit(Effect{Do: WithholdState, Stay: s.id, View: v, Index: index})
 		return
@@ -263,7 +266,7 @@ func (c *Core) Halted() { c.halted, c.effects = true, nil }
 // advance begins the next activity, of the oldest stay that is not done.
 func (c *Core) advance() {
 	for _, s := range c.stays {
-		if c.under != nil || c.view == nil || c.halted {
+		if c.under != nil && !(mutant.Enabled && mutant.On(mutant.TwoAtOnce)) || c.view == nil || c.halted {
 			break
 		}
 		if s.superseded && !s.done {
@@ -415,6 +418,9 @@ func (c *Core) follow(s *stay, verb Verb, r Result) {
 		s.next = SyncLog
 		if mutant.Enabled && mutant.On(mutant.CompleteUnsynced) {
 			s.next = CompleteLog
+		}
+		if mutant.Enabled && mutant.On(mutant.EarlyRecover) {
+			s.next = Recover
 		}
 	case SyncLog:
 		if s.next = Recover; s.fresh {

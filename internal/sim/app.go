@@ -28,6 +28,7 @@ type app struct {
 	refusals int           // since there was room
 	unable   time.Duration // since when it may not send; never: it may
 	muted    bool
+	turn     *turn
 }
 
 // held is a claim that is open.
@@ -55,7 +56,8 @@ func (w *world) addApp(p *process, decl int) {
 		dice: dice{rand.New(rand.NewPCG(w.plan.Seed, 1000+uint64(p.node.place)<<8+uint64(decl)+p.self.Incarnation<<32))},
 	}
 	start := w.now + plan.Start
-	w.schedule.add(start, a)
+	a.turn = w.schedule.add(start, a)
+	p.apps = append(p.apps, a)
 	w.lastStart = max(w.lastStart, start, w.now+plan.Mute+plan.Unmute)
 }
 
@@ -82,6 +84,30 @@ func (a *app) act(now time.Duration) time.Duration {
 		return a.done()
 	}
 	return max(a.next(), now+1)
+}
+
+// goBeside has one of the process's applications go on in the middle of a step of its member, as a
+// goroutine beside the loop may: it sends what it has to send, skips, and finishes claims that it
+// left open. It does not while a view is being installed: a goroutine would wait for the loop then.
+func (p *process) goBeside() {
+	w := p.world
+	if len(p.apps) == 0 || p.told || p.seat().record.view.ID != p.member.View().ID {
+		return
+	}
+	a := p.apps[w.beside.IntN(len(p.apps))]
+	if a.turn.place < 0 || a.plan.LargeIn > 0 || !a.wished() || a.left == 0 && len(a.held) == 0 || w.now < a.begun+a.plan.Start {
+		return
+	}
+	w.probes[WentBeside]++
+	a.burst = w.now
+	for i := range a.held {
+		if w.beside.oneIn(2) {
+			a.held[i].due = w.now
+		}
+	}
+	p.beside = true
+	w.schedule.put(a.turn, a.act(w.now))
+	p.beside = false
 }
 
 func (a *app) done() time.Duration {
@@ -218,9 +244,25 @@ func (a *app) send(now time.Duration) {
 			return
 		}
 	}
-	if a.dice.oneIn(a.plan.SkipIn) {
-		a.skip()
+	if !a.dice.oneIn(a.plan.SkipIn) {
+		return
 	}
+	if a.dice.oneIn(2) {
+		a.skip()
+		return
+	}
+	a.world.schedule.add(now+a.dice.upTo(4*a.proc.pace.Step), &skipper{a}) // its messages may be published by then
+}
+
+// skipper has an application skip rounds a moment after it sent.
+type skipper struct{ app *app }
+
+// act implements actor.
+func (s *skipper) act(time.Duration) time.Duration {
+	if p := s.app.proc; !p.over && !p.told {
+		s.app.skip()
+	}
+	return never
 }
 
 func (a *app) skip() {
@@ -230,7 +272,11 @@ func (a *app) skip() {
 	if w.trace.out != nil {
 		a.proc.print("%s skips %d", a.name, rounds)
 	}
-	a.proc.member.Skip(a.name, rounds)
+	if m := a.proc.member; a.proc.stepping {
+		m.Call(func() { m.Skip(a.name, rounds) })
+	} else {
+		m.Skip(a.name, rounds)
+	}
 	a.proc.wake()
 }
 

@@ -18,7 +18,7 @@ type atomicChecker struct{ unconcerned }
 func (atomicChecker) name() string { return "atomic" }
 
 func (atomicChecker) offered(w *world, d *delivery) error {
-	if !d.ordered() {
+	if !d.ordered() || d.ledger().spoiled() {
 		return nil
 	}
 	r, p := d.group.record, d.proc()
@@ -38,7 +38,7 @@ func (atomicChecker) offered(w *world, d *delivery) error {
 	for _, rd := range d.group.readers {
 		q := rd.proc.seatIn(r)
 		switch {
-		case tail && r.failed(rd.proc): // nobody waits for it
+		case rd.proc.liar, tail && r.failed(rd.proc): // nobody waits for it
 			continue
 		case q == nil:
 			return violated("G2", "%v is delivered, and node %d has not begun the view", d, rd.proc.self.ID)

@@ -31,7 +31,7 @@ func (brainChecker) installed(w *world, p *process, r *viewRecord) error {
 	before := p.seats[len(p.seats)-2].record
 	has := func(q *process) bool {
 		s := q.seatIn(before)
-		return s != nil && before.decided[views.Ballot(s.words(viewLine)[wordDecided])] == r.view.Key()
+		return q.liar || s != nil && before.decided[views.Ballot(s.words(viewLine)[wordDecided])] == r.view.Key()
 	}
 	if !before.quorum(has) {
 		n := 0

@@ -29,10 +29,10 @@ func (liveChecker) installed(w *world, p *process, r *viewRecord) error {
 
 // checkSuspicion checks that who is suspected was given a reason to be, and broke no rule of the protocol.
 func checkSuspicion(w *world, p *process, e views.Suspected) error {
-	if errors.Is(e.Err, fabric.ErrViolation) {
+	q := w.processOf(e.Member)
+	if errors.Is(e.Err, fabric.ErrViolation) && !q.liar {
 		return violated("liveness", "node %d suspects node %d: %v", p.self.ID, e.Member.ID, e.Err)
 	}
-	q := w.processOf(e.Member)
 	if q.suspects(p) {
 		q.blamed("suspects another one") // and ended the connection: the other one may not know why
 	}

@@ -142,6 +142,9 @@ func (h *stays) holds(of *receiver) bool {
 // states draws which declarations have states.
 func (d dice) states(p *Plan) {
 	for i, decl := range p.Decls {
+		if decl.Mode == views.Ordered && decl.ShardCount() > 1 && d.oneIn(2) { // members move from one shard to the next, and back
+			p.Decls[i].LayoutName = turning
+		}
 		if decl.Mode != views.Unordered && d.oneIn(2) {
 			p.States |= 1 << i
 		}

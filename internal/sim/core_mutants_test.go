@@ -6,8 +6,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/squall-go/squall/internal/mutant"
+	"github.com/squall-go/squall/internal/simnet"
 )
 
 // coreFlaws are the mutants of the protocol with the checkers that must each find them alone.
@@ -35,19 +37,37 @@ var coreFlaws = map[mutant.Name]string{
 	mutant.NoTail:          "atomic",
 	mutant.Impatient:       "atomic",
 	mutant.Forgiving:       "live",
+	mutant.BelievesAll:     "brain",
 
 	mutant.EchoUnrecorded: "log",
 	mutant.EarlyPersisted: "log",
 	mutant.NullsHold:      "live",
 	mutant.OwnFrontier:    "log",
 
-	mutant.RestartAlone: "brain",
+	mutant.RestartAlone:    "brain",
+	mutant.PromiseUnsynced: "restart",
+	mutant.VoteUnsynced:    "restart",
+	mutant.VoteForgotten:   "restart",
+	mutant.ShortestLog:     "log",
+	mutant.EchoFirst:       "restart",
+	mutant.LastVote:        "restart",
+
+	mutant.StaleReady:  "",
+	mutant.NotHeldBack: "join",
 
 	mutant.EarlyBacklog:     "state",
 	mutant.StateTwice:       "",
 	mutant.CompleteUnsynced: "log",
 	mutant.HalfLog:          "log",
 	mutant.PartialSource:    "log",
+	mutant.TwoAtOnce:        "",
+	mutant.NoOffer:          "",
+	mutant.EarlyRecover:     "state",
+	mutant.BacklogLoses:     "",
+
+	mutant.EarlyShown:   "log",
+	mutant.PartialWhole: "log",
+	mutant.OwnTime:      "log",
 
 	mutant.NotHeld:    "atomic",
 	mutant.EarlyPlace: "live",
@@ -58,6 +78,11 @@ var coreFlaws = map[mutant.Name]string{
 var corePlans = map[mutant.Name]func(uint64) *Plan{
 	mutant.RestartAlone:  darkPlan,
 	mutant.PartialSource: movingPlan,
+	mutant.SentFirst:     skipPlan,
+	mutant.BelievesAll:   hostilePlan,
+	mutant.EchoFirst:     echoPlan,
+	mutant.LastVote:      duelPlan,
+	mutant.VoteForgotten: duelPlan,
 	mutant.NoAdoption: func(seed uint64) *Plan {
 		yes := true
 		p, d := Draw(seed, Limits{Nodes: 3 + int(seed%3), Faults: &yes}), newDice(seed)
@@ -67,7 +92,7 @@ var corePlans = map[mutant.Name]func(uint64) *Plan{
 }
 
 func allMutants() []mutant.Name {
-	return slices.Concat(mutant.Names, mutant.CarryNames, mutant.ViewNames, mutant.LargeNames, mutant.PersistNames, mutant.ShardNames, []mutant.Name{mutant.RestartAlone})
+	return slices.Concat(mutant.Names, mutant.CarryNames, mutant.ViewNames, mutant.LargeNames, mutant.PersistNames, mutant.ShardNames, mutant.RestartNames, mutant.JoinNames)
 }
 
 func TestEveryMutantOfTheCoreIsFound(t *testing.T) {
@@ -94,4 +119,28 @@ func TestEveryCheckerFindsSomething(t *testing.T) {
 			t.Errorf("no mutant trips %s", c.name())
 		}
 	}
+}
+
+// skipPlan is a run in shared memory that seeps, in which members skip rounds after each message,
+// and one view follows the other.
+func skipPlan(seed uint64) *Plan {
+	yes := true
+	p, d := Draw(seed, Limits{Nodes: 4 + int(seed%3), Faults: &yes}), newDice(seed)
+	p.Outages, p.Faults = 0, nil
+	at := d.upTo(time.Millisecond)
+	for i := range p.Founders {
+		p.Faults = append(p.Faults, Fault{Kind: pick(d, Crash, Leave), At: at, Node: i})
+		p.Nodes[i].Returns, p.Nodes[i].Times = d.upTo(p.FailAfter()), 2
+		at += d.upTo(p.FailAfter())
+	}
+	for a := range p.Nodes {
+		for b := range p.Nodes {
+			p.Net.Kinds[a][b] = simnet.Seeping
+		}
+	}
+	for i := range p.Apps {
+		p.Apps[i].SkipIn, p.Apps[i].Burst, p.Apps[i].HoldIn, p.Apps[i].Gap = 1, 1, 0, 10*time.Microsecond
+		p.Apps[i].Messages *= 4
+	}
+	return p
 }

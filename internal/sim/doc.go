@@ -37,6 +37,8 @@
 //	check_quiet.go    G8  then only heartbeats are sent, old views are gone, and no more nulls were sent than were needed
 //	check_release.go      and all rings are empty
 //	check_state.go        applications of a shard that got to the same message have the same state, however they came to it
+//	check_restart.go      what a restart decides was promised and voted, on disks; one view has one successor
+//	check_join.go         joiners that did not appear are held back
 //	check_halt.go         who halted is given nothing and accepts nothing; who may not send is told why
 //
 // A Script is a run in which nothing is drawn: it lays a world out, says what happens when, and has the trace that this must give. All

@@ -49,6 +49,11 @@ func Draw(seed uint64, l Limits) *Plan {
 	dice{rand.New(rand.NewPCG(seed, 0xd15c))}.keep(p, faulty)
 	dice{rand.New(rand.NewPCG(seed, 0x5a4d))}.split(p)
 	dice{rand.New(rand.NewPCG(seed, 0x57a7e))}.states(p)
+	if faulty {
+		dice{rand.New(rand.NewPCG(seed, 0x9057))}.ghosts(p)
+		dice{rand.New(rand.NewPCG(seed, 0x11e))}.lies(p)
+	}
+	p.Beside = pick(dice{rand.New(rand.NewPCG(seed, 0xbe51de))}, 0, 100, 20, 5)
 	return p
 }
 
@@ -299,6 +304,10 @@ func (d dice) spoils(p *Plan) {
 			}
 			f.Node, f.Nth = d.IntN(n), 1
 			p.Keep.Disks[f.Node].Sync = p.Hop() / 4
+		}
+		if n > 1 && p.Limits.Kinds.Has(Crash) && d.oneIn(4) { // in the middle of a view change, of which few know how it ends
+			p.Faults = append(p.Faults, Fault{Kind: Crash, At: at, Node: d.IntN(n)})
+			f.At, f.On, f.Nth, f.For = at+1, pick(d, Acks, Decides, Echoes, Echoes, Completes), 1, d.upTo(p.Hop())
 		}
 		p.Faults = append(p.Faults, f)
 		d.relapses(p, at)

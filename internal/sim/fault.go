@@ -157,6 +157,9 @@ func (f *fault) strike() time.Duration {
 	case Stranger:
 		f.strange(p)
 		return f.end()
+	case Hostile:
+		f.lie(p)
+		return f.end()
 	case OneWayCut:
 		if f.plan.Peer == f.plan.Node {
 			return f.end()
@@ -235,7 +238,10 @@ func (f *fault) reset(p *process) {
 
 // blackout ends everybody, one soon after the other. Most of them come back.
 func (f *fault) blackout() {
-	w := f.world
+	w, late := f.world, f.plan.Node
+	if f.moved != nil {
+		late = f.moved.node.place
+	}
 	for _, n := range w.nodes {
 		if n.disk == nil || n.proc == nil || n.proc.over {
 			continue
@@ -243,7 +249,7 @@ func (f *fault) blackout() {
 		n.Times = n.times
 		if f.plan.Set>>n.place&1 == 0 {
 			n.Times, n.Returns = n.times+1+f.plan.Peer, 1+time.Duration(w.random.Int64N(int64(2*w.plan.FailAfter())))
-			if f.plan.Nth > 0 && n.place == f.plan.Node {
+			if f.plan.Nth > 0 && n.place == late {
 				n.Returns += 8 * w.plan.FailAfter()
 			}
 		}

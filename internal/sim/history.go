@@ -12,12 +12,19 @@ import (
 type history struct {
 	byKey map[string]*viewRecord // leaders give every view that they make a key of its own
 	byID  map[order.ViewID]*viewRecord
-	last  *viewRecord         // the latest one that somebody installed
-	votes map[string][]string // keys of the views that processes that came back voted for, by the key of the view before
+	last  *viewRecord // the latest one that somebody installed
+	// inForce has the view that was in force first with a number, as far as disks of processes that come back tell, and ballots what they promised
+	// and voted, by the key of the view before.
+	inForce map[order.ViewID]*views.View
+	ballots map[string]*ballots
+	votes   map[string][]string // keys of the views that processes that came back voted for, by the key of the view before
 }
 
 func newHistory() history {
-	return history{byKey: map[string]*viewRecord{}, byID: map[order.ViewID]*viewRecord{}, votes: map[string][]string{}}
+	return history{
+		byKey: map[string]*viewRecord{}, byID: map[order.ViewID]*viewRecord{}, votes: map[string][]string{},
+		inForce: map[order.ViewID]*views.View{}, ballots: map[string]*ballots{},
+	}
 }
 
 // viewRecord is one view.

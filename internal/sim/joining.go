@@ -153,8 +153,9 @@ func (p *process) askOn() (work int) {
 		p.apply(&p.calls, a.Tick(p.local()))
 	}
 	if v := a.View(); v != nil && p.member == nil {
-		p.world.moves(p, Enters)
-		p.lived(life.Result{View: v})
+		if p.world.moves(p, Enters); !p.over && !p.vanish(v) {
+			p.lived(life.Result{View: v})
+		}
 	}
 	if a.Over() && a.Err() == nil && len(p.calls) == 0 {
 		p.applicant = nil

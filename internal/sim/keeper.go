@@ -140,6 +140,10 @@ func (p *process) placed(v *views.View) {
 	if len(p.seats) > 1 {
 		before = p.seats[len(p.seats)-2].record
 	}
+	for i, g := range before.groups {
+		moved := g.reader(p) != nil && now.groups[i].reader(p) == nil && now.placed(p, g.decl)
+		w.sometimes(StateMoved, moved && g.sg.Mode == views.Ordered && w.hasState(g.decl))
+	}
 	for _, k := range p.keepers {
 		was, is := before.shard(w, k.id).reader(p) != nil, now.shard(w, k.id).reader(p) != nil
 		w.sometimes(ShardMoved, was && !is && now.placed(p, k.id.decl))

@@ -227,6 +227,8 @@ const unknown = -1
 func (d *delivery) identify() {
 	l, g := d.ledger(), d.group
 	switch k := d.reader.at; {
+	case l.spoiled():
+		d.number = unknown
 	case len(d.Data) >= 8:
 		d.number, _ = numberOf(d.Data, l.key)
 	case l.proc == d.proc() && l.recordedAt(d.Version()) != unknown:

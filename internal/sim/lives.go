@@ -92,6 +92,9 @@ func (p *process) perform(e life.Effect) (r life.Result, done bool) {
 		p.must(p.memory.Enter(e.View, e.Logs))
 	case life.Begin:
 		w.checkGroup(p, e.View)
+		if p.memory != nil {
+			w.judge("restart", w.checkInForce(p, e.View))
+		}
 		if err := p.enter(e.View); err != nil {
 			w.fail(err)
 		}

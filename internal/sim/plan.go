@@ -29,6 +29,7 @@ type Plan struct {
 	Messages int           // of all applications together, about
 	Keep     Keep
 	States   uint64        // declarations whose applications have a state that new members take over, a bit each
+	Beside   int           // at one in so many pushes of a step an application goes on, as a goroutine beside the loop; 0: none
 	BulkTime time.Duration // how long the body of a large message takes to a member; 0: as the network's delays say
 
 	hop, bound time.Duration // computed once
@@ -44,6 +45,8 @@ type Node struct {
 	Returns time.Duration
 	Times   int
 	Ask     []int // the nodes whose addresses its later processes ask, in turn
+	// Ghosts is how many of its processes are not heard of any more once they were told that they are members.
+	Ghosts int
 	// Skew is how far its wall clock is ahead.
 	Skew time.Duration
 }
@@ -138,11 +141,12 @@ const (
 	Reset                            // the conversations of a process break
 	ClockBack                        // the wall clock of a node is set back
 	Stranger                         // a process ends, and a process of another group of the same name has its address for a while
+	Hostile                          // a member lies
 	faultKinds
 )
 
 func (k FaultKind) String() string {
-	return [...]string{"none", "crash", "power off", "hang", "slow upcall", "clock jump", "leave", "one-way cut", "partition", "report", "blackout", "sync cut", "full disk", "slow disk", "lost disk", "damaged logs", "reset", "clock back", "stranger"}[k]
+	return [...]string{"none", "crash", "power off", "hang", "slow upcall", "clock jump", "leave", "one-way cut", "partition", "report", "blackout", "sync cut", "full disk", "slow disk", "lost disk", "damaged logs", "reset", "clock back", "stranger", "hostile"}[k]
 }
 
 // Fault is what goes wrong, to whom and when.
@@ -150,10 +154,10 @@ type Fault struct {
 	Kind   FaultKind
 	At     time.Duration
 	On     Move          // if not NoMove: not at once, but when somebody makes this move, and to whoever makes it
-	Nth    int           // the how manieth such move. SyncCut: sync. Blackout: if not 0, Node comes back late
+	Nth    int           // the how manieth such move. SyncCut: sync. Blackout: if not 0, Node, or who makes the move, comes back late
 	Node   int           // who, unless On says it
-	Peer   int           // OneWayCut: what Node sends does not arrive here. Report: who is reported. Blackout: how often all may come back besides
-	Set    uint64        // Partition: nodes on one side, a bit each. Blackout: those that do not come back. SlowDisk: not 0: what is remembered of views. Reset: with whom
+	Peer   int           // OneWayCut: what Node sends does not arrive here. Report: who is reported. Hostile: who is accused. Blackout: how often all may come back besides
+	Set    uint64        // Partition: nodes on one side, a bit each. Blackout: those that do not come back. SlowDisk: not 0: what is remembered of views. Reset: with whom. Hostile: what it lies about
 	For    time.Duration // how long: of what ends, or of a crash in a restart until the node is back. 0: for ever
 	InStep int           // Crash and PowerOff: within a step, so many calls of the fabric, or letters of a restart, later. SyncCut: what has arrived. Reset: not 0: the others hear nothing of it
 }

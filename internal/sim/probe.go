@@ -119,6 +119,7 @@ const (
 	StrangerCame
 	StrangerSpoke
 	MetStranger
+	WentBeside
 	ShardForgone
 	ShardMoved
 	ShardCameBack
@@ -131,6 +132,12 @@ const (
 	StateSourceDied
 	StateSourceFailed
 	BacklogFull
+	StateMoved
+	JoinerVanished
+	JoinerHeldBack
+	MemberLied
+	LiarBelieved
+	LiarSpoke
 	probes
 )
 
@@ -164,12 +171,12 @@ var probeNames = [probes]string{
 	StalePromise: "promise of an attempt that is over", StaleVote: "vote of an attempt that is over", RecordedTwice: "decisions of two ballots being written down",
 	PromiserDied: "ended between promise and vote", VoterDied: "ended after a vote",
 	ConversationsReset: "conversations of a join reset", ConversationsHalfOpen: "conversations of a join half open", WelcomeLost: "joiner not told its view",
-	ClockSetBack: "wall clock set back", StrangerCame: "address of another group", StrangerSpoke: "another group spoke to a restart", MetStranger: "another group met",
+	ClockSetBack: "wall clock set back", StrangerCame: "address of another group", StrangerSpoke: "another group spoke to a restart", MetStranger: "another group met", WentBeside: "application within a step",
 	ShardForgone: "left a shard before its log was whole", ShardMoved: "moved to another shard with a log", ShardCameBack: "back in a shard with its old log",
 	ShardRevived: "a shard's log found again on a disk", CaughtUpAhead: "log caught up before joining", LogRepaired: "damaged end of a log dropped", TailForgone: "future ended as its member left a shard",
 	StateRestored: "state restored", StateForgone: "state not wanted any more",
 	StateSourceDied: "source of a state died half-way", StateSourceFailed: "source of a state or a log failed",
-	BacklogFull: "backlog full",
+	BacklogFull: "backlog full", StateMoved: "moved to another shard with a state", JoinerVanished: "joiner never appeared", JoinerHeldBack: "joiner held back", MemberLied: "member lied", LiarBelieved: "liar believed", LiarSpoke: "liar spoke as a joiner",
 }
 
 func (p Probe) String() string { return probeNames[p] }

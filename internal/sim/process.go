@@ -58,7 +58,11 @@ type process struct {
 	life        *life.Core
 	former      uint64        // its incarnation until a restart ended without it; 0: none did
 	core        *restart.Core // of one that comes back
+	base        *views.View   // in force as the core's last step began
 	mending     *mending      // of its logs, the last one
+	apps        []*app        // that have something to do
+	stepping    bool          // its member is within a step
+	beside      bool          // and its application goes on there
 	lettersLeft int           // of a restart, until it ends; 0: it does not
 	recording   int           // decisions that are being written down
 	promised    bool          // to a restart that it has not voted in yet
@@ -77,6 +81,7 @@ type process struct {
 	told      bool          // the world knows that it halted
 	afterHalt int           // steps since
 	restarted bool          // its first view was made by those who had come back
+	liar      bool          // it is hostile, and has ended as far as the others' promises go
 	over      bool          // the process ended
 	unpowered bool          // its host loses power when it ends
 	blame     string        // why it may be removed
@@ -300,7 +305,10 @@ func (p *process) cycle() (work int) {
 	if !p.told {
 		work += p.takeInputs()
 	}
-	return work + p.member.Step(p.local())
+	p.stepping = true
+	work += p.member.Step(p.local())
+	p.stepping = false
+	return work
 }
 
 // survive has a process do something in the middle of which it may crash.

@@ -68,6 +68,7 @@ func (p *process) goOn(previous *views.View, members []views.Member) (*views.Vie
 // obey does what the core says, in its order.
 func (p *process) obey(e restart.Effects) {
 	pause := time.Duration(0)
+	p.base = p.memory.State().View
 	if e.State != nil {
 		pause = p.node.disk.takes(memoName, p.world.now)
 		if p.keepState(*e.State); p.over {
@@ -100,8 +101,13 @@ func (p *process) obey(e restart.Effects) {
 // keepState writes down what the core knows now. The process may end between that and what it says of it.
 func (p *process) keepState(s restart.State) {
 	before := p.memory.State()
+	p.world.noteInForce(before.View)
 	p.world.checkGroup(p, s.View)
-	if p.must(p.memory.Keep(s)); p.over || s.View == nil || before.View == nil || s.View.Key() != before.View.Key() {
+	if p.must(p.memory.Keep(s)); !p.over {
+		p.world.noteBallots(p)
+		p.world.judge("restart", p.world.checkInForce(p, s.View))
+	}
+	if p.over || s.View == nil || before.View == nil || s.View.Key() != before.View.Key() {
 		return
 	}
 	w := p.world
@@ -135,13 +141,17 @@ func (p *process) restartEvent(ev restart.Event) {
 	switch e := ev.(type) {
 	case restart.Waiting:
 		w.sometimes(RestartWaited, len(e.For) > 0)
+	case restart.Reconciled:
+		w.noteReady(p)
 	case restart.Proposed:
+		w.judge("restart", w.checkLeads(p, e.Ballot, e.View))
 		w.moves(p, Plans)
 	case restart.Ignored:
 		w.probes[MetStranger]++
 	case restart.Superseded:
 		w.probes[RestartSuperseded]++
 	case restart.Completing:
+		w.judge("restart", w.checkLeads(p, e.Ballot, e.View))
 		w.probes[RestartCompletes]++
 		w.sometimes(RestartChoseVote, len(w.history.votes[p.memory.State().View.Key()]) > 1)
 		w.moves(p, Completing)
@@ -157,6 +167,7 @@ func (p *process) isBack(o restart.Outcome) {
 	if o.View != nil {
 		w.sometimes(RestartedWithout, len(o.View.Members) < len(w.history.last.procs))
 		w.probes[Restarted]++
+		w.judge("restart", w.checkReady(p, o.View))
 		p.restarted = true
 		w.moves(p, Restarts)
 	} else {

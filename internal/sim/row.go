@@ -22,6 +22,7 @@ const (
 	wordAcked
 	wordDecided
 	wordInstalled
+	wordStir
 )
 
 // Words of a subgroup's line.

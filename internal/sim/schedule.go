@@ -53,6 +53,16 @@ func (s *schedule) next(limit time.Duration, clock func(time.Duration)) bool {
 	return true
 }
 
+// put has the actor of a turn that is in the schedule act at another time, or never again.
+func (s *schedule) put(t *turn, at time.Duration) {
+	if at == never {
+		heap.Remove(&s.turns, t.place)
+		return
+	}
+	t.at = at
+	heap.Fix(&s.turns, t.place)
+}
+
 // pull moves a turn to an earlier time.
 func (s *schedule) pull(t *turn, at time.Duration) {
 	if t.place >= 0 && at < t.at {

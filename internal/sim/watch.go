@@ -51,6 +51,7 @@ func (p *process) onEvent(e views.Event) {
 		if p.gate != nil {
 			p.gate.Failed(p.local(), e.Member, errors.Is(e.Err, member.ErrAbsent))
 		}
+		w.noteAbsence(p, e)
 		w.watchSuspicion(p, e)
 		w.moves(p, Suspects)
 	case views.Proposed:
@@ -339,6 +340,7 @@ func (w *world) joinSaid(p *process, what any) {
 }
 
 func (w *world) joinEvent(p *process, e join.Event) {
+	w.heldBack(e)
 	switch e.(type) {
 	case join.Meeting:
 		w.moves(p, Meets)

@@ -61,6 +61,7 @@ type world struct {
 	bulk       dice // of what moves large bodies
 	procedures []*procedure
 	bodies     int               // that somebody holds
+	beside     dice              // of what applications do within a step
 	letters    dice              // of what is said in restarts
 	overheard  []restart.Message // some letters of restarts
 	shards     map[shardID]*shardHistory
@@ -93,6 +94,7 @@ type node struct {
 	// damaged are the logs of which the next process finds that their ends cannot be read.
 	damaged  []shardID
 	stranger *stranger // has its address; nil: none
+	absences []absence // of its processes
 }
 
 // checker watches over one promise. Every method returns what violates it.
@@ -157,10 +159,11 @@ func newWorld(p *Plan, o Options) *world {
 	w.states = map[shardID]map[order.Version]uint64{}
 	w.bulk = dice{rand.New(rand.NewPCG(p.Seed, 3))}
 	w.letters = dice{rand.New(rand.NewPCG(p.Seed, 4))}
+	w.beside = dice{rand.New(rand.NewPCG(p.Seed, 5))}
 	w.schedule.random = rand.New(rand.NewPCG(p.Seed, 2))
 	w.checkers = []checker{
 		&haltChecker{}, &contentChecker{}, &fifoChecker{}, &orderChecker{}, &atomicChecker{}, &viewsChecker{}, &brainChecker{},
-		&stallChecker{}, &liveChecker{}, &lossChecker{}, &futureChecker{}, &logChecker{}, &quietChecker{}, &releaseChecker{}, &stateChecker{},
+		&stallChecker{}, &liveChecker{}, &lossChecker{}, &futureChecker{}, &logChecker{}, &quietChecker{}, &releaseChecker{}, &stateChecker{}, &restartChecker{}, &joinChecker{},
 	}
 	return w
 }
@@ -248,7 +251,7 @@ func (w *world) netOptions(bug simnet.Bug) simnet.Options {
 		Delay:       func(a, b order.NodeID) simnet.Delay { return p.Delays[w.placeOf[a]][w.placeOf[b]] },
 		SocketBytes: p.SocketBytes, PieceBytes: p.PieceBytes, FrameRanges: p.FrameRanges, NoticeAfter: p.NoticeAfter,
 		StoreOrder: storeOrder, Loads: sst.Hooked,
-		OnPush: func(from, _ order.NodeID, off, _ int) { w.pushed(w.nodes[w.placeOf[from]].proc, off) },
+		OnPush: func(from, _ order.NodeID, off, _ int) { w.pushes(w.nodes[w.placeOf[from]].proc, off) },
 		OnDue: func(id order.NodeID, at time.Duration) {
 			if p := w.nodes[w.placeOf[id]].proc; p != nil {
 				p.wakeAt(at)
@@ -270,6 +273,14 @@ func (w *world) notePlan() {
 			w.sometimes(SeepingPair, p.Net.Kinds[a][b] == simnet.Seeping)
 		}
 		w.sometimes(SlowMember, p.Nodes[a].Pace.Step > 100*time.Microsecond)
+	}
+}
+
+// pushes is called for whatever a member pushes, in the middle of its step.
+func (w *world) pushes(from *process, off int) {
+	w.pushed(from, off)
+	if from.stepping && !from.beside && w.beside.oneIn(w.plan.Beside) {
+		from.goBeside()
 	}
 }
 
