@@ -125,7 +125,7 @@ func (h *hostile) tamper() {
 		*word = pick(h.dice, 0, h.dice.Uint64(), 1<<h.dice.IntN(64), *word+h.dice.Uint64N(1<<41))
 		h.garbage()
 	}
-	*fabric.Word(h.seat.own, viewLine+8*wordStir)++
+	*fabric.Word(h.seat.own, viewLine+8*wordRevision)++
 	if w.trace.out != nil {
 		h.proc.print("lies at %d of its row: %x", off, *word)
 	}

@@ -22,7 +22,7 @@ const (
 	wordAcked
 	wordDecided
 	wordInstalled
-	wordStir
+	wordRevision
 )
 
 // Words of a subgroup's line.

@@ -42,7 +42,7 @@ func TestColumnsAreWhereTheCheckersLook(t *testing.T) {
 		defer w.net.Close()
 		for _, p := range w.procs {
 			dump := dumpOf(t, p)
-			look(t, dump, viewLine, "suspected", wordSuspected, "acked", wordAcked, "decided", wordDecided, "installed", wordInstalled, "stir", 7)
+			look(t, dump, viewLine, "suspected", wordSuspected, "acked", wordAcked, "decided", wordDecided, "installed", wordInstalled, "revision", wordRevision)
 			look(t, dump, memberLine, "heartbeat", 0)
 			for i, sg := range p.seat().record.view.Subgroups {
 				if sg.Has(p.seat().self) {
