@@ -7,6 +7,7 @@ import (
 	"iter"
 
 	"github.com/squall-go/squall/internal/invariants"
+	"github.com/squall-go/squall/internal/mutant"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/persist"
 )
@@ -114,6 +115,9 @@ func (t *Task) Run() (err error) {
 	}
 	if err := t.fill(from); err != nil {
 		return err
+	}
+	if mutant.Enabled && mutant.On(mutant.CompleteUnsynced) {
+		return nil
 	}
 	return own(t.Log.Sync())
 }
