@@ -4,8 +4,8 @@ import (
 	"errors"
 
 	"github.com/squall-go/squall/fabric"
+	"github.com/squall-go/squall/fabric/auto"
 	"github.com/squall-go/squall/fabric/port"
-	"github.com/squall-go/squall/internal/auto"
 	"github.com/squall-go/squall/internal/descriptors"
 	"github.com/squall-go/squall/internal/join"
 	"github.com/squall-go/squall/internal/member"

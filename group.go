@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/fabric"
+	"github.com/squall-go/squall/fabric/auto"
 	"github.com/squall-go/squall/fabric/port"
-	"github.com/squall-go/squall/internal/auto"
 	"github.com/squall-go/squall/internal/join"
 	"github.com/squall-go/squall/internal/life"
 	"github.com/squall-go/squall/internal/member"

@@ -1,15 +1,22 @@
 package sst_test
 
 import (
+	"context"
 	"fmt"
+	"time"
 
-	"github.com/squall-go/squall/internal/simnet"
+	"github.com/squall-go/squall/fabric"
+	"github.com/squall-go/squall/fabric/auto"
+	"github.com/squall-go/squall/fabric/port"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/sst"
+	"github.com/squall-go/squall/trust"
 )
 
-// Three members share a table of counters. Each counts in its own row and pushes that to the others,
+// Three processes share a table of counters. Each counts in its own row and pushes that to the others,
 // and all of them see the same minimum over the rows: what everybody has done.
+//
+// Here the three are in one process; what each of them says to the others is a fabric.Peer.
 func Example() {
 	all := []order.Rank{0, 1, 2}
 	layout := sst.NewLayout(len(all))
@@ -17,40 +24,84 @@ func Example() {
 	for _, r := range all {
 		counter[r] = layout.Line(r, "progress", "done")
 	}
-	members := open(layout, all)
-	for _, t := range members {
-		defer t.Close()
-		sst.Store(t.Line(t.Self(), counter[t.Self()]), 0, 10+uint64(t.Self()))
-		t.PushLine(all, counter[t.Self()])
-		t.Flush()
+	processes := []*process{start(1), start(2), start(3)}
+	var peers []fabric.Peer // by rank, the same list at all of them
+	for r, p := range processes {
+		p.peer.Shape = layout.Shape(all[r])
+		peers = append(peers, p.peer)
 	}
-	for _, t := range members {
-		t.Poll()
-		least := sst.Load(t.Line(0, counter[0]), 0)
-		for _, r := range all[1:] {
-			least = min(least, sst.Load(t.Line(r, counter[r]), 0))
+	for r, p := range processes {
+		defer p.stop()
+		p.open(all[r], peers, layout)
+		sst.Store(p.table.Line(all[r], counter[r]), 0, 10+uint64(r))
+	}
+	for r, p := range processes {
+		p.connected()
+		p.table.PushLine(all, counter[r])
+		p.table.Flush()
+	}
+	for r, p := range processes {
+		least := func() uint64 {
+			m := sst.Load(p.table.Line(0, counter[0]), 0)
+			for _, other := range all[1:] {
+				m = min(m, sst.Load(p.table.Line(other, counter[other]), 0))
+			}
+			return m
 		}
-		fmt.Printf("member %d: everybody has done %d\n", t.Self(), least)
+		for least() == 0 {
+			p.table.Poll()
+		}
+		fmt.Printf("process %d: everybody has done %d\n", r, least())
 	}
 	// Output:
-	// member 0: everybody has done 10
-	// member 1: everybody has done 10
-	// member 2: everybody has done 10
+	// process 0: everybody has done 10
+	// process 1: everybody has done 10
+	// process 2: everybody has done 10
 }
 
-// open connects the members within this process. Between processes, a fabric over TCP or shared memory
-// opens the table that NewTable takes, one at each member.
-func open(l *sst.Layout, all []order.Rank) (tables []*sst.Table) {
-	var ends []simnet.Endpoint
-	for _, r := range all {
-		ends = append(ends, simnet.Endpoint{ID: order.NodeID(r + 1), Shape: l.Shape(r)})
+// process is one of those that share the table.
+type process struct {
+	identity *trust.Identity
+	port     *port.Port
+	node     *auto.Node
+	parker   *fabric.Parker
+	peer     fabric.Peer
+	table    *sst.Table
+}
+
+// start listens, and makes what the others have to know of this process.
+func start(id order.NodeID) *process {
+	p := &process{identity: trust.NewIdentity(), parker: must(fabric.NewParker())}
+	p.port = must(port.Listen(port.Config{Addr: "127.0.0.1:0"}))
+	p.node = must(auto.New(auto.Auto, p.port, nil))
+	p.peer = fabric.Peer{ID: id, Addr: p.port.Addr(), Host: p.node.Host(), Shm: p.node.Shm(), PublicKey: p.identity.PublicKey()}
+	return p
+}
+
+// open lays out the table. Its links come up in the background: shared memory on one host, TCP between hosts.
+func (p *process) open(self order.Rank, peers []fabric.Peer, layout *sst.Layout) {
+	scope := trust.Scope{Cluster: "counters", View: 1, Key: "a secret of the three"}
+	memory := must(p.node.Open(fabric.Spec{Scope: scope, Identity: p.identity, Self: self, Peers: peers, Parker: p.parker}))
+	p.table = must(sst.NewTable(layout, memory))
+}
+
+// connected waits for the links.
+func (p *process) connected() {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	must(0, p.table.Await(ctx))
+}
+
+func (p *process) stop() {
+	p.table.Close()
+	p.node.Close()
+	p.port.Close()
+	p.parker.Close()
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
 	}
-	for _, memory := range simnet.New(1, simnet.Options{}).Open(ends) {
-		t, err := sst.NewTable(l, memory)
-		if err != nil {
-			panic(err)
-		}
-		tables = append(tables, t)
-	}
-	return tables
+	return v
 }

@@ -13,7 +13,7 @@ import (
 	"unsafe"
 
 	"github.com/squall-go/squall/fabric"
-	"github.com/squall-go/squall/internal/auto"
+	"github.com/squall-go/squall/fabric/auto"
 	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/predicates"

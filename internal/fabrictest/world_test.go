@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/fabric"
+	"github.com/squall-go/squall/fabric/auto"
 	"github.com/squall-go/squall/fabric/port"
-	"github.com/squall-go/squall/internal/auto"
 	"github.com/squall-go/squall/internal/fabrictest"
 	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/order"

@@ -16,7 +16,7 @@ var layers = [][]string{
 	{"fabric", "nullsend", "rdmc/internal/shared", "rdmc/schedule"},
 	{"fabric/port", "internal/journal", "internal/linkmodel", "predicates", "rdmc/internal/relay"},
 	{"fabric/shm", "fabric/tcp", "internal/fabrictest", "internal/simnet"},
-	{"internal/auto"},
+	{"fabric/auto"},
 	{"persist", "rdmc", "sst"},
 	{"ripc/internal/pair", "smc", "views"},
 	{"internal/catchup"},
@@ -36,9 +36,9 @@ var layers = [][]string{
 // transports are the implementations of the fabric. Everything else knows the contract only, which is what lets the
 // simulator replace them; the packages listed with each are those that choose or supply one.
 var transports = map[string][]string{
-	"internal/auto":   {"."},
-	"fabric/shm":      {".", "internal/auto", "ripc"},
-	"fabric/tcp":      {".", "internal/auto", "ripc"},
+	"fabric/auto":     {"."},
+	"fabric/shm":      {".", "fabric/auto", "ripc"},
+	"fabric/tcp":      {".", "fabric/auto", "ripc"},
 	"internal/simnet": {".", "internal/sim"},
 }
 
@@ -206,8 +206,8 @@ import (
 		{"where they belong", `
 -- group.go --
 package squall
-import _ "github.com/squall-go/squall/internal/auto"
--- internal/auto/auto.go --
+import _ "github.com/squall-go/squall/fabric/auto"
+-- fabric/auto/auto.go --
 package auto
 import _ "github.com/squall-go/squall/fabric/shm"
 -- sst/sst_test.go --
