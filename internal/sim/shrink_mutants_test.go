@@ -16,7 +16,7 @@ func TestFailingSeedsOfMutantsAreShrunk(t *testing.T) {
 		nodes, faults, messages int // at most
 	}{
 		{mutant.Unstable, 3, 1, 12},
-		{mutant.NoCarry, 4, 1, 12},
+		{mutant.NoCarry, 4, 1, 30},
 		{mutant.EarlyPersisted, 3, 1, 12},
 		{mutant.EagerNulls, 4, 1, 12},
 	} {
