@@ -3,7 +3,7 @@
 // A Plan is drawn from a seed: nodes, those that found the group and those that join it later, subgroups and shards with small rings,
 // how the pairs are connected, how fast everybody steps, what the applications send, and what goes wrong, when, or on which move of
 // a view change. A run steps real members, and the cores of real joins, on internal/simnet, and the applications and the faults, in virtual
-// time, on one goroutine. Nothing of the protocol is imitated.
+// time, on one goroutine. Nothing of the protocol is imitated but what moves the bodies of large messages (mover.go).
 //
 // Where subgroups are persistent every node has a disk, which outlives its processes and forgets what was not synced when the power goes.
 // What package persist does with goroutines and files is done here in turns and in virtual time; the journals, the books, the recorders and the
