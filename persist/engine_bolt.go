@@ -28,7 +28,17 @@ const (
 	growMax = 128 << 20
 )
 
-// openBolt leaves the list of free pages out of the file: it would be written with every group, and is made from the tree instead.
+// options leave the list of free pages out of the file: it would be written with every group, and is made from the tree instead.
+func (e *boltEngine) options(o opening, dir string) raftboltdb.Options {
+	return raftboltdb.Options{
+		Path: filepath.Join(dir, boltFile),
+		BoltOptions: &bbolt.Options{
+			Timeout: engineTimeout, ReadOnly: o.readOnly, NoFreelistSync: true, FreelistType: bbolt.FreelistMapType, OpenFile: e.open,
+		},
+	}
+}
+
+// openBolt opens the log of a directory.
 func openBolt(o opening, dir string) (abandoner, error) {
 	e := &boltEngine{}
 	defer func() {
@@ -36,12 +46,7 @@ func openBolt(o opening, dir string) (abandoner, error) {
 			_ = e.file.Close() // once more, unless the engine panicked
 		}
 	}()
-	s, err := raftboltdb.New(raftboltdb.Options{
-		Path: filepath.Join(dir, boltFile),
-		BoltOptions: &bbolt.Options{
-			Timeout: engineTimeout, ReadOnly: o.readOnly, NoFreelistSync: true, FreelistType: bbolt.FreelistMapType, OpenFile: e.open,
-		},
-	})
+	s, err := raftboltdb.New(e.options(o, dir))
 	if err != nil {
 		return nil, err
 	}
