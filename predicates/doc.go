@@ -9,7 +9,8 @@
 // Invariants:
 //
 //	P1  every step is evaluated once per cycle, in the same order: none can starve another
-//	P2  nothing is written between the last look and the sleep by anybody who would not ring (no lost wake-up)
+//	P2  whatever is written between the last look and the sleep is followed by a ring (no lost
+//	    wake-up)
 //	P3  the runner sleeps at most until the next deadline of its timers
 //
 // Spinning pays when what is awaited comes within the time a sleep and a wake-up cost, and when a

@@ -36,15 +36,17 @@
 // Invariants of a change:
 //
 //	V5  suspicion is for good: a suspect's row is frozen, nothing that it says later is heard, and it is in no further view
-//	V6  the ballots in a row only grow: who acked one accepts no decision of a lower one; and who
-//	    knows that one is final has its decision, or a later one
+//	V6  the ballots in a row only grow: a member that acked one accepts no decision of a lower one,
+//	    and a member that knows that one is final has its decision, or a later one
 //	V7  a proposal or decision is acked or echoed only if it follows from this view: its members stay in order, and joiners come last
 //	V8  two decisions that are installed after one view are the same
 //	V9  a trim is at most what every member that goes on has, and at least what any member delivered
 //	V10  where decisions are recorded, none is in a row before it is on its owner's disk
-//	V11  a persistent subgroup has members only if one of them has all of its log, or nobody ever had any of it
+//	V11  a persistent subgroup has members only if one of them has all of its log, or no process
+//	     ever had any of it
 //	V12  a view has the identity of the group of the view before it, and its lineage is that of the view before it and one link more
-//	V13  a member that says whom it suspects leaves a quorum, or knows that the view is over
+//	V13  the suspicions that a member publishes leave a quorum of the view, or the member knows that
+//	     the view is over
 //
 // Shared words of the view line, one per row; all but mute only grow, and all are the owner's loop's:
 //
@@ -56,7 +58,7 @@
 //	acked      leader     the highest ballot that the owner follows; guard of its vectors
 //	decided    everybody  guard of the decision: its ballot
 //	installed  everybody  ballot of the decision that the owner knows to be the one
-//	stir       everybody  changes with the other words, so that one load tells that nothing did
+//	revision   everybody  changes with the other words, so that one load tells that nothing did
 //
 // Source: design of Derecho's view management as the SST papers describe it, with Paxos (Lamport, "The Part-Time Parliament") in
 // place of its leader's log; quorums as in the primary-partition model of virtual synchrony.

@@ -17,7 +17,7 @@
 //
 // Invariants:
 //
-//	A1  versions and times strictly grow along a log, whoever appends
+//	A1  versions and times grow strictly along a log, whether records are delivered or imported
 //	A2  a record counts as durable once the store has it as a whole, in the order it was appended in, and never before
 //	A3  of a record in fragments all are there, or it is dropped when the log is opened, which is reported
 //	A4  a cut that is interrupted is done as a whole or not at all, once the log is opened again

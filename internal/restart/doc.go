@@ -32,14 +32,18 @@
 //
 // Invariants:
 //
-//	Y1  who promises or votes was a member of the last view with the disk that it has now
-//	Y2  a decision is on the disk of whoever shows that it echoes it, and a promise or a vote before it is told
+//	Y1  a process that promises or votes was a member of the last view, with the disk that it has
+//	    now
+//	Y2  a decision is on a member's disk before its row echoes it, and a promise or a vote before it
+//	    is sent
 //	Y3  a process votes in no ballot below one that it promised
 //	Y4  before the vote on a new view all of its members have their logs, durably, up to the same ends
-//	Y5  who has promised to help replacing a view does not enter it, and who is in it does not promise
+//	Y5  a process that promised to help replacing a view does not enter it, and a process that
+//	    entered it does not promise
 //	Y6  there is one view with a number
 //	Y7  a log that was whole loses nothing, so whatever every member's disk had is in all logs with which a view begins
-//	Y8  a message changes nothing but if its sender knows the secret of the group, and it is for this very process
+//	Y8  a message changes nothing unless its sender knows the secret of the group and it is for this
+//	    very process
 //
 // State, Core and their messages are plain values, and pure; Memory keeps a State on a disk, Run carries a Core over connections, and Server
 // answers in its place when the group works.

@@ -21,7 +21,7 @@
 // Invariants:
 //
 //	C1  a receiver writes nothing outside its directory, whatever the entries say
-//	C2  under a token, nobody who has another one is offered anything, or has anything written
+//	C2  under a token, a process with another one is offered nothing, and nothing of its is written
 //	C3  nothing that is there is overwritten without force, and no directory ever
 //	C4  a receiver ends with all entries of a push in their places, or with none
 //	C5  no file gets its name unless its SHA-256 is that of what the pusher read
