@@ -393,7 +393,7 @@ func TestLargeMemoryMakesSendersWait(t *testing.T) {
 	same(t, 8, js...)
 }
 
-// panicking is a reader with a fault. Whoever recovers from it goes on.
+// panicking is a reader with a fault. A caller that recovers from it goes on.
 type panicking struct{}
 
 // Read implements io.Reader.

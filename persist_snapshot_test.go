@@ -73,7 +73,7 @@ func (b *book) snapshotOf(t *testing.T, g *squall.Group, last squall.Version) {
 	}
 }
 
-// Whoever takes a snapshot and recovers from it has every message once, however the process ended and whatever came behind the snapshot.
+// An application that takes a snapshot and recovers from it has every message once, however the process ended and whatever came behind the snapshot.
 func TestAStateIsRecoveredFromASnapshotAndWhatIsBehindIt(t *testing.T) {
 	for _, engine := range []squall.LogEngine{squall.EngineBolt, squall.EngineWAL} {
 		for _, more := range []int{0, 7} {

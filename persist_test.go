@@ -461,7 +461,7 @@ func TestThoseThatComeBackSayForWhomTheyWait(t *testing.T) {
 	}
 }
 
-// What is damaged in front of the end is found by whoever reads it: here, by the application that recovers.
+// What is damaged in front of the end is found by its reader: here, by the application that recovers.
 func TestDamageThatIsFoundWhileReadingIsDroppedAtTheNextStartAndComesFromOthers(t *testing.T) {
 	dir := t.TempDir()
 	wal := func(_ int, c *squall.Config) { c.Subgroups[0].Log.Engine = squall.EngineWAL }

@@ -46,7 +46,7 @@
 //	N5  a receiver that loads skipped before it loads sent never takes a message for a null
 //
 // All but N5 are properties of the rule and are shown by exploring every interleaving of small groups; N5 binds
-// whoever reads the two words.
+// the member that reads the two words.
 //
 // Shared words: none of its own. The words sent and skipped are written by their sender's loop and read by every receiver's.
 //

@@ -96,7 +96,7 @@ func (f *faulty) hold(t *testing.T, l *Log, r Record) (release func()) {
 	}
 }
 
-// U7: a change of the files that fails ends the log, whoever makes it: nothing is acknowledged behind it, since it may be made when the log is opened again, and
+// U7: a change of the files that fails ends the log, whichever call makes it: nothing is acknowledged behind it, since it may be made when the log is opened again, and
 // what was acknowledged before is there then.
 func TestALogWhoseFilesCouldNotBeChangedFails(t *testing.T) {
 	changes := map[string]func(l *Log) error{

@@ -90,7 +90,7 @@ func last(records func(func(Record, error) bool)) (err error) {
 	return err
 }
 
-// Whoever asks for less of a log than there is has lost nothing if it cannot be dropped.
+// A caller that asks for less of a log than there is has lost nothing if it cannot be dropped.
 func TestADamagedLogIsKeptAndAppendedTo(t *testing.T) {
 	for _, e := range []Engine{EngineBolt, EngineWAL} {
 		t.Run(e.String(), func(t *testing.T) {

@@ -156,7 +156,7 @@ func TestAGreetingThatNamesTheWrongNodesIsRefused(t *testing.T) {
 	for _, g := range []greeting{
 		{From: 99, To: 2, Session: "s"},                      // to another node
 		{From: 1, To: 1, Session: "s"},                       // from itself
-		{From: 0, To: 1, Session: "s"},                       // from who should be dialed
+		{From: 0, To: 1, Session: "s"},                       // from the node that should be dialed
 		{From: 99, To: 1, Session: ""},                       // without a session
 		{From: 99, To: 1, Session: string(make([]byte, 65))}, // with a long one
 		{From: 99, To: 1, Session: "nobody's", Blocks: true}, // blocks of no link

@@ -335,7 +335,7 @@ func TestWhatDoesNotFollowFromAViewIsRefused(t *testing.T) {
 	}
 }
 
-// Who is suspected by another one stops, and who would have to suspect too many stops before it accuses anybody.
+// A member that another one suspects stops, and one that would have to suspect too many stops before it accuses any.
 func TestTheSuspectedHearOfIt(t *testing.T) {
 	c := newCourt(t, 2, 3)
 	c.changes[2].Report(0, errors.New("silent"))

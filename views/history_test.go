@@ -141,7 +141,7 @@ func (h *history) stuck(v *View, d Declaration) error {
 	return nil
 }
 
-// shared: sizes are kept, whoever can be used is, and no shard waits that could be provisioned.
+// shared: sizes are kept, every member that can be used is, and no shard waits that could be provisioned.
 func (h *history) shared(v *View, d Declaration, missing int) error {
 	spare, smallest, largest := 0, MaxMembers, 0
 	for r, m := range v.Members {

@@ -35,12 +35,12 @@ func rogue(t *testing.T, who int, prepare func(c *court, its *Change)) {
 	}
 }
 
-// Whoever acks without having said what it has would be waited for for ever.
+// A member that acks without having said what it has would be waited for for ever.
 func TestWhoAcksWithoutVectorsIsFoundOut(t *testing.T) {
 	rogue(t, 3, func(_ *court, its *Change) { its.wedged = true })
 }
 
-// A decision may be short where it was written, and too long for the row of who echoes it.
+// A decision may be short where it was written, and too long for the row of a member that echoes it.
 func TestADecisionThatCannotBeCopiedIsRefused(t *testing.T) {
 	rogue(t, 0, func(c *court, its *Change) {
 		for range 10000 {
@@ -203,7 +203,7 @@ func TestNobodyLeavesWhoDoesNotWantTo(t *testing.T) {
 			d.View, d.Left = c.place(c.view, append(its.members(ranks(0, 1, 3)), Member{ID: 300, Addr: "late:1"})), ranks(2)
 			d.View.Muted = make([]uint64, 4)
 		})
-		// Only rank 2 can know. Who copies the decision before it hears of that is taken for another rogue.
+		// Only rank 2 can know. A member that copies the decision before it hears of that is taken for another rogue.
 		for range 1000 {
 			c.now += 10 * time.Microsecond
 			c.look(2)

@@ -66,7 +66,7 @@ func checkServer(c *tls.Config) error {
 	return errors.Join(errs...)
 }
 
-// clientTLS is a copy of c for one address. Whoever signs the dialers signs the listeners too, if nobody else is named: the
+// clientTLS is a copy of c for one address. The authority that signs the dialers signs the listeners too, if no other one is named: the
 // machine's roots, which would be the default, would let anybody with a web server's certificate pose as a member.
 func clientTLS(c *tls.Config, addr string) (*tls.Config, error) {
 	host, _, err := net.SplitHostPort(addr)

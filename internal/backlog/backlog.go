@@ -130,7 +130,7 @@ func (b *Backlog) room(m Message) *part {
 	return &b.parts[len(b.parts)-1]
 }
 
-// Mark has f called between the messages that were delivered before and those that come, by whoever hands them over. Once the backlog
+// Mark has f called between the messages that were delivered before and those that come, by the goroutine that hands them over. Once the backlog
 // is through it does not take it.
 func (b *Backlog) Mark(f func()) (through bool) {
 	b.mu.Lock()

@@ -20,7 +20,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type application struct {
 	t    *testing.T
 	busy atomic.Bool
-	next uint64 // by whoever is busy
+	next uint64 // by the side that is busy
 }
 
 func (a *application) upcall(run []Message) {

@@ -11,7 +11,7 @@ import (
 func DieWithParent(c *exec.Cmd) { c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }
 
 // awaitStop waits until all threads of a child stand still: the signal reaches one of them, and it
-// is for that one to halt the others when it runs next. What it finds is left for who waits for the
+// is for that one to halt the others when it runs next. What it finds is left for the goroutine that waits for the
 // child's end.
 func awaitStop(pid int) error {
 	for {

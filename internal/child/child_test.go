@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Whoever stands still has nobody see it go on: what it writes stops at once, and comes again
+// A process that stands still is not seen to go on: what it writes stops at once, and comes again
 // afterwards.
 func TestAChildStandsStillUntilItIsToGoOn(t *testing.T) {
 	c := exec.Command("sh", "-c", "while echo on; do :; done")

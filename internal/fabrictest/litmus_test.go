@@ -113,7 +113,7 @@ func parkingRunner(table *fabric.Table, p *fabric.Parker, step func() int) *pred
 	return r
 }
 
-// pinger answers the peer's word with the next one. Whoever is even speaks first.
+// pinger answers the peer's word with the next one. The even one speaks first.
 func pinger(table *fabric.Table, rounds uint64, done func()) func() int {
 	self, peer := table.Self(), 1-table.Self()
 	to, mine := []order.Rank{peer}, uint64(0)

@@ -376,7 +376,7 @@ func (g *Acceptor) dismiss(t *session, word Message, why error, e *Effects) {
 	g.forget(t, why, e)
 }
 
-// forget drops a conversation. Who only greeted is no news: the member that decides about it tells.
+// forget drops a conversation. A process that only greeted is no news: the member that decides about it tells.
 func (g *Acceptor) forget(t *session, why error, e *Effects) {
 	g.withdraw(t, e)
 	g.talks = slices.DeleteFunc(g.talks, func(other *session) bool { return other == t })

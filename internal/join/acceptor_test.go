@@ -643,7 +643,7 @@ func TestConversationsAreBoundedAndTheNewestIsTurnedAway(t *testing.T) {
 	}
 }
 
-// Who knows a member's incarnation could greet in its name, and be told the view with its key.
+// A process that knows a member's incarnation could greet in its name, and be told the view with its key.
 func TestIncarnationsAreNotToldToJoiners(t *testing.T) {
 	s := newGateScript(t)
 	s.step("apply 1 7")

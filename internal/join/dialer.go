@@ -195,7 +195,7 @@ func Find(ctx context.Context, c Config) (addr string, ok bool) {
 // inquiry is how long a founder waits for the others' answers before it founds.
 const inquiry = time.Second
 
-// formed asks the other addresses, all at once, whether there is a group already. Who founds would found a second one, if it
+// formed asks the other addresses, all at once, whether there is a group already. A founder would found a second one, if it
 // was started again.
 func formed(ctx context.Context, c Config) (addr string, ok bool) {
 	others := slices.DeleteFunc(slices.Clone(c.Join), func(addr string) bool { return addr == c.Self.Addr })

@@ -4,7 +4,7 @@ package join
 
 import "os"
 
-// lockDir has no lock here: it is up to whoever starts processes that no two use a directory.
+// lockDir has no lock here: it is up to the operator that no two use a directory.
 func lockDir(string) (*os.File, error) { return nil, nil }
 
 // syncDir has no way to do it here.

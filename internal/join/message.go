@@ -38,7 +38,7 @@ const (
 	Inquire Verb = "inquire" // to know whether this is a member of a group
 )
 
-// What follows a Request. Who says it, and when, is drawn in the package comment.
+// What follows a Request. Which side says it, and when, is drawn in the package comment.
 const (
 	sayWait     Verb = "wait"     // the place, or the request, is held
 	sayMeet     Verb = "meet"     // with ViewID and Members: greet these

@@ -38,7 +38,7 @@ type modelNode struct {
 	last      Ticket
 }
 
-// channel is a conversation between an applicant and whoever it dialed. What is said arrives in order, if it is not broken.
+// channel is a conversation between an applicant and the process that it dialed. What is said arrives in order, if it is not broken.
 type channel struct {
 	dialer, other *modelNode
 	of            *Joiner   // of which process of dialer
@@ -375,7 +375,7 @@ func TestEveryApplicantBecomesAMemberWhateverBreaksInBetween(t *testing.T) {
 		}
 		for _, n := range m.nodes {
 			if !n.up || n.refused {
-				m.restart(n) // a held place may have been refused: whoever starts a process starts it again
+				m.restart(n) // a held place may have been refused: its operator starts it again
 			}
 		}
 		steps := 0

@@ -7,7 +7,7 @@
 //
 //	appended ≥ taken ≥ durable
 //
-// A record is copied once, to where it stays, and everything that costs time per byte happens in Finish, beside whoever appends.
+// A record is copied once, to where it stays, and everything that costs time per byte happens in Finish, beside the calls that append.
 //
 // # Finding
 //
@@ -23,5 +23,5 @@
 //	A4  a cut that is interrupted is done as a whole or not at all, once the log is opened again
 //	A5  bytes that are not as they were written are a Damage, or a newer format; never a record, and never a panic
 //
-// Shared words: none. A Journal belongs to whoever appends and may be shared under a lock; a Book belongs to one goroutine.
+// Shared words: none. A Journal belongs to the goroutine that appends and may be shared under a lock; a Book belongs to one goroutine.
 package journal

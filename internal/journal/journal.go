@@ -41,7 +41,7 @@ func (c Config) withDefaults() Config {
 }
 
 // Journal is the part of a log that was appended and is not durable: blocks that wait, the last of them open, and the group that is being
-// written. Append, Take and Written belong to whoever owns the journal; Finish may run beside Append, because it touches nothing but
+// written. Append, Take and Written belong to the owner of the journal; Finish may run beside Append, because it touches nothing but
 // the group.
 type Journal struct {
 	c        Config

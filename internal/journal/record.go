@@ -14,10 +14,10 @@ type Record struct {
 	Version order.Version // its place in the total order; grows within a log
 	Time    order.Time    // of the log's hybrid clock; grows strictly within a log
 	Sender  order.NodeID
-	Number  uint64 // 0, 1, 2 … over the life of the log; set by whoever reads or appends it
+	Number  uint64 // 0, 1, 2 … over the life of the log; set when it is read or appended
 	Data    []byte
 	// Release is looked at by Append only. If it is not nil, Data is not copied but kept until it is on disk; then Release is called once,
-	// by whoever calls Journal.Written.
+	// by the caller of Journal.Written.
 	Release func()
 }
 

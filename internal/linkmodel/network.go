@@ -30,7 +30,7 @@ type Network struct {
 	Oversubscription float64  // the rates of a rack's nodes together, over that of its uplink, and of its downlink; 0: both are without limit
 }
 
-// Intake is in which order a receiver takes the blocks of a transfer that several nodes send to it. Who runs ahead of its step, because it had nothing
+// Intake is in which order a receiver takes the blocks of a transfer that several nodes send to it. A sender that runs ahead of its step, because it had nothing
 // to send in some step, may meet one that does not.
 type Intake uint8
 

@@ -175,7 +175,7 @@ func (r *run) begin(f *flow, flow, move int32) {
 	r.turn(&r.flows[f.first+m.To])
 }
 
-// turn has a receiver take its next block from whoever sends that.
+// turn has a receiver take its next block from the node that sends that.
 func (r *run) turn(f *flow) {
 	if f.turns == nil {
 		return

@@ -5,5 +5,5 @@
 // another runs it over small sources that break it, because a rule that finds nothing may just not look. Only the
 // standard library's parser and type checker are used.
 //
-// Who adds a package gives it a place in the table of imports_test.go.
+// Every new package gets a place in the table of imports_test.go.
 package lint

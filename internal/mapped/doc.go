@@ -6,6 +6,6 @@
 //
 // Reserving comes first because there is no error to return later: a process that writes to a mapped page for which the disk has no
 // room is killed by a signal. So a full disk is found before a byte is received, and what was reserved cannot be lost to another
-// process. The same signal meets whoever reads behind the end of a file that another process made shorter; Check tells that it
+// process. The same signal meets a process that reads behind the end of a file that another process made shorter; Check tells that it
 // happened, as far as one can know.
 package mapped

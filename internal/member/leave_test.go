@@ -61,7 +61,7 @@ func TestAMemberThatLeavesIsNoFailureAndItsMessagesAreDelivered(t *testing.T) {
 	}
 }
 
-// All that leave in time for the same proposal go together; whoever is last ends the group. None of them looks like a failure,
+// All that leave in time for the same proposal go together; the last one ends the group. None of them looks like a failure,
 // although each ends its connections as soon as it is out.
 func TestAllLeaveAtOnce(t *testing.T) {
 	w := newWorld(t, 5, 16)
@@ -101,7 +101,7 @@ func TestWhatASurvivorSentIsDeliveredOnceAcrossTheView(t *testing.T) {
 	w.delivered(sent, 0, 1)
 }
 
-// Whoever is ready comes in with the next view, behind the others.
+// A process that is ready comes in with the next view, behind the others.
 func TestAJoinerBeginsWithTheViewThatHasIt(t *testing.T) {
 	w := newWorld(t, 2, 16)
 	w.pass(time.Second)
@@ -125,7 +125,7 @@ func TestAJoinerBeginsWithTheViewThatHasIt(t *testing.T) {
 	w.nobodyMissed()
 }
 
-// A node that was reported is out, whoever it is, and those that are no members are nobody.
+// A node that was reported is out, whichever it is, and those that are no members are nobody.
 func TestAReportedMemberIsEvicted(t *testing.T) {
 	w := newWorld(t, 3, 16)
 	w.pass(time.Second)

@@ -172,7 +172,7 @@ func TestWhoWaitsForTheDisksOfASubgroupThatIsNotProvisionedHearsOfAHalt(t *testi
 	}
 }
 
-// B9: whoever joins has no clock behind a time that was settled, however wrong its own is.
+// B9: a member that joins has no clock behind a time that was settled, however wrong its own is.
 func TestATimeThatIsSettledStaysSettled(t *testing.T) {
 	w := newWorldOf(t, views.Persistent, 2, 16)
 	for k := range order.Time(30) {

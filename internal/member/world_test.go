@@ -155,7 +155,7 @@ func (w *world) enter(v *views.View) {
 	w.members = append(w.members, m)
 }
 
-// open gives a member its table of a view; whoever comes first has all of them made.
+// open gives a member its table of a view; the first that comes has all of them made.
 func (w *world) open(v *views.View, self order.Rank, layout *member.Layout) (*fabric.Table, error) {
 	if w.tables[v.Key()] == nil {
 		var shapes []fabric.RowShape

@@ -337,7 +337,7 @@ func (w *world) checkLoss(from, at *proc) {
 	}
 }
 
-// checkOrder is G4: all survivors delivered the same in each view (M9), and who did not survive delivered a part of that (M6).
+// checkOrder is G4: all survivors delivered the same in each view (M9), and each other member delivered a part of that (M6).
 func (w *world) checkOrder(p *proc, whole bool) {
 	if w.mode == views.Unordered {
 		return

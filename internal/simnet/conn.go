@@ -82,7 +82,7 @@ func (n *Net) reach(l *lane) time.Duration {
 // knock is the moment at which a dialed channel reaches the other node.
 func (c *Conn) knock() {
 	n := c.net
-	c.peer = n.node(c.peer.id) // whoever is there now
+	c.peer = n.node(c.peer.id) // the process that is there now
 	answer := event{to: c.self.id, path: c.in.path, occur: func() { c.up = true }}
 	switch {
 	case c.self.crashed || c.closed != nil:

@@ -72,7 +72,7 @@ func (l *link) called(off, n int) {
 	}
 }
 
-// seep lets the node see more of what its peer stored, outside of Poll. The next Poll says so: whoever looks then may have looked at
+// seep lets the node see more of what its peer stored, outside of Poll. The next Poll says so: a reader that looks then may have looked at
 // that word before.
 func (l *link) seep() {
 	if l.in.seep(l.replica) {

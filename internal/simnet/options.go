@@ -77,7 +77,7 @@ const (
 	EarlyLines      // a frame that leaves ranges behind takes the lines with it all the same (F2)
 )
 
-// Stats counts what a network did, for whoever wants to know which of its branches were reached.
+// Stats counts what a network did, for tests that want to know which of its branches were reached.
 type Stats struct {
 	Frames, Pieces, Lines int
 	SocketFull            int // flushes that a full socket cut short

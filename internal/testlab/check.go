@@ -35,7 +35,7 @@ type checker struct {
 	faults []error
 }
 
-// seen is a view, and who installed it first.
+// seen is a view, and the process that installed it first.
 type seen struct {
 	Installed
 	by int

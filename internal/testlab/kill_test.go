@@ -41,7 +41,7 @@ func TestAMemberIsKilledBetweenSmallAndLargeMessages(t *testing.T) {
 	lab.Finish()
 }
 
-// Whoever dies, sender, relay or receiver, is in the middle of large messages of everybody.
+// The member that dies, sender, relay or receiver, is in the middle of large messages of everybody.
 func TestAMemberIsKilledAmongBulkMessages(t *testing.T) {
 	for _, f := range fabrics {
 		for victim := range 3 {

@@ -30,7 +30,7 @@ type SourceConfig struct {
 	Self   order.NodeID
 	ID     *trust.Identity        // of this process
 	Keeps  func(name string) bool // whether the application makes snapshots of a subgroup
-	Reject func(port.Rejection)   // told of strangers, and of who broke the rules
+	Reject func(port.Rejection)   // told of strangers, and of callers that broke the rules
 	Given  func(Given)
 	Times  wire.Times
 }

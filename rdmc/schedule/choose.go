@@ -23,7 +23,7 @@ const (
 	// meetPercent of what a block has beyond heldBytes are lost in a pipeline: blocks of different nodes meet at a receiver, and sockets hold so much of them.
 	meetPercent = 10
 	heldBytes   = 128 << 10
-	// pairPercent of each block are lost where vertices of the pipeline are pairs: what one of them gets it has to pass on in the next step, so that whoever is
+	// pairPercent of each block are lost where vertices of the pipeline are pairs: what one of them gets it has to pass on in the next step, so that a pair that is
 	// late holds up others at once. It is less for small blocks, which sockets hold.
 	pairPercent = 15
 	// longestChain is as many nodes as a chain may have. Every block passes every link of it, so one link at half the rate halves it for all behind, where

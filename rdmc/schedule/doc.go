@@ -11,7 +11,7 @@
 //
 //	sequential  the root sends the whole message to one receiver after the other
 //	chain       every node passes on to the next rank what it got from the one before
-//	tree        whoever has the whole message sends it to one that has not: 1, 2, 4, 8 … nodes have it
+//	tree        every node that has the whole message sends it to one that has not: 1, 2, 4, 8 … nodes have it
 //	pipeline    the tree for each block, one step apart, along the edges of a hypercube (cube.go): after the first steps
 //	            every node receives a block in every step and nearly every node sends one
 //	hybrid      a pipeline between one node of each rack, and a pipeline within each rack (hybrid.go)

@@ -27,7 +27,7 @@ func Draw(w io.Writer, p *Plan) error {
 	return out.Flush()
 }
 
-// drawMoves gives a column to whoever sends at all.
+// drawMoves gives a column to each node that sends at all.
 func drawMoves(w io.Writer, p *Plan) {
 	columns, senders := make([]int, p.Nodes()), []string{}
 	for rank := range columns {

@@ -88,7 +88,7 @@ func (l *Lab) LimitLink(from, to *Host, r Rate) error {
 }
 
 // changes is the commands that bring the buckets of a host's end to their rates. Those of single hosts that are limited own what they may
-// use, and the rest owns what is left: so the link's bucket is never overdrawn. Who is not limited owns next to nothing, and takes
+// use, and the rest owns what is left: so the link's bucket is never overdrawn. A host that is not limited owns next to nothing, and takes
 // from the link's.
 func (l *Lab) changes(h *Host) []string {
 	lines := []string{l.class("change", device, "1:", linkClass, h.rate, h.rate)}

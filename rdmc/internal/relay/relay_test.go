@@ -168,7 +168,7 @@ func TestNobodyIsLeftWithoutAReason(t *testing.T) {
 	})
 }
 
-// A death around the end: whoever succeeds may, but a root that succeeds has all members on its side.
+// A death around the end: any member may succeed, but a root that succeeds has all members on its side.
 func TestARootThatSucceedsKnowsThatAllDid(t *testing.T) {
 	seeds(t, 600, func(seed uint64) {
 		w := randomWorld(t, seed)

@@ -245,7 +245,7 @@ func (r *Relay) HeardInView(index uint64, out *Effects) {
 	r.heard(index, ackInView, out)
 }
 
-// Released says that the application does not look at a message any more. Whoever is over tells nobody.
+// Released says that the application does not look at a message any more. A member whose part is over tells nobody.
 func (r *Relay) Released(index uint64, out *Effects) {
 	if r.failure == nil && !r.finished {
 		out.frame(0, Control{Kind: Released, Index: index})

@@ -395,7 +395,7 @@ func (w *world) abort(number uint64) {
 	root.apply()
 }
 
-// met reports whether everybody knows that everybody has opened the group. Who dies before that is waited for.
+// met reports whether everybody knows that everybody has opened the group. A member that dies before that is waited for.
 func (w *world) met() bool {
 	return !slices.ContainsFunc(w.nodes, func(x *node) bool {
 		return !x.dead && slices.Contains(x.relay.attached, false) && x.relay.Failure() == nil

@@ -18,7 +18,7 @@ import (
 // Bounds of conversations.
 const (
 	conversationTime = 5 * time.Second
-	maxCallers       = 64 // beyond, the oldest one is sent away: who means it is served within microseconds
+	maxCallers       = 64 // beyond, the oldest one is sent away: an honest one is served within microseconds
 	namePrefix       = "squall-large-"
 	attempts         = 3
 )
@@ -154,7 +154,7 @@ func (d *desk) answer(conn *net.UnixConn) error {
 		return err
 	}
 	_, err = conn.Write([]byte{version, 0})
-	if id != (ID{}) { // whoever asks for that asks whether anybody answers
+	if id != (ID{}) { // that question only asks whether there is an answer
 		err = fmt.Errorf("%w: there is no such segment", ErrRefused)
 	}
 	return err

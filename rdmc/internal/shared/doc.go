@@ -10,7 +10,7 @@
 // the pages of a new one takes several times as long as copying them, and mapping them as long as copying them once more.
 //
 // What protects a segment is its name, 16 random bytes that only the owner's messages carry, and the user, which the kernel knows of both
-// ends of a socket. Who was told a name once sees what the owner puts into that segment later, too, until the owner drops it. That is
+// ends of a socket. A process that was told a name once sees what the owner puts into that segment later, too, until the owner drops it. That is
 // no more than a process of the same user may see in any case.
 //
 // Invariants:

@@ -169,7 +169,7 @@ func (t *talk) pulse() {
 			select {
 			case <-ticker.C:
 				if t.say(struct{}{}) != nil {
-					return // whoever reads will find out
+					return // the reader will find out
 				}
 			case <-t.stop:
 				return

@@ -229,7 +229,7 @@ func (m *member) probe(ctx context.Context) error {
 	return m.parent.Send(report{Probed: &probed})
 }
 
-// close leaves the group, after err if that is not nil. Who misses another member says so, and
+// close leaves the group, after err if that is not nil. A member that misses another one says so, and
 // stays until the parent has heard everybody: to the others, its going would look like one more
 // failure.
 func (m *member) close(ctx context.Context, err error) error {

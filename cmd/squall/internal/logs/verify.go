@@ -296,7 +296,7 @@ func (v *verification) logText(l *persist.LogReport) string {
 	return text + "; " + show.Counted(len(l.Faults), "fault", "faults")
 }
 
-// comparisonText says what is the same, and who has less of it.
+// comparisonText says what is the same, and which directories have less of it.
 func (v *verification) comparisonText(c *persist.Comparison) string {
 	switch {
 	case c.Differ != "":

@@ -39,7 +39,7 @@ const (
 	Idle       Load = "idle"      // nobody sends
 )
 
-// Who sends, of the members.
+// The members that send.
 const (
 	All  = "all"
 	Half = "half"
