@@ -383,8 +383,26 @@ func (f *fault) part() {
 	}
 	each(w.cut)
 	w.blameCut(f.plan.Set, (1<<len(w.nodes)-1)&^f.plan.Set, false)
-	f.undo = func() { each(w.heal) }
+	f.undo = func() {
+		each(w.heal)
+		w.blameHealed(f.plan.Set, f.plan.For)
+	}
 }
+
+// blameHealed notes who may be removed after a partition has healed. If that took about as long as a member may be silent, a member of the
+// side that is no quorum may still live, and accuse one of the other side, whose heartbeat is behind what waited for the way.
+func (w *world) blameHealed(set uint64, took time.Duration) {
+	lives := slices.ContainsFunc(w.nodes, func(n *node) bool {
+		p := n.proc
+		return p != nil && p.member != nil && !p.over && !p.told && p.blame == cutOff
+	})
+	if lives && took+w.plan.Bound()+w.plan.Heartbeat() >= w.plan.FailAfter() {
+		w.blameCut(set, (1<<len(w.nodes)-1)&^set, true)
+	}
+}
+
+// cutOff is the blame of those that others cannot reach.
+const cutOff = "cut off"
 
 func (w *world) cut(a, b int) {
 	w.nodes[a].cuts |= 1 << b
@@ -420,7 +438,7 @@ func (w *world) blameCut(a, b uint64, both bool) {
 	for _, n := range w.nodes {
 		in := a>>n.place&1 != 0
 		if n.proc != nil && (both || joining || !keepA && !keepB || in != keepA) && (a|b)>>n.place&1 != 0 {
-			n.proc.blamed("cut off")
+			n.proc.blamed(cutOff)
 		}
 	}
 }

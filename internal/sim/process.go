@@ -526,7 +526,7 @@ func (b *birth) act(now time.Duration) time.Duration {
 		p.print("process %d begins", p.self.Incarnation)
 	}
 	if slices.ContainsFunc(w.nodes, func(o *node) bool { return o.cuts>>b.node.place&1 != 0 }) || b.node.cuts != 0 {
-		p.blamed("cut off")
+		p.blamed(cutOff)
 	}
 	p.survive(p.begin)
 	return never
