@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/squall-go/squall/fabric"
+	"github.com/squall-go/squall/internal/member"
 	"github.com/squall-go/squall/views"
 )
 
@@ -32,6 +33,9 @@ func checkSuspicion(w *world, p *process, e views.Suspected) error {
 	q := w.processOf(e.Member)
 	if errors.Is(e.Err, fabric.ErrViolation) && !q.liar {
 		return violated("liveness", "node %d suspects node %d: %v", p.self.ID, e.Member.ID, e.Err)
+	}
+	if errors.Is(e.Err, member.ErrAbsent) && q.member == nil && w.plan.Keep.LostIn > 0 {
+		q.blamed("has not heard that a view was decided") // its letters, or the answers, were lost
 	}
 	if q.suspects(p) {
 		q.blamed("suspects another one") // and ended the connection: the other one may not know why
