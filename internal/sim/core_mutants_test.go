@@ -127,13 +127,13 @@ func TestEveryCheckerFindsSomething(t *testing.T) {
 // and one view follows the other.
 func skipPlan(seed uint64) *Plan {
 	yes := true
-	p, d := Draw(seed, Limits{Nodes: 4 + int(seed%3), Faults: &yes}), newDice(seed)
+	p, d := Draw(seed, Limits{Nodes: 4 + int(seed%3), Messages: 400, Faults: &yes}), newDice(seed)
 	p.Outages, p.Faults = 0, nil
 	at := d.upTo(time.Millisecond)
 	for i := range p.Founders {
 		p.Faults = append(p.Faults, Fault{Kind: pick(d, Crash, Leave), At: at, Node: i})
-		p.Nodes[i].Returns, p.Nodes[i].Times = d.upTo(p.FailAfter()), 2
-		at += d.upTo(p.FailAfter())
+		p.Nodes[i].Returns, p.Nodes[i].Times = d.upTo(time.Millisecond), 1
+		at += d.upTo(time.Millisecond)
 	}
 	for a := range p.Nodes {
 		for b := range p.Nodes {
@@ -142,7 +142,6 @@ func skipPlan(seed uint64) *Plan {
 	}
 	for i := range p.Apps {
 		p.Apps[i].SkipIn, p.Apps[i].Burst, p.Apps[i].HoldIn, p.Apps[i].Gap = 1, 1, 0, 10*time.Microsecond
-		p.Apps[i].Messages *= 4
 	}
 	return p
 }
