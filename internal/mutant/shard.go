@@ -9,11 +9,10 @@ const (
 	PartialSource    Name = "a source gives the end of a log that lacks something"
 	TwoAtOnce        Name = "an activity begins while another one is under way"
 	NoOffer          Name = "the members that have a state never offer it"
-	EarlyRecover     Name = "the application takes over a log that is not durable"
 	BacklogLoses     Name = "a backlog that is full drops what comes"
 )
 
 // ShardNames are all of them.
 var ShardNames = []Name{
-	EarlyBacklog, StateTwice, CompleteUnsynced, HalfLog, PartialSource, TwoAtOnce, NoOffer, EarlyRecover, BacklogLoses,
+	EarlyBacklog, StateTwice, CompleteUnsynced, HalfLog, PartialSource, TwoAtOnce, NoOffer, BacklogLoses,
 }

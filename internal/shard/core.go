@@ -419,9 +419,6 @@ func (c *Core) follow(s *stay, verb Verb, r Result) {
 		if mutant.Enabled && mutant.On(mutant.CompleteUnsynced) {
 			s.next = CompleteLog
 		}
-		if mutant.Enabled && mutant.On(mutant.EarlyRecover) {
-			s.next = Recover
-		}
 	case SyncLog:
 		if s.next = Recover; s.fresh {
 			s.next = CompleteLog

@@ -61,7 +61,6 @@ var coreFlaws = map[mutant.Name]string{
 	mutant.PartialSource:    "log",
 	mutant.TwoAtOnce:        "",
 	mutant.NoOffer:          "",
-	mutant.EarlyRecover:     "state",
 	mutant.BacklogLoses:     "",
 
 	mutant.EarlyShown:   "log",
