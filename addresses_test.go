@@ -35,7 +35,8 @@ func TestMembersMeetOverIPv4IPv6AndHostNames(t *testing.T) {
 	}
 }
 
-// One member offers no shared memory: it is reached over TCP, and the others reach each other as before.
+// One member offers no shared memory: it is reached over TCP, and the others reach each other as
+// before.
 func TestFabricsAreChosenPairByPair(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("shared memory between members needs Linux")

@@ -14,7 +14,8 @@ import (
 	"github.com/squall-go/squall"
 )
 
-// What Send accepted before Close is delivered at the other member, whatever the moment, and Close says nothing else.
+// What Send accepted before Close is delivered at the other member, whatever the moment, and Close
+// says nothing else.
 func TestCloseLosesNothingThatSendAccepted(t *testing.T) {
 	for round := range 20 {
 		var delivered atomic.Int64
@@ -99,7 +100,8 @@ func TestAFailedClaimCanBeAbortedWithoutHarm(t *testing.T) {
 	}
 }
 
-// A group that halted with the table of an old view, for the sake of a claim that is given back then, leaves no row behind.
+// A group that halted with the table of an old view, for the sake of a claim that is given back
+// then, leaves no row behind.
 func TestCloseGivesTheRowsOfAllViewsBack(t *testing.T) {
 	groups := cluster(t, 4, func(i int, c *squall.Config) {
 		c.Fabric = squall.FabricSHM
@@ -139,7 +141,8 @@ func rows(t *testing.T) (n int) {
 	return n
 }
 
-// A claim that is open when its group is closed keeps its memory: the application may still write into it.
+// A claim that is open when its group is closed keeps its memory: the application may still write
+// into it.
 func TestAClaimThatIsOpenWhenItsGroupIsClosedCanBeWritten(t *testing.T) {
 	groups := cluster(t, 2, func(_ int, c *squall.Config) {
 		c.Subgroups = []squall.SubgroupConfig{{Name: "a", Deliver: func(squall.Message) {}}}

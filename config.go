@@ -157,8 +157,9 @@ type SubgroupConfig struct {
 
 	// Snapshot and Restore are the application's state as bytes: of a subgroup that is Ordered for
 	// members that enter it while others have the state already, of one that is Persistent for a
-	// process that starts or enters, with whatever disk. In an Ordered subgroup set both or neither,
-	// the same way at every member; in a Persistent one without TakeSnapshot, Restore is enough.
+	// process that starts or enters, with whatever disk. In an Ordered subgroup set both or
+	// neither, the same way at every member; in a Persistent one without TakeSnapshot, Restore is
+	// enough.
 	//
 	// Snapshot is called between two upcalls, where a view with new members begins, or by
 	// TakeSnapshot, and must be quick: it captures the state, and the function that it returns
@@ -176,11 +177,11 @@ type SubgroupConfig struct {
 	// Message.Replayed is true: all of them, or without a snapshot all that Retain has left.
 	//
 	// In an Ordered subgroup the reader has the state of another member; if it fails, Restore is
-	// called once more, with the state of the next member from the start. An empty reader comes when
-	// this process was in a shard before and enters a shard that begins, so that the members of that
-	// shard begin alike (the event StateBegun reports it). A process that was in no shard of the
-	// subgroup before keeps the state with which it opened the group, and Restore is not called
-	// there; that state must be the same at all of them.
+	// called once more, with the state of the next member from the start. An empty reader comes
+	// when this process was in a shard before and enters a shard that begins, so that the members
+	// of that shard begin alike (the event StateBegun reports it). A process that was in no shard
+	// of the subgroup before keeps the state with which it opened the group, and Restore is not
+	// called there; that state must be the same at all of them.
 	Restore func(io.Reader) error
 	// BacklogBytes is the size, in bytes, of the backlog of messages that are delivered while
 	// Restore runs; 0 is 16 MiB. Memory is allocated as it is needed. When the backlog is full,

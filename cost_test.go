@@ -61,7 +61,8 @@ func TestNothingIsAllocatedPerMessage(t *testing.T) {
 
 var heartbeats = regexp.MustCompile(`(heartbeat|parked)=\d+`)
 
-// G8: when everything is delivered, nothing changes in any row but the heartbeat, and the loops sleep.
+// G8: when everything is delivered, nothing changes in any row but the heartbeat, and the loops
+// sleep.
 func TestAnIdleGroupSendsNothingButHeartbeats(t *testing.T) {
 	const window = 300 * time.Millisecond
 	for _, fabric := range []squall.Fabric{squall.FabricSHM, squall.FabricTCP} {
@@ -94,7 +95,8 @@ func TestAnIdleGroupSendsNothingButHeartbeats(t *testing.T) {
 			}
 			time.Sleep(window)
 			for i, g := range groups {
-				// A heartbeat and the peers' two every 100 ms, some cycles each; a loop that does not sleep makes 100,000.
+				// A heartbeat and the peers' two every 100 ms, some cycles each; a loop that does
+				// not sleep makes 100,000.
 				cycles := float64(g.Stats().Cycles) - before[i]
 				if cycles > 1000 && !raceEnabled {
 					t.Errorf("node %d: %v cycles in %v", g.ID(), cycles, window)

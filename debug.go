@@ -11,8 +11,8 @@ type Debug struct{ group *Group }
 // Debug returns an inspector of the group.
 func (g *Group) Debug() Debug { return Debug{g} }
 
-// Link returns the name of the fabric between this process and a member: "shm", "tcp" or "self", "pending"
-// before they are connected, and "" for a node that is no member.
+// Link returns the name of the fabric between this process and a member: "shm", "tcp" or "self",
+// "pending" before they are connected, and "" for a node that is no member.
 func (d Debug) Link(id NodeID) (name string, err error) {
 	g := d.group
 	if err := g.upcalls.waits(); err != nil {
@@ -28,7 +28,8 @@ func (d Debug) Link(id NodeID) (name string, err error) {
 	return name, nil
 }
 
-// Dump writes the shared state table of the view in force as this process sees it, a line for each member.
+// Dump writes the shared state table of the view in force as this process sees it, a line for each
+// member.
 func (d Debug) Dump(w io.Writer) error {
 	if err := d.group.upcalls.waits(); err != nil {
 		return err

@@ -39,7 +39,8 @@ type direct struct {
 	upcalls *upcalls
 }
 
-// single calls the application for each message, out of runs that stay in the processor's first cache.
+// single calls the application for each message, out of runs that stay in the processor's first
+// cache.
 func single(upcall func(Message)) direct {
 	return direct{maxRun: 128, upcall: func(run []multicast.Message) {
 		all := messages(run)
@@ -74,8 +75,8 @@ func (d direct) close() {}
 
 // queue copies messages for a goroutine that calls the application.
 //
-// It is two buffers: the loop fills one while the application reads the other. They change places when the application
-// is done with its own.
+// It is two buffers: the loop fills one while the application reads the other. They change places
+// when the application is done with its own.
 type queue struct {
 	wake    func() // tells the loop that there is room again
 	upcall  func([]multicast.Message)
@@ -89,7 +90,8 @@ type queue struct {
 	closed  bool
 }
 
-// buffer is a run of messages whose data lies in one piece of memory, but for the bodies of large ones, with marks between them.
+// buffer is a run of messages whose data lies in one piece of memory, but for the bodies of large
+// ones, with marks between them.
 type buffer struct {
 	run    []multicast.Message
 	data   []byte
@@ -97,7 +99,8 @@ type buffer struct {
 	marks  []mark
 }
 
-// keep puts a message behind the others if there is room. A large one that has more than all the room may be alone.
+// keep puts a message behind the others if there is room. A large one that has more than all the
+// room may be alone.
 func (b *buffer) keep(m multicast.Message) bool {
 	alone := m.Body() != nil && len(b.run) == 0
 	if len(b.run) == maxQueued || !alone && len(b.data)+b.bodies+len(m.Data) > cap(b.data) {

@@ -18,10 +18,10 @@ const (
 	viewDescriptors = 16
 )
 
-// reserve holds the descriptors that the next view of a group takes. A view change opens all links of
-// the next view while those of this one are still open, and it must not fail because the application
-// has used up the descriptors of the process: the group would lose the member, and with few members
-// its quorum.
+// reserve holds the descriptors that the next view of a group takes. A view change opens all links
+// of the next view while those of this one are still open, and it must not fail because the
+// application has used up the descriptors of the process: the group would lose the member, and with
+// few members its quorum.
 type reserve struct {
 	mu      sync.Mutex
 	least   int // members: of the first call
@@ -31,8 +31,8 @@ type reserve struct {
 }
 
 // fit makes the reserve as large as the change of a view of so many members to one of the same size
-// needs, or of as many as the first call named, if that is more. It fails with ErrTooFewDescriptors if
-// the process cannot have so many more, and as many again for the links of the view itself.
+// needs, or of as many as the first call named, if that is more. It fails with ErrTooFewDescriptors
+// if the process cannot have so many more, and as many again for the links of the view itself.
 func (r *reserve) fit(members int) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -1,10 +1,10 @@
-// Package squall is atomic multicast for Go: the processes of a group send messages, and all of them
-// deliver the same sequence.
+// Package squall is atomic multicast for Go: the processes of a group send messages, and all of
+// them deliver the same sequence.
 //
-// The members of a group replicate a table of monotonic counters by one-sided writes, through shared
-// memory within a host and TCP between hosts. One polling loop per process sends, receives, orders and
-// delivers messages in opportunistic batches. A group has subgroups; each subgroup has members, senders and
-// an order of its own.
+// The members of a group replicate a table of monotonic counters by one-sided writes, through
+// shared memory within a host and TCP between hosts. One polling loop per process sends, receives,
+// orders and delivers messages in opportunistic batches. A group has subgroups; each subgroup has
+// members, senders and an order of its own.
 //
 // # Life of a program
 //
@@ -18,50 +18,53 @@
 //	err = ticks.Send(ctx, []byte("hello"))
 //	err = g.Close(ctx)
 //
-// Open returns when the process is a member. The first InitialMembers processes form the first view; a
-// process that comes later joins through any member that Join names. From then on the group calls Deliver
-// for each message. When members fail, leave or join, a view ends and the next one begins, while all
-// members may go on sending: View returns the view in force, Views and Config.OnView those that follow.
-// Config.Events reports what happens, as a value of one of the event types.
+// Open returns when the process is a member. The first InitialMembers processes form the first
+// view; a process that comes later joins through any member that Join names. From then on the group
+// calls Deliver for each message. When members fail, leave or join, a view ends and the next one
+// begins, while all members may go on sending: View returns the view in force, Views and
+// Config.OnView those that follow. Config.Events reports what happens, as a value of one of the
+// event types.
 //
-// A member that the others suspect, or that can reach too few of them, halts: Done is closed, and Err and
-// the event Halted say why. Close leaves the group when all that this process sent is delivered.
+// A member that the others suspect, or that can reach too few of them, halts: Done is closed, and
+// Err and the event Halted say why. Close leaves the group when all that this process sent is
+// delivered.
 //
 // # Messages
 //
-// A message goes through these steps: Claim takes room in the ring of this process, the application fills
-// it, Commit hands it to the loop, the loop publishes it, every member receives it, and all members deliver
-// it at the same position of the order; then its room is free again. Send does the first three steps.
-// SendFuture and CommitFuture return a Future of the delivery. A message that the ring does not take is a
-// large message (SubgroupConfig.MaxMessageBytes): its body goes over connections of its own before it takes
-// its position. Message.Data is part of the ring: an upcall copies what it keeps.
+// A message goes through these steps: Claim takes room in the ring of this process, the application
+// fills it, Commit hands it to the loop, the loop publishes it, every member receives it, and all
+// members deliver it at the same position of the order; then its room is free again. Send does the
+// first three steps. SendFuture and CommitFuture return a Future of the delivery. A message that
+// the ring does not take is a large message (SubgroupConfig.MaxMessageBytes): its body goes over
+// connections of its own before it takes its position. Message.Data is part of the ring: an upcall
+// copies what it keeps.
 //
 // # Upcalls
 //
-// Deliver, DeliverBatch, OnView, Snapshot and most Events run on the loop. While one of them runs, this
-// process neither acknowledges nor sends, and a process whose upcall takes longer than FailAfter is
-// suspected. A slow application sets SubgroupConfig.AsyncQueueBytes: then Deliver runs on a goroutine of its
-// own, behind a queue of copies.
+// Deliver, DeliverBatch, OnView, Snapshot and most Events run on the loop. While one of them runs,
+// this process neither acknowledges nor sends, and a process whose upcall takes longer than
+// FailAfter is suspected. A slow application sets SubgroupConfig.AsyncQueueBytes: then Deliver runs
+// on a goroutine of its own, behind a queue of copies.
 //
-// TrySend and all calls that do not wait work in an upcall. A call that would wait for the loop, such as
-// Send without room or Future.Wait, returns ErrInUpcall in an upcall that runs on the loop, and Close returns
-// it in every upcall. An upcall behind a queue may wait in Send, but nothing takes messages out of the queue
-// meanwhile: once the queue is full, the room may never come.
+// TrySend and all calls that do not wait work in an upcall. A call that would wait for the loop,
+// such as Send without room or Future.Wait, returns ErrInUpcall in an upcall that runs on the loop,
+// and Close returns it in every upcall. An upcall behind a queue may wait in Send, but nothing
+// takes messages out of the queue meanwhile: once the queue is full, the room may never come.
 //
 // # State and logs
 //
-// A process that joins a subgroup gets the state that the others built from earlier messages through
-// SubgroupConfig.Snapshot and SubgroupConfig.Restore. A subgroup whose Mode is Persistent keeps all messages
-// in a log at every member (Config.Dir, SubgroupConfig.Log). Future.Persisted waits until a message is on
-// every disk; Subgroup.Log reads by version and by time, and follows. When all members have ended, those
-// that are started again with their directories go on together where the logs end: each restores the state
-// of its log's last snapshot (Subgroup.TakeSnapshot), and the messages behind it are delivered once more
-// (Message.Replayed).
+// A process that joins a subgroup gets the state that the others built from earlier messages
+// through SubgroupConfig.Snapshot and SubgroupConfig.Restore. A subgroup whose Mode is Persistent
+// keeps all messages in a log at every member (Config.Dir, SubgroupConfig.Log). Future.Persisted
+// waits until a message is on every disk; Subgroup.Log reads by version and by time, and follows.
+// When all members have ended, those that are started again with their directories go on together
+// where the logs end: each restores the state of its log's last snapshot (Subgroup.TakeSnapshot),
+// and the messages behind it are delivered once more (Message.Replayed).
 //
 // # Promises
 //
-// docs/protocol.md states and proves what a group promises: total order and FIFO (G1), atomicity (G2), that
-// no message of a member that goes on is lost (G3), one sequence of views (G4), no split brain (G5), that what
-// is on every member's disk survives the end of all of them (G6), and that a silent sender delays no other
-// one (G7).
+// docs/protocol.md states and proves what a group promises: total order and FIFO (G1), atomicity
+// (G2), that no message of a member that goes on is lost (G3), one sequence of views (G4), no split
+// brain (G5), that what is on every member's disk survives the end of all of them (G6), and that a
+// silent sender delays no other one (G7).
 package squall

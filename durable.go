@@ -25,7 +25,8 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// durable is what this process keeps in Dir for its persistent subgroups: their logs, and what it must not forget of views.
+// durable is what this process keeps in Dir for its persistent subgroups: their logs, and what it
+// must not forget of views.
 type durable struct {
 	group   *Group
 	store   *persist.Store
@@ -49,8 +50,8 @@ type shardLog struct {
 	room     chan struct{} // rung when the log may have room again
 	partial  atomic.Bool   // the log lacks what others have
 
-	// replaying is held while the application takes over the log, and while a snapshot takes the place
-	// of records.
+	// replaying is held while the application takes over the log, and while a snapshot takes the
+	// place of records.
 	replaying sync.Mutex
 }
 
@@ -83,7 +84,8 @@ func (g *Group) openDurable(ctx context.Context) (err error) {
 	return nil
 }
 
-// onDisk returns the logs that are in Dir, but for those of subgroups that are declared no more, which stay as they are.
+// onDisk returns the logs that are in Dir, but for those of subgroups that are declared no more,
+// which stay as they are.
 func (d *durable) onDisk() (logs []restart.LogID, err error) {
 	ids, err := d.store.Logs()
 	for _, id := range ids {
@@ -258,7 +260,8 @@ func (d *durable) find(id persist.LogID) *persist.Log {
 	return nil
 }
 
-// settle waits until a time is settled here. A process that is in no group yet, or no more, answers from what it has.
+// settle waits until a time is settled here. A process that is in no group yet, or no more, answers
+// from what it has.
 func (d *durable) settle(ctx context.Context, id persist.LogID, t Time) error {
 	d.mu.Lock()
 	k, running := d.logs[id], d.running
@@ -269,7 +272,8 @@ func (d *durable) settle(ctx context.Context, id persist.LogID, t Time) error {
 	return d.handle(id, k).settle(ctx, t)
 }
 
-// partial reports whether a log may lack what others have: it is still to get that, or this process works in a group and is not in the log's shard.
+// partial reports whether a log may lack what others have: it is still to get that, or this process
+// works in a group and is not in the log's shard.
 func (d *durable) partial(id persist.LogID) bool {
 	d.mu.Lock()
 	k, running := d.logs[id], d.running
@@ -327,7 +331,8 @@ func (d *durable) heldBack() (n int) {
 // shardID names the log of a subgroup of a view.
 func shardID(sg views.Subgroup) persist.LogID { return persist.LogID{Name: sg.Name, Shard: sg.Shard} }
 
-// shardLog is the log of a shard that this process is in. One that cannot be opened takes nothing, and the group halts here.
+// shardLog is the log of a shard that this process is in. One that cannot be opened takes nothing,
+// and the group halts here.
 func (g *Group) shardLog(sg views.Subgroup) *shardLog {
 	l, err := g.durable.keep(shardID(sg))
 	if err != nil {
@@ -367,8 +372,8 @@ func (d *durable) begin() {
 	}
 }
 
-// record makes a decision durable beside the loop. The logs that this process needs in the next view are opened there, too: the loop waits for
-// no disk.
+// record makes a decision durable beside the loop. The logs that this process needs in the next
+// view are opened there, too: the loop waits for no disk.
 func (g *Group) record(v *views.View, b views.Ballot, d *views.Decision, done func()) {
 	g.durable.jobs.add(func() {
 		for _, e := range g.life.Decision(d.View) {
@@ -385,7 +390,8 @@ func (g *Group) record(v *views.View, b views.Ballot, d *views.Decision, done fu
 	})
 }
 
-// entered makes it durable that a view is in force. It may come late: the decision is on disk already.
+// entered makes it durable that a view is in force. It may come late: the decision is on disk
+// already.
 func (d *durable) entered(v *views.View) {
 	d.jobs.add(func() {
 		if err := d.memory.Installed(v); err != nil {

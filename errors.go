@@ -34,7 +34,8 @@ var (
 	ErrInUpcall = errors.New("the call would wait for the upcall that makes it")
 	// ErrClaimDone is returned when a claim is committed or aborted a second time.
 	ErrClaimDone = smc.ErrClaimDone
-	// ErrNotProvisioned is returned where a subgroup has too few members now for this process to send to it.
+	// ErrNotProvisioned is returned where a subgroup has too few members now for this process to
+	// send to it.
 	ErrNotProvisioned = member.ErrNotProvisioned
 	// ErrPartitioned halts a group at members that can reach too few of the others; the others may
 	// go on.

@@ -241,8 +241,8 @@ func (e StateLost) String() string {
 }
 func (StateLost) level() slog.Level { return slog.LevelWarn }
 
-// StateBegun says that this process entered a shard that begins, so that its application's state was replaced by that of an empty
-// reader (SubgroupConfig.Restore).
+// StateBegun says that this process entered a shard that begins, so that its application's state
+// was replaced by that of an empty reader (SubgroupConfig.Restore).
 type StateBegun struct {
 	Subgroup string
 	Shard    int

@@ -24,7 +24,8 @@ func (h *happenings) add(e squall.Event) {
 	h.events = append(h.events, e)
 }
 
-// kinds are the types of the events, those that come several times in a row once, and without rejected connections.
+// kinds are the types of the events, those that come several times in a row once, and without
+// rejected connections.
 func (h *happenings) kinds() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -120,7 +121,8 @@ func TestEventsTellTheLifeOfAGroup(t *testing.T) {
 	}
 }
 
-// A member that closes never looks like one that failed, whatever the others are doing then; they go on, and lose nothing.
+// A member that closes never looks like one that failed, whatever the others are doing then; they
+// go on, and lose nothing.
 func TestAMemberThatClosesHasLeftAndNotFailed(t *testing.T) {
 	runs := 50
 	if testing.Short() {

@@ -13,8 +13,9 @@ import (
 	"github.com/squall-go/squall/persist"
 )
 
-// The log was at nodes 4 and 5, whose disks are gone for good; the group works on, and the shard waits for them. Node 4 is back with an empty directory,
-// in which an operator gives up what both had, as squall log repair --give-up does: the shard goes on, empty.
+// The log was at nodes 4 and 5, whose disks are gone for good; the group works on, and the shard
+// waits for them. Node 4 is back with an empty directory, in which an operator gives up what both
+// had, as squall log repair --give-up does: the shard goes on, empty.
 func TestAShardThatWaitsForDisksThatAreGoneGoesOnWhenAnOperatorGivesThemUp(t *testing.T) {
 	dir := t.TempDir()
 	config := func(i int, c *squall.Config) {

@@ -29,7 +29,8 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// Group is this process's part in a group, over all views. Its methods may be called from any goroutine.
+// Group is this process's part in a group, over all views. Its methods may be called from any
+// goroutine.
 type Group struct {
 	cfg     Config
 	self    views.Member
@@ -378,7 +379,8 @@ func onHost(v *views.View, host string) (n int) {
 	return n
 }
 
-// parking tells the application's goroutines through the parker, and peers in shared memory through the tables, that the loop sleeps.
+// parking tells the application's goroutines through the parker, and peers in shared memory through
+// the tables, that the loop sleeps.
 type parking struct {
 	*fabric.Parker
 	member *member.Member

@@ -62,7 +62,8 @@ func cluster(t testing.TB, n int, configure func(i int, c *squall.Config)) []*sq
 	return groups
 }
 
-// closeAll closes groups at the same time, and returns their errors. Some tests leave members behind that cannot be reached.
+// closeAll closes groups at the same time, and returns their errors. Some tests leave members
+// behind that cannot be reached.
 func closeAll(groups ...*squall.Group) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()

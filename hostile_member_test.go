@@ -25,8 +25,8 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// insider is a member of a group that does what it can to the others: it has the view, the keys, a private key of its own, and a valid
-// certificate.
+// insider is a member of a group that does what it can to the others: it has the view, the keys, a
+// private key of its own, and a valid certificate.
 type insider struct {
 	t   *testing.T
 	g   *squall.Group
@@ -179,8 +179,9 @@ func (e *insider) pose(v *views.View, as, to order.Rank) {
 	e.unheard("blocks "+what, conn, greeting)
 }
 
-// otherCertificate greets the members of lower rank as itself, with its own key: once with its own certificate, which is answered, and once with another one of the same
-// authority, which is not (T4).
+// otherCertificate greets the members of lower rank as itself, with its own key: once with its own
+// certificate, which is answered, and once with another one of the same authority, which is not
+// (T4).
 func (e *insider) otherCertificate(v *views.View, other *tls.Config) {
 	e.t.Helper()
 	self := e.self(v)
@@ -223,8 +224,8 @@ func (e *insider) crowd(v *views.View, as, to order.Rank) {
 	calling.Wait()
 }
 
-// TestAHostileMemberTakesNothingFromTheOthers has a member of a group call the others in each other's names, while they send, and while the
-// membership changes under it.
+// TestAHostileMemberTakesNothingFromTheOthers has a member of a group call the others in each
+// other's names, while they send, and while the membership changes under it.
 func TestAHostileMemberTakesNothingFromTheOthers(t *testing.T) {
 	for name, c := range map[string]struct {
 		fabric squall.Fabric
@@ -297,7 +298,8 @@ func hostileMember(t *testing.T, mode squall.Fabric, secure bool) {
 	evil.crowd(v, others[2], others[0])
 	flow()
 
-	// The members connect once more for the next view, and the insider calls in their names as soon as it knows it.
+	// The members connect once more for the next view, and the insider calls in their names as soon
+	// as it knows it.
 	calling := make(chan struct{})
 	go func() {
 		defer close(calling)

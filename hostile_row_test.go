@@ -16,7 +16,8 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// spoil writes garbage into a member's own row and pushes it to the others until stop is true. It accuses nobody: an accusation that can be is believed.
+// spoil writes garbage into a member's own row and pushes it to the others until stop is true. It
+// accuses nobody: an accusation that can be is believed.
 func spoil(table *fabric.Table, v *views.View, draw *rand.Rand, stop *atomic.Bool) error {
 	layout, err := member.NewLayout(v)
 	if err != nil {
@@ -60,7 +61,8 @@ func spoil(table *fabric.Table, v *views.View, draw *rand.Rand, stop *atomic.Boo
 	return nil
 }
 
-// TestAMemberThatSpoilsItsSharedOrSentRowIsLeftBehind has one member write garbage into its row over real links, while the others send.
+// TestAMemberThatSpoilsItsSharedOrSentRowIsLeftBehind has one member write garbage into its row
+// over real links, while the others send.
 func TestAMemberThatSpoilsItsSharedOrSentRowIsLeftBehind(t *testing.T) {
 	for name, mode := range map[string]squall.Fabric{"shm": squall.FabricSHM, "tcp": squall.FabricTCP} {
 		t.Run(name, func(t *testing.T) {

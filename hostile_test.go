@@ -21,7 +21,8 @@ import (
 	"github.com/squall-go/squall/trust"
 )
 
-// besieged is a group of three over TCP that counts what it delivers and what its first member rejects.
+// besieged is a group of three over TCP that counts what it delivers and what its first member
+// rejects.
 type besieged struct {
 	t         *testing.T
 	groups    []*squall.Group
@@ -146,7 +147,8 @@ func TestStrangersAtThePortDisturbNobody(t *testing.T) {
 			b.flow()
 		}
 
-		// These pass the preamble and wait for a view that nobody opens, or say nothing more: they cost a connection each.
+		// These pass the preamble and wait for a view that nobody opens, or say nothing more: they
+		// cost a connection each.
 		control := preamble(port.ProtocolVersion, byte(port.KindControl))
 		var silent []net.Conn
 		for _, first := range [][]byte{
@@ -181,7 +183,8 @@ func TestStrangersAtThePortDisturbNobody(t *testing.T) {
 	fabrictest.Settle(t, before)
 }
 
-// crowd opens 500 connections at once, of which some say something, and sends meanwhile. Each is one event at most.
+// crowd opens 500 connections at once, of which some say something, and sends meanwhile. Each is
+// one event at most.
 func crowd(b *besieged) {
 	const strangers = 500
 	total := func() (n int) {
@@ -226,8 +229,8 @@ func crowd(b *besieged) {
 	}
 }
 
-// While a group forms, somebody who does not know the view's key says that it is the member that everybody waits for, and fills
-// up what room there is. The group forms with the real one.
+// While a group forms, somebody who does not know the view's key says that it is the member that
+// everybody waits for, and fills up what room there is. The group forms with the real one.
 func TestAnImpostorDoesNotGetAMembersPlace(t *testing.T) {
 	founder := freeAddr(t)
 	stop := make(chan struct{})

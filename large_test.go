@@ -244,7 +244,8 @@ func TestLargeMessagesReachJoiners(t *testing.T) {
 	same(t, 3, append(js, late)...)
 }
 
-// What is delivered while a new member restores the state waits in its backlog, large messages among it.
+// What is delivered while a new member restores the state waits in its backlog, large messages
+// among it.
 func TestLargeMessagesWaitInABacklog(t *testing.T) {
 	state := func(c *squall.Config, restore func(io.Reader) error) {
 		c.Subgroups[0].Snapshot = func() func(io.Writer) error { return func(io.Writer) error { return nil } }
@@ -275,7 +276,8 @@ func TestLargeMessagesWaitInABacklog(t *testing.T) {
 	same(t, 4, append(js, late)...)
 }
 
-// A large message waits in an AsyncQueueBytes queue without a copy, and is good until its upcall is over, or longer if the application holds it.
+// A large message waits in an AsyncQueueBytes queue without a copy, and is good until its upcall is
+// over, or longer if the application holds it.
 func TestLargeMessagesWaitInAQueue(t *testing.T) {
 	gate := make(chan struct{})
 	var kept atomic.Pointer[squall.Body]

@@ -15,7 +15,8 @@ import (
 	"github.com/squall-go/squall"
 )
 
-// persistentMember starts a member whose log is in a directory. The identities of the groups that it founds go to founded.
+// persistentMember starts a member whose log is in a directory. The identities of the groups that
+// it founds go to founded.
 func persistentMember(t testing.TB, within time.Duration, id squall.NodeID, dir string, join ...string) (*squall.Group, *identities, error) {
 	t.Helper()
 	return persistentMemberAt(t, "127.0.0.1:0", within, id, dir, join...)
@@ -76,8 +77,9 @@ func count(t testing.TB, l *squall.Log, text string) (n int) {
 	return n
 }
 
-// The directory of node 2 is emptied, and it founds a second group of the same name, whose view numbers grow beyond those of the first one. Node 1
-// has the last copy of the first group's log, and asks node 2.
+// The directory of node 2 is emptied, and it founds a second group of the same name, whose view
+// numbers grow beyond those of the first one. Node 1 has the last copy of the first group's log,
+// and asks node 2.
 func TestAnotherGroupOfTheSameNameTakesNothing(t *testing.T) {
 	dir := t.TempDir()
 	groups, _ := durableCluster(t, dir, 2, nil)
@@ -121,7 +123,8 @@ func TestAnotherGroupOfTheSameNameTakesNothing(t *testing.T) {
 	persistSome(t, []*squall.Group{two, three}, "others", 3)
 }
 
-// A process that alone is no quorum of its group, and finds another group in the place of the others, says so, and keeps what it has.
+// A process that alone is no quorum of its group, and finds another group in the place of the
+// others, says so, and keeps what it has.
 func TestAProcessThatFindsAnotherGroupOnlyNamesBoth(t *testing.T) {
 	dir := t.TempDir()
 	groups, _ := durableCluster(t, dir, 3, nil)

@@ -15,7 +15,8 @@ import (
 	"github.com/squall-go/squall/persist"
 )
 
-// Time is a reading of the hybrid logical clock that orders the versions of a log: nanoseconds since the Unix epoch.
+// Time is a reading of the hybrid logical clock that orders the versions of a log: nanoseconds
+// since the Unix epoch.
 type Time = order.Time
 
 // TimeOf returns the reading of a wall clock as a Time.
@@ -59,7 +60,8 @@ func (s Stage) String() string {
 	return fmt.Sprintf("stage %d", uint8(s))
 }
 
-// LogConfig says how this process keeps the log of a persistent subgroup. It may differ between members.
+// LogConfig says how this process keeps the log of a persistent subgroup. It may differ between
+// members.
 type LogConfig struct {
 	// Engine is the engine of a log that is created; an existing log keeps its engine.
 	Engine LogEngine
@@ -115,7 +117,8 @@ var (
 	ErrNewerFormat = persist.ErrNewerFormat
 	// ErrInUse says that another process uses a directory.
 	ErrInUse = persist.ErrInUse
-	// ErrDiskStuck halts a group at a member whose disk does not take a change of membership within FailAfter: the others wait for it.
+	// ErrDiskStuck halts a group at a member whose disk does not take a change of membership within
+	// FailAfter: the others wait for it.
 	ErrDiskStuck = member.ErrDiskStuck
 	// ErrReadOnlyDisk and ErrDiskFull say why a log cannot be written.
 	ErrReadOnlyDisk = persist.ErrReadOnlyDisk

@@ -7,7 +7,8 @@ import (
 	"github.com/squall-go/squall/internal/multicast"
 )
 
-// A run of messages reaches the application without a copy, so the two types must have one layout, field by field.
+// A run of messages reaches the application without a copy, so the two types must have one layout,
+// field by field.
 func TestMessagesOfTheCoreAreMessages(t *testing.T) {
 	core, ours := reflect.TypeFor[multicast.Message](), reflect.TypeFor[Message]()
 	if core.Size() != ours.Size() || core.NumField() != ours.NumField() {

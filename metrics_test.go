@@ -15,7 +15,8 @@ import (
 	"github.com/squall-go/squall/squallprom"
 )
 
-// scrape reads everything that collectors have, by name and the labels that tell metrics of one name apart.
+// scrape reads everything that collectors have, by name and the labels that tell metrics of one
+// name apart.
 func scrape(t testing.TB, collectors ...prometheus.Collector) map[string]*dto.Metric {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
@@ -79,7 +80,8 @@ func TestMetricsTellWhatWasSentAndDelivered(t *testing.T) {
 			t.Errorf("%s is %v, not %v", name, got[name], want)
 		}
 	}
-	// How many nulls node 2 sends depends on when it declares itself silent; its turns are passed over either way.
+	// How many nulls node 2 sends depends on when it declares itself silent; its turns are passed
+	// over either way.
 	if sent, passed := value(got["squall_nulls_sent_total 2 a"]), value(got["squall_nulls_delivered_total 1 a"]); sent == 0 || passed < each-1 {
 		t.Errorf("node 2 sent %v nulls and node 1 passed over %v, in %d turns", sent, passed, each)
 	}

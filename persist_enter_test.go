@@ -23,8 +23,9 @@ func recorded(t *testing.T, g *squall.Group) (texts []string) {
 	return texts
 }
 
-// Node 3 is fresh in shard 0 and its application still takes over the log when it is placed in shard 1, which begins. Nothing of shard 1 gets into
-// the log of shard 0, and nothing counts as persisted that is not on node 3's disk.
+// Node 3 is fresh in shard 0 and its application still takes over the log when it is placed in
+// shard 1, which begins. Nothing of shard 1 gets into the log of shard 0, and nothing counts as
+// persisted that is not on node 3's disk.
 func TestAMemberThatMovesBeforeItsLogIsWholeRecordsWhatItsNextShardDelivers(t *testing.T) {
 	dir := t.TempDir()
 	inRecover, release := make(chan struct{}, 1), make(chan struct{})
@@ -100,8 +101,9 @@ func TestAMemberThatMovesBeforeItsLogIsWholeRecordsWhatItsNextShardDelivers(t *t
 	}
 }
 
-// Node 1 has the log of shard 0, which loses its members when node 1 is placed in shard 1 and takes over the log of that one. As it comes back, its
-// application takes over its own log of shard 0; the second time it comes back while it still recovers from the log of shard 1.
+// Node 1 has the log of shard 0, which loses its members when node 1 is placed in shard 1 and takes
+// over the log of that one. As it comes back, its application takes over its own log of shard 0;
+// the second time it comes back while it still recovers from the log of shard 1.
 func TestAMemberThatReturnsToItsShardRecoversFromItsLog(t *testing.T) {
 	for _, busy := range []bool{false, true} {
 		t.Run(fmt.Sprint("recovering=", busy), func(t *testing.T) { returnsToItsShard(t, busy) })

@@ -15,8 +15,8 @@ import (
 	"github.com/squall-go/squall/persist"
 )
 
-// Node 2 goes from shard 0 to shard 1 while its application still has to take messages of shard 0. What both members of that one were to deliver is in the
-// logs of both.
+// Node 2 goes from shard 0 to shard 1 while its application still has to take messages of shard 0.
+// What both members of that one were to deliver is in the logs of both.
 func TestTheEndOfAShardIsInTheLogOfWhoMovesAway(t *testing.T) {
 	dir := t.TempDir()
 	layout := func(in squall.LayoutInput) ([]squall.ShardPlaces, error) {

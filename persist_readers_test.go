@@ -31,7 +31,8 @@ func readAll(g *squall.Group, config *tls.Config) (n int, err error) {
 	return n, nil
 }
 
-// A stranger reads nothing; a process of the group that comes back catches up from the others; and with TLS a certificate admits.
+// A stranger reads nothing; a process of the group that comes back catches up from the others; and
+// with TLS a certificate admits.
 func TestLogsAreReadByTheGroupAndByThoseThatItAdmits(t *testing.T) {
 	a := testutil.NewAuthority(t)
 	for name, c := range map[string]struct {

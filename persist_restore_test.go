@@ -16,8 +16,8 @@ import (
 	"github.com/squall-go/squall"
 )
 
-// story is an application whose state is every message, one behind the other. It takes the state over with
-// Restore and replayed messages.
+// story is an application whose state is every message, one behind the other. It takes the state
+// over with Restore and replayed messages.
 type story struct {
 	t *testing.T
 
@@ -112,8 +112,8 @@ func takeSnapshot(t *testing.T, g *squall.Group) squall.Version {
 	return v
 }
 
-// A process that starts again restores the snapshot and gets each message behind it once, marked, before anything new, however the
-// process before it ended.
+// A process that starts again restores the snapshot and gets each message behind it once, marked,
+// before anything new, however the process before it ended.
 func TestAStateIsRestoredFromASnapshotAndReplayedMessages(t *testing.T) {
 	for name, change := range map[string]func(*squall.SubgroupConfig){
 		"bolt": nil,
@@ -159,8 +159,8 @@ func TestAStateIsRestoredFromASnapshotAndReplayedMessages(t *testing.T) {
 	}
 }
 
-// A member that joins, one that comes back, and one whose disk was replaced have the state of the others, with and without a
-// snapshot there, while the others send and take snapshots.
+// A member that joins, one that comes back, and one whose disk was replaced have the state of the
+// others, with and without a snapshot there, while the others send and take snapshots.
 func TestStatesAreEqualInABusyGroup(t *testing.T) {
 	dir := t.TempDir()
 	all, groups := stories(t, dir, 3, nil)
@@ -217,7 +217,8 @@ func TestStatesAreEqualInABusyGroup(t *testing.T) {
 	}
 }
 
-// Whatever goes wrong while the application takes over the log, the next process takes over all of it.
+// Whatever goes wrong while the application takes over the log, the next process takes over all of
+// it.
 func TestARestoreThatDoesNotEndIsDoneAgainAsAWhole(t *testing.T) {
 	dir := t.TempDir()
 	all, groups := stories(t, dir, 1, nil)
@@ -270,7 +271,8 @@ func TestARestoreThatDoesNotEndIsDoneAgainAsAWhole(t *testing.T) {
 	}
 }
 
-// An application that does not look at the end of the snapshot, or at the errors of its reader, is not given a damaged one.
+// An application that does not look at the end of the snapshot, or at the errors of its reader, is
+// not given a damaged one.
 func TestADamagedSnapshotIsNotRestored(t *testing.T) {
 	dir := t.TempDir()
 	_, groups := stories(t, dir, 1, nil)

@@ -15,7 +15,8 @@ import (
 	"github.com/squall-go/squall"
 )
 
-// book is an application that keeps its state as LogConfig.Recover says: every message, one behind the other.
+// book is an application that keeps its state as LogConfig.Recover says: every message, one behind
+// the other.
 type book struct{ keeper }
 
 // recover replaces the state by the snapshot, and then by the records that Range yields.
@@ -73,7 +74,8 @@ func (b *book) snapshotOf(t *testing.T, g *squall.Group, last squall.Version) {
 	}
 }
 
-// An application that takes a snapshot and recovers from it has every message once, however the process ended and whatever came behind the snapshot.
+// An application that takes a snapshot and recovers from it has every message once, however the
+// process ended and whatever came behind the snapshot.
 func TestAStateIsRecoveredFromASnapshotAndWhatIsBehindIt(t *testing.T) {
 	for _, engine := range []squall.LogEngine{squall.EngineBolt, squall.EngineWAL} {
 		for _, more := range []int{0, 7} {
@@ -108,8 +110,9 @@ func TestAStateIsRecoveredFromASnapshotAndWhatIsBehindIt(t *testing.T) {
 	}
 }
 
-// A member that has lost its disk gets the snapshot of another one, and one that was away for a while what is behind its own: both have the same state as the
-// others, and so has everybody after a restart.
+// A member that has lost its disk gets the snapshot of another one, and one that was away for a
+// while what is behind its own: both have the same state as the others, and so has everybody after
+// a restart.
 func TestStatesAreEqualWhereverTheirSnapshotsComeFrom(t *testing.T) {
 	dir := t.TempDir()
 	books := []*book{{}, {}, {}}

@@ -55,7 +55,8 @@ func (j *keeper) all() []string {
 	return append(slices.Clone(j.recovered), j.delivered...)
 }
 
-// durableCluster opens n members of a group with a persistent subgroup "log", whose directories are below dir. Their ports stay the same.
+// durableCluster opens n members of a group with a persistent subgroup "log", whose directories are
+// below dir. Their ports stay the same.
 func durableCluster(t testing.TB, dir string, n int, more func(i int, c *squall.Config)) ([]*squall.Group, []*keeper) {
 	t.Helper()
 	keepers := make([]*keeper, n)
@@ -74,7 +75,8 @@ func durableCluster(t testing.TB, dir string, n int, more func(i int, c *squall.
 	return groups, keepers
 }
 
-// persist sends k messages from every member and waits until all disks have them. It returns the version of the last one.
+// persist sends k messages from every member and waits until all disks have them. It returns the
+// version of the last one.
 func persistSome(t testing.TB, groups []*squall.Group, tag string, k int) (last squall.Version) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
@@ -355,7 +357,8 @@ func TestADirectoryOfSomebodyElseIsRefused(t *testing.T) {
 	}
 }
 
-// A process whose disk was replaced founds, for all that it knows. The others came back without it and ask nobody.
+// A process whose disk was replaced founds, for all that it knows. The others came back without it
+// and ask nobody.
 func TestAFounderThatWaitsFindsTheGroupThatFormedWithoutIt(t *testing.T) {
 	ports := freeAddrs(t, 2)
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
@@ -461,7 +464,8 @@ func TestThoseThatComeBackSayForWhomTheyWait(t *testing.T) {
 	}
 }
 
-// What is damaged in front of the end is found by its reader: here, by the application that recovers.
+// What is damaged in front of the end is found by its reader: here, by the application that
+// recovers.
 func TestDamageThatIsFoundWhileReadingIsDroppedAtTheNextStartAndComesFromOthers(t *testing.T) {
 	dir := t.TempDir()
 	wal := func(_ int, c *squall.Config) { c.Subgroups[0].Log.Engine = squall.EngineWAL }

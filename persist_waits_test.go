@@ -15,7 +15,8 @@ func afterPersist(_ int, c *squall.Config) {
 	c.Subgroups[0].Log.DeliverAfterPersist, c.Subgroups[0].Log.MemoryBytes = true, 2000
 }
 
-// What waits for disks when a view ends waits for those of the next view, which are waited for only behind all that the old view left.
+// What waits for disks when a view ends waits for those of the next view, which are waited for only
+// behind all that the old view left.
 func TestAViewChangesWhileAsMuchWaitsForDisksAsMay(t *testing.T) {
 	groups, keepers := durableCluster(t, t.TempDir(), 3, afterPersist)
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
@@ -70,7 +71,8 @@ func TestWhoLeavesSeesItsMessagesThatWaitForDisks(t *testing.T) {
 	}
 }
 
-// A run of messages that are together more than may wait for disks comes through all the same, bit by bit.
+// A run of messages that are together more than may wait for disks comes through all the same, bit
+// by bit.
 func TestARunIsLargerThanWhatMayWaitForDisks(t *testing.T) {
 	groups, keepers := durableCluster(t, t.TempDir(), 2, afterPersist)
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)

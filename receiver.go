@@ -20,8 +20,8 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// receiver performs one stay of this process in a shard: it takes what the shard delivers, and does what package shard decides. All
-// fields but those of the activities are the loop's.
+// receiver performs one stay of this process in a shard: it takes what the shard delivers, and does
+// what package shard decides. All fields but those of the activities are the loop's.
 type receiver struct {
 	member.Intake
 	stays   *stays
@@ -55,7 +55,8 @@ func (r *receiver) begins(v *views.View, i int) {
 	r.stays.perform()
 }
 
-// offer takes a snapshot where the deliveries of a view begin. A log has everything that was delivered before, but for what waits.
+// offer takes a snapshot where the deliveries of a view begin. A log has everything that was
+// delivered before, but for what waits.
 func (r *receiver) offer(v order.ViewID, i int) {
 	source := r.stays.states.source
 	f := func() {
@@ -139,7 +140,8 @@ func (r *receiver) fetchState(ctx context.Context, source views.Member) shard.Re
 	return shard.Result{Outcome: shard.Failed, Err: err}
 }
 
-// restore reads what another member gives: the state or, in a persistent subgroup, where the log ends.
+// restore reads what another member gives: the state or, in a persistent subgroup, where the log
+// ends.
 func (r *receiver) restore(in io.Reader) error {
 	if r.log == nil {
 		return r.config().Restore(in)
@@ -195,8 +197,8 @@ func (r *receiver) restoreEmpty() shard.Result {
 	return shard.Result{}
 }
 
-// handOver gives the application what was delivered while it took over the state. In a log it comes behind what the log got
-// from others.
+// handOver gives the application what was delivered while it took over the state. In a log it comes
+// behind what the log got from others.
 func (r *receiver) handOver(run []multicast.Message) {
 	if r.log != nil {
 		if !r.record(run) || r.config().Log.DeliverAfterPersist {
@@ -208,8 +210,8 @@ func (r *receiver) handOver(run []multicast.Message) {
 	}
 }
 
-// record appends messages to the log, and waits for room there. It reports whether the log took all of them before the group
-// halted here.
+// record appends messages to the log, and waits for room there. It reports whether the log took all
+// of them before the group halted here.
 func (r *receiver) record(run []multicast.Message) bool {
 	for i := range run {
 		for !r.log.recorder.Take(&run[i]) {

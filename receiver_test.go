@@ -10,8 +10,9 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// The member moved to another shard before its application, which is slow, came to the view in which node 2 entered its former
-// shard: the application did not get all that was delivered before that view, and may have the state of the other shard already.
+// The member moved to another shard before its application, which is slow, came to the view in
+// which node 2 entered its former shard: the application did not get all that was delivered before
+// that view, and may have the state of the other shard already.
 func TestAMemberThatMovedAwayGivesNoStateOfAViewThatItsApplicationDidNotReach(t *testing.T) {
 	snapshots := 0
 	cfg := SubgroupConfig{

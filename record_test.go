@@ -77,7 +77,8 @@ func TestADecisionIsNotShownBeforeItIsOnDisk(t *testing.T) {
 	}
 }
 
-// What others have of a log, and this process lacks, is noted before it does anything in its first view.
+// What others have of a log, and this process lacks, is noted before it does anything in its first
+// view.
 func TestWhatAFreshMembersLogLacksIsNotedBeforeItEnters(t *testing.T) {
 	memory, err := restart.Load(&slowDisk{values: map[string][]byte{}})
 	if err != nil {
@@ -145,7 +146,8 @@ func TestASlowFollowerSeesEachView(t *testing.T) {
 	}
 }
 
-// A time is settled by a later record if that is on every disk. One that only this disk has may be cut, and another one come before it.
+// A time is settled by a later record if that is on every disk. One that only this disk has may be
+// cut, and another one come before it.
 func TestARecordOnOneDiskSettlesNoTime(t *testing.T) {
 	store, err := persist.Open(persist.StoreConfig{Dir: t.TempDir(), Cluster: "c", Node: 1})
 	if err != nil {
@@ -170,8 +172,8 @@ func TestARecordOnOneDiskSettlesNoTime(t *testing.T) {
 	}
 }
 
-// The first view after a restart has a time that no clock may be behind: not before that of the view before, nor of what is in the logs here,
-// whatever the clock of this process says.
+// The first view after a restart has a time that no clock may be behind: not before that of the
+// view before, nor of what is in the logs here, whatever the clock of this process says.
 func TestTheTimeOfARestartIsBehindEverythingThatWasSettled(t *testing.T) {
 	ahead := order.TimeOf(time.Now().Add(time.Hour))
 	for name, c := range map[string]struct{ previous, record, least Time }{

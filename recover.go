@@ -19,8 +19,9 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// opening performs what package life decides until this process is a member of a view: of one that is formed, of one of a group that works, or
-// of the one in which a group goes on of which all members have ended.
+// opening performs what package life decides until this process is a member of a view: of one that
+// is formed, of one of a group that works, or of the one in which a group goes on of which all
+// members have ended.
 type opening struct {
 	*Group
 	ctx     context.Context
@@ -73,7 +74,8 @@ func (o *opening) perform(e life.Effect) (r life.Result) {
 	return r
 }
 
-// comeBack finds the others that were in the last view that this process knows, and agrees with them on how to go on.
+// comeBack finds the others that were in the last view that this process knows, and agrees with
+// them on how to go on.
 func (d *durable) comeBack(ctx context.Context) (restart.Outcome, error) {
 	g := d.group
 	return restart.Run(ctx, restart.Config{
@@ -152,8 +154,9 @@ func (d *durable) announce() {
 	}()
 }
 
-// recovered waits until the application has taken over what is in the logs of which this process lacks nothing. The loop runs meanwhile, or the
-// others would take this process for failed; what it delivers is kept.
+// recovered waits until the application has taken over what is in the logs of which this process
+// lacks nothing. The loop runs meanwhile, or the others would take this process for failed; what it
+// delivers is kept.
 func (g *Group) recovered(ctx context.Context) error {
 	for _, r := range g.states.first {
 		select {
@@ -177,10 +180,12 @@ func (g *Group) stop(reason error) {
 	loops.Add(-1)
 }
 
-// handsOver reports whether members that come into the subgroup need something of those that are in it.
+// handsOver reports whether members that come into the subgroup need something of those that are in
+// it.
 func (sg SubgroupConfig) handsOver() bool { return sg.Snapshot != nil || sg.Mode == Persistent }
 
-// recovers reports whether the application takes over what is in the log of the shard that it enters.
+// recovers reports whether the application takes over what is in the log of the shard that it
+// enters.
 func (sg SubgroupConfig) recovers() bool {
 	return sg.Mode == Persistent && (sg.Restore != nil || sg.Log.Recover != nil)
 }
@@ -191,7 +196,8 @@ func (b boundary) write(w io.Writer) error { return json.NewEncoder(w).Encode(b)
 // maxBoundaryBytes is more than any boundary takes.
 const maxBoundaryBytes = 1 << 10
 
-// readBoundary reads what another member gives of a log: its last version where the deliveries of a view begin.
+// readBoundary reads what another member gives of a log: its last version where the deliveries of a
+// view begin.
 func readBoundary(in io.Reader) (b boundary, err error) {
 	text, err := io.ReadAll(io.LimitReader(in, maxBoundaryBytes))
 	if err == nil {

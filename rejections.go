@@ -8,14 +8,16 @@ import (
 	"github.com/squall-go/squall/fabric/port"
 )
 
-// Of a flood of rejected connections, so many are told of one by one in each window; the window's end tells how many more there
-// were. Strangers decide how often they knock, but not how much of it is logged.
+// Of a flood of rejected connections, so many are told of one by one in each window; the window's
+// end tells how many more there were. Strangers decide how often they knock, but not how much of it
+// is logged.
 const (
 	rejectionsTold  = 10
 	rejectionWindow = time.Second
 )
 
-// rejections counts the connections that were rejected, and tells of them. A window begins with a rejection when none is open.
+// rejections counts the connections that were rejected, and tells of them. A window begins with a
+// rejection when none is open.
 type rejections struct {
 	emit  func(Event)
 	total atomic.Uint64

@@ -231,8 +231,8 @@ func TestCloseWaitsUntilEverybodyHasDelivered(t *testing.T) {
 	}
 }
 
-// A member that does not take what was sent keeps Close waiting as long as its context says, and not longer; a caller that waits to
-// send is sent away, and what comes later too.
+// A member that does not take what was sent keeps Close waiting as long as its context says, and
+// not longer; a caller that waits to send is sent away, and what comes later too.
 func TestCloseGivesUpWithItsContext(t *testing.T) {
 	gate := make(chan struct{})
 	groups := cluster(t, 2, func(i int, c *squall.Config) {

@@ -36,7 +36,8 @@ func handing() SubgroupConfig {
 	}
 }
 
-// A process moves to another shard. What its former shard still delivers here is not the application's any more.
+// A process moves to another shard. What its former shard still delivers here is not the
+// application's any more.
 func TestAnApplicationGetsNothingOfAShardThatItsProcessHasLeft(t *testing.T) {
 	app := &counting{}
 	g := &Group{cfg: Config{ID: 1, Subgroups: []SubgroupConfig{handing()}}, apps: []application{app}, subs: []*Subgroup{{}}}
@@ -65,7 +66,8 @@ func TestAnApplicationGetsNothingOfAShardThatItsProcessHasLeft(t *testing.T) {
 	}
 }
 
-// Goroutines that wait for the state of a shard which their process leaves before it is here wait for that of the next one.
+// Goroutines that wait for the state of a shard which their process leaves before it is here wait
+// for that of the next one.
 func TestWhoWaitsForAStateWaitsForThatOfTheNextStay(t *testing.T) {
 	g := &Group{cfg: Config{ID: 1, Subgroups: []SubgroupConfig{handing()}}, apps: []application{&counting{}}, subs: []*Subgroup{{}}}
 	s := &states{group: g, source: transfer.NewSource(transfer.SourceConfig{Self: 1, Keeps: func(string) bool { return true }})}
@@ -132,7 +134,8 @@ func TestAnActivityThatIsCancelledEnds(t *testing.T) {
 	}
 }
 
-// A disk fails before there is a loop that could be halted: the group halts as soon as there is one.
+// A disk fails before there is a loop that could be halted: the group halts as soon as there is
+// one.
 func TestADiskThatFailsBeforeTheLoopRunsHaltsTheGroup(t *testing.T) {
 	g := opened(t, logged(t.TempDir(), 1, SubgroupConfig{}))
 	d := g.durable
@@ -156,7 +159,8 @@ func TestADiskThatFailsBeforeTheLoopRunsHaltsTheGroup(t *testing.T) {
 	}
 }
 
-// The clock of a member is not behind what its own logs have as it begins, whatever the wall clock shows.
+// The clock of a member is not behind what its own logs have as it begins, whatever the wall clock
+// shows.
 func TestAClockBeginsBehindTheOwnLogs(t *testing.T) {
 	c := logged(t.TempDir(), 1, SubgroupConfig{})
 	s, err := persist.Open(persist.StoreConfig{Dir: c.Dir, Cluster: c.Cluster, Node: c.ID})

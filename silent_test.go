@@ -22,7 +22,8 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// traitor is a process that the group took in as a member: it knows the key, and has a connection for rows.
+// traitor is a process that the group took in as a member: it knows the key, and has a connection
+// for rows.
 type traitor struct {
 	identity      *trust.Identity
 	control, rows net.Conn

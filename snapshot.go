@@ -13,8 +13,8 @@ import (
 	"github.com/squall-go/squall/persist"
 )
 
-// takeOver has the application take over what is in the log of the shard: with Recover, or with Restore and
-// Deliver.
+// takeOver has the application take over what is in the log of the shard: with Recover, or with
+// Restore and Deliver.
 func (r *receiver) takeOver(ctx context.Context) shard.Result {
 	id := shardID(r.subgroup())
 	r.log.replaying.Lock()
@@ -92,14 +92,14 @@ func (r *receiver) replay(ctx context.Context) error {
 // deliver calls the application, beside the loop.
 func (r *receiver) deliver(run []multicast.Message) { r.group().apps[r.stays.declaration].call(run) }
 
-// TakeSnapshot captures the application's state with SubgroupConfig.Snapshot, waits until every message
-// in that state is on every member's disk, and keeps the state beside the log; the records up to there are
-// dropped from this process's log. It returns the version behind which the state was captured. An empty
-// log gets no snapshot: the version is zero then.
+// TakeSnapshot captures the application's state with SubgroupConfig.Snapshot, waits until every
+// message in that state is on every member's disk, and keeps the state beside the log; the records
+// up to there are dropped from this process's log. It returns the version behind which the state
+// was captured. An empty log gets no snapshot: the version is zero then.
 //
-// Messages are delivered meanwhile. In an upcall TakeSnapshot returns ErrInUpcall. If this process leaves
-// the shard before the state is on every disk, it returns ErrLeftShard. The subgroup must be Persistent and
-// have Snapshot.
+// Messages are delivered meanwhile. In an upcall TakeSnapshot returns ErrInUpcall. If this process
+// leaves the shard before the state is on every disk, it returns ErrLeftShard. The subgroup must be
+// Persistent and have Snapshot.
 func (s *Subgroup) TakeSnapshot(ctx context.Context) (Version, error) {
 	if s.snapshots == nil {
 		return Version{}, fmt.Errorf("subgroup %q: %w, or no Snapshot", s.decl.Name, ErrNotPersistent)
@@ -169,7 +169,8 @@ func (s *Subgroup) capture(ctx context.Context) (captured, error) {
 	}
 }
 
-// capture captures the state behind the upcalls of everything that the application was given so far. Loop.
+// capture captures the state behind the upcalls of everything that the application was given so
+// far. Loop.
 func (r *receiver) capture(got chan<- captured) {
 	switch {
 	case r.stays.own != r:

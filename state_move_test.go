@@ -12,8 +12,8 @@ import (
 	"github.com/squall-go/squall"
 )
 
-// movesTo places node 3 in shard 0 with node 1, and with as many members as said in shard 1 with node 2, which nobody but node 2 can
-// have been in before.
+// movesTo places node 3 in shard 0 with node 1, and with as many members as said in shard 1 with
+// node 2, which nobody but node 2 can have been in before.
 func movesTo(members int) squall.Layout {
 	return func(in squall.LayoutInput) ([]squall.ShardPlaces, error) {
 		switch {
@@ -75,8 +75,8 @@ func TestAMemberThatMovesBeforeItHasTheStateDeliversWhatItsNextShardDoes(t *test
 	agree(t, 40, replicas[1], replicas[2])
 }
 
-// Node 3 has the state of shard 0 and is placed in shard 1, which begins. Its replica must not keep what the other one there never had. Those
-// that were in no shard before are told nothing.
+// Node 3 has the state of shard 0 and is placed in shard 1, which begins. Its replica must not keep
+// what the other one there never had. Those that were in no shard before are told nothing.
 func TestAMemberThatEntersAShardThatBeginsBeginsWithIt(t *testing.T) {
 	replicas := []*replica{newReplica(), newReplica(), newReplica(), newReplica()}
 	var restored [4]atomic.Int32
@@ -117,7 +117,8 @@ func TestAMemberThatEntersAShardThatBeginsBeginsWithIt(t *testing.T) {
 	}
 }
 
-// An application that cannot begin with nothing keeps no state that the others in its shard do not have: it halts.
+// An application that cannot begin with nothing keeps no state that the others in its shard do not
+// have: it halts.
 func TestARestoreThatCannotBeginWithNothingHaltsItsProcess(t *testing.T) {
 	own := errors.New("nothing to read")
 	shards := func(sg *squall.SubgroupConfig) {
@@ -180,7 +181,8 @@ func TestWhoLeavesHandsOverItsStateFirst(t *testing.T) {
 	}
 }
 
-// Restored tells that the application is where the others are: it comes behind what was delivered while the state was on its way.
+// Restored tells that the application is where the others are: it comes behind what was delivered
+// while the state was on its way.
 func TestAStateIsRestoredWhenWhatCameMeanwhileIsHandedOver(t *testing.T) {
 	nothing := func() func(io.Writer) error { return func(io.Writer) error { return nil } }
 	groups := cluster(t, 1, func(_ int, c *squall.Config) {

@@ -11,8 +11,8 @@ import (
 	"github.com/squall-go/squall"
 )
 
-// Nodes 3 and 4 come into the shard of node 1 in one view. Node 1 gives its state to one of them, and
-// ends before the other one has it, which gets it from the first one.
+// Nodes 3 and 4 come into the shard of node 1 in one view. Node 1 gives its state to one of them,
+// and ends before the other one has it, which gets it from the first one.
 func TestAFreshMemberGivesTheStateToAnotherOne(t *testing.T) {
 	layout := func(in squall.LayoutInput) ([]squall.ShardPlaces, error) {
 		var places squall.ShardPlaces

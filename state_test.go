@@ -20,7 +20,8 @@ import (
 	"github.com/squall-go/squall"
 )
 
-// replica is a map that is the same at all members, with a digest of everything that was ever applied.
+// replica is a map that is the same at all members, with a digest of everything that was ever
+// applied.
 type replica struct {
 	busy  atomic.Bool
 	wrong atomic.Pointer[string]
@@ -129,7 +130,8 @@ func (r *replica) count() int {
 	return r.state.Count
 }
 
-// agree waits until all replicas applied n messages, and compares their digests after every message that they have in common.
+// agree waits until all replicas applied n messages, and compares their digests after every message
+// that they have in common.
 func agree(t *testing.T, n int, replicas ...*replica) {
 	t.Helper()
 	for i, r := range replicas {
@@ -330,7 +332,8 @@ func TestTheSourceOfAStateMayDie(t *testing.T) {
 	agree(t, 101, left...)
 }
 
-// What does not fit the backlog holds up the subgroup's senders, and nobody else, and nothing of it is lost.
+// What does not fit the backlog holds up the subgroup's senders, and nobody else, and nothing of it
+// is lost.
 func TestAFullBacklogHoldsUpItsOwnSubgroupOnly(t *testing.T) {
 	replicas := []*replica{newReplica(), newReplica(), newReplica()}
 	var quickCount [3]atomic.Int64
@@ -497,7 +500,8 @@ func TestAMemberThatChangesItsShardGetsTheOthersState(t *testing.T) {
 	second.start(t, 20*time.Microsecond, groups[ends])
 	eventually(t, "some load", func() bool { return first.sent.Load() > 500 && second.sent.Load() > 500 })
 	agree(t, second.end(), replicas[moves], replicas[ends])
-	// One member's shard ends without the other, and then it is needed in what is left of the first one.
+	// One member's shard ends without the other, and then it is needed in what is left of the first
+	// one.
 	for _, i := range []squall.NodeID{ends, goes} {
 		if err := groups[i].Close(t.Context()); err != nil {
 			t.Fatal(err)
@@ -510,7 +514,8 @@ func TestAMemberThatChangesItsShardGetsTheOthersState(t *testing.T) {
 	agree(t, first.end(), replicas[stays], replicas[moves])
 }
 
-// A member that waits for a state which the group gives up waits no more; and if the subgroup begins anew, it takes part.
+// A member that waits for a state which the group gives up waits no more; and if the subgroup
+// begins anew, it takes part.
 func TestASubgroupThatBeginsAnewNeedsNoState(t *testing.T) {
 	asked := make(chan struct{}, 1)
 	replicas := []*replica{newReplica(), newReplica(), newReplica(), newReplica(), newReplica()}
@@ -644,7 +649,8 @@ func TestEventsOfStatesSayWhatHappened(t *testing.T) {
 	}
 }
 
-// A member that moves to another shard gets its state in place of the one that it has, whatever it still had to deliver there.
+// A member that moves to another shard gets its state in place of the one that it has, whatever it
+// still had to deliver there.
 func TestAMemberThatMovesToAnotherShardGetsItsState(t *testing.T) {
 	replicas := []*replica{newReplica(), newReplica(), newReplica(), newReplica(), newReplica()}
 	shards := func(sg *squall.SubgroupConfig) {

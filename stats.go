@@ -44,8 +44,8 @@ const HistogramBuckets = 21
 
 var _ [HistogramBuckets]struct{} = [multicast.HistogramBuckets]struct{}{}
 
-// Histogram counts batches by their size. Bucket k counts the batches of more than 2^(k-1) and at most
-// 2^k messages; the last one also counts all larger batches.
+// Histogram counts batches by their size. Bucket k counts the batches of more than 2^(k-1) and at
+// most 2^k messages; the last one also counts all larger batches.
 type Histogram struct {
 	Buckets [HistogramBuckets]uint64
 	Sum     uint64 // messages of all batches

@@ -12,7 +12,8 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// Subgroup is this process's part in one subgroup, over all views. Its methods may be called from any goroutine.
+// Subgroup is this process's part in one subgroup, over all views. Its methods may be called from
+// any goroutine.
 type Subgroup struct {
 	group  *Group
 	decl   views.Declaration

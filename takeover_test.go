@@ -33,8 +33,8 @@ type queued struct {
 
 func (a *queued) mark(f func()) { a.marks = append(a.marks, f) }
 
-// Where the deliveries of a view begin, members that are fresh in it take over the state: behind everything of earlier views, and
-// nothing of the view.
+// Where the deliveries of a view begin, members that are fresh in it take over the state: behind
+// everything of earlier views, and nothing of the view.
 func TestASnapshotIsTakenWhereTheViewBegins(t *testing.T) {
 	view := &views.View{
 		ID: 2, Members: []views.Member{{ID: 1}, {ID: 2}},
@@ -127,7 +127,8 @@ func TestALogOfAShardThatWasLeftIsPartial(t *testing.T) {
 	}
 }
 
-// Nobody takes the end of a log for the end of the shard while its member still gets it from others.
+// Nobody takes the end of a log for the end of the shard while its member still gets it from
+// others.
 func TestALogIsPartialUntilItIsWhole(t *testing.T) {
 	dir, release := t.TempDir(), make(chan struct{})
 	first := opened(t, logged(dir, 1, SubgroupConfig{}))

@@ -26,7 +26,8 @@ func TestAGroupOverTLSDeliversTheSameSequence(t *testing.T) {
 	}
 }
 
-// A process that shows no certificate, or one that another authority signed, does not get in; the group forms with the real member.
+// A process that shows no certificate, or one that another authority signed, does not get in; the
+// group forms with the real member.
 func TestAMemberWithoutACertificateCannotJoin(t *testing.T) {
 	a := testutil.NewAuthority(t)
 	impostor := testutil.NewAuthority(t).TLS()

@@ -80,7 +80,8 @@ func (s *states) close() {
 	s.running.Wait()
 }
 
-// stays performs what the core of a subgroup decides about this process's stays in its shards. Everything is the loop's.
+// stays performs what the core of a subgroup decides about this process's stays in its shards.
+// Everything is the loop's.
 type stays struct {
 	states      *states
 	declaration int
@@ -127,7 +128,8 @@ func (h *stays) enter(v *views.View, i int) member.Receiver {
 	return r
 }
 
-// forget forgets the receivers that nothing is to be done for any more: the views in which they delivered hold them.
+// forget forgets the receivers that nothing is to be done for any more: the views in which they
+// delivered hold them.
 func (h *stays) forget() {
 	for id := range h.receivers {
 		if !h.core.Knows(id) {

@@ -9,11 +9,13 @@ import (
 	"github.com/squall-go/squall/internal/goroutine"
 )
 
-// upcalls knows which goroutines run functions of the application, so that a call that waits for such a
-// goroutine fails with ErrInUpcall when it comes from that goroutine, and does not wait for itself.
+// upcalls knows which goroutines run functions of the application, so that a call that waits for
+// such a goroutine fails with ErrInUpcall when it comes from that goroutine, and does not wait for
+// itself.
 //
-// Nothing of it is on the path of a message but one counter, written for each run of messages. Whether the
-// caller is the loop is asked only where a call is about to wait while an upcall of the loop runs.
+// Nothing of it is on the path of a message but one counter, written for each run of messages.
+// Whether the caller is the loop is asked only where a call is about to wait while an upcall of the
+// loop runs.
 type upcalls struct {
 	running atomic.Int32  // functions of the application that run on the loop. W: loop
 	loop    atomic.Uint64 // number of the loop's goroutine; 0: it does not run yet
@@ -53,7 +55,8 @@ func (u *upcalls) count(id uint64, n int) {
 	}
 }
 
-// waits returns ErrInUpcall if the caller, which is about to wait for the loop, is in an upcall that runs on it.
+// waits returns ErrInUpcall if the caller, which is about to wait for the loop, is in an upcall
+// that runs on it.
 func (u *upcalls) waits() error {
 	if u.running.Load() == 0 {
 		return nil
@@ -85,8 +88,8 @@ var inUpcall = func() context.Context {
 	return ctx
 }()
 
-// bound returns the context of a wait for the loop: one that has ended if the caller is in an upcall that
-// runs on the loop, so that it gets what is there already and never waits.
+// bound returns the context of a wait for the loop: one that has ended if the caller is in an
+// upcall that runs on the loop, so that it gets what is there already and never waits.
 func (u *upcalls) bound(ctx context.Context) context.Context {
 	if u.waits() != nil {
 		return inUpcall
@@ -94,7 +97,8 @@ func (u *upcalls) bound(ctx context.Context) context.Context {
 	return ctx
 }
 
-// watch has the functions of a configuration run under the eyes of u, but for those that deliver: application does.
+// watch has the functions of a configuration run under the eyes of u, but for those that deliver:
+// application does.
 func (u *upcalls) watch(c *Config) {
 	if f := c.Events; f != nil {
 		c.Events = func(e Event) { u.run(func() { f(e) }) }

@@ -87,7 +87,8 @@ func waitingCalls(g *squall.Group) map[string]func() error {
 	}
 }
 
-// A call that would wait for the upcall that makes it fails, wherever the upcall runs, and the group goes on.
+// A call that would wait for the upcall that makes it fails, wherever the upcall runs, and the
+// group goes on.
 func TestACallThatWouldWaitForItsOwnUpcallFails(t *testing.T) {
 	var group, joiner *squall.Group
 	opened, joined := make(chan struct{}), make(chan struct{})

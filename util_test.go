@@ -101,7 +101,8 @@ func (j *journal) await(t testing.TB, n int) []string {
 	return j.read()
 }
 
-// same waits until all members delivered n messages, which must be the same in the same order, and returns them.
+// same waits until all members delivered n messages, which must be the same in the same order, and
+// returns them.
 func same(t testing.TB, n int, journals ...*journal) []string {
 	t.Helper()
 	first := journals[0].await(t, n)
@@ -173,7 +174,8 @@ func noFailure(t testing.TB, i int) func(squall.Event) {
 	}
 }
 
-// traffic is members that send numbered messages as fast as they can, until it is stopped or they halt.
+// traffic is members that send numbered messages as fast as they can, until it is stopped or they
+// halt.
 type traffic struct {
 	t      testing.TB
 	groups []*squall.Group
@@ -231,8 +233,8 @@ func (l *traffic) total() (n int) {
 	return n
 }
 
-// check finds everything that a member sent in what was delivered, once and in order. Of those that halted, the last ones may be
-// missing, and one more may be there: that whose Send failed.
+// check finds everything that a member sent in what was delivered, once and in order. Of those that
+// halted, the last ones may be missing, and one more may be there: that whose Send failed.
 func (l *traffic) check(lines []string) {
 	l.t.Helper()
 	at := map[string]int{}

@@ -515,7 +515,8 @@ func TestASubgroupWithTooFewMembersWaitsForMore(t *testing.T) {
 	}
 }
 
-// An application's own layout that cannot be met is told by every member, in the first view too, and its reason where the view was made.
+// An application's own layout that cannot be met is told by every member, in the first view too,
+// and its reason where the view was made.
 func TestALayoutThatCannotBeMetIsToldByEveryMember(t *testing.T) {
 	var told [2]atomic.Pointer[string]
 	var reasons atomic.Int64
@@ -544,7 +545,8 @@ func TestALayoutThatCannotBeMetIsToldByEveryMember(t *testing.T) {
 	}
 }
 
-// blocked opens three members, one of which stands still in an upcall of subgroup "slow" for as long as the gate is closed.
+// blocked opens three members, one of which stands still in an upcall of subgroup "slow" for as
+// long as the gate is closed.
 func blocked(t *testing.T, async int) (groups []*squall.Group, open func()) {
 	t.Helper()
 	gate := make(chan struct{})

@@ -9,8 +9,9 @@ import (
 	"github.com/squall-go/squall"
 )
 
-// Calls ring the loop at every moment of its way to sleep. Four members have three sockets each, so that every step looks at the
-// sockets after it looked for calls; a halted member has no heartbeat that would end a sleep without a bell.
+// Calls ring the loop at every moment of its way to sleep. Four members have three sockets each, so
+// that every step looks at the sockets after it looked for calls; a halted member has no heartbeat
+// that would end a sleep without a bell.
 func TestEveryCallOfAHaltedMemberIsAnswered(t *testing.T) {
 	groups := cluster(t, 4, func(i int, c *squall.Config) {
 		c.Fabric, c.Heartbeat, c.FailAfter, c.MaxSpin = squall.FabricTCP, 4*time.Second, 60*time.Second, -1

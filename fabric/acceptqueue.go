@@ -19,26 +19,30 @@ type Caller struct {
 	Hello     Hello
 }
 
-// AcceptQueue holds accepted connections for rows until the table of their view takes them. Any number of views can be awaited at
-// the same time: the next view while links of the current one are still pending.
+// AcceptQueue holds accepted connections for rows until the table of their view takes them. Any
+// number of views can be awaited at the same time: the next view while links of the current one are
+// still pending.
 //
-// Life of a connection: greeting (its Hello is being read) → queued (until its view is awaited here) → taken by Await, or
-// rejected.
+// Life of a connection: greeting (its Hello is being read) → queued (until its view is awaited
+// here) → taken by Await, or rejected.
 //
-// Any process that reaches the port can enter, so the queue bounds what strangers cost: at most MaxPending connections are
-// greeting and at most MaxPending are queued, each for no longer than Timeout. A new connection that finds all places taken
-// replaces the oldest one. The rejected alternative, to refuse the new connection, lets a few strangers keep the members out for
-// a whole Timeout. With replacement a caller of an awaited view is taken at once, whatever else is queued, and a member whose
-// connection was replaced dials again (DialWithRetry).
+// Any process that reaches the port can enter, so the queue bounds what strangers cost: at most
+// MaxPending connections are greeting and at most MaxPending are queued, each for no longer than
+// Timeout. A new connection that finds all places taken replaces the oldest one. The rejected
+// alternative, to refuse the new connection, lets a few strangers keep the members out for a whole
+// Timeout. With replacement a caller of an awaited view is taken at once, whatever else is queued,
+// and a member whose connection was replaced dials again (DialWithRetry).
 //
-// A caller of a view that is not awaited is queued, also while other views are awaited: a member that installs the next view a
-// moment earlier than this one dials for it already, and is taken as soon as this member awaits that view too.
+// A caller of a view that is not awaited is queued, also while other views are awaited: a member
+// that installs the next view a moment earlier than this one dials for it already, and is taken as
+// soon as this member awaits that view too.
 //
 // All methods may be called from any goroutine. The fields are set before the first call.
 type AcceptQueue struct {
 	Timeout    time.Duration
 	MaxPending int
-	// Reject is called once for each rejected connection, before it is closed; not for the connections that Close ends.
+	// Reject is called once for each rejected connection, before it is closed; not for the
+	// connections that Close ends.
 	Reject func(net.Conn, error)
 
 	inside sync.WaitGroup // calls of Admit
@@ -65,8 +69,9 @@ type await struct {
 	bell chan struct{} // rung when a caller of the view is queued
 }
 
-// Admit owns a connection from its first byte until the connection is taken, or rejected and closed. hear reads its greeting; it
-// returns the Caller's connection whatever the error, and the deadline of the connection that it was given interrupts it.
+// Admit owns a connection from its first byte until the connection is taken, or rejected and
+// closed. hear reads its greeting; it returns the Caller's connection whatever the error, and the
+// deadline of the connection that it was given interrupts it.
 func (q *AcceptQueue) Admit(conn net.Conn, hear func() (Caller, error)) {
 	p := &pendingConn{conn: conn, left: make(chan struct{})}
 	if !q.enter(p) {
@@ -111,14 +116,16 @@ func (q *AcceptQueue) place(list []*pendingConn, p *pendingConn) []*pendingConn 
 	return append(list, p)
 }
 
-// reject marks the connection as rejected. Its own goroutine closes it: closing may wait, and the queue is locked here.
+// reject marks the connection as rejected. Its own goroutine closes it: closing may wait, and the
+// queue is locked here.
 func (p *pendingConn) reject(why error) {
 	p.over, p.why = true, why
 	close(p.left)
 	p.conn.SetDeadline(time.Unix(1, 0)) // long ago: the reader of its greeting stops
 }
 
-// wait queues a connection whose greeting was read, or could not be, and returns nil when it was taken.
+// wait queues a connection whose greeting was read, or could not be, and returns nil when it was
+// taken.
 func (q *AcceptQueue) wait(p *pendingConn, c Caller, err error) error {
 	if err := q.enqueue(p, c, err); err != nil {
 		return err
@@ -138,7 +145,8 @@ func (q *AcceptQueue) wait(p *pendingConn, c Caller, err error) error {
 	return p.why
 }
 
-// enqueue moves a connection from the greeting ones to the queued ones, and wakes the calls of Await for its view.
+// enqueue moves a connection from the greeting ones to the queued ones, and wakes the calls of
+// Await for its view.
 func (q *AcceptQueue) enqueue(p *pendingConn, c Caller, err error) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -209,13 +217,14 @@ func (q *AcceptQueue) stopAwaiting(a *await) {
 	q.awaits = slices.DeleteFunc(q.awaits, func(o *await) bool { return o == a })
 }
 
-// Await takes callers of a view until ctx ends. wants says whether a link to a rank is still to be made. serve answers a caller that
-// passed Spec.Check and is wanted; refuse tells a caller that proved its identity why it did not pass, or is not wanted. A caller that
-// proves nothing is closed without an answer. A caller that cannot be served, or is refused, is rejected and closed, and others may
-// still come.
+// Await takes callers of a view until ctx ends. wants says whether a link to a rank is still to be
+// made. serve answers a caller that passed Spec.Check and is wanted; refuse tells a caller that
+// proved its identity why it did not pass, or is not wanted. A caller that proves nothing is closed
+// without an answer. A caller that cannot be served, or is refused, is rejected and closed, and
+// others may still come.
 //
-// Await goes on when all members have come: a member whose row was frozen here is then told that there will be no link, instead of
-// waiting for one.
+// Await goes on when all members have come: a member whose row was frozen here is then told that
+// there will be no link, instead of waiting for one.
 func (q *AcceptQueue) Await(ctx context.Context, spec *Spec, wants func(order.Rank) bool, serve func(Caller) error, refuse func(Caller, error)) {
 	tag := spec.Scope.Tag()
 	a := q.startAwaiting(tag)

@@ -66,8 +66,8 @@ func (f *queue) holds(greeting, seated int) {
 	}
 }
 
-// crowded waits until all seats are taken, and checks that no more greet than may. How many do depends on who was made
-// room for: a caller that greets and then sits down leaves its place empty.
+// crowded waits until all seats are taken, and checks that no more greet than may. How many do
+// depends on who was made room for: a caller that greets and then sits down leaves its place empty.
 func (f *queue) crowded(seats int) {
 	f.t.Helper()
 	for deadline := time.Now().Add(acceptTimeout); ; time.Sleep(time.Millisecond) {
@@ -195,7 +195,8 @@ func TestNobodyIsBorneForLongerThanPatience(t *testing.T) {
 	f.holds(0, 0)
 }
 
-// A member may have installed the next view a moment earlier, while links of this one are still pending here.
+// A member may have installed the next view a moment earlier, while links of this one are still
+// pending here.
 func TestACallerOfTheNextViewSitsUntilThatIsAwaitedToo(t *testing.T) {
 	f := newQueue(t, 64, acceptTimeout)
 	var awaiting sync.WaitGroup

@@ -1,23 +1,25 @@
 // Package fabric makes each node's row of the table follow at its peers, by one-sided writes.
 //
-// A view's table has one row per member. A member owns its row and holds a replica of every other row. The owner writes
-// its row, then pushes what it wrote; the fabric brings it to the replicas. Nothing is ever requested or answered.
+// A view's table has one row per member. A member owns its row and holds a replica of every other
+// row. The owner writes its row, then pushes what it wrote; the fabric brings it to the replicas.
+// Nothing is ever requested or answered.
 //
-// A row has two parts. Control comes first: 64-byte lines of eight 8-byte words, pushed line by line with PushLine. Bytes
-// come behind: rings, pushed range by range with Push. Bytes have no meaning until a word says so.
+// A row has two parts. Control comes first: 64-byte lines of eight 8-byte words, pushed line by
+// line with PushLine. Bytes come behind: rings, pushed range by range with Push. Bytes have no
+// meaning until a word says so.
 //
 //	0              ControlBytes                      RowBytes
 //	├─ line 0 ─┬─ line 1 ─┬ … ┼──────── bytes ─────────┤
 //	 fabric's    sst's          descriptor and byte rings
 //
-// A table is there at once when it is opened; its links come up later, one by one, while the loop runs already. A peer that is
-// not linked yet has a row of zeros.
+// A table is there at once when it is opened; its links come up later, one by one, while the loop
+// runs already. A peer that is not linked yet has a row of zeros.
 //
-// Life of a link: pending (pushes to it wait) → up (Poll took it in: the row is another memory) → frozen. A pending link can be
-// frozen too, and one that cannot come up is a failure.
+// Life of a link: pending (pushes to it wait) → up (Poll took it in: the row is another memory) →
+// frozen. A pending link can be frozen too, and one that cannot come up is a failure.
 //
-// Life of a write: stored in the own row → pushed (marked for some peers) → flushed (handed to the link) → visible in the
-// peer's replica → loaded by the peer's step.
+// Life of a write: stored in the own row → pushed (marked for some peers) → flushed (handed to the
+// link) → visible in the peer's replica → loaded by the peer's step.
 //
 // Invariants:
 //
@@ -29,10 +31,12 @@
 //	F5  A failed peer is reported once, through Failures; never by a panic, never twice.
 //	F6  What was pushed before a link came up is brought when it did.
 //
-// The pushed bytes of a row must not change until no peer needs them any more. Rings guarantee that: space is reused only
-// after every member delivered what was in it. So a link may write straight from the row, whenever the socket takes it.
+// The pushed bytes of a row must not change until no peer needs them any more. Rings guarantee
+// that: space is reused only after every member delivered what was in it. So a link may write
+// straight from the row, whenever the socket takes it.
 //
-// A row's memory is another one after its link came up and after Freeze; the table's hook (OnMove) says so at once.
+// A row's memory is another one after its link came up and after Freeze; the table's hook (OnMove)
+// says so at once.
 //
 // Shared words of line 0 (other words of the line are reserved):
 //

@@ -35,8 +35,8 @@ type Welcome struct {
 	MAC     trust.MAC `json:"mac"` // of all that, and of the Hello
 }
 
-// Errors of connections for rows. All but ErrRefused end the connection without an answer, which its dialer takes for a reason
-// to come again (DialWithRetry).
+// Errors of connections for rows. All but ErrRefused end the connection without an answer, which
+// its dialer takes for a reason to come again (DialWithRetry).
 var (
 	// ErrRefused says that a peer did not accept a connection for rows.
 	ErrRefused = errors.New("refused")
@@ -47,7 +47,8 @@ var (
 	ErrNotAwaited = errors.New("nobody here awaits its view")
 	// ErrCrowded says that a connection had to make room for a later one.
 	ErrCrowded = errors.New("too many callers")
-	// ErrUnproven says that a caller, or a listener, did not prove that it is the member that it says it is.
+	// ErrUnproven says that a caller, or a listener, did not prove that it is the member that it
+	// says it is.
 	ErrUnproven = trust.ErrUnproven
 )
 
@@ -64,8 +65,8 @@ func (s *Spec) Hello(to order.Rank, c Challenge) (Hello, error) {
 	return h, nil
 }
 
-// Check compares a greeting with what the view says its sender must say. ErrUnproven says that it is not the sender's: nothing in it is
-// believed, and it gets no answer.
+// Check compares a greeting with what the view says its sender must say. ErrUnproven says that it
+// is not the sender's: nothing in it is believed, and it gets no answer.
 func (s *Spec) Check(conn net.Conn, c Challenge, h Hello) error {
 	if h.To != s.Self || h.From <= s.Self || int(h.From) >= len(s.Peers) {
 		return fmt.Errorf("%w: from rank %d to rank %d, this is rank %d of %d", ErrUnproven, h.From, h.To, s.Self, len(s.Peers))
@@ -88,7 +89,8 @@ func (s *Spec) Check(conn net.Conn, c Challenge, h Hello) error {
 	return nil
 }
 
-// Answer is what this member answers to a Hello that passed Check, or failed it with ErrRefused: why is the reason, or nil.
+// Answer is what this member answers to a Hello that passed Check, or failed it with ErrRefused:
+// why is the reason, or nil.
 func (s *Spec) Answer(h Hello, why error) (w Welcome, err error) {
 	key, err := s.key(h.From)
 	if err != nil {
@@ -102,8 +104,9 @@ func (s *Spec) Answer(h Hello, why error) (w Welcome, err error) {
 	return w, nil
 }
 
-// Heed is what this member makes of the answer to its Hello: nil if it is welcome. An answer that the peer did not authenticate is
-// none: it may be that of a process that listens where the peer did.
+// Heed is what this member makes of the answer to its Hello: nil if it is welcome. An answer that
+// the peer did not authenticate is none: it may be that of a process that listens where the peer
+// did.
 func (s *Spec) Heed(conn net.Conn, h Hello, w Welcome) error {
 	peer := s.Peers[h.To]
 	key, err := s.key(h.To)

@@ -4,7 +4,8 @@ package fabric
 
 import "unsafe"
 
-// NewMemory returns zeroed, line-aligned memory on the Go heap: the race detector cannot see atomics on mapped memory.
+// NewMemory returns zeroed, line-aligned memory on the Go heap: the race detector cannot see
+// atomics on mapped memory.
 func NewMemory(n int) ([]byte, func() error, error) {
 	mem := make([]byte, n+LineBytes)
 	skip := -int(uintptr(unsafe.Pointer(&mem[0]))) & (LineBytes - 1)

@@ -16,14 +16,17 @@ import (
 //	word      written by                       read by        meaning
 //	sleeping  loop (0→1, →0), ringers (1→2)    loop, ringers  not 0: the loop sleeps or is about to; 2: a ringer rang
 //
-// No wake-up is lost. The loop announces, looks for writes, and sleeps; a ringer writes, loads sleeping, and rings if it is 1. These
-// atomics have one order that all agree on (they are sequentially consistent, also between processes), so either the loop's look finds
-// the write, or the ringer finds the announcement. It remains to show that the bell of the second case ends the sleep, that is, that
-// nothing but the sleep takes it out of the eventfd. Look is called in the middle of a step: what the step examined before could have
-// been written since, and its bell is in the eventfd already. So Look leaves the eventfd alone while sleeping is not 0. At any other
-// time the loop makes a whole step between a Look, or the end of a Sleep, and its next Sleep: the one that follows the announcement.
-// That step finds whatever was written before a bell that was taken out earlier. Bells that come late, for writes that were found
-// already, end one sleep early and do no other harm.
+// No wake-up is lost. The loop announces, looks for writes, and sleeps; a ringer writes, loads
+// sleeping, and rings if it is 1. These atomics have one order that all agree on (they are
+// sequentially consistent, also between processes), so either the loop's look finds the write, or
+// the ringer finds the announcement. It remains to show that the bell of the second case ends the
+// sleep, that is, that nothing but the sleep takes it out of the eventfd. Look is called in the
+// middle of a step: what the step examined before could have been written since, and its bell is in
+// the eventfd already. So Look leaves the eventfd alone while sleeping is not 0. At any other time
+// the loop makes a whole step between a Look, or the end of a Sleep, and its next Sleep: the one
+// that follows the announcement. That step finds whatever was written before a bell that was taken
+// out earlier. Bells that come late, for writes that were found already, end one sleep early and do
+// no other harm.
 type Parker struct {
 	epoll, event int
 	sleeping     atomic.Uint32
@@ -36,7 +39,8 @@ type Parker struct {
 	closed  bool               // a late bell must not ring in a descriptor that was given out again meanwhile
 }
 
-// Readiness is what the last look at the sockets said about one of them. The loop clears what it has used up.
+// Readiness is what the last look at the sockets said about one of them. The loop clears what it
+// has used up.
 type Readiness struct {
 	In, Out bool
 	Owner   any // set once by a loop that asks which sockets became readable (Rang)
@@ -62,8 +66,8 @@ func NewParker() (*Parker, error) {
 	return p, nil
 }
 
-// Watch makes the parker wake for a socket, which is readable from the start until the loop found out that it is not. data says
-// that rows come through it; else it only tells that a peer is gone.
+// Watch makes the parker wake for a socket, which is readable from the start until the loop found
+// out that it is not. data says that rows come through it; else it only tells that a peer is gone.
 func (p *Parker) Watch(fd int, data bool) (*Readiness, error) {
 	if err := unix.EpollCtl(p.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLRDHUP, Fd: int32(fd)}); err != nil {
 		return nil, fmt.Errorf("epoll: %w", err)
@@ -107,7 +111,8 @@ func (p *Parker) recount() {
 // Watching is the number of sockets with data.
 func (p *Parker) Watching() int { return int(p.count.Load()) }
 
-// Look updates the readiness of all sockets without waiting. Between Announce and Retract it leaves bells for Sleep.
+// Look updates the readiness of all sockets without waiting. Between Announce and Retract it leaves
+// bells for Sleep.
 func (p *Parker) Look() { p.wait(0, p.sleeping.Load() == 0) }
 
 // Announce is to be called before the last look.
@@ -116,12 +121,14 @@ func (p *Parker) Announce() { p.sleeping.Store(1) }
 // Retract is to be called when the loop works again.
 func (p *Parker) Retract() { p.sleeping.Store(0) }
 
-// Sleep waits for a bell, a socket or the end of d; d is rounded up to milliseconds, less than 0 is for ever.
+// Sleep waits for a bell, a socket or the end of d; d is rounded up to milliseconds, less than 0 is
+// for ever.
 func (p *Parker) Sleep(d time.Duration) {
 	p.wait(milliseconds(d), true)
 }
 
-// Doze waits as Sleep does, and takes nothing in: the loop looks afterwards. While one goroutine dozes, another one may look.
+// Doze waits as Sleep does, and takes nothing in: the loop looks afterwards. While one goroutine
+// dozes, another one may look.
 func (p *Parker) Doze(d time.Duration) {
 	fds := [1]unix.PollFd{{Fd: int32(p.epoll), Events: unix.POLLIN}}
 	unix.Poll(fds[:], milliseconds(d)) // EINTR: the loop looks again by itself
@@ -135,7 +142,8 @@ func milliseconds(d time.Duration) int {
 	return int((d + time.Millisecond - 1) / time.Millisecond)
 }
 
-// Rang returns the sockets with an owner that the looks since the last call found readable or writable, some perhaps twice. The slice is valid until the next look.
+// Rang returns the sockets with an owner that the looks since the last call found readable or
+// writable, some perhaps twice. The slice is valid until the next look.
 func (p *Parker) Rang() []*Readiness {
 	r := p.rang
 	p.rang = p.rang[:0]

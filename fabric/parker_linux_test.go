@@ -9,8 +9,9 @@ import (
 	"github.com/squall-go/squall/predicates"
 )
 
-// between is a step of which the middle can be reached: it takes the orders that were placed, then looks at the sockets. Its first
-// last look before a sleep has an order placed, and the bell rung, exactly between the two.
+// between is a step of which the middle can be reached: it takes the orders that were placed, then
+// looks at the sockets. Its first last look before a sleep has an order placed, and the bell rung,
+// exactly between the two.
 type between struct {
 	*fabric.Parker
 	announced     bool // the loop's
@@ -69,7 +70,8 @@ func TestABellThatComesInTheMiddleOfTheLastLookEndsTheSleep(t *testing.T) {
 	}
 }
 
-// A parker that is awake uses bells up: a bell for what was found already does not end every sleep from then on.
+// A parker that is awake uses bells up: a bell for what was found already does not end every sleep
+// from then on.
 func TestABellThatIsNotNeededEndsOneSleepAtMost(t *testing.T) {
 	p, err := fabric.NewParker()
 	if err != nil {

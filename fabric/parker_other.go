@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// Parker is the one place where a loop sleeps. Away from Linux it is a channel; links bring their own goroutines.
+// Parker is the one place where a loop sleeps. Away from Linux it is a channel; links bring their
+// own goroutines.
 type Parker struct {
 	sleeping atomic.Uint32
 	bell     chan struct{}

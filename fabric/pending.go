@@ -3,8 +3,9 @@ package fabric
 // Range is n bytes of a row at off.
 type Range struct{ Off, N int }
 
-// Pending is what was pushed to one peer and not handed over yet, coalesced: a range that continues or repeats another one
-// extends it, a line counts once. So its size is bounded by the row, however slow the peer is.
+// Pending is what was pushed to one peer and not handed over yet, coalesced: a range that continues
+// or repeats another one extends it, a line counts once. So its size is bounded by the row, however
+// slow the peer is.
 type Pending struct {
 	Ranges []Range
 	Lines  []int // offsets, in the order of their first push

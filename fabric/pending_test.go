@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// A ring's pushes: ranges that continue one another, and wrap, and lines again and again, to a peer that takes nothing.
+// A ring's pushes: ranges that continue one another, and wrap, and lines again and again, to a peer
+// that takes nothing.
 func TestWhatIsPendingIsBoundedByTheRow(t *testing.T) {
 	const control, ring = 64 * LineBytes, 1 << 16
 	p := NewPending(control)

@@ -11,8 +11,8 @@ import (
 	"github.com/squall-go/squall/order"
 )
 
-// Connecting brings up the links of one table, in goroutines of its own if it needs any, and hands each over with
-// Table.Arrive: once, as a link or as the reason why there will be none.
+// Connecting brings up the links of one table, in goroutines of its own if it needs any, and hands
+// each over with Table.Arrive: once, as a link or as the reason why there will be none.
 type Connecting interface {
 	// Cancel ends the attempts to reach a peer, without waiting.
 	Cancel(r order.Rank)
@@ -20,8 +20,9 @@ type Connecting interface {
 	Close()
 }
 
-// OpenTable makes a table without any link. The links that connecting hands over take their places at the next Poll; until then
-// pushes are kept and rows are zeros (F6). release is that of NewTable. OpenTable calls no method of connecting.
+// OpenTable makes a table without any link. The links that connecting hands over take their places
+// at the next Poll; until then pushes are kept and rows are zeros (F6). release is that of
+// NewTable. OpenTable calls no method of connecting.
 func OpenTable(spec *Spec, own []byte, connecting Connecting, release func() error) (*Table, error) {
 	t := &Table{self: spec.Self, links: make([]Link, len(spec.Peers)), rows: make([][]byte, len(spec.Peers)),
 		frozen: make([]bool, len(spec.Peers)), parker: spec.Parker, release: release}
@@ -44,8 +45,8 @@ func OpenTable(spec *Spec, own []byte, connecting Connecting, release func() err
 	return t, nil
 }
 
-// pendingLink takes the place of a link that is not up yet. Its row is shared zeros, and pushes wait in it, coalesced, until the link
-// is up.
+// pendingLink takes the place of a link that is not up yet. Its row is shared zeros, and pushes
+// wait in it, coalesced, until the link is up.
 type pendingLink struct {
 	rank       order.Rank
 	connecting Connecting
@@ -67,7 +68,8 @@ func (c *pendingLink) Freeze() []byte {
 	return c.row
 }
 
-// replay pushes to the link what was pushed before it was there: bytes before the lines that cover them (F2, F6).
+// replay pushes to the link what was pushed before it was there: bytes before the lines that cover
+// them (F2, F6).
 func (c *pendingLink) replay(l Link) {
 	for _, r := range c.pending.Ranges {
 		l.Push(r.Off, r.N)
@@ -99,8 +101,9 @@ type handoff struct {
 	wanted  []bool // by rank: no link arrived yet, and none was cancelled
 }
 
-// Arrive hands over a link, or the reason why there will be none, and wakes the loop. A link that is not wanted any more, because
-// its row was frozen or the table closed, is closed. Any goroutine may call it.
+// Arrive hands over a link, or the reason why there will be none, and wakes the loop. A link that
+// is not wanted any more, because its row was frozen or the table closed, is closed. Any goroutine
+// may call it.
 func (t *Table) Arrive(r order.Rank, l Link, err error) {
 	if t.dock.add(connected{r, l, err}) {
 		if t.parker != nil {
@@ -164,8 +167,8 @@ func (d *handoff) cancel(r order.Rank) (a connected, ok bool) {
 	return a, true
 }
 
-// adoptLinks puts the links that came up since the last call in their places and returns their number. It costs one load if there are
-// none.
+// adoptLinks puts the links that came up since the last call in their places and returns their
+// number. It costs one load if there are none.
 func (t *Table) adoptLinks() (work int) {
 	if !t.dock.news.Load() {
 		return 0
@@ -194,9 +197,10 @@ func (t *Table) link(a connected) {
 	t.move(a.rank, row)
 }
 
-// adoptOrCancel decides about the pending link of a row that is about to be frozen: a link that is up already takes its place and is
-// frozen like any other; otherwise it is cancelled. Nothing is flushed: a row may be frozen in the middle of a step, when words are stored whose
-// bytes were not pushed yet.
+// adoptOrCancel decides about the pending link of a row that is about to be frozen: a link that is
+// up already takes its place and is frozen like any other; otherwise it is cancelled. Nothing is
+// flushed: a row may be frozen in the middle of a step, when words are stored whose bytes were not
+// pushed yet.
 func (t *Table) adoptOrCancel(r order.Rank) {
 	if _, ok := t.links[r].(*pendingLink); !ok {
 		return

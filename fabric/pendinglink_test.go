@@ -63,7 +63,8 @@ func comingTable(t *testing.T) (table *Table, c *connector, moved *[]order.Rank)
 	return table, c, moved
 }
 
-// A loop that sleeps takes a link in when it comes up, and a failure when it cannot: nothing else may wake it for long.
+// A loop that sleeps takes a link in when it comes up, and a failure when it cannot: nothing else
+// may wake it for long.
 func TestALinkThatComesUpWakesTheLoop(t *testing.T) {
 	p, err := NewParker()
 	if err != nil {

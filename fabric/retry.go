@@ -15,12 +15,13 @@ const (
 	retryPauseMax = 200 * time.Millisecond
 )
 
-// ErrHungUp says that a peer ended a connection without an answer, or had no place for it, or that the way to it is broken: it is
-// crowded, or does not await the view yet, or dies, or is cut off. The next attempt tells.
+// ErrHungUp says that a peer ended a connection without an answer, or had no place for it, or that
+// the way to it is broken: it is crowded, or does not await the view yet, or dies, or is cut off.
+// The next attempt tells.
 var ErrHungUp = errors.New("the peer hung up")
 
-// HungUp puts ErrHungUp in front of errors that mean it, and leaves others as they are. A peer that does not listen any more is
-// not among them: it is dead.
+// HungUp puts ErrHungUp in front of errors that mean it, and leaves others as they are. A peer that
+// does not listen any more is not among them: it is dead.
 func HungUp(err error) error {
 	for _, sign := range []error{
 		io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.ECONNABORTED, syscall.EPIPE, syscall.EAGAIN,

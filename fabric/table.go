@@ -15,20 +15,22 @@ const LineBytes = 64
 // WordsPerLine is the number of 8-byte words in a line.
 const WordsPerLine = LineBytes / 8
 
-// ErrViolation is what a peer did that the protocol forbids (F3). The error that wraps it says what and where.
+// ErrViolation is what a peer did that the protocol forbids (F3). The error that wraps it says what
+// and where.
 var ErrViolation = errors.New("protocol violation")
 
 // ErrPeerGone says that a peer's connection ended.
 var ErrPeerGone = errors.New("connection lost")
 
-// RowShape is the size of a row: its control part and the whole of it. Both are multiples of LineBytes.
+// RowShape is the size of a row: its control part and the whole of it. Both are multiples of
+// LineBytes.
 type RowShape struct {
 	ControlBytes int
 	RowBytes     int
 }
 
-// Link is one pair of nodes: it brings my row there and the peer's row here. Errors of Poll and Flush are final: the table
-// reports the peer as failed and closes the link.
+// Link is one pair of nodes: it brings my row there and the peer's row here. Errors of Poll and
+// Flush are final: the table reports the peer as failed and closes the link.
 type Link interface {
 	// Replica is the memory in which the peer's row shows up. It stays the same until Freeze.
 	Replica() []byte
@@ -38,10 +40,11 @@ type Link interface {
 	PushLine(off int)
 	// Poll takes in what has arrived, without waiting, and returns whether anything did.
 	Poll() (work bool, err error)
-	// Flush sends what was pushed as far as the peer takes it now; the rest stays marked. It returns whether anything was sent.
+	// Flush sends what was pushed as far as the peer takes it now; the rest stays marked. It
+	// returns whether anything was sent.
 	Flush() (work bool, err error)
-	// Freeze stops the link for good and returns the replica as it stays from now on (F4). It does not wait; what was flushed
-	// goes ahead of the end.
+	// Freeze stops the link for good and returns the replica as it stays from now on (F4). It does
+	// not wait; what was flushed goes ahead of the end.
 	Freeze() []byte
 	// Close releases the connection and the replica's memory.
 	Close() error
@@ -51,8 +54,8 @@ type Link interface {
 	Name() string
 }
 
-// hanger is a link that can end without waiting what its Close then waits for. A table does the first to all of its links
-// before the second to any, so that it waits once and not for each.
+// hanger is a link that can end without waiting what its Close then waits for. A table does the
+// first to all of its links before the second to any, so that it waits once and not for each.
 type hanger interface{ HangUp() }
 
 // Failure is a peer that failed, and why.
@@ -61,7 +64,8 @@ type Failure struct {
 	Err  error
 }
 
-// Table is the memory of one view at one node: the own row, a replica of each other row, and the links between.
+// Table is the memory of one view at one node: the own row, a replica of each other row, and the
+// links between.
 type Table struct {
 	self     order.Rank
 	rows     [][]byte
@@ -77,8 +81,8 @@ type Table struct {
 	dock     *handoff         // nil if all links were up from the start
 }
 
-// NewTable joins the own row and the links, which are up, indexed by rank and nil at self. release, if not nil, is called by
-// Close when the links are closed and may free the own row.
+// NewTable joins the own row and the links, which are up, indexed by rank and nil at self. release,
+// if not nil, is called by Close when the links are closed and may free the own row.
 func NewTable(self order.Rank, own []byte, links []Link, parker *Parker, release func() error) *Table {
 	t := &Table{self: self, links: links, rows: make([][]byte, len(links)), frozen: make([]bool, len(links)), parker: parker, release: release}
 	for r, l := range links {
@@ -98,11 +102,12 @@ func (t *Table) Self() order.Rank { return t.self }
 // Ranks is the number of rows.
 func (t *Table) Ranks() int { return len(t.rows) }
 
-// Row is the memory of a row: writable if it is the own one. It becomes another one when the row's link comes up and when the row
-// is frozen (OnMove).
+// Row is the memory of a row: writable if it is the own one. It becomes another one when the row's
+// link comes up and when the row is frozen (OnMove).
 func (t *Table) Row(r order.Rank) []byte { return t.rows[r] }
 
-// OnMove sets what is called, on the loop, whenever a row's memory became another one: its link came up, or it was frozen.
+// OnMove sets what is called, on the loop, whenever a row's memory became another one: its link
+// came up, or it was frozen.
 func (t *Table) OnMove(f func(order.Rank)) { t.onMove = f }
 
 // move makes a row's memory another one.
@@ -130,7 +135,8 @@ func (t *Table) Push(to []order.Rank, off, n int) {
 	}
 }
 
-// PushLine marks a control line of the own row for some peers. Ranks that are frozen, and self, are passed over.
+// PushLine marks a control line of the own row for some peers. Ranks that are frozen, and self, are
+// passed over.
 func (t *Table) PushLine(to []order.Rank, off int) {
 	for _, r := range to {
 		if r != t.self && !t.frozen[r] {
@@ -172,8 +178,9 @@ func (t *Table) Poll() (work int) {
 	return work
 }
 
-// look asks the parker for the sockets' readiness: at every poll if they are many, else now and then, because links then
-// try their sockets themselves, and what only tells that a peer is gone can wait.
+// look asks the parker for the sockets' readiness: at every poll if they are many, else now and
+// then, because links then try their sockets themselves, and what only tells that a peer is gone
+// can wait.
 func (t *Table) look() {
 	t.polls++
 	if !FewSockets(t.parker) || t.polls%64 == 0 {
@@ -181,7 +188,8 @@ func (t *Table) look() {
 	}
 }
 
-// FewSockets reports whether there are so few sockets with data that trying each is cheaper than asking which are ready.
+// FewSockets reports whether there are so few sockets with data that trying each is cheaper than
+// asking which are ready.
 func FewSockets(p *Parker) bool { return p.Watching() <= 2 }
 
 // Flush sends what was pushed, and returns to how many peers something went.
@@ -202,7 +210,8 @@ func (t *Table) Flush() (work int) {
 	return work
 }
 
-// Fail freezes a row and reports its owner, once (F5). The layers above call it for faults that only they can see.
+// Fail freezes a row and reports its owner, once (F5). The layers above call it for faults that
+// only they can see.
 func (t *Table) Fail(r order.Rank, err error) {
 	if t.frozen[r] || r == t.self {
 		return
@@ -211,8 +220,8 @@ func (t *Table) Fail(r order.Rank, err error) {
 	t.failures = append(t.failures, Failure{r, err})
 }
 
-// Freeze ends the link to a peer, or the attempts to make one; its replica stays as it is (F4). It never waits. What was pushed
-// before goes ahead of the end as far as the system takes it now.
+// Freeze ends the link to a peer, or the attempts to make one; its replica stays as it is (F4). It
+// never waits. What was pushed before goes ahead of the end as far as the system takes it now.
 func (t *Table) Freeze(r order.Rank) {
 	if t.frozen[r] || r == t.self {
 		return
@@ -227,7 +236,8 @@ func (t *Table) Freeze(r order.Rank) {
 // Frozen reports whether a row is frozen.
 func (t *Table) Frozen(r order.Rank) bool { return t.frozen[r] }
 
-// Failures returns the peers that failed since the last call. The slice is valid until the next one.
+// Failures returns the peers that failed since the last call. The slice is valid until the next
+// one.
 func (t *Table) Failures() []Failure {
 	f := t.failures
 	t.failures = t.failures[:0]
@@ -262,7 +272,8 @@ func (t *Table) Close() error {
 	return errors.Join(errs...)
 }
 
-// Word is the control word of a row at a byte offset, a multiple of 8. Its owner stores it atomically, everybody else loads it atomically.
+// Word is the control word of a row at a byte offset, a multiple of 8. Its owner stores it
+// atomically, everybody else loads it atomically.
 func Word(row []byte, off int) *uint64 {
 	_ = row[off+7]
 	return (*uint64)(unsafe.Pointer(&row[off]))

@@ -10,7 +10,8 @@ var zeros struct {
 	slab []byte
 }
 
-// zeroRow is a row of zeros that costs no memory of its own. Writing to it is a fault where the system can tell.
+// zeroRow is a row of zeros that costs no memory of its own. Writing to it is a fault where the
+// system can tell.
 func zeroRow(n int) ([]byte, error) {
 	zeros.mu.Lock()
 	defer zeros.mu.Unlock()

@@ -7,8 +7,8 @@ import (
 	"github.com/squall-go/squall/order"
 )
 
-// Three senders take turns. Sender 1 has sent two messages and the others none, so that the others owe
-// nulls: sender 0 has its turn before sender 1 in both rounds, sender 2 in the second one only.
+// Three senders take turns. Sender 1 has sent two messages and the others none, so that the others
+// owe nulls: sender 0 has its turn before sender 1 in both rounds, sender 2 in the second one only.
 func ExampleOwed() {
 	got := []order.Index{0, 2, 0} // of each sender, how many messages arrived
 	for self := range order.SenderRank(3) {

@@ -9,27 +9,31 @@ import (
 	"github.com/squall-go/squall/order"
 )
 
-// The proofs of N1 to N4 by exploration. A world is a few senders, a number of messages that applications will send and a
-// number of skips they will declare; the search visits every state that some interleaving reaches. One step is:
+// The proofs of N1 to N4 by exploration. A world is a few senders, a number of messages that
+// applications will send and a number of skips they will declare; the search visits every state
+// that some interleaving reaches. One step is:
 //
 //	send     any sender sends a message of its application
 //	skip     any sender declares its next one or two turns skipped
 //	receive  any node takes the next message of any other sender, FIFO, then pays what the rule says it owes
 //
-// Taking one message at a time loses nothing: the rule is a maximum, so a batch ends in the state that its messages
-// one by one end in. Nodes that do not send only receive and change nothing for others, so senders are all there is to
-// explore. That a receiver learns of a skip is no step of its own, because skips do not enter the rule: what is checked
-// of them (N2) is checked when everything has arrived.
+// Taking one message at a time loses nothing: the rule is a maximum, so a batch ends in the state
+// that its messages one by one end in. Nodes that do not send only receive and change nothing for
+// others, so senders are all there is to explore. That a receiver learns of a skip is no step of
+// its own, because skips do not enter the rule: what is checked of them (N2) is checked when
+// everything has arrived.
 //
-// The states of 4 senders and 6 messages are too many to be visited one by one: with all counts at 6, the twelve got
-// counters alone have 7^12 values. But a receive that causes no null changes nothing that others can see, disables nothing and
-// stays possible, so it may as well happen at once (a partial-order reduction): the eager search does, and is left
-// with the choices that matter. Where the full search is affordable, a test compares the two.
+// The states of 4 senders and 6 messages are too many to be visited one by one: with all counts at
+// 6, the twelve got counters alone have 7^12 values. But a receive that causes no null changes
+// nothing that others can see, disables nothing and stays possible, so it may as well happen at
+// once (a partial-order reduction): the eager search does, and is left with the choices that
+// matter. Where the full search is affordable, a test compares the two.
 
 // maxSenders bounds the arrays of a state.
 const maxSenders = 4
 
-// endless is the count that stands for "the nulls never stop". No rule under test that stops comes near it.
+// endless is the count that stands for "the nulls never stop". No rule under test that stops comes
+// near it.
 const endless = 40
 
 type rule func(self order.SenderRank, sent order.Index, got []order.Index) order.Index
@@ -148,7 +152,8 @@ func (v *visible) count(s int) uint8 {
 	return uint8(Count(order.Index(v.sent[s]), order.Index(v.skipped[s])))
 }
 
-// quiet says that nothing is in flight. Everybody paid on receipt, so nobody owes either; verify checks that.
+// quiet says that nothing is in flight. Everybody paid on receipt, so nobody owes either; verify
+// checks that.
 func (w world) quiet(at *state) bool {
 	for r := range w.senders {
 		for s := range w.senders {
@@ -167,7 +172,8 @@ func (w world) verify(at *state) error {
 		id string
 		ok bool
 	}{
-		// N1: every receive uses up something in flight, so only counts that grow for ever keep it going.
+		// N1: every receive uses up something in flight, so only counts that grow for ever keep it
+		// going.
 		{"N1", w.bounded(at) && w.paid(at)},
 		{"N2", !quiet || w.complete(at)},
 		{"N3", w.withinARound(at) && (!quiet || w.even(at))},
@@ -202,7 +208,8 @@ func (w world) paid(at *state) bool {
 	return true
 }
 
-// complete is N2 where everything has arrived: the same counts are everywhere, so one node speaks for all.
+// complete is N2 where everything has arrived: the same counts are everywhere, so one node speaks
+// for all.
 func (w world) complete(at *state) bool {
 	var counts [maxSenders]order.Index
 	for s := range w.senders {
@@ -211,8 +218,8 @@ func (w world) complete(at *state) bool {
 	return order.Turns(w.senders).Received(counts[:w.senders]) >= order.Seq(at.real)
 }
 
-// withinARound is the second half of N3: a sender is at most one round behind what it has seen, and not even that
-// if its turn comes first.
+// withinARound is the second half of N3: a sender is at most one round behind what it has seen, and
+// not even that if its turn comes first.
 func (w world) withinARound(at *state) bool {
 	for r := range w.senders {
 		for s := range w.senders {
@@ -235,7 +242,8 @@ func (w world) even(at *state) bool {
 	return true
 }
 
-// needed is N4: whatever was sent lies before the last message of an application, or is that message.
+// needed is N4: whatever was sent lies before the last message of an application, or is that
+// message.
 func (w world) needed(at *state) bool {
 	for s := range w.senders {
 		if at.sent[s] > w.upToLast(at, s) {
@@ -276,7 +284,8 @@ func TestEveryInterleavingOfASmallGroupIsQuietAndComplete(t *testing.T) {
 	}
 }
 
-// sameVisible is the licence of the eager search: it must reach what the full search reaches, no less and no more.
+// sameVisible is the licence of the eager search: it must reach what the full search reaches, no
+// less and no more.
 func sameVisible(t *testing.T, full, eager map[state]struct{}) {
 	a, b := map[visible]bool{}, map[visible]bool{}
 	for at := range full {
@@ -311,9 +320,10 @@ func TestEveryInterleavingThatMattersOfALargerGroup(t *testing.T) {
 	}
 }
 
-// N4 from the other side: no null can be left out of the rule, and none added. Too few stall the order (N2). Too many
-// from a sender whose turn comes first provoke each other for ever (N1). Too many from one whose turn comes later
-// end, and stall nothing: they fill the last round for nobody, which is what N4 itself is there to find.
+// N4 from the other side: no null can be left out of the rule, and none added. Too few stall the
+// order (N2). Too many from a sender whose turn comes first provoke each other for ever (N1). Too
+// many from one whose turn comes later end, and stall nothing: they fill the last round for nobody,
+// which is what N4 itself is there to find.
 func TestEveryRuleThatIsOffByOneIsCaught(t *testing.T) {
 	for _, m := range []struct {
 		name          string

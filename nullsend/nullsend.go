@@ -2,9 +2,10 @@ package nullsend
 
 import "github.com/squall-go/squall/order"
 
-// Owed is how many nulls the sender of rank self owes now. Its own count is sent: messages, nulls and skipped turns
-// together, already published (see Count). got[s] is how many of sender s have been received here, nulls included but
-// skipped turns not; got[self] is ignored. After it sent that many it owes nothing until got grows.
+// Owed is how many nulls the sender of rank self owes now. Its own count is sent: messages, nulls
+// and skipped turns together, already published (see Count). got[s] is how many of sender s have
+// been received here, nulls included but skipped turns not; got[self] is ignored. After it sent
+// that many it owes nothing until got grows.
 //
 // It costs one pass over got and allocates nothing.
 func Owed(self order.SenderRank, sent order.Index, got []order.Index) order.Index {
@@ -19,7 +20,8 @@ func Owed(self order.SenderRank, sent order.Index, got []order.Index) order.Inde
 	return max(before, after, sent) - sent
 }
 
-// Count is how many turns of a sender are taken: those it sent and those it declared to skip. It is the sender's count
-// in the order and in its own null rule, and the index of its next message. A receiver loads skipped before sent (N5):
-// the other way round, a message sent between the two loads would be taken for a skipped turn.
+// Count is how many turns of a sender are taken: those it sent and those it declared to skip. It is
+// the sender's count in the order and in its own null rule, and the index of its next message. A
+// receiver loads skipped before sent (N5): the other way round, a message sent between the two
+// loads would be taken for a skipped turn.
 func Count(sent, skipped order.Index) order.Index { return max(sent, skipped) }

@@ -7,7 +7,8 @@ import (
 	"github.com/squall-go/squall/order"
 )
 
-// The rule as arithmetic on ranks must say the same as the order itself: the own turns before the last message seen.
+// The rule as arithmetic on ranks must say the same as the order itself: the own turns before the
+// last message seen.
 func TestOwedFillsExactlyTheTurnsBeforeTheLastMessageSeen(t *testing.T) {
 	for turns := order.Turns(1); turns <= 4; turns++ {
 		got := make([]order.Index, turns)
@@ -68,7 +69,8 @@ func TestSkippedLoadedBeforeSentNeverHidesAMessage(t *testing.T) {
 			t.Fatalf("script %d: skipped loaded first hides messages %v; words over time %v", script, hidden, history)
 		}
 	}
-	// The converse shows that the test can fail: send, then skip, seen by a receiver with the loads the wrong way round.
+	// The converse shows that the test can fail: send, then skip, seen by a receiver with the loads
+	// the wrong way round.
 	history := []words{{0, 0}, {1, 0}, {1, 3}}
 	if hidden := hiddenMessages(history, []order.Index{0}, false); len(hidden) == 0 {
 		t.Fatal("sent loaded first hid nothing")
@@ -77,7 +79,8 @@ func TestSkippedLoadedBeforeSentNeverHidesAMessage(t *testing.T) {
 
 type words struct{ sent, skipped order.Index }
 
-// play runs a script of base-3 steps (send, skip 1, skip 2) and returns the words after each, and the indexes of messages.
+// play runs a script of base-3 steps (send, skip 1, skip 2) and returns the words after each, and
+// the indexes of messages.
 func play(script, steps int) (history []words, used []order.Index) {
 	var w words
 	history = append(history, w)

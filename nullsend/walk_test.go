@@ -9,8 +9,8 @@ import (
 	"github.com/squall-go/squall/order"
 )
 
-// group is a subgroup of any size that takes steps from bytes: the exploration's world without its bounds. Nodes
-// receive batches here, and pay once per batch.
+// group is a subgroup of any size that takes steps from bytes: the exploration's world without its
+// bounds. Nodes receive batches here, and pay once per batch.
 type group struct {
 	turns         order.Turns
 	sent, skipped []order.Index
@@ -61,8 +61,9 @@ func (g *group) pay(r int) {
 
 func (g *group) count(r int) order.Index { return Count(g.sent[r], g.skipped[r]) }
 
-// drain lets everybody receive until nobody sends any more, and returns the number of rounds, or false if it does not
-// end. Nulls fill gaps below the last message, so that each round in which something happens fills at least one.
+// drain lets everybody receive until nobody sends any more, and returns the number of rounds, or
+// false if it does not end. Nulls fill gaps below the last message, so that each round in which
+// something happens fills at least one.
 func (g *group) drain() (rounds int, ok bool) {
 	for limit := int(g.real) + 2; rounds < limit; rounds++ {
 		before := g.total()

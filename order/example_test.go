@@ -13,8 +13,8 @@ func ExampleTurns() {
 	index, sender := turns.Split(7)
 	fmt.Printf("place 7 is message %d of sender %d\n", index, sender)
 
-	// Of senders 0 and 2 two messages each have come, and of sender 1 three. The first that is missing
-	// is message 2 of sender 0, so that the places 0 to 5 can be delivered.
+	// Of senders 0 and 2 two messages each have come, and of sender 1 three. The first that is
+	// missing is message 2 of sender 0, so that the places 0 to 5 can be delivered.
 	fmt.Println("received in order:", turns.Received([]order.Index{2, 3, 2}))
 	// Output:
 	// message 2 of sender 1 has place 7

@@ -1,8 +1,9 @@
 // Package order names the positions of the protocol and owns their only conversions.
 //
-// A sender numbers its messages (nulls included) 0, 1, 2 …: an Index. The S senders of a subgroup take turns, so message
-// k of sender s has the global position k·S + s: a Seq. Delivery is in the order of Seq. Everything is half-open and
-// starts at zero: a counter with value n covers positions [0, n).
+// A sender numbers its messages (nulls included) 0, 1, 2 …: an Index. The S senders of a subgroup
+// take turns, so message k of sender s has the global position k·S + s: a Seq. Delivery is in the
+// order of Seq. Everything is half-open and starts at zero: a counter with value n covers positions
+// [0, n).
 //
 //	sender 0:  seq 0   3   6   9        index 0 1 2 3
 //	sender 1:  seq 1   4   7  10        index 0 1 2 3        S = 3
@@ -31,7 +32,8 @@ type Seq uint64
 // ViewID numbers views; the first view is 1, so that 0 is "no view".
 type ViewID uint64
 
-// Version is a position in the total order of one subgroup across views. Versions compare by view, then by seq.
+// Version is a position in the total order of one subgroup across views. Versions compare by view,
+// then by seq.
 type Version struct {
 	View ViewID
 	Seq  Seq
@@ -44,7 +46,8 @@ func (v Version) Before(w Version) bool {
 
 func (v Version) String() string { return fmt.Sprintf("%d:%d", v.View, v.Seq) }
 
-// Turns is the number of senders that take turns in a subgroup; it owns the arithmetic between Index and Seq.
+// Turns is the number of senders that take turns in a subgroup; it owns the arithmetic between
+// Index and Seq.
 type Turns int
 
 // Seq is the global position of message i of sender s.
@@ -55,8 +58,8 @@ func (t Turns) Split(q Seq) (Index, SenderRank) {
 	return Index(q / Seq(t)), SenderRank(q % Seq(t))
 }
 
-// Received is the length of the gap-free prefix of the total order when got[s] messages of each sender s are here:
-// the smallest position that is still missing, min over s of Seq(got[s], s).
+// Received is the length of the gap-free prefix of the total order when got[s] messages of each
+// sender s are here: the smallest position that is still missing, min over s of Seq(got[s], s).
 func (t Turns) Received(got []Index) Seq {
 	low := t.Seq(got[0], 0)
 	for s := 1; s < len(got); s++ {
@@ -65,7 +68,8 @@ func (t Turns) Received(got []Index) Seq {
 	return low
 }
 
-// CountBefore is how many messages of sender s lie before position q: the half-open per-sender view of a Seq.
+// CountBefore is how many messages of sender s lie before position q: the half-open per-sender view
+// of a Seq.
 func (t Turns) CountBefore(q Seq, s SenderRank) Index {
 	if q <= Seq(s) {
 		return 0

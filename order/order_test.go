@@ -12,7 +12,8 @@ func TestSplitIsTheInverseOfSeq(t *testing.T) {
 	}
 }
 
-// The prefix and the per-sender counts are checked against a model that marks every position by hand.
+// The prefix and the per-sender counts are checked against a model that marks every position by
+// hand.
 func TestReceivedAndCountBeforeAgainstAModel(t *testing.T) {
 	for turns := Turns(1); turns <= 4; turns++ {
 		got := make([]Index, turns)

@@ -5,10 +5,12 @@ import (
 	"time"
 )
 
-// Time is a reading of a hybrid logical clock, in nanoseconds since the Unix epoch: the wall clock, but never at or behind a reading that
-// it has seen. The times of a log strictly grow with its versions. 0 is before every time.
+// Time is a reading of a hybrid logical clock, in nanoseconds since the Unix epoch: the wall clock,
+// but never at or behind a reading that it has seen. The times of a log strictly grow with its
+// versions. 0 is before every time.
 //
-// Source: Kulkarni et al., Logical Physical Clocks (OPODIS 2014), §3; the logical part is counted in the same nanoseconds.
+// Source: Kulkarni et al., Logical Physical Clocks (OPODIS 2014), §3; the logical part is counted
+// in the same nanoseconds.
 type Time uint64
 
 // TimeOf is the reading of a wall clock, up to the year 2262. What lies before the epoch is 0.

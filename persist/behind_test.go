@@ -13,8 +13,9 @@ import (
 	"github.com/squall-go/squall/order"
 )
 
-// recovered is what an application has that replaces its state as LogConfig.Recover says: by the snapshot, and then by what Range yields. The state of a
-// log whose samples [0, n) were applied is n.
+// recovered is what an application has that replaces its state as LogConfig.Recover says: by the
+// snapshot, and then by what Range yields. The state of a log whose samples [0, n) were applied is
+// n.
 func recovered(t *testing.T, l *Log) (state int) {
 	t.Helper()
 	_, content, err := l.OpenSnapshot()
@@ -56,8 +57,9 @@ func reopenedAs(t *testing.T, dir string, c LogConfig) *Log {
 	return l
 }
 
-// U6: a snapshot and the records that Range yields are the whole log: nothing is missing between the two, and nothing is in both. So it is at once, after a crash,
-// after the log was closed, and for those who only read; with the snapshot anywhere in a block, and with nothing behind it.
+// U6: a snapshot and the records that Range yields are the whole log: nothing is missing between
+// the two, and nothing is in both. So it is at once, after a crash, after the log was closed, and
+// for those who only read; with the snapshot anywhere in a block, and with nothing behind it.
 func TestASnapshotAndTheRecordsBehindItAreEachThereOnce(t *testing.T) {
 	engines(t, func(t *testing.T, e Engine) {
 		for _, c := range []struct{ at, end int }{{1, 100}, {45, 100}, {99, 100}, {100, 100}, {100, 103}, {50, 50}} {
@@ -98,7 +100,8 @@ func TestASnapshotAndTheRecordsBehindItAreEachThereOnce(t *testing.T) {
 	})
 }
 
-// beginsBehind checks that all ways to read a log of end samples begin behind the snapshot of the first at.
+// beginsBehind checks that all ways to read a log of end samples begin behind the snapshot of the
+// first at.
 func beginsBehind(t *testing.T, l *Log, at, end int) {
 	t.Helper()
 	i := l.Info()
@@ -122,7 +125,8 @@ func beginsBehind(t *testing.T, l *Log, at, end int) {
 	}
 }
 
-// What a crash leaves between the snapshot and the drop of the records that it stands for is not read.
+// What a crash leaves between the snapshot and the drop of the records that it stands for is not
+// read.
 func TestACrashBeforeTheRecordsAreDroppedLeavesNoneOfThemTwice(t *testing.T) {
 	engines(t, func(t *testing.T, e Engine) {
 		for _, at := range []int{1, 45, 100} {
@@ -149,7 +153,8 @@ func TestACrashBeforeTheRecordsAreDroppedLeavesNoneOfThemTwice(t *testing.T) {
 	})
 }
 
-// A snapshot that was installed has the numbers of another log, and what is imported behind it belongs to it.
+// A snapshot that was installed has the numbers of another log, and what is imported behind it
+// belongs to it.
 func TestWhatIsInstalledAndImportedIsRecoveredOnce(t *testing.T) {
 	engines(t, func(t *testing.T, e Engine) {
 		for _, number := range []uint64{7, 60, 500} {
@@ -277,7 +282,8 @@ func TestALogThatIsCutBehindItsSnapshotGoesOnThere(t *testing.T) {
 	})
 }
 
-// Directories are compared where all of them have records: what a snapshot stands for is no part of the log, whatever its block still has.
+// Directories are compared where all of them have records: what a snapshot stands for is no part of
+// the log, whatever its block still has.
 func TestWhatASnapshotStandsForIsNotCompared(t *testing.T) {
 	a, b := t.TempDir(), t.TempDir()
 	for _, dir := range []string{a, b} {

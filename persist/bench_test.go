@@ -147,8 +147,8 @@ func BenchmarkReopen(b *testing.B) {
 	}
 }
 
-// BenchmarkRaw is the disk itself: one writer, 1 MiB and an fdatasync at a time, in a file whose room was set aside. Every other figure is to be read as a
-// part of this one, from the same run.
+// BenchmarkRaw is the disk itself: one writer, 1 MiB and an fdatasync at a time, in a file whose
+// room was set aside. Every other figure is to be read as a part of this one, from the same run.
 func BenchmarkRaw(b *testing.B) {
 	const length, chunk = 1 << 30, 1 << 20
 	f, err := os.Create(filepath.Join(benchDir(b), "raw"))

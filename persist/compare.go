@@ -23,8 +23,9 @@ type Comparison struct {
 	Differ  string        `json:"differ,omitempty"` // where, and what stands there; empty: nowhere
 }
 
-// CompareLogs reads the logs of several members' directories side by side, record by record. Where all of them have records, these must be the
-// same: version, time, sender and data. A log may begin later than another one, or end earlier. No process may have the directories open.
+// CompareLogs reads the logs of several members' directories side by side, record by record. Where
+// all of them have records, these must be the same: version, time, sender and data. A log may begin
+// later than another one, or end earlier. No process may have the directories open.
 func CompareLogs(dirs ...string) (all []Comparison, err error) {
 	stores := make([]*Store, 0, len(dirs))
 	defer func() {

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// forgetful is a disk that forgets at a crash what was not synced: names that were made or changed in a directory since it was synced, and
-// what was written to a file since that was. Files that an engine writes keep their content, because engines sync it, and lose their
-// names like any other.
+// forgetful is a disk that forgets at a crash what was not synced: names that were made or changed
+// in a directory since it was synced, and what was written to a file since that was. Files that an
+// engine writes keep their content, because engines sync it, and lose their names like any other.
 type forgetful struct {
 	osDisk
 	t       *testing.T
@@ -131,7 +131,8 @@ func (f *forgetful) lose() {
 	f.wrote, f.old, f.steps, f.crash = map[string]bool{}, map[string][]byte{}, 0, 0
 }
 
-// loseNames removes what a directory did not have when it was synced. The files of engines sync their own names.
+// loseNames removes what a directory did not have when it was synced. The files of engines sync
+// their own names.
 func (f *forgetful) loseNames(dir string) {
 	for _, e := range f.list(dir) {
 		path := filepath.Join(dir, e.Name())
@@ -187,7 +188,8 @@ func TestADirectoryThatWasNotSyncedIsGoneAfterACrash(t *testing.T) {
 	}
 }
 
-// U1: wherever a store that is being made is interrupted, the next process makes it, and what is put then survives.
+// U1: wherever a store that is being made is interrupted, the next process makes it, and what is
+// put then survives.
 func TestACrashAtAnyStepOfMakingAStoreLeavesOneThatCanBeMade(t *testing.T) {
 	for at := 1; ; at++ {
 		f := newForgetful(t, t.TempDir())
@@ -212,7 +214,8 @@ func TestACrashAtAnyStepOfMakingAStoreLeavesOneThatCanBeMade(t *testing.T) {
 	}
 }
 
-// U1, of a log: wherever its process ends while it is being made, with the power or without, the next one makes it.
+// U1, of a log: wherever its process ends while it is being made, with the power or without, the
+// next one makes it.
 func TestACrashAtAnyStepOfMakingALogLeavesOneThatCanBeMade(t *testing.T) {
 	for name, crash := range map[string]func(*forgetful){
 		"the power is gone": (*forgetful).lose,

@@ -31,7 +31,8 @@ func filled(t *testing.T, c StoreConfig) (values map[string][]byte, file []byte)
 	return values, file
 }
 
-// Every byte of the file that matters is either checked or gives what was put. A page that is not in use may hold anything.
+// Every byte of the file that matters is either checked or gives what was put. A page that is not
+// in use may hold anything.
 func TestADamagedMetaIsNamedOrChangesNothing(t *testing.T) {
 	c := storeAt(t, t.TempDir())
 	values, file := filled(t, c)

@@ -5,16 +5,18 @@ import (
 	"unsafe"
 )
 
-// sectorBytes is what writes around the page cache are aligned to, in the file and in memory: no device has larger sectors.
+// sectorBytes is what writes around the page cache are aligned to, in the file and in memory: no
+// device has larger sectors.
 const sectorBytes = 4096
 
 // appender appends to a file around the page cache. To write a log through the cache costs a copy
 // and a page for every 4 KiB, which is not read again, and more processor time than all the rest of
 // a log; where three processes write to one disk it is also what limits them.
 //
-// Whole sectors are written: the last one, as far as it has something, is kept and written again with what follows, as the page cache would do. Behind
-// what was written last are zeros, up to the end of its sector: the first write to a file that was there already is at its end, too. A write in front of
-// another one goes through the cache.
+// Whole sectors are written: the last one, as far as it has something, is kept and written again
+// with what follows, as the page cache would do. Behind what was written last are zeros, up to the
+// end of its sector: the first write to a file that was there already is at its end, too. A write
+// in front of another one goes through the cache.
 type appender struct {
 	segmentFile             // through the cache
 	direct      segmentFile // around it; nil: there is no such thing

@@ -7,7 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openDirect opens a file a second time, for writes that go around the page cache; nil: its file system has no such writes.
+// openDirect opens a file a second time, for writes that go around the page cache; nil: its file
+// system has no such writes.
 func openDirect(path string) *os.File {
 	f, err := os.OpenFile(path, os.O_RDWR|unix.O_DIRECT, 0)
 	if err != nil {

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// Whatever is written, and wherever, the file has what it would have had without going around the page cache, and zeros behind it.
+// Whatever is written, and wherever, the file has what it would have had without going around the
+// page cache, and zeros behind it.
 func TestAppendingAroundThePageCacheLeavesWhatWasWritten(t *testing.T) {
 	for seed := range uint64(40) {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {

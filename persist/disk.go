@@ -10,8 +10,8 @@ import (
 	"github.com/squall-go/squall/internal/mutant"
 )
 
-// disk is what the store does to directories. What an engine does inside its own files does not go through it. A test puts a disk
-// underneath that forgets at a crash what was not synced.
+// disk is what the store does to directories. What an engine does inside its own files does not go
+// through it. A test puts a disk underneath that forgets at a crash what was not synced.
 type disk interface {
 	Mkdir(path string) error
 	Create(path string) (syncer, error) // empty, whatever was there
@@ -53,8 +53,9 @@ func syncDir(d disk, path string) error {
 	return named(d.SyncDir(path), path)
 }
 
-// makeDirs makes a directory and the missing ones above it, and syncs the parent of each that it made. The parent of the last one is
-// synced in any case: the process that made it may have died before it could.
+// makeDirs makes a directory and the missing ones above it, and syncs the parent of each that it
+// made. The parent of the last one is synced in any case: the process that made it may have died
+// before it could.
 func makeDirs(d disk, path string) error {
 	parent := filepath.Dir(path)
 	if _, err := os.Stat(parent); errors.Is(err, fs.ErrNotExist) && parent != path {
@@ -68,8 +69,9 @@ func makeDirs(d disk, path string) error {
 	return syncDir(d, parent)
 }
 
-// writeAtomic replaces a file as a whole: whatever happens, the old content or the new one is there afterwards, and once it has returned
-// the new one. The order makes it so: the bytes are durable before the name leads to them, and the name before anybody relies on it.
+// writeAtomic replaces a file as a whole: whatever happens, the old content or the new one is there
+// afterwards, and once it has returned the new one. The order makes it so: the bytes are durable
+// before the name leads to them, and the name before anybody relies on it.
 func writeAtomic(d disk, path string, write func(io.Writer) error) error {
 	temp := path + ".new"
 	if err := writeSynced(d, temp, write); err != nil {

@@ -1,11 +1,15 @@
-// Package persist keeps what a node must not forget: a directory with a few values, and the versioned logs of its persistent subgroups.
+// Package persist keeps what a node must not forget: a directory with a few values, and the
+// versioned logs of its persistent subgroups.
 //
-// A Store is the directory of one node in one cluster. It holds values (Get, Put), each Put durable as a whole, and logs (Log). A log is kept in an
-// engine of raft's, behind package journal, which says what is in an entry.
+// A Store is the directory of one node in one cluster. It holds values (Get, Put), each Put durable
+// as a whole, and logs (Log). A log is kept in an engine of raft's, behind package journal, which
+// says what is in an entry.
 //
-// Life of a record: it is delivered and appended (Append; back-pressure is a false) → it waits in a block with others → the log's one writer takes all
-// that waits, as a group → the engine stores the group, which is one fsync → it is durable (Durable, Wake), and readers see it (Get, At, Range,
-// Between, Tail) → every member's disk has it (SetGlobal) → a snapshot stands for it, or retention spares it → its block is dropped:
+// Life of a record: it is delivered and appended (Append; back-pressure is a false) → it waits in a
+// block with others → the log's one writer takes all that waits, as a group → the engine stores the
+// group, which is one fsync → it is durable (Durable, Wake), and readers see it (Get, At, Range,
+// Between, Tail) → every member's disk has it (SetGlobal) → a snapshot stands for it, or retention
+// spares it → its block is dropped:
 //
 //	appended ≥ durable ≥ global ≥ dropped
 //

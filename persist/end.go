@@ -10,19 +10,22 @@ import (
 	"github.com/squall-go/squall/order"
 )
 
-// A log that is closed notes where it ends, among the engine's own values. An engine of segments takes a damaged entry near its end for
-// one that a crash interrupted, and drops it with all that comes behind; a log that was closed had no such entry. The note is taken
-// away when the log is opened to be written to.
+// A log that is closed notes where it ends, among the engine's own values. An engine of segments
+// takes a damaged entry near its end for one that a crash interrupted, and drops it with all that
+// comes behind; a log that was closed had no such entry. The note is taken away when the log is
+// opened to be written to.
 //
 //	sum of what follows 4 │ block 8 │ records 8 │ view 8 │ seq 8
 var endKey = []byte("squall.end")
 
-// A log of bolt that is open notes from time to time up to where it is certain to go, likewise. A page of its tree has no checksum, and a number in it that
-// leads to another good page of the tree gives a smaller tree, which is well formed: the note bounds what can be lost like that unsaid. A log that
-// is cut takes the note away first. Segments need none: they are checked to their ends.
+// A log of bolt that is open notes from time to time up to where it is certain to go, likewise. A
+// page of its tree has no checksum, and a number in it that leads to another good page of the tree
+// gives a smaller tree, which is well formed: the note bounds what can be lost like that unsaid. A
+// log that is cut takes the note away first. Segments need none: they are checked to their ends.
 var leastKey = []byte("squall.least")
 
-// noteBlocks is after how many blocks the note is made anew: rarely enough that its sync costs a thousandth of those of the blocks.
+// noteBlocks is after how many blocks the note is made anew: rarely enough that its sync costs a
+// thousandth of those of the blocks.
 const noteBlocks uint64 = 1024
 
 const endBytes = 4 + 4*8
@@ -55,8 +58,8 @@ func readNote(s journal.Store, place string, key []byte) (e journal.End, noted b
 	return e, true, nil
 }
 
-// lostEnd is the damage of a log that ends before the place where it was closed, or was not closed and has lost more than a crash takes. What a crash
-// takes is torn.
+// lostEnd is the damage of a log that ends before the place where it was closed, or was not closed
+// and has lost more than a crash takes. What a crash takes is torn.
 func lostEnd(s journal.Store, kind Engine, place string, block uint64) (torn journal.Repaired, err error) {
 	e, noted, err := notedEnd(s, place)
 	if err == nil && !noted && kind == EngineWAL {

@@ -13,8 +13,9 @@ import (
 	"github.com/squall-go/squall/internal/journal"
 )
 
-// boltEngine is raft-boltdb, with a file whose room is set aside ahead of it. Otherwise the engine would lengthen it by 16 MiB at a time, each time with
-// an fsync of everything that belongs to the file.
+// boltEngine is raft-boltdb, with a file whose room is set aside ahead of it. Otherwise the engine
+// would lengthen it by 16 MiB at a time, each time with an fsync of everything that belongs to the
+// file.
 type boltEngine struct {
 	*raftboltdb.BoltStore
 	holder        // its file; the engine closes it
@@ -28,7 +29,8 @@ const (
 	growMax = 128 << 20
 )
 
-// options leave the list of free pages out of the file: it would be written with every group, and is made from the tree instead.
+// options leave the list of free pages out of the file: it would be written with every group, and
+// is made from the tree instead.
 func (e *boltEngine) options(o opening, dir string) raftboltdb.Options {
 	return raftboltdb.Options{
 		Path: filepath.Join(dir, boltFile),
@@ -62,7 +64,8 @@ func openBolt(o opening, dir string) (abandoner, error) {
 	return e, nil
 }
 
-// StoreLogs sets room aside before the engine needs it. If there is none, the engine is not asked: it could not undo what it began.
+// StoreLogs sets room aside before the engine needs it. If there is none, the engine is not asked:
+// it could not undo what it began.
 func (e *boltEngine) StoreLogs(logs []*raft.Log) error {
 	need := int64(0)
 	for _, l := range logs {
@@ -76,7 +79,8 @@ func (e *boltEngine) StoreLogs(logs []*raft.Log) error {
 	return e.BoltStore.StoreLogs(logs)
 }
 
-// boltEntryBytes is more than what an entry takes besides its data: its part of a page that is not full, and of the pages above it.
+// boltEntryBytes is more than what an entry takes besides its data: its part of a page that is not
+// full, and of the pages above it.
 const boltEntryBytes = 3 * 4096
 
 // boltAgain is the largest number of entries that are written again with a group: the entries that
@@ -102,7 +106,8 @@ func (e *boltEngine) reserve(need int64) error {
 	return nil
 }
 
-// used is how far the pages in use go, as the newer one of the two head pages says. What is free among them is not looked for.
+// used is how far the pages in use go, as the newer one of the two head pages says. What is free
+// among them is not looked for.
 func (e *boltEngine) used() (bytes int64, err error) {
 	var newest uint64
 	page := int64(0)

@@ -37,7 +37,8 @@ func opened(t *testing.T, e Engine, dir string) engine {
 	return s
 }
 
-// The engine begins the next segment after it said that the entry which filled the last one is durable.
+// The engine begins the next segment after it said that the entry which filled the last one is
+// durable.
 func TestALogThatIsClosedAsASegmentBecomesFullGoesOn(t *testing.T) {
 	for off := range uint64(3) {
 		dir := madeEngine(t, EngineWAL)

@@ -18,8 +18,8 @@ import (
 	"github.com/hashicorp/raft-wal/types"
 )
 
-// segmentBytes is how long a segment gets, but for its last entry. Every new one costs a few fsyncs, and dropping the front of a log frees whole
-// ones only.
+// segmentBytes is how long a segment gets, but for its last entry. Every new one costs a few
+// fsyncs, and dropping the front of a log frees whole ones only.
 const segmentBytes = 64 << 20
 
 // walEngine is raft-wal with the parts of it replaced that it lets one replace:
@@ -74,7 +74,8 @@ func walError(err error) error {
 	return err
 }
 
-// StoreLogs says why there is no next segment, where the engine says only that the last one is full.
+// StoreLogs says why there is no next segment, where the engine says only that the last one is
+// full.
 func (e *walEngine) StoreLogs(logs []*raft.Log) error {
 	err := e.WAL.StoreLogs(logs)
 	if errors.Is(err, wal.ErrSealed) {
@@ -85,7 +86,8 @@ func (e *walEngine) StoreLogs(logs []*raft.Log) error {
 	return walError(err)
 }
 
-// DeleteRange waits for the next segment to be on its way. The engine does not, and would cut the one and then go on with the other.
+// DeleteRange waits for the next segment to be on its way. The engine does not, and would cut the
+// one and then go on with the other.
 func (e *walEngine) DeleteRange(first, last uint64) error {
 	e.turn.wait()
 	return walError(e.WAL.DeleteRange(first, last))
@@ -110,7 +112,8 @@ const blockCodecID = 0x51_53_4C_42_00_01
 
 func (blockCodec) ID() uint64 { return blockCodecID }
 
-// Encode puts the data itself where the engine would take a copy from: it copies what it finds there into the segment's buffer, and forgets it.
+// Encode puts the data itself where the engine would take a copy from: it copies what it finds
+// there into the segment's buffer, and forgets it.
 func (blockCodec) Encode(l *raft.Log, w io.Writer) error {
 	if b, ok := w.(*bytes.Buffer); ok && b.Len() == 0 {
 		*b = *bytes.NewBuffer(l.Data)
@@ -125,7 +128,8 @@ func (blockCodec) Decode(b []byte, l *raft.Log) error {
 	return nil
 }
 
-// turn is the change from a segment that is full to the next one, which a goroutine of the engine makes.
+// turn is the change from a segment that is full to the next one, which a goroutine of the engine
+// makes.
 type turn struct {
 	mu    sync.Mutex
 	ahead chan struct{} // closed when it has begun, with the engine locked; nil: there is none
@@ -158,15 +162,16 @@ func (t *turn) wait() {
 	}
 }
 
-// codecMeta and codecFiler write the codec's ID where the engine would write that of its own codec, and then not know it again.
+// codecMeta and codecFiler write the codec's ID where the engine would write that of its own codec,
+// and then not know it again.
 type codecMeta struct {
 	*segmentList
 	filer codecFiler
 	files *walFiles
 }
 
-// Load ends the change of segments that a crash, or the end of the process, came before. The engine would take the full one for the one to be
-// written, and refuse everything.
+// Load ends the change of segments that a crash, or the end of the process, came before. The engine
+// would take the full one for the one to be written, and refuse everything.
 func (m codecMeta) Load(dir string) (types.PersistentState, error) {
 	s, err := m.segmentList.Load(dir)
 	if err != nil || len(s.Segments) == 0 {
@@ -219,8 +224,9 @@ type codecFiler struct {
 	turn *turn
 }
 
-// tail goes through the last segment before the engine does. Of one that is to be repaired, it drops what the engine would get wrong. It also drops a
-// group that a crash interrupted within the index at its end: the engine would drop the group and keep the index.
+// tail goes through the last segment before the engine does. Of one that is to be repaired, it
+// drops what the engine would get wrong. It also drops a group that a crash interrupted within the
+// index at its end: the engine would drop the group and keep the index.
 func (f codecFiler) tail(i types.SegmentInfo) (*walk, error) {
 	w, err := walkSegment(f.opening, f.dir, i)
 	drop := err == nil && w.sealed && !w.full || errors.Is(err, ErrDamaged) && f.repair
@@ -256,7 +262,8 @@ func (f codecFiler) RecoverTail(i types.SegmentInfo) (types.SegmentWriter, error
 	return tail{w, f.turn}, err
 }
 
-// Open reads through a segment that has no index. The engine ends one without it when it cuts the end of the log, and would not open it again.
+// Open reads through a segment that has no index. The engine ends one without it when it cuts the
+// end of the log, and would not open it again.
 func (f codecFiler) Open(i types.SegmentInfo) (types.SegmentReader, error) {
 	if i.IndexStart > 0 {
 		return openSegment(f.dir, ofBlocks(i))
@@ -274,7 +281,8 @@ func ofBlocks(i types.SegmentInfo) types.SegmentInfo {
 
 var errFrozen = fmt.Errorf("%w: it was opened to be read only", ErrReadOnlyDisk)
 
-// segmentDisk is what the files of segments, and the list of them, are kept on. A test has one that forgets what was not synced, and fails.
+// segmentDisk is what the files of segments, and the list of them, are kept on. A test has one that
+// forgets what was not synced, and fails.
 type segmentDisk interface {
 	Make(path string, size int64) (segmentFile, error) // a new file, with room for so much
 	Open(path string) (segmentFile, error)
@@ -370,15 +378,17 @@ func (f *walFiles) Create(dir, name string, size uint64) (types.WritableFile, er
 	return &walFile{appender: newAppender(file), disk: f.disk, dir: dir}, nil
 }
 
-// Delete removes a file that is in the list no more. That need not be durable: the engine removes what is not in the list when it opens a log.
+// Delete removes a file that is in the list no more. That need not be durable: the engine removes
+// what is not in the list when it opens a log.
 func (f *walFiles) Delete(dir, name string) error { return f.disk.Remove(filepath.Join(dir, name)) }
 
 func (f *walFiles) OpenReader(dir, name string) (types.ReadableFile, error) {
 	return os.Open(filepath.Join(dir, name))
 }
 
-// OpenWriter opens the segment that is written to. What the process before wrote and did not sync is read like everything else, and counts as durable from
-// then on: so it is synced first, with its name.
+// OpenWriter opens the segment that is written to. What the process before wrote and did not sync
+// is read like everything else, and counts as durable from then on: so it is synced first, with its
+// name.
 func (f *walFiles) OpenWriter(dir, name string) (types.WritableFile, error) {
 	file, err := f.disk.Open(filepath.Join(dir, name))
 	if err != nil {

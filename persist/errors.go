@@ -21,9 +21,11 @@ var (
 	ErrOtherCluster = errors.New("the directory belongs to another cluster")
 	// ErrOtherNode is returned for a directory that another node wrote.
 	ErrOtherNode = errors.New("the directory belongs to another node")
-	// ErrInUse is returned while another process, or another Store of this one, has the directory open.
+	// ErrInUse is returned while another process, or another Store of this one, has the directory
+	// open.
 	ErrInUse = errors.New("the directory is in use")
-	// ErrReadOnlyDisk is returned where nothing can be written: the file system or the directory does not let this process.
+	// ErrReadOnlyDisk is returned where nothing can be written: the file system or the directory
+	// does not let this process.
 	ErrReadOnlyDisk = errors.New("the disk cannot be written")
 	// ErrDiskFull is returned when the disk, or the quota, has no room left.
 	ErrDiskFull = errors.New("the disk is full")
@@ -35,13 +37,16 @@ var (
 	ErrClosed = errors.New("closed")
 	// ErrNewerFormat is returned for what a later version of this program wrote.
 	ErrNewerFormat = journal.ErrNewerFormat
-	// ErrDamaged is returned for what was written and reads differently now. Nothing is repaired unasked.
+	// ErrDamaged is returned for what was written and reads differently now. Nothing is repaired
+	// unasked.
 	ErrDamaged = journal.ErrDamaged
-	// ErrMissing is returned, as an ErrDamaged, for a log that was made and of which all files are gone.
+	// ErrMissing is returned, as an ErrDamaged, for a log that was made and of which all files are
+	// gone.
 	ErrMissing = errors.New("it is missing")
 	// ErrOtherLog is returned for a directory of a log that has the name of another one.
 	ErrOtherLog = errors.New("the directory belongs to another log")
-	// ErrSnapshot is the ErrDamaged of a log's snapshot: the records can be read, and what it stood for is not among them.
+	// ErrSnapshot is the ErrDamaged of a log's snapshot: the records can be read, and what it stood
+	// for is not among them.
 	ErrSnapshot error = snapshotDamaged{}
 	// ErrNotFound is returned for a version, a time or a snapshot that is not here.
 	ErrNotFound = journal.ErrNotFound
@@ -112,7 +117,8 @@ func damageOf(place string) error {
 	return ErrDamaged
 }
 
-// named wraps an error with its place, what it means and what to do about it. An error that has its name, or its place, keeps it.
+// named wraps an error with its place, what it means and what to do about it. An error that has its
+// name, or its place, keeps it.
 func named(err error, place string) error {
 	if err == nil {
 		return nil
@@ -143,16 +149,17 @@ func damaged(place, format string, args ...any) error {
 	return fmt.Errorf("%s: %w: %s; %s", place, damageOf(place), fmt.Sprintf(format, args...), onDamage(place))
 }
 
-// panicked is the error of an engine that panicked. It may hold its locks for ever, so that it cannot be
-// closed: its file is.
+// panicked is the error of an engine that panicked. It may hold its locks for ever, so that it
+// cannot be closed: its file is.
 type panicked struct{ error }
 
 func (p panicked) Unwrap() error { return p.error }
 
 func hasPanicked(err error) bool { return errors.As(err, new(panicked)) }
 
-// guard runs what an engine does with a file and turns its panic into an error. An engine trusts the pages of its file: damaged ones lead it
-// to bounds that do not hold, or to addresses behind the end of the mapping.
+// guard runs what an engine does with a file and turns its panic into an error. An engine trusts
+// the pages of its file: damaged ones lead it to bounds that do not hold, or to addresses behind
+// the end of the mapping.
 func guard(place string, do func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {

@@ -9,8 +9,8 @@ import (
 	"github.com/squall-go/squall/persist"
 )
 
-// A store is the directory of one node. Its logs take records in the order of their versions, and give
-// them back as soon as they are on disk.
+// A store is the directory of one node. Its logs take records in the order of their versions, and
+// give them back as soon as they are on disk.
 func Example() {
 	dir, err := os.MkdirTemp("", "store")
 	if err != nil {

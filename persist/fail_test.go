@@ -77,7 +77,8 @@ func withFaulty(t *testing.T, dir string, c LogConfig) (*Store, *Log, *faulty) {
 	return s, l, f
 }
 
-// hold lets a log wait for its engine, with a record that is on its way. It returns what lets the engine go on.
+// hold lets a log wait for its engine, with a record that is on its way. It returns what lets the
+// engine go on.
 func (f *faulty) hold(t *testing.T, l *Log, r Record) (release func()) {
 	t.Helper()
 	begun, may := make(chan struct{}), make(chan struct{})
@@ -96,8 +97,9 @@ func (f *faulty) hold(t *testing.T, l *Log, r Record) (release func()) {
 	}
 }
 
-// U7: a change of the files that fails ends the log, whichever call makes it: nothing is acknowledged behind it, since it may be made when the log is opened again, and
-// what was acknowledged before is there then.
+// U7: a change of the files that fails ends the log, whichever call makes it: nothing is
+// acknowledged behind it, since it may be made when the log is opened again, and what was
+// acknowledged before is there then.
 func TestALogWhoseFilesCouldNotBeChangedFails(t *testing.T) {
 	changes := map[string]func(l *Log) error{
 		"cut":      func(l *Log) error { return l.Cut(sample(74).Version) },
@@ -166,7 +168,8 @@ func TestALogOfWhichNothingCanBeDroppedFails(t *testing.T) {
 	}
 }
 
-// What was appended and is being written is part of what an install replaces: it is waited for, and is not there afterwards.
+// What was appended and is being written is part of what an install replaces: it is waited for, and
+// is not there afterwards.
 func TestAnInstallWaitsForWhatIsBeingWritten(t *testing.T) {
 	engines(t, func(t *testing.T, e Engine) {
 		dir := t.TempDir()
@@ -208,7 +211,8 @@ func TestACutWaitsForWhatIsBeingWritten(t *testing.T) {
 	})
 }
 
-// Where a log was closed says nothing about it any more once it was opened to be written to: it may be cut, and its process may end without closing it.
+// Where a log was closed says nothing about it any more once it was opened to be written to: it may
+// be cut, and its process may end without closing it.
 func TestALogThatIsCutAndNotClosedIsNotTakenForDamaged(t *testing.T) {
 	engines(t, func(t *testing.T, e Engine) {
 		dir := t.TempDir()
@@ -227,7 +231,8 @@ func TestALogThatIsCutAndNotClosedIsNotTakenForDamaged(t *testing.T) {
 	})
 }
 
-// A reader is told that what it would read next was cut off: that is no damage, and it does not wait for what comes in its place.
+// A reader is told that what it would read next was cut off: that is no damage, and it does not
+// wait for what comes in its place.
 func TestAReaderWhoseRecordsAreCutOffIsTold(t *testing.T) {
 	engines(t, func(t *testing.T, e Engine) {
 		_, l := reopened(t, t.TempDir(), LogConfig{Engine: e, Damaged: func(err error) { t.Errorf("damage: %v", err) }})
@@ -266,7 +271,8 @@ func TestAReaderWhoseRecordsAreCutOffIsTold(t *testing.T) {
 	})
 }
 
-// A cut of a log to which somebody appends is refused: what waits to be written would come behind a record that is gone.
+// A cut of a log to which somebody appends is refused: what waits to be written would come behind a
+// record that is gone.
 func TestALogIsNotCutWhileRecordsWait(t *testing.T) {
 	engines(t, func(t *testing.T, e Engine) {
 		_, l := reopened(t, t.TempDir(), LogConfig{Engine: e})

@@ -58,7 +58,8 @@ func createEngine(e Engine, dir string) error {
 	return opened.Close()
 }
 
-// openEngine opens the files of a log. The engine follows them without a doubt, so what it will follow is checked first.
+// openEngine opens the files of a log. The engine follows them without a doubt, so what it will
+// follow is checked first.
 func openEngine(o opening, e Engine, dir string) (*guarded, error) {
 	path, holds := filepath.Join(dir, boltFile), boltLogSchema
 	if e == EngineWAL {
@@ -194,11 +195,12 @@ func (g *guarded) run(do func() error) error {
 	return err
 }
 
-// holder opens the file of a bbolt engine for it, and lets go of it where the engine cannot: its lock would last as long as this process.
+// holder opens the file of a bbolt engine for it, and lets go of it where the engine cannot: its
+// lock would last as long as this process.
 type holder struct{ file *os.File }
 
-// abandon unlocks and closes the file, if it was opened. Closing it does not unlock it, as long as the engine
-// has it mapped. The engine may have closed it.
+// abandon unlocks and closes the file, if it was opened. Closing it does not unlock it, as long as
+// the engine has it mapped. The engine may have closed it.
 func (h *holder) abandon() error {
 	if h.file == nil {
 		return nil

@@ -18,7 +18,8 @@ const Format = 1
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// identity is squall.json: whose directory this is. It is the last file that is made, so a directory without it holds nothing yet.
+// identity is squall.json: whose directory this is. It is the last file that is made, so a
+// directory without it holds nothing yet.
 type identity struct {
 	Format  int          `json:"format"`
 	Cluster string       `json:"cluster"`
@@ -65,7 +66,8 @@ func writeLabel(d disk, path string, v any) error {
 
 func checksum(b []byte) string { return fmt.Sprintf("%08x", crc32.Checksum(b, castagnoli)) }
 
-// readLabel reads a small file into v. The format is looked at before the rest: of a later one, nothing else may be known.
+// readLabel reads a small file into v. The format is looked at before the rest: of a later one,
+// nothing else may be known.
 func readLabel(path string, v any) error {
 	f, err := os.Open(path)
 	if err != nil {

@@ -21,9 +21,10 @@ func (e Engine) String() string {
 	return fmt.Sprintf("engine %d", uint8(e))
 }
 
-// block is how long a block gets in a log of this engine. With every group raft-boltdb writes the leaf at the end of its tree again, with the up to three
-// entries that were in it, however long they are: short blocks next to a long group make little of that. raft-wal writes nothing
-// twice, and there a longer block is less work.
+// block is how long a block gets in a log of this engine. With every group raft-boltdb writes the
+// leaf at the end of its tree again, with the up to three entries that were in it, however long
+// they are: short blocks next to a long group make little of that. raft-wal writes nothing twice,
+// and there a longer block is less work.
 func (e Engine) block() int {
 	if e == EngineBolt {
 		return 512 << 10

@@ -8,13 +8,16 @@ import (
 	"time"
 )
 
-// lockPatience is how long a directory that is in use is tried again: a process that was killed holds it for a moment longer.
+// lockPatience is how long a directory that is in use is tried again: a process that was killed
+// holds it for a moment longer.
 const lockPatience = time.Second
 
-// lock holds a directory for this process: alone, or together with others that only read. The kernel lets go of it when the process
-// ends, however it ends, so there is no file to remove by hand.
+// lock holds a directory for this process: alone, or together with others that only read. The
+// kernel lets go of it when the process ends, however it ends, so there is no file to remove by
+// hand.
 //
-// The engines lock their files as well. This lock comes first because it covers all of them at once, also while they are made.
+// The engines lock their files as well. This lock comes first because it covers all of them at
+// once, also while they are made.
 type lock struct{ dir *os.File }
 
 func takeLock(dir string, shared bool) (*lock, error) {

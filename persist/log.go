@@ -22,8 +22,8 @@ type Record struct {
 	Sender  order.NodeID
 	Number  uint64 // 0, 1, 2 … over the life of the log; set when the record is read or appended
 	Data    []byte
-	// Release is looked at by Append only. If it is not nil, Data is not copied but kept until it is
-	// on disk; then Release is called once, by the goroutine that writes the log.
+	// Release is looked at by Append only. If it is not nil, Data is not copied but kept until it
+	// is on disk; then Release is called once, by the goroutine that writes the log.
 	Release func()
 }
 
@@ -51,8 +51,9 @@ type LogID struct {
 
 func (id LogID) String() string { return fmt.Sprintf("%s.%d", id.Name, id.Shard) }
 
-// Retention says what may be dropped from the front of a log. Zero fields do not limit; the zero value keeps everything. Whole blocks are
-// dropped, and never what is not globally persisted or is behind a snapshot.
+// Retention says what may be dropped from the front of a log. Zero fields do not limit; the zero
+// value keeps everything. Whole blocks are dropped, and never what is not globally persisted or is
+// behind a snapshot.
 type Retention struct {
 	Age     time.Duration
 	Bytes   int64
@@ -71,10 +72,12 @@ type LogConfig struct {
 	// Damaged is called once, when a reader finds that the log is damaged: what is appended is
 	// still kept. It must not use the log.
 	Damaged func(error)
-	// Repair reads all of the log, and drops the first damaged record and what is behind it, instead of refusing to open; Info says what was dropped.
-	// What cannot be repaired in place, as a snapshot, is refused all the same, and nothing was dropped then.
+	// Repair reads all of the log, and drops the first damaged record and what is behind it,
+	// instead of refusing to open; Info says what was dropped. What cannot be repaired in place, as
+	// a snapshot, is refused all the same, and nothing was dropped then.
 	Repair bool
-	// Context ends what opening and repairing take long for, if it ends before; what was dropped then stays dropped. nil: nothing does.
+	// Context ends what opening and repairing take long for, if it ends before; what was dropped
+	// then stays dropped. nil: nothing does.
 	Context context.Context
 
 	relabelled bool                // the label was written anew
@@ -85,8 +88,9 @@ type LogConfig struct {
 
 // Log is one log of a store. Append belongs to one goroutine at a time, everything else to anybody.
 //
-// One goroutine writes. It takes all that was appended while the disk was busy, stores it as one group, which is one fsync, and says
-// so: the disk is never idle while something waits, and nothing waits for a group to fill.
+// One goroutine writes. It takes all that was appended while the disk was busy, stores it as one
+// group, which is one fsync, and says so: the disk is never idle while something waits, and nothing
+// waits for a group to fill.
 type Log struct {
 	store  *Store
 	dir    string
@@ -197,8 +201,9 @@ func (l *Log) chain() *journal.Chain {
 	return journal.NewChain(o, l.config.Sign, l.book.End().Head)
 }
 
-// Append takes a record: false if there is no room, then Wake comes when there is; or if the log failed or is closed. It copies the data
-// unless the record has a Release, never waits for the disk, and sets the record's time and number. Versions must grow.
+// Append takes a record: false if there is no room, then Wake comes when there is; or if the log
+// failed or is closed. It copies the data unless the record has a Release, never waits for the
+// disk, and sets the record's time and number. Versions must grow.
 func (l *Log) Append(r *Record) bool {
 	l.mu.Lock()
 	ok := l.done != nil && !l.closing && l.journal.Append((*journal.Record)(r))
@@ -220,16 +225,19 @@ func (l *Log) Appended() uint64 {
 	return l.journal.Appended()
 }
 
-// Durable is how many of them are on disk, and the version of the last record that is, whenever it was appended.
+// Durable is how many of them are on disk, and the version of the last record that is, whenever it
+// was appended.
 func (l *Log) Durable() (records uint64, last order.Version) {
 	s := l.state.Load()
 	return s.records, s.end.Version
 }
 
-// largeGroup is how many bytes it takes for a group to cost more processor time than the loops of a machine can spare at once.
+// largeGroup is how many bytes it takes for a group to cost more processor time than the loops of a
+// machine can spare at once.
 const largeGroup = 64 << 10
 
-// run is the writer. For a large group the loop comes first; a small one is somebody's who waits for the disk, and for nothing else.
+// run is the writer. For a large group the loop comes first; a small one is somebody's who waits
+// for the disk, and for nothing else.
 func (l *Log) run() {
 	defer close(l.done)
 	var hand background.Hand
@@ -277,7 +285,8 @@ func (l *Log) writeGroup() error {
 	return l.engine.StoreLogs(l.journal.Finish())
 }
 
-// await takes what accumulated; it sleeps while there is nothing. false: the log is closed, and everything is written.
+// await takes what accumulated; it sleeps while there is nothing. false: the log is closed, and
+// everything is written.
 func (l *Log) await() bool {
 	for {
 		l.mu.Lock()
@@ -368,7 +377,8 @@ func (l *Log) broken() error {
 	return nil
 }
 
-// Import appends a record that another member's log has, with the time that it has there. It waits for room. Nobody may call Append meanwhile.
+// Import appends a record that another member's log has, with the time that it has there. It waits
+// for room. Nobody may call Append meanwhile.
 func (l *Log) Import(ctx context.Context, r Record) error {
 	r.Release = nil
 	for {
@@ -397,7 +407,8 @@ func (l *Log) Import(ctx context.Context, r Record) error {
 	}
 }
 
-// imports says why a record cannot be imported. It comes from elsewhere, so that it may be anything. The caller holds mu.
+// imports says why a record cannot be imported. It comes from elsewhere, so that it may be
+// anything. The caller holds mu.
 func (l *Log) imports(r *Record) error {
 	if err := l.broken(); err != nil {
 		return err
@@ -408,7 +419,8 @@ func (l *Log) imports(r *Record) error {
 	return nil
 }
 
-// ErrOrder is returned for a record to be imported that does not come after the last one of the log.
+// ErrOrder is returned for a record to be imported that does not come after the last one of the
+// log.
 var ErrOrder = errors.New("it does not come after the last record,")
 
 // Sync waits until everything that was appended so far is durable.
@@ -457,7 +469,8 @@ func (l *Log) Cut(after order.Version) error {
 	})
 }
 
-// alter changes what is on disk otherwise than by appending to it, and lets the journal and all readers go on from there.
+// alter changes what is on disk otherwise than by appending to it, and lets the journal and all
+// readers go on from there.
 func (l *Log) alter(change func(*journal.Book) error) error {
 	return l.holding(func() error {
 		l.mu.Lock()
@@ -476,8 +489,9 @@ func (l *Log) alter(change func(*journal.Book) error) error {
 	})
 }
 
-// holding changes the files. If what they hold is not known afterwards, the log has failed: what was appended to it might not be there when it is
-// opened again, or be cut off by a change that was noted.
+// holding changes the files. If what they hold is not known afterwards, the log has failed: what
+// was appended to it might not be there when it is opened again, or be cut off by a change that was
+// noted.
 func (l *Log) holding(change func() error) error {
 	l.files.Lock()
 	err := change()
@@ -503,11 +517,12 @@ func (l *Log) drop(change func(*journal.Book) error) error {
 	})
 }
 
-// errFront is returned when damage keeps the front of a log from being dropped. What is appended does not depend on it.
+// errFront is returned when damage keeps the front of a log from being dropped. What is appended
+// does not depend on it.
 var errFront = errors.New("the front stays")
 
-// rewrite lets the book change the files, which the caller holds. Without then, the end of the log stays: the writer may have made it known
-// meanwhile that it is further behind than the book says.
+// rewrite lets the book change the files, which the caller holds. Without then, the end of the log
+// stays: the writer may have made it known meanwhile that it is further behind than the book says.
 func (l *Log) rewrite(change func(*journal.Book) error, then func(journal.End)) error {
 	l.read.Lock()
 	defer l.read.Unlock()

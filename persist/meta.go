@@ -14,7 +14,8 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// metaFile holds the few values that a member must not forget: what it promised, and the views that it knows.
+// metaFile holds the few values that a member must not forget: what it promised, and the views that
+// it knows.
 const metaFile = "meta.db"
 
 var metaBucket = []byte("squall")
@@ -23,7 +24,8 @@ var metaBucket = []byte("squall")
 // taken before, so the process that holds this one is no Squall.
 const engineTimeout = time.Second
 
-// meta is meta.db. A value stands behind a checksum of its key and itself, because the engine has one for its two head pages only.
+// meta is meta.db. A value stands behind a checksum of its key and itself, because the engine has
+// one for its two head pages only.
 type meta struct {
 	holder
 	path   string
@@ -62,8 +64,9 @@ func initialise(path string) error {
 	return errors.Join(err, db.Close())
 }
 
-// openMeta opens a file that is there. Its pages are checked first: the engine would follow damaged ones, and it takes a
-// damaged head page for one that was never written, which would bring back what was true before the last Put.
+// openMeta opens a file that is there. Its pages are checked first: the engine would follow damaged
+// ones, and it takes a damaged head page for one that was never written, which would bring back
+// what was true before the last Put.
 func openMeta(dir string, readOnly bool) (*meta, error) {
 	m := &meta{path: filepath.Join(dir, metaFile)}
 	defer func() {
@@ -93,7 +96,8 @@ func openMeta(dir string, readOnly bool) (*meta, error) {
 	return m, nil
 }
 
-// checkAll looks at every value once, so that a damaged one is found when a member starts and not in the middle of its work.
+// checkAll looks at every value once, so that a damaged one is found when a member starts and not
+// in the middle of its work.
 func (m *meta) checkAll() error {
 	return m.view(func(b *bbolt.Bucket) error {
 		return b.ForEach(func(key, stored []byte) error {

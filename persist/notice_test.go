@@ -11,7 +11,8 @@ import (
 	"github.com/squall-go/squall/order"
 )
 
-// tarnished is a log that was closed, with groups of ten records, in which the block of a record is damaged: its header, or the record itself.
+// tarnished is a log that was closed, with groups of ten records, in which the block of a record is
+// damaged: its header, or the record itself.
 func tarnished(t *testing.T, e Engine, n int, header bool) (dir string) {
 	t.Helper()
 	dir = t.TempDir()

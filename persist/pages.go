@@ -11,9 +11,11 @@ import (
 	"slices"
 )
 
-// The pages of a bbolt file, as far as the engine follows them. It does so through mapped memory and believes every number that it finds: a wrong
-// one takes it to an address that is not there, round in circles, or through four billion pages that do not exist; and what it finds wrong while it
-// collects the free pages ends the process. So all that it will follow is checked before it opens a file.
+// The pages of a bbolt file, as far as the engine follows them. It does so through mapped memory
+// and believes every number that it finds: a wrong one takes it to an address that is not there,
+// round in circles, or through four billion pages that do not exist; and what it finds wrong while
+// it collects the free pages ends the process. So all that it will follow is checked before it
+// opens a file.
 //
 //	page     id 8 │ flags 2 │ count 2 │ overflow 4 │ elements │ keys and values
 //	head     magic 4 │ version 4 │ page size 4 │ flags 4 │ root 8 │ sequence 8 │ freelist 8 │ pages 8 │ transaction 8 │ sum 8
@@ -21,8 +23,9 @@ import (
 //	leaf     flags 4 │ position 4 │ key size 4 │ value size 4
 //	bucket   root 8 │ sequence 8 │ a page, if the root is 0
 //
-// The check visits each page once and reads the elements and the keys, but no values. Nothing that it allocates depends on a number in the file,
-// except for one bit for each page that the file has room for.
+// The check visits each page once and reads the elements and the keys, but no values. Nothing that
+// it allocates depends on a number in the file, except for one bit for each page that the file has
+// room for.
 const (
 	pageHead    = 16
 	headBytes   = 64
@@ -46,7 +49,8 @@ const (
 	maxKey = 32768
 	// minPage and maxPage bound the size of pages, which is that of the machine that made the file.
 	minPage, maxPage = 1 << 10, 1 << 16
-	// maxHeight bounds the pages from a root to a leaf: ten are more than any file needs, and the engine calls itself for each.
+	// maxHeight bounds the pages from a root to a leaf: ten are more than any file needs, and the
+	// engine calls itself for each.
 	maxHeight = 48
 	// maxTransaction is more than there will ever be, and maxIndex more than a log will ever have.
 	maxTransaction, maxIndex = 1 << 62, 1 << 62
@@ -87,8 +91,8 @@ type value struct {
 	key, value []byte
 }
 
-// checkPages follows every page of a file from its root once, and says what does not fit. Nobody may write meanwhile. The error of a context that ended
-// is no damage.
+// checkPages follows every page of a file from its root once, and says what does not fit. Nobody
+// may write meanwhile. The error of a context that ended is no damage.
 func checkPages(ctx context.Context, path string, s *schema) error {
 	return onPages(ctx, path, s, nil)
 }
@@ -108,7 +112,8 @@ func onPages(ctx context.Context, path string, s *schema, values func(value) err
 
 func (p *pages) damaged(format string, args ...any) error { return damaged(p.path, format, args...) }
 
-// check checks everything that the newest head page leads to, and that none of it is listed as free.
+// check checks everything that the newest head page leads to, and that none of it is listed as
+// free.
 func (p *pages) check() error {
 	if err := p.heads(); err != nil {
 		return err
@@ -132,8 +137,9 @@ func (p *pages) check() error {
 // head is one of the two head pages.
 type head struct{ size, root, list, high, transaction uint64 }
 
-// heads finds the newest head page. The engine writes the two in turn and would do with one, which brings back what was true before the last
-// transaction; a crash does not damage them, because all of one lies in a single sector.
+// heads finds the newest head page. The engine writes the two in turn and would do with one, which
+// brings back what was true before the last transaction; a crash does not damage them, because all
+// of one lies in a single sector.
 func (p *pages) heads() error {
 	first, good := p.headAt(0)
 	second, also := p.headAt(first.size)
@@ -184,7 +190,8 @@ func (p *pages) headAt(at uint64) (h head, ok bool) {
 	return h, h.size >= minPage && h.size <= maxPage && bits.OnesCount64(h.size) == 1
 }
 
-// freelist checks that the list of free pages is one, and names pages that there are, in order. It returns their ids.
+// freelist checks that the list of free pages is one, and names pages that there are, in order. It
+// returns their ids.
 func (p *pages) freelist() (free []byte, err error) {
 	if p.list == noFreelist {
 		return nil, nil
@@ -263,7 +270,8 @@ type element struct {
 	page       uint64
 }
 
-// buckets follows the root to all buckets, which must be those of the schema, and them to their values.
+// buckets follows the root to all buckets, which must be those of the schema, and them to their
+// values.
 func (p *pages) buckets() error {
 	var found []string
 	err := p.tree(p.root, 0, nil, nil, func(e element) error {
@@ -326,8 +334,8 @@ func (p *pages) value(bucket string, e element) error {
 	return nil
 }
 
-// follows checks that a dense key is the next number. What reads the entries of a log goes from the first number to the last one: a wrong one of them
-// would keep it busy for ever.
+// follows checks that a dense key is the next number. What reads the entries of a log goes from the
+// first number to the last one: a wrong one of them would keep it busy for ever.
 func (p *pages) follows(key []byte) error {
 	if len(key) != 8 {
 		return p.damaged("an entry has a key of %d bytes", len(key))
@@ -340,7 +348,8 @@ func (p *pages) follows(key []byte) error {
 	return nil
 }
 
-// tree goes down from a page, whose keys are not before low and before high; nil: there is no such bound.
+// tree goes down from a page, whose keys are not before low and before high; nil: there is no such
+// bound.
 func (p *pages) tree(id uint64, height int, low, high []byte, each func(element) error) error {
 	g, err := p.visit(id)
 	if err != nil {
@@ -369,7 +378,8 @@ func (p *pages) tree(id uint64, height int, low, high []byte, each func(element)
 	return nil
 }
 
-// whole checks the elements of a page, and that it is no longer than they need; older versions of the engine added a page where one was just full.
+// whole checks the elements of a page, and that it is no longer than they need; older versions of
+// the engine added a page where one was just full.
 func (p *pages) whole(g *page, low, high []byte, each func(element) error) error {
 	used, err := p.elements(g, low, high, each)
 	if err == nil && pageHead+uint64(used) < g.overflow*p.size {
@@ -378,8 +388,8 @@ func (p *pages) whole(g *page, low, high []byte, each func(element) error) error
 	return err
 }
 
-// elements checks that those of a page lie within it, one behind the other as the engine writes them, and that their keys grow. It says where the last
-// one ends.
+// elements checks that those of a page lie within it, one behind the other as the engine writes
+// them, and that their keys grow. It says where the last one ends.
 func (p *pages) elements(g *page, low, high []byte, each func(element) error) (used int, err error) {
 	used = g.count * elementSize
 	if used > len(g.body) {
@@ -402,7 +412,8 @@ func (p *pages) elements(g *page, low, high []byte, each func(element) error) (u
 	return used, nil
 }
 
-// element decodes one, whose key begins at a place, and says where its value ends: behind the page if it makes no sense.
+// element decodes one, whose key begins at a place, and says where its value ends: behind the page
+// if it makes no sense.
 func (g *page) element(i, at int) (e element, end int) {
 	b := g.body[i*elementSize:][:elementSize]
 	word := func(at int) int { return int(binary.LittleEndian.Uint32(b[at:])) }

@@ -15,7 +15,8 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// smallFile makes a bbolt file of the smallest pages, with the buckets of a schema, branches, long values and a list of free pages.
+// smallFile makes a bbolt file of the smallest pages, with the buckets of a schema, branches, long
+// values and a list of free pages.
 func smallFile(tb testing.TB, s *schema, noFreelist bool) []byte {
 	tb.Helper()
 	path := filepath.Join(tb.TempDir(), "small.db")
@@ -98,8 +99,9 @@ func FuzzPages(f *testing.F) {
 	})
 }
 
-// FuzzWhatIsAcceptedIsFollowed changes some bytes of a file, and has the engine follow what the check accepts: all of it, for reading and for writing.
-// What the engine finds by itself in a goroutine of its own ends the process.
+// FuzzWhatIsAcceptedIsFollowed changes some bytes of a file, and has the engine follow what the
+// check accepts: all of it, for reading and for writing. What the engine finds by itself in a
+// goroutine of its own ends the process.
 func FuzzWhatIsAcceptedIsFollowed(f *testing.F) {
 	files := [][]byte{smallFile(f, boltLogSchema, true), smallFile(f, boltLogSchema, false)}
 	for i := range uint32(40) {

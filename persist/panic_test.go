@@ -8,7 +8,8 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// An engine that panics within a transaction keeps its locks, and closing it would wait for them for ever.
+// An engine that panics within a transaction keeps its locks, and closing it would wait for them
+// for ever.
 func TestAnEngineThatPanickedIsAbandoned(t *testing.T) {
 	dir := t.TempDir()
 	if err := createMeta(osDisk{}, dir); err != nil {

@@ -13,7 +13,8 @@ import (
 const (
 	// logsDir holds one directory for each log.
 	logsDir = "logs"
-	// asideMark stands in the names there of what is damaged and was set aside, behind that of its log. No log has a second dot in its name.
+	// asideMark stands in the names there of what is damaged and was set aside, behind that of its
+	// log. No log has a second dot in its name.
 	asideMark = ".damaged."
 	// unfinished ends the names of what a crash may have left half made.
 	unfinished = ".new"
@@ -21,8 +22,8 @@ const (
 	maxName = 240
 )
 
-// escape makes the name of a directory of a log: letters, digits, - and _ stay, any other byte is %XX. That leaves the dot for the shard,
-// and no name can lead out of the directory.
+// escape makes the name of a directory of a log: letters, digits, - and _ stay, any other byte is
+// %XX. That leaves the dot for the shard, and no name can lead out of the directory.
 func (id LogID) escape() string {
 	var b strings.Builder
 	for _, c := range []byte(id.Name) {
@@ -35,7 +36,8 @@ func (id LogID) escape() string {
 	return fmt.Sprintf("%s.%d", b.String(), id.Shard)
 }
 
-// place finds the directory of a log, or makes it, and settles the engine: a log that is there keeps its own.
+// place finds the directory of a log, or makes it, and settles the engine: a log that is there
+// keeps its own.
 func (s *Store) place(c *LogConfig) (dir string, err error) {
 	if !c.ID.named() {
 		return "", fmt.Errorf("%s: %v is no name for a log: it is empty, or needs more than %d bytes with what is special in it escaped",
@@ -118,7 +120,8 @@ func isDir(path string, e os.DirEntry) bool {
 	return err == nil && info.IsDir()
 }
 
-// logKeys begin the values that say which logs were made, so that one of which all files are gone is not taken for one that never was.
+// logKeys begin the values that say which logs were made, so that one of which all files are gone
+// is not taken for one that never was.
 const logKeys = "log/"
 
 func logKey(name string) string { return logKeys + name }
@@ -145,7 +148,8 @@ func unescape(dir string) (id LogID, err error) {
 	return id, err
 }
 
-// makeLog makes a log under another name and renames it when it is complete, so that a crash leaves all of it or none.
+// makeLog makes a log under another name and renames it when it is complete, so that a crash leaves
+// all of it or none.
 func (s *Store) makeLog(dir string, c LogConfig) error {
 	temp := dir + unfinished
 	if err := s.disk.RemoveAll(temp); err != nil {
@@ -177,7 +181,8 @@ func readLogLabel(dir string) (label, error) {
 	return l, err
 }
 
-// labelOf is the label of a log. One that is damaged says nothing that the directory's name and its files do not: repair writes it anew.
+// labelOf is the label of a log. One that is damaged says nothing that the directory's name and its
+// files do not: repair writes it anew.
 func (s *Store) labelOf(dir string, c *LogConfig) (label, error) {
 	l, err := readLogLabel(dir)
 	if kind, ok := engineIn(dir); errors.Is(err, ErrDamaged) && c.Repair && ok {

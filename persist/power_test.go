@@ -16,14 +16,16 @@ import (
 	"github.com/squall-go/squall/order"
 )
 
-// platter is the disk of one log of segments. What a program sees are real files in a directory; beside them stands what would be left if the power went:
+// platter is the disk of one log of segments. What a program sees are real files in a directory;
+// beside them stands what would be left if the power went:
 //
 //	file   content as it was synced, and the writes since then
 //	name   as the directory was synced, and the changes since then
 //	list   of segments: as its last transaction left it
 //
-// When the power goes, each write since its file's last sync has arrived, or not, or as far as some sector; and each name, or not. What was set aside
-// and not written may be gone in any case. Other files in the directory are taken for durable.
+// When the power goes, each write since its file's last sync has arrived, or not, or as far as some
+// sector; and each name, or not. What was set aside and not written may be gone in any case. Other
+// files in the directory are taken for durable.
 type platter struct {
 	t    *testing.T
 	dice *rand.Rand
@@ -59,8 +61,8 @@ func newPlatter(t *testing.T, seed uint64) *platter {
 	return &platter{t: t, dice: rand.New(rand.NewPCG(seed, 11)), files: map[string]*platterFile{}, durable: map[string]*platterFile{}}
 }
 
-// holds says that the log in a store's directory is on the disk, and of which size its segments are. Whatever is there then is durable; another process may
-// go on with what it sees.
+// holds says that the log in a store's directory is on the disk, and of which size its segments
+// are. Whatever is there then is durable; another process may go on with what it sees.
 func (p *platter) holds(store string, size int) *walFiles {
 	p.begin(filepath.Join(store, logsDir, ticks.escape()))
 	return &walFiles{disk: p, size: size}
@@ -183,7 +185,8 @@ func (s *platterSegment) WriteAt(b []byte, at int64) (n int, err error) {
 	return n, err
 }
 
-// Sync is a real one to nobody: only the power would tell. One that fails, while the process goes on, loses what it should have made durable.
+// Sync is a real one to nobody: only the power would tell. One that fails, while the process goes
+// on, loses what it should have made durable.
 func (s *platterSegment) Sync() error {
 	err := s.p.op("sync", false, func() error {
 		s.p.syncs++
@@ -218,7 +221,8 @@ func (p *platter) part(w platterWrite) int {
 	return len(w.data)
 }
 
-// arrive takes the writes since the last sync to where they last, as far as is said; -1: as a whole.
+// arrive takes the writes since the last sync to where they last, as far as is said; -1: as a
+// whole.
 func (f *platterFile) arrive(part func(platterWrite) int) {
 	for _, w := range f.writes {
 		n := part(w)
@@ -236,7 +240,8 @@ func (f *platterFile) arrive(part func(platterWrite) int) {
 	f.writes = nil
 }
 
-// cut is the loss of power. It returns a copy of the store's directory with what is left of the log.
+// cut is the loss of power. It returns a copy of the store's directory with what is left of the
+// log.
 func (p *platter) cut(store string) (dir string) {
 	p.t.Helper()
 	p.mu.Lock()
@@ -368,7 +373,8 @@ func workload(t *testing.T, dir string, p *platter) (o workDone) {
 	return o
 }
 
-// hasAtLeast opens a log as a process does that comes after a crash: it has what was acknowledged, in order, and nothing that was never appended.
+// hasAtLeast opens a log as a process does that comes after a crash: it has what was acknowledged,
+// in order, and nothing that was never appended.
 func hasAtLeast(dir string, t *testing.T, acked, appended int) error {
 	s, err := Open(StoreConfig{Dir: dir, Cluster: "test", Node: 1})
 	if err != nil {
@@ -399,7 +405,8 @@ func hasAtLeast(dir string, t *testing.T, acked, appended int) error {
 	return l.Sync(t.Context())
 }
 
-// everyOperation runs a test for every operation of the workload, until one has had none that failed.
+// everyOperation runs a test for every operation of the workload, until one has had none that
+// failed.
 func everyOperation(t *testing.T, test func(at int, p *platter, dir string) (whole bool)) {
 	copies := smallLog(t)
 	step := 1
@@ -418,7 +425,8 @@ func everyOperation(t *testing.T, test func(at int, p *platter, dir string) (who
 	}
 }
 
-// The power goes at any write, sync, change of a name and transaction: what was acknowledged is there, and nothing is that was never appended.
+// The power goes at any write, sync, change of a name and transaction: what was acknowledged is
+// there, and nothing is that was never appended.
 func TestWhatIsAcknowledgedSurvivesALossOfPowerAtAnyOperation(t *testing.T) {
 	everyOperation(t, func(at int, p *platter, dir string) bool {
 		p.fault = errPower
@@ -430,7 +438,8 @@ func TestWhatIsAcknowledgedSurvivesALossOfPowerAtAnyOperation(t *testing.T) {
 	})
 }
 
-// A process ends at any operation, and the next one sees what it left, synced or not. What that one counts as durable survives a loss of power.
+// A process ends at any operation, and the next one sees what it left, synced or not. What that one
+// counts as durable survives a loss of power.
 func TestWhatTheNextProcessFindsSurvivesALossOfPower(t *testing.T) {
 	everyOperation(t, func(at int, p *platter, dir string) bool {
 		p.fault = errPower // to this process it is the same
@@ -454,7 +463,8 @@ func TestWhatTheNextProcessFindsSurvivesALossOfPower(t *testing.T) {
 	})
 }
 
-// A disk that fails once, and works again, ends the log, and a sync that failed loses what it should have made durable: nothing behind it is acknowledged.
+// A disk that fails once, and works again, ends the log, and a sync that failed loses what it
+// should have made durable: nothing behind it is acknowledged.
 func TestAnErrorOfTheDiskEndsTheLog(t *testing.T) {
 	for _, fault := range []error{syscall.EIO, syscall.ENOSPC} {
 		everyOperation(t, func(at int, p *platter, dir string) bool {
@@ -487,7 +497,8 @@ func TestADiskThatDoesNotSyncIsNoticed(t *testing.T) {
 	}
 }
 
-// As docs/logs.md says: a group of records is one sync of a file, and no transaction; the first group in a segment syncs its name, too.
+// As docs/logs.md says: a group of records is one sync of a file, and no transaction; the first
+// group in a segment syncs its name, too.
 func TestAGroupIsOneSync(t *testing.T) {
 	p := newPlatter(t, 1)
 	dir := t.TempDir()

@@ -82,7 +82,8 @@ func (l *Log) look(ask func(*journal.Book) error) error {
 	return l.notice(err)
 }
 
-// readable says whether the files are still open. A log whose disk failed can be read, a closed one cannot.
+// readable says whether the files are still open. A log whose disk failed can be read, a closed one
+// cannot.
 func (l *Log) readable() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -134,26 +135,30 @@ func (l *Log) one(find start) (Record, error) {
 	return Record(r), err
 }
 
-// Range reads the records of [from, to). A zero from is the first record that is kept, which is the one behind the snapshot if there is one; a zero to is
-// what is durable when the loop begins. What it should read and was dropped from the front is an ErrTruncated, and so is what a snapshot stands for.
+// Range reads the records of [from, to). A zero from is the first record that is kept, which is the
+// one behind the snapshot if there is one; a zero to is what is durable when the loop begins. What
+// it should read and was dropped from the front is an ErrTruncated, and so is what a snapshot
+// stands for.
 //
-// This goes for all loops over a log: data is the reader's own, as a part of a block that stays in memory as long as the data of one of its records is
-// kept. After an error there is nothing more.
+// This goes for all loops over a log: data is the reader's own, as a part of a block that stays in
+// memory as long as the data of one of its records is kept. After an error there is nothing more.
 func (l *Log) Range(from, to order.Version) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		l.each(yield, byVersion(from), func(r *Record) bool { return to == order.Version{} || r.Version.Before(to) })
 	}
 }
 
-// Between reads the records whose times are in [from, to). A zero from is the first record that is kept, a zero to what is durable when the loop begins.
+// Between reads the records whose times are in [from, to). A zero from is the first record that is
+// kept, a zero to what is durable when the loop begins.
 func (l *Log) Between(from, to order.Time) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		l.each(yield, byTime(from), func(r *Record) bool { return to == 0 || r.Time < to })
 	}
 }
 
-// Tail reads from a version on, and then what is appended, as soon as it is durable, until the context ends: its error is the last thing. Views
-// come and go meanwhile. A log that is closed, or failed, ends it too. A zero from is the first record that is kept.
+// Tail reads from a version on, and then what is appended, as soon as it is durable, until the
+// context ends: its error is the last thing. Views come and go meanwhile. A log that is closed, or
+// failed, ends it too. A zero from is the first record that is kept.
 func (l *Log) Tail(ctx context.Context, from order.Version) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		c, err := l.cursor(byVersion(from))
@@ -225,7 +230,8 @@ func (l *Log) cursor(start start) (*cursor, error) {
 	return c, c.notice(err)
 }
 
-// notice tells of damage, unless the log was changed behind this book: then what is missing was cut or dropped.
+// notice tells of damage, unless the log was changed behind this book: then what is missing was cut
+// or dropped.
 func (c *cursor) notice(err error) error {
 	if c.log.state.Load().epoch != c.epoch {
 		return c.log.named(err)

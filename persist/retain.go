@@ -12,8 +12,8 @@ import (
 // limits says whether there is anything to drop, ever.
 func (r Retention) limits() bool { return r.Age > 0 || r.Bytes > 0 || r.Records > 0 }
 
-// slack is the part of a limit by which a log may be over it before something is dropped: a drop is a transaction of the engine,
-// and one for each group would cost as much as writing it.
+// slack is the part of a limit by which a log may be over it before something is dropped: a drop is
+// a transaction of the engine, and one for each group would cost as much as writing it.
 const slack = 16
 
 // full says whether it is worth looking at blocks.
@@ -22,9 +22,10 @@ func (r Retention) full(records, bytes uint64) bool {
 		r.Bytes > 0 && bytes > uint64(r.Bytes)+uint64(r.Bytes)/slack
 }
 
-// keepFrom is the number of the first record that stays. A block goes if one of the limits does not need it, with all before it: what is
-// kept is at least as much as was asked for, and little more. Blocks that not every member's disk has stay, and so
-// does the last one. Everything behind a snapshot stays until there is another one: without it the snapshot would be of no use.
+// keepFrom is the number of the first record that stays. A block goes if one of the limits does not
+// need it, with all before it: what is kept is at least as much as was asked for, and little more.
+// Blocks that not every member's disk has stay, and so does the last one. Everything behind a
+// snapshot stays until there is another one: without it the snapshot would be of no use.
 func (r Retention) keepFrom(b *journal.Book, now order.Time, global order.Version) (number uint64, err error) {
 	end := b.End()
 	h, some := b.First()
@@ -54,7 +55,8 @@ func (r Retention) spares(end journal.End, h, next *journal.Header, now order.Ti
 		r.Age > 0 && now > order.Time(r.Age) && h.LastTime < now-order.Time(r.Age)
 }
 
-// The age of a log is looked at so often, as parts of what it may be, and not more or less often than this.
+// The age of a log is looked at so often, as parts of what it may be, and not more or less often
+// than this.
 const (
 	ageParts = 16
 	ageMin   = 10 * time.Millisecond
@@ -63,7 +65,8 @@ const (
 
 func (r Retention) pause() time.Duration { return min(max(r.Age/ageParts, ageMin), ageMax) }
 
-// retain drops what need not be kept. The writer calls it after a group, and by its timer. From a log that is damaged nothing is dropped.
+// retain drops what need not be kept. The writer calls it after a group, and by its timer. From a
+// log that is damaged nothing is dropped.
 func (l *Log) retain() error {
 	r, now := l.config.Retain, time.Now()
 	if !r.limits() || l.damaged.Load() || r.Age > 0 && r.Bytes+int64(r.Records) == 0 && now.Sub(l.retained) < r.pause() {

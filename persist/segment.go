@@ -22,8 +22,10 @@ import (
 //	commit  3 │ 0 0 0 │ sum 4, of everything behind the commit before
 //	index   2 │ 0 0 0 │ length 4 │ place of each entry, 4 bytes each
 //
-// One that is full ends with an index and a commit. The engine believes the lengths and places: a wrong one lets it set 64 MiB aside for a block, or take
-// an entry for another one. So segments that are full are read here, and what the engine will go through in the last one is checked before.
+// One that is full ends with an index and a commit. The engine believes the lengths and places: a
+// wrong one lets it set 64 MiB aside for a block, or take an entry for another one. So segments
+// that are full are read here, and what the engine will go through in the last one is checked
+// before.
 const (
 	segmentMagic    = 0x58eb6b0d
 	segmentHead     = 32
@@ -108,7 +110,8 @@ func (s *fullSegment) GetLog(index uint64) (*types.PooledBuffer, error) {
 // Close implements types.SegmentReader.
 func (s *fullSegment) Close() error { return s.file.Close() }
 
-// walk goes from frame to frame of a segment that may be the last one, as the engine does to find its end.
+// walk goes from frame to frame of a segment that may be the last one, as the engine does to find
+// its end.
 type walk struct {
 	opening
 	file   []byte
@@ -126,7 +129,8 @@ type walk struct {
 	believed bool   // there are entries behind it, so that the engine does not look at its sum
 }
 
-// walkSegment goes through a segment. What the engine would believe and should not is damage, with the place where the segment is still good.
+// walkSegment goes through a segment. What the engine would believe and should not is damage, with
+// the place where the segment is still good.
 func walkSegment(o opening, dir string, info types.SegmentInfo) (*walk, error) {
 	f, err := os.Open(filepath.Join(dir, segment.FileName(info)))
 	if err != nil {
@@ -147,7 +151,8 @@ func walkSegment(o opening, dir string, info types.SegmentInfo) (*walk, error) {
 // end is where the segment is good to.
 func (w *walk) end() int { return max(w.good, segmentHead) }
 
-// run goes to the end. The engine drops the last group if its sum is wrong, and what was not committed.
+// run goes to the end. The engine drops the last group if its sum is wrong, and what was not
+// committed.
 func (w *walk) run() error {
 	steps := 0
 	for at := segmentHead; at+frameHead <= len(w.file); {
@@ -172,7 +177,8 @@ func (w *walk) run() error {
 	return nil
 }
 
-// summed reports whether the group that ends with a commit is as it was written. The first one begins with the head.
+// summed reports whether the group that ends with a commit is as it was written. The first one
+// begins with the head.
 func (w *walk) summed(commit int) bool {
 	return crc32.Checksum(w.file[w.good:commit], castagnoli) == binary.LittleEndian.Uint32(w.file[commit+4:])
 }

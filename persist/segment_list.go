@@ -15,7 +15,8 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// The buckets and keys of the file with the list of segments. They are raft-wal's own, and one key more: the sum.
+// The buckets and keys of the file with the list of segments. They are raft-wal's own, and one key
+// more: the sum.
 const (
 	listBucket   = metadb.MetaBucket
 	listKey      = metadb.MetaKey
@@ -23,9 +24,11 @@ const (
 	stableBucket = metadb.StableBucket
 )
 
-// segmentList is what raft-wal keeps its list of segments and the named values in. It replaces raft-wal's own because the engine believes the list: it
-// makes a segment that is listed and missing, and deletes one that is here and not listed. So the list has a checksum, which changes with it in one
-// transaction, and is compared with the files. It can be read only, too, and does not wait for ever for the lock of its file.
+// segmentList is what raft-wal keeps its list of segments and the named values in. It replaces
+// raft-wal's own because the engine believes the list: it makes a segment that is listed and
+// missing, and deletes one that is here and not listed. So the list has a checksum, which changes
+// with it in one transaction, and is compared with the files. It can be read only, too, and does
+// not wait for ever for the lock of its file.
 type segmentList struct {
 	opening
 	holder
@@ -67,7 +70,8 @@ func (l *segmentList) Load(dir string) (s types.PersistentState, err error) {
 	return s, l.plausible(s)
 }
 
-// list reads the list and compares it with its checksum. One that was written before there were any has none.
+// list reads the list and compares it with its checksum. One that was written before there were any
+// has none.
 func (l *segmentList) list() (raw []byte, err error) {
 	err = l.db.View(func(tx *bbolt.Tx) error {
 		var sum []byte
@@ -90,7 +94,8 @@ func (l *segmentList) list() (raw []byte, err error) {
 	return raw, err
 }
 
-// plausible compares the list with what the engine makes, and with the files. The last segment may not be there: a crash may come before it is made.
+// plausible compares the list with what the engine makes, and with the files. The last segment may
+// not be there: a crash may come before it is made.
 func (l *segmentList) plausible(s types.PersistentState) error {
 	for i := range s.Segments {
 		x := &s.Segments[i]

@@ -11,12 +11,14 @@ import (
 	"github.com/squall-go/squall/order"
 )
 
-// ErrNotGlobal is returned for a snapshot of what not every member's disk has yet: a restart may still cut it from the log.
+// ErrNotGlobal is returned for a snapshot of what not every member's disk has yet: a restart may
+// still cut it from the log.
 var ErrNotGlobal = errors.New("not every member's disk has it yet")
 
-// Snapshot keeps what write writes beside the log, instead of all records up to a version: the log begins behind it from then on, whatever else is in the
-// block of that version. It is durable when this returns nil, and blocks that hold nothing but such records are dropped. The snapshot
-// before it is replaced; if the new one cannot be written, it stays.
+// Snapshot keeps what write writes beside the log, instead of all records up to a version: the log
+// begins behind it from then on, whatever else is in the block of that version. It is durable when
+// this returns nil, and blocks that hold nothing but such records are dropped. The snapshot before
+// it is replaced; if the new one cannot be written, it stays.
 func (l *Log) Snapshot(at order.Version, write func(io.Writer) error) error {
 	l.snapshots.Lock()
 	defer l.snapshots.Unlock()
@@ -42,7 +44,8 @@ func (l *Log) Snapshot(at order.Version, write func(io.Writer) error) error {
 	return nil
 }
 
-// upTo is the last record that is not behind a version, without its data. It may be the one that the snapshot is of.
+// upTo is the last record that is not behind a version, without its data. It may be the one that
+// the snapshot is of.
 func (l *Log) upTo(at order.Version) (r journal.Record, err error) {
 	if err := l.Err(); err != nil {
 		return r, err
@@ -97,8 +100,9 @@ func (l *Log) aboveSnapshot(after order.Version) error {
 	return l.named(err)
 }
 
-// OpenSnapshot reads the snapshot: at is the last record that it stands for, without data. Its content is checked as it is read; where it is
-// damaged, an error stands in place of its end. ErrNotFound: there is none.
+// OpenSnapshot reads the snapshot: at is the last record that it stands for, without data. Its
+// content is checked as it is read; where it is damaged, an error stands in place of its end.
+// ErrNotFound: there is none.
 func (l *Log) OpenSnapshot() (at Record, content io.ReadCloser, err error) {
 	s, err := openSnapshot(l.dir)
 	if missing(err) {
@@ -111,9 +115,11 @@ func (l *Log) OpenSnapshot() (at Record, content io.ReadCloser, err error) {
 	return Record(s.head.at), s, nil
 }
 
-// Install replaces the snapshot and the log: with another member's snapshot, and no records yet. The next record comes behind at. Nobody may append
-// meanwhile. A crash leaves the old state or the new one. The order makes it so: the snapshot says that no block up to a certain one is
-// part of the log, and is durable at once, in place of the old one; the blocks are dropped afterwards, or when the log is opened.
+// Install replaces the snapshot and the log: with another member's snapshot, and no records yet.
+// The next record comes behind at. Nobody may append meanwhile. A crash leaves the old state or the
+// new one. The order makes it so: the snapshot says that no block up to a certain one is part of
+// the log, and is durable at once, in place of the old one; the blocks are dropped afterwards, or
+// when the log is opened.
 func (l *Log) Install(at Record, content io.Reader) error {
 	l.snapshots.Lock()
 	defer l.snapshots.Unlock()

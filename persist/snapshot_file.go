@@ -21,8 +21,9 @@ import (
 //	content  as it was written
 //	tail     bytes of content 8 │ sum of content 4 │ magic 4
 //
-// The bytes are durable before the name leads to them, and the name before a record is dropped. So at any time there is the old snapshot with
-// the records behind it, or the new one with those behind that; what a crash left undropped is dropped when the log is opened.
+// The bytes are durable before the name leads to them, and the name before a record is dropped. So
+// at any time there is the old snapshot with the records behind it, or the new one with those
+// behind that; what a crash left undropped is dropped when the log is opened.
 const (
 	snapshotFile      = "snapshot"
 	snapshotHeadBytes = 8 + 4 + 4 + 6*8 + 8
@@ -142,8 +143,8 @@ func (w untilDone) Write(b []byte) (int, error) {
 	return w.to.Write(b)
 }
 
-// snapshot is one that is read. Its content is compared with the checksum at its end, where an error stands instead of io.EOF
-// if it is another one.
+// snapshot is one that is read. Its content is compared with the checksum at its end, where an
+// error stands instead of io.EOF if it is another one.
 type snapshot struct {
 	path    string
 	file    *os.File
@@ -218,8 +219,9 @@ func (s *snapshot) Read(b []byte) (int, error) {
 
 func (s *snapshot) Close() error { return s.file.Close() }
 
-// settleSnapshot lets a log that is opened begin behind its snapshot, if there is one. It ends what a crash may have interrupted: a log that the snapshot
-// replaced is dropped, and so are blocks with nothing but records that it stands for.
+// settleSnapshot lets a log that is opened begin behind its snapshot, if there is one. It ends what
+// a crash may have interrupted: a log that the snapshot replaced is dropped, and so are blocks with
+// nothing but records that it stands for.
 func settleSnapshot(b *journal.Book, dir string) error {
 	h, err := readSnapshotHead(dir)
 	if missing(err) {

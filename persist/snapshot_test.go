@@ -79,7 +79,8 @@ func TestASnapshotStandsForTheRecordsUpToIt(t *testing.T) {
 	})
 }
 
-// dropsNothing checks U2: a snapshot that cannot be written leaves the records that it should have stood for.
+// dropsNothing checks U2: a snapshot that cannot be written leaves the records that it should have
+// stood for.
 func dropsNothing(t *testing.T) error {
 	_, l := reopened(t, t.TempDir(), LogConfig{})
 	appendSamples(t, l, 0, 50)
@@ -166,7 +167,8 @@ func TestADamagedSnapshotIsNamed(t *testing.T) {
 	}
 }
 
-// withDamagedSnapshot is a log of 50 records, of which the first 40 are in a snapshot whose content reads differently.
+// withDamagedSnapshot is a log of 50 records, of which the first 40 are in a snapshot whose content
+// reads differently.
 func withDamagedSnapshot(t *testing.T, e Engine) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -291,7 +293,8 @@ func TestWhatIsInstalledReplacesSnapshotAndLog(t *testing.T) {
 	})
 }
 
-// ownIs checks that the records behind the snapshot of record 15 are here, up to 30. Where the first block begins depends on the writer.
+// ownIs checks that the records behind the snapshot of record 15 are here, up to 30. Where the
+// first block begins depends on the writer.
 func ownIs(t *testing.T, l *Log) {
 	t.Helper()
 	first := l.Info().First.Number
@@ -305,7 +308,8 @@ type hangUp struct{ err error }
 
 func (h hangUp) Read([]byte) (int, error) { return 0, h.err }
 
-// A crash between the snapshot that was installed and the drop of the log that it replaces is finished when the log is opened.
+// A crash between the snapshot that was installed and the drop of the log that it replaces is
+// finished when the log is opened.
 func TestAnInstallThatWasInterruptedIsFinished(t *testing.T) {
 	engines(t, func(t *testing.T, e Engine) {
 		dir := t.TempDir()
@@ -328,7 +332,8 @@ func TestAnInstallThatWasInterruptedIsFinished(t *testing.T) {
 	})
 }
 
-// Wherever an install is interrupted, the old snapshot is there with the old log, or the new one with none.
+// Wherever an install is interrupted, the old snapshot is there with the old log, or the new one
+// with none.
 func TestACrashAtAnyStepOfAnInstallLeavesTheOldStateOrTheNewOne(t *testing.T) {
 	for at := 1; ; at++ {
 		f := newForgetful(t, t.TempDir())
@@ -362,7 +367,8 @@ func TestACrashAtAnyStepOfAnInstallLeavesTheOldStateOrTheNewOne(t *testing.T) {
 	}
 }
 
-// openTicks opens the log of a store on a disk that forgets. What an engine did to its directory before is durable.
+// openTicks opens the log of a store on a disk that forgets. What an engine did to its directory
+// before is durable.
 func openTicks(t *testing.T, f *forgetful) *Log {
 	t.Helper()
 	s, err := Open(f.config())

@@ -19,14 +19,16 @@ type StoreConfig struct {
 	Dir     string       // made if it is missing, with what is missing above it
 	Cluster string       // with ReadOnly, "" is any
 	Node    order.NodeID // with ReadOnly, 0 is any
-	// ReadOnly opens what is there and changes nothing. No engine can be read beside a process that writes, so that
-	// this is ErrInUse while the member runs; a member that runs is asked for its logs instead.
+	// ReadOnly opens what is there and changes nothing. No engine can be read beside a process that
+	// writes, so that this is ErrInUse while the member runs; a member that runs is asked for its
+	// logs instead.
 	ReadOnly bool
 
 	disk disk // nil: the real one
 }
 
-// Store is the directory of one node: the values that it must not forget, and its logs. All methods may be called by any goroutine.
+// Store is the directory of one node: the values that it must not forget, and its logs. All methods
+// may be called by any goroutine.
 //
 //	squall.json          whose directory it is; made last
 //	meta.db              the values
@@ -98,7 +100,8 @@ func (s *Store) enter() (err error) {
 	return err
 }
 
-// found makes a new store. The order lets a crash leave an empty one or none: squall.json, which says that the rest is complete, comes last.
+// found makes a new store. The order lets a crash leave an empty one or none: squall.json, which
+// says that the rest is complete, comes last.
 func (s *Store) found() error {
 	if err := s.checkUnused(); err != nil {
 		return err
@@ -112,7 +115,8 @@ func (s *Store) found() error {
 	return writeLabel(s.disk, s.path(identityFile), s.identity)
 }
 
-// checkUnused says that nothing was ever kept in a directory without squall.json: that file is not made a second time.
+// checkUnused says that nothing was ever kept in a directory without squall.json: that file is not
+// made a second time.
 func (s *Store) checkUnused() error {
 	logs, _, err := logsIn(s.path(logsDir))
 	if err != nil && !missing(err) {
@@ -151,8 +155,8 @@ func (s *Store) Node() order.NodeID { return s.identity.Node }
 // Get returns a value, nil if there is none.
 func (s *Store) Get(key string) ([]byte, error) { return s.meta.get(key) }
 
-// Put changes values, all or none; nil deletes one. They are durable when it returns nil. After an error it is not known which ones are
-// there, and nothing is written any more: start again.
+// Put changes values, all or none; nil deletes one. They are durable when it returns nil. After an
+// error it is not known which ones are there, and nothing is written any more: start again.
 func (s *Store) Put(values map[string][]byte) error {
 	if s.config.ReadOnly {
 		return fmt.Errorf("%s: %w: it was opened to be read only", s.config.Dir, ErrReadOnlyDisk)
@@ -160,7 +164,8 @@ func (s *Store) Put(values map[string][]byte) error {
 	return s.meta.put(values)
 }
 
-// Logs lists the logs that are here, or should be, by name and shard. What else is in logs/ is left alone.
+// Logs lists the logs that are here, or should be, by name and shard. What else is in logs/ is left
+// alone.
 func (s *Store) Logs() ([]LogID, error) {
 	ids, _, err := logsIn(s.path(logsDir))
 	if err != nil {
@@ -183,7 +188,8 @@ func (s *Store) Logs() ([]LogID, error) {
 	return ids, nil
 }
 
-// Missing reports whether there are no files of a log: it was never made, or they are gone, or on a disk that is not mounted.
+// Missing reports whether there are no files of a log: it was never made, or they are gone, or on a
+// disk that is not mounted.
 func (s *Store) Missing(id LogID) bool {
 	entries, err := os.ReadDir(filepath.Join(s.path(logsDir), id.escape()))
 	return missing(err) || err == nil && len(entries) == 0
@@ -221,7 +227,8 @@ func (s *Store) Log(c LogConfig) (*Log, error) {
 	return l, nil
 }
 
-// NoteDamage says that a log is damaged where it cannot be cut now: it is not opened again but with Repair, by this process or a later one.
+// NoteDamage says that a log is damaged where it cannot be cut now: it is not opened again but with
+// Repair, by this process or a later one.
 func (s *Store) NoteDamage(id LogID, damage error) error {
 	text := damage.Error()
 	if d := (*journal.Damage)(nil); errors.As(damage, &d) {
@@ -245,7 +252,8 @@ func (s *Store) noted(dir string, c LogConfig) error {
 	return err
 }
 
-// Close closes the logs that are open, and the store. What was appended before is durable if it returns nil.
+// Close closes the logs that are open, and the store. What was appended before is durable if it
+// returns nil.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

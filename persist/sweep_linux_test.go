@@ -32,7 +32,8 @@ var (
 	sweepOnly = flag.Int("sweepcount", 0, "harm so many fields of each store; 0: a few")
 )
 
-// harmedStore says to this test's program that it is to try harmed stores: the directory of one that is whole, and what the parent knows of it.
+// harmedStore says to this test's program that it is to try harmed stores: the directory of one
+// that is whole, and what the parent knows of it.
 const harmedStore = "SQUALL_HARMED_STORE"
 
 func TestMain(m *testing.M) {
@@ -46,7 +47,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// tryHarmed tries the harms whose numbers it is given, in directory "trial" beside the whole store, and prints what became of each.
+// tryHarmed tries the harms whose numbers it is given, in directory "trial" beside the whole store,
+// and prints what became of each.
 func tryHarmed(spec string) error {
 	var p pristine
 	var seed uint64
@@ -57,7 +59,8 @@ func tryHarmed(spec string) error {
 	if err := p.load(at); err != nil {
 		return err
 	}
-	// What runs away ends here, and not the machine. A mapping takes up to 1 GiB, and none is let go of after a panic.
+	// What runs away ends here, and not the machine. A mapping takes up to 1 GiB, and none is let
+	// go of after a panic.
 	if err := syscall.Setrlimit(syscall.RLIMIT_AS, &syscall.Rlimit{Cur: 16 << 30, Max: 16 << 30}); err != nil {
 		return err
 	}
@@ -134,8 +137,9 @@ type tried struct {
 	largest  int
 }
 
-// Every field of every page and frame that says what comes next is harmed, one at a time, each in a process that can be killed. Nothing hangs, nothing
-// takes much memory, and there is an error or a repair, or nothing was lost.
+// Every field of every page and frame that says what comes next is harmed, one at a time, each in a
+// process that can be killed. Nothing hangs, nothing takes much memory, and there is an error or a
+// repair, or nothing was lost.
 func TestASweepOverEveryFieldEndsInAnErrorOrARepair(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector takes more memory than a trial may")
@@ -180,7 +184,8 @@ func sum(outcomes map[outcome]int) (n int) {
 	return n
 }
 
-// run has a process try the chosen harms, one after the other, and returns those that it did not get to.
+// run has a process try the chosen harms, one after the other, and returns those that it did not
+// get to.
 func (r *tried) run(t *testing.T, harms []harmed, chosen []int, spec string) (left []int) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])

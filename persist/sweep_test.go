@@ -24,8 +24,9 @@ import (
 	"github.com/squall-go/squall/order"
 )
 
-// A sweep changes each field of each page and frame of a store's files to what it should not be, one at a time, and looks what becomes of it:
-// everything is there as it was, or an error says that it is damaged and repair leaves records that were appended.
+// A sweep changes each field of each page and frame of a store's files to what it should not be,
+// one at a time, and looks what becomes of it: everything is there as it was, or an error says that
+// it is damaged and repair leaves records that were appended.
 
 // The bars of a harmed store: what one trial of it takes at most.
 const (
@@ -194,7 +195,8 @@ func (s *sweep) add(what string, do func(content []byte) []byte) {
 	s.all = append(s.all, harmed{s.file, what, do})
 }
 
-// field changes a number of some bytes to all that it should not be. The others are numbers of the same kind. seal repairs a checksum above it.
+// field changes a number of some bytes to all that it should not be. The others are numbers of the
+// same kind. seal repairs a checksum above it.
 func (s *sweep) field(what string, at, width int, seal func(content []byte), others ...uint64) {
 	var b [8]byte
 	copy(b[:width], s.content[min(at, len(s.content)):])
@@ -236,7 +238,8 @@ func (s *sweep) lengths() {
 	}
 }
 
-// pages changes the fields of a bbolt file. It finds them by itself: every page is looked at, in use or not.
+// pages changes the fields of a bbolt file. It finds them by itself: every page is looked at, in
+// use or not.
 func (s *sweep) pages() {
 	const size = 4096
 	high := uint64(len(s.content)+size-1) / size
@@ -455,11 +458,13 @@ func saysDamage(err error) bool {
 	return errors.Is(err, ErrDamaged) || errors.Is(err, ErrNewerFormat) || errors.Is(err, ErrOtherCluster) || errors.Is(err, ErrOtherNode) || errors.Is(err, ErrOtherLog)
 }
 
-// unnoted is how many records may be behind the last note of where a log that a crash left is certain to go.
+// unnoted is how many records may be behind the last note of where a log that a crash left is
+// certain to go.
 const unnoted = 5
 
-// judge compares how many records were read with how many there were. After a crash the last write may be missing, but that is told, unless nothing is
-// left of it. A head whose checksum was made for it may lead to the tree before the last write, with all that was in it.
+// judge compares how many records were read with how many there were. After a crash the last write
+// may be missing, but that is told, unless nothing is left of it. A head whose checksum was made
+// for it may lead to the tree before the last write, with all that was in it.
 func (p *pristine) judge(got Info, h harmed) (outcome, error) {
 	switch end := int(got.Last.Number) + 1; {
 	case end == p.records && got.Count > 0:
@@ -475,7 +480,8 @@ func (p *pristine) judge(got Info, h harmed) (outcome, error) {
 	}
 }
 
-// repaired repairs the log, as its member or an operator does, and reads and writes what is left of it.
+// repaired repairs the log, as its member or an operator does, and reads and writes what is left of
+// it.
 func (p *pristine) repaired(ctx context.Context, dir string) (outcome, error) {
 	c := StoreConfig{Dir: dir, Cluster: "test", Node: 1}
 	s, err := Open(c)
@@ -550,7 +556,8 @@ func (p *pristine) readAll(ctx context.Context, c StoreConfig, lc LogConfig) (i 
 	return i, nil
 }
 
-// A bucket of a log that a crash left leads to another good page of its file: what is lost by that lies behind the last note of the log's end.
+// A bucket of a log that a crash left leads to another good page of its file: what is lost by that
+// lies behind the last note of the log's end.
 func TestAPartOfATreeIsFoundOutInFrontOfTheNote(t *testing.T) {
 	for _, p := range pristines(t) {
 		if p.closed || !strings.HasPrefix(p.name, EngineBolt.String()) {

@@ -6,7 +6,8 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// What is acknowledged is on the disk because the engine syncs each transaction, and each growth of its file.
+// What is acknowledged is on the disk because the engine syncs each transaction, and each growth of
+// its file.
 func TestNoDatabaseIsOpenedWithoutSyncs(t *testing.T) {
 	if o := (&boltEngine{}).options(opening{}, t.TempDir()); o.NoSync || o.BoltOptions.NoSync || o.BoltOptions.NoGrowSync {
 		t.Errorf("the log of the engine bolt: %+v, %+v", o, o.BoltOptions)

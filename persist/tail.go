@@ -13,19 +13,22 @@ import (
 	"github.com/squall-go/squall/internal/journal"
 )
 
-// The engine of segments takes the first entry that it cannot read in its last segment for the end of the log. After a crash that is right for the group
-// that was being written, and wrong if another group was written behind it: then the disk had this one. A group begins behind the
-// frame that commits the one before, so a block that does, and does not follow the last one that was recovered, tells the two apart.
+// The engine of segments takes the first entry that it cannot read in its last segment for the end
+// of the log. After a crash that is right for the group that was being written, and wrong if
+// another group was written behind it: then the disk had this one. A group begins behind the frame
+// that commits the one before, so a block that does, and does not follow the last one that was
+// recovered, tells the two apart.
 //
 //	… entry │ commit │ entry │ entry │ commit │ …
 //
-// Damage in the very last group is taken for a write that was interrupted, and told as such: nothing tells them apart, and other members have the group.
+// Damage in the very last group is taken for a write that was interrupted, and told as such:
+// nothing tells them apart, and other members have the group.
 
 // blockMagic is what every block begins with.
 var blockMagic = []byte("SQLB")
 
-// lostTail is the damage of a log of segments that ends with a block, while its file shows that there were more; or what is left of a group whose
-// write was interrupted.
+// lostTail is the damage of a log of segments that ends with a block, while its file shows that
+// there were more; or what is left of a group whose write was interrupted.
 func lostTail(dir string, last uint64) (torn journal.Repaired, err error) {
 	path, err := lastSegment(dir)
 	if err != nil || path == "" {
@@ -65,7 +68,8 @@ func tornIn(file []byte, path string, last uint64) (torn journal.Repaired, err e
 	return torn, nil
 }
 
-// forgetTail lets what stands behind the last block be no blocks any more. Otherwise they would be found again once some of them were written over.
+// forgetTail lets what stands behind the last block be no blocks any more. Otherwise they would be
+// found again once some of them were written over.
 func forgetTail(dir string, last uint64) error {
 	path, err := lastSegment(dir)
 	if err != nil || path == "" {
@@ -89,7 +93,8 @@ func forgetTail(dir string, last uint64) error {
 	return named(errors.Join(err, f.Close()), path)
 }
 
-// mapped gives the content of a file for the time of a call. A segment is too long to be read into memory for each log that is opened.
+// mapped gives the content of a file for the time of a call. A segment is too long to be read into
+// memory for each log that is opened.
 func mapped(f *os.File, look func(content []byte) error) error {
 	info, err := f.Stat()
 	if err != nil {

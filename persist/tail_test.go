@@ -80,7 +80,8 @@ func TestALogThatWasNotClosedIsOpenedAsItIs(t *testing.T) {
 	reads(t, l.Range(order.Version{}, order.Version{}), 0, 50)
 }
 
-// What is dropped at the end after a crash is told, however it came to be unreadable. How many records the last group has depends on the writer.
+// What is dropped at the end after a crash is told, however it came to be unreadable. How many
+// records the last group has depends on the writer.
 func TestAWriteThatDidNotEndIsTold(t *testing.T) {
 	dir, segment := crashed(t)
 	spoil(t, segment, 49, func(_ []byte, at int) int { return at })

@@ -69,7 +69,8 @@ func (f Fault) String() string {
 	return fmt.Sprintf("%s: block %d, record %d%s: %s", f.File, f.Block, f.Record, near, f.What)
 }
 
-// OK reports whether nothing is wrong. Records without a signature are not: Vouched tells how many have one.
+// OK reports whether nothing is wrong. Records without a signature are not: Vouched tells how many
+// have one.
 func (r *Report) OK() bool {
 	for _, l := range r.Logs {
 		if len(l.Faults) > 0 {
@@ -85,10 +86,11 @@ type Progress struct {
 	Block, First, Last uint64
 }
 
-// Verify reads everything in a directory that no process has open, and compares: each checksum, that numbers are dense and versions and times
-// grow, that large records are whole, that the pages of the engines' files lead to each other, and the chain of hashes and the
-// signatures of signed logs if the node's public key is given. What is damaged is in the report; an error says that the directory could not be read.
-// progress may be nil. A check that ctx ends has the context's error.
+// Verify reads everything in a directory that no process has open, and compares: each checksum,
+// that numbers are dense and versions and times grow, that large records are whole, that the pages
+// of the engines' files lead to each other, and the chain of hashes and the signatures of signed
+// logs if the node's public key is given. What is damaged is in the report; an error says that the
+// directory could not be read. progress may be nil. A check that ctx ends has the context's error.
 func Verify(ctx context.Context, dir string, keys map[order.NodeID]ed25519.PublicKey, progress func(Progress)) (Report, error) {
 	v := &verifier{Report: Report{Dir: dir, Logs: []LogReport{}}, ctx: ctx, keys: keys, progress: progress}
 	s := &Store{config: StoreConfig{Dir: dir, ReadOnly: true}}
@@ -102,7 +104,8 @@ func Verify(ctx context.Context, dir string, keys map[order.NodeID]ed25519.Publi
 	return v.Report, errors.Join(v.everything(), held.release())
 }
 
-// VerifyLog does this with one log, which is not open, of a store that is. The error of one that has another one's name is an ErrOtherLog.
+// VerifyLog does this with one log, which is not open, of a store that is. The error of one that
+// has another one's name is an ErrOtherLog.
 func (s *Store) VerifyLog(ctx context.Context, id LogID) (LogReport, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

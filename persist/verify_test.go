@@ -22,7 +22,8 @@ var (
 	signers = map[order.NodeID]ed25519.PublicKey{1: signKey.Public().(ed25519.PublicKey)}
 )
 
-// signedLog makes a directory with a signed log of 120 records, of which the first 40 went into a snapshot.
+// signedLog makes a directory with a signed log of 120 records, of which the first 40 went into a
+// snapshot.
 func signedLog(t *testing.T, e Engine) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -95,8 +96,8 @@ func TestADirectoryInUseIsNotVerified(t *testing.T) {
 	refused(t, err, ErrNoStore)
 }
 
-// U4: whatever is done to the files, the report says where, or all records are there; and opening the log says it, or gives records that
-// were appended.
+// U4: whatever is done to the files, the report says where, or all records are there; and opening
+// the log says it, or gives records that were appended.
 func TestDamageAnywhereIsReportedAndNeverAPanic(t *testing.T) {
 	engines(t, func(t *testing.T, e Engine) {
 		dir := signedLog(t, e)
@@ -258,7 +259,8 @@ func TestOneLogOfAnOpenStoreIsVerified(t *testing.T) {
 	})
 }
 
-// A check of much takes long, and ends with its context: between two blocks, as the blocks of this one are not all that is read.
+// A check of much takes long, and ends with its context: between two blocks, as the blocks of this
+// one are not all that is read.
 func TestACheckEndsWithItsContext(t *testing.T) {
 	engines(t, func(t *testing.T, e Engine) {
 		dir := signedLog(t, e)

@@ -12,8 +12,8 @@ type Cycle struct {
 // Then adds a step behind the others.
 func (c *Cycle) Then(s Step) { c.steps = append(c.steps, s) }
 
-// WhenIdle adds a step that is evaluated only in cycles in which no other step did anything: for work that gains by waiting, and
-// must not wait for ever.
+// WhenIdle adds a step that is evaluated only in cycles in which no other step did anything: for
+// work that gains by waiting, and must not wait for ever.
 func (c *Cycle) WhenIdle(s Step) { c.idle = append(c.idle, s) }
 
 // Step evaluates every step once (P1) and returns the work that all of them did.

@@ -23,10 +23,11 @@ type Config struct {
 	// Deadline is how long after now the next timer is due; less than 0 is never.
 	Deadline func(now time.Duration) time.Duration
 	Parker   Parker
-	// Settle, if not nil, is called ahead of a sleep where others than the loops compete for the cores: the next step is to do at once
-	// what it would put off for some steps.
+	// Settle, if not nil, is called ahead of a sleep where others than the loops compete for the
+	// cores: the next step is to do at once what it would put off for some steps.
 	Settle func()
-	// MaxSpin bounds the time that the runner waits without sleeping; 0 is DefaultMaxSpin, less than 0 forbids spinning.
+	// MaxSpin bounds the time that the runner waits without sleeping; 0 is DefaultMaxSpin, less
+	// than 0 forbids spinning.
 	MaxSpin time.Duration
 }
 
@@ -72,8 +73,8 @@ func NewRunner(cfg Config) *Runner {
 	return r
 }
 
-// SetLoops says how many loops compete for the cores of this host. If they are more than it has, the runner yields instead of
-// spinning. Before Start, or in a step.
+// SetLoops says how many loops compete for the cores of this host. If they are more than it has,
+// the runner yields instead of spinning. Before Start, or in a step.
 func (r *Runner) SetLoops(n int) {
 	cores := runtime.NumCPU()
 	r.crowded = n > cores
@@ -83,7 +84,8 @@ func (r *Runner) SetLoops(n int) {
 // Start runs the cycle on a new goroutine.
 func (r *Runner) Start() { go r.run() }
 
-// Stop ends the loop after the cycle at hand. wake must make a sleeping parker return. Stop does not wait; Done tells.
+// Stop ends the loop after the cycle at hand. wake must make a sleeping parker return. Stop does
+// not wait; Done tells.
 func (r *Runner) Stop(wake func()) {
 	r.stopped.Store(true)
 	wake()
@@ -108,7 +110,8 @@ func (r *Runner) run() {
 			}
 			continue
 		}
-		// Only what comes after work is worth waiting for: a timer that found nothing to do is followed by sleep.
+		// Only what comes after work is worth waiting for: a timer that found nothing to do is
+		// followed by sleep.
 		if worked && r.wait() {
 			continue
 		}
@@ -148,8 +151,9 @@ func (r *Runner) wait() bool {
 	return false
 }
 
-// waitYielding waits without keeping others from the core: the loop that is waited for may need it. A sleep and a wake-up cost more
-// than some rounds of that, unless another process takes the core (see contention).
+// waitYielding waits without keeping others from the core: the loop that is waited for may need it.
+// A sleep and a wake-up cost more than some rounds of that, unless another process takes the core
+// (see contention).
 func (r *Runner) waitYielding() bool {
 	start := r.now
 	for r.now-start < r.cfg.MaxSpin {

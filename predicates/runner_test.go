@@ -34,7 +34,8 @@ func TestEveryStepIsEvaluatedOncePerCycleInOrder(t *testing.T) {
 	}
 }
 
-// parker notes what the runner does with it. Sleep ends at once, so that a loop without work goes on.
+// parker notes what the runner does with it. Sleep ends at once, so that a loop without work goes
+// on.
 type parker struct {
 	note  func(what string)
 	slept chan time.Duration
@@ -120,7 +121,8 @@ func (h *hooks) Sleep(d time.Duration) {
 func (h *hooks) Retract() {}
 func (h *hooks) Yield()   {}
 
-// slowYields is a parker on a core that somebody else keeps for long after each yield. Sleeps end at once.
+// slowYields is a parker on a core that somebody else keeps for long after each yield. Sleeps end
+// at once.
 type slowYields struct {
 	parker
 	yields, sleeps, settled int
@@ -150,7 +152,8 @@ func TestTheRunnerSleepsWhereYieldsCostItsShare(t *testing.T) {
 	<-done
 	r.Stop(func() {})
 	<-r.Done()
-	// Without learning, each of the rounds yields: 3000 of 4 ms. A verdict takes some yields, and holds for half a second.
+	// Without learning, each of the rounds yields: 3000 of 4 ms. A verdict takes some yields, and
+	// holds for half a second.
 	if p.yields < 1 || p.yields > rounds/10 || p.sleeps < rounds/20 || p.settled < p.sleeps/2 {
 		t.Errorf("%d yields, %d sleeps, settled %d times in %d steps", p.yields, p.sleeps, p.settled, n)
 	}
@@ -255,7 +258,8 @@ func (s *sleeper) Sleep(time.Duration) {
 	<-s.bell
 }
 
-// The bell that comes with a stop is the last one: the loop finds the stop when it wakes, and does not go back to sleep.
+// The bell that comes with a stop is the last one: the loop finds the stop when it wakes, and does
+// not go back to sleep.
 func TestALoopThatIsStoppedWhileItSleepsEnds(t *testing.T) {
 	s := &sleeper{bell: make(chan struct{}), sleeps: make(chan struct{}, 1)}
 	r := predicates.NewRunner(predicates.Config{

@@ -65,7 +65,8 @@ func (l *link) readBlock(from intake, h *relay.Header) error {
 	return err
 }
 
-// writeBlock sends a header and its block. It waits for the blocks of other groups, at most one of each, and for the socket.
+// writeBlock sends a header and its block. It waits for the blocks of other groups, at most one of
+// each, and for the socket.
 func (l *link) writeBlock(h *relay.Header, block []byte) {
 	l.moving.Add(1)
 	defer l.moving.Add(-1)

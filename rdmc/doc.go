@@ -1,8 +1,9 @@
-// Package rdmc copies large messages from one node of a group to all others. Receivers pass on blocks as they come, by a schedule
-// (package rdmc/schedule) that every member computes for itself, so that the time hardly depends on how many they are. It promises
-// the order of sending, no loss, no duplicate, no corruption, a reason for a failure at all members that outlive it, the same one unless several
-// things fail at a time, and a Close that succeeds only if every message is everywhere. It stands alone, and below the ordered large
-// messages of a group.
+// Package rdmc copies large messages from one node of a group to all others. Receivers pass on
+// blocks as they come, by a schedule (package rdmc/schedule) that every member computes for itself,
+// so that the time hardly depends on how many they are. It promises the order of sending, no loss,
+// no duplicate, no corruption, a reason for a failure at all members that outlive it, the same one
+// unless several things fail at a time, and a Close that succeeds only if every message is
+// everywhere. It stands alone, and below the ordered large messages of a group.
 //
 // Life of a link, which all groups of two nodes share:
 //
@@ -12,13 +13,16 @@
 //
 //	opened → attached to each member → messages (package rdmc/internal/relay) → closed by the root, or failed → left
 //
-// A node is a set of goroutines that each wait for one thing: per link one reads control frames, one writes them, one reads blocks
-// straight into the memory of their message; per group one sends blocks and one calls the application. The protocol of a group is
-// rdmc/internal/relay, guarded by the group's lock, which is held for no longer than it takes to step it.
+// A node is a set of goroutines that each wait for one thing: per link one reads control frames,
+// one writes them, one reads blocks straight into the memory of their message; per group one sends
+// blocks and one calls the application. The protocol of a group is rdmc/internal/relay, guarded by
+// the group's lock, which is held for no longer than it takes to step it.
 //
-// Memory of Node.Alloc is shared with the processes of the same host, by package rdmc/internal/shared. When a link is made both ends try whether they see
-// each other's. What lies there is offered to a group whose members all see it, and one more goroutine of each group looks and copies;
-// its messages are the same in every other respect. TLS does not change that: such bytes go through no connection.
+// Memory of Node.Alloc is shared with the processes of the same host, by package
+// rdmc/internal/shared. When a link is made both ends try whether they see each other's. What lies
+// there is offered to a group whose members all see it, and one more goroutine of each group looks
+// and copies; its messages are the same in every other respect. TLS does not change that: such
+// bytes go through no connection.
 //
 // Any process that reaches the port may make a link. Its two ends prove to each other that they
 // have the private keys for the public keys that they show (package trust). A peer is a member if
@@ -36,6 +40,7 @@
 //	K3  a group takes frames only from links whose peer proved to be a member, as the group describes it, and showed its token
 //	K4  a peer that is silent for FailAfter while something is under way is given up, and memory that waits for it is let go of
 //
-// Locks are taken in the order Node.mu, Group.mu, link.mu. Shared words: groups, routes and links of a node by Node.mu; a membership is
-// written under Node.mu and Group.mu; the relay and what it asked for by Group.mu; outbox and channels by link.mu.
+// Locks are taken in the order Node.mu, Group.mu, link.mu. Shared words: groups, routes and links
+// of a node by Node.mu; a membership is written under Node.mu and Group.mu; the relay and what it
+// asked for by Group.mu; outbox and channels by link.mu.
 package rdmc

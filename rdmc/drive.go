@@ -85,7 +85,8 @@ func (g *Group) left(m *membership) {
 	}
 }
 
-// farewell tells a peer how the group ended that may believe that this node is attached: it was answered, and its confirmation is on its way.
+// farewell tells a peer how the group ended that may believe that this node is attached: it was
+// answered, and its confirmation is on its way.
 func (g *Group) farewell(m *membership) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -95,7 +96,8 @@ func (g *Group) farewell(m *membership) {
 	}
 }
 
-// lost takes the news that the link to a peer is no more. A peer that had not attached may come by another one.
+// lost takes the news that the link to a peer is no more. A peer that had not attached may come by
+// another one.
 func (g *Group) lost(m *membership, silent bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -122,7 +124,8 @@ func (g *Group) step(m *membership, c *relay.Control) {
 	}
 }
 
-// expect is where a block belongs, nil if nowhere, and whether its message comes from one node alone.
+// expect is where a block belongs, nil if nowhere, and whether its message comes from one node
+// alone.
 func (g *Group) expect(m *membership, h *relay.Header) (into []byte, alone bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -8,7 +8,8 @@ import (
 	"github.com/squall-go/squall/rdmc"
 )
 
-// Two nodes in one process; elsewhere each is a process of its own, and the list of members is what they agree on beforehand.
+// Two nodes in one process; elsewhere each is a process of its own, and the list of members is what
+// they agree on beforehand.
 func ExampleNode_Create() {
 	ctx := context.Background()
 	var nodes []*rdmc.Node

@@ -428,7 +428,8 @@ func TestAGroupOfTheSameNameWithOtherMembersCutsNoLink(t *testing.T) {
 	all := w.open("all", GroupConfig{BlockBytes: 1000})
 	meet(t, all)
 	link := all[2].members[0].link
-	// Node 3 takes itself for a member of "g" together with node 1, which has opened "g" with node 2.
+	// Node 3 takes itself for a member of "g" together with node 1, which has opened "g" with node
+	// 2.
 	other, err := w.nodes[0].Open(GroupConfig{Name: "g", Members: w.peers[:2]})
 	if err != nil {
 		t.Fatal(err)

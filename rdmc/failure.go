@@ -8,7 +8,8 @@ import (
 )
 
 // Failure is the reason for which a group failed: the same at all members that outlive it, unless
-// several things failed at a time. It is an ErrFailed, and with FailureDiscarded an ErrDiscarded too.
+// several things failed at a time. It is an ErrFailed, and with FailureDiscarded an ErrDiscarded
+// too.
 type Failure struct {
 	Node order.NodeID // the member at fault, or the one that reported the failure
 	Code FailureCode

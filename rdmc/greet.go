@@ -46,8 +46,8 @@ func (n *Node) common(id order.NodeID, public trust.PublicKey) (trust.Key, error
 	return n.cfg.Identity.Key(trust.Blocks, trust.Scope{}, self, trust.Party{Node: uint64(id), PublicKey: public})
 }
 
-// view is what each of two nodes says of shared memory: on the connection for control frames where it has some, on the one for blocks whether it
-// sees the other one's.
+// view is what each of two nodes says of shared memory: on the connection for control frames where
+// it has some, on the one for blocks whether it sees the other one's.
 type view struct {
 	Host string `json:"host,omitempty"`
 	Shm  string `json:"shm,omitempty"`
@@ -68,7 +68,8 @@ var (
 	errReplaced = errors.New("another process has taken the place of the peer")
 )
 
-// within bounds what is said and heard on a connection before it is a link's; the node's end ends it at once.
+// within bounds what is said and heard on a connection before it is a link's; the node's end ends
+// it at once.
 func (n *Node) within(conn net.Conn, do func() error) error {
 	stop := context.AfterFunc(n.ctx, func() { hangUp(conn) })
 	defer stop()
@@ -105,7 +106,8 @@ func (n *Node) dial(p Peer) (*link, error) {
 	return l, nil
 }
 
-// greet makes one of them. Both lead to the same process, and that is the peer, as far as its description tells.
+// greet makes one of them. Both lead to the same process, and that is the peer, as far as its
+// description tells.
 func (n *Node) greet(p Peer, l *link, g greeting) (view, error) {
 	var w welcome
 	ctx, cancel := context.WithTimeout(n.ctx, greetTime)

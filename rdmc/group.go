@@ -15,7 +15,8 @@ import (
 	"github.com/squall-go/squall/rdmc/schedule"
 )
 
-// GroupConfig describes a group. Members is needed. Name, Key, Members, Root, Algorithm and BlockBytes are the same at all members.
+// GroupConfig describes a group. Members is needed. Name, Key, Members, Root, Algorithm and
+// BlockBytes are the same at all members.
 type GroupConfig struct {
 	// Name and Key identify the group. The key is a secret that the members share: a process that
 	// does not know it cannot name the group.
@@ -31,18 +32,20 @@ type GroupConfig struct {
 	BlockBytes int
 	// MaxMessageBytes is the size of the largest message; default 1 TiB.
 	MaxMessageBytes int64
-	// Incoming gives the memory for a message, of exactly its size. Another size, or an error, fails the group. Default: it is
-	// allocated.
+	// Incoming gives the memory for a message, of exactly its size. Another size, or an error,
+	// fails the group. Default: it is allocated.
 	Incoming func(Incoming) ([]byte, error)
 	// InPlace wants to look at messages where they lie, if that is memory of Node.Alloc of a root
 	// on this host: they are complete when they are there. For these Incoming is not called;
 	// Completed gets a Message with InPlace, and has to call its Release. Others come as ever. It
 	// may differ from member to member.
 	InPlace bool
-	// Completed is told of each message that is here whole, in the order of sending. Data is what Incoming gave.
+	// Completed is told of each message that is here whole, in the order of sending. Data is what
+	// Incoming gave.
 	Completed func(Message)
-	// Aborted is told of each message that the root gave up. The memory that Incoming gave is the caller's again. A message may be given
-	// up after it was completed here, as long as it is not everywhere.
+	// Aborted is told of each message that the root gave up. The memory that Incoming gave is the
+	// caller's again. A message may be given up after it was completed here, as long as it is not
+	// everywhere.
 	Aborted func(Incoming, error)
 	// Failed is told once, when the group failed; nothing is completed afterwards.
 	Failed func(error)
@@ -63,8 +66,8 @@ var (
 // maxMembers bounds a group, and with it the memory that an announcement costs.
 const maxMembers = 1024
 
-// Group is one member's part in a group of transfers. Its methods may be called from any goroutine, but Send, SendFrom and Close not
-// from its callbacks.
+// Group is one member's part in a group of transfers. Its methods may be called from any goroutine,
+// but Send, SendFrom and Close not from its callbacks.
 type Group struct {
 	node     *Node
 	cfg      GroupConfig
@@ -142,7 +145,8 @@ func (g *Group) check() error {
 	return errors.Join(errs...)
 }
 
-// identify makes the name on the wire, which tells a stranger nothing, and the digest of what must be the same at all members.
+// identify makes the name on the wire, which tells a stranger nothing, and the digest of what must
+// be the same at all members.
 func (g *Group) identify() (t token, digest uint32) {
 	secret := sha256.New()
 	fmt.Fprintf(secret, "%d %s %d %s", len(g.cfg.Key), g.cfg.Key, len(g.cfg.Name), g.cfg.Name)
@@ -166,8 +170,9 @@ func (g *Group) relayConfig() relay.Config {
 	return c
 }
 
-// Close waits until every message has reached every member, and leaves. It succeeds at all members or at none; the reason is the same
-// at all of them. If ctx ends before that, it is a Discard. The callbacks have returned by then, and no memory is touched any more.
+// Close waits until every message has reached every member, and leaves. It succeeds at all members
+// or at none; the reason is the same at all of them. If ctx ends before that, it is a Discard. The
+// callbacks have returned by then, and no memory is touched any more.
 func (g *Group) Close(ctx context.Context) error {
 	g.do(func(r *relay.Relay, out *relay.Effects) { r.Close(out) })
 	select {
@@ -180,7 +185,8 @@ func (g *Group) Close(ctx context.Context) error {
 	return g.failure()
 }
 
-// Discard leaves at once. The group fails at the other members, unless it is over. Memory may be touched until Done.
+// Discard leaves at once. The group fails at the other members, unless it is over. Memory may be
+// touched until Done.
 func (g *Group) Discard() {
 	g.do(func(r *relay.Relay, out *relay.Effects) { r.Discard(out) })
 	g.node.leave(g)
@@ -206,5 +212,6 @@ func (g *Group) failure() error {
 	return nil
 }
 
-// Done is closed when the group has failed, or has come to its end: the callbacks have returned, and no memory is touched any more.
+// Done is closed when the group has failed, or has come to its end: the callbacks have returned,
+// and no memory is touched any more.
 func (g *Group) Done() <-chan struct{} { return g.done }

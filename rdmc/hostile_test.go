@@ -219,7 +219,8 @@ func TestK3WhoDoesNotKnowTheTokenIsOutside(t *testing.T) {
 	receive(t, x.complete, "member")
 }
 
-// Somebody knows the token and all descriptions, and says that it is node 99: before that comes, and afterwards.
+// Somebody knows the token and all descriptions, and says that it is node 99: before that comes,
+// and afterwards.
 func TestK3WhoKnowsTheTokenIsNoOtherMember(t *testing.T) {
 	w := newWorld(t, 1, 0)
 	real := trust.NewIdentity()
@@ -416,7 +417,8 @@ func TestK4ABlockThatStopsHalfWayIsGivenUp(t *testing.T) {
 	receive(t, x.Done(), "end")
 }
 
-// A dead root that was told nothing: K1, a peer that reads nothing is cut off, and nobody waits for it.
+// A dead root that was told nothing: K1, a peer that reads nothing is cut off, and nobody waits for
+// it.
 func TestK1APeerThatReadsNothingHoldsUpNobody(t *testing.T) {
 	w := newWorld(t, 1, 300*time.Millisecond)
 	x := w.lone(0)

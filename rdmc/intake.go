@@ -6,15 +6,19 @@ import (
 	"net"
 )
 
-// intake reads what comes on a connection for blocks, all of it: another reader would wait for more than it wants.
+// intake reads what comes on a connection for blocks, all of it: another reader would wait for more
+// than it wants.
 type intake interface {
-	// prompt says whether bytes are to be taken as they come, at the cost of processor time: others wait for what follows them.
+	// prompt says whether bytes are to be taken as they come, at the cost of processor time: others
+	// wait for what follows them.
 	prompt(on bool)
-	// read fills into, and returns its checksum. The error is io.EOF only if nothing came, as with io.ReadFull.
+	// read fills into, and returns its checksum. The error is io.EOF only if nothing came, as with
+	// io.ReadFull.
 	read(into []byte) (sum uint32, err error)
 }
 
-// eager is the intake of connections that come through other hands: those of TLS, and those of systems that are told nothing.
+// eager is the intake of connections that come through other hands: those of TLS, and those of
+// systems that are told nothing.
 type eager struct{ conn net.Conn }
 
 func (eager) prompt(bool) {}

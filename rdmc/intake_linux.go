@@ -10,21 +10,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// How much has to come before a reader of a block is woken, unless less is missing. At 400 Mbit/s packets would wake it for every 21 KB, and a wake-up costs
-// more than the bytes. With 8 nodes they took 1.8 to 2.2 s of processor time for each gigabyte, with promptBytes 1.3 to 1.5 s, with pieceBytes 1.0 to 1.1 s: a
-// block of usual size wakes it for its header and for its end. In a chain that costs no time. In a pipeline, where a node waits for several others by turns,
-// it does: 8 nodes took 1.08 of the ideal time instead of 1.065, and the last one was 12 blocks behind the first instead of 4.
+// How much has to come before a reader of a block is woken, unless less is missing. At 400 Mbit/s
+// packets would wake it for every 21 KB, and a wake-up costs more than the bytes. With 8 nodes they
+// took 1.8 to 2.2 s of processor time for each gigabyte, with promptBytes 1.3 to 1.5 s, with
+// pieceBytes 1.0 to 1.1 s: a block of usual size wakes it for its header and for its end. In a
+// chain that costs no time. In a pipeline, where a node waits for several others by turns, it does:
+// 8 nodes took 1.08 of the ideal time instead of 1.065, and the last one was 12 blocks behind the
+// first instead of 4.
 const (
 	pieceBytes  = 256 << 10
 	promptBytes = 64 << 10
 )
 
-// patient is the intake of plain TCP. Before it waits it tells the socket from how many bytes on it is worth to be woken
-// (SO_RCVLOWAT), and that is never more than is missing: the last byte of a block wakes the reader even if nothing comes after it.
-// Pieces are summed when they come, while the caches still have them: what is left to do after the last byte is one piece.
+// patient is the intake of plain TCP. Before it waits it tells the socket from how many bytes on it
+// is worth to be woken (SO_RCVLOWAT), and that is never more than is missing: the last byte of a
+// block wakes the reader even if nothing comes after it. Pieces are summed when they come, while
+// the caches still have them: what is left to do after the last byte is one piece.
 //
-// The poller tells of changes only, so the reader waits only when the socket said that nothing is left (EAGAIN), neither bytes nor an end: an end may have
-// come with the last bytes. What comes between that and the wait is a change, and so is a limit that is reached when it is set.
+// The poller tells of changes only, so the reader waits only when the socket said that nothing is
+// left (EAGAIN), neither bytes nor an end: an end may have come with the last bytes. What comes
+// between that and the wait is a change, and so is a limit that is reached when it is set.
 type patient struct {
 	raw   syscall.RawConn
 	fill  func(fd uintptr) bool // more, made once
@@ -95,7 +100,8 @@ func (p *patient) more(fd uintptr) (done bool) {
 	return true
 }
 
-// expect sets the limit for what is missing. If that fails the read must not go on: with a limit that is too high it would wait for ever.
+// expect sets the limit for what is missing. If that fails the read must not go on: with a limit
+// that is too high it would wait for ever.
 func (p *patient) expect(fd uintptr) error {
 	limit := min(len(p.rest), p.piece)
 	if limit == p.limit {

@@ -26,10 +26,11 @@ const (
 	maxOutboxBytes = 4 << 20 // control frames that the peer has not read
 )
 
-// link is what two nodes have in common: a connection for control frames, which are small and never behind a block, and one for
-// blocks. All groups share it.
+// link is what two nodes have in common: a connection for control frames, which are small and never
+// behind a block, and one for blocks. All groups share it.
 //
-// Life of a link: dialed, or greeted by its dialer → both connections stand → groups attach and leave → broken, or not needed.
+// Life of a link: dialed, or greeted by its dialer → both connections stand → groups attach and
+// leave → broken, or not needed.
 type link struct {
 	node    *Node
 	peer    order.NodeID // as it says; what makes it one is that it knows a group's token, and has the key of that node
@@ -68,8 +69,9 @@ type link struct {
 	waiting  []relay.Control        // attaches that found no group
 }
 
-// carrier takes a block to a peer, whose group is told of it with expect and arrived. It returns when the block's memory is free, and
-// the next one may leave. A group chooses one for each peer when they meet; a link is one.
+// carrier takes a block to a peer, whose group is told of it with expect and arrived. It returns
+// when the block's memory is free, and the next one may leave. A group chooses one for each peer
+// when they meet; a link is one.
 type carrier interface {
 	writeBlock(h *relay.Header, block []byte)
 }
@@ -95,7 +97,8 @@ func newLink(n *Node, peer order.NodeID, dialed bool, session string) *link {
 	}
 }
 
-// showed takes what the peer proves on one of the connections, and reports whether that is the same on both.
+// showed takes what the peer proves on one of the connections, and reports whether that is the same
+// on both.
 func (l *link) showed(conn net.Conn, key trust.PublicKey) bool {
 	certificate, secure := trust.Shown(conn)
 	if !l.proved {
@@ -152,8 +155,8 @@ func hangUp(conn net.Conn) {
 	conn.Close()
 }
 
-// graceTime is how long control frames are still read after the connection for blocks broke. A peer that ends says why before it
-// ends, and its reason must not lose the race against its end.
+// graceTime is how long control frames are still read after the connection for blocks broke. A peer
+// that ends says why before it ends, and its reason must not lose the race against its end.
 const graceTime = 250 * time.Millisecond
 
 // blocksEnded ends the link once the control frames that were sent before are read.
@@ -223,8 +226,9 @@ func (l *link) enlist(g *Group, place int) *membership {
 	return m
 }
 
-// invite gives a group that was opened the peer of this link, if that is one of its members: the dialer attaches first, because
-// an acceptor does not know whom it talks to before that. The node's lock is held.
+// invite gives a group that was opened the peer of this link, if that is one of its members: the
+// dialer attaches first, because an acceptor does not know whom it talks to before that. The node's
+// lock is held.
 func (l *link) invite(g *Group) {
 	if !l.isWhole() {
 		return
@@ -287,7 +291,8 @@ func (l *link) waited(t token) (c relay.Control, ok bool) {
 	return c, true
 }
 
-// forget drops what the peer calls a channel: an attach that waits, or the membership that it returns.
+// forget drops what the peer calls a channel: an attach that waits, or the membership that it
+// returns.
 func (l *link) forget(theirs uint32) *membership {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -303,7 +308,8 @@ func (l *link) forget(theirs uint32) *membership {
 	return nil
 }
 
-// member is the group's tie that a channel stands for; nil if it was given back. A number that was never given is a violation.
+// member is the group's tie that a channel stands for; nil if it was given back. A number that was
+// never given is a violation.
 func (l *link) member(channel uint32) (*membership, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -34,7 +34,8 @@ func TestTheFramesThatAPeerDoesNotReadAreBounded(t *testing.T) {
 	}
 }
 
-// Groups share a link, and over TLS a header and its block are gathered in memory of the link: blocks go one at a time.
+// Groups share a link, and over TLS a header and its block are gathered in memory of the link:
+// blocks go one at a time.
 func TestBlocksOfSeveralGroupsDoNotMix(t *testing.T) {
 	const groups, blocks, length = 4, 50, 5000
 	l := newLink(&Node{}, 2, true, "session")

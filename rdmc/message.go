@@ -16,7 +16,8 @@ type Incoming struct {
 type Message struct {
 	Incoming
 	Data []byte
-	// InPlace says that Data is memory of the root, see GroupConfig.InPlace. It must not be written, and is there until Release.
+	// InPlace says that Data is memory of the root, see GroupConfig.InPlace. It must not be
+	// written, and is there until Release.
 	InPlace bool
 	viewing *viewing
 }
@@ -25,15 +26,17 @@ type Message struct {
 type Outgoing struct {
 	Tag  uint64 // anything; receivers get to see it
 	Data []byte
-	// Filled is how many bytes of Data are there already, in front; -1 or len(Data): all. More are announced with Sending.Fill.
+	// Filled is how many bytes of Data are there already, in front; -1 or len(Data): all. More are
+	// announced with Sending.Fill.
 	Filled int64
-	// Sent is told once when Data may be used again: nil, or the reason for which the message was given up. May be nil itself. If
-	// receivers look at Data where it is, that is when they have released it; with an error some may look at it for ever, and it must not be
-	// written, only released.
+	// Sent is told once when Data may be used again: nil, or the reason for which the message was
+	// given up. May be nil itself. If receivers look at Data where it is, that is when they have
+	// released it; with an error some may look at it for ever, and it must not be written, only
+	// released.
 	Sent func(error)
-	// Everywhere is told once: nil when every member has the message whole and its Completed has returned, or the reason why that will not be,
-	// when no member has memory for it any more, or the group failed. It comes before Sent only if receivers look at Data. May be nil
-	// itself.
+	// Everywhere is told once: nil when every member has the message whole and its Completed has
+	// returned, or the reason why that will not be, when no member has memory for it any more, or
+	// the group failed. It comes before Sent only if receivers look at Data. May be nil itself.
 	Everywhere func(error)
 }
 
@@ -56,13 +59,15 @@ type Sending struct {
 	withdrawn  bool   // it was, and was given up then
 }
 
-// Fill says that the bytes [0, n) of Data are there now. They must not change any more until Sent was told.
+// Fill says that the bytes [0, n) of Data are there now. They must not change any more until Sent
+// was told.
 func (s *Sending) Fill(n int64) {
 	s.group.do(func(r *relay.Relay, out *relay.Effects) { r.Fill(s.number, n, out) })
 }
 
-// Abort gives the message up at every member; some may have it whole by then, or all of them. Sent and Everywhere, if they were not told
-// yet, are told the reason. What is sent later the members hear of later.
+// Abort gives the message up at every member; some may have it whole by then, or all of them. Sent
+// and Everywhere, if they were not told yet, are told the reason. What is sent later the members
+// hear of later.
 func (s *Sending) Abort(reason error) {
 	if reason == nil {
 		reason = relay.ErrAborted

@@ -88,8 +88,8 @@ func Listen(addr string, self order.NodeID, tlsConfig *tls.Config) (*Node, error
 // Peer is this node as the others know it.
 func (n *Node) Peer() Peer { return n.cfg.Self }
 
-// Close discards the groups that are open, ends all connections, and waits until no goroutine is left. What was said to others, an
-// answer to a Close among it, is sent before that.
+// Close discards the groups that are open, ends all connections, and waits until no goroutine is
+// left. What was said to others, an answer to a Close among it, is sent before that.
 func (n *Node) Close() error {
 	n.mu.Lock()
 	n.closed = true
@@ -183,7 +183,8 @@ func (n *Node) missing(g *Group) string {
 	return text
 }
 
-// leave takes a group out of the node: from now on another one may have its name. What still comes for it is dropped.
+// leave takes a group out of the node: from now on another one may have its name. What still comes
+// for it is dropped.
 func (n *Node) leave(g *Group) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -202,9 +203,10 @@ func (n *Node) leave(g *Group) {
 	}
 }
 
-// attach takes the news that the peer of a link has a group open. What finds no group here waits for it to be opened. There are three of
-// them: the dialer's, the acceptor's answer, and the dialer's confirmation. Only that tells the acceptor that its peer did not
-// leave meanwhile: an attach that is withdrawn while it is answered must not look like a member that left.
+// attach takes the news that the peer of a link has a group open. What finds no group here waits
+// for it to be opened. There are three of them: the dialer's, the acceptor's answer, and the
+// dialer's confirmation. Only that tells the acceptor that its peer did not leave meanwhile: an
+// attach that is withdrawn while it is answered must not look like a member that left.
 func (n *Node) attach(l *link, c *relay.Control) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -237,8 +239,8 @@ func (n *Node) attach(l *link, c *relay.Control) error {
 	return nil
 }
 
-// attachOther takes the news that the peer of a link has a group open whose name and key are those of
-// one here, of which the peer is no member. It may be told of a later one that has the name. The
+// attachOther takes the news that the peer of a link has a group open whose name and key are those
+// of one here, of which the peer is no member. It may be told of a later one that has the name. The
 // other groups of the link go on.
 func (n *Node) attachOther(l *link, c *relay.Control, g *Group) error {
 	if l.dialed || c.Index != 0 {

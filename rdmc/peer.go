@@ -28,21 +28,24 @@ func (p *Peer) is(l *link) bool {
 	return p.ID == l.peer && (p.PublicKey.IsZero() || p.PublicKey == l.key) && (p.Certificate.IsZero() || !l.secure || p.Certificate == l.certificate)
 }
 
-// NodeConfig describes a node. Self and Port are needed. Host and Shm of Self are found out if they are empty.
+// NodeConfig describes a node. Self and Port are needed. Host and Shm of Self are found out if they
+// are empty.
 type NodeConfig struct {
 	Self Peer // its Addr may be empty: it is the port's then
-	// Port is where connections of kind port.KindBlocks arrive; the node handles that kind until it is closed. The port remains
-	// the caller's.
+	// Port is where connections of kind port.KindBlocks arrive; the node handles that kind until it
+	// is closed. The port remains the caller's.
 	Port *port.Port
 	// TLS is what connections are dialed with, the same as the port's; nil is plain TCP.
 	TLS *tls.Config
-	// Identity is the key pair of this process, if it has one for other purposes; nil: the node makes one.
+	// Identity is the key pair of this process, if it has one for other purposes; nil: the node
+	// makes one.
 	Identity *trust.Identity
 	// FailAfter is how long a peer may be silent while a transfer is under way; default 5 s.
 	FailAfter time.Duration
 	// NotShared keeps memory from other processes of the host: messages go in blocks even there.
 	NotShared bool
-	// Background has the threads that move blocks give way to others that want the processor (Linux).
+	// Background has the threads that move blocks give way to others that want the processor
+	// (Linux).
 	Background bool
 }
 

@@ -233,8 +233,8 @@ func TestMemoryThatAKilledReceiverLookedAtIsNotUsedAgain(t *testing.T) {
 	}
 }
 
-// BenchmarkSameHost is one message to three other processes of this host, and what a copy of it costs three processes at a time. Fresh memory
-// is mapped by its receivers for the first time.
+// BenchmarkSameHost is one message to three other processes of this host, and what a copy of it
+// costs three processes at a time. Fresh memory is mapped by its receivers for the first time.
 func BenchmarkSameHost(b *testing.B) {
 	sharesMemory(b)
 	for _, how := range []string{"memcpy", "copy", "copy-fresh", "view", "view-fresh", "blocks"} {

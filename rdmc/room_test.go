@@ -8,7 +8,8 @@ import (
 	"github.com/squall-go/squall/rdmc/internal/relay"
 )
 
-// Announcing costs nothing, so a message that no machine has memory for must not cost a receiver its life.
+// Announcing costs nothing, so a message that no machine has memory for must not cost a receiver
+// its life.
 func TestAMessageThatAReceiverHasNoMemoryForFailsTheGroupEverywhere(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("elsewhere nobody says how much memory is free")

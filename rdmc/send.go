@@ -37,11 +37,11 @@ func (s *Sending) begin() (err error) {
 	return public(err)
 }
 
-// Send sends a message, and returns when data may be used again. If ctx ends before that, the message
-// is given up at every member.
+// Send sends a message, and returns when data may be used again. If ctx ends before that, the
+// message is given up at every member.
 //
-// If data is memory of Alloc and a receiver still looks at it when ctx ends, the error wraps ErrInView
-// too: the memory must not be written any more, only released.
+// If data is memory of Alloc and a receiver still looks at it when ctx ends, the error wraps
+// ErrInView too: the memory must not be written any more, only released.
 func (g *Group) Send(ctx context.Context, data []byte) error {
 	sent, everywhere := make(chan error, 1), make(chan error, 1)
 	s, err := g.Start(Outgoing{
@@ -53,7 +53,8 @@ func (g *Group) Send(ctx context.Context, data []byte) error {
 	return s.await(ctx, sent, everywhere)
 }
 
-// await waits until sent tells that the data may be used again. When ctx ends, it gives the message up.
+// await waits until sent tells that the data may be used again. When ctx ends, it gives the message
+// up.
 func (s *Sending) await(ctx context.Context, sent, everywhere <-chan error) error {
 	select {
 	case err := <-sent:
@@ -91,7 +92,8 @@ func (s *Sending) wasWithdrawn() bool {
 const (
 	// fillBytes is how much SendFrom reads at a time.
 	fillBytes = 256 << 10
-	// aheadBytes is how much SendFrom reads ahead of what the schedule needs, if it keeps a window only.
+	// aheadBytes is how much SendFrom reads ahead of what the schedule needs, if it keeps a window
+	// only.
 	aheadBytes = 8 << 20
 )
 
@@ -201,8 +203,8 @@ func (s *Sending) fill(ctx context.Context, r io.Reader) error {
 	return nil
 }
 
-// room is where to read on from byte n; nil: ctx ended, or the message was given up. It waits until the
-// window has room.
+// room is where to read on from byte n; nil: ctx ended, or the message was given up. It waits until
+// the window has room.
 func (s *Sending) room(ctx context.Context, n int64) []byte {
 	g := s.group
 	g.mu.Lock()

@@ -86,7 +86,8 @@ func TestAScheduleThatSendsBlocksAgainKeepsTheWholeMessage(t *testing.T) {
 	}
 }
 
-// A message that ends while its reader waits for the window to have room ends the reader's wait, too.
+// A message that ends while its reader waits for the window to have room ends the reader's wait,
+// too.
 func TestAWindowWithoutRoomIsLeftWhenTheMessageIsGivenUp(t *testing.T) {
 	w := newWorld(t, 2, 0)
 	w.blind()

@@ -11,8 +11,8 @@ import (
 	"github.com/squall-go/squall/rdmc/internal/shared"
 )
 
-// Memory is memory to send from, see Node.Alloc. Its life: allocated → released by its user, and not
-// held for a message → idle → allocated again.
+// Memory is memory to send from, see Node.Alloc. Its life: allocated → released by its user, and
+// not held for a message → idle → allocated again.
 type Memory struct{ m *shared.Memory }
 
 // Bytes is the memory. What is in it at first is anything.
@@ -25,12 +25,14 @@ func (m *Memory) Shared() bool { return m.m.Shared() }
 // again only when they are not.
 func (m *Memory) Release() { m.m.Release() }
 
-// ErrInView is what Sent is told, at the end of a group, of a message that a receiver still looks at.
+// ErrInView is what Sent is told, at the end of a group, of a message that a receiver still looks
+// at.
 var ErrInView = relay.ErrInView
 
-// Alloc gives memory for messages. Where all members of a group are processes of one host, what lies in it is not sent, but read, or
-// looked at, where it is; elsewhere it is as good as any other memory. What is in it at first is anything. A message may take any part of it, and
-// several messages may lie in it.
+// Alloc gives memory for messages. Where all members of a group are processes of one host, what
+// lies in it is not sent, but read, or looked at, where it is; elsewhere it is as good as any other
+// memory. What is in it at first is anything. A message may take any part of it, and several
+// messages may lie in it.
 //
 // Release gives it back, once. That may be before its messages are everywhere: it is used again
 // only when no member needs it any more. Making fresh memory takes longer than copying it, so
@@ -46,7 +48,8 @@ func (n *Node) Alloc(size int) (*Memory, error) {
 	return &Memory{m}, nil
 }
 
-// allocFor gives memory for a message of this group: only if the members that have attached see it is it worth its making.
+// allocFor gives memory for a message of this group: only if the members that have attached see it
+// is it worth its making.
 func (g *Group) allocFor(size int) (*Memory, error) {
 	if g.isSeen() {
 		return g.node.Alloc(size)
@@ -66,7 +69,8 @@ func (g *Group) isSeen() bool {
 	return len(g.members) > 1
 }
 
-// viewing is what the application looks at, and has not released. It is guarded by the group's lock.
+// viewing is what the application looks at, and has not released. It is guarded by the group's
+// lock.
 type viewing struct {
 	group    *Group
 	index    uint64
@@ -75,8 +79,8 @@ type viewing struct {
 	released bool
 }
 
-// Release says that Data is not looked at any more, if it is a view; otherwise it does nothing. It may be called once or several times, in
-// Completed or later, also when the group is over.
+// Release says that Data is not looked at any more, if it is a view; otherwise it does nothing. It
+// may be called once or several times, in Completed or later, also when the group is over.
 func (m *Message) Release() {
 	if m.viewing != nil {
 		m.viewing.release()
@@ -200,7 +204,8 @@ func (g *Group) look(owner string, f *relay.Fetch) (*shared.View, error) {
 	return v, err
 }
 
-// start begins to send, with a claim on the memory that the data lies in, if others can see that. The group's lock is held.
+// start begins to send, with a claim on the memory that the data lies in, if others can see that.
+// The group's lock is held.
 func (s *Sending) start(r *relay.Relay, out *relay.Effects) (err error) {
 	o := &s.out
 	if s.claimed {

@@ -7,7 +7,8 @@ import (
 	"github.com/squall-go/squall/order"
 )
 
-// BenchmarkRing is a batch of messages through a ring: claimed and committed, published, taken and released.
+// BenchmarkRing is a batch of messages through a ring: claimed and committed, published, taken and
+// released.
 func BenchmarkRing(b *testing.B) {
 	s, r := newRing(64, 1<<14)
 	i := order.Index(0)

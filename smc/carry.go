@@ -6,10 +6,11 @@ import (
 	"github.com/squall-go/squall/order"
 )
 
-// Carry takes over what old, the ring of the view that ended, still has when everything below the index delivered was
-// delivered there: claims that were published beyond it, committed, aborted, or are still open. They keep their order and their
-// numbers (S6), and whatever was published there is unpublished here. This ring is new, and of the same size or larger. Nothing may be
-// claimed, published or released in old afterwards. Loop, with the application's lock.
+// Carry takes over what old, the ring of the view that ended, still has when everything below the
+// index delivered was delivered there: claims that were published beyond it, committed, aborted, or
+// are still open. They keep their order and their numbers (S6), and whatever was published there is
+// unpublished here. This ring is new, and of the same size or larger. Nothing may be claimed,
+// published or released in old afterwards. Loop, with the application's lock.
 //
 // There is room for all of them (S7). Those that are not released in old are at most a window (S1),
 // and the ones that move are among them. Their bytes do not overlap there (S2), so they are a ring
@@ -73,7 +74,8 @@ func (s *Sender) adopt(old *Sender, n uint64) {
 	}
 }
 
-// move marks a claim that is open as moved, unless the application finishes it at this very moment (S5). It returns what the claim is now.
+// move marks a claim that is open as moved, unless the application finishes it at this very moment
+// (S5). It returns what the claim is now.
 func (sl *slot) move(n uint64) (phase uint64) {
 	for {
 		state := sl.state.Load()
@@ -89,8 +91,8 @@ func (sl *slot) move(n uint64) (phase uint64) {
 	}
 }
 
-// CommitMoved commits a claim that this ring took over while it was open: its bytes are copied from where they were filled. It fails
-// with ErrMoved if this ring was taken over itself. Application.
+// CommitMoved commits a claim that this ring took over while it was open: its bytes are copied from
+// where they were filled. It fails with ErrMoved if this ring was taken over itself. Application.
 func (s *Sender) CommitMoved(c Claim) error { return s.closeMoved(c, committed) }
 
 // AbortMoved aborts a claim that this ring took over while it was open. Application.
@@ -115,8 +117,8 @@ func (s *Sender) closeMoved(c Claim, phase uint64) error {
 	return nil
 }
 
-// Foreign is the number of open claims in this ring that were made in an older one: the application may be writing to that one's
-// memory. Application.
+// Foreign is the number of open claims in this ring that were made in an older one: the application
+// may be writing to that one's memory. Application.
 func (s *Sender) Foreign() int { return s.foreign }
 
 // DetachedRing is memory for a ring of this size that no row has, to keep what cannot be sent now.
@@ -124,8 +126,9 @@ func (s *Sender) DetachedRing() (descriptors, bytes []byte) {
 	return words(int(s.window) * DescriptorBytes), words(int(s.ring))
 }
 
-// Published is the index under which the claim of a number was published, or false if it is not published yet. NoIndex stands for an
-// aborted claim. It must be asked before the claim's room was released and used again. Loop.
+// Published is the index under which the claim of a number was published, or false if it is not
+// published yet. NoIndex stands for an aborted claim. It must be asked before the claim's room was
+// released and used again. Loop.
 func (s *Sender) Published(number uint64) (order.Index, bool) {
 	if number > s.published {
 		return 0, false

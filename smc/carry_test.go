@@ -159,7 +159,8 @@ func TestAShelfKeepsWhatCannotBeSent(t *testing.T) {
 	}
 }
 
-// Goroutines fill and finish claims while the ring moves again and again: what was committed comes out once, in the order of the claims.
+// Goroutines fill and finish claims while the ring moves again and again: what was committed comes
+// out once, in the order of the claims.
 func TestRingsMoveUnderGoroutinesThatFillThem(t *testing.T) {
 	const workers, each = 4, 300
 	var lock sync.Mutex // the application's

@@ -10,21 +10,24 @@ import (
 // ErrClaimDone says that a claim was committed or aborted before.
 var ErrClaimDone = errors.New("claim is committed or aborted already")
 
-// ErrMoved says that a claim's ring is not in use any more: another one took it over, and finishes it (CommitMoved, AbortMoved).
+// ErrMoved says that a claim's ring is not in use any more: another one took it over, and finishes
+// it (CommitMoved, AbortMoved).
 var ErrMoved = errors.New("claim moved to another ring")
 
-// Claim is room for one message. Its bytes are the claimer's until it commits or aborts. The zero value is no claim. It is four words
-// and does not name its ring, because the compiler keeps no more than that in registers.
+// Claim is room for one message. Its bytes are the claimer's until it commits or aborts. The zero
+// value is no claim. It is four words and does not name its ring, because the compiler keeps no
+// more than that in registers.
 type Claim struct {
 	number uint64 // from 1
 	Bytes  []byte
 }
 
-// Number tells the claims of one application apart, whatever rings they are in: they are counted from 1, in the order in which they
-// were made.
+// Number tells the claims of one application apart, whatever rings they are in: they are counted
+// from 1, in the order in which they were made.
 func (c Claim) Number() uint64 { return c.number }
 
-// Commit hands a filled claim to the loop. It fails with ErrMoved if the claim was made in another ring. Any goroutine.
+// Commit hands a filled claim to the loop. It fails with ErrMoved if the claim was made in another
+// ring. Any goroutine.
 func (s *Sender) Commit(c Claim) error { return s.close(c.number, committed) }
 
 // Abort gives a claim back; its room is free when the claims before it are. Any goroutine.

@@ -1,13 +1,15 @@
-// Package smc is the small-message ring: how one sender's messages lie in its row, and how the others find them.
+// Package smc is the small-message ring: how one sender's messages lie in its row, and how the
+// others find them.
 //
-// A sender has a ring of descriptors and a ring of bytes. A message takes one descriptor and its length in bytes, rounded
-// up to 8, in one piece; a null takes nothing.
+// A sender has a ring of descriptors and a ring of bytes. A message takes one descriptor and its
+// length in bytes, rounded up to 8, in one piece; a null takes nothing.
 //
 //	descriptor, 16 bytes:   ┌──────────── stamp, u64 ───────────┐┌── offset, u32 ──┐┌─ length, u32 ─┐
 //	                         the message's index + 1              place in the byte ring, + 1 if it is large
 //
-// Of a large message the ring has a record only, which tells receivers which one it is: its body goes another way. It takes its place in
-// the ring when every member has the body. So what is published is whole at everybody, and no large message holds up others.
+// Of a large message the ring has a record only, which tells receivers which one it is: its body
+// goes another way. It takes its place in the ring when every member has the body. So what is
+// published is whole at everybody, and no large message holds up others.
 //
 // Life of a message, as a chain of counters of its sender:
 //
@@ -15,18 +17,22 @@
 //	          stamped                         counted in descriptors: published without the aborted ones
 //	          sent                            counted in indexes: stamped plus nulls (package multicast owns it)
 //
-// An application goroutine claims room, fills it in place and commits or aborts. The loop publishes the committed prefix:
-// it stamps each descriptor with the next index, has descriptors and bytes pushed, and then the guard sent. When every
-// member delivered an index, the loop releases its room.
+// An application goroutine claims room, fills it in place and commits or aborts. The loop publishes
+// the committed prefix: it stamps each descriptor with the next index, has descriptors and bytes
+// pushed, and then the guard sent. When every member delivered an index, the loop releases its
+// room.
 //
-// A receiver that finds sent advanced looks at the next descriptor when it delivers: a stamp equal to the index at hand
-// plus one is that message; any other stamp is of a later index, or an older one of the ring's last round, and the index
-// at hand is a null. Stale descriptors always carry an older index, so nothing has to be cleared.
+// A receiver that finds sent advanced looks at the next descriptor when it delivers: a stamp equal
+// to the index at hand plus one is that message; any other stamp is of a later index, or an older
+// one of the ring's last round, and the index at hand is a null. Stale descriptors always carry an
+// older index, so nothing has to be cleared.
 //
-// When a view ends, so do its rings. The ring of the next view takes over what was not delivered (Sender.Carry): messages that were
-// published or committed are copied, and are unpublished there. Of an open claim only the number and the room move; the application goes
-// on filling it where it is, hears from Commit that it moved, and has it copied then (Sender.CommitMoved). Until it does, that
-// memory must stay (Sender.Foreign). A ring on plain memory keeps what a member cannot send for now.
+// When a view ends, so do its rings. The ring of the next view takes over what was not delivered
+// (Sender.Carry): messages that were published or committed are copied, and are unpublished there.
+// Of an open claim only the number and the room move; the application goes on filling it where it
+// is, hears from Commit that it moved, and has it copied then (Sender.CommitMoved). Until it does,
+// that memory must stay (Sender.Foreign). A ring on plain memory keeps what a member cannot send
+// for now.
 //
 //	       released          published        claimed                          ring of view 1
 //	──────────┴─ 7 ── 8 ── 9 ───┴─ 10 ── 11 ─────┴──

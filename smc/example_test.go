@@ -7,8 +7,8 @@ import (
 	"github.com/squall-go/squall/smc"
 )
 
-// A sender fills room in its ring, and a receiver finds the messages there. Here both look at the same
-// memory; in a group, the receiver has a copy of it that the sender's pushes keep up to date.
+// A sender fills room in its ring, and a receiver finds the messages there. Here both look at the
+// same memory; in a group, the receiver has a copy of it that the sender's pushes keep up to date.
 func Example() {
 	descriptors, bytes := make([]byte, 8*smc.DescriptorBytes), make([]byte, 4096)
 	sender, receiver := smc.NewSender(descriptors, bytes), smc.NewReceiver(descriptors, bytes)

@@ -11,8 +11,9 @@ import (
 	"github.com/squall-go/squall/order"
 )
 
-// The ring against a dumb model: a slice of messages and a map of bytes. One program is a string of bytes, so that the
-// fuzzer and the random test run the same thing: two bytes choose the sizes, then two bytes are one operation.
+// The ring against a dumb model: a slice of messages and a map of bytes. One program is a string of
+// bytes, so that the fuzzer and the random test run the same thing: two bytes choose the sizes,
+// then two bytes are one operation.
 
 // fate is what became of a claim.
 type fate int
@@ -35,7 +36,8 @@ type message struct {
 	released bool
 }
 
-// model is a sender, a receiver on a replica that gets what is pushed and nothing else, and what both should do.
+// model is a sender, a receiver on a replica that gets what is pushed and nothing else, and what
+// both should do.
 type model struct {
 	t       testing.TB
 	trace   []string
@@ -137,7 +139,8 @@ func (m *model) step(op byte, arg int) {
 	}
 }
 
-// carry ends the ring at some index that was published, and goes on in another, which is larger now and then.
+// carry ends the ring at some index that was published, and goes on in another, which is larger now
+// and then.
 func (m *model) carry(arg int) {
 	delivered := m.everywhere + order.Index(arg)%(m.sent-m.everywhere+1)
 	for m.taken < delivered {
@@ -164,7 +167,8 @@ func (m *model) carry(arg int) {
 	}
 }
 
-// replace is what becomes of a claim that moves: it lies behind the one before, and was never published.
+// replace is what becomes of a claim that moves: it lies behind the one before, and was never
+// published.
 func (m *model) replace(number int, msg *message) {
 	size := msg.size()
 	if msg.state == isAborted {
@@ -219,7 +223,8 @@ func (m *model) claim(n int) {
 	}
 }
 
-// close commits or aborts some claim that was ever made; one that is done already must be refused (S5).
+// close commits or aborts some claim that was ever made; one that is done already must be refused
+// (S5).
 func (m *model) close(which int, state fate) {
 	if len(m.messages) == 0 {
 		return
@@ -396,7 +401,8 @@ func (m *model) checkIndex(number int, msg *message) {
 	}
 }
 
-// finish commits, publishes, takes and releases everything: then all room is free, and the largest message fits.
+// finish commits, publishes, takes and releases everything: then all room is free, and the largest
+// message fits.
 func (m *model) finish() {
 	for m.released < len(m.messages) {
 		m.closeOldest(isCommitted)

@@ -36,7 +36,8 @@ func TestAClaimThatIsFinishedWhileItMovesIsFinished(t *testing.T) {
 	}
 }
 
-// S5: a claim that moves at the very moment at which it is finished is finished in the next ring, and nowhere else.
+// S5: a claim that moves at the very moment at which it is finished is finished in the next ring,
+// and nowhere else.
 func TestAClaimThatMovesWhileItIsFinishedIsFinishedThere(t *testing.T) {
 	old, _ := newRing(4, 64)
 	c := claimOf(t, old, "now")

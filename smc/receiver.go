@@ -37,7 +37,8 @@ const (
 	Large      // the record of a large one
 )
 
-// Take returns the message of an index, and what it is. Indexes are taken in order, and lie below a sent that was loaded before.
+// Take returns the message of an index, and what it is. Indexes are taken in order, and lie below a
+// sent that was loaded before.
 func (r *Receiver) Take(i order.Index) (data []byte, kind Kind, err error) {
 	d := descriptorAt(r.descriptors, r.taken&(r.window-1)*DescriptorBytes)
 	if atomic.LoadUint64(&d.stamp) != uint64(i)+1 {
@@ -54,10 +55,12 @@ func (r *Receiver) Take(i order.Index) (data []byte, kind Kind, err error) {
 	return r.bytes[offset:end:end], kind, nil
 }
 
-// Untake gives back what was taken last: it is no message after all, and nothing behind it may be taken.
+// Untake gives back what was taken last: it is no message after all, and nothing behind it may be
+// taken.
 func (r *Receiver) Untake() { r.taken-- }
 
-// Next is the index of the first message from i on, or NoIndex if none is published: all indexes before it are nulls.
+// Next is the index of the first message from i on, or NoIndex if none is published: all indexes
+// before it are nulls.
 func (r *Receiver) Next(i order.Index) order.Index {
 	d := descriptorAt(r.descriptors, r.taken&(r.window-1)*DescriptorBytes)
 	if stamp := atomic.LoadUint64(&d.stamp); stamp > uint64(i) {
@@ -66,8 +69,8 @@ func (r *Receiver) Next(i order.Index) order.Index {
 	return NoIndex
 }
 
-// TakenFrom is how many of the messages that were taken have an index of from or more. Indexes below end were taken. No descriptor of
-// such a message may have been stamped anew.
+// TakenFrom is how many of the messages that were taken have an index of from or more. Indexes
+// below end were taken. No descriptor of such a message may have been stamped anew.
 func (r *Receiver) TakenFrom(from, end order.Index) (n uint64) {
 	for n < min(r.taken, r.window) && r.within(r.taken-1-n, from, end) {
 		n++
@@ -75,8 +78,8 @@ func (r *Receiver) TakenFrom(from, end order.Index) (n uint64) {
 	return n
 }
 
-// Waiting is how many messages with an index from next, the first that was not taken, to below end there are. All of these indexes were
-// published.
+// Waiting is how many messages with an index from next, the first that was not taken, to below end
+// there are. All of these indexes were published.
 func (r *Receiver) Waiting(next, end order.Index) (n uint64) {
 	for n < r.window && r.within(r.taken+n, next, end) {
 		n++
@@ -84,8 +87,8 @@ func (r *Receiver) Waiting(next, end order.Index) (n uint64) {
 	return n
 }
 
-// within reports whether a descriptor is stamped with an index of [from, end). One that is of a later lap is not: no index of that
-// lap was taken.
+// within reports whether a descriptor is stamped with an index of [from, end). One that is of a
+// later lap is not: no index of that lap was taken.
 func (r *Receiver) within(number uint64, from, end order.Index) bool {
 	stamp := order.Index(atomic.LoadUint64(&descriptorAt(r.descriptors, number&(r.window-1)*DescriptorBytes).stamp))
 	return stamp > from && stamp <= end

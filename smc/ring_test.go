@@ -254,7 +254,8 @@ func TestAMessageLiesInOnePieceWhateverThePosition(t *testing.T) {
 	}
 }
 
-// S4: the receiver is given every extreme of a descriptor; it answers with an error or with bytes of the ring.
+// S4: the receiver is given every extreme of a descriptor; it answers with an error or with bytes
+// of the ring.
 func TestWhateverADescriptorSaysWhatIsTakenLiesInTheRing(t *testing.T) {
 	const ring = 64
 	extremes := []uint32{0, 1, 7, 8, ring - 1, ring, ring + 1, ring / 2, 1 << 31, 1<<31 - 1, math.MaxUint32 - ring, math.MaxUint32}
@@ -323,7 +324,8 @@ func TestTheNextMessageIsFoundFromEveryIndexBeforeIt(t *testing.T) {
 	}
 }
 
-// What Roomy says, Claim does: otherwise a waiting sender would be woken again and again for nothing.
+// What Roomy says, Claim does: otherwise a waiting sender would be woken again and again for
+// nothing.
 func TestWhatIsRoomyCanBeClaimed(t *testing.T) {
 	const window, ring = 4, 64
 	for start := 0; start < ring; start += 8 {

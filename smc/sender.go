@@ -17,7 +17,8 @@ const DescriptorBytes = 16
 // align is the unit in which the byte ring is handed out, so that messages start on a word.
 const align = 8
 
-// MaxMessage is the largest message a ring takes. With half of the ring, there is room for it in one piece whatever the position.
+// MaxMessage is the largest message a ring takes. With half of the ring, there is room for it in
+// one piece whatever the position.
 func MaxMessage(ringBytes int) int { return ringBytes / 2 }
 
 // descriptor is a message's place, as it lies in the row. place is offset | length<<32.
@@ -25,8 +26,8 @@ type descriptor struct {
 	stamp, place uint64
 }
 
-// slot is what the sender alone knows of a claim. state is (claim+1)<<2 | phase of the last claim that was finished in it:
-// an open claim is one whose number it does not show yet.
+// slot is what the sender alone knows of a claim. state is (claim+1)<<2 | phase of the last claim
+// that was finished in it: an open claim is one whose number it does not show yet.
 type slot struct {
 	state  atomic.Uint64
 	end    uint64      // position after its bytes
@@ -50,7 +51,8 @@ const (
 // finished reports whether a state is the end of a claim.
 func finished(state, claim uint64) bool { return state>>2 == claim+1 }
 
-// awaits reports whether a claim that was published is a message that is not delivered when everything below an index is.
+// awaits reports whether a claim that was published is a message that is not delivered when
+// everything below an index is.
 func (sl *slot) awaits(delivered order.Index) bool {
 	return sl.state.Load()&phases == committed && sl.index >= delivered
 }
@@ -86,7 +88,8 @@ type Sender struct {
 	freedBytes atomic.Uint64 // W: loop. R: application. Position up to which the byte ring may be used again. Only grows.
 }
 
-// NewSender lays a ring on two areas of the own row, or on a shelf, whose sizes are window × DescriptorBytes and a power of two.
+// NewSender lays a ring on two areas of the own row, or on a shelf, whose sizes are window ×
+// DescriptorBytes and a power of two.
 func NewSender(descriptors, bytes []byte) *Sender {
 	window := len(descriptors) / DescriptorBytes
 	return &Sender{
@@ -95,14 +98,16 @@ func NewSender(descriptors, bytes []byte) *Sender {
 	}
 }
 
-// TimeBytes is what the time of a message takes behind its bytes, in a ring that is Timed. Claims have room for it.
+// TimeBytes is what the time of a message takes behind its bytes, in a ring that is Timed. Claims
+// have room for it.
 const TimeBytes = 8
 
-// Timed has the loop write a clock's reading into the last TimeBytes of each message when it is published. One reading serves all that are
-// published at once.
+// Timed has the loop write a clock's reading into the last TimeBytes of each message when it is
+// published. One reading serves all that are published at once.
 func (s *Sender) Timed(clock func() order.Time) { s.clock = clock }
 
-// Claim takes room for a message of n bytes, or reports that there is none now. n is at most MaxMessage. Application.
+// Claim takes room for a message of n bytes, or reports that there is none now. n is at most
+// MaxMessage. Application.
 func (s *Sender) Claim(n int) (Claim, bool) {
 	offset, end := s.place(n)
 	if !s.fits(end) {
@@ -128,14 +133,16 @@ func (s *Sender) ClaimLarge(n int) (Claim, bool) {
 	return c, ok
 }
 
-// Arrived says that every member of this ring's view has the body of a large message that was carried over. Loop.
+// Arrived says that every member of this ring's view has the body of a large message that was
+// carried over. Loop.
 func (s *Sender) Arrived(number uint64) {
 	if sl := &s.slots[(number-1)&(s.window-1)]; finished(sl.state.Load(), number-1) {
 		sl.held = false
 	}
 }
 
-// Released reports whether a claim's room is free: every member delivered the message, if it was one. Any goroutine.
+// Released reports whether a claim's room is free: every member delivered the message, if it was
+// one. Any goroutine.
 func (s *Sender) Released(number uint64) bool { return number <= s.freed.Load() }
 
 // place is where the next claim of n bytes would lie in the ring, and the position behind it.
@@ -148,8 +155,8 @@ func (s *Sender) place(n int) (offset, end uint64) {
 	return offset, start + size
 }
 
-// fits reports whether one more claim that ends at a position has room. It looks at the loop's counters only when those
-// seen last do not suffice.
+// fits reports whether one more claim that ends at a position has room. It looks at the loop's
+// counters only when those seen last do not suffice.
 func (s *Sender) fits(end uint64) bool {
 	if s.claimed-s.seenFreed < s.window && end-s.seenBytes <= s.ring {
 		return true
@@ -158,8 +165,9 @@ func (s *Sender) fits(end uint64) bool {
 	return s.claimed-s.seenFreed < s.window && end-s.seenBytes <= s.ring
 }
 
-// Publish stamps committed claims with indexes from first on, up to limit messages, and returns how many messages these
-// were, and how many bytes. Ranges tells what to push before sent may cover them. Loop.
+// Publish stamps committed claims with indexes from first on, up to limit messages, and returns how
+// many messages these were, and how many bytes. Ranges tells what to push before sent may cover
+// them. Loop.
 func (s *Sender) Publish(first order.Index, limit int) (count order.Index, bytes uint64) {
 	s.ranges = s.ranges[:0]
 	s.time = 0
@@ -231,18 +239,20 @@ func (s *Sender) stampTime(sl *slot) {
 	binary.LittleEndian.PutUint64(s.bytes[end-TimeBytes:end], uint64(s.time))
 }
 
-// ByteRanges are the parts of the byte ring that the last Publish covered: one, two at a wrap, more after aborts.
+// ByteRanges are the parts of the byte ring that the last Publish covered: one, two at a wrap, more
+// after aborts.
 func (s *Sender) ByteRanges() []fabric.Range { return s.ranges }
 
-// DescriptorRanges are the parts of the descriptor ring that the last count messages took: one, or two at a wrap.
+// DescriptorRanges are the parts of the descriptor ring that the last count messages took: one, or
+// two at a wrap.
 func (s *Sender) DescriptorRanges(count order.Index) (a, b fabric.Range) {
 	from, n := (s.stamped-uint64(count))&(s.window-1), uint64(count)
 	k := min(n, s.window-from)
 	return fabric.Range{Off: int(from * DescriptorBytes), N: int(k * DescriptorBytes)}, fabric.Range{Off: 0, N: int((n - k) * DescriptorBytes)}
 }
 
-// Release frees the room of all messages with an index below everywhere, which every member delivered, and reports
-// whether that was any. Loop.
+// Release frees the room of all messages with an index below everywhere, which every member
+// delivered, and reports whether that was any. Loop.
 func (s *Sender) Release(everywhere order.Index) bool {
 	if mutant.Enabled {
 		everywhere = mutant.Released(everywhere)
@@ -267,8 +277,9 @@ func (s *Sender) Release(everywhere order.Index) bool {
 // Active reports whether messages of this sender are under way. Loop.
 func (s *Sender) Active() bool { return s.released != s.published }
 
-// Roomy reports whether a claim of n bytes would succeed, and there is enough room to make waking a waiting sender worth it: a
-// quarter of both rings, unless nothing is on its way that would free more. Loop, with the application's lock.
+// Roomy reports whether a claim of n bytes would succeed, and there is enough room to make waking a
+// waiting sender worth it: a quarter of both rings, unless nothing is on its way that would free
+// more. Loop, with the application's lock.
 func (s *Sender) Roomy(n int) bool {
 	_, end := s.place(n)
 	freed := s.freedBytes.Load()

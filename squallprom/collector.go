@@ -9,9 +9,10 @@ import (
 	"github.com/squall-go/squall"
 )
 
-// NewCollector returns a collector for a group. It reads, when it is asked, what the group counts anyway.
-// One registry can hold the collectors of several groups, and of several members in one process: their
-// labels cluster and node differ. After the group has closed the collector keeps the last values.
+// NewCollector returns a collector for a group. It reads, when it is asked, what the group counts
+// anyway. One registry can hold the collectors of several groups, and of several members in one
+// process: their labels cluster and node differ. After the group has closed the collector keeps the
+// last values.
 func NewCollector(g *squall.Group) prometheus.Collector {
 	labels := prometheus.Labels{"cluster": g.View().Cluster, "node": strconv.FormatUint(uint64(g.ID()), 10)}
 	c := &collector{group: g}
@@ -135,9 +136,9 @@ func (c *collector) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// cumulative returns a histogram in the form of Prometheus: how many batches had at most each size. The
-// count is the sum of the buckets, because the loop may count a batch between two reads. The last bucket
-// has no bound.
+// cumulative returns a histogram in the form of Prometheus: how many batches had at most each size.
+// The count is the sum of the buckets, because the loop may count a batch between two reads. The
+// last bucket has no bound.
 func cumulative(h *squall.Histogram) (count uint64, sum float64, buckets map[float64]uint64) {
 	buckets = map[float64]uint64{}
 	for k, n := range h.Buckets {

@@ -13,8 +13,8 @@ import (
 	"github.com/squall-go/squall/trust"
 )
 
-// Three processes share a table of counters. Each counts in its own row and pushes that to the others,
-// and all of them see the same minimum over the rows: what everybody has done.
+// Three processes share a table of counters. Each counts in its own row and pushes that to the
+// others, and all of them see the same minimum over the rows: what everybody has done.
 //
 // Here the three are in one process; what each of them says to the others is a fabric.Peer.
 func Example() {
@@ -78,7 +78,8 @@ func start(id order.NodeID) *process {
 	return p
 }
 
-// open lays out the table. Its links come up in the background: shared memory on one host, TCP between hosts.
+// open lays out the table. Its links come up in the background: shared memory on one host, TCP
+// between hosts.
 func (p *process) open(self order.Rank, peers []fabric.Peer, layout *sst.Layout) {
 	scope := trust.Scope{Cluster: "counters", View: 1, Key: "a secret of the three"}
 	memory := must(p.node.Open(fabric.Spec{Scope: scope, Identity: p.identity, Self: self, Peers: peers, Parker: p.parker}))

@@ -44,7 +44,8 @@ func NewLayout(ranks int) *Layout {
 	return l
 }
 
-// Line declares a control line in a row and returns its offset. Words are named for Dump, at most eight.
+// Line declares a control line in a row and returns its offset. Words are named for Dump, at most
+// eight.
 func (l *Layout) Line(r order.Rank, name string, words ...string) (off int) {
 	row := &l.rows[r]
 	row.lines = append(row.lines, namedLine{name, words})

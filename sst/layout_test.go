@@ -61,8 +61,9 @@ func tables(t *testing.T, l *sst.Layout, ranks int) []*sst.Table {
 	return out
 }
 
-// D2 and D3: whatever is declared, lines are aligned and in the control part, areas behind it, nothing overlaps, rows are no
-// larger than what was declared in them, and everybody who declares the same computes the same.
+// D2 and D3: whatever is declared, lines are aligned and in the control part, areas behind it,
+// nothing overlaps, rows are no larger than what was declared in them, and everybody who declares
+// the same computes the same.
 func TestWhatIsDeclaredDoesNotOverlap(t *testing.T) {
 	for seed := range uint64(300) {
 		ranks := 1 + int(seed%5)

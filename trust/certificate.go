@@ -10,10 +10,12 @@ import (
 	"time"
 )
 
-// CertificateKey is the hash of a certificate's public key: a certificate that is renewed with the same key keeps it.
+// CertificateKey is the hash of a certificate's public key: a certificate that is renewed with the
+// same key keeps it.
 func CertificateKey(c *x509.Certificate) Digest { return sha256.Sum256(c.RawSubjectPublicKeyInfo) }
 
-// Shown is the hash of the key of the certificate that the peer of a connection showed. It is false for a connection without TLS.
+// Shown is the hash of the key of the certificate that the peer of a connection showed. It is false
+// for a connection without TLS.
 func Shown(conn net.Conn) (key Digest, secure bool) {
 	c, ok := conn.(interface{ ConnectionState() tls.ConnectionState })
 	if !ok {
@@ -25,8 +27,8 @@ func Shown(conn net.Conn) (key Digest, secure bool) {
 	return key, true
 }
 
-// CheckCertificate makes sure that the certificate of a connection with TLS has the key that its member's record names (T4). A
-// connection without TLS shows none.
+// CheckCertificate makes sure that the certificate of a connection with TLS has the key that its
+// member's record names (T4). A connection without TLS shows none.
 func CheckCertificate(conn net.Conn, want Digest) error {
 	shown, secure := Shown(conn)
 	if secure && (want.IsZero() || shown != want) {
@@ -38,15 +40,16 @@ func CheckCertificate(conn net.Conn, want Digest) error {
 // ErrCertificates says that a process would show one key as a client and another one as a server.
 var ErrCertificates = errors.New("the certificate for dialing and the one for listening have different keys: members are recognised by one key, so use one for both")
 
-// ErrNoClientCertificate says that a TLS configuration shows a certificate when it listens, and none when it dials.
+// ErrNoClientCertificate says that a TLS configuration shows a certificate when it listens, and
+// none when it dials.
 var ErrNoClientCertificate = errors.New("the TLS configuration shows no certificate when it dials: set Certificates or GetClientCertificate")
 
 // ownTime bounds the handshake of a configuration with itself.
 const ownTime = 10 * time.Second
 
-// OwnCertificate is the hash of the key of the certificate that a configuration shows to others; zero without TLS. It lets the
-// configuration shake hands with itself, so that its callbacks choose as they would for a peer that dials host; nothing is
-// verified.
+// OwnCertificate is the hash of the key of the certificate that a configuration shows to others;
+// zero without TLS. It lets the configuration shake hands with itself, so that its callbacks choose
+// as they would for a peer that dials host; nothing is verified.
 func OwnCertificate(c *tls.Config, host string) (Digest, error) {
 	if c == nil {
 		return Digest{}, nil
@@ -69,7 +72,8 @@ func OwnCertificate(c *tls.Config, host string) (Digest, error) {
 	here, there := net.Pipe()
 	defer here.Close()
 	defer there.Close()
-	// A pipe has no buffer: without an end, a side that fails and says so could wait for the other one for ever.
+	// A pipe has no buffer: without an end, a side that fails and says so could wait for the other
+	// one for ever.
 	end := time.Now().Add(ownTime)
 	here.SetDeadline(end)
 	there.SetDeadline(end)

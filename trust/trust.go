@@ -17,7 +17,8 @@ import (
 // ErrUnproven says that a process did not prove that it is the one that it says it is.
 var ErrUnproven = errors.New("it does not prove who it is")
 
-// Digest is 32 bytes with a text form of 43 characters, base64url without padding. The zero value means that there is none.
+// Digest is 32 bytes with a text form of 43 characters, base64url without padding. The zero value
+// means that there is none.
 type Digest [32]byte
 
 // PublicKey is the public half of an Identity.
@@ -53,8 +54,8 @@ func (d *Digest) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Identity is the key pair of a process. The private key never leaves the process's memory. Its methods may be called from any
-// goroutine.
+// Identity is the key pair of a process. The private key never leaves the process's memory. Its
+// methods may be called from any goroutine.
 type Identity struct {
 	private *ecdh.PrivateKey
 	public  PublicKey
@@ -117,7 +118,8 @@ func (p Party) Fingerprint() Digest {
 	return sha256.Sum256(fields([]byte("squall party 1"), p.bytes()))
 }
 
-// Scope is where a key is valid: in one view of one group, or, with less filled in, before there is a view.
+// Scope is where a key is valid: in one view of one group, or, with less filled in, before there is
+// a view.
 type Scope struct {
 	Group   string // the group's identity
 	Cluster string
@@ -217,7 +219,8 @@ func (k Key) Check(m MAC, s Side, values ...any) error {
 	return nil
 }
 
-// Tag names a view to its members without telling its key: callers are sorted by it before they are checked.
+// Tag names a view to its members without telling its key: callers are sorted by it before they are
+// checked.
 func (s Scope) Tag() string {
 	h := hmac.New(sha256.New, []byte(s.Key))
 	h.Write(fields([]byte("squall view 1"), []byte(s.Group), []byte(s.Cluster), word(s.View)))

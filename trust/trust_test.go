@@ -57,7 +57,8 @@ func TestT1OnlyThePairHasItsKey(t *testing.T) {
 		change(&elsewhere)
 		other(name, key(0, Rows, elsewhere, p[0], p[1]))
 	}
-	// Member 2 knows all of this, and puts its own record, or a copy of another one, in the place of member 1's.
+	// Member 2 knows all of this, and puts its own record, or a copy of another one, in the place
+	// of member 1's.
 	if _, err := ids[2].Key(Rows, s, p[1], p[0]); !errors.Is(err, ErrUnproven) {
 		t.Errorf("a process computes a key of others: %v", err)
 	}

@@ -28,8 +28,8 @@ type Config struct {
 	Self    order.Rank
 	Table   *sst.Table
 	Columns Columns
-	// Wedge stops every subgroup here for good and returns what is here: by subgroup and sender rank, nil where this member is not
-	// in it. It is called once.
+	// Wedge stops every subgroup here for good and returns what is here: by subgroup and sender
+	// rank, nil where this member is not in it. It is called once.
 	Wedge func() [][]order.Index
 	// Told returns, by sender rank of a subgroup, the least that a member has according to the
 	// words that it published: others have acted upon that. For this member it returns what the
@@ -111,7 +111,8 @@ func (c *Change) Report(r order.Rank, why error) {
 	}
 }
 
-// Leave asks that the next view be without this member. A change that is under way is finished first.
+// Leave asks that the next view be without this member. A change that is under way is finished
+// first.
 func (c *Change) Leave() { c.leave, c.asked = true, true }
 
 // Join replaces the list of processes that are ready to join; the leader admits them with the next
@@ -124,7 +125,8 @@ func (c *Change) Recorded(b Ballot) { c.recorded, c.asked = max(c.recorded, b), 
 // Leading reports whether this member made a proposal in this view.
 func (c *Change) Leading() bool { return c.nextAt != 0 }
 
-// Mute says in which declarations this member does not want to send from the next view on, a bit each.
+// Mute says in which declarations this member does not want to send from the next view on, a bit
+// each.
 func (c *Change) Mute(declarations uint64) { c.mute, c.asked = declarations, true }
 
 // Suspected returns the set of members that this one suspects.
@@ -179,7 +181,8 @@ func (c *Change) leaving() (set Ranks) {
 	return set
 }
 
-// Quorate reports whether the view could go on without a set of members, and without those that are suspected already.
+// Quorate reports whether the view could go on without a set of members, and without those that are
+// suspected already.
 func (c *Change) Quorate(without Ranks) bool {
 	return c.quorum(all(c.n) &^ c.Suspected() &^ without)
 }
@@ -191,7 +194,8 @@ func (c *Change) quorum(set Ranks) bool {
 	return Quorum(c.n, set)
 }
 
-// maxMoves bounds a step: a row that goes on changing must not keep this member from its other work.
+// maxMoves bounds a step: a row that goes on changing must not keep this member from its other
+// work.
 const maxMoves = 256
 
 // Step looks at what changed and goes as far as it can. It returns the work it did.
@@ -206,7 +210,8 @@ func (c *Change) Step() (work int) {
 	return work
 }
 
-// changed reports whether anything changed in any row, or was asked. It is one load per row while nothing did.
+// changed reports whether anything changed in any row, or was asked. It is one load per row while
+// nothing did.
 func (c *Change) changed() bool {
 	changed := c.asked
 	c.asked = false
@@ -218,7 +223,8 @@ func (c *Change) changed() bool {
 	return changed
 }
 
-// advance makes the first move that is possible, or reports false. Every move sets a register further, so moves end.
+// advance makes the first move that is possible, or reports false. Every move sets a register
+// further, so moves end.
 func (c *Change) advance() bool {
 	if c.done != nil { // through; those that are not may still need it as a witness
 		return c.applyReports() || c.publishHeldSuspicions() || c.adoptSuspicions() || c.follow() || c.echo()
@@ -247,8 +253,8 @@ func (c *Change) emit(e Event) {
 	}
 }
 
-// checkEvicted finds out whether some member suspects this one. Rows that are frozen count: a member
-// says whom it suspects before it ends the connection. A word with an impossible value is no
+// checkEvicted finds out whether some member suspects this one. Rows that are frozen count: a
+// member says whom it suspects before it ends the connection. A word with an impossible value is no
 // accusation but a violation, which adoptSuspicions reports.
 func (c *Change) checkEvicted() bool {
 	for r := range order.Rank(c.n) {
@@ -260,10 +266,10 @@ func (c *Change) checkEvicted() bool {
 	return false
 }
 
-// applyReports suspects all members that were reported since. A member that gave this one up before they
-// were connected suspects it, and could not say so in this member's replica of its row. That is
-// believed only when the members that did so leave no quorum: the word of fewer reaches this member
-// through the rows of the others, which take it up, unless it was said to no other member.
+// applyReports suspects all members that were reported since. A member that gave this one up before
+// they were connected suspects it, and could not say so in this member's replica of its row. That
+// is believed only when the members that did so leave no quorum: the word of fewer reaches this
+// member through the rows of the others, which take it up, unless it was said to no other member.
 func (c *Change) applyReports() bool {
 	var who Ranks
 	for r, why := range c.reports {
@@ -284,9 +290,9 @@ func (c *Change) applyReports() bool {
 	return who != 0 && c.suspects(who)
 }
 
-// adoptSuspicions suspects the members that another member suspects: those of one accuser at a time, in the
-// order of rank, and never those of an accuser that is suspected itself. Otherwise, two members
-// that suspect each other would both have to go.
+// adoptSuspicions suspects the members that another member suspects: those of one accuser at a
+// time, in the order of rank, and never those of an accuser that is suspected itself. Otherwise,
+// two members that suspect each other would both have to go.
 func (c *Change) adoptSuspicions() bool {
 	for r := range order.Rank(c.n) {
 		if r == c.cfg.Self || c.Suspected().Has(r) {
@@ -312,9 +318,10 @@ func (c *Change) adoptSuspicions() bool {
 	return false
 }
 
-// accusation is the set of members that a row names as failed, or what is wrong with it (V13). A member that suspects so many that the
-// rest is no quorum stops before it says so; only when it knows that the view is over does it say all (publishHeldSuspicions). So the word that tells
-// of that is loaded last.
+// accusation is the set of members that a row names as failed, or what is wrong with it (V13). A
+// member that suspects so many that the rest is no quorum stops before it says so; only when it
+// knows that the view is over does it say all (publishHeldSuspicions). So the word that tells of
+// that is loaded last.
 func (c *Change) accusation(r order.Rank) (said Ranks, err error) {
 	said = Ranks(sst.Load(c.lines[r], wordSuspected))
 	final, err := c.final(r)
@@ -351,9 +358,9 @@ func (c *Change) suspects(who Ranks) bool {
 	return true
 }
 
-// publishHeldSuspicions publishes, once this member goes on in the next view, the suspicions that it had to keep to
-// itself: that they are too many for this view does not matter any more, and the member that leads
-// in place of the suspects must not wait for this one in vain.
+// publishHeldSuspicions publishes, once this member goes on in the next view, the suspicions that
+// it had to keep to itself: that they are too many for this view does not matter any more, and the
+// member that leads in place of the suspects must not wait for this one in vain.
 func (c *Change) publishHeldSuspicions() bool {
 	who := c.lost
 	c.lost = 0
@@ -564,8 +571,8 @@ func (c *Change) chosen() bool {
 	return await == 0 && c.quorum(echoed)
 }
 
-// final returns the ballot of which a member knows that it is final, or what is wrong with that: the
-// row has to have its decision, or a later one. 0: it knows of none.
+// final returns the ballot of which a member knows that it is final, or what is wrong with that:
+// the row has to have its decision, or a later one. 0: it knows of none.
 func (c *Change) final(r order.Rank) (b Ballot, err error) {
 	b = Ballot(sst.Load(c.lines[r], wordInstalled))
 	decided := Ballot(sst.Load(c.lines[r], wordDecided)) // which was stored before

@@ -15,7 +15,8 @@ import (
 	"github.com/squall-go/squall/sst"
 )
 
-// court is a view whose members are steps of their Changes and nothing else: the subgroup's messages are vectors that were drawn.
+// court is a view whose members are steps of their Changes and nothing else: the subgroup's
+// messages are vectors that were drawn.
 type court struct {
 	t       *testing.T
 	random  *rand.Rand
@@ -293,7 +294,8 @@ func TestNobodyComesWhoseIDIsTakenOrWhoseRecordIsTooLarge(t *testing.T) {
 	}
 }
 
-// V7: whatever a leader's row says, a member acks nothing that does not follow from the view, and suspects who says it.
+// V7: whatever a leader's row says, a member acks nothing that does not follow from the view, and
+// suspects who says it.
 func TestWhatDoesNotFollowFromAViewIsRefused(t *testing.T) {
 	for name, wrong := range map[string]func(*proposal){
 		"a view too far":             func(p *proposal) { p.View.ID++ },
@@ -335,7 +337,8 @@ func TestWhatDoesNotFollowFromAViewIsRefused(t *testing.T) {
 	}
 }
 
-// A member that another one suspects stops, and one that would have to suspect too many stops before it accuses any.
+// A member that another one suspects stops, and one that would have to suspect too many stops
+// before it accuses any.
 func TestTheSuspectedHearOfIt(t *testing.T) {
 	c := newCourt(t, 2, 3)
 	c.changes[2].Report(0, errors.New("silent"))
@@ -354,8 +357,8 @@ func TestTheSuspectedHearOfIt(t *testing.T) {
 	}
 }
 
-// The leader and one more install a decision that a third one has echoed, and nobody hears of them again. The third one leads
-// next: what it decides must be what they installed.
+// The leader and one more install a decision that a third one has echoed, and nobody hears of them
+// again. The third one leads next: what it decides must be what they installed.
 func TestATakeoverAdoptsWhatSomebodyMayHaveInstalled(t *testing.T) {
 	if err := takeover(t); err != nil {
 		t.Error(err)
@@ -398,8 +401,9 @@ func takeover(t *testing.T) error {
 	return c.judge()
 }
 
-// A link that the peer gave up before it stood is the peer's suspicion, which this member takes for its own end and not for the peer's, once
-// the peers that did so leave no quorum. The word of fewer is not enough: a member that refuses each of the others would end all of them.
+// A link that the peer gave up before it stood is the peer's suspicion, which this member takes for
+// its own end and not for the peer's, once the peers that did so leave no quorum. The word of fewer
+// is not enough: a member that refuses each of the others would end all of them.
 func TestWhoWasGivenUpByTooManyIsEvicted(t *testing.T) {
 	c := newCourt(t, 2, 3)
 	ch := c.changes[2]

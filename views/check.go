@@ -11,7 +11,8 @@ import (
 	"github.com/squall-go/squall/sst"
 )
 
-// read takes a ballot's record out of a row. there is false while the record is not there as a whole.
+// read takes a ballot's record out of a row. there is false while the record is not there as a
+// whole.
 func (c *Change) read(r order.Rank, areas []sst.Area, b Ballot, v any) (there bool, err error) {
 	text, ok := recordText(c.area(r, areas), b)
 	if !ok {
@@ -95,7 +96,8 @@ func (c *Change) checkDecision(b Ballot, from order.Rank, d *Decision) error {
 	return nil
 }
 
-// checkTrim makes sure that this member could deliver what a decision says, and that it leaves only if it wants to.
+// checkTrim makes sure that this member could deliver what a decision says, and that it leaves only
+// if it wants to.
 func (c *Change) checkTrim(d *Decision) error {
 	self := only(c.cfg.Self)
 	if ranksOf(d.Left)&self != 0 && c.own[wordLeaving] == 0 {
@@ -131,9 +133,10 @@ func (c *Change) told(subgroup int, r order.Rank) []order.Index {
 	return c.cfg.Told(subgroup, r)
 }
 
-// takenBack finds out whose fault it is that a decision takes back what was stable here: each member told this one that it has all of that, so one
-// whose vectors say less has lied; if there is none, the leader has made the trims up. This member cannot follow the decision, and others may: so
-// it stops when it meets it again.
+// takenBack finds out whose fault it is that a decision takes back what was stable here: each
+// member told this one that it has all of that, so one whose vectors say less has lied; if there is
+// none, the leader has made the trims up. This member cannot follow the decision, and others may:
+// so it stops when it meets it again.
 func (c *Change) takenBack(l order.Rank, d *Decision, why error) {
 	if c.refuses(d) {
 		c.outvoted(why)
@@ -159,7 +162,8 @@ func (c *Change) outvoted(why error) {
 	c.err = fmt.Errorf("%w: what follows view %d may be decided without what was delivered here: %w", ErrEvicted, c.cfg.View.ID, why)
 }
 
-// Stopped is what is wrong with what a member said it has, if it stopped the view already: what it tells of its progress from then on cannot be.
+// Stopped is what is wrong with what a member said it has, if it stopped the view already: what it
+// tells of its progress from then on cannot be.
 func (c *Change) Stopped(r order.Rank) error {
 	if sst.Load(c.lines[r], wordAcked) == 0 {
 		return nil
@@ -171,7 +175,8 @@ func (c *Change) Stopped(r order.Rank) error {
 // errLess says that a member has less than it told before.
 var errLess = errors.New("less than it told before")
 
-// checkVectors makes sure that a member's vectors are about the subgroups that it is in, and say no less than its words did.
+// checkVectors makes sure that a member's vectors are about the subgroups that it is in, and say no
+// less than its words did.
 func (c *Change) checkVectors(r order.Rank, here [][]order.Index) error {
 	if len(here) != len(c.cfg.View.Subgroups) {
 		return fmt.Errorf("vectors of %d subgroups, the view has %d", len(here), len(c.cfg.View.Subgroups))

@@ -37,7 +37,8 @@ func Declare(l *sst.Layout, v *View) (c Columns) {
 	return c
 }
 
-// Ballot numbers the attempts to decide on one view's end: attempt<<8 | rank of the leader. 0 is none.
+// Ballot numbers the attempts to decide on one view's end: attempt<<8 | rank of the leader. 0 is
+// none.
 type Ballot uint64
 
 func newBallot(attempt uint64, leader order.Rank) Ballot { return Ballot(attempt<<8 | uint64(leader)) }
@@ -79,8 +80,8 @@ func (s Ranks) List() (ranks []order.Rank) {
 	return ranks
 }
 
-// Quorum reports whether a set of members of a view of n may decide for it (G5): a strict majority, or exactly half with the
-// senior member, rank 0. Any two of them share a member.
+// Quorum reports whether a set of members of a view of n may decide for it (G5): a strict majority,
+// or exactly half with the senior member, rank 0. Any two of them share a member.
 func Quorum(n int, set Ranks) bool {
 	k := set.Count()
 	return 2*k > n || 2*k == n && set.Has(0)

@@ -23,13 +23,14 @@ type Declaration struct {
 	MinMembers int `json:"min_members,omitempty"`
 	// MaxMembers is the largest number of members of a shard; 0: no limit.
 	MaxMembers int `json:"max_members,omitempty"`
-	// LayoutName is the name of the application's own Layout; empty: none. Functions cannot be compared between members, names can.
+	// LayoutName is the name of the application's own Layout; empty: none. Functions cannot be
+	// compared between members, names can.
 	LayoutName string `json:"layout,omitempty"`
 	Mode       Mode   `json:"mode"`
 	RingBytes  int    `json:"ring_bytes"` // a sender's byte ring
 	Window     int    `json:"window"`     // a sender's descriptors
-	// MaxMessageBytes is the largest message, in bytes; 0: what a ring takes. LargeMemoryBytes is how many bytes of messages that no ring takes one
-	// sender may have under way.
+	// MaxMessageBytes is the largest message, in bytes; 0: what a ring takes. LargeMemoryBytes is
+	// how many bytes of messages that no ring takes one sender may have under way.
 	MaxMessageBytes  int `json:"max_message,omitempty"`
 	LargeMemoryBytes int `json:"large_memory,omitempty"`
 }
@@ -59,7 +60,8 @@ func listed(ids []order.NodeID, id order.NodeID) bool {
 	return len(ids) == 0 || slices.Contains(ids, id)
 }
 
-// Validate reports every fault that no members could mend. It knows nothing of the functions behind policies.
+// Validate reports every fault that no members could mend. It knows nothing of the functions behind
+// policies.
 func (d Declaration) Validate() error {
 	var faults faults
 	faults.name(d.Name)
@@ -87,7 +89,8 @@ func (d Declaration) Validate() error {
 	return errors.Join(faults...)
 }
 
-// countFaults looks at shards and their sizes. What would need more members than there can ever be is a fault, too.
+// countFaults looks at shards and their sizes. What would need more members than there can ever be
+// is a fault, too.
 func (d Declaration) countFaults() (faults faults) {
 	if d.Shards < 0 || d.Shards > MaxMembers {
 		faults.add("%d shards: 0 to %d", d.Shards, MaxMembers)
@@ -116,7 +119,8 @@ func (f *faults) ids(what string, ids []order.NodeID) {
 	}
 }
 
-// CheckDeclarations reports every fault of a group's declarations, of each by itself and of all together.
+// CheckDeclarations reports every fault of a group's declarations, of each by itself and of all
+// together.
 func CheckDeclarations(decls []Declaration) error {
 	if len(decls) > MaxDeclarations {
 		return fmt.Errorf("%d subgroups are declared, at most %d", len(decls), MaxDeclarations)
@@ -136,8 +140,9 @@ func CheckDeclarations(decls []Declaration) error {
 	return errors.Join(errs...)
 }
 
-// Difference names the first subgroup and field in which a joiner's declarations differ from those of the group, with both
-// values; it is empty if they are the same. Members and senders are sets: their order in a declaration means nothing.
+// Difference names the first subgroup and field in which a joiner's declarations differ from those
+// of the group, with both values; it is empty if they are the same. Members and senders are sets:
+// their order in a declaration means nothing.
 func Difference(group, joiner []Declaration) string {
 	for i := range max(len(group), len(joiner)) {
 		switch {

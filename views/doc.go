@@ -48,7 +48,8 @@
 //	V13  the suspicions that a member publishes leave a quorum of the view, or the member knows that
 //	     the view is over
 //
-// Shared words of the view line, one per row; all but mute only grow, and all are the owner's loop's:
+// Shared words of the view line, one per row; all but mute only grow, and all are the owner's
+// loop's:
 //
 //	word       read by    meaning
 //	suspected  everybody  a bit for each rank that the owner takes for failed
@@ -60,6 +61,7 @@
 //	installed  everybody  ballot of the decision that the owner knows to be the one
 //	revision   everybody  changes with the other words, so that one load tells that nothing did
 //
-// Source: design of Derecho's view management as the SST papers describe it, with Paxos (Lamport, "The Part-Time Parliament") in
-// place of its leader's log; quorums as in the primary-partition model of virtual synchrony.
+// Source: design of Derecho's view management as the SST papers describe it, with Paxos (Lamport,
+// "The Part-Time Parliament") in place of its leader's log; quorums as in the primary-partition
+// model of virtual synchrony.
 package views

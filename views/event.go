@@ -7,7 +7,8 @@ import (
 	"github.com/squall-go/squall/order"
 )
 
-// Event is a move of a view change at one member. String is for people; switch on the type otherwise.
+// Event is a move of a view change at one member. String is for people; switch on the type
+// otherwise.
 type Event interface{ String() string }
 
 type (

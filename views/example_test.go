@@ -7,8 +7,8 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// Four members share out two shards of a store, and all of them are in a subgroup for news, in which
-// only node 1 sends.
+// Four members share out two shards of a store, and all of them are in a subgroup for news, in
+// which only node 1 sends.
 func ExamplePlace() {
 	declarations := []views.Declaration{
 		{Name: "store", Shards: 2, MinMembers: 2, RingBytes: 1 << 16, Window: 64},
@@ -20,8 +20,8 @@ func ExamplePlace() {
 	}
 	first := place(views.Placement{ID: 1, Cluster: "shop", Members: members, Declarations: declarations})
 
-	// Node 4 has failed. Its shard has too few members until another node comes, and the others stay
-	// where they are.
+	// Node 4 has failed. Its shard has too few members until another node comes, and the others
+	// stay where they are.
 	place(views.Placement{ID: 2, Cluster: "shop", Members: members[:3], Declarations: declarations, Previous: first})
 	// Output:
 	// view 1: store, shard 0: ranks [0 2], of which [0 2] send

@@ -8,9 +8,11 @@ import (
 	"strings"
 )
 
-// A shard can wait for disks that are gone for good. An operator gives up what only they had: the member whose directory was told so says it in
-// its record (Member.GaveUp), with a mark for each disk that the shard waits for. When all of them are given up, the shard goes on with the log of that
-// member as it is. A mark names the shard and the disk, so that it gives up nothing else and nothing later.
+// A shard can wait for disks that are gone for good. An operator gives up what only they had: the
+// member whose directory was told so says it in its record (Member.GaveUp), with a mark for each
+// disk that the shard waits for. When all of them are given up, the shard goes on with the log of
+// that member as it is. A mark names the shard and the disk, so that it gives up nothing else and
+// nothing later.
 const (
 	markDigits = 16
 	// MaxMarks bounds those of a member.
@@ -34,7 +36,8 @@ func (m Member) gives(s Subgroup, k Holder) bool {
 	return false
 }
 
-// StandsIn reports whether a member gives up some holder of a subgroup, and has its own log, as it is, taken for the whole one.
+// StandsIn reports whether a member gives up some holder of a subgroup, and has its own log, as it
+// is, taken for the whole one.
 func (m Member) StandsIn(s Subgroup, holders []Holder) bool {
 	return m.GaveUp != "" && slices.ContainsFunc(holders, func(k Holder) bool { return m.gives(s, k) })
 }

@@ -17,8 +17,8 @@ func gaveUp(id order.NodeID, s Subgroup, holders ...Holder) Member {
 	return m
 }
 
-// A shard that waits goes on when each disk that it waits for is given up: with the log of the member that says so, if that is in the shard, and otherwise
-// with that of the most senior one.
+// A shard that waits goes on when each disk that it waits for is given up: with the log of the
+// member that says so, if that is in the shard, and otherwise with that of the most senior one.
 func TestAShardThatWaitsGoesOnWhenAllThatHadItsLogAreGivenUp(t *testing.T) {
 	shard := Subgroup{Name: "log", Shard: 1, Mode: Persistent}
 	other := Subgroup{Name: "log", Shard: 2, Mode: Persistent}

@@ -49,7 +49,8 @@ func (h *history) nodes(most int) (list []order.NodeID) {
 	return list
 }
 
-// change lets some go and some come, some of them in a new life, and some change their mind about sending.
+// change lets some go and some come, some of them in a new life, and some change their mind about
+// sending.
 func (h *history) change() {
 	h.p.Members = slices.Clone(h.p.Members)
 	drop := h.IntN(3) * h.IntN(40)
@@ -141,7 +142,8 @@ func (h *history) stuck(v *View, d Declaration) error {
 	return nil
 }
 
-// shared: sizes are kept, every member that can be used is, and no shard waits that could be provisioned.
+// shared: sizes are kept, every member that can be used is, and no shard waits that could be
+// provisioned.
 func (h *history) shared(v *View, d Declaration, missing int) error {
 	spare, smallest, largest := 0, MaxMembers, 0
 	for r, m := range v.Members {

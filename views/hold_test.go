@@ -7,7 +7,8 @@ import (
 	"github.com/squall-go/squall/order"
 )
 
-// shards is a view of some processes with an ordered subgroup whose shards have the members at some ranks.
+// shards is a view of some processes with an ordered subgroup whose shards have the members at some
+// ranks.
 func shards(id order.ViewID, processes []Holder, members ...[]order.Rank) *View {
 	v := &View{ID: id, key: "k"}
 	for _, p := range processes {
@@ -19,7 +20,8 @@ func shards(id order.ViewID, processes []Holder, members ...[]order.Rank) *View 
 	return v
 }
 
-// A history of views of one shard, or of two: a process that has the state when the shard has members again hands it over.
+// A history of views of one shard, or of two: a process that has the state when the shard has
+// members again hands it over.
 func TestAStateIsHeldByThoseThatHadItLast(t *testing.T) {
 	a, b, c, d := Holder{ID: 1, Incarnation: 1}, Holder{ID: 2, Incarnation: 1}, Holder{ID: 3, Incarnation: 1}, Holder{ID: 4, Incarnation: 1}
 	again := Holder{ID: 1, Incarnation: 9}
@@ -82,7 +84,8 @@ func TestAStateIsHeldByThoseThatHadItLast(t *testing.T) {
 	}
 }
 
-// The process that holds the state of a shard without members is placed in it again, though other shards would take it.
+// The process that holds the state of a shard without members is placed in it again, though other
+// shards would take it.
 func TestWhoHoldsTheStateOfAShardWithoutMembersIsBroughtBackToIt(t *testing.T) {
 	d := Declaration{Name: "map", RingBytes: MinRingBytes, Window: MinWindow, Shards: 3, MinMembers: 2}
 	member := func(id order.NodeID) Member { return Member{ID: id, Incarnation: 1, Addr: "a:1"} }

@@ -13,7 +13,8 @@ import (
 	"github.com/squall-go/squall/sst"
 )
 
-// rogue is a court of four that is asked for a change, one of whom breaks the rules. The other three go on without it.
+// rogue is a court of four that is asked for a change, one of whom breaks the rules. The other
+// three go on without it.
 func rogue(t *testing.T, who int, prepare func(c *court, its *Change)) {
 	t.Helper()
 	c := newCourt(t, 3, 4, simnet.Framed)
@@ -40,7 +41,8 @@ func TestWhoAcksWithoutVectorsIsFoundOut(t *testing.T) {
 	rogue(t, 3, func(_ *court, its *Change) { its.wedged = true })
 }
 
-// A decision may be short where it was written, and too long for the row of a member that echoes it.
+// A decision may be short where it was written, and too long for the row of a member that echoes
+// it.
 func TestADecisionThatCannotBeCopiedIsRefused(t *testing.T) {
 	rogue(t, 0, func(c *court, its *Change) {
 		for range 10000 {
@@ -125,17 +127,20 @@ func TestAStepIsBounded(t *testing.T) {
 	}
 }
 
-// A decision that a member could not deliver is its leader's fault, and not that of those who would have to halt.
+// A decision that a member could not deliver is its leader's fault, and not that of those who would
+// have to halt.
 func TestATrimBeyondWhatIsHereIsRefused(t *testing.T) {
 	rogue(t, 0, func(c *court, its *Change) { falsely(c, its, func(d *Decision) { d.Trim[0][1] = 1 << 60 }) })
 }
 
-// A member that has less at the end of a view than it told before would have the others give up what they delivered.
+// A member that has less at the end of a view than it told before would have the others give up
+// what they delivered.
 func TestWhoHasLessThanItToldIsFoundOut(t *testing.T) {
 	rogue(t, 3, func(c *court, _ *Change) { c.told[3] = []order.Index{0, 0, 0, c.have[3][3] + 1} })
 }
 
-// The leader of a decision that takes back what was stable has made the trims up, unless somebody's vectors explain them.
+// The leader of a decision that takes back what was stable has made the trims up, unless somebody's
+// vectors explain them.
 func TestATrimBelowWhatWasStableIsRefused(t *testing.T) {
 	rogue(t, 0, func(c *court, its *Change) {
 		for r := range c.told {
@@ -146,8 +151,8 @@ func TestATrimBelowWhatWasStableIsRefused(t *testing.T) {
 	})
 }
 
-// A member for which alone a decision takes something back, and which cannot say by whose fault, stops: others may have installed it. It
-// accuses nobody who copied the decision.
+// A member for which alone a decision takes something back, and which cannot say by whose fault,
+// stops: others may have installed it. It accuses nobody who copied the decision.
 func TestAMemberThatCannotFollowADecisionStopsAlone(t *testing.T) {
 	c := newCourt(t, 3, 5, simnet.Framed)
 	c.changes[0].Join([]Member{{ID: 300, Addr: "late:1"}})
@@ -203,7 +208,8 @@ func TestNobodyLeavesWhoDoesNotWantTo(t *testing.T) {
 			d.View, d.Left = c.place(c.view, append(its.members(ranks(0, 1, 3)), Member{ID: 300, Addr: "late:1"})), ranks(2)
 			d.View.Muted = make([]uint64, 4)
 		})
-		// Only rank 2 can know. A member that copies the decision before it hears of that is taken for another rogue.
+		// Only rank 2 can know. A member that copies the decision before it hears of that is taken
+		// for another rogue.
 		for range 1000 {
 			c.now += 10 * time.Microsecond
 			c.look(2)
@@ -226,7 +232,8 @@ func falsely(c *court, its *Change, wrong func(*Decision)) {
 	c.dead[0] = true
 }
 
-// A member that suspects a majority would stop by itself if it were honest (G5). One that says so and goes on removes itself, and stops nobody.
+// A member that suspects a majority would stop by itself if it were honest (G5). One that says so
+// and goes on removes itself, and stops nobody.
 func TestWhoAccusesAMajorityRemovesItself(t *testing.T) {
 	for name, accused := range map[string][]order.Rank{
 		"all others":           ranks(0, 1, 2),
@@ -273,7 +280,8 @@ func TestALeaderThatRemovesAMajorityIsRefused(t *testing.T) {
 	})
 }
 
-// A member that says that a ballot is final which cannot be one, or which it has no decision of, makes nobody go on before a quorum has the decision.
+// A member that says that a ballot is final which cannot be one, or which it has no decision of,
+// makes nobody go on before a quorum has the decision.
 func TestABallotThatCannotBeIsNotFinal(t *testing.T) {
 	for name, said := range map[string]Ballot{"no attempt": 3, "a rank beyond the view": 200, "no decision": newBallot(1, 0)} {
 		t.Run(name, func(t *testing.T) {

@@ -8,11 +8,13 @@ import (
 	"github.com/squall-go/squall/order"
 )
 
-// Holder is a process that has a subgroup's state, or all of its log, as it was when the subgroup last had members.
+// Holder is a process that has a subgroup's state, or all of its log, as it was when the subgroup
+// last had members.
 type Holder struct {
 	ID order.NodeID `json:"id"`
-	// Incarnation is that of a process that has been a member since: several of them have the same log. 0: of those that have the log on their
-	// disks one may have more of it than another, so that the log goes on with that of only one.
+	// Incarnation is that of a process that has been a member since: several of them have the same
+	// log. 0: of those that have the log on their disks one may have more of it than another, so
+	// that the log goes on with that of only one.
 	Incarnation uint64 `json:"incarnation,omitempty"`
 	Disk        uint64 `json:"disk,omitempty"`
 }
@@ -29,8 +31,9 @@ func anyHolder(holders []Holder, m Member, how func(Holder, Member) bool) bool {
 	return slices.ContainsFunc(holders, func(k Holder) bool { return how(k, m) })
 }
 
-// holders returns the processes that have a subgroup's state, or all of its log: its members, except those that still get it from
-// others; while it has no members, those of the last view in which it had. Whole reports whether a member has got it meanwhile.
+// holders returns the processes that have a subgroup's state, or all of its log: its members,
+// except those that still get it from others; while it has no members, those of the last view in
+// which it had. Whole reports whether a member has got it meanwhile.
 func (v *View) holders(sg Subgroup, whole func(order.Rank) bool) (all []Holder) {
 	if !sg.Provisioned() {
 		return sg.Holders
@@ -43,9 +46,10 @@ func (v *View) holders(sg Subgroup, whole func(order.Rank) bool) (all []Holder) 
 	return all
 }
 
-// TakeOver finds out which members of this view have what its subgroups had in the view before: their logs, or their states. It is for a
-// view that Place made from the one before. Whole reports whether a partial member of the view before has got the log or the state of a
-// subgroup meanwhile; nil: none has.
+// TakeOver finds out which members of this view have what its subgroups had in the view before:
+// their logs, or their states. It is for a view that Place made from the one before. Whole reports
+// whether a partial member of the view before has got the log or the state of a subgroup meanwhile;
+// nil: none has.
 func (v *View) TakeOver(before *View, whole func(subgroup int, r order.Rank) bool) {
 	for i := range v.Subgroups {
 		has := func(r order.Rank) bool { return whole != nil && whole(i, r) }
@@ -57,11 +61,11 @@ func (v *View) TakeOver(before *View, whole func(subgroup int, r order.Rank) boo
 	}
 }
 
-// assignLog finds out which members of a persistent subgroup of this view have its log. A member that
-// had the log in the view before still has all of it. If none of these is left, the log is that of
-// the most senior member that came back with its disk: what was on every disk is on that one, and
-// the others take over what it has. If none came back, the subgroup has no members until one does,
-// or until all of them are given up: a log that began anew would be another one.
+// assignLog finds out which members of a persistent subgroup of this view have its log. A member
+// that had the log in the view before still has all of it. If none of these is left, the log is
+// that of the most senior member that came back with its disk: what was on every disk is on that
+// one, and the others take over what it has. If none came back, the subgroup has no members until
+// one does, or until all of them are given up: a log that began anew would be another one.
 func (v *View) assignLog(before *View, i int, whole func(order.Rank) bool) {
 	sg, holders := &v.Subgroups[i], before.holders(before.Subgroups[i], whole)
 	sg.Fresh, sg.Partial, sg.Holders = nil, nil, nil
@@ -96,12 +100,12 @@ func (v *View) assignLog(before *View, i int, whole func(order.Rank) bool) {
 	}
 }
 
-// assignState finds out which members of a subgroup of this view have its state, which lives and dies with
-// the processes that have it. A holder is a member of the subgroup that has the state, or was one
-// when the subgroup last had members and has been in no other shard since. While a holder is there,
-// every other process that comes in is fresh. If none is there, the state is lost and the members
-// begin anew, unless a member goes on that still waits for the state: the last source may have
-// handed it over before it went.
+// assignState finds out which members of a subgroup of this view have its state, which lives and
+// dies with the processes that have it. A holder is a member of the subgroup that has the state, or
+// was one when the subgroup last had members and has been in no other shard since. While a holder
+// is there, every other process that comes in is fresh. If none is there, the state is lost and the
+// members begin anew, unless a member goes on that still waits for the state: the last source may
+// have handed it over before it went.
 func (v *View) assignState(before *View, i int, whole func(order.Rank) bool) {
 	sg, was := &v.Subgroups[i], before.Subgroups[i]
 	sg.Fresh, sg.Partial, sg.Holders, sg.Lost = nil, nil, nil, false
@@ -131,8 +135,8 @@ func (v *View) assignState(before *View, i int, whole func(order.Rank) bool) {
 	}
 }
 
-// holds reports whether a process that had the state of a subgroup of the view before has it in this view, too: it is a member, and
-// in no other shard of the same name.
+// holds reports whether a process that had the state of a subgroup of the view before has it in
+// this view, too: it is a member, and in no other shard of the same name.
 func (v *View) holds(k Holder, i int) bool {
 	return slices.ContainsFunc(v.Members, func(m Member) bool {
 		r, _ := v.RankOf(m.ID)
@@ -156,7 +160,8 @@ func (v *View) Holders(sg Subgroup) []Holder {
 	return v.holders(sg, func(order.Rank) bool { return false })
 }
 
-// HeldBy reports whether a process has the state of a subgroup that has no members or, with its disk, its log.
+// HeldBy reports whether a process has the state of a subgroup that has no members or, with its
+// disk, its log.
 func (s Subgroup) HeldBy(m Member) bool {
 	if s.Mode == Persistent {
 		return anyHolder(s.Holders, m, Holder.back)

@@ -13,12 +13,14 @@ type Placement struct {
 	ID      order.ViewID
 	Cluster string
 	Key     string
-	// Group and Secret are the identity of the group, of a first view. A later one has that of the view before it: see View.Follow.
+	// Group and Secret are the identity of the group, of a first view. A later one has that of the
+	// view before it: see View.Follow.
 	Group        string
 	Secret       Secret
 	Members      []Member // in order of seniority
 	Declarations []Declaration
-	// Previous is the view before, whose shards keep those of their members that are still here; nil for the first view.
+	// Previous is the view before, whose shards keep those of their members that are still here;
+	// nil for the first view.
 	Previous *View
 	// Mute says which members do not want to send in a declaration; nil: every sender does.
 	Mute func(id order.NodeID, declaration int) bool
@@ -26,9 +28,10 @@ type Placement struct {
 	Layouts map[string]Layout
 }
 
-// Layout is an application's own function, which places members in the shards of a declaration. It runs where a view is
-// proposed, on the loop: it must not wait, and everything it depends on should be in its input, as the next proposal may be
-// made elsewhere. If it fails, or breaks what its declaration says, no shard of the declaration is provisioned in that view.
+// Layout is an application's own function, which places members in the shards of a declaration. It
+// runs where a view is proposed, on the loop: it must not wait, and everything it depends on should
+// be in its input, as the next proposal may be made elsewhere. If it fails, or breaks what its
+// declaration says, no shard of the declaration is provisioned in that view.
 type Layout func(in LayoutInput) ([]ShardPlaces, error)
 
 // LayoutInput is what a Layout decides from. All of it is a copy.
@@ -55,8 +58,9 @@ type Unmet struct {
 
 func (u Unmet) String() string { return u.Reason }
 
-// Place makes a view: it turns declarations, which name nodes, into subgroups, which name ranks. A shard that cannot be
-// provisioned is no error, but one of the Unmet. An error is what no other members could mend.
+// Place makes a view: it turns declarations, which name nodes, into subgroups, which name ranks. A
+// shard that cannot be provisioned is no error, but one of the Unmet. An error is what no other
+// members could mend.
 //
 // Without a layout of its own, a declaration is placed so, the same way wherever it is computed:
 //
@@ -65,7 +69,8 @@ func (u Unmet) String() string { return u.Reason }
 //     miss the fewest, and what the others have left is shared out, too.
 //  3. Once every shard is provisioned, the members that are still in none are dealt out, up to MaxMembers a shard.
 //
-// Sharing and dealing out means: in order of seniority, each to the smallest shard, and of several to the first.
+// Sharing and dealing out means: in order of seniority, each to the smallest shard, and of several
+// to the first.
 func Place(p Placement) (*View, []Unmet, error) {
 	v := &View{ID: p.ID, Cluster: p.Cluster, key: p.Key, Members: slices.Clone(p.Members)}
 	if p.Previous != nil {
@@ -91,8 +96,8 @@ func Place(p Placement) (*View, []Unmet, error) {
 	return v, unmet, nil
 }
 
-// Unmet are the shards of a view that are not provisioned, with the reasons that every member can tell: that of an application's own layout is known
-// only where the view was made.
+// Unmet are the shards of a view that are not provisioned, with the reasons that every member can
+// tell: that of an application's own layout is known only where the view was made.
 func (v *View) Unmet(declarations []Declaration) (unmet []Unmet) {
 	for _, sg := range v.Subgroups {
 		if sg.Provisioned() {
@@ -257,7 +262,8 @@ func (d Declaration) deal(shards [][]order.Rank, free []order.Rank) (left []orde
 	return free
 }
 
-// pour puts each of free into the smallest of some shards, while one of them is smaller than limit, and returns the rest.
+// pour puts each of free into the smallest of some shards, while one of them is smaller than limit,
+// and returns the rest.
 func pour(shards [][]order.Rank, into []int, limit int, free []order.Rank) (rest []order.Rank) {
 	for i, r := range free {
 		smallest := -1
@@ -387,8 +393,9 @@ func members(n int) string {
 	return fmt.Sprintf("%d members", n)
 }
 
-// Fits reports how the view's subgroups differ from those declared. Where a shard's members are not determined by the view
-// alone, since they depend on the view before or on an application's own function, it checks only that they may be there.
+// Fits reports how the view's subgroups differ from those declared. Where a shard's members are not
+// determined by the view alone, since they depend on the view before or on an application's own
+// function, it checks only that they may be there.
 func (v *View) Fits(decls []Declaration) error {
 	var faults faults
 	next := 0

@@ -10,7 +10,8 @@ import (
 	"github.com/squall-go/squall/order"
 )
 
-// shown renders the shards of a name as node ids, "1 3 | 2 4 | -", those that do not send in brackets.
+// shown renders the shards of a name as node ids, "1 3 | 2 4 | -", those that do not send in
+// brackets.
 func shown(v *View, name string) string {
 	var shards []string
 	for _, sg := range v.Shards(name) {

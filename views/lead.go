@@ -55,7 +55,8 @@ func (c *Change) due() bool {
 	return false
 }
 
-// propose writes a proposal of all that is pending, with a ballot above all that were ever seen, and acks it.
+// propose writes a proposal of all that is pending, with a ballot above all that were ever seen,
+// and acks it.
 func (c *Change) propose() bool {
 	p, err := c.plan()
 	if err != nil {
@@ -152,8 +153,8 @@ func or(err, otherwise error) error {
 	return otherwise
 }
 
-// admissible are the joiners of this change: none whose id is a member's still, none that is too large for a record, and no more than a
-// view holds.
+// admissible are the joiners of this change: none whose id is a member's still, none that is too
+// large for a record, and no more than a view holds.
 func (c *Change) admissible(stay []Member) (joiners []Member) {
 	for _, j := range c.joiners {
 		taken := func(m Member) bool { return m.ID == j.ID }

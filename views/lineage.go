@@ -9,10 +9,12 @@ import (
 	"strings"
 )
 
-// A group has an identity: a random name that its founder made, View.Group, and a secret that its members alone know, View.Secret. Every
-// later view has the same two. Two groups may have one name (Cluster); they never have one identity.
+// A group has an identity: a random name that its founder made, View.Group, and a secret that its
+// members alone know, View.Secret. Every later view has the same two. Two groups may have one name
+// (Cluster); they never have one identity.
 //
-// View.Lineage is the end of the chain of views: a link for each of the last views, the newest last.
+// View.Lineage is the end of the chain of views: a link for each of the last views, the newest
+// last.
 //
 //	link(v) = the first 8 bytes of SHA-256("squall view", link(view before v), key of v), in hex
 //
@@ -64,8 +66,8 @@ func (v *View) Found(group string, secret Secret) {
 	v.Lineage = link("", v.key)
 }
 
-// Follow gives a view the identity of the view before it, and its place in the chain. A view before that has none, of an earlier format, leaves
-// it without one.
+// Follow gives a view the identity of the view before it, and its place in the chain. A view before
+// that has none, of an earlier format, leaves it without one.
 func (v *View) Follow(previous *View) {
 	v.Group, v.Secret, v.Lineage = previous.Group, previous.Secret, previous.lineage(v.key)
 }
@@ -95,13 +97,14 @@ func (v *View) links() (links []string) {
 	return links
 }
 
-// Follows reports whether a view has the identity of the view before it, and its place in the chain.
+// Follows reports whether a view has the identity of the view before it, and its place in the
+// chain.
 func (v *View) Follows(previous *View) bool {
 	return v.Group == previous.Group && v.Lineage == previous.lineage(v.key)
 }
 
-// Kin reports whether two views can be of one history: of one group, and on one branch of it as far as their chains tell. A view without a
-// group, of an earlier format, can be of any.
+// Kin reports whether two views can be of one history: of one group, and on one branch of it as far
+// as their chains tell. A view without a group, of an earlier format, can be of any.
 func (v *View) Kin(other *View) bool {
 	if v.Group == "" || other.Group == "" {
 		return true

@@ -9,14 +9,15 @@ import (
 	"github.com/squall-go/squall/order"
 )
 
-// A record is a value that does not fit a word: a proposal, a decision, or the vectors of a wedged member, as JSON in a byte
-// area of its owner's row.
+// A record is a value that does not fit a word: a proposal, a decision, or the vectors of a wedged
+// member, as JSON in a byte area of its owner's row.
 //
 //	┌── ballot, u64 ──┐┌─ length, u32 ─┐┌─ crc32c, u32 ─┐┌──────── JSON ────────┐
 //
-// A word of the view line, its guard, says that the record of a ballot is there. An owner that writes the next record into the same
-// area may be read, or its bytes may be under way, while it does: then header and guard differ or the checksum fails, and the
-// reader waits for the next guard, which is on its way.
+// A word of the view line, its guard, says that the record of a ballot is there. An owner that
+// writes the next record into the same area may be read, or its bytes may be under way, while it
+// does: then header and guard differ or the checksum fails, and the reader waits for the next
+// guard, which is on its way.
 const recordHeaderBytes = 16
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -46,12 +47,14 @@ func (d *Decision) key() string {
 	return d.View.Key()
 }
 
-// vectors are what a wedged member has: by subgroup of the view and sender rank, nil where it is not in it.
+// vectors are what a wedged member has: by subgroup of the view and sender rank, nil where it is
+// not in it.
 type vectors struct {
 	Here [][]order.Index `json:"here"`
 }
 
-// putRecord writes a record into an area and returns how many bytes it takes, or false if it does not fit.
+// putRecord writes a record into an area and returns how many bytes it takes, or false if it does
+// not fit.
 func putRecord(area []byte, b Ballot, v any) (int, bool) {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -71,7 +74,8 @@ func putText(area []byte, b Ballot, text []byte) int {
 	return recordHeaderBytes + copy(area[recordHeaderBytes:], text)
 }
 
-// recordText returns a copy of the JSON of a ballot's record, or false if it is not there as a whole.
+// recordText returns a copy of the JSON of a ballot's record, or false if it is not there as a
+// whole.
 func recordText(area []byte, b Ballot) ([]byte, bool) {
 	if Ballot(binary.LittleEndian.Uint64(area)) != b {
 		return nil, false
@@ -94,7 +98,8 @@ const (
 	recordExtraBytes = 512     // names of fields, the ranks that go, and a link of the lineage
 )
 
-// recordBytes is the room for a proposal or decision about the view after v: the same at every member.
+// recordBytes is the room for a proposal or decision about the view after v: the same at every
+// member.
 func recordBytes(v *View) (n int) {
 	text, err := json.Marshal((*Keyed)(v))
 	if err != nil {

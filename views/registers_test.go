@@ -53,7 +53,8 @@ func (c *court) decision(removed ...order.Rank) *Decision {
 	return &Decision{View: c.without(removed...), Removed: removed, Trim: [][]order.Index{make([]order.Index, len(c.changes))}}
 }
 
-// V8: a decision of a lower ballot is known to be chosen when a decision of the same or a lower one was. Of a higher one it may be another decision.
+// V8: a decision of a lower ballot is known to be chosen when a decision of the same or a lower one
+// was. Of a higher one it may be another decision.
 func TestWhatIsInstalledWithAHigherBallotSaysNothingOfALowerOne(t *testing.T) {
 	c := registers(t, 5)
 	b := newBallot(1, 0)
@@ -80,7 +81,8 @@ func TestALeaderThatIsLostIsNotFollowed(t *testing.T) {
 	}
 }
 
-// A member that is to be removed stops at the proposal: the leader's suspicion need not be in its row yet.
+// A member that is to be removed stops at the proposal: the leader's suspicion need not be in its
+// row yet.
 func TestWhoIsProposedToBeRemovedStops(t *testing.T) {
 	c := registers(t, 3)
 	c.proposes(0, newBallot(1, 0), &proposal{View: c.without(1), Removed: ranks(1)})
@@ -99,7 +101,8 @@ func TestWhoIsProposedToLeaveAndDoesNotWantToSuspectsTheLeader(t *testing.T) {
 	}
 }
 
-// The choice of the leader depends on which members leave, so nobody says that it leaves once it is wedged.
+// The choice of the leader depends on which members leave, so nobody says that it leaves once it is
+// wedged.
 func TestNothingIsAskedOfTheNextViewAfterTheWedge(t *testing.T) {
 	c := registers(t, 3)
 	ch := c.changes[1]
@@ -112,7 +115,8 @@ func TestNothingIsAskedOfTheNextViewAfterTheWedge(t *testing.T) {
 	}
 }
 
-// What a member had to keep to itself it says when it goes on: the next leader must not wait for it.
+// What a member had to keep to itself it says when it goes on: the next leader must not wait for
+// it.
 func TestWhoGoesOnOwnsUpToWhatItSuspects(t *testing.T) {
 	c := registers(t, 3)
 	ch := c.changes[0]
@@ -123,7 +127,8 @@ func TestWhoGoesOnOwnsUpToWhatItSuspects(t *testing.T) {
 	}
 }
 
-// A survivor of the proposal that fails after the decision is removed by the next change: the decision stands.
+// A survivor of the proposal that fails after the decision is removed by the next change: the
+// decision stands.
 func TestALeaderThatDecidedDoesNotProposeAnew(t *testing.T) {
 	c := registers(t, 5)
 	c.changes[0].Report(4, errors.New("silent"))
@@ -244,7 +249,8 @@ func TestVectorsOfAnotherLengthAreRefused(t *testing.T) {
 	}
 }
 
-// A decision that all remaining members echo is chosen only if these members are a quorum: otherwise the failed ones may decide differently.
+// A decision that all remaining members echo is chosen only if these members are a quorum:
+// otherwise the failed ones may decide differently.
 func TestADecisionIsNotChosenByTheFewWhoAreLeft(t *testing.T) {
 	c := registers(t, 5)
 	b := newBallot(1, 0)
@@ -263,7 +269,8 @@ func TestADecisionIsNotChosenByTheFewWhoAreLeft(t *testing.T) {
 	}
 }
 
-// V10: each decision is recorded for itself. One of an earlier ballot that is on disk says nothing of a later one.
+// V10: each decision is recorded for itself. One of an earlier ballot that is on disk says nothing
+// of a later one.
 func TestADecisionOfEachBallotIsRecorded(t *testing.T) {
 	c := registers(t, 3)
 	ch := c.changes[0]
@@ -288,7 +295,8 @@ func TestADecisionOfEachBallotIsRecorded(t *testing.T) {
 	}
 }
 
-// A new leader takes over what it finds in the rows of others. What cannot be a decision is its owner's fault.
+// A new leader takes over what it finds in the rows of others. What cannot be a decision is its
+// owner's fault.
 func TestWhatCannotBeADecisionIsNotAdopted(t *testing.T) {
 	for name, spoil := range map[string]func(*Decision){
 		"another cluster": func(d *Decision) { d.View.Cluster = "elsewhere" },
@@ -309,7 +317,8 @@ func TestWhatCannotBeADecisionIsNotAdopted(t *testing.T) {
 	}
 }
 
-// The row of a view is needed until all members that took part in its end are done. A member that failed meanwhile is not waited for.
+// The row of a view is needed until all members that took part in its end are done. A member that
+// failed meanwhile is not waited for.
 func TestAViewIsThroughWhenAllAreWhoLive(t *testing.T) {
 	c := registers(t, 4)
 	ch := c.changes[0]

@@ -44,13 +44,16 @@ type Member struct {
 	Host string `json:"host,omitempty"`
 	// Shm is the name of the member's abstract unix socket; empty if it has none.
 	Shm string `json:"shm,omitempty"`
-	// Disk tells apart what the node keeps its logs on: one that was replaced, or lost something, is another disk. 0: it keeps none.
+	// Disk tells apart what the node keeps its logs on: one that was replaced, or lost something,
+	// is another disk. 0: it keeps none.
 	Disk uint64 `json:"disk,omitempty"`
 	// GaveUp has marks of disks whose logs an operator gave up: see Subgroup.Mark. Empty: of none.
 	GaveUp string `json:"gave_up,omitempty"`
-	// PublicKey is the process's own, made when it started: by it the others recognise the process when they connect.
+	// PublicKey is the process's own, made when it started: by it the others recognise the process
+	// when they connect.
 	PublicKey trust.PublicKey `json:"public_key,omitzero"`
-	// Certificate is, with TLS, the hash of the public key of its certificate: no other certificate is accepted for this member.
+	// Certificate is, with TLS, the hash of the public key of its certificate: no other certificate
+	// is accepted for this member.
 	Certificate trust.Digest `json:"certificate,omitzero"`
 }
 
@@ -68,13 +71,15 @@ type Subgroup struct {
 	Mode      Mode         `json:"mode"`
 	RingBytes int          `json:"ring_bytes"`
 	Window    int          `json:"window"`
-	// Fresh are the members that enter it with this view while others have its state or its log: they need to get that.
+	// Fresh are the members that enter it with this view while others have its state or its log:
+	// they need to get that.
 	Fresh []order.Rank `json:"fresh,omitempty"`
 	// Partial lists the members of which it is not known that they have the state, or all of the
 	// log: the fresh ones, and the members that were fresh before and have not said since that they
 	// have got it.
 	Partial []order.Rank `json:"partial,omitempty"`
-	// Holders are, while it is not provisioned, the processes that have its state, or all of its log, as it was when it last was.
+	// Holders are, while it is not provisioned, the processes that have its state, or all of its
+	// log, as it was when it last was.
 	Holders []Holder `json:"keepers,omitempty"`
 	// Lost says that the subgroup had members before, and that no process has its state any more:
 	// its members begin anew with this view. While it is not provisioned, the next members will. A
@@ -102,19 +107,22 @@ func (s Subgroup) Has(r order.Rank) bool {
 type View struct {
 	ID      order.ViewID `json:"id"`
 	Cluster string       `json:"cluster"`
-	// Group is the identity of the group: a random text that its founder made, the same in all of its views. A process that founds the group anew makes
-	// another one. Empty: the view is of an earlier format.
+	// Group is the identity of the group: a random text that its founder made, the same in all of
+	// its views. A process that founds the group anew makes another one. Empty: the view is of an
+	// earlier format.
 	Group string `json:"group,omitempty"`
-	// Secret is known to the members of the group alone, the same in all of its views. It is no part of the JSON.
+	// Secret is known to the members of the group alone, the same in all of its views. It is no
+	// part of the JSON.
 	Secret Secret `json:"-"`
 	// Lineage is the end of the chain of views, by which a view shows which others it follows from.
 	Lineage   string     `json:"lineage,omitempty"`
 	Members   []Member   `json:"members"` // by rank
 	Subgroups []Subgroup `json:"subgroups"`
-	// Muted has, by rank, a bit for each declaration in which the member does not want to send; nil: all want.
+	// Muted has, by rank, a bit for each declaration in which the member does not want to send;
+	// nil: all want.
 	Muted []uint64 `json:"muted,omitempty"`
-	// Time is, if there are persistent subgroups, not before any time up to which a member of the view before can have called the order
-	// settled: no clock in this view may be behind it.
+	// Time is, if there are persistent subgroups, not before any time up to which a member of the
+	// view before can have called the order settled: no clock in this view may be behind it.
 	Time order.Time `json:"time,omitempty"`
 
 	key string // see Key
@@ -168,7 +176,8 @@ func (v *View) Declared(subgroup int) (declaration int) {
 	return declaration
 }
 
-// Validate checks V1 to V4 and the limits, and reports every fault at once. What it reports is bounded, whatever arrived.
+// Validate checks V1 to V4 and the limits, and reports every fault at once. What it reports is
+// bounded, whatever arrived.
 func (v *View) Validate() error {
 	faults := v.memberFaults()
 	if len(v.Subgroups) > MaxSubgroups {
@@ -289,7 +298,8 @@ func ascending(ranks []order.Rank, below int) bool {
 // Limits of a view. A group is meant for 2 to 64 members and tens of subgroups.
 const (
 	MaxMembers = 64
-	// MaxDeclarations is the number of bits in a word but one: a member says with one for each where it does not send.
+	// MaxDeclarations is the number of bits in a word but one: a member says with one for each
+	// where it does not send.
 	MaxDeclarations = 63
 	MaxSubgroups    = 256 // the shards of all declarations
 	MaxTextBytes    = 256 // a name, an address, a key

@@ -58,7 +58,8 @@ func TestPlaceTurnsNodesIntoRanksInTheOrderOfSeniority(t *testing.T) {
 	}
 }
 
-// Every record that holds a view, on the wire or on a disk, brings its key back, and the JSON and the text of a view have none.
+// Every record that holds a view, on the wire or on a disk, brings its key back, and the JSON and
+// the text of a view have none.
 func TestAKeyIsInRecordsAndNowhereElse(t *testing.T) {
 	v := (&View{ID: 3, Cluster: "c", Members: people(1)}).WithKey("the key")
 	for _, record := range []any{proposal{View: v, Left: ranks(0)}, Decision{View: v, Ballot: 7}, (*Keyed)(v)} {
@@ -188,7 +189,8 @@ func TestWhatValidateSaysIsBounded(t *testing.T) {
 	}
 }
 
-// FuzzView takes any text for a view: what Validate accepts can be used, and is the same after it travelled.
+// FuzzView takes any text for a view: what Validate accepts can be used, and is the same after it
+// travelled.
 func FuzzView(f *testing.F) {
 	f.Add([]byte(`{"id":1,"members":[{"id":5,"incarnation":9}],"subgroups":[{"name":"a","members":[0],"senders":[],"ring_bytes":4096,"window":4}]}`))
 	f.Add([]byte(`{"id":2,"members":[{"id":5},{"id":6}],"subgroups":[

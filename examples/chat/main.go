@@ -1,11 +1,12 @@
-// Command chat is one member of a group that talks: what it reads is sent, and what anybody said is printed, in the same order
-// everywhere. In three terminals:
+// Command chat is one member of a group that talks: what it reads is sent, and what anybody said is
+// printed, in the same order everywhere. In three terminals:
 //
 //	go run ./examples/chat -id 1 -listen 127.0.0.1:7001
 //	go run ./examples/chat -id 2 -join 127.0.0.1:7001
 //	go run ./examples/chat -id 3 -join 127.0.0.1:7001
 //
-// The talk goes on without those who leave (Control-D), and takes in those who come later, through the address of any member.
+// The talk goes on without those who leave (Control-D), and takes in those who come later, through
+// the address of any member.
 package main
 
 import (

@@ -117,7 +117,8 @@ func TestAllReadTheSameTalk(t *testing.T) {
 	}
 }
 
-// leave is the end of the input. The process ends well, and says nothing but how the group goes on meanwhile.
+// leave is the end of the input. The process ends well, and says nothing but how the group goes on
+// meanwhile.
 func (p *process) leave() {
 	p.t.Helper()
 	p.in.Close()

@@ -1,4 +1,5 @@
-// Command hello has three members of a group in one process. Each says hello, and all of them hear it in the same order.
+// Command hello has three members of a group in one process. Each says hello, and all of them hear
+// it in the same order.
 //
 //	go run ./examples/hello
 package main

@@ -1,5 +1,6 @@
-// Command inplace replicates a map of counters. Updates are written straight into the ring, without a buffer of their own, and
-// applied in runs; since all members apply the same updates in the same order, they end with equal digests.
+// Command inplace replicates a map of counters. Updates are written straight into the ring, without
+// a buffer of their own, and applied in runs; since all members apply the same updates in the same
+// order, they end with equal digests.
 //
 //	go run ./examples/inplace -updates 100000
 package main
@@ -37,7 +38,8 @@ const members = 3
 
 var errDigestsDiffer = errors.New("the digests differ")
 
-// An update is 16 bytes: a key and what its counter becomes, times three plus this. The result depends on the order.
+// An update is 16 bytes: a key and what its counter becomes, times three plus this. The result
+// depends on the order.
 //
 //	0        8        16
 //	| key    | add    |

@@ -1,12 +1,13 @@
-// Command kvstore is one replica of a map. Three of them keep it as long as two are there; one that was killed and is started again
-// gets the map from the others. In three terminals:
+// Command kvstore is one replica of a map. Three of them keep it as long as two are there; one that
+// was killed and is started again gets the map from the others. In three terminals:
 //
 //	go run ./examples/kvstore -id 1
 //	go run ./examples/kvstore -id 2
 //	go run ./examples/kvstore -id 3
 //
-// "color=blue" sets a value, everywhere; "color" reads it here; "*" lists all. Kill one (kill -9, too), go on with the others, and
-// start it again. With -dir DIRECTORY the map also survives the end of all replicas: give each a directory of its own.
+// "color=blue" sets a value, everywhere; "color" reads it here; "*" lists all. Kill one (kill -9,
+// too), go on with the others, and start it again. With -dir DIRECTORY the map also survives the
+// end of all replicas: give each a directory of its own.
 package main
 
 import (
@@ -57,7 +58,8 @@ func (s *store) apply(m squall.Message) {
 	s.values[key] = value
 }
 
-// snapshot captures the map where a new replica comes in, or a snapshot takes the place of a log, and returns what writes it.
+// snapshot captures the map where a new replica comes in, or a snapshot takes the place of a log,
+// and returns what writes it.
 func (s *store) snapshot() func(io.Writer) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,5 +1,6 @@
-// Command ledger has three members of a group in one process, which keep an account in a persistent subgroup. Every run deposits something; run it
-// again with the same directory, and the account has what all runs deposited.
+// Command ledger has three members of a group in one process, which keep an account in a persistent
+// subgroup. Every run deposits something; run it again with the same directory, and the account has
+// what all runs deposited.
 //
 //	go run ./examples/ledger -dir /tmp/ledger
 //	go run ./examples/ledger -dir /tmp/ledger
@@ -45,7 +46,8 @@ type account struct {
 	applied int // deposits of this run
 }
 
-// apply is called for each deposit, in the order that is the same everywhere; first for those of earlier runs, which are in the log.
+// apply is called for each deposit, in the order that is the same everywhere; first for those of
+// earlier runs, which are in the log.
 func (a *account) apply(m squall.Message) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -56,7 +58,8 @@ func (a *account) apply(m squall.Message) {
 	}
 }
 
-// restore empties the account. Its log has no snapshot, so there is nothing to read: all deposits are replayed.
+// restore empties the account. Its log has no snapshot, so there is nothing to read: all deposits
+// are replayed.
 func (a *account) restore(io.Reader) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -100,8 +103,8 @@ func run(ctx context.Context, dir string, out io.Writer) error {
 	return err
 }
 
-// addresses returns an address of this host for each member. Members that have fixed addresses, and know them all, find each other after a
-// restart, whichever of them was the last to leave.
+// addresses returns an address of this host for each member. Members that have fixed addresses, and
+// know them all, find each other after a restart, whichever of them was the last to leave.
 func addresses() (addrs []string, err error) {
 	for range members {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -114,7 +117,8 @@ func addresses() (addrs []string, err error) {
 	return addrs, nil
 }
 
-// config is a member's part. Each has a directory of its own. The first one founds the group, if there was none.
+// config is a member's part. Each has a directory of its own. The first one founds the group, if
+// there was none.
 func config(dir string, addrs []string, i int, a *account) squall.Config {
 	return squall.Config{
 		Cluster: "ledger", ID: squall.NodeID(i + 1), Listen: addrs[i], Join: addrs, InitialMembers: members,
@@ -140,7 +144,8 @@ func work(ctx context.Context, groups []*squall.Group, a *account, out io.Writer
 	return deposit(ctx, subgroups)
 }
 
-// deposit has every member deposit, and waits until all of that is on every disk: from then on no failure takes it away.
+// deposit has every member deposit, and waits until all of that is on every disk: from then on no
+// failure takes it away.
 func deposit(ctx context.Context, subgroups []*squall.Subgroup) error {
 	var futures []*squall.Future
 	for _, s := range subgroups {

@@ -1,8 +1,9 @@
-// Package auto opens a view's table with the best link for each pair: shared memory between processes on one host, TCP
-// between the others.
+// Package auto opens a view's table with the best link for each pair: shared memory between
+// processes on one host, TCP between the others.
 //
-// Both ends of a pair come to the same choice, because they make it from the same view: shm if both members
-// are on the same host and offer shared memory, else tcp. A member that is told to use TCP only does not offer it. The member of higher rank dials.
+// Both ends of a pair come to the same choice, because they make it from the same view: shm if both
+// members are on the same host and offer shared memory, else tcp. A member that is told to use TCP
+// only does not offer it. The member of higher rank dials.
 package auto
 
 import (
@@ -31,7 +32,8 @@ const (
 
 func (m Mode) String() string { return [...]string{"auto", "shm", "tcp"}[m] }
 
-// ErrNoSharedMemory says that a member cannot be reached through shared memory, though nothing else was allowed.
+// ErrNoSharedMemory says that a member cannot be reached through shared memory, though nothing else
+// was allowed.
 var ErrNoSharedMemory = errors.New("no shared memory")
 
 // Node implements fabric.Node.
@@ -44,8 +46,8 @@ type Node struct {
 	presence *presence
 }
 
-// New makes this process's end. The port stays the caller's; connections that are turned away, through shared memory too, are
-// reported to it.
+// New makes this process's end. The port stays the caller's; connections that are turned away,
+// through shared memory too, are reported to it.
 func New(mode Mode, p *port.Port, tlsConfig *tls.Config) (*Node, error) {
 	n := &Node{mode: mode, host: hostID(), tcp: tcp.NewConnector(p, tlsConfig), presence: newPresence(p, tlsConfig)}
 	if mode == TCP {
@@ -69,7 +71,8 @@ func (n *Node) Shm() string { return n.shm.name() }
 // Present says which process this is: from now on it answers those that ask for it.
 func (n *Node) Present(self fabric.Peer) { n.presence.present(self.Process()) }
 
-// Reach asks the process of a peer, at its address, whether it is there. If it was, once, a refused connection proves later that it ended.
+// Reach asks the process of a peer, at its address, whether it is there. If it was, once, a refused
+// connection proves later that it ended.
 func (n *Node) Reach(ctx context.Context, peer fabric.Peer) error {
 	conn, err := n.presence.ask(ctx, peer)
 	if err == nil {
@@ -143,7 +146,8 @@ func (n *Node) choose(spec *fabric.Spec) (shared, remote, apart []order.Rank) {
 	return shared, remote, apart
 }
 
-// linkOrNil makes an interface of a link that was made. (A nil *Link in an interface is not nil, hence the check.)
+// linkOrNil makes an interface of a link that was made. (A nil *Link in an interface is not nil,
+// hence the check.)
 func linkOrNil[L fabric.Link](l L, err error) (fabric.Link, error) {
 	if err != nil {
 		return nil, err

@@ -181,7 +181,8 @@ func TestAConnectionThatIsRefusedOnceProvesNothing(t *testing.T) {
 	conn.Close()
 }
 
-// The dialing side, too, calls a port where another process listens, which awaits no view of that key.
+// The dialing side, too, calls a port where another process listens, which awaits no view of that
+// key.
 func TestANodeThatWasStartedAgainIsAFailureInTheViewOfItsFormerProcess(t *testing.T) {
 	for self := range order.Rank(2) {
 		here, again := newMember(t, TCP), newMember(t, TCP)
@@ -224,7 +225,8 @@ func TestAMemberOnAnotherHostIsAFailureIfNothingButSharedMemoryIsAllowed(t *test
 	}
 }
 
-// The one that installed the next view first calls a member that still awaits links of this one. It must not have to come again.
+// The one that installed the next view first calls a member that still awaits links of this one. It
+// must not have to come again.
 func TestTheNextViewIsOpenedWhileLinksOfThisOneAreComing(t *testing.T) {
 	modes(t, func(t *testing.T, mode Mode) {
 		senior, junior, absent := newMember(t, mode), newMember(t, mode), newMember(t, mode)

@@ -14,9 +14,10 @@ import (
 // errGivenUp ends the attempts to reach a peer whose row was frozen, or whose table was closed.
 var errGivenUp = errors.New("the link was given up")
 
-// connecting implements fabric.Connecting: a goroutine for each peer that this member dials, one for each way on which the
-// others call, and one for each peer that finds out whether the peer's process ended. They end with Close, those of one peer as
-// soon as its link is here, or known not to come.
+// connecting implements fabric.Connecting: a goroutine for each peer that this member dials, one
+// for each way on which the others call, and one for each peer that finds out whether the peer's
+// process ended. They end with Close, those of one peer as soon as its link is here, or known not
+// to come.
 type connecting struct {
 	spec    *fabric.Spec
 	table   *fabric.Table
@@ -37,7 +38,8 @@ func newConnecting(spec *fabric.Spec) *connecting {
 	return c
 }
 
-// arrive hands a link over, or the reason why there will be none: nobody needs to look for the peer any more.
+// arrive hands a link over, or the reason why there will be none: nobody needs to look for the peer
+// any more.
 func (c *connecting) arrive(r order.Rank, l fabric.Link, err error) {
 	c.table.Arrive(r, l, err)
 	c.cancels[r](errArrived)
@@ -85,7 +87,8 @@ func (c *connecting) watch(peers []order.Rank, watch func(context.Context, fabri
 	}
 }
 
-// Cancel implements fabric.Connecting. A peer that calls is refused from now on, because the table wants it no longer.
+// Cancel implements fabric.Connecting. A peer that calls is refused from now on, because the table
+// wants it no longer.
 func (c *connecting) Cancel(r order.Rank) { c.cancels[r](errGivenUp) }
 
 // Close implements fabric.Connecting.

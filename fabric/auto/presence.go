@@ -17,7 +17,8 @@ import (
 	"github.com/squall-go/squall/internal/wire"
 )
 
-// errAnotherProcess says that another process than the one that was asked for listens at an address.
+// errAnotherProcess says that another process than the one that was asked for listens at an
+// address.
 var errAnotherProcess = errors.New("another process listens at its address")
 
 // presenceRequest asks whether the process that listens at an address is a certain one.
@@ -36,23 +37,25 @@ const (
 	presenceTime  = 5 * time.Second // for a request or an answer
 	presenceSeats = 256             // conversations that last at a time; one more takes the place of the oldest
 	maxReached    = 1024            // processes that are remembered as reached
-	// presenceGrace is how long the link to a process that was reached before may take before the process is asked for.
+	// presenceGrace is how long the link to a process that was reached before may take before the
+	// process is asked for.
 	presenceGrace = 10 * time.Millisecond
-	// presenceAgain is how long after a refused connection a process that was reached before is asked for again.
+	// presenceAgain is how long after a refused connection a process that was reached before is
+	// asked for again.
 	presenceAgain    = 20 * time.Millisecond
 	presencePauseMin = 5 * time.Millisecond
 	presencePauseMax = 100 * time.Millisecond
 )
 
-// presence finds out that a process ended although it has no link to this one yet. It asks the port of that process who listens there. Two
-// answers prove the end:
+// presence finds out that a process ended although it has no link to this one yet. It asks the port
+// of that process who listens there. Two answers prove the end:
 //
 //   - another process listens there, as the node was started again;
 //   - nobody listens there, twice in a row, and the process answered this one at that address before. Without an earlier answer a refused
 //     connection may be the work of a firewall; and one that is refused once may be the work of a host that is short of something.
 //
-// Everything else, a connection that breaks or no answer at all, proves nothing: the question is asked again. A process that is stopped
-// has not ended, and is left to the heartbeats.
+// Everything else, a connection that breaks or no answer at all, proves nothing: the question is
+// asked again. A process that is stopped has not ended, and is left to the heartbeats.
 type presence struct {
 	port *port.Port
 	tls  *tls.Config
@@ -164,8 +167,9 @@ func (s *presence) wasReached(process string) bool {
 	return slices.Contains(s.reached, process)
 }
 
-// ask asks a peer's port once, or returns ctx's cause as soon as that ends. The connection that it returns lasts as long as the peer's
-// process. An error that wraps fabric.ErrPeerGone proves that the process ended.
+// ask asks a peer's port once, or returns ctx's cause as soon as that ends. The connection that it
+// returns lasts as long as the peer's process. An error that wraps fabric.ErrPeerGone proves that
+// the process ended.
 func (s *presence) ask(ctx context.Context, peer fabric.Peer) (net.Conn, error) {
 	type outcome struct {
 		conn net.Conn
@@ -229,8 +233,9 @@ func (s *presence) question(peer fabric.Peer) (net.Conn, error) {
 	return conn, nil
 }
 
-// watch returns the proof that a peer's process ended, or nil when ctx ends first. A process that was not reached before is asked for at
-// once: the answer is what makes a refused connection a proof later.
+// watch returns the proof that a peer's process ended, or nil when ctx ends first. A process that
+// was not reached before is asked for at once: the answer is what makes a refused connection a
+// proof later.
 func (s *presence) watch(ctx context.Context, peer fabric.Peer) error {
 	if s.wasReached(peer.Process()) && !sleep(ctx, presenceGrace) {
 		return nil

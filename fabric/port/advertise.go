@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// advertised is the address that peers dial. A host name that was given to listen on stays a name: it is what the others were
-// given too, and what a certificate is made out to.
+// advertised is the address that peers dial. A host name that was given to listen on stays a name:
+// it is what the others were given too, and what a certificate is made out to.
 func advertised(c Config, listening *net.TCPAddr) (string, error) {
 	port := strconv.Itoa(listening.Port)
 	if c.Advertise != "" {
@@ -46,8 +46,9 @@ func advertiseAs(addr, port string) (string, error) {
 	return net.JoinHostPort(host, given), nil
 }
 
-// ownAddress picks among the addresses of the interfaces: the one that the host's name stands for, else the first, else
-// loopback. The name alone is not trusted, for it often stands for 127.0.1.1 or for an address outside a container.
+// ownAddress picks among the addresses of the interfaces: the one that the host's name stands for,
+// else the first, else loopback. The name alone is not trusted, for it often stands for 127.0.1.1
+// or for an address outside a container.
 func ownAddress(interfaces, named []netip.Addr, only4 bool) netip.Addr {
 	var usable []netip.Addr
 	for _, ip := range interfaces {
@@ -80,7 +81,8 @@ func interfaceAddresses() []netip.Addr {
 	return ips
 }
 
-// lookupTimeout bounds the question for our own name, which a host without name service may not get answered.
+// lookupTimeout bounds the question for our own name, which a host without name service may not get
+// answered.
 const lookupTimeout = time.Second
 
 func hostnameAddresses() []netip.Addr {

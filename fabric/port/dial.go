@@ -14,9 +14,10 @@ import (
 	"github.com/squall-go/squall/internal/wire"
 )
 
-// Dial connects to a node's port and says what the connection is for. The context bounds connect, TLS and preamble; it has
-// no hold on the connection that is returned. With a nil configuration the connection is plain, otherwise mutual TLS.
-// Errors name the address and wrap ErrNotSquall, ErrProtocolVersion, ErrKindRefused or the context's cause.
+// Dial connects to a node's port and says what the connection is for. The context bounds connect,
+// TLS and preamble; it has no hold on the connection that is returned. With a nil configuration the
+// connection is plain, otherwise mutual TLS. Errors name the address and wrap ErrNotSquall,
+// ErrProtocolVersion, ErrKindRefused or the context's cause.
 func Dial(ctx context.Context, addr string, kind Kind, tlsConfig *tls.Config) (net.Conn, error) {
 	conn, err := dial(ctx, addr, kind, tlsConfig)
 	if err != nil {
@@ -43,7 +44,8 @@ func dial(ctx context.Context, addr string, kind Kind, tlsConfig *tls.Config) (n
 	return conn, nil
 }
 
-// errTooLate is a connection that stood only after its context had ended, and that the deadline has spoilt.
+// errTooLate is a connection that stood only after its context had ended, and that the deadline has
+// spoilt.
 var errTooLate = errors.New("connected too late")
 
 // introduce is the dialer's side of the handshake.

@@ -1,8 +1,10 @@
-// Package port is the one TCP port of a node. Rows, control and whatever comes later all arrive here; eight bytes at the
-// start of a connection say what it carries, and its handler owns it from then on.
+// Package port is the one TCP port of a node. Rows, control and whatever comes later all arrive
+// here; eight bytes at the start of a connection say what it carries, and its handler owns it from
+// then on.
 //
-// Life of a connection: accepted → (TLS) → preamble read → preamble answered → handed over. Until it is handed over it is
-// pending: it has no owner but the port, one deadline for everything, and one of MaxPending places.
+// Life of a connection: accepted → (TLS) → preamble read → preamble answered → handed over. Until
+// it is handed over it is pending: it has no owner but the port, one deadline for everything, and
+// one of MaxPending places.
 //
 //	dialer                                acceptor
 //	"SQUALL" version kind      ───────▶   reads 8 bytes, looks for the handler of kind
@@ -16,7 +18,8 @@
 //	P3  at most MaxPending connections are pending, and none for longer than HandshakeTimeout
 //	P4  with TLS, no byte of a peer is looked at before its certificate was verified
 //
-// Shared words: pending, handlers and closing are guarded by Port.mu; the rest is written by Listen only.
+// Shared words: pending, handlers and closing are guarded by Port.mu; the rest is written by Listen
+// only.
 package port
 
 import (
@@ -42,21 +45,23 @@ const (
 
 // Config describes a port. Only Addr is needed.
 type Config struct {
-	// Addr is the host:port to listen on; the host may be an IPv4 or IPv6 address or a name, the port may be 0.
+	// Addr is the host:port to listen on; the host may be an IPv4 or IPv6 address or a name, the
+	// port may be 0.
 	Addr string
-	// Advertise is the host:port that peers dial; port 0 stands for the listener's. Default: the host name in Addr, if it
-	// is one, else the listener's address, or, if that is unspecified (0.0.0.0 or [::]), this host's own; loopback only if it
-	// has no other.
+	// Advertise is the host:port that peers dial; port 0 stands for the listener's. Default: the
+	// host name in Addr, if it is one, else the listener's address, or, if that is unspecified
+	// (0.0.0.0 or [::]), this host's own; loopback only if it has no other.
 	Advertise string
-	// TLS turns on mutual TLS 1.3. It needs a certificate, and ClientCAs or RootCAs to verify those of the peers.
+	// TLS turns on mutual TLS 1.3. It needs a certificate, and ClientCAs or RootCAs to verify those
+	// of the peers.
 	TLS *tls.Config
 	// HandshakeTimeout bounds TLS and preamble together.
 	HandshakeTimeout time.Duration
-	// MaxPending bounds the connections whose preamble has not arrived yet. One more takes the place of the oldest, which is
-	// closed.
+	// MaxPending bounds the connections whose preamble has not arrived yet. One more takes the
+	// place of the oldest, which is closed.
 	MaxPending int
-	// OnReject is told of every connection that was not handed over, and of those that handlers turned away (Reject). It is
-	// called from several goroutines and must not block.
+	// OnReject is told of every connection that was not handed over, and of those that handlers
+	// turned away (Reject). It is called from several goroutines and must not block.
 	OnReject func(Rejection)
 }
 
@@ -125,9 +130,10 @@ func advice(err error) string {
 // Addr is the host:port that peers dial.
 func (p *Port) Addr() string { return p.advertised }
 
-// Handle makes serve the handler of a kind, in place of an earlier one; nil removes it. Serve owns the connection and runs
-// on a goroutine of its own, which Close does not wait for. Connections of kinds without handler are rejected, so that a
-// dialer that was faster than Handle is told to come again.
+// Handle makes serve the handler of a kind, in place of an earlier one; nil removes it. Serve owns
+// the connection and runs on a goroutine of its own, which Close does not wait for. Connections of
+// kinds without handler are rejected, so that a dialer that was faster than Handle is told to come
+// again.
 func (p *Port) Handle(kind Kind, serve func(net.Conn)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -138,8 +144,8 @@ func (p *Port) Handle(kind Kind, serve func(net.Conn)) {
 	p.handlers[kind] = serve
 }
 
-// Close stops listening, closes what is pending and waits for the port's own goroutines. Connections that were handed over
-// belong to their handlers and stay open.
+// Close stops listening, closes what is pending and waits for the port's own goroutines.
+// Connections that were handed over belong to their handlers and stay open.
 func (p *Port) Close() error {
 	p.mu.Lock()
 	if p.closing {
@@ -158,7 +164,8 @@ func (p *Port) Close() error {
 	return err
 }
 
-// Pauses after a failed accept: the process is out of file descriptors or memory, and trying at once would only burn a core.
+// Pauses after a failed accept: the process is out of file descriptors or memory, and trying at
+// once would only burn a core.
 const (
 	acceptPauseMin = 5 * time.Millisecond
 	acceptPauseMax = time.Second
@@ -188,9 +195,10 @@ func (p *Port) accept() {
 	}
 }
 
-// admit gives a connection its place among the pending ones. If there is none left, the oldest goes: a member shows itself
-// within moments, so who has been silent longest is least likely to be one. Turning the newcomer away instead would let as
-// many silent strangers as there are places keep every member out.
+// admit gives a connection its place among the pending ones. If there is none left, the oldest
+// goes: a member shows itself within moments, so who has been silent longest is least likely to be
+// one. Turning the newcomer away instead would let as many silent strangers as there are places
+// keep every member out.
 func (p *Port) admit(conn net.Conn) {
 	p.mu.Lock()
 	if p.closing {
@@ -241,8 +249,8 @@ func (p *Port) rejectOnce(v *visitor, err error) {
 	}
 }
 
-// greet takes one connection from accepted to handed over. Its goroutine becomes the handler's, and from then on it is
-// none of the port's own.
+// greet takes one connection from accepted to handed over. Its goroutine becomes the handler's, and
+// from then on it is none of the port's own.
 func (p *Port) greet(v *visitor) {
 	conn, serve, err := p.handshake(v.conn)
 	if err != nil && !errors.Is(err, errEarly) && !p.evicted(v) {
@@ -277,7 +285,8 @@ func (p *Port) leave(v *visitor) bool {
 	return !p.closing
 }
 
-// handshake is everything before the hand-over, under one deadline: a peer that trickles bytes gains no time (P3).
+// handshake is everything before the hand-over, under one deadline: a peer that trickles bytes
+// gains no time (P3).
 func (p *Port) handshake(raw net.Conn) (net.Conn, func(net.Conn), error) {
 	if err := raw.SetDeadline(time.Now().Add(p.timeout)); err != nil {
 		return nil, nil, err
@@ -297,11 +306,13 @@ func (p *Port) handshake(raw net.Conn) (net.Conn, func(net.Conn), error) {
 	return conn, serve, conn.SetDeadline(time.Time{})
 }
 
-// errEarly says that a member came before this process had a handler for it. It will dial again, and nobody needs to be told.
+// errEarly says that a member came before this process had a handler for it. It will dial again,
+// and nobody needs to be told.
 var errEarly = errors.New("too early")
 
-// answer reads the dialer's preamble and sends ours. A peer that speaks another version, or wants what nobody handles, is
-// answered before it is refused, so that it can say why; garbage gets no answer.
+// answer reads the dialer's preamble and sends ours. A peer that speaks another version, or wants
+// what nobody handles, is answered before it is refused, so that it can say why; garbage gets no
+// answer.
 func (p *Port) answer(conn net.Conn) (func(net.Conn), error) {
 	theirs, err := readPreamble(conn)
 	if errors.Is(err, ErrProtocolVersion) {
@@ -323,8 +334,9 @@ func (p *Port) answer(conn net.Conn) (func(net.Conn), error) {
 	return serve, writePreamble(conn, theirs.kind)
 }
 
-// lingerForAlert lets a TLS peer read the alert that says what is wrong with it: closing while its next bytes are still on
-// the way would reset the connection and lose the alert. The handshake's deadline still runs.
+// lingerForAlert lets a TLS peer read the alert that says what is wrong with it: closing while its
+// next bytes are still on the way would reset the connection and lose the alert. The handshake's
+// deadline still runs.
 func lingerForAlert(raw net.Conn, err error) {
 	var failed *tlsError
 	if tcp, ok := raw.(*net.TCPConn); ok && errors.As(err, &failed) && !errors.Is(err, os.ErrDeadlineExceeded) {
@@ -336,8 +348,8 @@ func lingerForAlert(raw net.Conn, err error) {
 // lingerBytes bounds what is read from a peer that was already refused.
 const lingerBytes = 16 << 10
 
-// Reject reports a connection that was not handed over, or that its handler turns away. Those that Close itself cuts off
-// are not news.
+// Reject reports a connection that was not handed over, or that its handler turns away. Those that
+// Close itself cuts off are not news.
 func (p *Port) Reject(r Rejection) {
 	p.mu.Lock()
 	silent := p.closing || p.onReject == nil

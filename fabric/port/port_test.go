@@ -298,7 +298,8 @@ func TestAFloodBeyondMaxPendingIsClosedAtOnceAndThePortRecovers(t *testing.T) {
 	for range 4 {
 		expectRejection(t, rejections, Broken)
 	}
-	// The last place is freed right after its rejection was reported, so the first attempts may still be one too many.
+	// The last place is freed right after its rejection was reported, so the first attempts may
+	// still be one too many.
 	for range 1000 {
 		conn, err := Dial(within(t), p.Addr(), KindRows, nil)
 		if err == nil {

@@ -6,8 +6,8 @@ import (
 	"io"
 )
 
-// ProtocolVersion is the version of everything that is spoken on the port after the preamble. Nodes of different versions
-// do not talk to each other.
+// ProtocolVersion is the version of everything that is spoken on the port after the preamble. Nodes
+// of different versions do not talk to each other.
 const ProtocolVersion = 2
 
 // Kind says what a connection carries.

@@ -33,7 +33,8 @@ const (
 	Broken
 	// AcceptFailed is a connection that the system could not give us; it has no remote address.
 	AcceptFailed
-	// NotMember is a connection for rows of somebody who is no member of the view, or in a place that is not his.
+	// NotMember is a connection for rows of somebody who is no member of the view, or in a place
+	// that is not his.
 	NotMember
 	// OtherUser is a connection through shared memory of a process that runs as another user.
 	OtherUser
@@ -51,7 +52,8 @@ func (r Reason) String() string {
 	return fmt.Sprintf("reason %d", uint8(r))
 }
 
-// Rejection is a connection that was closed instead of being handed over, or that its handler turned away.
+// Rejection is a connection that was closed instead of being handed over, or that its handler
+// turned away.
 type Rejection struct {
 	Remote string // the peer's host:port, or its process
 	Kind   Kind   // what it was handed over for; 0 if it was not
@@ -77,17 +79,20 @@ func RejectedRows(remote string, err error) Rejection {
 	return Rejection{Remote: remote, Kind: KindRows, Reason: reasonOf(err), Err: err}
 }
 
-// RejectedControl is a connection for control whose request did not come, or that could not be answered.
+// RejectedControl is a connection for control whose request did not come, or that could not be
+// answered.
 func RejectedControl(remote string, err error) Rejection {
 	return Rejection{Remote: remote, Kind: KindControl, Reason: reasonOf(err), Err: err}
 }
 
-// RejectedState is a connection for a state that its caller must not have, or whose request did not come.
+// RejectedState is a connection for a state that its caller must not have, or whose request did not
+// come.
 func RejectedState(remote string, err error) Rejection {
 	return Rejection{Remote: remote, Kind: KindState, Reason: reasonOf(err), Err: err}
 }
 
-// RejectedBlocks is a connection for blocks of somebody who is no member of a group, or who broke the rules.
+// RejectedBlocks is a connection for blocks of somebody who is no member of a group, or who broke
+// the rules.
 func RejectedBlocks(remote string, err error) Rejection {
 	return Rejection{Remote: remote, Kind: KindBlocks, Reason: reasonOf(err), Err: err}
 }
@@ -97,7 +102,8 @@ func RejectedPresence(remote string, err error) Rejection {
 	return Rejection{Remote: remote, Kind: KindPresence, Reason: reasonOf(err), Err: err}
 }
 
-// signs tell reasons, the first that is found. A deadline comes first: it may strike inside any of the steps.
+// signs tell reasons, the first that is found. A deadline comes first: it may strike inside any of
+// the steps.
 var signs = []struct {
 	err    error
 	reason Reason

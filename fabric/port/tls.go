@@ -8,14 +8,16 @@ import (
 	"strings"
 )
 
-// alpn is what a connection is negotiated as, so that a proxy or a web server in between cannot be taken for a node.
+// alpn is what a connection is negotiated as, so that a proxy or a web server in between cannot be
+// taken for a node.
 var alpn = fmt.Sprintf("squall/%d", ProtocolVersion)
 
 var (
 	// ErrNoCertificate says that a TLS configuration has no certificate to show.
 	ErrNoCertificate = errors.New("the TLS configuration has no certificate")
-	// ErrNoClientCAs says that a TLS configuration does not name who signs the peers' certificates. The machine's roots would
-	// be the default, and then anybody with a web server's certificate were a member.
+	// ErrNoClientCAs says that a TLS configuration does not name who signs the peers' certificates.
+	// The machine's roots would be the default, and then anybody with a web server's certificate
+	// were a member.
 	ErrNoClientCAs = errors.New("the TLS configuration has neither ClientCAs nor RootCAs")
 )
 
@@ -24,8 +26,9 @@ type tlsError struct{ error }
 
 func (e *tlsError) Unwrap() error { return e.error }
 
-// serverTLS is a copy of c that insists on mutual TLS 1.3. Tickets are off: connections live as long as a view, so a
-// resumed session would save nothing, and it would carry an earlier verification into a configuration that changed.
+// serverTLS is a copy of c that insists on mutual TLS 1.3. Tickets are off: connections live as
+// long as a view, so a resumed session would save nothing, and it would carry an earlier
+// verification into a configuration that changed.
 func serverTLS(c *tls.Config) (*tls.Config, error) {
 	if c == nil {
 		return nil, nil
@@ -66,8 +69,9 @@ func checkServer(c *tls.Config) error {
 	return errors.Join(errs...)
 }
 
-// clientTLS is a copy of c for one address. The authority that signs the dialers signs the listeners too, if no other one is named: the
-// machine's roots, which would be the default, would let anybody with a web server's certificate pose as a member.
+// clientTLS is a copy of c for one address. The authority that signs the dialers signs the
+// listeners too, if no other one is named: the machine's roots, which would be the default, would
+// let anybody with a web server's certificate pose as a member.
 func clientTLS(c *tls.Config, addr string) (*tls.Config, error) {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -88,8 +92,8 @@ func clientTLS(c *tls.Config, addr string) (*tls.Config, error) {
 	return c, nil
 }
 
-// finishTLS runs the handshake within the connection's deadline. ALPN is checked here because crypto/tls lets a peer pass
-// that names no protocol.
+// finishTLS runs the handshake within the connection's deadline. ALPN is checked here because
+// crypto/tls lets a peer pass that names no protocol.
 func finishTLS(conn *tls.Conn) error {
 	if err := conn.Handshake(); err != nil {
 		return &tlsError{fmt.Errorf("TLS handshake: %w", err)}

@@ -31,8 +31,8 @@ const (
 	seats          = 128 // twice what the largest view needs
 )
 
-// Host is equal for processes that reach each other's sockets and memory: same boot, same network namespace, same user.
-// It is empty if that cannot be found out.
+// Host is equal for processes that reach each other's sockets and memory: same boot, same network
+// namespace, same user. It is empty if that cannot be found out.
 func Host() string { return samehost.Host() }
 
 // Connector makes links: it dials peers of lower rank and takes the calls of those of higher rank.
@@ -44,8 +44,8 @@ type Connector struct {
 	done     sync.WaitGroup
 }
 
-// NewConnector listens on an abstract unix socket of a random name. reject is told of each connection that is turned away; it is
-// called from several goroutines and must not block.
+// NewConnector listens on an abstract unix socket of a random name. reject is told of each
+// connection that is turned away; it is called from several goroutines and must not block.
 func NewConnector(reject func(port.Rejection)) (*Connector, error) {
 	return newConnector(reject, os.Getuid(), handshakeTime)
 }
@@ -102,8 +102,8 @@ func (c *Connector) accept(conn *net.UnixConn) {
 	})
 }
 
-// Dial makes the link to a peer of lower rank. row is the descriptor of the own row. A peer that has no place now, or does
-// not await the view yet, is called again until ctx ends.
+// Dial makes the link to a peer of lower rank. row is the descriptor of the own row. A peer that
+// has no place now, or does not await the view yet, is called again until ctx ends.
 func (c *Connector) Dial(ctx context.Context, spec *fabric.Spec, to order.Rank, row int) (*Link, error) {
 	l, err := fabric.DialWithRetry(ctx, func() (*Link, error) { return c.dial(ctx, spec, to, row) })
 	if err != nil {
@@ -137,8 +137,8 @@ func (c *Connector) dial(ctx context.Context, spec *fabric.Spec, to order.Rank, 
 	return l, err
 }
 
-// greet is the dialer's side of a greeting. Its descriptor follows only when the peer has proved who it is. Those that it returns are the
-// caller's to close, whatever the error.
+// greet is the dialer's side of a greeting. Its descriptor follows only when the peer has proved
+// who it is. Those that it returns are the caller's to close, whatever the error.
 func greet(conn *net.UnixConn, spec *fabric.Spec, to order.Rank, row int) (fds []int, err error) {
 	var challenge fabric.Challenge
 	if err := hear(conn, &challenge); err != nil {
@@ -170,7 +170,8 @@ func greet(conn *net.UnixConn, spec *fabric.Spec, to order.Rank, row int) (fds [
 // handover brings the dialer's descriptor.
 type handover struct{}
 
-// Await makes the links to the wanted peers of higher rank, as they call, and hands each to up, until ctx ends.
+// Await makes the links to the wanted peers of higher rank, as they call, and hands each to up,
+// until ctx ends.
 func (c *Connector) Await(ctx context.Context, spec *fabric.Spec, wants func(order.Rank) bool, row int, up func(order.Rank, fabric.Link)) {
 	var finishing sync.WaitGroup
 	defer finishing.Wait()

@@ -257,7 +257,8 @@ func TestAMemberThatDoesNotGoOnHoldsUpNobody(t *testing.T) {
 	}
 }
 
-// Somebody listens at the name of rank 0: it gets neither the row nor the bell of a member that dials.
+// Somebody listens at the name of rank 0: it gets neither the row nor the bell of a member that
+// dials.
 func TestOnlyThePeerItselfGetsTheDescriptors(t *testing.T) {
 	d := newDesk(t, os.Getuid(), patience)
 	d.await(-1)

@@ -1,12 +1,14 @@
 //go:build linux
 
-// Package shm is the fabric link within a host: every row is one shared memory segment, so there is nothing to copy.
+// Package shm is the fabric link within a host: every row is one shared memory segment, so there is
+// nothing to copy.
 //
-// The owner makes its row as a memfd, maps it read-write and seals it: nobody else can map it writable, and nobody can
-// truncate it under a reader. A pair meets over an abstract unix socket, which leaves no file behind, checks that the
-// peer runs as the same user, and exchanges the descriptors of the two rows. Afterwards the socket carries bells, which wake a peer
-// that sleeps, and its end says that the peer is gone. A push is a note that the peer's bell may have to be rung; a flush looks at
-// the peer's parked word and rings.
+// The owner makes its row as a memfd, maps it read-write and seals it: nobody else can map it
+// writable, and nobody can truncate it under a reader. A pair meets over an abstract unix socket,
+// which leaves no file behind, checks that the peer runs as the same user, and exchanges the
+// descriptors of the two rows. Afterwards the socket carries bells, which wake a peer that sleeps,
+// and its end says that the peer is gone. A push is a note that the peer's bell may have to be
+// rung; a flush looks at the peer's parked word and rings.
 //
 //	H1  a peer's row is mapped read-only, sealed against shrinking, growing, holes and further writable mappings, and has all of its
 //	    memory (F3)

@@ -46,8 +46,9 @@ func newLink(conn *net.UnixConn, mapped []byte, parker *fabric.Parker) (*Link, e
 	return l, nil
 }
 
-// NewLink makes a link of a connection on which both sides proved who they are, and of the descriptor of the peer's row, which it
-// maps. If it fails, its caller closes both; else the link has the connection, and the descriptor is closed.
+// NewLink makes a link of a connection on which both sides proved who they are, and of the
+// descriptor of the peer's row, which it maps. If it fails, its caller closes both; else the link
+// has the connection, and the descriptor is closed.
 func NewLink(conn *net.UnixConn, row, rowBytes int, parker *fabric.Parker) (*Link, error) {
 	mapped, err := mapRow(row, rowBytes)
 	if err != nil {
@@ -80,8 +81,9 @@ func (l *Link) Push(int, int) { l.pushed = true }
 // PushLine implements fabric.Link.
 func (l *Link) PushLine(int) { l.pushed = true }
 
-// Poll implements fabric.Link: what the peer wrote is here already; the socket brings its bells, and its end. A bell is work: it may
-// be for something that this step examined before the bell was taken, and the loop must not sleep before it has looked again.
+// Poll implements fabric.Link: what the peer wrote is here already; the socket brings its bells,
+// and its end. A bell is work: it may be for something that this step examined before the bell was
+// taken, and the loop must not sleep before it has looked again.
 func (l *Link) Poll() (bool, error) {
 	if !l.ready.In {
 		return false, nil
@@ -118,19 +120,21 @@ func (l *Link) Flush() (bool, error) {
 
 const bellBytes = 1 // of a packet that is a bell
 
-// ring sends a bell, without waiting (H4). Where the socket takes no more, the peer has bells that it did not read, and does not
-// sleep; that it is gone is for Poll to find. An eventfd of the peer's would be a little cheaper, and give the peer a hold on this
-// loop: a write to it waits when the counter is full and the peer made the descriptor a blocking one, which it can at any time because
-// both ends of an eventfd are one open file. Here whether to wait is said with each call.
+// ring sends a bell, without waiting (H4). Where the socket takes no more, the peer has bells that
+// it did not read, and does not sleep; that it is gone is for Poll to find. An eventfd of the
+// peer's would be a little cheaper, and give the peer a hold on this loop: a write to it waits when
+// the counter is full and the peer made the descriptor a blocking one, which it can at any time
+// because both ends of an eventfd are one open file. Here whether to wait is said with each call.
 func (l *Link) ring() {
 	var bell [bellBytes]byte
 	// Raw: the call never waits, so the scheduler need not know of it.
 	unix.RawSyscall6(unix.SYS_SENDTO, uintptr(l.fd), uintptr(unsafe.Pointer(&bell)), bellBytes, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, 0, 0)
 }
 
-// Freeze implements fabric.Link: it copies the row aside, word by word from the start, so that control words are read whole and
-// before the bytes that they cover (H3). The peer may go on writing its own memory meanwhile, but not what this node has
-// not delivered. A megabyte takes a fraction of a millisecond.
+// Freeze implements fabric.Link: it copies the row aside, word by word from the start, so that
+// control words are read whole and before the bytes that they cover (H3). The peer may go on
+// writing its own memory meanwhile, but not what this node has not delivered. A megabyte takes a
+// fraction of a millisecond.
 func (l *Link) Freeze() []byte {
 	l.disconnect()
 	if l.frozen == nil {
@@ -167,12 +171,14 @@ const statBlock = 512 // the unit of Stat_t.Blocks
 // requiredSeals protect a reader from the owner (H1).
 const requiredSeals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_FUTURE_WRITE
 
-// NewRow makes the own row as a sealed segment: its memory, its descriptor, and the function that releases both.
+// NewRow makes the own row as a sealed segment: its memory, its descriptor, and the function that
+// releases both.
 func NewRow(n int) (mem []byte, fd int, release func() error, err error) {
 	fail := func(what string, err error) ([]byte, int, func() error, error) {
 		return nil, -1, nil, fabric.MemoryError(n, "shared memory", fmt.Errorf("%s of a memfd: %w", what, err))
 	}
-	// Asked first, because the kernel would hand out page by page until it has none left, and then kill somebody.
+	// Asked first, because the kernel would hand out page by page until it has none left, and then
+	// kill somebody.
 	if n > totalMemory() {
 		return fail("allocation", fmt.Errorf("%w: this machine has %d bytes in all", unix.ENOMEM, totalMemory()))
 	}
@@ -224,7 +230,8 @@ func mapRow(fd, n int) ([]byte, error) {
 	if err := unix.Fstatfs(fd, &fs); err != nil {
 		return nil, err
 	}
-	// A page that is missing is made when it is read: at the reader's charge, or with SIGBUS if there is none. Sealed pages stay.
+	// A page that is missing is made when it is read: at the reader's charge, or with SIGBUS if
+	// there is none. Sealed pages stay.
 	if fs.Type == unix.HUGETLBFS_MAGIC {
 		return nil, fmt.Errorf("%w: H1: the peer's row is of huge pages, which may be missing", fabric.ErrViolation)
 	}

@@ -141,8 +141,8 @@ func TestH2HoldsWhateverTheOrderOfSleepsAndWrites(t *testing.T) {
 	}
 }
 
-// The peer may leave its bells unread, make its end a blocking one, or close it: a bell returns at once, and is no failure. That the
-// peer is gone is for Poll to tell.
+// The peer may leave its bells unread, make its end a blocking one, or close it: a bell returns at
+// once, and is no failure. That the peer is gone is for Poll to tell.
 func TestH4ABellNeverWaits(t *testing.T) {
 	s := newSleeper(t)
 	rings := func(what string) {
@@ -186,7 +186,8 @@ func TestH4ABellNeverWaits(t *testing.T) {
 	}
 }
 
-// P2: what the step examined before it polled may have been written since, and the bell for it is gone now.
+// P2: what the step examined before it polled may have been written since, and the bell for it is
+// gone now.
 func TestABellIsWork(t *testing.T) {
 	s := newSleeper(t)
 	for range 3 {

@@ -28,7 +28,8 @@ type Connector struct {
 	accepted fabric.AcceptQueue
 }
 
-// NewConnector takes the port's connections for rows. Those that it turns away are reported to the port.
+// NewConnector takes the port's connections for rows. Those that it turns away are reported to the
+// port.
 func NewConnector(p *port.Port, tlsConfig *tls.Config) *Connector {
 	return newConnector(p, tlsConfig, handshakeTime)
 }
@@ -40,7 +41,8 @@ func newConnector(p *port.Port, tlsConfig *tls.Config, patience time.Duration) *
 	return c
 }
 
-// Close ends connections that belong to no table and waits for their goroutines. It leaves the port alone.
+// Close ends connections that belong to no table and waits for their goroutines. It leaves the port
+// alone.
 func (c *Connector) Close() {
 	c.port.Handle(port.KindRows, nil)
 	c.accepted.Close()
@@ -64,8 +66,8 @@ func hear(conn net.Conn) (h fabric.Hello, err error) {
 	return h, err
 }
 
-// Dial makes the link to a peer of lower rank. A peer that has no place now, or does not await the view yet, is called again
-// until ctx ends.
+// Dial makes the link to a peer of lower rank. A peer that has no place now, or does not await the
+// view yet, is called again until ctx ends.
 func (c *Connector) Dial(ctx context.Context, spec *fabric.Spec, to order.Rank, own []byte) (*Link, error) {
 	l, err := fabric.DialWithRetry(ctx, func() (*Link, error) { return c.dial(ctx, spec, to, own) })
 	if err != nil {
@@ -115,7 +117,8 @@ func greet(conn net.Conn, spec *fabric.Spec, to order.Rank) error {
 	return spec.Heed(conn, hello, w)
 }
 
-// Await makes the links to the wanted peers of higher rank, as they call, and hands each to up, until ctx ends.
+// Await makes the links to the wanted peers of higher rank, as they call, and hands each to up,
+// until ctx ends.
 func (c *Connector) Await(ctx context.Context, spec *fabric.Spec, wants func(order.Rank) bool, own []byte, up func(order.Rank, fabric.Link)) {
 	serve := func(caller fabric.Caller) error {
 		if err := answer(caller, spec, nil); err != nil {

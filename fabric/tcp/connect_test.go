@@ -211,7 +211,8 @@ func TestCloseEndsGreetingsAndWaitingCallersAtOnce(t *testing.T) {
 	}
 }
 
-// The seats are full of strangers when the member comes, and more come meanwhile; the view is awaited only later.
+// The seats are full of strangers when the member comes, and more come meanwhile; the view is
+// awaited only later.
 func TestAMemberThatHadToMakeRoomComesAgain(t *testing.T) {
 	d := newDesk(t, patience)
 	crowd := func() {
@@ -285,7 +286,8 @@ func TestAMemberThatCallsAsAnotherTakesNothingFromIt(t *testing.T) {
 	}
 }
 
-// What rank 2 said was recorded, and is said again by somebody else: before rank 2 is connected, and afterwards.
+// What rank 2 said was recorded, and is said again by somebody else: before rank 2 is connected,
+// and afterwards.
 func TestARecordedHelloOpensNothing(t *testing.T) {
 	d := newDesk(t, patience)
 	first := d.dial()

@@ -49,8 +49,8 @@ func (c Config) withoutParker() Config {
 	return c
 }
 
-// A connection that is closed while the peer's writes are unread is reset, and what the peer has not read is lost. So is it if
-// the peer writes on. A frozen link must not do that.
+// A connection that is closed while the peer's writes are unread is reset, and what the peer has
+// not read is lost. So is it if the peer writes on. A frozen link must not do that.
 func TestWhatWasFlushedArrivesAheadOfTheEndOfAFrozenLink(t *testing.T) {
 	for name, streamed := range map[string]bool{"polled": false, "streamed": true} {
 		t.Run(name, func(t *testing.T) {
@@ -83,7 +83,8 @@ func TestWhatWasFlushedArrivesAheadOfTheEndOfAFrozenLink(t *testing.T) {
 	}
 }
 
-// mute is a connection to a peer that reads nothing, so that every write waits, and the last one most of all.
+// mute is a connection to a peer that reads nothing, so that every write waits, and the last one
+// most of all.
 type mute struct {
 	net.Conn
 	once   sync.Once
@@ -141,7 +142,8 @@ func TestFreezeWaitsForNothingAndCloseNotForLong(t *testing.T) {
 	}
 }
 
-// F2: lines say which bytes are there, so they go with the last of the bytes that were pushed before them, however many frames those take.
+// F2: lines say which bytes are there, so they go with the last of the bytes that were pushed
+// before them, however many frames those take.
 func TestLinesGoWithTheLastOfManyRanges(t *testing.T) {
 	const count, apart = 2*maxRanges + 10, 16
 	shape := fabric.RowShape{ControlBytes: fabric.LineBytes, RowBytes: fabric.LineBytes + count*apart}

@@ -78,7 +78,8 @@ func receive(stream, cuts []byte) ([]byte, error) {
 	}
 }
 
-// Arbitrary bytes never panic, are either taken or a violation, and how they are cut makes no difference.
+// Arbitrary bytes never panic, are either taken or a violation, and how they are cut makes no
+// difference.
 func FuzzReceiver(f *testing.F) {
 	f.Add(frame{view: hostileView, ranges: at(256, 3000), lines: []uint64{64}, fill: 1}.encode(), []byte{1, 9, 200})
 	f.Add(append(frame{view: 3, ranges: at(9999, 30), lines: []uint64{1}}.encode(), frame{view: hostileView, lines: []uint64{0, 64}, fill: 2}.encode()...), []byte{3})
@@ -98,8 +99,8 @@ func FuzzReceiver(f *testing.F) {
 	})
 }
 
-// roundTrip pushes what a program says and compares the replica with the row where something was pushed. A program is
-// operations of three bytes: what, where, how much.
+// roundTrip pushes what a program says and compares the replica with the row where something was
+// pushed. A program is operations of three bytes: what, where, how much.
 func roundTrip(t testing.TB, program, cuts []byte) {
 	p := &pipe{cuts: cuts}
 	tx, releaseTx := linkOn(p)

@@ -207,7 +207,8 @@ func TestGarbageFailsTheLinkAndChangesNothing(t *testing.T) {
 	}
 }
 
-// A violation in the last line of a frame comes too late for what was right before it, but nothing else may change.
+// A violation in the last line of a frame comes too late for what was right before it, but nothing
+// else may change.
 func TestAFrameThatGoesWrongChangesOnlyWhatItRightlyAnnounced(t *testing.T) {
 	h := newHostile(t)
 	from := hostileShape.ControlBytes + 100
@@ -239,8 +240,8 @@ func TestAFrameOfAnOlderViewIsDroppedAndTheLinkLives(t *testing.T) {
 	}
 }
 
-// Half a frame and silence costs the polls that find nothing, and is not an error: whether the peer is alive is for its heartbeat
-// to say. Its line is not visible before its bytes are complete.
+// Half a frame and silence costs the polls that find nothing, and is not an error: whether the peer
+// is alive is for its heartbeat to say. Its line is not visible before its bytes are complete.
 func TestHalfAFrameAndSilenceIsNoError(t *testing.T) {
 	whole := frame{view: hostileView, ranges: at(hostileShape.ControlBytes, 3000), lines: []uint64{64}, fill: 0x55}.encode()
 	for _, cut := range []int{1, 15, 16, 20, 24, 25, 1000, 3023, 3024, 3030, len(whole) - 1} {
@@ -285,7 +286,8 @@ func TestAConnectionThatEndsWithinAFrameIsAPeerThatIsGone(t *testing.T) {
 	}
 }
 
-// F2: a line that was pushed again stands where it stood first, so lines of one frame are seen together or not at all.
+// F2: a line that was pushed again stands where it stood first, so lines of one frame are seen
+// together or not at all.
 func TestTheLinesOfAFrameBecomeVisibleTogether(t *testing.T) {
 	h := newHostile(t)
 	whole := frame{view: hostileView, ranges: at(4*fabric.LineBytes, 8), lines: []uint64{64, 128, 192}, fill: 7}.encode()

@@ -28,10 +28,11 @@ const (
 type socket interface {
 	read(into [][]byte) (n int, err error)
 	write(from [][]byte) (n int, err error)
-	// hangUp says that nothing more will be written or read, without waiting. What was written still reaches a peer that reads, ahead
-	// of the end.
+	// hangUp says that nothing more will be written or read, without waiting. What was written
+	// still reaches a peer that reads, ahead of the end.
 	hangUp()
-	// close hangs up if that was not done, waits for the peer's end until a short time after hanging up, and releases the connection.
+	// close hangs up if that was not done, waits for the peer's end until a short time after
+	// hanging up, and releases the connection.
 	close() error
 }
 
@@ -98,8 +99,9 @@ func (l *Link) Push(off, n int) { l.pending.Push(off, n) }
 // PushLine implements fabric.Link.
 func (l *Link) PushLine(off int) { l.pending.PushLine(off) }
 
-// HangUp ends the connection without waiting. Of what was flushed the peer still gets what the socket has, or takes now: it may be
-// why this node goes. What was only pushed stays here: in the middle of a step its lines may be ahead of their bytes.
+// HangUp ends the connection without waiting. Of what was flushed the peer still gets what the
+// socket has, or takes now: it may be why this node goes. What was only pushed stays here: in the
+// middle of a step its lines may be ahead of their bytes.
 func (l *Link) HangUp() {
 	if l.hungUp {
 		return
@@ -111,8 +113,9 @@ func (l *Link) HangUp() {
 	l.sock.hangUp()
 }
 
-// Freeze implements fabric.Link. Only Poll writes the replica, and it does nothing any more. The connection is released by Close:
-// to close it while the peer still writes would reset it, and destroy what the peer has not read.
+// Freeze implements fabric.Link. Only Poll writes the replica, and it does nothing any more. The
+// connection is released by Close: to close it while the peer still writes would reset it, and
+// destroy what the peer has not read.
 func (l *Link) Freeze() []byte {
 	l.HangUp()
 	return l.replica
@@ -160,7 +163,8 @@ type sender struct {
 
 func (s *sender) busy() bool { return len(s.iov) > 0 }
 
-// frame takes what is pending and lays out the next frame: bytes first, then the lines as they are now.
+// frame takes what is pending and lays out the next frame: bytes first, then the lines as they are
+// now.
 func (s *sender) frame(p *fabric.Pending, cfg Config) {
 	ranges, lines := p.Ranges, p.Lines
 	if len(ranges) > maxRanges {

@@ -64,7 +64,8 @@ func (l *Link) Poll() (work bool, err error) {
 	return work, nil
 }
 
-// room is where the next bytes go: the places of the ranges that are still to come, if they are worth it, then the stage.
+// room is where the next bytes go: the places of the ranges that are still to come, if they are
+// worth it, then the stage.
 func (x *receiver) room() (into [][]byte, total int) {
 	x.iov = x.iov[:0]
 	if x.r == x.w {
@@ -137,8 +138,9 @@ func (x *receiver) parse() error {
 	}
 }
 
-// takeLines stores the lines of the frame at hand when all of them are here. They are what they were at one moment, each pushed
-// once or often in any order; who saw a part of them might see a word and not what was pushed before it (F2).
+// takeLines stores the lines of the frame at hand when all of them are here. They are what they
+// were at one moment, each pushed once or often in any order; who saw a part of them might see a
+// word and not what was pushed before it (F2).
 func (x *receiver) takeLines() (ok bool, err error) {
 	total, here := x.lines*lineBytes, x.stage[x.r:x.w]
 	if len(x.tail) == 0 && len(here) >= total {

@@ -12,7 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lateBytes is what is read after the time for it: more than a socket's buffer takes, and not for ever.
+// lateBytes is what is read after the time for it: more than a socket's buffer takes, and not for
+// ever.
 const lateBytes = 16 << 20
 
 // newSocket takes a connection out of Go's poller if the loop can poll it itself.
@@ -129,8 +130,9 @@ func (s *polled) close() error {
 	return s.file.Close()
 }
 
-// linger lets the peer read to the end: closing a socket with unread input resets the connection, and what was written last
-// is lost. The peer answers the end with its own; it is waited for briefly, and what is here already is read in any case.
+// linger lets the peer read to the end: closing a socket with unread input resets the connection,
+// and what was written last is lost. The peer answers the end with its own; it is waited for
+// briefly, and what is here already is read in any case.
 func (s *polled) linger() {
 	sink := make([]byte, 64<<10)
 	for late := 0; late < lateBytes; {

@@ -8,7 +8,8 @@ import (
 	"github.com/squall-go/squall/fabric"
 )
 
-// newSocket puts goroutines between a connection and the loop: here the loop has nothing to poll sockets with.
+// newSocket puts goroutines between a connection and the loop: here the loop has nothing to poll
+// sockets with.
 func newSocket(conn net.Conn, parker *fabric.Parker) (socket, error) {
 	return newStream(conn, parker), nil
 }

@@ -12,11 +12,13 @@ import (
 
 const streamBytes = 256 << 10 // per direction, between the loop and the goroutines
 
-// stream gives a blocking connection (TLS, or a platform without polling) the face of a socket that never waits.
+// stream gives a blocking connection (TLS, or a platform without polling) the face of a socket that
+// never waits.
 //
-// One goroutine reads into in while it is empty, one writes out while it is not. The loop takes from in and fills out. When it
-// hangs up, the writer writes what it has and then the end (close_notify over TLS, which may take its time when the peer
-// does not read), and the reader throws away what comes, until the peer's end.
+// One goroutine reads into in while it is empty, one writes out while it is not. The loop takes
+// from in and fills out. When it hangs up, the writer writes what it has and then the end
+// (close_notify over TLS, which may take its time when the peer does not read), and the reader
+// throws away what comes, until the peer's end.
 type stream struct {
 	conn    net.Conn
 	parker  *fabric.Parker
@@ -139,8 +141,9 @@ func (s *stream) hangUp() {
 	}
 }
 
-// close waits until the peer's socket has what was flushed, as a socket without goroutines does by itself, and then for the peer's
-// end, each for no longer than a short time after hanging up. Then it ends the connection below TLS, so that nothing waits any more.
+// close waits until the peer's socket has what was flushed, as a socket without goroutines does by
+// itself, and then for the peer's end, each for no longer than a short time after hanging up. Then
+// it ends the connection below TLS, so that nothing waits any more.
 func (s *stream) close() error {
 	if s.closed {
 		return nil

@@ -9,16 +9,19 @@ import (
 	"github.com/squall-go/squall/order"
 )
 
-// A block is one entry of the store: many records of one view, or a part of a large one, or none, to mark where a log begins.
+// A block is one entry of the store: many records of one view, or a part of a large one, or none,
+// to mark where a log begins.
 //
 //	header   128 bytes
 //	seal     128 bytes, if the log is signed
 //	records  each 24 bytes and its data
 //	senders  8 bytes each; a record names its sender by its place here
 //
-// The header comes first and is filled in last, so that records are written once, where they stay. docs/formats.md has the fields.
+// The header comes first and is filled in last, so that records are written once, where they stay.
+// docs/formats.md has the fields.
 const (
-	// MaxBlockBytes is the size of a block at most. A record that does not fit in is a run of fragments.
+	// MaxBlockBytes is the size of a block at most. A record that does not fit in is a run of
+	// fragments.
 	MaxBlockBytes = 4 << 20
 
 	headerBytes = 128
@@ -89,7 +92,8 @@ func bodyAt(sealed bool) int {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// encodeHeader fills in the header of a block whose body is complete, and appends the senders. buf has room for the header at its start.
+// encodeHeader fills in the header of a block whose body is complete, and appends the senders. buf
+// has room for the header at its start.
 func encodeHeader(buf []byte, h *Header, senders []order.NodeID) []byte {
 	at := bodyAt(h.Sealed)
 	body := len(buf) - at
@@ -117,7 +121,8 @@ func encodeHeader(buf []byte, h *Header, senders []order.NodeID) []byte {
 	return buf
 }
 
-// headerSum covers the header, the seal and the senders: all but the records, which have sums of their own.
+// headerSum covers the header, the seal and the senders: all but the records, which have sums of
+// their own.
 func headerSum(b []byte, at, body int) uint32 {
 	sum := crc32.Update(0, castagnoli, b[:sumAt])
 	sum = crc32.Update(sum, castagnoli, b[headerBytes:at])

@@ -12,8 +12,9 @@ import (
 	"github.com/squall-go/squall/order"
 )
 
-// Book reads a log, and cuts it. It finds its way by the headers of blocks, of which it remembers some: nothing is read through as it is
-// opened, and a search takes as many reads as the number of blocks has bits. It is for one goroutine; Fork makes one for another.
+// Book reads a log, and cuts it. It finds its way by the headers of blocks, of which it remembers
+// some: nothing is read through as it is opened, and a search takes as many reads as the number of
+// blocks has bits. It is for one goroutine; Fork makes one for another.
 type Book struct {
 	store       Store
 	name        string // for errors
@@ -29,8 +30,9 @@ type Book struct {
 // headersMax is how many headers a book remembers.
 const headersMax = 4096
 
-// OpenBook finds the ends of a log. It finishes a cut that a crash interrupted, checks the last block, and drops a record of which only some
-// fragments were written: it was never durable. Everything else that is wrong is a *Damage.
+// OpenBook finds the ends of a log. It finishes a cut that a crash interrupted, checks the last
+// block, and drops a record of which only some fragments were written: it was never durable.
+// Everything else that is wrong is a *Damage.
 func OpenBook(s Store, name string) (*Book, Repaired, error) {
 	b := &Book{store: s, name: name}
 	if err := b.redo(); err != nil {
@@ -161,7 +163,8 @@ func (b *Book) Extend(e End) error {
 	return nil
 }
 
-// End is where the log ends. Of a log with fragments at its end that are not a whole record yet, it is before them.
+// End is where the log ends. Of a log with fragments at its end that are not a whole record yet, it
+// is before them.
 func (b *Book) End() End { return b.end }
 
 // Origin is the number of the first record that can be read, or will be the first one.
@@ -170,7 +173,8 @@ func (b *Book) Origin() uint64 { return b.origin }
 // Count is how many records can be read.
 func (b *Book) Count() uint64 { return b.end.Records - b.origin }
 
-// Snapshot is the last record that a snapshot stands for, without its data; false: there is none (BeginBehind).
+// Snapshot is the last record that a snapshot stands for, without its data; false: there is none
+// (BeginBehind).
 func (b *Book) Snapshot() (Record, bool) {
 	if b.snapshot == nil {
 		return Record{}, false
@@ -178,7 +182,8 @@ func (b *Book) Snapshot() (Record, bool) {
 	return *b.snapshot, true
 }
 
-// Oldest is the first record that can be read, without its data and its sender; false if there is none, or it is damaged.
+// Oldest is the first record that can be read, without its data and its sender; false if there is
+// none, or it is damaged.
 func (b *Book) Oldest() (r Record, ok bool) {
 	h, some := b.First()
 	if !some || b.Count() == 0 {
@@ -259,7 +264,8 @@ func (b *Book) remember(p *page) {
 
 func (b *Book) forget() { b.headers, b.at = nil, nil }
 
-// missing says why a block cannot be had: it was dropped meanwhile, or is not where it must be, or its bytes are wrong, or the disk failed.
+// missing says why a block cannot be had: it was dropped meanwhile, or is not where it must be, or
+// its bytes are wrong, or the disk failed.
 func (b *Book) missing(index uint64, err error) error {
 	switch {
 	case errors.Is(err, raft.ErrLogNotFound):
@@ -273,7 +279,8 @@ func (b *Book) missing(index uint64, err error) error {
 	return b.failed(fmt.Sprintf("block %d", index), err)
 }
 
-// near is the number of the first record of a block that cannot be read, if the one before it is known.
+// near is the number of the first record of a block that cannot be read, if the one before it is
+// known.
 func (b *Book) near(index uint64) uint64 {
 	if h, ok := b.headers[index-1]; ok {
 		return h.First + uint64(h.Count)
@@ -303,7 +310,8 @@ func (b *Book) unsure(what string, err error) error {
 	return fmt.Errorf("%s: %s: %w: %w", b.name, what, ErrUnknown, err)
 }
 
-// search is the first block for which a question is answered with yes; all blocks behind it answer so, too. last+1: none does.
+// search is the first block for which a question is answered with yes; all blocks behind it answer
+// so, too. last+1: none does.
 func (b *Book) search(yes func(*Header) bool) (uint64, error) {
 	low, high := b.first, b.last+1
 	for low < high {
@@ -321,14 +329,16 @@ func (b *Book) search(yes func(*Header) bool) (uint64, error) {
 	return low, nil
 }
 
-// Seek is the number of the first record whose version is not before v; the number of the next record to come if there is none.
+// Seek is the number of the first record whose version is not before v; the number of the next
+// record to come if there is none.
 func (b *Book) Seek(v order.Version) (uint64, error) {
 	return b.seek(
 		func(h *Header) bool { return h.Count > 0 && !h.LastVersion().Before(v) },
 		func(p *page, k int) bool { return !p.version(k).Before(v) })
 }
 
-// SeekTime is the number of the first record whose time is not before t; the number of the next record to come if there is none.
+// SeekTime is the number of the first record whose time is not before t; the number of the next
+// record to come if there is none.
 func (b *Book) SeekTime(t order.Time) (uint64, error) {
 	return b.seek(
 		func(h *Header) bool { return h.Count > 0 && h.LastTime >= t },
@@ -371,7 +381,8 @@ func (b *Book) Find(v order.Version) (uint64, error) {
 	return n, nil
 }
 
-// Before is the version of the record before the first one that can be read, and its time; zero: there was none, or it is not known.
+// Before is the version of the record before the first one that can be read, and its time; zero:
+// there was none, or it is not known.
 func (b *Book) Before() (order.Version, order.Time, error) {
 	if s := b.snapshot; s != nil && b.origin == s.Number+1 {
 		return s.Version, s.Time, nil
@@ -499,8 +510,9 @@ func (b *Book) join(head Header, r Record) (Record, error) {
 	return r, nil
 }
 
-// Records reads from a record on, to the end as it is when the loop gets there. The data of a record is a part of the block that it was read in:
-// it is the caller's own, but keeps the whole block in memory. After an error there is nothing more.
+// Records reads from a record on, to the end as it is when the loop gets there. The data of a
+// record is a part of the block that it was read in: it is the caller's own, but keeps the whole
+// block in memory. After an error there is nothing more.
 func (b *Book) Records(from uint64) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		if from >= b.end.Records {
@@ -519,7 +531,8 @@ func (b *Book) Records(from uint64) iter.Seq2[Record, error] {
 	}
 }
 
-// run yields the records of a block from a number on. It says which block comes next, and whether the loop goes on.
+// run yields the records of a block from a number on. It says which block comes next, and whether
+// the loop goes on.
 func (b *Book) run(index, from uint64, yield func(Record, error) bool) (uint64, uint64, bool, error) {
 	p, err := b.load(index)
 	if err != nil {

@@ -8,16 +8,19 @@ import (
 	"github.com/squall-go/squall/order"
 )
 
-// Head is the hash over all records up to a place of a log, each hashed together with the head before it. Zero is the head of no records.
+// Head is the hash over all records up to a place of a log, each hashed together with the head
+// before it. Zero is the head of no records.
 type Head [sha256.Size]byte
 
-// Seal stands in the header of a block of a signed log. A run of fragments has the seal of its record in each of its blocks.
+// Seal stands in the header of a block of a signed log. A run of fragments has the seal of its
+// record in each of its blocks.
 //
 //	0        32       64                 128
 //	before   after    signature
 //
-// Because a head covers all that came before it, one signature vouches for everything in front of it, and what is dropped from the
-// front of a log leaves the head of what was dropped behind: it is before of the first block that is kept.
+// Because a head covers all that came before it, one signature vouches for everything in front of
+// it, and what is dropped from the front of a log leaves the head of what was dropped behind: it is
+// before of the first block that is kept.
 type Seal struct {
 	Before    Head                        // of everything before the block's first record
 	After     Head                        // with the block's last one
@@ -46,8 +49,8 @@ func DecodeSeal(b []byte) (s Seal) {
 	return s
 }
 
-// Extend is the head with one more record behind it. Every field stands at a fixed place and the data at the end, so no two records
-// are hashed as the same bytes.
+// Extend is the head with one more record behind it. Every field stands at a fixed place and the
+// data at the end, so no two records are hashed as the same bytes.
 //
 //	0      32       40     48    56     64       72
 //	head   number   view   seq   time   sender   data
@@ -64,7 +67,8 @@ func (h Head) Extend(number uint64, r *Record) Head {
 	return h
 }
 
-// Origin is what a signature names besides the head, so that none fits another log, shard, member or cluster.
+// Origin is what a signature names besides the head, so that none fits another log, shard, member
+// or cluster.
 type Origin struct {
 	Cluster string
 	Node    order.NodeID
@@ -74,7 +78,8 @@ type Origin struct {
 
 const signedAs = "squall log head 1\x00"
 
-// message is what is signed: the origin, how many records there are before and with the head, and the head.
+// message is what is signed: the origin, how many records there are before and with the head, and
+// the head.
 func (o Origin) message(count uint64, h Head) []byte {
 	b := []byte(signedAs)
 	for _, text := range []string{o.Cluster, o.Log} {
@@ -87,7 +92,8 @@ func (o Origin) message(count uint64, h Head) []byte {
 	return append(b, h[:]...)
 }
 
-// Vouches reports whether a seal's signature says that these are the first count records of the log.
+// Vouches reports whether a seal's signature says that these are the first count records of the
+// log.
 func (o Origin) Vouches(key ed25519.PublicKey, count uint64, s *Seal) bool {
 	return len(key) == ed25519.PublicKeySize && ed25519.Verify(key, o.message(count, s.After), s.Signature[:])
 }
@@ -99,7 +105,8 @@ type Chain struct {
 	head   Head
 }
 
-// NewChain goes on behind a head: that of the last block, or zeros for a log that has none or was not signed so far.
+// NewChain goes on behind a head: that of the last block, or zeros for a log that has none or was
+// not signed so far.
 func NewChain(o Origin, key ed25519.PrivateKey, behind Head) *Chain {
 	return &Chain{origin: o, key: key, head: behind}
 }
@@ -113,8 +120,9 @@ func (c *Chain) Reset(behind Head) { c.head = behind }
 // Add extends the head by a record.
 func (c *Chain) Add(number uint64, r *Record) { c.head = c.head.Extend(number, r) }
 
-// Seal is that of a block that began behind a head and ends here, count records from the beginning of the log. The last block of
-// a group is signed: one signature covers the group, as one fsync does.
+// Seal is that of a block that began behind a head and ends here, count records from the beginning
+// of the log. The last block of a group is signed: one signature covers the group, as one fsync
+// does.
 func (c *Chain) Seal(before Head, count uint64, sign bool) Seal {
 	s := Seal{Before: before, After: c.head}
 	if sign {

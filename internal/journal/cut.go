@@ -11,12 +11,14 @@ import (
 	"github.com/squall-go/squall/order"
 )
 
-// A cut within a block takes two calls of the store: its blocks are deleted, and what is kept of the first one is stored again. A crash between
-// them would lose records that were to stay. So what will be done is stored first, under a name of its own, and done again when the log is opened
-// and finds it there; that it was done already changes nothing.
+// A cut within a block takes two calls of the store: its blocks are deleted, and what is kept of
+// the first one is stored again. A crash between them would lose records that were to stay. So what
+// will be done is stored first, under a name of its own, and done again when the log is opened and
+// finds it there; that it was done already changes nothing.
 var redoKey = []byte("squall.cut")
 
-// redo is what is done by a cut: the blocks from … to are deleted, and then one is stored, if there is one.
+// redo is what is done by a cut: the blocks from … to are deleted, and then one is stored, if there
+// is one.
 type redo struct {
 	from, to uint64
 	index    uint64 // of the block that is stored
@@ -87,7 +89,8 @@ func (b *Book) apply(r redo) error {
 		return b.failed("cutting", err)
 	}
 	if last >= r.from && last != 0 {
-		// Deleting what is there, and not what was, leaves nothing behind that came between. The block that is stored next may be there already.
+		// Deleting what is there, and not what was, leaves nothing behind that came between. The
+		// block that is stored next may be there already.
 		if err := b.store.DeleteRange(max(first, r.from), last); err != nil {
 			return b.unsure("cutting", err)
 		}
@@ -104,7 +107,8 @@ func (b *Book) apply(r redo) error {
 	return nil
 }
 
-// CutFrom drops a record and everything behind it, durably. A journal of this log must be told (Restart).
+// CutFrom drops a record and everything behind it, durably. A journal of this log must be told
+// (Restart).
 func (b *Book) CutFrom(number uint64) error {
 	if number >= b.end.Records {
 		return nil
@@ -131,7 +135,8 @@ func (b *Book) CutFrom(number uint64) error {
 	return b.cut(redo{from: index, to: b.last, index: index, block: p.prefix(keep)})
 }
 
-// prefix is the block again with its first records only; nil for none. Its seal is signed no more: the next group's signature covers it.
+// prefix is the block again with its first records only; nil for none. Its seal is signed no more:
+// the next group's signature covers it.
 func (p *page) prefix(keep int) []byte {
 	if keep == 0 {
 		return nil
@@ -159,7 +164,8 @@ func (p *page) nodes() []order.NodeID {
 	return nodes
 }
 
-// DropBefore drops the blocks that hold nothing but records before a number, durably. The last block stays: it says where the log ends.
+// DropBefore drops the blocks that hold nothing but records before a number, durably. The last
+// block stays: it says where the log ends.
 func (b *Book) DropBefore(number uint64) error {
 	if number <= b.start || b.last == b.first {
 		return nil
@@ -184,9 +190,10 @@ func (b *Book) DropBefore(number uint64) error {
 	return nil
 }
 
-// BeginBehind says that a snapshot stands for all records up to one. They are not read any more, even if their block is still here, and the blocks that
-// hold nothing else are dropped, durably. Of a log that ends before that record nothing is left: it goes on behind it, as after Restart. The snapshot may be
-// another member's only if the log was restarted behind it.
+// BeginBehind says that a snapshot stands for all records up to one. They are not read any more,
+// even if their block is still here, and the blocks that hold nothing else are dropped, durably. Of
+// a log that ends before that record nothing is left: it goes on behind it, as after Restart. The
+// snapshot may be another member's only if the log was restarted behind it.
 func (b *Book) BeginBehind(last Record) error {
 	last.Data, last.Release = nil, nil
 	b.snapshot = &last
@@ -206,7 +213,8 @@ func (b *Book) whole(index uint64) (uint64, error) {
 	return index, err
 }
 
-// Restart drops everything, durably; the log goes on behind a record that is elsewhere, in a snapshot. A journal of this log must be told.
+// Restart drops everything, durably; the log goes on behind a record that is elsewhere, in a
+// snapshot. A journal of this log must be told.
 func (b *Book) Restart(at End) error {
 	if _, reading := b.store.(frozen); reading {
 		b.forget()
@@ -222,8 +230,9 @@ func (b *Book) Restart(at End) error {
 	return b.cut(redo{from: b.first, to: b.last, index: h.Index, block: mark})
 }
 
-// Repair reads all of a log and drops the first record that is damaged and everything behind it; what was dropped must be had from somewhere
-// else. It is for a log that OpenBook refused, or in which a reader found damage.
+// Repair reads all of a log and drops the first record that is damaged and everything behind it;
+// what was dropped must be had from somewhere else. It is for a log that OpenBook refused, or in
+// which a reader found damage.
 func Repair(s Store, name string) (rep Repaired, err error) {
 	b := &Book{store: s, name: name}
 	if err := b.redo(); errors.Is(err, ErrDamaged) {

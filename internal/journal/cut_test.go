@@ -9,7 +9,8 @@ import (
 	"github.com/squall-go/squall/order"
 )
 
-// A2, A4: power fails at every call that changes the store, and what was there before is there afterwards, or what was wanted.
+// A2, A4: power fails at every call that changes the store, and what was there before is there
+// afterwards, or what was wanted.
 func TestACutThatIsInterruptedIsDoneAsAWholeOrNotAtAll(t *testing.T) {
 	records, s := history(5, 60, 1500), newMemory()
 	write(t, New(small), s, records, 5)
@@ -178,8 +179,8 @@ func TestDamageIsNamedAndCutOnlyWhenThatIsWanted(t *testing.T) {
 	}
 }
 
-// Behind a snapshot no record is read that it stands for, wherever in a block it is, and all that follow are; wherever the drop of the blocks is
-// interrupted, and for those who only read.
+// Behind a snapshot no record is read that it stands for, wherever in a block it is, and all that
+// follow are; wherever the drop of the blocks is interrupted, and for those who only read.
 func TestALogBeginsBehindItsSnapshot(t *testing.T) {
 	records, s := history(6, 30, 1500), newMemory()
 	write(t, New(small), s, records, 6)
@@ -238,7 +239,8 @@ func behind(t *testing.T, b *Book, records []Record, at int) {
 	}
 }
 
-// The last block stays, and with it all fragments of its record: a log cannot begin in the middle of one.
+// The last block stays, and with it all fragments of its record: a log cannot begin in the middle
+// of one.
 func TestOfALastRecordInFragmentsNoneIsDropped(t *testing.T) {
 	records, s := history(8, 10, 300), newMemory()
 	records[9].Data = make([]byte, 20_000)
@@ -255,7 +257,8 @@ func TestOfALastRecordInFragmentsNoneIsDropped(t *testing.T) {
 	}
 }
 
-// What a cut leaves of a log that begins behind a snapshot does, too, and a later snapshot takes its place.
+// What a cut leaves of a log that begins behind a snapshot does, too, and a later snapshot takes
+// its place.
 func TestALogThatBeginsBehindASnapshotIsCut(t *testing.T) {
 	records, s := history(7, 60, 1500), newMemory()
 	write(t, New(small), s, records, 7)

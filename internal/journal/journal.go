@@ -40,9 +40,9 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Journal is the part of a log that was appended and is not durable: blocks that wait, the last of them open, and the group that is being
-// written. Append, Take and Written belong to the owner of the journal; Finish may run beside Append, because it touches nothing but
-// the group.
+// Journal is the part of a log that was appended and is not durable: blocks that wait, the last of
+// them open, and the group that is being written. Append, Take and Written belong to the owner of
+// the journal; Finish may run beside Append, because it touches nothing but the group.
 type Journal struct {
 	c        Config
 	used     int      // bytes of everything that is here, the group's included
@@ -74,8 +74,9 @@ func New(c Config) *Journal {
 	return &Journal{c: c, last: c.After, end: c.After}
 }
 
-// Append takes a record: false if there is no room now, or the disk failed. The record's time becomes the one it has if that is behind
-// the last one's, and else the next. Versions must grow: what delivers twice is broken.
+// Append takes a record: false if there is no room now, or the disk failed. The record's time
+// becomes the one it has if that is behind the last one's, and else the next. Versions must grow:
+// what delivers twice is broken.
 func (j *Journal) Append(r *Record) bool {
 	if !j.room(r) {
 		return false
@@ -100,12 +101,14 @@ func (j *Journal) AppendAt(r Record) bool {
 	return true
 }
 
-// room says whether a record may come. One that is larger than all the memory may come alone, so that it can come at all.
+// room says whether a record may come. One that is larger than all the memory may come alone, so
+// that it can come at all.
 func (j *Journal) room(r *Record) bool {
 	return j.broken == nil && (j.used == 0 || j.used+recordBytes+len(r.Data) <= j.c.Memory)
 }
 
-// Fits says whether a record may ever follow the last one that was appended. Append panics for one that may not.
+// Fits says whether a record may ever follow the last one that was appended. Append panics for one
+// that may not.
 func (j *Journal) Fits(r *Record) error {
 	if !j.last.Version.Before(r.Version) {
 		return fmt.Errorf("version %v does not come after %v, the last one of the log", r.Version, j.last.Version)
@@ -158,7 +161,8 @@ func (j *Journal) begin(r *Record) *block {
 	return b
 }
 
-// keep lets a record wait as it is. It becomes a block, or a run of fragments, when its group is written.
+// keep lets a record wait as it is. It becomes a block, or a run of fragments, when its group is
+// written.
 func (j *Journal) keep(r *Record) {
 	b := j.fresh()
 	b.start(r, j.last, j.c.Chain != nil)
@@ -184,7 +188,8 @@ func (j *Journal) fresh() *block {
 	return &block{}
 }
 
-// Next is the next group to write, all that accumulated: nil if there is nothing, or a group is under way. It is Take and Finish in one.
+// Next is the next group to write, all that accumulated: nil if there is nothing, or a group is
+// under way. It is Take and Finish in one.
 func (j *Journal) Next() []*raft.Log {
 	if !j.Take() {
 		return nil
@@ -192,7 +197,8 @@ func (j *Journal) Next() []*raft.Log {
 	return j.Finish()
 }
 
-// Take sets aside what accumulated, as the group that Finish completes: false if there is nothing, or a group is under way.
+// Take sets aside what accumulated, as the group that Finish completes: false if there is nothing,
+// or a group is under way.
 func (j *Journal) Take() bool {
 	if j.group.underway || len(j.queue) == 0 || j.broken != nil {
 		return false
@@ -219,7 +225,8 @@ func (j *Journal) Take() bool {
 // Underway is about how many bytes the group has that is being written.
 func (j *Journal) Underway() int { return j.group.bytes }
 
-// take moves a block into the group, or as many fragments of a large record as there is room for: at least one.
+// take moves a block into the group, or as many fragments of a large record as there is room for:
+// at least one.
 func (j *Journal) take(b *block, room int) (size int, whole bool) {
 	g := &j.group
 	if b.Kind != Fragment {
@@ -252,7 +259,8 @@ func (g *group) add(b *block) {
 	g.end.Records, g.end.Version, g.end.Time = e.Records, e.Version, e.Time
 }
 
-// Finish computes the checksums of what Take set aside, and the seals of a signed log, and gives the entries to be stored.
+// Finish computes the checksums of what Take set aside, and the seals of a signed log, and gives
+// the entries to be stored.
 func (j *Journal) Finish() []*raft.Log {
 	g := &j.group
 	for i, b := range g.blocks {
@@ -274,7 +282,8 @@ func (j *Journal) Finish() []*raft.Log {
 	return g.logs
 }
 
-// Written says that the group is durable. With an error the disk failed: the journal is broken for good, and lets go of everything.
+// Written says that the group is durable. With an error the disk failed: the journal is broken for
+// good, and lets go of everything.
 func (j *Journal) Written(err error) {
 	g := &j.group
 	if err != nil {

@@ -19,7 +19,8 @@ type kept struct {
 	sealed  *Seal // of a record in fragments, once it is known
 }
 
-// keepBytes is from where on a record that may be kept is not copied: it becomes a block of its own, which costs more than to copy less.
+// keepBytes is from where on a record that may be kept is not copied: it becomes a block of its
+// own, which costs more than to copy less.
 const keepBytes = 32 << 10
 
 // firstBytes is what a block begins with: a log that is little used takes little memory.
@@ -43,7 +44,8 @@ func (b *block) room(bytes int) {
 	}
 }
 
-// sender is a node's place in the table of senders: the one behind the last, if it has none. Senders take turns, so the next one is looked at first.
+// sender is a node's place in the table of senders: the one behind the last, if it has none.
+// Senders take turns, so the next one is looked at first.
 func (b *block) sender(id order.NodeID) int {
 	if k := b.hint + 1; k < len(b.senders) && b.senders[k] == id {
 		b.hint = k
@@ -96,7 +98,8 @@ func (b *block) waiting() int {
 	return len(b.kept.data)
 }
 
-// cost is what the block's records took of the journal's memory. That of a record in fragments is given back with its last one.
+// cost is what the block's records took of the journal's memory. That of a record in fragments is
+// given back with its last one.
 func (b *block) cost() int {
 	switch {
 	case b.kept == nil:

@@ -16,8 +16,8 @@ type Record struct {
 	Sender  order.NodeID
 	Number  uint64 // 0, 1, 2 … over the life of the log; set when it is read or appended
 	Data    []byte
-	// Release is looked at by Append only. If it is not nil, Data is not copied but kept until it is on disk; then Release is called once,
-	// by the caller of Journal.Written.
+	// Release is looked at by Append only. If it is not nil, Data is not copied but kept until it
+	// is on disk; then Release is called once, by the caller of Journal.Written.
 	Release func()
 }
 
@@ -25,8 +25,8 @@ func (r Record) String() string {
 	return fmt.Sprintf("record %d: version %v at %v, %d bytes of node %d", r.Number, r.Version, r.Time, len(r.Data), r.Sender)
 }
 
-// Store is what a log is kept in: raft's log of entries, and a few named values beside it. Both must be durable when their calls return, and
-// StoreLogs and DeleteRange all or nothing.
+// Store is what a log is kept in: raft's log of entries, and a few named values beside it. Both
+// must be durable when their calls return, and StoreLogs and DeleteRange all or nothing.
 type Store interface {
 	raft.LogStore
 	Set(key, value []byte) error
@@ -39,7 +39,8 @@ var (
 	ErrTruncated   = errors.New("behind the first record of the log")
 	ErrNotFound    = errors.New("no such record")
 	ErrNewerFormat = errors.New("written in a newer format")
-	// ErrUnknown is returned for a change that the store did not take: it may have been made or not, and may be made when the log is opened again.
+	// ErrUnknown is returned for a change that the store did not take: it may have been made or
+	// not, and may be made when the log is opened again.
 	ErrUnknown = errors.New("it is not known what is stored")
 )
 
@@ -72,7 +73,8 @@ type End struct {
 	Head    Head          // of all records, if the log is signed
 }
 
-// Repaired says what was dropped as a log was opened: a write that did not end, or what is behind damage.
+// Repaired says what was dropped as a log was opened: a write that did not end, or what is behind
+// damage.
 type Repaired struct {
 	Blocks  int    // at least so many; 0: nothing was dropped
 	Record  uint64 // the number of the first record that was

@@ -9,8 +9,8 @@ import (
 	"github.com/squall-go/squall/order"
 )
 
-// Scan is how a whole log is read from its first block to its last, behind what is damaged, too. Nothing is believed that a block says about
-// another one.
+// Scan is how a whole log is read from its first block to its last, behind what is damaged, too.
+// Nothing is believed that a block says about another one.
 type Scan struct {
 	Name   string
 	Origin Origin            // of the signatures
@@ -30,7 +30,8 @@ type Scanned struct {
 	Begin           Head   // before the first sealed record: what was dropped, or zeros
 }
 
-// scan is one that is under way. A chain of seals is a run of blocks in which each goes on where the one before ended.
+// scan is one that is under way. A chain of seals is a run of blocks in which each goes on where
+// the one before ended.
 type scan struct {
 	Scan
 	book    *Book
@@ -148,7 +149,8 @@ func (s *scan) follows(p *page) {
 	}
 }
 
-// seals compares where the chain of a block begins with where it is, and returns the head before the block.
+// seals compares where the chain of a block begins with where it is, and returns the head before
+// the block.
 func (s *scan) seals(p *page) Head {
 	if !p.Sealed {
 		s.chained = false
@@ -200,7 +202,8 @@ func (s *scan) good(r *Record, sealed bool) {
 	s.found.Records++
 }
 
-// vouch compares the hash of what was read with the one in a block's seal, and checks the signature if it has one.
+// vouch compares the hash of what was read with the one in a block's seal, and checks the signature
+// if it has one.
 func (s *scan) vouch(h *Header) {
 	if s.head != h.Seal.After {
 		s.fault(h.Index, h.First, h.LastVersion(), "its records are not those that were hashed")
@@ -264,7 +267,8 @@ func (s *scan) whole(p *page, before Head) {
 	}
 }
 
-// endRun says that the rest of a record is missing. At the end of a log that is what a crash leaves, and opening it drops it.
+// endRun says that the rest of a record is missing. At the end of a log that is what a crash
+// leaves, and opening it drops it.
 func (s *scan) endRun(at uint64) {
 	if f := s.run; f != nil {
 		s.fault(at, f.head.First, f.head.LastVersion(), "the rest of a record in %d fragments is missing; opening the log drops it", f.head.Parts)

@@ -21,7 +21,8 @@ var (
 
 func publicOf(k ed25519.PrivateKey) ed25519.PublicKey { return k.Public().(ed25519.PublicKey) }
 
-// grow appends records to a log, a group for every seven; every tenth is large enough for fragments.
+// grow appends records to a log, a group for every seven; every tenth is large enough for
+// fragments.
 func grow(t *testing.T, m *memory, key ed25519.PrivateKey, from, to int) {
 	t.Helper()
 	b, _, err := OpenBook(m, "ticks")
@@ -84,7 +85,8 @@ func TestAScanReadsWhatWasWritten(t *testing.T) {
 	}
 }
 
-// What was written as usual but not signed, or with another key or for another log, is no record of this member's.
+// What was written as usual but not signed, or with another key or for another log, is no record of
+// this member's.
 func TestAnotherKeysSignatureIsFound(t *testing.T) {
 	m := newMemory()
 	grow(t, m, otherKey, 0, 20)
@@ -129,7 +131,8 @@ func TestTheChainSurvivesCutsDropsAndAnUnsignedStretch(t *testing.T) {
 	}
 }
 
-// A forger who puts all checksums right is found by the chain: the record that he changed, left out or moved was hashed.
+// A forger who puts all checksums right is found by the chain: the record that he changed, left out
+// or moved was hashed.
 func TestWhatWasChangedWithRightChecksumsIsFound(t *testing.T) {
 	clean := newMemory()
 	grow(t, clean, scanKey, 0, 60)

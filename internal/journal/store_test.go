@@ -10,7 +10,8 @@ import (
 
 var errPower = errors.New("power failed")
 
-// memory is a store in memory that fails, and loses power, when it is told to. What it takes is durable at once, as a Store's must be.
+// memory is a store in memory that fails, and loses power, when it is told to. What it takes is
+// durable at once, as a Store's must be.
 type memory struct {
 	first  uint64 // of logs[0]
 	logs   []raft.Log

@@ -19,8 +19,8 @@ func (nobody) MaxRun() int                         { return 0 }
 func (nobody) Begin(*views.View, int)              {}
 func (nobody) Whole() bool                         { return true }
 
-// What a sender carried is sent in the shard in which it is now. A member of another shard was given some of it, and must not drop as much of what that
-// sender sends when the two meet again.
+// What a sender carried is sent in the shard in which it is now. A member of another shard was
+// given some of it, and must not drop as much of what that sender sends when the two meet again.
 func TestWhatWasDeliveredAheadIsForgottenOfASenderThatIsInAnotherShard(t *testing.T) {
 	shard := func(n int, members, senders []order.Rank) views.Subgroup {
 		return views.Subgroup{Name: "a", Shard: n, Mode: views.Unordered, Members: members, Senders: senders, RingBytes: 4096, Window: 16}

@@ -1,12 +1,14 @@
-// Package member is one process's part in a group, over all its views. It wires the cores of each view together on its table, and is
-// stepped by hand or by a thread.
+// Package member is one process's part in a group, over all its views. It wires the cores of each
+// view together on its table, and is stepped by hand or by a thread.
 //
-// Step is one cycle: run what the application asked the loop to do, then, for the view in force, take in what peers wrote, step
-// every subgroup, bump the heartbeat, look after peers, step the view change, flush, and call the application; views that are over
-// here and not everywhere are stepped before. Nothing in it waits, so the simulator runs the very code that ships.
+// Step is one cycle: run what the application asked the loop to do, then, for the view in force,
+// take in what peers wrote, step every subgroup, bump the heartbeat, look after peers, step the
+// view change, flush, and call the application; views that are over here and not everywhere are
+// stepped before. Nothing in it waits, so the simulator runs the very code that ships.
 //
-// Life of a view at a member (an epoch): opened (its table is there, links come up) → in force → ended (a decision came: what is
-// below its trim is still delivered) → lingering (others may need this member's row) → over (its table goes back).
+// Life of a view at a member (an epoch): opened (its table is there, links come up) → in force →
+// ended (a decision came: what is below its trim is still delivered) → lingering (others may need
+// this member's row) → over (its table goes back).
 //
 // Life of a message: claimed → committed → published → delivered → released; of a large one:
 // admitted → filled, while its body moves to the others → everywhere → placed, from where it goes
@@ -18,7 +20,8 @@
 // by a Recorder) → durable (here) → everywhere (the least of what all members say of their disks) →
 // settled (its time, once no earlier one can come). The Frontier tells the goroutines that wait.
 //
-// Life of a member: in a view → in the next … → halted: it left, was evicted, is cut off, or was closed.
+// Life of a member: in a view → in the next … → halted: it left, was evicted, is cut off, or was
+// closed.
 //
 // Invariants:
 //

@@ -96,8 +96,8 @@ func (m *Member) open(v *views.View) (*epoch, error) {
 	return e, nil
 }
 
-// elsewhere reports whether a node sends in a shard that this member is not in: what it carried is sent there, and this member must not
-// drop what comes after it.
+// elsewhere reports whether a node sends in a shard that this member is not in: what it carried is
+// sent there, and this member must not drop what comes after it.
 func (e *epoch) elsewhere(name string, id order.NodeID) bool {
 	r, ok := e.view.RankOf(id)
 	return ok && slices.ContainsFunc(e.view.Shards(name), func(sg views.Subgroup) bool {
@@ -152,7 +152,8 @@ func (e *epoch) happened(what views.Event) {
 	}
 }
 
-// moved gives all cores the new memory of a row, at once: none of them may read the old one any more.
+// moved gives all cores the new memory of a row, at once: none of them may read the old one any
+// more.
 func (e *epoch) moved(r order.Rank) {
 	e.change.Rebind(r)
 	for _, p := range e.mine {
@@ -172,7 +173,8 @@ func (e *epoch) wedge() [][]order.Index {
 	return here
 }
 
-// told is the least that a member of a subgroup has, as it told. Of one that this member is not in it knows nothing.
+// told is the least that a member of a subgroup has, as it told. Of one that this member is not in
+// it knows nothing.
 func (e *epoch) told(subgroup int, r order.Rank) []order.Index {
 	if p := e.subs[subgroup]; p != nil {
 		return p.core.Told(r)
@@ -243,9 +245,10 @@ func (e *epoch) lost(f fabric.Failure) {
 	e.change.Report(f.Rank, f.Err)
 }
 
-// yieldsPerHeartbeat says for what part of a heartbeat a member gives way to a senior one whose connection to it ended. If only the
-// connection failed, both find the other one gone; if both said so, some would believe the one and some the other, and both would have
-// to go. The junior one waits long enough to hear that it is the one.
+// yieldsPerHeartbeat says for what part of a heartbeat a member gives way to a senior one whose
+// connection to it ended. If only the connection failed, both find the other one gone; if both said
+// so, some would believe the one and some the other, and both would have to go. The junior one
+// waits long enough to hear that it is the one.
 const yieldsPerHeartbeat = 10
 
 // held is a failure that is not reported yet.
@@ -257,8 +260,8 @@ type held struct {
 // looksPerHeartbeat is how often peers' heartbeats are looked at in the time of one.
 const looksPerHeartbeat = 4
 
-// listen notes whose heartbeat changed, and reports the silent. If this member itself slept through half of FailAfter, it starts
-// to count anew: what it did not look at says nothing about its peers.
+// listen notes whose heartbeat changed, and reports the silent. If this member itself slept through
+// half of FailAfter, it starts to count anew: what it did not look at says nothing about its peers.
 func (e *epoch) listen() {
 	now, cfg := e.m.now, &e.m.cfg
 	asleep := e.lastLook == 0 || e.slept(e.lastLook)
@@ -289,9 +292,11 @@ func (e *epoch) listen() {
 	}
 }
 
-// awaited is how long a peer that was not heard of in this view may stay silent: for FailAfter since it last gave another sign of life. Its link
-// came up, or it still beats in the view before, where it takes so long to see that it waits for one that failed. In the first view of
-// this member one whose link is not up may be there much later: a group that comes back from its disks begins like this. All of it is bounded.
+// awaited is how long a peer that was not heard of in this view may stay silent: for FailAfter
+// since it last gave another sign of life. Its link came up, or it still beats in the view before,
+// where it takes so long to see that it waits for one that failed. In the first view of this member
+// one whose link is not up may be there much later: a group that comes back from its disks begins
+// like this. All of it is bounded.
 func (e *epoch) awaited(r order.Rank) time.Duration {
 	p, patience := &e.peers[r], e.m.cfg.FailAfter
 	latest := p.changed + 2*patience
@@ -307,7 +312,8 @@ func (e *epoch) awaited(r order.Rank) time.Duration {
 	return min(latest, max(p.changed, p.sign)+patience)
 }
 
-// sign is when the heartbeat of a member of this view, which is over here, was last seen to change; 0 for all others.
+// sign is when the heartbeat of a member of this view, which is over here, was last seen to change;
+// 0 for all others.
 func (e *epoch) sign(m views.Member) time.Duration {
 	r, ok := e.view.RankOf(m.ID)
 	if !ok || e.view.Members[r] != m || r == e.self {
@@ -386,7 +392,8 @@ func (e *epoch) end(d *views.Decision) error {
 	return nil
 }
 
-// rest delivers what the end of the view left, as far as the applications have room: that is to come before they hear of the next view.
+// rest delivers what the end of the view left, as far as the applications have room: that is to
+// come before they hear of the next view.
 func (e *epoch) rest() {
 	for _, p := range e.mine {
 		p.deliver()
@@ -400,7 +407,8 @@ func (e *epoch) close() {
 	}
 }
 
-// linger is a step of a view that is over here: others may still need this member's row, and its application what is left of it.
+// linger is a step of a view that is over here: others may still need this member's row, and its
+// application what is left of it.
 func (e *epoch) linger() (work int) {
 	if e.slept(e.lingered) { // a member that waits for this row may not have seen it in that time
 		e.until += e.m.now - e.lingered
@@ -428,13 +436,14 @@ func (e *epoch) over() bool {
 	return (e.change.Through() || e.m.now >= e.until) && !slices.ContainsFunc(e.mine, unfinished)
 }
 
-// stuck reports whether the disk has not taken a decision for so long that the others, who wait for it with their view wedged, go on sooner
-// without this member.
+// stuck reports whether the disk has not taken a decision for so long that the others, who wait for
+// it with their view wedged, go on sooner without this member.
 func (e *epoch) stuck() bool {
 	return len(e.recording) > 0 && e.change.Done() == nil && e.m.now-e.recording[0].since > e.m.cfg.FailAfter
 }
 
-// recording is a decision on its way to the disk. There may be several: of one ballot after the other.
+// recording is a decision on its way to the disk. There may be several: of one ballot after the
+// other.
 type recording struct {
 	ballot views.Ballot
 	since  time.Duration

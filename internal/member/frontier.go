@@ -8,8 +8,9 @@ import (
 	"github.com/squall-go/squall/order"
 )
 
-// Frontier is how far a persistent subgroup's order has come, at this member and on all disks, over all views. Versions in it are half-open:
-// what comes before one is done. Its methods may be called from any goroutine.
+// Frontier is how far a persistent subgroup's order has come, at this member and on all disks, over
+// all views. Versions in it are half-open: what comes before one is done. Its methods may be called
+// from any goroutine.
 type Frontier struct {
 	mu      sync.Mutex
 	at      [stages]order.Version
@@ -49,7 +50,8 @@ func (f *Frontier) Settled() order.Time {
 	return f.settled
 }
 
-// Wait returns when a version has come to a stage, or with the reason of a halt, with ErrLeftShard, or with the context's reason.
+// Wait returns when a version has come to a stage, or with the reason of a halt, with ErrLeftShard,
+// or with the context's reason.
 func (f *Frontier) Wait(ctx context.Context, s Stage, v order.Version) error {
 	return f.wait(ctx, func(f *Frontier) bool { return v.Before(f.at[s]) })
 }
@@ -103,7 +105,8 @@ func (f *Frontier) leave(w *stageWaiter) {
 	}
 }
 
-// reach notes that everything before a version has come to a stage. It returns whether that is news. Loop.
+// reach notes that everything before a version has come to a stage. It returns whether that is
+// news. Loop.
 func (f *Frontier) reach(s Stage, v order.Version) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

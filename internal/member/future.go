@@ -24,10 +24,11 @@ func MakeFuture() Future { return Future{done: make(chan struct{})} }
 // Done is closed when the message was delivered here, or never will be as far as can be known.
 func (f *Future) Done() <-chan struct{} { return f.done }
 
-// Wait returns the message's place in the order once it was delivered to this process's application: then every member of that view
-// that goes on delivers it. With ErrLeftShard the place is valid and the others deliver the message there, but this process left
-// the shard before its own application, which waits for all disks, was given it. Any other error than the context's is the reason
-// of a halt: others may have delivered the message, or not.
+// Wait returns the message's place in the order once it was delivered to this process's
+// application: then every member of that view that goes on delivers it. With ErrLeftShard the place
+// is valid and the others deliver the message there, but this process left the shard before its own
+// application, which waits for all disks, was given it. Any other error than the context's is the
+// reason of a halt: others may have delivered the message, or not.
 func (f *Future) Wait(ctx context.Context) (order.Version, error) {
 	select {
 	case <-f.done:
@@ -37,8 +38,8 @@ func (f *Future) Wait(ctx context.Context) (order.Version, error) {
 	}
 }
 
-// Persisted is Wait until the message has come further: to this member's disk, or to that of every member. It fails with ErrNotPersistent
-// if the subgroup has no log.
+// Persisted is Wait until the message has come further: to this member's disk, or to that of every
+// member. It fails with ErrNotPersistent if the subgroup has no log.
 func (f *Future) Persisted(ctx context.Context, s Stage) (order.Version, error) {
 	v, err := f.Wait(ctx)
 	if err != nil {
@@ -53,7 +54,8 @@ func (f *Future) Persisted(ctx context.Context, s Stage) (order.Version, error) 
 // ErrNotPersistent says that a subgroup keeps nothing.
 var ErrNotPersistent = errors.New("the subgroup is not persistent")
 
-// ErrLeftShard says that this process is not in a shard any more, and so does not learn how far the disks of its members are.
+// ErrLeftShard says that this process is not in a shard any more, and so does not learn how far the
+// disks of its members are.
 var ErrLeftShard = errors.New("this process is not in the shard any more")
 
 func (f *Future) resolve(v order.Version, frontier *Frontier, err error) {
@@ -140,8 +142,8 @@ func (o *Outbox) resolveOwn(p *part) {
 	})
 }
 
-// resolve hands out the first pending futures, with the indexes of their messages, until one is not published yet or was not taken. It
-// needs mu.
+// resolve hands out the first pending futures, with the indexes of their messages, until one is not
+// published yet or was not taken. It needs mu.
 func (o *Outbox) resolve(taken func(*Future, order.Index) bool) {
 	pending := o.pending
 	for len(pending) > 0 {

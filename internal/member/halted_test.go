@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// A halted member waits to be closed, however long that takes: it must not ask to be stepped again at once for a heartbeat that
-// it will never send, and must take from its sockets what would wake it.
+// A halted member waits to be closed, however long that takes: it must not ask to be stepped again
+// at once for a heartbeat that it will never send, and must take from its sockets what would wake
+// it.
 func TestAHaltedMemberSleeps(t *testing.T) {
 	w := newWorld(t, 2, 16)
 	w.pass(time.Second)

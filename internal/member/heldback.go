@@ -8,7 +8,8 @@ import (
 	"github.com/squall-go/squall/order"
 )
 
-// heldBack are messages that wait until every member's disk has them, as copies in pieces of memory that are used again.
+// heldBack are messages that wait until every member's disk has them, as copies in pieces of memory
+// that are used again.
 type heldBack struct {
 	bound  int
 	self   order.NodeID
@@ -18,7 +19,8 @@ type heldBack struct {
 	spare  []*piece // given, as many as fit into the bound with the pieces that are not
 }
 
-// piece is a run of messages whose data lies in one piece of memory, but for the bodies of large ones.
+// piece is a run of messages whose data lies in one piece of memory, but for the bodies of large
+// ones.
 type piece struct {
 	run   []multicast.Message
 	given int // from the start
@@ -77,8 +79,8 @@ func (h *heldBack) last(m multicast.Message) *piece {
 	return p
 }
 
-// give hands over what lies before a version, as far as the receiver takes it, and returns how many messages these were and the version before
-// which all were.
+// give hands over what lies before a version, as far as the receiver takes it, and returns how many
+// messages these were and the version before which all were.
 func (h *heldBack) give(to multicast.Receiver, before order.Version) (given int, next order.Version) {
 	if mutant.Enabled && mutant.On(mutant.EarlyShown) {
 		before.Seq++

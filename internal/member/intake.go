@@ -6,14 +6,16 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// Intake takes what a shard delivers during one stay of this member there. All but the backlog is the loop's.
+// Intake takes what a shard delivers during one stay of this member there. All but the backlog is
+// the loop's.
 //
 // Package shard says when deliveries are held, and when the application gets them.
 type Intake struct {
 	App multicast.Receiver
 	// Recorder keeps the deliveries of a shard with a log; otherwise nil.
 	Recorder *Recorder
-	// Begins is called once for each view, before its first delivery, when everything of earlier views is delivered.
+	// Begins is called once for each view, before its first delivery, when everything of earlier
+	// views is delivered.
 	Begins func(v *views.View, subgroup int)
 
 	backlog *backlog.Backlog
@@ -43,7 +45,8 @@ func (t *Intake) Keep() { t.mode = keeping }
 // Backlog is where deliveries wait, or waited; nil: they never did.
 func (t *Intake) Backlog() *backlog.Backlog { return t.backlog }
 
-// Deliver implements multicast.Receiver. When everything in the backlog is handed over, it takes nothing until Pass or Keep.
+// Deliver implements multicast.Receiver. When everything in the backlog is handed over, it takes
+// nothing until Pass or Keep.
 func (t *Intake) Deliver(run []multicast.Message) (taken int) {
 	switch {
 	case t.mode == holding:

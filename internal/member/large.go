@@ -19,17 +19,21 @@ type Body = multicast.Body
 type Limits struct {
 	// MaxMessage is the largest message. One that is too large for a ring goes as a large message.
 	MaxMessage int
-	// LargeMemory is how much of large messages one sender may have under way; each member may have to hold as much for each sender.
+	// LargeMemory is how much of large messages one sender may have under way; each member may have
+	// to hold as much for each sender.
 	LargeMemory int
 }
 
-// Transfers bring the bodies of large messages to the members of a subgroup, in one view, and take in those of others.
+// Transfers bring the bodies of large messages to the members of a subgroup, in one view, and take
+// in those of others.
 type Transfers interface {
 	multicast.Bodies
-	// Send has a body brought to every member, of which the first so many bytes are there already. done is called once, on any
-	// goroutine and perhaps before Send returns: with nil when every member has all of it, and Take would find it there. Any goroutine.
+	// Send has a body brought to every member, of which the first so many bytes are there already.
+	// done is called once, on any goroutine and perhaps before Send returns: with nil when every
+	// member has all of it, and Take would find it there. Any goroutine.
 	Send(id uint64, body *multicast.Body, filled int, done func(error)) Transfer
-	// End says that the view is over here: nothing is sent or comes in any more, and what is half here is freed. Loop.
+	// End says that the view is over here: nothing is sent or comes in any more, and what is half
+	// here is freed. Loop.
 	End()
 	// Close ends it, and frees the messages that were not taken. Loop.
 	Close()
@@ -43,9 +47,10 @@ type Transfer interface {
 
 // Large is a large message that is to be sent. Its methods may be called from any goroutine.
 //
-// Life of one: admitted (LargeMemory has room for it) → filled, while it moves to the others → everywhere (every member of the view
-// has it) → placed (its record has its place in the ring) → delivered → released (every member delivered it). If the view ends before the
-// record is delivered everywhere, the body moves to the members of the next one, from the start.
+// Life of one: admitted (LargeMemory has room for it) → filled, while it moves to the others →
+// everywhere (every member of the view has it) → placed (its record has its place in the ring) →
+// delivered → released (every member delivered it). If the view ends before the record is delivered
+// everywhere, the body moves to the members of the next one, from the start.
 type Large struct {
 	outbox *Outbox
 	id     uint64
@@ -90,7 +95,8 @@ type larges struct {
 	transfers Transfers // of the view in force; nil: this member cannot send
 }
 
-// TryLarge admits a large message, or fails with ErrWindowFull if too many bytes are under way. It moves to the others as it is filled.
+// TryLarge admits a large message, or fails with ErrWindowFull if too many bytes are under way. It
+// moves to the others as it is filled.
 func (o *Outbox) TryLarge(size int) (*Large, error) {
 	if err := o.tryAdmit(size); err != nil {
 		return nil, err
@@ -130,8 +136,8 @@ func (o *Outbox) admit(size int) error {
 	return nil
 }
 
-// begin makes the body of a message that was admitted, which takes the longer the larger it is, and only then the lock, for which the loop
-// would wait.
+// begin makes the body of a message that was admitted, which takes the longer the larger it is, and
+// only then the lock, for which the loop would wait.
 func (o *Outbox) begin(size int) (*Large, error) {
 	body, err := o.member.room(size)
 	o.mu.Lock()
@@ -256,13 +262,15 @@ func (l *Large) Fill(n int) {
 	}
 }
 
-// Placed is closed when the message has its place behind what this process sent before, or never will: Err says why.
+// Placed is closed when the message has its place behind what this process sent before, or never
+// will: Err says why.
 func (l *Large) Placed() <-chan struct{} { return l.placed }
 
 // Err is why the message will not be sent, or nil. It is asked when Placed is closed.
 func (l *Large) Err() error { return l.err }
 
-// Future returns what to wait on until the message is delivered. It is asked for before the message is filled.
+// Future returns what to wait on until the message is delivered. It is asked for before the message
+// is filled.
 func (l *Large) Future() *Future {
 	f := MakeFuture()
 	l.ResolveInto(&f)
@@ -406,8 +414,8 @@ func (o *Outbox) place(core *multicast.Subgroup, l *Large) bool {
 	return true
 }
 
-// carryLarges goes on with the large messages in the view that begins, or waits on the shelf if transfers is nil. The ring of
-// that view is in use already. It needs mu.
+// carryLarges goes on with the large messages in the view that begins, or waits on the shelf if
+// transfers is nil. The ring of that view is in use already. It needs mu.
 func (o *Outbox) carryLarges(transfers Transfers) {
 	g := &o.larges
 	g.transfers = transfers
@@ -427,8 +435,8 @@ func (o *Outbox) carryLarges(transfers Transfers) {
 	}
 }
 
-// failLarges ends all large messages. Bodies are let go of, those without a place when the application calls Abort: it may be filling them. It
-// needs mu.
+// failLarges ends all large messages. Bodies are let go of, those without a place when the
+// application calls Abort: it may be filling them. It needs mu.
 func (o *Outbox) failLarges(reason error) {
 	g := &o.larges
 	for _, l := range g.moving {

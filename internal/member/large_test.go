@@ -196,7 +196,8 @@ func TestALargeMessageThatIsGivenUpHoldsUpNoneBehindIt(t *testing.T) {
 	w.delivered(1, 0, 1)
 }
 
-// What was given up counts until its body's passage in the view in force is over, whatever became of it in the one before.
+// What was given up counts until its body's passage in the view in force is over, whatever became
+// of it in the one before.
 func TestTheRoomOfWhatIsGivenUpIsFreeWhenItsPassageIsOver(t *testing.T) {
 	w := newWorld(t, 3, 16)
 	w.pass(time.Second)
@@ -263,7 +264,8 @@ func TestLargeMessagesMoveToTheMembersOfTheNextView(t *testing.T) {
 	}
 }
 
-// The one that leaves the queue says so to the next one: the room that is there may be enough for both.
+// The one that leaves the queue says so to the next one: the room that is there may be enough for
+// both.
 func TestRoomForTwoLargeMessagesIsTakenByBothThatWait(t *testing.T) {
 	w := newWorld(t, 2, 16)
 	out := w.outbox(0)
@@ -305,7 +307,8 @@ func TestALargeMessageForWhichThereIsNoMemoryTakesNothing(t *testing.T) {
 	}
 }
 
-// A log that has no room refuses a record again and again. Each time it lets go of the body, and it has it once when it takes it.
+// A log that has no room refuses a record again and again. Each time it lets go of the body, and it
+// has it once when it takes it.
 func TestALogThatRefusesALargeMessageKeepsNothingOfIt(t *testing.T) {
 	w := newWorldOf(t, views.Persistent, 2, 16)
 	w.pass(heartbeat)

@@ -15,8 +15,8 @@ type Layout struct {
 	subs   []multicast.Columns // by subgroup
 }
 
-// NewLayout lays a view out: first the member line of every row, then what view changes use, then each subgroup in the rows of its
-// members.
+// NewLayout lays a view out: first the member line of every row, then what view changes use, then
+// each subgroup in the rows of its members.
 func NewLayout(v *views.View) (*Layout, error) {
 	l := &Layout{Layout: sst.NewLayout(len(v.Members))}
 	words := []string{"heartbeat"}

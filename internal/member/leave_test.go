@@ -61,8 +61,8 @@ func TestAMemberThatLeavesIsNoFailureAndItsMessagesAreDelivered(t *testing.T) {
 	}
 }
 
-// All that leave in time for the same proposal go together; the last one ends the group. None of them looks like a failure,
-// although each ends its connections as soon as it is out.
+// All that leave in time for the same proposal go together; the last one ends the group. None of
+// them looks like a failure, although each ends its connections as soon as it is out.
 func TestAllLeaveAtOnce(t *testing.T) {
 	w := newWorld(t, 5, 16)
 	w.pass(time.Second)
@@ -160,7 +160,8 @@ func TestAMutedMemberIsNoSender(t *testing.T) {
 	}
 }
 
-// What was claimed before is delivered first: only then the others hear that the member sends no more, for in the next view it cannot.
+// What was claimed before is delivered first: only then the others hear that the member sends no
+// more, for in the next view it cannot.
 func TestAMutedMemberSendsFirstWhatItHasClaimed(t *testing.T) {
 	w := newWorld(t, 2, 16)
 	w.pass(time.Second)
@@ -182,7 +183,8 @@ func TestAMutedMemberSendsFirstWhatItHasClaimed(t *testing.T) {
 	}
 }
 
-// A process that takes the place of one that failed is another member: what was held against that one does not count against it.
+// A process that takes the place of one that failed is another member: what was held against that
+// one does not count against it.
 func TestANewProcessIsNotSuspectedForTheOneBefore(t *testing.T) {
 	w := newWorld(t, 3, 16)
 	w.pass(time.Second)

@@ -41,15 +41,19 @@ type Config struct {
 	Next func(previous *views.View, members []views.Member, mute func(id order.NodeID, declaration int) bool) (*views.View, error)
 	// Receiver takes what a subgroup of a view delivers here.
 	Receiver func(v *views.View, subgroup int) Receiver
-	// Transfers moves the bodies of a subgroup's large messages in a view, or is nil: then there are none, here or anywhere.
+	// Transfers moves the bodies of a subgroup's large messages in a view, or is nil: then there
+	// are none, here or anywhere.
 	Transfers func(v *views.View, subgroup int) Transfers
 	Limits    func(name string) Limits // of a declaration; nil if Transfers is
-	// Room makes the body of a large message that is to be sent, if there is memory; nil: it is made in plain memory.
+	// Room makes the body of a large message that is to be sent, if there is memory; nil: it is
+	// made in plain memory.
 	Room func(size int) (*multicast.Body, error)
-	// Recorder is what keeps what a persistent subgroup of a view delivers here. It is the same one for the same shard in all views.
+	// Recorder is what keeps what a persistent subgroup of a view delivers here. It is the same one
+	// for the same shard in all views.
 	Recorder func(v *views.View, subgroup int) *Recorder
-	// Record makes the decision about the view that follows one durable, and has done called then, on any goroutine. It does not wait. It is
-	// asked only if a subgroup is persistent; nil: nothing is kept.
+	// Record makes the decision about the view that follows one durable, and has done called then,
+	// on any goroutine. It does not wait. It is asked only if a subgroup is persistent; nil:
+	// nothing is kept.
 	Record func(v *views.View, b views.Ballot, d *views.Decision, done func())
 	// Wall is the wall clock, for persistent subgroups.
 	Wall      func() order.Time
@@ -69,15 +73,15 @@ type Config struct {
 // Receiver takes what a subgroup delivers here.
 type Receiver interface {
 	multicast.Receiver
-	// Begin is called once for each view, before its first delivery, when everything of the views before is delivered. If the
-	// subgroup has fresh members, they need the state as it is now.
+	// Begin is called once for each view, before its first delivery, when everything of the views
+	// before is delivered. If the subgroup has fresh members, they need the state as it is now.
 	Begin(v *views.View, subgroup int)
 	// Whole reports whether the application has the subgroup's state.
 	Whole() bool
 }
 
-// Member is one process's part in a group, over all its views. All methods are the loop's, but for Call, View, Err and those of
-// its outboxes.
+// Member is one process's part in a group, over all its views. All methods are the loop's, but for
+// Call, View, Err and those of its outboxes.
 type Member struct {
 	cfg     Config
 	now     time.Duration
@@ -219,8 +223,9 @@ func unable(v *views.View, name string) error {
 	return ErrNotProvisioned
 }
 
-// Step is one cycle at a time on the member's own monotonic clock. It returns the work done; 0 means that nothing more can
-// be done until something arrives, an application asks, or Deadline passes.
+// Step is one cycle at a time on the member's own monotonic clock. It returns the work done; 0
+// means that nothing more can be done until something arrives, an application asks, or Deadline
+// passes.
 func (m *Member) Step(now time.Duration) (work int) {
 	m.now = now
 	m.watch()
@@ -245,7 +250,8 @@ func (m *Member) Step(now time.Duration) (work int) {
 	return work + m.turn()
 }
 
-// isHalted reports whether the member halted, so that nothing of the protocol may happen here any more (B3).
+// isHalted reports whether the member halted, so that nothing of the protocol may happen here any
+// more (B3).
 func (m *Member) isHalted() bool {
 	return m.halted.Load() != nil && !(mutant.Enabled && mutant.On(mutant.AfterHalt))
 }
@@ -345,8 +351,9 @@ func (m *Member) Report(id order.NodeID, why error) {
 	}
 }
 
-// Lost says that something that this process needs of another member, and that only it can be at fault for or the way to it, does not work
-// any more. It is held back as a connection that ended is.
+// Lost says that something that this process needs of another member, and that only it can be at
+// fault for or the way to it, does not work any more. It is held back as a connection that ended
+// is.
 func (m *Member) Lost(id order.NodeID, why error) {
 	if r, ok := m.epoch.view.RankOf(id); ok {
 		m.epoch.lost(fabric.Failure{Rank: r, Err: why})
@@ -359,8 +366,9 @@ func (m *Member) Join(ready []views.Member) {
 	m.epoch.change.Join(ready)
 }
 
-// Mute says in which declarations this member does not want to send, a bit each. It takes no more messages there, and the others hear
-// of it when they have all that it took: what is left as a view without this sender begins would have to wait until it is one again.
+// Mute says in which declarations this member does not want to send, a bit each. It takes no more
+// messages there, and the others hear of it when they have all that it took: what is left as a view
+// without this sender begins would have to wait until it is one again.
 func (m *Member) Mute(declarations uint64) {
 	m.mute = declarations
 	for i, o := range m.out {
@@ -397,8 +405,9 @@ func (m *Member) Skip(name string, n order.Index) {
 	}
 }
 
-// Deadline is how long after now Step must be called again even if nothing happens: until the next heartbeat, or at once
-// while something is not settled. A halted member has no next heartbeat: less than 0 is never.
+// Deadline is how long after now Step must be called again even if nothing happens: until the next
+// heartbeat, or at once while something is not settled. A halted member has no next heartbeat: less
+// than 0 is never.
 func (m *Member) Deadline(now time.Duration) time.Duration {
 	if m.halted.Load() != nil {
 		return -1
@@ -412,7 +421,8 @@ func (m *Member) Deadline(now time.Duration) time.Duration {
 	return at
 }
 
-// Settle has the next step push what waits for company, so that Deadline is not "at once" because of that.
+// Settle has the next step push what waits for company, so that Deadline is not "at once" because
+// of that.
 func (m *Member) Settle() {
 	if m.isHalted() {
 		return

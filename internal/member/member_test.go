@@ -278,7 +278,8 @@ func TestManyGoroutinesThatWaitAllGetTheirTurn(t *testing.T) {
 	}
 }
 
-// When nothing but the connection of two members fails, both find the other one gone. One of them goes, and not both.
+// When nothing but the connection of two members fails, both find the other one gone. One of them
+// goes, and not both.
 func TestOneBrokenConnectionCostsOneMember(t *testing.T) {
 	for n := 3; n <= 6; n++ {
 		for a := range n {

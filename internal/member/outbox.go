@@ -26,14 +26,16 @@ var (
 // Outbox is where an application puts messages for a subgroup, over all views. Its methods may be
 // called from any goroutine, except the methods that are marked as the loop's.
 //
-// Life of a message: claimed (room in the ring of this view) → committed → published → delivered; or, if the view ends first,
-// carried into the ring of the next one. A claim keeps its number, and may be filled and committed across views. While this
-// member cannot send, what is left waits on a shelf, a ring that belongs to no view.
+// Life of a message: claimed (room in the ring of this view) → committed → published → delivered;
+// or, if the view ends first, carried into the ring of the next one. A claim keeps its number, and
+// may be filled and committed across views. While this member cannot send, what is left waits on a
+// shelf, a ring that belongs to no view.
 type Outbox struct {
 	Stats  *multicast.Stats // by itself: the loop writes it all the time
 	member *Member
 	name   string
-	// ahead is what was delivered here of messages that will be sent again, whichever shard this member is in then. Loop.
+	// ahead is what was delivered here of messages that will be sent again, whichever shard this
+	// member is in then. Loop.
 	ahead     []multicast.Ahead
 	last      *part                      // the last part that this member had, in whichever shard and view. Loop.
 	delivered order.ViewID               // in which something was delivered last. Loop.
@@ -76,7 +78,8 @@ func (w *waiter) ring() {
 	}
 }
 
-// TryClaim takes room for a message of n bytes, or fails with ErrWindowFull if there is none, or others wait for it.
+// TryClaim takes room for a message of n bytes, or fails with ErrWindowFull if there is none, or
+// others wait for it.
 func (o *Outbox) TryClaim(n int) (smc.Claim, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -120,7 +123,8 @@ func (o *Outbox) mute(on bool) {
 	o.ringAll()
 }
 
-// keeps reports whether the memory of a view that is over may still be written to: claims were open as it ended, and some are. Loop.
+// keeps reports whether the memory of a view that is over may still be written to: claims were open
+// as it ended, and some are. Loop.
 func (o *Outbox) keeps(view order.ViewID) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -281,7 +285,8 @@ func (o *Outbox) ringAll() {
 	}
 }
 
-// install makes the core of this member's part in a view, with what the view before did not deliver. Loop.
+// install makes the core of this member's part in a view, with what the view before did not
+// deliver. Loop.
 func (o *Outbox) install(cfg multicast.Config, transfers Transfers) *multicast.Subgroup {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -344,8 +349,8 @@ func (o *Outbox) ended(p *part, from order.Index) {
 	})
 }
 
-// Unfinished is the number of claims that the application has neither committed nor aborted, and Undelivered the number
-// of messages that some member has not delivered yet.
+// Unfinished is the number of claims that the application has neither committed nor aborted, and
+// Undelivered the number of messages that some member has not delivered yet.
 func (o *Outbox) Unfinished() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -355,7 +360,8 @@ func (o *Outbox) Unfinished() int {
 	return o.sender.Unfinished()
 }
 
-// Undelivered is the number of claims whose room is still in use, and of large messages that have no place yet.
+// Undelivered is the number of claims whose room is still in use, and of large messages that have
+// no place yet.
 func (o *Outbox) Undelivered() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -25,7 +25,8 @@ type part struct {
 	settle
 }
 
-// part makes this member's part in a subgroup of a view that is about to be installed. What its outbox has not got delivered is carried over.
+// part makes this member's part in a subgroup of a view that is about to be installed. What its
+// outbox has not got delivered is carried over.
 func (m *Member) part(e *epoch, i int) *part {
 	sg := e.view.Subgroups[i]
 	p := &part{m: m, view: e.view, sg: sg, index: i, outbox: m.outbox(sg)}

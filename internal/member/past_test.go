@@ -8,7 +8,8 @@ import (
 	"github.com/squall-go/squall/smc"
 )
 
-// held is two members, the third of which left, with the table of the first view: both hold claims that they made in it.
+// held is two members, the third of which left, with the table of the first view: both hold claims
+// that they made in it.
 func held(t *testing.T) (w *world, claims []smc.Claim) {
 	t.Helper()
 	w = newWorld(t, 3, 16)
@@ -28,7 +29,8 @@ func held(t *testing.T) (w *world, claims []smc.Claim) {
 	return w, claims
 }
 
-// What an old view waits for at last is the application, which may take its time: the loop sleeps until it is called.
+// What an old view waits for at last is the application, which may take its time: the loop sleeps
+// until it is called.
 func TestAMemberSleepsWhileItsApplicationHoldsAClaimOfAnOldView(t *testing.T) {
 	w, claims := held(t)
 	w.members[0].Step(w.now)

@@ -15,23 +15,25 @@ type clock struct {
 	began atomic.Uint64 // no clock of the view in force, nor the logs here as this process began, are behind it
 }
 
-// Now reads the member's hybrid logical clock: not before the wall clock, nor any time that was observed or read. Any goroutine.
+// Now reads the member's hybrid logical clock: not before the wall clock, nor any time that was
+// observed or read. Any goroutine.
 func (m *Member) Now() order.Time { return m.advance(m.cfg.Wall()) }
 
-// Hear has the clock follow the time of a message of another member, as far as that may draw it along: MaxSkew beyond what the wall clocks
-// show. Any goroutine.
+// Hear has the clock follow the time of a message of another member, as far as that may draw it
+// along: MaxSkew beyond what the wall clocks show. Any goroutine.
 func (m *Member) Hear(t order.Time) {
 	m.advance(min(t, later(m.walls.now.Load(), MaxSkew)))
 }
 
-// Observe has the clock read no time before t from now on: that of a view, or of what is in the own logs as the process begins. Loop, or before
-// it runs.
+// Observe has the clock read no time before t from now on: that of a view, or of what is in the own
+// logs as the process begins. Loop, or before it runs.
 func (m *Member) Observe(t order.Time) {
 	m.clock.began.Store(max(m.clock.began.Load(), uint64(t)))
 	m.advance(t)
 }
 
-// advance has the clock read no time before t from now on, and returns what it reads. Any goroutine.
+// advance has the clock read no time before t from now on, and returns what it reads. Any
+// goroutine.
 func (m *Member) advance(t order.Time) order.Time {
 	for {
 		last := m.clock.last.Load()
@@ -56,14 +58,16 @@ func (e *epoch) tellTime() {
 	sst.Store(e.line, wordClock, uint64(e.m.Now()))
 }
 
-// tellWall publishes the wall clock: what others believe of times goes by wall clocks, which no message moves.
+// tellWall publishes the wall clock: what others believe of times goes by wall clocks, which no
+// message moves.
 func (e *epoch) tellWall() {
 	if e.view.Persistent() {
 		sst.Store(e.line, wordWall, uint64(e.m.wall()))
 	}
 }
 
-// tellWhole publishes of which declarations this member has the state of its shard, or all of its log.
+// tellWhole publishes of which declarations this member has the state of its shard, or all of its
+// log.
 func (e *epoch) tellWhole() {
 	whole := uint64(0)
 	for i, p := range e.subs {
@@ -128,8 +132,9 @@ type settle struct {
 // settling reports whether a time is to be looked for.
 func (p *part) settling() bool { return p.recorder != nil && p.time == 0 }
 
-// hearTime reads up to where nothing can come any more, as the members told, before the step looks at what they published; 0: it is not time. A
-// clock may stand still, so that the very time that was told may come again.
+// hearTime reads up to where nothing can come any more, as the members told, before the step looks
+// at what they published; 0: it is not time. A clock may stand still, so that the very time that
+// was told may come again.
 func (p *part) hearTime() order.Time {
 	if p.time != 0 || p.m.now < p.nextSettle {
 		return 0

@@ -93,7 +93,8 @@ func TestWhatEveryDiskHasIsWhatTheSlowestOneHas(t *testing.T) {
 	}
 }
 
-// B8: what an old view delivered is on every disk when all members of the new one say that they are whole.
+// B8: what an old view delivered is on every disk when all members of the new one say that they are
+// whole.
 func TestWhatAnOldViewDeliveredIsAwaitedInTheNewOne(t *testing.T) {
 	w := newWorldOf(t, views.Persistent, 3, 16)
 	w.pass(heartbeat)
@@ -233,7 +234,8 @@ func TestATimeIsNotSettledWhileASenderIsSilent(t *testing.T) {
 	}
 }
 
-// B9: a clock that stands still, as one that was set back does, gives a time that it told to what it sends then.
+// B9: a clock that stands still, as one that was set back does, gives a time that it told to what
+// it sends then.
 func TestAClockThatStandsStillSendsNothingAtASettledTime(t *testing.T) {
 	w := newWorldOf(t, views.Persistent, 2, 16)
 	w.clocks[0], w.clocks[1] = 1000, 1000
@@ -276,8 +278,9 @@ func TestATimeIsNotSettledBeforeTheClockOfWhoMayProposeTheNextView(t *testing.T)
 	}
 }
 
-// B9: the next view begins with a time that its proposer read when it proposed. A time that it told afterwards in this view would lie behind that, and
-// who settles up to it would call complete what the next view still adds to.
+// B9: the next view begins with a time that its proposer read when it proposed. A time that it told
+// afterwards in this view would lie behind that, and who settles up to it would call complete what
+// the next view still adds to.
 func TestWhoProposedTellsNoTimeAnyMore(t *testing.T) {
 	w := newWorldOf(t, views.Persistent, 3, 16)
 	w.clocks[0] = 1000
@@ -296,7 +299,8 @@ func TestWhoProposedTellsNoTimeAnyMore(t *testing.T) {
 	}
 }
 
-// The others wait for a member's disk with the view wedged: one that does not answer takes its member out.
+// The others wait for a member's disk with the view wedged: one that does not answer takes its
+// member out.
 func TestAMemberWhoseDiskDoesNotTakeADecisionHalts(t *testing.T) {
 	w := newWorldOf(t, views.Persistent, 3, 16)
 	w.stuck = 1
@@ -321,7 +325,8 @@ func TestAMemberWhoseDiskDoesNotTakeADecisionHalts(t *testing.T) {
 	}
 }
 
-// Deliveries that wait for disks come long after the ring has given the room of their messages to others.
+// Deliveries that wait for disks come long after the ring has given the room of their messages to
+// others.
 func TestAFutureTellsTheVersionOfItsMessageHoweverLateItIsShown(t *testing.T) {
 	const window, messages = 16, 40
 	w := newWorldLike(&world{mode: views.Persistent, after: true}, t, 2, window)
@@ -358,7 +363,8 @@ func TestAFutureTellsTheVersionOfItsMessageHoweverLateItIsShown(t *testing.T) {
 	}
 }
 
-// A view that is over stays until all that was sent in it is shown, however long the disks take: who sent it waits for that.
+// A view that is over stays until all that was sent in it is shown, however long the disks take:
+// who sent it waits for that.
 func TestAFutureIsFulfilledHoweverLongAfterItsView(t *testing.T) {
 	w := newWorldLike(&world{mode: views.Persistent, after: true}, t, 3, 16)
 	w.pass(heartbeat)

@@ -11,12 +11,13 @@ import (
 
 // Log is where a member keeps what a shard of a persistent subgroup delivers, over all views.
 type Log interface {
-	// Append takes a record, or reports that there is no room now; the loop is woken when there is again. It sets the record's time.
+	// Append takes a record, or reports that there is no room now; the loop is woken when there is
+	// again. It sets the record's time.
 	Append(r *journal.Record) bool
 	// Appended is how many records it took so far.
 	Appended() uint64
-	// Durable is how many of them are on disk, and the version of the last one in the log that is; 0:0 if it has none. The loop is woken when
-	// that changes.
+	// Durable is how many of them are on disk, and the version of the last one in the log that is;
+	// 0:0 if it has none. The loop is woken when that changes.
 	Durable() (records uint64, last order.Version)
 	// SetGlobal tells it that every member's disk has everything up to a version.
 	SetGlobal(order.Version)
@@ -27,7 +28,8 @@ type RecorderConfig struct {
 	Log Log
 	// Receiver is the application.
 	Receiver multicast.Receiver
-	// AfterPersist delivers to the application only what is on every member's disk. Memory bounds what waits for that, in bytes.
+	// AfterPersist delivers to the application only what is on every member's disk. Memory bounds
+	// what waits for that, in bytes.
 	AfterPersist bool
 	Memory       int
 	Self         order.NodeID // whose messages HeldBack counts
@@ -35,8 +37,9 @@ type RecorderConfig struct {
 	Observe func(order.Time)
 }
 
-// Recorder keeps what a shard delivers in its log before the application sees it. It is the receiver of all the parts that this member has in that
-// shard. All but Frontier, and Take and Last where they say so, is the loop's.
+// Recorder keeps what a shard delivers in its log before the application sees it. It is the
+// receiver of all the parts that this member has in that shard. All but Frontier, and Take and Last
+// where they say so, is the loop's.
 type Recorder struct {
 	Frontier  Frontier
 	cfg       RecorderConfig
@@ -48,12 +51,13 @@ type Recorder struct {
 	over      order.ViewID   // the last view that has ended
 	since     order.ViewID   // the last view as which began the log was partial
 
-	// Between the loop and the goroutine that calls Take. The loop gives out of heldBack without mu:
-	// Take is not called while the log is whole.
+	// Between the loop and the goroutine that calls Take. The loop gives out of heldBack without
+	// mu: Take is not called while the log is whole.
 	mu       sync.Mutex
 	heldBack heldBack // AfterPersist: what the application did not see yet
-	// takenOver is the view of the last Lacks. The application takes over the messages of earlier views with the log, also those
-	// that come out of a backlog later: to show them would deliver them twice.
+	// takenOver is the view of the last Lacks. The application takes over the messages of earlier
+	// views with the log, also those that come out of a backlog later: to show them would deliver
+	// them twice.
 	takenOver order.ViewID
 	closed    bool // nothing is taken any more
 	gone      bool // this member is not in the shard: the application does not see the rest
@@ -64,13 +68,15 @@ func NewRecorder(cfg RecorderConfig) *Recorder {
 	return &Recorder{cfg: cfg, heldBack: heldBack{bound: cfg.Memory, self: cfg.Self}}
 }
 
-// end says that a view has ended. What is left of it, which is no more than its rings hold, is taken at once: the disks of the next view are
-// waited for only when everything before it is in the log, so that no room would ever come.
+// end says that a view has ended. What is left of it, which is no more than its rings hold, is
+// taken at once: the disks of the next view are waited for only when everything before it is in the
+// log, so that no room would ever come.
 func (r *Recorder) end(v order.ViewID) { r.over = v }
 
-// Lacks says that, as a view begins, the log lacks something of what others have, or that the application takes over what is in
-// the log. Until Whole, nothing counts as persisted. What waits for disks is not shown: it is in the log that the application
-// takes over. Of a run that was at hand before, the rest does not come any more.
+// Lacks says that, as a view begins, the log lacks something of what others have, or that the
+// application takes over what is in the log. Until Whole, nothing counts as persisted. What waits
+// for disks is not shown: it is in the log that the application takes over. Of a run that was at
+// hand before, the rest does not come any more.
 func (r *Recorder) Lacks(since order.ViewID) {
 	r.partial, r.ahead, r.since = true, 0, since
 	r.mu.Lock()
@@ -79,7 +85,8 @@ func (r *Recorder) Lacks(since order.ViewID) {
 	r.heldBack.drop()
 }
 
-// Whole says that the log lacks nothing any more, and that the application has taken over what came before the view of Lacks.
+// Whole says that the log lacks nothing any more, and that the application has taken over what came
+// before the view of Lacks.
 func (r *Recorder) Whole() {
 	if r.partial {
 		r.partial, r.given = false, r.Last()
@@ -87,8 +94,8 @@ func (r *Recorder) Whole() {
 	}
 }
 
-// leave says that this member is not in the shard any more: its application sees nothing more of what waits for disks, and
-// no goroutine here learns how far the others' disks are.
+// leave says that this member is not in the shard any more: its application sees nothing more of
+// what waits for disks, and no goroutine here learns how far the others' disks are.
 func (r *Recorder) leave() {
 	r.mu.Lock()
 	r.gone = true
@@ -112,7 +119,8 @@ func (r *Recorder) drop() {
 	r.heldBack.drop()
 }
 
-// Deliver implements multicast.Receiver: it takes what both the log and the application have room for.
+// Deliver implements multicast.Receiver: it takes what both the log and the application have room
+// for.
 func (r *Recorder) Deliver(run []multicast.Message) (taken int) {
 	if r.cfg.AfterPersist {
 		return r.hold(run)
@@ -130,7 +138,8 @@ func (r *Recorder) Deliver(run []multicast.Message) (taken int) {
 	return taken
 }
 
-// Keep records messages that the application does not get any more. A log that lacks what came before takes none of them.
+// Keep records messages that the application does not get any more. A log that lacks what came
+// before takes none of them.
 func (r *Recorder) Keep(run []multicast.Message) (taken int) {
 	for !r.partial && r.ahead < len(run) && r.record(&run[r.ahead]) {
 		r.ahead++
@@ -187,8 +196,8 @@ func (r *Recorder) Last() order.Version {
 	return r.last
 }
 
-// Given returns a version up to which the application took everything, and nothing behind it; zero if there is nothing. It means something once
-// the application has taken over what is in the log.
+// Given returns a version up to which the application took everything, and nothing behind it; zero
+// if there is nothing. It means something once the application has taken over what is in the log.
 func (r *Recorder) Given() order.Version {
 	if r.cfg.AfterPersist {
 		return lastBefore(r.Frontier.At(Shown))
@@ -204,7 +213,8 @@ func (r *Recorder) HeldBack() int {
 // MaxRun implements multicast.Receiver.
 func (r *Recorder) MaxRun() int { return r.cfg.Receiver.MaxRun() }
 
-// record appends a message to the log and gives it the time of its version there, or reports that there is no room.
+// record appends a message to the log and gives it the time of its version there, or reports that
+// there is no room.
 func (r *Recorder) record(m *multicast.Message) bool {
 	rec := &r.appending
 	*rec = journal.Record{Version: m.Version(), Time: m.Time, Sender: m.Sender, Data: m.Data}
@@ -223,7 +233,8 @@ func (r *Recorder) record(m *multicast.Message) bool {
 	return true
 }
 
-// drained reports whether everything of a view up to a position is on disk: the log took it, and all that it took is there.
+// drained reports whether everything of a view up to a position is on disk: the log took it, and
+// all that it took is there.
 func (r *Recorder) drained(durable uint64, v order.ViewID, end order.Seq) bool {
 	if r.partial { // another goroutine may be appending
 		return false

@@ -139,7 +139,8 @@ func TestWithAfterPersistTheApplicationSeesWhatEveryDiskHas(t *testing.T) {
 	}
 }
 
-// What a member gets while its log is partial must not wait for disks: nothing is on all of them before that log is whole.
+// What a member gets while its log is partial must not wait for disks: nothing is on all of them
+// before that log is whole.
 func TestAPartialLogIsMadeWholeHoweverLittleMayWaitForDisks(t *testing.T) {
 	l, a := &memoryLog{room: 100}, &taker{most: 100}
 	r := NewRecorder(RecorderConfig{Log: l, Receiver: a, AfterPersist: true, Memory: 4, Observe: func(order.Time) {}})
@@ -214,8 +215,9 @@ func (a *slowTaker) Deliver(run []multicast.Message) int {
 
 func (*slowTaker) MaxRun() int { return 0 }
 
-// What a shard has delivered when this member leaves it is in its log, and the application sees no more of it, even if the member
-// comes back. A goroutine that waits for disks there is told, and may wait again after that.
+// What a shard has delivered when this member leaves it is in its log, and the application sees no
+// more of it, even if the member comes back. A goroutine that waits for disks there is told, and
+// may wait again after that.
 func TestWhoLeavesAShardSeesNoMoreOfIt(t *testing.T) {
 	l, a := &memoryLog{room: 100}, &taker{most: 100}
 	r := NewRecorder(RecorderConfig{Log: l, Receiver: a, AfterPersist: true, Memory: 2, Self: 1, Observe: func(order.Time) {}})
@@ -251,7 +253,8 @@ func (r *Recorder) waits() int {
 	return len(r.Frontier.waiters)
 }
 
-// What a partial log gets at its end would make a hole: the rest comes from others, should this member be in the shard again.
+// What a partial log gets at its end would make a hole: the rest comes from others, should this
+// member be in the shard again.
 func TestAPartialLogKeepsNothingOfAShardThatWasLeft(t *testing.T) {
 	l, a := &memoryLog{room: 100}, &taker{most: 100}
 	r := NewRecorder(RecorderConfig{Log: l, Receiver: a, Observe: func(order.Time) {}})
@@ -265,8 +268,8 @@ func TestAPartialLogKeepsNothingOfAShardThatWasLeft(t *testing.T) {
 	}
 }
 
-// A member comes back to a shard while a backlog of its last stay there still goes to the log. The application takes those messages
-// over with the log: it is not given them a second time.
+// A member comes back to a shard while a backlog of its last stay there still goes to the log. The
+// application takes those messages over with the log: it is not given them a second time.
 func TestMessagesThatAnApplicationTakesOverWithTheLogAreNotShown(t *testing.T) {
 	l, a := &memoryLog{room: 100}, &taker{most: 100}
 	r := NewRecorder(RecorderConfig{Log: l, Receiver: a, AfterPersist: true, Memory: 100, Observe: func(order.Time) {}})
@@ -287,7 +290,8 @@ func TestMessagesThatAnApplicationTakesOverWithTheLogAreNotShown(t *testing.T) {
 	}
 }
 
-// The disks of a view are waited for only when all that the view before left is recorded: there must be room for it.
+// The disks of a view are waited for only when all that the view before left is recorded: there
+// must be room for it.
 func TestWhatAViewLeftIsTakenHoweverLittleMayWaitForDisks(t *testing.T) {
 	l, a := &memoryLog{room: 100}, &taker{most: 100}
 	r := NewRecorder(RecorderConfig{Log: l, Receiver: a, AfterPersist: true, Memory: 4, Observe: func(order.Time) {}})
@@ -342,7 +346,8 @@ func (f *Frontier) waitersFor() int {
 	return len(f.waiters)
 }
 
-// While another goroutine makes the log whole, the loop asks whether it is drained: for the race detector.
+// While another goroutine makes the log whole, the loop asks whether it is drained: for the race
+// detector.
 func TestALogThatLacksSomethingIsNotDrainedWhileItIsMadeWhole(t *testing.T) {
 	r := NewRecorder(RecorderConfig{Log: &memoryLog{room: 100}, Receiver: &taker{}, Observe: func(order.Time) {}})
 	r.Lacks(1)

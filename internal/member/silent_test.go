@@ -12,8 +12,8 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// leaveBehind has node 4 crash, and stops the world at the moment at which node 1 has installed the view without it and node 2, which is behind,
-// has not.
+// leaveBehind has node 4 crash, and stops the world at the moment at which node 1 has installed the
+// view without it and node 2, which is behind, has not.
 func leaveBehind(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(t, 4, 16)
@@ -34,7 +34,8 @@ func leaveBehind(t *testing.T) *world {
 	return nil
 }
 
-// B2: a member that is stopped before its first heartbeat in a view is not waited for any longer than others.
+// B2: a member that is stopped before its first heartbeat in a view is not waited for any longer
+// than others.
 func TestAMemberThatIsStoppedBeforeItsFirstHeartbeatFailsAfterFailAfter(t *testing.T) {
 	w := leaveBehind(t)
 	w.paused[1] = true
@@ -59,7 +60,8 @@ func TestAJoinerThatIsStoppedBeforeItsFirstHeartbeatFailsAfterFailAfter(t *testi
 	w.agree(3, []order.NodeID{1, 2}, 0, 1)
 }
 
-// A member that still beats in the view before lives, and does not know yet that this view is decided. It is waited for, though not for ever.
+// A member that still beats in the view before lives, and does not know yet that this view is
+// decided. It is waited for, though not for ever.
 func TestAMemberThatBeatsInTheViewBeforeIsWaitedFor(t *testing.T) {
 	w := leaveBehind(t)
 	w.paused[1] = true
@@ -81,7 +83,8 @@ func TestAMemberThatBeatsInTheViewBeforeIsWaitedFor(t *testing.T) {
 	w.agree(3, []order.NodeID{1, 3}, 0, 2)
 }
 
-// A member that refuses to be connected with each of the others tells nobody that it suspects them. They go on without it.
+// A member that refuses to be connected with each of the others tells nobody that it suspects them.
+// They go on without it.
 func TestAMemberThatRefusesAllOthersEndsAlone(t *testing.T) {
 	w := newWorld(t, 3, 16)
 	w.pass(10 * tick)

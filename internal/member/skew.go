@@ -9,8 +9,9 @@ import (
 	"github.com/squall-go/squall/sst"
 )
 
-// MaxSkew is how far the wall clocks of members of a persistent subgroup may differ. The times of messages move the clocks of all members, and the
-// times in their logs, for good; so a member whose messages have times far ahead of all wall clocks fails (B10).
+// MaxSkew is how far the wall clocks of members of a persistent subgroup may differ. The times of
+// messages move the clocks of all members, and the times in their logs, for good; so a member whose
+// messages have times far ahead of all wall clocks fails (B10).
 //
 //	wall                       + MaxSkew                 + 2·MaxSkew
 //	 ├── clocks of members that ──┤                            │
@@ -38,8 +39,9 @@ func (w *walls) raise(t order.Time) {
 	}
 }
 
-// hearWalls takes note of the others' wall clocks. The latest of them may be a lie; that of one more member is not, if one lies. So a member
-// whose own wall clock is far behind does not take all others for liars.
+// hearWalls takes note of the others' wall clocks. The latest of them may be a lie; that of one
+// more member is not, if one lies. So a member whose own wall clock is far behind does not take all
+// others for liars.
 func (e *epoch) hearWalls() {
 	if !e.view.Persistent() {
 		return
@@ -58,8 +60,9 @@ func (e *epoch) hearWalls() {
 	e.m.walls.heard = e.m.walls.heard || all
 }
 
-// latest is the latest time that a message or a view may have, as far as this member can tell, and whether it can tell: before it has heard the
-// others' wall clocks, its own may be the one that is wrong. The clocks of a view begin with its time.
+// latest is the latest time that a message or a view may have, as far as this member can tell, and
+// whether it can tell: before it has heard the others' wall clocks, its own may be the one that is
+// wrong. The clocks of a view begin with its time.
 func (m *Member) latest() (t order.Time, known bool) {
 	return max(later(m.walls.now.Load(), 2*MaxSkew), order.Time(m.clock.began.Load())), m.walls.heard
 }

@@ -23,7 +23,8 @@ func skewed(t *testing.T, by ...time.Duration) *world {
 	return w
 }
 
-// B10: a member whose messages have times far ahead of all wall clocks moves neither the clocks of the others nor the times in their logs.
+// B10: a member whose messages have times far ahead of all wall clocks moves neither the clocks of
+// the others nor the times in their logs.
 func TestAMemberWhoseClockIsFarAheadFails(t *testing.T) {
 	const years = 200 * 365 * 24 * time.Hour
 	for name, c := range map[string]struct {
@@ -60,7 +61,8 @@ func TestAMemberWhoseClockIsFarAheadFails(t *testing.T) {
 	}
 }
 
-// A member whose wall clock is far behind those of the others finds that it is alone with that, and accuses nobody. Nobody accuses it.
+// A member whose wall clock is far behind those of the others finds that it is alone with that, and
+// accuses nobody. Nobody accuses it.
 func TestAMemberWhoseClockIsFarBehindAccusesNobody(t *testing.T) {
 	for name, sender := range map[string]int{"it receives": 1, "it sends": 0} {
 		t.Run(name, func(t *testing.T) {
@@ -98,7 +100,8 @@ func TestClocksFollowTheMessagesOfOthers(t *testing.T) {
 	}
 }
 
-// A clock that is set back leaves the group's times where they were: what was believed is believed for as long as the process runs.
+// A clock that is set back leaves the group's times where they were: what was believed is believed
+// for as long as the process runs.
 func TestClocksThatAreSetBackAreNobodysFault(t *testing.T) {
 	w := skewed(t, 0, 0, 0)
 	w.pass(3 * heartbeat)

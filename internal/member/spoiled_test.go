@@ -18,15 +18,16 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// spoiler is a member of a world that writes into its row what the seed says, and follows no protocol any more.
+// spoiler is a member of a world that writes into its row what the seed says, and follows no
+// protocol any more.
 type spoiler struct {
 	w     *world
 	place int
 	draw  *rand.Rand
 }
 
-// Offsets in a row: the member line, the line of the view change and that of the subgroup come right behind the fabric's line. The
-// vectors begin the bytes, and the ring ends them.
+// Offsets in a row: the member line, the line of the view change and that of the subgroup come
+// right behind the fabric's line. The vectors begin the bytes, and the ring ends them.
 const (
 	heartbeatOff = fabric.LineBytes
 	suspectedOff = 2 * fabric.LineBytes
@@ -146,7 +147,8 @@ func (s *spoiler) spoil(v *views.View) {
 	table.Flush()
 }
 
-// account is what an application was given by each sender, as numbers, and the order of what came from others than the spoiler.
+// account is what an application was given by each sender, as numbers, and the order of what came
+// from others than the spoiler.
 type account struct {
 	from map[order.NodeID][]uint64
 	all  []order.NodeID
@@ -171,8 +173,9 @@ func accounts(w *world, spoiler int) []*account {
 	return list
 }
 
-// TestAMemberThatSpoilsItsRowIsLeftBehind has one member of five write garbage into its row, from some moment on, while the others send, and
-// while one of them may leave. They remove it, and deliver what they send each other.
+// TestAMemberThatSpoilsItsRowIsLeftBehind has one member of five write garbage into its row, from
+// some moment on, while the others send, and while one of them may leave. They remove it, and
+// deliver what they send each other.
 func TestAMemberThatSpoilsItsRowIsLeftBehind(t *testing.T) {
 	const rounds = 100
 	first := uint64(time.Now().UnixNano())

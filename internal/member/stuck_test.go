@@ -7,7 +7,8 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// A leader may fail while its decision is on the way to the disk, and the decision of the next one follows it there.
+// A leader may fail while its decision is on the way to the disk, and the decision of the next one
+// follows it there.
 func TestADiskThatTakesOneDecisionAndNotTheNextIsStuck(t *testing.T) {
 	var done []func()
 	m := &Member{cfg: Config{

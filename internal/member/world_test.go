@@ -39,8 +39,9 @@ func (d *drain) Deliver(run []multicast.Message) int {
 
 func (d *drain) MaxRun() int { return 0 }
 
-// world is members on memory, stepped in virtual time. Time is the world's; a member that is paused does not see it pass.
-// Slices are by place: member i has node id i + 1, and in the first view rank i.
+// world is members on memory, stepped in virtual time. Time is the world's; a member that is paused
+// does not see it pass. Slices are by place: member i has node id i + 1, and in the first view rank
+// i.
 type world struct {
 	t       *testing.T
 	now     time.Duration
@@ -246,7 +247,8 @@ func (w *world) delivered(n int64, places ...int) {
 	}
 }
 
-// beats is what a member sees of a row's heartbeat. The member line comes first behind the fabric's.
+// beats is what a member sees of a row's heartbeat. The member line comes first behind the
+// fabric's.
 func (w *world) beats(i int, row order.Rank) uint64 {
 	return *fabric.Word(w.members[i].Table().Row(row), fabric.LineBytes)
 }

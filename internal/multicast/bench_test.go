@@ -17,7 +17,8 @@ type quiet struct{ delivered int }
 func (q *quiet) Deliver(run []multicast.Message) int { q.delivered += len(run); return len(run) }
 func (q *quiet) MaxRun() int                         { return 0 }
 
-// BenchmarkCycle is one cycle of every member's loop, in each of which so many messages are sent by each.
+// BenchmarkCycle is one cycle of every member's loop, in each of which so many messages are sent by
+// each.
 func BenchmarkCycle(b *testing.B) {
 	for _, mode := range []views.Mode{views.Ordered, views.Unordered} {
 		for _, batch := range []int{0, 1, 4} {

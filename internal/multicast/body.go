@@ -46,15 +46,17 @@ func (b *Body) Release() {
 
 // Bodies is where the bodies of a view's large messages are. It is asked on the loop.
 type Bodies interface {
-	// Take gives the body of a sender's message away, or nil if there is none of that id. The caller releases it.
+	// Take gives the body of a sender's message away, or nil if there is none of that id. The
+	// caller releases it.
 	Take(sender order.SenderRank, id uint64) *Body
 }
 
-// recordBytes is the size of what the ring has of a large message: its id, by which its sender tells its bodies apart, and its length.
+// recordBytes is the size of what the ring has of a large message: its id, by which its sender
+// tells its bodies apart, and its length.
 const recordBytes = 16
 
-// Place gives a large message its place behind everything that was claimed before, if there is room for its record now. Every member has
-// its body. The caller holds the lock of the application side.
+// Place gives a large message its place behind everything that was claimed before, if there is room
+// for its record now. Every member has its body. The caller holds the lock of the application side.
 func (s *Subgroup) Place(id uint64, size int) (claim smc.Claim, ok bool) {
 	c, ok := s.Sender.ClaimLarge(recordBytes + s.timeBytes())
 	if !ok {
@@ -67,7 +69,8 @@ func (s *Subgroup) Place(id uint64, size int) (claim smc.Claim, ok bool) {
 	return c, s.Sender.Commit(c) == nil
 }
 
-// large puts the body of a large message in the place of its record. A record without its body is as good as a bad descriptor.
+// large puts the body of a large message in the place of its record. A record without its body is
+// as good as a bad descriptor.
 func (s *Subgroup) large(m *Message, k int) error {
 	err := s.fetch(m, k)
 	if err != nil {
@@ -105,5 +108,6 @@ func (s *Subgroup) releaseBodies(run []Message) {
 	}
 }
 
-// Drop ends the core's hold on the bodies of messages that the application did not take, and never will. Nothing is delivered afterwards.
+// Drop ends the core's hold on the bodies of messages that the application did not take, and never
+// will. Nothing is delivered afterwards.
 func (s *Subgroup) Drop() { s.releaseBodies(s.run[s.runStart:]) }

@@ -45,7 +45,8 @@ func Declare(l *sst.Layout, sg views.Subgroup) Columns {
 	return c
 }
 
-// Message is one delivered message. Data points into the ring, or to the body of a large one, and is good until the upcall returns.
+// Message is one delivered message. Data points into the ring, or to the body of a large one, and
+// is good until the upcall returns.
 type Message struct {
 	Data   []byte
 	Sender order.NodeID

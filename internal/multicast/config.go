@@ -10,7 +10,8 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// Config is one member's part in one subgroup of a view, and what is left of its part in the view before.
+// Config is one member's part in one subgroup of a view, and what is left of its part in the view
+// before.
 type Config struct {
 	View     *views.View
 	Subgroup views.Subgroup // one of the view's
@@ -20,14 +21,16 @@ type Config struct {
 	Bodies   Bodies // nil: there are no large messages
 	Tuning   Tuning
 	Clock    func() order.Time // for persistent mode: later messages of this member have later times, or the same one
-	// Stopped is what is wrong with what a member has for good, if it stopped the view already: it is less than Told. nil: nothing is known.
+	// Stopped is what is wrong with what a member has for good, if it stopped the view already: it
+	// is less than Told. nil: nothing is known.
 	Stopped func(r order.Rank) error
-	// Latest is, for persistent mode, the latest time that a message may have, and whether that is known yet; until then messages with a later one
-	// wait. nil: any time.
+	// Latest is, for persistent mode, the latest time that a message may have, and whether that is
+	// known yet; until then messages with a later one wait. nil: any time.
 	Latest func() (t order.Time, known bool)
 	Stats  *Stats // goes on counting; nil: begins anew
 
-	// Carry is the ring of the view before, or a shelf: what is not delivered of it moves to the ring of this view, if this member sends.
+	// Carry is the ring of the view before, or a shelf: what is not delivered of it moves to the
+	// ring of this view, if this member sends.
 	Carry *smc.Sender
 	// Delivered is how far the view before delivers what this member published there: its trim.
 	Delivered order.Index
@@ -45,7 +48,8 @@ type Receiver interface {
 	MaxRun() int
 }
 
-// Tuning switches parts of the protocol off, to measure what they are worth. The zero value has everything on.
+// Tuning switches parts of the protocol off, to measure what they are worth. The zero value has
+// everything on.
 type Tuning struct {
 	OneSend    bool // publish one message per cycle instead of all that is committed
 	OneReceive bool // receive one message per sender and cycle instead of all that is visible

@@ -11,17 +11,19 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// runBytes bounds a run unless the application wants it whole, so that room is released while much is delivered.
+// runBytes bounds a run unless the application wants it whole, so that room is released while much
+// is delivered.
 const runBytes = 128 << 10
 
-// stepBytes and stepMessages bound what a persistent subgroup delivers in one step: to record much takes milliseconds, in which no other
-// subgroup would be served.
+// stepBytes and stepMessages bound what a persistent subgroup delivers in one step: to record much
+// takes milliseconds, in which no other subgroup would be served.
 const (
 	stepBytes    = 32 << 10
 	stepMessages = 128
 )
 
-// deliver hands the stable part of the order to the application, run by run, and publishes delivered.
+// deliver hands the stable part of the order to the application, run by run, and publishes
+// delivered.
 func (s *Subgroup) deliver() (work int) {
 	bytes, messages := s.Stats.DeliveredBytes.Load(), s.Stats.Delivered.Load()
 	for s.runStart < len(s.run) || s.runEnd < s.stable {
@@ -61,8 +63,8 @@ func (s *Subgroup) storeDelivered() {
 	}
 }
 
-// collect makes the next run: the messages of the stable positions from runEnd on, nulls passed over (M3), and what lies behind
-// the trim (M9).
+// collect makes the next run: the messages of the stable positions from runEnd on, nulls passed
+// over (M3), and what lies behind the trim (M9).
 func (s *Subgroup) collect() {
 	s.run, s.runStart = s.run[:0], 0
 	nulls := uint64(0)
@@ -110,8 +112,8 @@ func (s *Subgroup) collect() {
 	}
 }
 
-// jump passes over the nulls up to the next message of any sender, after a round without one, and returns how many these
-// were: what a long silence costs does not depend on its length.
+// jump passes over the nulls up to the next message of any sender, after a round without one, and
+// returns how many these were: what a long silence costs does not depend on its length.
 func (s *Subgroup) jump() uint64 {
 	to := s.stable
 	for k := range s.senders {
@@ -128,7 +130,8 @@ func (s *Subgroup) jump() uint64 {
 	return uint64(passed)
 }
 
-// offer gives the rest of the run to the application and reports how many messages it took, and whether that was all.
+// offer gives the rest of the run to the application and reports how many messages it took, and
+// whether that was all.
 func (s *Subgroup) offer() (taken int, all bool) {
 	rest := s.run[s.runStart:]
 	if len(rest) == 0 {
@@ -155,7 +158,8 @@ func (s *Subgroup) offer() (taken int, all bool) {
 	return taken, s.runStart == len(s.run)
 }
 
-// deliverArrived is delivery in unordered mode: each sender's messages as they are here (M5), and release by the vectors.
+// deliverArrived is delivery in unordered mode: each sender's messages as they are here (M5), and
+// release by the vectors.
 func (s *Subgroup) deliverArrived() (work int) {
 	if s.runStart < len(s.run) {
 		done, n := s.deliverFrom(s.next.sender) // the run at hand must be taken first, and published for whom it is from
@@ -250,8 +254,8 @@ func (s *Subgroup) collectFrom(tx *sender, got order.Index) {
 	}
 }
 
-// freeAborted frees the room of claims that were given back and have none before them that is under way: no delivery need
-// ever come that would.
+// freeAborted frees the room of claims that were given back and have none before them that is under
+// way: no delivery need ever come that would.
 func (s *Subgroup) freeAborted() (work int) {
 	if !s.Sender.Active() {
 		return 0

@@ -1,10 +1,11 @@
 // Package multicast turns rings into one order: received → stable → delivered.
 //
-// One Subgroup is one member's part in one subgroup of a view. A cycle has two parts, each of which goes as far as it can now.
-// Exchange receives what is visible, publishes what is committed and the nulls that are owed, and acknowledges what is
-// here; then the caller flushes; then Deliver delivers what is stable and releases what everybody delivered. A round or less
-// is delivered in Exchange already, so that what its upcalls send leaves with the acknowledgements. Both return the work
-// they did; waiting is a state, never a call.
+// One Subgroup is one member's part in one subgroup of a view. A cycle has two parts, each of which
+// goes as far as it can now. Exchange receives what is visible, publishes what is committed and the
+// nulls that are owed, and acknowledges what is here; then the caller flushes; then Deliver
+// delivers what is stable and releases what everybody delivered. A round or less is delivered in
+// Exchange already, so that what its upcalls send leaves with the acknowledgements. Both return the
+// work they did; waiting is a state, never a call.
 //
 // Life of a message, as counters. k is its index at sender s of S, q = k·S + s its seq:
 //
@@ -28,7 +29,8 @@
 //	sender 2:  seq 2   5   8 │                  its next message is sent again in the next view
 //	delivered: 0 1 2 3 4 5 6 8 9
 //
-// The next view's part may exchange while the rest of this one is delivered, and delivers nothing before Deliver is called.
+// The next view's part may exchange while the rest of this one is delivered, and delivers nothing
+// before Deliver is called.
 //
 // In unordered mode messages are delivered when they are here, so some members deliver beyond the
 // trim. Those messages are sent again for the others, and members that have delivered them drop
@@ -61,5 +63,6 @@
 //	whole         member's loop   persistent mode: 1: its disk has everything that was delivered before this view
 //	taken[s]      member's loop   unordered mode: messages of sender s that were delivered
 //
-// Source: Spindle §2.2–2.4 (protocol), §3.2 (opportunistic batching), §3.3 (nulls; the rule is package nullsend).
+// Source: Spindle §2.2–2.4 (protocol), §3.2 (opportunistic batching), §3.3 (nulls; the rule is
+// package nullsend).
 package multicast

@@ -117,7 +117,8 @@ func (n *node) cycle() int {
 	return work
 }
 
-// settle steps all members until nobody has anything to do: that this happens at all is quiescence (N1).
+// settle steps all members until nobody has anything to do: that this happens at all is quiescence
+// (N1).
 func (g *group) settle(ranks ...int) {
 	g.t.Helper()
 	if ranks == nil {
@@ -273,8 +274,8 @@ func TestAReceiverThatTakesPartOfARunIsOfferedTheRest(t *testing.T) {
 	}
 }
 
-// What an application took of a run counts as delivered while it refuses the rest: it may wait for that, as one does whose messages wait for
-// disks.
+// What an application took of a run counts as delivered while it refuses the rest: it may wait for
+// that, as one does whose messages wait for disks.
 func TestWhatWasTakenOfARunIsDelivered(t *testing.T) {
 	g := newGroup(t, 2, views.Ordered, multicast.Tuning{}, 0)
 	left := 2
@@ -292,7 +293,8 @@ func TestWhatWasTakenOfARunIsDelivered(t *testing.T) {
 	}
 }
 
-// fifo checks that every sender's messages, which are numbers, were delivered in its order, each once.
+// fifo checks that every sender's messages, which are numbers, were delivered in its order, each
+// once.
 func (g *group) fifo() {
 	g.t.Helper()
 	for r, n := range g.nodes {
@@ -307,7 +309,8 @@ func (g *group) fifo() {
 	}
 }
 
-// M5: what is held up at one member is delivered at the others, and nobody waits for a silent sender, without any null.
+// M5: what is held up at one member is delivered at the others, and nobody waits for a silent
+// sender, without any null.
 func TestUnorderedWaitsForNobody(t *testing.T) {
 	g := newGroup(t, 3, views.Unordered, multicast.Tuning{})
 	g.ways.Hold(0, 2, true)
@@ -349,7 +352,8 @@ func TestUnorderedRoomIsReleasedWhenEverybodyTookIt(t *testing.T) {
 	}
 }
 
-// A declared silence causes no nulls, holds up nobody, and a message sent meanwhile comes behind it.
+// A declared silence causes no nulls, holds up nobody, and a message sent meanwhile comes behind
+// it.
 func TestSkippedRoundsNeedNoNulls(t *testing.T) {
 	g := newGroup(t, 2, views.Ordered, multicast.Tuning{})
 	g.nodes[0].Skip(5)
@@ -386,7 +390,8 @@ func TestOneAtATimeDeliversTheSame(t *testing.T) {
 	}
 }
 
-// A sender whose words go backwards, or beyond everything, has failed; the others see it and nothing else happens.
+// A sender whose words go backwards, or beyond everything, has failed; the others see it and
+// nothing else happens.
 func TestASenderWhoseCounterShrinksFails(t *testing.T) {
 	for _, word := range []uint64{0, 1 << 63} {
 		g := newGroup(t, 2, views.Ordered, multicast.Tuning{})
@@ -422,7 +427,8 @@ func TestAMemberWhoseProgressShrinksFails(t *testing.T) {
 	}
 }
 
-// Random sends, delays between pairs, slow applications and skips: M1 to M5, and everything is delivered in the end.
+// Random sends, delays between pairs, slow applications and skips: M1 to M5, and everything is
+// delivered in the end.
 func TestTheOrderIsTheSameWhateverTheDelays(t *testing.T) {
 	runs := 150
 	if testing.Short() {

@@ -12,8 +12,8 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// atLoad runs step, and between before the load number k of a shared word in it. It reports whether the
-// step had so many loads.
+// atLoad runs step, and between before the load number k of a shared word in it. It reports whether
+// the step had so many loads.
 func atLoad(k int, step func(), between func()) (reached bool) {
 	n := 0
 	sst.BeforeLoad = func(*sst.Line) {
@@ -35,8 +35,9 @@ func (g *group) arrive(from, to int) {
 	g.nodes[to].table.Poll()
 }
 
-// N5: a message and a skip behind it become visible between two loads of a step, which is the last one of
-// the view. If skipped were loaded after sent, the message would count as a null that everybody has.
+// N5: a message and a skip behind it become visible between two loads of a step, which is the last
+// one of the view. If skipped were loaded after sent, the message would count as a null that
+// everybody has.
 func TestAMessageBeforeASkipIsNoNullWhateverIsLoadedBetween(t *testing.T) {
 	loads := 0
 	for reached := true; reached; loads++ {
@@ -77,7 +78,8 @@ func TestAMessageBeforeASkipIsNoNullWhateverIsLoadedBetween(t *testing.T) {
 	}
 }
 
-// M1, M11: whatever a member does between two loads of another one's step, that one takes it for correct.
+// M1, M11: whatever a member does between two loads of another one's step, that one takes it for
+// correct.
 func TestProgressBetweenTwoLoadsIsNoViolation(t *testing.T) {
 	for _, mode := range []views.Mode{views.Ordered, views.Unordered, views.Persistent} {
 		loads := 0

@@ -43,9 +43,10 @@ func (s *Subgroup) untime(m *Message, tx *sender) error {
 	return nil
 }
 
-// timely reports whether the messages of a sender that are visible, up to an index, may be received: none has a time that lies too far ahead of the
-// clocks. The sender of one fails. So this is before the acknowledgement: what one member does not receive is stable nowhere, and in no log. What else
-// may be wrong with a message is found when it is delivered.
+// timely reports whether the messages of a sender that are visible, up to an index, may be
+// received: none has a time that lies too far ahead of the clocks. The sender of one fails. So this
+// is before the acknowledgement: what one member does not receive is stable nowhere, and in no log.
+// What else may be wrong with a message is found when it is delivered.
 func (s *Subgroup) timely(k int, end order.Index) bool {
 	tx := &s.senders[k]
 	next := tx.timed
@@ -86,8 +87,8 @@ func (s *Subgroup) Persist(persisted order.Seq, whole bool) (work int) {
 	return 1
 }
 
-// Everywhere is what every member's disk has: the positions of this view below persisted and, if whole, everything that was delivered before
-// it. Without that, persisted is 0.
+// Everywhere is what every member's disk has: the positions of this view below persisted and, if
+// whole, everything that was delivered before it. Without that, persisted is 0.
 func (s *Subgroup) Everywhere() (persisted order.Seq, whole bool) {
 	if s.wedged || s.allWhole && s.everywhere == s.delivered {
 		return s.everywhere, s.allWhole
@@ -109,7 +110,8 @@ func (s *Subgroup) Everywhere() (persisted order.Seq, whole bool) {
 	return s.everywhere, s.allWhole
 }
 
-// disk is how far a member's disk is. One that says it has what it did not deliver, or takes back what it said, fails.
+// disk is how far a member's disk is. One that says it has what it did not deliver, or takes back
+// what it said, fails.
 func (s *Subgroup) disk(m int, line *sst.Line) disk {
 	was := s.disks[m]
 	persisted := order.Seq(sst.Load(line, wordPersisted)) // before delivered, which it never passes, and before whole, which comes first
@@ -125,8 +127,8 @@ func (s *Subgroup) disk(m int, line *sst.Line) disk {
 	return s.disks[m]
 }
 
-// Arrivals is a position of the order before which everything lies that was published, here or elsewhere, as far as the last Exchange saw: what
-// it saw and did not receive yet, too (B9).
+// Arrivals is a position of the order before which everything lies that was published, here or
+// elsewhere, as far as the last Exchange saw: what it saw and did not receive yet, too (B9).
 func (s *Subgroup) Arrivals() (end order.Seq) {
 	for k, n := range s.reach {
 		if n = max(n, s.visible[k]); n > 0 {

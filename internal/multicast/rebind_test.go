@@ -63,8 +63,9 @@ func twoSharedOf(t *testing.T, mode views.Mode) (nodes []*node, rows [][]byte) {
 	return nodes, rows
 }
 
-// A peer breaks the protocol in the middle of a step; its row is frozen there and then, and from that moment on nothing that it writes
-// is read, nor reported a second time. What it sent before is delivered in the end.
+// A peer breaks the protocol in the middle of a step; its row is frozen there and then, and from
+// that moment on nothing that it writes is read, nor reported a second time. What it sent before is
+// delivered in the end.
 func TestAFailedRowIsNotReadAnyMore(t *testing.T) {
 	const line = fabric.LineBytes
 	for what, violate := range map[string]func(row []byte){

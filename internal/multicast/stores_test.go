@@ -9,7 +9,8 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// M1, M2, M11: a peer that shares memory sees every store for itself. Between any two of them it finds nothing that cannot be.
+// M1, M2, M11: a peer that shares memory sees every store for itself. Between any two of them it
+// finds nothing that cannot be.
 func TestAPeerMayLookBetweenAnyTwoStores(t *testing.T) {
 	for _, mode := range []views.Mode{views.Ordered, views.Unordered, views.Persistent} {
 		t.Run(mode.String(), func(t *testing.T) {

@@ -15,14 +15,16 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// maxIndex bounds what a peer may claim to have sent, so that no arithmetic on sequence numbers overflows.
+// maxIndex bounds what a peer may claim to have sent, so that no arithmetic on sequence numbers
+// overflows.
 const maxIndex = smc.NoIndex - 1
 
-// maxStep bounds how far a sender may get between two looks. It is far more than all windows and skips together, and
-// keeps a peer from using up everybody's indexes at once.
+// maxStep bounds how far a sender may get between two looks. It is far more than all windows and
+// skips together, and keeps a peer from using up everybody's indexes at once.
 const maxStep order.Index = 1 << 40
 
-// Subgroup is one member's part in one subgroup. All of it is the loop's, but for the application side of Sender and Stats.
+// Subgroup is one member's part in one subgroup. All of it is the loop's, but for the application
+// side of Sender and Stats.
 type Subgroup struct {
 	Sender *smc.Sender // nil if this member does not send
 	Stats  *Stats
@@ -105,7 +107,8 @@ type turn struct {
 	sender int
 }
 
-// New lays one member's part on its table. With Carry, the caller holds the lock of the application side of that ring.
+// New lays one member's part on its table. With Carry, the caller holds the lock of the application
+// side of that ring.
 func New(cfg Config) *Subgroup {
 	sg, table := cfg.Subgroup, cfg.Table
 	s := &Subgroup{
@@ -161,13 +164,15 @@ func (s *Subgroup) ring(k int) (descriptors, bytes []byte) {
 	return s.table.Area(r, s.cols.descriptors[k]), s.table.Area(r, s.cols.bytes[k])
 }
 
-// Rebind takes the memory of a row anew. The table's hook calls it as soon as the row's memory is another one, which may be in the
-// middle of a step of this very subgroup that found the row's owner at fault: so it changes nothing in place but what belongs
-// to that row, and no step uses what it loaded from a row after it failed it.
+// Rebind takes the memory of a row anew. The table's hook calls it as soon as the row's memory is
+// another one, which may be in the middle of a step of this very subgroup that found the row's
+// owner at fault: so it changes nothing in place but what belongs to that row, and no step uses
+// what it loaded from a row after it failed it.
 //
-// From then on nothing is read from the row's former memory, but for a run that was made before and has its messages there. A fabric
-// keeps that memory until the table is closed, and its owner has no right to change these messages, as this member did not deliver
-// them. The row of a link that is coming is zeros: a member that received nothing.
+// From then on nothing is read from the row's former memory, but for a run that was made before and
+// has its messages there. A fabric keeps that memory until the table is closed, and its owner has
+// no right to change these messages, as this member did not deliver them. The row of a link that is
+// coming is zeros: a member that received nothing.
 func (s *Subgroup) Rebind(r order.Rank) {
 	m, ok := slices.BinarySearch(s.sg.Members, r)
 	if !ok {
@@ -196,8 +201,8 @@ func (s *Subgroup) Name() string { return s.sg.Name }
 // Delivered is the length of the prefix of the order that this member delivered.
 func (s *Subgroup) Delivered() order.Seq { return s.delivered }
 
-// Taken is the position behind the last message of this view that the receiver took, and 0 if it took none. Unlike Delivered, it
-// does not move over nulls.
+// Taken is the position behind the last message of this view that the receiver took, and 0 if it
+// took none. Unlike Delivered, it does not move over nulls.
 func (s *Subgroup) Taken() order.Seq { return s.lastTaken }
 
 // SeqOf is the position of an index of this member as a sender.
@@ -257,9 +262,10 @@ func (s *Subgroup) Exchange() (work int) {
 	return work
 }
 
-// Deliver delivers what can be delivered and releases what everybody delivered. The own delivered counter is pushed with
-// the next thing that is, or when a quarter of some ring waits for it, or after some steps: on its own it costs a write
-// that delays what cannot wait. After Wedge it delivers what was stable then, and after Trim the rest.
+// Deliver delivers what can be delivered and releases what everybody delivered. The own delivered
+// counter is pushed with the next thing that is, or when a quarter of some ring waits for it, or
+// after some steps: on its own it costs a write that delays what cannot wait. After Wedge it
+// delivers what was stable then, and after Trim the rest.
 func (s *Subgroup) Deliver() (work int) {
 	if s.wedged {
 		return s.deliverRest()
@@ -283,7 +289,8 @@ func (s *Subgroup) Deliver() (work int) {
 // SettleAfter is how many steps the delivered counter waits for company.
 const SettleAfter = 128
 
-// Unsettled reports whether the delivered counter is not pushed yet: then the next steps must not wait for an occasion.
+// Unsettled reports whether the delivered counter is not pushed yet: then the next steps must not
+// wait for an occasion.
 func (s *Subgroup) Unsettled() bool { return s.unsettled }
 
 // Settle pushes the delivered counter if it was not pushed yet.
@@ -374,8 +381,8 @@ func (s *Subgroup) publish() int {
 	return int(count)
 }
 
-// setSent publishes the own count, which is beyond what was skipped; the own messages are received with
-// it.
+// setSent publishes the own count, which is beyond what was skipped; the own messages are received
+// with it.
 func (s *Subgroup) setSent(n order.Index) {
 	s.sent = n
 	s.got[s.rank] = n
@@ -415,7 +422,8 @@ func (s *Subgroup) sendNulls() int {
 	return 1
 }
 
-// silentRounds is how often in a row a sender sent nulls and nothing else before it counts as silent.
+// silentRounds is how often in a row a sender sent nulls and nothing else before it counts as
+// silent.
 const silentRounds = 16
 
 // autoSkip declares the next rounds silent before any member needs them, so that none waits even a
@@ -464,8 +472,8 @@ func (s *Subgroup) acknowledge() int {
 	return 1
 }
 
-// stabilise finds out what every member has, and releases what every member delivered. One pass over the members' lines
-// serves both.
+// stabilise finds out what every member has, and releases what every member delivered. One pass
+// over the members' lines serves both.
 func (s *Subgroup) stabilise() (work int) {
 	stable, least := s.received, s.delivered
 	for m, line := range s.lines {

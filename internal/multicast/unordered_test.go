@@ -7,8 +7,8 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// The rest of a run that was taken in part is published for the sender it is from, whichever other sender has sent meanwhile: else
-// that sender's room never comes back.
+// The rest of a run that was taken in part is published for the sender it is from, whichever other
+// sender has sent meanwhile: else that sender's room never comes back.
 func TestARunTakenInPartIsPublishedForItsSender(t *testing.T) {
 	g := newGroup(t, 2, views.Unordered, multicast.Tuning{})
 	full := true

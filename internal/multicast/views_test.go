@@ -17,7 +17,8 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// world is a subgroup over several views, without the protocol that agrees on them: who survives is drawn, and everybody is told.
+// world is a subgroup over several views, without the protocol that agrees on them: who survives is
+// drawn, and everybody is told.
 type world struct {
 	random *rand.Rand
 	mode   views.Mode
@@ -208,7 +209,8 @@ func (w *world) end(p *proc, c *claim, commit bool) {
 	c.done, c.committed = true, commit
 }
 
-// change ends the view: some wedge, some fail or are evicted and go on, and in between everything goes on. It returns who survives.
+// change ends the view: some wedge, some fail or are evicted and go on, and in between everything
+// goes on. It returns who survives.
 func (w *world) change() (survivors []*proc) {
 	var rest []order.Rank
 	for r, p := range w.procs {
@@ -319,7 +321,8 @@ func (w *world) check() {
 	}
 }
 
-// checkLoss is G3: what a survivor sent is delivered at every survivor once, in its order (M10, S6).
+// checkLoss is G3: what a survivor sent is delivered at every survivor once, in its order (M10,
+// S6).
 func (w *world) checkLoss(from, at *proc) {
 	var want, have []string
 	for _, c := range from.claims {
@@ -337,7 +340,8 @@ func (w *world) checkLoss(from, at *proc) {
 	}
 }
 
-// checkOrder is G4: all survivors delivered the same in each view (M9), and each other member delivered a part of that (M6).
+// checkOrder is G4: all survivors delivered the same in each view (M9), and each other member
+// delivered a part of that (M6).
 func (w *world) checkOrder(p *proc, whole bool) {
 	if w.mode == views.Unordered {
 		return
@@ -385,7 +389,8 @@ func runViews(seed, run uint64) (err error) {
 	return nil
 }
 
-// M6 to M10, over random views, wedges, failures, open claims, delays and applications that take little at a time.
+// M6 to M10, over random views, wedges, failures, open claims, delays and applications that take
+// little at a time.
 func TestViewsEndTheSameAtAllSurvivorsAndLoseNothing(t *testing.T) {
 	runs := uint64(3000)
 	if testing.Short() {

@@ -17,18 +17,19 @@ import (
 // ErrBadTrim says that a trim does not fit what this member has or delivered.
 var ErrBadTrim = errors.New("bad trim")
 
-// Wedge ends the exchange for good: from now on this member receives, publishes, acknowledges and releases nothing (M8). What was
-// stable is still delivered.
+// Wedge ends the exchange for good: from now on this member receives, publishes, acknowledges and
+// releases nothing (M8). What was stable is still delivered.
 func (s *Subgroup) Wedge() {
 	s.wedged, s.unsettled = true, false
 }
 
-// Reach is, by sender, how many indexes are here: messages, nulls and those declared silent. After Wedge it stands. The slice is the
-// subgroup's own.
+// Reach is, by sender, how many indexes are here: messages, nulls and those declared silent. After
+// Wedge it stands. The slice is the subgroup's own.
 func (s *Subgroup) Reach() []order.Index { return s.reach }
 
-// Told is, by sender, the least that a member of the subgroup has, as its words told: the others have acted upon that. Of this member
-// it is what all survivors must have, for what became stable here, and for the room that was released. The slice is a new one.
+// Told is, by sender, the least that a member of the subgroup has, as its words told: the others
+// have acted upon that. Of this member it is what all survivors must have, for what became stable
+// here, and for the room that was released. The slice is a new one.
 func (s *Subgroup) Told(r order.Rank) []order.Index {
 	told := make([]order.Index, len(s.senders))
 	m := slices.Index(s.sg.Members, r)
@@ -54,8 +55,9 @@ func (s *Subgroup) before(end order.Seq, counts []order.Index) {
 	}
 }
 
-// consistent reports whether no member that stopped the view tells of progress beyond what it has for good: the trim need not cover that. It is
-// asked behind the loads of the words that are about to be acted upon. A member that does so fails.
+// consistent reports whether no member that stopped the view tells of progress beyond what it has
+// for good: the trim need not cover that. It is asked behind the loads of the words that are about
+// to be acted upon. A member that does so fails.
 func (s *Subgroup) consistent() bool {
 	if s.stopped == nil {
 		return true
@@ -72,8 +74,9 @@ func (s *Subgroup) consistent() bool {
 	return true
 }
 
-// Trim says what is delivered of this view: of each sender the indexes below its trim, which is the least reach among the survivors.
-// Once, after Wedge. What is wrong with it is reported, for it comes from elsewhere.
+// Trim says what is delivered of this view: of each sender the indexes below its trim, which is the
+// least reach among the survivors. Once, after Wedge. What is wrong with it is reported, for it
+// comes from elsewhere.
 //
 // A descriptor below the trim that is not valid counts as a null. It is the same at every member,
 // no member delivered anything behind it before the wedge, and every member that saw it failed its
@@ -157,20 +160,22 @@ func (s *Subgroup) deliverRest() int {
 	return s.deliver()
 }
 
-// Ahead is how many of the messages that a sender will send next a member has delivered already: in unordered mode they may lie beyond the
-// trim.
+// Ahead is how many of the messages that a sender will send next a member has delivered already: in
+// unordered mode they may lie beyond the trim.
 type Ahead struct {
 	Sender      order.NodeID
 	Incarnation uint64
 	Messages    uint64
 }
 
-// Ahead is what this member has delivered beyond the trim, for its part in the next view. It stands after Trim, whatever is still to be
-// delivered below it. A sender that does not send in the next view, and is a member, stays in it: what it carries is sent when it
-// sends again. So if this member has no part in the subgroup for a view, its owner keeps this for the one after.
+// Ahead is what this member has delivered beyond the trim, for its part in the next view. It stands
+// after Trim, whatever is still to be delivered below it. A sender that does not send in the next
+// view, and is a member, stays in it: what it carries is sent when it sends again. So if this
+// member has no part in the subgroup for a view, its owner keeps this for the one after.
 func (s *Subgroup) Ahead() []Ahead { return s.ahead }
 
-// takeAhead notes what was delivered in the view before. A process that is not in the view any more sends nothing again.
+// takeAhead notes what was delivered in the view before. A process that is not in the view any more
+// sends nothing again.
 func (s *Subgroup) takeAhead(v *views.View, ahead []Ahead) {
 	for _, a := range ahead {
 		r, ok := v.RankOf(a.Sender)

@@ -267,8 +267,8 @@ func TestUnorderedMessagesBeyondTheTrimAreDeliveredOnce(t *testing.T) {
 	}
 }
 
-// A future of a message is fulfilled when the message is here. One behind the trim is sent again in the next view, though the order of this one
-// goes on behind its place.
+// A future of a message is fulfilled when the message is here. One behind the trim is sent again in
+// the next view, though the order of this one goes on behind its place.
 func TestAnOwnMessageBehindTheTrimIsNotHere(t *testing.T) {
 	g := newGroup(t, 3, views.Ordered, multicast.Tuning{NoNulls: true})
 	g.send(0, "all have it")
@@ -293,7 +293,8 @@ func TestAnOwnMessageBehindTheTrimIsNotHere(t *testing.T) {
 	}
 }
 
-// M10, with bodies: a large message that was delivered ahead of its view is dropped in the next one, and its body with it.
+// M10, with bodies: a large message that was delivered ahead of its view is dropped in the next
+// one, and its body with it.
 func TestTheBodyOfAMessageThatWasDeliveredAheadIsFreed(t *testing.T) {
 	all := make([]*bodies, 2)
 	g := newGroupAfter(t, func(r int, cfg *multicast.Config) {
@@ -316,7 +317,8 @@ func TestTheBodyOfAMessageThatWasDeliveredAheadIsFreed(t *testing.T) {
 	}
 }
 
-// spoil makes the descriptor of an index, which a member has published and not flushed yet, point outside the ring.
+// spoil makes the descriptor of an index, which a member has published and not flushed yet, point
+// outside the ring.
 func (g *group) spoil(r int, index order.Index) {
 	g.t.Helper()
 	table := g.nodes[r].table
@@ -330,16 +332,16 @@ func (g *group) spoil(r int, index order.Index) {
 	g.t.Fatalf("no descriptor of index %d", index)
 }
 
-// A bad descriptor stops the order until the view ends. Below the trim it counts as a null, and is passed
-// over once, also where a round of nulls ends with it.
+// A bad descriptor stops the order until the view ends. Below the trim it counts as a null, and is
+// passed over once, also where a round of nulls ends with it.
 func TestABadDescriptorBelowTheTrimIsANull(t *testing.T) {
 	for _, apart := range []bool{false, true} {
 		t.Run(fmt.Sprint("apart=", apart), func(t *testing.T) { spoilt(t, apart) })
 	}
 }
 
-// spoilt has rank 0 send a message with a bad descriptor. If the others are apart, they see it only when
-// the view ends.
+// spoilt has rank 0 send a message with a bad descriptor. If the others are apart, they see it only
+// when the view ends.
 func spoilt(t *testing.T, apart bool) {
 	g := newGroup(t, 3, views.Ordered, multicast.Tuning{})
 	g.ways.Hold(1, 2, apart)
@@ -384,7 +386,8 @@ func spoilt(t *testing.T, apart bool) {
 	}
 }
 
-// M10: what a process delivered beyond the trim belongs to that process, and to no later one of its node.
+// M10: what a process delivered beyond the trim belongs to that process, and to no later one of its
+// node.
 func TestWhatAnEarlierProcessOfANodeSentIsNotDropped(t *testing.T) {
 	g := newGroupAfter(t, func(r int, cfg *multicast.Config) {
 		cfg.Ahead = []multicast.Ahead{{Sender: 1, Incarnation: 7, Messages: 1}} // the members of this view have incarnation 0

@@ -6,7 +6,8 @@ import (
 	"math/bits"
 )
 
-// Algorithm is a way to get blocks from one node to all. The numbers travel in announcements and stay what they are.
+// Algorithm is a way to get blocks from one node to all. The numbers travel in announcements and
+// stay what they are.
 type Algorithm uint8
 
 const (
@@ -40,8 +41,9 @@ func (a Algorithm) String() string {
 	return fmt.Sprintf("algorithm %d", uint8(a))
 }
 
-// Steps is the number of steps that is published for an algorithm, racks aside: Hybrid counts as all nodes in one rack, Auto as the pipeline.
-// Plan.Steps counts racks in. It is 0 where there is nothing to send.
+// Steps is the number of steps that is published for an algorithm, racks aside: Hybrid counts as
+// all nodes in one rack, Auto as the pipeline. Plan.Steps counts racks in. It is 0 where there is
+// nothing to send.
 func Steps(a Algorithm, nodes, blocks int) int {
 	if nodes < 2 || blocks < 1 {
 		return 0

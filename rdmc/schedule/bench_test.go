@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// BenchmarkSends is what a node computes before its first send. 63 and 1,023 nodes are all pairs, the dearest case.
+// BenchmarkSends is what a node computes before its first send. 63 and 1,023 nodes are all pairs,
+// the dearest case.
 func BenchmarkSends(b *testing.B) {
 	for _, a := range []Algorithm{Chain, Pipeline, Hybrid} {
 		for _, nodes := range []int{63, 64, 1023, 1024} {

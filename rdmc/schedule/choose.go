@@ -2,38 +2,48 @@ package schedule
 
 import "math/bits"
 
-// Sizes of blocks. All are multiples of blockUnit, so that in a buffer that begins at a page no block shares a page with another one.
+// Sizes of blocks. All are multiples of blockUnit, so that in a buffer that begins at a page no
+// block shares a page with another one.
 const (
 	blockUnit = 4 << 10
 	minBlock  = 16 << 10
 	maxBlock  = 4 << 20 // but for messages that would have more than MaxBlocks of them
 )
 
-// The model by which Choose compares schedules. Its costs are those of the time in which the link would have carried so many bytes: what counts is how they compare to
-// the blocks, and no rate has to be known.
+// The model by which Choose compares schedules. Its costs are those of the time in which the link
+// would have carried so many bytes: what counts is how they compare to the blocks, and no rate has
+// to be known.
 const (
-	// blockCost is lost with each block: its header, the calls that send and receive it, the wake-ups around them.
+	// blockCost is lost with each block: its header, the calls that send and receive it, the
+	// wake-ups around them.
 	blockCost = 3 << 10
-	// stepCost is lost where a step has to wait for the one before it: the way there, and the thread that wakes up. While a pipeline is full
-	// the next block is there already, so it counts only for the steps in which it fills or drains.
+	// stepCost is lost where a step has to wait for the one before it: the way there, and the
+	// thread that wakes up. While a pipeline is full the next block is there already, so it counts
+	// only for the steps in which it fills or drains.
 	stepCost = 24 << 10
-	// switchPercent of each block are lost when consecutive blocks go to different nodes, and come from different ones: each of many connections
-	// starts anew with each block, and a node that is late holds up another one each time.
+	// switchPercent of each block are lost when consecutive blocks go to different nodes, and come
+	// from different ones: each of many connections starts anew with each block, and a node that is
+	// late holds up another one each time.
 	switchPercent = 3
-	// meetPercent of what a block has beyond heldBytes are lost in a pipeline: blocks of different nodes meet at a receiver, and sockets hold so much of them.
+	// meetPercent of what a block has beyond heldBytes are lost in a pipeline: blocks of different
+	// nodes meet at a receiver, and sockets hold so much of them.
 	meetPercent = 10
 	heldBytes   = 128 << 10
-	// pairPercent of each block are lost where vertices of the pipeline are pairs: what one of them gets it has to pass on in the next step, so that a pair that is
-	// late holds up others at once. It is less for small blocks, which sockets hold.
+	// pairPercent of each block are lost where vertices of the pipeline are pairs: what one of them
+	// gets it has to pass on in the next step, so that a node that is late holds up others at once.
+	// It is less for small blocks, which sockets hold.
 	pairPercent = 15
-	// longestChain is as many nodes as a chain may have. Every block passes every link of it, so one link at half the rate halves it for all behind, where
-	// a pipeline of n nodes uses a link for one block in log n. The model knows no slow links; the more nodes, the likelier they are.
+	// longestChain is as many nodes as a chain may have. Every block passes every link of it, so
+	// one link at half the rate halves it for all behind, where a pipeline of n nodes uses a link
+	// for one block in log n. The model knows no slow links; the more nodes, the likelier they are.
 	longestChain = 32
 )
 
-// Choose says what Auto means for a message of so many bytes: the algorithm and the size of blocks that cost the least in the model above. Small messages get
-// smaller blocks, and blocks of one message are about even, so that the last one is no crumb. With racks (one label for each rank) it is Hybrid
-// wherever that is not the plain pipeline: labels say that what passes between racks is dear.
+// Choose says what Auto means for a message of so many bytes: the algorithm and the size of blocks
+// that cost the least in the model above. Small messages get smaller blocks, and blocks of one
+// message are about even, so that the last one is no crumb. With racks (one label for each rank) it
+// is Hybrid wherever that is not the plain pipeline: labels say that what passes between racks is
+// dear.
 func Choose(nodes int, bytes int64, racks []string) (a Algorithm, blockBytes int) {
 	best := -1.0
 	for _, candidate := range candidatesFor(nodes, racks) {
@@ -44,7 +54,8 @@ func Choose(nodes int, bytes int64, racks []string) (a Algorithm, blockBytes int
 	return a, blockBytes
 }
 
-// BlockBytes is the size of blocks that costs the least where the algorithm is given. Auto counts as the pipeline.
+// BlockBytes is the size of blocks that costs the least where the algorithm is given. Auto counts
+// as the pipeline.
 func BlockBytes(a Algorithm, nodes int, bytes int64) int {
 	size, _ := cheapest(a, nodes, bytes)
 	return int(size)
@@ -75,7 +86,8 @@ func candidatesFor(nodes int, racks []string) []Algorithm {
 	return []Algorithm{Sequential, Pipeline, Tree}
 }
 
-// smallest is the smallest size of blocks that is tried: a power of two, as minBlock and maxBlock are.
+// smallest is the smallest size of blocks that is tried: a power of two, as minBlock and maxBlock
+// are.
 func smallest(bytes int64) int64 {
 	return max(minBlock, int64(1)<<bits.Len64(uint64(ceil(bytes, MaxBlocks)-1)))
 }
@@ -87,7 +99,8 @@ func ceil(a, b int64) int64 { return (a-1)/b + 1 }
 
 func roundUp(size int64) int64 { return ceil(size, blockUnit) * blockUnit }
 
-// cost is how long a message takes in the model, in bytes. It is a float because it must compare for any size of message.
+// cost is how long a message takes in the model, in bytes. It is a float because it must compare
+// for any size of message.
 func cost(a Algorithm, nodes int, blocks, size int64) float64 {
 	n, k, levels := float64(nodes), float64(blocks), float64(rounds(nodes))
 	block := float64(size + blockCost)

@@ -79,7 +79,8 @@ func TestWhatIsChosenHasTheBlocksOfItsAlgorithm(t *testing.T) {
 	}
 }
 
-// The shape of what is chosen: few receivers of little are served by the root, few of much by a chain, many by a pipeline.
+// The shape of what is chosen: few receivers of little are served by the root, few of much by a
+// chain, many by a pipeline.
 func TestWhatIsChosen(t *testing.T) {
 	for _, c := range []struct {
 		nodes int

@@ -5,25 +5,31 @@ import "math/bits"
 // none stands where there is no block.
 const none = -1
 
-// cube is the binomial pipeline. Nodes sit at the vertices of a hypercube of dims dimensions, and in step j blocks move along direction
-// j % dims, between the vertices whose numbers differ in that bit. The root, alone at vertex 0, sends a new block in each step, and the last one again
-// when it has run out of them; every other vertex sends the highest block that it has, unless its neighbour is the root.
+// cube is the binomial pipeline. Nodes sit at the vertices of a hypercube of dims dimensions, and
+// in step j blocks move along direction j % dims, between the vertices whose numbers differ in that
+// bit. The root, alone at vertex 0, sends a new block in each step, and the last one again when it
+// has run out of them; every other vertex sends the highest block that it has, unless its neighbour
+// is the root.
 //
 //	step   0      1      2      3      4        3 blocks, 4 nodes
 //	       0→1 b0 0→2 b1 0→1 b2 0→2 b2
 //	              1→3 b0 2→3 b1 1→3 b2
 //	                     3→2 b0 3→1 b1
 //
-// Where the nodes are no power of two, there are as many vertices as the largest power of two below, and vertices 1, 2, … have a
-// second node each: vertex v holds ranks v and v + vertices − 1. What the two do for their vertex is said in vertex.go. Each of them may then lack one block that
+// Where the nodes are no power of two, there are as many vertices as the largest power of two
+// below, and vertices 1, 2, … have a second node each: vertex v holds ranks v and v + vertices − 1.
+// What the two do for their vertex is said in vertex.go. Each of them may then lack one block that
 // the other has, so there is one more step in which the pairs even out.
 //
-// Where one node is left over, it needs no pair: it is the guest. In each step the root's neighbour has nothing to send, and it has had the block of dims
-// steps ago since then. It gives that one to the guest, which gets a block in each step that way, in their order, from nodes that wait for
-// nobody. A pair has to pass on what has just come; the guest takes the same number of steps and leaves everybody more time. With five
-// nodes and links of 400 Mbit/s a pair took 1.15 to 1.4 of the ideal time, as its blocks got larger.
+// Where one node is left over, it needs no pair: it is the guest. In each step the root's neighbour
+// has nothing to send, and it has had the block of dims steps ago since then. It gives that one to
+// the guest, which gets a block in each step that way, in their order, from nodes that wait for
+// nobody. A pair has to pass on what has just come; the guest takes the same number of steps and
+// leaves everybody more time. With five nodes and links of 400 Mbit/s a pair took 1.15 to 1.4 of
+// the ideal time, as its blocks got larger.
 //
-// With one block this is a binomial tree; among a power of two of nodes it is the very one of tree.go.
+// With one block this is a binomial tree; among a power of two of nodes it is the very one of
+// tree.go.
 type cube struct {
 	nodes, blocks int
 	dims          int // of the hypercube; at least one
@@ -63,10 +69,12 @@ func (c cube) delay() int {
 
 func (c cube) steps() int { return Steps(Pipeline, c.nodes, c.blocks) }
 
-// out is the block that a vertex sends in a step, in closed form. Block b leaves the root in step b, in direction b % dims, and spreads in the directions that
-// follow. Look at a vertex' number turned right by this step's direction d, so that bit t is that of the direction t steps from now: block step − dims + r
-// left the root in the direction of bit r and has since been through those of all higher bits, so it is where bit r is set and all lower ones are not. The number
-// of zeros at the end therefore tells the highest block that is here.
+// out is the block that a vertex sends in a step, in closed form. Block b leaves the root in step
+// b, in direction b % dims, and spreads in the directions that follow. Look at a vertex' number
+// turned right by this step's direction d, so that bit t is that of the direction t steps from now:
+// block step − dims + r left the root in the direction of bit r and has since been through those of
+// all higher bits, so it is where bit r is set and all lower ones are not. The number of zeros at
+// the end therefore tells the highest block that is here.
 //
 // Source: DSN 2018 §4.4.
 func (c cube) out(vertex, step, d int) int {
@@ -123,8 +131,9 @@ func (c cube) receives(rank int) (moves []Move) {
 	return c.moves(func(m Move) bool { return m.To == int32(rank) }, rank)
 }
 
-// moves goes through the steps of a rank's vertex and of its neighbours, and keeps what is asked for. Which node of a neighbour's pair is the
-// one that sends or receives depends on its history, so the neighbours are followed from the start: that is the factor log nodes in the cost.
+// moves goes through the steps of a rank's vertex and of its neighbours, and keeps what is asked
+// for. Which node of a neighbour's pair is the one that sends or receives depends on its history,
+// so the neighbours are followed from the start: that is the factor log nodes in the cost.
 func (c cube) moves(wanted func(Move) bool, rank int) []Move {
 	number, _ := c.vertexOf(rank)
 	own, neighbours := c.at(number), make([]vertex, c.dims)

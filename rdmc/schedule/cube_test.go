@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// The formula of DSN 2018 §4.4, as literally as it can be written: rotations of strings of binary digits.
+// The formula of DSN 2018 §4.4, as literally as it can be written: rotations of strings of binary
+// digits.
 func published(nodes, dims, blocks, node, step int) (block, to int) {
 	digits := fmt.Sprintf("%0*b", dims, node)
 	shift := step % dims
@@ -46,8 +47,8 @@ func TestTheClosedFormulaIsThePlan(t *testing.T) {
 	}
 }
 
-// The rule in words: along direction j % l each node sends the highest block that it had before step j, unless it has none or its
-// neighbour is the root; the root sends block j, or the last one.
+// The rule in words: along direction j % l each node sends the highest block that it had before
+// step j, unless it has none or its neighbour is the root; the root sends block j, or the last one.
 func TestEachVertexSendsTheHighestBlockItHas(t *testing.T) {
 	for dims := 1; dims <= 6; dims++ {
 		nodes := 1 << dims
@@ -78,8 +79,9 @@ func TestEachVertexSendsTheHighestBlockItHas(t *testing.T) {
 	}
 }
 
-// DSN 2018 §4.5: in a steady step the senders other than the root got what they send 2(1 − (l−1)/(n−2)) steps ago on average. It is compared
-// without division. A steady step is one after the first l in which the root still has a new block.
+// DSN 2018 §4.5: in a steady step the senders other than the root got what they send 2(1 −
+// (l−1)/(n−2)) steps ago on average. It is compared without division. A steady step is one after
+// the first l in which the root still has a new block.
 func TestTheAverageSlackIsThePublishedOne(t *testing.T) {
 	const blocks = 40
 	for dims := 2; dims <= 8; dims++ {
@@ -117,7 +119,8 @@ func TestAPipelineOfOneBlockIsATree(t *testing.T) {
 	}
 }
 
-// Outside of a pair nobody can tell it from one node: between vertices the plan is that of the power of two.
+// Outside of a pair nobody can tell it from one node: between vertices the plan is that of the
+// power of two.
 func TestAPairActsAsOneNode(t *testing.T) {
 	for nodes := 3; nodes <= 70; nodes++ {
 		for _, blocks := range []int{1, 2, 3, 7, 19} {

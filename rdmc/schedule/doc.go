@@ -1,11 +1,13 @@
 // Package schedule says who sends which block of a large message to whom in which step.
 //
-// A Plan is a function of its algorithm, the number of nodes, the number of blocks and, for the hybrid, the racks. Every node computes its own
-// part and nobody tells anybody: a receiver knows which block comes next from whom before it is on its way. Steps are the order of things
-// and no clock: a node may be ahead of another one, and sends a block as soon as it has the block and is through with its earlier sends.
+// A Plan is a function of its algorithm, the number of nodes, the number of blocks and, for the
+// hybrid, the racks. Every node computes its own part and nobody tells anybody: a receiver knows
+// which block comes next from whom before it is on its way. Steps are the order of things and no
+// clock: a node may be ahead of another one, and sends a block as soon as it has the block and is
+// through with its earlier sends.
 //
-// Life of a block: it is at the root from the start → in some step a node sends it on (Move) → from the next step on the
-// receiver may send it too → after the last step it is everywhere.
+// Life of a block: it is at the root from the start → in some step a node sends it on (Move) → from
+// the next step on the receiver may send it too → after the last step it is everywhere.
 //
 // # The schedules
 //
@@ -35,6 +37,7 @@
 //
 // Shared words: none. A Plan never changes.
 //
-// Sources: Behrens et al., "RDMC: A Reliable RDMA Multicast for Large Objects" (DSN 2018) §4.3 and §4.4, and its early version §3 for groups that are
-// no power of two; the binomial pipeline is that of Ganesan and Seshadri.
+// Sources: Behrens et al., "RDMC: A Reliable RDMA Multicast for Large Objects" (DSN 2018) §4.3 and
+// §4.4, and its early version §3 for groups that are no power of two; the binomial pipeline is that
+// of Ganesan and Seshadri.
 package schedule

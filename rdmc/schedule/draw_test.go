@@ -12,7 +12,8 @@ import (
 
 var update = flag.Bool("update", false, "write what was drawn to testdata")
 
-// The drawings in testdata are to be read: they are the plans. go test ./rdmc/schedule -args -update writes them.
+// The drawings in testdata are to be read: they are the plans. go test ./rdmc/schedule -args
+// -update writes them.
 func TestPlansAreDrawn(t *testing.T) {
 	for _, c := range []struct {
 		a             Algorithm

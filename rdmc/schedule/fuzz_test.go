@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// FuzzPlan makes plans of larger groups and messages. K1 to K4 of all moves where they are few enough, otherwise of some
-// ranks: they get every block once, what they send was here before, and both ends of a move know of it.
+// FuzzPlan makes plans of larger groups and messages. K1 to K4 of all moves where they are few
+// enough, otherwise of some ranks: they get every block once, what they send was here before, and
+// both ends of a move know of it.
 func FuzzPlan(f *testing.F) {
 	f.Add(uint8(Pipeline), 1024, 5000, 0, 1)
 	f.Add(uint8(Pipeline), 1023, 5000, 0, 700)
@@ -71,7 +72,8 @@ func sampled(t *testing.T, p *Plan, rank int) {
 	}
 }
 
-// whole checks that a rank gets every block once and returns when; nil for the root, which has them all.
+// whole checks that a rank gets every block once and returns when; nil for the root, which has them
+// all.
 func whole(t *testing.T, p *Plan, rank int, receives []Move) []int32 {
 	if rank == 0 {
 		if len(receives) > 0 {

@@ -1,17 +1,20 @@
 package schedule
 
-// hybrid is a pipeline between the leaders of the racks and one within each rack, from its leader. The rack of the root is led by the root, every other
-// by its lowest rank. So each block enters each rack once.
+// hybrid is a pipeline between the leaders of the racks and one within each rack, from its leader.
+// The rack of the root is led by the root, every other by its lowest rank. So each block enters
+// each rack once.
 //
-// A leader has two pipelines to serve and one send per step. The pipeline between the racks takes the even steps and those within take the odd ones,
-// delayed by so many of their steps that what a leader passes on is there; the root's rack starts at once:
+// A leader has two pipelines to serve and one send per step. The pipeline between the racks takes
+// the even steps and those within take the odd ones, delayed by so many of their steps that what a
+// leader passes on is there; the root's rack starts at once:
 //
 //	step    0  1  2  3  4  5  6  7  …
 //	racks   0     1     2     3         steps of the pipeline between leaders
 //	root's     0     1     2            steps of the pipeline within the root's rack
 //	others        (delay)  0     1      steps of the pipeline within the other ones
 //
-// Starting each pipeline when the one before it ends would keep whole racks waiting for as long as the message takes to travel.
+// Starting each pipeline when the one before it ends would keep whole racks waiting for as long as
+// the message takes to travel.
 type hybrid struct {
 	racks   []rack
 	places  []place // by rank
@@ -30,8 +33,8 @@ func (r *rack) alone() bool { return len(r.ranks) == 1 }
 // place is where a rank stands: in which rack, and which one there.
 type place struct{ rack, index int }
 
-// divided reports whether the labels make a hybrid something of its own: several racks, and one of them with several nodes.
-// Otherwise it is the plain pipeline.
+// divided reports whether the labels make a hybrid something of its own: several racks, and one of
+// them with several nodes. Otherwise it is the plain pipeline.
 func divided(labels []string) bool {
 	racks := 0
 	for _, number := range numbered(labels) {
@@ -77,8 +80,8 @@ func newHybrid(blocks int, labels []string) *hybrid {
 	return h
 }
 
-// steps is that of the pipeline that ends last. Every rack starts when the leaders' steps that it needs are over, so that is
-// mostly the one within the largest rack.
+// steps is that of the pipeline that ends last. Every rack starts when the leaders' steps that it
+// needs are over, so that is mostly the one within the largest rack.
 func (h *hybrid) steps() int {
 	last := 2*h.leaders.steps() - 1
 	for i := range h.racks {

@@ -19,8 +19,9 @@ var ErrSize = errors.New("schedule: no plan of this size")
 // Move is one block on its way: in step Step, rank From sends block Block to rank To.
 type Move struct{ Step, From, To, Block int32 }
 
-// Plan is one message's schedule. Nodes are ranks 0 to Nodes−1, and 0 is the root, which has all blocks from the start. It is
-// immutable: any goroutine may use it. It holds no moves; each call computes what it returns.
+// Plan is one message's schedule. Nodes are ranks 0 to Nodes−1, and 0 is the root, which has all
+// blocks from the start. It is immutable: any goroutine may use it. It holds no moves; each call
+// computes what it returns.
 type Plan struct {
 	algorithm     Algorithm
 	nodes, blocks int
@@ -35,12 +36,14 @@ type shape interface {
 	walk() walk
 }
 
-// walk appends the moves of the next step, by sender. It starts with step 0 and is asked once for each step.
+// walk appends the moves of the next step, by sender. It starts with step 0 and is asked once for
+// each step.
 type walk func(moves []Move) []Move
 
-// New makes the plan for a message of so many blocks among so many nodes. The racks are none, or one label for each rank; only Hybrid and Auto look at
-// them. Auto is the pipeline, or Hybrid if there are several racks, one of them with several nodes; who knows the message's size in bytes has a
-// better choice in Choose. A group of one has a plan without steps.
+// New makes the plan for a message of so many blocks among so many nodes. The racks are none, or
+// one label for each rank; only Hybrid and Auto look at them. Auto is the pipeline, or Hybrid if
+// there are several racks, one of them with several nodes; who knows the message's size in bytes
+// has a better choice in Choose. A group of one has a plan without steps.
 func New(a Algorithm, nodes, blocks int, racks []string) (*Plan, error) {
 	switch {
 	case int(a) >= len(names):
@@ -89,8 +92,9 @@ func (p *Plan) Algorithm() Algorithm { return p.algorithm }
 // Steps is the number of steps until every node has every block.
 func (p *Plan) Steps() int { return p.shape.steps() }
 
-// Sends lists what a rank sends, in step order, at most one move per step. It costs no more than blocks·log nodes, but for the root of Sequential, which
-// sends everything. A rank outside of the plan sends nothing.
+// Sends lists what a rank sends, in step order, at most one move per step. It costs no more than
+// blocks·log nodes, but for the root of Sequential, which sends everything. A rank outside of the
+// plan sends nothing.
 func (p *Plan) Sends(rank int) []Move {
 	if rank < 0 || rank >= p.nodes {
 		return nil
@@ -98,7 +102,8 @@ func (p *Plan) Sends(rank int) []Move {
 	return p.shape.sends(rank)
 }
 
-// Receives lists what a rank receives, in step order, at most one move per step; it costs what Sends does. A rank outside of the plan receives nothing.
+// Receives lists what a rank receives, in step order, at most one move per step; it costs what
+// Sends does. A rank outside of the plan receives nothing.
 func (p *Plan) Receives(rank int) []Move {
 	if rank < 0 || rank >= p.nodes {
 		return nil
@@ -106,7 +111,8 @@ func (p *Plan) Receives(rank int) []Move {
 	return p.shape.receives(rank)
 }
 
-// All is every move, by step, then sender. It is computed step by step and holds one step at a time.
+// All is every move, by step, then sender. It is computed step by step and holds one step at a
+// time.
 func (p *Plan) All() iter.Seq[Move] {
 	return func(yield func(Move) bool) {
 		next := p.shape.walk()

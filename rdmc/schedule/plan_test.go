@@ -171,7 +171,8 @@ func TestStepsAreThoseOfThePapers(t *testing.T) {
 	}
 }
 
-// A hybrid of 4 racks of 4: all is over when the last rack is, which starts delay steps of its pipeline late.
+// A hybrid of 4 racks of 4: all is over when the last rack is, which starts delay steps of its
+// pipeline late.
 func TestAHybridTakesTwiceTheStepsOfItsPipelines(t *testing.T) {
 	p := mustNew(t, Hybrid, 16, 100, labels(16, 4))
 	if want := 2 * (100 + 2 + 2 - 1); p.Steps() != want {

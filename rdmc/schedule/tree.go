@@ -1,7 +1,8 @@
 package schedule
 
-// tree is a binomial tree. It has rounds of as many steps as there are blocks: in round t the ranks below 2^t have the message, and each sends all of it
-// to the rank that is 2^t higher, if there is one.
+// tree is a binomial tree. It has rounds of as many steps as there are blocks: in round t the ranks
+// below 2^t have the message, and each sends all of it to the rank that is 2^t higher, if there is
+// one.
 //
 //	round  0    1    2            7 nodes
 //	       0→1  0→2  0→4

@@ -1,7 +1,8 @@
 package schedule
 
-// vertex is one or two nodes of the hypercube that act as one. Of a pair, in each step one node sends what leaves the vertex and
-// the other one receives what arrives; and as that one is free to send, it sends its partner what the partner lacks, which is free to receive:
+// vertex is one or two nodes of the hypercube that act as one. Of a pair, in each step one node
+// sends what leaves the vertex and the other one receives what arrives; and as that one is free to
+// send, it sends its partner what the partner lacks, which is free to receive:
 //
 //	      ┌──────────┐
 //	←─out─┤ sender   │
@@ -9,8 +10,9 @@ package schedule
 //	─in──→│ receiver │      inner: receiver → sender, what the sender lacked until now
 //	      └──────────┘
 //
-// So each lacks at most one block that the other has, and before it comes to lack another one it gets that one. A vertex that
-// sends nothing in a step still has one node that receives and one that is sent what it lacks.
+// So each lacks at most one block that the other has, and before it comes to lack another one it
+// gets that one. A vertex that sends nothing in a step still has one node that receives and one
+// that is sent what it lacks.
 //
 // Source: the early version of the RDMC paper, §3.
 type vertex struct {
@@ -28,7 +30,8 @@ type part struct {
 	inner            int   // the block between them, or none
 }
 
-// cross lets the vertex take its part in a step in which it sends block out and receives block in, either of which may be none.
+// cross lets the vertex take its part in a step in which it sends block out and receives block in,
+// either of which may be none.
 func (v *vertex) cross(out, in int) part {
 	if !v.paired {
 		rank := int32(v.number)
@@ -41,9 +44,10 @@ func (v *vertex) cross(out, in int) part {
 	return p
 }
 
-// sender is the node that sends, or that would if there was something to send. It must have the block. If both do, it is the one that lacks something,
-// since the sender is the one that is given what it lacks; of two, the one that lacks the older block. Of two that lack nothing it is node 1: so it
-// is node 0 that a block reaches first.
+// sender is the node that sends, or that would if there was something to send. It must have the
+// block. If both do, it is the one that lacks something, since the sender is the one that is given
+// what it lacks; of two, the one that lacks the older block. Of two that lack nothing it is node 1:
+// so it is node 0 that a block reaches first.
 func (v *vertex) sender(out int) int {
 	switch {
 	case out != none && v.lacks[0] == out:
@@ -65,7 +69,8 @@ func (v *vertex) rank(node int) int32 {
 	return int32(v.second)
 }
 
-// even lists what the nodes of a vertex still have to give each other after the last step: each what the other one lacks.
+// even lists what the nodes of a vertex still have to give each other after the last step: each
+// what the other one lacks.
 func (v *vertex) even() (parts [2]part) {
 	for node := range parts {
 		parts[node] = part{giver: v.rank(1 - node), taker: v.rank(node), inner: v.lacks[node]}

@@ -1,6 +1,7 @@
 package relay
 
-// Effects are what a driver has to do, in the order of the fields. The caller owns and reuses them: Relay appends.
+// Effects are what a driver has to do, in the order of the fields. The caller owns and reuses them:
+// Relay appends.
 type Effects struct {
 	Frames []Outbound
 	Calls  []Call
@@ -15,7 +16,8 @@ type Outbound struct {
 // CallKind says what the application is told.
 type CallKind uint8
 
-// What the application is told. Calls are made one after the other, in the order in which they were asked for.
+// What the application is told. Calls are made one after the other, in the order in which they were
+// asked for.
 const (
 	MakeRoom   CallKind = iota + 1 // give memory for a message, and tell with Room; from then on blocks may come
 	Completed                      // a message is here, and nothing here touches its memory any more; then Heard

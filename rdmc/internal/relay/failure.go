@@ -41,7 +41,8 @@ func (c Code) String() string {
 // ErrDiscarded is what a Failure is whose Code is Discarded.
 var ErrDiscarded = errors.New("the group of transfers was discarded")
 
-// Failure is the reason for which a group failed: the same at all members that outlive it, unless several things failed at a time.
+// Failure is the reason for which a group failed: the same at all members that outlive it, unless
+// several things failed at a time.
 type Failure struct {
 	Node order.NodeID // whose fault it is, or who said so
 	Code Code

@@ -12,7 +12,8 @@ import (
 // Kind says what a control frame means.
 type Kind uint8
 
-// The kinds of control frames. Attach, Leave, Ping and Pong are the link's own affair, the others are a Relay's.
+// The kinds of control frames. Attach, Leave, Ping and Pong are the link's own affair, the others
+// are a Relay's.
 const (
 	Attach   Kind = iota + 1 // the sender has the group Token open, and calls it Channel
 	Leave                    // the sender will not use its Channel any more
@@ -87,7 +88,8 @@ func (c *Control) Append(b []byte) []byte {
 	return append(b, text...)
 }
 
-// ParseControl decodes the first 40 bytes of a frame, and tells how many bytes of text follow. It judges nothing but the shape.
+// ParseControl decodes the first 40 bytes of a frame, and tells how many bytes of text follow. It
+// judges nothing but the shape.
 func ParseControl(b *[ControlBytes]byte) (c Control, textBytes int, err error) {
 	c = Control{Kind: Kind(b[0]), Code: b[1], Channel: binary.LittleEndian.Uint32(b[4:]), Index: binary.LittleEndian.Uint64(b[8:])}
 	if c.Kind == Attach {
@@ -111,8 +113,9 @@ func ParseControl(b *[ControlBytes]byte) (c Control, textBytes int, err error) {
 // SetText gives a frame the text that followed it.
 func (c *Control) SetText(b []byte) { c.Text = clean(string(b)) }
 
-// clean bounds a text, and leaves nothing in it that a terminal or a log would act upon. It changes nothing the second time, so
-// that a reason reads the same at everybody, however often it was passed on.
+// clean bounds a text, and leaves nothing in it that a terminal or a log would act upon. It changes
+// nothing the second time, so that a reason reads the same at everybody, however often it was
+// passed on.
 func clean(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if r == utf8.RuneError || !unicode.IsPrint(r) {

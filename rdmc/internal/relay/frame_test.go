@@ -62,7 +62,8 @@ func FuzzParseHeader(f *testing.F) {
 	})
 }
 
-// A reason is the same at everybody, however often it was passed on, and no peer can write on a terminal.
+// A reason is the same at everybody, however often it was passed on, and no peer can write on a
+// terminal.
 func TestATextIsCleanedOnce(t *testing.T) {
 	for _, text := range []string{"is gone", "a\x1b[31mred", "\xff\xfe", strings.Repeat("é", MaxTextBytes), "zero\x00", strings.Repeat("x", MaxTextBytes+1)} {
 		once := clean(text)
@@ -72,7 +73,8 @@ func TestATextIsCleanedOnce(t *testing.T) {
 	}
 }
 
-// FuzzRelay lets a peer say what it wants: nothing panics, nothing is completed, and no memory is asked for beyond the bound.
+// FuzzRelay lets a peer say what it wants: nothing panics, nothing is completed, and no memory is
+// asked for beyond the bound.
 func FuzzRelay(f *testing.F) {
 	for seed := range uint64(20) {
 		f.Add(seed, seed%2 == 0)

@@ -11,7 +11,8 @@ import (
 //
 //	heard of (by a ready that was faster than the announcement) → known → room → complete → over
 //
-// and at the root: waiting → known → sent → over. An aborted one goes from known to over once nothing touches its memory.
+// and at the root: waiting → known → sent → over. An aborted one goes from known to over once
+// nothing touches its memory.
 type message struct {
 	index, tag uint64
 	size       int64
@@ -52,7 +53,8 @@ type source struct {
 	told   bool
 }
 
-// shape gives a message its blocks. MaxBlocks bounds the memory that an announcement costs before the application is asked.
+// shape gives a message its blocks. MaxBlocks bounds the memory that an announcement costs before
+// the application is asked.
 func (m *message) shape(size int64, blockBytes int) {
 	m.size, m.blockBytes = size, blockBytes
 	if size > 0 {

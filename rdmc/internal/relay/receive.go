@@ -7,7 +7,8 @@ import (
 	"github.com/squall-go/squall/rdmc/schedule"
 )
 
-// announced takes a message that the root will send. Its bounds are judged before anything is allocated for it.
+// announced takes a message that the root will send. Its bounds are judged before anything is
+// allocated for it.
 func (r *Relay) announced(c *Control, out *Effects) error {
 	blockBytes := uint64(c.Word)
 	switch {
@@ -31,7 +32,8 @@ func (r *Relay) announced(c *Control, out *Effects) error {
 	return nil
 }
 
-// isNext judges what all announcements have in common; false: there is no such message, or the group failed.
+// isNext judges what all announcements have in common; false: there is no such message, or the
+// group failed.
 func (r *Relay) isNext(c *Control, out *Effects) (bool, error) {
 	switch {
 	case c.Index != r.next:
@@ -63,7 +65,8 @@ func (r *Relay) Room(index uint64, err error, out *Effects) {
 	r.settle(out)
 }
 
-// sayReady tells those that send blocks of a message to this node that there is room for all of them.
+// sayReady tells those that send blocks of a message to this node that there is room for all of
+// them.
 func (r *Relay) sayReady(m *message, out *Effects) {
 	if m == nil || !m.room || m.aborted != nil || r.failure != nil {
 		return
@@ -76,8 +79,8 @@ func (r *Relay) sayReady(m *message, out *Effects) {
 	}
 }
 
-// aborted takes the news that the root gave a message up. The application may have been told already that it is here: others may not
-// have it.
+// aborted takes the news that the root gave a message up. The application may have been told
+// already that it is here: others may not have it.
 func (r *Relay) aborted(c *Control, out *Effects) error {
 	err := fmt.Errorf("%w: %s", ErrAborted, c.Text)
 	switch {
@@ -91,8 +94,9 @@ func (r *Relay) aborted(c *Control, out *Effects) error {
 	return nil
 }
 
-// withdraw takes the news that the root gave up a message that is over here, however many came since: the root's application may have had to wait
-// long for what it does with it. No more are given up than there were; that bounds what the root can say.
+// withdraw takes the news that the root gave up a message that is over here, however many came
+// since: the root's application may have had to wait long for what it does with it. No more are
+// given up than there were; that bounds what the root can say.
 func (r *Relay) withdraw(c *Control, reason error, out *Effects) error {
 	note, known := &r.given[c.Index%uint64(len(r.given))], c.Index+uint64(len(r.given)) >= r.base
 	if known && *note || r.withdrawn == r.base {
@@ -105,8 +109,9 @@ func (r *Relay) withdraw(c *Control, reason error, out *Effects) error {
 	return nil
 }
 
-// closed takes the end of the group, from the root or from a node that knows it from the root: who has heard of it may be
-// gone before the root's own word arrives, and that must not look like a failure. Everybody passes it on once.
+// closed takes the end of the group, from the root or from a node that knows it from the root: who
+// has heard of it may be gone before the root's own word arrives, and that must not look like a
+// failure. Everybody passes it on once.
 func (r *Relay) closed(c *Control, out *Effects) error {
 	if c.Index != r.base || r.base != r.next {
 		return fmt.Errorf("says that %d messages are everywhere; here are %d of %d", c.Index, r.base, r.next)
@@ -125,8 +130,8 @@ const (
 	Drop                    // read them and forget them
 )
 
-// Expect judges the header of a block that comes from the node at a place, before any of it is read. A block that is not the
-// next one of that node by the schedule fails the group (R3).
+// Expect judges the header of a block that comes from the node at a place, before any of it is
+// read. A block that is not the next one of that node by the schedule fails the group (R3).
 func (r *Relay) Expect(place int, h *Header, out *Effects) (offset int64, v Verdict) {
 	if r.failure != nil || r.finished {
 		return 0, Drop
@@ -205,8 +210,8 @@ func (r *Relay) pass(out *Effects) {
 	}
 }
 
-// Heard says that the application was told of a message that is over, and has returned: now the root may know. What counts as being
-// everywhere is with every application.
+// Heard says that the application was told of a message that is over, and has returned: now the
+// root may know. What counts as being everywhere is with every application.
 func (r *Relay) Heard(index uint64, out *Effects) { r.heard(index, 0, out) }
 
 func (r *Relay) heard(index uint64, code uint8, out *Effects) {

@@ -12,8 +12,8 @@ import (
 const (
 	// Window is how many messages may be announced and not over everywhere.
 	Window = 16
-	// AheadBytes is how many bytes of messages are announced ahead. Two messages always are, so that one follows the other
-	// without a gap.
+	// AheadBytes is how many bytes of messages are announced ahead. Two messages always are, so
+	// that one follows the other without a gap.
 	AheadBytes = 64 << 20
 	// MaxBlocks is how many blocks a message may have; larger messages get larger blocks.
 	MaxBlocks = 1 << 16
@@ -21,7 +21,8 @@ const (
 	MaxMessageBytes = MaxBlocks * MaxBlockBytes
 )
 
-// Config describes a group. Nodes are known by their place: 0 is the root, the others come in an order that all members know.
+// Config describes a group. Nodes are known by their place: 0 is the root, the others come in an
+// order that all members know.
 type Config struct {
 	Nodes      []order.NodeID
 	Self       int
@@ -67,10 +68,12 @@ func New(c Config) *Relay {
 // Failure is why the group failed, or nil.
 func (r *Relay) Failure() *Failure { return r.failure }
 
-// Finished reports whether every message is everywhere, and there will be no more: Close has succeeded, or will.
+// Finished reports whether every message is everywhere, and there will be no more: Close has
+// succeeded, or will.
 func (r *Relay) Finished() bool { return r.finished }
 
-// LastWord is what a node has to hear before this one leaves: how the group ended. It is false before that.
+// LastWord is what a node has to hear before this one leaves: how the group ended. It is false
+// before that.
 func (r *Relay) LastWord() (c Control, ok bool) {
 	switch {
 	case r.failure != nil:
@@ -89,7 +92,8 @@ func (r *Relay) Busy() bool {
 	return r.failure == nil && !r.finished && (r.next > r.base || r.touched > 0 || r.leaving)
 }
 
-// Attached takes the news that the node at a place has opened the group, too. Frames can go there from now on.
+// Attached takes the news that the node at a place has opened the group, too. Frames can go there
+// from now on.
 func (r *Relay) Attached(place int, out *Effects) {
 	r.attached[place] = true
 	if c, ok := r.LastWord(); ok {
@@ -295,7 +299,8 @@ func (r *Relay) begin(m *message) (s Send, ok bool) {
 	return s, true
 }
 
-// BlockSent takes the news that the block of Next was taken by the connection, or that the connection broke.
+// BlockSent takes the news that the block of Next was taken by the connection, or that the
+// connection broke.
 func (r *Relay) BlockSent(s *Send, out *Effects) {
 	m := r.at(s.Header.Message)
 	m.sending = false

@@ -74,7 +74,8 @@ func TestBlocksLeaveWhenTheyAreFilled(t *testing.T) {
 	})
 }
 
-// fillSlowly has the root send a message that it fills bit by bit. Nobody may have it before it is filled, and all have it in the end.
+// fillSlowly has the root send a message that it fills bit by bit. Nobody may have it before it is
+// filled, and all have it in the end.
 func (w *world) fillSlowly(size int) {
 	number := w.start(size, 0)
 	for n := 0; n < size; {
@@ -168,7 +169,8 @@ func TestNobodyIsLeftWithoutAReason(t *testing.T) {
 	})
 }
 
-// A death around the end: any member may succeed, but a root that succeeds has all members on its side.
+// A death around the end: any member may succeed, but a root that succeeds has all members on its
+// side.
 func TestARootThatSucceedsKnowsThatAllDid(t *testing.T) {
 	seeds(t, 600, func(seed uint64) {
 		w := randomWorld(t, seed)
@@ -320,7 +322,8 @@ func openRoot(members int) (*Relay, *Effects) {
 	return r, out
 }
 
-// An ack of what was never announced is a violation, however small the lie: the root would take the next message for one that is everywhere.
+// An ack of what was never announced is a violation, however small the lie: the root would take the
+// next message for one that is everywhere.
 func TestMoreThanWasAnnouncedIsNotAcked(t *testing.T) {
 	for name, c := range map[string]struct {
 		acks []uint64
@@ -348,7 +351,8 @@ func TestMoreThanWasAnnouncedIsNotAcked(t *testing.T) {
 	}
 }
 
-// A member that has answered the end of a group owes nothing any more: that it goes before the others have answered is no failure.
+// A member that has answered the end of a group owes nothing any more: that it goes before the
+// others have answered is no failure.
 func TestAMemberThatAnsweredTheEndMayGo(t *testing.T) {
 	for name, go1 := range map[string]func(*Relay, *Effects){
 		"it left":      func(r *Relay, out *Effects) { r.Left(1, out) },

@@ -31,8 +31,9 @@ type root struct {
 	viewed   []*message // that are everywhere, and that somebody still looks at
 }
 
-// Start takes a message to send. Filled is how many of its bytes are there. Its number is for Fill and Abort, and comes back in the
-// calls; its index is known only once it is announced, because one that is aborted before that never gets one.
+// Start takes a message to send. Filled is how many of its bytes are there. Its number is for Fill
+// and Abort, and comes back in the calls; its index is known only once it is announced, because one
+// that is aborted before that never gets one.
 func (r *Relay) Start(size int64, tag uint64, filled int64, out *Effects) (number uint64, err error) {
 	return r.start(&message{tag: tag, size: size, filled: min(max(filled, 0), size)}, out)
 }
@@ -65,7 +66,8 @@ func (r *Relay) Fill(number uint64, n int64, out *Effects) {
 	}
 }
 
-// Withdraw gives a message up that is everywhere, once. Every member is told before it hears of any later message. It reports false if the group is over.
+// Withdraw gives a message up that is everywhere, once. Every member is told before it hears of any
+// later message. It reports false if the group is over.
 func (r *Relay) Withdraw(index, tag uint64, size int64, reason error, out *Effects) bool {
 	open := r.failure == nil && !r.finished
 	if open {
@@ -181,7 +183,8 @@ func (r *Relay) answer(place int) error {
 	return nil
 }
 
-// conclude tells the application of messages whose memory is free, and of those that are everywhere.
+// conclude tells the application of messages whose memory is free, and of those that are
+// everywhere.
 func (r *Relay) conclude(out *Effects) {
 	for i := r.base; i < r.next; i++ {
 		if m := r.at(i); !m.told && r.free(m) {
@@ -237,7 +240,8 @@ func (r *Relay) everywhere(index uint64) bool {
 	return true
 }
 
-// forget drops a message that is over. What is needed of it later is whether it was aborted: blocks may still be on their way.
+// forget drops a message that is over. What is needed of it later is whether it was aborted: blocks
+// may still be on their way.
 func (r *Relay) forget(m *message) {
 	r.msgs[m.index%Window] = nil
 	r.given[m.index%uint64(len(r.given))] = m.aborted != nil

@@ -9,9 +9,11 @@ import (
 
 // Bounds of what lies in shared memory.
 const (
-	// PieceBytes is how much is fetched at a time; after each piece a receiver sees whether it is still wanted.
+	// PieceBytes is how much is fetched at a time; after each piece a receiver sees whether it is
+	// still wanted.
 	PieceBytes = 4 << 20
-	// MaxViews is how many messages of a group may be everywhere while somebody still looks at them. Beyond, messages go as blocks.
+	// MaxViews is how many messages of a group may be everywhere while somebody still looks at
+	// them. Beyond, messages go as blocks.
 	MaxViews = 1024
 	// fillShares is how many parts of a message are told of as they are filled, at most.
 	fillShares = 256
@@ -20,7 +22,8 @@ const (
 // ErrInView is what Sent is told at the end of a group of a message that a receiver still looks at.
 var ErrInView = errors.New("a receiver still looks at the memory")
 
-// ErrRootGone is what Fetched is told if the root's process ended before its memory was in view. The end of its connections may be noticed later.
+// ErrRootGone is what Fetched is told if the root's process ended before its memory was in view.
+// The end of its connections may be noticed later.
 var ErrRootGone = errors.New("the root is gone")
 
 // ackInView is the code of an ack whose sender still looks at the last message that it covers.
@@ -29,7 +32,8 @@ const ackInView = 1
 // offerFilled is the code of an offer of which every byte is there.
 const offerFilled = 1
 
-// shared is what a message has that lies in memory of the root which its receivers see: it is not cut into blocks.
+// shared is what a message has that lies in memory of the root which its receivers see: it is not
+// cut into blocks.
 type shared struct {
 	where   string
 	told    int64  // the root's: bytes that the others know to be there. Invariant: told <= filled
@@ -40,16 +44,18 @@ type shared struct {
 	fetched  int64 // bytes that are here. Invariant: fetched <= filled
 }
 
-// Sees takes the news, before Attached, that a node sees the root's memory: at the root the one at a place, at others this one.
+// Sees takes the news, before Attached, that a node sees the root's memory: at the root the one at
+// a place, at others this one.
 func (r *Relay) Sees(place int) { r.sees[place] = true }
 
-// Offer is Start for a message that lies where other nodes may see it. Where that is is text for their drivers. If one of them does
-// not see it, it goes in blocks to all.
+// Offer is Start for a message that lies where other nodes may see it. Where that is is text for
+// their drivers. If one of them does not see it, it goes in blocks to all.
 func (r *Relay) Offer(size int64, tag uint64, filled int64, where string, out *Effects) (number uint64, err error) {
 	return r.start(&message{tag: tag, size: size, filled: min(max(filled, 0), size), shared: &shared{where: where}}, out)
 }
 
-// decide makes a message one of blocks unless all see where it lies. It reports false while that is not known of all.
+// decide makes a message one of blocks unless all see where it lies. It reports false while that is
+// not known of all.
 func (r *Relay) decide(m *message) bool {
 	absent := slices.Contains(r.attached, false)
 	blind := m.size == 0 || len(r.cfg.Nodes) == 1 || len(r.root.viewed) >= MaxViews
@@ -123,7 +129,8 @@ func (r *Relay) released(place int, index uint64) error {
 	return nil
 }
 
-// unseen reports whether nobody reads the memory of a message, nor looks at it, although it was offered (R6).
+// unseen reports whether nobody reads the memory of a message, nor looks at it, although it was
+// offered (R6).
 func (r *Relay) unseen(m *message) bool {
 	return r.everywhere(m.index) && (m.aborted != nil || m.filled == m.size) && !slices.Contains(m.shared.viewers, true)
 }
@@ -183,7 +190,8 @@ func (r *Relay) moreFilled(c *Control) error {
 	return nil
 }
 
-// Fetch is what a receiver has to do with a message in shared memory: look where it lies, if Length is 0, or copy a piece of it.
+// Fetch is what a receiver has to do with a message in shared memory: look where it lies, if Length
+// is 0, or copy a piece of it.
 type Fetch struct {
 	Index  uint64
 	Where  string
@@ -192,7 +200,8 @@ type Fetch struct {
 	Length int64
 }
 
-// NextFetch is what has to be fetched now, if there is something. The driver tells the end of each with Fetched.
+// NextFetch is what has to be fetched now, if there is something. The driver tells the end of each
+// with Fetched.
 func (r *Relay) NextFetch() (f Fetch, ok bool) {
 	for i := r.base; i < r.next && !r.isRoot() && r.failure == nil; i++ {
 		m := r.at(i)
@@ -245,7 +254,8 @@ func (r *Relay) HeardInView(index uint64, out *Effects) {
 	r.heard(index, ackInView, out)
 }
 
-// Released says that the application does not look at a message any more. A member whose part is over tells nobody.
+// Released says that the application does not look at a message any more. A member whose part is
+// over tells nobody.
 func (r *Relay) Released(index uint64, out *Effects) {
 	if r.failure == nil && !r.finished {
 		out.frame(0, Control{Kind: Released, Index: index})

@@ -9,7 +9,8 @@ import (
 	"github.com/squall-go/squall/rdmc/schedule"
 )
 
-// share puts messages where others see them: 0, none; 1, where not all do; 2, all do; 3, and some look at them where they lie.
+// share puts messages where others see them: 0, none; 1, where not all do; 2, all do; 3, and some
+// look at them where they lie.
 func (w *world) share(how int) {
 	w.offers = how > 0
 	for _, x := range w.nodes {

@@ -6,12 +6,13 @@ import (
 	"github.com/squall-go/squall/rdmc/schedule"
 )
 
-// A root that produces a message while it sends it needs no memory for all of it, if its schedule sends
-// each block soon after the one before: chain and pipeline do, sequential sends and the tree do not.
+// A root that produces a message while it sends it needs no memory for all of it, if its schedule
+// sends each block soon after the one before: chain and pipeline do, sequential sends and the tree
+// do not.
 
-// Span returns how many bytes of a message of this size the root needs at a time at the most: from the
-// first byte that is still to be sent, to the last one of the block that is sent. It is 0 if the root
-// sends nothing.
+// Span returns how many bytes of a message of this size the root needs at a time at the most: from
+// the first byte that is still to be sent, to the last one of the block that is sent. It is 0 if
+// the root sends nothing.
 func (r *Relay) Span(size int64) (int64, error) {
 	if size == 0 || len(r.cfg.Nodes) == 1 {
 		return 0, nil

@@ -12,8 +12,8 @@ import (
 	"github.com/squall-go/squall/order"
 )
 
-// world is some relays, and a network between them whose delays are a seed's. What a relay wants is done some time, in the order that
-// the contract of its driver allows.
+// world is some relays, and a network between them whose delays are a seed's. What a relay wants is
+// done some time, in the order that the contract of its driver allows.
 type world struct {
 	t       *testing.T
 	seed    uint64
@@ -162,7 +162,8 @@ func (x *node) options() (all []func()) {
 	return all
 }
 
-// startSending puts this node's next block on the wire, if there is one and the one before was taken.
+// startSending puts this node's next block on the wire, if there is one and the one before was
+// taken.
 func (x *node) startSending() {
 	if x.dead || x.taking != nil {
 		return
@@ -204,7 +205,8 @@ func (x *node) hear(place int, in *way) {
 	}
 }
 
-// put puts a block on the wire. The bytes are looked at now, as they are by a socket that takes them.
+// put puts a block on the wire. The bytes are looked at now, as they are by a socket that takes
+// them.
 func (x *node) put(s *Send) {
 	data := x.buffer[s.Header.Message]
 	if x.place == 0 {
@@ -395,7 +397,8 @@ func (w *world) abort(number uint64) {
 	root.apply()
 }
 
-// met reports whether everybody knows that everybody has opened the group. A member that dies before that is waited for.
+// met reports whether everybody knows that everybody has opened the group. A member that dies
+// before that is waited for.
 func (w *world) met() bool {
 	return !slices.ContainsFunc(w.nodes, func(x *node) bool {
 		return !x.dead && slices.Contains(x.relay.attached, false) && x.relay.Failure() == nil
@@ -454,7 +457,8 @@ func (w *world) closeAll() {
 	}
 }
 
-// allDone checks that every message that was not aborted is at every member, and that the group came to its end.
+// allDone checks that every message that was not aborted is at every member, and that the group
+// came to its end.
 func (w *world) allDone() {
 	for _, x := range w.nodes {
 		if f := x.relay.Failure(); f != nil || !x.relay.Finished() || x.relay.Busy() || !x.relay.Over() {
@@ -472,7 +476,8 @@ func (w *world) allDone() {
 	}
 }
 
-// allFailed checks that everybody who lives was told of one failure, the same one, and that nothing is under way.
+// allFailed checks that everybody who lives was told of one failure, the same one, and that nothing
+// is under way.
 func (w *world) allFailed() *Failure {
 	var first *Failure
 	for _, x := range w.nodes {

@@ -160,7 +160,8 @@ func (d *desk) answer(conn *net.UnixConn) error {
 	return err
 }
 
-// ask maps a segment of another process. A caller that is sent away because there were too many asks again.
+// ask maps a segment of another process. A caller that is sent away because there were too many
+// asks again.
 func ask(ctx context.Context, owner string, id ID) (mem []byte, err error) {
 	for range attempts {
 		var fd int

@@ -1,17 +1,20 @@
-// Package shared is memory that the processes of one host share for large messages: its owner writes it, and everybody whom the owner
-// tells of it reads it where it is. Elsewhere than on Linux, and where the system gives none, memory is the process' own, and nobody sees it.
+// Package shared is memory that the processes of one host share for large messages: its owner
+// writes it, and everybody whom the owner tells of it reads it where it is. Elsewhere than on
+// Linux, and where the system gives none, memory is the process' own, and nobody sees it.
 //
 // Life of a segment, which is one memfd:
 //
 //	made (its pages are there, and sealed) → allocated ⇄ idle → dropped
 //	     → named to a peer → asked for over the owner's socket → mapped by the peer ⇄ idle there → unmapped
 //
-// The two lives end apart: what a peer has mapped stays as it is when the owner drops it, or is killed. A segment is used again, because making
-// the pages of a new one takes several times as long as copying them, and mapping them as long as copying them once more.
+// The two lives end apart: what a peer has mapped stays as it is when the owner drops it, or is
+// killed. A segment is used again, because making the pages of a new one takes several times as
+// long as copying them, and mapping them as long as copying them once more.
 //
-// What protects a segment is its name, 16 random bytes that only the owner's messages carry, and the user, which the kernel knows of both
-// ends of a socket. A process that was told a name once sees what the owner puts into that segment later, too, until the owner drops it. That is
-// no more than a process of the same user may see in any case.
+// What protects a segment is its name, 16 random bytes that only the owner's messages carry, and
+// the user, which the kernel knows of both ends of a socket. A process that was told a name once
+// sees what the owner puts into that segment later, too, until the owner drops it. That is no more
+// than a process of the same user may see in any case.
 //
 // Invariants:
 //
@@ -21,5 +24,6 @@
 //	E4  what is not in use is bounded, by count, bytes and time, at the owner and at those who look at it; so are the callers that are served
 //	E5  a view stays as long as it is held, whatever becomes of the owner
 //
-// Shared words: the bytes of a segment, and nothing in them has a meaning here. That they are there is said by messages.
+// Shared words: the bytes of a segment, and nothing in them has a meaning here. That they are there
+// is said by messages.
 package shared

@@ -11,8 +11,8 @@ var ErrNoMemory = errors.New("not enough memory")
 // fewBytes are not worth a look at how much is free.
 const fewBytes = 16 << 20
 
-// Fits says whether so many bytes more fit into the memory of this machine. A program that asks for more than there is dies of it, so somebody
-// else's word for a size is not enough.
+// Fits says whether so many bytes more fit into the memory of this machine. A program that asks for
+// more than there is dies of it, so somebody else's word for a size is not enough.
 func Fits(size int64) error {
 	if size < fewBytes {
 		return nil

@@ -26,7 +26,8 @@ const statBlock = 512 // the unit of Stat_t.Blocks
 
 // newSegment makes a segment of n bytes, a multiple of the size of pages.
 func newSegment(n int) (*segment, error) {
-	// Asked first, because the kernel would hand out page by page until it has none left, and then kill somebody.
+	// Asked first, because the kernel would hand out page by page until it has none left, and then
+	// kill somebody.
 	if total := totalMemory(); n > total {
 		return nil, fmt.Errorf("%w: %d bytes, this machine has %d in all", unix.ENOMEM, n, total)
 	}
@@ -53,8 +54,9 @@ func (s *segment) furnish(n int) (err error) {
 		return err
 	}
 	_ = unix.Madvise(s.mem, unix.MADV_HUGEPAGE) // where the system allows it for shared memory, faults are fewer
-	// Now, in one go: faults one by one take longer, and a full memory is an error here and not a signal later. Older systems
-	// only know how to make the pages, and leave their mapping to faults.
+	// Now, in one go: faults one by one take longer, and a full memory is an error here and not a
+	// signal later. Older systems only know how to make the pages, and leave their mapping to
+	// faults.
 	err = unix.Madvise(s.mem, unix.MADV_POPULATE_WRITE)
 	if errors.Is(err, unix.EINVAL) {
 		err = unix.Fallocate(s.fd, 0, 0, int64(n))
@@ -84,7 +86,8 @@ func totalMemory() int {
 	return int(min((uint64(info.Totalram)+uint64(info.Totalswap))*uint64(info.Unit), math.MaxInt))
 }
 
-// freeMemory is what the machine can give away: of what it has, what is not in use, and what it can take back.
+// freeMemory is what the machine can give away: of what it has, what is not in use, and what it can
+// take back.
 func freeMemory() int64 {
 	info, err := os.ReadFile("/proc/meminfo")
 	if err != nil {
@@ -98,7 +101,8 @@ func freeMemory() int64 {
 	return kilobytes << 10
 }
 
-// mapSegment maps another process' segment, of which that must not be able to take anything away (E1).
+// mapSegment maps another process' segment, of which that must not be able to take anything away
+// (E1).
 func mapSegment(fd int) ([]byte, error) {
 	has, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
 	if err != nil || has&seals != seals {
@@ -115,7 +119,8 @@ func mapSegment(fd int) ([]byte, error) {
 	if err := unix.Fstatfs(fd, &fs); err != nil {
 		return nil, err
 	}
-	// A page that is missing is made when it is read: at the reader's charge, or with SIGBUS if there is none. Sealed pages stay.
+	// A page that is missing is made when it is read: at the reader's charge, or with SIGBUS if
+	// there is none. Sealed pages stay.
 	if fs.Type == unix.HUGETLBFS_MAGIC || st.Blocks*statBlock < st.Size {
 		return nil, fmt.Errorf("%w: E1: a segment of %d bytes with memory for %d", ErrRefused, st.Size, st.Blocks*statBlock)
 	}

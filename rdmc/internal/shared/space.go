@@ -72,8 +72,9 @@ type Space struct {
 	timer  *time.Timer
 }
 
-// NewSpace makes a space, and the socket at which others ask for its segments. reject is told of callers that are turned away; it is called
-// from several goroutines, and must not block. With nil nothing is shared.
+// NewSpace makes a space, and the socket at which others ask for its segments. reject is told of
+// callers that are turned away; it is called from several goroutines, and must not block. With nil
+// nothing is shared.
 func NewSpace(reject func(remote string, err error)) *Space {
 	s := &Space{}
 	if reject == nil || samehost.Host() == "" {
@@ -93,7 +94,8 @@ func (s *Space) Name() string {
 	return s.desk.name()
 }
 
-// Memory is a piece of memory to send from. Life: allocated → released by its user, and not held for a message → idle → allocated …
+// Memory is a piece of memory to send from. Life: allocated → released by its user, and not held
+// for a message → idle → allocated …
 type Memory struct {
 	space *Space
 	seg   *segment // nil: it is on the heap
@@ -112,7 +114,8 @@ func (m *Memory) Bytes() []byte { return m.bytes }
 // Shared reports whether others can see it.
 func (m *Memory) Shared() bool { return m.seg != nil }
 
-// Alloc gives memory that others can see, or, where that cannot be had, memory on the heap. Its user must release it.
+// Alloc gives memory that others can see, or, where that cannot be had, memory on the heap. Its
+// user must release it.
 func (s *Space) Alloc(size int) (*Memory, error) {
 	if size < 0 || size > math.MaxInt/2 {
 		return nil, fmt.Errorf("%w: %d bytes", ErrNoMemory, size)
@@ -150,7 +153,8 @@ func (s *Space) Alloc(size int) (*Memory, error) {
 // OnHeap is memory that nobody else sees.
 func OnHeap(size int) *Memory { return &Memory{bytes: make([]byte, size)} }
 
-// roundUp is the size of the segment for some bytes. Sizes that differ little are the same, so that segments fit again.
+// roundUp is the size of the segment for some bytes. Sizes that differ little are the same, so that
+// segments fit again.
 func roundUp(size int) int {
 	step := leastBytes
 	for step < size/8 {
@@ -189,7 +193,8 @@ func (s *Space) add(m *Memory) error {
 
 func (m *Memory) start() uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(m.seg.mem))) }
 
-// search is the place of an address among the segments: behind all that begin at it or before it. The lock is held.
+// search is the place of an address among the segments: behind all that begin at it or before it.
+// The lock is held.
 func (s *Space) search(at uintptr) (int, bool) {
 	return slices.BinarySearchFunc(s.all, at, func(m *Memory, at uintptr) int {
 		if m.start() <= at {
@@ -202,7 +207,8 @@ func (s *Space) search(at uintptr) (int, bool) {
 // Hold is a claim on memory for a message that lies in it.
 type Hold struct{ memory *Memory }
 
-// Hold finds the memory that bytes lie in, and keeps it for a message until Drop. It is false if they lie nowhere that others see.
+// Hold finds the memory that bytes lie in, and keeps it for a message until Drop. It is false if
+// they lie nowhere that others see.
 func (s *Space) Hold(data []byte) (h Hold, p Place, ok bool) {
 	if s.desk == nil || len(data) == 0 {
 		return h, p, false
@@ -223,7 +229,8 @@ func (s *Space) Hold(data []byte) (h Hold, p Place, ok bool) {
 	return Hold{m}, Place{m.seg.id, int64(offset)}, true
 }
 
-// Drop ends a claim. seen says that others may look at the memory for ever: it will not be used again, and must not be written (E2).
+// Drop ends a claim. seen says that others may look at the memory for ever: it will not be used
+// again, and must not be written (E2).
 func (h Hold) Drop(seen bool) {
 	m := h.memory
 	m.space.mu.Lock()
@@ -233,7 +240,8 @@ func (h Hold) Drop(seen bool) {
 	m.settle()
 }
 
-// Release gives the memory back. Messages that lie in it may still be under way; the memory is used again only when they are not.
+// Release gives the memory back. Messages that lie in it may still be under way; the memory is used
+// again only when they are not.
 func (m *Memory) Release() {
 	if m.seg == nil {
 		return // the garbage collector sees what still needs it
@@ -297,7 +305,8 @@ func (s *Space) drop(m *Memory) {
 	_ = m.seg.drop() // it was made, and is not used any more: there is nothing that could be done
 }
 
-// lend calls give with the descriptor of a segment, which stays open meanwhile; false: there is no such segment.
+// lend calls give with the descriptor of a segment, which stays open meanwhile; false: there is no
+// such segment.
 func (s *Space) lend(id ID, give func(fd int)) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -309,7 +318,8 @@ func (s *Space) lend(id ID, give func(fd int)) bool {
 	return false
 }
 
-// Close closes the socket, and drops what is idle. Memory that is in use stays until it is released.
+// Close closes the socket, and drops what is idle. Memory that is in use stays until it is
+// released.
 func (s *Space) Close() {
 	s.mu.Lock()
 	s.closed = true

@@ -8,13 +8,15 @@ import (
 	"time"
 )
 
-// Bounds of what is kept mapped without being used (E4). It keeps alive what its owner may have dropped.
+// Bounds of what is kept mapped without being used (E4). It keeps alive what its owner may have
+// dropped.
 const (
 	maxIdleViews = 32
 	idleViewTime = idleTime / 2
 )
 
-// Views are the segments of others that this process has mapped. Its methods may be called from any goroutine.
+// Views are the segments of others that this process has mapped. Its methods may be called from any
+// goroutine.
 type Views struct {
 	mu     sync.Mutex
 	closed bool
@@ -41,10 +43,12 @@ type View struct {
 // NewViews makes an empty set.
 func NewViews() *Views { return &Views{} }
 
-// Bytes is what is in view, until Close. The owner may change it at any time; when it does not is said elsewhere.
+// Bytes is what is in view, until Close. The owner may change it at any time; when it does not is
+// said elsewhere.
 func (v *View) Bytes() []byte { return v.bytes }
 
-// Open shows the bytes [p.Offset, p.Offset+size) of a segment whose owner has a socket of that name.
+// Open shows the bytes [p.Offset, p.Offset+size) of a segment whose owner has a socket of that
+// name.
 func (vs *Views) Open(ctx context.Context, owner string, p Place, size int64) (*View, error) {
 	m := vs.hold(owner, p.ID)
 	if m == nil {
@@ -98,7 +102,8 @@ func (vs *Views) add(m *mapping) (*mapping, error) {
 	return m, nil
 }
 
-// Close ends a view: its bytes must not be touched any more. The mapping is kept for a while, since the next message often lies there, too.
+// Close ends a view: its bytes must not be touched any more. The mapping is kept for a while, since
+// the next message often lies there, too.
 func (v *View) Close() {
 	vs := v.views
 	vs.mu.Lock()
