@@ -57,3 +57,41 @@ func BenchmarkCall(b *testing.B) {
 		})
 	}
 }
+
+func BenchmarkOneWay(b *testing.B) {
+	for name, cfg := range map[string]Config{"shm": {Transport: SHM}, "tcp": {Transport: TCP, Addr: "127.0.0.1:0"}} {
+		b.Run("fabric="+name+"/size=64B", func(b *testing.B) {
+			server, client := register(b, open(b, cfg), "server"), register(b, open(b, cfg), "")
+			to := client.To("server")
+			ctx, body := context.Background(), make([]byte, 64)
+			if err := to.Connect(ctx); err != nil {
+				b.Fatal(err)
+			}
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				for {
+					m, err := server.Receive(ctx)
+					if err != nil {
+						return
+					}
+					last := len(m.Data) == 0
+					m.Release()
+					if last {
+						return
+					}
+				}
+			}()
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := client.Send(ctx, to, body); err != nil {
+					b.Fatal(err)
+				}
+			}
+			if err := client.Send(ctx, to); err != nil {
+				b.Fatal(err)
+			}
+			<-done
+		})
+	}
+}

@@ -175,7 +175,7 @@ func (e *Endpoint) byNumber(n uint32) *Service {
 // add takes over a peer whose handshake is done.
 func (e *Endpoint) add(link fabric.Link, name string, own []byte, release func() error) (*peer, error) {
 	p := &peer{e: e, name: name, link: link, direct: link.Direct(), own: own, row: link.Replica(), release: release}
-	p.tx, p.rx = pair.NewSender(own, p.row), pair.NewReceiver(own, p.row)
+	p.tx, p.rx = pair.NewSender(own, p.row, p.direct), pair.NewReceiver(own, p.row, p.direct)
 	ready := link.(interface{ Readiness() *fabric.Readiness }).Readiness()
 	p.polled = ready == nil
 	e.lock()

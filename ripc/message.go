@@ -146,7 +146,9 @@ func (s *Service) call(ctx context.Context, to *Remote, r *route, parts [][]byte
 			return m, err == nil, err
 		}
 	}
-	err = e.wait(ctx, w)
+	if !e.glance(w, nil) {
+		err = e.wait(ctx, w)
+	}
 	if err != nil && !w.answered {
 		p.calls.End(id) // a reply that comes now is for nobody
 		return m, false, fmt.Errorf("ripc: calling %s: %w", to.id, err)

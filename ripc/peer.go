@@ -178,8 +178,8 @@ func (p *peer) tell() {
 	}
 	if p.direct {
 		p.mu.Lock()
-		p.link.PushLine(pair.FreedLine)
-		p.link.Flush()
+		p.link.PushLine(pair.SentLine)
+		p.link.Flush() // rings, if the peer sleeps
 		p.mu.Unlock()
 		return
 	}
@@ -224,7 +224,7 @@ func (p *peer) setHungry() {
 		return
 	}
 	p.tx.SetHungry(waits)
-	p.link.PushLine(pair.SentLine)
+	p.link.PushLine(pair.HungryLine)
 	p.flush()
 }
 

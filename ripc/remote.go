@@ -84,6 +84,9 @@ func (r *Remote) send(ctx context.Context, k pair.Kind, id uint64, parts [][]byt
 		if status, over = to.peer.put(k, to.channel, id, parts); status == pair.Accepted {
 			return nil
 		}
+		if !over && to.peer.roomSoon(k, to.channel, n) {
+			continue
+		}
 		e := r.service.e
 		e.lock()
 		var err error
@@ -97,6 +100,28 @@ func (r *Remote) send(ctx context.Context, k pair.Kind, id uint64, parts [][]byt
 			return err
 		}
 	}
+}
+
+// A sender that finds no room goes round so often before it waits, as long as the receiver may take to give back a part of the
+// ring, and looks now and then: each look takes from the receiver the line that it writes.
+const (
+	roomLooks     = 20000
+	roomLookEvery = 200
+)
+
+// roomSoon looks for room for a moment. A receiver that is not told that somebody waits gives it back in larger parts.
+func (p *peer) roomSoon(k pair.Kind, channel, n int) bool {
+	if !p.direct {
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for round := range roomLooks {
+		if round%roomLookEvery == 0 && (p.over || p.tx.Room(k, channel, n)) {
+			return true
+		}
+	}
+	return false
 }
 
 // awaitRoom waits until a frame may find room, or the peer ended. The caller holds the mu.

@@ -58,7 +58,7 @@ func (s *Service) Receive(ctx context.Context) (Message, error) {
 	e := s.e
 	e.lock()
 	defer e.unlock()
-	if s.queue.len() == 0 {
+	if s.queue.len() == 0 && !e.glance(nil, s) {
 		if err := s.await(ctx); err != nil {
 			return Message{}, err
 		}

@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/ripc/internal/pair"
 )
@@ -365,9 +364,12 @@ func TestAPeerThatBreaksTheProtocolIsCutOff(t *testing.T) {
 	defer stop()
 	good := register(t, open(t, Config{Transport: SHM}), "")
 	for k, harm := range []func(own []byte, tx *pair.Sender){
-		func(own []byte, _ *pair.Sender) { *fabric.Word(own, pair.SentLine) = 1 << 40 },
-		func(own []byte, _ *pair.Sender) { *fabric.Word(own, pair.SentLine) += 16 }, // a frame that was not written
-		func(_ []byte, tx *pair.Sender) { tx.Put(pair.Message, 40, 0, nil) },        // on a channel that is not open
+		func(own []byte, _ *pair.Sender) {
+			for b := range own[pair.ControlBytes:] {
+				own[pair.ControlBytes+b] = 0xff
+			}
+		},
+		func(_ []byte, tx *pair.Sender) { tx.Put(pair.Message, 40, 0, nil) }, // on a channel that is not open
 		func(_ []byte, tx *pair.Sender) { tx.Put(pair.Open, 5, 0, [][]byte{[]byte("{")}) },
 		func(_ []byte, tx *pair.Sender) { tx.Put(pair.Opened, 9, 0, nil) },
 	} {
@@ -375,9 +377,6 @@ func TestAPeerThatBreaksTheProtocolIsCutOff(t *testing.T) {
 		client := register(t, evil, "")
 		must(t, client.To("server").Connect(ctx))
 		p := client.To("server").route.Load().peer
-		for b := range p.own[pair.ControlBytes:] {
-			p.own[pair.ControlBytes+b] = 0xff
-		}
 		p.mu.Lock()
 		harm(p.own, p.tx)
 		p.link.PushLine(pair.SentLine)

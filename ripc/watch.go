@@ -120,6 +120,7 @@ type watch struct {
 	hot      []*peer // looked at directly; the others ring
 	stirred  []*peer // that were sent to while they were not hot
 	steps    uint64
+	glances  uint64
 	rested   bool // the keeper slept since the last look at the sockets
 	patience time.Duration
 	crowded  time.Time // until then another process needs the core
@@ -134,6 +135,8 @@ const (
 	yieldEvery   = 8                      // bursts between two offers of the core, to goroutines and processes
 	lookInterval = 64                     // steps between two looks at the sockets, if they are few
 	fewHot       = 8                      // so many are looked at without asking whether that pays
+	glanceLooks  = 256                    // looks of a glance: about as long as a round trip takes
+	glanceLimit  = 32                     // of so many, one is a whole step
 	coolAfter    = 4096                   // steps in which nothing came, where hot peers are many
 	careInterval = 5 * time.Millisecond   // the longest time without a watch
 	careSleeps   = 4                      // intervals with one nap of another keeper, before the caretaker sleeps
@@ -184,6 +187,37 @@ func (e *Endpoint) wait(ctx context.Context, w *waiter) (err error) {
 	}
 	e.pass()
 	return err
+}
+
+// glance is a short watch without its formalities: of a goroutine whose message is about to come. It reports whether the waiter, or
+// the service, has what it waits for. The caller holds the mu.
+func (e *Endpoint) glance(w *waiter, s *Service) bool {
+	if e.keeper != nil || len(e.hot) == 0 && len(e.stirred) == 0 {
+		return false
+	}
+	if e.glances++; e.glances%glanceLimit == 0 { // the rest of a step must not wait for a message that does not come
+		return false
+	}
+	e.heatStirred()
+	for range glanceLooks {
+		for _, p := range e.hot {
+			if !p.direct {
+				return false
+			}
+			if p.rx.Pending() && p.take(stepFrames) {
+				if w != nil && w.answered || s != nil && s.queue.len() > 0 {
+					return true
+				}
+				if p.ended {
+					return false
+				}
+			}
+		}
+		if e.wanting.Load() > 0 {
+			return false
+		}
+	}
+	return false
 }
 
 // pass hands the watch on, if nobody has it and somebody waits.

@@ -4,9 +4,11 @@
 // mapped read-only, else a replica follows. The ring of a row carries frames from its owner to the peer:
 //
 //	line 0   fabric's: parked
-//	line 1   sent    position behind the last frame      hungry   not 0: a sender waits for room
-//	line 2   freed   position in the peer's ring below which the peer may write again     core   where the owner runs
-//	line 3…  one word for each channel of the peer:  messages received, u32 │ bytes of its window given back, u32
+//	line 1   sent    position behind the last frame
+//	line 2   hungry  not 0: a sender waits for room          core     where the owner runs
+//	line 3   freed   position in the peer's ring below which the peer may write again
+//	line 4…  one word for each channel of the peer: bytes of its window given back
+//	line 12… one word for each channel of the peer: messages received
 //	bytes    the ring
 //
 //	frame:   ┌── length u32 ─┬ kind u8 ┬ channel u16 ┐┌──────── id u64 ────────┐┌── bytes, up to a multiple of 16 ──┐
@@ -14,8 +16,9 @@
 // A channel carries the messages of one service to one other. Channel 0 carries replies and what the two processes say about their
 // channels.
 //
-// Life of a frame, as positions in the ring: freed ≤ taken ≤ sent ≤ freed + ring. A frame is written, then sent covers it. The
-// reader takes it: it stays in place until it is freed, or is moved aside when it holds up the ring. A message is received when
+// Life of a frame, as positions in the ring: freed ≤ taken ≤ sent ≤ freed + ring. A frame is written, then sent covers it. Where the
+// peer reads the row itself, sent is not used: the first word of a frame publishes it, and the word behind the last frame is zero. The
+// reader takes a frame: it stays in place until it is freed, or is moved aside when it holds up the ring. A message is received when
 // the application gets it, and freed when the application gives it back.
 //
 // Invariants:
@@ -25,7 +28,7 @@
 //	RP3  a channel holds at most its window of bytes that are not freed, so that a service that does not receive leaves the ring to
 //	     the others
 //	RP4  frames that are taken and not received never fill the ring: those that hold it up are moved aside
-//	RP5  what a reader takes lies in the ring and below sent, whatever the peer writes, at any time
+//	RP5  what a reader takes lies in the ring, and is no more than the peer may have sent, whatever the peer writes, at any time
 //	RP6  a peer's words are believed only if they are between what they were and what this side sent
 //	RP7  the messages of a channel that were not received are its last ones, and both sides count the same
 //	RP8  a reply is for the call whose id it carries, or for none: an id is given out once
@@ -33,11 +36,11 @@
 //
 // Shared words, all in the own row:
 //
-//	word            written by             read by           published by
-//	sent, hungry    sending half           peer's both       itself (atomic)
-//	freed, channel  receiving half         peer's sending    itself (atomic)
-//	core            whoever waits          peer's            itself (atomic); a hint
-//	frames          sending half           peer's receiving  sent
+//	word               written by        read by           published by
+//	sent, hungry       sending half      peer's both       itself (atomic)
+//	freed, by channel  receiving half    peer's sending    itself (atomic)
+//	core               whoever waits     peer's            itself (atomic); a hint
+//	frames             sending half      peer's receiving  sent, or their first word (atomic)
 //
 // The two halves may be used by two goroutines at a time.
 package pair

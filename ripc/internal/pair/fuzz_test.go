@@ -34,8 +34,9 @@ func hostile(t *testing.T, seed uint64, script []byte) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	a, _, _ := fabric.NewMemory(ControlBytes + MinRingBytes)
 	b, _, _ := fabric.NewMemory(ControlBytes + MinRingBytes)
-	tx, rx := NewSender(a, b), NewReceiver(a, b)
-	evil := NewSender(b, a)
+	direct := seed%2 == 0
+	tx, rx := NewSender(a, b, direct), NewReceiver(a, b, direct)
+	evil := NewSender(b, a, direct)
 	var kept []*Frame
 	sent := 0
 	for i, deed := range script {
@@ -48,6 +49,8 @@ func hostile(t *testing.T, seed uint64, script []byte) {
 			store(b, ControlBytes+8*rng.IntN(MinRingBytes/8), rng.Uint64()>>rng.IntN(64))
 		case 3: // sent, within what is possible
 			store(b, sentOff, load(b, sentOff)+16*uint64(deed))
+		case 4: // a header, where the next one is looked for
+			store(b, ControlBytes+int(rx.taken&(MinRingBytes-1)), head(Kind(deed/6%byte(kinds+1)), int(deed)%80, rng.IntN(1200)))
 		}
 		for range 2 * MinRingBytes / HeaderBytes {
 			f, err := rx.Next()

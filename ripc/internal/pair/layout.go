@@ -10,15 +10,17 @@ import (
 // Channels is the number of channels in each direction.
 const Channels = 64
 
+// Words that are read by one side again and again stand on other lines than those that the other side writes often.
 const (
-	sentOff    = 1 * fabric.LineBytes
-	hungryOff  = sentOff + 8
-	freedOff   = 2 * fabric.LineBytes
-	coreOff    = freedOff + 8
-	channelOff = 3 * fabric.LineBytes
+	sentOff     = 1 * fabric.LineBytes
+	hungryOff   = 2 * fabric.LineBytes
+	coreOff     = hungryOff + 8
+	freedOff    = 3 * fabric.LineBytes
+	windowOff   = 4 * fabric.LineBytes
+	receivedOff = windowOff + 8*Channels
 
 	// ControlBytes is the control part of a row.
-	ControlBytes = channelOff + 8*Channels
+	ControlBytes = receivedOff + 8*Channels
 
 	// HeaderBytes is what a frame takes besides its bytes.
 	HeaderBytes = 16
@@ -56,7 +58,8 @@ type Kind uint8
 
 // Kinds of frames.
 const (
-	skip    Kind = iota // the rest of the ring is not used
+	none    Kind = iota // there is no frame yet
+	skip                // the rest of the ring is not used
 	Message             // a message
 	Request             // a message that wants a reply; its id is the call's
 	Notice              // a notification; its id is the key
@@ -69,7 +72,7 @@ const (
 )
 
 func (k Kind) String() string {
-	names := [kinds]string{"skip", "message", "request", "notice", "reply", "refusal", "open", "opened", "closed"}
+	names := [kinds]string{"none", "skip", "message", "request", "notice", "reply", "refusal", "open", "opened", "closed"}
 	if k >= kinds {
 		return fmt.Sprintf("kind %d", uint8(k))
 	}
@@ -94,9 +97,6 @@ func frameBytes(n int) uint64 { return (uint64(n) + HeaderBytes + align - 1) &^ 
 func load(row []byte, off int) uint64 { return atomic.LoadUint64(fabric.Word(row, off)) }
 
 func store(row []byte, off int, v uint64) { atomic.StoreUint64(fabric.Word(row, off), v) }
-
-// Sent loads how far a row's owner has sent: a reader that has taken less has something to take.
-func Sent(row []byte) uint64 { return load(row, sentOff) }
 
 // Core loads on which core a row's owner said that it runs, plus one; 0 is unknown.
 func Core(row []byte) uint64 { return load(row, coreOff) }

@@ -10,10 +10,10 @@ import (
 )
 
 // halves are the two ends of one direction, on shared rows.
-func halves(ringBytes int) (*Sender, *Receiver) {
+func halves(ringBytes int, direct bool) (*Sender, *Receiver) {
 	a, _, _ := fabric.NewMemory(ControlBytes + ringBytes)
 	b, _, _ := fabric.NewMemory(ControlBytes + ringBytes)
-	return NewSender(a, b), NewReceiver(b, a)
+	return NewSender(a, b, direct), NewReceiver(b, a, direct)
 }
 
 // A reply is for the call whose id it carries, or for none (RP8).
@@ -90,10 +90,9 @@ func TestImpossibleWordsAreAViolation(t *testing.T) {
 		word uint64
 	}{
 		{"freed more than was sent", Reply, freedOff, 1 << 20},
-		{"received more than was sent", Message, channelOff + 8*3, 99 << 32},
-		{"gave back more than was sent", Message, channelOff + 8*3, 1<<32 | 4096},
+		{"gave back more than was sent", Message, windowOff + 8*3, 4096},
 	} {
-		tx, _ := halves(MinRingBytes)
+		tx, _ := halves(MinRingBytes, false)
 		store(tx.peer, c.off, c.word)
 		status := Accepted
 		for status == Accepted {
@@ -103,7 +102,11 @@ func TestImpossibleWordsAreAViolation(t *testing.T) {
 			t.Errorf("%s: %v, %v", c.name, status, tx.Err())
 		}
 	}
-	tx, rx := halves(MinRingBytes)
+	tx, rx := halves(MinRingBytes, false)
+	store(tx.peer, receivedOff+8*3, 1)
+	if n := tx.Unreceived(3); n != 0 || !errors.Is(tx.Err(), fabric.ErrViolation) {
+		t.Errorf("received more than was sent: %d, %v", n, tx.Err())
+	}
 	for _, sent := range []uint64{MinRingBytes + 16, 8, ^uint64(0) - 15} {
 		store(tx.own, sentOff, sent)
 		if f, err := rx.Next(); f != nil || !errors.Is(err, fabric.ErrViolation) {
@@ -114,7 +117,7 @@ func TestImpossibleWordsAreAViolation(t *testing.T) {
 
 // Frames that the application gave back once cannot be given back again.
 func TestAFrameIsFreedOnce(t *testing.T) {
-	tx, rx := halves(MinRingBytes)
+	tx, rx := halves(MinRingBytes, false)
 	tx.Put(Message, 1, 0, [][]byte{[]byte("one")})
 	f, err := rx.Next()
 	if err != nil || string(f.Data) != "one" {
@@ -133,7 +136,7 @@ func TestSendingAndReceivingAllocatesNothing(t *testing.T) {
 	if invariants.Enabled {
 		t.Skip("what a check would say is put together on the heap")
 	}
-	tx, rx := halves(1 << 16)
+	tx, rx := halves(1<<16, true)
 	b := make([]byte, 64)
 	n := testing.AllocsPerRun(2000, func() {
 		if tx.Put(Message, 1, 7, [][]byte{b}) != Accepted {
@@ -149,7 +152,7 @@ func TestSendingAndReceivingAllocatesNothing(t *testing.T) {
 }
 
 func BenchmarkPair(b *testing.B) {
-	tx, rx := halves(1 << 15)
+	tx, rx := halves(1<<15, true)
 	m := [][]byte{make([]byte, 64)}
 	b.ReportAllocs()
 	for b.Loop() {

@@ -28,6 +28,7 @@ type Frame struct {
 type Receiver struct {
 	own, peer []byte // rows
 	ring      []byte // of the peer's row
+	direct    bool   // it is the peer's memory itself
 	size      uint64
 	window    uint32
 	sent      uint64 // the last look at the peer's
@@ -50,30 +51,36 @@ type incoming struct {
 	published uint32 // freed, as the peer may know it
 }
 
-// NewReceiver lays the receiving half on two rows, the own one first.
-func NewReceiver(own, peer []byte) *Receiver {
+// NewReceiver lays the receiving half on two rows, the own one first. direct says that the peer's row is its memory itself.
+func NewReceiver(own, peer []byte, direct bool) *Receiver {
 	size := len(peer) - ControlBytes
-	return &Receiver{own: own, peer: peer, ring: peer[ControlBytes:], size: uint64(size), window: window(size)}
+	return &Receiver{own: own, peer: peer, direct: direct, ring: peer[ControlBytes:], size: uint64(size), window: window(size)}
 }
 
 // Pending reports whether the peer sent more than was taken.
-func (r *Receiver) Pending() bool { return load(r.peer, sentOff) != r.taken }
-
-// Moved says that the peer's row is another memory with the same contents.
-func (r *Receiver) Moved(peer []byte) { r.peer, r.ring = peer, peer[ControlBytes:] }
+func (r *Receiver) Pending() bool {
+	if r.direct {
+		return load(r.ring, int(r.taken&(r.size-1))) != 0
+	}
+	return load(r.peer, sentOff) != r.taken
+}
 
 // Next takes the next frame, or returns nil if there is none. An error means that the peer breaks the protocol (RP5, RP6).
 func (r *Receiver) Next() (*Frame, error) {
 	for {
-		if r.taken == r.sent {
+		if !r.direct && r.taken == r.sent {
 			if ok, err := r.look(); !ok {
 				return nil, err
 			}
 		}
 		at := r.taken & (r.size - 1)
-		k, channel, n := unhead(load(r.ring, int(at)))
+		first := load(r.ring, int(at))
+		if r.direct && first == 0 {
+			return nil, nil
+		}
+		k, channel, n := unhead(first)
 		if k == skip {
-			if r.size-at > r.sent-r.taken {
+			if at == 0 || r.beyond(r.size-at) {
 				return nil, r.violation(at, k, channel, n)
 			}
 			r.taken += r.size - at
@@ -81,7 +88,7 @@ func (r *Receiver) Next() (*Frame, error) {
 			continue
 		}
 		need := frameBytes(n)
-		if k >= kinds || channel >= Channels || n > MaxMessage(int(r.size)) || at+need > r.size || need > r.sent-r.taken { // RP5
+		if k == none || k >= kinds || channel >= Channels || n > MaxMessage(int(r.size)) || at+need > r.size || r.beyond(need) { // RP5
 			return nil, r.violation(at, k, channel, n)
 		}
 		f := r.frame()
@@ -117,8 +124,16 @@ func (r *Receiver) look() (bool, error) {
 	return true, nil
 }
 
+// beyond reports whether so many bytes more are more than the peer sent, or can have sent without writing over what is not freed.
+func (r *Receiver) beyond(n uint64) bool {
+	if r.direct {
+		return r.taken+n-r.freed > r.size
+	}
+	return n > r.sent-r.taken
+}
+
 func (r *Receiver) violation(at uint64, k Kind, channel, n int) error {
-	return fmt.Errorf("%w: RP5: %v of %d bytes for channel %d at %d, sent is %d", fabric.ErrViolation, k, n, channel, at, r.sent)
+	return fmt.Errorf("%w: RP5: %v of %d bytes for channel %d at %d, %d were taken and %d freed", fabric.ErrViolation, k, n, channel, at, r.taken, r.freed)
 }
 
 // frame is a Frame to be filled.
@@ -164,9 +179,10 @@ func (r *Receiver) relieve() {
 func (r *Receiver) Received(f *Frame) {
 	f.received = true
 	if f.Kind.Counted() {
-		r.channels[f.Channel].received++
-		r.publishChannel(f.Channel)
-		r.urgent = r.urgent || Hungry(r.peer)
+		c := &r.channels[f.Channel]
+		c.received++
+		store(r.own, receivedOff+8*f.Channel, uint64(c.received)) // RP7: before the application has it
+		r.changed(receivedOff + 8*f.Channel)
 	}
 }
 
@@ -180,7 +196,7 @@ func (r *Receiver) Free(f *Frame) bool {
 		c := &r.channels[f.Channel]
 		c.freed += f.size
 		if c.freed-c.published >= r.window/4 || Hungry(r.peer) {
-			r.publishChannel(f.Channel)
+			r.publishWindow(f.Channel)
 			r.urgent = true
 		}
 	}
@@ -196,8 +212,6 @@ func (r *Receiver) Free(f *Frame) bool {
 	}
 	if r.freed-r.published >= r.size/8 || Hungry(r.peer) {
 		r.urgent = r.publishFreed() || r.urgent
-	} else if r.freed == r.sent {
-		r.publishFreed()
 	}
 	return true
 }
@@ -223,7 +237,7 @@ func (r *Receiver) Publish() (news bool) {
 	news = r.publishFreed()
 	for c := range r.channels {
 		if r.channels[c].published != r.channels[c].freed {
-			r.publishChannel(c)
+			r.publishWindow(c)
 			news = true
 		}
 	}
@@ -248,17 +262,20 @@ func (r *Receiver) publishFreed() bool {
 	}
 	r.published = r.freed
 	store(r.own, freedOff, r.freed)
-	r.lines |= 1 << (freedOff / fabric.LineBytes)
+	r.changed(freedOff)
 	return true
 }
 
-// publishChannel stores a channel's word: a message is received before the application has it (RP7).
-func (r *Receiver) publishChannel(channel int) {
+// publishWindow stores how much of a channel's window is given back.
+func (r *Receiver) publishWindow(channel int) {
 	c := &r.channels[channel]
 	c.published = c.freed
-	store(r.own, channelOff+8*channel, uint64(c.received)<<32|uint64(c.freed))
-	r.lines |= 1 << (ChannelLine(channel) / fabric.LineBytes)
+	store(r.own, windowOff+8*channel, uint64(c.freed))
+	r.changed(windowOff + 8*channel)
 }
+
+// changed notes that a word of the own row has to be pushed.
+func (r *Receiver) changed(off int) { r.lines |= 1 << (off / fabric.LineBytes) }
 
 // Lines returns, as a set of numbers, the lines that changed since the last call: to be pushed.
 func (r *Receiver) Lines() (set uint32) {
@@ -269,7 +286,7 @@ func (r *Receiver) Lines() (set uint32) {
 // SetCore tells the peer on which core this process runs, plus one.
 func (r *Receiver) SetCore(core uint64) {
 	store(r.own, coreOff, core)
-	r.lines |= 1 << (FreedLine / fabric.LineBytes)
+	r.changed(coreOff)
 }
 
 // Held is the number of frames whose room in the ring is not free.

@@ -24,6 +24,7 @@ const (
 type Sender struct {
 	own, peer []byte // rows
 	ring      []byte // of the own row
+	direct    bool   // the peer reads the own row itself
 	size      uint64
 	window    uint32
 	sent      uint64 // position behind the last frame
@@ -41,10 +42,11 @@ type outgoing struct {
 	received uint32 // the last look at the peer's
 }
 
-// NewSender lays the sending half on two rows, the own one first. The own row must be zero.
-func NewSender(own, peer []byte) *Sender {
+// NewSender lays the sending half on two rows, the own one first. The own row must be zero. direct says that the peer reads it
+// itself: then a frame is published by its first word, and sent is not used.
+func NewSender(own, peer []byte, direct bool) *Sender {
 	size := len(own) - ControlBytes
-	return &Sender{own: own, peer: peer, ring: own[ControlBytes:], size: uint64(size), window: window(size)}
+	return &Sender{own: own, peer: peer, direct: direct, ring: own[ControlBytes:], size: uint64(size), window: window(size)}
 }
 
 // MaxMessage is the largest message that this pair takes in this direction.
@@ -60,19 +62,12 @@ func (s *Sender) Put(k Kind, channel int, id uint64, parts [][]byte) Status {
 	if k.Counted() && !s.windowFits(channel, uint32(need)) {
 		return s.refusal(NoWindow)
 	}
-	at := s.sent & (s.size - 1)
-	gap := uint64(0)
-	if at+need > s.size { // in one piece: the frame begins at the start of the ring
-		gap = s.size - at
-	}
+	end := s.sent & (s.size - 1)
+	at, gap := s.start(need)
 	if !s.ringFits(gap + need) {
 		return s.refusal(NoRoom)
 	}
-	if gap > 0 {
-		s.header(at, skip, 0, 0, 0)
-		at = 0
-	}
-	s.header(at, k, channel, n, id)
+	binary.NativeEndian.PutUint64(s.ring[at+8:], id)
 	to := s.ring[at+HeaderBytes:]
 	for _, p := range parts {
 		to = to[copy(to, p):]
@@ -86,14 +81,35 @@ func (s *Sender) Put(k Kind, channel int, id uint64, parts [][]byte) Status {
 	if invariants.Enabled {
 		invariants.Check(s.sent-s.freed <= s.size, "RP2", "sent %d, freed %d, ring %d", s.sent, s.freed, s.size)
 	}
-	store(s.own, sentOff, s.sent)
+	s.publish(at, head(k, channel, n), end, gap)
 	return Accepted
 }
 
-func (s *Sender) header(at uint64, k Kind, channel, n int, id uint64) {
-	h := s.ring[at : at+HeaderBytes]
-	binary.NativeEndian.PutUint64(h, head(k, channel, n))
-	binary.NativeEndian.PutUint64(h[8:], id)
+// start is where a frame of so many bytes begins, and how much of the ring is skipped before it: it lies in one piece.
+func (s *Sender) start(need uint64) (at, gap uint64) {
+	if at = s.sent & (s.size - 1); at+need > s.size {
+		return 0, s.size - at
+	}
+	return at, 0
+}
+
+// publish makes a frame visible whose other bytes are written; end is where those before it end. A peer that reads the row itself looks at
+// the first word behind the last frame until it is not zero: the message and the word that it waits for share a line. So the
+// next such word is cleared first, and of a frame behind a gap the skip comes last.
+func (s *Sender) publish(at, first, end, gap uint64) {
+	if !s.direct {
+		if gap > 0 {
+			binary.NativeEndian.PutUint64(s.ring[end:], head(skip, 0, 0))
+		}
+		binary.NativeEndian.PutUint64(s.ring[at:], first)
+		store(s.own, sentOff, s.sent)
+		return
+	}
+	binary.NativeEndian.PutUint64(s.ring[s.sent&(s.size-1):], 0)
+	store(s.ring, int(at), first)
+	if gap > 0 {
+		store(s.ring, int(end), head(skip, 0, 0))
+	}
 }
 
 // refusal is the status of a frame that was not sent.
@@ -110,10 +126,7 @@ func (s *Sender) Room(k Kind, channel, n int) bool {
 	if k.Counted() && !s.windowFits(channel, uint32(need)) {
 		return s.err != nil
 	}
-	at, gap := s.sent&(s.size-1), uint64(0)
-	if at+need > s.size {
-		gap = s.size - at
-	}
+	_, gap := s.start(need)
 	return s.ringFits(gap+need) || s.err != nil
 }
 
@@ -124,6 +137,9 @@ func (s *Sender) Err() error { return s.err }
 func (s *Sender) ringFits(n uint64) bool {
 	if mutant.Enabled && mutant.On(mutant.PairOverwrites) {
 		return true
+	}
+	if s.direct {
+		n += align // for the word behind the frame
 	}
 	if s.sent+n-s.freed <= s.size {
 		return true
@@ -149,22 +165,32 @@ func (s *Sender) windowFits(channel int, n uint32) bool {
 	return s.look(channel) && c.bytes+n-c.freed <= s.window
 }
 
-// look takes in the peer's word of a channel, if it is possible (RP6).
+// look takes in how much of a channel's window the peer gave back, if that is possible (RP6).
 func (s *Sender) look(channel int) bool {
 	c := &s.channels[channel]
-	word := load(s.peer, channelOff+8*channel)
-	received, freed := uint32(word>>32), uint32(word)
-	if received-c.received > c.messages-c.received || freed-c.freed > c.bytes-c.freed {
-		s.err = fmt.Errorf("%w: RP6: channel %d: %d messages and %d bytes are gone, of %d and %d", fabric.ErrViolation, channel, received, freed, c.messages, c.bytes)
+	freed := uint32(load(s.peer, windowOff+8*channel))
+	if freed-c.freed > c.bytes-c.freed {
+		s.err = fmt.Errorf("%w: RP6: channel %d: %d bytes were given back of %d", fabric.ErrViolation, channel, freed, c.bytes)
 		return false
 	}
-	c.received, c.freed = received, freed
+	c.freed = freed
 	return true
+}
+
+// lookReceived takes in how many messages of a channel the peer received, if that is possible (RP6).
+func (s *Sender) lookReceived(channel int) {
+	c := &s.channels[channel]
+	received := uint32(load(s.peer, receivedOff+8*channel))
+	if received-c.received > c.messages-c.received {
+		s.err = fmt.Errorf("%w: RP6: channel %d: %d messages were received of %d", fabric.ErrViolation, channel, received, c.messages)
+		return
+	}
+	c.received = received
 }
 
 // Unreceived is how many messages of a channel, its last ones, the peer's application has not received (RP7).
 func (s *Sender) Unreceived(channel int) int {
-	s.look(channel)
+	s.lookReceived(channel)
 	c := &s.channels[channel]
 	return int(c.messages - c.received)
 }
@@ -174,7 +200,7 @@ func (s *Sender) Messages(channel int) uint32 { return s.channels[channel].messa
 
 // WasReceived reports whether a message was received: the one after which so many were sent on its channel.
 func (s *Sender) WasReceived(channel int, messages uint32) bool {
-	s.look(channel)
+	s.lookReceived(channel)
 	return int32(s.channels[channel].received-messages) >= 0
 }
 
@@ -198,11 +224,9 @@ func (s *Sender) Ranges() (a, b fabric.Range) {
 // Fill is how many bytes of the ring the peer has not freed, as far as this side has looked.
 func (s *Sender) Fill() int { return int(s.sent - s.freed) }
 
-// Offsets of the lines that links push.
+// Offsets of the lines that a side marks for its link: SentLine and HungryLine when it sent, or waits for room. Those of the receiving half are told
+// by Receiver.Lines.
 const (
-	SentLine  = sentOff
-	FreedLine = freedOff
+	SentLine   = sentOff
+	HungryLine = hungryOff
 )
-
-// ChannelLine is the offset of the line with a channel's word.
-func ChannelLine(channel int) int { return (channelOff + 8*channel) &^ (fabric.LineBytes - 1) }

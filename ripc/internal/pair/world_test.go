@@ -56,7 +56,7 @@ func newWorld(seed uint64) *world {
 		if !w.direct {
 			s.replica, _, _ = fabric.NewMemory(ControlBytes + worldRing)
 		}
-		s.tx, s.rx = NewSender(s.row, s.replica), NewReceiver(s.row, s.replica)
+		s.tx, s.rx = NewSender(s.row, s.replica, w.direct), NewReceiver(s.row, s.replica, w.direct)
 		w.sides[i] = s
 	}
 	return w
