@@ -275,8 +275,7 @@ func (t *Table) Close() error {
 // Word is the control word of a row at a byte offset, a multiple of 8. Its owner stores it
 // atomically, everybody else loads it atomically.
 func Word(row []byte, off int) *uint64 {
-	_ = row[off+7]
-	return (*uint64)(unsafe.Pointer(&row[off]))
+	return (*uint64)(unsafe.Pointer(unsafe.SliceData(row[off : off+8]))) // a slice: the check of its bounds reads nothing
 }
 
 // parkedOff is the place of the parked word.

@@ -70,17 +70,11 @@ func BenchmarkOneWay(b *testing.B) {
 			done := make(chan struct{})
 			go func() {
 				defer close(done)
-				for {
-					m, err := server.Receive(ctx)
-					if err != nil {
-						return
+				server.Serve(ctx, func(_ context.Context, m *Message) {
+					if len(m.Data) == 0 {
+						server.Close()
 					}
-					last := len(m.Data) == 0
-					m.Release()
-					if last {
-						return
-					}
-				}
+				})
 			}()
 			b.ReportAllocs()
 			for b.Loop() {

@@ -19,6 +19,7 @@ type Message struct {
 	id      uint64
 	channel int
 	kind    pair.Kind
+	batched bool // whoever serves writes the reply to the socket
 }
 
 // IsRequest reports whether the sender waits for a reply.
@@ -68,7 +69,7 @@ func (m *Message) answer(k pair.Kind, parts [][]byte) error {
 		return tooLarge(m.service.id, n, p.tx.MaxMessage())
 	}
 	m.kind = pair.Message
-	status, over := p.put(k, 0, m.id, parts)
+	status, over := p.putReply(k, m.id, parts, m.batched)
 	if status == pair.Accepted || over { // the caller of a process that ended waits for nothing
 		return nil
 	}

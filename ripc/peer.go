@@ -99,6 +99,16 @@ func (p *peer) put(k pair.Kind, channel int, id uint64, parts [][]byte) (status 
 	return status, over
 }
 
+// putReply is put for a reply, which somebody else writes to the socket if it is batched.
+func (p *peer) putReply(k pair.Kind, id uint64, parts [][]byte, batched bool) (status pair.Status, over bool) {
+	if p.direct || !batched {
+		return p.put(k, 0, id, parts)
+	}
+	p.e.lock()
+	defer p.e.unlock()
+	return p.putLocked(k, 0, id, parts)
+}
+
 // putHeld is put for a caller that holds the endpoint's mu, and is about to wait with w, if w is not nil. Over a socket the next
 // step writes what was put: that of the keeper, if it is awake, or of the caller, if it is about to keep the watch.
 func (p *peer) putHeld(k pair.Kind, channel int, id uint64, parts [][]byte, w *waiter) (status pair.Status, over bool) {
@@ -133,8 +143,7 @@ func (p *peer) putLocked(k pair.Kind, channel int, id uint64, parts [][]byte) (s
 		return status, false
 	}
 	if p.direct {
-		p.link.PushLine(pair.SentLine)
-		p.link.Flush() // rings, if the peer sleeps
+		p.ring()
 		return status, false
 	}
 	a, b := p.tx.Ranges()
@@ -143,6 +152,14 @@ func (p *peer) putLocked(k pair.Kind, channel int, id uint64, parts [][]byte) (s
 	p.link.PushLine(pair.SentLine)
 	p.pushLines()
 	return status, false
+}
+
+// ring wakes a peer that reads the own row itself, if it sleeps.
+func (p *peer) ring() {
+	if fabric.Parked(p.row)&1 == 1 {
+		p.link.PushLine(pair.SentLine)
+		p.link.Flush()
+	}
 }
 
 func (p *peer) push(r fabric.Range) {
@@ -178,8 +195,7 @@ func (p *peer) tell() {
 	}
 	if p.direct {
 		p.mu.Lock()
-		p.link.PushLine(pair.SentLine)
-		p.link.Flush() // rings, if the peer sleeps
+		p.ring()
 		p.mu.Unlock()
 		return
 	}
@@ -234,7 +250,7 @@ func (p *peer) step() (worked bool) {
 		return false
 	}
 	worked, err := p.link.Poll()
-	if p.take(stepFrames) {
+	if p.take(stepFrames) > 0 {
 		worked = true
 	}
 	if err != nil {
@@ -264,23 +280,23 @@ func (p *peer) step() (worked bool) {
 	return worked
 }
 
-// take takes frames from the ring.
-func (p *peer) take(most int) (worked bool) {
-	for n := 0; n < most && p.rx.Pending(); n++ {
+// take takes frames from the ring, and returns how many.
+func (p *peer) take(most int) (taken int) {
+	for taken < most && p.rx.Pending() {
 		f, err := p.rx.Next()
-		if err == nil && f != nil {
-			worked = true
+		if err == nil && f == nil {
+			break
+		}
+		taken++
+		if err == nil {
 			err = p.dispatch(f)
 		}
 		if err != nil {
 			p.fail(err)
-			return true
-		}
-		if f == nil {
 			break
 		}
 	}
-	return worked
+	return taken
 }
 
 // dispatch brings a frame to those it is for.

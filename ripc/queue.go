@@ -4,8 +4,9 @@ import "github.com/squall-go/squall/ripc/internal/pair"
 
 // arrival is a message that no goroutine has received yet.
 type arrival struct {
-	peer  *peer
-	frame *pair.Frame
+	peer   *peer
+	frame  *pair.Frame
+	number uint64 // of the frame: one that was freed is used again
 }
 
 // queue is a list of arrivals, the oldest first. The windows of the channels bound it.
@@ -35,4 +36,11 @@ func (q *queue) pop() arrival {
 	q.first = (q.first + 1) & (len(q.ring) - 1)
 	q.count--
 	return a
+}
+
+// unpop puts back what was popped last.
+func (q *queue) unpop(a arrival) {
+	q.first = (q.first - 1) & (len(q.ring) - 1)
+	q.ring[q.first] = a
+	q.count++
 }

@@ -2,7 +2,6 @@ package ripc
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/squall-go/squall/ripc/internal/pair"
@@ -18,6 +17,7 @@ type Service struct {
 	// Under the endpoint's mu.
 	queue    queue
 	waiting  []*waiter // for a message
+	servers  int       // goroutines in Serve
 	remotes  map[ID]*Remote
 	withdraw func() error
 	notify   func(from ID, key uint64, data []byte)
@@ -35,7 +35,7 @@ func (s *Service) arrived(p *peer, f *pair.Frame) {
 		s.noticed(p, f)
 		return
 	}
-	s.queue.push(arrival{p, f})
+	s.queue.push(arrival{p, f, f.Number})
 	s.rouse()
 }
 
@@ -87,7 +87,12 @@ func (s *Service) next() Message {
 	f := a.frame
 	a.peer.rx.Received(f)
 	a.peer.tell()
-	return Message{Data: f.Data, service: s, peer: a.peer, frame: f, number: f.Number, id: f.ID, channel: f.Channel, kind: f.Kind}
+	return s.message(a)
+}
+
+func (s *Service) message(a arrival) Message {
+	f := a.frame
+	return Message{Data: f.Data, service: s, peer: a.peer, frame: f, number: a.number, id: f.ID, channel: f.Channel, kind: f.Kind}
 }
 
 // await waits until the queue has a message.
@@ -116,24 +121,6 @@ func (s *Service) await(ctx context.Context) error {
 		return fmt.Errorf("ripc: %s: %w", s.id, err)
 	}
 	return nil
-}
-
-// Serve receives messages and calls handle for each, until ctx ends or the service is closed; it returns why. A request that was
-// not answered when handle returns is refused. The message is released when handle returns. To handle messages concurrently, call
-// Serve on several goroutines.
-func (s *Service) Serve(ctx context.Context, handle func(context.Context, *Message)) error {
-	var m Message // one for all: what handle gets is on the heap
-	for {
-		var err error
-		if m, err = s.Receive(ctx); err != nil {
-			if errors.Is(err, ErrClosed) {
-				return err
-			}
-			return fmt.Errorf("serving ended: %w", err)
-		}
-		handle(ctx, &m)
-		m.Release()
-	}
 }
 
 // Close ends the service. Messages that nobody received are not: their senders learn that the service is gone, and callers are

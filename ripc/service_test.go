@@ -407,3 +407,128 @@ func TestAllFaultsOfAConfigurationAreToldAtOnce(t *testing.T) {
 		}
 	}
 }
+
+// What a handler did not get to, because it panicked, is received by the next who receives.
+func TestAHandlerThatPanicsLosesOnlyItsMessage(t *testing.T) {
+	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
+		ctx := testutil.Within(t)
+		server, client := register(t, open(Config{}), "server"), register(t, open(Config{}), "")
+		to := client.To("server")
+		for k := range 6 {
+			must(t, client.Send(ctx, to, []byte{byte(k)}))
+		}
+		var kept Message
+		for k := 0; k < 3; k++ {
+			func() {
+				defer func() {
+					if r := recover(); r != "enough" {
+						t.Error(r)
+					}
+				}()
+				server.Serve(ctx, func(_ context.Context, m *Message) {
+					if k++; int(m.Data[0]) != k-1 {
+						t.Errorf("message %d where %d was next", m.Data[0], k-1)
+					}
+					if k == 2 {
+						kept = *m
+						m.Release() // twice is as good as once
+					}
+					if k == 3 {
+						panic("enough")
+					}
+				})
+			}()
+		}
+		for k := 3; k < 6; k++ {
+			m, err := server.Receive(ctx)
+			must(t, err)
+			if int(m.Data[0]) != k {
+				t.Errorf("message %d where %d was next", m.Data[0], k)
+			}
+			m.Release()
+		}
+		kept.Release() // long gone
+		must(t, client.Send(ctx, to, []byte("on")))
+		m, err := server.Receive(ctx)
+		must(t, err)
+		m.Release()
+	})
+}
+
+// Clients that send nothing are not looked at, however many they are: those that send ring.
+func TestIdleClientsAreNotLookedAt(t *testing.T) {
+	ctx := testutil.Within(t)
+	there := open(t, Config{Transport: SHM})
+	server := register(t, there, "server")
+	served, stop := context.WithCancel(ctx)
+	var serving sync.WaitGroup
+	serving.Go(func() { echo(served, server) })
+	defer serving.Wait()
+	defer stop()
+	var clients []*Service
+	for range 40 {
+		client := register(t, open(t, Config{Transport: SHM}), "")
+		m, err := client.Call(ctx, client.To("server"))
+		must(t, err)
+		m.Release()
+		clients = append(clients, client)
+	}
+	hot := func() (n int) {
+		there.lock()
+		defer there.unlock()
+		return len(there.hot)
+	}
+	for hot() > 0 {
+		if pause(); ctx.Err() != nil {
+			t.Fatalf("%d of %d idle clients are looked at", hot(), len(clients))
+		}
+	}
+	for _, client := range clients {
+		m, err := client.Call(ctx, client.To("server"))
+		must(t, err)
+		m.Release()
+		if n := hot(); n > fewHot+1 {
+			t.Errorf("%d clients are looked at", n)
+		}
+	}
+}
+
+// Neither a message nor a call allocates memory.
+func TestMessagesAndCallsAllocateNothing(t *testing.T) {
+	for _, transport := range []string{"shm", "tcp"} {
+		t.Run(transport, func(t *testing.T) {
+			if raceEnabled {
+				t.Skip("the race detector allocates")
+			}
+			ctx := testutil.Within(t)
+			server, client := register(t, open(t, configOf(transport, t.Name())), "server"), register(t, open(t, configOf(transport, t.Name())), "")
+			served, stop := context.WithCancel(ctx)
+			var serving sync.WaitGroup
+			serving.Go(func() { echo(served, server) })
+			defer serving.Wait()
+			defer stop()
+			to, body := client.To("server"), make([]byte, 64)
+			for what, do := range map[string]func() (Message, error){
+				"a call": func() (Message, error) { return client.Call(ctx, to, body) },
+				"a message and one back": func() (Message, error) {
+					if err := client.Send(ctx, to, body[:10], body[10:]); err != nil {
+						return Message{}, err
+					}
+					return client.Receive(ctx)
+				},
+			} {
+				once := func() {
+					m, err := do()
+					must(t, err)
+					m.Release()
+				}
+				for range 100 {
+					once()
+				}
+				if n := testing.AllocsPerRun(1000, once); n > 0 {
+					t.Errorf("%s: %v allocations", what, n)
+				}
+			}
+		})
+	}
+}

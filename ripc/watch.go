@@ -124,13 +124,15 @@ type watch struct {
 	rested   bool // the keeper slept since the last look at the sockets
 	patience time.Duration
 	crowded  time.Time // until then another process needs the core
+	penalty  time.Duration
 
 	wanting atomic.Int32
 }
 
 const (
 	interrupted  = 500 * time.Microsecond // who looks this late was not alone on its core
-	penalty      = 100 * time.Millisecond // without spinning, after that
+	minPenalty   = time.Millisecond       // without spinning, after that
+	maxPenalty   = 100 * time.Millisecond // the same, if it happens again and again
 	burst        = 64                     // looks between two readings of the clock
 	yieldEvery   = 8                      // bursts between two offers of the core, to goroutines and processes
 	lookInterval = 64                     // steps between two looks at the sockets, if they are few
@@ -204,7 +206,7 @@ func (e *Endpoint) glance(w *waiter, s *Service) bool {
 			if !p.direct {
 				return false
 			}
-			if p.rx.Pending() && p.take(stepFrames) {
+			if p.take(stepFrames) > 0 {
 				if w != nil && w.answered || s != nil && s.queue.len() > 0 {
 					return true
 				}
@@ -298,7 +300,7 @@ func (e *Endpoint) keep(ctx context.Context, w *waiter) {
 		if began.IsZero() {
 			began = now
 		} else if now.Sub(last) > interrupted {
-			e.crowded = now.Add(penalty)
+			e.interrupt(now)
 		}
 		last = now
 		if w.goal != goalNone && now.Sub(began) < e.patience && now.After(e.crowded) {
@@ -314,6 +316,16 @@ func (e *Endpoint) keep(ctx context.Context, w *waiter) {
 	if e.keeper == w {
 		e.keeper = nil
 	}
+}
+
+// interrupt notes that another process took the core. Without spinning there is less to take: for a while that gets longer if it
+// happens again soon.
+func (e *Endpoint) interrupt(now time.Time) {
+	if now.Sub(e.crowded) > 10*e.penalty {
+		e.penalty = 0
+	}
+	e.penalty = min(max(2*e.penalty, minPenalty), maxPenalty)
+	e.crowded = now.Add(e.penalty)
 }
 
 // letRun lets goroutines run that were woken: what they send may be waited for.

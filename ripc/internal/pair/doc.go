@@ -39,6 +39,7 @@
 //	word               written by        read by           published by
 //	sent, hungry       sending half      peer's both       itself (atomic)
 //	freed, by channel  receiving half    peer's sending    itself (atomic)
+//	received           whoever hands out peer's sending    itself (atomic); only grows
 //	core               whoever waits     peer's            itself (atomic); a hint
 //	frames             sending half      peer's receiving  sent, or their first word (atomic)
 //

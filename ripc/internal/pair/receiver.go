@@ -2,6 +2,7 @@ package pair
 
 import (
 	"fmt"
+	"sync/atomic"
 
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/internal/invariants"
@@ -45,7 +46,6 @@ type Receiver struct {
 
 // incoming is a channel as its receiver sees it. Counts are modulo 2^32.
 type incoming struct {
-	received  uint32
 	taken     uint32 // bytes
 	freed     uint32 // bytes
 	published uint32 // freed, as the peer may know it
@@ -177,12 +177,25 @@ func (r *Receiver) relieve() {
 
 // Received counts a message as received: the application is about to get it, and the frame stays in place until it is freed.
 func (r *Receiver) Received(f *Frame) {
+	r.Hold(f)
+	r.Count(f)
+}
+
+// Hold keeps a frame in place: the application will get it soon.
+func (r *Receiver) Hold(f *Frame) {
 	f.received = true
 	if f.Kind.Counted() {
-		c := &r.channels[f.Channel]
-		c.received++
-		store(r.own, receivedOff+8*f.Channel, uint64(c.received)) // RP7: before the application has it
 		r.changed(receivedOff + 8*f.Channel)
+	}
+}
+
+// Unhold takes that back.
+func (r *Receiver) Unhold(f *Frame) { f.received = false }
+
+// Count counts a message that is held as received, before the application has it (RP7). Any goroutine.
+func (r *Receiver) Count(f *Frame) {
+	if f.Kind.Counted() {
+		atomic.AddUint64(fabric.Word(r.own, receivedOff+8*f.Channel), 1)
 	}
 }
 

@@ -49,28 +49,21 @@ func (s *services) connect(ctx context.Context, _ string) error {
 func (s *services) serve() {
 	var back *ripc.Remote
 	count := uint64(0)
-	for {
-		m, err := s.service.Receive(s.ctx)
+	_ = s.service.Serve(s.ctx, func(ctx context.Context, m *ripc.Message) { // it ends with the context
 		switch {
-		case err != nil:
-			return
 		case m.IsRequest() && s.spec.Load == oneWay:
-			err = m.Reply(binary.LittleEndian.AppendUint64(nil, count))
+			_ = m.Reply(binary.LittleEndian.AppendUint64(nil, count))
 		case m.IsRequest():
-			err = m.Reply(m.Data)
+			_ = m.Reply(m.Data)
 		case s.spec.Load == oneWay:
 			count++
 		default:
 			if back == nil {
 				back = m.Sender()
 			}
-			err = s.service.Send(s.ctx, back, m.Data)
+			_ = s.service.Send(ctx, back, m.Data)
 		}
-		m.Release()
-		if err != nil {
-			return
-		}
-	}
+	})
 }
 
 func (s *services) once(ctx context.Context, _ int) error {

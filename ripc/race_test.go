@@ -1,0 +1,5 @@
+//go:build race
+
+package ripc
+
+const raceEnabled = true
