@@ -20,6 +20,7 @@ type options struct {
 	warmup   time.Duration
 	duration time.Duration
 	only     []string
+	peers    string
 	json     bool
 	markdown bool
 }
@@ -37,7 +38,8 @@ func NewCommand() *cobra.Command {
 calls, through shared memory and TCP. Beside them stand plain sockets of package net and calls of package net/rpc, measured in the same run.`,
 		Example: `  squall bench ripc
   squall bench ripc --only one-way --size 1024
-  squall bench ripc --markdown                         # the table of docs/benchmarks.md`,
+  go -C bench build -o /tmp ./rpcpeers
+  squall bench ripc --markdown --peers /tmp/rpcpeers   # the table of docs/benchmarks.md`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.check(); err != nil {
@@ -57,6 +59,7 @@ func (o *options) declare(f *pflag.FlagSet) {
 	f.DurationVar(&o.warmup, "warmup", 200*time.Millisecond, "time before each measurement")
 	f.DurationVar(&o.duration, "duration", time.Second, "time of each measurement")
 	f.StringSliceVar(&o.only, "only", sections, "what to measure")
+	f.StringVar(&o.peers, "peers", "", "a program that measures calls of gRPC in the same run: bench/rpcpeers")
 	f.BoolVar(&o.json, "json", false, "print the result as one JSON object")
 	f.BoolVar(&o.markdown, "markdown", false, "print the tables in Markdown")
 }
@@ -85,7 +88,7 @@ func (o *options) run(ctx context.Context, out, messages io.Writer) error {
 	base := spec{System: viaRIPC, Fabric: "shm", Size: o.size, Warmup: o.warmup, Duration: o.duration}
 	var all []bench.Set[run]
 	for _, name := range o.only {
-		all = append(all, sets[name](base))
+		all = append(all, sets[name](base, bench.Peers{Path: o.peers}))
 	}
 	r, err := bench.Measure(ctx, o.runs, all, nil, messages)
 	if err != nil {

@@ -3,8 +3,11 @@ package ripc
 import (
 	"bytes"
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
 )
@@ -46,5 +49,27 @@ func TestAllFaultsOfTheFlagsAreToldAtOnce(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), flag) {
 			t.Errorf("nothing about %s: %v", flag, err)
 		}
+	}
+}
+
+func TestCallsOfGRPCAreMeasuredByAnotherProgram(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "peers")
+	script := "#!/bin/sh\necho \"$@\" >> " + path + ".asked\necho '{\"msgs_per_s\": 5, \"p50_us\": 7, \"ok\": true}'\n"
+	if err := os.WriteFile(path, []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	set := callBars(spec{Size: 64, Duration: time.Second}, bench.Peers{Path: path})
+	for _, c := range set.Cases {
+		if !strings.HasPrefix(c.Name, "gRPC") {
+			continue
+		}
+		if r, err := c.Measure(t.Context()); err != nil || r.Rate != 5 || r.Mean != 7 {
+			t.Errorf("%s: %v, %v", c.Name, r, err)
+		}
+	}
+	asked, err := os.ReadFile(path + ".asked")
+	const want = "-size 64 -callers 1 -secs 1 -json\n-size 64 -callers 64 -secs 1 -json\n"
+	if err != nil || string(asked) != want {
+		t.Errorf("%v: %s", err, asked)
 	}
 }
