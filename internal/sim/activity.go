@@ -105,7 +105,7 @@ func (a *activity) fetchState(now time.Duration) time.Duration {
 		return a.ask(now, q)
 	}
 	if a.pieces--; a.pieces > 0 {
-		if a.wait.Over {
+		if a.wait.Over || w.tears() {
 			return a.failed(shard.Failed)
 		}
 		return now + w.bulkTime(q, h.proc)

@@ -75,7 +75,7 @@ var coreFlaws = map[mutant.Name]string{
 // corePlans are for mutants that show in one kind of run only, which is too rare among all.
 var corePlans = map[mutant.Name]func(uint64) *Plan{
 	mutant.RestartAlone:  darkPlan,
-	mutant.PartialSource: movingPlan,
+	mutant.PartialSource: movingPlan, // all plans: 564 seeds, which take long
 	mutant.SentFirst:     skipPlan,
 	mutant.BelievesAll:   hostilePlan,
 	mutant.EchoFirst:     echoPlan,
@@ -120,6 +120,23 @@ func TestEveryCheckerFindsSomething(t *testing.T) {
 			t.Errorf("no mutant trips %s", c.name())
 		}
 	}
+}
+
+// echoPlan is a run in which everybody ends in the middle of a view change, of which few know how it ends, and those that come back end again with
+// votes for different views.
+func echoPlan(seed uint64) *Plan {
+	yes := true
+	p, d := Draw(seed, Limits{Nodes: 3 + int(seed%3), Messages: 50, Faults: &yes}), newDice(seed)
+	if !p.keeps() {
+		d.keeps(p, true)
+	}
+	at := d.upTo(p.FailAfter())
+	p.Outages, p.Faults = 0, append([]Fault{
+		{Kind: Crash, At: at, Node: d.IntN(len(p.Nodes))},
+		{Kind: Blackout, At: at + 1, On: pick(d, Acks, Decides, Echoes, Echoes, Completes), Nth: 1 + d.IntN(2), For: d.upTo(p.Hop()), Peer: 2},
+	}, d.duel(p, at)...)
+	p.Keep.LateIn = 2
+	return p
 }
 
 // skipPlan is a run in shared memory that seeps, in which members skip rounds after each message,

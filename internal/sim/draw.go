@@ -52,6 +52,7 @@ func Draw(seed uint64, l Limits) *Plan {
 	if faulty {
 		dice{rand.New(rand.NewPCG(seed, 0x9057))}.ghosts(p)
 		dice{rand.New(rand.NewPCG(seed, 0x11e))}.lies(p)
+		p.Keep.TornIn = pick(dice{rand.New(rand.NewPCG(seed, 0x7043))}, 0, 50, 12)
 	}
 	p.Beside = pick(dice{rand.New(rand.NewPCG(seed, 0xbe51de))}, 0, 100, 20, 5)
 	return p

@@ -31,20 +31,3 @@ func TestRestartsChooseBetweenVotes(t *testing.T) {
 		}
 	}
 }
-
-// echoPlan is a run in which everybody ends in the middle of a view change, of which few know how it ends, and those that come back end again with
-// votes for different views.
-func echoPlan(seed uint64) *Plan {
-	yes := true
-	p, d := Draw(seed, Limits{Nodes: 3 + int(seed%3), Messages: 50, Faults: &yes}), newDice(seed)
-	if !p.keeps() {
-		d.keeps(p, true)
-	}
-	at := d.upTo(p.FailAfter())
-	p.Outages, p.Faults = 0, append([]Fault{
-		{Kind: Crash, At: at, Node: d.IntN(len(p.Nodes))},
-		{Kind: Blackout, At: at + 1, On: pick(d, Acks, Decides, Echoes, Echoes, Completes), Nth: 1 + d.IntN(2), For: d.upTo(p.Hop()), Peer: 2},
-	}, d.duel(p, at)...)
-	p.Keep.LateIn = 2
-	return p
-}

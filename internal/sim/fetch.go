@@ -212,6 +212,13 @@ type otherLog struct {
 	reading
 }
 
+// tears reports whether a transfer breaks off at its next move.
+func (w *world) tears() bool {
+	torn := w.torn.oneIn(w.plan.Keep.TornIn)
+	w.sometimes(TransferTorn, torn)
+	return torn
+}
+
 // reach lets a request and its answer travel, and returns an error if the source did not answer.
 func (l *otherLog) reach(takes time.Duration) error {
 	p, e := l.f.proc, &l.f.effect
@@ -220,7 +227,7 @@ func (l *otherLog) reach(takes time.Duration) error {
 			return errStopped
 		}
 		q := p.at(e.Source.Node, e.Source.Addr)
-		if q == nil || l.q != nil && q != l.q {
+		if q == nil || l.q != nil && q != l.q || p.world.tears() {
 			return errBroken
 		}
 		l.q = q

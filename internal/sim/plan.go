@@ -58,6 +58,7 @@ type Keep struct {
 	Block  int        // bytes of a block of a log; 0: many
 	LostIn int        // one in so many letters of a restart is lost; 0: none
 	LateIn int        // one in so many arrives once more, much later; 0: none
+	TornIn int        // one in so many moves of a log or a state to another process breaks off; 0: none
 	After  uint64     // declarations whose applications see only what is on every disk, a bit each
 }
 

@@ -120,6 +120,7 @@ const (
 	StrangerSpoke
 	MetStranger
 	WentBeside
+	TransferTorn
 	ShardForgone
 	ShardMoved
 	ShardCameBack
@@ -171,7 +172,7 @@ var probeNames = [probes]string{
 	StalePromise: "promise of an attempt that is over", StaleVote: "vote of an attempt that is over", RecordedTwice: "decisions of two ballots being written down",
 	PromiserDied: "ended between promise and vote", VoterDied: "ended after a vote",
 	ConversationsReset: "conversations of a join reset", ConversationsHalfOpen: "conversations of a join half open", WelcomeLost: "joiner not told its view",
-	ClockSetBack: "wall clock set back", StrangerCame: "address of another group", StrangerSpoke: "another group spoke to a restart", MetStranger: "another group met", WentBeside: "application within a step",
+	ClockSetBack: "wall clock set back", StrangerCame: "address of another group", StrangerSpoke: "another group spoke to a restart", MetStranger: "another group met", WentBeside: "application within a step", TransferTorn: "transfer broke off",
 	ShardForgone: "left a shard before its log was whole", ShardMoved: "moved to another shard with a log", ShardCameBack: "back in a shard with its old log",
 	ShardRevived: "a shard's log found again on a disk", CaughtUpAhead: "log caught up before joining", LogRepaired: "damaged end of a log dropped", TailForgone: "future ended as its member left a shard",
 	StateRestored: "state restored", StateForgone: "state not wanted any more",

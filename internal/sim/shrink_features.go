@@ -16,6 +16,7 @@ var features = []func(*Plan) bool{
 	func(p *Plan) bool { return put(&p.States, 0) },
 	func(p *Plan) bool { return put(&p.Keep.After, 0) },
 	func(p *Plan) bool { return either(put(&p.Keep.LostIn, 0), put(&p.Keep.LateIn, 0)) },
+	func(p *Plan) bool { return put(&p.Keep.TornIn, 0) },
 	func(p *Plan) bool { return either(put(&p.Keep.Memory, 0), put(&p.Keep.Block, 0)) },
 	func(p *Plan) (changed bool) {
 		for i := range p.Keep.Disks {

@@ -62,6 +62,7 @@ type world struct {
 	procedures []*procedure
 	bodies     int               // that somebody holds
 	beside     dice              // of what applications do within a step
+	torn       dice              // of transfers that break off
 	letters    dice              // of what is said in restarts
 	overheard  []restart.Message // some letters of restarts
 	shards     map[shardID]*shardHistory
@@ -160,6 +161,7 @@ func newWorld(p *Plan, o Options) *world {
 	w.bulk = dice{rand.New(rand.NewPCG(p.Seed, 3))}
 	w.letters = dice{rand.New(rand.NewPCG(p.Seed, 4))}
 	w.beside = dice{rand.New(rand.NewPCG(p.Seed, 5))}
+	w.torn = dice{rand.New(rand.NewPCG(p.Seed, 6))}
 	w.schedule.random = rand.New(rand.NewPCG(p.Seed, 2))
 	w.checkers = []checker{
 		&haltChecker{}, &contentChecker{}, &fifoChecker{}, &orderChecker{}, &atomicChecker{}, &viewsChecker{}, &brainChecker{},
