@@ -14,6 +14,7 @@ var sets = map[string]func(base spec, others bench.Peers) bench.Set[run]{
 	"round-trips": roundTripBars,
 	"one-way":     oneWayBars,
 	"calls":       callBars,
+	"idle":        idleBars,
 }
 
 func rateOf(r run) float64   { return r.Rate }
@@ -108,6 +109,21 @@ func byGRPC(s *bench.Set[run], others bench.Peers, of spec, unit string, figure 
 	}
 	b.Limits, b.Asked = []string{name}, ratio
 	return b
+}
+
+// idleClients are those of the bars.
+const idleClients = 1000
+
+func idleBars(base spec, _ bench.Peers) (s bench.Set[run]) {
+	base.Load, base.Clients = idle, idleClients
+	for _, fabric := range []string{"shm", "tcp"} {
+		of := base.with(func(s *spec) { s.Fabric = fabric })
+		s.Add(caseOf(of))
+		s.Judge(
+			bench.Bar[run]{What: of.name() + ": processor", Unit: "%", Figure: of.name(), Of: func(r run) float64 { return r.Idle.CPUPercent }, Asked: bench.Asked{AtMost: 1}},
+			bench.Bar[run]{What: of.name() + ": memory for each", Unit: "KiB", Figure: of.name(), Of: func(r run) float64 { return r.Idle.ClientBytes / 1024 }, Asked: bench.Asked{AtMost: 64}})
+	}
+	return s
 }
 
 // allocations is the bar that nothing is allocated.

@@ -25,7 +25,7 @@ func execute(t *testing.T, args ...string) (string, error) {
 }
 
 func TestEveryCaseIsMeasured(t *testing.T) {
-	out, err := execute(t, "--runs", "1", "--warmup", "1ms", "--duration", "10ms", "--json")
+	out, err := execute(t, "--only", "round-trips,one-way,calls", "--runs", "1", "--warmup", "1ms", "--duration", "10ms", "--json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,6 +39,16 @@ func TestEveryCaseIsMeasured(t *testing.T) {
 	for _, s := range r.Series {
 		if len(s.Runs) != 1 || s.Runs[0].Rate <= 0 || s.Runs[0].Mean <= 0 {
 			t.Errorf("%s: %+v %s", s.Name, s.Runs, s.Error)
+		}
+	}
+}
+
+func TestIdleClientsAreMeasured(t *testing.T) {
+	for _, fabric := range []string{"shm", "tcp"} {
+		s := spec{System: viaRIPC, Fabric: fabric, Load: idle, Clients: 20, Size: 64, Duration: 10 * time.Millisecond}
+		r, err := s.measure(t.Context())
+		if err != nil || r.Idle.ClientBytes <= 0 || r.Idle.CPUPercent < 0 {
+			t.Errorf("%s: %+v, %v", fabric, r, err)
 		}
 	}
 }

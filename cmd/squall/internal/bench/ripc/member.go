@@ -17,6 +17,8 @@ var Workload = bench.Workload{Name: "ripc", Open: open}
 const (
 	opServe   = "serve"   // the second process begins to answer
 	opMeasure = "measure" // the first one measures
+	opConnect = "connect" // the first one connects its clients
+	opUsage   = "usage"   // the second one looks at what it takes
 )
 
 // carrier is a system that carries messages. A process uses one half of it.
@@ -39,6 +41,7 @@ type member struct {
 	spec    spec
 	carrier carrier
 	serving sync.WaitGroup
+	memory  float64 // before the clients came
 }
 
 func open(node int, config func(v any) error) (bench.Member, error) {
@@ -76,10 +79,15 @@ func (m *member) Connect(ctx context.Context, addrs []string) error {
 func (m *member) Answer(ctx context.Context, r bench.Request) (any, error) {
 	switch r.Op {
 	case opServe:
+		m.memory = residentBytes()
 		m.serving.Go(m.carrier.serve)
 		return nil, nil
 	case opMeasure:
 		return m.measure(ctx)
+	case opConnect:
+		return nil, m.carrier.(*services).connectAll(ctx)
+	case opUsage:
+		return m.usage(ctx)
 	}
 	return nil, r.Unknown()
 }

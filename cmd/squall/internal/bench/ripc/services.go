@@ -16,6 +16,7 @@ type services struct {
 	body     []byte
 	ctx      context.Context
 	cancel   context.CancelFunc
+	others   []*services // idle clients
 }
 
 func (s *services) open(id ripc.ID) (err error) {
@@ -99,6 +100,9 @@ func (s *services) received(ctx context.Context) (int, error) {
 }
 
 func (s *services) close() error {
+	for _, client := range s.others {
+		_ = client.close() // what is measured is the server
+	}
 	s.cancel()
 	if s.endpoint == nil {
 		return nil

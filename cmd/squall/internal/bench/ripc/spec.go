@@ -25,6 +25,7 @@ const (
 	roundTrips load = "round trips" // a message there and one back, one at a time
 	oneWay     load = "one way"     // messages as fast as they are received
 	calls      load = "calls"       // requests with replies
+	idle       load = "idle"        // clients that are connected and send nothing
 )
 
 // spec is one case.
@@ -33,6 +34,7 @@ type spec struct {
 	Fabric   string // shm, tcp; of sockets unix, tcp
 	Load     load
 	Callers  int // goroutines that call
+	Clients  int // endpoints that are idle
 	Size     int // bytes
 	Asleep   bool
 	Domain   string // of the services' names
@@ -46,6 +48,13 @@ type run struct {
 	Mean   float64 `json:"mean_us"`  // of one round trip or call
 	Allocs float64 `json:"allocs"`   // in the measuring process, for each
 	CPU    float64 `json:"cpu_busy"` // cores that the machine used
+	Idle   usage   `json:"idle"`     // of the process with idle clients
+}
+
+// usage is what a process takes.
+type usage struct {
+	CPUPercent  float64 `json:"cpu_percent"`  // of a core
+	ClientBytes float64 `json:"client_bytes"` // memory for each client: what is resident, and all of the shared memory that the process made
 }
 
 // measure starts the two processes and measures once.
@@ -63,6 +72,9 @@ func (s spec) measure(ctx context.Context) (r run, err error) {
 	if _, err := bench.AskSome[any](f, f.Children()[1:], bench.Request{Op: opServe}, bench.AnswerWithin); err != nil {
 		return r, err
 	}
+	if s.Load == idle {
+		return s.measureIdle(f)
+	}
 	window := time.Now().Add(s.Warmup)
 	busy := proc.WatchMachine(f.Context(), window, window.Add(s.Duration))
 	runs, err := bench.AskSome[run](f, f.Children()[:1], bench.Request{Op: opMeasure}, s.Warmup+s.Duration+bench.AnswerWithin)
@@ -74,7 +86,27 @@ func (s spec) measure(ctx context.Context) (r run, err error) {
 	return r, nil
 }
 
+// measureIdle connects the clients, and then has the server look at what it takes.
+func (s spec) measureIdle(f *bench.Fleet) (r run, err error) {
+	server, client := f.Children()[1:], f.Children()[:1]
+	if _, err := bench.AskSome[any](f, client, bench.Request{Op: opConnect}, bench.SettleWithin); err != nil {
+		return r, err
+	}
+	if err := proc.Rest(f.Context(), s.Warmup); err != nil {
+		return r, err
+	}
+	all, err := bench.AskSome[usage](f, server, bench.Request{Op: opUsage}, s.Duration+bench.AnswerWithin)
+	if err != nil {
+		return r, err
+	}
+	r.Idle = all[0]
+	return r, nil
+}
+
 func (s spec) name() string {
+	if s.Load == idle {
+		return fmt.Sprintf("a server with %d idle clients, %s", s.Clients, s.Fabric)
+	}
 	text := fmt.Sprintf("%s over %s, %s, %d B", s.System, s.Fabric, s.Load, s.Size)
 	if s.Load == calls {
 		text += fmt.Sprintf(", %d at a time", s.Callers)
