@@ -33,7 +33,7 @@ func TestEveryCaseIsMeasured(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &r); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	if len(r.Series) != 13 {
+	if len(r.Series) != 14 {
 		t.Errorf("%d cases", len(r.Series))
 	}
 	for _, s := range r.Series {

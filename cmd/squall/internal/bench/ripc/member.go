@@ -54,6 +54,8 @@ func open(node int, config func(v any) error) (bench.Member, error) {
 		m.carrier = &services{spec: m.spec}
 	case viaSocket:
 		m.carrier = &sockets{spec: m.spec}
+	case viaWords:
+		m.carrier = &words{}
 	case viaNetRPC:
 		m.carrier = &netRPC{spec: m.spec}
 	default:

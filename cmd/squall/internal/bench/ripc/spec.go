@@ -16,6 +16,7 @@ const (
 	viaRIPC   system = "ripc"
 	viaSocket system = "socket" // a connection of package net
 	viaNetRPC system = "net/rpc"
+	viaWords  system = "spinning words" // two words that both processes see
 )
 
 // load is what is done with it.
