@@ -203,6 +203,14 @@ func (p *peer) tell() {
 	p.flush()
 }
 
+// tellCore tells the peer on which core this process runs, if that is another one than before.
+func (p *peer) tellCore(core uint64) {
+	if p.core != core {
+		p.core = core
+		p.rx.SetCore(core)
+	}
+}
+
 // park has the peer ring from now on.
 func (p *peer) park() { p.bumpParked(1) }
 

@@ -125,6 +125,7 @@ type watch struct {
 	patience time.Duration
 	crowded  time.Time // until then another process needs the core
 	penalty  time.Duration
+	core     uint64 // where this process was seen last
 
 	wanting atomic.Int32
 }
@@ -139,6 +140,7 @@ const (
 	fewHot       = 8                      // so many are looked at without asking whether that pays
 	glanceLooks  = 256                    // looks of a glance: about as long as a round trip takes
 	glanceLimit  = 32                     // of so many, one is a whole step
+	contested    = time.Second            // after an interruption the core is taken for contested
 	coolAfter    = 4096                   // steps in which nothing came, where hot peers are many
 	careInterval = 5 * time.Millisecond   // the longest time without a watch
 	careSleeps   = 4                      // intervals with one nap of another keeper, before the caretaker sleeps
@@ -304,8 +306,9 @@ func (e *Endpoint) keep(ctx context.Context, w *waiter) {
 		}
 		last = now
 		if w.goal != goalNone && now.Sub(began) < e.patience && now.After(e.crowded) {
-			e.spin(rounds)
-			continue
+			if e.spin(rounds, now) {
+				continue
+			}
 		}
 		if w.goal != goalNone {
 			e.patience -= e.patience / 8
@@ -339,25 +342,32 @@ func (e *Endpoint) letRun() {
 	e.lock()
 }
 
-// spin looks at the hot peers for a while, and lets others have the mu and the core now and then.
-func (e *Endpoint) spin(rounds int) {
+// spin looks at the hot peers for a while, and lets others have the mu and the core now and then. It reports false where to spin keeps the
+// peer from its core, and to yield would give the core to another program: there is one that takes it.
+func (e *Endpoint) spin(rounds int, now time.Time) bool {
 	for range burst {
 		if e.peek() || e.wanting.Load() > 0 {
 			break
 		}
 	}
-	if wanted := e.wanting.Load() > 0; wanted || rounds%yieldEvery == yieldEvery-1 {
-		shares := !wanted && e.sharesCore()
-		e.unlock()
-		if shares {
-			e.parker.Yield()
-		}
-		runtime.Gosched()
-		for k := 0; k < 100 && e.wanting.Load() > 0; k++ {
-			runtime.Gosched()
-		}
-		e.lock()
+	wanted := e.wanting.Load() > 0
+	if !wanted && rounds%yieldEvery != yieldEvery-1 {
+		return true
 	}
+	shares := !wanted && e.sharesCore()
+	if shares && now.Sub(e.crowded) < contested {
+		return false
+	}
+	e.unlock()
+	if shares {
+		e.parker.Yield()
+	}
+	runtime.Gosched()
+	for k := 0; k < 100 && e.wanting.Load() > 0; k++ {
+		runtime.Gosched()
+	}
+	e.lock()
+	return true
 }
 
 // sharesCore reports whether a hot peer said that it runs on the core of this goroutine, and tells the peers which one that is. A
@@ -365,11 +375,9 @@ func (e *Endpoint) spin(rounds int) {
 // To yield whenever nothing comes would give whole slices of time to programs that have nothing to do with it.
 func (e *Endpoint) sharesCore() (shares bool) {
 	core := currentCore()
+	e.core = core
 	for _, p := range e.hot {
-		if p.core != core {
-			p.core = core
-			p.rx.SetCore(core)
-		}
+		p.tellCore(core)
 		shares = shares || core != 0 && pair.Core(p.row) == core
 	}
 	return shares
@@ -393,7 +401,7 @@ func (e *Endpoint) nap(ctx context.Context, w *waiter) {
 	e.heated = false
 	e.parker.Announce()
 	w.wakeOn(ctx, e.parker)
-	if e.step() || e.heated || w.reached() || e.closed || ctx.Err() != nil || len(e.stirred) > 0 {
+	if e.lastLook() || e.heated || w.reached() || e.closed || ctx.Err() != nil || len(e.stirred) > 0 {
 		e.retract()
 		for _, p := range e.hot {
 			p.unpark()
@@ -417,6 +425,7 @@ func (e *Endpoint) nap(ctx context.Context, w *waiter) {
 	e.unlock()
 	e.parker.Doze(-1)
 	e.lock()
+	e.core = currentCore()
 	e.dozers--
 	e.retract()
 	if e.keeper != w {
@@ -426,6 +435,16 @@ func (e *Endpoint) nap(ctx context.Context, w *waiter) {
 	if most := e.cfg.MaxSpin; time.Since(before) < most {
 		e.patience = min(most, e.patience+most/4)
 	}
+}
+
+// lastLook is a step before a sleep. Sockets need none: what they have ends the sleep.
+func (e *Endpoint) lastLook() (worked bool) {
+	for _, p := range e.hot {
+		if p.direct || p.polled {
+			worked = p.step() || worked
+		}
+	}
+	return worked
 }
 
 // retract takes back what was announced to ringers, when all that were in the parker have left it: until then the next look must not
@@ -480,6 +499,7 @@ func (e *Endpoint) heat(p *peer) {
 		return
 	}
 	p.hot, p.worked, e.heated = true, e.steps, true
+	p.tellCore(e.core)
 	p.stirs.Store(false)
 	e.hot = append(e.hot, p)
 	p.unpark()
