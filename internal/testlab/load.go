@@ -19,6 +19,7 @@ type load struct {
 	accepted atomic.Uint64 // messages that were sent
 	begun    atomic.Uint64 // 1 when it is not known whether one more was
 	acks     *acknowledger // nil: the load is not durable
+	snaps    *snapshotter  // nil: it takes no snapshots
 	most     uint64        // messages that are sent, if not 0
 
 	mu     sync.Mutex
@@ -31,6 +32,9 @@ func newLoad(p *process, s *squall.Subgroup, i int) *load {
 	l := &load{process: p, subgroup: s, bytes: max(headerBytes, spec.Bytes), bulk: make([]byte, spec.maxMessage()), most: spec.Most}
 	if spec.Durable {
 		l.acks = newAcknowledger(i, p.tell)
+	}
+	if spec.Snapshots {
+		l.snaps = newSnapshotter(&p.replicas[i], s)
 	}
 	return l
 }
@@ -64,6 +68,9 @@ func (l *load) close() {
 	l.stop()
 	if l.acks != nil {
 		l.acks.close()
+	}
+	if l.snaps != nil {
+		l.snaps.close()
 	}
 }
 

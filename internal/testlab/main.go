@@ -64,7 +64,9 @@ func serve(in io.Reader, out io.Writer) (err error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), openTime)
 	defer cancel()
-	p.replicas = make([]replica, len(p.spec.Loads))
+	for range p.spec.Loads {
+		p.replicas = append(p.replicas, newReplica())
+	}
 	if p.group, err = squall.Open(ctx, p.config()); err != nil {
 		p.tell(news{Kind: newsHalted, Text: kindOf(err) + ": " + err.Error()})
 		return errors.Join(err, p.log.end(p.ended(err.Error())))
@@ -122,17 +124,25 @@ func (p *process) subgroup(i int, l Load) squall.SubgroupConfig {
 	sg := squall.SubgroupConfig{
 		Name: l.Name, RingBytes: l.RingBytes, Window: l.Window, AsyncQueueBytes: l.Async, MaxMessageBytes: l.maxMessage(),
 		DeliverBatch: func(batch []squall.Message) {
-			p.meter.delivered(len(batch))
-			p.log.deliver(i, batch)
 			if l.Durable {
 				p.replicas[i].deliver(batch)
 			}
+			if batch[0].Replayed() { // all of them are
+				return
+			}
+			p.meter.delivered(len(batch))
+			p.log.deliver(i, batch)
 			p.meter.block(i)
 		},
 	}
 	if l.Durable {
 		sg.Mode = squall.Persistent
-		sg.Log = squall.LogConfig{Engine: l.Engine, DeliverAfterPersist: l.AfterPersist, Recover: p.replicas[i].recover}
+		sg.Log = squall.LogConfig{Engine: l.Engine, DeliverAfterPersist: l.AfterPersist}
+		if r := &p.replicas[i]; l.Snapshots {
+			sg.Snapshot, sg.Restore = r.snapshot, r.restore
+		} else {
+			sg.Log.Recover = r.recover
+		}
 	}
 	return sg
 }

@@ -45,6 +45,7 @@ type Load struct {
 	Engine       squall.LogEngine // of its log
 	AfterPersist bool             // messages are delivered only then
 	Most         uint64           // messages that a process sends; 0: no limit
+	Snapshots    bool             // the application takes snapshots, and takes the log over with Restore and replayed messages; else with Recover
 }
 
 // config makes a group's configuration of it.
