@@ -155,26 +155,29 @@ type SubgroupConfig struct {
 	// senders of this subgroup are held up.
 	AsyncQueueBytes int
 
-	// Snapshot and Restore are the application's state as bytes: of a subgroup that is Ordered for
-	// members that enter it while others have the state already, of one that is Persistent for a
-	// process that starts or enters, with whatever disk. In an Ordered subgroup set both or
-	// neither, the same way at every member; in a Persistent one without TakeSnapshot, Restore is
-	// enough.
+	// Snapshot and Restore hand over the application's state as bytes. In an Ordered subgroup they
+	// serve members that enter while others have the state already: set both or neither, the same
+	// way at every member. In a Persistent subgroup they serve every process that enters a shard,
+	// whatever its disk has: Restore alone is enough without TakeSnapshot.
 	//
 	// Snapshot is called between two upcalls, where a view with new members begins, or by
 	// TakeSnapshot, and must be quick: it captures the state, and the function that it returns
 	// writes the state. That function runs on other goroutines, possibly several times and at the
-	// same time, and may be kept until the new members have the state.
+	// same time, and may be kept until the new members have the state. It must not be nil; if it
+	// returns an error, TakeSnapshot returns that, or the new member asks another one.
 	Snapshot func() func(io.Writer) error
 	// Restore is called on another goroutine, before anything is delivered. It replaces the whole
 	// state by what it reads. An empty reader, of which the first Read returns io.EOF, means: begin
 	// with an empty state. If the reader fails, Restore returns the error. Any other error is the
-	// application's own: it fails Open, or halts the group here.
+	// application's own: it fails Open, or halts the group here. Restore need not read to the end.
+	// Open waits until Restore has returned, even if its context ends before.
 	//
 	// In a Persistent subgroup Restore is called whenever this process enters a shard, at Open or
 	// later, as soon as its log has what the others have. The reader has the log's snapshot, or is
 	// empty. The records behind the snapshot are then delivered, as messages for which
-	// Message.Replayed is true: all of them, or without a snapshot all that Retain has left.
+	// Message.Replayed is true: all of them, or without a snapshot all that Retain has left. Open
+	// waits for that if the log lacked nothing when the process became a member; otherwise
+	// Subgroup.Restored is closed when it is done.
 	//
 	// In an Ordered subgroup the reader has the state of another member; if it fails, Restore is
 	// called once more, with the state of the next member from the start. An empty reader comes
@@ -294,7 +297,11 @@ func (sg SubgroupConfig) faults() (errs []error) {
 		fault("AsyncQueueBytes is %d: a queue of 0 to %d bytes", sg.AsyncQueueBytes, views.MaxRingBytes)
 	}
 	switch {
-	case sg.Snapshot != nil && sg.Restore == nil, sg.Mode != Persistent && sg.Restore != nil && sg.Snapshot == nil:
+	case sg.Snapshot != nil && sg.Log.Recover != nil && sg.Restore == nil:
+		fault("Snapshot is set beside Log.Recover, and needs Restore in its place; with Recover, take snapshots with Log.Snapshot")
+	case sg.Mode == Persistent && sg.Snapshot != nil && sg.Restore == nil:
+		fault("Snapshot is set without Restore, which reads what Snapshot writes")
+	case (sg.Snapshot == nil) != (sg.Restore == nil) && sg.Mode != Persistent:
 		fault("set both Snapshot and Restore, or none of them")
 	case sg.Snapshot != nil && sg.Mode == Unordered:
 		fault("a subgroup with Snapshot must be Ordered or Persistent: in the others, what members have delivered differs where a view begins")

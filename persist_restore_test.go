@@ -306,6 +306,49 @@ func TestADamagedSnapshotIsNotRestored(t *testing.T) {
 	}
 }
 
+// A snapshot that the application does not write leaves the log as it was.
+func TestASnapshotThatFailsChangesNothing(t *testing.T) {
+	own := errors.New("the application's own")
+	var g *squall.Group
+	var inWrite error
+	fail, none := true, false
+	all := []*story{{t: t}}
+	g = cluster(t, 1, all[0].config(t.TempDir(), func(sg *squall.SubgroupConfig) {
+		snapshot := sg.Snapshot
+		sg.Snapshot = func() func(io.Writer) error {
+			write := snapshot()
+			switch {
+			case none:
+				return nil
+			case fail:
+				return func(w io.Writer) error {
+					_, inWrite = must(g.Subgroup("log")).TakeSnapshot(t.Context())
+					return errors.Join(write(w), own)
+				}
+			}
+			return write
+		}
+	}))[0]
+	last := persistSome(t, []*squall.Group{g}, "first", 200)
+	before := mustLog(t, g).Info()
+	log := must(g.Subgroup("log"))
+	if v, err := log.TakeSnapshot(t.Context()); v != (squall.Version{}) || !errors.Is(err, own) || !errors.Is(inWrite, squall.ErrInUpcall) {
+		t.Errorf("a snapshot that fails: %v, %v, %v", v, err, inWrite)
+	}
+	none = true
+	if v, err := log.TakeSnapshot(t.Context()); v != (squall.Version{}) || err == nil || !strings.Contains(err.Error(), "returned nil") {
+		t.Errorf("no function: %v, %v", v, err)
+	}
+	if after := mustLog(t, g).Info(); after.Snapshot != before.Snapshot || after.Count != before.Count {
+		t.Errorf("the log was %+v and is %+v", before, after)
+	}
+	none, fail = false, false
+	if v := takeSnapshot(t, g); v != last {
+		t.Errorf("the snapshot is of %v, the last message was %v", v, last)
+	}
+	closeAll(g)
+}
+
 func TestASnapshotIsTakenOutsideOfUpcallsAndWhereThereIsALog(t *testing.T) {
 	var g *squall.Group
 	opened, told := make(chan struct{}), make(chan error, 2)
@@ -337,10 +380,11 @@ func TestASnapshotIsTakenOutsideOfUpcallsAndWhereThereIsALog(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	for _, name := range []string{"ordered", "alone"} {
-		if err := take(name); !errors.Is(err, squall.ErrNotPersistent) {
-			t.Errorf("%s: %v", name, err)
-		}
+	if err := take("ordered"); !errors.Is(err, squall.ErrNotPersistent) {
+		t.Errorf("ordered: %v", err)
+	}
+	if err := take("alone"); err == nil || errors.Is(err, squall.ErrNotPersistent) || !strings.Contains(err.Error(), "Snapshot is not set") {
+		t.Errorf("without Snapshot: %v", err)
 	}
 	ended, cancel := context.WithCancelCause(t.Context())
 	cancel(os.ErrDeadlineExceeded)

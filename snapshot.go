@@ -98,11 +98,15 @@ func (r *receiver) deliver(run []multicast.Message) { r.group().apps[r.stays.dec
 // was captured. An empty log gets no snapshot: the version is zero then.
 //
 // Messages are delivered meanwhile. In an upcall TakeSnapshot returns ErrInUpcall. If this process
-// leaves the shard before the state is on every disk, it returns ErrLeftShard. The subgroup must be
-// Persistent and have Snapshot.
+// leaves the shard before the state is on every disk, it returns ErrLeftShard. If the state cannot be
+// written, it returns the error of the function that writes it, and the log is as it was. The
+// subgroup must be Persistent (otherwise TakeSnapshot returns ErrNotPersistent) and have Snapshot.
 func (s *Subgroup) TakeSnapshot(ctx context.Context) (Version, error) {
-	if s.snapshots == nil {
-		return Version{}, fmt.Errorf("subgroup %q: %w, or no Snapshot", s.decl.Name, ErrNotPersistent)
+	switch {
+	case s.decl.Mode != Persistent:
+		return Version{}, fmt.Errorf("subgroup %q: %w", s.decl.Name, ErrNotPersistent)
+	case s.snapshots == nil:
+		return Version{}, fmt.Errorf("subgroup %q: %w", s.decl.Name, errNoSnapshot)
 	}
 	if err := s.group.upcalls.ends(); err != nil {
 		return Version{}, err
@@ -130,6 +134,12 @@ func (s *Subgroup) TakeSnapshot(ctx context.Context) (Version, error) {
 	}
 	return c.log.log.Info().Snapshot, nil
 }
+
+// errNoSnapshot is returned where a snapshot is to be taken of a subgroup without Snapshot.
+var errNoSnapshot = errors.New("SubgroupConfig.Snapshot is not set, so there is no state to capture")
+
+// errNilSnapshot is returned where Snapshot returned no function.
+var errNilSnapshot = errors.New("SubgroupConfig.Snapshot returned nil in place of a function")
 
 // captured is a state of the application.
 type captured struct {

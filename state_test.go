@@ -616,7 +616,10 @@ func TestSnapshotAndRestoreAreValidated(t *testing.T) {
 		"set Restore or Log.Recover": func(sg *squall.SubgroupConfig) {
 			sg.Mode, sg.Log.Recover = squall.Persistent, func(*squall.Log) error { return nil }
 		},
-		"set both Snapshot and Restore, or none":          func(sg *squall.SubgroupConfig) { sg.Mode, sg.Restore = squall.Persistent, nil },
+		"Snapshot is set without Restore": func(sg *squall.SubgroupConfig) { sg.Mode, sg.Restore = squall.Persistent, nil },
+		"Snapshot is set beside Log.Recover": func(sg *squall.SubgroupConfig) {
+			sg.Mode, sg.Restore, sg.Log.Recover = squall.Persistent, nil, func(*squall.Log) error { return nil }
+		},
 		"BacklogBytes is -1: 0 to 1073741824 bytes":       func(sg *squall.SubgroupConfig) { sg.BacklogBytes = -1 },
 		"BacklogBytes is 2147483648: 0 to 1073741824 byt": func(sg *squall.SubgroupConfig) { sg.BacklogBytes = 2 << 30 },
 	} {

@@ -218,10 +218,11 @@ func (s *Subgroup) Skip(rounds int) error {
 // MaxSkip is the largest number of rounds that one call of Skip declares.
 const MaxSkip = 1 << 20
 
-// Restored returns a channel that is closed when this process has the subgroup's state: Restore has
-// succeeded, and the messages that were delivered meanwhile were handed over. It is closed already
-// without Restore, in a process that was a member from the start, and in a process that is in no
-// shard.
+// Restored returns a channel that is closed when this process has the subgroup's state: Restore, or
+// Log.Recover, has succeeded, and the messages that came meanwhile were handed over. In a
+// Persistent subgroup without both it is closed when the log lacks nothing any more. It is closed
+// already where there is nothing to wait for: in an Ordered subgroup without Restore, in a process
+// that was a member from the start, and in one that is in no shard.
 func (s *Subgroup) Restored() <-chan struct{} {
 	if r := s.state.Load(); r != nil {
 		return r.here

@@ -138,7 +138,7 @@ func (u *upcalls) watch(c *Config) {
 // writer is what Snapshot returned.
 func (u *upcalls) writer(f func(io.Writer) error) func(io.Writer) error {
 	if f == nil {
-		return nil
+		return func(io.Writer) error { return errNilSnapshot }
 	}
 	return func(w io.Writer) (err error) {
 		u.run(func() { err = f(w) })
