@@ -201,8 +201,19 @@ func (e *Endpoint) dialTCP(ctx context.Context, place Place) (*peer, error) {
 	return e.linkTCP(conn, w.RingBytes)
 }
 
+// maxGreetingTCP is how many processes are greeted at a time: each has a goroutine and a connection for a while, before it proved
+// anything.
+const maxGreetingTCP = 256
+
 // acceptTCP answers a process that called the port.
 func (e *Endpoint) acceptTCP(conn net.Conn) {
+	if e.greeting.Add(1) > maxGreetingTCP {
+		e.greeting.Add(-1)
+		conn.Close()
+		e.cfg.OnReject(fmt.Errorf("ripc: %v: %w: %d processes are greeted", conn.RemoteAddr(), ErrLimit, maxGreetingTCP))
+		return
+	}
+	defer e.greeting.Add(-1)
 	conn.SetDeadline(time.Now().Add(handshakeTime))
 	c := challenge{Nonce: trust.NewNonce()}
 	var h hello

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/squall-go/squall/fabric"
@@ -26,6 +27,7 @@ type Endpoint struct {
 	ctx         context.Context
 	cancel      context.CancelFunc
 	background  sync.WaitGroup
+	greeting    atomic.Int32  // processes that are greeted over TCP
 	cared       chan struct{} // closed when the caretaker has ended
 	nowhere     Remote        // of channels that are over
 

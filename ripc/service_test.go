@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/squall-go/squall/fabric/port"
 	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/ripc/internal/pair"
 )
@@ -530,5 +531,26 @@ func TestMessagesAndCallsAllocateNothing(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Strangers that say nothing after the preamble take a bounded number of places.
+func TestGreetingsAreLimited(t *testing.T) {
+	ctx := testutil.Within(t)
+	rejected := make(chan error, 8)
+	e := open(t, Config{Transport: TCP, Addr: "127.0.0.1:0", OnReject: func(err error) {
+		if errors.Is(err, ErrLimit) {
+			rejected <- err
+		}
+	}})
+	for range maxGreetingTCP + 1 {
+		conn, err := port.Dial(ctx, e.Addr(), port.KindServices, nil)
+		must(t, err)
+		defer conn.Close()
+	}
+	select {
+	case <-rejected:
+	case <-ctx.Done():
+		t.Error("nobody was turned away")
 	}
 }
