@@ -19,7 +19,7 @@ func ghostPlan(seed uint64) *Plan {
 // J12: a joiner that cost the group time is held back, by each member that waited for it in vain,
 // and each time for longer; in the end it joins.
 func TestJ12JoinersThatNeverAppearAreHeldBack(t *testing.T) {
-	c := Campaign{First: 1, Count: 300, Draw: ghostPlan}
+	c := Campaign{First: 1, Count: 100, Draw: ghostPlan}
 	if testing.Short() || raceEnabled {
 		c.Count = 60
 	}

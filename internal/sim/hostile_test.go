@@ -11,7 +11,7 @@ func hostilePlan(seed uint64) *Plan {
 // What the others promise each other holds beside a member that lies, and it can take one of them
 // with it at most.
 func TestTheOthersGoOnBesideAMemberThatLies(t *testing.T) {
-	c := Campaign{First: 1, Count: 200, Draw: hostilePlan}
+	c := Campaign{First: 1, Count: 80, Draw: hostilePlan}
 	if testing.Short() || raceEnabled {
 		c.Count = 60
 	}
