@@ -32,12 +32,13 @@ type way struct {
 
 	flight  []piece
 	head    int
-	data    []byte // of the pieces in flight
-	held    int    // bytes of socket in use
+	data    []byte   // of the pieces in flight
+	carried []uint64 // the words of the lines in flight and in the lineup
+	held    int      // bytes of socket in use
 	last    time.Duration
 	ended   bool
 	endAt   time.Duration
-	lineup  []piece // words of a frame that arrived before the last of its lines
+	lineup  []piece // lines of a frame that arrived before the last of them
 	halfway bool    // bytes of a frame arrived, its lines did not
 
 	shown []uint64 // Seeping: the sender's words as pushed last
@@ -47,11 +48,20 @@ type way struct {
 // piece is a part of a frame in flight, or on a Seeping pair a range or a word that is not visible yet.
 type piece struct {
 	at     time.Duration
-	off, n int // n == 0: the word at off
-	start  int // of its bytes in data
+	off, n int // n == 0: the word or the line at off
+	start  int // of its bytes in data, or of its words in carried
 	word   uint64
 	room   int
-	last   bool // the last word of a frame
+	line   bool // all words of a line
+	last   bool // the last line of a frame
+}
+
+// words is the number of ranges and words that a piece stands for.
+func (p *piece) words() int {
+	if p.line {
+		return fabric.WordsPerLine
+	}
+	return 1
 }
 
 func (w *way) push(off, n int) {
@@ -211,26 +221,35 @@ func (w *way) sendBytes(at time.Duration, off, n int) {
 	}
 }
 
-// sendLine sends a line as eight words.
+// sendLine sends a line.
 func (w *way) sendLine(at time.Duration, off int, words []uint64) {
-	for k, v := range words {
-		p := piece{at: at, off: off + 8*k, word: v}
-		if k == 0 {
-			p.room = lineRoom
-		}
-		w.enqueue(p, nil)
-	}
+	w.rewind()
+	w.flight = append(w.flight, piece{at: at, off: off, start: len(w.carried), room: lineRoom, line: true})
+	w.carried = append(w.carried, words...)
+	w.held += lineRoom
 	w.net.Stats.Lines++
 }
 
 func (w *way) enqueue(p piece, data []byte) {
-	if w.head == len(w.flight) {
-		w.flight, w.data, w.head = w.flight[:0], w.data[:0], 0
-	}
+	w.rewind()
 	p.start = len(w.data)
 	w.data = append(w.data, data...)
 	w.flight = append(w.flight, p)
 	w.held += p.room
+}
+
+// rewind uses the memory of what was in flight again, once nothing is.
+func (w *way) rewind() {
+	switch {
+	case w.head < len(w.flight):
+		return
+	case w.flight == nil:
+		w.flight = make([]piece, 0, 16)
+	}
+	w.flight, w.data, w.head = w.flight[:0], w.data[:0], 0
+	if len(w.lineup) == 0 {
+		w.carried = w.carried[:0]
+	}
 }
 
 // arrive applies what is due.
@@ -239,12 +258,12 @@ func (w *way) arrive(replica []byte) (work bool) {
 		return w.arriveOutOfOrder(replica)
 	}
 	for w.head < len(w.flight) && w.flight[w.head].at <= w.net.now {
-		p := w.flight[w.head]
+		p := &w.flight[w.head]
 		w.head++
 		w.take(p, replica)
 		work = true
-		if w.net.opts.Bug == StaleLines && p.n == 0 && w.random.IntN(256) == 0 {
-			w.repeat(p)
+		if w.net.opts.Bug == StaleLines && p.line {
+			w.repeat(*p)
 		}
 	}
 	if work && w.busy() {
@@ -256,28 +275,33 @@ func (w *way) arrive(replica []byte) (work bool) {
 	return work
 }
 
-// take takes one piece out of the socket. The words of a frame become visible together, when the last of them is here.
-func (w *way) take(p piece, replica []byte) {
-	if p.n > 0 {
+// take takes one piece out of the socket. The lines of a frame become visible together, when the last of them is here.
+func (w *way) take(p *piece, replica []byte) {
+	if p.n > 0 || p.last && len(w.lineup) == 0 {
 		w.apply(p, replica)
 		return
 	}
 	w.held -= p.room
 	p.room = 0
-	if w.lineup = append(w.lineup, p); !p.last {
+	if w.lineup = append(w.lineup, *p); !p.last {
 		return
 	}
-	for _, p := range w.lineup {
-		w.apply(p, replica)
+	for i := range w.lineup {
+		w.apply(&w.lineup[i], replica)
 	}
 	w.lineup = w.lineup[:0]
 }
 
 // apply makes one piece visible.
-func (w *way) apply(p piece, replica []byte) {
-	if p.n > 0 {
+func (w *way) apply(p *piece, replica []byte) {
+	switch {
+	case p.n > 0:
 		copy(replica[p.off:p.off+p.n], w.data[p.start:])
-	} else {
+	case p.line:
+		for k, word := range w.carried[p.start:][:fabric.WordsPerLine] {
+			atomic.StoreUint64(fabric.Word(replica, p.off+8*k), word)
+		}
+	default:
 		atomic.StoreUint64(fabric.Word(replica, p.off), p.word)
 	}
 	w.halfway = p.n > 0
@@ -289,7 +313,7 @@ func (w *way) arriveOutOfOrder(replica []byte) (work bool) {
 	rest := w.flight[:w.head]
 	for _, p := range w.flight[w.head:] {
 		if p.at <= w.net.now {
-			w.apply(p, replica)
+			w.apply(&p, replica)
 			work = true
 		} else {
 			rest = append(rest, p)
@@ -299,10 +323,13 @@ func (w *way) arriveOutOfOrder(replica []byte) (work bool) {
 	return work
 }
 
-// repeat is a bug: a word arrives again, behind everything that is in flight.
-func (w *way) repeat(p piece) {
-	p.at, p.room, p.last = w.last, 0, true
-	w.enqueue(p, nil)
+// repeat is a bug: words of a line arrive again, behind everything that is in flight.
+func (w *way) repeat(line piece) {
+	for k := range fabric.WordsPerLine {
+		if w.random.IntN(256) == 0 {
+			w.enqueue(piece{at: w.last, off: line.off + 8*k, word: w.carried[line.start+k], last: true}, nil)
+		}
+	}
 }
 
 // storeRange notes a pushed range of a Seeping pair with its bytes as they are now. It becomes visible in any order with those
@@ -393,8 +420,8 @@ func (w *way) freeze(replica []byte) {
 }
 
 func (w *way) show(replica []byte, n int) bool {
-	for _, p := range w.flight[w.head : w.head+n] {
-		w.apply(p, replica)
+	for i := range n {
+		w.apply(&w.flight[w.head+i], replica)
 	}
 	w.head += n
 	if n > 0 && w.head < len(w.flight) {
@@ -416,12 +443,18 @@ func (w *way) end() {
 
 // lose drops what is in flight from some piece on.
 func (w *way) lose() {
-	if n := len(w.flight) - w.head; n > 0 {
-		keep := w.random.IntN(n + 1)
-		for keep > 0 && keep < n && w.flight[w.head+keep].n == 0 && w.flight[w.head+keep].room == 0 {
-			keep-- // a line is taken in whole or not at all
-		}
-		w.net.Stats.LostInFlight += n - keep
-		w.flight = w.flight[:w.head+keep]
+	n := 0
+	for i := range w.flight[w.head:] {
+		n += w.flight[w.head+i].words()
 	}
+	if n == 0 {
+		return
+	}
+	keep, end := w.random.IntN(n+1), w.head
+	for end < len(w.flight) && w.flight[end].words() <= keep { // a line is taken in whole or not at all
+		words := w.flight[end].words()
+		keep, n, end = keep-words, n-words, end+1
+	}
+	w.net.Stats.LostInFlight += n
+	w.flight = w.flight[:end]
 }
