@@ -519,7 +519,7 @@ func (c *Change) decides(b Ballot, d *Decision) bool {
 		}
 		d = c.recording
 	}
-	n, ok := putRecord(c.area(c.cfg.Self, c.cfg.Columns.decisions), b, d)
+	n, ok := putRecord(c.area(c.cfg.Self, c.cfg.Columns.decisions), b, d.fields())
 	if !ok {
 		panic("views: the decision does not fit its area") // propose and checkDecision made sure
 	}

@@ -18,6 +18,9 @@ func (c *Change) read(r order.Rank, areas []sst.Area, b Ballot, v any) (there bo
 	if !ok {
 		return false, nil
 	}
+	if own, ok := v.(json.Unmarshaler); ok {
+		return true, own.UnmarshalJSON(text) // which checks the text itself
+	}
 	return true, json.Unmarshal(text, v)
 }
 

@@ -64,7 +64,7 @@ func (c *Change) propose() bool {
 		return true
 	}
 	c.proposal, c.nextAt = p, newBallot(c.attempts()+1, c.cfg.Self)
-	n, ok := putRecord(c.area(c.cfg.Self, c.cfg.Columns.proposals), c.nextAt, p)
+	n, ok := putRecord(c.area(c.cfg.Self, c.cfg.Columns.proposals), c.nextAt, p.fields())
 	if !ok {
 		panic("views: the proposal does not fit its area") // plan made sure
 	}
@@ -200,7 +200,7 @@ func (c *Change) place(members []Member) (*View, error) {
 
 // fits reports whether there is room for a proposal, and for the decision that it may become.
 func (c *Change) fits(p *proposal) bool {
-	text, err := json.Marshal(p)
+	text, err := json.Marshal(p.fields())
 	room := len(c.area(c.cfg.Self, c.cfg.Columns.decisions))
 	return err == nil && recordHeaderBytes+len(text)+vectorBytes(c.cfg.View)+ballotBytes <= room
 }

@@ -101,7 +101,7 @@ const (
 // recordBytes is the room for a proposal or decision about the view after v: the same at every
 // member.
 func recordBytes(v *View) (n int) {
-	text, err := json.Marshal((*Keyed)(v))
+	text, err := json.Marshal(fieldsOf(v))
 	if err != nil {
 		panic(fmt.Errorf("views: a view that is no JSON: %w", err))
 	}
