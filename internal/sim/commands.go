@@ -333,7 +333,7 @@ func (st *stage) move(args []string) error {
 	if n := nodes[0]; n.proc != nil && !n.proc.over {
 		return fmt.Errorf("node %d has a process, which keeps its address", n.ID)
 	}
-	nodes[0].moved++
+	nodes[0].moved, nodes[0].addr = nodes[0].moved+1, ""
 	return nil
 }
 

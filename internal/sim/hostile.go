@@ -75,7 +75,7 @@ func (h *hostile) act(now time.Duration) time.Duration {
 		h.letter()
 	}
 	*fabric.Word(h.seat.own, memberLine)++ // it seems to live
-	for off := fabric.LineBytes; off < h.control(); off += fabric.LineBytes {
+	for off, end := fabric.LineBytes, h.control(); off < end; off += fabric.LineBytes {
 		if h.dice.IntN(4) > 0 {
 			h.seat.table.PushLine(h.to, off)
 		}

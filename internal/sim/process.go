@@ -133,7 +133,12 @@ func (w *world) process(n *node) *process {
 func address(id order.NodeID) string { return fmt.Sprintf("node-%d:1", id) }
 
 // address is where the node's processes are.
-func (n *node) address() string { return fmt.Sprintf("node-%d:%d", n.ID, 1+n.moved) }
+func (n *node) address() string {
+	if n.addr == "" {
+		n.addr = fmt.Sprintf("node-%d:%d", n.ID, 1+n.moved)
+	}
+	return n.addr
+}
 
 // local is the time on the process's own clock.
 func (p *process) local() time.Duration { return p.world.now + p.jumped }

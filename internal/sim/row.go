@@ -53,7 +53,8 @@ func (s *seat) line(subgroup int) [fabric.WordsPerLine]uint64 { return s.words(s
 // lineOff is where that line is.
 func (s *seat) lineOff(subgroup int) int {
 	off := firstGroup
-	for _, sg := range s.record.view.Subgroups[:subgroup] {
+	for i := range subgroup {
+		sg := &s.record.view.Subgroups[i]
 		if !sg.Has(s.self) {
 			continue
 		}

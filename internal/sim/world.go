@@ -89,6 +89,7 @@ type node struct {
 	proc  *process // the latest one; nil: there was none yet
 	times int      // it came back
 	moved int      // times that its address became another one
+	addr  string   // the address; empty: not asked for yet
 	cuts  uint64   // nodes to which the way is cut, by place
 	disk  *disk    // nil: nothing is kept
 	safe  []safe   // what must be in its logs as they are opened
