@@ -79,7 +79,9 @@ type LogConfig struct {
 	// DeliverAfterPersist delays each delivery until the message is on every member's disk, instead
 	// of until every member holds it. OnView may then come before the last messages of the view
 	// before. A process that leaves a shard is not given the messages that waited for disks there;
-	// futures of its own messages among them end with their version and ErrLeftShard.
+	// futures of its own messages among them end with their version and ErrLeftShard. Replayed
+	// messages (Message.Replayed) are on this process's disk; the disk of another member may lack
+	// the last ones of them.
 	DeliverAfterPersist bool
 	// Recover takes the place of SubgroupConfig.Restore in an application that keeps its state
 	// elsewhere, in a database for instance, and needs only the records that the state lacks. It is

@@ -25,8 +25,8 @@ func (s *Store) SetAside(id LogID) (to string, err error) {
 	return s.moveAside(id, from)
 }
 
-// SetSnapshotAside does this with the snapshot of a log and nothing else: the log begins with its
-// first record then.
+// SetSnapshotAside renames the snapshot of a log as SetAside renames all files: the log begins with
+// its first record then.
 func (s *Store) SetSnapshotAside(id LogID) (to string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -2,8 +2,8 @@
 // versioned logs of its persistent subgroups.
 //
 // A Store is the directory of one node in one cluster. It holds values (Get, Put), each Put durable
-// as a whole, and logs (Log). A log is kept in an engine of raft's, behind package journal, which
-// says what is in an entry.
+// as a whole, and logs (Log). A log is kept in an engine of raft's, behind package
+// internal/journal, which says what is in an entry.
 //
 // Life of a record: it is delivered and appended (Append; back-pressure is a false) → it waits in a
 // block with others → the log's one writer takes all that waits, as a group → the engine stores the

@@ -80,7 +80,7 @@ func (r *Report) OK() bool {
 	return len(r.Faults) == 0
 }
 
-// Progress says how far Verify has come in a log. Block and Blocks are indexes, from First on.
+// Progress says how far Verify has come in a log: to Block, of the blocks First to Last.
 type Progress struct {
 	Log                LogID
 	Block, First, Last uint64
@@ -104,8 +104,8 @@ func Verify(ctx context.Context, dir string, keys map[order.NodeID]ed25519.Publi
 	return v.Report, errors.Join(v.everything(), held.release())
 }
 
-// VerifyLog does this with one log, which is not open, of a store that is. The error of one that
-// has another one's name is an ErrOtherLog.
+// VerifyLog checks one log of an open store, as Verify checks all logs. The log must not be open.
+// If the log's directory has the name of another log, the error is an ErrOtherLog.
 func (s *Store) VerifyLog(ctx context.Context, id LogID) (LogReport, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -54,12 +54,15 @@ type GroupConfig struct {
 // DefaultMaxMessageBytes is the default of GroupConfig.MaxMessageBytes.
 const DefaultMaxMessageBytes = int64(1) << 40
 
-// Errors of Start, Send and SendFrom.
+// Errors of messages.
 var (
-	ErrNotRoot  = relay.ErrNotRoot
+	// ErrNotRoot is returned at a member that is not the root: only the root sends.
+	ErrNotRoot = relay.ErrNotRoot
+	// ErrTooLarge is returned for a message of more than GroupConfig.MaxMessageBytes.
 	ErrTooLarge = relay.ErrTooLarge
-	ErrLeaving  = relay.ErrLeaving
-	// ErrAborted is what Aborted is told.
+	// ErrLeaving is returned after Close was called.
+	ErrLeaving = relay.ErrLeaving
+	// ErrAborted is the error that GroupConfig.Aborted gets at the receivers.
 	ErrAborted = relay.ErrAborted
 )
 

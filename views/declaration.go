@@ -60,8 +60,8 @@ func listed(ids []order.NodeID, id order.NodeID) bool {
 	return len(ids) == 0 || slices.Contains(ids, id)
 }
 
-// Validate reports every fault that no members could mend. It knows nothing of the functions behind
-// policies.
+// Validate reports every fault that is one whatever the members are. It does not know the functions
+// that LayoutName stands for.
 func (d Declaration) Validate() error {
 	var faults faults
 	faults.name(d.Name)

@@ -51,7 +51,7 @@ func (t *target) declare(cmd *cobra.Command) {
 	f.DurationVar(&t.timeout, "timeout", 5*time.Second, "how long to wait for a member to answer, and for a time that is asked for to be settled")
 	f.StringVar(&t.secure.Cert, "tls-cert", "", "`file` with this machine's certificate, for a member that uses TLS")
 	f.StringVar(&t.secure.Key, "tls-key", "", "`file` with its key")
-	f.StringVar(&t.secure.CA, "tls-ca", "", "`file` with the certificates of those who signed the members' certificates")
+	f.StringVar(&t.secure.CA, "tls-ca", "", "`file` with the certificates of the authorities that signed the members' certificates")
 }
 
 // note tells a person what goes on, beside the result.

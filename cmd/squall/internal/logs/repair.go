@@ -14,7 +14,7 @@ func newRepairCommand() *cobra.Command {
 	var asJSON, yes, giveUp bool
 	cmd := &cobra.Command{
 		Use:   "repair [flags] DIR [LOG]",
-		Short: "Mend logs of a member that does not run, and drop what is damaged and nobody else has",
+		Short: "Mend logs of a member that does not run, and drop damaged records that no other member has",
 		Long: `Repair reads all logs of a member that does not run, or one of them.
 
 Of a log that no other member of the last view has, it drops the first record that is damaged with all that is behind it. The files of one
@@ -37,7 +37,7 @@ Look first with squall log verify, and keep a copy.`,
 		Args:              arguments("DIR", "LOG"),
 		ValidArgsFunction: completeTarget,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := still(args[0], "a member that is started mends what others have; stop it and name its directory to lose what nobody has"); err != nil {
+			if err := still(args[0], "a member that is started mends what others have; stop it and name its directory to lose what no member has"); err != nil {
 				return err
 			}
 			if !yes {
@@ -61,7 +61,7 @@ Look first with squall log verify, and keep a copy.`,
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.BoolVar(&yes, "yes", false, "lose what is damaged and nobody else has")
+	f.BoolVar(&yes, "yes", false, "lose damaged records that no other member has")
 	f.BoolVar(&giveUp, "give-up", false, "lose what others had and cannot give any more, too, and let what is left here be the whole log")
 	f.BoolVar(&asJSON, "json", false, "print the result as one JSON object")
 	return cmd

@@ -100,11 +100,11 @@ func (o *options) declare(f *pflag.FlagSet) {
 	f.IntVar(&o.nodes, "nodes", 0, fmt.Sprintf("`members` that found the group, 1 to %d (default: drawn)", maxNodes))
 	f.IntVar(&o.messages, "messages", 0, "`messages` of all applications together, about (default: drawn)")
 	f.StringSliceVar(&o.faults, "faults", nil, "`kinds` of faults that may be drawn, or none: "+strings.Join(sim.FaultNames(), ", ")+" (default: all)")
-	f.BoolVar(&o.trace, "trace", false, "with --seed: print everything that happens")
+	f.BoolVar(&o.trace, "trace", false, "with --seed or --plan: print everything that happens")
 	f.IntVar(&o.jobs, "jobs", 0, "`seeds` played at the same time (default: one for each core)")
 	f.BoolVar(&o.json, "json", false, "print the result as one JSON object")
 	f.BoolVar(&o.coverage, "coverage", false, "print how often each rare branch was taken")
-	f.BoolVar(&o.shrink, "shrink", true, "make a plan that fails smaller (default with --seed and --plan: off)")
+	f.BoolVar(&o.shrink, "shrink", true, "make a plan that fails smaller; with --seed and --plan only if this flag is given")
 	f.StringVar(&o.plan, "plan", "", "play the plan in this `file`")
 	f.StringVar(&o.save, "save", "", "`file` for the plan that is left (default: one in the directory for temporary files)")
 }
