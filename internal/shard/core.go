@@ -172,11 +172,25 @@ func (c *Core) Installed(v *views.View) {
 	if s.last < v.ID && s.phase == waiting && s.fresh {
 		c.supersede(s)
 	}
-	if u := c.under; u != nil && u.verb == FetchState && !u.cancelled && !slices.Contains(v.Members, u.stay.source) {
+	if u := c.under; u != nil && !u.cancelled && !u.gone && c.sourceGone(u) {
 		u.gone = true
 		c.emit(Effect{Do: Cancel, Stay: u.stay.id, Activity: u.number})
 	}
 	c.advance()
+}
+
+// sourceGone reports whether an activity asks a process that is no member any more, and another
+// member is to be asked in its place. The process may go on answering and never have what it is
+// asked for. If no other member has the log whole, that process is the best source there is.
+func (c *Core) sourceGone(u *activity) bool {
+	switch {
+	case slices.Contains(c.view.Members, u.stay.source):
+		return false
+	case u.verb == FillLog:
+		whole, _ := logHolders(c.view, u.stay.view.Subgroups[u.stay.index].Name, u.stay.shard, c.cfg.Self)
+		return len(whole) > 0
+	}
+	return u.verb == FetchState
 }
 
 // supersede ends a stay's part in the application's life: the state of another one takes its place, or the process has left the shard.

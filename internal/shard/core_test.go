@@ -250,6 +250,42 @@ func TestASourceThatIsNoMemberAnyMoreIsLeftAtOnce(t *testing.T) {
 	}
 }
 
+// A source of a log may never have what it is asked for: its process has halted, and answers still. The next one is asked as soon as the view is
+// without it, if another member has the log whole.
+func TestASourceOfALogThatIsNoMemberAnyMoreIsLeft(t *testing.T) {
+	for name, whole := range map[string]bool{"another member has the log whole": true, "no other member has the log whole": false} {
+		s := newStage(t, Config{Logs: true})
+		id := s.installed(fresh(5), 0)
+		s.core.Begins(id, 5, 0, false)
+		s.core.Ready(id)
+		s.wants("1 hold", "1 lack", "1 hold log", "1 await", "1 fetch 1")
+		s.ends(Result{Last: order.Version{View: 4, Seq: 9}})
+		s.wants("1 fill 1")
+		without := view(6, 3, views.Subgroup{Members: ranks(0, 1), Partial: ranks(1)})
+		if !whole {
+			without.Subgroups[0].Partial = ranks(0, 1)
+		}
+		without.Members = without.Members[1:]
+		s.installed(without, 0)
+		if !whole {
+			s.wants()
+			s.ends(Result{})
+			s.wants("1 sync")
+			continue
+		}
+		s.wants("1 cancel")
+		again := *without
+		again.ID++
+		s.installed(&again, 0)
+		s.wants()
+		s.ends(Result{Outcome: Failed, Err: errors.New("cut"), Progress: true})
+		s.wants("1 failed 1", "1 fill 2")
+		if err := s.last[0].Err; !errors.Is(err, errSourceGone) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func TestAStateThatNobodyHasIsLost(t *testing.T) {
 	for name, lose := range map[string]func(*stage){
 		"all refuse": func(s *stage) {

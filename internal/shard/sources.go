@@ -84,7 +84,13 @@ func FreshPeers(v *views.View, subgroup int, self order.NodeID) (list []views.Me
 // LogSources are the members that have all of a shard's log, as far as a view says, and then the other members of the shard, which may
 // have enough of it: a member that had all of it may have ended, and have come back with its disk.
 func LogSources(v *views.View, name string, shard int, self order.NodeID) []views.Member {
-	var complete, partial []views.Member
+	complete, partial := logHolders(v, name, shard, self)
+	return append(complete, partial...)
+}
+
+// logHolders returns the other members of a shard: those that have all of its log, as far as a view
+// says, and those of which it does not say so.
+func logHolders(v *views.View, name string, shard int, self order.NodeID) (complete, partial []views.Member) {
 	for _, sg := range v.Shards(name) {
 		if sg.Shard != shard {
 			continue
@@ -99,7 +105,7 @@ func LogSources(v *views.View, name string, shard int, self order.NodeID) []view
 			}
 		}
 	}
-	return append(complete, partial...)
+	return complete, partial
 }
 
 // StillWants reports whether a member that became fresh in an earlier view wants that view's state in a later one. If it is out of the
