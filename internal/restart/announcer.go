@@ -17,7 +17,8 @@ type Former struct {
 // maxFormer bounds State.Former: the latest are kept.
 const maxFormer = 64
 
-// former returns the former members of the group once a view is in force.
+// former returns the former members of the group once a view is in force, but for those with an
+// address that is none: nothing could be said to them.
 func (s *State) former(next *views.View) []Former {
 	list := slices.Clone(s.Former)
 	if s.View != nil {
@@ -28,7 +29,7 @@ func (s *State) former(next *views.View) []Former {
 	}
 	list = slices.DeleteFunc(list, func(f Former) bool {
 		_, member := next.RankOf(f.ID)
-		return member || f.ID == s.Node
+		return member || f.ID == s.Node || checkAddr(f.Addr) != nil
 	})
 	return list[max(0, len(list)-maxFormer):]
 }

@@ -153,3 +153,17 @@ func TestFormerMembersAreRememberedAndAsked(t *testing.T) {
 		t.Errorf("%d former members, the last is node %d", n, s.Former[n-1].ID)
 	}
 }
+
+// A member with an address that is none, which only a member that breaks the rules can bring into a view, spoils nothing when it is gone.
+func TestAFormerMemberWithoutAnAddressIsForgotten(t *testing.T) {
+	disk, self, odd := &testDisk{}, member(1, 5), member(2, 6)
+	odd.Addr = "nowhere"
+	m := remembering(t, disk)
+	first := viewOf(t, nil, "a", self, odd, member(3, 7))
+	second := viewOf(t, first, "b", self)
+	must(t, m.Begin(self), m.Enter(first, nil), m.Echo(1, 257, second), m.Installed(second))
+	s := remembering(t, disk).State()
+	if want := []Former{{3, member(3, 7).Addr}}; !slices.Equal(s.Former, want) {
+		t.Errorf("former members are %v, not %v", s.Former, want)
+	}
+}
