@@ -21,7 +21,6 @@ import (
 	"github.com/squall-go/squall/internal/life"
 	"github.com/squall-go/squall/internal/member"
 	"github.com/squall-go/squall/internal/restart"
-	"github.com/squall-go/squall/internal/shard"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/predicates"
 	"github.com/squall-go/squall/rdmc"
@@ -578,7 +577,7 @@ func (g *Group) drain(ctx context.Context) error {
 func (g *Group) handOver(ctx context.Context) error {
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	for slices.ContainsFunc(g.states.source.Waiting(), g.depended) {
+	for g.states.source.Depended(g.View()) {
 		select {
 		case <-tick.C:
 		case <-g.halted:
@@ -589,9 +588,6 @@ func (g *Group) handOver(ctx context.Context) error {
 	}
 	return nil
 }
-
-// depended reports whether fresh members of a subgroup depend on this process for its state.
-func (g *Group) depended(subgroup int) bool { return shard.Depended(g.View(), subgroup, g.cfg.ID) }
 
 // undelivered returns the number of messages of this process that some member has not delivered, as
 // far as is known here.

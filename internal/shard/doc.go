@@ -13,9 +13,10 @@
 // Getting the state: a member that is fresh in an ordered shard has its application restore the state of another member. A member
 // that is fresh in a shard with logs learns from another one where the log ends, brings its own log up to that, makes it durable,
 // and has it noted that the log is complete. Sources are asked one after the other, round after round, with a pause between two
-// rounds that grows. They are the members that were in the shard before. When none of these is left, those that came into it in the
+// rounds that grows. One that is no member any more is left at once, the source of a log only if another member has the log whole.
+// Sources of a state are the members that were in the shard before. When none of these is left, those that came into it in the
 // same view are asked: one that has got the state offers it as of the same boundary. A member that has to ask them withholds its own
-// offer, so that no two wait for each other.
+// offer, so that no two wait for each other, and one that has the state does not leave while another one waits for it.
 // Taking over: a member that holds the log of the shard has its application recover from the log; one whose shard begins has it
 // restore from nothing.
 // Handing over: the application gets what was delivered meanwhile, which was kept in the stay's backlog.

@@ -188,11 +188,18 @@ func (o *Offers[S]) Waits() (waits []int) {
 	return waits
 }
 
-// Depended reports whether fresh members of a subgroup depend on a member: it is the senior one of those that have the state. If several
-// leave at once, that one stays until the state is handed over.
-func Depended(v *views.View, subgroup int, self order.NodeID) bool {
-	rank, _ := v.RankOf(self)
-	sg := v.Subgroups[subgroup]
-	holders := slices.DeleteFunc(slices.Clone(sg.Members), func(r order.Rank) bool { return slices.Contains(sg.Partial, r) })
-	return len(holders) == 0 || holders[0] == rank
+// Depended reports whether fresh members depend on this member for the state of a subgroup: it is the
+// senior one of the members that have the state. If several leave at once, that one stays until the
+// state is handed over. A member that waits for the state here is none of them, whatever the view
+// says: the view says of no member that it lacks the state if none is known that has it.
+func (o *Offers[S]) Depended(v *views.View) bool {
+	return slices.ContainsFunc(o.list, func(f *Offer[S]) bool { return !f.none && f.depends(v, o.Self) })
+}
+
+func (f *Offer[S]) depends(v *views.View, self order.NodeID) bool {
+	sg := v.Subgroups[f.Index]
+	holders := slices.DeleteFunc(slices.Clone(sg.Members), func(r order.Rank) bool {
+		return slices.Contains(sg.Partial, r) || f.wait(v.Members[r].ID) != nil
+	})
+	return len(holders) == 0 || v.Members[holders[0]].ID == self
 }

@@ -70,3 +70,26 @@ func TestFreshMembersExpectToGiveTheStateToEachOther(t *testing.T) {
 		t.Error("a member that is fresh alone expects to give its state to somebody")
 	}
 }
+
+// When no member that had the state before is left, the fresh member that has got it stays until the others have it, wherever it is in
+// the view.
+func TestAFreshMemberWithTheStateStaysForThoseThatWaitForIt(t *testing.T) {
+	a, b := together()
+	o := &Offers[int]{Self: 4, Keeps: func(string) bool { return true }}
+	if o.Installed(a); o.Depended(a) {
+		t.Error("a fresh member has to stay, and node 1 has the state")
+	}
+	o.Put(5, 0, 1)
+	if o.Installed(b); !o.Depended(b) {
+		t.Error("the only member that has the state need not stay, and node 3 waits for it")
+	}
+	if o.Done(o.Find(5, 0), 3); o.Depended(b) {
+		t.Error("it has to stay, and nobody waits for the state")
+	}
+	other := &Offers[int]{Self: 3, Keeps: func(string) bool { return true }}
+	other.Installed(a)
+	other.Withhold(5, 0)
+	if other.Installed(b); other.Depended(b) {
+		t.Error("a member that has withheld its state has to stay")
+	}
+}

@@ -360,8 +360,7 @@ func (p *process) tryLeave() {
 	for k := range p.stays {
 		drained = drained && !p.waits(k)
 	}
-	depended := slices.ContainsFunc(p.offers.Awaited(), func(i int) bool { return shard.Depended(p.member.View(), i, p.self.ID) })
-	if (!drained || depended) && p.world.now < p.leaveBy {
+	if (!drained || p.offers.Depended(p.member.View())) && p.world.now < p.leaveBy {
 		p.due = min(p.due, p.leaveBy)
 		return
 	}

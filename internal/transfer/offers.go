@@ -153,6 +153,13 @@ func (o *offers) awaited() (subgroups []int) {
 	return o.kept.Awaited()
 }
 
+// depended reports whether fresh members depend on this member.
+func (o *offers) depended(v *views.View) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.kept.Depended(v)
+}
+
 // clear forgets everything.
 func (o *offers) clear() {
 	o.mu.Lock()

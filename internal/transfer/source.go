@@ -79,6 +79,10 @@ func (s *Source) Withhold(view order.ViewID, subgroup int) { s.offers.withhold(v
 // Waiting returns the subgroups of which this member keeps a snapshot, or will, for fresh members that wait for it.
 func (s *Source) Waiting() (subgroups []int) { return s.offers.awaited() }
 
+// Depended reports whether fresh members depend on this member for a state, as far as the view in
+// force says.
+func (s *Source) Depended(v *views.View) bool { return s.offers.depended(v) }
+
 // Serve is the port's handler. It owns the connection.
 func (s *Source) Serve(c net.Conn) {
 	defer c.Close()
