@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"io"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -84,4 +85,32 @@ func TestAFreshMemberGivesTheStateToAnotherOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	agree(t, 101, replicas[2:4]...)
+}
+
+// A snapshot that is no function fails for the new member, and does not end the old one.
+func TestASnapshotThatIsNilIsAnError(t *testing.T) {
+	given := make(chan squall.StateGiven, 1)
+	groups := cluster(t, 1, func(i int, c *squall.Config) {
+		c.Subgroups = replicated(newReplica(), func(sg *squall.SubgroupConfig) {
+			sg.Snapshot = func() func(io.Writer) error { return nil }
+		})
+		c.Events = func(e squall.Event) {
+			if e, ok := e.(squall.StateGiven); ok {
+				select {
+				case given <- e:
+				default: // it asks again
+				}
+			}
+		}
+	})
+	g := joins(t, 2, groups[0], func(c *squall.Config) { c.Subgroups = replicated(newReplica(), nil) })
+	select {
+	case e := <-given:
+		if e.To != g.ID() || e.Err == nil || !strings.Contains(e.Err.Error(), "returned nil") {
+			t.Errorf("node %d got the state: %v", e.To, e.Err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("the new member did not ask")
+	}
+	closeAll(g, groups[0])
 }
