@@ -27,7 +27,9 @@ type hostile struct {
 	to    []order.Rank
 	talks []*talk
 	until time.Duration
-	said  bool // it accused
+	lines int    // where the control lines of its row end
+	kinds []lies // what it says in its row
+	said  bool   // it accused
 }
 
 // lies are what a hostile member does, a bit each.
@@ -56,6 +58,12 @@ func (f *fault) lie(p *process) {
 	for r := range s.record.procs {
 		h.to = append(h.to, order.Rank(r))
 	}
+	h.lines = s.lineOff(len(s.record.groups))
+	for k := liesBack; k <= liesOfMany; k <<= 1 {
+		if lies(h.plan.Set)&k != 0 {
+			h.kinds = append(h.kinds, k)
+		}
+	}
 	p.crashed("lies")
 	w.probes[MemberLied]++
 	w.schedule.add(w.now, h)
@@ -75,7 +83,7 @@ func (h *hostile) act(now time.Duration) time.Duration {
 		h.letter()
 	}
 	*fabric.Word(h.seat.own, memberLine)++ // it seems to live
-	for off, end := fabric.LineBytes, h.control(); off < end; off += fabric.LineBytes {
+	for off := fabric.LineBytes; off < h.lines; off += fabric.LineBytes {
 		if h.dice.IntN(4) > 0 {
 			h.seat.table.PushLine(h.to, off)
 		}
@@ -85,25 +93,14 @@ func (h *hostile) act(now time.Duration) time.Duration {
 	return now + 1 + h.dice.upTo(4*h.proc.pace.Step)
 }
 
-// control is where the control lines of its row end.
-func (h *hostile) control() int {
-	return h.seat.lineOff(len(h.seat.record.groups))
-}
-
 // tamper tells one lie in its row.
 func (h *hostile) tamper() {
-	var kinds []lies
-	for k := liesBack; k <= liesOfMany; k <<= 1 {
-		if lies(h.plan.Set)&k != 0 {
-			kinds = append(kinds, k)
-		}
-	}
-	if len(kinds) == 0 || h.dice.oneIn(2) {
+	if len(h.kinds) == 0 || h.dice.oneIn(2) {
 		return
 	}
-	k := pick(h.dice, kinds...)
+	k := pick(h.dice, h.kinds...)
 	w := h.proc.world
-	off := fabric.LineBytes + 8*h.dice.IntN((h.control()-fabric.LineBytes)/8)
+	off := fabric.LineBytes + 8*h.dice.IntN((h.lines-fabric.LineBytes)/8)
 	word := fabric.Word(h.seat.own, off)
 	switch suspected := fabric.Word(h.seat.own, viewLine+8*wordSuspected); {
 	case k == liesOfOne && !h.said:
@@ -152,10 +149,10 @@ func (h *hostile) majority() (set uint64) {
 // garbage overwrites some of its descriptors and messages.
 func (h *hostile) garbage() {
 	own := h.seat.own
-	if len(own) <= h.control() {
+	if len(own) <= h.lines {
 		return
 	}
-	off := h.control() + 8*h.dice.IntN((len(own)-h.control())/8)
+	off := h.lines + 8*h.dice.IntN((len(own)-h.lines)/8)
 	n := min(1+h.dice.IntN(400), len(own)-off)
 	for i := range n {
 		own[off+i] = byte(h.dice.Uint32())
