@@ -60,6 +60,7 @@ func TestWhatIsInstalledWithAHigherBallotSaysNothingOfALowerOne(t *testing.T) {
 	b := newBallot(1, 0)
 	c.decided(1, b, c.decision(0))
 	for installed, want := range map[Ballot]bool{newBallot(2, 2): false, b: true} {
+		sst.Store(c.changes[2].own, wordDecided, uint64(installed)) // no ballot is final without its decision
 		sst.Store(c.changes[2].own, wordInstalled, uint64(installed))
 		if got := c.changes[1].chosen(); got != want {
 			t.Errorf("ballot %v is installed elsewhere, and %v is chosen: %v", installed, b, got)
