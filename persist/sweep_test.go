@@ -462,6 +462,18 @@ func saysDamage(err error) bool {
 // certain to go.
 const unnoted = 5
 
+// inTail is how many records the last segment of a write-ahead log has.
+const inTail = 6
+
+// harmsTail reports whether a harm takes the end of a write-ahead log away, or leads to a list of segments
+// that is older than the last one. Where such a log went before a crash is noted nowhere else.
+func harmsTail(h harmed) bool {
+	if strings.HasSuffix(h.file, "wal-meta.db") {
+		return strings.HasPrefix(h.what, "sealed head")
+	}
+	return strings.HasSuffix(h.file, ".wal") && (strings.HasPrefix(h.what, "cut to") || strings.HasPrefix(h.what, "zeros"))
+}
+
 // judge compares how many records were read with how many there were. After a crash the last write
 // may be missing, but that is told, unless nothing is left of it. A head whose checksum was made
 // for it may lead to the tree before the last write, with all that was in it.
@@ -472,6 +484,8 @@ func (p *pristine) judge(got Info, h harmed) (outcome, error) {
 	case !p.closed && end == p.records-1 && (got.Repaired.Blocks > 0 || strings.HasPrefix(h.what, "zeros")):
 		return torn, nil
 	case strings.HasPrefix(h.what, "sealed head") && end >= p.records-1:
+		return torn, nil
+	case !p.closed && end >= p.records-inTail && harmsTail(h):
 		return torn, nil
 	case !p.closed && strings.HasPrefix(h.what, "bucket root") && end >= p.records-unnoted:
 		return part, nil
