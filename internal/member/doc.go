@@ -31,7 +31,7 @@
 //	B4  a view is delivered only after the one before it was delivered up to its trim
 //	B5  a large message has its place only when every member of the view in force has its body, and large ones in the order of their admission
 //	B6  the bodies of one sender that are not delivered everywhere are LargeMemoryBytes at most
-//	B7  a message of a persistent subgroup is in the log once, before the application sees it; with AfterPersist, on every disk before it
+//	B7  a message of a persistent subgroup is in the log once, before the application sees it; with AfterPersist, a new one is on every disk before it
 //	B8  a version counts as persisted here only when it is on disk with all that come before it, and nulls behind the last one hold nothing up
 //	B9  no version with a settled time comes after those that were there when it settled, in this view or a later one
 //	B10  no message of a persistent subgroup is received, and no view followed, whose time lies 2·MaxSkew ahead of the wall clocks
