@@ -290,12 +290,12 @@ func TestAnInterruptedPusherTellsItsReceivers(t *testing.T) {
 	push.Process.Signal(os.Interrupt)
 	push.Wait()
 	for _, r := range all {
-		eventually(t, "nothing is left", func() bool { return len(tree(t, r.dir)) == 0 })
+		eventually(t, "nothing is left", func() bool { return isEmpty(t, r.dir) })
 	}
 	// With --forever they go on.
 	path := filepath.Join(t.TempDir(), "next")
 	write(t, path, 100, 1)
-	mustCopy(t, path, addrs)
+	mustCopyWhenFree(t, path, addrs)
 }
 
 func TestAReceiverTakesOnePushAtATime(t *testing.T) {

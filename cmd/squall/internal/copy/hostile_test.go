@@ -113,10 +113,10 @@ func TestWhatIsNoConversationEndsIt(t *testing.T) {
 		}
 		p.close()
 	}
-	eventually(t, "nothing is left", func() bool { return len(tree(t, r.dir)) == 0 })
+	eventually(t, "nothing is left", func() bool { return isEmpty(t, r.dir) })
 	path := filepath.Join(t.TempDir(), "file")
 	write(t, path, 100, 1)
-	mustCopy(t, path, r.addr) // it is as good as ever
+	mustCopyWhenFree(t, path, r.addr) // it is as good as ever
 }
 
 func TestFramesAreNotTrusted(t *testing.T) {

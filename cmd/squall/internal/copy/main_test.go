@@ -148,6 +148,18 @@ func mustCopy(t *testing.T, args ...string) string {
 	return out
 }
 
+// mustCopyWhenFree is mustCopy to receivers that may be busy until they notice that their last caller has gone.
+func mustCopyWhenFree(t *testing.T, args ...string) {
+	t.Helper()
+	eventually(t, "receivers are free", func() bool {
+		status, out, errs := copied(t, args...)
+		if status != 0 && !strings.Contains(errs, "busy with another push") {
+			t.Fatalf("squall cp %s: exit status %d\n%s%s", strings.Join(args, " "), status, out, errs)
+		}
+		return status == 0
+	})
+}
+
 // mustRefuse is copied, and fails with all of the words.
 func mustRefuse(t *testing.T, words []string, args ...string) {
 	t.Helper()
@@ -175,6 +187,16 @@ func write(t *testing.T, path string, size int64, seed uint64) {
 	if _, err := io.CopyN(f, rand.NewChaCha8(key), size); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// isEmpty reports whether a directory has nothing in it. What is below it may change meanwhile.
+func isEmpty(t *testing.T, dir string) bool {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(entries) == 0
 }
 
 // tree describes everything in a directory, contents and times included.
