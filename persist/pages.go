@@ -139,7 +139,8 @@ type head struct{ size, root, list, high, transaction uint64 }
 
 // heads finds the newest head page. The engine writes the two in turn and would do with one, which
 // brings back what was true before the last transaction; a crash does not damage them, because all
-// of one lies in a single sector.
+// of one lies in a single sector. One that a failed sync did not write is older than by one
+// transaction: the next process goes on with what the system has in memory, and writes the other.
 func (p *pages) heads() error {
 	first, good := p.headAt(0)
 	second, also := p.headAt(first.size)
@@ -158,7 +159,7 @@ func (p *pages) heads() error {
 	switch older := min(first.transaction, second.transaction); {
 	case first.size != second.size:
 		return p.damaged("its head pages say that pages have %d and %d bytes", first.size, second.size)
-	case h.transaction != older+1 || h.transaction >= maxTransaction:
+	case (h.transaction-older)%2 == 0 || h.transaction >= maxTransaction:
 		return p.damaged("its head pages are of transactions %d and %d", first.transaction, second.transaction)
 	case h.high > uint64(len(p.file))/h.size:
 		return p.damaged("it has %d bytes, and needs %d pages of %d", len(p.file), h.high, h.size)
