@@ -88,7 +88,7 @@ func (l *Log) retain() error {
 		return err
 	}
 	err = l.drop(func(b *journal.Book) error { return b.DropBefore(number) })
-	if l.notice(err); errors.Is(err, ErrDamaged) {
+	if l.notice(err); errors.Is(err, ErrClosed) || errors.Is(err, ErrDamaged) {
 		return nil
 	}
 	return err
