@@ -22,8 +22,8 @@
 // view; a process that comes later joins through any member that Join names. From then on the group
 // calls Deliver for each message. When members fail, leave or join, a view ends and the next one
 // begins, while all members may go on sending: View returns the view in force, Views and
-// Config.OnView those that follow. Config.Events reports what happens, as a value of one of the
-// event types.
+// Config.OnView deliver each later view. Config.Events receives every event, as a value of one of
+// the event types.
 //
 // A member that the others suspect, or that can reach too few of them, halts: Done is closed, and
 // Err and the event Halted say why. Close leaves the group when all that this process sent is
@@ -57,9 +57,10 @@
 // through SubgroupConfig.Snapshot and SubgroupConfig.Restore. A subgroup whose Mode is Persistent
 // keeps all messages in a log at every member (Config.Dir, SubgroupConfig.Log). Future.Persisted
 // waits until a message is on every disk; Subgroup.Log reads by version and by time, and follows.
-// When all members have ended, those that are started again with their directories go on together
-// where the logs end: each restores the state of its log's last snapshot (Subgroup.TakeSnapshot),
-// and the messages behind it are delivered once more (Message.Replayed).
+// After all processes of a group have ended, processes that start with the old directories continue
+// the group from the end of its logs: each process restores the state from the last snapshot of its
+// log (Subgroup.TakeSnapshot), and the log replays the messages after the snapshot
+// (Message.Replayed).
 //
 // # Promises
 //

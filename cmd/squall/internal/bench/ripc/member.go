@@ -138,7 +138,7 @@ func (m *member) repeat(ctx context.Context, d time.Duration) error {
 	return err
 }
 
-// count is how many messages were received, of those that go one way.
+// count returns the number of one-way messages that the receiver has taken; under other loads, 0.
 func (m *member) count(ctx context.Context) (int, error) {
 	if m.spec.Load != oneWay {
 		return 0, nil
