@@ -149,8 +149,8 @@ func (d *durable) serve() {
 	g.port.Handle(port.KindLog, d.server.Serve)
 }
 
-// declaration returns the index of a log's subgroup among those that are declared persistent, or
-// -1.
+// declaration returns the index of a log's subgroup among the persistent subgroups of the
+// configuration, or -1.
 func (d *durable) declaration(id persist.LogID) int {
 	return slices.IndexFunc(d.group.cfg.Subgroups, func(sg SubgroupConfig) bool { return sg.Name == id.Name && sg.Mode == Persistent })
 }

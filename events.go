@@ -335,8 +335,8 @@ type ConnectionRejected struct {
 func (e ConnectionRejected) String() string  { return e.text }
 func (ConnectionRejected) level() slog.Level { return slog.LevelWarn }
 
-// ConnectionsRejected says how many connections were rejected within about a second in addition to
-// those that were reported one by one.
+// ConnectionsRejected says how many more connections were rejected within about a second than
+// ConnectionRejected reported one by one.
 type ConnectionsRejected struct{ Count int }
 
 func (e ConnectionsRejected) String() string {

@@ -50,7 +50,7 @@ func (n *news) close() {
 	n.ring()
 }
 
-// follow yields the view in force and those that come.
+// follow yields the view in force and each later one.
 func (n *news) follow(ctx context.Context) iter.Seq[*View] {
 	return func(yield func(*View) bool) {
 		at := n.join()

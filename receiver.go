@@ -60,7 +60,7 @@ func (r *receiver) begins(v *views.View, i int) {
 func (r *receiver) offer(v order.ViewID, i int) {
 	source := r.stays.states.source
 	f := func() {
-		if source.Wanted(v, i) { // in a backlog it comes later, and those that waited may have the state meanwhile
+		if source.Wanted(v, i) { // in a backlog it comes later, and the members that waited may have the state meanwhile
 			source.Put(v, i, r.config().Snapshot())
 		}
 	}

@@ -180,8 +180,7 @@ func (g *Group) stop(reason error) {
 	loops.Add(-1)
 }
 
-// handsOver reports whether members that come into the subgroup need something of those that are in
-// it.
+// handsOver reports whether new members of the subgroup need something from its old members.
 func (sg SubgroupConfig) handsOver() bool { return sg.Snapshot != nil || sg.Mode == Persistent }
 
 // recovers reports whether the application takes over what is in the log of the shard that it
@@ -190,7 +189,7 @@ func (sg SubgroupConfig) recovers() bool {
 	return sg.Mode == Persistent && (sg.Restore != nil || sg.Log.Recover != nil)
 }
 
-// write is what a member gives to those that come into the subgroup.
+// write is what a member gives to new members of the subgroup.
 func (b boundary) write(w io.Writer) error { return json.NewEncoder(w).Encode(b) }
 
 // maxBoundaryBytes is more than any boundary takes.

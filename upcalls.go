@@ -97,8 +97,8 @@ func (u *upcalls) bound(ctx context.Context) context.Context {
 	return ctx
 }
 
-// watch has the functions of a configuration run under the eyes of u, but for those that deliver:
-// application does.
+// watch makes the functions of a configuration run through u, so that waits and ends know of them.
+// The functions that deliver do so in application.
 func (u *upcalls) watch(c *Config) {
 	if f := c.Events; f != nil {
 		c.Events = func(e Event) { u.run(func() { f(e) }) }

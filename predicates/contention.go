@@ -9,7 +9,7 @@ import "time"
 // scheduler that shares by deadlines (EEVDF) counts that slice as used up by the loop that gave it
 // away: a loop that yields beside such a process runs for microseconds in each few milliseconds,
 // far below its share. A loop that sleeps keeps its claim, and is run soon after it is woken, ahead
-// of those that used more.
+// of processes that used more.
 //
 // So the time that passes in yields is held against the rest of the time in which the loop is
 // awake. Where loops compete only with each other, each has its fair share of the cores; one that

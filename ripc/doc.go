@@ -16,8 +16,8 @@
 // the order of sending. When the service ends, its senders learn how many of the last messages it has not received ([GoneError]). The next
 // message looks for the service again, and goes to wherever it is then.
 //
-// A message is received in place and lies in the memory of the pair until it is released. What a service does not receive holds up those
-// who send to it, and nobody else.
+// A message is received in place and lies in the memory of the pair until it is released. What a service does not receive holds up the
+// services that send to it, and no others.
 //
 // There is no loop that receives for others: of the goroutines that wait, one keeps watch. It looks at the rows of the peers, sleeps when
 // nothing comes, and passes the watch on when it leaves. Package pair, below, has the protocol, and docs/decisions/0047 says why.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Errors. Those that are returned wrap them and say where.
+// Errors. What functions return wraps one of them and says where.
 var (
 	// ErrClosed says that the endpoint, or the service, is closed.
 	ErrClosed = errors.New("closed")

@@ -19,7 +19,7 @@ type Message struct {
 	id      uint64
 	channel int
 	kind    pair.Kind
-	batched bool // whoever serves writes the reply to the socket
+	batched bool // the goroutine that serves writes the reply to the socket
 }
 
 // IsRequest reports whether the sender waits for a reply.

@@ -2,8 +2,8 @@
 //
 // Every process makes an X25519 key pair when it starts (Identity). The public key is part of its
 // record in the view, so every member knows the public keys of all others. Two members compute the
-// same secret, each from its own private key and the public key of the other one; nobody else can
-// compute it, not even another member of the same view. From that secret and the view, both derive
+// same secret, each from its own private key and the public key of the other one; no other process
+// can compute it, not even another member of the same view. From that secret and the view, both derive
 // one key for each purpose (Key), and with it they authenticate what they say when they connect.
 //
 // Life of a greeting: challenged (the listener sends a random nonce) → claimed (the dialer says who

@@ -181,8 +181,8 @@ func (c *Change) leaving() (set Ranks) {
 	return set
 }
 
-// Quorate reports whether the view could go on without a set of members, and without those that are
-// suspected already.
+// Quorate reports whether the view could go on without a set of members, and without the members
+// that are suspected already.
 func (c *Change) Quorate(without Ranks) bool {
 	return c.quorum(all(c.n) &^ c.Suspected() &^ without)
 }
@@ -226,7 +226,7 @@ func (c *Change) changed() bool {
 // advance makes the first move that is possible, or reports false. Every move sets a register
 // further, so moves end.
 func (c *Change) advance() bool {
-	if c.done != nil { // through; those that are not may still need it as a witness
+	if c.done != nil { // through; members that are not may still need it as a witness
 		return c.applyReports() || c.publishHeldSuspicions() || c.adoptSuspicions() || c.follow() || c.echo()
 	}
 	// The decision is looked at first: a member that goes after it may end its connections, and has

@@ -20,7 +20,7 @@
 //	proposed   the leader wrote what the next view is to be                         (word proposed, record proposal)
 //	wedged     this member stopped the view, published what it has, and acked       (record vectors, word acked)
 //	decided    the leader has all acks; its decision is copied into this row        (record decision, word decided)
-//	installed  all who go on have it, and those that have it are a quorum           (word installed)
+//	installed  all members that go on have it, and they are a quorum                (word installed)
 //
 // The leader is the lowest rank that is neither suspected nor leaving. If it fails, the next one
 // begins anew with a higher ballot, and adopts the decision of the highest ballot that it finds in

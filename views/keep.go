@@ -32,8 +32,8 @@ func anyHolder(holders []Holder, m Member, how func(Holder, Member) bool) bool {
 }
 
 // holders returns the processes that have a subgroup's state, or all of its log: its members,
-// except those that still get it from others; while it has no members, those of the last view in
-// which it had. Whole reports whether a member has got it meanwhile.
+// except the members that still get it from others; while it has no members, its members in the
+// last view in which it had any. Whole reports whether a member has got it meanwhile.
 func (v *View) holders(sg Subgroup, whole func(order.Rank) bool) (all []Holder) {
 	if !sg.Provisioned() {
 		return sg.Holders

@@ -5,8 +5,8 @@
 //	go run ./examples/chat -id 2 -join 127.0.0.1:7001
 //	go run ./examples/chat -id 3 -join 127.0.0.1:7001
 //
-// The talk goes on without those who leave (Control-D), and takes in those who come later, through
-// the address of any member.
+// The conversation goes on when a member leaves (Control-D). A new member joins through the address
+// of any other one.
 package main
 
 import (

@@ -68,7 +68,7 @@ func (n *Node) Host() string { return n.host }
 // Shm is the name of this process's abstract unix socket, or empty if it offers no shared memory.
 func (n *Node) Shm() string { return n.shm.name() }
 
-// Present says which process this is: from now on it answers those that ask for it.
+// Present says which process this is: from now on it answers processes that ask for it.
 func (n *Node) Present(self fabric.Peer) { n.presence.present(self.Process()) }
 
 // Reach asks the process of a peer, at its address, whether it is there. If it was, once, a refused
@@ -129,7 +129,7 @@ func shares(a, b fabric.Peer) bool {
 	return a.Host != "" && a.Host == b.Host && a.Shm != "" && b.Shm != ""
 }
 
-// choose splits the peers by the link they get; those that are apart get none.
+// choose splits the peers by the link they get; peers that are apart get none.
 func (n *Node) choose(spec *fabric.Spec) (shared, remote, apart []order.Rank) {
 	self := spec.Peers[spec.Self]
 	for i, p := range spec.Peers {

@@ -48,10 +48,10 @@ const (
 )
 
 // presence finds out that a process ended although it has no link to this one yet. It asks the port
-// of that process who listens there. Two answers prove the end:
+// of that process which process listens there. Two answers prove the end:
 //
 //   - another process listens there, as the node was started again;
-//   - nobody listens there, twice in a row, and the process answered this one at that address before. Without an earlier answer a refused
+//   - no process listens there, twice in a row, and the process answered this one at that address before. Without an earlier answer a refused
 //     connection may be the work of a firewall; and one that is refused once may be the work of a host that is short of something.
 //
 // Everything else, a connection that breaks or no answer at all, proves nothing: the question is
@@ -61,7 +61,7 @@ type presence struct {
 	tls  *tls.Config
 	dial func(ctx context.Context, addr string, kind port.Kind, c *tls.Config) (net.Conn, error)
 
-	ctx  context.Context // of the questions, which outlive those who want the answers: to break them off would look like an attack
+	ctx  context.Context // of the questions, which outlive the calls that want the answers: a question that is broken off looks like an attack
 	stop context.CancelFunc
 	busy sync.WaitGroup
 

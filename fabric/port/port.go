@@ -60,8 +60,8 @@ type Config struct {
 	// MaxPending bounds the connections whose preamble has not arrived yet. One more takes the
 	// place of the oldest, which is closed.
 	MaxPending int
-	// OnReject is told of every connection that was not handed over, and of those that handlers
-	// turned away (Reject). It is called from several goroutines and must not block.
+	// OnReject is told of every connection that was not handed over, or that a handler turned
+	// away (Reject). It is called from several goroutines and must not block.
 	OnReject func(Rejection)
 }
 
@@ -196,8 +196,8 @@ func (p *Port) accept() {
 }
 
 // admit gives a connection its place among the pending ones. If there is none left, the oldest
-// goes: a member shows itself within moments, so who has been silent longest is least likely to be
-// one. Turning the newcomer away instead would let as many silent strangers as there are places
+// goes: a member shows itself within moments, so the peer that has been silent longest is the least
+// likely to be one. Turning the newcomer away instead would let as many silent strangers as there are places
 // keep every member out.
 func (p *Port) admit(conn net.Conn) {
 	p.mu.Lock()
@@ -348,8 +348,8 @@ func lingerForAlert(raw net.Conn, err error) {
 // lingerBytes bounds what is read from a peer that was already refused.
 const lingerBytes = 16 << 10
 
-// Reject reports a connection that was not handed over, or that its handler turns away. Those that
-// Close itself cuts off are not news.
+// Reject reports a connection that was not handed over, or that its handler turns away. Connections
+// that Close itself cuts off are not reported.
 func (p *Port) Reject(r Rejection) {
 	p.mu.Lock()
 	silent := p.closing || p.onReject == nil

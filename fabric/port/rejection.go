@@ -33,8 +33,8 @@ const (
 	Broken
 	// AcceptFailed is a connection that the system could not give us; it has no remote address.
 	AcceptFailed
-	// NotMember is a connection for rows of somebody who is no member of the view, or in a place
-	// that is not his.
+	// NotMember is a connection for rows from a process that is no member of the view, or that
+	// claims the rank of another member.
 	NotMember
 	// OtherUser is a connection through shared memory of a process that runs as another user.
 	OtherUser
@@ -91,8 +91,8 @@ func RejectedState(remote string, err error) Rejection {
 	return Rejection{Remote: remote, Kind: KindState, Reason: reasonOf(err), Err: err}
 }
 
-// RejectedBlocks is a connection for blocks of somebody who is no member of a group, or who broke
-// the rules.
+// RejectedBlocks is a connection for blocks from a process that is no member of a group, or that
+// broke the rules.
 func RejectedBlocks(remote string, err error) Rejection {
 	return Rejection{Remote: remote, Kind: KindBlocks, Reason: reasonOf(err), Err: err}
 }

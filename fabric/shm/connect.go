@@ -137,8 +137,8 @@ func (c *Connector) dial(ctx context.Context, spec *fabric.Spec, to order.Rank, 
 	return l, err
 }
 
-// greet is the dialer's side of a greeting. Its descriptor follows only when the peer has proved
-// who it is. Those that it returns are the caller's to close, whatever the error.
+// greet is the dialer's side of a greeting. Its descriptor follows only when the peer has proved its
+// identity. The caller closes the descriptors that greet returns, whatever the error.
 func greet(conn *net.UnixConn, spec *fabric.Spec, to order.Rank, row int) (fds []int, err error) {
 	var challenge fabric.Challenge
 	if err := hear(conn, &challenge); err != nil {

@@ -3,8 +3,8 @@
 // Package shm is the fabric link within a host: every row is one shared memory segment, so there is
 // nothing to copy.
 //
-// The owner makes its row as a memfd, maps it read-write and seals it: nobody else can map it
-// writable, and nobody can truncate it under a reader. A pair meets over an abstract unix socket,
+// The owner makes its row as a memfd, maps it read-write and seals it: no other process can map it
+// writable, and none can truncate it under a reader. A pair meets over an abstract unix socket,
 // which leaves no file behind, checks that the peer runs as the same user, and exchanges the
 // descriptors of the two rows. Afterwards the socket carries bells, which wake a peer that sleeps,
 // and its end says that the peer is gone. A push is a note that the peer's bell may have to be
@@ -13,6 +13,6 @@
 //	H1  a peer's row is mapped read-only, sealed against shrinking, growing, holes and further writable mappings, and has all of its
 //	    memory (F3)
 //	H2  one bell at most for each time that a peer sleeps
-//	H3  after Freeze the replica is a copy, which nobody else can reach (F4)
+//	H3  after Freeze the replica is a copy, which no other process can reach (F4)
 //	H4  nothing that a peer does, or leaves undone, makes a bell wait
 package shm

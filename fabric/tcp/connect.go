@@ -28,8 +28,8 @@ type Connector struct {
 	accepted fabric.AcceptQueue
 }
 
-// NewConnector takes the port's connections for rows. Those that it turns away are reported to the
-// port.
+// NewConnector takes the port's connections for rows. It reports the connections that it turns away
+// to the port.
 func NewConnector(p *port.Port, tlsConfig *tls.Config) *Connector {
 	return newConnector(p, tlsConfig, handshakeTime)
 }

@@ -139,8 +139,8 @@ func (x *receiver) parse() error {
 }
 
 // takeLines stores the lines of the frame at hand when all of them are here. They are what they
-// were at one moment, each pushed once or often in any order; who saw a part of them might see a
-// word and not what was pushed before it (F2).
+// were at one moment, each pushed once or often in any order; a reader of a part of them might see
+// a word and not what was pushed before it (F2).
 func (x *receiver) takeLines() (ok bool, err error) {
 	total, here := x.lines*lineBytes, x.stage[x.r:x.w]
 	if len(x.tail) == 0 && len(here) >= total {
