@@ -358,7 +358,7 @@ func (g *Acceptor) meet(now time.Duration, t *session, e *Effects) {
 	if !t.probed {
 		e.Probes = append(e.Probes, Probe{t.ticket, t.member})
 	}
-	m := Message{Verb: sayMeet, ViewID: g.view.ID}
+	m := Message{Verb: sayMeet, ViewID: g.view.ID, Group: g.view.Group}
 	for r, member := range g.view.Members {
 		if order.Rank(r) != g.self {
 			m.Members = append(m.Members, metAs(member))

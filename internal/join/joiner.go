@@ -48,6 +48,7 @@ type Joiner struct {
 
 	asked  *call   // the conversation in which this process applies; nil between two
 	greets []*call // with members
+	group  string  // of the members that greet
 	until  time.Duration
 	view   *views.View // the end: this process is a member
 	offer  *views.View // another end: the first view, which the founder proposed
@@ -219,18 +220,32 @@ func (a *Joiner) Hear(now time.Duration, t Ticket, m Message) (e Effects) {
 	return e
 }
 
-// foreign reports whether a view is not one of the group that this process was a member of. A process that shows one of that group knows its secret.
+// foreign reports whether a view is not one of the group that this process is bound to. A process that shows one of the group that
+// this process was a member of knows its secret.
 func (a *Joiner) foreign(m Message) bool {
-	return a.config.Group != "" && m.View != nil && (m.View.Group != a.config.Group || views.NewSecret(m.Secret) != a.config.Secret)
+	return m.View != nil && (a.foreignGroup(m.View.Group) || a.config.Group != "" && views.NewSecret(m.Secret) != a.config.Secret)
+}
+
+// foreignGroup reports whether a group is not the one that this process is bound to: the group that it was a member of, or the group
+// whose members have greeted it. These may have made it a member already, so it applies to no other group while their
+// conversations last.
+func (a *Joiner) foreignGroup(group string) bool {
+	if a.config.Group != "" {
+		return group != a.config.Group
+	}
+	return len(a.greets) > 0 && group != a.group
 }
 
 // otherHistory is what is wrong with another group, or with one that says that it is this process's own and does not know its secret.
 func (a *Joiner) otherHistory(c *call, m Message) error {
-	group := m.Group
+	group := clip(m.Group)
 	if m.View != nil {
-		group = m.View.Group
+		group = clip(m.View.Group)
 	}
-	return views.OtherHistory(c.addr, a.config.Group, clip(group))
+	if a.config.Group == "" {
+		return fmt.Errorf("%s: %w: it is group %.64q, and members of group %.64q have greeted this process", c.addr, views.ErrOtherHistory, group, a.group)
+	}
+	return views.OtherHistory(c.addr, a.config.Group, group)
 }
 
 func (a *Joiner) propose(c *call, v *views.View, e *Effects) {
@@ -307,7 +322,12 @@ func (a *Joiner) hearLeader(now time.Duration, c *call, m Message, e *Effects) {
 	case sayRedirect:
 		a.redirect(now, c, m.Addr, e)
 	case sayRefuse:
-		a.fail(c, fmt.Errorf("%w: %s", ErrRefused, clip(m.Text)), e)
+		if c.meets == 0 && len(a.greets) > 0 { // it may be a member already, and the other process one of another group
+			e.hangUp(c.ticket)
+			a.lose(now, c, refusal(m), e)
+			return
+		}
+		a.fail(c, refusal(m), e)
 	case sayLater:
 		e.hangUp(c.ticket)
 		a.lose(now, c, later(c, m.Text), e)
@@ -316,6 +336,8 @@ func (a *Joiner) hearLeader(now time.Duration, c *call, m Message, e *Effects) {
 		a.lose(now, c, fmt.Errorf("%w: %q", errOutOfTurn, clip(string(m.Verb))), e)
 	}
 }
+
+func refusal(m Message) error { return fmt.Errorf("%w: %s", ErrRefused, clip(m.Text)) }
 
 // errItself says that an address leads to this process. If it is the first one, that makes it the founder.
 var errItself = errors.New("the address leads to this process itself")
@@ -347,12 +369,16 @@ func (a *Joiner) redirect(now time.Duration, c *call, addr string, e *Effects) {
 // meet greets the members of a view, keeps the greetings of those that it shares with the one before, and drops the others: that
 // of a member that was started again, too, for its later process knows nothing of it.
 func (a *Joiner) meet(now time.Duration, c *call, m Message, e *Effects) {
-	if err := checkMeet(c, m); err != nil {
+	err := checkMeet(c, m)
+	if err == nil && a.foreignGroup(m.Group) {
+		err = a.otherHistory(c, m)
+	}
+	if err != nil {
 		e.hangUp(c.ticket)
 		a.lose(now, c, err, e)
 		return
 	}
-	c.stage, c.meets, a.until = meets, m.ViewID, 0
+	c.stage, c.meets, a.until, a.group = meets, m.ViewID, 0, m.Group
 	e.tell(Meeting{Addr: c.addr, View: m.ViewID, Members: len(m.Members)})
 	for _, old := range slices.Clone(a.greets) {
 		if !slices.Contains(m.Members, old.member) {

@@ -9,7 +9,8 @@ import (
 	"github.com/squall-go/squall/order"
 )
 
-// applicantScript plays a script on node 7, which knows nodes 1 and 2. Silence is 4 s, Linger 10 s.
+// applicantScript plays a script on node 7, which knows nodes 1 and 2. Silence is 4 s, Linger 10 s. A verb may have the name
+// of a group behind it.
 type applicantScript struct {
 	t         *testing.T
 	applicant *Joiner
@@ -25,7 +26,8 @@ func newApplicantScript(t *testing.T) *applicantScript {
 }
 
 func (s *applicantScript) message(words []string) Message {
-	m := Message{Verb: Verb(words[0])}
+	verb, group, _ := strings.Cut(words[0], ":")
+	m := Message{Verb: Verb(verb), Group: group}
 	switch m.Verb {
 	case sayGreeted: // in the view that the leader named, or in another one
 		if m.Word = "a word"; len(words) > 1 {
@@ -43,6 +45,7 @@ func (s *applicantScript) message(words []string) Message {
 	case sayView:
 		if len(words) > 1 {
 			m.View = viewOf(s.t, number(s.t, words[1]), words[2:]...)
+			m.View.Group = group
 		}
 	}
 	return m
@@ -110,6 +113,16 @@ const joined = `
 	up 3                  => 3:greet
 	hear 3 greeted        =>
 	hear 2 greeted        => 1:ready(1)
+`
+
+const joinedA = `
+	start                 => +1@1
+	up 1                  => 1:apply
+	hear 1 meet:A 1 2     => +2@2 Meeting
+	up 2                  => 2:greet
+	hear 2 greeted        => 1:ready(1)
+	gone 1                => +3@2 AttemptFailed
+	up 3                  => 3:apply
 `
 
 func TestApplicantScripts(t *testing.T) {
@@ -297,6 +310,30 @@ func TestApplicantScripts(t *testing.T) {
 			hear 6 meet 2 3       => 2! Meeting
 			hear 3 greeted        => 6:ready(2)
 			hear 6 view 3 2 3 7   => 6! Admitted`,
+		"another group has taken the leader's address, and it is in a view": joinedA + `
+			hear 3 meet:B 9 3     => 3! AttemptFailed
+			hear 2 view:A 2 1 2 7 => 2! Admitted
+			outcome               => member, over`,
+		"another group forms at the leader's address, and it is in a view": joinedA + `
+			hear 3 wait           => Held
+			hear 3 view:B 1 3 7   => 3! AttemptFailed
+			hear 2 view:A 2 1 2 7 => 2! Admitted
+			outcome               => member, over`,
+		"another group refuses it, and it is in a view": joinedA + `
+			hear 3 refuse         => 3! AttemptFailed
+			hear 2 view:A 2 1 2 7 => 2! Admitted
+			outcome               => member, over`,
+		"another group has taken the leader's address, and it is in no view": joinedA + `
+			gone 2                =>
+			hear 3 meet:B 9 3     => +4@3 Meeting
+			up 4                  => 4:greet
+			hear 4 greeted        => 3:ready(9)
+			hear 4 view:A 2 1 2 7 => 4!
+			hear 3 view:B 10 3 7  => 3! Admitted
+			outcome               => member, over`,
+		"a group that answers as another one later": joinedA + `
+			hear 3 meet:A 2 2     => Meeting
+			hear 3 meet:B 3 2     => 3! AttemptFailed`,
 		"greetings are not kept for ever": joined + `
 			gone 1                => +4@2 AttemptFailed
 			up 4                  => 4:apply

@@ -41,7 +41,7 @@ const (
 // What follows a Request. Which side says it, and when, is drawn in the package comment.
 const (
 	sayWait     Verb = "wait"     // the place, or the request, is held
-	sayMeet     Verb = "meet"     // with ViewID and Members: greet these
+	sayMeet     Verb = "meet"     // with ViewID, Members and Group: greet these
 	sayGreeted  Verb = "greeted"  // the answer to Greet, with ViewID and Proof; again with every view that is installed there
 	sayReady    Verb = "ready"    // before the first view: the links stand; later, with ViewID and Proofs: its members were greeted
 	sayStill    Verb = "still"    // nothing new, but the conversation lives
@@ -65,7 +65,7 @@ type Message struct {
 	View    *views.View  `json:"view,omitempty"`
 	MAC     trust.MAC    `json:"mac,omitzero"`     // of the first message: of the request, and all of the message
 	Secret  string       `json:"secret,omitempty"` // of the view's group
-	Group   string       `json:"group,omitempty"`  // of member and other
+	Group   string       `json:"group,omitempty"`  // of meet, member and other
 	Proof   []byte       `json:"proof,omitempty"`  // of member: that it knows the group's secret
 	Word    string       `json:"word,omitempty"`   // of greeted: the member's word about the joiner
 	Words   []Word       `json:"words,omitempty"`  // of ready
