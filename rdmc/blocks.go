@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/internal/background"
-	"github.com/squall-go/squall/rdmc/internal/relay"
+	"github.com/squall-go/squall/internal/relay"
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)

@@ -6,7 +6,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/squall-go/squall/rdmc/internal/relay"
+	"github.com/squall-go/squall/internal/relay"
 )
 
 // readControl reads control frames until the link ends.

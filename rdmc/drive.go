@@ -5,7 +5,7 @@ import (
 	"hash/crc32"
 
 	"github.com/squall-go/squall/internal/background"
-	"github.com/squall-go/squall/rdmc/internal/relay"
+	"github.com/squall-go/squall/internal/relay"
 )
 
 // do gives the relay an input, and applies its effects.

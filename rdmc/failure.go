@@ -3,8 +3,8 @@ package rdmc
 import (
 	"fmt"
 
+	"github.com/squall-go/squall/internal/relay"
 	"github.com/squall-go/squall/order"
-	"github.com/squall-go/squall/rdmc/internal/relay"
 )
 
 // Failure is the reason for which a group failed: the same at all members that outlive it, unless

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/squall-go/squall/rdmc/internal/relay"
+	"github.com/squall-go/squall/internal/relay"
 )
 
 func TestFailuresAreThoseOfThisPackage(t *testing.T) {

@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/internal/relay"
 	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/internal/wire"
 	"github.com/squall-go/squall/order"
-	"github.com/squall-go/squall/rdmc/internal/relay"
 	"github.com/squall-go/squall/rdmc/schedule"
 	"github.com/squall-go/squall/trust"
 )

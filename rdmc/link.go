@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/squall-go/squall/internal/relay"
 	"github.com/squall-go/squall/order"
-	"github.com/squall-go/squall/rdmc/internal/relay"
 	"github.com/squall-go/squall/trust"
 )
 

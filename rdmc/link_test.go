@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/squall-go/squall/rdmc/internal/relay"
+	"github.com/squall-go/squall/internal/relay"
 )
 
 // K2: the frames that a peer does not read are bounded, and then the link ends.

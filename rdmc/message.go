@@ -1,7 +1,7 @@
 package rdmc
 
 import (
-	"github.com/squall-go/squall/rdmc/internal/relay"
+	"github.com/squall-go/squall/internal/relay"
 	"github.com/squall-go/squall/rdmc/internal/shared"
 )
 

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/internal/relay"
 	"github.com/squall-go/squall/order"
-	"github.com/squall-go/squall/rdmc/internal/relay"
 	"github.com/squall-go/squall/rdmc/internal/shared"
 	"github.com/squall-go/squall/trust"
 )

@@ -5,7 +5,7 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/squall-go/squall/rdmc/internal/relay"
+	"github.com/squall-go/squall/internal/relay"
 )
 
 // Announcing costs nothing, so a message that no machine has memory for must not cost a receiver

@@ -7,7 +7,7 @@ import (
 	"io"
 
 	"github.com/squall-go/squall/internal/progress"
-	"github.com/squall-go/squall/rdmc/internal/relay"
+	"github.com/squall-go/squall/internal/relay"
 )
 
 // Start begins to send a message, and returns at once. Several may be under way; they arrive in the

@@ -6,8 +6,8 @@ import (
 	"fmt"
 
 	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/internal/relay"
 	"github.com/squall-go/squall/internal/samehost"
-	"github.com/squall-go/squall/rdmc/internal/relay"
 	"github.com/squall-go/squall/rdmc/internal/shared"
 )
 

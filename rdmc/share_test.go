@@ -12,8 +12,8 @@ import (
 	"testing"
 
 	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/internal/relay"
 	"github.com/squall-go/squall/internal/testutil"
-	"github.com/squall-go/squall/rdmc/internal/relay"
 	"github.com/squall-go/squall/rdmc/internal/shared"
 )
 

@@ -192,8 +192,8 @@ var _ = "K1"
 package schedule
 
 var _ = "K1"
--- rdmc/internal/relay/relay.go --
-package relay
+-- rdmc/internal/shared/space.go --
+package shared
 
 var _ = "K1"
 `, ""},

@@ -14,7 +14,7 @@ var layers = [][]string{
 		"internal/progress", "internal/testlab/faultfs", "internal/testlab/netlab", "internal/testutil", "trust"},
 	{"internal/proc", "internal/samehost", "internal/wire", "order"},
 	{"fabric", "nullsend", "rdmc/internal/shared", "rdmc/schedule"},
-	{"fabric/port", "internal/journal", "internal/linkmodel", "predicates", "rdmc/internal/relay"},
+	{"fabric/port", "internal/journal", "internal/linkmodel", "internal/relay", "predicates"},
 	{"fabric/shm", "fabric/tcp", "internal/fabrictest", "internal/simnet"},
 	{"fabric/auto"},
 	{"persist", "rdmc", "sst"},

@@ -22,8 +22,8 @@ import (
 
 // pure lists the packages whose result depends on their arguments alone. The simulator runs their very code.
 var pure = []string{
-	"internal/catchup", "internal/journal", "internal/life", "internal/linkmodel", "internal/multicast", "internal/shard", "nullsend", "order",
-	"rdmc/internal/relay", "rdmc/schedule", "ripc/internal/pair", "smc", "sst", "views",
+	"internal/catchup", "internal/journal", "internal/life", "internal/linkmodel", "internal/multicast", "internal/relay", "internal/shard",
+	"nullsend", "order", "rdmc/schedule", "ripc/internal/pair", "smc", "sst", "views",
 }
 
 // impureImports are the packages that a pure one has no use for, with what is below them. All of sync is among them
