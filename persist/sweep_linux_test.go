@@ -23,7 +23,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/squall-go/squall/internal/child"
+	"github.com/squall-go/squall/internal/proc"
 )
 
 var (
@@ -200,7 +200,7 @@ func (r *tried) run(t *testing.T, harms []harmed, chosen []int, spec string) (le
 	if err != nil {
 		t.Fatal(err)
 	}
-	child.DieWithParent(cmd)
+	proc.DieWithParent(cmd)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

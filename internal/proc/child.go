@@ -9,11 +9,11 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
-
-	"github.com/squall-go/squall/internal/child"
 )
 
 // Options of a child. The zero value is good.
@@ -51,8 +51,8 @@ var NoConfig any = noConfig{}
 type noConfig struct{}
 
 // Start runs a hidden command of this executable as a child and hands it its configuration, unless
-// that is NoConfig. A command below others is written with blanks, "demo run-member"; an empty one is
-// none, for programs that tell a child by its environment. The child is killed when ctx ends.
+// that is NoConfig. A command below others is written with blanks, "demo run-member"; an empty one
+// is none, for programs that tell a child by its environment. The child is killed when ctx ends.
 func Start(ctx context.Context, command string, config any, opts Options) (*Child, error) {
 	if opts.Role == "" {
 		opts.Role = "member"
@@ -80,14 +80,45 @@ func (c *Child) start(ctx context.Context, command string, opts Options) error {
 	c.cmd.Env = append(os.Environ(), opts.Env...)
 	c.cmd.Stderr = c.tail
 	c.cmd.WaitDelay = time.Second
-	c.in, c.pipe, err = child.Start(c.cmd, opts.Enter, func(err error) {
-		c.exit = c.exitOf(err)
-		close(c.ended)
-	})
+	return c.run(opts.Enter)
+}
+
+// run starts the command with pipes as its standard input and output. It does so on a thread of its
+// own, and the thread stays as long as the child: the kernel takes the thread's end for that of the
+// parent.
+func (c *Child) run(enter func() error) error {
+	stdin, in, err := os.Pipe()
 	if err != nil {
 		return err
 	}
-	c.out = bufio.NewReader(c.pipe)
+	defer stdin.Close()
+	out, stdout, err := os.Pipe()
+	if err != nil {
+		return errors.Join(err, in.Close())
+	}
+	defer stdout.Close()
+	c.cmd.Stdin, c.cmd.Stdout = stdin, stdout
+	DieWithParent(c.cmd)
+	started := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		if enter == nil {
+			defer runtime.UnlockOSThread() // a thread that moved ends with this goroutine: nobody else must get it
+		} else if err := enter(); err != nil {
+			started <- err
+			return
+		}
+		err := c.cmd.Start()
+		started <- err
+		if err == nil {
+			c.exit = c.exitOf(c.cmd.Wait())
+			close(c.ended)
+		}
+	}()
+	if err := <-started; err != nil {
+		return errors.Join(err, in.Close(), out.Close())
+	}
+	c.in, c.pipe, c.out = in, out, bufio.NewReader(out)
 	return nil
 }
 
@@ -176,14 +207,17 @@ func (c *Child) CloseInput() { c.closing.Do(func() { c.in.Close() }) }
 // Kill ends the process at once, if it still runs. Wait tells when it is gone.
 func (c *Child) Kill() { c.cmd.Process.Kill() }
 
-// Stop has the process stand still where it is, until Continue or Kill. It fails if the process has
-// ended.
+// Stop has the process stand still where it is, until Continue or Kill: when it returns, all
+// threads do. It fails if the process has ended.
 func (c *Child) Stop() error {
-	return child.Stop(c.cmd.Process)
+	if err := c.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	return awaitStop(c.Pid())
 }
 
 // Continue lets a process that stands still go on.
-func (c *Child) Continue() error { return child.Continue(c.cmd.Process) }
+func (c *Child) Continue() error { return c.cmd.Process.Signal(syscall.SIGCONT) }
 
 // CutPower kills children at one moment: all of them stand still before the first one is gone, so
 // none notices that another one is.

@@ -19,8 +19,8 @@ type Exit struct {
 	Err    error          // if neither code nor signal says it
 }
 
-// Error names the child that ended, and how it ended. What the child itself said comes last, unless somebody else ended
-// it.
+// Error names the child that ended, and how it ended. What the child itself said comes last, unless
+// somebody else ended it.
 func (e *Exit) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %d (pid %d) ", e.Role, e.ID, e.Pid)

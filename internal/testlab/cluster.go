@@ -6,13 +6,13 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/internal/proc"
 	"github.com/squall-go/squall/internal/testlab/netlab"
 )
 
@@ -147,20 +147,11 @@ func (c *Cluster) begin(id squall.NodeID, expect int, join ...string) (*Process,
 	if c.adjust != nil {
 		c.adjust(&spec)
 	}
-	p, err := start(spec, host, share(expect))
+	p, err := start(spec, host, proc.Share(max(1, expect)))
 	if p != nil {
 		c.all = append(c.all, p)
 	}
 	return p, err
-}
-
-// share gives each of n processes its share of the cores, at least one: one whose goroutines may run on more than are its own takes
-// them from those that it waits for.
-func share(n int) []string {
-	if os.Getenv("GOMAXPROCS") != "" {
-		return nil
-	}
-	return []string{fmt.Sprintf("GOMAXPROCS=%d", max(1, runtime.NumCPU()/max(1, n)))}
 }
 
 // Form starts nodes 1 to n, waits until they are a group, and has them send.
