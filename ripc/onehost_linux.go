@@ -12,7 +12,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/squall-go/squall/internal/descriptors"
+	"github.com/squall-go/squall/fabric/shm"
+	"github.com/squall-go/squall/internal/samehost"
 )
 
 // OneHost finds services on this host, without a server: each has an abstract unix socket, whose name follows from its id, and the process
@@ -25,15 +26,13 @@ type oneHost struct{ domain string }
 // socket is the name of a service's socket.
 func (o oneHost) socket(id ID) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "squall service\x00%d\x00%s\x00%s", os.Getuid(), o.domain, id))
-	return "@squall-service-" + hex.EncodeToString(sum[:16])
+	return "squall-service-" + hex.EncodeToString(sum[:16])
 }
 
 // Resolve implements Resolver.
 func (o oneHost) Resolve(ctx context.Context, id ID) (Place, error) {
 	var place Place
-	conn, err := descriptors.Retry(func() (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "unixpacket", o.socket(id))
-	})
+	conn, err := samehost.Dial(ctx, o.socket(id))
 	if errors.Is(err, syscall.ECONNREFUSED) {
 		return place, fmt.Errorf("%w: nobody on this host has %s", ErrNoService, id)
 	}
@@ -41,14 +40,13 @@ func (o oneHost) Resolve(ctx context.Context, id ID) (Place, error) {
 		return place, err
 	}
 	defer conn.Close()
-	u := conn.(*net.UnixConn)
-	if !sameUser(u) {
-		return place, fmt.Errorf("%w: another user's process has %s", ErrRefused, id)
+	if process, ours := samehost.Peer(conn, os.Getuid()); !ours {
+		return place, fmt.Errorf("%w: %s, which has %s, is another user's", ErrRefused, process, id)
 	}
-	stop := context.AfterFunc(ctx, func() { u.SetDeadline(time.Unix(1, 0)) })
+	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
-	u.SetDeadline(time.Now().Add(handshakeTime))
-	if err := hear(u, &place); err != nil {
+	conn.SetDeadline(time.Now().Add(handshakeTime))
+	if err := shm.Hear(conn, &place); err != nil {
 		return place, fmt.Errorf("%w: the process that had %s says nothing: %w", ErrNoService, id, err)
 	}
 	return place, nil
@@ -56,7 +54,7 @@ func (o oneHost) Resolve(ctx context.Context, id ID) (Place, error) {
 
 // Publish implements Resolver.
 func (o oneHost) Publish(_ context.Context, id ID, at Place) (func() error, error) {
-	l, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: o.socket(id), Net: "unixpacket"})
+	l, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: "@" + o.socket(id), Net: "unixpacket"})
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return nil, fmt.Errorf("%w: another process of this host has %s", ErrRefused, id)
 	}
@@ -65,20 +63,11 @@ func (o oneHost) Publish(_ context.Context, id ID, at Place) (func() error, erro
 	}
 	var done sync.WaitGroup
 	done.Go(func() {
-		for {
-			conn, err := l.AcceptUnix()
-			switch {
-			case errors.Is(err, net.ErrClosed):
-				return
-			case descriptors.IsLack(err) && descriptors.Give():
-			case err != nil:
-				time.Sleep(10 * time.Millisecond)
-			default:
-				conn.SetDeadline(time.Now().Add(time.Second)) // a packet waits only if the socket's buffer is full, and it is empty
-				send(conn, at)
-				conn.Close()
-			}
-		}
+		samehost.Accept(l, func(conn *net.UnixConn) {
+			conn.SetDeadline(time.Now().Add(time.Second)) // a packet waits only if the socket's buffer is full, and it is empty
+			shm.Send(conn, at)
+			conn.Close()
+		})
 	})
 	return func() error {
 		err := l.Close()

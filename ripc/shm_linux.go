@@ -2,12 +2,8 @@ package ripc
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"sync"
@@ -16,6 +12,7 @@ import (
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/fabric/shm"
 	"github.com/squall-go/squall/internal/descriptors"
+	"github.com/squall-go/squall/internal/samehost"
 	"github.com/squall-go/squall/ripc/internal/pair"
 	"github.com/squall-go/squall/trust"
 	"golang.org/x/sys/unix"
@@ -43,15 +40,12 @@ func listenLocal(e *Endpoint) (*localPort, error) {
 	if host == "" {
 		return nil, fmt.Errorf("shared memory: this host cannot be told from others: %w", errors.ErrUnsupported)
 	}
-	var id [16]byte
-	rand.Read(id[:])
-	name := "squall-ripc-" + hex.EncodeToString(id[:])
-	l, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: "@" + name, Net: "unixpacket"})
+	l, name, err := samehost.Listen("squall-ripc-")
 	if err != nil {
-		return nil, fmt.Errorf("abstract unix socket @%s: %w", name, err)
+		return nil, err
 	}
 	p := &localPort{e: e, host: host, name: name, listener: l, greeting: make(chan struct{}, maxGreeting), callers: map[net.Conn]bool{}}
-	p.done.Go(p.accept)
+	p.done.Go(func() { samehost.Accept(l, p.admit) })
 	return p, nil
 }
 
@@ -67,26 +61,13 @@ func (p *localPort) close() error {
 	return err
 }
 
-func (p *localPort) accept() {
-	for {
-		conn, err := p.listener.AcceptUnix()
-		switch {
-		case errors.Is(err, net.ErrClosed):
-			return
-		case descriptors.IsLack(err) && descriptors.Give():
-		case err != nil:
-			time.Sleep(10 * time.Millisecond)
-		case !sameUser(conn):
-			p.e.cfg.OnReject(fmt.Errorf("ripc: %w: another user's process", ErrRefused))
-			conn.Close()
-		default:
-			p.admit(conn)
-		}
-	}
-}
-
 // admit greets a caller on a goroutine of its own, if there is a place.
 func (p *localPort) admit(conn *net.UnixConn) {
+	if process, ours := samehost.Peer(conn, os.Getuid()); !ours {
+		p.e.cfg.OnReject(fmt.Errorf("ripc: %w: %s is another user's", ErrRefused, process))
+		conn.Close()
+		return
+	}
 	select {
 	case p.greeting <- struct{}{}:
 	default:
@@ -127,15 +108,15 @@ func (p *localPort) greet(conn *net.UnixConn) error {
 	defer untrack()
 	c := challenge{Nonce: trust.NewNonce()}
 	var h hello
-	if err := send(conn, c); err != nil {
+	if err := shm.Send(conn, c); err != nil {
 		return err
 	}
-	if err := hear(conn, &h); err != nil {
+	if err := shm.Hear(conn, &h); err != nil {
 		return err
 	}
 	w, err := p.e.judge(c, h)
 	if errors.Is(err, ErrRefused) {
-		return errors.Join(err, send(conn, w))
+		return errors.Join(err, shm.Send(conn, w))
 	}
 	if err != nil {
 		return err
@@ -144,11 +125,11 @@ func (p *localPort) greet(conn *net.UnixConn) error {
 	if err != nil {
 		return err
 	}
-	err = send(conn, w, fd)
+	err = shm.Send(conn, w, fd)
 	unix.Close(fd)
 	var fds []int
 	if err == nil {
-		fds, err = receive(conn, &struct{}{})
+		fds, err = shm.Receive(conn, &struct{}{})
 	}
 	if err == nil {
 		_, err = p.link(conn, fds, h.RingBytes, own, release)
@@ -156,51 +137,48 @@ func (p *localPort) greet(conn *net.UnixConn) error {
 			return nil
 		}
 	}
-	closeAll(fds)
+	samehost.Close(fds)
 	return errors.Join(err, release())
 }
 
 // dial is the side of the process that calls.
 func (p *localPort) dial(ctx context.Context, place Place) (*peer, error) {
-	c, err := descriptors.Retry(func() (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "unixpacket", "@"+place.Socket)
-	})
+	conn, err := samehost.Dial(ctx, place.Socket)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNoService, err)
 	}
-	conn := c.(*net.UnixConn)
 	fail := func(err error) (*peer, error) {
 		conn.Close()
 		return nil, fmt.Errorf("@%s: %w", place.Socket, err)
 	}
-	if !sameUser(conn) {
-		return fail(fmt.Errorf("%w: another user's process", ErrRefused))
+	if process, ours := samehost.Peer(conn, os.Getuid()); !ours {
+		return fail(fmt.Errorf("%w: %s is another user's", ErrRefused, process))
 	}
 	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 	var challenge challenge
 	var w welcome
-	if err := hear(conn, &challenge); err != nil {
+	if err := shm.Hear(conn, &challenge); err != nil {
 		return fail(err)
 	}
 	h := p.e.hello(challenge)
-	if err := send(conn, h); err != nil {
+	if err := shm.Send(conn, h); err != nil {
 		return fail(err)
 	}
-	fds, err := receive(conn, &w)
+	fds, err := shm.Receive(conn, &w)
 	if err == nil {
 		err = p.e.heed(h, w, place.Incarnation)
 	}
 	if err != nil {
-		closeAll(fds)
+		samehost.Close(fds)
 		return fail(err)
 	}
 	own, fd, release, err := newRow(p.e.cfg.RingBytes)
 	if err != nil {
-		closeAll(fds)
+		samehost.Close(fds)
 		return fail(err)
 	}
-	err = send(conn, struct{}{}, fd)
+	err = shm.Send(conn, struct{}{}, fd)
 	unix.Close(fd)
 	if err == nil && !stop() {
 		err = context.Cause(ctx)
@@ -210,7 +188,7 @@ func (p *localPort) dial(ctx context.Context, place Place) (*peer, error) {
 		linked, err = p.link(conn, fds, w.RingBytes, own, release)
 	}
 	if err != nil {
-		closeAll(fds)
+		samehost.Close(fds)
 		release()
 		return fail(err)
 	}
@@ -246,78 +224,4 @@ func (p *localPort) link(conn *net.UnixConn, fds []int, ring int, own []byte, re
 		fds[0] = -1
 	}
 	return linked, err
-}
-
-func sameUser(conn *net.UnixConn) bool {
-	raw, err := conn.SyscallConn()
-	if err != nil {
-		return false
-	}
-	same := false
-	raw.Control(func(fd uintptr) {
-		cred, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
-		same = err == nil && int(cred.Uid) == os.Getuid()
-	})
-	return same
-}
-
-// send writes one packet: a JSON message and descriptors.
-func send(conn *net.UnixConn, v any, fds ...int) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	var rights []byte
-	if len(fds) > 0 {
-		rights = unix.UnixRights(fds...)
-	}
-	_, _, err = conn.WriteMsgUnix(b, rights, nil)
-	return err
-}
-
-// receive reads one packet. The descriptors are the caller's to close, whatever the error.
-func receive(conn *net.UnixConn, v any) (fds []int, err error) {
-	descriptors.Spare(2)
-	b, oob := make([]byte, greetingBytes), make([]byte, unix.CmsgSpace(4*2))
-	n, m, flags, _, err := conn.ReadMsgUnix(b, oob)
-	if err != nil {
-		return nil, err
-	}
-	messages, err := unix.ParseSocketControlMessage(oob[:m])
-	if err != nil {
-		return nil, err
-	}
-	for _, msg := range messages {
-		if got, err := unix.ParseUnixRights(&msg); err == nil {
-			fds = append(fds, got...)
-		}
-	}
-	for _, fd := range fds {
-		unix.CloseOnExec(fd)
-	}
-	switch {
-	case flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0:
-		return fds, fmt.Errorf("%w: a greeting of more than %d bytes", fabric.ErrViolation, greetingBytes)
-	case n == 0:
-		return fds, io.EOF
-	}
-	return fds, json.Unmarshal(b[:n], v)
-}
-
-// hear reads a message that brings no descriptors.
-func hear(conn *net.UnixConn, v any) error {
-	fds, err := receive(conn, v)
-	if err == nil && len(fds) > 0 {
-		err = fmt.Errorf("%w: %d descriptors in its greeting", fabric.ErrViolation, len(fds))
-	}
-	closeAll(fds)
-	return err
-}
-
-func closeAll(fds []int) {
-	for _, fd := range fds {
-		if fd >= 0 {
-			unix.Close(fd)
-		}
-	}
 }

@@ -94,9 +94,9 @@ func (c *Connector) listen(reject func(port.Rejection)) {
 func (c *Connector) accept(conn *net.UnixConn) {
 	c.accepted.Admit(conn, func() (fabric.Caller, error) {
 		caller := fabric.Caller{Conn: conn, Challenge: fabric.Challenge{Nonce: trust.NewNonce()}}
-		err := send(conn, caller.Challenge)
+		err := Send(conn, caller.Challenge)
 		if err == nil {
-			err = hear(conn, &caller.Hello)
+			err = Hear(conn, &caller.Hello)
 		}
 		return caller, err
 	})
@@ -141,7 +141,7 @@ func (c *Connector) dial(ctx context.Context, spec *fabric.Spec, to order.Rank, 
 // identity. The caller closes the descriptors that greet returns, whatever the error.
 func greet(conn *net.UnixConn, spec *fabric.Spec, to order.Rank, row int) (fds []int, err error) {
 	var challenge fabric.Challenge
-	if err := hear(conn, &challenge); err != nil {
+	if err := Hear(conn, &challenge); err != nil {
 		return nil, fabric.HungUp(err)
 	}
 	hello, err := spec.Hello(to, challenge)
@@ -149,8 +149,8 @@ func greet(conn *net.UnixConn, spec *fabric.Spec, to order.Rank, row int) (fds [
 		return nil, err
 	}
 	var w fabric.Welcome
-	if err = send(conn, hello); err == nil {
-		fds, err = receive(conn, &w)
+	if err = Send(conn, hello); err == nil {
+		fds, err = Receive(conn, &w)
 	}
 	if err != nil {
 		return fds, fabric.HungUp(err)
@@ -161,7 +161,7 @@ func greet(conn *net.UnixConn, spec *fabric.Spec, to order.Rank, row int) (fds [
 	if len(fds) != 1 {
 		return fds, fmt.Errorf("%w: %d descriptors in its answer, not 1", fabric.ErrViolation, len(fds))
 	}
-	if err := send(conn, handover{}, row); err != nil {
+	if err := Send(conn, handover{}, row); err != nil {
 		return fds, fabric.HungUp(err)
 	}
 	return fds, nil
@@ -215,14 +215,14 @@ func answer(caller fabric.Caller, spec *fabric.Spec, why error, fds ...int) erro
 		err = caller.Conn.SetDeadline(time.Now().Add(handshakeTime))
 	}
 	if err == nil {
-		err = send(caller.Conn.(*net.UnixConn), w, fds...)
+		err = Send(caller.Conn.(*net.UnixConn), w, fds...)
 	}
 	return err
 }
 
 // finish takes the descriptor of a dialer that was welcomed.
 func finish(conn *net.UnixConn, spec *fabric.Spec, from order.Rank) (*Link, error) {
-	fds, err := receive(conn, &handover{})
+	fds, err := Receive(conn, &handover{})
 	if err == nil && len(fds) != 1 {
 		err = fmt.Errorf("%w: rank %d hands over %d descriptors, not 1", fabric.ErrViolation, from, len(fds))
 	}
@@ -242,8 +242,8 @@ func link(conn *net.UnixConn, fds []int, spec *fabric.Spec, peer order.Rank) (*L
 	return NewLink(conn, fds[0], spec.Peers[peer].Shape.RowBytes, spec.Parker)
 }
 
-// send writes one packet: a JSON message and descriptors.
-func send(conn *net.UnixConn, v any, fds ...int) error {
+// Send writes one packet of a greeting on one host: a JSON message and descriptors.
+func Send(conn *net.UnixConn, v any, fds ...int) error {
 	b, err := json.Marshal(v)
 	if err != nil {
 		return err
@@ -256,8 +256,8 @@ func send(conn *net.UnixConn, v any, fds ...int) error {
 	return err
 }
 
-// receive reads one packet. The descriptors are the caller's to close, whatever the error.
-func receive(conn *net.UnixConn, v any) (fds []int, err error) {
+// Receive reads such a packet. The descriptors are the caller's to close, whatever the error.
+func Receive(conn *net.UnixConn, v any) (fds []int, err error) {
 	b := make([]byte, messageBytes)
 	n, fds, cut, err := samehost.Receive(conn, b, maxDescriptors)
 	if err != nil {
@@ -275,9 +275,9 @@ func receive(conn *net.UnixConn, v any) (fds []int, err error) {
 	return fds, nil
 }
 
-// hear reads a message that brings no descriptors.
-func hear(conn *net.UnixConn, v any) error {
-	fds, err := receive(conn, v)
+// Hear reads such a packet that brings no descriptors.
+func Hear(conn *net.UnixConn, v any) error {
+	fds, err := Receive(conn, v)
 	if err == nil && len(fds) > 0 {
 		err = fmt.Errorf("%w: %d descriptors in its greeting", fabric.ErrViolation, len(fds))
 	}

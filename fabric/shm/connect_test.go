@@ -87,7 +87,7 @@ func (d *desk) await(row int) <-chan fabric.Link {
 // challenged is what the listener said first.
 func challenged(t *testing.T, conn *net.UnixConn) (c fabric.Challenge) {
 	t.Helper()
-	if err := hear(conn, &c); err != nil {
+	if err := Hear(conn, &c); err != nil {
 		t.Fatal(err)
 	}
 	return c
@@ -184,7 +184,7 @@ func TestEveryGreetingThatIsTurnedAwayIsReportedOnce(t *testing.T) {
 			}
 			if c.then >= 0 {
 				var w fabric.Welcome
-				fds, err := receive(conn, &w)
+				fds, err := Receive(conn, &w)
 				samehost.Close(fds)
 				if err != nil || len(fds) != 1 || w.Refused != "" {
 					t.Fatalf("%d descriptors, %+v, %v", len(fds), w, err)
@@ -242,7 +242,7 @@ func TestAMemberThatDoesNotGoOnHoldsUpNobody(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := send(conn, h); err != nil {
+		if err := Send(conn, h); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -282,11 +282,11 @@ func TestOnlyThePeerItselfGetsTheDescriptors(t *testing.T) {
 			}
 			conn.SetDeadline(time.Now().Add(patience))
 			var h fabric.Hello
-			send(conn, fabric.Challenge{Nonce: trust.NewNonce()})
-			fds, _ := receive(conn, &h)
+			Send(conn, fabric.Challenge{Nonce: trust.NewNonce()})
+			fds, _ := Receive(conn, &h)
 			w, _ := evil.Answer(h, nil)
-			send(conn, w, 0)
-			more, _ := receive(conn, &handover{})
+			Send(conn, w, 0)
+			more, _ := Receive(conn, &handover{})
 			got <- len(fds) + len(more)
 			samehost.Close(append(fds, more...))
 			conn.Close()
@@ -360,8 +360,8 @@ func TestCloseEndsGreetingsAndWaitingCallersAtOnce(t *testing.T) {
 }
 
 func TestARowThatCannotBeHadNamesItsSizeAndSaysWhatToDo(t *testing.T) {
-	_, _, _, err := NewRow(totalMemory() + 1)
-	expectAdvice(t, err, unix.ENOMEM, totalMemory()+1)
+	_, _, _, err := NewRow(samehost.TotalMemory() + 1)
+	expectAdvice(t, err, unix.ENOMEM, samehost.TotalMemory()+1)
 
 	var was unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &was); err != nil {

@@ -3,16 +3,14 @@
 package shm
 
 import (
-	"errors"
 	"fmt"
-	"math"
 	"net"
 	"os"
 	"sync/atomic"
 	"unsafe"
 
 	"github.com/squall-go/squall/fabric"
-	"github.com/squall-go/squall/internal/descriptors"
+	"github.com/squall-go/squall/internal/samehost"
 	"golang.org/x/sys/unix"
 )
 
@@ -166,77 +164,24 @@ func (l *Link) Close() error {
 	return unix.Munmap(mapped)
 }
 
-const statBlock = 512 // the unit of Stat_t.Blocks
-
-// requiredSeals protect a reader from the owner (H1).
-const requiredSeals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_FUTURE_WRITE
-
 // NewRow makes the own row as a sealed segment: its memory, its descriptor, and the function that
 // releases both.
 func NewRow(n int) (mem []byte, fd int, release func() error, err error) {
-	fail := func(what string, err error) ([]byte, int, func() error, error) {
-		return nil, -1, nil, fabric.MemoryError(n, "shared memory", fmt.Errorf("%s of a memfd: %w", what, err))
+	mem, fd, err = samehost.NewSegment("squall-row", n, func(_ []byte, fd int) error { return unix.Fallocate(fd, 0, 0, int64(n)) })
+	if err != nil {
+		return nil, -1, nil, fabric.MemoryError(n, "shared memory", err)
 	}
-	// Asked first, because the kernel would hand out page by page until it has none left, and then
-	// kill somebody.
-	if n > totalMemory() {
-		return fail("allocation", fmt.Errorf("%w: this machine has %d bytes in all", unix.ENOMEM, totalMemory()))
-	}
-	if fd, err = descriptors.Retry(func() (int, error) {
-		return unix.MemfdCreate("squall-row", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
-	}); err != nil {
-		return fail("creation", err)
-	}
-	// Allocated now, so that a full memory is an error here and not a signal later.
-	if err = unix.Fallocate(fd, 0, 0, int64(n)); err != nil {
-		unix.Close(fd)
-		return fail("allocation", err)
-	}
-	if mem, err = unix.Mmap(fd, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
-		unix.Close(fd)
-		return fail("mapping", err)
-	}
-	if _, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, requiredSeals|unix.F_SEAL_SEAL); err != nil {
-		unix.Munmap(mem)
-		unix.Close(fd)
-		return fail("sealing", err)
-	}
-	return mem, fd, func() error { return errors.Join(unix.Munmap(mem), unix.Close(fd)) }, nil
-}
-
-// totalMemory is what the machine has, swap included.
-func totalMemory() int {
-	var info unix.Sysinfo_t
-	if unix.Sysinfo(&info) != nil {
-		return math.MaxInt
-	}
-	return int(min((uint64(info.Totalram)+uint64(info.Totalswap))*uint64(info.Unit), math.MaxInt))
+	return mem, fd, func() error { return samehost.Release(mem, fd) }, nil
 }
 
 // mapRow maps a peer's row read-only after checking its seals, its size and its memory (H1).
 func mapRow(fd, n int) ([]byte, error) {
-	seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
-	if err != nil || seals&requiredSeals != requiredSeals {
-		return nil, fmt.Errorf("%w: H1: the peer's row is not a sealed segment (seals %#x): %w", fabric.ErrViolation, seals, err)
+	size, err := samehost.SegmentBytes(fd)
+	if err != nil {
+		return nil, fmt.Errorf("%w: H1: the peer's row: %w", fabric.ErrViolation, err)
 	}
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return nil, err
-	}
-	if st.Size != int64(n) {
-		return nil, fmt.Errorf("%w: H1: the peer's row has %d bytes, its shape says %d", fabric.ErrViolation, st.Size, n)
-	}
-	var fs unix.Statfs_t
-	if err := unix.Fstatfs(fd, &fs); err != nil {
-		return nil, err
-	}
-	// A page that is missing is made when it is read: at the reader's charge, or with SIGBUS if
-	// there is none. Sealed pages stay.
-	if fs.Type == unix.HUGETLBFS_MAGIC {
-		return nil, fmt.Errorf("%w: H1: the peer's row is of huge pages, which may be missing", fabric.ErrViolation)
-	}
-	if st.Blocks*statBlock < int64(n) {
-		return nil, fmt.Errorf("%w: H1: the peer's row has memory for %d of its %d bytes", fabric.ErrViolation, st.Blocks*statBlock, n)
+	if size != int64(n) {
+		return nil, fmt.Errorf("%w: H1: the peer's row has %d bytes, its shape says %d", fabric.ErrViolation, size, n)
 	}
 	return unix.Mmap(fd, 0, n, unix.PROT_READ, unix.MAP_SHARED)
 }

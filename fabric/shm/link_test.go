@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/fabric"
+	"github.com/squall-go/squall/internal/samehost"
 	"golang.org/x/sys/unix"
 )
 
@@ -228,7 +229,7 @@ func TestH1ARowWithoutAllOfItsMemoryIsNotMapped(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, requiredSeals); err != nil {
+		if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, samehost.Seals); err != nil {
 			t.Fatal(err)
 		}
 		return fd

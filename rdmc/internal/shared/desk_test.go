@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/squall-go/squall/internal/samehost"
 	"github.com/squall-go/squall/internal/testutil"
 )
 
@@ -127,7 +128,7 @@ func TestE1WhatIsNotSealedIsNotMapped(t *testing.T) {
 	if _, err := mapSegment(fd); !errors.Is(err, ErrRefused) {
 		t.Errorf("mapped: %v", err)
 	}
-	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals); err != nil {
+	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, samehost.Seals); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := mapSegment(fd); !errors.Is(err, ErrRefused) {
@@ -141,7 +142,7 @@ func TestE1WhatIsNotSealedIsNotMapped(t *testing.T) {
 	if err := unix.Ftruncate(sparse, 1<<20); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := unix.FcntlInt(uintptr(sparse), unix.F_ADD_SEALS, seals); err != nil {
+	if _, err := unix.FcntlInt(uintptr(sparse), unix.F_ADD_SEALS, samehost.Seals); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := mapSegment(sparse); !errors.Is(err, ErrRefused) {
