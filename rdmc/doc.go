@@ -19,7 +19,7 @@
 // the group's lock, which is held for no longer than it takes to step it.
 //
 // Memory of Node.Alloc is shared with the processes of the same host, by package
-// rdmc/internal/shared. When a link is made both ends try whether they see each other's. What lies
+// internal/shared. When a link is made both ends try whether they see each other's. What lies
 // there is offered to a group whose members all see it, and one more goroutine of each group looks
 // and copies; its messages are the same in every other respect. TLS does not change that: such
 // bytes go through no connection.

@@ -10,8 +10,8 @@ import (
 	"sync"
 
 	"github.com/squall-go/squall/internal/relay"
+	"github.com/squall-go/squall/internal/shared"
 	"github.com/squall-go/squall/order"
-	"github.com/squall-go/squall/rdmc/internal/shared"
 	"github.com/squall-go/squall/rdmc/schedule"
 )
 

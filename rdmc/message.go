@@ -2,7 +2,7 @@ package rdmc
 
 import (
 	"github.com/squall-go/squall/internal/relay"
-	"github.com/squall-go/squall/rdmc/internal/shared"
+	"github.com/squall-go/squall/internal/shared"
 )
 
 // Incoming is a message that is about to come.

@@ -12,8 +12,8 @@ import (
 
 	"github.com/squall-go/squall/fabric/port"
 	"github.com/squall-go/squall/internal/relay"
+	"github.com/squall-go/squall/internal/shared"
 	"github.com/squall-go/squall/order"
-	"github.com/squall-go/squall/rdmc/internal/shared"
 	"github.com/squall-go/squall/trust"
 )
 

@@ -1,6 +1,6 @@
 package rdmc
 
-import "github.com/squall-go/squall/rdmc/internal/shared"
+import "github.com/squall-go/squall/internal/shared"
 
 // ErrNoMemory says that a message does not fit into the memory that this machine has free.
 var ErrNoMemory = shared.ErrNoMemory

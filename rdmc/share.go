@@ -8,7 +8,7 @@ import (
 	"github.com/squall-go/squall/fabric/port"
 	"github.com/squall-go/squall/internal/relay"
 	"github.com/squall-go/squall/internal/samehost"
-	"github.com/squall-go/squall/rdmc/internal/shared"
+	"github.com/squall-go/squall/internal/shared"
 )
 
 // Memory is memory to send from, see Node.Alloc. Its life: allocated → released by its user, and

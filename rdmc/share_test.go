@@ -13,8 +13,8 @@ import (
 
 	"github.com/squall-go/squall/fabric/port"
 	"github.com/squall-go/squall/internal/relay"
+	"github.com/squall-go/squall/internal/shared"
 	"github.com/squall-go/squall/internal/testutil"
-	"github.com/squall-go/squall/rdmc/internal/shared"
 )
 
 // sharesMemory skips a test where there is none to share.

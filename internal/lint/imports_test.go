@@ -13,7 +13,7 @@ var layers = [][]string{
 	{"internal/background", "internal/descriptors", "internal/goroutine", "internal/invariants", "internal/lint", "internal/mapped", "internal/mutant",
 		"internal/progress", "internal/testlab/faultfs", "internal/testlab/netlab", "internal/testutil", "trust"},
 	{"internal/proc", "internal/samehost", "internal/wire", "order"},
-	{"fabric", "nullsend", "rdmc/internal/shared", "rdmc/schedule"},
+	{"fabric", "internal/shared", "nullsend", "rdmc/schedule"},
 	{"fabric/port", "internal/journal", "internal/linkmodel", "internal/relay", "predicates"},
 	{"fabric/shm", "fabric/tcp", "internal/fabrictest", "internal/simnet"},
 	{"fabric/auto"},

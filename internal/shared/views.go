@@ -61,12 +61,36 @@ func (vs *Views) Open(ctx context.Context, owner string, p Place, size int64) (*
 		}
 	}
 	v := &View{views: vs, of: m}
-	if size < 0 || p.Offset < 0 || p.Offset > int64(len(m.mem)) || size > int64(len(m.mem))-p.Offset {
+	if err := v.show(p.Offset, size); err != nil {
 		v.Close()
-		return nil, fmt.Errorf("%w: bytes [%d, %d) of a segment of %d", ErrMalformed, p.Offset, p.Offset+size, len(m.mem))
+		return nil, err
 	}
-	v.bytes = m.mem[p.Offset:][:size:size]
 	return v, nil
+}
+
+// OpenMapped is Open for a segment that is mapped already. It does not wait, and returns nil if the segment is not mapped or the
+// bytes do not lie in it: Open says why.
+func (vs *Views) OpenMapped(owner string, p Place, size int64) *View {
+	m := vs.hold(owner, p.ID)
+	if m == nil {
+		return nil
+	}
+	v := &View{views: vs, of: m}
+	if err := v.show(p.Offset, size); err != nil {
+		v.Close()
+		return nil
+	}
+	return v
+}
+
+// show sets the bytes of a view, if the segment has them.
+func (v *View) show(offset, size int64) error {
+	mem := v.of.mem
+	if size < 0 || offset < 0 || offset > int64(len(mem)) || size > int64(len(mem))-offset {
+		return fmt.Errorf("%w: bytes [%d, %d) of a segment of %d", ErrMalformed, offset, offset+size, len(mem))
+	}
+	v.bytes = mem[offset:][:size:size]
+	return nil
 }
 
 // hold finds a segment that is mapped already.

@@ -82,6 +82,30 @@ func TestWhatTheOwnerWritesIsSeen(t *testing.T) {
 	}
 }
 
+func TestASegmentThatIsMappedIsOpenedWithoutAsking(t *testing.T) {
+	s, vs := shares(t), looker(t)
+	_, p := written(t, s, "hello")
+	if vs.OpenMapped(s.Name(), p, 5) != nil {
+		t.Fatal("a segment is in view that nobody mapped")
+	}
+	v, err := vs.Open(testutil.Within(t), s.Name(), p, 5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.Close()
+	again := vs.OpenMapped(s.Name(), p, 5)
+	if again == nil || string(again.Bytes()) != "hello" {
+		t.Fatal("it is not in view")
+	}
+	again.Close()
+	if vs.OpenMapped(s.Name(), p, 1<<30) != nil || vs.OpenMapped("other", p, 5) != nil {
+		t.Error("bytes beyond the segment, or of another owner, are in view")
+	}
+	if vs.open[0].users != 0 {
+		t.Errorf("%d users are left", vs.open[0].users)
+	}
+}
+
 func TestE1NobodyButItsOwnerWritesASegment(t *testing.T) {
 	s, vs := shares(t), looker(t)
 	m, p := written(t, s, "hello")
