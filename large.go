@@ -122,9 +122,13 @@ func (g *Group) transfers(v *views.View, i int) member.Transfers {
 		return nil
 	}
 	self, _ := v.RankOf(g.cfg.ID)
+	room, inPlace := courier.InMemory, true
+	if dir := g.cfg.Subgroups[g.declaration(v.Subgroups[i])].LargeDir; dir != "" {
+		room, inPlace = courier.InFiles(dir), false
+	}
 	c, err := courier.New(courier.Config{
-		Node: g.bulk, Self: self, View: v, Subgroup: i, MaxMessage: s.decl.MaxMessageBytes, LargeMemory: s.decl.LargeMemoryBytes, Dir: g.cfg.Subgroups[g.declaration(v.Subgroups[i])].LargeDir,
-		Go: g.retiring.Go,
+		Open: courier.Over(g.bulk), Self: self, View: v, Subgroup: i, MaxMessage: s.decl.MaxMessageBytes, LargeMemory: s.decl.LargeMemoryBytes,
+		Room: room, InPlace: inPlace, Go: g.retiring.Go,
 		Failed: func(node order.NodeID, why error) {
 			g.member.Call(func() {
 				if g.member.View().ID == v.ID {

@@ -57,10 +57,9 @@ func (l *link) hear(c *relay.Control) error {
 
 // writeControl writes control frames, and watches over the peer's silence, until the link ends.
 func (l *link) writeControl() {
-	every := l.node.cfg.FailAfter / 4
-	ticker := time.NewTicker(every)
+	watch := watch{link: l, peer: relay.Watch{FailAfter: l.node.cfg.FailAfter}, idle: time.Now()}
+	ticker := time.NewTicker(watch.peer.Every())
 	defer ticker.Stop()
-	watch := watch{link: l, every: every, idle: time.Now(), last: time.Now()}
 	var spare []byte
 	for {
 		select {
@@ -113,16 +112,12 @@ var (
 
 // watch ends a link whose peer is silent while something is under way, or that no group needs.
 type watch struct {
-	link  *link
-	every time.Duration
-	last  time.Time // of tick
-	busy  time.Time // since when; zero: nothing is under way
-	idle  time.Time // since when; zero: a group needs the link
+	link *link
+	peer relay.Watch
+	idle time.Time // since when; zero: a group needs the link
 }
 
 func (w *watch) tick(now time.Time) {
-	late := now.Sub(w.last) > 2*w.every
-	w.last = now
 	busy, needed := w.link.load()
 	switch {
 	case needed:
@@ -132,23 +127,13 @@ func (w *watch) tick(now time.Time) {
 	case now.Sub(w.idle) > idleTime:
 		w.link.fail(errIdle)
 	}
-	switch {
-	case !busy:
-		w.busy = time.Time{}
-		return
-	case w.busy.IsZero() || late: // this process itself may have been stopped: what it did not hear then means nothing
-		w.busy = now
-	}
-	heard := time.Unix(0, w.link.heard.Load())
-	if heard.Before(w.busy) {
-		heard = w.busy
-	}
-	if now.Sub(heard) >= w.link.node.cfg.FailAfter-w.every {
+	switch w.peer.Tick(now, time.Unix(0, w.link.heard.Load()), busy) {
+	case relay.AskIt:
+		w.link.enqueue(&relay.Control{Kind: relay.Ping})
+	case relay.GiveItUp:
 		w.link.silent.Store(true)
 		w.link.fail(errSilent)
-		return
 	}
-	w.link.enqueue(&relay.Control{Kind: relay.Ping})
 }
 
 // load reports whether anything waits for the peer, and whether any group needs the link.

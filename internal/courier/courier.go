@@ -21,13 +21,16 @@ var (
 
 // Config describes one process's end of the transfers of a subgroup of a view.
 type Config struct {
-	Node        *rdmc.Node
+	Open        func(GroupConfig) (Group, error) // see Over
 	Self        order.Rank
 	View        *views.View
 	Subgroup    int // its place in the view
 	MaxMessage  int
 	LargeMemory int
-	Dir         string // where bodies are received into files; empty: into memory
+	// Room makes the memory of a body that is announced; the name is good for a file. InPlace wants to look at a body where it lies, if that
+	// is memory of its sender on this host: then no room is made for it.
+	Room    func(name string, size int64) (*multicast.Body, error)
+	InPlace bool
 	// Failed is told of a member with which transfers do not work, Refused of why this process itself has no room for a body. Both are
 	// called on any goroutine, and not after End.
 	Failed  func(node order.NodeID, why error)
@@ -36,21 +39,12 @@ type Config struct {
 	Go func(func())
 }
 
-// Room makes the body of a message that is to be sent: in memory that members on this host can look into, if they all are there.
-func Room(node *rdmc.Node, size int) (*multicast.Body, error) {
-	m, err := node.Alloc(size)
-	if err != nil {
-		return nil, err
-	}
-	return multicast.NewBody(m.Bytes(), "", m.Release), nil
-}
-
 // Courier is such an end. It implements member.Transfers.
 type Courier struct {
 	cfg    Config
 	sg     views.Subgroup
-	own    int           // this process's rank among the senders, or -1
-	groups []*rdmc.Group // by sender rank; none if this process is alone
+	own    int     // this process's rank among the senders, or -1
+	groups []Group // by sender rank; none if this process is alone
 
 	mu     sync.Mutex
 	ended  bool
@@ -78,7 +72,7 @@ func New(cfg Config) (*Courier, error) {
 		return c, nil
 	}
 	for k := range sg.Senders {
-		g, err := cfg.Node.Open(c.group(k))
+		g, err := cfg.Open(c.group(k))
 		if err != nil {
 			c.Close()
 			return nil, fmt.Errorf("transfers of subgroup %q in view %d: %w", sg.Name, cfg.View.ID, err)
@@ -89,22 +83,21 @@ func New(cfg Config) (*Courier, error) {
 }
 
 // group describes the transfers of one sender.
-func (c *Courier) group(k int) rdmc.GroupConfig {
+func (c *Courier) group(k int) GroupConfig {
 	v := c.cfg.View
 	g := rdmc.GroupConfig{
 		Name: fmt.Sprintf("%s/%d/%d/%d", v.Cluster, v.ID, c.cfg.Subgroup, k), Key: v.Key(),
 		Root: slices.Index(c.sg.Members, c.sg.Senders[k]), MaxMessageBytes: int64(c.cfg.MaxMessage),
-		Incoming:  func(in rdmc.Incoming) ([]byte, error) { return c.incoming(k, in) },
-		Completed: func(m rdmc.Message) { c.completed(k, m) },
-		Aborted:   func(in rdmc.Incoming, _ error) { c.aborted(k, in) },
-		Failed:    c.failed,
-		InPlace:   c.cfg.Dir == "",
+		Incoming: func(in rdmc.Incoming) ([]byte, error) { return c.incoming(k, in) },
+		Aborted:  func(in rdmc.Incoming, _ error) { c.aborted(k, in) },
+		Failed:   c.failed,
+		InPlace:  c.cfg.InPlace,
 	}
 	for _, r := range c.sg.Members {
 		m := v.Members[r]
 		g.Members = append(g.Members, rdmc.Peer{ID: m.ID, Addr: m.Addr, Host: m.Host, Shm: m.Shm, PublicKey: m.PublicKey, Certificate: m.Certificate})
 	}
-	return g
+	return GroupConfig{GroupConfig: g, Completed: func(in rdmc.Incoming, data []byte, release func()) { c.completed(k, in, data, release) }}
 }
 
 // Send implements member.Transfers.
@@ -134,10 +127,10 @@ func (c *Courier) Send(id uint64, body *multicast.Body, filled int, done func(er
 
 // sending is a body on its way. It implements member.Transfer.
 type sending struct {
-	*rdmc.Sending // nil: it goes nowhere
-	courier       *Courier
-	id            uint64
-	missing       func(filled int) // nil: nothing is awaited
+	Sending // nil: it goes nowhere
+	courier *Courier
+	id      uint64
+	missing func(filled int) // nil: nothing is awaited
 }
 
 // alone is the case of a process that has nobody to send to.
@@ -182,7 +175,7 @@ func (c *Courier) incoming(k int, in rdmc.Incoming) ([]byte, error) {
 	if size > room {
 		return nil, fmt.Errorf("%w: a message of %d bytes, %d are left", ErrLargeMemory, size, room)
 	}
-	body, err := c.room(k, in)
+	body, err := c.cfg.Room(fmt.Sprintf("%d-%d-%d-%d", c.cfg.View.ID, c.cfg.Subgroup, c.cfg.View.Members[c.sg.Senders[k]].ID, in.Tag), in.Size)
 	if err != nil {
 		c.refused(err)
 		return nil, err
@@ -213,20 +206,20 @@ func take(list *[]parcel, k int, id uint64) *multicast.Body {
 }
 
 // completed notes that a body is here whole (C2).
-func (c *Courier) completed(k int, m rdmc.Message) {
+func (c *Courier) completed(k int, in rdmc.Incoming, data []byte, release func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	b := take(&c.come, k, m.Tag)
-	if m.InPlace { // no room was made: it lies in memory of its sender, which counts it
-		b = multicast.NewBody(m.Data, "", m.Release)
-		c.bytes[k] += len(m.Data)
+	b := take(&c.come, k, in.Tag)
+	if release != nil { // no room was made: it lies in memory of its sender, which counts it
+		b = multicast.NewBody(data, "", release)
+		c.bytes[k] += len(data)
 	}
 	switch {
 	case b == nil:
 	case c.closed: // nobody will take it
 		b.Release()
 	default:
-		c.here = append(c.here, parcel{k, m.Tag, b})
+		c.here = append(c.here, parcel{k, in.Tag, b})
 	}
 }
 

@@ -48,8 +48,12 @@ func newEnds(t *testing.T, n, largeMemory int, dir func(i int) string) *ends {
 	sg.Senders = sg.Members
 	v.Subgroups = []views.Subgroup{sg}
 	for i, node := range e.nodes {
+		room := InMemory
+		if dir(i) != "" {
+			room = InFiles(dir(i))
+		}
 		c, err := New(Config{
-			Node: node, Self: order.Rank(i), View: v, MaxMessage: largeMemory, LargeMemory: largeMemory, Dir: dir(i), Go: e.running.Go,
+			Open: Over(node), Self: order.Rank(i), View: v, MaxMessage: largeMemory, LargeMemory: largeMemory, Room: room, InPlace: dir(i) == "", Go: e.running.Go,
 			Failed: func(_ order.NodeID, why error) { e.failed <- why }, Refused: func(why error) { e.refused <- why },
 		})
 		if err != nil {
@@ -222,7 +226,7 @@ func TestABodyThatComesAfterTheEndIsFreed(t *testing.T) {
 	c.come = []parcel{{0, 7, multicast.NewBody(make([]byte, 10), "", func() { freed++ })}}
 	c.ended = true // as End does, which needs nobody's Done here
 	c.Close()
-	c.completed(0, rdmc.Message{Incoming: rdmc.Incoming{Tag: 7}})
+	c.completed(0, rdmc.Incoming{Tag: 7}, nil, nil)
 	if freed != 1 || len(c.here) != 0 {
 		t.Errorf("freed %d times, %d are kept", freed, len(c.here))
 	}

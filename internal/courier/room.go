@@ -1,7 +1,7 @@
 package courier
 
 import (
-	"fmt"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,27 +11,41 @@ import (
 	"github.com/squall-go/squall/rdmc"
 )
 
-// suffix is that of the files of bodies.
-const suffix = ".large"
-
-// room makes the memory of a body that is announced.
-func (c *Courier) room(k int, in rdmc.Incoming) (*multicast.Body, error) {
-	if c.cfg.Dir == "" {
-		data, err := rdmc.MakeRoom(in.Size)
-		return multicast.NewBody(data, "", nil), err
-	}
-	name := fmt.Sprintf("%d-%d-%d-%d%s", c.cfg.View.ID, c.cfg.Subgroup, c.cfg.View.Members[c.sg.Senders[k]].ID, in.Tag, suffix)
-	f, err := mapped.Create(filepath.Join(c.cfg.Dir, name), in.Size)
+// Room makes the body of a message that is to be sent: in memory that members on this host can look
+// into, if they all are there.
+func Room(node *rdmc.Node, size int) (*multicast.Body, error) {
+	m, err := node.Alloc(size)
 	if err != nil {
 		return nil, err
 	}
-	return multicast.NewBody(f.Bytes(), f.Path(), func() {
-		_ = f.Close()           // what is mapped for reading and writing has nothing to lose
-		_ = os.Remove(f.Path()) // the application may have given it another name
-	}), nil
+	return multicast.NewBody(m.Bytes(), "", m.Release), nil
 }
 
-// Clear makes a directory for bodies, and removes what a process that ended in the middle left there.
+// InMemory is a Config.Room.
+func InMemory(_ string, size int64) (*multicast.Body, error) {
+	data, err := rdmc.MakeRoom(size)
+	return multicast.NewBody(data, "", nil), err
+}
+
+// suffix is that of the files of bodies.
+const suffix = ".large"
+
+// InFiles returns a Config.Room that makes files in a directory.
+func InFiles(dir string) func(name string, size int64) (*multicast.Body, error) {
+	return func(name string, size int64) (*multicast.Body, error) {
+		f, err := mapped.Create(filepath.Join(dir, name+suffix), size)
+		if err != nil {
+			return nil, err
+		}
+		return multicast.NewBody(f.Bytes(), f.Path(), func() {
+			_ = f.Close()           // what is mapped for reading and writing has nothing to lose
+			_ = os.Remove(f.Path()) // the application may have given it another name
+		}), nil
+	}
+}
+
+// Clear makes a directory for bodies, and removes what a process that ended in the middle left
+// there.
 func Clear(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -40,12 +54,11 @@ func Clear(dir string) error {
 	if err != nil {
 		return err
 	}
+	var errs []error
 	for _, e := range entries {
 		if strings.HasSuffix(e.Name(), suffix) {
-			if err := os.Remove(filepath.Join(dir, e.Name())); err != nil {
-				return err
-			}
+			errs = append(errs, os.Remove(filepath.Join(dir, e.Name())))
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }

@@ -1,0 +1,46 @@
+package relay
+
+import "time"
+
+// Watch decides when the peer of a link is asked whether it is still there, and when it is given
+// up: it has been silent for FailAfter while something was under way.
+type Watch struct {
+	FailAfter time.Duration
+
+	last time.Time // of Tick
+	busy time.Time // since when something is under way; zero: nothing is
+}
+
+// Attention is what the peer of a link has to be given.
+type Attention uint8
+
+// What the peer of a link has to be given.
+const (
+	Nothing  Attention = iota
+	AskIt              // a Ping
+	GiveItUp           // the end of the link
+)
+
+// Every is how often Tick has to be called.
+func (w *Watch) Every() time.Duration { return w.FailAfter / 4 }
+
+// Tick says what to do now: busy is whether anything waits for the peer, heard when it said
+// something last.
+func (w *Watch) Tick(now, heard time.Time, busy bool) Attention {
+	late := now.Sub(w.last) > 2*w.Every()
+	w.last = now
+	switch {
+	case !busy:
+		w.busy = time.Time{}
+		return Nothing
+	case w.busy.IsZero() || late: // this process itself may have been stopped: what it did not hear then means nothing
+		w.busy = now
+	}
+	if heard.Before(w.busy) {
+		heard = w.busy
+	}
+	if now.Sub(heard) >= w.FailAfter-w.Every() {
+		return GiveItUp
+	}
+	return AskIt
+}
