@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/squall-go/squall/internal/wire"
 )
 
 func TestC1NoPathLeadsOut(t *testing.T) {
@@ -172,7 +174,7 @@ func TestEntriesFitIntoMessages(t *testing.T) {
 	for i := range entries {
 		entries[i] = entry{Path: strings.Repeat("\x01", 4000), Kind: link, To: strings.Repeat("<", 4000)}
 	}
-	if n := fitting(entries); n < 10 || n > maxFrame/(6*8000) {
+	if n := fitting(entries); n < 10 || n > wire.MaxMessageBytes/(6*8000) {
 		t.Errorf("%d of the longest entries", n)
 	}
 	if n := fitting(entries[:3]); n != 3 {

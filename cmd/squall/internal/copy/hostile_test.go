@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/internal/wire"
 )
 
 // pusher speaks the conversation by hand.
@@ -39,9 +40,8 @@ func knock(t *testing.T, addr string, token []byte) *pusher {
 
 // answer is what the receiver says, pulses left out.
 func (p *pusher) answer() (a answer, err error) {
-	p.conn.SetReadDeadline(time.Now().Add(10 * time.Second))
 	for err == nil && a.Refused == nil && !a.Accepted && a.Failed == "" {
-		err = p.hear(&a, maxFrame)
+		err = p.hear(&a)
 	}
 	return a, err
 }
@@ -121,26 +121,35 @@ func TestWhatIsNoConversationEndsIt(t *testing.T) {
 
 func TestFramesAreNotTrusted(t *testing.T) {
 	t.Parallel()
-	for name, frame := range map[string]string{"too long": "\xff\xff\xff\xff", "no JSON": "\x03\x00\x00\x00abc", "cut off": "\x05\x00\x00\x00{"} {
+	var whole bytes.Buffer
+	if err := wire.WriteMessage(&whole, call{Quit: "enough"}); err != nil {
+		t.Fatal(err)
+	}
+	for name, frame := range map[string]string{
+		"too long":  strings.Repeat("\xff", wire.HeaderBytes),
+		"no frame":  strings.Repeat("abc", wire.HeaderBytes),
+		"cut off":   whole.String()[:whole.Len()-1],
+		"no object": "\x00\x00\x00\x00" + whole.String()[4:],
+	} {
 		here, there := net.Pipe()
 		go func() { there.Write([]byte(frame)); there.Close() }()
 		var c call
-		if err := newTalk(here).hear(&c, maxFrame); !errors.Is(err, errFrame) && !errors.Is(err, errGone) {
+		if err := newTalk(here).hear(&c); !errors.Is(err, errFrame) && !errors.Is(err, errGone) {
 			t.Errorf("%s: %v", name, err)
 		}
 		here.Close()
 	}
 }
 
-// wire is a connection whose bytes are noted on the way to it, and one of them changed if that is
+// noted is a connection whose bytes are noted on the way to it, and one of them changed if that is
 // wanted.
-type wire struct {
+type noted struct {
 	net.Conn
 	read   []byte
 	change int // the place of that byte; 0 is none
 }
 
-func (w *wire) Read(b []byte) (int, error) {
+func (w *noted) Read(b []byte) (int, error) {
 	n, err := w.Conn.Read(b)
 	if at := w.change - len(w.read); w.change > 0 && at >= 0 && at < n {
 		b[at] ^= 1
@@ -151,7 +160,7 @@ func (w *wire) Read(b []byte) (int, error) {
 
 // greeted are a pusher and a receiver that have greeted each other over a connection of which the
 // receiver's end is noted.
-func greeted(t *testing.T, pushers, receivers string) (from, to *talk, on *wire, errs [2]error) {
+func greeted(t *testing.T, pushers, receivers string) (from, to *talk, on *noted, errs [2]error) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -167,7 +176,7 @@ func greeted(t *testing.T, pushers, receivers string) (from, to *talk, on *wire,
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { out.Close(); in.Close() })
-	on = &wire{Conn: in}
+	on = &noted{Conn: in}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -197,7 +206,7 @@ func TestC2WhatIsSaidUnderATokenIsNeitherReadNorChanged(t *testing.T) {
 	var c call
 	hear := func() error {
 		for c = (call{}); c.Quit == ""; {
-			if err := to.hear(&c, maxFrame); err != nil {
+			if err := to.hear(&c); err != nil {
 				return err
 			}
 		}

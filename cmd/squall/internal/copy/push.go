@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/internal/wire"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/rdmc"
 	"github.com/squall-go/squall/rdmc/schedule"
@@ -289,7 +290,7 @@ func (p *push) offer(r *receiver) error {
 // fitting is how many entries fit into a message, even if every character of their paths is written
 // as an escape.
 func fitting(entries []entry) (n int) {
-	for left := maxFrame - 1024; n < len(entries); n++ {
+	for left := wire.MaxMessageBytes - 1024; n < len(entries); n++ {
 		if left -= 6*(len(entries[n].Path)+len(entries[n].To)) + 128; left < 0 && n > 0 {
 			return n
 		}

@@ -51,14 +51,14 @@ func (t *talk) secure(token []byte, side func(net.Conn, *tls.Config) *tls.Conn) 
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), greetTime)
 	defer cancel()
-	conn := side(t.conn, config)
+	conn := side(t.Conn.Conn, config)
 	if err := conn.HandshakeContext(ctx); err != nil {
 		if left := gone(err); errors.Is(left, errSilent) || errors.Is(left, errEnded) {
 			return left
 		}
 		return errToken
 	}
-	t.conn = conn
+	t.Conn = converse(conn, maxGreeting)
 	return nil
 }
 
@@ -66,11 +66,10 @@ func (t *talk) secure(token []byte, side func(net.Conn, *tls.Config) *tls.Conn) 
 func introduce(conn net.Conn, token []byte) (*talk, greeting, error) {
 	t := newTalk(conn)
 	var g greeting
-	_ = conn.SetDeadline(time.Now().Add(greetTime))
 	if err := t.say(hello{version}); err != nil {
 		return nil, g, err
 	}
-	if err := t.hear(&g, maxGreeting); err != nil {
+	if err := t.hear(&g); err != nil {
 		return nil, g, err
 	}
 	switch {
@@ -86,16 +85,15 @@ func introduce(conn net.Conn, token []byte) (*talk, greeting, error) {
 			return nil, g, err
 		}
 	}
-	t.pulse()
+	t.greeted()
 	return t, g, nil
 }
 
 // welcome is the receiver's side of the greetings.
 func welcome(conn net.Conn, token []byte, rack string) (*talk, error) {
 	t := newTalk(conn)
-	_ = conn.SetDeadline(time.Now().Add(greetTime))
 	var h hello
-	if err := t.hear(&h, maxGreeting); err != nil {
+	if err := t.hear(&h); err != nil {
 		return nil, err
 	}
 	if err := t.say(greeting{version, token != nil, rack}); err != nil {
@@ -109,6 +107,6 @@ func welcome(conn net.Conn, token []byte, rack string) (*talk, error) {
 			return nil, err
 		}
 	}
-	t.pulse()
+	t.greeted()
 	return t, nil
 }

@@ -1,22 +1,20 @@
 package copy
 
 import (
-	"bytes"
 	"context"
-	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
-	"sync"
 	"syscall"
 	"time"
+
+	"github.com/squall-go/squall/internal/wire"
 )
 
 // version is that of the conversation; both ends have the same.
-const version = 2
+const version = 3
 
 // hello is the first that a pusher says, in the clear.
 type hello struct {
@@ -30,7 +28,7 @@ type greeting struct {
 	Rack    string `json:"rack,omitempty"`
 }
 
-// call is what the pusher says. One field is set; none is a pulse.
+// call is what the pusher says. One field is set.
 type call struct {
 	Offer   *offer  `json:"offer,omitempty"`
 	Entries []entry `json:"entries,omitempty"` // as many of these as it takes
@@ -62,7 +60,7 @@ type member struct {
 	Rack string `json:"rack,omitempty"`
 }
 
-// answer is what a receiver says. One field is set; none is a pulse.
+// answer is what a receiver says. One field is set.
 type answer struct {
 	Refused  []string `json:"refused,omitempty"` // why it does not take the push
 	Accepted bool     `json:"accepted,omitempty"`
@@ -77,15 +75,11 @@ type answer struct {
 // Times of a conversation.
 const (
 	greetTime = 10 * time.Second // for both greetings
-	pulseTime = time.Second      // how often each side shows that it is there
-	silence   = 15 * time.Second // after which the other one is not
+	silence   = 15 * time.Second // after which the other side is taken to be gone
 )
 
-const (
-	lengthBytes = 4
-	maxGreeting = 4 << 10
-	maxFrame    = 1 << 20
-)
+// maxGreeting bounds the two greetings.
+const maxGreeting = 4 << 10
 
 var (
 	errFrame   = errors.New("the other end says something that is no part of the conversation")
@@ -96,61 +90,36 @@ var (
 	errEnded   = fmt.Errorf("%w: its connection ended", errGone)
 )
 
-// talk is one side of a conversation: frames of a length and JSON, over TLS if there is a token. It
-// is closed with close.
+// talk is one side of a conversation, over TLS if there is a token.
 type talk struct {
-	conn        net.Conn
-	mu          sync.Mutex // of what is said
-	stop        chan struct{}
-	stopPulses  sync.Once
-	pulsesEnded sync.WaitGroup
+	*wire.Conn
+	stop func() // ends the pulses, once they have begun
 }
 
-func newTalk(conn net.Conn) *talk { return &talk{conn: conn, stop: make(chan struct{})} }
+// newTalk begins a conversation with a greeting.
+func newTalk(conn net.Conn) *talk {
+	t := &talk{Conn: converse(conn, maxGreeting)}
+	t.Greet()
+	return t
+}
+
+func converse(conn net.Conn, most int) *wire.Conn {
+	return wire.New(conn, wire.Times{Dial: greetTime, Silence: silence, Stall: silence}, most)
+}
 
 // say sends a value. It may be called from any goroutine.
-func (t *talk) say(v any) error {
-	body, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	frame := append(make([]byte, lengthBytes, lengthBytes+len(body)), body...)
-	if len(frame) > lengthBytes+maxFrame {
-		return fmt.Errorf("a message of %d bytes, of at most %d", len(frame), maxFrame)
-	}
-	binary.LittleEndian.PutUint32(frame, uint32(len(frame)-lengthBytes))
-	_ = t.conn.SetWriteDeadline(time.Now().Add(silence)) // it fails only if the write will
-	_, err = t.conn.Write(frame)
-	return gone(err)
-}
+func (t *talk) say(v any) error { return gone(t.Say(v)) }
 
 // hear reads the next value.
-func (t *talk) hear(v any, most int) error {
-	var header [lengthBytes]byte
-	if _, err := io.ReadFull(t.conn, header[:]); err != nil {
-		return gone(err)
-	}
-	length := binary.LittleEndian.Uint32(header[:])
-	if int64(length) > int64(most) {
-		return fmt.Errorf("%w: %d bytes of at most %d", errFrame, length, most)
-	}
-	var frame bytes.Buffer // it grows with what comes: announcing much costs who announces
-	if _, err := io.CopyN(&frame, t.conn, int64(length)); err != nil {
-		return gone(err)
-	}
-	if err := json.Unmarshal(frame.Bytes(), v); err != nil {
-		return fmt.Errorf("%w: %w", errFrame, err)
-	}
-	return nil
-}
+func (t *talk) hear(v any) error { return gone(t.Hear(v)) }
 
-// gone is what the end of a connection means.
+// gone is what an error of a connection means.
 func gone(err error) error {
 	switch {
 	case err == nil:
 		return nil
+	case errors.Is(err, wire.ErrCorrupt):
+		return fmt.Errorf("%w: %w", errFrame, err)
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return errSilent
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, net.ErrClosed):
@@ -159,30 +128,17 @@ func gone(err error) error {
 	return fmt.Errorf("%w: %w", errGone, err)
 }
 
-// pulse shows the other side that this one is there, until the conversation is closed.
-func (t *talk) pulse() {
-	_ = t.conn.SetDeadline(time.Time{})
-	t.pulsesEnded.Go(func() {
-		ticker := time.NewTicker(pulseTime)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-ticker.C:
-				if t.say(struct{}{}) != nil {
-					return // the reader will find out
-				}
-			case <-t.stop:
-				return
-			}
-		}
-	})
+// greeted ends the greeting. From now on the other side is shown that this one is there.
+func (t *talk) greeted() {
+	t.Greeted()
+	t.Take(wire.MaxMessageBytes)
+	t.stop = t.Pulses()
 }
 
 // close ends the conversation. What was said before reaches the other side.
 func (t *talk) close() {
-	t.stopPulses.Do(func() { close(t.stop) })
-	t.conn.Close()
-	t.pulsesEnded.Wait()
+	t.Conn.Close() // first: a pulse may wait for a reader that takes nothing
+	t.stop()
 }
 
 // heard is a value, or why there will be no more.
@@ -198,8 +154,7 @@ func listen[T any](ctx context.Context, t *talk) <-chan heard[T] {
 		defer close(out)
 		for {
 			var h heard[T]
-			_ = t.conn.SetReadDeadline(time.Now().Add(silence))
-			h.err = t.hear(&h.value, maxFrame)
+			h.err = t.hear(&h.value)
 			select {
 			case out <- h:
 			case <-ctx.Done():
@@ -216,16 +171,10 @@ func listen[T any](ctx context.Context, t *talk) <-chan heard[T] {
 // partTime bounds how long a side that has said its last word waits for the other to hang up.
 const partTime = 3 * time.Second
 
-// partWays hangs up when the other side has heard the last word: closing while something of it is
-// on its way would reset the connection, and lose that word. The channel is closed when somebody
-// has read all that the other side says.
+// partWays hangs up when the other side has heard the last word. The channel is closed when all that
+// the other side says has been read.
 func (t *talk) partWays(read <-chan struct{}) {
-	defer t.close()
-	if half, ok := t.conn.(interface{ CloseWrite() error }); !ok || half.CloseWrite() != nil {
-		return
-	}
-	select {
-	case <-read:
-	case <-time.After(partTime):
-	}
+	t.HangUp(partTime)
+	<-read
+	t.close()
 }
