@@ -25,6 +25,7 @@ type Report struct {
 
 // LogReport is what Verify found of one log.
 type LogReport struct {
+	Log      string  `json:"log"` // the text of its LogID
 	Name     string  `json:"name"`
 	Shard    int     `json:"shard"`
 	Engine   string  `json:"engine"`
@@ -40,22 +41,28 @@ type LogReport struct {
 	Faults   []Fault `json:"faults,omitempty"`
 }
 
-// Place is where a record stands.
+// Place is where a record stands. A version is its text.
 type Place struct {
-	Number uint64       `json:"number"`
-	View   order.ViewID `json:"view"`
-	Seq    order.Seq    `json:"seq"`
-	Time   string       `json:"time,omitempty"`
+	Version string     `json:"version"`
+	Time    string     `json:"time,omitempty"`
+	TimeNs  order.Time `json:"time_ns,omitempty"`
+	Number  uint64     `json:"number"`
+}
+
+// PlaceOf is where a record stands.
+func PlaceOf(r *Record) *Place { return placeAt(r.Version, r.Time, r.Number) }
+
+func placeAt(v order.Version, t order.Time, number uint64) *Place {
+	return &Place{Version: v.String(), Time: t.String(), TimeNs: t, Number: number}
 }
 
 // Fault is one thing that is not as it was written.
 type Fault struct {
-	File   string       `json:"file"`
-	Block  uint64       `json:"block,omitempty"`
-	Record uint64       `json:"record,omitempty"`
-	View   order.ViewID `json:"view,omitempty"` // the version near it, as far as it is known
-	Seq    order.Seq    `json:"seq,omitempty"`
-	What   string       `json:"what"`
+	File    string `json:"file"`
+	Block   uint64 `json:"block,omitempty"`
+	Record  uint64 `json:"record,omitempty"`
+	Version string `json:"version,omitempty"` // near it, as far as it is known
+	What    string `json:"what"`
 }
 
 func (f Fault) String() string {
@@ -63,8 +70,8 @@ func (f Fault) String() string {
 		return fmt.Sprintf("%s: %s", f.File, f.What)
 	}
 	near := ""
-	if v := (order.Version{View: f.View, Seq: f.Seq}); v != (order.Version{}) {
-		near = fmt.Sprintf(", near version %v", v)
+	if f.Version != "" {
+		near = ", near version " + f.Version
 	}
 	return fmt.Sprintf("%s: block %d, record %d%s: %s", f.File, f.Block, f.Record, near, f.What)
 }
@@ -171,9 +178,11 @@ func found(faults *[]Fault, file string, err error) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &d):
-		*faults = append(*faults, Fault{
-			File: file, Block: d.Block, Record: d.Record, View: d.Version.View, Seq: d.Version.Seq, What: d.What,
-		})
+		f := Fault{File: file, Block: d.Block, Record: d.Record, What: d.What}
+		if d.Version != (order.Version{}) {
+			f.Version = d.Version.String()
+		}
+		*faults = append(*faults, f)
 		return nil
 	case errors.Is(err, ErrDamaged):
 		*faults = append(*faults, faultOf(file, err))
@@ -196,7 +205,7 @@ func faultOf(file string, err error) Fault {
 
 // log adds the report of one log. Without its label it is read as what its files are.
 func (v *verifier) log(dir string, id LogID) error {
-	r := LogReport{Name: id.Name, Shard: id.Shard}
+	r := LogReport{Log: id.String(), Name: id.Name, Shard: id.Shard}
 	l, err := readLogLabel(dir)
 	if e, ok := engineIn(dir); errors.Is(err, ErrDamaged) && ok {
 		l = label{Format, id.Name, id.Shard, e.String()}
@@ -231,7 +240,7 @@ func (v *verifier) files(r *LogReport, dir string, l *label) error {
 	}
 	h, err := readWhole(v.ctx, dir)
 	if h != nil {
-		r.Snapshot = placeOf(h.at)
+		r.Snapshot = placeAt(h.at.Version, h.at.Time, h.at.Number)
 	}
 	return found(&r.Faults, filepath.Join(dir, snapshotFile), err)
 }
@@ -270,16 +279,13 @@ func (v *verifier) scan(r *LogReport, store journal.Store, e Engine, dir string,
 			torn, err = lostEnd(store, e, dir, last)
 			err = found(&r.Faults, dir, err)
 			if torn.Blocks > 0 {
-				r.Torn = &Place{Number: torn.Record, View: torn.Version.View, Seq: torn.Version.Seq}
+				r.Torn = &Place{Number: torn.Record, Version: torn.Version.String()}
 			}
 		}
 	}
 	if got.Records > 0 {
-		r.First, r.Last = placeOf(got.First), placeOf(got.Last)
+		r.First = placeAt(got.First.Version, got.First.Time, got.First.Number)
+		r.Last = placeAt(got.Last.Version, got.Last.Time, got.Last.Number)
 	}
 	return err
-}
-
-func placeOf(r journal.Record) *Place {
-	return &Place{Number: r.Number, View: r.Version.View, Seq: r.Version.Seq, Time: r.Time.String()}
 }

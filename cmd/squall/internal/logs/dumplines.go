@@ -23,11 +23,11 @@ type dump struct {
 
 // headLine is the first line of a dump.
 type headLine struct {
-	Kind     string `json:"kind"` // log
-	Log      string `json:"log"`
-	Name     string `json:"name"`
-	Shard    int    `json:"shard"`
-	Snapshot *Place `json:"snapshot,omitempty"` // the last record that it stands for
+	Kind     string         `json:"kind"` // log
+	Log      string         `json:"log"`
+	Name     string         `json:"name"`
+	Shard    int            `json:"shard"`
+	Snapshot *persist.Place `json:"snapshot,omitempty"` // the last record that it stands for
 }
 
 // pieceLine is a part of the snapshot.
@@ -92,7 +92,7 @@ func (d *dump) snapshot() (from order.Version, err error) {
 	if !d.until.covers(&at) {
 		return from, fmt.Errorf("log %v: what came before its snapshot of %v at %v is not kept one by one; ask for that or later", d.log.ID, at.Version, at.Time)
 	}
-	head.Snapshot, d.r.Snapshot, d.r.Last = placeOf(&at), at.Version.String(), at.Version.String()
+	head.Snapshot, d.r.Snapshot, d.r.Last = persist.PlaceOf(&at), at.Version.String(), at.Version.String()
 	if err := show.JSONLine(d.to.lines, head); err != nil {
 		return from, err
 	}

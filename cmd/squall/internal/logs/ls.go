@@ -51,35 +51,23 @@ type Listing struct {
 
 // Entry is one log.
 type Entry struct {
-	Log      string `json:"log"`
-	Name     string `json:"name"`
-	Shard    int    `json:"shard"`
-	Engine   string `json:"engine"`
-	Records  uint64 `json:"records"`
-	First    *Place `json:"first,omitempty"` // that is kept
-	Last     *Place `json:"last,omitempty"`
-	Bytes    int64  `json:"bytes"`            // of the records, with what the log adds to them
-	OnDisk   int64  `json:"bytes_on_disk"`    // that the files take
-	Global   string `json:"global,omitempty"` // every member's disk has everything up to it
-	Snapshot string `json:"snapshot,omitempty"`
-}
-
-// Place is where a record stands.
-type Place struct {
-	Version string     `json:"version"`
-	Time    string     `json:"time,omitempty"`
-	TimeNs  order.Time `json:"time_ns,omitempty"`
-	Number  uint64     `json:"number"`
-}
-
-func placeOf(r *persist.Record) *Place {
-	return &Place{Version: r.Version.String(), Time: r.Time.String(), TimeNs: r.Time, Number: r.Number}
+	Log      string         `json:"log"`
+	Name     string         `json:"name"`
+	Shard    int            `json:"shard"`
+	Engine   string         `json:"engine"`
+	Records  uint64         `json:"records"`
+	First    *persist.Place `json:"first,omitempty"` // that is kept
+	Last     *persist.Place `json:"last,omitempty"`
+	Bytes    int64          `json:"bytes"`            // of the records, with what the log adds to them
+	OnDisk   int64          `json:"bytes_on_disk"`    // that the files take
+	Global   string         `json:"global,omitempty"` // every member's disk has everything up to it
+	Snapshot string         `json:"snapshot,omitempty"`
 }
 
 func entryOf(i *persist.Info) Entry {
 	e := Entry{Log: i.ID.String(), Name: i.ID.Name, Shard: i.ID.Shard, Engine: i.Engine.String(), Records: i.Count, Bytes: i.Bytes, OnDisk: i.DiskBytes}
 	if i.Count > 0 {
-		e.First, e.Last = placeOf(&i.First), placeOf(&i.Last)
+		e.First, e.Last = persist.PlaceOf(&i.First), persist.PlaceOf(&i.Last)
 	}
 	e.Global, e.Snapshot = versionOrNothing(i.Global), versionOrNothing(i.Snapshot)
 	return e

@@ -27,7 +27,7 @@ type RepairedAs struct {
 	GivenUp   bool           `json:"given_up,omitempty"`  // it counts as whole from now on
 	Lost      []order.NodeID `json:"lost,omitempty"`      // of one that is given up: nodes for whose disks it stands in
 	Records   uint64         `json:"records"`             // that are left, or can be read
-	Last      *Place         `json:"last,omitempty"`      // the last one of them
+	Last      *persist.Place `json:"last,omitempty"`      // the last one of them
 
 	stuck bool // its member cannot do it either
 }
@@ -112,7 +112,7 @@ func (one *RepairedAs) extent() string {
 func (one *RepairedAs) describe(i *persist.Info) {
 	one.Fate, one.Records, one.Relabeled = fateGood, i.Count, i.Relabelled
 	if i.Count > 0 {
-		one.Last = placeOf(&i.Last)
+		one.Last = persist.PlaceOf(&i.Last)
 	}
 	if i.Repaired.Blocks > 0 {
 		one.Dropped = &i.Repaired.Record
@@ -127,7 +127,7 @@ func (one *RepairedAs) describe(i *persist.Info) {
 
 // report takes over what was found in one that stays as it is.
 func (one *RepairedAs) report(r *persist.LogReport) {
-	one.Fate, one.Records, one.Last = fateGood, r.Records, checkedPlace(r.Last)
+	one.Fate, one.Records, one.Last = fateGood, r.Records, r.Last
 	if len(r.Faults) > 0 {
 		one.Fate, one.Damage = fateNoted, r.Faults[0].String()
 	}

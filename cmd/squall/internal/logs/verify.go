@@ -209,10 +209,7 @@ func (v *verification) verdict() error {
 
 // result is all of it, for programs.
 func (v *verification) result() *Verified {
-	r := &Verified{OK: v.verdict() == nil, Directories: []Checked{}, Compared: []Compared{}, NotCompared: v.found.notCompared}
-	for i := range v.found.reports {
-		r.Directories = append(r.Directories, checkedOf(&v.found.reports[i]))
-	}
+	r := &Verified{OK: v.verdict() == nil, Directories: v.found.reports, Compared: []Compared{}, NotCompared: v.found.notCompared}
 	for i := range v.found.compared {
 		r.Compared = append(r.Compared, comparedOf(&v.found.compared[i]))
 	}
@@ -275,11 +272,11 @@ func whose(r *persist.Report) string {
 func (v *verification) logText(l *persist.LogReport) string {
 	text := fmt.Sprintf("%s.%d (%s): %s", l.Name, l.Shard, cmp.Or(l.Engine, "engine unknown"), show.Counted(int(l.Records), "record", "records"))
 	if l.First != nil {
-		text += fmt.Sprintf(" from %d:%d to %d:%d", l.First.View, l.First.Seq, l.Last.View, l.Last.Seq)
+		text += fmt.Sprintf(" from %s to %s", l.First.Version, l.Last.Version)
 	}
 	text += fmt.Sprintf(" in %s, %s", show.Counted(int(l.Blocks), "block", "blocks"), humanize.Bytes(l.Bytes))
 	if l.Snapshot != nil {
-		text += fmt.Sprintf(", behind a snapshot of %d:%d", l.Snapshot.View, l.Snapshot.Seq)
+		text += fmt.Sprintf(", behind a snapshot of %s", l.Snapshot.Version)
 	}
 	switch {
 	case v.keys != nil && l.Vouched == l.Records:
