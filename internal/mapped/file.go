@@ -37,7 +37,7 @@ func Create(path string, size int64) (*File, error) {
 	if err := Reserve(file, size); err != nil {
 		return nil, errors.Join(err, discard(file, path))
 	}
-	f, err := newFile(file, path, true)
+	f, err := Use(file, true)
 	if err != nil {
 		return nil, errors.Join(err, discard(file, path))
 	}
@@ -49,30 +49,10 @@ func discard(file *os.File, path string) error {
 	return errors.Join(file.Close(), os.Remove(path))
 }
 
-// Open maps a file that exists, for reading. A write to its bytes is a fault.
-func Open(path string) (*File, error) {
-	// A named pipe would wait for a writer.
-	if info, err := os.Stat(path); err != nil {
-		return nil, fmt.Errorf("mapped: open: %w", err)
-	} else if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("mapped: open %s: %w: %v", path, ErrNotRegular, info.Mode())
-	}
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("mapped: open: %w", err)
-	}
-	f, err := newFile(file, path, false)
-	if err != nil {
-		return nil, errors.Join(err, file.Close())
-	}
-	return f, nil
-}
-
 // Use maps all of a file that is open already, for writing too if it was opened so. The file is the File's from then on, unless Use
 // fails.
-func Use(file *os.File, writable bool) (*File, error) { return newFile(file, file.Name(), writable) }
-
-func newFile(file *os.File, path string, writable bool) (*File, error) {
+func Use(file *os.File, writable bool) (*File, error) {
+	path := file.Name()
 	fault := func(err error) (*File, error) { return nil, fmt.Errorf("mapped: map %s: %w", path, err) }
 	info, err := file.Stat()
 	if err != nil {
@@ -140,21 +120,6 @@ func (f *File) Path() string { return f.path }
 // Bytes are the file's contents, until it is closed.
 func (f *File) Bytes() []byte { return f.data }
 
-// Check reports ErrResized if the file is not as long any more as its Bytes. Bytes behind its end must not be touched.
-func (f *File) Check() error {
-	if f.file == nil {
-		return fmt.Errorf("mapped: check %s: %w", f.path, ErrClosed)
-	}
-	info, err := f.file.Stat()
-	if err != nil {
-		return fmt.Errorf("mapped: check %s: %w", f.path, err)
-	}
-	if info.Size() != int64(len(f.data)) {
-		return fmt.Errorf("mapped: check %s: %w, from %d to %d bytes", f.path, ErrResized, len(f.data), info.Size())
-	}
-	return nil
-}
-
 // Sync waits until what was written is on the disk.
 func (f *File) Sync() error {
 	if f.file == nil {
@@ -185,13 +150,4 @@ func (f *File) Close() error {
 		return fmt.Errorf("mapped: close %s: %w", f.path, err)
 	}
 	return nil
-}
-
-// Remove closes the file, if it is open, and deletes it.
-func (f *File) Remove() error {
-	err := f.Close()
-	if gone := os.Remove(f.path); gone != nil {
-		err = errors.Join(err, fmt.Errorf("mapped: %w", gone))
-	}
-	return err
 }

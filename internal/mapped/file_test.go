@@ -20,6 +20,19 @@ func create(t *testing.T, size int64) *File {
 	return f
 }
 
+// reopen maps a file for reading.
+func reopen(path string) (*File, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	f, err := Use(file, false)
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return f, nil
+}
+
 func TestWhatIsWrittenToTheBytesIsInTheFile(t *testing.T) {
 	f := create(t, 3<<20+17)
 	if len(f.Bytes()) != 3<<20+17 || !bytes.Equal(f.Bytes(), make([]byte, 3<<20+17)) {
@@ -28,14 +41,14 @@ func TestWhatIsWrittenToTheBytesIsInTheFile(t *testing.T) {
 	want := bytes.Repeat([]byte("squall "), 1000)
 	copy(f.Bytes()[1<<20:], want)
 	path := f.Path()
-	if err := errors.Join(f.Check(), f.Sync(), f.Close(), f.Close()); err != nil {
+	if err := errors.Join(f.Sync(), f.Close(), f.Close()); err != nil {
 		t.Fatal(err)
 	}
 	got, err := os.ReadFile(path)
 	if err != nil || len(got) != 3<<20+17 || !bytes.Equal(got[1<<20:][:len(want)], want) {
 		t.Fatalf("%d bytes, %v", len(got), err)
 	}
-	again, err := Open(path)
+	again, err := reopen(path)
 	if err != nil || !bytes.Equal(again.Bytes(), got) {
 		t.Fatal(err)
 	}
@@ -49,11 +62,11 @@ func TestAnEmptyFileHasNoBytes(t *testing.T) {
 	if f.Bytes() == nil || len(f.Bytes()) != 0 {
 		t.Fatalf("%v", f.Bytes())
 	}
-	again, err := Open(f.Path())
+	again, err := reopen(f.Path())
 	if err != nil || len(again.Bytes()) != 0 {
 		t.Fatal(err)
 	}
-	if err := errors.Join(again.Check(), f.Sync(), again.Close(), f.Remove()); err != nil {
+	if err := errors.Join(f.Sync(), again.Close(), os.Remove(f.Path())); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -93,7 +106,7 @@ func TestAnOpenFileCanBeMapped(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.Bytes()[99] = 7
-	if err := f.Remove(); err != nil {
+	if err := errors.Join(f.Close(), os.Remove(f.Path())); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(file.Name()); !errors.Is(err, fs.ErrNotExist) {
@@ -112,37 +125,13 @@ func TestAFileThatIsThereIsNotCreated(t *testing.T) {
 	}
 }
 
-func TestASizeThatChangesIsNoticed(t *testing.T) {
-	f := create(t, 8192)
-	for _, size := range []int64{10000, 100} {
-		if err := os.Truncate(f.Path(), size); err != nil {
-			t.Fatal(err)
-		}
-		if err := f.Check(); !errors.Is(err, ErrResized) {
-			t.Fatalf("%d bytes: %v", size, err)
-		}
-		if len(f.Bytes()) != 8192 {
-			t.Fatalf("%d bytes are mapped", len(f.Bytes()))
-		}
-	}
-	if err := os.Truncate(f.Path(), 8192); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Check(); err != nil {
-		t.Fatal(err)
-	}
-}
-
 func TestWhatIsNoFileIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	missing := filepath.Join(dir, "missing")
-	if _, err := Open(missing); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := reopen(dir); !errors.Is(err, ErrNotRegular) {
 		t.Error(err)
 	}
-	if _, err := Open(dir); !errors.Is(err, ErrNotRegular) {
-		t.Error(err)
-	}
-	if _, err := Open(os.DevNull); !errors.Is(err, ErrNotRegular) {
+	if _, err := reopen(os.DevNull); !errors.Is(err, ErrNotRegular) {
 		t.Error(err)
 	}
 	if _, err := Create(dir, 1); !errors.Is(err, fs.ErrExist) {
@@ -164,7 +153,7 @@ func TestAClosedFileSaysSo(t *testing.T) {
 	if err := f.Close(); err != nil || f.Bytes() != nil {
 		t.Fatal(err)
 	}
-	if !errors.Is(f.Check(), ErrClosed) || !errors.Is(f.Sync(), ErrClosed) {
-		t.Fatalf("%v, %v", f.Check(), f.Sync())
+	if err := f.Sync(); !errors.Is(err, ErrClosed) {
+		t.Fatal(err)
 	}
 }

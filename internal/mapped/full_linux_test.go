@@ -53,7 +53,7 @@ func TestAFullDiskIsFoundBeforeAByteIsWritten(t *testing.T) {
 	if _, err := Create(path+"2", 3<<18); !errors.Is(err, ErrFull) {
 		t.Fatal(err)
 	}
-	if err := f.Remove(); err != nil {
+	if err := errors.Join(f.Close(), os.Remove(f.Path())); err != nil {
 		t.Fatal(err)
 	}
 }
