@@ -55,7 +55,8 @@ type inbound struct {
 	notices bool
 	back    *Remote // to the sending service
 	board   pair.Notices
-	listed  bool // among the boards of the service
+	listed  bool     // among the boards of the service
+	callers *callers // the channel carries streams
 }
 
 // later is a frame of channel 0 that waits for room.
@@ -73,6 +74,7 @@ type opening struct {
 	To      ID     `json:"to,omitempty"`      // the service to which it leads
 	Back    uint32 `json:"back,omitempty"`    // its number, if that is how it is known
 	Notices bool   `json:"notices,omitempty"` // the channel carries notices only
+	Streams bool   `json:"streams,omitempty"` // the channel carries streams only
 }
 
 const (
@@ -315,6 +317,9 @@ func (p *peer) dispatch(f *pair.Frame) error {
 		if in == nil || in.notices != (f.Kind == pair.Notice) {
 			return fmt.Errorf("%w: a %v on channel %d, which is not open for it", fabric.ErrViolation, f.Kind, f.Channel)
 		}
+		if in.callers != nil {
+			return p.streamed(in, f)
+		}
 		if in.service.closed {
 			p.turnAway(f, "the service is closed")
 			return nil
@@ -368,7 +373,15 @@ func (p *peer) open(f *pair.Frame) error {
 		p.say(pair.Closed, f.Channel, 0, fmt.Appendf(nil, "%v has no service %q", p.e, o.To))
 		return nil
 	}
-	p.in[f.Channel] = &inbound{service: s, from: o.From, number: o.Number, notices: o.Notices}
+	in := &inbound{service: s, from: o.From, number: o.Number, notices: o.Notices}
+	if o.Streams {
+		if s.streams == nil || o.Notices {
+			p.say(pair.Closed, f.Channel, 0, fmt.Appendf(nil, "%s takes no streams", s.id))
+			return nil
+		}
+		in.callers = newCallers(p, in, f.Channel)
+	}
+	p.in[f.Channel] = in
 	p.say(pair.Opened, f.Channel, 0, nil)
 	return nil
 }

@@ -15,6 +15,7 @@ type Remote struct {
 	service *Service // that sends
 	id      ID
 	notices bool          // for notices only
+	carries *carried      // streams only, which are these
 	turn    chan struct{} // has room for the goroutine that connects
 	route   atomic.Pointer[route]
 
@@ -181,6 +182,10 @@ func (r *Remote) lost(p *peer, channel int, why error) {
 		return
 	}
 	r.route.Store(nil)
+	if r.carries != nil {
+		r.carries.lose(why)
+		return
+	}
 	if p.direct {
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -237,7 +242,7 @@ func (r *Remote) open(ctx context.Context, p *peer) error {
 	p.opened++
 	channel := p.opened
 	p.out[channel] = r
-	o := opening{From: r.service.id, Number: r.service.number, To: r.id, Back: r.number, Notices: r.notices}
+	o := opening{From: r.service.id, Number: r.service.number, To: r.id, Back: r.number, Notices: r.notices, Streams: r.carries != nil}
 	text, err := json.Marshal(o)
 	if err != nil {
 		return err

@@ -23,6 +23,7 @@ type Service struct {
 	notify   func(from ID, key uint64, data []byte)
 	boards   []board // with notices
 	notifier *waiter // of the goroutine that calls notify
+	streams  *streams
 	closed   bool
 }
 
@@ -151,6 +152,9 @@ func (s *Service) close() {
 		a.peer.kept--
 		a.peer.turnAway(a.frame, "the service is closed")
 		a.peer.disposeIfOver()
+	}
+	if s.streams != nil {
+		s.streams.close()
 	}
 	for _, p := range e.peers {
 		for channel, in := range p.in {

@@ -28,6 +28,8 @@ type waiter struct {
 	answered bool
 	ordinal  uint32 // the messages of the channel when the request was sent
 
+	check func() bool // goalStream
+
 	prev, next *waiter // in Endpoint.waiting
 	listed     bool
 
@@ -44,6 +46,7 @@ const (
 	goalAnswer              // a reply, or the answer to the opening of a channel
 	goalRoom                // room for a message
 	goalNotice              // a notice
+	goalStream              // something about a stream
 )
 
 func newWaiter() *waiter { return &waiter{bell: make(chan struct{}, 1)} }
@@ -59,6 +62,8 @@ func (w *waiter) reached() bool {
 		return w.peer.ended || w.peer.hasRoom(w.kind, w.channel, w.bytes)
 	case goalNotice:
 		return len(w.service.boards) > 0 || w.service.closed
+	case goalStream:
+		return w.check()
 	}
 	return false
 }
@@ -94,7 +99,7 @@ func (e *Endpoint) waiter() *waiter {
 }
 
 func (e *Endpoint) giveBack(w *waiter) {
-	w.peer, w.service, w.frame, w.err = nil, nil, nil, nil
+	w.peer, w.service, w.frame, w.err, w.check = nil, nil, nil, nil, nil
 	e.spare = append(e.spare, w)
 }
 

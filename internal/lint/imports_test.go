@@ -18,7 +18,7 @@ var layers = [][]string{
 	{"fabric/shm", "fabric/tcp", "internal/fabrictest", "internal/simnet"},
 	{"fabric/auto"},
 	{"persist", "rdmc", "sst"},
-	{"ripc/internal/pair", "smc", "views"},
+	{"ripc/internal/pair", "ripc/internal/stream", "smc", "views"},
 	{"internal/catchup"},
 	{"internal/logwire", "internal/multicast", "internal/restart", "internal/shard"},
 	{"internal/ablation", "internal/backlog", "internal/join", "internal/life", "internal/transfer"},
@@ -100,6 +100,7 @@ var testOnly = map[string][]string{
 	modulePath + "/internal/testlab/netlab":  {"internal/testlab", "cmd/squall/internal/bench/rdmc"},
 	modulePath + "/internal/testutil":        {},
 	"go.uber.org/goleak":                     {},
+	"golang.org/x/net":                       {},
 }
 
 func whatTestsNeedStaysInTests(m *module) {

@@ -1,0 +1,401 @@
+package ripc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/squall-go/squall/ripc/internal/pair"
+	"github.com/squall-go/squall/ripc/internal/stream"
+)
+
+// ErrReset says that the other side of a stream gave it up. The error says who, and why.
+var ErrReset = errors.New("stream reset")
+
+// Addr is the address of one side of a stream: the id of its service.
+type Addr ID
+
+// Network is "ripc".
+func (a Addr) Network() string { return "ripc" }
+
+func (a Addr) String() string { return string(a) }
+
+// Stream is a connection between two services: a [net.Conn] whose halves can be closed separately. Its bytes go through the memory or
+// the socket of the two processes, and a stream that nobody reads holds up no other one. Its methods may be called from any goroutine.
+type Stream struct {
+	e       *Endpoint
+	service *Service
+	remote  ID
+	reading sync.Mutex // one Read at a time
+	writing sync.Mutex // one Write at a time
+	part    [1][]byte  // of a Write
+	wanted  int        // bytes for which a Write waits for room; 0: it waits for the other side to read
+
+	// Under the endpoint's mu.
+	core        *stream.Stream
+	table       *stream.Table
+	peer        *peer
+	out         *Remote // the service at the other side
+	atRemote    int     // place in out.carries, or -1
+	atService   int     // place in the list of the service, or -1
+	reader      *waiter
+	writer      *waiter
+	canRead     func() bool
+	canWrite    func() bool
+	readBefore  deadline
+	writeBefore deadline
+	closed      bool
+	cause       error // why the other side is gone
+}
+
+// deadline is the time until which something may wait.
+type deadline struct {
+	passed bool
+	timer  *time.Timer
+	turn   int // counts changes: a timer of an earlier one does nothing
+}
+
+func newStream(s *Service, core *stream.Stream, table *stream.Table) *Stream {
+	c := &Stream{e: s.e, service: s, core: core, table: table, atRemote: -1, atService: -1}
+	c.canRead, c.canWrite = c.readable, c.writable
+	core.User = c
+	return c
+}
+
+// attach puts a stream on the lists of those that end together. The caller holds the mu, here and below.
+func (c *Stream) attach(p *peer, out *Remote) {
+	c.peer, c.out = p, out
+	out.carries.add(c)
+	c.service.streams.open.add(c)
+}
+
+// send sends a frame of a few bytes, which may wait for room on the heap, if the other side is there.
+func (c *Stream) send(k stream.Kind, data []byte) {
+	if r := c.out.route.Load(); r != nil {
+		r.peer.say(pair.Message, r.channel, c.core.ID(k), data)
+	}
+}
+
+// accept tells the other side that it may write.
+func (c *Stream) accept() {
+	if c.core.Gone() {
+		return
+	}
+	var b [stream.LimitBytes]byte
+	stream.PutLimit(&b, c.core.Accept())
+	c.send(stream.Credit, b[:])
+	c.changed()
+}
+
+// grant tells the other side that it may write more, if enough was read.
+func (c *Stream) grant() {
+	if limit, news := c.core.Grant(); news {
+		var b [stream.LimitBytes]byte
+		stream.PutLimit(&b, limit)
+		c.send(stream.Credit, b[:])
+	}
+}
+
+// took wakes those that wait for what a frame brought.
+func (c *Stream) took(what stream.Outcome) {
+	if what == stream.Unread {
+		c.send(stream.Reset, []byte("it is closed"))
+	}
+	if c.core.Gone() {
+		c.out.carries.remove(c)
+	}
+	c.changed()
+}
+
+// changed wakes those that have what they wait for.
+func (c *Stream) changed() {
+	if w := c.reader; w != nil && c.readable() {
+		c.e.rouse(w)
+	}
+	if w := c.writer; w != nil && c.writable() {
+		c.e.rouse(w)
+	}
+}
+
+// lose resets the stream because the other side is gone.
+func (c *Stream) lose(why error) {
+	if c.cause == nil {
+		c.cause = why
+	}
+	c.core.Lose("")
+	if c.closed {
+		c.table.Forget(c.core)
+	}
+	c.out.carries.remove(c)
+	c.changed()
+}
+
+func (c *Stream) readable() bool { return c.closed || c.readBefore.passed || c.core.Readable() }
+
+func (c *Stream) writable() bool {
+	if c.closed || c.writeBefore.passed || c.core.Broken() {
+		return true
+	}
+	r := c.out.route.Load()
+	if r == nil || c.core.Sendable(1) == 0 {
+		return false
+	}
+	return c.wanted == 0 || r.peer.ended || r.peer.hasRoom(pair.Message, r.channel, c.wanted)
+}
+
+// Read reads what the other side wrote, and waits for it. At the end it returns io.EOF if the other side ended the stream, and an ErrReset or
+// ErrPeerGone if it did not.
+func (c *Stream) Read(b []byte) (int, error) {
+	c.reading.Lock()
+	defer c.reading.Unlock()
+	c.e.lock()
+	defer c.e.unlock()
+	for {
+		if c.closed || c.readBefore.passed {
+			return 0, c.failed("read", c.stopped(&c.readBefore))
+		}
+		if n := c.core.Read(b); n > 0 || len(b) == 0 {
+			c.grant()
+			return n, nil
+		}
+		if c.core.AtEnd() {
+			return 0, io.EOF
+		}
+		if err := c.lost(); err != nil {
+			return 0, c.failed("read", err)
+		}
+		c.core.Expect(b)
+		err := c.wait(&c.reader, c.canRead)
+		if n := c.core.Collect(); n > 0 {
+			c.grant()
+			return n, nil
+		}
+		if err != nil {
+			return 0, c.failed("read", err)
+		}
+	}
+}
+
+// Write writes bytes, and waits until the other side has memory for them. It does not wait until they are read.
+func (c *Stream) Write(b []byte) (written int, err error) {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	c.e.lock()
+	defer c.e.unlock()
+	for {
+		if c.closed || c.writeBefore.passed {
+			return written, c.failed("write", c.stopped(&c.writeBefore))
+		}
+		if err := c.lost(); err != nil {
+			return written, c.failed("write", err)
+		}
+		if c.core.Broken() {
+			return written, c.failed("write", io.ErrClosedPipe)
+		}
+		if written == len(b) {
+			return written, nil
+		}
+		n, err := c.writeSome(b[written:])
+		if err != nil {
+			return written, c.failed("write", err)
+		}
+		written += n
+	}
+}
+
+// writeSome writes a part of some bytes, or waits until that may be possible.
+func (c *Stream) writeSome(b []byte) (int, error) {
+	r := c.out.route.Load()
+	c.wanted = 0
+	n := c.core.Sendable(len(b))
+	if n == 0 || r == nil {
+		return 0, c.wait(&c.writer, c.canWrite)
+	}
+	n = min(n, r.max)
+	c.part[0] = b[:n]
+	status, over := r.peer.putHeld(pair.Message, r.channel, c.core.ID(stream.Data), c.part[:], nil)
+	c.part[0] = nil
+	if status == pair.Accepted {
+		c.core.Sent(n)
+		return n, nil
+	}
+	if over {
+		c.lose(fmt.Errorf("%w: the connection", ErrClosed))
+		return 0, nil
+	}
+	c.wanted = n
+	return 0, c.waitRoom(r, n)
+}
+
+// waitRoom waits until the pair may have room for so many bytes.
+func (c *Stream) waitRoom(r *route, n int) error {
+	p := r.peer
+	if err := p.wrong(); err != nil {
+		p.fail(err)
+		return nil
+	}
+	c.e.unlock()
+	soon := p.roomSoon(pair.Message, r.channel, n)
+	c.e.lock()
+	if soon || p.ended {
+		return nil
+	}
+	w := c.e.waiter()
+	defer c.e.giveBack(w)
+	p.room = append(p.room, w)
+	w.goal, w.check = goalStream, c.canWrite
+	p.setHungry()
+	c.e.stir(p)
+	c.writer = w
+	err := c.e.wait(context.Background(), w)
+	c.writer = nil
+	for i, o := range p.room {
+		if o == w {
+			p.room = append(p.room[:i], p.room[i+1:]...)
+			break
+		}
+	}
+	p.setHungry()
+	return err
+}
+
+// wait waits for something about the stream.
+func (c *Stream) wait(as **waiter, check func() bool) error {
+	w := c.e.waiter()
+	defer c.e.giveBack(w)
+	w.goal, w.check = goalStream, check
+	*as = w
+	err := c.e.wait(context.Background(), w)
+	*as = nil
+	return err
+}
+
+// stopped is why nothing is waited for.
+func (c *Stream) stopped(d *deadline) error {
+	if c.closed {
+		return net.ErrClosed
+	}
+	return os.ErrDeadlineExceeded
+}
+
+// lost is why the other side does not have the stream any more, or nil.
+func (c *Stream) lost() error {
+	why, was := c.core.WasReset()
+	switch {
+	case !was:
+		return nil
+	case c.cause != nil:
+		return fmt.Errorf("%w: %s: %w", ErrPeerGone, c.remote, c.cause)
+	}
+	return fmt.Errorf("%w by %s: %s", ErrReset, c.remote, why)
+}
+
+func (c *Stream) failed(op string, err error) error {
+	return &net.OpError{Op: op, Net: "ripc", Source: Addr(c.service.id), Addr: Addr(c.remote), Err: err}
+}
+
+// CloseWrite ends what is written: the other side reads io.EOF behind it. Reading goes on.
+func (c *Stream) CloseWrite() error {
+	c.e.lock()
+	defer c.e.unlock()
+	if c.closed {
+		return c.failed("close", net.ErrClosed)
+	}
+	if c.core.EndWriting() {
+		c.send(stream.End, nil)
+		c.changed()
+	}
+	return nil
+}
+
+// Close closes the stream. The other side reads what was written, and then io.EOF; if there are bytes that were not read here, or some come
+// later, the stream is reset.
+func (c *Stream) Close() error {
+	c.e.lock()
+	defer c.e.unlock()
+	if c.closed {
+		return c.failed("close", net.ErrClosed)
+	}
+	c.end("it was closed with bytes that were not read")
+	return nil
+}
+
+// end closes the stream. why is for the other side, if it is not an orderly end.
+func (c *Stream) end(why string) {
+	c.closed = true
+	switch c.table.Close(c.core) {
+	case stream.End:
+		c.send(stream.End, nil)
+	case stream.Reset:
+		c.send(stream.Reset, []byte(why))
+	}
+	if c.core.Gone() {
+		c.out.carries.remove(c)
+	}
+	c.service.streams.open.remove(c)
+	c.readBefore.set(c, time.Time{})
+	c.writeBefore.set(c, time.Time{})
+	c.changed()
+}
+
+// LocalAddr is the id of the service here.
+func (c *Stream) LocalAddr() net.Addr { return Addr(c.service.id) }
+
+// RemoteAddr is the id of the service at the other side.
+func (c *Stream) RemoteAddr() net.Addr { return Addr(c.remote) }
+
+// SetDeadline sets both deadlines.
+func (c *Stream) SetDeadline(t time.Time) error {
+	return c.setDeadlines(t, &c.readBefore, &c.writeBefore)
+}
+
+// SetReadDeadline bounds how long Read waits, also one that waits already. The zero time removes the bound.
+func (c *Stream) SetReadDeadline(t time.Time) error { return c.setDeadlines(t, &c.readBefore) }
+
+// SetWriteDeadline bounds how long Write waits, also one that waits already. The zero time removes the bound.
+func (c *Stream) SetWriteDeadline(t time.Time) error { return c.setDeadlines(t, &c.writeBefore) }
+
+func (c *Stream) setDeadlines(t time.Time, which ...*deadline) error {
+	c.e.lock()
+	defer c.e.unlock()
+	if c.closed {
+		return c.failed("set", net.ErrClosed)
+	}
+	for _, d := range which {
+		d.set(c, t)
+	}
+	c.changed()
+	return nil
+}
+
+// set changes a deadline of a stream.
+func (d *deadline) set(c *Stream, t time.Time) {
+	if d.timer != nil {
+		d.timer.Stop()
+		d.timer = nil
+	}
+	d.turn++
+	d.passed = false
+	if t.IsZero() {
+		return
+	}
+	left := time.Until(t)
+	if left <= 0 {
+		d.passed = true
+		return
+	}
+	turn := d.turn
+	d.timer = time.AfterFunc(left, func() {
+		c.e.lock()
+		defer c.e.unlock()
+		if d.turn == turn {
+			d.passed = true
+			c.changed()
+		}
+	})
+}
