@@ -1,0 +1,145 @@
+package replicated_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/replicated"
+)
+
+// bank is the state of the tests' object.
+type bank struct {
+	Balances map[string]int64
+	Random   []uint64
+	Times    []squall.Time
+}
+
+type depositArgs struct {
+	Account string
+	Amount  int64
+}
+
+var (
+	deposit = replicated.NewCommand[depositArgs, int64]("deposit")
+	draw    = replicated.NewCommand[struct{}, uint64]("draw")
+	burst   = replicated.NewCommand[struct{}, int]("burst")
+	nothing = replicated.NewCommand[[]byte, []byte]("nothing")
+	balance = replicated.NewQuery[string, int64]("balance")
+)
+
+var errNegative = errors.New("no account may be negative")
+
+func newBank() *bank { return &bank{Balances: map[string]int64{}} }
+
+func (b *bank) deposit(_ *replicated.Context, args depositArgs) (int64, error) {
+	if b.Balances[args.Account]+args.Amount < 0 {
+		return 0, errNegative
+	}
+	b.Balances[args.Account] += args.Amount
+	return b.Balances[args.Account], nil
+}
+
+func (b *bank) draw(c *replicated.Context, _ struct{}) (uint64, error) {
+	b.Random = append(b.Random, c.Rand().Uint64())
+	b.Times = append(b.Times, c.Time)
+	return b.Random[len(b.Random)-1], nil
+}
+
+func (b *bank) burst(*replicated.Context, struct{}) (int, error) { panic("it bursts") }
+
+func (b *bank) nothing(_ *replicated.Context, data []byte) ([]byte, error) { return data[:1], nil }
+
+func (b *bank) balance(_ *replicated.Context, account string) (int64, error) {
+	n, ok := b.Balances[account]
+	if !ok {
+		return 0, fmt.Errorf("there is no account %q", account)
+	}
+	return n, nil
+}
+
+// accounts returns an object with all operations of a bank.
+func accounts(sg squall.SubgroupConfig) *replicated.Object[*bank] {
+	sg.Name = "accounts"
+	return replicated.New(sg, newBank,
+		replicated.Handle(deposit, (*bank).deposit),
+		replicated.Handle(draw, (*bank).draw),
+		replicated.Handle(burst, (*bank).burst),
+		replicated.Handle(nothing, (*bank).nothing),
+		replicated.Handle(balance, (*bank).balance))
+}
+
+// member is a member of a test's group.
+type member struct {
+	group *squall.Group
+	bank  *replicated.Object[*bank]
+}
+
+// open opens a group of n members in this process. They are closed when the test ends.
+func open(t testing.TB, n int, object func(i int) *replicated.Object[*bank], change func(i int, c *squall.Config)) []*member {
+	t.Helper()
+	all := []*member{}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	addr := freeAddress(t)
+	var wg sync.WaitGroup
+	var errs [16]error
+	for i := range n {
+		all = append(all, &member{bank: object(i)})
+		wg.Go(func() {
+			c := squall.Config{
+				Cluster: "test", ID: squall.NodeID(i + 1), Listen: "127.0.0.1:0", Join: []string{addr}, InitialMembers: n, Logger: quiet,
+			}
+			if i == 0 {
+				c.Listen = addr
+			}
+			if change != nil {
+				change(i, &c)
+			}
+			all[i].group, errs[i] = replicated.Open(ctx, c, all[i].bank)
+		})
+	}
+	wg.Wait()
+	if err := errors.Join(errs[:]...); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closeAll(t, all) })
+	return all
+}
+
+func closeAll(t testing.TB, all []*member) {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	var wg sync.WaitGroup
+	for _, m := range all {
+		wg.Go(func() {
+			if err := m.group.Close(ctx); err != nil && m.group.Err() == nil {
+				t.Errorf("closing: %v", err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
+
+// freeAddress returns an address of this host that no process listens on.
+func freeAddress(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// ordered returns a bank in an Ordered subgroup.
+func ordered(int) *replicated.Object[*bank] { return accounts(squall.SubgroupConfig{}) }

@@ -1,0 +1,75 @@
+package replicated
+
+import (
+	"fmt"
+
+	"github.com/fxamacker/cbor/v2"
+)
+
+// Codec encodes and decodes the arguments or the replies of an operation. Its methods are called from several
+// goroutines.
+type Codec[T any] interface {
+	// Append appends the encoding of v to b.
+	Append(b []byte, v *T) ([]byte, error)
+	// Decode sets v, which is zero, to what data encodes. V may refer to data only if the receiver of the value
+	// copies what it keeps: data is overwritten when the operation has been executed.
+	Decode(data []byte, v *T) error
+}
+
+// CBOR returns the codec that is used where no other one is chosen: CBOR (RFC 8949), in its deterministic encoding.
+// Fields that the receiver does not have are ignored, and fields that the sender does not have are zero.
+func CBOR[T any]() Codec[T] { return cborCodec[T]{} }
+
+type cborCodec[T any] struct{}
+
+// Modes of CBOR: what members encode is the same for the same value.
+var (
+	cborOut = must(cbor.CoreDetEncOptions().EncMode())
+	cborIn  = must(cbor.DecOptions{DupMapKey: cbor.DupMapKeyEnforcedAPF, MaxArrayElements: 1 << 24, MaxMapPairs: 1 << 24}.DecMode())
+)
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+func (cborCodec[T]) Append(b []byte, v *T) ([]byte, error) {
+	data, err := cborOut.Marshal(v)
+	if err != nil {
+		return b, err
+	}
+	return append(b, data...), nil
+}
+
+func (cborCodec[T]) Decode(data []byte, v *T) error { return cborIn.Unmarshal(data, v) }
+
+// Raw returns the codec of operations whose values are bytes: they are carried as they are, without a copy. It is used where
+// the type is []byte and no other codec is chosen.
+func Raw() Codec[[]byte] { return rawCodec{} }
+
+type rawCodec struct{}
+
+func (rawCodec) Append(b []byte, v *[]byte) ([]byte, error) { return append(b, *v...), nil }
+
+func (rawCodec) Decode(data []byte, v *[]byte) error {
+	*v = data
+	return nil
+}
+
+// defaultCodec is Raw for bytes, and CBOR for everything else.
+func defaultCodec[T any]() Codec[T] {
+	if c, ok := any(rawCodec{}).(Codec[T]); ok {
+		return c
+	}
+	return CBOR[T]()
+}
+
+// decode decodes what came from elsewhere, and says what it was.
+func decode[T any](c Codec[T], data []byte, v *T, what string) error {
+	if err := c.Decode(data, v); err != nil {
+		return fmt.Errorf("replicated: decoding %s of %d bytes: %w", what, len(data), err)
+	}
+	return nil
+}

@@ -1,0 +1,69 @@
+package replicated
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/replicated/internal/machine"
+)
+
+// Errors, to be tested with errors.Is.
+var (
+	// ErrUnknownOperation says that an object does not have an operation, or that a member cannot execute it yet.
+	ErrUnknownOperation = errors.New("unknown operation")
+	// ErrInHandler is returned by a call that would wait for the handler that makes it.
+	ErrInHandler = errors.New("the call would wait for the handler that makes it")
+	// ErrNotOpen is returned by calls on an object that no group was opened with.
+	ErrNotOpen = errors.New("the object is in no open group")
+	// ErrSessionEnded is returned to a client whose session has expired or was closed. Commands that it had
+	// called and that were not answered may have been executed.
+	ErrSessionEnded = errors.New("the session has ended")
+	// ErrNoObject is returned to a client for an object that the members do not have.
+	ErrNoObject = errors.New("no such object")
+	// ErrUnreachable is returned to a client that reaches no member.
+	ErrUnreachable = errors.New("no member can be reached")
+)
+
+// HandlerError is an error that a handler returned. It is the same at every member and every client.
+type HandlerError struct {
+	Operation string
+	Text      string
+}
+
+func (e *HandlerError) Error() string { return e.Text }
+
+// PanicError is the reason for which a group halts at a member where a handler panicked.
+type PanicError struct {
+	Object    string
+	Operation string
+	Version   squall.Version // of the command
+	Value     any            // of the panic
+	Stack     string
+}
+
+func (e *PanicError) Error() string {
+	return fmt.Sprintf("replicated: object %q: the handler of %q panicked at version %v: %v\n%s", e.Object, e.Operation, e.Version, e.Value, e.Stack)
+}
+
+// DivergedError is the reason for which a group halts at members whose copies of an object differ.
+type DivergedError struct {
+	Object        string
+	Commands      uint64 // that were executed when they differed
+	Member, Other squall.NodeID
+}
+
+func (e *DivergedError) Error() string {
+	return fmt.Sprintf("replicated: object %q: the copies of members %d and %d differ after %d commands: a handler does not do the same everywhere",
+		e.Object, e.Member, e.Other, e.Commands)
+}
+
+// refusedError is the outcome of a record that was not executed.
+type refusedError struct {
+	operation string
+	status    machine.Status
+}
+
+func (e *refusedError) Error() string {
+	return fmt.Sprintf("replicated: %s: %s", e.operation, e.status)
+}

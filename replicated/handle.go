@@ -1,0 +1,142 @@
+package replicated
+
+import (
+	"encoding/binary"
+	"hash/fnv"
+	"math/rand/v2"
+
+	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/replicated/internal/machine"
+)
+
+// Context is what a handler may use besides the state and its arguments. It is valid until the handler returns.
+type Context struct {
+	Version squall.Version // the position of the command in the order; of a query: of the last command before it
+	Time    squall.Time    // the time of the object: the same at every member. It never goes back
+	Caller  Caller
+
+	object string
+	rand   *rand.Rand
+	source rand.PCG
+}
+
+// Caller is the process that called a command.
+type Caller struct {
+	Member   squall.NodeID // the member that sent the command; for a client, the member that relayed it
+	Session  uint64        // of the client; 0 if a member called
+	Identity string        // of the client, as the member that opened its session saw it
+}
+
+// Rand returns random numbers that are the same at every member that executes the command.
+func (c *Context) Rand() *rand.Rand {
+	if c.rand == nil {
+		c.rand = rand.New(&c.source)
+	}
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(c.object))
+	var at [16]byte
+	binary.LittleEndian.PutUint64(at[:], uint64(c.Version.View))
+	binary.LittleEndian.PutUint64(at[8:], uint64(c.Version.Seq))
+	_, _ = h.Write(at[:])
+	c.source.Seed(uint64(c.Version.View)<<32^h.Sum64(), uint64(c.Version.Seq))
+	return c.rand
+}
+
+// Binding binds an operation to the function that executes it, for objects whose state is an S.
+type Binding[S any] struct{ make func() bound }
+
+// bound is a binding without its types.
+type bound struct {
+	name  string
+	query bool
+	// execute executes a command. If p is the call of this process, and of this type, its value is set in place; typed says so.
+	// Otherwise the reply is appended to out, or the text of the error.
+	execute func(state any, c *Context, args, out []byte, p pending) (reply []byte, typed, failed bool)
+	// read runs a query of this process.
+	read func(state any, c *Context, r reading) (typed bool, err error)
+	// answer runs a query with encoded arguments.
+	answer func(state any, c *Context, args, out []byte) (reply []byte, err error)
+}
+
+// Handle binds an operation to a function, usually a method of the state:
+//
+//	replicated.Handle(Deposit, (*Bank).deposit)
+//
+// A command's function may change the state; a query's may not, and is called on several goroutines at the same
+// time.
+func Handle[S, A, R any](op Operation[A, R], f func(S, *Context, A) (R, error)) Binding[S] {
+	name, query := op.describe()
+	in, out := op.codecs()
+	if query {
+		b := bound{name: name, query: true}
+		b.read = func(state any, c *Context, r reading) (bool, error) {
+			own, ok := r.(*read[A, R])
+			if !ok {
+				return false, nil
+			}
+			own.context = *c
+			value, err := f(state.(S), &own.context, own.args)
+			own.value = value
+			return true, failure(name, err)
+		}
+		b.answer = func(state any, c *Context, data, buf []byte) ([]byte, error) {
+			var args A
+			if err := decode(in, data, &args, "the arguments of "+name); err != nil {
+				return buf, err
+			}
+			value, err := f(state.(S), c, args)
+			if err != nil {
+				return buf, failure(name, err)
+			}
+			return out.Append(buf, &value)
+		}
+		return Binding[S]{func() bound { return b }}
+	}
+	return Binding[S]{func() bound {
+		var args, noArgs A // of the command that is executed: an object executes one at a time
+		var value, noValue R
+		return bound{name: name, execute: func(state any, c *Context, data, buf []byte, p pending) ([]byte, bool, bool) {
+			defer func() { args, value = noArgs, noValue }()
+			if err := decode(in, data, &args, "the arguments of "+name); err != nil {
+				return append(buf, err.Error()...), false, true
+			}
+			var err error
+			value, err = f(state.(S), c, args)
+			if own, ok := p.(*call[A, R]); ok && err == nil {
+				own.value = value
+				return buf, true, false
+			}
+			if err == nil {
+				n := len(buf)
+				if buf, err = out.Append(buf, &value); err == nil {
+					return buf, false, false
+				}
+				buf = buf[:n]
+			}
+			return append(buf, err.Error()...), false, true
+		}}
+	}}
+}
+
+// failure makes a handler's error what callers get, wherever they are.
+func failure(name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &HandlerError{Operation: name, Text: err.Error()}
+}
+
+// refusal returns the error that a record ended with, or nil.
+func refusal(name string, s machine.Status, reply []byte) error {
+	switch s {
+	case machine.Done, machine.Again:
+		return nil
+	case machine.Failed, machine.AgainFail:
+		return &HandlerError{Operation: name, Text: string(reply)}
+	case machine.NotThere:
+		return ErrSessionEnded
+	case machine.Disabled:
+		return ErrUnknownOperation
+	}
+	return &refusedError{name, s}
+}

@@ -1,0 +1,24 @@
+// Package machine is the part of a replicated object that is not the application's: which operations the
+// members agreed to execute, which sessions clients have, what was executed for them, and the object's time. It is
+// a pure function of the records that the order delivers, so every member computes the same, and a log replays it.
+//
+// Life of an operation: known (each member announces the names that it can execute) → enabled (the leader of a
+// view in which all members know it says so; the operation has a number from then on). An operation stays
+// enabled. A record of an operation that is not enabled is refused at every member; nobody executes it.
+//
+// Life of a session: opened (a token of the client stands for it, so that opening twice gives one session) → used
+// (each command has a number; what it returned is kept until the client has acknowledged it) → ended (closed, or
+// not used for its timeout, in the time of the object).
+//
+// Invariants:
+//
+//	RO1  a number of a session is executed once at most, whichever members relay it and however often
+//	RO2  a number that was executed and is not acknowledged is answered with the reply of its execution
+//	RO3  a session ends at the first record whose time is at or after its expiry, at every member
+//	RO4  the time of the object never goes back
+//	RO5  an operation is executed only if it was enabled by a record of a view whose members all knew it
+//	RO6  a machine that was encoded and decoded applies every further record as the one that it came from
+//
+// Shared words: a record is one ordered message of the object's subgroup. A relay is the member that sent a
+// record for a client. The time is in nanoseconds since the Unix epoch: the largest that any record had.
+package machine

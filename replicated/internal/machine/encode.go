@@ -1,0 +1,118 @@
+package machine
+
+import (
+	"errors"
+	"fmt"
+)
+
+// format is the version of an encoded machine.
+const format = 1
+
+// Append appends everything that the machine is (RO6).
+func (m *Machine) Append(b []byte) []byte {
+	b = order.AppendUint16(b, format)
+	for _, v := range []uint64{m.time, m.executed, m.opened, m.digest.node, m.digest.count, m.digest.sum} {
+		b = order.AppendUint64(b, v)
+	}
+	b = appendNames(b, m.enabled)
+	b = order.AppendUint64(b, uint64(len(m.known)))
+	for _, a := range m.known {
+		b = appendNames(order.AppendUint64(b, a.node), a.names)
+	}
+	b = order.AppendUint64(b, uint64(len(m.sessions)))
+	for _, s := range m.sessions {
+		b = order.AppendUint64(b, s.number)
+		b = append(b, s.token[:]...)
+		b = appendBytes(b, []byte(s.identity))
+		for _, v := range []uint64{s.timeout, s.expiry, s.acked, uint64(len(s.replies))} {
+			b = order.AppendUint64(b, v)
+		}
+		for _, r := range s.replies {
+			b = order.AppendUint64(b, r.number)
+			failed := byte(0)
+			if r.failed {
+				failed = 1
+			}
+			b = appendBytes(append(b, failed), r.data)
+		}
+	}
+	return b
+}
+
+func appendBytes(b, data []byte) []byte {
+	return append(order.AppendUint64(b, uint64(len(data))), data...)
+}
+
+func (r *reader) bytes() []byte {
+	n := r.uint64()
+	if n > uint64(len(r.b)) {
+		if r.err == nil {
+			r.err = errShort
+		}
+		return nil
+	}
+	return r.take(int(n))
+}
+
+var (
+	errOrder = errors.New("sessions, nodes or replies are out of order")
+	errLong  = errors.New("bytes follow the end")
+	errFlag  = errors.New("a flag is neither 0 nor 1")
+)
+
+// Decode replaces the machine by an encoded one. If it fails the machine is as it was.
+func (m *Machine) Decode(data []byte) error {
+	r := reader{b: data}
+	if v := r.uint16(); r.err == nil && v != format {
+		return fmt.Errorf("the state has the format %d, and this program knows %d", v, format)
+	}
+	var n Machine
+	for _, v := range []*uint64{&n.time, &n.executed, &n.opened, &n.digest.node, &n.digest.count, &n.digest.sum} {
+		*v = r.uint64()
+	}
+	n.enabled = r.names()
+	for i := r.uint64(); i > 0 && r.err == nil; i-- {
+		a := announcement{node: r.uint64(), names: r.names()}
+		if k := len(n.known); k > 0 && n.known[k-1].node >= a.node {
+			return errOrder
+		}
+		n.known = append(n.known, a)
+	}
+	for i := r.uint64(); i > 0 && r.err == nil; i-- {
+		s := r.session()
+		if k := len(n.sessions); k > 0 && n.sessions[k-1].number >= s.number || s.number > n.opened {
+			return errOrder
+		}
+		n.sessions = append(n.sessions, s)
+		n.expires(s.expiry)
+	}
+	if r.err == nil && len(r.b) != 0 {
+		r.err = errLong
+	}
+	if r.err != nil {
+		return r.err
+	}
+	*m = n
+	return nil
+}
+
+func (r *reader) session() *session {
+	s := &session{number: r.uint64()}
+	copy(s.token[:], r.take(TokenBytes))
+	s.identity = string(r.bytes())
+	s.timeout, s.expiry, s.acked = r.uint64(), r.uint64(), r.uint64()
+	for i := r.uint64(); i > 0 && r.err == nil; i-- {
+		a := reply{number: r.uint64()}
+		if b := r.take(1); b != nil {
+			if a.failed = b[0] == 1; b[0] > 1 {
+				r.err = errFlag
+			}
+		}
+		a.data = append([]byte(nil), r.bytes()...)
+		if k := len(s.replies); a.number <= s.acked || k > 0 && s.replies[k-1].number >= a.number {
+			r.err = errOrder
+		}
+		s.replies = append(s.replies, a)
+	}
+	return s
+}

@@ -1,0 +1,308 @@
+package machine
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Machine is the state of an object beside the application's. The zero value is that of an object that begins.
+type Machine struct {
+	time     uint64
+	executed uint64   // commands that were executed
+	enabled  []string // by number
+	known    []announcement
+	sessions []*session // by number, ascending
+	opened   uint64     // sessions so far: the next one has the number opened+1
+	expiry   uint64     // no session expires before; 0 if there is none
+	digest   digest
+}
+
+// announcement is what a member can execute, as it said last.
+type announcement struct {
+	node  uint64
+	names []string // sorted
+}
+
+// digest is the first digest that a member gave of the latest count.
+type digest struct {
+	node, count, sum uint64
+}
+
+// Record is one ordered message.
+type Record struct {
+	View   uint64 // number of the view in which it has its position
+	Sender uint64 // node id
+	Time   uint64 // nanoseconds since the Unix epoch; 0: the record's own, that of the sender's clock
+	Data   []byte
+}
+
+// Handler executes commands for the application.
+type Handler interface {
+	// Execute executes an operation, by its number, and appends its reply to out. Refused is true if the
+	// reply is the text of an error.
+	Execute(c Execution, args, out []byte) (reply []byte, refused bool)
+}
+
+// Execution is a command that is to be executed.
+type Execution struct {
+	Operation int
+	Call      uint64 // of a record that this member sent
+	Sender    uint64 // the member that sent it, or relayed it
+	Session   uint64 // 0: it is a member's own
+	Identity  string // of the session's client
+	Time      uint64
+}
+
+// Status is how a record ended.
+type Status uint8
+
+// How a record ended.
+const (
+	Done      Status = iota // executed now, or it had nothing to execute
+	Failed                  // executed now; the reply is the text of the application's error
+	Again                   // it was executed before; the reply is that of the execution
+	AgainFail               // the same, and the reply is the text of an error
+	NotThere                // the session does not exist, or has ended
+	Forgotten               // it was executed before, and its reply was acknowledged
+	TooMany                 // too many numbers of the session are not acknowledged
+	Disabled                // the operation is not enabled
+	Malformed               // the record cannot be read
+)
+
+// Result is what became of a record.
+type Result struct {
+	Header
+	Status  Status
+	Session uint64 // of Open: the session
+	Reply   []byte // of a Client record: valid until the next Apply. A member's command gives its reply through the Handler.
+	Enabled bool   // operations were enabled
+	Parted  *Parted
+}
+
+// Parted says that two members have different states.
+type Parted struct {
+	Count    uint64 // commands that were executed when they differed
+	One      uint64 // node ids
+	Other    uint64
+	OneSum   uint64
+	OtherSum uint64
+}
+
+// Time returns the object's time.
+func (m *Machine) Time() uint64 { return m.time }
+
+// Executed returns how many commands were executed.
+func (m *Machine) Executed() uint64 { return m.executed }
+
+// Enabled returns the names of the enabled operations, by number. It must not be changed.
+func (m *Machine) Enabled() []string { return m.enabled }
+
+// Announced reports whether a member's last announcement is names, which are sorted.
+func (m *Machine) Announced(node uint64, names []string) bool {
+	i, ok := m.announcement(node)
+	return ok && slices.Equal(m.known[i].names, names)
+}
+
+// Lacking returns the members that did not announce an operation, and those of them that announced nothing.
+func (m *Machine) Lacking(name string, members []uint64) (lacking, silent []uint64) {
+	for _, node := range members {
+		i, ok := m.announcement(node)
+		if !ok {
+			silent = append(silent, node)
+		}
+		if !ok || !contains(m.known[i].names, name) {
+			lacking = append(lacking, node)
+		}
+	}
+	return lacking, silent
+}
+
+// Ready returns the operations that all members know and that are not enabled yet, sorted.
+func (m *Machine) Ready(members []uint64) (names []string) {
+	if len(members) == 0 {
+		return nil
+	}
+	i, ok := m.announcement(members[0])
+	if !ok {
+		return nil
+	}
+	for _, name := range m.known[i].names {
+		if slices.Contains(m.enabled, name) {
+			continue
+		}
+		if lacking, _ := m.Lacking(name, members); len(lacking) == 0 {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// Sessions returns how many sessions there are.
+func (m *Machine) Sessions() int { return len(m.sessions) }
+
+// Identity returns whose a session is, and whether it is there.
+func (m *Machine) Identity(session uint64) (string, bool) {
+	if i, ok := m.session(session); ok {
+		return m.sessions[i].identity, true
+	}
+	return "", false
+}
+
+func contains(sorted []string, name string) bool {
+	_, ok := slices.BinarySearch(sorted, name)
+	return ok
+}
+
+func (m *Machine) announcement(node uint64) (int, bool) {
+	return slices.BinarySearchFunc(m.known, node, func(a announcement, n uint64) int {
+		switch {
+		case a.node < n:
+			return -1
+		case a.node > n:
+			return 1
+		}
+		return 0
+	})
+}
+
+// Apply applies one record. It does the same at every member that applied the same records before.
+func (m *Machine) Apply(r Record, h Handler) (out Result) {
+	header, rest, err := parse(r.Data)
+	out.Header = header
+	if err != nil {
+		out.Status = Malformed
+		return out
+	}
+	t := r.Time
+	if t == 0 {
+		t = header.Time
+	}
+	m.advance(t)
+	switch header.Kind {
+	case Command:
+		out.Status = m.command(r, header, rest.b, h)
+	case Client:
+		m.client(r, header, rest, h, &out)
+	case Open:
+		m.open(rest, &out)
+	case Close:
+		out.Status = m.close(rest)
+	case Touch:
+		out.Status = m.touch(rest)
+	case Knows:
+		out.Status = m.announce(r.Sender, rest)
+	case Enable:
+		out.Status = m.enable(r.View, rest, &out)
+	case Digest:
+		out.Status = m.compare(r.Sender, rest, &out)
+	case Barrier:
+	}
+	return out
+}
+
+// advance takes a record's time, and ends what expires by then (RO3, RO4).
+func (m *Machine) advance(t uint64) {
+	m.time = max(m.time, t)
+	if m.expiry == 0 || m.time < m.expiry {
+		return
+	}
+	m.expiry = 0
+	m.sessions = slices.DeleteFunc(m.sessions, func(s *session) bool { return s.expiry <= m.time })
+	for _, s := range m.sessions {
+		m.expires(s.expiry)
+	}
+}
+
+// expires notes when a session expires, if nothing else happens to it.
+func (m *Machine) expires(t uint64) {
+	if m.expiry == 0 || t < m.expiry {
+		m.expiry = t
+	}
+}
+
+func (m *Machine) command(r Record, header Header, args []byte, h Handler) Status {
+	if header.Operation >= len(m.enabled) {
+		return Disabled
+	}
+	m.executed++
+	if _, failed := h.Execute(Execution{
+		Operation: header.Operation, Call: header.Call, Sender: r.Sender, Time: m.time,
+	}, args, nil); failed {
+		return Failed
+	}
+	return Done
+}
+
+func (m *Machine) announce(node uint64, rest reader) Status {
+	names := rest.names()
+	if rest.err != nil || len(rest.b) != 0 {
+		return Malformed
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	i, ok := m.announcement(node)
+	if !ok {
+		m.known = slices.Insert(m.known, i, announcement{node: node})
+	}
+	m.known[i].names = names
+	return Done
+}
+
+// enable enables operations if the record has its position in the view whose members its sender looked at (RO5): a
+// member that joined later may not know them.
+func (m *Machine) enable(view uint64, rest reader, out *Result) Status {
+	of := rest.uint64()
+	names := rest.names()
+	if rest.err != nil || len(rest.b) != 0 {
+		return Malformed
+	}
+	if of != view {
+		return Done
+	}
+	for _, name := range names {
+		if !slices.Contains(m.enabled, name) && len(m.enabled) < MaxOperations {
+			m.enabled = append(m.enabled, name)
+			out.Enabled = true
+		}
+	}
+	return Done
+}
+
+// compare compares a member's digest with the first one of the same count.
+func (m *Machine) compare(node uint64, rest reader, out *Result) Status {
+	count, sum := rest.uint64(), rest.uint64()
+	if rest.err != nil || len(rest.b) != 0 {
+		return Malformed
+	}
+	switch first := m.digest; {
+	case count > first.count:
+		m.digest = digest{node: node, count: count, sum: sum}
+	case count == first.count && sum != first.sum:
+		out.Parted = &Parted{Count: count, One: first.node, OneSum: first.sum, Other: node, OtherSum: sum}
+	}
+	return Done
+}
+
+func (s Status) String() string {
+	switch s {
+	case Done:
+		return "done"
+	case Failed:
+		return "failed"
+	case Again:
+		return "done before"
+	case AgainFail:
+		return "failed before"
+	case NotThere:
+		return "no such session"
+	case Forgotten:
+		return "acknowledged before"
+	case TooMany:
+		return "too many numbers are not acknowledged"
+	case Disabled:
+		return "the operation is not enabled"
+	case Malformed:
+		return "malformed"
+	}
+	return fmt.Sprintf("status %d", uint8(s))
+}

@@ -1,0 +1,309 @@
+package machine_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/squall-go/squall/replicated/internal/machine"
+)
+
+// application is what executes commands in the tests: it keeps what was executed.
+type application struct {
+	executed []string // "session/number" of clients, "node:text" of members
+}
+
+func (a *application) Execute(x machine.Execution, args, out []byte) ([]byte, bool) {
+	if x.Session == 0 {
+		a.executed = append(a.executed, fmt.Sprintf("%d:%s", x.Sender, args))
+		return out, false
+	}
+	a.executed = append(a.executed, string(args))
+	return fmt.Appendf(out, "reply to %s, the %d.", args, len(a.executed)), bytes.HasSuffix(args, []byte("7"))
+}
+
+// object is a machine with its application.
+type object struct {
+	machine.Machine
+	application
+}
+
+func (o *object) apply(r machine.Record) machine.Result { return o.Apply(r, &o.application) }
+
+// enabled returns an object with one operation, in the view 1 of the nodes 1 and 2.
+func enabled(t *testing.T) *object {
+	t.Helper()
+	o := &object{}
+	for node := uint64(1); node <= 2; node++ {
+		o.apply(record(1, node, machine.AppendKnows(nil, machine.Header{Time: 1}, []string{"op"})))
+	}
+	if got := o.Ready([]uint64{1, 2}); !slices.Equal(got, []string{"op"}) {
+		t.Fatalf("the operations %v are ready", got)
+	}
+	if r := o.apply(record(1, 1, machine.AppendEnable(nil, machine.Header{Time: 1}, 1, []string{"op"}))); !r.Enabled {
+		t.Fatalf("the operation was not enabled: %v", r.Status)
+	}
+	return o
+}
+
+func record(view, sender uint64, data []byte) machine.Record {
+	return machine.Record{View: view, Sender: sender, Data: data}
+}
+
+func client(time, session, number, acked uint64, args string) []byte {
+	return append(machine.AppendClient(nil, machine.Header{Time: time}, session, number, acked), args...)
+}
+
+func openSession(time uint64, token byte, timeout uint64, identity string) []byte {
+	return machine.AppendOpen(nil, machine.Header{Time: time}, machine.Token{token}, timeout, identity)
+}
+
+func TestRO1RO2ACommandIsExecutedOnceAndItsReplyKept(t *testing.T) {
+	o := enabled(t)
+	s := o.apply(record(1, 1, openSession(10, 1, 1000, "ann"))).Session
+	first := o.apply(record(1, 1, client(11, s, 1, 0, "a")))
+	if first.Status != machine.Done || string(first.Reply) != "reply to a, the 1." {
+		t.Fatalf("got %v, %q", first.Status, first.Reply)
+	}
+	for _, relay := range []uint64{1, 2} {
+		again := o.apply(record(1, relay, client(12, s, 1, 0, "a")))
+		if again.Status != machine.Again || string(again.Reply) != "reply to a, the 1." {
+			t.Errorf("the second time through %d: %v, %q", relay, again.Status, again.Reply)
+		}
+	}
+	// Numbers may come in any order, and a failure is kept, too.
+	if r := o.apply(record(1, 1, client(13, s, 3, 0, "x7"))); r.Status != machine.Failed {
+		t.Errorf("got %v", r.Status)
+	}
+	o.apply(record(1, 1, client(13, s, 2, 0, "b")))
+	if r := o.apply(record(1, 1, client(13, s, 3, 0, "x7"))); r.Status != machine.AgainFail || string(r.Reply) != "reply to x7, the 2." {
+		t.Errorf("got %v, %q", r.Status, r.Reply)
+	}
+	// What was acknowledged is neither kept nor executed.
+	o.apply(record(1, 1, client(14, s, 4, 3, "c")))
+	if r := o.apply(record(1, 2, client(15, s, 2, 0, "b"))); r.Status != machine.Forgotten || r.Reply != nil {
+		t.Errorf("got %v, %q", r.Status, r.Reply)
+	}
+	if want := []string{"a", "x7", "b", "c"}; !slices.Equal(o.executed, want) {
+		t.Errorf("executed %v, want %v", o.executed, want)
+	}
+	if r := o.apply(record(1, 1, client(15, s, machine.MaxOutstanding+4, 3, "d"))); r.Status != machine.TooMany {
+		t.Errorf("a number far ahead: %v", r.Status)
+	}
+}
+
+func TestATokenStandsForOneSession(t *testing.T) {
+	o := enabled(t)
+	a := o.apply(record(1, 1, openSession(10, 1, 1000, "ann")))
+	b := o.apply(record(1, 2, openSession(11, 1, 1000, "ann")))
+	c := o.apply(record(1, 2, openSession(12, 2, 1000, "ann")))
+	if a.Session == 0 || a.Session != b.Session || c.Session == a.Session || c.Session == 0 {
+		t.Errorf("sessions %d, %d and %d", a.Session, b.Session, c.Session)
+	}
+	if r := o.apply(record(1, 2, openSession(12, 1, 1000, "eve"))); r.Status != machine.NotThere || r.Session != 0 {
+		t.Errorf("another identity with the token: %v, session %d", r.Status, r.Session)
+	}
+	if r := o.apply(record(1, 1, machine.AppendClose(nil, machine.Header{Time: 13}, a.Session))); r.Status != machine.Done {
+		t.Errorf("closing: %v", r.Status)
+	}
+	if r := o.apply(record(1, 1, client(14, a.Session, 1, 0, "a"))); r.Status != machine.NotThere || len(o.executed) != 0 {
+		t.Errorf("a command of a closed session: %v", r.Status)
+	}
+}
+
+func TestRO3RO4SessionsEndInTheTimeOfTheObject(t *testing.T) {
+	o := enabled(t)
+	s := o.apply(record(1, 1, openSession(1000, 1, 100, ""))).Session
+	u := o.apply(record(1, 1, openSession(1000, 2, 100, ""))).Session
+	// A clock that is behind does not turn the time back.
+	if o.apply(record(1, 2, machine.AppendBarrier(nil, machine.Header{Time: 500}))); o.Time() != 1000 {
+		t.Errorf("the time is %d", o.Time())
+	}
+	o.apply(record(1, 1, machine.AppendTouch(nil, machine.Header{Time: 1099}, []uint64{u})))
+	if o.Sessions() != 2 {
+		t.Error("a session ended before its time")
+	}
+	if r := o.apply(record(1, 1, client(1100, s, 1, 0, "a"))); r.Status != machine.NotThere {
+		t.Errorf("at its expiry: %v", r.Status)
+	}
+	if r := o.apply(record(1, 1, client(1198, u, 1, 0, "a"))); r.Status != machine.Done {
+		t.Errorf("one that was touched: %v", r.Status)
+	}
+	if o.apply(record(1, 1, machine.AppendBarrier(nil, machine.Header{Time: 1298}))); o.Sessions() != 0 {
+		t.Error("a session is left")
+	}
+}
+
+func TestRO5AnOperationIsEnabledOnlyInTheViewThatWasLookedAt(t *testing.T) {
+	o := &object{}
+	o.apply(record(1, 1, machine.AppendKnows(nil, machine.Header{}, []string{"new", "old"})))
+	if lacking, silent := o.Lacking("new", []uint64{1, 2}); !slices.Equal(lacking, []uint64{2}) || !slices.Equal(silent, []uint64{2}) {
+		t.Errorf("lacking %v, silent %v", lacking, silent)
+	}
+	o.apply(record(1, 2, machine.AppendKnows(nil, machine.Header{}, []string{"old"})))
+	if got := o.Ready([]uint64{1, 2}); !slices.Equal(got, []string{"old"}) {
+		t.Errorf("%v are ready", got)
+	}
+	if r := o.apply(record(2, 1, machine.AppendEnable(nil, machine.Header{}, 1, []string{"old"}))); r.Enabled {
+		t.Error("enabled by a record of the view before")
+	}
+	if r := o.apply(record(1, 1, append(machine.AppendCommand(nil, machine.Header{}), 'x'))); r.Status != machine.Disabled || len(o.executed) != 0 {
+		t.Errorf("a command that is not enabled: %v", r.Status)
+	}
+	o.apply(record(2, 1, machine.AppendEnable(nil, machine.Header{}, 2, []string{"old"})))
+	if r := o.apply(record(2, 1, append(machine.AppendCommand(nil, machine.Header{}), 'x'))); r.Status != machine.Done || len(o.executed) != 1 {
+		t.Errorf("a command that is: %v", r.Status)
+	}
+}
+
+func TestDigestsThatDifferAreTold(t *testing.T) {
+	o := enabled(t)
+	digest := func(node, count, sum uint64) *machine.Parted {
+		return o.apply(record(1, node, machine.AppendDigest(nil, machine.Header{}, count, sum))).Parted
+	}
+	if digest(1, 100, 5) != nil || digest(2, 100, 5) != nil || digest(2, 200, 6) != nil || digest(1, 100, 9) != nil {
+		t.Error("equal digests, or one that comes late, are told")
+	}
+	if p := digest(1, 200, 7); p == nil || p.Count != 200 || p.One != 2 || p.Other != 1 {
+		t.Errorf("got %+v", p)
+	}
+}
+
+// script is a random sequence of records, as three members would send them for some clients that repeat themselves.
+func script(rnd *rand.Rand, n int) (records []machine.Record) {
+	time := uint64(1000)
+	for range n {
+		time += rnd.Uint64N(30)
+		skew := time - rnd.Uint64N(20)
+		session, number := 1+rnd.Uint64N(6), 1+rnd.Uint64N(40)
+		var data []byte
+		switch rnd.IntN(12) {
+		case 0, 1:
+			data = openSession(skew, byte(rnd.UintN(8)), 50+rnd.Uint64N(400), "somebody")
+		case 2:
+			data = machine.AppendTouch(nil, machine.Header{Time: skew}, []uint64{session, session + 1})
+		case 3:
+			data = append(machine.AppendCommand(nil, machine.Header{Time: skew}), "own"...)
+		case 4:
+			data = machine.AppendClose(nil, machine.Header{Time: skew}, session)
+		case 5:
+			data = machine.AppendKnows(nil, machine.Header{Time: skew}, []string{"op", fmt.Sprint(rnd.IntN(3))})
+		case 6:
+			data = machine.AppendEnable(nil, machine.Header{Time: skew}, 1, []string{fmt.Sprint(rnd.IntN(3))})
+		default:
+			data = client(skew, session, number, rnd.Uint64N(number), fmt.Sprintf("%d/%d", session, number))
+		}
+		records = append(records, machine.Record{View: 1, Sender: 1 + rnd.Uint64N(3), Data: data})
+	}
+	return records
+}
+
+func TestRO6ADecodedMachineGoesOnAlike(t *testing.T) {
+	for seed := range uint64(300) {
+		rnd := rand.New(rand.NewPCG(seed, 6))
+		records := script(rnd, 400)
+		a, cut := enabled(t), rnd.IntN(400)
+		b := &object{}
+		for i, r := range records {
+			if i == cut {
+				if err := b.Decode(a.Append(nil)); err != nil {
+					t.Fatalf("seed %d: %v", seed, err)
+				}
+				b.executed = slices.Clone(a.executed)
+			}
+			x := a.apply(r)
+			if i < cut {
+				continue
+			}
+			if y := b.apply(r); x.Status != y.Status || x.Session != y.Session || !bytes.Equal(x.Reply, y.Reply) {
+				t.Fatalf("seed %d, record %d: %v and %v", seed, i, x, y)
+			}
+		}
+		if !bytes.Equal(a.Append(nil), b.Append(nil)) || !slices.Equal(a.executed, b.executed) {
+			t.Fatalf("seed %d: the machines differ at the end", seed)
+		}
+	}
+}
+
+// TestRO1HoldsInRandomScripts looks at what the application saw, whatever the machine says.
+func TestRO1HoldsInRandomScripts(t *testing.T) {
+	total := 0
+	for seed := range uint64(300) {
+		o := enabled(t)
+		for _, r := range script(rand.New(rand.NewPCG(seed, 1)), 600) {
+			o.apply(r)
+		}
+		seen := map[string]bool{}
+		for _, x := range o.executed {
+			if x[1] == '/' {
+				if seen[x] {
+					t.Fatalf("seed %d: %s was executed twice", seed, x)
+				}
+				seen[x] = true
+				total++
+			}
+		}
+	}
+	if total < 2000 {
+		t.Errorf("only %d commands of clients: the scripts do not test much", total)
+	}
+}
+
+func FuzzRecords(f *testing.F) {
+	for _, r := range script(rand.New(rand.NewPCG(1, 2)), 30) {
+		f.Add(r.Data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		o := &object{}
+		for len(data) > 0 {
+			n := min(1+int(data[0]), len(data))
+			o.apply(machine.Record{View: 1, Sender: 1, Data: data[:n]})
+			data = data[n:]
+		}
+		b := &object{}
+		if err := b.Decode(o.Append(nil)); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func FuzzDecode(f *testing.F) {
+	o := &object{}
+	for _, r := range script(rand.New(rand.NewPCG(1, 2)), 200) {
+		o.apply(r)
+	}
+	f.Add(o.Append(nil))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var m machine.Machine
+		if m.Decode(data) == nil && !bytes.Equal(m.Append(nil), data) {
+			t.Error("a machine is encoded in two ways")
+		}
+	})
+}
+
+func TestATruncatedRecordIsRefused(t *testing.T) {
+	o := enabled(t)
+	for _, full := range [][]byte{
+		client(1, 1, 1, 0, ""), openSession(1, 1, 1, ""), machine.AppendClose(nil, machine.Header{}, 1),
+		machine.AppendKnows(nil, machine.Header{}, []string{"a", "b"}), machine.AppendEnable(nil, machine.Header{}, 1, []string{"a"}),
+		machine.AppendDigest(nil, machine.Header{}, 1, 2),
+	} {
+		for n := range full {
+			if r := o.apply(record(1, 1, full[:n])); r.Status != machine.Malformed {
+				t.Errorf("%d of %d bytes of kind %d: %v", n, len(full), full[0], r.Status)
+			}
+		}
+	}
+	unknown := machine.AppendBarrier(nil, machine.Header{})
+	unknown[0] = 200
+	if r := o.apply(record(1, 1, unknown)); r.Status != machine.Malformed {
+		t.Errorf("an unknown kind: %v", r.Status)
+	}
+	binary.LittleEndian.PutUint16(unknown, 0)
+	if r := o.apply(record(1, 1, unknown)); r.Status != machine.Malformed {
+		t.Errorf("the kind 0: %v", r.Status)
+	}
+}

@@ -1,0 +1,216 @@
+package machine
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+)
+
+// Kind is what a record is about.
+type Kind uint8
+
+// Kinds of records.
+const (
+	Command Kind = iota + 1 // a member's command
+	Client                  // a client's command, which a member relays
+	Open                    // a client opens a session
+	Close                   // a client ends its session
+	Touch                   // sessions are in use although they command nothing
+	Knows                   // a member announces the operations that it can execute
+	Enable                  // the leader of a view enables operations
+	Barrier                 // nothing: its delivery is what its sender waits for
+	Digest                  // a member's digest of the application's state at a version
+	kinds
+)
+
+// headerBytes is the size of what every record begins with.
+//
+//	0  kind
+//	1  zero
+//	2  operation (Command, Client), 2 bytes
+//	4  call: what the relay finds the waiting call by, 8 bytes
+//	12 time of the relay's clock, 8 bytes
+const headerBytes = 20
+
+// sessionBytes is what a Client record has behind its header: session, number, acknowledged, 8 bytes each.
+const sessionBytes = 24
+
+// Limits of what a record may say.
+const (
+	MaxName        = 255     // bytes of the name of an operation
+	MaxOperations  = 1 << 12 // of an object
+	MaxIdentity    = 1 << 10 // bytes of a client's identity
+	MaxTouched     = 1 << 12 // sessions in one Touch
+	TokenBytes     = 16      // of a session's token
+	MaxOutstanding = 1 << 10 // numbers of a session above the acknowledged one
+)
+
+var order = binary.LittleEndian
+
+// errShort is the fault of a record that ends early.
+var errShort = errors.New("the record ends early")
+
+// Header is what every record begins with.
+type Header struct {
+	Kind      Kind
+	Operation int
+	Call      uint64
+	Time      uint64 // nanoseconds since the Unix epoch
+}
+
+func (h Header) append(b []byte) []byte {
+	b = append(b, byte(h.Kind), 0)
+	b = order.AppendUint16(b, uint16(h.Operation))
+	b = order.AppendUint64(b, h.Call)
+	return order.AppendUint64(b, h.Time)
+}
+
+// CommandBytes and ClientBytes are the sizes of the records of commands without arguments.
+const (
+	CommandBytes = headerBytes
+	ClientBytes  = headerBytes + sessionBytes
+)
+
+// AppendCommand appends a member's command up to its arguments.
+func AppendCommand(b []byte, h Header) []byte {
+	h.Kind = Command
+	return h.append(b)
+}
+
+// AppendClient appends a client's command up to its arguments.
+func AppendClient(b []byte, h Header, session, number, acked uint64) []byte {
+	h.Kind = Client
+	b = h.append(b)
+	b = order.AppendUint64(b, session)
+	b = order.AppendUint64(b, number)
+	return order.AppendUint64(b, acked)
+}
+
+// Token stands for a session before it has a number.
+type Token [TokenBytes]byte
+
+// AppendOpen appends the opening of a session that ends when it is not used for timeout nanoseconds.
+func AppendOpen(b []byte, h Header, token Token, timeout uint64, identity string) []byte {
+	h.Kind = Open
+	b = h.append(b)
+	b = append(b, token[:]...)
+	b = order.AppendUint64(b, timeout)
+	return append(b, identity...)
+}
+
+// AppendClose appends the end of a session.
+func AppendClose(b []byte, h Header, session uint64) []byte {
+	h.Kind = Close
+	return order.AppendUint64(h.append(b), session)
+}
+
+// AppendTouch appends the record that keeps sessions from expiring, MaxTouched at most.
+func AppendTouch(b []byte, h Header, sessions []uint64) []byte {
+	h.Kind = Touch
+	b = h.append(b)
+	for _, s := range sessions {
+		b = order.AppendUint64(b, s)
+	}
+	return b
+}
+
+// AppendKnows appends the announcement of what its sender can execute.
+func AppendKnows(b []byte, h Header, names []string) []byte {
+	h.Kind = Knows
+	return appendNames(h.append(b), names)
+}
+
+// AppendEnable appends the enabling of operations that all members of a view know.
+func AppendEnable(b []byte, h Header, view uint64, names []string) []byte {
+	h.Kind = Enable
+	return appendNames(order.AppendUint64(h.append(b), view), names)
+}
+
+// AppendBarrier appends a record that changes nothing.
+func AppendBarrier(b []byte, h Header) []byte {
+	h.Kind = Barrier
+	return h.append(b)
+}
+
+// AppendDigest appends a digest of the state after the count-th executed command.
+func AppendDigest(b []byte, h Header, count, digest uint64) []byte {
+	h.Kind = Digest
+	return order.AppendUint64(order.AppendUint64(h.append(b), count), digest)
+}
+
+func appendNames(b []byte, names []string) []byte {
+	b = order.AppendUint16(b, uint16(len(names)))
+	for _, n := range names {
+		b = append(append(b, byte(len(n))), n...)
+	}
+	return b
+}
+
+// reader takes a record apart. What comes from the wire or a disk is checked here.
+type reader struct {
+	b   []byte
+	err error
+}
+
+func (r *reader) take(n int) []byte {
+	if r.err != nil || len(r.b) < n {
+		if r.err == nil {
+			r.err = errShort
+		}
+		return nil
+	}
+	b := r.b[:n:n]
+	r.b = r.b[n:]
+	return b
+}
+
+func (r *reader) uint64() uint64 {
+	if b := r.take(8); b != nil {
+		return order.Uint64(b)
+	}
+	return 0
+}
+
+func (r *reader) uint16() int {
+	if b := r.take(2); b != nil {
+		return int(order.Uint16(b))
+	}
+	return 0
+}
+
+func (r *reader) names() (names []string) {
+	n := r.uint16()
+	if n > MaxOperations {
+		r.err = fmt.Errorf("%d operations, at most %d are allowed", n, MaxOperations)
+	}
+	for i := 0; i < n && r.err == nil; i++ {
+		size := 0
+		if b := r.take(1); b != nil {
+			size = int(b[0])
+		}
+		names = append(names, string(r.take(size)))
+	}
+	return names
+}
+
+// Call returns what the relay of a record finds the waiting call by, or 0.
+func Call(data []byte) uint64 {
+	if len(data) < headerBytes {
+		return 0
+	}
+	return order.Uint64(data[4:])
+}
+
+// parse reads a record's header.
+func parse(data []byte) (h Header, rest reader, err error) {
+	if len(data) < headerBytes {
+		return h, rest, errShort
+	}
+	h = Header{
+		Kind: Kind(data[0]), Operation: int(order.Uint16(data[2:])), Call: order.Uint64(data[4:]), Time: order.Uint64(data[12:]),
+	}
+	if h.Kind == 0 || h.Kind >= kinds || data[1] != 0 {
+		return h, rest, fmt.Errorf("a record of the unknown kind %d", h.Kind)
+	}
+	return h, reader{b: data[headerBytes:]}, nil
+}

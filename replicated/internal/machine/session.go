@@ -1,0 +1,182 @@
+package machine
+
+import "slices"
+
+// session is what is remembered of a client.
+type session struct {
+	number   uint64
+	token    Token
+	identity string
+	timeout  uint64
+	expiry   uint64
+	acked    uint64  // all numbers up to here were executed or given up, and their replies are not needed
+	replies  []reply // of numbers above acked, ascending
+	free     [][]byte
+}
+
+// reply is what an executed command returned.
+type reply struct {
+	number uint64
+	failed bool
+	data   []byte
+}
+
+func (m *Machine) session(number uint64) (int, bool) {
+	return slices.BinarySearchFunc(m.sessions, number, func(s *session, n uint64) int {
+		switch {
+		case s.number < n:
+			return -1
+		case s.number > n:
+			return 1
+		}
+		return 0
+	})
+}
+
+// open opens a session, or finds the one that the token stands for already.
+func (m *Machine) open(rest reader, out *Result) {
+	var token Token
+	copy(token[:], rest.take(TokenBytes))
+	timeout := rest.uint64()
+	if rest.err != nil || timeout == 0 || len(rest.b) > MaxIdentity {
+		out.Status = Malformed
+		return
+	}
+	for _, s := range m.sessions {
+		if s.token == token {
+			if s.identity != string(rest.b) {
+				out.Status = NotThere
+				return
+			}
+			m.extend(s)
+			out.Session = s.number
+			return
+		}
+	}
+	m.opened++
+	s := &session{number: m.opened, token: token, identity: string(rest.b), timeout: timeout}
+	m.extend(s)
+	m.sessions = append(m.sessions, s)
+	out.Session = s.number
+}
+
+// extend has a session expire its timeout from now.
+func (m *Machine) extend(s *session) {
+	s.expiry = m.time + s.timeout
+	if s.expiry < m.time {
+		s.expiry = ^uint64(0)
+	}
+	m.expires(s.expiry)
+}
+
+func (m *Machine) close(rest reader) Status {
+	number := rest.uint64()
+	if rest.err != nil || len(rest.b) != 0 {
+		return Malformed
+	}
+	i, ok := m.session(number)
+	if !ok {
+		return NotThere
+	}
+	m.sessions = slices.Delete(m.sessions, i, i+1)
+	return Done
+}
+
+func (m *Machine) touch(rest reader) Status {
+	for len(rest.b) > 0 {
+		number := rest.uint64()
+		if rest.err != nil {
+			return Malformed
+		}
+		if i, ok := m.session(number); ok {
+			m.extend(m.sessions[i])
+		}
+	}
+	return Done
+}
+
+// client executes a client's command if its number was not executed before (RO1), and answers with the reply of the
+// execution if it was (RO2).
+func (m *Machine) client(r Record, header Header, rest reader, h Handler, out *Result) {
+	number, n, acked := rest.uint64(), rest.uint64(), rest.uint64()
+	if rest.err != nil || n == 0 || acked >= n {
+		out.Status = Malformed
+		return
+	}
+	i, ok := m.session(number)
+	if !ok {
+		out.Status = NotThere
+		return
+	}
+	s := m.sessions[i]
+	m.extend(s)
+	s.acknowledge(acked)
+	at, found := s.reply(n)
+	switch {
+	case n <= s.acked:
+		out.Status = Forgotten
+	case found:
+		out.Status, out.Reply = Again, s.replies[at].data
+		if s.replies[at].failed {
+			out.Status = AgainFail
+		}
+	case n > s.acked+MaxOutstanding:
+		out.Status = TooMany
+	case header.Operation >= len(m.enabled):
+		out.Status = Disabled
+	default:
+		m.executed++
+		data, failed := h.Execute(Execution{
+			Operation: header.Operation, Call: header.Call, Sender: r.Sender, Session: number, Identity: s.identity, Time: m.time,
+		}, rest.b, s.buffer())
+		s.replies = slices.Insert(s.replies, at, reply{number: n, failed: failed, data: data})
+		out.Reply = data
+		if failed {
+			out.Status = Failed
+		}
+	}
+}
+
+// acknowledge drops the replies of numbers up to acked.
+func (s *session) acknowledge(acked uint64) {
+	if acked <= s.acked {
+		return
+	}
+	s.acked = acked
+	n, _ := s.reply(acked + 1)
+	for i := range n {
+		if len(s.free) < maxFree && cap(s.replies[i].data) <= maxFreeBytes {
+			s.free = append(s.free, s.replies[i].data)
+		}
+	}
+	s.replies = slices.Delete(s.replies, 0, n)
+}
+
+// Buffers for replies that a session keeps for the next ones.
+const (
+	maxFree      = 8
+	maxFreeBytes = 1 << 10
+)
+
+// buffer returns an empty buffer for a reply.
+func (s *session) buffer() []byte {
+	if n := len(s.free); n > 0 {
+		b := s.free[n-1]
+		s.free = s.free[:n-1]
+		return b[:0]
+	}
+	return nil
+}
+
+// reply returns where the reply of a number is, or would be.
+func (s *session) reply(number uint64) (int, bool) {
+	return slices.BinarySearchFunc(s.replies, number, func(r reply, n uint64) int {
+		switch {
+		case r.number < n:
+			return -1
+		case r.number > n:
+			return 1
+		}
+		return 0
+	})
+}

@@ -1,0 +1,361 @@
+package replicated
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/replicated/internal/machine"
+)
+
+// Open makes this process a member of a group with objects, and returns when this process has their state. The
+// objects' subgroups are added to those of cfg; everything else is as squall.Open says. The objects are in
+// use until the group is closed.
+func Open(ctx context.Context, cfg squall.Config, objects ...AnyObject) (*squall.Group, error) {
+	all := make([]*object, len(objects))
+	cfg.Subgroups = slices.Clone(cfg.Subgroups)
+	for i, x := range objects {
+		o := x.core()
+		sg, err := o.declaration()
+		if err != nil {
+			return nil, err
+		}
+		all[i] = o
+		cfg.Subgroups = append(cfg.Subgroups, sg)
+	}
+	onView := cfg.OnView
+	cfg.OnView = func(v *squall.View) {
+		if onView != nil {
+			onView(v)
+		}
+		for _, o := range all {
+			o.stir()
+		}
+	}
+	for _, o := range all {
+		if !o.opened.CompareAndSwap(false, true) {
+			return nil, fmt.Errorf("replicated: object %q was opened before: make another one with New", o.sg.Name)
+		}
+	}
+	g, err := squall.Open(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range all {
+		if err := o.begin(ctx, g); err != nil {
+			_ = g.Close(ctx)
+			return nil, err
+		}
+	}
+	return g, nil
+}
+
+// begin is called once, when the group is open, and waits for the state.
+func (o *object) begin(ctx context.Context, g *squall.Group) (err error) {
+	sub, err := g.Subgroup(o.sg.Name)
+	if err != nil {
+		return err
+	}
+	select {
+	case <-sub.Restored():
+	case <-g.Done():
+		return g.Err()
+	case <-ctx.Done():
+		return fmt.Errorf("replicated: object %q: waiting for its state: %w", o.sg.Name, context.Cause(ctx))
+	}
+	o.mu.Lock()
+	o.group, o.sub = g, sub
+	err = o.failed
+	o.mu.Unlock()
+	if err != nil { // while the log was replayed
+		return err
+	}
+	o.self.Store(uint64(g.ID()))
+	go o.steward()
+	return nil
+}
+
+// ready returns an error if the object is in no open group.
+func (o *object) ready() error {
+	if o.self.Load() == 0 {
+		return fmt.Errorf("replicated: object %q: %w", o.sg.Name, ErrNotOpen)
+	}
+	return nil
+}
+
+// now returns the time of this process's clock for a record.
+func now() uint64 { return uint64(time.Now().UnixNano()) }
+
+// steward announces what this process can execute and, at the leader, enables operations. It ends with the group.
+func (o *object) steward() {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		<-o.group.Done()
+		cancel()
+	}()
+	for ctx.Err() == nil {
+		again := o.tend(ctx)
+		select {
+		case <-o.wake:
+		case <-after(again):
+		case <-ctx.Done():
+		}
+	}
+	err := o.group.Err()
+	if err == nil {
+		err = squall.ErrClosed
+	}
+	o.calls.giveUp(fmt.Errorf("replicated: object %q: %w", o.sg.Name, err))
+}
+
+// after returns a channel that is ready after d, or never.
+func after(d time.Duration) <-chan time.Time {
+	if d == 0 {
+		return nil
+	}
+	return time.After(d)
+}
+
+// retry is how long the steward waits before it sends again what could not be sent.
+const retry = 10 * time.Millisecond
+
+// tend sends what is due. It returns when to look again if nothing happens, or 0.
+func (o *object) tend(ctx context.Context) time.Duration {
+	view := o.group.View()
+	shard, ok := o.sub.Shard()
+	if !ok {
+		return 0
+	}
+	members := nodes(o.sub.Members(shard))
+	self := o.self.Load()
+	o.mu.RLock()
+	announced := o.machine.Announced(self, o.names)
+	ready := o.machine.Ready(members)
+	o.mu.RUnlock()
+	var record []byte
+	switch {
+	case len(members) == 0:
+		return 0
+	case !announced && o.announcing != view.ID:
+		record = machine.AppendKnows(nil, machine.Header{Time: now()}, o.names)
+		o.announcing = view.ID
+	case len(ready) > 0 && members[0] == self && o.group.View() == view:
+		record = machine.AppendEnable(nil, machine.Header{Time: now()}, uint64(view.ID), ready)
+	default:
+		return 0
+	}
+	if err := o.sub.Send(ctx, record); err != nil {
+		o.announcing = 0
+		return retry
+	}
+	return 0
+}
+
+func nodes(ids []squall.NodeID) []uint64 {
+	all := make([]uint64, len(ids))
+	for i, id := range ids {
+		all[i] = uint64(id)
+	}
+	return all
+}
+
+// number returns the number of a command, and waits until it is enabled if it may be soon: as long as members
+// have not announced what they can execute.
+func (o *object) number(ctx context.Context, name string) (int, error) {
+	for {
+		o.mu.RLock()
+		n, ok := o.numbers[name]
+		changed, failed := o.enabled, o.failed
+		o.mu.RUnlock()
+		if failed != nil {
+			return 0, failed
+		}
+		if ok {
+			return n, nil
+		}
+		if b := o.bound[name]; b == nil || b.query {
+			return 0, fmt.Errorf("replicated: object %q: %w %q", o.sg.Name, ErrUnknownOperation, name)
+		}
+		if err := o.lacking(name); err != nil {
+			return 0, err
+		}
+		select {
+		case <-changed:
+		case <-time.After(retry): // a view, or an announcement, may have changed who lacks it
+		case <-o.group.Done():
+			return 0, fmt.Errorf("replicated: object %q: %w", o.sg.Name, o.group.Err())
+		case <-ctx.Done():
+			return 0, fmt.Errorf("replicated: object %q: waiting until all members have the operation %q: %w", o.sg.Name, name, context.Cause(ctx))
+		}
+	}
+}
+
+// lacking returns an error if a member cannot execute an operation.
+func (o *object) lacking(name string) error {
+	shard, ok := o.sub.Shard()
+	if !ok {
+		return fmt.Errorf("replicated: object %q: %w", o.sg.Name, squall.ErrNotSender)
+	}
+	members := nodes(o.sub.Members(shard))
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	lacking, silent := o.machine.Lacking(name, members)
+	if len(silent) == 0 && len(lacking) > 0 {
+		return fmt.Errorf("replicated: object %q: %w %q at the members %v: they run another version of the program", o.sg.Name, ErrUnknownOperation, name, lacking)
+	}
+	return nil
+}
+
+// command implements Target.
+func (o *object) command(ctx context.Context, name string, args encoder, p pending) error {
+	if err := o.ready(); err != nil {
+		return err
+	}
+	n, err := o.number(ctx, name)
+	if err != nil {
+		return err
+	}
+	buf := buffers.Get().(*[]byte)
+	defer buffers.Put(buf)
+	number, err := o.calls.put(p)
+	if err != nil {
+		return err
+	}
+	record, err := args.appendTo(machine.AppendCommand((*buf)[:0], machine.Header{Operation: n, Call: number, Time: now()}))
+	if err == nil {
+		*buf = record[:0]
+		err = o.sub.Send(ctx, record)
+	}
+	if err != nil && o.calls.take(number) == nil { // it was given up meanwhile: the outcome says why
+		return nil
+	}
+	return err
+}
+
+// buffers are for records that are being made.
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
+
+// query implements Target.
+func (o *object) query(ctx context.Context, name string, c consistency, r reading) error {
+	b := o.bound[name]
+	if b == nil || !b.query {
+		return fmt.Errorf("replicated: object %q: %w %q", o.sg.Name, ErrUnknownOperation, name)
+	}
+	if err := o.readable(ctx, c); err != nil {
+		return err
+	}
+	defer o.mu.RUnlock()
+	context := Context{Time: squall.Time(o.machine.Time()), Version: o.applied, object: o.sg.Name}
+	typed, err := b.read(o.state, &context, r)
+	if typed {
+		return err
+	}
+	return fmt.Errorf("replicated: object %q: the query %q has other types here", o.sg.Name, name)
+}
+
+// readable waits until a query may read, and takes the lock for it.
+func (o *object) readable(ctx context.Context, c consistency) error {
+	if err := o.ready(); err != nil {
+		return err
+	}
+	if c == linearizable {
+		if err := o.inHandler(); err != nil {
+			return err
+		}
+		if err := o.reads.wait(ctx, o); err != nil {
+			return err
+		}
+	}
+	if !o.mu.TryRLock() {
+		if err := o.inHandler(); err != nil {
+			return err
+		}
+		o.mu.RLock()
+	}
+	if o.failed != nil {
+		defer o.mu.RUnlock()
+		return o.failed
+	}
+	return nil
+}
+
+// rounds lets linearizable queries share what makes them so: a record that changes nothing and that this process
+// sends after they have begun. When it has been applied here, everything has that was ordered before it.
+type rounds struct {
+	mu      sync.Mutex
+	running *round
+	next    *round
+}
+
+// round is one such record.
+type round struct {
+	done chan struct{}
+	err  error
+}
+
+// wait returns when a round has ended that began after the call.
+func (s *rounds) wait(ctx context.Context, o *object) error {
+	s.mu.Lock()
+	r := s.next
+	first := r == nil
+	if first {
+		r = &round{done: make(chan struct{})}
+		s.next = r
+	}
+	before := s.running
+	s.mu.Unlock()
+	if first {
+		if before != nil {
+			<-before.done // it ends with the group at the latest
+		}
+		s.mu.Lock()
+		s.running, s.next = r, nil
+		s.mu.Unlock()
+		if err := o.barrier(context.WithoutCancel(ctx), r); err != nil {
+			r.complete(outcome{err: err})
+			r.signal()
+		}
+	}
+	select {
+	case <-r.done:
+		return r.err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// barrier has r signalled when a record that is sent now was applied.
+func (o *object) barrier(ctx context.Context, r *round) error {
+	number, err := o.calls.put(r)
+	if err != nil {
+		return err
+	}
+	record := machine.AppendBarrier(nil, machine.Header{Call: number, Time: now()})
+	if err := o.sub.Send(ctx, record); err != nil && o.calls.take(number) != nil {
+		return err
+	}
+	return nil
+}
+
+func (r *round) complete(o outcome) { r.err = o.err }
+func (r *round) signal()            { close(r.done) }
+
+// Sync waits until this member has executed every command that was answered anywhere before the call.
+func (o *object) Sync(ctx context.Context) error {
+	if err := o.readable(ctx, linearizable); err != nil {
+		return err
+	}
+	o.mu.RUnlock()
+	return nil
+}
+
+// Subgroup returns the object's subgroup in its group, or nil before Open.
+func (o *object) Subgroup() *squall.Subgroup {
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	return o.sub
+}

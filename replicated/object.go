@@ -1,0 +1,393 @@
+package replicated
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/internal/goroutine"
+	"github.com/squall-go/squall/replicated/internal/machine"
+)
+
+// Object is this process's copy of a replicated value of type S, usually a pointer to a struct.
+type Object[S any] struct {
+	*object
+	fresh func() S
+}
+
+// AnyObject is an *Object of any type.
+type AnyObject interface {
+	Target
+	core() *object
+}
+
+// Snapshotter is implemented by a state that hands itself over. The state of an object that does not implement it is
+// encoded as CBOR, which takes its exported fields only.
+type Snapshotter interface {
+	// Snapshot captures the state, quickly, and returns a function that writes it, on another goroutine and
+	// possibly several times, while commands go on changing the state.
+	Snapshot() func(io.Writer) error
+	// Restore replaces the state, which is new, by what Snapshot's function wrote.
+	Restore(io.Reader) error
+}
+
+// object is what an Object is without its type.
+type object struct {
+	sg    squall.SubgroupConfig
+	err   error // why it cannot be opened
+	bound map[string]*bound
+	names []string // of the commands, sorted
+
+	// What the application provides, without its type.
+	reset   func()
+	capture func() (func(io.Writer) error, error)
+	restore func(io.Reader) error
+
+	mu       sync.RWMutex // the loop holds it while it executes, queries share it
+	state    any
+	machine  machine.Machine
+	byNumber []*bound // of the enabled operations; nil: one that this process does not know
+	context  Context
+	numbers  map[string]int // of the enabled operations
+	current  squall.Message // that is applied
+	reply    []byte         // of the member's command that is applied
+	waiting  pending        // the call of it, if this process made it
+	typed    bool           // its value was set by the handler
+	failed   error          // the copy is not to be used any more
+	enabled  chan struct{}  // closed when operations are enabled, and made anew
+
+	calls    calls
+	finished []pending      // of the batch
+	applied  squall.Version // of the last record
+	place    place          // of the batch before: the goroutine that delivers changes with it at most
+	loop     atomic.Uint64  // the goroutine that delivers
+	running  atomic.Bool    // a handler runs
+
+	opened     atomic.Bool   // Open was called with it
+	announcing squall.ViewID // the steward announced the operations in this view last
+	self       atomic.Uint64 // this process's node id; 0 until the group is open
+	group      *squall.Group
+	sub        *squall.Subgroup
+	wake       chan struct{} // the steward has something to look at
+	reads      rounds
+}
+
+// New returns an object whose state is what fresh returns until commands change it. Sg declares the subgroup that
+// the object is: its name is the object's. The functions of sg must not be set.
+func New[S any](sg squall.SubgroupConfig, fresh func() S, operations ...Binding[S]) *Object[S] {
+	o := &Object[S]{object: &object{sg: sg, bound: map[string]*bound{}, enabled: make(chan struct{}), wake: make(chan struct{}, 1)}, fresh: fresh}
+	o.context.object = sg.Name
+	for _, op := range operations {
+		b := op.make()
+		switch {
+		case b.name == "" || len(b.name) > machine.MaxName:
+			o.err = errors.Join(o.err, fmt.Errorf("the name of an operation has %d bytes, 1 to %d are allowed", len(b.name), machine.MaxName))
+		case o.bound[b.name] != nil:
+			o.err = errors.Join(o.err, fmt.Errorf("two operations are called %q", b.name))
+		}
+		o.bound[b.name] = &b
+		if !b.query {
+			o.names = append(o.names, b.name)
+		}
+	}
+	slices.Sort(o.names)
+	if sg.Deliver != nil || sg.DeliverBatch != nil || sg.Snapshot != nil || sg.Restore != nil || sg.Log.Recover != nil {
+		o.err = errors.Join(o.err, errors.New("Deliver, DeliverBatch, Snapshot, Restore and Log.Recover belong to the object and must not be set"))
+	}
+	if len(sg.Senders) != 0 || sg.Mode == squall.Unordered {
+		o.err = errors.Join(o.err, errors.New("all members of an object send, and in one order: Senders must be empty and Mode not Unordered"))
+	}
+	o.object.reset = func() { o.state = fresh() }
+	o.reset()
+	if _, ok := o.state.(Snapshotter); ok {
+		o.capture = func() (func(io.Writer) error, error) { return o.state.(Snapshotter).Snapshot(), nil }
+		o.object.restore = func(r io.Reader) error { return o.state.(Snapshotter).Restore(r) }
+	} else {
+		if err := encodable(reflect.TypeFor[S]()); err != nil {
+			o.err = errors.Join(o.err, err)
+		}
+		o.capture = func() (func(io.Writer) error, error) {
+			data, err := cborOut.Marshal(o.state)
+			return func(w io.Writer) error {
+				_, err := w.Write(data)
+				return err
+			}, err
+		}
+		o.object.restore = func(r io.Reader) error {
+			data, err := io.ReadAll(r)
+			if err != nil {
+				return err
+			}
+			s := o.state.(S)
+			if err := cborIn.Unmarshal(data, &s); err != nil {
+				return err
+			}
+			o.state = s
+			return nil
+		}
+	}
+	return o
+}
+
+// encodable returns an error if CBOR would leave out fields of a state.
+func encodable(t reflect.Type) error {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct || reflect.PointerTo(t).Implements(reflect.TypeFor[interface{ MarshalCBOR() ([]byte, error) }]()) {
+		return nil
+	}
+	for i := range t.NumField() {
+		if f := t.Field(i); !f.IsExported() && f.Type.Size() > 0 {
+			return fmt.Errorf("the field %s of %s is not exported, so that it would not be handed to new members: export it, or implement Snapshotter", f.Name, t)
+		}
+	}
+	return nil
+}
+
+func (o *object) core() *object { return o }
+
+// Name returns the object's name.
+func (o *object) Name() string { return o.sg.Name }
+
+// View calls f with the state as it is at this member. F must not change it, and no command is executed
+// meanwhile.
+func (o *Object[S]) View(f func(S)) {
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	f(o.state.(S))
+}
+
+// declaration returns the subgroup's declaration.
+func (o *object) declaration() (squall.SubgroupConfig, error) {
+	sg := o.sg
+	if o.err != nil {
+		return sg, fmt.Errorf("replicated: object %q: %w", sg.Name, o.err)
+	}
+	sg.DeliverBatch = o.deliver
+	sg.Snapshot = o.snapshot
+	sg.Restore = o.restored
+	return sg, nil
+}
+
+// deliver applies a batch of records, in order.
+func (o *object) deliver(batch []squall.Message) {
+	if at := (place{batch[0].View, batch[0].Replayed()}); at != o.place || o.loop.Load() == 0 {
+		o.place = at
+		o.loop.Store(goroutine.ID())
+	}
+	self := squall.NodeID(o.self.Load())
+	o.mu.Lock()
+	o.running.Store(true)
+	for i := range batch {
+		o.apply(&batch[i], self)
+	}
+	o.running.Store(false)
+	o.mu.Unlock()
+	for i, p := range o.finished {
+		p.signal()
+		o.finished[i] = nil
+	}
+	o.finished = o.finished[:0]
+}
+
+// apply applies one record. The lock is held.
+func (o *object) apply(m *squall.Message, self squall.NodeID) {
+	own := m.Sender == self && !m.Replayed()
+	if o.failed != nil {
+		return
+	}
+	o.current, o.waiting, o.typed = *m, nil, false
+	if own && len(m.Data) >= machine.CommandBytes {
+		o.waiting = o.calls.take(machine.Call(m.Data))
+	}
+	result := o.machine.Apply(machine.Record{
+		View: uint64(m.View), Sender: uint64(m.Sender), Time: uint64(m.Time), Data: m.Data,
+	}, (*handler)(o))
+	o.applied = m.Version()
+	if result.Enabled {
+		o.operationsEnabled()
+	}
+	if result.Parted != nil {
+		o.fail(&DivergedError{
+			Object: o.sg.Name, Commands: result.Parted.Count,
+			Member: squall.NodeID(result.Parted.One), Other: squall.NodeID(result.Parted.Other),
+		})
+	}
+	if result.Kind == machine.Knows {
+		o.stir()
+	}
+	if p := o.waiting; p != nil {
+		out := outcome{version: m.Version(), reply: result.Reply, typed: o.typed, status: result.Status, session: result.Session}
+		if result.Kind == machine.Command {
+			out.reply = o.reply
+		}
+		if o.failed != nil {
+			out.err = o.failed
+		}
+		p.complete(out)
+		o.finished = append(o.finished, p)
+	}
+	o.current, o.waiting = squall.Message{}, nil
+}
+
+// place is where the goroutine that delivers may change.
+type place struct {
+	view     squall.ViewID
+	replayed bool
+}
+
+// inHandler returns ErrInHandler if the caller is a handler of this object.
+func (o *object) inHandler() error {
+	if o.running.Load() && o.loop.Load() == goroutine.ID() {
+		return fmt.Errorf("replicated: object %q: %w", o.sg.Name, ErrInHandler)
+	}
+	return nil
+}
+
+// handler executes commands: it is the object as package machine sees it.
+type handler object
+
+// Execute implements machine.Handler.
+func (h *handler) Execute(x machine.Execution, args, out []byte) (reply []byte, failed bool) {
+	o := (*object)(h)
+	b := o.byNumber[x.Operation]
+	if b == nil {
+		o.fail(fmt.Errorf("replicated: object %q: %w %q: this process does not have it", o.sg.Name, ErrUnknownOperation, o.machine.Enabled()[x.Operation]))
+		return out, true
+	}
+	c := &o.context
+	c.Version, c.Time = o.current.Version(), squall.Time(x.Time)
+	c.Caller = Caller{Member: squall.NodeID(x.Sender), Session: x.Session, Identity: x.Identity}
+	defer func() {
+		if what := recover(); what != nil {
+			o.fail(&PanicError{Object: o.sg.Name, Operation: b.name, Version: c.Version, Value: what, Stack: string(debug.Stack())})
+			reply, failed = out, true
+		}
+	}()
+	n := len(out)
+	reply, o.typed, failed = b.execute(o.state, c, args, out, o.waiting)
+	if x.Session == 0 {
+		o.reply = reply[n:]
+	}
+	return reply, failed
+}
+
+// fail ends the use of this copy, and the group here. The lock is held.
+func (o *object) fail(err error) {
+	if o.failed == nil {
+		o.failed = err
+		if o.group != nil {
+			o.group.Halt(err)
+		}
+	}
+}
+
+// operationsEnabled follows what the machine has enabled. The lock is held.
+func (o *object) operationsEnabled() {
+	o.byNumber = o.byNumber[:0]
+	o.numbers = map[string]int{}
+	for i, name := range o.machine.Enabled() {
+		b := o.bound[name]
+		if b != nil && b.query {
+			b = nil
+		}
+		o.byNumber = append(o.byNumber, b)
+		o.numbers[name] = i
+	}
+	close(o.enabled)
+	o.enabled = make(chan struct{})
+}
+
+// unknown returns an error if an enabled operation is none of this process's.
+func (o *object) unknown() error {
+	for i, b := range o.byNumber {
+		if b == nil {
+			return fmt.Errorf("replicated: object %q has the operation %q, and this program does not: %w", o.sg.Name, o.machine.Enabled()[i], ErrUnknownOperation)
+		}
+	}
+	return nil
+}
+
+// snapshot captures the object. It runs between two batches.
+func (o *object) snapshot() func(io.Writer) error {
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	head := o.machine.Append(make([]byte, 8, 1<<10))
+	binary.LittleEndian.PutUint64(head, uint64(len(head)-8))
+	write, err := o.capture()
+	return func(w io.Writer) error {
+		if err != nil {
+			return fmt.Errorf("replicated: object %q: encoding the state: %w", o.sg.Name, err)
+		}
+		if _, err := w.Write(head); err != nil {
+			return err
+		}
+		return write(w)
+	}
+}
+
+// maxHead bounds what a state says about the size of its first part: 1 GiB.
+const maxHead = 1 << 30
+
+// restored replaces the object by what a snapshot has, or by one that begins.
+func (o *object) restored(r io.Reader) error {
+	var size [8]byte
+	n, err := io.ReadFull(r, size[:])
+	if n != 0 && err != nil {
+		return err
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.reset()
+	if n == 0 {
+		if !errors.Is(err, io.EOF) {
+			return err
+		}
+		o.machine = machine.Machine{}
+		o.operationsEnabled()
+		return nil
+	}
+	length := binary.LittleEndian.Uint64(size[:])
+	if length > maxHead {
+		return fmt.Errorf("replicated: object %q: the state says that its sessions take %d bytes", o.sg.Name, length)
+	}
+	var head bytes.Buffer
+	if _, err := io.CopyN(&head, r, int64(length)); err != nil {
+		return noEOF(err)
+	}
+	if err := o.machine.Decode(head.Bytes()); err != nil {
+		return fmt.Errorf("replicated: object %q: %w", o.sg.Name, err)
+	}
+	o.operationsEnabled()
+	if err := o.unknown(); err != nil {
+		return err
+	}
+	if err := o.restore(r); err != nil {
+		return fmt.Errorf("replicated: object %q: decoding the state: %w", o.sg.Name, err)
+	}
+	return nil
+}
+
+func noEOF(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// stir has the steward look.
+func (o *object) stir() {
+	select {
+	case o.wake <- struct{}{}:
+	default:
+	}
+}

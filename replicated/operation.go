@@ -1,0 +1,240 @@
+package replicated
+
+import (
+	"bytes"
+	"context"
+	"sync"
+
+	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/replicated/internal/machine"
+)
+
+// Operation is a *Command or a *Query.
+type Operation[A, R any] interface {
+	describe() (name string, query bool)
+	codecs() (Codec[A], Codec[R])
+}
+
+// Command is an operation that may change the state: it takes an A and returns an R. It is a value that
+// processes share by declaring it alike; it belongs to no object.
+type Command[A, R any] struct {
+	operation[A, R]
+	futures sync.Pool
+}
+
+// Query is an operation that reads the state: it takes an A and returns an R.
+type Query[A, R any] struct {
+	operation[A, R]
+	reads sync.Pool
+}
+
+// operation is what commands and queries have in common.
+type operation[A, R any] struct {
+	name  string
+	args  Codec[A]
+	reply Codec[R]
+}
+
+// NewCommand returns a command. Its name, of 1 to 255 bytes, is what members and clients know it by.
+func NewCommand[A, R any](name string) *Command[A, R] {
+	return &Command[A, R]{operation: operation[A, R]{name, defaultCodec[A](), defaultCodec[R]()}}
+}
+
+// NewQuery returns a query. Its name, of 1 to 255 bytes, is what members and clients know it by.
+func NewQuery[A, R any](name string) *Query[A, R] {
+	return &Query[A, R]{operation: operation[A, R]{name, defaultCodec[A](), defaultCodec[R]()}}
+}
+
+// Encoded returns the same command with other codecs. All processes must use the same ones.
+func (c *Command[A, R]) Encoded(args Codec[A], reply Codec[R]) *Command[A, R] {
+	return &Command[A, R]{operation: operation[A, R]{c.name, args, reply}}
+}
+
+// Encoded returns the same query with other codecs. All processes must use the same ones.
+func (q *Query[A, R]) Encoded(args Codec[A], reply Codec[R]) *Query[A, R] {
+	return &Query[A, R]{operation: operation[A, R]{q.name, args, reply}}
+}
+
+// Name returns the operation's name.
+func (o *operation[A, R]) Name() string { return o.name }
+
+func (o *operation[A, R]) codecs() (Codec[A], Codec[R])      { return o.args, o.reply }
+func (c *Command[A, R]) describe() (name string, query bool) { return c.name, false }
+func (q *Query[A, R]) describe() (name string, query bool)   { return q.name, true }
+
+// Target is what operations are called on: an *Object of this process, or a *RemoteObject of a client.
+type Target interface {
+	// inHandler returns ErrInHandler if the caller is a handler of this object, which must not wait for it.
+	inHandler() error
+	// command has a command ordered. P is completed when its outcome is known, unless command returns an error.
+	command(ctx context.Context, name string, args encoder, p pending) error
+	// query runs a query.
+	query(ctx context.Context, name string, c consistency, r reading) error
+}
+
+// consistency is what a query may see.
+type consistency uint8
+
+const (
+	linearizable consistency = iota
+	local
+)
+
+// encoder encodes the arguments of a call.
+type encoder interface {
+	appendTo(b []byte) ([]byte, error)
+}
+
+// outcome is what became of a command.
+type outcome struct {
+	version squall.Version
+	status  machine.Status
+	session uint64 // of a record that opened one
+	reply   []byte // encoded; valid during complete. Unused if the handler set the value itself
+	typed   bool   // it did
+	err     error  // no record of it was applied here
+}
+
+// pending is a command whose outcome is awaited. Complete is called once, and then Signal once, with no lock held.
+type pending interface {
+	complete(o outcome)
+	signal()
+}
+
+// reading is a query that is being called.
+type reading interface {
+	encoder
+	// answer takes an encoded reply.
+	answer(reply []byte) error
+}
+
+// Call has a command executed by every member and returns what it returned at this one, or at the member that a
+// client uses. The errors of handlers are of type *HandlerError. If ctx ends first the command may be
+// executed or not; if the group halts here the error says so, and the others may execute it or not.
+func (c *Command[A, R]) Call(ctx context.Context, t Target, args A) (R, error) {
+	var none R
+	if err := t.inHandler(); err != nil {
+		return none, err
+	}
+	f, err := c.Go(ctx, t, args)
+	if err != nil {
+		return none, err
+	}
+	return f.Wait(ctx)
+}
+
+// Go is like Call, and does not wait for the outcome. It waits for room to send. Commands that one goroutine
+// calls on an Object are executed in the order of its calls.
+func (c *Command[A, R]) Go(ctx context.Context, t Target, args A) (*Future[R], error) {
+	f, _ := c.futures.Get().(*call[A, R])
+	if f == nil {
+		f = &call[A, R]{of: c}
+		f.done = make(chan struct{}, 1)
+		f.home = f
+	}
+	f.args = args
+	if err := t.command(ctx, c.name, f, f); err != nil {
+		f.release()
+		return nil, err
+	}
+	return &f.Future, nil
+}
+
+// Future is the outcome of a command that returns an R.
+type Future[R any] struct {
+	done    chan struct{} // has an element once the outcome is known
+	home    interface{ release() }
+	value   R
+	version squall.Version
+	err     error
+}
+
+// Wait waits for the outcome and returns it. It is called once; if it returns because ctx has ended, it may be
+// called again.
+func (f *Future[R]) Wait(ctx context.Context) (R, error) {
+	v, _, err := f.WaitVersion(ctx)
+	return v, err
+}
+
+// WaitVersion is like Wait, and returns the position at which the command was executed, too.
+func (f *Future[R]) WaitVersion(ctx context.Context) (R, squall.Version, error) {
+	select {
+	case <-f.done:
+	default:
+		select {
+		case <-f.done:
+		case <-ctx.Done():
+			var none R
+			return none, squall.Version{}, context.Cause(ctx)
+		}
+	}
+	value, version, err := f.value, f.version, f.err
+	f.home.release()
+	return value, version, err
+}
+
+// call is a command that is being called.
+type call[A, R any] struct {
+	Future[R]
+	of   *Command[A, R]
+	args A
+}
+
+func (f *call[A, R]) appendTo(b []byte) ([]byte, error) { return f.of.args.Append(b, &f.args) }
+
+func (f *call[A, R]) complete(o outcome) {
+	f.version = o.version
+	if f.err = o.err; f.err == nil {
+		f.err = refusal(f.of.name, o.status, o.reply)
+	}
+	if f.err == nil && !o.typed {
+		f.err = decode(f.of.reply, bytes.Clone(o.reply), &f.value, "the reply of "+f.of.name)
+	}
+}
+
+func (f *call[A, R]) signal() { f.done <- struct{}{} }
+
+// release makes the call ready for the next one.
+func (f *call[A, R]) release() {
+	var args A
+	var value R
+	f.args, f.value, f.err, f.version = args, value, nil, squall.Version{}
+	f.of.futures.Put(f)
+}
+
+// Call runs a query that sees every command that was answered anywhere before the call began.
+func (q *Query[A, R]) Call(ctx context.Context, t Target, args A) (R, error) {
+	return q.run(ctx, t, linearizable, args)
+}
+
+// Local runs a query on the copy of this member, or of the member that a client uses, as it is now.
+func (q *Query[A, R]) Local(ctx context.Context, t Target, args A) (R, error) {
+	return q.run(ctx, t, local, args)
+}
+
+func (q *Query[A, R]) run(ctx context.Context, t Target, c consistency, args A) (R, error) {
+	r, _ := q.reads.Get().(*read[A, R])
+	if r == nil {
+		r = &read[A, R]{of: q}
+	}
+	r.args = args
+	err := t.query(ctx, q.name, c, r)
+	value := r.value
+	*r = read[A, R]{of: q}
+	q.reads.Put(r)
+	return value, err
+}
+
+// read is a query that is being called.
+type read[A, R any] struct {
+	of      *Query[A, R]
+	args    A
+	value   R
+	context Context
+}
+
+func (r *read[A, R]) appendTo(b []byte) ([]byte, error) { return r.of.args.Append(b, &r.args) }
+
+func (r *read[A, R]) answer(reply []byte) error {
+	return decode(r.of.reply, bytes.Clone(reply), &r.value, "the reply of "+r.of.name)
+}
