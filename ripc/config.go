@@ -36,6 +36,7 @@ const (
 	DefaultMaxPeers  = 4096
 	DefaultMaxSpin   = 50 * time.Microsecond // somewhat more than a sleep and a wake-up cost
 	MaxServices      = 4096                  // of an endpoint
+	DefaultMoveTime  = 5 * time.Second
 )
 
 // Config describes an endpoint. The zero value is one for this host, with services that are found by name.
@@ -59,6 +60,9 @@ type Config struct {
 	// MaxSpin bounds the time that a goroutine that waits looks for messages without sleeping, if that seems to pay; 0 is
 	// DefaultMaxSpin, less than 0 forbids it.
 	MaxSpin time.Duration
+	// MoveTime is how long Send and Call look for a service that they reached before and that is nowhere now, if their context does not
+	// end before: it may be moving to another process. 0 is DefaultMoveTime, less than 0 is no time.
+	MoveTime time.Duration
 	// MaxPeers bounds the connections.
 	MaxPeers int
 	// OnReject is told why a process that called was turned away. It is called from several goroutines and must not block.
@@ -76,6 +80,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.MaxSpin == 0 {
 		c.MaxSpin = DefaultMaxSpin
+	}
+	if c.MoveTime == 0 {
+		c.MoveTime = DefaultMoveTime
 	}
 	if c.MaxPeers == 0 {
 		c.MaxPeers = DefaultMaxPeers

@@ -67,6 +67,8 @@ func (e *Endpoint) judge(c challenge, h hello) (w welcome, err error) {
 		err = fmt.Errorf("%w: version %d, this is %d", ErrRefused, h.Version, version)
 	case err != nil:
 		err = fmt.Errorf("%w: %w", ErrRefused, err)
+	case e.isClosing(): // no answer either: the service may be elsewhere soon
+		return w, ErrClosed
 	case e.full():
 		err = fmt.Errorf("%w: %w: %d peers", ErrRefused, ErrLimit, e.cfg.MaxPeers)
 	}
@@ -104,7 +106,13 @@ func checkRing(n int) error {
 func (e *Endpoint) full() bool {
 	e.lock()
 	defer e.unlock()
-	return e.closing || len(e.peers) >= e.cfg.MaxPeers
+	return len(e.peers) >= e.cfg.MaxPeers
+}
+
+func (e *Endpoint) isClosing() bool {
+	e.lock()
+	defer e.unlock()
+	return e.closing
 }
 
 // dial is a connection that is made, or was.

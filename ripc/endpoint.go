@@ -255,11 +255,11 @@ func (e *Endpoint) Close() error {
 	return errors.Join(errs...)
 }
 
-// lastWords gives the sockets what was sent, as far as they take it within a short time. The caller holds the mu, which others have
+// lastWords lets handlers end, and gives the sockets what was sent, as far as that takes a short time. The caller holds the mu, which others have
 // meanwhile.
 func (e *Endpoint) lastWords() {
 	for end := time.Now().Add(lastWordsTime); time.Now().Before(end); {
-		waits := false
+		waits := slices.ContainsFunc(e.numbers, func(s *Service) bool { return s.busy > 0 })
 		for _, p := range slices.Clone(e.peers) {
 			if l, ok := p.link.(interface{ Flushed() bool }); ok && !p.ended {
 				p.flush()
@@ -275,7 +275,7 @@ func (e *Endpoint) lastWords() {
 	}
 }
 
-// lastWordsTime is how long Close waits for sockets.
+// lastWordsTime is how long Close waits for handlers and sockets.
 const lastWordsTime = time.Second
 
 // quit releases the parker when nobody sleeps in it any more.

@@ -142,7 +142,7 @@ func (p *peer) putLocked(k pair.Kind, channel int, id uint64, parts [][]byte) (s
 	}
 	status = p.tx.Put(k, channel, id, parts)
 	if status != pair.Accepted {
-		return status, false
+		return status, status == pair.Shut
 	}
 	if p.direct {
 		p.ring()
@@ -321,7 +321,7 @@ func (p *peer) dispatch(f *pair.Frame) error {
 			return p.streamed(in, f)
 		}
 		if in.service.closed {
-			p.turnAway(f, "the service is closed")
+			p.turnAway(f)
 			return nil
 		}
 		p.kept++
@@ -350,11 +350,8 @@ func (p *peer) dispatch(f *pair.Frame) error {
 	return fmt.Errorf("%w: a frame of %v", fabric.ErrViolation, f.Kind)
 }
 
-// turnAway frees a frame that nobody receives; the caller of a request is told why.
-func (p *peer) turnAway(f *pair.Frame, why string) {
-	if f.Kind == pair.Request {
-		p.say(pair.Refusal, 0, f.ID, []byte(why))
-	}
+// turnAway frees a frame that nobody receives. Its sender learns that with the end of the channel.
+func (p *peer) turnAway(f *pair.Frame) {
 	p.rx.Free(f)
 	p.tell()
 }
@@ -402,7 +399,9 @@ func (p *peer) answered(f *pair.Frame) error {
 		return nil
 	}
 	if f.Kind == pair.Closed {
-		to.lost(p, f.Channel, fmt.Errorf("%w: the service", ErrClosed))
+		if err := p.shut(f.Channel, f.ID, to); err != nil {
+			return err
+		}
 		p.out[f.Channel] = &p.e.nowhere // what comes for it now is for nobody
 	}
 	return nil

@@ -27,7 +27,7 @@ type child struct {
 
 // configOf is the configuration of both processes of a test.
 func configOf(transport, domain string) Config {
-	cfg := Config{Resolver: OneHost(domain), Transport: SHM}
+	cfg := Config{Resolver: OneHost(domain), Transport: SHM, MoveTime: -1}
 	if transport == "tcp" {
 		cfg.Transport, cfg.Addr = TCP, "127.0.0.1:0"
 	}

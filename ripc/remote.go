@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/squall-go/squall/ripc/internal/pair"
 )
@@ -18,6 +19,11 @@ type Remote struct {
 	carries *carried      // streams only, which are these
 	turn    chan struct{} // has room for the goroutine that connects
 	route   atomic.Pointer[route]
+
+	// Of the goroutine that connects.
+	reached  bool      // the service was connected once
+	expected bool      // the resolver knew a place for it
+	missed   time.Time // when it was not found first; zero: it is there
 
 	// A service that is known by what it sent: where, and as what.
 	peer   *peer
@@ -197,35 +203,8 @@ func (r *Remote) lost(p *peer, channel int, why error) {
 		}
 	})
 	if n > 0 {
-		r.gone = &GoneError{Service: r.id, Unreceived: n, Exact: p.direct, Cause: why}
+		r.gone = &GoneError{Service: r.id, Unreceived: n, Exact: p.direct || p.tx.IsShut(channel), Cause: why}
 	}
-}
-
-// connect finds the service and opens a channel to it. Of several goroutines one does so.
-func (r *Remote) connect(ctx context.Context) error {
-	select {
-	case r.turn <- struct{}{}:
-		defer func() { <-r.turn }()
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	if r.route.Load() != nil {
-		return nil
-	}
-	if err := r.takeGone(); err != nil {
-		return err
-	}
-	p := r.peer
-	if p == nil {
-		place, err := r.service.e.cfg.Resolver.Resolve(ctx, r.id)
-		if err != nil {
-			return fmt.Errorf("ripc: %s: %w", r.id, err)
-		}
-		if p, err = r.service.e.peerAt(ctx, place); err != nil {
-			return fmt.Errorf("ripc: %s: %w", r.id, err)
-		}
-	}
-	return r.open(ctx, p)
 }
 
 // open asks a peer for a channel to the service.
@@ -256,6 +235,10 @@ func (r *Remote) open(ctx context.Context, p *peer) error {
 	p.calls.End(id)
 	if err == nil || w.answered {
 		err = w.err
+	}
+	r.reached = r.reached || err == nil
+	if err == nil && (p.ended || p.tx.IsShut(channel)) { // since it was opened
+		err = &GoneError{Exact: true, Cause: firstOf(p.why, errServiceClosed)}
 	}
 	if err != nil {
 		r.opening = nil

@@ -31,6 +31,7 @@ func (s *Service) Serve(ctx context.Context, handle func(context.Context, *Messa
 		if err != nil {
 			return fmt.Errorf("serving ended: %w", err)
 		}
+		s.busy++
 		e.unlock()
 		s.handleAll(ctx, batch, &m, handle)
 	}
@@ -66,6 +67,9 @@ func (s *Service) handleAll(ctx context.Context, batch []arrival, m *Message, ha
 	}()
 	began := time.Time{}
 	for i, a := range batch {
+		if i > 0 && s.ending.Load() {
+			return // the others were not received
+		}
 		a.peer.rx.Count(a.frame)
 		*m = s.message(a)
 		m.batched = !a.peer.direct && len(batch) > 1
@@ -101,6 +105,12 @@ func (s *Service) handled(batch []arrival, done int) {
 	}
 	flushAll(batch[:done])
 	clear(batch)
+	if s.busy--; s.closed {
+		s.turnAwayAll()
+		if s.busy == 0 {
+			s.sayClosed()
+		}
+	}
 }
 
 // flushAll writes the replies to some messages to the sockets.

@@ -3,6 +3,7 @@ package ripc
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/squall-go/squall/ripc/internal/pair"
 )
@@ -18,6 +19,7 @@ type Service struct {
 	queue    queue
 	waiting  []*waiter // for a message
 	servers  int       // goroutines in Serve
+	busy     int       // of them, those that handle messages
 	remotes  map[ID]*Remote
 	withdraw func() error
 	notify   func(from ID, key uint64, data []byte)
@@ -25,6 +27,7 @@ type Service struct {
 	notifier *waiter // of the goroutine that calls notify
 	streams  *streams
 	closed   bool
+	ending   atomic.Bool // as closed, for those that handle messages
 }
 
 // ID is the service's id.
@@ -124,8 +127,8 @@ func (s *Service) await(ctx context.Context) error {
 	return nil
 }
 
-// Close ends the service. Messages that nobody received are not: their senders learn that the service is gone, and callers are
-// refused.
+// Close ends the service. Messages that nobody received are not: their senders learn how many, and requests are sent again to where the
+// service is then. A goroutine in Serve handles the message that it is at, and returns.
 func (s *Service) Close() error {
 	e := s.e
 	e.lock()
@@ -146,22 +149,14 @@ func (s *Service) Close() error {
 func (s *Service) close() {
 	e := s.e
 	s.closed = true
+	s.ending.Store(true)
 	delete(e.services, s.id)
-	for s.queue.len() > 0 {
-		a := s.queue.pop()
-		a.peer.kept--
-		a.peer.turnAway(a.frame, "the service is closed")
-		a.peer.disposeIfOver()
-	}
+	s.turnAwayAll()
 	if s.streams != nil {
 		s.streams.close()
 	}
-	for _, p := range e.peers {
-		for channel, in := range p.in {
-			if in != nil && in.service == s {
-				p.say(pair.Closed, channel, 0, nil)
-			}
-		}
+	if s.busy == 0 { // else the last of those that handle messages says it
+		s.sayClosed()
 	}
 	for _, w := range s.waiting {
 		e.rouse(w)

@@ -67,7 +67,7 @@ const (
 	Refusal             // of a call: its bytes say why
 	Open                // asks for a channel; its id is the channel's number, its bytes name the two services
 	Opened              // the channel may be used
-	Closed              // the channel is not served any more; with bytes, why it was not opened
+	Closed              // the channel is not served any more; its id is how many messages were received, its bytes say why it was not opened
 	kinds
 )
 

@@ -132,6 +132,38 @@ func TestAFrameIsFreedOnce(t *testing.T) {
 	}
 }
 
+// A channel that its receiver closed takes nothing more, and its count is that of the closing, whatever the word in the row says later
+// (RP7). An impossible count is a violation (RP6).
+func TestAChannelThatWasClosedKeepsItsCount(t *testing.T) {
+	tx, rx := halves(MinRingBytes, false)
+	for range 3 {
+		tx.Put(Request, 2, 0, [][]byte{[]byte("request")})
+	}
+	f, err := rx.Next()
+	if err != nil {
+		t.Fatal(err)
+	}
+	rx.Received(f)
+	for _, count := range []uint64{4, 1 << 31} {
+		if err := tx.Shut(2, count); !errors.Is(err, fabric.ErrViolation) || tx.IsShut(2) {
+			t.Errorf("closed after %d messages of 3: %v", count, err)
+		}
+	}
+	if err := tx.Shut(2, rx.Counted(2)); err != nil || !tx.IsShut(2) {
+		t.Fatal(err)
+	}
+	store(tx.peer, receivedOff+8*2, 0) // the link brings it late
+	if tx.Unreceived(2) != 2 || !tx.WasReceived(2, 1) || tx.WasReceived(2, 2) || tx.Err() != nil {
+		t.Error(tx.Unreceived(2), tx.Err())
+	}
+	if status := tx.Put(Message, 2, 0, nil); status != Shut || !tx.Room(Message, 2, 0) {
+		t.Error(status)
+	}
+	if status := tx.Put(Message, 3, 0, nil); status != Accepted {
+		t.Error(status)
+	}
+}
+
 func TestSendingAndReceivingAllocatesNothing(t *testing.T) {
 	if invariants.Enabled {
 		t.Skip("what a check would say is put together on the heap")

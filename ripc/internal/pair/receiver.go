@@ -199,6 +199,9 @@ func (r *Receiver) Count(f *Frame) {
 	}
 }
 
+// Counted is how many messages of a channel were received, for the frame that closes it.
+func (r *Receiver) Counted(channel int) uint64 { return load(r.own, receivedOff+8*channel) }
+
 // Free gives a frame back. It reports false, and does nothing, if the frame was given back before.
 func (r *Receiver) Free(f *Frame) bool {
 	if f.free {

@@ -18,6 +18,7 @@ const (
 	NoRoom                   // the ring has no room now
 	NoWindow                 // the channel's window is used up
 	WrongWords               // the peer's words are impossible; Err says how
+	Shut                     // the peer closed the channel
 )
 
 // Sender is the sending half of a pair. One goroutine at a time.
@@ -39,7 +40,8 @@ type outgoing struct {
 	bytes    uint32 // sent
 	freed    uint32 // the last look at the peer's
 	messages uint32 // sent
-	received uint32 // the last look at the peer's
+	received uint32 // the last look at the peer's; final if the channel is shut
+	shut     bool   // the peer closed the channel
 }
 
 // NewSender lays the sending half on two rows, the own one first. The own row must be zero. direct says that the peer reads it
@@ -59,6 +61,9 @@ func (s *Sender) Put(k Kind, channel int, id uint64, parts [][]byte) Status {
 		n += len(p)
 	}
 	need := frameBytes(n)
+	if k.Counted() && s.channels[channel].shut {
+		return Shut
+	}
 	if k.Counted() && !s.windowFits(channel, uint32(need)) {
 		return s.refusal(NoWindow)
 	}
@@ -120,9 +125,13 @@ func (s *Sender) refusal(why Status) Status {
 	return why
 }
 
-// Room reports whether a frame with n bytes would find room now. It is true if the peer's words are wrong, which Put will tell.
+// Room reports whether a frame with n bytes would find room now. It is true if the peer's words are wrong or the channel is shut, which Put
+// will tell.
 func (s *Sender) Room(k Kind, channel, n int) bool {
 	need := frameBytes(n)
+	if k.Counted() && s.channels[channel].shut {
+		return true
+	}
 	if k.Counted() && !s.windowFits(channel, uint32(need)) {
 		return s.err != nil
 	}
@@ -180,6 +189,9 @@ func (s *Sender) look(channel int) bool {
 // lookReceived takes in how many messages of a channel the peer received, if that is possible (RP6).
 func (s *Sender) lookReceived(channel int) {
 	c := &s.channels[channel]
+	if c.shut {
+		return
+	}
 	received := uint32(load(s.peer, receivedOff+8*channel))
 	if received-c.received > c.messages-c.received {
 		s.err = fmt.Errorf("%w: RP6: channel %d: %d messages were received of %d", fabric.ErrViolation, channel, received, c.messages)
@@ -187,6 +199,20 @@ func (s *Sender) lookReceived(channel int) {
 	}
 	c.received = received
 }
+
+// Shut takes in that the peer closed a channel, after it received so many messages in all: no more will be received (RP7). The number comes
+// with the frame that says so, because the word in the peer's row may be older where a link brings it.
+func (s *Sender) Shut(channel int, received uint64) error {
+	c := &s.channels[channel]
+	if n := uint32(received); n-c.received > c.messages-c.received {
+		return fmt.Errorf("%w: RP6: channel %d was closed after %d messages of %d", fabric.ErrViolation, channel, n, c.messages)
+	}
+	c.received, c.shut = uint32(received), true
+	return nil
+}
+
+// IsShut reports whether the peer closed the channel.
+func (s *Sender) IsShut(channel int) bool { return s.channels[channel].shut }
 
 // Unreceived is how many messages of a channel, its last ones, the peer's application has not received (RP7).
 func (s *Sender) Unreceived(channel int) int {

@@ -1,0 +1,161 @@
+package ripc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/squall-go/squall/ripc/internal/pair"
+)
+
+// A service moves when it is closed at one place and registered at another one. This file is what its senders do meanwhile.
+
+// Pauses between two attempts to find a service.
+const (
+	minSearchPause = time.Millisecond
+	maxSearchPause = 50 * time.Millisecond
+)
+
+// errServiceClosed is why a channel ended whose service was closed.
+var errServiceClosed = fmt.Errorf("%w: the service", ErrClosed)
+
+// shut takes in that the peer closed a channel after it received so many messages. Requests on it that were not received never will be:
+// their callers send them again. The caller holds the endpoint's mu.
+func (p *peer) shut(channel int, received uint64, to *Remote) error {
+	if p.direct {
+		p.mu.Lock()
+	}
+	err := p.tx.Shut(channel, received)
+	if p.direct {
+		p.mu.Unlock()
+	}
+	if err != nil {
+		return err
+	}
+	to.lost(p, channel, errServiceClosed)
+	p.calls.All(func(id uint64, w *waiter) {
+		if w.channel == channel && !w.answered && !p.tx.WasReceived(channel, w.ordinal) {
+			p.calls.End(id)
+			w.answered, w.err = true, &GoneError{Unreceived: 1, Exact: true, Cause: errServiceClosed}
+			p.e.rouse(w)
+		}
+	})
+	for _, w := range p.room {
+		if w.channel == channel {
+			p.e.rouse(w)
+		}
+	}
+	return nil
+}
+
+// connect finds the service and opens a channel to it. Of several goroutines one does so. A service that was reached before, or that the
+// resolver still expects at a place, may be moving: it is looked for until Config.MoveTime has passed since it was missed, by all that
+// send to it together.
+func (r *Remote) connect(ctx context.Context) error {
+	select {
+	case r.turn <- struct{}{}:
+		defer func() { <-r.turn }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	e := r.service.e
+	for pause := minSearchPause; ; pause = min(2*pause, maxSearchPause) {
+		if r.route.Load() != nil {
+			return nil
+		}
+		if err := r.takeGone(); err != nil {
+			return err
+		}
+		err := r.find(ctx)
+		if err == nil || !r.mayCome(err) {
+			return err
+		}
+		if r.missed.IsZero() {
+			r.missed = time.Now()
+		}
+		if time.Since(r.missed)+pause > e.cfg.MoveTime {
+			return err
+		}
+		if cause := r.pause(ctx, pause); cause != nil {
+			return fmt.Errorf("%w, waiting for a service that is nowhere: %w", cause, err)
+		}
+	}
+}
+
+// pause waits before the next attempt, and returns why there is none.
+func (r *Remote) pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-r.service.e.ctx.Done():
+		return ErrClosed
+	}
+	return nil
+}
+
+// find makes one attempt to connect.
+func (r *Remote) find(ctx context.Context) error {
+	e := r.service.e
+	if r.peer != nil {
+		return r.open(ctx, r.peer)
+	}
+	place, err := e.cfg.Resolver.Resolve(ctx, r.id)
+	if err != nil {
+		return fmt.Errorf("ripc: %s: %w", r.id, err)
+	}
+	p, err := e.peerAt(ctx, place)
+	if err == nil {
+		err = r.open(ctx, p)
+	} else {
+		err = fmt.Errorf("ripc: %s: %w", r.id, err)
+	}
+	switch {
+	case err == nil:
+		r.missed = time.Time{}
+	case isElsewhere(err):
+		if f, ok := e.cfg.Resolver.(Forgetter); ok {
+			f.Forget(r.id, place)
+			r.expected = true
+		}
+	}
+	return err
+}
+
+// isElsewhere reports whether an error says that a service is not at the place where it was looked for.
+func isElsewhere(err error) bool {
+	return errors.Is(err, ErrNoService) || errors.Is(err, ErrUnreachable) || errors.Is(err, ErrPeerGone)
+}
+
+// mayCome reports whether a service that was not found may be moving.
+func (r *Remote) mayCome(err error) bool {
+	e := r.service.e
+	e.lock()
+	defer e.unlock()
+	return r.peer == nil && (r.reached || r.expected) && isElsewhere(err) && !e.closing && !r.service.closed
+}
+
+// sayClosed tells all that send to the service that it receives nothing more. What it received is counted: no goroutine handles a message
+// of it any more that is not. The caller holds the mu.
+func (s *Service) sayClosed() {
+	for _, p := range s.e.peers {
+		for channel, in := range p.in {
+			if in != nil && in.service == s {
+				p.say(pair.Closed, channel, p.rx.Counted(channel), nil)
+			}
+		}
+	}
+}
+
+// turnAwayAll frees what nobody received.
+func (s *Service) turnAwayAll() {
+	for s.queue.len() > 0 {
+		a := s.queue.pop()
+		a.peer.kept--
+		a.peer.turnAway(a.frame)
+		a.peer.disposeIfOver()
+	}
+}
