@@ -157,7 +157,7 @@ func descendants(t *testing.T) (pids []string) {
 func TestChaosThatTakesTooLongKeepsWhatHappened(t *testing.T) {
 	status, out, errs := inProcess(t, chaosDemo("--seed", "5", "--duration", "1ns", "--timeout", "1ns")...)
 	lines := strings.Split(strings.TrimSpace(errs), "\n")
-	if status != 1 || len(lines) != 2 || !strings.HasPrefix(lines[0], "squall demo: not done in time, 1ns and 1ns: node 1 (process 1) is starting") {
+	if status != 1 || len(lines) != 2 || !strings.HasPrefix(lines[0], "squall demo: not done after 2ns: node 1 (process 1) is starting") {
 		t.Fatal(status, out, errs)
 	}
 	dir, ok := strings.CutPrefix(lines[1], "squall demo: what happened to each member is in ")

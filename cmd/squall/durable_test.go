@@ -100,7 +100,7 @@ Ns  the logs, record by record: N messages are on every disk, the same ones`
 func TestADurableDemoThatTakesTooLongKeepsTheLogs(t *testing.T) {
 	status, out, errs := inProcess(t, durableDemo("--duration", "1ns", "--timeout", "1ns")...)
 	lines := strings.Split(strings.TrimSpace(errs), "\n")
-	if status != 1 || len(lines) != 2 || !strings.HasPrefix(lines[0], "squall demo: not done in time, 1ns and 1ns: node 1 (process 1) ") {
+	if status != 1 || len(lines) != 2 || !strings.HasPrefix(lines[0], "squall demo: not done after 2ns: node 1 (process 1) ") {
 		t.Fatal(status, out, errs)
 	}
 	dir, ok := strings.CutPrefix(lines[1], "squall demo: the members' logs are in ")

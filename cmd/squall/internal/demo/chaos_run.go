@@ -60,7 +60,8 @@ func newChaosRun(t *trial, dir string) *chaosRun {
 
 // run does all of it. It returns what is known also with an error.
 func (r *chaosRun) run(ctx context.Context) (*ChaosResult, error) {
-	ctx, end := r.begin(ctx, fmt.Sprintf("%d nodes, fabric %s, a member that is silent for %v is removed; --seed %d", r.Nodes, r.Fabric, r.FailAfter, r.Seed))
+	r.story.title(fmt.Sprintf("%d nodes, fabric %s, a member that is silent for %v is removed; --seed %d", r.Nodes, r.Fabric, r.FailAfter, r.Seed))
+	ctx, end := r.begin(ctx)
 	defer end()
 	err := inTurn(ctx, r.found, r.form, r.harm, r.settle, r.silence, r.finish, r.leave, r.verdict)
 	if err != nil {
@@ -72,7 +73,7 @@ func (r *chaosRun) run(ctx context.Context) (*ChaosResult, error) {
 
 // brief tells a process when another one has failed, and where to write down what happens to it.
 func (r *chaosRun) brief(c *subjectConfig) (command string) {
-	c.Cluster, c.Subgroup, c.FailAfter = fmt.Sprintf("squall-chaos-%d", os.Getpid()), "chaos", r.FailAfter
+	c.Subgroup, c.FailAfter = "chaos", r.FailAfter
 	c.Events = filepath.Join(r.dir, fmt.Sprintf("process-%d-node-%d", c.Process, c.ID))
 	return chaosCommand
 }

@@ -169,14 +169,10 @@ func (o options) run(ctx context.Context, in io.Reader, out, errs io.Writer) err
 	if o.Repeat == 0 {
 		o.Repeat = o.usualRepeat(text)
 	}
-	timed, cancel := context.WithTimeout(ctx, o.Timeout)
-	defer cancel()
-	r := newRun(o, text)
+	o.Duration = 0
+	r := newRun(newTrial(o, text, nil, errs), text)
 	r.bar = show.NewProgress(show.ProgressConfig{To: errs, What: "delivering", Total: int64(r.total), Unit: "msgs", Quiet: true})
-	if o.Verbose {
-		r.log = errs
-	}
-	result, err := r.do(timed)
+	result, err := r.do(ctx)
 	if err != nil {
 		return err
 	}

@@ -1,17 +1,18 @@
 // Package demo is the command "squall demo": processes on this machine send the lines of a text,
 // and all of them deliver the same sequence.
 //
-// Life of a run: the parent reads the text and starts the members, each with every N-th line → they
-// form a group and are ready → "send": all send at once, each delivers everything and reports what
-// that took (loaded) → "probe", one member after the other: a closed loop of single messages while
-// nobody else sends (unloaded) → "leave": all close, at about the same time → the parent compares
-// the digests and prints the table.
+// A run is a trial: members, which are its subjects, do what the parent tells them, and the parent
+// hears what they say.
+//
+// Life of a run without --chaos and --durable (run; its members are of type member): the parent
+// reads the text and starts the members, each with every N-th line → they form a group and are
+// ready → "send": all send at once, each delivers everything and reports what that took (loaded) →
+// "probe", one member after the other: a closed loop of single messages while nobody else sends
+// (unloaded) → "leave": all close, at about the same time → the parent compares the digests and
+// prints the table.
 //
 // If a member goes before its time, the parent waits a moment for the others to notice, so that the
 // error can say who went and what it looked like from there; then it ends them all.
-//
-// With --chaos and --durable a run is a trial: members, which are its subjects, come to harm while
-// they send, and the parent hears what they say.
 //
 // Life of a run with --chaos (chaosRun; its members are of type chaosMember): the parent starts the
 // first members, which form a group and send without a pause → at times that a seed gives, one is

@@ -32,7 +32,8 @@ func newDurableRun(t *trial) *durableRun {
 
 // run does all of it. It returns what is known also with an error.
 func (r *durableRun) run(ctx context.Context) (*DurableResult, error) {
-	ctx, end := r.begin(ctx, r.title())
+	r.story.title(r.title())
+	ctx, end := r.begin(ctx)
 	defer end()
 	err := inTurn(ctx, r.found, r.together, r.load, r.killAll, r.readDisks, r.comeBack, r.load, r.silence, r.finish, r.leave, r.readDisks, r.verdict)
 	return r.result(err), err
@@ -44,9 +45,6 @@ func (r *durableRun) title() string {
 	}
 	return fmt.Sprintf("%d nodes, fabric %s; each keeps what it delivers in a log of its own, engine %v", r.Nodes, r.Fabric, r.Engine)
 }
-
-// tick does nothing: nothing is due at a time.
-func (r *durableRun) tick() error { return nil }
 
 // brief tells a process what to keep its log in.
 func (r *durableRun) brief(c *subjectConfig) (command string) {

@@ -19,20 +19,21 @@ type failureReport struct {
 	lost  []*lost // by member: whom it misses
 }
 
-func newFailureReport(children []*proc.Child) *failureReport {
-	q := &failureReport{ended: make([]error, len(children)), lost: make([]*lost, len(children))}
-	for _, c := range children {
-		q.pids = append(q.pids, c.Pid())
+func newFailureReport(processes []*process) *failureReport {
+	q := &failureReport{ended: make([]error, len(processes)), lost: make([]*lost, len(processes))}
+	for _, p := range processes {
+		q.pids = append(q.pids, p.child.Pid())
 	}
 	return q
 }
 
-func (q *failureReport) add(e event) {
+func (q *failureReport) add(e trialEvent) {
+	i := e.p.number - 1
 	if e.Lost != nil {
-		q.lost[e.i] = e.Lost
+		q.lost[i] = e.Lost
 	}
 	if e.err != nil {
-		q.ended[e.i] = e.err
+		q.ended[i] = e.err
 	}
 }
 

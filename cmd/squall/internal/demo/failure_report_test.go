@@ -11,36 +11,37 @@ import (
 )
 
 func TestTheFailureReportNamesTheMemberThatWentFirst(t *testing.T) {
-	killed := func(i int) event {
-		return event{i: i, err: &proc.Exit{Role: "member", ID: i + 1, Pid: 100 + i, Signal: syscall.SIGKILL}}
+	member := func(i int) *process { return &process{number: i + 1} }
+	killed := func(i int) trialEvent {
+		return trialEvent{p: member(i), err: &proc.Exit{Role: "member", ID: i + 1, Pid: 100 + i, Signal: syscall.SIGKILL}}
 	}
-	failed := func(i int) event {
-		return event{i: i, err: &proc.Exit{Role: "member", ID: i + 1, Pid: 100 + i, Code: 2, Stderr: []string{"panic: no"}}}
+	failed := func(i int) trialEvent {
+		return trialEvent{p: member(i), err: &proc.Exit{Role: "member", ID: i + 1, Pid: 100 + i, Code: 2, Stderr: []string{"panic: no"}}}
 	}
-	misses := func(i, other int) event {
-		return event{i: i, report: report{Lost: &lost{squall.NodeID(other + 1), "gone"}}}
+	misses := func(i, other int) trialEvent {
+		return trialEvent{p: member(i), subjectReport: subjectReport{Lost: &lost{squall.NodeID(other + 1), "gone"}}}
 	}
-	ended := func(i int) event { return event{i: i, err: io.EOF} }
+	ended := func(i int) trialEvent { return trialEvent{p: member(i), err: io.EOF} }
 	for _, c := range []struct {
 		name     string
-		events   []event
+		events   []trialEvent
 		complete bool
 		want     string
 	}{
-		{"killed, and all others notice", []event{misses(0, 1), misses(2, 1), killed(1)}, true,
+		{"killed, and all others notice", []trialEvent{misses(0, 1), misses(2, 1), killed(1)}, true,
 			"member 2 (pid 101) was killed by signal 9 (killed); members 1 and 3 report: gone"},
-		{"killed, and nobody notices yet", []event{killed(0)}, false, "member 1 (pid 100) was killed by signal 9 (killed)"},
-		{"two are killed", []event{killed(0), killed(2), misses(1, 2)}, true,
+		{"killed, and nobody notices yet", []trialEvent{killed(0)}, false, "member 1 (pid 100) was killed by signal 9 (killed)"},
+		{"two are killed", []trialEvent{killed(0), killed(2), misses(1, 2)}, true,
 			"member 1 (pid 100) was killed by signal 9 (killed)\nmember 3 (pid 102) was killed by signal 9 (killed); member 2 reports: gone"},
-		{"the others fall over one another", []event{misses(0, 1), failed(0), misses(2, 0), failed(2), killed(1)}, true,
+		{"the others fall over one another", []trialEvent{misses(0, 1), failed(0), misses(2, 0), failed(2), killed(1)}, true,
 			"member 2 (pid 101) was killed by signal 9 (killed); member 1 reports: gone"},
-		{"a panic", []event{misses(0, 2), misses(1, 2), failed(2)}, true,
+		{"a panic", []trialEvent{misses(0, 2), misses(1, 2), failed(2)}, true,
 			"member 3 (pid 102) ended with exit status 2: panic: no; members 1 and 2 report: gone"},
-		{"hung", []event{misses(0, 1), misses(2, 1)}, false, "member 2 (pid 101) does not answer; members 1 and 3 report: gone"},
-		{"hung, and one mistakes the effect for the cause", []event{misses(0, 1), misses(2, 0)}, false,
+		{"hung", []trialEvent{misses(0, 1), misses(2, 1)}, false, "member 2 (pid 101) does not answer; members 1 and 3 report: gone"},
+		{"hung, and one mistakes the effect for the cause", []trialEvent{misses(0, 1), misses(2, 0)}, false,
 			"member 2 (pid 101) does not answer; member 1 reports: gone"},
-		{"left early", []event{ended(2), misses(0, 2)}, false, "member 3 (pid 102) ended before it was told to; member 1 reports: gone"},
-		{"each blames another", []event{misses(0, 1), misses(1, 2), misses(2, 0)}, true, "the demo ended early, and no member says why"},
+		{"left early", []trialEvent{ended(2), misses(0, 2)}, false, "member 3 (pid 102) ended before it was told to; member 1 reports: gone"},
+		{"each blames another", []trialEvent{misses(0, 1), misses(1, 2), misses(2, 0)}, true, "the demo ended early, and no member says why"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			q := &failureReport{pids: []int{100, 101, 102}, ended: make([]error, 3), lost: make([]*lost, 3)}

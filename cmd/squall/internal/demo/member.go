@@ -3,27 +3,17 @@ package demo
 import (
 	"context"
 	"errors"
-	"fmt"
-	"log/slog"
-	"os"
 	"time"
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/internal/proc"
 )
 
-const (
-	subgroup      = "lines"
-	progressEvery = 100 * time.Millisecond
-	closeWithin   = 5 * time.Second
-)
+const progressEvery = 100 * time.Millisecond
 
-// member is one process of the group.
+// member is a member in a demo without --chaos and --durable.
 type member struct {
-	config
-	parent *proc.Parent
-	group  *squall.Group
-	lines  *squall.Subgroup
+	subject
 	seq    *sequence
 	missed chan missing // the first member that failed
 }
@@ -36,9 +26,9 @@ func (m missing) Error() string { return m.String() }
 func (m missing) Unwrap() error { return m.Err }
 
 // serveMember is the function of a member process.
-func serveMember(ctx context.Context, parent *proc.Parent) error {
-	m := &member{parent: parent, missed: make(chan missing, 1)}
-	if err := parent.Config(&m.config); err != nil {
+func serveMember(ctx context.Context, parent *proc.Parent) (err error) {
+	m := &member{missed: make(chan missing, 1)}
+	if m.subject, err = newSubject(parent); err != nil {
 		return err
 	}
 	m.seq = newSequence(m.ID, m.Total)
@@ -46,20 +36,10 @@ func serveMember(ctx context.Context, parent *proc.Parent) error {
 }
 
 func (m *member) run(ctx context.Context) (err error) {
-	var join []string
-	if m.ID > 1 {
-		join = make([]string, 1)
-		if err := m.parent.Receive(ctx, &join[0]); err != nil {
-			return err
-		}
-	}
-	if m.group, err = squall.Open(ctx, m.groupConfig(join)); err != nil {
+	if err = m.open(ctx, m.groupConfig(squall.SubgroupConfig{DeliverBatch: m.seq.deliver}, m.happened)); err != nil {
 		return err
 	}
 	defer func(ctx context.Context) { err = m.close(ctx, err) }(ctx)
-	if m.lines, err = m.group.Subgroup(subgroup); err != nil {
-		return err
-	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	go func() { cancel(m.broken(ctx)) }()
@@ -67,23 +47,19 @@ func (m *member) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := m.parent.Send(report{Links: links}); err != nil {
-		return err
-	}
+	m.say(subjectReport{Links: links})
 	for {
-		var do string
+		var do order
 		if err := m.parent.Receive(ctx, &do); err != nil {
 			return err
 		}
-		switch do {
-		case doSend:
+		switch {
+		case do.Send:
 			err = m.send(ctx)
-		case doProbe:
+		case do.Probe:
 			err = m.probe(ctx)
-		case doLeave:
+		case do.Leave:
 			return nil
-		default:
-			err = fmt.Errorf("the parent asks for %q", do)
 		}
 		if err != nil {
 			return err
@@ -108,40 +84,20 @@ func (m *member) broken(ctx context.Context) error {
 	}
 }
 
-func (m *member) groupConfig(join []string) squall.Config {
-	return squall.Config{
-		Cluster: m.Cluster, ID: m.ID, Listen: m.Listen, Join: join, InitialMembers: m.Nodes, Fabric: fabrics[m.Fabric],
-		Subgroups: []squall.SubgroupConfig{{Name: subgroup, DeliverBatch: m.seq.deliver}},
-		Logger:    logger(m.Verbose),
-		Events:    m.happened,
-	}
-}
-
-// logger is for people, where they want to see what members log.
-func logger(verbose bool) *slog.Logger {
-	if !verbose {
-		return slog.New(slog.DiscardHandler)
-	}
-	return slog.New(slog.NewTextHandler(os.Stderr, nil))
-}
-
+// happened tells the parent what it wants to know.
 func (m *member) happened(e squall.Event) {
-	switch e := e.(type) {
-	case squall.Listening:
-		if m.ID == 1 {
-			m.parent.Send(report{Listening: e.Addr}) // if the parent is gone, so is ctx
-		}
-	case squall.MemberDown:
+	if e, down := e.(squall.MemberDown); down {
 		select {
 		case m.missed <- missing{e}:
 		default: // not the first one
 		}
 	}
+	m.subject.happened(e)
 }
 
 // links are the fabrics to all members, by id.
 func (m *member) links() (links []string, err error) {
-	links = make([]string, m.Nodes)
+	links = make([]string, m.Expect)
 	for i := range links {
 		if links[i], err = m.group.Debug().Link(squall.NodeID(i + 1)); err != nil {
 			return nil, err
@@ -165,9 +121,7 @@ func (m *member) send(ctx context.Context) error {
 			}
 			sent = nil
 		case <-tick.C:
-			if err := m.parent.Send(report{Progress: m.seq.count.Load()}); err != nil {
-				return err
-			}
+			m.say(subjectReport{Progress: m.seq.count.Load()})
 		case <-m.seq.all:
 			waiting = false
 		case <-ctx.Done():
@@ -175,10 +129,11 @@ func (m *member) send(ctx context.Context) error {
 		}
 	}
 	stats := m.lines.Stats()
-	return m.parent.Send(report{Delivered: &delivered{
-		Messages: m.seq.total, Bytes: m.seq.bytes, Digest: m.seq.sum(), Took: m.seq.end - start, Loaded: latencyOf(m.seq.loaded),
+	m.say(subjectReport{Delivered: &delivered{
+		Messages: m.seq.total, Bytes: m.seq.digest.bytes, Digest: m.seq.digest.sum(), Took: m.seq.end - start, Loaded: latencyOf(m.seq.loaded),
 		Batch: batches{stats.SendBatch.Mean(), stats.ReceiveBatch.Mean(), stats.DeliverBatch.Mean()},
 	}})
+	return nil
 }
 
 func (m *member) sendAll(ctx context.Context) error {
@@ -226,7 +181,8 @@ func (m *member) probe(ctx context.Context) error {
 		}
 	}
 	probed := latencyOf(unloaded)
-	return m.parent.Send(report{Probed: &probed})
+	m.say(subjectReport{Probed: &probed})
+	return nil
 }
 
 // close leaves the group, after err if that is not nil. A member that misses another one says so, and
@@ -240,7 +196,7 @@ func (m *member) close(ctx context.Context, err error) error {
 	}
 	var who missing
 	if errors.As(err, &who) {
-		m.parent.Send(report{Lost: &lost{ID: who.Member.ID, Error: who.Error()}})
+		m.say(subjectReport{Lost: &lost{ID: who.Member.ID, Error: who.Error()}})
 		<-ctx.Done()
 	}
 	ctx, cancel := context.WithCancel(ctx)

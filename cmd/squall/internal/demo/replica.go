@@ -1,13 +1,10 @@
 package demo
 
 import (
-	"crypto/sha256"
 	"encoding"
 	"encoding/binary"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"hash"
 	"io"
 	"slices"
 	"sync"
@@ -24,8 +21,6 @@ const (
 	markEvery = 1 << 17
 	// maxProcesses bounds what a message's first word may say.
 	maxProcesses = 1 << 16
-	// flushBytes is how much is put into the digest at once.
-	flushBytes = 16 << 10
 )
 
 // replica is the replicated state of one member: a digest of all that was delivered, and how much
@@ -34,10 +29,8 @@ type replica struct {
 	say func(subjectReport)
 
 	mu        sync.Mutex
-	digest    hash.Hash
-	buffer    []byte // on its way into digest
+	digest    digest
 	messages  uint64
-	bytes     uint64
 	delivered []uint64 // by process
 	taken     uint64   // messages that another member's state stood for
 
@@ -50,7 +43,7 @@ type replica struct {
 	faulty  bool
 }
 
-func newReplica(say func(subjectReport)) *replica { return &replica{say: say, digest: sha256.New()} }
+func newReplica(say func(subjectReport)) *replica { return &replica{say: say, digest: newDigest()} }
 
 // deliver is the upcall.
 func (r *replica) deliver(run []squall.Message) {
@@ -93,12 +86,7 @@ func (r *replica) turn(v squall.ViewID) {
 func (r *replica) add(m squall.Message) {
 	r.check(m)
 	r.messages++
-	r.bytes += uint64(len(m.Data))
-	r.buffer = binary.LittleEndian.AppendUint64(r.buffer, uint64(m.Sender))
-	r.buffer = binary.LittleEndian.AppendUint64(r.buffer, uint64(len(m.Data)))
-	if r.buffer = append(r.buffer, m.Data...); len(r.buffer) >= flushBytes {
-		r.flush()
-	}
+	r.digest.add(m)
 	if r.messages%markEvery == 0 {
 		r.say(subjectReport{Mark: r.mark(atCount, 0)})
 	}
@@ -132,14 +120,8 @@ func (r *replica) fault(format string, args ...any) {
 	}
 }
 
-func (r *replica) flush() {
-	r.digest.Write(r.buffer)
-	r.buffer = r.buffer[:0]
-}
-
 func (r *replica) mark(what markKind, view squall.ViewID) *mark {
-	r.flush()
-	return &mark{What: what, View: view, Messages: r.messages, Digest: hex.EncodeToString(r.digest.Sum(nil))}
+	return &mark{What: what, View: view, Messages: r.messages, Digest: r.digest.sum()}
 }
 
 // account is all that this member can say now.
@@ -147,7 +129,7 @@ func (r *replica) account() *account {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return &account{
-		Mark: *r.mark(atEnd, 0), Bytes: r.bytes, Delivered: slices.Clone(r.delivered), Views: r.views, Longest: r.longest,
+		Mark: *r.mark(atEnd, 0), Bytes: r.digest.bytes, Delivered: slices.Clone(r.delivered), Views: r.views, Longest: r.longest,
 	}
 }
 
@@ -175,9 +157,9 @@ type state struct {
 func (r *replica) snapshot() func(io.Writer) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.flush()
-	digest, err := r.digest.(encoding.BinaryMarshaler).MarshalBinary()
-	s := state{digest, r.messages, r.bytes, slices.Clone(r.delivered)}
+	r.digest.flush()
+	digest, err := r.digest.hash.(encoding.BinaryMarshaler).MarshalBinary()
+	s := state{digest, r.messages, r.digest.bytes, slices.Clone(r.delivered)}
 	return func(w io.Writer) error {
 		if err != nil {
 			return err
@@ -197,10 +179,10 @@ func (r *replica) restore(in io.Reader) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err := r.digest.(encoding.BinaryUnmarshaler).UnmarshalBinary(s.Digest); err != nil {
+	if err := r.digest.hash.(encoding.BinaryUnmarshaler).UnmarshalBinary(s.Digest); err != nil {
 		return err
 	}
-	r.messages, r.bytes, r.delivered = s.Messages, s.Bytes, s.Delivered
+	r.messages, r.digest.bytes, r.delivered = s.Messages, s.Bytes, s.Delivered
 	r.taken = s.Messages
 	r.say(subjectReport{Mark: r.mark(atRestore, 0)})
 	return nil
@@ -217,8 +199,8 @@ func (r *replica) restored() uint64 {
 func (r *replica) reset() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.digest.Reset()
-	r.buffer, r.messages, r.bytes, r.delivered, r.taken = r.buffer[:0], 0, 0, nil, 0
+	r.digest = newDigest()
+	r.messages, r.delivered, r.taken = 0, nil, 0
 }
 
 // replay adds a message of a log.

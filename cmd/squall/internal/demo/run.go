@@ -2,17 +2,11 @@ package demo
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"net"
-	"os"
-	"sync"
 	"time"
 
-	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/cmd/squall/internal/show"
-	"github.com/squall-go/squall/internal/proc"
 )
 
 // probesInAll is how many messages the unloaded phase has, about: with many members, fewer from
@@ -26,152 +20,85 @@ const (
 	autopsyUnformed = 300 * time.Millisecond
 )
 
-// run is the parent's side of one demo.
+// run is the trial of a demo in which no member is to come to harm.
 type run struct {
-	options
-	text     text
-	total    uint64    // messages of all members
-	log      io.Writer // nil: the members log nothing
-	bar      *show.Progress
-	children []*proc.Child // by member, from the start on; nil if it could not be started
-	events   chan event
-	readers  sync.WaitGroup
+	*trial
+	text   text
+	total  uint64 // messages of all members
+	bar    *show.Progress
+	formed bool
 
-	formed    bool
-	links     [][]string // by member, then by the other one
+	// By member.
+	links     [][]string // by the other one
 	progress  []uint64
 	delivered []*delivered
 	probed    []*latency
 }
 
-// event is something that a member says, or its end: then err is how it ended, io.EOF if well.
-type event struct {
-	i int // the member, from 0
-	report
-	err error
-}
-
-func newRun(o options, t text) *run {
-	return &run{
-		options: o, text: t, total: uint64(len(t.lines)) * uint64(o.Repeat),
-		children: make([]*proc.Child, o.Nodes), events: make(chan event, 4*o.Nodes),
-		links: make([][]string, o.Nodes), progress: make([]uint64, o.Nodes),
-		delivered: make([]*delivered, o.Nodes), probed: make([]*latency, o.Nodes),
+func newRun(t *trial, text text) *run {
+	r := &run{
+		trial: t, text: text, total: uint64(len(text.lines)) * uint64(t.Repeat),
+		links: make([][]string, t.Nodes), progress: make([]uint64, t.Nodes), delivered: make([]*delivered, t.Nodes), probed: make([]*latency, t.Nodes),
 	}
+	t.course = r
+	return r
 }
 
 // do runs the phases. Whatever happens, no member is left when it returns.
 func (r *run) do(ctx context.Context) (*Result, error) {
-	deadline := ctx
-	ctx, cancel := context.WithCancel(ctx)
-	defer r.readers.Wait()
-	defer cancel()
+	ctx, end := r.begin(ctx)
+	defer end()
 	defer r.bar.End()
-	for _, phase := range []func(context.Context) error{r.start, r.introduce, r.form, r.load, r.probe, r.close} {
-		err := phase(ctx)
-		if errors.Is(deadline.Err(), context.DeadlineExceeded) {
-			return nil, fmt.Errorf("not done after %v; delivered of %d messages, by member: %d", r.Timeout, r.total, r.progress)
-		}
-		if err != nil {
-			return nil, err
-		}
+	if err := inTurn(ctx, r.found, r.form, r.load, r.probe, r.leave); err != nil {
+		return nil, err
 	}
 	return r.result(), nil
 }
 
-// start starts the members.
-func (r *run) start(ctx context.Context) error {
-	errs := make([]error, r.Nodes)
-	share := proc.Share(r.Nodes)
-	var starting sync.WaitGroup
-	for i := range r.children {
-		starting.Go(func() {
-			c := config{
-				ID: squall.NodeID(i + 1), Cluster: fmt.Sprintf("squall-demo-%d", os.Getpid()), Listen: net.JoinHostPort(r.host(), "0"),
-				Nodes: r.Nodes, Fabric: r.Fabric, Lines: r.text.share(i, r.Nodes), Repeat: r.Repeat, Size: r.Size,
-				Total: r.total, Probes: max(probesInAll/r.Nodes, 50), Verbose: r.Verbose,
-			}
-			r.children[i], errs[i] = proc.Start(ctx, "demo "+memberCommand, c, proc.Options{ID: i + 1, Log: r.log, Env: share})
-		})
-	}
-	starting.Wait()
-	for i, c := range r.children {
-		if c != nil {
-			r.readers.Go(func() { r.read(i) })
-		}
-	}
-	return errors.Join(errs...)
+// brief tells a process its share of the lines, and how much all send.
+func (r *run) brief(c *subjectConfig) (command string) {
+	c.Subgroup, c.Lines, c.Repeat = "lines", r.text.share(c.Process-1, r.Nodes), r.Repeat
+	c.Total, c.Probes = r.total, max(probesInAll/r.Nodes, 50)
+	return memberCommand
 }
 
-// introduce tells the others where the founder listens. The system chooses its port: one that was
-// free a moment ago may be taken now.
-func (r *run) introduce(ctx context.Context) error {
-	var founder string
-	if err := r.await(ctx, 1, func(e event) bool {
-		founder = e.Listening
-		return founder != ""
-	}); err != nil {
-		return err
-	}
-	return r.tell(founder, r.children[1:]...)
-}
-
-// read makes events of what a member sends, up to its end. Nobody may listen any more when the demo
-// fails, so the last ones must not wait for that.
-func (r *run) read(i int) {
-	c := r.children[i]
-	for {
-		e := event{i: i}
-		// Without a context: cancelling the run kills the member, which ends this.
-		e.err = c.Receive(context.Background(), &e.report)
-		select {
-		case r.events <- e:
-		case <-c.Done():
-			select {
-			case r.events <- e:
-			case <-time.After(autopsy):
-			}
-		}
-		if e.err != nil {
-			c.CloseInput()
-			c.Wait()
-			return
-		}
-	}
-}
-
-func (r *run) tell(what string, members ...*proc.Child) error {
-	var errs []error
-	for _, c := range members {
-		errs = append(errs, tell(c, what))
-	}
-	return errors.Join(errs...)
-}
-
-// await takes events until n members have said what done looks for.
-func (r *run) await(ctx context.Context, n int, done func(event) bool) error {
-	for n > 0 {
-		select {
-		case e := <-r.events:
-			switch {
-			case done(e):
-				n--
-			case e.err != nil || e.Lost != nil:
-				return r.inquire(ctx, e)
-			case e.Progress > 0:
-				r.advance(e)
-			}
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
+// hear takes what a member says.
+func (r *run) hear(e trialEvent) error {
+	i := e.p.number - 1
+	switch {
+	case e.Links != nil:
+		e.p.stage, r.links[i] = whole, e.Links
+	case e.Progress > 0:
+		r.advance(i, e.Progress)
+	case e.Delivered != nil:
+		r.delivered[i] = e.Delivered
+		r.advance(i, e.Delivered.Messages)
+	case e.Probed != nil:
+		r.probed[i] = e.Probed
+	case e.Lost != nil:
+		return r.inquire(e)
 	}
 	return nil
 }
 
+// ended takes the end of a member.
+func (r *run) ended(p *process, err error) error {
+	if r.parting && err == io.EOF {
+		p.stage = isGone
+		return nil
+	}
+	return r.inquire(trialEvent{p: p, err: err})
+}
+
+// state is how far a member is.
+func (r *run) state(p *process) string {
+	return fmt.Sprintf("delivered %d of %d messages", r.progress[p.number-1], r.total)
+}
+
 // inquire finds out which member is to blame for an untimely end: it listens a moment to the
 // others.
-func (r *run) inquire(ctx context.Context, first event) error {
-	q := newFailureReport(r.children)
+func (r *run) inquire(first trialEvent) error {
+	q := newFailureReport(r.processes)
 	q.add(first)
 	wait := autopsy
 	if !r.formed {
@@ -183,8 +110,8 @@ func (r *run) inquire(ctx context.Context, first event) error {
 		select {
 		case e := <-r.events:
 			q.add(e)
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		case <-r.ctx.Done():
+			return context.Cause(r.ctx)
 		case <-timer.C:
 			return q.verdict()
 		}
@@ -192,16 +119,14 @@ func (r *run) inquire(ctx context.Context, first event) error {
 	return q.verdict()
 }
 
+// form waits until all members are in the group.
 func (r *run) form(ctx context.Context) error {
 	if r.log != nil {
-		for i, c := range r.children {
-			fmt.Fprintf(r.log, "member %d has pid %d\n", i+1, c.Pid())
+		for _, p := range r.processes {
+			fmt.Fprintf(r.log, "member %d has pid %d\n", p.number, p.child.Pid())
 		}
 	}
-	err := r.await(ctx, r.Nodes, func(e event) bool {
-		r.links[e.i] = e.Links
-		return e.Links != nil
-	})
+	err := r.loop(ctx, func() bool { return len(r.whole()) == r.Nodes })
 	if r.formed = err == nil; r.formed && r.log != nil {
 		fmt.Fprintln(r.log, "the group has formed")
 	}
@@ -209,23 +134,15 @@ func (r *run) form(ctx context.Context) error {
 }
 
 func (r *run) load(ctx context.Context) error {
-	if err := r.tell(doSend, r.children...); err != nil {
+	if err := r.tell(order{Send: true}); err != nil {
 		return err
 	}
-	return r.await(ctx, r.Nodes, func(e event) bool {
-		if e.Delivered == nil {
-			return false
-		}
-		r.delivered[e.i] = e.Delivered
-		e.Progress = e.Delivered.Messages
-		r.advance(e)
-		return true
-	})
+	return r.loop(ctx, func() bool { return r.all(func(p *process) bool { return r.delivered[p.number-1] != nil }) })
 }
 
 // advance shows how far the slowest member is.
-func (r *run) advance(e event) {
-	r.progress[e.i] = e.Progress
+func (r *run) advance(i int, messages uint64) {
+	r.progress[i] = messages
 	slowest := r.progress[0]
 	for _, n := range r.progress {
 		slowest = min(slowest, n)
@@ -235,23 +152,13 @@ func (r *run) advance(e event) {
 
 func (r *run) probe(ctx context.Context) error {
 	r.bar.End()
-	for _, c := range r.children {
-		if err := r.tell(doProbe, c); err != nil {
+	for i, p := range r.processes {
+		if err := tell(p.child, order{Probe: true}); err != nil {
 			return err
 		}
-		if err := r.await(ctx, 1, func(e event) bool {
-			r.probed[e.i] = e.Probed
-			return e.Probed != nil
-		}); err != nil {
+		if err := r.loop(ctx, func() bool { return r.probed[i] != nil }); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func (r *run) close(ctx context.Context) error {
-	if err := r.tell(doLeave, r.children...); err != nil {
-		return err
-	}
-	return r.await(ctx, r.Nodes, func(e event) bool { return e.err == io.EOF })
 }

@@ -1,10 +1,6 @@
 package demo
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
-	"encoding/hex"
-	"hash"
 	"sync/atomic"
 	"time"
 
@@ -26,10 +22,8 @@ type sequence struct {
 
 	// W: loop.
 	count  atomic.Uint64 // R: anybody. Only grows.
-	bytes  uint64
-	mine   uint64 // own messages
-	digest hash.Hash
-	buffer []byte // on its way into digest
+	mine   uint64        // own messages
+	digest digest        // of the loaded phase
 	loaded *hdrhistogram.Histogram
 	end    time.Duration
 	all    chan struct{} // closed when total is delivered; what is above may be read then
@@ -42,7 +36,7 @@ type sequence struct {
 
 func newSequence(id squall.NodeID, total uint64) *sequence {
 	return &sequence{
-		id: id, total: total, epoch: time.Now(), digest: sha256.New(), loaded: newHistogram(),
+		id: id, total: total, epoch: time.Now(), digest: newDigest(), loaded: newHistogram(),
 		all: make(chan struct{}), probed: make(chan time.Duration, 1),
 	}
 }
@@ -58,34 +52,19 @@ func (s *sequence) deliver(run []squall.Message) {
 	now, count := time.Since(s.epoch), s.count.Load()
 	for _, m := range run {
 		if count++; count <= s.total {
-			s.add(m)
+			s.digest.add(m)
 		}
 		if m.Sender == s.id {
 			s.took(now-s.sent[s.mine%timesKept], count)
 		}
 		if count == s.total {
-			s.flush()
+			s.digest.flush()
 			s.end = now
 			s.count.Store(count)
 			close(s.all)
 		}
 	}
 	s.count.Store(count)
-}
-
-// add puts a message into the digest: its sender, its length and its bytes.
-func (s *sequence) add(m squall.Message) {
-	s.bytes += uint64(len(m.Data))
-	s.buffer = binary.LittleEndian.AppendUint64(s.buffer, uint64(m.Sender))
-	s.buffer = binary.LittleEndian.AppendUint64(s.buffer, uint64(len(m.Data)))
-	if s.buffer = append(s.buffer, m.Data...); len(s.buffer) >= 16<<10 {
-		s.flush()
-	}
-}
-
-func (s *sequence) flush() {
-	s.digest.Write(s.buffer)
-	s.buffer = s.buffer[:0]
 }
 
 // took accounts for an own message.
@@ -97,6 +76,3 @@ func (s *sequence) took(d time.Duration, count uint64) {
 	}
 	s.probed <- d
 }
-
-// sum is the digest, in hexadecimal. The loaded phase is over.
-func (s *sequence) sum() string { return hex.EncodeToString(s.digest.Sum(nil)) }

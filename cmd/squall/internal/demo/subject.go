@@ -5,17 +5,22 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"log/slog"
+	"os"
 	"time"
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/internal/proc"
 )
 
+// closeWithin is how long a member may take to leave at the end.
+const closeWithin = 5 * time.Second
+
 // lookEvery is how often a member looks whether everything has come.
 const lookEvery = 5 * time.Millisecond
 
-// subject is a member in a trial, as far as --chaos and --durable are alike: it sends lines without
-// a pause until it is to stop, and tells what it has then.
+// subject is a member in a trial. With --chaos and --durable it sends lines without a pause until it
+// is to stop, and tells what it has then.
 type subject struct {
 	subjectConfig
 	parent  *proc.Parent
@@ -57,6 +62,14 @@ func (m *subject) groupConfig(of squall.SubgroupConfig, happened func(squall.Eve
 		Cluster: m.Cluster, ID: m.ID, Dir: m.Dir, Listen: m.Listen, Join: m.Join, InitialMembers: m.Expect, Fabric: m.Fabric, FailAfter: m.FailAfter,
 		Subgroups: []squall.SubgroupConfig{of}, Logger: logger(m.Verbose), Events: happened,
 	}
+}
+
+// logger is for people, where they want to see what members log.
+func logger(verbose bool) *slog.Logger {
+	if !verbose {
+		return slog.New(slog.DiscardHandler)
+	}
+	return slog.New(slog.NewTextHandler(os.Stderr, nil))
 }
 
 // happened tells the parent what it wants to know of every subject.

@@ -6,8 +6,9 @@ import (
 	"github.com/squall-go/squall"
 )
 
-// The hidden commands, below "demo", that members run with --chaos and with --durable.
+// The hidden commands, below "demo", that members run: without --chaos and --durable, and with them.
 const (
+	memberCommand  = "run-member"
 	chaosCommand   = "run-chaos-member"
 	durableCommand = "run-durable-member"
 )
@@ -26,6 +27,11 @@ type subjectConfig struct {
 	Size     int      // bytes of a message; 0 is the line's own and a header
 	Verbose  bool
 
+	// Without --chaos and --durable.
+	Repeat int    // how often the lines are sent
+	Total  uint64 // messages of all members
+	Probes int    // messages of the unloaded phase
+
 	// With --chaos.
 	FailAfter time.Duration
 	Events    string // the file that gets what happens to it
@@ -41,6 +47,8 @@ type order struct {
 	Finish []uint64 // messages to have, by the process that sent them
 	Leave  bool     // alone, while the others go on; or all, at the end
 	Dump   bool     // into the file of events
+	Send   bool     // all lines
+	Probe  bool     // one message at a time
 }
 
 // subjectReport is what a member tells its parent: one of these.
@@ -51,6 +59,13 @@ type subjectReport struct {
 	Stopped   *uint64 // messages that were accepted from it
 	Account   *account
 	Fault     string // something is wrong, as one member can see
+
+	// Without --chaos and --durable.
+	Links     []string // by member, ready: the group has formed
+	Progress  uint64   // messages delivered so far
+	Delivered *delivered
+	Probed    *latency
+	Lost      *lost
 
 	// With --chaos.
 	Mark   *mark

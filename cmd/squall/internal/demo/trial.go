@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -18,8 +19,8 @@ import (
 // tickEvery is how often a trial looks whether something is due.
 const tickEvery = 10 * time.Millisecond
 
-// trial is the parent's side of a demo in which members come to harm, as far as --chaos and
-// --durable are alike: it starts processes, hears what they say, and tells them what to do.
+// trial is the parent's side of a demo, as far as all kinds of demos are alike: it starts processes,
+// hears what they say, and tells them what to do.
 type trial struct {
 	options
 	course    course
@@ -40,6 +41,7 @@ type trial struct {
 type course interface {
 	brief(*subjectConfig) (command string) // tells a new process what only members of this kind need, and which command it runs
 	hear(trialEvent) error                 // takes what a member says, but for what all kinds take alike
+	ended(*process, error) error           // takes the end of a process
 	tick() error                           // does what is due
 	state(*process) string                 // how far a process is
 }
@@ -51,7 +53,7 @@ type trialEvent struct {
 	err error
 }
 
-var errTooLong = errors.New("not done in time")
+var errTooLong = errors.New("not done")
 
 // newTrial is a trial of which the course is missing. Standard output gets the story, unless it is
 // for a program.
@@ -68,8 +70,7 @@ func newTrial(o options, t text, out, errs io.Writer) *trial {
 }
 
 // begin starts the clock. When end returns no process is left.
-func (t *trial) begin(ctx context.Context, title string) (timed context.Context, end func()) {
-	t.story.title(title)
+func (t *trial) begin(ctx context.Context) (timed context.Context, end func()) {
 	members, kill := context.WithCancel(ctx)
 	t.ctx = members
 	timed, stop := context.WithTimeoutCause(ctx, t.Duration+t.Timeout, errTooLong)
@@ -115,6 +116,9 @@ func (t *trial) loop(ctx context.Context, done func() bool) error {
 	return nil
 }
 
+// tick does nothing, for kinds of trials in which nothing is due at a time.
+func (t *trial) tick() error { return nil }
+
 // late says what is still waited for.
 func (t *trial) late() error {
 	var states []string
@@ -123,14 +127,14 @@ func (t *trial) late() error {
 			states = append(states, p.who()+" "+t.course.state(p))
 		}
 	}
-	return fmt.Errorf("%w, %v and %v: %s", errTooLong, t.Duration, t.Timeout, strings.Join(states, ", "))
+	return fmt.Errorf("%w after %v: %s", errTooLong, t.Duration+t.Timeout, strings.Join(states, ", "))
 }
 
 // take takes what a member says.
 func (t *trial) take(e trialEvent) error {
 	switch {
 	case e.err != nil:
-		return t.ended(e.p, e.err)
+		return t.course.ended(e.p, e.err)
 	case e.Fault != "":
 		return fmt.Errorf("%w: %s: %s", ErrDisagree, e.p.who(), e.Fault)
 	case e.Listening != "":
@@ -143,7 +147,7 @@ func (t *trial) take(e trialEvent) error {
 	return nil
 }
 
-// ended takes the end of a process.
+// ended takes the end of a process that may have been meant to end, as in --chaos and --durable.
 func (t *trial) ended(p *process, err error) error {
 	p.heard = true
 	switch {
@@ -183,7 +187,7 @@ func (t *trial) found(ctx context.Context) error {
 // it is.
 func (t *trial) newcomer(id squall.NodeID) subjectConfig {
 	return subjectConfig{
-		ID: id, Process: len(t.processes) + 1, Listen: net.JoinHostPort(t.host(), "0"), Join: t.addresses(), Expect: t.Nodes,
+		ID: id, Process: len(t.processes) + 1, Cluster: fmt.Sprintf("squall-demo-%d", os.Getpid()), Listen: net.JoinHostPort(t.host(), "0"), Join: t.addresses(), Expect: t.Nodes,
 		Fabric: fabrics[t.Fabric], Lines: t.lines, Size: t.Size, Verbose: t.Verbose,
 	}
 }

@@ -8,42 +8,6 @@ import (
 	"github.com/squall-go/squall"
 )
 
-// memberCommand is the hidden command, below "demo", that a member runs.
-const memberCommand = "run-member"
-
-// config is what the parent tells a member first.
-type config struct {
-	ID      squall.NodeID
-	Cluster string
-	Listen  string
-	Nodes   int
-	Fabric  string
-	Lines   [][]byte // to send
-	Repeat  int      // how often
-	Size    int      // bytes of a message; 0 is the line's own
-	Total   uint64   // messages of all members
-	Probes  int      // messages of the unloaded phase
-	Verbose bool
-}
-
-// What the parent tells a member later. The members but the first are told the first one's address
-// before.
-const (
-	doSend  = "send"
-	doProbe = "probe"
-	doLeave = "leave"
-)
-
-// report is what a member tells its parent: one of these.
-type report struct {
-	Listening string   // the first member's address, for the others
-	Links     []string // by member, ready: the group has formed
-	Progress  uint64   // messages delivered so far
-	Delivered *delivered
-	Probed    *latency
-	Lost      *lost
-}
-
 // delivered is a member's account of the loaded phase.
 type delivered struct {
 	Messages uint64
