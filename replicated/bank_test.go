@@ -92,7 +92,8 @@ func open(t testing.TB, n int, object func(i int) *replicated.Object[*bank], cha
 	var wg sync.WaitGroup
 	var errs [16]error
 	for i := range n {
-		all = append(all, &member{bank: object(i)})
+		m := &member{bank: object(i)}
+		all = append(all, m)
 		wg.Go(func() {
 			c := squall.Config{
 				Cluster: "test", ID: squall.NodeID(i + 1), Listen: "127.0.0.1:0", Join: []string{addr}, InitialMembers: n, Logger: quiet,
@@ -103,7 +104,7 @@ func open(t testing.TB, n int, object func(i int) *replicated.Object[*bank], cha
 			if change != nil {
 				change(i, &c)
 			}
-			all[i].group, errs[i] = replicated.Open(ctx, c, all[i].bank)
+			m.group, errs[i] = replicated.Open(ctx, c, m.bank)
 		})
 	}
 	wg.Wait()

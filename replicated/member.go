@@ -19,6 +19,7 @@ func Open(ctx context.Context, cfg squall.Config, objects ...AnyObject) (*squall
 	cfg.Subgroups = slices.Clone(cfg.Subgroups)
 	for i, x := range objects {
 		o := x.core()
+		o.cluster = cfg.Cluster
 		sg, err := o.declaration()
 		if err != nil {
 			return nil, err
@@ -146,7 +147,12 @@ func (o *object) tend(ctx context.Context) time.Duration {
 	case len(ready) > 0 && members[0] == self && o.group.View() == view:
 		record = machine.AppendEnable(nil, machine.Header{Time: now()}, uint64(view.ID), ready)
 	default:
-		return 0
+		touched := o.takeTouched()
+		if len(touched) == 0 {
+			return 0
+		}
+		defer o.stir() // there may be more
+		record = machine.AppendTouch(nil, machine.Header{Time: now()}, touched)
 	}
 	if err := o.sub.Send(ctx, record); err != nil {
 		o.announcing = 0
@@ -358,4 +364,11 @@ func (o *object) Subgroup() *squall.Subgroup {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
 	return o.sub
+}
+
+// Sessions returns the number of clients' sessions.
+func (o *object) Sessions() int {
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	return o.machine.Sessions()
 }

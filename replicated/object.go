@@ -74,10 +74,14 @@ type object struct {
 	opened     atomic.Bool   // Open was called with it
 	announcing squall.ViewID // the steward announced the operations in this view last
 	self       atomic.Uint64 // this process's node id; 0 until the group is open
+	cluster    string
 	group      *squall.Group
 	sub        *squall.Subgroup
 	wake       chan struct{} // the steward has something to look at
 	reads      rounds
+
+	touchMu sync.Mutex
+	touched []uint64 // sessions to be kept from expiring
 }
 
 // New returns an object whose state is what fresh returns until commands change it. Sg declares the subgroup that

@@ -66,7 +66,8 @@ func (q *Query[A, R]) describe() (name string, query bool)   { return q.name, tr
 type Target interface {
 	// inHandler returns ErrInHandler if the caller is a handler of this object, which must not wait for it.
 	inHandler() error
-	// command has a command ordered. P is completed when its outcome is known, unless command returns an error.
+	// command has a command ordered. P is completed and signalled when its outcome is known, unless command returns
+	// an error. It may wait for the outcome itself.
 	command(ctx context.Context, name string, args encoder, p pending) error
 	// query runs a query.
 	query(ctx context.Context, name string, c consistency, r reading) error
@@ -116,16 +117,16 @@ func (c *Command[A, R]) Call(ctx context.Context, t Target, args A) (R, error) {
 	if err := t.inHandler(); err != nil {
 		return none, err
 	}
-	f, err := c.Go(ctx, t, args)
-	if err != nil {
+	f := c.make(args)
+	if err := t.command(ctx, c.name, f, f); err != nil {
+		f.release()
 		return none, err
 	}
 	return f.Wait(ctx)
 }
 
-// Go is like Call, and does not wait for the outcome. It waits for room to send. Commands that one goroutine
-// calls on an Object are executed in the order of its calls.
-func (c *Command[A, R]) Go(ctx context.Context, t Target, args A) (*Future[R], error) {
+// make returns a call that is not made yet.
+func (c *Command[A, R]) make(args A) *call[A, R] {
 	f, _ := c.futures.Get().(*call[A, R])
 	if f == nil {
 		f = &call[A, R]{of: c}
@@ -133,6 +134,23 @@ func (c *Command[A, R]) Go(ctx context.Context, t Target, args A) (*Future[R], e
 		f.home = f
 	}
 	f.args = args
+	return f
+}
+
+// Go is like Call, and does not wait for the outcome. It waits for room to send. Commands that one goroutine
+// calls on an Object are executed in the order of its calls; those that it calls on a RemoteObject may
+// be executed in another order. In a handler Go sends at every member that executes the handler.
+func (c *Command[A, R]) Go(ctx context.Context, t Target, args A) (*Future[R], error) {
+	f := c.make(args)
+	if r, ok := t.(*RemoteObject); ok {
+		go func() {
+			if err := r.command(ctx, c.name, f, f); err != nil {
+				f.complete(outcome{err: err})
+				f.signal()
+			}
+		}()
+		return &f.Future, nil
+	}
 	if err := t.command(ctx, c.name, f, f); err != nil {
 		f.release()
 		return nil, err

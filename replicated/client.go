@@ -1,0 +1,448 @@
+package replicated
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/squall-go/squall/replicated/internal/machine"
+	"github.com/squall-go/squall/ripc"
+)
+
+// Defaults of ClientConfig.
+const (
+	DefaultSessionTimeout = 30 * time.Second
+	DefaultMemberTimeout  = 2 * time.Second
+)
+
+// ClientConfig says how a client reaches the members of a group.
+type ClientConfig struct {
+	Cluster   string   // the name of the group
+	Addresses []string // host:port of members' servers (Server.Addr): the client uses one, and another one when that fails
+	// Endpoint has the client's TLS certificates, secret and limits. Its Addr and Resolver are not used.
+	Endpoint ripc.Config
+	// SessionTimeout is how long the members remember the client after it was heard last. 0 is
+	// DefaultSessionTimeout.
+	SessionTimeout time.Duration
+	// MemberTimeout is how long a member may take for an answer before another one is asked. 0 is
+	// DefaultMemberTimeout.
+	MemberTimeout time.Duration
+}
+
+// Client uses the objects of a group from outside it. Its methods may be called from any goroutine.
+type Client struct {
+	cfg      ClientConfig
+	endpoint *ripc.Endpoint
+	places   places
+	ctx      context.Context
+	cancel   context.CancelFunc
+	done     sync.WaitGroup
+
+	mu      sync.Mutex
+	link    *link
+	objects map[string]*RemoteObject
+}
+
+// link is the way to one member.
+type link struct {
+	service *ripc.Service
+	oldest  time.Time // when the oldest call was made that waits; zero: none waits
+	waiting int
+}
+
+// Dial returns a client. It connects to a member when something is called.
+func Dial(cfg ClientConfig) (*Client, error) {
+	if len(cfg.Addresses) == 0 {
+		return nil, errors.New("replicated: Addresses must have the address of a member at least")
+	}
+	if cfg.SessionTimeout == 0 {
+		cfg.SessionTimeout = DefaultSessionTimeout
+	}
+	if cfg.MemberTimeout == 0 {
+		cfg.MemberTimeout = DefaultMemberTimeout
+	}
+	if cfg.SessionTimeout < 0 || cfg.MemberTimeout < 0 {
+		return nil, errors.New("replicated: SessionTimeout and MemberTimeout must not be negative")
+	}
+	c := &Client{cfg: cfg, objects: map[string]*RemoteObject{}}
+	c.places.addresses = slices.Clone(cfg.Addresses)
+	cfg.Endpoint.Addr, cfg.Endpoint.Resolver = "", &c.places
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	var err error
+	if c.endpoint, err = ripc.Open(c.ctx, cfg.Endpoint); err != nil {
+		c.cancel()
+		return nil, err
+	}
+	c.done.Go(c.watch)
+	return c, nil
+}
+
+// places resolves every object to the member that is used now.
+type places struct {
+	mu        sync.Mutex
+	addresses []string
+	current   int
+}
+
+// Resolve implements ripc.Resolver: a member on this host is reached through shared memory.
+func (p *places) Resolve(ctx context.Context, _ ripc.ID) (ripc.Place, error) {
+	p.mu.Lock()
+	addr := p.addresses[p.current]
+	p.mu.Unlock()
+	if place, err := ripc.OneHost("").Resolve(ctx, presence(addr)); err == nil {
+		return place, nil
+	}
+	return ripc.Place{Addr: addr}, nil
+}
+
+// Publish implements ripc.Resolver. A client has nothing to publish.
+func (p *places) Publish(context.Context, ripc.ID, ripc.Place) (func() error, error) {
+	return func() error { return nil }, nil
+}
+
+func (p *places) next() {
+	p.mu.Lock()
+	p.current = (p.current + 1) % len(p.addresses)
+	p.mu.Unlock()
+}
+
+// Close ends the client's sessions, as far as a member can be reached at once, and its connections.
+func (c *Client) Close() error {
+	c.mu.Lock()
+	all := make([]*RemoteObject, 0, len(c.objects))
+	for _, o := range c.objects {
+		all = append(all, o)
+	}
+	c.mu.Unlock()
+	ctx, cancel := context.WithTimeout(c.ctx, c.cfg.MemberTimeout)
+	defer cancel()
+	for _, o := range all {
+		o.end(ctx)
+	}
+	c.cancel()
+	err := c.endpoint.Close()
+	c.done.Wait()
+	return err
+}
+
+// Object returns an object of the group, to call operations on. Nothing is sent before that.
+func (c *Client) Object(name string) *RemoteObject {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	o := c.objects[name]
+	if o == nil {
+		o = &RemoteObject{client: c, name: name, id: service(c.cfg.Cluster, name)}
+		o.session.room.L = &o.session.Mutex
+		if _, err := rand.Read(o.session.token[:]); err != nil {
+			panic(err) // crypto/rand does not fail
+		}
+		c.objects[name] = o
+	}
+	return o
+}
+
+// use returns the way to the member that is used now.
+func (c *Client) use() (*link, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.link == nil {
+		s, err := c.endpoint.Register(c.ctx, "")
+		if err != nil {
+			return nil, fmt.Errorf("replicated: %w", err)
+		}
+		c.link = &link{service: s}
+	}
+	if c.link.waiting++; c.link.waiting == 1 {
+		c.link.oldest = time.Now()
+	}
+	return c.link, nil
+}
+
+// used ends a call that use began. If it failed, another member is used from now on.
+func (c *Client) used(l *link, failed bool) {
+	c.mu.Lock()
+	l.waiting--
+	l.oldest = time.Now() // calls that were made before it are given a little more
+	drop := failed && c.link == l
+	if drop {
+		c.link = nil
+		c.places.next()
+	}
+	c.mu.Unlock()
+	if drop {
+		_ = l.service.Close() // calls that wait there end, and are made again
+	}
+}
+
+// watch drops a member that does not answer, and keeps sessions alive.
+func (c *Client) watch() {
+	tick := time.NewTicker(min(c.cfg.MemberTimeout/4, c.cfg.SessionTimeout/8))
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-c.ctx.Done():
+			return
+		}
+		c.mu.Lock()
+		l := c.link
+		late := l != nil && l.waiting > 0 && time.Since(l.oldest) > c.cfg.MemberTimeout
+		if late {
+			c.link = nil
+			c.places.next()
+		}
+		var idle []*RemoteObject
+		for _, o := range c.objects {
+			if o.idle(c.cfg.SessionTimeout / 3) {
+				idle = append(idle, o)
+			}
+		}
+		c.mu.Unlock()
+		if late {
+			_ = l.service.Close()
+		}
+		for _, o := range idle {
+			c.done.Go(o.touch)
+		}
+	}
+}
+
+// backOff is how long a client waits when no member answers, before it asks all again.
+const backOff = 20 * time.Millisecond
+
+// ask sends a request to a member, and to others if that fails, until ctx ends. F takes the answer, and returns errAway if
+// another member is to be asked.
+func (c *Client) ask(ctx context.Context, o *RemoteObject, f func(answer []byte) error, parts ...[]byte) error {
+	for attempt := 1; ; attempt++ {
+		l, err := c.use()
+		if err != nil {
+			return err
+		}
+		m, err := l.service.Call(ctx, l.service.To(o.id), parts...)
+		if err == nil {
+			err = f(m.Data)
+			m.Release()
+		} else if errors.Is(err, ripc.ErrTooLarge) {
+			c.used(l, false)
+			return err
+		} else if ctx.Err() == nil && c.ctx.Err() == nil {
+			err = fmt.Errorf("%w: %w", errAway, err)
+		}
+		away := errors.Is(err, errAway)
+		c.used(l, away)
+		switch {
+		case c.ctx.Err() != nil:
+			return fmt.Errorf("replicated: %w: the client was closed", ErrUnreachable)
+		case !away:
+			return err
+		case ctx.Err() != nil:
+			return fmt.Errorf("replicated: %w: %w: the last answer was: %w", ErrUnreachable, context.Cause(ctx), err)
+		}
+		if attempt%len(c.cfg.Addresses) == 0 {
+			select {
+			case <-time.After(backOff):
+			case <-ctx.Done():
+			case <-c.ctx.Done():
+			}
+		}
+	}
+}
+
+// RemoteObject is an object as a client sees it.
+type RemoteObject struct {
+	client *Client
+	name   string
+	id     ripc.ID
+
+	session struct {
+		sync.Mutex
+		token   machine.Token
+		opening bool
+		number  uint64 // 0: it is not open
+		last    uint64 // number of the last command
+		acked   uint64 // all up to here have ended
+		ended   [machine.MaxOutstanding]bool
+		used    time.Time
+		room    sync.Cond // a number has ended, or the session was opened
+	}
+}
+
+// inHandler implements Target: a client is in no handler.
+func (o *RemoteObject) inHandler() error { return nil }
+
+// command implements Target. It waits for the outcome.
+func (o *RemoteObject) command(ctx context.Context, name string, args encoder, p pending) error {
+	session, number, acked, err := o.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer o.finish(session, number)
+	buf := buffers.Get().(*[]byte)
+	defer buffers.Put(buf)
+	b := append((*buf)[:0], byte(askCommand))
+	for _, v := range [...]uint64{session, number, acked} {
+		b = binary.LittleEndian.AppendUint64(b, v)
+	}
+	if b, err = args.appendTo(appendName(b, name)); err != nil {
+		return err
+	}
+	*buf = b
+	err = o.client.ask(ctx, o, func(answer []byte) error {
+		v, reply, err := parseAnswer(name, answer)
+		if err != nil {
+			return err
+		}
+		p.complete(outcome{version: v, reply: reply})
+		return nil
+	}, b)
+	if errors.Is(err, ErrSessionEnded) {
+		o.lost(session)
+	}
+	if err == nil {
+		p.signal()
+	}
+	return err
+}
+
+// begin opens the session if need be, and returns the number of a command.
+func (o *RemoteObject) begin(ctx context.Context) (session, number, acked uint64, err error) {
+	s := &o.session
+	stop := context.AfterFunc(ctx, func() {
+		s.Lock()
+		defer s.Unlock()
+		s.room.Broadcast()
+	})
+	defer stop()
+	s.Lock()
+	defer s.Unlock()
+	for {
+		switch {
+		case ctx.Err() != nil:
+			return 0, 0, 0, context.Cause(ctx)
+		case s.number == 0 && !s.opening:
+			if err := o.openLocked(ctx); err != nil {
+				return 0, 0, 0, err
+			}
+		case s.number != 0 && s.last < s.acked+machine.MaxOutstanding:
+			s.last++
+			s.used = time.Now()
+			return s.number, s.last, s.acked, nil
+		default:
+			s.room.Wait()
+		}
+	}
+}
+
+// openLocked opens the session. The lock is held, but not while the members are asked.
+func (o *RemoteObject) openLocked(ctx context.Context) error {
+	s := &o.session
+	s.opening = true
+	request := append([]byte{byte(askOpen)}, s.token[:]...)
+	request = binary.LittleEndian.AppendUint64(request, uint64(o.client.cfg.SessionTimeout))
+	s.Unlock()
+	var session uint64
+	err := o.client.ask(ctx, o, func(answer []byte) error {
+		_, reply, err := parseAnswer("open", answer)
+		if err == nil && len(reply) != 8 {
+			err = errMalformed
+		}
+		if err == nil {
+			session = binary.LittleEndian.Uint64(reply)
+		}
+		return err
+	}, request)
+	s.Lock()
+	s.opening = false
+	s.number, s.last, s.acked = session, 0, 0
+	clear(s.ended[:])
+	s.room.Broadcast()
+	return err
+}
+
+// finish notes that a number needs no answer any more.
+func (o *RemoteObject) finish(session, number uint64) {
+	s := &o.session
+	s.Lock()
+	defer s.Unlock()
+	if session != s.number || number <= s.acked || number > s.last {
+		return
+	}
+	s.ended[number%machine.MaxOutstanding] = true
+	for s.acked < s.last && s.ended[(s.acked+1)%machine.MaxOutstanding] {
+		s.acked++
+		s.ended[s.acked%machine.MaxOutstanding] = false
+	}
+	s.room.Signal()
+}
+
+// lost forgets a session that has ended. The next command opens another one.
+func (o *RemoteObject) lost(session uint64) {
+	s := &o.session
+	s.Lock()
+	defer s.Unlock()
+	if s.number == session {
+		s.number = 0
+		_, _ = rand.Read(s.token[:])
+	}
+}
+
+// idle reports whether the session is open and was not used for d.
+func (o *RemoteObject) idle(d time.Duration) bool {
+	s := &o.session
+	s.Lock()
+	defer s.Unlock()
+	return s.number != 0 && time.Since(s.used) > d
+}
+
+// touch keeps the session from expiring.
+func (o *RemoteObject) touch() {
+	o.session.Lock()
+	session := o.session.number
+	o.session.used = time.Now()
+	o.session.Unlock()
+	ctx, cancel := context.WithTimeout(o.client.ctx, o.client.cfg.SessionTimeout/2)
+	defer cancel()
+	err := o.client.ask(ctx, o, func(answer []byte) error {
+		_, _, err := parseAnswer("touch", answer)
+		return err
+	}, binary.LittleEndian.AppendUint64([]byte{byte(askTouch)}, session))
+	if errors.Is(err, ErrSessionEnded) {
+		o.lost(session)
+	}
+}
+
+// end ends the session.
+func (o *RemoteObject) end(ctx context.Context) {
+	o.session.Lock()
+	session := o.session.number
+	o.session.Unlock()
+	if session == 0 {
+		return
+	}
+	_ = o.client.ask(ctx, o, func(answer []byte) error { return nil },
+		binary.LittleEndian.AppendUint64([]byte{byte(askClose)}, session))
+	o.lost(session)
+}
+
+// query implements Target.
+func (o *RemoteObject) query(ctx context.Context, name string, c consistency, r reading) error {
+	buf := buffers.Get().(*[]byte)
+	defer buffers.Put(buf)
+	b, err := r.appendTo(appendName(append((*buf)[:0], byte(askQuery), byte(c)), name))
+	if err != nil {
+		return err
+	}
+	*buf = b
+	return o.client.ask(ctx, o, func(answer []byte) error {
+		_, reply, err := parseAnswer(name, answer)
+		if err != nil {
+			return err
+		}
+		return r.answer(reply)
+	}, b)
+}

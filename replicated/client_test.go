@@ -1,0 +1,159 @@
+package replicated_test
+
+import (
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/squall-go/squall/replicated"
+	"github.com/squall-go/squall/ripc"
+)
+
+// serve has all members serve clients, and returns a client of them.
+func serve(t testing.TB, all []*member, transport ripc.Transport) (*replicated.Client, []*replicated.Server) {
+	t.Helper()
+	var addrs []string
+	var servers []*replicated.Server
+	for _, m := range all {
+		s, err := replicated.Serve(t.Context(), ripc.Config{Addr: "127.0.0.1:0", Transport: transport}, m.bank)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		servers = append(servers, s)
+		addrs = append(addrs, s.Addr())
+	}
+	return dial(t, replicated.ClientConfig{Addresses: addrs}), servers
+}
+
+func dial(t testing.TB, cfg replicated.ClientConfig) *replicated.Client {
+	t.Helper()
+	cfg.Cluster = "test"
+	c, err := replicated.Dial(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+func TestClientsCallTheSameOperations(t *testing.T) {
+	t.Parallel()
+	for name, transport := range map[string]ripc.Transport{"shm": ripc.Auto, "tcp": ripc.TCP} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			all := open(t, 3, ordered, nil)
+			c, _ := serve(t, all, transport)
+			bank := c.Object("accounts")
+			const clients, each = 8, 50
+			var wg sync.WaitGroup
+			for range clients {
+				wg.Go(func() {
+					for range each {
+						if _, err := deposit.Call(t.Context(), bank, depositArgs{"ann", 1}); err != nil {
+							t.Error(err)
+							return
+						}
+					}
+				})
+			}
+			wg.Wait()
+			if n, err := balance.Call(t.Context(), bank, "ann"); n != clients*each || err != nil {
+				t.Errorf("the client reads %d, %v", n, err)
+			}
+			if n, err := balance.Call(t.Context(), all[2].bank, "ann"); n != clients*each || err != nil {
+				t.Errorf("a member reads %d, %v", n, err)
+			}
+			var failed *replicated.HandlerError
+			if _, err := deposit.Call(t.Context(), bank, depositArgs{"ann", -10000}); !errors.As(err, &failed) || failed.Text != errNegative.Error() {
+				t.Errorf("a handler's error: %v", err)
+			}
+			if _, err := balance.Local(t.Context(), bank, "bob"); !errors.As(err, &failed) {
+				t.Errorf("a query's error: %v", err)
+			}
+			unknown := replicated.NewCommand[int, int]("unknown")
+			if _, err := unknown.Call(t.Context(), bank, 1); !errors.Is(err, replicated.ErrUnknownOperation) {
+				t.Errorf("an unknown operation: %v", err)
+			}
+			f, err := deposit.Go(t.Context(), bank, depositArgs{"bob", 5})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n, err := f.Wait(t.Context()); n != 5 || err != nil {
+				t.Errorf("the future has %d, %v", n, err)
+			}
+		})
+	}
+}
+
+func TestAClientGoesOnWithAnotherMember(t *testing.T) {
+	t.Parallel()
+	all := open(t, 3, ordered, nil)
+	c, servers := serve(t, all, ripc.Auto)
+	bank := c.Object("accounts")
+	var total int64
+	for i := range 300 {
+		n, err := deposit.Call(t.Context(), bank, depositArgs{"ann", 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if total++; n != total {
+			t.Fatalf("the balance is %d after %d deposits", n, total)
+		}
+		if i == 100 || i == 200 {
+			if err := servers[i/100-1].Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+func TestASessionEndsWhenItsClientIsSilent(t *testing.T) {
+	t.Parallel()
+	all := open(t, 2, ordered, nil)
+	c, _ := serve(t, all, ripc.Auto)
+	bank := c.Object("accounts")
+	if _, err := deposit.Call(t.Context(), bank, depositArgs{"ann", 1}); err != nil {
+		t.Fatal(err)
+	}
+	if n := all[1].bank.Sessions(); n != 1 {
+		t.Fatalf("there are %d sessions", n)
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if n := all[0].bank.Sessions(); n != 0 {
+		t.Errorf("%d sessions are left after the client was closed", n)
+	}
+	// One that touches its session keeps it, although others' commands let time pass.
+	idle := dial(t, replicated.ClientConfig{Addresses: []string{serverOf(t, all[0])}, SessionTimeout: 300 * time.Millisecond})
+	if _, err := deposit.Call(t.Context(), idle.Object("accounts"), depositArgs{"ann", 1}); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(time.Second); time.Now().Before(end); {
+		if _, err := draw.Call(t.Context(), all[1].bank, struct{}{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n, err := deposit.Call(t.Context(), idle.Object("accounts"), depositArgs{"ann", 1}); n != 3 || err != nil {
+		t.Errorf("the client that was idle: %d, %v", n, err)
+	}
+}
+
+func serverOf(t *testing.T, m *member) string {
+	s, err := replicated.Serve(t.Context(), ripc.Config{Addr: "127.0.0.1:0"}, m.bank)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s.Addr()
+}

@@ -1,0 +1,302 @@
+package replicated
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/replicated/internal/machine"
+	"github.com/squall-go/squall/ripc"
+)
+
+// Server serves a member's objects to clients.
+type Server struct {
+	endpoint *ripc.Endpoint
+	withdraw func() error
+	cancel   context.CancelFunc
+	done     sync.WaitGroup
+	close    sync.Once
+	err      error // of Close
+}
+
+// Serve serves objects of an open group to clients, until the server is closed or the group halts. Cfg has the address
+// on which the endpoint listens, its TLS certificates and limits; its Resolver is not used. A process serves an object
+// once.
+func Serve(ctx context.Context, cfg ripc.Config, objects ...AnyObject) (*Server, error) {
+	cfg.Resolver = ripc.Static{}
+	e, err := ripc.Open(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	serving, cancel := context.WithCancel(context.Background())
+	s := &Server{endpoint: e, cancel: cancel}
+	for _, x := range objects {
+		o := x.core()
+		if err = o.ready(); err != nil {
+			break
+		}
+		var svc *ripc.Service
+		if svc, err = e.Register(ctx, service(o.cluster, o.sg.Name)); err != nil {
+			break
+		}
+		d := &desk{object: o, service: svc}
+		d.queries.wake = make(chan struct{}, 1)
+		s.done.Go(func() { d.receive(serving) })
+		s.done.Go(func() { d.read(serving) })
+		s.done.Go(func() { // a member that halted is no use to clients
+			select {
+			case <-o.group.Done():
+				_ = svc.Close()
+			case <-serving.Done():
+			}
+		})
+	}
+	if err == nil {
+		// Without a socket for this host, clients here come by TCP.
+		s.withdraw, _ = ripc.OneHost("").Publish(ctx, presence(e.Addr()), e.Place())
+		return s, nil
+	}
+	_ = s.Close()
+	return nil, fmt.Errorf("replicated: serving: %w", err)
+}
+
+// Addr returns the host:port at which clients reach this member.
+func (s *Server) Addr() string { return s.endpoint.Addr() }
+
+// Close ends the service. Clients go on with other members.
+func (s *Server) Close() error {
+	s.close.Do(func() {
+		s.cancel()
+		if s.withdraw != nil {
+			s.err = s.withdraw()
+		}
+		s.err = errors.Join(s.err, s.endpoint.Close())
+		s.done.Wait()
+	})
+	return s.err
+}
+
+// desk is where clients of one object are served.
+type desk struct {
+	object  *object
+	service *ripc.Service
+	queries struct {
+		sync.Mutex
+		waiting []ripc.Message
+		wake    chan struct{}
+	}
+}
+
+// receive takes requests until ctx or the service ends.
+func (d *desk) receive(ctx context.Context) {
+	for {
+		m, err := d.service.Receive(ctx)
+		if err != nil {
+			return
+		}
+		if err := d.take(ctx, &m); err != nil {
+			_ = m.Reply(appendError(nil, err))
+		}
+		m.Release() // does nothing where m was handed on
+	}
+}
+
+// take serves a request, or hands it on; then it leaves m empty.
+func (d *desk) take(ctx context.Context, m *ripc.Message) error {
+	if len(m.Data) == 0 || !m.IsRequest() {
+		return errMalformed
+	}
+	body := m.Data[1:]
+	switch ask(m.Data[0]) {
+	case askCommand:
+		return d.command(ctx, m, body)
+	case askQuery:
+		d.queries.Lock()
+		d.queries.waiting = append(d.queries.waiting, *m)
+		d.queries.Unlock()
+		*m = ripc.Message{}
+		select {
+		case d.queries.wake <- struct{}{}:
+		default:
+		}
+		return nil
+	case askOpen:
+		if len(body) != machine.TokenBytes+8 || binary.LittleEndian.Uint64(body[machine.TokenBytes:]) == 0 {
+			return errMalformed
+		}
+		return d.relay(ctx, m, func(b []byte, h machine.Header) []byte {
+			return machine.AppendOpen(b, h, machine.Token(body[:machine.TokenBytes]), binary.LittleEndian.Uint64(body[machine.TokenBytes:]), "")
+		})
+	case askClose:
+		if len(body) != 8 {
+			return errMalformed
+		}
+		return d.relay(ctx, m, func(b []byte, h machine.Header) []byte {
+			return machine.AppendClose(b, h, binary.LittleEndian.Uint64(body))
+		})
+	case askTouch:
+		if len(body) != 8 {
+			return errMalformed
+		}
+		out := outcome{}
+		if !d.object.touch(binary.LittleEndian.Uint64(body)) {
+			out.status = machine.NotThere
+		}
+		return m.Reply(appendOutcome(nil, &out))
+	}
+	return errMalformed
+}
+
+// command relays a client's command.
+func (d *desk) command(ctx context.Context, m *ripc.Message, body []byte) error {
+	if len(body) < commandHead-1 {
+		return errMalformed
+	}
+	name, args, err := cutName(body[commandHead-1:])
+	if err != nil {
+		return err
+	}
+	o := d.object
+	o.mu.RLock()
+	n, ok := o.numbers[string(name)]
+	o.mu.RUnlock()
+	if !ok {
+		if n, err = o.number(ctx, string(name)); err != nil {
+			return err
+		}
+	}
+	session, number, acked := binary.LittleEndian.Uint64(body), binary.LittleEndian.Uint64(body[8:]), binary.LittleEndian.Uint64(body[16:])
+	return d.relay(ctx, m, func(b []byte, h machine.Header) []byte {
+		h.Operation = n
+		return append(machine.AppendClient(b, h, session, number, acked), args...)
+	})
+}
+
+// relayed is a request whose record is in the order.
+type relayed struct {
+	m      ripc.Message
+	answer []byte
+}
+
+var relays = sync.Pool{New: func() any { return new(relayed) }}
+
+// relay sends a record for a client. The client is answered when the record was applied.
+func (d *desk) relay(ctx context.Context, m *ripc.Message, record func([]byte, machine.Header) []byte) error {
+	o := d.object
+	r := relays.Get().(*relayed)
+	r.m = *m
+	number, err := o.calls.put(r)
+	if err != nil {
+		return err
+	}
+	buf := buffers.Get().(*[]byte)
+	defer buffers.Put(buf)
+	*buf = record((*buf)[:0], machine.Header{Call: number, Time: now()})
+	if err := o.sub.Send(ctx, *buf); err != nil && o.calls.take(number) != nil {
+		return err
+	}
+	*m = ripc.Message{}
+	return nil
+}
+
+func (r *relayed) complete(o outcome) { r.answer = appendOutcome(r.answer[:0], &o) }
+
+func (r *relayed) signal() {
+	_ = r.m.Reply(r.answer) // a client that is gone asks another member
+	r.m.Release()
+	r.m = ripc.Message{}
+	relays.Put(r)
+}
+
+// touch keeps a session from expiring, with the next record that does. It reports whether the session is there.
+func (o *object) touch(session uint64) bool {
+	o.mu.RLock()
+	_, ok := o.machine.Identity(session)
+	o.mu.RUnlock()
+	if ok {
+		o.touchMu.Lock()
+		o.touched = append(o.touched, session)
+		o.touchMu.Unlock()
+		o.stir()
+	}
+	return ok
+}
+
+// takeTouched returns the sessions that were touched, MaxTouched at most.
+func (o *object) takeTouched() (sessions []uint64) {
+	o.touchMu.Lock()
+	defer o.touchMu.Unlock()
+	n := min(len(o.touched), machine.MaxTouched)
+	sessions, o.touched = o.touched[:n:n], o.touched[n:]
+	return sessions
+}
+
+// read runs the queries of clients. Those that wait when it begins share one round.
+func (d *desk) read(ctx context.Context) {
+	var batch []ripc.Message
+	var answer []byte
+	for {
+		select {
+		case <-d.queries.wake:
+		case <-ctx.Done():
+			return
+		}
+		d.queries.Lock()
+		batch, d.queries.waiting = d.queries.waiting, batch[:0]
+		d.queries.Unlock()
+		var round error
+		waited := false
+		for i := range batch {
+			m := &batch[i]
+			if len(m.Data) > 1 && consistency(m.Data[1]) == linearizable && !waited {
+				waited = true
+				round = d.object.reads.wait(ctx, d.object)
+			}
+			var err error
+			answer, err = d.query(answer[:0], m.Data[1:], round)
+			if err != nil {
+				answer = appendError(answer[:0], err)
+			}
+			_ = m.Reply(answer)
+			m.Release()
+			*m = ripc.Message{}
+		}
+	}
+}
+
+// query runs one query. Round is why the linearizable ones of its batch cannot be answered.
+func (d *desk) query(b []byte, body []byte, round error) (_ []byte, err error) {
+	if len(body) < 1 {
+		return b, errMalformed
+	}
+	name, args, err := cutName(body[1:])
+	if err != nil {
+		return b, err
+	}
+	if consistency(body[0]) == linearizable && round != nil {
+		return b, round
+	}
+	o := d.object
+	q := o.bound[string(name)]
+	if q == nil || !q.query {
+		return b, fmt.Errorf("object %q: %w", o.sg.Name, ErrUnknownOperation)
+	}
+	defer func() { // the application's fault costs its caller the answer, and nobody else
+		if what := recover(); what != nil {
+			err = &HandlerError{Operation: q.name, Text: fmt.Sprintf("the handler panicked: %v", what)}
+		}
+	}()
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	if o.failed != nil {
+		return b, o.failed
+	}
+	c := Context{Time: squall.Time(o.machine.Time()), Version: o.applied, object: o.sg.Name}
+	b = append(b, byte(saidDone))
+	b = binary.LittleEndian.AppendUint64(b, uint64(c.Version.View))
+	b = binary.LittleEndian.AppendUint64(b, uint64(c.Version.Seq))
+	return q.answer(o.state, &c, args, b)
+}
