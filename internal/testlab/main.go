@@ -2,35 +2,24 @@ package testlab
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"runtime"
 	"runtime/pprof"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/internal/proc"
 )
 
-// roleVariable tells this program that it is to be a process of a run.
-const roleVariable = "SQUALL_TESTLAB_MEMBER"
+// command is what this program is started with to be a process of a run.
+const command = "run-process"
 
 // Main returns at once, unless this program was started to be a process of a run: then it is one, and ends.
-func Main() {
-	if os.Getenv(roleVariable) == "" {
-		return
-	}
-	if err := serve(os.Stdin, os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	os.Exit(0)
-}
+func Main() { proc.Become(command, proc.Command(command, serve)) }
 
 // process is a member of a group, in a process of its own.
 type process struct {
@@ -41,20 +30,17 @@ type process struct {
 	meter meter
 
 	replicas []replica // of durable loads, by subgroup
-
-	mu  sync.Mutex // of out
-	out *json.Encoder
+	parent   *proc.Parent
 }
 
 // openTime is how long a process tries to get into a group.
 const openTime = 30 * time.Second
 
 // serve is a process's life: it reads its Spec, opens the group, and does what it is told until its input ends or the group halts.
-func serve(in io.Reader, out io.Writer) (err error) {
-	p := &process{out: json.NewEncoder(out)}
-	requests := json.NewDecoder(in)
-	if err := requests.Decode(&p.spec); err != nil {
-		return fmt.Errorf("spec: %w", err)
+func serve(ctx context.Context, parent *proc.Parent) (err error) {
+	p := &process{parent: parent}
+	if err := parent.Config(&p.spec); err != nil {
+		return err
 	}
 	if p.log, err = newLogWriter(p.spec.Log, p.spec.RunLength, p.spec.LogBytes, p.header()); err != nil {
 		return err
@@ -62,12 +48,12 @@ func serve(in io.Reader, out io.Writer) (err error) {
 	if c := p.spec.Crash; c.Planned && !c.Open {
 		c.strike()
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), openTime)
+	opening, cancel := context.WithTimeout(ctx, openTime)
 	defer cancel()
 	for range p.spec.Loads {
 		p.replicas = append(p.replicas, newReplica())
 	}
-	if p.group, err = squall.Open(ctx, p.config()); err != nil {
+	if p.group, err = squall.Open(opening, p.config()); err != nil {
 		p.tell(news{Kind: newsHalted, Text: kindOf(err) + ": " + err.Error()})
 		return errors.Join(err, p.log.end(p.ended(err.Error())))
 	}
@@ -82,7 +68,7 @@ func serve(in io.Reader, out io.Writer) (err error) {
 		p.loads = append(p.loads, newLoad(p, s, i))
 	}
 	p.tell(news{Kind: newsView, View: installed(p.group.View()), Text: "open"})
-	return p.obey(requests)
+	return p.obey(ctx)
 }
 
 // strike ends this process when it is time, as kill -9 does.
@@ -182,38 +168,32 @@ const (
 	damagedPrefix  = "damaged: "
 )
 
-func (p *process) tell(n news) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	_ = p.out.Encode(n) // if nobody reads any more this process ends with its input
-}
+// tell tells the test. If it is gone, so is the context, and soon this process.
+func (p *process) tell(n news) { _ = p.parent.Send(n) }
 
 // obey answers requests until there are no more, the group halts, or this process leaves.
-func (p *process) obey(requests *json.Decoder) error {
-	incoming := make(chan request)
+func (p *process) obey(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	go func() {
-		defer close(incoming)
-		for {
-			var r request
-			if requests.Decode(&r) != nil {
-				return
-			}
-			incoming <- r
+		select {
+		case <-p.group.Done():
+			cancel()
+		case <-ctx.Done():
 		}
 	}()
 	for {
-		select {
-		case r, more := <-incoming:
-			if !more {
-				return nil // nobody is interested any more
-			}
-			a := p.answer(r)
-			p.tell(news{Kind: newsAnswer, Answer: &a})
-			if r.Do == doLeave {
-				return nil
-			}
-		case <-p.group.Done():
+		var r request
+		switch err := p.parent.Receive(ctx, &r); {
+		case p.group.Err() != nil:
 			return p.halted()
+		case err != nil:
+			return nil // no test waits for this process any more
+		}
+		a := p.answer(r)
+		p.tell(news{Kind: newsAnswer, Answer: &a})
+		if r.Do == doLeave {
+			return nil
 		}
 	}
 }

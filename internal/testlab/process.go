@@ -48,11 +48,11 @@ func start(spec Spec, host *netlab.Host, env []string) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := proc.Options{ID: spec.Life, Role: "process", Env: append([]string{roleVariable + "=1"}, env...), Log: stderr}
+	o := proc.Options{ID: spec.Life, Role: "process", Env: env, Log: stderr}
 	if host != nil {
 		o.Enter = host.Enter
 	}
-	if p.child, err = proc.Start(context.Background(), "", spec, o); err != nil {
+	if p.child, err = proc.Start(context.Background(), command, spec, o); err != nil {
 		return nil, errors.Join(err, stderr.Close())
 	}
 	go func() {
