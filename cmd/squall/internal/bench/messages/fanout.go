@@ -26,14 +26,14 @@ type fanout struct {
 	job
 	listener  net.Listener
 	out       []net.Conn
-	delivered []atomic.Uint64 // by node, from 0
+	delivered counts // by node, from 0
 
 	ended atomic.Bool
 	bench.Failing
 }
 
 func newFanout(j job) *fanout {
-	return &fanout{job: j, delivered: make([]atomic.Uint64, j.Spec.Nodes), Failing: bench.NewFailing()}
+	return &fanout{job: j, delivered: make(counts, j.Spec.Nodes), Failing: bench.NewFailing()}
 }
 
 func (f *fanout) Listen(context.Context) (addr string, err error) {
@@ -195,23 +195,13 @@ func (f *fanout) sendBatches() error {
 }
 
 // snapshot implements counters.
-func (f *fanout) snapshot() Sample {
-	s := Sample{Delivered: make([]uint64, f.Spec.Nodes)}
-	for i := range s.Delivered {
-		s.Delivered[i] = f.delivered[i].Load()
-	}
-	return s
-}
+func (f *fanout) snapshot() Sample { return f.delivered.snapshot() }
 
 func (f *fanout) state() (s State, err error) {
 	if err := f.Failure(); err != nil {
 		return s, err
 	}
-	for i := range f.delivered {
-		s.Delivered += f.delivered[i].Load()
-	}
-	s.Sent = f.delivered[f.Node-1].Load()
-	return s, nil
+	return State{Sent: f.delivered[f.Node-1].Load(), Delivered: f.delivered.sum()}, nil
 }
 
 func (f *fanout) end() bench.Latency { return bench.Latency{} }

@@ -2,7 +2,6 @@ package messages
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,18 +32,18 @@ type memoryMember struct {
 	stopped atomic.Bool
 	sum     uint64 // of what was read
 
-	delivered []atomic.Uint64 // by node, from 0, for the other goroutines
+	delivered counts // by node, from 0, for the other goroutines
 	sent      atomic.Uint64
 	threads   sync.WaitGroup
 }
 
 func newMemoryMember(j job) (*memoryMember, error) {
-	m := &memoryMember{job: j, Failing: bench.NewFailing(), delivered: make([]atomic.Uint64, j.Spec.Nodes)}
+	m := &memoryMember{job: j, Failing: bench.NewFailing(), delivered: make(counts, j.Spec.Nodes)}
 	m.slot = slotBytes(j.Spec)
 	m.slots = uint64(min(j.Spec.ringBytes()/m.slot, j.Spec.window()))
 	m.part = partBytes(j.Spec)
 	var err error
-	m.memory, err = mapSegment(j.Segment, segmentBytes(j.Spec))
+	m.memory, err = bench.MapSegment(j.Segment, segmentBytes(j.Spec))
 	return m, err
 }
 
@@ -149,26 +148,8 @@ func (m *memoryMember) freed(self int) uint64 {
 }
 
 // snapshot implements counters.
-func (m *memoryMember) snapshot() Sample {
-	s := Sample{Delivered: make([]uint64, m.Spec.Nodes)}
-	for i := range s.Delivered {
-		s.Delivered[i] = m.delivered[i].Load()
-	}
-	return s
-}
+func (m *memoryMember) snapshot() Sample { return m.delivered.snapshot() }
 
-func (m *memoryMember) state() (s State, err error) {
-	for i := range m.delivered {
-		s.Delivered += m.delivered[i].Load()
-	}
-	s.Sent = m.sent.Load()
-	return s, nil
+func (m *memoryMember) state() (State, error) {
+	return State{Sent: m.sent.Load(), Delivered: m.delivered.sum()}, nil
 }
-
-// segment is the shared memory as the parent holds it.
-type segment struct {
-	path  string
-	close func() error
-}
-
-func mapError(path string, err error) error { return fmt.Errorf("shared memory %s: %w", path, err) }

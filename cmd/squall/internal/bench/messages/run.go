@@ -69,20 +69,20 @@ func (s Spec) measure(ctx context.Context) (run Run, err error) {
 
 // start starts the members and connects them. release ends them.
 func (s Spec) start(ctx context.Context) (f *bench.Fleet, release func() error, err error) {
-	memory := &segment{close: func() error { return nil }}
+	memory := &bench.Segment{Close: func() error { return nil }}
 	if s.Kind == Memory {
-		if memory, err = newSegment(segmentBytes(s)); err != nil {
+		if memory, err = bench.NewSegment(segmentBytes(s)); err != nil {
 			return nil, nil, err
 		}
 	}
-	c := bench.FleetConfig{Workload: Workload.Name, Count: s.Nodes, Config: func(node int) any { return job{s, node, memory.path} }}
+	c := bench.FleetConfig{Workload: Workload.Name, Count: s.Nodes, Config: func(node int) any { return job{s, node, memory.Path} }}
 	if s.Kind == Squall { // the limits get what is best for them: the default
 		c.Env = proc.Share(s.Nodes)
 	}
 	if f, err = bench.Start(ctx, c); err != nil {
-		return nil, nil, errors.Join(err, memory.close())
+		return nil, nil, errors.Join(err, memory.Close())
 	}
-	return f, func() error { return errors.Join(f.Close(), memory.close()) }, nil
+	return f, func() error { return errors.Join(f.Close(), memory.Close()) }, nil
 }
 
 // settle waits until everything is delivered everywhere, and checks that it was the same.

@@ -9,8 +9,6 @@ import (
 	"strconv"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/squall-go/squall/internal/proc"
 	"github.com/squall-go/squall/ripc"
 )
@@ -35,25 +33,16 @@ func (s *services) connectAll(ctx context.Context) error {
 // usage is what this process takes while nothing is sent.
 func (m *member) usage(ctx context.Context) (u usage, err error) {
 	runtime.GC()
-	before, began := cpuTime(), time.Now()
+	before, began := proc.CPUTime(), time.Now()
 	if err := proc.Rest(ctx, m.spec.Duration); err != nil {
 		return u, err
 	}
-	u.CPUPercent = 100 * float64(cpuTime()-before) / float64(time.Since(began))
+	u.CPUPercent = 100 * float64(proc.CPUTime()-before) / float64(time.Since(began))
 	u.ClientBytes = (residentBytes() - m.memory) / float64(m.spec.Clients)
 	if m.spec.Fabric == "shm" { // the own row is allocated as a whole; of what is resident it may be a part
 		u.ClientBytes += float64(ripc.DefaultRingBytes + os.Getpagesize())
 	}
 	return u, nil
-}
-
-// cpuTime is how long this process was on a core.
-func cpuTime() time.Duration {
-	var r unix.Rusage
-	if unix.Getrusage(unix.RUSAGE_SELF, &r) != nil {
-		return 0
-	}
-	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
 }
 
 // residentBytes is the memory that this process has, shared memory that it looked at included.

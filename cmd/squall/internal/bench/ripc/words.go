@@ -2,48 +2,36 @@ package ripc
 
 import (
 	"context"
-	"fmt"
-	"os"
 	"runtime"
 	"sync/atomic"
 	"unsafe"
 
-	"golang.org/x/sys/unix"
+	"github.com/squall-go/squall/cmd/squall/internal/bench"
 )
 
 // words are two words in memory that both processes map, on lines of their own. Each process stores one and looks at the other until
 // it changes: no message can be faster there and back.
 type words struct {
-	file   *os.File
-	mem    []byte
-	count  uint64
-	closed atomic.Bool
+	segment *bench.Segment // nil in the process that did not make it
+	mem     []byte
+	count   uint64
+	closed  atomic.Bool
 }
+
+const wordsBytes = 4096
 
 func (w *words) word(line int) *uint64 { return (*uint64)(unsafe.Pointer(&w.mem[128*line])) }
 
-func (w *words) listen() (string, error) {
-	fd, err := unix.MemfdCreate("squall-bench", unix.MFD_CLOEXEC)
-	if err != nil {
+func (w *words) listen() (addr string, err error) {
+	if w.segment, err = bench.NewSegment(wordsBytes); err != nil {
 		return "", err
 	}
-	w.file = os.NewFile(uintptr(fd), "words")
-	if err := w.file.Truncate(4096); err != nil {
-		return "", err
-	}
-	return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), fd), w.use()
-}
-
-func (w *words) use() (err error) {
-	w.mem, err = unix.Mmap(int(w.file.Fd()), 0, 4096, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-	return err
+	return w.segment.Path, w.connect(context.Background(), w.segment.Path)
 }
 
 func (w *words) connect(_ context.Context, addr string) (err error) {
-	if w.file, err = os.OpenFile(addr, os.O_RDWR, 0); err != nil {
-		return err
-	}
-	return w.use()
+	w.mem, err = bench.MapSegment(addr, wordsBytes)
+	return err
 }
 
 func (w *words) serve() {
@@ -73,5 +61,8 @@ func (w *words) received(context.Context) (int, error) { return 0, nil }
 // close leaves the mapping to the end of the process, which is near: the other goroutine may look at it.
 func (w *words) close() error {
 	w.closed.Store(true)
-	return w.file.Close()
+	if w.segment == nil {
+		return nil
+	}
+	return w.segment.Close()
 }
