@@ -55,6 +55,10 @@ func Open(ctx context.Context, cfg Config) (*Endpoint, error) {
 		cared: make(chan struct{}), services: map[ID]*Service{}, dialing: map[Place]*dial{},
 	}
 	e.patience, e.care = max(cfg.MaxSpin, 0), make(chan struct{}, 1)
+	e.glanceLooks = glanceLooks
+	if cfg.MaxSpin < 0 {
+		e.glanceLooks = 1
+	}
 	e.caretaker = newWaiter()
 	e.caretaker.yields = true
 	if e.parker, err = fabric.NewParker(); err != nil {

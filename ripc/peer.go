@@ -192,9 +192,12 @@ func (p *peer) flush() {
 
 // tell lets the peer see what the receiving half published, if that is urgent.
 func (p *peer) tell() {
-	if !p.rx.Urgent() || p.ended {
-		return
+	if p.rx.Urgent() && !p.ended {
+		p.tellNow()
 	}
+}
+
+func (p *peer) tellNow() {
 	if p.direct {
 		p.mu.Lock()
 		p.ring()
@@ -292,20 +295,21 @@ func (p *peer) step() (worked bool) {
 
 // take takes frames from the ring, and returns how many.
 func (p *peer) take(most int) (taken int) {
-	for taken < most && p.rx.Pending() {
+	for taken < most {
 		f, err := p.rx.Next()
-		if err == nil && f == nil {
-			break
-		}
-		taken++
 		if err == nil {
+			if f == nil {
+				break
+			}
 			err = p.dispatch(f)
 		}
+		taken++
 		if err != nil {
 			p.fail(err)
 			break
 		}
 	}
+	p.rx.Ahead(taken == most)
 	return taken
 }
 
@@ -443,14 +447,19 @@ func (p *peer) sendLater() (worked bool) {
 
 // free gives a frame back that the application or a queue had.
 func (p *peer) free(f *pair.Frame) {
-	if !p.rx.Free(f) {
-		return
+	if p.rx.GiveBack(f) {
+		p.kept--
+		p.settle()
 	}
-	p.kept--
+}
+
+// settle makes use of what was given back, and tells the peer if that matters to it.
+func (p *peer) settle() {
 	if p.ended {
-		p.dispose()
+		p.dispose() // if that was done before, the rows are not there any more
 		return
 	}
+	p.rx.Settle()
 	p.tell()
 }
 

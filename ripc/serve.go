@@ -71,7 +71,7 @@ func (s *Service) handleAll(ctx context.Context, batch []arrival, m *Message, ha
 			return // the others were not received
 		}
 		a.peer.rx.Count(a.frame)
-		*m = s.message(a)
+		s.fill(m, a)
 		m.batched = !a.peer.direct && len(batch) > 1
 		done++
 		handle(ctx, m)
@@ -98,17 +98,26 @@ func (s *Service) handled(batch []arrival, done int) {
 		batch[i].peer.rx.Unhold(batch[i].frame)
 		s.queue.unpop(batch[i])
 	}
-	for _, a := range batch[:done] {
-		if a.frame.Number == a.number { // else the application released it
-			a.peer.free(a.frame)
-		}
-	}
+	freeAll(batch[:done])
 	flushAll(batch[:done])
 	clear(batch)
 	if s.busy--; s.closed {
 		s.turnAwayAll()
 		if s.busy == 0 {
 			s.sayClosed()
+		}
+	}
+}
+
+// freeAll frees the messages that the application did not release. Of several of one peer, the last one has that peer told.
+func freeAll(batch []arrival) {
+	for i, a := range batch {
+		p := a.peer
+		if a.frame.Number == a.number && p.rx.GiveBack(a.frame) {
+			p.kept--
+		}
+		if i == len(batch)-1 || batch[i+1].peer != p {
+			p.settle()
 		}
 	}
 }

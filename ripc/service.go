@@ -58,20 +58,21 @@ func (s *Service) rouse() {
 
 // Receive waits for a message. Messages of one sender come in the order in which it sent them. The message is in place until it is
 // released.
-func (s *Service) Receive(ctx context.Context) (Message, error) {
+func (s *Service) Receive(ctx context.Context) (m Message, err error) {
 	e := s.e
 	e.lock()
-	defer e.unlock()
 	if s.queue.len() == 0 && !e.glance(nil, s) {
-		if err := s.await(ctx); err != nil {
-			return Message{}, err
-		}
+		err = s.await(ctx)
 	}
-	return s.next(), nil
+	if err == nil {
+		s.next(&m)
+	}
+	e.unlock()
+	return m, err
 }
 
 // TryReceive returns a message, if one is here.
-func (s *Service) TryReceive() (Message, bool) {
+func (s *Service) TryReceive() (m Message, ok bool) {
 	e := s.e
 	e.lock()
 	defer e.unlock()
@@ -80,23 +81,25 @@ func (s *Service) TryReceive() (Message, bool) {
 		e.step()
 	}
 	if s.queue.len() == 0 {
-		return Message{}, false
+		return m, false
 	}
-	return s.next(), true
+	s.next(&m)
+	return m, true
 }
 
 // next hands out the oldest message. It counts as received from now on.
-func (s *Service) next() Message {
+func (s *Service) next(m *Message) {
 	a := s.queue.pop()
-	f := a.frame
-	a.peer.rx.Received(f)
+	a.peer.rx.Received(a.frame)
 	a.peer.tell()
-	return s.message(a)
+	s.fill(m, a)
 }
 
-func (s *Service) message(a arrival) Message {
+// fill makes m the message that arrived.
+func (s *Service) fill(m *Message, a arrival) {
 	f := a.frame
-	return Message{Data: f.Data, service: s, peer: a.peer, frame: f, number: a.number, id: f.ID, channel: f.Channel, kind: f.Kind}
+	m.Data, m.service, m.peer, m.frame, m.number = f.Data, s, a.peer, f, a.number
+	m.id, m.channel, m.kind, m.batched = f.ID, f.Channel, f.Kind, false
 }
 
 // await waits until the queue has a message.

@@ -121,16 +121,17 @@ type watch struct {
 	care      chan struct{}
 	roused    bool // waiters were woken since the keeper let others run
 
-	spare    []*waiter
-	hot      []*peer // looked at directly; the others ring
-	stirred  []*peer // that were sent to while they were not hot
-	steps    uint64
-	glances  uint64
-	rested   bool // the keeper slept since the last look at the sockets
-	patience time.Duration
-	crowded  time.Time // until then another process needs the core
-	penalty  time.Duration
-	core     uint64 // where this process was seen last
+	spare       []*waiter
+	hot         []*peer // looked at directly; the others ring
+	stirred     []*peer // that were sent to while they were not hot
+	steps       uint64
+	glances     uint64
+	glanceLooks int  // of one glance
+	rested      bool // the keeper slept since the last look at the sockets
+	patience    time.Duration
+	crowded     time.Time // until then another process needs the core
+	penalty     time.Duration
+	core        uint64 // where this process was seen last
 
 	wanting atomic.Int32
 }
@@ -143,7 +144,8 @@ const (
 	yieldEvery   = 8                      // bursts between two offers of the core, to goroutines and processes
 	lookInterval = 64                     // steps between two looks at the sockets, if they are few
 	fewHot       = 8                      // so many are looked at without asking whether that pays
-	glanceLooks  = 256                    // looks of a glance: about as long as a round trip takes
+	glanceLooks  = 1024                   // looks of a glance: somewhat longer than a round trip takes
+	glanceFrames = 32                     // taken in one look of a glance: as many as the caches hold besides the messages
 	glanceLimit  = 32                     // of so many, one is a whole step
 	contested    = time.Second            // after an interruption the core is taken for contested
 	coolAfter    = 4096                   // steps in which nothing came, where hot peers are many
@@ -208,12 +210,15 @@ func (e *Endpoint) glance(w *waiter, s *Service) bool {
 		return false
 	}
 	e.heatStirred()
-	for range glanceLooks {
+	for looks := 0; looks < e.glanceLooks; looks += len(e.hot) {
 		for _, p := range e.hot {
 			if !p.direct {
 				return false
 			}
-			if p.take(stepFrames) > 0 {
+			if !p.rx.Pending() {
+				continue
+			}
+			if p.take(glanceFrames) > 0 {
 				if w != nil && w.answered || s != nil && s.queue.len() > 0 {
 					return true
 				}

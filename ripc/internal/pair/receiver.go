@@ -11,16 +11,16 @@ import (
 
 // Frame is what was taken from the ring. It is valid until it is freed, and belongs to the receiver again afterwards.
 type Frame struct {
-	Kind    Kind
-	Channel int
-	ID      uint64
 	Data    []byte // in the ring, or aside
+	ID      uint64
+	Number  uint64 // among the frames of this receiver: tells a frame from a later one in the same memory
+	Channel int
+	end     uint64 // position behind it
+	size    uint32 // in the ring
+	Kind    Kind
 
-	Number   uint64 // among the frames of this receiver: tells a frame from a later one in the same memory
-	size     uint32 // in the ring
-	end      uint64 // position behind it
 	received bool   // the application has its bytes: it cannot be moved
-	moved    bool   // its bytes are aside; its room in the ring is free
+	moved    bool   // its bytes are aside, or given back; its room in the ring is free
 	free     bool   // given back
 	aside    []byte // memory for its bytes, kept for the next frame that needs it
 }
@@ -34,6 +34,8 @@ type Receiver struct {
 	window    uint32
 	sent      uint64 // the last look at the peer's
 	taken     uint64 // position behind the last frame that was taken
+	ahead     bool   // the peer sends faster than frames are taken
+	touched   uint64 // position up to which the lines of the ring were asked for
 	freed     uint64 // position up to which all frames are freed
 	published uint64 // freed, as the peer may know it
 	frames    uint64 // number of the next frame
@@ -73,9 +75,12 @@ func (r *Receiver) Next() (*Frame, error) {
 				return nil, err
 			}
 		}
+		if r.ahead && r.taken >= r.touched {
+			r.touch()
+		}
 		at := r.taken & (r.size - 1)
 		first := load(r.ring, int(at))
-		if r.direct && first == 0 {
+		if first == 0 && r.direct {
 			return nil, nil
 		}
 		k, channel, n := unhead(first)
@@ -106,8 +111,25 @@ func (r *Receiver) Next() (*Frame, error) {
 		r.taken += need
 		f.end = r.taken
 		r.spans.push(f)
-		r.relieve()
+		if r.taken-r.freed > r.size/2 {
+			r.relieve()
+		}
 		return f, nil
+	}
+}
+
+// Ahead says whether the peer seems to be much ahead: whether the last look took as many frames as it was to take.
+func (r *Receiver) Ahead(is bool) { r.ahead = is && r.direct }
+
+// touchAhead is how much of the ring is asked for at a time.
+const touchAhead = 512
+
+// touch loads a word of each of the next lines of the ring, so that they come from the other core together and not one after the other. Nothing
+// is made of what it loads. Where the peer is not ahead, that would take lines away that it is about to fill.
+func (r *Receiver) touch() {
+	r.touched = r.taken + touchAhead
+	for at := r.taken &^ 63; at < r.touched; at += fabric.LineBytes {
+		load(r.ring, int(at&(r.size-1)))
 	}
 }
 
@@ -153,7 +175,7 @@ func (r *Receiver) frame() *Frame {
 
 // skipped frees the unused end of the ring, if nothing before it is in use.
 func (r *Receiver) skipped() {
-	if r.spans.empty() {
+	if r.spans.len() == 0 {
 		r.freed = r.taken
 	}
 }
@@ -164,9 +186,9 @@ func (r *Receiver) relieve() {
 	if mutant.Enabled && mutant.On(mutant.PairNoRelief) {
 		return
 	}
-	for r.taken-r.freed > r.size/2 && !r.spans.empty() {
+	for r.taken-r.freed > r.size/2 {
 		f := r.spans.first()
-		if f.received {
+		if f == nil || f.received {
 			return
 		}
 		f.aside = append(f.aside[:0], f.Data...)
@@ -204,6 +226,15 @@ func (r *Receiver) Counted(channel int) uint64 { return load(r.own, receivedOff+
 
 // Free gives a frame back. It reports false, and does nothing, if the frame was given back before.
 func (r *Receiver) Free(f *Frame) bool {
+	if !r.GiveBack(f) {
+		return false
+	}
+	r.Settle()
+	return true
+}
+
+// GiveBack is the part of Free that is done for each of several frames; Settle is to be called after the last one.
+func (r *Receiver) GiveBack(f *Frame) bool {
 	if f.free {
 		return false
 	}
@@ -211,31 +242,41 @@ func (r *Receiver) Free(f *Frame) bool {
 	if f.Kind.Counted() {
 		c := &r.channels[f.Channel]
 		c.freed += f.size
-		if c.freed-c.published >= r.window/4 || Hungry(r.peer) {
+		if c.freed-c.published >= r.window/4 {
 			r.publishWindow(f.Channel)
 			r.urgent = true
 		}
 	}
-	if f.moved {
+	switch {
+	case f.moved:
 		r.spare = append(r.spare, f)
-	} else {
+	case f == r.spans.first():
+		r.freed = f.end
+		r.spans.pop()
+		r.spare = append(r.spare, f)
+	default:
 		f.moved = true // it does not hold up the ring any more
-		r.advance()
-		r.relieve() // the frames behind it may be those that do now
-	}
-	if mutant.Enabled && mutant.On(mutant.PairEarlyFree) {
-		r.freed = r.taken
-	}
-	if r.freed-r.published >= r.size/8 || Hungry(r.peer) {
-		r.urgent = r.publishFreed() || r.urgent
 	}
 	return true
 }
 
+// Settle moves freed behind what was given back, and publishes it if it is much or waited for.
+func (r *Receiver) Settle() {
+	r.advance()
+	r.relieve() // the frames that come first now may be those that hold up the ring
+	if mutant.Enabled && mutant.On(mutant.PairEarlyFree) {
+		r.freed = r.taken
+	}
+	if Hungry(r.peer) {
+		r.Publish()
+	} else if r.freed-r.published >= r.size/8 {
+		r.urgent = r.publishFreed() || r.urgent
+	}
+}
+
 // advance moves freed behind the frames that do not hold it up any more.
 func (r *Receiver) advance() {
-	for !r.spans.empty() {
-		f := r.spans.first()
+	for f := r.spans.first(); f != nil; f = r.spans.first() {
 		if !f.moved {
 			return
 		}
@@ -315,9 +356,15 @@ type spans struct {
 	count  int
 }
 
-func (s *spans) empty() bool   { return s.count == 0 }
-func (s *spans) len() int      { return s.count }
-func (s *spans) first() *Frame { return s.frames[s.head] }
+func (s *spans) len() int { return s.count }
+
+// first is the frame that holds up the ring, or nil.
+func (s *spans) first() *Frame {
+	if s.count == 0 {
+		return nil
+	}
+	return s.frames[s.head&(len(s.frames)-1)]
+}
 
 func (s *spans) push(f *Frame) {
 	if s.count == len(s.frames) {

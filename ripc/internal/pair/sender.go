@@ -30,6 +30,7 @@ type Sender struct {
 	window    uint32
 	sent      uint64 // position behind the last frame
 	freed     uint64 // the last look at the peer's
+	claimed   uint64 // position up to which the lines of the ring were claimed
 	pushed    uint64 // position up to which Ranges told what to push
 	channels  [Channels]outgoing
 	err       error
@@ -61,15 +62,17 @@ func (s *Sender) Put(k Kind, channel int, id uint64, parts [][]byte) Status {
 		n += len(p)
 	}
 	need := frameBytes(n)
-	if k.Counted() && s.channels[channel].shut {
+	c := &s.channels[channel]
+	counted := k.Counted()
+	if counted && c.shut {
 		return Shut
 	}
-	if k.Counted() && !s.windowFits(channel, uint32(need)) {
+	if counted && c.bytes+uint32(need)-c.freed > s.window && !s.windowFits(channel, uint32(need)) {
 		return s.refusal(NoWindow)
 	}
 	end := s.sent & (s.size - 1)
 	at, gap := s.start(need)
-	if !s.ringFits(gap + need) {
+	if s.sent+gap+need+align-s.freed > s.size && !s.ringFits(gap+need) {
 		return s.refusal(NoRoom)
 	}
 	binary.NativeEndian.PutUint64(s.ring[at+8:], id)
@@ -77,8 +80,7 @@ func (s *Sender) Put(k Kind, channel int, id uint64, parts [][]byte) Status {
 	for _, p := range parts {
 		to = to[copy(to, p):]
 	}
-	if k.Counted() {
-		c := &s.channels[channel]
+	if counted {
 		c.bytes += uint32(need)
 		c.messages++
 	}
@@ -87,7 +89,25 @@ func (s *Sender) Put(k Kind, channel int, id uint64, parts [][]byte) Status {
 		invariants.Check(s.sent-s.freed <= s.size, "RP2", "sent %d, freed %d, ring %d", s.sent, s.freed, s.size)
 	}
 	s.publish(at, head(k, channel, n), end, gap)
+	if s.direct && s.sent+need > s.claimed {
+		s.claim()
+	}
 	return Accepted
+}
+
+// claimAhead is how much of the ring is claimed at a time.
+const claimAhead = 1 << 10
+
+// claim stores a zero in each of the next lines of the ring that the peer has freed. The peer read them a round ago, so the first
+// store to each has to take the line from the other core, and the atomic store that publishes a frame waits for all stores before
+// it. Several lines that are taken together cost little more than one.
+func (s *Sender) claim() {
+	from := max(s.claimed, s.sent+align) // the word behind the last frame is zero, and the peer looks at it
+	to := min(s.sent+claimAhead, s.freed+s.size) &^ (fabric.LineBytes - 1)
+	for at := (from + fabric.LineBytes - 1) &^ (fabric.LineBytes - 1); at < to; at += fabric.LineBytes {
+		binary.NativeEndian.PutUint64(s.ring[at&(s.size-1):], 0)
+	}
+	s.claimed = max(to, from)
 }
 
 // start is where a frame of so many bytes begins, and how much of the ring is skipped before it: it lies in one piece.
