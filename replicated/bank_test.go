@@ -76,23 +76,27 @@ func accounts(sg squall.SubgroupConfig) *replicated.Object[*bank] {
 		replicated.Handle(balance, (*bank).balance))
 }
 
-// member is a member of a test's group.
-type member struct {
-	group *squall.Group
-	bank  *replicated.Object[*bank]
-}
+// member is a member of a test's group, with a bank; node one with any object.
+type (
+	member = node[*bank]
+
+	node[S any] struct {
+		group *squall.Group
+		bank  *replicated.Object[S]
+	}
+)
 
 // open opens a group of n members in this process. They are closed when the test ends.
-func open(t testing.TB, n int, object func(i int) *replicated.Object[*bank], change func(i int, c *squall.Config)) []*member {
+func open[S any](t testing.TB, n int, object func(i int) *replicated.Object[S], change func(i int, c *squall.Config)) []*node[S] {
 	t.Helper()
-	all := []*member{}
+	all := []*node[S]{}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	addr := freeAddress(t)
 	var wg sync.WaitGroup
 	var errs [16]error
 	for i := range n {
-		m := &member{bank: object(i)}
+		m := &node[S]{bank: object(i)}
 		all = append(all, m)
 		wg.Go(func() {
 			c := squall.Config{
@@ -115,7 +119,7 @@ func open(t testing.TB, n int, object func(i int) *replicated.Object[*bank], cha
 	return all
 }
 
-func closeAll(t testing.TB, all []*member) {
+func closeAll[S any](t testing.TB, all []*node[S]) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	var wg sync.WaitGroup

@@ -312,12 +312,6 @@ func (o *RemoteObject) command(ctx context.Context, name string, args encoder, p
 // begin opens the session if need be, and returns the number of a command.
 func (o *RemoteObject) begin(ctx context.Context) (session, number, acked uint64, err error) {
 	s := &o.session
-	stop := context.AfterFunc(ctx, func() {
-		s.Lock()
-		defer s.Unlock()
-		s.room.Broadcast()
-	})
-	defer stop()
 	s.Lock()
 	defer s.Unlock()
 	for {
@@ -333,9 +327,21 @@ func (o *RemoteObject) begin(ctx context.Context) (session, number, acked uint64
 			s.used = time.Now()
 			return s.number, s.last, s.acked, nil
 		default:
-			s.room.Wait()
+			o.waitLocked(ctx)
 		}
 	}
+}
+
+// waitLocked waits until the session was opened, a number has ended, or ctx has. The lock is held.
+func (o *RemoteObject) waitLocked(ctx context.Context) {
+	s := &o.session
+	stop := context.AfterFunc(ctx, func() {
+		s.Lock()
+		defer s.Unlock()
+		s.room.Broadcast()
+	})
+	defer stop()
+	s.room.Wait()
 }
 
 // openLocked opens the session. The lock is held, but not while the members are asked.
@@ -377,7 +383,7 @@ func (o *RemoteObject) finish(session, number uint64) {
 		s.acked++
 		s.ended[s.acked%machine.MaxOutstanding] = false
 	}
-	s.room.Signal()
+	s.room.Broadcast()
 }
 
 // lost forgets a session that has ended. The next command opens another one.

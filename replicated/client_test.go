@@ -11,7 +11,7 @@ import (
 )
 
 // serve has all members serve clients, and returns a client of them.
-func serve(t testing.TB, all []*member, transport ripc.Transport) (*replicated.Client, []*replicated.Server) {
+func serve[S any](t testing.TB, all []*node[S], transport ripc.Transport) (*replicated.Client, []*replicated.Server) {
 	t.Helper()
 	var addrs []string
 	var servers []*replicated.Server

@@ -66,10 +66,10 @@ func defaultCodec[T any]() Codec[T] {
 	return CBOR[T]()
 }
 
-// decode decodes what came from elsewhere, and says what it was.
-func decode[T any](c Codec[T], data []byte, v *T, what string) error {
+// decode decodes what came from elsewhere: the arguments or the reply of an operation.
+func decode[T any](c Codec[T], data []byte, v *T, part, name string) error {
 	if err := c.Decode(data, v); err != nil {
-		return fmt.Errorf("replicated: decoding %s of %d bytes: %w", what, len(data), err)
+		return fmt.Errorf("replicated: decoding the %s of %q, %d bytes: %w", part, name, len(data), err)
 	}
 	return nil
 }

@@ -53,7 +53,7 @@ type bound struct {
 	// Otherwise the reply is appended to out, or the text of the error.
 	execute func(state any, c *Context, args, out []byte, p pending) (reply []byte, typed, failed bool)
 	// read runs a query of this process.
-	read func(state any, c *Context, r reading) (typed bool, err error)
+	read func(state any, c Context, r reading) (typed bool, err error)
 	// answer runs a query with encoded arguments.
 	answer func(state any, c *Context, args, out []byte) (reply []byte, err error)
 }
@@ -69,19 +69,19 @@ func Handle[S, A, R any](op Operation[A, R], f func(S, *Context, A) (R, error)) 
 	in, out := op.codecs()
 	if query {
 		b := bound{name: name, query: true}
-		b.read = func(state any, c *Context, r reading) (bool, error) {
+		b.read = func(state any, c Context, r reading) (bool, error) {
 			own, ok := r.(*read[A, R])
 			if !ok {
 				return false, nil
 			}
-			own.context = *c
+			own.context = c
 			value, err := f(state.(S), &own.context, own.args)
 			own.value = value
 			return true, failure(name, err)
 		}
 		b.answer = func(state any, c *Context, data, buf []byte) ([]byte, error) {
 			var args A
-			if err := decode(in, data, &args, "the arguments of "+name); err != nil {
+			if err := decode(in, data, &args, "arguments", name); err != nil {
 				return buf, err
 			}
 			value, err := f(state.(S), c, args)
@@ -97,7 +97,7 @@ func Handle[S, A, R any](op Operation[A, R], f func(S, *Context, A) (R, error)) 
 		var value, noValue R
 		return bound{name: name, execute: func(state any, c *Context, data, buf []byte, p pending) ([]byte, bool, bool) {
 			defer func() { args, value = noArgs, noValue }()
-			if err := decode(in, data, &args, "the arguments of "+name); err != nil {
+			if err := decode(in, data, &args, "arguments", name); err != nil {
 				return append(buf, err.Error()...), false, true
 			}
 			var err error

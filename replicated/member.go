@@ -255,12 +255,16 @@ func (o *object) query(ctx context.Context, name string, c consistency, r readin
 		return err
 	}
 	defer o.mu.RUnlock()
-	context := Context{Time: squall.Time(o.machine.Time()), Version: o.applied, object: o.sg.Name}
-	typed, err := b.read(o.state, &context, r)
+	typed, err := b.read(o.state, o.reading(), r)
 	if typed {
 		return err
 	}
 	return fmt.Errorf("replicated: object %q: the query %q has other types here", o.sg.Name, name)
+}
+
+// reading returns the context of a query. The lock is held.
+func (o *object) reading() Context {
+	return Context{Time: squall.Time(o.machine.Time()), Version: o.applied, object: o.sg.Name}
 }
 
 // readable waits until a query may read, and takes the lock for it.

@@ -206,7 +206,7 @@ func (f *call[A, R]) complete(o outcome) {
 		f.err = refusal(f.of.name, o.status, o.reply)
 	}
 	if f.err == nil && !o.typed {
-		f.err = decode(f.of.reply, bytes.Clone(o.reply), &f.value, "the reply of "+f.of.name)
+		f.err = decode(f.of.reply, bytes.Clone(o.reply), &f.value, "reply", f.of.name)
 	}
 }
 
@@ -254,5 +254,5 @@ type read[A, R any] struct {
 func (r *read[A, R]) appendTo(b []byte) ([]byte, error) { return r.of.args.Append(b, &r.args) }
 
 func (r *read[A, R]) answer(reply []byte) error {
-	return decode(r.of.reply, bytes.Clone(reply), &r.value, "the reply of "+r.of.name)
+	return decode(r.of.reply, bytes.Clone(reply), &r.value, "reply", r.of.name)
 }

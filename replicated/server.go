@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/replicated/internal/machine"
 	"github.com/squall-go/squall/ripc"
 )
@@ -294,7 +293,7 @@ func (d *desk) query(b []byte, body []byte, round error) (_ []byte, err error) {
 	if o.failed != nil {
 		return b, o.failed
 	}
-	c := Context{Time: squall.Time(o.machine.Time()), Version: o.applied, object: o.sg.Name}
+	c := o.reading()
 	b = append(b, byte(saidDone))
 	b = binary.LittleEndian.AppendUint64(b, uint64(c.Version.View))
 	b = binary.LittleEndian.AppendUint64(b, uint64(c.Version.Seq))
