@@ -65,6 +65,8 @@ type Config struct {
 	MoveTime time.Duration
 	// MaxPeers bounds the connections.
 	MaxPeers int
+	// Events is called with each event, one at a time, on a goroutine of the endpoint.
+	Events func(Event)
 	// OnReject is told why a process that called was turned away. It is called from several goroutines and must not block.
 	OnReject func(error)
 }

@@ -2,6 +2,7 @@ package ripc
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -246,10 +247,27 @@ func (e *Endpoint) acceptTCP(conn net.Conn) {
 	}
 }
 
+// identityOf is who the peer of a connection is, as the certificate says that an authority signed; empty without TLS.
+func identityOf(conn net.Conn) string {
+	c, ok := conn.(interface{ ConnectionState() tls.ConnectionState })
+	if !ok {
+		return ""
+	}
+	chains := c.ConnectionState().VerifiedChains
+	if len(chains) == 0 || len(chains[0]) == 0 {
+		return ""
+	}
+	leaf := chains[0][0]
+	if len(leaf.URIs) > 0 {
+		return leaf.URIs[0].String()
+	}
+	return leaf.Subject.String()
+}
+
 // linkTCP makes a peer of a connection on which the handshake is done.
 func (e *Endpoint) linkTCP(conn net.Conn, ring int) (*peer, error) {
 	conn.SetDeadline(time.Time{})
-	name := conn.RemoteAddr().String()
+	name, identity := conn.RemoteAddr().String(), identityOf(conn)
 	shape := pair.Shape(e.cfg.RingBytes)
 	own, release, err := fabric.NewMemory(shape.RowBytes)
 	if err != nil {
@@ -261,7 +279,7 @@ func (e *Endpoint) linkTCP(conn net.Conn, ring int) (*peer, error) {
 		conn.Close()
 		return nil, errors.Join(err, release())
 	}
-	p, err := e.add(link, name, own, release)
+	p, err := e.add(link, name, identity, own, release)
 	if err != nil {
 		return nil, errors.Join(err, link.Close(), release())
 	}

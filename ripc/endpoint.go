@@ -28,6 +28,8 @@ type Endpoint struct {
 	cancel      context.CancelFunc
 	background  sync.WaitGroup
 	greeting    atomic.Int32  // processes that are greeted over TCP
+	refused     atomic.Uint64 // processes that were turned away
+	unwatch     func()        // ends the resolver's word; nil if there is none
 	cared       chan struct{} // closed when the caretaker has ended
 	nowhere     Remote        // of channels that are over
 
@@ -37,8 +39,12 @@ type Endpoint struct {
 	numbers  []*Service // by number, from 1
 	peers    []*peer
 	dialing  map[Place]*dial
-	closing  bool // Close was called
-	closed   bool // nothing is sent or received any more
+	seen     map[ID]Place // where services were found last
+	counts   Stats        // without what is counted elsewhere
+	events   []Event      // that the application was not told yet
+	telling  bool         // a goroutine tells them
+	closing  bool         // Close was called
+	closed   bool         // nothing is sent or received any more
 }
 
 // Open opens an endpoint. It listens at once, and knows no service yet.
@@ -52,7 +58,12 @@ func Open(ctx context.Context, cfg Config) (*Endpoint, error) {
 	}
 	e := &Endpoint{
 		cfg: cfg, key: sha256.Sum256(append([]byte("squall ripc 1 "), cfg.Secret...)), incarnation: trust.NewNonce().String(),
-		cared: make(chan struct{}), services: map[ID]*Service{}, dialing: map[Place]*dial{},
+		cared: make(chan struct{}), services: map[ID]*Service{}, dialing: map[Place]*dial{}, seen: map[ID]Place{},
+	}
+	reject := e.cfg.OnReject
+	e.cfg.OnReject = func(err error) {
+		e.refused.Add(1)
+		reject(err)
 	}
 	e.patience, e.care = max(cfg.MaxSpin, 0), make(chan struct{}, 1)
 	e.glanceLooks = glanceLooks
@@ -70,6 +81,9 @@ func Open(ctx context.Context, cfg Config) (*Endpoint, error) {
 		e.stopListening()
 		e.parker.Close()
 		return nil, fmt.Errorf("ripc: %w", err)
+	}
+	if w, ok := e.cfg.Resolver.(Watcher); ok {
+		e.unwatch = w.Watch(e.moved)
 	}
 	go e.takeCare(e.ctx)
 	return e, nil
@@ -126,6 +140,11 @@ func (e *Endpoint) String() string { return "endpoint " + e.incarnation[:8] }
 // Register makes a service of this endpoint. An empty id stands for a service that nobody looks for by name: it is known to those
 // it sends to. The resolver is told, and may refuse.
 func (e *Endpoint) Register(ctx context.Context, id ID) (*Service, error) {
+	return e.register(ctx, id, e.cfg.Resolver.Publish)
+}
+
+// register makes a service and publishes it.
+func (e *Endpoint) register(ctx context.Context, id ID, publish func(context.Context, ID, Place) (func() error, error)) (*Service, error) {
 	if len(id) > maxID {
 		return nil, fmt.Errorf("ripc: an id of %d bytes, the limit is %d", len(id), maxID)
 	}
@@ -133,7 +152,7 @@ func (e *Endpoint) Register(ctx context.Context, id ID) (*Service, error) {
 	if err != nil || id == "" {
 		return s, err
 	}
-	withdraw, err := e.cfg.Resolver.Publish(ctx, id, e.Place())
+	withdraw, err := publish(ctx, id, e.Place())
 	if err != nil {
 		s.Close()
 		return nil, fmt.Errorf("ripc: registering %s: %w", id, err)
@@ -179,8 +198,8 @@ func (e *Endpoint) byNumber(n uint32) *Service {
 }
 
 // add takes over a peer whose handshake is done.
-func (e *Endpoint) add(link fabric.Link, name string, own []byte, release func() error) (*peer, error) {
-	p := &peer{e: e, name: name, link: link, direct: link.Direct(), own: own, row: link.Replica(), release: release}
+func (e *Endpoint) add(link fabric.Link, name, identity string, own []byte, release func() error) (*peer, error) {
+	p := &peer{e: e, name: name, identity: identity, link: link, direct: link.Direct(), own: own, row: link.Replica(), release: release}
 	p.tx, p.rx = pair.NewSender(own, p.row, p.direct), pair.NewReceiver(own, p.row, p.direct)
 	ready := link.(interface{ Readiness() *fabric.Readiness }).Readiness()
 	p.polled = ready == nil
@@ -198,6 +217,7 @@ func (e *Endpoint) add(link fabric.Link, name string, own []byte, release func()
 	}
 	e.peers = append(e.peers, p)
 	e.heat(p)
+	e.emit(PeerConnected{p.name, link.Name()})
 	return p, nil
 }
 
@@ -251,6 +271,9 @@ func (e *Endpoint) Close() error {
 	var errs []error
 	for _, withdraw := range withdrawals {
 		errs = append(errs, withdraw())
+	}
+	if e.unwatch != nil {
+		e.unwatch()
 	}
 	errs = append(errs, e.stopListening())
 	<-e.cared

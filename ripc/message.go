@@ -35,6 +35,10 @@ func (m *Message) From() ID {
 	return ""
 }
 
+// Identity is who the process is that sent it, if that was proved with TLS: the first URI of its certificate, or else the subject. It is empty
+// without TLS, and in shared memory.
+func (m *Message) Identity() string { return m.peer.identity }
+
 // Sender is the address of the service that sent it, in the process in which it is now.
 func (m *Message) Sender() *Remote {
 	m.service.e.lock()
@@ -134,6 +138,7 @@ func (s *Service) call(ctx context.Context, to *Remote, r *route, parts [][]byte
 	defer e.giveBack(w)
 	w.goal, w.peer, w.channel, w.answered = goalAnswer, p, r.channel, false
 	id := p.calls.Begin(w)
+	e.counts.Calls++
 	for {
 		status, over := p.putHeld(pair.Request, r.channel, id, parts, w)
 		if status == pair.Accepted {
@@ -157,7 +162,10 @@ func (s *Service) call(ctx context.Context, to *Remote, r *route, parts [][]byte
 	f, err := w.frame, w.err
 	if gone, ok := err.(*GoneError); ok {
 		gone.Service = to.id
-		return m, gone.Exact && gone.Unreceived == 1, gone
+		if again = gone.Exact && gone.Unreceived == 1; again {
+			e.counts.CallsAgain++
+		}
+		return m, again, gone
 	}
 	if err != nil {
 		return m, false, err

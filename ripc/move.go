@@ -64,6 +64,9 @@ func (r *Remote) connect(ctx context.Context) error {
 		if r.route.Load() != nil {
 			return nil
 		}
+		if err := r.drain(ctx); err != nil {
+			return err
+		}
 		if err := r.takeGone(); err != nil {
 			return err
 		}
@@ -89,6 +92,7 @@ func (r *Remote) pause(ctx context.Context, d time.Duration) error {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+	case <-r.news:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	case <-r.service.e.ctx.Done():
@@ -97,28 +101,31 @@ func (r *Remote) pause(ctx context.Context, d time.Duration) error {
 	return nil
 }
 
-// find makes one attempt to connect.
+// find makes one attempt to connect, at the places of the service, the nearest first.
 func (r *Remote) find(ctx context.Context) error {
-	e := r.service.e
 	if r.peer != nil {
-		return r.open(ctx, r.peer)
+		return r.open(ctx, r.peer, Place{})
 	}
-	place, err := e.cfg.Resolver.Resolve(ctx, r.id)
+	e := r.service.e
+	places, err := r.placesOf(ctx)
 	if err != nil {
 		return fmt.Errorf("ripc: %s: %w", r.id, err)
 	}
-	p, err := e.peerAt(ctx, place)
-	if err == nil {
-		err = r.open(ctx, p)
-	} else {
-		err = fmt.Errorf("ripc: %s: %w", r.id, err)
-	}
-	switch {
-	case err == nil:
-		r.missed = time.Time{}
-	case isElsewhere(err):
-		if f, ok := e.cfg.Resolver.(Forgetter); ok {
-			f.Forget(r.id, place)
+	for _, at := range places {
+		var p *peer
+		if p, err = e.peerAt(ctx, at); err == nil {
+			err = r.open(ctx, p, at)
+		} else {
+			err = fmt.Errorf("ripc: %s: %w", r.id, err)
+		}
+		if err == nil {
+			r.missed = time.Time{}
+			return nil
+		}
+		if !isElsewhere(err) {
+			return err
+		}
+		if r.pinned == (Place{}) && e.forgetPlace(r.id, at) {
 			r.expected = true
 		}
 	}
@@ -135,7 +142,7 @@ func (r *Remote) mayCome(err error) bool {
 	e := r.service.e
 	e.lock()
 	defer e.unlock()
-	return r.peer == nil && (r.reached || r.expected) && isElsewhere(err) && !e.closing && !r.service.closed
+	return r.peer == nil && r.pinned == (Place{}) && (r.reached || r.expected) && isElsewhere(err) && !e.closing && !r.service.closed
 }
 
 // sayClosed tells all that send to the service that it receives nothing more. What it received is counted: no goroutine handles a message

@@ -13,14 +13,15 @@ import (
 
 // peer is a connected process: the shell around the two halves of a pair.
 type peer struct {
-	e       *Endpoint
-	name    string // for errors
-	link    fabric.Link
-	direct  bool // the peer reads the own row itself
-	polled  bool // goroutines serve its socket: only polling finds what they read
-	own     []byte
-	row     []byte       // the peer's
-	release func() error // frees the own row
+	e        *Endpoint
+	name     string // for errors
+	identity string // that its certificate proves; empty without TLS
+	link     fabric.Link
+	direct   bool // the peer reads the own row itself
+	polled   bool // goroutines serve its socket: only polling finds what they read
+	own      []byte
+	row      []byte       // the peer's
+	release  func() error // frees the own row
 
 	stirs atomic.Bool // whoever sends notes it with the endpoint: the peer is not hot
 
@@ -38,6 +39,7 @@ type peer struct {
 	later    []later // frames that found no room
 	laterSum int     // their bytes
 	room     []*waiter
+	drains   int // channels that were left and may still be received: the peer tells at once what it received
 	kept     int // frames that the application or a queue has
 	hot      bool
 	stirring bool
@@ -245,7 +247,7 @@ func (p *peer) setHungry() {
 	if p.ended {
 		return
 	}
-	waits := len(p.room) > 0 || len(p.later) > 0
+	waits := len(p.room) > 0 || len(p.later) > 0 || p.drains > 0
 	if p.direct {
 		p.mu.Lock()
 		p.tx.SetHungry(waits)
@@ -495,6 +497,8 @@ func (p *peer) fail(why error) {
 	for _, w := range p.room {
 		p.e.rouse(w)
 	}
+	p.addTo(&p.e.counts)
+	p.e.emit(PeerLost{p.name, p.link.Name(), why})
 	p.link.Freeze()
 	p.e.forget(p)
 	p.dispose()

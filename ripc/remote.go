@@ -16,6 +16,8 @@ type Remote struct {
 	service *Service // that sends
 	id      ID
 	notices bool          // for notices only
+	pinned  Place         // the only place at which it is looked for, if it is one
+	news    chan struct{} // has room for the word that the service has moved
 	carries *carried      // streams only, which are these
 	turn    chan struct{} // has room for the goroutine that connects
 	route   atomic.Pointer[route]
@@ -32,6 +34,7 @@ type Remote struct {
 	// Under the endpoint's mu.
 	opening *waiter    // that waits for the answer to an Open
 	gone    *GoneError // to be told to the next who sends
+	left    *route     // to a place that the service has left, and that may still receive
 	board   *Remote    // the address for notices
 }
 
@@ -39,11 +42,12 @@ type Remote struct {
 type route struct {
 	peer    *peer
 	channel int
-	max     int // bytes of a message
+	max     int   // bytes of a message
+	at      Place // where the service is
 }
 
 func newRemote(s *Service, id ID) *Remote {
-	return &Remote{service: s, id: id, turn: make(chan struct{}, 1)}
+	return &Remote{service: s, id: id, turn: make(chan struct{}, 1), news: make(chan struct{}, 1)}
 }
 
 // ID is the id of the service.
@@ -139,7 +143,7 @@ func (e *Endpoint) awaitRoom(ctx context.Context, p *peer, k pair.Kind, channel,
 	}
 	w := e.waiter()
 	defer e.giveBack(w)
-	w.goal, w.peer, w.kind, w.channel, w.bytes = goalRoom, p, k, channel, n
+	w.goal, w.peer, w.kind, w.channel, w.bytes, w.turned = goalRoom, p, k, channel, n, false
 	p.room = append(p.room, w)
 	p.setHungry()
 	e.stir(p)
@@ -192,23 +196,13 @@ func (r *Remote) lost(p *peer, channel int, why error) {
 		r.carries.lose(why)
 		return
 	}
-	if p.direct {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-	}
-	n := p.tx.Unreceived(channel)
-	p.calls.All(func(_ uint64, w *waiter) { // requests are told to those who wait for the replies
-		if w.goal == goalAnswer && w.channel == channel && !w.answered && !p.tx.WasReceived(channel, w.ordinal) {
-			n--
-		}
-	})
-	if n > 0 {
+	if n := p.unreceived(channel); n > 0 {
 		r.gone = &GoneError{Service: r.id, Unreceived: n, Exact: p.direct || p.tx.IsShut(channel), Cause: why}
 	}
 }
 
-// open asks a peer for a channel to the service.
-func (r *Remote) open(ctx context.Context, p *peer) error {
+// open asks a peer, which is at a place, for a channel to the service.
+func (r *Remote) open(ctx context.Context, p *peer, at Place) error {
 	e := r.service.e
 	e.lock()
 	defer e.unlock()
@@ -248,8 +242,30 @@ func (r *Remote) open(ctx context.Context, p *peer) error {
 		}
 		return err
 	}
-	r.route.Store(&route{p, channel, p.tx.MaxMessage()})
+	r.route.Store(&route{p, channel, p.tx.MaxMessage(), at})
+	if at != (Place{}) && r.pinned == (Place{}) {
+		if before, ok := e.seen[r.id]; ok && before != at {
+			e.emit(ServiceMoved{r.id, before, at})
+		}
+		e.seen[r.id] = at
+	}
 	return nil
+}
+
+// unreceived is how many messages of a channel were not received, without requests: those are told to their callers. The caller holds
+// the endpoint's mu.
+func (p *peer) unreceived(channel int) int {
+	if p.direct {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+	}
+	n := p.tx.Unreceived(channel)
+	p.calls.All(func(_ uint64, w *waiter) {
+		if w.goal == goalAnswer && w.channel == channel && !w.answered && !p.tx.WasReceived(channel, w.ordinal) {
+			n--
+		}
+	})
+	return n
 }
 
 func firstOf(errs ...error) error {

@@ -218,7 +218,7 @@ func (p *localPort) link(conn *net.UnixConn, fds []int, ring int, own []byte, re
 	if err != nil {
 		return nil, err
 	}
-	linked, err := p.e.add(link, "a process of this host", own, release)
+	linked, err := p.e.add(link, "a process of this host", "", own, release)
 	if err != nil {
 		link.Close()
 		fds[0] = -1

@@ -22,6 +22,7 @@ type waiter struct {
 	kind    pair.Kind
 	channel int
 	bytes   int
+	turned  bool // the service has moved
 
 	frame    *pair.Frame // goalAnswer: the reply, the refusal, or nil
 	err      error
@@ -59,7 +60,7 @@ func (w *waiter) reached() bool {
 	case goalAnswer:
 		return w.answered
 	case goalRoom:
-		return w.peer.ended || w.peer.hasRoom(w.kind, w.channel, w.bytes)
+		return w.peer.ended || w.turned || w.peer.hasRoom(w.kind, w.channel, w.bytes)
 	case goalNotice:
 		return len(w.service.boards) > 0 || w.service.closed
 	case goalStream:
@@ -430,6 +431,7 @@ func (e *Endpoint) nap(ctx context.Context, w *waiter) {
 	clear(e.hot[len(cold):])
 	e.hot = cold
 	e.napping = true
+	e.counts.Sleeps++
 	e.dozers++
 	before := time.Now()
 	e.unlock()

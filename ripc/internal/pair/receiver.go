@@ -346,6 +346,9 @@ func (r *Receiver) SetCore(core uint64) {
 	r.changed(coreOff)
 }
 
+// Total is how many frames were taken, and how many bytes of the ring they took.
+func (r *Receiver) Total() (frames, bytes uint64) { return r.frames, r.taken }
+
 // Held is the number of frames whose room in the ring is not free.
 func (r *Receiver) Held() int { return r.spans.len() }
 

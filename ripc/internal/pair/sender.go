@@ -18,7 +18,7 @@ const (
 	NoRoom                   // the ring has no room now
 	NoWindow                 // the channel's window is used up
 	WrongWords               // the peer's words are impossible; Err says how
-	Shut                     // the peer closed the channel
+	Shut                     // the channel is closed, or was left
 )
 
 // Sender is the sending half of a pair. One goroutine at a time.
@@ -32,6 +32,7 @@ type Sender struct {
 	freed     uint64 // the last look at the peer's
 	claimed   uint64 // position up to which the lines of the ring were claimed
 	pushed    uint64 // position up to which Ranges told what to push
+	frames    uint64 // sent
 	channels  [Channels]outgoing
 	err       error
 }
@@ -43,6 +44,7 @@ type outgoing struct {
 	messages uint32 // sent
 	received uint32 // the last look at the peer's; final if the channel is shut
 	shut     bool   // the peer closed the channel
+	over     bool   // shut, or this side left it: nothing more is sent
 }
 
 // NewSender lays the sending half on two rows, the own one first. The own row must be zero. direct says that the peer reads it
@@ -64,7 +66,7 @@ func (s *Sender) Put(k Kind, channel int, id uint64, parts [][]byte) Status {
 	need := frameBytes(n)
 	c := &s.channels[channel]
 	counted := k.Counted()
-	if counted && c.shut {
+	if counted && c.over {
 		return Shut
 	}
 	if counted && c.bytes+uint32(need)-c.freed > s.window && !s.windowFits(channel, uint32(need)) {
@@ -85,6 +87,7 @@ func (s *Sender) Put(k Kind, channel int, id uint64, parts [][]byte) Status {
 		c.messages++
 	}
 	s.sent += gap + need
+	s.frames++
 	if invariants.Enabled {
 		invariants.Check(s.sent-s.freed <= s.size, "RP2", "sent %d, freed %d, ring %d", s.sent, s.freed, s.size)
 	}
@@ -149,7 +152,7 @@ func (s *Sender) refusal(why Status) Status {
 // will tell.
 func (s *Sender) Room(k Kind, channel, n int) bool {
 	need := frameBytes(n)
-	if k.Counted() && s.channels[channel].shut {
+	if k.Counted() && s.channels[channel].over {
 		return true
 	}
 	if k.Counted() && !s.windowFits(channel, uint32(need)) {
@@ -227,9 +230,12 @@ func (s *Sender) Shut(channel int, received uint64) error {
 	if n := uint32(received); n-c.received > c.messages-c.received {
 		return fmt.Errorf("%w: RP6: channel %d was closed after %d messages of %d", fabric.ErrViolation, channel, n, c.messages)
 	}
-	c.received, c.shut = uint32(received), true
+	c.received, c.shut, c.over = uint32(received), true, true
 	return nil
 }
+
+// Leave has Put refuse messages for a channel from now on. What was sent is counted as before.
+func (s *Sender) Leave(channel int) { s.channels[channel].over = true }
 
 // IsShut reports whether the peer closed the channel.
 func (s *Sender) IsShut(channel int) bool { return s.channels[channel].shut }
@@ -266,6 +272,9 @@ func (s *Sender) Ranges() (a, b fabric.Range) {
 	k := min(n, s.size-from)
 	return fabric.Range{Off: ControlBytes + int(from), N: int(k)}, fabric.Range{Off: ControlBytes, N: int(n - k)}
 }
+
+// Total is how many frames were sent, and how many bytes of the ring they took.
+func (s *Sender) Total() (frames, bytes uint64) { return s.frames, s.sent }
 
 // Fill is how many bytes of the ring the peer has not freed, as far as this side has looked.
 func (s *Sender) Fill() int { return int(s.sent - s.freed) }
