@@ -103,7 +103,7 @@ func (d *durable) perform(e life.Effect) (r life.Result) {
 	case life.OpenLog:
 		r.Err = d.openLog(id, false)
 	case life.NoteLack:
-		r.Err = d.memory.Lacks(e.Log)
+		r.Err = d.memory.MarkIncomplete(e.Log)
 	case life.CutDamage:
 		if r.Err = d.openLog(id, true); r.Err == nil {
 			g.cfg.emit(LogRepaired{Subgroup: id.Name, Shard: id.Shard, Damage: e.Err})
@@ -225,7 +225,7 @@ func (d *durable) condemn(id persist.LogID, damage error) error {
 	if !d.memory.State().Elsewhere(restart.LogID(id)) {
 		return life.NowhereElse(damage)
 	}
-	err := d.memory.Lacks(restart.LogID(id))
+	err := d.memory.MarkIncomplete(restart.LogID(id))
 	if err == nil {
 		err = d.store.NoteDamage(id, damage)
 	}

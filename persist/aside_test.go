@@ -220,7 +220,7 @@ func TestALabelThatIsDamagedIsWrittenAnewByRepair(t *testing.T) {
 				t.Fatal(err)
 			}
 			reads(t, l.Range(order.Version{}, order.Version{}), 0, 10)
-			if i := l.Info(); !i.Relabelled || i.Repaired.Blocks != 0 || i.Engine != e {
+			if i := l.Info(); !i.Relabeled || i.Repaired.Blocks != 0 || i.Engine != e {
 				t.Errorf("%+v", i)
 			}
 			mustClose(t, s)

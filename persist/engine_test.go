@@ -123,7 +123,7 @@ func TestRoomIsSetAsideBeforeTheFileNeedsIt(t *testing.T) {
 	dir := madeEngine(t, EngineBolt)
 	e := opened(t, EngineBolt, dir)
 	defer e.Close()
-	b := e.(*guarded).engine.(*boltEngine)
+	b := e.(*recovering).engine.(*boltEngine)
 	for i := uint64(1); i <= 30; i++ {
 		fillTo(t, e, i, i)
 		if used, err := b.used(); err != nil || used > b.size || used < int64(i)<<20 {

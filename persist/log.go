@@ -80,10 +80,10 @@ type LogConfig struct {
 	// then stays dropped. nil: nothing does.
 	Context context.Context
 
-	relabelled bool                // the label was written anew
-	wrap       func(engine) engine // nil: none. A test puts an engine that fails in front of the log's
-	noteEvery  uint64              // 0: noteBlocks
-	segments   *walFiles           // nil: real ones. A test has them on another disk
+	relabeled bool                // the label was written anew
+	wrap      func(engine) engine // nil: none. A test puts an engine that fails in front of the log's
+	noteEvery uint64              // 0: noteBlocks
+	segments  *walFiles           // nil: real ones. A test has them on another disk
 }
 
 // Log is one log of a store. Append belongs to one goroutine at a time, everything else to anybody.

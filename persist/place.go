@@ -186,7 +186,7 @@ func readLogLabel(dir string) (label, error) {
 func (s *Store) labelOf(dir string, c *LogConfig) (label, error) {
 	l, err := readLogLabel(dir)
 	if kind, ok := engineIn(dir); errors.Is(err, ErrDamaged) && c.Repair && ok {
-		c.relabelled = true
+		c.relabeled = true
 		l = label{Format, c.ID.Name, c.ID.Shard, kind.String()}
 		err = writeLabel(s.disk, filepath.Join(dir, labelFile), l)
 	}

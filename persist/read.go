@@ -25,12 +25,12 @@ type Info struct {
 	Global      order.Version // every member's disk has everything up to it
 	Snapshot    order.Version // of the snapshot beside the log; zero: none
 	Repaired    Repaired
-	Relabelled  bool // its label was damaged, and was written anew when it was opened
+	Relabeled   bool // its label was damaged, and was written anew when it was opened
 }
 
 // Info describes the log. What cannot be read is left out.
 func (l *Log) Info() Info {
-	i := Info{ID: l.config.ID, Engine: l.config.Engine, Global: *l.global.Load(), Repaired: Repaired(l.repaired), DiskBytes: diskBytes(l.dir), Relabelled: l.config.relabelled}
+	i := Info{ID: l.config.ID, Engine: l.config.Engine, Global: *l.global.Load(), Repaired: Repaired(l.repaired), DiskBytes: diskBytes(l.dir), Relabeled: l.config.relabeled}
 	if h, err := readSnapshotHead(l.dir); err == nil {
 		i.Snapshot = h.at.Version
 	}

@@ -102,12 +102,12 @@ func (c *Core) held(sg *views.Subgroup, here views.Ranks) bool {
 // standIns returns the processes that stand in for a shard whose log an operator gave up, as all
 // whose disks had it are gone.
 func (c *Core) standIns(sg views.Subgroup, members []views.Member) (list []order.NodeID) {
-	keepers := c.state.View.Holders(sg)
-	if !sg.GivenUp(keepers, members) {
+	holders := c.state.View.Holders(sg)
+	if !sg.GivenUp(holders, members) {
 		return nil
 	}
 	for _, m := range members {
-		if m.StandsIn(sg, keepers) {
+		if m.StandsIn(sg, holders) {
 			list = append(list, m.ID)
 		}
 	}
@@ -349,8 +349,8 @@ func (c *Core) await(next *views.View) {
 		if !ok || sg.Mode != views.Persistent {
 			continue
 		}
-		if keepers := c.keepers(old); len(keepers) > 0 && (!sg.Provisioned() || len(c.whole(sg)) == 0) {
-			next.Subgroups[i].Unprovision(keepers)
+		if holders := c.holders(old); len(holders) > 0 && (!sg.Provisioned() || len(c.whole(sg)) == 0) {
+			next.Subgroups[i].Unprovision(holders)
 		}
 	}
 }
@@ -365,10 +365,10 @@ func (c *Core) before(sg views.Subgroup) (old views.Subgroup, ok bool) {
 	return all[i], true
 }
 
-// keepers returns the processes that have a shard's log: of the disks that are here, those that say
-// so, and of the others, those that the view in force takes for keepers. A process that is here may
+// holders returns the processes that have a shard's log: of the disks that are here, those that say
+// so, and of the others, those that the view in force takes for holders. A process that is here may
 // have had another disk then.
-func (c *Core) keepers(old views.Subgroup) (all []views.Holder) {
+func (c *Core) holders(old views.Subgroup) (all []views.Holder) {
 	whole := c.whole(old)
 	for _, k := range c.state.View.Holders(old) {
 		k.Incarnation = 0 // what they have beyond what is on every disk may differ

@@ -85,8 +85,8 @@ type (
 		Former []Former `json:"former,omitempty"`
 	}
 	logsPart struct {
-		View       order.ViewID `json:"view"`
-		Incomplete []Lack       `json:"incomplete,omitempty"`
+		View       order.ViewID    `json:"view"`
+		Incomplete []IncompleteLog `json:"incomplete,omitempty"`
 	}
 )
 
@@ -360,7 +360,7 @@ func (s *State) enter(v *views.View, incomplete []LogID) error {
 	}
 	s.Incomplete = nil
 	for _, id := range incomplete {
-		s.Incomplete = append(s.Incomplete, Lack{id, v.ID})
+		s.Incomplete = append(s.Incomplete, IncompleteLog{id, v.ID})
 	}
 	return nil
 }
@@ -414,5 +414,5 @@ func (m *Memory) Complete(id LogID, v order.ViewID) error {
 }
 
 func (s *State) completed(id LogID, v order.ViewID) {
-	s.Incomplete = slices.DeleteFunc(slices.Clone(s.Incomplete), func(l Lack) bool { return l.LogID == id && l.Since <= v })
+	s.Incomplete = slices.DeleteFunc(slices.Clone(s.Incomplete), func(l IncompleteLog) bool { return l.LogID == id && l.Since <= v })
 }

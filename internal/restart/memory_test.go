@@ -50,7 +50,7 @@ func TestWhatWasSaidIsRemembered(t *testing.T) {
 	id := LogID{Name: "orders"}
 	must(t, m.Begin(self), m.Enter(first, []LogID{id}), m.Echo(1, 257, second))
 	s := remembering(t, disk).State()
-	if s.Node != 1 || !slices.Equal(s.Incarnations, []uint64{5}) || s.View.Key() != "a" || s.Echo.Ballot != 257 || s.Echo.View.Key() != "b" || !slices.Equal(s.Incomplete, []Lack{{id, 1}}) {
+	if s.Node != 1 || !slices.Equal(s.Incarnations, []uint64{5}) || s.View.Key() != "a" || s.Echo.Ballot != 257 || s.Echo.View.Key() != "b" || !slices.Equal(s.Incomplete, []IncompleteLog{{id, 1}}) {
 		t.Fatalf("%+v", s)
 	}
 	// Installed is late; what is said about the next view tells as much.
@@ -158,7 +158,7 @@ func TestWhoComesIntoAShardLacksItsLog(t *testing.T) {
 	next.Subgroups[0].Fresh = []order.Rank{1}
 	old.move(Successor{View: next})
 	fresh.move(Successor{View: next})
-	if len(old.Incomplete) > 0 || !slices.Equal(fresh.Incomplete, []Lack{{LogID{Name: "orders"}, 2}}) {
+	if len(old.Incomplete) > 0 || !slices.Equal(fresh.Incomplete, []IncompleteLog{{LogID{Name: "orders"}, 2}}) {
 		t.Fatalf("%v %v", old.Incomplete, fresh.Incomplete)
 	}
 	last := viewOf(t, next, "c", member(1, 1), member(2, 1))

@@ -17,8 +17,8 @@ type LogID struct {
 
 func (id LogID) String() string { return fmt.Sprintf("%s.%d", id.Name, id.Shard) }
 
-// Lack is a log that lacks something.
-type Lack struct {
+// IncompleteLog is a log that lacks something.
+type IncompleteLog struct {
 	LogID
 	// Since is the view in which it came to be so: what was begun in an earlier one does not end it.
 	Since order.ViewID `json:"since,omitempty"`
@@ -26,7 +26,7 @@ type Lack struct {
 
 // lacks reports whether a log lacks something.
 func (s *State) lacks(id LogID) bool {
-	return slices.ContainsFunc(s.Incomplete, func(l Lack) bool { return l.LogID == id })
+	return slices.ContainsFunc(s.Incomplete, func(l IncompleteLog) bool { return l.LogID == id })
 }
 
 // Lacking are the logs that lack something.
@@ -91,7 +91,7 @@ type State struct {
 	Promised Ballot
 	Accepted *Accepted
 	// Incomplete are the logs of this process's shards in View that lack more than an end.
-	Incomplete []Lack
+	Incomplete []IncompleteLog
 	// Former are processes that were members of the group and are none of View, the latest last.
 	Former []Former
 	// Disk tells this disk from the one that it was before it lost something of a log, and from every other one: it is the incarnation of the first
@@ -169,7 +169,7 @@ func (s *State) stays(a, b *views.View) bool {
 
 // lacking are the logs of this process's shards in the next view that it does not have whole. Before a restart's view all members had theirs at the
 // agreed ends: what still lacks something has lost it since.
-func (s *State) lacking(next Successor) (lacking []Lack) {
+func (s *State) lacking(next Successor) (lacking []IncompleteLog) {
 	rank, ok := next.View.RankOf(s.Node)
 	if !ok {
 		return nil
@@ -178,10 +178,10 @@ func (s *State) lacking(next Successor) (lacking []Lack) {
 		if !sg.Has(rank) {
 			continue
 		}
-		if i := slices.IndexFunc(s.Incomplete, func(l Lack) bool { return l.LogID == idOf(sg) }); i >= 0 && !slices.Contains(sg.Fresh, rank) {
+		if i := slices.IndexFunc(s.Incomplete, func(l IncompleteLog) bool { return l.LogID == idOf(sg) }); i >= 0 && !slices.Contains(sg.Fresh, rank) {
 			lacking = append(lacking, s.Incomplete[i])
 		} else if !next.Restarted && !s.whole(next.View, sg, rank) {
-			lacking = append(lacking, Lack{idOf(sg), next.View.ID})
+			lacking = append(lacking, IncompleteLog{idOf(sg), next.View.ID})
 		}
 	}
 	return lacking

@@ -330,11 +330,11 @@ func TestWhoDoesNotCountPromisesNothing(t *testing.T) {
 // A log that lacked something is as whole as those of its sources once it is where it was agreed to end, and that is on disk.
 func TestAReconciliationMakesALogWhole(t *testing.T) {
 	id := LogID{Name: "orders"}
-	c := newTrio(t, func(s *State) { s.Incomplete = []Lack{{id, 5}, {LogID{Name: "other"}, 5}} })
+	c := newTrio(t, func(s *State) { s.Incomplete = []IncompleteLog{{id, 5}, {LogID{Name: "other"}, 5}} })
 	c.follows(Ballot{7, 2})
 	plan := []Agreed{{ID: id, End: order.Version{View: 5, Seq: 3}, Sources: []Source{{2, c.member(2).Addr}}}}
 	c.hear(2, Message{Verb: Plan, Ballot: Ballot{7, 2}, Plan: plan, Next: Successor{View: c.next("planned", c.cfg.Self, c.member(2)), Restarted: true}})
-	if c.e = c.Reconciled(c.now, Ballot{7, 2}, nil); c.e.State == nil || !slices.Equal(c.e.State.Incomplete, []Lack{{LogID{Name: "other"}, 5}}) {
+	if c.e = c.Reconciled(c.now, Ballot{7, 2}, nil); c.e.State == nil || !slices.Equal(c.e.State.Incomplete, []IncompleteLog{{LogID{Name: "other"}, 5}}) {
 		t.Errorf("what lacks something is %v", c.state.Incomplete)
 	}
 }
@@ -363,7 +363,7 @@ func TestWhoMissedAViewHasNoWholeLogs(t *testing.T) {
 	if s.move(Successor{View: at(5), Restarted: true}); len(s.Incomplete) > 0 {
 		t.Errorf("before a restart's view all logs were brought to their ends: %v", s.Incomplete)
 	}
-	s = State{Node: 1, Successor: Successor{View: at(3)}, Incomplete: []Lack{{LogID{Name: "orders"}, 3}}}
+	s = State{Node: 1, Successor: Successor{View: at(3)}, Incomplete: []IncompleteLog{{LogID{Name: "orders"}, 3}}}
 	if s.move(Successor{View: at(4)}); len(s.Incomplete) != 1 {
 		t.Errorf("what lacked something in view 3 is whole in view 4: %v", s.Incomplete)
 	}
@@ -395,7 +395,7 @@ func TestADiskThatLostSomethingIsAnotherOne(t *testing.T) {
 	if m.Disk() != 5 {
 		t.Fatalf("disk %d", m.Disk())
 	}
-	must(t, m.Lacks(LogID{Name: "orders"}))
+	must(t, m.MarkIncomplete(LogID{Name: "orders"}))
 	m = remembering(t, disk)
 	if m.Disk() != 0 {
 		t.Errorf("it is disk %d still", m.Disk())

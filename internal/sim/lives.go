@@ -62,7 +62,7 @@ func (p *process) perform(e life.Effect) (r life.Result, done bool) {
 	case life.OpenLog, life.CutDamage, life.SetAside:
 		return p.openDamaged(e), true
 	case life.NoteLack:
-		p.must(p.memory.Lacks(e.Log))
+		p.must(p.memory.MarkIncomplete(e.Log))
 	case life.NoteSelf:
 		if e.Anew { // the one before may be a member of the view that works
 			p.former = p.self.Incarnation

@@ -372,7 +372,7 @@ func (w *world) suffice(back []*process, v *views.View, next bool) bool {
 			if s == nil || next && slices.Contains(sg.Fresh, r) {
 				return false
 			}
-			lacks := slices.ContainsFunc(s.Incomplete, func(l restart.Lack) bool { return l.Name == sg.Name && l.Shard == sg.Shard })
+			lacks := slices.ContainsFunc(s.Incomplete, func(l restart.IncompleteLog) bool { return l.Name == sg.Name && l.Shard == sg.Shard })
 			return !lacks && (s.View.Key() == v.Key() || next && s.View.ID+1 == v.ID)
 		}
 		if sg.Mode == views.Persistent && sg.Provisioned() && !slices.ContainsFunc(sg.Members, whole) {

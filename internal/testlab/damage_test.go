@@ -185,7 +185,8 @@ func TestWhenAllHaveLostTheirLogsNobodyGoesOnUnasked(t *testing.T) {
 	lab.must(err)
 	memory, err := restart.Load(s)
 	lab.must(err)
-	lab.must(memory.Forgo(restart.LogID{Name: lab.opts.Loads[0].Name})) // as squall log repair --give-up does
+	_, err = memory.GiveUp(restart.LogID{Name: lab.opts.Loads[0].Name}) // as squall log repair --give-up does
+	lab.must(err)
 	lab.must(s.Close())
 	lab.AwaitAcks(1, lab.Back(durableNodes, nodes...)...)
 }

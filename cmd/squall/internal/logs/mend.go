@@ -163,7 +163,7 @@ func (m *mender) inspect(one *RepairedAs, id persist.LogID) error {
 	if err != nil || one.Fate == fateGood {
 		return err
 	}
-	if err := m.memory.Lacks(restart.LogID(id)); err != nil {
+	if err := m.memory.MarkIncomplete(restart.LogID(id)); err != nil {
 		return err
 	}
 	return m.store.NoteDamage(id, errors.New(one.Damage))

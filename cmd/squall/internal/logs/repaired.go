@@ -110,7 +110,7 @@ func (one *RepairedAs) extent() string {
 
 // describe takes over how a log that goes on is.
 func (one *RepairedAs) describe(i *persist.Info) {
-	one.Fate, one.Records, one.Relabeled = fateGood, i.Count, i.Relabelled
+	one.Fate, one.Records, one.Relabeled = fateGood, i.Count, i.Relabeled
 	if i.Count > 0 {
 		one.Last = persist.PlaceOf(&i.Last)
 	}

@@ -8,13 +8,14 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// Lacks says that a log of this process lost something that it had. It comes before the log is used: from then on it is no log of which others could
-// take the end for the end of all, until Complete; and for the next process the disk is another one.
-func (m *Memory) Lacks(id LogID) error {
+// MarkIncomplete says that a log of this process lost something that it had. It comes before the
+// log is used: until Complete, the log's end is not taken for the end of all logs of the shard, and
+// for the next process the disk is another one.
+func (m *Memory) MarkIncomplete(id LogID) error {
 	return m.change(func(s *State) error {
 		s.Disk = 0
 		if !s.lacks(id) {
-			l := Lack{LogID: id}
+			l := IncompleteLog{LogID: id}
 			if s.View != nil {
 				l.Since = s.View.ID
 			}
@@ -24,19 +25,11 @@ func (m *Memory) Lacks(id LogID) error {
 	})
 }
 
-// Forgo says that what a log lacks is given up: it counts as whole from then on, as it is. Only an operator can say so, of a log that no other
-// member has whole.
-func (m *Memory) Forgo(id LogID) error {
-	return m.change(func(s *State) error {
-		s.completed(id, math.MaxUint64)
-		return nil
-	})
-}
-
-// GiveUp is Forgo, and gives up what other disks have of the log, too: of the members that had all
-// of it in the last view that this process knows, in which its shard waits for them, or has them as
-// members. It returns whose disks they are. When the group goes on, the log here stands in for
-// theirs.
+// GiveUp accepts that a log lacks something: it counts as complete from then on, as it is. Only an
+// operator can say so, of a log that no other member has complete. It gives up what other disks
+// have of the log, too: of the members that had all of it in the last view that this process knows,
+// in which its shard waits for them, or has them as members. It returns whose disks they are. When
+// the group goes on, the log here stands in for theirs.
 func (m *Memory) GiveUp(id LogID) (lost []views.Holder, err error) {
 	err = m.change(func(s *State) error {
 		s.completed(id, math.MaxUint64)
@@ -79,8 +72,8 @@ func (s *State) possible() (list []*views.View) {
 // Disk is this disk's number, after Begin.
 func (m *Memory) Disk() uint64 { return m.State().Disk }
 
-// Elsewhere reports whether others have a log, so that what is lost here comes from them: in the last view that this process knows, and in what
-// may have followed it.
+// Elsewhere reports whether others have a log, so that what is lost here comes from them: in the
+// last view that this process knows, and in what may have followed it.
 func (s State) Elsewhere(id LogID) bool {
 	return s.View != nil && !slices.ContainsFunc(s.possible(), func(v *views.View) bool { return !s.elsewhere(v, id) })
 }

@@ -60,7 +60,7 @@ func createEngine(e Engine, dir string) error {
 
 // openEngine opens the files of a log. The engine follows them without a doubt, so what it will
 // follow is checked first.
-func openEngine(o opening, e Engine, dir string) (*guarded, error) {
+func openEngine(o opening, e Engine, dir string) (*recovering, error) {
 	path, holds := filepath.Join(dir, boltFile), boltLogSchema
 	if e == EngineWAL {
 		path, holds = filepath.Join(dir, walMetaFile), walListSchema
@@ -91,8 +91,8 @@ func misread(err error) error {
 	return fmt.Errorf("%w: %w", ErrDamaged, err)
 }
 
-func openFiles(o opening, e Engine, dir string) (*guarded, error) {
-	g := &guarded{place: dir}
+func openFiles(o opening, e Engine, dir string) (*recovering, error) {
+	g := &recovering{place: dir}
 	err := guard(dir, func() (err error) {
 		if e == EngineWAL {
 			g.engine, err = openWAL(o, dir)
@@ -107,8 +107,8 @@ func openFiles(o opening, e Engine, dir string) (*guarded, error) {
 	return g, nil
 }
 
-// guarded gives what an engine says its name, and turns its panics into errors.
-type guarded struct {
+// recovering is an engine whose errors name its directory, and whose panics are errors.
+type recovering struct {
 	place  string
 	engine abandoner
 	until  context.Context // ends what reads; nil: nothing does
@@ -118,17 +118,17 @@ type guarded struct {
 // plain are the errors of a store that are answers: they are given on as they are.
 func plain(err error) bool { return err == nil || errors.Is(err, raft.ErrLogNotFound) }
 
-func (g *guarded) FirstIndex() (i uint64, err error) {
+func (g *recovering) FirstIndex() (i uint64, err error) {
 	err = g.run(func() (err error) { i, err = g.engine.FirstIndex(); return err })
 	return i, err
 }
 
-func (g *guarded) LastIndex() (i uint64, err error) {
+func (g *recovering) LastIndex() (i uint64, err error) {
 	err = g.run(func() (err error) { i, err = g.engine.LastIndex(); return err })
 	return i, err
 }
 
-func (g *guarded) GetLog(index uint64, l *raft.Log) error {
+func (g *recovering) GetLog(index uint64, l *raft.Log) error {
 	var answer error
 	err := g.run(func() error {
 		if g.until != nil && g.until.Err() != nil {
@@ -150,24 +150,24 @@ func onlyPlain(err error) error {
 	return nil
 }
 
-func (g *guarded) StoreLog(l *raft.Log) error {
+func (g *recovering) StoreLog(l *raft.Log) error {
 	return g.run(func() error { return g.engine.StoreLog(l) })
 }
 
-func (g *guarded) StoreLogs(logs []*raft.Log) error {
+func (g *recovering) StoreLogs(logs []*raft.Log) error {
 	return g.run(func() error { return g.engine.StoreLogs(logs) })
 }
 
-func (g *guarded) DeleteRange(first, last uint64) error {
+func (g *recovering) DeleteRange(first, last uint64) error {
 	return g.run(func() error { return g.engine.DeleteRange(first, last) })
 }
 
-func (g *guarded) Set(key, value []byte) error {
+func (g *recovering) Set(key, value []byte) error {
 	return g.run(func() error { return g.engine.Set(key, value) })
 }
 
 // Get returns nil for a key without a value, as one engine does; the other has an error for it.
-func (g *guarded) Get(key []byte) (value []byte, err error) {
+func (g *recovering) Get(key []byte) (value []byte, err error) {
 	err = g.run(func() (err error) {
 		value, err = g.engine.Get(key)
 		if errors.Is(err, raftboltdb.ErrKeyNotFound) {
@@ -179,7 +179,7 @@ func (g *guarded) Get(key []byte) (value []byte, err error) {
 }
 
 // Close releases the files. An engine that panicked is abandoned.
-func (g *guarded) Close() error {
+func (g *recovering) Close() error {
 	if g.broken.Load() {
 		return named(g.engine.abandon(), g.place)
 	}
@@ -187,7 +187,7 @@ func (g *guarded) Close() error {
 }
 
 // run has the engine do something, and notes whether it panicked.
-func (g *guarded) run(do func() error) error {
+func (g *recovering) run(do func() error) error {
 	err := guard(g.place, do)
 	if hasPanicked(err) {
 		g.broken.Store(true)
