@@ -31,12 +31,13 @@ const (
 
 // Defaults and limits of Config.
 const (
-	DefaultRingBytes = 32 << 10
-	MaxRingBytes     = 1 << 20
-	DefaultMaxPeers  = 4096
-	DefaultMaxSpin   = 50 * time.Microsecond // somewhat more than a sleep and a wake-up cost
-	MaxServices      = 4096                  // of an endpoint
-	DefaultMoveTime  = 5 * time.Second
+	DefaultRingBytes    = 32 << 10
+	MaxRingBytes        = 1 << 20
+	DefaultMaxPeers     = 4096
+	DefaultMaxLongBytes = 4 << 30
+	DefaultMaxSpin      = 50 * time.Microsecond // somewhat more than a sleep and a wake-up cost
+	MaxServices         = 4096                  // of an endpoint
+	DefaultMoveTime     = 5 * time.Second
 )
 
 // Config describes an endpoint. The zero value is one for this host, with services that are found by name.
@@ -63,6 +64,9 @@ type Config struct {
 	// MoveTime is how long Send and Call look for a service that they reached before and that is nowhere now, if their context does not
 	// end before: it may be moving to another process. 0 is DefaultMoveTime, less than 0 is no time.
 	MoveTime time.Duration
+	// MaxLongBytes bounds the bodies of long messages that are in memory of the library, or looked at in place, and not released: of all services
+	// together. 0 is DefaultMaxLongBytes.
+	MaxLongBytes int64
 	// MaxPeers bounds the connections.
 	MaxPeers int
 	// Events is called with each event, one at a time, on a goroutine of the endpoint.
@@ -85,6 +89,12 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.MoveTime == 0 {
 		c.MoveTime = DefaultMoveTime
+	}
+	if c.MaxLongBytes == 0 {
+		c.MaxLongBytes = DefaultMaxLongBytes
+	}
+	if c.MaxLongBytes < 0 {
+		errs = append(errs, fmt.Errorf("MaxLongBytes %d: it must not be less than 0", c.MaxLongBytes))
 	}
 	if c.MaxPeers == 0 {
 		c.MaxPeers = DefaultMaxPeers

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/fabric"
-	"github.com/squall-go/squall/fabric/port"
 	"github.com/squall-go/squall/fabric/tcp"
 	"github.com/squall-go/squall/internal/wire"
 	"github.com/squall-go/squall/ripc/internal/pair"
@@ -37,6 +36,7 @@ type hello struct {
 	Version     int         `json:"version"`
 	Incarnation string      `json:"incarnation"`
 	RingBytes   int         `json:"ring_bytes"`
+	Long        string      `json:"long,omitempty"` // the connection is for the long messages of the pair with this token
 	Nonce       trust.Nonce `json:"nonce"`
 	MAC         trust.MAC   `json:"mac"` // of all that, and of the challenge
 }
@@ -49,8 +49,8 @@ type welcome struct {
 	MAC         trust.MAC `json:"mac"` // of all that, and of the hello
 }
 
-func (e *Endpoint) hello(c challenge) hello {
-	h := hello{Version: version, Incarnation: e.incarnation, RingBytes: e.cfg.RingBytes, Nonce: trust.NewNonce()}
+func (e *Endpoint) hello(c challenge, token string) hello {
+	h := hello{Version: version, Incarnation: e.incarnation, RingBytes: e.cfg.RingBytes, Long: token, Nonce: trust.NewNonce()}
 	h.MAC = e.key.MAC(trust.Dialer, c, h)
 	return h
 }
@@ -70,7 +70,7 @@ func (e *Endpoint) judge(c challenge, h hello) (w welcome, err error) {
 		err = fmt.Errorf("%w: %w", ErrRefused, err)
 	case e.isClosing(): // no answer either: the service may be elsewhere soon
 		return w, ErrClosed
-	case e.full():
+	case h.Long == "" && e.full():
 		err = fmt.Errorf("%w: %w: %d peers", ErrRefused, ErrLimit, e.cfg.MaxPeers)
 	}
 	if err != nil {
@@ -182,32 +182,11 @@ func (e *Endpoint) call(ctx context.Context, place Place) (*peer, error) {
 }
 
 func (e *Endpoint) dialTCP(ctx context.Context, place Place) (*peer, error) {
-	conn, err := port.Dial(ctx, place.Addr, port.KindServices, e.cfg.TLS)
+	conn, g, err := e.greetTCP(ctx, place, "")
 	if err != nil {
 		return nil, err
 	}
-	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
-	var c challenge
-	var h hello
-	var w welcome
-	if err = wire.ReadMessage(conn, greetingBytes, &c); err == nil {
-		h = e.hello(c)
-		err = wire.WriteMessage(conn, h)
-	}
-	if err == nil {
-		err = wire.ReadMessage(conn, greetingBytes, &w)
-	}
-	if err == nil {
-		err = e.heed(h, w, place.Incarnation)
-	}
-	if !stop() {
-		err = context.Cause(ctx)
-	}
-	if err != nil {
-		conn.Close()
-		return nil, fmt.Errorf("%s: %w", place.Addr, err)
-	}
-	return e.linkTCP(conn, w.RingBytes)
+	return e.linkTCP(conn, g, &place)
 }
 
 // maxGreetingTCP is how many processes are greeted at a time: each has a goroutine and a connection for a while, before it proved
@@ -233,13 +212,17 @@ func (e *Endpoint) acceptTCP(conn net.Conn) {
 	if err == nil {
 		var w welcome
 		w, err = e.judge(c, h)
-		if err == nil || errors.Is(err, ErrRefused) {
-			err = errors.Join(err, wire.WriteMessage(conn, w))
+		answer := func() error { return wire.WriteMessage(conn, w) }
+		switch {
+		case err == nil && h.Long != "":
+			err = e.acceptBulk(conn, h.Long, answer)
+		case err == nil || errors.Is(err, ErrRefused):
+			err = errors.Join(err, answer())
 		}
 	}
-	if err == nil {
-		_, err = e.linkTCP(conn, h.RingBytes)
-	} else {
+	if err == nil && h.Long == "" {
+		_, err = e.linkTCP(conn, greeted{h.RingBytes, e.tokenOf(c, h)}, nil)
+	} else if err != nil {
 		conn.Close()
 	}
 	if err != nil {
@@ -264,8 +247,8 @@ func identityOf(conn net.Conn) string {
 	return leaf.Subject.String()
 }
 
-// linkTCP makes a peer of a connection on which the handshake is done.
-func (e *Endpoint) linkTCP(conn net.Conn, ring int) (*peer, error) {
+// linkTCP makes a peer of a connection on which the handshake is done. The side that called says where.
+func (e *Endpoint) linkTCP(conn net.Conn, g greeted, called *Place) (*peer, error) {
 	conn.SetDeadline(time.Time{})
 	name, identity := conn.RemoteAddr().String(), identityOf(conn)
 	shape := pair.Shape(e.cfg.RingBytes)
@@ -274,12 +257,16 @@ func (e *Endpoint) linkTCP(conn net.Conn, ring int) (*peer, error) {
 		conn.Close()
 		return nil, err
 	}
-	link, err := tcp.NewLink(conn, tcp.Config{Own: own, OwnShape: shape, PeerShape: pair.Shape(ring), Parker: e.parker})
+	link, err := tcp.NewLink(conn, tcp.Config{Own: own, OwnShape: shape, PeerShape: pair.Shape(g.ring), Parker: e.parker})
 	if err != nil {
 		conn.Close()
 		return nil, errors.Join(err, release())
 	}
-	p, err := e.add(link, name, identity, own, release)
+	long := longs{token: g.token}
+	if called != nil {
+		long.dialer, long.place = true, *called
+	}
+	p, err := e.add(link, name, identity, own, release, long)
 	if err != nil {
 		return nil, errors.Join(err, link.Close(), release())
 	}

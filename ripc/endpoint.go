@@ -32,6 +32,7 @@ type Endpoint struct {
 	unwatch     func()        // ends the resolver's word; nil if there is none
 	cared       chan struct{} // closed when the caretaker has ended
 	nowhere     Remote        // of channels that are over
+	memory      memory        // for long messages
 
 	mu sync.Mutex
 	watch
@@ -60,6 +61,7 @@ func Open(ctx context.Context, cfg Config) (*Endpoint, error) {
 		cfg: cfg, key: sha256.Sum256(append([]byte("squall ripc 1 "), cfg.Secret...)), incarnation: trust.NewNonce().String(),
 		cared: make(chan struct{}), services: map[ID]*Service{}, dialing: map[Place]*dial{}, seen: map[ID]Place{},
 	}
+	e.memory.open()
 	reject := e.cfg.OnReject
 	e.cfg.OnReject = func(err error) {
 		e.refused.Add(1)
@@ -198,8 +200,8 @@ func (e *Endpoint) byNumber(n uint32) *Service {
 }
 
 // add takes over a peer whose handshake is done.
-func (e *Endpoint) add(link fabric.Link, name, identity string, own []byte, release func() error) (*peer, error) {
-	p := &peer{e: e, name: name, identity: identity, link: link, direct: link.Direct(), own: own, row: link.Replica(), release: release}
+func (e *Endpoint) add(link fabric.Link, name, identity string, own []byte, release func() error, long longs) (*peer, error) {
+	p := &peer{e: e, name: name, identity: identity, link: link, direct: link.Direct(), own: own, row: link.Replica(), release: release, long: long}
 	p.tx, p.rx = pair.NewSender(own, p.row, p.direct), pair.NewReceiver(own, p.row, p.direct)
 	ready := link.(interface{ Readiness() *fabric.Readiness }).Readiness()
 	p.polled = ready == nil
@@ -216,6 +218,7 @@ func (e *Endpoint) add(link fabric.Link, name, identity string, own []byte, rele
 		ready.Owner = p
 	}
 	e.peers = append(e.peers, p)
+	e.startLong(p)
 	e.heat(p)
 	e.emit(PeerConnected{p.name, link.Name()})
 	return p, nil
@@ -278,6 +281,7 @@ func (e *Endpoint) Close() error {
 	errs = append(errs, e.stopListening())
 	<-e.cared
 	e.background.Wait()
+	e.closeMemory()
 	errs = append(errs, e.quit())
 	return errors.Join(errs...)
 }

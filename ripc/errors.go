@@ -23,6 +23,8 @@ var (
 	ErrPeerGone = errors.New("the peer is gone")
 	// ErrRefused says that a service did not answer a call, or that a process does not let this one connect. The error says why.
 	ErrRefused = errors.New("refused")
+	// ErrNoWindow says that a service has no window for a long message, and does not let it wait.
+	ErrNoWindow = errors.New("no receive window")
 	// ErrLimit says that a limit was reached; the error says which.
 	ErrLimit = errors.New("limit reached")
 )

@@ -19,7 +19,8 @@ type Message struct {
 	id      uint64
 	channel int
 	kind    pair.Kind
-	batched bool // the goroutine that serves writes the reply to the socket
+	long    *receiving // what comes with a long message
+	batched bool       // the goroutine that serves writes the reply to the socket
 }
 
 // IsRequest reports whether the sender waits for a reply.
@@ -136,7 +137,7 @@ func (s *Service) call(ctx context.Context, to *Remote, r *route, parts [][]byte
 	}
 	w := e.waiter()
 	defer e.giveBack(w)
-	w.goal, w.peer, w.channel, w.answered = goalAnswer, p, r.channel, false
+	w.goal, w.peer, w.service, w.channel, w.answered = goalAnswer, p, s, r.channel, false
 	id := p.calls.Begin(w)
 	e.counts.Calls++
 	for {
@@ -175,5 +176,5 @@ func (s *Service) call(ctx context.Context, to *Remote, r *route, parts [][]byte
 		p.free(f)
 		return m, false, err
 	}
-	return Message{Data: f.Data, service: s, peer: p, frame: f, number: f.Number, kind: pair.Reply}, false, nil
+	return s.replyMessage(p, f), false, nil
 }

@@ -148,6 +148,7 @@ func (r *Remote) mayCome(err error) bool {
 // sayClosed tells all that send to the service that it receives nothing more. What it received is counted: no goroutine handles a message
 // of it any more that is not. The caller holds the mu.
 func (s *Service) sayClosed() {
+	s.closeLong()
 	for _, p := range s.e.peers {
 		for channel, in := range p.in {
 			if in != nil && in.service == s {

@@ -47,6 +47,7 @@ type peer struct {
 	core     uint64 // that was told to the peer
 	ended    bool
 	why      error
+	long     longs
 }
 
 // inbound is a channel on which the peer sends.
@@ -352,12 +353,26 @@ func (p *peer) dispatch(f *pair.Frame) error {
 		err := p.answered(f)
 		p.rx.Free(f)
 		return err
+	case pair.Offered:
+		return p.offered(f)
+	case pair.Granted, pair.Denied, pair.Here, pair.Freed:
+		err := p.heard(f)
+		p.rx.Free(f)
+		return err
+	case pair.Withdrawn:
+		p.withdrawn(f)
+		p.rx.Free(f)
+		return nil
 	}
 	return fmt.Errorf("%w: a frame of %v", fabric.ErrViolation, f.Kind)
 }
 
 // turnAway frees a frame that nobody receives. Its sender learns that with the end of the channel.
 func (p *peer) turnAway(f *pair.Frame) {
+	if m, long := f.Tag.(*receiving); long {
+		p.turnLongAway(m)
+		return
+	}
 	p.rx.Free(f)
 	p.tell()
 }
@@ -449,10 +464,21 @@ func (p *peer) sendLater() (worked bool) {
 
 // free gives a frame back that the application or a queue had.
 func (p *peer) free(f *pair.Frame) {
-	if p.rx.GiveBack(f) {
-		p.kept--
+	if p.giveBack(f) {
 		p.settle()
 	}
+}
+
+// giveBack is the part of free that is done for each of several frames.
+func (p *peer) giveBack(f *pair.Frame) bool {
+	if !p.rx.GiveBack(f) {
+		return false
+	}
+	p.kept--
+	if f.Tag != nil {
+		p.freeLong(f.Tag.(*receiving), received)
+	}
+	return true
 }
 
 // settle makes use of what was given back, and tells the peer if that matters to it.
@@ -497,6 +523,7 @@ func (p *peer) fail(why error) {
 	for _, w := range p.room {
 		p.e.rouse(w)
 	}
+	p.failLong(why)
 	p.addTo(&p.e.counts)
 	p.e.emit(PeerLost{p.name, p.link.Name(), why})
 	p.link.Freeze()

@@ -196,8 +196,9 @@ func (r *Remote) lost(p *peer, channel int, why error) {
 		r.carries.lose(why)
 		return
 	}
-	if n := p.unreceived(channel); n > 0 {
-		r.gone = &GoneError{Service: r.id, Unreceived: n, Exact: p.direct || p.tx.IsShut(channel), Cause: why}
+	n, long := p.unreceived(channel), p.unfreed(channel)
+	if n+long > 0 {
+		r.gone = &GoneError{Service: r.id, Unreceived: n + long, Exact: (p.direct || p.tx.IsShut(channel)) && long == 0, Cause: why}
 	}
 }
 

@@ -113,8 +113,8 @@ func (s *Service) handled(batch []arrival, done int) {
 func freeAll(batch []arrival) {
 	for i, a := range batch {
 		p := a.peer
-		if a.frame.Number == a.number && p.rx.GiveBack(a.frame) {
-			p.kept--
+		if a.frame.Number == a.number {
+			p.giveBack(a.frame)
 		}
 		if i == len(batch)-1 || batch[i+1].peer != p {
 			p.settle()

@@ -25,6 +25,7 @@ type Service struct {
 	notify   func(from ID, key uint64, data []byte)
 	boards   []board // with notices
 	notifier *waiter // of the goroutine that calls notify
+	long     intake
 	streams  *streams
 	closed   bool
 	ending   atomic.Bool // as closed, for those that handle messages
@@ -99,7 +100,10 @@ func (s *Service) next(m *Message) {
 func (s *Service) fill(m *Message, a arrival) {
 	f := a.frame
 	m.Data, m.service, m.peer, m.frame, m.number = f.Data, s, a.peer, f, a.number
-	m.id, m.channel, m.kind, m.batched = f.ID, f.Channel, f.Kind, false
+	m.id, m.channel, m.kind, m.batched, m.long = f.ID, f.Channel, f.Kind, false, nil
+	if f.Tag != nil {
+		m.fillLong(f)
+	}
 }
 
 // await waits until the queue has a message.
@@ -140,8 +144,11 @@ func (s *Service) Close() error {
 		return nil
 	}
 	s.close()
-	withdraw := s.withdraw
+	withdraw, stopping := s.withdraw, s.long.stopping
 	e.unlock()
+	for _, stopped := range stopping { // until then the windows are written
+		<-stopped
+	}
 	if withdraw != nil {
 		return withdraw()
 	}
@@ -155,6 +162,7 @@ func (s *Service) close() {
 	s.ending.Store(true)
 	delete(e.services, s.id)
 	s.turnAwayAll()
+	s.closeLong()
 	if s.streams != nil {
 		s.streams.close()
 	}

@@ -161,7 +161,7 @@ func (p *localPort) dial(ctx context.Context, place Place) (*peer, error) {
 	if err := shm.Hear(conn, &challenge); err != nil {
 		return fail(err)
 	}
-	h := p.e.hello(challenge)
+	h := p.e.hello(challenge, "")
 	if err := shm.Send(conn, h); err != nil {
 		return fail(err)
 	}
@@ -218,7 +218,7 @@ func (p *localPort) link(conn *net.UnixConn, fds []int, ring int, own []byte, re
 	if err != nil {
 		return nil, err
 	}
-	linked, err := p.e.add(link, "a process of this host", "", own, release)
+	linked, err := p.e.add(link, "a process of this host", "", own, release, longs{})
 	if err != nil {
 		link.Close()
 		fds[0] = -1

@@ -27,7 +27,9 @@ type waiter struct {
 	frame    *pair.Frame // goalAnswer: the reply, the refusal, or nil
 	err      error
 	answered bool
-	ordinal  uint32 // the messages of the channel when the request was sent
+	ordinal  uint32     // the messages of the channel when the request was sent
+	into     []byte     // the return buffer
+	reply    *receiving // the long reply that is on its way
 
 	check func() bool // goalStream
 
@@ -100,7 +102,10 @@ func (e *Endpoint) waiter() *waiter {
 }
 
 func (e *Endpoint) giveBack(w *waiter) {
-	w.peer, w.service, w.frame, w.err, w.check = nil, nil, nil, nil, nil
+	if w.reply != nil {
+		w.detach()
+	}
+	w.peer, w.service, w.frame, w.err, w.check, w.into = nil, nil, nil, nil, nil, nil
 	e.spare = append(e.spare, w)
 }
 

@@ -58,21 +58,28 @@ type Kind uint8
 
 // Kinds of frames.
 const (
-	none    Kind = iota // there is no frame yet
-	skip                // the rest of the ring is not used
-	Message             // a message
-	Request             // a message that wants a reply; its id is the call's
-	Notice              // a notification; its id is the key
-	Reply               // of a call
-	Refusal             // of a call: its bytes say why
-	Open                // asks for a channel; its id is the channel's number, its bytes name the two services
-	Opened              // the channel may be used
-	Closed              // the channel is not served any more; its id is how many messages were received, its bytes say why it was not opened
+	none      Kind = iota // there is no frame yet
+	skip                  // the rest of the ring is not used
+	Message               // a message
+	Request               // a message that wants a reply; its id is the call's
+	Notice                // a notification; its id is the key
+	Reply                 // of a call
+	Refusal               // of a call: its bytes say why
+	Open                  // asks for a channel; its id is the channel's number, its bytes name the two services
+	Opened                // the channel may be used
+	Closed                // the channel is not served any more; its id is how many messages were received, its bytes say why it was not opened
+	Offered               // a long message; its id is that of the message, its bytes are an Offer and the head
+	Withdrawn             // the sender of a long message wants no answer any more
+	Granted               // the bytes of a long message may come
+	Denied                // a long message is not taken; its bytes say why
+	Here                  // a long message is here; its byte says whether the memory of the sender is still looked at
+	Freed                 // a long message was given back; its byte says whether nobody received it
 	kinds
 )
 
 func (k Kind) String() string {
-	names := [kinds]string{"none", "skip", "message", "request", "notice", "reply", "refusal", "open", "opened", "closed"}
+	names := [kinds]string{"none", "skip", "message", "request", "notice", "reply", "refusal", "open", "opened", "closed", "offered", "withdrawn",
+		"granted", "denied", "here", "freed"}
 	if k >= kinds {
 		return fmt.Sprintf("kind %d", uint8(k))
 	}

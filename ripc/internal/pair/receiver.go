@@ -12,6 +12,7 @@ import (
 // Frame is what was taken from the ring. It is valid until it is freed, and belongs to the receiver again afterwards.
 type Frame struct {
 	Data    []byte // in the ring, or aside
+	Tag     any    // what a user keeps with it, until it is freed
 	ID      uint64
 	Number  uint64 // among the frames of this receiver: tells a frame from a later one in the same memory
 	Channel int
