@@ -17,12 +17,14 @@ import (
 type AcceptorConfig struct {
 	Cluster      string
 	Declarations []views.Declaration
-	// FailAfter is how long the group takes to notice a member that died. An id that a member holds is waited for so long, and
-	// for Silence besides: the member's removal takes its time too.
+	// FailAfter is how long the group takes to notice a member that died. An id that a member holds
+	// is waited for so long, and for Silence besides: the member's removal takes its time too.
 	FailAfter time.Duration
-	// Room returns why this process has no room for one more member now, or nil; nil itself: it has.
+	// Room returns why this process has no room for one more member now, or nil; nil itself: it
+	// has.
 	Room func() error
-	// Silence is how long the other side of a conversation may say nothing at all; 0 is DefaultSilence.
+	// Silence is how long the other side of a conversation may say nothing at all; 0 is
+	// DefaultSilence.
 	Silence time.Duration
 	// Probe has a joiner's address tried before it may be proposed.
 	Probe bool
@@ -33,12 +35,13 @@ func (c AcceptorConfig) hold() time.Duration { return c.FailAfter + c.Silence }
 // meetSilences is how many times Silence a joiner has to greet the members of a view.
 const meetSilences = 6
 
-// Bounds of an Acceptor: the most conversations with joiners that apply, and with joiners that greet.
+// Bounds of an Acceptor: the most conversations with joiners that apply, and with joiners that
+// greet.
 const maxTalks = 4 * views.MaxMembers
 
-// Acceptor is a member's part in joining: it answers requests, greets the joiners that will be proposed, and
-// keeps the set of joiners that are ready.
-// Requests, messages and views go in, with the time, and what to do comes out. It is pure.
+// Acceptor is a member's part in joining: it answers requests, greets the joiners that will be
+// proposed, and keeps the set of joiners that are ready. Requests, messages and views go in, with
+// the time, and what to do comes out. It is pure.
 type Acceptor struct {
 	config  AcceptorConfig
 	view    *views.View // installed here
@@ -160,8 +163,8 @@ func (g *Acceptor) promote(now time.Duration, t *session, e *Effects) {
 	e.tell(Reached{Member: t.member, View: g.view.ID})
 }
 
-// judge is the answer that ends a conversation before it has begun; without a verb, it goes on. What will differ for ever is
-// said first.
+// judge is the answer that ends a conversation before it has begun; without a verb, it goes on.
+// What will differ for ever is said first.
 func (g *Acceptor) judge(now time.Duration, q Request) Message {
 	if m := g.judgeRecord(q); m.Verb != "" {
 		return m
@@ -183,7 +186,8 @@ func (g *Acceptor) judge(now time.Duration, q Request) Message {
 	return saying(sayRefuse, "%v: %q", errOutOfTurn, clip(string(q.Verb)))
 }
 
-// member is the answer to an inquiry: which group this is, with a proof for those who know its secret.
+// member is the answer to an inquiry: which group this is, with a proof for those who know its
+// secret.
 func (g *Acceptor) member(q Request) Message {
 	m := Message{Verb: sayMember, Addr: g.leaderAddr(), Group: g.view.Group}
 	if !g.view.Secret.None() {
@@ -208,8 +212,9 @@ func (g *Acceptor) judgeRecord(q Request) Message {
 	return Message{}
 }
 
-// judgeMember answers a member of the view that does not know that it is one: the member that was to tell it died, or its conversations
-// broke. Any member that it asks tells it, unless it was reported as failed already: then it is taken again when it is out of the view.
+// judgeMember answers a member of the view that does not know that it is one: the member that was
+// to tell it died, or its conversations broke. Any member that it asks tells it, unless it was
+// reported as failed already: then it is taken again when it is out of the view.
 func (g *Acceptor) judgeMember(q Request) Message {
 	if g.view.ID == firstView && q.Verb == Apply || slices.ContainsFunc(g.failed, func(m views.Member) bool { return sameProcess(m, q.Member) }) {
 		return saying(sayLater, "%s is a member of view %d that went away", node(q.Member.ID, q.Member.Addr), g.view.ID)
@@ -217,8 +222,8 @@ func (g *Acceptor) judgeMember(q Request) Message {
 	return showing(g.view)
 }
 
-// Failed takes a member of the view that failed. If it has not shown a heartbeat here since it joined, joiners at its address are held back for a while
-// (J12).
+// Failed takes a member of the view that failed. If it has not shown a heartbeat here since it
+// joined, joiners at its address are held back for a while (J12).
 func (g *Acceptor) Failed(now time.Duration, m views.Member, absent bool) {
 	g.failed = append(g.failed, m)
 	i := slices.IndexFunc(g.joined, func(a arrival) bool { return sameProcess(a.member, m) })
@@ -231,7 +236,8 @@ func (g *Acceptor) Failed(now time.Duration, m views.Member, absent bool) {
 	}
 }
 
-// judgeCrowd is the answer to a joiner whose address is held back, or for whom there are too many already; without a verb, it goes on.
+// judgeCrowd is the answer to a joiner whose address is held back, or for whom there are too many
+// already; without a verb, it goes on.
 func (g *Acceptor) judgeCrowd(now time.Duration, q Request, alike func(*session) bool) Message {
 	if left, why := g.absent.held(now, q.Member.Addr); left > 0 {
 		return saying(sayLater, "%s: ask again in %v", why, left)
@@ -249,7 +255,8 @@ func (g *Acceptor) judgeGreeting(now time.Duration, q Request) Message {
 	return g.roomForOne()
 }
 
-// roomForOne is the answer to a joiner for whom this process has no room now; without a verb, it has.
+// roomForOne is the answer to a joiner for whom this process has no room now; without a verb, it
+// has.
 func (g *Acceptor) roomForOne() Message {
 	if g.config.Room != nil {
 		if err := g.config.Room(); err != nil {
@@ -292,7 +299,8 @@ func (g *Acceptor) count(is func(*session) bool) (n int) {
 	return n
 }
 
-// supersede ends an earlier application of the same process: it would not ask again if it had not given that up.
+// supersede ends an earlier application of the same process: it would not ask again if it had not
+// given that up.
 func (g *Acceptor) supersede(m views.Member, e *Effects) {
 	for _, t := range slices.Clone(g.talks) {
 		if t.applies() && sameProcess(t.member, m) {
@@ -309,7 +317,8 @@ var (
 	errBad    = errors.New("it broke the rules")
 )
 
-// consider lets an application go on if nobody has its id or address, and ends it if somebody had them for too long.
+// consider lets an application go on if nobody has its id or address, and ends it if somebody had
+// them for too long.
 func (g *Acceptor) consider(now time.Duration, t *session, e *Effects) {
 	holder, held := g.holder(t)
 	left, why := g.absent.held(now, t.member.Addr) // it may have waited for the place of a process that did not appear (J12)
@@ -331,9 +340,9 @@ func (g *Acceptor) consider(now time.Duration, t *session, e *Effects) {
 	}
 }
 
-// holder finds the member, or who asked earlier, that has the id or the address of t. It may be the same node before it was
-// started again, so that its place becomes free; but nobody is put out for it, or else anybody could put a member out by
-// asking in its name.
+// holder finds the member, or who asked earlier, that has the id or the address of t. It may be the
+// same node before it was started again, so that its place becomes free; but nobody is put out for
+// it, or else anybody could put a member out by asking in its name.
 func (g *Acceptor) holder(t *session) (views.Member, bool) {
 	collides := func(m views.Member) bool { return m.ID == t.member.ID || m.Addr == t.member.Addr }
 	if i := slices.IndexFunc(g.view.Members, collides); i >= 0 {
@@ -350,8 +359,8 @@ func (g *Acceptor) holder(t *session) (views.Member, bool) {
 	return views.Member{}, false
 }
 
-// meet names the members to be greeted. Their incarnations stay among members, and fingerprints stand for them: who knows one could
-// greet in its name and be told the view.
+// meet names the members to be greeted. Their incarnations stay among members, and fingerprints
+// stand for them: who knows one could greet in its name and be told the view.
 func (g *Acceptor) meet(now time.Duration, t *session, e *Effects) {
 	g.withdraw(t, e)
 	t.stage, t.since, t.ready = meeting, now, false
@@ -376,7 +385,8 @@ func (g *Acceptor) dismiss(t *session, word Message, why error, e *Effects) {
 	g.forget(t, why, e)
 }
 
-// forget drops a conversation. A process that only greeted is no news: the member that decides about it tells.
+// forget drops a conversation. A process that only greeted is no news: the member that decides
+// about it tells.
 func (g *Acceptor) forget(t *session, why error, e *Effects) {
 	g.withdraw(t, e)
 	g.talks = slices.DeleteFunc(g.talks, func(other *session) bool { return other == t })
@@ -442,7 +452,8 @@ func (g *Acceptor) reconsider(now time.Duration, e *Effects) {
 	}
 }
 
-// Candidates are the joiners that may be proposed, in the order in which they became ready. There are none but at the leader.
+// Candidates are the joiners that may be proposed, in the order in which they became ready. There
+// are none but at the leader.
 func (g *Acceptor) Candidates() []views.Member {
 	var chosen []*session
 	for _, t := range g.talks {
@@ -458,8 +469,9 @@ func (g *Acceptor) Candidates() []views.Member {
 	return members
 }
 
-// Installed takes a view that was installed here, in place of the one before. It returns the new members of whose conversations
-// with this member none is left: they cannot be told, and have failed.
+// Installed takes a view that was installed here, in place of the one before. It returns the new
+// members of whose conversations with this member none is left: they cannot be told, and have
+// failed.
 func (g *Acceptor) Installed(now time.Duration, v *views.View, self order.Rank) (e Effects, lost []views.Member) {
 	before := g.view
 	g.view, g.self, g.leader = v, self, 0
@@ -493,7 +505,8 @@ func (g *Acceptor) Installed(now time.Duration, v *views.View, self order.Rank) 
 	return e, lost
 }
 
-// arriving is for how many times its hold a member counts as one that joined not long ago: it may be waited for over several views.
+// arriving is for how many times its hold a member counts as one that joined not long ago: it may
+// be waited for over several views.
 const arriving = 8
 
 // admit tells a joiner the view that it is in.

@@ -53,8 +53,9 @@ func ids(members []views.Member) string {
 	return strings.Join(out, ",")
 }
 
-// effectsLine renders effects, so that a script's expectation is one line: "10:meet(2,3)" is said in conversation 10, "10!" hangs
-// up, "10?" tries its address, "+10@a:1" dials. Events go by their names, a change of the candidates is "changed".
+// effectsLine renders effects, so that a script's expectation is one line: "10:meet(2,3)" is said
+// in conversation 10, "10!" hangs up, "10?" tries its address, "+10@a:1" dials. Events go by their
+// names, a change of the candidates is "changed".
 func effectsLine(e Effects) string {
 	var out []string
 	for _, p := range e.Probes {
@@ -101,7 +102,8 @@ func whatLine(what any) string {
 	return fmt.Sprintf("%T", what)
 }
 
-// gateScript plays a script on the gate of node 1 in view 1 of nodes 1, 2 and 3. Silence is 4 s, FailAfter 6 s.
+// gateScript plays a script on the gate of node 1 in view 1 of nodes 1, 2 and 3. Silence is 4 s,
+// FailAfter 6 s.
 type gateScript struct {
 	t    *testing.T
 	gate *Acceptor
@@ -133,7 +135,8 @@ func (s *gateScript) request(verb Verb, process string) Request {
 	return q
 }
 
-// words are those of all other members of the gate's view about a joiner, or those of another view, or about another process.
+// words are those of all other members of the gate's view about a joiner, or those of another view,
+// or about another process.
 func (s *gateScript) words(joiner views.Member, how string) (words []Word) {
 	v := *s.gate.view
 	switch how {
@@ -643,7 +646,8 @@ func TestConversationsAreBoundedAndTheNewestIsTurnedAway(t *testing.T) {
 	}
 }
 
-// A process that knows a member's incarnation could greet in its name, and be told the view with its key.
+// A process that knows a member's incarnation could greet in its name, and be told the view with
+// its key.
 func TestIncarnationsAreNotToldToJoiners(t *testing.T) {
 	s := newGateScript(t)
 	s.step("apply 1 7")

@@ -32,7 +32,8 @@ type slot struct {
 	ready  bool
 }
 
-// bootstrap is the founder's decision: requests and failures go in, in order, and what to say to whom comes out. It is pure.
+// bootstrap is the founder's decision: requests and failures go in, in order, and what to say to
+// whom comes out. It is pure.
 type bootstrap struct {
 	cluster string
 	key     string // of the view: who shows it was told by the founder
@@ -90,7 +91,8 @@ func refused(q Request, answer Message) Refused {
 	return Refused{ID: q.Member.ID, Addr: clip(q.Member.Addr), Text: answer.Text, Final: answer.Verb != sayLater}
 }
 
-// judge is the answer to a request. What will differ for ever is said first, so that nobody waits for a refusal.
+// judge is the answer to a request. What will differ for ever is said first, so that nobody waits
+// for a refusal.
 func (r *bootstrap) judge(q Request) Message {
 	if err := checkMember(q.Member); err != nil {
 		return saying(sayRefuse, "%v", err)
@@ -126,9 +128,10 @@ func (r *bootstrap) judge(q Request) Message {
 	return Message{Verb: sayWait}
 }
 
-// conflict finds the member that has the id or the address of m. If it has both, m may be the same node, started again before its
-// old connection was seen to break, and is told to ask again: until then. It does not take the place over, for then anybody who
-// can reach the founder could throw a member out by asking in its name. The founder itself cannot come back so.
+// conflict finds the member that has the id or the address of m. If it has both, m may be the same
+// node, started again before its old connection was seen to break, and is told to ask again: until
+// then. It does not take the place over, for then anybody who can reach the founder could throw a
+// member out by asking in its name. The founder itself cannot come back so.
 func (r *bootstrap) conflict(m views.Member) (views.Member, bool) {
 	for _, s := range r.seats {
 		if s.member.ID == m.ID || s.member.Addr == m.Addr {
@@ -183,7 +186,8 @@ func (r *bootstrap) seat(t Ticket) *slot {
 	return nil
 }
 
-// ready notes that a member's links stand, and installs with the last one (J3). A joiner says it once, after the View.
+// ready notes that a member's links stand, and installs with the last one (J3). A joiner says it
+// once, after the View.
 func (r *bootstrap) ready(t Ticket) (e effects) {
 	s := r.seat(t)
 	if s == nil {
@@ -201,7 +205,8 @@ func (r *bootstrap) ready(t Ticket) (e effects) {
 	return e
 }
 
-// fail is the end of a member's part: its connection broke, it reported an error, or it broke the rules.
+// fail is the end of a member's part: its connection broke, it reported an error, or it broke the
+// rules.
 func (r *bootstrap) fail(t Ticket, err error) (e effects) {
 	s := r.seat(t)
 	switch {

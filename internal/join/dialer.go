@@ -83,9 +83,10 @@ func (j *dialer) stop() {
 	j.sessions.stop()
 }
 
-// redirect answers those who take this process for a member. It may be this process itself, which did not recognize one of
-// the addresses as its own. Id and address do not tell, for another process may have been given the same by mistake, and two
-// founders would be the result; the nonce of the request does.
+// redirect answers those who take this process for a member. It may be this process itself, which
+// did not recognize one of the addresses as its own. Id and address do not tell, for another
+// process may have been given the same by mistake, and two founders would be the result; the nonce
+// of the request does.
 func (j *dialer) redirect(conn *conversation, q Request) {
 	answer := Message{Verb: sayRedirect, Addr: j.config.Join[0]}
 	if q.Nonce == j.nonce {
@@ -184,7 +185,8 @@ func (j *dialer) notice() {
 	close(j.decided)
 }
 
-// Find asks all addresses that this process knows whether there is a group that works, and returns that of a member.
+// Find asks all addresses that this process knows whether there is a group that works, and returns
+// that of a member.
 func Find(ctx context.Context, c Config) (addr string, ok bool) {
 	if c.silence == 0 {
 		c.silence = DefaultSilence
@@ -195,8 +197,8 @@ func Find(ctx context.Context, c Config) (addr string, ok bool) {
 // inquiry is how long a founder waits for the others' answers before it founds.
 const inquiry = time.Second
 
-// formed asks the other addresses, all at once, whether there is a group already. A founder would found a second one, if it
-// was started again.
+// formed asks the other addresses, all at once, whether there is a group already. A founder would
+// found a second one, if it was started again.
 func formed(ctx context.Context, c Config) (addr string, ok bool) {
 	others := slices.DeleteFunc(slices.Clone(c.Join), func(addr string) bool { return addr == c.Self.Addr })
 	ctx, cancel := context.WithTimeout(ctx, min(inquiry, c.silence))

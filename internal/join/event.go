@@ -8,7 +8,8 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// Event is something that happened while the first view was formed, or while a process joined. String is for people; switch on the type otherwise.
+// Event is something that happened while the first view was formed, or while a process joined.
+// String is for people; switch on the type otherwise.
 type Event interface{ String() string }
 
 type (
@@ -17,14 +18,16 @@ type (
 		Member        views.Member
 		Asked, Expect int // places taken, the founder's included
 	}
-	// Refused: the founder, or a member, turned a process away, for good or (Final false) until it asks again.
+	// Refused: the founder, or a member, turned a process away, for good or (Final false) until it
+	// asks again.
 	Refused struct {
 		ID    order.NodeID
 		Addr  string
 		Text  string
 		Final bool
 	}
-	// Forgotten: a process went away, or was sent away, before it was proposed as a member; its place is free.
+	// Forgotten: a process went away, or was sent away, before it was proposed as a member; its
+	// place is free.
 	Forgotten struct {
 		Member views.Member
 		Err    error

@@ -15,8 +15,8 @@ import (
 // errGone says that a joiner's connection ended.
 var errGone = errors.New("its connection broke")
 
-// founder performs what its bootstrap decides. Each conversation has two goroutines: the port's handler reads, and a writer
-// of its own sends, so that a joiner that does not read delays nobody.
+// founder performs what its bootstrap decides. Each conversation has two goroutines: the port's
+// handler reads, and a writer of its own sends, so that a joiner that does not read delays nobody.
 type founder struct {
 	*limiter
 	session *Session
@@ -29,7 +29,8 @@ type founder struct {
 	farewells []*writer // those that were told how the attempt ended
 }
 
-// lineMessages is the most that is ever said to a joiner, besides still: wait, view and the last word.
+// lineMessages is the most that is ever said to a joiner, besides still: wait, view and the last
+// word.
 const lineMessages = 3
 
 func found(ctx context.Context, c Config) (*Session, error) {
@@ -64,7 +65,8 @@ func (f *founder) open() {
 	})
 }
 
-// step lets the bootstrap decide and does what it says, all under the lock: sends only reach the writers' queues.
+// step lets the bootstrap decide and does what it says, all under the lock: sends only reach the
+// writers' queues.
 func (f *founder) step(decide func(*bootstrap) effects) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -90,7 +90,8 @@ func dialWhenServed(t *testing.T, addr string) hand {
 	panic("unreachable")
 }
 
-// Strangers hold as many connections as they get, and say nothing for longer than the test lasts. A joiner still gets in: it proves itself at once.
+// Strangers hold as many connections as they get, and say nothing for longer than the test lasts. A
+// joiner still gets in: it proves itself at once.
 func TestCV4SilentStrangersKeepNoJoinerOut(t *testing.T) {
 	all := cluster(t, 2)
 	all[0].silence = patience

@@ -34,7 +34,8 @@ const (
 	maxIDBytes = 32
 )
 
-// Lock keeps other processes out of a node's directory. The system releases it with the process, however that ends.
+// Lock keeps other processes out of a node's directory. The system releases it with the process,
+// however that ends.
 type Lock struct{ file *os.File }
 
 // Close lets others use the directory. A nil Lock has nothing to close.
@@ -47,9 +48,10 @@ func (l *Lock) Close() error {
 	return err
 }
 
-// Identity finds out who this process is: which node, and which of its incarnations, a random number that is new with every
-// call. Without a directory it is the chosen node, or a random one. With one, it is the node that the directory belongs to; a
-// directory without a node gets the chosen one, or a random one, before Identity returns. The directory is made if need be, and
+// Identity finds out who this process is: which node, and which of its incarnations, a random
+// number that is new with every call. Without a directory it is the chosen node, or a random one.
+// With one, it is the node that the directory belongs to; a directory without a node gets the
+// chosen one, or a random one, before Identity returns. The directory is made if need be, and
 // nobody else can use it until the lock is closed.
 func Identity(dir string, chosen order.NodeID) (id order.NodeID, incarnation uint64, lock *Lock, err error) {
 	incarnation = NewIncarnation()
@@ -140,8 +142,8 @@ func writeSynced(path, text string) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// newID is random, so that nobody has to hand out ids. It has 63 bits: more than are ever met, and no language takes it for
-// a negative number.
+// newID is random, so that nobody has to hand out ids. It has 63 bits: more than are ever met, and
+// no language takes it for a negative number.
 func newID() order.NodeID { return order.NodeID(random(1<<63 - 1)) }
 
 // NewIncarnation tells a process apart from all others that have its node's id.

@@ -1,12 +1,15 @@
-// Package join brings processes into a group: it forms the first view, and takes in those that come later.
+// Package join brings processes into a group: it forms the first view, and takes in those that come
+// later.
 //
 // # The first view
 //
-// Processes that know an address or two agree on who is in, and start together. Who is in the first view is the founder's to say; there is
-// no vote here, because there is no view yet that could be split.
+// Processes that know an address or two agree on who is in, and start together. Who is in the first
+// view is the founder's to say; there is no vote here, because there is no view yet that could be
+// split.
 //
-// Life of the first view: asked (a process wants in) → held (the founder keeps its place) → proposed (all Expect are there,
-// everybody gets the View) → ready (a member's links stand) → installed (all are ready).
+// Life of the first view: asked (a process wants in) → held (the founder keeps its place) →
+// proposed (all Expect are there, everybody gets the View) → ready (a member's links stand) →
+// installed (all are ready).
 //
 //	joiner                       founder
 //	request        ───────▶      refuse | later | redirect (from one that is not the founder): the end
@@ -17,13 +20,15 @@
 //
 // # Joining a running group
 //
-// The request is the same, and whoever makes it need not know which of the two it will be. The leader takes it; the joiner greets
-// all members before it is proposed, and each of them, and the leader, tries to reach it at its address. So one that cannot reach them, cannot
-// be reached, or dies early, costs nobody a view change. A member that was greeted gives the joiner its word for the leader, which only
-// members can make; the leader proposes nobody for the mere asking.
+// The request is the same, and whoever makes it need not know which of the two it will be. The
+// leader takes it; the joiner greets all members before it is proposed, and each of them, and the
+// leader, tries to reach it at its address. So one that cannot reach them, cannot be reached, or
+// dies early, costs nobody a view change. A member that was greeted gives the joiner its word for
+// the leader, which only members can make; the leader proposes nobody for the mere asking.
 //
-// Life of a joiner: applied → held (somebody still has its id) → meeting (greeting the members of the view) → ready (a candidate
-// for the next view) → admitted (a member has installed a view with it).
+// Life of a joiner: applied → held (somebody still has its id) → meeting (greeting the members of
+// the view) → ready (a candidate for the next view) → admitted (a member has installed a view with
+// it).
 //
 //	joiner                       leader                                    every other member
 //	request        ───────▶      refuse | later | redirect: the end
@@ -34,10 +39,11 @@
 //	ready, words   ───────▶      a candidate; meet again, if another view comes first
 //	               ◀───────      view          installed: the end          view (the first one to say it is believed)
 //
-// Every conversation lasts until the joiner is a member, and both sides say still while they have nothing else to say. So each
-// knows that the other lives: a joiner that goes away is no candidate any more, and one whose conversation with a member has
-// ended when that installs the view is reported as failed at once. The leader may die at any point: if the joiner is in a view,
-// the others say so; if not, it asks the next leader.
+// Every conversation lasts until the joiner is a member, and both sides say still while they have
+// nothing else to say. So each knows that the other lives: a joiner that goes away is no candidate
+// any more, and one whose conversation with a member has ended when that installs the view is
+// reported as failed at once. The leader may die at any point: if the joiner is in a view, the
+// others say so; if not, it asks the next leader.
 //
 // Invariants:
 //
@@ -54,11 +60,12 @@
 //	J11  a request is the process's whose record it has, and a joiner is greeted by the process that it was named
 //	J12  a joiner at whose address processes became members and never showed a heartbeat gets no word and is no candidate for a time that doubles
 //
-// What cannot be had: a process of a first view whose connection breaks after it said ready does not know whether the view was
-// installed. It gets an error, and the others, if they did install, find a member that does not move.
+// What cannot be had: a process of a first view whose connection breaks after it said ready does
+// not know whether the view was installed. It gets an error, and the others, if they did install,
+// find a member that does not move.
 //
-// bootstrap (bootstrap.go), Acceptor (acceptor.go) and Joiner (joiner.go) decide and are pure; founder.go, server.go and dialer.go perform it
-// in conversations of package wire.
+// bootstrap (bootstrap.go), Acceptor (acceptor.go) and Joiner (joiner.go) decide and are pure;
+// founder.go, server.go and dialer.go perform it in conversations of package wire.
 package join
 
 import (
@@ -76,26 +83,31 @@ import (
 )
 
 var (
-	// ErrRefused says that the group will not have this process, whenever it asks. The text names the reason.
+	// ErrRefused says that the group will not have this process, whenever it asks. The text names
+	// the reason.
 	ErrRefused = errors.New("refused")
-	// ErrAborted says that the view was proposed and then given up. The text names the node that failed and why.
+	// ErrAborted says that the view was proposed and then given up. The text names the node that
+	// failed and why.
 	ErrAborted = errors.New("the first view was aborted")
-	// ErrTooManyRedirects says that processes sent us to each other instead of to the founder or the leader.
+	// ErrTooManyRedirects says that processes sent us to each other instead of to the founder or
+	// the leader.
 	ErrTooManyRedirects = errors.New("too many redirects")
 )
 
 // Bounds on what other processes can cost.
 const (
-	// DefaultSilence is how long a peer may say nothing: before its request, before its first answer, and ever after. A write
-	// may take as long.
+	// DefaultSilence is how long a peer may say nothing: before its request, before its first
+	// answer, and ever after. A write may take as long.
 	DefaultSilence = 5 * time.Second
 	// beats is how often within that time somebody who has nothing to say says still.
 	beats = 4
-	// requestsPerMember times Expect is the number of conversations a process has at a time while the first view forms.
+	// requestsPerMember times Expect is the number of conversations a process has at a time while
+	// the first view forms.
 	requestsPerMember = 4
 	// maxRedirects is how many redirects in a row are followed.
 	maxRedirects = 8
-	// maxTextBytes bounds a reason that is sent, so that no peer can make the next one's message too long.
+	// maxTextBytes bounds a reason that is sent, so that no peer can make the next one's message
+	// too long.
 	maxTextBytes = 2048
 )
 
@@ -110,31 +122,38 @@ type Config struct {
 	Self views.Member
 	// Identity is the key pair of this process, whose public key its record has. Nil: a new one.
 	Identity *trust.Identity
-	// Join are the addresses to ask, the founder's first. Empty, or this process first: this process is the founder, even if
-	// it learns only by asking that the first address leads to itself; but if one of the others is a member of a group already,
-	// this process was started again, and joins that.
+	// Join are the addresses to ask, the founder's first. Empty, or this process first: this
+	// process is the founder, even if it learns only by asking that the first address leads to
+	// itself; but if one of the others is a member of a group already, this process was started
+	// again, and joins that.
 	Join []string
-	// Expect is the number of members of the first view, this one included. It means nothing to a group that has formed.
+	// Expect is the number of members of the first view, this one included. It means nothing to a
+	// group that has formed.
 	Expect int
 	// Declarations are the subgroups. They must be the same everywhere.
 	Declarations []views.Declaration
-	// Layouts are the application's own functions, by Declaration.LayoutName. The founder places the first view with them.
+	// Layouts are the application's own functions, by Declaration.LayoutName. The founder places
+	// the first view with them.
 	Layouts map[string]views.Layout
 	// FailAfter is how long the group takes to notice a member that died.
 	FailAfter time.Duration
-	// Group and Secret are those of the group that this process was a member of, as its directory says. It becomes a member of no other, and
-	// founds none (ErrOtherHistory). Empty: it was a member of none.
+	// Group and Secret are those of the group that this process was a member of, as its directory
+	// says. It becomes a member of no other, and founds none (ErrOtherHistory). Empty: it was a
+	// member of none.
 	Group  string
 	Secret views.Secret
-	// Room returns why this process, once it is a member, has no room for one more, or nil; nil itself: it has.
+	// Room returns why this process, once it is a member, has no room for one more, or nil; nil
+	// itself: it has.
 	Room func() error
 	// Port takes the control connections of this process from now on.
 	Port *port.Port
 	// TLS is used to dial; nil is plain.
 	TLS *tls.Config
-	// Reach tries whether a process can be reached at its address. nil: addresses of joiners are not tried.
+	// Reach tries whether a process can be reached at its address. nil: addresses of joiners are
+	// not tried.
 	Reach func(context.Context, views.Member) error
-	// OnEvent is told what happens, one event at a time. It must neither block nor call the Session.
+	// OnEvent is told what happens, one event at a time. It must neither block nor call the
+	// Session.
 	OnEvent func(Event)
 
 	silence time.Duration // tests shorten it
@@ -168,8 +187,8 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// founds reports whether this process is known to be the founder. One that listens on all addresses, or is reached by a name
-// that it does not advertise, finds out by asking (errItself).
+// founds reports whether this process is known to be the founder. One that listens on all
+// addresses, or is reached by a name that it does not advertise, finds out by asking (errItself).
 func (c Config) founds() bool { return len(c.Join) == 0 || c.Join[0] == c.Self.Addr }
 
 func (c Config) applicant(nonce string) JoinerConfig {
@@ -179,14 +198,16 @@ func (c Config) applicant(nonce string) JoinerConfig {
 	}
 }
 
-// Outcome is what came of asking: a place in a first view that is about to be installed, or in one of a running group.
+// Outcome is what came of asking: a place in a first view that is about to be installed, or in one
+// of a running group.
 type Outcome struct {
 	// View is the one that this process is a member of.
 	View *views.View
-	// Unmet are the shards that are not provisioned in a first view that this process made, and why.
+	// Unmet are the shards that are not provisioned in a first view that this process made, and
+	// why.
 	Unmet []views.Unmet
-	// Session is the attempt to install a first view: the process connects its links and calls Ready, or Abort. It is nil if
-	// View is installed at some of the others.
+	// Session is the attempt to install a first view: the process connects its links and calls
+	// Ready, or Abort. It is nil if View is installed at some of the others.
 	Session *Session
 	// Founded says that this process founded the group.
 	Founded bool
@@ -195,17 +216,20 @@ type Outcome struct {
 	joiner *dialer // nil for a founder
 }
 
-// Serve takes the requests of those that come later. It is called once: after Session.Ready has returned nil, if there is a
-// Session, else at once. A process that joined keeps showing the others that it lives until they have installed its view, so
-// the Server must stay open for as long as it wants to be a member.
+// Serve takes the requests of those that come later. It is called once: after Session.Ready has
+// returned nil, if there is a Session, else at once. A process that joined keeps showing the others
+// that it lives until they have installed its view, so the Server must stay open for as long as it
+// wants to be a member.
 //
-// Changed, which may be nil, is told that Candidates is another list now. It is called from the Server's goroutines and, within
-// Installed, Lead and Halted, from the caller's; it may call the Server.
+// Changed, which may be nil, is told that Candidates is another list now. It is called from the
+// Server's goroutines and, within Installed, Lead and Halted, from the caller's; it may call the
+// Server.
 func (o *Outcome) Serve(changed func()) *Server {
 	return openServer(o.config, o.View, o.joiner, changed)
 }
 
-// Abort gives up what Join achieved, in place of Serve. If there is a Session, everybody else's Ready fails with the reason.
+// Abort gives up what Join achieved, in place of Serve. If there is a Session, everybody else's
+// Ready fails with the reason.
 func (o *Outcome) Abort(reason error) {
 	if o.Session != nil {
 		o.Session.Abort(reason)
@@ -216,13 +240,15 @@ func (o *Outcome) Abort(reason error) {
 	}
 }
 
-// Join makes this process a member: of the first view, if the group is being formed, or of a later one. In the first case it
-// returns once the View is known: to the founder when Expect members have asked, to the others when the founder's View has
-// arrived. In the second, it returns the first view with this process that a member has installed.
+// Join makes this process a member: of the first view, if the group is being formed, or of a later
+// one. In the first case it returns once the View is known: to the founder when Expect members have
+// asked, to the others when the founder's View has arrived. In the second, it returns the first
+// view with this process that a member has installed.
 //
-// The port's control connections belong to this package from the call on: after success they are answered until the Server is
-// closed, after an error no more. Errors wrap ErrRefused (final), ErrBadView, the context's cause together with the last failure
-// of each address, or, for a founder, ErrAborted if a member failed at once, and what views.Place has to say if the members
+// The port's control connections belong to this package from the call on: after success they are
+// answered until the Server is closed, after an error no more. Errors wrap ErrRefused (final),
+// ErrBadView, the context's cause together with the last failure of each address, or, for a
+// founder, ErrAborted if a member failed at once, and what views.Place has to say if the members
 // that came cannot form the declared view.
 func Join(ctx context.Context, c Config) (*Outcome, error) {
 	if c.Port != nil && c.Self.Addr == "" {
@@ -250,7 +276,8 @@ func Join(ctx context.Context, c Config) (*Outcome, error) {
 	return o, err
 }
 
-// foundOrJoin is the part of the founder, which may have been that of a group that goes on without it.
+// foundOrJoin is the part of the founder, which may have been that of a group that goes on without
+// it.
 func foundOrJoin(ctx context.Context, c Config) (*Outcome, error) {
 	if addr, ok := formed(ctx, c); ok {
 		c.Join = append([]string{addr}, slices.DeleteFunc(slices.Clone(c.Join), func(other string) bool { return other == addr })...)
@@ -271,13 +298,14 @@ func foundOrJoin(ctx context.Context, c Config) (*Outcome, error) {
 	return &Outcome{View: s.view, Unmet: s.unmet, Session: s, Founded: true, config: c}, nil
 }
 
-// groupWorks ends the founding of a group: its members came together without this process, for whom they did not wait.
+// groupWorks ends the founding of a group: its members came together without this process, for whom
+// they did not wait.
 type groupWorks struct{ addr string }
 
 func (e *groupWorks) Error() string { return "a group works already: " + e.addr + " is a member" }
 
-// lookAround asks every now and then whether the others are a group meanwhile: members that have come back from their disks do not ask a
-// founder whose own disk is another one now.
+// lookAround asks every now and then whether the others are a group meanwhile: members that have
+// come back from their disks do not ask a founder whose own disk is another one now.
 func lookAround(ctx context.Context, c Config, found context.CancelCauseFunc) {
 	if len(c.Join) == 0 {
 		return
@@ -297,19 +325,21 @@ func lookAround(ctx context.Context, c Config, found context.CancelCauseFunc) {
 	}
 }
 
-// Formed is what came of finding a view in another way: this process is a member of it, and others know that already.
+// Formed is what came of finding a view in another way: this process is a member of it, and others
+// know that already.
 func Formed(c Config, v *views.View) *Outcome {
 	c.silence = DefaultSilence
 	return &Outcome{View: v, config: c}
 }
 
-// Session is one process's part in an attempt, from the View to Install. Ready or Abort must be called, or its connections
-// stay open.
+// Session is one process's part in an attempt, from the View to Install. Ready or Abort must be
+// called, or its connections stay open.
 type Session struct {
 	view  *views.View
 	unmet []views.Unmet
 	part  part
-	// ctx ends with the reason when the attempt is aborted, over is closed when it is decided either way.
+	// ctx ends with the reason when the attempt is aborted, over is closed when it is decided
+	// either way.
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	over   chan struct{}
@@ -344,12 +374,12 @@ func (s *Session) finish(err error) {
 // View is the first view. It is not installed before Ready has returned nil.
 func (s *Session) View() *views.View { return s.view }
 
-// Context ends, with the reason as its cause, when the attempt is aborted; so links can be connected under it. It does not
-// end on success.
+// Context ends, with the reason as its cause, when the attempt is aborted; so links can be
+// connected under it. It does not end on success.
 func (s *Session) Context() context.Context { return s.ctx }
 
-// Ready says that this process's links stand, and returns nil when everybody's do. If ctx ends first the attempt is aborted.
-// Errors wrap ErrAborted and name the node that failed.
+// Ready says that this process's links stand, and returns nil when everybody's do. If ctx ends
+// first the attempt is aborted. Errors wrap ErrAborted and name the node that failed.
 func (s *Session) Ready(ctx context.Context) error {
 	s.part.ready()
 	select {
@@ -362,8 +392,8 @@ func (s *Session) Ready(ctx context.Context) error {
 	return s.err
 }
 
-// Abort says that this process's links failed; everybody else's Ready fails with the reason. After the attempt was decided
-// it does nothing, so it can be deferred.
+// Abort says that this process's links failed; everybody else's Ready fails with the reason. After
+// the attempt was decided it does nothing, so it can be deferred.
 func (s *Session) Abort(err error) {
 	if err == nil {
 		err = errors.New("no reason given")

@@ -41,7 +41,8 @@ type process struct {
 	signal chan struct{}
 }
 
-// cluster makes n processes with ids 1 to n; the first is the founder, and all know only its address.
+// cluster makes n processes with ids 1 to n; the first is the founder, and all know only its
+// address.
 func cluster(t *testing.T, n int) []*process {
 	t.Helper()
 	var all []*process
@@ -147,7 +148,8 @@ func get[T any](t *testing.T, from <-chan T) T {
 	}
 }
 
-// proposedTo starts the processes one after the other, so that ranks are known, and returns their sessions.
+// proposedTo starts the processes one after the other, so that ranks are known, and returns their
+// sessions.
 func proposedTo(t *testing.T, all []*process) []*Session {
 	t.Helper()
 	ctx := within(t)
@@ -490,7 +492,8 @@ func TestAFounderThatBreaksAfterTheViewFailsItsJoiner(t *testing.T) {
 	expectError(t, got.Ready(within(t)), ErrAborted, "node 1 at "+all[0].Port.Addr(), errGone.Error())
 }
 
-// playFounder answers one request with a correct view, then does as it is told, and closes the connection.
+// playFounder answers one request with a correct view, then does as it is told, and closes the
+// connection.
 func playFounder(t *testing.T, all []*process, ended chan struct{}, then func(hand)) func(net.Conn) {
 	first := all[0].request().Member
 	return func(conn net.Conn) {

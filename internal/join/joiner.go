@@ -22,19 +22,22 @@ type JoinerConfig struct {
 	Join         []string // addresses to ask, in turn; at least one
 	Expect       int      // for the first view only
 	Nonce        string   // new for every Joiner: shows it that it asked itself
-	// Group and Secret are those of the group that this process was a member of: it becomes a member of no other. Empty: of none.
+	// Group and Secret are those of the group that this process was a member of: it becomes a
+	// member of no other. Empty: of none.
 	Group  string
 	Secret views.Secret
-	// Silence is how long the other side of a conversation may say nothing at all; 0 is DefaultSilence.
+	// Silence is how long the other side of a conversation may say nothing at all; 0 is
+	// DefaultSilence.
 	Silence time.Duration
-	// Linger is how long conversations are kept that may have become pointless: after this process became a member, so that
-	// the others can see that it lives, and after the leader went away, so that they can say that it is a member already.
-	// 0 is four times Silence.
+	// Linger is how long conversations are kept that may have become pointless: after this process
+	// became a member, so that the others can see that it lives, and after the leader went away, so
+	// that they can say that it is a member already. 0 is four times Silence.
 	Linger time.Duration
 }
 
-// Joiner is a process that wants to become a member. Connections, messages and time go in, and what to do comes out. It is
-// pure. Its life: asking at one address after the other → held → meeting (greeting all members) → ready → a member.
+// Joiner is a process that wants to become a member. Connections, messages and time go in, and what
+// to do comes out. It is pure. Its life: asking at one address after the other → held → meeting
+// (greeting all members) → ready → a member.
 type Joiner struct {
 	config   JoinerConfig
 	addrs    []string // Join without this process's own
@@ -102,11 +105,12 @@ func NewJoiner(c JoinerConfig) *Joiner {
 	return a
 }
 
-// View is the view in which this process became a member, nil before. Conversations may go on until Over.
+// View is the view in which this process became a member, nil before. Conversations may go on until
+// Over.
 func (a *Joiner) View() *views.View { return a.view }
 
-// Offer is the first view that a founder proposed, and the conversation in which it did. It is the applicant's end: what
-// follows is not its affair.
+// Offer is the first view that a founder proposed, and the conversation in which it did. It is the
+// applicant's end: what follows is not its affair.
 func (a *Joiner) Offer() (*views.View, Ticket) {
 	if a.offer == nil {
 		return nil, 0
@@ -114,7 +118,8 @@ func (a *Joiner) Offer() (*views.View, Ticket) {
 	return a.offer, a.asked.ticket
 }
 
-// Err is why this process will not become a member, whenever it asks. It wraps ErrRefused or ErrBadView.
+// Err is why this process will not become a member, whenever it asks. It wraps ErrRefused or
+// ErrBadView.
 func (a *Joiner) Err() error { return a.err }
 
 // decided reports whether there is nothing left to ask for.
@@ -176,7 +181,8 @@ func (a *Joiner) call(t Ticket) *call {
 	return nil
 }
 
-// Itself says that the request under way came back to this process. It comes before the answer to that request.
+// Itself says that the request under way came back to this process. It comes before the answer to
+// that request.
 func (a *Joiner) Itself() {
 	if a.asked != nil {
 		a.asked.itself = true
@@ -220,15 +226,15 @@ func (a *Joiner) Hear(now time.Duration, t Ticket, m Message) (e Effects) {
 	return e
 }
 
-// foreign reports whether a view is not one of the group that this process is bound to. A process that shows one of the group that
-// this process was a member of knows its secret.
+// foreign reports whether a view is not one of the group that this process is bound to. A process
+// that shows one of the group that this process was a member of knows its secret.
 func (a *Joiner) foreign(m Message) bool {
 	return m.View != nil && (a.foreignGroup(m.View.Group) || a.config.Group != "" && views.NewSecret(m.Secret) != a.config.Secret)
 }
 
-// foreignGroup reports whether a group is not the one that this process is bound to: the group that it was a member of, or the group
-// whose members have greeted it. These may have made it a member already, so it applies to no other group while their
-// conversations last.
+// foreignGroup reports whether a group is not the one that this process is bound to: the group that
+// it was a member of, or the group whose members have greeted it. These may have made it a member
+// already, so it applies to no other group while their conversations last.
 func (a *Joiner) foreignGroup(group string) bool {
 	if a.config.Group != "" {
 		return group != a.config.Group
@@ -236,7 +242,8 @@ func (a *Joiner) foreignGroup(group string) bool {
 	return len(a.greets) > 0 && group != a.group
 }
 
-// otherHistory is what is wrong with another group, or with one that says that it is this process's own and does not know its secret.
+// otherHistory is what is wrong with another group, or with one that says that it is this process's
+// own and does not know its secret.
 func (a *Joiner) otherHistory(c *call, m Message) error {
 	group := clip(m.Group)
 	if m.View != nil {
@@ -258,8 +265,9 @@ func (a *Joiner) propose(c *call, v *views.View, e *Effects) {
 	a.hangUpGreets(e)
 }
 
-// enter is the end: this process is a member. It keeps its conversations, for a while, until each member has said so too: one
-// that finds its own broken when it installs the view takes this process for failed.
+// enter is the end: this process is a member. It keeps its conversations, for a while, until each
+// member has said so too: one that finds its own broken when it installs the view takes this
+// process for failed.
 func (a *Joiner) enter(now time.Duration, c *call, v *views.View, e *Effects) {
 	if err := checkView(a.config, v); err != nil {
 		a.fail(c, err, e)
@@ -339,7 +347,8 @@ func (a *Joiner) hearLeader(now time.Duration, c *call, m Message, e *Effects) {
 
 func refusal(m Message) error { return fmt.Errorf("%w: %s", ErrRefused, clip(m.Text)) }
 
-// errItself says that an address leads to this process. If it is the first one, that makes it the founder.
+// errItself says that an address leads to this process. If it is the first one, that makes it the
+// founder.
 var errItself = errors.New("the address leads to this process itself")
 
 func later(c *call, text string) error {
@@ -366,8 +375,9 @@ func (a *Joiner) redirect(now time.Duration, c *call, addr string, e *Effects) {
 	a.ask(now, addr, e)
 }
 
-// meet greets the members of a view, keeps the greetings of those that it shares with the one before, and drops the others: that
-// of a member that was started again, too, for its later process knows nothing of it.
+// meet greets the members of a view, keeps the greetings of those that it shares with the one
+// before, and drops the others: that of a member that was started again, too, for its later process
+// knows nothing of it.
 func (a *Joiner) meet(now time.Duration, c *call, m Message, e *Effects) {
 	err := checkMeet(c, m)
 	if err == nil && a.foreignGroup(m.Group) {
@@ -410,8 +420,9 @@ func checkMeet(c *call, m Message) error {
 	return nil
 }
 
-// settle says ready once all members were greeted, and said so in the view that was named (J7). One that has not installed that view yet, or
-// the next one already, will say so again; or the leader will.
+// settle says ready once all members were greeted, and said so in the view that was named (J7). One
+// that has not installed that view yet, or the next one already, will say so again; or the leader
+// will.
 func (a *Joiner) settle(now time.Duration, e *Effects) {
 	if a.asked == nil || a.asked.stage != meets {
 		return
@@ -461,8 +472,8 @@ func (a *Joiner) regreet(now time.Duration, c *call, err error) {
 	c.stage, c.resume, c.refused = broken, now+c.pause, err
 }
 
-// unsettle ends an application. If it came so far that this process may be in a view already, the members that it has greeted
-// will say so, and their conversations are kept for a while.
+// unsettle ends an application. If it came so far that this process may be in a view already, the
+// members that it has greeted will say so, and their conversations are kept for a while.
 func (a *Joiner) unsettle(now time.Duration, c *call, e *Effects) {
 	a.asked = nil
 	if c.meets != 0 {
@@ -564,8 +575,8 @@ func (a *Joiner) Next() (time.Duration, bool) {
 	return next, !a.Over()
 }
 
-// GivenUp is the error of a process that does not want to wait any longer. It names the last failure of each address, and
-// where the present attempt stands.
+// GivenUp is the error of a process that does not want to wait any longer. It names the last
+// failure of each address, and where the present attempt stands.
 func (a *Joiner) GivenUp(cause error) error {
 	text := fmt.Errorf("join: %w", cause)
 	for i, addr := range a.addrs {
@@ -583,7 +594,8 @@ func (a *Joiner) GivenUp(cause error) error {
 // errHeld says that a process holds our place but the view did not come.
 var errHeld = errors.New("it waits for others")
 
-// standing says what an application waits for. If it is the first answer, an earlier failure says more.
+// standing says what an application waits for. If it is the first answer, an earlier failure says
+// more.
 func (a *Joiner) standing(last error) error {
 	switch a.asked.stage {
 	case waiting:

@@ -9,8 +9,8 @@ import (
 	"github.com/squall-go/squall/order"
 )
 
-// applicantScript plays a script on node 7, which knows nodes 1 and 2. Silence is 4 s, Linger 10 s. A verb may have the name
-// of a group behind it.
+// applicantScript plays a script on node 7, which knows nodes 1 and 2. Silence is 4 s, Linger 10 s.
+// A verb may have the name of a group behind it.
 type applicantScript struct {
 	t         *testing.T
 	applicant *Joiner

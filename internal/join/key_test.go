@@ -2,7 +2,8 @@ package join
 
 import "testing"
 
-// Connections for rows must show a key that only the members of the view were told, so it is new with every view.
+// Connections for rows must show a key that only the members of the view were told, so it is new
+// with every view.
 func TestEveryViewHasAKeyThatItsMembersShare(t *testing.T) {
 	keys := map[string]bool{}
 	for range 3 {

@@ -15,8 +15,9 @@ import (
 // errBusy says that as many conversations are going on as a process will have.
 var errBusy = errors.New("too many requests at a time")
 
-// limiter takes requests from the port, a bounded number at a time, each within a bounded time. A connection that has not proved
-// whose it is makes room for a newer one, those of the address that has most of them first.
+// limiter takes requests from the port, a bounded number at a time, each within a bounded time. A
+// connection that has not proved whose it is makes room for a newer one, those of the address that
+// has most of them first.
 type limiter struct {
 	emitter
 	self     views.Member
@@ -35,14 +36,17 @@ func newLimiter(c Config, conversations int) *limiter {
 	}
 }
 
-// maxOfAddress is how many connections one address may have at a time: twice what a group takes of which all members join from one host.
+// maxOfAddress is how many connections one address may have at a time: twice what a group takes of
+// which all members join from one host.
 const maxOfAddress = 2 * views.MaxMembers
 
-// leastNew is how many connections may be without a request at least, however few a founder waits for: several processes may ask from one host.
+// leastNew is how many connections may be without a request at least, however few a founder waits
+// for: several processes may ask from one host.
 const leastNew = 16
 
-// handler reads the request of each connection and lets converse have the rest; it closes the connection afterwards. If there are too
-// many that have proved whose they are, it is closed without an answer, which its joiner takes for a reason to ask again.
+// handler reads the request of each connection and lets converse have the rest; it closes the
+// connection afterwards. If there are too many that have proved whose they are, it is closed
+// without an answer, which its joiner takes for a reason to ask again.
 func (d *limiter) handler(converse func(*conversation, Request)) func(net.Conn) {
 	return func(conn net.Conn) {
 		defer conn.Close()
@@ -74,8 +78,9 @@ func (d *limiter) close() {
 	d.dialed.HangUp()
 }
 
-// reject reports a connection that is closed without an answer, for silence, garbage or being one too many. The port counts
-// and its owner bounds what is told: strangers decide how often that happens.
+// reject reports a connection that is closed without an answer, for silence, garbage or being one
+// too many. The port counts and its owner bounds what is told: strangers decide how often that
+// happens.
 func (d *limiter) reject(conn net.Conn, err error) {
 	r := port.RejectedControl(conn.RemoteAddr().String(), err)
 	if errors.Is(err, errBusy) {

@@ -8,7 +8,8 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// membership is a joiner's part of a session: one goroutine reads the founder's last word, Ready and Abort write.
+// membership is a joiner's part of a session: one goroutine reads the founder's last word, Ready
+// and Abort write.
 type membership struct {
 	*limiter
 	conn    *conversation
@@ -98,8 +99,8 @@ func (m *membership) ready() {
 	}
 }
 
-// abort ends the session here before it tells the founder, so that the founder's answer cannot put its words in place of the
-// cause.
+// abort ends the session here before it tells the founder, so that the founder's answer cannot put
+// its words in place of the cause.
 func (m *membership) abort(err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -13,7 +13,8 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// Request is the first message of a conversation: what the process that dialed wants, and who it is.
+// Request is the first message of a conversation: what the process that dialed wants, and who it
+// is.
 type Request struct {
 	Verb         Verb                `json:"verb,omitempty"` // Apply, Greet or Inquire
 	Cluster      string              `json:"cluster"`
@@ -22,8 +23,8 @@ type Request struct {
 	Declarations []views.Declaration `json:"declarations,omitempty"` // of an application
 	Nonce        string              `json:"nonce,omitempty"`        // of an application: by which a process knows it as its own; of an inquiry: what Proof is about
 	Group        string              `json:"group,omitempty"`        // of which the process was a member, as its directory says; empty: of none
-	// Salt is random, and MAC of the challenge and all of the request: by it the process shows that Member is its own record. An inquiry
-	// shows nothing.
+	// Salt is random, and MAC of the challenge and all of the request: by it the process shows that
+	// Member is its own record. An inquiry shows nothing.
 	Salt trust.Nonce `json:"salt,omitzero"`
 	MAC  trust.MAC   `json:"mac,omitzero"`
 }
@@ -98,10 +99,12 @@ func other(group string) Message {
 type Met struct {
 	ID   order.NodeID `json:"id"`
 	Addr string       `json:"addr"`
-	// Fingerprint tells a node's processes apart without telling their incarnations. A host that lost power breaks no conversation: only
-	// by its fingerprint is a joiner told that it greeted the process before this one.
+	// Fingerprint tells a node's processes apart without telling their incarnations. A host that
+	// lost power breaks no conversation: only by its fingerprint is a joiner told that it greeted
+	// the process before this one.
 	Fingerprint trust.Digest `json:"fingerprint,omitzero"`
-	// PublicKey and Certificate are those of the member's record: the process that is greeted proves to have them.
+	// PublicKey and Certificate are those of the member's record: the process that is greeted
+	// proves to have them.
 	PublicKey   trust.PublicKey `json:"public_key,omitzero"`
 	Certificate trust.Digest    `json:"certificate,omitzero"`
 }
@@ -173,7 +176,8 @@ func checkMember(m views.Member) error {
 	return errors.Join(errs...)
 }
 
-// sameProcess reports whether two records are of one process: one that was started again has the id, but neither the incarnation nor the key.
+// sameProcess reports whether two records are of one process: one that was started again has the
+// id, but neither the incarnation nor the key.
 func sameProcess(a, b views.Member) bool { return a.Party() == b.Party() }
 
 // has reports whether a process is a member of a view.

@@ -12,9 +12,10 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// model is a group of gates and applicants over channels in memory. Its view changes are decided in one place, at once, but
-// every member installs them in its own time. Everything that may happen next is drawn from one generator: messages on any
-// channel, broken channels, crashes, restarts, view changes, installations and time.
+// model is a group of gates and applicants over channels in memory. Its view changes are decided in
+// one place, at once, but every member installs them in its own time. Everything that may happen
+// next is drawn from one generator: messages on any channel, broken channels, crashes, restarts,
+// view changes, installations and time.
 type model struct {
 	t        *testing.T
 	rng      *rand.Rand
@@ -38,7 +39,8 @@ type modelNode struct {
 	last      Ticket
 }
 
-// channel is a conversation between an applicant and the process that it dialed. What is said arrives in order, if it is not broken.
+// channel is a conversation between an applicant and the process that it dialed. What is said
+// arrives in order, if it is not broken.
 type channel struct {
 	dialer, other *modelNode
 	of            *Joiner   // of which process of dialer
@@ -348,7 +350,8 @@ func (m *model) crashOrRestart(n *modelNode) {
 	}
 }
 
-// settled reports whether all processes are members that know the latest view, and no conversation is left.
+// settled reports whether all processes are members that know the latest view, and no conversation
+// is left.
 func (m *model) settled() bool {
 	latest := m.history[len(m.history)-1]
 	for _, n := range m.nodes {
@@ -397,8 +400,8 @@ func TestEveryApplicantBecomesAMemberWhateverBreaksInBetween(t *testing.T) {
 	}
 }
 
-// The members install a view one after the other; the joiner takes the first that says so, and must not be taken for gone by those
-// that are slower.
+// The members install a view one after the other; the joiner takes the first that says so, and must
+// not be taken for gone by those that are slower.
 func TestNobodyIsTakenForFailedWhileNothingBreaks(t *testing.T) {
 	for seed := range uint64(100) {
 		m := newModel(t, seed, 4, 4)

@@ -7,9 +7,11 @@ import (
 	"time"
 )
 
-// probation remembers the joiners that cost the group time: each became a member, never showed a heartbeat, and was removed after FailAfter. Its address
-// is held back for longer each time; and beyond a few of them, so is every address of its host, since ports cost nothing. Each member keeps
-// its own, about what it has seen itself: a joiner needs the word of every member. It is pure.
+// probation remembers the joiners that cost the group time: each became a member, never showed a
+// heartbeat, and was removed after FailAfter. Its address is held back for longer each time; and
+// beyond a few of them, so is every address of its host, since ports cost nothing. Each member
+// keeps its own, about what it has seen itself: a joiner needs the word of every member. It is
+// pure.
 type probation struct {
 	unit    time.Duration // how long an address is held back the first time
 	records []absences    // the one that was struck last at the end
@@ -79,7 +81,8 @@ func (p *probation) pause(count int) time.Duration {
 	return p.unit << min(count-1, maxDoublings)
 }
 
-// shared reports whether all processes of a group may have an address in common, so that one of them says nothing about the others.
+// shared reports whether all processes of a group may have an address in common, so that one of
+// them says nothing about the others.
 func shared(host string) bool {
 	ip := net.ParseIP(host)
 	return ip != nil && ip.IsLoopback()

@@ -34,7 +34,8 @@ func TestJ12AHostIsHeldBackForAllItsAddresses(t *testing.T) {
 	}
 }
 
-// J12: what is remembered, and for how long anything is held back, is bounded; and what stays quiet is forgotten.
+// J12: what is remembered, and for how long anything is held back, is bounded; and what stays quiet
+// is forgotten.
 func TestJ12HoldingBackIsBounded(t *testing.T) {
 	p, now := probation{unit: time.Second}, time.Duration(0)
 	for n := range 10_000 {

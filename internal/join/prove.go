@@ -11,15 +11,16 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// Challenge opens a conversation: the process that takes requests says it at once. The request authenticates it, and the first message that
-// follows authenticates the request, with the key of the two processes (J11).
+// Challenge opens a conversation: the process that takes requests says it at once. The request
+// authenticates it, and the first message that follows authenticates the request, with the key of
+// the two processes (J11).
 type Challenge struct {
 	PublicKey trust.PublicKey `json:"public_key"` // of the process that takes requests
 	Nonce     trust.Nonce     `json:"nonce"`
 }
 
-// keyWith is the key that a process and the one that takes its requests have in common. The joiner knows no more of that one than its
-// public key.
+// keyWith is the key that a process and the one that takes its requests have in common. The joiner
+// knows no more of that one than its public key.
 func keyWith(i *trust.Identity, cluster string, self, peer trust.Party) (trust.Key, error) {
 	return i.Key(trust.Greet, trust.Scope{Cluster: cluster}, self, peer)
 }
@@ -74,7 +75,8 @@ func (c *conversation) hear(m *Message) error {
 	return heed(m)
 }
 
-// challenge asks the caller to prove that it is the process that its request describes, and returns the conversation that follows.
+// challenge asks the caller to prove that it is the process that its request describes, and returns
+// the conversation that follows.
 func (d *limiter) challenge(c *conversation) (q Request, err error) {
 	c.Greet()
 	defer c.Greeted()
@@ -109,7 +111,8 @@ func (d *limiter) challenge(c *conversation) (q Request, err error) {
 	return q, nil
 }
 
-// challenged takes the challenge of a process that was dialed. If the process is known, it is that one, or there is no conversation.
+// challenged takes the challenge of a process that was dialed. If the process is known, it is that
+// one, or there is no conversation.
 func challenged(ctx context.Context, c *conversation, cfg Config, known Met) error {
 	stop := context.AfterFunc(ctx, func() { c.Close() })
 	var theirs Challenge
@@ -179,5 +182,6 @@ func (c *Config) prove() (err error) {
 	return err
 }
 
-// fingerprint is the same whichever member tells it, and tells a node's processes apart without giving the incarnation away.
+// fingerprint is the same whichever member tells it, and tells a node's processes apart without
+// giving the incarnation away.
 func fingerprint(m views.Member) trust.Digest { return m.Party().Fingerprint() }

@@ -51,7 +51,8 @@ func expectSilence(t *testing.T, conn net.Conn) {
 	}
 }
 
-// J11: a member knows the record of every joiner that greets it, and everything else but its private key.
+// J11: a member knows the record of every joiner that greets it, and everything else but its
+// private key.
 func TestJ11NobodyAsksInAnothersName(t *testing.T) {
 	all := cluster(t, 2)
 	g := formedOf(t, all)
@@ -108,7 +109,8 @@ func TestJ11NobodyAsksInAnothersName(t *testing.T) {
 	}
 }
 
-// J11: a process with the id and the incarnation of a joiner, and a key of its own, is another process: it ends nothing of the joiner.
+// J11: a process with the id and the incarnation of a joiner, and a key of its own, is another
+// process: it ends nothing of the joiner.
 func TestJ11AnotherKeyIsAnotherProcess(t *testing.T) {
 	all := cluster(t, 2)
 	g := formedOf(t, all)

@@ -9,8 +9,9 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// Server takes the requests of processes that want to join, from the first view on that this process is a member of. It is an Acceptor on
-// the process's port. Its methods may be called from any goroutine, and do not wait for any peer, except for Close.
+// Server takes the requests of processes that want to join, from the first view on that this
+// process is a member of. It is an Acceptor on the process's port. Its methods may be called from
+// any goroutine, and do not wait for any peer, except for Close.
 type Server struct {
 	*sessions
 	acceptor *Acceptor // guarded by sessions.mu
@@ -37,7 +38,8 @@ func openServer(c Config, v *views.View, j *dialer, changed func()) *Server {
 	return d
 }
 
-// serverSessions is how many connections a Server has at a time: all that an Acceptor has, and as many whose request did not arrive yet.
+// serverSessions is how many connections a Server has at a time: all that an Acceptor has, and as
+// many whose request did not arrive yet.
 const serverSessions = 4 * maxTalks
 
 func (d *Server) converse(conn *conversation, q Request) {
@@ -75,8 +77,8 @@ func (d *Server) Failed(m views.Member, absent bool) {
 	})
 }
 
-// Installed takes a view that was installed here. It returns the new members that have failed already: no conversation with
-// them is left.
+// Installed takes a view that was installed here. It returns the new members that have failed
+// already: no conversation with them is left.
 func (d *Server) Installed(v *views.View, self order.Rank) (lost []views.Member) {
 	d.step(func(now time.Duration) (e Effects) {
 		e, lost = d.acceptor.Installed(now, v, self)
@@ -85,7 +87,8 @@ func (d *Server) Installed(v *views.View, self order.Rank) (lost []views.Member)
 	return lost
 }
 
-// Lead sets the rank that leads the group now. After Installed it is rank 0 until something else is said.
+// Lead sets the rank that leads the group now. After Installed it is rank 0 until something else is
+// said.
 func (d *Server) Lead(leader order.Rank) {
 	d.step(func(time.Duration) Effects { return d.acceptor.Lead(leader) })
 }
@@ -102,7 +105,8 @@ func (d *Server) Halted(reason error) {
 	d.step(func(time.Duration) Effects { return d.acceptor.Halted(reason) })
 }
 
-// Close ends all conversations, and waits, no longer than a peer's silence is borne, until what was said in them has left.
+// Close ends all conversations, and waits, no longer than a peer's silence is borne, until what was
+// said in them has left.
 func (d *Server) Close() {
 	d.port.Handle(port.KindControl, nil)
 	d.giveUp()

@@ -101,7 +101,8 @@ func (g *running) installAt(i int) []views.Member {
 	return g.doors[i].Installed(g.view, order.Rank(i))
 }
 
-// newcomer is a process that knows the addresses of the group's members from the one of rank first on.
+// newcomer is a process that knows the addresses of the group's members from the one of rank first
+// on.
 func (g *running) newcomer(id order.NodeID, first int) *process {
 	g.t.Helper()
 	p := cluster(g.t, 2)[1]

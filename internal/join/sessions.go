@@ -5,10 +5,12 @@ import (
 	"time"
 )
 
-// queued is how many messages wait for a conversation's writer. There are seldom two: what is said is far apart.
+// queued is how many messages wait for a conversation's writer. There are seldom two: what is said
+// is far apart.
 const queued = 32
 
-// sessions carries out what a pure core decides: it keeps the core's time, and a writer for each of its conversations.
+// sessions carries out what a pure core decides: it keeps the core's time, and a writer for each of
+// its conversations.
 type sessions struct {
 	*limiter
 	epoch time.Time
@@ -36,7 +38,8 @@ func newSessions(d *limiter) *sessions {
 	}
 }
 
-// step lets the core decide and does what it says, all under the lock: what is said only reaches the writers' queues.
+// step lets the core decide and does what it says, all under the lock: what is said only reaches
+// the writers' queues.
 func (s *sessions) step(decide func(now time.Duration) Effects) {
 	s.mu.Lock()
 	if s.stopped {
@@ -101,7 +104,8 @@ func (s *sessions) begin(t Ticket, conn *conversation) *writer {
 	return l
 }
 
-// read hands the core what is heard in a conversation until it ends, or until something else wants the connection.
+// read hands the core what is heard in a conversation until it ends, or until something else wants
+// the connection.
 func (s *sessions) read(t Ticket, l *writer, hear func(time.Duration, Message) Effects, gone func(time.Duration, error) Effects) {
 	for !l.keep { // written by the step below, or not at all
 		var m Message

@@ -12,7 +12,8 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// Word is a member's word, for the leader, that it was greeted by a joiner in a view, and reached the joiner at its address.
+// Word is a member's word, for the leader, that it was greeted by a joiner in a view, and reached
+// the joiner at its address.
 type Word struct {
 	ID   order.NodeID `json:"id"` // of the member
 	Text string       `json:"word"`
@@ -32,7 +33,8 @@ func wordOf(v *views.View, by, joiner views.Member) string {
 	return hex.EncodeToString(mac.Sum(nil)[:wordBytes])
 }
 
-// unproved finds a member of the view, other than this one, whose word about a joiner is not among some.
+// unproved finds a member of the view, other than this one, whose word about a joiner is not among
+// some.
 func (g *Acceptor) unproved(joiner views.Member, words []Word) (views.Member, bool) {
 	for r, m := range g.view.Members {
 		if order.Rank(r) == g.self {

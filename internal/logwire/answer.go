@@ -62,7 +62,8 @@ func (a *answerer) await(before order.Version) error {
 	return context.Cause(a.ctx)
 }
 
-// probe looks for the record at a version, or the last one before it; what the snapshot stands for counts as one.
+// probe looks for the record at a version, or the last one before it; what the snapshot stands for
+// counts as one.
 func (a *answerer) probe() (e wire.Ending, err error) {
 	m, err := catchup.LastUpTo(reader{a.log}, version(a.q.From))
 	if err != nil {
@@ -102,7 +103,8 @@ func (a *answerer) settle(t order.Time) error {
 	return a.s.cfg.Settle(a.ctx, a.q.id(), t)
 }
 
-// Nth is the record with a number. Numbers grow by one with the records, and times grow strictly, so a bisection over times finds it.
+// Nth is the record with a number. Numbers grow by one with the records, and times grow strictly,
+// so a bisection over times finds it.
 func Nth(log *persist.Log, number uint64) (r persist.Record, err error) {
 	i := log.Info()
 	switch {
@@ -128,7 +130,8 @@ func Nth(log *persist.Log, number uint64) (r persist.Record, err error) {
 	}
 }
 
-// records streams what was asked for. A frame goes out when it is full, or when nothing more is on disk.
+// records streams what was asked for. A frame goes out when it is full, or when nothing more is on
+// disk.
 func (a *answerer) records() (e wire.Ending, err error) {
 	if a.q.Do == doBetween && a.q.Until > 0 && a.q.Until < math.MaxInt64 {
 		if err := a.settle(a.q.Until - 1); err != nil {

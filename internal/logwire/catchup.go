@@ -19,13 +19,15 @@ type CatchUpConfig struct {
 	Dial    func(ctx context.Context) (net.Conn, error) // a connection of kind log to the source
 	ID      persist.LogID
 	Log     *persist.Log // nothing is appended to it meanwhile
-	// Before is where it ends: the source gives what lies before it, and waits for what it does not have on its disk yet. Zero is the end of
-	// the source as it is then.
+	// Before is where it ends: the source gives what lies before it, and waits for what it does not
+	// have on its disk yet. Zero is the end of the source as it is then.
 	Before order.Version
-	// Keep says that nothing of the own log may be dropped: of a source whose log does not begin with it, nothing is taken (ErrOther).
+	// Keep says that nothing of the own log may be dropped: of a source whose log does not begin
+	// with it, nothing is taken (ErrOther).
 	Keep bool
-	// Group and Secret are those of the group that the log is of: nothing is taken from another one, nor from a source that does not know the
-	// secret (views.ErrOtherHistory). Empty: the log is of no group yet.
+	// Group and Secret are those of the group that the log is of: nothing is taken from another
+	// one, nor from a source that does not know the secret (views.ErrOtherHistory). Empty: the log
+	// is of no group yet.
 	Group  string
 	Secret views.Secret
 	// MaxRecord bounds a record. 0: 1 GiB.
@@ -33,8 +35,8 @@ type CatchUpConfig struct {
 	Times     wire.Times
 }
 
-// CatchUp makes a log what its source has, and durable (LW3). What came is here, even if it fails. An error of the own log is a catchup.OwnError:
-// no other source can help.
+// CatchUp makes a log what its source has, and durable (LW3). What came is here, even if it fails.
+// An error of the own log is a catchup.OwnError: no other source can help.
 func CatchUp(ctx context.Context, cfg CatchUpConfig) (catchup.Result, error) {
 	source := &remoteLog{cfg: &cfg, ctx: ctx}
 	defer source.close()

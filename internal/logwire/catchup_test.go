@@ -193,7 +193,8 @@ func TestASourceIsWaitedForUntilItHasWhatIsAskedFor(t *testing.T) {
 	}
 }
 
-// A position in front of which nothing was delivered last, only nulls, is reached when the source's group says so.
+// A position in front of which nothing was delivered last, only nulls, is reached when the source's
+// group says so.
 func TestAnotherSourceGoesOnWhereOneFailed(t *testing.T) {
 	all := make([]persist.Record, 40)
 	for n := range all {
@@ -320,8 +321,8 @@ func TestTheOwnLogsErrorEndsACatchUp(t *testing.T) {
 	}
 }
 
-// Two logs with a common beginning and tails of their own, records of all sizes, snapshots here and there, connections that break
-// anywhere: in the end, the one is the other.
+// Two logs with a common beginning and tails of their own, records of all sizes, snapshots here and
+// there, connections that break anywhere: in the end, the one is the other.
 func TestLW3RandomLogsBecomeEqualWhateverBreaks(t *testing.T) {
 	for seed := range uint64(30) {
 		if testing.Short() && seed == 6 {

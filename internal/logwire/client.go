@@ -14,15 +14,17 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// Client reads the logs of one member. Each call has a connection of its own. Its methods may be called from any goroutine.
+// Client reads the logs of one member. Each call has a connection of its own. Its methods may be
+// called from any goroutine.
 type Client struct {
 	Dial      func(ctx context.Context) (net.Conn, error) // a connection of kind log
 	Cluster   string                                      // that the member must belong to; empty: whichever
 	MaxRecord int                                         // bytes of a record; 0: 1 GiB
 	Times     wire.Times
 
-	// Group and Secret are those of the group that the reader is of. It proves that to the member, and asks nothing of one that does not know the
-	// secret (views.ErrOtherHistory). Empty: the reader is of no group.
+	// Group and Secret are those of the group that the reader is of. It proves that to the member,
+	// and asks nothing of one that does not know the secret (views.ErrOtherHistory). Empty: the
+	// reader is of no group.
 	Group  string
 	Secret views.Secret
 
@@ -102,7 +104,8 @@ func (c *Client) one(ctx context.Context, q request, may bounds) (one persist.Re
 	return one, nil
 }
 
-// Range are the records in [from, to); a zero from is the first one that is kept, a zero to the end as it is now. Data is the caller's own.
+// Range are the records in [from, to); a zero from is the first one that is kept, a zero to the end
+// as it is now. Data is the caller's own.
 func (c *Client) Range(ctx context.Context, id persist.LogID, from, to order.Version) iter.Seq2[persist.Record, error] {
 	return c.stream(ctx, request{Do: doRange, Log: id.Name, Shard: id.Shard, To: pointer(to)}, bounds{from: from, to: to})
 }
@@ -112,8 +115,9 @@ func (c *Client) Between(ctx context.Context, id persist.LogID, from, to order.T
 	return c.stream(ctx, request{Do: doBetween, Log: id.Name, Shard: id.Shard, Until: to}, bounds{since: from, until: to})
 }
 
-// Tail are the records from a version on, and then those that come, until the context ends or the loop is left. A member that is not there at
-// first ends it with an error; one that goes later is waited for, however long that takes.
+// Tail are the records from a version on, and then those that come, until the context ends or the
+// loop is left. A member that is not there at first ends it with an error; one that goes later is
+// waited for, however long that takes.
 func (c *Client) Tail(ctx context.Context, id persist.LogID, from order.Version) iter.Seq2[persist.Record, error] {
 	return c.stream(ctx, request{Do: doTail, Log: id.Name, Shard: id.Shard}, bounds{from: from})
 }
@@ -126,7 +130,8 @@ func (c *Client) stream(ctx context.Context, q request, may bounds) iter.Seq2[pe
 	}
 }
 
-// Snapshot is the snapshot of a log: the record that it reaches up to, without data, and its bytes. The caller closes it.
+// Snapshot is the snapshot of a log: the record that it reaches up to, without data, and its bytes.
+// The caller closes it.
 func (c *Client) Snapshot(ctx context.Context, id persist.LogID) (persist.Record, io.ReadCloser, error) {
 	s, err := c.dial(ctx)
 	if err != nil {

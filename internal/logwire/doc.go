@@ -1,9 +1,11 @@
-// Package logwire reads logs over the port's connections of kind log, in conversations of package wire: for a process that asks a member, and for a
-// member that brings its own log up to another one's.
+// Package logwire reads logs over the port's connections of kind log, in conversations of package
+// wire: for a process that asks a member, and for a member that brings its own log up to another
+// one's.
 //
-// Life of a conversation: challenged → admitted, or refused → requests, one after the other, each answered by frames that finish with an end. While
-// nothing else is said, both sides pulse. A stream that broke is asked for again, from behind the last record that came: a few times by a process that
-// reads what is there, and by one that follows until the member is back.
+// Life of a conversation: challenged → admitted, or refused → requests, one after the other, each
+// answered by frames that finish with an end. While nothing else is said, both sides pulse. A
+// stream that broke is asked for again, from behind the last record that came: a few times by a
+// process that reads what is there, and by one that follows until the member is back.
 //
 //	reader                                         member
 //	                                     ◀───────  {format, nonce}
@@ -13,7 +15,8 @@
 //	                                     ◀───────  infos, marks, records or bytes; pulses; end, or why not
 //	pulses                               ───────▶
 //
-// A catch-up is a task of package catchup over such a conversation. If the source fails, another one is asked, and what is here stays.
+// A catch-up is a task of package catchup over such a conversation. If the source fails, another
+// one is asked, and what is here stays.
 //
 // Invariants:
 //

@@ -31,9 +31,11 @@ var (
 	ErrNoLog = errors.New("no such log")
 	// ErrOtherCluster says that a member belongs to another cluster.
 	ErrOtherCluster = persist.ErrOtherCluster
-	// ErrGap says that a source has dropped what comes behind the snapshot of the own log, and has no snapshot itself.
+	// ErrGap says that a source has dropped what comes behind the snapshot of the own log, and has
+	// no snapshot itself.
 	ErrGap = catchup.ErrGap
-	// ErrOther says that the own log, of which nothing may be dropped, is not the beginning of the source's.
+	// ErrOther says that the own log, of which nothing may be dropped, is not the beginning of the
+	// source's.
 	ErrOther = catchup.ErrOther
 
 	errRefused = errors.New("the member refuses")

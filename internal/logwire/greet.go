@@ -10,7 +10,8 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// Kinds of frames, besides those of all conversations. Messages are what is said in a greeting, and requests.
+// Kinds of frames, besides those of all conversations. Messages are what is said in a greeting, and
+// requests.
 const (
 	kindRecords = wire.FirstOwn + iota // records; the last one may go on in the next frames
 	kindMore                           // of its data
@@ -23,7 +24,8 @@ const (
 	frameBytes = 512 << 10
 	// maxFrameBytes bounds the frames that a reader takes.
 	maxFrameBytes = 1 << 20
-	// maxRequestBytes bounds those that a member takes. A name has 256 bytes at most, which JSON may make sixfold.
+	// maxRequestBytes bounds those that a member takes. A name has 256 bytes at most, which JSON
+	// may make sixfold.
 	maxRequestBytes = 8 << 10
 )
 
@@ -56,7 +58,8 @@ const (
 	proofOfMember = "squall log member"
 )
 
-// about is what a proof is about: the nonce of the side that it is for, and that of the side that makes it.
+// about is what a proof is about: the nonce of the side that it is for, and that of the side that
+// makes it.
 func about(theirs, own trust.Nonce) []byte {
 	return append(append([]byte(nil), theirs[:]...), own[:]...)
 }
@@ -89,8 +92,9 @@ func (s *Server) greet(c *wire.Conn) error {
 	return err
 }
 
-// judge decides whether a reader is admitted (LW6). A member without a secret has nothing to compare a proof with: its group has had no view since it
-// began, or since it came back from views of an earlier format.
+// judge decides whether a reader is admitted (LW6). A member without a secret has nothing to
+// compare a proof with: its group has had no view since it began, or since it came back from views
+// of an earlier format.
 func (s *Server) judge(conn net.Conn, h hello, nonce trust.Nonce, secret views.Secret) error {
 	_, certified := trust.Shown(conn)
 	switch {
@@ -109,7 +113,8 @@ func refused(err error) bool {
 	return errors.Is(err, ErrNotAdmitted) || errors.Is(err, ErrFormat) || errors.Is(err, ErrOtherCluster)
 }
 
-// greet is the reader's side, and returns the group that the member names. A reader of a group believes no other one, and no member that does not know the secret (LW5).
+// greet is the reader's side, and returns the group that the member names. A reader of a group
+// believes no other one, and no member that does not know the secret (LW5).
 func (c *Client) greet(on *wire.Conn) (group string, err error) {
 	on.Greet()
 	defer on.Greeted()

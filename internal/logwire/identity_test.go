@@ -50,7 +50,8 @@ func TestNothingIsCutForALogOfAnotherGroup(t *testing.T) {
 	}
 }
 
-// LW6: nothing is told to a process that has not proved that it is of the group, whatever it says; and it learns what to do about it.
+// LW6: nothing is told to a process that has not proved that it is of the group, whatever it says;
+// and it learns what to do about it.
 func TestLW6AStrangerIsToldNothing(t *testing.T) {
 	secret := views.NewSecret("of the first")
 	for name, prove := range map[string]func(c challenge, h *hello){

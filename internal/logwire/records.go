@@ -15,8 +15,8 @@ import (
 //	views since the record before it; seqs since then, or from 0 in another view; nanoseconds since then; numbers since then;
 //	sender; length of the data
 //
-// The first record of a frame counts from zero, so that a frame can be read without another one. Data that does not fit into the frame goes
-// on in frames of kind more.
+// The first record of a frame counts from zero, so that a frame can be read without another one.
+// Data that does not fit into the frame goes on in frames of kind more.
 const maxHeadBytes = 6 * binary.MaxVarintLen64
 
 // encoder packs records into frames.

@@ -13,10 +13,12 @@ import (
 // maxTries is how often a stream that broke is asked for again without a record that came.
 const maxTries = 5
 
-// resumingStream is a stream of records, over as many connections as it takes: each goes on behind the last record that came.
+// resumingStream is a stream of records, over as many connections as it takes: each goes on behind
+// the last record that came.
 //
-// A process that reads what is there gives up after some of them, since other members may have the same. One that follows has no other member to ask,
-// and waits for this one, which may be about to be started again.
+// A process that reads what is there gives up after some of them, since other members may have the
+// same. One that follows has no other member to ask, and waits for this one, which may be about to
+// be started again.
 type resumingStream struct {
 	c       *Client
 	ctx     context.Context
@@ -79,8 +81,9 @@ func (s *resumingStream) attempt(yield func(persist.Record) bool) (goesOn bool, 
 
 func (s *resumingStream) follows() bool { return s.q.Do == doTail }
 
-// retryable reports whether another connection may go on where one ended. Errors that a member gives while it is restarted (closing, no log yet, busy)
-// are transient for a process that follows it.
+// retryable reports whether another connection may go on where one ended. Errors that a member
+// gives while it is restarted (closing, no log yet, busy) are transient for a process that follows
+// it.
 func (s *resumingStream) retryable(err error) bool {
 	if errors.Is(err, errBroken) {
 		s.bounds.begun = s.bounds.begun || s.follows() // the member was there

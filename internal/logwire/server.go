@@ -16,7 +16,8 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// How much a member does at a time. Those that follow have places of their own, so that they cannot keep out a member that catches up.
+// How much a member does at a time. Those that follow have places of their own, so that they cannot
+// keep out a member that catches up.
 const (
 	maxVisitors  = 128
 	maxReaders   = 16
@@ -28,14 +29,17 @@ type ServerConfig struct {
 	Cluster string
 	Find    func(persist.LogID) *persist.Log // nil if there is none
 	List    func() []persist.LogID
-	// Partial says that a log lacks what others have, so that its end is nobody's end: it gives only what lies before a version that it has. Optional.
+	// Partial says that a log lacks what others have, so that its end is nobody's end: it gives
+	// only what lies before a version that it has. Optional.
 	Partial func(persist.LogID) bool
-	// Settle waits until no version with a time up to t can come any more, and all that there are will stay. Optional: without it, what is asked
-	// by time is answered as it is on this disk now.
+	// Settle waits until no version with a time up to t can come any more, and all that there are
+	// will stay. Optional: without it, what is asked by time is answered as it is on this disk now.
 	Settle func(ctx context.Context, id persist.LogID, t order.Time) error
-	// Identity is that of the group whose logs these are. Optional: without it, a process that is of a group takes nothing from here.
+	// Identity is that of the group whose logs these are. Optional: without it, a process that is
+	// of a group takes nothing from here.
 	Identity func() (group string, secret views.Secret)
-	// Open admits every reader. Otherwise a reader proves the group's secret, or shows a certificate.
+	// Open admits every reader. Otherwise a reader proves the group's secret, or shows a
+	// certificate.
 	Open   bool
 	Reject func(port.Rejection) // optional: told of readers that are not admitted, or broke the rules, or came to a full house
 	Times  wire.Times
@@ -94,7 +98,8 @@ func (s *Server) enter(conn net.Conn) error {
 // Close ends all answers and waits for them. The logs may be closed afterwards.
 func (s *Server) Close() { s.callers.HangUp() }
 
-// visit greets a reader, and answers one request after the other. It returns an error if the reader broke the rules.
+// visit greets a reader, and answers one request after the other. It returns an error if the reader
+// broke the rules.
 func (s *Server) visit(conn net.Conn) error {
 	c := wire.New(conn, s.cfg.Times, maxRequestBytes)
 	err := s.greet(c)
@@ -160,7 +165,8 @@ func (s *Server) place(q *request) (leave func(), err error) {
 	}
 }
 
-// answer answers one request, pulsing all the while. Its error says that the connection is of no use any more.
+// answer answers one request, pulsing all the while. Its error says that the connection is of no
+// use any more.
 func (s *Server) answer(ctx context.Context, out *wire.Conn, q *request) error {
 	stop := out.Pulses()
 	e, err := s.serve(ctx, out, q)

@@ -75,7 +75,8 @@ func (s *session) broke(err error) error {
 	return fmt.Errorf("%w: %w", errBroken, wire.Because(s.ctx, err))
 }
 
-// frame is one frame of an answer. Its error says why there are no more: io.EOF if the answer is complete.
+// frame is one frame of an answer. Its error says why there are no more: io.EOF if the answer is
+// complete.
 func (s *session) frame(e *wire.Ending) (wire.Kind, []byte, error) {
 	k, bytes, err := s.conn.Frame(e, s.heard)
 	var said *wire.Remote

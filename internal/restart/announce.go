@@ -44,7 +44,8 @@ func Announce(ctx context.Context, c AnnounceConfig) {
 }
 
 // announce says one hello. A process that waits at the address asks over a connection of its own;
-// what comes back over this one is of no use here, and is read so that nothing resets the connection.
+// what comes back over this one is of no use here, and is read so that nothing resets the
+// connection.
 func (c AnnounceConfig) announce(ctx context.Context, s Send) {
 	ctx, cancel := context.WithTimeout(ctx, c.Silence)
 	defer cancel()

@@ -8,7 +8,8 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// Former is a process that was a member of an earlier view of the group and is none of the view in force.
+// Former is a process that was a member of an earlier view of the group and is none of the view in
+// force.
 type Former struct {
 	ID   order.NodeID `json:"id"`
 	Addr string       `json:"addr"`
@@ -37,11 +38,11 @@ func (s *State) former(next *views.View) []Former {
 // Announcer decides when a member of a group that works says hello to processes that may be looking
 // for the group at addresses where it is no more. A member that was started again may have another
 // address, and if it went on without the others, none of them knows that address. The most senior
-// member says hello, to the addresses of Join and of former members at which no member is; a process
-// that waits there asks the sender in return, and is told that the group works (Answer). The hello
-// is sealed with the group's secret, so it means nothing to a process of another group, and it has
-// no view's key. It is repeated with pauses that double up to a bound, for as long as the process is
-// a member: a process may come back at any time. It is pure.
+// member says hello, to the addresses of Join and of former members at which no member is; a
+// process that waits there asks the sender in return, and is told that the group works (Answer).
+// The hello is sealed with the group's secret, so it means nothing to a process of another group,
+// and it has no view's key. It is repeated with pauses that double up to a bound, for as long as
+// the process is a member: a process may come back at any time. It is pure.
 type Announcer struct {
 	cluster string
 	self    views.Member
@@ -56,7 +57,8 @@ type Announcer struct {
 // maxPause is the longest pause between two announcements, in beats.
 const maxPause = 64
 
-// NewAnnouncer makes an announcer for a member of a group. Join are the addresses of its configuration.
+// NewAnnouncer makes an announcer for a member of a group. Join are the addresses of its
+// configuration.
 func NewAnnouncer(cluster string, self views.Member, join []string, t Times) *Announcer {
 	beat := t.withDefaults().Beat
 	return &Announcer{cluster: cluster, self: self, join: join, beat: beat, pause: beat}

@@ -78,7 +78,8 @@ func TestAnnouncementsBecomeRareAndDoNotEnd(t *testing.T) {
 	}
 }
 
-// A process that waits where nobody else knows it asks the member that announces the group, and is told where its members are.
+// A process that waits where nobody else knows it asks the member that announces the group, and is
+// told where its members are.
 func TestAnAnnouncementLeadsToTheGroup(t *testing.T) {
 	c := lone(t) // knows node 2 at 10.0.0.2:1
 	self := views.Member{ID: 2, Addr: "10.0.0.2:7", Incarnation: 9}
@@ -154,7 +155,8 @@ func TestFormerMembersAreRememberedAndAsked(t *testing.T) {
 	}
 }
 
-// A member with an address that is none, which only a member that breaks the rules can bring into a view, spoils nothing when it is gone.
+// A member with an address that is none, which only a member that breaks the rules can bring into a
+// view, spoils nothing when it is gone.
 func TestAFormerMemberWithoutAnAddressIsForgotten(t *testing.T) {
 	disk, self, odd := &testDisk{}, member(1, 5), member(2, 6)
 	odd.Addr = "nowhere"

@@ -19,15 +19,17 @@ type CoreConfig struct {
 	Join    []string     // addresses to ask, besides those of the members of the last view
 	// Logs are the ends of this process's logs, durably.
 	Logs func() []LogEnd
-	// Place makes the next view out of its members, which are in order of rank. In previous those of them that were in it are as they
-	// are now, so that they stay in their shards. The key must be a new one.
+	// Place makes the next view out of its members, which are in order of rank. In previous those
+	// of them that were in it are as they are now, so that they stay in their shards. The key must
+	// be a new one.
 	Place func(previous *views.View, members []views.Member) (*views.View, error)
 	// Persistent says which subgroups have logs.
 	Persistent func(name string) bool
 	Times
 }
 
-// Times are what decides when something is tried, and nothing else. Zero values are replaced by the defaults.
+// Times are what decides when something is tried, and nothing else. Zero values are replaced by the
+// defaults.
 type Times struct {
 	Beat    time.Duration // how often a process says that it is here: 200 ms
 	Silence time.Duration // a process that says nothing for so long is not here: 2 s
@@ -41,7 +43,8 @@ func (t Times) withDefaults() Times {
 	return t
 }
 
-// Core is one process's part in a restart. Messages, time and what became of its orders go in, and what to do comes out. It is pure.
+// Core is one process's part in a restart. Messages, time and what became of its orders go in, and
+// what to do comes out. It is pure.
 type Core struct {
 	cfg   CoreConfig
 	state State
@@ -94,7 +97,8 @@ func NewCore(c CoreConfig, s State) *Core {
 // State is what the process knows, as it will be once the effects that came out are applied.
 func (c *Core) State() State { return c.state }
 
-// LogsFor is the key of the view for which this process's logs are where they were agreed to be; empty: for none.
+// LogsFor is the key of the view for which this process's logs are where they were agreed to be;
+// empty: for none.
 func (c *Core) LogsFor() string { return c.logsFor }
 
 // Over reports whether the restart has ended here.
@@ -109,8 +113,9 @@ func (c *Core) Start(now time.Duration) Effects {
 	return e
 }
 
-// Next returns when Tick is due: with the next Hello, or before that when this process may lead again. Once that time has passed, and
-// something else than the time keeps it from leading, such as a senior member that is able to, there is nothing to look at before the Hello.
+// Next returns when Tick is due: with the next Hello, or before that when this process may lead
+// again. Once that time has passed, and something else than the time keeps it from leading, such as
+// a senior member that is able to, there is nothing to look at before the Hello.
 func (c *Core) Next() time.Duration {
 	if at := max(c.resume, c.since+c.cfg.Settle); c.attempt == nil && c.able && c.resume > 0 && at > c.now {
 		return min(c.beat, at)
@@ -278,8 +283,8 @@ func (c *Core) ignore(from views.Member, why string, e *Effects) {
 	e.tell(Ignored{From: from, Why: why})
 }
 
-// note takes down that a process is here. Of two with one id the one that spoke last is: the other one is gone, or both are at
-// fault and neither gets anywhere.
+// note takes down that a process is here. Of two with one id the one that spoke last is: the other
+// one is gone, or both are at fault and neither gets anywhere.
 func (c *Core) note(now time.Duration, m Message, e *Effects) *peer {
 	if !c.fresh(m) {
 		return nil
@@ -353,7 +358,8 @@ func (c *Core) yield() { c.resume = c.now + c.cfg.Silence }
 // drop ends an attempt.
 func (c *Core) drop() { c.attempt = nil }
 
-// halt ends a reconciliation. Nothing is promised before it has ended, so that no log changes behind a promise.
+// halt ends a reconciliation. Nothing is promised before it has ended, so that no log changes
+// behind a promise.
 func (c *Core) halt(e *Effects) {
 	if c.work != nil && !c.work.stopped {
 		c.work.stopped, e.Stop = true, true
@@ -381,8 +387,9 @@ func (c *Core) dispatch(now time.Duration, p *peer, m Message, e *Effects) {
 	}
 }
 
-// running is the answer of a member of a group that works. If it is in a view that this process had its logs made ready for, this process
-// is a member of it, and did not hear that it was decided. In any other view it would have missed something.
+// running is the answer of a member of a group that works. If it is in a view that this process had
+// its logs made ready for, this process is a member of it, and did not hear that it was decided. In
+// any other view it would have missed something.
 func (c *Core) running(m Message, e *Effects) {
 	if mine := c.state.View; mine != nil && m.ViewID < mine.ID {
 		return // it will find out that it was left behind
@@ -407,8 +414,9 @@ func (c *Core) decided(next Successor, enter bool, e *Effects) {
 	}
 }
 
-// enters reports whether this process can begin the view in force (Y5): it is in it as it is, its logs are where they were agreed to be
-// for this view and no other, and it has not promised to help replacing it.
+// enters reports whether this process can begin the view in force (Y5): it is in it as it is, its
+// logs are where they were agreed to be for this view and no other, and it has not promised to help
+// replacing it.
 func (c *Core) enters() bool {
 	v := c.state.View
 	r, ok := v.RankOf(c.cfg.Self.ID)
@@ -428,7 +436,8 @@ func (c *Core) end(o Outcome, e *Effects) {
 	c.halt(e)
 }
 
-// counts reports whether this process is an acceptor: a member of the view in force, with the disk that it had (Y1).
+// counts reports whether this process is an acceptor: a member of the view in force, with the disk
+// that it had (Y1).
 func (c *Core) counts() bool { return c.state.Counts(c.state.View) }
 
 // rank is a node's in the view in force, for one that is known to be a member.

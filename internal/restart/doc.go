@@ -1,5 +1,5 @@
-// Package restart brings a group back after all of its members were down at once: a process's durable memory of views, and the agreement
-// on the view to go on with and on where its logs begin.
+// Package restart brings a group back after all of its members were down at once: a process's
+// durable memory of views, and the agreement on the view to go on with and on where its logs begin.
 //
 // The agreement is Paxos over what follows the last view in force. Its acceptors are that view's
 // members, each with the disk that it had; what they echoed in the change within the view counts as
@@ -45,8 +45,9 @@
 //	Y8  a message changes nothing unless its sender knows the secret of the group and it is for this
 //	    very process
 //
-// State, Core and their messages are plain values, and pure; Memory keeps a State on a disk, Run carries a Core over connections, and Server
-// answers in its place when the group works.
+// State, Core and their messages are plain values, and pure; Memory keeps a State on a disk, Run
+// carries a Core over connections, and Server answers in its place when the group works.
 //
-// Source: Lamport, "The Part-Time Parliament"; the last view takes the place of its fixed parliament.
+// Source: Lamport, "The Part-Time Parliament"; the last view takes the place of its fixed
+// parliament.
 package restart

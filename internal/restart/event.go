@@ -8,7 +8,8 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// Event is something that happened during a restart. String is for people; switch on the type otherwise.
+// Event is something that happened during a restart. String is for people; switch on the type
+// otherwise.
 type Event interface{ String() string }
 
 type (

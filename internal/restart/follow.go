@@ -7,7 +7,8 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// prepare promises to vote in no lower ballot. The ends of the logs go with it, so nothing may be changing them.
+// prepare promises to vote in no lower ballot. The ends of the logs go with it, so nothing may be
+// changing them.
 func (c *Core) prepare(m Message, e *Effects) {
 	if !c.fair(m) || !c.current(m, e) {
 		return
@@ -86,7 +87,8 @@ func (c *Core) has(v *views.View) bool {
 	return ok && v.Members[r].Incarnation == c.cfg.Self.Incarnation
 }
 
-// reconcile begins a reconciliation, if none is under way; if another one is, it has to end first, and this one is asked for again.
+// reconcile begins a reconciliation, if none is under way; if another one is, it has to end first,
+// and this one is asked for again.
 func (c *Core) reconcile(v *views.View, plan []Agreed, e *Effects) {
 	if c.work != nil {
 		if c.work.ballot != c.state.Promised {
@@ -168,7 +170,8 @@ func (c *Core) vote(b Ballot, next Successor, e *Effects) {
 	}
 }
 
-// outvoted gives way to a higher ballot. The more junior, the longer, so that two do not outvote each other for ever.
+// outvoted gives way to a higher ballot. The more junior, the longer, so that two do not outvote
+// each other for ever.
 func (c *Core) outvoted(now time.Duration, m Message, e *Effects) {
 	a := c.attempt
 	if a == nil || a.ballot != m.Ballot || m.Promised.Compare(m.Ballot) <= 0 {

@@ -48,7 +48,8 @@ func (w *world) work(n *worldNode) {
 	}
 }
 
-// whole reports whether a node has the whole log of a shard. Of a view that is not on its disk yet it knows in which shards it is fresh.
+// whole reports whether a node has the whole log of a shard. Of a view that is not on its disk yet
+// it knows in which shards it is fresh.
 func (n *worldNode) whole(id LogID) bool {
 	if n.view != nil && !n.disk.is(n.view) {
 		if r, ok := n.view.RankOf(n.id); ok && slices.Contains(shard(n.view, id).Fresh, r) {
@@ -140,7 +141,8 @@ func (w *world) acknowledge(g *group, id LogID) {
 	}
 }
 
-// change begins a ballot: the decision of the highest one that anybody alive has echoed, or a new one.
+// change begins a ballot: the decision of the highest one that anybody alive has echoed, or a new
+// one.
 func (w *world) change(n *worldNode, g *group) {
 	living := w.living(g.view)
 	if g.chosen || !views.Quorum(len(g.view.Members), living) || n.view != g.view {

@@ -14,8 +14,9 @@ import (
 // there, so it is answered with one that does, and so asks for one that names this process: what
 // was said to an earlier process of the node, or to another one, cannot be said again to this one.
 //
-// A process whose last view is of an earlier format has no secret. It believes what it is told, as its earlier version did, until a view with
-// an identity follows: the leader of the restart makes one (Successor.Secret).
+// A process whose last view is of an earlier format has no secret. It believes what it is told, as
+// its earlier version did, until a view with an identity follows: the leader of the restart makes
+// one (Successor.Secret).
 
 // sumOfMessage is the use of the group's secret in a message.
 const sumOfMessage = "squall restart"
@@ -86,8 +87,8 @@ func (c *Core) authentic(m Message, e *Effects) bool {
 	return true
 }
 
-// adopt tells a process of the view with which the group got its identity, or of a later one. It was in the view before that one, as it knows
-// that view's key.
+// adopt tells a process of the view with which the group got its identity, or of a later one. It
+// was in the view before that one, as it knows that view's key.
 func (c *Core) adopt(m Message, e *Effects) {
 	answer := c.hello()
 	answer.Next = c.state.Successor
@@ -118,8 +119,9 @@ const (
 	maxBefore = 16
 )
 
-// fresh reports whether a message is not one of an earlier process of a node, and not an old Hello: what that one said of its sender was replaced by
-// a later one. Other verbs name the ballot that they are about.
+// fresh reports whether a message is not one of an earlier process of a node, and not an old Hello:
+// what that one said of its sender was replaced by a later one. Other verbs name the ballot that
+// they are about.
 func (c *Core) fresh(m Message) bool {
 	if c.state.View == nil || c.state.View.Group == "" {
 		return true

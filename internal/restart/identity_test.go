@@ -20,7 +20,8 @@ func olderValue(value []byte) []byte {
 	return append(old, text...)
 }
 
-// The directories are of an earlier format, whose views have no group. The restart gives the group an identity, and who did not hear of its end is told it.
+// The directories are of an earlier format, whose views have no group. The restart gives the group
+// an identity, and who did not hear of its end is told it.
 func TestAGroupOfAnEarlierFormatGetsAnIdentityWhenItComesBack(t *testing.T) {
 	all := members(t, 3)
 	for _, p := range all {
@@ -51,7 +52,8 @@ func TestAGroupOfAnEarlierFormatGetsAnIdentityWhenItComesBack(t *testing.T) {
 	}
 }
 
-// Two of an earlier format are told of the view with which the group got its identity, as they were in the view before.
+// Two of an earlier format are told of the view with which the group got its identity, as they were
+// in the view before.
 func TestWhoMissedThatTheGroupGotAnIdentityIsToldIt(t *testing.T) {
 	self, other := member(1, 3), views.Member{ID: 2, Addr: "10.0.0.2:1", Incarnation: 2}
 	old := (&views.View{ID: 5, Cluster: "blue", Members: []views.Member{self, other}}).WithKey("old")
@@ -131,7 +133,8 @@ func TestNoViewOfAnotherGroupIsEntered(t *testing.T) {
 	}
 }
 
-// What an earlier process of a node said, and what a process said before its last hello, does not replace that.
+// What an earlier process of a node said, and what a process said before its last hello, does not
+// replace that.
 func TestAnOldHelloSaysNothingNew(t *testing.T) {
 	c := lone(t)
 	from := views.Member{ID: 2, Addr: "10.0.0.2:1", Incarnation: 7}

@@ -10,8 +10,8 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// A shard waits for a disk. Its node is here with another one, and would be placed in the shard: it has nothing of the log, and there is nobody from whom
-// the others could get it.
+// A shard waits for a disk. Its node is here with another one, and would be placed in the shard: it
+// has nothing of the log, and there is nobody from whom the others could get it.
 func TestAShardWaitsForADiskWhoseNodeIsHereWithAnotherOne(t *testing.T) {
 	waits := views.Subgroup{Name: "log", Mode: views.Persistent, Holders: []views.Holder{{ID: 2, Incarnation: 1, Disk: 11}}}
 	members := []views.Member{{ID: 1, Incarnation: 5, Disk: 3}, {ID: 2, Incarnation: 6, Disk: 6}}
@@ -31,7 +31,8 @@ func TestAShardWaitsForADiskWhoseNodeIsHereWithAnotherOne(t *testing.T) {
 	}
 }
 
-// The logs are being brought to their agreed ends from somebody who is gone, for a view that is not to be any more. Others leave it to this process to lead.
+// The logs are being brought to their agreed ends from somebody who is gone, for a view that is not
+// to be any more. Others leave it to this process to lead.
 func TestWhoIsToLeadEndsAReconciliationThatNobodyWaitsFor(t *testing.T) {
 	self := views.Member{ID: 1, Incarnation: 1}
 	c := NewCore(CoreConfig{
@@ -49,8 +50,8 @@ func TestWhoIsToLeadEndsAReconciliationThatNobodyWaitsFor(t *testing.T) {
 	}
 }
 
-// A process that leaves it to a more senior one to lead, once its patience with an attempt is over, waits for that one, and for its next Hello.
-// It is not called again and again meanwhile.
+// A process that leaves it to a more senior one to lead, once its patience with an attempt is over,
+// waits for that one, and for its next Hello. It is not called again and again meanwhile.
 func TestWhoLeavesItToAnotherToLeadIsNotCalledAtOnce(t *testing.T) {
 	v := (&views.View{ID: 1, Cluster: "c"}).WithKey("first")
 	for id := range order.NodeID(3) {

@@ -16,23 +16,26 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// Disk keeps a few values. Put is one transaction: all of it is durable when it returns nil, whatever happens then, and nothing or all
-// of it if it did not return. A nil value deletes.
+// Disk keeps a few values. Put is one transaction: all of it is durable when it returns nil,
+// whatever happens then, and nothing or all of it if it did not return. A nil value deletes.
 type Disk interface {
 	Get(key string) ([]byte, error) // nil: there is none
 	Put(values map[string][]byte) error
 }
 
 var (
-	// ErrDamaged says that what is kept of the group's views cannot be read. It is a persist.ErrDamaged.
+	// ErrDamaged says that what is kept of the group's views cannot be read. It is a
+	// persist.ErrDamaged.
 	ErrDamaged error = damage{}
 	// ErrNewerFormat says that a newer version of this program wrote it.
 	ErrNewerFormat = persist.ErrNewerFormat
 	// ErrOtherNode says that a disk belongs to another node.
 	ErrOtherNode = persist.ErrOtherNode
-	// ErrOtherHistory says that a view does not fit what the disk knows: it is of another group, older, or another one with the same number.
+	// ErrOtherHistory says that a view does not fit what the disk knows: it is of another group,
+	// older, or another one with the same number.
 	ErrOtherHistory = views.ErrOtherHistory
-	// ErrPromised says that a view cannot be entered any more, because this process takes part in replacing it.
+	// ErrPromised says that a view cannot be entered any more, because this process takes part in
+	// replacing it.
 	ErrPromised = errors.New("a restart from this view has begun")
 )
 
@@ -62,7 +65,8 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// The parts of a State as they are kept. Vote and logs say which view they are about: they were written with it, or later.
+// The parts of a State as they are kept. Vote and logs say which view they are about: they were
+// written with it, or later.
 type (
 	nodePart struct {
 		Node         order.NodeID `json:"node"`
@@ -141,7 +145,8 @@ func Load(disk Disk) (*Memory, error) {
 	return m, nil
 }
 
-// damaged says what to do. Guessing would be worse than waiting: this process may have promised what it does not know any more.
+// damaged says what to do. Guessing would be worse than waiting: this process may have promised
+// what it does not know any more.
 func damaged(key string, err error) error {
 	if errors.Is(err, ErrNewerFormat) {
 		return fmt.Errorf("restart: %s: %w (use that version, or let the node join with an empty disk)", key, err)
@@ -335,8 +340,9 @@ func (s *State) belongs(id order.NodeID) error {
 	return nil
 }
 
-// Enter comes before the first step in a view that this process was not in before: the first one, one that it joined, or a restarted
-// one. Incomplete are those of its logs there that lack more than an end. Begin comes first.
+// Enter comes before the first step in a view that this process was not in before: the first one,
+// one that it joined, or a restarted one. Incomplete are those of its logs there that lack more
+// than an end. Begin comes first.
 func (m *Memory) Enter(v *views.View, incomplete []LogID) error {
 	return m.change(func(s *State) error { return s.enter(v, incomplete) })
 }
@@ -365,7 +371,8 @@ func (s *State) enter(v *views.View, incomplete []LogID) error {
 	return nil
 }
 
-// Echo comes before a decision about what follows a view is shown to others (Y2). Next is nil if the group ends.
+// Echo comes before a decision about what follows a view is shown to others (Y2). Next is nil if
+// the group ends.
 func (m *Memory) Echo(base order.ViewID, b views.Ballot, next *views.View) error {
 	return m.change(func(s *State) error { return s.echo(base, b, next) })
 }
@@ -389,7 +396,8 @@ func (s *State) catchUp(id order.ViewID) {
 	}
 }
 
-// Installed says that a view is in force. It may be late, as long as no view is passed over without an echo.
+// Installed says that a view is in force. It may be late, as long as no view is passed over without
+// an echo.
 func (m *Memory) Installed(v *views.View) error {
 	return m.change(func(s *State) error {
 		s.installed(v)
@@ -403,8 +411,8 @@ func (s *State) installed(v *views.View) {
 	}
 }
 
-// Complete says that a log has got what it lacked since a view, or before. What it came to lack later it still does: this process left the log's
-// shard, and came into it again.
+// Complete says that a log has got what it lacked since a view, or before. What it came to lack
+// later it still does: this process left the log's shard, and came into it again.
 func (m *Memory) Complete(id LogID, v order.ViewID) error {
 	return m.change(func(s *State) error {
 		s.catchUp(v)

@@ -129,7 +129,8 @@ func TestWhoPromisedDoesNotEnter(t *testing.T) {
 	}
 }
 
-// Y1: a joiner that never entered counts by what it wrote before it asked; another disk of the same node does not.
+// Y1: a joiner that never entered counts by what it wrote before it asked; another disk of the same
+// node does not.
 func TestAnotherDiskDoesNotCount(t *testing.T) {
 	v := viewOf(t, nil, "a", member(1, 5), member(2, 6))
 	var joiner, other State
@@ -224,7 +225,8 @@ func TestALogIsElsewhereIfAnotherMemberOfTheLastViewHasIt(t *testing.T) {
 	}
 }
 
-// What could not be written was not said: the next thing that is said builds on what is on the disk.
+// What could not be written was not said: the next thing that is said builds on what is on the
+// disk.
 func TestWhatCouldNotBeWrittenIsNotRemembered(t *testing.T) {
 	disk, self := &testDisk{}, member(1, 5)
 	m := remembering(t, disk)

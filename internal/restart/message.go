@@ -34,13 +34,16 @@ type Message struct {
 	Verb    Verb         `json:"verb"`
 	Cluster string       `json:"cluster"`
 	From    views.Member `json:"from"`
-	// ViewID and Key name the view that the sender speaks about: the last one that it knows to be in force.
+	// ViewID and Key name the view that the sender speaks about: the last one that it knows to be
+	// in force.
 	ViewID order.ViewID `json:"view_id,omitempty"`
 	Key    string       `json:"key,omitempty"`
-	// Group and Lineage are those of that view; empty: there is none, or it is of an earlier format.
+	// Group and Lineage are those of that view; empty: there is none, or it is of an earlier
+	// format.
 	Group   string `json:"group,omitempty"`
 	Lineage string `json:"lineage,omitempty"`
-	// To is the incarnation of the process that the message is for; 0: whichever is at the address. Count is that of what the sender said so far.
+	// To is the incarnation of the process that the message is for; 0: whichever is at the address.
+	// Count is that of what the sender said so far.
 	To    uint64 `json:"to,omitempty"`
 	Count uint64 `json:"count,omitempty"`
 	Sum   []byte `json:"sum,omitempty"` // of all the rest, under the group's secret
@@ -66,7 +69,8 @@ type Message struct {
 	Text     string   `json:"text,omitempty"`    // of Refuse
 }
 
-// Agreed is a log as it has to be before the next view: up to End what its sources have, and nothing else.
+// Agreed is a log as it has to be before the next view: up to End what its sources have, and
+// nothing else.
 type Agreed struct {
 	ID      LogID         `json:"id"`
 	End     order.Version `json:"end"`     // zero: it is empty

@@ -62,7 +62,8 @@ func (w *world) ends(what string, so func() bool) {
 	}
 }
 
-// together reports whether every node is in one view of the group, in which no shard waits for a member that has its log.
+// together reports whether every node is in one view of the group, in which no shard waits for a
+// member that has its log.
 func (w *world) together() bool {
 	for _, n := range w.nodes {
 		if n.view == nil || n.view != w.nodes[0].view || len(n.view.Members) != len(w.nodes) {

@@ -22,10 +22,12 @@ type Config struct {
 	Join    []string // addresses to ask, besides those of the members of the last view
 	// Logs are the ends of this process's own logs, durably. It answers at once.
 	Logs func() []LogEnd
-	// Reconcile brings this process's own logs to the agreed ends, and nothing behind them, and returns when that is durable, or the context is
-	// done. Where the process is itself a source there is nothing to do. Others fetch from it meanwhile: it serves its logs.
+	// Reconcile brings this process's own logs to the agreed ends, and nothing behind them, and
+	// returns when that is durable, or the context is done. Where the process is itself a source
+	// there is nothing to do. Others fetch from it meanwhile: it serves its logs.
 	Reconcile func(ctx context.Context, plan []Agreed) error
-	// Place makes the next view out of its members (see CoreConfig). It gets a new key here, if it has none.
+	// Place makes the next view out of its members (see CoreConfig). It gets a new key here, if it
+	// has none.
 	Place func(previous *views.View, members []views.Member) (*views.View, error)
 	// Persistent says which subgroups have logs.
 	Persistent func(name string) bool
@@ -56,8 +58,8 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Run takes part in a restart until the group is back, with this process or without it. It goes on as long as it takes, and says what it
-// waits for.
+// Run takes part in a restart until the group is back, with this process or without it. It goes on
+// as long as it takes, and says what it waits for.
 func Run(ctx context.Context, c Config) (Outcome, error) {
 	if err := c.Validate(); err != nil {
 		return Outcome{}, err

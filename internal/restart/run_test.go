@@ -63,10 +63,12 @@ type process struct {
 	told   chan struct{}
 }
 
-// testPatience bounds every wait of these tests; none of them comes near it unless something is broken.
+// testPatience bounds every wait of these tests; none of them comes near it unless something is
+// broken.
 const testPatience = 20 * time.Second
 
-// members makes processes that were the members of view 1, with logs of 1, 2, 3 … records, and are down since.
+// members makes processes that were the members of view 1, with logs of 1, 2, 3 … records, and are
+// down since.
 func members(t *testing.T, n int) (all []*process) {
 	t.Helper()
 	var list []views.Member

@@ -39,7 +39,8 @@ func (w *world) until(so func() bool) bool {
 
 func never() bool { return false }
 
-// forgottenVote: node 1 decides with the vote of node 2, which does not hear of it and starts again; then node 1 is cut off from the others.
+// forgottenVote: node 1 decides with the vote of node 2, which does not hear of it and starts
+// again; then node 1 is cut off from the others.
 func forgottenVote(t *testing.T) error {
 	w := quiet()
 	w.lose = func(p packet) bool { return p.msg.Verb == Decided }
@@ -55,7 +56,8 @@ func forgottenVote(t *testing.T) error {
 	return w.err
 }
 
-// forgottenPromise: node 3 promises for node 2's ballot, is started again, and then gets what node 1 asked it to vote for in a lower one.
+// forgottenPromise: node 3 promises for node 2's ballot, is started again, and then gets what node
+// 1 asked it to vote for in a lower one.
 func forgottenPromise(t *testing.T) error {
 	w := quiet()
 	held := map[bool]packet{} // by whether it is of node 2
@@ -103,8 +105,9 @@ func TestAPromiseOutlivesItsProcess(t *testing.T) {
 	}
 }
 
-// A change within view 1 took node 3 out and had four versions delivered of it. Node 2 delivered them, and one of view 2, while the disks of the others
-// were behind: what is on every disk is two versions. Nobody's disk knows how many there were to be.
+// A change within view 1 took node 3 out and had four versions delivered of it. Node 2 delivered
+// them, and one of view 2, while the disks of the others were behind: what is on every disk is two
+// versions. Nobody's disk knows how many there were to be.
 func TestARestartBehindAChangeTakesTheLongestLogAndAsksForNoTrim(t *testing.T) {
 	for name, c := range map[string]struct {
 		back []order.NodeID

@@ -8,7 +8,8 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// Server answers, for a member of a group that works, processes that believe that the group has to restart.
+// Server answers, for a member of a group that works, processes that believe that the group has to
+// restart.
 type Server struct {
 	cluster string
 	self    views.Member
@@ -16,7 +17,8 @@ type Server struct {
 	callers *wire.Callers
 }
 
-// NewServer makes a server. View is the view that is installed; nil: this process is no member any more.
+// NewServer makes a server. View is the view that is installed; nil: this process is no member any
+// more.
 func NewServer(cluster string, self views.Member, view func() *views.View) *Server {
 	return &Server{cluster: cluster, self: self, view: view, callers: newCallers()}
 }
@@ -54,8 +56,9 @@ func (s *Server) answer(m Message) (Message, bool) {
 	return Answer(s.cluster, s.self, v, m), true
 }
 
-// Answer is what a member of a view says to a process that believes that the group has to restart: that the group works, and where. The view is
-// for its members only: one that took part in the restart and did not hear the end learns so that it is in force. A process of another group is
+// Answer is what a member of a view says to a process that believes that the group has to restart:
+// that the group works, and where. The view is for its members only: one that took part in the
+// restart and did not hear the end learns so that it is in force. A process of another group is
 // told which group this is, and nothing else.
 func Answer(cluster string, self views.Member, v *views.View, m Message) Message {
 	answer := Message{Verb: Running, Cluster: cluster, From: self, To: m.From.Incarnation, ViewID: v.ID, Group: v.Group, Lineage: v.Lineage}

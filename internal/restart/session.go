@@ -10,21 +10,24 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// session is the conversation with the process at an address: a queue, and a goroutine that dials and writes. What cannot be said in time is lost: the
-// core says again what matters.
+// session is the conversation with the process at an address: a queue, and a goroutine that dials
+// and writes. What cannot be said in time is lost: the core says again what matters.
 type session struct {
 	addr    string
 	out     chan Message  // closed at the end
 	flushed chan struct{} // closed when nothing more will be written
 }
 
-// waitingMessages is how many messages wait for a connection. A peer that cannot be reached at the moment needs no more than the last few.
+// waitingMessages is how many messages wait for a connection. A peer that cannot be reached at the
+// moment needs no more than the last few.
 const waitingMessages = 16
 
-// patience is how many times Silence a connection may be silent before it is closed. Pulses are sent as often in that time as hellos are.
+// patience is how many times Silence a connection may be silent before it is closed. Pulses are
+// sent as often in that time as hellos are.
 const patience = 4
 
-// maxCallers bounds the connections from others that are read, and maxNewCallers those of them on which no proper message came yet.
+// maxCallers bounds the connections from others that are read, and maxNewCallers those of them on
+// which no proper message came yet.
 const (
 	maxCallers    = 8 * views.MaxMembers
 	maxNewCallers = 4 * views.MaxMembers
@@ -78,7 +81,8 @@ func (r *runner) carry(s *session) {
 	}
 }
 
-// dial connects to an address and has what comes back read. Another process that restarts answers over a connection of its own, and only pulses here.
+// dial connects to an address and has what comes back read. Another process that restarts answers
+// over a connection of its own, and only pulses here.
 func (r *runner) dial(addr string) *wire.Conn {
 	ctx, cancel := context.WithTimeout(r.ctx, r.cfg.Silence)
 	defer cancel()

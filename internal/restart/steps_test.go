@@ -9,7 +9,8 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// trio is node 1 of three that restart from view 5, with what came out of its core last. The other two are only what the test says in their name.
+// trio is node 1 of three that restart from view 5, with what came out of its core last. The other
+// two are only what the test says in their name.
 type trio struct {
 	*Core
 	t    *testing.T
@@ -91,7 +92,8 @@ func (c *trio) sent(v Verb) (all []Message) {
 	return all
 }
 
-// What may have been decided is the vote of the highest ballot, wherever it stands among the accounts, and no echo while there is a vote.
+// What may have been decided is the vote of the highest ballot, wherever it stands among the
+// accounts, and no echo while there is a vote.
 func TestTheVoteOfTheHighestBallotIsCompletedAndNoEcho(t *testing.T) {
 	vote := func(round uint64, key string) Message {
 		return Message{Accepted: &Accepted{Ballot{round, 1}, Successor{View: (&views.View{}).WithKey(key)}}}
@@ -235,7 +237,8 @@ func TestAVoteInAnotherBallotStopsWhatChangesTheLogs(t *testing.T) {
 	}
 }
 
-// The end of a reconciliation counts for the ballot that is promised then, even if nobody stopped it.
+// The end of a reconciliation counts for the ballot that is promised then, even if nobody stopped
+// it.
 func TestTheEndOfAnOlderReconciliationIsNoReadiness(t *testing.T) {
 	c := newTrio(t, nil)
 	c.follows(Ballot{7, 2})
@@ -245,7 +248,8 @@ func TestTheEndOfAnOlderReconciliationIsNoReadiness(t *testing.T) {
 	}
 }
 
-// From the moment at which the logs begin to change they are nowhere: a view for which they were ready before is not entered.
+// From the moment at which the logs begin to change they are nowhere: a view for which they were
+// ready before is not entered.
 func TestLogsThatChangeAreReadyForNoView(t *testing.T) {
 	c := newTrio(t, nil)
 	c.follows(Ballot{7, 2})
@@ -272,7 +276,8 @@ func TestWhoseLogsAreElsewhereLearnsTheViewAndDoesNotEnterIt(t *testing.T) {
 	}
 }
 
-// Y5: a member of the view that works tells this process so, after it has promised to help replacing that view.
+// Y5: a member of the view that works tells this process so, after it has promised to help
+// replacing that view.
 func TestWhoPromisedDoesNotEnterTheViewThatWorks(t *testing.T) {
 	for promised, enters := range map[Ballot]bool{{}: true, {7, 2}: false} {
 		var v *views.View
@@ -292,7 +297,8 @@ func TestWhoPromisedDoesNotEnterTheViewThatWorks(t *testing.T) {
 	}
 }
 
-// What a leader completes is in force, and is entered if a quorum of its members have their logs where they were agreed to be for it.
+// What a leader completes is in force, and is entered if a quorum of its members have their logs
+// where they were agreed to be for it.
 func TestAViewIsEnteredByAQuorumOfItsMembersOnly(t *testing.T) {
 	for ready, enters := range map[order.NodeID]bool{1: false, 2: true} { // node 1, and then node 2 too: of three, without node 3
 		c := newTrio(t, nil)
@@ -327,7 +333,8 @@ func TestWhoDoesNotCountPromisesNothing(t *testing.T) {
 	}
 }
 
-// A log that lacked something is as whole as those of its sources once it is where it was agreed to end, and that is on disk.
+// A log that lacked something is as whole as those of its sources once it is where it was agreed to
+// end, and that is on disk.
 func TestAReconciliationMakesALogWhole(t *testing.T) {
 	id := LogID{Name: "orders"}
 	c := newTrio(t, func(s *State) { s.Incomplete = []IncompleteLog{{id, 5}, {LogID{Name: "other"}, 5}} })
@@ -347,7 +354,8 @@ func shards(v *views.View, names ...string) *views.View {
 	return v
 }
 
-// A process that was in view 3 and learns of view 5, made by a change, did not deliver what came between: its logs are not whole.
+// A process that was in view 3 and learns of view 5, made by a change, did not deliver what came
+// between: its logs are not whole.
 func TestWhoMissedAViewHasNoWholeLogs(t *testing.T) {
 	members := []views.Member{{ID: 1, Incarnation: 1}, {ID: 2, Incarnation: 2}, {ID: 3, Incarnation: 3}}
 	at := func(id order.ViewID) *views.View {
@@ -369,7 +377,8 @@ func TestWhoMissedAViewHasNoWholeLogs(t *testing.T) {
 	}
 }
 
-// A process echoed view 4, installed it, and did not get to say so to its disk. It learns of view 5, in which it is: it was in view 4 then.
+// A process echoed view 4, installed it, and did not get to say so to its disk. It learns of view
+// 5, in which it is: it was in view 4 then.
 func TestWhoIsInAViewHadInstalledTheOneThatItEchoed(t *testing.T) {
 	members := []views.Member{{ID: 1, Incarnation: 1}, {ID: 2, Incarnation: 2}, {ID: 3, Incarnation: 3}}
 	at := func(id order.ViewID) *views.View {
@@ -387,7 +396,8 @@ func TestWhoIsInAViewHadInstalledTheOneThatItEchoed(t *testing.T) {
 	}
 }
 
-// A disk that lost something of a log is another one for the next process, so that it is not taken for one that has the log.
+// A disk that lost something of a log is another one for the next process, so that it is not taken
+// for one that has the log.
 func TestADiskThatLostSomethingIsAnotherOne(t *testing.T) {
 	disk := &testDisk{}
 	m := remembering(t, disk)
@@ -406,7 +416,8 @@ func TestADiskThatLostSomethingIsAnotherOne(t *testing.T) {
 	}
 }
 
-// A disk that was started often without becoming a member of anything is still that of the member whom the view in force, an echo or a vote names.
+// A disk that was started often without becoming a member of anything is still that of the member
+// whom the view in force, an echo or a vote names.
 func TestIncarnationsThatAViewNamesAreNotForgotten(t *testing.T) {
 	at := func(id order.ViewID, incarnation uint64) *views.View {
 		return (&views.View{ID: id, Members: []views.Member{{ID: 1, Incarnation: incarnation}}}).WithKey(fmt.Sprint(id))
@@ -425,7 +436,8 @@ func TestIncarnationsThatAViewNamesAreNotForgotten(t *testing.T) {
 	}
 }
 
-// The shard's members are nodes 2 and 3, whose disks are gone. It holds up the restart until somebody gives up what both had, and then goes on with its log.
+// The shard's members are nodes 2 and 3, whose disks are gone. It holds up the restart until
+// somebody gives up what both had, and then goes on with its log.
 func TestAShardOfWhichNoDiskIsLeftGoesOnWhenItIsGivenUp(t *testing.T) {
 	for _, gaveUp := range [][]order.NodeID{nil, {2}, {2, 3}} {
 		members := []views.Member{{ID: 1, Incarnation: 1, Disk: 10}, {ID: 2, Incarnation: 2, Disk: 20}, {ID: 3, Incarnation: 3, Disk: 30}}
@@ -450,7 +462,8 @@ func TestAShardOfWhichNoDiskIsLeftGoesOnWhenItIsGivenUp(t *testing.T) {
 	}
 }
 
-// A process that gives up a log declares the disks lost that the last view names, and no others; its own log is complete from then on.
+// A process that gives up a log declares the disks lost that the last view names, and no others;
+// its own log is complete from then on.
 func TestWhatIsGivenUpNamesTheDisksThatHadIt(t *testing.T) {
 	disk, self := &testDisk{}, views.Member{ID: 1, Incarnation: 5, Addr: "10.0.0.1:1", Disk: 5}
 	m := remembering(t, disk)
@@ -470,7 +483,8 @@ func TestWhatIsGivenUpNamesTheDisksThatHadIt(t *testing.T) {
 	}
 }
 
-// Only the node that a ballot names may lead it: of two leaders of one ballot each would count the promises to the other one.
+// Only the node that a ballot names may lead it: of two leaders of one ballot each would count the
+// promises to the other one.
 func TestABallotOfAnotherNodeIsNotTaken(t *testing.T) {
 	c := newTrio(t, nil)
 	c.meet(2, 3)

@@ -10,8 +10,9 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// stranger knows the name of a group and everything that was ever said in it, and in another group of the same name, but no secret. It says
-// what it heard again, to whom it was not said, and what it made of it.
+// stranger knows the name of a group and everything that was ever said in it, and in another group
+// of the same name, but no secret. It says what it heard again, to whom it was not said, and what
+// it made of it.
 type stranger struct {
 	rng   *rand.Rand
 	own   []packet // of the group that it meddles with
@@ -127,7 +128,8 @@ func (s *stranger) forge(n *worldNode, m Message) (Message, string) {
 	return m, "forged"
 }
 
-// snapshot is all that a message can change in a core; whom it tells once that somebody is ignored is not.
+// snapshot is all that a message can change in a core; whom it tells once that somebody is ignored
+// is not.
 type snapshot struct {
 	State   State
 	Peers   []peer
@@ -155,7 +157,8 @@ func snapshotOf(c *Core) snapshot {
 	return s
 }
 
-// Y8: whatever a stranger says, and a second group of the name, and whatever is said again of what was said to others: nothing changes.
+// Y8: whatever a stranger says, and a second group of the name, and whatever is said again of what
+// was said to others: nothing changes.
 func TestRandomStrangersAndASecondGroupChangeNothing(t *testing.T) {
 	seeds := uint64(200)
 	if testing.Short() {
@@ -221,7 +224,8 @@ func TestAHelloOfAnotherGroupIsIgnoredAndToldOnce(t *testing.T) {
 	}
 }
 
-// A group that works tells a process that cannot prove that it belongs to it neither its view nor where its members are.
+// A group that works tells a process that cannot prove that it belongs to it neither its view nor
+// where its members are.
 func TestAStrangerIsToldNoView(t *testing.T) {
 	self := views.Member{ID: 1, Addr: "10.0.0.1:1", Incarnation: 3}
 	v := (&views.View{ID: 5, Cluster: "blue", Members: []views.Member{self, {ID: 2, Addr: "10.0.0.2:1", Incarnation: 2}}}).WithKey("mine")
@@ -243,7 +247,8 @@ func TestAStrangerIsToldNoView(t *testing.T) {
 	}
 }
 
-// A process that comes back alone finds a group of the same name that works, and is not the one that it was in: it goes on waiting for its own.
+// A process that comes back alone finds a group of the same name that works, and is not the one
+// that it was in: it goes on waiting for its own.
 func TestAnotherGroupThatWorksIsNotJoined(t *testing.T) {
 	c := lone(t)
 	self := views.Member{ID: 2, Addr: "10.0.0.2:1", Incarnation: 9}

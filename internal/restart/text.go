@@ -8,8 +8,9 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// text is what the sum of a message is about: the JSON of all the rest of it. Processes that come back say Hello to each other again and
-// again, and check the sum of each: so the JSON of a plain message, which has neither views nor logs, is put together by hand.
+// text is what the sum of a message is about: the JSON of all the rest of it. Processes that come
+// back say Hello to each other again and again, and check the sum of each: so the JSON of a plain
+// message, which has neither views nor logs, is put together by hand.
 func (m Message) text() []byte {
 	if m.Sum = nil; m.plain() {
 		return m.appendPlain(make([]byte, 0, 512))

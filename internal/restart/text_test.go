@@ -49,7 +49,8 @@ func TestTheTextOfAMessageIsItsJSON(t *testing.T) {
 	}
 }
 
-// A field that is not written by hand makes a message one that is not plain: no field is left out of the sum.
+// A field that is not written by hand makes a message one that is not plain: no field is left out
+// of the sum.
 func TestEveryFieldOfAMessageIsInItsText(t *testing.T) {
 	var walk func(v reflect.Value, path string, m *Message)
 	walk = func(v reflect.Value, path string, m *Message) {

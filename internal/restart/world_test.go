@@ -11,9 +11,10 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// world is a group with its processes, disks and network, in which everything that may happen next is drawn from one generator: messages
-// lost, repeated and reordered, partitions, crashes before and behind every effect, restarts. Between restarts the group works: versions
-// become stable, are delivered and synced, and views change, as far as it matters to what the disks have.
+// world is a group with its processes, disks and network, in which everything that may happen next
+// is drawn from one generator: messages lost, repeated and reordered, partitions, crashes before
+// and behind every effect, restarts. Between restarts the group works: versions become stable, are
+// delivered and synced, and views change, as far as it matters to what the disks have.
 type world struct {
 	rng    *rand.Rand
 	now    time.Duration
@@ -92,8 +93,9 @@ type row struct {
 
 var errBroken = errors.New("broken")
 
-// worldDecls are the logs of a world. The shards of some come to wait for a member that has their log: "pair" if a fresh member outlives the one from
-// which it gets the log, "one", which a third of the worlds has, whenever the group goes on without its only member.
+// worldDecls are the logs of a world. The shards of some come to wait for a member that has their
+// log: "pair" if a fresh member outlives the one from which it gets the log, "one", which a third
+// of the worlds has, whenever the group goes on without its only member.
 func worldDecls(seed uint64) (decls []views.Declaration) {
 	decls = []views.Declaration{
 		{Name: "orders", Mode: views.Persistent, RingBytes: 1 << 16, Window: 64},
@@ -200,7 +202,8 @@ func (w *world) known(n *worldNode) {
 	w.chain[v.ID] = v.Key()
 }
 
-// count counts the shards that begin to wait for a member that has their log, and those whose wait ends.
+// count counts the shards that begin to wait for a member that has their log, and those whose wait
+// ends.
 func (w *world) count(before, v *views.View) {
 	for i, sg := range v.Subgroups {
 		switch was := before.Subgroups[i]; {
@@ -212,7 +215,8 @@ func (w *world) count(before, v *views.View) {
 	}
 }
 
-// remembers checks that a member that is taken for one with the whole log of a shard has what every disk had.
+// remembers checks that a member that is taken for one with the whole log of a shard has what every
+// disk had.
 func (n *worldNode) remembers(v *views.View) {
 	r, _ := v.RankOf(n.id)
 	for _, sg := range v.Subgroups {

@@ -21,8 +21,9 @@ var (
 // Config describes a subgroup of this process.
 type Config struct {
 	Self order.NodeID
-	// Logs reports whether the subgroup is persistent. HandsOver reports whether a member that enters a shard needs its state or its log from
-	// others. Recovers reports whether the application takes over the log of the shard that the process enters.
+	// Logs reports whether the subgroup is persistent. HandsOver reports whether a member that
+	// enters a shard needs its state or its log from others. Recovers reports whether the
+	// application takes over the log of the shard that the process enters.
 	Logs, HandsOver, Recovers bool
 	State, Log                Pauses // between rounds in which sources are asked for a state, or a log
 }
@@ -106,12 +107,13 @@ func (c *Core) emit(e Effect) {
 	}
 }
 
-// Enter is called for the shard of the subgroup that the process is a member of in a view, at an index of it, before the view is
-// installed. It returns the stay, and whether that is a new one.
+// Enter is called for the shard of the subgroup that the process is a member of in a view, at an
+// index of it, before the view is installed. It returns the stay, and whether that is a new one.
 //
-// A member that has the state continues. Of the others, a fresh member gets the state from other members. One that is not fresh
-// enters a shard that begins, or one whose log it holds: the application takes over what is in the log, or begins with nothing. Only
-// an application that was in no shard of the subgroup before has nothing to replace.
+// A member that has the state continues. Of the others, a fresh member gets the state from other
+// members. One that is not fresh enters a shard that begins, or one whose log it holds: the
+// application takes over what is in the log, or begins with nothing. Only an application that was
+// in no shard of the subgroup before has nothing to replace.
 func (c *Core) Enter(v *views.View, index int) (id Stay, begins bool) {
 	sg := v.Subgroups[index]
 	self, _ := v.RankOf(c.cfg.Self)
@@ -152,9 +154,10 @@ func (c *Core) first(s *stay) Verb {
 	return SyncLog
 }
 
-// continues reports whether a process that is not fresh in a shard has its state already: it was in the shard in the view before,
-// or in the last view in which the shard had members. In the latter case what waited for disks was not delivered, so an application
-// with a log takes over the log instead.
+// continues reports whether a process that is not fresh in a shard has its state already: it was in
+// the shard in the view before, or in the last view in which the shard had members. In the latter
+// case what waited for disks was not delivered, so an application with a log takes over the log
+// instead.
 func (c *Core) continues(s *stay, v *views.View, sg views.Subgroup) bool {
 	return s.shard == sg.Shard && (s.last == v.ID-1 || !c.cfg.Logs)
 }
@@ -162,7 +165,8 @@ func (c *Core) continues(s *stay, v *views.View, sg views.Subgroup) bool {
 // Fresh reports whether the last stay gets its state from others.
 func (c *Core) Fresh() bool { return c.own != nil && c.own.fresh }
 
-// Installed takes a view, after Enter if that was called for it: only its members are sources from here on.
+// Installed takes a view, after Enter if that was called for it: only its members are sources from
+// here on.
 func (c *Core) Installed(v *views.View) {
 	c.view = v
 	s := c.own
@@ -193,10 +197,11 @@ func (c *Core) sourceGone(u *activity) bool {
 	return u.verb == FetchState
 }
 
-// supersede ends a stay's part in the application's life: the state of another one takes its place, or the process has left the shard.
+// supersede ends a stay's part in the application's life: the state of another one takes its place,
+// or the process has left the shard.
 //
-// What waits in the backlog is forgotten, unless it belongs into a log that is complete: then it is recorded first, and what the
-// shard still delivers comes behind it.
+// What waits in the backlog is forgotten, unless it belongs into a log that is complete: then it is
+// recorded first, and what the shard still delivers comes behind it.
 func (c *Core) supersede(s *stay) {
 	if s.superseded = true; s.phase != waiting {
 		s.phase = over
@@ -219,8 +224,9 @@ func (c *Core) supersede(s *stay) {
 	}
 }
 
-// Begins is called once for each view in which a stay's process is a member of the shard, when everything of earlier views is
-// delivered, and nothing of this one. Wanted reports whether members that are fresh in the view wait for the state at this boundary.
+// Begins is called once for each view in which a stay's process is a member of the shard, when
+// everything of earlier views is delivered, and nothing of this one. Wanted reports whether members
+// that are fresh in the view wait for the state at this boundary.
 func (c *Core) Begins(id Stay, v order.ViewID, index int, wanted bool) {
 	s := c.find(id)
 	if s.began == 0 && s.phase == waiting {
@@ -236,7 +242,8 @@ func (c *Core) Begins(id Stay, v order.ViewID, index int, wanted bool) {
 	c.forget()
 }
 
-// offer has the state handed over where a view begins, if the application, or the log, got all that the shard delivered before (SH5).
+// offer has the state handed over where a view begins, if the application, or the log, got all that
+// the shard delivered before (SH5).
 func (c *Core) offer(s *stay, v order.ViewID, index int) {
 	has := s.phase != over || c.cfg.Logs && (!s.fresh || s.arrived)
 	if mutant.Enabled && mutant.On(mutant.NoOffer) {
@@ -297,7 +304,8 @@ func (c *Core) advance() {
 	c.forget()
 }
 
-// wind ends a stay that is superseded. Its backlog, if it is not dropped, still has to go to the log.
+// wind ends a stay that is superseded. Its backlog, if it is not dropped, still has to go to the
+// log.
 func (c *Core) wind(s *stay) {
 	if s.phase == waiting {
 		s.next = HandOver
@@ -338,8 +346,8 @@ func (c *Core) begin(s *stay) {
 
 // givers are the members of the view in force that may give the state of a stay's first view: those
 // that were in the shard before, and when none of these is left, those that were fresh with this
-// process and may have got it from one. This process then gives it to none of them any more, so that
-// no two wait for each other.
+// process and may have got it from one. This process then gives it to none of them any more, so
+// that no two wait for each other.
 func (c *Core) givers(s *stay) []views.Member {
 	gone := func(m views.Member) bool { return !slices.Contains(c.view.Members, m) }
 	before := slices.DeleteFunc(StateSources(s.view, s.index, c.cfg.Self), gone)
@@ -356,7 +364,8 @@ func (c *Core) givers(s *stay) []views.Member {
 	return append(before, slices.DeleteFunc(peers, gone)...)
 }
 
-// choose chooses the source of an activity, or has it rest first. It returns false if no source of the state is left.
+// choose chooses the source of an activity, or has it rest first. It returns false if no source of
+// the state is left.
 func (c *Core) choose(s *stay, sources *Sources, candidates []views.Member, e *Effect) bool {
 	source, pause, left := sources.Next(candidates)
 	switch {

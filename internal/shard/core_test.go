@@ -250,8 +250,8 @@ func TestASourceThatIsNoMemberAnyMoreIsLeftAtOnce(t *testing.T) {
 	}
 }
 
-// A source of a log may never have what it is asked for: its process has halted, and answers still. The next one is asked as soon as the view is
-// without it, if another member has the log whole.
+// A source of a log may never have what it is asked for: its process has halted, and answers still.
+// The next one is asked as soon as the view is without it, if another member has the log whole.
 func TestASourceOfALogThatIsNoMemberAnyMoreIsLeft(t *testing.T) {
 	for name, whole := range map[string]bool{"another member has the log whole": true, "no other member has the log whole": false} {
 		s := newStage(t, Config{Logs: true})
@@ -347,7 +347,8 @@ func TestSH5AStateIsOfferedByThoseThatGotAllThatWasDelivered(t *testing.T) {
 	}
 }
 
-// A boundary in a backlog that is dropped is never reached: those that wait for the state there must ask others.
+// A boundary in a backlog that is dropped is never reached: those that wait for the state there
+// must ask others.
 func TestSH5WhatWasPromisedBehindABacklogIsWithheldWithIt(t *testing.T) {
 	s := newStage(t, Config{})
 	a, b := moving()
@@ -529,7 +530,8 @@ func (l *life) do(e Effect) {
 	}
 }
 
-// together is a view in which nodes 3 and 4 come into a shard of node 1, and the one behind it, without node 1.
+// together is a view in which nodes 3 and 4 come into a shard of node 1, and the one behind it,
+// without node 1.
 func together() (a, b *views.View) {
 	a = view(5, 4, views.Subgroup{Members: ranks(0, 2, 3), Fresh: ranks(2, 3), Partial: ranks(2, 3)})
 	b = view(6, 4, views.Subgroup{Members: ranks(1, 2)})
@@ -537,7 +539,8 @@ func together() (a, b *views.View) {
 	return a, b
 }
 
-// The only member that had the state gave it to node 4, and is gone. Node 3, whose own state has not come, gets it from node 4.
+// The only member that had the state gave it to node 4, and is gone. Node 3, whose own state has
+// not come, gets it from node 4.
 func TestAFreshMemberAsksThoseThatCameWithIt(t *testing.T) {
 	for name, gone := range map[string]bool{"the source is gone": true, "the source refuses": false} {
 		s := newStage(t, Config{})

@@ -1,34 +1,40 @@
-// Package shard decides how a process gets, keeps and gives up the state of the shards of one subgroup. It is pure: inputs go in,
-// effects come out. The root package performs them with goroutines, disks and connections, the simulator in virtual time.
+// Package shard decides how a process gets, keeps and gives up the state of the shards of one
+// subgroup. It is pure: inputs go in, effects come out. The root package performs them with
+// goroutines, disks and connections, the simulator in virtual time.
 //
-// A stay is the time in which the process is a member of one shard without a break, from the view in which it enters the shard.
-// A process that enters another shard, or the same one anew, begins another stay. The stay before it is superseded: the
-// application's state is replaced.
+// A stay is the time in which the process is a member of one shard without a break, from the view
+// in which it enters the shard. A process that enters another shard, or the same one anew, begins
+// another stay. The stay before it is superseded: the application's state is replaced.
 //
 //	                 ┌────────────────────── waiting ──────────────────────┐
 //	Enter ──▶ queued ──▶ getting the state ──▶ taking over ──▶ handing over ──▶ live ──▶ over
 //	             └──────────────┴──────────────────┴────────────────┴────────────────────▲
 //
-// Queued: stays before this one still work on the application, or it has not got everything of earlier views.
-// Getting the state: a member that is fresh in an ordered shard has its application restore the state of another member. A member
-// that is fresh in a shard with logs learns from another one where the log ends, brings its own log up to that, makes it durable,
-// and has it noted that the log is complete. Sources are asked one after the other, round after round, with a pause between two
-// rounds that grows. One that is no member any more is left at once, the source of a log only if another member has the log whole.
-// Sources of a state are the members that were in the shard before. When none of these is left, those that came into it in the
-// same view are asked: one that has got the state offers it as of the same boundary. A member that has to ask them withholds its own
-// offer, so that no two wait for each other, and one that has the state does not leave while another one waits for it.
-// Taking over: a member that holds the log of the shard has its application recover from the log; one whose shard begins has it
-// restore from nothing.
-// Handing over: the application gets what was delivered meanwhile, which was kept in the stay's backlog.
-// Live: the application gets what the shard delivers. Over: it does not; a log that is complete still does.
+// Queued: stays before this one still work on the application, or it has not got everything of
+// earlier views. Getting the state: a member that is fresh in an ordered shard has its application
+// restore the state of another member. A member that is fresh in a shard with logs learns from
+// another one where the log ends, brings its own log up to that, makes it durable, and has it noted
+// that the log is complete. Sources are asked one after the other, round after round, with a pause
+// between two rounds that grows. One that is no member any more is left at once, the source of a
+// log only if another member has the log whole. Sources of a state are the members that were in the
+// shard before. When none of these is left, those that came into it in the same view are asked: one
+// that has got the state offers it as of the same boundary. A member that has to ask them withholds
+// its own offer, so that no two wait for each other, and one that has the state does not leave
+// while another one waits for it. Taking over: a member that holds the log of the shard has its
+// application recover from the log; one whose shard begins has it restore from nothing. Handing
+// over: the application gets what was delivered meanwhile, which was kept in the stay's backlog.
+// Live: the application gets what the shard delivers. Over: it does not; a log that is complete
+// still does.
 //
-// Life of an activity: an effect that takes time has a number, and its performer says with Ended how it came out. There is one
-// activity at a time, for all stays together. One that is cancelled ends, too: the next one begins behind its end, because an
-// upcall of the application may still run until then.
+// Life of an activity: an effect that takes time has a number, and its performer says with Ended
+// how it came out. There is one activity at a time, for all stays together. One that is cancelled
+// ends, too: the next one begins behind its end, because an upcall of the application may still run
+// until then.
 //
-// Order of inputs: for each view Enter, if the process is in a shard of it, and then Installed, both before anything is delivered
-// in it. Begins when everything of earlier views is delivered. All inputs come from one goroutine. After each input all effects
-// are taken with Next and performed in their order; an input that arrives meanwhile waits until that is done.
+// Order of inputs: for each view Enter, if the process is in a shard of it, and then Installed,
+// both before anything is delivered in it. Begins when everything of earlier views is delivered.
+// All inputs come from one goroutine. After each input all effects are taken with Next and
+// performed in their order; an input that arrives meanwhile waits until that is done.
 //
 // Invariants:
 //

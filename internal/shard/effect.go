@@ -7,13 +7,15 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// Stay numbers a process's stays in the shards of a subgroup, from 1. Activity numbers what is under way for them; 0: nothing.
+// Stay numbers a process's stays in the shards of a subgroup, from 1. Activity numbers what is
+// under way for them; 0: nothing.
 type (
 	Stay     int
 	Activity uint64
 )
 
-// Verb says what is to be done. Those up to Rest are activities: they take time, and Ended says how they came out.
+// Verb says what is to be done. Those up to Rest are activities: they take time, and Ended says how
+// they came out.
 type Verb uint8
 
 const (

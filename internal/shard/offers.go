@@ -8,10 +8,12 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// Offers are the states of shards that a member keeps for members that are fresh there, and those that it will keep. S is what a state is.
+// Offers are the states of shards that a member keeps for members that are fresh there, and those
+// that it will keep. S is what a state is.
 //
-// Life of an offer: expected (a view with fresh members is installed) → taken (Put: what is delivered has reached the boundary of that view)
-// → forgotten (no fresh member waits for it any more). Or it is withheld: this member will have no state to offer.
+// Life of an offer: expected (a view with fresh members is installed) → taken (Put: what is
+// delivered has reached the boundary of that view) → forgotten (no fresh member waits for it any
+// more). Or it is withheld: this member will have no state to offer.
 type Offers[S any] struct {
 	Self order.NodeID
 	// Keeps reports whether members hand over states of a subgroup.
@@ -188,10 +190,10 @@ func (o *Offers[S]) Waits() (waits []int) {
 	return waits
 }
 
-// Depended reports whether fresh members depend on this member for the state of a subgroup: it is the
-// senior one of the members that have the state. If several leave at once, that one stays until the
-// state is handed over. A member that waits for the state here is none of them, whatever the view
-// says: the view says of no member that it lacks the state if none is known that has it.
+// Depended reports whether fresh members depend on this member for the state of a subgroup: it is
+// the senior one of the members that have the state. If several leave at once, that one stays until
+// the state is handed over. A member that waits for the state here is none of them, whatever the
+// view says: the view says of no member that it lacks the state if none is known that has it.
 func (o *Offers[S]) Depended(v *views.View) bool {
 	return slices.ContainsFunc(o.list, func(f *Offer[S]) bool { return !f.none && f.depends(v, o.Self) })
 }

@@ -71,8 +71,8 @@ func TestFreshMembersExpectToGiveTheStateToEachOther(t *testing.T) {
 	}
 }
 
-// When no member that had the state before is left, the fresh member that has got it stays until the others have it, wherever it is in
-// the view.
+// When no member that had the state before is left, the fresh member that has got it stays until
+// the others have it, wherever it is in the view.
 func TestAFreshMemberWithTheStateStaysForThoseThatWaitForIt(t *testing.T) {
 	a, b := together()
 	o := &Offers[int]{Self: 4, Keeps: func(string) bool { return true }}

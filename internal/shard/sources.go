@@ -8,10 +8,12 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// Pauses are how long the rounds are apart in which sources are asked. The pause doubles from First to Longest.
+// Pauses are how long the rounds are apart in which sources are asked. The pause doubles from First
+// to Longest.
 type Pauses struct{ First, Longest time.Duration }
 
-// Sources chooses which of several members is asked next: each once in a round, those that refused never again.
+// Sources chooses which of several members is asked next: each once in a round, those that refused
+// never again.
 type Sources struct {
 	Pauses  Pauses
 	pause   time.Duration // before the next round; 0: Pauses.First
@@ -19,8 +21,9 @@ type Sources struct {
 	refused []order.NodeID
 }
 
-// Next returns the next of some candidates that is to be asked. If all of them were asked in this round, the next round begins
-// after a pause. None are left if there are no candidates, or all of them refused.
+// Next returns the next of some candidates that is to be asked. If all of them were asked in this
+// round, the next round begins after a pause. None are left if there are no candidates, or all of
+// them refused.
 func (s *Sources) Next(candidates []views.Member) (source views.Member, pause time.Duration, left bool) {
 	for _, m := range candidates {
 		if slices.Contains(s.refused, m.ID) {
@@ -48,8 +51,9 @@ func (s *Sources) Refused(id order.NodeID) { s.refused = append(s.refused, id) }
 // Progress notes that a source gave something: the next pause is the first one again.
 func (s *Sources) Progress() { s.pause = 0 }
 
-// StateSources are the members that have the state of a subgroup as a view begins, in the order in which a fresh member asks them: fresh
-// members begin at different ones. Those of which the view does not say that they have all of the state come last.
+// StateSources are the members that have the state of a subgroup as a view begins, in the order in
+// which a fresh member asks them: fresh members begin at different ones. Those of which the view
+// does not say that they have all of the state come last.
 func StateSources(v *views.View, subgroup int, self order.NodeID) []views.Member {
 	sg := v.Subgroups[subgroup]
 	var list, late []views.Member
@@ -70,8 +74,8 @@ func StateSources(v *views.View, subgroup int, self order.NodeID) []views.Member
 	return append(list, late...)
 }
 
-// FreshPeers are the other members that are fresh in a subgroup of a view. One that has got the state
-// has it as the view begins, until it is handed what was delivered since.
+// FreshPeers are the other members that are fresh in a subgroup of a view. One that has got the
+// state has it as the view begins, until it is handed what was delivered since.
 func FreshPeers(v *views.View, subgroup int, self order.NodeID) (list []views.Member) {
 	for _, r := range v.Subgroups[subgroup].Fresh {
 		if m := v.Members[r]; m.ID != self {
@@ -81,8 +85,9 @@ func FreshPeers(v *views.View, subgroup int, self order.NodeID) (list []views.Me
 	return list
 }
 
-// LogSources are the members that have all of a shard's log, as far as a view says, and then the other members of the shard, which may
-// have enough of it: a member that had all of it may have ended, and have come back with its disk.
+// LogSources are the members that have all of a shard's log, as far as a view says, and then the
+// other members of the shard, which may have enough of it: a member that had all of it may have
+// ended, and have come back with its disk.
 func LogSources(v *views.View, name string, shard int, self order.NodeID) []views.Member {
 	complete, partial := logHolders(v, name, shard, self)
 	return append(complete, partial...)
@@ -108,8 +113,9 @@ func logHolders(v *views.View, name string, shard int, self order.NodeID) (compl
 	return complete, partial
 }
 
-// StillWants reports whether a member that became fresh in an earlier view wants that view's state in a later one. If it is out of the
-// subgroup it does not, and if it is fresh once more it wants a newer one.
+// StillWants reports whether a member that became fresh in an earlier view wants that view's state
+// in a later one. If it is out of the subgroup it does not, and if it is fresh once more it wants a
+// newer one.
 func StillWants(v *views.View, subgroup int, m views.Member) bool {
 	r, ok := v.RankOf(m.ID)
 	sg := v.Subgroups[subgroup]

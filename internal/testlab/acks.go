@@ -19,8 +19,8 @@ type Ack struct {
 func (a Ack) Version() squall.Version { return squall.Version{View: a.View, Seq: a.Seq} }
 
 const (
-	// mostUnacked is how many messages of a process may be on their way to disks. With more, fewer writes of the disks would do for all
-	// of them, and a kill would find them at fewer places.
+	// mostUnacked is how many messages of a process may be on their way to disks. With more, fewer
+	// writes of the disks would do for all of them, and a kill would find them at fewer places.
 	mostUnacked = 128
 	// mostAcks is how many are told at once.
 	mostAcks = 64
@@ -32,8 +32,8 @@ type unacked struct {
 	future *squall.Future
 }
 
-// acknowledger tells which of a load's messages are on every disk, in their order. What the test does not hear of is not acknowledged: so
-// it says nothing ahead, and nothing twice.
+// acknowledger tells which of a load's messages are on every disk, in their order. What the test
+// does not hear of is not acknowledged: so it says nothing ahead, and nothing twice.
 type acknowledger struct {
 	subgroup int
 	tell     func(news)

@@ -11,8 +11,8 @@ import (
 	"github.com/squall-go/squall/persist"
 )
 
-// Audit reads the logs that processes left behind, record by record, next to each other. It knows nothing of how they came about: only what the
-// processes were told is on every disk.
+// Audit reads the logs that processes left behind, record by record, next to each other. It knows
+// nothing of how they came about: only what the processes were told is on every disk.
 type Audit struct {
 	Disks        []Disk
 	Log          persist.LogID
@@ -188,7 +188,8 @@ func same(a, b persist.Record) bool {
 	return a.Version == b.Version && a.Time == b.Time && a.Sender == b.Sender && a.Number == b.Number && string(a.Data) == string(b.Data)
 }
 
-// check looks whether a record is the one that was acknowledged, and on the disks where it has to be.
+// check looks whether a record is the one that was acknowledged, and on the disks where it has to
+// be.
 func (k *Acknowledged) check(r persist.Record, with []*shelf) error {
 	if r.Version != k.Version {
 		return fmt.Errorf("lost: %v, message %d of process %d, which was acknowledged: %v stands there", k.Version, k.Number, k.Life, r.Version)

@@ -18,7 +18,8 @@ var measureBars = flag.Bool("bars", false, "measure how long deliveries stand st
 // barRuns is how often each is measured.
 const barRuns = 20
 
-// bar is how long the longest gap between two deliveries at a member may be, when something happens to another one.
+// bar is how long the longest gap between two deliveries at a member may be, when something happens
+// to another one.
 type bar struct {
 	name    string
 	happens func(lab *Cluster, members []*Process) (watched []*Process, err error)
@@ -99,7 +100,8 @@ func TestBars(t *testing.T) {
 	}
 }
 
-// measure returns the longest gaps at any of those that are watched: in a while before it happens, and when it does.
+// measure returns the longest gaps at any of those that are watched: in a while before it happens,
+// and when it does.
 func (b *bar) measure(t *testing.T, fabric func(squall.NodeID) squall.Fabric) (calm, gap time.Duration) {
 	t.Helper()
 	lab := NewCluster(t, Options{Fabric: fabric})

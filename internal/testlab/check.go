@@ -54,7 +54,8 @@ func subgroups(logs []*Log) int {
 	return len(logs[0].Subgroups)
 }
 
-// sequenceOfViews: everybody installs consecutive views, that they are members of, and the same ones (G4, G5).
+// sequenceOfViews: everybody installs consecutive views, that they are members of, and the same
+// ones (G4, G5).
 func (c *checker) sequenceOfViews(l *Log) {
 	for i, v := range l.Views {
 		if i > 0 && v.ID != l.Views[i-1].ID+1 {
@@ -104,7 +105,8 @@ func (c *checker) subgroup(sg int) {
 	c.nothingLost(sg, next)
 }
 
-// accounts splits what a log says of a subgroup by views, and looks whether each is whole in itself.
+// accounts splits what a log says of a subgroup by views, and looks whether each is whole in
+// itself.
 func (c *checker) accounts(l *Log, sg int) map[squall.ViewID]*account {
 	all := map[squall.ViewID]*account{}
 	for _, v := range l.Views {
@@ -132,7 +134,8 @@ func (c *checker) accounts(l *Log, sg int) map[squall.ViewID]*account {
 	return all
 }
 
-// whole: runs follow each other, and so do the sequence numbers; nothing of a view comes after the next one, unless it is asynchronous.
+// whole: runs follow each other, and so do the sequence numbers; nothing of a view comes after the
+// next one, unless it is asynchronous.
 func (c *checker) whole(l *Log, sg int, a *account, r Run) {
 	if r.Latest != r.View && !l.Subgroups[sg].Async {
 		c.fault("process %d, %s: message %d of view %d came when view %d was installed", l.Life, l.Subgroups[sg].Name, r.First, r.View, r.Latest)
@@ -146,7 +149,8 @@ func (c *checker) whole(l *Log, sg int, a *account, r Run) {
 	}
 }
 
-// same: all accounts of a view are beginnings of one sequence, and the complete ones are all of it (G1, G2, G4). It returns the longest.
+// same: all accounts of a view are beginnings of one sequence, and the complete ones are all of it
+// (G1, G2, G4). It returns the longest.
 func (c *checker) same(sg int, id squall.ViewID, accounts []*account) *account {
 	longest := slices.MaxFunc(accounts, func(a, b *account) int { return cmp.Compare(a.messages, b.messages) })
 	all, n := longest.digests(), longest.messages
@@ -215,7 +219,8 @@ func (c *checker) fifo(sg int, id squall.ViewID, a *account, next map[int]uint64
 	}
 }
 
-// nothingLost: what a process was told is accepted was delivered, if it stayed; and nothing that nobody sent (G3).
+// nothingLost: what a process was told is accepted was delivered, if it stayed; and nothing that
+// nobody sent (G3).
 func (c *checker) nothingLost(sg int, delivered map[int]uint64) {
 	for _, l := range c.logs {
 		if l.End == nil {

@@ -17,7 +17,8 @@ type message struct {
 	number uint64
 }
 
-// script is a small run: processes 1 to 3 are the members of view 1; 3 is killed; 1 and 2 go on in view 2, and leave.
+// script is a small run: processes 1 to 3 are the members of view 1; 3 is killed; 1 and 2 go on in
+// view 2, and leave.
 var script = []message{
 	{1, 0, 1, 0}, {1, 1, 2, 0}, {1, 2, 3, 0}, {1, 3, 1, 1}, {1, 4, 2, 1},
 	{2, 0, 1, 2}, {2, 1, 2, 2}, {2, 2, 1, 3},

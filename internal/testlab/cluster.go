@@ -28,7 +28,8 @@ type Options struct {
 	Disks     map[squall.NodeID]string             // directories of nodes with a durable load; those of others are made
 }
 
-// Defaults of Options. A heartbeat may come late on a machine that other work shares, so FailAfter is many of them.
+// Defaults of Options. A heartbeat may come late on a machine that other work shares, so FailAfter
+// is many of them.
 const (
 	DefaultHeartbeat = 50 * time.Millisecond
 	DefaultFailAfter = 1500 * time.Millisecond
@@ -171,7 +172,8 @@ func (c *Cluster) Form(n int) []*Process {
 	return all
 }
 
-// Join starts a process that joins by way of those that are live, and waits until it is in, and sends.
+// Join starts a process that joins by way of those that are live, and waits until it is in, and
+// sends.
 func (c *Cluster) Join(id squall.NodeID) (*Process, error) {
 	p, err := c.Begin(id)
 	if err == nil {
@@ -244,7 +246,8 @@ func (p *Process) awaitProgress(n uint64) error {
 	}
 }
 
-// Finish has everybody who is live stop sending, and leave when all is delivered, and checks the logs.
+// Finish has everybody who is live stop sending, and leave when all is delivered, and checks the
+// logs.
 func (c *Cluster) Finish() {
 	c.t.Helper()
 	live := c.Live()

@@ -19,7 +19,8 @@ var (
 	crashSeed   = flag.Uint64("crash-seed", 0, "of the moments at which it crashes; 0 is a new one")
 )
 
-// A supervised process, at one address, crashes again and again while it becomes a member or right after, and is started again.
+// A supervised process, at one address, crashes again and again while it becomes a member or right
+// after, and is started again.
 type crasher struct {
 	t    *testing.T
 	lab  *Cluster
@@ -42,7 +43,8 @@ func newCrasher(t *testing.T, fabric func(squall.NodeID) squall.Fabric, seed uin
 	return c
 }
 
-// moment draws when the next process crashes: a third right as it is in, a third within 50 ms after that, and a third on the way there.
+// moment draws when the next process crashes: a third right as it is in, a third within 50 ms after
+// that, and a third on the way there.
 func (c *crasher) moment() Crash {
 	switch c.dice.IntN(3) {
 	case 0:

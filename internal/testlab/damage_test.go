@@ -81,7 +81,8 @@ var damages = []struct {
 	{"flipped at the end", squall.EngineBolt, 0, flip, isRepaired},
 	{"flipped before the end", squall.EngineBolt, wellBefore, flip, isDropped},
 	{"truncated", squall.EngineBolt, 0, truncate, isSetAside}, // a tree of which a page is missing leads nowhere
-	// The last group that was written is also what a process leaves that ended while it wrote: nothing tells the one from the other.
+	// The last group that was written is also what a process leaves that ended while it wrote:
+	// nothing tells the one from the other.
 	{"flipped at the end", squall.EngineWAL, 0, flip, isTorn},
 	{"truncated", squall.EngineWAL, 0, truncate, isCutOff},
 	{"flipped before the end", squall.EngineWAL, wellBefore, flip, isDropped},
@@ -134,7 +135,8 @@ func TestADamagedEndOfALogComesFromTheOthers(t *testing.T) {
 	}
 }
 
-// awaitDamaged waits until a process has ended because its log is damaged, and returns what it said.
+// awaitDamaged waits until a process has ended because its log is damaged, and returns what it
+// said.
 func awaitDamaged(lab *Cluster, p *Process) (why string) {
 	lab.t.Helper()
 	why, err := p.AwaitHalt()
@@ -146,7 +148,8 @@ func awaitDamaged(lab *Cluster, p *Process) (why string) {
 	return why
 }
 
-// Nobody else need have what the last member of a group acknowledged by itself: what is damaged of that is lost, and nothing is lost unasked.
+// Nobody else need have what the last member of a group acknowledged by itself: what is damaged of
+// that is lost, and nothing is lost unasked.
 func TestWhoWasAloneInTheLastViewDropsNothing(t *testing.T) {
 	lab, members := formDurable(t, squall.EngineBolt, Options{})
 	one := members[0] // with it, one of two is a quorum
@@ -164,7 +167,8 @@ func TestWhoWasAloneInTheLastViewDropsNothing(t *testing.T) {
 	}
 }
 
-// If no member has all of the log any more, nobody begins it anew: the group waits until somebody says what is to be given up.
+// If no member has all of the log any more, nobody begins it anew: the group waits until somebody
+// says what is to be given up.
 func TestWhenAllHaveLostTheirLogsNobodyGoesOnUnasked(t *testing.T) {
 	lab, members := formDurable(t, squall.EngineBolt, Options{})
 	lab.CutPower(members)

@@ -65,7 +65,8 @@ func TestMembersThatAreKilledOneAfterTheOtherCatchUpByRange(t *testing.T) {
 					lab.AwaitView(append(rest, back[0])...)
 					lab.must(back[0].Send())
 					members[i] = back[0]
-					// It had what was acknowledged before it was killed, and got only what came after that.
+					// It had what was acknowledged before it was killed, and got only what came
+					// after that.
 					if had := uint64(durableNodes * acksBefore); got.records == 0 || got.records+had > records(t, rest[0]) {
 						t.Errorf("node %d had at least %d records, and got %+v of %d", victim+1, had, got, records(t, rest[0]))
 					}
@@ -100,7 +101,8 @@ func TestWhatOnlyOneDiskHadIsCutWhenTheOthersWentOnWithoutIt(t *testing.T) {
 	eachEngine(t, func(t *testing.T, engine squall.LogEngine) {
 		lab, members := formDurable(t, engine, Options{})
 		for try := 1; ; try++ {
-			// The first two stand still with what they have received and not on disk yet: the third one delivers it, and keeps it.
+			// The first two stand still with what they have received and not on disk yet: the third
+			// one delivers it, and keeps it.
 			lab.must(members[0].Stop())
 			lab.must(members[1].Stop())
 			time.Sleep(20 * time.Millisecond) // for what it has received to come to its disk

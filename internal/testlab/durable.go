@@ -34,13 +34,15 @@ func (c *Cluster) Disk(id squall.NodeID) string {
 // durablePort is where nodes with disks listen, each at a loopback address of its own.
 const durablePort = 7654
 
-// address is where all processes of a node listen: those who come back look for each other where they were. A cluster has a network of its own
-// among the loopback addresses, so that nobody else has the port.
+// address is where all processes of a node listen: those who come back look for each other where
+// they were. A cluster has a network of its own among the loopback addresses, so that nobody else
+// has the port.
 func (c *Cluster) address(id squall.NodeID) string {
 	return fmt.Sprintf("127.%d.%d.%d:%d", 64+c.network>>8, c.network&0xff, id, durablePort)
 }
 
-// Restart starts processes of nodes of a cluster of n, one after the other with pauses between them, and does not wait for anything else.
+// Restart starts processes of nodes of a cluster of n, one after the other with pauses between
+// them, and does not wait for anything else.
 func (c *Cluster) Restart(n int, pause func() time.Duration, nodes ...squall.NodeID) (started []*Process, err error) {
 	var join []string
 	for id := squall.NodeID(1); int(id) <= n; id++ {
@@ -80,7 +82,8 @@ func (c *Cluster) Back(n int, nodes ...squall.NodeID) []*Process {
 	return started
 }
 
-// KillAll kills processes one after the other. Those that are left may notice, and go on in a view without the others.
+// KillAll kills processes one after the other. Those that are left may notice, and go on in a view
+// without the others.
 func KillAll(of []*Process, pause func() time.Duration) {
 	for i, p := range of {
 		if i > 0 {
@@ -90,8 +93,8 @@ func KillAll(of []*Process, pause func() time.Duration) {
 	}
 }
 
-// CutPower ends processes at one moment: all of them stand still before the first one is gone, so none notices that another one is, and the view in
-// which they were is the last one.
+// CutPower ends processes at one moment: all of them stand still before the first one is gone, so
+// none notices that another one is, and the view in which they were is the last one.
 func (c *Cluster) CutPower(of []*Process) {
 	c.t.Helper()
 	for _, p := range of {
@@ -102,8 +105,8 @@ func (c *Cluster) CutPower(of []*Process) {
 	}
 }
 
-// Harm says that what a node's disk had is gone, or may be: that the disk holds what was acknowledged before is not checked until the node has
-// caught up.
+// Harm says that what a node's disk had is gone, or may be: that the disk holds what was
+// acknowledged before is not checked until the node has caught up.
 func (c *Cluster) Harm(id squall.NodeID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -136,7 +139,8 @@ func (p *Process) acknowledged() int {
 	return len(p.acked)
 }
 
-// Rest has processes stop sending, and waits until all is on every disk and their applications have the same state.
+// Rest has processes stop sending, and waits until all is on every disk and their applications have
+// the same state.
 func (c *Cluster) Rest(of ...*Process) {
 	c.t.Helper()
 	c.Each(of, (*Process).Hold)
@@ -226,8 +230,8 @@ func (c *Cluster) acknowledged(subgroup int) (list []Acknowledged) {
 	return list
 }
 
-// heard is an ack, and the view that was in force when it was told. Its message may be of an earlier one: then it is on the disks of those that
-// are left.
+// heard is an ack, and the view that was in force when it was told. Its message may be of an
+// earlier one: then it is on the disks of those that are left.
 type heard struct {
 	Ack
 	in squall.ViewID
@@ -244,7 +248,8 @@ func (p *Process) incarnation() uint64 {
 	return p.view.Members[i].Incarnation
 }
 
-// disks are the nodes on whose disks must be what was acknowledged while a view was in force: of its members, those whose disk was not harmed since.
+// disks are the nodes on whose disks must be what was acknowledged while a view was in force: of
+// its members, those whose disk was not harmed since.
 func (p *Process) disks(whole func(Incarnation) bool) map[squall.ViewID][]squall.NodeID {
 	p.mu.Lock()
 	defer p.mu.Unlock()

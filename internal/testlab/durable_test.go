@@ -50,7 +50,8 @@ func (w *wreck) nodes() (nodes []squall.NodeID) {
 	return nodes
 }
 
-// strike starts all nodes in some order, lets them come as far as they do by some moment, and kills all of them in some order.
+// strike starts all nodes in some order, lets them come as far as they do by some moment, and kills
+// all of them in some order.
 func (w *wreck) strike() {
 	w.lab.t.Helper()
 	started, err := w.lab.Restart(durableNodes, w.upTo(50*time.Millisecond), w.nodes()...)

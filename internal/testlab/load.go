@@ -10,7 +10,8 @@ import (
 	"github.com/squall-go/squall"
 )
 
-// load is what sends to a subgroup: one goroutine, so that messages are numbered as they are claimed.
+// load is what sends to a subgroup: one goroutine, so that messages are numbered as they are
+// claimed.
 type load struct {
 	process  *process
 	subgroup *squall.Subgroup
@@ -145,7 +146,8 @@ func (l *load) sendDurable(ctx context.Context) error {
 // settleTime is how long a message may be under way.
 const settleTime = 20 * time.Second
 
-// settle stops sending, and waits until a last message is delivered here: then so are all before it.
+// settle stops sending, and waits until a last message is delivered here: then so are all before
+// it.
 func (l *load) settle() error {
 	l.stop()
 	ctx, cancel := context.WithTimeout(context.Background(), settleTime)

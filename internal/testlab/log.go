@@ -12,8 +12,9 @@ import (
 	"github.com/squall-go/squall"
 )
 
-// A log is a sequence of frames {kind, length, payload}. Those of runs are binary, the others JSON. What is written is in the file
-// when the upcall returns, so that a killed process leaves all but its last run.
+// A log is a sequence of frames {kind, length, payload}. Those of runs are binary, the others JSON.
+// What is written is in the file when the upcall returns, so that a killed process leaves all but
+// its last run.
 const (
 	frameHeader = 'H'
 	frameView   = 'V'
@@ -63,7 +64,8 @@ type Part struct {
 	From, Count uint64
 }
 
-// logWriter writes a process's log. The loop, and goroutines of asynchronous subgroups, write to it.
+// logWriter writes a process's log. The loop, and goroutines of asynchronous subgroups, write to
+// it.
 type logWriter struct {
 	subgroups []LoggedSubgroup
 
@@ -88,7 +90,8 @@ func newLogWriter(path string, length int, limit int64, h Header) (*logWriter, e
 	return w, w.failed
 }
 
-// view notes that a view was installed. What synchronous subgroups delivered in the one before is complete.
+// view notes that a view was installed. What synchronous subgroups delivered in the one before is
+// complete.
 func (w *logWriter) view(v *Installed) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

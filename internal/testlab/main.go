@@ -18,7 +18,8 @@ import (
 // command is what this program is started with to be a process of a run.
 const command = "run-process"
 
-// Main returns at once, unless this program was started to be a process of a run: then it is one, and ends.
+// Main returns at once, unless this program was started to be a process of a run: then it is one,
+// and ends.
 func Main() { proc.Become(command, proc.Command(command, serve)) }
 
 // process is a member of a group, in a process of its own.
@@ -36,7 +37,8 @@ type process struct {
 // openTime is how long a process tries to get into a group.
 const openTime = 30 * time.Second
 
-// serve is a process's life: it reads its Spec, opens the group, and does what it is told until its input ends or the group halts.
+// serve is a process's life: it reads its Spec, opens the group, and does what it is told until its
+// input ends or the group halts.
 func serve(ctx context.Context, parent *proc.Parent) (err error) {
 	p := &process{parent: parent}
 	if err := parent.Config(&p.spec); err != nil {

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// ram mounts a disk of so many bytes, in memory, until the test ends. Call it before NewCluster: then the processes are gone by then.
+// ram mounts a disk of so many bytes, in memory, until the test ends. Call it before NewCluster:
+// then the processes are gone by then.
 func ram(t *testing.T, bytes int) (dir string) {
 	t.Helper()
 	dir = mountPoint(t)

@@ -15,7 +15,8 @@ import (
 	"github.com/squall-go/squall/internal/testlab/netlab"
 )
 
-// Process is a member of a group in another process, as the test sees it. Its methods may be called from any goroutine.
+// Process is a member of a group in another process, as the test sees it. Its methods may be called
+// from any goroutine.
 type Process struct {
 	Spec  Spec
 	child *proc.Child
@@ -147,7 +148,8 @@ func (i *Installed) nodes() (ids []squall.NodeID) {
 	return ids
 }
 
-// AwaitHalt waits until the process halted by itself, and returns what kind of halt it was, and why.
+// AwaitHalt waits until the process halted by itself, and returns what kind of halt it was, and
+// why.
 func (p *Process) AwaitHalt() (string, error) {
 	err := p.await("a halt", patience, func() bool { return p.halted != "" })
 	p.mu.Lock()

@@ -12,8 +12,8 @@ import (
 	"github.com/squall-go/squall"
 )
 
-// State is what an application made of a durable load: of the log when it started, or caught up, and of what was delivered since. It must be that
-// of the log, at every member.
+// State is what an application made of a durable load: of the log when it started, or caught up,
+// and of what was delivered since. It must be that of the log, at every member.
 type State struct {
 	Messages uint64
 	Hash     uint64 // of all of them, in order

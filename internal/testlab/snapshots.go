@@ -47,7 +47,8 @@ func (t *snapshotter) close() {
 	<-t.done
 }
 
-// auditStates is audit for loads with snapshots: of the records behind which a snapshot stands it knows only what the snapshot says.
+// auditStates is audit for loads with snapshots: of the records behind which a snapshot stands it
+// knows only what the snapshot says.
 func (c *Cluster) auditStates(same bool, nodes ...squall.NodeID) (f Findings, err error) {
 	for i, l := range c.opts.Loads {
 		var all []history

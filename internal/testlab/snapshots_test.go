@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// Processes are killed while they take snapshots, while they restore them, and while the records behind them are replayed.
+// Processes are killed while they take snapshots, while they restore them, and while the records
+// behind them are replayed.
 func TestStatesFromSnapshotsAreWholeWhenAllAreKilled(t *testing.T) {
 	for _, engine := range engines {
 		t.Run("engine="+engine.String(), func(t *testing.T) {

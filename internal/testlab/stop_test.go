@@ -11,7 +11,8 @@ import (
 	"github.com/squall-go/squall"
 )
 
-// stopped has a member stand still for a while: it is given back to the group when the others have seen what they will.
+// stopped has a member stand still for a while: it is given back to the group when the others have
+// seen what they will.
 func stopped(t *testing.T, p *Process, for_ func()) {
 	t.Helper()
 	if err := p.Stop(); err != nil {

@@ -207,8 +207,9 @@ func (u Use) within(other Use) bool {
 	return u.Goroutines <= other.Goroutines && u.Descriptors <= other.Descriptors && u.Mappings <= other.Mappings
 }
 
-// settled is what a process holds when it is within what it may, or, if that does not come about, in the end. Tables of views that are over go
-// some time after them, so it looks several times; without a bound it waits until two looks are the same.
+// settled is what a process holds when it is within what it may, or, if that does not come about,
+// in the end. Tables of views that are over go some time after them, so it looks several times;
+// without a bound it waits until two looks are the same.
 func settled(t *testing.T, p *Process, may Use) (now Use) {
 	t.Helper()
 	var err error

@@ -92,8 +92,8 @@ func TestWhatIsKeptCostsAsManySyncsAsIsSaid(t *testing.T) {
 	}
 }
 
-// The process before may have ended between a write and its sync: what it wrote is read, and would be
-// gone after a loss of power.
+// The process before may have ended between a write and its sync: what it wrote is read, and would
+// be gone after a loss of power.
 func TestWhatIsOpenedIsSyncedBeforeItIsReliedOn(t *testing.T) {
 	for _, engine := range engines {
 		t.Run(fmt.Sprint("engine=", engine), func(t *testing.T) {
