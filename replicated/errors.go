@@ -46,7 +46,7 @@ func (e *PanicError) Error() string {
 	return fmt.Sprintf("replicated: object %q: the handler of %q panicked at version %v: %v\n%s", e.Object, e.Operation, e.Version, e.Value, e.Stack)
 }
 
-// DivergedError is the reason for which a group halts at members whose copies of an object differ.
+// DivergedError says that the copies of two members differ (Object.Check).
 type DivergedError struct {
 	Object        string
 	Commands      uint64 // that were executed when they differed

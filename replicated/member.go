@@ -147,6 +147,10 @@ func (o *object) tend(ctx context.Context) time.Duration {
 	case len(ready) > 0 && members[0] == self && o.group.View() == view:
 		record = machine.AppendEnable(nil, machine.Header{Time: now()}, uint64(view.ID), ready)
 	default:
+		if digest, ok := o.takeOwnDigest(); ok {
+			record = machine.AppendDigest(nil, machine.Header{Time: now()}, digest.count, digest.sum)
+			break
+		}
 		touched := o.takeTouched()
 		if len(touched) == 0 {
 			return 0

@@ -221,3 +221,31 @@ func TestAnObjectSurvivesTheEndOfAllMembers(t *testing.T) {
 		closeAll(t, all)
 	}
 }
+
+func TestCopiesThatDifferAreTold(t *testing.T) {
+	t.Parallel()
+	told := make(chan *replicated.DivergedError, 16)
+	all := open(t, 2, func(i int) *replicated.Object[*bank] {
+		wrong := replicated.Handle(deposit, func(b *bank, c *replicated.Context, args depositArgs) (int64, error) {
+			if i == 1 && b.Balances["ann"] == 14 {
+				b.Balances["hidden"] = 1
+			}
+			return b.deposit(c, args)
+		})
+		o := replicated.New(squall.SubgroupConfig{Name: "accounts"}, newBank, wrong)
+		o.Check(10, func(e *replicated.DivergedError) { told <- e })
+		return o
+	}, nil)
+	for n := range 30 {
+		if _, err := deposit.Call(t.Context(), all[0].bank, depositArgs{"ann", 1}); err != nil {
+			t.Fatal(err)
+		}
+		if n == 9 && len(told) > 0 {
+			t.Fatalf("equal copies are told: %v", <-told)
+		}
+	}
+	e := <-told
+	if e.Commands != 20 && e.Commands != 30 || e.Member == e.Other || e.Object != "accounts" {
+		t.Errorf("got %v", e)
+	}
+}

@@ -80,6 +80,8 @@ type object struct {
 	wake       chan struct{} // the steward has something to look at
 	reads      rounds
 
+	check check // of copies for divergence
+
 	touchMu sync.Mutex
 	touched []uint64 // sessions to be kept from expiring
 }
@@ -213,6 +215,7 @@ func (o *object) apply(m *squall.Message, self squall.NodeID) {
 	if own && len(m.Data) >= machine.CommandBytes {
 		o.waiting = o.calls.take(machine.Call(m.Data))
 	}
+	before := o.machine.Executed()
 	result := o.machine.Apply(machine.Record{
 		View: uint64(m.View), Sender: uint64(m.Sender), Time: uint64(m.Time), Data: m.Data,
 	}, (*handler)(o))
@@ -220,11 +223,14 @@ func (o *object) apply(m *squall.Message, self squall.NodeID) {
 	if result.Enabled {
 		o.operationsEnabled()
 	}
-	if result.Parted != nil {
-		o.fail(&DivergedError{
+	if result.Parted != nil && o.check.diverged != nil {
+		o.check.diverged(&DivergedError{
 			Object: o.sg.Name, Commands: result.Parted.Count,
 			Member: squall.NodeID(result.Parted.One), Other: squall.NodeID(result.Parted.Other),
 		})
+	}
+	if o.machine.Executed() != before {
+		o.takeDigest()
 	}
 	if result.Kind == machine.Knows {
 		o.stir()
