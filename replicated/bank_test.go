@@ -33,6 +33,7 @@ var (
 	burst   = replicated.NewCommand[struct{}, int]("burst")
 	nothing = replicated.NewCommand[[]byte, []byte]("nothing")
 	balance = replicated.NewQuery[string, int64]("balance")
+	total   = replicated.NewQuery[string, int64]("total")
 )
 
 var errNegative = errors.New("no account may be negative")
@@ -65,6 +66,11 @@ func (b *bank) balance(_ *replicated.Context, account string) (int64, error) {
 	return n, nil
 }
 
+// total is a balance, of an account that needs not be there.
+func (b *bank) total(_ *replicated.Context, account string) (int64, error) {
+	return b.Balances[account], nil
+}
+
 // accounts returns an object with all operations of a bank.
 func accounts(sg squall.SubgroupConfig) *replicated.Object[*bank] {
 	sg.Name = "accounts"
@@ -73,7 +79,8 @@ func accounts(sg squall.SubgroupConfig) *replicated.Object[*bank] {
 		replicated.Handle(draw, (*bank).draw),
 		replicated.Handle(burst, (*bank).burst),
 		replicated.Handle(nothing, (*bank).nothing),
-		replicated.Handle(balance, (*bank).balance))
+		replicated.Handle(balance, (*bank).balance),
+		replicated.Handle(total, (*bank).total))
 }
 
 // member is a member of a test's group, with a bank; node one with any object.
