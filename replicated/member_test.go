@@ -169,6 +169,7 @@ func TestDeclarationsAreChecked(t *testing.T) {
 		"a function":     replicated.New(squall.SubgroupConfig{Name: "o", Deliver: func(squall.Message) {}}, newBank),
 		"two names": replicated.New(squall.SubgroupConfig{Name: "o"}, newBank,
 			replicated.Handle(draw, (*bank).draw), replicated.Handle(draw, (*bank).draw)),
+		"shards":   replicated.New(squall.SubgroupConfig{Name: "o", Shards: 2}, newBank),
 		"no order": replicated.New(squall.SubgroupConfig{Name: "o", Mode: squall.Unordered}, newBank),
 	} {
 		if _, err := replicated.Open(t.Context(), squall.Config{}, o); err == nil {

@@ -111,6 +111,9 @@ func New[S any](sg squall.SubgroupConfig, fresh func() S, operations ...Binding[
 	if len(sg.Senders) != 0 || sg.Mode == squall.Unordered {
 		o.err = errors.Join(o.err, errors.New("all members of an object send, and in one order: Senders must be empty and Mode not Unordered"))
 	}
+	if sg.Shards > 1 {
+		o.err = errors.Join(o.err, errors.New("Shards must not be more than 1: calls are not routed to shards; use an object for each"))
+	}
 	o.object.reset = func() { o.state = fresh() }
 	o.reset()
 	if _, ok := o.state.(Snapshotter); ok {
