@@ -253,11 +253,10 @@ func (e *Endpoint) Close() error {
 	e.closing = true
 	var withdrawals []func() error
 	for _, s := range e.numbers {
-		if !s.closed {
-			s.close()
-			if s.withdraw != nil {
-				withdrawals = append(withdrawals, s.withdraw)
-			}
+		s.close()
+		if s.withdraw != nil {
+			withdrawals = append(withdrawals, s.withdraw)
+			s.withdraw = nil
 		}
 	}
 	e.lastWords()

@@ -151,29 +151,46 @@ func (s *Service) DialContext(ctx context.Context, _, addr string) (net.Conn, er
 // maxDials is how often a stream is opened again to a service that moved meanwhile.
 const maxDials = 8
 
-// Dial opens a stream to a service.
+// Dial opens a stream to a service, wherever it is.
 func (s *Service) Dial(ctx context.Context, to ID) (c *Stream, err error) {
+	return s.DialRemote(ctx, s.To(to))
+}
+
+// DialRemote opens a stream to a service. That of Message.Sender is in the process that sent the message.
+func (s *Service) DialRemote(ctx context.Context, to *Remote) (c *Stream, err error) {
 	for range maxDials {
 		c, err = s.dial(ctx, to)
-		if !errors.Is(err, ErrPeerGone) {
+		if to.peer != nil || !errors.Is(err, ErrPeerGone) {
 			break
 		}
 	}
 	if err != nil {
-		return nil, &net.OpError{Op: "dial", Net: "ripc", Source: Addr(s.id), Addr: Addr(to), Err: err}
+		return nil, &net.OpError{Op: "dial", Net: "ripc", Source: Addr(s.id), Addr: Addr(to.id), Err: err}
 	}
 	return c, nil
 }
 
-func (s *Service) dial(ctx context.Context, to ID) (*Stream, error) {
+func (s *Service) dial(ctx context.Context, to *Remote) (*Stream, error) {
 	e := s.e
-	e.lock()
-	if s.closed || e.closed {
+	if to.peer == nil {
+		if err := to.Connect(ctx); err != nil {
+			return nil, err
+		}
+		route := to.route.Load()
+		if route == nil {
+			return nil, fmt.Errorf("%w: %s", ErrPeerGone, to.id)
+		}
+		e.lock()
+		to = route.peer.pinned(s, to.id)
+	} else {
+		e.lock()
+	}
+	if s.ended || e.closed {
 		e.unlock()
 		return nil, ErrClosed
 	}
 	t := s.streaming()
-	r := t.to(to)
+	r := to.streamed()
 	e.unlock()
 	if err := r.Connect(ctx); err != nil {
 		return nil, err
@@ -181,12 +198,12 @@ func (s *Service) dial(ctx context.Context, to ID) (*Stream, error) {
 	e.lock()
 	defer e.unlock()
 	route := r.route.Load()
-	if route == nil || s.closed {
-		return nil, fmt.Errorf("%w: %s", ErrPeerGone, to)
+	if route == nil || s.ended {
+		return nil, fmt.Errorf("%w: %s", ErrPeerGone, to.id)
 	}
 	core, limit := t.dialed.Open(nil)
 	c := newStream(s, core, t.dialed)
-	c.remote = to
+	c.remote = to.id
 	c.attach(route.peer, r)
 	var b [stream.LimitBytes]byte
 	stream.PutLimit(&b, limit)

@@ -127,12 +127,12 @@ func (s *Service) callLong(ctx context.Context, to *Remote, r *route, into []byt
 		p.free(f)
 		return m, false, err
 	}
-	return s.replyMessage(p, f), false, nil
+	return s.replyMessage(to, p, f), false, nil
 }
 
 // replyMessage is the message of a frame that answers a call.
-func (s *Service) replyMessage(p *peer, f *pair.Frame) Message {
-	m := Message{Data: f.Data, service: s, peer: p, frame: f, number: f.Number, kind: pair.Reply}
+func (s *Service) replyMessage(to *Remote, p *peer, f *pair.Frame) Message {
+	m := Message{Data: f.Data, service: s, peer: p, frame: f, number: f.Number, kind: pair.Reply, from: to.id}
 	m.long, _ = f.Tag.(*receiving)
 	return m
 }

@@ -19,6 +19,7 @@ type Message struct {
 	id      uint64
 	channel int
 	kind    pair.Kind
+	from    ID         // of a reply
 	long    *receiving // what comes with a long message
 	batched bool       // the goroutine that serves writes the reply to the socket
 }
@@ -44,6 +45,9 @@ func (m *Message) Identity() string { return m.peer.identity }
 func (m *Message) Sender() *Remote {
 	m.service.e.lock()
 	defer m.service.e.unlock()
+	if m.kind == pair.Reply {
+		return m.peer.pinned(m.service, m.from)
+	}
 	in := m.peer.in[m.channel]
 	if in == nil {
 		return newRemote(m.service, "")
@@ -96,6 +100,14 @@ func (m *Message) Release() {
 	if m.kind == pair.Request {
 		_ = m.Refuse("the service did not answer")
 	}
+	m.Free()
+}
+
+// Free gives the bytes of a message back, like Release, and leaves a request open: it is answered later, once.
+func (m *Message) Free() {
+	if m.frame == nil {
+		return
+	}
 	e := m.peer.e
 	e.lock()
 	if m.frame.Number == m.number {
@@ -104,6 +116,9 @@ func (m *Message) Release() {
 	e.unlock()
 	m.frame, m.Data = nil, nil
 }
+
+// MaxReply is the length of the longest reply.
+func (m *Message) MaxReply() int { return m.peer.tx.MaxMessage() }
 
 // Call sends a request and waits for the reply, which the caller releases. If the service ended, the error is a GoneError, which
 // says whether the request was received; one that was certainly not received is sent again to where the service is then.
@@ -176,5 +191,5 @@ func (s *Service) call(ctx context.Context, to *Remote, r *route, parts [][]byte
 		p.free(f)
 		return m, false, err
 	}
-	return s.replyMessage(p, f), false, nil
+	return s.replyMessage(to, p, f), false, nil
 }

@@ -145,13 +145,13 @@ func (r *Remote) mayCome(err error) bool {
 	return r.peer == nil && r.pinned == (Place{}) && (r.reached || r.expected) && isElsewhere(err) && !e.closing && !r.service.closed
 }
 
-// sayClosed tells all that send to the service that it receives nothing more. What it received is counted: no goroutine handles a message
-// of it any more that is not. The caller holds the mu.
-func (s *Service) sayClosed() {
+// sayClosed tells all that send to the service, or all that open streams to it, that it receives nothing more. What it received is counted:
+// no goroutine handles a message of it any more that is not. The caller holds the mu.
+func (s *Service) sayClosed(streams bool) {
 	s.closeLong()
 	for _, p := range s.e.peers {
 		for channel, in := range p.in {
-			if in != nil && in.service == s {
+			if in != nil && in.service == s && (in.callers != nil) == streams {
 				p.say(pair.Closed, channel, p.rx.Counted(channel), nil)
 			}
 		}

@@ -45,6 +45,7 @@ type peer struct {
 	stirring bool
 	worked   uint64 // the step in which something came last
 	core     uint64 // that was told to the peer
+	pins     map[pin]*Remote
 	ended    bool
 	why      error
 	long     longs
@@ -387,7 +388,10 @@ func (p *peer) open(f *pair.Frame) error {
 	if o.Back != 0 {
 		s = p.e.byNumber(o.Back)
 	}
-	if s == nil || s.closed {
+	if o.Streams && (s == nil || s.closed) {
+		s = p.e.leaving(o.To, o.Back)
+	}
+	if s == nil || s.closed && !o.Streams {
 		p.say(pair.Closed, f.Channel, 0, fmt.Appendf(nil, "%v has no service %q", p.e, o.To))
 		return nil
 	}

@@ -36,6 +36,7 @@ type Remote struct {
 	gone    *GoneError // to be told to the next who sends
 	left    *route     // to a place that the service has left, and that may still receive
 	board   *Remote    // the address for notices
+	streams *Remote    // the address for streams, of a service in one process
 }
 
 // route is a channel to a service. It does not change.

@@ -104,7 +104,7 @@ func (s *Service) handled(batch []arrival, done int) {
 	if s.busy--; s.closed {
 		s.turnAwayAll()
 		if s.busy == 0 {
-			s.sayClosed()
+			s.sayClosed(false)
 		}
 	}
 }

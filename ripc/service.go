@@ -27,7 +27,8 @@ type Service struct {
 	notifier *waiter // of the goroutine that calls notify
 	long     intake
 	streams  *streams
-	closed   bool
+	closed   bool        // nothing is received any more
+	ended    bool        // nor are there streams
 	ending   atomic.Bool // as closed, for those that handle messages
 }
 
@@ -44,11 +45,10 @@ func (s *Service) arrived(p *peer, f *pair.Frame) {
 	s.rouse()
 }
 
-// rouse wakes one of the goroutines that wait for a message.
+// rouse wakes one of the goroutines that wait for a message. One that finds nothing, because another one was faster, waits on.
 func (s *Service) rouse() {
-	for len(s.waiting) > 0 {
-		w := s.waiting[len(s.waiting)-1]
-		s.waiting = s.waiting[:len(s.waiting)-1]
+	for i := len(s.waiting) - 1; i >= 0; i-- {
+		w := s.waiting[i]
 		listed := w.listed
 		s.e.rouse(w)
 		if listed {
@@ -137,15 +137,26 @@ func (s *Service) await(ctx context.Context) error {
 // Close ends the service. Messages that nobody received are not: their senders learn how many, and requests are sent again to where the
 // service is then. A goroutine in Serve handles the message that it is at, and returns.
 func (s *Service) Close() error {
-	e := s.e
-	e.lock()
-	if s.closed {
-		e.unlock()
-		return nil
-	}
-	s.close()
+	return s.end(s.close)
+}
+
+// Withdraw gives the name back and receives nothing any more, so that another process can take the service over: senders find it there, and messages that
+// nobody received are not. Requests that were received can be answered, and streams go on, until Close.
+func (s *Service) Withdraw() error {
+	return s.end(func() {
+		if !s.closed {
+			s.leave()
+		}
+	})
+}
+
+// end does a part of Close, and gives the name back if that was not done.
+func (s *Service) end(part func()) error {
+	s.e.lock()
+	part()
 	withdraw, stopping := s.withdraw, s.long.stopping
-	e.unlock()
+	s.withdraw = nil
+	s.e.unlock()
 	for _, stopped := range stopping { // until then the windows are written
 		<-stopped
 	}
@@ -157,17 +168,29 @@ func (s *Service) Close() error {
 
 // close is Close under the mu.
 func (s *Service) close() {
+	if s.ended {
+		return
+	}
+	s.ended = true
+	if s.streams != nil {
+		s.streams.close()
+	}
+	if !s.closed {
+		s.leave()
+	}
+	s.sayClosed(true)
+}
+
+// leave has the service receive nothing any more. The caller holds the mu.
+func (s *Service) leave() {
 	e := s.e
 	s.closed = true
 	s.ending.Store(true)
 	delete(e.services, s.id)
 	s.turnAwayAll()
 	s.closeLong()
-	if s.streams != nil {
-		s.streams.close()
-	}
 	if s.busy == 0 { // else the last of those that handle messages says it
-		s.sayClosed()
+		s.sayClosed(false)
 	}
 	for _, w := range s.waiting {
 		e.rouse(w)

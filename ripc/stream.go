@@ -114,11 +114,10 @@ func (c *Stream) took(what stream.Outcome) {
 
 // changed wakes those that have what they wait for.
 func (c *Stream) changed() {
-	if w := c.reader; w != nil && c.readable() {
-		c.e.rouse(w)
-	}
-	if w := c.writer; w != nil && c.writable() {
-		c.e.rouse(w)
+	for _, w := range [...]*waiter{c.reader, c.writer} {
+		if w != nil && w.check() {
+			c.e.rouse(w)
+		}
 	}
 }
 

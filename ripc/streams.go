@@ -14,8 +14,7 @@ type streams struct {
 	service  *Service
 	listener *Listener     // nil: nobody accepts
 	dialed   *stream.Table // by this service
-	remotes  map[ID]*Remote
-	open     carried // all that the application has, or may accept
+	open     carried       // all that the application has, or may accept
 }
 
 // carried is a list of streams, in no order.
@@ -54,19 +53,38 @@ func (l *carried) lose(why error) {
 // streaming returns the streams of a service, which from now on may have some. The caller holds the mu.
 func (s *Service) streaming() *streams {
 	if s.streams == nil {
-		s.streams = &streams{service: s, dialed: stream.NewTable(0), remotes: map[ID]*Remote{}, open: carried{at: placeAtService}}
+		s.streams = &streams{service: s, dialed: stream.NewTable(0), open: carried{at: placeAtService}}
 	}
 	return s.streams
 }
 
-// to is the address of a service to which streams are opened. The caller holds the mu.
-func (t *streams) to(id ID) *Remote {
-	r := t.remotes[id]
+// pin is a service in one process.
+type pin struct {
+	service *Service // that sends to it
+	id      ID
+}
+
+// pinned is the address of a service in the process of this peer, wherever the service goes. The caller holds the mu.
+func (p *peer) pinned(s *Service, id ID) *Remote {
+	r := p.pins[pin{s, id}]
 	if r == nil {
-		r = newStreamRemote(t.service, id)
-		t.remotes[id] = r
+		r = newRemote(s, id)
+		r.peer = p
+		if p.pins == nil {
+			p.pins = map[pin]*Remote{}
+		}
+		p.pins[pin{s, id}] = r
 	}
 	return r
+}
+
+// streamed is the address under which streams are opened to a service. The caller holds the mu.
+func (r *Remote) streamed() *Remote {
+	if r.streams == nil {
+		r.streams = newStreamRemote(r.service, r.id)
+		r.streams.peer, r.streams.number = r.peer, r.number
+	}
+	return r.streams
 }
 
 func newStreamRemote(s *Service, id ID) *Remote {
@@ -83,6 +101,16 @@ func (t *streams) close() {
 	for len(t.open.list) > 0 {
 		t.open.list[0].end("its service was closed")
 	}
+}
+
+// leaving finds a service that has given its name back and still has streams. The caller holds the mu.
+func (e *Endpoint) leaving(id ID, number uint32) *Service {
+	for _, s := range slices.Backward(e.numbers) {
+		if (s.id == id && number == 0 || s.number == number) && !s.ended {
+			return s
+		}
+	}
+	return nil
 }
 
 // callers are the streams that one service of a peer opened to one service here.
@@ -109,7 +137,7 @@ func (p *peer) streamed(in *inbound, f *pair.Frame) error {
 	switch {
 	case f.Kind != pair.Message:
 		err = fmt.Errorf("%w: a %v on channel %d, which carries streams", fabric.ErrViolation, f.Kind, f.Channel)
-	case in.service.closed:
+	case in.service.ended:
 	case stream.IsAnswer(f.ID):
 		err = in.service.streams.answered(p, f)
 	default:
