@@ -26,7 +26,7 @@ var layers = [][]string{
 	{"internal/courier"},
 	{"."},
 	{"ripc", "squallprom"},
-	{"ripc/directory", "ripc/ripcprom"},
+	{"ripc/directory", "ripc/ripchttp", "ripc/ripcprom"},
 	{"dds", "replicated"},
 	{"internal/sim", "internal/testlab"},
 	{"cmd/squall/internal/show", "cmd/squall/internal/version"},

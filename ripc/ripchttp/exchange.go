@@ -1,0 +1,518 @@
+package ripchttp
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/squall-go/squall/ripc"
+)
+
+// exchange is a call that is handled: the request, and the writer of its response. The response is kept until the handler returns, and is the reply if it is
+// short and simple; else the exchange goes on over a stream, whose writer takes what comes then.
+type exchange struct {
+	server  *Server
+	id      callID
+	call    ripc.Message
+	request *http.Request
+	url     url.URL
+	ctx     requestContext
+	body    requestBody
+
+	header  http.Header // the handler's
+	status  int         // 0: not written
+	store   *buffers
+	head    []byte // of the reply, in the store
+	data    []byte // the body, in the store
+	room    int    // for both
+	has     hasHeader
+	length  int64 // that the handler declared, or -1
+	written int64
+	failed  error
+
+	stream   http.ResponseWriter
+	writers  chan http.ResponseWriter
+	finished chan bool // true: the handler gave up
+}
+
+// hasHeader says which headers a handler set.
+type hasHeader struct {
+	contentType, contentLength, date, encoding, trailer bool
+}
+
+// buffers are the memory of a reply.
+type buffers struct{ head, data []byte }
+
+var bufferPool = sync.Pool{New: func() any { return &buffers{make([]byte, 0, 512), make([]byte, 0, 2048)} }}
+
+func newExchange(s *Server) *exchange {
+	x := &exchange{server: s, store: bufferPool.Get().(*buffers), length: -1}
+	x.head, x.data = x.store.head[:0], x.store.data[:0]
+	x.ctx.Context = s.base
+	return x
+}
+
+// free gives the memory of the reply back. What the handler kept of the exchange does not reach it any more.
+func (x *exchange) free() {
+	x.store.head, x.store.data = x.head[:0], x.data[:0]
+	bufferPool.Put(x.store)
+	x.store, x.head, x.data = nil, nil, nil
+}
+
+// begin begins the head of a reply.
+func (x *exchange) begin(kind byte) []byte {
+	x.head = append(x.head[:0], 0, 0, kind)
+	return x.head
+}
+
+// decode takes in a request.
+func (x *exchange) decode(m *ripc.Message) error {
+	head, body, err := unseal(m.Data)
+	if err != nil {
+		return err
+	}
+	in := reader{text: string(head)}
+	flags := in.byte()
+	x.id = callID{in.number(8), in.number(8)}
+	method, known := in.name(methods)
+	uri, host := in.string(), in.string()
+	if in.bad || !known && !validName(method) || !validValue(host) {
+		return errMalformed
+	}
+	header, err := in.header(true)
+	if err != nil {
+		return err
+	}
+	if flags&flagDefaultAgent != 0 {
+		header["User-Agent"] = agents
+	}
+	u, err := parseURI(uri)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errMalformed, err)
+	}
+	x.url = *u
+	r := noRequest.WithContext(&x.ctx)
+	r.Method, r.URL, r.Proto, r.ProtoMajor, r.ProtoMinor = method, &x.url, "HTTP/1.1", 1, 1
+	r.Header, r.Body, r.ContentLength, r.Host = header, http.NoBody, int64(len(body)), host
+	r.RemoteAddr, r.RequestURI = string(m.From()), uri
+	if len(body) > 0 {
+		x.body.Reset(bytes.Clone(body))
+		r.Body = &x.body
+	}
+	x.request = r
+	x.room = m.MaxReply()
+	return nil
+}
+
+var noRequest http.Request
+
+var agents = []string{defaultAgent}
+
+// parseURI is url.ParseRequestURI, without its cost for the simplest paths.
+func parseURI(uri string) (*url.URL, error) {
+	if strings.HasPrefix(uri, "/") && !strings.HasPrefix(uri, "//") {
+		plain := true
+		for i := range len(uri) {
+			c := uri[i]
+			if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '/' || c == '.' || c == '-' || c == '_') {
+				plain = false
+				break
+			}
+		}
+		if plain {
+			return &url.URL{Path: uri}, nil
+		}
+	}
+	return url.ParseRequestURI(uri)
+}
+
+// requestBody is the body of a request.
+type requestBody struct{ bytes.Reader }
+
+func (*requestBody) Close() error { return nil }
+
+// serve calls the handler and sends the response.
+func (x *exchange) serve() {
+	defer func() {
+		if caught := recover(); caught != nil {
+			x.abort(caught)
+		}
+	}()
+	x.header = make(http.Header, 4)
+	x.server.handler.ServeHTTP(x, x.request)
+	x.finish()
+}
+
+// abort ends a response whose handler panicked.
+func (x *exchange) abort(caught any) {
+	if caught != http.ErrAbortHandler {
+		trace := make([]byte, 64<<10)
+		trace = trace[:runtime.Stack(trace, false)]
+		x.server.logf("ripchttp: panic serving %s: %v\n%s", x.request.RemoteAddr, caught, trace)
+	}
+	x.failed = http.ErrAbortHandler
+	if x.stream != nil {
+		x.finished <- true // has room
+		return
+	}
+	if x.writers == nil {
+		reply, _ := seal(x.begin(responseAborted))
+		x.call.Reply(reply)
+	}
+}
+
+// Header implements http.ResponseWriter.
+func (x *exchange) Header() http.Header { return x.header }
+
+// WriteHeader implements http.ResponseWriter.
+func (x *exchange) WriteHeader(status int) {
+	if status < 100 || status > 999 {
+		panic(fmt.Sprintf("ripchttp: invalid status %d", status))
+	}
+	if x.status != 0 || x.failed != nil {
+		if x.status != 0 {
+			x.server.logf("ripchttp: superfluous WriteHeader")
+		}
+		return
+	}
+	if status < 200 && status != http.StatusSwitchingProtocols { // an informational one, which a reply does not have
+		if x.spill() == nil {
+			x.copyHeader(x.header)
+			x.stream.WriteHeader(status)
+		}
+		return
+	}
+	x.status = status
+	if x.stream != nil {
+		x.copyHeader(x.header)
+		x.stream.WriteHeader(status)
+		return
+	}
+	x.begin(responseWhole)
+	x.head = binary.LittleEndian.AppendUint16(x.head, uint16(status))
+	for name, values := range x.header {
+		switch name {
+		case "Content-Type":
+			x.has.contentType = true
+		case "Content-Length":
+			if n, err := strconv.ParseInt(values[0], 10, 64); err != nil || n < 0 {
+				continue // as net/http does
+			} else {
+				x.length, x.has.contentLength = n, true
+			}
+		case "Date":
+			x.has.date = true
+		case "Content-Encoding":
+			x.has.encoding = true
+		case "Trailer":
+			x.has.trailer = true
+		}
+		if strings.HasPrefix(name, http.TrailerPrefix) || !validName(name) {
+			continue
+		}
+		for _, v := range values {
+			x.head = appendField(x.head, name, newlines.Replace(v))
+		}
+	}
+}
+
+// newlines is what net/http does to values with line breaks.
+var newlines = strings.NewReplacer("\n", " ", "\r", " ")
+
+// hasBody reports whether responses with a status have bodies (RFC 9110, 6.4.1).
+func hasBody(status int) bool {
+	return status >= 200 && status != http.StatusNoContent && status != http.StatusNotModified
+}
+
+// Write implements http.ResponseWriter.
+func (x *exchange) Write(p []byte) (int, error) {
+	n, ok, err := x.admit(len(p))
+	if !ok {
+		return n, err
+	}
+	if x.stream == nil && len(x.head)+len(x.data)+len(p) <= x.room-reserve {
+		x.data = append(x.data, p...)
+		return len(p), nil
+	}
+	if x.isHead() {
+		x.data = append(x.data, p[:max(0, min(len(p), sniffBytes-len(x.data)))]...)
+		return len(p), nil
+	}
+	if err := x.spill(); err != nil {
+		return 0, err
+	}
+	return x.stream.Write(p)
+}
+
+// WriteString implements io.StringWriter.
+func (x *exchange) WriteString(s string) (int, error) {
+	n, ok, err := x.admit(len(s))
+	if !ok {
+		return n, err
+	}
+	if x.stream == nil && len(x.head)+len(x.data)+len(s) <= x.room-reserve {
+		x.data = append(x.data, s...)
+		return len(s), nil
+	}
+	x.written -= int64(len(s))
+	return x.Write([]byte(s))
+}
+
+const (
+	reserve    = 200 // for the headers that the server adds
+	sniffBytes = 512
+)
+
+func (x *exchange) isHead() bool { return x.request.Method == "HEAD" }
+
+// admit checks whether so many bytes may be written.
+func (x *exchange) admit(n int) (written int, ok bool, err error) {
+	if x.status == 0 {
+		x.WriteHeader(http.StatusOK)
+	}
+	switch {
+	case x.failed != nil:
+		return 0, false, x.failed
+	case n == 0:
+		return 0, false, nil
+	case !hasBody(x.status):
+		return 0, false, http.ErrBodyNotAllowed
+	}
+	if x.written += int64(n); x.length >= 0 && x.written > x.length {
+		return 0, false, http.ErrContentLength
+	}
+	return 0, true, nil
+}
+
+// Flush implements http.Flusher.
+func (x *exchange) Flush() { _ = x.FlushError() }
+
+// FlushError sends what is written to the client.
+func (x *exchange) FlushError() error {
+	if x.status == 0 {
+		x.WriteHeader(http.StatusOK)
+	}
+	if x.isHead() {
+		return nil
+	}
+	if err := x.spill(); err != nil {
+		return err
+	}
+	return http.NewResponseController(x.stream).Flush()
+}
+
+// SetReadDeadline has no effect: the body of the request is here.
+func (x *exchange) SetReadDeadline(time.Time) error { return nil }
+
+// EnableFullDuplex has no effect: the body of the request is here.
+func (x *exchange) EnableFullDuplex() error { return nil }
+
+// SetWriteDeadline bounds the time in which the response is written, if it goes over a stream.
+func (x *exchange) SetWriteDeadline(t time.Time) error {
+	if err := x.spill(); err != nil {
+		return err
+	}
+	return http.NewResponseController(x.stream).SetWriteDeadline(t)
+}
+
+// redeemTime is how long a client may take to ask for a response for which it has a ticket.
+const redeemTime = 30 * time.Second
+
+// spill has the response go over a stream from now on.
+func (x *exchange) spill() error {
+	if x.stream != nil || x.failed != nil {
+		return x.failed
+	}
+	s := x.server
+	x.writers, x.finished = make(chan http.ResponseWriter, 1), make(chan bool, 1)
+	ticket := randomNumber()
+	s.mu.Lock()
+	s.tickets[ticket] = x
+	s.mu.Unlock()
+	var b [headLength + 9]byte
+	reply := binary.LittleEndian.AppendUint64(append(b[:headLength], responseTicket), ticket)
+	reply, _ = seal(reply)
+	x.call.Reply(reply)
+	timer := time.NewTimer(redeemTime)
+	defer timer.Stop()
+	select {
+	case x.stream = <-x.writers:
+	case <-x.ctx.Done():
+	case <-timer.C:
+	}
+	if x.stream == nil {
+		s.mu.Lock()
+		unused := s.tickets[ticket] == x
+		delete(s.tickets, ticket)
+		s.mu.Unlock()
+		if unused {
+			x.failed = errors.New("ripchttp: the client does not ask for the response")
+			return x.failed
+		}
+		x.stream = <-x.writers // at the last moment
+	}
+	if x.status == 0 {
+		return nil
+	}
+	in := reader{text: string(x.head[headLength+3:])}
+	header, err := in.header(false)
+	if err != nil {
+		x.failed = err
+		return err
+	}
+	x.copyHeader(header)
+	x.stream.WriteHeader(x.status)
+	if _, err := x.stream.Write(x.data); err != nil && len(x.data) > 0 {
+		return err
+	}
+	return nil
+}
+
+// copyHeader gives a header to the writer of the stream.
+func (x *exchange) copyHeader(from http.Header) {
+	to := x.stream.Header()
+	clear(to)
+	for name, values := range from {
+		to[name] = values
+	}
+}
+
+// finish sends the response of a handler that returned.
+func (x *exchange) finish() {
+	if x.status == 0 && x.stream == nil {
+		x.WriteHeader(http.StatusOK)
+	}
+	if x.stream == nil && x.failed == nil && x.trails() && !x.isHead() {
+		_ = x.spill() // its error is in failed
+	}
+	if x.stream != nil {
+		if x.status != 0 {
+			to := x.stream.Header()
+			for name, values := range x.header { // net/http sends those that are trailers
+				to[name] = values
+			}
+		}
+		x.finished <- false // has room
+		return
+	}
+	if x.failed != nil {
+		return
+	}
+	x.complete()
+	data := x.data
+	if x.isHead() {
+		data = nil
+	}
+	reply, err := seal(x.head)
+	if err == nil {
+		err = x.call.Reply(reply, data)
+	}
+	if err != nil {
+		x.server.logf("ripchttp: replying to %s: %v", x.request.RemoteAddr, err)
+		x.call.Refuse("the response does not fit")
+	}
+}
+
+// trails reports whether there are trailers.
+func (x *exchange) trails() bool {
+	if x.has.trailer {
+		return true
+	}
+	for name := range x.header {
+		if strings.HasPrefix(name, http.TrailerPrefix) {
+			return true
+		}
+	}
+	return len(x.head)+len(x.data) > x.room-reserve
+}
+
+// complete adds the headers that the handler left to the server.
+func (x *exchange) complete() {
+	if hasBody(x.status) {
+		if !x.has.contentType && !x.has.encoding && len(x.data) > 0 {
+			x.head = appendField(x.head, "Content-Type", http.DetectContentType(x.data[:min(len(x.data), sniffBytes)]))
+		}
+		if !x.has.contentLength && (!x.isHead() || x.written > 0) {
+			x.head = appendField(x.head, "Content-Length", strconv.FormatInt(x.written, 10))
+		}
+	}
+	if !x.has.date {
+		x.head = appendField(x.head, "Date", date())
+	}
+}
+
+// dated is a date in the form of HTTP.
+type dated struct {
+	second int64
+	text   string
+}
+
+var lastDate atomic.Pointer[dated]
+
+func date() string {
+	now := time.Now()
+	if d := lastDate.Load(); d != nil && d.second == now.Unix() {
+		return d.text
+	}
+	d := &dated{now.Unix(), now.UTC().Format(http.TimeFormat)}
+	lastDate.Store(d)
+	return d.text
+}
+
+// requestContext is the context of a request. Most handlers never ask for its channel, so it is made when one does.
+type requestContext struct {
+	context.Context
+	mu   sync.Mutex
+	done chan struct{}
+	over bool
+}
+
+// Done implements context.Context.
+func (c *requestContext) Done() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.done == nil {
+		c.done = make(chan struct{})
+		if c.over {
+			close(c.done)
+		}
+	}
+	return c.done
+}
+
+// Err implements context.Context.
+func (c *requestContext) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.over {
+		return context.Canceled
+	}
+	return nil
+}
+
+func (c *requestContext) cancel() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.over {
+		c.over = true
+		if c.done != nil {
+			close(c.done)
+		}
+	}
+}
+
+var (
+	_ io.StringWriter = (*exchange)(nil)
+	_ http.Flusher    = (*exchange)(nil)
+)
