@@ -328,7 +328,10 @@ func TestLW3RandomLogsBecomeEqualWhateverBreaks(t *testing.T) {
 		if testing.Short() && seed == 6 {
 			break
 		}
-		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) { randomCatchUp(t, rand.New(rand.NewPCG(seed, 7))) })
+		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
+			t.Parallel() // most of it is waiting for the disk
+			randomCatchUp(t, rand.New(rand.NewPCG(seed, 7)))
+		})
 	}
 }
 
