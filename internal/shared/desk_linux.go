@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/internal/samehost"
+	"github.com/squall-go/squall/internal/wire"
 	"golang.org/x/sys/unix"
 )
 
@@ -48,11 +49,8 @@ type desk struct {
 	patience time.Duration
 	reject   func(remote string, err error)
 	listener *net.UnixListener
+	callers  *wire.Callers
 	done     sync.WaitGroup
-
-	mu      sync.Mutex
-	closed  bool
-	callers []*net.UnixConn // the oldest first
 }
 
 // newDesk serves the processes of one user.
@@ -62,6 +60,7 @@ func newDesk(s *Space, user int, reject func(remote string, err error)) (*desk, 
 		return nil, err
 	}
 	d := &desk{space: s, socket: name, user: user, patience: conversationTime, reject: reject, listener: l}
+	d.callers = wire.NewCallers(maxCallers, 2*maxCallers, 0) // none proves itself: the oldest makes room
 	d.done.Go(func() { samehost.Accept(l, d.take) })
 	return d, nil
 }
@@ -70,51 +69,26 @@ func (d *desk) name() string { return d.socket }
 
 // close ends all conversations, and waits for their goroutines.
 func (d *desk) close() {
-	d.mu.Lock()
-	d.closed = true
-	for _, c := range d.callers {
-		c.Close()
-	}
-	d.mu.Unlock()
 	d.listener.Close()
+	d.callers.HangUp()
 	d.done.Wait()
 }
 
+// take serves a caller. If there are too many the oldest one is sent away (E4).
 func (d *desk) take(conn *net.UnixConn) {
-	if !d.enter(conn) {
+	if _, ok := d.callers.Enter(conn); !ok {
 		conn.Close()
 		return
 	}
-	d.done.Go(func() { d.serve(conn) })
-}
-
-// enter notes a caller. If there are too many the oldest one is sent away (E4).
-func (d *desk) enter(conn *net.UnixConn) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if len(d.callers) == maxCallers {
-		d.callers[0].Close()
-		d.callers = d.callers[1:]
-	}
-	d.callers = append(d.callers, conn)
-	return !d.closed
-}
-
-func (d *desk) leave(conn *net.UnixConn) {
-	conn.Close()
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for i, c := range d.callers {
-		if c == conn {
-			d.callers = append(d.callers[:i], d.callers[i+1:]...)
-			return
-		}
-	}
+	d.done.Go(func() {
+		defer d.callers.Leave(conn)
+		defer conn.Close()
+		d.serve(conn)
+	})
 }
 
 // serve answers one question.
 func (d *desk) serve(conn *net.UnixConn) {
-	defer d.leave(conn)
 	remote, err := d.identify(conn)
 	if err == nil {
 		err = d.answer(conn)

@@ -249,11 +249,11 @@ func TestE4CallersWhoSayNothingDoNotKeepOthersOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	v.Close()
-	s.desk.mu.Lock()
-	defer s.desk.mu.Unlock()
-	if len(s.desk.callers) > maxCallers {
-		t.Errorf("%d callers are served", len(s.desk.callers))
+	last := knock(t, s)
+	if there, ok := s.desk.callers.Enter(last); !ok || there > maxCallers {
+		t.Errorf("%d callers are served", there)
 	}
+	s.desk.callers.Leave(last)
 }
 
 func TestE5AViewStaysWhenItsOwnerIsGone(t *testing.T) {
