@@ -53,7 +53,7 @@ func onEach(t *testing.T, test func(t *testing.T, open func(Config) *Endpoint)) 
 func open(t testing.TB, cfg Config) *Endpoint {
 	t.Helper()
 	if cfg.Resolver == nil {
-		cfg.Resolver = OneHost(t.Name())
+		cfg.Resolver = OneHost(fmt.Sprint(t.Name(), os.Getpid())) // another run of the tests may use this host
 	}
 	e, err := Open(t.Context(), cfg)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/textproto"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -38,7 +39,7 @@ func must(t testing.TB, err error) {
 // endpoint opens an endpoint that the test closes.
 func endpoint(t testing.TB, transport ripc.Transport) *ripc.Endpoint {
 	t.Helper()
-	cfg := ripc.Config{Transport: transport, Resolver: ripc.OneHost(t.Name())}
+	cfg := ripc.Config{Transport: transport, Resolver: ripc.OneHost(fmt.Sprint(t.Name(), os.Getpid()))}
 	if transport == ripc.TCP {
 		cfg.Addr = "127.0.0.1:0"
 	}
@@ -387,7 +388,7 @@ func TestTheEndOfAClientReachesTheHandler(t *testing.T) {
 			ended <- r.Context().Err()
 		}
 	}))
-	e, err := ripc.Open(t.Context(), ripc.Config{Transport: ripc.SHM, Resolver: ripc.OneHost(t.Name())})
+	e, err := ripc.Open(t.Context(), ripc.Config{Transport: ripc.SHM, Resolver: ripc.OneHost(fmt.Sprint(t.Name(), os.Getpid()))})
 	must(t, err)
 	over.Service, over.Patience = register(t, e, ""), -1
 	for tied := false; !tied; {
