@@ -126,6 +126,10 @@ func (t *Table) LinkName(r order.Rank) string {
 	return t.links[r].Name()
 }
 
+// Direct reports that a peer and this node read each other's rows themselves: what the peer stores is
+// seen without a Poll that says so.
+func (t *Table) Direct(r order.Rank) bool { return r != t.self && t.links[r].Direct() }
+
 // Push marks bytes of the own row for some peers. Ranks that are frozen, and self, are passed over.
 func (t *Table) Push(to []order.Rank, off, n int) {
 	for _, r := range to {

@@ -31,6 +31,7 @@ type epoch struct {
 	line   *sst.Line // the own member line
 
 	nextBeat, nextLook, lastLook time.Duration
+	arrived                      bool   // something, since the last look: it may be a heartbeat
 	peers                        []peer // by rank
 	held                         []held // failures that are not reported yet
 
@@ -119,7 +120,7 @@ func (e *epoch) subgroups() {
 // steps is the order of a cycle: take in, exchange, look after peers and the view, send, and only
 // then the upcalls, for which no member waits.
 func (e *epoch) steps() {
-	e.cycle.Then(e.table.Poll)
+	e.cycle.Then(e.poll)
 	for _, p := range e.mine {
 		e.cycle.Then(e.exchange(p))
 	}
@@ -130,6 +131,13 @@ func (e *epoch) steps() {
 	for _, p := range e.mine {
 		e.cycle.Then(p.deliver)
 	}
+}
+
+// poll takes in what has arrived.
+func (e *epoch) poll() int {
+	work := e.table.Poll()
+	e.arrived = e.arrived || work > 0
+	return work
 }
 
 // exchange is a part's exchange. Where little is to be delivered, it runs upcalls already.
@@ -199,12 +207,13 @@ func (e *epoch) beat() int {
 	e.tellTime()
 	e.tellWhole()
 	e.table.PushLineQuietly(e.to, e.layout.line[e.self])
+	e.nextLook = e.m.now
 	return 0
 }
 
 // lookAfterPeers reports peers that failed, for whatever reason, and peers that are silent (B2).
 func (e *epoch) lookAfterPeers() int {
-	if e.m.now >= e.nextLook {
+	if e.m.now >= e.lookAt() {
 		e.listen()
 	}
 	failures := e.table.Failures()
@@ -257,15 +266,28 @@ type held struct {
 	until time.Duration
 }
 
-// looksPerHeartbeat is how often peers' heartbeats are looked at in the time of one.
+// looksPerHeartbeat is how often, at most, peers' heartbeats are looked at in the time of one.
 const looksPerHeartbeat = 4
+
+// lookAt is when the peers' heartbeats are looked at next: nextLook, or sooner if one may have
+// arrived since the last look.
+func (e *epoch) lookAt() time.Duration {
+	if e.arrived {
+		return min(e.nextLook, e.lastLook+e.m.cfg.Heartbeat/looksPerHeartbeat)
+	}
+	return e.nextLook
+}
 
 // listen notes whose heartbeat changed, and reports the silent. If this member itself slept through
 // half of FailAfter, it starts to count anew: what it did not look at says nothing about its peers.
+//
+// A heartbeat that comes over a connection is noticed as it arrives. In shared memory it changes
+// unnoticed, and before the first one there are other signs of life: then the next look is due
+// after a part of a heartbeat, whatever arrives.
 func (e *epoch) listen() {
 	now, cfg := e.m.now, &e.m.cfg
 	asleep := e.lastLook == 0 || e.slept(e.lastLook)
-	e.lastLook, e.nextLook = now, now+cfg.Heartbeat/looksPerHeartbeat
+	e.lastLook, e.nextLook, e.arrived = now, e.nextBeat, len(e.m.past) > 0
 	e.hearWalls()
 	var silent, nearly views.Ranks
 	for r := range e.peers {
@@ -282,6 +304,7 @@ func (e *epoch) listen() {
 		if p.heartbeat == 0 {
 			until = e.awaited(rank)
 		}
+		e.arrived = e.arrived || p.heartbeat == 0 || e.table.Direct(rank)
 		e.nextLook = min(e.nextLook, until)
 		silent = silent.With(rank, now >= until)
 		nearly = nearly.With(rank, now >= until-2*cfg.Heartbeat)
@@ -357,7 +380,7 @@ func (e *epoch) deadline(now time.Duration) time.Duration {
 			return 0
 		}
 	}
-	at := min(e.nextBeat, e.nextLook)
+	at := min(e.nextBeat, e.lookAt())
 	for _, p := range e.mine {
 		if p.settling() {
 			at = min(at, p.nextSettle)

@@ -2,11 +2,9 @@ package sim
 
 import (
 	"bytes"
-	"container/heap"
 	"errors"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -67,7 +65,7 @@ func (s *Script) Golden() string { return s.golden }
 func (s *Script) stage(o Options) *stage {
 	w := newWorld(s.plan(), o)
 	w.trace.brief = true
-	w.schedule.random = rand.New(&inTurn{})
+	w.schedule.random = &inTurn{}
 	st := &stage{world: w, script: s, sets: map[order.NodeID]*node{}}
 	w.onMove = st.moved
 	return st
@@ -167,7 +165,7 @@ func (st *stage) unborn() {
 	s := &st.world.schedule
 	for _, t := range slices.Clone(s.turns) {
 		if _, ok := t.who.(*birth); ok {
-			heap.Remove(&s.turns, t.place)
+			s.remove(t)
 			st.world.pending--
 		}
 	}

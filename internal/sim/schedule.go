@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"container/heap"
 	"math/rand/v2"
 	"time"
 )
@@ -23,16 +22,17 @@ type turn struct {
 	place int // in the heap; -1: not in it
 }
 
-// schedule is the heap of turns.
+// schedule is a heap of turns: those at 2k+1 and 2k+2 come behind the one at k.
 type schedule struct {
-	turns  turns
-	random *rand.Rand
+	turns  []*turn
+	random rand.Source
 }
 
 // add has an actor act at a time for the first time.
 func (s *schedule) add(at time.Duration, who actor) *turn {
-	t := &turn{at: at, tie: s.random.Uint64(), who: who}
-	heap.Push(&s.turns, t)
+	t := &turn{at: at, tie: s.random.Uint64(), who: who, place: len(s.turns)}
+	s.turns = append(s.turns, t)
+	s.up(t)
 	return t
 }
 
@@ -45,52 +45,85 @@ func (s *schedule) next(limit time.Duration, clock func(time.Duration)) bool {
 	clock(t.at)
 	next := t.who.act(t.at)
 	if next == never {
-		heap.Remove(&s.turns, t.place)
+		s.remove(t)
 		return true
 	}
 	t.at, t.tie = max(next, t.at), s.random.Uint64()
-	heap.Fix(&s.turns, t.place)
+	s.fix(t)
 	return true
 }
 
 // put has the actor of a turn that is in the schedule act at another time, or never again.
 func (s *schedule) put(t *turn, at time.Duration) {
 	if at == never {
-		heap.Remove(&s.turns, t.place)
+		s.remove(t)
 		return
 	}
 	t.at = at
-	heap.Fix(&s.turns, t.place)
+	s.fix(t)
 }
 
 // pull moves a turn to an earlier time.
 func (s *schedule) pull(t *turn, at time.Duration) {
 	if t.place >= 0 && at < t.at {
 		t.at = at
-		heap.Fix(&s.turns, t.place)
+		s.up(t)
 	}
 }
 
-// turns implements heap.Interface.
-type turns []*turn
-
-func (h turns) Len() int { return len(h) }
-func (h turns) Less(i, j int) bool {
-	return h[i].at < h[j].at || h[i].at == h[j].at && h[i].tie < h[j].tie
-}
-func (h turns) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].place, h[j].place = i, j
-}
-func (h *turns) Push(x any) {
-	t := x.(*turn)
-	t.place = len(*h)
-	*h = append(*h, t)
-}
-func (h *turns) Pop() any {
-	last := len(*h) - 1
-	t := (*h)[last]
+// remove takes a turn out.
+func (s *schedule) remove(t *turn) {
+	last := s.turns[len(s.turns)-1]
+	s.turns = s.turns[:len(s.turns)-1]
+	if last != t {
+		last.place = t.place
+		s.turns[last.place] = last
+		s.fix(last)
+	}
 	t.place = -1
-	*h = (*h)[:last]
-	return t
 }
+
+// fix finds the place of a turn whose time is another one now.
+func (s *schedule) fix(t *turn) {
+	at := t.place
+	if s.up(t); t.place == at {
+		s.down(t)
+	}
+}
+
+// up has a turn go before those that it is due before.
+func (s *schedule) up(t *turn) {
+	for t.place > 0 {
+		parent := s.turns[(t.place-1)/2]
+		if !t.before(parent) {
+			return
+		}
+		s.swap(parent, t)
+	}
+}
+
+// down has a turn go behind those that are due before it.
+func (s *schedule) down(t *turn) {
+	for {
+		k := 2*t.place + 1
+		if k >= len(s.turns) {
+			return
+		}
+		if k+1 < len(s.turns) && s.turns[k+1].before(s.turns[k]) {
+			k++
+		}
+		if !s.turns[k].before(t) {
+			return
+		}
+		s.swap(t, s.turns[k])
+	}
+}
+
+// swap exchanges a turn with one right below it.
+func (s *schedule) swap(upper, lower *turn) {
+	upper.place, lower.place = lower.place, upper.place
+	s.turns[upper.place], s.turns[lower.place] = upper, lower
+}
+
+// before reports whether a turn comes before another one.
+func (t *turn) before(o *turn) bool { return t.at < o.at || t.at == o.at && t.tie < o.tie }

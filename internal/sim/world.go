@@ -23,6 +23,7 @@ type Options struct {
 	Lie   Lie        // of the applications' side
 	Disk  DiskBug    // of what stands between logs and their disks
 	Only  string     // the name of the one checker that is listened to; empty: all
+	extra bool       // steps that are left out are played, and must change nothing
 }
 
 // Result is the verdict on a run.
@@ -33,6 +34,7 @@ type Result struct {
 	Probes     Probes
 	Time       time.Duration // virtual
 	Steps      int
+	extras     int // steps that are left out otherwise
 	Deliveries int
 	Views      int
 	// Slowest is the longest time from a commit to a delivery while nobody failed, and SlowestOfBound what part of Plan.Bound that is.
@@ -80,6 +82,7 @@ type world struct {
 	waiting   []*fault      // those that come when somebody makes a move
 	blamed    bool          // something was done to somebody
 	onMove    func(*process, Move)
+	extra     bool // Options.extra
 }
 
 // node is a place for processes.
@@ -156,14 +159,14 @@ func Run(p *Plan, o Options) (r Result) {
 }
 
 func newWorld(p *Plan, o Options) *world {
-	w := &world{plan: p, lie: o.Lie, only: o.Only, random: rand.New(rand.NewPCG(p.Seed, 1)), quietFrom: never, trace: trace{out: o.Trace}, stirred: true}
+	w := &world{plan: p, lie: o.Lie, only: o.Only, random: rand.New(rand.NewPCG(p.Seed, 1)), quietFrom: never, trace: trace{out: o.Trace}, stirred: true, extra: o.extra}
 	w.history, w.shards, w.lax = newHistory(), map[shardID]*shardHistory{}, o.Disk
 	w.states = map[shardID]map[order.Version]uint64{}
 	w.bulk = dice{rand.New(rand.NewPCG(p.Seed, 3))}
 	w.letters = dice{rand.New(rand.NewPCG(p.Seed, 4))}
 	w.beside = dice{rand.New(rand.NewPCG(p.Seed, 5))}
 	w.torn = dice{rand.New(rand.NewPCG(p.Seed, 6))}
-	w.schedule.random = rand.New(rand.NewPCG(p.Seed, 2))
+	w.schedule.random = rand.NewPCG(p.Seed, 2)
 	w.checkers = []checker{
 		&haltChecker{}, &contentChecker{}, &fifoChecker{}, &orderChecker{}, &atomicChecker{}, &viewsChecker{}, &brainChecker{},
 		&stallChecker{}, &liveChecker{}, &lossChecker{}, &futureChecker{}, &logChecker{}, &quietChecker{}, &releaseChecker{}, &stateChecker{}, &restartChecker{}, &joinChecker{},

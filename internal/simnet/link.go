@@ -100,6 +100,9 @@ func (l *link) Poll() (work bool, err error) {
 	case l.kind == Framed:
 		work = l.in.arrive(l.replica)
 	}
+	if work {
+		l.self.polled++
+	}
 	if l.in.ended && l.net.now >= l.in.endAt && l.in.head == len(l.in.flight) {
 		return work, fmt.Errorf("%w: the process of node %d ended", fabric.ErrPeerGone, l.peer.id)
 	}

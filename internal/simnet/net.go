@@ -37,6 +37,7 @@ type node struct {
 	power   bool
 	links   []*link // not closed
 	waited  []*end  // of others, that wait for it to open their view
+	polled  int     // calls of Poll that took something in
 	conns   []*Conn // not closed
 	accept  func(*Conn)
 }
@@ -341,6 +342,12 @@ func (n *Net) Seep(id order.NodeID) {
 		}
 	}
 }
+
+// Polled is how often polls of a process took something in so far.
+func (n *Net) Polled(id order.NodeID) int { return n.node(id).polled }
+
+// Fused reports whether a node ends after some more calls of the fabric.
+func (n *Net) Fused(id order.NodeID) bool { return n.node(id).fuse > 0 }
 
 // InFlight is the number of pieces and messages on all ways that nobody took in yet, those to nodes that crashed left out.
 func (n *Net) InFlight() (pieces int) {

@@ -80,7 +80,7 @@ const (
 // Stats counts what a network did, for tests that want to know which of its branches were reached.
 type Stats struct {
 	Frames, Pieces, Lines int
-	SocketFull            int // flushes that a full socket cut short
+	SocketFull            int // frames that a full socket held up
 	HalfFrames            int // polls that took in bytes of a frame and not its lines
 	Coalesced             int // pushes that met another one of the same place, not flushed yet
 	Tails                 int // delays from the long tail

@@ -91,13 +91,17 @@ func (w *way) flush() (work bool) {
 			}
 			w.frame()
 		}
-		if w.transmit() {
+		if w.room() == 0 {
+			w.forget()
+		} else if w.transmit() {
 			work = true
 			w.net.due(w.to.id, w.flight[len(w.flight)-1].at)
 		}
 		if w.busy() {
-			w.waited = true
-			w.net.Stats.SocketFull++
+			if !w.waited {
+				w.waited = true
+				w.net.Stats.SocketFull++
+			}
 			return work
 		}
 	}
