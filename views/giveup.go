@@ -27,6 +27,9 @@ func (s Subgroup) Mark(k Holder) string {
 
 // gives reports whether a member gives up what a holder of a subgroup had.
 func (m Member) gives(s Subgroup, k Holder) bool {
+	if m.GaveUp == "" {
+		return false
+	}
 	mark := s.Mark(k)
 	for at := 0; at+markDigits <= len(m.GaveUp); at += markDigits {
 		if m.GaveUp[at:at+markDigits] == mark {

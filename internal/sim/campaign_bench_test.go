@@ -1,9 +1,13 @@
 package sim
 
-import "testing"
+import (
+	"runtime/debug"
+	"testing"
+)
 
 // BenchmarkSeeds plays the usual plans, one after the other on one core: what a campaign spends its time on.
 func BenchmarkSeeds(b *testing.B) {
+	defer debug.SetGCPercent(debug.SetGCPercent(gcPercent))
 	seed, steps := uint64(0), 0
 	for b.Loop() {
 		seed++

@@ -249,7 +249,7 @@ func (d *disk) read(path string) ([]byte, error) {
 	return f.data, nil
 }
 
-// extend puts data behind the end of a file. A disk that is full takes a part of it.
+// extend puts data, which must not be changed afterwards, behind the end of a file. A disk that is full takes a part of it.
 func (d *disk) extend(path string, data []byte) error {
 	f, err := d.file(path)
 	if err == nil && d.failing {
@@ -266,7 +266,7 @@ func (d *disk) extend(path string, data []byte) error {
 		fits = min(fits, d.dice.IntN(len(data)+1), len(data)-1)
 	}
 	d.used += max(0, fits)
-	f.write(write{at: len(f.data), data: slices.Clone(data[:max(0, fits)])})
+	f.write(write{at: len(f.data), data: data[:max(0, fits)]})
 	if fits < len(data) {
 		return fmt.Errorf("%q: %w", path, errFull)
 	}
@@ -292,9 +292,15 @@ func (f *inode) write(c write) {
 	f.data = c.apply(f.data, len(c.data))
 }
 
-// apply makes the change, with so many of its bytes.
+// apply makes the change, with so many of its bytes. What was there stays as it is: the platter may have the same memory.
 func (c write) apply(data []byte, n int) []byte {
-	return append(data[:min(c.at, len(data))], c.data[:n]...)
+	switch at := min(c.at, len(data)); {
+	case at == 0:
+		return c.data[:n:n]
+	case at < len(data):
+		return append(data[:at:at], c.data[:n]...)
+	}
+	return append(data, c.data[:n]...)
 }
 
 // sync takes what was written to a file to the platter. Its name is another matter.

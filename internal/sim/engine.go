@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io/fs"
+	"slices"
 
 	"github.com/hashicorp/raft"
 )
@@ -23,6 +24,7 @@ import (
 type engine struct {
 	disk  *disk
 	dir   string
+	name  string // of its file
 	first uint64 // index of the first entry
 	ends  []int  // where each entry ends in the file
 	memo  *memo
@@ -37,7 +39,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // openEngine opens the log in a directory; it is made if it is not there. Names are synced whether they are there or not: who made them
 // may have ended before that, and all that is written would be lost with one of them.
 func openEngine(d *disk, dir string) (*engine, error) {
-	e := &engine{disk: d, dir: dir}
+	e := &engine{disk: d, dir: dir, name: dir + "/log"}
 	if err := makeDirs(d, dir); err != nil {
 		return nil, err
 	}
@@ -59,7 +61,7 @@ func openEngine(d *disk, dir string) (*engine, error) {
 	return e, e.load()
 }
 
-func (e *engine) file() string { return e.dir + "/log" }
+func (e *engine) file() string { return e.name }
 
 // fresh is the file that takes the place of another one.
 func (e *engine) fresh() string { return e.dir + "/log.new" }
@@ -289,7 +291,7 @@ func (e *engine) seen() []byte {
 // dropBeginning drops n entries. The rest goes into another file, which takes the place of this one.
 func (e *engine) dropBeginning(n int) error {
 	from := e.start(n)
-	if e.err = e.replaceBy(e.seen()[from:e.end()]); e.err != nil {
+	if e.err = e.replaceBy(slices.Clone(e.seen()[from:e.end()])); e.err != nil {
 		return e.err
 	}
 	var ends []int

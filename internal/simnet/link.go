@@ -116,7 +116,7 @@ func (l *link) Freeze() []byte {
 	}
 	switch l.kind {
 	case Shared:
-		l.replica = memory(len(l.replica))
+		l.replica = l.net.stock.take(len(l.replica))
 		copy(l.replica, l.in.row)
 	case Seeping:
 		l.in.freeze(l.replica)
@@ -133,6 +133,9 @@ func (l *link) Close() error {
 	}
 	if l.replica != nil && l.kind != Shared {
 		l.net.giveBack(l.replica)
+	}
+	if l.replica != nil {
+		l.in.leave()
 	}
 	l.replica = nil
 	return nil

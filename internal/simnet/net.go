@@ -25,6 +25,8 @@ type Net struct {
 	agenda []event // by time
 	pairs  map[pairing]*end
 	free   map[int][][]byte // replicas of closed links, by size
+	stock  *stock           // of all rows and replicas
+	spare  []buffers        // of ways that nobody looks at any more
 	region *region          // of the replicas of Seeping pairs; nil: they lie anywhere
 }
 
@@ -62,15 +64,19 @@ func New(seed uint64, opts Options) *Net {
 		}
 	}
 	n := &Net{opts: opts, seed: seed, nodes: map[order.NodeID]*node{}, ways: map[[2]order.NodeID]*path{},
-		pairs: map[pairing]*end{}, free: map[int][][]byte{}}
+		pairs: map[pairing]*end{}, free: map[int][][]byte{}, stock: stocks.Get().(*stock)}
 	if opts.Loads {
 		n.region = borrowRegion()
 	}
 	return n
 }
 
-// Close gives back what a network with the option Loads uses. Nobody may use its tables afterwards.
+// Close gives back the memory of all rows. Nobody may use the network's tables afterwards.
 func (n *Net) Close() {
+	if n.stock != nil {
+		n.stock.giveBack()
+		n.stock = nil
+	}
 	if n.region != nil {
 		returnRegion(n.region)
 		n.region = nil
@@ -89,7 +95,7 @@ func (n *Net) Open(members []Endpoint) []*fabric.Table {
 	rows := make([][]byte, len(members))
 	links := make([][]fabric.Link, len(members))
 	for r, m := range members {
-		rows[r] = memory(m.Shape.RowBytes)
+		rows[r] = n.stock.take(m.Shape.RowBytes)
 		links[r] = make([]fabric.Link, len(members))
 	}
 	for a := range members {
@@ -190,7 +196,7 @@ func (n *Net) fresh(size int) []byte {
 			return mem
 		}
 	}
-	return memory(size)
+	return n.stock.take(size)
 }
 
 func (n *Net) giveBack(mem []byte) { n.free[len(mem)] = append(n.free[len(mem)], mem) }

@@ -18,7 +18,7 @@ func (n *Net) OpenView(view order.ViewID, key string, self order.Rank, members [
 	for _, m := range members {
 		spec.Peers = append(spec.Peers, fabric.Peer{ID: m.ID, Shape: m.Shape})
 	}
-	own := side{n.node(me.ID), me.Shape, memory(me.Shape.RowBytes)}
+	own := side{n.node(me.ID), me.Shape, n.stock.take(me.Shape.RowBytes)}
 	table, err := fabric.OpenTable(spec, own.row, c, nil)
 	if err != nil {
 		panic(err) // there is no address space for zeros, so none for a simulation either

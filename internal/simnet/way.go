@@ -30,19 +30,30 @@ type way struct {
 	sent    int            // of those lines, in the socket
 	waited  bool           // the frame at hand met a full socket
 
-	flight  []piece
+	buffers
 	head    int
-	data    []byte   // of the pieces in flight
-	carried []uint64 // the words of the lines in flight and in the lineup
-	held    int      // bytes of socket in use
+	held    int // bytes of socket in use
 	last    time.Duration
 	ended   bool
 	endAt   time.Duration
-	lineup  []piece // lines of a frame that arrived before the last of them
-	halfway bool    // bytes of a frame arrived, its lines did not
+	halfway bool // bytes of a frame arrived, its lines did not
 
 	shown []uint64 // Seeping: the sender's words as pushed last
 	whole int      // Seeping: so many pieces at the front are seen together
+}
+
+// buffers are what a way has in flight. They are used again, by another way.
+type buffers struct {
+	flight  []piece
+	data    []byte   // of the pieces in flight
+	carried []uint64 // the words of the lines in flight and in the lineup
+	lineup  []piece  // lines of a frame that arrived before the last of them
+}
+
+// leave says that the receiver looks no more.
+func (w *way) leave() {
+	w.net.spare = append(w.net.spare, buffers{w.flight[:0], w.data[:0], w.carried[:0], w.lineup[:0]})
+	w.buffers, w.head = buffers{}, 0
 }
 
 // piece is a part of a frame in flight, or on a Seeping pair a range or a word that is not visible yet.
@@ -247,7 +258,11 @@ func (w *way) rewind() {
 	switch {
 	case w.head < len(w.flight):
 		return
-	case w.flight == nil:
+	case w.flight != nil:
+	case len(w.net.spare) > 0:
+		last := len(w.net.spare) - 1
+		w.buffers, w.net.spare = w.net.spare[last], w.net.spare[:last]
+	default:
 		w.flight = make([]piece, 0, 16)
 	}
 	w.flight, w.data, w.head = w.flight[:0], w.data[:0], 0
