@@ -18,7 +18,7 @@ type Net struct {
 	opts  Options
 	seed  uint64
 	now   time.Duration
-	nodes map[order.NodeID]*node // the latest process of each
+	nodes []*node // by id, the latest process of each; nil: there was none
 	ways  map[[2]order.NodeID]*path
 	links uint64 // ways and lanes opened so far; makes the seed of each
 
@@ -56,14 +56,14 @@ type Crashed struct{ Node order.NodeID }
 
 func (c Crashed) Error() string { return fmt.Sprintf("node %d crashed", c.Node) }
 
-// New makes a network without nodes.
+// New makes a network without nodes. Their ids should be small.
 func New(seed uint64, opts Options) *Net {
 	if opts.StoreOrder == [fabric.WordsPerLine]int{} {
 		for w := range opts.StoreOrder {
 			opts.StoreOrder[w] = w
 		}
 	}
-	n := &Net{opts: opts, seed: seed, nodes: map[order.NodeID]*node{}, ways: map[[2]order.NodeID]*path{},
+	n := &Net{opts: opts, seed: seed, ways: map[[2]order.NodeID]*path{},
 		pairs: map[pairing]*end{}, free: map[int][][]byte{}, stock: stocks.Get().(*stock)}
 	if opts.Loads {
 		n.region = borrowRegion()
@@ -202,9 +202,11 @@ func (n *Net) fresh(size int) []byte {
 func (n *Net) giveBack(mem []byte) { n.free[len(mem)] = append(n.free[len(mem)], mem) }
 
 func (n *Net) node(id order.NodeID) *node {
-	if n.nodes[id] == nil {
-		n.nodes[id] = &node{id: id}
+	if int(id) < len(n.nodes) && n.nodes[id] != nil {
+		return n.nodes[id]
 	}
+	n.nodes = append(n.nodes, make([]*node, max(0, int(id)+1-len(n.nodes)))...)
+	n.nodes[id] = &node{id: id}
 	return n.nodes[id]
 }
 
@@ -358,6 +360,9 @@ func (n *Net) Fused(id order.NodeID) bool { return n.node(id).fuse > 0 }
 // InFlight is the number of pieces and messages on all ways that nobody took in yet, those to nodes that crashed left out.
 func (n *Net) InFlight() (pieces int) {
 	for _, d := range n.nodes {
+		if d == nil {
+			continue
+		}
 		for _, c := range d.conns {
 			pieces += len(c.in.flight)
 		}
