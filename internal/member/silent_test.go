@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/internal/member"
@@ -98,4 +99,22 @@ func TestAMemberThatRefusesAllOthersEndsAlone(t *testing.T) {
 	if w.members[2].Err() == nil {
 		t.Error("the one that refused goes on")
 	}
+}
+
+// A heartbeat that comes over a connection is noticed as it arrives, so a member does not wake up to
+// look for it.
+func TestAMemberToWhomNothingArrivesSleepsUntilItsNextHeartbeat(t *testing.T) {
+	w := newWorld(t, 3, 16)
+	w.pass(2 * failAfter)
+	var longest time.Duration
+	for range 3 * heartbeat / tick {
+		w.pass(tick)
+		longest = max(longest, w.members[0].Deadline(w.now))
+	}
+	if longest < heartbeat/2 {
+		t.Errorf("it would sleep for %v at most, with a heartbeat each %v", longest, heartbeat)
+	}
+	w.paused[1], w.paused[2] = true, true
+	w.pass(failAfter - 2*heartbeat)
+	w.unchanged("before the others are silent for long")
 }
