@@ -32,6 +32,7 @@ type epoch struct {
 
 	nextBeat, nextLook, lastLook time.Duration
 	arrived                      bool   // something, since the last look: it may be a heartbeat
+	unseen                       bool   // what changes in some row does so unnoticed
 	peers                        []peer // by rank
 	held                         []held // failures that are not reported yet
 
@@ -136,8 +137,18 @@ func (e *epoch) steps() {
 // poll takes in what has arrived.
 func (e *epoch) poll() int {
 	work := e.table.Poll()
-	e.arrived = e.arrived || work > 0
+	if work > 0 {
+		e.heard()
+	}
 	return work
+}
+
+// heard notes that words of rows may have changed that are looked at only now and then.
+func (e *epoch) heard() {
+	e.arrived = true
+	for _, p := range e.mine {
+		p.told = true
+	}
 }
 
 // exchange is a part's exchange. Where little is to be delivered, it runs upcalls already.
@@ -208,6 +219,7 @@ func (e *epoch) beat() int {
 	e.tellWhole()
 	e.table.PushLineQuietly(e.to, e.layout.line[e.self])
 	e.nextLook = e.m.now
+	e.heard()
 	return 0
 }
 
@@ -272,7 +284,7 @@ const looksPerHeartbeat = 4
 // lookAt is when the peers' heartbeats are looked at next: nextLook, or sooner if one may have
 // arrived since the last look.
 func (e *epoch) lookAt() time.Duration {
-	if e.arrived {
+	if e.arrived || e.unseen {
 		return min(e.nextLook, e.lastLook+e.m.cfg.Heartbeat/looksPerHeartbeat)
 	}
 	return e.nextLook
@@ -287,7 +299,7 @@ func (e *epoch) lookAt() time.Duration {
 func (e *epoch) listen() {
 	now, cfg := e.m.now, &e.m.cfg
 	asleep := e.lastLook == 0 || e.slept(e.lastLook)
-	e.lastLook, e.nextLook, e.arrived = now, e.nextBeat, len(e.m.past) > 0
+	e.lastLook, e.nextLook, e.arrived, e.unseen = now, e.nextBeat, false, len(e.m.past) > 0
 	e.hearWalls()
 	var silent, nearly views.Ranks
 	for r := range e.peers {
@@ -304,7 +316,7 @@ func (e *epoch) listen() {
 		if p.heartbeat == 0 {
 			until = e.awaited(rank)
 		}
-		e.arrived = e.arrived || p.heartbeat == 0 || e.table.Direct(rank)
+		e.unseen = e.unseen || p.heartbeat == 0 || e.table.Direct(rank)
 		e.nextLook = min(e.nextLook, until)
 		silent = silent.With(rank, now >= until)
 		nearly = nearly.With(rank, now >= until-2*cfg.Heartbeat)
@@ -370,19 +382,14 @@ func (e *epoch) slept(since time.Duration) bool {
 	return e.m.now-since > max(e.m.cfg.FailAfter/2, 2*e.m.cfg.Heartbeat)
 }
 
-// deadline is when the epoch must be stepped again even if nothing happens.
+// deadline is when the epoch must be stepped again even if nothing happens, and all is settled.
 func (e *epoch) deadline(now time.Duration) time.Duration {
 	if e.change.Restless() {
 		return 0
 	}
-	for _, p := range e.mine {
-		if p.core.Unsettled() {
-			return 0
-		}
-	}
 	at := min(e.nextBeat, e.lookAt())
 	for _, p := range e.mine {
-		if p.settling() {
+		if p.settling() && (p.told || e.unseen) {
 			at = min(at, p.nextSettle)
 		}
 	}

@@ -409,6 +409,14 @@ func (m *Member) Skip(name string, n order.Index) {
 // heartbeat, or at once while something is not settled. A halted member has no next heartbeat: less
 // than 0 is never.
 func (m *Member) Deadline(now time.Duration) time.Duration {
+	if m.Unsettled() {
+		return 0
+	}
+	return m.SettledDeadline(now)
+}
+
+// SettledDeadline is what Deadline would be after Settle.
+func (m *Member) SettledDeadline(now time.Duration) time.Duration {
 	if m.halted.Load() != nil {
 		return -1
 	}
@@ -419,6 +427,11 @@ func (m *Member) Deadline(now time.Duration) time.Duration {
 		}
 	}
 	return at
+}
+
+// Unsettled reports whether something waits for company to be pushed.
+func (m *Member) Unsettled() bool {
+	return m.halted.Load() == nil && slices.ContainsFunc(m.epoch.mine, func(p *part) bool { return p.core.Unsettled() })
 }
 
 // Settle has the next step push what waits for company, so that Deadline is not "at once" because

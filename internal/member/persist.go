@@ -125,6 +125,7 @@ func (p *part) persist() (work int) {
 // proposes the next view, which begins with its clock.
 type settle struct {
 	nextSettle time.Duration
+	told       bool       // a time may have been told since one was looked for
 	time       order.Time // the one that is to be settled; 0: none
 	behind     order.Seq  // everything with that time or an earlier one lies before it
 }
@@ -140,7 +141,7 @@ func (p *part) hearTime() order.Time {
 		return 0
 	}
 	e := p.m.epoch
-	p.nextSettle = p.m.now + p.m.cfg.Heartbeat/looksPerHeartbeat
+	p.nextSettle, p.told = p.m.now+p.m.cfg.Heartbeat/looksPerHeartbeat, false
 	if e.change.Wedged() {
 		return 0
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/squall-go/squall/internal/join"
 	"github.com/squall-go/squall/internal/life"
 	"github.com/squall-go/squall/internal/member"
+	"github.com/squall-go/squall/internal/multicast"
 	"github.com/squall-go/squall/internal/restart"
 	"github.com/squall-go/squall/internal/shard"
 	"github.com/squall-go/squall/internal/simnet"
@@ -38,6 +39,8 @@ type process struct {
 	asleep bool          // steps no more until something wakes it, or its turn comes
 	rung   bool          // was to be woken since its last step began
 	due    time.Duration // its inboxes want nothing before
+	settle time.Duration // what waits for company is pushed then; 0: nothing waits
+	counts bool          // or its steps are counted until it is
 	hangs  time.Duration // does not step before
 	jumped time.Duration // its clock is ahead by so much
 	slow   time.Duration // its next upcall takes so long
@@ -252,6 +255,10 @@ func (p *process) act(now time.Duration) time.Duration {
 		return p.hangs
 	}
 	p.due = math.MaxInt64 / 2
+	if p.settle > 0 && now >= p.settle && !p.counts {
+		p.settle = 0
+		p.member.Settle()
+	}
 	polled := w.net.Polled(p.self.ID)
 	p.rung = false
 	work := p.step()
@@ -293,18 +300,36 @@ func (p *process) sleep(now time.Duration) time.Duration {
 	if len(p.inputs) > 0 {
 		at = now
 	}
+	unsettled := p.member != nil && p.member.Unsettled()
 	if p.member != nil {
-		if d := p.member.Deadline(p.local()); d >= 0 {
+		if d := p.member.SettledDeadline(p.local()); d >= 0 {
 			at = min(at, now+d)
 		}
+	}
+	if unsettled {
+		at = min(at, p.settleAt(now))
+	} else {
+		p.settle = 0
 	}
 	if due, ok := p.world.net.Due(p.self.ID); ok {
 		at = min(at, due)
 	}
-	if p.world.extra && at > now {
+	if p.world.extra && at > now && !unsettled { // a step counts, for what waits for company
 		p.stepsOnceMore()
 	}
 	return max(at, now) + p.rest()
+}
+
+// settleAt is when the process steps next for what waits for company to be pushed. In some of the times these are the steps that the
+// member allows itself for that; in the others it has the time of so many steps, and pushes then, as a loop does that is about to sleep.
+func (p *process) settleAt(now time.Duration) time.Duration {
+	if p.settle == 0 {
+		p.settle, p.counts = now+multicast.SettleAfter*p.pace.Step, p.random.IntN(spinIn) == 0
+	}
+	if p.counts {
+		return now
+	}
+	return p.settle
 }
 
 // stepsOnceMore plays a step that is left out otherwise. It must not change anything.

@@ -33,7 +33,13 @@ var (
 
 // borrowRegion returns a region that no other network uses, or nil if there is none.
 func borrowRegion() *region {
-	reserve.Do(func() { reserved = memory(regions * regionBytes) })
+	reserve.Do(func() { // outside of the heap: the collector would wait until there is many times as much garbage
+		mem, _, err := fabric.NewMemory(regions * regionBytes)
+		if err != nil {
+			panic(err)
+		}
+		reserved = mem
+	})
 	lentMu.Lock()
 	defer lentMu.Unlock()
 	for i := range lent {
