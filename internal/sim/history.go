@@ -30,10 +30,10 @@ func newHistory() history {
 // viewRecord is one view.
 type viewRecord struct {
 	view   *views.View
-	text   string     // as JSON, when it was first installed
-	procs  []*process // by rank
-	groups []*group   // by subgroup
-	wild   []bool     // by rank: installed there
+	begun  *views.View // as it was first installed
+	procs  []*process  // by rank
+	groups []*group    // by subgroup
+	wild   []bool      // by rank: installed there
 
 	decided     map[views.Ballot]string // the key of the next view, or that there is none, that a ballot decided on
 	proposed    map[views.Ballot]*process

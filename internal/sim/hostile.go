@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"encoding/binary"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -154,8 +155,10 @@ func (h *hostile) garbage() {
 	}
 	off := h.lines + 8*h.dice.IntN((len(own)-h.lines)/8)
 	n := min(1+h.dice.IntN(400), len(own)-off)
-	for i := range n {
-		own[off+i] = byte(h.dice.Uint32())
+	for i := 0; i < n; i += 8 {
+		var word [8]byte
+		binary.LittleEndian.PutUint64(word[:], h.dice.Uint64())
+		copy(own[off+i:off+n], word[:])
 	}
 	h.seat.table.Push(h.to, off, n)
 }

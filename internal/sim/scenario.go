@@ -65,7 +65,7 @@ func (s *Script) Golden() string { return s.golden }
 func (s *Script) stage(o Options) *stage {
 	w := newWorld(s.plan(), o)
 	w.trace.brief = true
-	w.schedule.random = &inTurn{}
+	w.schedule.even = true
 	st := &stage{world: w, script: s, sets: map[order.NodeID]*node{}}
 	w.onMove = st.moved
 	return st
@@ -113,12 +113,6 @@ func (s *Script) plan() *Plan {
 	}
 	return p
 }
-
-// inTurn has who comes to the schedule first act first.
-type inTurn struct{ n uint64 }
-
-// Uint64 implements rand.Source.
-func (t *inTurn) Uint64() uint64 { t.n++; return t.n }
 
 // steady always draws the largest number: applications send whole bursts, of messages of 16 bytes.
 type steady struct{}

@@ -1,9 +1,6 @@
 package sim
 
-import (
-	"math/rand/v2"
-	"time"
-)
+import "time"
 
 // never is the next time of an actor that is done.
 const never = time.Duration(-1)
@@ -24,13 +21,23 @@ type turn struct {
 
 // schedule is a heap of turns: those at 2k+1 and 2k+2 come behind the one at k.
 type schedule struct {
-	turns  []*turn
-	random rand.Source
+	turns []*turn
+	drawn uint64 // so many ties
+	seed  uint64
+	even  bool // a turn that is put in later comes later
+}
+
+// tie draws the place of a turn among those of its time.
+func (s *schedule) tie() uint64 {
+	if s.drawn++; s.even {
+		return s.drawn
+	}
+	return scramble(s.seed + s.drawn*0x9e3779b97f4a7c15)
 }
 
 // add has an actor act at a time for the first time.
 func (s *schedule) add(at time.Duration, who actor) *turn {
-	t := &turn{at: at, tie: s.random.Uint64(), who: who, place: len(s.turns)}
+	t := &turn{at: at, tie: s.tie(), who: who, place: len(s.turns)}
 	s.turns = append(s.turns, t)
 	s.up(t)
 	return t
@@ -48,7 +55,7 @@ func (s *schedule) next(limit time.Duration, clock func(time.Duration)) bool {
 		s.remove(t)
 		return true
 	}
-	t.at, t.tie = max(next, t.at), s.random.Uint64()
+	t.at, t.tie = max(next, t.at), s.tie()
 	s.fix(t)
 	return true
 }

@@ -166,7 +166,7 @@ func newWorld(p *Plan, o Options) *world {
 	w.letters = dice{rand.New(rand.NewPCG(p.Seed, 4))}
 	w.beside = dice{rand.New(rand.NewPCG(p.Seed, 5))}
 	w.torn = dice{rand.New(rand.NewPCG(p.Seed, 6))}
-	w.schedule.random = rand.NewPCG(p.Seed, 2)
+	w.schedule.seed = scramble(p.Seed)
 	w.checkers = []checker{
 		&haltChecker{}, &contentChecker{}, &fifoChecker{}, &orderChecker{}, &atomicChecker{}, &viewsChecker{}, &brainChecker{},
 		&stallChecker{}, &liveChecker{}, &lossChecker{}, &futureChecker{}, &logChecker{}, &quietChecker{}, &releaseChecker{}, &stateChecker{}, &restartChecker{}, &joinChecker{},
