@@ -255,10 +255,6 @@ func (p *process) act(now time.Duration) time.Duration {
 		return p.hangs
 	}
 	p.due = math.MaxInt64 / 2
-	if p.settle > 0 && now >= p.settle && !p.counts {
-		p.settle = 0
-		p.member.Settle()
-	}
 	polled := w.net.Polled(p.self.ID)
 	p.rung = false
 	work := p.step()
@@ -379,6 +375,10 @@ func (p *process) cycle() (work int) {
 		work += p.takeInputs()
 	}
 	p.stepping = true
+	if p.settle > 0 && p.world.now >= p.settle && !p.counts {
+		p.settle = 0
+		p.member.Settle()
+	}
 	work += p.member.Step(p.local())
 	p.stepping = false
 	return work
