@@ -143,10 +143,7 @@ func (r *Remote) drain(ctx context.Context) error {
 		e.lock()
 		to := r.left
 		if to != nil && (to.peer.ended || to.peer.isDrained(to.channel) || time.Now().After(end)) {
-			r.left = nil
-			r.leave(to)
-			to.peer.drains--
-			to.peer.setHungry()
+			r.leave()
 		}
 		left := r.left
 		e.unlock()
@@ -168,8 +165,12 @@ func (p *peer) isDrained(channel int) bool {
 	return p.tx.IsShut(channel) || p.tx.Unreceived(channel) == 0
 }
 
-// leave notes what a place that the service has left did not receive. The caller holds the endpoint's mu.
-func (r *Remote) leave(to *route) {
+// leave gives up the place that the service has left, and notes what it did not receive. The caller holds the endpoint's mu.
+func (r *Remote) leave() {
+	to := r.left
+	r.left = nil
+	to.peer.drains--
+	to.peer.setHungry()
 	if n := to.peer.unreceived(to.channel); n > 0 {
 		exact := to.peer.tx.IsShut(to.channel) || to.peer.ended && to.peer.direct
 		r.gone = &GoneError{Service: r.id, Unreceived: n, Exact: exact, Cause: errMoved}

@@ -188,6 +188,10 @@ func (r *Remote) goneLocked() error {
 
 // lost notes that the route is no more. If all messages were received, nobody has to be told. The caller holds the mu.
 func (r *Remote) lost(p *peer, channel int, why error) {
+	if left := r.left; left != nil && left.peer == p && left.channel == channel {
+		r.leave()
+		return
+	}
 	to := r.route.Load()
 	if to == nil || to.peer != p || to.channel != channel {
 		return

@@ -63,10 +63,13 @@ func (a *Authority) sign(c *x509.Certificate) (der []byte, key *ecdsa.PrivateKey
 
 // TLS is a configuration for both sides of a connection: a certificate of its own, and trust in all
 // of this authority.
-func (a *Authority) TLS() *tls.Config {
+func (a *Authority) TLS() *tls.Config { return a.Named("node") }
+
+// Named is TLS with a certificate for a name.
+func (a *Authority) Named(name string) *tls.Config {
 	a.t.Helper()
 	der, key := a.sign(&x509.Certificate{
-		Subject: pkix.Name{CommonName: "node"}, KeyUsage: x509.KeyUsageDigitalSignature,
+		Subject: pkix.Name{CommonName: name}, KeyUsage: x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}, DNSNames: []string{"localhost"},
 	})

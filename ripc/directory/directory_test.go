@@ -1,0 +1,496 @@
+package directory
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/internal/testutil"
+	"github.com/squall-go/squall/ripc"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// must fails the test if there is an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// member is one member of a group with a directory.
+type member struct {
+	dir      *Directory
+	group    *squall.Group
+	endpoint *ripc.Endpoint
+	stop     func() // ends it
+	messages chan string
+}
+
+// options are what the members of a test have in common.
+type options struct {
+	tls    *tls.Config
+	secret string
+	dirs   []string // of persistent members
+	addrs  []string // of their groups' ports
+}
+
+// cluster starts members, which the test ends.
+func cluster(t *testing.T, n int, o options) (members []*member) {
+	t.Helper()
+	ctx := testutil.Within(t)
+	var join []string
+	for k := range n {
+		m := &member{dir: New(Config{Persistent: o.dirs != nil}), messages: make(chan string, 1000)}
+		cfg := squall.Config{
+			Cluster: t.Name(), ID: squall.NodeID(k + 1), Listen: "127.0.0.1:0", Join: join, InitialMembers: 1,
+			Heartbeat: 20 * time.Millisecond, FailAfter: 500 * time.Millisecond, Logger: slog.New(slog.DiscardHandler),
+			Subgroups: []squall.SubgroupConfig{m.dir.Subgroup(), {Name: "news", Deliver: func(s squall.Message) { m.messages <- string(s.Data) }}},
+		}
+		if o.dirs != nil {
+			cfg.Dir = o.dirs[k]
+		}
+		var err error
+		m.group, err = squall.Open(ctx, cfg)
+		must(t, err)
+		if join == nil {
+			join = []string{m.group.View().Members[0].Addr}
+		}
+		m.endpoint, err = ripc.Open(ctx, ripc.Config{Addr: "127.0.0.1:0", Resolver: m.dir, TLS: o.tls, Secret: []byte(o.secret)})
+		must(t, err)
+		serving, cancel := context.WithCancel(ctx)
+		var running sync.WaitGroup
+		running.Go(func() {
+			if err := m.dir.Serve(serving, m.group, m.endpoint); !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+		})
+		m.stop = sync.OnceFunc(func() {
+			cancel()
+			running.Wait()
+			must(t, m.endpoint.Close())
+			closing, done := context.WithTimeout(context.Background(), 10*time.Second)
+			defer done()
+			if err := m.group.Close(closing); err != nil {
+				t.Error(err)
+			}
+		})
+		t.Cleanup(m.stop)
+		members = append(members, m)
+	}
+	return members
+}
+
+// addresses are those of the members' endpoints.
+func addresses(members []*member) (addrs []string) {
+	for _, m := range members {
+		addrs = append(addrs, m.endpoint.Addr())
+	}
+	return addrs
+}
+
+// client is a client of a directory with an endpoint.
+func client(t *testing.T, cfg ClientConfig, of ripc.Config) (*Client, *ripc.Endpoint) {
+	t.Helper()
+	c, err := Dial(cfg)
+	must(t, err)
+	of.Resolver = c
+	if of.Addr == "" {
+		of.Addr = "127.0.0.1:0"
+	}
+	if of.Transport == ripc.Auto {
+		of.Transport = ripc.TCP
+	}
+	e, err := ripc.Open(t.Context(), of)
+	must(t, err)
+	t.Cleanup(func() { c.Close() })
+	t.Cleanup(func() { e.Close() })
+	return c, e
+}
+
+// serve answers requests with a name.
+func serve(t *testing.T, s *ripc.Service, name string) (wait func()) {
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		s.Serve(context.Background(), func(_ context.Context, m *ripc.Message) { m.Reply([]byte(name)) })
+	})
+	return serving.Wait
+}
+
+// call is what a service answers.
+func call(t *testing.T, s *ripc.Service, id ripc.ID) string {
+	t.Helper()
+	m, err := s.Call(testutil.Within(t), s.To(id), []byte("?"))
+	must(t, err)
+	defer m.Release()
+	return string(m.Data)
+}
+
+func key(seed byte) ed25519.PrivateKey {
+	return ed25519.NewKeyFromSeed(bytes.Repeat([]byte{seed}, ed25519.SeedSize))
+}
+
+// eventually waits until a condition holds.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for ctx := testutil.Within(t); !holds(); time.Sleep(time.Millisecond) {
+		if ctx.Err() != nil {
+			t.Fatal(what)
+		}
+	}
+}
+
+// A service is found through any member, is told to be elsewhere when it has moved, and is in the directory as long as it is open.
+func TestAServiceIsFoundWhereverItMoves(t *testing.T) {
+	ctx := testutil.Within(t)
+	members := cluster(t, 3, options{secret: "s"})
+	cfg := ClientConfig{Members: addresses(members), Secret: []byte("s"), Key: key(1)}
+	var ends []*ripc.Endpoint
+	for range 2 {
+		_, e := client(t, cfg, ripc.Config{})
+		ends = append(ends, e)
+	}
+	c, e := client(t, ClientConfig{Members: addresses(members), Secret: []byte("s")}, ripc.Config{})
+	caller, err := e.Register(ctx, "")
+	must(t, err)
+	if _, err := c.Resolve(ctx, "web"); !errors.Is(err, ripc.ErrNoService) {
+		t.Error(err)
+	}
+	for move := range 10 {
+		s, err := ends[move%2].Register(ctx, "web")
+		must(t, err)
+		wait := serve(t, s, fmt.Sprint(move))
+		if got := call(t, caller, "web"); got != fmt.Sprint(move) {
+			t.Errorf("move %d: %s answered", move, got)
+		}
+		for _, m := range members {
+			eventually(t, "a member does not know the service", func() bool {
+				at, err := m.dir.Resolve(ctx, "web")
+				return err == nil && at == ends[move%2].Place()
+			})
+		}
+		must(t, s.Close())
+		wait()
+	}
+	eventually(t, "a service that was closed is still there", func() bool {
+		_, err := c.Resolve(ctx, "web")
+		return errors.Is(err, ripc.ErrNoService)
+	})
+	list, err := c.List(ctx, "")
+	must(t, err)
+	if len(list) != 2 || list[0].Service != ServiceID || len(list[0].Places) != 3 || list[0].Owner != "members" || list[1].Service != "web" || len(list[1].Places) != 0 {
+		t.Errorf("%+v", list)
+	}
+}
+
+// Resolver cache poisoning: an attacker that has the secret cannot have a service's messages, whether it claims the name, says what it heard
+// again, answers in place of a member, or tells a client that the service has moved.
+func TestACacheIsNotPoisoned(t *testing.T) {
+	ctx := testutil.Within(t)
+	members := cluster(t, 2, options{secret: "s"})
+	cfg := ClientConfig{Members: addresses(members), Secret: []byte("s"), Key: key(1)}
+	_, victim := client(t, cfg, ripc.Config{})
+	s, err := victim.Register(ctx, "42")
+	must(t, err)
+	defer serve(t, s, "the victim")()
+	defer s.Close()
+
+	// A false member, which does not know the secret, comes first in the list of the client.
+	false_, err := ripc.Open(ctx, ripc.Config{Addr: "127.0.0.1:0", Resolver: ripc.Static{}, Secret: []byte("guessed")})
+	must(t, err)
+	defer false_.Close()
+	_, err = false_.Register(ctx, ServiceID)
+	must(t, err)
+	c, e := client(t, ClientConfig{Members: append([]string{false_.Addr()}, addresses(members)...), Secret: []byte("s")}, ripc.Config{})
+	caller, err := e.Register(ctx, "")
+	must(t, err)
+	if got := call(t, caller, "42"); got != "the victim" {
+		t.Fatal(got)
+	}
+
+	// The attacker claims the name, with a key of its own.
+	_, attacker := client(t, ClientConfig{Members: addresses(members), Secret: []byte("s"), Key: key(6)}, ripc.Config{})
+	if _, err := attacker.Register(ctx, "42"); !errors.Is(err, ErrOwned) || !errors.Is(err, ripc.ErrRefused) {
+		t.Errorf("the attacker registered the name: %v", err)
+	}
+	if _, err := attacker.RegisterShared(ctx, "42"); !errors.Is(err, ErrOwned) {
+		t.Errorf("the attacker shares the name: %v", err)
+	}
+	if _, err := attacker.RegisterShared(ctx, ServiceID); !errors.Is(err, ErrOwned) {
+		t.Errorf("the attacker is the directory: %v", err)
+	}
+
+	// It tells the client's connection to the directory that the name has changed, under the directory's id, from an endpoint that has
+	// a service with the name.
+	c.mu.Lock()
+	conn, before := c.conn, c.cache["42"]
+	c.mu.Unlock()
+	forger, err := ripc.Open(ctx, ripc.Config{Secret: []byte("s"), Addr: "127.0.0.1:0", Resolver: ripc.Static{conn.service.ID(): conn.endpoint.Place()}})
+	must(t, err)
+	defer forger.Close()
+	as, err := forger.Register(ctx, ServiceID)
+	must(t, err)
+	decoy, err := forger.Register(ctx, "42")
+	must(t, err)
+	must(t, as.Notify(ctx, as.To(conn.service.ID()), 1, []byte(`{"name":"42","version":9000000000000}`)))
+	eventually(t, "the notice did not come", func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		now, ok := c.cache["42"]
+		return ok && c.conn == conn && len(c.fetching) == 0 && now.version == before.version
+	})
+	for range 10 {
+		if got := call(t, caller, "42"); got != "the victim" {
+			t.Errorf("%s answered", got)
+		}
+		if at, err := c.Resolve(ctx, "42"); err != nil || at != victim.Place() {
+			t.Error(at, err)
+		}
+	}
+	if m, ok := decoy.TryReceive(); ok {
+		t.Errorf("the attacker received %q", m.Data)
+	}
+}
+
+// With TLS a name belongs to the identity in the certificate that registered it first.
+func TestANameBelongsToTheIdentityOfACertificate(t *testing.T) {
+	ctx := testutil.Within(t)
+	authority := testutil.NewAuthority(t)
+	members := cluster(t, 2, options{tls: authority.TLS()})
+	register := func(of *tls.Config, id ripc.ID) (*ripc.Service, error) {
+		_, e := client(t, ClientConfig{Members: addresses(members), TLS: of}, ripc.Config{TLS: of})
+		return e.Register(ctx, id)
+	}
+	s, err := register(authority.Named("web"), "web")
+	must(t, err)
+	if _, err := register(authority.Named("thief"), "web"); !errors.Is(err, ErrOwned) {
+		t.Error(err)
+	}
+	if _, err := register(authority.Named("web"), "web"); err != nil { // the service moves to another process of its owner
+		t.Error(err)
+	}
+	if e := members[0].dir.List("web"); len(e) != 1 || e[0].Owner != "identity CN=web" {
+		t.Errorf("%+v", e)
+	}
+	must(t, s.Close())
+}
+
+// When a member ends, its clients go on with another one, and are told of changes by that.
+func TestClientsGoOnWithAnotherMember(t *testing.T) {
+	ctx := testutil.Within(t)
+	members := cluster(t, 3, options{})
+	cfg := ClientConfig{Members: addresses(members), Key: key(1)}
+	_, e := client(t, cfg, ripc.Config{})
+	moved := make(chan ripc.Event, 10)
+	c, ce := client(t, ClientConfig{Members: addresses(members)}, ripc.Config{Events: func(e ripc.Event) {
+		if _, ok := e.(ripc.ServiceMoved); ok {
+			moved <- e
+		}
+	}})
+	caller, err := ce.Register(ctx, "")
+	must(t, err)
+	s, err := e.Register(ctx, "web")
+	must(t, err)
+	defer serve(t, s, "first")()
+	defer s.Close()
+	if got := call(t, caller, "web"); got != "first" {
+		t.Error(got)
+	}
+	members[0].stop() // that both ask
+	eventually(t, "the client asks nobody else", func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.conn != nil && c.conn.member != members[0].endpoint.Addr() && len(c.cache["web"].places) > 0
+	})
+	_, other := client(t, cfg, ripc.Config{})
+	o, err := other.Register(ctx, "web") // while the first one lives on
+	must(t, err)
+	defer serve(t, o, "second")()
+	defer o.Close()
+	eventually(t, "the caller was not told that the service has moved", func() bool { return call(t, caller, "web") == "second" })
+	select {
+	case <-moved:
+	case <-ctx.Done():
+		t.Error("no event")
+	}
+}
+
+// The lease of a process that says nothing more ends, and not while it renews it. Its name is free again.
+func TestADeadProcessFreesItsNames(t *testing.T) {
+	ctx := testutil.Within(t)
+	members := cluster(t, 2, options{})
+	c, e := client(t, ClientConfig{Members: addresses(members), Lease: time.Second}, ripc.Config{})
+	_, err := e.Register(ctx, "mortal")
+	must(t, err)
+	other, oe := client(t, ClientConfig{Members: addresses(members)}, ripc.Config{})
+	began := time.Now()
+	for time.Since(began) < 2*time.Second { // twice its lease
+		if _, err := members[1].dir.Resolve(ctx, "mortal"); err != nil {
+			t.Fatalf("after %v: %v", time.Since(began), err)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if _, err := oe.Register(ctx, "mortal"); !errors.Is(err, ErrOwned) {
+		t.Error(err)
+	}
+	c.cancel() // it says nothing more
+	eventually(t, "a dead process has its name for ever", func() bool {
+		_, err := other.Resolve(ctx, "mortal")
+		return errors.Is(err, ripc.ErrNoService)
+	})
+	_, err = oe.Register(ctx, "mortal")
+	must(t, err)
+}
+
+// A client outside of the group sends to all members of a subgroup through one of them, in one order.
+func TestAMessageToASubgroupIsRelayedIntoItsOrder(t *testing.T) {
+	ctx := testutil.Within(t)
+	members := cluster(t, 3, options{})
+	relaying, stop := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	for _, m := range members {
+		news, err := m.group.Subgroup("news")
+		must(t, err)
+		running.Go(func() {
+			if err := m.dir.Relay(relaying, m.endpoint, news); !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+		})
+	}
+	defer running.Wait()
+	defer stop()
+	_, e := client(t, ClientConfig{Members: addresses(members)}, ripc.Config{})
+	s, err := e.Register(ctx, "")
+	must(t, err)
+	eventually(t, "the members do not relay", func() bool {
+		at, err := members[0].dir.ResolveAll(ctx, ToSubgroup("news"))
+		return err == nil && len(at) == len(members)
+	})
+	const count = 50
+	spread := s.Spread(ToSubgroup("news"))
+	versions := map[squall.Version]bool{}
+	for k := range count {
+		reply, err := s.Call(ctx, s.To(ToSubgroup("news")), fmt.Append(nil, k))
+		if k%2 == 1 {
+			reply.Release()
+			reply, err = spread.Call(ctx, fmt.Append(nil, "again ", k))
+		}
+		must(t, err)
+		v, ok := Relayed(reply.Data)
+		if !ok || versions[v] {
+			t.Errorf("message %d has version %v", k, v)
+		}
+		versions[v] = true
+		reply.Release()
+	}
+	must(t, s.Send(ctx, s.To(ToSubgroup("news")), []byte("the last")))
+	var orders [][]string
+	for _, m := range members {
+		var order []string
+		for len(order) == 0 || order[len(order)-1] != "the last" {
+			select {
+			case text := <-m.messages:
+				order = append(order, text)
+			case <-ctx.Done():
+				t.Fatal("a message did not come")
+			}
+		}
+		orders = append(orders, order)
+	}
+	if len(orders[0]) != count+count/2+1 || !slices.Equal(orders[0], orders[1]) || !slices.Equal(orders[0], orders[2]) {
+		t.Errorf("%q", orders)
+	}
+}
+
+// A directory with a log knows after the end of all members whose the names are.
+func TestOwnersAreKnownAfterARestart(t *testing.T) {
+	ctx := testutil.Within(t)
+	dirs := []string{t.TempDir()}
+	members := cluster(t, 1, options{dirs: dirs})
+	c, e := client(t, ClientConfig{Members: addresses(members), Key: key(1)}, ripc.Config{})
+	_, err := e.Register(ctx, "mine")
+	must(t, err)
+	must(t, e.Close())
+	must(t, c.Close())
+	members[0].stop()
+	members = cluster(t, 1, options{dirs: dirs})
+	_, thief := client(t, ClientConfig{Members: addresses(members), Key: key(2)}, ripc.Config{})
+	if _, err := thief.Register(ctx, "mine"); !errors.Is(err, ErrOwned) {
+		t.Error(err)
+	}
+	_, again := client(t, ClientConfig{Members: addresses(members), Key: key(1)}, ripc.Config{})
+	_, err = again.Register(ctx, "mine")
+	must(t, err)
+}
+
+// A service that moves again and again is called all the time: every call is answered.
+func TestCallsGoOnWhileAServiceMovesInTheDirectory(t *testing.T) {
+	ctx := testutil.Within(t)
+	members := cluster(t, 2, options{})
+	cfg := ClientConfig{Members: addresses(members), Key: key(1)}
+	var ends []*ripc.Endpoint
+	for range 3 {
+		_, e := client(t, cfg, ripc.Config{})
+		ends = append(ends, e)
+	}
+	_, e := client(t, ClientConfig{Members: addresses(members)}, ripc.Config{})
+	caller, err := e.Register(ctx, "")
+	must(t, err)
+	s, err := ends[0].Register(ctx, "moving")
+	must(t, err)
+	wait := serve(t, s, "0")
+	must(t, caller.To("moving").Connect(ctx))
+	var calls atomic.Int64
+	running, stop := context.WithCancel(ctx)
+	var calling sync.WaitGroup
+	for range 3 {
+		calling.Go(func() {
+			for running.Err() == nil {
+				m, err := caller.Call(ctx, caller.To("moving"), []byte("x"))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				m.Release()
+				calls.Add(1)
+			}
+		})
+	}
+	defer calling.Wait()
+	defer stop()
+	for move := range 30 {
+		from := calls.Load()
+		eventually(t, "nobody is answered", func() bool { return calls.Load() > from+20 || t.Failed() })
+		next := ends[(move+1)%len(ends)]
+		if move%2 == 0 { // the new place is known before the old one closes, or after
+			old, oldWait := s, wait
+			s, err = next.Register(ctx, "moving")
+			must(t, err)
+			wait = serve(t, s, fmt.Sprint(move))
+			must(t, old.Close())
+			oldWait()
+			continue
+		}
+		must(t, s.Close())
+		wait()
+		s, err = next.Register(ctx, "moving")
+		must(t, err)
+		wait = serve(t, s, fmt.Sprint(move))
+	}
+	stop()
+	calling.Wait()
+	must(t, s.Close())
+	wait()
+}
