@@ -36,16 +36,17 @@ type Endpoint struct {
 
 	mu sync.Mutex
 	watch
-	services map[ID]*Service
-	numbers  []*Service // by number, from 1
-	peers    []*peer
-	dialing  map[Place]*dial
-	seen     map[ID]Place // where services were found last
-	counts   Stats        // without what is counted elsewhere
-	events   []Event      // that the application was not told yet
-	telling  bool         // a goroutine tells them
-	closing  bool         // Close was called
-	closed   bool         // nothing is sent or received any more
+	services  map[ID]*Service
+	numbers   []*Service // by number, from 1
+	peers     []*peer
+	dialing   map[Place]*dial
+	seen      map[ID]Place // where services were found last
+	counts    Stats        // without what is counted elsewhere
+	events    []Event      // that the application was not told yet
+	telling   bool         // a goroutine tells them
+	closing   bool         // Close was called
+	closed    bool         // nothing is sent or received any more
+	postponed postponedList
 }
 
 // Open opens an endpoint. It listens at once, and knows no service yet.

@@ -1,6 +1,7 @@
 package ripc
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -114,6 +115,31 @@ func TestMessagesAreReceivedInTheOrderOfTheirSender(t *testing.T) {
 			}
 			m.Release()
 			m.Release()
+		}
+	})
+}
+
+// Messages that follow each other closely may wait for the next ones, but not for long: what was sent last is received although nothing
+// else happens.
+func TestWhatWasSentLastIsReceived(t *testing.T) {
+	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
+		ctx := testutil.Within(t)
+		a, b := register(t, open(Config{}), "a"), register(t, open(Config{}), "b")
+		to := a.To("b")
+		must(t, to.Connect(ctx))
+		for round := range 20 {
+			const burst = 10
+			for k := range burst {
+				must(t, a.Send(ctx, to, []byte{byte(round), byte(k)}))
+			}
+			for k := range burst {
+				m, err := b.Receive(ctx)
+				must(t, err)
+				if !bytes.Equal(m.Data, []byte{byte(round), byte(k)}) {
+					t.Fatalf("%x where %d of %d was next", m.Data, k, round)
+				}
+				m.Release()
+			}
 		}
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/ripc/internal/pair"
@@ -49,6 +50,9 @@ type peer struct {
 	ended    bool
 	why      error
 	long     longs
+
+	// What a later message takes along.
+	postponed postponed
 }
 
 // inbound is a channel on which the peer sends.
@@ -134,8 +138,9 @@ func (p *peer) putHeld(k pair.Kind, channel int, id uint64, parts [][]byte, w *w
 	if !p.direct || p.stirs.Load() {
 		p.e.stir(p)
 	}
-	if free := p.e.keeper == nil || p.e.keeper.yields; !p.direct && (free && w == nil || !free && p.e.napping) {
+	if free := p.e.keeper == nil || p.e.keeper.yields; !p.direct && (free && w == nil || !free && p.e.napping) && !p.postpone(parts) {
 		p.flush()
+		p.postponed.written = time.Now()
 	}
 	return status, over
 }
@@ -188,6 +193,7 @@ func (p *peer) flush() {
 	if p.ended {
 		return
 	}
+	p.postponed.waits, p.postponed.bytes = false, 0
 	if _, err := p.link.Flush(); err != nil {
 		p.link.Poll() // its last words
 		p.fail(err)
