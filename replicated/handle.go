@@ -16,6 +16,7 @@ type Context struct {
 	Caller  Caller
 
 	object string
+	emit   func(topic string, data []byte)
 	rand   *rand.Rand
 	source rand.PCG
 }

@@ -80,6 +80,9 @@ type object struct {
 	wake       chan struct{} // the steward has something to look at
 	reads      rounds
 
+	emitted chan struct{} // closed when events were emitted, and made anew
+	news    bool          // events were emitted in this batch
+
 	check check // of copies for divergence
 
 	touchMu sync.Mutex
@@ -90,7 +93,8 @@ type object struct {
 // the object is: its name is the object's. The functions of sg must not be set.
 func New[S any](sg squall.SubgroupConfig, fresh func() S, operations ...Binding[S]) *Object[S] {
 	o := &Object[S]{object: &object{sg: sg, bound: map[string]*bound{}, enabled: make(chan struct{}), wake: make(chan struct{}, 1)}, fresh: fresh}
-	o.context.object = sg.Name
+	o.context.object, o.context.emit = sg.Name, o.emit
+	o.emitted = make(chan struct{})
 	for _, op := range operations {
 		b := op.make()
 		switch {
@@ -200,12 +204,22 @@ func (o *object) deliver(batch []squall.Message) {
 		o.apply(&batch[i], self)
 	}
 	o.running.Store(false)
+	if o.news {
+		o.tellWatchers()
+	}
 	o.mu.Unlock()
 	for i, p := range o.finished {
 		p.signal()
 		o.finished[i] = nil
 	}
 	o.finished = o.finished[:0]
+}
+
+// tellWatchers wakes the watchers. The lock is held.
+func (o *object) tellWatchers() {
+	o.news = false
+	close(o.emitted)
+	o.emitted = make(chan struct{})
 }
 
 // apply applies one record. The lock is held.
@@ -381,6 +395,7 @@ func (o *object) restored(r io.Reader) error {
 		return fmt.Errorf("replicated: object %q: %w", o.sg.Name, err)
 	}
 	o.operationsEnabled()
+	o.tellWatchers()
 	if err := o.unknown(); err != nil {
 		return err
 	}

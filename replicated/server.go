@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/squall-go/squall/replicated/internal/machine"
 	"github.com/squall-go/squall/ripc"
@@ -41,7 +42,7 @@ func Serve(ctx context.Context, cfg ripc.Config, objects ...AnyObject) (*Server,
 		if svc, err = e.Register(ctx, service(o.cluster, o.sg.Name)); err != nil {
 			break
 		}
-		d := &desk{object: o, service: svc}
+		d := &desk{object: o, service: svc, most: max(cfg.RingBytes, ripc.DefaultRingBytes)/4 - answerHead - watchedBytes}
 		d.queries.wake = make(chan struct{}, 1)
 		s.done.Go(func() { d.receive(serving) })
 		s.done.Go(func() { d.read(serving) })
@@ -82,6 +83,7 @@ func (s *Server) Close() error {
 type desk struct {
 	object  *object
 	service *ripc.Service
+	most    int // bytes of events in one answer
 	queries struct {
 		sync.Mutex
 		waiting []ripc.Message
@@ -112,7 +114,7 @@ func (d *desk) take(ctx context.Context, m *ripc.Message) error {
 	switch ask(m.Data[0]) {
 	case askCommand:
 		return d.command(ctx, m, body)
-	case askQuery:
+	case askQuery, askWatch, askNow:
 		d.queries.Lock()
 		d.queries.waiting = append(d.queries.waiting, *m)
 		d.queries.Unlock()
@@ -204,8 +206,7 @@ func (d *desk) relay(ctx context.Context, m *ripc.Message, record func([]byte, m
 func (r *relayed) complete(o outcome) { r.answer = appendOutcome(r.answer[:0], &o) }
 
 func (r *relayed) signal() {
-	_ = r.m.Reply(r.answer) // a client that is gone asks another member
-	r.m.Release()
+	reply(&r.m, r.answer)
 	r.m = ripc.Message{}
 	relays.Put(r)
 }
@@ -233,41 +234,82 @@ func (o *object) takeTouched() (sessions []uint64) {
 	return sessions
 }
 
-// read runs the queries of clients. Those that wait when it begins share one round.
+// read runs the queries of clients, and answers those that watch. The queries that wait when it begins share one round.
 func (d *desk) read(ctx context.Context) {
 	var batch []ripc.Message
-	var answer []byte
+	var watchers []watching
 	for {
+		d.object.mu.RLock()
+		emitted := d.object.emitted
+		d.object.mu.RUnlock()
+		watchers = d.watch(watchers)
+		var due <-chan time.Time
+		if len(watchers) > 0 {
+			due = time.After(watchTick)
+		} else {
+			emitted = nil
+		}
 		select {
 		case <-d.queries.wake:
+		case <-emitted:
+			continue
+		case <-due:
+			continue
 		case <-ctx.Done():
 			return
 		}
 		d.queries.Lock()
 		batch, d.queries.waiting = d.queries.waiting, batch[:0]
 		d.queries.Unlock()
-		var round error
-		waited := false
-		for i := range batch {
-			m := &batch[i]
-			if len(m.Data) > 1 && consistency(m.Data[1]) == linearizable && !waited {
-				waited = true
-				round = d.object.reads.wait(ctx, d.object)
-			}
-			var err error
-			answer, err = d.query(answer[:0], m.Data[1:], round)
-			if err != nil {
-				answer = appendError(answer[:0], err)
-			}
-			_ = m.Reply(answer)
-			m.Release()
-			*m = ripc.Message{}
-		}
+		watchers = d.answer(ctx, batch, watchers)
+		clear(batch)
 	}
 }
 
-// query runs one query. Round is why the linearizable ones of its batch cannot be answered.
-func (d *desk) query(b []byte, body []byte, round error) (_ []byte, err error) {
+// watchTick is how late a question for events may be answered when there are none.
+const watchTick = 100 * time.Millisecond
+
+// answer answers queries, and adds what asks for events to the watchers.
+func (d *desk) answer(ctx context.Context, batch []ripc.Message, watchers []watching) []watching {
+	round := sync.OnceValue(func() error { return d.object.reads.wait(ctx, d.object) })
+	var answer []byte
+	for _, m := range batch {
+		var err error
+		switch body := m.Data[1:]; ask(m.Data[0]) {
+		case askWatch:
+			var w watching
+			if w, err = parseWatch(m, body); err == nil {
+				watchers = append(watchers, w)
+				continue
+			}
+		case askNow:
+			if err = round(); err == nil {
+				d.object.mu.RLock()
+				answer = append(append(answer[:0], byte(saidDone)), make([]byte, answerHead-1)...)
+				answer = appendCursor(answer, cursorOf(d.object.machine.LastEvent()))
+				d.object.mu.RUnlock()
+			}
+		default:
+			answer, err = d.query(answer[:0], body, round)
+		}
+		if err != nil {
+			answer = appendError(answer[:0], err)
+		}
+		reply(&m, answer)
+	}
+	return watchers
+}
+
+// reply answers a request and gives it back. An answer that is too large is replaced by the reason.
+func reply(m *ripc.Message, answer []byte) {
+	if err := m.Reply(answer); err != nil {
+		_ = m.Reply(append(append([]byte{byte(saidElse)}, make([]byte, answerHead-1)...), err.Error()...))
+	}
+	m.Release()
+}
+
+// query runs one query. Round waits until the linearizable ones of its batch can be answered.
+func (d *desk) query(b []byte, body []byte, round func() error) (_ []byte, err error) {
 	if len(body) < 1 {
 		return b, errMalformed
 	}
@@ -275,8 +317,10 @@ func (d *desk) query(b []byte, body []byte, round error) (_ []byte, err error) {
 	if err != nil {
 		return b, err
 	}
-	if consistency(body[0]) == linearizable && round != nil {
-		return b, round
+	if consistency(body[0]) == linearizable {
+		if err := round(); err != nil {
+			return b, err
+		}
 	}
 	o := d.object
 	q := o.bound[string(name)]

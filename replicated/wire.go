@@ -21,18 +21,21 @@ const (
 	askQuery                  // consistency, name, arguments
 	askClose                  // session
 	askTouch                  // session
+	askWatch                  // cursor, milliseconds to wait, prefix of topics
+	askNow                    // nothing
 )
 
 // said is what a reply begins with.
 type said byte
 
 const (
-	saidDone    said = iota + 1 // view, seq, reply; of askOpen the session
-	saidFailed                  // view, seq, the text of the handler's error
-	saidEnded                   // the session is over
-	saidUnknown                 // the operation is not there: a text
-	saidElse                    // another error: a text
-	saidAway                    // this member cannot serve: ask another one
+	saidDone      said = iota + 1 // view, seq, reply; of askOpen the session
+	saidFailed                    // view, seq, the text of the handler's error
+	saidEnded                     // the session is over
+	saidUnknown                   // the operation is not there: a text
+	saidElse                      // another error: a text
+	saidAway                      // this member cannot serve: ask another one
+	saidCompacted                 // events behind the cursor are not kept any more
 )
 
 const (
@@ -117,6 +120,8 @@ func parseAnswer(name string, b []byte) (v squall.Version, reply []byte, err err
 		return v, nil, &HandlerError{Operation: name, Text: string(reply)}
 	case saidEnded:
 		return v, nil, ErrSessionEnded
+	case saidCompacted:
+		return v, nil, fmt.Errorf("replicated: %w", ErrCompacted)
 	case saidUnknown:
 		return v, nil, fmt.Errorf("replicated: %w %q: %s", ErrUnknownOperation, name, reply)
 	case saidAway:

@@ -18,6 +18,8 @@
 //	RO4  the time of the object never goes back
 //	RO5  an operation is executed only if it was enabled by a record of a view whose members all knew it
 //	RO6  a machine that was encoded and decoded applies every further record as the one that it came from
+//	RO7  a watcher gets every event behind its cursor, in the order of the commands and once, or learns that some are
+//	     not kept any more
 //
 // Shared words: a record is one ordered message of the object's subgroup. A relay is the member that sent a
 // record for a client. The time is in nanoseconds since the Unix epoch: the largest that any record had.

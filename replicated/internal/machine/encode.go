@@ -36,6 +36,15 @@ func (m *Machine) Append(b []byte) []byte {
 			b = appendBytes(append(b, failed), r.data)
 		}
 	}
+	for _, v := range []uint64{m.dropped.View, m.dropped.Seq, m.dropped.Index, uint64(len(m.events))} {
+		b = order.AppendUint64(b, v)
+	}
+	for _, e := range m.events {
+		for _, v := range []uint64{e.View, e.Seq, e.Index} {
+			b = order.AppendUint64(b, v)
+		}
+		b = appendBytes(appendBytes(b, []byte(e.Topic)), e.Data)
+	}
 	return b
 }
 
@@ -55,7 +64,7 @@ func (r *reader) bytes() []byte {
 }
 
 var (
-	errOrder = errors.New("sessions, nodes or replies are out of order")
+	errOrder = errors.New("sessions, nodes, replies or events are out of order")
 	errLong  = errors.New("bytes follow the end")
 	errFlag  = errors.New("a flag is neither 0 nor 1")
 )
@@ -86,6 +95,17 @@ func (m *Machine) Decode(data []byte) error {
 		n.sessions = append(n.sessions, s)
 		n.expires(s.expiry)
 	}
+	n.dropped = r.cursor()
+	last := n.dropped
+	for i := r.uint64(); i > 0 && r.err == nil; i-- {
+		e := Event{Cursor: r.cursor(), Topic: string(r.bytes()), Data: append([]byte(nil), r.bytes()...)}
+		if !last.Less(e.Cursor) {
+			return errOrder
+		}
+		last = e.Cursor
+		n.events = append(n.events, e)
+		n.eventBytes += e.size()
+	}
 	if r.err == nil && len(r.b) != 0 {
 		r.err = errLong
 	}
@@ -95,6 +115,8 @@ func (m *Machine) Decode(data []byte) error {
 	*m = n
 	return nil
 }
+
+func (r *reader) cursor() Cursor { return Cursor{View: r.uint64(), Seq: r.uint64(), Index: r.uint64()} }
 
 func (r *reader) session() *session {
 	s := &session{number: r.uint64()}

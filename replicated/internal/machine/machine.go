@@ -15,6 +15,10 @@ type Machine struct {
 	opened   uint64     // sessions so far: the next one has the number opened+1
 	expiry   uint64     // no session expires before; 0 if there is none
 	digest   digest
+
+	events     []Event // in their order
+	eventBytes int
+	dropped    Cursor // of the last event that is not kept any more
 }
 
 // announcement is what a member can execute, as it said last.

@@ -14,6 +14,7 @@ import (
 // application is what executes commands in the tests: it keeps what was executed.
 type application struct {
 	executed []string // "session/number" of clients, "node:text" of members
+	emit     func(topic string, data []byte)
 }
 
 func (a *application) Execute(x machine.Execution, args, out []byte) ([]byte, bool) {
@@ -22,6 +23,9 @@ func (a *application) Execute(x machine.Execution, args, out []byte) ([]byte, bo
 		return out, false
 	}
 	a.executed = append(a.executed, string(args))
+	for range len(args) % 3 {
+		a.emit(fmt.Sprint("topic ", x.Session), bytes.Clone(args))
+	}
 	return fmt.Appendf(out, "reply to %s, the %d.", args, len(a.executed)), bytes.HasSuffix(args, []byte("7"))
 }
 
@@ -29,9 +33,14 @@ func (a *application) Execute(x machine.Execution, args, out []byte) ([]byte, bo
 type object struct {
 	machine.Machine
 	application
+	position uint64 // of the record
 }
 
-func (o *object) apply(r machine.Record) machine.Result { return o.Apply(r, &o.application) }
+func (o *object) apply(r machine.Record) machine.Result {
+	o.position++
+	o.emit = func(topic string, data []byte) { o.Emit(r.View, o.position, topic, data) }
+	return o.Apply(r, &o.application)
+}
 
 // enabled returns an object with one operation, in the view 1 of the nodes 1 and 2.
 func enabled(t *testing.T) *object {
@@ -212,7 +221,7 @@ func TestRO6ADecodedMachineGoesOnAlike(t *testing.T) {
 				if err := b.Decode(a.Append(nil)); err != nil {
 					t.Fatalf("seed %d: %v", seed, err)
 				}
-				b.executed = slices.Clone(a.executed)
+				b.executed, b.position = slices.Clone(a.executed), a.position
 			}
 			x := a.apply(r)
 			if i < cut {
@@ -249,6 +258,37 @@ func TestRO1HoldsInRandomScripts(t *testing.T) {
 	}
 	if total < 2000 {
 		t.Errorf("only %d commands of clients: the scripts do not test much", total)
+	}
+}
+
+func TestRO7EventsAreKeptInOrderUpToABound(t *testing.T) {
+	o := enabled(t)
+	const size = 100 << 10
+	for i := range uint64(100) {
+		o.Emit(1, 10+i/2, "t", append(make([]byte, size), byte(i)))
+	}
+	if _, ok := o.Events(machine.Cursor{}); ok {
+		t.Error("events from the first one on, of which some are not kept")
+	}
+	all, ok := o.Events(machine.Cursor{View: 1, Seq: 40})
+	if !ok || len(all) != 40 || all[0].Cursor != (machine.Cursor{View: 1, Seq: 40, Index: 1}) || all[39].Data[size] != 99 {
+		t.Fatalf("%v, %d events", ok, len(all))
+	}
+	for i := range all[1:] {
+		if !all[i].Less(all[i+1].Cursor) {
+			t.Fatalf("%v before %v", all[i].Cursor, all[i+1].Cursor)
+		}
+	}
+	if rest, ok := o.Events(o.LastEvent()); !ok || len(rest) != 0 {
+		t.Errorf("behind the last one: %v, %d", ok, len(rest))
+	}
+	var b object
+	if err := b.Decode(o.Append(nil)); err != nil {
+		t.Fatal(err)
+	}
+	again, ok := b.Events(machine.Cursor{View: 1, Seq: 40})
+	if _, first := b.Events(machine.Cursor{}); !ok || first || len(again) != 40 || b.LastEvent() != o.LastEvent() {
+		t.Errorf("after decoding: %v, %v, %d events", ok, first, len(again))
 	}
 }
 
