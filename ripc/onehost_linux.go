@@ -21,12 +21,15 @@ import (
 // believed. Endpoints find each other if they name the same domain, which may be empty.
 func OneHost(domain string) Resolver { return oneHost{domain} }
 
+// servicePrefix begins the names of the sockets.
+const servicePrefix = "squall-service-"
+
 type oneHost struct{ domain string }
 
 // socket is the name of a service's socket.
 func (o oneHost) socket(id ID) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "squall service\x00%d\x00%s\x00%s", os.Getuid(), o.domain, id))
-	return "squall-service-" + hex.EncodeToString(sum[:16])
+	return servicePrefix + hex.EncodeToString(sum[:16])
 }
 
 // Resolve implements Resolver.
@@ -65,7 +68,7 @@ func (o oneHost) Publish(_ context.Context, id ID, at Place) (func() error, erro
 	done.Go(func() {
 		samehost.Accept(l, func(conn *net.UnixConn) {
 			conn.SetDeadline(time.Now().Add(time.Second)) // a packet waits only if the socket's buffer is full, and it is empty
-			shm.Send(conn, at)
+			shm.Send(conn, LocalService{Service: id, Domain: o.domain, Place: at})
 			conn.Close()
 		})
 	})

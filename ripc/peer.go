@@ -352,6 +352,10 @@ func (p *peer) dispatch(f *pair.Frame) error {
 		p.rx.Received(f)
 		p.e.rouse(w)
 		return nil
+	case pair.Ping:
+		p.say(pair.Reply, 0, f.ID, nil)
+		p.rx.Free(f)
+		return nil
 	case pair.Open:
 		err := p.open(f)
 		p.rx.Free(f)

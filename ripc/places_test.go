@@ -261,3 +261,33 @@ func TestAnEndpointCountsWhatItDoes(t *testing.T) {
 		}
 	})
 }
+
+// A ping is answered by the endpoint, also for a service that does not receive and whose window is full.
+func TestAnEndpointAnswersPings(t *testing.T) {
+	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
+		ctx := testutil.Within(t)
+		there := open(Config{})
+		deaf, client := register(t, there, "deaf"), register(t, open(Config{MoveTime: -1}), "")
+		to := client.To("deaf")
+		for range 2 {
+			for range 100 {
+				if took, err := to.Ping(ctx); err != nil || took <= 0 {
+					t.Fatal(took, err)
+				}
+			}
+			fill(t, client, to, make([]byte, 100))
+		}
+		if m, ok := deaf.TryReceive(); !ok || len(m.Data) != 100 {
+			t.Errorf("the service received %d bytes", len(m.Data))
+		}
+		must(t, there.Close())
+		for {
+			if _, err := to.Ping(ctx); err != nil {
+				break
+			}
+		}
+		if _, err := client.To("nobody").Ping(ctx); !errors.Is(err, ErrNoService) {
+			t.Error(err)
+		}
+	})
+}

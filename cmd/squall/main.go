@@ -26,6 +26,7 @@ import (
 	"github.com/squall-go/squall/cmd/squall/internal/demo"
 	"github.com/squall-go/squall/cmd/squall/internal/logs"
 	"github.com/squall-go/squall/cmd/squall/internal/rdmc"
+	"github.com/squall-go/squall/cmd/squall/internal/services"
 	"github.com/squall-go/squall/cmd/squall/internal/simulate"
 	"github.com/squall-go/squall/cmd/squall/internal/version"
 )
@@ -42,6 +43,7 @@ func commands() []*cobra.Command {
 		demo.NewCommand(),
 		logs.NewCommand(),
 		rdmc.NewCommand(),
+		services.NewCommand(),
 		simulate.NewCommand(),
 		version.NewCommand(),
 	}

@@ -74,12 +74,13 @@ const (
 	Denied                // a long message is not taken; its bytes say why
 	Here                  // a long message is here; its byte says whether the memory of the sender is still looked at
 	Freed                 // a long message was given back; its byte says whether nobody received it
+	Ping                  // asks for an empty reply; its id is the call's
 	kinds
 )
 
 func (k Kind) String() string {
 	names := [kinds]string{"none", "skip", "message", "request", "notice", "reply", "refusal", "open", "opened", "closed", "offered", "withdrawn",
-		"granted", "denied", "here", "freed"}
+		"granted", "denied", "here", "freed", "ping"}
 	if k >= kinds {
 		return fmt.Sprintf("kind %d", uint8(k))
 	}

@@ -1,0 +1,73 @@
+package services
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/cmd/squall/internal/show"
+	"github.com/squall-go/squall/ripc"
+	"github.com/squall-go/squall/ripc/directory"
+)
+
+func newDirectoryCommand() *cobra.Command {
+	var listen, dir, secret string
+	var secure show.Certificates
+	cmd := &cobra.Command{
+		Use:   "directory",
+		Short: "Run a directory with one member, for trying it",
+		Long: `Directory runs a group with one member, which serves a directory of services until it is interrupted. It is for trying: a directory that must not
+fail is a subgroup of a group with several members (package ripc/directory).`,
+		Example: `  squall ripc directory --listen localhost:7100
+  squall ripc ls --directory localhost:7100`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx := cmd.Context()
+			security, err := secure.Load()
+			if err != nil {
+				return err
+			}
+			cfg := ripc.Config{Addr: listen, TLS: security}
+			if secret != "" {
+				if cfg.Secret, err = os.ReadFile(secret); err != nil {
+					return fmt.Errorf("--secret-file: %w", err)
+				}
+			}
+			d := directory.New(directory.Config{Persistent: dir != ""})
+			cfg.Resolver = d
+			e, err := ripc.Open(ctx, cfg)
+			if err != nil {
+				return err
+			}
+			g, err := squall.Open(ctx, squall.Config{
+				Cluster: "squall ripc directory", ID: 1, Dir: dir, Listen: "127.0.0.1:0", InitialMembers: 1,
+				Logger: slog.New(slog.DiscardHandler), Subgroups: []squall.SubgroupConfig{d.Subgroup()},
+			})
+			if err != nil {
+				return errors.Join(err, e.Close())
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "a directory is at %s\n", e.Addr())
+			err = d.Serve(ctx, g, e)
+			closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+			defer cancel()
+			return errors.Join(err, e.Close(), g.Close(closing))
+		},
+	}
+	f := cmd.Flags()
+	f.SortFlags = false
+	f.StringVar(&listen, "listen", "localhost:7100", "`HOST:PORT` for clients")
+	f.StringVar(&dir, "dir", "", "`directory` for a log, so that owners are known after a restart; none: all is forgotten")
+	f.StringVar(&secret, "secret-file", "", "`file` with a secret that clients must know")
+	f.StringVar(&secure.Cert, "tls-cert", "", "`file` with this machine's certificate, for TLS")
+	f.StringVar(&secure.Key, "tls-key", "", "`file` with its key")
+	f.StringVar(&secure.CA, "tls-ca", "", "`file` with the certificates of the authorities that signed the certificates of the clients")
+	cmd.RegisterFlagCompletionFunc("listen", cobra.NoFileCompletions)
+	cmd.MarkFlagDirname("dir")
+	return cmd
+}

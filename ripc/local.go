@@ -1,0 +1,9 @@
+package ripc
+
+// LocalService is a service that is registered with OneHost.
+type LocalService struct {
+	Service ID     `json:"service"`
+	Domain  string `json:"domain,omitempty"`
+	Process string `json:"-"` // that has it
+	Place
+}
