@@ -1,6 +1,9 @@
 package replicated
 
-import "sync"
+import (
+	"math/rand/v2"
+	"sync"
+)
 
 // calls finds the calls of this process by the number that their records carry.
 type calls struct {
@@ -25,7 +28,7 @@ func (c *calls) put(p pending) (uint64, error) {
 	}
 	if len(c.free) == 0 {
 		c.free = append(c.free, uint32(len(c.slots)))
-		c.slots = append(c.slots, slot{})
+		c.slots = append(c.slots, slot{lap: rand.Uint32()}) // a process before this one had other laps
 	}
 	i := c.free[len(c.free)-1]
 	c.free = c.free[:len(c.free)-1]

@@ -131,18 +131,19 @@ func (o *object) tend(ctx context.Context) time.Duration {
 	if !ok {
 		return 0
 	}
-	members := nodes(o.sub.Members(shard))
-	self := o.self.Load()
+	members := peers(view, o.sub.Members(shard))
+	self, ok := find(members, o.self.Load())
+	if !ok {
+		return retry // of another view
+	}
 	o.mu.RLock()
 	announced := o.machine.Announced(self, o.names)
 	ready := o.machine.Ready(members)
 	o.mu.RUnlock()
 	var record []byte
 	switch {
-	case len(members) == 0:
-		return 0
 	case !announced && o.announcing != view.ID:
-		record = machine.AppendKnows(nil, machine.Header{Time: now()}, o.names)
+		record = machine.AppendKnows(nil, machine.Header{Time: now()}, self.Incarnation, o.names)
 		o.announcing = view.ID
 	case len(ready) > 0 && members[0] == self && o.group.View() == view:
 		record = machine.AppendEnable(nil, machine.Header{Time: now()}, uint64(view.ID), ready)
@@ -165,12 +166,25 @@ func (o *object) tend(ctx context.Context) time.Duration {
 	return 0
 }
 
-func nodes(ids []squall.NodeID) []uint64 {
-	all := make([]uint64, len(ids))
-	for i, id := range ids {
-		all[i] = uint64(id)
+// peers returns the processes of a view that have the given ids.
+func peers(v *squall.View, ids []squall.NodeID) (all []machine.Peer) {
+	for _, id := range ids {
+		for _, m := range v.Members {
+			if m.ID == id {
+				all = append(all, machine.Peer{Node: uint64(id), Incarnation: m.Incarnation})
+			}
+		}
 	}
 	return all
+}
+
+// find returns the process of a node.
+func find(all []machine.Peer, node uint64) (machine.Peer, bool) {
+	i := slices.IndexFunc(all, func(p machine.Peer) bool { return p.Node == node })
+	if i < 0 {
+		return machine.Peer{}, false
+	}
+	return all[i], true
 }
 
 // number returns the number of a command, and waits until it is enabled if it may be soon: as long as members
@@ -210,7 +224,7 @@ func (o *object) lacking(name string) error {
 	if !ok {
 		return fmt.Errorf("replicated: object %q: %w", o.sg.Name, squall.ErrNotSender)
 	}
-	members := nodes(o.sub.Members(shard))
+	members := peers(o.group.View(), o.sub.Members(shard))
 	o.mu.RLock()
 	defer o.mu.RUnlock()
 	lacking, silent := o.machine.Lacking(name, members)

@@ -17,7 +17,7 @@ func (m *Machine) Append(b []byte) []byte {
 	b = appendNames(b, m.enabled)
 	b = order.AppendUint64(b, uint64(len(m.known)))
 	for _, a := range m.known {
-		b = appendNames(order.AppendUint64(b, a.node), a.names)
+		b = appendNames(order.AppendUint64(order.AppendUint64(b, a.node), a.incarnation), a.names)
 	}
 	b = order.AppendUint64(b, uint64(len(m.sessions)))
 	for _, s := range m.sessions {
@@ -81,7 +81,7 @@ func (m *Machine) Decode(data []byte) error {
 	}
 	n.enabled = r.names()
 	for i := r.uint64(); i > 0 && r.err == nil; i-- {
-		a := announcement{node: r.uint64(), names: r.names()}
+		a := announcement{node: r.uint64(), incarnation: r.uint64(), names: r.names()}
 		if k := len(n.known); k > 0 && n.known[k-1].node >= a.node {
 			return errOrder
 		}

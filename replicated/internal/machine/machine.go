@@ -21,10 +21,14 @@ type Machine struct {
 	dropped    Cursor // of the last event that is not kept any more
 }
 
-// announcement is what a member can execute, as it said last.
+// Peer is a process that is a member. A node that was started again is another one, which may run another program.
+type Peer struct{ Node, Incarnation uint64 }
+
+// announcement is what a node's process can execute, as it said last.
 type announcement struct {
-	node  uint64
-	names []string // sorted
+	node        uint64
+	incarnation uint64
+	names       []string // sorted
 }
 
 // digest is the first digest that a member gave of the latest count.
@@ -102,31 +106,31 @@ func (m *Machine) Executed() uint64 { return m.executed }
 func (m *Machine) Enabled() []string { return m.enabled }
 
 // Announced reports whether a member's last announcement is names, which are sorted.
-func (m *Machine) Announced(node uint64, names []string) bool {
-	i, ok := m.announcement(node)
+func (m *Machine) Announced(p Peer, names []string) bool {
+	i, ok := m.announced(p)
 	return ok && slices.Equal(m.known[i].names, names)
 }
 
 // Lacking returns the members that did not announce an operation, and those of them that announced nothing.
-func (m *Machine) Lacking(name string, members []uint64) (lacking, silent []uint64) {
-	for _, node := range members {
-		i, ok := m.announcement(node)
+func (m *Machine) Lacking(name string, members []Peer) (lacking, silent []uint64) {
+	for _, p := range members {
+		i, ok := m.announced(p)
 		if !ok {
-			silent = append(silent, node)
+			silent = append(silent, p.Node)
 		}
 		if !ok || !contains(m.known[i].names, name) {
-			lacking = append(lacking, node)
+			lacking = append(lacking, p.Node)
 		}
 	}
 	return lacking, silent
 }
 
 // Ready returns the operations that all members know and that are not enabled yet, sorted.
-func (m *Machine) Ready(members []uint64) (names []string) {
+func (m *Machine) Ready(members []Peer) (names []string) {
 	if len(members) == 0 {
 		return nil
 	}
-	i, ok := m.announcement(members[0])
+	i, ok := m.announced(members[0])
 	if !ok {
 		return nil
 	}
@@ -167,6 +171,12 @@ func (m *Machine) announcement(node uint64) (int, bool) {
 		}
 		return 0
 	})
+}
+
+// announced returns the place of a process's announcement.
+func (m *Machine) announced(p Peer) (int, bool) {
+	i, ok := m.announcement(p.Node)
+	return i, ok && m.known[i].incarnation == p.Incarnation
 }
 
 // Apply applies one record. It does the same at every member that applied the same records before.
@@ -238,6 +248,7 @@ func (m *Machine) command(r Record, header Header, args []byte, h Handler) Statu
 }
 
 func (m *Machine) announce(node uint64, rest reader) Status {
+	incarnation := rest.uint64()
 	names := rest.names()
 	if rest.err != nil || len(rest.b) != 0 {
 		return Malformed
@@ -248,7 +259,7 @@ func (m *Machine) announce(node uint64, rest reader) Status {
 	if !ok {
 		m.known = slices.Insert(m.known, i, announcement{node: node})
 	}
-	m.known[i].names = names
+	m.known[i].incarnation, m.known[i].names = incarnation, names
 	return Done
 }
 

@@ -47,15 +47,23 @@ func enabled(t *testing.T) *object {
 	t.Helper()
 	o := &object{}
 	for node := uint64(1); node <= 2; node++ {
-		o.apply(record(1, node, machine.AppendKnows(nil, machine.Header{Time: 1}, []string{"op"})))
+		o.apply(record(1, node, machine.AppendKnows(nil, machine.Header{Time: 1}, 7, []string{"op"})))
 	}
-	if got := o.Ready([]uint64{1, 2}); !slices.Equal(got, []string{"op"}) {
+	if got := o.Ready(peers(7, 7)); !slices.Equal(got, []string{"op"}) {
 		t.Fatalf("the operations %v are ready", got)
 	}
 	if r := o.apply(record(1, 1, machine.AppendEnable(nil, machine.Header{Time: 1}, 1, []string{"op"}))); !r.Enabled {
 		t.Fatalf("the operation was not enabled: %v", r.Status)
 	}
 	return o
+}
+
+// peers are the nodes 1 and 2 with the incarnations of their processes.
+func peers(incarnations ...uint64) (all []machine.Peer) {
+	for i, n := range incarnations {
+		all = append(all, machine.Peer{Node: uint64(i + 1), Incarnation: n})
+	}
+	return all
 }
 
 func record(view, sender uint64, data []byte) machine.Record {
@@ -148,13 +156,16 @@ func TestRO3RO4SessionsEndInTheTimeOfTheObject(t *testing.T) {
 
 func TestRO5AnOperationIsEnabledOnlyInTheViewThatWasLookedAt(t *testing.T) {
 	o := &object{}
-	o.apply(record(1, 1, machine.AppendKnows(nil, machine.Header{}, []string{"new", "old"})))
-	if lacking, silent := o.Lacking("new", []uint64{1, 2}); !slices.Equal(lacking, []uint64{2}) || !slices.Equal(silent, []uint64{2}) {
+	o.apply(record(1, 1, machine.AppendKnows(nil, machine.Header{}, 7, []string{"new", "old"})))
+	if lacking, silent := o.Lacking("new", peers(7, 7)); !slices.Equal(lacking, []uint64{2}) || !slices.Equal(silent, []uint64{2}) {
 		t.Errorf("lacking %v, silent %v", lacking, silent)
 	}
-	o.apply(record(1, 2, machine.AppendKnows(nil, machine.Header{}, []string{"old"})))
-	if got := o.Ready([]uint64{1, 2}); !slices.Equal(got, []string{"old"}) {
+	o.apply(record(1, 2, machine.AppendKnows(nil, machine.Header{}, 7, []string{"old"})))
+	if got := o.Ready(peers(7, 7)); !slices.Equal(got, []string{"old"}) {
 		t.Errorf("%v are ready", got)
+	}
+	if got := o.Ready(peers(7, 8)); len(got) != 0 {
+		t.Errorf("%v are ready, which a process that was started again may not know", got)
 	}
 	if r := o.apply(record(2, 1, machine.AppendEnable(nil, machine.Header{}, 1, []string{"old"}))); r.Enabled {
 		t.Error("enabled by a record of the view before")
@@ -199,7 +210,7 @@ func script(rnd *rand.Rand, n int) (records []machine.Record) {
 		case 4:
 			data = machine.AppendClose(nil, machine.Header{Time: skew}, session)
 		case 5:
-			data = machine.AppendKnows(nil, machine.Header{Time: skew}, []string{"op", fmt.Sprint(rnd.IntN(3))})
+			data = machine.AppendKnows(nil, machine.Header{Time: skew}, 7, []string{"op", fmt.Sprint(rnd.IntN(3))})
 		case 6:
 			data = machine.AppendEnable(nil, machine.Header{Time: skew}, 1, []string{fmt.Sprint(rnd.IntN(3))})
 		default:
@@ -328,7 +339,7 @@ func TestATruncatedRecordIsRefused(t *testing.T) {
 	o := enabled(t)
 	for _, full := range [][]byte{
 		client(1, 1, 1, 0, ""), openSession(1, 1, 1, ""), machine.AppendClose(nil, machine.Header{}, 1),
-		machine.AppendKnows(nil, machine.Header{}, []string{"a", "b"}), machine.AppendEnable(nil, machine.Header{}, 1, []string{"a"}),
+		machine.AppendKnows(nil, machine.Header{}, 7, []string{"a", "b"}), machine.AppendEnable(nil, machine.Header{}, 1, []string{"a"}),
 		machine.AppendDigest(nil, machine.Header{}, 1, 2),
 	} {
 		for n := range full {

@@ -115,9 +115,9 @@ func AppendTouch(b []byte, h Header, sessions []uint64) []byte {
 }
 
 // AppendKnows appends the announcement of what its sender can execute.
-func AppendKnows(b []byte, h Header, names []string) []byte {
+func AppendKnows(b []byte, h Header, incarnation uint64, names []string) []byte {
 	h.Kind = Knows
-	return appendNames(h.append(b), names)
+	return appendNames(order.AppendUint64(h.append(b), incarnation), names)
 }
 
 // AppendEnable appends the enabling of operations that all members of a view know.
