@@ -130,17 +130,22 @@ type sending struct {
 	Sending // nil: it goes nowhere
 	courier *Courier
 	id      uint64
-	missing func(filled int) // nil: nothing is awaited
+	size    int         // if it goes nowhere
+	done    func(error) // told when it is filled, or given up; nil: it was
 }
 
 // alone is the case of a process that has nobody to send to.
 func (s *sending) alone(body *multicast.Body, filled int, done func(error)) {
-	s.missing = func(n int) {
-		if n == len(body.Data) {
-			done(nil)
-		}
+	s.size, s.done = len(body.Data), done
+	s.Fill(filled)
+}
+
+// ends tells what became of a body that goes nowhere.
+func (s *sending) ends(err error) {
+	if s.done != nil {
+		s.done(err)
+		s.done = nil
 	}
-	s.missing(filled)
 }
 
 // Fill implements member.Transfer.
@@ -148,15 +153,17 @@ func (s *sending) Fill(n int) {
 	switch {
 	case s.Sending != nil:
 		s.Sending.Fill(int64(n))
-	case s.missing != nil:
-		s.missing(n)
+	case n == s.size:
+		s.ends(nil)
 	}
 }
 
 // Abort implements member.Transfer.
 func (s *sending) Abort(reason error) {
-	if s.missing = nil; s.Sending != nil {
+	if s.Sending != nil {
 		s.Sending.Abort(reason)
+	} else {
+		s.ends(reason)
 	}
 	if b := s.courier.Take(order.SenderRank(s.courier.own), s.id); b != nil {
 		b.Release()

@@ -172,6 +172,20 @@ func TestWhoIsAloneHasAllThatItSends(t *testing.T) {
 	}
 }
 
+func TestAProcessThatIsAloneIsToldOfABodyThatItGaveUp(t *testing.T) {
+	e := newEnds(t, 1, 1000, inMemory)
+	reason, done := errors.New("no"), make(chan error, 2)
+	s := e.ends[0].Send(7, multicast.NewBody(make([]byte, 100), "", nil), 0, func(err error) { done <- err })
+	s.Abort(reason)
+	if len(done) != 1 || <-done != reason || e.ends[0].Take(0, 7) != nil {
+		t.Error("its room is never free again, or it is here still")
+	}
+	s.Fill(100)
+	if len(done) != 0 {
+		t.Error("it is told twice")
+	}
+}
+
 // C3
 func TestWhatIsHalfHereIsFreedWhenTheViewEnds(t *testing.T) {
 	dir := t.TempDir()
