@@ -141,7 +141,7 @@ func (l *link) load() (busy, needed bool) {
 	busy = l.moving.Load() > 0
 	all := l.enlisted()
 	for _, m := range all {
-		busy = busy || m.group.busy()
+		busy = busy || m.group.awaits(m)
 	}
 	return busy, len(all) > 0
 }

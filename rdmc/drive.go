@@ -142,10 +142,12 @@ func (g *Group) arrived(m *membership, h *relay.Header, a relay.Arrival) {
 	g.do(func(r *relay.Relay, out *relay.Effects) { r.Arrived(m.place, h, a, out) })
 }
 
-func (g *Group) busy() bool {
+// awaits reports whether the group waits for anything from a peer, be it that the peer attaches: a
+// link that only this side believes in would hold the group up for ever.
+func (g *Group) awaits(m *membership) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.relay.Busy()
+	return g.relay.Busy() || !m.attached && !m.left
 }
 
 // send is the goroutine that sends this node's blocks of the group, one at a time.

@@ -394,6 +394,22 @@ func TestK4WhoIsSilentWhileSomethingIsUnderWayIsGivenUp(t *testing.T) {
 	}
 }
 
+// A peer that begins to attach and says nothing more may be gone: this side would wait for it for
+// ever, and take no other link for its groups.
+func TestK4WhoIsSilentBeforeItIsAttachedIsGivenUp(t *testing.T) {
+	w := newWorld(t, 1, 200*time.Millisecond)
+	x := w.lone(0)
+	s := visit(t, w.peers[0], 99)
+	s.say(relay.Control{Kind: relay.Attach, Channel: 2, Token: x.token, Word: x.digest})
+	s.hear(relay.Attach)
+	closed(t, s.control)
+	if x.Err() != nil {
+		t.Fatalf("the group, which it was no member of, failed: %v", x.Err())
+	}
+	visit(t, w.peers[0], 99).attach(x.Group)
+	receive(t, x.complete, "member")
+}
+
 // A peer that stalls in the middle of a block holds the buffer, until it is given up.
 func TestK4ABlockThatStopsHalfWayIsGivenUp(t *testing.T) {
 	w := newWorld(t, 1, 200*time.Millisecond)
