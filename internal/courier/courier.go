@@ -8,6 +8,7 @@ import (
 
 	"github.com/squall-go/squall/internal/member"
 	"github.com/squall-go/squall/internal/multicast"
+	"github.com/squall-go/squall/internal/mutant"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/rdmc"
 	"github.com/squall-go/squall/views"
@@ -237,7 +238,7 @@ func (c *Courier) aborted(k int, in rdmc.Incoming) {
 	if b == nil { // it is here already, and others may not have it
 		b = take(&c.here, k, in.Tag)
 	}
-	if b != nil {
+	if b != nil && !(mutant.Enabled && mutant.On(mutant.RoomKept)) {
 		c.bytes[k] -= len(b.Data)
 	}
 	c.mu.Unlock()

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/squall-go/squall/internal/mutant"
 	"github.com/squall-go/squall/rdmc/schedule"
 )
 
@@ -109,11 +110,17 @@ func (m *message) allSent() bool { return !m.sending && (m.aborted != nil || m.c
 
 // quiet reports whether nothing touches the message's memory.
 func (m *message) quiet() bool {
+	if mutant.Enabled && mutant.On(mutant.HalfFreed) {
+		return !m.sending && (m.room || !m.asked)
+	}
 	return !m.sending && m.reading == 0 && (m.room || !m.asked) && (m.shared == nil || !m.shared.fetching)
 }
 
 // over reports whether a receiver is done with the message.
 func (m *message) over(view bool) bool {
+	if mutant.Enabled && mutant.On(mutant.BlockMissing) && m.known && m.room && m.quiet() && m.left == 1 && m.allSent() {
+		return true
+	}
 	return m.known && m.quiet() && (m.aborted != nil || m.room && m.left == 0 && m.allSent() && (m.shared == nil || m.shared.isHere(m, view)))
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/squall-go/squall/internal/mutant"
 	"github.com/squall-go/squall/rdmc/schedule"
 )
 
@@ -61,6 +62,9 @@ func (r *Relay) Room(index uint64, err error, out *Effects) {
 		r.noRoom(fmt.Sprintf("no room for message %d: %v", index, err), out)
 	default:
 		r.sayReady(m, out)
+	}
+	if mutant.Enabled && mutant.On(mutant.EarlyAck) {
+		out.frame(0, Control{Kind: Ack, Index: index + 1})
 	}
 	r.settle(out)
 }
@@ -153,6 +157,9 @@ func (r *Relay) Expect(place int, h *Header, out *Effects) (offset int64, v Verd
 	m.reading++
 	r.touched++
 	m.sums[h.Block] = h.Sum
+	if mutant.Enabled && mutant.On(mutant.EarlyBlock) {
+		m.have[h.Block], m.left = true, m.left-1
+	}
 	offset, _ = m.span(int(h.Block))
 	return offset, Take
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/squall-go/squall/internal/invariants"
+	"github.com/squall-go/squall/internal/mutant"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/rdmc/schedule"
 )
@@ -102,7 +103,7 @@ func (r *Relay) Attached(place int, out *Effects) {
 	}
 	for i := r.base; i < r.next; i++ {
 		m := r.at(i)
-		if r.isRoot() {
+		if r.isRoot() && !(mutant.Enabled && mutant.On(mutant.OnlyOnce)) {
 			out.frame(place, m.announcement())
 			if m.aborted != nil {
 				out.frame(place, m.abort())

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/squall-go/squall/internal/mutant"
 	"github.com/squall-go/squall/rdmc/schedule"
 )
 
@@ -70,7 +71,7 @@ func (r *Relay) Fill(number uint64, n int64, out *Effects) {
 // later message. It reports false if the group is over.
 func (r *Relay) Withdraw(index, tag uint64, size int64, reason error, out *Effects) bool {
 	open := r.failure == nil && !r.finished
-	if open {
+	if open && !(mutant.Enabled && mutant.On(mutant.TakenBack)) {
 		r.broadcast(Control{Kind: Abort, Index: index, Tag: tag, Size: uint64(size), Text: reason.Error()}, out)
 	}
 	return open
@@ -83,7 +84,9 @@ func (r *Relay) Abort(number uint64, reason error, out *Effects) {
 		return
 	}
 	m.aborted = reason
-	if m.known {
+	if mutant.Enabled && mutant.On(mutant.AbortUnsaid) && m.known {
+		// nobody is told
+	} else if m.known {
 		r.broadcast(m.abort(), out)
 	} else {
 		r.root.waiting = slices.DeleteFunc(r.root.waiting, func(o *message) bool { return o == m })
@@ -232,6 +235,9 @@ func (m *message) tellAll(err error, out *Effects) {
 
 // everywhere reports whether a message is over at all receivers.
 func (r *Relay) everywhere(index uint64) bool {
+	if mutant.Enabled && mutant.On(mutant.FirstAck) {
+		return len(r.cfg.Nodes) == 1 || slices.ContainsFunc(r.root.acked, func(count uint64) bool { return count > index })
+	}
 	for place := 1; place < len(r.cfg.Nodes); place++ {
 		if r.root.acked[place] <= index {
 			return false

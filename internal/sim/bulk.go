@@ -15,7 +15,9 @@ type bulk struct {
 	*member.Large
 	number int
 	filled bool
-	fills  time.Duration // when it is filled
+	part   int           // bytes that are filled first; 0: all are at once
+	parts  time.Duration // when they are
+	fills  time.Duration // when the rest is
 	aborts time.Duration // when the application gives it up; never: it does not
 	future *member.Future
 }
@@ -33,6 +35,10 @@ func (a *app) begin(now time.Duration) bool {
 	b := &bulk{Large: large, number: len(l.claims), fills: now, aborts: never}
 	if a.dice.oneIn(a.plan.HoldIn) {
 		b.fills = now + a.dice.upTo(a.plan.Hold)
+	}
+	if a.dice.oneIn(2) {
+		b.part, b.parts = a.dice.IntN(size), b.fills
+		b.fills += a.dice.upTo(w.plan.Hop())
 	}
 	if a.dice.oneIn(a.plan.AbortIn) {
 		b.aborts = now + a.dice.upTo(2*w.plan.Hop())
@@ -55,6 +61,9 @@ func (a *app) begin(now time.Duration) bool {
 // carryOn does what is due for the large message at hand.
 func (a *app) carryOn(now time.Duration) {
 	b := a.bulk
+	if b.part > 0 && now >= b.parts {
+		a.fillPart(b)
+	}
 	if !b.filled && now >= b.fills {
 		b.filled = true
 		fill(b.Body(), a.ledger.key, b.number)
@@ -73,6 +82,16 @@ func (a *app) carryOn(now time.Duration) {
 		b.Abort(errGivenUp)
 		a.proc.wake()
 	}
+}
+
+// fillPart fills the first bytes, which may leave while the rest is still something else.
+func (a *app) fillPart(b *bulk) {
+	fill(b.Body(), a.ledger.key, b.number)
+	for i := range b.Body()[b.part:] {
+		b.Body()[b.part+i] = spoiled
+	}
+	b.Fill(b.part)
+	b.part = 0
 }
 
 // lookForPlace reports whether the large message at hand has its place, or never will.

@@ -30,7 +30,10 @@ func (atomicChecker) offered(w *world, d *delivery) error {
 	if from := r.procs[sender].seatIn(r); !ok && from != nil { // a run that was collected before its sender's row was frozen
 		off, ok = offsetIn(from.own, d.Data)
 	}
-	large := d.Body() != nil
+	large, sum := d.Body() != nil, uint32(0)
+	if large {
+		sum = checksum(d.Data)
+	}
 	if !ok && !large {
 		return violated("S4", "%v does not lie in its sender's row", d)
 	}
@@ -49,7 +52,7 @@ func (atomicChecker) offered(w *world, d *delivery) error {
 			return violated("G2", "%v is delivered, and node %d has received %d", d, rd.proc.self.ID, received)
 		}
 		if large {
-			if m := rd.proc.mover(r.view, d.group.index); m == nil || !m.has(d.sender, d.Data) {
+			if b := rd.proc.bodiesIn(r, d.group.index); b == nil || rd.proc != r.procs[sender] && !b.has(d.sender, len(d.Data), sum) {
 				return violated("G2", "%v is delivered, and node %d has not its body", d, rd.proc.self.ID)
 			}
 			continue

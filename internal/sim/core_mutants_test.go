@@ -70,6 +70,16 @@ var coreFlaws = map[mutant.Name]string{
 	mutant.NotHeld:    "atomic",
 	mutant.EarlyPlace: "live",
 	mutant.OldBody:    "live",
+
+	mutant.EarlyBlock:   "",
+	mutant.BlockMissing: "",
+	mutant.EarlyAck:     "",
+	mutant.FirstAck:     "",
+	mutant.AbortUnsaid:  "",
+	mutant.TakenBack:    "",
+	mutant.OnlyOnce:     "",
+	mutant.HalfFreed:    "",
+	mutant.RoomKept:     "",
 }
 
 // corePlans are for mutants that show in one kind of run only, which is too rare among all.

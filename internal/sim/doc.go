@@ -3,7 +3,7 @@
 // A Plan is drawn from a seed: nodes, those that found the group and those that join it later, subgroups and shards with small rings,
 // how the pairs are connected, how fast everybody steps, what the applications send, and what goes wrong, when, or on which move of
 // a view change. A run steps real members, and the cores of real joins, on internal/simnet, and the applications and the faults, in virtual
-// time, on one goroutine. Nothing of the protocol is imitated but what moves the bodies of large messages (mover.go).
+// time, on one goroutine. Nothing of the protocol is imitated.
 //
 // Where subgroups are persistent every node has a disk, which outlives its processes and forgets what was not synced when the power goes.
 // What package persist does with goroutines and files is done here in turns and in virtual time; the journals, the books, the recorders and the
@@ -14,6 +14,9 @@
 // activity.go), and a log becomes that of another process by the code of package catchup (fetch.go): the conversations of packages transfer
 // and logwire are times that pass and sources that break off, and the backlog is the one that ships. In half of the subgroups applications have a state, a digest of all that they were given, which new
 // members take over.
+//
+// The bodies of large messages move by the relays of package relay, for which each process performs what package rdmc does with goroutines,
+// connections and memory (transfers.go, links.go), below the couriers that ship (bodies.go).
 //
 // Life of a process: joins (or founds, or comes back with its disk) → is a member, of one view after the other → crashes, or halts and
 // ends → its node may begin another one. Life of a run: drawn (Draw) → laid out → busy, until the last fault is over and what a quorum of the last view accepted

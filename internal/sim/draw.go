@@ -9,6 +9,7 @@ import (
 	"github.com/squall-go/squall/internal/multicast"
 	"github.com/squall-go/squall/internal/simnet"
 	"github.com/squall-go/squall/order"
+	rdmcschedule "github.com/squall-go/squall/rdmc/schedule"
 	"github.com/squall-go/squall/smc"
 	"github.com/squall-go/squall/views"
 )
@@ -233,6 +234,14 @@ func (d dice) larges(p *Plan) {
 	}
 	for i := range p.Apps {
 		p.Apps[i].LargeIn = pick(d, 0, 2, 8)
+	}
+	largest := 0
+	for _, decl := range p.Decls {
+		largest = max(largest, decl.MaxMessageBytes)
+	}
+	p.Bodies = BodyPlan{
+		BlockBytes: pick(d, 0, largest/3, largest/5), Shared: d.oneIn(2),
+		Algorithm: pick(d, rdmcschedule.Auto, rdmcschedule.Pipeline, rdmcschedule.Pipeline, rdmcschedule.Chain, rdmcschedule.Tree, rdmcschedule.Sequential),
 	}
 }
 

@@ -221,6 +221,13 @@ func (f *fault) reset(p *process) {
 		if n == p.node || f.plan.Set>>n.place&1 == 0 {
 			continue
 		}
+		if q := n.proc; q != nil && !q.over && p.member != nil && q.member != nil {
+			if w.resetLinks(p, q, f.plan.InStep > 0) > 0 {
+				w.probes[LinkReset]++
+				p.blamed("its links of large messages broke")
+				q.blamed("its links of large messages broke")
+			}
+		}
 		if some := w.net.Reset(p.self.ID, n.ID, f.plan.InStep > 0); some > 0 {
 			broken += some
 			for _, q := range []*process{p, n.proc} {

@@ -70,6 +70,7 @@ func (f *fault) lie(p *process) {
 	w.schedule.add(w.now, h)
 	w.later(f.plan.For, func() {
 		w.net.Crash(p.self.ID)
+		p.endLinks()
 		w.calm = w.now
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/squall-go/squall/internal/multicast"
 	"github.com/squall-go/squall/internal/simnet"
 	"github.com/squall-go/squall/order"
+	rdmcschedule "github.com/squall-go/squall/rdmc/schedule"
 	"github.com/squall-go/squall/views"
 )
 
@@ -31,8 +32,16 @@ type Plan struct {
 	States   uint64        // declarations whose applications have a state that new members take over, a bit each
 	Beside   int           // at one in so many pushes of a step an application goes on, as a goroutine beside the loop; 0: none
 	BulkTime time.Duration // how long the body of a large message takes to a member; 0: as the network's delays say
+	Bodies   BodyPlan
 
 	hop, bound time.Duration // computed once
+}
+
+// BodyPlan is how the bodies of large messages travel.
+type BodyPlan struct {
+	BlockBytes int                    // of a block; 0: as package rdmc chooses
+	Algorithm  rdmcschedule.Algorithm // 0: as package rdmc chooses
+	Shared     bool                   // processes that share memory look at bodies where they are
 }
 
 // Node is a place for processes, one after the other.
@@ -341,6 +350,9 @@ func (p *Plan) String() string {
 	}
 	for _, a := range p.Apps {
 		fmt.Fprintf(&b, "  application %+v\n", a)
+	}
+	if p.BulkTime != 0 {
+		fmt.Fprintf(&b, "  bodies take %v, %+v\n", p.BulkTime, p.Bodies)
 	}
 	if p.States != 0 {
 		fmt.Fprintf(&b, "  states %b\n", p.States)

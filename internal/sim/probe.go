@@ -90,6 +90,12 @@ const (
 	LargeCarried
 	LargeMovedAgain
 	LargeHalf
+	LargeWithdrawn
+	BlockRelayed
+	BlockCut
+	BodyInPlace
+	PeerSilent
+	LinkReset
 	LargeAborted
 	LogFull
 	CaughtUp
@@ -163,7 +169,8 @@ var probeNames = [probes]string{
 	GroupLost: "quorum lost", SpokeAgain: "evicted one spoke again", LayoutLost: "subgroup lost its layout", LayoutRegained: "subgroup regained its layout",
 	SpareUsed: "spare member used", MuteChanged: "mute changed", UnableToSend: "unable to send till the end", FutureKept: "future resolved", FutureBroken: "future broken by a halt",
 	LargeDelivered: "large message delivered", LargeCarried: "large message carried into a later view", LargeMovedAgain: "body moved once more",
-	LargeHalf: "body lost half-way", LargeAborted: "large message given up",
+	LargeHalf: "body lost half-way", LargeWithdrawn: "body that was everywhere given up", BlockRelayed: "block passed on by a receiver",
+	BlockCut: "block broken off", BodyInPlace: "body looked at in memory of its sender", PeerSilent: "silent link given up", LinkReset: "link of bodies broken", LargeAborted: "large message given up",
 	LogFull: "log full", CaughtUp: "log caught up", TornTail: "torn end of a log dropped", LogCut: "end of a log cut that others lack",
 	CrashedInSync: "power lost within a sync", DiskFilled: "disk full", DiskReplaced: "disk replaced", FoundRunning: "back in a group that works",
 	Restarted: "everybody back", RestartedWithout: "back without a minority", RestartWaited: "restart waited for somebody",

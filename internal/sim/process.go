@@ -56,7 +56,10 @@ type process struct {
 	seats       []*seat        // one for each view that it installed
 	ledgers     []*ledger      // by declaration
 	flows       map[*ledger]*flow
-	movers      []*mover // one for each view and subgroup with large messages
+	bodies      []*bodies // one for each view and subgroup with large messages
+	links       []*linkEnd
+	memories    []*memory // of large messages that it sends
+	pulsing     bool      // somebody watches over the silence of its links
 	keepers     []*keeper
 	memory      *restart.Memory // nil: nothing is kept
 	life        *life.Core
@@ -156,7 +159,7 @@ func (p *process) enter(v *views.View) (err error) {
 		Self: p.self.ID, View: v, Open: p.openTable, Retire: p.retire, Next: p.next,
 		Receiver: p.receiver, Recorder: p.recorder, Record: p.recordDecision(), Wall: p.wall,
 		Tuning: w.plan.Tuning, Heartbeat: w.plan.Heartbeat(), FailAfter: w.plan.FailAfter(), Wake: p.wake,
-		Transfers: p.transfers, Limits: p.limits,
+		Transfers: p.transfers, Limits: p.limits, Room: p.roomToSend,
 		OnEvent: p.onEvent, Installed: p.installed, Halted: p.onHalted,
 	})
 	if err != nil {
@@ -467,6 +470,9 @@ func (p *process) crashed(how string) {
 func (p *process) ends() {
 	w := p.world
 	p.over = true
+	if !p.liar { // its links stand
+		p.endLinks()
+	}
 	p.leaveDisk()
 	w.calm = w.now
 	w.stir()

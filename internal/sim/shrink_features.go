@@ -131,7 +131,7 @@ func (p *Plan) withoutLogs() bool {
 
 func (p *Plan) withoutLarges() bool {
 	larges := p.eachApp(func(a *App) bool { return put(&a.LargeIn, 0) })
-	return either(larges, put(&p.BulkTime, time.Duration(0)), p.eachDecl(func(d *views.Declaration) bool {
+	return either(larges, put(&p.BulkTime, time.Duration(0)), put(&p.Bodies, BodyPlan{}), p.eachDecl(func(d *views.Declaration) bool {
 		return either(put(&d.MaxMessageBytes, 0), put(&d.LargeMemoryBytes, 0))
 	}))
 }

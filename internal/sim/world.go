@@ -62,7 +62,8 @@ type world struct {
 	keys       int  // that views were given
 	bulk       dice // of what moves large bodies
 	procedures []*procedure
-	bodies     int               // that somebody holds
+	memories   int               // of large messages, that somebody holds
+	numbers    uint64            // of memories that were made
 	beside     dice              // of what applications do within a step
 	torn       dice              // of transfers that break off
 	letters    dice              // of what is said in restarts

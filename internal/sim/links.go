@@ -1,0 +1,402 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"github.com/squall-go/squall/internal/relay"
+	"github.com/squall-go/squall/internal/simnet"
+)
+
+// linkEnd is one process's end of the two connections that large bodies travel on between it and
+// another process: one for control frames and one for blocks. All groups of transfers share them.
+// Each keeps its order; what travels on one may overtake what travels on the other.
+//
+// Life: both ends stand → one breaks, or its process ends → the other hears of that behind what
+// still arrives, or finds that nothing is heard any more.
+type linkEnd struct {
+	proc    *process
+	other   *linkEnd
+	turn    *turn
+	over    bool
+	frames  []frame // on their way here, by arrival
+	blocks  []block
+	ends    time.Duration // when the end of the other side is here; never: it does not end
+	waiting []name        // groups that the other side has open, and this one has not
+
+	reading *block // nil: none
+	wholeAt time.Duration
+
+	sentAt    time.Duration // when frames were last sent here
+	lastFrame time.Duration // when the last one arrives
+	lastBlock time.Duration
+	heard     time.Duration // on the process's own clock
+	watch     relay.Watch
+}
+
+// name is that of a group of transfers.
+type name struct {
+	record *viewRecord
+	index  int // the subgroup's place in the view
+	sender int // rank
+}
+
+// frame is a control frame on its way.
+type frame struct {
+	at time.Duration
+	to name
+	c  relay.Control
+}
+
+// block is a block on its way.
+type block struct {
+	at   time.Duration
+	to   name
+	h    relay.Header
+	data []byte
+	// Once it is being read:
+	from   *transfers
+	into   []byte
+	memory *memory
+}
+
+// link is the process's end of the link to another one, or nil.
+func (p *process) link(q *process) *linkEnd {
+	for i := len(p.links) - 1; i >= 0; i-- {
+		if e := p.links[i]; e.other.proc == q && !e.over {
+			return e
+		}
+	}
+	return nil
+}
+
+// connect makes a link. What both processes have open is offered to the other one.
+func (w *world) connect(p, q *process) {
+	if p.over || q.over {
+		return
+	}
+	a, b := &linkEnd{proc: p, ends: never}, &linkEnd{proc: q, ends: never}
+	a.other, b.other = b, a
+	for _, e := range []*linkEnd{a, b} {
+		takes := 3 * w.frameTime(e.other.proc, e.proc) // a dial, its answer, and a greeting
+		e.lastFrame, e.lastBlock, e.sentAt = w.now+takes, w.now+takes, never
+		e.heard, e.watch = e.proc.local(), relay.Watch{FailAfter: w.plan.FailAfter()}
+		e.proc.links = append(e.proc.links, e)
+	}
+	for _, e := range []*linkEnd{a, b} {
+		e.proc.eachTransfers(func(t *transfers) { t.invite(e) })
+	}
+}
+
+// eachTransfers calls do for all groups that the process has open.
+func (p *process) eachTransfers(do func(*transfers)) {
+	for _, b := range p.bodies {
+		for _, t := range b.groups {
+			if !t.left {
+				do(t)
+			}
+		}
+	}
+}
+
+// frameTime draws how long a control frame takes.
+func (w *world) frameTime(from, to *process) time.Duration {
+	d := w.plan.Net.Delays[from.node.place][to.node.place]
+	return d.Base + time.Duration(w.bulk.Int64N(int64(d.Jitter)+1))
+}
+
+// say sends a control frame to the other side. What is said at one moment arrives at one moment.
+func (e *linkEnd) say(to name, c relay.Control) {
+	o, w := e.other, e.proc.world
+	if e.over {
+		return
+	}
+	if o.sentAt != w.now {
+		o.sentAt = w.now
+		o.lastFrame = max(o.lastFrame, w.now+w.frameTime(e.proc, o.proc))
+	}
+	if o.over || o.ends != never {
+		return
+	}
+	o.frames = append(o.frames, frame{o.lastFrame, to, c})
+	o.wakeAt(o.lastFrame)
+}
+
+// carry sends a block to the other side, which takes a while, and returns when the connection has
+// taken it.
+func (e *linkEnd) carry(b block, takes time.Duration) (taken time.Duration) {
+	o, w := e.other, e.proc.world
+	begins := max(o.lastBlock, w.now)
+	o.lastBlock = begins + takes
+	if !e.over && !o.over && o.ends == never {
+		b.at = o.lastBlock
+		o.blocks = append(o.blocks, b)
+		o.wakeAt(b.at)
+	}
+	return begins + takes/2
+}
+
+func (e *linkEnd) wakeAt(at time.Duration) {
+	w := e.proc.world
+	if e.turn == nil || e.turn.place < 0 {
+		e.turn = w.schedule.add(at, e)
+		return
+	}
+	w.schedule.pull(e.turn, at)
+}
+
+// act implements actor: what has arrived is read.
+func (e *linkEnd) act(now time.Duration) time.Duration {
+	p := e.proc
+	switch {
+	case e.over || p.over:
+		return never
+	case now < p.hangs:
+		return p.hangs
+	case e.isCut():
+		return now + p.world.plan.Hop()
+	}
+	if e.reading != nil && e.wholeAt != never && now >= e.wholeAt {
+		e.read(relay.Whole)
+	}
+	for len(e.frames) > 0 && e.frames[0].at <= now && !e.over {
+		f := e.frames[0]
+		e.frames = e.frames[1:]
+		e.heard = p.local()
+		e.hear(&f)
+	}
+	for len(e.blocks) > 0 && e.blocks[0].at <= now && e.reading == nil && !e.over {
+		b := e.blocks[0]
+		e.blocks = e.blocks[1:]
+		e.begin(&b)
+	}
+	if e.ends != never && now >= e.ends && len(e.frames) == 0 && !e.over {
+		e.breaks(false, false)
+	}
+	return e.next(now)
+}
+
+// next is when there is something to do.
+func (e *linkEnd) next(now time.Duration) time.Duration {
+	at := never
+	sooner := func(t time.Duration) {
+		if at == never || t < at {
+			at = t
+		}
+	}
+	switch {
+	case e.over:
+		return never
+	case e.reading == nil && len(e.blocks) > 0:
+		sooner(e.blocks[0].at)
+	case e.reading != nil && e.wholeAt != never:
+		sooner(e.wholeAt)
+	}
+	if len(e.frames) > 0 {
+		sooner(e.frames[0].at)
+	} else if e.ends != never {
+		sooner(e.ends)
+	}
+	if at != never {
+		at = max(at, now)
+	}
+	return at
+}
+
+// isCut reports whether what the other side sends does not arrive now.
+func (e *linkEnd) isCut() bool {
+	from, to := e.other.proc.node, e.proc.node
+	return from.cuts>>to.place&1 != 0 && e.proc.world.plan.Net.Kinds[from.place][to.place] == simnet.Framed
+}
+
+// hear takes a control frame.
+func (e *linkEnd) hear(f *frame) {
+	switch f.c.Kind {
+	case relay.Ping:
+		e.say(name{}, relay.Control{Kind: relay.Pong})
+		return
+	case relay.Pong:
+		return
+	}
+	t := e.proc.transfersOf(f.to)
+	switch {
+	case f.c.Kind == relay.Attach && t == nil:
+		e.waiting = append(e.waiting, f.to)
+	case f.c.Kind == relay.Attach:
+		t.meet(e)
+	case f.c.Kind == relay.Leave && t == nil:
+		e.waiting = slices.DeleteFunc(e.waiting, func(n name) bool { return n == f.to })
+	case t != nil:
+		t.step(e, &f.c)
+	}
+}
+
+// begin takes the header of a block. The block itself is read at once, or takes a while.
+func (e *linkEnd) begin(b *block) {
+	w := e.proc.world
+	t := e.proc.transfersOf(b.to)
+	if t == nil {
+		return
+	}
+	if b.into, b.memory = t.expect(e, &b.h); b.into == nil {
+		return
+	}
+	b.from, e.reading, e.wholeAt = t, b, w.now
+	switch {
+	case e.ends != never && w.bulk.oneIn(2):
+		e.wholeAt = never // the end of the connection comes before the end of the block
+	case w.bulk.oneIn(2):
+		e.wholeAt = w.now + w.bulk.upTo(w.plan.Hop()/4)
+	default:
+		e.read(relay.Whole)
+	}
+}
+
+// read is the end of the block that is being read.
+func (e *linkEnd) read(a relay.Arrival) {
+	b, w := e.reading, e.proc.world
+	e.reading = nil
+	if !b.memory.used {
+		w.judge("release", violated("R5", "node %d reads block %d of message %d into memory that was given back", e.proc.self.ID, b.h.Block, b.h.Message))
+	}
+	if a == relay.Whole {
+		copy(b.into, b.data)
+		e.heard = e.proc.local()
+		if checksum(b.into) != b.h.Sum {
+			a = relay.Damaged
+		}
+	} else {
+		copy(b.into, b.data[:w.bulk.IntN(len(b.data))])
+		w.probes[BlockCut]++
+	}
+	b.from.arrived(e, &b.h, a)
+}
+
+// breaks is the end of the link at this side: its groups are told. If it is half open from then on,
+// the other side hears nothing of it, and nothing else.
+func (e *linkEnd) breaks(silent, halfOpen bool) {
+	p, q, w := e.proc, e.other.proc, e.proc.world
+	e.over = true
+	e.frames, e.blocks = nil, nil
+	p.links = slices.DeleteFunc(p.links, func(o *linkEnd) bool { return o == e })
+	if e.reading != nil {
+		e.read(relay.Cut)
+	}
+	if halfOpen {
+		e.other.loses()
+	} else {
+		e.other.hearEnd()
+	}
+	p.eachTransfers(func(t *transfers) { t.lost(e, silent) })
+	if p.self.ID > q.self.ID {
+		w.schedule.add(w.now+w.plan.Hop(), &redial{p, q})
+	}
+}
+
+// hearEnd has this side hear of the end of the other one, behind a part of what is on its way.
+func (e *linkEnd) hearEnd() {
+	w := e.proc.world
+	if e.over || e.ends != never {
+		return
+	}
+	e.loses()
+	e.ends = max(e.lastFrame, w.now+w.plan.Net.NoticeAfter)
+	e.wakeAt(max(w.now, e.next(w.now)))
+}
+
+// loses drops what is on its way here from some frame and some block on.
+func (e *linkEnd) loses() {
+	w := e.proc.world
+	e.frames = e.frames[:w.bulk.IntN(len(e.frames)+1)]
+	e.blocks = e.blocks[:w.bulk.IntN(len(e.blocks)+1)]
+	if e.reading != nil && w.bulk.oneIn(2) {
+		e.wholeAt = never
+	}
+}
+
+// redial makes a link anew for groups that did not meet on the one that broke.
+type redial struct{ from, to *process }
+
+// act implements actor.
+func (r *redial) act(time.Duration) time.Duration {
+	waits := false
+	r.from.eachTransfers(func(t *transfers) { waits = waits || t.misses(r.to) })
+	if waits && r.from.link(r.to) == nil {
+		r.from.world.connect(r.from, r.to)
+	}
+	return never
+}
+
+// endLinks is the end of the links of a process that ends. Where its host lost power, those on
+// other hosts hear nothing of it.
+func (p *process) endLinks() {
+	for _, e := range p.links {
+		e.over = true
+		o := e.other
+		if p.unpowered && p.world.plan.Net.Kinds[p.node.place][o.proc.node.place] == simnet.Framed {
+			o.loses()
+			continue
+		}
+		o.hearEnd()
+	}
+	p.links = nil
+}
+
+// resetLinks breaks the links between two processes, and returns how many there were. A link may be
+// half open from then on: only one side knows.
+func (w *world) resetLinks(p, q *process, halfOpen bool) (broken int) {
+	for _, e := range slices.Clone(p.links) {
+		if e.other.proc != q || e.ends != never {
+			continue
+		}
+		broken++
+		e.breaks(false, halfOpen)
+	}
+	return broken
+}
+
+// pulse watches over the silence of a process's peers, as long as something is under way.
+type pulse struct{ proc *process }
+
+// act implements actor.
+func (u *pulse) act(now time.Duration) time.Duration {
+	p := u.proc
+	switch {
+	case p.over:
+		return never
+	case now < p.hangs:
+		return p.hangs
+	}
+	any, every := false, p.world.plan.FailAfter()/4
+	for _, e := range slices.Clone(p.links) {
+		busy := e.isBusy()
+		any = any || busy
+		switch e.watch.Tick(time.Unix(0, int64(p.local())), time.Unix(0, int64(e.heard)), busy) {
+		case relay.AskIt:
+			e.say(name{}, relay.Control{Kind: relay.Ping})
+		case relay.GiveItUp:
+			p.world.probes[PeerSilent]++
+			e.breaks(true, false)
+		}
+	}
+	if !any {
+		p.pulsing = false
+		return never
+	}
+	return now + every
+}
+
+// isBusy reports whether anything waits for the other side.
+func (e *linkEnd) isBusy() bool {
+	busy := e.reading != nil
+	e.proc.eachTransfers(func(t *transfers) { busy = busy || t.awaits(e) })
+	return busy
+}
+
+// watchPeers begins to watch, if nobody does.
+func (p *process) watchPeers() {
+	if !p.pulsing {
+		p.pulsing = true
+		p.world.schedule.add(p.world.now+p.world.plan.FailAfter()/4, &pulse{p})
+	}
+}

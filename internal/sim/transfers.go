@@ -1,0 +1,544 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/squall-go/squall/internal/courier"
+	"github.com/squall-go/squall/internal/relay"
+	"github.com/squall-go/squall/internal/simnet"
+	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/rdmc"
+)
+
+// transfers is one process's part in the transfers of one sender in a view. It performs the relay
+// that ships over simulated links, as package rdmc does over connections: frames and blocks are
+// sent, the memory of messages is kept, and the Courier is told what the relay wants it to be told.
+type transfers struct {
+	bodies *bodies
+	sender int // rank
+	config courier.GroupConfig
+	relay  *relay.Relay
+	procs  []*process // by place: the sender first, then the members behind it, then those before it
+	self   int        // place
+	ties   []tie      // by place
+	turn   *turn
+	left   bool
+	over   bool
+	done   chan struct{} // closed when it is over
+
+	effects  relay.Effects
+	calls    []relay.Call
+	callAt   time.Duration // not before
+	leaving  relay.Send    // the block that the connection takes
+	takenAt  time.Duration // never: there is none
+	fetching relay.Fetch   // what is being looked at, or copied
+	fetchAt  time.Duration // never: nothing is
+	sendings []*sending    // the sender's
+	buffers  map[uint64]*memory
+	views    map[uint64]*memory
+}
+
+// tie is to a member.
+type tie struct {
+	end      *linkEnd // nil: there is no link
+	attached bool     // it has opened the group, too
+	left     bool     // it was, and is not any more
+}
+
+// sending is a message that is being sent. It implements courier.Sending.
+type sending struct {
+	from       *transfers
+	number     uint64
+	out        rdmc.Outgoing
+	memory     *memory
+	told       int // of Sent and Everywhere
+	everywhere bool
+	index      uint64 // of one that is
+	withdrawn  bool
+}
+
+// newTransfers makes a process's part, of which nobody knows yet.
+func newTransfers(b *bodies, sender int, c courier.GroupConfig) *transfers {
+	plan, sg := b.proc.world.plan, b.record.view.Subgroups[b.index]
+	t := &transfers{
+		bodies: b, sender: sender, config: c, ties: make([]tie, len(sg.Members)), done: make(chan struct{}), takenAt: never, fetchAt: never,
+		buffers: map[uint64]*memory{}, views: map[uint64]*memory{},
+	}
+	rc := relay.Config{Algorithm: plan.Bodies.Algorithm, BlockBytes: plan.Bodies.BlockBytes, MaxMessage: c.MaxMessageBytes, InPlace: c.InPlace}
+	for i := range sg.Members {
+		p := b.record.procs[sg.Members[(c.Root+i)%len(sg.Members)]]
+		if p == b.proc {
+			t.self = i
+		}
+		t.procs = append(t.procs, p)
+		rc.Nodes = append(rc.Nodes, p.self.ID)
+	}
+	rc.Self = t.self
+	t.relay = relay.New(rc)
+	return t
+}
+
+func (t *transfers) proc() *process { return t.bodies.proc }
+
+func (t *transfers) name() name { return name{t.bodies.record, t.bodies.index, t.sender} }
+
+// transfersOf is the process's part in a group, or nil if it has not opened that, or left it.
+func (p *process) transfersOf(n name) *transfers {
+	b := p.bodiesIn(n.record, n.index)
+	if b == nil || n.sender >= len(b.groups) || b.groups[n.sender].left {
+		return nil
+	}
+	return b.groups[n.sender]
+}
+
+// begin offers the group to the others. Of two processes, one dials.
+func (t *transfers) begin() {
+	p := t.proc()
+	for place, q := range t.procs {
+		if place == t.self {
+			continue
+		}
+		if e := p.link(q); e != nil {
+			t.invite(e)
+		} else if p.self.ID > q.self.ID {
+			p.world.connect(p, q)
+		}
+	}
+}
+
+// invite offers the group to the process at the other side of a link, if that is a member.
+func (t *transfers) invite(e *linkEnd) {
+	place := slices.Index(t.procs, e.other.proc)
+	if place < 0 || t.ties[place].end != nil || t.ties[place].left {
+		return
+	}
+	t.attach(place, e)
+	if i := slices.Index(e.waiting, t.name()); i >= 0 {
+		e.waiting = slices.Delete(e.waiting, i, i+1)
+		t.meet(e)
+	}
+}
+
+func (t *transfers) attach(place int, e *linkEnd) {
+	t.ties[place].end = e
+	t.proc().watchPeers()
+	e.say(t.name(), relay.Control{Kind: relay.Attach})
+}
+
+// meet takes the news that the process at the other side has opened the group, too.
+func (t *transfers) meet(e *linkEnd) {
+	place := slices.Index(t.procs, e.other.proc)
+	m := &t.ties[place]
+	if m.attached || m.left {
+		return
+	}
+	if m.end != e { // the one before broke, and the other side knew it first
+		t.attach(place, e)
+	}
+	m.attached = true
+	if (t.self == 0 || place == 0) && t.sees(place) {
+		t.relay.Sees(place)
+	}
+	t.relay.Attached(place, &t.effects)
+	t.heard()
+}
+
+// sees reports whether this process and the one at a place see each other's memory.
+func (t *transfers) sees(place int) bool {
+	plan := t.proc().world.plan
+	return plan.Bodies.Shared && plan.Net.Kinds[t.proc().node.place][t.procs[place].node.place] != simnet.Framed
+}
+
+// step takes a control frame.
+func (t *transfers) step(e *linkEnd, c *relay.Control) {
+	place := slices.Index(t.procs, e.other.proc)
+	m := &t.ties[place]
+	if !m.attached || m.end != e {
+		return
+	}
+	if c.Kind == relay.Leave {
+		m.attached, m.left = false, true
+		t.relay.Left(place, &t.effects)
+	} else {
+		t.relay.Step(place, c, &t.effects)
+	}
+	t.heard()
+}
+
+// expect is where a block belongs; nil: nowhere.
+func (t *transfers) expect(e *linkEnd, h *relay.Header) (into []byte, of *memory) {
+	place := slices.Index(t.procs, e.other.proc)
+	if t.ties[place].end != e {
+		return nil, nil
+	}
+	offset, v := t.relay.Expect(place, h, &t.effects)
+	t.apply()
+	if v != relay.Take {
+		return nil, nil
+	}
+	m := t.buffers[h.Message]
+	return m.data[offset:][:h.Length:h.Length], m
+}
+
+// arrived takes the end of a block that was expected.
+func (t *transfers) arrived(e *linkEnd, h *relay.Header, a relay.Arrival) {
+	t.relay.Arrived(slices.Index(t.procs, e.other.proc), h, a, &t.effects)
+	t.heard()
+}
+
+// lost takes the end of a link. A process that had not opened the group may come by another one.
+func (t *transfers) lost(e *linkEnd, silent bool) {
+	place := slices.IndexFunc(t.ties, func(m tie) bool { return m.end == e })
+	if place < 0 {
+		return
+	}
+	m := &t.ties[place]
+	switch m.end = nil; {
+	case silent && m.attached:
+		t.relay.Silent(place, &t.effects)
+	case m.attached:
+		t.relay.Gone(place, &t.effects)
+	}
+	m.attached, m.left = false, m.attached || m.left
+	t.apply()
+}
+
+// misses reports whether a member has not opened the group, as far as is known.
+func (t *transfers) misses(q *process) bool {
+	place := slices.Index(t.procs, q)
+	return place >= 0 && !t.ties[place].attached && !t.ties[place].left
+}
+
+// awaits reports whether the group waits for anything from the other side of a link.
+func (t *transfers) awaits(e *linkEnd) bool {
+	return slices.ContainsFunc(t.ties, func(m tie) bool { return m.end == e && (!m.attached || t.relay.Busy()) })
+}
+
+// heard is apply, after something came from another process: what follows from it may be done at
+// once, or by other goroutines a little later.
+func (t *transfers) heard() {
+	t.apply()
+	if w := t.proc().world; len(t.calls) > 0 && w.now >= t.callAt && w.bulk.oneIn(2) {
+		t.call()
+	}
+}
+
+// apply sends frames and blocks, and wakes what has to go on later.
+func (t *transfers) apply() {
+	w := t.proc().world
+	for i := range t.effects.Frames {
+		f := &t.effects.Frames[i]
+		if m := &t.ties[f.To]; m.attached {
+			m.end.say(t.name(), f.Control)
+		}
+	}
+	for i := range t.effects.Calls {
+		if c := &t.effects.Calls[i]; c.Kind == relay.Everywhere && c.Err == nil {
+			s := t.sending(c.Number)
+			s.everywhere, s.index = true, c.Index
+		}
+	}
+	t.calls = append(t.calls, t.effects.Calls...)
+	t.effects.Reset()
+	t.send()
+	t.fetch()
+	if len(t.calls) > 0 || t.relay.Over() && !t.over {
+		t.wakeAt(max(t.callAt, w.now+w.bulk.upTo(t.proc().pace.Step)))
+	}
+	if t.relay.Busy() {
+		t.proc().watchPeers()
+	}
+}
+
+func (t *transfers) wakeAt(at time.Duration) {
+	w := t.proc().world
+	if t.turn == nil || t.turn.place < 0 {
+		t.turn = w.schedule.add(at, t)
+		return
+	}
+	w.schedule.pull(t.turn, at)
+}
+
+// act implements actor: what is due of the group's goroutines.
+func (t *transfers) act(now time.Duration) time.Duration {
+	p := t.proc()
+	switch {
+	case p.over || t.over:
+		return never
+	case now < p.hangs:
+		return p.hangs
+	}
+	if t.takenAt != never && now >= t.takenAt {
+		s := t.leaving
+		t.takenAt = never
+		t.relay.BlockSent(&s, &t.effects)
+		t.apply()
+	}
+	if t.fetchAt != never && now >= t.fetchAt {
+		t.fetched()
+	}
+	if now >= t.callAt {
+		t.call()
+	}
+	return t.next(now)
+}
+
+// next is when there is something to do.
+func (t *transfers) next(now time.Duration) time.Duration {
+	at := never
+	for _, due := range []time.Duration{t.takenAt, t.fetchAt} {
+		if due != never && (at == never || due < at) {
+			at = due
+		}
+	}
+	if len(t.calls) > 0 && (at == never || t.callAt < at) {
+		at = t.callAt
+	}
+	if t.over || at == never {
+		return never
+	}
+	return max(at, now)
+}
+
+// send has the next block leave, if there is one and the one before was taken.
+func (t *transfers) send() {
+	if t.takenAt != never {
+		return
+	}
+	s, ok := t.relay.Next()
+	if !ok {
+		return
+	}
+	w, m := t.proc().world, t.buffers[s.Header.Message]
+	if t.self == 0 {
+		m = t.sending(s.Number).memory
+	} else {
+		w.probes[BlockRelayed]++
+	}
+	if m == nil || !m.used && m.holds == 0 {
+		w.judge("release", violated("R5", "node %d sends block %d of message %d from memory that was given back", t.proc().self.ID, s.Header.Block, s.Header.Message))
+		return
+	}
+	data, size := m.data, len(m.data)
+	data = slices.Clone(data[s.Offset:][:s.Header.Length])
+	if s.NeedSum {
+		s.Header.Sum = checksum(data)
+	}
+	t.leaving, t.takenAt = s, w.now+1
+	if m := &t.ties[s.To]; m.end != nil {
+		q := m.end.other.proc
+		takes := w.frameTime(t.proc(), q) + w.bulkTime(t.proc(), q)*time.Duration(len(data))/time.Duration(size)
+		t.takenAt = max(t.takenAt, m.end.carry(block{to: t.name(), h: s.Header, data: data}, takes))
+	}
+	t.wakeAt(t.takenAt)
+}
+
+// fetch begins to look at a message in memory of the sender, or to copy a piece of it.
+func (t *transfers) fetch() {
+	if t.fetchAt != never {
+		return
+	}
+	if f, ok := t.relay.NextFetch(); ok {
+		w := t.proc().world
+		t.fetching, t.fetchAt = f, w.now+w.bulk.upTo(t.proc().pace.Step)
+		t.wakeAt(t.fetchAt)
+	}
+}
+
+// fetched is the end of that.
+func (t *transfers) fetched() {
+	f, sender := t.fetching, t.procs[0]
+	t.fetchAt = never
+	var err error
+	if f.Length > 0 {
+		copy(t.buffers[f.Index].data[f.Offset:][:f.Length], t.views[f.Index].data[f.Offset:])
+	} else if i := slices.IndexFunc(sender.memories, func(m *memory) bool { return strconv.FormatUint(m.number, 10) == f.Where }); i < 0 || sender.over {
+		err = fmt.Errorf("%w: %w", relay.ErrRootGone, errGone)
+	} else {
+		t.views[f.Index] = sender.memories[i]
+	}
+	t.relay.Fetched(&f, err, &t.effects)
+	t.apply()
+}
+
+// call tells what has to be told: all of it, or a part, and the rest a little later.
+func (t *transfers) call() {
+	w := t.proc().world
+	for len(t.calls) > 0 && w.result.Err == nil {
+		c := t.calls[0]
+		t.calls = slices.Delete(t.calls, 0, 1)
+		t.tell(&c)
+		if w.bulk.oneIn(4) {
+			t.callAt = w.now + w.bulk.upTo(w.plan.Hop()/4)
+			break
+		}
+	}
+	if len(t.calls) > 0 {
+		t.wakeAt(max(t.callAt, w.now))
+	} else if t.relay.Over() && !t.over {
+		t.over = true
+		close(t.done)
+		t.bodies.tidy()
+	}
+}
+
+// tell makes one call.
+func (t *transfers) tell(c *relay.Call) {
+	in := rdmc.Incoming{Index: c.Index, Tag: c.Tag, Size: c.Size}
+	switch c.Kind {
+	case relay.MakeRoom:
+		_, err := t.config.Incoming(in)
+		if err == nil {
+			t.buffers[c.Index] = t.bodies.made
+			t.bodies.comes(order.SenderRank(t.sender), in)
+		}
+		t.relay.Room(c.Index, err, &t.effects)
+	case relay.Completed:
+		t.completed(in)
+	case relay.Aborted, relay.Withdrawn:
+		t.proc().world.sometimes(LargeWithdrawn, c.Kind == relay.Withdrawn)
+		if c.Kind == relay.Aborted {
+			delete(t.buffers, c.Index)
+			delete(t.views, c.Index)
+		}
+		t.bodies.gone(order.SenderRank(t.sender), c.Tag)
+		t.config.Aborted(in, c.Err)
+		if c.Kind == relay.Aborted {
+			t.relay.Heard(c.Index, &t.effects)
+		}
+	case relay.Failed:
+		f := t.relay.Failure()
+		t.halfHere()
+		t.config.Failed(&rdmc.Failure{Node: f.Node, Code: rdmc.FailureCode(f.Code), Text: f.Text})
+	case relay.Sent:
+		s := t.settle(c)
+		s.memory.unhold(c.Seen)
+	case relay.Everywhere:
+		s := t.settle(c)
+		if c.Err == nil {
+			t.proc().world.judge("atomic", t.checkEverywhere(s))
+		}
+		s.out.Everywhere(c.Err)
+	}
+	t.apply()
+}
+
+// halfHere lets go of what will not be whole.
+func (t *transfers) halfHere() {
+	w := t.proc().world
+	for i := range t.bodies.had {
+		if h := &t.bodies.had[i]; int(h.sender) == t.sender && !h.whole && h.counts {
+			h.counts = false
+			w.probes[LargeHalf]++
+		}
+	}
+	clear(t.buffers)
+	clear(t.views)
+}
+
+// completed tells of a body that is here whole, or in view.
+func (t *transfers) completed(in rdmc.Incoming) {
+	w, sender := t.proc().world, order.SenderRank(t.sender)
+	m := t.views[in.Index]
+	if m != nil {
+		t.bodies.comes(sender, in)
+	} else {
+		m = t.buffers[in.Index]
+	}
+	_, inPlace := t.views[in.Index]
+	delete(t.buffers, in.Index)
+	delete(t.views, in.Index)
+	t.bodies.isWhole(sender, in.Tag, m.data)
+	if w.trace.out != nil && !w.trace.brief {
+		t.proc().print("body %d of %d", in.Tag, t.procs[0].self.ID)
+	}
+	if !inPlace {
+		t.config.Completed(in, m.data, nil)
+		t.relay.Heard(in.Index, &t.effects)
+		return
+	}
+	w.probes[BodyInPlace]++
+	released, heard := false, false
+	t.config.Completed(in, m.data, func() {
+		if released = true; heard && !t.proc().over {
+			t.relay.Released(in.Index, &t.effects)
+			t.apply()
+		}
+	})
+	if heard = true; released {
+		t.relay.Heard(in.Index, &t.effects)
+	} else {
+		t.relay.HeardInView(in.Index, &t.effects)
+	}
+}
+
+// Start implements courier.Group.
+func (t *transfers) Start(o rdmc.Outgoing) (courier.Sending, error) {
+	s := &sending{from: t, out: o, memory: t.proc().memoryOf(o.Data)}
+	var err error
+	if t.proc().world.plan.Bodies.Shared {
+		s.number, err = t.relay.Offer(int64(len(o.Data)), o.Tag, o.Filled, strconv.FormatUint(s.memory.number, 10), &t.effects)
+	} else {
+		s.number, err = t.relay.Start(int64(len(o.Data)), o.Tag, o.Filled, &t.effects)
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.memory.holds++
+	t.sendings = append(t.sendings, s)
+	t.apply()
+	return s, nil
+}
+
+func (t *transfers) sending(number uint64) *sending {
+	i := slices.IndexFunc(t.sendings, func(s *sending) bool { return s.number == number })
+	return t.sendings[i]
+}
+
+// settle notes that Sent, or Everywhere, is told, and forgets the message after both.
+func (t *transfers) settle(c *relay.Call) *sending {
+	s := t.sending(c.Number)
+	if s.told++; s.told == 2 {
+		t.sendings = slices.DeleteFunc(t.sendings, func(o *sending) bool { return o == s })
+	}
+	return s
+}
+
+// Fill implements courier.Sending.
+func (s *sending) Fill(n int64) {
+	s.from.relay.Fill(s.number, n, &s.from.effects)
+	s.from.apply()
+}
+
+// Abort implements courier.Sending.
+func (s *sending) Abort(reason error) {
+	t := s.from
+	switch {
+	case !s.everywhere:
+		t.relay.Abort(s.number, reason, &t.effects)
+	case !s.withdrawn:
+		s.withdrawn = t.relay.Withdraw(s.index, s.out.Tag, int64(len(s.out.Data)), reason, &t.effects)
+	}
+	t.apply()
+}
+
+// Discard implements courier.Group.
+func (t *transfers) Discard() {
+	t.relay.Discard(&t.effects)
+	t.apply()
+	if t.left {
+		return
+	}
+	t.left = true
+	for place := range t.ties {
+		if e := t.ties[place].end; e != nil {
+			e.say(t.name(), relay.Control{Kind: relay.Leave})
+		}
+	}
+}
+
+// Done implements courier.Group.
+func (t *transfers) Done() <-chan struct{} { return t.done }
