@@ -9,10 +9,14 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
+	"testing/iotest"
+	"time"
 
 	"github.com/squall-go/squall/internal/testutil"
+	"github.com/squall-go/squall/ripc/internal/pair"
 )
 
 // pattern is a body of n bytes that follow from a number.
@@ -199,5 +203,297 @@ func TestAMessageGoesIntoTheFirstWindowThatIsLargeEnough(t *testing.T) {
 			t.Error("other bytes")
 		}
 		m.Release()
+	})
+}
+
+// inTime waits until a condition holds.
+func inTime(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); !holds(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("not in time: ", what)
+		}
+	}
+}
+
+// openLong is how many long messages of an endpoint are open, in both directions, and how many bytes are taken of MaxLongBytes.
+func openLong(e *Endpoint) (messages int, taken int64) {
+	e.lock()
+	defer e.unlock()
+	for _, p := range e.peers {
+		messages += p.long.in.Open() + p.long.out.Open()
+	}
+	return messages, e.memory.bytes
+}
+
+// A caller that gives up has its return buffer to itself, whatever comes of the reply, and the pair goes on.
+func TestAReturnBufferIsLeftAloneWhenTheCallerGaveUp(t *testing.T) {
+	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
+		ctx := testutil.Within(t)
+		here, there := open(Config{}), open(Config{})
+		server, client := register(t, there, "server"), register(t, here, "")
+		served, stop := context.WithCancel(ctx)
+		body := bytes.Repeat([]byte{1}, 8<<20)
+		var serving sync.WaitGroup
+		defer serving.Wait()
+		defer stop()
+		serving.Go(func() {
+			server.Serve(served, func(ctx context.Context, m *Message) { m.ReplyLong(ctx, Bytes(body)) })
+		})
+		to, into := client.To("server"), make([]byte, 8<<20)
+		rng := rand.New(rand.NewPCG(1, 2))
+		gaveUp := 0
+		for range 40 {
+			short, cancel := context.WithTimeout(ctx, time.Duration(rng.IntN(8000))*time.Microsecond)
+			m, err := client.CallLong(short, to, into, Body{})
+			cancel()
+			if err == nil {
+				m.Release()
+			} else {
+				gaveUp++
+			}
+			clear(into)
+			if i := bytes.IndexByte(into, 1); i >= 0 {
+				t.Fatalf("byte %d was written after the call returned", i)
+			}
+		}
+		m, err := client.CallLong(ctx, to, into, Body{})
+		must(t, err)
+		if !bytes.Equal(m.Body(), body) {
+			t.Error("other bytes")
+		}
+		m.Release()
+		t.Logf("%d of 40 calls were given up", gaveUp)
+		for _, e := range []*Endpoint{here, there} {
+			inTime(t, "an end of all long messages", func() bool {
+				n, taken := openLong(e)
+				return n == 0 && taken == 0
+			})
+		}
+	})
+}
+
+// A sender may give up at any step: while its message waits for a window, while it comes, or because its reader failed.
+func TestASenderThatGivesUpLeavesNothing(t *testing.T) {
+	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
+		ctx := testutil.Within(t)
+		here, there := open(Config{}), open(Config{})
+		server, client := register(t, there, "server"), register(t, here, "")
+		to := client.To("server")
+		must(t, server.TakeLong(Long{MaxBytes: 3 << 20, MaxPeerBytes: 3 << 20}))
+		must(t, client.SendLong(ctx, to, Bytes(make([]byte, 3<<20)))) // takes all that there is
+		short, cancel := context.WithCancel(ctx)
+		waiting := make(chan error, 1)
+		go func() { waiting <- client.SendLong(short, to, Bytes(make([]byte, 2<<20))) }()
+		inTime(t, "two messages", func() bool { n, _ := openLong(there); return n == 2 })
+		cancel()
+		if err := <-waiting; !errors.Is(err, context.Canceled) {
+			t.Errorf("a message that waits: %v", err)
+		}
+		inTime(t, "one message", func() bool { n, _ := openLong(there); return n == 1 })
+		m, err := server.Receive(ctx)
+		must(t, err)
+		m.Release()
+		failing := io.MultiReader(bytes.NewReader(make([]byte, 1<<20)), iotest.ErrReader(errors.New("the disk is gone")))
+		if err := client.SendLong(ctx, to, Reader(failing, 2<<20)); err == nil || !strings.Contains(err.Error(), "the disk is gone") {
+			t.Errorf("a reader that fails: %v", err)
+		}
+		if err := client.SendLong(ctx, to, Reader(bytes.NewReader(make([]byte, 1<<20)), 2<<20)); !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Errorf("a reader that ends: %v", err)
+		}
+		for _, e := range []*Endpoint{here, there} {
+			inTime(t, "an end of all long messages", func() bool {
+				n, taken := openLong(e)
+				return n == 0 && taken == 0
+			})
+		}
+		must(t, client.SendLong(ctx, to, Bytes(pattern(3, 2<<20))))
+		m, err = server.Receive(ctx)
+		must(t, err)
+		if !bytes.Equal(m.Body(), pattern(3, 2<<20)) {
+			t.Error("other bytes")
+		}
+		m.Release()
+	})
+}
+
+// Memory of a buffer is used again only when no peer looks at it.
+func TestMemoryThatIsLookedAtIsNotUsedAgain(t *testing.T) {
+	ctx := testutil.Within(t)
+	here := open(t, Config{Transport: SHM})
+	server, client := register(t, open(t, Config{Transport: SHM}), "server"), register(t, here, "")
+	must(t, server.TakeLong(Long{InPlace: true, MaxBytes: 1 << 30}))
+	b, err := here.Alloc(1 << 20)
+	must(t, err)
+	copy(b.Bytes(), "first")
+	var held []Message
+	for range 3 {
+		must(t, client.SendLong(ctx, client.To("server"), b.Body()))
+		m, err := server.Receive(ctx)
+		must(t, err)
+		if !m.InPlace() {
+			t.Fatal("it was copied")
+		}
+		held = append(held, m)
+	}
+	at := &b.Bytes()[0]
+	b.Release()
+	if n := here.Buffers(); n != 0 {
+		t.Errorf("%d buffers are not released", n)
+	}
+	for k, m := range held {
+		other, err := here.Alloc(1 << 20)
+		must(t, err)
+		copy(other.Bytes(), "other")
+		if string(m.Body()[:5]) != "first" || &other.Bytes()[0] == at {
+			t.Fatalf("memory is used again while %d messages lie in it", len(held)-k)
+		}
+		other.Release()
+		m.Release()
+	}
+	inTime(t, "use of the memory again", func() bool {
+		var all []*Buffer
+		defer func() {
+			for _, b := range all {
+				b.Release()
+			}
+		}()
+		for range 3 {
+			b, err := here.Alloc(1 << 20)
+			must(t, err)
+			if all = append(all, b); &b.Bytes()[0] == at {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// A service that is closed denies what is on its way to it, and its windows are not written any more. What it did not receive is told to the sender.
+func TestAServiceThatIsClosedTakesNoLongMessages(t *testing.T) {
+	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
+		ctx := testutil.Within(t)
+		server, client := register(t, open(Config{MoveTime: time.Millisecond}), "server"), register(t, open(Config{MoveTime: time.Millisecond}), "")
+		to := client.To("server")
+		window := make([]byte, 16<<20)
+		must(t, server.Post(NewWindow(make([]byte, 10)), NewWindow(window)))
+		must(t, client.SendLong(ctx, to, Bytes(make([]byte, 10)))) // here, and not received
+		sending := make(chan error, 1)
+		go func() { sending <- client.SendLong(ctx, to, Bytes(bytes.Repeat([]byte{1}, 16<<20))) }()
+		must(t, server.Close())
+		clear(window)
+		if i := bytes.IndexByte(window, 1); i >= 0 {
+			t.Errorf("byte %d of the window was written after Close", i)
+		}
+		err := <-sending
+		if err == nil {
+			err = client.SendLong(ctx, to, Body{})
+		}
+		if gone, ok := errors.AsType[*GoneError](err); !ok || gone.Unreceived < 1 {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+// A process that is killed takes nothing with it, at either side of a long message.
+func TestAKilledProcessLeavesNoLongMessages(t *testing.T) {
+	for _, transport := range []string{"shm", "tcp"} {
+		t.Run(transport, func(t *testing.T) {
+			ctx := testutil.Within(t)
+			rounds := 10
+			if testing.Short() {
+				rounds = 3
+			}
+			domain := fmt.Sprint(t.Name(), os.Getpid())
+			cfg := configOf(transport, domain)
+			cfg.MoveTime = -1
+			here := open(t, cfg)
+			client := register(t, here, "")
+			must(t, client.TakeLong(inLib))
+			to := client.To("server")
+			into := make([]byte, 4<<20)
+			for round := range rounds {
+				server := startChild(t, "long "+transport+" "+domain)
+				var killing sync.WaitGroup
+				killing.Go(func() {
+					time.Sleep(time.Duration(round) * 2 * time.Millisecond) // any moment will do
+					server.kill()
+				})
+				var held []Message
+				for {
+					m, err := client.CallLong(ctx, to, into, Bytes(into))
+					if err != nil {
+						if !errors.Is(err, ErrPeerGone) && !errors.Is(err, ErrNoService) && !errors.Is(err, ErrUnreachable) && !errors.Is(err, ErrRefused) {
+							t.Errorf("round %d: %v", round, err)
+						}
+						break
+					}
+					held = append(held, m)
+				}
+				killing.Wait()
+				for _, m := range held {
+					m.Release()
+				}
+			}
+			if n, taken := openLong(here); n != 0 || taken != 0 {
+				t.Errorf("%d messages are open, %d bytes taken", n, taken)
+			}
+		})
+	}
+}
+
+// A hostile peer that breaks the rules of long messages loses its connection, and nothing else happens.
+func TestAPeerThatBreaksTheRulesOfLongMessagesIsCutOff(t *testing.T) {
+	for name, frame := range map[string]func() (pair.Kind, []byte){
+		"an offer that is none": func() (pair.Kind, []byte) { return pair.Offered, []byte("none") },
+		"bytes in memory that nobody gave": func() (pair.Kind, []byte) {
+			o := pair.Offer{Purpose: pair.LongMessage, Size: 5}
+			return pair.Offered, o.Append(nil)
+		},
+		"an answer for no message": func() (pair.Kind, []byte) { return pair.Granted, nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx := testutil.Within(t)
+			there := open(t, Config{Transport: SHM})
+			server, other := register(t, there, "server"), register(t, open(t, Config{Transport: SHM}), "")
+			must(t, server.TakeLong(inLib))
+			evil := register(t, open(t, Config{Transport: SHM}), "")
+			to := evil.To("server")
+			must(t, to.Connect(ctx))
+			must(t, other.To("server").Connect(ctx))
+			r := to.route.Load()
+			k, data := frame()
+			r.peer.put(k, r.channel, 77, [][]byte{data})
+			inTime(t, "the end of the peer", func() bool { return there.Peers() == 1 })
+			must(t, other.SendLong(ctx, other.To("server"), Bytes([]byte("good"))))
+			m, err := server.Receive(ctx)
+			must(t, err)
+			if string(m.Body()) != "good" {
+				t.Errorf("%q", m.Body())
+			}
+			m.Release()
+		})
+	}
+	t.Run("a place where nothing is", func(t *testing.T) {
+		ctx := testutil.Within(t)
+		there := open(t, Config{Transport: SHM})
+		server, evil := register(t, there, "server"), register(t, open(t, Config{Transport: SHM}), "")
+		must(t, server.TakeLong(Long{InPlace: true, MaxBytes: 1 << 40}))
+		must(t, evil.To("server").Connect(ctx))
+		r := evil.To("server").route.Load()
+		evil.e.lock()
+		m := &sending{peer: r.peer}
+		m.out = r.peer.long.out.Begin(r.channel, pair.Placed, 1<<30, m)
+		o := pair.Offer{Purpose: pair.LongMessage, Way: pair.Placed, Size: 1 << 30, Owner: "squall-large-" + strings.Repeat("0", 32)}
+		r.peer.putHeld(pair.Offered, r.channel, m.out.ID, [][]byte{o.Append(nil)}, nil)
+		evil.e.unlock()
+		inTime(t, "a refusal", func() bool {
+			evil.e.lock()
+			defer evil.e.unlock()
+			return m.err != nil
+		})
+		if !errors.Is(m.err, ErrRefused) || there.Peers() != 1 {
+			t.Error(m.err, there.Peers())
+		}
 	})
 }

@@ -57,6 +57,10 @@ func runChild(what string) error {
 	switch part {
 	case "echo":
 		err = echo(ctx, s)
+	case "long":
+		if err = s.TakeLong(inLib); err == nil {
+			err = s.Serve(ctx, func(ctx context.Context, m *Message) { m.ReplyLong(ctx, Bytes(m.Body())) })
+		}
 	case "count": // tells what it received, after each message, in a file that outlives it
 		err = countTo(ctx, s, os.NewFile(3, "count"))
 	case "flood": // sends to whoever said something
