@@ -391,6 +391,9 @@ func (b *bulk) claim(m *sending, n int) int {
 func (b *bulk) cut(ctx context.Context, m *sending, why error) error {
 	e := b.p.e
 	e.lock()
+	if m.err == nil {
+		m.err = why // and not what the peer answers
+	}
 	owed := !b.p.ended && m.out.Cut()
 	e.unlock()
 	if owed {

@@ -67,6 +67,8 @@ type Config struct {
 	// MaxLongBytes bounds the bodies of long messages that are in memory of the library, or looked at in place, and not released: of all services
 	// together. 0 is DefaultMaxLongBytes.
 	MaxLongBytes int64
+	// Long says which long messages the services take before TakeLong: it is known as soon as they are found.
+	Long Long
 	// MaxPeers bounds the connections.
 	MaxPeers int
 	// Events is called with each event, one at a time, on a goroutine of the endpoint.
@@ -95,6 +97,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.MaxLongBytes < 0 {
 		errs = append(errs, fmt.Errorf("MaxLongBytes %d: it must not be less than 0", c.MaxLongBytes))
+	}
+	if err := c.Long.check(); err != nil {
+		errs = append(errs, err)
 	}
 	if c.MaxPeers == 0 {
 		c.MaxPeers = DefaultMaxPeers

@@ -187,6 +187,9 @@ func (e *Endpoint) enter(id ID) (*Service, error) {
 		return nil, fmt.Errorf("ripc: %w: %d services", ErrLimit, MaxServices)
 	}
 	s := &Service{e: e, id: id, number: number, remotes: map[ID]*Remote{}}
+	if e.cfg.Long.MaxBytes > 0 || e.cfg.Long.Allocate != nil {
+		s.long.follow(e.cfg.Long)
+	}
 	e.services[id] = s
 	e.numbers = append(e.numbers, s)
 	return s, nil

@@ -362,7 +362,9 @@ func (p *peer) heard(f *pair.Frame) error {
 	m := out.Value
 	switch f.Kind {
 	case pair.Denied:
-		m.err = refusedBy(f)
+		if m.err == nil {
+			m.err = refusedBy(f)
+		}
 		m.drop(false)
 	case pair.Here:
 		if len(f.Data) == 1 && f.Data[0] == 0 {

@@ -48,6 +48,11 @@ func runChild(what string) error {
 	if err != nil {
 		return err
 	}
+	if part == "long" {
+		if err := s.TakeLong(inLib); err != nil {
+			return err
+		}
+	}
 	fmt.Println("ready")
 	go func() {
 		var b [1]byte
@@ -58,9 +63,7 @@ func runChild(what string) error {
 	case "echo":
 		err = echo(ctx, s)
 	case "long":
-		if err = s.TakeLong(inLib); err == nil {
-			err = s.Serve(ctx, func(ctx context.Context, m *Message) { m.ReplyLong(ctx, Bytes(m.Body())) })
-		}
+		err = s.Serve(ctx, func(ctx context.Context, m *Message) { m.ReplyLong(ctx, Bytes(m.Body())) })
 	case "count": // tells what it received, after each message, in a file that outlives it
 		err = countTo(ctx, s, os.NewFile(3, "count"))
 	case "flood": // sends to whoever said something

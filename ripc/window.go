@@ -57,19 +57,33 @@ type Long struct {
 	Refuse bool
 }
 
-// TakeLong says which long messages the service takes from now on. Without it, a service takes those for which windows are posted.
+// TakeLong says which long messages the service takes from now on. Without it, and without Config.Long, a service takes those for which windows are
+// posted.
 func (s *Service) TakeLong(l Long) error {
-	if l.MaxBytes < 0 || l.MaxPeerBytes < 0 || l.MaxPeerBytes > l.MaxBytes {
-		return fmt.Errorf("ripc: %w: %d bytes for long messages, %d for those of one process", os.ErrInvalid, l.MaxBytes, l.MaxPeerBytes)
-	}
-	if l.MaxPeerBytes == 0 {
-		l.MaxPeerBytes = (l.MaxBytes + 1) / 2
+	if err := l.check(); err != nil {
+		return fmt.Errorf("ripc: %w", err)
 	}
 	s.e.lock()
 	defer s.e.unlock()
-	s.long.rules, s.long.set = l, true
+	s.long.follow(l)
 	s.placeAll()
 	return nil
+}
+
+// check reports rules that nobody can follow.
+func (l Long) check() error {
+	if l.MaxBytes < 0 || l.MaxPeerBytes < 0 || l.MaxPeerBytes > l.MaxBytes {
+		return fmt.Errorf("%w: %d bytes for long messages, %d for those of one process", os.ErrInvalid, l.MaxBytes, l.MaxPeerBytes)
+	}
+	return nil
+}
+
+// follow sets the rules.
+func (i *intake) follow(l Long) {
+	if l.MaxPeerBytes == 0 {
+		l.MaxPeerBytes = (l.MaxBytes + 1) / 2
+	}
+	i.rules, i.set = l, true
 }
 
 // Post adds windows for one message each. A message takes the first one that is large enough.

@@ -15,6 +15,7 @@ var sets = map[string]func(base spec, others bench.Peers) bench.Set[run]{
 	"one-way":     oneWayBars,
 	"calls":       callBars,
 	"idle":        idleBars,
+	"long":        longBars,
 }
 
 func rateOf(r run) float64   { return r.Rate }
@@ -125,6 +126,28 @@ func idleBars(base spec, _ bench.Peers) (s bench.Set[run]) {
 		s.Judge(
 			bench.Bar[run]{What: of.name() + ": processor", Unit: "%", Figure: of.name(), Of: func(r run) float64 { return r.Idle.CPUPercent }, Asked: bench.Asked{AtMost: 1}},
 			bench.Bar[run]{What: of.name() + ": memory for each", Unit: "KiB", Figure: of.name(), Of: func(r run) float64 { return r.Idle.ClientBytes / 1024 }, Asked: bench.Asked{AtMost: 64}})
+	}
+	return s
+}
+
+func p99Of(r run) float64 { return r.P99 }
+
+func longBars(base spec, _ bench.Peers) (s bench.Set[run]) {
+	long := base.with(func(s *spec) { s.Size, s.Load = longBytes, intoWindow })
+	place := long.with(func(s *spec) { s.Load = inPlace })
+	tcp := long.with(func(s *spec) { s.Fabric = "tcp" })
+	raw := tcp.with(func(s *spec) { s.System = viaSocket })
+	memory := long.with(func(s *spec) { s.System = viaCopy })
+	s.Add(caseOf(place), caseOf(long), caseOf(memory), caseOf(tcp), caseOf(raw))
+	s.Judge(
+		bench.Bar[run]{Unit: "µs", Figure: place.name(), Limits: []string{memory.name()}, Of: meanOf, Asked: bench.Asked{AtMost: 0.1}},
+		bench.Bar[run]{Unit: "/s", Figure: long.name(), Limits: []string{memory.name()}, Of: rateOf, Asked: bench.Asked{AtLeast: 0.8}},
+		bench.Bar[run]{Unit: "/s", Figure: tcp.name(), Limits: []string{raw.name()}, Of: rateOf, Asked: bench.Asked{AtLeast: 0.95}})
+	for _, fabric := range []string{"shm", "tcp"} {
+		alone := base.with(func(s *spec) { s.Load, s.Fabric, s.Tail = roundTrips, fabric, true })
+		beside := alone.with(func(s *spec) { s.Beside = true })
+		s.Add(caseOf(alone), caseOf(beside))
+		s.Judge(bench.Bar[run]{Unit: "µs", Figure: beside.name(), Limits: []string{alone.name()}, Of: p99Of, Asked: bench.Asked{AtMost: 3}})
 	}
 	return s
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -41,7 +42,8 @@ type member struct {
 	spec    spec
 	carrier carrier
 	serving sync.WaitGroup
-	memory  float64 // before the clients came
+	memory  float64         // before the clients came
+	times   []time.Duration // of each round trip
 }
 
 func open(node int, config func(v any) error) (bench.Member, error) {
@@ -56,6 +58,8 @@ func open(node int, config func(v any) error) (bench.Member, error) {
 		m.carrier = &sockets{spec: m.spec}
 	case viaWords:
 		m.carrier = &words{}
+	case viaCopy:
+		m.carrier = &copies{}
 	case viaNetRPC:
 		m.carrier = &netRPC{spec: m.spec}
 	default:
@@ -111,6 +115,7 @@ func (m *member) measure(ctx context.Context) (r run, err error) {
 	if err != nil {
 		return r, err
 	}
+	m.times = m.times[:0]
 	var start, end runtime.MemStats
 	runtime.ReadMemStats(&start)
 	began := time.Now()
@@ -129,6 +134,10 @@ func (m *member) measure(ctx context.Context) (r run, err error) {
 	}
 	r.Rate = float64(done) / took.Seconds()
 	r.Mean = float64(took.Microseconds()) / float64(done) * float64(max(1, m.spec.Callers))
+	if m.spec.Tail {
+		slices.Sort(m.times)
+		r.P99 = float64(m.times[len(m.times)*99/100].Nanoseconds()) / 1e3
+	}
 	r.Allocs = float64(end.Mallocs-start.Mallocs) / float64(done)
 	return r, nil
 }
@@ -169,13 +178,24 @@ func (m *member) all(ctx context.Context, d time.Duration) (done int, err error)
 }
 
 func (m *member) loop(ctx context.Context, caller int, until time.Time) (done int, err error) {
+	most := batch
+	if m.spec.isLong() {
+		most = 1
+	}
 	for time.Now().Before(until) {
-		for range batch {
+		for range most {
+			began := time.Time{}
+			if m.spec.Tail {
+				began = time.Now()
+			}
 			if err := m.carrier.once(ctx, caller); err != nil {
 				return done, err
 			}
+			if m.spec.Tail {
+				m.times = append(m.times, time.Since(began))
+			}
 		}
-		done += batch
+		done += most
 	}
 	return done, nil
 }

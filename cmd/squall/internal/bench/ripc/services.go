@@ -17,6 +17,7 @@ type services struct {
 	ctx      context.Context
 	cancel   context.CancelFunc
 	others   []*services // idle clients
+	long     *longs
 }
 
 func (s *services) open(id ripc.ID) (err error) {
@@ -28,6 +29,9 @@ func (s *services) open(id ripc.ID) (err error) {
 		cfg.MaxSpin = -1
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
+	if s.spec.isLong() || s.spec.Beside {
+		s.long = newLongs(s.spec)
+	}
 	s.body = make([]byte, s.spec.Size)
 	if s.endpoint, err = ripc.Open(s.ctx, cfg); err != nil {
 		return err
@@ -36,18 +40,37 @@ func (s *services) open(id ripc.ID) (err error) {
 	return err
 }
 
-func (s *services) listen() (string, error) { return "", s.open("server") }
+func (s *services) listen() (string, error) {
+	if err := s.open("server"); err != nil || s.long == nil {
+		return "", err
+	}
+	return "", s.long.listen(s.ctx, s.endpoint)
+}
 
 func (s *services) connect(ctx context.Context, _ string) error {
 	if err := s.open(""); err != nil {
 		return err
 	}
 	s.to = s.service.To("server")
-	return s.to.Connect(ctx)
+	if err := s.to.Connect(ctx); err != nil || s.long == nil {
+		return err
+	}
+	if err := s.long.connect(ctx, s.endpoint, s.service); err != nil {
+		return err
+	}
+	if s.spec.Beside {
+		s.long.start(s.ctx)
+	}
+	return nil
 }
 
 // serve sends messages back, or counts them; requests are answered with their bytes, or with the count.
 func (s *services) serve() {
+	if s.long != nil {
+		taking := make(chan struct{})
+		go func() { defer close(taking); s.long.serve(s.ctx) }()
+		defer func() { <-taking }()
+	}
 	var back *ripc.Remote
 	count := uint64(0)
 	_ = s.service.Serve(s.ctx, func(ctx context.Context, m *ripc.Message) { // it ends with the context
@@ -68,6 +91,9 @@ func (s *services) serve() {
 }
 
 func (s *services) once(ctx context.Context, _ int) error {
+	if s.spec.isLong() {
+		return s.long.once(ctx)
+	}
 	switch s.spec.Load {
 	case oneWay:
 		return s.service.Send(ctx, s.to, s.body)
@@ -104,6 +130,9 @@ func (s *services) close() error {
 		_ = client.close() // what is measured is the server
 	}
 	s.cancel()
+	if s.long != nil {
+		s.long.close()
+	}
 	if s.endpoint == nil {
 		return nil
 	}

@@ -16,6 +16,7 @@ const (
 	viaRIPC   system = "ripc"
 	viaSocket system = "socket" // a connection of package net
 	viaNetRPC system = "net/rpc"
+	viaCopy   system = "memcpy"         // of one process
 	viaWords  system = "spinning words" // two words that both processes see
 )
 
@@ -23,10 +24,12 @@ const (
 type load string
 
 const (
-	roundTrips load = "round trips" // a message there and one back, one at a time
-	oneWay     load = "one way"     // messages as fast as they are received
-	calls      load = "calls"       // requests with replies
-	idle       load = "idle"        // clients that are connected and send nothing
+	roundTrips load = "round trips"        // a message there and one back, one at a time
+	oneWay     load = "one way"            // messages as fast as they are received
+	calls      load = "calls"              // requests with replies
+	idle       load = "idle"               // clients that are connected and send nothing
+	inPlace    load = "looked at in place" // long messages, one at a time
+	intoWindow load = "into a window"      // the same
 )
 
 // spec is one case.
@@ -38,6 +41,8 @@ type spec struct {
 	Clients  int // endpoints that are idle
 	Size     int // bytes
 	Asleep   bool
+	Tail     bool   // each round trip is measured, for the slowest ones
+	Beside   bool   // of a message of 1 GiB
 	Domain   string // of the services' names
 	Warmup   time.Duration
 	Duration time.Duration
@@ -47,6 +52,7 @@ type spec struct {
 type run struct {
 	Rate   float64 `json:"rate"`     // per second
 	Mean   float64 `json:"mean_us"`  // of one round trip or call
+	P99    float64 `json:"p99_us"`   // of round trips, if each was measured
 	Allocs float64 `json:"allocs"`   // in the measuring process, for each
 	CPU    float64 `json:"cpu_busy"` // cores that the machine used
 	Idle   usage   `json:"idle"`     // of the process with idle clients
@@ -109,11 +115,26 @@ func (s spec) name() string {
 		return fmt.Sprintf("a server with %d idle clients, %s", s.Clients, s.Fabric)
 	}
 	text := fmt.Sprintf("%s over %s, %s, %d B", s.System, s.Fabric, s.Load, s.Size)
+	if s.isLong() {
+		text = fmt.Sprintf("%s over %s, %s, %d MiB", s.System, s.Fabric, s.Load, s.Size>>20)
+	}
+	if s.System == viaCopy {
+		text = fmt.Sprintf("%s of %d MiB", s.System, s.Size>>20)
+	}
 	if s.Load == calls {
 		text += fmt.Sprintf(", %d at a time", s.Callers)
 	}
 	if s.Asleep {
 		text += ", asleep"
 	}
+	if s.Tail {
+		text += ", p99"
+	}
+	if s.Beside {
+		text += " beside 1 GiB"
+	}
 	return text
 }
+
+// isLong reports whether what is measured are long messages.
+func (s spec) isLong() bool { return s.Load == inPlace || s.Load == intoWindow }

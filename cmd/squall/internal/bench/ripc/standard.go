@@ -47,7 +47,11 @@ func (s *sockets) serve() {
 		if _, err := io.ReadFull(conn, body); err != nil {
 			return
 		}
-		if _, err := conn.Write(body); err != nil {
+		if s.spec.isLong() {
+			body = body[:1] // it says that all came
+		}
+		_, err := conn.Write(body)
+		if body = body[:s.spec.Size]; err != nil {
 			return
 		}
 	}
@@ -55,6 +59,10 @@ func (s *sockets) serve() {
 
 func (s *sockets) once(context.Context, int) error {
 	if _, err := s.conn.Write(s.body); err != nil {
+		return err
+	}
+	if s.spec.isLong() {
+		_, err := io.ReadFull(s.conn, s.body[:1])
 		return err
 	}
 	_, err := io.ReadFull(s.conn, s.body)
