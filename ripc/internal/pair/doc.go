@@ -39,11 +39,11 @@
 //	RP7  the messages of a channel that were not received are its last ones, and both sides count the same
 //	RP8  a reply is for the call whose id it carries, or for none: an id is given out once
 //	RP9  of the notices with one key that were not taken, the latest stays
-//	RP10 bytes of a long message go where they belong in the window that it was granted, and nowhere else
-//	RP11 of the long messages of one channel a bounded number is open, as both sides count
-//	RP12 a long message ends once for both sides: denied, or here with all of its bytes and then given back
-//	RP13 memory that a peer looks at is used again only when it was given back, or the peer said that it does not look
-//	RP14 what a peer says of a long message is believed only if it is possible at that moment
+//	RP10  bytes of a long message go where they belong in the window that it was granted, and nowhere else
+//	RP11  of the long messages of one channel a bounded number is open, as both sides count
+//	RP12  a long message ends once for both sides: denied, or here with all of its bytes and then given back
+//	RP13  memory that a peer looks at is used again only when it was given back, or the peer said that it does not look
+//	RP14  what a peer says of a long message is believed only if it is possible at that moment
 //
 // Shared words, all in the own row:
 //
