@@ -39,12 +39,12 @@ type Tally struct {
 	Err                             error   // how it failed
 }
 
-// gcPercent lets the heap of a campaign grow to some 50 MB. What a run keeps is 2 MB or less.
-const gcPercent = 1200
+// gcPercent lets the heap of a campaign grow to some 20 MB: a run makes much garbage, and keeps little.
+const gcPercent = 400
 
 // Run plays all seeds, or as many as it takes until one fails, and returns the violation.
 func (c *Campaign) Run() error {
-	defer debug.SetGCPercent(debug.SetGCPercent(gcPercent)) // a run makes much garbage, and keeps little
+	defer debug.SetGCPercent(debug.SetGCPercent(gcPercent))
 	workers := c.Workers
 	if workers == 0 {
 		workers = runtime.GOMAXPROCS(0)

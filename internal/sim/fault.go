@@ -366,7 +366,7 @@ func (f *fault) report(p *process) {
 	if !p.seat().record.has(q) {
 		return
 	}
-	q.reporter = p
+	q.reporter, q.reportedIn = p, p.member.View().ID
 	q.blamed("reported")
 	p.blamed("reports") // who finds its connection to it ended, and not why, suspects it in turn
 	if w.trace.out != nil {

@@ -266,7 +266,10 @@ func (l *otherLog) Ready(before order.Version) (i persist.Info, err error) {
 	for has := l.k.log.next(); err == nil && l.book().End().Records < has; {
 		err = l.reach(w.plan.Hop() / 4)
 	}
-	return l.Info(), err
+	if err != nil {
+		return i, err // it may have lost its disk
+	}
+	return l.Info(), nil
 }
 
 // Probe implements catchup.Source.
@@ -294,19 +297,33 @@ func (l *otherLog) Records(b catchup.Bounds) iter.Seq2[persist.Record, error] {
 				yield(persist.Record{}, err)
 				return
 			}
-			n := 0
-			for r, err := range l.Range(b.From, b.To) {
-				if !yield(r, err) || err != nil {
+			batch, err := l.batch(b)
+			for _, r := range batch {
+				if !yield(r, nil) {
 					return
 				}
 				b.From = catchup.After(r.Version)
-				if n++; n == fetchBatch {
-					break
-				}
 			}
-			more = n == fetchBatch
+			if err != nil {
+				yield(persist.Record{}, err)
+				return
+			}
+			more = len(batch) == fetchBatch
 		}
 	}
+}
+
+// batch reads the next records at once. What takes them may wait, and meanwhile the source may lose its disk.
+func (l *otherLog) batch(b catchup.Bounds) (batch []persist.Record, err error) {
+	for r, err := range l.Range(b.From, b.To) {
+		if err != nil {
+			return batch, err
+		}
+		if batch = append(batch, r); len(batch) == fetchBatch {
+			break
+		}
+	}
+	return batch, nil
 }
 
 // fillLog makes the log what a source has.

@@ -81,19 +81,20 @@ type process struct {
 	// beginning is the view that it installed last, as it has it.
 	beginning *views.View
 
-	leaving   bool          // it was asked to
-	leaveBy   time.Duration // when it leaves whether all it sent was delivered or not
-	drained   bool          // it was
-	said      bool          // the member was told
-	told      bool          // the world knows that it halted
-	afterHalt int           // steps since
-	restarted bool          // its first view was made by those who had come back
-	liar      bool          // it is hostile, and has ended as far as the others' promises go
-	over      bool          // the process ended
-	unpowered bool          // its host loses power when it ends
-	blame     string        // why it may be removed
-	reporter  *process      // who reported it
-	move      Move          // the last one of its join
+	leaving    bool          // it was asked to
+	leaveBy    time.Duration // when it leaves whether all it sent was delivered or not
+	drained    bool          // it was
+	said       bool          // the member was told
+	told       bool          // the world knows that it halted
+	afterHalt  int           // steps since
+	restarted  bool          // its first view was made by those who had come back
+	liar       bool          // it is hostile, and has ended as far as the others' promises go
+	over       bool          // the process ended
+	unpowered  bool          // its host loses power when it ends
+	blame      string        // why it may be removed
+	reporter   *process      // that reported it …
+	reportedIn order.ViewID  // … in this view
+	move       Move          // the last one of its join
 }
 
 // seat is a process's part in one view.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/views"
 )
 
@@ -38,7 +39,7 @@ func (w *world) unsettled() error {
 		if p.over {
 			return fmt.Errorf("node %d has ended, and is a member of view %d", p.self.ID, last.view.ID)
 		}
-		if p.reporter != nil && !p.reporter.over {
+		if p.reporter != nil && !p.reporter.over && w.stayed(p, p.reportedIn) {
 			return fmt.Errorf("node %d was reported by node %d, and is a member of view %d", p.self.ID, p.reporter.self.ID, last.view.ID)
 		}
 		if m := last.view.Muted; m != nil && m[r] != p.mute || m == nil && p.mute != 0 {
@@ -54,6 +55,17 @@ func (w *world) unsettled() error {
 		}
 	}
 	return w.undelivered()
+}
+
+// stayed reports whether a process was a member of all views from one on. One that was removed before it came to know that it was a
+// member asks again, and may be admitted.
+func (w *world) stayed(p *process, from order.ViewID) bool {
+	for id := from; id <= w.history.last.view.ID; id++ {
+		if r := w.history.byID[id]; r != nil && !r.has(p) {
+			return false
+		}
+	}
+	return true
 }
 
 // restartBy is when those that come back have gone on, if they can. If they cannot, it is when enough of their letters have shown
