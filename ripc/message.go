@@ -171,6 +171,9 @@ func (s *Service) call(ctx context.Context, to *Remote, r *route, parts [][]byte
 	if !e.glance(w, nil) {
 		err = e.wait(ctx, w)
 	}
+	if w.frame == nil {
+		w.detach() // a long one may be on its way
+	}
 	if err != nil && !w.answered {
 		p.calls.End(id) // a reply that comes now is for nobody
 		return m, false, fmt.Errorf("ripc: calling %s: %w", to.id, err)

@@ -74,7 +74,7 @@ func (p *peer) offered(f *pair.Frame) error {
 		m.replied()
 	} else {
 		in := p.in[f.Channel]
-		if in == nil || in.notices {
+		if in == nil || in.notices || in.callers != nil {
 			return fmt.Errorf("%w: a long message on channel %d, which is not open for it", fabric.ErrViolation, f.Channel)
 		}
 		m.service = in.service

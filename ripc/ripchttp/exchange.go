@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"runtime"
 	"strconv"
 	"strings"
@@ -41,6 +42,7 @@ type exchange struct {
 	written int64
 	failed  error
 
+	replied  bool // the response went out with a long body
 	stream   http.ResponseWriter
 	writers  chan http.ResponseWriter
 	finished chan bool // true: the handler gave up
@@ -162,6 +164,9 @@ func (x *exchange) abort(caught any) {
 		x.server.logf("ripchttp: panic serving %s: %v\n%s", x.request.RemoteAddr, caught, trace)
 	}
 	x.failed = http.ErrAbortHandler
+	if x.replied {
+		return
+	}
 	if x.stream != nil {
 		x.finished <- true // has room
 		return
@@ -249,6 +254,12 @@ func (x *exchange) Write(p []byte) (int, error) {
 		x.data = append(x.data, p[:max(0, min(len(p), sniffBytes-len(x.data)))]...)
 		return len(p), nil
 	}
+	if x.isWhole(int64(len(p))) {
+		if !x.has.contentType && !x.has.encoding {
+			x.head = appendField(x.head, "Content-Type", http.DetectContentType(p[:min(len(p), sniffBytes)]))
+		}
+		return x.sendWhole(ripc.Bytes(p))
+	}
 	if err := x.spill(); err != nil {
 		return 0, err
 	}
@@ -267,6 +278,67 @@ func (x *exchange) WriteString(s string) (int, error) {
 	}
 	x.written -= int64(len(s))
 	return x.Write([]byte(s))
+}
+
+// isWhole reports whether so many bytes that are about to be written are all of a long body whose length the handler declared: it goes as a long message then. They
+// are counted as written already.
+func (x *exchange) isWhole(n int64) bool {
+	return x.stream == nil && x.length == n && x.written == n && n <= maxLongBody && !x.has.trailer && !x.isHead()
+}
+
+// sendWhole sends the response with a body that is all of it.
+func (x *exchange) sendWhole(body ripc.Body) (int, error) {
+	if !x.has.date {
+		x.head = appendField(x.head, "Date", date())
+		x.has.date = true
+	}
+	head, err := seal(x.head)
+	if err == nil {
+		err = x.call.ReplyLong(&x.ctx, body, head)
+	}
+	x.replied = true
+	if err != nil {
+		x.failed = err
+		return 0, err
+	}
+	return int(body.Size()), nil
+}
+
+// ReadFrom implements io.ReaderFrom. A part of a file, or of a Buffer, that is all of a body goes to the client without a copy here.
+func (x *exchange) ReadFrom(from io.Reader) (int64, error) {
+	if x.status == 0 {
+		x.WriteHeader(http.StatusOK)
+	}
+	if part, ok := from.(*io.LimitedReader); ok && x.failed == nil && x.written == 0 && int64(len(x.head))+part.N > int64(x.room-reserve) {
+		x.written = part.N
+		if x.isWhole(part.N) && x.has.contentType {
+			if body, ok := bodyOf(part); ok {
+				n, err := x.sendWhole(body)
+				return int64(n), err
+			}
+		}
+		x.written = 0
+	}
+	return io.Copy(onlyWriter{x}, from)
+}
+
+// onlyWriter hides ReadFrom.
+type onlyWriter struct{ io.Writer }
+
+// bodyOf is a part of a file or a Buffer as a body.
+func bodyOf(part *io.LimitedReader) (body ripc.Body, ok bool) {
+	switch from := part.R.(type) {
+	case *os.File:
+		at, err := from.Seek(0, io.SeekCurrent)
+		if info, statErr := from.Stat(); err != nil || statErr != nil || !info.Mode().IsRegular() || at+part.N > info.Size() {
+			return body, false
+		}
+		return ripc.File(from, at, part.N), true
+	case *Content:
+		body, err := from.buffer.Part(int(from.at), int(part.N))
+		return body, err == nil
+	}
+	return body, false
 }
 
 const (
@@ -306,7 +378,7 @@ func (x *exchange) FlushError() error {
 	if x.isHead() {
 		return nil
 	}
-	if err := x.spill(); err != nil {
+	if err := x.spill(); err != nil || x.replied {
 		return err
 	}
 	return http.NewResponseController(x.stream).Flush()
@@ -320,7 +392,7 @@ func (x *exchange) EnableFullDuplex() error { return nil }
 
 // SetWriteDeadline bounds the time in which the response is written, if it goes over a stream.
 func (x *exchange) SetWriteDeadline(t time.Time) error {
-	if err := x.spill(); err != nil {
+	if err := x.spill(); err != nil || x.replied {
 		return err
 	}
 	return http.NewResponseController(x.stream).SetWriteDeadline(t)
@@ -331,7 +403,7 @@ const redeemTime = 30 * time.Second
 
 // spill has the response go over a stream from now on.
 func (x *exchange) spill() error {
-	if x.stream != nil || x.failed != nil {
+	if x.stream != nil || x.failed != nil || x.replied {
 		return x.failed
 	}
 	s := x.server
@@ -392,6 +464,9 @@ func (x *exchange) copyHeader(from http.Header) {
 func (x *exchange) finish() {
 	if x.status == 0 && x.stream == nil {
 		x.WriteHeader(http.StatusOK)
+	}
+	if x.replied {
+		return
 	}
 	if x.stream == nil && x.failed == nil && x.trails() && !x.isHead() {
 		_ = x.spill() // its error is in failed

@@ -65,8 +65,14 @@ var quiet = log.New(io.Discard, "", 0)
 // serve serves a handler as "web", and returns a transport of another endpoint.
 func serve(t testing.TB, transport ripc.Transport, h http.Handler) (*Server, *Transport) {
 	t.Helper()
+	return serveOn(t, endpoint(t, transport), transport, h)
+}
+
+// serveOn serves a handler on an endpoint.
+func serveOn(t testing.TB, there *ripc.Endpoint, transport ripc.Transport, h http.Handler) (*Server, *Transport) {
+	t.Helper()
 	server := &Server{Handler: h, ErrorLog: quiet}
-	service := register(t, endpoint(t, transport), "web")
+	service := register(t, there, "web")
 	var serving sync.WaitGroup
 	serving.Go(func() {
 		if err := server.Serve(service); !errors.Is(err, http.ErrServerClosed) {
@@ -258,6 +264,17 @@ var conversations = []conversation{
 	{"a range", get("/f", "Range", "bytes=10-19"), func(w http.ResponseWriter, r *http.Request) {
 		http.ServeContent(w, r, "f.txt", time.Unix(1e9, 0), strings.NewReader(long))
 	}},
+	{"a long range", get("/f", "Range", "bytes=10-190000"), func(w http.ResponseWriter, r *http.Request) {
+		http.ServeContent(w, r, "f.txt", time.Unix(1e9, 0), strings.NewReader(long))
+	}},
+	{"several ranges", get("/f", "Range", "bytes=0-9,100000-190000"), func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/plain")
+		http.ServeContent(w, r, "f.txt", time.Unix(1e9, 0), strings.NewReader(long[:50]))
+	}},
+	{"a file", get("/f"), func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, "transport.go") }},
+	{"a range of a file", get("/f", "Range", "bytes=100-11000"), func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, "transport.go") }},
+	{"the head of a file", request("HEAD", "/f", nil), func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, "transport.go") }},
+	{"a file that has not changed", get("/f", "If-Modified-Since", "Tue, 19 Jan 2038 00:00:00 GMT"), func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, "transport.go") }},
 	{"expect, and the handler reads", request("POST", "/", strings.NewReader("content"), "Expect", "100-continue"), describe},
 	{"expect, and the handler refuses", request("POST", "/", strings.NewReader("content"), "Expect", "100-continue"), func(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "not that", http.StatusExpectationFailed)
@@ -409,4 +426,51 @@ func TestTheEndOfAClientReachesTheHandler(t *testing.T) {
 	must(t, e.Close())
 	<-ended
 	asking.Wait()
+}
+
+// What is in a Buffer is looked at where it is, and given back when the body is read, or closed.
+func TestABufferIsSentInPlace(t *testing.T) {
+	onEach(t, func(t *testing.T, transport ripc.Transport) {
+		there := endpoint(t, transport)
+		buffer, err := there.Alloc(len(long))
+		must(t, err)
+		defer buffer.Release()
+		copy(buffer.Bytes(), long)
+		_, over := serveOn(t, there, transport, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			http.ServeContent(w, r, "f.txt", time.Time{}, NewContent(buffer))
+		}))
+		for _, c := range []struct{ name, ask, want string }{
+			{"all", "", long}, {"a range", "bytes=10-100000", long[10:100001]}, {"a short range", "bytes=-7", long[len(long)-7:]},
+		} {
+			r := get("/")(testutil.Within(t))
+			if c.ask != "" {
+				r.Header.Set("Range", c.ask)
+			}
+			response, err := over.RoundTrip(r)
+			must(t, err)
+			long, isLong := response.Body.(*longBody)
+			if isLong != (len(c.want) > 10000) || isLong && transport == ripc.SHM && !long.InPlace() {
+				t.Errorf("%s: a %T", c.name, response.Body)
+			}
+			got, err := io.ReadAll(response.Body)
+			if err != nil || string(got) != c.want {
+				t.Errorf("%s: %d bytes, %v", c.name, len(got), err)
+			}
+			if n, err := response.Body.Read(make([]byte, 1)); n > 0 || err != io.EOF {
+				t.Errorf("%s: behind the end: %d, %v", c.name, n, err)
+			}
+			must(t, response.Body.Close())
+			if response, err = over.RoundTrip(r); err == nil {
+				var copied bytes.Buffer
+				if n, err := io.CopyN(&copied, response.Body, 5); err != nil || copied.String() != c.want[:5] {
+					t.Errorf("%s: %d, %v", c.name, n, err)
+				}
+				must(t, response.Body.Close())
+				if _, err := response.Body.Read(make([]byte, 1)); isLong && !errors.Is(err, http.ErrBodyReadAfterClose) {
+					t.Errorf("%s: behind Close: %v", c.name, err)
+				}
+			}
+			must(t, err)
+		}
+	})
 }

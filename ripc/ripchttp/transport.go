@@ -30,7 +30,8 @@ const DefaultPatience = 10 * time.Second
 // A request that was certainly not received is sent again, to wherever the service is then; and so is one whose fate is unknown, if its method is safe
 // (RFC 9110, 9.2.1) or it has an Idempotency-Key. While no process has the service, requests wait.
 type Transport struct {
-	// Service is the service that sends the requests.
+	// Service is the service that sends the requests. It takes long messages: the bodies of responses, and within a host it looks at them in memory of the
+	// server. A body takes its memory until it is closed, or read to its end.
 	Service *ripc.Service
 	// Patience is how long a request waits for a service that is not there, and is sent again; 0 is DefaultPatience, less than 0 is not at all.
 	Patience time.Duration
@@ -60,6 +61,7 @@ func (t *Transport) begin() {
 	t.sides, t.names, t.processes = map[string]*side{}, map[*ripc.Remote]string{}, map[string]*ripc.Remote{}
 	t.buffers.New = func() any { return new([]byte) }
 	t.session = randomNumber()
+	t.Service.TakeLong(ripc.Long{InPlace: true, MaxBytes: 2 * maxLongBody, MaxPeerBytes: 2 * maxLongBody}) // it has no faults
 }
 
 // randomNumber is a number that nobody guesses.
@@ -367,6 +369,12 @@ func (t *Transport) reply(s *side, r *http.Request, m *ripc.Message) (*http.Resp
 		Status: statusLine(status), StatusCode: status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: header,
 		Body: http.NoBody, ContentLength: int64(len(body)), Request: r,
 	}
+	if m.BodySize() > 0 {
+		w.long.Message = *m
+		w.long.rest = m.Body()
+		w.Body, w.ContentLength = &w.long, m.BodySize()
+		return &w.Response, nil
+	}
 	if len(body) > 0 {
 		w.body.rest = append(make([]byte, 0, len(body)), body...)
 		w.Body = &w.body
@@ -394,6 +402,72 @@ var errMoved = errors.New("ripchttp: the server is about to end")
 type whole struct {
 	http.Response
 	body body
+	long longBody
+}
+
+// longBody is a body in memory that has to be given back.
+type longBody struct {
+	ripc.Message
+	mu   sync.Mutex // Close may come beside Read
+	rest []byte
+	done bool
+}
+
+func (b *longBody) Read(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.done {
+		return 0, b.end()
+	}
+	n := copy(p, b.rest)
+	if b.rest = b.rest[n:]; len(b.rest) == 0 {
+		b.release()
+	}
+	return n, nil
+}
+
+// WriteTo writes the rest without a copy.
+func (b *longBody) WriteTo(w io.Writer) (int64, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.done {
+		if err := b.end(); err != io.EOF {
+			return 0, err
+		}
+		return 0, nil
+	}
+	n, err := w.Write(b.rest)
+	if b.rest = b.rest[n:]; len(b.rest) == 0 {
+		b.release()
+	}
+	return int64(n), err
+}
+
+// end is why there is nothing to read any more.
+func (b *longBody) end() error {
+	if b.rest != nil { // closed too early
+		return http.ErrBodyReadAfterClose
+	}
+	return io.EOF
+}
+
+func (b *longBody) release() {
+	b.done = true
+	if len(b.rest) == 0 {
+		b.rest = nil
+	} else {
+		b.rest = []byte{}
+	}
+	b.Release()
+}
+
+func (b *longBody) Close() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.done {
+		b.release()
+	}
+	return nil
 }
 
 // body is a body in memory.
