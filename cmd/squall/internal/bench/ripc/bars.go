@@ -16,6 +16,7 @@ var sets = map[string]func(base spec, others bench.Peers) bench.Set[run]{
 	"calls":       callBars,
 	"idle":        idleBars,
 	"long":        longBars,
+	"http":        httpBars,
 }
 
 func rateOf(r run) float64   { return r.Rate }

@@ -26,7 +26,7 @@ type options struct {
 }
 
 // sections are what can be measured alone.
-var sections = []string{"round-trips", "one-way", "calls", "idle", "long"}
+var sections = []string{"round-trips", "one-way", "calls", "idle", "long", "http"}
 
 // NewCommand returns the command "ripc", which belongs below "bench".
 func NewCommand() *cobra.Command {
@@ -35,7 +35,8 @@ func NewCommand() *cobra.Command {
 		Use:   "ripc",
 		Short: "Measure messages and calls between two processes",
 		Long: `Ripc starts two processes on this machine. One of them answers, the other one measures round trips of messages, messages one way, and
-calls, through shared memory and TCP, and what a server takes with a thousand idle clients, and long messages alone and beside short ones. Beside them stand plain sockets of package net and calls of package net/rpc, measured in the same run.`,
+calls, through shared memory and TCP, and what a server takes with a thousand idle clients, and long messages alone and beside short ones. Beside them stand plain sockets of package net and calls of package net/rpc, measured in the same run; and
+requests of HTTP, over net/http on a unix socket, over net/http on streams, and with package ripchttp.`,
 		Example: `  squall bench ripc
   squall bench ripc --only one-way --size 1024
   go -C bench build -o /tmp ./rpcpeers

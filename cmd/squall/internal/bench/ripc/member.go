@@ -62,6 +62,8 @@ func open(node int, config func(v any) error) (bench.Member, error) {
 		m.carrier = &copies{}
 	case viaNetRPC:
 		m.carrier = &netRPC{spec: m.spec}
+	case viaUnixHTTP, viaStreamHTTP, viaCallHTTP:
+		m.carrier = &web{services: services{spec: m.spec}}
 	default:
 		return nil, errors.New("no such system: " + string(m.spec.System))
 	}
@@ -105,7 +107,15 @@ func (m *member) Close() error {
 }
 
 // batch is how often something is done between two looks at the clock.
-const batch = 64
+func (s spec) batch() int {
+	switch {
+	case s.isLong():
+		return 1
+	case s.Load == gets:
+		return 4
+	}
+	return 64
+}
 
 func (m *member) measure(ctx context.Context) (r run, err error) {
 	if err := m.repeat(ctx, m.spec.Warmup); err != nil {
@@ -178,10 +188,7 @@ func (m *member) all(ctx context.Context, d time.Duration) (done int, err error)
 }
 
 func (m *member) loop(ctx context.Context, caller int, until time.Time) (done int, err error) {
-	most := batch
-	if m.spec.isLong() {
-		most = 1
-	}
+	most := m.spec.batch()
 	for time.Now().Before(until) {
 		for range most {
 			began := time.Time{}

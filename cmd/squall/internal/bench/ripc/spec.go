@@ -121,6 +121,9 @@ func (s spec) name() string {
 	if s.System == viaCopy {
 		text = fmt.Sprintf("%s of %d MiB", s.System, s.Size>>20)
 	}
+	if s.Load == gets {
+		text += fmt.Sprintf(", %d connections", s.Callers)
+	}
 	if s.Load == calls {
 		text += fmt.Sprintf(", %d at a time", s.Callers)
 	}
