@@ -191,9 +191,13 @@ func (e *Endpoint) wait(ctx context.Context, w *waiter) (err error) {
 		}
 		e.enlist(w)
 		e.unlock()
-		select {
-		case <-w.bell:
-		case <-ctx.Done():
+		if done := ctx.Done(); done == nil {
+			<-w.bell
+		} else {
+			select {
+			case <-w.bell:
+			case <-done:
+			}
 		}
 		e.lock()
 		e.delist(w)
@@ -303,6 +307,7 @@ func (e *Endpoint) keep(ctx context.Context, w *waiter) {
 	e.keeper = w
 	e.turns++
 	var began, last time.Time // of the time without work
+	offered := false          // the core, to other goroutines, since there was work
 	for rounds := 0; e.keeper == w; rounds++ {
 		e.heatStirred()
 		worked := e.step()
@@ -310,7 +315,7 @@ func (e *Endpoint) keep(ctx context.Context, w *waiter) {
 			break
 		}
 		if worked {
-			began = time.Time{}
+			began, offered = time.Time{}, false
 			e.letRun()
 			continue
 		}
@@ -326,11 +331,18 @@ func (e *Endpoint) keep(ctx context.Context, w *waiter) {
 				continue
 			}
 		}
+		if !offered { // those that can run must not wait for the end of the nap, which keeps the core for a while
+			offered = true
+			e.unlock()
+			runtime.Gosched()
+			e.lock()
+			continue
+		}
 		if w.goal != goalNone {
 			e.patience -= e.patience / 8
 		}
 		e.nap(ctx, w)
-		began = time.Time{}
+		began, offered = time.Time{}, false
 	}
 	if e.keeper == w {
 		e.keeper = nil

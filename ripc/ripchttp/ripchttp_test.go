@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -39,7 +40,7 @@ func must(t testing.TB, err error) {
 // endpoint opens an endpoint that the test closes.
 func endpoint(t testing.TB, transport ripc.Transport) *ripc.Endpoint {
 	t.Helper()
-	cfg := ripc.Config{Transport: transport, Resolver: ripc.OneHost(fmt.Sprint(t.Name(), os.Getpid()))}
+	cfg := ripc.Config{Transport: transport, Resolver: ripc.OneHost(fmt.Sprint(t.Name(), os.Getpid())), RingBytes: 256 << 10}
 	if transport == ripc.TCP {
 		cfg.Addr = "127.0.0.1:0"
 	}
@@ -340,13 +341,13 @@ func outcome(t *testing.T, over http.RoundTripper, c conversation) string {
 
 // All that handlers and clients can see is as with net/http.
 func TestRequestsAndResponsesAreThoseOfNetHTTP(t *testing.T) {
-	var current http.HandlerFunc
-	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { current(w, r) })
+	var current atomic.Pointer[conversation]
+	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { current.Load().handler(w, r) })
 	unix := onUnix(t, h)
 	onEach(t, func(t *testing.T, transport ripc.Transport) {
 		_, over := serve(t, transport, h)
 		for _, c := range conversations {
-			current = c.handler
+			current.Store(&c)
 			want := outcome(t, unix, c)
 			if got := outcome(t, over, c); got != want {
 				t.Errorf("%s:\n%s\n\nnet/http on a unix socket:\n%s", c.name, got, want)
@@ -405,7 +406,7 @@ func TestTheEndOfAClientReachesTheHandler(t *testing.T) {
 			ended <- r.Context().Err()
 		}
 	}))
-	e, err := ripc.Open(t.Context(), ripc.Config{Transport: ripc.SHM, Resolver: ripc.OneHost(fmt.Sprint(t.Name(), os.Getpid()))})
+	e, err := ripc.Open(t.Context(), ripc.Config{Transport: ripc.SHM, Resolver: ripc.OneHost(fmt.Sprint(t.Name(), os.Getpid())), RingBytes: 256 << 10})
 	must(t, err)
 	over.Service, over.Patience = register(t, e, ""), -1
 	for tied := false; !tied; {

@@ -170,6 +170,8 @@ func (t *Transport) repeats(r *http.Request, err error) bool {
 		return false
 	case errors.Is(err, ripc.ErrNoService), errors.Is(err, ripc.ErrUnreachable), errors.Is(err, errMoved):
 		return true // it was not sent
+	case errors.Is(err, ripc.ErrRefused): // by a process that is about to end
+		return isSafe(r)
 	case errors.As(err, &gone):
 		return gone.Exact && gone.Unreceived == 1 || isSafe(r)
 	}

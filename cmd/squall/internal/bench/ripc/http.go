@@ -44,9 +44,11 @@ type sink struct {
 }
 
 func (s *sink) Write(p []byte) (int, error) {
+	sum := s.sum
 	for i := 0; i < len(p); i += 64 {
-		s.sum ^= p[i]
+		sum ^= p[i]
 	}
+	s.sum = sum
 	s.bytes += len(p)
 	return len(p), nil
 }
@@ -179,6 +181,9 @@ const (
 	largePage   = 16 << 20
 	connections = 32
 )
+
+// httpRing has room for the responses to all connections at a time.
+const httpRing = 256 << 10
 
 func httpBars(base spec, _ bench.Peers) (s bench.Set[run]) {
 	base.Load = gets

@@ -28,6 +28,9 @@ func (s *services) open(id ripc.ID) (err error) {
 	if s.spec.Asleep {
 		cfg.MaxSpin = -1
 	}
+	if s.spec.Load == gets {
+		cfg.RingBytes = httpRing
+	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	if s.spec.isLong() || s.spec.Beside {
 		s.long = newLongs(s.spec)
