@@ -25,7 +25,7 @@ func execute(t *testing.T, args ...string) (string, error) {
 }
 
 func TestEveryCaseIsMeasured(t *testing.T) {
-	out, err := execute(t, "--only", "round-trips,one-way,calls", "--runs", "1", "--warmup", "1ms", "--duration", "10ms", "--json")
+	out, err := execute(t, "--only", "round-trips,one-way,calls,http", "--runs", "1", "--warmup", "1ms", "--duration", "10ms", "--json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +33,7 @@ func TestEveryCaseIsMeasured(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &r); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	if len(r.Series) != 14 {
+	if len(r.Series) != 20 {
 		t.Errorf("%d cases", len(r.Series))
 	}
 	for _, s := range r.Series {
