@@ -207,11 +207,16 @@ func (a *attempt) account(m views.Member) *Message {
 	return nil
 }
 
+// concerns reports whether a message is about the ballot of the attempt.
+func (a *attempt) concerns(m Message, otherwise mutant.Name) bool {
+	return m.Ballot == a.ballot || mutant.Enabled && mutant.On(otherwise)
+}
+
 // promised takes a promise.
 func (c *Core) promised(p *peer, m Message, e *Effects) {
 	a := c.attempt
 	r, ok := c.state.View.RankOf(p.member.ID)
-	if a == nil || a.phase != preparing || m.Ballot != a.ballot || !ok || !c.here().Has(r) {
+	if a == nil || a.phase != preparing || !a.concerns(m, mutant.AnyPromise) || !ok || !c.here().Has(r) {
 		return
 	}
 	if m.Accepted != nil && checkNext(c.state.View, m.Accepted.View) != nil || m.Echo != nil && m.Echo.View != nil && checkNext(c.state.View, m.Echo.View) != nil {
@@ -234,7 +239,7 @@ func (c *Core) arrived(p *peer, m Message, e *Effects) {
 // voted takes a vote.
 func (c *Core) voted(p *peer, m Message, _ *Effects) {
 	a := c.attempt
-	if r, ok := c.state.View.RankOf(p.member.ID); ok && a != nil && a.phase == voting && m.Ballot == a.ballot {
+	if r, ok := c.state.View.RankOf(p.member.ID); ok && a != nil && a.phase == voting && a.concerns(m, mutant.AnyVote) {
 		a.voted = a.voted.With(r, true)
 	}
 }
@@ -506,7 +511,8 @@ func (c *Core) conclude(e *Effects) bool {
 		enter = enter.With(order.Rank(r), said != nil && slices.Contains(a.arrived, m.ID))
 	}
 	m := c.message(Decided)
-	m.Ballot, m.Next, m.Enter = a.ballot, a.next, a.next.Restarted && views.Quorum(len(a.next.View.Members), enter)
+	enough := views.Quorum(len(a.next.View.Members), enter) || mutant.Enabled && mutant.On(mutant.FewEnter)
+	m.Ballot, m.Next, m.Enter = a.ballot, a.next, a.next.Restarted && enough
 	for _, p := range c.peers {
 		c.answer(p.member, m, e)
 	}

@@ -16,13 +16,27 @@ type restartChecker struct{ unconcerned }
 
 func (restartChecker) name() string { return "restart" }
 
+// answer is a promise of a ballot, or a vote in it.
+type answer struct {
+	ballot restart.Ballot
+	verb   restart.Verb
+}
+
 // ballots is what was promised, voted and made ready on disks after one view, by node.
 type ballots struct {
 	base     *views.View
 	promises map[restart.Ballot][]order.NodeID
+	given    map[restart.Ballot][]incarnation // the processes that promised
 	votes    map[vote][]order.NodeID
+	heard    map[answer][]order.NodeID       // whose answers have come to the leader
 	highest  map[order.NodeID]restart.Ballot // that a node has promised
 	ready    map[string][]order.NodeID       // whose logs are where they were agreed to be, by the key of the next view
+}
+
+// incarnation is a process of a node.
+type incarnation struct {
+	node   order.NodeID
+	number uint64
 }
 
 // vote is for a view, in a ballot.
@@ -35,7 +49,10 @@ type vote struct {
 func (h *history) ballotsOf(base *views.View) *ballots {
 	b := h.ballots[base.Key()]
 	if b == nil {
-		b = &ballots{base: base, promises: map[restart.Ballot][]order.NodeID{}, votes: map[vote][]order.NodeID{}, highest: map[order.NodeID]restart.Ballot{}, ready: map[string][]order.NodeID{}}
+		b = &ballots{
+			base: base, promises: map[restart.Ballot][]order.NodeID{}, given: map[restart.Ballot][]incarnation{}, votes: map[vote][]order.NodeID{},
+			heard: map[answer][]order.NodeID{}, highest: map[order.NodeID]restart.Ballot{}, ready: map[string][]order.NodeID{},
+		}
 		h.ballots[base.Key()] = b
 	}
 	return b
@@ -50,7 +67,7 @@ func quorumOf(v *views.View, nodes []order.NodeID) bool {
 	return views.Quorum(len(v.Members), set)
 }
 
-func noteNode[K comparable](m map[K][]order.NodeID, k K, id order.NodeID) {
+func note[K, V comparable](m map[K][]V, k K, id V) {
 	if !slices.Contains(m[k], id) {
 		m[k] = append(m[k], id)
 	}
@@ -63,10 +80,11 @@ func (w *world) noteBallots(p *process) {
 		return
 	}
 	b := w.history.ballotsOf(s.View)
-	noteNode(b.promises, s.Promised, p.self.ID)
+	note(b.promises, s.Promised, p.self.ID)
+	note(b.given, s.Promised, incarnation{p.self.ID, p.self.Incarnation})
 	b.highest[p.self.ID] = s.Promised
 	if s.Accepted != nil {
-		noteNode(b.votes, vote{s.Accepted.Ballot, s.Accepted.View.Key()}, p.self.ID)
+		note(b.votes, vote{s.Accepted.Ballot, s.Accepted.View.Key()}, p.self.ID)
 	}
 }
 
@@ -77,6 +95,9 @@ func (w *world) checkLeads(p *process, ballot restart.Ballot, next *views.View) 
 	b := w.history.ballotsOf(p.base)
 	if who := append(slices.Clone(b.promises[ballot]), p.self.ID); !quorumOf(b.base, who) {
 		return violated("Y3", "node %d goes on with ballot %v after view %d, and those that have promised it are %v", p.self.ID, ballot, b.base.ID, who)
+	}
+	if who := append(slices.Clone(b.heard[answer{ballot, restart.Promise}]), p.self.ID); !quorumOf(b.base, who) {
+		return violated("Y3", "node %d goes on with ballot %v after view %d, and those whose promises it has heard are %v", p.self.ID, ballot, b.base.ID, who)
 	}
 	for cast, who := range b.votes {
 		if cast.key == next.Key() || cast.ballot.Compare(ballot) >= 0 {
@@ -160,9 +181,75 @@ func (w *world) checkReady(p *process, v *views.View) error {
 	return nil
 }
 
+// checkDecides checks that a leader that says how its ballot ended has heard of a quorum of votes in it.
+func (w *world) checkDecides(p *process, m restart.Message) error {
+	b := w.history.ballotsOf(p.base)
+	if who := append(slices.Clone(b.heard[answer{m.Ballot, restart.Vote}]), p.self.ID); !quorumOf(b.base, who) {
+		return violated("Y6", "node %d decides on view %d in ballot %v, and those whose votes it has heard are %v", p.self.ID, m.Next.View.ID, m.Ballot, who)
+	}
+	if !m.Enter {
+		return nil
+	}
+	return w.checkEnters(p, m)
+}
+
+// noteAnswer notes that an answer comes to the leader of its ballot.
+func (w *world) noteAnswer(p *process, m restart.Message) {
+	if v := p.memory.State().View; v != nil && m.Key == v.Key() {
+		note(w.history.ballotsOf(v).heard, answer{m.Ballot, m.Verb}, m.From.ID)
+	}
+}
+
+// checkEnters checks that a leader has those whose logs are ready for a view enter it only if they are a quorum of its members, and
+// promised its ballot: of an attempt before that, some may have ended since.
+func (w *world) checkEnters(p *process, m restart.Message) error {
+	b, v := w.history.ballotsOf(p.base), m.Next.View
+	var ready []order.NodeID
+	for _, one := range v.Members {
+		if slices.Contains(b.given[m.Ballot], incarnation{one.ID, one.Incarnation}) && slices.Contains(b.ready[v.Key()], one.ID) {
+			ready = append(ready, one.ID)
+		}
+	}
+	if !quorumOf(v, ready) {
+		return violated("Y4", "node %d has view %d entered in ballot %v, and those that promised it and have their logs ready are %v", p.self.ID, v.ID, m.Ballot, ready)
+	}
+	return nil
+}
+
+// checkWhole checks that a process that learns of a view does not take a log for incomplete that it has whole (Y7): its disk has it
+// whole in one view, its former process installed the next one, which the disk may know by its echo alone, and is a member of
+// the view that is learned; and in neither of the two it is fresh in the shard.
+func (w *world) checkWhole(p *process, before, now restart.State) error {
+	if before.View == nil || now.View == nil || now.Restarted || now.View.ID != before.View.ID+2 {
+		return nil
+	}
+	r := w.history.byID[before.View.ID+1]
+	rank, ok := now.View.RankOf(p.self.ID)
+	if r == nil || !ok || !before.Counts(now.View) || !before.Counts(before.View) {
+		return nil
+	}
+	q := w.processOf(now.View.Members[rank])
+	if was, _ := before.View.RankOf(p.self.ID); q.seatIn(r) == nil || before.View.Members[was].Incarnation != now.View.Members[rank].Incarnation {
+		return nil
+	}
+	for _, lack := range now.Incomplete {
+		whole := !slices.ContainsFunc(before.Incomplete, func(l restart.Lack) bool { return l.LogID == lack.LogID })
+		for _, v := range []*views.View{before.View, r.view, now.View} {
+			rank, _ := v.RankOf(p.self.ID)
+			whole = whole && slices.ContainsFunc(v.Subgroups, func(sg views.Subgroup) bool {
+				return sg.Name == lack.Name && sg.Shard == lack.Shard && sg.Has(rank) && (v == before.View || !slices.Contains(sg.Fresh, rank))
+			})
+		}
+		if whole {
+			return violated("Y7", "node %d learns of view %d, and takes its log of %v for incomplete, which was whole in view %d", p.self.ID, now.View.ID, lack.LogID, before.View.ID)
+		}
+	}
+	return nil
+}
+
 // noteReady notes that a process's logs are where they were agreed to be.
 func (w *world) noteReady(p *process) {
 	if key := p.core.LogsFor(); key != "" {
-		noteNode(w.history.ballotsOf(p.base).ready, key, p.self.ID)
+		note(w.history.ballotsOf(p.base).ready, key, p.self.ID)
 	}
 }

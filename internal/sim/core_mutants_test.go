@@ -91,6 +91,7 @@ var corePlans = map[mutant.Name]func(uint64) *Plan{
 	mutant.EchoFirst:     echoPlan,
 	mutant.LastVote:      duelPlan,
 	mutant.VoteForgotten: duelPlan,
+	mutant.AnyPromise:    rivalPlan, mutant.AnyVote: duelPlan, mutant.FewEnter: duelPlan, mutant.WholeForgotten: overtakenPlan,
 	mutant.NoAdoption: func(seed uint64) *Plan {
 		yes := true
 		p, d := Draw(seed, Limits{Nodes: 3 + int(seed%3), Faults: &yes}), newDice(seed)
@@ -169,5 +170,32 @@ func skipPlan(seed uint64) *Plan {
 	for i := range p.Apps {
 		p.Apps[i].SkipIn, p.Apps[i].Burst, p.Apps[i].HoldIn, p.Apps[i].Gap = 1, 1, 0, 10*time.Microsecond
 	}
+	return p
+}
+
+// rivalPlan is a run in which everybody ends, and of those that come back several lead at the same time.
+func rivalPlan(seed uint64) *Plan {
+	yes := true
+	p, d := Draw(seed, Limits{Nodes: 3 + int(seed%3), Messages: 50, Faults: &yes}), newDice(seed)
+	if !p.keeps() {
+		d.keeps(p, true)
+	}
+	at := d.upTo(p.FailAfter())
+	cut, late := d.rivals(p, at)
+	p.Faults = []Fault{{Kind: Blackout, At: at, For: d.upTo(p.Hop()), Node: late, Nth: 1}, cut}
+	p.Keep.LateIn = 2
+	return p
+}
+
+// overtakenPlan is a run in which a member's disk is behind by a view as everybody ends.
+func overtakenPlan(seed uint64) *Plan {
+	yes := true
+	p, d := Draw(seed, Limits{Nodes: 4 + int(seed%4), Messages: 50, Faults: &yes}), newDice(seed)
+	if !p.keeps() {
+		d.keeps(p, true)
+	}
+	p.Outages, p.Faults = 0, nil
+	blackout := d.overtaken(p, &p.Faults, d.upTo(p.FailAfter()))
+	p.Faults = append(p.Faults, blackout)
 	return p
 }

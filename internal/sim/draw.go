@@ -296,7 +296,7 @@ func (d dice) split(p *Plan) {
 
 // spoils draws what happens to disks, and whether everybody ends at once.
 func (d dice) spoils(p *Plan) {
-	n, at := len(p.Nodes), d.upTo(4*p.FailAfter())
+	n, at, contested := len(p.Nodes), d.upTo(4*p.FailAfter()), false
 	kinds := p.Limits.Kinds.of(SyncCut, SyncCut, FullDisk, SlowDisk, LostDisk, DamagedLogs, ClockBack, Stranger, Stranger)
 	for range min(len(kinds), pick(d, 0, 1, 1, 2)) {
 		f := Fault{Kind: pick(d, kinds...), At: d.upTo(4 * p.FailAfter()), Node: d.IntN(n), For: d.upTo(4 * p.FailAfter())}
@@ -319,8 +319,11 @@ func (d dice) spoils(p *Plan) {
 			p.Faults = append(p.Faults, Fault{Kind: Crash, At: at, Node: d.IntN(n)})
 			f.At, f.On, f.Nth, f.For = at+1, pick(d, Acks, Decides, Echoes, Echoes, Completes), 1, d.upTo(p.Hop())
 		}
+		if n > 3 && p.Limits.Kinds == 0 && d.oneIn(8) {
+			f = d.overtaken(p, &p.Faults, at)
+		}
 		p.Faults = append(p.Faults, f)
-		d.relapses(p, at)
+		contested = d.relapses(p, at)
 	}
 	for i := range p.Nodes {
 		if p.Nodes[i].Times == 0 && d.oneIn(2) {
@@ -328,15 +331,37 @@ func (d dice) spoils(p *Plan) {
 		}
 	}
 	slices.SortStableFunc(p.Faults, func(a, b Fault) int { return cmp.Compare(a.At, b.At) })
-	p.Keep.LostIn, p.Keep.LateIn = pick(d, 0, 0, 4, 20), pick(d, 0, 0, 3, 10)
+	p.Keep.LostIn = pick(d, 0, 0, 4, 20)
+	if p.Keep.LateIn = pick(d, 0, 0, 3, 10); contested {
+		p.Keep.LateIn = pick(d, 0, 2, 2, 4)
+	}
+}
+
+// overtaken has everybody end as a second view change is done soon after the first, of which the disk of a member that was slow has no more than
+// the echo.
+func (d dice) overtaken(p *Plan, all *[]Fault, at time.Duration) (blackout Fault) {
+	n := p.Founders
+	*all = append(*all,
+		Fault{Kind: Crash, At: at, Node: d.IntN(n)},
+		Fault{Kind: SlowDisk, At: at + 1, On: Echoes, Nth: 1 + d.IntN(2), Set: 1, For: p.FailAfter() + d.upTo(p.FailAfter())},
+		Fault{Kind: Crash, At: at + 1, On: Installs, Nth: 1 + d.IntN(3)},
+	)
+	return Fault{Kind: Blackout, At: at + 1, On: Installs, Nth: n + d.IntN(4), For: d.upTo(4 * p.Hop())}
 }
 
 // relapses has some of those that come back after everybody ended end once more, in the middle of that, or lose each other for a
-// while, so that several of them lead.
-func (d dice) relapses(p *Plan, at time.Duration) {
-	if p.Limits.Kinds.Has(Crash) && len(p.Nodes) > 2 && d.oneIn(3) {
+// while, so that several of them lead. It reports whether they are rivals.
+func (d dice) relapses(p *Plan, at time.Duration) (contested bool) {
+	contest := d.IntN(5)
+	switch {
+	case contest == 0 && p.Limits.Kinds.Has(OneWayCut) && len(p.Nodes) > 2:
+		cut, late := d.rivals(p, at)
+		blackout := &p.Faults[len(p.Faults)-1]
+		blackout.Node, blackout.Nth = late, 1
+		p.Faults = append(p.Faults, cut)
+	case contest < 3 && p.Limits.Kinds.Has(Crash) && len(p.Nodes) > 2:
 		p.Faults = append(p.Faults, d.duel(p, at)...)
-	} else if p.Limits.Kinds.Has(Crash) {
+	case p.Limits.Kinds.Has(Crash):
 		for range pick(d, 0, 1, 2, 4) {
 			p.Faults = append(p.Faults, Fault{
 				Kind: pick(d, Crash, PowerOff), At: at + 1, Node: d.IntN(len(p.Nodes)),
@@ -354,17 +379,37 @@ func (d dice) relapses(p *Plan, at time.Duration) {
 			at += f.For
 		}
 	}
+	return contest < 3
 }
 
-// duel has a leader of a restart end with a vote that few heard of, or nobody. It is away until others have voted for another view, and
-// one or two of them have ended as well.
+// rivals has two of those that come back not hear each other, for as long as several attempts take, and stay alive. Another one, which hears both, comes
+// late: so both are able to lead at the same time, and the others promise and vote for one and the other by turns.
+func (d dice) rivals(p *Plan, at time.Duration) (cut Fault, late int) {
+	p.Outages = 0
+	a, b := 0, 1
+	if d.oneIn(4) {
+		a = 2
+	}
+	p.Net.Kinds[a][b], p.Net.Kinds[b][a] = simnet.Framed, simnet.Framed
+	late = 3 - a - b
+	if len(p.Nodes) > 3 && d.oneIn(2) {
+		late = 3 + d.IntN(len(p.Nodes)-3)
+	}
+	return Fault{Kind: OneWayCut, At: at + 1, Node: a, Peer: b, For: 16*p.FailAfter() + d.upTo(32*p.FailAfter())}, late
+}
+
+// duel has a leader of a restart end with a vote that few heard of, or nobody, or has it lose the others. It is away until others have voted for
+// another view, and one or two of them have ended, or lost the others, as well.
 func (d dice) duel(p *Plan, at time.Duration) (all []Fault) {
 	nth := 1
 	for range 2 + d.IntN(2) {
 		away := pick[time.Duration](d, 1, 4, 12) * p.FailAfter()
-		all = append(all, Fault{
-			Kind: Crash, At: at + 1, Node: d.IntN(len(p.Nodes)), On: Votes, Nth: nth, InStep: pick(d, 0, 0, 1, 2), For: away + d.upTo(away),
-		})
+		f := Fault{Kind: Crash, At: at + 1, Node: d.IntN(len(p.Nodes)), On: Votes, Nth: nth, InStep: pick(d, 0, 0, 1, 2), For: away + d.upTo(away)}
+		if p.Limits.Kinds.Has(Partition) && d.oneIn(2) {
+			f.Kind, f.Nth, f.InStep, p.Outages = Partition, nth+d.IntN(3), 0, 0
+			p.Net.frame()
+		}
+		all = append(all, f)
 		nth += 1 + d.IntN(2)
 	}
 	return all
@@ -430,9 +475,9 @@ func (d dice) succession(p *Plan, at time.Duration) []Fault {
 	for a := range p.Nodes {
 		for b := range p.Nodes {
 			p.Net.Delays[a][b].Base = d.upTo(p.Hop() / 2)
-			p.Net.Kinds[a][b] = simnet.Framed
 		}
 	}
+	p.Net.frame()
 	return []Fault{
 		{Kind: pick(d, Crash, Leave), At: at, Node: len(p.Nodes) - 1, For: p.FailAfter()},
 		{Kind: pick(d, Crash, Crash, PowerOff), At: at, On: pick(d, Installs, Installs, Completes), Nth: 1, InStep: 1 + d.IntN(pick(d, 1, 4))},

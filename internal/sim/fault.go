@@ -379,6 +379,9 @@ func (f *fault) report(p *process) {
 // part cuts all ways between two sets of nodes.
 func (f *fault) part() {
 	w := f.world
+	if f.moved != nil && f.moved.memory != nil { // the leader of the restart that the move is one of
+		f.plan.Set = 1 << w.placeOf[f.moved.memory.State().Promised.Node]
+	}
 	each := func(do func(a, b int)) {
 		for a := range w.nodes {
 			for b := range w.nodes {

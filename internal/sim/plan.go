@@ -129,6 +129,15 @@ type NetPlan struct {
 	NoticeAfter time.Duration
 }
 
+// frame has all pairs connected by sockets: only these can be cut.
+func (n *NetPlan) frame() {
+	for _, row := range n.Kinds {
+		for b := range row {
+			row[b] = simnet.Framed
+		}
+	}
+}
+
 // FaultKind is what goes wrong.
 type FaultKind uint8
 

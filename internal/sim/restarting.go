@@ -69,6 +69,7 @@ func (p *process) goOn(previous *views.View, members []views.Member) (*views.Vie
 func (p *process) obey(e restart.Effects) {
 	pause := time.Duration(0)
 	p.base = p.memory.State().View
+	p.world.noteReady(p)
 	if e.State != nil {
 		pause = p.node.disk.takes(memoName, p.world.now)
 		if p.keepState(*e.State); p.over {
@@ -84,6 +85,9 @@ func (p *process) obey(e restart.Effects) {
 		p.world.schedule.add(p.world.now+pause, p.mending)
 	}
 	for _, s := range e.Sends {
+		if m := s.Message; m.Verb == restart.Decided {
+			p.world.judge("restart", p.world.checkDecides(p, m))
+		}
 		if p.post(s, pause); p.over {
 			return
 		}
@@ -106,6 +110,7 @@ func (p *process) keepState(s restart.State) {
 	if p.must(p.memory.Keep(s)); !p.over {
 		p.world.noteBallots(p)
 		p.world.judge("restart", p.world.checkInForce(p, s.View))
+		p.world.judge("restart", p.world.checkWhole(p, before, s))
 	}
 	if p.over || s.View == nil || before.View == nil || s.View.Key() != before.View.Key() {
 		return
@@ -113,11 +118,13 @@ func (p *process) keepState(s restart.State) {
 	w := p.world
 	if s.Promised != before.Promised {
 		p.promised = true
+		p.resume(s.Promised, restart.Promise)
 		w.moves(p, Promises)
 	}
 	if s.Accepted != nil && (before.Accepted == nil || s.Accepted.Ballot != before.Accepted.Ballot) && !p.over {
 		w.voted(s)
 		p.promised = false
+		p.resume(s.Accepted.Ballot, restart.Vote)
 		w.moves(p, Votes)
 	}
 }
@@ -141,8 +148,6 @@ func (p *process) restartEvent(ev restart.Event) {
 	switch e := ev.(type) {
 	case restart.Waiting:
 		w.sometimes(RestartWaited, len(e.For) > 0)
-	case restart.Reconciled:
-		w.noteReady(p)
 	case restart.Proposed:
 		w.judge("restart", w.checkLeads(p, e.Ballot, e.View))
 		w.moves(p, Plans)
@@ -236,7 +241,12 @@ func (p *process) post(s restart.Send, pause time.Duration) {
 	d := w.plan.Net.Delays[p.node.place][i]
 	w.schedule.add(w.now+pause+d.Base+w.letters.upTo(d.Jitter+1), &letter{p, w.nodes[i], s.Message})
 	if w.letters.oneIn(w.plan.Keep.LateIn) {
-		w.schedule.add(w.now+pause+w.letters.upTo(8*w.plan.FailAfter()), &letter{p, w.nodes[i], s.Message})
+		late := &letter{p, w.nodes[i], s.Message}
+		if m := s.Message; (m.Verb == restart.Promise || m.Verb == restart.Vote) && w.letters.oneIn(2) {
+			w.nodes[i].stale = append(w.nodes[i].stale, late)
+		} else {
+			w.schedule.add(w.now+pause+w.letters.upTo(8*w.plan.FailAfter()), late)
+		}
 	}
 	if p.lettersLeft > 0 {
 		if p.lettersLeft--; p.lettersLeft == 0 {
@@ -244,6 +254,22 @@ func (p *process) post(s restart.Send, pause time.Duration) {
 			p.crashed("crashes between two letters")
 		}
 	}
+}
+
+// resume has answers to an earlier attempt arrive that stayed behind on their way to a process, at the worst moment: promises as it begins another
+// attempt, and votes as it puts a view to the vote.
+func (p *process) resume(b restart.Ballot, answers restart.Verb) {
+	w, n := p.world, p.node
+	if b.Node != p.self.ID {
+		return
+	}
+	n.stale = slices.DeleteFunc(n.stale, func(l *letter) bool {
+		if l.what.Verb != answers || l.what.Ballot == b {
+			return l.what.To != p.self.Incarnation
+		}
+		w.schedule.add(w.now+w.letters.upTo(w.plan.Hop()), l)
+		return true
+	})
 }
 
 // letter is a message of a restart on its way.
@@ -274,6 +300,7 @@ func (p *process) hearLetter(l *letter) {
 	switch {
 	case p.core != nil && !p.core.Over():
 		p.world.watchLetter(p, l.what)
+		p.world.noteAnswer(p, l.what)
 		p.obey(p.core.Hear(p.local(), l.what))
 		p.wake()
 	case p.member != nil && !p.told && l.what.Verb != restart.Running:

@@ -100,6 +100,7 @@ type node struct {
 	// damaged are the logs of which the next process finds that their ends cannot be read.
 	damaged  []shardID
 	stranger *stranger // has its address; nil: none
+	stale    []*letter // of restarts, which stayed behind on their way to it
 	absences []absence // of its processes
 }
 
