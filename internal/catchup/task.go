@@ -101,7 +101,8 @@ func own(err error) error {
 	return OwnError{err}
 }
 
-// Run gets all of it from the source.
+// Run gets all of it from the source. What it appended to the log is durable when it ends, however
+// it ends (CU3): the log's end is what others are told, and it must not grow behind that.
 func (t *Task) Run() (err error) {
 	if err = t.Log.Sync(); err != nil {
 		return own(err)
@@ -113,13 +114,14 @@ func (t *Task) Run() (err error) {
 	if err != nil {
 		return err
 	}
-	if err := t.fill(from); err != nil {
+	err = t.fill(from)
+	if mutant.Enabled && mutant.On(mutant.CompleteUnsynced) {
 		return err
 	}
-	if mutant.Enabled && mutant.On(mutant.CompleteUnsynced) {
-		return nil
+	if late := own(t.Log.Sync()); err == nil {
+		err = late
 	}
-	return own(t.Log.Sync())
+	return err
 }
 
 // align makes the own log a part of the source's one, of which nothing in front of its end is missing, and returns where it goes on.

@@ -16,6 +16,7 @@ import (
 
 // memory is a log in memory. What a snapshot stands for is not in records.
 type memory struct {
+	unsynced int // records
 	records  []persist.Record
 	snapshot persist.Record // version zero: there is none
 }
@@ -69,7 +70,10 @@ func (l *memory) SnapshotEnd() (persist.Record, error) {
 	return l.snapshot, nil
 }
 
-func (l *memory) Sync() error { return nil }
+func (l *memory) Sync() error {
+	l.unsynced = 0
+	return nil
+}
 
 func (l *memory) Cut(after order.Version) error {
 	if after == (order.Version{}) {
@@ -86,6 +90,7 @@ func (l *memory) Import(r persist.Record) error {
 	}
 	r.Number = uint64(len(l.records)) + l.snapshot.Number
 	l.records = append(l.records, r)
+	l.unsynced++
 	return nil
 }
 
@@ -261,6 +266,15 @@ type shrinking struct{ remote }
 func (l *shrinking) Records(b Bounds) iter.Seq2[persist.Record, error] {
 	l.records = l.records[:len(l.records)-1]
 	return l.remote.Records(b)
+}
+
+func TestCU3WhatATaskAppendedIsDurableWhenItsSourceBreaksOff(t *testing.T) {
+	var mine, theirs memory
+	grow(&theirs, 9, rand.New(rand.NewPCG(1, 7)))
+	task := &Task{Log: &mine, Source: &remote{memory: &theirs, breaks: 5}}
+	if err := task.Run(); err == nil || task.Records == 0 || mine.unsynced > 0 {
+		t.Errorf("it ends with %v after %d records, of which %d are not durable", err, task.Records, mine.unsynced)
+	}
 }
 
 func TestWhatTheOwnLogSaysEndsATask(t *testing.T) {

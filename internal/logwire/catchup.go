@@ -35,8 +35,8 @@ type CatchUpConfig struct {
 	Times     wire.Times
 }
 
-// CatchUp makes a log what its source has, and durable (LW3). What came is here, even if it fails.
-// An error of the own log is a catchup.OwnError: no other source can help.
+// CatchUp makes a log what its source has, and durable (LW3). What came is here, and durable, even
+// if it fails. An error of the own log is a catchup.OwnError: no other source can help.
 func CatchUp(ctx context.Context, cfg CatchUpConfig) (catchup.Result, error) {
 	source := &remoteLog{cfg: &cfg, ctx: ctx}
 	defer source.close()
@@ -69,8 +69,9 @@ type ownLog struct {
 	ctx context.Context
 }
 
-// Sync implements catchup.Log.
-func (l *ownLog) Sync() error { return l.Log.Sync(l.ctx) }
+// Sync implements catchup.Log. It waits for the disk even if nothing more is wanted: what was
+// appended is going to be durable, and must not come to be so behind the back of its process.
+func (l *ownLog) Sync() error { return l.Log.Sync(context.WithoutCancel(l.ctx)) }
 
 // Import implements catchup.Log.
 func (l *ownLog) Import(r persist.Record) error { return l.Log.Import(l.ctx, r) }

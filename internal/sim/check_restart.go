@@ -8,10 +8,11 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// restartChecker checks Y2 to Y6: what follows a view by a restart is decided as the ballots say. A
-// leader counts only promises for its own ballot, and only votes in it, all of which are on disks;
-// one view has one successor, on all disks; and a view is entered only when a quorum of its members
-// have their logs where they were agreed to be.
+// restartChecker checks Y2 to Y7: what follows a view by a restart is decided as the ballots say. A
+// leader counts only promises for its own ballot, and only votes in it, which it has heard, and all
+// of which are on disks; one view has one successor, on all disks; a view is entered only when a
+// quorum of its members have their logs where they were agreed to be; and a log that is whole is not
+// taken for incomplete.
 type restartChecker struct{ unconcerned }
 
 func (restartChecker) name() string { return "restart" }
@@ -181,7 +182,8 @@ func (w *world) checkReady(p *process, v *views.View) error {
 	return nil
 }
 
-// checkDecides checks that a leader that says how its ballot ended has heard of a quorum of votes in it.
+// checkDecides checks that a leader that says how its ballot ended has heard of a quorum of votes
+// in it.
 func (w *world) checkDecides(p *process, m restart.Message) error {
 	b := w.history.ballotsOf(p.base)
 	if who := append(slices.Clone(b.heard[answer{m.Ballot, restart.Vote}]), p.self.ID); !quorumOf(b.base, who) {
@@ -200,8 +202,9 @@ func (w *world) noteAnswer(p *process, m restart.Message) {
 	}
 }
 
-// checkEnters checks that a leader has those whose logs are ready for a view enter it only if they are a quorum of its members, and
-// promised its ballot: of an attempt before that, some may have ended since.
+// checkEnters checks that a leader has those whose logs are ready for a view enter it only if they
+// are a quorum of its members, and promised its ballot: of an attempt before that, some may have
+// ended since.
 func (w *world) checkEnters(p *process, m restart.Message) error {
 	b, v := w.history.ballotsOf(p.base), m.Next.View
 	var ready []order.NodeID
@@ -216,9 +219,10 @@ func (w *world) checkEnters(p *process, m restart.Message) error {
 	return nil
 }
 
-// checkWhole checks that a process that learns of a view does not take a log for incomplete that it has whole (Y7): its disk has it
-// whole in one view, its former process installed the next one, which the disk may know by its echo alone, and is a member of
-// the view that is learned; and in neither of the two it is fresh in the shard.
+// checkWhole checks that a process that learns of a view does not take a log for incomplete that it
+// has whole (Y7): its disk has it whole in one view, its former process installed the next one,
+// which the disk may know by its echo alone, and is a member of the view that is learned; and in
+// neither of the two it is fresh in the shard.
 func (w *world) checkWhole(p *process, before, now restart.State) error {
 	if before.View == nil || now.View == nil || now.Restarted || now.View.ID != before.View.ID+2 {
 		return nil
@@ -233,7 +237,7 @@ func (w *world) checkWhole(p *process, before, now restart.State) error {
 		return nil
 	}
 	for _, lack := range now.Incomplete {
-		whole := !slices.ContainsFunc(before.Incomplete, func(l restart.Lack) bool { return l.LogID == lack.LogID })
+		whole := !slices.ContainsFunc(before.Incomplete, func(l restart.IncompleteLog) bool { return l.LogID == lack.LogID })
 		for _, v := range []*views.View{before.View, r.view, now.View} {
 			rank, _ := v.RankOf(p.self.ID)
 			whole = whole && slices.ContainsFunc(v.Subgroups, func(sg views.Subgroup) bool {

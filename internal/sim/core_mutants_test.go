@@ -50,6 +50,10 @@ var coreFlaws = map[mutant.Name]string{
 	mutant.VoteForgotten:   "restart",
 	mutant.EchoFirst:       "restart",
 	mutant.LastVote:        "restart",
+	mutant.AnyPromise:      "restart",
+	mutant.AnyVote:         "restart",
+	mutant.FewEnter:        "restart",
+	mutant.WholeForgotten:  "restart",
 
 	mutant.StaleReady:  "",
 	mutant.NotHeldBack: "join",
@@ -84,14 +88,17 @@ var coreFlaws = map[mutant.Name]string{
 
 // corePlans are for mutants that show in one kind of run only, which is too rare among all.
 var corePlans = map[mutant.Name]func(uint64) *Plan{
-	mutant.RestartAlone:  darkPlan,
-	mutant.PartialSource: movingPlan, // all plans: 564 seeds, which take long
-	mutant.SentFirst:     skipPlan,
-	mutant.BelievesAll:   hostilePlan,
-	mutant.EchoFirst:     echoPlan,
-	mutant.LastVote:      duelPlan,
-	mutant.VoteForgotten: duelPlan,
-	mutant.AnyPromise:    rivalPlan, mutant.AnyVote: duelPlan, mutant.FewEnter: duelPlan, mutant.WholeForgotten: overtakenPlan,
+	mutant.RestartAlone:   darkPlan,
+	mutant.PartialSource:  movingPlan, // all plans: 564 seeds, which take long
+	mutant.SentFirst:      skipPlan,
+	mutant.BelievesAll:    hostilePlan,
+	mutant.EchoFirst:      echoPlan,
+	mutant.LastVote:       duelPlan,
+	mutant.VoteForgotten:  duelPlan,
+	mutant.AnyPromise:     rivalPlan,
+	mutant.AnyVote:        duelPlan,
+	mutant.FewEnter:       duelPlan,
+	mutant.WholeForgotten: overtakenPlan,
 	mutant.NoAdoption: func(seed uint64) *Plan {
 		yes := true
 		p, d := Draw(seed, Limits{Nodes: 3 + int(seed%3), Faults: &yes}), newDice(seed)
@@ -173,7 +180,8 @@ func skipPlan(seed uint64) *Plan {
 	return p
 }
 
-// rivalPlan is a run in which everybody ends, and of those that come back several lead at the same time.
+// rivalPlan is a run in which everybody ends, and of those that come back several lead at the same
+// time.
 func rivalPlan(seed uint64) *Plan {
 	yes := true
 	p, d := Draw(seed, Limits{Nodes: 3 + int(seed%3), Messages: 50, Faults: &yes}), newDice(seed)

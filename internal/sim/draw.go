@@ -337,8 +337,8 @@ func (d dice) spoils(p *Plan) {
 	}
 }
 
-// overtaken has everybody end as a second view change is done soon after the first, of which the disk of a member that was slow has no more than
-// the echo.
+// overtaken has everybody end as a second view change is done soon after the first, of which the
+// disk of a member that was slow has no more than the echo.
 func (d dice) overtaken(p *Plan, all *[]Fault, at time.Duration) (blackout Fault) {
 	n := p.Founders
 	*all = append(*all,
@@ -349,8 +349,9 @@ func (d dice) overtaken(p *Plan, all *[]Fault, at time.Duration) (blackout Fault
 	return Fault{Kind: Blackout, At: at + 1, On: Installs, Nth: n + d.IntN(4), For: d.upTo(4 * p.Hop())}
 }
 
-// relapses has some of those that come back after everybody ended end once more, in the middle of that, or lose each other for a
-// while, so that several of them lead. It reports whether they are rivals.
+// relapses has some of those that come back after everybody ended end once more, in the middle of
+// that, or lose each other for a while, so that several of them lead. It reports whether they are
+// rivals.
 func (d dice) relapses(p *Plan, at time.Duration) (contested bool) {
 	contest := d.IntN(5)
 	switch {
@@ -382,8 +383,9 @@ func (d dice) relapses(p *Plan, at time.Duration) (contested bool) {
 	return contest < 3
 }
 
-// rivals has two of those that come back not hear each other, for as long as several attempts take, and stay alive. Another one, which hears both, comes
-// late: so both are able to lead at the same time, and the others promise and vote for one and the other by turns.
+// rivals has two of those that come back not hear each other, for as long as several attempts take,
+// and stay alive. Another one, which hears both, comes late: so both are able to lead at the same
+// time, and the others promise and vote for one and the other by turns.
 func (d dice) rivals(p *Plan, at time.Duration) (cut Fault, late int) {
 	p.Outages = 0
 	a, b := 0, 1
@@ -398,8 +400,9 @@ func (d dice) rivals(p *Plan, at time.Duration) (cut Fault, late int) {
 	return Fault{Kind: OneWayCut, At: at + 1, Node: a, Peer: b, For: 16*p.FailAfter() + d.upTo(32*p.FailAfter())}, late
 }
 
-// duel has a leader of a restart end with a vote that few heard of, or nobody, or has it lose the others. It is away until others have voted for
-// another view, and one or two of them have ended, or lost the others, as well.
+// duel has a leader of a restart end with a vote that few heard of, or nobody, or has it lose the
+// others. It is away until others have voted for another view, and one or two of them have ended,
+// or lost the others, as well.
 func (d dice) duel(p *Plan, at time.Duration) (all []Fault) {
 	nth := 1
 	for range 2 + d.IntN(2) {

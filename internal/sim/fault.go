@@ -379,7 +379,7 @@ func (f *fault) report(p *process) {
 // part cuts all ways between two sets of nodes.
 func (f *fault) part() {
 	w := f.world
-	if f.moved != nil && f.moved.memory != nil { // the leader of the restart that the move is one of
+	if f.moved != nil && f.moved.memory != nil { // the leader of the restart in which it moved
 		f.plan.Set = 1 << w.placeOf[f.moved.memory.State().Promised.Node]
 	}
 	each := func(do func(a, b int)) {

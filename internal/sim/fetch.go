@@ -44,6 +44,7 @@ type fetching struct {
 	wait   func(time.Duration) bool
 	task   catchup.Task
 	result life.Result
+	halted bool // nothing more is wanted
 }
 
 var errStopped = errors.New("stopped")
@@ -58,6 +59,9 @@ func (f *fetching) turn(now time.Duration) (*life.Result, time.Duration) {
 	}
 	return &f.result, now
 }
+
+// halt has it end as soon as what came is durable.
+func (f *fetching) halt() { f.halted = true }
 
 // stop has it end at once, wherever it waits.
 func (f *fetching) stop() {
@@ -194,7 +198,7 @@ func (l *ownLog) Import(r persist.Record) error {
 		if log.err != nil {
 			return log.err
 		}
-		if !l.f.wait(l.k.proc.world.plan.Hop() / 4) {
+		if l.f.halted || !l.f.wait(l.k.proc.world.plan.Hop()/4) {
 			return errStopped
 		}
 	}
@@ -223,7 +227,7 @@ func (w *world) tears() bool {
 func (l *otherLog) reach(takes time.Duration) error {
 	p, e := l.f.proc, &l.f.effect
 	for {
-		if !l.f.wait(takes) {
+		if l.f.halted || !l.f.wait(takes) || l.f.halted {
 			return errStopped
 		}
 		q := p.at(e.Source.Node, e.Source.Addr)

@@ -223,10 +223,14 @@ func (m *mending) turn(now time.Duration) time.Duration {
 func (m *mending) perform(now time.Duration) (*life.Result, time.Duration) {
 	p := m.proc
 	switch {
-	case m.stopped:
-		if m.fetch != nil {
-			m.fetch.stop()
+	case m.stopped && m.fetch != nil:
+		m.fetch.halt()
+		r, next := m.fetch.turn(now)
+		if r != nil {
+			r = &life.Result{Outcome: life.Fatal, Err: errStopped}
 		}
+		return r, next
+	case m.stopped:
 		return &life.Result{Outcome: life.Fatal, Err: errStopped}, now
 	case m.effect.Do == life.CatchUp && m.fetch == nil:
 		m.fetch = &fetching{proc: p, effect: m.effect}

@@ -256,8 +256,8 @@ func (p *process) post(s restart.Send, pause time.Duration) {
 	}
 }
 
-// resume has answers to an earlier attempt arrive that stayed behind on their way to a process, at the worst moment: promises as it begins another
-// attempt, and votes as it puts a view to the vote.
+// resume has answers to an earlier attempt arrive that stayed behind on their way to a process, at
+// the worst moment: promises as it begins another attempt, and votes as it puts a view to the vote.
 func (p *process) resume(b restart.Ballot, answers restart.Verb) {
 	w, n := p.world, p.node
 	if b.Node != p.self.ID {
