@@ -14,6 +14,7 @@
 //
 //	CU1  nothing is dropped that the source has, nor anything at all of a log that has to be kept
 //	CU2  the end of a log that may lack something is no source's end: no log is cut to it
+//	CU3  what was appended is durable when catching up ends, also if it is stopped or fails
 //
 // Shared: nothing. The code runs in the goroutine that calls it, and waits where the two logs wait.
 package catchup
