@@ -394,6 +394,7 @@ func (o *RemoteObject) lost(session uint64) {
 	if s.number == session {
 		s.number = 0
 		_, _ = rand.Read(s.token[:])
+		s.room.Broadcast() // calls that waited for a number of this session open the next one
 	}
 }
 

@@ -1,9 +1,11 @@
 package replicated
 
 import (
+	"bytes"
 	"encoding/binary"
 	"hash/fnv"
 	"math/rand/v2"
+	"reflect"
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/replicated/internal/machine"
@@ -68,6 +70,7 @@ type bound struct {
 func Handle[S, A, R any](op Operation[A, R], f func(S, *Context, A) (R, error)) Binding[S] {
 	name, query := op.describe()
 	in, out := op.codecs()
+	detach := detached[R]()
 	if query {
 		b := bound{name: name, query: true}
 		b.read = func(state any, c Context, r reading) (bool, error) {
@@ -77,19 +80,29 @@ func Handle[S, A, R any](op Operation[A, R], f func(S, *Context, A) (R, error)) 
 			}
 			own.context = c
 			value, err := f(state.(S), &own.context, own.args)
-			own.value = value
+			switch {
+			case err != nil:
+			case detach != nil:
+				own.value = detach(value)
+			default:
+				var data []byte
+				if data, err = out.Append(nil, &value); err == nil {
+					err = decode(out, data, &own.value, "reply", name)
+				}
+			}
 			return true, failure(name, err)
 		}
 		b.answer = func(state any, c *Context, data, buf []byte) ([]byte, error) {
 			var args A
 			if err := decode(in, data, &args, "arguments", name); err != nil {
-				return buf, err
+				return buf, failure(name, err)
 			}
 			value, err := f(state.(S), c, args)
 			if err != nil {
 				return buf, failure(name, err)
 			}
-			return out.Append(buf, &value)
+			buf, err = out.Append(buf, &value)
+			return buf, failure(name, err) // as with commands, every member would say the same
 		}
 		return Binding[S]{func() bound { return b }}
 	}
@@ -103,8 +116,8 @@ func Handle[S, A, R any](op Operation[A, R], f func(S, *Context, A) (R, error)) 
 			}
 			var err error
 			value, err = f(state.(S), c, args)
-			if own, ok := p.(*call[A, R]); ok && err == nil {
-				own.value = value
+			if own, ok := p.(*call[A, R]); ok && err == nil && detach != nil {
+				own.value = detach(value)
 				return buf, true, false
 			}
 			if err == nil {
@@ -117,6 +130,36 @@ func Handle[S, A, R any](op Operation[A, R], f func(S, *Context, A) (R, error)) 
 			return append(buf, err.Error()...), false, true
 		}}
 	}}
+}
+
+// detached returns a function that copies a reply for a caller in this process, so that the copy shares no memory with
+// the state or the arguments. It returns nil if a reply is copied by encoding and decoding it.
+func detached[R any]() func(R) R {
+	if clone, ok := any(bytes.Clone).(func(R) R); ok {
+		return clone
+	}
+	if flat(reflect.TypeFor[R]()) {
+		return func(v R) R { return v }
+	}
+	return nil
+}
+
+// flat reports whether the values of a type refer to nothing that can be changed.
+func flat(t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.Array:
+		return flat(t.Elem())
+	case reflect.Struct:
+		for i := range t.NumField() {
+			if !flat(t.Field(i).Type) {
+				return false
+			}
+		}
+		return true
+	case reflect.Pointer, reflect.UnsafePointer, reflect.Map, reflect.Slice, reflect.Interface, reflect.Func, reflect.Chan:
+		return false
+	}
+	return true
 }
 
 // failure makes a handler's error what callers get, wherever they are.

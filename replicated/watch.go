@@ -209,6 +209,7 @@ func (d *desk) watch(all []watching) []watching {
 		}
 		d.object.mu.RUnlock()
 		if err == nil && len(events) == 0 && now.Before(w.end) {
+			w.after = next // it has seen them, so that it misses nothing when they are dropped
 			left = append(left, w)
 			continue
 		}

@@ -96,7 +96,7 @@ func appendError(b []byte, err error) []byte {
 		kind = saidFailed
 	case errors.Is(err, ErrUnknownOperation):
 		kind = saidUnknown
-	case errors.Is(err, errMalformed):
+	case errors.Is(err, errMalformed), errors.Is(err, squall.ErrTooLarge): // every member would say the same
 	default:
 		kind = saidAway
 	}
