@@ -2,6 +2,7 @@ package replicated
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -40,6 +41,7 @@ func Open(ctx context.Context, cfg squall.Config, objects ...AnyObject) (*squall
 		if !o.opened.CompareAndSwap(false, true) {
 			return nil, fmt.Errorf("replicated: object %q was opened before: make another one with New", o.sg.Name)
 		}
+		o.together = all
 	}
 	g, err := squall.Open(ctx, cfg)
 	if err != nil {
@@ -336,17 +338,18 @@ func (s *rounds) wait(ctx context.Context, o *object) error {
 	}
 	before := s.running
 	s.mu.Unlock()
-	if first {
-		if before != nil {
+	switch {
+	case !first:
+	case before.ended():
+		if s.start(r); !o.barrier(r, o.sub.TrySend) {
+			go o.barrier(r, o.sendLater)
+		}
+	default: // others wait for this round too, so that it is not bound to ctx
+		go func() {
 			<-before.done // it ends with the group at the latest
-		}
-		s.mu.Lock()
-		s.running, s.next = r, nil
-		s.mu.Unlock()
-		if err := o.barrier(context.WithoutCancel(ctx), r); err != nil {
-			r.complete(outcome{err: err})
-			r.signal()
-		}
+			s.start(r)
+			o.barrier(r, o.sendLater)
+		}()
 	}
 	select {
 	case <-r.done:
@@ -356,17 +359,45 @@ func (s *rounds) wait(ctx context.Context, o *object) error {
 	}
 }
 
-// barrier has r signalled when a record that is sent now was applied.
-func (o *object) barrier(ctx context.Context, r *round) error {
+// start makes r the round that runs. Queries that begin from now on wait for the next one.
+func (s *rounds) start(r *round) {
+	s.mu.Lock()
+	s.running, s.next = r, nil
+	s.mu.Unlock()
+}
+
+// barrier has r signalled when a record that is sent now was applied, or cannot be sent. It reports false if the
+// record found no room; then r is not signalled.
+func (o *object) barrier(r *round, send func(record []byte) error) bool {
 	number, err := o.calls.put(r)
-	if err != nil {
-		return err
+	if err == nil {
+		err = send(machine.AppendBarrier(nil, machine.Header{Call: number, Time: now()}))
+		if err == nil || o.calls.take(number) == nil {
+			return true
+		}
+		if errors.Is(err, squall.ErrWindowFull) {
+			return false
+		}
 	}
-	record := machine.AppendBarrier(nil, machine.Header{Call: number, Time: now()})
-	if err := o.sub.Send(ctx, record); err != nil && o.calls.take(number) != nil {
-		return err
+	r.complete(outcome{err: err})
+	r.signal()
+	return true
+}
+
+// sendLater sends a record when there is room, unless the group ends first.
+func (o *object) sendLater(record []byte) error { return o.sub.Send(context.Background(), record) }
+
+// ended reports whether a round is over, or there was none.
+func (r *round) ended() bool {
+	if r == nil {
+		return true
 	}
-	return nil
+	select {
+	case <-r.done:
+		return true
+	default:
+		return false
+	}
 }
 
 func (r *round) complete(o outcome) { r.err = o.err }

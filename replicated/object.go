@@ -71,6 +71,7 @@ type object struct {
 	loop     atomic.Uint64  // the goroutine that delivers
 	running  atomic.Bool    // a handler runs
 
+	together   []*object     // the objects of the group, this one too
 	opened     atomic.Bool   // Open was called with it
 	announcing squall.ViewID // the steward announced the operations in this view last
 	self       atomic.Uint64 // this process's node id; 0 until the group is open
@@ -272,10 +273,13 @@ type place struct {
 	replayed bool
 }
 
-// inHandler returns ErrInHandler if the caller is a handler of this object.
+// inHandler returns ErrInHandler if the caller is a handler of a command of this object, or of another one of the
+// group: the group's loop may execute the commands of both.
 func (o *object) inHandler() error {
-	if o.running.Load() && o.loop.Load() == goroutine.ID() {
-		return fmt.Errorf("replicated: object %q: %w", o.sg.Name, ErrInHandler)
+	for _, other := range o.together {
+		if other.running.Load() && other.loop.Load() == goroutine.ID() {
+			return fmt.Errorf("replicated: object %q: %w", o.sg.Name, ErrInHandler)
+		}
 	}
 	return nil
 }

@@ -64,7 +64,7 @@ func (q *Query[A, R]) describe() (name string, query bool)   { return q.name, tr
 
 // Target is what operations are called on: an *Object of this process, or a *RemoteObject of a client.
 type Target interface {
-	// inHandler returns ErrInHandler if the caller is a handler of this object, which must not wait for it.
+	// inHandler returns ErrInHandler if the caller is a handler of the object's group, which must not wait for it.
 	inHandler() error
 	// command has a command ordered. P is completed and signalled when its outcome is known, unless command returns
 	// an error. It may wait for the outcome itself.
