@@ -25,7 +25,7 @@ func Bytes(b []byte) Body { return Body{size: int64(len(b)), bytes: b} }
 func Reader(r io.Reader, size int64) Body { return Body{size: size, reader: r} }
 
 // File is a body of bytes of a file. Over plain TCP the system sends them without a copy to this process. Within a host they are read into shared
-// memory: the file itself, which its owner may cut at any time, is not shown to the peer. Files that are sent often belong into a Cache.
+// memory: the file itself, which its owner may cut at any time, is not shown to the peer. A file that is sent often is better read into a Buffer once.
 func File(f *os.File, offset, size int64) Body { return Body{size: size, file: f, offset: offset} }
 
 // Size is the number of bytes.
