@@ -162,6 +162,10 @@ func TestAChannelThatWasClosedKeepsItsCount(t *testing.T) {
 	if status := tx.Put(Message, 3, 0, nil); status != Accepted {
 		t.Error(status)
 	}
+	tx.Leave(3)
+	if status := tx.Put(Message, 3, 0, nil); status != Shut || tx.IsShut(3) || tx.Unreceived(3) != 1 {
+		t.Error("a channel that was left:", status, tx.Unreceived(3))
+	}
 }
 
 func TestSendingAndReceivingAllocatesNothing(t *testing.T) {
