@@ -1,5 +1,6 @@
-// Rpcpeers measures calls of gRPC between two processes of this machine on a unix socket, in the way of "squall bench ripc", and
-// prints a line of JSON. It is a program of a module of its own, so that users of Squall do not get gRPC.
+// Rpcpeers measures calls of gRPC on a unix socket, active messages of UCX and messages of ZeroMQ, between two processes of this machine, in the
+// way of "squall bench ripc", and prints a line of JSON. It is a program of a module of its own, so that users of Squall do not get
+// gRPC. UCX and ZeroMQ are not linked: it runs ucx_perftest, and a program in C that it compiles.
 package main
 
 import (
@@ -136,6 +137,9 @@ func calls(conn *grpc.ClientConn, size, callers int, d time.Duration) (total int
 func main() {
 	encoding.RegisterCodec(raw{})
 	socket := flag.String("serve", "", "answer on this socket")
+	system := flag.String("system", "grpc", "grpc, ucx or zeromq")
+	fabric := flag.String("fabric", "shm", "of UCX: shm or tcp")
+	load := flag.String("load", trips, "of UCX and ZeroMQ: "+trips+" or "+oneWay)
 	size := flag.Int("size", 64, "bytes of a request")
 	callers := flag.Int("callers", 1, "calls at a time")
 	secs := flag.Float64("secs", 1, "seconds")
@@ -148,7 +152,18 @@ func main() {
 		}
 		return
 	}
-	r, err := measure(*size, *callers, time.Duration(*secs*float64(time.Second)))
+	var r result
+	var err error
+	switch d := time.Duration(*secs * float64(time.Second)); *system {
+	case "grpc":
+		r, err = measure(*size, *callers, d)
+	case "ucx":
+		r, err = measureUCX(*fabric, *load, *size, d)
+	case "zeromq":
+		r, err = measureZeroMQ(*load, *size, d)
+	default:
+		err = fmt.Errorf("no such system: %s", *system)
+	}
 	if err != nil {
 		r.OK, r.Note = false, err.Error()
 	}

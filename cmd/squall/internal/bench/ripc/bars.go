@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
 )
@@ -45,7 +46,7 @@ const (
 	grpcRate     = 63e3
 )
 
-func roundTripBars(base spec, _ bench.Peers) (s bench.Set[run]) {
+func roundTripBars(base spec, others bench.Peers) (s bench.Set[run]) {
 	base.Load = roundTrips
 	shm, tcp := base, base.with(func(s *spec) { s.Fabric = "tcp" })
 	asleep := base.with(func(s *spec) { s.Asleep = true })
@@ -60,21 +61,22 @@ func roundTripBars(base spec, _ bench.Peers) (s bench.Set[run]) {
 		}
 		s.Judge(b)
 	}
-	add(shm, "", bench.Asked{AtMost: 2.5 * ucxTripUs})
+	s.Judge(byMessages(&s, others, "UCX", shm, "µs", meanOf, ucxTripUs, bench.Asked{AtMost: 2.5}))
 	add(shm, words.name(), bench.Asked{AtMost: 2.5 * ucxTripUs / wordsTripUs})
 	add(asleep, unix.name(), bench.Asked{AtMost: 1.1})
 	add(tcp, raw.name(), bench.Asked{AtMost: 1})
-	add(tcp, "", bench.Asked{AtMost: 1.2 * ucxTCPTripUs})
+	s.Judge(byMessages(&s, others, "UCX", tcp, "µs", meanOf, ucxTCPTripUs, bench.Asked{AtMost: 1.2}))
 	s.Judge(allocations(shm), allocations(tcp))
 	return s
 }
 
-func oneWayBars(base spec, _ bench.Peers) (s bench.Set[run]) {
+func oneWayBars(base spec, others bench.Peers) (s bench.Set[run]) {
 	base.Load = oneWay
 	shm, tcp := base, base.with(func(s *spec) { s.Fabric = "tcp" })
 	s.Add(caseOf(shm), caseOf(tcp))
 	s.Judge(
-		bench.Bar[run]{Unit: "msgs/s", Figure: shm.name(), Of: rateOf, Asked: bench.Asked{AtLeast: max(0.6*ucxRate, 2.5*zeroMQRate)}},
+		byMessages(&s, others, "UCX", shm, "msgs/s", rateOf, ucxRate, bench.Asked{AtLeast: 0.6}),
+		byMessages(&s, others, "ZeroMQ", shm, "msgs/s", rateOf, zeroMQRate, bench.Asked{AtLeast: 2.5}),
 		bench.Bar[run]{Unit: "msgs/s", Figure: tcp.name(), Of: rateOf},
 		allocations(shm), allocations(tcp))
 	return s
@@ -100,19 +102,35 @@ func callBars(base spec, others bench.Peers) (s bench.Set[run]) {
 
 // byGRPC is a bar by calls of gRPC: as the other program measures them, or else by what they took on the machine of docs/benchmarks.md.
 func byGRPC(s *bench.Set[run], others bench.Peers, of spec, unit string, figure func(run) float64, known float64, ratio bench.Asked) bench.Bar[run] {
-	b := bench.Bar[run]{Unit: unit, Figure: of.name(), Of: figure}
+	name := fmt.Sprintf("gRPC over unix, calls, %d B, %d at a time", of.Size, of.Callers)
+	return byOther(s, others, name, bench.Bar[run]{Unit: unit, Figure: of.name(), Of: figure, Asked: ratio}, known,
+		"-size", strconv.Itoa(of.Size), "-callers", strconv.Itoa(of.Callers), "-secs", bench.Seconds(of.Duration))
+}
+
+// byMessages is a bar by messages of UCX or ZeroMQ, in the same way.
+func byMessages(s *bench.Set[run], others bench.Peers, system string, of spec, unit string, figure func(run) float64, known float64, ratio bench.Asked) bench.Bar[run] {
+	name := fmt.Sprintf("%s over %s, %s, %d B", system, of.Fabric, of.Load, of.Size)
+	if system == "ZeroMQ" {
+		name = fmt.Sprintf("%s over unix, %s, %d B", system, of.Load, of.Size)
+	}
+	return byOther(s, others, name, bench.Bar[run]{Unit: unit, Figure: of.name(), Of: figure, Asked: ratio}, known,
+		"-system", strings.ToLower(system), "-fabric", of.Fabric, "-load", string(of.Load), "-size", strconv.Itoa(of.Size), "-secs", bench.Seconds(of.Duration))
+}
+
+// byOther completes a bar that asks for a ratio by what the other program measures with arguments, once for all bars; without that program, by a known
+// figure.
+func byOther(s *bench.Set[run], others bench.Peers, name string, b bench.Bar[run], known float64, args ...string) bench.Bar[run] {
 	if !others.Present() {
-		b.Asked = bench.Asked{AtMost: known * ratio.AtMost, AtLeast: known * ratio.AtLeast}
+		b.Asked = bench.Asked{AtMost: known * b.Asked.AtMost, AtLeast: known * b.Asked.AtLeast}
 		return b
 	}
-	name := fmt.Sprintf("gRPC over unix, calls, %d B, %d at a time", of.Size, of.Callers)
 	if !slices.ContainsFunc(s.Cases, func(c bench.Case[run]) bool { return c.Name == name }) {
 		s.Add(bench.Case[run]{Name: name, Measure: func(ctx context.Context) (run, error) {
-			r, err := others.Measure(ctx, "-size", strconv.Itoa(of.Size), "-callers", strconv.Itoa(of.Callers), "-secs", bench.Seconds(of.Duration))
+			r, err := others.Measure(ctx, args...)
 			return run{Rate: r.Rate, Mean: r.P50Us}, err
 		}})
 	}
-	b.Limits, b.Asked = []string{name}, ratio
+	b.Limits = []string{name}
 	return b
 }
 

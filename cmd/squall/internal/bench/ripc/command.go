@@ -60,7 +60,7 @@ func (o *options) declare(f *pflag.FlagSet) {
 	f.DurationVar(&o.warmup, "warmup", 200*time.Millisecond, "time before each measurement")
 	f.DurationVar(&o.duration, "duration", time.Second, "time of each measurement")
 	f.StringSliceVar(&o.only, "only", sections, "what to measure")
-	f.StringVar(&o.peers, "peers", "", "a program that measures calls of gRPC in the same run: bench/rpcpeers")
+	f.StringVar(&o.peers, "peers", "", "a program that measures gRPC, UCX and ZeroMQ in the same run: bench/rpcpeers")
 	f.BoolVar(&o.json, "json", false, "print the result as one JSON object")
 	f.BoolVar(&o.markdown, "markdown", false, "print the tables in Markdown")
 }

@@ -83,3 +83,29 @@ func TestCallsOfGRPCAreMeasuredByAnotherProgram(t *testing.T) {
 		t.Errorf("%v: %s", err, asked)
 	}
 }
+
+func TestMessagesOfUCXAndZeroMQAreMeasuredByAnotherProgram(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "peers")
+	script := "#!/bin/sh\necho \"$@\" >> " + path + ".asked\necho '{\"msgs_per_s\": 5, \"p50_us\": 7, \"ok\": true}'\n"
+	if err := os.WriteFile(path, []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	base, peers := spec{System: viaRIPC, Fabric: "shm", Size: 64, Duration: time.Second}, bench.Peers{Path: path}
+	trips, oneWay := roundTripBars(base, peers), oneWayBars(base, peers)
+	for _, c := range append(trips.Cases, oneWay.Cases...) {
+		if !strings.HasPrefix(c.Name, "UCX") && !strings.HasPrefix(c.Name, "ZeroMQ") {
+			continue
+		}
+		if r, err := c.Measure(t.Context()); err != nil || r.Rate != 5 || r.Mean != 7 {
+			t.Errorf("%s: %v, %v", c.Name, r, err)
+		}
+	}
+	asked, err := os.ReadFile(path + ".asked")
+	const want = "-system ucx -fabric shm -load round trips -size 64 -secs 1 -json\n" +
+		"-system ucx -fabric tcp -load round trips -size 64 -secs 1 -json\n" +
+		"-system ucx -fabric shm -load one way -size 64 -secs 1 -json\n" +
+		"-system zeromq -fabric shm -load one way -size 64 -secs 1 -json\n"
+	if err != nil || string(asked) != want {
+		t.Errorf("%v: %s", err, asked)
+	}
+}
