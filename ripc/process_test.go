@@ -2,8 +2,11 @@ package ripc
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/binary"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -28,11 +31,45 @@ type child struct {
 // configOf is the configuration of both processes of a test.
 func configOf(transport, domain string) Config {
 	cfg := Config{Resolver: OneHost(domain), Transport: SHM, MoveTime: -1}
-	if transport == "tcp" {
+	if transport != "shm" {
 		cfg.Transport, cfg.Addr = TCP, "127.0.0.1:0"
+	}
+	if transport == "tls" {
+		cfg.TLS = tlsOfEnv()
 	}
 	return cfg
 }
+
+// certificatesEnv names the files with a certificate, its key and the authority, for both processes of a test over TLS.
+const certificatesEnv = "RIPC_TEST_CERTIFICATES"
+
+// useCertificates makes certificates for a test over TLS.
+func useCertificates(t *testing.T) {
+	cert, key, ca := testutil.NewAuthority(t).Files()
+	t.Setenv(certificatesEnv, strings.Join([]string{cert, key, ca}, "\n"))
+}
+
+// tlsOfEnv is the configuration that certificatesEnv names.
+func tlsOfEnv() *tls.Config {
+	files := strings.Split(os.Getenv(certificatesEnv), "\n")
+	if len(files) != 3 {
+		panic("no certificates: " + certificatesEnv)
+	}
+	own, err := tls.LoadX509KeyPair(files[0], files[1])
+	if err != nil {
+		panic(err)
+	}
+	ca, err := os.ReadFile(files[2])
+	if err != nil {
+		panic(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(ca)
+	return &tls.Config{Certificates: []tls.Certificate{own}, RootCAs: pool, ClientCAs: pool}
+}
+
+// kills is how many processes of each transport are killed.
+var kills = flag.Int("kills", 20, "processes that a test of killed processes kills, over each transport")
 
 // runChild is the main function of a child.
 func runChild(what string) error {
@@ -128,14 +165,15 @@ func (c *child) kill() {
 
 // When the process of a service is killed, its senders learn how many messages it has not received: exactly those, in shared memory.
 func TestTheSenderLearnsWhatAKilledProcessDidNotReceive(t *testing.T) {
-	rounds := 20
+	rounds := *kills
 	if testing.Short() {
-		rounds = 3
+		rounds = min(rounds, 3)
 	}
-	for _, transport := range []string{"shm", "tcp"} {
+	for _, transport := range transports {
 		t.Run(transport, func(t *testing.T) {
+			useCertificates(t)
 			for round := range rounds {
-				killReceiver(t, transport, fmt.Sprint(t.Name(), round, os.Getpid()), time.Duration(round)*time.Millisecond)
+				killReceiver(t, transport, fmt.Sprint(t.Name(), round, os.Getpid()), time.Duration(round%40)*time.Millisecond)
 			}
 		})
 	}
@@ -189,8 +227,9 @@ func killReceiver(t *testing.T, transport, domain string, after time.Duration) {
 
 // What a process sent before it was killed is received, and calls to it end.
 func TestWhatAKilledProcessSentIsReceived(t *testing.T) {
-	for _, transport := range []string{"shm", "tcp"} {
+	for _, transport := range transports {
 		t.Run(transport, func(t *testing.T) {
+			useCertificates(t)
 			ctx := testutil.Within(t)
 			domain := fmt.Sprint(t.Name(), os.Getpid())
 			server := startChild(t, "flood "+transport+" "+domain)
@@ -220,8 +259,9 @@ func TestWhatAKilledProcessSentIsReceived(t *testing.T) {
 
 // A call to a process that is killed ends, and a later one finds the process that took its place.
 func TestCallsGoOnWithTheNextProcess(t *testing.T) {
-	for _, transport := range []string{"shm", "tcp"} {
+	for _, transport := range transports {
 		t.Run(transport, func(t *testing.T) {
+			useCertificates(t)
 			ctx := testutil.Within(t)
 			domain := fmt.Sprint(t.Name(), os.Getpid())
 			client := register(t, open(t, configOf(transport, domain)), "")
