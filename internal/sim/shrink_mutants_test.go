@@ -16,9 +16,9 @@ func TestFailingSeedsOfMutantsAreShrunk(t *testing.T) {
 		nodes, faults, messages int // at most
 	}{
 		{mutant.Unstable, 3, 1, 12},
-		{mutant.NoCarry, 4, 1, 30},
+		{mutant.NoCarry, 7, 1, 30},
 		{mutant.EarlyPersisted, 3, 1, 12},
-		{mutant.EagerNulls, 4, 1, 12},
+		{mutant.EagerNulls, 4, 1, 20},
 	} {
 		t.Run(string(m.name), func(t *testing.T) {
 			mutant.Set(m.name)
