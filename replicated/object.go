@@ -111,13 +111,13 @@ func New[S any](sg squall.SubgroupConfig, fresh func() S, operations ...Binding[
 	}
 	slices.Sort(o.names)
 	if sg.Deliver != nil || sg.DeliverBatch != nil || sg.Snapshot != nil || sg.Restore != nil || sg.Log.Recover != nil {
-		o.err = errors.Join(o.err, errors.New("Deliver, DeliverBatch, Snapshot, Restore and Log.Recover belong to the object and must not be set"))
+		o.err = errors.Join(o.err, errors.New("the functions Deliver, DeliverBatch, Snapshot, Restore and Log.Recover belong to the object and must not be set"))
 	}
 	if len(sg.Senders) != 0 || sg.Mode == squall.Unordered {
 		o.err = errors.Join(o.err, errors.New("all members of an object send, and in one order: Senders must be empty and Mode not Unordered"))
 	}
 	if sg.Shards > 1 {
-		o.err = errors.Join(o.err, errors.New("Shards must not be more than 1: calls are not routed to shards; use an object for each"))
+		o.err = errors.Join(o.err, errors.New("the field Shards must not be more than 1: calls are not routed to shards; use an object for each"))
 	}
 	o.object.reset = func() { o.state = fresh() }
 	o.reset()

@@ -44,7 +44,6 @@ type options struct {
 	tls    *tls.Config
 	secret string
 	dirs   []string // of persistent members
-	addrs  []string // of their groups' ports
 }
 
 // cluster starts members, which the test ends.

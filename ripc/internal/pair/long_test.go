@@ -15,25 +15,23 @@ import (
 // connection: each in order, and the two in any order to each other.
 type longWorld struct {
 	*rand.Rand
-	out      Outbox[*longSent]
-	in       Inbox[*longGot]
-	there    []longFrame // from the sender
-	back     []longFrame // to it
-	blocks   []longBlock
-	sent     []*longSent
-	got      map[uint64]*longGot
-	returned int // messages of which the sender knows the end
-	trace    []string
+	out    Outbox[*longSent]
+	in     Inbox[*longGot]
+	there  []longFrame // from the sender
+	back   []longFrame // to it
+	blocks []longBlock
+	sent   []*longSent
+	got    map[uint64]*longGot
+	trace  []string
 }
 
 // longSent is a message as its sender sees it.
 type longSent struct {
-	o       *Outgoing[*longSent]
-	way     Way
-	given   bool // the sender gave up
-	here    bool
-	granted bool
-	ends    int // how often it ended
+	o     *Outgoing[*longSent]
+	way   Way
+	given bool // the sender gave up
+	here  bool
+	ends  int // how often it ended
 }
 
 // longGot is a message as its receiver sees it.

@@ -31,7 +31,6 @@ type flow struct {
 	waits   []byte // memory of a reader that waits
 	twin    *flow
 	ended   bool // by this side, in order
-	broken  bool // by a close of either side that lost bytes
 	closed  bool
 }
 

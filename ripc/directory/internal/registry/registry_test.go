@@ -25,13 +25,6 @@ func newOwner(seed byte) *owner {
 	return &owner{key: ed25519.NewKeyFromSeed(bytes.Repeat([]byte{seed}, ed25519.SeedSize))}
 }
 
-func (o *owner) name() string {
-	if o.key == nil {
-		return o.speaker
-	}
-	return KeyOwner(o.key.Public().(ed25519.PublicKey))
-}
-
 // say is a record, signed if it has to be.
 func (o *owner) say(r Record) Command {
 	if r.Number == 0 {
