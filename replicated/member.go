@@ -143,6 +143,7 @@ func (o *object) tend(ctx context.Context) time.Duration {
 	ready := o.machine.Ready(members)
 	o.mu.RUnlock()
 	var record []byte
+	var touched []uint64
 	switch {
 	case !announced && o.announcing != view.ID:
 		record = machine.AppendKnows(nil, machine.Header{Time: now()}, self.Incarnation, o.names)
@@ -154,7 +155,7 @@ func (o *object) tend(ctx context.Context) time.Duration {
 			record = machine.AppendDigest(nil, machine.Header{Time: now()}, digest.count, digest.sum)
 			break
 		}
-		touched := o.takeTouched()
+		touched = o.takeTouched()
 		if len(touched) == 0 {
 			return 0
 		}
@@ -163,6 +164,9 @@ func (o *object) tend(ctx context.Context) time.Duration {
 	}
 	if err := o.sub.Send(ctx, record); err != nil {
 		o.announcing = 0
+		for _, s := range touched {
+			o.touch(s)
+		}
 		return retry
 	}
 	return 0
@@ -284,7 +288,10 @@ func (o *object) query(ctx context.Context, name string, c consistency, r readin
 
 // reading returns the context of a query. The lock is held.
 func (o *object) reading() Context {
-	return Context{Time: squall.Time(o.machine.Time()), Version: o.applied, object: o.sg.Name}
+	view, seq := o.machine.At()
+	return Context{
+		Time: squall.Time(o.machine.Time()), Version: squall.Version{View: squall.ViewID(view), Seq: squall.Seq(seq)}, object: o.sg.Name,
+	}
 }
 
 // readable waits until a query may read, and takes the lock for it.

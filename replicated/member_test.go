@@ -250,3 +250,45 @@ func TestCopiesThatDifferAreTold(t *testing.T) {
 		t.Errorf("got %v", e)
 	}
 }
+
+// seeded is a state that does not begin empty.
+type seeded struct {
+	Entries map[string]int
+	Off     bool `cbor:",omitempty"`
+	Local   int  `cbor:"-"`
+}
+
+var forget = replicated.NewCommand[string, int]("forget")
+
+func (s *seeded) forget(_ *replicated.Context, name string) (int, error) {
+	delete(s.Entries, name)
+	s.Off = false
+	return len(s.Entries), nil
+}
+
+func TestAJoinerHasNothingThatTheOthersRemoved(t *testing.T) {
+	t.Parallel()
+	object := func(int) *replicated.Object[*seeded] {
+		return replicated.New(squall.SubgroupConfig{Name: "seeded"},
+			func() *seeded { return &seeded{Entries: map[string]int{"a": 1, "b": 2}, Off: true, Local: 7} },
+			replicated.Handle(forget, (*seeded).forget))
+	}
+	all := open(t, 1, object, nil)
+	if n, err := forget.Call(t.Context(), all[0].bank, "a"); n != 1 || err != nil {
+		t.Fatalf("%d entries, %v", n, err)
+	}
+	late := &node[*seeded]{bank: object(0)}
+	var err error
+	late.group, err = replicated.Open(t.Context(), squall.Config{
+		Cluster: "test", ID: 9, Listen: "127.0.0.1:0", Join: []string{all[0].group.Addr()}, InitialMembers: 1, Logger: quiet,
+	}, late.bank)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closeAll(t, []*node[*seeded]{late}) })
+	late.bank.View(func(s *seeded) {
+		if len(s.Entries) != 1 || s.Entries["b"] != 2 || s.Off || s.Local != 7 {
+			t.Errorf("the joiner has %+v", s)
+		}
+	})
+}

@@ -65,11 +65,10 @@ type object struct {
 	enabled  chan struct{}  // closed when operations are enabled, and made anew
 
 	calls    calls
-	finished []pending      // of the batch
-	applied  squall.Version // of the last record
-	place    place          // of the batch before: the goroutine that delivers changes with it at most
-	loop     atomic.Uint64  // the goroutine that delivers
-	running  atomic.Bool    // a handler runs
+	finished []pending     // of the batch
+	place    place         // of the batch before: the goroutine that delivers changes with it at most
+	loop     atomic.Uint64 // the goroutine that delivers
+	running  atomic.Bool   // a handler runs
 
 	together   []*object     // the objects of the group, this one too
 	opened     atomic.Bool   // Open was called with it
@@ -87,7 +86,7 @@ type object struct {
 	check check // of copies for divergence
 
 	touchMu sync.Mutex
-	touched []uint64 // sessions to be kept from expiring
+	touched map[uint64]struct{} // sessions to be kept from expiring
 }
 
 // New returns an object whose state is what fresh returns until commands change it. Sg declares the subgroup that
@@ -95,7 +94,7 @@ type object struct {
 func New[S any](sg squall.SubgroupConfig, fresh func() S, operations ...Binding[S]) *Object[S] {
 	o := &Object[S]{object: &object{sg: sg, bound: map[string]*bound{}, enabled: make(chan struct{}), wake: make(chan struct{}, 1)}, fresh: fresh}
 	o.context.object, o.context.emit = sg.Name, o.emit
-	o.emitted = make(chan struct{})
+	o.emitted, o.touched = make(chan struct{}), map[uint64]struct{}{}
 	for _, op := range operations {
 		b := op.make()
 		switch {
@@ -141,6 +140,7 @@ func New[S any](sg squall.SubgroupConfig, fresh func() S, operations ...Binding[
 				return err
 			}
 			s := o.state.(S)
+			clearEncoded(reflect.ValueOf(&s).Elem()) // what the encoding lacks is not what fresh put there
 			if err := cborIn.Unmarshal(data, &s); err != nil {
 				return err
 			}
@@ -165,6 +165,26 @@ func encodable(t reflect.Type) error {
 		}
 	}
 	return nil
+}
+
+// clearEncoded clears what CBOR will set in a state: all of it, or the fields of a struct but for those that are
+// not encoded.
+func clearEncoded(v reflect.Value) {
+	for v.Kind() == reflect.Pointer && !v.IsNil() {
+		v = v.Elem()
+	}
+	if v.CanAddr() && v.Addr().Type().Implements(reflect.TypeFor[interface{ UnmarshalCBOR([]byte) error }]()) {
+		return
+	}
+	if v.Kind() != reflect.Struct {
+		v.SetZero()
+		return
+	}
+	for i := range v.NumField() {
+		if f := v.Type().Field(i); f.IsExported() && f.Tag.Get("cbor") != "-" && (f.Tag.Get("cbor") != "" || f.Tag.Get("json") != "-") {
+			v.Field(i).SetZero()
+		}
+	}
 }
 
 func (o *object) core() *object { return o }
@@ -235,9 +255,8 @@ func (o *object) apply(m *squall.Message, self squall.NodeID) {
 	}
 	before := o.machine.Executed()
 	result := o.machine.Apply(machine.Record{
-		View: uint64(m.View), Sender: uint64(m.Sender), Time: uint64(m.Time), Data: m.Data,
+		View: uint64(m.View), Seq: uint64(m.Seq), Sender: uint64(m.Sender), Time: uint64(m.Time), Data: m.Data,
 	}, (*handler)(o))
-	o.applied = m.Version()
 	if result.Enabled {
 		o.operationsEnabled()
 	}

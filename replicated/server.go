@@ -218,19 +218,27 @@ func (o *object) touch(session uint64) bool {
 	o.mu.RUnlock()
 	if ok {
 		o.touchMu.Lock()
-		o.touched = append(o.touched, session)
+		o.touched[session] = struct{}{}
 		o.touchMu.Unlock()
 		o.stir()
 	}
 	return ok
 }
 
-// takeTouched returns the sessions that were touched, MaxTouched at most.
+// maxTouched bounds the sessions in one record: 1 KiB.
+const maxTouched = 128
+
+// takeTouched returns sessions that were touched.
 func (o *object) takeTouched() (sessions []uint64) {
 	o.touchMu.Lock()
 	defer o.touchMu.Unlock()
-	n := min(len(o.touched), machine.MaxTouched)
-	sessions, o.touched = o.touched[:n:n], o.touched[n:]
+	for s := range o.touched {
+		if len(sessions) == maxTouched {
+			break
+		}
+		sessions = append(sessions, s)
+		delete(o.touched, s)
+	}
 	return sessions
 }
 

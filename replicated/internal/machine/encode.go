@@ -11,7 +11,7 @@ const format = 1
 // Append appends everything that the machine is (RO6).
 func (m *Machine) Append(b []byte) []byte {
 	b = order.AppendUint16(b, format)
-	for _, v := range []uint64{m.time, m.executed, m.opened, m.digest.node, m.digest.count, m.digest.sum} {
+	for _, v := range []uint64{m.time, m.executed, m.opened, m.digest.node, m.digest.count, m.digest.sum, m.at.View, m.at.Seq} {
 		b = order.AppendUint64(b, v)
 	}
 	b = appendNames(b, m.enabled)
@@ -76,7 +76,7 @@ func (m *Machine) Decode(data []byte) error {
 		return fmt.Errorf("the state has the format %d, and this program knows %d", v, format)
 	}
 	var n Machine
-	for _, v := range []*uint64{&n.time, &n.executed, &n.opened, &n.digest.node, &n.digest.count, &n.digest.sum} {
+	for _, v := range []*uint64{&n.time, &n.executed, &n.opened, &n.digest.node, &n.digest.count, &n.digest.sum, &n.at.View, &n.at.Seq} {
 		*v = r.uint64()
 	}
 	n.enabled = r.names()
@@ -89,7 +89,7 @@ func (m *Machine) Decode(data []byte) error {
 	}
 	for i := r.uint64(); i > 0 && r.err == nil; i-- {
 		s := r.session()
-		if k := len(n.sessions); k > 0 && n.sessions[k-1].number >= s.number || s.number > n.opened {
+		if k := len(n.sessions); k > 0 && n.sessions[k-1].number >= s.number {
 			return errOrder
 		}
 		n.sessions = append(n.sessions, s)
@@ -135,6 +135,7 @@ func (r *reader) session() *session {
 			r.err = errOrder
 		}
 		s.replies = append(s.replies, a)
+		s.kept += len(a.data)
 	}
 	return s
 }

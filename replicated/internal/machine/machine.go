@@ -15,6 +15,7 @@ type Machine struct {
 	opened   uint64     // sessions so far: the next one has the number opened+1
 	expiry   uint64     // no session expires before; 0 if there is none
 	digest   digest
+	at       Cursor // of the last record
 
 	events     []Event // in their order
 	eventBytes int
@@ -39,6 +40,7 @@ type digest struct {
 // Record is one ordered message.
 type Record struct {
 	View   uint64 // number of the view in which it has its position
+	Seq    uint64 // its position
 	Sender uint64 // node id
 	Time   uint64 // nanoseconds since the Unix epoch; 0: the record's own, that of the sender's clock
 	Data   []byte
@@ -98,6 +100,9 @@ type Parted struct {
 
 // Time returns the object's time.
 func (m *Machine) Time() uint64 { return m.time }
+
+// At returns the view and the position of the last record.
+func (m *Machine) At() (view, seq uint64) { return m.at.View, m.at.Seq }
 
 // Executed returns how many commands were executed.
 func (m *Machine) Executed() uint64 { return m.executed }
@@ -181,6 +186,7 @@ func (m *Machine) announced(p Peer) (int, bool) {
 
 // Apply applies one record. It does the same at every member that applied the same records before.
 func (m *Machine) Apply(r Record, h Handler) (out Result) {
+	m.at = Cursor{View: r.View, Seq: r.Seq}
 	header, rest, err := parse(r.Data)
 	out.Header = header
 	if err != nil {

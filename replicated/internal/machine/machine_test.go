@@ -75,7 +75,7 @@ func client(time, session, number, acked uint64, args string) []byte {
 }
 
 func openSession(time uint64, token byte, timeout uint64, identity string) []byte {
-	return machine.AppendOpen(nil, machine.Header{Time: time}, machine.Token{token}, timeout, identity)
+	return machine.AppendOpen(nil, machine.Header{Time: time}, machine.Token{machine.TokenBytes - 1: token}, timeout, identity)
 }
 
 func TestRO1RO2ACommandIsExecutedOnceAndItsReplyKept(t *testing.T) {
@@ -128,6 +128,31 @@ func TestATokenStandsForOneSession(t *testing.T) {
 	}
 	if r := o.apply(record(1, 1, client(14, a.Session, 1, 0, "a"))); r.Status != machine.NotThere || len(o.executed) != 0 {
 		t.Errorf("a command of a closed session: %v", r.Status)
+	}
+}
+
+func TestWhatAClientMayTakeIsBounded(t *testing.T) {
+	o := enabled(t)
+	guess := machine.AppendOpen(nil, machine.Header{Time: 10}, machine.Token{1, 2, 3, 4, 5}, ^uint64(0), "")
+	s := o.apply(record(1, 1, guess)).Session
+	if s>>32 != 0x04030201 {
+		t.Errorf("the session %#x has nothing of its token", s)
+	}
+	large := string(make([]byte, machine.MaxKeptBytes/4))
+	n := uint64(1)
+	for ; n < 10; n++ {
+		if r := o.apply(record(1, 1, client(11, s, n, 0, large))); r.Status == machine.TooMany {
+			break
+		}
+	}
+	if n != 5 {
+		t.Errorf("command %d was refused as its session keeps too many bytes", n)
+	}
+	if r := o.apply(record(1, 1, client(11, s, n, n-1, "x"))); r.Status != machine.Done {
+		t.Errorf("after it acknowledged: %v", r.Status)
+	}
+	if o.apply(record(1, 1, machine.AppendBarrier(nil, machine.Header{Time: 20 + machine.MaxTimeout}))); o.Sessions() != 0 {
+		t.Error("a session lasts longer than it may")
 	}
 }
 

@@ -37,12 +37,14 @@ const sessionBytes = 24
 
 // Limits of what a record may say.
 const (
-	MaxName        = 255     // bytes of the name of an operation
-	MaxOperations  = 1 << 12 // of an object
-	MaxIdentity    = 1 << 10 // bytes of a client's identity
-	MaxTouched     = 1 << 12 // sessions in one Touch
-	TokenBytes     = 16      // of a session's token
-	MaxOutstanding = 1 << 10 // numbers of a session above the acknowledged one
+	MaxName        = 255             // bytes of the name of an operation
+	MaxOperations  = 1 << 12         // of an object
+	MaxIdentity    = 1 << 10         // bytes of a client's identity
+	MaxSessions    = 1 << 16         // of an object
+	MaxTimeout     = 24 * 3600 * 1e9 // nanoseconds in which a session is not used; a longer timeout is one of this
+	MaxKeptBytes   = 1 << 20         // of replies that a session has not acknowledged: with more it commands nothing
+	TokenBytes     = 16              // of a session's token
+	MaxOutstanding = 1 << 10         // numbers of a session above the acknowledged one
 )
 
 var order = binary.LittleEndian
@@ -104,7 +106,7 @@ func AppendClose(b []byte, h Header, session uint64) []byte {
 	return order.AppendUint64(h.append(b), session)
 }
 
-// AppendTouch appends the record that keeps sessions from expiring, MaxTouched at most.
+// AppendTouch appends the record that keeps sessions from expiring.
 func AppendTouch(b []byte, h Header, sessions []uint64) []byte {
 	h.Kind = Touch
 	b = h.append(b)

@@ -11,6 +11,7 @@ type session struct {
 	expiry   uint64
 	acked    uint64  // all numbers up to here were executed or given up, and their replies are not needed
 	replies  []reply // of numbers above acked, ascending
+	kept     int     // bytes of the replies
 	free     [][]byte
 }
 
@@ -53,17 +54,28 @@ func (m *Machine) open(rest reader, out *Result) {
 			return
 		}
 	}
+	if len(m.sessions) >= MaxSessions {
+		out.Status = TooMany
+		return
+	}
 	m.opened++
-	s := &session{number: m.opened, token: token, identity: string(rest.b), timeout: timeout}
+	// The counter makes the number one that no session had, and the token one that no other client guesses.
+	number := uint64(order.Uint32(token[:]))<<32 | m.opened&(1<<32-1)
+	i, ok := m.session(number)
+	if ok {
+		out.Status = NotThere
+		return
+	}
+	s := &session{number: number, token: token, identity: string(rest.b), timeout: min(timeout, MaxTimeout)}
 	m.extend(s)
-	m.sessions = append(m.sessions, s)
+	m.sessions = slices.Insert(m.sessions, i, s)
 	out.Session = s.number
 }
 
 // extend has a session expire its timeout from now.
 func (m *Machine) extend(s *session) {
 	s.expiry = m.time + s.timeout
-	if s.expiry < m.time {
+	if s.expiry < m.time { // of a clock that is centuries ahead
 		s.expiry = ^uint64(0)
 	}
 	m.expires(s.expiry)
@@ -120,7 +132,7 @@ func (m *Machine) client(r Record, header Header, rest reader, h Handler, out *R
 		if s.replies[at].failed {
 			out.Status = AgainFail
 		}
-	case n > s.acked+MaxOutstanding:
+	case n > s.acked+MaxOutstanding || s.kept > MaxKeptBytes:
 		out.Status = TooMany
 	case header.Operation >= len(m.enabled):
 		out.Status = Disabled
@@ -130,6 +142,7 @@ func (m *Machine) client(r Record, header Header, rest reader, h Handler, out *R
 			Operation: header.Operation, Call: header.Call, Sender: r.Sender, Session: number, Identity: s.identity, Time: m.time,
 		}, rest.b, s.buffer())
 		s.replies = slices.Insert(s.replies, at, reply{number: n, failed: failed, data: data})
+		s.kept += len(data)
 		out.Reply = data
 		if failed {
 			out.Status = Failed
@@ -145,6 +158,7 @@ func (s *session) acknowledge(acked uint64) {
 	s.acked = acked
 	n, _ := s.reply(acked + 1)
 	for i := range n {
+		s.kept -= len(s.replies[i].data)
 		if len(s.free) < maxFree && cap(s.replies[i].data) <= maxFreeBytes {
 			s.free = append(s.free, s.replies[i].data)
 		}
