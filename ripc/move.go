@@ -115,6 +115,9 @@ func (r *Remote) find(ctx context.Context) error {
 		var p *peer
 		if p, err = e.peerAt(ctx, at); err == nil {
 			err = r.open(ctx, p, at)
+			if gone, ok := errors.AsType[*GoneError](err); ok { // while it was looked for: nothing was sent to it
+				err = fmt.Errorf("ripc: %s: %w: %w", r.id, ErrNoService, gone.Cause)
+			}
 		} else {
 			err = fmt.Errorf("ripc: %s: %w", r.id, err)
 		}
