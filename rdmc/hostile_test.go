@@ -397,7 +397,7 @@ func TestK4WhoIsSilentWhileSomethingIsUnderWayIsGivenUp(t *testing.T) {
 // A peer that begins to attach and says nothing more may be gone: this side would wait for it for
 // ever, and take no other link for its groups.
 func TestK4WhoIsSilentBeforeItIsAttachedIsGivenUp(t *testing.T) {
-	w := newWorld(t, 1, time.Second) // more than a crowded machine takes between what this test says
+	w := newWorld(t, 1, 400*time.Millisecond) // more than a crowded machine takes between what this test says
 	x := w.lone(0)
 	s := visit(t, w.peers[0], 99)
 	s.say(relay.Control{Kind: relay.Attach, Channel: 2, Token: x.token, Word: x.digest})
@@ -405,6 +405,11 @@ func TestK4WhoIsSilentBeforeItIsAttachedIsGivenUp(t *testing.T) {
 	closed(t, s.control)
 	if x.Err() != nil {
 		t.Fatalf("the group, which it was no member of, failed: %v", x.Err())
+	}
+	for links := 1; links > 0; runtime.Gosched() { // its connections end before the link is forgotten
+		w.nodes[0].mu.Lock()
+		links = len(w.nodes[0].links)
+		w.nodes[0].mu.Unlock()
 	}
 	visit(t, w.peers[0], 99).attach(x.Group)
 	receive(t, x.complete, "member")
