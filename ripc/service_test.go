@@ -556,3 +556,46 @@ func TestGreetingsAreLimited(t *testing.T) {
 		t.Error("nobody was turned away")
 	}
 }
+
+// A peer that has ended is among the hot ones until the next step, and what looks at those must not touch its memory.
+func TestTheMemoryOfAPeerThatEndedIsNotLookedAt(t *testing.T) {
+	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
+		ctx := testutil.Within(t)
+		server, here := register(t, open(Config{}), "server"), open(Config{MoveTime: -1})
+		client := register(t, here, "")
+		must(t, client.Send(ctx, client.To("server"), []byte("x")))
+		m, err := server.Receive(ctx)
+		must(t, err)
+		m.Release()
+		here.lock()
+		p := here.peers[0]
+		here.heat(p)
+		hot := p.hot
+		released, release := make(chan struct{}), p.release
+		p.release = func() error {
+			defer close(released)
+			return release()
+		}
+		p.fail(ErrClosed)
+		here.unlock()
+		select {
+		case <-released:
+		case <-ctx.Done():
+			t.Fatal("the memory of the peer is not given back")
+		}
+		here.lock()
+		defer here.unlock()
+		here.hot = append(here.hot[:0], p) // as it is before the next step
+		keeper := here.keeper
+		here.keeper = nil
+		if here.glance(nil, client) {
+			t.Error("a peer that ended has a message")
+		}
+		here.keeper = keeper
+		here.peek()
+		here.sharesCore()
+		if !hot {
+			t.Error("the peer was not hot")
+		}
+	})
+}

@@ -222,7 +222,7 @@ func (e *Endpoint) glance(w *waiter, s *Service) bool {
 	e.heatStirred()
 	for looks := 0; looks < e.glanceLooks; looks += len(e.hot) {
 		for _, p := range e.hot {
-			if !p.direct {
+			if !p.direct || p.ended {
 				return false
 			}
 			if !p.rx.Pending() {
@@ -405,16 +405,20 @@ func (e *Endpoint) sharesCore() (shares bool) {
 	core := currentCore()
 	e.core = core
 	for _, p := range e.hot {
+		if p.ended {
+			continue
+		}
 		p.tellCore(core)
 		shares = shares || core != 0 && pair.Core(p.row) == core
 	}
 	return shares
 }
 
-// peek reports whether a hot peer has something, or has to be asked.
+// peek reports whether a hot peer has something, or has to be asked. One that has ended is hot until the next step, and its rows are not
+// there any more.
 func (e *Endpoint) peek() bool {
 	for _, p := range e.hot {
-		if !p.direct || p.rx.Pending() {
+		if !p.direct || p.ended || p.rx.Pending() {
 			return true
 		}
 	}
