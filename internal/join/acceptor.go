@@ -186,8 +186,8 @@ func (g *Acceptor) judge(now time.Duration, q Request) Message {
 	return saying(sayRefuse, "%v: %q", errOutOfTurn, clip(string(q.Verb)))
 }
 
-// member is the answer to an inquiry: which group this is, with a proof for those who know its
-// secret.
+// member returns the answer to an inquiry: the identity of this group, and a proof that a process
+// with the group's secret can verify.
 func (g *Acceptor) member(q Request) Message {
 	m := Message{Verb: sayMember, Addr: g.leaderAddr(), Group: g.view.Group}
 	if !g.view.Secret.None() {
@@ -340,9 +340,10 @@ func (g *Acceptor) consider(now time.Duration, t *session, e *Effects) {
 	}
 }
 
-// holder finds the member, or who asked earlier, that has the id or the address of t. It may be the
-// same node before it was started again, so that its place becomes free; but nobody is put out for
-// it, or else anybody could put a member out by asking in its name.
+// holder returns the process that has the id or the address of t: a member, or an applicant that
+// asked earlier. That process may be an earlier incarnation of the same node, whose place becomes
+// free when its failure is detected. A request removes no member: otherwise any process could remove
+// a member by a request in the member's name.
 func (g *Acceptor) holder(t *session) (views.Member, bool) {
 	collides := func(m views.Member) bool { return m.ID == t.member.ID || m.Addr == t.member.Addr }
 	if i := slices.IndexFunc(g.view.Members, collides); i >= 0 {
@@ -359,8 +360,9 @@ func (g *Acceptor) holder(t *session) (views.Member, bool) {
 	return views.Member{}, false
 }
 
-// meet names the members to be greeted. Their incarnations stay among members, and fingerprints
-// stand for them: who knows one could greet in its name and be told the view.
+// meet lists the members that the applicant has to greet. It sends fingerprints in place of their
+// incarnations, which only members may know: a process that knows the incarnation of a member could
+// greet in that member's name and learn the view.
 func (g *Acceptor) meet(now time.Duration, t *session, e *Effects) {
 	g.withdraw(t, e)
 	t.stage, t.since, t.ready = meeting, now, false

@@ -83,10 +83,10 @@ func (j *dialer) stop() {
 	j.sessions.stop()
 }
 
-// redirect answers those who take this process for a member. It may be this process itself, which
-// did not recognize one of the addresses as its own. Id and address do not tell, for another
-// process may have been given the same by mistake, and two founders would be the result; the nonce
-// of the request does.
+// redirect answers a process that sent its request here although this process is no member. The
+// sender may be this process itself, if one of the addresses to ask is its own without its knowing.
+// The nonce of the request identifies the sender. The id and the address do not: another process may
+// have the same ones by mistake, and then both would found a group.
 func (j *dialer) redirect(conn *conversation, q Request) {
 	answer := Message{Verb: sayRedirect, Addr: j.config.Join[0]}
 	if q.Nonce == j.nonce {
