@@ -215,7 +215,7 @@ func (o *object) number(ctx context.Context, name string) (int, error) {
 		}
 		select {
 		case <-changed:
-		case <-time.After(retry): // a view, or an announcement, may have changed who lacks it
+		case <-time.After(retry): // a view, or an announcement, may have changed which members lack it
 		case <-o.group.Done():
 			return 0, fmt.Errorf("replicated: object %q: %w", o.sg.Name, o.group.Err())
 		case <-ctx.Done():

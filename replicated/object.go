@@ -167,8 +167,7 @@ func encodable(t reflect.Type) error {
 	return nil
 }
 
-// clearEncoded clears what CBOR will set in a state: all of it, or the fields of a struct but for those that are
-// not encoded.
+// clearEncoded clears what CBOR will set in a state: all of it, or the encoded fields of a struct.
 func clearEncoded(v reflect.Value) {
 	for v.Kind() == reflect.Pointer && !v.IsNil() {
 		v = v.Elem()

@@ -138,7 +138,7 @@ func (c *Command[A, R]) make(args A) *call[A, R] {
 }
 
 // Go is like Call, and does not wait for the outcome. It waits for room to send. Commands that one goroutine
-// calls on an Object are executed in the order of its calls; those that it calls on a RemoteObject may
+// calls on an Object are executed in the order of its calls; commands that it calls on a RemoteObject may
 // be executed in another order. In a handler Go sends at every member that executes the handler.
 func (c *Command[A, R]) Go(ctx context.Context, t Target, args A) (*Future[R], error) {
 	f := c.make(args)

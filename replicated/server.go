@@ -242,7 +242,7 @@ func (o *object) takeTouched() (sessions []uint64) {
 	return sessions
 }
 
-// read runs the queries of clients, and answers those that watch. The queries that wait when it begins share one round.
+// read runs the queries of clients, and answers watchers. The queries that wait when it begins share one round.
 func (d *desk) read(ctx context.Context) {
 	var batch []ripc.Message
 	var watchers []watching

@@ -32,7 +32,7 @@ type Cursor struct {
 // state with a query and watch from Now on, which is asked for before the query.
 var ErrCompacted = errors.New("the events are not kept any more")
 
-// Emit emits an event, for those that watch the object. Data is kept. The events of the last commands are kept, up to 4 MiB, and are part
+// Emit emits an event for the object's watchers. Data is kept. The events of the last commands are kept, up to 4 MiB, and are part
 // of the object's state. A query emits nothing.
 func (c *Context) Emit(topic string, data []byte) {
 	if c.emit != nil {

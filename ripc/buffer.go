@@ -27,7 +27,7 @@ type memory struct {
 	buffers atomic.Int64  // that are not released
 
 	// Under the endpoint's mu.
-	byToken map[string]*peer // over TCP, those that called: their connections for long messages come later
+	byToken map[string]*peer // over TCP, the peers that dialed: their connections for long messages come later
 	bytes   int64            // of MaxLongBytes
 	short   bool             // a message waits for some of them
 }

@@ -121,7 +121,7 @@ func (e *Endpoint) acceptBulk(conn net.Conn, token string, welcome func() error)
 	}
 }
 
-// tokenOf names a pair to those who made it.
+// tokenOf returns the token by which both processes of a pair name it.
 func (e *Endpoint) tokenOf(c challenge, h hello) string {
 	mac := e.key.MAC(trust.Dialer, c, h, "long messages")
 	return fmt.Sprintf("%x", mac[:])
@@ -397,7 +397,7 @@ func (b *bulk) cut(ctx context.Context, m *sending, why error) error {
 	owed := !b.p.ended && m.out.Cut()
 	e.unlock()
 	if owed {
-		b.turn <- struct{}{} // who has it gives it back: a peer that takes nothing is cut off
+		b.turn <- struct{}{} // the goroutine that has it gives it back: a peer that takes nothing is cut off
 		err := b.patiently(ctx, func() error { return b.writeBlock(m.out.ID, nil) })
 		<-b.turn
 		if err != nil {

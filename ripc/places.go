@@ -28,7 +28,7 @@ type Watcher interface {
 	Watch(moved func(id ID, at []Place)) (stop func())
 }
 
-// RegisterShared is Register for a service that other endpoints may have too, under the same id. Who sends to the id sends to the nearest
+// RegisterShared is Register for a service that other endpoints may have too, under the same id. A message to the id goes to the nearest
 // one, or to each in turn (Service.Spread). The resolver must be a Finder, as the client of a directory is.
 func (e *Endpoint) RegisterShared(ctx context.Context, id ID) (*Service, error) {
 	f, ok := e.cfg.Resolver.(Finder)
@@ -191,7 +191,7 @@ type Spread struct {
 	last    Place
 }
 
-// Spread is the address of all services with an id, for those that want to use them in turn.
+// Spread is the address of all services with an id, for callers that use them in turn.
 func (s *Service) Spread(id ID) *Spread {
 	return &Spread{service: s, id: id, remotes: map[Place]*Remote{}}
 }

@@ -152,7 +152,7 @@ func (m *receiving) allocated(w *Window, err error) {
 	}
 }
 
-// unlist takes the message off the list of those that wait.
+// unlist takes the message off the list of waiting messages.
 func (m *receiving) unlist() {
 	list := &m.service.long.waiting
 	if i := slices.Index(*list, m); i >= 0 {

@@ -19,7 +19,7 @@ type Service struct {
 	queue    queue
 	waiting  []*waiter // for a message
 	servers  int       // goroutines in Serve
-	busy     int       // of them, those that handle messages
+	busy     int       // of them, the ones that handle messages
 	remotes  map[ID]*Remote
 	withdraw func() error
 	notify   func(from ID, key uint64, data []byte)
@@ -29,7 +29,7 @@ type Service struct {
 	streams  *streams
 	closed   bool        // nothing is received any more
 	ended    bool        // nor are there streams
-	ending   atomic.Bool // as closed, for those that handle messages
+	ending   atomic.Bool // as closed, for the goroutines that handle messages
 }
 
 // ID is the service's id.
@@ -189,7 +189,7 @@ func (s *Service) leave() {
 	delete(e.services, s.id)
 	s.turnAwayAll()
 	s.closeLong()
-	if s.busy == 0 { // else the last of those that handle messages says it
+	if s.busy == 0 { // else the last goroutine that handles a message says it
 		s.sayClosed(false)
 	}
 	for _, w := range s.waiting {

@@ -67,7 +67,7 @@ func newStream(s *Service, core *stream.Stream, table *stream.Table) *Stream {
 	return c
 }
 
-// attach puts a stream on the lists of those that end together. The caller holds the mu, here and below.
+// attach puts a stream on the lists of streams that end together. The caller holds the mu, here and below.
 func (c *Stream) attach(p *peer, out *Remote) {
 	c.peer, c.out = p, out
 	out.carries.add(c)
@@ -101,7 +101,7 @@ func (c *Stream) grant() {
 	}
 }
 
-// took wakes those that wait for what a frame brought.
+// took wakes the goroutines that wait for what a frame brought.
 func (c *Stream) took(what stream.Outcome) {
 	if what == stream.Unread {
 		c.send(stream.Reset, []byte("it is closed"))
@@ -112,7 +112,7 @@ func (c *Stream) took(what stream.Outcome) {
 	c.changed()
 }
 
-// changed wakes those that have what they wait for.
+// changed wakes the goroutines that have what they wait for.
 func (c *Stream) changed() {
 	for _, w := range [...]*waiter{c.reader, c.writer} {
 		if w != nil && w.check() {

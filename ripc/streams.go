@@ -184,7 +184,7 @@ func (o *callers) take(f *pair.Frame) error {
 	return nil
 }
 
-// opened accepts a stream, if somebody listens and there is room.
+// opened accepts a stream, if a listener is there and has room.
 func (o *callers) opened(core *stream.Stream) {
 	c := newStream(o.in.service, core, o.table)
 	c.remote = o.in.from

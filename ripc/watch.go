@@ -331,7 +331,7 @@ func (e *Endpoint) keep(ctx context.Context, w *waiter) {
 				continue
 			}
 		}
-		if !offered { // those that can run must not wait for the end of the nap, which keeps the core for a while
+		if !offered { // goroutines that can run must not wait for the end of the nap, which keeps the core for a while
 			offered = true
 			e.unlock()
 			runtime.Gosched()

@@ -60,8 +60,8 @@ type Config struct {
 	// MaxPending bounds the connections whose preamble has not arrived yet. One more takes the
 	// place of the oldest, which is closed.
 	MaxPending int
-	// OnReject is called for every connection that the port refused, and for every connection that
-	// a handler refused with Reject. It is called from several goroutines and must not block.
+	// OnReject is called for every connection that the port did not pass to a handler, and for every
+	// connection that a handler refused with Reject. It is called from several goroutines and must not block.
 	OnReject func(Rejection)
 }
 

@@ -317,7 +317,7 @@ var (
 	errBad    = errors.New("it broke the rules")
 )
 
-// consider lets an application go on if nobody has its id or address, and ends it if somebody had
+// consider lets an application go on if no process has its id or address, and ends it if one had
 // them for too long.
 func (g *Acceptor) consider(now time.Duration, t *session, e *Effects) {
 	holder, held := g.holder(t)

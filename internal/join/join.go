@@ -1,9 +1,9 @@
-// Package join brings processes into a group: it forms the first view, and takes in those that come
+// Package join brings processes into a group: it forms the first view, and admits processes that come
 // later.
 //
 // # The first view
 //
-// Processes that know an address or two agree on who is in, and start together. Who is in the first
+// Processes that know an address or two agree on the members, and start together. Who is in the first
 // view is the founder's to say; there is no vote here, because there is no view yet that could be
 // split.
 //
@@ -20,13 +20,13 @@
 //
 // # Joining a running group
 //
-// The request is the same, and whoever makes it need not know which of the two it will be. The
+// The request is the same, and its sender need not know which of the two it will be. The
 // leader takes it; the joiner greets all members before it is proposed, and each of them, and the
 // leader, tries to reach it at its address. So one that cannot reach them, cannot be reached, or
 // dies early, costs nobody a view change. A member that was greeted gives the joiner its word for
 // the leader, which only members can make; the leader proposes nobody for the mere asking.
 //
-// Life of a joiner: applied → held (somebody still has its id) → meeting (greeting the members of
+// Life of a joiner: applied → held (a process still has its id) → meeting (greeting the members of
 // the view) → ready (a candidate for the next view) → admitted (a member has installed a view with
 // it).
 //
@@ -216,7 +216,7 @@ type Outcome struct {
 	joiner *dialer // nil for a founder
 }
 
-// Serve takes the requests of those that come later. It is called once: after Session.Ready has
+// Serve takes the requests of later joiners. It is called once: after Session.Ready has
 // returned nil, if there is a Session, else at once. A process that joined keeps showing the others
 // that it lives until they have installed its view, so the Server must stay open for as long as it
 // wants to be a member.

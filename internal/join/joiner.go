@@ -375,7 +375,7 @@ func (a *Joiner) redirect(now time.Duration, c *call, addr string, e *Effects) {
 	a.ask(now, addr, e)
 }
 
-// meet greets the members of a view, keeps the greetings of those that it shares with the one
+// meet greets the members of a view, keeps the greetings of members that it shares with the one
 // before, and drops the others: that of a member that was started again, too, for its later process
 // knows nothing of it.
 func (a *Joiner) meet(now time.Duration, c *call, m Message, e *Effects) {

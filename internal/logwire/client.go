@@ -115,7 +115,7 @@ func (c *Client) Between(ctx context.Context, id persist.LogID, from, to order.T
 	return c.stream(ctx, request{Do: doBetween, Log: id.Name, Shard: id.Shard, Until: to}, bounds{since: from, until: to})
 }
 
-// Tail are the records from a version on, and then those that come, until the context ends or the
+// Tail yields the records from a version on, and then each new record, until the context ends or the
 // loop is left. A member that is not there at first ends it with an error; one that goes later is
 // waited for, however long that takes.
 func (c *Client) Tail(ctx context.Context, id persist.LogID, from order.Version) iter.Seq2[persist.Record, error] {

@@ -24,7 +24,7 @@ const (
 	frameBytes = 512 << 10
 	// maxFrameBytes bounds the frames that a reader takes.
 	maxFrameBytes = 1 << 20
-	// maxRequestBytes bounds those that a member takes. A name has 256 bytes at most, which JSON
+	// maxRequestBytes bounds the requests that a member takes. A name has 256 bytes at most, which JSON
 	// may make sixfold.
 	maxRequestBytes = 8 << 10
 )

@@ -16,7 +16,7 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// How much a member does at a time. Those that follow have places of their own, so that they cannot
+// How much a member does at a time. Readers that follow a log have places of their own, so that they cannot
 // keep out a member that catches up.
 const (
 	maxVisitors  = 128

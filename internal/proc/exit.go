@@ -20,7 +20,7 @@ type Exit struct {
 }
 
 // Error names the child that ended, and how it ended. What the child itself said comes last, unless
-// somebody else ended it.
+// another process ended it.
 func (e *Exit) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %d (pid %d) ", e.Role, e.ID, e.Pid)

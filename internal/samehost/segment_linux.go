@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Seals protect those who look at a segment from its owner, and all from each other.
+// Seals protect the readers of a segment from its owner, and from each other.
 const Seals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_FUTURE_WRITE
 
 const statBlock = 512 // the unit of Stat_t.Blocks

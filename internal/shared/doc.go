@@ -18,7 +18,7 @@
 //
 // Invariants:
 //
-//	E1  a segment is sealed before anybody is given it: it keeps its size, and nobody but its owner ever writes it
+//	E1  a segment is sealed before any process is given it: it keeps its size, and no process but its owner ever writes it
 //	E2  memory that was seen by others is used again only when they said that they do not look at it any more; else it is dropped
 //	E3  a segment is given to processes of the same user that know its name, and to nobody else
 //	E4  what is not in use is bounded, by count, bytes and time, at the owner and at those who look at it; so are the callers that are served

@@ -216,7 +216,7 @@ func (c *Client) drop(n *conn) {
 	}
 }
 
-// noticed takes in the word of a member that a name has changed. It says no more than that: whoever forges it has the directory asked again.
+// noticed takes in the word of a member that a name has changed. It says no more than that: a forged notice has the directory asked again.
 func (c *Client) noticed(from *conn, data []byte) {
 	var n note
 	if json.Unmarshal(data, &n) != nil {

@@ -270,7 +270,7 @@ func (d *Directory) keepTime(ctx context.Context) {
 		if idle.After(last) {
 			last = idle
 		}
-		// When the group was held up, its time was, too: those that could not renew their leases meanwhile still have them.
+		// When the group was held up, its time was, too: services that could not renew their leases meanwhile still have them.
 		if by := min(time.Since(last), 2*tick); by >= tick/2 {
 			_, _ = d.submit(ctx, registry.Command{From: from, By: millis(by)})
 		}

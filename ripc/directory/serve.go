@@ -122,7 +122,7 @@ func (d *Directory) find(r reply, q *query, client *ripc.Remote) reply {
 	return r
 }
 
-// watch is who is told of changes. The directory's mu guards it.
+// watch has the clients that are told of changes. The directory's mu guards it.
 type watch struct {
 	clients map[string]map[*ripc.Remote]bool // by name
 	waiting map[*ripc.Remote]map[string]note // what a client was not told yet

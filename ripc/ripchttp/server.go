@@ -35,7 +35,7 @@ type Server struct {
 	streams *http.Server
 	base    context.Context
 	ready   atomic.Int32 // goroutines that receive
-	busy    atomic.Int32 // and those that handle a call
+	busy    atomic.Int32 // and the goroutines that handle a call
 	workers sync.WaitGroup
 
 	mu       sync.Mutex

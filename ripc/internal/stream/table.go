@@ -6,14 +6,14 @@ import (
 	"github.com/squall-go/squall/fabric"
 )
 
-// Table holds the streams of a side by their numbers: those that it opened, or those that one other side opened.
+// Table holds the streams of a side by their numbers: the streams that it opened, or that one other side opened.
 type Table struct {
 	streams map[uint64]*Stream
 	last    uint64 // the largest number that was opened
 	limit   int    // how many streams another side may have open; 0 in the table of an opener
 }
 
-// NewTable is a table for streams that this side opens, or, with a limit, for those that another side opens.
+// NewTable is a table for streams that this side opens, or, with a limit, for streams that another side opens.
 func NewTable(limit int) *Table { return &Table{streams: map[uint64]*Stream{}, limit: limit} }
 
 // Allow changes how many streams another side may have open.
@@ -66,7 +66,7 @@ type Outcome uint8
 // Outcomes.
 const (
 	Nothing Outcome = iota
-	Changed         // those that wait for the stream look again
+	Changed         // the goroutines that wait for the stream look again
 	Opened          // the other side asks for a stream: Accept or Close it
 	Refuse          // send a reset: the other side has too many streams
 	Unread          // send a reset: the other side writes to a stream that is closed here
