@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/squall-go/squall/replicated/internal/client"
 	"github.com/squall-go/squall/replicated/internal/machine"
 	"github.com/squall-go/squall/ripc"
 )
@@ -44,15 +45,9 @@ type Client struct {
 	done     sync.WaitGroup
 
 	mu      sync.Mutex
-	link    *link
+	members client.Members
+	service *ripc.Service // of the link in use
 	objects map[string]*RemoteObject
-}
-
-// link is the way to one member.
-type link struct {
-	service *ripc.Service
-	oldest  time.Time // when the oldest call was made that waits; zero: none waits
-	waiting int
 }
 
 // Dial returns a client. It connects to a member when something is called.
@@ -69,7 +64,7 @@ func Dial(cfg ClientConfig) (*Client, error) {
 	if cfg.SessionTimeout < 0 || cfg.MemberTimeout < 0 {
 		return nil, errors.New("replicated: SessionTimeout and MemberTimeout must not be negative")
 	}
-	c := &Client{cfg: cfg, objects: map[string]*RemoteObject{}}
+	c := &Client{cfg: cfg, objects: map[string]*RemoteObject{}, members: client.NewMembers(len(cfg.Addresses), cfg.MemberTimeout)}
 	c.places.addresses = slices.Clone(cfg.Addresses)
 	cfg.Endpoint.Addr, cfg.Endpoint.Resolver = "", &c.places
 	c.ctx, c.cancel = context.WithCancel(context.Background())
@@ -105,9 +100,9 @@ func (p *places) Publish(context.Context, ripc.ID, ripc.Place) (func() error, er
 	return func() error { return nil }, nil
 }
 
-func (p *places) next() {
+func (p *places) use(member int) {
 	p.mu.Lock()
-	p.current = (p.current + 1) % len(p.addresses)
+	p.current = member
 	p.mu.Unlock()
 }
 
@@ -138,45 +133,50 @@ func (c *Client) Object(name string) *RemoteObject {
 	if o == nil {
 		o = &RemoteObject{client: c, name: name, id: service(c.cfg.Cluster, name)}
 		o.session.room.L = &o.session.Mutex
-		if _, err := rand.Read(o.session.token[:]); err != nil {
-			panic(err) // crypto/rand does not fail
-		}
+		o.session.Session = client.NewSession(c.cfg.SessionTimeout, newToken())
 		c.objects[name] = o
 	}
 	return o
 }
 
-// use returns the way to the member that is used now.
-func (c *Client) use() (*link, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.link == nil {
-		s, err := c.endpoint.Register(c.ctx, "")
-		if err != nil {
-			return nil, fmt.Errorf("replicated: %w", err)
-		}
-		c.link = &link{service: s}
-	}
-	if c.link.waiting++; c.link.waiting == 1 {
-		c.link.oldest = time.Now()
-	}
-	return c.link, nil
+// newToken returns the token of a session.
+func newToken() (t machine.Token) {
+	_, _ = rand.Read(t[:]) // it does not fail
+	return t
 }
 
-// used ends a call that use began. If it failed, another member is used from now on.
-func (c *Client) used(l *link, failed bool) {
+// begin begins a request to the member that is used now.
+func (c *Client) begin() (client.Link, *ripc.Service, error) {
 	c.mu.Lock()
-	l.waiting--
-	l.oldest = time.Now() // calls that were made before it are given a little more
-	drop := failed && c.link == l
-	if drop {
-		c.link = nil
-		c.places.next()
+	defer c.mu.Unlock()
+	if c.service == nil {
+		s, err := c.endpoint.Register(c.ctx, "")
+		if err != nil {
+			return client.Link{}, nil, fmt.Errorf("replicated: %w", err)
+		}
+		c.service = s
+	}
+	return c.members.Begin(time.Now()), c.service, nil
+}
+
+// end ends a request. If it failed, another member is used from now on.
+func (c *Client) end(l client.Link, failed bool) {
+	c.mu.Lock()
+	var old *ripc.Service
+	if c.members.End(l, time.Now(), failed) {
+		old = c.dropped()
 	}
 	c.mu.Unlock()
-	if drop {
-		_ = l.service.Close() // calls that wait there end, and are made again
+	if old != nil {
+		_ = old.Close() // calls that wait there end, and are made again
 	}
+}
+
+// dropped follows the members after a link was dropped, and returns what it used. The lock is held.
+func (c *Client) dropped() (old *ripc.Service) {
+	old, c.service = c.service, nil
+	c.places.use(c.members.Current())
+	return old
 }
 
 // watch drops a member that does not answer, and keeps sessions alive.
@@ -190,21 +190,19 @@ func (c *Client) watch() {
 			return
 		}
 		c.mu.Lock()
-		l := c.link
-		late := l != nil && l.waiting > 0 && time.Since(l.oldest) > c.cfg.MemberTimeout
-		if late {
-			c.link = nil
-			c.places.next()
+		var old *ripc.Service
+		if c.members.Late(time.Now()) {
+			old = c.dropped()
 		}
 		var idle []*RemoteObject
 		for _, o := range c.objects {
-			if o.idle(c.cfg.SessionTimeout / 3) {
+			if o.idle() {
 				idle = append(idle, o)
 			}
 		}
 		c.mu.Unlock()
-		if late {
-			_ = l.service.Close()
+		if old != nil {
+			_ = old.Close()
 		}
 		for _, o := range idle {
 			c.done.Go(o.touch)
@@ -212,29 +210,26 @@ func (c *Client) watch() {
 	}
 }
 
-// backOff is how long a client waits when no member answers, before it asks all again.
-const backOff = 20 * time.Millisecond
-
 // ask sends a request to a member, and to others if that fails, until ctx ends. F takes the answer, and returns errAway if
 // another member is to be asked.
 func (c *Client) ask(ctx context.Context, o *RemoteObject, f func(answer []byte) error, parts ...[]byte) error {
 	for attempt := 1; ; attempt++ {
-		l, err := c.use()
+		l, service, err := c.begin()
 		if err != nil {
 			return err
 		}
-		m, err := l.service.Call(ctx, l.service.To(o.id), parts...)
+		m, err := service.Call(ctx, service.To(o.id), parts...)
 		if err == nil {
 			err = f(m.Data)
 			m.Release()
 		} else if errors.Is(err, ripc.ErrTooLarge) {
-			c.used(l, false)
+			c.end(l, false)
 			return err
 		} else if ctx.Err() == nil && c.ctx.Err() == nil {
 			err = fmt.Errorf("%w: %w", errAway, err)
 		}
 		away := errors.Is(err, errAway)
-		c.used(l, away)
+		c.end(l, away)
 		switch {
 		case c.ctx.Err() != nil:
 			return fmt.Errorf("replicated: %w: the client was closed", ErrUnreachable)
@@ -243,9 +238,9 @@ func (c *Client) ask(ctx context.Context, o *RemoteObject, f func(answer []byte)
 		case ctx.Err() != nil:
 			return fmt.Errorf("replicated: %w: %w: the last answer was: %w", ErrUnreachable, context.Cause(ctx), err)
 		}
-		if attempt%len(c.cfg.Addresses) == 0 {
+		if pause := c.members.Pause(attempt); pause > 0 {
 			select {
-			case <-time.After(backOff):
+			case <-time.After(pause):
 			case <-ctx.Done():
 			case <-c.ctx.Done():
 			}
@@ -261,14 +256,8 @@ type RemoteObject struct {
 
 	session struct {
 		sync.Mutex
-		token   machine.Token
-		opening bool
-		number  uint64 // 0: it is not open
-		last    uint64 // number of the last command
-		acked   uint64 // all up to here have ended
-		ended   [machine.MaxOutstanding]bool
-		used    time.Time
-		room    sync.Cond // a number has ended, or the session was opened
+		client.Session
+		room sync.Cond // a number has ended, or the session was opened
 	}
 }
 
@@ -277,15 +266,15 @@ func (o *RemoteObject) inHandler() error { return nil }
 
 // command implements Target. It waits for the outcome.
 func (o *RemoteObject) command(ctx context.Context, name string, args encoder, p pending) error {
-	session, number, acked, err := o.begin(ctx)
+	number, err := o.begin(ctx)
 	if err != nil {
 		return err
 	}
-	defer o.finish(session, number)
+	defer o.finish(number)
 	buf := buffers.Get().(*[]byte)
 	defer buffers.Put(buf)
 	b := append((*buf)[:0], byte(askCommand))
-	for _, v := range [...]uint64{session, number, acked} {
+	for _, v := range [...]uint64{number.Session, number.Number, number.Acked} {
 		b = binary.LittleEndian.AppendUint64(b, v)
 	}
 	if b, err = args.appendTo(appendName(b, name)); err != nil {
@@ -301,7 +290,7 @@ func (o *RemoteObject) command(ctx context.Context, name string, args encoder, p
 		return nil
 	}, b)
 	if errors.Is(err, ErrSessionEnded) {
-		o.lost(session)
+		o.lost(number.Session)
 	}
 	if err == nil {
 		p.signal()
@@ -310,23 +299,23 @@ func (o *RemoteObject) command(ctx context.Context, name string, args encoder, p
 }
 
 // begin opens the session if need be, and returns the number of a command.
-func (o *RemoteObject) begin(ctx context.Context) (session, number, acked uint64, err error) {
+func (o *RemoteObject) begin(ctx context.Context) (client.Command, error) {
 	s := &o.session
 	s.Lock()
 	defer s.Unlock()
 	for {
-		switch {
-		case ctx.Err() != nil:
-			return 0, 0, 0, context.Cause(ctx)
-		case s.number == 0 && !s.opening:
+		if ctx.Err() != nil {
+			return client.Command{}, context.Cause(ctx)
+		}
+		c, step := s.Begin(time.Now())
+		switch step {
+		case client.Go:
+			return c, nil
+		case client.Open:
 			if err := o.openLocked(ctx); err != nil {
-				return 0, 0, 0, err
+				return client.Command{}, err
 			}
-		case s.number != 0 && s.last < s.acked+machine.MaxOutstanding:
-			s.last++
-			s.used = time.Now()
-			return s.number, s.last, s.acked, nil
-		default:
+		case client.Wait:
 			o.waitLocked(ctx)
 		}
 	}
@@ -347,70 +336,55 @@ func (o *RemoteObject) waitLocked(ctx context.Context) {
 // openLocked opens the session. The lock is held, but not while the members are asked.
 func (o *RemoteObject) openLocked(ctx context.Context) error {
 	s := &o.session
-	s.opening = true
-	request := append([]byte{byte(askOpen)}, s.token[:]...)
+	token := s.Token()
+	request := append([]byte{byte(askOpen)}, token[:]...)
 	request = binary.LittleEndian.AppendUint64(request, uint64(o.client.cfg.SessionTimeout))
 	s.Unlock()
-	var session uint64
+	var number uint64
 	err := o.client.ask(ctx, o, func(answer []byte) error {
 		_, reply, err := parseAnswer("open", answer)
 		if err == nil && len(reply) != 8 {
 			err = errMalformed
 		}
 		if err == nil {
-			session = binary.LittleEndian.Uint64(reply)
+			number = binary.LittleEndian.Uint64(reply)
 		}
 		return err
 	}, request)
 	s.Lock()
-	s.opening = false
-	s.number, s.last, s.acked = session, 0, 0
-	clear(s.ended[:])
+	s.Opened(number)
 	s.room.Broadcast()
 	return err
 }
 
 // finish notes that a number needs no answer any more.
-func (o *RemoteObject) finish(session, number uint64) {
-	s := &o.session
-	s.Lock()
-	defer s.Unlock()
-	if session != s.number || number <= s.acked || number > s.last {
-		return
-	}
-	s.ended[number%machine.MaxOutstanding] = true
-	for s.acked < s.last && s.ended[(s.acked+1)%machine.MaxOutstanding] {
-		s.acked++
-		s.ended[s.acked%machine.MaxOutstanding] = false
-	}
-	s.room.Broadcast()
+func (o *RemoteObject) finish(c client.Command) {
+	o.session.Lock()
+	defer o.session.Unlock()
+	o.session.End(c)
+	o.session.room.Broadcast()
 }
 
 // lost forgets a session that has ended. The next command opens another one.
 func (o *RemoteObject) lost(session uint64) {
-	s := &o.session
-	s.Lock()
-	defer s.Unlock()
-	if s.number == session {
-		s.number = 0
-		_, _ = rand.Read(s.token[:])
-		s.room.Broadcast() // calls that waited for a number of this session open the next one
+	o.session.Lock()
+	defer o.session.Unlock()
+	if o.session.Lost(session, newToken()) {
+		o.session.room.Broadcast() // calls that waited for a number of this session open the next one
 	}
 }
 
-// idle reports whether the session is open and was not used for d.
-func (o *RemoteObject) idle(d time.Duration) bool {
-	s := &o.session
-	s.Lock()
-	defer s.Unlock()
-	return s.number != 0 && time.Since(s.used) > d
+// idle reports whether the session is open and is to be touched.
+func (o *RemoteObject) idle() bool {
+	o.session.Lock()
+	defer o.session.Unlock()
+	return o.session.Idle(time.Now())
 }
 
 // touch keeps the session from expiring.
 func (o *RemoteObject) touch() {
 	o.session.Lock()
-	session := o.session.number
-	o.session.used = time.Now()
+	session := o.session.Touch(time.Now())
 	o.session.Unlock()
 	ctx, cancel := context.WithTimeout(o.client.ctx, o.client.cfg.SessionTimeout/2)
 	defer cancel()
@@ -426,7 +400,7 @@ func (o *RemoteObject) touch() {
 // end ends the session.
 func (o *RemoteObject) end(ctx context.Context) {
 	o.session.Lock()
-	session := o.session.number
+	session := o.session.Number()
 	o.session.Unlock()
 	if session == 0 {
 		return

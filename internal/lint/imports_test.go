@@ -19,7 +19,7 @@ var layers = [][]string{
 	{"fabric/auto"},
 	{"persist", "rdmc", "sst"},
 	{"replicated/internal/machine", "ripc/directory/internal/registry", "ripc/internal/pair", "ripc/internal/stream", "smc", "views"},
-	{"internal/catchup"},
+	{"internal/catchup", "replicated/internal/client"},
 	{"internal/logwire", "internal/multicast", "internal/restart", "internal/shard"},
 	{"internal/ablation", "internal/backlog", "internal/join", "internal/life", "internal/transfer"},
 	{"internal/member"},

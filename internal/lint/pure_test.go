@@ -23,8 +23,8 @@ import (
 // pure lists the packages whose result depends on their arguments alone. The simulator runs their very code.
 var pure = []string{
 	"internal/catchup", "internal/journal", "internal/life", "internal/linkmodel", "internal/multicast", "internal/relay", "internal/shard",
-	"nullsend", "order", "rdmc/schedule", "replicated/internal/machine", "ripc/directory/internal/registry",
-	"ripc/internal/pair", "ripc/internal/stream", "smc", "sst", "views",
+	"nullsend", "order", "rdmc/schedule", "replicated/internal/client", "replicated/internal/machine",
+	"ripc/directory/internal/registry", "ripc/internal/pair", "ripc/internal/stream", "smc", "sst", "views",
 }
 
 // impureImports are the packages that a pure one has no use for, with what is below them. All of sync is among them

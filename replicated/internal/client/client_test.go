@@ -1,0 +1,142 @@
+package client
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/squall-go/squall/replicated/internal/machine"
+)
+
+var start = time.Unix(1_700_000_000, 0)
+
+// TestRC1RC2RC3NumbersAreForOneCommandAndAcknowledgedInOrder begins and ends commands at random, loses sessions, and follows what
+// may be acknowledged in a model.
+func TestRC1RC2RC3NumbersAreForOneCommandAndAcknowledgedInOrder(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 0))
+	s := NewSession(time.Second, machine.Token{1})
+	var open []Command
+	over := map[uint64]bool{} // numbers of the session that have ended
+	last, low := uint64(0), uint64(0)
+	sessions, waited := uint64(0), 0
+	begin := func() {
+		c, step := s.Begin(start)
+		switch step {
+		case Open:
+			if _, again := s.Begin(start); again != Wait {
+				t.Fatal("a session is opened twice at the same time")
+			}
+			sessions++
+			s.Opened(sessions)
+			clear(over)
+			last, low = 0, 0
+		case Wait:
+			waited++
+		case Go:
+			if c.Session != sessions || c.Number <= last {
+				t.Fatalf("RC1: number %d of session %d is given after %d", c.Number, c.Session, last)
+			}
+			last = c.Number
+			for over[low+1] {
+				low++
+			}
+			if c.Acked > low {
+				t.Fatalf("RC2: %d is acknowledged, and %d has not ended", c.Acked, low+1)
+			}
+			if c.Number-c.Acked > machine.MaxOutstanding {
+				t.Fatalf("RC3: number %d, and %d is acknowledged", c.Number, c.Acked)
+			}
+			open = append(open, c)
+		}
+	}
+	end := func() {
+		i := rnd.IntN(len(open))
+		c := open[i]
+		open = append(open[:i], open[i+1:]...)
+		s.End(c)
+		s.End(c) // once more is nothing
+		if c.Session == sessions {
+			over[c.Number] = true
+		}
+	}
+	for range 100 {
+		most := 1 + rnd.IntN(10)
+		if rnd.IntN(10) == 0 {
+			most = 2 * machine.MaxOutstanding // one that waits holds the others back
+		}
+		for range 3000 {
+			if len(open) == 0 || len(open) < most && rnd.IntN(2) == 0 {
+				begin()
+			} else {
+				end()
+			}
+		}
+		for len(open) > 0 && rnd.IntN(2) == 0 {
+			end()
+		}
+		if s.Lost(s.number+1, machine.Token{2}) {
+			t.Fatal("another session was lost, and this one is forgotten")
+		}
+		if rnd.IntN(4) == 0 {
+			s.Lost(s.number, machine.Token{byte(rnd.IntN(256))})
+		}
+	}
+	open = open[:0]
+	for range machine.MaxOutstanding + 2 {
+		begin()
+	}
+	if waited == 0 || sessions < 2 {
+		t.Errorf("%d commands waited, %d sessions were opened", waited, sessions)
+	}
+}
+
+func TestRC4ALinkThatFailsIsDroppedOnce(t *testing.T) {
+	m := NewMembers(3, time.Second)
+	a, b := m.Begin(start), m.Begin(start)
+	if a != b || a.Member != 0 {
+		t.Fatalf("links %v and %v", a, b)
+	}
+	if !m.End(a, start, true) || m.Current() != 1 {
+		t.Fatal("a link that failed is still used")
+	}
+	c := m.Begin(start)
+	if c.Number == a.Number || c.Member != 1 {
+		t.Fatalf("RC4: the link %v follows %v", c, a)
+	}
+	if m.End(b, start, true) || m.Current() != 1 {
+		t.Fatal("a link that was dropped before costs the next one")
+	}
+	if m.Late(start.Add(time.Second)) {
+		t.Fatal("a member is late after its time")
+	}
+	if !m.Late(start.Add(time.Second+1)) || m.Current() != 2 || m.Late(start.Add(time.Hour)) {
+		t.Fatal("a member that does not answer is still asked")
+	}
+	d := m.Begin(start)
+	if m.End(d, start, false) || m.Late(start.Add(time.Hour)) || m.Begin(start) != d {
+		t.Fatal("a link that works was dropped")
+	}
+	if m.Pause(1) != 0 || m.Pause(2) != 0 || m.Pause(3) == 0 || m.Pause(6) == 0 {
+		t.Error("a client rests after each round of all members, and not within one")
+	}
+}
+
+func TestASessionIsTouchedWhenItIsIdle(t *testing.T) {
+	s := NewSession(3*time.Second, machine.Token{1})
+	if s.Idle(start) {
+		t.Fatal("a session that is not open is idle")
+	}
+	s.Begin(start)
+	s.Opened(7)
+	if c, step := s.Begin(start); step != Go || c != (Command{7, 1, 0}) {
+		t.Fatalf("%v, step %d", c, step)
+	}
+	if s.Idle(start.Add(time.Second)) || !s.Idle(start.Add(time.Second+1)) {
+		t.Error("idle after a third of the timeout, and not before")
+	}
+	if s.Touch(start.Add(2*time.Second)) != 7 || s.Idle(start.Add(3*time.Second)) {
+		t.Error("a session that was touched is idle")
+	}
+}

@@ -1,0 +1,17 @@
+// Package client decides what a client of replicated objects does: which member it asks, which number a command has, and
+// which replies it acknowledges. It is pure: package replicated performs what it decides with connections and
+// goroutines, and package squalltest in virtual time.
+//
+// Life of a command: begun (it has a number of a session that is open) → asked, of one member after the other with the same number, as
+// long as members fail → ended (it was answered, or its caller gave it up).
+//
+// Life of a link, which is the way to one member: begun (with the first request) → used → dropped (a request failed, or took
+// too long). The next request goes to the next member.
+//
+// Invariants:
+//
+//	RC1  a number of a session stands for one command
+//	RC2  a number is acknowledged only when it has ended, and all numbers before it have
+//	RC3  at most MaxOutstanding numbers of a session are begun and not acknowledged
+//	RC4  no request begins on a link that was dropped
+package client
