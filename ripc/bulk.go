@@ -44,6 +44,14 @@ type locker struct{ e *Endpoint }
 func (l locker) Lock()   { l.e.lock() }
 func (l locker) Unlock() { l.e.unlock() }
 
+// isSame returns an error for a connection to a process with another identity: long messages come from the same process as short ones.
+func (p *peer) isSame(who Peer) error {
+	if who.Identity != p.who.Identity {
+		return fmt.Errorf("%w: a connection of %q for long messages of %q", ErrRefused, who.Identity, p.who.Identity)
+	}
+	return nil
+}
+
 // attach begins to use a connection. The caller holds the mu.
 func (p *peer) attach(conn net.Conn) error {
 	if p.ended || p.long.bulk != nil {
@@ -70,7 +78,10 @@ func (p *peer) dialBulk() {
 		e.lock()
 		defer e.unlock()
 		if err == nil {
-			if err = p.attach(conn); err != nil {
+			if err = p.isSame(callerOf(conn)); err == nil {
+				err = p.attach(conn)
+			}
+			if err != nil {
 				conn.Close()
 			}
 		}
@@ -100,7 +111,7 @@ func (e *Endpoint) callBulk(ctx context.Context, place Place, token string) (net
 }
 
 // acceptBulk takes a connection for the long messages of a pair, when the pair is known.
-func (e *Endpoint) acceptBulk(conn net.Conn, token string, welcome func() error) error {
+func (e *Endpoint) acceptBulk(conn net.Conn, who Peer, token string, welcome func() error) error {
 	for end := time.Now().Add(attachTime); ; pause() {
 		e.lock()
 		p := e.memory.byToken[token]
@@ -110,6 +121,9 @@ func (e *Endpoint) acceptBulk(conn net.Conn, token string, welcome func() error)
 				return fmt.Errorf("%w: long messages of a pair that there is not", ErrRefused)
 			}
 			continue
+		}
+		if err := p.isSame(who); err != nil {
+			return err
 		}
 		if err := welcome(); err != nil {
 			return err

@@ -71,6 +71,9 @@ type Config struct {
 	Long Long
 	// MaxPeers bounds the connections.
 	MaxPeers int
+	// MaxPeersOfOne is the part of MaxPeers that one caller may take: under TLS the processes with one identity, within a host one process, and else
+	// all that call from one address. 0 is half of MaxPeers.
+	MaxPeersOfOne int
 	// Events is called with each event, one at a time, on a goroutine of the endpoint.
 	Events func(Event)
 	// OnReject is told why a process that called was turned away. It is called from several goroutines and must not block.
@@ -106,6 +109,12 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if err := pair.CheckRing(c.RingBytes); err != nil || c.RingBytes > MaxRingBytes {
 		errs = append(errs, fmt.Errorf("RingBytes %d: it must be a power of two between %d and %d", c.RingBytes, pair.MinRingBytes, MaxRingBytes))
+	}
+	if c.MaxPeersOfOne == 0 {
+		c.MaxPeersOfOne = max(1, c.MaxPeers-c.MaxPeers/2)
+	}
+	if c.MaxPeersOfOne < 0 {
+		errs = append(errs, fmt.Errorf("MaxPeersOfOne %d: it must not be less than 0", c.MaxPeersOfOne))
 	}
 	if c.MaxPeers < 1 {
 		errs = append(errs, fmt.Errorf("MaxPeers %d: it must be at least 1", c.MaxPeers))

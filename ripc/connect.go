@@ -2,7 +2,6 @@ package ripc
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -56,7 +55,7 @@ func (e *Endpoint) hello(c challenge, token string) hello {
 }
 
 // judge checks a hello. An unproven one gets no answer.
-func (e *Endpoint) judge(c challenge, h hello) (w welcome, err error) {
+func (e *Endpoint) judge(c challenge, h hello, account string) (w welcome, err error) {
 	said := h
 	said.MAC = trust.MAC{}
 	if err := e.key.Check(h.MAC, trust.Dialer, c, said); err != nil {
@@ -70,8 +69,10 @@ func (e *Endpoint) judge(c challenge, h hello) (w welcome, err error) {
 		err = fmt.Errorf("%w: %w", ErrRefused, err)
 	case e.isClosing(): // no answer either: the service may be elsewhere soon
 		return w, ErrClosed
-	case h.Long == "" && e.full():
-		err = fmt.Errorf("%w: %w: %d peers", ErrRefused, ErrLimit, e.cfg.MaxPeers)
+	case h.Long == "":
+		if full := e.full(account); full != nil {
+			err = fmt.Errorf("%w: %w", ErrRefused, full)
+		}
 	}
 	if err != nil {
 		w.Refused = err.Error()
@@ -103,11 +104,21 @@ func checkRing(n int) error {
 	return pair.CheckRing(n)
 }
 
-// full reports whether no further peer is taken.
-func (e *Endpoint) full() bool {
+// full returns why no further peer of an account is taken, or nil.
+func (e *Endpoint) full(account string) error {
 	e.lock()
 	defer e.unlock()
-	return len(e.peers) >= e.cfg.MaxPeers
+	return e.fullLocked(account)
+}
+
+func (e *Endpoint) fullLocked(account string) error {
+	switch {
+	case len(e.peers) >= e.cfg.MaxPeers:
+		return fmt.Errorf("%w: %d peers", ErrLimit, len(e.peers))
+	case e.accepted[account] >= e.cfg.MaxPeersOfOne:
+		return fmt.Errorf("%w: %d peers of %s", ErrLimit, e.accepted[account], account)
+	}
+	return nil
 }
 
 func (e *Endpoint) isClosing() bool {
@@ -189,19 +200,20 @@ func (e *Endpoint) dialTCP(ctx context.Context, place Place) (*peer, error) {
 	return e.linkTCP(conn, g, &place)
 }
 
-// maxGreetingTCP is how many processes are greeted at a time: each has a goroutine and a connection for a while, before it proved
-// anything.
+// maxGreetingTCP is how many processes are greeted at a time, and half of it those of one account: each has a goroutine and a connection for a
+// while, before it proved that it knows the secret.
 const maxGreetingTCP = 256
 
 // acceptTCP answers a process that called the port.
 func (e *Endpoint) acceptTCP(conn net.Conn) {
-	if e.greeting.Add(1) > maxGreetingTCP {
-		e.greeting.Add(-1)
+	who := callerOf(conn)
+	account := who.account()
+	if err := e.greeting.enter(account); err != nil {
 		conn.Close()
-		e.cfg.OnReject(fmt.Errorf("ripc: %v: %w: %d processes are greeted", conn.RemoteAddr(), ErrLimit, maxGreetingTCP))
+		e.cfg.OnReject(fmt.Errorf("ripc: %v: %w", who, err))
 		return
 	}
-	defer e.greeting.Add(-1)
+	defer e.greeting.leave(account)
 	conn.SetDeadline(time.Now().Add(handshakeTime))
 	c := challenge{Nonce: trust.NewNonce()}
 	var h hello
@@ -211,11 +223,11 @@ func (e *Endpoint) acceptTCP(conn net.Conn) {
 	}
 	if err == nil {
 		var w welcome
-		w, err = e.judge(c, h)
+		w, err = e.judge(c, h, account)
 		answer := func() error { return wire.WriteMessage(conn, w) }
 		switch {
 		case err == nil && h.Long != "":
-			err = e.acceptBulk(conn, h.Long, answer)
+			err = e.acceptBulk(conn, who, h.Long, answer)
 		case err == nil || errors.Is(err, ErrRefused):
 			err = errors.Join(err, answer())
 		}
@@ -226,31 +238,14 @@ func (e *Endpoint) acceptTCP(conn net.Conn) {
 		conn.Close()
 	}
 	if err != nil {
-		e.cfg.OnReject(fmt.Errorf("ripc: %v: %w", conn.RemoteAddr(), err))
+		e.cfg.OnReject(fmt.Errorf("ripc: %v: %w", who, err))
 	}
-}
-
-// identityOf is who the peer of a connection is, as the certificate says that an authority signed; empty without TLS.
-func identityOf(conn net.Conn) string {
-	c, ok := conn.(interface{ ConnectionState() tls.ConnectionState })
-	if !ok {
-		return ""
-	}
-	chains := c.ConnectionState().VerifiedChains
-	if len(chains) == 0 || len(chains[0]) == 0 {
-		return ""
-	}
-	leaf := chains[0][0]
-	if len(leaf.URIs) > 0 {
-		return leaf.URIs[0].String()
-	}
-	return leaf.Subject.String()
 }
 
 // linkTCP makes a peer of a connection on which the handshake is done. The side that called says where.
 func (e *Endpoint) linkTCP(conn net.Conn, g greeted, called *Place) (*peer, error) {
 	conn.SetDeadline(time.Time{})
-	name, identity := conn.RemoteAddr().String(), identityOf(conn)
+	who := callerOf(conn)
 	shape := pair.Shape(e.cfg.RingBytes)
 	own, release, err := fabric.NewMemory(shape.RowBytes)
 	if err != nil {
@@ -266,7 +261,7 @@ func (e *Endpoint) linkTCP(conn net.Conn, g greeted, called *Place) (*peer, erro
 	if called != nil {
 		long.dialer, long.place = true, *called
 	}
-	p, err := e.add(link, name, identity, own, release, long)
+	p, err := e.add(link, who, called == nil, own, release, long)
 	if err != nil {
 		return nil, errors.Join(err, link.Close(), release())
 	}

@@ -27,7 +27,7 @@ type Endpoint struct {
 	ctx         context.Context
 	cancel      context.CancelFunc
 	background  sync.WaitGroup
-	greeting    atomic.Int32  // processes that are greeted over TCP
+	greeting    *gate         // for processes that are greeted over TCP
 	refused     atomic.Uint64 // processes that were turned away
 	unwatch     func()        // ends the resolver's word; nil if there is none
 	cared       chan struct{} // closed when the caretaker has ended
@@ -39,6 +39,7 @@ type Endpoint struct {
 	services  map[ID]*Service
 	numbers   []*Service // by number, from 1
 	peers     []*peer
+	accepted  map[string]int // of them, those that called, by account
 	dialing   map[Place]*dial
 	seen      map[ID]Place // where services were found last
 	counts    Stats        // without what is counted elsewhere
@@ -60,7 +61,8 @@ func Open(ctx context.Context, cfg Config) (*Endpoint, error) {
 	}
 	e := &Endpoint{
 		cfg: cfg, key: sha256.Sum256(append([]byte("squall ripc 1 "), cfg.Secret...)), incarnation: trust.NewNonce().String(),
-		cared: make(chan struct{}), services: map[ID]*Service{}, dialing: map[Place]*dial{}, seen: map[ID]Place{},
+		cared: make(chan struct{}), services: map[ID]*Service{}, dialing: map[Place]*dial{}, seen: map[ID]Place{}, accepted: map[string]int{},
+		greeting: newGate(maxGreetingTCP),
 	}
 	e.memory.open()
 	reject := e.cfg.OnReject
@@ -203,20 +205,24 @@ func (e *Endpoint) byNumber(n uint32) *Service {
 	return e.numbers[n-1]
 }
 
-// add takes over a peer whose handshake is done.
-func (e *Endpoint) add(link fabric.Link, name, identity string, own []byte, release func() error, long longs) (*peer, error) {
-	p := &peer{e: e, name: name, identity: identity, link: link, direct: link.Direct(), own: own, row: link.Replica(), release: release, long: long}
+// add takes over a peer whose handshake is done; called says that it called.
+func (e *Endpoint) add(link fabric.Link, who Peer, called bool, own []byte, release func() error, long longs) (*peer, error) {
+	p := &peer{e: e, who: who, account: who.account(), called: called, link: link, direct: link.Direct(), own: own, row: link.Replica(), release: release, long: long}
 	p.tx, p.rx = pair.NewSender(own, p.row, p.direct), pair.NewReceiver(own, p.row, p.direct)
 	ready := link.(interface{ Readiness() *fabric.Readiness }).Readiness()
 	p.polled = ready == nil
 	e.lock()
 	defer e.unlock()
-	if e.closing || len(e.peers) >= e.cfg.MaxPeers {
-		err := fmt.Errorf("%w: %d peers", ErrLimit, len(e.peers))
-		if e.closing {
-			err = ErrClosed
+	if e.closing {
+		return nil, ErrClosed
+	}
+	if called {
+		if err := e.fullLocked(p.account); err != nil {
+			return nil, err
 		}
-		return nil, err
+		e.accepted[p.account]++
+	} else if len(e.peers) >= e.cfg.MaxPeers {
+		return nil, fmt.Errorf("%w: %d peers", ErrLimit, len(e.peers))
 	}
 	if ready != nil {
 		ready.Owner = p
@@ -224,7 +230,7 @@ func (e *Endpoint) add(link fabric.Link, name, identity string, own []byte, rele
 	e.peers = append(e.peers, p)
 	e.startLong(p)
 	e.heat(p)
-	e.emit(PeerConnected{p.name, link.Name()})
+	e.emit(PeerConnected{p.who.String(), link.Name()})
 	return p, nil
 }
 
@@ -232,6 +238,11 @@ func (e *Endpoint) add(link fabric.Link, name, identity string, own []byte, rele
 func (e *Endpoint) forget(p *peer) {
 	if i := slices.Index(e.peers, p); i >= 0 {
 		e.peers = slices.Delete(e.peers, i, i+1)
+		if p.called {
+			if e.accepted[p.account]--; e.accepted[p.account] == 0 {
+				delete(e.accepted, p.account)
+			}
+		}
 	}
 	for place, d := range e.dialing {
 		if d.peer == p {

@@ -11,7 +11,7 @@ type Event interface {
 
 // PeerConnected is an event: another process is connected.
 type PeerConnected struct {
-	Peer      string // its address, or that it is a process of this host
+	Peer      string // its identity and address, or its number on this host
 	Transport string // "shm" or "tcp"
 }
 

@@ -27,7 +27,7 @@ type Message struct {
 // IsRequest reports whether the sender waits for a reply.
 func (m *Message) IsRequest() bool { return m.kind == pair.Request }
 
-// From is the id of the service that sent it.
+// From is the id of the service that sent it, as the sending process says. Peer is what was proved.
 func (m *Message) From() ID {
 	m.service.e.lock()
 	defer m.service.e.unlock()
@@ -36,10 +36,6 @@ func (m *Message) From() ID {
 	}
 	return ""
 }
-
-// Identity is who the process is that sent it, if that was proved with TLS: the first URI of its certificate, or else the subject. It is empty
-// without TLS, and in shared memory.
-func (m *Message) Identity() string { return m.peer.identity }
 
 // Sender is the address of the service that sent it, in the process in which it is now.
 func (m *Message) Sender() *Remote {

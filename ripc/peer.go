@@ -14,15 +14,16 @@ import (
 
 // peer is a connected process: the shell around the two halves of a pair.
 type peer struct {
-	e        *Endpoint
-	name     string // for errors
-	identity string // that its certificate proves; empty without TLS
-	link     fabric.Link
-	direct   bool // the peer reads the own row itself
-	polled   bool // goroutines serve its socket: only polling finds what they read
-	own      []byte
-	row      []byte       // the peer's
-	release  func() error // frees the own row
+	e       *Endpoint
+	who     Peer
+	account string // of its limits
+	called  bool   // it called, and this process did not
+	link    fabric.Link
+	direct  bool // the peer reads the own row itself
+	polled  bool // goroutines serve its socket: only polling finds what they read
+	own     []byte
+	row     []byte       // the peer's
+	release func() error // frees the own row
 
 	stirs atomic.Bool // whoever sends notes it with the endpoint: the peer is not hot
 
@@ -539,7 +540,7 @@ func (p *peer) fail(why error) {
 	}
 	p.failLong(why)
 	p.addTo(&p.e.counts)
-	p.e.emit(PeerLost{p.name, p.link.Name(), why})
+	p.e.emit(PeerLost{p.who.String(), p.link.Name(), why})
 	p.link.Freeze()
 	p.e.forget(p)
 	p.dispose()

@@ -25,6 +25,7 @@ type receiving struct {
 	window  *Window // where its bytes go; nil if they are looked at where they are
 	origin  origin  // of the window
 	charged int64   // bytes of the service's limit
+	handed  bool    // the window counts for those of the sender
 	asked   bool    // Allocate was asked
 	view    *shared.View
 
@@ -249,6 +250,7 @@ func (m *receiving) end(cut bool) {
 	} else if m.service != nil {
 		m.service.long.stopping = append(m.service.long.stopping, m.stopped)
 	}
+	m.handBack()
 	m.refund()
 }
 
@@ -310,6 +312,7 @@ func (p *peer) freeLong(m *receiving, how byte) {
 	if !p.ended {
 		p.say(pair.Freed, m.in.Channel, m.in.ID, []byte{how})
 	}
+	m.handBack()
 	m.refund()
 }
 

@@ -26,14 +26,24 @@ type localPort struct {
 	name     string
 	listener *net.UnixListener
 	done     sync.WaitGroup
-	greeting chan struct{} // one place for each process that is greeted
+	greeting *gate
 
 	mu      sync.Mutex
 	callers map[net.Conn]bool
 	closed  bool
 }
 
-const maxGreeting = 64 // processes that are greeted at a time
+const maxGreeting = 64 // connections that are greeted at a time; half of it, those of one process
+
+// neighbour is what the kernel tells of the process at the other end of a connection within the host, which has to be one of this user.
+func neighbour(conn *net.UnixConn) (Peer, error) {
+	process, user, err := samehost.Credentials(conn)
+	who := Peer{Process: process, User: user}
+	if err == nil && user != os.Getuid() {
+		err = fmt.Errorf("%w: it is a process of user %d", ErrRefused, user)
+	}
+	return who, err
+}
 
 func listenLocal(e *Endpoint) (*localPort, error) {
 	host := shm.Host()
@@ -44,7 +54,7 @@ func listenLocal(e *Endpoint) (*localPort, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &localPort{e: e, host: host, name: name, listener: l, greeting: make(chan struct{}, maxGreeting), callers: map[net.Conn]bool{}}
+	p := &localPort{e: e, host: host, name: name, listener: l, greeting: newGate(maxGreeting), callers: map[net.Conn]bool{}}
 	p.done.Go(func() { samehost.Accept(l, p.admit) })
 	return p, nil
 }
@@ -63,23 +73,21 @@ func (p *localPort) close() error {
 
 // admit greets a caller on a goroutine of its own, if there is a place.
 func (p *localPort) admit(conn *net.UnixConn) {
-	if process, ours := samehost.Peer(conn, os.Getuid()); !ours {
-		p.e.cfg.OnReject(fmt.Errorf("ripc: %w: %s is another user's", ErrRefused, process))
-		conn.Close()
-		return
+	who, err := neighbour(conn)
+	account := who.account()
+	if err == nil {
+		err = p.greeting.enter(account)
 	}
-	select {
-	case p.greeting <- struct{}{}:
-	default:
-		p.e.cfg.OnReject(fmt.Errorf("ripc: %w: %d processes are greeted", ErrLimit, maxGreeting))
+	if err != nil {
+		p.e.cfg.OnReject(fmt.Errorf("ripc: %v: %w", who, err))
 		conn.Close()
 		return
 	}
 	p.done.Go(func() {
-		defer func() { <-p.greeting }()
-		if err := p.greet(conn); err != nil {
+		defer p.greeting.leave(account)
+		if err := p.greet(conn, who); err != nil {
 			conn.Close()
-			p.e.cfg.OnReject(fmt.Errorf("ripc: a process of this host: %w", err))
+			p.e.cfg.OnReject(fmt.Errorf("ripc: %v: %w", who, err))
 		}
 	})
 }
@@ -100,7 +108,7 @@ func (p *localPort) track(conn net.Conn) (untrack func(), err error) {
 }
 
 // greet is the side of the process that is called.
-func (p *localPort) greet(conn *net.UnixConn) error {
+func (p *localPort) greet(conn *net.UnixConn, who Peer) error {
 	untrack, err := p.track(conn)
 	if err != nil {
 		return err
@@ -114,7 +122,7 @@ func (p *localPort) greet(conn *net.UnixConn) error {
 	if err := shm.Hear(conn, &h); err != nil {
 		return err
 	}
-	w, err := p.e.judge(c, h)
+	w, err := p.e.judge(c, h, who.account())
 	if errors.Is(err, ErrRefused) {
 		return errors.Join(err, shm.Send(conn, w))
 	}
@@ -132,7 +140,7 @@ func (p *localPort) greet(conn *net.UnixConn) error {
 		fds, err = shm.Receive(conn, &struct{}{})
 	}
 	if err == nil {
-		_, err = p.link(conn, fds, h.RingBytes, own, release)
+		_, err = p.link(conn, who, true, fds, h.RingBytes, own, release)
 		if err == nil {
 			return nil
 		}
@@ -151,8 +159,9 @@ func (p *localPort) dial(ctx context.Context, place Place) (*peer, error) {
 		conn.Close()
 		return nil, fmt.Errorf("@%s: %w", place.Socket, err)
 	}
-	if process, ours := samehost.Peer(conn, os.Getuid()); !ours {
-		return fail(fmt.Errorf("%w: %s is another user's", ErrRefused, process))
+	who, err := neighbour(conn)
+	if err != nil {
+		return fail(err)
 	}
 	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
@@ -185,7 +194,7 @@ func (p *localPort) dial(ctx context.Context, place Place) (*peer, error) {
 	}
 	var linked *peer
 	if err == nil {
-		linked, err = p.link(conn, fds, w.RingBytes, own, release)
+		linked, err = p.link(conn, who, false, fds, w.RingBytes, own, release)
 	}
 	if err != nil {
 		samehost.Close(fds)
@@ -209,7 +218,7 @@ func newRow(ringBytes int) (own []byte, fd int, release func() error, err error)
 }
 
 // link makes a peer of a connection and the descriptor of the peer's row. If it fails, the caller closes all.
-func (p *localPort) link(conn *net.UnixConn, fds []int, ring int, own []byte, release func() error) (*peer, error) {
+func (p *localPort) link(conn *net.UnixConn, who Peer, called bool, fds []int, ring int, own []byte, release func() error) (*peer, error) {
 	if len(fds) != 1 {
 		return nil, fmt.Errorf("%w: %d descriptors, not 1", fabric.ErrViolation, len(fds))
 	}
@@ -218,7 +227,7 @@ func (p *localPort) link(conn *net.UnixConn, fds []int, ring int, own []byte, re
 	if err != nil {
 		return nil, err
 	}
-	linked, err := p.e.add(link, "a process of this host", "", own, release, longs{})
+	linked, err := p.e.add(link, who, called, own, release, longs{})
 	if err != nil {
 		link.Close()
 		fds[0] = -1

@@ -35,7 +35,8 @@ func (w *Window) Bytes() []byte { return w.bytes }
 
 // Offer is a long message for which there is no window yet.
 type Offer struct {
-	From    ID // of the sending service
+	From    ID // of the sending service, as its process says
+	Peer    Peer
 	Head    []byte
 	Size    int64 // of the body
 	Request bool
@@ -48,8 +49,11 @@ type Long struct {
 	// MaxBytes bounds the bodies that are in memory of the library, or looked at in place, and not released. With 0 all bodies need windows that
 	// were posted.
 	MaxBytes int64
-	// MaxPeerBytes is the part of MaxBytes that one process may take; 0 is half of it.
+	// MaxPeerBytes is the part of MaxBytes that one sender may take: under TLS the processes with one identity, within a host one process, and else
+	// all at one address. 0 is half of it.
 	MaxPeerBytes int64
+	// MaxPeerWindows bounds the windows that were posted and one sender has at a time, counted in the same way; 0 is no bound. A message beyond it waits.
+	MaxPeerWindows int
 	// Allocate makes the windows instead of the library. It is called on a goroutine of the endpoint, for one message of the service at a time. With nil the message
 	// waits for a window that is posted; with an error it is refused. A window that it returned for a message that ended meanwhile is not used.
 	Allocate func(Offer) (*Window, error)
@@ -72,6 +76,9 @@ func (s *Service) TakeLong(l Long) error {
 
 // check reports rules that nobody can follow.
 func (l Long) check() error {
+	if l.MaxPeerWindows < 0 {
+		return fmt.Errorf("%w: %d windows for one process", os.ErrInvalid, l.MaxPeerWindows)
+	}
 	if l.MaxBytes < 0 || l.MaxPeerBytes < 0 || l.MaxPeerBytes > l.MaxBytes {
 		return fmt.Errorf("%w: %d bytes for long messages, %d for those of one process", os.ErrInvalid, l.MaxBytes, l.MaxPeerBytes)
 	}
@@ -115,33 +122,64 @@ type intake struct {
 	rules   Long
 	set     bool
 	posted  []*Window
-	waiting []*receiving // for a place, the oldest first
-	asking  []*receiving // of them, those for which Allocate is to be called
-	clerk   bool         // a goroutine calls Allocate
-	bytes   int64        // taken of MaxBytes
-	byPeer  map[*peer]int64
+	waiting []*receiving     // for a place, the oldest first
+	asking  []*receiving     // of them, those for which Allocate is to be called
+	clerk   bool             // a goroutine calls Allocate
+	bytes   int64            // taken of MaxBytes
+	ofOne   map[string]int64 // by account
+
+	windowsOfOne map[string]int // that were posted and messages have, by account
 
 	stopping []chan struct{} // closed when windows of messages that ended are not written any more
 }
 
 // charge takes bytes of MaxBytes for a message, if they are free.
-func (i *intake) charge(p *peer, n int64) bool {
-	if n > i.rules.MaxBytes-i.bytes || n > i.rules.MaxPeerBytes-i.byPeer[p] {
+func (i *intake) charge(account string, n int64) bool {
+	if n > i.rules.MaxBytes-i.bytes || n > i.rules.MaxPeerBytes-i.ofOne[account] {
 		return false
 	}
-	if i.byPeer == nil {
-		i.byPeer = map[*peer]int64{}
+	if i.ofOne == nil {
+		i.ofOne = map[string]int64{}
 	}
 	i.bytes += n
-	i.byPeer[p] += n
+	i.ofOne[account] += n
 	return true
 }
 
 // refund gives them back.
-func (i *intake) refund(p *peer, n int64) {
+func (i *intake) refund(account string, n int64) {
 	i.bytes -= n
-	if i.byPeer[p] -= n; i.byPeer[p] == 0 {
-		delete(i.byPeer, p)
+	if i.ofOne[account] -= n; i.ofOne[account] == 0 {
+		delete(i.ofOne, account)
+	}
+}
+
+// mayHave reports whether a sender may have one more of the windows that were posted.
+func (i *intake) mayHave(account string) bool {
+	return i.rules.MaxPeerWindows == 0 || i.windowsOfOne[account] < i.rules.MaxPeerWindows
+}
+
+// hand counts a window that was posted and that a message gets.
+func (i *intake) hand(m *receiving) {
+	if i.windowsOfOne == nil {
+		i.windowsOfOne = map[string]int{}
+	}
+	i.windowsOfOne[m.peer.account]++
+	m.handed = true
+}
+
+// handBack takes that back, and has those looked at that waited for it.
+func (m *receiving) handBack() {
+	if !m.handed {
+		return
+	}
+	m.handed = false
+	i, account := &m.service.long, m.peer.account
+	if i.windowsOfOne[account]--; i.windowsOfOne[account] == 0 {
+		delete(i.windowsOfOne, account)
+	}
+	if i.rules.MaxPeerWindows > 0 {
+		m.service.placeAll()
 	}
 }
 
@@ -166,7 +204,7 @@ func (m *receiving) charge() bool {
 		e.memory.short = true
 		return false
 	}
-	if !m.service.long.charge(m.peer, size) {
+	if !m.service.long.charge(m.peer.account, size) {
 		return false
 	}
 	e.memory.bytes += size
@@ -181,7 +219,7 @@ func (m *receiving) refund() {
 		return
 	}
 	e.memory.bytes -= m.charged
-	m.service.long.refund(m.peer, m.charged)
+	m.service.long.refund(m.peer.account, m.charged)
 	m.charged = 0
 	m.service.placeAll()
 	if e.memory.short {
@@ -201,7 +239,8 @@ func (s *Service) place(m *receiving) (outcome, pair.Reason, string) {
 		return placed, 0, ""
 	}
 	for k, w := range i.posted {
-		if w.size >= size {
+		if w.size >= size && i.mayHave(m.peer.account) {
+			i.hand(m)
 			i.posted = slices.Delete(i.posted, k, k+1)
 			m.window, m.origin = w, ofPost
 			return placed, 0, ""
@@ -261,7 +300,7 @@ func (s *Service) hireClerk() {
 				continue
 			}
 			allocate := s.long.rules.Allocate
-			offer := Offer{From: m.from(), Head: bytes.Clone(m.frame.Data), Size: int64(m.offer.Size), Request: m.offer.Purpose == pair.LongRequest}
+			offer := Offer{From: m.from(), Peer: m.peer.who, Head: bytes.Clone(m.frame.Data), Size: int64(m.offer.Size), Request: m.offer.Purpose == pair.LongRequest}
 			e.unlock()
 			w, err := allocate(offer)
 			e.lock()

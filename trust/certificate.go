@@ -27,6 +27,34 @@ func Shown(conn net.Conn) (key Digest, secure bool) {
 	return key, true
 }
 
+// CertifiedName is the name that the peer of a connection proved with a certificate that an authority of
+// the TLS configuration signed: the first URI with a scheme, such as spiffe://prod/web; else the subject,
+// such as CN=web,O=Squall; else the first DNS name, as in DNS=web.example. No name of one of these kinds
+// reads like one of another kind. It is empty without TLS, and for a certificate that was not verified.
+func CertifiedName(conn net.Conn) string {
+	c, ok := conn.(interface{ ConnectionState() tls.ConnectionState })
+	if !ok {
+		return ""
+	}
+	chains := c.ConnectionState().VerifiedChains
+	if len(chains) == 0 || len(chains[0]) == 0 {
+		return ""
+	}
+	leaf := chains[0][0]
+	for _, u := range leaf.URIs {
+		if u.IsAbs() {
+			return u.String()
+		}
+	}
+	if subject := leaf.Subject.String(); subject != "" {
+		return subject
+	}
+	for _, name := range leaf.DNSNames {
+		return "DNS=" + name
+	}
+	return ""
+}
+
 // CheckCertificate makes sure that the certificate of a connection with TLS has the key that its
 // member's record names (T4). A connection without TLS shows none.
 func CheckCertificate(conn net.Conn, want Digest) error {

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"math/big"
 	"net"
+	"net/url"
 	"testing"
 	"time"
 )
@@ -106,5 +107,73 @@ func TestT4ACertificateOfAnotherKeyIsNotTheMembers(t *testing.T) {
 	}
 	if err := CheckCertificate(here, CertificateKey(leaf)); err != nil {
 		t.Errorf("a connection without TLS: %v", err)
+	}
+}
+
+// A name is taken from a certificate that was verified, and a name of one kind cannot be had with one of another kind.
+func TestACertifiedNameIsOfOneKind(t *testing.T) {
+	key := newKey(t)
+	uri := func(text string) *url.URL {
+		u, err := url.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return u
+	}
+	admin := pkix.Name{CommonName: "admin"}
+	for _, c := range []struct {
+		name     string
+		subject  pkix.Name
+		uris     []*url.URL
+		dns      []string
+		unproven bool
+		want     string
+	}{
+		{name: "a URI", subject: admin, uris: []*url.URL{uri("spiffe://prod/web"), uri("spiffe://prod/db")}, want: "spiffe://prod/web"},
+		{name: "a URI like a subject", subject: pkix.Name{CommonName: "guest"}, uris: []*url.URL{uri("CN=admin"), uri("spiffe://prod/guest")}, want: "spiffe://prod/guest"},
+		{name: "only a URI like a subject", uris: []*url.URL{uri("CN=admin")}, dns: []string{"guest.example"}, want: "DNS=guest.example"},
+		{name: "a subject", subject: admin, dns: []string{"guest.example"}, want: "CN=admin"},
+		{name: "a subject like two", subject: pkix.Name{CommonName: "guest,CN=admin"}, want: `CN=guest\,CN=admin`},
+		{name: "a subject like a DNS name", subject: pkix.Name{CommonName: "DNS=guest.example"}, want: `CN=DNS\=guest.example`},
+		{name: "nothing", want: ""},
+		{name: "not verified", subject: admin, unproven: true, want: ""},
+	} {
+		template := &x509.Certificate{
+			SerialNumber: big.NewInt(1), Subject: c.subject, URIs: c.uris, DNSNames: c.dns,
+			NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		}
+		der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		leaf, err := x509.ParseCertificate(der)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pool := x509.NewCertPool()
+		pool.AddCert(leaf)
+		auth := tls.RequireAndVerifyClientCert
+		if c.unproven {
+			auth = tls.RequireAnyClientCert
+		}
+		own := tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+		here, there := net.Pipe()
+		server := tls.Server(there, &tls.Config{Certificates: []tls.Certificate{own}, ClientCAs: pool, ClientAuth: auth})
+		client := tls.Client(here, &tls.Config{Certificates: []tls.Certificate{own}, InsecureSkipVerify: true})
+		go client.Handshake()
+		if err := server.Handshake(); err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if got := CertifiedName(server); got != c.want {
+			t.Errorf("%s: %q, not %q", c.name, got, c.want)
+		}
+		here.Close()
+		there.Close()
+	}
+	here, there := net.Pipe()
+	defer here.Close()
+	defer there.Close()
+	if got := CertifiedName(here); got != "" {
+		t.Errorf("without TLS: %q", got)
 	}
 }

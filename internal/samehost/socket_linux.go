@@ -73,6 +73,17 @@ func Dial(ctx context.Context, name string) (*net.UnixConn, error) {
 // Peer describes the process at the other end of a connection, and reports whether it runs as a user, as
 // the kernel knows it.
 func Peer(conn syscall.Conn, user int) (process string, is bool) {
+	id, of, err := Credentials(conn)
+	if err != nil {
+		return "an unknown process of this host", false
+	}
+	return fmt.Sprintf("process %d (user %d)", id, of), of == user
+}
+
+// Credentials returns the number of the process at the other end of a connection, and that of its user, as
+// the kernel knew them when the process connected, or listened. A process in a space of numbers that is not
+// seen from here has 0.
+func Credentials(conn syscall.Conn) (process, user int, err error) {
 	raw, err := conn.SyscallConn()
 	var cred *unix.Ucred
 	if err == nil {
@@ -82,9 +93,9 @@ func Peer(conn syscall.Conn, user int) (process string, is bool) {
 		err = errors.Join(failed, err)
 	}
 	if err != nil {
-		return "an unknown process of this host", false
+		return 0, -1, err
 	}
-	return fmt.Sprintf("process %d (user %d)", cred.Pid, cred.Uid), int(cred.Uid) == user
+	return int(cred.Pid), int(cred.Uid), nil
 }
 
 // Receive reads one packet into b, with the descriptors that came with it, which are the caller's to close
