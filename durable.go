@@ -428,7 +428,9 @@ func (d *durable) catchUp(ctx context.Context, e life.Effect) life.Result {
 	case err == nil:
 		d.tellCaughtUp(id, got, time.Since(start))
 		return life.Result{}
-	case ctx.Err() != nil || errors.As(err, new(catchup.OwnError)):
+	case ctx.Err() != nil:
+		return life.Result{Outcome: life.Stopped, Err: err}
+	case errors.As(err, new(catchup.OwnError)):
 		return life.Result{Outcome: life.Fatal, Err: err}
 	}
 	d.group.cfg.emit(StateSourceFailed{Subgroup: id.Name, Shard: id.Shard, Source: e.Source.Node, Err: err})

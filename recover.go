@@ -122,7 +122,7 @@ func (d *durable) mend(ctx context.Context, e life.Effect) (r life.Result) {
 		r.Err = d.cutAll(id)
 	case life.Rest:
 		if !wire.Wait(ctx, e.Pause) {
-			r.Err = context.Cause(ctx)
+			r = life.Result{Outcome: life.Stopped, Err: context.Cause(ctx)}
 		}
 	}
 	if r.Err != nil && r.Outcome == life.Done {

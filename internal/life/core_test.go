@@ -196,8 +196,13 @@ func TestAMendingEndsWithWhatItsOwnLogSays(t *testing.T) {
 	m := NewMending(1, []restart.Agreed{agreed("a", 9, 2, 3)}, shard.Pauses{First: 1, Longest: 1})
 	m.Start()
 	m.Ended(Result{Outcome: Failed, Err: broken})
-	if e := m.Ended(Result{Outcome: Fatal, Err: own}); e.Do != Finish || !errors.Is(e.Err, own) || !errors.Is(e.Err, broken) {
+	if e := m.Ended(Result{Outcome: Fatal, Err: own}); e.Do != Finish || !errors.Is(e.Err, own) || !errors.Is(e.Err, broken) || !errors.As(e.Err, new(restart.LogError)) {
 		t.Errorf("it ends with %s, %v", text(e), e.Err)
+	}
+	m = NewMending(1, []restart.Agreed{agreed("a", 9, 2, 3)}, shard.Pauses{First: 1, Longest: 1})
+	m.Start()
+	if e := m.Ended(Result{Outcome: Stopped, Err: broken}); e.Do != Finish || !errors.Is(e.Err, broken) || errors.As(e.Err, new(restart.LogError)) {
+		t.Errorf("stopped, it ends with %s, %v", text(e), e.Err)
 	}
 }
 

@@ -57,6 +57,7 @@ const (
 	Failed          // CatchUp: the source did not give what it was asked for
 	Damaged         // OpenLog, CutDamage: the log cannot be read
 	Fatal           // the process itself failed
+	Stopped         // CatchUp, Rest: it is not wanted any more; of a Mending
 )
 
 // Result says how an effect came out, and what it brought.

@@ -60,8 +60,11 @@ func (m *Mending) mend(a restart.Agreed) Effect {
 // Ended says how the effect came out that is under way, and returns the next one.
 func (m *Mending) Ended(r Result) Effect {
 	switch {
-	case r.Outcome == Fatal:
+	case r.Outcome == Fatal || r.Outcome == Stopped:
 		err := fmt.Errorf("log of subgroup %q: catching up: %w", m.under.Log.Name, r.Err)
+		if r.Outcome == Fatal {
+			err = restart.LogError{Err: err}
+		}
 		return Effect{Do: Finish, Err: errors.Join(append([]error{err}, m.why...)...)}
 	case r.Outcome == Failed:
 		m.why = append(m.why, r.Err)

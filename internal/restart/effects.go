@@ -26,13 +26,25 @@ type Reconciliation struct {
 	Plan   []Agreed
 }
 
-// Outcome is how a restart ends for a process: it is a member of a view that is in force, or a
-// group runs without it.
+// LogError is the end of a reconciliation in which one of the process's own logs failed: that log
+// takes nothing any more, so no other attempt can succeed.
+type LogError struct{ Err error }
+
+// Error implements error.
+func (e LogError) Error() string { return e.Err.Error() }
+
+// Unwrap returns what the log said.
+func (e LogError) Unwrap() error { return e.Err }
+
+// Outcome is how a restart ends for a process: it is a member of a view that is in force, a group
+// runs without it, or it cannot go on.
 type Outcome struct {
 	View *views.View
 	// Running has addresses of members of a group that works. A process that joins it does so as
 	// another incarnation.
 	Running []string
+	// Err is a LogError: the process has to end, so that the others do not wait for its logs.
+	Err error
 }
 
 func (e *Effects) say(to string, m Message) { e.Sends = append(e.Sends, Send{to, m}) }

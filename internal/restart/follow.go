@@ -1,6 +1,7 @@
 package restart
 
 import (
+	"errors"
 	"time"
 
 	"github.com/squall-go/squall/internal/mutant"
@@ -102,13 +103,18 @@ func (c *Core) reconcile(v *views.View, plan []Agreed, e *Effects) {
 	e.tell(Reconciling{c.work.ballot, plan})
 }
 
-// reconciled takes the end of it. If it failed, the leader asks again.
+// reconciled takes the end of it. If it failed, the leader asks again; if an own log did, the process
+// ends.
 func (c *Core) reconciled(b Ballot, err error, e *Effects) {
 	w := c.work
 	if w == nil || w.ballot != b {
 		return
 	}
 	c.work = nil
+	if errors.As(err, new(LogError)) {
+		c.end(Outcome{Err: err}, e)
+		return
+	}
 	if w.stopped {
 		return
 	}

@@ -24,7 +24,8 @@ type Config struct {
 	Logs func() []LogEnd
 	// Reconcile brings this process's own logs to the agreed ends, and nothing behind them, and
 	// returns when that is durable, or the context is done. Where the process is itself a source
-	// there is nothing to do. Others fetch from it meanwhile: it serves its logs.
+	// there is nothing to do. Others fetch from it meanwhile: it serves its logs. With a LogError
+	// Run ends; after other errors Reconcile is called again.
 	Reconcile func(ctx context.Context, plan []Agreed) error
 	// Place makes the next view out of its members (see CoreConfig). It gets a new key here, if it
 	// has none.
@@ -165,6 +166,9 @@ func (r *runner) apply(e Effects) (*Outcome, error) {
 		if r.cfg.OnEvent != nil {
 			r.cfg.OnEvent(event)
 		}
+	}
+	if o := e.Outcome; o != nil && o.Err != nil {
+		return nil, o.Err
 	}
 	return e.Outcome, nil
 }

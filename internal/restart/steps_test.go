@@ -1,6 +1,7 @@
 package restart
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -234,6 +235,21 @@ func TestAVoteInAnotherBallotStopsWhatChangesTheLogs(t *testing.T) {
 	}
 	if c.e = c.Reconciled(c.now, Ballot{7, 2}, nil); c.logsFor != "" || len(c.sent(Ready)) > 0 {
 		t.Errorf("the logs are where they were to be for %q", c.logsFor)
+	}
+}
+
+// A log that failed takes nothing any more. Its process leaves, and the others go on without it.
+func TestAnOwnLogThatFailsEndsTheRestart(t *testing.T) {
+	own := LogError{errors.New("a full disk")}
+	for _, stopped := range []bool{false, true} {
+		c := newTrio(t, nil)
+		c.follows(Ballot{7, 2})
+		c.hear(2, Message{Verb: Plan, Ballot: Ballot{7, 2}, Next: Successor{View: c.next("planned", c.cfg.Self, c.member(2)), Restarted: true}})
+		c.work.stopped = stopped
+		c.e = c.Reconciled(c.now, Ballot{7, 2}, fmt.Errorf("a log: %w", own))
+		if !c.Over() || c.e.Outcome == nil || !errors.Is(c.e.Outcome.Err, own) || c.e.Outcome.View != nil {
+			t.Errorf("stopped %v: it goes on, with %+v", stopped, c.e)
+		}
 	}
 }
 

@@ -84,6 +84,8 @@ func (f *fetching) catchUp(wait func(time.Duration) bool) {
 	}
 	err = f.task.Run()
 	switch {
+	case errors.Is(err, errStopped):
+		f.result = life.Result{Outcome: life.Stopped, Err: err}
 	case errors.As(err, new(catchup.OwnError)):
 		f.result = life.Result{Outcome: life.Fatal, Err: err}
 	case err != nil:

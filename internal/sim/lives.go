@@ -227,11 +227,11 @@ func (m *mending) perform(now time.Duration) (*life.Result, time.Duration) {
 		m.fetch.halt()
 		r, next := m.fetch.turn(now)
 		if r != nil {
-			r = &life.Result{Outcome: life.Fatal, Err: errStopped}
+			r = &life.Result{Outcome: life.Stopped, Err: errStopped}
 		}
 		return r, next
 	case m.stopped:
-		return &life.Result{Outcome: life.Fatal, Err: errStopped}, now
+		return &life.Result{Outcome: life.Stopped, Err: errStopped}, now
 	case m.effect.Do == life.CatchUp && m.fetch == nil:
 		m.fetch = &fetching{proc: p, effect: m.effect}
 		fallthrough

@@ -169,6 +169,10 @@ func (p *process) restartEvent(ev restart.Event) {
 func (p *process) isBack(o restart.Outcome) {
 	w := p.world
 	p.lettersLeft = 0
+	if o.Err != nil {
+		p.must(o.Err)
+		return
+	}
 	if o.View != nil {
 		w.sometimes(RestartedWithout, len(o.View.Members) < len(w.history.last.procs))
 		w.probes[Restarted]++
