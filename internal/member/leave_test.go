@@ -101,6 +101,34 @@ func TestWhatASurvivorSentIsDeliveredOnceAcrossTheView(t *testing.T) {
 	w.delivered(sent, 0, 1)
 }
 
+// A message that the view which ended delivers is undelivered until this member's application has it:
+// a member that leaves waits for that.
+func TestWhatIsLeftOfAViewIsUndeliveredUntilItsSenderHasIt(t *testing.T) {
+	w := newWorld(t, 3, 16)
+	w.pass(time.Second)
+	w.apps[0].full = true
+	for range 3 {
+		if err := w.send(0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.pass(tick)
+	w.crash(2)
+	w.pass(time.Second)
+	w.agree(2, []order.NodeID{1, 2}, 0, 1)
+	w.delivered(0, 0)
+	w.delivered(3, 1)
+	if n := w.outbox(0).Undelivered(); n != 3 {
+		t.Errorf("%d messages are undelivered, not 3", n)
+	}
+	w.apps[0].full = false
+	w.pass(tick)
+	w.delivered(3, 0)
+	if n := w.outbox(0).Undelivered(); n != 0 {
+		t.Errorf("%d messages are undelivered, not 0", n)
+	}
+}
+
 // A process that is ready comes in with the next view, behind the others.
 func TestAJoinerBeginsWithTheViewThatHasIt(t *testing.T) {
 	w := newWorld(t, 2, 16)

@@ -55,6 +55,8 @@ type Outbox struct {
 	sender  *smc.Sender     // the ring of this view, or the shelf; nil: there never was one
 	from    order.Index     // how much of it the view that ended delivered
 	endedAt order.ViewID    // that view
+	ending  *part           // in that view, until its ring is another one
+	rest    int             // claims that views which have ended deliver, and this member has not delivered yet
 	origins []order.ViewID  // the views in whose rings claims were open as they ended, while any is
 	queue   []*waiter       // goroutines that wait for room, the first one first
 	pending []pendingFuture // of claims that were not delivered yet, in their order
@@ -313,8 +315,20 @@ func (o *Outbox) use(ring *smc.Sender) {
 	case open > o.sender.Foreign(): // not all of them are of older rings
 		o.origins = append(o.origins, o.endedAt)
 	}
-	o.sender, o.from = ring, 0
+	if o.ending != nil && !o.ending.finished() {
+		o.ending.rest = o.sender.InUse() - ring.InUse()
+		o.rest += o.ending.rest
+	}
+	o.sender, o.from, o.ending = ring, 0, nil
 	o.ring.Store(ring)
+}
+
+// delivers notes that all that was left of a view is delivered here. Loop.
+func (o *Outbox) delivers(p *part) {
+	o.mu.Lock()
+	o.rest -= p.rest
+	o.mu.Unlock()
+	p.rest = 0
 }
 
 // retire says that this member cannot send in the view that begins. Loop.
@@ -340,7 +354,7 @@ func (o *Outbox) shelve(why error) {
 func (o *Outbox) ended(p *part, from order.Index) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.from, o.endedAt = from, p.view.ID
+	o.from, o.endedAt, o.ending = from, p.view.ID, p
 	o.resolve(func(f *Future, index order.Index) bool {
 		if index < from {
 			p.delivering = append(p.delivering, delivering{p.core.SeqOf(index), f})
@@ -360,13 +374,13 @@ func (o *Outbox) Unfinished() int {
 	return o.sender.Unfinished()
 }
 
-// Undelivered is the number of claims whose room is still in use, and of large messages that have
-// no place yet.
+// Undelivered is the number of claims whose room is still in use, of those that views which have
+// ended deliver and this member has not delivered yet, and of large messages that have no place yet.
 func (o *Outbox) Undelivered() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.sender == nil {
 		return 0
 	}
-	return o.sender.InUse() + len(o.larges.moving)
+	return o.sender.InUse() + o.rest + len(o.larges.moving)
 }

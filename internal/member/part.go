@@ -21,6 +21,7 @@ type part struct {
 	receiver   Receiver
 	begun      bool         // the receiver was told that the view begins
 	delivering []delivering // of own messages that are delivered as the view ends
+	rest       int          // own claims that are delivered as the view ends, until all of them are delivered here
 	recorder   *Recorder    // nil: the subgroup is not persistent
 	settle
 }
@@ -102,6 +103,9 @@ func (p *part) deliver() (work int) {
 	}
 	p.resolveDelivered()
 	p.outbox.callWaiting()
+	if p.rest > 0 && p.finished() {
+		p.outbox.delivers(p)
+	}
 	return work
 }
 

@@ -25,9 +25,13 @@ const (
 type drain struct {
 	n    atomic.Int64
 	each func(multicast.Message) // optional: told of each one
+	full bool                    // it takes nothing
 }
 
 func (d *drain) Deliver(run []multicast.Message) int {
+	if d.full {
+		return 0
+	}
 	if d.each != nil {
 		for _, m := range run {
 			d.each(m)
