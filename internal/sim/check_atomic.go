@@ -88,7 +88,7 @@ func (atomicChecker) taken(w *world, d *delivery) error {
 	if d.reader.left(w) {
 		return violated("G2", "%v is delivered, and its member has left the shard", d)
 	}
-	if !d.ordered() || d.reader.at < len(d.group.order)-1 {
+	if !d.ordered() || d.ledger().spoiled() || d.reader.at < len(d.group.order)-1 {
 		return nil
 	}
 	for _, rd := range d.group.readers {

@@ -18,8 +18,12 @@ import (
 //
 // What the others promise each other holds all the same: none of them fails, what they send each
 // other is delivered in one order to all of them, and no view is without one of them. But a member
-// that says of one other member that it failed is believed: that one is removed too. The checkers
-// leave out the liar, and what its messages contain.
+// that says of one other member that it failed is believed: that one is removed too.
+//
+// All checkers go on judging the other members, whatever the liar says. They leave out the liar and
+// its messages, also those that it sent before it lied: what a message contains, and which members
+// are given it. A lie after which the others could promise each other nothing is not told: a
+// decision, or that one is final, in a way that can be.
 type hostile struct {
 	proc  *process
 	plan  Fault
@@ -63,6 +67,11 @@ func (f *fault) lie(p *process) {
 	for k := liesBack; k <= liesOfMany; k <<= 1 {
 		if lies(h.plan.Set)&k != 0 {
 			h.kinds = append(h.kinds, k)
+		}
+	}
+	for _, r := range w.history.byKey {
+		for _, g := range r.groups {
+			g.leaveOut(p)
 		}
 	}
 	p.crashed("lies")
@@ -209,18 +218,36 @@ func (h *hostile) say(t *talk) {
 	}
 }
 
+// lieSteps bounds for how many steps of its own a member lies: one whose steps are short keeps the others busy, and some thousands
+// of lies show no less than a million.
+const lieSteps = 20_000
+
 // lies draws a run in which one member lies, if the plan has enough members that the others are a
 // quorum without it and one that it accuses.
 func (d dice) lies(p *Plan) {
 	if p.Founders < 5 || p.keeps() || !p.Limits.Kinds.Has(Hostile) || p.Limits.Kinds == 0 && !d.oneIn(3) {
 		return
 	}
-	f := Fault{Kind: Hostile, At: d.upTo(p.FailAfter()), Node: d.IntN(p.Founders), Peer: d.IntN(p.Founders), For: d.upTo(8 * p.FailAfter())}
+	f := Fault{Kind: Hostile, At: d.upTo(p.FailAfter()), Node: d.IntN(p.Founders), Peer: d.IntN(p.Founders)}
+	f.For = d.upTo(min(8*p.FailAfter(), lieSteps*p.Nodes[f.Node].Pace.Step))
 	for f.Set&uint64(allLies) == 0 {
 		f.Set = d.Uint64() & d.Uint64() & uint64(allLies)
 	}
 	p.Outages, p.Faults, p.States = 0, []Fault{f}, 0 // it may say different things to different members, whose states differ then
 }
 
-// spoiled reports whether a ledger's process lies: what its messages say is its own affair.
+// leaveOut takes the messages of a member that lies out of what is compared between members.
+func (g *group) leaveOut(liar *process) {
+	for s, l := range g.senders {
+		if l.proc != liar {
+			continue
+		}
+		g.order = slices.DeleteFunc(g.order, func(o place) bool { return o.sender == order.SenderRank(s) })
+		for _, rd := range g.readers {
+			rd.at -= rd.counts[s]
+		}
+	}
+}
+
+// spoiled reports whether a ledger's process lies: what its messages say, and which members are given them, is its own affair.
 func (l *ledger) spoiled() bool { return l.proc.liar }

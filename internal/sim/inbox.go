@@ -135,8 +135,9 @@ func (in *inbox) passed(d *delivery) {
 		l.claims[d.number].shown = true
 	}
 	f.loose = f.loose && (d.number == unknown || d.View < f.since)
-	d.reader.at++
-	d.reader.counts[d.sender]++
+	if d.reader.counts[d.sender]++; !l.spoiled() {
+		d.reader.at++
+	}
 	in.world.closeEarlier(d)
 }
 

@@ -128,7 +128,7 @@ type group struct {
 	decl    int
 	senders []*ledger // by sender rank
 	readers []*reader // by place among the members
-	order   []place   // ordered mode: what was delivered, as far as the member that is ahead
+	order   []place   // ordered mode: what was delivered, as far as the member that is ahead, but for messages of a member that lies
 	latest  []int     // by sender rank: the number of the last message in it
 }
 
@@ -138,7 +138,7 @@ type reader struct {
 	place  int
 	proc   *process
 	flows  []*flow       // by sender rank
-	at     int           // deliveries
+	at     int           // deliveries of messages from members that do not lie
 	counts []int         // by sender rank
 	closed bool          // it was given something of a later view, so that this one is over for it
 	open   time.Duration // since when its application takes whatever comes
