@@ -12,6 +12,7 @@ import (
 
 	"github.com/squall-go/squall/replicated/internal/client"
 	"github.com/squall-go/squall/replicated/internal/machine"
+	"github.com/squall-go/squall/replicated/internal/relay"
 	"github.com/squall-go/squall/ripc"
 )
 
@@ -273,11 +274,9 @@ func (o *RemoteObject) command(ctx context.Context, name string, args encoder, p
 	defer o.finish(number)
 	buf := buffers.Get().(*[]byte)
 	defer buffers.Put(buf)
-	b := append((*buf)[:0], byte(askCommand))
-	for _, v := range [...]uint64{number.Session, number.Number, number.Acked} {
-		b = binary.LittleEndian.AppendUint64(b, v)
-	}
-	if b, err = args.appendTo(appendName(b, name)); err != nil {
+	r := relay.Request{Ask: askCommand, Session: number.Session, Number: number.Number, Acked: number.Acked, Name: []byte(name)}
+	b, err := args.appendTo(r.AppendTo((*buf)[:0]))
+	if err != nil {
 		return err
 	}
 	*buf = b
@@ -336,9 +335,7 @@ func (o *RemoteObject) waitLocked(ctx context.Context) {
 // openLocked opens the session. The lock is held, but not while the members are asked.
 func (o *RemoteObject) openLocked(ctx context.Context) error {
 	s := &o.session
-	token := s.Token()
-	request := append([]byte{byte(askOpen)}, token[:]...)
-	request = binary.LittleEndian.AppendUint64(request, uint64(o.client.cfg.SessionTimeout))
+	request := (&relay.Request{Ask: askOpen, Token: s.Token(), Timeout: uint64(o.client.cfg.SessionTimeout)}).AppendTo(nil)
 	s.Unlock()
 	var number uint64
 	err := o.client.ask(ctx, o, func(answer []byte) error {
@@ -391,7 +388,7 @@ func (o *RemoteObject) touch() {
 	err := o.client.ask(ctx, o, func(answer []byte) error {
 		_, _, err := parseAnswer("touch", answer)
 		return err
-	}, binary.LittleEndian.AppendUint64([]byte{byte(askTouch)}, session))
+	}, (&relay.Request{Ask: askTouch, Session: session}).AppendTo(nil))
 	if errors.Is(err, ErrSessionEnded) {
 		o.lost(session)
 	}
@@ -406,7 +403,7 @@ func (o *RemoteObject) end(ctx context.Context) {
 		return
 	}
 	_ = o.client.ask(ctx, o, func(answer []byte) error { return nil },
-		binary.LittleEndian.AppendUint64([]byte{byte(askClose)}, session))
+		(&relay.Request{Ask: askClose, Session: session}).AppendTo(nil))
 	o.lost(session)
 }
 
@@ -414,7 +411,7 @@ func (o *RemoteObject) end(ctx context.Context) {
 func (o *RemoteObject) query(ctx context.Context, name string, c consistency, r reading) error {
 	buf := buffers.Get().(*[]byte)
 	defer buffers.Put(buf)
-	b, err := r.appendTo(appendName(append((*buf)[:0], byte(askQuery), byte(c)), name))
+	b, err := r.appendTo((&relay.Request{Ask: askQuery, Consistency: byte(c), Name: []byte(name)}).AppendTo((*buf)[:0]))
 	if err != nil {
 		return err
 	}

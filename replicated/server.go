@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/replicated/internal/machine"
+	"github.com/squall-go/squall/replicated/internal/relay"
 	"github.com/squall-go/squall/ripc"
 )
 
@@ -107,73 +108,41 @@ func (d *desk) receive(ctx context.Context) {
 
 // take serves a request, or hands it on; then it leaves m empty.
 func (d *desk) take(ctx context.Context, m *ripc.Message) error {
-	if len(m.Data) == 0 || !m.IsRequest() {
+	r, err := relay.Parse(m.Data)
+	if err != nil || !m.IsRequest() {
 		return errMalformed
 	}
-	body := m.Data[1:]
-	switch ask(m.Data[0]) {
-	case askCommand:
-		return d.command(ctx, m, body)
-	case askQuery, askWatch, askNow:
-		d.queries.Lock()
-		d.queries.waiting = append(d.queries.waiting, *m)
-		d.queries.Unlock()
-		*m = ripc.Message{}
-		select {
-		case d.queries.wake <- struct{}{}:
-		default:
-		}
-		return nil
-	case askOpen:
-		if len(body) != machine.TokenBytes+8 || binary.LittleEndian.Uint64(body[machine.TokenBytes:]) == 0 {
-			return errMalformed
-		}
-		return d.relay(ctx, m, func(b []byte, h machine.Header) []byte {
-			return machine.AppendOpen(b, h, machine.Token(body[:machine.TokenBytes]), binary.LittleEndian.Uint64(body[machine.TokenBytes:]), "")
-		})
-	case askClose:
-		if len(body) != 8 {
-			return errMalformed
-		}
-		return d.relay(ctx, m, func(b []byte, h machine.Header) []byte {
-			return machine.AppendClose(b, h, binary.LittleEndian.Uint64(body))
-		})
-	case askTouch:
-		if len(body) != 8 {
-			return errMalformed
-		}
+	switch {
+	case r.Ordered():
+		return d.relay(ctx, m, &r)
+	case r.Ask == askTouch:
 		out := outcome{}
-		if !d.object.touch(binary.LittleEndian.Uint64(body)) {
+		if !d.object.touch(r.Session) {
 			out.status = machine.NotThere
 		}
 		return m.Reply(appendOutcome(nil, &out))
 	}
-	return errMalformed
+	d.queries.Lock()
+	d.queries.waiting = append(d.queries.waiting, *m)
+	d.queries.Unlock()
+	*m = ripc.Message{}
+	select {
+	case d.queries.wake <- struct{}{}:
+	default:
+	}
+	return nil
 }
 
-// command relays a client's command.
-func (d *desk) command(ctx context.Context, m *ripc.Message, body []byte) error {
-	if len(body) < commandHead-1 {
-		return errMalformed
-	}
-	name, args, err := cutName(body[commandHead-1:])
-	if err != nil {
-		return err
-	}
+// operation returns the number of a client's command, or waits until it has one.
+func (d *desk) operation(ctx context.Context, name []byte) (int, error) {
 	o := d.object
 	o.mu.RLock()
 	n, ok := o.numbers[string(name)]
 	o.mu.RUnlock()
-	if !ok {
-		if n, err = o.number(ctx, string(name)); err != nil {
-			return err
-		}
+	if ok {
+		return n, nil
 	}
-	session, number, acked := binary.LittleEndian.Uint64(body), binary.LittleEndian.Uint64(body[8:]), binary.LittleEndian.Uint64(body[16:])
-	return d.relay(ctx, m, func(b []byte, h machine.Header) []byte {
-		h.Operation = n
-		return append(machine.AppendClient(b, h, session, number, acked), args...)
-	})
+	return o.number(ctx, string(name))
 }
 
 // relayed is a request whose record is in the order.
@@ -184,19 +153,24 @@ type relayed struct {
 
 var relays = sync.Pool{New: func() any { return new(relayed) }}
 
-// relay sends a record for a client. The client is answered when the record was applied.
-func (d *desk) relay(ctx context.Context, m *ripc.Message, record func([]byte, machine.Header) []byte) error {
+// relay sends the record of a request. The client is answered when the record was applied.
+func (d *desk) relay(ctx context.Context, m *ripc.Message, request *relay.Request) (err error) {
 	o := d.object
+	h := machine.Header{Time: now()}
+	if request.Ask == askCommand {
+		if h.Operation, err = d.operation(ctx, request.Name); err != nil {
+			return err
+		}
+	}
 	r := relays.Get().(*relayed)
 	r.m = *m
-	number, err := o.calls.put(r)
-	if err != nil {
+	if h.Call, err = o.calls.put(r); err != nil {
 		return err
 	}
 	buf := buffers.Get().(*[]byte)
 	defer buffers.Put(buf)
-	*buf = record((*buf)[:0], machine.Header{Call: number, Time: now()})
-	if err := o.sub.Send(ctx, *buf); err != nil && o.calls.take(number) != nil {
+	*buf = request.AppendRecord((*buf)[:0], h)
+	if err := o.sub.Send(ctx, *buf); err != nil && o.calls.take(h.Call) != nil {
 		return err
 	}
 	*m = ripc.Message{}
@@ -283,10 +257,11 @@ func (d *desk) answer(ctx context.Context, batch []ripc.Message, watchers []watc
 	var answer []byte
 	for _, m := range batch {
 		var err error
-		switch body := m.Data[1:]; ask(m.Data[0]) {
+		r, _ := relay.Parse(m.Data) // it was parsed when it came
+		switch r.Ask {
 		case askWatch:
 			var w watching
-			if w, err = parseWatch(m, body); err == nil {
+			if w, err = parseWatch(m, r.Rest); err == nil {
 				watchers = append(watchers, w)
 				continue
 			}
@@ -298,7 +273,7 @@ func (d *desk) answer(ctx context.Context, batch []ripc.Message, watchers []watc
 				d.object.mu.RUnlock()
 			}
 		default:
-			answer, err = d.query(answer[:0], body, round)
+			answer, err = d.query(answer[:0], &r, round)
 		}
 		if err != nil {
 			answer = appendError(answer[:0], err)
@@ -317,21 +292,14 @@ func reply(m *ripc.Message, answer []byte) {
 }
 
 // query runs one query. Round waits until the linearizable ones of its batch can be answered.
-func (d *desk) query(b []byte, body []byte, round func() error) (_ []byte, err error) {
-	if len(body) < 1 {
-		return b, errMalformed
-	}
-	name, args, err := cutName(body[1:])
-	if err != nil {
-		return b, err
-	}
-	if consistency(body[0]) == linearizable {
+func (d *desk) query(b []byte, r *relay.Request, round func() error) (_ []byte, err error) {
+	if consistency(r.Consistency) == linearizable {
 		if err := round(); err != nil {
 			return b, err
 		}
 	}
 	o := d.object
-	q := o.bound[string(name)]
+	q := o.bound[string(r.Name)]
 	if q == nil || !q.query {
 		return b, fmt.Errorf("object %q: %w", o.sg.Name, ErrUnknownOperation)
 	}
@@ -349,5 +317,5 @@ func (d *desk) query(b []byte, body []byte, round func() error) (_ []byte, err e
 	b = append(b, byte(saidDone))
 	b = binary.LittleEndian.AppendUint64(b, uint64(c.Version.View))
 	b = binary.LittleEndian.AppendUint64(b, uint64(c.Version.Seq))
-	return q.answer(o.state, &c, args, b)
+	return q.answer(o.state, &c, r.Args, b)
 }

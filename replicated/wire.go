@@ -1,49 +1,37 @@
 package replicated
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 
 	"github.com/squall-go/squall"
-	"github.com/squall-go/squall/replicated/internal/machine"
+	"github.com/squall-go/squall/replicated/internal/relay"
 	"github.com/squall-go/squall/ripc"
 )
 
 // What a client asks, and a member answers, in calls of package ripc. docs/formats.md has the layout.
 
-// ask is the kind of a request.
-type ask byte
-
 const (
-	askOpen    ask = iota + 1 // token, timeout
-	askCommand                // session, number, acknowledged, name, arguments
-	askQuery                  // consistency, name, arguments
-	askClose                  // session
-	askTouch                  // session
-	askWatch                  // cursor, milliseconds to wait, prefix of topics
-	askNow                    // nothing
+	askOpen    = relay.Open
+	askCommand = relay.Command
+	askQuery   = relay.Query
+	askClose   = relay.Close
+	askTouch   = relay.Touch
+	askWatch   = relay.Watch
+	askNow     = relay.Now
+
+	saidDone      = relay.Done
+	saidFailed    = relay.Failed
+	saidEnded     = relay.Ended
+	saidUnknown   = relay.Unknown
+	saidElse      = relay.Else
+	saidAway      = relay.Away
+	saidCompacted = relay.Compacted
+
+	answerHead = relay.AnswerHead
 )
 
-// said is what a reply begins with.
-type said byte
-
-const (
-	saidDone      said = iota + 1 // view, seq, reply; of askOpen the session
-	saidFailed                    // view, seq, the text of the handler's error
-	saidEnded                     // the session is over
-	saidUnknown                   // the operation is not there: a text
-	saidElse                      // another error: a text
-	saidAway                      // this member cannot serve: ask another one
-	saidCompacted                 // events behind the cursor are not kept any more
-)
-
-const (
-	commandHead = 1 + 3*8
-	answerHead  = 1 + 2*8
-)
-
-var errMalformed = errors.New("malformed request")
+var errMalformed = relay.ErrMalformed
 
 // service returns the id of the ripc service for an object.
 func service(cluster, object string) ripc.ID {
@@ -53,38 +41,12 @@ func service(cluster, object string) ripc.ID {
 // presence returns the name under which a member's endpoint can be found by processes of its host.
 func presence(addr string) ripc.ID { return ripc.ID("squall objects\x00" + addr) }
 
-func appendName(b []byte, name string) []byte { return append(append(b, byte(len(name))), name...) }
-
-// cutName cuts a name off the front of a request.
-func cutName(b []byte) (name, rest []byte, err error) {
-	if len(b) == 0 || len(b) < 1+int(b[0]) {
-		return nil, nil, errMalformed
-	}
-	return b[1 : 1+int(b[0])], b[1+int(b[0]):], nil
-}
-
 // appendOutcome appends the answer to a request whose record was applied.
 func appendOutcome(b []byte, o *outcome) []byte {
-	kind, text := saidDone, o.reply
-	switch {
-	case o.err != nil:
-		kind, text = saidAway, []byte(o.err.Error())
-	case o.status == machine.Failed || o.status == machine.AgainFail:
-		kind = saidFailed
-	case o.status == machine.NotThere:
-		kind = saidEnded
-	case o.status == machine.Disabled:
-		kind = saidUnknown
-	case o.status != machine.Done && o.status != machine.Again:
-		kind, text = saidElse, []byte(o.status.String())
+	if o.err != nil {
+		return (&relay.Answer{Said: saidAway, Text: []byte(o.err.Error())}).AppendTo(b)
 	}
-	b = append(b, byte(kind))
-	b = binary.LittleEndian.AppendUint64(b, uint64(o.version.View))
-	b = binary.LittleEndian.AppendUint64(b, uint64(o.version.Seq))
-	if o.session != 0 {
-		return binary.LittleEndian.AppendUint64(b, o.session)
-	}
-	return append(b, text...)
+	return relay.AppendResult(b, uint64(o.version.View), uint64(o.version.Seq), o.status, o.session, o.reply)
 }
 
 // appendError appends the answer to a request that failed at this member.
@@ -100,20 +62,18 @@ func appendError(b []byte, err error) []byte {
 	default:
 		kind = saidAway
 	}
-	b = append(b, byte(kind))
-	b = append(b, make([]byte, answerHead-1)...)
-	return append(b, err.Error()...)
+	return (&relay.Answer{Said: kind, Text: []byte(err.Error())}).AppendTo(b)
 }
 
 // parseAnswer takes an answer apart. It returns errAway if another member is to be asked.
 func parseAnswer(name string, b []byte) (v squall.Version, reply []byte, err error) {
-	if len(b) < answerHead {
-		return v, nil, fmt.Errorf("replicated: an answer of %d bytes", len(b))
+	a, err := relay.ParseAnswer(b)
+	if err != nil {
+		return v, nil, fmt.Errorf("replicated: %w", err)
 	}
-	v.View = squall.ViewID(binary.LittleEndian.Uint64(b[1:]))
-	v.Seq = squall.Seq(binary.LittleEndian.Uint64(b[9:]))
-	reply = b[answerHead:]
-	switch said(b[0]) {
+	v = squall.Version{View: squall.ViewID(a.View), Seq: squall.Seq(a.Seq)}
+	reply = a.Text
+	switch a.Said {
 	case saidDone:
 		return v, reply, nil
 	case saidFailed:

@@ -20,7 +20,7 @@ var layers = [][]string{
 	{"persist", "rdmc", "sst"},
 	{"replicated/internal/machine", "ripc/directory/internal/registry", "ripc/internal/pair", "ripc/internal/stream", "smc", "views"},
 	{"internal/catchup", "replicated/internal/client"},
-	{"internal/logwire", "internal/multicast", "internal/restart", "internal/shard"},
+	{"internal/logwire", "internal/multicast", "internal/restart", "internal/shard", "replicated/internal/relay"},
 	{"internal/ablation", "internal/backlog", "internal/join", "internal/life", "internal/transfer"},
 	{"internal/member"},
 	{"internal/courier"},

@@ -1,0 +1,68 @@
+package relay
+
+import (
+	"fmt"
+
+	"github.com/squall-go/squall/replicated/internal/machine"
+)
+
+// Said is what an answer begins with.
+type Said byte
+
+// Kinds of answers.
+const (
+	Done      Said = iota + 1 // view, seq, reply; of Open the session
+	Failed                    // view, seq, the text of the handler's error
+	Ended                     // the session is over
+	Unknown                   // the operation is not there: a text
+	Else                      // another error: a text
+	Away                      // this member cannot serve: ask another one
+	Compacted                 // events behind the cursor are not kept any more
+)
+
+// AnswerHead is the size of an answer without its text.
+const AnswerHead = 1 + 2*8
+
+// Answer is what a member answers.
+type Answer struct {
+	Said      Said
+	View, Seq uint64
+	Text      []byte
+}
+
+// AppendTo appends the answer as a member sends it.
+func (a *Answer) AppendTo(b []byte) []byte {
+	b = append(b, byte(a.Said))
+	b = order.AppendUint64(b, a.View)
+	b = order.AppendUint64(b, a.Seq)
+	return append(b, a.Text...)
+}
+
+// AppendResult appends the answer to a request whose record was applied at a place of the order. Session is that of a record that opened one.
+func AppendResult(b []byte, view, seq uint64, status machine.Status, session uint64, reply []byte) []byte {
+	a := Answer{Said: Done, View: view, Seq: seq, Text: reply}
+	switch status {
+	case machine.Done, machine.Again:
+	case machine.Failed, machine.AgainFail:
+		a.Said = Failed
+	case machine.NotThere:
+		a.Said = Ended
+	case machine.Disabled:
+		a.Said = Unknown
+	default:
+		a.Said, a.Text = Else, []byte(status.String())
+	}
+	b = a.AppendTo(b)
+	if a.Said == Done && session != 0 {
+		return order.AppendUint64(b[:len(b)-len(reply)], session)
+	}
+	return b
+}
+
+// ParseAnswer takes an answer apart. Its text refers to data.
+func ParseAnswer(data []byte) (a Answer, err error) {
+	if len(data) < AnswerHead {
+		return a, fmt.Errorf("an answer of %d bytes", len(data))
+	}
+	return Answer{Said(data[0]), order.Uint64(data[1:]), order.Uint64(data[9:]), data[AnswerHead:]}, nil
+}

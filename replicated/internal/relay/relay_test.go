@@ -1,0 +1,104 @@
+package relay
+
+import (
+	"bytes"
+	"errors"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+
+	"github.com/squall-go/squall/replicated/internal/machine"
+)
+
+// TestRL1RL2ACallIsFoundOnceByItsNumber puts and takes calls at random, beside a model.
+func TestRL1RL2ACallIsFoundOnceByItsNumber(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 0))
+	c := Calls[int]{Lap: rnd.Uint32}
+	there := map[uint64]int{}
+	var numbers []uint64
+	for k := range 50_000 {
+		if rnd.IntN(2) == 0 {
+			n, err := c.Put(k)
+			if _, twice := there[n]; err != nil || twice || n == 0 {
+				t.Fatalf("RL2: number %d, %v", n, err)
+			}
+			there[n] = k
+			numbers = append(numbers, n)
+		} else if len(numbers) > 0 {
+			n := numbers[rnd.IntN(len(numbers))]
+			call, ok := c.Take(n)
+			if want, here := there[n]; ok != here || ok && call != want {
+				t.Fatalf("RL1: number %d finds %d, %v; want %d, %v", n, call, ok, want, here)
+			}
+			delete(there, n)
+		}
+	}
+	for _, n := range []uint64{0, 1, 1 << 32, ^uint64(0)} {
+		if _, ok := c.Take(n); ok {
+			t.Errorf("number %d was never given, and finds a call", n)
+		}
+	}
+	reason := errors.New("over")
+	if all := c.GiveUp(reason); len(all) != len(there) {
+		t.Errorf("%d calls were given up, want %d", len(all), len(there))
+	}
+	if _, err := c.Put(1); !errors.Is(err, reason) {
+		t.Errorf("a call after the end: %v", err)
+	}
+}
+
+func TestARequestIsParsedAsItWasWritten(t *testing.T) {
+	for _, r := range []Request{
+		{Ask: Open, Token: machine.Token{1, 2}, Timeout: 7},
+		{Ask: Command, Session: 1 << 60, Number: 2, Acked: 1, Name: []byte("deposit"), Args: []byte("args")},
+		{Ask: Query, Consistency: 1, Name: []byte("balance"), Args: []byte{}},
+		{Ask: Close, Session: 9},
+		{Ask: Touch, Session: 9},
+		{Ask: Watch, Rest: []byte("rest")},
+		{Ask: Now},
+	} {
+		b := r.AppendTo(nil)
+		if got, err := Parse(b); err != nil || !reflect.DeepEqual(got, r) {
+			t.Errorf("%+v was parsed as %+v, %v", r, got, err)
+		}
+	}
+	for _, b := range [][]byte{nil, {0}, {99}, {byte(Open), 1}, make([]byte, 40), append([]byte{byte(Open)}, make([]byte, machine.TokenBytes+8)...),
+		append([]byte{byte(Command)}, make([]byte, 23)...), append(append([]byte{byte(Command)}, make([]byte, 24)...), 2, 'a'), {byte(Query)}, {byte(Touch), 1}} {
+		if r, err := Parse(b); !errors.Is(err, ErrMalformed) {
+			t.Errorf("% x was parsed as %+v, %v", b, r, err)
+		}
+	}
+}
+
+func FuzzRequest(f *testing.F) {
+	f.Add((&Request{Ask: Command, Session: 1, Number: 2, Name: []byte("n"), Args: []byte("a")}).AppendTo(nil))
+	f.Add((&Request{Ask: Open, Timeout: 1}).AppendTo(nil))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if r, err := Parse(data); err == nil && r.Ask != Now && !bytes.Equal(r.AppendTo(nil), data) {
+			t.Errorf("% x was parsed as %+v", data, r)
+		}
+	})
+}
+
+func TestAnAnswerSaysWhatBecameOfTheRecord(t *testing.T) {
+	for status, said := range map[machine.Status]Said{
+		machine.Done: Done, machine.Again: Done, machine.Failed: Failed, machine.AgainFail: Failed, machine.NotThere: Ended,
+		machine.Disabled: Unknown, machine.Forgotten: Else, machine.TooMany: Else, machine.Malformed: Else,
+	} {
+		a, err := ParseAnswer(AppendResult(nil, 3, 4, status, 0, []byte("reply")))
+		if err != nil || a.Said != said || a.View != 3 || a.Seq != 4 {
+			t.Errorf("%v is told as %+v, %v", status, a, err)
+		}
+		if want := "reply"; said != Else && string(a.Text) != want {
+			t.Errorf("%v has the text %q", status, a.Text)
+		}
+	}
+	if a, _ := ParseAnswer(AppendResult(nil, 3, 4, machine.Done, 77, nil)); len(a.Text) != 8 || order.Uint64(a.Text) != 77 {
+		t.Errorf("a session is told as % x", a.Text)
+	}
+	if _, err := ParseAnswer(make([]byte, AnswerHead-1)); err == nil {
+		t.Error("an answer that is too short was parsed")
+	}
+}

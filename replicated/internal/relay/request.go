@@ -1,0 +1,131 @@
+package relay
+
+import (
+	"encoding/binary"
+	"errors"
+
+	"github.com/squall-go/squall/replicated/internal/machine"
+)
+
+// Ask is the kind of a request. docs/formats.md has the layout of each.
+type Ask byte
+
+// Kinds of requests.
+const (
+	Open    Ask = iota + 1 // token, timeout
+	Command                // session, number, acknowledged, name, arguments
+	Query                  // consistency, name, arguments
+	Close                  // session
+	Touch                  // session
+	Watch                  // cursor, milliseconds to wait, prefix of topics
+	Now                    // nothing
+)
+
+// ErrMalformed says that a request cannot be read.
+var ErrMalformed = errors.New("malformed request")
+
+// Request is what a client asks of a member. It refers to the bytes that it was parsed from.
+type Request struct {
+	Ask         Ask
+	Session     uint64
+	Number      uint64 // of a command in its session
+	Acked       uint64
+	Token       machine.Token
+	Timeout     uint64 // of a session, in nanoseconds
+	Identity    string // of the client that opens a session; the member knows it, the request does not say it
+	Consistency byte   // of a query
+	Name        []byte // of the operation
+	Args        []byte
+	Rest        []byte // of Watch
+}
+
+var order = binary.LittleEndian
+
+// Parse takes a request apart.
+func Parse(data []byte) (r Request, err error) {
+	if len(data) == 0 {
+		return r, ErrMalformed
+	}
+	r.Ask = Ask(data[0])
+	b := data[1:]
+	switch r.Ask {
+	case Open:
+		if len(b) != machine.TokenBytes+8 {
+			return r, ErrMalformed
+		}
+		r.Token, r.Timeout = machine.Token(b[:machine.TokenBytes]), order.Uint64(b[machine.TokenBytes:])
+		if r.Timeout == 0 {
+			return r, ErrMalformed
+		}
+	case Command:
+		if len(b) < 3*8 {
+			return r, ErrMalformed
+		}
+		r.Session, r.Number, r.Acked = order.Uint64(b), order.Uint64(b[8:]), order.Uint64(b[16:])
+		return r, r.operation(b[3*8:])
+	case Query:
+		if len(b) == 0 {
+			return r, ErrMalformed
+		}
+		r.Consistency = b[0]
+		return r, r.operation(b[1:])
+	case Close, Touch:
+		if len(b) != 8 {
+			return r, ErrMalformed
+		}
+		r.Session = order.Uint64(b)
+	case Watch:
+		r.Rest = b
+	case Now:
+	default:
+		return r, ErrMalformed
+	}
+	return r, nil
+}
+
+// operation takes a name and arguments apart.
+func (r *Request) operation(b []byte) error {
+	if len(b) == 0 || len(b) < 1+int(b[0]) {
+		return ErrMalformed
+	}
+	r.Name, r.Args = b[1:1+int(b[0])], b[1+int(b[0]):]
+	return nil
+}
+
+// AppendTo appends the request as a client sends it.
+func (r *Request) AppendTo(b []byte) []byte {
+	b = append(b, byte(r.Ask))
+	switch r.Ask {
+	case Open:
+		b = order.AppendUint64(append(b, r.Token[:]...), r.Timeout)
+	case Command:
+		for _, v := range [...]uint64{r.Session, r.Number, r.Acked} {
+			b = order.AppendUint64(b, v)
+		}
+	case Query:
+		b = append(b, r.Consistency)
+	case Close, Touch:
+		b = order.AppendUint64(b, r.Session)
+	case Watch:
+		b = append(b, r.Rest...)
+	}
+	if r.Ask == Command || r.Ask == Query {
+		b = append(append(append(b, byte(len(r.Name))), r.Name...), r.Args...)
+	}
+	return b
+}
+
+// Ordered reports whether a record is ordered for the request.
+func (r *Request) Ordered() bool { return r.Ask == Open || r.Ask == Command || r.Ask == Close }
+
+// AppendRecord appends the record of a request that is ordered. The header has the call, the time and, of a command, the
+// number of the operation.
+func (r *Request) AppendRecord(b []byte, h machine.Header) []byte {
+	switch r.Ask {
+	case Open:
+		return machine.AppendOpen(b, h, r.Token, r.Timeout, r.Identity)
+	case Close:
+		return machine.AppendClose(b, h, r.Session)
+	}
+	return append(machine.AppendClient(b, h, r.Session, r.Number, r.Acked), r.Args...)
+}
