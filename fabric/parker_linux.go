@@ -2,8 +2,11 @@ package fabric
 
 import (
 	"fmt"
+	"os"
+	"runtime"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -33,6 +36,11 @@ type Parker struct {
 	count        atomic.Int32 // of watched, those with data
 	events       [64]unix.EpollEvent
 	rang         []*Readiness
+
+	nested  sync.Once
+	file    *os.File // has the descriptor epoll, if the runtime's poller watches it
+	outer   syscall.RawConn
+	isReady func(uintptr) bool
 
 	mu      sync.Mutex
 	watched map[int]*Readiness // links are made by other goroutines than the loop
@@ -124,22 +132,53 @@ func (p *Parker) Retract() { p.sleeping.Store(0) }
 // Sleep waits for a bell, a socket or the end of d; d is rounded up to milliseconds, less than 0 is
 // for ever.
 func (p *Parker) Sleep(d time.Duration) {
-	p.wait(milliseconds(d), true)
-}
-
-// Doze waits as Sleep does, and takes nothing in: the loop looks afterwards. While one goroutine
-// dozes, another one may look.
-func (p *Parker) Doze(d time.Duration) {
-	fds := [1]unix.PollFd{{Fd: int32(p.epoll), Events: unix.POLLIN}}
-	unix.Poll(fds[:], milliseconds(d)) // EINTR: the loop looks again by itself
-}
-
-// milliseconds is how long the system is to wait; less than 0 is for ever.
-func milliseconds(d time.Duration) int {
-	if d < 0 {
-		return -1
+	ms := -1
+	if d >= 0 {
+		ms = int((d + time.Millisecond - 1) / time.Millisecond)
 	}
-	return int((d + time.Millisecond - 1) / time.Millisecond)
+	p.wait(ms, true)
+}
+
+// Doze waits for a bell or a socket, and takes nothing in: the loop looks afterwards. While one
+// goroutine dozes, another one may look. busy says that other goroutines have work.
+//
+// A goroutine that sleeps in the system keeps its processor of the runtime until the runtime's
+// monitor takes it away, which can be 20 ms later. If there is only one, all others wait for that.
+// So a goroutine that sleeps for longer, or beside busy ones, then sleeps in the runtime's own
+// poller, which wakes it some microseconds later.
+func (p *Parker) Doze(busy bool) {
+	if runtime.GOMAXPROCS(0) > 1 {
+		p.poll(-1)
+		return
+	}
+	if !busy && p.poll(shortDoze) {
+		return
+	}
+	p.nested.Do(p.nest)
+	if p.outer == nil || p.outer.Read(p.isReady) != nil {
+		p.poll(-1)
+	}
+}
+
+const shortDoze = 1 // ms
+
+// poll waits until there is something to look at, and reports whether there is.
+func (p *Parker) poll(ms int) bool {
+	fds := [1]unix.PollFd{{Fd: int32(p.epoll), Events: unix.POLLIN}}
+	n, _ := unix.Poll(fds[:], ms) // EINTR: the loop looks again by itself
+	return n > 0
+}
+
+// nest has the runtime's poller watch the descriptor of this one. If that fails, Doze sleeps in the
+// system.
+func (p *Parker) nest() {
+	if unix.SetNonblock(p.epoll, true) != nil {
+		return
+	}
+	p.file = os.NewFile(uintptr(p.epoll), "parker")
+	if outer, err := p.file.SyscallConn(); err == nil {
+		p.outer, p.isReady = outer, func(uintptr) bool { return p.poll(0) }
+	}
 }
 
 // Rang returns the sockets with an owner that the looks since the last call found readable or
@@ -200,5 +239,8 @@ func (p *Parker) Close() error {
 	}
 	p.closed = true
 	unix.Close(p.event)
+	if p.file != nil {
+		return p.file.Close()
+	}
 	return unix.Close(p.epoll)
 }

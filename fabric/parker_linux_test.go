@@ -1,12 +1,14 @@
 package fabric_test
 
 import (
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/predicates"
+	"golang.org/x/sys/unix"
 )
 
 // between is a step of which the middle can be reached: it takes the orders that were placed, then
@@ -100,6 +102,57 @@ func TestABellThatIsNotNeededEndsOneSleepAtMost(t *testing.T) {
 		}
 		if slept < 20*time.Millisecond {
 			t.Errorf("after a %s that took the bell the next sleep ended after %v, not 20 ms", taker, slept)
+		}
+	}
+}
+
+// With one processor of the runtime goroutines doze in its poller: at once beside others that have work, or else
+// after a millisecond.
+func TestADozeEndsWithOneProcessor(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	p, err := fabric.NewParker()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fds[0])
+	defer unix.Close(fds[1])
+	if _, err := p.Watch(fds[0], true); err != nil {
+		t.Fatal(err)
+	}
+	defer p.Unwatch(fds[0])
+	ends := map[string]struct{ wake, clear func() }{
+		"bell":   {p.Wake, func() {}},
+		"socket": {func() { unix.Write(fds[1], []byte{1}) }, func() { unix.Read(fds[0], make([]byte, 1)) }},
+	}
+	for name, end := range ends {
+		for _, busy := range []bool{false, true} {
+			for _, after := range []time.Duration{0, 100 * time.Microsecond, 3 * time.Millisecond} {
+				p.Announce()
+				woken := make(chan struct{})
+				for range 2 { // one lost the watch, and has not left yet
+					go func() {
+						p.Doze(busy)
+						woken <- struct{}{}
+					}()
+				}
+				time.Sleep(after) // it may doze by now or not: it has to wake in any case
+				end.wake()
+				for range 2 {
+					select {
+					case <-woken:
+					case <-time.After(5 * time.Second):
+						t.Fatalf("a %s %v after the beginning of a doze (busy: %v) does not end it", name, after, busy)
+					}
+				}
+				end.clear()
+				p.Retract()
+				p.Look() // takes the bell out
+			}
 		}
 	}
 }

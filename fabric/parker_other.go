@@ -60,8 +60,8 @@ func (p *Parker) Sleep(d time.Duration) {
 	}
 }
 
-// Doze is Sleep.
-func (p *Parker) Doze(d time.Duration) { p.Sleep(d) }
+// Doze is Sleep without an end.
+func (p *Parker) Doze(bool) { p.Sleep(-1) }
 
 // Rang returns nothing: no sockets are watched here.
 func (p *Parker) Rang() []*Readiness { return nil }

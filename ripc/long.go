@@ -303,9 +303,11 @@ func (m *sending) finish(ctx context.Context, w *waiter, offer *pair.Offer, body
 	}
 	if offer.Way != pair.Placed {
 		e := m.peer.e
+		e.memory.moving++
 		e.unlock()
 		err := m.peer.write(ctx, m, body)
 		e.lock()
+		e.memory.moving--
 		if err != nil || m.err != nil {
 			return firstOf(m.err, err)
 		}

@@ -27,6 +27,7 @@ type receiving struct {
 	charged int64   // bytes of the service's limit
 	handed  bool    // the window counts for those of the sender
 	asked   bool    // Allocate was asked
+	moving  bool    // it is one of those that are counted
 	view    *shared.View
 
 	over    atomic.Bool   // its window is not written any more
@@ -171,6 +172,7 @@ func (m *receiving) start() {
 		if m.in.Grant() {
 			p.say(pair.Granted, m.in.Channel, m.in.ID, nil)
 		}
+		m.count(true)
 		return
 	}
 	if m.window == nil {
@@ -179,11 +181,23 @@ func (m *receiving) start() {
 			return
 		}
 	}
+	m.count(true)
 	p.long.toFetch = append(p.long.toFetch, m)
 	if p.long.fetchers < maxFetchers {
 		p.long.fetchers++
 		p.e.background.Go(p.fetchAll)
 	}
+}
+
+// count notes whether the bytes are on their way.
+func (m *receiving) count(moving bool) {
+	switch {
+	case moving && !m.moving:
+		m.peer.e.memory.moving++
+	case !moving && m.moving:
+		m.peer.e.memory.moving--
+	}
+	m.moving = moving
 }
 
 func (m *receiving) segment() shared.Place {
@@ -194,6 +208,7 @@ func (m *receiving) segment() shared.Place {
 func (m *receiving) arrived() {
 	p := m.peer
 	p.long.in.Here(m.in)
+	m.count(false)
 	if m.offer.Size > 0 {
 		kept := byte(0)
 		if m.view != nil {
@@ -240,6 +255,7 @@ const maxReason = 200 // bytes of the text that says why
 func (m *receiving) end(cut bool) {
 	p := m.peer
 	m.over.Store(true)
+	m.count(false)
 	m.interrupt()
 	p.long.in.Deny(m.in, cut || p.ended)
 	m.unlistAll()

@@ -454,9 +454,9 @@ func (e *Endpoint) nap(ctx context.Context, w *waiter) {
 	e.napping = true
 	e.counts.Sleeps++
 	e.dozers++
-	before := time.Now()
+	before, busy := time.Now(), e.memory.moving > 0
 	e.unlock()
-	e.parker.Doze(-1)
+	e.parker.Doze(busy)
 	e.lock()
 	e.core = currentCore()
 	e.dozers--
