@@ -2,7 +2,6 @@ package ripc
 
 import (
 	"context"
-	"errors"
 	"sync"
 
 	"github.com/squall-go/squall/ripc"
@@ -24,6 +23,7 @@ type longs struct {
 	to      *ripc.Remote
 	body    *ripc.Buffer
 	beside  sync.WaitGroup
+	stop    context.CancelFunc
 }
 
 func newLongs(s spec) *longs {
@@ -42,15 +42,20 @@ func (l *longs) listen(ctx context.Context, e *ripc.Endpoint) (err error) {
 		return l.sink.TakeLong(ripc.Long{InPlace: true, MaxBytes: 4 * int64(l.size)})
 	}
 	for range l.windows {
-		window := make([]byte, l.size)
-		for at := 0; at < len(window); at += 4096 {
-			window[at] = 1 // its page is there
-		}
-		if err := l.sink.Post(ripc.NewWindow(window)); err != nil {
+		if err := l.sink.Post(ripc.NewWindow(touched(l.size))); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// touched is memory whose pages are there: else all of it that is only read is one page, which the caches hold.
+func touched(size int) []byte {
+	b := make([]byte, size)
+	for at := 0; at < size; at += 4096 {
+		b[at] = 1
+	}
+	return b
 }
 
 // serve takes messages and gives their windows back, until the context ends.
@@ -80,18 +85,28 @@ func (l *longs) connect(ctx context.Context, e *ripc.Endpoint, client *ripc.Serv
 func (l *longs) once(ctx context.Context) error { return l.client.SendLong(ctx, l.to, l.body.Body()) }
 
 // start sends one body after the other beside what is measured.
-func (l *longs) start(ctx context.Context) {
+func (l *longs) start() {
+	ctx, cancel := context.WithCancel(context.Background())
+	l.stop = cancel
 	l.beside.Go(func() {
 		for ctx.Err() == nil {
-			if err := l.once(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, ripc.ErrClosed) {
+			if err := l.once(ctx); err != nil && ctx.Err() == nil {
 				panic(err) // what is measured then is nothing
 			}
 		}
 	})
 }
 
-func (l *longs) close() {
+// end ends that, while the other process still takes bodies.
+func (l *longs) end() {
+	if l.stop != nil {
+		l.stop()
+	}
 	l.beside.Wait()
+}
+
+func (l *longs) close() {
+	l.end()
 	if l.body != nil {
 		l.body.Release()
 	}
@@ -108,10 +123,7 @@ func (c *copies) serve() {}
 
 func (c *copies) once(context.Context, int) error {
 	if c.from == nil {
-		c.from, c.to = make([]byte, longBytes), make([]byte, longBytes)
-		for at := 0; at < longBytes; at += 4096 {
-			c.from[at] = 1
-		}
+		c.from, c.to = touched(longBytes), touched(longBytes)
 	}
 	copy(c.to, c.from)
 	return nil

@@ -91,6 +91,9 @@ func (m *member) Answer(ctx context.Context, r bench.Request) (any, error) {
 		m.serving.Go(m.carrier.serve)
 		return nil, nil
 	case opMeasure:
+		if s, ok := m.carrier.(*services); ok {
+			defer s.rest()
+		}
 		return m.measure(ctx)
 	case opConnect:
 		return nil, m.carrier.(*services).connectAll(ctx)

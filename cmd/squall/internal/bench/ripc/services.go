@@ -62,7 +62,7 @@ func (s *services) connect(ctx context.Context, _ string) error {
 		return err
 	}
 	if s.spec.Beside {
-		s.long.start(s.ctx)
+		s.long.start()
 	}
 	return nil
 }
@@ -117,6 +117,13 @@ func (s *services) once(ctx context.Context, _ int) error {
 	}
 	m.Release()
 	return nil
+}
+
+// rest ends what the process does beside what was measured.
+func (s *services) rest() {
+	if s.long != nil {
+		s.long.end()
+	}
 }
 
 func (s *services) received(ctx context.Context) (int, error) {

@@ -31,7 +31,7 @@ func (s *sockets) listen() (addr string, err error) {
 
 func (s *sockets) connect(ctx context.Context, addr string) (err error) {
 	network, _ := s.network()
-	s.body = make([]byte, s.spec.Size)
+	s.body = touched(s.spec.Size)
 	s.conn, err = (&net.Dialer{}).DialContext(ctx, network, addr)
 	return err
 }
@@ -42,7 +42,7 @@ func (s *sockets) serve() {
 		return
 	}
 	defer conn.Close()
-	body := make([]byte, s.spec.Size)
+	body := touched(s.spec.Size)
 	for {
 		if _, err := io.ReadFull(conn, body); err != nil {
 			return
