@@ -23,7 +23,8 @@
 // the error.
 //
 // Everything of an object runs on the group's loop, or behind the queue of AsyncQueueBytes. A handler does not wait: a
-// call within one fails with ErrInHandler.
+// call within one fails with ErrInHandler. It sends: commands to other objects, which are executed once although every
+// member executes the handler (Command.Send), messages (Context.Message), and tasks, which may wait (Context.Start).
 //
 // # Queries
 //

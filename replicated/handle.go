@@ -19,6 +19,7 @@ type Context struct {
 
 	object string
 	emit   func(topic string, data []byte)
+	send   func(to machine.Destination, operation string, data []byte) error
 	rand   *rand.Rand
 	source rand.PCG
 }
@@ -28,6 +29,7 @@ type Caller struct {
 	Member   squall.NodeID // the member that sent the command; for a client, the member that relayed it
 	Session  uint64        // of the client; 0 if a member called
 	Identity string        // of the client, as the member that opened its session saw it
+	Object   string        // the object whose handler sent the command (Command.Send), if one did
 }
 
 // Rand returns random numbers that are the same at every member that executes the command.

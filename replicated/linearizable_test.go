@@ -46,7 +46,7 @@ var history = porcupine.Model{
 // TestHistoriesAreLinearizableWhateverIsKilled has clients write and read a few accounts while members are killed, and checks the
 // whole history.
 func TestHistoriesAreLinearizableWhateverIsKilled(t *testing.T) {
-	f := newFleet(t, false)
+	f := newFleet(t, false, false)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	var wg sync.WaitGroup

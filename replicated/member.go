@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -20,7 +21,10 @@ func Open(ctx context.Context, cfg squall.Config, objects ...AnyObject) (*squall
 	cfg.Subgroups = slices.Clone(cfg.Subgroups)
 	for i, x := range objects {
 		o := x.core()
-		o.cluster = cfg.Cluster
+		o.cluster, o.logger = cfg.Cluster, cfg.Logger
+		if o.logger == nil {
+			o.logger = slog.Default()
+		}
 		sg, err := o.declaration()
 		if err != nil {
 			return nil, err
@@ -35,6 +39,7 @@ func Open(ctx context.Context, cfg squall.Config, objects ...AnyObject) (*squall
 		}
 		for _, o := range all {
 			o.stir()
+			o.outbox.stir()
 		}
 	}
 	for _, o := range all {
@@ -78,6 +83,7 @@ func (o *object) begin(ctx context.Context, g *squall.Group) (err error) {
 	}
 	o.self.Store(uint64(g.ID()))
 	go o.steward()
+	go o.handOver()
 	return nil
 }
 
@@ -279,7 +285,7 @@ func (o *object) query(ctx context.Context, name string, c consistency, r readin
 		return err
 	}
 	defer o.mu.RUnlock()
-	typed, err := b.read(o.state, o.reading(), r)
+	typed, err := o.read(b, r)
 	if typed {
 		return err
 	}

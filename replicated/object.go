@@ -2,10 +2,12 @@ package replicated
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"reflect"
 	"runtime/debug"
 	"slices"
@@ -85,6 +87,12 @@ type object struct {
 
 	check check // of copies for divergence
 
+	tasks   map[string]func(context.Context, Task) error
+	outbox  courier
+	sent    bool         // a handler sent something in this batch, or something was handed over
+	queries atomic.Int32 // that run
+	logger  *slog.Logger
+
 	touchMu sync.Mutex
 	touched map[uint64]struct{} // sessions to be kept from expiring
 }
@@ -93,7 +101,8 @@ type object struct {
 // the object is: its name is the object's. The functions of sg must not be set.
 func New[S any](sg squall.SubgroupConfig, fresh func() S, operations ...Binding[S]) *Object[S] {
 	o := &Object[S]{object: &object{sg: sg, bound: map[string]*bound{}, enabled: make(chan struct{}), wake: make(chan struct{}, 1)}, fresh: fresh}
-	o.context.object, o.context.emit = sg.Name, o.emit
+	o.context.object, o.context.emit, o.context.send = sg.Name, o.emit, o.send
+	o.tasks, o.outbox.wake = map[string]func(context.Context, Task) error{}, make(chan struct{}, 1)
 	o.emitted, o.touched = make(chan struct{}), map[uint64]struct{}{}
 	for _, op := range operations {
 		b := op.make()
@@ -196,7 +205,9 @@ func (o *object) Name() string { return o.sg.Name }
 func (o *Object[S]) View(f func(S)) {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
-	f(o.state.(S))
+	o.queries.Add(1)
+	defer o.queries.Add(-1)
+	look(func() { f(o.state.(S)) })
 }
 
 // declaration returns the subgroup's declaration.
@@ -226,6 +237,10 @@ func (o *object) deliver(batch []squall.Message) {
 	o.running.Store(false)
 	if o.news {
 		o.tellWatchers()
+	}
+	if o.sent {
+		o.sent = false
+		o.outbox.stir()
 	}
 	o.mu.Unlock()
 	for i, p := range o.finished {
@@ -268,8 +283,11 @@ func (o *object) apply(m *squall.Message, self squall.NodeID) {
 	if o.machine.Executed() != before {
 		o.takeDigest()
 	}
-	if result.Kind == machine.Knows {
+	switch result.Kind {
+	case machine.Knows:
 		o.stir()
+	case machine.Handed:
+		o.sent = true
 	}
 	if p := o.waiting; p != nil {
 		out := outcome{version: m.Version(), reply: result.Reply, typed: o.typed, status: result.Status, session: result.Session}
@@ -291,17 +309,6 @@ type place struct {
 	replayed bool
 }
 
-// inHandler returns ErrInHandler if the caller is a handler of a command of this object, or of another one of the
-// group: the group's loop may execute the commands of both.
-func (o *object) inHandler() error {
-	for _, other := range o.together {
-		if other.running.Load() && other.loop.Load() == goroutine.ID() {
-			return fmt.Errorf("replicated: object %q: %w", o.sg.Name, ErrInHandler)
-		}
-	}
-	return nil
-}
-
 // handler executes commands: it is the object as package machine sees it.
 type handler object
 
@@ -315,7 +322,7 @@ func (h *handler) Execute(x machine.Execution, args, out []byte) (reply []byte, 
 	}
 	c := &o.context
 	c.Version, c.Time = o.current.Version(), squall.Time(x.Time)
-	c.Caller = Caller{Member: squall.NodeID(x.Sender), Session: x.Session, Identity: x.Identity}
+	c.Caller = Caller{Member: squall.NodeID(x.Sender), Session: x.Session, Identity: x.Identity, Object: x.Source}
 	defer func() {
 		if what := recover(); what != nil {
 			o.fail(&PanicError{Object: o.sg.Name, Operation: b.name, Version: c.Version, Value: what, Stack: string(debug.Stack())})

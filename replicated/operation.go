@@ -139,9 +139,13 @@ func (c *Command[A, R]) make(args A) *call[A, R] {
 
 // Go is like Call, and does not wait for the outcome. It waits for room to send. Commands that one goroutine
 // calls on an Object are executed in the order of its calls; commands that it calls on a RemoteObject may
-// be executed in another order. In a handler Go sends at every member that executes the handler.
+// be executed in another order. In a handler, which every member executes, Go fails with ErrInHandler: Send is for it.
 func (c *Command[A, R]) Go(ctx context.Context, t Target, args A) (*Future[R], error) {
+	if err := t.inHandler(); err != nil {
+		return nil, err
+	}
 	f := c.make(args)
+	f.target = t
 	if r, ok := t.(*RemoteObject); ok {
 		go func() {
 			if err := r.command(ctx, c.name, f, f); err != nil {
@@ -161,14 +165,15 @@ func (c *Command[A, R]) Go(ctx context.Context, t Target, args A) (*Future[R], e
 // Future is the outcome of a command that returns an R.
 type Future[R any] struct {
 	done    chan struct{} // has an element once the outcome is known
+	target  Target        // of Go
 	home    interface{ release() }
 	value   R
 	version squall.Version
 	err     error
 }
 
-// Wait waits for the outcome and returns it. It is called once; if it returns because ctx has ended, it may be
-// called again.
+// Wait waits for the outcome and returns it. It is called once; if it returns because ctx has ended, or with
+// ErrInHandler in a handler, it may be called again.
 func (f *Future[R]) Wait(ctx context.Context) (R, error) {
 	v, _, err := f.WaitVersion(ctx)
 	return v, err
@@ -179,6 +184,12 @@ func (f *Future[R]) WaitVersion(ctx context.Context) (R, squall.Version, error) 
 	select {
 	case <-f.done:
 	default:
+		if f.target != nil {
+			if err := f.target.inHandler(); err != nil {
+				var none R
+				return none, squall.Version{}, err
+			}
+		}
 		select {
 		case <-f.done:
 		case <-ctx.Done():
@@ -216,7 +227,7 @@ func (f *call[A, R]) signal() { f.done <- struct{}{} }
 func (f *call[A, R]) release() {
 	var args A
 	var value R
-	f.args, f.value, f.err, f.version = args, value, nil, squall.Version{}
+	f.args, f.value, f.err, f.version, f.target = args, value, nil, squall.Version{}, nil
 	f.of.futures.Put(f)
 }
 

@@ -32,6 +32,7 @@ type memberSpec struct {
 	Clients string // where it serves clients
 	Join    []string
 	TCP     bool
+	Trade   bool // it has a shop and a book in place of the bank
 }
 
 // runMember is a member process: it has a bank and serves clients until its parent ends it.
@@ -40,7 +41,10 @@ func runMember(ctx context.Context, p *proc.Parent) error {
 	if err := p.Config(&spec); err != nil {
 		return err
 	}
-	object := ordered(0)
+	objects := []replicated.AnyObject{ordered(0)}
+	if spec.Trade {
+		objects = []replicated.AnyObject{newShop(squall.Ordered), newBook(squall.Ordered)}
+	}
 	cfg := squall.Config{
 		Cluster: "test", ID: spec.ID, Listen: spec.Listen, Join: spec.Join, InitialMembers: 3, Logger: quiet,
 		Heartbeat: 50 * time.Millisecond, FailAfter: 2 * time.Second,
@@ -49,11 +53,11 @@ func runMember(ctx context.Context, p *proc.Parent) error {
 	if spec.TCP {
 		cfg.Fabric, serving.Transport = squall.FabricTCP, ripc.TCP
 	}
-	g, err := replicated.Open(ctx, cfg, object)
+	g, err := replicated.Open(ctx, cfg, objects...)
 	if err != nil {
 		return err
 	}
-	s, err := replicated.Serve(ctx, serving, object)
+	s, err := replicated.Serve(ctx, serving, objects...)
 	if err != nil {
 		return err
 	}
@@ -97,14 +101,17 @@ func (f *fleet) ready(i int) {
 	}
 }
 
-// newFleet starts three members.
-func newFleet(t *testing.T, tcp bool) *fleet {
+// newFleet starts three members. A trade's member can be replaced whichever it is: each has its address, and joins at any.
+func newFleet(t *testing.T, tcp, trade bool) *fleet {
 	f := &fleet{t: t, all: make([]*proc.Child, 3)}
-	first := freeAddress(t)
+	addrs := []string{freeAddress(t), freeAddress(t), freeAddress(t)}
 	for i := range f.all {
-		spec := memberSpec{ID: squall.NodeID(i + 1), Listen: "127.0.0.1:0", Clients: freeAddress(t), Join: []string{first}, TCP: tcp}
-		if i == 0 {
-			spec.Listen = first
+		spec := memberSpec{ID: squall.NodeID(i + 1), Listen: "127.0.0.1:0", Clients: freeAddress(t), Join: addrs[:1], TCP: tcp, Trade: trade}
+		if i == 0 || trade {
+			spec.Listen = addrs[i]
+		}
+		if trade {
+			spec.Join = addrs
 		}
 		f.specs = append(f.specs, spec)
 		f.start(i)
@@ -137,7 +144,7 @@ func TestEachCommandIsExecutedOnceWhateverIsKilled(t *testing.T) {
 			name = "tcp"
 		}
 		t.Run(name, func(t *testing.T) {
-			f := newFleet(t, tcp)
+			f := newFleet(t, tcp, false)
 			ctx, stop := context.WithCancel(t.Context())
 			defer stop()
 			const clients = 6

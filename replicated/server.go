@@ -313,9 +313,12 @@ func (d *desk) query(b []byte, r *relay.Request, round func() error) (_ []byte, 
 	if o.failed != nil {
 		return b, o.failed
 	}
+	o.queries.Add(1)
+	defer o.queries.Add(-1)
 	c := o.reading()
 	b = append(b, byte(saidDone))
 	b = binary.LittleEndian.AppendUint64(b, uint64(c.Version.View))
 	b = binary.LittleEndian.AppendUint64(b, uint64(c.Version.Seq))
-	return q.answer(o.state, &c, r.Args, b)
+	look(func() { b, err = q.answer(o.state, &c, r.Args, b) })
+	return b, err
 }

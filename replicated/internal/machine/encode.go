@@ -6,7 +6,7 @@ import (
 )
 
 // format is the version of an encoded machine.
-const format = 1
+const format = 2
 
 // Append appends everything that the machine is (RO6).
 func (m *Machine) Append(b []byte) []byte {
@@ -45,7 +45,7 @@ func (m *Machine) Append(b []byte) []byte {
 		}
 		b = appendBytes(appendBytes(b, []byte(e.Topic)), e.Data)
 	}
-	return b
+	return m.appendOutboxes(b)
 }
 
 func appendBytes(b, data []byte) []byte {
@@ -64,9 +64,11 @@ func (r *reader) bytes() []byte {
 }
 
 var (
-	errOrder = errors.New("sessions, nodes, replies or events are out of order")
+	errOrder = errors.New("sessions, nodes, replies, events or what was sent is out of order")
 	errLong  = errors.New("bytes follow the end")
 	errFlag  = errors.New("a flag is neither 0 nor 1")
+
+	errDestination = errors.New("an unknown kind of destination")
 )
 
 // Decode replaces the machine by an encoded one. If it fails the machine is as it was.
@@ -106,6 +108,7 @@ func (m *Machine) Decode(data []byte) error {
 		n.events = append(n.events, e)
 		n.eventBytes += e.size()
 	}
+	r.outboxes(&n)
 	if r.err == nil && len(r.b) != 0 {
 		r.err = errLong
 	}

@@ -20,6 +20,11 @@ type Machine struct {
 	events     []Event // in their order
 	eventBytes int
 	dropped    Cursor // of the last event that is not kept any more
+
+	sources  []source // by name
+	outboxes []outbox // by destination
+	outBytes int
+	lastSent Cursor // of what the handler of the record at it sent last
 }
 
 // Peer is a process that is a member. A node that was started again is another one, which may run another program.
@@ -60,6 +65,7 @@ type Execution struct {
 	Sender    uint64 // the member that sent it, or relayed it
 	Session   uint64 // 0: it is a member's own
 	Identity  string // of the session's client
+	Source    string // the object whose handler sent it
 	Time      uint64
 }
 
@@ -215,6 +221,10 @@ func (m *Machine) Apply(r Record, h Handler) (out Result) {
 		out.Status = m.enable(r.View, rest, &out)
 	case Digest:
 		out.Status = m.compare(r.Sender, rest, &out)
+	case Forwarded:
+		out.Status = m.forwarded(r, header, rest, h)
+	case Handed:
+		out.Status = m.handed(rest)
 	case Barrier:
 	}
 	return out

@@ -15,6 +15,7 @@ import (
 type application struct {
 	executed []string // "session/number" of clients, "node:text" of members
 	emit     func(topic string, data []byte)
+	send     func(to machine.Destination, operation string, data []byte) bool
 }
 
 func (a *application) Execute(x machine.Execution, args, out []byte) ([]byte, bool) {
@@ -23,6 +24,9 @@ func (a *application) Execute(x machine.Execution, args, out []byte) ([]byte, bo
 		return out, false
 	}
 	a.executed = append(a.executed, string(args))
+	if len(args) == 4 {
+		a.send(target, "op", bytes.Clone(args))
+	}
 	for range len(args) % 3 {
 		a.emit(fmt.Sprint("topic ", x.Session), bytes.Clone(args))
 	}
@@ -39,6 +43,7 @@ type object struct {
 func (o *object) apply(r machine.Record) machine.Result {
 	o.position++
 	o.emit = func(topic string, data []byte) { o.Emit(r.View, o.position, topic, data) }
+	o.send, r.Seq = o.Send, o.position
 	return o.Apply(r, &o.application)
 }
 
@@ -225,7 +230,11 @@ func script(rnd *rand.Rand, n int) (records []machine.Record) {
 		skew := time - rnd.Uint64N(20)
 		session, number := 1+rnd.Uint64N(6), 1+rnd.Uint64N(40)
 		var data []byte
-		switch rnd.IntN(12) {
+		switch rnd.IntN(14) {
+		case 12:
+			data = machine.AppendForwarded(nil, machine.Header{Time: skew}, fmt.Sprint("object ", rnd.IntN(3)), machine.Cursor{View: 1, Seq: rnd.Uint64N(40), Index: 1})
+		case 13:
+			data = machine.AppendHanded(nil, machine.Header{Time: skew}, target, machine.Cursor{View: 1, Seq: rnd.Uint64N(uint64(n))})
 		case 0, 1:
 			data = openSession(skew, byte(rnd.UintN(8)), 50+rnd.Uint64N(400), "somebody")
 		case 2:
@@ -366,6 +375,8 @@ func TestATruncatedRecordIsRefused(t *testing.T) {
 		client(1, 1, 1, 0, ""), openSession(1, 1, 1, ""), machine.AppendClose(nil, machine.Header{}, 1),
 		machine.AppendKnows(nil, machine.Header{}, 7, []string{"a", "b"}), machine.AppendEnable(nil, machine.Header{}, 1, []string{"a"}),
 		machine.AppendDigest(nil, machine.Header{}, 1, 2),
+		machine.AppendForwarded(nil, machine.Header{}, "a", machine.Cursor{View: 1, Seq: 1, Index: 1}),
+		machine.AppendHanded(nil, machine.Header{}, target, machine.Cursor{}),
 	} {
 		for n := range full {
 			if r := o.apply(record(1, 1, full[:n])); r.Status != machine.Malformed {

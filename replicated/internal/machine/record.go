@@ -11,15 +11,17 @@ type Kind uint8
 
 // Kinds of records.
 const (
-	Command Kind = iota + 1 // a member's command
-	Client                  // a client's command, which a member relays
-	Open                    // a client opens a session
-	Close                   // a client ends its session
-	Touch                   // sessions are in use although they command nothing
-	Knows                   // a member announces the operations that it can execute
-	Enable                  // the leader of a view enables operations
-	Barrier                 // nothing: its delivery is what its sender waits for
-	Digest                  // a member's digest of the application's state at a version
+	Command   Kind = iota + 1 // a member's command
+	Client                    // a client's command, which a member relays
+	Open                      // a client opens a session
+	Close                     // a client ends its session
+	Touch                     // sessions are in use although they command nothing
+	Knows                     // a member announces the operations that it can execute
+	Enable                    // the leader of a view enables operations
+	Barrier                   // nothing: its delivery is what its sender waits for
+	Digest                    // a member's digest of the application's state at a version
+	Forwarded                 // a command that a handler of an object sent, which a member of both relays
+	Handed                    // what handlers sent to a destination was handed over
 	kinds
 )
 
@@ -27,7 +29,7 @@ const (
 //
 //	0  kind
 //	1  zero
-//	2  operation (Command, Client), 2 bytes
+//	2  operation (Command, Client, Forwarded), 2 bytes
 //	4  call: what the relay finds the waiting call by, 8 bytes
 //	12 time of the relay's clock, 8 bytes
 const headerBytes = 20
@@ -140,10 +142,24 @@ func AppendDigest(b []byte, h Header, count, digest uint64) []byte {
 	return order.AppendUint64(order.AppendUint64(h.append(b), count), digest)
 }
 
+// AppendForwarded appends, up to its arguments, a command that a handler of an object sent.
+func AppendForwarded(b []byte, h Header, source string, at Cursor) []byte {
+	h.Kind = Forwarded
+	return appendCursor(appendName(h.append(b), source), at)
+}
+
+// AppendHanded appends that everything up to a cursor was handed over to a destination.
+func AppendHanded(b []byte, h Header, to Destination, upTo Cursor) []byte {
+	h.Kind = Handed
+	return appendCursor(appendDestination(h.append(b), to), upTo)
+}
+
+func appendName(b []byte, name string) []byte { return append(append(b, byte(len(name))), name...) }
+
 func appendNames(b []byte, names []string) []byte {
 	b = order.AppendUint16(b, uint16(len(names)))
 	for _, n := range names {
-		b = append(append(b, byte(len(n))), n...)
+		b = appendName(b, n)
 	}
 	return b
 }
@@ -186,13 +202,23 @@ func (r *reader) names() (names []string) {
 		r.err = fmt.Errorf("%d operations, at most %d are allowed", n, MaxOperations)
 	}
 	for i := 0; i < n && r.err == nil; i++ {
-		size := 0
-		if b := r.take(1); b != nil {
-			size = int(b[0])
-		}
-		names = append(names, string(r.take(size)))
+		names = append(names, r.name())
 	}
 	return names
+}
+
+func (r *reader) name() string {
+	if b := r.take(1); b != nil {
+		return string(r.take(int(b[0])))
+	}
+	return ""
+}
+
+// fail notes the first fault.
+func (r *reader) fail(err error) {
+	if r.err == nil {
+		r.err = err
+	}
 }
 
 // Call returns what the relay of a record finds the waiting call by, or 0.

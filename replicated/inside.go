@@ -1,0 +1,60 @@
+package replicated
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+
+	"github.com/squall-go/squall/internal/goroutine"
+)
+
+// A handler does not wait. What would wait for the group finds out here whether a handler calls it: commands run on
+// the goroutine that delivers, which is known; queries run on any goroutine, on whose stack look is.
+
+// inHandler returns ErrInHandler if the caller is a handler of this object, or of another one of the group: the
+// group's loop may execute the commands of both, and it waits for queries.
+func (o *object) inHandler() error {
+	queries := false
+	for _, other := range o.together {
+		if other.running.Load() && other.loop.Load() == goroutine.ID() {
+			return fmt.Errorf("replicated: object %q: %w", o.sg.Name, ErrInHandler)
+		}
+		queries = queries || other.queries.Load() > 0
+	}
+	if queries && looking() {
+		return fmt.Errorf("replicated: object %q, in a query: %w", o.sg.Name, ErrInHandler)
+	}
+	return nil
+}
+
+// read runs a query of this process. The lock is held.
+func (o *object) read(b *bound, r reading) (typed bool, err error) {
+	o.queries.Add(1)
+	defer o.queries.Add(-1)
+	look(func() { typed, err = b.read(o.state, o.reading(), r) })
+	return typed, err
+}
+
+// look calls f, which looks at a state whose lock is held.
+//
+//go:noinline
+func look(f func()) { f() }
+
+// looking reports whether look called the caller.
+func looking() bool {
+	var pcs [64]uintptr
+	for skip := 2; ; skip += len(pcs) {
+		n := runtime.Callers(skip, pcs[:])
+		for _, pc := range pcs[:n] {
+			if f := runtime.FuncForPC(pc - 1); f != nil && strings.HasSuffix(f.Name(), lookName) {
+				return true
+			}
+		}
+		if n < len(pcs) {
+			return false
+		}
+	}
+}
+
+// lookName is the end of the name by which the runtime knows look.
+const lookName = "/squall/replicated.look"

@@ -1,0 +1,424 @@
+package replicated
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/replicated/internal/machine"
+)
+
+// ErrOutboxFull is returned to a handler that sends when the object has sent more than 4 MiB that was not handed over
+// yet. All members return it for the same command.
+var ErrOutboxFull = errors.New("too much was sent that is not handed over yet")
+
+// errNoHandler is returned where something is sent outside the handler of a command.
+var errNoHandler = errors.New("only the handler of a command can send")
+
+// Send has another object of the group, or the handler's own one, execute a command when the handler has returned.
+// It is called in the handler of a command, and does not wait. The command is executed once, although every
+// member calls Send; commands that one object sends to one other are executed in their order. Its reply is
+// dropped: the other object sends a command back if need be. Errors are the same at every member.
+func (c *Command[A, R]) Send(from *Context, object string, args A) error {
+	data, err := c.args.Append(nil, &args)
+	if err != nil {
+		return err
+	}
+	return from.hand(machine.Destination{Kind: machine.ToObject, Name: object}, c.name, data)
+}
+
+// Message has a message sent in a subgroup of the group, which is no object, when the handler has returned. It is delivered at
+// least once: again if a member fails meanwhile. A receiver that must not take it twice finds what it knows by the
+// Version of the command, which the handler puts into the message. Data is kept.
+func (c *Context) Message(subgroup string, data []byte) error {
+	return c.hand(machine.Destination{Kind: machine.ToSubgroup, Name: subgroup}, "", data)
+}
+
+// Start has a task run when the handler has returned, at one member (Object.HandleTask): at least once, and again at
+// another member if that one fails. Data is kept.
+func (c *Context) Start(task string, data []byte) error {
+	return c.hand(machine.Destination{Kind: machine.ToTask, Name: task}, "", data)
+}
+
+func (c *Context) hand(to machine.Destination, operation string, data []byte) error {
+	if c.send == nil {
+		return fmt.Errorf("replicated: object %q: %w", c.object, errNoHandler)
+	}
+	if to.Name == "" || len(to.Name) > machine.MaxName {
+		return fmt.Errorf("replicated: object %q: a name of %d bytes, 1 to %d are allowed", c.object, len(to.Name), machine.MaxName)
+	}
+	return c.send(to, operation, data)
+}
+
+// Task is what a handler started with Context.Start.
+type Task struct {
+	Data    []byte         // it must not be changed
+	Version squall.Version // of the command that started it
+	Index   uint64         // among what that command sent, from 1
+}
+
+// HandleTask sets the function that runs the tasks of a name which handlers start. It runs outside the handler, at one member at a time, in the
+// order of the commands, and may wait: for calls of package ripc, of other services, or of this object, by which it
+// brings results. A task that returns an error runs again, after a while; one whose member fails runs again at
+// another one. Version and Index tell tasks apart. HandleTask is called before Open, at every member.
+func (o *object) HandleTask(name string, f func(ctx context.Context, t Task) error) {
+	o.tasks[name] = f
+}
+
+// send keeps what a handler sends. The lock is held.
+func (o *object) send(to machine.Destination, operation string, data []byte) error {
+	if !o.machine.Send(to, operation, data) {
+		return fmt.Errorf("replicated: object %q: %w", o.sg.Name, ErrOutboxFull)
+	}
+	o.sent = true
+	return nil
+}
+
+// Outgoing returns how much its handlers sent that is not handed over yet.
+func (o *object) Outgoing() int {
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	n := 0
+	for _, to := range o.machine.Destinations(nil) {
+		n += len(o.machine.Outgoing(to, machine.Cursor{}))
+	}
+	return n
+}
+
+// courier hands over what the handlers of an object sent. All members have the same outbox; the first one that is in the destination, too, hands
+// it over, in the order of sending. When that member has failed the next one hands over again all that no record says is
+// handed over, and the destination skips what it has executed.
+type courier struct {
+	wake chan struct{}
+	ways map[machine.Destination]*way
+}
+
+// way is how far this member is with one destination.
+type way struct {
+	view   squall.ViewID      // in which confirmed was told last
+	sent   machine.Cursor     // up to here everything was sent
+	told   machine.Cursor     // up to here the other members were told
+	stuck  error              // why it does not go on
+	cancel context.CancelFunc // of the goroutine that runs tasks
+	more   chan struct{}      // there are more of them
+
+	mu        sync.Mutex
+	confirmed machine.Cursor // up to here it has arrived
+	dropped   []dropped
+	lost      error // something did not arrive: what was not confirmed is sent again
+}
+
+// dropped is what no message can carry. It counts as arrived when what was sent before has arrived.
+type dropped struct{ before, at machine.Cursor }
+
+// drop passes over what comes next.
+func (w *way) drop(at machine.Cursor) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.dropped = append(w.dropped, dropped{w.sent, at})
+	w.passDropped()
+}
+
+// passDropped passes over what was dropped and is next. The lock is held.
+func (w *way) passDropped() {
+	for len(w.dropped) > 0 && !w.confirmed.Less(w.dropped[0].before) {
+		w.confirmed = w.dropped[0].at
+		w.dropped = w.dropped[1:]
+	}
+}
+
+func (c *courier) stir() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// handOver hands over what handlers send, until the group ends.
+func (o *object) handOver() {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		<-o.group.Done()
+		cancel()
+	}()
+	o.outbox.ways = map[machine.Destination]*way{}
+	for ctx.Err() == nil {
+		again := o.handOverOnce(ctx)
+		select {
+		case <-o.outbox.wake:
+		case <-after(again):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// handOverOnce hands over what it can now. It returns when to try again, or 0.
+func (o *object) handOverOnce(ctx context.Context) (again time.Duration) {
+	o.mu.RLock()
+	all := o.machine.Destinations(nil)
+	o.mu.RUnlock()
+	for to, w := range o.outbox.ways {
+		if !slices.Contains(all, to) {
+			w.end()
+			delete(o.outbox.ways, to)
+		}
+	}
+	for _, to := range all {
+		w := o.outbox.ways[to]
+		if !o.relays(to) {
+			if w != nil {
+				w.end()
+				delete(o.outbox.ways, to)
+			}
+			continue
+		}
+		if w == nil {
+			w = &way{}
+			o.outbox.ways[to] = w
+		}
+		err := o.forward(ctx, to, w)
+		if err == nil {
+			err = o.tellHanded(ctx, to, w)
+		}
+		if err != nil {
+			again = retry
+			if ctx.Err() == nil && (w.stuck == nil || w.stuck.Error() != err.Error()) {
+				o.logger.Warn("what a handler sent waits", "object", o.sg.Name, "destination", to.Name, "error", err)
+			}
+		}
+		w.stuck = err
+	}
+	return again
+}
+
+func (w *way) end() {
+	if w.cancel != nil {
+		w.cancel()
+	}
+}
+
+// relays reports whether this member hands over what is sent to a destination: the first one that is in it, or for a
+// task the first one.
+func (o *object) relays(to machine.Destination) bool {
+	shard, ok := o.sub.Shard()
+	if !ok {
+		return false
+	}
+	members, there := o.sub.Members(shard), []squall.NodeID(nil)
+	if to.Kind != machine.ToTask {
+		sub, err := o.group.Subgroup(to.Name)
+		if err != nil {
+			return len(members) > 0 && members[0] == o.group.ID() // it says what is wrong
+		}
+		if shard, ok = sub.Shard(); !ok {
+			return false
+		}
+		there = sub.Senders(shard)
+	}
+	for _, id := range members {
+		if to.Kind == machine.ToTask || slices.Contains(there, id) {
+			return id == o.group.ID()
+		}
+	}
+	return false
+}
+
+// forward sends what was not sent yet.
+func (o *object) forward(ctx context.Context, to machine.Destination, w *way) error {
+	w.mu.Lock()
+	lost := w.lost
+	w.lost = nil
+	if lost != nil {
+		w.sent, w.dropped = machine.Cursor{}, nil
+	}
+	w.mu.Unlock()
+	if lost != nil {
+		return lost
+	}
+	for {
+		o.mu.RLock()
+		next := slices.Clone(first(o.machine.Outgoing(to, w.sent), atOnce))
+		o.mu.RUnlock()
+		if len(next) == 0 {
+			return nil
+		}
+		if to.Kind == machine.ToTask {
+			return o.runTasks(ctx, to, w)
+		}
+		for i := range next {
+			err := o.forwardOne(ctx, to, w, &next[i], i == len(next)-1)
+			if errors.Is(err, squall.ErrTooLarge) { // at every member
+				o.logger.Error("what a handler sent is dropped", "object", o.sg.Name, "destination", to.Name, "error", err)
+				w.drop(next[i].Cursor)
+				err = nil
+			}
+			if err != nil {
+				return err
+			}
+			w.sent = next[i].Cursor
+		}
+	}
+}
+
+// atOnce is how many are copied under the lock.
+const atOnce = 256
+
+func first(all []machine.Sent, n int) []machine.Sent { return all[:min(n, len(all))] }
+
+// forwardOne sends one. Of messages of a subgroup only the last one at a time is waited for: it is delivered behind the others.
+func (o *object) forwardOne(ctx context.Context, to machine.Destination, w *way, s *machine.Sent, last bool) error {
+	if to.Kind == machine.ToSubgroup {
+		sub, err := o.group.Subgroup(to.Name)
+		if err != nil {
+			return err
+		}
+		if !last {
+			return sub.Send(ctx, s.Data)
+		}
+		f, err := sub.SendFuture(ctx, s.Data)
+		if err != nil {
+			return err
+		}
+		go func() {
+			out := outcome{}
+			_, out.err = f.Wait(ctx)
+			arrived{o, w, s.Cursor}.complete(out)
+		}()
+		return nil
+	}
+	i := slices.IndexFunc(o.together, func(other *object) bool { return other.sg.Name == to.Name })
+	if i < 0 {
+		return fmt.Errorf("replicated: object %q: %w %q", o.sg.Name, ErrNoObject, to.Name)
+	}
+	other := o.together[i]
+	if err := other.ready(); err != nil {
+		return err
+	}
+	other.mu.RLock()
+	n, ok := other.numbers[s.Operation]
+	other.mu.RUnlock()
+	if !ok {
+		return fmt.Errorf("replicated: object %q: %w %q", to.Name, ErrUnknownOperation, s.Operation)
+	}
+	number, err := other.calls.put(arrived{o, w, s.Cursor})
+	if err != nil {
+		return err
+	}
+	buf := buffers.Get().(*[]byte)
+	defer buffers.Put(buf)
+	record := machine.AppendForwarded((*buf)[:0], machine.Header{Operation: n, Call: number, Time: now()}, o.sg.Name, s.Cursor)
+	record = append(record, s.Data...)
+	*buf = record[:0]
+	if err = other.sub.Send(ctx, record); err != nil && other.calls.take(number) == nil {
+		return nil // it was given up meanwhile
+	}
+	return err
+}
+
+// arrived is what was sent and not delivered yet.
+type arrived struct {
+	o  *object
+	w  *way
+	at machine.Cursor
+}
+
+func (a arrived) complete(out outcome) {
+	a.w.mu.Lock()
+	switch {
+	case out.err != nil:
+		a.w.lost = out.err
+	case out.status == machine.Disabled:
+		a.w.lost = ErrUnknownOperation
+	case a.w.confirmed.Less(a.at):
+		a.w.confirmed = a.at
+		a.w.passDropped()
+	}
+	a.w.mu.Unlock()
+	a.o.outbox.stir()
+}
+
+func (a arrived) signal() {}
+
+// tellHanded tells the members of the object what has arrived. One record is on its way at a time.
+func (o *object) tellHanded(ctx context.Context, to machine.Destination, w *way) error {
+	w.mu.Lock()
+	confirmed := w.confirmed
+	w.mu.Unlock()
+	view := o.group.View().ID
+	o.mu.RLock()
+	oldest := first(o.machine.Outgoing(to, machine.Cursor{}), 1)
+	waits := w.view == view && len(oldest) > 0 && !w.told.Less(oldest[0].Cursor)
+	due := len(oldest) > 0 && !confirmed.Less(oldest[0].Cursor)
+	o.mu.RUnlock()
+	if waits || !due {
+		return nil
+	}
+	if err := o.sub.Send(ctx, machine.AppendHanded(nil, machine.Header{Time: now()}, to, confirmed)); err != nil {
+		return err
+	}
+	w.view, w.told = view, confirmed
+	return nil
+}
+
+// Waits between attempts at a task.
+const (
+	taskRetry    = 10 * time.Millisecond
+	maxTaskRetry = time.Second
+)
+
+// runTasks runs the tasks of a name, one after the other, as long as this member is to. It returns at once.
+func (o *object) runTasks(ctx context.Context, to machine.Destination, w *way) error {
+	f := o.tasks[to.Name]
+	if f == nil {
+		return fmt.Errorf("replicated: object %q has no function for the task %q", o.sg.Name, to.Name)
+	}
+	if w.cancel == nil {
+		w.more = make(chan struct{}, 1)
+		ctx, w.cancel = context.WithCancel(ctx)
+		go o.runTasksOf(ctx, to, w, f)
+	}
+	select {
+	case w.more <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+func (o *object) runTasksOf(ctx context.Context, to machine.Destination, w *way, f func(context.Context, Task) error) {
+	var done machine.Cursor
+	for ctx.Err() == nil {
+		o.mu.RLock()
+		next := slices.Clone(first(o.machine.Outgoing(to, done), 1))
+		o.mu.RUnlock()
+		if len(next) == 0 {
+			select {
+			case <-w.more:
+			case <-ctx.Done():
+			}
+			continue
+		}
+		at := cursorOf(next[0].Cursor)
+		for wait := taskRetry; ; wait = min(2*wait, maxTaskRetry) {
+			err := f(ctx, Task{Data: next[0].Data, Version: at.Version, Index: at.Index})
+			if ctx.Err() != nil {
+				return // another member may run it already
+			}
+			if err == nil {
+				break
+			}
+			o.logger.Warn("a task failed and runs again", "object", o.sg.Name, "task", to.Name, "version", at.Version, "error", err)
+			select {
+			case <-time.After(wait):
+			case <-ctx.Done():
+				return
+			}
+		}
+		done = next[0].Cursor
+		arrived{o, w, done}.complete(outcome{})
+	}
+}
