@@ -20,6 +20,7 @@ import (
 	"github.com/squall-go/squall/cmd/squall/internal/bench/large"
 	benchlogs "github.com/squall-go/squall/cmd/squall/internal/bench/logs"
 	"github.com/squall-go/squall/cmd/squall/internal/bench/messages"
+	benchobjects "github.com/squall-go/squall/cmd/squall/internal/bench/objects"
 	benchrdmc "github.com/squall-go/squall/cmd/squall/internal/bench/rdmc"
 	benchripc "github.com/squall-go/squall/cmd/squall/internal/bench/ripc"
 	"github.com/squall-go/squall/cmd/squall/internal/copy"
@@ -34,10 +35,10 @@ import (
 // commands are all that squall can do.
 func commands() []*cobra.Command {
 	measure := messages.NewCommand()
-	measure.AddCommand(benchrdmc.NewCommand(), large.NewCommand(), benchlogs.NewCommand(), benchripc.NewCommand())
+	measure.AddCommand(benchrdmc.NewCommand(), large.NewCommand(), benchlogs.NewCommand(), benchripc.NewCommand(), benchobjects.NewCommand())
 	return []*cobra.Command{
 		measure,
-		bench.NewMemberCommand(messages.Workload, benchrdmc.Workload, large.Workload, benchlogs.Workload, benchripc.Workload),
+		bench.NewMemberCommand(messages.Workload, benchrdmc.Workload, large.Workload, benchlogs.Workload, benchripc.Workload, benchobjects.Workload),
 		copy.NewCommand(),
 		copy.NewReceiveCommand(),
 		demo.NewCommand(),

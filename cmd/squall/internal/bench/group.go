@@ -27,7 +27,9 @@ const (
 type Group struct {
 	*squall.Group // once it is connected
 	Config        squall.Config
-	subgroups     map[string]*squall.Subgroup
+	// Opener opens the group: squall.Open, unless a workload sets another function.
+	Opener    func(context.Context, squall.Config) (*squall.Group, error)
+	subgroups map[string]*squall.Subgroup
 
 	opened  chan struct{} // closed when the founder has opened the group, or could not
 	openErr error         // W: before opened is closed
@@ -37,7 +39,7 @@ type Group struct {
 
 // NewGroup returns a member that is not open yet. The caller adds subgroups to its configuration.
 func NewGroup(node, nodes int, fabric string) *Group {
-	g := &Group{opened: make(chan struct{}), Failing: NewFailing(), subgroups: map[string]*squall.Subgroup{}}
+	g := &Group{opened: make(chan struct{}), Opener: squall.Open, Failing: NewFailing(), subgroups: map[string]*squall.Subgroup{}}
 	g.Config = squall.Config{
 		Cluster: Cluster, ID: squall.NodeID(node), Listen: "127.0.0.1:0", InitialMembers: nodes, Fabric: Fabrics[fabric], FailAfter: failAfter,
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), // what matters comes back as an error
@@ -77,7 +79,7 @@ func (g *Group) Listen(ctx context.Context) (string, error) {
 func (g *Group) open(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, joinWithin)
 	defer cancel()
-	if g.Group, err = squall.Open(ctx, g.Config); err != nil {
+	if g.Group, err = g.Opener(ctx, g.Config); err != nil {
 		return err
 	}
 	for _, sg := range g.Config.Subgroups {

@@ -1,0 +1,69 @@
+package objects
+
+import (
+	"errors"
+
+	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/replicated"
+)
+
+// Names of the object and of the subgroup beside it, which carries plain messages.
+const (
+	storeName = "store"
+	plainName = "plain"
+)
+
+// Operations of the object. Their bytes are as Raw carries them, but for those of countCBOR.
+var (
+	put       = replicated.NewCommand[[]byte, []byte]("put")   // the key's length, the key, the value
+	count     = replicated.NewCommand[[]byte, []byte]("count") // anything
+	countCBOR = replicated.NewCommand[amount, int64]("amount")
+	get       = replicated.NewQuery[[]byte, []byte]("get") // the key
+)
+
+// amount is what a command carries in CBOR: as much as a deposit in a bank.
+type amount struct {
+	Account string
+	Cents   int64
+}
+
+// store is the state: keys with values, and how often something was counted.
+type store struct {
+	Values map[string][]byte
+	Count  int64
+}
+
+func (s *store) put(_ *replicated.Context, b []byte) ([]byte, error) {
+	if len(b) == 0 || len(b) < 1+int(b[0]) {
+		return nil, errors.New("a put without a key")
+	}
+	key, value := b[1:1+int(b[0])], b[1+int(b[0]):]
+	if old, ok := s.Values[string(key)]; ok && cap(old) >= len(value) {
+		s.Values[string(key)] = append(old[:0], value...)
+	} else {
+		s.Values[string(key)] = append([]byte(nil), value...)
+	}
+	return nil, nil
+}
+
+func (s *store) count(*replicated.Context, []byte) ([]byte, error) {
+	s.Count++
+	return nil, nil
+}
+
+func (s *store) amount(_ *replicated.Context, a amount) (int64, error) {
+	s.Count += a.Cents
+	return s.Count, nil
+}
+
+func (s *store) get(_ *replicated.Context, key []byte) ([]byte, error) {
+	return s.Values[string(key)], nil
+}
+
+// newStore returns the object of a member.
+func newStore(sg squall.SubgroupConfig) *replicated.Object[*store] {
+	sg.Name = storeName
+	return replicated.New(sg, func() *store { return &store{Values: map[string][]byte{}} },
+		replicated.Handle(put, (*store).put), replicated.Handle(count, (*store).count),
+		replicated.Handle(countCBOR, (*store).amount), replicated.Handle(get, (*store).get))
+}
