@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"syscall"
+	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
@@ -118,6 +119,8 @@ func jetStreamLoad(ctx context.Context, o options, c jetStreamConfig) (r result,
 	for i := range o.conns {
 		var kv jetstream.KeyValue
 		err := until(ctx, func(ctx context.Context) error {
+			ctx, cancel := context.WithTimeout(ctx, 3*time.Second) // a request before a leader is known has no answer
+			defer cancel()
 			nc, err := nats.Connect("nats://" + c.Clients[i%3])
 			if err != nil {
 				return err

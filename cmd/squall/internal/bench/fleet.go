@@ -30,6 +30,7 @@ type Fleet struct {
 	cancel   context.CancelCauseFunc
 	watched  sync.WaitGroup
 	ending   chan struct{} // closed when processes may end
+	killed   sync.Map      // *proc.Child that may end before that
 	end      sync.Once
 }
 
@@ -93,6 +94,9 @@ func (f *Fleet) watch(c *proc.Child) {
 	select {
 	case <-f.ending:
 	default:
+		if _, ok := f.killed.Load(c); ok {
+			return
+		}
 		err := c.Wait()
 		if err == nil {
 			err = fmt.Errorf("member %d (pid %d) ended", c.ID(), c.Pid())
@@ -139,7 +143,14 @@ func (f *Fleet) ended(c *proc.Child, err error) error {
 // Children are the processes, by node from 1 up.
 func (f *Fleet) Children() []*proc.Child { return f.children }
 
-// Context ends with the first process that ends before its time.
+// Kill kills a process, and the run goes on.
+func (f *Fleet) Kill(c *proc.Child) {
+	f.killed.Store(c, true)
+	c.Kill()
+	<-c.Done()
+}
+
+// Context ends with the first process that ends before its time and was not killed by Kill.
 func (f *Fleet) Context() context.Context { return f.ctx }
 
 // Ask sends a request to all members and takes their answers, by node. What they say failed is told
@@ -227,7 +238,9 @@ func (f *Fleet) Close() (err error) {
 		defer timer.Stop()
 		var errs []error
 		for _, c := range f.children {
-			errs = append(errs, c.Wait())
+			if _, ok := f.killed.Load(c); !ok {
+				errs = append(errs, c.Wait())
+			}
 		}
 		f.watched.Wait()
 		f.cancel(nil)

@@ -28,7 +28,9 @@ type Group struct {
 	*squall.Group // once it is connected
 	Config        squall.Config
 	// Opener opens the group: squall.Open, unless a workload sets another function.
-	Opener    func(context.Context, squall.Config) (*squall.Group, error)
+	Opener func(context.Context, squall.Config) (*squall.Group, error)
+	// Survives says that the run goes on when a member fails.
+	Survives  bool
 	subgroups map[string]*squall.Subgroup
 
 	opened  chan struct{} // closed when the founder has opened the group, or could not
@@ -113,7 +115,7 @@ func (g *Group) Connect(ctx context.Context, addrs []string) error {
 // happened ends the run when a member fails: the others go on, but what they do then is not what
 // was to be measured.
 func (g *Group) happened(e squall.Event) {
-	if down, ok := e.(squall.MemberDown); ok {
+	if down, ok := e.(squall.MemberDown); ok && !g.Survives {
 		g.Fail(errors.New(down.String()))
 	}
 }

@@ -134,7 +134,7 @@ func manyBars(s *bench.Set[run], base spec) {
 const killClients = 300
 
 func killBars(s *bench.Set[run], base spec, kills int) {
-	base.Load, base.Clients = puts, killClients
+	base.Load, base.Clients, base.Dials = deposits, killClients, max(1, killClients/base.Processes/10)
 	name := fmt.Sprintf("a member is killed, %d clients, %s", base.Clients, base.Fabric)
 	s.Add(bench.Case[run]{Name: name, Spec: base, Measure: func(ctx context.Context) (run, error) { return base.measureKills(ctx, kills) }})
 	s.Judge(

@@ -9,7 +9,6 @@ import (
 
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
 	"github.com/squall-go/squall/replicated"
-	"github.com/squall-go/squall/ripc"
 )
 
 // keys is how many keys there are.
@@ -36,7 +35,12 @@ func (c *clients) Answer(ctx context.Context, r bench.Request) (any, error) {
 		}
 		return nil, c.dial(ctx, addrs)
 	case opMeasure:
+		if c.Spec.Load == deposits {
+			return c.deposit(ctx, r)
+		}
 		return c.measure(ctx, r)
+	case opHangUp:
+		return nil, c.Close()
 	}
 	return nil, r.Unknown()
 }
@@ -48,9 +52,6 @@ func (c *clients) dial(ctx context.Context, addrs []string) error {
 		cfg.Endpoint.RingBytes = ringBytes
 		for k := range addrs { // each client begins with another member
 			cfg.Addresses = append(cfg.Addresses, addrs[(i+k+c.Node)%len(addrs)])
-		}
-		if c.Spec.Fabric == "tcp" {
-			cfg.Endpoint.Transport, cfg.Endpoint.Addr = ripc.TCP, "127.0.0.1:0"
 		}
 		client, err := replicated.Dial(cfg)
 		if err != nil {
@@ -118,5 +119,6 @@ func (c *clients) Close() (err error) {
 	for _, x := range c.dialled {
 		err = errors.Join(err, x.Close())
 	}
+	c.dialled = nil
 	return err
 }

@@ -19,7 +19,7 @@ const (
 	opServe   = "serve"   // a member begins to serve clients: its address
 	opDial    = "dial"    // clients connect to members, whose addresses are the arguments
 	opMeasure = "measure" // a sample of a window
-	opTotal   = "total"   // the counts of all keys at a member, or the calls of clients: a total
+	opHangUp  = "hang up" // clients end their sessions, while there are members
 )
 
 func open(_ int, config func(v any) error) (bench.Member, error) {
@@ -49,7 +49,7 @@ func newMember(j job) *member {
 		sg.Mode, m.Config.Dir = squall.Persistent, j.Dir
 		sg.Log.DeliverAfterPersist = true
 	}
-	m.object = newStore(sg)
+	m.object, m.Survives = newStore(sg), j.Spec.Load == deposits
 	if j.Spec.Load == sends || j.Spec.Load == sendOne {
 		m.Config.Subgroups = []squall.SubgroupConfig{{Name: plainName, DeliverBatch: func(batch []squall.Message) { m.delivered.Add(uint64(len(batch))) }}}
 		return m

@@ -24,6 +24,7 @@ const (
 	locals   load = "local reads"                       // of one member, by many goroutines
 	puts     load = "puts"                              // of clients
 	gets     load = "linearizable gets"                 // of clients
+	deposits load = "deposits"                          // of clients, while a member is killed
 )
 
 // nodes is how many members there are.
@@ -59,6 +60,8 @@ type sample struct {
 	Done    float64
 	Elapsed time.Duration
 	Mallocs float64
+	Gap     time.Duration // the longest time in which a client got no reply
+	Wrong   float64       // replies that were not those of one execution of each command
 }
 
 // job is a process's configuration.
@@ -75,7 +78,7 @@ func (s spec) with(change func(*spec)) spec {
 }
 
 // ofClients reports whether clients make the load.
-func (s spec) ofClients() bool { return s.Load == puts || s.Load == gets }
+func (s spec) ofClients() bool { return s.Load == puts || s.Load == gets || s.Load == deposits }
 
 func (s spec) name() string {
 	text := fmt.Sprintf("%s, %s", s.Load, s.Fabric)
@@ -108,6 +111,11 @@ func (s spec) measure(ctx context.Context) (r run, err error) {
 	samples, busy, err := bench.Sampled[sample](f.Fleet, bench.Request{Op: opMeasure}, s.Warmup, s.Duration)
 	if err != nil {
 		return r, err
+	}
+	if s.ofClients() {
+		if _, err := bench.AskSome[any](f.Fleet, f.Children()[nodes:], bench.Request{Op: opHangUp}, bench.AnswerWithin); err != nil {
+			return r, err
+		}
 	}
 	r.CPU = busy
 	callers := float64(max(1, s.Clients))

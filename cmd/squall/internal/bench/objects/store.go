@@ -17,8 +17,8 @@ const (
 var (
 	put       = replicated.NewCommand[[]byte, []byte]("put")   // the key's length, the key, the value
 	count     = replicated.NewCommand[[]byte, []byte]("count") // anything
-	countCBOR = replicated.NewCommand[amount, int64]("amount")
-	get       = replicated.NewQuery[[]byte, []byte]("get") // the key
+	countCBOR = replicated.NewCommand[amount, int64]("amount") // returns the sum of the account
+	get       = replicated.NewQuery[[]byte, []byte]("get")     // the key
 )
 
 // amount is what a command carries in CBOR: as much as a deposit in a bank.
@@ -27,10 +27,11 @@ type amount struct {
 	Cents   int64
 }
 
-// store is the state: keys with values, and how often something was counted.
+// store is the state: keys with values, sums of accounts, and how often something was counted.
 type store struct {
 	Values map[string][]byte
 	Count  int64
+	Sums   map[string]int64
 }
 
 func (s *store) put(_ *replicated.Context, b []byte) ([]byte, error) {
@@ -52,8 +53,8 @@ func (s *store) count(*replicated.Context, []byte) ([]byte, error) {
 }
 
 func (s *store) amount(_ *replicated.Context, a amount) (int64, error) {
-	s.Count += a.Cents
-	return s.Count, nil
+	s.Sums[a.Account] += a.Cents
+	return s.Sums[a.Account], nil
 }
 
 func (s *store) get(_ *replicated.Context, key []byte) ([]byte, error) {
@@ -63,7 +64,7 @@ func (s *store) get(_ *replicated.Context, key []byte) ([]byte, error) {
 // newStore returns the object of a member.
 func newStore(sg squall.SubgroupConfig) *replicated.Object[*store] {
 	sg.Name = storeName
-	return replicated.New(sg, func() *store { return &store{Values: map[string][]byte{}} },
+	return replicated.New(sg, func() *store { return &store{Values: map[string][]byte{}, Sums: map[string]int64{}} },
 		replicated.Handle(put, (*store).put), replicated.Handle(count, (*store).count),
 		replicated.Handle(countCBOR, (*store).amount), replicated.Handle(get, (*store).get))
 }

@@ -1,0 +1,90 @@
+package objects
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/squall-go/squall/cmd/squall/internal/bench"
+)
+
+var short = spec{Fabric: "shm", SizeBytes: 100, Clients: 8, Processes: 2, Warmup: time.Millisecond, Duration: 50 * time.Millisecond}
+
+func TestLoadsAreMeasured(t *testing.T) {
+	for _, s := range []spec{
+		short.with(func(s *spec) { s.Load = sends }),
+		short.with(func(s *spec) { s.Load = cborLoad }),
+		short.with(func(s *spec) { s.Load, s.Fabric, s.Clients = readOne, "tcp", 0 }),
+		short.with(func(s *spec) { s.Load, s.Dials = puts, 2 }),
+		short.with(func(s *spec) { s.Load, s.Durable, s.Dir = puts, true, t.TempDir() }),
+		short.with(func(s *spec) { s.Load, s.Fabric = gets, "tcp" }),
+	} {
+		t.Run(s.name(), func(t *testing.T) {
+			t.Parallel()
+			r, err := s.measure(t.Context())
+			if err != nil || r.Rate <= 0 || r.Mean <= 0 {
+				t.Errorf("%+v, %v", r, err)
+			}
+		})
+	}
+}
+
+func TestAMemberIsKilledAndNothingIsLost(t *testing.T) {
+	s := short.with(func(s *spec) { s.Load, s.Dials, s.Duration = deposits, 2, 500*time.Millisecond })
+	r, err := s.measureKills(t.Context(), 1)
+	if err != nil || r.Gap <= 0 || r.Rate <= 0 || r.Wrong != 0 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+func TestRoundTripsOfSocketsAreALimitOfReads(t *testing.T) {
+	var set bench.Set[run]
+	readBars(&set, short)
+	i := len(set.Cases) - 1
+	if r, err := set.Cases[i].Measure(t.Context()); err != nil || r.Mean <= 0 {
+		t.Errorf("%s: %+v, %v", set.Cases[i].Name, r, err)
+	}
+}
+
+func TestAllFaultsOfTheFlagsAreToldAtOnce(t *testing.T) {
+	cmd := NewCommand()
+	cmd.SetOut(&bytes.Buffer{})
+	cmd.SetErr(&bytes.Buffer{})
+	cmd.SetArgs([]string{"--size", "0", "--clients", "7", "--runs", "0", "--kills", "0", "--duration", "0s", "--only", "pigeons"})
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	err := cmd.ExecuteContext(t.Context())
+	for _, flag := range []string{"--size", "--clients", "--runs", "--kills", "--duration", "--only"} {
+		if err == nil || !strings.Contains(err.Error(), flag) {
+			t.Errorf("nothing about %s: %v", flag, err)
+		}
+	}
+}
+
+func TestOtherSystemsAreMeasuredByAnotherProgram(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "peers")
+	script := "#!/bin/sh\necho \"$@\" >> " + path + ".asked\necho '{\"msgs_per_s\": 5, \"p50_us\": 7, \"ok\": true}'\n"
+	if err := os.WriteFile(path, []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	o := options{base: short.with(func(s *spec) { s.Duration, s.Dir = time.Second, "/data" }), peers: path}
+	for _, section := range []string{"memory", "disk", "gets"} {
+		for _, c := range o.set(section).Cases {
+			if c.Spec != nil {
+				continue
+			}
+			if r, err := c.Measure(t.Context()); err != nil || r.Rate != 5 || r.Mean != 7 {
+				t.Errorf("%s: %v, %v", c.Name, r, err)
+			}
+		}
+	}
+	asked, err := os.ReadFile(path + ".asked")
+	const rest = " -clients 8 -size 100 -dir /data -secs 1 -json\n"
+	const want = "-system etcd -place memory -load puts" + rest + "-system redis -place tcp -load puts" + rest + "-system redis -place unix -load puts" + rest +
+		"-system etcd -place disk -load puts" + rest + "-system jetstream -place disk -load puts" + rest + "-system etcd -place memory -load linearizable gets" + rest
+	if err != nil || string(asked) != want {
+		t.Errorf("%v: %s", err, asked)
+	}
+}
