@@ -35,7 +35,7 @@ import (
 // commands are all that squall can do.
 func commands() []*cobra.Command {
 	measure := messages.NewCommand()
-	measure.AddCommand(benchrdmc.NewCommand(), large.NewCommand(), benchlogs.NewCommand(), benchripc.NewCommand(), benchobjects.NewCommand())
+	measure.AddCommand(benchrdmc.NewCommand(), large.NewCommand(), benchlogs.NewCommand(), benchripc.NewCommand(), benchobjects.NewCommand(benchripc.SocketTrip))
 	return []*cobra.Command{
 		measure,
 		bench.NewMemberCommand(messages.Workload, benchrdmc.Workload, large.Workload, benchlogs.Workload, benchripc.Workload, benchobjects.Workload),

@@ -7,7 +7,6 @@ import (
 	"strconv"
 
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
-	"github.com/squall-go/squall/cmd/squall/internal/bench/ripc"
 )
 
 func rateOf(r run) float64   { return r.Rate }
@@ -25,7 +24,7 @@ func (o *options) set(section string) (s bench.Set[run]) {
 	case "commands":
 		commandBars(&s, member)
 	case "reads":
-		readBars(&s, member)
+		readBars(&s, member, o.trip)
 	case "memory":
 		clientBars(&s, base, others, false)
 	case "disk":
@@ -70,13 +69,13 @@ func commandBars(s *bench.Set[run], base spec) {
 	add(one, plainOne, "µs", meanOf, bench.Asked{AtMost: 1.3})
 }
 
-func readBars(s *bench.Set[run], base spec) {
+func readBars(s *bench.Set[run], base spec, measure SocketTrip) {
 	tcp := base.with(func(s *spec) { s.Fabric = "tcp" })
 	shmOne, tcpOne := loads(s, base, readOne)[0], loads(s, tcp, readOne)[0]
 	many := loads(s, base, reads, locals)
 	trip := "round trips of a socket, tcp"
 	s.Add(bench.Case[run]{Name: trip, Measure: func(ctx context.Context) (run, error) {
-		mean, err := ripc.SocketTrip(ctx, "tcp", 64, base.Warmup, base.Duration)
+		mean, err := measure(ctx, "tcp", 64, base.Warmup, base.Duration)
 		return run{Mean: mean}, err
 	}})
 	s.Judge(

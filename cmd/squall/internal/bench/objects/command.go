@@ -23,14 +23,18 @@ type options struct {
 	peers    string
 	json     bool
 	markdown bool
+	trip     SocketTrip
 }
+
+// SocketTrip measures round trips of messages over a socket of a kind between two processes, and returns their mean time in microseconds.
+type SocketTrip func(ctx context.Context, network string, sizeBytes int, warmup, duration time.Duration) (float64, error)
 
 // sections are what can be measured alone.
 var sections = []string{"commands", "reads", "memory", "disk", "gets", "many", "kill"}
 
-// NewCommand returns the command "objects", which belongs below "bench".
-func NewCommand() *cobra.Command {
-	o := options{base: spec{Fabric: "shm", Processes: 2}}
+// NewCommand returns the command "objects", which belongs below "bench". Trip measures what reads are held against.
+func NewCommand(trip SocketTrip) *cobra.Command {
+	o := options{trip: trip, base: spec{Fabric: "shm", Processes: 2}}
 	cmd := &cobra.Command{
 		Use:   "objects",
 		Short: "Measure replicated objects and their clients",

@@ -6,12 +6,11 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
-	"github.com/squall-go/squall/cmd/squall/internal/bench/ripc"
 	"github.com/squall-go/squall/internal/proc"
 )
 
 // TestMain makes the test binary a member process when it is started again as one.
 func TestMain(m *testing.M) {
-	proc.Become(bench.MemberCommand, bench.NewMemberCommand(Workload, ripc.Workload))
+	proc.Become(bench.MemberCommand, bench.NewMemberCommand(Workload))
 	goleak.VerifyTestMain(m)
 }

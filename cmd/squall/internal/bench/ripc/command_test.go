@@ -53,6 +53,12 @@ func TestIdleClientsAreMeasured(t *testing.T) {
 	}
 }
 
+func TestSocketTripIsATime(t *testing.T) {
+	if us, err := SocketTrip(t.Context(), "unix", 64, time.Millisecond, 10*time.Millisecond); err != nil || us <= 0 {
+		t.Errorf("%v µs, %v", us, err)
+	}
+}
+
 func TestAllFaultsOfTheFlagsAreToldAtOnce(t *testing.T) {
 	_, err := execute(t, "--size", "0", "--runs", "0", "--duration", "0s", "--only", "pigeons")
 	for _, flag := range []string{"--size", "--runs", "--duration", "--only"} {
