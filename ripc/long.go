@@ -259,12 +259,12 @@ func (m *sending) begin(ctx context.Context, channel int, offer *pair.Offer, hea
 		p.dialBulk() // the peer may need it at once
 	}
 	m.out = p.long.out.Begin(channel, offer.Way, offer.Size, m)
+	p.long.sendings = append(p.long.sendings, m) // before the offer goes: the peer may be found to have ended then
 	parts := append([][]byte{offer.Append(make([]byte, 0, pair.MaxOfferBytes))}, head...)
 	n := size(parts)
 	for {
 		status, over := p.putHeld(pair.Offered, channel, m.out.ID, parts, nil)
 		if status == pair.Accepted {
-			p.long.sendings = append(p.long.sendings, m)
 			return nil
 		}
 		var err error
@@ -272,6 +272,7 @@ func (m *sending) begin(ctx context.Context, channel int, offer *pair.Offer, hea
 			err = e.awaitRoom(ctx, p, pair.Offered, channel, n)
 		}
 		if over || err != nil || p.ended {
+			p.unlistSending(m)
 			p.long.out.End(m.out)
 			m.out = nil
 			p.wakeTurns()
@@ -293,8 +294,8 @@ func (m *sending) gone() error {
 
 // finish sends the bytes, and waits as long as the sender has to. The caller holds the mu.
 func (m *sending) finish(ctx context.Context, w *waiter, offer *pair.Offer, body *Body) error {
-	if offer.Size == 0 || offer.Way == pair.Placed && offer.Purpose == pair.LongReply {
-		return nil
+	if m.err != nil || offer.Size == 0 || offer.Way == pair.Placed && offer.Purpose == pair.LongReply {
+		return m.err
 	}
 	if offer.Way == pair.Asked {
 		if err := m.await(ctx, w, m.out.IsGranted); err != nil {
@@ -379,13 +380,17 @@ func (p *peer) heard(f *pair.Frame) error {
 		}
 	}
 	if out.IsOver() {
-		if i := slices.Index(p.long.sendings, m); i >= 0 {
-			p.long.sendings = slices.Delete(p.long.sendings, i, i+1)
-		}
+		p.unlistSending(m)
 		p.wakeTurns()
 	}
 	m.wake()
 	return nil
+}
+
+func (p *peer) unlistSending(m *sending) {
+	if i := slices.Index(p.long.sendings, m); i >= 0 {
+		p.long.sendings = slices.Delete(p.long.sendings, i, i+1)
+	}
 }
 
 // turnedAway notes that the service was closed before it received the message: a request is sent again, and of a message the sender learns later.
@@ -428,10 +433,10 @@ func (p *peer) wakeTurns() {
 	p.long.turns = p.long.turns[:0]
 }
 
-// unfreed is how many long messages of a channel the peer has not given back.
+// unfreed is how many long messages of a channel were sent and the peer has not given back. One without a body was sent with its offer.
 func (p *peer) unfreed(channel int) (n int) {
 	for _, m := range p.long.sendings {
-		if m.call == 0 && m.to != nil && m.out.Channel == channel && m.out.IsHere() {
+		if m.call == 0 && m.to != nil && m.out.Channel == channel && (m.out.IsHere() || m.out.Size == 0) {
 			n++
 		}
 	}

@@ -306,7 +306,7 @@ func (p *peer) step() (worked bool) {
 
 // take takes frames from the ring, and returns how many.
 func (p *peer) take(most int) (taken int) {
-	for taken < most {
+	for taken < most && !p.ended {
 		f, err := p.rx.Next()
 		if err == nil {
 			if f == nil {
@@ -564,7 +564,9 @@ func (p *peer) dispose() {
 	link, release := p.link, p.release
 	p.release = nil
 	p.e.background.Go(func() { // a link over a socket waits for its peer's end
-		p.mu.Lock() // nobody is in the middle of a frame
+		p.e.lock() // the goroutine that found the end may have been in the middle of a step
+		p.e.unlock()
+		p.mu.Lock() // no goroutine is in the middle of a frame
 		defer p.mu.Unlock()
 		link.Close()
 		release()

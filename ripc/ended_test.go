@@ -1,0 +1,137 @@
+package ripc
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/squall-go/squall/fabric"
+	"github.com/squall-go/squall/internal/testutil"
+	"github.com/squall-go/squall/ripc/internal/pair"
+)
+
+// brokenLink is a link of which a write finds that the peer has ended.
+type brokenLink struct{ fabric.Link }
+
+func (brokenLink) Flush() (bool, error) {
+	return false, fmt.Errorf("%w: in this test", fabric.ErrPeerGone)
+}
+
+// The write of an offer may be what finds that the peer has ended: the sender is told, and does not wait.
+func TestAPeerMayEndWithTheOfferOfALongMessage(t *testing.T) {
+	ctx := testutil.Within(t)
+	open := func() *Endpoint { return open(t, Config{Transport: TCP, Addr: "127.0.0.1:0", MoveTime: -1}) }
+	server := register(t, open(), "server")
+	must(t, server.TakeLong(inLib))
+	for name, send := range map[string]func(s *Service, to *Remote) error{
+		"message":          func(s *Service, to *Remote) error { return s.SendLong(ctx, to, Bytes(make([]byte, 100))) },
+		"message, no body": func(s *Service, to *Remote) error { return s.SendLong(ctx, to, Body{}) },
+		"request": func(s *Service, to *Remote) error {
+			_, err := s.CallLong(ctx, to, make([]byte, 100), Bytes(make([]byte, 100)))
+			return err
+		},
+	} {
+		client := register(t, open(), "")
+		to := client.To("server")
+		must(t, to.Connect(ctx))
+		e := client.e
+		e.lock()
+		p := to.route.Load().peer
+		p.link = brokenLink{p.link}
+		e.unlock()
+		if err := send(client, to); !errors.Is(err, ErrPeerGone) || ctx.Err() != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if n, taken := openLong(e); n != 0 || taken != 0 {
+			t.Errorf("%s: %d messages are open, %d bytes taken", name, n, taken)
+		}
+	}
+}
+
+// The sender of a long message without a body learns that the process that had it ended, as of any other message.
+func TestAnEmptyLongMessageIsCounted(t *testing.T) {
+	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
+		ctx := testutil.Within(t)
+		there := open(Config{})
+		server, client := register(t, there, "server"), register(t, open(Config{}), "")
+		must(t, server.TakeLong(inLib))
+		to := client.To("server")
+		must(t, client.SendLong(ctx, to, Body{}, []byte("head")))
+		inTime(t, "the message", func() bool {
+			there.lock()
+			defer there.unlock()
+			return server.queue.len() == 1
+		})
+		there.lock()
+		there.peers[0].fail(ErrClosed)
+		there.unlock()
+		inTime(t, "the end", func() bool { return to.route.Load() == nil })
+		gone, ok := errors.AsType[*GoneError](client.Send(ctx, to))
+		if !ok || gone.Unreceived != 1 || gone.Exact {
+			t.Errorf("%+v", gone)
+		}
+	})
+}
+
+// A step may find that a peer is to be cut off, and goes on with its frames: its memory stays until the step is over.
+func TestTheMemoryOfAPeerStaysUntilTheStepIsOver(t *testing.T) {
+	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
+		ctx := testutil.Within(t)
+		register(t, open(Config{}), "server")
+		here := open(Config{})
+		client := register(t, here, "")
+		must(t, client.To("server").Connect(ctx))
+		here.lock()
+		p := here.peers[0]
+		released, release := make(chan struct{}), p.release
+		p.release = func() error {
+			close(released)
+			return release()
+		}
+		p.fail(ErrClosed)
+		select {
+		case <-released:
+			t.Error("the memory was given back in the middle of a step")
+		case <-time.After(200 * time.Millisecond): // it waits for the end of the step
+		}
+		p.rx.Settle()
+		here.unlock()
+		select {
+		case <-released:
+		case <-ctx.Done():
+			t.Error("the memory is not given back")
+		}
+	})
+}
+
+// A process that asks and takes no answers is cut off, in the middle of what it sent, and others are served.
+func TestAPeerThatTakesNoAnswersIsCutOff(t *testing.T) {
+	ctx := testutil.Within(t)
+	there := open(t, Config{Transport: SHM})
+	server := register(t, there, "server")
+	go echo(ctx, server)
+	good := register(t, open(t, Config{Transport: SHM}), "")
+	must(t, good.To("server").Connect(ctx))
+	evil := open(t, Config{Transport: SHM, RingBytes: MaxRingBytes})
+	for range 3 {
+		client := register(t, evil, "")
+		if err := client.To("server").Connect(ctx); err != nil {
+			t.Fatal(err)
+		}
+		p := client.To("server").route.Load().peer
+		evil.lock() // its own goroutines take nothing
+		p.mu.Lock()
+		for end := time.Now().Add(10 * time.Second); there.Peers() > 1 && time.Now().Before(end); {
+			p.tx.Put(pair.Ping, 0, 1, nil)
+			p.ring()
+		}
+		p.mu.Unlock()
+		evil.unlock()
+		m, err := good.Call(ctx, good.To("server"), []byte("well?"))
+		must(t, err)
+		m.Release()
+		inTime(t, "the end of the peer", func() bool { return there.Peers() == 1 && evil.Peers() == 0 })
+	}
+	must(t, server.Close())
+}
