@@ -10,7 +10,7 @@ import (
 // layers is the order in which packages may import each other: any from the lines above its own, none from its own line.
 // It is a finer version of the arrows in the layout, so that a cycle cannot even be begun. "x/..." is everything below x.
 var layers = [][]string{
-	{"internal/background", "internal/descriptors", "internal/goroutine", "internal/invariants", "internal/lint", "internal/mapped", "internal/mutant",
+	{"dds/cdr", "internal/background", "internal/descriptors", "internal/goroutine", "internal/invariants", "internal/lint", "internal/mapped", "internal/mutant",
 		"internal/progress", "internal/testlab/faultfs", "internal/testlab/netlab", "internal/testutil", "trust"},
 	{"internal/proc", "internal/samehost", "internal/wire", "order"},
 	{"fabric", "internal/shared", "nullsend", "rdmc/schedule"},

@@ -1,0 +1,170 @@
+package cdr
+
+import (
+	"crypto/md5"
+	"fmt"
+	"reflect"
+	"sync"
+	"unsafe"
+)
+
+// Codec encodes and decodes values of a struct type. It may be used by many goroutines.
+type Codec[T any] struct {
+	plan *plan
+	keys keys
+}
+
+// New compiles T, a struct. Its error says which field has no encoding, and why.
+func New[T any]() (*Codec[T], error) {
+	p, err := compile(reflect.TypeFor[T](), false)
+	if err != nil {
+		return nil, err
+	}
+	c := &Codec[T]{plan: p}
+	if p.kind == kindUnion {
+		return nil, fmt.Errorf("%w: %v: a union is a member of a struct", ErrType, p.goes)
+	}
+	if c.keys, err = keysOf(p); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// TypeName is the name of the type in IDL, with its modules.
+func (c *Codec[T]) TypeName() string { return c.plan.named }
+
+// Extensibility is that of the type.
+func (c *Codec[T]) Extensibility() Extensibility { return c.plan.extensibility }
+
+// Keyed reports whether a member of the type belongs to the key.
+func (c *Codec[T]) Keyed() bool { return c.keys.keyed() }
+
+// Append appends a payload: the encapsulation header, the value, and padding to a multiple of four bytes. On an error dst is
+// returned as it was.
+func (c *Codec[T]) Append(dst []byte, v *T, f Format) ([]byte, error) {
+	start := len(dst)
+	out, err := c.AppendBody(begin(dst, f, c.plan.extensibility), v, f)
+	if err != nil {
+		return dst, err
+	}
+	return end(out, start), nil
+}
+
+// AppendBody appends the value alone, for transports that tell the format in another way.
+func (c *Codec[T]) AppendBody(dst []byte, v *T, f Format) ([]byte, error) {
+	e := newEncoder(dst, f)
+	e.structure(c.plan, unsafe.Pointer(v))
+	if e.err != nil {
+		return dst, e.err
+	}
+	return e.buf[:e.n], nil
+}
+
+// Decode reads a payload, in the format that its header tells, into v. What v was before is overwritten; on an error v is
+// the zero value. Nothing of v lies in src.
+func (c *Codec[T]) Decode(src []byte, v *T) error {
+	body, f, err := open(src, c.plan.extensibility)
+	if err != nil {
+		*v = *new(T)
+		return err
+	}
+	return c.DecodeBody(body, v, f)
+}
+
+// DecodeBody reads what AppendBody appended.
+func (c *Codec[T]) DecodeBody(src []byte, v *T, f Format) error {
+	*v = *new(T)
+	if err := decode(c.plan, src, unsafe.Pointer(v), f); err != nil {
+		*v = *new(T)
+		return err
+	}
+	return nil
+}
+
+// decode reads a whole body. Up to three bytes behind it are padding of a writer that does not tell it; of an appendable
+// type in XCDR1, whose size is not written, what is behind are members of a newer version.
+func decode(p *plan, src []byte, to unsafe.Pointer, f Format) error {
+	d := newDecoder(src, f)
+	if !d.structure(p, to) {
+		return d.err
+	}
+	if left := len(src) - d.pos; left > 3 && (f.version2() || p.extensibility != Appendable) {
+		return fmt.Errorf("%w: %d bytes behind a value of %v", ErrMalformed, left, p.goes)
+	}
+	return nil
+}
+
+// AppendKey appends the payload of a dispose: header and key members. The key is a final type of the key members in the order of
+// their ids, whatever the type is, as CycloneDDS writes it.
+func (c *Codec[T]) AppendKey(dst []byte, v *T, f Format) ([]byte, error) {
+	start := len(dst)
+	out, err := c.keys.append(begin(dst, f, c.plan.extensibility), unsafe.Pointer(v), f)
+	if err != nil {
+		return dst, err
+	}
+	return end(out, start), nil
+}
+
+// DecodeKey reads the payload of a dispose into the key members of v; all others are zero.
+func (c *Codec[T]) DecodeKey(src []byte, v *T) error {
+	*v = *new(T)
+	body, f, err := open(src, c.plan.extensibility)
+	if err == nil {
+		err = c.keys.decode(body, unsafe.Pointer(v), f)
+	}
+	if err != nil {
+		*v = *new(T)
+	}
+	return err
+}
+
+// KeyHash is the identity of an instance in RTPS: the key members in big endian of the version of f, padded with zeros where no
+// value of the type needs more than 16 bytes, and their MD5 otherwise.
+func (c *Codec[T]) KeyHash(v *T, f Format) (hash [16]byte, err error) {
+	scratch := scratches.Get().(*[]byte)
+	defer scratches.Put(scratch)
+	b, err := c.keys.append((*scratch)[:0], unsafe.Pointer(v), f|BigEndian)
+	*scratch = b
+	switch {
+	case err != nil:
+		return hash, err
+	case c.keys.largest(f) <= len(hash):
+		copy(hash[:], b)
+		return hash, nil
+	}
+	return md5.Sum(b), nil
+}
+
+// scratches are buffers of KeyHash.
+var scratches = sync.Pool{New: func() any { return new([]byte) }}
+
+// Key reads the key members of a type whose other members need no encoding in CDR.
+type Key[T any] struct{ keys keys }
+
+// NewKey compiles the key members of T, a struct.
+func NewKey[T any]() (*Key[T], error) {
+	p, err := compile(reflect.TypeFor[T](), true)
+	if err != nil {
+		return nil, err
+	}
+	k, err := keysOf(p)
+	return &Key[T]{k}, err
+}
+
+// Keyed reports whether T has key members.
+func (k *Key[T]) Keyed() bool { return k.keys.keyed() }
+
+// Append appends the key of v, in XCDR2 and big endian, without a header: equal keys have equal bytes.
+func (k *Key[T]) Append(dst []byte, v *T) ([]byte, error) {
+	return k.keys.append(dst, unsafe.Pointer(v), XCDR2|BigEndian)
+}
+
+// Decode reads what Append appended into the key members of v; all others are zero.
+func (k *Key[T]) Decode(src []byte, v *T) error {
+	*v = *new(T)
+	err := k.keys.decode(src, unsafe.Pointer(v), XCDR2|BigEndian)
+	if err != nil {
+		*v = *new(T)
+	}
+	return err
+}

@@ -1,0 +1,610 @@
+package cdr_test
+
+import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/squall-go/squall/dds/cdr"
+)
+
+// Everything has a member of every kind, for round trips in formats of which CycloneDDS has not all.
+type Everything struct {
+	Bool    bool
+	I8      int8
+	U8      uint8 `dds:"key"`
+	I16     int16
+	U16     uint16
+	I32     int32
+	U32     uint32
+	I64     int64
+	U64     uint64
+	F32     float32
+	F64     float64
+	Text    string
+	Bools   []bool
+	Shorts  []int16
+	Longs   []uint32
+	Doubles []float64
+	Texts   []string
+	Lists   [][]int16
+	Array   [3]Inner
+	Names   map[string]int32
+	Table   map[uint16][]string
+	Maybe   *int64
+	Deep    *Everything
+	Open    []App
+	Any     []Mut
+	UU      U
+	AU      AU
+}
+
+type EverythingAppendable struct {
+	E Everything
+	L []Everything
+	_ struct{} `dds:"appendable"`
+}
+
+type Wide struct {
+	A Everything
+	B *Wide
+	C map[int8]int8
+	D EverythingAppendable `dds:"id=0x3f02"`
+	F *string              `dds:"id=0x3f01"`
+	G *string              `dds:"id=77"`
+	E []int16              `dds:"id=0xfffffff"`
+	_ struct{}             `dds:"mutable"`
+}
+
+// fill makes a random value that survives a round trip: empty slices are nil, no string has a zero byte, and of a union the
+// selected member is set only.
+func fill(rng *rand.Rand, v reflect.Value, depth int) {
+	length := func() int {
+		if depth > 4 {
+			return 0
+		}
+		return rng.IntN(4)
+	}
+	switch v.Kind() {
+	case reflect.Bool:
+		v.SetBool(rng.IntN(2) == 1)
+	case reflect.String:
+		v.SetString(strings.Repeat("ä", rng.IntN(9)) + "xyz"[rng.IntN(3):])
+	case reflect.Float32, reflect.Float64:
+		v.SetFloat(float64(rng.Int32()) / 8)
+		if v.Kind() == reflect.Float32 {
+			v.SetFloat(float64(rng.IntN(1<<20)) / 8)
+		}
+	case reflect.Slice:
+		if n := length(); n > 0 {
+			v.Set(reflect.MakeSlice(v.Type(), n, n))
+			for i := range n {
+				fill(rng, v.Index(i), depth+1)
+			}
+		}
+	case reflect.Array:
+		for i := range v.Len() {
+			fill(rng, v.Index(i), depth+1)
+		}
+	case reflect.Pointer:
+		if length() > 1 {
+			v.Set(reflect.New(v.Type().Elem()))
+			fill(rng, v.Elem(), depth+1)
+		}
+	case reflect.Map:
+		v.Set(reflect.MakeMap(v.Type()))
+		for range length() {
+			key, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
+			fill(rng, key, depth+1)
+			fill(rng, value, depth+1)
+			v.SetMapIndex(key, value)
+		}
+	case reflect.Struct:
+		switch u := v.Addr().Interface().(type) {
+		case *U:
+			*u = []U{{Disc: 1, A: rng.Int32()}, {Disc: 2, S: "two"}, {Disc: rng.Int32()%100 + 200, D: 1.5}}[rng.IntN(3)]
+		case *AU: // no member has case 7
+			*u = []AU{{Disc: 1, A: rng.Int32()}, {Disc: 2, S: "two"}, {Disc: 7}}[rng.IntN(3)]
+		default:
+			for i := range v.NumField() {
+				if v.Field(i).CanSet() {
+					fill(rng, v.Field(i), depth+1)
+				}
+			}
+		}
+	default:
+		if v.CanInt() {
+			v.SetInt(int64(rng.Uint64()) >> (64 - v.Type().Bits()))
+		} else {
+			v.SetUint(rng.Uint64() >> (64 - v.Type().Bits()))
+		}
+	}
+}
+
+func everyFormat(t *testing.T, test func(t *testing.T, f cdr.Format)) {
+	for _, f := range formats {
+		t.Run(f.String(), func(t *testing.T) { test(t, f) })
+	}
+}
+
+func roundTrip[T any](t *testing.T, f cdr.Format) {
+	t.Helper()
+	c := codec[T](t)
+	seed := rand.Uint64()
+	rng := rand.New(rand.NewPCG(seed, 0))
+	for range 30 {
+		var v, back T
+		fill(rng, reflect.ValueOf(&v).Elem(), 0)
+		b, err := c.Append([]byte("front"), &v, f)
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		b = b[len("front"):]
+		if err := c.Decode(b, &back); err != nil || !reflect.DeepEqual(v, back) {
+			t.Fatalf("seed %d: %+v\nwas\n%+v (%v)", seed, back, v, err)
+		}
+		body := len(b) - int(b[3])
+		for cut := 0; cut < body; cut += 1 + body/100 { // what is cut off is noticed, and never a crash
+			var part T
+			b[3] = 0
+			if err := c.Decode(b[:cut:cut], &part); err == nil && c.Extensibility() == cdr.Final {
+				t.Fatalf("seed %d: %d of %d bytes are accepted", seed, cut, body)
+			}
+		}
+	}
+}
+
+func TestValuesSurviveEveryFormat(t *testing.T) {
+	everyFormat(t, func(t *testing.T, f cdr.Format) {
+		roundTrip[Everything](t, f)
+		roundTrip[EverythingAppendable](t, f)
+		roundTrip[Wide](t, f)
+		roundTrip[Opt](t, f)
+	})
+}
+
+// The bytes of mutable types and optional members in XCDR1, which CycloneDDS 0.10 does not write, are put together by hand
+// after DDS-XTypes 1.3, 7.4.1.2: parameter headers of an id and a length, and an end marker.
+func TestMembersOfXCDR1AreParameters(t *testing.T) {
+	type Parameters struct {
+		X uint8
+		D float64  `dds:"id=5,must"`
+		S *string  `dds:"id=0x4000"`
+		N *int32   `dds:"id=7"`
+		_ struct{} `dds:"mutable"`
+	}
+	type Options struct {
+		X uint8
+		D *float64
+		N *int32
+		Y uint8
+	}
+	for _, c := range []struct {
+		v    any
+		f    cdr.Format
+		want string
+	}{
+		{&Parameters{X: 1, D: 2, S: new("ab")}, cdr.XCDR1, "0000 0100 01 000000" +
+			"0540 0800 0000000000000040" +
+			"017f 0800 00400000 07000000 03000000616200 00" + "023f 0000"},
+		{&Parameters{X: 1, D: 2}, cdr.XCDR1 | cdr.BigEndian, "0000 0001 01 000000" +
+			"4005 0008 4000000000000000" + "3f02 0000"},
+		{&Options{X: 1, D: new(2.0), Y: 9}, cdr.XCDR1, "01 000000 0100 0800 0000000000000040 0200 0000 09"},
+	} {
+		want, err := hex.DecodeString(strings.ReplaceAll(c.want, " ", ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch v := c.v.(type) {
+		case *Parameters:
+			sameBody(t, v, c.f, want)
+		case *Options:
+			sameBody(t, v, c.f, want)
+		}
+	}
+}
+
+func sameBody[T any](t *testing.T, v *T, f cdr.Format, want []byte) {
+	t.Helper()
+	c := codec[T](t)
+	got, err := c.AppendBody(nil, v, f)
+	if err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%+v in %v is\n%x (%v), not\n%x", *v, f, got, err, want)
+	}
+	var back T
+	if err := c.DecodeBody(want, &back, f); err != nil || !reflect.DeepEqual(back, *v) {
+		t.Errorf("%x decodes to %+v (%v)", want, back, err)
+	}
+}
+
+func TestALongMemberOfXCDR1HasALongHeader(t *testing.T) {
+	type Long struct {
+		Short uint8
+		Text  string
+		After float64
+		_     struct{} `dds:"mutable"`
+	}
+	c := codec[Long](t)
+	for _, n := range []int{math.MaxUint16 - 5, math.MaxUint16 - 4, 1 << 20} {
+		v := Long{Short: 1, Text: strings.Repeat("x", n), After: 2}
+		b, err := c.Append(nil, &v, cdr.XCDR1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var back Long
+		if err := c.Decode(b, &back); err != nil || back != v {
+			t.Errorf("a string of %d bytes: %v", n, err)
+		}
+	}
+}
+
+func TestVersionsOfAnAppendableTypeReadEachOther(t *testing.T) {
+	type Inner1 struct {
+		A int32
+		_ struct{} `dds:"appendable"`
+	}
+	type Inner2 struct {
+		A int32
+		B string
+		C *int64
+		_ struct{} `dds:"appendable"`
+	}
+	type Outer1 struct {
+		List []Inner1
+		Last int16
+	}
+	type Outer2 struct {
+		List []Inner2
+		Last int16
+	}
+	for _, f := range []cdr.Format{cdr.XCDR2, cdr.XCDR2 | cdr.BigEndian} {
+		newer := Outer2{[]Inner2{{A: 1, B: "b", C: new(int64(5))}, {A: 2}}, 9}
+		var older Outer1
+		reread(t, newer, &older, f)
+		if older.List[1].A != 2 || older.Last != 9 {
+			t.Errorf("%v: an older reader reads %+v", f, older)
+		}
+		newer = Outer2{}
+		reread(t, older, &newer, f)
+		if want := (Outer2{[]Inner2{{A: 1}, {A: 2}}, 9}); !reflect.DeepEqual(newer, want) {
+			t.Errorf("%v: a newer reader reads %+v", f, newer)
+		}
+	}
+	for _, f := range formats { // at the end of the payload XCDR1 can do it too
+		var older Inner1
+		reread(t, Inner2{A: 3, B: "long enough to be no padding"}, &older, f)
+		var newer Inner2
+		reread(t, older, &newer, f)
+		if older.A != 3 || newer.A != 3 || newer.B != "" {
+			t.Errorf("%v: %+v and %+v", f, older, newer)
+		}
+	}
+}
+
+func reread[W, R any](t *testing.T, w W, r *R, f cdr.Format) {
+	t.Helper()
+	b, err := codec[W](t).Append(nil, &w, f)
+	if err == nil {
+		err = codec[R](t).Decode(b, r)
+	}
+	if err != nil {
+		t.Fatalf("%v: %v", f, err)
+	}
+}
+
+func TestVersionsOfAMutableTypeReadEachOther(t *testing.T) {
+	type V1 struct {
+		A int32     `dds:"id=1"`
+		B string    `dds:"id=2"`
+		C []float64 `dds:"id=3"`
+		D [2]Inner  `dds:"id=9"`
+		_ struct{}  `dds:"mutable"`
+	}
+	type V2 struct {
+		E uint8    `dds:"id=4"`
+		D [2]Inner `dds:"id=9"`
+		B string   `dds:"id=2"`
+		_ struct{} `dds:"mutable"`
+	}
+	type V3 struct {
+		X int32    `dds:"id=100,must"`
+		B string   `dds:"id=2"`
+		_ struct{} `dds:"mutable"`
+	}
+	for _, f := range formats {
+		var v2 V2
+		reread(t, V1{A: 1, B: "b", C: []float64{1, 2}, D: [2]Inner{{1, 1}, {2, 2}}}, &v2, f)
+		if want := (V2{B: "b", D: [2]Inner{{1, 1}, {2, 2}}}); v2 != want {
+			t.Errorf("%v: %+v", f, v2)
+		}
+		b, err := codec[V3](t).Append(nil, &V3{X: 1}, f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := codec[V2](t).Decode(b, &v2); !errors.Is(err, cdr.ErrMalformed) || !strings.Contains(err.Error(), "must be understood") {
+			t.Errorf("%v: a member that must be understood is skipped: %v", f, err)
+		}
+	}
+}
+
+func TestTypesWithoutAnEncodingAreRefused(t *testing.T) {
+	refused := func(what string, err error) {
+		if !errors.Is(err, cdr.ErrType) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	_, err := cdr.New[int32]()
+	refused("no struct", err)
+	_, err = cdr.New[struct{ A int32 }]()
+	refused("without a name", err)
+	type (
+		number   struct{ A int }
+		inter    struct{ A any }
+		channel  struct{ A []chan int }
+		moment   struct{ A time.Time }
+		hidden   struct{ a int32 }
+		embedded struct{ Inner }
+		empty    struct{ A [0]int32 }
+		none     struct{}
+		pointers struct{ A []*int32 }
+		floats   struct{ A map[float64]int32 }
+		option   struct {
+			A int32 `dds:"kee"`
+		}
+		ids struct {
+			A int32 `dds:"id=1"`
+			B int32 `dds:"id=1"`
+		}
+		optionalKey struct {
+			A *int32 `dds:"key"`
+		}
+		sequenceKey struct {
+			A []int32 `dds:"key"`
+		}
+		must struct {
+			A int32 `dds:"must"`
+		}
+		stray struct {
+			A int32 `dds:"case=1"`
+		}
+		bound struct {
+			A int32 `dds:"bound=1"`
+		}
+		optional struct {
+			A int32 `dds:"optional"`
+		}
+	)
+	_ = hidden{}.a
+	refused("int", compiled[number]())
+	refused("interface", compiled[inter]())
+	refused("channel", compiled[channel]())
+	refused("time", compiled[moment]())
+	refused("unexported", compiled[hidden]())
+	refused("embedded", compiled[embedded]())
+	refused("empty array", compiled[empty]())
+	refused("no members", compiled[none]())
+	refused("pointer in a sequence", compiled[pointers]())
+	refused("map with keys of floats", compiled[floats]())
+	refused("unknown option", compiled[option]())
+	refused("an id twice", compiled[ids]())
+	refused("an optional key", compiled[optionalKey]())
+	_, err = cdr.New[sequenceKey]()
+	refused("a sequence as key", err)
+	refused("a case outside of a union", compiled[stray]())
+	refused("must in a final type", compiled[must]())
+	refused("a bound of a number", compiled[bound]())
+	refused("optional without a pointer", compiled[optional]())
+	type twice struct {
+		D int32    `dds:"switch"`
+		A int32    `dds:"case=1"`
+		B int32    `dds:"case=1"`
+		_ struct{} `dds:"union"`
+	}
+	refused("a case twice", compiled[struct{ A twice }]())
+	type float struct {
+		D float32
+		A int32    `dds:"case=1"`
+		_ struct{} `dds:"union"`
+	}
+	refused("a union over a float", compiled[struct{ A float }]())
+	type beyond struct {
+		A int32 `dds:"id=0xfffffff"`
+		B int32
+	}
+	refused("an id of 29 bits", compiled[beyond]())
+	type mutable struct {
+		D int32
+		A int32    `dds:"case=1"`
+		_ struct{} `dds:"union,mutable"`
+	}
+	refused("a mutable union", compiled[struct{ A mutable }]())
+}
+
+// compiled says what New says of a type with a member of type T. Of a T without a name the fields are looked at as those of its
+// own type.
+func compiled[T any]() error {
+	type Named struct {
+		Value T `dds:"name=value"`
+	}
+	_, err := cdr.New[Named]()
+	return err
+}
+
+func TestValuesThatTheTypeForbidsAreRefused(t *testing.T) {
+	type Bounded struct {
+		S string           `dds:"bound=3"`
+		L []int32          `dds:"bound=2"`
+		M map[string]int32 `dds:"bound=1"`
+	}
+	type Ring struct {
+		Next *Ring
+		X    int32
+	}
+	ring := Ring{}
+	ring.Next = &ring
+	c := codec[Bounded](t)
+	for _, v := range []Bounded{{S: "four"}, {L: []int32{1, 2, 3}}, {M: map[string]int32{"a": 1, "b": 2}}, {S: "a\x00b"}} {
+		dst := []byte("as it was")
+		got, err := c.Append(dst, &v, cdr.XCDR2)
+		if !errors.Is(err, cdr.ErrValue) || string(got) != "as it was" {
+			t.Errorf("%+v: %q, %v", v, got, err)
+		}
+	}
+	if _, err := codec[Ring](t).Append(nil, &ring, cdr.XCDR1); !errors.Is(err, cdr.ErrValue) {
+		t.Errorf("a ring: %v", err)
+	}
+	type Unbounded struct {
+		S string
+		L []int32
+		M map[string]int32
+		_ struct{} `dds:"name=Bounded"`
+	}
+	for _, f := range formats {
+		for _, v := range []Unbounded{{S: "four"}, {L: []int32{1, 2, 3}}, {M: map[string]int32{"a": 1, "b": 2}}} {
+			b, err := codec[Unbounded](t).Append(nil, &v, f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var back Bounded
+			if err := c.Decode(b, &back); !errors.Is(err, cdr.ErrMalformed) {
+				t.Errorf("%v: %+v is accepted: %v", f, v, err)
+			}
+		}
+	}
+}
+
+func TestHostileBytesAreRefusedBeforeMemoryIsTaken(t *testing.T) {
+	type Big struct {
+		A []App
+		B []float64
+		C map[string]string
+		D string
+	}
+	type Node struct {
+		Kids []Node
+	}
+	c := codec[Big](t)
+	for _, body := range []string{
+		"ffffffff",                   // more elements than bytes
+		"0000000000ffffff7f",         // … of the second sequence
+		"04000000 ffffff7f",          // a delimiter around a count
+		"04000000 00000000 00000020", // 512 M numbers
+		"fcffffff 00000000",          // a delimiter beyond the end
+		"04000000 00000000 00000000 04000000 00000000 ffffffff",      // a string
+		"04000000 00000000 00000000 04000000 00000000 02000000 6161", // a string without its end
+	} {
+		b, err := hex.DecodeString("00070000" + strings.ReplaceAll(body, " ", ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var v Big
+		var after error
+		allocated := testing.AllocsPerRun(10, func() { after = c.Decode(b, &v) })
+		if !errors.Is(after, cdr.ErrMalformed) || allocated > 40 {
+			t.Errorf("%s: %v after %v allocations", body, after, allocated)
+		}
+	}
+	deep := []byte{0, 1, 0, 0}
+	for range 100 {
+		deep = append(deep, 1, 0, 0, 0)
+	}
+	var n Node
+	if err := codec[Node](t).Decode(append(deep, 0, 0, 0, 0), &n); !errors.Is(err, cdr.ErrMalformed) || !strings.Contains(err.Error(), "deep") {
+		t.Errorf("a deep tree: %v", err)
+	}
+}
+
+func TestPayloadsOfAnotherRepresentationAreRefused(t *testing.T) {
+	var v KeyApp
+	for _, header := range []string{"", "0009", "00070000", "000b0000", "00030000", "ffff0000", "00090003"} {
+		b, err := hex.DecodeString(header)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := codec[KeyApp](t).Decode(b, &v); !errors.Is(err, cdr.ErrMalformed) {
+			t.Errorf("%q: %v", header, err)
+		}
+	}
+	full, err := codec[KeyLong](t).Append(nil, &KeyLong{1, "s"}, cdr.XCDR1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := codec[KeyLong](t).Decode(append(full, 0, 0, 0, 0), new(KeyLong)); !errors.Is(err, cdr.ErrMalformed) {
+		t.Errorf("bytes behind a final value: %v", err)
+	}
+}
+
+func TestKeysOfTypesThatAreNotInCDR(t *testing.T) {
+	type Event struct {
+		Zone string `dds:"key"`
+		When time.Time
+		N    int32 `dds:"key"`
+		any  any
+	}
+	k, err := cdr.NewKey[Event]()
+	if err != nil || !k.Keyed() {
+		t.Fatal(k.Keyed(), err)
+	}
+	v := Event{Zone: "z", N: 7, When: time.Unix(1, 2), any: 3}
+	b, err := k.Append(nil, &v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back Event
+	if err := k.Decode(b, &back); err != nil || back.Zone != "z" || back.N != 7 || !back.When.IsZero() {
+		t.Errorf("%+v, %v", back, err)
+	}
+	type None struct{ When time.Time }
+	if k, err := cdr.NewKey[None](); err != nil || k.Keyed() {
+		t.Errorf("a type without a key: %v, %v", k.Keyed(), err)
+	}
+}
+
+func TestEncodingAllocatesNothing(t *testing.T) {
+	v, c := sample, codec[TenFields](t)
+	buf := make([]byte, 0, 1024)
+	for _, f := range formats {
+		if n := testing.AllocsPerRun(100, func() {
+			var err error
+			if buf, err = c.Append(buf[:0], &v, f); err != nil {
+				t.Fatal(err)
+			}
+			if _, err = c.KeyHash(&v, f); err != nil {
+				t.Fatal(err)
+			}
+		}); n != 0 {
+			t.Errorf("%v: %v allocations", f, n)
+		}
+	}
+}
+
+func ExampleCodec() {
+	type Position struct {
+		Vehicle int32 `dds:"key"`
+		Route   string
+		Remark  *string
+	}
+	codec, err := cdr.New[Position]()
+	if err != nil {
+		panic(err)
+	}
+	payload, err := codec.Append(nil, &Position{Vehicle: 7, Route: "B"}, cdr.XCDR2)
+	if err != nil {
+		panic(err)
+	}
+	var p Position
+	if err := codec.Decode(payload, &p); err != nil {
+		panic(err)
+	}
+	fmt.Printf("%x\n%d %s %v\n", payload, p.Vehicle, p.Route, p.Remark)
+	// Output:
+	// 00070001070000000200000042000000
+	// 7 B <nil>
+}
