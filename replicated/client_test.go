@@ -16,7 +16,7 @@ func serve[S any](t testing.TB, all []*node[S], transport ripc.Transport) (*repl
 	var addrs []string
 	var servers []*replicated.Server
 	for _, m := range all {
-		s, err := replicated.Serve(t.Context(), ripc.Config{Addr: "127.0.0.1:0", Transport: transport}, m.bank)
+		s, err := replicated.Serve(t.Context(), replicated.ServerConfig{Endpoint: ripc.Config{Addr: "127.0.0.1:0", Transport: transport}}, m.bank)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -150,7 +150,7 @@ func TestASessionEndsWhenItsClientIsSilent(t *testing.T) {
 }
 
 func serverOf(t *testing.T, m *member) string {
-	s, err := replicated.Serve(t.Context(), ripc.Config{Addr: "127.0.0.1:0"}, m.bank)
+	s, err := replicated.Serve(t.Context(), replicated.ServerConfig{Endpoint: ripc.Config{Addr: "127.0.0.1:0"}}, m.bank)
 	if err != nil {
 		t.Fatal(err)
 	}

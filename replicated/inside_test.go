@@ -51,7 +51,7 @@ func TestACallInAQueryIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = g.Close(context.Background()) })
-	s, err := replicated.Serve(ctx, ripc.Config{Addr: "127.0.0.1:0"}, o)
+	s, err := replicated.Serve(ctx, replicated.ServerConfig{Endpoint: ripc.Config{Addr: "127.0.0.1:0"}}, o)
 	if err != nil {
 		t.Fatal(err)
 	}

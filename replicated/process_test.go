@@ -57,7 +57,7 @@ func runMember(ctx context.Context, p *proc.Parent) error {
 	if err != nil {
 		return err
 	}
-	s, err := replicated.Serve(ctx, serving, objects...)
+	s, err := replicated.Serve(ctx, replicated.ServerConfig{Endpoint: serving}, objects...)
 	if err != nil {
 		return err
 	}

@@ -23,10 +23,21 @@ type Server struct {
 	err      error // of Close
 }
 
-// Serve serves objects of an open group to clients, until the server is closed or the group halts. Cfg has the address
-// on which the endpoint listens, its TLS certificates and limits; its Resolver is not used. A process serves an object
-// once.
-func Serve(ctx context.Context, cfg ripc.Config, objects ...AnyObject) (*Server, error) {
+// ServerConfig says how a member serves clients.
+type ServerConfig struct {
+	// Endpoint has the address on which the member listens for clients, its TLS certificates, secret and limits. Its Resolver is not used. With
+	// TLS clients on this host come by TCP, too, so that all show their certificates.
+	Endpoint ripc.Config
+	// Authorize decides whether a client may do something, before anything is ordered for it: it returns nil, or the
+	// reason why not, which the client gets in an *AccessError. Nil: each client may do everything. It is called on several
+	// goroutines, and does not wait. All members should decide alike.
+	Authorize func(Access) error
+}
+
+// Serve serves objects of an open group to clients, until the server is closed or the group halts. A process serves an
+// object once.
+func Serve(ctx context.Context, server ServerConfig, objects ...AnyObject) (*Server, error) {
+	cfg := server.Endpoint
 	cfg.Resolver = ripc.Static{}
 	e, err := ripc.Open(ctx, cfg)
 	if err != nil {
@@ -43,7 +54,7 @@ func Serve(ctx context.Context, cfg ripc.Config, objects ...AnyObject) (*Server,
 		if svc, err = e.Register(ctx, service(o.cluster, o.sg.Name)); err != nil {
 			break
 		}
-		d := &desk{object: o, service: svc, most: max(cfg.RingBytes, ripc.DefaultRingBytes)/4 - answerHead - watchedBytes}
+		d := &desk{object: o, service: svc, authorize: server.Authorize, most: max(cfg.RingBytes, ripc.DefaultRingBytes)/4 - answerHead - watchedBytes}
 		d.queries.wake = make(chan struct{}, 1)
 		s.done.Go(func() { d.receive(serving) })
 		s.done.Go(func() { d.read(serving) })
@@ -54,6 +65,9 @@ func Serve(ctx context.Context, cfg ripc.Config, objects ...AnyObject) (*Server,
 			case <-serving.Done():
 			}
 		})
+	}
+	if err == nil && cfg.TLS != nil {
+		return s, nil
 	}
 	if err == nil {
 		// Without a socket for this host, clients here come by TCP.
@@ -85,6 +99,9 @@ type desk struct {
 	object  *object
 	service *ripc.Service
 	most    int // bytes of events in one answer
+
+	authorize func(Access) error
+
 	queries struct {
 		sync.Mutex
 		waiting []ripc.Message
@@ -112,15 +129,19 @@ func (d *desk) take(ctx context.Context, m *ripc.Message) error {
 	if err != nil || !m.IsRequest() {
 		return errMalformed
 	}
-	switch {
-	case r.Ordered():
-		return d.relay(ctx, m, &r)
-	case r.Ask == askTouch:
-		out := outcome{}
-		if !d.object.touch(r.Session) {
-			out.status = machine.NotThere
+	if err := d.allow(m, &r); err != nil {
+		return err
+	}
+	if r.Session != 0 {
+		known, err := d.owns(m, &r)
+		if err != nil {
+			return err
 		}
-		return m.Reply(appendOutcome(nil, &out))
+		if known {
+			return d.serve(ctx, m, &r)
+		}
+	} else if r.Ordered() {
+		return d.serve(ctx, m, &r)
 	}
 	d.queries.Lock()
 	d.queries.waiting = append(d.queries.waiting, *m)
@@ -131,6 +152,18 @@ func (d *desk) take(ctx context.Context, m *ripc.Message) error {
 	default:
 	}
 	return nil
+}
+
+// serve relays a request, or notes that a session is in use.
+func (d *desk) serve(ctx context.Context, m *ripc.Message, r *relay.Request) error {
+	if r.Ordered() {
+		return d.relay(ctx, m, r)
+	}
+	out := outcome{}
+	if !d.object.touch(r.Session) {
+		out.status = machine.NotThere
+	}
+	return m.Reply(appendOutcome(nil, &out))
 }
 
 // operation returns the number of a client's command, or waits until it has one.
@@ -162,6 +195,7 @@ func (d *desk) relay(ctx context.Context, m *ripc.Message, request *relay.Reques
 			return err
 		}
 	}
+	request.Identity = m.Identity()
 	r := relays.Get().(*relayed)
 	r.m = *m
 	if h.Call, err = o.calls.put(r); err != nil {
@@ -272,8 +306,19 @@ func (d *desk) answer(ctx context.Context, batch []ripc.Message, watchers []watc
 				answer = appendCursor(answer, cursorOf(d.object.machine.LastEvent()))
 				d.object.mu.RUnlock()
 			}
-		default:
-			answer, err = d.query(answer[:0], &r, round)
+		case askQuery:
+			answer, err = d.query(answer[:0], m.Identity(), &r, round)
+		default: // of a session that was not here yet
+			if err = round(); err == nil {
+				_, err = d.owns(&m, &r)
+			}
+			if err == nil {
+				err = d.serve(ctx, &m, &r)
+			}
+			if err == nil {
+				m.Release() // does nothing where it was handed on
+				continue
+			}
 		}
 		if err != nil {
 			answer = appendError(answer[:0], err)
@@ -292,7 +337,7 @@ func reply(m *ripc.Message, answer []byte) {
 }
 
 // query runs one query. Round waits until the linearizable ones of its batch can be answered.
-func (d *desk) query(b []byte, r *relay.Request, round func() error) (_ []byte, err error) {
+func (d *desk) query(b []byte, identity string, r *relay.Request, round func() error) (_ []byte, err error) {
 	if consistency(r.Consistency) == linearizable {
 		if err := round(); err != nil {
 			return b, err
@@ -316,6 +361,7 @@ func (d *desk) query(b []byte, r *relay.Request, round func() error) (_ []byte, 
 	o.queries.Add(1)
 	defer o.queries.Add(-1)
 	c := o.reading()
+	c.Caller = Caller{Member: o.group.ID(), Identity: identity}
 	b = append(b, byte(saidDone))
 	b = binary.LittleEndian.AppendUint64(b, uint64(c.Version.View))
 	b = binary.LittleEndian.AppendUint64(b, uint64(c.Version.Seq))

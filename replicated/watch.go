@@ -181,9 +181,12 @@ type watching struct {
 	end    time.Time
 }
 
+// watchHead is what a question for events has before its prefix.
+const watchHead = 24 + 4
+
 // parseWatch takes a question for events apart: cursor, milliseconds to wait, prefix.
 func parseWatch(m ripc.Message, body []byte) (w watching, err error) {
-	if len(body) < 24+4 {
+	if len(body) < watchHead {
 		return w, errMalformed
 	}
 	w.m = m

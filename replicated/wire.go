@@ -27,6 +27,7 @@ const (
 	saidElse      = relay.Else
 	saidAway      = relay.Away
 	saidCompacted = relay.Compacted
+	saidDenied    = relay.Denied
 
 	answerHead = relay.AnswerHead
 )
@@ -58,11 +59,17 @@ func appendError(b []byte, err error) []byte {
 		kind = saidFailed
 	case errors.Is(err, ErrUnknownOperation):
 		kind = saidUnknown
+	case errors.As(err, new(*AccessError)):
+		kind = saidDenied
 	case errors.Is(err, errMalformed), errors.Is(err, squall.ErrTooLarge): // every member would say the same
 	default:
 		kind = saidAway
 	}
-	return (&relay.Answer{Said: kind, Text: []byte(err.Error())}).AppendTo(b)
+	text := []byte(err.Error())
+	if denied := (*AccessError)(nil); errors.As(err, &denied) {
+		text = denied.appendTo(nil)
+	}
+	return (&relay.Answer{Said: kind, Text: text}).AppendTo(b)
 }
 
 // parseAnswer takes an answer apart. It returns errAway if another member is to be asked.
@@ -80,6 +87,8 @@ func parseAnswer(name string, b []byte) (v squall.Version, reply []byte, err err
 		return v, nil, &HandlerError{Operation: name, Text: string(reply)}
 	case saidEnded:
 		return v, nil, ErrSessionEnded
+	case saidDenied:
+		return v, nil, parseDenied(reply)
 	case saidCompacted:
 		return v, nil, fmt.Errorf("replicated: %w", ErrCompacted)
 	case saidUnknown:

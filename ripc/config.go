@@ -42,7 +42,7 @@ const (
 
 // Config describes an endpoint. The zero value is one for this host, with services that are found by name.
 type Config struct {
-	// Addr is the host:port to listen on for TCP; empty is none. The port may be 0.
+	// Addr is the host:port to listen on for TCP; empty is none: the endpoint dials others, and others do not dial it. The port may be 0.
 	Addr string
 	// Advertise is the host:port that others dial, if it is not that of Addr.
 	Advertise string
@@ -121,12 +121,6 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Transport < Auto || c.Transport > TCP {
 		errs = append(errs, fmt.Errorf("Transport %d: there is no such transport", c.Transport))
-	}
-	if c.Transport == TCP && c.Addr == "" {
-		errs = append(errs, errors.New("Transport TCP needs an Addr"))
-	}
-	if c.TLS != nil && c.Addr == "" {
-		errs = append(errs, errors.New("TLS needs an Addr"))
 	}
 	if c.OnReject == nil {
 		c.OnReject = func(error) {}

@@ -403,8 +403,8 @@ func TestAPeerThatBreaksTheProtocolIsCutOff(t *testing.T) {
 }
 
 func TestAllFaultsOfAConfigurationAreToldAtOnce(t *testing.T) {
-	_, err := Open(t.Context(), Config{RingBytes: 5000, MaxPeers: -1, Transport: TCP})
-	for _, name := range []string{"RingBytes", "MaxPeers", "Addr"} {
+	_, err := Open(t.Context(), Config{RingBytes: 5000, MaxPeers: -1, Transport: TCP + 1})
+	for _, name := range []string{"RingBytes", "MaxPeers", "Transport"} {
 		if err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("nothing about %s: %v", name, err)
 		}

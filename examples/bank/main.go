@@ -74,7 +74,7 @@ func member(ctx context.Context, args []string, out io.Writer) (err error) {
 		defer cancel()
 		err = errors.Join(err, g.Close(leaving))
 	}()
-	server, err := replicated.Serve(ctx, ripc.Config{Addr: *clients}, bank)
+	server, err := replicated.Serve(ctx, replicated.ServerConfig{Endpoint: ripc.Config{Addr: *clients}}, bank)
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ const (
 	Else                      // another error: a text
 	Away                      // this member cannot serve: ask another one
 	Compacted                 // events behind the cursor are not kept any more
+	Denied                    // the client may not do it: identity, what it is, object, operation, reason
 )
 
 // AnswerHead is the size of an answer without its text.

@@ -70,7 +70,7 @@ func (m *member) Answer(ctx context.Context, r bench.Request) (any, error) {
 			cfg.Transport = ripc.TCP
 		}
 		var err error
-		if m.server, err = replicated.Serve(ctx, cfg, m.object); err != nil {
+		if m.server, err = replicated.Serve(ctx, replicated.ServerConfig{Endpoint: cfg}, m.object); err != nil {
 			return nil, err
 		}
 		return m.server.Addr(), nil
