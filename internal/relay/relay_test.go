@@ -46,10 +46,7 @@ func seeds(t *testing.T, count int, f func(seed uint64)) {
 func TestR1EveryMemberGetsAllMessagesInOrder(t *testing.T) {
 	seeds(t, 400, func(seed uint64) {
 		w := randomWorld(t, seed)
-		w.run()
-		w.closeAll()
-		w.run()
-		w.allDone()
+		w.finish()
 	})
 }
 
@@ -87,10 +84,7 @@ func (w *world) fillSlowly(size int) {
 		w.nodes[0].relay.Fill(number, int64(n), &w.nodes[0].out)
 		w.nodes[0].apply()
 	}
-	w.run()
-	w.closeAll()
-	w.run()
-	w.allDone()
+	w.finish()
 }
 
 func TestAnAbortedMessageIsPassedOverByEverybody(t *testing.T) {
@@ -102,10 +96,7 @@ func TestAnAbortedMessageIsPassedOverByEverybody(t *testing.T) {
 				w.abort(uint64(w.rnd.IntN(len(w.sent))))
 			}
 		}
-		w.run()
-		w.closeAll()
-		w.run()
-		w.allDone()
+		w.finish()
 	})
 }
 
@@ -119,10 +110,7 @@ func TestABurstOfAbortsIsNoViolation(t *testing.T) {
 			}
 			w.abort(number)
 		}
-		w.run()
-		w.closeAll()
-		w.run()
-		w.allDone()
+		w.finish()
 	})
 }
 

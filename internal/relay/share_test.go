@@ -138,10 +138,7 @@ func TestAMessageThatNotAllSeeGoesInBlocks(t *testing.T) {
 	for range 10 {
 		w.start(40, 40)
 	}
-	w.run()
-	w.closeAll()
-	w.run()
-	w.allDone()
+	w.finish()
 	if w.blocks != 10*10*3 {
 		t.Fatalf("%d blocks were sent", w.blocks)
 	}

@@ -457,6 +457,14 @@ func (w *world) closeAll() {
 	}
 }
 
+// finish runs until nothing moves, closes the group everywhere, and checks that all came to its end.
+func (w *world) finish() {
+	w.run()
+	w.closeAll()
+	w.run()
+	w.allDone()
+}
+
 // allDone checks that every message that was not aborted is at every member, and that the group
 // came to its end.
 func (w *world) allDone() {

@@ -148,12 +148,13 @@ func (e *linkEnd) wakeAt(at time.Duration) {
 // act implements actor: what has arrived is read.
 func (e *linkEnd) act(now time.Duration) time.Duration {
 	p := e.proc
-	switch {
-	case e.over || p.over:
+	if e.over {
 		return never
-	case now < p.hangs:
-		return p.hangs
-	case e.isCut():
+	}
+	if until, held := p.held(now); held {
+		return until
+	}
+	if e.isCut() {
 		return now + p.world.plan.Hop()
 	}
 	if e.reading != nil && e.wholeAt != never && now >= e.wholeAt {
@@ -361,11 +362,8 @@ type pulse struct{ proc *process }
 // act implements actor.
 func (u *pulse) act(now time.Duration) time.Duration {
 	p := u.proc
-	switch {
-	case p.over:
-		return never
-	case now < p.hangs:
-		return p.hangs
+	if until, held := p.held(now); held {
+		return until
 	}
 	any, every := false, p.world.plan.FailAfter()/4
 	for _, e := range slices.Clone(p.links) {

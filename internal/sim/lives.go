@@ -166,11 +166,8 @@ func (a *ahead) act(now time.Duration) (next time.Duration) {
 
 func (a *ahead) turn(now time.Duration) time.Duration {
 	p := a.proc
-	switch {
-	case p.over:
-		return never
-	case now < p.hangs:
-		return p.hangs
+	if until, held := p.held(now); held {
+		return until
 	}
 	r, next := a.fetching.turn(now)
 	if r == nil {

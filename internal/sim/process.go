@@ -246,6 +246,17 @@ func (p *process) rest() time.Duration {
 	return p.pace.Step/2 + time.Duration(p.random.Int64N(int64(p.pace.Step)))
 }
 
+// held reports whether the process does nothing now, and until when: it hangs, or it has ended.
+func (p *process) held(now time.Duration) (until time.Duration, held bool) {
+	switch {
+	case p.over:
+		return never, true
+	case now < p.hangs:
+		return p.hangs, true
+	}
+	return now, false
+}
+
 // act implements actor: one step.
 //
 // A step that did nothing but take in what arrived is followed by no other one until something is due, as one that found nothing: all

@@ -214,11 +214,11 @@ type announcing struct {
 // act implements actor.
 func (a *announcing) act(now time.Duration) time.Duration {
 	p := a.proc
-	if p.over || p.told {
+	if p.told {
 		return never
 	}
-	if now < p.hangs {
-		return p.hangs
+	if until, held := p.held(now); held {
+		return until
 	}
 	p.survive(func() {
 		for _, s := range a.core.Tick(now, p.member.View(), p.memory.State().Former) {
@@ -290,11 +290,11 @@ func (l *letter) act(now time.Duration) time.Duration {
 		s.hear(l.what)
 		return never
 	}
-	if p == nil || p.over || !p.world.near(l.from, p) {
+	if p == nil || !p.world.near(l.from, p) {
 		return never
 	}
-	if now < p.hangs {
-		return p.hangs
+	if until, held := p.held(now); held {
+		return until
 	}
 	p.survive(func() { p.hearLetter(l) })
 	return never

@@ -265,11 +265,11 @@ func (t *transfers) wakeAt(at time.Duration) {
 // act implements actor: what is due of the group's goroutines.
 func (t *transfers) act(now time.Duration) time.Duration {
 	p := t.proc()
-	switch {
-	case p.over || t.over:
+	if t.over {
 		return never
-	case now < p.hangs:
-		return p.hangs
+	}
+	if until, held := p.held(now); held {
+		return until
 	}
 	if t.takenAt != never && now >= t.takenAt {
 		s := t.leaving
