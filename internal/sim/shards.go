@@ -66,8 +66,8 @@ func (w *world) logged(l *diskLog, r *journal.Record, number uint64) {
 func (h *shardHistory) add(l *diskLog, r *journal.Record, number uint64) error {
 	n := uint64(len(h.records))
 	switch k := l.proc.keeper(l.id); {
-	case number >= n && r.Version.View < h.restart && k != nil && !k.sitting():
-		return nil // the shard went on from the disk of another member: this one cuts that, should it come back
+	case number >= n && h.leftBehind(r.Version.View, k):
+		return nil
 	case number > n:
 		return violated("G6", "%v records %v as number %d, and there are %d", l, r, number, n)
 	case number < n:
@@ -82,6 +82,13 @@ func (h *shardHistory) add(l *diskLog, r *journal.Record, number uint64) error {
 	}
 	h.records = append(h.records, kept{r.Version, r.Time, r.Sender, slices.Clone(r.Data)})
 	return nil
+}
+
+// leftBehind reports whether what a keeper's member records or delivers in a view counts for the shard no more. The shard lost its members
+// in that view, and went on from the disk of another one: this member, which hung meanwhile, has not heard of it, and cuts the end of
+// its log should it come back.
+func (h *shardHistory) leftBehind(v order.ViewID, k *keeper) bool {
+	return v < h.restart && k != nil && !k.sitting()
 }
 
 // begin takes away what nobody has who came back as everybody had ended. What was settled behind that is safe only as far as wall clocks
