@@ -134,6 +134,7 @@ func (a *activity) ask(now time.Duration, q *process) time.Duration {
 	if a.receiver.keeper == nil {
 		h.state = appState{} // what the application has is neither the old one nor the new one
 	}
+	w.moves(q, Gives)
 	return now + w.bulkTime(q, h.proc)
 }
 

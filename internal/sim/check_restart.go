@@ -204,12 +204,14 @@ func (w *world) noteAnswer(p *process, m restart.Message) {
 
 // checkEnters checks that a leader has those whose logs are ready for a view enter it only if they
 // are a quorum of its members, and promised its ballot: of an attempt before that, some may have
-// ended since.
+// ended since. The leader promised it as it began; if it is a quorum alone, that comes to its disk
+// together with the decision.
 func (w *world) checkEnters(p *process, m restart.Message) error {
 	b, v := w.history.ballotsOf(p.base), m.Next.View
 	var ready []order.NodeID
 	for _, one := range v.Members {
-		if slices.Contains(b.given[m.Ballot], incarnation{one.ID, one.Incarnation}) && slices.Contains(b.ready[v.Key()], one.ID) {
+		leads := one.ID == p.self.ID && one.Incarnation == p.self.Incarnation
+		if (leads || slices.Contains(b.given[m.Ballot], incarnation{one.ID, one.Incarnation})) && slices.Contains(b.ready[v.Key()], one.ID) {
 			ready = append(ready, one.ID)
 		}
 	}

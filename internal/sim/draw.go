@@ -49,8 +49,12 @@ func Draw(seed uint64, l Limits) *Plan {
 	dice{rand.New(rand.NewPCG(seed, 0x1a46e))}.larges(p) // dice of their own: what else a seed draws does not depend on them
 	dice{rand.New(rand.NewPCG(seed, 0xd15c))}.keep(p, faulty)
 	dice{rand.New(rand.NewPCG(seed, 0x5a4d))}.split(p)
+	if faulty {
+		dice{rand.New(rand.NewPCG(seed, 0xde707e))}.devote(p)
+	}
 	dice{rand.New(rand.NewPCG(seed, 0x57a7e))}.states(p)
 	if faulty {
+		dice{rand.New(rand.NewPCG(seed, 0x917e))}.givers(p)
 		dice{rand.New(rand.NewPCG(seed, 0x9057))}.ghosts(p)
 		dice{rand.New(rand.NewPCG(seed, 0x11e))}.lies(p)
 		p.Keep.TornIn = pick(dice{rand.New(rand.NewPCG(seed, 0x7043))}, 0, 50, 12)

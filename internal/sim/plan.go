@@ -223,11 +223,12 @@ const (
 	Completing      // its leader found a view that may have been decided
 	Votes           // a process that comes back votes
 	Restarts        // a process that came back begins the view
+	Gives           // a member begins to give another one its state
 	moves
 )
 
 func (m Move) String() string {
-	return [...]string{"none", "suspects", "proposes", "wedges", "acks", "decides", "echoes", "completes", "installs", "asks", "meets", "ready", "enters", "promises", "plans", "completing", "votes", "restarts"}[m]
+	return [...]string{"none", "suspects", "proposes", "wedges", "acks", "decides", "echoes", "completes", "installs", "asks", "meets", "ready", "enters", "promises", "plans", "completing", "votes", "restarts", "gives"}[m]
 }
 
 // Limits narrow what Draw may draw. The zero value does not narrow anything.
