@@ -41,6 +41,7 @@ type Parker struct {
 	file    *os.File // has the descriptor epoll, if the runtime's poller watches it
 	outer   syscall.RawConn
 	isReady func(uintptr) bool
+	dozing  atomic.Int32 // goroutines in the runtime's poller
 
 	mu      sync.Mutex
 	watched map[int]*Readiness // links are made by other goroutines than the loop
@@ -155,8 +156,23 @@ func (p *Parker) Doze(busy bool) {
 		return
 	}
 	p.nested.Do(p.nest)
-	if p.outer == nil || p.outer.Read(p.isReady) != nil {
+	if p.outer == nil {
 		p.poll(-1)
+		return
+	}
+	p.dozing.Add(1)
+	defer p.dozing.Add(-1)
+	if p.outer.Read(p.isReady) != nil { // Rouse's deadline
+		p.file.SetReadDeadline(time.Time{})
+	}
+}
+
+// Rouse ends a doze in the runtime's poller if there is something to look at. The runtime looks into
+// its poller only when no goroutine can run, or after 10 ms: goroutines that run for long without
+// waiting call it now and then.
+func (p *Parker) Rouse() {
+	if p.dozing.Load() > 0 && p.poll(0) {
+		p.file.SetReadDeadline(time.Unix(1, 0))
 	}
 }
 

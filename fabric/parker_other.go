@@ -63,6 +63,9 @@ func (p *Parker) Sleep(d time.Duration) {
 // Doze is Sleep without an end.
 func (p *Parker) Doze(bool) { p.Sleep(-1) }
 
+// Rouse does nothing.
+func (p *Parker) Rouse() {}
+
 // Rang returns nothing: no sockets are watched here.
 func (p *Parker) Rang() []*Readiness { return nil }
 

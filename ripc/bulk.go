@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"runtime"
 	"sync"
 	"time"
 
@@ -32,7 +31,7 @@ type bulk struct {
 
 const (
 	blockBytes  = 256 << 10   // of a long message, before others have their turn
-	ioBytes     = 64 << 10    // of one call of the system: short messages need not wait for longer
+	ioBytes     = 64 << 10    // read or written before other goroutines run: short messages need not wait for longer
 	scratchSize = 128 << 10   // for what is not read straight to its place
 	graceTime   = time.Second // for the rest of a block whose sender gave up
 	attachTime  = time.Second // in which a pair is known for whose long messages a connection came
@@ -239,7 +238,7 @@ func (b *bulk) readBlock(m *receiving, offset int64, n int) error {
 		if into.file != nil {
 			target = b.scrap(n)
 		} else {
-			target = into.bytes[offset:][:n]
+			target = into.bytes[offset:][:min(n, ioBytes)]
 		}
 		k, err := b.conn.Read(target)
 		if errors.Is(err, os.ErrDeadlineExceeded) {
@@ -250,6 +249,7 @@ func (b *bulk) readBlock(m *receiving, offset int64, n int) error {
 			failed = into.write(target[:k], offset)
 		}
 		n, offset = n-k, offset+int64(k)
+		b.p.e.letOthers()
 		if err != nil && n > 0 {
 			b.end(m, false, nil)
 			return err
@@ -375,7 +375,6 @@ func (p *peer) write(ctx context.Context, m *sending, body *Body) error {
 			return b.broken(err)
 		}
 		at += int64(n)
-		runtime.Gosched() // short messages come first
 	}
 	return nil
 }
@@ -454,15 +453,13 @@ func (b *bulk) writeBlock(id uint64, data []byte) error {
 	var header [pair.BlockBytes]byte
 	pair.PutBlock(&header, id, len(data))
 	first := data[:min(len(data), ioBytes)]
-	if _, err := (&net.Buffers{header[:], first}).WriteTo(b.conn); err != nil {
-		return err
+	_, err := (&net.Buffers{header[:], first}).WriteTo(b.conn)
+	b.p.e.letOthers()
+	for data = data[len(first):]; len(data) > 0 && err == nil; data = data[min(len(data), ioBytes):] {
+		_, err = b.conn.Write(data[:min(len(data), ioBytes)])
+		b.p.e.letOthers()
 	}
-	for data = data[len(first):]; len(data) > 0; data = data[min(len(data), ioBytes):] {
-		if _, err := b.conn.Write(data[:min(len(data), ioBytes)]); err != nil {
-			return err
-		}
-	}
-	return nil
+	return err
 }
 
 // errShortFile says that a file ended before its body.
@@ -472,14 +469,16 @@ var errShortFile = fmt.Errorf("the file was cut: %w", os.ErrInvalid)
 func (b *bulk) writeFile(conn *net.TCPConn, id uint64, file *os.File, offset int64, n int) error {
 	var header [pair.BlockBytes]byte
 	pair.PutBlock(&header, id, n)
-	if _, err := conn.Write(header[:]); err != nil {
-		return err
-	}
-	sent, err := sendFile(conn, file, offset, n)
-	if err == nil && sent < n {
-		if _, err = conn.Write(make([]byte, n-sent)); err == nil {
-			err = errShortFile
+	_, err := conn.Write(header[:])
+	for n > 0 && err == nil {
+		part, sent := min(n, ioBytes), 0
+		if sent, err = sendFile(conn, file, offset, part); err == nil && sent < part {
+			if _, err = conn.Write(make([]byte, n-sent)); err == nil {
+				err = errShortFile
+			}
 		}
+		n, offset = n-part, offset+int64(part)
+		b.p.e.letOthers()
 	}
 	return err
 }

@@ -321,8 +321,8 @@ func (m *sending) finish(ctx context.Context, w *waiter, offer *pair.Offer, body
 
 // await waits until the message is as far, or ended with an error.
 func (m *sending) await(ctx context.Context, w *waiter, done func() bool) error {
-	m.w = w
-	defer func() { m.w = nil }()
+	m.w, w.yields = w, true
+	defer func() { m.w, w.yields = nil, false }()
 	for m.err == nil && !done() {
 		w.goal, w.peer, w.answered = goalAnswer, m.peer, false
 		if err := m.peer.e.wait(ctx, w); err != nil {

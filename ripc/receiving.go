@@ -3,7 +3,6 @@ package ripc
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -418,7 +417,7 @@ func (m *receiving) fetch(ctx context.Context) (*shared.View, error) {
 		if err := m.window.write(from[at:min(at+pieceBytes, len(from))], int64(at)); err != nil {
 			return nil, err
 		}
-		runtime.Gosched() // short messages come first
+		m.peer.e.letOthers()
 	}
 	return nil, nil
 }

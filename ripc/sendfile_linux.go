@@ -36,7 +36,7 @@ func sendFile(conn *net.TCPConn, file *os.File, offset int64, n int) (sent int, 
 // sendSome sends until all is sent, the file ends, or the socket takes no more: then it is not done.
 func sendSome(socket, file int, offset *int64, n int, sent *int) (done bool, err error) {
 	for *sent < n {
-		k, err := unix.Sendfile(socket, file, offset, min(n-*sent, ioBytes))
+		k, err := unix.Sendfile(socket, file, offset, n-*sent)
 		switch {
 		case err == unix.EINTR:
 		case err == unix.EAGAIN:

@@ -14,7 +14,7 @@ import (
 type waiter struct {
 	bell   chan struct{} // rung when what it waits for may be there, or the watch is its own
 	goal   goal
-	yields bool // as a keeper it hands the watch to whoever wants it: it is no goroutine of the application
+	yields bool // as a keeper it hands the watch to another goroutine that wants it: what it waits for is not urgent
 
 	service *Service // goalMessage
 
@@ -121,6 +121,7 @@ type watch struct {
 	tail      *waiter
 	turns     uint64 // how often the watch was taken
 	napping   bool   // the keeper sleeps in the parker
+	away      bool   // the keeper lets other goroutines run, and does not look meanwhile
 	dozers    int    // goroutines that are in the parker: the keeper, and some that lost the watch and were woken
 	heated    bool   // a peer became hot since the keeper was about to nap
 	idle      bool   // the caretaker waits for care
@@ -185,7 +186,7 @@ func (e *Endpoint) wait(ctx context.Context, w *waiter) (err error) {
 			err = context.Cause(ctx)
 			break
 		}
-		if e.keeper == nil || e.keeper.yields && !w.yields {
+		if e.keeper == nil || e.away || e.keeper.yields && !w.yields {
 			e.keep(ctx, w)
 			continue
 		}
@@ -213,7 +214,7 @@ func (e *Endpoint) wait(ctx context.Context, w *waiter) (err error) {
 // glance is a short watch without its formalities: of a goroutine whose message is about to come. It reports whether the waiter, or
 // the service, has what it waits for. The caller holds the mu.
 func (e *Endpoint) glance(w *waiter, s *Service) bool {
-	if e.keeper != nil || len(e.hot) == 0 && len(e.stirred) == 0 {
+	if e.keeper != nil && !e.away || len(e.hot) == 0 && len(e.stirred) == 0 {
 		return false
 	}
 	if e.glances++; e.glances%glanceLimit == 0 { // the rest of a step must not wait for a message that does not come
@@ -304,7 +305,7 @@ func (e *Endpoint) keep(ctx context.Context, w *waiter) {
 		e.napping = false
 		e.parker.Wake()
 	}
-	e.keeper = w
+	e.keeper, e.away = w, false
 	e.turns++
 	var began, last time.Time // of the time without work
 	offered := false          // the core, to other goroutines, since there was work
@@ -333,9 +334,7 @@ func (e *Endpoint) keep(ctx context.Context, w *waiter) {
 		}
 		if !offered { // goroutines that can run must not wait for the end of the nap, which keeps the core for a while
 			offered = true
-			e.unlock()
-			runtime.Gosched()
-			e.lock()
+			e.yield()
 			continue
 		}
 		if w.goal != goalNone {
@@ -365,9 +364,25 @@ func (e *Endpoint) letRun() {
 		return
 	}
 	e.roused = false
+	e.yield()
+}
+
+// yield lets other goroutines run. One that is about to wait may take the watch: it would find the keeper behind all that can run.
+func (e *Endpoint) yield() {
+	e.away = true
 	e.unlock()
 	runtime.Gosched()
+	for k := 0; k < 100 && e.wanting.Load() > 0; k++ {
+		runtime.Gosched()
+	}
 	e.lock()
+	e.away = false
+}
+
+// letOthers lets other goroutines run, and the keeper look: short messages come first. Goroutines call it that move the bytes of long ones.
+func (e *Endpoint) letOthers() {
+	e.parker.Rouse()
+	runtime.Gosched()
 }
 
 // spin looks at the hot peers for a while, and lets others have the mu and the core now and then. It reports false where to spin keeps the
@@ -386,15 +401,12 @@ func (e *Endpoint) spin(rounds int, now time.Time) bool {
 	if shares && now.Sub(e.crowded) < contested {
 		return false
 	}
-	e.unlock()
 	if shares {
+		e.unlock()
 		e.parker.Yield()
+		e.lock()
 	}
-	runtime.Gosched()
-	for k := 0; k < 100 && e.wanting.Load() > 0; k++ {
-		runtime.Gosched()
-	}
-	e.lock()
+	e.yield()
 	return true
 }
 
