@@ -25,7 +25,7 @@ func (d dice) devote(p *Plan) {
 	default:
 		cut, late := d.rivals(p, at)
 		p.Faults = []Fault{{Kind: Blackout, At: at, For: d.upTo(p.Hop()), Node: late, Nth: 1}, cut}
-		p.Keep.LateIn = 2
+		p.Keep.LateIn, p.Keep.LostIn = 2, 4
 	}
 }
 
