@@ -87,8 +87,8 @@ func (a *activity) source() *process {
 	return q
 }
 
-// fetchState has the application restore the state of a source. It stands for the conversations of package transfer: whom the source gives
-// its state is decided by the code that ships.
+// fetchState has the application restore the state of a source. It stands for the conversations of package transfer: the code that ships decides to which
+// members the source gives its state.
 func (a *activity) fetchState(now time.Duration) time.Duration {
 	h, q := a.receiver.stays, a.source()
 	w := h.proc.world

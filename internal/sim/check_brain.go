@@ -12,8 +12,8 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// brainChecker checks G5: a view begins only when a quorum of the one before has the decision, no view has two successors, and who
-// halts has a reason: too few that are left, an eviction for something that was done to it, or that it left.
+// brainChecker checks G5: a view begins only when a quorum of the one before has the decision, no view has two successors, and a member that
+// halts has a reason: too few members that are left, an eviction for something that was done to it, or that it left.
 type brainChecker struct{ unconcerned }
 
 func (brainChecker) name() string { return "brain" }
@@ -43,7 +43,7 @@ func (brainChecker) installed(w *world, p *process, r *viewRecord) error {
 	return nil
 }
 
-// checkRestarted checks that those that begin a view after everybody had ended are a quorum of the one before.
+// checkRestarted checks that the processes that begin a view after all had ended are a quorum of the one before.
 func checkRestarted(w *world, p *process, r *viewRecord) error {
 	before := w.before(r)
 	back := func(q *process) bool {

@@ -9,7 +9,7 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// futureChecker checks the other side of G3: who waits for the delivery of a message is told its place, once it was delivered here,
+// futureChecker checks the other side of G3: an application that waits for the delivery of a message is told its place, once it was delivered here,
 // or that this member halted.
 type futureChecker struct{ unconcerned }
 
@@ -58,7 +58,7 @@ func checkFuture(w *world, l *ledger, f *promised) error {
 	own, name := p.flows[l], w.plan.Decls[l.decl].Name
 	here := own != nil && own.next > f.number || p.waits(l.decl)
 	due, place := here, l.claims[f.number].place
-	if w.after(l.decl) { // then who waits is told when every disk has the message, or when its member leaves the shard
+	if w.after(l.decl) { // then an application that waits is told when every disk has the message, or when its member leaves the shard
 		c := &l.claims[f.number]
 		here, place = c.shown || l.letGo(f.number) && p.takesOver(c.shard, c.recorded.View), c.recorded
 		due = c.shown || l.letGo(f.number) && !p.awaits(c.shard)

@@ -6,7 +6,7 @@ import (
 	"github.com/squall-go/squall/internal/member"
 )
 
-// haltChecker checks B3: who halted is given nothing and accepts nothing.
+// haltChecker checks B3: a member that halted is given nothing and accepts nothing.
 type haltChecker struct{ unconcerned }
 
 func (haltChecker) name() string { return "halt" }
@@ -46,7 +46,7 @@ func checkRefused(w *world, p *process, err error) error {
 	return nil
 }
 
-// checkUnable checks that who may not send is no sender in the view in force.
+// checkUnable checks that a member that may not send is no sender in the view in force.
 func checkUnable(w *world, a *app, err error) error {
 	p, provisioned := a.proc, false
 	s := p.seat()

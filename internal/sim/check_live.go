@@ -8,16 +8,16 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// liveChecker checks liveness: after the last fault, if a quorum lives, the view settles within bounded time to exactly those that
+// liveChecker checks liveness: after the last fault, if a quorum lives, the view settles within bounded time to exactly the members that
 // live, are connected and do not leave, and all they accepted is delivered; if none does, everybody halts. And it checks that
-// nobody is suspected or removed to whom nothing was done.
+// no member is suspected or removed without something that was done to it.
 type liveChecker struct{ unconcerned }
 
 func (liveChecker) name() string { return "live" }
 
 func (liveChecker) installed(w *world, p *process, r *viewRecord) error {
 	before := w.before(r)
-	if before == nil || p.restarted && len(p.seats) == 1 { // everybody had ended, and who was about to join joins later
+	if before == nil || p.restarted && len(p.seats) == 1 { // all members had ended, and a process that was about to join joins later
 		return nil
 	}
 	for _, q := range before.procs {
@@ -28,7 +28,16 @@ func (liveChecker) installed(w *world, p *process, r *viewRecord) error {
 	return nil
 }
 
-// checkSuspicion checks that who is suspected was given a reason to be, and broke no rule of the protocol.
+// checkSuspicion checks that a member that is suspected gave a reason for that, and broke no rule of the protocol. As the protocol has it,
+// three reasons count besides what a fault did to the suspect itself:
+//
+//   - A fault concerns the member that suspects. One that hung, or that the others do not reach, cannot tell its own silence from theirs,
+//     and a suspicion needs no proof: one member may be the only one to see a failure.
+//   - The suspect suspects this member. It froze the row of this member and ended the connection (V5), so this member sees a connection
+//     that ended, and of the word that says why it may see nothing any more.
+//   - Letters of a restart were lost. The suspect is in the new view and was not told of it.
+//
+// A violation of the protocol is never in order, whatever was done to either, unless the suspect lies.
 func checkSuspicion(w *world, p *process, e views.Suspected) error {
 	q := w.processOf(e.Member)
 	if errors.Is(e.Err, fabric.ErrViolation) && !q.liar {
@@ -56,7 +65,7 @@ func (p *process) suspects(other *process) bool {
 	return false
 }
 
-// remember notes whom a process suspects as it begins the next view.
+// remember notes which members a process suspects as it begins the next view.
 func (p *process) remember() {
 	if len(p.seats) < 2 {
 		return
@@ -70,7 +79,7 @@ func (p *process) remember() {
 	}
 }
 
-// checkRemembered checks that who was suspected in one view is suspected in the next: it must not take another while to find out.
+// checkRemembered checks that a member that was suspected in one view is suspected in the next: it must not take another while to find out.
 func checkRemembered(p *process) error {
 	s := p.seat()
 	if s.steps++; s.steps != 3 || p.member.Err() != nil {

@@ -36,7 +36,7 @@ func (logChecker) taken(w *world, d *delivery) error {
 }
 
 // installed checks, as a view begins after everybody in a shard had ended, that all begin it with the same logs, which have all that was said to
-// be on every disk. What nobody has who came back is not a part of the history any more.
+// be on every disk. A record that none of the processes that came back has is no part of the history any more.
 func (logChecker) installed(w *world, p *process, r *viewRecord) error {
 	for _, k := range p.keepers {
 		if !p.brings(w, k, r) {
@@ -61,7 +61,7 @@ func (logChecker) installed(w *world, p *process, r *viewRecord) error {
 }
 
 // brings reports whether a process begins a view with a log that was on its disk, and that the others of the shard take for theirs: after a restart,
-// or as the first of those that come back to a shard that had no members any more.
+// or as the first of the processes that come back to a shard that had no members any more.
 func (p *process) brings(w *world, k *keeper, r *viewRecord) bool {
 	g := r.shard(w, k.id)
 	if g == nil || g.reader(p) == nil || slices.Contains(g.sg.Fresh, p.seat().self) {
@@ -119,7 +119,7 @@ func checkHere(w *world, k *keeper) error {
 	return nil
 }
 
-// checkRecorded checks that a decision is on its owner's disk before it is in its row: if everybody ends now, whoever comes back finds it.
+// checkRecorded checks that a decision is on its owner's disk before it is in its row: if all members end now, the processes that come back find it.
 func checkRecorded(p *process, r *viewRecord, b views.Ballot) error {
 	if p.memory == nil {
 		return nil
@@ -176,7 +176,7 @@ func checkGlobal(l *diskLog, last, v order.Version) error {
 	return nil
 }
 
-// end reads the logs of those that go on from their disks: in each shard all are the same.
+// end reads the logs of the members that go on from their disks: in each shard all are the same.
 func (logChecker) end(w *world) error {
 	if !w.goesOn() {
 		return nil
@@ -220,7 +220,7 @@ func checkComplete(k *keeper) error {
 	return nil
 }
 
-// unkept is what of the states and logs of those that go on is still under way.
+// unkept is what of the states and logs of the members that go on is still under way.
 func (p *process) unkept() error {
 	for _, h := range p.stays {
 		if h.getsState() && p.world.history.last.placed(p, h.decl) {

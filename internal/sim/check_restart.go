@@ -89,7 +89,7 @@ func (w *world) noteBallots(p *process) {
 	}
 }
 
-// checkLeads checks that those that promised a ballot are a quorum, as its leader chooses the view
+// checkLeads checks that the processes that promised a ballot are a quorum, as its leader chooses the view
 // that it puts to the vote, and that no other view has a quorum of votes in a lower ballot, or may
 // still get one.
 func (w *world) checkLeads(p *process, ballot restart.Ballot, next *views.View) error {
@@ -169,8 +169,8 @@ func (r *viewRecord) decides(key string) bool {
 	return false
 }
 
-// checkReady checks that a quorum of a view's members have their logs ready, as one of those that
-// came back enters it.
+// checkReady checks that a quorum of a view's members have their logs ready, as one of the
+// processes that came back enters it.
 func (w *world) checkReady(p *process, v *views.View) error {
 	base := w.history.inForce[v.ID-1]
 	if base == nil {

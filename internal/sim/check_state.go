@@ -18,7 +18,7 @@ type appState struct {
 	at     order.Version // of the last message in it
 }
 
-// offered is what a member keeps for those that are fresh in a shard.
+// offered is what a member keeps for the members that are fresh in a shard.
 type offered struct {
 	state appState
 	last  order.Version // where the log ends
@@ -114,7 +114,7 @@ func (stateChecker) end(w *world) error {
 	return nil
 }
 
-// orphaned reports whether a process waits for a state that none of those that had it as its stay began still has.
+// orphaned reports whether a process waits for a state that each member which had it as the stay began has lost.
 func (p *process) orphaned() bool {
 	w, now := p.world, p.seat().record
 	for _, h := range p.stays {

@@ -140,7 +140,7 @@ func TestEveryCheckerFindsSomething(t *testing.T) {
 	}
 }
 
-// echoPlan is a run in which everybody ends in the middle of a view change, of which few know how it ends, and those that come back end again with
+// echoPlan is a run in which all members end in the middle of a view change, of which few know how it ends, and the processes that come back end again with
 // votes for different views.
 func echoPlan(seed uint64) *Plan {
 	yes := true
@@ -180,7 +180,7 @@ func skipPlan(seed uint64) *Plan {
 	return p
 }
 
-// rivalPlan is a run in which everybody ends, and of those that come back several lead at the same
+// rivalPlan is a run in which all members end, and of the processes that come back several lead at the same
 // time.
 func rivalPlan(seed uint64) *Plan {
 	yes := true

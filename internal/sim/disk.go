@@ -23,7 +23,7 @@ import (
 // goes, a prefix of each list has arrived, of the change behind it a part, and the sector in which that ends may hold anything. When a process
 // ends and the host goes on, nothing is lost.
 //
-// Times are the world's: a sync here takes effect at once, and whoever asks for it waits first for as long as takes says.
+// Times are the world's: a sync here takes effect at once, and the code that asks for it waits first for as long as takes says.
 type disk struct {
 	dice dice
 	plan DiskPlan
@@ -57,11 +57,11 @@ const (
 	NoSync                 // a sync of a file says that it was done
 	NoDirSync              // a sync of a directory says so
 	EarlyWritten           // what is written counts as synced
-	CutsTooLittle          // who drops the end of a log keeps a record of it
+	CutsTooLittle          // a process that drops the end of a log keeps a record of it
 	CutsTooMuch            // or drops one more
 	OtherShard             // a log is brought up to those of another shard
 	LateWhole              // that a log is whole is said late, whatever has become of it since
-	AheadOfAnybody         // who comes back makes its log that of whoever answers, before it joins
+	AheadOfAnybody         // a process that comes back makes its log that of the first process that answers, before it joins
 	DeafToLacks            // of what others lack, only what concerns the first shard is heard
 )
 

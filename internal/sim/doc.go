@@ -1,13 +1,13 @@
 // Package sim runs whole processes in a deterministic world: a seed goes in, a verdict comes out.
 //
-// A Plan is drawn from a seed: nodes, those that found the group and those that join it later, subgroups and shards with small rings,
+// A Plan is drawn from a seed: nodes that found the group and nodes that join it later, subgroups and shards with small rings,
 // how the pairs are connected, how fast everybody steps, what the applications send, and what goes wrong, when, or on which move of
 // a view change. A run steps real members, and the cores of real joins, on internal/simnet, and the applications and the faults, in virtual
 // time, on one goroutine. Nothing of the protocol is imitated.
 //
 // Where subgroups are persistent every node has a disk, which outlives its processes and forgets what was not synced when the power goes.
 // What package persist does with goroutines and files is done here in turns and in virtual time; the journals, the books, the recorders and the
-// core of restarts are those that ship.
+// core of restarts are the code that ships.
 //
 // What a process does until it is in a view is decided by package life, whose effects are performed in virtual time (lives.go).
 // What a member that comes into a shard needs is decided by package shard, whose effects are performed here in virtual time (stays.go,
@@ -29,20 +29,20 @@
 //	check_content.go      nothing is made up and nothing altered: content is a function of declaration, process, number and length
 //	check_atomic.go   G2  what one member is given, every member holds; and is given in that view, if it goes on
 //	check_loss.go     G3  what a member accepted that goes on, or left in peace, is delivered exactly once
-//	check_future.go   G3  and who waits for that is told where, or that the member halted
+//	check_future.go   G3  and an application that waits for that is told where, or that the member halted
 //	check_views.go    G4  all install the same views, one after the other
-//	check_brain.go    G5  a view begins with a quorum of the one before, none has two successors, suspects are heard no more, and who
+//	check_brain.go    G5  a view begins with a quorum of the one before, none has two successors, suspects are heard no more, and a member that
 //	                      halts has a reason
 //	check_log.go      G6  all logs of a shard are one history, which is what is delivered; nothing is said to be on a disk, or on every disk, that is
-//	                      not on the platter; and what was said to be on every disk is in all logs of whoever goes on
-//	check_live.go         after the last fault the view settles, within bounded time, to those that live; nobody is suspected for nothing
+//	                      not on the platter; and what was said to be on every disk is in the logs of all members that go on
+//	check_live.go         after the last fault the view settles, within bounded time, to the members that live; none is suspected for nothing
 //	check_stall.go    G7  while nobody fails, delivery takes a bounded virtual time from the commit, whatever other applications do
 //	check_quiet.go    G8  then only heartbeats are sent, old views are gone, and no more nulls were sent than were needed
 //	check_release.go      and all rings are empty
 //	check_state.go        applications of a shard that got to the same message have the same state, however they came to it
 //	check_restart.go      what a restart decides was promised and voted, on disks; one view has one successor
 //	check_join.go         joiners that did not appear are held back
-//	check_halt.go         who halted is given nothing and accepts nothing; who may not send is told why
+//	check_halt.go         a member that halted is given nothing and accepts nothing; one that may not send is told why
 //
 // A Script is a run in which nothing is drawn: it lays a world out, says what happens when, and has the trace that this must give. All
 // checkers look on.

@@ -182,7 +182,7 @@ func (d dice) mutes(p *Plan, faulty bool) {
 	}
 }
 
-// apps shares the messages out among those that may send, some of which stay silent.
+// apps shares the messages out among the applications that may send, some of which stay silent.
 func (d dice) apps(p *Plan, messages int, faulty bool) {
 	if messages == 0 {
 		messages = 50 + d.IntN(350)
@@ -353,7 +353,7 @@ func (d dice) overtaken(p *Plan, all *[]Fault, at time.Duration) (blackout Fault
 	return Fault{Kind: Blackout, At: at + 1, On: Installs, Nth: n + d.IntN(4), For: d.upTo(4 * p.Hop())}
 }
 
-// relapses has some of those that come back after everybody ended end once more, in the middle of
+// relapses has some of the processes that come back after all had ended end once more, in the middle of
 // that, or lose each other for a while, so that several of them lead. It reports whether they are
 // rivals.
 func (d dice) relapses(p *Plan, at time.Duration) (contested bool) {
@@ -387,7 +387,7 @@ func (d dice) relapses(p *Plan, at time.Duration) (contested bool) {
 	return contest < 3
 }
 
-// rivals has two of those that come back not hear each other, for as long as several attempts take,
+// rivals has two of the processes that come back not hear each other, for as long as several attempts take,
 // and stay alive. Another one, which hears both, comes late: so both are able to lead at the same
 // time, and the others promise and vote for one and the other by turns.
 func (d dice) rivals(p *Plan, at time.Duration) (cut Fault, late int) {
@@ -475,8 +475,8 @@ func (d dice) faults(p *Plan) {
 	}
 }
 
-// succession is the hardest case of a view change: who has begun the next view first is gone before it could say so, and somebody
-// else leads, who does not know yet.
+// succession is the hardest case of a view change: the member that begins the next view first ends before it could say so, and
+// another one leads, which does not know yet.
 func (d dice) succession(p *Plan, at time.Duration) []Fault {
 	p.Net.SocketBytes = pick(d, 400, 400, 1500)
 	for a := range p.Nodes {
@@ -503,7 +503,7 @@ func (d dice) estrangement(p *Plan, at time.Duration) []Fault {
 	}
 }
 
-// schism has those that learn of a decision first crash while a part of the group is being given up: the rest finds the decision
+// schism has the members that learn of a decision first crash while a part of the group is being given up: the rest finds the decision
 // with few, or with nobody.
 func (d dice) schism(p *Plan, at time.Duration) []Fault {
 	split := Fault{Kind: Partition, At: at}

@@ -2,7 +2,7 @@ package sim
 
 import "testing"
 
-// duelPlan is a run in which everybody ends, and those that come back end again with votes for different views.
+// duelPlan is a run in which all members end, and the processes that come back end again with votes for different views.
 func duelPlan(seed uint64) *Plan {
 	yes := true
 	p, d := Draw(seed, Limits{Nodes: 3 + int(seed%3), Messages: 50, Faults: &yes}), newDice(seed)
@@ -15,7 +15,7 @@ func duelPlan(seed uint64) *Plan {
 	return p
 }
 
-// What a restart does with the votes of two attempts, and with letters of those that are over, is seen often enough.
+// What a restart does with the votes of two attempts, and with letters of attempts that are over, is seen often enough.
 func TestRestartsChooseBetweenVotes(t *testing.T) {
 	c := Campaign{First: 1, Count: 400, Draw: duelPlan}
 	if testing.Short() || raceEnabled {

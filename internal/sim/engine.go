@@ -36,7 +36,7 @@ const entryHeader = 20
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// openEngine opens the log in a directory; it is made if it is not there. Names are synced whether they are there or not: who made them
+// openEngine opens the log in a directory; it is made if it is not there. Names are synced whether they are there or not: the process that made them
 // may have ended before that, and all that is written would be lost with one of them.
 func openEngine(d *disk, dir string) (*engine, error) {
 	e := &engine{disk: d, dir: dir, name: dir + "/log"}
@@ -66,7 +66,7 @@ func (e *engine) file() string { return e.name }
 // fresh is the file that takes the place of another one.
 func (e *engine) fresh() string { return e.dir + "/log.new" }
 
-// makeDirs makes a directory and those that it lies in, and syncs their names.
+// makeDirs makes a directory and its parents, and syncs their names.
 func makeDirs(d *disk, path string) error {
 	parent := ""
 	for i := range len(path) + 1 {
@@ -111,7 +111,7 @@ func (e *engine) load() error {
 	}
 	e.ends = e.ends[:whole]
 	if e.torn = len(data) - e.end(); e.torn == 0 {
-		return e.disk.sync(e.file()) // who wrote it may have ended before that
+		return e.disk.sync(e.file()) // the process that wrote it may have ended before that
 	}
 	return e.cut(e.end())
 }
@@ -266,7 +266,7 @@ func (e *engine) dropEnd(n int) error {
 	return e.err
 }
 
-// regroup writes all entries anew, each a group of its own: the last one would not count without those that are dropped.
+// regroup writes all entries anew, each a group of its own: the last one would not count without the entries that are dropped.
 func (e *engine) regroup() error {
 	var text []byte
 	for k := range e.ends {

@@ -16,7 +16,7 @@ import (
 //
 //	expect view 2 of 2 3             2 and 3 are in view 2, which has these members, in this order of rank
 //	expect delivered 3 [a] at 2 3    each was given so many messages, over all views
-//	expect unseen 3 [a] at 2         it left a shard before its application saw so many of its own messages: who waits for them is told
+//	expect unseen 3 [a] at 2         it left a shard before its application saw so many of its own messages: a caller that waits for them is told
 //	expect halted 1 evicted          or partitioned, left, or alive
 //	expect unable 2 [a], able 2 [a]  a subgroup is not provisioned there, or it is and 2 may send
 //	expect logged 3 [a] at 2 3       the log of each has so many records on disk; a.1: that of shard 1
@@ -175,7 +175,7 @@ func (p *process) given(decl int) (n int) {
 	return n
 }
 
-// unseen is for how many messages of a declaration those who wait at a process are told that it left the shard before.
+// unseen is for how many messages of a declaration the callers that wait at a process are told that it left the shard before.
 func (p *process) unseen(decl int) (n int) {
 	l := p.ledgers[decl]
 	for k := range l.futures {

@@ -42,7 +42,7 @@ type fault struct {
 	count int  // of such moves since
 	begun bool
 	ended bool
-	moved *process // who made the move
+	moved *process // that made the move
 	undo  func()
 }
 
@@ -196,7 +196,7 @@ func (f *fault) crash(p *process) {
 			p.print("%s in %d calls", how, f.plan.InStep)
 		}
 		w.net.CrashAfter(p.self.ID, f.plan.InStep, power)
-		w.later(3*w.plan.FailAfter(), func() { // who is alone calls nothing
+		w.later(3*w.plan.FailAfter(), func() { // a member that is alone calls nothing
 			if !p.over {
 				w.net.CrashAfter(p.self.ID, math.MaxInt, power)
 			}
@@ -275,7 +275,7 @@ func (f *fault) blackout() {
 // spoil does something to a disk.
 func (f *fault) spoil(p *process) {
 	w, d := f.world, p.node.disk
-	if d == nil || f.plan.Kind == LostDisk && len(w.nodes) == 1 { // there is nobody whom it could join then
+	if d == nil || f.plan.Kind == LostDisk && len(w.nodes) == 1 { // there is no member that it could join then
 		return
 	}
 	if w.trace.out != nil {
@@ -368,7 +368,7 @@ func (f *fault) report(p *process) {
 	}
 	q.reporter, q.reportedIn = p, p.member.View().ID
 	q.blamed("reported")
-	p.blamed("reports") // who finds its connection to it ended, and not why, suspects it in turn
+	p.blamed("reports") // a member that finds its connection to it ended, and not why, suspects it in turn
 	if w.trace.out != nil {
 		p.print("reports %d", q.self.ID)
 	}
@@ -399,8 +399,11 @@ func (f *fault) part() {
 	}
 }
 
-// blameHealed notes who may be removed after a partition has healed. If that took about as long as a member may be silent, a member of the
-// side that is no quorum may still live, and accuse one of the other side, whose heartbeat is behind what waited for the way.
+// blameHealed notes which members may be removed after a partition has healed: with a partition that took about as long as a member
+// may be silent, any. What was on its way waits and comes first as the way heals, and heartbeats behind it. A member of the side that
+// is no quorum, and has not found out, may miss them for a moment longer, and accuse a member of the other side. One accuser must be
+// believed, and that it was about to be removed itself shows in no row. A shorter partition is no reason for any removal, nor is one
+// of which no member of that side lives on as it heals.
 func (w *world) blameHealed(set uint64, took time.Duration) {
 	lives := slices.ContainsFunc(w.nodes, func(n *node) bool {
 		p := n.proc
@@ -411,7 +414,7 @@ func (w *world) blameHealed(set uint64, took time.Duration) {
 	}
 }
 
-// cutOff is the blame of those that others cannot reach.
+// cutOff is the blame of processes that others cannot reach.
 const cutOff = "cut off"
 
 func (w *world) cut(a, b int) {
@@ -432,8 +435,8 @@ func (w *world) heal(a, b int) {
 	w.net.Heal(w.nodes[a].ID, w.nodes[b].ID)
 }
 
-// blameCut notes who may be removed because a way is cut: those on the side that is no quorum, or everybody concerned if that
-// cannot be known.
+// blameCut notes which processes may be removed because a way is cut: the ones on the side that is no quorum, or all on both sides if
+// that cannot be known.
 func (w *world) blameCut(a, b uint64, both bool) {
 	w.blamed = true
 	last := w.history.last

@@ -159,7 +159,7 @@ func newGroup(w *world, r *viewRecord, i int, sg views.Subgroup) *group {
 	}
 	for k, rank := range sg.Members {
 		rd := &reader{group: g, place: k, proc: r.procs[rank], counts: make([]int, len(sg.Senders))}
-		for _, from := range sg.Members { // senders or not: who is silent in this view may have sent before, and may send again
+		for _, from := range sg.Members { // senders or not: a member that is silent in this view may have sent before, and may send again
 			if f := rd.proc.flow(w, r, r.procs[from].ledgers[g.decl]); slices.Contains(sg.Senders, from) {
 				rd.flows = append(rd.flows, f)
 			}

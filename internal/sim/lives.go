@@ -41,7 +41,7 @@ func (p *process) onDisk() (logs []restart.LogID) {
 	return logs
 }
 
-// live performs an effect and those that follow, up to one that takes time.
+// live performs an effect and the effects that follow, up to one that takes time.
 func (p *process) live(e life.Effect) {
 	for {
 		r, done := p.perform(e)

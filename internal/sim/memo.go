@@ -40,7 +40,7 @@ func openMemo(d *disk, dir string) (*memo, error) {
 		err = m.parse(data)
 	}
 	if err == nil {
-		err = or(d.sync(m.file()), d.syncDir(dir)) // who wrote it may have ended before that
+		err = or(d.sync(m.file()), d.syncDir(dir)) // the process that wrote it may have ended before that
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%q: %w", m.file(), err)

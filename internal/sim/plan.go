@@ -168,15 +168,15 @@ func (k FaultKind) String() string {
 	return [...]string{"none", "crash", "power off", "hang", "slow upcall", "clock jump", "leave", "one-way cut", "partition", "report", "blackout", "sync cut", "full disk", "slow disk", "lost disk", "damaged logs", "reset", "clock back", "stranger", "hostile"}[k]
 }
 
-// Fault is what goes wrong, to whom and when.
+// Fault is what goes wrong, where and when.
 type Fault struct {
 	Kind   FaultKind
 	At     time.Duration
-	On     Move          // if not NoMove: not at once, but when somebody makes this move, and to whoever makes it
-	Nth    int           // the how manieth such move. SyncCut: sync. Blackout: if not 0, Node, or who makes the move, comes back late
-	Node   int           // who, unless On says it
-	Peer   int           // OneWayCut: what Node sends does not arrive here. Report: who is reported. Hostile: who is accused. Blackout: how often all may come back besides
-	Set    uint64        // Partition: nodes on one side, a bit each. Blackout: those that do not come back. SlowDisk: not 0: what is remembered of views. Reset: with whom. Hostile: what it lies about
+	On     Move          // if not NoMove: not at once, but when a process makes this move, and to that process
+	Nth    int           // the how manieth such move. SyncCut: sync. Blackout: if not 0, Node, or the process that makes the move, comes back late
+	Node   int           // the place, unless On says it
+	Peer   int           // OneWayCut: what Node sends does not arrive here. Report: the one that is reported. Hostile: the one that is accused. Blackout: how often all may come back besides
+	Set    uint64        // Partition: nodes on one side, a bit each. Blackout: nodes that do not come back. SlowDisk: not 0: what is remembered of views. Reset: nodes at the other end. Hostile: what it lies about
 	For    time.Duration // how long: of what ends, or of a crash in a restart until the node is back. 0: for ever
 	InStep int           // Crash and PowerOff: within a step, so many calls of the fabric, or letters of a restart, later. SyncCut: what has arrived. Reset: not 0: the others hear nothing of it
 }
@@ -215,7 +215,7 @@ const (
 	Completes       // a member knows that the decision is final
 	Installs        // a member begins the next view
 	Asks            // a joiner asks an address
-	Meets           // a joiner is told whom to greet
+	Meets           // a joiner is told which members to greet
 	Readies         // a joiner has greeted everybody
 	Enters          // a joiner is told the view that it is in
 	Promises        // a process that comes back promises a ballot

@@ -87,7 +87,7 @@ type process struct {
 	said       bool          // the member was told
 	told       bool          // the world knows that it halted
 	afterHalt  int           // steps since
-	restarted  bool          // its first view was made by those who had come back
+	restarted  bool          // its first view was made by processes that had come back
 	liar       bool          // it is hostile, and has ended as far as the others' promises go
 	over       bool          // the process ended
 	unpowered  bool          // its host loses power when it ends
@@ -419,7 +419,7 @@ func (p *process) survive(do func()) {
 	do()
 }
 
-// leave is what an application does that leaves: it accepts no more messages, and waits for those that it accepted.
+// leave is what an application does that leaves: it accepts no more messages, and waits for the ones that it accepted.
 func (p *process) leave() {
 	p.leaving, p.leaveBy = true, p.world.now+4*p.world.plan.FailAfter()
 	for _, d := range p.world.plan.Decls {

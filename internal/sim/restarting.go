@@ -339,7 +339,7 @@ func (w *world) comesBack() bool {
 	return slices.ContainsFunc(w.nodes, func(n *node) bool { return n.proc != nil && !n.proc.over && n.proc.core != nil && !n.proc.core.Over() })
 }
 
-// canRestart reports whether those that have come back go on: they can with the newest view in force that one of them knows, and with each view that
+// canRestart reports whether the processes that have come back go on: they can with the newest view in force that one of them knows, and with each view that
 // may have been decided to follow it, as far as they know. Ballots choose which one it is.
 func (w *world) canRestart() bool {
 	back := w.backTogether()

@@ -154,7 +154,7 @@ func (st *stage) play() error {
 	return w.result.Err
 }
 
-// unborn takes the births of those that join later out of the schedule: a command brings them about.
+// unborn takes the births of processes that join later out of the schedule: a command brings them about.
 func (st *stage) unborn() {
 	s := &st.world.schedule
 	for _, t := range slices.Clone(s.turns) {

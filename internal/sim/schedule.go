@@ -98,7 +98,7 @@ func (s *schedule) fix(t *turn) {
 	}
 }
 
-// up has a turn go before those that it is due before.
+// up has a turn go before the turns that are due later.
 func (s *schedule) up(t *turn) {
 	for t.place > 0 {
 		parent := s.turns[(t.place-1)/2]
@@ -109,7 +109,7 @@ func (s *schedule) up(t *turn) {
 	}
 }
 
-// down has a turn go behind those that are due before it.
+// down has a turn go behind the turns that are due before it.
 func (s *schedule) down(t *turn) {
 	for {
 		k := 2*t.place + 1

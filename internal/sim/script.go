@@ -18,10 +18,10 @@ import (
 // The first commands lay the world out, once each but for subgroup, one and delay:
 //
 //	members 1 2 3                    node ids of the founders, in order of rank
-//	joiners 9                        of those that come later
+//	joiners 9                        of nodes that come later
 //	subgroup a min=3                 or unordered, members=1,2 senders=1 shards=2 max=2 large=4096; without one there is a subgroup a of all
 //	subgroup a persistent after      applications see what is on every disk
-//	subgroup a state                 applications have a state, which those that come in take over
+//	subgroup a state                 applications have a state, which members that come in take over
 //	subgroup a shards=2 policy=turns one member after the other goes to the next shard, and comes back
 //	disk 1 20ms                      how long a sync takes there, about; 1ms where nothing is said. Subgroups may be persistent
 //	one receive                      a step sends, receives or delivers no more than one message; all there are where nothing is said

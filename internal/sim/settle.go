@@ -11,7 +11,7 @@ import (
 )
 
 // unsettled is what is still under way, in words; nil if nothing is. If a quorum of the last view lives, the view must come to be
-// of exactly those that live, are connected and do not leave, and all that they accepted must be delivered. If none does,
+// of exactly the processes that live, are connected and do not leave, and all that they accepted must be delivered. If none does,
 // everybody must halt.
 func (w *world) unsettled() error {
 	last := w.history.last
@@ -68,7 +68,7 @@ func (w *world) stayed(p *process, from order.ViewID) bool {
 	return true
 }
 
-// restartBy is when those that come back have gone on, if they can. If they cannot, it is when enough of their letters have shown
+// restartBy is when the processes that come back have gone on, if they can. If they cannot, it is when enough of their letters have shown
 // that they wait.
 func (w *world) restartBy() time.Duration {
 	long := 24*w.plan.FailAfter() + 64*w.plan.Syncing()
@@ -96,7 +96,7 @@ func (w *world) goesOn() bool {
 	return last.quorum(func(p *process) bool { return !p.over && w.knows(p, last) })
 }
 
-// knows reports whether a process that a view has as a member knows of it, or will be told by somebody who was in the one before.
+// knows reports whether a process that a view has as a member knows of it, or will be told by a process that was in the one before.
 func (w *world) knows(p *process, r *viewRecord) bool {
 	before := w.before(r)
 	there := func(q *process) bool { return q.member != nil && !q.over }
@@ -132,7 +132,7 @@ func (w *world) reaches(p *process) bool {
 	return true
 }
 
-// undelivered is what of the accepted messages is still to be delivered, at whom.
+// undelivered is what of the accepted messages is still to be delivered, and at which member.
 func (w *world) undelivered() error {
 	for _, g := range w.history.last.groups {
 		for _, rd := range g.readers {

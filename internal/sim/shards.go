@@ -19,7 +19,7 @@ type shardHistory struct {
 	settled  order.Time   // no record to come has this time or an earlier one, somebody said
 }
 
-// kept is a record as whoever recorded it first has it.
+// kept is a record as the member that recorded it first has it.
 type kept struct {
 	version order.Version
 	time    order.Time
@@ -91,7 +91,7 @@ func (h *shardHistory) leftBehind(v order.ViewID, k *keeper) bool {
 	return v < h.restart && k != nil && !k.sitting()
 }
 
-// begin takes away what nobody has who came back as everybody had ended. What was settled behind that is safe only as far as wall clocks
+// begin takes away what none of the processes has that came back after all had ended. What was settled behind that is safe only as far as wall clocks
 // did not go back meanwhile.
 func (h *shardHistory) begin(v order.ViewID, n uint64) {
 	h.restart, h.base, h.settled = v, n, 0

@@ -122,7 +122,7 @@ type scenario struct {
 	alter func(p *Plan, d dice)
 }
 
-// crashOn has whoever makes a move crash a little later.
+// crashOn has the process that makes a move crash a little later.
 func crashOn(moves ...Move) func(*Plan, dice) {
 	return func(p *Plan, d dice) {
 		p.Faults = nil

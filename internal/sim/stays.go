@@ -30,7 +30,7 @@ func (w *world) hasState(decl int) bool {
 	return w.plan.States>>decl&1 != 0 && w.plan.Decls[decl].Mode != views.Unordered
 }
 
-// handsOver reports whether members that come into a shard of a declaration need something of those that are in it.
+// handsOver reports whether members that come into a shard of a declaration need something of the members that are in it.
 func (w *world) handsOver(decl int) bool {
 	return w.plan.Decls[decl].Mode == views.Persistent || w.hasState(decl)
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // stranger is a process of another group that has the same cluster name, at the address of a node of this one: somebody wiped the node's
-// disk and founded the group anew, or configured two groups alike. It answers those that join and those that come back, as a member of a
+// disk and founded the group anew, or configured two groups alike. It answers processes that join and processes that come back, as a member of a
 // group that works does, and says what it can to processes that come back: that its view is the newest, that the group works here, that a
 // restart is under way. It knows the identity of this group, and not its secret; what others said earlier it says again.
 type stranger struct {

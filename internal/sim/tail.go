@@ -36,8 +36,8 @@ func (p *process) takesOver(id shardID, v order.ViewID) bool {
 	})
 }
 
-// awaits reports whether a process that was in a shard is in none, because the shard has no members: who waits for disks there goes
-// on waiting until it has.
+// awaits reports whether a process that was in a shard is in none, because the shard has no members: a caller that waits for disks
+// there goes on waiting until it has.
 func (p *process) awaits(id shardID) bool {
 	now := p.seat().record
 	return p.world.after(id.decl) && p.keeper(id) != nil && !now.shard(p.world, id).sg.Provisioned() && !now.placed(p, id.decl)
@@ -67,7 +67,7 @@ func (r *viewRecord) fresh(p *process, id shardID) bool {
 	return ok && slices.Contains(r.shard(p.world, id).sg.Fresh, rank)
 }
 
-// away reports whether a process is not in a shard. While the shard has no members, those that were in it wait for it.
+// away reports whether a process is not in a shard. While the shard has no members, the processes that were in it wait for it.
 func (r *viewRecord) away(p *process, id shardID) bool {
 	switch g := r.shard(p.world, id); {
 	case g.reader(p) != nil:

@@ -3,7 +3,7 @@ package sim
 import "testing"
 
 // Members move between shards whose applications see what is on every disk: what each shard delivered to them last, their
-// applications do not see, and who waits for it is told so.
+// applications do not see, and a caller that waits for it is told so.
 func TestMembersThatMoveForgoTheTail(t *testing.T) {
 	draw := func(seed uint64) *Plan {
 		p := movingPlan(seed)

@@ -314,7 +314,7 @@ func (w *world) near(p, q *process) bool {
 	return p.node.cuts>>q.node.place&1 == 0 && q.node.cuts>>p.node.place&1 == 0
 }
 
-// unblamed counts the members to whom nothing was done, and one more.
+// unblamed counts the members to which nothing was done, and one more.
 func (r *viewRecord) unblamed(besides *process) (n int) {
 	for _, p := range r.procs {
 		n += one(p.blame == "" || p == besides)

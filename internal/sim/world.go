@@ -80,7 +80,7 @@ type world struct {
 	stirred   bool          // something happened since done looked
 	lookAt    time.Duration // done looks then even if nothing happened; 0: it does not
 	quietFrom time.Duration // from then on only heartbeats may be sent; never: not yet
-	waiting   []*fault      // those that come when somebody makes a move
+	waiting   []*fault      // that come when a process makes a move
 	blamed    bool          // something was done to somebody
 	onMove    func(*process, Move)
 	extra     bool // Options.extra

@@ -106,7 +106,7 @@ func (c *Cluster) Processes() []*Process {
 	return append([]*Process(nil), c.all...)
 }
 
-// Live are those that are in the group, as far as is known.
+// Live are the processes that are in the group, as far as is known.
 func (c *Cluster) Live() (live []*Process) {
 	for _, p := range c.Processes() {
 		if p.live() {
@@ -172,7 +172,7 @@ func (c *Cluster) Form(n int) []*Process {
 	return all
 }
 
-// Join starts a process that joins by way of those that are live, and waits until it is in, and
+// Join starts a process that joins by way of the processes that are live, and waits until it is in, and
 // sends.
 func (c *Cluster) Join(id squall.NodeID) (*Process, error) {
 	p, err := c.Begin(id)
@@ -246,7 +246,7 @@ func (p *Process) awaitProgress(n uint64) error {
 	}
 }
 
-// Finish has everybody who is live stop sending, and leave when all is delivered, and checks the
+// Finish has all processes that are live stop sending, and leave when all is delivered, and checks the
 // logs.
 func (c *Cluster) Finish() {
 	c.t.Helper()

@@ -11,8 +11,8 @@
 //
 // Check reads the logs of a run and compares them: in each view all members delivered the same
 // sequence, or a beginning of it if they did not see the view's end (G1, G2, G4); over all views
-// each process's messages come in its order, each once (FIFO), and all of those that a process that
-// stayed to the end, or left, was told were accepted (G3); all installed the same views (G4, G5).
+// each process's messages come in its order, each once (FIFO), and all messages of which a process that
+// stayed to the end, or left, was told that they were accepted (G3); all installed the same views (G4, G5).
 //
 // A durable load is a persistent subgroup whose processes keep a directory (a disk) over restarts,
 // and tell the test which of their messages are on every disk. Audit then reads the disks that they

@@ -34,7 +34,7 @@ func (c *Cluster) Disk(id squall.NodeID) string {
 // durablePort is where nodes with disks listen, each at a loopback address of its own.
 const durablePort = 7654
 
-// address is where all processes of a node listen: those who come back look for each other where
+// address is where all processes of a node listen: processes that come back look for each other where
 // they were. A cluster has a network of its own among the loopback addresses, so that nobody else
 // has the port.
 func (c *Cluster) address(id squall.NodeID) string {
@@ -231,7 +231,7 @@ func (c *Cluster) acknowledged(subgroup int) (list []Acknowledged) {
 }
 
 // heard is an ack, and the view that was in force when it was told. Its message may be of an
-// earlier one: then it is on the disks of those that are left.
+// earlier one: then it is on the disks of the processes that are left.
 type heard struct {
 	Ack
 	in squall.ViewID

@@ -92,7 +92,7 @@ func TestWhoSpeaksAndIsNotHeardIsRemoved(t *testing.T) {
 	}
 	lab.AwaitView(members[:2]...)
 	lab.AwaitProgress(messagesBefore, members[:2]...)
-	// It hears the others still, who say that it failed.
+	// It still hears the others, which say that it failed.
 	if halted, err := members[2].AwaitHalt(); err != nil {
 		t.Error(err)
 	} else {

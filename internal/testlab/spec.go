@@ -59,7 +59,7 @@ func (s *Spec) config() squall.Config {
 // request is what a process is told to do. It answers each with an answer.
 type request struct {
 	Do       string
-	ID       squall.NodeID // report: who failed
+	ID       squall.NodeID // report: the member that failed
 	Subgroup int           // block
 	For      time.Duration // block, leave
 }

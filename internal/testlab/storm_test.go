@@ -49,7 +49,7 @@ func newStorm(t *testing.T, o Options, witness bool) *storm {
 	return s
 }
 
-// cycle is one change, or two at the same time, and then all agree on who is there.
+// cycle is one change, or two at the same time, and then all agree on the members.
 func (s *storm) cycle() {
 	s.lab.t.Helper()
 	var changes []func()
@@ -63,7 +63,7 @@ func (s *storm) cycle() {
 		}
 	case n >= mostMembers:
 		changes = append(changes, s.remove(live))
-		if s.dice.IntN(2) == 0 { // two, of whom one may be gone before the other one is missed
+		if s.dice.IntN(2) == 0 { // two, of which one may be gone before the other one is missed
 			changes = append(changes, s.remove(s.others(live)))
 		}
 	default:
@@ -93,12 +93,12 @@ func (s *storm) agree() {
 	s.lab.AwaitProgress(1, live...)
 }
 
-// victims are those that may go.
+// victims are the processes that may go.
 func (s *storm) victims(live []*Process) []*Process {
 	return slices.DeleteFunc(slices.Clone(live), func(p *Process) bool { return p.ID() == s.witness })
 }
 
-// others are those that the last remove did not choose.
+// others are the processes that the last remove did not choose.
 func (s *storm) others(live []*Process) []*Process {
 	return slices.DeleteFunc(slices.Clone(live), func(p *Process) bool { return slices.Contains(s.gone, p.ID()) })
 }
