@@ -101,7 +101,7 @@ func (d *desk) allow(m *ripc.Message, r *relay.Request) error {
 	switch r.Ask {
 	case askOpen:
 		a.Action = OpenSession
-	case askCommand:
+	case askCommand, askReplies:
 		a.Action, a.Name = CallCommand, string(r.Name)
 	case askQuery:
 		a.Action, a.Name = CallQuery, string(r.Name)

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/replicated/internal/client"
 	"github.com/squall-go/squall/replicated/internal/machine"
 	"github.com/squall-go/squall/replicated/internal/relay"
@@ -267,6 +268,18 @@ func (o *RemoteObject) inHandler() error { return nil }
 
 // command implements Target. It waits for the outcome.
 func (o *RemoteObject) command(ctx context.Context, name string, args encoder, p pending) error {
+	err := o.ordered(ctx, name, args, relay.Request{Ask: askCommand}, func(v squall.Version, reply []byte) error {
+		p.complete(outcome{version: v, reply: reply})
+		return nil
+	})
+	if err == nil {
+		p.signal()
+	}
+	return err
+}
+
+// ordered sends a command, with the number that the session gives it, and has f take the answer.
+func (o *RemoteObject) ordered(ctx context.Context, name string, args encoder, r relay.Request, f func(squall.Version, []byte) error) error {
 	number, err := o.begin(ctx)
 	if err != nil {
 		return err
@@ -274,7 +287,7 @@ func (o *RemoteObject) command(ctx context.Context, name string, args encoder, p
 	defer o.finish(number)
 	buf := buffers.Get().(*[]byte)
 	defer buffers.Put(buf)
-	r := relay.Request{Ask: askCommand, Session: number.Session, Number: number.Number, Acked: number.Acked, Name: []byte(name)}
+	r.Session, r.Number, r.Acked, r.Name = number.Session, number.Number, number.Acked, []byte(name)
 	b, err := args.appendTo(r.AppendTo((*buf)[:0]))
 	if err != nil {
 		return err
@@ -285,14 +298,10 @@ func (o *RemoteObject) command(ctx context.Context, name string, args encoder, p
 		if err != nil {
 			return err
 		}
-		p.complete(outcome{version: v, reply: reply})
-		return nil
+		return f(v, reply)
 	}, b)
 	if errors.Is(err, ErrSessionEnded) {
 		o.lost(number.Session)
-	}
-	if err == nil {
-		p.signal()
 	}
 	return err
 }

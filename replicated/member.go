@@ -38,6 +38,7 @@ func Open(ctx context.Context, cfg squall.Config, objects ...AnyObject) (*squall
 			onView(v)
 		}
 		for _, o := range all {
+			o.viewed(v)
 			o.stir()
 			o.outbox.stir()
 		}
@@ -83,7 +84,9 @@ func (o *object) begin(ctx context.Context, g *squall.Group) (err error) {
 	}
 	o.self.Store(uint64(g.ID()))
 	go o.steward()
+	o.viewed(g.View())
 	go o.handOver()
+	go o.sendAnswers()
 	return nil
 }
 

@@ -91,6 +91,7 @@ type object struct {
 	outbox  courier
 	sent    bool         // a handler sent something in this batch, or something was handed over
 	queries atomic.Int32 // that run
+	answers answering
 	logger  *slog.Logger
 
 	touchMu sync.Mutex
@@ -103,6 +104,7 @@ func New[S any](sg squall.SubgroupConfig, fresh func() S, operations ...Binding[
 	o := &Object[S]{object: &object{sg: sg, bound: map[string]*bound{}, enabled: make(chan struct{}), wake: make(chan struct{}, 1)}, fresh: fresh}
 	o.context.object, o.context.emit, o.context.send = sg.Name, o.emit, o.send
 	o.tasks, o.outbox.wake = map[string]func(context.Context, Task) error{}, make(chan struct{}, 1)
+	o.answers.wake, o.answers.gathered = make(chan struct{}, 1), map[uint64]*gathering{}
 	o.emitted, o.touched = make(chan struct{}), map[uint64]struct{}{}
 	for _, op := range operations {
 		b := op.make()
@@ -288,6 +290,8 @@ func (o *object) apply(m *squall.Message, self squall.NodeID) {
 		o.stir()
 	case machine.Handed:
 		o.sent = true
+	case machine.Reply:
+		o.gather(m.Sender, m.Data)
 	}
 	if p := o.waiting; p != nil {
 		out := outcome{version: m.Version(), reply: result.Reply, typed: o.typed, status: result.Status, session: result.Session}
@@ -299,6 +303,13 @@ func (o *object) apply(m *squall.Message, self squall.NodeID) {
 		}
 		p.complete(out)
 		o.finished = append(o.finished, p)
+	}
+	if result.Replies && !own && !m.Replayed() && o.failed == nil {
+		reply := result.Reply
+		if result.Kind == machine.Command {
+			reply = o.reply
+		}
+		o.answer(m.Sender, result.Call, result.Status, reply)
 	}
 	o.current, o.waiting = squall.Message{}, nil
 }

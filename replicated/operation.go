@@ -69,6 +69,8 @@ type Target interface {
 	// command has a command ordered. P is completed and signalled when its outcome is known, unless command returns
 	// an error. It may wait for the outcome itself.
 	command(ctx context.Context, name string, args encoder, p pending) error
+	// replies has a command ordered and yields what the members answer.
+	replies(ctx context.Context, name string, args encoder, n int, yield func(answered) bool) error
 	// query runs a query.
 	query(ctx context.Context, name string, c consistency, r reading) error
 }

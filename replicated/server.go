@@ -54,7 +54,7 @@ func Serve(ctx context.Context, server ServerConfig, objects ...AnyObject) (*Ser
 		if svc, err = e.Register(ctx, service(o.cluster, o.sg.Name)); err != nil {
 			break
 		}
-		d := &desk{object: o, service: svc, authorize: server.Authorize, most: max(cfg.RingBytes, ripc.DefaultRingBytes)/4 - answerHead - watchedBytes}
+		d := &desk{object: o, service: svc, authorize: server.Authorize, done: &s.done, most: max(cfg.RingBytes, ripc.DefaultRingBytes)/4 - answerHead - watchedBytes}
 		d.queries.wake = make(chan struct{}, 1)
 		s.done.Go(func() { d.receive(serving) })
 		s.done.Go(func() { d.read(serving) })
@@ -101,6 +101,7 @@ type desk struct {
 	most    int // bytes of events in one answer
 
 	authorize func(Access) error
+	done      *sync.WaitGroup // of the server
 
 	queries struct {
 		sync.Mutex
@@ -190,10 +191,16 @@ var relays = sync.Pool{New: func() any { return new(relayed) }}
 func (d *desk) relay(ctx context.Context, m *ripc.Message, request *relay.Request) (err error) {
 	o := d.object
 	h := machine.Header{Time: now()}
-	if request.Ask == askCommand {
+	if request.Ask == askCommand || request.Ask == askReplies {
 		if h.Operation, err = d.operation(ctx, request.Name); err != nil {
 			return err
 		}
+	}
+	if request.Ask == askReplies {
+		waiting := *m
+		*m = ripc.Message{}
+		d.done.Go(func() { d.gatherFor(ctx, waiting, request, h.Operation) })
+		return nil
 	}
 	request.Identity = m.Identity()
 	r := relays.Get().(*relayed)

@@ -19,6 +19,7 @@ const (
 	askTouch   = relay.Touch
 	askWatch   = relay.Watch
 	askNow     = relay.Now
+	askReplies = relay.Replies
 
 	saidDone      = relay.Done
 	saidFailed    = relay.Failed

@@ -384,6 +384,22 @@ func TestATruncatedRecordIsRefused(t *testing.T) {
 			}
 		}
 	}
+	flagged := machine.AppendClose(nil, machine.Header{Replies: true}, 1)
+	if r := o.apply(record(1, 1, flagged)); r.Status != machine.Malformed {
+		t.Errorf("replies to what is no command: %v", r.Status)
+	}
+	answer := machine.AppendReply(nil, machine.Header{Call: 9}, 3, machine.Returned, []byte("reply"))
+	if to, call, said, reply, ok := machine.ParseReply(answer); !ok || to != 3 || call != 9 || said != machine.Returned || string(reply) != "reply" {
+		t.Errorf("a reply: %d %d %d %q %v", to, call, said, reply, ok)
+	}
+	if _, _, said, reply, ok := machine.ParseReply(machine.RefuseReply(answer, "no")); !ok || said != machine.Refused || string(reply) != "no" {
+		t.Errorf("an error in its place: %d %q %v", said, reply, ok)
+	}
+	for n := range len(answer) - len("reply") {
+		if _, _, _, _, ok := machine.ParseReply(answer[:n]); ok {
+			t.Errorf("%d bytes are a reply", n)
+		}
+	}
 	unknown := machine.AppendBarrier(nil, machine.Header{})
 	unknown[0] = 200
 	if r := o.apply(record(1, 1, unknown)); r.Status != machine.Malformed {

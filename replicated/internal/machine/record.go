@@ -22,13 +22,14 @@ const (
 	Digest                    // a member's digest of the application's state at a version
 	Forwarded                 // a command that a handler of an object sent, which a member of both relays
 	Handed                    // what handlers sent to a destination was handed over
+	Reply                     // what a member answers to a command whose sender wants all replies
 	kinds
 )
 
 // headerBytes is the size of what every record begins with.
 //
 //	0  kind
-//	1  zero
+//	1  1 in a command whose sender wants the replies of all members, else 0
 //	2  operation (Command, Client, Forwarded), 2 bytes
 //	4  call: what the relay finds the waiting call by, 8 bytes
 //	12 time of the relay's clock, 8 bytes
@@ -60,10 +61,15 @@ type Header struct {
 	Operation int
 	Call      uint64
 	Time      uint64 // nanoseconds since the Unix epoch
+	Replies   bool   // the sender of the command wants the replies of all members
 }
 
 func (h Header) append(b []byte) []byte {
-	b = append(b, byte(h.Kind), 0)
+	flag := byte(0)
+	if h.Replies {
+		flag = 1
+	}
+	b = append(b, byte(h.Kind), flag)
 	b = order.AppendUint16(b, uint16(h.Operation))
 	b = order.AppendUint64(b, h.Call)
 	return order.AppendUint64(b, h.Time)
@@ -164,6 +170,42 @@ func appendNames(b []byte, names []string) []byte {
 	return b
 }
 
+// Answered is how a member answered.
+type Answered uint8
+
+// How a member answered.
+const (
+	Silent   Answered = iota // it did not
+	Returned                 // with a reply
+	Refused                  // with the text of an error
+)
+
+// replyBytes is what a Reply record has behind its header: the node that wants it, 8 bytes, and how the member answered.
+const replyBytes = 8 + 1
+
+// AppendReply appends the reply of a member to the command of a node. The header has the call.
+func AppendReply(b []byte, h Header, to uint64, said Answered, reply []byte) []byte {
+	h.Kind = Reply
+	return append(append(order.AppendUint64(h.append(b), to), byte(said)), reply...)
+}
+
+// RefuseReply makes a Reply record one with an error in place of its reply.
+func RefuseReply(record []byte, text string) []byte {
+	record = record[:headerBytes+replyBytes]
+	record[headerBytes+8] = byte(Refused)
+	return append(record, text...)
+}
+
+// ParseReply takes a Reply record apart. It reports false for any other one.
+func ParseReply(data []byte) (to, call uint64, said Answered, reply []byte, ok bool) {
+	h, rest, err := parse(data)
+	if err != nil || h.Kind != Reply || len(rest.b) < replyBytes {
+		return 0, 0, 0, nil, false
+	}
+	said = Answered(rest.b[8])
+	return order.Uint64(rest.b), h.Call, said, rest.b[replyBytes:], said == Returned || said == Refused
+}
+
 // reader takes a record apart. What comes from the wire or a disk is checked here.
 type reader struct {
 	b   []byte
@@ -237,7 +279,8 @@ func parse(data []byte) (h Header, rest reader, err error) {
 	h = Header{
 		Kind: Kind(data[0]), Operation: int(order.Uint16(data[2:])), Call: order.Uint64(data[4:]), Time: order.Uint64(data[12:]),
 	}
-	if h.Kind == 0 || h.Kind >= kinds || data[1] != 0 {
+	h.Replies = data[1] == 1
+	if h.Kind == 0 || h.Kind >= kinds || data[1] > 1 || h.Replies && h.Kind != Command && h.Kind != Client {
 		return h, rest, fmt.Errorf("a record of the unknown kind %d", h.Kind)
 	}
 	return h, reader{b: data[headerBytes:]}, nil

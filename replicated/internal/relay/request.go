@@ -19,6 +19,7 @@ const (
 	Touch                  // session
 	Watch                  // cursor, milliseconds to wait, prefix of topics
 	Now                    // nothing
+	Replies                // as Command, and how many replies are wanted
 )
 
 // ErrMalformed says that a request cannot be read.
@@ -34,6 +35,7 @@ type Request struct {
 	Timeout     uint64 // of a session, in nanoseconds
 	Identity    string // of the client that opens a session; the member knows it, the request does not say it
 	Consistency byte   // of a query
+	Count       uint16 // of replies that are wanted; 0: of all members
 	Name        []byte // of the operation
 	Args        []byte
 	Rest        []byte // of Watch
@@ -57,6 +59,12 @@ func Parse(data []byte) (r Request, err error) {
 		if r.Timeout == 0 {
 			return r, ErrMalformed
 		}
+	case Replies:
+		if len(b) < 2 {
+			return r, ErrMalformed
+		}
+		r.Count, b = order.Uint16(b), b[2:]
+		fallthrough
 	case Command:
 		if len(b) < 3*8 {
 			return r, ErrMalformed
@@ -98,6 +106,9 @@ func (r *Request) AppendTo(b []byte) []byte {
 	switch r.Ask {
 	case Open:
 		b = order.AppendUint64(append(b, r.Token[:]...), r.Timeout)
+	case Replies:
+		b = order.AppendUint16(b, r.Count)
+		fallthrough
 	case Command:
 		for _, v := range [...]uint64{r.Session, r.Number, r.Acked} {
 			b = order.AppendUint64(b, v)
@@ -109,14 +120,16 @@ func (r *Request) AppendTo(b []byte) []byte {
 	case Watch:
 		b = append(b, r.Rest...)
 	}
-	if r.Ask == Command || r.Ask == Query {
+	if r.Ask == Command || r.Ask == Query || r.Ask == Replies {
 		b = append(append(append(b, byte(len(r.Name))), r.Name...), r.Args...)
 	}
 	return b
 }
 
 // Ordered reports whether a record is ordered for the request.
-func (r *Request) Ordered() bool { return r.Ask == Open || r.Ask == Command || r.Ask == Close }
+func (r *Request) Ordered() bool {
+	return r.Ask == Open || r.Ask == Command || r.Ask == Replies || r.Ask == Close
+}
 
 // AppendRecord appends the record of a request that is ordered. The header has the call, the time and, of a command, the
 // number of the operation.

@@ -1,0 +1,423 @@
+package replicated
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"sync"
+
+	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/replicated/internal/machine"
+	"github.com/squall-go/squall/replicated/internal/relay"
+	"github.com/squall-go/squall/ripc"
+)
+
+// ErrNoReply is the error of a Reply of a member that failed, or left, before it answered.
+var ErrNoReply = errors.New("the member did not answer")
+
+// Reply is what one member returned.
+type Reply[R any] struct {
+	Member squall.NodeID
+	Value  R
+	Err    error // of the handler, a *HandlerError; or ErrNoReply
+}
+
+// Replies has a command executed, as Call does, and yields what each member returned, as it comes: every member of the view in which the
+// command has its position. The sequence ends when n of them have answered, or when each one has answered or failed; with an n of
+// 0 it is the latter. Members that failed are yielded with ErrNoReply. An error, which is yielded alone, ends the sequence: that of
+// ctx, or why the command was not executed. A client gets all replies at once, at the end.
+func (c *Command[A, R]) Replies(ctx context.Context, t Target, args A, n int) iter.Seq2[Reply[R], error] {
+	return func(yield func(Reply[R], error) bool) {
+		more := true
+		err := t.inHandler()
+		if err == nil {
+			err = t.replies(ctx, c.name, &call[A, R]{of: c, args: args}, n, func(a answered) bool {
+				r := Reply[R]{Member: a.member}
+				if r.Err = a.err(c.name); r.Err == nil {
+					r.Err = decode(c.reply, a.reply, &r.Value, "reply", c.name)
+				}
+				more = yield(r, nil)
+				return more
+			})
+		}
+		if err != nil && more {
+			yield(Reply[R]{}, err)
+		}
+	}
+}
+
+// answered is what one member answered.
+type answered struct {
+	member squall.NodeID
+	said   machine.Answered
+	reply  []byte
+}
+
+func (a *answered) err(name string) error {
+	switch a.said {
+	case machine.Returned:
+		return nil
+	case machine.Refused:
+		return &HandlerError{Operation: name, Text: string(a.reply)}
+	}
+	return fmt.Errorf("replicated: member %d: %w", a.member, ErrNoReply)
+}
+
+// gathering is a command whose replies are awaited. It is the pending of its own record.
+type gathering struct {
+	o *object
+
+	mu      sync.Mutex
+	of      squall.ViewID // in which the command has its position; 0: it has none yet
+	out     outcome       // of this member
+	come    []answered    // not yielded yet
+	changed chan struct{}
+	done    chan struct{} // the command has its position, or failed
+}
+
+// complete implements pending.
+func (g *gathering) complete(out outcome) {
+	out.reply = bytes.Clone(out.reply)
+	g.mu.Lock()
+	g.out, g.of = out, out.version.View
+	g.mu.Unlock()
+	if a, ok := answerOf(out.status); ok && out.err == nil {
+		g.add(answered{g.o.group.ID(), a, out.reply})
+	}
+}
+
+func (g *gathering) signal() { close(g.done) }
+
+// answerOf returns how a member answers a command that ended so, if it was executed.
+func answerOf(s machine.Status) (machine.Answered, bool) {
+	switch s {
+	case machine.Done, machine.Again:
+		return machine.Returned, true
+	case machine.Failed, machine.AgainFail:
+		return machine.Refused, true
+	}
+	return 0, false
+}
+
+func (g *gathering) add(a answered) {
+	g.mu.Lock()
+	g.come = append(g.come, a)
+	g.mu.Unlock()
+	g.look()
+}
+
+// look has the goroutine look that gathers.
+func (g *gathering) look() {
+	select {
+	case g.changed <- struct{}{}:
+	default:
+	}
+}
+
+// take returns what came.
+func (g *gathering) take() (come []answered) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	come, g.come = g.come, nil
+	return come
+}
+
+// answering is what a member answers commands of others with.
+type answering struct {
+	mu       sync.Mutex
+	waiting  [][]byte              // records to send
+	wake     chan struct{}         // there are some
+	gathered map[uint64]*gathering // of this process, by call
+	layouts  []layout              // of the last views, newest first
+}
+
+// layout is the members of the object's shard in a view.
+type layout struct {
+	view    squall.ViewID
+	members []machine.Peer
+}
+
+// maxLayouts is how many views are remembered: deliveries are behind the newest by less.
+const maxLayouts = 16
+
+// viewed notes a view.
+func (o *object) viewed(v *squall.View) {
+	var members []machine.Peer
+	for _, sg := range v.Subgroups {
+		if sg.Name != o.sg.Name {
+			continue
+		}
+		var shard []machine.Peer
+		for _, r := range sg.Members {
+			shard = append(shard, machine.Peer{Node: uint64(v.Members[r].ID), Incarnation: v.Members[r].Incarnation})
+		}
+		if _, own := find(shard, o.self.Load()); own || len(members) == 0 {
+			members = shard
+		}
+	}
+	a := &o.answers
+	a.mu.Lock()
+	if len(a.layouts) > 0 && a.layouts[0].view == v.ID {
+		a.layouts[0].members = members
+	} else if len(a.layouts) == 0 || a.layouts[0].view < v.ID {
+		a.layouts = slices.Insert(a.layouts, 0, layout{v.ID, members})
+		a.layouts = a.layouts[:min(len(a.layouts), maxLayouts)]
+	}
+	for _, g := range a.gathered {
+		g.look()
+	}
+	a.mu.Unlock()
+}
+
+// layout returns the members of a view, and those of the newest one.
+func (a *answering) layout(view squall.ViewID) (then, now []machine.Peer) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, l := range a.layouts {
+		if l.view == view {
+			then = l.members
+		}
+	}
+	if len(a.layouts) > 0 {
+		now = a.layouts[0].members
+	}
+	return then, now
+}
+
+// answer has the reply of a command sent to the member that gathers. The lock is held.
+func (o *object) answer(to squall.NodeID, call uint64, status machine.Status, reply []byte) {
+	said, ok := answerOf(status)
+	if !ok {
+		return
+	}
+	record := machine.AppendReply(nil, machine.Header{Call: call, Time: now()}, uint64(to), said, reply)
+	o.answers.mu.Lock()
+	o.answers.waiting = append(o.answers.waiting, record)
+	o.answers.mu.Unlock()
+	select {
+	case o.answers.wake <- struct{}{}:
+	default:
+	}
+}
+
+// sendAnswers sends the replies of this member, until the group ends.
+func (o *object) sendAnswers() {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		<-o.group.Done()
+		cancel()
+	}()
+	for {
+		select {
+		case <-o.answers.wake:
+		case <-ctx.Done():
+			return
+		}
+		o.answers.mu.Lock()
+		all := o.answers.waiting
+		o.answers.waiting = nil
+		o.answers.mu.Unlock()
+		for _, record := range all {
+			if err := o.sub.Send(ctx, record); errors.Is(err, squall.ErrTooLarge) {
+				_ = o.sub.Send(ctx, machine.RefuseReply(record, err.Error()))
+			}
+		}
+	}
+}
+
+// gather takes a reply to a command of this process.
+func (o *object) gather(sender squall.NodeID, data []byte) {
+	to, call, said, reply, ok := machine.ParseReply(data)
+	if !ok || to != o.self.Load() {
+		return
+	}
+	o.answers.mu.Lock()
+	g := o.answers.gathered[call]
+	o.answers.mu.Unlock()
+	if g != nil {
+		g.add(answered{sender, said, bytes.Clone(reply)})
+	}
+}
+
+// replies implements Target.
+func (o *object) replies(ctx context.Context, name string, args encoder, n int, yield func(answered) bool) error {
+	if err := o.ready(); err != nil {
+		return err
+	}
+	number, err := o.number(ctx, name)
+	if err != nil {
+		return err
+	}
+	return o.gatherFrom(ctx, n, yield, func(call uint64) ([]byte, error) {
+		return args.appendTo(machine.AppendCommand(nil, machine.Header{Operation: number, Call: call, Time: now(), Replies: true}))
+	}, name)
+}
+
+// gatherFrom sends a command and yields its replies.
+func (o *object) gatherFrom(ctx context.Context, n int, yield func(answered) bool, record func(call uint64) ([]byte, error), name string) error {
+	g := &gathering{o: o, changed: make(chan struct{}, 1), done: make(chan struct{})}
+	number, err := o.calls.put(g)
+	if err != nil {
+		return err
+	}
+	a := &o.answers
+	a.mu.Lock()
+	a.gathered[number] = g
+	a.mu.Unlock()
+	defer func() {
+		a.mu.Lock()
+		delete(a.gathered, number)
+		a.mu.Unlock()
+	}()
+	data, err := record(number)
+	if err == nil {
+		err = o.sub.Send(ctx, data)
+	}
+	if err != nil && o.calls.take(number) != nil {
+		return err
+	}
+	select {
+	case <-g.done:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if g.out.err != nil {
+		return g.out.err
+	}
+	if _, executed := answerOf(g.out.status); !executed {
+		return refusal(name, g.out.status, g.out.reply)
+	}
+	awaited, latest := a.layout(g.of)
+	awaited = slices.Clone(awaited)
+	for count := 0; ; {
+		for _, r := range g.take() {
+			i := slices.IndexFunc(awaited, func(p machine.Peer) bool { return p.Node == uint64(r.member) })
+			if i < 0 {
+				continue
+			}
+			awaited = slices.Delete(awaited, i, i+1)
+			count++
+			if !yield(r) || n > 0 && count == n {
+				return nil
+			}
+		}
+		if len(awaited) == 0 {
+			return nil
+		}
+		// What members sent before they left comes before a record that is sent now.
+		if _, latest = a.layout(g.of); slices.ContainsFunc(awaited, func(p machine.Peer) bool { return !slices.Contains(latest, p) }) {
+			if err := o.passOrder(ctx); err != nil {
+				return err
+			}
+			late := g.take()
+			for i := 0; i < len(awaited); i++ {
+				p := awaited[i]
+				if slices.Contains(latest, p) || slices.ContainsFunc(late, func(r answered) bool { return uint64(r.member) == p.Node }) {
+					continue
+				}
+				awaited = slices.Delete(awaited, i, i+1)
+				i--
+				if !yield(answered{member: squall.NodeID(p.Node)}) {
+					return nil
+				}
+			}
+			for _, r := range late {
+				g.add(r)
+			}
+			continue
+		}
+		select {
+		case <-g.changed:
+		case <-o.group.Done():
+			return fmt.Errorf("replicated: object %q: %w", o.sg.Name, o.group.Err())
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// passOrder returns when a record that it sends was applied here, and so everything that was ordered before it.
+func (o *object) passOrder(ctx context.Context) error {
+	p := &passing{done: make(chan struct{})}
+	call, err := o.calls.put(p)
+	if err != nil {
+		return err
+	}
+	err = o.sub.Send(ctx, machine.AppendTouch(nil, machine.Header{Call: call, Time: now()}, nil)) // which changes nothing
+	if err != nil && o.calls.take(call) != nil {
+		return err
+	}
+	select {
+	case <-p.done:
+		return p.err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// passing is the pending of a record whose place is all that counts.
+type passing struct {
+	err  error
+	done chan struct{}
+}
+
+func (p *passing) complete(out outcome) { p.err = out.err }
+func (p *passing) signal()              { close(p.done) }
+
+// gatherFor gathers the replies for a client, and answers it with all of them.
+func (d *desk) gatherFor(ctx context.Context, m ripc.Message, r *relay.Request, operation int) {
+	head := relay.Answer{Said: saidDone}
+	answer := head.AppendTo(nil)
+	err := d.object.gatherFrom(ctx, int(r.Count), func(a answered) bool {
+		answer = appendAnswered(answer, a)
+		return true
+	}, func(call uint64) ([]byte, error) {
+		return r.AppendRecord(nil, machine.Header{Operation: operation, Call: call, Time: now(), Replies: true}), nil
+	}, string(r.Name))
+	switch {
+	case errors.Is(err, ErrSessionEnded):
+		answer = (&relay.Answer{Said: saidEnded}).AppendTo(answer[:0])
+	case err != nil:
+		answer = appendError(answer[:0], err)
+	}
+	reply(&m, answer)
+}
+
+// On the wire the reply of a member is its number, 8 bytes, how it answered, 1 byte, and the length of the reply, 4 bytes, and the
+// reply.
+func appendAnswered(b []byte, a answered) []byte {
+	b = append(binary.LittleEndian.AppendUint64(b, uint64(a.member)), byte(a.said))
+	return append(binary.LittleEndian.AppendUint32(b, uint32(len(a.reply))), a.reply...)
+}
+
+func parseAnswered(b []byte) (all []answered, err error) {
+	for len(b) > 0 {
+		if len(b) < 13 || uint64(len(b)-13) < uint64(binary.LittleEndian.Uint32(b[9:])) {
+			return nil, errMalformed
+		}
+		n := 13 + int(binary.LittleEndian.Uint32(b[9:]))
+		all = append(all, answered{squall.NodeID(binary.LittleEndian.Uint64(b)), machine.Answered(b[8]), bytes.Clone(b[13:n])})
+		b = b[n:]
+	}
+	return all, nil
+}
+
+// replies implements Target.
+func (o *RemoteObject) replies(ctx context.Context, name string, args encoder, n int, yield func(answered) bool) error {
+	var all []answered
+	err := o.ordered(ctx, name, args, relay.Request{Ask: askReplies, Count: uint16(min(max(n, 0), 1<<16-1))}, func(_ squall.Version, reply []byte) (err error) {
+		all, err = parseAnswered(reply)
+		return err
+	})
+	for i := range all {
+		if err == nil && !yield(all[i]) {
+			return nil
+		}
+	}
+	return err
+}
