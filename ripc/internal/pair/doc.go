@@ -21,6 +21,15 @@
 // reader takes a frame: it stays in place until it is freed, or is moved aside when it holds up the ring. A message is received when
 // the application gets it, and freed when the application gives it back.
 //
+// A channel is used by one pair of services after the other:
+//
+//	not used → asked for → in use → given up by its opener, and closed by its server, in any order → not used
+//	                     ↘ refused → not used
+//
+// The frame that gives it up comes behind the last message, and the one that closes it has the last count. An opener that gives up first is told that
+// count when all of its messages are received. Windows and counts go on: what was not given back of a window stays taken, and a count begins where the
+// one before ended.
+//
 // A long message has a head, which its offer carries, and a body, which does not go through the ring: the receiver looks at it in memory of the sender,
 // or it comes in blocks on a connection of its own. Outbox and Inbox keep the states of both sides:
 //
@@ -44,6 +53,8 @@
 //	RP12  a long message ends once for both sides: denied, or here with all of its bytes and then given back
 //	RP13  memory that a peer looks at is used again only when it was given back, or the peer said that it does not look
 //	RP14  what a peer says of a long message is believed only if it is possible at that moment
+//	RP15  nothing of one use of a channel is taken for another: it is opened again when both sides ended its use, and its counts begin with
+//	      the last ones
 //
 // Shared words, all in the own row:
 //

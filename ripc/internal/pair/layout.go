@@ -65,7 +65,7 @@ const (
 	Notice                // a notification; its id is the key
 	Reply                 // of a call
 	Refusal               // of a call: its bytes say why
-	Open                  // asks for a channel; its id is the channel's number, its bytes name the two services
+	Open                  // asks for a channel; its bytes name the two services
 	Opened                // the channel may be used
 	Closed                // the channel is not served any more; its id is how many messages were received, its bytes say why it was not opened
 	Offered               // a long message; its id is that of the message, its bytes are an Offer and the head
@@ -75,12 +75,13 @@ const (
 	Here                  // a long message is here; its byte says whether the memory of the sender is still looked at
 	Freed                 // a long message was given back; its byte says whether nobody received it
 	Ping                  // asks for an empty reply; its id is the call's
+	Left                  // the sender gives a channel up, and sends nothing more on it
 	kinds
 )
 
 func (k Kind) String() string {
 	names := [kinds]string{"none", "skip", "message", "request", "notice", "reply", "refusal", "open", "opened", "closed", "offered", "withdrawn",
-		"granted", "denied", "here", "freed", "ping"}
+		"granted", "denied", "here", "freed", "ping", "left"}
 	if k >= kinds {
 		return fmt.Sprintf("kind %d", uint8(k))
 	}

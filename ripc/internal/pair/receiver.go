@@ -52,6 +52,7 @@ type incoming struct {
 	taken     uint32 // bytes
 	freed     uint32 // bytes
 	published uint32 // freed, as the peer may know it
+	messages  uint32 // taken, counted as those that are received
 }
 
 // NewReceiver lays the receiving half on two rows, the own one first. direct says that the peer's row is its memory itself.
@@ -108,6 +109,7 @@ func (r *Receiver) Next() (*Frame, error) {
 				return nil, fmt.Errorf("%w: RP3: channel %d has %d bytes in a window of %d", fabric.ErrViolation, channel, c.taken-c.freed, r.window)
 			}
 			c.taken += f.size
+			c.messages++
 		}
 		r.taken += need
 		f.end = r.taken
@@ -222,8 +224,12 @@ func (r *Receiver) Count(f *Frame) {
 	}
 }
 
-// Counted is how many messages of a channel were received, for the frame that closes it.
-func (r *Receiver) Counted(channel int) uint64 { return load(r.own, receivedOff+8*channel) }
+// Counted is how many messages of a channel were received, for the frame that closes it. The word goes with that frame: the count of the next use of the
+// channel begins with it.
+func (r *Receiver) Counted(channel int) uint64 {
+	r.changed(receivedOff + 8*channel)
+	return load(r.own, receivedOff+8*channel)
+}
 
 // Free gives a frame back. It reports false, and does nothing, if the frame was given back before.
 func (r *Receiver) Free(f *Frame) bool {
