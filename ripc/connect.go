@@ -15,7 +15,7 @@ import (
 )
 
 // version is that of what two endpoints say to each other.
-const version = 1
+const version = 2
 
 const (
 	handshakeTime = 5 * time.Second

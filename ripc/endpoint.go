@@ -1,6 +1,7 @@
 package ripc
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -37,7 +38,8 @@ type Endpoint struct {
 	mu sync.Mutex
 	watch
 	services  map[ID]*Service
-	numbers   []*Service // by number, from 1
+	numbers   []*Service // that are not closed, or still handle messages, by number
+	number    uint32     // of the last one
 	peers     []*peer
 	accepted  map[string]int // of them, those that called, by account
 	dialing   map[Place]*dial
@@ -176,7 +178,7 @@ func (e *Endpoint) register(ctx context.Context, id ID, publish func(context.Con
 func (e *Endpoint) enter(id ID) (*Service, error) {
 	e.lock()
 	defer e.unlock()
-	number := uint32(len(e.numbers) + 1)
+	number := e.number + 1
 	if id == "" {
 		id = ID(fmt.Sprintf("%s/%d", e.incarnation, number))
 	}
@@ -193,16 +195,25 @@ func (e *Endpoint) enter(id ID) (*Service, error) {
 		s.long.follow(e.cfg.Long)
 	}
 	e.services[id] = s
-	e.numbers = append(e.numbers, s)
+	e.numbers, e.number = append(e.numbers, s), number
 	return s, nil
 }
 
 // byNumber is the service with a number, or nil.
 func (e *Endpoint) byNumber(n uint32) *Service {
-	if int(n) > len(e.numbers) {
+	i, found := slices.BinarySearchFunc(e.numbers, n, func(s *Service, n uint32) int { return cmp.Compare(s.number, n) })
+	if !found {
 		return nil
 	}
-	return e.numbers[n-1]
+	return e.numbers[i]
+}
+
+// forgetService takes a service off the list that is closed and handles nothing any more.
+func (e *Endpoint) forgetService(s *Service) {
+	s.leaveAll()
+	if i := slices.Index(e.numbers, s); i >= 0 {
+		e.numbers = slices.Delete(e.numbers, i, i+1)
+	}
 }
 
 // add takes over a peer whose handshake is done; called says that it called.
@@ -267,7 +278,7 @@ func (e *Endpoint) Close() error {
 	}
 	e.closing = true
 	var withdrawals []func() error
-	for _, s := range e.numbers {
+	for _, s := range slices.Clone(e.numbers) {
 		s.close()
 		if s.withdraw != nil {
 			withdrawals = append(withdrawals, s.withdraw)

@@ -55,7 +55,7 @@ func (s *Service) SendLong(ctx context.Context, to *Remote, body Body, head ...[
 			}
 			continue
 		}
-		again, err := r.peer.sendLong(ctx, to, r.channel, offer, &body, head)
+		again, err := r.peer.sendLong(ctx, to, r, offer, &body, head)
 		if !again {
 			return err
 		}
@@ -87,7 +87,7 @@ func (s *Service) callLong(ctx context.Context, to *Remote, r *route, into []byt
 	e, p := s.e, r.peer
 	e.lock()
 	defer e.unlock()
-	if p.ended {
+	if p.ended || r.over {
 		err = to.goneLocked()
 		return m, err == nil, err
 	}
@@ -98,7 +98,7 @@ func (s *Service) callLong(ctx context.Context, to *Remote, r *route, into []byt
 	defer p.calls.End(id)
 	offer := pair.Offer{Purpose: pair.LongRequest, Call: id, Room: uint64(len(into))}
 	e.unlock()
-	again, err = p.sendLong(ctx, to, r.channel, offer, body, head)
+	again, err = p.sendLong(ctx, to, r, offer, body, head)
 	e.lock()
 	if err == nil && !again {
 		err = e.wait(ctx, w)
@@ -161,7 +161,7 @@ func (m *Message) ReplyLong(ctx context.Context, body Body, head ...[]byte) erro
 		offer.Way = pair.Direct
 	}
 	m.kind = pair.Message
-	_, err := m.peer.sendLong(ctx, nil, 0, offer, &body, head)
+	_, err := m.peer.sendLong(ctx, nil, nil, offer, &body, head)
 	if err == nil || errors.Is(err, ErrPeerGone) { // the caller of a process that ended waits for nothing
 		return nil
 	}
@@ -176,7 +176,7 @@ func (m *Message) refuse(reason string) error {
 }
 
 // sendLong offers a message, and sends its bytes. again says that the peer had ended before it heard of it. The caller does not hold the mu.
-func (p *peer) sendLong(ctx context.Context, to *Remote, channel int, offer pair.Offer, body *Body, head [][]byte) (again bool, err error) {
+func (p *peer) sendLong(ctx context.Context, to *Remote, r *route, offer pair.Offer, body *Body, head [][]byte) (again bool, err error) {
 	e := p.e
 	if err := body.check(); err != nil {
 		return false, fmt.Errorf("ripc: %w", err)
@@ -197,7 +197,7 @@ func (p *peer) sendLong(ctx context.Context, to *Remote, channel int, offer pair
 	}
 	e.lock()
 	defer e.unlock()
-	if err := m.begin(ctx, channel, &offer, head); err != nil || m.out == nil {
+	if err := m.begin(ctx, r, &offer, head); err != nil || m.out == nil {
 		m.drop(false)
 		return err == nil, err
 	}
@@ -245,14 +245,14 @@ func (m *sending) show(body *Body, offer *pair.Offer) (err error) {
 }
 
 // begin offers the message when its channel and the ring have room. Without an error, out is nil if the peer had ended. The caller holds the mu.
-func (m *sending) begin(ctx context.Context, channel int, offer *pair.Offer, head [][]byte) error {
-	p, e := m.peer, m.peer.e
-	for !p.long.out.HasRoom(channel) && !p.ended {
+func (m *sending) begin(ctx context.Context, r *route, offer *pair.Offer, head [][]byte) error {
+	p, e, channel := m.peer, m.peer.e, r.on()
+	for !p.long.out.HasRoom(channel) && !p.ended && !r.isOver() {
 		if err := p.awaitTurn(ctx); err != nil {
 			return err
 		}
 	}
-	if p.ended {
+	if p.ended || r.isOver() {
 		return m.gone()
 	}
 	if !p.direct && p.long.dialer && (offer.Size > 0 || offer.Room > 0) {
@@ -269,9 +269,9 @@ func (m *sending) begin(ctx context.Context, channel int, offer *pair.Offer, hea
 		}
 		var err error
 		if !over {
-			err = e.awaitRoom(ctx, p, pair.Offered, channel, n)
+			err = e.awaitRoom(ctx, p, r, pair.Offered, n)
 		}
-		if over || err != nil || p.ended {
+		if over || err != nil || p.ended || r.isOver() {
 			p.unlistSending(m)
 			p.long.out.End(m.out)
 			m.out = nil
@@ -433,10 +433,10 @@ func (p *peer) wakeTurns() {
 	p.long.turns = p.long.turns[:0]
 }
 
-// unfreed is how many long messages of a channel were sent and the peer has not given back. One without a body was sent with its offer.
-func (p *peer) unfreed(channel int) (n int) {
+// unfreed is how many long messages to a service were sent and the peer has not given back. One without a body was sent with its offer.
+func (p *peer) unfreed(to *Remote) (n int) {
 	for _, m := range p.long.sendings {
-		if m.call == 0 && m.to != nil && m.out.Channel == channel && (m.out.IsHere() || m.out.Size == 0) {
+		if m.call == 0 && m.to == to && (m.out.IsHere() || m.out.Size == 0) {
 			n++
 		}
 	}

@@ -463,7 +463,7 @@ func TestAPeerThatBreaksTheRulesOfLongMessagesIsCutOff(t *testing.T) {
 			must(t, other.To("server").Connect(ctx))
 			r := to.route.Load()
 			k, data := frame()
-			r.peer.put(k, r.channel, 77, [][]byte{data})
+			r.peer.put(r, k, 77, [][]byte{data})
 			inTime(t, "the end of the peer", func() bool { return there.Peers() == 1 })
 			must(t, other.SendLong(ctx, other.To("server"), Bytes([]byte("good"))))
 			m, err := server.Receive(ctx)

@@ -18,6 +18,7 @@ type Message struct {
 	number  uint64 // of the frame: a frame that was released is used again
 	id      uint64
 	channel int
+	in      *inbound // on which it came; nil for a reply
 	kind    pair.Kind
 	from    ID         // of a reply
 	long    *receiving // what comes with a long message
@@ -29,12 +30,10 @@ func (m *Message) IsRequest() bool { return m.kind == pair.Request }
 
 // From is the id of the service that sent it, as the sending process says. Peer is what was proved.
 func (m *Message) From() ID {
-	m.service.e.lock()
-	defer m.service.e.unlock()
-	if in := m.peer.in[m.channel]; in != nil {
-		return in.from
+	if m.in == nil {
+		return m.from
 	}
-	return ""
+	return m.in.from
 }
 
 // Sender is the address of the service that sent it, in the process in which it is now.
@@ -44,7 +43,7 @@ func (m *Message) Sender() *Remote {
 	if m.kind == pair.Reply {
 		return m.peer.pinned(m.service, m.from)
 	}
-	in := m.peer.in[m.channel]
+	in := m.in
 	if in == nil {
 		return newRemote(m.service, "")
 	}
@@ -142,7 +141,7 @@ func (s *Service) call(ctx context.Context, to *Remote, r *route, parts [][]byte
 	e, p := s.e, r.peer
 	e.lock()
 	defer e.unlock()
-	if p.ended {
+	if p.ended || r.over {
 		err = to.goneLocked()
 		return m, err == nil, err
 	}
@@ -157,9 +156,9 @@ func (s *Service) call(ctx context.Context, to *Remote, r *route, parts [][]byte
 			break
 		}
 		if !over {
-			err = e.awaitRoom(ctx, p, pair.Request, r.channel, size(parts))
+			err = e.awaitRoom(ctx, p, r, pair.Request, size(parts))
 		}
-		if over || err != nil || p.ended {
+		if over || err != nil || p.ended || r.over {
 			p.calls.End(id)
 			return m, err == nil, err
 		}

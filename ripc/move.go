@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
-	"github.com/squall-go/squall/ripc/internal/pair"
 )
 
 // A service moves when it is closed at one place and registered at another one. This file is what its senders do meanwhile.
@@ -155,7 +153,7 @@ func (s *Service) sayClosed(streams bool) {
 	for _, p := range s.e.peers {
 		for channel, in := range p.in {
 			if in != nil && in.service == s && (in.callers != nil) == streams {
-				p.say(pair.Closed, channel, p.rx.Counted(channel), nil)
+				p.stopServing(channel)
 			}
 		}
 	}
@@ -165,8 +163,19 @@ func (s *Service) sayClosed(streams bool) {
 func (s *Service) turnAwayAll() {
 	for s.queue.len() > 0 {
 		a := s.queue.pop()
-		a.peer.kept--
-		a.peer.turnAway(a.frame)
-		a.peer.disposeIfOver()
+		a.turnAway()
 	}
+	for _, b := range s.boards {
+		for f := b.in.board.Take(); f != nil; f = b.in.board.Take() {
+			arrival{peer: b.peer, frame: f}.turnAway()
+		}
+	}
+	s.boards = nil
+}
+
+// turnAway frees what arrived and is not received.
+func (a arrival) turnAway() {
+	a.peer.kept--
+	a.peer.turnAway(a.frame)
+	a.peer.disposeIfOver()
 }

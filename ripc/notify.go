@@ -42,8 +42,7 @@ func (s *Service) OnNotify(f func(from ID, key uint64, data []byte)) {
 }
 
 // noticed takes in a notice. One that it replaces counts as received.
-func (s *Service) noticed(p *peer, f *pair.Frame) {
-	in := p.in[f.Channel]
+func (s *Service) noticed(p *peer, in *inbound, f *pair.Frame) {
 	if old := in.board.Add(f); old != nil {
 		p.rx.Received(old)
 		p.free(old)
@@ -75,6 +74,7 @@ func (s *Service) callBack() {
 		}
 		b.peer.rx.Received(f)
 		b.peer.tell()
+		b.peer.lastCount(f.Channel)
 		from, key, data := b.in.from, f.ID, f.Data
 		e.unlock()
 		s.notify(from, key, data)

@@ -1,7 +1,6 @@
 package ripc
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -37,9 +36,12 @@ type peer struct {
 	calls    pair.Calls[*waiter]
 	in       [pair.Channels]*inbound
 	out      [pair.Channels]*Remote
-	opened   int     // channels of out that were given out
-	later    []later // frames that found no room
-	laterSum int     // their bytes
+	openings pair.Openings
+	servings pair.Servings
+	owed     int       // servings that the peer left, and of which it waits for the last count
+	wanting  []*waiter // for a channel that is not used
+	later    []later   // frames that found no room
+	laterSum int       // their bytes
 	room     []*waiter
 	drains   int // channels that were left and may still be received: the peer tells at once what it received
 	kept     int // frames that the application or a queue has
@@ -59,6 +61,7 @@ type peer struct {
 // inbound is a channel on which the peer sends.
 type inbound struct {
 	service *Service
+	channel int
 	from    ID
 	number  uint32 // of the sending service in its endpoint
 	notices bool
@@ -91,16 +94,22 @@ const (
 	stepFrames = 512     // taken from one peer before the others have their turn
 )
 
-// put offers a frame. The caller does not hold the endpoint's mu.
-func (p *peer) put(k pair.Kind, channel int, id uint64, parts [][]byte) (status pair.Status, over bool) {
+// put offers a frame on the channel of a route, or on channel 0 without one. The caller does not hold the endpoint's mu.
+func (p *peer) put(r *route, k pair.Kind, id uint64, parts [][]byte) (status pair.Status, over bool) {
 	if !p.direct {
 		p.e.lock()
-		status, over = p.putHeld(k, channel, id, parts, nil)
-		p.e.unlock()
-		return status, over
+		defer p.e.unlock()
+		if r.isOver() {
+			return pair.Shut, true
+		}
+		return p.putHeld(k, r.on(), id, parts, nil)
 	}
 	p.mu.Lock()
-	status, over = p.putLocked(k, channel, id, parts)
+	if r.isOver() {
+		status, over = pair.Shut, true
+	} else {
+		status, over = p.putLocked(k, r.on(), id, parts)
+	}
 	p.mu.Unlock()
 	if status == pair.Accepted && p.stirs.Load() {
 		p.e.lock()
@@ -113,7 +122,7 @@ func (p *peer) put(k pair.Kind, channel int, id uint64, parts [][]byte) (status 
 // putReply is put for a reply, which somebody else writes to the socket if it is batched.
 func (p *peer) putReply(k pair.Kind, id uint64, parts [][]byte, batched bool) (status pair.Status, over bool) {
 	if p.direct || !batched {
-		return p.put(k, 0, id, parts)
+		return p.put(nil, k, id, parts)
 	}
 	p.e.lock()
 	defer p.e.unlock()
@@ -328,8 +337,11 @@ func (p *peer) take(most int) (taken int) {
 func (p *peer) dispatch(f *pair.Frame) error {
 	switch f.Kind {
 	case pair.Message, pair.Request, pair.Notice:
+		if err := p.servings.Takes(f.Kind, f.Channel); err != nil {
+			return err
+		}
 		in := p.in[f.Channel]
-		if in == nil || in.notices != (f.Kind == pair.Notice) {
+		if in.notices != (f.Kind == pair.Notice) {
 			return fmt.Errorf("%w: a %v on channel %d, which is not open for it", fabric.ErrViolation, f.Kind, f.Channel)
 		}
 		if in.callers != nil {
@@ -340,7 +352,7 @@ func (p *peer) dispatch(f *pair.Frame) error {
 			return nil
 		}
 		p.kept++
-		in.service.arrived(p, f)
+		in.service.arrived(p, in, f)
 		return nil
 	case pair.Reply, pair.Refusal:
 		w, ok := p.calls.End(f.ID)
@@ -359,6 +371,10 @@ func (p *peer) dispatch(f *pair.Frame) error {
 		return nil
 	case pair.Open:
 		err := p.open(f)
+		p.rx.Free(f)
+		return err
+	case pair.Left:
+		err := p.wasLeft(f.Channel)
 		p.rx.Free(f)
 		return err
 	case pair.Opened, pair.Closed:
@@ -389,60 +405,6 @@ func (p *peer) turnAway(f *pair.Frame) {
 	p.tell()
 }
 
-// open answers a peer that wants a channel.
-func (p *peer) open(f *pair.Frame) error {
-	var o opening
-	if err := json.Unmarshal(f.Data, &o); err != nil || f.Channel == 0 || p.in[f.Channel] != nil {
-		return fmt.Errorf("%w: the opening of channel %d: %w", fabric.ErrViolation, f.Channel, err)
-	}
-	s := p.e.services[o.To]
-	if o.Back != 0 {
-		s = p.e.byNumber(o.Back)
-	}
-	if o.Streams && (s == nil || s.closed) {
-		s = p.e.leaving(o.To, o.Back)
-	}
-	if s == nil || s.closed && !o.Streams {
-		p.say(pair.Closed, f.Channel, 0, fmt.Appendf(nil, "%v has no service %q", p.e, o.To))
-		return nil
-	}
-	in := &inbound{service: s, from: o.From, number: o.Number, notices: o.Notices}
-	if o.Streams {
-		if s.streams == nil || o.Notices {
-			p.say(pair.Closed, f.Channel, 0, fmt.Appendf(nil, "%s takes no streams", s.id))
-			return nil
-		}
-		in.callers = newCallers(p, in, f.Channel)
-	}
-	p.in[f.Channel] = in
-	p.say(pair.Opened, f.Channel, 0, nil)
-	return nil
-}
-
-// answered takes in what the peer says about a channel.
-func (p *peer) answered(f *pair.Frame) error {
-	to := p.out[f.Channel]
-	if to == nil {
-		return fmt.Errorf("%w: %v for channel %d, which was not asked for", fabric.ErrViolation, f.Kind, f.Channel)
-	}
-	if w := to.opening; w != nil { // somebody waits for it
-		to.opening = nil
-		w.answered = true
-		if f.Kind == pair.Closed {
-			w.err = fmt.Errorf("%w: %s: %.200s", ErrNoService, to.id, f.Data)
-		}
-		p.e.rouse(w)
-		return nil
-	}
-	if f.Kind == pair.Closed {
-		if err := p.shut(f.Channel, f.ID, to); err != nil {
-			return err
-		}
-		p.out[f.Channel] = &p.e.nowhere // what comes for it now is for nobody
-	}
-	return nil
-}
-
 // say sends a frame on channel 0, now or as soon as there is room. A peer that asks and takes no answers is cut off.
 func (p *peer) say(k pair.Kind, channel int, id uint64, data []byte) {
 	if p.ended {
@@ -466,8 +428,11 @@ func (p *peer) say(k pair.Kind, channel int, id uint64, data []byte) {
 func (p *peer) sendLater() (worked bool) {
 	for len(p.later) > 0 {
 		l := p.later[0]
-		if status, _ := p.putHeld(l.kind, l.channel, l.id, [][]byte{l.data}, nil); status != pair.Accepted {
+		if status, _ := p.putHeld(l.kind, l.channel, l.id, [][]byte{l.data}, nil); status != pair.Accepted && status != pair.Shut {
 			return worked
+		}
+		if p.ended {
+			return true
 		}
 		p.laterSum -= pair.HeaderBytes + len(l.data)
 		p.later = p.later[1:]
@@ -538,6 +503,7 @@ func (p *peer) fail(why error) {
 	for _, w := range p.room {
 		p.e.rouse(w)
 	}
+	p.wakeWanting()
 	p.failLong(why)
 	p.addTo(&p.e.counts)
 	p.e.emit(PeerLost{p.who.String(), p.link.Name(), why})

@@ -34,7 +34,7 @@ func (r *Remote) Ping(ctx context.Context) (time.Duration, error) {
 		if over || p.ended {
 			return 0, fmt.Errorf("ripc: %s: %w", r.id, ErrNotConnected)
 		}
-		if err := e.awaitRoom(ctx, p, pair.Ping, 0, 0); err != nil {
+		if err := e.awaitRoom(ctx, p, nil, pair.Ping, 0); err != nil {
 			return 0, err
 		}
 	}

@@ -169,8 +169,10 @@ func (p *peer) isDrained(channel int) bool {
 func (r *Remote) leave() {
 	to := r.left
 	r.left = nil
+	to.end()
 	to.peer.drains--
 	to.peer.setHungry()
+	defer to.peer.leave(to.channel)
 	if n := to.peer.unreceived(to.channel); n > 0 {
 		exact := to.peer.tx.IsShut(to.channel) || to.peer.ended && to.peer.direct
 		r.gone = &GoneError{Service: r.id, Unreceived: n, Exact: exact, Cause: errMoved}
@@ -254,6 +256,7 @@ func (g *Spread) next(places []Place) *Remote {
 	if r == nil {
 		for place := range g.remotes {
 			if !slices.Contains(places, place) {
+				g.remotes[place].abandon()
 				delete(g.remotes, place)
 			}
 		}

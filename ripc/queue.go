@@ -7,6 +7,7 @@ type arrival struct {
 	peer   *peer
 	frame  *pair.Frame
 	number uint64 // of the frame: one that was freed is used again
+	in     *inbound
 }
 
 // queue is a list of arrivals, the oldest first. The windows of the channels bound it.

@@ -16,6 +16,7 @@ import (
 type receiving struct {
 	peer    *peer
 	in      *pair.Incoming[*receiving]
+	channel *inbound // on which it was offered; nil for a reply
 	service *Service // for which it is
 	offer   pair.Offer
 	frame   *pair.Frame // the head
@@ -45,10 +46,10 @@ const (
 
 // from is the service that sends it.
 func (m *receiving) from() ID {
-	if in := m.peer.in[m.in.Channel]; in != nil {
-		return in.from
+	if m.channel == nil {
+		return ""
 	}
-	return ""
+	return m.channel.from
 }
 
 // offered takes in the offer of a long message.
@@ -74,11 +75,14 @@ func (p *peer) offered(f *pair.Frame) error {
 	if o.Purpose == pair.LongReply {
 		m.replied()
 	} else {
+		if err := p.servings.Takes(pair.Offered, f.Channel); err != nil {
+			return err
+		}
 		in := p.in[f.Channel]
-		if in == nil || in.notices || in.callers != nil {
+		if in.notices || in.callers != nil {
 			return fmt.Errorf("%w: a long message on channel %d, which is not open for it", fabric.ErrViolation, f.Channel)
 		}
-		m.service = in.service
+		m.service, m.channel = in.service, in
 		m.welcome()
 	}
 	if p.long.bulk != nil {
@@ -224,7 +228,7 @@ func (m *receiving) arrived() {
 		p.e.rouse(w)
 		return
 	}
-	m.service.queue.push(arrival{p, m.frame, m.frame.Number})
+	m.service.queue.push(arrival{p, m.frame, m.frame.Number, m.channel})
 	m.service.rouse()
 }
 
@@ -537,6 +541,7 @@ func (m *Message) ReturnSize() int64 {
 // fillLong makes m the long message of a frame.
 func (m *Message) fillLong(f *pair.Frame) {
 	m.long, m.kind = f.Tag.(*receiving), pair.Message
+	m.in = m.long.channel
 	if m.long.offer.Purpose == pair.LongRequest {
 		m.kind, m.id = pair.Request, m.long.offer.Call
 	}

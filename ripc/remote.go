@@ -45,6 +45,7 @@ type route struct {
 	channel int
 	max     int   // bytes of a message
 	at      Place // where the service is
+	over    bool  // the channel is not the route's any more; under the mu of the peer's sending half
 }
 
 func newRemote(s *Service, id ID) *Remote {
@@ -93,7 +94,7 @@ func (r *Remote) send(ctx context.Context, k pair.Kind, id uint64, parts [][]byt
 		if n > to.max {
 			return tooLarge(r.id, n, to.max)
 		}
-		if status, over = to.peer.put(k, to.channel, id, parts); status == pair.Accepted {
+		if status, over = to.peer.put(to, k, id, parts); status == pair.Accepted {
 			return nil
 		}
 		if !over && to.peer.roomSoon(k, to.channel, n) {
@@ -102,10 +103,10 @@ func (r *Remote) send(ctx context.Context, k pair.Kind, id uint64, parts [][]byt
 		e := r.service.e
 		e.lock()
 		var err error
-		if over || to.peer.ended {
+		if over || to.peer.ended || to.over {
 			err = r.goneLocked()
 		} else {
-			err = e.awaitRoom(ctx, to.peer, k, to.channel, n)
+			err = e.awaitRoom(ctx, to.peer, to, k, n)
 		}
 		e.unlock()
 		if err != nil {
@@ -136,15 +137,15 @@ func (p *peer) roomSoon(k pair.Kind, channel, n int) bool {
 	return false
 }
 
-// awaitRoom waits until a frame may find room, or the peer ended. The caller holds the mu.
-func (e *Endpoint) awaitRoom(ctx context.Context, p *peer, k pair.Kind, channel, n int) error {
+// awaitRoom waits until a frame may find room on a route, or on channel 0 without one, or there is no route any more. The caller holds the mu.
+func (e *Endpoint) awaitRoom(ctx context.Context, p *peer, r *route, k pair.Kind, n int) error {
 	if err := p.wrong(); err != nil {
 		p.fail(err)
 		return nil
 	}
 	w := e.waiter()
 	defer e.giveBack(w)
-	w.goal, w.peer, w.kind, w.channel, w.bytes, w.turned = goalRoom, p, k, channel, n, false
+	w.goal, w.peer, w.route, w.kind, w.channel, w.bytes, w.turned = goalRoom, p, r, k, r.on(), n, false
 	p.room = append(p.room, w)
 	p.setHungry()
 	e.stir(p)
@@ -197,15 +198,19 @@ func (r *Remote) lost(p *peer, channel int, why error) {
 		return
 	}
 	r.route.Store(nil)
+	to.end()
 	if r.carries != nil {
 		r.carries.lose(why)
 		return
 	}
-	n, long := p.unreceived(channel), p.unfreed(channel)
+	n, long := p.unreceived(channel), p.unfreed(r)
 	if n+long > 0 {
 		r.gone = &GoneError{Service: r.id, Unreceived: n + long, Exact: (p.direct || p.tx.IsShut(channel)) && long == 0, Cause: why}
 	}
 }
+
+// maxSeen is of how many services an endpoint knows where they were.
+const maxSeen = 4096
 
 // open asks a peer, which is at a place, for a channel to the service.
 func (r *Remote) open(ctx context.Context, p *peer, at Place) error {
@@ -215,11 +220,10 @@ func (r *Remote) open(ctx context.Context, p *peer, at Place) error {
 	if p.ended || e.closed || r.service.closed {
 		return &GoneError{Service: r.id, Exact: true, Cause: firstOf(p.why, ErrClosed)}
 	}
-	if p.opened+1 >= pair.Channels {
-		return fmt.Errorf("ripc: %s: %w: %d channels to one process", r.id, ErrLimit, p.opened)
+	channel, err := p.takeChannel(ctx)
+	if err != nil {
+		return fmt.Errorf("ripc: %s: %w", r.id, err)
 	}
-	p.opened++
-	channel := p.opened
 	p.out[channel] = r
 	o := opening{From: r.service.id, Number: r.service.number, To: r.id, Back: r.number, Notices: r.notices, Streams: r.carries != nil}
 	text, err := json.Marshal(o)
@@ -237,21 +241,33 @@ func (r *Remote) open(ctx context.Context, p *peer, at Place) error {
 		err = w.err
 	}
 	r.reached = r.reached || err == nil
-	if err == nil && (p.ended || p.tx.IsShut(channel)) { // since it was opened
+	if err == nil && (p.ended || p.out[channel] != r) { // since it was opened
 		err = &GoneError{Exact: true, Cause: firstOf(p.why, errServiceClosed)}
+	}
+	if err == nil && r.service.ended {
+		p.leave(channel)
+		err = fmt.Errorf("ripc: %s: %w", r.service.id, ErrClosed)
 	}
 	if err != nil {
 		r.opening = nil
-		p.out[channel] = &e.nowhere
+		if p.out[channel] == r {
+			p.out[channel] = &e.nowhere // the answer is for no goroutine
+		}
 		if gone, ok := err.(*GoneError); ok {
 			gone.Service, gone.Unreceived = r.id, 0
 		}
 		return err
 	}
-	r.route.Store(&route{p, channel, p.tx.MaxMessage(), at})
+	r.route.Store(&route{peer: p, channel: channel, max: p.tx.MaxMessage(), at: at})
 	if at != (Place{}) && r.pinned == (Place{}) {
 		if before, ok := e.seen[r.id]; ok && before != at {
 			e.emit(ServiceMoved{r.id, before, at})
+		}
+		if len(e.seen) >= maxSeen {
+			for id := range e.seen { // any
+				delete(e.seen, id)
+				break
+			}
 		}
 		e.seen[r.id] = at
 	}

@@ -98,6 +98,9 @@ func (s *Service) handled(batch []arrival, done int) {
 		batch[i].peer.rx.Unhold(batch[i].frame)
 		s.queue.unpop(batch[i])
 	}
+	for _, a := range batch[:done] {
+		a.peer.lastCount(a.in.channel)
+	}
 	freeAll(batch[:done])
 	flushAll(batch[:done])
 	clear(batch)
@@ -105,6 +108,9 @@ func (s *Service) handled(batch []arrival, done int) {
 		s.turnAwayAll()
 		if s.busy == 0 {
 			s.sayClosed(false)
+			if s.ended {
+				s.e.forgetService(s)
+			}
 		}
 	}
 }

@@ -36,12 +36,12 @@ type Service struct {
 func (s *Service) ID() ID { return s.id }
 
 // arrived takes a message into the queue, and wakes a goroutine that waits for one.
-func (s *Service) arrived(p *peer, f *pair.Frame) {
+func (s *Service) arrived(p *peer, in *inbound, f *pair.Frame) {
 	if f.Kind == pair.Notice {
-		s.noticed(p, f)
+		s.noticed(p, in, f)
 		return
 	}
-	s.queue.push(arrival{p, f, f.Number})
+	s.queue.push(arrival{p, f, f.Number, in})
 	s.rouse()
 }
 
@@ -94,6 +94,7 @@ func (s *Service) next(m *Message) {
 	a.peer.rx.Received(a.frame)
 	a.peer.tell()
 	s.fill(m, a)
+	a.peer.lastCount(m.channel)
 }
 
 // fill makes m the message that arrived.
@@ -103,6 +104,8 @@ func (s *Service) fill(m *Message, a arrival) {
 	m.id, m.channel, m.kind, m.batched, m.long = f.ID, f.Channel, f.Kind, false, nil
 	if f.Tag != nil {
 		m.fillLong(f)
+	} else {
+		m.in = a.in
 	}
 }
 
@@ -179,6 +182,9 @@ func (s *Service) close() {
 		s.leave()
 	}
 	s.sayClosed(true)
+	if s.busy == 0 {
+		s.e.forgetService(s)
+	}
 }
 
 // leave has the service receive nothing any more. The caller holds the mu.
@@ -226,7 +232,7 @@ func (s *Service) TrySend(to *Remote, parts ...[]byte) error {
 	if n := size(parts); n > r.max {
 		return tooLarge(to.id, n, r.max)
 	}
-	status, over := r.peer.put(pair.Message, r.channel, 0, parts)
+	status, over := r.peer.put(r, pair.Message, 0, parts)
 	switch {
 	case status == pair.Accepted:
 		return nil

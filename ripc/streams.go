@@ -249,8 +249,8 @@ func (o *callers) findBack() {
 				c.lose(err)
 				c.end("")
 			}
-			if !o.peer.ended {
-				o.peer.say(pair.Closed, o.channel, 0, nil)
+			if !o.peer.ended && o.peer.in[o.channel] == o.in {
+				o.peer.stopServing(o.channel)
 			}
 			return
 		}

@@ -19,6 +19,7 @@ type waiter struct {
 	service *Service // goalMessage
 
 	peer    *peer // goalRoom, goalAnswer
+	route   *route
 	kind    pair.Kind
 	channel int
 	bytes   int
@@ -62,7 +63,7 @@ func (w *waiter) reached() bool {
 	case goalAnswer:
 		return w.answered
 	case goalRoom:
-		return w.peer.ended || w.turned || w.peer.hasRoom(w.kind, w.channel, w.bytes)
+		return w.peer.ended || w.turned || w.route.isOver() || w.peer.hasRoom(w.kind, w.channel, w.bytes)
 	case goalNotice:
 		return len(w.service.boards) > 0 || w.service.closed
 	case goalStream:
@@ -105,7 +106,7 @@ func (e *Endpoint) giveBack(w *waiter) {
 	if w.reply != nil {
 		w.detach()
 	}
-	w.peer, w.service, w.frame, w.err, w.check, w.into = nil, nil, nil, nil, nil, nil
+	w.peer, w.route, w.service, w.frame, w.err, w.check, w.into = nil, nil, nil, nil, nil, nil, nil
 	e.spare = append(e.spare, w)
 }
 
