@@ -334,6 +334,10 @@ func TestADeadProcessFreesItsNames(t *testing.T) {
 	_, err := e.Register(ctx, "mortal")
 	must(t, err)
 	other, oe := client(t, ClientConfig{Members: addresses(members)}, ripc.Config{})
+	eventually(t, "the other member does not know the name", func() bool {
+		_, err := members[1].dir.Resolve(ctx, "mortal")
+		return err == nil
+	})
 	began := time.Now()
 	for time.Since(began) < 2*time.Second { // twice its lease
 		if _, err := members[1].dir.Resolve(ctx, "mortal"); err != nil {
