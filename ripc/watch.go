@@ -122,7 +122,7 @@ type watch struct {
 	tail      *waiter
 	turns     uint64 // how often the watch was taken
 	napping   bool   // the keeper sleeps in the parker
-	away      bool   // the keeper lets other goroutines run, and does not look meanwhile
+	away      bool   // the keeper lets goroutines run that move long messages, and does not look meanwhile
 	dozers    int    // goroutines that are in the parker: the keeper, and some that lost the watch and were woken
 	heated    bool   // a peer became hot since the keeper was about to nap
 	idle      bool   // the caretaker waits for care
@@ -368,9 +368,10 @@ func (e *Endpoint) letRun() {
 	e.yield()
 }
 
-// yield lets other goroutines run. One that is about to wait may take the watch: it would find the keeper behind all that can run.
+// yield lets other goroutines run. If some of them move long messages, one that is about to wait takes the watch: the keeper gets to look only after
+// their pieces.
 func (e *Endpoint) yield() {
-	e.away = true
+	e.away = e.memory.moving > 0
 	e.unlock()
 	runtime.Gosched()
 	for k := 0; k < 100 && e.wanting.Load() > 0; k++ {
