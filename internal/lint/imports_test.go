@@ -10,9 +10,9 @@ import (
 // layers is the order in which packages may import each other: any from the lines above its own, none from its own line.
 // It is a finer version of the arrows in the layout, so that a cycle cannot even be begun. "x/..." is everything below x.
 var layers = [][]string{
-	{"dds/cdr", "internal/background", "internal/descriptors", "internal/goroutine", "internal/invariants", "internal/lint", "internal/mapped", "internal/mutant",
+	{"dds/cdr", "dds/qos", "internal/background", "internal/descriptors", "internal/goroutine", "internal/invariants", "internal/lint", "internal/mapped", "internal/mutant",
 		"internal/progress", "internal/testlab/faultfs", "internal/testlab/netlab", "internal/testutil", "trust"},
-	{"internal/proc", "internal/samehost", "internal/wire", "order"},
+	{"dds/internal/space", "internal/proc", "internal/samehost", "internal/wire", "order"},
 	{"fabric", "internal/shared", "nullsend", "rdmc/schedule"},
 	{"fabric/port", "internal/journal", "internal/linkmodel", "internal/relay", "predicates"},
 	{"fabric/shm", "fabric/tcp", "internal/fabrictest", "internal/simnet"},

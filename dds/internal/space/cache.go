@@ -1,0 +1,402 @@
+package space
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/squall-go/squall/dds/qos"
+)
+
+// Masks of the states of samples and instances. A mask of 0 is any state.
+type (
+	SampleState   uint8
+	ViewState     uint8
+	InstanceState uint8
+)
+
+// The states, one bit each.
+const (
+	Read    SampleState = 1
+	NotRead SampleState = 2
+
+	New    ViewState = 1 // the first samples of an instance, or of one that came back
+	NotNew ViewState = 2
+
+	Alive     InstanceState = 1
+	Disposed  InstanceState = 2
+	NoWriters InstanceState = 4
+)
+
+// Held is a sample as a reader has it.
+type Held struct {
+	Position uint64 // in the order
+	Writer   ID
+	Source   int64
+	Key      string
+	Data     []byte
+	Valid    bool // it has data; otherwise the state of the instance changed
+	State    SampleState
+	View     ViewState
+	Instance InstanceState
+
+	// DisposedGeneration and NoWritersGeneration count how often the instance had come back when the sample came.
+	DisposedGeneration, NoWritersGeneration int
+	// SampleRank is the number of samples of the instance that follow in the same result. GenerationRank is how often the
+	// instance came back between this sample and the last one of the result, AbsoluteGenerationRank until now.
+	SampleRank, GenerationRank, AbsoluteGenerationRank int
+}
+
+// Cache holds the samples of one reader of this process.
+type Cache struct {
+	Filter func(data []byte) bool // of the reader; nil lets everything through
+
+	of          *endpoint
+	views       map[string]*view
+	order       []*view // in the order in which they came
+	first, last *held
+	held        int
+	lost        uint64
+}
+
+// view is an instance as a reader sees it.
+type view struct {
+	key                 string
+	state               InstanceState
+	seen                bool // a sample was returned since it was new
+	disposed, noWriters int  // generations
+	valid               []*held
+	change              *held // the last sample without data
+	passed              bool  // the time-based filter let a sample through
+	at                  int64 // its source time
+	since               int64 // when it was no longer alive
+}
+
+// held is a Held in the list of the reader.
+type held struct {
+	Held
+	of         *view
+	expires    int64
+	prev, next *held
+	gone       bool
+}
+
+// Expect returns the cache of a reader that this process is about to open. It is filled from the position at which the reader
+// is opened.
+func (s *Space) Expect(id ID) *Cache {
+	if s.expected == nil {
+		s.expected = map[ID]*Cache{}
+	}
+	c := &Cache{views: map[string]*view{}}
+	s.expected[id] = c
+	return c
+}
+
+// begin takes the history that a durable reader is due, in the order in which it was written.
+func (c *Cache) begin(s *Space) {
+	if c.of.QoS.Durability == qos.Volatile {
+		return
+	}
+	type old struct {
+		in *instance
+		k  *kept
+	}
+	var all []old
+	for _, in := range c.of.topic.order {
+		for i := range in.history {
+			if matched, _ := qos.Match(&in.history[i].writer.QoS, &c.of.QoS); matched && in.history[i].expires > s.now {
+				all = append(all, old{in, &in.history[i]})
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b old) int { return cmp.Compare(a.k.position, b.k.position) })
+	for _, o := range all {
+		c.accept(s, o.in, o.k)
+	}
+	for _, in := range c.of.topic.order {
+		c.settle(s, in)
+	}
+}
+
+// accept takes one sample of a matching writer that owns the instance.
+func (c *Cache) accept(s *Space, in *instance, k *kept) {
+	v := c.views[in.key]
+	if v == nil && k.dispose || !k.dispose && c.Filter != nil && !c.Filter(k.data) {
+		return
+	}
+	if k.dispose {
+		c.becomes(v, Disposed, k.position, k.writer.ID, k.source, s.now)
+		return
+	}
+	if c.of.QoS.Reliability.Kind == qos.BestEffort && !c.makeRoom(v) {
+		c.lost++
+		s.tell(Event{Kind: SampleLost, Endpoint: c.of.ID, Peer: k.writer.ID, Key: in.key})
+		return
+	}
+	if v == nil {
+		v = &view{key: in.key, state: Alive}
+		c.views[v.key], c.order = v, append(c.order, v)
+	}
+	if v.state != Alive {
+		if v.state == Disposed {
+			v.disposed++
+		} else {
+			v.noWriters++
+		}
+		v.state, v.seen = Alive, false
+	}
+	if gap := int64(c.of.QoS.Separation); gap > 0 {
+		if v.passed && k.source-v.at < gap {
+			return
+		}
+		v.passed, v.at = true, k.source
+	}
+	h := &held{of: v, expires: k.expires, Held: Held{
+		Position: k.position, Writer: k.writer.ID, Source: k.source, Key: v.key, Data: k.data, Valid: true, State: NotRead,
+		DisposedGeneration: v.disposed, NoWritersGeneration: v.noWriters,
+	}}
+	c.add(h)
+	v.valid = append(v.valid, h)
+	if len(v.valid) > c.depth() {
+		c.remove(v.valid[0])
+	}
+}
+
+func (c *Cache) depth() int {
+	if c.of.QoS.History.All {
+		return math.MaxInt
+	}
+	return max(c.of.QoS.History.Depth, 1)
+}
+
+// full reports whether one more sample of an instance goes beyond the limits. With KEEP_LAST it replaces an older one.
+func (c *Cache) full(v *view) bool {
+	l := c.of.QoS.Limits
+	n := 0
+	if v != nil {
+		n = len(v.valid)
+	}
+	if n >= c.depth() {
+		return false
+	}
+	return l.Samples > 0 && c.held >= l.Samples || l.SamplesPerInstance > 0 && n >= l.SamplesPerInstance ||
+		v == nil && l.Instances > 0 && len(c.order) >= l.Instances
+}
+
+// makeRoom drops the oldest sample that was read, of the instance or of all. It reports whether there is room.
+func (c *Cache) makeRoom(v *view) bool {
+	for h := c.first; h != nil && c.full(v); {
+		next := h.next
+		if h.State == Read && h.Valid {
+			c.remove(h)
+		}
+		h = next
+	}
+	return !c.full(v)
+}
+
+// Full reports whether the record cannot be applied without going beyond the limits of a RELIABLE reader of this process. Its
+// caller waits until samples were taken.
+func (s *Space) Full(r Record) bool {
+	if len(r.Data) == 0 || r.Data[0] != recordSample {
+		return false
+	}
+	sample, err := parseSample(r)
+	if err != nil || sample.Operation != Write || sample.Set != 0 { // a set comes as a whole, when it ends
+		return false
+	}
+	w := s.byID[sample.Writer]
+	if w == nil {
+		return false
+	}
+	for _, e := range w.matched {
+		if e.cache != nil && e.QoS.Reliability.Kind == qos.Reliable && e.cache.full(e.cache.views[string(sample.Key)]) {
+			return true
+		}
+	}
+	return false
+}
+
+// settle looks whether an instance has lost its last writer of those that the reader matches.
+func (c *Cache) settle(s *Space, in *instance) {
+	v := c.views[in.key]
+	if v == nil || v.state == NoWriters {
+		return
+	}
+	for i := range in.writers {
+		if w := in.writers[i].writer; slices.Contains(w.matched, c.of) {
+			return
+		}
+	}
+	if v.state == Alive { // an instance that was disposed of stays so
+		c.becomes(v, NoWriters, s.position, ID{}, s.now, s.now)
+	}
+	c.forget(v, s.now)
+}
+
+// becomes changes the state of an instance. The sample that tells so replaces an earlier one of its kind.
+func (c *Cache) becomes(v *view, state InstanceState, position uint64, writer ID, source, now int64) {
+	if v.state == state {
+		return
+	}
+	v.state, v.since = state, now
+	if v.change != nil {
+		c.remove(v.change)
+	}
+	v.change = &held{of: v, expires: math.MaxInt64, Held: Held{
+		Position: position, Writer: writer, Source: source, Key: v.key, State: NotRead, DisposedGeneration: v.disposed, NoWritersGeneration: v.noWriters,
+	}}
+	c.add(v.change)
+}
+
+func (c *Cache) add(h *held) {
+	if h.prev = c.last; h.prev == nil {
+		c.first = h
+	} else {
+		h.prev.next = h
+	}
+	c.last = h
+	if h.Valid {
+		c.held++
+	}
+}
+
+func (c *Cache) remove(h *held) {
+	if h.gone {
+		return
+	}
+	h.gone = true
+	if h.prev == nil {
+		c.first = h.next
+	} else {
+		h.prev.next = h.next
+	}
+	if h.next == nil {
+		c.last = h.prev
+	} else {
+		h.next.prev = h.prev
+	}
+	v := h.of
+	switch {
+	case !h.Valid:
+		v.change = nil
+	case v.valid[0] == h:
+		v.valid = v.valid[1:]
+	default:
+		v.valid = slices.DeleteFunc(v.valid, func(o *held) bool { return o == h })
+	}
+	if h.Valid {
+		c.held--
+	}
+}
+
+// Query selects samples. Masks of 0 are any state.
+type Query struct {
+	Max      int // 0: all
+	Samples  SampleState
+	Views    ViewState
+	States   InstanceState
+	Key      *string                // of one instance
+	Matching func(data []byte) bool // of samples with data
+	Take     bool                   // the samples are removed
+	Now      int64                  // what has expired by then is removed
+}
+
+func any8[M ~uint8](mask, state M) bool { return mask == 0 || mask&state != 0 }
+
+// Select returns samples in the order of their positions, and marks them as read.
+func (c *Cache) Select(q Query) (out []Held) {
+	var chosen []*held
+	for h := c.first; h != nil; {
+		next := h.next
+		v := h.of
+		view := New
+		if v.seen {
+			view = NotNew
+		}
+		switch {
+		case h.expires <= q.Now:
+			c.remove(h)
+		case !any8(q.Samples, h.State) || !any8(q.Views, view) || !any8(q.States, v.state) || q.Key != nil && *q.Key != v.key:
+		case q.Matching != nil && h.Valid && !q.Matching(h.Data):
+		default:
+			h.View, h.Instance = view, v.state
+			chosen = append(chosen, h)
+		}
+		if q.Max > 0 && len(chosen) == q.Max {
+			break
+		}
+		h = next
+	}
+	return c.ranked(chosen, q)
+}
+
+// ranked computes the ranks from the last sample to the first, and marks or removes the samples.
+func (c *Cache) ranked(chosen []*held, q Query) []Held {
+	type after struct{ samples, generation int }
+	following := map[*view]after{}
+	out := make([]Held, len(chosen))
+	for i := len(chosen) - 1; i >= 0; i-- {
+		h := chosen[i]
+		generation := h.DisposedGeneration + h.NoWritersGeneration
+		a, ok := following[h.of]
+		if !ok {
+			a.generation = generation
+		}
+		h.SampleRank, h.GenerationRank = a.samples, a.generation-generation
+		h.AbsoluteGenerationRank = h.of.disposed + h.of.noWriters - generation
+		a.samples++
+		following[h.of] = a
+		out[i] = h.Held
+	}
+	for _, h := range chosen {
+		h.State, h.of.seen = Read, true
+		if q.Take {
+			c.remove(h)
+			c.forget(h.of, q.Now)
+		}
+	}
+	if c.of.QoS.Purge != (qos.ReaderLifetime{}) {
+		for _, v := range slices.Clone(c.order) {
+			c.forget(v, q.Now)
+		}
+	}
+	return out
+}
+
+// forget removes an instance that is not alive, has no samples, and is older than the reader remembers those.
+func (c *Cache) forget(v *view, now int64) {
+	keep := c.of.QoS.Purge.NoWriters
+	if v.state == Disposed {
+		keep = c.of.QoS.Purge.Disposed
+	}
+	if v.state == Alive || len(v.valid) > 0 || v.change != nil || now-v.since < int64(keep) || c.views[v.key] != v {
+		return
+	}
+	if in := c.of.topic.instances[v.key]; in != nil && slices.ContainsFunc(in.writers, func(r registration) bool { return slices.Contains(r.writer.matched, c.of) }) {
+		return
+	}
+	delete(c.views, v.key)
+	c.order = slices.DeleteFunc(c.order, func(o *view) bool { return o == v })
+}
+
+// Instance is the state of one instance.
+type Instance struct {
+	Key   string
+	State InstanceState
+}
+
+// Instances returns the instances that the reader knows, in the order in which they came.
+func (c *Cache) Instances() []Instance {
+	all := make([]Instance, len(c.order))
+	for i, v := range c.order {
+		all[i] = Instance{v.key, v.state}
+	}
+	return all
+}
+
+// Held is the number of samples with data, and Lost that of samples for which there was no room.
+func (c *Cache) Held() int { return c.held }
+
+// Lost is the number of samples for which there was no room.
+func (c *Cache) Lost() uint64 { return c.lost }

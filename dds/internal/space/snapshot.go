@@ -1,0 +1,244 @@
+package space
+
+import (
+	"fmt"
+	"slices"
+)
+
+// The state as it is handed to a new member. Endpoints are named by their index in state.Endpoints.
+
+type state struct {
+	Position  uint64          `cbor:"1,keyasint"`
+	Now       int64           `cbor:"2,keyasint"`
+	Roster    uint64          `cbor:"3,keyasint"`
+	Endpoints []endpointState `cbor:"4,keyasint"`
+	Topics    []topicState    `cbor:"5,keyasint"`
+	Sets      []setState      `cbor:"6,keyasint"`
+}
+
+type endpointState struct {
+	Info    EndpointInfo `cbor:"1,keyasint"`
+	View    uint64       `cbor:"2,keyasint"`
+	Closed  bool         `cbor:"3,keyasint"` // only samples of it are left
+	Matched []int        `cbor:"4,keyasint"`
+}
+
+type topicState struct {
+	Info      TopicInfo       `cbor:"1,keyasint"`
+	Source    int64           `cbor:"2,keyasint"`
+	Instances []instanceState `cbor:"3,keyasint"`
+}
+
+type instanceState struct {
+	Key      []byte              `cbor:"1,keyasint"`
+	Disposed bool                `cbor:"2,keyasint"`
+	Since    int64               `cbor:"3,keyasint"`
+	Writers  []registrationState `cbor:"4,keyasint"`
+	History  []keptState         `cbor:"5,keyasint"`
+}
+
+type registrationState struct {
+	Writer int    `cbor:"1,keyasint"`
+	Last   int64  `cbor:"2,keyasint"`
+	Writes uint64 `cbor:"3,keyasint"`
+	Lapsed bool   `cbor:"4,keyasint"`
+}
+
+type keptState struct {
+	Position uint64 `cbor:"1,keyasint"`
+	Writer   int    `cbor:"2,keyasint"`
+	Source   int64  `cbor:"3,keyasint"`
+	Expires  int64  `cbor:"4,keyasint"`
+	Dispose  bool   `cbor:"5,keyasint"`
+	Data     []byte `cbor:"6,keyasint"`
+}
+
+type setState struct {
+	Of      Process        `cbor:"1,keyasint"`
+	Number  uint64         `cbor:"2,keyasint"`
+	Broken  bool           `cbor:"3,keyasint"`
+	Pending []pendingState `cbor:"4,keyasint"`
+}
+
+type pendingState struct {
+	Writer int    `cbor:"1,keyasint"`
+	Sample Sample `cbor:"2,keyasint"`
+}
+
+// Snapshot captures the state, without the caches of this process, and returns a function that encodes it, on any goroutine. Two members at
+// one position encode the same bytes.
+func (s *Space) Snapshot() func() ([]byte, error) {
+	st := &state{Position: s.position, Now: s.now, Roster: s.roster}
+	numbers := map[*endpoint]int{}
+	number := func(e *endpoint) int {
+		n, ok := numbers[e]
+		if !ok {
+			n = len(st.Endpoints)
+			numbers[e] = n
+			st.Endpoints = append(st.Endpoints, endpointState{Info: e.EndpointInfo, View: e.view, Closed: e.closed})
+		}
+		return n
+	}
+	for _, e := range s.endpoints {
+		number(e)
+	}
+	for i, e := range s.endpoints {
+		for _, o := range e.matched {
+			st.Endpoints[i].Matched = append(st.Endpoints[i].Matched, number(o))
+		}
+	}
+	for _, t := range s.topics {
+		ts := topicState{Info: t.TopicInfo, Source: t.source}
+		for _, in := range t.order {
+			is := instanceState{Key: []byte(in.key), Disposed: in.disposed, Since: in.since}
+			for _, r := range in.writers {
+				is.Writers = append(is.Writers, registrationState{number(r.writer), r.last, r.writes, r.lapsed})
+			}
+			for _, k := range in.history {
+				is.History = append(is.History, keptState{k.position, number(k.writer), k.source, k.expires, k.dispose, k.data})
+			}
+			ts.Instances = append(ts.Instances, is)
+		}
+		st.Topics = append(st.Topics, ts)
+	}
+	for _, o := range s.sets {
+		ss := setState{Of: o.of, Number: o.number, Broken: o.broken}
+		for _, p := range o.pending {
+			ss.Pending = append(ss.Pending, pendingState{number(p.writer), p.sample})
+		}
+		st.Sets = append(st.Sets, ss)
+	}
+	return func() ([]byte, error) { return encoding.Marshal(st) }
+}
+
+// Restore replaces the state of a space, in which nothing was opened, by what Snapshot captured. An error leaves the space unusable.
+func (s *Space) Restore(b []byte) error {
+	var st state
+	if err := decoding.Unmarshal(b, &st); err != nil {
+		return fmt.Errorf("%w: %v", ErrMalformed, err)
+	}
+	*s = Space{
+		Told: s.Told, position: st.Position, now: st.Now, roster: st.Roster, expected: s.expected,
+		byName: map[string]*topic{}, byID: map[ID]*endpoint{},
+	}
+	for _, ts := range st.Topics {
+		t := &topic{TopicInfo: ts.Info, source: ts.Source, instances: map[string]*instance{}}
+		s.topics, s.byName[t.Name] = append(s.topics, t), t
+	}
+	all := make([]*endpoint, len(st.Endpoints))
+	for i, es := range st.Endpoints {
+		e := &endpoint{EndpointInfo: es.Info, view: es.View, closed: es.Closed, topic: s.byName[es.Info.Topic]}
+		all[i] = e
+		switch {
+		case e.topic == nil:
+			return fmt.Errorf("%w: an endpoint of topic %q, which is not there", ErrMalformed, es.Info.Topic)
+		case e.closed:
+			continue
+		case e.Reader:
+			e.topic.readers = append(e.topic.readers, e)
+		default:
+			e.topic.writers = append(e.topic.writers, e)
+		}
+		s.endpoints, s.byID[e.ID] = append(s.endpoints, e), e
+	}
+	bad := false
+	at := func(n int) *endpoint {
+		if n < 0 || n >= len(all) {
+			bad = true
+			return &endpoint{}
+		}
+		return all[n]
+	}
+	for i, es := range st.Endpoints {
+		for _, n := range es.Matched {
+			all[i].matched = append(all[i].matched, at(n))
+		}
+	}
+	for i, ts := range st.Topics {
+		t := s.topics[i]
+		for _, is := range ts.Instances {
+			in := &instance{key: string(is.Key), disposed: is.Disposed, since: is.Since}
+			for _, r := range is.Writers {
+				in.writers = append(in.writers, registration{at(r.Writer), r.Last, r.Writes, r.Lapsed})
+			}
+			for _, k := range is.History {
+				in.history = append(in.history, kept{k.Position, at(k.Writer), k.Source, k.Expires, k.Dispose, k.Data})
+			}
+			t.kept += len(in.history)
+			t.instances[in.key], t.order = in, append(t.order, in)
+		}
+	}
+	for _, ss := range st.Sets {
+		o := &set{of: ss.Of, number: ss.Number, broken: ss.Broken}
+		for _, p := range ss.Pending {
+			o.pending = append(o.pending, pending{at(p.Writer), p.Sample})
+		}
+		s.sets = append(s.sets, o)
+	}
+	if bad {
+		return fmt.Errorf("%w: a number of an endpoint", ErrMalformed)
+	}
+	return nil
+}
+
+// Topics returns the topics, in the order in which they were declared.
+func (s *Space) Topics() []TopicInfo {
+	all := make([]TopicInfo, len(s.topics))
+	for i, t := range s.topics {
+		all[i] = t.TopicInfo
+	}
+	return all
+}
+
+// Endpoints returns the writers and readers, in the order in which they were opened.
+func (s *Space) Endpoints() []EndpointInfo {
+	all := make([]EndpointInfo, len(s.endpoints))
+	for i, e := range s.endpoints {
+		all[i] = e.EndpointInfo
+	}
+	return all
+}
+
+// Endpoint returns a writer or a reader, and the ids of those that it matches.
+func (s *Space) Endpoint(id ID) (info EndpointInfo, matched []ID, ok bool) {
+	e := s.byID[id]
+	if e == nil {
+		return info, nil, false
+	}
+	for _, o := range e.matched {
+		matched = append(matched, o.ID)
+	}
+	return e.EndpointInfo, matched, true
+}
+
+// Topic returns the declaration of a topic.
+func (s *Space) Topic(name string) (info TopicInfo, ok bool) {
+	t := s.byName[name]
+	if t == nil {
+		return info, false
+	}
+	return t.TopicInfo, true
+}
+
+// Owner returns the writer that may update an instance, of those without partitions.
+func (s *Space) Owner(topic, key string) (id ID, ok bool) {
+	t := s.byName[topic]
+	if t == nil || t.instances[key] == nil {
+		return id, false
+	}
+	if w := t.instances[key].owner(""); w != nil {
+		return w.ID, true
+	}
+	return id, false
+}
+
+// Keys returns the keys of a topic's instances that have writers or a history, sorted.
+func (s *Space) Keys(topic string) (keys []string) {
+	if t := s.byName[topic]; t != nil {
+		for _, in := range t.order {
+			keys = append(keys, in.key)
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}

@@ -1,0 +1,403 @@
+package space
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"github.com/squall-go/squall/dds/qos"
+)
+
+// Space is the state at one member. The zero value is that of a space that begins.
+type Space struct {
+	// Told is called with what happens, in order, within Apply. It must not call the space.
+	Told func(Event)
+
+	position  uint64 // records applied
+	now       int64  // the largest time of a record
+	roster    uint64 // view of the last roster
+	topics    []*topic
+	byName    map[string]*topic
+	endpoints []*endpoint // in the order in which they were opened
+	byID      map[ID]*endpoint
+	sets      []*set // open ones, in the order of their beginnings
+	sweep     int64  // no history has anything that is due before
+	expected  map[ID]*Cache
+}
+
+// endpoint is a writer or a reader.
+type endpoint struct {
+	EndpointInfo
+	topic  *topic
+	view   uint64 // of the record that opened it
+	closed bool   // a sample of a history may outlive its writer
+	cache  *Cache // of a reader of this process
+	// matched are the endpoints on the other side, in the order of matching.
+	matched []*endpoint
+}
+
+// set is a coherent set that has not ended.
+type set struct {
+	of      Process
+	number  uint64
+	broken  bool // a writer of it was closed
+	pending []pending
+}
+
+// pending is a sample of a set. The key and the data are copies.
+type pending struct {
+	writer *endpoint
+	sample Sample
+}
+
+// Position is the number of records that were applied: equal positions have equal states.
+func (s *Space) Position() uint64 { return s.position }
+
+// Now is the time of the order.
+func (s *Space) Now() int64 { return s.now }
+
+// Roster is the view of the last roster.
+func (s *Space) Roster() uint64 { return s.roster }
+
+// Apply applies one record. An error says why it has no effect, at all members alike; it is for the caller that sent it.
+func (s *Space) Apply(r Record) error {
+	s.position++
+	if len(r.Data) < headBytes {
+		return fmt.Errorf("%w: %d bytes", ErrMalformed, len(r.Data))
+	}
+	s.now = max(s.now, int64(binary.LittleEndian.Uint64(r.Data[1:])))
+	s.expire()
+	if r.Data[0] == recordSample {
+		return s.sample(r)
+	}
+	return s.control(r)
+}
+
+func (s *Space) control(r Record) error {
+	body := r.Data[headBytes:]
+	switch r.Data[0] {
+	case recordTopic:
+		return apply(body, s.declare)
+	case recordForget:
+		return apply(body, s.forget)
+	case recordOpen:
+		return apply(body, func(e EndpointInfo) error { return s.open(r, e) })
+	case recordChange:
+		return apply(body, func(e EndpointInfo) error { return s.change(r, e) })
+	case recordClose:
+		return apply(body, func(id ID) error {
+			e := s.byID[id]
+			if e == nil || id.Node != r.Sender {
+				return fmt.Errorf("%w: %v", ErrUnknown, id)
+			}
+			s.close(e, false)
+			return nil
+		})
+	case recordEnd:
+		return apply(body, func(e endInfo) error {
+			if e.Process.Node != r.Sender {
+				return fmt.Errorf("%w: a set of another process", ErrMalformed)
+			}
+			return s.endSet(e)
+		})
+	case recordRoster:
+		return apply(body, s.members)
+	case recordLapse:
+		return apply(body, s.lapse)
+	}
+	return fmt.Errorf("%w: kind %d", ErrMalformed, r.Data[0])
+}
+
+func apply[T any](body []byte, do func(T) error) error {
+	var what T
+	if err := decoding.Unmarshal(body, &what); err != nil {
+		return fmt.Errorf("%w: %v", ErrMalformed, err)
+	}
+	return do(what)
+}
+
+func (s *Space) tell(e Event) {
+	if s.Told != nil {
+		e.Position = s.position
+		s.Told(e)
+	}
+}
+
+func (s *Space) declare(info TopicInfo) error {
+	if t := s.byName[info.Name]; t != nil {
+		if !t.same(info) {
+			return fmt.Errorf("%w: %q is a topic of %s", ErrInconsistentTopic, info.Name, t.Type)
+		}
+		return nil
+	}
+	if err := info.QoS.Validate(qos.Topic); err != nil {
+		return err
+	}
+	t := &topic{TopicInfo: info, instances: map[string]*instance{}}
+	if s.byName == nil {
+		s.byName, s.byID = map[string]*topic{}, map[ID]*endpoint{}
+	}
+	s.topics, s.byName[info.Name] = append(s.topics, t), t
+	return nil
+}
+
+func (s *Space) forget(name string) error {
+	t := s.byName[name]
+	switch {
+	case t == nil:
+		return fmt.Errorf("%w: topic %q", ErrUnknown, name)
+	case len(t.writers)+len(t.readers) > 0:
+		return fmt.Errorf("%w: topic %q has %d writers and %d readers", ErrInUse, name, len(t.writers), len(t.readers))
+	}
+	delete(s.byName, name)
+	s.topics = slices.DeleteFunc(s.topics, func(o *topic) bool { return o == t })
+	return nil
+}
+
+func (s *Space) open(r Record, info EndpointInfo) error {
+	t := s.byName[info.Topic]
+	kind := qos.Writer
+	if info.Reader {
+		kind = qos.Reader
+	}
+	switch {
+	case info.ID.Node != r.Sender:
+		return fmt.Errorf("%w: an endpoint of another member", ErrMalformed)
+	case t == nil:
+		return fmt.Errorf("%w: topic %q", ErrUnknown, info.Topic)
+	case s.byID[info.ID] != nil:
+		return fmt.Errorf("%w: %v", ErrInUse, info.ID)
+	}
+	if err := info.QoS.Validate(kind); err != nil {
+		return err
+	}
+	if info.QoS.Ownership != t.QoS.Ownership {
+		return fmt.Errorf("%w: the topic is %v, the %v is %v", ErrInconsistentTopic, t.QoS.Ownership, kind, info.QoS.Ownership)
+	}
+	if !info.Reader && info.QoS.Durability > t.QoS.Durability {
+		return fmt.Errorf("%w: the topic is %v, the writer is %v", ErrInconsistentTopic, t.QoS.Durability, info.QoS.Durability)
+	}
+	e := &endpoint{EndpointInfo: info, topic: t, view: r.View}
+	s.endpoints, s.byID[info.ID] = append(s.endpoints, e), e
+	if info.Reader {
+		t.readers = append(t.readers, e)
+	} else {
+		t.writers = append(t.writers, e)
+	}
+	s.tell(Event{Kind: Opened, Endpoint: e.ID})
+	s.matchAll(e)
+	if c := s.expected[e.ID]; c != nil {
+		delete(s.expected, e.ID)
+		e.cache, c.of = c, e
+		c.begin(s)
+	}
+	return nil
+}
+
+// matchAll matches an endpoint with those of the other side, and tells which policies forbid it.
+func (s *Space) matchAll(e *endpoint) {
+	others := e.topic.readers
+	if e.Reader {
+		others = e.topic.writers
+	}
+	for _, o := range others {
+		w, r := e, o
+		if e.Reader {
+			w, r = o, e
+		}
+		matched, incompatible := qos.Match(&w.QoS, &r.QoS)
+		was := slices.Contains(w.matched, r)
+		switch {
+		case matched && !was:
+			w.matched, r.matched = append(w.matched, r), append(r.matched, w)
+			s.tell(Event{Kind: Matched, Endpoint: w.ID, Peer: r.ID, Current: len(w.matched)})
+			s.tell(Event{Kind: Matched, Endpoint: r.ID, Peer: w.ID, Current: len(r.matched)})
+		case !matched && was:
+			s.unmatch(w, r)
+		case !matched && len(incompatible) > 0:
+			s.tell(Event{Kind: Incompatible, Endpoint: w.ID, Peer: r.ID, Policies: incompatible})
+			s.tell(Event{Kind: Incompatible, Endpoint: r.ID, Peer: w.ID, Policies: incompatible})
+		}
+	}
+}
+
+func (s *Space) unmatch(w, r *endpoint) {
+	w.matched = slices.DeleteFunc(w.matched, func(o *endpoint) bool { return o == r })
+	r.matched = slices.DeleteFunc(r.matched, func(o *endpoint) bool { return o == w })
+	s.tell(Event{Kind: Unmatched, Endpoint: w.ID, Peer: r.ID, Current: len(w.matched)})
+	s.tell(Event{Kind: Unmatched, Endpoint: r.ID, Peer: w.ID, Current: len(r.matched)})
+	if r.cache != nil {
+		w.topic.withoutWriter(s, r.cache, w)
+	}
+}
+
+// changeable clears what may differ between a set and the one that replaces it.
+func changeable(set qos.Set) qos.Set {
+	set.UserData, set.GroupData, set.Partitions = nil, nil, nil
+	set.Deadline, set.LatencyBudget, set.Lifespan, set.Separation, set.Strength = 0, 0, 0, 0, 0
+	set.Reliability.MaxBlocking, set.Purge, set.KeepUnregistered = 0, qos.ReaderLifetime{}, false
+	return set
+}
+
+func (s *Space) change(r Record, info EndpointInfo) error {
+	e := s.byID[info.ID]
+	if e == nil || info.ID.Node != r.Sender {
+		return fmt.Errorf("%w: %v", ErrUnknown, info.ID)
+	}
+	kind := qos.Writer
+	if e.Reader {
+		kind = qos.Reader
+	}
+	if err := info.QoS.Validate(kind); err != nil {
+		return err
+	}
+	was, is := mustEncode(changeable(e.QoS)), mustEncode(changeable(info.QoS))
+	if !slices.Equal(was, is) {
+		return fmt.Errorf("%w: only data of applications, partitions, deadline, latency budget, lifespan, time-based filter, strength and life cycles change", ErrImmutable)
+	}
+	domain := domainOf(&info.QoS)
+	if !e.Reader && domain != domainOf(&e.QoS) { // what it owned it owns no more
+		e.topic.leave(s, e, true)
+	}
+	e.QoS = info.QoS
+	s.matchAll(e)
+	return nil
+}
+
+func mustEncode(set qos.Set) []byte {
+	b, err := encoding.Marshal(set)
+	if err != nil {
+		panic(fmt.Sprintf("dds: a set of policies cannot be encoded: %v", err))
+	}
+	return b
+}
+
+// close ends an endpoint; gone is true if its process has ended.
+func (s *Space) close(e *endpoint, gone bool) {
+	e.closed = true
+	if !e.Reader {
+		for _, open := range s.sets {
+			if slices.ContainsFunc(open.pending, func(p pending) bool { return p.writer == e }) {
+				open.broken = true
+			}
+		}
+		e.topic.leave(s, e, gone || e.QoS.KeepUnregistered)
+	}
+	for len(e.matched) > 0 {
+		if e.Reader {
+			s.unmatch(e.matched[0], e)
+		} else {
+			s.unmatch(e, e.matched[0])
+		}
+	}
+	same := func(o *endpoint) bool { return o == e }
+	s.endpoints = slices.DeleteFunc(s.endpoints, same)
+	e.topic.writers = slices.DeleteFunc(e.topic.writers, same)
+	e.topic.readers = slices.DeleteFunc(e.topic.readers, same)
+	delete(s.byID, e.ID)
+	s.tell(Event{Kind: Closed, Endpoint: e.ID, Gone: gone})
+}
+
+// members ends what the processes left that are not members of a view. An endpoint that was opened in a later view than the
+// roster is of may belong to a member that the roster does not know yet.
+func (s *Space) members(roster rosterInfo) error {
+	if roster.View <= s.roster {
+		return nil
+	}
+	s.roster = roster.View
+	for _, e := range slices.Clone(s.endpoints) {
+		if e.view <= roster.View && !slices.Contains(roster.Members, e.ID.Process) {
+			s.close(e, true)
+		}
+	}
+	s.sets = slices.DeleteFunc(s.sets, func(o *set) bool { return !s.alive(o.of) })
+	return nil
+}
+
+// alive reports whether a process has an endpoint.
+func (s *Space) alive(p Process) bool {
+	return slices.ContainsFunc(s.endpoints, func(e *endpoint) bool { return e.ID.Process == p })
+}
+
+func (s *Space) lapse(l Lapse) error {
+	e := s.byID[l.Writer]
+	if e == nil || e.Reader {
+		return nil
+	}
+	in := e.topic.instances[string(l.Key)]
+	if in == nil {
+		return nil
+	}
+	if reg := in.registration(e); reg != nil && reg.writes == l.Writes {
+		reg.lapsed, reg.last = true, s.now
+		s.tell(Event{Kind: DeadlineMissed, Endpoint: e.ID, Key: string(l.Key)})
+		for _, r := range e.matched {
+			s.tell(Event{Kind: DeadlineMissed, Endpoint: r.ID, Peer: e.ID, Key: string(l.Key)})
+		}
+	}
+	return nil
+}
+
+// Lapses returns the deadlines that were missed at a time, for records.
+func (s *Space) Lapses(now int64) (missed []Lapse) {
+	for _, e := range s.endpoints {
+		if e.Reader || e.QoS.Deadline == 0 {
+			continue
+		}
+		for _, in := range e.topic.order {
+			if reg := in.registration(e); reg != nil && now-reg.last > int64(e.QoS.Deadline) {
+				missed = append(missed, Lapse{e.ID, []byte(in.key), reg.writes})
+			}
+		}
+	}
+	return missed
+}
+
+// sample takes a sample into its set, or applies it.
+func (s *Space) sample(r Record) error {
+	sample, err := parseSample(r)
+	if err != nil {
+		return err
+	}
+	w := s.byID[sample.Writer]
+	switch {
+	case w == nil || w.Reader:
+		return fmt.Errorf("%w: writer %v", ErrUnknown, sample.Writer)
+	case !w.topic.Keyed && (len(sample.Key) > 0 || sample.Operation == Dispose):
+		return fmt.Errorf("%w: topic %q has no keys", ErrMalformed, w.Topic)
+	case sample.Set == 0:
+		w.topic.apply(s, w, &sample)
+		return nil
+	case !w.QoS.Presentation.Coherent:
+		return fmt.Errorf("%w: the writer offers no coherent access", ErrImmutable)
+	}
+	i := slices.IndexFunc(s.sets, func(o *set) bool { return o.of == sample.Writer.Process && o.number == sample.Set })
+	if i < 0 {
+		i = len(s.sets)
+		s.sets = append(s.sets, &set{of: sample.Writer.Process, number: sample.Set})
+	}
+	sample.Key, sample.Data = slices.Clone(sample.Key), slices.Clone(sample.Data)
+	s.sets[i].pending = append(s.sets[i].pending, pending{w, sample})
+	return nil
+}
+
+// endSet applies a whole set at one position.
+func (s *Space) endSet(e endInfo) error {
+	i := slices.IndexFunc(s.sets, func(o *set) bool { return o.of == e.Process && o.number == e.Set })
+	if i < 0 {
+		return fmt.Errorf("%w: set %d", ErrUnknown, e.Set)
+	}
+	o := s.sets[i]
+	s.sets = slices.Delete(s.sets, i, i+1)
+	switch {
+	case e.Drop:
+		return nil
+	case o.broken:
+		return fmt.Errorf("%w: a writer of set %d was closed within it", ErrUnknown, e.Set)
+	}
+	for j := range o.pending {
+		p := &o.pending[j]
+		p.writer.topic.apply(s, p.writer, &p.sample)
+	}
+	return nil
+}

@@ -1,0 +1,265 @@
+package space
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/squall-go/squall/dds/qos"
+)
+
+// topic is its declaration, its endpoints, its instances and its history.
+type topic struct {
+	TopicInfo
+	writers, readers []*endpoint
+	instances        map[string]*instance
+	order            []*instance // in the order in which they came
+	source           int64       // the largest source time, of a topic by source
+	kept             int         // samples in all histories
+}
+
+// instance is what the records say of one key. A topic without keys has one.
+type instance struct {
+	key      string
+	writers  []registration
+	disposed bool
+	since    int64  // when it was disposed of and lost its last writer
+	history  []kept // of a durable topic
+}
+
+// registration is a writer that has written an instance and not unregistered it.
+type registration struct {
+	writer *endpoint
+	last   int64  // time of the last write
+	writes uint64 // samples of this writer
+	lapsed bool   // it missed its deadline, and has not written since
+}
+
+// kept is a sample of a history, or the end of an instance.
+type kept struct {
+	position uint64
+	writer   *endpoint
+	source   int64
+	expires  int64
+	dispose  bool
+	data     []byte
+}
+
+func (t *topic) same(info TopicInfo) bool {
+	return t.Type == info.Type && t.Keyed == info.Keyed && slices.Equal(mustEncode(t.QoS), mustEncode(info.QoS))
+}
+
+func (in *instance) registration(w *endpoint) *registration {
+	for i := range in.writers {
+		if in.writers[i].writer == w {
+			return &in.writers[i]
+		}
+	}
+	return nil
+}
+
+// domainOf is what writers have in common that compete for an instance: the same partitions.
+func domainOf(set *qos.Set) string {
+	p := slices.Clone(set.Partitions)
+	slices.Sort(p)
+	return strings.Join(slices.Compact(p), "\x00")
+}
+
+// owner is the writer that may update an instance: the strongest one in a domain that has not missed its deadline, and of equally
+// strong ones the one with the least id.
+func (in *instance) owner(domain string) *endpoint {
+	var best *endpoint
+	for i := range in.writers {
+		w := in.writers[i].writer
+		if in.writers[i].lapsed || domainOf(&w.QoS) != domain {
+			continue
+		}
+		if best == nil || w.QoS.Strength > best.QoS.Strength || w.QoS.Strength == best.QoS.Strength && w.ID.less(best.ID) {
+			best = w
+		}
+	}
+	return best
+}
+
+// apply does what a sample says. It takes effect only if its writer owns the instance.
+func (t *topic) apply(s *Space, w *endpoint, sample *Sample) {
+	if t.QoS.Order == qos.BySource {
+		sample.Source = max(sample.Source, t.source)
+		t.source = sample.Source
+	}
+	in := t.instances[string(sample.Key)]
+	if in == nil {
+		if sample.Operation == Unregister {
+			return
+		}
+		in = &instance{key: string(sample.Key)}
+		t.instances[in.key], t.order = in, append(t.order, in)
+	}
+	if sample.Operation == Unregister {
+		t.unregister(s, in, w, w.QoS.KeepUnregistered, sample.Source)
+		return
+	}
+	reg := in.registration(w)
+	if reg == nil {
+		in.writers = append(in.writers, registration{writer: w})
+		reg = &in.writers[len(in.writers)-1]
+	}
+	reg.last, reg.lapsed = s.now, false
+	reg.writes++
+	if sample.Operation == Register || t.QoS.Ownership == qos.Exclusive && in.owner(domainOf(&w.QoS)) != w {
+		return
+	}
+	k := kept{position: s.position, writer: w, source: sample.Source, expires: expiry(t, w, sample.Source), dispose: sample.Operation == Dispose}
+	if k.dispose {
+		k.expires = math.MaxInt64
+	}
+	if k.expires <= s.now {
+		return
+	}
+	in.disposed = k.dispose
+	local := slices.ContainsFunc(w.matched, func(r *endpoint) bool { return r.cache != nil })
+	durable := w.QoS.Durability > qos.Volatile
+	if !k.dispose && (local || durable) {
+		k.data = slices.Clone(sample.Data)
+	}
+	if durable {
+		t.remember(s, in, k)
+		s.sweep = min(s.sweep, k.expires)
+	}
+	if local {
+		for _, r := range w.matched {
+			if r.cache != nil {
+				r.cache.accept(s, in, &k)
+			}
+		}
+	}
+}
+
+// expiry is when a sample expires.
+func expiry(t *topic, w *endpoint, source int64) int64 {
+	life := w.QoS.Lifespan
+	if life == 0 {
+		life = t.QoS.Lifespan
+	}
+	if life == 0 || source > math.MaxInt64-int64(life) {
+		return math.MaxInt64
+	}
+	return source + int64(life)
+}
+
+// remember adds a sample to the history, within the depth and the limits of the topic.
+func (t *topic) remember(s *Space, in *instance, k kept) {
+	in.history = append(in.history, k)
+	t.kept++
+	depth := max(t.QoS.Service.History.Depth, 1)
+	if t.QoS.Service.History.All {
+		depth = math.MaxInt
+	}
+	if n := t.QoS.Service.Limits.SamplesPerInstance; n > 0 {
+		depth = min(depth, n)
+	}
+	if over := len(in.history) - depth; over > 0 {
+		t.drop(in, over)
+	}
+	for limit := t.QoS.Service.Limits.Samples; limit > 0 && t.kept > limit; {
+		old := t.oldest()
+		t.drop(old, 1)
+		t.clean(s, old)
+	}
+}
+
+func (t *topic) drop(in *instance, n int) {
+	in.history = slices.Delete(in.history, 0, n)
+	t.kept -= n
+}
+
+// oldest is the instance with the oldest sample of all.
+func (t *topic) oldest() *instance {
+	var first *instance
+	for _, in := range t.order {
+		if len(in.history) > 0 && (first == nil || in.history[0].position < first.history[0].position) {
+			first = in
+		}
+	}
+	return first
+}
+
+// unregister ends the part of a writer in an instance. Unless the writer keeps what it unregisters, the instance is disposed of
+// if the writer owns it.
+func (t *topic) unregister(s *Space, in *instance, w *endpoint, keep bool, source int64) {
+	reg := in.registration(w)
+	if reg == nil {
+		return
+	}
+	if t.Keyed && !keep && !in.disposed && (t.QoS.Ownership == qos.Shared || in.owner(domainOf(&w.QoS)) == w) {
+		t.apply(s, w, &Sample{Writer: w.ID, Operation: Dispose, Key: []byte(in.key), Source: source})
+	}
+	in.writers = slices.DeleteFunc(in.writers, func(r registration) bool { return r.writer == w })
+	for _, r := range w.matched {
+		if r.cache != nil {
+			r.cache.settle(s, in)
+		}
+	}
+	if len(in.writers) == 0 {
+		in.since = s.now
+		t.clean(s, in)
+	}
+}
+
+// leave ends the part of a writer in all instances. What a writer that is TransientLocal wrote ends with it.
+func (t *topic) leave(s *Space, w *endpoint, keep bool) {
+	for _, in := range slices.Clone(t.order) {
+		t.unregister(s, in, w, keep, s.now)
+		if w.closed && w.QoS.Durability == qos.TransientLocal {
+			n := len(in.history)
+			in.history = slices.DeleteFunc(in.history, func(k kept) bool { return k.writer == w })
+			t.kept -= n - len(in.history)
+			t.clean(s, in)
+		}
+	}
+}
+
+// clean removes the history of an instance that was disposed of, has no writers and is older than the topic keeps those, and what is
+// left of one of which nothing is known.
+func (t *topic) clean(s *Space, in *instance) {
+	if len(in.writers) > 0 {
+		return
+	}
+	if due := in.since + int64(t.QoS.Service.CleanupDelay); in.disposed && due <= s.now {
+		t.drop(in, len(in.history))
+	} else if in.disposed {
+		s.sweep = min(s.sweep, due)
+	}
+	if len(in.history) == 0 {
+		delete(t.instances, in.key)
+		t.order = slices.DeleteFunc(t.order, func(o *instance) bool { return o == in })
+	}
+}
+
+// expire removes samples from histories that have expired, and instances whose time has come. Nothing of either is due before sweep.
+func (s *Space) expire() {
+	if s.now < s.sweep {
+		return
+	}
+	s.sweep = math.MaxInt64
+	for _, t := range s.topics {
+		for _, in := range slices.Clone(t.order) {
+			n := len(in.history)
+			in.history = slices.DeleteFunc(in.history, func(k kept) bool { return k.expires <= s.now })
+			t.kept -= n - len(in.history)
+			for _, k := range in.history {
+				s.sweep = min(s.sweep, k.expires)
+			}
+			t.clean(s, in)
+		}
+	}
+}
+
+// withoutWriter tells a cache that a writer is not there for its reader any more.
+func (t *topic) withoutWriter(s *Space, c *Cache, w *endpoint) {
+	for _, in := range t.order {
+		if in.registration(w) != nil {
+			c.settle(s, in)
+		}
+	}
+}

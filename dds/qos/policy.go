@@ -1,0 +1,120 @@
+package qos
+
+import "fmt"
+
+// Policy is one of the 22 policies of DDS 1.4.
+type Policy uint8
+
+// The policies, in the order of the standard.
+const (
+	UserDataPolicy Policy = iota
+	TopicDataPolicy
+	GroupDataPolicy
+	DurabilityPolicy
+	DurabilityServicePolicy
+	PresentationPolicy
+	DeadlinePolicy
+	LatencyBudgetPolicy
+	OwnershipPolicy
+	OwnershipStrengthPolicy
+	LivelinessPolicy
+	TimeBasedFilterPolicy
+	PartitionPolicy
+	ReliabilityPolicy
+	TransportPriorityPolicy
+	LifespanPolicy
+	DestinationOrderPolicy
+	HistoryPolicy
+	ResourceLimitsPolicy
+	EntityFactoryPolicy
+	WriterDataLifecyclePolicy
+	ReaderDataLifecyclePolicy
+)
+
+// Policies returns all of them.
+func Policies() []Policy {
+	all := make([]Policy, len(policies))
+	for i := range all {
+		all[i] = Policy(i)
+	}
+	return all
+}
+
+// on are entities that a policy has an effect on.
+type on uint8
+
+const (
+	topics on = 1 << iota
+	writers
+	readers
+	nothing    on = 0
+	everything    = topics | writers | readers
+)
+
+// Support is what a policy does on a topic with an order.
+type Support uint8
+
+const (
+	// Implemented policies do what the standard says.
+	Implemented Support = iota
+	// Stronger policies promise more than the standard does.
+	Stronger
+	// Partial policies have values that Validate refuses.
+	Partial
+	// Refused policies have no value but the default.
+	Refused
+)
+
+func (s Support) String() string {
+	return [...]string{"implemented", "stronger", "partial", "refused"}[s]
+}
+
+var policies = [...]struct {
+	name    string
+	on      on
+	support Support
+	text    string
+	set     func(*Set) bool // it is not the default
+}{
+	UserDataPolicy:            {"USER_DATA", writers | readers, Implemented, "part of the replicated description of an entity", func(s *Set) bool { return len(s.UserData) > 0 }},
+	TopicDataPolicy:           {"TOPIC_DATA", topics, Implemented, "part of the replicated description of the topic", func(s *Set) bool { return len(s.TopicData) > 0 }},
+	GroupDataPolicy:           {"GROUP_DATA", writers | readers, Implemented, "part of the replicated description of an entity", func(s *Set) bool { return len(s.GroupData) > 0 }},
+	DurabilityPolicy:          {"DURABILITY", everything, Stronger, "every member keeps the history, and a reader that matches later begins with it at an exact position", func(s *Set) bool { return s.Durability != 0 }},
+	DurabilityServicePolicy:   {"DURABILITY_SERVICE", topics, Stronger, "the history of the topic, equal at all members", func(s *Set) bool { return s.Service != Service{} }},
+	PresentationPolicy:        {"PRESENTATION", everything, Stronger, "a coherent set is applied at one position at all readers, or dropped at all; every scope is in order", func(s *Set) bool { return s.Presentation != Presentation{} }},
+	DeadlinePolicy:            {"DEADLINE", everything, Stronger, "what is missed is told in the order, and moves exclusive ownership at the same position everywhere", func(s *Set) bool { return s.Deadline != 0 }},
+	LatencyBudgetPolicy:       {"LATENCY_BUDGET", everything, Implemented, "matched; nothing waits for company, so that every budget is kept as well as can be", func(s *Set) bool { return s.LatencyBudget != 0 }},
+	OwnershipPolicy:           {"OWNERSHIP", everything, Stronger, "the owner of an instance is a function of the order: all readers accept the same samples", func(s *Set) bool { return s.Ownership != 0 }},
+	OwnershipStrengthPolicy:   {"OWNERSHIP_STRENGTH", writers, Stronger, "a change takes effect at one position at all readers", func(s *Set) bool { return s.Strength != 0 }},
+	LivelinessPolicy:          {"LIVELINESS", everything, Partial, "AUTOMATIC, by the membership of the group: one verdict at one position", func(s *Set) bool { return s.Liveliness != Liveliness{} }},
+	TimeBasedFilterPolicy:     {"TIME_BASED_FILTER", readers, Stronger, "by the time of the order: readers with one setting choose the same samples", func(s *Set) bool { return s.Separation != 0 }},
+	PartitionPolicy:           {"PARTITION", writers | readers, Stronger, "a change takes effect at one position at all readers", func(s *Set) bool { return len(s.Partitions) > 0 }},
+	ReliabilityPolicy:         {"RELIABILITY", everything, Stronger, "no sample is lost between live members; readers are RELIABLE by default", func(s *Set) bool { return s.Reliability != Reliability{} }},
+	TransportPriorityPolicy:   {"TRANSPORT_PRIORITY", nothing, Refused, "a topic has one order, in which no sample overtakes another one", func(s *Set) bool { return s.TransportPriority != 0 }},
+	LifespanPolicy:            {"LIFESPAN", topics | writers, Stronger, "by the time of the order: a sample expires at the same position everywhere", func(s *Set) bool { return s.Lifespan != 0 }},
+	DestinationOrderPolicy:    {"DESTINATION_ORDER", everything, Stronger, "the order is one, and source times never go back in it: BY_SOURCE drops nothing when a clock is set", func(s *Set) bool { return s.Order != 0 }},
+	HistoryPolicy:             {"HISTORY", everything, Stronger, "caches with one setting are equal at equal positions", func(s *Set) bool { return s.History != History{} }},
+	ResourceLimitsPolicy:      {"RESOURCE_LIMITS", everything, Implemented, "a RELIABLE reader without room holds up the writers, a BEST_EFFORT one loses samples and counts them", func(s *Set) bool { return s.Limits != Limits{} }},
+	EntityFactoryPolicy:       {"ENTITY_FACTORY", nothing, Refused, "an entity that was created is enabled", func(s *Set) bool { return s.Disabled }},
+	WriterDataLifecyclePolicy: {"WRITER_DATA_LIFECYCLE", writers, Stronger, "what a writer leaves behind, closed or killed, is settled at one position at all readers", func(s *Set) bool { return s.KeepUnregistered }},
+	ReaderDataLifecyclePolicy: {"READER_DATA_LIFECYCLE", readers, Implemented, "by the time of the order", func(s *Set) bool { return s.Purge != ReaderLifetime{} }},
+}
+
+func (p Policy) String() string {
+	if int(p) >= len(policies) {
+		return fmt.Sprintf("policy %d", uint8(p))
+	}
+	return policies[p].name
+}
+
+// Support returns what the policy does, and a sentence about it.
+func (p Policy) Support() (Support, string) { return policies[p].support, policies[p].text }
+
+func (p Policy) set(s *Set) bool { return policies[p].set(s) }
+
+func (p Policy) appliesTo(e Entity) bool {
+	if policies[p].support == Refused { // Validate has a reason of its own
+		return true
+	}
+	return policies[p].on&(1<<e) != 0
+}
