@@ -46,12 +46,12 @@ func (o *object) takeDigest() {
 	o.stir()
 }
 
-// takeOwnDigest returns the last digest, once.
-func (o *object) takeOwnDigest() (digest, bool) {
+// takeOwnDigest returns the last digest, once, if there is room for it.
+func (o *object) takeOwnDigest(room bool) (digest, bool) {
 	o.check.mu.Lock()
 	defer o.check.mu.Unlock()
 	d := o.check.own
-	if d.count == o.check.sent {
+	if !room || d.count == o.check.sent {
 		return d, false
 	}
 	o.check.sent = d.count

@@ -133,7 +133,7 @@ func (c *Client) Object(name string) *RemoteObject {
 	defer c.mu.Unlock()
 	o := c.objects[name]
 	if o == nil {
-		o = &RemoteObject{client: c, name: name, id: service(c.cfg.Cluster, name)}
+		o = &RemoteObject{client: c, name: name, id: service(c.cfg.Cluster, name), timeout: c.cfg.SessionTimeout, newToken: newToken}
 		o.session.room.L = &o.session.Mutex
 		o.session.Session = client.NewSession(c.cfg.SessionTimeout, newToken())
 		c.objects[name] = o
@@ -193,7 +193,7 @@ func (c *Client) watch() {
 		}
 		c.mu.Lock()
 		var old *ripc.Service
-		if c.members.Late(time.Now()) {
+		if _, late := c.members.Late(time.Now()); late {
 			old = c.dropped()
 		}
 		var idle []*RemoteObject
@@ -207,7 +207,7 @@ func (c *Client) watch() {
 			_ = old.Close()
 		}
 		for _, o := range idle {
-			c.done.Go(o.touch)
+			c.done.Go(func() { o.touch(c.ctx) })
 		}
 	}
 }
@@ -250,11 +250,26 @@ func (c *Client) ask(ctx context.Context, o *RemoteObject, f func(answer []byte)
 	}
 }
 
+// asker is what a RemoteObject needs of its client: a Client, or one that is simulated.
+type asker interface {
+	now() time.Time
+	// ask sends a request to a member, and to others if that fails.
+	ask(ctx context.Context, o *RemoteObject, f func(answer []byte) error, parts ...[]byte) error
+	// wait waits until changed is called, or ctx ends. The session's lock is held when it is called, and when it returns.
+	wait(ctx context.Context, o *RemoteObject)
+	changed(o *RemoteObject)
+	// spawn runs f beside the caller.
+	spawn(f func()) error
+	memberTimeout() time.Duration
+}
+
 // RemoteObject is an object as a client sees it.
 type RemoteObject struct {
-	client *Client
-	name   string
-	id     ripc.ID
+	client   asker
+	name     string
+	id       ripc.ID
+	timeout  time.Duration // of its session
+	newToken func() machine.Token
 
 	session struct {
 		sync.Mutex
@@ -315,7 +330,7 @@ func (o *RemoteObject) begin(ctx context.Context) (client.Command, error) {
 		if ctx.Err() != nil {
 			return client.Command{}, context.Cause(ctx)
 		}
-		c, step := s.Begin(time.Now())
+		c, step := s.Begin(o.client.now())
 		switch step {
 		case client.Go:
 			return c, nil
@@ -324,13 +339,24 @@ func (o *RemoteObject) begin(ctx context.Context) (client.Command, error) {
 				return client.Command{}, err
 			}
 		case client.Wait:
-			o.waitLocked(ctx)
+			o.client.wait(ctx, o)
 		}
 	}
 }
 
-// waitLocked waits until the session was opened, a number has ended, or ctx has. The lock is held.
-func (o *RemoteObject) waitLocked(ctx context.Context) {
+func (c *Client) now() time.Time { return time.Now() }
+
+func (c *Client) memberTimeout() time.Duration { return c.cfg.MemberTimeout }
+
+func (c *Client) spawn(f func()) error {
+	go f()
+	return nil
+}
+
+func (c *Client) changed(o *RemoteObject) { o.session.room.Broadcast() }
+
+// wait implements asker.
+func (c *Client) wait(ctx context.Context, o *RemoteObject) {
 	s := &o.session
 	stop := context.AfterFunc(ctx, func() {
 		s.Lock()
@@ -344,23 +370,31 @@ func (o *RemoteObject) waitLocked(ctx context.Context) {
 // openLocked opens the session. The lock is held, but not while the members are asked.
 func (o *RemoteObject) openLocked(ctx context.Context) error {
 	s := &o.session
-	request := (&relay.Request{Ask: askOpen, Token: s.Token(), Timeout: uint64(o.client.cfg.SessionTimeout)}).AppendTo(nil)
-	s.Unlock()
+	request := (&relay.Request{Ask: askOpen, Token: s.Token(), Timeout: uint64(o.timeout)}).AppendTo(nil)
 	var number uint64
-	err := o.client.ask(ctx, o, func(answer []byte) error {
-		_, reply, err := parseAnswer("open", answer)
-		if err == nil && len(reply) != 8 {
-			err = errMalformed
-		}
-		if err == nil {
-			number = binary.LittleEndian.Uint64(reply)
-		}
-		return err
-	}, request)
-	s.Lock()
+	var err error
+	o.unlocked(func() {
+		err = o.client.ask(ctx, o, func(answer []byte) error {
+			_, reply, err := parseAnswer("open", answer)
+			if err == nil && len(reply) != 8 {
+				err = errMalformed
+			}
+			if err == nil {
+				number = binary.LittleEndian.Uint64(reply)
+			}
+			return err
+		}, request)
+	})
 	s.Opened(number)
-	s.room.Broadcast()
+	o.client.changed(o)
 	return err
+}
+
+// unlocked calls f without the lock, which is held.
+func (o *RemoteObject) unlocked(f func()) {
+	o.session.Unlock()
+	defer o.session.Lock()
+	f()
 }
 
 // finish notes that a number needs no answer any more.
@@ -368,15 +402,15 @@ func (o *RemoteObject) finish(c client.Command) {
 	o.session.Lock()
 	defer o.session.Unlock()
 	o.session.End(c)
-	o.session.room.Broadcast()
+	o.client.changed(o)
 }
 
 // lost forgets a session that has ended. The next command opens another one.
 func (o *RemoteObject) lost(session uint64) {
 	o.session.Lock()
 	defer o.session.Unlock()
-	if o.session.Lost(session, newToken()) {
-		o.session.room.Broadcast() // calls that waited for a number of this session open the next one
+	if o.session.Lost(session, o.newToken()) {
+		o.client.changed(o) // calls that waited for a number of this session open the next one
 	}
 }
 
@@ -384,15 +418,15 @@ func (o *RemoteObject) lost(session uint64) {
 func (o *RemoteObject) idle() bool {
 	o.session.Lock()
 	defer o.session.Unlock()
-	return o.session.Idle(time.Now())
+	return o.session.Idle(o.client.now())
 }
 
 // touch keeps the session from expiring.
-func (o *RemoteObject) touch() {
+func (o *RemoteObject) touch(ctx context.Context) {
 	o.session.Lock()
-	session := o.session.Touch(time.Now())
+	session := o.session.Touch(o.client.now())
 	o.session.Unlock()
-	ctx, cancel := context.WithTimeout(o.client.ctx, o.client.cfg.SessionTimeout/2)
+	ctx, cancel := context.WithTimeout(ctx, o.timeout/2)
 	defer cancel()
 	err := o.client.ask(ctx, o, func(answer []byte) error {
 		_, _, err := parseAnswer("touch", answer)

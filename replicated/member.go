@@ -148,24 +148,17 @@ func (o *object) tend(ctx context.Context) time.Duration {
 		return retry // of another view
 	}
 	o.mu.RLock()
-	announced := o.machine.Announced(self, o.names)
-	ready := o.machine.Ready(members)
+	record, announces := o.machine.Due(machine.Header{Time: now()}, self, members, uint64(view.ID), o.names, o.announcing == view.ID)
 	o.mu.RUnlock()
-	var record []byte
-	var touched []uint64
-	switch {
-	case !announced && o.announcing != view.ID:
-		record = machine.AppendKnows(nil, machine.Header{Time: now()}, self.Incarnation, o.names)
+	if announces {
 		o.announcing = view.ID
-	case len(ready) > 0 && members[0] == self && o.group.View() == view:
-		record = machine.AppendEnable(nil, machine.Header{Time: now()}, uint64(view.ID), ready)
-	default:
-		if digest, ok := o.takeOwnDigest(); ok {
-			record = machine.AppendDigest(nil, machine.Header{Time: now()}, digest.count, digest.sum)
-			break
-		}
-		touched = o.takeTouched()
-		if len(touched) == 0 {
+	}
+	var touched []uint64
+	if digest, ok := o.takeOwnDigest(record == nil); ok {
+		record = machine.AppendDigest(nil, machine.Header{Time: now()}, digest.count, digest.sum)
+	}
+	if record == nil {
+		if touched = o.takeTouched(); len(touched) == 0 {
 			return 0
 		}
 		defer o.stir() // there may be more

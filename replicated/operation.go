@@ -149,12 +149,15 @@ func (c *Command[A, R]) Go(ctx context.Context, t Target, args A) (*Future[R], e
 	f := c.make(args)
 	f.target = t
 	if r, ok := t.(*RemoteObject); ok {
-		go func() {
+		if err := r.client.spawn(func() {
 			if err := r.command(ctx, c.name, f, f); err != nil {
 				f.complete(outcome{err: err})
 				f.signal()
 			}
-		}()
+		}); err != nil {
+			f.release()
+			return nil, err
+		}
 		return &f.Future, nil
 	}
 	if err := t.command(ctx, c.name, f, f); err != nil {

@@ -5,9 +5,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/replicated/internal/machine"
 	"github.com/squall-go/squall/replicated/internal/relay"
 	"github.com/squall-go/squall/ripc"
@@ -254,6 +256,7 @@ func (o *object) takeTouched() (sessions []uint64) {
 		sessions = append(sessions, s)
 		delete(o.touched, s)
 	}
+	slices.Sort(sessions)
 	return sessions
 }
 
@@ -368,7 +371,7 @@ func (d *desk) query(b []byte, identity string, r *relay.Request, round func() e
 	o.queries.Add(1)
 	defer o.queries.Add(-1)
 	c := o.reading()
-	c.Caller = Caller{Member: o.group.ID(), Identity: identity}
+	c.Caller = Caller{Member: squall.NodeID(o.self.Load()), Identity: identity}
 	b = append(b, byte(saidDone))
 	b = binary.LittleEndian.AppendUint64(b, uint64(c.Version.View))
 	b = binary.LittleEndian.AppendUint64(b, uint64(c.Version.Seq))

@@ -240,7 +240,7 @@ func (d *desk) watch(all []watching) []watching {
 // events implements watchable.
 func (o *RemoteObject) events(ctx context.Context, after Cursor, prefix string) (events []Event, next Cursor, err error) {
 	request := appendCursor([]byte{byte(askWatch)}, after)
-	request = binary.LittleEndian.AppendUint32(request, uint32(o.client.cfg.MemberTimeout.Milliseconds()/2))
+	request = binary.LittleEndian.AppendUint32(request, uint32(o.client.memberTimeout().Milliseconds()/2))
 	err = o.client.ask(ctx, o, func(answer []byte) error {
 		_, reply, err := parseAnswer("watch", answer)
 		if err != nil {

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/squall-go/squall/replicated/squalltest"
 )
 
 // begin runs a member until stop is called, and returns its two addresses.
@@ -71,6 +73,30 @@ func TestClientsUseABankOfThreeMembers(t *testing.T) {
 			t.Errorf("%s: %q, want %q", step.do, got, step.want)
 		}
 	}
+}
+
+// TestTheBankKeepsItsMoney has clients move money in simulated groups whose members fail.
+func TestTheBankKeepsItsMoney(t *testing.T) {
+	squalltest.Run(t, squalltest.Config{}, newObject, func(c *squalltest.Client) {
+		for range 10 {
+			who := []string{"ann", "bob", "eve"}[c.Rand().IntN(3)]
+			switch cents := int64(c.Rand().IntN(50)); c.Rand().IntN(3) {
+			case 0:
+				_, _ = Deposit.Call(c.Context(), c.Object(), Amount{who, cents})
+			case 1:
+				_, _ = Transfer.Call(c.Context(), c.Object(), Payment{who, "bob", cents})
+			default:
+				_, _ = Balance.Call(c.Context(), c.Object(), who)
+			}
+		}
+	}, func(b *Bank) error {
+		for who, cents := range b.Balances {
+			if cents < 0 {
+				return fmt.Errorf("%s has %d cents", who, cents)
+			}
+		}
+		return nil
+	})
 }
 
 // TestTheServiceIsShort counts the lines of code of the service: those with more than a comment.

@@ -11,7 +11,7 @@ import (
 // It is a finer version of the arrows in the layout, so that a cycle cannot even be begun. "x/..." is everything below x.
 var layers = [][]string{
 	{"dds/cdr", "dds/qos", "internal/background", "internal/descriptors", "internal/goroutine", "internal/invariants", "internal/lint", "internal/mapped", "internal/mutant",
-		"internal/progress", "internal/testlab/faultfs", "internal/testlab/netlab", "internal/testutil", "trust"},
+		"internal/progress", "internal/testlab/faultfs", "internal/testlab/netlab", "internal/testutil", "replicated/internal/seam", "trust"},
 	{"dds/internal/space", "internal/proc", "internal/samehost", "internal/wire", "order"},
 	{"fabric", "internal/shared", "nullsend", "rdmc/schedule"},
 	{"fabric/port", "internal/journal", "internal/linkmodel", "internal/relay", "predicates"},
@@ -29,6 +29,7 @@ var layers = [][]string{
 	{"ripc/directory", "ripc/ripchttp", "ripc/ripcprom"},
 	{"dds", "replicated"},
 	{"internal/sim", "internal/testlab"},
+	{"replicated/squalltest"},
 	{"cmd/squall/internal/show", "cmd/squall/internal/version"},
 	{"cmd/squall/internal/bench"},
 	{"cmd/squall/internal/..."},
@@ -98,9 +99,11 @@ func transportsAreChosenAtTheTop(m *module) {
 // testOnly are what tests use and programs must not be built with: modules, and packages of this one. The packages listed with each may import it outside of tests.
 var testOnly = map[string][]string{
 	"github.com/hanwen/go-fuse/v2":           {"internal/testlab/faultfs"},
+	"github.com/anishathalye/porcupine":      {"replicated/squalltest"},
 	modulePath + "/internal/testlab/faultfs": {},
 	modulePath + "/internal/testlab/netlab":  {"internal/testlab", "cmd/squall/internal/bench/rdmc"},
 	modulePath + "/internal/testutil":        {},
+	modulePath + "/replicated/squalltest":    {},
 	"go.uber.org/goleak":                     {},
 	"golang.org/x/net":                       {},
 }

@@ -55,6 +55,7 @@ func (a *activity) turn(now time.Duration) time.Duration {
 		return a.recoverState(now)
 	case shard.RestoreEmpty:
 		a.receiver.stays.state = appState{here: true}
+		p.host.restore(nil)
 		return a.ends(shard.Result{})
 	case shard.HandOver:
 		return a.handOver(now)
@@ -112,6 +113,7 @@ func (a *activity) fetchState(now time.Duration) time.Duration {
 	}
 	if a.receiver.keeper == nil {
 		h.state = a.from.state
+		h.proc.host.restore(a.from.image)
 		w.judge("state", w.checkRestored(a.receiver, h.state))
 	}
 	return a.ends(shard.Result{Last: a.from.last})
@@ -145,11 +147,13 @@ func (a *activity) recoverState(now time.Duration) time.Duration {
 		return now + a.receiver.stays.proc.pace.Step
 	}
 	h, s := a.receiver.stays, appState{here: true}
+	h.proc.host.restore(nil)
 	for r, err := range a.receiver.keeper.log.book.Fork().Records(0) {
 		if err != nil {
 			return a.ends(shard.Result{Outcome: shard.Fatal, Err: err})
 		}
 		s.add(r.Version, r.Sender, r.Data)
+		h.proc.host.apply(&message{Data: r.Data, Sender: r.Sender, View: r.Version.View, Seq: r.Version.Seq, Time: r.Time}, true)
 	}
 	h.state = s
 	h.proc.world.judge("state", h.proc.world.checkRestored(a.receiver, s))

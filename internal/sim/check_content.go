@@ -21,7 +21,7 @@ func (contentChecker) offered(w *world, d *delivery) error {
 		return nil
 	}
 	number, ok := numberOf(d.Data, l.key)
-	if !ok || number >= len(l.claims) || l.claims[number].bytes != len(d.Data) || !filled(d.Data, l.key, number) {
+	if !ok || number >= len(l.claims) || !l.claims[number].is(d.Data, l.key, number) {
 		return violated("content", "%v: %d bytes that its sender never sent: % x…", d, len(d.Data), d.Data[:8])
 	}
 	if l.claims[number].state != committed {

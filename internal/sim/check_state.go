@@ -21,6 +21,7 @@ type appState struct {
 // offered is what a member keeps for the members that are fresh in a shard.
 type offered struct {
 	state appState
+	image []byte        // of an application that is not drawn
 	last  order.Version // where the log ends
 }
 

@@ -50,6 +50,13 @@ func filled(data []byte, key uint64, number int) bool {
 	return true
 }
 
+// inContent is what an application sends, behind the word that tells the message's number and length.
+func inContent(data []byte, key uint64, number int) []byte {
+	n := sentBytes + len(data)
+	b := binary.LittleEndian.AppendUint64(make([]byte, 0, n), key^(uint64(n)<<32|uint64(number)))
+	return append(b, data...)
+}
+
 // numberOf is the number that a content of at least 8 bytes tells, or false if it tells another length.
 func numberOf(data []byte, key uint64) (number int, ok bool) {
 	first := binary.LittleEndian.Uint64(data) ^ key

@@ -266,6 +266,11 @@ func (d dice) keeps(p *Plan, faulty bool) {
 		decl := &p.Decls[0]
 		decl.Mode, decl.Members, decl.Shards, decl.MinMembers, decl.MaxMembers = views.Persistent, nil, 0, 0, 0
 	}
+	d.disks(p, faulty)
+}
+
+// disks draws the disks of a run that keeps anything.
+func (d dice) disks(p *Plan, faulty bool) {
 	for i := range p.Nodes {
 		p.Nodes[i].Skew = d.upTo(pick(d, time.Microsecond, p.Bound(), 10*p.FailAfter()))
 		p.Keep.Disks = append(p.Keep.Disks, DiskPlan{Sync: d.upTo(pick(d, p.Hop(), 4*p.Hop())), SlowIn: pick(d, 0, 0, 20), Slow: d.upTo(p.Bound() / 4)})

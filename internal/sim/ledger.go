@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"bytes"
 	"slices"
 	"time"
 
@@ -33,6 +34,7 @@ func (l *ledger) catchUp(now time.Duration) {
 
 type claim struct {
 	bytes int
+	data  []byte // of an application that is not drawn; nil: it is filled
 	state state
 	view  order.ViewID  // in which it was made
 	ready time.Duration // when it and all before it were committed or aborted: from then on the loop may publish it
@@ -81,7 +83,15 @@ func (l *ledger) committedAt(number int) bool {
 
 // content reports whether data is what a claim was filled with.
 func (l *ledger) content(data []byte, number int) bool {
-	return l.committedAt(number) && l.claims[number].bytes == len(data) && filled(data, l.key, number)
+	return l.committedAt(number) && l.claims[number].is(data, l.key, number)
+}
+
+// is reports whether data is what the claim has.
+func (c *claim) is(data []byte, key uint64, number int) bool {
+	if c.data != nil {
+		return bytes.Equal(data, inContent(c.data, key, number))
+	}
+	return c.bytes == len(data) && filled(data, key, number)
 }
 
 // missing is the first message from some number on, or false if there is none.

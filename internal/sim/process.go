@@ -52,6 +52,7 @@ type process struct {
 	tickets   join.Ticket
 	leader    order.Rank // as the gate knows it
 
+	host        *Host          // of an application that is not drawn; nil: there is none
 	member      *member.Member // nil: not yet
 	seats       []*seat        // one for each view that it installed
 	ledgers     []*ledger      // by declaration
@@ -133,6 +134,7 @@ func (w *world) process(n *node) *process {
 	}
 	n.proc = p
 	w.procs = append(w.procs, p)
+	p.attach(w.application)
 	p.turn = w.schedule.add(w.now+time.Duration(p.random.Int64N(int64(p.pace.Step))), p)
 	return p
 }
@@ -173,6 +175,10 @@ func (p *process) enter(v *views.View) (err error) {
 	w.net.Listen(p.self.ID, p.accept)
 	w.begins(p, v)
 	p.stateInstalled(v)
+	if p.host != nil {
+		p.host.copy.Installed(v)
+		return nil
+	}
 	for k := range w.plan.Decls {
 		w.addApp(p, k)
 	}
@@ -482,6 +488,7 @@ func (p *process) crashed(how string) {
 func (p *process) ends() {
 	w := p.world
 	p.over = true
+	p.host.end()
 	if !p.liar { // its links stand
 		p.endLinks()
 	}
@@ -548,6 +555,7 @@ func (p *process) look() {
 func (p *process) onHalted(reason error) {
 	w := p.world
 	p.told = true
+	p.host.end()
 	w.stir()
 	w.event(halted, p.node.place)
 	if w.trace.out != nil {
@@ -575,6 +583,9 @@ func (p *process) installed(v *views.View) {
 	w.begins(p, v)
 	p.placed(v)
 	p.stateInstalled(v)
+	if p.host != nil {
+		p.host.copy.Installed(v)
+	}
 	p.notes(func() error { return p.memory.Installed(v) })
 	if w.result.Err != nil {
 		return

@@ -252,7 +252,7 @@ func (r *receiver) begins(v *views.View, i int) {
 func (r *receiver) offer(v order.ViewID, i int) {
 	h := r.stays
 	f := func() {
-		s := offered{state: h.state}
+		s := offered{state: h.state, image: h.proc.host.snapshot()}
 		if r.keeper != nil {
 			s.last = r.keeper.recorder.Last()
 		}

@@ -56,6 +56,7 @@ const (
 	muted
 	recorded
 	restarts
+	applied
 )
 
 // event mixes an event into the hash of the run.

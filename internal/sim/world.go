@@ -18,12 +18,13 @@ import (
 
 // Options say how a plan is run.
 type Options struct {
-	Trace io.Writer  // nil: no trace
-	Bug   simnet.Bug // of the network
-	Lie   Lie        // of the applications' side
-	Disk  DiskBug    // of what stands between logs and their disks
-	Only  string     // the name of the one checker that is listened to; empty: all
-	extra bool       // steps that are left out are played, and must change nothing
+	Trace       io.Writer   // nil: no trace
+	Bug         simnet.Bug  // of the network
+	Lie         Lie         // of the applications' side
+	Disk        DiskBug     // of what stands between logs and their disks
+	Only        string      // the name of the one checker that is listened to; empty: all
+	Application Application // in the place of those that are drawn; nil: those
+	extra       bool        // steps that are left out are played, and must change nothing
 }
 
 // Result is the verdict on a run.
@@ -84,6 +85,8 @@ type world struct {
 	blamed    bool          // something was done to somebody
 	onMove    func(*process, Move)
 	extra     bool // Options.extra
+
+	application Application
 }
 
 // node is a place for processes.
@@ -161,7 +164,7 @@ func Run(p *Plan, o Options) (r Result) {
 }
 
 func newWorld(p *Plan, o Options) *world {
-	w := &world{plan: p, lie: o.Lie, only: o.Only, random: rand.New(rand.NewPCG(p.Seed, 1)), quietFrom: never, trace: trace{out: o.Trace}, stirred: true, extra: o.extra}
+	w := &world{plan: p, lie: o.Lie, only: o.Only, random: rand.New(rand.NewPCG(p.Seed, 1)), quietFrom: never, trace: trace{out: o.Trace}, stirred: true, extra: o.extra, application: o.Application}
 	w.history, w.shards, w.lax = newHistory(), map[shardID]*shardHistory{}, o.Disk
 	w.states = map[shardID]map[order.Version]uint64{}
 	w.bulk = dice{rand.New(rand.NewPCG(p.Seed, 3))}
@@ -211,6 +214,9 @@ func (w *world) layOut(o Options) error {
 		w.nodes = append(w.nodes, w.place(n, i))
 	}
 	w.net = simnet.New(w.plan.Seed, w.netOptions(o.Bug))
+	if w.application != nil {
+		w.application.Begin(&World{w})
+	}
 	var founders []*process
 	var members []views.Member
 	for _, n := range w.nodes[:w.plan.Founders] {

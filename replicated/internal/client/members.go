@@ -55,13 +55,14 @@ func (m *Members) End(l Link, now time.Time, failed bool) (dropped bool) {
 	return failed
 }
 
-// Late drops the link if a request on it has waited for too long.
-func (m *Members) Late(now time.Time) (dropped bool) {
+// Late drops the link if a request on it has waited for too long, and returns its number.
+func (m *Members) Late(now time.Time) (link uint64, dropped bool) {
 	if m.link == 0 || m.waiting == 0 || now.Sub(m.oldest) <= m.timeout {
-		return false
+		return 0, false
 	}
+	link = m.link
 	m.drop()
-	return true
+	return link, true
 }
 
 func (m *Members) drop() {

@@ -3,6 +3,7 @@ package client
 import (
 	"time"
 
+	"github.com/squall-go/squall/internal/mutant"
 	"github.com/squall-go/squall/replicated/internal/machine"
 )
 
@@ -74,6 +75,9 @@ func (s *Session) End(c Command) {
 		return
 	}
 	s.ended[c.Number%machine.MaxOutstanding] = true
+	if mutant.Enabled && mutant.On(mutant.EarlyAcknowledged) {
+		s.acked = max(s.acked, c.Number)
+	}
 	for s.acked < s.last && s.ended[(s.acked+1)%machine.MaxOutstanding] {
 		s.acked++
 		s.ended[s.acked%machine.MaxOutstanding] = false

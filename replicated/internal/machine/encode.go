@@ -3,6 +3,8 @@ package machine
 import (
 	"errors"
 	"fmt"
+
+	"github.com/squall-go/squall/internal/mutant"
 )
 
 // format is the version of an encoded machine.
@@ -19,15 +21,23 @@ func (m *Machine) Append(b []byte) []byte {
 	for _, a := range m.known {
 		b = appendNames(order.AppendUint64(order.AppendUint64(b, a.node), a.incarnation), a.names)
 	}
-	b = order.AppendUint64(b, uint64(len(m.sessions)))
-	for _, s := range m.sessions {
+	sessions := m.sessions
+	if mutant.Enabled && mutant.On(mutant.SessionsLeftOut) {
+		sessions = nil
+	}
+	b = order.AppendUint64(b, uint64(len(sessions)))
+	for _, s := range sessions {
 		b = order.AppendUint64(b, s.number)
 		b = append(b, s.token[:]...)
 		b = appendBytes(b, []byte(s.identity))
-		for _, v := range []uint64{s.timeout, s.expiry, s.acked, uint64(len(s.replies))} {
+		replies := s.replies
+		if mutant.Enabled && mutant.On(mutant.RepliesLeftOut) {
+			replies = nil
+		}
+		for _, v := range []uint64{s.timeout, s.expiry, s.acked, uint64(len(replies))} {
 			b = order.AppendUint64(b, v)
 		}
-		for _, r := range s.replies {
+		for _, r := range replies {
 			b = order.AppendUint64(b, r.number)
 			failed := byte(0)
 			if r.failed {
@@ -95,7 +105,9 @@ func (m *Machine) Decode(data []byte) error {
 			return errOrder
 		}
 		n.sessions = append(n.sessions, s)
-		n.expires(s.expiry)
+		if !mutant.Enabled || !mutant.On(mutant.ExpiryForgotten) {
+			n.expires(s.expiry)
+		}
 	}
 	n.dropped = r.cursor()
 	last := n.dropped

@@ -156,6 +156,18 @@ func (m *Machine) Ready(members []Peer) (names []string) {
 	return names
 }
 
+// Due returns the record about operations that a member is to send, or nil: its announcement, unless that is under way, or,
+// from the leader of a view, what can be enabled.
+func (m *Machine) Due(h Header, self Peer, members []Peer, view uint64, names []string, announcing bool) (record []byte, announces bool) {
+	if !announcing && !m.Announced(self, names) {
+		return AppendKnows(nil, h, self.Incarnation, names), true
+	}
+	if ready := m.Ready(members); len(ready) > 0 && members[0] == self {
+		return AppendEnable(nil, h, view, ready), false
+	}
+	return nil, false
+}
+
 // Sessions returns how many sessions there are.
 func (m *Machine) Sessions() int { return len(m.sessions) }
 

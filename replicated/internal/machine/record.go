@@ -271,6 +271,14 @@ func Call(data []byte) uint64 {
 	return order.Uint64(data[4:])
 }
 
+// ClientOf returns the number of a client's command, if a record is one.
+func ClientOf(data []byte) (session, number uint64, ok bool) {
+	if len(data) < ClientBytes || Kind(data[0]) != Client {
+		return 0, 0, false
+	}
+	return order.Uint64(data[headerBytes:]), order.Uint64(data[headerBytes+8:]), true
+}
+
 // parse reads a record's header.
 func parse(data []byte) (h Header, rest reader, err error) {
 	if len(data) < headerBytes {

@@ -1,6 +1,10 @@
 package machine
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/squall-go/squall/internal/mutant"
+)
 
 // session is what is remembered of a client.
 type session struct {
@@ -123,7 +127,13 @@ func (m *Machine) client(r Record, header Header, rest reader, h Handler, out *R
 	s := m.sessions[i]
 	m.extend(s)
 	s.acknowledge(acked)
+	if mutant.Enabled && mutant.On(mutant.ReplyDropped) {
+		s.acknowledge(n - 1)
+	}
 	at, found := s.reply(n)
+	if mutant.Enabled && mutant.On(mutant.ExecutedAgain) && found {
+		s.replies, found = slices.Delete(s.replies, at, at+1), false
+	}
 	switch {
 	case n <= s.acked:
 		out.Status = Forgotten

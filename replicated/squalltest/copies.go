@@ -1,0 +1,203 @@
+package squalltest
+
+import (
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"math/rand/v2"
+	"time"
+
+	"github.com/squall-go/squall/internal/multicast"
+	"github.com/squall-go/squall/internal/sim"
+	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/replicated/internal/machine"
+	"github.com/squall-go/squall/replicated/internal/seam"
+	"github.com/squall-go/squall/views"
+)
+
+// run is one seed: the application of a simulated world, and what is known of it.
+type run struct {
+	cfg      Config
+	object   func() any
+	work     func(*Client)
+	check    func(any) error
+	declared seam.Declaration
+	world    *sim.World
+	random   *rand.Rand
+	result   sim.Result
+
+	clients []*Client
+	lanes   []*lane
+	current *lane // that runs; nil: the world does
+	breakIn int   // one in so many connections to members breaks before the answer; 0: none
+
+	digests    map[order.Version]uint64 // of copies, by the last record in them
+	hash       maphash.Seed
+	places     map[order.Version]seam.At // of records
+	executions map[number]seam.At        // of clients' commands
+	calls      []call
+	answered   int
+	attempts   int
+}
+
+// number is a client's command.
+type number struct{ session, number uint64 }
+
+func newRun(cfg Config, declared seam.Declaration, object func() any, work func(*Client), check func(any) error) *run {
+	return &run{
+		cfg: cfg, declared: declared, object: object, work: work, check: check, hash: maphash.MakeSeed(),
+		digests: map[order.Version]uint64{}, places: map[order.Version]seam.At{}, executions: map[number]seam.At{},
+	}
+}
+
+func (r *run) String() string {
+	if r.world == nil {
+		return ""
+	}
+	return r.world.Plan().String()
+}
+
+// Begin implements sim.Application.
+func (r *run) Begin(w *sim.World) {
+	r.world, r.random = w, w.Dice(1)
+	if len(w.Plan().Faults) > 0 {
+		r.breakIn = []int{0, 40, 8}[r.random.IntN(3)]
+	}
+	n := r.cfg.Clients
+	if n == 0 {
+		n = 3
+	}
+	for i := range n {
+		r.newClient(i)
+	}
+}
+
+// Copy implements sim.Application.
+func (r *run) Copy(h *sim.Host) sim.Copy {
+	c, err := seam.NewCopy(r.object())
+	if err != nil {
+		r.world.Fail(err)
+	}
+	return &copyAt{run: r, host: h, copy: c}
+}
+
+// copyAt is a copy at a process.
+type copyAt struct {
+	run    *run
+	host   *sim.Host
+	copy   seam.Copy
+	joined bool
+	gone   bool
+}
+
+var errEnded = errors.New("the member has ended")
+
+// Deliver implements sim.Copy.
+func (c *copyAt) Deliver(m *multicast.Message, data []byte, replayed bool) {
+	r := c.run
+	executed := c.copy.Executed()
+	c.copy.Deliver(uint64(m.View), uint64(m.Seq), uint64(m.Sender), uint64(m.Time), data, replayed)
+	at := seam.At{View: uint64(m.View), Seq: uint64(m.Seq), Time: c.copy.Time(), Member: uint64(m.Sender)}
+	v := order.Version{View: m.View, Seq: m.Seq}
+	if c.copy.Executed() > executed {
+		if n, ok := clientOf(data); ok {
+			at.Session = n.session
+			if before, twice := r.executions[n]; twice && before != at && !r.forgets() {
+				r.world.Fail(fmt.Errorf("RO1 is violated: %v executes number %d of session %x at %v, and it was executed at %d:%d", c.host, n.number, n.session, v, before.View, before.Seq))
+			}
+			r.executions[n] = at
+		}
+	}
+	r.places[v] = at
+	if err := c.copy.Failed(); err != nil {
+		r.world.Fail(err)
+		return
+	}
+	image, err := c.copy.Snapshot()
+	if err != nil {
+		r.world.Fail(err)
+		return
+	}
+	sum := maphash.Bytes(r.hash, image)
+	if other, known := r.digests[v]; known && other != sum {
+		r.world.Fail(fmt.Errorf("the copies differ: that of %v at version %v is not the one that another member had there", c.host, v))
+	}
+	r.digests[v] = sum
+	if err := r.check(c.copy.State()); err != nil {
+		r.world.Fail(fmt.Errorf("%v: an invariant does not hold at version %v: %w", c.host, v, err))
+	}
+}
+
+// forgets reports whether the group may lose what it has answered: a persistent object that executes commands before they are on
+// disk, when all members end.
+func (r *run) forgets() bool { return r.declared.Persistent && !r.declared.AfterPersist }
+
+// clientOf returns the number of a client's command in a record.
+func clientOf(data []byte) (number, bool) {
+	session, n, ok := machine.ClientOf(data)
+	return number{session, n}, ok
+}
+
+// Snapshot implements sim.Copy.
+func (c *copyAt) Snapshot() []byte {
+	image, err := c.copy.Snapshot()
+	if err != nil {
+		c.run.world.Fail(err)
+	}
+	return image
+}
+
+// Restore implements sim.Copy.
+func (c *copyAt) Restore(image []byte) {
+	if err := c.copy.Restore(image); err != nil {
+		c.run.world.Fail(fmt.Errorf("%v: restoring a state: %w", c.host, err))
+	}
+}
+
+// Installed implements sim.Copy.
+func (c *copyAt) Installed(*views.View) {
+	if !c.joined {
+		c.joined = true
+		c.copy.Join(c, c.run.random.Uint32)
+	}
+	c.copy.Tend()
+}
+
+// Ended implements sim.Copy.
+func (c *copyAt) Ended() {
+	c.gone = true
+	c.copy.Leave(errEnded)
+}
+
+// ID implements seam.Host.
+func (c *copyAt) ID() uint64 { return uint64(c.host.ID()) }
+
+// Incarnation implements seam.Host.
+func (c *copyAt) Incarnation() uint64 { return c.host.Incarnation() }
+
+// View implements seam.Host.
+func (c *copyAt) View() (id uint64, nodes, incarnations []uint64) {
+	v := c.host.View()
+	for _, m := range v.Members {
+		nodes, incarnations = append(nodes, uint64(m.ID)), append(incarnations, m.Incarnation)
+	}
+	return uint64(v.ID), nodes, incarnations
+}
+
+// Wall implements seam.Host.
+func (c *copyAt) Wall() uint64 { return uint64(c.host.Wall()) }
+
+// Send implements seam.Host.
+func (c *copyAt) Send(record []byte) { c.host.Send(record) }
+
+// Halt implements seam.Host.
+func (c *copyAt) Halt(reason error) { c.host.Halt(reason) }
+
+// hop draws how long something takes between a client and a member.
+func (r *run) hop() time.Duration {
+	most := int64(r.world.Plan().Hop())
+	if r.random.IntN(20) == 0 {
+		most *= 20
+	}
+	return 1 + time.Duration(r.random.Int64N(most))
+}

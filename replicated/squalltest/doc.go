@@ -1,0 +1,32 @@
+// Package squalltest runs an application's replicated object in a simulated world, for tests.
+//
+//	func TestBank(t *testing.T) {
+//		squalltest.Run(t, squalltest.Config{}, newObject, func(c *squalltest.Client) {
+//			for range 10 {
+//				_, _ = Deposit.Call(c.Context(), c.Object(), Amount{"ann", int64(c.Rand().IntN(100))})
+//			}
+//		}, func(b *Bank) error { … })
+//	}
+//
+// The members and their disks, the network and the clocks are simulated; the protocol, the object, its handlers and what clients decide
+// are what programs run. A seed says which members there are, how fast they and the network are, and what goes wrong: members crash,
+// hang, lose power, are cut off, leave, join and come back. A run is the same each time that its seed is played.
+//
+// Life of a run: a group is founded → clients call operations, in virtual time → the last client is done, and the last fault is over → what clients
+// saw is checked. Many seeds are played, one after the other.
+//
+// What is checked:
+//
+//   - After each record that a member applies its copy, with sessions and replies, is the same as that of every other member at that place.
+//   - After each command the invariants hold at every copy.
+//   - A number of a session is executed once, whichever members it was sent to.
+//   - What clients saw is linearizable. The model is the object itself: a history is right if its replies are those of one copy that executes
+//     its operations one after the other. Package porcupine looks for such an order.
+//     A persistent object is checked so, and for commands that are executed twice, if it has Log.DeliverAfterPersist: others
+//     forget commands that they have answered when all members end at once.
+//   - A client gets an answer, once a quorum works and nothing goes wrong any more.
+//   - All that package squall promises its applications.
+//
+// The flag -squalltest.seed plays one seed again, -squalltest.seeds says how many are played, and -squalltest.trace
+// prints what happens.
+package squalltest

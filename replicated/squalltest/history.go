@@ -1,0 +1,128 @@
+package squalltest
+
+import (
+	"bytes"
+	"fmt"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/replicated/internal/relay"
+	"github.com/squall-go/squall/replicated/internal/seam"
+)
+
+// call is an operation that a client called.
+type call struct {
+	client  int
+	request relay.Request
+	began   time.Duration
+	ended   time.Duration // 0: it has not
+	at      seam.At
+	reply   []byte
+	failed  bool // the reply is the text of an error
+	unknown bool // nobody knows whether it was executed
+}
+
+// Ask implements seam.Carrier.
+func (c *Client) Ask(request []byte) int {
+	r, _ := relay.Parse(request)
+	c.run.calls = append(c.run.calls, call{client: c.number, request: r, began: c.run.world.Now(), unknown: true})
+	return len(c.run.calls) - 1
+}
+
+// Asked implements seam.Carrier.
+func (c *Client) Asked(i int, answer []byte, err error) {
+	r := c.run
+	k := &r.calls[i]
+	k.ended = r.world.Now()
+	r.world.Stir()
+	if k.request.Ask != relay.Command && k.request.Ask != relay.Query {
+		return
+	}
+	a, bad := relay.ParseAnswer(answer)
+	said := a.Said
+	if bad != nil {
+		said = relay.Away // there was no answer
+	}
+	r.world.Note(uint64(c.number), uint64(i), uint64(said))
+	switch said {
+	case relay.Done, relay.Failed:
+		k.unknown, k.failed, k.reply = false, said == relay.Failed, bytes.Clone(a.Text)
+		k.at = r.places[version(a.View, a.Seq)]
+		r.answered++
+		if n := (number{k.request.Session, k.request.Number}); k.request.Ask == relay.Command {
+			at, executed := r.executions[n]
+			if !executed {
+				c.Fail(fmt.Errorf("number %d of session %x was answered and not executed", n.number, n.session))
+			}
+			k.at = at
+		}
+	case relay.Else, relay.Unknown:
+		c.Fail(fmt.Errorf("%s, number %d of session %x: %w", k.request.Name, k.request.Number, k.request.Session, err))
+	}
+}
+
+func version(view, seq uint64) order.Version {
+	return order.Version{View: order.ViewID(view), Seq: order.Seq(seq)}
+}
+
+// maxChecked is how long porcupine may look.
+const maxChecked = 30 * time.Second
+
+// judge checks what clients saw.
+func (r *run) judge() error {
+	if r.cfg.SkipHistories || r.forgets() {
+		return nil
+	}
+	m := seam.NewModel(r.object())
+	var all []porcupine.Operation
+	end := r.world.Now()
+	for i := range r.calls {
+		k := &r.calls[i]
+		ended := k.ended
+		switch {
+		case k.request.Ask != relay.Command && (k.request.Ask != relay.Query || k.request.Consistency != 0 || k.unknown):
+			continue
+		case k.unknown: // it may be executed at any later time
+			ended = end + 1
+			k.at = r.executions[number{k.request.Session, k.request.Number}]
+		}
+		all = append(all, porcupine.Operation{ClientId: i, Input: k, Call: int64(k.began), Output: k, Return: int64(ended)})
+	}
+	model := porcupine.Model{
+		Init: func() any { return m.Reset() },
+		Step: func(state, input, _ any) (bool, any) {
+			k := input.(*call)
+			reply, failed, next := m.Execute(state.(string), string(k.request.Name), k.request.Args, k.at)
+			return k.unknown || failed == k.failed && bytes.Equal(reply, k.reply), next
+		},
+	}
+	switch verdict := porcupine.CheckOperationsTimeout(model, all, maxChecked); verdict {
+	case porcupine.Illegal:
+		return fmt.Errorf("what the clients saw is not linearizable:\n%s", r.describe())
+	case porcupine.Unknown:
+		return fmt.Errorf("porcupine could not decide within %v whether %d operations are linearizable: let fewer run at the same time, or set SkipHistories", maxChecked, len(all))
+	}
+	return nil
+}
+
+// describe lists the calls.
+func (r *run) describe() string {
+	var b bytes.Buffer
+	for i := range r.calls {
+		k := &r.calls[i]
+		if k.request.Ask != relay.Command && k.request.Ask != relay.Query {
+			continue
+		}
+		fmt.Fprintf(&b, "client %d, %v to %v: %s(% x)", k.client, k.began, k.ended, k.request.Name, k.request.Args)
+		switch {
+		case k.unknown:
+			fmt.Fprintln(&b, ": no answer")
+		case k.failed:
+			fmt.Fprintf(&b, " at %d:%d: error %q\n", k.at.View, k.at.Seq, k.reply)
+		default:
+			fmt.Fprintf(&b, " at %d:%d: % x\n", k.at.View, k.at.Seq, k.reply)
+		}
+	}
+	return b.String()
+}
