@@ -93,7 +93,11 @@ func (w *world) noteBallots(p *process) {
 // that it puts to the vote, and that no other view has a quorum of votes in a lower ballot, or may
 // still get one.
 func (w *world) checkLeads(p *process, ballot restart.Ballot, next *views.View) error {
-	b := w.history.ballotsOf(p.base)
+	base := p.base
+	if now := p.memory.State().View; next.ID == now.ID+1 { // it learned of that view in the same step
+		base = now
+	}
+	b := w.history.ballotsOf(base)
 	if who := append(slices.Clone(b.promises[ballot]), p.self.ID); !quorumOf(b.base, who) {
 		return violated("Y3", "node %d goes on with ballot %v after view %d, and those that have promised it are %v", p.self.ID, ballot, b.base.ID, who)
 	}
