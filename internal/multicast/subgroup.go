@@ -405,6 +405,9 @@ func (s *Subgroup) sendNulls() int {
 	if mutant.Enabled {
 		owed = mutant.Nulls(owed)
 	}
+	if owed > 0 {
+		owed = min(owed, max(s.furthest(), from)-from)
+	}
 	switch {
 	case s.silent >= silentRounds && !s.Sender.Active() && s.tuning == (Tuning{}):
 		return s.autoSkip(from)
@@ -420,6 +423,13 @@ func (s *Subgroup) sendNulls() int {
 	s.setSent(from + owed)
 	s.Stats.NullsSent.add(uint64(owed))
 	return 1
+}
+
+// furthest is the count up to which this sender may send nulls and skip, so that no member sees it go
+// further than maxStep at once: a sender that lies about its count would have the others break that
+// rule. The rest follows when every member has received what went before.
+func (s *Subgroup) furthest() order.Index {
+	return s.turns.CountBefore(s.stable, s.rank) + maxStep
 }
 
 // silentRounds is how often in a row a sender sent nulls and nothing else before it counts as
@@ -440,7 +450,11 @@ func (s *Subgroup) autoSkip(from order.Index) int {
 	if from >= furthest+window {
 		return 0
 	}
-	s.Skip(furthest + 2*window - from)
+	to := min(furthest+2*window, s.furthest())
+	if to <= from {
+		return 0
+	}
+	s.Skip(to - from)
 	return 1
 }
 
