@@ -14,9 +14,10 @@ import (
 // Buffer is memory to send from: processes of this host look at it where it is. It has a count of references, and is used again when nobody has
 // one and no peer looks at it any more. What was sent is not written again: release the buffer, and allocate the next one.
 type Buffer struct {
-	e    *Endpoint
-	m    *shared.Memory
-	refs atomic.Int32
+	e     *Endpoint
+	m     *shared.Memory
+	refs  atomic.Int32
+	freed func() // called when the last reference is given up; nil of a buffer that no cache made
 }
 
 // memory is what an endpoint has for long messages.
@@ -118,5 +119,8 @@ func (b *Buffer) Release() {
 	if n == 0 {
 		b.e.memory.buffers.Add(-1)
 		b.m.Release()
+		if b.freed != nil {
+			b.freed()
+		}
 	}
 }

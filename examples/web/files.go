@@ -1,13 +1,10 @@
 package main
 
 import (
-	"io"
 	"net/http"
 	"os"
 	"path"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/squall-go/squall/ripc"
 	"github.com/squall-go/squall/ripc/ripchttp"
@@ -21,23 +18,19 @@ const (
 
 // files serves the files of a directory. It keeps them in buffers, into which clients of this host look: they are not copied for each request.
 type files struct {
-	endpoint *ripc.Endpoint
-	root     *os.Root
-
-	mu    sync.Mutex
-	kept  map[string]*kept
-	bytes int64
+	root *os.Root
+	kept *ripc.Cache[version]
 }
 
-// kept is a file as it was at a time.
-type kept struct {
-	buffer   *ripc.Buffer
-	modified time.Time
+// version is a file as it was at a time.
+type version struct {
+	name     string
+	modified int64
 	size     int64
 }
 
 func newFiles(e *ripc.Endpoint, root *os.Root) *files {
-	return &files{endpoint: e, root: root, kept: map[string]*kept{}}
+	return &files{root: root, kept: ripc.NewCache[version](e, maxKeptBytes)}
 }
 
 // ServeHTTP implements http.Handler.
@@ -54,61 +47,16 @@ func (f *files) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	if k, err := f.keep(name, file, info); err == nil {
-		defer k.buffer.Release()
-		http.ServeContent(w, r, name, k.modified, ripchttp.NewContent(k.buffer))
-		return
+	if size := info.Size(); size > 0 && size <= maxFileBytes {
+		buffer, err := f.kept.Get(r.Context(), version{name, info.ModTime().UnixNano(), size}, int(size), func(into []byte) error {
+			_, err := file.ReadAt(into, 0)
+			return err
+		})
+		if err == nil {
+			defer buffer.Release()
+			http.ServeContent(w, r, name, info.ModTime(), ripchttp.NewContent(buffer))
+			return
+		}
 	}
 	http.ServeContent(w, r, name, info.ModTime(), file)
-}
-
-// keep returns a file that is kept, with a reference for the caller.
-func (f *files) keep(name string, file *os.File, info os.FileInfo) (*kept, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	k := f.kept[name]
-	if k != nil && k.modified.Equal(info.ModTime()) && k.size == info.Size() {
-		k.buffer.Retain()
-		return k, nil
-	}
-	if info.Size() == 0 || info.Size() > maxFileBytes {
-		return nil, ripc.ErrTooLarge
-	}
-	buffer, err := f.endpoint.Alloc(int(info.Size()))
-	if err != nil {
-		return nil, err
-	}
-	if _, err := io.ReadFull(file, buffer.Bytes()); err != nil {
-		buffer.Release()
-		return nil, err
-	}
-	if k != nil {
-		f.forget(name)
-	}
-	for other := range f.kept { // any
-		if f.bytes+info.Size() <= maxKeptBytes {
-			break
-		}
-		f.forget(other)
-	}
-	k = &kept{buffer, info.ModTime(), info.Size()}
-	f.kept[name] = k
-	f.bytes += k.size
-	buffer.Retain()
-	return k, nil
-}
-
-func (f *files) forget(name string) {
-	k := f.kept[name]
-	delete(f.kept, name)
-	f.bytes -= k.size
-	k.buffer.Release()
-}
-
-func (f *files) close() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for name := range f.kept {
-		f.forget(name)
-	}
 }

@@ -73,7 +73,7 @@ func serve(ctx context.Context, cfg ripc.Config, name ripc.ID, dir string, out i
 	}
 	defer func() { err = errors.Join(err, e.Close()) }()
 	files := newFiles(e, root)
-	defer files.close()
+	defer files.kept.Close()
 	service, err := takeOver(ctx, e, name)
 	if err != nil {
 		return err
