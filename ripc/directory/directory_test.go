@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -20,7 +21,17 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain makes the test binary a member in a process of its own when it is started again as one.
+func TestMain(m *testing.M) {
+	if what := os.Getenv(memberEnv); what != "" {
+		if err := runMember(what); err != nil {
+			fmt.Fprintln(os.Stderr, "member:", err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // must fails the test if there is an error.
 func must(t testing.TB, err error) {
