@@ -16,6 +16,13 @@ type Codec[T any] interface {
 	Decode(data []byte, v *T) error
 }
 
+// Sizer is implemented by codecs that know the size of an encoding before they append it. The arguments of commands are then
+// encoded straight into the ring, without a copy.
+type Sizer[T any] interface {
+	// Size returns how many bytes Append appends for v.
+	Size(v *T) int
+}
+
 // CBOR returns the codec that is used where no other one is chosen: CBOR (RFC 8949), in its deterministic encoding.
 // Fields that the receiver does not have are ignored, and fields that the sender does not have are zero.
 func CBOR[T any]() Codec[T] { return cborCodec[T]{} }
@@ -50,6 +57,8 @@ func (cborCodec[T]) Decode(data []byte, v *T) error { return cborIn.Unmarshal(da
 func Raw() Codec[[]byte] { return rawCodec{} }
 
 type rawCodec struct{}
+
+func (rawCodec) Size(v *[]byte) int { return len(*v) }
 
 func (rawCodec) Append(b []byte, v *[]byte) ([]byte, error) { return append(b, *v...), nil }
 

@@ -251,21 +251,55 @@ func (o *object) command(ctx context.Context, name string, args encoder, p pendi
 	if err != nil {
 		return err
 	}
-	buf := buffers.Get().(*[]byte)
-	defer buffers.Put(buf)
 	number, err := o.calls.put(p)
 	if err != nil {
 		return err
 	}
-	record, err := args.appendTo(machine.AppendCommand((*buf)[:0], machine.Header{Operation: n, Call: number, Time: now()}))
-	if err == nil {
-		*buf = record[:0]
-		err = o.sub.Send(ctx, record)
-	}
+	err = o.sendCommand(ctx, machine.Header{Operation: n, Call: number, Time: now()}, args)
 	if err != nil && o.calls.take(number) == nil { // it was given up meanwhile: the outcome says why
 		return nil
 	}
 	return err
+}
+
+// sendCommand sends a command, which is encoded in the ring if its size is known before.
+func (o *object) sendCommand(ctx context.Context, h machine.Header, args encoder) error {
+	if size, ok := args.size(); ok {
+		c, err := o.sub.Claim(ctx, machine.CommandBytes+size)
+		if err == nil {
+			return fill(c, h, args)
+		}
+		if !errors.Is(err, squall.ErrTooLarge) { // of the ring; there may be large messages
+			return err
+		}
+	}
+	buf := buffers.Get().(*[]byte)
+	defer buffers.Put(buf)
+	record, err := args.appendTo(machine.AppendCommand((*buf)[:0], h))
+	if err != nil {
+		return err
+	}
+	*buf = record[:0]
+	return o.sub.Send(ctx, record)
+}
+
+// fill writes a command into its room in the ring, and sends it.
+func fill(c squall.Claim, h machine.Header, args encoder) error {
+	filled := false
+	defer func() { // a codec that fails leaves no gap in the order
+		if !filled {
+			_ = c.Abort()
+		}
+	}()
+	record, err := args.appendTo(machine.AppendCommand(c.Bytes[:0], h))
+	if err != nil {
+		return err
+	}
+	if len(record) != len(c.Bytes) || &record[0] != &c.Bytes[0] {
+		return fmt.Errorf("replicated: the codec appended %d bytes, and said %d", len(record)-machine.CommandBytes, len(c.Bytes)-machine.CommandBytes)
+	}
+	filled = true
+	return c.Commit()
 }
 
 // buffers are for records that are being made.

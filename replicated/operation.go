@@ -86,6 +86,8 @@ const (
 // encoder encodes the arguments of a call.
 type encoder interface {
 	appendTo(b []byte) ([]byte, error)
+	// size returns how many bytes appendTo appends, or false if that is not known before.
+	size() (int, bool)
 }
 
 // outcome is what became of a command.
@@ -216,6 +218,15 @@ type call[A, R any] struct {
 
 func (f *call[A, R]) appendTo(b []byte) ([]byte, error) { return f.of.args.Append(b, &f.args) }
 
+func (f *call[A, R]) size() (int, bool) { return sizeOf(f.of.args, &f.args) }
+
+func sizeOf[T any](c Codec[T], v *T) (int, bool) {
+	if s, ok := c.(Sizer[T]); ok {
+		return s.Size(v), true
+	}
+	return 0, false
+}
+
 func (f *call[A, R]) complete(o outcome) {
 	f.version = o.version
 	if f.err = o.err; f.err == nil {
@@ -268,6 +279,8 @@ type read[A, R any] struct {
 }
 
 func (r *read[A, R]) appendTo(b []byte) ([]byte, error) { return r.of.args.Append(b, &r.args) }
+
+func (r *read[A, R]) size() (int, bool) { return sizeOf(r.of.args, &r.args) }
 
 func (r *read[A, R]) answer(reply []byte) error {
 	return decode(r.of.reply, bytes.Clone(reply), &r.value, "reply", r.of.name)

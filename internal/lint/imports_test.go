@@ -28,6 +28,7 @@ var layers = [][]string{
 	{"ripc", "squallprom"},
 	{"ripc/directory", "ripc/ripchttp", "ripc/ripcprom"},
 	{"dds", "replicated"},
+	{"replicated/protobuf"},
 	{"internal/sim", "internal/testlab"},
 	{"replicated/squalltest"},
 	{"cmd/squall/internal/show", "cmd/squall/internal/version"},
