@@ -48,7 +48,7 @@ func (o *object) apply(r machine.Record) machine.Result {
 }
 
 // enabled returns an object with one operation, in the view 1 of the nodes 1 and 2.
-func enabled(t *testing.T) *object {
+func enabled(t testing.TB) *object {
 	t.Helper()
 	o := &object{}
 	for node := uint64(1); node <= 2; node++ {
@@ -408,5 +408,52 @@ func TestATruncatedRecordIsRefused(t *testing.T) {
 	binary.LittleEndian.PutUint16(unknown, 0)
 	if r := o.apply(record(1, 1, unknown)); r.Status != machine.Malformed {
 		t.Errorf("the kind 0: %v", r.Status)
+	}
+}
+
+// silent executes commands and returns nothing.
+type silent struct{}
+
+func (silent) Execute(_ machine.Execution, _, out []byte) ([]byte, bool) { return append(out, 'x'), false }
+
+func TestASessionWithManyRepliesAllocatesNothing(t *testing.T) {
+	o := enabled(t)
+	s := o.apply(record(1, 1, openSession(10, 1, 1000, ""))).Session
+	const under = 500
+	n := uint64(0)
+	var data []byte
+	next := func() {
+		n++
+		data = machine.AppendClient(data[:0], machine.Header{Time: 11}, s, n, max(n, under)-under)
+		if r := o.Apply(record(1, 1, data), silent{}); r.Status != machine.Done {
+			t.Fatalf("command %d: %v", n, r.Status)
+		}
+	}
+	for range 10 * under {
+		next()
+	}
+	if a := testing.AllocsPerRun(10*under, next); a != 0 {
+		t.Errorf("%v allocations for each command", a)
+	}
+	for k := n - under + 1; k <= n; k++ {
+		if r := o.Apply(record(1, 2, machine.AppendClient(nil, machine.Header{Time: 11}, s, k, n-under)), silent{}); r.Status != machine.Again {
+			t.Fatalf("command %d again: %v", k, r.Status)
+		}
+	}
+}
+
+func BenchmarkCommandsOfASession(b *testing.B) {
+	for _, under := range []uint64{1, 64, 500} {
+		b.Run(fmt.Sprintf("under way=%d", under), func(b *testing.B) {
+			o := enabled(b)
+			s := o.apply(record(1, 1, openSession(10, 1, 1000, ""))).Session
+			var data []byte
+			n := uint64(0)
+			for b.Loop() {
+				n++
+				data = machine.AppendClient(data[:0], machine.Header{Time: 11}, s, n, max(n, under)-under)
+				o.Apply(record(1, 1, data), silent{})
+			}
+		})
 	}
 }

@@ -15,6 +15,7 @@ type session struct {
 	expiry   uint64
 	acked    uint64  // all numbers up to here were executed or given up, and their replies are not needed
 	replies  []reply // of numbers above acked, ascending
+	room     []reply // the memory that replies is a part of, from its beginning
 	kept     int     // bytes of the replies
 	free     [][]byte
 }
@@ -151,8 +152,7 @@ func (m *Machine) client(r Record, header Header, rest reader, h Handler, out *R
 		data, failed := h.Execute(Execution{
 			Operation: header.Operation, Call: header.Call, Sender: r.Sender, Session: number, Identity: s.identity, Time: m.time,
 		}, rest.b, s.buffer())
-		s.replies = slices.Insert(s.replies, at, reply{number: n, failed: failed, data: data})
-		s.kept += len(data)
+		s.keep(at, reply{number: n, failed: failed, data: data})
 		out.Reply = data
 		if failed {
 			out.Status = Failed
@@ -173,7 +173,21 @@ func (s *session) acknowledge(acked uint64) {
 			s.free = append(s.free, s.replies[i].data)
 		}
 	}
-	s.replies = slices.Delete(s.replies, 0, n)
+	clear(s.replies[:n])
+	s.replies = s.replies[n:] // what is left does not move: a session may have a thousand replies, and loses one with each command
+}
+
+// keep inserts a reply. Replies that reached the end of their memory move to its beginning, when most of it is free.
+func (s *session) keep(at int, r reply) {
+	full := len(s.replies) == cap(s.replies)
+	if full && cap(s.room) >= 2*len(s.replies)+2 {
+		s.replies, full = append(s.room[:0], s.replies...), false
+	}
+	s.replies = slices.Insert(s.replies, at, r)
+	if full {
+		s.room = s.replies[:0]
+	}
+	s.kept += len(r.data)
 }
 
 // Buffers for replies that a session keeps for the next ones.
