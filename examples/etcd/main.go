@@ -1,0 +1,132 @@
+// Command etcd is a service with the API of etcd, version 3, on replicated objects: keys and values with revisions, transactions, watches and
+// leases. Unmodified clients of etcd work with it.
+//
+//	go run . -id 1 -listen 127.0.0.1:7001 -clients 127.0.0.1:2379
+//	go run . -id 2 -join 127.0.0.1:7001 -clients 127.0.0.1:2479
+//	go run . -id 3 -join 127.0.0.1:7001 -clients 127.0.0.1:2579
+//	ETCDCTL_API=3 etcdctl --endpoints 127.0.0.1:2379,127.0.0.1:2479,127.0.0.1:2579 put greeting hello
+//
+// With -dir the members keep what they did on disk, and a write is answered when it is on the disk of every member.
+//
+// The files, from the inside out: store.go, txn.go and lease.go are the state and its commands, snapshot.go hands it over;
+// operations.go makes it an object; check.go, server.go and watch.go are the API.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/signal"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+
+	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/replicated"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// config is what a member is told.
+type config struct {
+	cluster string
+	squall.Config
+	clients string // address for clients
+}
+
+func parse(args []string) (c config, err error) {
+	f := flag.NewFlagSet("etcd", flag.ContinueOnError)
+	id := f.Uint64("id", 0, "number of this member, from 1")
+	f.StringVar(&c.Listen, "listen", "127.0.0.1:0", "address for the other members")
+	f.StringVar(&c.clients, "clients", "127.0.0.1:2379", "address for clients")
+	f.StringVar(&c.Dir, "dir", "", "directory for the log of this member; empty: nothing is kept on disk")
+	join := f.String("join", "", "address of any member; empty: this one begins the cluster")
+	f.IntVar(&c.InitialMembers, "initial", 1, "members that the cluster begins with")
+	f.StringVar(&c.cluster, "cluster", "etcd", "name of the cluster")
+	if err := f.Parse(args); err != nil {
+		return c, err
+	}
+	c.Cluster, c.ID, c.FailAfter = c.cluster, squall.NodeID(*id), time.Second
+	if *join != "" {
+		c.Join = []string{*join}
+	}
+	return c, nil
+}
+
+// run is a member until ctx ends.
+func run(ctx context.Context, args []string, out io.Writer) error {
+	c, err := parse(args)
+	if err != nil {
+		return err
+	}
+	m, err := open(ctx, c)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "member %d: members at %s, clients at %s\n", c.ID, m.group.Addr(), m.clients)
+	select {
+	case <-ctx.Done():
+	case <-m.group.Done():
+	}
+	return m.close()
+}
+
+// member is a member that serves clients.
+type member struct {
+	*server
+	clients string // where clients reach it
+	stop    func()
+}
+
+// open makes this process a member, and begins to serve clients.
+func open(ctx context.Context, c config) (*member, error) {
+	var sg squall.SubgroupConfig
+	if c.Dir != "" {
+		sg.Mode = squall.Persistent
+		sg.Log.DeliverAfterPersist = true
+	}
+	l, err := net.Listen("tcp", c.clients)
+	if err != nil {
+		return nil, err
+	}
+	o := newObject(sg)
+	g, err := replicated.Open(ctx, c.Config, o)
+	if err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	s, r := newServer(g, o, c.cluster)
+	m := &member{server: s, clients: l.Addr().String(), stop: r.Stop}
+	self := &pb.Member{ID: uint64(c.ID), Name: fmt.Sprint("member-", c.ID), ClientURLs: []string{"http://" + m.clients}, PeerURLs: []string{"http://" + g.Addr()}}
+	if _, err := announce.Call(ctx, o, self); err != nil {
+		return nil, errors.Join(err, l.Close(), m.close())
+	}
+	go s.expire()
+	go func() { _ = r.Serve(l) }() // it ends with stop
+	go func() {                    // a member that halted is of no use to clients
+		<-g.Done()
+		r.Stop()
+	}()
+	return m, nil
+}
+
+// close leaves the group.
+func (m *member) close() error {
+	m.stop()
+	if err := m.group.Err(); err != nil {
+		return err
+	}
+	leaving, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	return m.group.Close(leaving)
+}

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"google.golang.org/protobuf/proto"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+
+	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/replicated"
+)
+
+// The commands are requests of etcd's API. All of them change the store, and every member executes them.
+var (
+	put         = command[*pb.PutRequest, *pb.PutResponse]("put")
+	deleteRange = command[*pb.DeleteRangeRequest, *pb.DeleteRangeResponse]("delete-range")
+	txn         = command[*pb.TxnRequest, *pb.TxnResponse]("txn")
+	compact     = command[*pb.CompactionRequest, *pb.CompactionResponse]("compact")
+	grant       = command[*pb.LeaseGrantRequest, *pb.LeaseGrantResponse]("lease-grant")
+	revoke      = command[*pb.LeaseRevokeRequest, *pb.LeaseRevokeResponse]("lease-revoke")
+	keepAlive   = command[*pb.LeaseKeepAliveRequest, *pb.LeaseKeepAliveResponse]("lease-keep-alive")
+	announce    = command[*pb.Member, *pb.ResponseHeader]("announce") // a member says where clients reach it
+	tick        = replicated.NewCommand[[]byte, []byte]("tick")       // time has gone on: leases may have expired
+)
+
+// newObject returns the store as an object of a group.
+func newObject(sg squall.SubgroupConfig) *replicated.Object[*Store] {
+	sg.Name = "etcd"
+	return replicated.New(sg, newStore,
+		replicated.Handle(put, (*Store).put), replicated.Handle(deleteRange, (*Store).deleteRange), replicated.Handle(txn, (*Store).txn),
+		replicated.Handle(compact, (*Store).compact), replicated.Handle(grant, (*Store).grant), replicated.Handle(revoke, (*Store).revoke),
+		replicated.Handle(keepAlive, (*Store).keepAlive), replicated.Handle(announce, (*Store).announce), replicated.Handle(tick, (*Store).tick))
+}
+
+func command[A, R proto.Message](name string) *replicated.Command[A, R] {
+	return replicated.NewCommand[A, R](name).Encoded(protobuf[A]{}, protobuf[R]{})
+}
+
+// protobuf encodes pointers to messages. What it decodes shares no memory with the data.
+type protobuf[M proto.Message] struct{}
+
+func (protobuf[M]) Append(b []byte, m *M) ([]byte, error) {
+	return proto.MarshalOptions{}.MarshalAppend(b, *m)
+}
+
+func (protobuf[M]) Decode(data []byte, m *M) error {
+	*m = (*m).ProtoReflect().New().Interface().(M)
+	return proto.Unmarshal(data, *m)
+}
