@@ -414,7 +414,9 @@ func TestATruncatedRecordIsRefused(t *testing.T) {
 // silent executes commands and returns nothing.
 type silent struct{}
 
-func (silent) Execute(_ machine.Execution, _, out []byte) ([]byte, bool) { return append(out, 'x'), false }
+func (silent) Execute(_ machine.Execution, _, out []byte) ([]byte, bool) {
+	return append(out, 'x'), false
+}
 
 func TestASessionWithManyRepliesAllocatesNothing(t *testing.T) {
 	o := enabled(t)
