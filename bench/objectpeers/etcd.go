@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -47,13 +49,50 @@ func etcdNodes(dir string) (endpoints []string, end func(), err error) {
 	return endpoints, end, nil
 }
 
-func measureEtcd(ctx context.Context, o options) (r result, err error) {
+// squallNodes starts a cluster of examples/etcd.
+func (o options) squallNodes(dir string) (endpoints []string, end func(), err error) {
+	clients, err := ports(3)
+	if err != nil {
+		return nil, nil, err
+	}
+	members, err := ports(1)
+	if err != nil {
+		return nil, nil, err
+	}
+	var all []*process
+	end = func() {
+		for _, p := range all {
+			p.end()
+		}
+	}
+	for i, addr := range clients {
+		args := []string{"-id", fmt.Sprint(i + 1), "-clients", addr, "-initial", "3"}
+		if i == 0 {
+			args = append(args, "-listen", members[0])
+		} else {
+			args = append(args, "-join", members[0])
+		}
+		if o.place == "disk" {
+			args = append(args, "-dir", filepath.Join(dir, fmt.Sprint(i)))
+		}
+		p, err := start(o.program, args...)
+		if err != nil {
+			end()
+			return nil, nil, err
+		}
+		all = append(all, p)
+		endpoints = append(endpoints, "http://"+addr)
+	}
+	return endpoints, end, nil
+}
+
+func measureEtcd(ctx context.Context, o options, nodes func(dir string) (endpoints []string, end func(), err error)) (r result, err error) {
 	dir, err := o.directory()
 	if err != nil {
 		return r, err
 	}
 	defer os.RemoveAll(dir)
-	endpoints, end, err := etcdNodes(dir)
+	endpoints, end, err := nodes(dir)
 	if err != nil {
 		return r, err
 	}
@@ -99,6 +138,9 @@ func etcdLoad(ctx context.Context, o options, endpoints []string) (r result, err
 			}
 		}
 	}
+	if o.load == tell {
+		return etcdEvents(ctx, o, all, value)
+	}
 	return run(ctx, o, func(ctx context.Context, client int, key string) error {
 		c := all[client%len(all)]
 		if o.load == gets {
@@ -111,4 +153,51 @@ func etcdLoad(ctx context.Context, o options, endpoints []string) (r result, err
 		_, err := c.Put(ctx, key, value)
 		return err
 	})
+}
+
+// putters is how many puts are under way while events are counted.
+const putters = 64
+
+// etcdEvents counts the events that watchers of one key get.
+func etcdEvents(ctx context.Context, o options, all []*clientv3.Client, value string) (r result, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var events atomic.Int64
+	var group sync.WaitGroup
+	for i := range o.clients {
+		w := all[i%len(all)].Watch(ctx, "watched", clientv3.WithCreatedNotify())
+		if r, ok := <-w; !ok || r.Err() != nil {
+			return result{}, fmt.Errorf("watching: %w", r.Err())
+		}
+		group.Go(func() {
+			for r := range w {
+				events.Add(int64(len(r.Events)))
+			}
+		})
+	}
+	var over atomic.Bool
+	var failed atomic.Pointer[error]
+	var putting sync.WaitGroup
+	for i := range putters {
+		putting.Go(func() {
+			for !over.Load() {
+				if _, err := all[i%len(all)].Put(ctx, "watched", value); err != nil {
+					failed.Store(&err)
+					return
+				}
+			}
+		})
+	}
+	rest(ctx, o.d/3)
+	before, began := events.Load(), time.Now()
+	rest(ctx, o.d)
+	n, took := events.Load()-before, time.Since(began)
+	over.Store(true)
+	putting.Wait()
+	cancel()
+	group.Wait()
+	if err := failed.Load(); err != nil {
+		return r, *err
+	}
+	return resultOf(int(n), took, o.clients), nil
 }

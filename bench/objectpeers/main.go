@@ -3,7 +3,8 @@
 // clients of other systems.
 //
 // Etcd is three processes of the program etcd, JetStream three servers in processes of this program. Redis is one process of redis-server without
-// replication, and redis-benchmark, which is written in C, is its client.
+// replication, and redis-benchmark, which is written in C, is its client. Squall is three processes of the program of examples/etcd, with the
+// same clients as etcd.
 package main
 
 import (
@@ -29,6 +30,7 @@ type options struct {
 	conns   int
 	size    int
 	dir     string // on a disk
+	program string // of examples/etcd
 	d       time.Duration
 }
 
@@ -36,6 +38,7 @@ type options struct {
 const (
 	puts = "puts"
 	gets = "linearizable gets"
+	tell = "events" // of one key that is put, at every client, which watches it
 )
 
 // keys is how many keys there are.
@@ -112,9 +115,10 @@ func (o options) directory() (string, error) {
 
 func main() {
 	var o options
-	flag.StringVar(&o.system, "system", "etcd", "etcd, redis or jetstream")
+	flag.StringVar(&o.system, "system", "etcd", "etcd, redis, jetstream or squall")
+	flag.StringVar(&o.program, "program", "", "the program of examples/etcd, for squall")
 	flag.StringVar(&o.place, "place", "memory", "memory or disk; of redis tcp or unix")
-	flag.StringVar(&o.load, "load", puts, puts+" or "+gets)
+	flag.StringVar(&o.load, "load", puts, puts+", "+gets+" or "+tell)
 	flag.IntVar(&o.clients, "clients", 128, "requests at a time")
 	flag.IntVar(&o.conns, "conns", 0, "connections of the clients of etcd and JetStream; 0: of each client one, up to 32")
 	flag.IntVar(&o.size, "size", 256, "bytes of a value")
@@ -141,7 +145,9 @@ func main() {
 	var err error
 	switch o.system {
 	case "etcd":
-		r, err = measureEtcd(ctx, o)
+		r, err = measureEtcd(ctx, o, etcdNodes)
+	case "squall":
+		r, err = measureEtcd(ctx, o, o.squallNodes)
 	case "redis":
 		r, err = measureRedis(ctx, o)
 	case "jetstream":

@@ -3,7 +3,6 @@ package objects
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
@@ -35,6 +34,8 @@ func (o *options) set(section string) (s bench.Set[run]) {
 		manyBars(&s, base)
 	case "kill":
 		killBars(&s, base, o.kills)
+	case "etcd":
+		o.etcdBars(&s)
 	}
 	return s
 }
@@ -108,15 +109,46 @@ func getBars(s *bench.Set[run], base spec, others bench.Peers) {
 
 // byPeer is a bar by what another system does with the same clients, as the other program measures it.
 func byPeer(s *bench.Set[run], others bench.Peers, of spec, system, place string, atLeast float64) {
+	limit := peerCase(others, of, system, place)
+	s.Add(limit)
+	s.Judge(bench.Bar[run]{Unit: "/s", Figure: of.name(), Limits: []string{limit.Name}, Of: rateOf, ByRound: true, Asked: bench.Asked{AtLeast: atLeast}})
+}
+
+// peerCase is what the other program measures.
+func peerCase(others bench.Peers, of spec, system, place string, further ...string) bench.Case[run] {
 	name := fmt.Sprintf("%s, %s, %s, %d clients", system, place, of.Load, of.Clients)
-	if !slices.ContainsFunc(s.Cases, func(c bench.Case[run]) bool { return c.Name == name }) {
-		s.Add(bench.Case[run]{Name: name, Measure: func(ctx context.Context) (run, error) {
-			r, err := others.Measure(ctx, "-system", system, "-place", place, "-load", string(of.Load), "-clients", strconv.Itoa(of.Clients),
-				"-size", strconv.Itoa(of.SizeBytes), "-dir", of.Dir, "-secs", bench.Seconds(of.Duration))
-			return run{Rate: r.Rate, Mean: r.P50Us}, err
-		}})
+	return bench.Case[run]{Name: name, Measure: func(ctx context.Context) (run, error) {
+		args := []string{
+			"-system", system, "-place", place, "-load", string(of.Load), "-clients", strconv.Itoa(of.Clients),
+			"-size", strconv.Itoa(of.SizeBytes), "-dir", of.Dir, "-secs", bench.Seconds(of.Duration),
+		}
+		r, err := others.Measure(ctx, append(args, further...)...)
+		return run{Rate: r.Rate, Mean: r.P50Us}, err
+	}}
+}
+
+// watchClients is how many clients watch one key.
+const watchClients = 100
+
+// errNoEtcd says how to get the program of examples/etcd.
+var errNoEtcd = fmt.Errorf("%w: give the program of examples/etcd with --etcd BINARY", bench.ErrAbsent)
+
+// etcdBars are about examples/etcd with the client of etcd.
+func (o *options) etcdBars(s *bench.Set[run]) {
+	others := bench.Peers{Path: o.peers}
+	for _, x := range []struct {
+		load    load
+		clients int
+		atLeast float64
+	}{{puts, 1, 1.2}, {puts, o.base.Clients, 2}, {puts, manyClients, 2}, {gets, o.base.Clients, 1.5}, {events, watchClients, 1}} {
+		of := o.base.with(func(s *spec) { s.Load, s.Clients = x.load, x.clients })
+		ours, limit := peerCase(others, of, "squall", "disk", "-program", o.etcd), peerCase(others, of, "etcd", "disk")
+		if o.etcd == "" {
+			ours.Measure = func(context.Context) (run, error) { return run{}, errNoEtcd }
+		}
+		s.Add(ours, limit)
+		s.Judge(bench.Bar[run]{What: "examples/etcd: " + ours.Name, Unit: "/s", Figure: ours.Name, Limits: []string{limit.Name}, Of: rateOf, ByRound: true, Asked: bench.Asked{AtLeast: x.atLeast}})
 	}
-	s.Judge(bench.Bar[run]{Unit: "/s", Figure: of.name(), Limits: []string{name}, Of: rateOf, ByRound: true, Asked: bench.Asked{AtLeast: atLeast}})
 }
 
 // manyClients is how many clients those of the other bars are compared with.

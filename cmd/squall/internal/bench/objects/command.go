@@ -21,6 +21,7 @@ type options struct {
 	kills    int
 	only     []string
 	peers    string
+	etcd     string
 	json     bool
 	markdown bool
 	trip     SocketTrip
@@ -30,7 +31,7 @@ type options struct {
 type SocketTrip func(ctx context.Context, network string, sizeBytes int, warmup, duration time.Duration) (float64, error)
 
 // sections are what can be measured alone.
-var sections = []string{"commands", "reads", "memory", "disk", "gets", "many", "kill"}
+var sections = []string{"commands", "reads", "memory", "disk", "gets", "many", "kill", "etcd"}
 
 // NewCommand returns the command "objects", which belongs below "bench". Trip measures what reads are held against.
 func NewCommand(trip SocketTrip) *cobra.Command {
@@ -44,7 +45,8 @@ get with etcd, Redis and NATS JetStream in the same run.`,
 		Example: `  squall bench objects
   squall bench objects --only memory --clients 1000
   go -C bench build -o /tmp ./objectpeers
-  squall bench objects --markdown --peers /tmp/objectpeers   # the table of docs/benchmarks.md`,
+  go -C examples/etcd build -o /tmp/squall-etcd .
+  squall bench objects --markdown --peers /tmp/objectpeers --etcd /tmp/squall-etcd   # the table of docs/benchmarks.md`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.check(); err != nil {
@@ -69,6 +71,7 @@ func (o *options) declare(f *pflag.FlagSet) {
 	f.DurationVar(&o.base.Duration, "duration", 2*time.Second, "time of each measurement")
 	f.StringSliceVar(&o.only, "only", sections, "what to measure")
 	f.StringVar(&o.peers, "peers", "", "a program that measures etcd, Redis and NATS JetStream in the same run: bench/objectpeers")
+	f.StringVar(&o.etcd, "etcd", "", "with --peers: the program of examples/etcd, which is measured with the client of etcd")
 	f.BoolVar(&o.json, "json", false, "print the result as one JSON object")
 	f.BoolVar(&o.markdown, "markdown", false, "print the tables in Markdown")
 	f.StringVar(&o.base.Profile, "cpuprofile", "", "each process writes where its processor time went, in the window, to a file that begins so (.NODE.pprof)")

@@ -72,8 +72,8 @@ func TestOtherSystemsAreMeasuredByAnotherProgram(t *testing.T) {
 	if err := os.WriteFile(path, []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	o := options{base: short.with(func(s *spec) { s.Duration, s.Dir = time.Second, "/data" }), peers: path}
-	for _, section := range []string{"memory", "disk", "gets"} {
+	o := options{base: short.with(func(s *spec) { s.Duration, s.Dir = time.Second, "/data" }), peers: path, etcd: "/etcd"}
+	for _, section := range []string{"memory", "disk", "gets", "etcd"} {
 		for _, c := range o.set(section).Cases {
 			if c.Spec != nil {
 				continue
@@ -84,9 +84,18 @@ func TestOtherSystemsAreMeasuredByAnotherProgram(t *testing.T) {
 		}
 	}
 	asked, err := os.ReadFile(path + ".asked")
-	const rest = " -clients 8 -size 100 -dir /data -secs 1 -json\n"
-	const want = "-system etcd -place memory -load puts" + rest + "-system redis -place tcp -load puts" + rest + "-system redis -place unix -load puts" + rest +
-		"-system etcd -place disk -load puts" + rest + "-system jetstream -place disk -load puts" + rest + "-system etcd -place memory -load linearizable gets" + rest
+	line := func(system, place, load, clients string) string {
+		text := "-system " + system + " -place " + place + " -load " + load + " -clients " + clients + " -size 100 -dir /data -secs 1"
+		if system == "squall" {
+			text += " -program /etcd"
+		}
+		return text + " -json\n"
+	}
+	want := line("etcd", "memory", "puts", "8") + line("redis", "tcp", "puts", "8") + line("redis", "unix", "puts", "8") +
+		line("etcd", "disk", "puts", "8") + line("jetstream", "disk", "puts", "8") + line("etcd", "memory", "linearizable gets", "8")
+	for _, x := range [][2]string{{"puts", "1"}, {"puts", "8"}, {"puts", "1000"}, {"linearizable gets", "8"}, {"events", "100"}} {
+		want += line("squall", "disk", x[0], x[1]) + line("etcd", "disk", x[0], x[1])
+	}
 	if err != nil || string(asked) != want {
 		t.Errorf("%v: %s", err, asked)
 	}

@@ -25,6 +25,7 @@ const (
 	puts     load = "puts"                              // of clients
 	gets     load = "linearizable gets"                 // of clients
 	deposits load = "deposits"                          // of clients, while a member is killed
+	events   load = "events"                            // of one key, at clients of etcd that watch it
 )
 
 // nodes is how many members there are.
