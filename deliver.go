@@ -15,6 +15,8 @@ type application interface {
 	call(run []multicast.Message)
 	// mark runs f once, after the upcalls of everything accepted so far. Loop.
 	mark(f func())
+	// idle reports whether there is nothing to wait for: mark would run f at once. Loop.
+	idle() bool
 	// close ends it when everything that it accepted is delivered, and waits for that.
 	close()
 }
@@ -71,6 +73,8 @@ func (d direct) call(run []multicast.Message) { d.upcalls.run(func() { d.upcall(
 
 func (d direct) mark(f func()) { f() }
 
+func (d direct) idle() bool { return true }
+
 func (d direct) close() {}
 
 // queue copies messages for a goroutine that calls the application.
@@ -87,6 +91,7 @@ type queue struct {
 	changed sync.Cond
 	filling buffer
 	refused bool // the loop has more than there was room for
+	calling bool // the application has the other buffer
 	closed  bool
 }
 
@@ -189,12 +194,13 @@ func (q *queue) serve(reading buffer) {
 	defer q.upcalls.count(id, -1)
 	for {
 		q.mu.Lock()
+		q.calling = false
 		for len(q.filling.run) == 0 && len(q.filling.marks) == 0 && !q.closed {
 			q.changed.Wait()
 		}
 		reading, q.filling = q.filling, buffer{run: reading.run[:0], data: reading.data[:0]}
 		refused := q.refused
-		q.refused = false
+		q.refused, q.calling = false, true
 		q.mu.Unlock()
 		if refused {
 			q.wake()
@@ -210,12 +216,19 @@ func (q *queue) serve(reading buffer) {
 // call implements application. It is not on the loop.
 func (q *queue) call(run []multicast.Message) { q.upcalls.run(func() { q.upcall(run) }) }
 
-// mark implements application. There are as few as there are views, so they take no room.
+// mark implements application. Marks take no room: they are as few as views and confirmation rounds.
 func (q *queue) mark(f func()) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.filling.marks = append(q.filling.marks, mark{len(q.filling.run), f})
 	q.changed.Signal()
+}
+
+// idle implements application.
+func (q *queue) idle() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return !q.calling && len(q.filling.run) == 0 && len(q.filling.marks) == 0
 }
 
 // close ends the goroutine when everything is delivered, and waits for it.

@@ -120,7 +120,7 @@ func (g *Group) open(ctx context.Context) (err error) {
 	g.present()
 	for i, d := range c.declarations() {
 		g.apps = append(g.apps, c.Subgroups[i].application(&g.upcalls, g.parker.Wake))
-		s := &Subgroup{group: g, decl: d}
+		s := &Subgroup{group: g, decl: d, queued: c.Subgroups[i].AsyncQueueBytes > 0}
 		if sg := c.Subgroups[i]; sg.Mode == Persistent && sg.Snapshot != nil {
 			s.snapshots = make(chan struct{}, 1)
 		}

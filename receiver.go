@@ -197,6 +197,20 @@ func (r *receiver) restoreEmpty() shard.Result {
 	return shard.Result{}
 }
 
+// Given implements member.Receiver.
+func (r *receiver) Given(f func()) bool {
+	afterDisks := r.log != nil && r.config().Log.DeliverAfterPersist // then a backlog is for the log alone
+	if !r.Whole() && !afterDisks && !r.Backlog().Mark(f) {
+		return false
+	}
+	app := r.group().apps[r.stays.declaration]
+	if app.idle() {
+		return true
+	}
+	app.mark(f)
+	return false
+}
+
 // handOver gives the application what was delivered while it took over the state. In a log it comes
 // behind what the log got from others.
 func (r *receiver) handOver(run []multicast.Message) {

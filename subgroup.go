@@ -18,6 +18,7 @@ type Subgroup struct {
 	group  *Group
 	decl   views.Declaration
 	outbox *member.Outbox
+	queued bool                     // messages wait for the application in a queue
 	state  atomic.Pointer[receiver] // the last receiver that had to get the state; nil: none had to
 	// snapshots holds the call of TakeSnapshot that is under way; nil: there can be none.
 	snapshots chan struct{}

@@ -2,7 +2,6 @@ package replicated
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -339,7 +338,7 @@ func (o *object) readable(ctx context.Context, c consistency) error {
 		if err := o.inHandler(); err != nil {
 			return err
 		}
-		if err := o.reads.wait(ctx, o); err != nil {
+		if err := o.confirm(ctx); err != nil {
 			return err
 		}
 	}
@@ -356,95 +355,13 @@ func (o *object) readable(ctx context.Context, c consistency) error {
 	return nil
 }
 
-// rounds lets linearizable queries share what makes them so: a record that changes nothing and that this process
-// sends after they have begun. When it has been applied here, everything has that was ordered before it.
-type rounds struct {
-	mu      sync.Mutex
-	running *round
-	next    *round
-}
-
-// round is one such record.
-type round struct {
-	done chan struct{}
-	err  error
-}
-
-// wait returns when a round has ended that began after the call.
-func (s *rounds) wait(ctx context.Context, o *object) error {
-	s.mu.Lock()
-	r := s.next
-	first := r == nil
-	if first {
-		r = &round{done: make(chan struct{})}
-		s.next = r
+// confirm waits until this member has executed every command that any member had executed when the call began.
+func (o *object) confirm(ctx context.Context) error {
+	if err := o.sub.Confirm(ctx); err != nil {
+		return fmt.Errorf("replicated: object %q: %w", o.sg.Name, err)
 	}
-	before := s.running
-	s.mu.Unlock()
-	switch {
-	case !first:
-	case before.ended():
-		if s.start(r); !o.barrier(r, o.sub.TrySend) {
-			go o.barrier(r, o.sendLater)
-		}
-	default: // others wait for this round too, so that it is not bound to ctx
-		go func() {
-			<-before.done // it ends with the group at the latest
-			s.start(r)
-			o.barrier(r, o.sendLater)
-		}()
-	}
-	select {
-	case <-r.done:
-		return r.err
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return nil
 }
-
-// start makes r the round that runs. Queries that begin from now on wait for the next one.
-func (s *rounds) start(r *round) {
-	s.mu.Lock()
-	s.running, s.next = r, nil
-	s.mu.Unlock()
-}
-
-// barrier has r signalled when a record that is sent now was applied, or cannot be sent. It reports false if the
-// record found no room; then r is not signalled.
-func (o *object) barrier(r *round, send func(record []byte) error) bool {
-	number, err := o.calls.put(r)
-	if err == nil {
-		err = send(machine.AppendBarrier(nil, machine.Header{Call: number, Time: now()}))
-		if err == nil || o.calls.take(number) == nil {
-			return true
-		}
-		if errors.Is(err, squall.ErrWindowFull) {
-			return false
-		}
-	}
-	r.complete(outcome{err: err})
-	r.signal()
-	return true
-}
-
-// sendLater sends a record when there is room, unless the group ends first.
-func (o *object) sendLater(record []byte) error { return o.sub.Send(context.Background(), record) }
-
-// ended reports whether a round is over, or there was none.
-func (r *round) ended() bool {
-	if r == nil {
-		return true
-	}
-	select {
-	case <-r.done:
-		return true
-	default:
-		return false
-	}
-}
-
-func (r *round) complete(o outcome) { r.err = o.err }
-func (r *round) signal()            { close(r.done) }
 
 // Sync waits until this member has executed every command that was answered anywhere before the call.
 func (o *object) Sync(ctx context.Context) error {

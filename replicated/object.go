@@ -80,7 +80,6 @@ type object struct {
 	group      *squall.Group
 	sub        *squall.Subgroup
 	wake       chan struct{} // the steward has something to look at
-	reads      rounds
 
 	emitted chan struct{} // closed when events were emitted, and made anew
 	news    bool          // events were emitted in this batch

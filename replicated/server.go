@@ -260,7 +260,7 @@ func (o *object) takeTouched() (sessions []uint64) {
 	return sessions
 }
 
-// read runs the queries of clients, and answers watchers. The queries that wait when it begins share one round.
+// read runs the queries of clients, and answers watchers. The queries that wait when it begins share one confirmation.
 func (d *desk) read(ctx context.Context) {
 	var batch []ripc.Message
 	var watchers []watching
@@ -297,7 +297,7 @@ const watchTick = 100 * time.Millisecond
 
 // answer answers queries, and adds what asks for events to the watchers.
 func (d *desk) answer(ctx context.Context, batch []ripc.Message, watchers []watching) []watching {
-	round := sync.OnceValue(func() error { return d.object.reads.wait(ctx, d.object) })
+	confirm := sync.OnceValue(func() error { return d.object.confirm(ctx) })
 	var answer []byte
 	for _, m := range batch {
 		var err error
@@ -310,16 +310,16 @@ func (d *desk) answer(ctx context.Context, batch []ripc.Message, watchers []watc
 				continue
 			}
 		case askNow:
-			if err = round(); err == nil {
+			if err = confirm(); err == nil {
 				d.object.mu.RLock()
 				answer = append(append(answer[:0], byte(saidDone)), make([]byte, answerHead-1)...)
 				answer = appendCursor(answer, cursorOf(d.object.machine.LastEvent()))
 				d.object.mu.RUnlock()
 			}
 		case askQuery:
-			answer, err = d.query(answer[:0], m.Identity(), &r, round)
+			answer, err = d.query(answer[:0], m.Identity(), &r, confirm)
 		default: // of a session that was not here yet
-			if err = round(); err == nil {
+			if err = confirm(); err == nil {
 				_, err = d.owns(&m, &r)
 			}
 			if err == nil {
@@ -346,10 +346,10 @@ func reply(m *ripc.Message, answer []byte) {
 	m.Release()
 }
 
-// query runs one query. Round waits until the linearizable ones of its batch can be answered.
-func (d *desk) query(b []byte, identity string, r *relay.Request, round func() error) (_ []byte, err error) {
+// query runs one query. Confirm waits until the linearizable ones of its batch can be answered.
+func (d *desk) query(b []byte, identity string, r *relay.Request, confirm func() error) (_ []byte, err error) {
 	if consistency(r.Consistency) == linearizable {
-		if err := round(); err != nil {
+		if err := confirm(); err != nil {
 			return b, err
 		}
 	}

@@ -25,6 +25,7 @@ type epoch struct {
 	table  *sst.Table
 	cycle  predicates.Cycle
 	change *views.Change
+	rounds *views.Rounds
 	subs   []*part // by subgroup of the view; nil where this member is not in it
 	mine   []*part // the parts of this member
 	to     []order.Rank
@@ -89,6 +90,7 @@ func (m *Member) open(v *views.View) (*epoch, error) {
 	e.change = views.NewChange(views.Config{
 		View: v, Self: self, Table: table, Columns: layout.change, Wedge: e.wedge, Told: e.told, Latest: m.latest, Next: m.next, Whole: e.whole, OnEvent: e.happened, Record: e.recorder(),
 	})
+	e.rounds = views.NewRounds(e.change, layout.rounds)
 	for _, o := range m.out {
 		o.ahead = slices.DeleteFunc(slices.Clone(o.ahead), func(a multicast.Ahead) bool { return e.elsewhere(o.name, a.Sender) })
 	}
@@ -118,10 +120,11 @@ func (e *epoch) subgroups() {
 	}
 }
 
-// steps is the order of a cycle: take in, exchange, look after peers and the view, send, and only
+// steps is the order of a cycle: take in, affirm rounds, exchange, look after peers and the view, send, and only
 // then the upcalls, for which no member waits.
 func (e *epoch) steps() {
 	e.cycle.Then(e.poll)
+	e.cycle.Then(e.confirm)
 	for _, p := range e.mine {
 		e.cycle.Then(e.exchange(p))
 	}
@@ -175,6 +178,7 @@ func (e *epoch) happened(what views.Event) {
 // more.
 func (e *epoch) moved(r order.Rank) {
 	e.change.Rebind(r)
+	e.rounds.Rebind(r)
 	for _, p := range e.mine {
 		p.core.Rebind(r)
 	}

@@ -13,10 +13,11 @@ type Layout struct {
 	line   []int // of the member line, by rank
 	change views.Columns
 	subs   []multicast.Columns // by subgroup
+	rounds views.RoundColumns
 }
 
 // NewLayout lays a view out: first the member line of every row, then what view changes use, then
-// each subgroup in the rows of its members.
+// each subgroup in the rows of its members, then the confirmation rounds.
 func NewLayout(v *views.View) (*Layout, error) {
 	l := &Layout{Layout: sst.NewLayout(len(v.Members))}
 	words := []string{"heartbeat"}
@@ -30,5 +31,6 @@ func NewLayout(v *views.View) (*Layout, error) {
 	for _, sg := range v.Subgroups {
 		l.subs = append(l.subs, multicast.Declare(l.Layout, sg))
 	}
+	l.rounds = views.DeclareRounds(l.Layout, v)
 	return l, l.Check()
 }

@@ -76,6 +76,9 @@ type Receiver interface {
 	// Begin is called once for each view, before its first delivery, when everything of the views
 	// before is delivered. If the subgroup has fresh members, they need the state as it is now.
 	Begin(v *views.View, subgroup int)
+	// Given reports whether the application was given everything that Deliver has taken so far. If
+	// not, f is called when it was, on any goroutine; or never, if it will not be given that.
+	Given(f func()) bool
 	// Whole reports whether the application has the subgroup's state.
 	Whole() bool
 }
@@ -103,8 +106,9 @@ type Member struct {
 	doomed  bool    // the next step begins with a halt
 	stalled stall
 
-	halted atomic.Pointer[halt]
-	calls  calls
+	halted   atomic.Pointer[halt]
+	calls    calls
+	confirms confirms
 }
 
 type halt struct{ err error }
@@ -202,6 +206,7 @@ func (m *Member) begin(e *epoch) {
 	}
 	e.change.Join(m.joiners)
 	e.change.Mute(m.muted)
+	e.confirmAnew()
 }
 
 // left reports whether a member is not in the shard any more. While the shard has no members, the
@@ -453,6 +458,7 @@ func (m *Member) Halt(reason error) {
 	for _, o := range m.out {
 		o.broken(reason)
 	}
+	m.confirms.halted(m.out, reason)
 	for _, e := range append(slices.Clone(m.past), m.epoch) {
 		e.table.Flush() // the last words
 		for _, p := range e.mine {

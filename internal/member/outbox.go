@@ -63,6 +63,9 @@ type Outbox struct {
 	larges  larges
 	// timeBytes is what each message carries behind the application's bytes.
 	timeBytes int
+
+	_        [64]byte
+	inquirer inquirer
 }
 
 // waiter is a goroutine that waits for room for n bytes.

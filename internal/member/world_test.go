@@ -109,6 +109,9 @@ func (beginning) Begin(*views.View, int) {}
 // Whole implements member.Receiver.
 func (beginning) Whole() bool { return true }
 
+// Given implements member.Receiver.
+func (beginning) Given(func()) bool { return true }
+
 // enter makes the next member, whose first view is v.
 func (w *world) enter(v *views.View) {
 	w.t.Helper()

@@ -67,6 +67,9 @@ func (s *Subgroup) timely(k int, end order.Index) bool {
 	return true
 }
 
+// Persisted is how far this member's disk is, as it told the others.
+func (s *Subgroup) Persisted() order.Seq { return s.persisted }
+
 // Persist publishes how far this member's disk is: it has every position below persisted and, if
 // whole, everything that was delivered before this view. It returns whether that is news. After a
 // wedge no member needs it: the next view says whole.

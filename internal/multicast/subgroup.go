@@ -201,6 +201,10 @@ func (s *Subgroup) Name() string { return s.sg.Name }
 // Delivered is the length of the prefix of the order that this member delivered.
 func (s *Subgroup) Delivered() order.Seq { return s.delivered }
 
+// Received is the length of the prefix of the order that is here, as far as this member has told the
+// others.
+func (s *Subgroup) Received() order.Seq { return s.received }
+
 // Taken is the position behind the last message of this view that the receiver took, and 0 if it
 // took none. Unlike Delivered, it does not move over nulls.
 func (s *Subgroup) Taken() order.Seq { return s.lastTaken }

@@ -237,7 +237,7 @@ func (m *Machine) Apply(r Record, h Handler) (out Result) {
 		out.Status = m.forwarded(r, header, rest, h)
 	case Handed:
 		out.Status = m.handed(rest)
-	case Barrier, Reply:
+	case Reply:
 	}
 	return out
 }

@@ -156,7 +156,7 @@ func TestWhatAClientMayTakeIsBounded(t *testing.T) {
 	if r := o.apply(record(1, 1, client(11, s, n, n-1, "x"))); r.Status != machine.Done {
 		t.Errorf("after it acknowledged: %v", r.Status)
 	}
-	if o.apply(record(1, 1, machine.AppendBarrier(nil, machine.Header{Time: 20 + machine.MaxTimeout}))); o.Sessions() != 0 {
+	if o.apply(record(1, 1, machine.AppendTouch(nil, machine.Header{Time: 20 + machine.MaxTimeout}, nil))); o.Sessions() != 0 {
 		t.Error("a session lasts longer than it may")
 	}
 }
@@ -166,7 +166,7 @@ func TestRO3RO4SessionsEndInTheTimeOfTheObject(t *testing.T) {
 	s := o.apply(record(1, 1, openSession(1000, 1, 100, ""))).Session
 	u := o.apply(record(1, 1, openSession(1000, 2, 100, ""))).Session
 	// A clock that is behind does not turn the time back.
-	if o.apply(record(1, 2, machine.AppendBarrier(nil, machine.Header{Time: 500}))); o.Time() != 1000 {
+	if o.apply(record(1, 2, machine.AppendTouch(nil, machine.Header{Time: 500}, nil))); o.Time() != 1000 {
 		t.Errorf("the time is %d", o.Time())
 	}
 	o.apply(record(1, 1, machine.AppendTouch(nil, machine.Header{Time: 1099}, []uint64{u})))
@@ -179,7 +179,7 @@ func TestRO3RO4SessionsEndInTheTimeOfTheObject(t *testing.T) {
 	if r := o.apply(record(1, 1, client(1198, u, 1, 0, "a"))); r.Status != machine.Done {
 		t.Errorf("one that was touched: %v", r.Status)
 	}
-	if o.apply(record(1, 1, machine.AppendBarrier(nil, machine.Header{Time: 1298}))); o.Sessions() != 0 {
+	if o.apply(record(1, 1, machine.AppendTouch(nil, machine.Header{Time: 1298}, nil))); o.Sessions() != 0 {
 		t.Error("a session is left")
 	}
 }
@@ -400,7 +400,7 @@ func TestATruncatedRecordIsRefused(t *testing.T) {
 			t.Errorf("%d bytes are a reply", n)
 		}
 	}
-	unknown := machine.AppendBarrier(nil, machine.Header{})
+	unknown := machine.AppendTouch(nil, machine.Header{}, nil)
 	unknown[0] = 200
 	if r := o.apply(record(1, 1, unknown)); r.Status != machine.Malformed {
 		t.Errorf("an unknown kind: %v", r.Status)

@@ -123,7 +123,7 @@ func TestRO8RO9WhatAnObjectSendsIsExecutedOnceAndInOrder(t *testing.T) {
 
 func TestAnOutboxSharesItsRoomAmongItsDestinations(t *testing.T) {
 	var m machine.Machine
-	m.Apply(machine.Record{View: 1, Seq: 5, Data: machine.AppendBarrier(nil, machine.Header{})}, nil)
+	m.Apply(machine.Record{View: 1, Seq: 5, Data: machine.AppendTouch(nil, machine.Header{}, nil)}, nil)
 	var all []machine.Destination
 	for i, kind := range []machine.DestinationKind{machine.ToTask, machine.ToObject, machine.ToSubgroup} {
 		to := machine.Destination{Kind: kind, Name: fmt.Sprint(i)}

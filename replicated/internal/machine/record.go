@@ -18,7 +18,6 @@ const (
 	Touch                     // sessions are in use although they command nothing
 	Knows                     // a member announces the operations that it can execute
 	Enable                    // the leader of a view enables operations
-	Barrier                   // nothing: its delivery is what its sender waits for
 	Digest                    // a member's digest of the application's state at a version
 	Forwarded                 // a command that a handler of an object sent, which a member of both relays
 	Handed                    // what handlers sent to a destination was handed over
@@ -134,12 +133,6 @@ func AppendKnows(b []byte, h Header, incarnation uint64, names []string) []byte 
 func AppendEnable(b []byte, h Header, view uint64, names []string) []byte {
 	h.Kind = Enable
 	return appendNames(order.AppendUint64(h.append(b), view), names)
-}
-
-// AppendBarrier appends a record that changes nothing.
-func AppendBarrier(b []byte, h Header) []byte {
-	h.Kind = Barrier
-	return h.append(b)
 }
 
 // AppendDigest appends a digest of the state after the count-th executed command.

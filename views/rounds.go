@@ -1,0 +1,104 @@
+package views
+
+import (
+	"github.com/squall-go/squall/fabric"
+	"github.com/squall-go/squall/internal/mutant"
+	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/sst"
+)
+
+// RoundColumns is where confirmation rounds lie in each row.
+type RoundColumns struct {
+	line     []int // by rank
+	affirmed []int // the same: a word for each rank
+}
+
+// DeclareRounds lays confirmation rounds out in every row.
+func DeclareRounds(l *sst.Layout, v *View) (c RoundColumns) {
+	for r := range order.Rank(len(v.Members)) {
+		c.line = append(c.line, l.Line(r, "rounds", "begun"))
+		c.affirmed = append(c.affirmed, l.Vector(r, "affirmed", len(v.Members)))
+	}
+	return c
+}
+
+// Rounds is one member's part in the confirmation rounds of a view. By a round a member learns that
+// no member had installed a later view when the round began: it raises the number of its rounds in
+// its row, each member that has not wedged the view affirms that in its own row, and the round is
+// confirmed when a quorum of the view did. All of it is the loop's.
+type Rounds struct {
+	change   *Change
+	columns  RoundColumns
+	lines    []*sst.Line // by rank
+	answers  []*sst.Line // by rank: the one with the word that says which round of this member it affirmed
+	affirmed []uint64    // by rank: the last of its rounds that this member affirmed
+	begun    uint64      // the last round of this member
+}
+
+// NewRounds lays one member's part on the table of a change.
+func NewRounds(c *Change, columns RoundColumns) *Rounds {
+	s := &Rounds{change: c, columns: columns, lines: make([]*sst.Line, c.n), answers: make([]*sst.Line, c.n), affirmed: make([]uint64, c.n)}
+	for r := range order.Rank(c.n) {
+		s.Rebind(r)
+	}
+	return s
+}
+
+// Rebind takes a row's memory anew, after it moved.
+func (s *Rounds) Rebind(r order.Rank) {
+	s.lines[r] = s.change.table.Line(r, s.columns.line[r])
+	s.answers[r] = s.change.table.Line(r, s.columns.affirmed[r]+lineOf(s.change.cfg.Self))
+}
+
+// lineOf is where the line with the word of a rank lies in a vector that has one for each rank.
+func lineOf(r order.Rank) int { return int(r) / fabric.WordsPerLine * fabric.LineBytes }
+
+// Begin begins a round of this member. The one before, if it is not confirmed yet, is forgotten.
+func (s *Rounds) Begin() {
+	c := s.change
+	s.begun++
+	sst.Store(s.lines[c.cfg.Self], 0, s.begun)
+	c.table.PushLine(c.to, s.columns.line[c.cfg.Self])
+	s.Affirm()
+}
+
+// Affirm affirms the rounds that members began since the last call, those of this member included,
+// and returns how many there were. Once this member has wedged the view it affirms none (V14).
+func (s *Rounds) Affirm() (work int) {
+	c := s.change
+	if c.wedged && !(mutant.Enabled && mutant.On(mutant.AffirmWedged)) {
+		return 0
+	}
+	for r, line := range s.lines {
+		round := sst.Load(line, 0)
+		if round <= s.affirmed[r] {
+			continue
+		}
+		s.affirmed[r] = round
+		off := s.columns.affirmed[c.cfg.Self] + lineOf(order.Rank(r))
+		sst.Store(c.table.Line(c.cfg.Self, off), r%fabric.WordsPerLine, round)
+		c.table.PushLine(c.to[r:r+1], off)
+		work++
+	}
+	return work
+}
+
+// Confirmed reports whether the last round that this member began is confirmed. A member that
+// affirmed more rounds than there were fails (V15).
+func (s *Rounds) Confirmed() bool {
+	var affirmed Ranks
+	word := int(s.change.cfg.Self) % fabric.WordsPerLine
+	for r, line := range s.answers {
+		switch answer := sst.Load(line, word); {
+		case answer > s.begun:
+			s.change.violated(order.Rank(r), "V15", "affirms round %d, the last one was %d", answer, s.begun)
+			return false
+		case answer == s.begun:
+			affirmed |= only(order.Rank(r))
+		}
+	}
+	if mutant.Enabled && mutant.On(mutant.ConfirmsAlone) {
+		return true
+	}
+	return s.change.quorum(affirmed)
+}
