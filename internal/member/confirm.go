@@ -259,9 +259,9 @@ func (b *batch) delivered() bool {
 }
 
 // showed reports whether the application was shown everything before a version, all of which was
-// taken.
+// taken. One that still takes over what is in the log was not.
 func (r *Recorder) showed(v order.Version) bool {
-	return r == nil || !r.cfg.AfterPersist || !r.partial && r.heldBack.empty() || !r.Frontier.At(Shown).Before(v)
+	return r == nil || !r.cfg.AfterPersist || !r.partial && (r.heldBack.empty() || !r.Frontier.At(Shown).Before(v))
 }
 
 // confirmAnew goes on with the inquiries as a view begins. A round that was not confirmed begins

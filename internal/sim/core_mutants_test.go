@@ -71,6 +71,11 @@ var coreFlaws = map[mutant.Name]string{
 	mutant.PartialWhole: "log",
 	mutant.OwnTime:      "log",
 
+	mutant.ConfirmsAlone:   "read",
+	mutant.AffirmWedged:    "read",
+	mutant.JoinsRound:      "read",
+	mutant.ConfirmsUngiven: "read",
+
 	mutant.NotHeld:    "atomic",
 	mutant.EarlyPlace: "live",
 	mutant.OldBody:    "live",
@@ -111,7 +116,7 @@ func allMutants() []mutant.Name {
 	restarts := slices.DeleteFunc(slices.Clone(mutant.RestartNames), func(n mutant.Name) bool {
 		return n == mutant.ShortestLog // the tests of package restart find it
 	})
-	return slices.Concat(mutant.Names, mutant.CarryNames, mutant.ViewNames, mutant.LargeNames, mutant.PersistNames, mutant.ShardNames, restarts, mutant.JoinNames)
+	return slices.Concat(mutant.Names, mutant.CarryNames, mutant.ViewNames, mutant.LargeNames, mutant.PersistNames, mutant.ShardNames, mutant.ConfirmNames, restarts, mutant.JoinNames)
 }
 
 func TestEveryMutantOfTheCoreIsFound(t *testing.T) {

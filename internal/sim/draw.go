@@ -59,6 +59,7 @@ func Draw(seed uint64, l Limits) *Plan {
 		dice{rand.New(rand.NewPCG(seed, 0x11e))}.lies(p)
 		p.Keep.TornIn = pick(dice{rand.New(rand.NewPCG(seed, 0x7043))}, 0, 50, 12)
 	}
+	dice{rand.New(rand.NewPCG(seed, 0x4ead))}.reads(p)
 	p.Beside = pick(dice{rand.New(rand.NewPCG(seed, 0xbe51de))}, 0, 100, 20, 5)
 	return p
 }

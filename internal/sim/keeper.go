@@ -93,6 +93,9 @@ func (nobody) Begin(*views.View, int) {}
 // Whole implements member.Receiver.
 func (nobody) Whole() bool { return true }
 
+// Given implements member.Receiver.
+func (nobody) Given(func()) bool { return false }
+
 // keep opens a log, once. It fails if the disk is full.
 func (p *process) keep(id shardID) (*keeper, error) {
 	w := p.world

@@ -28,6 +28,7 @@ type Plan struct {
 	Outages  int           // cuts of a direction that heal before anybody minds
 	Outage   time.Duration // how long at most
 	Messages int           // of all applications together, about
+	Reads    Reads
 	Keep     Keep
 	States   uint64        // declarations whose applications have a state that new members take over, a bit each
 	Beside   int           // at one in so many pushes of a step an application goes on, as a goroutine beside the loop; 0: none
@@ -363,6 +364,9 @@ func (p *Plan) String() string {
 	}
 	if p.BulkTime != 0 {
 		fmt.Fprintf(&b, "  bodies take %v, %+v\n", p.BulkTime, p.Bodies)
+	}
+	if p.Reads.Count > 0 {
+		fmt.Fprintf(&b, "  reads %+v\n", p.Reads)
 	}
 	if p.States != 0 {
 		fmt.Fprintf(&b, "  states %b\n", p.States)

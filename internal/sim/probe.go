@@ -145,6 +145,9 @@ const (
 	MemberLied
 	LiarBelieved
 	LiarSpoke
+	ReadAnswered
+	ReadAcrossViews
+	ReadRefused
 	probes
 )
 
@@ -185,6 +188,7 @@ var probeNames = [probes]string{
 	StateRestored: "state restored", StateForgone: "state not wanted any more",
 	StateSourceDied: "source of a state died half-way", StateSourceFailed: "source of a state or a log failed",
 	BacklogFull: "backlog full", StateMoved: "moved to another shard with a state", JoinerVanished: "joiner never appeared", JoinerHeldBack: "joiner held back", MemberLied: "member lied", LiarBelieved: "liar believed", LiarSpoke: "liar spoke as a joiner",
+	ReadAnswered: "reading answered", ReadAcrossViews: "reading answered in a later view", ReadRefused: "reading not answered",
 }
 
 func (p Probe) String() string { return probeNames[p] }

@@ -181,6 +181,7 @@ func (p *process) enter(v *views.View) (err error) {
 	}
 	for k := range w.plan.Decls {
 		w.addApp(p, k)
+		w.addAsker(p, k)
 	}
 	return nil
 }

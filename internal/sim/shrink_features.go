@@ -14,6 +14,7 @@ var features = []func(*Plan) bool{
 	func(p *Plan) bool { return p.eachApp(func(a *App) bool { return put(&a.Messages, (a.Messages+1)/2) }) },
 	(*Plan).withoutLogs, (*Plan).withoutLarges, (*Plan).withoutShards,
 	func(p *Plan) bool { return put(&p.States, 0) },
+	func(p *Plan) bool { return put(&p.Reads.Count, p.Reads.Count/4) },
 	func(p *Plan) bool { return put(&p.Keep.After, 0) },
 	func(p *Plan) bool { return either(put(&p.Keep.LostIn, 0), put(&p.Keep.LateIn, 0)) },
 	func(p *Plan) bool { return put(&p.Keep.TornIn, 0) },

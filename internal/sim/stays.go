@@ -242,6 +242,11 @@ func (r *receiver) Deliver(run []multicast.Message) (taken int) {
 	return taken
 }
 
+// Given implements member.Receiver.
+func (r *receiver) Given(f func()) bool {
+	return r.Whole() || r.stays.proc.world.after(r.stays.decl) || r.Backlog().Mark(f)
+}
+
 // begins is the Intake's.
 func (r *receiver) begins(v *views.View, i int) {
 	r.stays.core.Begins(r.id, v.ID, i, r.stays.proc.offers.Wanted(v.ID, i))

@@ -57,6 +57,8 @@ const (
 	recorded
 	restarts
 	applied
+	asked
+	answered
 )
 
 // event mixes an event into the hash of the run.

@@ -73,6 +73,9 @@ type world struct {
 	lax        DiskBug
 	states     map[shardID]map[order.Version]uint64 // digests, by the last message in them
 
+	newest map[shardID]delivered // what some application of the shard was given last
+	asking int                   // processes that read
+
 	busyApps  int
 	lastStart time.Duration // of an application
 	pending   int           // faults that did not come, or did not end yet
@@ -166,7 +169,7 @@ func Run(p *Plan, o Options) (r Result) {
 func newWorld(p *Plan, o Options) *world {
 	w := &world{plan: p, lie: o.Lie, only: o.Only, random: rand.New(rand.NewPCG(p.Seed, 1)), quietFrom: never, trace: trace{out: o.Trace}, stirred: true, extra: o.extra, application: o.Application}
 	w.history, w.shards, w.lax = newHistory(), map[shardID]*shardHistory{}, o.Disk
-	w.states = map[shardID]map[order.Version]uint64{}
+	w.states, w.newest = map[shardID]map[order.Version]uint64{}, map[shardID]delivered{}
 	w.bulk = dice{rand.New(rand.NewPCG(p.Seed, 3))}
 	w.letters = dice{rand.New(rand.NewPCG(p.Seed, 4))}
 	w.beside = dice{rand.New(rand.NewPCG(p.Seed, 5))}
@@ -174,7 +177,7 @@ func newWorld(p *Plan, o Options) *world {
 	w.schedule.seed = scramble(p.Seed)
 	w.checkers = []checker{
 		&haltChecker{}, &contentChecker{}, &fifoChecker{}, &orderChecker{}, &atomicChecker{}, &viewsChecker{}, &brainChecker{},
-		&stallChecker{}, &liveChecker{}, &lossChecker{}, &futureChecker{}, &logChecker{}, &quietChecker{}, &releaseChecker{}, &stateChecker{}, &restartChecker{}, &joinChecker{},
+		&stallChecker{}, &liveChecker{}, &lossChecker{}, &futureChecker{}, &logChecker{}, &quietChecker{}, &releaseChecker{}, &stateChecker{}, &restartChecker{}, &joinChecker{}, &readChecker{},
 	}
 	return w
 }
@@ -345,7 +348,7 @@ func (w *world) clock(now time.Duration) {
 
 // done reports that nothing is under way any more. It looks only if something happened since it last did.
 func (w *world) done() bool {
-	if !w.stirred && (w.lookAt == 0 || w.now < w.lookAt) || w.busyApps > 0 || w.pending > 0 || w.calm > 0 && w.now < w.calm+w.plan.Bound() {
+	if !w.stirred && (w.lookAt == 0 || w.now < w.lookAt) || w.busyApps+w.asking > 0 || w.pending > 0 || w.calm > 0 && w.now < w.calm+w.plan.Bound() {
 		return false // a fault takes a while to be noticed
 	}
 	w.stirred, w.lookAt = false, 0
