@@ -24,6 +24,8 @@ type court struct {
 	now     time.Duration
 	view    *View
 	changes []*Change
+	rounds  []*Rounds
+	within  func(r int)     // is called in each step of a member, before its change looks
 	have    [][]order.Index // by rank: what it has when it is wedged
 	told    [][]order.Index // by rank: what it told before that
 	dead    []bool
@@ -40,7 +42,7 @@ func newCourt(t *testing.T, seed uint64, n int, kinds ...simnet.Kind) *court {
 	}
 	c.view = c.place(nil, members)
 	layout := sst.NewLayout(n)
-	columns := Declare(layout, c.view)
+	columns, rounds := Declare(layout, c.view), DeclareRounds(layout, c.view)
 	var ends []simnet.Endpoint
 	for r, m := range members {
 		ends = append(ends, simnet.Endpoint{ID: m.ID, Shape: layout.Shape(order.Rank(r))})
@@ -74,8 +76,12 @@ func newCourt(t *testing.T, seed uint64, n int, kinds ...simnet.Kind) *court {
 				return c.place(c.view, members), nil
 			},
 		})
-		table.OnMove(change.Rebind)
-		c.changes = append(c.changes, change)
+		own := NewRounds(change, rounds)
+		table.OnMove(func(r order.Rank) {
+			change.Rebind(r)
+			own.Rebind(r)
+		})
+		c.changes, c.rounds = append(c.changes, change), append(c.rounds, own)
 	}
 	return c
 }
@@ -111,6 +117,9 @@ func (c *court) look(r int) {
 	ch.table.Poll()
 	for _, f := range ch.table.Failures() {
 		ch.Report(f.Rank, f.Err)
+	}
+	if c.within != nil {
+		c.within(r)
 	}
 	ch.Step()
 	ch.table.Flush()

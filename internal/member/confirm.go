@@ -152,10 +152,13 @@ func (c *confirms) batch() *batch {
 func (e *epoch) confirm() (work int) {
 	c := &e.m.confirms
 	work = e.rounds.Affirm()
+	if mutant.Enabled && mutant.On(mutant.JoinsRound) && c.asked.Load() {
+		work += e.beginRound()
+	}
 	if len(c.round) > 0 && e.rounds.Confirmed() {
 		work += c.confirmed()
 	}
-	if c.asked.Load() && !e.change.Wedged() && (len(c.round) == 0 || mutant.Enabled && mutant.On(mutant.JoinsRound)) {
+	if c.asked.Load() && len(c.round) == 0 {
 		work += e.beginRound()
 	}
 	if len(c.received) > 0 {

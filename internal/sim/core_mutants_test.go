@@ -72,7 +72,6 @@ var coreFlaws = map[mutant.Name]string{
 	mutant.OwnTime:      "log",
 
 	mutant.ConfirmsAlone:   "read",
-	mutant.AffirmWedged:    "read",
 	mutant.JoinsRound:      "read",
 	mutant.ConfirmsUngiven: "read",
 

@@ -26,12 +26,12 @@ func (d dice) reads(p *Plan) {
 // asker is what reads in a declaration at one process: it has its member confirm that its application was given all that was
 // delivered, one time after the other, sometimes before the last one was answered.
 type asker struct {
-	proc  *process
-	decl  int
-	left  int
-	open  int // not answered yet
-	start time.Duration
-	dice  dice
+	proc *process
+	decl int
+	left int
+	open int  // not answered yet
+	hung bool // its process went on just now
+	dice dice
 }
 
 // question is one of these times.
@@ -64,7 +64,7 @@ func (w *world) addAsker(p *process, decl int) {
 	}
 	w.asking++
 	w.schedule.add(w.now, &asker{
-		proc: p, decl: decl, left: w.plan.Reads.Count, start: w.now,
+		proc: p, decl: decl, left: w.plan.Reads.Count,
 		dice: dice{rand.New(rand.NewPCG(w.plan.Seed, 0x4ead<<40+uint64(p.node.place)<<8+uint64(decl)+p.self.Incarnation<<16))},
 	})
 }
@@ -78,10 +78,12 @@ func (a *asker) act(now time.Duration) time.Duration {
 		w.stir()
 		return never
 	case now < p.hangs:
+		a.hung = true
 		return p.hangs
-	case a.left > 0 && (a.open == 0 || a.dice.oneIn(4)):
+	case a.left > 0 && (a.open == 0 || a.hung || a.dice.oneIn(4)):
 		a.ask()
 	}
+	a.hung = false
 	return now + a.dice.upTo(2*w.plan.Reads.Gap)
 }
 
