@@ -80,10 +80,12 @@ func waitingCalls(g *squall.Group) map[string]func() error {
 			}
 			return squall.ErrInUpcall // there is no error to return: it ends
 		},
-		"Link":  func() error { _, err := g.Debug().Link(1); return err },
-		"Dump":  func() error { return g.Debug().Dump(io.Discard) },
-		"Leave": func() error { return g.Leave(ctx) },
-		"Close": func() error { return g.Close(ctx) },
+		"Confirm":         func() error { return small.Confirm(ctx) },
+		"Confirm, queued": func() error { return must(g.Subgroup("queued")).Confirm(ctx) },
+		"Link":            func() error { _, err := g.Debug().Link(1); return err },
+		"Dump":            func() error { return g.Debug().Dump(io.Discard) },
+		"Leave":           func() error { return g.Leave(ctx) },
+		"Close":           func() error { return g.Close(ctx) },
 	}
 }
 
@@ -138,7 +140,7 @@ func TestACallThatWouldWaitForItsOwnUpcallFails(t *testing.T) {
 			{Name: "log", Mode: squall.Persistent, Deliver: func(squall.Message) {}},
 			{Name: "queued", AsyncQueueBytes: 4096, RingBytes: 4096, Window: 16, Deliver: func(squall.Message) {
 				if <-opened; node == 1 {
-					probe("a queued upcall", group, func(name string) bool { return name == "Close" })
+					probe("a queued upcall", group, func(name string) bool { return name == "Close" || name == "Confirm, queued" })
 					if _, err := group.Debug().Link(1); err != nil {
 						t.Errorf("Link in a queued upcall: %v", err)
 					}

@@ -33,6 +33,9 @@ type memberSpec struct {
 	Join    []string
 	TCP     bool
 	Trade   bool // it has a shop and a book in place of the bank
+	Reads   bool // it tells its parent of queries that it runs
+	// FailAfter is for how long a member may be silent.
+	FailAfter time.Duration
 }
 
 // runMember is a member process: it has a bank and serves clients until its parent ends it.
@@ -41,13 +44,14 @@ func runMember(ctx context.Context, p *proc.Parent) error {
 	if err := p.Config(&spec); err != nil {
 		return err
 	}
-	objects := []replicated.AnyObject{ordered(0)}
+	bank := ordered(0)
+	objects := []replicated.AnyObject{bank}
 	if spec.Trade {
 		objects = []replicated.AnyObject{newShop(squall.Ordered), newBook(squall.Ordered)}
 	}
 	cfg := squall.Config{
 		Cluster: "test", ID: spec.ID, Listen: spec.Listen, Join: spec.Join, InitialMembers: 3, Logger: quiet,
-		Heartbeat: 50 * time.Millisecond, FailAfter: 2 * time.Second,
+		Heartbeat: 50 * time.Millisecond, FailAfter: spec.FailAfter,
 	}
 	serving := ripc.Config{Addr: spec.Clients}
 	if spec.TCP {
@@ -64,6 +68,9 @@ func runMember(ctx context.Context, p *proc.Parent) error {
 	defer s.Close()
 	if err := p.Send("ready"); err != nil {
 		return err
+	}
+	if spec.Reads {
+		readOn(ctx, p, bank)
 	}
 	select {
 	case <-ctx.Done():
@@ -102,16 +109,19 @@ func (f *fleet) ready(i int) {
 }
 
 // newFleet starts three members. A trade's member can be replaced whichever it is: each has its address, and joins at any.
-func newFleet(t *testing.T, tcp, trade bool) *fleet {
+func newFleet(t *testing.T, tcp, trade bool, change ...func(*memberSpec)) *fleet {
 	f := &fleet{t: t, all: make([]*proc.Child, 3)}
 	addrs := []string{freeAddress(t), freeAddress(t), freeAddress(t)}
 	for i := range f.all {
-		spec := memberSpec{ID: squall.NodeID(i + 1), Listen: "127.0.0.1:0", Clients: freeAddress(t), Join: addrs[:1], TCP: tcp, Trade: trade}
+		spec := memberSpec{ID: squall.NodeID(i + 1), Listen: "127.0.0.1:0", Clients: freeAddress(t), Join: addrs[:1], TCP: tcp, Trade: trade, FailAfter: 2 * time.Second}
 		if i == 0 || trade {
 			spec.Listen = addrs[i]
 		}
 		if trade {
 			spec.Join = addrs
+		}
+		for _, f := range change {
+			f(&spec)
 		}
 		f.specs = append(f.specs, spec)
 		f.start(i)

@@ -48,6 +48,11 @@
 //	V13  the suspicions that a member publishes leave a quorum of the view, or the member knows that
 //	     the view is over
 //
+// Invariants of confirmation rounds, by which a member learns that its view was in force:
+//
+//	V14  when a round is confirmed, no member had installed a later view as the round began
+//	V15  no member affirms a round before it began
+//
 // Shared words of the view line, one per row; all but mute only grow, and all are the owner's
 // loop's:
 //
@@ -60,6 +65,13 @@
 //	decided    everybody  guard of the decision: its ballot
 //	installed  everybody  ballot of the decision that the owner knows to be the one
 //	revision   everybody  changes with the other words, so that one load tells that nothing did
+//
+// Shared words of confirmation rounds, in lines of their own; all only grow, and all are the owner's
+// loop's:
+//
+//	word      read by     meaning
+//	begun     everybody   the number of rounds that the owner has begun
+//	affirmed  rank k      one for each rank k: the last round of k that the owner affirmed
 //
 // Source: design of Derecho's view management as the SST papers describe it, with Paxos (Lamport,
 // "The Part-Time Parliament") in place of its leader's log; quorums as in the primary-partition

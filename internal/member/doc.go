@@ -20,6 +20,10 @@
 // by a Recorder) → durable (here) → everywhere (the least of what all members say of their disks) →
 // settled (its time, once no earlier one can come). The Frontier tells the goroutines that wait.
 //
+// Life of a confirmation: asked for → in a round (a confirmation round of package views serves it, in
+// this view or, if that ends, in the next one) → received (the round is confirmed; what had been
+// received as it began is being delivered) → given (to the application) → ended.
+//
 // Life of a member: in a view → in the next … → halted: it left, was evicted, is cut off, or was
 // closed.
 //
@@ -35,6 +39,9 @@
 //	B8  a version counts as persisted here only when it is on disk with all that come before it, and nulls behind the last one hold nothing up
 //	B9  no version with a settled time comes after those that were there when it settled, in this view or a later one
 //	B10  no message of a persistent subgroup is received, and no view followed, whose time lies 2·MaxSkew ahead of the wall clocks
+//	B11  a confirmation ends well only when this application was given everything that any
+//	     application of the shard had been given when the confirmation was asked for
+//	B12  every confirmation ends: well, or with the reason for which it cannot
 //
 // Shared words of the member line, one per row:
 //

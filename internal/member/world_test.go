@@ -58,6 +58,7 @@ type world struct {
 	views   [][]*views.View // installed, without the first
 	retired int             // tables that were given back
 	paused  []bool
+	onEvent func(i int, e views.Event) // optional
 
 	logs   []*testLog // of persistent worlds
 	clocks []order.Time
@@ -152,6 +153,9 @@ func (w *world) enter(v *views.View) {
 		Installed: func(v *views.View) { w.views[i] = append(w.views[i], v) },
 		Halted:    func(error) {},
 		OnEvent: func(e views.Event) {
+			if w.onEvent != nil {
+				w.onEvent(i, e)
+			}
 			if down, ok := e.(views.Suspected); ok {
 				w.downs[i] = append(w.downs[i], down)
 			}

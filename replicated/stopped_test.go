@@ -1,0 +1,124 @@
+package replicated_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/squall-go/squall/internal/proc"
+	"github.com/squall-go/squall/replicated"
+)
+
+// readingDone is a query of a member process.
+type readingDone struct {
+	Began int64 // in nanoseconds of the host's wall clock
+	Total int64
+}
+
+// readOn has queries run at a member, one after the other on each of some goroutines, and tells the parent of each until
+// one fails.
+func readOn(ctx context.Context, p *proc.Parent, bank *replicated.Object[*bank]) {
+	var mu sync.Mutex
+	for range 4 {
+		go func() {
+			for {
+				began := time.Now()
+				n, err := total.Call(ctx, bank, "account")
+				if err != nil {
+					return
+				}
+				mu.Lock()
+				err = p.Send(readingDone{began.UnixNano(), n})
+				mu.Unlock()
+				if err != nil {
+					return
+				}
+			}
+		}()
+	}
+}
+
+// deposited is the total of an account, and when it was known that it had come to that.
+type deposited struct{ total, at int64 }
+
+// TestAMemberThatIsStoppedConfirmsNothingOld stops a member that runs queries, with SIGSTOP, while the others remove it
+// and execute commands. When it goes on, it answers no query with what it had.
+func TestAMemberThatIsStoppedConfirmsNothingOld(t *testing.T) {
+	for name, tcp := range map[string]bool{"shm": false, "tcp": true} {
+		t.Run(name, func(t *testing.T) {
+			f := newFleet(t, tcp, false, func(s *memberSpec) { s.FailAfter, s.Reads = 500*time.Millisecond, s.ID != 1 })
+			client := dial(t, replicated.ClientConfig{Addresses: f.clients()[:1]})
+			var mu sync.Mutex
+			calls := 0
+			history := []deposited{{}}
+			ctx, stop := context.WithCancel(t.Context())
+			var wg sync.WaitGroup
+			defer wg.Wait()
+			defer stop()
+			wg.Go(func() {
+				for ctx.Err() == nil {
+					calling, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+					n, err := deposit.Call(calling, client.Object("accounts"), depositArgs{"account", 1})
+					cancel()
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					mu.Lock()
+					history = append(history, deposited{n, time.Now().UnixNano()})
+					calls++
+					mu.Unlock()
+				}
+			})
+			for lap := range *kills / 2 {
+				victim := 1 + lap%2
+				read, ended := make(chan int, 1), make(chan struct{})
+				var began, after int64
+				go func() {
+					defer close(ended)
+					n := 0
+					for {
+						var r readingDone
+						if err := f.all[victim].Receive(t.Context(), &r); err != nil {
+							return // it was removed
+						}
+						mu.Lock()
+						i, _ := slices.BinarySearchFunc(history, r.Began, func(d deposited, t int64) int { return int(min(max(d.at-t, -1), 1)) })
+						due := history[max(i-1, 0)].total
+						if began != 0 && r.Began > began {
+							after++
+						}
+						mu.Unlock()
+						if r.Total < due {
+							t.Errorf("a query read %d, and %d had been deposited before it began", r.Total, due)
+						}
+						if n++; n == 100 {
+							read <- n
+						}
+					}
+				}()
+				<-read
+				if err := f.all[victim].Stop(); err != nil {
+					t.Fatal(err)
+				}
+				awaitCalls(t, &mu, &calls, 20) // the view without it
+				awaitCalls(t, &mu, &calls, 100)
+				mu.Lock()
+				began = time.Now().UnixNano()
+				mu.Unlock()
+				if err := f.all[victim].Continue(); err != nil {
+					t.Fatal(err)
+				}
+				<-ended
+				mu.Lock()
+				t.Logf("%d queries that began after it went on were answered", after)
+				mu.Unlock()
+				f.specs[victim].ID += 10
+				f.start(victim)
+				f.ready(victim)
+			}
+		})
+	}
+}
