@@ -83,8 +83,8 @@ func (s *Rounds) Affirm() (work int) {
 	return work
 }
 
-// Confirmed reports whether the last round that this member began is confirmed. A member that
-// affirmed more rounds than there were fails (V15).
+// Confirmed reports whether the last round that this member began is confirmed; before the first one
+// none is. A member that affirmed more rounds than there were fails (V15).
 func (s *Rounds) Confirmed() bool {
 	var affirmed Ranks
 	word := int(s.change.cfg.Self) % fabric.WordsPerLine
@@ -100,5 +100,5 @@ func (s *Rounds) Confirmed() bool {
 	if mutant.Enabled && mutant.On(mutant.ConfirmsAlone) {
 		return true
 	}
-	return s.change.quorum(affirmed)
+	return s.begun > 0 && s.change.quorum(affirmed)
 }
