@@ -1,11 +1,14 @@
 package sim
 
 import (
+	"cmp"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/squall-go/squall/internal/member"
+	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/views"
 )
 
@@ -40,10 +43,16 @@ type question struct {
 	seen  []delivered // by shard: what some application of it had been given last
 }
 
-// delivered is a place in the order of a shard, over all views: so many messages of a view.
+// delivered is a place in the order of a shard, over all views: a message of a view.
 type delivered struct {
 	group *group
-	n     int
+	seq   order.Seq
+}
+
+// count is the number of messages of its view up to there, those of members that lie left out.
+func (d delivered) count() int {
+	n, _ := slices.BinarySearchFunc(d.group.order, d.seq+1, func(p place, end order.Seq) int { return cmp.Compare(p.seq, end) })
+	return n
 }
 
 // before reports whether an application that got to one place lacks something of the other.
@@ -54,7 +63,7 @@ func (d delivered) before(other delivered) bool {
 	if a, b := d.group.record.view.ID, other.group.record.view.ID; a != b {
 		return a < b
 	}
-	return d.n < other.n
+	return d.seq < other.seq
 }
 
 // addAsker begins what a process that became a member reads in a declaration.
@@ -158,13 +167,13 @@ func (r *question) check(err error) error {
 		return nil
 	}
 	rd := had.group.reader(p)
-	if rd == nil || rd.at < had.n {
+	if n := had.count(); rd == nil && n > 0 || rd != nil && rd.at < n {
 		got := 0
 		if rd != nil {
 			got = rd.at
 		}
 		return violated("B11", "node %d: a reading of %q is answered after %d messages of view %d, and an application had been given %d as it began",
-			p.self.ID, w.plan.Decls[a.decl].Name, got, had.group.record.view.ID, had.n)
+			p.self.ID, w.plan.Decls[a.decl].Name, got, had.group.record.view.ID, n)
 	}
 	return nil
 }
@@ -175,11 +184,11 @@ type readChecker struct{ unconcerned }
 func (readChecker) name() string { return "read" }
 
 func (readChecker) taken(w *world, d *delivery) error {
-	if !d.ordered() || d.proc().liar {
+	if !d.ordered() || d.proc().liar || d.ledger().spoiled() {
 		return nil
 	}
 	id := w.shardOf(d.group.sg)
-	if at := (delivered{d.group, d.reader.at + 1}); w.newest[id].before(at) {
+	if at := (delivered{d.group, d.Seq}); w.newest[id].before(at) {
 		w.newest[id] = at
 	}
 	return nil
