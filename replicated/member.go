@@ -2,6 +2,7 @@ package replicated
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
