@@ -173,11 +173,21 @@ func closeNow(conn net.Conn) {
 func (b *bulk) readAll() {
 	err := b.readBlocks()
 	closeNow(b.conn)
-	if !errors.Is(err, fabric.ErrViolation) {
-		err = fmt.Errorf("%w: the connection for long messages: %w", fabric.ErrPeerGone, err)
-	}
 	b.p.e.lock()
 	defer b.p.e.unlock()
+	b.fail(err)
+}
+
+// fail ends the pair. The peer may have said why on the pair's own connection, before it closed both. The caller holds the mu.
+func (b *bulk) fail(err error) {
+	switch {
+	case errors.Is(err, fabric.ErrViolation):
+	case b.p.ended:
+		return
+	default:
+		err = fmt.Errorf("%w: the connection for long messages: %w", fabric.ErrPeerGone, err)
+		_, _ = b.p.link.Poll() // the pair ends in any case
+	}
 	b.p.fail(err)
 }
 
@@ -420,12 +430,11 @@ func (b *bulk) cut(ctx context.Context, m *sending, why error) error {
 	return why
 }
 
-// broken ends the pair.
+// broken ends the pair after a write that failed.
 func (b *bulk) broken(err error) error {
-	e := b.p.e
-	e.lock()
-	defer e.unlock()
-	b.p.fail(fmt.Errorf("%w: the connection for long messages: %w", fabric.ErrPeerGone, err))
+	b.p.e.lock()
+	defer b.p.e.unlock()
+	b.fail(err)
 	return firstOf(b.p.why, err)
 }
 

@@ -395,6 +395,43 @@ func TestAServiceThatIsClosedTakesNoLongMessages(t *testing.T) {
 	})
 }
 
+// An endpoint that is closed says so on the connection of the pair, and then closes both connections. The sender of a long message, whose write to the
+// other one fails, hears that.
+func TestTheSenderOfALongMessageHearsThatTheEndpointIsClosed(t *testing.T) {
+	for range 10 {
+		ctx := testutil.Within(t)
+		there := open(t, Config{Transport: TCP, Addr: "127.0.0.1:0"})
+		server := register(t, there, "server")
+		client := register(t, open(t, Config{Transport: TCP, Addr: "127.0.0.1:0", MoveTime: time.Millisecond}), "")
+		const n = 64 << 20
+		must(t, server.Post(NewWindow(make([]byte, n))))
+		comes := make(chan struct{})
+		body := &announcing{at: 4 << 20, reached: comes}
+		sending := make(chan error, 1)
+		go func() { sending <- client.SendLong(ctx, client.To("server"), Reader(body, n)) }()
+		<-comes
+		must(t, there.Close())
+		err := <-sending
+		if gone, ok := errors.AsType[*GoneError](err); !ok || !gone.Exact || gone.Unreceived != 1 {
+			t.Fatalf("%v", err)
+		}
+	}
+}
+
+// announcing is an endless reader that closes a channel when so many bytes were read.
+type announcing struct {
+	at      int
+	reached chan struct{}
+}
+
+func (r *announcing) Read(b []byte) (int, error) {
+	if r.at > 0 && r.at <= len(b) {
+		close(r.reached)
+	}
+	r.at -= min(len(b), r.at)
+	return len(b), nil
+}
+
 // A process that is killed takes nothing with it, at either side of a long message.
 func TestAKilledProcessLeavesNoLongMessages(t *testing.T) {
 	for _, transport := range []string{"shm", "tcp"} {
