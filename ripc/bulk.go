@@ -25,17 +25,38 @@ type bulk struct {
 	known   *sync.Cond    // with the endpoint's mu: an offer came
 	scratch []byte        // of the goroutine that reads, for what goes into files or nowhere
 
+	reads, writes calm
+
 	mu      sync.Mutex
 	filling *receiving // into whose window the goroutine that reads does
 }
 
 const (
 	blockBytes  = 256 << 10   // of a long message, before others have their turn
-	ioBytes     = 64 << 10    // read or written before other goroutines run: short messages need not wait for longer
+	shortPiece  = 64 << 10    // read or written before other goroutines run: short messages need not wait for longer
+	longPiece   = blockBytes  // the same while none come
+	calmBlocks  = 16          // without a look at the peers: short messages do not come
 	scratchSize = 128 << 10   // for what is not read straight to its place
 	graceTime   = time.Second // for the rest of a block whose sender gave up
 	attachTime  = time.Second // in which a pair is known for whose long messages a connection came
 )
+
+// calm tells when short messages do not come: nobody looked at the peers for some blocks.
+type calm struct {
+	steps  uint64
+	blocks int
+}
+
+// piece is how much of the next block is moved at a time. The caller holds the endpoint's mu.
+func (c *calm) piece(e *Endpoint) int {
+	if c.steps != e.steps {
+		c.steps, c.blocks = e.steps, 0
+	}
+	if c.blocks++; c.blocks > calmBlocks {
+		return longPiece
+	}
+	return shortPiece
+}
 
 // locker is the endpoint's mu for a condition.
 type locker struct{ e *Endpoint }
@@ -201,9 +222,9 @@ func (b *bulk) readBlocks() error {
 		if err != nil {
 			return err
 		}
-		m, offset, err := b.expect(id, n)
+		m, offset, piece, err := b.expect(id, n)
 		if err == nil && n > 0 {
-			err = b.readBlock(m, int64(offset), n)
+			err = b.readBlock(m, int64(offset), n, piece)
 		}
 		if err != nil {
 			return err
@@ -211,8 +232,8 @@ func (b *bulk) readBlocks() error {
 	}
 }
 
-// expect finds the message of a block, whose offer may still be on its way.
-func (b *bulk) expect(id uint64, n int) (*receiving, uint64, error) {
+// expect finds the message of a block, whose offer may still be on its way, and says how much of it to read at a time.
+func (b *bulk) expect(id uint64, n int) (m *receiving, offset uint64, piece int, err error) {
 	p := b.p
 	p.e.lock()
 	defer p.e.unlock()
@@ -220,9 +241,9 @@ func (b *bulk) expect(id uint64, n int) (*receiving, uint64, error) {
 		in, offset, err := p.long.in.Block(id, n)
 		switch {
 		case err != nil:
-			return nil, 0, err
+			return nil, 0, 0, err
 		case p.ended:
-			return nil, 0, net.ErrClosed
+			return nil, 0, 0, net.ErrClosed
 		case in == nil:
 			b.known.Wait()
 			continue
@@ -231,12 +252,12 @@ func (b *bulk) expect(id uint64, n int) (*receiving, uint64, error) {
 		if n == 0 && in.IsOpen() {
 			m.denyAs(pair.Unwanted, "its sender gave up", true)
 		}
-		return m, offset, nil
+		return m, offset, b.reads.piece(p.e), nil
 	}
 }
 
 // readBlock reads a block to its place, or to nowhere if nobody wants it any more.
-func (b *bulk) readBlock(m *receiving, offset int64, n int) error {
+func (b *bulk) readBlock(m *receiving, offset int64, n, piece int) error {
 	into := b.begin(m)
 	if into == nil {
 		return b.discard(n)
@@ -248,7 +269,7 @@ func (b *bulk) readBlock(m *receiving, offset int64, n int) error {
 		if into.file != nil {
 			target = b.scrap(n)
 		} else {
-			target = into.bytes[offset:][:min(n, ioBytes)]
+			target = into.bytes[offset:][:min(n, piece)]
 		}
 		k, err := b.conn.Read(target)
 		if errors.Is(err, os.ErrDeadlineExceeded) {
@@ -367,15 +388,16 @@ func (p *peer) write(ctx context.Context, m *sending, body *Body) error {
 		if err := b.take(ctx); err != nil {
 			return b.cut(ctx, m, err)
 		}
-		if n = b.claim(m, n); n == 0 { // the peer denied it, or ended
+		var piece int
+		if n, piece = b.claim(m, n); n == 0 { // the peer denied it, or ended
 			<-b.turn
 			return b.cut(ctx, m, nil)
 		}
 		err = b.patiently(ctx, func() error {
 			if !straight {
-				return b.writeBlock(m.out.ID, data[:n])
+				return b.writeBlock(m.out.ID, data[:n], piece)
 			}
-			return b.writeFile(tcp, m.out.ID, body.file, body.offset+at, n)
+			return b.writeFile(tcp, m.out.ID, body.file, body.offset+at, n, piece)
 		})
 		<-b.turn
 		if errors.Is(err, errShortFile) {
@@ -399,15 +421,15 @@ func (b *bulk) take(ctx context.Context) error {
 	}
 }
 
-// claim takes the next n bytes of a message to send; 0 if the message ended.
-func (b *bulk) claim(m *sending, n int) int {
+// claim takes the next n bytes of a message to send, and says how many to write at a time; n is 0 if the message ended.
+func (b *bulk) claim(m *sending, most int) (n, piece int) {
 	b.p.e.lock()
 	defer b.p.e.unlock()
 	if b.p.ended {
-		return 0
+		return 0, 0
 	}
-	_, n = m.out.Block(n)
-	return n
+	_, n = m.out.Block(most)
+	return n, b.writes.piece(b.p.e)
 }
 
 // cut tells the peer that the rest of a message does not come, if it waits for it, and returns why.
@@ -421,7 +443,7 @@ func (b *bulk) cut(ctx context.Context, m *sending, why error) error {
 	e.unlock()
 	if owed {
 		b.turn <- struct{}{} // the goroutine that has it gives it back: a peer that takes nothing is cut off
-		err := b.patiently(ctx, func() error { return b.writeBlock(m.out.ID, nil) })
+		err := b.patiently(ctx, func() error { return b.writeBlock(m.out.ID, nil, shortPiece) })
 		<-b.turn
 		if err != nil {
 			return b.broken(err)
@@ -457,15 +479,15 @@ func (b *bulk) patiently(ctx context.Context, write func() error) error {
 	return err
 }
 
-// writeBlock writes a header and a block.
-func (b *bulk) writeBlock(id uint64, data []byte) error {
+// writeBlock writes a header and a block, piece by piece.
+func (b *bulk) writeBlock(id uint64, data []byte, piece int) error {
 	var header [pair.BlockBytes]byte
 	pair.PutBlock(&header, id, len(data))
-	first := data[:min(len(data), ioBytes)]
+	first := data[:min(len(data), piece)]
 	_, err := (&net.Buffers{header[:], first}).WriteTo(b.conn)
 	b.p.e.letOthers()
-	for data = data[len(first):]; len(data) > 0 && err == nil; data = data[min(len(data), ioBytes):] {
-		_, err = b.conn.Write(data[:min(len(data), ioBytes)])
+	for data = data[len(first):]; len(data) > 0 && err == nil; data = data[min(len(data), piece):] {
+		_, err = b.conn.Write(data[:min(len(data), piece)])
 		b.p.e.letOthers()
 	}
 	return err
@@ -475,12 +497,12 @@ func (b *bulk) writeBlock(id uint64, data []byte) error {
 var errShortFile = fmt.Errorf("the file was cut: %w", os.ErrInvalid)
 
 // writeFile writes a header and a block from a file, which the system copies. A file that ends before gets zeros behind it, and is an error.
-func (b *bulk) writeFile(conn *net.TCPConn, id uint64, file *os.File, offset int64, n int) error {
+func (b *bulk) writeFile(conn *net.TCPConn, id uint64, file *os.File, offset int64, n, piece int) error {
 	var header [pair.BlockBytes]byte
 	pair.PutBlock(&header, id, n)
 	_, err := conn.Write(header[:])
 	for n > 0 && err == nil {
-		part, sent := min(n, ioBytes), 0
+		part, sent := min(n, piece), 0
 		if sent, err = sendFile(conn, file, offset, part); err == nil && sent < part {
 			if _, err = conn.Write(make([]byte, n-sent)); err == nil {
 				err = errShortFile
