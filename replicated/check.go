@@ -57,3 +57,10 @@ func (o *object) takeOwnDigest(room bool) (digest, bool) {
 	o.check.sent = d.count
 	return d, true
 }
+
+// giveBackDigest has a digest that could not be sent be sent again, or a newer one in its place.
+func (o *object) giveBackDigest() {
+	o.check.mu.Lock()
+	o.check.sent = 0
+	o.check.mu.Unlock()
+}

@@ -156,6 +156,9 @@ func (c *Client) begin() (client.Link, *ripc.Service, error) {
 		if err != nil {
 			return client.Link{}, nil, fmt.Errorf("replicated: %w", err)
 		}
+		if err := s.TakeLong(ripc.Long{MaxBytes: maxAnswers, MaxPeerBytes: maxAnswers}); err != nil {
+			return client.Link{}, nil, fmt.Errorf("replicated: %w", err)
+		}
 		c.service = s
 	}
 	return c.members.Begin(time.Now()), c.service, nil
@@ -212,6 +215,9 @@ func (c *Client) watch() {
 	}
 }
 
+// maxAnswers bounds the memory for answers that are no short messages: 256 MiB.
+const maxAnswers = 256 << 20
+
 // ask sends a request to a member, and to others if that fails, until ctx ends. F takes the answer, and returns errAway if
 // another member is to be asked.
 func (c *Client) ask(ctx context.Context, o *RemoteObject, f func(answer []byte) error, parts ...[]byte) error {
@@ -222,7 +228,11 @@ func (c *Client) ask(ctx context.Context, o *RemoteObject, f func(answer []byte)
 		}
 		m, err := service.Call(ctx, service.To(o.id), parts...)
 		if err == nil {
-			err = f(m.Data)
+			data := m.Data
+			if m.BodySize() > 0 { // an answer that is no short message
+				data = m.Body()
+			}
+			err = f(data)
 			m.Release()
 		} else if errors.Is(err, ripc.ErrTooLarge) {
 			c.end(l, false)

@@ -15,7 +15,7 @@ import (
 
 // Open makes this process a member of a group with objects, and returns when this process has their state. The
 // objects' subgroups are added to those of cfg; everything else is as squall.Open says. The objects are in
-// use until the group is closed.
+// use until the group is closed. If the group could not be opened, they can be opened again.
 func Open(ctx context.Context, cfg squall.Config, objects ...AnyObject) (*squall.Group, error) {
 	all := make([]*object, len(objects))
 	cfg.Subgroups = slices.Clone(cfg.Subgroups)
@@ -43,14 +43,20 @@ func Open(ctx context.Context, cfg squall.Config, objects ...AnyObject) (*squall
 			o.outbox.stir()
 		}
 	}
-	for _, o := range all {
+	for i, o := range all {
 		if !o.opened.CompareAndSwap(false, true) {
+			for _, other := range all[:i] {
+				other.opened.Store(false)
+			}
 			return nil, fmt.Errorf("replicated: object %q was opened before: make another one with New", o.sg.Name)
 		}
 		o.together = all
 	}
 	g, err := squall.Open(ctx, cfg)
 	if err != nil {
+		for _, o := range all {
+			o.startAnew()
+		}
 		return nil, err
 	}
 	for _, o := range all {
@@ -60,6 +66,20 @@ func Open(ctx context.Context, cfg squall.Config, objects ...AnyObject) (*squall
 		}
 	}
 	return g, nil
+}
+
+// startAnew makes the object one that was not opened, after a group could not be opened with it.
+func (o *object) startAnew() {
+	o.mu.Lock()
+	o.reset()
+	o.machine, o.failed = machine.Machine{}, nil
+	o.operationsEnabled()
+	o.mu.Unlock()
+	o.answers.mu.Lock()
+	o.answers.layouts, o.answers.waiting = nil, nil
+	o.answers.mu.Unlock()
+	o.loop.Store(0)
+	o.opened.Store(false)
 }
 
 // begin is called once, when the group is open, and waits for the state.
@@ -154,7 +174,8 @@ func (o *object) tend(ctx context.Context) time.Duration {
 		o.announcing = view.ID
 	}
 	var touched []uint64
-	if digest, ok := o.takeOwnDigest(record == nil); ok {
+	digest, digested := o.takeOwnDigest(record == nil)
+	if digested {
 		record = machine.AppendDigest(nil, machine.Header{Time: now()}, digest.count, digest.sum)
 	}
 	if record == nil {
@@ -168,6 +189,9 @@ func (o *object) tend(ctx context.Context) time.Duration {
 		o.announcing = 0
 		for _, s := range touched {
 			o.touch(s)
+		}
+		if digested {
+			o.giveBackDigest()
 		}
 		return retry
 	}

@@ -1,6 +1,7 @@
 package replicated
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -338,8 +339,22 @@ func (d *desk) answer(ctx context.Context, batch []ripc.Message, watchers []watc
 	return watchers
 }
 
-// reply answers a request and gives it back. An answer that is too large is replaced by the reason.
+// longReply bounds how long an answer that is no short message may take.
+const longReply = 30 * time.Second
+
+// reply answers a request and gives it back. It does not wait: an answer that is no short message goes on its own.
 func reply(m *ripc.Message, answer []byte) {
+	if len(answer) > m.MaxReply() {
+		long, answer := *m, bytes.Clone(answer)
+		*m = ripc.Message{}
+		go func() {
+			ctx, cancel := context.WithTimeout(context.Background(), longReply)
+			defer cancel()
+			_ = long.ReplyLong(ctx, ripc.Bytes(answer)) // the client learns why it failed
+			long.Release()
+		}()
+		return
+	}
 	if err := m.Reply(answer); err != nil {
 		_ = m.Reply(append(append([]byte{byte(saidElse)}, make([]byte, answerHead-1)...), err.Error()...))
 	}

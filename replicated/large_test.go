@@ -1,0 +1,98 @@
+package replicated_test
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/replicated"
+	"github.com/squall-go/squall/ripc"
+)
+
+var grow = replicated.NewCommand[int, int]("grow")
+
+// What a member answers may be larger than a message between two endpoints: an event, the reply of a command, and that of a query.
+func TestAnswersOfAnySizeReachClients(t *testing.T) {
+	t.Parallel()
+	const size = 200 << 10
+	for name, transport := range map[string]ripc.Transport{"shm": ripc.Auto, "tcp": ripc.TCP} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			all := open(t, 2, func(int) *replicated.Object[*sharer] {
+				return replicated.New(squall.SubgroupConfig{Name: "sharer"}, func() *sharer { return &sharer{} },
+					replicated.Handle(grow, func(s *sharer, c *replicated.Context, n int) (int, error) {
+						s.Bytes = bytes.Repeat([]byte("x"), n)
+						c.Emit("grown", bytes.Clone(s.Bytes))
+						return n, nil
+					}),
+					replicated.Handle(echo, func(s *sharer, _ *replicated.Context, b []byte) ([]byte, error) { return s.Bytes, nil }),
+					replicated.Handle(kept, func(s *sharer, _ *replicated.Context, _ []byte) ([]byte, error) { return s.Bytes, nil }))
+			}, nil)
+			c, _ := serve(t, all, transport)
+			o := c.Object("sharer")
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			for _, n := range []int{10, size, 20} {
+				if _, err := grow.Call(ctx, o, n); err != nil {
+					t.Fatal(err)
+				}
+				for what, call := range map[string]func() ([]byte, error){
+					"query":   func() ([]byte, error) { return kept.Call(ctx, o, nil) },
+					"command": func() ([]byte, error) { return echo.Call(ctx, o, nil) },
+				} {
+					if got, err := call(); err != nil || len(got) != n || strings.Trim(string(got), "x") != "" {
+						t.Errorf("%s: %d bytes, %v; want %d", what, len(got), err, n)
+					}
+				}
+			}
+			var sizes []int
+			for e, err := range replicated.Watch(ctx, o, replicated.Cursor{}, "") {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if sizes = append(sizes, len(e.Data)); len(sizes) == 3 {
+					break
+				}
+			}
+			if len(sizes) != 3 || sizes[0] != 10 || sizes[1] != size || sizes[2] != 20 {
+				t.Errorf("events of %v bytes", sizes)
+			}
+		})
+	}
+}
+
+func TestAnObjectThatCouldNotBeOpenedCanBeOpenedAgain(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	first, second := ordered(0), newGuests(0)
+	cfg := squall.Config{Cluster: "test", ID: 1, Listen: l.Addr().String(), InitialMembers: 1, Logger: quiet}
+	if _, err := replicated.Open(t.Context(), cfg, first); err == nil {
+		t.Fatal("two processes listen at one address")
+	}
+	cfg.Listen = "127.0.0.1:0"
+	g, err := replicated.Open(t.Context(), cfg, first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = g.Close(context.Background()) })
+	if n, err := deposit.Call(t.Context(), first, depositArgs{"ann", 1}); n != 1 || err != nil {
+		t.Errorf("%d, %v", n, err)
+	}
+	// Beside one that is in use, another one is not taken.
+	if _, err := replicated.Open(t.Context(), cfg, second, first); err == nil {
+		t.Fatal("an object is in two groups")
+	}
+	h, err := replicated.Open(t.Context(), cfg, second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = h.Close(context.Background()) })
+}
