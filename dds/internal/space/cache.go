@@ -92,6 +92,14 @@ func (s *Space) Expect(id ID) *Cache {
 	return c
 }
 
+// Detach ends the cache of a reader of this process before the record that closes the reader: it is never full, and takes nothing.
+func (s *Space) Detach(id ID) {
+	delete(s.expected, id)
+	if e := s.byID[id]; e != nil {
+		e.cache = nil
+	}
+}
+
 // begin takes the history that a durable reader is due, in the order in which it was written.
 func (c *Cache) begin(s *Space) {
 	if c.of.QoS.Durability == qos.Volatile {

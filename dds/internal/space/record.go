@@ -188,6 +188,9 @@ func AppendSample(dst []byte, now int64, s *Sample) []byte {
 	return append(dst, s.Key...)
 }
 
+// Answered reports whether the member that sent a record waits for its result: samples are sent without.
+func Answered(data []byte) bool { return len(data) > 0 && data[0] != recordSample }
+
 // parseSample is the inverse; key and data lie in the record.
 func parseSample(r Record) (s Sample, err error) {
 	b := r.Data

@@ -3,6 +3,7 @@ package space
 import (
 	"fmt"
 	"slices"
+	"time"
 )
 
 // The state as it is handed to a new member. Endpoints are named by their index in state.Endpoints.
@@ -211,6 +212,15 @@ func (s *Space) Endpoint(id ID) (info EndpointInfo, matched []ID, ok bool) {
 	return e.EndpointInfo, matched, true
 }
 
+// Matches returns how many endpoints a writer or a reader matches.
+func (s *Space) Matches(id ID) (n int, ok bool) {
+	e := s.byID[id]
+	if e == nil {
+		return 0, false
+	}
+	return len(e.matched), true
+}
+
 // Topic returns the declaration of a topic.
 func (s *Space) Topic(name string) (info TopicInfo, ok bool) {
 	t := s.byName[name]
@@ -241,4 +251,14 @@ func (s *Space) Keys(topic string) (keys []string) {
 	}
 	slices.Sort(keys)
 	return keys
+}
+
+// LeastDeadline is the shortest deadline of a writer, and 0 if there is none.
+func (s *Space) LeastDeadline() (least time.Duration) {
+	for _, e := range s.endpoints {
+		if d := e.QoS.Deadline; !e.Reader && d > 0 && (least == 0 || d < least) {
+			least = d
+		}
+	}
+	return least
 }

@@ -1,0 +1,95 @@
+package dds
+
+import (
+	"github.com/squall-go/squall/dds/internal/space"
+	"github.com/squall-go/squall/dds/qos"
+)
+
+// ID names a writer or a reader: the node and the process it is of, and its number there.
+type ID struct {
+	Node, Incarnation uint64
+	Number            uint32
+}
+
+func (id ID) String() string { return id.internal().String() }
+
+func (id ID) internal() space.ID {
+	return space.ID{Process: space.Process{Node: id.Node, Incarnation: id.Incarnation}, Number: id.Number}
+}
+
+func idOf(i space.ID) ID { return ID{i.Node, i.Incarnation, i.Number} }
+
+// Event is one of the types below: something that happened to a writer or a reader of this process.
+type Event interface{ event() }
+
+// Matched tells that a writer and a reader match from a position on. (PUBLICATION_MATCHED, SUBSCRIPTION_MATCHED)
+type Matched struct {
+	Endpoint, Peer ID
+	Current        int // endpoints that it matches now
+	Position       uint64
+}
+
+// Unmatched tells that a peer ended, or that its policies changed. (also LIVELINESS_CHANGED: a process that is removed from the
+// group has no living writers)
+type Unmatched struct {
+	Endpoint, Peer ID
+	Current        int
+	Position       uint64
+}
+
+// IncompatibleQoS tells which policies keep a writer and a reader apart. (OFFERED_INCOMPATIBLE_QOS, REQUESTED_INCOMPATIBLE_QOS)
+type IncompatibleQoS struct {
+	Endpoint, Peer ID
+	Policies       []qos.Policy
+	Position       uint64
+}
+
+// DeadlineMissed tells that an instance was not written in time: of a writer of this process, or, of a reader, by the writer
+// that is the peer. (OFFERED_DEADLINE_MISSED, REQUESTED_DEADLINE_MISSED)
+type DeadlineMissed struct {
+	Endpoint, Peer ID
+	Key            []byte // of the instance, as package cdr encodes it
+	Position       uint64
+}
+
+// SampleLost tells that a best effort reader had no room. (SAMPLE_LOST)
+type SampleLost struct {
+	Endpoint, Peer ID
+	Position       uint64
+}
+
+func (Matched) event()         {}
+func (Unmatched) event()       {}
+func (IncompatibleQoS) event() {}
+func (DeadlineMissed) event()  {}
+func (SampleLost) event()      {}
+
+// tellAll calls Events for what happened to endpoints of this process. The lock is held, and released meanwhile.
+func (p *Participant) tellAll() {
+	told := p.told
+	p.told = nil
+	if p.cfg.Events == nil || len(told) == 0 {
+		return
+	}
+	self := p.self
+	p.mu.Unlock()
+	defer p.mu.Lock()
+	for _, e := range told {
+		if e.Endpoint.Process != self {
+			continue
+		}
+		of, peer := idOf(e.Endpoint), idOf(e.Peer)
+		switch e.Kind {
+		case space.Matched:
+			p.cfg.Events(Matched{of, peer, e.Current, e.Position})
+		case space.Unmatched:
+			p.cfg.Events(Unmatched{of, peer, e.Current, e.Position})
+		case space.Incompatible:
+			p.cfg.Events(IncompatibleQoS{of, peer, e.Policies, e.Position})
+		case space.DeadlineMissed:
+			p.cfg.Events(DeadlineMissed{of, peer, []byte(e.Key), e.Position})
+		case space.SampleLost:
+			p.cfg.Events(SampleLost{of, peer, e.Position})
+		}
+	}
+}

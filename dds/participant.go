@@ -1,0 +1,356 @@
+package dds
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/dds/internal/space"
+	"github.com/squall-go/squall/dds/qos"
+)
+
+// QoS is a value for each policy.
+type QoS = qos.Set
+
+// Config declares a participant.
+type Config struct {
+	// Subgroup is the space: its name, mode, limits and log. Its functions, Senders and Shards belong to the participant.
+	// AsyncQueueBytes is 4 MiB if it is 0.
+	Subgroup squall.SubgroupConfig
+	// Events is called for what happens to the writers and readers of this process, in order. It must not block.
+	Events func(Event)
+}
+
+// Participant is this process's part in a space of topics.
+type Participant struct {
+	cfg   Config
+	err   error // of the declaration
+	group *squall.Group
+	sub   *squall.Subgroup
+	self  space.Process
+
+	mu      sync.Mutex
+	space   space.Space
+	changed chan struct{} // closed when records were applied while a call waits, and made anew
+	waits   int           // calls that wait
+	number  uint32        // of the last endpoint of this process
+	set     uint64        // number of the last coherent set
+	calls   []*call       // records of this process that were sent and whose result a call waits for
+	closing bool
+	told    []space.Event // within a batch
+
+	sending sync.Mutex // the order of calls is that of their records
+	views   chan struct{}
+	done    chan struct{}
+	ended   sync.WaitGroup
+}
+
+// call waits for the result of a record.
+type call struct {
+	result chan error
+}
+
+// Errors of this package; package qos has those of policies.
+var (
+	// ErrNotOpen is returned before Open and after Close.
+	ErrNotOpen = errors.New("dds: the participant is not open")
+	// ErrUnknown is returned for a topic, a writer or a reader that the space does not have, or not any more.
+	ErrUnknown = space.ErrUnknown
+	// ErrInUse is returned for a topic that is to be forgotten and has writers or readers.
+	ErrInUse = space.ErrInUse
+	// ErrInconsistentTopic is returned where a topic has another type, or other policies.
+	ErrInconsistentTopic = space.ErrInconsistentTopic
+	// ErrImmutable is returned for a policy that cannot be changed.
+	ErrImmutable = space.ErrImmutable
+)
+
+// defaultQueueBytes is the queue in front of the space.
+const defaultQueueBytes = 4 << 20
+
+// NewParticipant returns a participant, which Open makes a member of a group.
+func NewParticipant(cfg Config) *Participant {
+	p := &Participant{cfg: cfg, changed: make(chan struct{}), views: make(chan struct{}, 1), done: make(chan struct{})}
+	sg := &p.cfg.Subgroup
+	if sg.Deliver != nil || sg.DeliverBatch != nil || sg.Snapshot != nil || sg.Restore != nil {
+		p.err = errors.Join(p.err, errors.New("the functions of the subgroup belong to the participant"))
+	}
+	if sg.Mode == squall.Unordered || len(sg.Senders) > 0 || sg.Shards > 1 {
+		p.err = errors.Join(p.err, errors.New("a space has one order and all members send: Mode must not be Unordered, Senders empty and Shards not more than 1"))
+	}
+	if sg.AsyncQueueBytes == 0 {
+		sg.AsyncQueueBytes = defaultQueueBytes
+	}
+	sg.DeliverBatch, sg.Snapshot, sg.Restore = p.deliver, p.snapshot, p.restore
+	p.space.Told = func(e space.Event) { p.told = append(p.told, e) }
+	return p
+}
+
+// Open makes this process a member of a group with the space, and returns when this process has the state. The
+// subgroup of the space is added to those of cfg. A participant is opened once.
+func (p *Participant) Open(ctx context.Context, cfg squall.Config) error {
+	if p.err != nil {
+		return fmt.Errorf("dds: space %q: %w", p.cfg.Subgroup.Name, p.err)
+	}
+	if p.group != nil {
+		return fmt.Errorf("dds: space %q was opened before", p.cfg.Subgroup.Name)
+	}
+	cfg.Subgroups = append(append([]squall.SubgroupConfig(nil), cfg.Subgroups...), p.cfg.Subgroup)
+	onView := cfg.OnView
+	cfg.OnView = func(v *squall.View) {
+		if onView != nil {
+			onView(v)
+		}
+		select {
+		case p.views <- struct{}{}:
+		default:
+		}
+	}
+	g, err := squall.Open(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	p.group = g
+	if err := p.begin(ctx); err != nil {
+		return errors.Join(err, p.Close(ctx))
+	}
+	return nil
+}
+
+func (p *Participant) begin(ctx context.Context) (err error) {
+	if p.sub, err = p.group.Subgroup(p.cfg.Subgroup.Name); err != nil {
+		return err
+	}
+	select {
+	case <-p.sub.Restored():
+	case <-p.group.Done():
+		return p.group.Err()
+	case <-ctx.Done():
+		return fmt.Errorf("dds: waiting for the state of space %q: %w", p.sub.Name(), context.Cause(ctx))
+	}
+	p.mu.Lock()
+	for _, m := range p.group.View().Members {
+		if m.ID == p.group.ID() {
+			p.self = space.Process{Node: uint64(m.ID), Incarnation: m.Incarnation}
+		}
+	}
+	p.mu.Unlock()
+	p.ended.Go(p.steward)
+	return nil
+}
+
+// Group returns the group, once the participant is open.
+func (p *Participant) Group() *squall.Group { return p.group }
+
+// Close ends the part of this process: its readers take nothing any more, its writers end at one position everywhere, and the process
+// leaves the group.
+func (p *Participant) Close(ctx context.Context) error {
+	if p.group == nil {
+		return nil
+	}
+	p.mu.Lock()
+	if !p.closing {
+		p.closing = true
+		close(p.done)
+	}
+	p.wake()
+	p.mu.Unlock()
+	p.ended.Wait()
+	return p.group.Close(ctx)
+}
+
+// Position is the number of records that this process has applied: two participants at one position are in the same state.
+func (p *Participant) Position() uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.space.Position()
+}
+
+// deliver applies a batch, and tells what happened.
+func (p *Participant) deliver(batch []squall.Message) {
+	p.mu.Lock()
+	for i := range batch {
+		m := &batch[i]
+		r := space.Record{View: uint64(m.View), Sender: uint64(m.Sender), Data: m.Data}
+		for p.space.Full(r) && !p.closing {
+			p.wake() // for what precedes it in the batch
+			p.tellAll()
+			if p.wait(context.Background()) != nil { // the participant or the group ends
+				break
+			}
+		}
+		err := p.space.Apply(r)
+		if own := !m.Replayed() && r.Sender == p.self.Node && p.self.Node != 0; own && len(p.calls) > 0 && space.Answered(m.Data) {
+			p.calls[0].result <- err
+			p.calls = p.calls[1:]
+		}
+	}
+	p.wake()
+	p.tellAll()
+	p.mu.Unlock()
+}
+
+// wait waits until something changes. The lock is held, and released meanwhile.
+func (p *Participant) wait(ctx context.Context) error {
+	changed := p.changed
+	p.waits++
+	p.mu.Unlock()
+	defer p.mu.Lock()
+	select {
+	case <-changed:
+	case <-p.done:
+		return ErrNotOpen
+	case <-p.group.Done():
+		if err := p.group.Err(); err != nil {
+			return err
+		}
+		return ErrNotOpen
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// wake wakes all calls that wait. The lock is held.
+func (p *Participant) wake() {
+	if p.waits > 0 {
+		p.waits = 0
+		close(p.changed)
+		p.changed = make(chan struct{})
+	}
+}
+
+// control sends a record and waits until it is applied here.
+func (p *Participant) control(ctx context.Context, record func(now int64) ([]byte, error)) error {
+	if p.sub == nil {
+		return ErrNotOpen
+	}
+	data, err := record(now())
+	if err != nil {
+		return err
+	}
+	c := &call{make(chan error, 1)}
+	p.sending.Lock()
+	p.mu.Lock()
+	p.calls = append(p.calls, c)
+	p.mu.Unlock()
+	if err := p.sub.Send(ctx, data); err != nil {
+		p.mu.Lock()
+		p.calls = p.calls[:len(p.calls)-1] // the sending lock is held: it is the last one
+		p.mu.Unlock()
+		p.sending.Unlock()
+		return err
+	}
+	p.sending.Unlock()
+	select {
+	case err := <-c.result:
+		return err
+	case <-p.group.Done():
+		if err := p.group.Err(); err != nil {
+			return err
+		}
+		return ErrNotOpen
+	case <-ctx.Done(): // the record takes effect nevertheless
+		return context.Cause(ctx)
+	}
+}
+
+func now() int64 { return time.Now().UnixNano() }
+
+func (p *Participant) snapshot() func(io.Writer) error {
+	p.mu.Lock()
+	encode := p.space.Snapshot()
+	p.mu.Unlock()
+	return func(w io.Writer) error {
+		b, err := encode()
+		if err == nil {
+			_, err = w.Write(b)
+		}
+		return err
+	}
+}
+
+func (p *Participant) restore(r io.Reader) error {
+	b, err := io.ReadAll(r)
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(b) == 0 {
+		p.space = space.Space{Told: p.space.Told}
+		return nil
+	}
+	return p.space.Restore(b)
+}
+
+// steward sends, at the member with the lowest rank, the roster of each view, and the deadlines that were missed. It runs at every
+// member, because any of them may become the first.
+func (p *Participant) steward() {
+	ctx, cancel := p.lifetime()
+	defer cancel()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for ctx.Err() == nil {
+		select {
+		case <-p.views:
+		case <-timer.C:
+		case <-ctx.Done():
+			return
+		}
+		timer.Reset(p.tend(ctx))
+	}
+}
+
+// lifetime returns a context that ends with the participant.
+func (p *Participant) lifetime() (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		defer cancel()
+		select {
+		case <-p.done:
+		case <-p.group.Done():
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
+}
+
+// Times between two looks of the steward. A missed deadline is ordered within a quarter of it.
+const (
+	leastLook = 2 * time.Millisecond
+	mostLook  = 250 * time.Millisecond
+)
+
+// tend sends what is due, and returns when to look again.
+func (p *Participant) tend(ctx context.Context) time.Duration {
+	v := p.group.View()
+	p.mu.Lock()
+	roster, deadline := p.space.Roster(), p.space.LeastDeadline()
+	p.mu.Unlock()
+	if v == nil || len(v.Members) == 0 || v.Members[0].ID != p.group.ID() {
+		return mostLook
+	}
+	if roster < uint64(v.ID) {
+		members := make([]space.Process, len(v.Members))
+		for i, m := range v.Members {
+			members[i] = space.Process{Node: uint64(m.ID), Incarnation: m.Incarnation}
+		}
+		_ = p.control(ctx, func(now int64) ([]byte, error) { // if it fails, the next look sends it again
+			return space.AppendRoster(nil, now, uint64(v.ID), members)
+		})
+	}
+	if deadline == 0 {
+		return mostLook
+	}
+	p.mu.Lock()
+	missed := p.space.Lapses(now())
+	p.mu.Unlock()
+	for _, l := range missed {
+		_ = p.control(ctx, func(now int64) ([]byte, error) { return space.AppendLapse(nil, now, l) })
+	}
+	return min(max(deadline/4, leastLook), mostLook)
+}

@@ -1,0 +1,217 @@
+package dds
+
+import (
+	"context"
+	"fmt"
+	"iter"
+
+	"github.com/squall-go/squall/dds/internal/space"
+	"github.com/squall-go/squall/dds/qos"
+)
+
+// SampleState, ViewState and InstanceState are masks; 0 is any state.
+type (
+	SampleState   uint8
+	ViewState     uint8
+	InstanceState uint8
+)
+
+// The states.
+const (
+	Read    SampleState = SampleState(space.Read)
+	NotRead SampleState = SampleState(space.NotRead)
+
+	New    ViewState = ViewState(space.New) // the first samples of an instance, or of one that came back
+	NotNew ViewState = ViewState(space.NotNew)
+
+	Alive     InstanceState = InstanceState(space.Alive)
+	Disposed  InstanceState = InstanceState(space.Disposed)
+	NoWriters InstanceState = InstanceState(space.NoWriters)
+)
+
+// Info is what is known of a sample beside its value.
+type Info struct {
+	Position uint64 // in the order of the space; the same at all readers
+	Writer   ID
+	Source   int64 // time of the writer, in nanoseconds since the Unix epoch
+	Valid    bool  // the sample has a value; otherwise the state of the instance changed, and the value has its key only
+	Sample   SampleState
+	View     ViewState
+	Instance InstanceState
+
+	// How often the instance had come back when the sample came.
+	DisposedGeneration, NoWritersGeneration int
+	// SampleRank is the number of samples of the instance that follow in the same result. GenerationRank is how often the instance came
+	// back between this sample and the last one of the result, AbsoluteGenerationRank until now.
+	SampleRank, GenerationRank, AbsoluteGenerationRank int
+}
+
+// Sample is a sample as a reader has it.
+type Sample[T any] struct {
+	Value T
+	Info  Info
+}
+
+// Query selects samples. The zero value selects all.
+type Query struct {
+	Max       int // 0: all
+	Samples   SampleState
+	Views     ViewState
+	Instances InstanceState
+}
+
+// Reader has the samples of a topic. Its methods may be called from any goroutine.
+type Reader[T any] struct {
+	endpoint
+	topic *Topic[T]
+	cache *space.Cache
+}
+
+// Option is an option of a reader.
+type Option[T any] func(*Reader[T])
+
+// Where has a reader take only samples for which f returns true. It is called with each sample, once, where the sample has its position; it
+// must not block or change v. A sample that cannot be decoded is not filtered.
+func Where[T any](f func(v *T) bool) Option[T] {
+	return func(r *Reader[T]) {
+		r.cache.Filter = func(data []byte) bool {
+			var v T
+			return r.topic.codec.Decode(data, &v) != nil || f(&v)
+		}
+	}
+}
+
+// Reader opens a reader. It begins at the position of the order at which it is opened, or with the history there if it is durable.
+func (t *Topic[T]) Reader(ctx context.Context, set QoS, options ...Option[T]) (*Reader[T], error) {
+	r := &Reader[T]{topic: t}
+	e, err := t.open(ctx, true, set, func(id space.ID) {
+		r.cache = t.p.space.Expect(id)
+		for _, o := range options {
+			o(r)
+		}
+	})
+	r.endpoint = e
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// Read returns samples and leaves them, as read.
+func (r *Reader[T]) Read(q Query) ([]Sample[T], error) { return r.decoded(r.selected(q, false)) }
+
+// Take returns samples and removes them.
+func (r *Reader[T]) Take(q Query) ([]Sample[T], error) { return r.decoded(r.selected(q, true)) }
+
+func (r *Reader[T]) selected(q Query, take bool) []space.Held {
+	r.p.mu.Lock()
+	defer r.p.mu.Unlock()
+	held := r.cache.Select(space.Query{
+		Max: q.Max, Samples: space.SampleState(q.Samples), Views: space.ViewState(q.Views), States: space.InstanceState(q.Instances), Take: take, Now: now(),
+	})
+	if take && len(held) > 0 {
+		r.p.wake() // there is room
+	}
+	return held
+}
+
+// decoded stops at a sample that is not what the codec writes; those before it are returned.
+func (r *Reader[T]) decoded(held []space.Held) ([]Sample[T], error) {
+	out := make([]Sample[T], 0, len(held))
+	for i := range held {
+		s, err := r.decode(&held[i])
+		if err != nil {
+			return out, err
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+func (r *Reader[T]) decode(h *space.Held) (s Sample[T], err error) {
+	s.Info = Info{
+		Position: h.Position, Writer: idOf(h.Writer), Source: h.Source, Valid: h.Valid,
+		Sample: SampleState(h.State), View: ViewState(h.View), Instance: InstanceState(h.Instance),
+		DisposedGeneration: h.DisposedGeneration, NoWritersGeneration: h.NoWritersGeneration,
+		SampleRank: h.SampleRank, GenerationRank: h.GenerationRank, AbsoluteGenerationRank: h.AbsoluteGenerationRank,
+	}
+	switch {
+	case h.Valid:
+		err = r.topic.codec.Decode(h.Data, &s.Value)
+	case r.topic.key != nil:
+		err = r.topic.key.Decode([]byte(h.Key), &s.Value)
+	}
+	if err != nil {
+		err = fmt.Errorf("dds: topic %q: the sample at position %d: %w", r.topic.name, h.Position, err)
+	}
+	return s, err
+}
+
+// Next takes the next sample, and waits for it.
+func (r *Reader[T]) Next(ctx context.Context) (s Sample[T], err error) {
+	r.p.mu.Lock()
+	for {
+		if _, ok := r.p.space.Matches(r.id); !ok {
+			err = fmt.Errorf("%w: the reader was closed", ErrUnknown)
+			break
+		}
+		if held := r.cache.Select(space.Query{Max: 1, Take: true, Now: now()}); len(held) > 0 {
+			r.p.wake()
+			r.p.mu.Unlock()
+			return r.decode(&held[0])
+		}
+		if err = r.p.wait(ctx); err != nil {
+			break
+		}
+	}
+	r.p.mu.Unlock()
+	return s, err
+}
+
+// All takes samples in order, and waits for each, until ctx ends or the reader is closed. The error of ctx is not yielded.
+func (r *Reader[T]) All(ctx context.Context) iter.Seq2[Sample[T], error] {
+	return func(yield func(Sample[T], error) bool) {
+		for {
+			s, err := r.Next(ctx)
+			if err != nil && ctx.Err() != nil {
+				return
+			}
+			if !yield(s, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Lost is the number of samples for which a best effort reader had no room.
+func (r *Reader[T]) Lost() uint64 {
+	r.p.mu.Lock()
+	defer r.p.mu.Unlock()
+	return r.cache.Lost()
+}
+
+// Close ends the reader at a position of the order. From now on it holds up no writer.
+func (r *Reader[T]) Close(ctx context.Context) error {
+	r.p.mu.Lock()
+	r.p.space.Detach(r.id)
+	r.p.wake()
+	r.p.mu.Unlock()
+	return r.close(ctx)
+}
+
+// Explain returns the verdict on each policy by which a writer and a reader of this space match, or do not.
+func (p *Participant) Explain(writer, reader ID) ([]qos.Verdict, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	w, _, ok := p.space.Endpoint(writer.internal())
+	r, _, found := p.space.Endpoint(reader.internal())
+	switch {
+	case !ok || w.Reader:
+		return nil, fmt.Errorf("%w: writer %v", ErrUnknown, writer)
+	case !found || !r.Reader:
+		return nil, fmt.Errorf("%w: reader %v", ErrUnknown, reader)
+	case w.Topic != r.Topic:
+		return nil, fmt.Errorf("%w: the writer is of topic %q, the reader of %q", ErrInconsistentTopic, w.Topic, r.Topic)
+	}
+	return qos.Explain(w.QoS, r.QoS), nil
+}

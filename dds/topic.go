@@ -1,0 +1,133 @@
+package dds
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+
+	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/dds/cdr"
+	"github.com/squall-go/squall/dds/internal/space"
+	"github.com/squall-go/squall/dds/qos"
+)
+
+// Topic is a topic of a space, with samples of type T.
+type Topic[T any] struct {
+	p     *Participant
+	name  string
+	codec Codec[T]
+	key   *cdr.Key[T] // nil: the topic has no keys
+	set   QoS
+}
+
+// NewTopic declares a topic, or finds it if another member has declared it alike.
+func NewTopic[T any](ctx context.Context, p *Participant, name string, codec Codec[T], set QoS) (*Topic[T], error) {
+	t := &Topic[T]{p: p, name: name, codec: codec, set: set}
+	if reflect.TypeFor[T]().Kind() == reflect.Struct {
+		key, err := cdr.NewKey[T]()
+		if err != nil {
+			return nil, fmt.Errorf("dds: topic %q: %w", name, err)
+		}
+		if key.Keyed() {
+			t.key = key
+		}
+	}
+	if err := set.Validate(qos.Topic); err != nil {
+		return nil, fmt.Errorf("dds: topic %q: %w", name, err)
+	}
+	if set.Durability == qos.Persistent && p.cfg.Subgroup.Mode != squall.Persistent {
+		return nil, fmt.Errorf("dds: topic %q: %w: %v needs a space whose subgroup has the mode Persistent", name, qos.ErrRefused, qos.Persistent)
+	}
+	err := p.control(ctx, func(now int64) ([]byte, error) {
+		return space.AppendTopic(nil, now, space.TopicInfo{Name: name, Type: codec.Name(), Keyed: t.key != nil, QoS: set})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("dds: topic %q: %w", name, err)
+	}
+	return t, nil
+}
+
+// Name returns the topic's name.
+func (t *Topic[T]) Name() string { return t.name }
+
+// Forget removes the topic and its history from the space. It must have no writers and readers.
+func (t *Topic[T]) Forget(ctx context.Context) error {
+	return t.p.control(ctx, func(now int64) ([]byte, error) { return space.AppendForget(nil, now, t.name) })
+}
+
+// endpoint is what writers and readers have in common.
+type endpoint struct {
+	p  *Participant
+	id space.ID
+}
+
+// open opens a writer or a reader at a position of the order.
+func (t *Topic[T]) open(ctx context.Context, reader bool, set QoS, prepare func(space.ID)) (endpoint, error) {
+	kind := qos.Writer
+	if reader {
+		kind = qos.Reader
+	}
+	if err := set.Validate(kind); err != nil {
+		return endpoint{}, fmt.Errorf("dds: a %v of topic %q: %w", kind, t.name, err)
+	}
+	p := t.p
+	p.mu.Lock()
+	p.number++
+	e := endpoint{p, space.ID{Process: p.self, Number: p.number}}
+	prepare(e.id)
+	p.mu.Unlock()
+	err := p.control(ctx, func(now int64) ([]byte, error) {
+		return space.AppendOpen(nil, now, space.EndpointInfo{ID: e.id, Topic: t.name, Reader: reader, QoS: set})
+	})
+	if err != nil {
+		p.giveUp(e, ctx.Err() != nil)
+		return endpoint{}, fmt.Errorf("dds: a %v of topic %q: %w", kind, t.name, err)
+	}
+	return e, nil
+}
+
+// giveUp forgets an endpoint that could not be opened. If its caller did not wait, the record that opens it may come, and one that closes it
+// follows.
+func (p *Participant) giveUp(e endpoint, impatient bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.space.Detach(e.id)
+	if impatient && !p.closing && p.sub != nil {
+		p.ended.Go(func() {
+			ctx, cancel := p.lifetime()
+			defer cancel()
+			_ = e.close(ctx) // it was never opened, or the group ends
+		})
+	}
+}
+
+// ID names the endpoint in events.
+func (e *endpoint) ID() ID { return idOf(e.id) }
+
+// Change replaces the policies of the endpoint at one position. Policies that matching depends on cannot be changed, but for partitions and durations.
+func (e *endpoint) Change(ctx context.Context, set QoS) error {
+	return e.p.control(ctx, func(now int64) ([]byte, error) { return space.AppendChange(nil, now, e.id, set) })
+}
+
+// Matched waits until at least n endpoints match this one, and returns how many do.
+func (e *endpoint) Matched(ctx context.Context, n int) (int, error) {
+	e.p.mu.Lock()
+	defer e.p.mu.Unlock()
+	for {
+		matched, ok := e.p.space.Matches(e.id)
+		switch {
+		case !ok:
+			return 0, fmt.Errorf("%w: the endpoint was closed", ErrUnknown)
+		case matched >= n:
+			return matched, nil
+		}
+		if err := e.p.wait(ctx); err != nil {
+			return matched, err
+		}
+	}
+}
+
+// close ends the endpoint at a position of the order.
+func (e *endpoint) close(ctx context.Context) error {
+	return e.p.control(ctx, func(now int64) ([]byte, error) { return space.AppendClose(nil, now, e.id) })
+}
