@@ -1,0 +1,177 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/squall-go/squall/replicated"
+)
+
+// The test's program is the example, too, for holders that are killed.
+func TestMain(m *testing.M) {
+	if os.Getenv("LOCK_EXAMPLE") != "" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// begin runs a member until the test ends, and returns its two addresses.
+func begin(t *testing.T, args ...string) (members, clients string) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	r, w := io.Pipe()
+	var done sync.WaitGroup
+	done.Go(func() {
+		err := run(ctx, append([]string{"member"}, args...), w)
+		w.CloseWithError(err)
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(func() {
+		cancel()
+		done.Wait()
+	})
+	line, err := bufio.NewReader(r).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Sscanf(line, "member "+args[1]+": members at %s clients at %s", &members, &clients); err != nil {
+		t.Fatalf("%q: %v", line, err)
+	}
+	return strings.TrimSuffix(members, ","), clients
+}
+
+// service begins three members and returns their addresses for clients.
+func service(t *testing.T) string {
+	first, a := begin(t, "-id", "1")
+	_, b := begin(t, "-id", "2", "-join", first)
+	_, c := begin(t, "-id", "3", "-join", first)
+	return a + "," + b + "," + c
+}
+
+func mutex(t *testing.T, members, holder string, lease time.Duration) *Mutex {
+	c, err := replicated.Dial(replicated.ClientConfig{Cluster: cluster, Addresses: strings.Split(members, ",")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return &Mutex{locks: c.Object("locks"), name: "printer", holder: holder, lease: lease}
+}
+
+func TestALockHasOneHolderAndItsFencesGrow(t *testing.T) {
+	members := service(t)
+	var mu sync.Mutex // of the test: what it counts is not protected by the lock, so that a lock that fails shows
+	holders, last := 0, uint64(0)
+	var wg sync.WaitGroup
+	for i := range 4 {
+		m := mutex(t, members, fmt.Sprint("holder ", i), 10*time.Second)
+		wg.Go(func() {
+			for range 5 {
+				fence, held, unlock, err := m.Lock(t.Context())
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				if holders++; holders != 1 || fence <= last || held.Err() != nil {
+					t.Errorf("%d holders, the fence %d behind %d, %v", holders, fence, last, held.Err())
+				}
+				last = fence
+				mu.Unlock()
+				mu.Lock()
+				holders--
+				mu.Unlock()
+				if err := unlock(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if last != 20 {
+		t.Errorf("the last fence is %d", last)
+	}
+}
+
+// A holder that is killed keeps the lock for the rest of its lease, and the next one has a larger fence.
+func TestTheLockOfAHolderThatIsKilledIsFreeAfterItsLease(t *testing.T) {
+	const lease = time.Second
+	members := service(t)
+	holder := exec.Command(os.Args[0], "hold", "-name", "ann", "-lease", lease.String(), "-members", members, "printer")
+	holder.Env = append(os.Environ(), "LOCK_EXAMPLE=1")
+	holder.Stderr = os.Stderr
+	out, err := holder.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := holder.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = holder.Wait() }()
+	defer holder.Process.Kill()
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "ann has printer with the fence 1\n" {
+		t.Fatalf("%q, %v", line, err)
+	}
+	bob := mutex(t, members, "bob", lease)
+	for range 3 { // leases, in which ann renews hers
+		waiting, cancel := context.WithTimeout(t.Context(), lease)
+		if _, _, _, err := bob.Lock(waiting); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("bob has the lock beside ann, or %v", err)
+		}
+		cancel()
+	}
+	if err := holder.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	fence, held, unlock, err := bob.Lock(ctx)
+	if err != nil || fence != 2 || held.Err() != nil {
+		t.Fatalf("the fence %d, %v", fence, err)
+	}
+	if g, err := Holder.Call(ctx, bob.locks, "printer"); err != nil || g.Holder != "bob" || g.Fence != 2 {
+		t.Errorf("the holder is %+v, %v", g, err)
+	}
+	if err := unlock(); err != nil {
+		t.Error(err)
+	}
+	if g, err := Holder.Call(ctx, bob.locks, "printer"); err != nil || g.Holder != "" {
+		t.Errorf("the holder is %+v, %v", g, err)
+	}
+}
+
+// A holder that finds its lease ended is told.
+func TestAHolderLearnsThatItsLeaseHasEnded(t *testing.T) {
+	members := service(t)
+	ann := mutex(t, members, "ann", 600*time.Millisecond)
+	_, held, _, err := ann.Lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if freed, err := Release.Call(t.Context(), ann.locks, Request{Lock: "printer", Holder: "ann"}); !freed || err != nil {
+		t.Fatalf("%v, %v", freed, err)
+	}
+	select {
+	case <-held.Done():
+	case <-time.After(30 * time.Second):
+		t.Fatal("a holder that has lost the lock goes on")
+	}
+	if !errors.Is(context.Cause(held), errLost) {
+		t.Errorf("the reason is %v", context.Cause(held))
+	}
+	bad := mutex(t, members, "bob", 0)
+	if _, _, _, err := bad.Lock(t.Context()); err == nil || err.Error() != errLease.Error() {
+		t.Errorf("a lease of no time: %v", err)
+	}
+}
