@@ -134,8 +134,11 @@ func byOther(s *bench.Set[run], others bench.Peers, name string, b bench.Bar[run
 	return b
 }
 
-// idleClients are those of the bars.
-const idleClients = 1000
+// idleClients are those of the bars, and busyClients those that call beside them.
+const (
+	idleClients = 1000
+	busyClients = 16
+)
 
 func idleBars(base spec, _ bench.Peers) (s bench.Set[run]) {
 	base.Load, base.Clients = idle, idleClients
@@ -145,6 +148,14 @@ func idleBars(base spec, _ bench.Peers) (s bench.Set[run]) {
 		s.Judge(
 			bench.Bar[run]{What: of.name() + ": processor", Unit: "%", Figure: of.name(), Of: func(r run) float64 { return r.Idle.CPUPercent }, Asked: bench.Asked{AtMost: 1}},
 			bench.Bar[run]{What: of.name() + ": memory for each", Unit: "KiB", Figure: of.name(), Of: func(r run) float64 { return r.Idle.ClientBytes / 1024 }, Asked: bench.Asked{AtMost: 64}})
+	}
+	for _, fabric := range []string{"shm", "tcp"} { // the server looks at those that rang, however many there are
+		alone := base.with(func(s *spec) {
+			s.Fabric, s.Load, s.Clients, s.Busy, s.Callers = fabric, calls, 0, busyClients, busyClients
+		})
+		among := alone.with(func(s *spec) { s.Clients = idleClients })
+		s.Add(caseOf(alone), caseOf(among))
+		s.Judge(bench.Bar[run]{Unit: "calls/s", Figure: among.name(), Limits: []string{alone.name()}, Of: rateOf, Asked: bench.Asked{AtLeast: 0.9}})
 	}
 	return s
 }

@@ -53,6 +53,16 @@ func TestIdleClientsAreMeasured(t *testing.T) {
 	}
 }
 
+func TestBusyClientsAmongIdleOnesAreMeasured(t *testing.T) {
+	for _, fabric := range []string{"shm", "tcp"} {
+		s := spec{System: viaRIPC, Fabric: fabric, Load: calls, Clients: 20, Busy: 3, Callers: 3, Size: 64, Duration: 10 * time.Millisecond}
+		r, err := s.measure(t.Context())
+		if want := "ripc over " + fabric + ", calls, 64 B, 3 clients among 20 idle ones"; err != nil || r.Rate <= 0 || s.name() != want {
+			t.Errorf("%s: %+v, %v", s.name(), r, err)
+		}
+	}
+}
+
 func TestSocketTripIsATime(t *testing.T) {
 	if us, err := SocketTrip(t.Context(), "unix", 64, time.Millisecond, 10*time.Millisecond); err != nil || us <= 0 {
 		t.Errorf("%v µs, %v", us, err)

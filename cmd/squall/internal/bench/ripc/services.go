@@ -16,7 +16,7 @@ type services struct {
 	body     []byte
 	ctx      context.Context
 	cancel   context.CancelFunc
-	others   []*services // idle clients
+	others   []*services // other clients in this process: busy ones first, then idle ones
 	long     *longs
 }
 
@@ -93,7 +93,7 @@ func (s *services) serve() {
 	})
 }
 
-func (s *services) once(ctx context.Context, _ int) error {
+func (s *services) once(ctx context.Context, caller int) error {
 	if s.spec.isLong() {
 		return s.long.once(ctx)
 	}
@@ -101,6 +101,9 @@ func (s *services) once(ctx context.Context, _ int) error {
 	case oneWay:
 		return s.service.Send(ctx, s.to, s.body)
 	case calls:
+		if s.spec.Busy > 0 {
+			s = s.others[caller]
+		}
 		m, err := s.service.Call(ctx, s.to, s.body)
 		if err != nil {
 			return err

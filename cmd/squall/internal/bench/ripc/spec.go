@@ -39,6 +39,7 @@ type spec struct {
 	Load     load
 	Callers  int // goroutines that call
 	Clients  int // endpoints that are idle
+	Busy     int // endpoints that call, one caller each
 	Size     int // bytes
 	Asleep   bool
 	Tail     bool   // each round trip is measured, for the slowest ones
@@ -82,6 +83,11 @@ func (s spec) measure(ctx context.Context) (r run, err error) {
 	if s.Load == idle {
 		return s.measureIdle(f)
 	}
+	if s.Busy > 0 {
+		if _, err := bench.AskSome[any](f, f.Children()[:1], bench.Request{Op: opConnect}, bench.SettleWithin); err != nil {
+			return r, err
+		}
+	}
 	window := time.Now().Add(s.Warmup)
 	busy := proc.WatchMachine(f.Context(), window, window.Add(s.Duration))
 	runs, err := bench.AskSome[run](f, f.Children()[:1], bench.Request{Op: opMeasure}, s.Warmup+s.Duration+bench.AnswerWithin)
@@ -124,7 +130,12 @@ func (s spec) name() string {
 	if s.Load == gets {
 		text += fmt.Sprintf(", %d connections", s.Callers)
 	}
-	if s.Load == calls {
+	if s.Load == calls && s.Busy > 0 {
+		text += fmt.Sprintf(", %d clients", s.Busy)
+		if s.Clients > 0 {
+			text += fmt.Sprintf(" among %d idle ones", s.Clients)
+		}
+	} else if s.Load == calls {
 		text += fmt.Sprintf(", %d at a time", s.Callers)
 	}
 	if s.Asleep {

@@ -13,9 +13,9 @@ import (
 	"github.com/squall-go/squall/ripc"
 )
 
-// connectAll connects so many clients, each an endpoint of its own, with a call each.
+// connectAll connects the other clients, each an endpoint of its own, with a call each.
 func (s *services) connectAll(ctx context.Context) error {
-	for range s.spec.Clients {
+	for range s.spec.Busy + s.spec.Clients {
 		client := &services{spec: s.spec}
 		s.others = append(s.others, client)
 		if err := client.connect(ctx, ""); err != nil {
