@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
 )
@@ -140,6 +141,9 @@ const (
 	busyClients = 16
 )
 
+// settleTime is after which a server to which a thousand clients connected looks at busy ones only.
+const settleTime = 2 * time.Second
+
 func idleBars(base spec, _ bench.Peers) (s bench.Set[run]) {
 	base.Load, base.Clients = idle, idleClients
 	for _, fabric := range []string{"shm", "tcp"} {
@@ -152,6 +156,7 @@ func idleBars(base spec, _ bench.Peers) (s bench.Set[run]) {
 	for _, fabric := range []string{"shm", "tcp"} { // the server looks at those that rang, however many there are
 		alone := base.with(func(s *spec) {
 			s.Fabric, s.Load, s.Clients, s.Busy, s.Callers = fabric, calls, 0, busyClients, busyClients
+			s.Warmup = max(s.Warmup, settleTime)
 		})
 		among := alone.with(func(s *spec) { s.Clients = idleClients })
 		s.Add(caseOf(alone), caseOf(among))
