@@ -27,7 +27,7 @@ const (
 type ClientConfig struct {
 	Cluster   string   // the name of the group
 	Addresses []string // host:port of members' servers (Server.Addr): the client uses one, and another one when that fails
-	// Endpoint has the client's TLS certificates, secret and limits. Its Addr and Resolver are not used.
+	// Endpoint has the client's TLS certificates, secret and limits. Its Addr, Resolver and MoveTime are not used.
 	Endpoint ripc.Config
 	// SessionTimeout is how long the members remember the client after it was heard last. 0 is
 	// DefaultSessionTimeout.
@@ -69,6 +69,7 @@ func Dial(cfg ClientConfig) (*Client, error) {
 	c := &Client{cfg: cfg, objects: map[string]*RemoteObject{}, members: client.NewMembers(len(cfg.Addresses), cfg.MemberTimeout)}
 	c.places.addresses = slices.Clone(cfg.Addresses)
 	cfg.Endpoint.Addr, cfg.Endpoint.Resolver = "", &c.places
+	cfg.Endpoint.MoveTime = -1 // in place of waiting for a member that has left, another one is asked
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	var err error
 	if c.endpoint, err = ripc.Open(c.ctx, cfg.Endpoint); err != nil {

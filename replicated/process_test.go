@@ -36,6 +36,8 @@ type memberSpec struct {
 	Reads   bool // it tells its parent of queries that it runs
 	// FailAfter is for how long a member may be silent.
 	FailAfter time.Duration
+	Dir       string   // if not empty, the bank is persistent
+	TLS       []string // files of its certificate, its key and the authority's certificate
 }
 
 // runMember is a member process: it has a bank and serves clients until its parent ends it.
@@ -49,13 +51,23 @@ func runMember(ctx context.Context, p *proc.Parent) error {
 	if spec.Trade {
 		objects = []replicated.AnyObject{newShop(squall.Ordered), newBook(squall.Ordered)}
 	}
+	if spec.Dir != "" {
+		objects = []replicated.AnyObject{accounts(squall.SubgroupConfig{Mode: squall.Persistent, Log: squall.LogConfig{DeliverAfterPersist: true}})}
+	}
 	cfg := squall.Config{
 		Cluster: "test", ID: spec.ID, Listen: spec.Listen, Join: spec.Join, InitialMembers: 3, Logger: quiet,
-		Heartbeat: 50 * time.Millisecond, FailAfter: spec.FailAfter,
+		Heartbeat: 50 * time.Millisecond, FailAfter: spec.FailAfter, Dir: spec.Dir,
 	}
 	serving := ripc.Config{Addr: spec.Clients}
 	if spec.TCP {
 		cfg.Fabric, serving.Transport = squall.FabricTCP, ripc.TCP
+	}
+	if len(spec.TLS) > 0 {
+		certificates, err := loadTLS(spec.TLS)
+		if err != nil {
+			return err
+		}
+		cfg.TLS, serving.TLS = certificates, certificates
 	}
 	g, err := replicated.Open(ctx, cfg, objects...)
 	if err != nil {
