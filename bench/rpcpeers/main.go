@@ -139,7 +139,7 @@ func main() {
 	socket := flag.String("serve", "", "answer on this socket")
 	system := flag.String("system", "grpc", "grpc, ucx or zeromq")
 	fabric := flag.String("fabric", "shm", "of UCX: shm or tcp")
-	load := flag.String("load", trips, "of UCX and ZeroMQ: "+trips+" or "+oneWay)
+	load := flag.String("load", trips, "of UCX and ZeroMQ: "+trips+" or "+oneWay+"; of UCX over shm: "+intoWindow)
 	size := flag.Int("size", 64, "bytes of a request")
 	callers := flag.Int("callers", 1, "calls at a time")
 	secs := flag.Float64("secs", 1, "seconds")

@@ -13,15 +13,16 @@ import (
 	"time"
 )
 
-// trips and oneWay are the loads of messages: there and back one at a time, and as fast as they are received.
+// The loads of messages: there and back one at a time, as fast as they are received, and the same of long ones.
 const (
-	trips  = "round trips"
-	oneWay = "one way"
+	trips      = "round trips"
+	oneWay     = "one way"
+	intoWindow = "into a window"
 )
 
 // ucxRates are the messages in a second by which the number of iterations follows from a time: what ucx_perftest does on a slow
 // machine.
-var ucxRates = map[string]float64{"shm " + trips: 1e6, "tcp " + trips: 8e4, "shm " + oneWay: 3e6, "tcp " + oneWay: 5e5}
+var ucxRates = map[string]float64{"shm " + trips: 1e6, "tcp " + trips: 8e4, "shm " + oneWay: 3e6, "tcp " + oneWay: 5e5, "shm " + intoWindow: 20}
 
 // measureUCX runs ucx_perftest, of the Debian package ucx-utils, with active messages.
 func measureUCX(fabric, load string, size int, d time.Duration) (r result, err error) {
@@ -30,7 +31,7 @@ func measureUCX(fabric, load string, size int, d time.Duration) (r result, err e
 		return r, fmt.Errorf("UCX: no measurement of %s over %s", load, fabric)
 	}
 	test, transport := "ucp_am_lat", "posix,self"
-	if load == oneWay {
+	if load != trips {
 		test = "ucp_am_bw"
 	}
 	if fabric == "tcp" {
@@ -52,7 +53,11 @@ func measureUCX(fabric, load string, size int, d time.Duration) (r result, err e
 		}
 		server.Wait() // it ends with the client
 	}()
-	count := max(1000, int(rate*d.Seconds()))
+	least := 1000
+	if load == intoWindow {
+		least = 10
+	}
+	count := max(least, int(rate*d.Seconds()))
 	args := []string{"127.0.0.1", "-p", port, "-t", test, "-s", strconv.Itoa(size), "-n", strconv.Itoa(count), "-w", strconv.Itoa(count / 5), "-f", "-v"}
 	var out []byte
 	for deadline := time.Now().Add(5 * time.Second); ; {

@@ -167,7 +167,7 @@ func idleBars(base spec, _ bench.Peers) (s bench.Set[run]) {
 
 func p99Of(r run) float64 { return r.P99 }
 
-func longBars(base spec, _ bench.Peers) (s bench.Set[run]) {
+func longBars(base spec, others bench.Peers) (s bench.Set[run]) {
 	long := base.with(func(s *spec) { s.Size, s.Load = longBytes, intoWindow })
 	place := long.with(func(s *spec) { s.Load = inPlace })
 	tcp := long.with(func(s *spec) { s.Fabric = "tcp" })
@@ -178,6 +178,9 @@ func longBars(base spec, _ bench.Peers) (s bench.Set[run]) {
 		bench.Bar[run]{Unit: "µs", Figure: place.name(), Limits: []string{memory.name()}, Of: meanOf, Asked: bench.Asked{AtMost: 0.1}},
 		bench.Bar[run]{Unit: "/s", Figure: long.name(), Limits: []string{memory.name()}, Of: rateOf, Asked: bench.Asked{AtLeast: 0.8}},
 		bench.Bar[run]{Unit: "/s", Figure: tcp.name(), Limits: []string{raw.name()}, Of: rateOf, Asked: bench.Asked{AtLeast: 0.95}})
+	if others.Present() {
+		s.Judge(byMessages(&s, others, "UCX", long, "/s", rateOf, 0, bench.Asked{AtLeast: 1.6}))
+	}
 	for _, fabric := range []string{"shm", "tcp"} {
 		alone := base.with(func(s *spec) { s.Load, s.Fabric, s.Tail = roundTrips, fabric, true })
 		beside := alone.with(func(s *spec) { s.Beside = true })
