@@ -548,6 +548,7 @@ func TestWhatCannotBeIsRefused(t *testing.T) {
 		"no order":   {Name: "s", Mode: squall.Unordered},
 		"a function": {Name: "s", Deliver: func(squall.Message) {}},
 		"shards":     {Name: "s", Shards: 2},
+		"members":    {Name: "s", Members: []squall.NodeID{1}},
 	} {
 		if err := dds.NewParticipant(dds.Config{Subgroup: sg}).Open(ctx, squall.Config{}); err == nil {
 			t.Errorf("%s is accepted", what)

@@ -18,7 +18,8 @@ type QoS = qos.Set
 
 // Config declares a participant.
 type Config struct {
-	// Subgroup is the space: its name, mode, limits and log. Its functions, Senders and Shards belong to the participant.
+	// Subgroup is the space: its name, mode, limits and log. Its functions, Members, Senders, Shards and Layout must not be set: all members of the
+	// group have the space.
 	// AsyncQueueBytes is 4 MiB if it is 0.
 	Subgroup squall.SubgroupConfig
 	// Events is called for what happens to the writers and readers of this process, in order. It must not block.
@@ -35,23 +36,19 @@ type Participant struct {
 
 	mu      sync.Mutex
 	space   space.Space
-	changed chan struct{} // closed when records were applied while a call waits, and made anew
-	waits   int           // calls that wait
-	number  uint32        // of the last endpoint of this process
-	set     uint64        // number of the last coherent set
-	calls   []*call       // records of this process that were sent and whose result a call waits for
+	changed chan struct{}         // closed when records were applied while a call waits, and made anew
+	waits   int                   // calls that wait
+	number  uint32                // of the last endpoint of this process
+	set     uint64                // number of the last coherent set
+	calls   map[uint64]chan error // what waits for the result of a record of this process, by the number of the call
+	called  uint64                // number of the last call
 	closing bool
 	told    []space.Event // within a batch
 
-	sending sync.Mutex // the order of calls is that of their records
-	views   chan struct{}
-	done    chan struct{}
-	ended   sync.WaitGroup
-}
-
-// call waits for the result of a record.
-type call struct {
-	result chan error
+	views    chan struct{}
+	rostered squall.ViewID // whose roster this process sent last
+	done     chan struct{}
+	ended    sync.WaitGroup
 }
 
 // Errors of this package; package qos has those of policies.
@@ -73,13 +70,16 @@ const defaultQueueBytes = 4 << 20
 
 // NewParticipant returns a participant, which Open makes a member of a group.
 func NewParticipant(cfg Config) *Participant {
-	p := &Participant{cfg: cfg, changed: make(chan struct{}), views: make(chan struct{}, 1), done: make(chan struct{})}
+	p := &Participant{cfg: cfg, calls: map[uint64]chan error{}, changed: make(chan struct{}), views: make(chan struct{}, 1), done: make(chan struct{})}
 	sg := &p.cfg.Subgroup
 	if sg.Deliver != nil || sg.DeliverBatch != nil || sg.Snapshot != nil || sg.Restore != nil {
 		p.err = errors.Join(p.err, errors.New("the functions of the subgroup belong to the participant"))
 	}
 	if sg.Mode == squall.Unordered || len(sg.Senders) > 0 || sg.Shards > 1 {
 		p.err = errors.Join(p.err, errors.New("a space has one order and all members send: Mode must not be Unordered, Senders empty and Shards not more than 1"))
+	}
+	if len(sg.Members) > 0 || sg.MaxMembers > 0 || sg.Layout != nil || sg.LayoutName != "" {
+		p.err = errors.Join(p.err, errors.New("all members of the group have the space: Members, MaxMembers and Layout must not be set"))
 	}
 	if sg.AsyncQueueBytes == 0 {
 		sg.AsyncQueueBytes = defaultQueueBytes
@@ -183,9 +183,10 @@ func (p *Participant) deliver(batch []squall.Message) {
 			}
 		}
 		err := p.space.Apply(r)
-		if own := !m.Replayed() && r.Sender == p.self.Node && p.self.Node != 0; own && len(p.calls) > 0 && space.Answered(m.Data) {
-			p.calls[0].result <- err
-			p.calls = p.calls[1:]
+		if own := !m.Replayed() && r.Sender == p.self.Node && p.self.Node != 0; own {
+			if result := p.calls[space.Call(m.Data)]; result != nil {
+				result <- err
+			}
 		}
 	}
 	p.wake()
@@ -232,21 +233,23 @@ func (p *Participant) control(ctx context.Context, record func(now int64) ([]byt
 	if err != nil {
 		return err
 	}
-	c := &call{make(chan error, 1)}
-	p.sending.Lock()
+	result := make(chan error, 1)
 	p.mu.Lock()
-	p.calls = append(p.calls, c)
+	p.called++
+	call := p.called
+	p.calls[call] = result
 	p.mu.Unlock()
-	if err := p.sub.Send(ctx, data); err != nil {
+	defer func() {
 		p.mu.Lock()
-		p.calls = p.calls[:len(p.calls)-1] // the sending lock is held: it is the last one
+		delete(p.calls, call)
 		p.mu.Unlock()
-		p.sending.Unlock()
+	}()
+	space.SetCall(data, call)
+	if err := p.sub.Send(ctx, data); err != nil {
 		return err
 	}
-	p.sending.Unlock()
 	select {
-	case err := <-c.result:
+	case err := <-result:
 		return err
 	case <-p.group.Done():
 		if err := p.group.Err(); err != nil {
@@ -287,7 +290,7 @@ func (p *Participant) restore(r io.Reader) error {
 	return p.space.Restore(b)
 }
 
-// steward sends, at the member with the lowest rank, the roster of each view, and the deadlines that were missed. It runs at every
+// steward sends, at the first member of the space, the roster of each view, and the deadlines that were missed. It runs at every
 // member, because any of them may become the first.
 func (p *Participant) steward() {
 	ctx, cancel := p.lifetime()
@@ -331,17 +334,19 @@ func (p *Participant) tend(ctx context.Context) time.Duration {
 	p.mu.Lock()
 	roster, deadline := p.space.Roster(), p.space.LeastDeadline()
 	p.mu.Unlock()
-	if v == nil || len(v.Members) == 0 || v.Members[0].ID != p.group.ID() {
+	if first := p.sub.Members(0); v == nil || len(first) == 0 || first[0] != p.group.ID() {
 		return mostLook
 	}
-	if roster < uint64(v.ID) {
+	// Records are sent without waiting for them: what is delivered here may be held up by a reader.
+	if roster < uint64(v.ID) && p.rostered != v.ID {
 		members := make([]space.Process, len(v.Members))
 		for i, m := range v.Members {
 			members[i] = space.Process{Node: uint64(m.ID), Incarnation: m.Incarnation}
 		}
-		_ = p.control(ctx, func(now int64) ([]byte, error) { // if it fails, the next look sends it again
-			return space.AppendRoster(nil, now, uint64(v.ID), members)
-		})
+		data, err := space.AppendRoster(nil, now(), uint64(v.ID), members)
+		if err == nil && p.sub.Send(ctx, data) == nil {
+			p.rostered = v.ID
+		}
 	}
 	if deadline == 0 {
 		return mostLook
@@ -350,7 +355,9 @@ func (p *Participant) tend(ctx context.Context) time.Duration {
 	missed := p.space.Lapses(now())
 	p.mu.Unlock()
 	for _, l := range missed {
-		_ = p.control(ctx, func(now int64) ([]byte, error) { return space.AppendLapse(nil, now, l) })
+		if data, err := space.AppendLapse(nil, now(), l); err == nil {
+			_ = p.sub.Send(ctx, data) // if it fails, the next look finds it again
+		}
 	}
 	return min(max(deadline/4, leastLook), mostLook)
 }

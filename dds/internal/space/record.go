@@ -53,8 +53,12 @@ const (
 	recordForget byte = 9
 )
 
-// A record begins with its kind and the time of its sender. Samples have a fixed layout behind it, everything else is CBOR.
-const headBytes = 1 + 8
+// A record begins with its kind and the time of its sender. Samples have a fixed layout behind it. Everything else has the number of the
+// sender's call and CBOR.
+const (
+	headBytes = 1 + 8
+	callBytes = 8
+)
 
 func head(dst []byte, kind byte, now int64) []byte {
 	return binary.LittleEndian.AppendUint64(append(dst, kind), uint64(now))
@@ -108,7 +112,20 @@ func must[M any](m M, err error) M {
 
 func described(dst []byte, kind byte, now int64, what any) ([]byte, error) {
 	b, err := encoding.Marshal(what)
-	return append(head(dst, kind, now), b...), err
+	return append(binary.LittleEndian.AppendUint64(head(dst, kind, now), 0), b...), err
+}
+
+// SetCall puts the number of a call, by which the sender recognises its record, into a record that is no sample.
+func SetCall(record []byte, call uint64) {
+	binary.LittleEndian.PutUint64(record[headBytes:], call)
+}
+
+// Call returns the number of the call, and 0 if the record has none.
+func Call(record []byte) uint64 {
+	if len(record) < headBytes+callBytes || record[0] == recordSample {
+		return 0
+	}
+	return binary.LittleEndian.Uint64(record[headBytes:])
 }
 
 // AppendTopic appends a record that declares a topic.
@@ -187,9 +204,6 @@ func AppendSample(dst []byte, now int64, s *Sample) []byte {
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(s.Key)))
 	return append(dst, s.Key...)
 }
-
-// Answered reports whether the member that sent a record waits for its result: samples are sent without.
-func Answered(data []byte) bool { return len(data) > 0 && data[0] != recordSample }
 
 // parseSample is the inverse; key and data lie in the record.
 func parseSample(r Record) (s Sample, err error) {

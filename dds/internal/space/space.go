@@ -74,7 +74,10 @@ func (s *Space) Apply(r Record) error {
 }
 
 func (s *Space) control(r Record) error {
-	body := r.Data[headBytes:]
+	if len(r.Data) < headBytes+callBytes {
+		return fmt.Errorf("%w: %d bytes", ErrMalformed, len(r.Data))
+	}
+	body := r.Data[headBytes+callBytes:]
 	switch r.Data[0] {
 	case recordTopic:
 		return apply(body, s.declare)
@@ -328,7 +331,8 @@ func (s *Space) lapse(l Lapse) error {
 	if in == nil {
 		return nil
 	}
-	if reg := in.registration(e); reg != nil && reg.writes == l.Writes {
+	// A member that has not applied its own record yet may have sent another one.
+	if reg := in.registration(e); reg != nil && reg.writes == l.Writes && e.QoS.Deadline > 0 && s.now-reg.last > int64(e.QoS.Deadline) {
 		reg.lapsed, reg.last = true, s.now
 		s.tell(Event{Kind: DeadlineMissed, Endpoint: e.ID, Key: string(l.Key)})
 		for _, r := range e.matched {

@@ -279,6 +279,7 @@ func TestAWriterThatMissesItsDeadlineLosesTheInstance(t *testing.T) {
 	w.now += int64(2 * time.Second)
 	data, err = AppendLapse(nil, w.now, missed[0])
 	w.must(w.apply(1, data, err))
+	w.must(w.apply(1, data, err)) // it is told once
 	w.write(b, "k", "2")
 	w.write(a, "k", "3") // it is back
 	w.write(b, "k", "lost again")
@@ -607,6 +608,7 @@ func TestAJoinerKnowsWhichWriterMissedItsDeadline(t *testing.T) {
 	strong.Strength, strong.Deadline = 9, time.Second
 	a, b := w.writer(2, 1, "t", strong), w.writer(3, 1, "t", set)
 	w.write(a, "k", "1")
+	w.now += int64(2 * time.Second)
 	data, err := AppendLapse(nil, w.now, Lapse{a, []byte("k"), 1})
 	w.must(w.apply(1, data, err))
 	w.joins()
