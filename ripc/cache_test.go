@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"sync"
@@ -184,7 +183,7 @@ func TestACacheUnderManyGoroutines(t *testing.T) {
 					c.Remove(key)
 				}
 				if got := b.Bytes(); len(got) != 100*(key+1) || got[0] != byte(key) || got[len(got)-1] != byte(key) {
-					t.Error(fmt.Sprintf("key %d has %d bytes of %d", key, len(got), got[0]))
+					t.Errorf("key %d has %d bytes of %d", key, len(got), got[0])
 				}
 				if n := c.Bytes(); n > 5000 {
 					t.Errorf("%d bytes", n)

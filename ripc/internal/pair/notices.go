@@ -23,9 +23,22 @@ func (n *Notices) Add(f *Frame) (replaced *Frame) {
 		n.list[at] = f
 		return replaced
 	}
+	if len(n.list) == cap(n.list) && n.first > len(n.list)/2 {
+		n.compact()
+	}
 	n.places[f.ID] = len(n.list)
 	n.list = append(n.list, f)
 	return nil
+}
+
+// compact gives the places of notices that were taken to the next ones: where one always waits, the list would grow for ever.
+func (n *Notices) compact() {
+	waits := copy(n.list, n.list[n.first:])
+	clear(n.list[waits:])
+	n.list, n.first = n.list[:waits], 0
+	for at, f := range n.list {
+		n.places[f.ID] = at
+	}
 }
 
 // Take returns the notice of the key that has waited longest, or nil.

@@ -81,6 +81,32 @@ func TestTheLatestNoticeOfAKeyStays(t *testing.T) {
 	}
 }
 
+// Notices of which one always waits take no more and more memory, and come in the order of their keys (RP9).
+func TestTheListOfNoticesStaysShort(t *testing.T) {
+	var n Notices
+	for k := range uint64(100000) {
+		n.Add(&Frame{ID: k, Number: 2 * k})
+		if k%3 == 0 {
+			if replaced := n.Add(&Frame{ID: k, Number: 2*k + 1}); replaced == nil || replaced.Number != 2*k {
+				t.Fatalf("notice %d replaces %v", k, replaced)
+			}
+		}
+		if k < 10 {
+			continue // so many wait
+		}
+		want := 2 * (k - 10)
+		if (k-10)%3 == 0 {
+			want++
+		}
+		if f := n.Take(); f == nil || f.Number != want {
+			t.Fatalf("RP9: took %v, not number %d", f, want)
+		}
+	}
+	if n.Len() != 10 || cap(n.list) > 100 || len(n.places) != 10 {
+		t.Errorf("%d notices wait in a list of %d, with %d places", n.Len(), cap(n.list), len(n.places))
+	}
+}
+
 // A peer's words are believed only if they are possible (RP6).
 func TestImpossibleWordsAreAViolation(t *testing.T) {
 	for _, c := range []struct {
