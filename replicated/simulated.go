@@ -135,7 +135,7 @@ func (s *simulatedCopy) Take(request []byte, answer func([]byte)) {
 		answer(appendOutcome(nil, &out))
 	case r.Ask == askQuery && consistency(r.Consistency) == linearizable:
 		request := bytes.Clone(request)
-		s.confirm(func(err error) { s.query(request, err, answer) })
+		s.host.Confirm(func(err error) { s.query(request, err, answer) })
 	case r.Ask == askQuery:
 		s.query(request, nil, answer)
 	default:
@@ -145,25 +145,6 @@ func (s *simulatedCopy) Take(request []byte, answer func([]byte)) {
 		answer(appendError(nil, err))
 	}
 }
-
-// confirm calls f when the copy has executed what any member had executed when it was called.
-func (s *simulatedCopy) confirm(f func(error)) {
-	call, err := s.o.calls.put(&confirmed{f: f})
-	if err != nil {
-		f(err)
-		return
-	}
-	s.host.Send(machine.AppendTouch(nil, machine.Header{Call: call, Time: s.host.Wall()}, nil))
-}
-
-// confirmed waits for a record that changes nothing.
-type confirmed struct {
-	f   func(error)
-	err error
-}
-
-func (c *confirmed) complete(o outcome) { c.err = o.err }
-func (c *confirmed) signal()            { c.f(c.err) }
 
 // query answers a query that may be answered now.
 func (s *simulatedCopy) query(request []byte, err error, answer func([]byte)) {

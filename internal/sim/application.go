@@ -113,6 +113,12 @@ func (f deferred) act(time.Duration) time.Duration {
 // Copy is the copy of the process.
 func (h *Host) Copy() Copy { return h.copy }
 
+// Confirm calls f when the copy was given all that the copy of any member had been given when Confirm was called.
+func (h *Host) Confirm(f func(error)) {
+	h.p.member.Outbox(h.p.world.plan.Decls[0].Name).ConfirmFunc(f)
+	h.p.wake()
+}
+
 // ID is the node's.
 func (h *Host) ID() order.NodeID { return h.p.self.ID }
 

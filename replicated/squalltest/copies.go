@@ -190,6 +190,9 @@ func (c *copyAt) Wall() uint64 { return uint64(c.host.Wall()) }
 // Send implements seam.Host.
 func (c *copyAt) Send(record []byte) { c.host.Send(record) }
 
+// Confirm implements seam.Host.
+func (c *copyAt) Confirm(f func(error)) { c.host.Confirm(f) }
+
 // Halt implements seam.Host.
 func (c *copyAt) Halt(reason error) { c.host.Halt(reason) }
 

@@ -15,6 +15,8 @@ type Host interface {
 	Wall() uint64
 	// Send has a record ordered, unless the process ends before that.
 	Send(record []byte)
+	// Confirm calls f when the copy has executed what any member had executed when it was called.
+	Confirm(f func(error))
 	Halt(error)
 }
 
