@@ -7,6 +7,7 @@ import (
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/replicated"
+	"github.com/squall-go/squall/replicated/protobuf"
 )
 
 // The commands are requests of etcd's API. All of them change the store, and every member executes them.
@@ -32,17 +33,5 @@ func newObject(sg squall.SubgroupConfig) *replicated.Object[*Store] {
 }
 
 func command[A, R proto.Message](name string) *replicated.Command[A, R] {
-	return replicated.NewCommand[A, R](name).Encoded(protobuf[A]{}, protobuf[R]{})
-}
-
-// protobuf encodes pointers to messages. What it decodes shares no memory with the data.
-type protobuf[M proto.Message] struct{}
-
-func (protobuf[M]) Append(b []byte, m *M) ([]byte, error) {
-	return proto.MarshalOptions{}.MarshalAppend(b, *m)
-}
-
-func (protobuf[M]) Decode(data []byte, m *M) error {
-	*m = (*m).ProtoReflect().New().Interface().(M)
-	return proto.Unmarshal(data, *m)
+	return replicated.NewCommand[A, R](name).Encoded(protobuf.Codec[A](), protobuf.Codec[R]())
 }
