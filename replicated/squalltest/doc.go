@@ -27,6 +27,9 @@
 //   - A client gets an answer, once a quorum works and nothing goes wrong any more.
 //   - All that package squall promises its applications.
 //
+// What handlers send (Command.Send, Context.Message, Context.Start) stays in the outbox, and is handed over in no run; and no
+// run gathers the replies of all members.
+//
 // The flag -squalltest.seed plays one seed again, -squalltest.seeds says how many are played, and -squalltest.trace
 // prints what happens.
 package squalltest
