@@ -2,9 +2,11 @@ package views
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/squall-go/squall/fabric"
+	"github.com/squall-go/squall/internal/fabrictest"
 	"github.com/squall-go/squall/internal/simnet"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/sst"
@@ -122,5 +124,31 @@ func TestV15AMemberThatAffirmsARoundThatWasNotBegunFails(t *testing.T) {
 	}
 	if !c.settle(func() bool { return err != nil }) || !errors.Is(err, fabric.ErrViolation) {
 		t.Errorf("it is suspected because of: %v", err)
+	}
+}
+
+// BenchmarkAffirm is what confirmation rounds cost a step in which nobody asks.
+func BenchmarkAffirm(b *testing.B) {
+	for _, n := range []int{3, 16, 64} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			layout := sst.NewLayout(n)
+			v := &View{ID: 1}
+			var shapes []fabric.RowShape
+			for r := range n {
+				v.Members = append(v.Members, Member{ID: order.NodeID(r + 1)})
+			}
+			columns, rounds := Declare(layout, v), DeclareRounds(layout, v)
+			for r := range n {
+				shapes = append(shapes, layout.Shape(order.Rank(r)))
+			}
+			table, err := sst.NewTable(layout, fabrictest.NewMemory(shapes...).Tables[0])
+			if err != nil {
+				b.Fatal(err)
+			}
+			s := NewRounds(NewChange(Config{View: v, Table: table, Columns: columns}), rounds)
+			for b.Loop() {
+				s.Affirm()
+			}
+		})
 	}
 }
