@@ -38,7 +38,7 @@ func (a *asking) ask(c *court, r int) (confirmed bool) {
 // The members of courts begin rounds all the time, whatever happens to their view.
 func TestV14ARoundIsConfirmedOnlyIfNoLaterViewWasInstalledAsItBegan(t *testing.T) {
 	confirmed, late := 0, 0
-	for seed := range uint64(800) {
+	for seed := range uint64(400) {
 		c := newCourt(t, seed, 1+int(seed%6))
 		rounds := make([]asking, len(c.changes))
 		c.within = func(r int) {
