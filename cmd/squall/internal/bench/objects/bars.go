@@ -8,9 +8,8 @@ import (
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
 )
 
-func rateOf(r run) float64   { return r.Rate }
-func meanOf(r run) float64   { return r.Mean }
-func allocsOf(r run) float64 { return r.Allocs }
+func rateOf(r run) float64 { return r.Rate }
+func meanOf(r run) float64 { return r.Mean }
 
 // memberBytes is the size of the members' commands and messages.
 const memberBytes = 100
