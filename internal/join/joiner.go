@@ -49,9 +49,10 @@ type Joiner struct {
 	last     Ticket
 	beat     time.Duration
 
-	asked  *call   // the conversation in which this process applies; nil between two
-	greets []*call // with members
-	group  string  // of the members that greet
+	asked  *call        // the conversation in which this process applies; nil between two
+	greets []*call      // with members
+	group  string       // of the members that greet
+	met    order.ViewID // that they were in, as the latest leader said
 	until  time.Duration
 	view   *views.View // the end: this process is a member
 	offer  *views.View // another end: the first view, which the founder proposed
@@ -383,12 +384,15 @@ func (a *Joiner) meet(now time.Duration, c *call, m Message, e *Effects) {
 	if err == nil && a.foreignGroup(m.Group) {
 		err = a.otherHistory(c, m)
 	}
+	if err == nil && len(a.greets) > 0 && m.Group == a.group && m.ViewID < a.met { // of a member that has not heard of the views since
+		err = fmt.Errorf("%w: meet members of view %d after those of view %d", errOutOfTurn, m.ViewID, a.met)
+	}
 	if err != nil {
 		e.hangUp(c.ticket)
 		a.lose(now, c, err, e)
 		return
 	}
-	c.stage, c.meets, a.until, a.group = meets, m.ViewID, 0, m.Group
+	c.stage, c.meets, a.until, a.group, a.met = meets, m.ViewID, 0, m.Group, m.ViewID
 	e.tell(Meeting{Addr: c.addr, View: m.ViewID, Members: len(m.Members)})
 	for _, old := range slices.Clone(a.greets) {
 		if !slices.Contains(m.Members, old.member) {
