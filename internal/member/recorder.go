@@ -45,6 +45,7 @@ type Recorder struct {
 	cfg       RecorderConfig
 	ahead     int            // messages of the run at hand, from its start, that are in the log and that the application did not take
 	partial   bool           // the log lacks what others have
+	lacks     order.ViewID   // while it is partial: it takes messages of earlier views at its end
 	appending journal.Record // the one that is being appended: here, so that none is allocated
 	last      order.Version  // the last one that was appended here
 	given     order.Version  // without AfterPersist: the last one that the application took
@@ -75,10 +76,13 @@ func (r *Recorder) end(v order.ViewID) { r.over = v }
 
 // Lacks says that, as a view begins, the log lacks something of what others have, or that the
 // application takes over what is in the log. Until Whole, nothing counts as persisted. What waits
-// for disks is not shown: it is in the log that the application takes over. Of a run that was at
-// hand before, the rest does not come any more.
+// for disks is not shown: it is in the log that the application takes over. What is left of earlier
+// views, the rest of a run at hand too, comes to Keep.
 func (r *Recorder) Lacks(since order.ViewID) {
-	r.partial, r.ahead, r.since = true, 0, since
+	if !r.partial {
+		r.lacks = since
+	}
+	r.partial, r.since = true, since
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.takenOver = since
@@ -89,7 +93,7 @@ func (r *Recorder) Lacks(since order.ViewID) {
 // before the view of Lacks.
 func (r *Recorder) Whole() {
 	if r.partial {
-		r.partial, r.given = false, r.Last()
+		r.partial, r.ahead, r.given = false, 0, r.Last()
 		r.Frontier.reach(Shown, order.Version{View: r.since})
 	}
 }
@@ -138,18 +142,26 @@ func (r *Recorder) Deliver(run []multicast.Message) (taken int) {
 	return taken
 }
 
-// Keep records messages that the application does not get any more. A log that lacks what came
-// before takes none of them.
+// Keep records messages that the application does not get any more. Of the views from which on the
+// log lacks something it records none.
 func (r *Recorder) Keep(run []multicast.Message) (taken int) {
-	for !r.partial && r.ahead < len(run) && r.record(&run[r.ahead]) {
+	if len(run) > 0 && !r.Keeps(run[0].View) {
+		r.ahead = 0
+		return len(run)
+	}
+	for r.ahead < len(run) && r.record(&run[r.ahead]) {
 		r.ahead++
 	}
-	if taken = r.ahead; r.partial {
-		taken = len(run)
-	}
-	r.ahead = 0
+	taken, r.ahead = r.ahead, 0
 	return taken
 }
+
+// Keeps reports whether the log takes the messages of a view from Keep. A log that became partial
+// while messages of earlier views were still to be recorded takes these: it lacks none of what came
+// before them, the state at a boundary between them and the view from which on the log lacks
+// something is told by where the log ends, and nothing that makes the log whole begins before they
+// are delivered.
+func (r *Recorder) Keeps(v order.ViewID) bool { return !r.partial || v < r.lacks }
 
 // hold records messages and keeps them until every member's disk has them.
 func (r *Recorder) hold(run []multicast.Message) (taken int) {

@@ -268,6 +268,38 @@ func TestAPartialLogKeepsNothingOfAShardThatWasLeft(t *testing.T) {
 	}
 }
 
+// A member goes to another shard and comes back to the first one, as a member that lacks what was
+// sent meanwhile, while messages of its last stay there are still to be recorded. Its log tells
+// others where the history before the next view ended: it needs these messages, each once.
+func TestWhatAStayLeftIsRecordedThoughTheMemberCameBack(t *testing.T) {
+	for _, before := range []int{0, 3} { // messages that the log took before the member came back
+		l, a := &memoryLog{room: before}, &taker{most: 1}
+		r := NewRecorder(RecorderConfig{Log: l, Receiver: a, Observe: func(order.Time) {}})
+		run := runOf(0, 6)
+		run = run[r.Deliver(run):]
+		r.Lacks(3)
+		r.Lacks(3)
+		for l.room = 1; len(run) > 0; l.durable = len(l.records) {
+			run = run[r.Keep(run):]
+		}
+		for i, rec := range l.records {
+			if rec.Version.Seq != order.Seq(i) {
+				t.Errorf("record %d has version %v", i, rec.Version)
+			}
+		}
+		if v := r.Last(); len(l.records) != 6 || v != (order.Version{View: 1, Seq: 5}) {
+			t.Errorf("the log has %d records of 6, up to %v; %d were there before", len(l.records), v, before)
+		}
+		later := runOf(6, 2)
+		for i := range later {
+			later[i].View = 3
+		}
+		if n := r.Keep(later); n != 2 || len(l.records) != 6 {
+			t.Errorf("%d of 2 messages of the view from which on the log lacks something are over, and it has %d records", n, len(l.records))
+		}
+	}
+}
+
 // A member comes back to a shard while a backlog of its last stay there still goes to the log. The
 // application takes those messages over with the log: it is not given them a second time.
 func TestMessagesThatAnApplicationTakesOverWithTheLogAreNotShown(t *testing.T) {

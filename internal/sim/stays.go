@@ -288,7 +288,7 @@ func (r *receiver) forgo(run []multicast.Message) {
 		switch {
 		case !w.after(h.decl):
 			h.inbox(m.View).skip(m)
-		case r.keeper.partial && m.Sender == h.proc.self.ID: // its log does not take it
+		case !r.keeper.recorder.Keeps(m.View) && m.Sender == h.proc.self.ID: // its log does not take it
 			w.judge("log", h.proc.ledgers[h.decl].record(w, r.keeper.id, m.Version()))
 		}
 	}
