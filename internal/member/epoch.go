@@ -466,7 +466,7 @@ func (e *epoch) linger() (work int) {
 
 // over reports whether no member needs the view any more.
 func (e *epoch) over() bool {
-	unfinished := func(p *part) bool { return !p.finished() || len(p.delivering) > 0 } // a later one may wait for the view before this one
+	unfinished := func(p *part) bool { return !p.finished() || p.awaitsShown() } // a later one may wait for the view before this one
 	return (e.change.Through() || e.m.now >= e.until) && !slices.ContainsFunc(e.mine, unfinished)
 }
 

@@ -130,6 +130,17 @@ func (p *part) resolveDelivered() {
 	p.outbox.resolveOwn(p)
 }
 
+// awaitsShown reports whether own messages that have their places are still to be shown to the
+// application. The views that follow tell when every disk has them. In the last view of a member
+// that left, only its application is waited for, which may not have taken yet what every disk is
+// known to have.
+func (p *part) awaitsShown() bool {
+	if len(p.delivering) == 0 || !p.m.left || p.view != p.m.epoch.view {
+		return len(p.delivering) > 0
+	}
+	return order.Version{View: p.view.ID, Seq: p.delivering[0].seq}.Before(p.recorder.Frontier.At(Everywhere))
+}
+
 // lost tells the goroutines that wait that this member halted before its application had their
 // messages.
 func (p *part) lost(reason error) {

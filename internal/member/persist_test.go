@@ -396,3 +396,55 @@ func TestAFutureIsFulfilledHoweverLongAfterItsView(t *testing.T) {
 		t.Error("nobody needs the view that is over, and it stays")
 	}
 }
+
+// A member that leaves does not learn what comes on the others' disks after its last view: it halts
+// when that view is through, although futures of its own messages wait for these disks, and they end
+// with the halt. What every disk has is shown first, if its application takes it.
+func TestAMemberThatLeavesDoesNotWaitForDisksOfWhichItHearsNoMore(t *testing.T) {
+	for _, when := range []struct{ synced, later bool }{{}, {later: true}, {synced: true}} {
+		synced := when.synced
+		w := newWorldLike(&world{mode: views.Persistent, after: true}, t, 4, 16)
+		w.pass(heartbeat)
+		w.apps[0].full = true
+		c, err := w.outbox(0).TryClaim(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := w.outbox(0).CommitFuture(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.pass(heartbeat)
+		if synced {
+			w.sync(0, 1, 2, 3)
+			w.pass(heartbeat)
+		}
+		next, nodes := order.ViewID(2), []order.NodeID{2, 3, 4}
+		if when.later { // a view lies between the message and the leave
+			w.crash(3)
+			w.pass(failAfter)
+			w.agree(2, []order.NodeID{1, 2, 3}, 0, 1, 2)
+			next, nodes = 3, []order.NodeID{2, 3}
+		}
+		w.members[0].Leave()
+		w.pass(10 * failAfter)
+		w.agree(next, nodes, 1, 2)
+		if synced {
+			if err := w.members[0].Err(); err != nil {
+				t.Fatalf("every disk has the message, its application did not take it, and the member halted: %v", err)
+			}
+			w.apps[0].full = false
+			w.pass(heartbeat)
+		}
+		w.left(0)
+		select {
+		case <-f.Done():
+		default:
+			t.Fatal("the member is out of the group, and its future waits")
+		}
+		v, err := f.Wait(t.Context())
+		if synced && (err != nil || v != w.logs[0].records[0].Version) || !synced && !errors.Is(err, member.ErrClosed) {
+			t.Errorf("every disk has the message: %v, its future says %v, %v", synced, v, err)
+		}
+	}
+}
