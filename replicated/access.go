@@ -21,6 +21,7 @@ const (
 	CallCommand
 	CallQuery
 	WatchEvents
+	DescribeObject // Client.Objects, which leaves out the objects that the client may not know of
 )
 
 func (a Action) String() string {
@@ -33,6 +34,8 @@ func (a Action) String() string {
 		return "call the query"
 	case WatchEvents:
 		return "watch the events"
+	case DescribeObject:
+		return "have a description"
 	}
 	return fmt.Sprintf("action %d", uint8(a))
 }
@@ -42,7 +45,7 @@ type Access struct {
 	Peer   ripc.Peer // the client, as its connection proves: under mutual TLS its Identity
 	Action Action
 	Object string
-	// Name is that of the command or the query, or the prefix of the events' topics. It is empty for OpenSession.
+	// Name is that of the command or the query, or the prefix of the events' topics. It is empty for OpenSession and DescribeObject.
 	Name string
 }
 
@@ -112,6 +115,8 @@ func (d *desk) allow(m *ripc.Message, r *relay.Request) error {
 		}
 	case askNow:
 		a.Action = WatchEvents
+	case askDescribe:
+		a.Action = DescribeObject
 	default:
 		return nil
 	}

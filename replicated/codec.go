@@ -29,6 +29,9 @@ func CBOR[T any]() Codec[T] { return cborCodec[T]{} }
 
 type cborCodec[T any] struct{}
 
+// Name implements Named.
+func (cborCodec[T]) Name() string { return "cbor" }
+
 // Modes of CBOR: what members encode is the same for the same value.
 var (
 	cborOut = must(cbor.CoreDetEncOptions().EncMode())
@@ -57,6 +60,9 @@ func (cborCodec[T]) Decode(data []byte, v *T) error { return cborIn.Unmarshal(da
 func Raw() Codec[[]byte] { return rawCodec{} }
 
 type rawCodec struct{}
+
+// Name implements Named.
+func (rawCodec) Name() string { return "raw" }
 
 func (rawCodec) Size(v *[]byte) int { return len(*v) }
 

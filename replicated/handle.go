@@ -52,8 +52,9 @@ type Binding[S any] struct{ make func() bound }
 
 // bound is a binding without its types.
 type bound struct {
-	name  string
-	query bool
+	name   string
+	query  bool
+	codecs [2]string // names of those for arguments and replies
 	// execute executes a command. If p is the call of this process, and of this type, its value is set in place; typed says so.
 	// Otherwise the reply is appended to out, or the text of the error.
 	execute func(state any, c *Context, args, out []byte, p pending) (reply []byte, typed, failed bool)
@@ -72,9 +73,10 @@ type bound struct {
 func Handle[S, A, R any](op Operation[A, R], f func(S, *Context, A) (R, error)) Binding[S] {
 	name, query := op.describe()
 	in, out := op.codecs()
+	codecs := [2]string{codecName(in), codecName(out)}
 	detach := detached[R]()
 	if query {
-		b := bound{name: name, query: true}
+		b := bound{name: name, query: true, codecs: codecs}
 		b.read = func(state any, c Context, r reading) (bool, error) {
 			own, ok := r.(*read[A, R])
 			if !ok {
@@ -111,7 +113,7 @@ func Handle[S, A, R any](op Operation[A, R], f func(S, *Context, A) (R, error)) 
 	return Binding[S]{func() bound {
 		var args, noArgs A // of the command that is executed: an object executes one at a time
 		var value, noValue R
-		return bound{name: name, execute: func(state any, c *Context, data, buf []byte, p pending) ([]byte, bool, bool) {
+		return bound{name: name, codecs: codecs, execute: func(state any, c *Context, data, buf []byte, p pending) ([]byte, bool, bool) {
 			defer func() { args, value = noArgs, noValue }()
 			if err := decode(in, data, &args, "arguments", name); err != nil {
 				return append(buf, err.Error()...), false, true

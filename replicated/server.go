@@ -48,6 +48,7 @@ func Serve(ctx context.Context, server ServerConfig, objects ...AnyObject) (*Ser
 	}
 	serving, cancel := context.WithCancel(context.Background())
 	s := &Server{endpoint: e, cancel: cancel}
+	var g guide
 	for _, x := range objects {
 		o := x.core()
 		if err = o.ready(); err != nil {
@@ -59,6 +60,7 @@ func Serve(ctx context.Context, server ServerConfig, objects ...AnyObject) (*Ser
 		}
 		d := &desk{object: o, service: svc, authorize: server.Authorize, done: &s.done, most: max(cfg.RingBytes, ripc.DefaultRingBytes)/4 - answerHead - watchedBytes}
 		d.queries.wake = make(chan struct{}, 1)
+		g.desks = append(g.desks, d)
 		s.done.Go(func() { d.receive(serving) })
 		s.done.Go(func() { d.read(serving) })
 		s.done.Go(func() { // a member that halted is no use to clients
@@ -68,6 +70,9 @@ func Serve(ctx context.Context, server ServerConfig, objects ...AnyObject) (*Ser
 			case <-serving.Done():
 			}
 		})
+	}
+	if err == nil {
+		err = g.serve(ctx, serving, e, &s.done)
 	}
 	if err == nil && cfg.TLS != nil {
 		return s, nil
@@ -130,7 +135,7 @@ func (d *desk) receive(ctx context.Context) {
 // take serves a request, or hands it on; then it leaves m empty.
 func (d *desk) take(ctx context.Context, m *ripc.Message) error {
 	r, err := relay.Parse(m.Data)
-	if err != nil || !m.IsRequest() {
+	if err != nil || !m.IsRequest() || r.Ask == askDescribe { // the guide describes
 		return errMalformed
 	}
 	if err := d.allow(m, &r); err != nil {

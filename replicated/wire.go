@@ -12,14 +12,15 @@ import (
 // What a client asks, and a member answers, in calls of package ripc. docs/formats.md has the layout.
 
 const (
-	askOpen    = relay.Open
-	askCommand = relay.Command
-	askQuery   = relay.Query
-	askClose   = relay.Close
-	askTouch   = relay.Touch
-	askWatch   = relay.Watch
-	askNow     = relay.Now
-	askReplies = relay.Replies
+	askOpen     = relay.Open
+	askCommand  = relay.Command
+	askQuery    = relay.Query
+	askClose    = relay.Close
+	askTouch    = relay.Touch
+	askWatch    = relay.Watch
+	askNow      = relay.Now
+	askReplies  = relay.Replies
+	askDescribe = relay.Describe
 
 	saidDone      = relay.Done
 	saidFailed    = relay.Failed

@@ -23,6 +23,9 @@ func Codec[M proto.Message]() replicated.Codec[M] { return codec[M]{} }
 
 type codec[M proto.Message] struct{}
 
+// Name implements replicated.Named.
+func (codec[M]) Name() string { return "protobuf" }
+
 // fast is what vtprotobuf generates.
 type fast interface {
 	SizeVT() int

@@ -58,6 +58,7 @@ func TestARequestIsParsedAsItWasWritten(t *testing.T) {
 		{Ask: Touch, Session: 9},
 		{Ask: Watch, Rest: []byte("rest")},
 		{Ask: Now},
+		{Ask: Describe},
 	} {
 		b := r.AppendTo(nil)
 		if got, err := Parse(b); err != nil || !reflect.DeepEqual(got, r) {
@@ -65,7 +66,7 @@ func TestARequestIsParsedAsItWasWritten(t *testing.T) {
 		}
 	}
 	for _, b := range [][]byte{nil, {0}, {99}, {byte(Open), 1}, make([]byte, 40), append([]byte{byte(Open)}, make([]byte, machine.TokenBytes+8)...),
-		append([]byte{byte(Command)}, make([]byte, 23)...), append(append([]byte{byte(Command)}, make([]byte, 24)...), 2, 'a'), {byte(Query)}, {byte(Touch), 1}} {
+		append([]byte{byte(Command)}, make([]byte, 23)...), append(append([]byte{byte(Command)}, make([]byte, 24)...), 2, 'a'), {byte(Query)}, {byte(Touch), 1}, {byte(Describe), 0}} {
 		if r, err := Parse(b); !errors.Is(err, ErrMalformed) {
 			t.Errorf("% x was parsed as %+v, %v", b, r, err)
 		}

@@ -12,14 +12,15 @@ type Ask byte
 
 // Kinds of requests.
 const (
-	Open    Ask = iota + 1 // token, timeout
-	Command                // session, number, acknowledged, name, arguments
-	Query                  // consistency, name, arguments
-	Close                  // session
-	Touch                  // session
-	Watch                  // cursor, milliseconds to wait, prefix of topics
-	Now                    // nothing
-	Replies                // as Command, and how many replies are wanted
+	Open     Ask = iota + 1 // token, timeout
+	Command                 // session, number, acknowledged, name, arguments
+	Query                   // consistency, name, arguments
+	Close                   // session
+	Touch                   // session
+	Watch                   // cursor, milliseconds to wait, prefix of topics
+	Now                     // nothing
+	Replies                 // as Command, and how many replies are wanted
+	Describe                // nothing
 )
 
 // ErrMalformed says that a request cannot be read.
@@ -85,6 +86,10 @@ func Parse(data []byte) (r Request, err error) {
 	case Watch:
 		r.Rest = b
 	case Now:
+	case Describe:
+		if len(b) != 0 {
+			return r, ErrMalformed
+		}
 	default:
 		return r, ErrMalformed
 	}

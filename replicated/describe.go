@@ -1,0 +1,163 @@
+package replicated
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/replicated/internal/relay"
+	"github.com/squall-go/squall/ripc"
+)
+
+// ObjectInfo describes an object, as a member that serves it sees it.
+type ObjectInfo struct {
+	Cluster    string          `cbor:"1,keyasint"` // the name of the group
+	Name       string          `cbor:"2,keyasint"`
+	Member     squall.NodeID   `cbor:"3,keyasint"` // that describes it
+	Members    []squall.NodeID `cbor:"4,keyasint"` // that have a copy, in order of seniority
+	Version    squall.Version  `cbor:"5,keyasint"` // the position of the last record that this member applied
+	Executed   uint64          `cbor:"6,keyasint"` // commands up to there
+	Sessions   int             `cbor:"7,keyasint"` // of clients
+	Persistent bool            `cbor:"8,keyasint"`
+	Operations []OperationInfo `cbor:"9,keyasint"` // by name
+}
+
+// OperationInfo describes an operation of an object.
+type OperationInfo struct {
+	Name    string `cbor:"1,keyasint"`
+	Query   bool   `cbor:"2,keyasint"` // a query; otherwise a command
+	Enabled bool   `cbor:"3,keyasint"` // false for a command that some member cannot execute yet
+	// Arguments and Reply are the names of the codecs (Named), such as "cbor", "raw" and "protobuf"; empty for a codec that
+	// has no name.
+	Arguments string `cbor:"4,keyasint"`
+	Reply     string `cbor:"5,keyasint"`
+}
+
+// Named is implemented by codecs that have a name, by which programs that do not know the types of an operation recognise its
+// encoding.
+type Named interface {
+	// Name returns the name of the encoding.
+	Name() string
+}
+
+// codecName returns the name of a codec, or nothing if it has none.
+func codecName(c any) string {
+	if n, ok := c.(Named); ok {
+		return n.Name()
+	}
+	return ""
+}
+
+// catalog is the id of the service that describes the objects of a server. It is the same everywhere, so that a client needs
+// to know nothing but an address.
+const catalog ripc.ID = "squall objects"
+
+// Objects describes the objects that a member serves and that the client may know of: those of the client's Cluster, or of all groups if
+// that is empty.
+func (c *Client) Objects(ctx context.Context) (all []ObjectInfo, err error) {
+	err = c.ask(ctx, &RemoteObject{id: catalog}, func(answer []byte) error {
+		_, data, err := parseAnswer("objects", answer)
+		if err == nil {
+			err = decode(CBOR[[]ObjectInfo](), data, &all, "description", "objects")
+		}
+		return err
+	}, []byte{byte(askDescribe)})
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(all, func(o ObjectInfo) bool { return c.cfg.Cluster != "" && o.Cluster != c.cfg.Cluster }), nil
+}
+
+// guide describes the objects of a server to clients.
+type guide struct {
+	service *ripc.Service
+	desks   []*desk
+}
+
+// receive answers requests until ctx or the service ends.
+func (g *guide) receive(ctx context.Context) {
+	var answer []byte
+	for {
+		m, err := g.service.Receive(ctx)
+		if err != nil {
+			return
+		}
+		answer, err = g.answer(answer[:0], &m)
+		if err != nil {
+			answer = appendError(answer[:0], err)
+		}
+		reply(&m, answer)
+	}
+}
+
+// errHalted says that a member's groups have halted, so that another member is to be asked.
+var errHalted = errors.New("replicated: this member has halted")
+
+// answer appends the answer to a request. Objects that the client may not know of are left out; it is an error if there are no others.
+func (g *guide) answer(b []byte, m *ripc.Message) ([]byte, error) {
+	r, err := relay.Parse(m.Data)
+	if err != nil || !m.IsRequest() || r.Ask != askDescribe {
+		return b, errMalformed
+	}
+	all := []ObjectInfo{}
+	var denied, halted error
+	for _, d := range g.desks {
+		select {
+		case <-d.object.group.Done():
+			halted = errHalted
+			continue
+		default:
+		}
+		if err := d.allow(m, &r); err != nil {
+			if denied == nil {
+				denied = err
+			}
+			continue
+		}
+		all = append(all, d.object.info())
+	}
+	if len(all) == 0 && (denied != nil || halted != nil) {
+		if denied != nil {
+			return b, denied
+		}
+		return b, halted
+	}
+	data, err := cborOut.Marshal(all)
+	if err != nil {
+		return b, fmt.Errorf("replicated: describing objects: %w", err)
+	}
+	return (&relay.Answer{Said: saidDone, Text: data}).AppendTo(b), nil
+}
+
+// serve registers the service.
+func (g *guide) serve(ctx, serving context.Context, e *ripc.Endpoint, done *sync.WaitGroup) (err error) {
+	if g.service, err = e.Register(ctx, catalog); err == nil {
+		done.Go(func() { g.receive(serving) })
+	}
+	return err
+}
+
+// info describes the object.
+func (o *object) info() ObjectInfo {
+	i := ObjectInfo{
+		Cluster: o.cluster, Name: o.sg.Name, Member: squall.NodeID(o.self.Load()), Members: o.sub.Members(0),
+		Persistent: o.sg.Mode == squall.Persistent,
+	}
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	view, seq := o.machine.At()
+	i.Version = squall.Version{View: squall.ViewID(view), Seq: squall.Seq(seq)}
+	i.Executed, i.Sessions = o.machine.Executed(), o.machine.Sessions()
+	for _, name := range slices.Sorted(maps.Keys(o.bound)) {
+		b := o.bound[name]
+		_, enabled := o.numbers[name]
+		i.Operations = append(i.Operations, OperationInfo{
+			Name: name, Query: b.query, Enabled: b.query || enabled, Arguments: b.codecs[0], Reply: b.codecs[1],
+		})
+	}
+	return i
+}
