@@ -3,6 +3,7 @@ package replicated_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -170,5 +171,27 @@ func TestARequestForADescriptionHasNothingElse(t *testing.T) {
 			t.Errorf("%q, %d bytes: %d %q, %v", request.to, len(request.data), a.Said, a.Text, err)
 		}
 		m.Release()
+	}
+}
+
+// A description that is no short message comes whole.
+func TestADescriptionOfAnySizeComes(t *testing.T) {
+	t.Parallel()
+	const operations = 5000
+	all := open(t, 1, func(int) *replicated.Object[*bank] {
+		var bindings []replicated.Binding[*bank]
+		for i := range operations {
+			name := fmt.Sprintf("%04d of %s", i, strings.Repeat("x", 200))
+			bindings = append(bindings, replicated.Handle(replicated.NewQuery[string, int64](name), (*bank).total))
+		}
+		return replicated.New(squall.SubgroupConfig{Name: "accounts"}, newBank, bindings...)
+	}, nil)
+	for _, transport := range []ripc.Transport{ripc.Auto, ripc.TCP} {
+		c, servers := serve(t, all, transport)
+		got, err := c.Objects(t.Context())
+		if err != nil || len(got) != 1 || len(got[0].Operations) != operations || !strings.HasPrefix(got[0].Operations[operations-1].Name, "4999 of x") {
+			t.Errorf("%d objects, %v", len(got), err)
+		}
+		_ = servers[0].Close()
 	}
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/squall-go/squall/cmd/squall/internal/copy"
 	"github.com/squall-go/squall/cmd/squall/internal/demo"
 	"github.com/squall-go/squall/cmd/squall/internal/logs"
+	"github.com/squall-go/squall/cmd/squall/internal/objects"
 	"github.com/squall-go/squall/cmd/squall/internal/rdmc"
 	"github.com/squall-go/squall/cmd/squall/internal/services"
 	"github.com/squall-go/squall/cmd/squall/internal/simulate"
@@ -39,10 +40,12 @@ func commands() []*cobra.Command {
 	return []*cobra.Command{
 		measure,
 		bench.NewMemberCommand(messages.Workload, benchrdmc.Workload, large.Workload, benchlogs.Workload, benchripc.Workload, benchobjects.Workload),
+		objects.NewCallCommand(),
 		copy.NewCommand(),
 		copy.NewReceiveCommand(),
 		demo.NewCommand(),
 		logs.NewCommand(),
+		objects.NewListCommand(),
 		rdmc.NewCommand(),
 		services.NewCommand(),
 		simulate.NewCommand(),

@@ -1,0 +1,217 @@
+package objects
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/squall-go/squall/replicated"
+)
+
+// caller is the command "call" with its flags.
+type caller struct {
+	options
+	local  bool
+	base64 bool
+}
+
+// NewCallCommand returns the command "call".
+func NewCallCommand() *cobra.Command {
+	var c caller
+	cmd := &cobra.Command{
+		Use:   "call --connect HOST:PORT [flags] OBJECT OPERATION [JSON]",
+		Short: "Call an operation of a replicated object, and print its reply",
+		Long: `Call has a command executed, or runs a query, and prints the reply. A command runs in a session: it is executed exactly once, whichever members fail
+meanwhile. If no member answers in time it may be executed or not. The error of a handler is printed, and the exit status is 1.
+
+Arguments and replies of CBOR are JSON here. Without JSON the arguments are null, which a handler sees as the zero value; "-" stands for the standard
+input. Byte strings are {"$bytes": "…"} with base64, tags {"$tag": 1, "$value": …}.
+
+Arguments and replies of raw bytes are text, as it is, or base64 with --base64. Other encodings, such as protocol buffers, need a program that has the types.`,
+		Example: `  go run ./examples/bank member -id 1 -listen 127.0.0.1:7001 -clients 127.0.0.1:8001   # in another terminal
+  squall call --connect 127.0.0.1:8001 bank deposit '{"Account":"ann","Cents":100}'
+  squall call --connect 127.0.0.1:8001 bank balance '"ann"'
+  squall call --connect 127.0.0.1:8001 --local bank balance - < account.json`,
+		Args:              operands,
+		ValidArgsFunction: c.complete,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			text := ""
+			if len(args) > 2 {
+				text = args[2]
+			}
+			if text == "-" {
+				data, err := io.ReadAll(cmd.InOrStdin())
+				if err != nil {
+					return err
+				}
+				text = string(data)
+			}
+			reply, err := c.call(cmd.Context(), args[0], args[1], text)
+			if err != nil {
+				return err
+			}
+			_, err = cmd.OutOrStdout().Write(reply)
+			return err
+		},
+	}
+	c.declare(cmd)
+	f := cmd.Flags()
+	f.BoolVar(&c.local, "local", false, "run a query on the copy of one member as it is, without asking the others")
+	f.BoolVar(&c.base64, "base64", false, "arguments and replies of raw bytes are base64")
+	return cmd
+}
+
+// operands checks that there are an object and an operation, and at most three arguments.
+func operands(cmd *cobra.Command, args []string) error {
+	switch {
+	case len(args) == 0:
+		return fmt.Errorf("OBJECT is missing: the name of an object\nsee %s --help", cmd.CommandPath())
+	case len(args) == 1:
+		return fmt.Errorf("OPERATION is missing: the name of an operation of %q\nsee %s --help", args[0], cmd.CommandPath())
+	case len(args) > 3:
+		return fmt.Errorf("%q is one argument too many: JSON is one argument, in quotes\nsee %s --help", args[3], cmd.CommandPath())
+	}
+	return nil
+}
+
+// call calls an operation and returns its reply as it is printed.
+func (c *caller) call(ctx context.Context, object, operation, text string) (_ []byte, err error) {
+	all, err := c.list(ctx)
+	if err != nil {
+		return nil, err
+	}
+	o, err := choose(all, object)
+	if err != nil {
+		return nil, err
+	}
+	op, err := find(o, operation)
+	if err != nil {
+		return nil, err
+	}
+	if c.local && !op.Query {
+		return nil, fmt.Errorf("--local is for queries: %q is a command", op.Name)
+	}
+	if c.base64 && op.Arguments != "raw" && op.Reply != "raw" {
+		return nil, fmt.Errorf("--base64 is for raw bytes: %q has none", op.Name)
+	}
+	args, err := c.encode(op, text)
+	if err != nil {
+		return nil, err
+	}
+	if err := known(op, "reply", op.Reply); err != nil { // before a command is executed
+		return nil, err
+	}
+	client, err := c.dial(o.Cluster)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, client.Close()) }()
+	var reply []byte
+	err = c.ask(ctx, func(ctx context.Context) (err error) {
+		target := client.Object(o.Name)
+		switch {
+		case !op.Query:
+			reply, err = replicated.NewCommand[[]byte, []byte](op.Name).Call(ctx, target, args)
+		case c.local:
+			reply, err = replicated.NewQuery[[]byte, []byte](op.Name).Local(ctx, target, args)
+		default:
+			reply, err = replicated.NewQuery[[]byte, []byte](op.Name).Call(ctx, target, args)
+		}
+		return err
+	})
+	if errors.Is(err, context.DeadlineExceeded) && !op.Query {
+		return nil, fmt.Errorf("the command may be executed or not: %w", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c.decode(op, reply)
+}
+
+// choose finds an object by its name.
+func choose(all []replicated.ObjectInfo, name string) (o replicated.ObjectInfo, err error) {
+	var names, clusters []string
+	for _, i := range all {
+		names = append(names, i.Name)
+		if i.Name == name {
+			o = i
+			clusters = append(clusters, i.Cluster)
+		}
+	}
+	slices.Sort(names)
+	switch {
+	case len(all) == 0:
+		return o, fmt.Errorf("no object %q: the member serves none", name)
+	case len(clusters) == 0:
+		return o, fmt.Errorf("no object %q: there is %s", name, strings.Join(slices.Compact(names), ", "))
+	case len(clusters) > 1:
+		return o, fmt.Errorf("several groups have an object %q: give --cluster, one of %s", name, strings.Join(clusters, ", "))
+	}
+	return o, nil
+}
+
+// find finds an operation by its name.
+func find(o replicated.ObjectInfo, name string) (replicated.OperationInfo, error) {
+	var all []string
+	for _, op := range o.Operations {
+		if op.Name == name {
+			return op, nil
+		}
+		all = append(all, kind(op)+" "+op.Name)
+	}
+	return replicated.OperationInfo{}, fmt.Errorf("object %q has no operation %q: it has %s", o.Name, name, strings.Join(all, ", "))
+}
+
+// known returns an error if a codec is none that can be converted.
+func known(op replicated.OperationInfo, part, codec string) error {
+	switch codec {
+	case "cbor", "raw":
+		return nil
+	case "":
+		return fmt.Errorf("the %s of %q: the codec has no name; only a program that has the types can call it", part, op.Name)
+	}
+	return fmt.Errorf("the %s of %q: the encoding is %s; only a program that has the types can call it", part, op.Name, codec)
+}
+
+// encode converts the arguments.
+func (c *caller) encode(op replicated.OperationInfo, text string) (data []byte, err error) {
+	if err := known(op, "arguments", op.Arguments); err != nil {
+		return nil, err
+	}
+	switch {
+	case op.Arguments == "cbor":
+		if text == "" {
+			text = "null"
+		}
+		data, err = fromJSON(text)
+	case c.base64:
+		data, err = base64.StdEncoding.DecodeString(strings.TrimSpace(text))
+	default:
+		data = []byte(text)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the arguments of %q: %w", op.Name, err)
+	}
+	return data, nil
+}
+
+// decode converts a reply.
+func (c *caller) decode(op replicated.OperationInfo, data []byte) ([]byte, error) {
+	switch {
+	case op.Reply == "cbor":
+		text, err := toJSON(data)
+		if err != nil {
+			err = fmt.Errorf("the reply of %q, which has been executed: %w", op.Name, err)
+		}
+		return text, err
+	case c.base64:
+		return append([]byte(base64.StdEncoding.EncodeToString(data)), '\n'), nil
+	}
+	return data, nil
+}

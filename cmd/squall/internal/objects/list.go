@@ -1,0 +1,120 @@
+package objects
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+
+	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/cmd/squall/internal/show"
+	"github.com/squall-go/squall/replicated"
+)
+
+// Listed is an object in what "squall objects --json" prints.
+type Listed struct {
+	Object     string          `json:"object"`
+	Cluster    string          `json:"cluster"`
+	Member     squall.NodeID   `json:"member"` // that described it
+	Members    []squall.NodeID `json:"members"`
+	Version    string          `json:"version"` // view:position of the last record
+	Executed   uint64          `json:"executed"`
+	Sessions   int             `json:"sessions"`
+	Persistent bool            `json:"persistent"`
+	Operations []Operation     `json:"operations"`
+}
+
+// Operation is an operation in what "squall objects --json" prints.
+type Operation struct {
+	Name      string `json:"name"`
+	Kind      string `json:"kind"` // command or query
+	Enabled   bool   `json:"enabled"`
+	Arguments string `json:"arguments,omitempty"` // name of the codec
+	Reply     string `json:"reply,omitempty"`
+}
+
+// NewListCommand returns the command "objects".
+func NewListCommand() *cobra.Command {
+	var o options
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "objects --connect HOST:PORT [flags]",
+		Short: "List replicated objects and their operations",
+		Long: `Objects lists the replicated objects that a member serves to clients: their operations and how arguments and replies are encoded, the members, the
+position of the last record, and how many clients have sessions.`,
+		Example: `  go run ./examples/bank member -id 1 -listen 127.0.0.1:7001 -clients 127.0.0.1:8001   # in another terminal
+  squall objects --connect 127.0.0.1:8001
+  squall objects --connect 127.0.0.1:8001 --json | jq '.[].operations[].name'`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			all, err := o.list(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return show.JSON(cmd.OutOrStdout(), listed(all))
+			}
+			print(cmd.OutOrStdout(), all)
+			return nil
+		},
+	}
+	o.declare(cmd)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the result as a JSON array")
+	return cmd
+}
+
+func listed(all []replicated.ObjectInfo) []Listed {
+	list := []Listed{}
+	for _, o := range all {
+		l := Listed{
+			Object: o.Name, Cluster: o.Cluster, Member: o.Member, Members: o.Members, Version: o.Version.String(),
+			Executed: o.Executed, Sessions: o.Sessions, Persistent: o.Persistent, Operations: []Operation{},
+		}
+		for _, op := range o.Operations {
+			l.Operations = append(l.Operations, Operation{Name: op.Name, Kind: kind(op), Enabled: op.Enabled, Arguments: op.Arguments, Reply: op.Reply})
+		}
+		list = append(list, l)
+	}
+	return list
+}
+
+// print prints a line for each object, and a table of its operations.
+func print(w io.Writer, all []replicated.ObjectInfo) {
+	if len(all) == 0 {
+		fmt.Fprintln(w, "no objects")
+	}
+	for _, o := range all {
+		var members []string
+		for _, m := range o.Members {
+			members = append(members, fmt.Sprint(m))
+		}
+		persistent := ""
+		if o.Persistent {
+			persistent = ", persistent"
+		}
+		fmt.Fprintf(w, "%s of the group %s%s: version %v at member %d of %s; %s executed, %s\n", o.Name, o.Cluster, persistent, o.Version, o.Member,
+			strings.Join(members, ", "), show.Counted(int(o.Executed), "command", "commands"), show.Counted(o.Sessions, "session", "sessions"))
+		t := table.NewWriter()
+		t.SetStyle(table.StyleLight)
+		t.SetOutputMirror(w)
+		t.AppendHeader(table.Row{"operation", "kind", "arguments", "reply", "enabled"})
+		for _, op := range o.Operations {
+			enabled := "yes"
+			if !op.Enabled {
+				enabled = "not by all members"
+			}
+			t.AppendRow(table.Row{op.Name, kind(op), named(op.Arguments), named(op.Reply), enabled})
+		}
+		t.Render()
+	}
+}
+
+// named is the name of a codec in a table.
+func named(codec string) string {
+	if codec == "" {
+		return "?"
+	}
+	return codec
+}
