@@ -171,7 +171,7 @@ func (h *stays) do(r *receiver, e shard.Effect) {
 		r.log.partial.Store(true)
 		r.log.recorder.Lacks(e.View)
 	case shard.HoldLog:
-		r.log.recorder.Lacks(e.View)
+		r.log.recorder.Suspend(e.View)
 	case shard.FreeLog:
 		r.log.partial.Store(false)
 		r.log.recorder.Whole()

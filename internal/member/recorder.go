@@ -44,8 +44,8 @@ type Recorder struct {
 	Frontier  Frontier
 	cfg       RecorderConfig
 	ahead     int            // messages of the run at hand, from its start, that are in the log and that the application did not take
-	partial   bool           // the log lacks what others have
-	lacks     order.ViewID   // while it is partial: it takes messages of earlier views at its end
+	partial   bool           // the log lacks what others have, or activities append to it
+	lacks     order.ViewID   // of what others have it lacks something before this view; 0: it lacks nothing
 	appending journal.Record // the one that is being appended: here, so that none is allocated
 	last      order.Version  // the last one that was appended here
 	given     order.Version  // without AfterPersist: the last one that the application took
@@ -56,7 +56,7 @@ type Recorder struct {
 	// mu: Take is not called while the log is whole.
 	mu       sync.Mutex
 	heldBack heldBack // AfterPersist: what the application did not see yet
-	// takenOver is the view of the last Lacks. The application takes over the messages of earlier
+	// takenOver is the view of the last Suspend. The application takes over the messages of earlier
 	// views with the log, also those that come out of a backlog later: to show them would deliver
 	// them twice.
 	takenOver order.ViewID
@@ -74,14 +74,19 @@ func NewRecorder(cfg RecorderConfig) *Recorder {
 // log, so that no room would ever come.
 func (r *Recorder) end(v order.ViewID) { r.over = v }
 
-// Lacks says that, as a view begins, the log lacks something of what others have, or that the
-// application takes over what is in the log. Until Whole, nothing counts as persisted. What waits
-// for disks is not shown: it is in the log that the application takes over. What is left of earlier
-// views, the rest of a run at hand too, comes to Keep.
+// Lacks says that, as a view begins, the log lacks something of what others have. What is left of
+// earlier views, the rest of a run at hand too, comes to Keep.
 func (r *Recorder) Lacks(since order.ViewID) {
-	if !r.partial {
+	if r.lacks == 0 {
 		r.lacks = since
 	}
+	r.Suspend(since)
+}
+
+// Suspend says that, as a view begins, the log lacks something, or that the application takes over
+// what is in the log. Until Whole, nothing counts as persisted. What waits for disks is not shown:
+// it is in the log that the application takes over.
+func (r *Recorder) Suspend(since order.ViewID) {
 	r.partial, r.since = true, since
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -90,10 +95,10 @@ func (r *Recorder) Lacks(since order.ViewID) {
 }
 
 // Whole says that the log lacks nothing any more, and that the application has taken over what came
-// before the view of Lacks.
+// before the view of Suspend.
 func (r *Recorder) Whole() {
 	if r.partial {
-		r.partial, r.ahead, r.given = false, 0, r.Last()
+		r.partial, r.lacks, r.ahead, r.given = false, 0, 0, r.Last()
 		r.Frontier.reach(Shown, order.Version{View: r.since})
 	}
 }
@@ -161,7 +166,7 @@ func (r *Recorder) Keep(run []multicast.Message) (taken int) {
 // before them, the state at a boundary between them and the view from which on the log lacks
 // something is told by where the log ends, and nothing that makes the log whole begins before they
 // are delivered.
-func (r *Recorder) Keeps(v order.ViewID) bool { return !r.partial || v < r.lacks }
+func (r *Recorder) Keeps(v order.ViewID) bool { return r.lacks == 0 || v < r.lacks }
 
 // hold records messages and keeps them until every member's disk has them.
 func (r *Recorder) hold(run []multicast.Message) (taken int) {

@@ -470,7 +470,7 @@ func (c *Core) follow(s *stay, verb Verb, r Result) {
 func (c *Core) through(s *stay) {
 	s.done, s.arrived, s.promised = true, true, nil
 	c.emit(Effect{Do: Arrive, Stay: s.id})
-	if c.cfg.Logs {
+	if c.cfg.Logs && !c.lacks(s) {
 		c.emit(Effect{Do: FreeLog, Stay: s.id})
 	}
 	if s.superseded {
@@ -483,4 +483,10 @@ func (c *Core) through(s *stay) {
 	if s.fresh {
 		c.emit(Effect{Do: Restored, Stay: s.id})
 	}
+}
+
+// lacks reports whether the log of a stay's shard lacks something because the process came back to
+// the shard in a later stay.
+func (c *Core) lacks(s *stay) bool {
+	return slices.ContainsFunc(c.stays, func(t *stay) bool { return t.id > s.id && t.shard == s.shard && t.fresh })
 }

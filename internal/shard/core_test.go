@@ -233,6 +233,34 @@ func TestWhatWaitsForACompleteLogIsRecordedThoughTheMemberMoved(t *testing.T) {
 	s.wants("1 arrive", "1 free log", "1 over")
 }
 
+// The process comes back to a shard of which it still records a backlog: the end of that does not
+// make up for what the log lacks since.
+func TestALogThatLacksSomethingAgainIsNotFreedByTheStayBefore(t *testing.T) {
+	s := newStage(t, Config{Logs: true, Recovers: true})
+	id := s.installed(settled(5), 0)
+	s.core.Begins(id, 5, 0, false)
+	s.core.Ready(id)
+	s.wants("1 hold", "1 hold log", "1 await", "1 sync")
+	_, b := moving()
+	between := s.installed(b, 1)
+	s.wants("2 hold", "2 lack", "1 silence", "1 cancel")
+	again := s.installed(fresh(7), 0)
+	s.wants("3 hold", "3 lack", "2 drop", "2 over")
+	s.core.Begins(between, 6, 1, false)
+	s.core.Begins(again, 7, 0, false)
+	s.wants("3 hold log", "3 await")
+	s.ends(Result{Outcome: Failed})
+	s.wants("1 hand over")
+	s.ends(Result{})
+	s.wants("1 arrive", "1 over", "2 arrive")
+	s.core.Ready(again)
+	s.wants("3 fetch 1")
+	for _, next := range [][]string{{"3 fill 1"}, {"3 sync"}, {"3 complete"}, {"3 recover"}, {"3 thank", "3 hand over"}, {"3 arrive", "3 free log", "3 live", "3 restored"}} {
+		s.ends(Result{Last: order.Version{View: 6, Seq: 1}})
+		s.wants(next...)
+	}
+}
+
 func TestASourceThatIsNoMemberAnyMoreIsLeftAtOnce(t *testing.T) {
 	s := newStage(t, Config{})
 	id := s.installed(fresh(5), 0)

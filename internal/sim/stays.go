@@ -129,7 +129,7 @@ func (h *stays) do(r *receiver, e shard.Effect) {
 		r.keeper.partial, r.keeper.since = true, e.View
 		r.keeper.recorder.Lacks(e.View)
 	case shard.HoldLog:
-		r.keeper.recorder.Lacks(e.View)
+		r.keeper.recorder.Suspend(e.View)
 	case shard.FreeLog:
 		r.keeper.complete()
 	case shard.AwaitApp:
