@@ -3,6 +3,8 @@ package ripc
 import (
 	"errors"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -134,4 +136,42 @@ func TestAPeerThatTakesNoAnswersIsCutOff(t *testing.T) {
 		inTime(t, "the end of the peer", func() bool { return there.Peers() == 1 && evil.Peers() == 0 })
 	}
 	must(t, server.Close())
+}
+
+// A message may be given back while the endpoint is closed: its pair is over, and the memory is given back once.
+func TestAMessageIsGivenBackWhileTheEndpointIsClosed(t *testing.T) {
+	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
+		ctx := testutil.Within(t)
+		for k := range 20 {
+			here := open(Config{})
+			server := register(t, here, ID(fmt.Sprint("server", k)))
+			client := register(t, open(Config{MoveTime: -1}), "")
+			must(t, client.Send(ctx, client.To(server.ID()), []byte("x")))
+			m, err := server.Receive(ctx)
+			must(t, err)
+			var released atomic.Int32
+			here.lock()
+			p := here.peers[0]
+			release := p.release
+			p.release = func() error {
+				released.Add(1)
+				return release()
+			}
+			here.unlock()
+			var both sync.WaitGroup
+			both.Go(func() {
+				if err := here.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+			inTime(t, "the end of the pair", func() bool {
+				here.lock()
+				defer here.unlock()
+				return p.ended
+			})
+			m.Release()
+			both.Wait()
+			inTime(t, "the end of the memory", func() bool { return released.Load() == 1 })
+		}
+	})
 }

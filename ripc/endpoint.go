@@ -49,6 +49,7 @@ type Endpoint struct {
 	telling   bool         // a goroutine tells them
 	closing   bool         // Close was called
 	closed    bool         // nothing is sent or received any more
+	awaited   bool         // Close waits for background: frames that are given back now add nothing to it
 	postponed postponedList
 }
 
@@ -305,6 +306,9 @@ func (e *Endpoint) Close() error {
 	}
 	errs = append(errs, e.stopListening())
 	<-e.cared
+	e.lock()
+	e.awaited = true
+	e.unlock()
 	e.background.Wait()
 	e.closeMemory()
 	errs = append(errs, e.quit())

@@ -522,21 +522,26 @@ func (p *peer) drain() {
 	}
 }
 
-// dispose frees the memory of a pair that ended, when nobody has a frame of it any more.
+// dispose frees the memory of a pair that ended, when no frame of it is in use any more. The caller holds the endpoint's mu.
 func (p *peer) dispose() {
 	if p.kept > 0 || p.release == nil {
 		return
 	}
 	link, release := p.link, p.release
 	p.release = nil
-	p.e.background.Go(func() { // a link over a socket waits for its peer's end
+	dispose := func() { // a link over a socket waits for its peer's end
 		p.e.lock() // the goroutine that found the end may have been in the middle of a step
 		p.e.unlock()
 		p.mu.Lock() // no goroutine is in the middle of a frame
 		defer p.mu.Unlock()
 		link.Close()
 		release()
-	})
+	}
+	if p.e.awaited { // Close does not wait for frames that the application gives back later
+		go dispose()
+		return
+	}
+	p.e.background.Go(dispose)
 }
 
 // disposeIfOver is dispose for a frame that was freed after the pair ended.
