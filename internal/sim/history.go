@@ -37,7 +37,8 @@ type viewRecord struct {
 
 	decided     map[views.Ballot]string // the key of the next view, or that there is none, that a ballot decided on
 	proposed    map[views.Ballot]*process
-	end         *views.Decision // the first one here
+	end         *views.Decision // of the highest ballot so far
+	ballot      views.Ballot    // of end
 	leadersDied int
 }
 

@@ -123,8 +123,8 @@ func (w *world) watchDecision(p *process, s *seat, e views.Decided) {
 		}
 	}
 	r.decided[e.Ballot] = key
-	if r.end == nil {
-		r.end = e.Decision
+	if r.end == nil || e.Ballot > r.ballot { // an earlier one that no quorum echoed is void
+		r.end, r.ballot = e.Decision, e.Ballot
 		w.watchTrim(r, e.Decision)
 	}
 	if leads {
