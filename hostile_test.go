@@ -17,6 +17,7 @@ import (
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/fabric/port"
 	"github.com/squall-go/squall/internal/fabrictest"
+	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/internal/wire"
 	"github.com/squall-go/squall/trust"
 )
@@ -232,7 +233,7 @@ func crowd(b *besieged) {
 // While a group forms, somebody who does not know the view's key says that it is the member that
 // everybody waits for, and fills up what room there is. The group forms with the real one.
 func TestAnImpostorDoesNotGetAMembersPlace(t *testing.T) {
-	founder := freeAddr(t)
+	founder := testutil.FreeAddress(t)
 	stop := make(chan struct{})
 	var impostors sync.WaitGroup
 	tried := atomic.Int64{}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,6 +17,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/internal/testutil"
 )
 
 // keeper is what a member of a test saw.
@@ -393,16 +393,11 @@ func TestAFounderThatWaitsFindsTheGroupThatFormedWithoutIt(t *testing.T) {
 	}
 }
 
-// freeAddrs are addresses on loopback that nobody listens on.
+// freeAddrs are addresses on loopback on which no process listens.
 func freeAddrs(t testing.TB, n int) (addrs []string) {
 	t.Helper()
 	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		addrs = append(addrs, l.Addr().String())
+		addrs = append(addrs, testutil.FreeAddress(t))
 	}
 	return addrs
 }

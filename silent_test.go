@@ -16,6 +16,7 @@ import (
 	"github.com/squall-go/squall/fabric/port"
 	joining "github.com/squall-go/squall/internal/join"
 	"github.com/squall-go/squall/internal/member"
+	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/internal/wire"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/trust"
@@ -157,7 +158,7 @@ func silentWithin(t *testing.T, name string) {
 	defer cancel()
 	down := make(chan squall.MemberDown, 2)
 	cfg := squall.Config{
-		Cluster: t.Name(), ID: 1, Listen: freeAddr(t), InitialMembers: 2, Logger: quiet, Fabric: squall.FabricTCP,
+		Cluster: t.Name(), ID: 1, Listen: testutil.FreeAddress(t), InitialMembers: 2, Logger: quiet, Fabric: squall.FabricTCP,
 		Heartbeat: 20 * time.Millisecond, FailAfter: failAfter,
 		Subgroups: []squall.SubgroupConfig{{Name: "a", RingBytes: 64 << 10, Window: 256, Deliver: func(squall.Message) {}}},
 		Events: func(e squall.Event) {

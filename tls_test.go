@@ -32,7 +32,7 @@ func TestAMemberWithoutACertificateCannotJoin(t *testing.T) {
 	a := testutil.NewAuthority(t)
 	impostor := testutil.NewAuthority(t).TLS()
 	impostor.RootCAs = a.Pool
-	founder := freeAddr(t)
+	founder := testutil.FreeAddress(t)
 	open := func(ctx context.Context, id squall.NodeID, c *tls.Config) (*squall.Group, error) {
 		cfg := squall.Config{
 			Cluster: t.Name(), ID: id, Listen: "127.0.0.1:0", Join: []string{founder}, InitialMembers: 2, Fabric: squall.FabricTCP, TLS: c, Logger: quiet,

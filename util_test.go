@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,20 +18,6 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// freeAddr finds a loopback address to listen on.
-func freeAddr(t testing.TB) string { return freeAddrOn(t, "127.0.0.1") }
-
-// freeAddrOn finds an address of a host to listen on.
-func freeAddrOn(t testing.TB, host string) string {
-	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	return net.JoinHostPort(host, port)
-}
 
 // eventually waits until something holds, and fails the test if it does not within 20 seconds.
 func eventually(t testing.TB, what string, holds func() bool) {

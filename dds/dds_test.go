@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"os"
 	"slices"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	"github.com/squall-go/squall/dds"
 	"github.com/squall-go/squall/dds/cdr"
 	"github.com/squall-go/squall/dds/qos"
+	"github.com/squall-go/squall/internal/testutil"
 )
 
 // position is the sample of the tests.
@@ -29,23 +29,12 @@ type position struct {
 
 var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
 
-// freeAddress returns an address of this host that no process listens on.
-func freeAddress(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
 // open returns the participants of a new group.
 func open(t testing.TB, n int, change func(i int, p *dds.Config, c *squall.Config)) []*dds.Participant {
 	t.Helper()
 	all := make([]*dds.Participant, n)
 	errs := make([]error, n)
-	addr := freeAddress(t)
+	addr := testutil.FreeAddress(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var wg sync.WaitGroup
@@ -409,7 +398,7 @@ func TestAFullReaderHoldsUpTheWriters(t *testing.T) {
 func TestPersistentTopicsSurviveTheEndOfAllProcesses(t *testing.T) {
 	t.Parallel()
 	dirs := []string{t.TempDir(), t.TempDir()}
-	addrs := []string{freeAddress(t), freeAddress(t)}
+	addrs := []string{testutil.FreeAddress(t), testutil.FreeAddress(t)}
 	persistent := dds.QoS{Durability: qos.Persistent}
 	set := dds.QoS{Durability: qos.Persistent, Service: qos.Service{History: qos.KeepAll()}}
 	var n int32

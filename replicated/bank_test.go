@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/replicated"
 )
 
@@ -99,7 +99,7 @@ func open[S any](t testing.TB, n int, object func(i int) *replicated.Object[S], 
 	all := []*node[S]{}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	addr := freeAddress(t)
+	addr := testutil.FreeAddress(t)
 	var wg sync.WaitGroup
 	var errs [16]error
 	for i := range n {
@@ -141,17 +141,6 @@ func closeAll[S any](t testing.TB, all []*node[S]) {
 }
 
 var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
-
-// freeAddress returns an address of this host that no process listens on.
-func freeAddress(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
 
 // ordered returns a bank in an Ordered subgroup.
 func ordered(int) *replicated.Object[*bank] { return accounts(squall.SubgroupConfig{}) }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/replicated"
 )
 
@@ -187,7 +188,7 @@ func TestAnObjectSurvivesTheEndOfAllMembers(t *testing.T) {
 	t.Parallel()
 	dirs := []string{t.TempDir(), t.TempDir()}
 	durable := func(int) *replicated.Object[*bank] { return accounts(squall.SubgroupConfig{Mode: squall.Persistent}) }
-	addrs := []string{freeAddress(t), freeAddress(t)}
+	addrs := []string{testutil.FreeAddress(t), testutil.FreeAddress(t)}
 	configure := func(i int, c *squall.Config) { c.Dir, c.Listen, c.Join = dirs[i], addrs[i], addrs }
 	want := map[string]int64{}
 	for lap := range 3 {

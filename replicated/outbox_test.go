@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/replicated"
 )
 
@@ -75,7 +76,7 @@ type trade struct {
 func openTrade(t *testing.T, n int, mode squall.Mode, change func(i int, c *squall.Config)) []*trade {
 	t.Helper()
 	all := make([]*trade, n)
-	addr := freeAddress(t)
+	addr := testutil.FreeAddress(t)
 	var wg sync.WaitGroup
 	for i := range all {
 		all[i] = &trade{shop: newShop(mode), book: newBook(mode)}
@@ -182,7 +183,7 @@ func TestWhatAHandlerSendsIsExecutedOnce(t *testing.T) {
 func TestWhatAHandlerSentBeforeARestartIsExecutedOnce(t *testing.T) {
 	t.Parallel()
 	dirs := []string{t.TempDir(), t.TempDir()}
-	addrs := []string{freeAddress(t), freeAddress(t)}
+	addrs := []string{testutil.FreeAddress(t), testutil.FreeAddress(t)}
 	n := 0
 	for range 3 {
 		all := openTrade(t, 2, squall.Persistent, func(i int, c *squall.Config) { c.Dir, c.Listen, c.Join = dirs[i], addrs[i], addrs })

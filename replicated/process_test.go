@@ -14,6 +14,7 @@ import (
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/internal/proc"
+	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/replicated"
 	"github.com/squall-go/squall/ripc"
 )
@@ -123,9 +124,9 @@ func (f *fleet) ready(i int) {
 // newFleet starts three members. A trade's member can be replaced whichever it is: each has its address, and joins at any.
 func newFleet(t *testing.T, tcp, trade bool, change ...func(*memberSpec)) *fleet {
 	f := &fleet{t: t, all: make([]*proc.Child, 3)}
-	addrs := []string{freeAddress(t), freeAddress(t), freeAddress(t)}
+	addrs := []string{testutil.FreeAddress(t), testutil.FreeAddress(t), testutil.FreeAddress(t)}
 	for i := range f.all {
-		spec := memberSpec{ID: squall.NodeID(i + 1), Listen: "127.0.0.1:0", Clients: freeAddress(t), Join: addrs[:1], TCP: tcp, Trade: trade, FailAfter: 2 * time.Second}
+		spec := memberSpec{ID: squall.NodeID(i + 1), Listen: "127.0.0.1:0", Clients: testutil.FreeAddress(t), Join: addrs[:1], TCP: tcp, Trade: trade, FailAfter: 2 * time.Second}
 		if i == 0 || trade {
 			spec.Listen = addrs[i]
 		}

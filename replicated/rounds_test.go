@@ -143,7 +143,7 @@ const (
 
 func playRounds(t *testing.T, transport string) {
 	f := &fleet{t: t, all: make([]*proc.Child, 3)}
-	addrs := []string{freeAddress(t), freeAddress(t), freeAddress(t)}
+	addrs := []string{testutil.FreeAddress(t), testutil.FreeAddress(t), testutil.FreeAddress(t)}
 	var client replicated.ClientConfig
 	var files []string
 	if transport == "tls" {
@@ -157,7 +157,7 @@ func playRounds(t *testing.T, transport string) {
 	var lines []*line
 	for i := range f.all {
 		spec := memberSpec{
-			ID: squall.NodeID(i + 1), Listen: addrs[i], Clients: freeAddress(t), Join: addrs, TCP: transport != "shm", Dir: t.TempDir(), TLS: files, FailAfter: 2 * time.Second,
+			ID: squall.NodeID(i + 1), Listen: addrs[i], Clients: testutil.FreeAddress(t), Join: addrs, TCP: transport != "shm", Dir: t.TempDir(), TLS: files, FailAfter: 2 * time.Second,
 		}
 		f.specs = append(f.specs, spec)
 		lines = append(lines, newLine(t, spec.Clients))

@@ -1,9 +1,13 @@
-// Package testutil has what the tests of several packages need: certificates, and bounds for what
-// has to happen.
+// Package testutil has what the tests of several packages need: certificates, addresses, and bounds
+// for what has to happen.
 package testutil
 
 import (
 	"context"
+	"fmt"
+	"net"
+	"os"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -18,4 +22,24 @@ func Within(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	t.Cleanup(cancel)
 	return ctx
+}
+
+var ports atomic.Uint32 // that FreeAddress has tried
+
+// FreeAddress returns an address on loopback on which no process listens. Its port is below those
+// that Linux gives to sockets without one, and from a range that follows from this process, so that
+// no other test takes it before it is used.
+func FreeAddress(t testing.TB) string {
+	t.Helper()
+	const first, count, each = 10_000, 20_000, 64
+	for range count {
+		port := first + (uint32(os.Getpid())*each+ports.Add(1))%count
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err == nil {
+			_ = l.Close()
+			return l.Addr().String()
+		}
+	}
+	t.Fatal("no port is free")
+	return ""
 }
