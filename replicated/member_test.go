@@ -150,6 +150,11 @@ func TestAnOperationThatAMemberLacksIsRefusedBeforeItIsOrdered(t *testing.T) {
 	if err := all[1].group.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	for v := range all[0].group.Views(t.Context()) {
+		if len(v.Members) == 1 {
+			break
+		}
+	}
 	if _, err := deposit.Call(t.Context(), all[0].bank, depositArgs{"ann", 1}); err != nil {
 		t.Error(err)
 	}
