@@ -51,7 +51,7 @@ type Participant struct {
 	ended    sync.WaitGroup
 }
 
-// Errors of this package; package qos has those of policies.
+// Errors of this package; package qos has the errors of policies.
 var (
 	// ErrNotOpen is returned before Open and after Close.
 	ErrNotOpen = errors.New("dds: the participant is not open")
@@ -90,7 +90,7 @@ func NewParticipant(cfg Config) *Participant {
 }
 
 // Open makes this process a member of a group with the space, and returns when this process has the state. The
-// subgroup of the space is added to those of cfg. A participant is opened once.
+// subgroup of the space is added to the subgroups of cfg. A participant is opened once.
 func (p *Participant) Open(ctx context.Context, cfg squall.Config) error {
 	if p.err != nil {
 		return fmt.Errorf("dds: space %q: %w", p.cfg.Subgroup.Name, p.err)

@@ -173,7 +173,7 @@ func (o *object) viewed(v *squall.View) {
 	a.mu.Unlock()
 }
 
-// layout returns the members of a view, and those of the newest one.
+// layout returns the members of a view, and the members of the newest view.
 func (a *answering) layout(view squall.ViewID) (then, now []machine.Peer) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -283,7 +283,7 @@ func (c *simulatedClient) ask(_ context.Context, _ *RemoteObject, f func(answer 
 	}
 }
 
-// wait implements asker. Nobody else runs while the lock is given up.
+// wait implements asker. No other goroutine runs while the lock is given up.
 func (c *simulatedClient) wait(_ context.Context, o *RemoteObject) {
 	o.unlocked(c.carrier.Wait)
 }

@@ -41,7 +41,7 @@ const (
 	attachTime  = time.Second // in which a pair is known for whose long messages a connection came
 )
 
-// calm tells when short messages do not come: nobody looked at the peers for some blocks.
+// calm tells when short messages do not come: no goroutine looked at the peers for some blocks.
 type calm struct {
 	steps  uint64
 	blocks int

@@ -100,7 +100,7 @@ func (c *Cache[K]) begin(key K, size int) (*cacheEntry[K], error) {
 	return e, nil
 }
 
-// errFill is for those that wait for a buffer whose function ended the goroutine, or panicked.
+// errFill is the error of goroutines that wait for a buffer whose function ended its goroutine, or panicked.
 var errFill = errors.New("ripc: the function that fills the buffer did not return")
 
 // fill makes the buffer of an entry, and returns it with a reference for the caller.
@@ -157,7 +157,7 @@ func (c *Cache[K]) Remove(key K) {
 // Bytes is the memory of the buffers that the cache made and that are not freed.
 func (c *Cache[K]) Bytes() int64 { return c.bytes.Load() }
 
-// Len is the number of buffers in the cache, with those that are being filled.
+// Len is the number of buffers in the cache, including buffers that are being filled.
 func (c *Cache[K]) Len() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

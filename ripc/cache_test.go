@@ -88,7 +88,7 @@ func TestACacheIsBounded(t *testing.T) {
 		b.Release()
 	}
 	before := calls.Load()
-	for _, key := range []int{4, 1, 2} { // 3 went, which was used longest ago of those that are not in use
+	for _, key := range []int{4, 1, 2} { // 3 went: of the buffers that are not in use it was used longest ago
 		b, err := get(key, 100)
 		must(t, err)
 		if b.Bytes()[0] != byte(key) {
@@ -116,7 +116,7 @@ func TestACacheIsBounded(t *testing.T) {
 	}
 }
 
-// A function that fails, or panics, leaves nothing, and those that wait for it are told.
+// A function that fails, or panics, leaves nothing, and the goroutines that wait for it get the error.
 func TestABufferThatCannotBeFilledIsNotKept(t *testing.T) {
 	ctx := testutil.Within(t)
 	here := open(t, Config{Transport: SHM})

@@ -213,7 +213,7 @@ func TestARouteThatIsOverIsNotUsed(t *testing.T) {
 	})
 }
 
-// Notices that nobody took do not outlive their service.
+// Notices that were not taken do not outlive their service.
 func TestNoticesOfAClosedServiceAreGivenBack(t *testing.T) {
 	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
 		ctx := testutil.Within(t)

@@ -200,7 +200,7 @@ func (e *Endpoint) dialTCP(ctx context.Context, place Place) (*peer, error) {
 	return e.linkTCP(conn, g, &place)
 }
 
-// maxGreetingTCP is how many processes are greeted at a time, and half of it those of one account: each has a goroutine and a connection for a
+// maxGreetingTCP is how many processes are greeted at a time, and half of that number may be of one account: each has a goroutine and a connection for a
 // while, before it proved that it knows the secret.
 const maxGreetingTCP = 256
 

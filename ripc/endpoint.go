@@ -41,7 +41,7 @@ type Endpoint struct {
 	numbers   []*Service // that are not closed, or still handle messages, by number
 	number    uint32     // of the last one
 	peers     []*peer
-	accepted  map[string]int // of them, those that called, by account
+	accepted  map[string]int // connections that peers opened, by account
 	dialing   map[Place]*dial
 	seen      map[ID]Place // where services were found last
 	counts    Stats        // without what is counted elsewhere

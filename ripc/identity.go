@@ -66,7 +66,7 @@ func (c *Stream) Peer() Peer {
 	return c.peer.who
 }
 
-// gate lets a bounded number of processes in at a time, and a part of it for those of one account.
+// gate lets a bounded number of processes in at a time, and a part of that number for the processes of one account.
 type gate struct {
 	most, mostOfOne int
 

@@ -25,9 +25,9 @@ type receiving struct {
 	window  *Window // where its bytes go; nil if they are looked at where they are
 	origin  origin  // of the window
 	charged int64   // bytes of the service's limit
-	handed  bool    // the window counts for those of the sender
+	handed  bool    // the window counts as one of the sender
 	asked   bool    // Allocate was asked
-	moving  bool    // it is one of those that are counted
+	moving  bool    // it is counted among the messages that move
 	view    *shared.View
 
 	over    atomic.Bool   // its window is not written any more

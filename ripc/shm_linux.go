@@ -33,7 +33,7 @@ type localPort struct {
 	closed  bool
 }
 
-const maxGreeting = 64 // connections that are greeted at a time; half of it, those of one process
+const maxGreeting = 64 // connections that are greeted at a time; half of that number may be of one process
 
 // neighbour is what the kernel tells of the process at the other end of a connection within the host, which has to be one of this user.
 func neighbour(conn *net.UnixConn) (Peer, error) {

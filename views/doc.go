@@ -70,7 +70,7 @@
 // loop's:
 //
 //	word      read by     meaning
-//	begun     everybody   the number of rounds that the owner has begun
+//	begun     all         the number of rounds that the owner has begun
 //	affirmed  rank k      one for each rank k: the last round of k that the owner affirmed
 //
 // Source: design of Derecho's view management as the SST papers describe it, with Paxos (Lamport,

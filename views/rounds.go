@@ -62,7 +62,7 @@ func (s *Rounds) Begin() {
 	s.Affirm()
 }
 
-// Affirm affirms the rounds that members began since the last call, those of this member included,
+// Affirm affirms the rounds that members began since the last call, its own rounds included,
 // and returns how many there were. Once this member has wedged the view it affirms none (V14).
 func (s *Rounds) Affirm() (work int) {
 	c := s.change

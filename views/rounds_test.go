@@ -127,7 +127,7 @@ func TestV15AMemberThatAffirmsARoundThatWasNotBegunFails(t *testing.T) {
 	}
 }
 
-// BenchmarkAffirm is what confirmation rounds cost a step in which nobody asks.
+// BenchmarkAffirm is what confirmation rounds cost a step in which no member asks.
 func BenchmarkAffirm(b *testing.B) {
 	for _, n := range []int{3, 16, 64} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {

@@ -410,7 +410,7 @@ func (d *decoder) optional(m *member, to unsafe.Pointer) bool {
 // parameterHeader is what precedes a member in XCDR1.
 type parameterHeader struct {
 	id                 uint32
-	bytes              int // within those that remain
+	bytes              int // of the member: at most what remains of the payload
 	must, end, ignored bool
 }
 

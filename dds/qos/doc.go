@@ -5,8 +5,8 @@
 //	requested := qos.Set{Durability: qos.Volatile, Deadline: time.Second}
 //	for _, v := range qos.Explain(offered, requested) { … }   // one verdict for each policy that matching looks at
 //
-// No policy is accepted and ignored: Validate refuses what is not implemented, and what has no effect on the kind of entity that
-// it is set for, with the reason. Policy.Support says for each policy what it does on a topic with an order.
+// Each policy has an effect or is refused: Validate returns an error with the reason for a value that this package does not offer,
+// and for a policy that has no effect on the kind of entity for which it is set. Policy.Support says for each policy what it does on a topic with an order.
 //
 // The zero value of a Set has the defaults of DDS, with two deviations. A reader is RELIABLE, and LIVELINESS is judged by the
 // membership of the group.

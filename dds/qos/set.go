@@ -49,7 +49,7 @@ const (
 	Persistent                       // … also after all of them have ended
 )
 
-// Ownership is who may update an instance.
+// Ownership is the policy that says which writers may update an instance.
 type Ownership uint8
 
 const (

@@ -31,7 +31,7 @@ type watcher struct {
 	quiet    time.Time // when it was told something last
 }
 
-// watchers are those of one stream.
+// watchers has the watchers of one stream.
 type watchers struct {
 	server *server
 	stream pb.Watch_WatchServer

@@ -287,7 +287,7 @@ func (e *epoch) confirmAnew() {
 	}
 }
 
-// halted ends all inquiries, and those that come.
+// halted ends all inquiries, and each later one with the same error.
 func (c *confirms) halted(out []*Outbox, reason error) {
 	for _, o := range out {
 		o.inquirer.mu.Lock()

@@ -21,7 +21,7 @@ import (
 // that says of one other member that it failed is believed: that one is removed too.
 //
 // All checkers go on judging the other members, whatever the liar says. They leave out the liar and
-// its messages, also those that it sent before it lied: what a message contains, and which members
+// its messages, also the messages that it sent before it lied: what a message contains, and which members
 // are given it. A lie after which the others could promise each other nothing is not told: a
 // decision, or that one is final, in a way that can be.
 type hostile struct {

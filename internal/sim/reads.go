@@ -49,7 +49,7 @@ type delivered struct {
 	seq   order.Seq
 }
 
-// count is the number of messages of its view up to there, those of members that lie left out.
+// count is the number of messages of its view up to there, messages of members that lie left out.
 func (d delivered) count() int {
 	n, _ := slices.BinarySearchFunc(d.group.order, d.seq+1, func(p place, end order.Seq) int { return cmp.Compare(p.seq, end) })
 	return n

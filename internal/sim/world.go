@@ -23,7 +23,7 @@ type Options struct {
 	Lie         Lie         // of the applications' side
 	Disk        DiskBug     // of what stands between logs and their disks
 	Only        string      // the name of the one checker that is listened to; empty: all
-	Application Application // in the place of those that are drawn; nil: those
+	Application Application // in place of the applications that the plan draws; nil: the drawn ones
 	extra       bool        // steps that are left out are played, and must change nothing
 }
 

@@ -197,7 +197,7 @@ func (c *Client) arrive(q *request, place int, data []byte) {
 	r := c.run
 	h, ok := r.world.Host(place)
 	switch {
-	case !ok && r.random.IntN(4) > 0: // its host says that nobody is there
+	case !ok && r.random.IntN(4) > 0: // its host refuses the connection
 		c.breaks(q.link)
 		return
 	case !ok:

@@ -20,7 +20,7 @@ type call struct {
 	at      seam.At
 	reply   []byte
 	failed  bool // the reply is the text of an error
-	unknown bool // nobody knows whether it was executed
+	unknown bool // it may have been executed or not
 }
 
 // Ask implements seam.Carrier.

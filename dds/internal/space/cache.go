@@ -225,7 +225,7 @@ func (s *Space) Full(r Record) bool {
 	return false
 }
 
-// settle looks whether an instance has lost its last writer of those that the reader matches.
+// settle ends an instance whose last matched writer is gone.
 func (c *Cache) settle(s *Space, in *instance) {
 	v := c.views[in.key]
 	if v == nil || v.state == NoWriters {

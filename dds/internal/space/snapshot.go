@@ -200,7 +200,7 @@ func (s *Space) Endpoints() []EndpointInfo {
 	return all
 }
 
-// Endpoint returns a writer or a reader, and the ids of those that it matches.
+// Endpoint returns a writer or a reader, and the ids of the endpoints that it matches.
 func (s *Space) Endpoint(id ID) (info EndpointInfo, matched []ID, ok bool) {
 	e := s.byID[id]
 	if e == nil {

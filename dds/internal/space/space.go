@@ -197,7 +197,7 @@ func (s *Space) open(r Record, info EndpointInfo) error {
 	return nil
 }
 
-// matchAll matches an endpoint with those of the other side, and tells which policies forbid it.
+// matchAll matches an endpoint with the endpoints of the other side, and tells which policies forbid it.
 func (s *Space) matchAll(e *endpoint) {
 	others := e.topic.readers
 	if e.Reader {

@@ -204,7 +204,7 @@ func TestOfExclusiveWritersOneOwnsAnInstanceAtAllReaders(t *testing.T) {
 	w.write(a, "k", "1")
 	w.write(b, "k", "2")
 	w.write(a, "k", "lost")
-	w.write(a, "other", "3") // nobody stronger writes it
+	w.write(a, "other", "3") // no stronger writer writes it
 	w.agree(c...)
 	w.takes(c[0], Query{}, "k=1 k=2 other=3")
 
@@ -213,7 +213,7 @@ func TestOfExclusiveWritersOneOwnsAnInstanceAtAllReaders(t *testing.T) {
 	w.agree(c[1:]...)
 	w.takes(c[0], Query{}, "k=4")
 	if _, ok := w.members[0].Owner("t", "k"); !ok {
-		t.Error("nobody owns the instance")
+		t.Error("no writer owns the instance")
 	}
 }
 

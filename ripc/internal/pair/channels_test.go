@@ -48,7 +48,7 @@ func newReuse(seed uint64) *reuse {
 	w.opener, w.server = w.sides[0], w.sides[1]
 	const few = 3
 	for c := 1 + few; c < Channels; c++ {
-		w.openings.state[c] = ended // by nobody
+		w.openings.state[c] = ended // no side ended it
 	}
 	return w
 }

@@ -52,7 +52,7 @@ type incoming struct {
 	taken     uint32 // bytes
 	freed     uint32 // bytes
 	published uint32 // freed, as the peer may know it
-	messages  uint32 // taken, counted as those that are received
+	messages  uint32 // that were taken, in all uses of the channel
 }
 
 // NewReceiver lays the receiving half on two rows, the own one first. direct says that the peer's row is its memory itself.

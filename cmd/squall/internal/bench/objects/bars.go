@@ -150,7 +150,7 @@ func (o *options) etcdBars(s *bench.Set[run]) {
 	}
 }
 
-// manyClients is how many clients those of the other bars are compared with.
+// manyClients is the number of clients of the bar that compares many clients with the default number.
 const manyClients = 1000
 
 func manyBars(s *bench.Set[run], base spec) {

@@ -62,7 +62,7 @@ type sample struct {
 	Elapsed time.Duration
 	Mallocs float64
 	Gap     time.Duration // the longest time in which a client got no reply
-	Wrong   float64       // replies that were not those of one execution of each command
+	Wrong   float64       // replies that do not follow from one execution of each command
 }
 
 // job is a process's configuration.

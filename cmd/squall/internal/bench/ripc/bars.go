@@ -135,7 +135,7 @@ func byOther(s *bench.Set[run], others bench.Peers, name string, b bench.Bar[run
 	return b
 }
 
-// idleClients are those of the bars, and busyClients those that call beside them.
+// idleClients is the number of idle clients that the bars name, and busyClients the number of clients that call beside them.
 const (
 	idleClients = 1000
 	busyClients = 16
@@ -153,7 +153,7 @@ func idleBars(base spec, _ bench.Peers) (s bench.Set[run]) {
 			bench.Bar[run]{What: of.name() + ": processor", Unit: "%", Figure: of.name(), Of: func(r run) float64 { return r.Idle.CPUPercent }, Asked: bench.Asked{AtMost: 1}},
 			bench.Bar[run]{What: of.name() + ": memory for each", Unit: "KiB", Figure: of.name(), Of: func(r run) float64 { return r.Idle.ClientBytes / 1024 }, Asked: bench.Asked{AtMost: 64}})
 	}
-	for _, fabric := range []string{"shm", "tcp"} { // the server looks at those that rang, however many there are
+	for _, fabric := range []string{"shm", "tcp"} { // the server looks only at clients whose doorbell rang, however many clients there are
 		alone := base.with(func(s *spec) {
 			s.Fabric, s.Load, s.Clients, s.Busy, s.Callers = fabric, calls, 0, busyClients, busyClients
 			s.Warmup = max(s.Warmup, settleTime)
