@@ -260,10 +260,12 @@ func (r *Recorder) drained(durable uint64, v order.ViewID, end order.Seq) bool {
 	return took && durable == r.cfg.Log.Appended()
 }
 
-// global notes what is on every disk, and shows the application what waited for it.
+// global notes what is on every disk, and shows the application what waited for it. The log is told
+// first: a goroutine whose wait on the frontier ends may take a snapshot at once.
 func (r *Recorder) global(v order.Version) (work int) {
-	if r.Frontier.reach(Everywhere, v) {
+	if r.Frontier.At(Everywhere).Before(v) {
 		r.cfg.Log.SetGlobal(lastBefore(v))
+		r.Frontier.reach(Everywhere, v)
 		work++
 	}
 	if r.cfg.AfterPersist && !r.partial {

@@ -19,6 +19,8 @@ type memoryLog struct {
 	room    int
 	durable int
 	global  order.Version
+
+	onGlobal func(order.Version) // what SetGlobal calls; may be nil
 }
 
 func (l *memoryLog) Append(r *journal.Record) bool {
@@ -41,7 +43,11 @@ func (l *memoryLog) Durable() (uint64, order.Version) {
 	return uint64(l.durable), l.records[l.durable-1].Version
 }
 
-func (l *memoryLog) SetGlobal(v order.Version) { l.global = v }
+func (l *memoryLog) SetGlobal(v order.Version) {
+	if l.global = v; l.onGlobal != nil {
+		l.onGlobal(v)
+	}
+}
 
 // taker is an application that takes so many messages at a time.
 type taker struct {
@@ -335,6 +341,28 @@ func TestWhatAViewLeftIsTakenHoweverLittleMayWaitForDisks(t *testing.T) {
 	r.end(1)
 	if n := taken + r.Deliver(run[taken:]); taken != 4 || n != 10 || len(l.records) != 10 {
 		t.Errorf("%d of 10 messages were taken, of these %d before their view had ended", n, taken)
+	}
+}
+
+// A goroutine that waited until every disk has a version may take a snapshot of it at once.
+func TestTheLogLearnsWhatEveryDiskHasBeforeAWaitForItEnds(t *testing.T) {
+	l := &memoryLog{}
+	r := NewRecorder(RecorderConfig{Log: l, Receiver: &taker{most: 1}, Observe: func(order.Time) {}})
+	called := 0
+	l.onGlobal = func(last order.Version) {
+		called++
+		if told := r.Frontier.At(Everywhere); last.Before(told) {
+			t.Errorf("the log is told %v, and waits for what is before %v have ended", last, told)
+		}
+	}
+	for _, v := range []order.Version{{View: 1, Seq: 4}, {View: 1, Seq: 4}, {View: 2}} {
+		r.global(v)
+		if told := r.Frontier.At(Everywhere); told != v {
+			t.Errorf("every disk has what is before %v, and waits end for what is before %v", v, told)
+		}
+	}
+	if called != 2 {
+		t.Errorf("the log was told %d times, want 2", called)
 	}
 }
 

@@ -146,12 +146,17 @@ func checkSettled(w *world, k *keeper) error {
 	return nil
 }
 
-// checkGlobal checks that what a member takes to be on every disk is there.
-func checkGlobal(l *diskLog, last, v order.Version) error {
+// checkGlobal checks that what a member takes to be on every disk is there, and that the log learns
+// of it before the goroutines that wait for it.
+func checkGlobal(l *diskLog, last order.Version) error {
 	w := l.proc.world
 	h := w.shard(l.id)
-	if !last.Before(v) {
-		return violated("G6", "%v is told that every disk has version %v, and its member that every disk has what is before %v", l, last, v)
+	v := last
+	if v.Seq++; v.Seq == 0 {
+		v.View++
+	}
+	if told := l.proc.keeper(l.id).recorder.Frontier.At(member.Everywhere); !told.Before(v) {
+		return violated("G6", "%v is told that every disk has version %v, after goroutines were told that every disk has what is before %v", l, last, told)
 	}
 	n := h.before(v)
 	h.reported = max(h.reported, n)

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/internal/journal"
-	"github.com/squall-go/squall/internal/member"
 	"github.com/squall-go/squall/order"
 )
 
@@ -117,8 +116,7 @@ func (l *diskLog) Durable() (records uint64, last order.Version) { return l.jour
 // SetGlobal implements member.Log.
 func (l *diskLog) SetGlobal(last order.Version) {
 	l.proc.world.stir()
-	before := l.proc.keeper(l.id).recorder.Frontier.At(member.Everywhere)
-	l.proc.world.judge("log", checkGlobal(l, last, before))
+	l.proc.world.judge("log", checkGlobal(l, last))
 }
 
 // call has the writer look.
