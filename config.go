@@ -150,6 +150,10 @@ type SubgroupConfig struct {
 
 	Deliver      func(Message)   // called for each message, in order
 	DeliverBatch func([]Message) // or: called for each run of messages that can be delivered at once
+	// DeliverSome is for an application that may have no room: it is called like DeliverBatch, and returns how many of the
+	// messages it took. The others are offered again, at the latest after Subgroup.Resume. Meanwhile only the senders of this
+	// subgroup are held up. There is no queue in front of it: AsyncQueueBytes must be 0.
+	DeliverSome func([]Message) int
 	// AsyncQueueBytes moves the upcalls to a goroutine of their own, behind a queue of copies of
 	// this size. 0: upcalls run on the loop, without a copy. When the queue is full, only the
 	// senders of this subgroup are held up.
@@ -290,8 +294,17 @@ func splitAddress(addr string) (int, error) {
 // views.CheckDeclarations finds the others.
 func (sg SubgroupConfig) faults() (errs []error) {
 	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if (sg.Deliver == nil) == (sg.DeliverBatch == nil) {
-		fault("set one of Deliver and DeliverBatch")
+	set := 0
+	for _, is := range []bool{sg.Deliver != nil, sg.DeliverBatch != nil, sg.DeliverSome != nil} {
+		if is {
+			set++
+		}
+	}
+	if set != 1 {
+		fault("set one of Deliver, DeliverBatch and DeliverSome")
+	}
+	if sg.DeliverSome != nil && sg.AsyncQueueBytes != 0 {
+		fault("AsyncQueueBytes is %d: there is no queue in front of DeliverSome", sg.AsyncQueueBytes)
 	}
 	if sg.AsyncQueueBytes < 0 || sg.AsyncQueueBytes > views.MaxRingBytes {
 		fault("AsyncQueueBytes is %d: a queue of 0 to %d bytes", sg.AsyncQueueBytes, views.MaxRingBytes)

@@ -17,12 +17,19 @@ type application interface {
 	mark(f func())
 	// idle reports whether there is nothing to wait for: mark would run f at once. Loop.
 	idle() bool
+	// resume offers again what the application did not take.
+	resume()
+	// abandon ends a call that waits until the application takes something.
+	abandon()
 	// close ends it when everything that it accepted is delivered, and waits for that.
 	close()
 }
 
 // application makes a subgroup's upcalls out of its configuration.
 func (sg SubgroupConfig) application(u *upcalls, wake func()) application {
+	if sg.DeliverSome != nil {
+		return &some{upcall: sg.DeliverSome, upcalls: u, wake: wake, resumed: make(chan struct{}, 1), closed: make(chan struct{})}
+	}
 	r := single(sg.Deliver)
 	if sg.DeliverBatch != nil {
 		r = batch(sg.DeliverBatch)
@@ -75,7 +82,63 @@ func (d direct) mark(f func()) { f() }
 
 func (d direct) idle() bool { return true }
 
+func (d direct) resume() {}
+
+func (d direct) abandon() {}
+
 func (d direct) close() {}
+
+// some calls an application on the loop that may have no room.
+type some struct {
+	upcall  func([]Message) int
+	upcalls *upcalls
+	wake    func()        // tells the loop that there is room
+	resumed chan struct{} // tells call that there is room
+	closed  chan struct{}
+}
+
+// Deliver implements multicast.Receiver.
+func (s *some) Deliver(run []multicast.Message) int {
+	s.upcalls.enter()
+	defer s.upcalls.leave()
+	return min(max(s.upcall(messages(run)), 0), len(run))
+}
+
+// MaxRun implements multicast.Receiver.
+func (s *some) MaxRun() int { return 1024 }
+
+// resume implements application.
+func (s *some) resume() {
+	select {
+	case s.resumed <- struct{}{}:
+	default:
+	}
+	s.wake()
+}
+
+// call implements application. It waits until the application has taken everything, or abandon is called.
+func (s *some) call(run []multicast.Message) {
+	for {
+		s.upcalls.run(func() { run = run[min(max(s.upcall(messages(run)), 0), len(run)):] })
+		if len(run) == 0 {
+			return
+		}
+		select {
+		case <-s.resumed:
+		case <-s.closed:
+			return
+		}
+	}
+}
+
+func (s *some) mark(f func()) { f() }
+
+func (s *some) idle() bool { return true }
+
+// abandon implements application.
+func (s *some) abandon() { close(s.closed) }
+
+func (s *some) close() {}
 
 // queue copies messages for a goroutine that calls the application.
 //
@@ -230,6 +293,11 @@ func (q *queue) idle() bool {
 	defer q.mu.Unlock()
 	return !q.calling && len(q.filling.run) == 0 && len(q.filling.marks) == 0
 }
+
+// resume implements application: a queue's application takes everything.
+func (q *queue) resume() {}
+
+func (q *queue) abandon() {}
 
 // close ends the goroutine when everything is delivered, and waits for it.
 func (q *queue) close() {

@@ -44,7 +44,8 @@
 // Deliver, DeliverBatch, OnView, Snapshot and most Events run on the loop. While one of them runs,
 // this process neither acknowledges nor sends, and a process whose upcall takes longer than
 // FailAfter is suspected. A slow application sets SubgroupConfig.AsyncQueueBytes: then Deliver runs
-// on a goroutine of its own, behind a queue of copies.
+// on a goroutine of its own, behind a queue of copies. An application that may have no room for a
+// message sets DeliverSome, which returns how many it took, and calls Subgroup.Resume when it has.
 //
 // TrySend and all calls that do not wait work in an upcall. A call that would wait for the loop,
 // such as Send without room or Future.Wait, returns ErrInUpcall in an upcall that runs on the loop,

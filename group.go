@@ -120,7 +120,7 @@ func (g *Group) open(ctx context.Context) (err error) {
 	g.present()
 	for i, d := range c.declarations() {
 		g.apps = append(g.apps, c.Subgroups[i].application(&g.upcalls, g.parker.Wake))
-		s := &Subgroup{group: g, decl: d, queued: c.Subgroups[i].AsyncQueueBytes > 0}
+		s := &Subgroup{group: g, decl: d, app: g.apps[i], queued: c.Subgroups[i].AsyncQueueBytes > 0}
 		if sg := c.Subgroups[i]; sg.Mode == Persistent && sg.Snapshot != nil {
 			s.snapshots = make(chan struct{}, 1)
 		}
@@ -611,6 +611,9 @@ func (g *Group) release() error {
 	var errs []error
 	if g.door != nil {
 		g.door.Close()
+	}
+	for _, a := range g.apps {
+		a.abandon()
 	}
 	if g.states != nil {
 		g.states.close()

@@ -18,6 +18,7 @@ type Subgroup struct {
 	group  *Group
 	decl   views.Declaration
 	outbox *member.Outbox
+	app    application
 	queued bool                     // messages wait for the application in a queue
 	state  atomic.Pointer[receiver] // the last receiver that had to get the state; nil: none had to
 	// snapshots holds the call of TakeSnapshot that is under way; nil: there can be none.
@@ -215,6 +216,9 @@ func (s *Subgroup) Skip(rounds int) error {
 	s.group.member.Call(func() { s.group.member.Skip(s.decl.Name, order.Index(rounds)) })
 	return nil
 }
+
+// Resume says that the application has room again after DeliverSome took less than it was offered. It may be called anywhere.
+func (s *Subgroup) Resume() { s.app.resume() }
 
 // MaxSkip is the largest number of rounds that one call of Skip declares.
 const MaxSkip = 1 << 20
