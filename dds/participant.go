@@ -43,7 +43,9 @@ type Participant struct {
 	calls   map[uint64]chan error // what waits for the result of a record of this process, by the number of the call
 	called  uint64                // number of the last call
 	closing bool
-	told    []space.Event // within a batch
+	told    []space.Event  // within a batch
+	version squall.Version // of the last record that was applied
+	changes uint64         // records that were no samples
 
 	views    chan struct{}
 	rostered squall.ViewID // whose roster this process sent last
@@ -183,6 +185,10 @@ func (p *Participant) deliver(batch []squall.Message) {
 			}
 		}
 		err := p.space.Apply(r)
+		p.version = m.Version()
+		if !space.IsSample(m.Data) {
+			p.changes++
+		}
 		if own := !m.Replayed() && r.Sender == p.self.Node && p.self.Node != 0; own {
 			if result := p.calls[space.Call(m.Data)]; result != nil {
 				result <- err

@@ -84,7 +84,7 @@ func Where[T any](f func(v *T) bool) Option[T] {
 // Reader opens a reader. It begins at the position of the order at which it is opened, or with the history there if it is durable.
 func (t *Topic[T]) Reader(ctx context.Context, set QoS, options ...Option[T]) (*Reader[T], error) {
 	r := &Reader[T]{topic: t}
-	e, err := t.open(ctx, true, set, func(id space.ID) {
+	e, err := t.open(ctx, space.EndpointInfo{Reader: true, QoS: set}, func(id space.ID) {
 		r.cache = t.p.space.Expect(id)
 		for _, o := range options {
 			o(r)
@@ -137,7 +137,11 @@ func (r *Reader[T]) decode(h *space.Held) (s Sample[T], err error) {
 	}
 	switch {
 	case h.Valid:
-		err = r.topic.codec.Decode(h.Data, &s.Value)
+		if err = r.topic.codec.Decode(h.Data, &s.Value); err == nil {
+			if e, ok := any(&s.Value).(*Encoded); ok {
+				e.Key = []byte(h.Key)
+			}
+		}
 	case r.topic.key != nil:
 		err = r.topic.key.Decode([]byte(h.Key), &s.Value)
 	}

@@ -16,14 +16,24 @@ type Topic[T any] struct {
 	p     *Participant
 	name  string
 	codec Codec[T]
-	key   *cdr.Key[T] // nil: the topic has no keys
+	key   key[T] // nil: the topic has no keys
 	set   QoS
+}
+
+// key encodes the keys of samples, for the names of instances.
+type key[T any] interface {
+	Append(dst []byte, v *T) ([]byte, error)
+	Decode(src []byte, v *T) error
 }
 
 // NewTopic declares a topic, or finds it if another member has declared it alike.
 func NewTopic[T any](ctx context.Context, p *Participant, name string, codec Codec[T], set QoS) (*Topic[T], error) {
 	t := &Topic[T]{p: p, name: name, codec: codec, set: set}
-	if reflect.TypeFor[T]().Kind() == reflect.Struct {
+	if c, ok := any(codec).(encodedCodec); ok {
+		if c.keyed {
+			t.key = any(encodedKey{}).(key[T])
+		}
+	} else if reflect.TypeFor[T]().Kind() == reflect.Struct {
 		key, err := cdr.NewKey[T]()
 		if err != nil {
 			return nil, fmt.Errorf("dds: topic %q: %w", name, err)
@@ -62,12 +72,12 @@ type endpoint struct {
 }
 
 // open opens a writer or a reader at a position of the order.
-func (t *Topic[T]) open(ctx context.Context, reader bool, set QoS, prepare func(space.ID)) (endpoint, error) {
+func (t *Topic[T]) open(ctx context.Context, info space.EndpointInfo, prepare func(space.ID)) (endpoint, error) {
 	kind := qos.Writer
-	if reader {
+	if info.Reader {
 		kind = qos.Reader
 	}
-	if err := set.Validate(kind); err != nil {
+	if err := info.QoS.Validate(kind); err != nil {
 		return endpoint{}, fmt.Errorf("dds: a %v of topic %q: %w", kind, t.name, err)
 	}
 	p := t.p
@@ -76,9 +86,8 @@ func (t *Topic[T]) open(ctx context.Context, reader bool, set QoS, prepare func(
 	e := endpoint{p, space.ID{Process: p.self, Number: p.number}}
 	prepare(e.id)
 	p.mu.Unlock()
-	err := p.control(ctx, func(now int64) ([]byte, error) {
-		return space.AppendOpen(nil, now, space.EndpointInfo{ID: e.id, Topic: t.name, Reader: reader, QoS: set})
-	})
+	info.ID, info.Topic = e.id, t.name
+	err := p.control(ctx, func(now int64) ([]byte, error) { return space.AppendOpen(nil, now, info) })
 	if err != nil {
 		p.giveUp(e, ctx.Err() != nil)
 		return endpoint{}, fmt.Errorf("dds: a %v of topic %q: %w", kind, t.name, err)

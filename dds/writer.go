@@ -26,7 +26,7 @@ type Writer[T any] struct {
 
 // Writer opens a writer. It returns when the writer is part of the space, so that everything that is written comes behind its matches.
 func (t *Topic[T]) Writer(ctx context.Context, set QoS) (*Writer[T], error) {
-	e, err := t.open(ctx, false, set, func(space.ID) {})
+	e, err := t.open(ctx, space.EndpointInfo{QoS: set}, func(space.ID) {})
 	if err != nil {
 		return nil, err
 	}
@@ -41,7 +41,7 @@ func (w *Writer[T]) Write(ctx context.Context, v T) error {
 
 // WriteFuture writes a sample, and returns the future of its delivery and, in a space that is Persistent, of its way to the disks.
 func (w *Writer[T]) WriteFuture(ctx context.Context, v T) (f *squall.Future, err error) {
-	err = w.encoded(space.Write, 0, v, func(record []byte) error {
+	err = w.encoded(space.Sample{}, v, func(record []byte) error {
 		f, err = w.p.sub.SendFuture(ctx, record)
 		return err
 	})
@@ -77,19 +77,19 @@ func (w *Writer[T]) write(ctx context.Context, op space.Operation, set uint64, v
 		ctx, cancel = context.WithTimeout(ctx, longest)
 		defer cancel()
 	}
-	return w.encoded(op, set, v, func(record []byte) error { return w.p.sub.Send(ctx, record) })
+	return w.encoded(space.Sample{Operation: op, Set: set}, v, func(record []byte) error { return w.p.sub.Send(ctx, record) })
 }
 
 // encoded calls send with the record of a sample, which lies in memory of the writer.
-func (w *Writer[T]) encoded(op space.Operation, set uint64, v T, send func([]byte) error) (err error) {
+func (w *Writer[T]) encoded(s space.Sample, v T, send func([]byte) error) (err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
 	case w.closed.Load():
 		return fmt.Errorf("%w: the writer was closed", ErrUnknown)
-	case op == space.Dispose && w.topic.key == nil:
+	case s.Operation == space.Dispose && w.topic.key == nil:
 		return fmt.Errorf("dds: topic %q has no keys: nothing can be disposed of", w.topic.name)
-	case set != 0 && !w.set.Presentation.Coherent:
+	case s.Set != 0 && !w.set.Presentation.Coherent:
 		return fmt.Errorf("dds: topic %q: %w: the writer offers no coherent access", w.topic.name, qos.ErrInconsistent)
 	}
 	w.value = v
@@ -101,8 +101,12 @@ func (w *Writer[T]) encoded(op space.Operation, set uint64, v T, send func([]byt
 		}
 	}
 	t := now()
-	w.record = space.AppendSample(w.record[:0], t, &space.Sample{Writer: w.id, Operation: op, Set: set, Source: t, Key: w.key})
-	if op == space.Write {
+	s.Writer, s.Key = w.id, w.key
+	if s.Sequence == 0 {
+		s.Source = t
+	}
+	w.record = space.AppendSample(w.record[:0], t, &s)
+	if s.Operation == space.Write {
 		if w.record, err = w.topic.codec.Append(w.record, &w.value); err != nil {
 			return fmt.Errorf("dds: topic %q: %w", w.topic.name, err)
 		}

@@ -12,6 +12,7 @@ var (
 	ErrUnknown           = errors.New("dds: unknown")
 	ErrInUse             = errors.New("dds: in use")
 	ErrInconsistentTopic = errors.New("dds: inconsistent topic")
+	ErrDuplicate         = errors.New("dds: the sample is in the order already")
 	ErrImmutable         = errors.New("dds: cannot be changed")
 )
 

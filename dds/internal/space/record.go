@@ -78,6 +78,7 @@ type EndpointInfo struct {
 	Topic  string  `cbor:"2,keyasint"`
 	Reader bool    `cbor:"3,keyasint"`
 	QoS    qos.Set `cbor:"4,keyasint"`
+	Origin *Origin `cbor:"5,keyasint,omitempty"` // of a writer whose samples a gateway carries
 }
 
 type rosterInfo struct {
@@ -127,6 +128,9 @@ func Call(record []byte) uint64 {
 	}
 	return binary.LittleEndian.Uint64(record[headBytes:])
 }
+
+// IsSample reports whether a record is a sample, and changes no topic, writer or reader.
+func IsSample(record []byte) bool { return len(record) > 0 && record[0] == recordSample }
 
 // AppendTopic appends a record that declares a topic.
 func AppendTopic(dst []byte, now int64, t TopicInfo) ([]byte, error) {
@@ -186,6 +190,7 @@ type Sample struct {
 	Operation Operation
 	Set       uint64 // coherent set of the writer's process; 0: none
 	Source    int64  // time of the writer
+	Sequence  uint64 // number of the sample at the origin of its writer; 0: the writer has no origin
 	Key       []byte
 	Data      []byte
 }
@@ -193,15 +198,25 @@ type Sample struct {
 // sampleBytes is the fixed part behind the head: incarnation, number, operation, set, source time, length of the key.
 const sampleBytes = headBytes + 8 + 4 + 1 + 8 + 8 + 4
 
+// sequenceFollows is added to the operation of a sample of an origin, whose number stands between the fixed part and the key.
+const sequenceFollows = 0x80
+
 // AppendSample appends the record of a sample without its data, which follow it: the caller encodes them in place.
 func AppendSample(dst []byte, now int64, s *Sample) []byte {
 	dst = head(dst, recordSample, now)
 	dst = binary.LittleEndian.AppendUint64(dst, s.Writer.Incarnation)
 	dst = binary.LittleEndian.AppendUint32(dst, s.Writer.Number)
-	dst = append(dst, byte(s.Operation))
+	operation := byte(s.Operation)
+	if s.Sequence != 0 {
+		operation |= sequenceFollows
+	}
+	dst = append(dst, operation)
 	dst = binary.LittleEndian.AppendUint64(dst, s.Set)
 	dst = binary.LittleEndian.AppendUint64(dst, uint64(s.Source))
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(s.Key)))
+	if s.Sequence != 0 {
+		dst = binary.LittleEndian.AppendUint64(dst, s.Sequence)
+	}
 	return append(dst, s.Key...)
 }
 
@@ -213,11 +228,19 @@ func parseSample(r Record) (s Sample, err error) {
 	}
 	b = b[headBytes:]
 	s.Writer = ID{Process{r.Sender, binary.LittleEndian.Uint64(b)}, binary.LittleEndian.Uint32(b[8:])}
-	s.Operation = Operation(b[12])
+	s.Operation = Operation(b[12] &^ sequenceFollows)
+	carried := b[12]&sequenceFollows != 0
 	s.Set = binary.LittleEndian.Uint64(b[13:])
 	s.Source = int64(binary.LittleEndian.Uint64(b[21:]))
 	n := binary.LittleEndian.Uint32(b[29:])
 	b = b[33:]
+	if carried {
+		if len(b) < 8 || binary.LittleEndian.Uint64(b) == 0 {
+			return s, fmt.Errorf("%w: a sample of an origin without a number", ErrMalformed)
+		}
+		s.Sequence = binary.LittleEndian.Uint64(b)
+		b = b[8:]
+	}
 	if uint64(n) > uint64(len(b)) || s.Operation > Register {
 		return s, fmt.Errorf("%w: a sample of operation %d with a key of %d bytes in %d", ErrMalformed, s.Operation, n, len(b))
 	}

@@ -15,6 +15,13 @@ type state struct {
 	Endpoints []endpointState `cbor:"4,keyasint"`
 	Topics    []topicState    `cbor:"5,keyasint"`
 	Sets      []setState      `cbor:"6,keyasint"`
+	Origins   []originState   `cbor:"7,keyasint,omitempty"`
+}
+
+type originState struct {
+	Origin Origin `cbor:"1,keyasint"`
+	Last   uint64 `cbor:"2,keyasint"`
+	Since  int64  `cbor:"3,keyasint"`
 }
 
 type endpointState struct {
@@ -109,6 +116,9 @@ func (s *Space) Snapshot() func() ([]byte, error) {
 		}
 		st.Sets = append(st.Sets, ss)
 	}
+	for _, at := range s.origins {
+		st.Origins = append(st.Origins, originState{at.Origin, at.last, at.since})
+	}
 	return func() ([]byte, error) { return encoding.Marshal(st) }
 }
 
@@ -126,6 +136,13 @@ func (s *Space) Restore(b []byte) error {
 		t := &topic{TopicInfo: ts.Info, source: ts.Source, instances: map[string]*instance{}}
 		s.topics, s.byName[t.Name] = append(s.topics, t), t
 	}
+	for _, o := range st.Origins {
+		at := &origin{Origin: o.Origin, last: o.Last, since: o.Since}
+		if s.byOrigin == nil {
+			s.byOrigin = map[Origin]*origin{}
+		}
+		s.origins, s.byOrigin[at.Origin] = append(s.origins, at), at
+	}
 	all := make([]*endpoint, len(st.Endpoints))
 	for i, es := range st.Endpoints {
 		e := &endpoint{EndpointInfo: es.Info, view: es.View, closed: es.Closed, topic: s.byName[es.Info.Topic]}
@@ -135,10 +152,15 @@ func (s *Space) Restore(b []byte) error {
 			return fmt.Errorf("%w: an endpoint of topic %q, which is not there", ErrMalformed, es.Info.Topic)
 		case e.closed:
 			continue
+		case e.Origin != nil && s.originOf(*e.Origin) == nil:
+			return fmt.Errorf("%w: a writer of an origin that is not there", ErrMalformed)
 		case e.Reader:
 			e.topic.readers = append(e.topic.readers, e)
 		default:
 			e.topic.writers = append(e.topic.writers, e)
+		}
+		if e.Origin != nil {
+			s.originOf(*e.Origin).writers++
 		}
 		s.endpoints, s.byID[e.ID] = append(s.endpoints, e), e
 	}

@@ -23,6 +23,8 @@ type Space struct {
 	sets      []*set // open ones, in the order of their beginnings
 	sweep     int64  // no history has anything that is due before
 	expected  map[ID]*Cache
+	origins   []*origin // in the order in which they came
+	byOrigin  map[Origin]*origin
 }
 
 // endpoint is a writer or a reader.
@@ -170,6 +172,8 @@ func (s *Space) open(r Record, info EndpointInfo) error {
 		return fmt.Errorf("%w: topic %q", ErrUnknown, info.Topic)
 	case s.byID[info.ID] != nil:
 		return fmt.Errorf("%w: %v", ErrInUse, info.ID)
+	case info.Reader && info.Origin != nil:
+		return fmt.Errorf("%w: a reader with an origin", ErrMalformed)
 	}
 	if err := info.QoS.Validate(kind); err != nil {
 		return err
@@ -186,6 +190,9 @@ func (s *Space) open(r Record, info EndpointInfo) error {
 		t.readers = append(t.readers, e)
 	} else {
 		t.writers = append(t.writers, e)
+	}
+	if e.Origin != nil {
+		s.stand(*e.Origin)
 	}
 	s.tell(Event{Kind: Opened, Endpoint: e.ID})
 	s.matchAll(e)
@@ -278,6 +285,9 @@ func mustEncode(set qos.Set) []byte {
 // close ends an endpoint; gone is true if its process has ended.
 func (s *Space) close(e *endpoint, gone bool) {
 	e.closed = true
+	if e.Origin != nil {
+		s.unstand(*e.Origin)
+	}
 	if !e.Reader {
 		for _, open := range s.sets {
 			if slices.ContainsFunc(open.pending, func(p pending) bool { return p.writer == e }) {
@@ -369,7 +379,14 @@ func (s *Space) sample(r Record) error {
 		return fmt.Errorf("%w: writer %v", ErrUnknown, sample.Writer)
 	case !w.topic.Keyed && (len(sample.Key) > 0 || sample.Operation == Dispose):
 		return fmt.Errorf("%w: topic %q has no keys", ErrMalformed, w.Topic)
+	case (sample.Sequence == 0) != (w.Origin == nil) || sample.Sequence != 0 && sample.Set != 0:
+		return fmt.Errorf("%w: a sample of writer %v with the number %d of an origin", ErrMalformed, w.ID, sample.Sequence)
 	case sample.Set == 0:
+		if w.Origin != nil {
+			if err := s.once(w, sample.Sequence); err != nil {
+				return err
+			}
+		}
 		w.topic.apply(s, w, &sample)
 		return nil
 	case !w.QoS.Presentation.Coherent:

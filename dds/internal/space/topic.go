@@ -242,6 +242,7 @@ func (s *Space) expire() {
 		return
 	}
 	s.sweep = math.MaxInt64
+	s.expireOrigins()
 	for _, t := range s.topics {
 		for _, in := range slices.Clone(t.order) {
 			n := len(in.history)

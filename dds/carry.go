@@ -1,0 +1,136 @@
+package dds
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/dds/internal/space"
+)
+
+// This file is what a gateway to another system needs: samples as they are encoded, and where they come from. Package dds/rtps uses it.
+
+// Encoded is a sample of a topic whose type a program need not know: its key, as package cdr writes it for instances (XCDR2, big
+// endian, without a header; empty without keys), and its data as the topic's codec writes them.
+type Encoded struct{ Key, Data []byte }
+
+// EncodedAs is the codec of a topic that other members declare with a codec of this name.
+func EncodedAs(name string, keyed bool) Codec[Encoded] { return encodedCodec{name, keyed} }
+
+type encodedCodec struct {
+	name  string
+	keyed bool
+}
+
+func (c encodedCodec) Name() string { return c.name }
+
+func (c encodedCodec) Append(dst []byte, v *Encoded) ([]byte, error) {
+	return append(dst, v.Data...), nil
+}
+
+func (c encodedCodec) Decode(src []byte, v *Encoded) error {
+	v.Data = append([]byte(nil), src...)
+	return nil
+}
+
+// encodedKey has the key of an Encoded beside its data.
+type encodedKey struct{}
+
+func (encodedKey) Append(dst []byte, v *Encoded) ([]byte, error) { return append(dst, v.Key...), nil }
+
+func (encodedKey) Decode(src []byte, v *Encoded) error {
+	*v = Encoded{Key: append([]byte(nil), src...)}
+	return nil
+}
+
+// Origin names a writer of another system, for which a writer of this space stands: the system, and the writer in it.
+type Origin struct {
+	Side string
+	GUID [16]byte
+}
+
+// Operation is what a sample does to its instance.
+type Operation uint8
+
+// The operations.
+const (
+	OperationWrite      = Operation(space.Write)
+	OperationDispose    = Operation(space.Dispose)
+	OperationUnregister = Operation(space.Unregister)
+)
+
+// Carried is what is known of a sample that comes from another system.
+type Carried struct {
+	Operation Operation
+	Sequence  uint64 // number of the sample at its origin, from 1
+	Source    int64  // time of its writer, in nanoseconds since the Unix epoch
+}
+
+// WriterFor opens a writer that stands for one of another system. Its samples are written with Carry, and each of them takes
+// effect once, by its number, also if several members carry it: a number that is not above all before it has no effect.
+func (t *Topic[T]) WriterFor(ctx context.Context, set QoS, o Origin) (*Writer[T], error) {
+	at := space.Origin(o)
+	e, err := t.open(ctx, space.EndpointInfo{QoS: set, Origin: &at}, func(space.ID) {})
+	if err != nil {
+		return nil, err
+	}
+	return &Writer[T]{endpoint: e, topic: t, set: set}, nil
+}
+
+// Carry writes a sample of the writer's origin, in the order of their numbers. It waits for room in the order, and does not wait
+// until the sample has its position: Participant.Carried tells.
+func (w *Writer[T]) Carry(ctx context.Context, c Carried, v T) error {
+	if c.Sequence == 0 {
+		return fmt.Errorf("dds: topic %q: a sample of another system without a number", w.topic.name)
+	}
+	s := space.Sample{Operation: space.Operation(c.Operation), Source: c.Source, Sequence: c.Sequence}
+	return w.encoded(s, v, func(record []byte) error { return w.p.sub.Send(ctx, record) })
+}
+
+// Progress is how far the order has come at this process.
+type Progress struct {
+	Position uint64         // records that were applied
+	Version  squall.Version // of the last one, in the log of a space that is Persistent
+	Changes  uint64         // of topics, writers and readers of the space
+}
+
+// Carried waits until this process is beyond a position, and calls last, which tells the number of the last sample of an origin
+// that is in the order. The function must not be kept.
+func (p *Participant) Carried(ctx context.Context, after uint64, see func(last func(Origin) uint64)) (Progress, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for p.space.Position() <= after {
+		if err := p.wait(ctx); err != nil {
+			return Progress{}, err
+		}
+	}
+	see(func(o Origin) uint64 { return p.space.Last(space.Origin(o)) })
+	return Progress{p.space.Position(), p.version, p.changes}, nil
+}
+
+// Endpoint is a writer or a reader of the space, at whichever member.
+type Endpoint struct {
+	ID     ID
+	Topic  string
+	Reader bool
+	QoS    QoS
+	Origin *Origin // of a writer that stands for one of another system
+}
+
+// Endpoints returns the writers and readers of the space, in the order in which they were opened.
+func (p *Participant) Endpoints() []Endpoint {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var all []Endpoint
+	for _, e := range p.space.Endpoints() {
+		all = append(all, Endpoint{ID: idOf(e.ID), Topic: e.Topic, Reader: e.Reader, QoS: e.QoS, Origin: (*Origin)(e.Origin)})
+	}
+	return all
+}
+
+// Self is the participant's own part in the names of its writers and readers: an ID without a number.
+func (p *Participant) Self() ID {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return idOf(space.ID{Process: p.self})
+}

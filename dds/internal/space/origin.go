@@ -1,0 +1,85 @@
+package space
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Origin names a writer of another system, whose samples a gateway carries into the space: the system, and the writer in it.
+type Origin struct {
+	Side string   `cbor:"1,keyasint"`
+	GUID [16]byte `cbor:"2,keyasint"`
+}
+
+// OriginMemory is how long the space knows, by the time of the order, which samples of an origin it has, once no writer
+// stands for the origin any more. Another gateway takes over within it.
+const OriginMemory = 10 * time.Minute
+
+// origin is what the records say of an origin: the number of its last sample, so that the same sample, carried by another gateway, has no
+// effect.
+type origin struct {
+	Origin
+	last    uint64
+	writers int   // open ones that stand for it
+	since   int64 // time at which the last of these was closed
+}
+
+// stand counts a writer that is opened for an origin.
+func (s *Space) stand(o Origin) {
+	at := s.originOf(o)
+	if at == nil {
+		at = &origin{Origin: o}
+		s.origins = append(s.origins, at)
+		if s.byOrigin == nil {
+			s.byOrigin = map[Origin]*origin{}
+		}
+		s.byOrigin[o] = at
+	}
+	at.writers++
+}
+
+func (s *Space) originOf(o Origin) *origin { return s.byOrigin[o] }
+
+// unstand counts a writer that is closed.
+func (s *Space) unstand(o Origin) {
+	at := s.originOf(o)
+	if at.writers--; at.writers == 0 {
+		at.since = s.now
+		s.sweep = min(s.sweep, s.now+int64(OriginMemory))
+	}
+}
+
+// once reports that a sample of an origin is not in the space yet, and notes that it is now.
+func (s *Space) once(w *endpoint, sequence uint64) error {
+	at := s.originOf(*w.Origin)
+	if sequence <= at.last {
+		return fmt.Errorf("%w: sample %d of %x", ErrDuplicate, sequence, w.Origin.GUID)
+	}
+	at.last = sequence
+	return nil
+}
+
+// expireOrigins forgets origins without writers, and says when the next one is due.
+func (s *Space) expireOrigins() {
+	s.origins = slices.DeleteFunc(s.origins, func(at *origin) bool {
+		due := at.since + int64(OriginMemory)
+		switch {
+		case at.writers > 0:
+			return false
+		case due <= s.now:
+			delete(s.byOrigin, at.Origin)
+			return true
+		}
+		s.sweep = min(s.sweep, due)
+		return false
+	})
+}
+
+// Last is the number of the last sample of an origin that is in the space; 0 if there is none.
+func (s *Space) Last(o Origin) uint64 {
+	if at := s.originOf(o); at != nil {
+		return at.last
+	}
+	return 0
+}
