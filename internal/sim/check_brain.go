@@ -64,7 +64,10 @@ func (brainChecker) halted(w *world, p *process, reason error) error {
 			return violated("G5", "node %d halts, and nothing was done to it: %v", p.self.ID, reason)
 		}
 	case errors.Is(reason, views.ErrPartitioned), errors.Is(reason, views.ErrEvicted):
-		if there := func(q *process) bool { return q == p || q.blame == "" && w.knows(q, r) }; p.blame == "" && r.quorum(there) {
+		there := func(q *process) bool {
+			return q == p || q.blame == "" && w.knows(q, r) && (q.member == nil || !w.toldLate(p, q))
+		}
+		if p.blame == "" && r.quorum(there) {
 			return violated("G5", "node %d halts, and only to %d of %d members anything was done: %v", p.self.ID, len(r.procs)-r.unblamed(p), len(r.procs), reason)
 		}
 	case errors.Is(reason, member.ErrClosed):

@@ -35,7 +35,7 @@ func (liveChecker) installed(w *world, p *process, r *viewRecord) error {
 //     and a suspicion needs no proof: one member may be the only one to see a failure.
 //   - The suspect suspects this member. It froze the row of this member and ended the connection (V5), so this member sees a connection
 //     that ended, and of the word that says why it may see nothing any more.
-//   - Letters of a restart were lost. The suspect is in the new view and was not told of it.
+//   - Letters of a restart were lost, so the suspect was not told of the new view, or was told too late (toldLate).
 //
 // A violation of the protocol is never in order, whatever was done to either, unless the suspect lies.
 func checkSuspicion(w *world, p *process, e views.Suspected) error {
@@ -43,8 +43,8 @@ func checkSuspicion(w *world, p *process, e views.Suspected) error {
 	if errors.Is(e.Err, fabric.ErrViolation) && !q.liar {
 		return violated("liveness", "node %d suspects node %d: %v", p.self.ID, e.Member.ID, e.Err)
 	}
-	if errors.Is(e.Err, member.ErrAbsent) && q.member == nil && w.plan.Keep.LostIn > 0 {
-		q.blamed("has not heard that a view was decided") // its letters, or the answers, were lost
+	if errors.Is(e.Err, member.ErrAbsent) && w.toldLate(p, q) {
+		q.blamed("has not heard in time that a view was decided")
 	}
 	if q.suspects(p) {
 		q.blamed("suspects another one") // and ended the connection: the other one may not know why
@@ -53,6 +53,20 @@ func checkSuspicion(w *world, p *process, e views.Suspected) error {
 		return violated("liveness", "node %d suspects node %d, and nothing was done to either: %v", p.self.ID, e.Member.ID, e.Err)
 	}
 	return nil
+}
+
+// toldLate reports whether letters of a restart were lost, so that a member was not told of the view in which another one began, or so late
+// that its first heartbeat may have come when the other one had waited for it as long as a member does in its first view.
+func (w *world) toldLate(by, late *process) bool {
+	if w.plan.Keep.LostIn == 0 {
+		return false
+	}
+	s := by.seat()
+	first := late.seatIn(s.record)
+	if late.member == nil || first == nil {
+		return late.member == nil
+	}
+	return late.restarted && first == late.seats[0] && s == by.seats[0] && first.began+w.plan.Bound() > s.began+2*w.plan.FailAfter()
 }
 
 // suspects reports whether a process suspects another one in the view that both are in.

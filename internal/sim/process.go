@@ -101,6 +101,7 @@ type process struct {
 // seat is a process's part in one view.
 type seat struct {
 	record     *viewRecord
+	began      time.Duration // when its table was opened
 	self       order.Rank
 	table      *fabric.Table
 	own        []byte // its row
@@ -194,7 +195,7 @@ func (p *process) openTable(v *views.View, self order.Rank, l *member.Layout) (*
 		ends = append(ends, simnet.Endpoint{ID: m.ID, Shape: l.Shape(order.Rank(r))})
 	}
 	t := w.net.OpenView(v.ID, v.Key(), self, ends)
-	p.seats = append(p.seats, &seat{record: w.record(v), self: self, table: t, own: t.Row(self), lines: make([]multicastLine, len(v.Subgroups))})
+	p.seats = append(p.seats, &seat{record: w.record(v), began: w.now, self: self, table: t, own: t.Row(self), lines: make([]multicastLine, len(v.Subgroups))})
 	return t, nil
 }
 
