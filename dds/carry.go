@@ -74,7 +74,7 @@ func (t *Topic[T]) WriterFor(ctx context.Context, set QoS, o Origin) (*Writer[T]
 	if err != nil {
 		return nil, err
 	}
-	return &Writer[T]{endpoint: e, topic: t, set: set}, nil
+	return newWriter(t, e, set), nil
 }
 
 // Carry writes a sample of the writer's origin, in the order of their numbers. It waits for room in the order, and does not wait
@@ -84,7 +84,8 @@ func (w *Writer[T]) Carry(ctx context.Context, c Carried, v T) error {
 		return fmt.Errorf("dds: topic %q: a sample of another system without a number", w.topic.name)
 	}
 	s := space.Sample{Operation: space.Operation(c.Operation), Source: c.Source, Sequence: c.Sequence}
-	return w.encoded(s, v, func(record []byte) error { return w.p.sub.Send(ctx, record) })
+	_, err := w.write(ctx, s, v, false)
+	return err
 }
 
 // Progress is how far the order has come at this process.

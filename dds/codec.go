@@ -54,7 +54,14 @@ func (c xcdrCodec[T]) Append(dst []byte, v *T) ([]byte, error) {
 	return c.Codec.Append(dst, v, c.format)
 }
 
-// Raw carries bytes as they are.
+// Sizer is implemented by codecs that know the size of an encoding before they append it. Samples are then encoded straight into the
+// ring, without a copy.
+type Sizer[T any] interface {
+	// Size returns how many bytes Append appends for v.
+	Size(v *T) int
+}
+
+// Raw carries bytes as they are. Several readers have the same bytes, without a copy: they must not be changed.
 func Raw() Codec[[]byte] { return rawCodec{} }
 
 type rawCodec struct{}
@@ -63,7 +70,14 @@ func (rawCodec) Name() string { return "raw" }
 
 func (rawCodec) Append(dst []byte, v *[]byte) ([]byte, error) { return append(dst, *v...), nil }
 
+func (rawCodec) Size(v *[]byte) int { return len(*v) }
+
 func (rawCodec) Decode(src []byte, v *[]byte) error {
-	*v = bytes.Clone(src)
+	*v = src
 	return nil
 }
+
+// viewer is implemented by codecs whose values are the encoding.
+type viewer[T any] interface{ view(src []byte) T }
+
+func (rawCodec) view(src []byte) []byte { return src }

@@ -366,7 +366,7 @@ func TestEventsSayWhy(t *testing.T) {
 func TestAFullReaderHoldsUpTheWriters(t *testing.T) {
 	t.Parallel()
 	all := open(t, 2, func(_ int, p *dds.Config, _ *squall.Config) {
-		p.Subgroup.AsyncQueueBytes, p.Subgroup.RingBytes, p.Subgroup.Window = 1<<12, 1<<12, 16
+		p.Subgroup.RingBytes, p.Subgroup.Window = 1<<12, 16
 	})
 	w := writer(t, topic(t, all[0], dds.QoS{}), dds.QoS{Reliability: qos.Reliability{MaxBlocking: 300 * time.Millisecond}})
 	there := topic(t, all[1], dds.QoS{})

@@ -18,9 +18,8 @@ type QoS = qos.Set
 
 // Config declares a participant.
 type Config struct {
-	// Subgroup is the space: its name, mode, limits and log. Its functions, Members, Senders, Shards and Layout must not be set: all members of the
-	// group have the space.
-	// AsyncQueueBytes is 4 MiB if it is 0.
+	// Subgroup is the space: its name, mode, limits and log. Its functions, AsyncQueueBytes, Members, Senders, Shards and Layout must not be set: all
+	// members of the group have the space.
 	Subgroup squall.SubgroupConfig
 	// Events is called for what happens to the writers and readers of this process, in order. It must not block.
 	Events func(Event)
@@ -46,6 +45,7 @@ type Participant struct {
 	told    []space.Event  // within a batch
 	version squall.Version // of the last record that was applied
 	changes uint64         // records that were no samples
+	stalled bool           // a reader had no room for the next record
 
 	views    chan struct{}
 	rostered squall.ViewID // whose roster this process sent last
@@ -67,15 +67,12 @@ var (
 	ErrImmutable = space.ErrImmutable
 )
 
-// defaultQueueBytes is the queue in front of the space.
-const defaultQueueBytes = 4 << 20
-
 // NewParticipant returns a participant, which Open makes a member of a group.
 func NewParticipant(cfg Config) *Participant {
 	p := &Participant{cfg: cfg, calls: map[uint64]chan error{}, changed: make(chan struct{}), views: make(chan struct{}, 1), done: make(chan struct{})}
 	sg := &p.cfg.Subgroup
-	if sg.Deliver != nil || sg.DeliverBatch != nil || sg.Snapshot != nil || sg.Restore != nil {
-		p.err = errors.Join(p.err, errors.New("the functions of the subgroup belong to the participant"))
+	if sg.Deliver != nil || sg.DeliverBatch != nil || sg.DeliverSome != nil || sg.AsyncQueueBytes != 0 || sg.Snapshot != nil || sg.Restore != nil {
+		p.err = errors.Join(p.err, errors.New("the functions of the subgroup belong to the participant, and there is no queue in front of them"))
 	}
 	if sg.Mode == squall.Unordered || len(sg.Senders) > 0 || sg.Shards > 1 {
 		p.err = errors.Join(p.err, errors.New("a space has one order and all members send: Mode must not be Unordered, Senders empty and Shards not more than 1"))
@@ -83,10 +80,7 @@ func NewParticipant(cfg Config) *Participant {
 	if len(sg.Members) > 0 || sg.MaxMembers > 0 || sg.Layout != nil || sg.LayoutName != "" {
 		p.err = errors.Join(p.err, errors.New("all members of the group have the space: Members, MaxMembers and Layout must not be set"))
 	}
-	if sg.AsyncQueueBytes == 0 {
-		sg.AsyncQueueBytes = defaultQueueBytes
-	}
-	sg.DeliverBatch, sg.Snapshot, sg.Restore = p.deliver, p.snapshot, p.restore
+	sg.DeliverSome, sg.Snapshot, sg.Restore = p.deliver, p.snapshot, p.restore
 	p.space.Told = func(e space.Event) { p.told = append(p.told, e) }
 	return p
 }
@@ -159,7 +153,7 @@ func (p *Participant) Close(ctx context.Context) error {
 		close(p.done)
 	}
 	p.wake()
-	p.mu.Unlock()
+	p.roomy()
 	p.ended.Wait()
 	return p.group.Close(ctx)
 }
@@ -171,26 +165,24 @@ func (p *Participant) Position() uint64 {
 	return p.space.Position()
 }
 
-// deliver applies a batch, and tells what happened.
-func (p *Participant) deliver(batch []squall.Message) {
+// deliver applies records, and tells what happened. It takes none that a reader has no room for.
+func (p *Participant) deliver(batch []squall.Message) (taken int) {
 	p.mu.Lock()
-	for i := range batch {
-		m := &batch[i]
+	for taken < len(batch) {
+		m := &batch[taken]
 		r := space.Record{View: uint64(m.View), Sender: uint64(m.Sender), Data: m.Data}
-		for p.space.Full(r) && !p.closing {
-			p.wake() // for what precedes it in the batch
-			p.tellAll()
-			if p.wait(context.Background()) != nil { // the participant or the group ends
-				break
-			}
+		if p.space.Full(r) && !p.closing {
+			p.stalled = true
+			break
 		}
 		err := p.space.Apply(r)
+		taken++
 		p.version = m.Version()
 		if !space.IsSample(m.Data) {
 			p.changes++
 		}
-		if own := !m.Replayed() && r.Sender == p.self.Node && p.self.Node != 0; own {
-			if result := p.calls[space.Call(m.Data)]; result != nil {
+		if call := space.Call(m.Data); call != 0 && r.Sender == p.self.Node && p.self.Node != 0 && !m.Replayed() {
+			if result := p.calls[call]; result != nil {
 				result <- err
 			}
 		}
@@ -198,6 +190,19 @@ func (p *Participant) deliver(batch []squall.Message) {
 	p.wake()
 	p.tellAll()
 	p.mu.Unlock()
+	return taken
+}
+
+// roomy ends a section under the lock that made room.
+func (p *Participant) roomy() {
+	resume := p.stalled && p.sub != nil
+	if resume {
+		p.stalled = false
+	}
+	p.mu.Unlock()
+	if resume {
+		p.sub.Resume()
+	}
 }
 
 // wait waits until something changes. The lock is held, and released meanwhile.

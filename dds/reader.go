@@ -1,9 +1,12 @@
 package dds
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
+	"math"
+	"sync"
 
 	"github.com/squall-go/squall/dds/internal/space"
 	"github.com/squall-go/squall/dds/qos"
@@ -65,6 +68,14 @@ type Reader[T any] struct {
 	endpoint
 	topic *Topic[T]
 	cache *space.Cache
+	view  viewer[T]     // nil: samples are decoded
+	ready chan struct{} // has an element if a sample came for a call that waits
+
+	waiting int          // calls that wait. The participant's lock
+	one     []space.Held // of Next. The participant's lock
+
+	mu   sync.Mutex
+	held []space.Held // of one call at a time
 }
 
 // Option is an option of a reader.
@@ -81,11 +92,27 @@ func Where[T any](f func(v *T) bool) Option[T] {
 	}
 }
 
+// Listen has f called with each sample, and each change of an instance, where it has its position, in place of keeping it for Take and Next: nothing
+// is copied and no goroutine is woken. The sample, and with Raw its bytes, are valid until f returns; the error is that of a sample that cannot be
+// decoded. RESOURCE_LIMITS do not matter. F must return soon. Of this participant it may only write: writers return squall.ErrInUpcall
+// where they would have to wait.
+func Listen[T any](f func(s *Sample[T], err error)) Option[T] {
+	return func(r *Reader[T]) {
+		var s Sample[T]
+		r.cache.Listener = func(h *space.Held) {
+			err := r.decode(h, &s)
+			f(&s, err)
+		}
+	}
+}
+
 // Reader opens a reader. It begins at the position of the order at which it is opened, or with the history there if it is durable.
 func (t *Topic[T]) Reader(ctx context.Context, set QoS, options ...Option[T]) (*Reader[T], error) {
-	r := &Reader[T]{topic: t}
+	r := &Reader[T]{topic: t, ready: make(chan struct{}, 1)}
+	r.view, _ = t.codec.(viewer[T])
 	e, err := t.open(ctx, space.EndpointInfo{Reader: true, QoS: set}, func(id space.ID) {
 		r.cache = t.p.space.Expect(id)
+		r.cache.Ready = r.signal
 		for _, o := range options {
 			o(r)
 		}
@@ -97,79 +124,137 @@ func (t *Topic[T]) Reader(ctx context.Context, set QoS, options ...Option[T]) (*
 	return r, nil
 }
 
+// signal wakes one call that waits.
+func (r *Reader[T]) signal() {
+	select {
+	case r.ready <- struct{}{}:
+	default:
+	}
+}
+
 // Read returns samples and leaves them, as read.
-func (r *Reader[T]) Read(q Query) ([]Sample[T], error) { return r.decoded(r.selected(q, false)) }
+func (r *Reader[T]) Read(q Query) ([]Sample[T], error) { return r.appended(nil, q, false) }
 
 // Take returns samples and removes them.
-func (r *Reader[T]) Take(q Query) ([]Sample[T], error) { return r.decoded(r.selected(q, true)) }
+func (r *Reader[T]) Take(q Query) ([]Sample[T], error) { return r.appended(nil, q, true) }
 
-func (r *Reader[T]) selected(q Query, take bool) []space.Held {
+// AppendTake is Take, and appends to dst: a caller that uses its memory again allocates nothing.
+func (r *Reader[T]) AppendTake(dst []Sample[T], q Query) ([]Sample[T], error) {
+	return r.appended(dst, q, true)
+}
+
+// appended stops at a sample that is not what the codec writes; those before it are returned.
+func (r *Reader[T]) appended(dst []Sample[T], q Query, take bool) ([]Sample[T], error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.p.mu.Lock()
-	defer r.p.mu.Unlock()
-	held := r.cache.Select(space.Query{
-		Max: q.Max, Samples: space.SampleState(q.Samples), Views: space.ViewState(q.Views), States: space.InstanceState(q.Instances), Take: take, Now: now(),
+	r.held = r.cache.AppendSelect(r.held[:0], space.Query{
+		Max: q.Max, Samples: space.SampleState(q.Samples), Views: space.ViewState(q.Views), States: space.InstanceState(q.Instances), Take: take, Now: r.now(),
 	})
-	if take && len(held) > 0 {
-		r.p.wake() // there is room
-	}
-	return held
-}
-
-// decoded stops at a sample that is not what the codec writes; those before it are returned.
-func (r *Reader[T]) decoded(held []space.Held) ([]Sample[T], error) {
-	out := make([]Sample[T], 0, len(held))
-	for i := range held {
-		s, err := r.decode(&held[i])
-		if err != nil {
-			return out, err
+	r.unlock()
+	defer func() { clear(r.held) }()
+	for i := range r.held {
+		dst = append(dst, Sample[T]{})
+		if err := r.decode(&r.held[i], &dst[len(dst)-1]); err != nil {
+			return dst[:len(dst)-1], err
 		}
-		out = append(out, s)
 	}
-	return out, nil
+	return dst, nil
 }
 
-func (r *Reader[T]) decode(h *space.Held) (s Sample[T], err error) {
+// now is the time for a query. The clock is read only if it matters.
+func (r *Reader[T]) now() int64 {
+	if r.cache.Timed() {
+		return now()
+	}
+	return math.MinInt64
+}
+
+// unlock releases the participant's lock after samples were taken, perhaps. What is held up by this reader goes on when half of its room is free,
+// or when the group's loop looks again.
+func (r *Reader[T]) unlock() {
+	if r.p.stalled && !r.cache.Crowded() {
+		r.p.roomy()
+		return
+	}
+	r.p.mu.Unlock()
+}
+
+func (r *Reader[T]) decode(h *space.Held, s *Sample[T]) (err error) {
 	s.Info = Info{
 		Position: h.Position, Writer: idOf(h.Writer), Source: h.Source, Valid: h.Valid,
 		Sample: SampleState(h.State), View: ViewState(h.View), Instance: InstanceState(h.Instance),
 		DisposedGeneration: h.DisposedGeneration, NoWritersGeneration: h.NoWritersGeneration,
 		SampleRank: h.SampleRank, GenerationRank: h.GenerationRank, AbsoluteGenerationRank: h.AbsoluteGenerationRank,
 	}
+	if h.Valid && r.view != nil {
+		s.Value = r.view.view(h.Data)
+		return nil
+	}
+	var value T
 	switch {
 	case h.Valid:
-		if err = r.topic.codec.Decode(h.Data, &s.Value); err == nil {
-			if e, ok := any(&s.Value).(*Encoded); ok {
+		if err = r.topic.codec.Decode(h.Data, &value); err == nil {
+			if e, ok := any(&value).(*Encoded); ok {
 				e.Key = []byte(h.Key)
 			}
 		}
 	case r.topic.key != nil:
-		err = r.topic.key.Decode([]byte(h.Key), &s.Value)
+		err = r.topic.key.Decode([]byte(h.Key), &value)
 	}
+	s.Value = value
 	if err != nil {
 		err = fmt.Errorf("dds: topic %q: the sample at position %d: %w", r.topic.name, h.Position, err)
 	}
-	return s, err
+	return err
 }
 
 // Next takes the next sample, and waits for it.
 func (r *Reader[T]) Next(ctx context.Context) (s Sample[T], err error) {
-	r.p.mu.Lock()
-	for {
-		if _, ok := r.p.space.Matches(r.id); !ok {
-			err = fmt.Errorf("%w: the reader was closed", ErrUnknown)
-			break
+	h, err := r.next(ctx)
+	if err == nil {
+		err = r.decode(&h, &s)
+	}
+	return s, err
+}
+
+func (r *Reader[T]) next(ctx context.Context) (h space.Held, err error) {
+	p := r.p
+	p.mu.Lock()
+	for !r.cache.Ended() {
+		r.one = r.cache.AppendSelect(r.one[:0], space.Query{Max: 1, Take: true, Now: r.now()})
+		if len(r.one) > 0 {
+			h = r.one[0]
+			r.one[0] = space.Held{}
+			if r.waiting > 0 && r.cache.Held() > 0 {
+				r.signal()
+			}
+			r.unlock()
+			return h, nil
 		}
-		if held := r.cache.Select(space.Query{Max: 1, Take: true, Now: now()}); len(held) > 0 {
-			r.p.wake()
-			r.p.mu.Unlock()
-			return r.decode(&held[0])
+		r.waiting++
+		r.cache.Await()
+		p.mu.Unlock()
+		select {
+		case <-r.ready:
+		case <-p.done:
+			err = ErrNotOpen
+		case <-p.group.Done():
+			err = cmp.Or(p.group.Err(), ErrNotOpen)
+		case <-ctx.Done():
+			err = context.Cause(ctx)
 		}
-		if err = r.p.wait(ctx); err != nil {
-			break
+		p.mu.Lock()
+		if r.waiting--; err != nil {
+			p.mu.Unlock()
+			return h, err
 		}
 	}
-	r.p.mu.Unlock()
-	return s, err
+	if r.waiting > 0 {
+		r.signal()
+	}
+	p.mu.Unlock()
+	return h, fmt.Errorf("%w: the reader was closed", ErrUnknown)
 }
 
 // All takes samples in order, and waits for each, until ctx ends or the reader is closed. The error of ctx is not yielded.
@@ -199,7 +284,7 @@ func (r *Reader[T]) Close(ctx context.Context) error {
 	r.p.mu.Lock()
 	r.p.space.Detach(r.id)
 	r.p.wake()
-	r.p.mu.Unlock()
+	r.p.roomy()
 	return r.close(ctx)
 }
 

@@ -1,7 +1,9 @@
 package dds
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -15,6 +17,7 @@ import (
 type Writer[T any] struct {
 	endpoint
 	topic *Topic[T]
+	sizer Sizer[T] // nil: the codec is none
 
 	mu     sync.Mutex
 	value  T // of the call that encodes it
@@ -30,74 +33,94 @@ func (t *Topic[T]) Writer(ctx context.Context, set QoS) (*Writer[T], error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Writer[T]{endpoint: e, topic: t, set: set}, nil
+	return newWriter(t, e, set), nil
+}
+
+func newWriter[T any](t *Topic[T], e endpoint, set QoS) *Writer[T] {
+	w := &Writer[T]{endpoint: e, topic: t, set: set}
+	w.sizer, _ = t.codec.(Sizer[T])
+	return w
 }
 
 // Write writes a sample. It returns when the sample has its room in the order, and waits for room if there is none: until ctx ends, or
 // for MaxBlocking of RELIABILITY.
 func (w *Writer[T]) Write(ctx context.Context, v T) error {
-	return w.write(ctx, space.Write, 0, v)
+	_, err := w.write(ctx, space.Sample{}, v, false)
+	return err
 }
 
 // WriteFuture writes a sample, and returns the future of its delivery and, in a space that is Persistent, of its way to the disks.
-func (w *Writer[T]) WriteFuture(ctx context.Context, v T) (f *squall.Future, err error) {
-	err = w.encoded(space.Sample{}, v, func(record []byte) error {
-		f, err = w.p.sub.SendFuture(ctx, record)
-		return err
-	})
-	return f, err
+func (w *Writer[T]) WriteFuture(ctx context.Context, v T) (*squall.Future, error) {
+	return w.write(ctx, space.Sample{}, v, true)
 }
 
 // WriteIn writes a sample of a coherent set.
 func (w *Writer[T]) WriteIn(ctx context.Context, s *Set, v T) error {
-	return w.write(ctx, space.Write, s.number, v)
+	_, err := w.write(ctx, space.Sample{Set: s.number}, v, false)
+	return err
 }
 
 // Register tells that the writer is going to write the instance of v: one that no writer is registered with has no owner.
 func (w *Writer[T]) Register(ctx context.Context, v T) error {
-	return w.write(ctx, space.Register, 0, v)
+	_, err := w.write(ctx, space.Sample{Operation: space.Register}, v, false)
+	return err
 }
 
 // Dispose ends the instance of v, of which the key members count.
 func (w *Writer[T]) Dispose(ctx context.Context, v T) error {
-	return w.write(ctx, space.Dispose, 0, v)
+	_, err := w.write(ctx, space.Sample{Operation: space.Dispose}, v, false)
+	return err
 }
 
 // Unregister ends this writer's part in the instance of v. Unless its policies keep what it unregisters, the instance is disposed of.
 func (w *Writer[T]) Unregister(ctx context.Context, v T) error {
-	return w.write(ctx, space.Unregister, 0, v)
+	_, err := w.write(ctx, space.Sample{Operation: space.Unregister}, v, false)
+	return err
 }
 
-func (w *Writer[T]) write(ctx context.Context, op space.Operation, set uint64, v T) error {
+// write sends the record of a sample. The writer's lock is not held while the call waits for room: the group's loop may write, too.
+func (w *Writer[T]) write(ctx context.Context, s space.Sample, v T, future bool) (*squall.Future, error) {
 	w.mu.Lock()
-	longest := w.set.Reliability.MaxBlocking
+	f, err := w.encoded(s, v, future)
+	if !errors.Is(err, squall.ErrWindowFull) && !errors.Is(err, squall.ErrTooLarge) {
+		w.mu.Unlock()
+		return f, err
+	}
+	longest, record := w.set.Reliability.MaxBlocking, w.record
+	w.record = nil
 	w.mu.Unlock()
 	if longest > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, longest)
 		defer cancel()
 	}
-	return w.encoded(space.Sample{Operation: op, Set: set}, v, func(record []byte) error { return w.p.sub.Send(ctx, record) })
+	if future {
+		f, err = w.p.sub.SendFuture(ctx, record)
+	} else {
+		err = w.p.sub.Send(ctx, record)
+	}
+	w.mu.Lock()
+	w.record = record // memory for the next one
+	w.mu.Unlock()
+	return f, err
 }
 
-// encoded calls send with the record of a sample, which lies in memory of the writer.
-func (w *Writer[T]) encoded(s space.Sample, v T, send func([]byte) error) (err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+// encoded sends the record of a sample if there is room. If not, it leaves it in w.record. The lock is held.
+func (w *Writer[T]) encoded(s space.Sample, v T, future bool) (f *squall.Future, err error) {
 	switch {
 	case w.closed.Load():
-		return fmt.Errorf("%w: the writer was closed", ErrUnknown)
+		return nil, fmt.Errorf("%w: the writer was closed", ErrUnknown)
 	case s.Operation == space.Dispose && w.topic.key == nil:
-		return fmt.Errorf("dds: topic %q has no keys: nothing can be disposed of", w.topic.name)
+		return nil, fmt.Errorf("dds: topic %q has no keys: nothing can be disposed of", w.topic.name)
 	case s.Set != 0 && !w.set.Presentation.Coherent:
-		return fmt.Errorf("dds: topic %q: %w: the writer offers no coherent access", w.topic.name, qos.ErrInconsistent)
+		return nil, fmt.Errorf("dds: topic %q: %w: the writer offers no coherent access", w.topic.name, qos.ErrInconsistent)
 	}
 	w.value = v
-	defer func() { w.value = *new(T) }()
+	defer w.forget()
 	w.key = w.key[:0]
 	if w.topic.key != nil {
 		if w.key, err = w.topic.key.Append(w.key, &w.value); err != nil {
-			return fmt.Errorf("dds: topic %q: %w", w.topic.name, err)
+			return nil, fmt.Errorf("dds: topic %q: %w", w.topic.name, err)
 		}
 	}
 	t := now()
@@ -105,14 +128,99 @@ func (w *Writer[T]) encoded(s space.Sample, v T, send func([]byte) error) (err e
 	if s.Sequence == 0 {
 		s.Source = t
 	}
-	w.record = space.AppendSample(w.record[:0], t, &s)
-	if s.Operation == space.Write {
-		if w.record, err = w.topic.codec.Append(w.record, &w.value); err != nil {
-			return fmt.Errorf("dds: topic %q: %w", w.topic.name, err)
-		}
+	n := -1
+	if s.Operation != space.Write {
+		n = 0
+	} else if w.sizer != nil {
+		n = w.sizer.Size(&w.value)
 	}
-	return send(w.record)
+	if n >= 0 {
+		claim, err := w.p.sub.TryClaim(space.SampleBytes(&s) + n)
+		if err == nil {
+			return w.commit(claim, t, &s, future)
+		} else if !errors.Is(err, squall.ErrWindowFull) && !errors.Is(err, squall.ErrTooLarge) {
+			return nil, err
+		}
+		w.record, err = w.appendTo(w.record[:0], t, &s)
+		return nil, cmp.Or(err, squall.ErrWindowFull)
+	}
+	if w.record, err = w.appendTo(w.record[:0], t, &s); err != nil {
+		return nil, err
+	}
+	claim, err := w.p.sub.TryClaim(len(w.record))
+	if err != nil {
+		return nil, err
+	}
+	copy(claim.Bytes, w.record)
+	return finish(claim, future)
 }
+
+// forget ends the use of a value.
+func (w *Writer[T]) forget() { w.value = *new(T) }
+
+func (w *Writer[T]) appendTo(dst []byte, now int64, s *space.Sample) ([]byte, error) {
+	dst = space.AppendSample(dst, now, s)
+	if s.Operation != space.Write {
+		return dst, nil
+	}
+	dst, err := w.topic.codec.Append(dst, &w.value)
+	if err != nil {
+		err = fmt.Errorf("dds: topic %q: %w", w.topic.name, err)
+	}
+	return dst, err
+}
+
+// commit encodes a record in its place.
+func (w *Writer[T]) commit(claim squall.Claim, now int64, s *space.Sample, future bool) (*squall.Future, error) {
+	record, err := w.appendTo(claim.Bytes[:0:len(claim.Bytes)], now, s)
+	if err == nil && len(record) != len(claim.Bytes) {
+		err = fmt.Errorf("dds: topic %q: the codec says that a record has %d bytes, and makes %d", w.topic.name, len(claim.Bytes), len(record))
+	}
+	if err != nil {
+		return nil, errors.Join(err, claim.Abort())
+	}
+	return finish(claim, future)
+}
+
+func finish(claim squall.Claim, future bool) (*squall.Future, error) {
+	if future {
+		return claim.CommitFuture()
+	}
+	return nil, claim.Commit()
+}
+
+// Claim is room for a sample of bytes.
+type Claim struct {
+	Bytes []byte // to be filled by the caller; it has what an earlier message left there
+
+	claim squall.Claim
+}
+
+// Claim takes room for a sample of n bytes in the order, to be filled in place, and waits for room until ctx ends. The sample keeps its place before
+// later ones of this process: the caller should commit or abort soon. The topic must have the codec Raw.
+func (w *Writer[T]) Claim(ctx context.Context, n int) (Claim, error) {
+	if _, raw := w.topic.codec.(viewer[T]); !raw {
+		return Claim{}, fmt.Errorf("dds: topic %q: %w: samples in place need the codec Raw", w.topic.name, qos.ErrRefused)
+	}
+	if w.closed.Load() {
+		return Claim{}, fmt.Errorf("%w: the writer was closed", ErrUnknown)
+	}
+	t := now()
+	s := space.Sample{Writer: w.id, Operation: space.Write, Source: t}
+	head := space.SampleBytes(&s)
+	c, err := w.p.sub.Claim(ctx, head+n)
+	if err != nil {
+		return Claim{}, err
+	}
+	space.AppendSample(c.Bytes[:0], t, &s)
+	return Claim{c.Bytes[head:], c}, nil
+}
+
+// Commit writes the sample.
+func (c Claim) Commit() error { return c.claim.Commit() }
+
+// Abort gives the room back.
+func (c Claim) Abort() error { return c.claim.Abort() }
 
 // Close ends the writer at a position of the order: its instances are disposed of there, unless its policies keep them.
 func (w *Writer[T]) Close(ctx context.Context) error {

@@ -50,13 +50,72 @@ type Held struct {
 // Cache holds the samples of one reader of this process.
 type Cache struct {
 	Filter func(data []byte) bool // of the reader; nil lets everything through
+	// Listener takes each sample where it has its position, in place of the cache: the data are valid until it returns only. It is set before the
+	// reader is opened, and must not call the space.
+	Listener func(*Held)
+	// Ready is called when a sample comes after Await.
+	Ready func()
 
 	of          *endpoint
 	views       map[string]*view
 	order       []*view // in the order in which they came
-	first, last *held
+	first, last *held   // older than those in fresh
+	fresh       queue   // of a reader that keeps all, what came since a call looked at single samples
 	held        int
 	lost        uint64
+	detached    bool
+	awaited     bool
+	timed       bool  // a sample may expire
+	recent      *view // of the last sample; nil: unknown
+	passing     Held  // for the listener
+	chosen      []*held
+	spare       *held // removed ones, by their next
+	calls       uint64
+}
+
+// Await has Ready called with the next sample, once.
+func (c *Cache) Await() { c.awaited = true }
+
+// Ended reports whether the reader was closed. One that is being opened has not ended.
+func (c *Cache) Ended() bool { return c.detached || c.of != nil && c.of.closed }
+
+func (c *Cache) ready() {
+	if c.awaited && c.Ready != nil {
+		c.awaited = false
+		c.Ready()
+	}
+}
+
+// queue is a queue of fresh samples.
+type queue struct {
+	all  []fresh
+	from int
+}
+
+// fresh is a sample that no call has looked at.
+type fresh struct {
+	position            uint64
+	writer              *endpoint
+	of                  *view
+	source, expires     int64
+	data                []byte
+	disposed, noWriters int
+}
+
+func (q *queue) waiting() []fresh { return q.all[q.from:] }
+
+// drop removes the first n. Room that became free is used again.
+func (q *queue) drop(n int) {
+	clear(q.all[q.from : q.from+n])
+	q.from += n
+	switch {
+	case q.from == len(q.all):
+		q.all, q.from = q.all[:0], 0
+	case q.from >= cap(q.all)/2:
+		n := copy(q.all, q.all[q.from:])
+		clear(q.all[n:])
+		q.all, q.from = q.all[:n], 0
+	}
 }
 
 // view is an instance as a reader sees it.
@@ -66,10 +125,15 @@ type view struct {
 	seen                bool // a sample was returned since it was new
 	disposed, noWriters int  // generations
 	valid               []*held
+	fresh               int   // samples in the queue
 	change              *held // the last sample without data
 	passed              bool  // the time-based filter let a sample through
 	at                  int64 // its source time
 	since               int64 // when it was no longer alive
+
+	// Within a call of Select with this number: how many samples follow, and the generation of the last one.
+	call                  uint64
+	following, generation int
 }
 
 // held is a Held in the list of the reader.
@@ -96,7 +160,12 @@ func (s *Space) Expect(id ID) *Cache {
 func (s *Space) Detach(id ID) {
 	delete(s.expected, id)
 	if e := s.byID[id]; e != nil {
+		if e.cache != nil {
+			e.cache.detached = true
+			e.cache.ready()
+		}
 		e.cache = nil
+		e.settleWriters()
 	}
 }
 
@@ -128,7 +197,7 @@ func (c *Cache) begin(s *Space) {
 
 // accept takes one sample of a matching writer that owns the instance.
 func (c *Cache) accept(s *Space, in *instance, k *kept) {
-	v := c.views[in.key]
+	v := c.view(in.key)
 	if v == nil && k.dispose || !k.dispose && c.Filter != nil && !c.Filter(k.data) {
 		return
 	}
@@ -136,7 +205,7 @@ func (c *Cache) accept(s *Space, in *instance, k *kept) {
 		c.becomes(v, Disposed, k.position, k.writer.ID, k.source, s.now)
 		return
 	}
-	if c.of.QoS.Reliability.Kind == qos.BestEffort && !c.makeRoom(v) {
+	if c.of.QoS.Reliability.Kind == qos.BestEffort && c.Listener == nil && !c.makeRoom(v) {
 		c.lost++
 		s.tell(Event{Kind: SampleLost, Endpoint: c.of.ID, Peer: k.writer.ID, Key: in.key})
 		return
@@ -159,15 +228,61 @@ func (c *Cache) accept(s *Space, in *instance, k *kept) {
 		}
 		v.passed, v.at = true, k.source
 	}
-	h := &held{of: v, expires: k.expires, Held: Held{
+	if c.Listener != nil {
+		c.pass(v, Held{Position: k.position, Writer: k.writer.ID, Source: k.source, Data: k.data, Valid: true})
+		return
+	}
+	k.own(s)
+	c.timed = c.timed || k.expires != math.MaxInt64
+	c.ready()
+	if c.of.QoS.History.All {
+		c.fresh.all = append(c.fresh.all, fresh{k.position, k.writer, v, k.source, k.expires, k.data, v.disposed, v.noWriters})
+		v.fresh++
+		c.held++
+		return
+	}
+	h := c.add(v, k.expires, Held{
 		Position: k.position, Writer: k.writer.ID, Source: k.source, Key: v.key, Data: k.data, Valid: true, State: NotRead,
 		DisposedGeneration: v.disposed, NoWritersGeneration: v.noWriters,
-	}}
-	c.add(h)
+	})
+	c.held++
 	v.valid = append(v.valid, h)
 	if len(v.valid) > c.depth() {
 		c.remove(v.valid[0])
 	}
+}
+
+// view finds an instance: mostly that of the sample before.
+func (c *Cache) view(key string) *view {
+	if c.recent == nil || c.recent.key != key {
+		c.recent = c.views[key]
+	}
+	return c.recent
+}
+
+// pass gives a sample to the listener.
+func (c *Cache) pass(v *view, h Held) {
+	h.Key, h.State, h.View, h.Instance, h.DisposedGeneration, h.NoWritersGeneration = v.key, NotRead, New, v.state, v.disposed, v.noWriters
+	if v.seen {
+		h.View = NotNew
+	}
+	v.seen = true
+	c.passing = h
+	c.Listener(&c.passing)
+}
+
+// spread moves the fresh samples to the list, because a call looks at single ones.
+func (c *Cache) spread() {
+	waiting := c.fresh.waiting()
+	for i := range waiting {
+		f := &waiting[i]
+		f.of.fresh--
+		f.of.valid = append(f.of.valid, c.add(f.of, f.expires, Held{
+			Position: f.position, Writer: f.writer.ID, Source: f.source, Key: f.of.key, Data: f.data, Valid: true, State: NotRead,
+			DisposedGeneration: f.disposed, NoWritersGeneration: f.noWriters,
+		}))
+	}
+	c.fresh.drop(len(waiting))
 }
 
 func (c *Cache) depth() int {
@@ -182,7 +297,7 @@ func (c *Cache) full(v *view) bool {
 	l := c.of.QoS.Limits
 	n := 0
 	if v != nil {
-		n = len(v.valid)
+		n = len(v.valid) + v.fresh
 	}
 	if n >= c.depth() {
 		return false
@@ -213,12 +328,19 @@ func (s *Space) Full(r Record) bool {
 	if err != nil || sample.Operation != Write || sample.Set != 0 { // a set comes as a whole, when it ends
 		return false
 	}
-	w := s.byID[sample.Writer]
-	if w == nil {
+	w := s.writer(sample.Writer)
+	if w == nil || !w.bounded {
 		return false
 	}
-	for _, e := range w.matched {
-		if e.cache != nil && e.QoS.Reliability.Kind == qos.Reliable && e.cache.full(e.cache.views[string(sample.Key)]) {
+	for _, c := range w.local {
+		if c.Listener != nil || c.of.QoS.Reliability.Kind != qos.Reliable {
+			continue
+		}
+		v := c.recent
+		if v == nil || v.key != string(sample.Key) {
+			v = c.views[string(sample.Key)]
+		}
+		if c.full(v) {
 			return true
 		}
 	}
@@ -251,22 +373,34 @@ func (c *Cache) becomes(v *view, state InstanceState, position uint64, writer ID
 	if v.change != nil {
 		c.remove(v.change)
 	}
-	v.change = &held{of: v, expires: math.MaxInt64, Held: Held{
+	change := Held{
 		Position: position, Writer: writer, Source: source, Key: v.key, State: NotRead, DisposedGeneration: v.disposed, NoWritersGeneration: v.noWriters,
-	}}
-	c.add(v.change)
+	}
+	if c.Listener != nil {
+		c.pass(v, change)
+		return
+	}
+	c.spread()
+	c.ready()
+	v.change = c.add(v, math.MaxInt64, change)
 }
 
-func (c *Cache) add(h *held) {
-	if h.prev = c.last; h.prev == nil {
+// add adds a sample to the end of the list.
+func (c *Cache) add(v *view, expires int64, what Held) *held {
+	h := c.spare
+	if h == nil {
+		h = &held{}
+	} else {
+		c.spare = h.next
+	}
+	*h = held{Held: what, of: v, expires: expires, prev: c.last}
+	if c.last == nil {
 		c.first = h
 	} else {
-		h.prev.next = h
+		c.last.next = h
 	}
 	c.last = h
-	if h.Valid {
-		c.held++
-	}
+	return h
 }
 
 func (c *Cache) remove(h *held) {
@@ -296,6 +430,8 @@ func (c *Cache) remove(h *held) {
 	if h.Valid {
 		c.held--
 	}
+	*h = held{gone: true, next: c.spare}
+	c.spare = h
 }
 
 // Query selects samples. Masks of 0 are any state.
@@ -312,9 +448,89 @@ type Query struct {
 
 func any8[M ~uint8](mask, state M) bool { return mask == 0 || mask&state != 0 }
 
+// all reports whether the query selects all samples that no call has looked at.
+func (q *Query) all() bool {
+	return q.Take && any8(q.Samples, NotRead) && q.Views == 0 && q.States == 0 && q.Key == nil && q.Matching == nil
+}
+
+// Timed reports whether Select depends on the time of the query.
+func (c *Cache) Timed() bool { return c.timed || c.of.QoS.Purge != (qos.ReaderLifetime{}) }
+
 // Select returns samples in the order of their positions, and marks them as read.
-func (c *Cache) Select(q Query) (out []Held) {
-	var chosen []*held
+func (c *Cache) Select(q Query) []Held { return c.AppendSelect(nil, q) }
+
+// AppendSelect is Select, and appends to out.
+func (c *Cache) AppendSelect(out []Held, q Query) []Held {
+	c.calls++
+	if c.first == nil && q.all() {
+		out = c.takeFresh(out, &q)
+	} else {
+		out = c.selectHeld(out, &q)
+	}
+	if c.of.QoS.Purge != (qos.ReaderLifetime{}) {
+		for _, v := range slices.Clone(c.order) {
+			c.forget(v, q.Now)
+		}
+	}
+	return out
+}
+
+// takeFresh takes samples in the order in which they came.
+func (c *Cache) takeFresh(out []Held, q *Query) []Held {
+	waiting := c.fresh.waiting()
+	start, n := len(out), 0
+	for n < len(waiting) && (q.Max == 0 || len(out)-start < q.Max) {
+		f := &waiting[n]
+		n++
+		f.of.fresh--
+		c.held--
+		if f.expires <= q.Now {
+			continue
+		}
+		h := Held{
+			Position: f.position, Writer: f.writer.ID, Source: f.source, Key: f.of.key, Data: f.data, Valid: true, State: NotRead, View: New, Instance: f.of.state,
+			DisposedGeneration: f.disposed, NoWritersGeneration: f.noWriters,
+		}
+		if f.of.seen {
+			h.View = NotNew
+		}
+		out = append(out, h)
+	}
+	// From the last one to the first: the ranks.
+	k := len(out)
+	for i := n - 1; i >= 0; i-- {
+		if f := &waiting[i]; f.expires > q.Now {
+			k--
+			c.rank(&out[k], f.of)
+		}
+	}
+	for i := range waiting[:n] {
+		if f := &waiting[i]; f.expires > q.Now {
+			f.of.seen = true
+			if f.of.state != Alive {
+				c.forget(f.of, q.Now)
+			}
+		}
+	}
+	c.fresh.drop(n)
+	return out
+}
+
+// rank computes the ranks of a sample. It is called from the last sample of a result to the first.
+func (c *Cache) rank(h *Held, v *view) {
+	generation := h.DisposedGeneration + h.NoWritersGeneration
+	if v.call != c.calls {
+		v.call, v.following, v.generation = c.calls, 0, generation
+	}
+	h.SampleRank, h.GenerationRank = v.following, v.generation-generation
+	h.AbsoluteGenerationRank = v.disposed + v.noWriters - generation
+	v.following++
+}
+
+// selectHeld looks at single samples.
+func (c *Cache) selectHeld(out []Held, q *Query) []Held {
+	c.spread()
+	chosen := c.chosen[:0]
 	for h := c.first; h != nil; {
 		next := h.next
 		v := h.of
@@ -336,39 +552,23 @@ func (c *Cache) Select(q Query) (out []Held) {
 		}
 		h = next
 	}
-	return c.ranked(chosen, q)
-}
-
-// ranked computes the ranks from the last sample to the first, and marks or removes the samples.
-func (c *Cache) ranked(chosen []*held, q Query) []Held {
-	type after struct{ samples, generation int }
-	following := map[*view]after{}
-	out := make([]Held, len(chosen))
+	start := len(out)
+	for _, h := range chosen {
+		out = append(out, h.Held)
+	}
 	for i := len(chosen) - 1; i >= 0; i-- {
-		h := chosen[i]
-		generation := h.DisposedGeneration + h.NoWritersGeneration
-		a, ok := following[h.of]
-		if !ok {
-			a.generation = generation
-		}
-		h.SampleRank, h.GenerationRank = a.samples, a.generation-generation
-		h.AbsoluteGenerationRank = h.of.disposed + h.of.noWriters - generation
-		a.samples++
-		following[h.of] = a
-		out[i] = h.Held
+		c.rank(&out[start+i], chosen[i].of)
 	}
 	for _, h := range chosen {
-		h.State, h.of.seen = Read, true
+		v := h.of
+		h.State, v.seen = Read, true
 		if q.Take {
 			c.remove(h)
-			c.forget(h.of, q.Now)
-		}
-	}
-	if c.of.QoS.Purge != (qos.ReaderLifetime{}) {
-		for _, v := range slices.Clone(c.order) {
 			c.forget(v, q.Now)
 		}
 	}
+	clear(chosen)
+	c.chosen = chosen[:0]
 	return out
 }
 
@@ -378,13 +578,14 @@ func (c *Cache) forget(v *view, now int64) {
 	if v.state == Disposed {
 		keep = c.of.QoS.Purge.Disposed
 	}
-	if v.state == Alive || len(v.valid) > 0 || v.change != nil || now-v.since < int64(keep) || c.views[v.key] != v {
+	if v.state == Alive || len(v.valid)+v.fresh > 0 || v.change != nil || keep > 0 && now-v.since < int64(keep) || c.views[v.key] != v {
 		return
 	}
 	if in := c.of.topic.instances[v.key]; in != nil && slices.ContainsFunc(in.writers, func(r registration) bool { return slices.Contains(r.writer.matched, c.of) }) {
 		return
 	}
 	delete(c.views, v.key)
+	c.recent = nil
 	c.order = slices.DeleteFunc(c.order, func(o *view) bool { return o == v })
 }
 
@@ -402,6 +603,9 @@ func (c *Cache) Instances() []Instance {
 	}
 	return all
 }
+
+// Crowded reports whether a reader that may be full has less than half of its room.
+func (c *Cache) Crowded() bool { return c.held > c.of.QoS.Limits.Samples/2 }
 
 // Held is the number of samples with data, and Lost that of samples for which there was no room.
 func (c *Cache) Held() int { return c.held }

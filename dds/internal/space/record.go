@@ -201,6 +201,15 @@ const sampleBytes = headBytes + 8 + 4 + 1 + 8 + 8 + 4
 // sequenceFollows is added to the operation of a sample of an origin, whose number stands between the fixed part and the key.
 const sequenceFollows = 0x80
 
+// SampleBytes is the size of what AppendSample appends.
+func SampleBytes(s *Sample) int {
+	n := sampleBytes + len(s.Key)
+	if s.Sequence != 0 {
+		n += 8
+	}
+	return n
+}
+
 // AppendSample appends the record of a sample without its data, which follow it: the caller encodes them in place.
 func AppendSample(dst []byte, now int64, s *Sample) []byte {
 	dst = head(dst, recordSample, now)

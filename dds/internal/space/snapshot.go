@@ -185,7 +185,7 @@ func (s *Space) Restore(b []byte) error {
 				in.writers = append(in.writers, registration{at(r.Writer), r.Last, r.Writes, r.Lapsed})
 			}
 			for _, k := range is.History {
-				in.history = append(in.history, kept{k.Position, at(k.Writer), k.Source, k.Expires, k.Dispose, k.Data})
+				in.history = append(in.history, kept{k.Position, at(k.Writer), k.Source, k.Expires, k.Dispose, k.Data, false})
 			}
 			t.kept += len(in.history)
 			t.instances[in.key], t.order = in, append(t.order, in)

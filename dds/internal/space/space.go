@@ -25,6 +25,8 @@ type Space struct {
 	expected  map[ID]*Cache
 	origins   []*origin // in the order in which they came
 	byOrigin  map[Origin]*origin
+	recent    *endpoint // of the last sample; nil: unknown
+	chunk     []byte    // the end of it is free for data of samples
 }
 
 // endpoint is a writer or a reader.
@@ -36,6 +38,57 @@ type endpoint struct {
 	cache  *Cache // of a reader of this process
 	// matched are the endpoints on the other side, in the order of matching.
 	matched []*endpoint
+	// Of a writer, what follows from matched: the caches of readers of this process, whether one of them may be full, and whether all of them
+	// hold what they have until it is taken.
+	local   []*Cache
+	bounded bool
+	queues  bool
+}
+
+// settle computes what follows from matched. It is called whenever matched or the cache of a matched reader changes.
+func (w *endpoint) settle() {
+	w.local, w.bounded, w.queues = w.local[:0], false, true
+	for _, r := range w.matched {
+		if r.cache == nil {
+			continue
+		}
+		w.local = append(w.local, r.cache)
+		l := r.QoS.Limits
+		w.bounded = w.bounded || r.QoS.Reliability.Kind == qos.Reliable && r.cache.Listener == nil && l.Samples+l.SamplesPerInstance+l.Instances > 0
+		w.queues = w.queues && r.QoS.History.All
+	}
+}
+
+// settleWriters is settle for the writers that match a reader.
+func (r *endpoint) settleWriters() {
+	for _, w := range r.matched {
+		w.settle()
+	}
+}
+
+// writer finds the writer of a sample: mostly that of the sample before.
+func (s *Space) writer(id ID) *endpoint {
+	if s.recent == nil || s.recent.ID != id {
+		s.recent = s.byID[id]
+	}
+	return s.recent
+}
+
+// chunkBytes is the size of the pieces of memory that data of samples lie in, if readers take them soon. Data of more than a quarter of it have
+// memory of their own.
+const chunkBytes = 64 << 10
+
+// keep copies the data of a sample.
+func (s *Space) keep(data []byte) []byte {
+	if len(data) > chunkBytes/4 {
+		return slices.Clone(data)
+	}
+	if cap(s.chunk)-len(s.chunk) < len(data) {
+		s.chunk = make([]byte, 0, chunkBytes)
+	}
+	from := len(s.chunk)
+	s.chunk = append(s.chunk, data...)
+	return s.chunk[from:len(s.chunk):len(s.chunk)]
 }
 
 // set is a coherent set that has not ended.
@@ -199,6 +252,7 @@ func (s *Space) open(r Record, info EndpointInfo) error {
 	if c := s.expected[e.ID]; c != nil {
 		delete(s.expected, e.ID)
 		e.cache, c.of = c, e
+		e.settleWriters()
 		c.begin(s)
 	}
 	return nil
@@ -220,6 +274,7 @@ func (s *Space) matchAll(e *endpoint) {
 		switch {
 		case matched && !was:
 			w.matched, r.matched = append(w.matched, r), append(r.matched, w)
+			w.settle()
 			s.tell(Event{Kind: Matched, Endpoint: w.ID, Peer: r.ID, Current: len(w.matched)})
 			s.tell(Event{Kind: Matched, Endpoint: r.ID, Peer: w.ID, Current: len(r.matched)})
 		case !matched && was:
@@ -234,6 +289,7 @@ func (s *Space) matchAll(e *endpoint) {
 func (s *Space) unmatch(w, r *endpoint) {
 	w.matched = slices.DeleteFunc(w.matched, func(o *endpoint) bool { return o == r })
 	r.matched = slices.DeleteFunc(r.matched, func(o *endpoint) bool { return o == w })
+	w.settle()
 	s.tell(Event{Kind: Unmatched, Endpoint: w.ID, Peer: r.ID, Current: len(w.matched)})
 	s.tell(Event{Kind: Unmatched, Endpoint: r.ID, Peer: w.ID, Current: len(r.matched)})
 	if r.cache != nil {
@@ -288,6 +344,9 @@ func (s *Space) close(e *endpoint, gone bool) {
 	if e.Origin != nil {
 		s.unstand(*e.Origin)
 	}
+	if e.cache != nil {
+		e.cache.ready()
+	}
 	if !e.Reader {
 		for _, open := range s.sets {
 			if slices.ContainsFunc(open.pending, func(p pending) bool { return p.writer == e }) {
@@ -308,6 +367,7 @@ func (s *Space) close(e *endpoint, gone bool) {
 	e.topic.writers = slices.DeleteFunc(e.topic.writers, same)
 	e.topic.readers = slices.DeleteFunc(e.topic.readers, same)
 	delete(s.byID, e.ID)
+	s.recent = nil
 	s.tell(Event{Kind: Closed, Endpoint: e.ID, Gone: gone})
 }
 
@@ -373,7 +433,7 @@ func (s *Space) sample(r Record) error {
 	if err != nil {
 		return err
 	}
-	w := s.byID[sample.Writer]
+	w := s.writer(sample.Writer)
 	switch {
 	case w == nil || w.Reader:
 		return fmt.Errorf("%w: writer %v", ErrUnknown, sample.Writer)

@@ -157,6 +157,9 @@ func (c *Cache) text() string {
 	for h := c.first; h != nil; h = h.next {
 		fmt.Fprintf(&b, "%d %v %s=%s %v %d %d\n", h.Position, h.Writer, h.Key, h.Data, h.Valid, h.DisposedGeneration, h.NoWritersGeneration)
 	}
+	for _, f := range c.fresh.waiting() {
+		fmt.Fprintf(&b, "%d %v %s=%s %v %d %d\n", f.position, f.writer.ID, f.of.key, f.data, true, f.disposed, f.noWriters)
+	}
 	for _, v := range c.order {
 		fmt.Fprintf(&b, "%s %d\n", v.key, v.state)
 	}

@@ -16,6 +16,7 @@ type topic struct {
 	order            []*instance // in the order in which they came
 	source           int64       // the largest source time, of a topic by source
 	kept             int         // samples in all histories
+	recent           *instance   // of the last sample; nil: unknown
 }
 
 // instance is what the records say of one key. A topic without keys has one.
@@ -43,6 +44,7 @@ type kept struct {
 	expires  int64
 	dispose  bool
 	data     []byte
+	borrowed bool // the data are valid until Apply returns only
 }
 
 func (t *topic) same(info TopicInfo) bool {
@@ -87,7 +89,10 @@ func (t *topic) apply(s *Space, w *endpoint, sample *Sample) {
 		sample.Source = max(sample.Source, t.source)
 		t.source = sample.Source
 	}
-	in := t.instances[string(sample.Key)]
+	in := t.recent
+	if in == nil || in.key != string(sample.Key) {
+		in = t.instances[string(sample.Key)]
+	}
 	if in == nil {
 		if sample.Operation == Unregister {
 			return
@@ -99,6 +104,7 @@ func (t *topic) apply(s *Space, w *endpoint, sample *Sample) {
 		t.unregister(s, in, w, w.QoS.KeepUnregistered, sample.Source)
 		return
 	}
+	t.recent = in
 	reg := in.registration(w)
 	if reg == nil {
 		in.writers = append(in.writers, registration{writer: w})
@@ -117,22 +123,33 @@ func (t *topic) apply(s *Space, w *endpoint, sample *Sample) {
 		return
 	}
 	in.disposed = k.dispose
-	local := slices.ContainsFunc(w.matched, func(r *endpoint) bool { return r.cache != nil })
 	durable := w.QoS.Durability > qos.Volatile
-	if !k.dispose && (local || durable) {
+	switch {
+	case k.dispose:
+	case durable:
 		k.data = slices.Clone(sample.Data)
+	default:
+		k.data, k.borrowed = sample.Data, true
 	}
 	if durable {
 		t.remember(s, in, k)
 		s.sweep = min(s.sweep, k.expires)
 	}
-	if local {
-		for _, r := range w.matched {
-			if r.cache != nil {
-				r.cache.accept(s, in, &k)
-			}
-		}
+	for _, c := range w.local {
+		c.accept(s, in, &k)
 	}
+}
+
+// own makes the data of a sample that caches keep theirs.
+func (k *kept) own(s *Space) {
+	switch {
+	case !k.borrowed:
+	case k.writer.queues:
+		k.data = s.keep(k.data)
+	default: // a single sample that stays would hold a whole chunk
+		k.data = slices.Clone(k.data)
+	}
+	k.borrowed = false
 }
 
 // expiry is when a sample expires.
@@ -232,6 +249,7 @@ func (t *topic) clean(s *Space, in *instance) {
 	}
 	if len(in.history) == 0 {
 		delete(t.instances, in.key)
+		t.recent = nil
 		t.order = slices.DeleteFunc(t.order, func(o *instance) bool { return o == in })
 	}
 }
