@@ -18,7 +18,7 @@ func TestLoadsAreMeasured(t *testing.T) {
 	for _, s := range []spec{
 		short.with(func(s *spec) { s.Load = sends }),
 		short.with(func(s *spec) { s.Load = cborLoad }),
-		short.with(func(s *spec) { s.Load, s.Fabric, s.Clients = readOne, "tcp", 0 }),
+		short.with(func(s *spec) { s.Load, s.Fabric = readOne, "tcp" }),
 		short.with(func(s *spec) { s.Load, s.Dials = puts, 2 }),
 		short.with(func(s *spec) { s.Load, s.Durable, s.Dir = puts, true, t.TempDir() }),
 		short.with(func(s *spec) { s.Load, s.Fabric = gets, "tcp" }),
@@ -28,6 +28,9 @@ func TestLoadsAreMeasured(t *testing.T) {
 			r, err := s.measure(t.Context())
 			if err != nil || r.Rate <= 0 || r.Mean <= 0 {
 				t.Errorf("%+v, %v", r, err)
+			}
+			if under := r.Mean * r.Rate / 1e6; s.Load == readOne && (under < 0.99 || under > 1.01) {
+				t.Errorf("one call at a time: %g are under way, by a mean of %g us and a rate of %g/s", under, r.Mean, r.Rate)
 			}
 		})
 	}

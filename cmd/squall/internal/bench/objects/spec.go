@@ -81,6 +81,19 @@ func (s spec) with(change func(*spec)) spec {
 // ofClients reports whether clients make the load.
 func (s spec) ofClients() bool { return s.Load == puts || s.Load == gets || s.Load == deposits }
 
+// callers is how many calls are under way at a time.
+func (s spec) callers() int {
+	switch s.Load {
+	case sendOne, callOne, readOne:
+		return 1
+	case reads, locals:
+		return manyReaders
+	case sends, commands, cborLoad:
+		return nodes * window
+	}
+	return s.Clients
+}
+
 func (s spec) name() string {
 	text := fmt.Sprintf("%s, %s", s.Load, s.Fabric)
 	if s.ofClients() {
@@ -119,7 +132,6 @@ func (s spec) measure(ctx context.Context) (r run, err error) {
 		}
 	}
 	r.CPU = busy
-	callers := float64(max(1, s.Clients))
 	for i, x := range samples {
 		rate := x.Done / x.Elapsed.Seconds()
 		switch {
@@ -130,7 +142,7 @@ func (s spec) measure(ctx context.Context) (r run, err error) {
 		}
 	}
 	if r.Rate > 0 {
-		r.Mean = callers / r.Rate * 1e6
+		r.Mean = float64(s.callers()) / r.Rate * 1e6
 		for _, x := range samples[:nodes] {
 			r.Allocs += x.Mallocs / x.Elapsed.Seconds() / r.Rate
 		}
