@@ -74,7 +74,7 @@ func (o *options) declare(f *pflag.FlagSet) {
 	f.StringVar(&o.etcd, "etcd", "", "with --peers: the program of examples/etcd, which is measured with the client of etcd")
 	f.BoolVar(&o.json, "json", false, "print the result as one JSON object")
 	f.BoolVar(&o.markdown, "markdown", false, "print the tables in Markdown")
-	f.StringVar(&o.base.Profile, "cpuprofile", "", "each process writes where its processor time went, in the window, to a file that begins so (.NODE.pprof)")
+	f.StringVar(&o.base.Profile, "cpuprofile", "", "each process writes where its processor time went, in the window, to a file that begins so (.LOAD.NODE.pprof)")
 }
 
 // check reports all faults at once.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/pprof"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -107,5 +108,6 @@ func (j *job) profile() string {
 	if j.Spec.Profile == "" {
 		return ""
 	}
-	return fmt.Sprintf("%s.%d.pprof", j.Spec.Profile, j.Node)
+	load := strings.NewReplacer(" ", "-", ",", "").Replace(string(j.Spec.Load))
+	return fmt.Sprintf("%s.%s.%d.pprof", j.Spec.Profile, load, j.Node)
 }
