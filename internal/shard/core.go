@@ -398,11 +398,12 @@ func (c *Core) Ended(number Activity, r Result) {
 	case r.Outcome == Fatal:
 		c.fail(s, r.Err)
 	case u.cancelled:
-	case r.Outcome == Done:
-		c.follow(s, u.verb, r)
-	case r.Outcome == Dropped:
+	case r.Outcome == Dropped, u.verb == HandOver && s.phase == over:
+		// What the shard delivered after Drop is missing, though the backlog may have been empty by then (SH5).
 		s.done = true
 		c.emit(Effect{Do: Arrive, Stay: s.id})
+	case r.Outcome == Done:
+		c.follow(s, u.verb, r)
 	default:
 		c.ask(s, u, r)
 	}

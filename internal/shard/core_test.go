@@ -261,6 +261,30 @@ func TestALogThatLacksSomethingAgainIsNotFreedByTheStayBefore(t *testing.T) {
 	}
 }
 
+// The process leaves a shard as its backlog is handed over, to the end: what the shard delivered
+// since then is not recorded, so the log is not complete, and no state is offered behind it.
+func TestSH5AFreshStayThatIsLeftAsItsBacklogEndsHasNoCompleteLog(t *testing.T) {
+	s := newStage(t, Config{Logs: true, Recovers: true})
+	id := s.installed(fresh(5), 0)
+	s.core.Begins(id, 5, 0, false)
+	s.core.Ready(id)
+	s.wants("1 hold", "1 lack", "1 hold log", "1 await", "1 fetch 1")
+	for _, next := range [][]string{{"1 fill 1"}, {"1 sync"}, {"1 complete"}, {"1 recover"}, {"1 thank", "1 hand over"}} {
+		s.ends(Result{Last: order.Version{View: 4, Seq: 1}})
+		s.wants(next...)
+	}
+	s.installed(settled(6), 0)
+	s.wants()
+	a, _ := moving()
+	a.ID, a.Subgroups[0], a.Subgroups[1] = 7, a.Subgroups[1], a.Subgroups[0]
+	s.installed(a, 1)
+	s.wants("2 hold", "2 lack", "1 drop", "1 over")
+	s.ends(Result{}) // it was through before it was told to end
+	s.wants("1 arrive")
+	s.core.Begins(id, 6, 0, true) // behind the rest of view 5
+	s.wants("1 withhold")
+}
+
 func TestASourceThatIsNoMemberAnyMoreIsLeftAtOnce(t *testing.T) {
 	s := newStage(t, Config{})
 	id := s.installed(fresh(5), 0)
