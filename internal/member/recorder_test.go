@@ -311,6 +311,28 @@ func TestWhatAStayLeftIsRecordedThoughTheMemberCameBack(t *testing.T) {
 
 // A member comes back to a shard while a backlog of its last stay there still goes to the log. The
 // application takes those messages over with the log: it is not given them a second time.
+// The log is made that of another member, which lacks the last messages that were recorded here. A
+// member that offers the state afterwards must not announce an end that no log has.
+func TestARecordThatWasCutOffIsNotTheEndOfTheLog(t *testing.T) {
+	l := &memoryLog{room: 10}
+	r := NewRecorder(RecorderConfig{Log: l, Receiver: &taker{most: 10}, Observe: func(order.Time) {}})
+	r.Deliver(runOf(0, 5))
+	l.durable = len(l.records)
+	r.Lacks(2)
+	l.records, l.durable = l.records[:3], 3
+	if v := r.Last(); v != l.records[2].Version {
+		t.Errorf("the log ends with %v, not %v", v, l.records[2].Version)
+	}
+	r.Whole()
+	if v := r.Given(); v != l.records[2].Version {
+		t.Errorf("the application took everything up to %v, not %v", v, l.records[2].Version)
+	}
+	r.Deliver(runOf(5, 1))
+	if v := r.Last(); v != l.records[3].Version || l.durable == len(l.records) {
+		t.Errorf("the log ends with %v, of which the disk knows nothing, not %v", v, l.records[3].Version)
+	}
+}
+
 func TestMessagesThatAnApplicationTakesOverWithTheLogAreNotShown(t *testing.T) {
 	l, a := &memoryLog{room: 100}, &taker{most: 100}
 	r := NewRecorder(RecorderConfig{Log: l, Receiver: a, AfterPersist: true, Memory: 100, Observe: func(order.Time) {}})
