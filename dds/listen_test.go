@@ -233,3 +233,47 @@ func TestRawSamplesAllocateNothing(t *testing.T) {
 		t.Errorf("%v allocations for 100 samples", n)
 	}
 }
+
+// Samples of best effort writers need no order, if the participants say so: they come in the order of their writer and have no position. Their instances
+// end in the order. All other samples are ordered.
+func TestBestEffortSamplesMayComeWithoutAnOrder(t *testing.T) {
+	t.Parallel()
+	all := open(t, 2, func(_ int, p *dds.Config, _ *squall.Config) { p.Unordered.Name = "loose" })
+	loose := dds.QoS{Reliability: qos.Reliability{Kind: qos.BestEffort}}
+	here, there := topic(t, all[0], dds.QoS{}), topic(t, all[1], dds.QoS{})
+	r := reader(t, there, dds.QoS{Reliability: qos.Reliability{Kind: qos.BestEffort}, History: qos.KeepAll()})
+	w := writer(t, here, loose)
+	if _, err := w.Matched(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	for { // until the other member knows the writer, samples are lost
+		if n, err := r.Matched(t.Context(), 1); err != nil || n > 0 {
+			break
+		}
+	}
+	for i := range int32(100) {
+		write(t, w, position{Vehicle: i % 3, N: i})
+	}
+	for i, s := range next(t, r, 100) {
+		if s.Value.N != int32(i) || s.Info.Position != 0 || s.Info.Writer != w.ID() {
+			t.Fatalf("sample %d: %+v", i, s)
+		}
+	}
+	if err := w.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range next(t, r, 3) {
+		if s.Info.Valid || s.Info.Instance != dds.Disposed {
+			t.Errorf("the end of an instance: %+v", s)
+		}
+	}
+	reliable := writer(t, here, dds.QoS{})
+	write(t, reliable, position{N: 7})
+	if s := next(t, r, 1)[0]; s.Value.N != 7 || s.Info.Position == 0 {
+		t.Errorf("a sample of a reliable writer: %+v", s)
+	}
+	p := dds.NewParticipant(dds.Config{Subgroup: squall.SubgroupConfig{Name: "a"}, Unordered: squall.SubgroupConfig{Name: "b", Mode: squall.Persistent}})
+	if err := p.Open(t.Context(), squall.Config{}); err == nil {
+		t.Error("samples that need no order are on disk")
+	}
+}

@@ -21,6 +21,10 @@ type Config struct {
 	// Subgroup is the space: its name, mode, limits and log. Its functions, AsyncQueueBytes, Members, Senders, Shards and Layout must not be set: all
 	// members of the group have the space.
 	Subgroup squall.SubgroupConfig
+	// Unordered is a subgroup for samples that need no order, if its name is set; all members set it alike. Its Mode is Unordered, and what Subgroup
+	// must not have it must not have, either. Writers send there that are BEST_EFFORT, VOLATILE and SHARED, offer no coherent access, no order by source
+	// and no deadline: see Info.Position.
+	Unordered squall.SubgroupConfig
 	// Events is called for what happens to the writers and readers of this process, in order. It must not block.
 	Events func(Event)
 }
@@ -31,6 +35,7 @@ type Participant struct {
 	err   error // of the declaration
 	group *squall.Group
 	sub   *squall.Subgroup
+	loose *squall.Subgroup // for samples that need no order; nil: there is none
 	self  space.Process
 
 	mu      sync.Mutex
@@ -71,18 +76,34 @@ var (
 func NewParticipant(cfg Config) *Participant {
 	p := &Participant{cfg: cfg, calls: map[uint64]chan error{}, changed: make(chan struct{}), views: make(chan struct{}, 1), done: make(chan struct{})}
 	sg := &p.cfg.Subgroup
-	if sg.Deliver != nil || sg.DeliverBatch != nil || sg.DeliverSome != nil || sg.AsyncQueueBytes != 0 || sg.Snapshot != nil || sg.Restore != nil {
-		p.err = errors.Join(p.err, errors.New("the functions of the subgroup belong to the participant, and there is no queue in front of them"))
+	if sg.Mode == squall.Unordered {
+		p.err = errors.New("a space has an order: Mode must not be Unordered")
 	}
-	if sg.Mode == squall.Unordered || len(sg.Senders) > 0 || sg.Shards > 1 {
-		p.err = errors.Join(p.err, errors.New("a space has one order and all members send: Mode must not be Unordered, Senders empty and Shards not more than 1"))
-	}
-	if len(sg.Members) > 0 || sg.MaxMembers > 0 || sg.Layout != nil || sg.LayoutName != "" {
-		p.err = errors.Join(p.err, errors.New("all members of the group have the space: Members, MaxMembers and Layout must not be set"))
-	}
+	p.err = errors.Join(p.err, whole(sg))
 	sg.DeliverSome, sg.Snapshot, sg.Restore = p.deliver, p.snapshot, p.restore
+	if loose := &p.cfg.Unordered; loose.Name != "" {
+		if loose.Mode != squall.Unordered && loose.Mode != squall.Ordered {
+			p.err = errors.Join(p.err, errors.New("the mode of the subgroup without an order is Unordered"))
+		}
+		p.err = errors.Join(p.err, whole(loose))
+		loose.Mode, loose.DeliverBatch = squall.Unordered, p.pass
+	}
 	p.space.Told = func(e space.Event) { p.told = append(p.told, e) }
 	return p
+}
+
+// whole returns what a subgroup of a participant must not have.
+func whole(sg *squall.SubgroupConfig) (err error) {
+	if sg.Deliver != nil || sg.DeliverBatch != nil || sg.DeliverSome != nil || sg.AsyncQueueBytes != 0 || sg.Snapshot != nil || sg.Restore != nil {
+		err = errors.New("the functions of the subgroup belong to the participant, and there is no queue in front of them")
+	}
+	if len(sg.Senders) > 0 || sg.Shards > 1 {
+		err = errors.Join(err, errors.New("all members send: Senders must be empty and Shards not more than 1"))
+	}
+	if len(sg.Members) > 0 || sg.MaxMembers > 0 || sg.Layout != nil || sg.LayoutName != "" {
+		err = errors.Join(err, errors.New("all members of the group have the space: Members, MaxMembers and Layout must not be set"))
+	}
+	return err
 }
 
 // Open makes this process a member of a group with the space, and returns when this process has the state. The
@@ -95,6 +116,9 @@ func (p *Participant) Open(ctx context.Context, cfg squall.Config) error {
 		return fmt.Errorf("dds: space %q was opened before", p.cfg.Subgroup.Name)
 	}
 	cfg.Subgroups = append(append([]squall.SubgroupConfig(nil), cfg.Subgroups...), p.cfg.Subgroup)
+	if p.cfg.Unordered.Name != "" {
+		cfg.Subgroups = append(cfg.Subgroups, p.cfg.Unordered)
+	}
 	onView := cfg.OnView
 	cfg.OnView = func(v *squall.View) {
 		if onView != nil {
@@ -119,6 +143,11 @@ func (p *Participant) Open(ctx context.Context, cfg squall.Config) error {
 func (p *Participant) begin(ctx context.Context) (err error) {
 	if p.sub, err = p.group.Subgroup(p.cfg.Subgroup.Name); err != nil {
 		return err
+	}
+	if p.cfg.Unordered.Name != "" {
+		if p.loose, err = p.group.Subgroup(p.cfg.Unordered.Name); err != nil {
+			return err
+		}
 	}
 	select {
 	case <-p.sub.Restored():
@@ -191,6 +220,16 @@ func (p *Participant) deliver(batch []squall.Message) (taken int) {
 	p.tellAll()
 	p.mu.Unlock()
 	return taken
+}
+
+// pass gives samples without an order to the readers of this process.
+func (p *Participant) pass(batch []squall.Message) {
+	p.mu.Lock()
+	for i := range batch {
+		p.space.Pass(space.Record{Sender: uint64(batch[i].Sender), Data: batch[i].Data})
+	}
+	p.tellAll()
+	p.mu.Unlock()
 }
 
 // roomy ends a section under the lock that made room.

@@ -34,7 +34,7 @@ const (
 
 // Info is what is known of a sample beside its value.
 type Info struct {
-	Position uint64 // in the order of the space; the same at all readers
+	Position uint64 // in the order of the space; the same at all readers. 0: the sample came without an order
 	Writer   ID
 	Source   int64 // time of the writer, in nanoseconds since the Unix epoch
 	Valid    bool  // the sample has a value; otherwise the state of the instance changed, and the value has its key only

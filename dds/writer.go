@@ -24,6 +24,7 @@ type Writer[T any] struct {
 	key    []byte
 	record []byte
 	set    QoS
+	known  map[string]struct{} // keys that a writer without an order has registered
 	closed atomic.Bool
 }
 
@@ -80,13 +81,18 @@ func (w *Writer[T]) Unregister(ctx context.Context, v T) error {
 
 // write sends the record of a sample. The writer's lock is not held while the call waits for room: the group's loop may write, too.
 func (w *Writer[T]) write(ctx context.Context, s space.Sample, v T, future bool) (*squall.Future, error) {
+	if w.p.loose != nil && s.Operation != space.Register {
+		if err := w.introduce(ctx, &s, v); err != nil {
+			return nil, err
+		}
+	}
 	w.mu.Lock()
 	f, err := w.encoded(s, v, future)
 	if !errors.Is(err, squall.ErrWindowFull) && !errors.Is(err, squall.ErrTooLarge) {
 		w.mu.Unlock()
 		return f, err
 	}
-	longest, record := w.set.Reliability.MaxBlocking, w.record
+	longest, record, sub := w.set.Reliability.MaxBlocking, w.record, w.route(&s)
 	w.record = nil
 	w.mu.Unlock()
 	if longest > 0 {
@@ -95,14 +101,54 @@ func (w *Writer[T]) write(ctx context.Context, s space.Sample, v T, future bool)
 		defer cancel()
 	}
 	if future {
-		f, err = w.p.sub.SendFuture(ctx, record)
+		f, err = sub.SendFuture(ctx, record)
 	} else {
-		err = w.p.sub.Send(ctx, record)
+		err = sub.Send(ctx, record)
 	}
 	w.mu.Lock()
 	w.record = record // memory for the next one
 	w.mu.Unlock()
 	return f, err
+}
+
+// route is where a sample goes. The lock is held.
+func (w *Writer[T]) route(s *space.Sample) *squall.Subgroup {
+	if w.p.loose != nil && s.Operation == space.Write && space.Loose(&w.set) {
+		return w.p.loose
+	}
+	return w.p.sub
+}
+
+// introduce registers the instance of the first sample that goes without an order, so that the instance ends with its writer.
+func (w *Writer[T]) introduce(ctx context.Context, s *space.Sample, v T) (err error) {
+	w.mu.Lock()
+	if !space.Loose(&w.set) {
+		w.mu.Unlock()
+		return nil
+	}
+	w.value, w.key = v, w.key[:0]
+	if w.topic.key != nil {
+		w.key, err = w.topic.key.Append(w.key, &w.value)
+	}
+	w.forget()
+	_, known := w.known[string(w.key)]
+	switch {
+	case s.Operation == space.Unregister:
+		delete(w.known, string(w.key))
+	case s.Operation == space.Write && !known && err == nil:
+		if w.known == nil {
+			w.known = map[string]struct{}{}
+		}
+		w.known[string(w.key)] = struct{}{}
+		w.mu.Unlock()
+		_, err = w.write(ctx, space.Sample{Operation: space.Register}, v, false)
+		return err
+	}
+	w.mu.Unlock()
+	if err != nil {
+		err = fmt.Errorf("dds: topic %q: %w", w.topic.name, err)
+	}
+	return err
 }
 
 // encoded sends the record of a sample if there is room. If not, it leaves it in w.record. The lock is held.
@@ -135,7 +181,7 @@ func (w *Writer[T]) encoded(s space.Sample, v T, future bool) (f *squall.Future,
 		n = w.sizer.Size(&w.value)
 	}
 	if n >= 0 {
-		claim, err := w.p.sub.TryClaim(space.SampleBytes(&s) + n)
+		claim, err := w.route(&s).TryClaim(space.SampleBytes(&s) + n)
 		if err == nil {
 			return w.commit(claim, t, &s, future)
 		} else if !errors.Is(err, squall.ErrWindowFull) && !errors.Is(err, squall.ErrTooLarge) {
@@ -147,7 +193,7 @@ func (w *Writer[T]) encoded(s space.Sample, v T, future bool) (f *squall.Future,
 	if w.record, err = w.appendTo(w.record[:0], t, &s); err != nil {
 		return nil, err
 	}
-	claim, err := w.p.sub.TryClaim(len(w.record))
+	claim, err := w.route(&s).TryClaim(len(w.record))
 	if err != nil {
 		return nil, err
 	}
@@ -208,7 +254,16 @@ func (w *Writer[T]) Claim(ctx context.Context, n int) (Claim, error) {
 	t := now()
 	s := space.Sample{Writer: w.id, Operation: space.Write, Source: t}
 	head := space.SampleBytes(&s)
-	c, err := w.p.sub.Claim(ctx, head+n)
+	w.mu.Lock()
+	sub := w.route(&s)
+	w.mu.Unlock()
+	if w.p.loose != nil {
+		var none T
+		if err := w.introduce(ctx, &s, none); err != nil {
+			return Claim{}, err
+		}
+	}
+	c, err := sub.Claim(ctx, head+n)
 	if err != nil {
 		return Claim{}, err
 	}

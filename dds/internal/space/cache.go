@@ -182,6 +182,7 @@ func (c *Cache) begin(s *Space) {
 	for _, in := range c.of.topic.order {
 		for i := range in.history {
 			if matched, _ := qos.Match(&in.history[i].writer.QoS, &c.of.QoS); matched && in.history[i].expires > s.now {
+				in.history[i].alone = false
 				all = append(all, old{in, &in.history[i]})
 			}
 		}

@@ -102,7 +102,9 @@ func (s *Space) Snapshot() func() ([]byte, error) {
 			for _, r := range in.writers {
 				is.Writers = append(is.Writers, registrationState{number(r.writer), r.last, r.writes, r.lapsed})
 			}
-			for _, k := range in.history {
+			for i := range in.history {
+				k := &in.history[i]
+				k.alone = false // the data are encoded later
 				is.History = append(is.History, keptState{k.position, number(k.writer), k.source, k.expires, k.dispose, k.data})
 			}
 			ts.Instances = append(ts.Instances, is)
@@ -185,7 +187,7 @@ func (s *Space) Restore(b []byte) error {
 				in.writers = append(in.writers, registration{at(r.Writer), r.Last, r.Writes, r.Lapsed})
 			}
 			for _, k := range is.History {
-				in.history = append(in.history, kept{k.Position, at(k.Writer), k.Source, k.Expires, k.Dispose, k.Data, false})
+				in.history = append(in.history, kept{k.Position, at(k.Writer), k.Source, k.Expires, k.Dispose, k.Data, false, false})
 			}
 			t.kept += len(in.history)
 			t.instances[in.key], t.order = in, append(t.order, in)

@@ -27,6 +27,7 @@ type Space struct {
 	byOrigin  map[Origin]*origin
 	recent    *endpoint // of the last sample; nil: unknown
 	chunk     []byte    // the end of it is free for data of samples
+	passing   instance  // that of the last sample without an order: its key
 }
 
 // endpoint is a writer or a reader.
@@ -43,11 +44,12 @@ type endpoint struct {
 	local   []*Cache
 	bounded bool
 	queues  bool
+	holds   bool // a cache keeps what it gets
 }
 
 // settle computes what follows from matched. It is called whenever matched or the cache of a matched reader changes.
 func (w *endpoint) settle() {
-	w.local, w.bounded, w.queues = w.local[:0], false, true
+	w.local, w.bounded, w.queues, w.holds = w.local[:0], false, true, false
 	for _, r := range w.matched {
 		if r.cache == nil {
 			continue
@@ -56,6 +58,7 @@ func (w *endpoint) settle() {
 		l := r.QoS.Limits
 		w.bounded = w.bounded || r.QoS.Reliability.Kind == qos.Reliable && r.cache.Listener == nil && l.Samples+l.SamplesPerInstance+l.Instances > 0
 		w.queues = w.queues && r.QoS.History.All
+		w.holds = w.holds || r.cache.Listener == nil
 	}
 }
 
@@ -460,6 +463,39 @@ func (s *Space) sample(r Record) error {
 	sample.Key, sample.Data = slices.Clone(sample.Key), slices.Clone(sample.Data)
 	s.sets[i].pending = append(s.sets[i].pending, pending{w, sample})
 	return nil
+}
+
+// Pass gives a sample without an order to the readers of this process: nothing of the space changes. A sample of a writer that is not known (yet, or any
+// more) is lost.
+func (s *Space) Pass(r Record) {
+	if !IsSample(r.Data) {
+		return
+	}
+	sample, err := parseSample(r)
+	if err != nil || sample.Operation != Write || sample.Set != 0 || sample.Sequence != 0 {
+		return
+	}
+	w := s.writer(sample.Writer)
+	if w == nil || w.Reader || !Loose(&w.QoS) || !w.topic.Keyed && len(sample.Key) > 0 {
+		return
+	}
+	k := kept{writer: w, source: sample.Source, expires: expiry(w.topic, w, sample.Source), data: sample.Data, borrowed: true}
+	if k.expires <= s.now {
+		return
+	}
+	in := &s.passing
+	if in.key != string(sample.Key) {
+		in.key = string(sample.Key)
+	}
+	for _, c := range w.local {
+		c.accept(s, in, &k)
+	}
+}
+
+// Loose reports whether the samples of a writer with these policies need no order.
+func Loose(set *qos.Set) bool {
+	return set.Reliability.Kind == qos.BestEffort && set.Durability == qos.Volatile && set.Ownership == qos.Shared && !set.Presentation.Coherent &&
+		set.Order == qos.ByReception && set.Deadline == 0
 }
 
 // endSet applies a whole set at one position.

@@ -17,6 +17,7 @@ type topic struct {
 	source           int64       // the largest source time, of a topic by source
 	kept             int         // samples in all histories
 	recent           *instance   // of the last sample; nil: unknown
+	spare            [][]byte    // memory of samples that the history has dropped
 }
 
 // instance is what the records say of one key. A topic without keys has one.
@@ -45,6 +46,7 @@ type kept struct {
 	dispose  bool
 	data     []byte
 	borrowed bool // the data are valid until Apply returns only
+	alone    bool // nothing but the history has the data
 }
 
 func (t *topic) same(info TopicInfo) bool {
@@ -127,7 +129,7 @@ func (t *topic) apply(s *Space, w *endpoint, sample *Sample) {
 	switch {
 	case k.dispose:
 	case durable:
-		k.data = slices.Clone(sample.Data)
+		k.data, k.alone = append(t.memory(len(sample.Data)), sample.Data...), !w.holds
 	default:
 		k.data, k.borrowed = sample.Data, true
 	}
@@ -186,8 +188,31 @@ func (t *topic) remember(s *Space, in *instance, k kept) {
 }
 
 func (t *topic) drop(in *instance, n int) {
-	in.history = slices.Delete(in.history, 0, n)
+	for i := range in.history[:n] {
+		if k := &in.history[i]; k.alone && len(t.spare) < maxSpare {
+			t.spare = append(t.spare, k.data[:0])
+		}
+	}
+	clear(in.history[:n])
+	in.history = in.history[n:]
 	t.kept -= n
+}
+
+// maxSpare bounds the memory of samples that a history has dropped.
+const maxSpare = 16
+
+// memory is that of a sample that was dropped, if it suits n bytes.
+func (t *topic) memory(n int) []byte {
+	last := len(t.spare) - 1
+	if last < 0 {
+		return nil
+	}
+	b := t.spare[last]
+	t.spare = t.spare[:last]
+	if cap(b) < n || cap(b) > 2*n+64 {
+		return nil
+	}
+	return b
 }
 
 // oldest is the instance with the oldest sample of all.

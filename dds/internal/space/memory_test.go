@@ -1,0 +1,44 @@
+package space
+
+import (
+	"testing"
+
+	"github.com/squall-go/squall/dds/qos"
+)
+
+// What a history has dropped is memory for later samples, but for data that a reader has, or a state that is encoded later.
+func TestMemoryOfAHistoryIsUsedAgainWhereNothingElseHasIt(t *testing.T) {
+	w := newWorld(t, 1)
+	w.topic("t", qos.Set{Durability: qos.Transient, Service: qos.Service{History: qos.KeepLast(2)}})
+	by := w.writer(1, 1, "t", qos.Set{Durability: qos.Transient})
+	s, late := w.members[0], qos.Set{Durability: qos.Transient, History: qos.KeepAll()}
+	write := func(all ...string) {
+		for _, data := range all {
+			w.write(by, "k", data)
+		}
+	}
+	write("a1", "a2")
+	later := s.Snapshot()
+	write("b1", "b2", "b3", "b4")
+	b, err := later()
+	w.must(err)
+	other := &Space{}
+	w.must(other.Restore(b))
+	past := other.Expect(id(1, 3))
+	open, err := AppendOpen(nil, w.now, EndpointInfo{ID: id(1, 3), Topic: "t", Reader: true, QoS: late})
+	w.must(err)
+	w.must(other.Apply(Record{View: 1, Sender: 1, Data: open}))
+	if got := short(past.Select(Query{})); got != "k=a1 k=a2" {
+		t.Errorf("the state has %s", got)
+	}
+	c := w.reader(1, 2, "t", late)[0]
+	old := c.Select(Query{Take: true})
+	s.Detach(id(1, 2))
+	write("c1", "c2", "c3", "c4")
+	if got := short(old); got != "k=b3 k=b4" {
+		t.Errorf("what was taken became %s", got)
+	}
+	if len(s.byName["t"].spare) == 0 {
+		t.Error("nothing is used again")
+	}
+}
