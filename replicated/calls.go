@@ -36,6 +36,18 @@ func (c *calls) giveUp(err error) {
 	c.mu.Lock()
 	all := c.table.GiveUp(err)
 	c.mu.Unlock()
+	endAll(all, err)
+}
+
+// lose ends the calls that there are with an error.
+func (c *calls) lose(err error) {
+	c.mu.Lock()
+	all := c.table.TakeAll()
+	c.mu.Unlock()
+	endAll(all, err)
+}
+
+func endAll(all []pending, err error) {
 	for _, p := range all {
 		p.complete(outcome{err: err})
 		p.signal()

@@ -6,8 +6,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	mathrand "math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/squall-go/squall"
@@ -47,9 +49,20 @@ type Client struct {
 	done     sync.WaitGroup
 
 	mu      sync.Mutex
+	any     route // to any member
+	objects map[string]*RemoteObject
+}
+
+// route is the way to the members of the group, or to those of a shard.
+type route struct {
 	members client.Members
 	service *ripc.Service // of the link in use
-	objects map[string]*RemoteObject
+
+	// Of a shard.
+	id       ripc.ID       // by which the resolver knows it
+	locating chan struct{} // one goroutine at a time looks where it is
+	stale    bool          // its members may be others now
+	places   []string      // their addresses
 }
 
 // Dial returns a client. It connects to a member when something is called.
@@ -66,8 +79,10 @@ func Dial(cfg ClientConfig) (*Client, error) {
 	if cfg.SessionTimeout < 0 || cfg.MemberTimeout < 0 {
 		return nil, errors.New("replicated: SessionTimeout and MemberTimeout must not be negative")
 	}
-	c := &Client{cfg: cfg, objects: map[string]*RemoteObject{}, members: client.NewMembers(len(cfg.Addresses), cfg.MemberTimeout)}
-	c.places.addresses = slices.Clone(cfg.Addresses)
+	c := &Client{cfg: cfg, objects: map[string]*RemoteObject{}}
+	c.any.members = client.NewMembers(len(cfg.Addresses), cfg.MemberTimeout)
+	c.any.places = slices.Clone(cfg.Addresses)
+	c.places.use("", c.any.places[0])
 	cfg.Endpoint.Addr, cfg.Endpoint.Resolver = "", &c.places
 	cfg.Endpoint.MoveTime = -1 // in place of waiting for a member that has left, another one is asked
 	c.ctx, c.cancel = context.WithCancel(context.Background())
@@ -80,17 +95,19 @@ func Dial(cfg ClientConfig) (*Client, error) {
 	return c, nil
 }
 
-// places resolves every object to the member that is used now.
+// places resolves every object, and every shard, to the member that is used now.
 type places struct {
-	mu        sync.Mutex
-	addresses []string
-	current   int
+	mu      sync.Mutex
+	current map[ripc.ID]string // addresses: of shards by their id, and of everything else by none
 }
 
 // Resolve implements ripc.Resolver: a member on this host is reached through shared memory.
-func (p *places) Resolve(ctx context.Context, _ ripc.ID) (ripc.Place, error) {
+func (p *places) Resolve(ctx context.Context, id ripc.ID) (ripc.Place, error) {
 	p.mu.Lock()
-	addr := p.addresses[p.current]
+	addr, ok := p.current[id]
+	if !ok {
+		addr = p.current[""]
+	}
 	p.mu.Unlock()
 	if place, err := ripc.OneHost("").Resolve(ctx, presence(addr)); err == nil {
 		return place, nil
@@ -103,10 +120,13 @@ func (p *places) Publish(context.Context, ripc.ID, ripc.Place) (func() error, er
 	return func() error { return nil }, nil
 }
 
-func (p *places) use(member int) {
+func (p *places) use(id ripc.ID, addr string) {
 	p.mu.Lock()
-	p.current = member
-	p.mu.Unlock()
+	defer p.mu.Unlock()
+	if p.current == nil {
+		p.current = map[ripc.ID]string{}
+	}
+	p.current[id] = addr
 }
 
 // Close ends the client's sessions, as far as a member can be reached at once, and its connections.
@@ -129,12 +149,22 @@ func (c *Client) Close() error {
 }
 
 // Object returns an object of the group, to call operations on. Nothing is sent before that.
-func (c *Client) Object(name string) *RemoteObject {
+func (c *Client) Object(name string) *RemoteObject { return c.object(name, nil, 0) }
+
+// shard returns a shard of an object.
+func (c *Client) shard(of *RemoteObject, n int) *RemoteObject {
+	return c.object(shardName(of.name, n), of, n)
+}
+
+func (c *Client) object(name string, whole *RemoteObject, shard int) *RemoteObject {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	o := c.objects[name]
 	if o == nil {
-		o = &RemoteObject{client: c, name: name, id: service(c.cfg.Cluster, name), timeout: c.cfg.SessionTimeout, newToken: newToken}
+		o = &RemoteObject{client: c, name: name, id: service(c.cfg.Cluster, name), timeout: c.cfg.SessionTimeout, newToken: newToken, whole: whole, shard: shard, route: &c.any}
+		if whole != nil {
+			o.route = &route{members: client.NewMembers(1, c.cfg.MemberTimeout), id: o.id, locating: make(chan struct{}, 1), stale: true}
+		}
 		o.session.room.L = &o.session.Mutex
 		o.session.Session = client.NewSession(c.cfg.SessionTimeout, newToken())
 		c.objects[name] = o
@@ -149,10 +179,11 @@ func newToken() (t machine.Token) {
 }
 
 // begin begins a request to the member that is used now.
-func (c *Client) begin() (client.Link, *ripc.Service, error) {
+func (c *Client) begin(o *RemoteObject) (client.Link, *ripc.Service, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.service == nil {
+	r := o.route
+	if r.service == nil {
 		s, err := c.endpoint.Register(c.ctx, "")
 		if err != nil {
 			return client.Link{}, nil, fmt.Errorf("replicated: %w", err)
@@ -160,17 +191,17 @@ func (c *Client) begin() (client.Link, *ripc.Service, error) {
 		if err := s.TakeLong(ripc.Long{MaxBytes: maxAnswers, MaxPeerBytes: maxAnswers}); err != nil {
 			return client.Link{}, nil, fmt.Errorf("replicated: %w", err)
 		}
-		c.service = s
+		r.service = s
 	}
-	return c.members.Begin(time.Now()), c.service, nil
+	return r.members.Begin(time.Now()), r.service, nil
 }
 
 // end ends a request. If it failed, another member is used from now on.
-func (c *Client) end(l client.Link, failed bool) {
+func (c *Client) end(o *RemoteObject, l client.Link, failed bool) {
 	c.mu.Lock()
 	var old *ripc.Service
-	if c.members.End(l, time.Now(), failed) {
-		old = c.dropped()
+	if o.route.members.End(l, time.Now(), failed) {
+		old = c.dropped(o.route)
 	}
 	c.mu.Unlock()
 	if old != nil {
@@ -179,9 +210,10 @@ func (c *Client) end(l client.Link, failed bool) {
 }
 
 // dropped follows the members after a link was dropped, and returns what it used. The lock is held.
-func (c *Client) dropped() (old *ripc.Service) {
-	old, c.service = c.service, nil
-	c.places.use(c.members.Current())
+func (c *Client) dropped(r *route) (old *ripc.Service) {
+	old, r.service = r.service, nil
+	r.stale = true
+	c.places.use(r.id, r.places[r.members.Current()])
 	return old
 }
 
@@ -196,19 +228,23 @@ func (c *Client) watch() {
 			return
 		}
 		c.mu.Lock()
-		var old *ripc.Service
-		if _, late := c.members.Late(time.Now()); late {
-			old = c.dropped()
-		}
+		var old []*ripc.Service
 		var idle []*RemoteObject
+		late := func(r *route) {
+			if _, late := r.members.Late(time.Now()); late {
+				old = append(old, c.dropped(r))
+			}
+		}
+		late(&c.any)
 		for _, o := range c.objects {
+			late(o.route)
 			if o.idle() {
 				idle = append(idle, o)
 			}
 		}
 		c.mu.Unlock()
-		if old != nil {
-			_ = old.Close()
+		for _, s := range old {
+			_ = s.Close()
 		}
 		for _, o := range idle {
 			c.done.Go(func() { o.touch(c.ctx) })
@@ -223,7 +259,10 @@ const maxAnswers = 256 << 20
 // another member is to be asked.
 func (c *Client) ask(ctx context.Context, o *RemoteObject, f func(answer []byte) error, parts ...[]byte) error {
 	for attempt := 1; ; attempt++ {
-		l, service, err := c.begin()
+		if err := c.locate(ctx, o); err != nil {
+			return err
+		}
+		l, service, err := c.begin(o)
 		if err != nil {
 			return err
 		}
@@ -236,13 +275,13 @@ func (c *Client) ask(ctx context.Context, o *RemoteObject, f func(answer []byte)
 			err = f(data)
 			m.Release()
 		} else if errors.Is(err, ripc.ErrTooLarge) {
-			c.end(l, false)
+			c.end(o, l, false)
 			return err
 		} else if ctx.Err() == nil && c.ctx.Err() == nil {
 			err = fmt.Errorf("%w: %w", errAway, err)
 		}
 		away := errors.Is(err, errAway)
-		c.end(l, away)
+		c.end(o, l, away)
 		switch {
 		case c.ctx.Err() != nil:
 			return fmt.Errorf("replicated: %w: the client was closed", ErrUnreachable)
@@ -251,7 +290,7 @@ func (c *Client) ask(ctx context.Context, o *RemoteObject, f func(answer []byte)
 		case ctx.Err() != nil:
 			return fmt.Errorf("replicated: %w: %w: the last answer was: %w", ErrUnreachable, context.Cause(ctx), err)
 		}
-		if pause := c.members.Pause(attempt); pause > 0 {
+		if pause := c.pause(o, attempt); pause > 0 {
 			select {
 			case <-time.After(pause):
 			case <-ctx.Done():
@@ -259,6 +298,125 @@ func (c *Client) ask(ctx context.Context, o *RemoteObject, f func(answer []byte)
 			}
 		}
 	}
+}
+
+// pause returns how long to wait after so many attempts.
+func (c *Client) pause(o *RemoteObject, attempt int) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return o.route.members.Pause(attempt)
+}
+
+// locate finds the members of a shard, if they may be others than before.
+func (c *Client) locate(ctx context.Context, o *RemoteObject) error {
+	if o.whole == nil {
+		return nil
+	}
+	r := o.route
+	c.mu.Lock()
+	stale := r.stale
+	c.mu.Unlock()
+	if !stale {
+		return nil
+	}
+	select {
+	case r.locating <- struct{}{}:
+		defer func() { <-r.locating }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	for {
+		c.mu.Lock()
+		stale = r.stale
+		c.mu.Unlock()
+		if !stale {
+			return nil
+		}
+		l, err := o.whole.located(ctx)
+		if err != nil {
+			return err
+		}
+		if o.shard < 0 || o.shard >= l.Shards {
+			return fmt.Errorf("replicated: object %q has no shard %d", o.whole.name, o.shard)
+		}
+		if c.found(o, l.Addresses[o.shard]) {
+			return nil
+		}
+		select {
+		case <-time.After(locatePause):
+		case <-ctx.Done():
+			return fmt.Errorf("replicated: %w: shard %d of object %q has no member that serves clients: %w", ErrUnreachable, o.shard, o.whole.name, context.Cause(ctx))
+		case <-c.ctx.Done():
+			return fmt.Errorf("replicated: %w: the client was closed", ErrUnreachable)
+		}
+	}
+}
+
+// locatePause is how long a client waits for a shard that no member serves.
+const locatePause = 50 * time.Millisecond
+
+// found takes the addresses of a shard's members. It reports false if there are none.
+func (c *Client) found(o *RemoteObject, addresses []string) bool {
+	if len(addresses) == 0 {
+		return false
+	}
+	r := o.route
+	var old *ripc.Service
+	c.mu.Lock()
+	if r.stale = false; !slices.Equal(r.places, addresses) {
+		r.places = addresses
+		if r.members.Replace(len(addresses), mathrand.IntN(len(addresses))) {
+			old = c.dropped(r)
+			r.stale = false
+		}
+		c.places.use(r.id, r.places[r.members.Current()])
+	}
+	c.mu.Unlock()
+	if old != nil {
+		_ = old.Close()
+	}
+	return true
+}
+
+// located asks a member where the shards of the object are.
+func (o *RemoteObject) located(ctx context.Context) (l located, err error) {
+	err = o.client.ask(ctx, o, func(answer []byte) error {
+		_, data, err := parseAnswer("locate", answer)
+		if err == nil {
+			l = located{}
+			err = decode(CBOR[located](), data, &l, "places of the shards", o.name)
+		}
+		if err == nil && (l.Shards < 1 || l.Shards > machine.MaxShards || l.Shards > 1 && len(l.Addresses) != l.Shards) {
+			err = errMalformed
+		}
+		return err
+	}, []byte{byte(askLocate)})
+	return l, err
+}
+
+// shardCount implements shardedTarget.
+func (o *RemoteObject) shardCount(ctx context.Context) (int, error) {
+	if n := o.shards.Load(); n > 0 || o.whole != nil {
+		return int(max(n, 1)), nil
+	}
+	n, err := o.client.shards(ctx, o)
+	if err == nil {
+		o.shards.Store(int32(n)) // it does not change as long as the group exists
+	}
+	return n, err
+}
+
+func (c *Client) shards(ctx context.Context, o *RemoteObject) (int, error) {
+	l, err := o.located(ctx)
+	return l.Shards, err
+}
+
+// Shard returns a shard of the object, from 0, to call operations on that have no key, and to watch.
+func (o *RemoteObject) Shard(n int) Target {
+	if o.whole != nil {
+		return o
+	}
+	return o.client.shard(o, n)
 }
 
 // asker is what a RemoteObject needs of its client: a Client, or one that is simulated.
@@ -272,6 +430,9 @@ type asker interface {
 	// spawn runs f beside the caller.
 	spawn(f func()) error
 	memberTimeout() time.Duration
+	// shards returns how many shards an object has, and shard one of them.
+	shards(ctx context.Context, o *RemoteObject) (int, error)
+	shard(of *RemoteObject, n int) *RemoteObject
 }
 
 // RemoteObject is an object as a client sees it.
@@ -281,6 +442,10 @@ type RemoteObject struct {
 	id       ripc.ID
 	timeout  time.Duration // of its session
 	newToken func() machine.Token
+	route    *route
+	whole    *RemoteObject // of a shard: the object
+	shard    int           // of whole, from 0
+	shards   atomic.Int32  // of the object; 0: not known yet
 
 	session struct {
 		sync.Mutex

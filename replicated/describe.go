@@ -24,6 +24,9 @@ type ObjectInfo struct {
 	Sessions   int             `cbor:"7,keyasint"` // of clients
 	Persistent bool            `cbor:"8,keyasint"`
 	Operations []OperationInfo `cbor:"9,keyasint"` // by name
+	// Shards has the members of each shard of an object in shards, and Shard is 1 + the number of the one that Member is in. Members is empty then.
+	Shards [][]squall.NodeID `cbor:"10,keyasint,omitempty"`
+	Shard  int               `cbor:"11,keyasint,omitempty"`
 }
 
 // OperationInfo describes an operation of an object.
@@ -59,7 +62,7 @@ const catalog ripc.ID = "squall objects"
 // Objects describes the objects that a member serves and that the client may know of: those of the client's Cluster, or of all groups if
 // that is empty.
 func (c *Client) Objects(ctx context.Context) (all []ObjectInfo, err error) {
-	err = c.ask(ctx, &RemoteObject{id: catalog}, func(answer []byte) error {
+	err = c.ask(ctx, &RemoteObject{id: catalog, route: &c.any}, func(answer []byte) error {
 		_, data, err := parseAnswer("objects", answer)
 		if err == nil {
 			err = decode(CBOR[[]ObjectInfo](), data, &all, "description", "objects")
@@ -146,6 +149,12 @@ func (o *object) info() ObjectInfo {
 	i := ObjectInfo{
 		Cluster: o.cluster, Name: o.sg.Name, Member: squall.NodeID(o.self.Load()), Members: o.sub.Members(0),
 		Persistent: o.sg.Mode == squall.Persistent,
+	}
+	if o.sharded() {
+		i.Members, i.Shard = nil, o.stay.Load().number()
+		for shard := range o.sg.Shards {
+			i.Shards = append(i.Shards, o.sub.Members(shard))
+		}
 	}
 	o.mu.RLock()
 	defer o.mu.RUnlock()

@@ -31,6 +31,11 @@
 // A query reads the copy of the member that is asked. Query.Call is linearizable: it sees every command that
 // was answered, to any caller anywhere, before the query began. Query.Local sees the copy as it is, and waits for nothing.
 //
+// # Shards
+//
+// An object with SubgroupConfig.Shards has a state for each shard, and operations whose key says which shard they are called on
+// (Command.Keyed). Members and clients call every shard, wherever it is.
+//
 // # Clients
 //
 // A client opens a session with each object that it commands. The session is part of the replicated state: a

@@ -3,6 +3,7 @@ package replicated
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
 	"reflect"
@@ -18,6 +19,7 @@ type Context struct {
 	Caller  Caller
 
 	object string
+	shards func(object string) int
 	emit   func(topic string, data []byte)
 	send   func(to machine.Destination, operation string, data []byte) error
 	rand   *rand.Rand
@@ -30,6 +32,7 @@ type Caller struct {
 	Session  uint64        // of the client; 0 if a member called
 	Identity string        // of the client, as the member that opened its session saw it
 	Object   string        // the object whose handler sent the command (Command.Send), if one did
+	Shard    int           // of that object, from 0
 }
 
 // Rand returns random numbers that are the same at every member that executes the command.
@@ -185,6 +188,8 @@ func refusal(name string, s machine.Status, reply []byte) error {
 		return ErrSessionEnded
 	case machine.Disabled:
 		return ErrUnknownOperation
+	case machine.Elsewhere:
+		return fmt.Errorf("replicated: %s: %w", name, errElsewhere)
 	}
 	return &refusedError{name, s}
 }

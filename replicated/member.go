@@ -17,6 +17,7 @@ import (
 // objects' subgroups are added to those of cfg; everything else is as squall.Open says. The objects are in
 // use until the group is closed. If the group could not be opened, they can be opened again.
 func Open(ctx context.Context, cfg squall.Config, objects ...AnyObject) (*squall.Group, error) {
+	objects = withServers(objects)
 	all := make([]*object, len(objects))
 	cfg.Subgroups = slices.Clone(cfg.Subgroups)
 	for i, x := range objects {
@@ -158,32 +159,40 @@ const retry = 10 * time.Millisecond
 // tend sends what is due. It returns when to look again if nothing happens, or 0.
 func (o *object) tend(ctx context.Context) time.Duration {
 	view := o.group.View()
-	shard, ok := o.sub.Shard()
-	if !ok {
+	shard := shardIn(view, o.sg.Name, o.group.ID())
+	if shard == 0 {
 		return 0
 	}
-	members := peers(view, o.sub.Members(shard))
+	members := peers(view, shardMembers(view, o.sg.Name, shard-1))
 	self, ok := find(members, o.self.Load())
 	if !ok {
 		return retry // of another view
 	}
+	h := machine.Header{Time: now()}
+	if o.sharded() {
+		h.Shard = shard
+	}
 	o.mu.RLock()
-	record, announces := o.machine.Due(machine.Header{Time: now()}, self, members, uint64(view.ID), o.names, o.announcing == view.ID)
+	of := o.machine.Shard()
+	record, announces := o.machine.Due(h, self, members, uint64(view.ID), o.names, o.announcing == view.ID)
 	o.mu.RUnlock()
+	if of != 0 && of != h.Shard { // the state of the shard that this process has entered is not here yet
+		return retry
+	}
 	if announces {
 		o.announcing = view.ID
 	}
 	var touched []uint64
 	digest, digested := o.takeOwnDigest(record == nil)
 	if digested {
-		record = machine.AppendDigest(nil, machine.Header{Time: now()}, digest.count, digest.sum)
+		record = machine.AppendDigest(nil, h, digest.count, digest.sum)
 	}
 	if record == nil {
 		if touched = o.takeTouched(); len(touched) == 0 {
 			return 0
 		}
 		defer o.stir() // there may be more
-		record = machine.AppendTouch(nil, machine.Header{Time: now()}, touched)
+		record = machine.AppendTouch(nil, h, touched)
 	}
 	if err := o.sub.Send(ctx, record); err != nil {
 		o.announcing = 0
@@ -210,6 +219,16 @@ func peers(v *squall.View, ids []squall.NodeID) (all []machine.Peer) {
 	return all
 }
 
+// shardMembers returns the members of a shard.
+func shardMembers(v *squall.View, name string, shard int) (ids []squall.NodeID) {
+	if all := v.Shards(name); shard < len(all) {
+		for _, r := range all[shard].Members {
+			ids = append(ids, v.Members[r].ID)
+		}
+	}
+	return ids
+}
+
 // find returns the process of a node.
 func find(all []machine.Peer, node uint64) (machine.Peer, bool) {
 	i := slices.IndexFunc(all, func(p machine.Peer) bool { return p.Node == node })
@@ -221,14 +240,18 @@ func find(all []machine.Peer, node uint64) (machine.Peer, bool) {
 
 // number returns the number of a command, and waits until it is enabled if it may be soon: as long as members
 // have not announced what they can execute.
-func (o *object) number(ctx context.Context, name string) (int, error) {
+func (o *object) number(ctx context.Context, s *stay, name string) (int, error) {
 	for {
 		o.mu.RLock()
 		n, ok := o.numbers[name]
 		changed, failed := o.enabled, o.failed
+		of := o.machine.Shard()
 		o.mu.RUnlock()
 		if failed != nil {
 			return 0, failed
+		}
+		if s != nil && (o.stay.Load() != s || of != 0 && of != s.shard) {
+			return 0, o.elsewhere()
 		}
 		if ok {
 			return n, nil
@@ -268,10 +291,18 @@ func (o *object) lacking(name string) error {
 
 // command implements Target.
 func (o *object) command(ctx context.Context, name string, args encoder, p pending) error {
+	s, err := o.whole()
+	if err != nil {
+		return err
+	}
+	return o.commandIn(ctx, s, name, args, p)
+}
+
+func (o *object) commandIn(ctx context.Context, s *stay, name string, args encoder, p pending) error {
 	if err := o.ready(); err != nil {
 		return err
 	}
-	n, err := o.number(ctx, name)
+	n, err := o.number(ctx, s, name)
 	if err != nil {
 		return err
 	}
@@ -279,9 +310,12 @@ func (o *object) command(ctx context.Context, name string, args encoder, p pendi
 	if err != nil {
 		return err
 	}
-	err = o.sendCommand(ctx, machine.Header{Operation: n, Call: number, Time: now()}, args)
+	err = o.sendCommand(ctx, machine.Header{Operation: n, Call: number, Time: now(), Shard: s.number()}, args)
 	if err != nil && o.calls.take(number) == nil { // it was given up meanwhile: the outcome says why
 		return nil
+	}
+	if err != nil && s != nil && o.stay.Load() != s {
+		return o.elsewhere()
 	}
 	return err
 }
@@ -331,11 +365,19 @@ var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
 // query implements Target.
 func (o *object) query(ctx context.Context, name string, c consistency, r reading) error {
+	s, err := o.whole()
+	if err != nil {
+		return err
+	}
+	return o.queryIn(ctx, s, name, c, r)
+}
+
+func (o *object) queryIn(ctx context.Context, s *stay, name string, c consistency, r reading) error {
 	b := o.bound[name]
 	if b == nil || !b.query {
 		return fmt.Errorf("replicated: object %q: %w %q", o.sg.Name, ErrUnknownOperation, name)
 	}
-	if err := o.readable(ctx, c); err != nil {
+	if err := o.readable(ctx, s, c); err != nil {
 		return err
 	}
 	defer o.mu.RUnlock()
@@ -354,9 +396,12 @@ func (o *object) reading() Context {
 	}
 }
 
-// readable waits until a query may read, and takes the lock for it.
-func (o *object) readable(ctx context.Context, c consistency) error {
+// readable waits until a query may read the copy of a stay, and takes the lock for it.
+func (o *object) readable(ctx context.Context, s *stay, c consistency) error {
 	if err := o.ready(); err != nil {
+		return err
+	}
+	if err := o.named(ctx, s); err != nil {
 		return err
 	}
 	if c == linearizable {
@@ -364,6 +409,9 @@ func (o *object) readable(ctx context.Context, c consistency) error {
 			return err
 		}
 		if err := o.confirm(ctx); err != nil {
+			if s != nil && o.stay.Load() != s {
+				return o.elsewhere()
+			}
 			return err
 		}
 	}
@@ -373,11 +421,14 @@ func (o *object) readable(ctx context.Context, c consistency) error {
 		}
 		o.mu.RLock()
 	}
-	if o.failed != nil {
-		defer o.mu.RUnlock()
-		return o.failed
+	err := o.failed
+	if err == nil && !o.has(s) {
+		err = o.elsewhere()
 	}
-	return nil
+	if err != nil {
+		o.mu.RUnlock()
+	}
+	return err
 }
 
 // confirm waits until this member has executed every command that any member had executed when the call began.
@@ -388,9 +439,10 @@ func (o *object) confirm(ctx context.Context) error {
 	return nil
 }
 
-// Sync waits until this member has executed every command that was answered anywhere before the call.
+// Sync waits until this member has executed every command that was answered anywhere before the call: of an object in shards,
+// those of the shard that this member is in.
 func (o *object) Sync(ctx context.Context) error {
-	if err := o.readable(ctx, linearizable); err != nil {
+	if err := o.readable(ctx, o.stay.Load(), linearizable); err != nil {
 		return err
 	}
 	o.mu.RUnlock()

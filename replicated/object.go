@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -72,10 +73,13 @@ type object struct {
 	loop     atomic.Uint64 // the goroutine that delivers
 	running  atomic.Bool   // a handler runs
 
-	together   []*object     // the objects of the group, this one too
-	opened     atomic.Bool   // Open was called with it
-	announcing squall.ViewID // the steward announced the operations in this view last
-	self       atomic.Uint64 // this process's node id; 0 until the group is open
+	together   []*object              // the objects of the group, this one too
+	opened     atomic.Bool            // Open was called with it
+	announcing squall.ViewID          // the steward announced the operations in this view last
+	self       atomic.Uint64          // this process's node id; 0 until the group is open
+	stay       atomic.Pointer[stay]   // of an object in shards: where this process is
+	others     atomic.Pointer[Client] // calls the shards that this process is not in
+	servers    *Object[*servers]      // where members serve clients; nil if no object of the group is in shards
 	cluster    string
 	group      *squall.Group
 	sub        *squall.Subgroup
@@ -101,7 +105,7 @@ type object struct {
 // the object is: its name is the object's. The functions of sg must not be set.
 func New[S any](sg squall.SubgroupConfig, fresh func() S, operations ...Binding[S]) *Object[S] {
 	o := &Object[S]{object: &object{sg: sg, bound: map[string]*bound{}, enabled: make(chan struct{}), wake: make(chan struct{}, 1)}, fresh: fresh}
-	o.context.object, o.context.emit, o.context.send = sg.Name, o.emit, o.send
+	o.context.object, o.context.emit, o.context.send, o.context.shards = sg.Name, o.emit, o.send, o.shardsOf
 	o.tasks, o.outbox.wake = map[string]func(context.Context, Task) error{}, make(chan struct{}, 1)
 	o.answers.wake, o.answers.gathered = make(chan struct{}, 1), map[uint64]*gathering{}
 	o.emitted, o.touched = make(chan struct{}), map[uint64]struct{}{}
@@ -125,8 +129,8 @@ func New[S any](sg squall.SubgroupConfig, fresh func() S, operations ...Binding[
 	if len(sg.Senders) != 0 || sg.Mode == squall.Unordered {
 		o.err = errors.Join(o.err, errors.New("all members of an object send, and in one order: Senders must be empty and Mode not Unordered"))
 	}
-	if sg.Shards > 1 {
-		o.err = errors.Join(o.err, errors.New("the field Shards must not be more than 1: calls are not routed to shards; use an object for each"))
+	if len(sg.Name) > machine.MaxName-4 || strings.Contains(sg.Name, "\x00") {
+		o.err = errors.Join(o.err, fmt.Errorf("the name of an object has at most %d bytes, and no zero byte", machine.MaxName-4))
 	}
 	o.object.reset = func() { o.state = fresh() }
 	o.reset()
@@ -332,7 +336,8 @@ func (h *handler) Execute(x machine.Execution, args, out []byte) (reply []byte, 
 	}
 	c := &o.context
 	c.Version, c.Time = o.current.Version(), squall.Time(x.Time)
-	c.Caller = Caller{Member: squall.NodeID(x.Sender), Session: x.Session, Identity: x.Identity, Object: x.Source}
+	source, shard := cutShard(x.Source)
+	c.Caller = Caller{Member: squall.NodeID(x.Sender), Session: x.Session, Identity: x.Identity, Object: source, Shard: max(0, shard-1)}
 	defer func() {
 		if what := recover(); what != nil {
 			o.fail(&PanicError{Object: o.sg.Name, Operation: b.name, Version: c.Version, Value: what, Stack: string(debug.Stack())})

@@ -33,26 +33,27 @@ type operation[A, R any] struct {
 	name  string
 	args  Codec[A]
 	reply Codec[R]
+	key   func(A) string // of an operation on objects in shards
 }
 
 // NewCommand returns a command. Its name, of 1 to 255 bytes, is what members and clients know it by.
 func NewCommand[A, R any](name string) *Command[A, R] {
-	return &Command[A, R]{operation: operation[A, R]{name, defaultCodec[A](), defaultCodec[R]()}}
+	return &Command[A, R]{operation: operation[A, R]{name: name, args: defaultCodec[A](), reply: defaultCodec[R]()}}
 }
 
 // NewQuery returns a query. Its name, of 1 to 255 bytes, is what members and clients know it by.
 func NewQuery[A, R any](name string) *Query[A, R] {
-	return &Query[A, R]{operation: operation[A, R]{name, defaultCodec[A](), defaultCodec[R]()}}
+	return &Query[A, R]{operation: operation[A, R]{name: name, args: defaultCodec[A](), reply: defaultCodec[R]()}}
 }
 
 // Encoded returns the same command with other codecs. All processes must use the same ones.
 func (c *Command[A, R]) Encoded(args Codec[A], reply Codec[R]) *Command[A, R] {
-	return &Command[A, R]{operation: operation[A, R]{c.name, args, reply}}
+	return &Command[A, R]{operation: operation[A, R]{c.name, args, reply, c.key}}
 }
 
 // Encoded returns the same query with other codecs. All processes must use the same ones.
 func (q *Query[A, R]) Encoded(args Codec[A], reply Codec[R]) *Query[A, R] {
-	return &Query[A, R]{operation: operation[A, R]{q.name, args, reply}}
+	return &Query[A, R]{operation: operation[A, R]{q.name, args, reply, q.key}}
 }
 
 // Name returns the operation's name.
@@ -121,12 +122,21 @@ func (c *Command[A, R]) Call(ctx context.Context, t Target, args A) (R, error) {
 	if err := t.inHandler(); err != nil {
 		return none, err
 	}
-	f := c.make(args)
-	if err := t.command(ctx, c.name, f, f); err != nil {
-		f.release()
-		return none, err
+	for {
+		at, err := locate(ctx, t, c.key, args)
+		if err != nil {
+			return none, err
+		}
+		f := c.make(args)
+		if err := at.command(ctx, c.name, f, f); err == nil {
+			v, err := f.Wait(ctx)
+			if !again(ctx, t, err) {
+				return v, err
+			}
+		} else if f.release(); !again(ctx, t, err) {
+			return none, err
+		}
 	}
-	return f.Wait(ctx)
 }
 
 // make returns a call that is not made yet.
@@ -148,9 +158,13 @@ func (c *Command[A, R]) Go(ctx context.Context, t Target, args A) (*Future[R], e
 	if err := t.inHandler(); err != nil {
 		return nil, err
 	}
+	at, err := locate(ctx, t, c.key, args)
+	if err != nil {
+		return nil, err
+	}
 	f := c.make(args)
 	f.target = t
-	if r, ok := t.(*RemoteObject); ok {
+	if r, ok := at.(*RemoteObject); ok {
 		if err := r.client.spawn(func() {
 			if err := r.command(ctx, c.name, f, f); err != nil {
 				f.complete(outcome{err: err})
@@ -162,7 +176,7 @@ func (c *Command[A, R]) Go(ctx context.Context, t Target, args A) (*Future[R], e
 		}
 		return &f.Future, nil
 	}
-	if err := t.command(ctx, c.name, f, f); err != nil {
+	if err := at.command(ctx, c.name, f, f); err != nil {
 		f.release()
 		return nil, err
 	}
@@ -263,11 +277,24 @@ func (q *Query[A, R]) run(ctx context.Context, t Target, c consistency, args A) 
 		r = &read[A, R]{of: q}
 	}
 	r.args = args
-	err := t.query(ctx, q.name, c, r)
+	err := q.read(ctx, t, c, r)
 	value := r.value
 	*r = read[A, R]{of: q}
 	q.reads.Put(r)
 	return value, err
+}
+
+// read runs a query at the shard that its arguments belong to.
+func (q *Query[A, R]) read(ctx context.Context, t Target, c consistency, r *read[A, R]) error {
+	for {
+		at, err := locate(ctx, t, q.key, r.args)
+		if err == nil {
+			err = at.query(ctx, q.name, c, r)
+		}
+		if !again(ctx, t, err) {
+			return err
+		}
+	}
 }
 
 // read is a query that is being called.

@@ -10,6 +10,8 @@ import (
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/replicated/internal/machine"
+	"github.com/squall-go/squall/replicated/internal/relay"
+	"github.com/squall-go/squall/ripc"
 )
 
 // ErrOutboxFull is returned to a handler that sends when the object has sent more than 4 MiB that was not handed over
@@ -22,11 +24,19 @@ var errNoHandler = errors.New("only the handler of a command can send")
 // Send has another object of the group, or the handler's own one, execute a command when the handler has returned.
 // It is called in the handler of a command, and does not wait. The command is executed once, although every
 // member calls Send; commands that one object sends to one other are executed in their order. Its reply is
-// dropped: the other object sends a command back if need be. Errors are the same at every member.
+// dropped: the other object sends a command back if need be. Of an object in shards, the shard of the command's key executes it (Keyed).
+// Errors are the same at every member.
 func (c *Command[A, R]) Send(from *Context, object string, args A) error {
 	data, err := c.args.Append(nil, &args)
 	if err != nil {
 		return err
+	}
+	if from.shards != nil {
+		if n := from.shards(object); n > 1 && c.key == nil {
+			return fmt.Errorf("replicated: object %q: %w", object, ErrNoKey)
+		} else if n > 1 {
+			object = shardName(object, ShardOf(c.key(args), n))
+		}
 	}
 	return from.hand(machine.Destination{Kind: machine.ToObject, Name: object}, c.name, data)
 }
@@ -95,6 +105,7 @@ func (o *object) Outgoing() int {
 type courier struct {
 	wake chan struct{}
 	ways map[machine.Destination]*way
+	stay *stay // of an object in shards: that of the ways
 }
 
 // way is how far this member is with one destination.
@@ -159,9 +170,22 @@ func (o *object) handOver() {
 
 // handOverOnce hands over what it can now. It returns when to try again, or 0.
 func (o *object) handOverOnce(ctx context.Context) (again time.Duration) {
+	c := &o.outbox
+	if s := o.stay.Load(); s != c.stay { // what another shard sent is its members' to hand over
+		for _, w := range c.ways {
+			w.end()
+		}
+		clear(c.ways)
+		c.stay = s
+	}
 	o.mu.RLock()
-	all := o.machine.Destinations(nil)
+	all, has := o.machine.Destinations(nil), o.has(c.stay)
 	o.mu.RUnlock()
+	if !has && c.stay.number() != 0 {
+		return retry // its state is not here yet
+	} else if !has {
+		return 0
+	}
 	for to, w := range o.outbox.ways {
 		if !slices.Contains(all, to) {
 			w.end()
@@ -210,15 +234,26 @@ func (o *object) relays(to machine.Destination) bool {
 		return false
 	}
 	members, there := o.sub.Members(shard), []squall.NodeID(nil)
+	first := len(members) > 0 && members[0] == o.group.ID()
 	if to.Kind != machine.ToTask {
-		sub, err := o.group.Subgroup(to.Name)
+		name, in := to.Name, 0
+		if to.Kind == machine.ToObject {
+			name, in = cutShard(to.Name)
+		}
+		sub, err := o.group.Subgroup(name)
 		if err != nil {
-			return len(members) > 0 && members[0] == o.group.ID() // it says what is wrong
+			return first // it says what is wrong
 		}
-		if shard, ok = sub.Shard(); !ok {
+		if in > 0 {
+			there = sub.Senders(in - 1)
+			if !slices.ContainsFunc(members, func(id squall.NodeID) bool { return slices.Contains(there, id) }) {
+				return first // it calls a member of the shard
+			}
+		} else if shard, ok = sub.Shard(); !ok {
 			return false
+		} else {
+			there = sub.Senders(shard)
 		}
-		there = sub.Senders(shard)
 	}
 	for _, id := range members {
 		if to.Kind == machine.ToTask || slices.Contains(there, id) {
@@ -242,8 +277,11 @@ func (o *object) forward(ctx context.Context, to machine.Destination, w *way) er
 	}
 	for {
 		o.mu.RLock()
-		next := slices.Clone(first(o.machine.Outgoing(to, w.sent), atOnce))
+		next, has := slices.Clone(first(o.machine.Outgoing(to, w.sent), atOnce)), o.has(o.outbox.stay)
 		o.mu.RUnlock()
+		if !has {
+			return o.elsewhere()
+		}
 		if len(next) == 0 {
 			return nil
 		}
@@ -252,7 +290,7 @@ func (o *object) forward(ctx context.Context, to machine.Destination, w *way) er
 		}
 		for i := range next {
 			err := o.forwardOne(ctx, to, w, &next[i], i == len(next)-1)
-			if errors.Is(err, squall.ErrTooLarge) { // at every member
+			if errors.Is(err, squall.ErrTooLarge) || errors.Is(err, ripc.ErrTooLarge) { // at every member
 				o.logger.Error("what a handler sent is dropped", "object", o.sg.Name, "destination", to.Name, "error", err)
 				w.drop(next[i].Cursor)
 				err = nil
@@ -291,17 +329,26 @@ func (o *object) forwardOne(ctx context.Context, to machine.Destination, w *way,
 		}()
 		return nil
 	}
-	i := slices.IndexFunc(o.together, func(other *object) bool { return other.sg.Name == to.Name })
+	name, shard := cutShard(to.Name)
+	i := slices.IndexFunc(o.together, func(other *object) bool { return other.sg.Name == name })
 	if i < 0 {
-		return fmt.Errorf("replicated: object %q: %w %q", o.sg.Name, ErrNoObject, to.Name)
+		return fmt.Errorf("replicated: object %q: %w %q", o.sg.Name, ErrNoObject, name)
 	}
 	other := o.together[i]
 	if err := other.ready(); err != nil {
 		return err
 	}
+	source := o.sg.Name
+	if n := o.outbox.stay.number(); n > 0 {
+		source = shardName(source, n-1)
+	}
 	other.mu.RLock()
 	n, ok := other.numbers[s.Operation]
+	here := other.hasShard(shard)
 	other.mu.RUnlock()
+	if !here {
+		return o.forwardTo(ctx, other, shard-1, source, w, s)
+	}
 	if !ok {
 		return fmt.Errorf("replicated: object %q: %w %q", to.Name, ErrUnknownOperation, s.Operation)
 	}
@@ -311,11 +358,39 @@ func (o *object) forwardOne(ctx context.Context, to machine.Destination, w *way,
 	}
 	buf := buffers.Get().(*[]byte)
 	defer buffers.Put(buf)
-	record := machine.AppendForwarded((*buf)[:0], machine.Header{Operation: n, Call: number, Time: now()}, o.sg.Name, s.Cursor)
+	record := machine.AppendForwarded((*buf)[:0], machine.Header{Operation: n, Call: number, Time: now(), Shard: shard}, source, s.Cursor)
 	record = append(record, s.Data...)
 	*buf = record[:0]
 	if err = other.sub.Send(ctx, record); err != nil && other.calls.take(number) == nil {
 		return nil // it was given up meanwhile
+	}
+	return err
+}
+
+// forwardTime bounds how long a shard at other members is waited for at a time.
+const forwardTime = time.Second
+
+// forwardTo has a member of another shard order what a handler sent, and waits until it has.
+func (o *object) forwardTo(ctx context.Context, other *object, shard int, source string, w *way, s *machine.Sent) error {
+	c := other.others.Load()
+	if c == nil {
+		return fmt.Errorf("replicated: object %q: shard %d is at other members, which are called through this member's Server: there is none (Serve)", other.sg.Name, shard)
+	}
+	at := c.shard(c.Object(other.sg.Name), shard)
+	r := relay.Request{Ask: askForward, Rest: relay.AppendForward(nil, source, s.Cursor), Name: []byte(s.Operation), Args: s.Data}
+	proof, text := r.Proof()
+	copy(proof, o.group.View().Secret.Sum(useForward, text))
+	ctx, cancel := context.WithTimeout(ctx, forwardTime) // other destinations wait for this one
+	defer cancel()
+	err := c.ask(ctx, at, func(answer []byte) error {
+		_, _, err := parseAnswer(s.Operation, answer)
+		if errors.As(err, new(*HandlerError)) { // it was executed
+			return nil
+		}
+		return err
+	}, r.AppendTo(nil))
+	if err == nil {
+		arrived{o, w, s.Cursor}.complete(outcome{})
 	}
 	return err
 }
@@ -334,6 +409,8 @@ func (a arrived) complete(out outcome) {
 		a.w.lost = out.err
 	case out.status == machine.Disabled:
 		a.w.lost = ErrUnknownOperation
+	case out.status == machine.Elsewhere:
+		a.w.lost = errElsewhere
 	case a.w.confirmed.Less(a.at):
 		a.w.confirmed = a.at
 		a.w.passDropped()
@@ -358,7 +435,7 @@ func (o *object) tellHanded(ctx context.Context, to machine.Destination, w *way)
 	if waits || !due {
 		return nil
 	}
-	if err := o.sub.Send(ctx, machine.AppendHanded(nil, machine.Header{Time: now()}, to, confirmed)); err != nil {
+	if err := o.sub.Send(ctx, machine.AppendHanded(nil, machine.Header{Time: now(), Shard: o.outbox.stay.number()}, to, confirmed)); err != nil {
 		return err
 	}
 	w.view, w.told = view, confirmed
@@ -380,7 +457,7 @@ func (o *object) runTasks(ctx context.Context, to machine.Destination, w *way) e
 	if w.cancel == nil {
 		w.more = make(chan struct{}, 1)
 		ctx, w.cancel = context.WithCancel(ctx)
-		go o.runTasksOf(ctx, to, w, f)
+		go o.runTasksOf(ctx, o.outbox.stay, to, w, f)
 	}
 	select {
 	case w.more <- struct{}{}:
@@ -389,11 +466,14 @@ func (o *object) runTasks(ctx context.Context, to machine.Destination, w *way) e
 	return nil
 }
 
-func (o *object) runTasksOf(ctx context.Context, to machine.Destination, w *way, f func(context.Context, Task) error) {
+func (o *object) runTasksOf(ctx context.Context, s *stay, to machine.Destination, w *way, f func(context.Context, Task) error) {
 	var done machine.Cursor
 	for ctx.Err() == nil {
 		o.mu.RLock()
 		next := slices.Clone(first(o.machine.Outgoing(to, done), 1))
+		if !o.has(s) {
+			next = nil
+		}
 		o.mu.RUnlock()
 		if len(next) == 0 {
 			select {

@@ -35,6 +35,9 @@ func (c *Command[A, R]) Replies(ctx context.Context, t Target, args A, n int) it
 		more := true
 		err := t.inHandler()
 		if err == nil {
+			t, err = locate(ctx, t, c.key, args)
+		}
+		if err == nil {
 			err = t.replies(ctx, c.name, &call[A, R]{of: c, args: args}, n, func(a answered) bool {
 				r := Reply[R]{Member: a.member}
 				if r.Err = a.err(c.name); r.Err == nil {
@@ -146,6 +149,7 @@ const maxLayouts = 16
 
 // viewed notes a view.
 func (o *object) viewed(v *squall.View) {
+	self := squall.NodeID(o.self.Load())
 	var members []machine.Peer
 	for _, sg := range v.Subgroups {
 		if sg.Name != o.sg.Name {
@@ -161,6 +165,9 @@ func (o *object) viewed(v *squall.View) {
 	}
 	a := &o.answers
 	a.mu.Lock()
+	if self != 0 && o.sharded() && (len(a.layouts) == 0 || a.layouts[0].view <= v.ID) {
+		defer o.moved(shardIn(v, o.sg.Name, self))
+	}
 	if len(a.layouts) > 0 && a.layouts[0].view == v.ID {
 		a.layouts[0].members = members
 	} else if len(a.layouts) == 0 || a.layouts[0].view < v.ID {
@@ -246,15 +253,23 @@ func (o *object) gather(sender squall.NodeID, data []byte) {
 
 // replies implements Target.
 func (o *object) replies(ctx context.Context, name string, args encoder, n int, yield func(answered) bool) error {
+	s, err := o.whole()
+	if err != nil {
+		return err
+	}
+	return o.repliesIn(ctx, s, name, args, n, yield)
+}
+
+func (o *object) repliesIn(ctx context.Context, s *stay, name string, args encoder, n int, yield func(answered) bool) error {
 	if err := o.ready(); err != nil {
 		return err
 	}
-	number, err := o.number(ctx, name)
+	number, err := o.number(ctx, s, name)
 	if err != nil {
 		return err
 	}
 	return o.gatherFrom(ctx, n, yield, func(call uint64) ([]byte, error) {
-		return args.appendTo(machine.AppendCommand(nil, machine.Header{Operation: number, Call: call, Time: now(), Replies: true}))
+		return args.appendTo(machine.AppendCommand(nil, machine.Header{Operation: number, Call: call, Time: now(), Replies: true, Shard: s.number()}))
 	}, name)
 }
 
@@ -348,7 +363,7 @@ func (o *object) passOrder(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = o.sub.Send(ctx, machine.AppendTouch(nil, machine.Header{Call: call, Time: now()}, nil)) // which changes nothing
+	err = o.sub.Send(ctx, machine.AppendTouch(nil, machine.Header{Call: call, Time: now(), Shard: o.stay.Load().number()}, nil)) // which changes nothing
 	if err != nil && o.calls.take(call) != nil {
 		return err
 	}
@@ -377,7 +392,7 @@ func (d *desk) gatherFor(ctx context.Context, m ripc.Message, r *relay.Request, 
 		answer = appendAnswered(answer, a)
 		return true
 	}, func(call uint64) ([]byte, error) {
-		return r.AppendRecord(nil, machine.Header{Operation: operation, Call: call, Time: now(), Replies: true}), nil
+		return r.AppendRecord(nil, machine.Header{Operation: operation, Call: call, Time: now(), Replies: true, Shard: d.shard}), nil
 	}, string(r.Name))
 	switch {
 	case errors.Is(err, ErrSessionEnded):

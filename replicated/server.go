@@ -21,6 +21,8 @@ type Server struct {
 	endpoint *ripc.Endpoint
 	withdraw func() error
 	cancel   context.CancelFunc
+	objects  []*object
+	others   []*Client // call the shards that this member is not in, by cluster
 	done     sync.WaitGroup
 	close    sync.Once
 	err      error // of Close
@@ -54,32 +56,50 @@ func Serve(ctx context.Context, server ServerConfig, objects ...AnyObject) (*Ser
 		if err = o.ready(); err != nil {
 			break
 		}
-		var svc *ripc.Service
-		if svc, err = e.Register(ctx, service(o.cluster, o.sg.Name)); err != nil {
+		s.objects = append(s.objects, o)
+		desks := 1
+		if o.sharded() {
+			desks += o.sg.Shards
+		}
+		for shard := range desks {
+			var svc *ripc.Service
+			id := service(o.cluster, o.sg.Name)
+			if shard > 0 {
+				id = service(o.cluster, shardName(o.sg.Name, shard-1))
+			}
+			if svc, err = e.Register(ctx, id); err != nil {
+				break
+			}
+			d := &desk{object: o, shard: shard, service: svc, authorize: server.Authorize, done: &s.done, most: max(cfg.RingBytes, ripc.DefaultRingBytes)/4 - answerHead - watchedBytes}
+			d.queries.wake = make(chan struct{}, 1)
+			if shard == 0 {
+				g.desks = append(g.desks, d)
+			}
+			s.done.Go(func() { d.receive(serving) })
+			s.done.Go(func() { d.read(serving) })
+			s.done.Go(func() { // a member that halted is no use to clients
+				select {
+				case <-o.group.Done():
+					_ = svc.Close()
+				case <-serving.Done():
+				}
+			})
+		}
+		if err != nil {
 			break
 		}
-		d := &desk{object: o, service: svc, authorize: server.Authorize, done: &s.done, most: max(cfg.RingBytes, ripc.DefaultRingBytes)/4 - answerHead - watchedBytes}
-		d.queries.wake = make(chan struct{}, 1)
-		g.desks = append(g.desks, d)
-		s.done.Go(func() { d.receive(serving) })
-		s.done.Go(func() { d.read(serving) })
-		s.done.Go(func() { // a member that halted is no use to clients
-			select {
-			case <-o.group.Done():
-				_ = svc.Close()
-			case <-serving.Done():
-			}
-		})
 	}
 	if err == nil {
 		err = g.serve(ctx, serving, e, &s.done)
 	}
-	if err == nil && cfg.TLS != nil {
-		return s, nil
-	}
-	if err == nil {
+	if err == nil && cfg.TLS == nil {
 		// Without a socket for this host, clients here come by TCP.
 		s.withdraw, _ = ripc.OneHost("").Publish(ctx, presence(e.Addr()), e.Place())
+	}
+	if err == nil {
+		err = s.serveShards(ctx, cfg)
+	}
+	if err == nil {
 		return s, nil
 	}
 	_ = s.Close()
@@ -92,6 +112,7 @@ func (s *Server) Addr() string { return s.endpoint.Addr() }
 // Close ends the service. Clients go on with other members.
 func (s *Server) Close() error {
 	s.close.Do(func() {
+		s.endShards()
 		s.cancel()
 		if s.withdraw != nil {
 			s.err = s.withdraw()
@@ -105,6 +126,7 @@ func (s *Server) Close() error {
 // desk is where clients of one object are served.
 type desk struct {
 	object  *object
+	shard   int // 1 + its number; 0: of an object without shards, or of one in shards what all have in common
 	service *ripc.Service
 	most    int // bytes of events in one answer
 
@@ -138,8 +160,17 @@ func (d *desk) take(ctx context.Context, m *ripc.Message) error {
 	if err != nil || !m.IsRequest() || r.Ask == askDescribe { // the guide describes
 		return errMalformed
 	}
+	if r.Ask == askLocate {
+		return d.locate(m)
+	}
 	if err := d.allow(m, &r); err != nil {
 		return err
+	}
+	if err := d.here(); err != nil {
+		return err
+	}
+	if r.Ask == askForward && !d.object.vouched(&r) {
+		return errMalformed
 	}
 	if r.Session != 0 {
 		known, err := d.owns(m, &r)
@@ -184,7 +215,13 @@ func (d *desk) operation(ctx context.Context, name []byte) (int, error) {
 	if ok {
 		return n, nil
 	}
-	return o.number(ctx, string(name))
+	var s *stay
+	if d.shard != 0 {
+		if s = o.stay.Load(); s == nil || s.shard != d.shard {
+			return 0, o.elsewhere()
+		}
+	}
+	return o.number(ctx, s, string(name))
 }
 
 // relayed is a request whose record is in the order.
@@ -198,8 +235,8 @@ var relays = sync.Pool{New: func() any { return new(relayed) }}
 // relay sends the record of a request. The client is answered when the record was applied.
 func (d *desk) relay(ctx context.Context, m *ripc.Message, request *relay.Request) (err error) {
 	o := d.object
-	h := machine.Header{Time: now()}
-	if request.Ask == askCommand || request.Ask == askReplies {
+	h := machine.Header{Time: now(), Shard: d.shard}
+	if request.Ask == askCommand || request.Ask == askReplies || request.Ask == askForward {
 		if h.Operation, err = d.operation(ctx, request.Name); err != nil {
 			return err
 		}
@@ -303,6 +340,7 @@ const watchTick = 100 * time.Millisecond
 
 // answer answers queries, and adds what asks for events to the watchers.
 func (d *desk) answer(ctx context.Context, batch []ripc.Message, watchers []watching) []watching {
+	s := d.object.stay.Load()
 	confirm := sync.OnceValue(func() error { return d.object.confirm(ctx) })
 	var answer []byte
 	for _, m := range batch {
@@ -318,6 +356,9 @@ func (d *desk) answer(ctx context.Context, batch []ripc.Message, watchers []watc
 		case askNow:
 			if err = confirm(); err == nil {
 				d.object.mu.RLock()
+				if d.shard != 0 && !d.object.has(s) {
+					err = d.object.elsewhere()
+				}
 				answer = append(append(answer[:0], byte(saidDone)), make([]byte, answerHead-1)...)
 				answer = appendCursor(answer, cursorOf(d.object.machine.LastEvent()))
 				d.object.mu.RUnlock()
@@ -368,6 +409,7 @@ func reply(m *ripc.Message, answer []byte) {
 
 // query runs one query. Confirm waits until the linearizable ones of its batch can be answered.
 func (d *desk) query(b []byte, identity string, r *relay.Request, confirm func() error) (_ []byte, err error) {
+	s := d.object.stay.Load() // confirm counts for this stay
 	if consistency(r.Consistency) == linearizable {
 		if err := confirm(); err != nil {
 			return b, err
@@ -387,6 +429,9 @@ func (d *desk) query(b []byte, identity string, r *relay.Request, confirm func()
 	defer o.mu.RUnlock()
 	if o.failed != nil {
 		return b, o.failed
+	}
+	if d.shard != 0 && !(s.number() == d.shard && o.has(s)) {
+		return b, o.elsewhere()
 	}
 	o.queries.Add(1)
 	defer o.queries.Add(-1)

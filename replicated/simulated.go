@@ -296,5 +296,11 @@ func (c *simulatedClient) memberTimeout() time.Duration { return c.timeout }
 
 var errGo = errors.New("replicated: a simulated client calls Go: use Client.Go of package squalltest")
 
+// shards implements asker.
+func (c *simulatedClient) shards(context.Context, *RemoteObject) (int, error) { return 1, nil }
+
+// shard implements asker.
+func (c *simulatedClient) shard(of *RemoteObject, _ int) *RemoteObject { return of }
+
 // spawn implements asker.
 func (c *simulatedClient) spawn(func()) error { return errGo }

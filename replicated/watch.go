@@ -45,7 +45,8 @@ type watchable interface {
 	// events returns events behind a cursor whose topics begin with prefix, and the cursor behind all that it looked
 	// at. It waits a while if there is none, and may return none.
 	events(ctx context.Context, after Cursor, prefix string) ([]Event, Cursor, error)
-	now(ctx context.Context) (Cursor, error)
+	// latest returns the cursor behind every event of commands that were answered before.
+	latest(ctx context.Context) (Cursor, error)
 }
 
 // Watch yields the events of an object behind a cursor whose topics begin with prefix, in their order and each once,
@@ -83,7 +84,7 @@ func Now(ctx context.Context, t Target) (Cursor, error) {
 	if !ok {
 		return Cursor{}, fmt.Errorf("replicated: %T cannot be watched", t)
 	}
-	return w.now(ctx)
+	return w.latest(ctx)
 }
 
 func cursorOf(c machine.Cursor) Cursor {
@@ -120,8 +121,16 @@ const maxWatched = 1 << 20
 
 // events implements watchable.
 func (o *object) events(ctx context.Context, after Cursor, prefix string) ([]Event, Cursor, error) {
+	s, err := o.whole()
+	if err != nil {
+		return nil, after, err
+	}
+	return o.eventsIn(ctx, s, after, prefix)
+}
+
+func (o *object) eventsIn(ctx context.Context, s *stay, after Cursor, prefix string) ([]Event, Cursor, error) {
 	for {
-		if err := o.readable(ctx, local); err != nil {
+		if err := o.readable(ctx, s, local); err != nil {
 			return nil, after, err
 		}
 		events, next, err := o.matching(after, prefix, maxWatched)
@@ -141,9 +150,17 @@ func (o *object) events(ctx context.Context, after Cursor, prefix string) ([]Eve
 	}
 }
 
-// now implements watchable.
-func (o *object) now(ctx context.Context) (Cursor, error) {
-	if err := o.readable(ctx, linearizable); err != nil {
+// latest implements watchable.
+func (o *object) latest(ctx context.Context) (Cursor, error) {
+	s, err := o.whole()
+	if err != nil {
+		return Cursor{}, err
+	}
+	return o.latestIn(ctx, s)
+}
+
+func (o *object) latestIn(ctx context.Context, s *stay) (Cursor, error) {
+	if err := o.readable(ctx, s, linearizable); err != nil {
 		return Cursor{}, err
 	}
 	defer o.mu.RUnlock()
@@ -207,6 +224,9 @@ func (d *desk) watch(all []watching) []watching {
 	for _, w := range all {
 		d.object.mu.RLock()
 		events, next, err := d.object.matching(w.after, w.prefix, d.most)
+		if !d.object.hasShard(d.shard) {
+			err = d.object.elsewhere()
+		}
 		if d.object.failed != nil {
 			err = d.object.failed
 		}
@@ -275,8 +295,8 @@ func parseEvents(b []byte) (events []Event, next Cursor, err error) {
 	return events, next, nil
 }
 
-// now implements watchable.
-func (o *RemoteObject) now(ctx context.Context) (c Cursor, err error) {
+// latest implements watchable.
+func (o *RemoteObject) latest(ctx context.Context) (c Cursor, err error) {
 	err = o.client.ask(ctx, o, func(answer []byte) error {
 		_, reply, err := parseAnswer("now", answer)
 		if err == nil && len(reply) != 24 {

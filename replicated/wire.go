@@ -21,6 +21,8 @@ const (
 	askNow      = relay.Now
 	askReplies  = relay.Replies
 	askDescribe = relay.Describe
+	askLocate   = relay.Locate
+	askForward  = relay.Forward
 
 	saidDone      = relay.Done
 	saidFailed    = relay.Failed
@@ -63,7 +65,7 @@ func appendError(b []byte, err error) []byte {
 		kind = saidUnknown
 	case errors.As(err, new(*AccessError)):
 		kind = saidDenied
-	case errors.Is(err, errMalformed), errors.Is(err, squall.ErrTooLarge): // every member would say the same
+	case errors.Is(err, errMalformed), errors.Is(err, squall.ErrTooLarge), errors.Is(err, ErrNoKey): // every member would say the same
 	default:
 		kind = saidAway
 	}

@@ -122,6 +122,14 @@ func TestRC4ALinkThatFailsIsDroppedOnce(t *testing.T) {
 	if m.End(d, start, false) || late(start.Add(time.Hour)) || m.Begin(start) != d {
 		t.Fatal("a link that works was dropped")
 	}
+	old := d
+	if !m.Replace(2, 1) || m.Replace(2, 1) || m.Current() != 1 {
+		t.Fatal("the link to a member of before is still in use")
+	}
+	if d = m.Begin(start); d.Number == old.Number || m.End(old, start, true) || m.Begin(start) != d || d.Member != 1 {
+		t.Fatal("RC4: a link to a member of before costs the one to a member of now")
+	}
+	m.Replace(3, 2)
 	if m.Pause(1) != 0 || m.Pause(2) != 0 || m.Pause(3) == 0 || m.Pause(6) == 0 {
 		t.Error("a client rests after each round of all members, and not within one")
 	}

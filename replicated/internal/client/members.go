@@ -65,6 +65,13 @@ func (m *Members) Late(now time.Time) (link uint64, dropped bool) {
 	return link, true
 }
 
+// Replace notes that there are other members now, of which one is asked. It reports whether a link was in use, which is dropped.
+func (m *Members) Replace(count, current int) (dropped bool) {
+	dropped = m.link != 0
+	m.link, m.count, m.current = 0, count, current
+	return dropped
+}
+
 func (m *Members) drop() {
 	m.link = 0
 	m.current = (m.current + 1) % m.count

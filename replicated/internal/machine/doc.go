@@ -22,10 +22,14 @@
 //	     not kept any more
 //	RO8  what a handler sends to an object is executed there once, in the order in which its object sent it
 //	RO9  what a handler sent is kept until a record says that it was handed over
+//	RO10  a shard executes no record that its sender sent as a member of another shard
 //
 // Life of what a handler sends: sent (it is in the outbox of its object, part of the state) → relayed (a member that
 // executed the handler hands it over; several may, one after the other) → executed by its destination, which skips
 // what it has executed (RO8) → dropped from the outbox, when the relay says so in the order of the sending object.
+//
+// Life of a shard: begun (no record has said which one it is, so that it executes nothing) → named (by the leader of a view, whose
+// members are in it) → handed to members that enter it, with the sessions of its clients.
 //
 // Shared words: a record is one ordered message of the object's subgroup. A relay is the member that sent a
 // record for a client. The time is in nanoseconds since the Unix epoch: the largest that any record had.

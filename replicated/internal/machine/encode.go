@@ -8,7 +8,7 @@ import (
 )
 
 // format is the version of an encoded machine.
-const format = 2
+const format = 3
 
 // Append appends everything that the machine is (RO6).
 func (m *Machine) Append(b []byte) []byte {
@@ -16,6 +16,7 @@ func (m *Machine) Append(b []byte) []byte {
 	for _, v := range []uint64{m.time, m.executed, m.opened, m.digest.node, m.digest.count, m.digest.sum, m.at.View, m.at.Seq} {
 		b = order.AppendUint64(b, v)
 	}
+	b = order.AppendUint16(b, uint16(m.shard))
 	b = appendNames(b, m.enabled)
 	b = order.AppendUint64(b, uint64(len(m.known)))
 	for _, a := range m.known {
@@ -77,6 +78,7 @@ var (
 	errOrder = errors.New("sessions, nodes, replies, events or what was sent is out of order")
 	errLong  = errors.New("bytes follow the end")
 	errFlag  = errors.New("a flag is neither 0 nor 1")
+	errShard = errors.New("the number of the shard is too large")
 
 	errDestination = errors.New("an unknown kind of destination")
 )
@@ -90,6 +92,9 @@ func (m *Machine) Decode(data []byte) error {
 	var n Machine
 	for _, v := range []*uint64{&n.time, &n.executed, &n.opened, &n.digest.node, &n.digest.count, &n.digest.sum, &n.at.View, &n.at.Seq} {
 		*v = r.uint64()
+	}
+	if n.shard = r.uint16(); n.shard > MaxShards {
+		r.fail(errShard)
 	}
 	n.enabled = r.names()
 	for i := r.uint64(); i > 0 && r.err == nil; i-- {

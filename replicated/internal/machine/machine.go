@@ -9,6 +9,7 @@ import (
 type Machine struct {
 	time     uint64
 	executed uint64   // commands that were executed
+	shard    int      // 1 + its number; 0: the object has none, or no record has said which one this is
 	enabled  []string // by number
 	known    []announcement
 	sessions []*session // by number, ascending
@@ -83,6 +84,7 @@ const (
 	TooMany                 // too many numbers of the session are not acknowledged
 	Disabled                // the operation is not enabled
 	Malformed               // the record cannot be read
+	Elsewhere               // the record is for another shard: its sender was there when it sent the record
 )
 
 // Result is what became of a record.
@@ -109,6 +111,10 @@ func (m *Machine) Time() uint64 { return m.time }
 
 // At returns the view and the position of the last record.
 func (m *Machine) At() (view, seq uint64) { return m.at.View, m.at.Seq }
+
+// Shard returns 1 + the number of the shard that the machine is the state of, or 0 if the object has no shards, or if no record
+// has said which one it is.
+func (m *Machine) Shard() int { return m.shard }
 
 // Executed returns how many commands were executed.
 func (m *Machine) Executed() uint64 { return m.executed }
@@ -157,12 +163,12 @@ func (m *Machine) Ready(members []Peer) (names []string) {
 }
 
 // Due returns the record about operations that a member is to send, or nil: its announcement, unless that is under way, or,
-// from the leader of a view, what can be enabled.
+// from the leader of a view, what can be enabled, and which shard this is.
 func (m *Machine) Due(h Header, self Peer, members []Peer, view uint64, names []string, announcing bool) (record []byte, announces bool) {
 	if !announcing && !m.Announced(self, names) {
 		return AppendKnows(nil, h, self.Incarnation, names), true
 	}
-	if ready := m.Ready(members); len(ready) > 0 && members[0] == self {
+	if ready := m.Ready(members); (len(ready) > 0 || h.Shard != m.shard) && members[0] == self {
 		return AppendEnable(nil, h, view, ready), false
 	}
 	return nil, false
@@ -216,6 +222,10 @@ func (m *Machine) Apply(r Record, h Handler) (out Result) {
 		t = header.Time
 	}
 	m.advance(t)
+	if !m.has(header) {
+		out.Status = Elsewhere
+		return out
+	}
 	switch header.Kind {
 	case Command:
 		out.Status = m.command(r, header, rest.b, h)
@@ -230,7 +240,7 @@ func (m *Machine) Apply(r Record, h Handler) (out Result) {
 	case Knows:
 		out.Status = m.announce(r.Sender, rest)
 	case Enable:
-		out.Status = m.enable(r.View, rest, &out)
+		out.Status = m.enable(r.View, header.Shard, rest, &out)
 	case Digest:
 		out.Status = m.compare(r.Sender, rest, &out)
 	case Forwarded:
@@ -240,6 +250,13 @@ func (m *Machine) Apply(r Record, h Handler) (out Result) {
 	case Reply:
 	}
 	return out
+}
+
+// has reports whether a record is for this shard (RO10). A member that goes to another shard takes along what it sent and its shard has not
+// delivered, and the other shard delivers it. What a process can execute, and a reply, belong to no shard; and what a leader enables
+// counts in one view only.
+func (m *Machine) has(h Header) bool {
+	return h.Shard == m.shard || h.Kind == Knows || h.Kind == Enable || h.Kind == Reply
 }
 
 // advance takes a record's time, and ends what expires by then (RO3, RO4).
@@ -292,8 +309,8 @@ func (m *Machine) announce(node uint64, rest reader) Status {
 }
 
 // enable enables operations if the record has its position in the view whose members its sender looked at (RO5): a
-// member that joined later may not know them.
-func (m *Machine) enable(view uint64, rest reader, out *Result) Status {
+// member that joined later may not know them. Its sender is in this shard, since it was in that view (RO10).
+func (m *Machine) enable(view uint64, shard int, rest reader, out *Result) Status {
 	of := rest.uint64()
 	names := rest.names()
 	if rest.err != nil || len(rest.b) != 0 {
@@ -301,6 +318,9 @@ func (m *Machine) enable(view uint64, rest reader, out *Result) Status {
 	}
 	if of != view {
 		return Done
+	}
+	if m.shard != shard {
+		m.shard, out.Enabled = shard, true
 	}
 	for _, name := range names {
 		if !slices.Contains(m.enabled, name) && len(m.enabled) < MaxOperations {
@@ -346,6 +366,8 @@ func (s Status) String() string {
 		return "the operation is not enabled"
 	case Malformed:
 		return "malformed"
+	case Elsewhere:
+		return "the record is for another shard"
 	}
 	return fmt.Sprintf("status %d", uint8(s))
 }

@@ -459,3 +459,69 @@ func BenchmarkCommandsOfASession(b *testing.B) {
 		})
 	}
 }
+
+// TestRO10AShardExecutesOnlyWhatIsForIt has a member that came from the shard 0 bring records along into the shard 1.
+func TestRO10AShardExecutesOnlyWhatIsForIt(t *testing.T) {
+	const own, other = 2, 1 // 1 + the number of the shard
+	o := &object{}
+	header := func(shard int) machine.Header { return machine.Header{Time: 1, Shard: shard} }
+	token := machine.Token{1}
+	opening := func(shard int) machine.Result {
+		return o.apply(record(1, 1, machine.AppendOpen(nil, header(shard), token, 1000, "")))
+	}
+	// Nothing is executed before the leader of a view has said which shard it is, not even of the own shard.
+	for _, shard := range []int{0, own, other} {
+		if r := opening(shard); shard != 0 && r.Status != machine.Elsewhere {
+			t.Errorf("a session for shard %d: %v", shard, r.Status)
+		}
+	}
+	o.Machine = machine.Machine{}
+	all := peers(7, 7)
+	for node := uint64(1); node <= 2; node++ {
+		o.apply(record(1, node, machine.AppendKnows(nil, header(other), 7, []string{"op"})))
+	}
+	if data, _ := o.Due(header(own), all[1], all, 1, []string{"op"}, false); data != nil {
+		t.Error("a member that is not the leader names the shard")
+	}
+	named, _ := o.Due(header(own), all[0], all, 1, []string{"op"}, false)
+	o.apply(record(2, 1, named)) // carried into another view: its sender may be in another shard
+	if o.Shard() != 0 {
+		t.Fatal("a record of an earlier view named the shard")
+	}
+	o.apply(record(1, 1, named))
+	if o.Shard() != own || !slices.Equal(o.Enabled(), []string{"op"}) {
+		t.Fatalf("the shard is %d, with %v", o.Shard(), o.Enabled())
+	}
+	s := opening(own).Session
+	if s == 0 {
+		t.Fatal("no session")
+	}
+	command := append(machine.AppendCommand(nil, header(other)), "x"...)
+	for name, data := range map[string][]byte{
+		"command":   command,
+		"client":    append(machine.AppendClient(nil, header(other), s, 1, 0), "x"...),
+		"no shard":  append(machine.AppendClient(nil, header(0), s, 1, 0), "x"...),
+		"close":     machine.AppendClose(nil, header(other), s),
+		"open":      machine.AppendOpen(nil, header(other), machine.Token{9}, 1000, ""),
+		"forwarded": machine.AppendForwarded(nil, header(other), "source", machine.Cursor{View: 1, Index: 1}),
+		"handed":    machine.AppendHanded(nil, header(other), target, machine.Cursor{View: 9}),
+		"digest":    machine.AppendDigest(nil, header(other), 1, 1),
+		"touch":     machine.AppendTouch(nil, header(other), []uint64{s}),
+	} {
+		if r := o.apply(record(1, 1, data)); r.Status != machine.Elsewhere {
+			t.Errorf("a %s record for another shard: %v", name, r.Status)
+		}
+	}
+	if len(o.executed) != 0 || o.Sessions() != 1 || o.Executed() != 0 {
+		t.Errorf("executed %v, %d sessions", o.executed, o.Sessions())
+	}
+	copied := &object{}
+	if err := copied.Decode(o.Append(nil)); err != nil || copied.Shard() != own {
+		t.Fatalf("a decoded machine is that of shard %d, %v", copied.Shard(), err)
+	}
+	for _, c := range []*object{o, copied} {
+		if r := c.apply(record(1, 1, append(machine.AppendClient(nil, header(own), s, 1, 0), "x"...))); r.Status != machine.Done {
+			t.Errorf("the session's own command: %v", r.Status)
+		}
+	}
+}

@@ -28,7 +28,8 @@ const (
 // headerBytes is the size of what every record begins with.
 //
 //	0  kind
-//	1  1 in a command whose sender wants the replies of all members, else 0
+//	1  bit 0: in a command whose sender wants the replies of all members; bits 1 to 7: 1 + the number of the shard that the record
+//	   is for, or 0 in an object without shards
 //	2  operation (Command, Client, Forwarded), 2 bytes
 //	4  call: what the relay finds the waiting call by, 8 bytes
 //	12 time of the relay's clock, 8 bytes
@@ -40,6 +41,7 @@ const sessionBytes = 24
 // Limits of what a record may say.
 const (
 	MaxName        = 255             // bytes of the name of an operation
+	MaxShards      = 1 << 6          // of an object
 	MaxOperations  = 1 << 12         // of an object
 	MaxIdentity    = 1 << 10         // bytes of a client's identity
 	MaxSessions    = 1 << 16         // of an object
@@ -61,14 +63,15 @@ type Header struct {
 	Call      uint64
 	Time      uint64 // nanoseconds since the Unix epoch
 	Replies   bool   // the sender of the command wants the replies of all members
+	Shard     int    // 1 + the number of the shard that the record is for; 0 in an object without shards
 }
 
 func (h Header) append(b []byte) []byte {
-	flag := byte(0)
+	flags := byte(h.Shard) << 1
 	if h.Replies {
-		flag = 1
+		flags |= 1
 	}
-	b = append(b, byte(h.Kind), flag)
+	b = append(b, byte(h.Kind), flags)
 	b = order.AppendUint16(b, uint16(h.Operation))
 	b = order.AppendUint64(b, h.Call)
 	return order.AppendUint64(b, h.Time)
@@ -280,8 +283,8 @@ func parse(data []byte) (h Header, rest reader, err error) {
 	h = Header{
 		Kind: Kind(data[0]), Operation: int(order.Uint16(data[2:])), Call: order.Uint64(data[4:]), Time: order.Uint64(data[12:]),
 	}
-	h.Replies = data[1] == 1
-	if h.Kind == 0 || h.Kind >= kinds || data[1] > 1 || h.Replies && h.Kind != Command && h.Kind != Client {
+	h.Replies, h.Shard = data[1]&1 == 1, int(data[1]>>1)
+	if h.Kind == 0 || h.Kind >= kinds || h.Shard > MaxShards || h.Replies && h.Kind != Command && h.Kind != Client {
 		return h, rest, fmt.Errorf("a record of the unknown kind %d", h.Kind)
 	}
 	return h, reader{b: data[headerBytes:]}, nil

@@ -50,6 +50,8 @@ func AppendResult(b []byte, view, seq uint64, status machine.Status, session uin
 		a.Said = Ended
 	case machine.Disabled:
 		a.Said = Unknown
+	case machine.Elsewhere:
+		a.Said, a.Text = Away, []byte(status.String())
 	default:
 		a.Said, a.Text = Else, []byte(status.String())
 	}

@@ -47,13 +47,19 @@ func (c *Calls[T]) Take(number uint64) (call T, ok bool) {
 
 // GiveUp forgets all calls and returns them. Put returns err from now on.
 func (c *Calls[T]) GiveUp(err error) (all []T) {
+	all, c.err = c.TakeAll(), err
+	return all
+}
+
+// TakeAll forgets all calls and returns them.
+func (c *Calls[T]) TakeAll() (all []T) {
 	var none T
 	for i := range c.slots {
 		if s := &c.slots[i]; s.used {
 			all = append(all, s.call)
 			s.call, s.used = none, false
+			c.free = append(c.free, uint32(i))
 		}
 	}
-	c.err = err
 	return all
 }

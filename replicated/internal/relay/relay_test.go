@@ -41,6 +41,22 @@ func TestRL1RL2ACallIsFoundOnceByItsNumber(t *testing.T) {
 		}
 	}
 	reason := errors.New("over")
+	if all := c.TakeAll(); len(all) != len(there) {
+		t.Errorf("%d calls were taken, want %d", len(all), len(there))
+	}
+	for n := range there {
+		if _, ok := c.Take(n); ok {
+			t.Errorf("number %d finds a call after all were taken", n)
+		}
+	}
+	clear(there)
+	for k := range 10 {
+		n, err := c.Put(k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		there[n] = k
+	}
 	if all := c.GiveUp(reason); len(all) != len(there) {
 		t.Errorf("%d calls were given up, want %d", len(all), len(there))
 	}
@@ -59,6 +75,8 @@ func TestARequestIsParsedAsItWasWritten(t *testing.T) {
 		{Ask: Watch, Rest: []byte("rest")},
 		{Ask: Now},
 		{Ask: Describe},
+		{Ask: Locate},
+		{Ask: Forward, Rest: AppendForward(nil, "kv\x003", machine.Cursor{View: 1, Seq: 2, Index: 3}), Name: []byte("put"), Args: []byte("args")},
 	} {
 		b := r.AppendTo(nil)
 		if got, err := Parse(b); err != nil || !reflect.DeepEqual(got, r) {
@@ -66,7 +84,7 @@ func TestARequestIsParsedAsItWasWritten(t *testing.T) {
 		}
 	}
 	for _, b := range [][]byte{nil, {0}, {99}, {byte(Open), 1}, make([]byte, 40), append([]byte{byte(Open)}, make([]byte, machine.TokenBytes+8)...),
-		append([]byte{byte(Command)}, make([]byte, 23)...), append(append([]byte{byte(Command)}, make([]byte, 24)...), 2, 'a'), {byte(Query)}, {byte(Touch), 1}, {byte(Describe), 0}} {
+		append([]byte{byte(Command)}, make([]byte, 23)...), append(append([]byte{byte(Command)}, make([]byte, 24)...), 2, 'a'), {byte(Query)}, {byte(Touch), 1}, {byte(Describe), 0}, {byte(Locate), 0}, append([]byte{byte(Forward)}, make([]byte, ForwardBytes-1)...), append(append([]byte{byte(Forward)}, make([]byte, ForwardBytes-1)...), 9)} {
 		if r, err := Parse(b); !errors.Is(err, ErrMalformed) {
 			t.Errorf("% x was parsed as %+v, %v", b, r, err)
 		}
@@ -86,13 +104,13 @@ func FuzzRequest(f *testing.F) {
 func TestAnAnswerSaysWhatBecameOfTheRecord(t *testing.T) {
 	for status, said := range map[machine.Status]Said{
 		machine.Done: Done, machine.Again: Done, machine.Failed: Failed, machine.AgainFail: Failed, machine.NotThere: Ended,
-		machine.Disabled: Unknown, machine.Forgotten: Else, machine.TooMany: Else, machine.Malformed: Else,
+		machine.Disabled: Unknown, machine.Elsewhere: Away, machine.Forgotten: Else, machine.TooMany: Else, machine.Malformed: Else,
 	} {
 		a, err := ParseAnswer(AppendResult(nil, 3, 4, status, 0, []byte("reply")))
 		if err != nil || a.Said != said || a.View != 3 || a.Seq != 4 {
 			t.Errorf("%v is told as %+v, %v", status, a, err)
 		}
-		if want := "reply"; said != Else && string(a.Text) != want {
+		if want := "reply"; said != Else && said != Away && string(a.Text) != want {
 			t.Errorf("%v has the text %q", status, a.Text)
 		}
 	}

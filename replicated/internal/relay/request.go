@@ -21,6 +21,8 @@ const (
 	Now                     // nothing
 	Replies                 // as Command, and how many replies are wanted
 	Describe                // nothing
+	Locate                  // nothing: which members have which shard
+	Forward                 // proof, what a handler sent: source, cursor, name, arguments
 )
 
 // ErrMalformed says that a request cannot be read.
@@ -39,7 +41,7 @@ type Request struct {
 	Count       uint16 // of replies that are wanted; 0: of all members
 	Name        []byte // of the operation
 	Args        []byte
-	Rest        []byte // of Watch
+	Rest        []byte // of Watch, and of Forward what comes before the name
 }
 
 var order = binary.LittleEndian
@@ -83,10 +85,18 @@ func Parse(data []byte) (r Request, err error) {
 			return r, ErrMalformed
 		}
 		r.Session = order.Uint64(b)
+	case Forward:
+		n := ForwardBytes
+		if len(b) < n || len(b) < n+int(b[n-1]) {
+			return r, ErrMalformed
+		}
+		n += int(b[n-1])
+		r.Rest = b[:n]
+		return r, r.operation(b[n:])
 	case Watch:
 		r.Rest = b
 	case Now:
-	case Describe:
+	case Describe, Locate:
 		if len(b) != 0 {
 			return r, ErrMalformed
 		}
@@ -122,10 +132,10 @@ func (r *Request) AppendTo(b []byte) []byte {
 		b = append(b, r.Consistency)
 	case Close, Touch:
 		b = order.AppendUint64(b, r.Session)
-	case Watch:
+	case Watch, Forward:
 		b = append(b, r.Rest...)
 	}
-	if r.Ask == Command || r.Ask == Query || r.Ask == Replies {
+	if r.Ask == Command || r.Ask == Query || r.Ask == Replies || r.Ask == Forward {
 		b = append(append(append(b, byte(len(r.Name))), r.Name...), r.Args...)
 	}
 	return b
@@ -133,7 +143,7 @@ func (r *Request) AppendTo(b []byte) []byte {
 
 // Ordered reports whether a record is ordered for the request.
 func (r *Request) Ordered() bool {
-	return r.Ask == Open || r.Ask == Command || r.Ask == Replies || r.Ask == Close
+	return r.Ask == Open || r.Ask == Command || r.Ask == Replies || r.Ask == Close || r.Ask == Forward
 }
 
 // AppendRecord appends the record of a request that is ordered. The header has the call, the time and, of a command, the
@@ -144,6 +154,34 @@ func (r *Request) AppendRecord(b []byte, h machine.Header) []byte {
 		return machine.AppendOpen(b, h, r.Token, r.Timeout, r.Identity)
 	case Close:
 		return machine.AppendClose(b, h, r.Session)
+	case Forward:
+		source, at := r.Forwarded()
+		return append(machine.AppendForwarded(b, h, source, at), r.Args...)
 	}
 	return append(machine.AppendClient(b, h, r.Session, r.Number, r.Acked), r.Args...)
+}
+
+// ProofBytes is the size of the proof that a request comes from a member of the group.
+const ProofBytes = 32
+
+// ForwardBytes is what a Forward request has before the name of its source: proof, cursor, length of the name.
+const ForwardBytes = ProofBytes + 3*8 + 1
+
+// AppendForward appends what Rest of a Forward request is, but for its proof, for which it leaves room: which object's handler sent the
+// command, and when.
+func AppendForward(b []byte, source string, at machine.Cursor) []byte {
+	b = append(b, make([]byte, ProofBytes)...)
+	for _, v := range [...]uint64{at.View, at.Seq, at.Index} {
+		b = order.AppendUint64(b, v)
+	}
+	return append(append(b, byte(len(source))), source...)
+}
+
+// Proof returns the proof of a Forward request, and what it proves.
+func (r *Request) Proof() (proof, text []byte) { return r.Rest[:ProofBytes], r.Rest[ProofBytes:] }
+
+// Forwarded takes Rest of a Forward request apart.
+func (r *Request) Forwarded() (source string, at machine.Cursor) {
+	_, b := r.Proof()
+	return string(b[25:]), machine.Cursor{View: order.Uint64(b), Seq: order.Uint64(b[8:]), Index: order.Uint64(b[16:])}
 }

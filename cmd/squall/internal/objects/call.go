@@ -19,6 +19,8 @@ type caller struct {
 	options
 	local  bool
 	base64 bool
+	key    string
+	shard  int
 }
 
 // NewCallCommand returns the command "call".
@@ -33,11 +35,15 @@ meanwhile. If no member answers in time it may be executed or not. The error of 
 Arguments and replies of CBOR are JSON here. Without JSON the arguments are null, which a handler sees as the zero value; "-" stands for the standard
 input. Byte strings are {"$bytes": "…"} with base64, tags {"$tag": 1, "$value": …}.
 
+An object in shards is called on one of them: --key names what the arguments are about, and the shard of that key is called, as by a program that
+declares the operation with this key; --shard names the shard itself.
+
 Arguments and replies of raw bytes are text, as it is, or base64 with --base64. Other encodings, such as protocol buffers, need a program that has the types.`,
 		Example: `  go run ./examples/bank member -id 1 -listen 127.0.0.1:7001 -clients 127.0.0.1:8001   # in another terminal
   squall call --connect 127.0.0.1:8001 bank deposit '{"Account":"ann","Cents":100}'
   squall call --connect 127.0.0.1:8001 bank balance '"ann"'
-  squall call --connect 127.0.0.1:8001 --local bank balance - < account.json`,
+  squall call --connect 127.0.0.1:8001 --local bank balance - < account.json
+  squall call --connect 127.0.0.1:8001 --key colour kv get '"colour"'`,
 		Args:              operands,
 		ValidArgsFunction: c.complete,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -63,6 +69,8 @@ Arguments and replies of raw bytes are text, as it is, or base64 with --base64. 
 	c.declare(cmd)
 	f := cmd.Flags()
 	f.BoolVar(&c.local, "local", false, "run a query on the copy of one member as it is, without asking the others")
+	f.StringVar(&c.key, "key", "", "`key` whose shard is called")
+	f.IntVar(&c.shard, "shard", -1, "`number` of the shard that is called, from 0")
 	f.BoolVar(&c.base64, "base64", false, "arguments and replies of raw bytes are base64")
 	return cmd
 }
@@ -100,6 +108,10 @@ func (c *caller) call(ctx context.Context, object, operation, text string) (_ []
 	if c.base64 && op.Arguments != "raw" && op.Reply != "raw" {
 		return nil, fmt.Errorf("--base64 is for raw bytes: %q has none", op.Name)
 	}
+	shard, err := c.place(o)
+	if err != nil {
+		return nil, err
+	}
 	args, err := c.encode(op, text)
 	if err != nil {
 		return nil, err
@@ -114,7 +126,10 @@ func (c *caller) call(ctx context.Context, object, operation, text string) (_ []
 	defer func() { err = errors.Join(err, client.Close()) }()
 	var reply []byte
 	err = c.ask(ctx, func(ctx context.Context) (err error) {
-		target := client.Object(o.Name)
+		var target replicated.Target = client.Object(o.Name)
+		if shard >= 0 {
+			target = client.Object(o.Name).Shard(shard)
+		}
 		switch {
 		case !op.Query:
 			reply, err = replicated.NewCommand[[]byte, []byte](op.Name).Call(ctx, target, args)
@@ -132,6 +147,26 @@ func (c *caller) call(ctx context.Context, object, operation, text string) (_ []
 		return nil, err
 	}
 	return c.decode(op, reply)
+}
+
+// place returns the shard that is called, or -1 for an object without shards.
+func (c *caller) place(o replicated.ObjectInfo) (int, error) {
+	n := len(o.Shards)
+	switch {
+	case n == 0 && (c.key != "" || c.shard >= 0):
+		return 0, fmt.Errorf("--key and --shard are for objects in shards: %q is in none", o.Name)
+	case n == 0:
+		return -1, nil
+	case c.key != "" && c.shard >= 0:
+		return 0, errors.New("give one of --key and --shard")
+	case c.key != "":
+		return replicated.ShardOf(c.key, n), nil
+	case c.shard < 0:
+		return 0, fmt.Errorf("object %q is in %d shards: give --key or --shard", o.Name, n)
+	case c.shard >= n:
+		return 0, fmt.Errorf("--shard %d: object %q has the shards 0 to %d", c.shard, o.Name, n-1)
+	}
+	return c.shard, nil
 }
 
 // choose finds an object by its name.

@@ -53,8 +53,11 @@ var (
 	answers = replicated.NewCommand[int, []byte]("answers").Encoded(replicated.CBOR[int](), anonymous{replicated.Raw()})
 )
 
-func newAccount(name string) *replicated.Object[*account] {
-	return replicated.New(squall.SubgroupConfig{Name: name}, func() *account { return &account{} },
+func newAccount(name string) *replicated.Object[*account] { return newAccounts(name, 0) }
+
+// newAccounts returns an object in shards.
+func newAccounts(name string, shards int) *replicated.Object[*account] {
+	return replicated.New(squall.SubgroupConfig{Name: name, Shards: shards}, func() *account { return &account{} },
 		replicated.Handle(deposit, func(a *account, _ *replicated.Context, by amount) (int64, error) {
 			if by.Cents <= 0 {
 				return 0, fmt.Errorf("%d cents cannot be deposited", by.Cents)
@@ -150,6 +153,43 @@ func TestObjectsAreListed(t *testing.T) {
 	}
 	if text, err := run(t, "", "objects", "--connect", addr, "--cluster", "another", "--json"); err != nil || text != "[]\n" {
 		t.Errorf("another group: %q, %v", text, err)
+	}
+}
+
+func TestShardsAreListedAndCalled(t *testing.T) {
+	addr := serve(t, "bank", replicated.ServerConfig{}, newAccounts("accounts", 2), newAccount("ann")) // a member: the shard 1 has none
+	keys := [2]string{}
+	for i := 0; keys[0] == "" || keys[1] == ""; i++ {
+		keys[replicated.ShardOf(fmt.Sprint(i), 2)] = fmt.Sprint(i)
+	}
+	for _, step := range []struct {
+		args        []string
+		want, fault string
+	}{
+		{args: []string{"accounts", "deposit", `{"Cents":1}`, "--key", keys[0]}, want: "1\n"},
+		{args: []string{"accounts", "deposit", `{"Cents":2}`, "--shard", "0"}, want: "3\n"},
+		{args: []string{"accounts", "all", "--shard", "0", "--local"}, want: "{\n  \"Cents\": 3,\n  \"Pictures\": null\n}\n"},
+		{args: []string{"accounts", "all", "--key", keys[1], "--timeout", "200ms"}, fault: `shard 1 of object "accounts" has no member that serves clients`},
+		{args: []string{"accounts", "all"}, fault: `object "accounts" is in 2 shards: give --key or --shard`},
+		{args: []string{"accounts", "all", "--shard", "2"}, fault: `--shard 2: object "accounts" has the shards 0 to 1`},
+		{args: []string{"accounts", "all", "--shard", "0", "--key", "a"}, fault: "give one of --key and --shard"},
+		{args: []string{"ann", "all", "--shard", "0"}, fault: `--key and --shard are for objects in shards: "ann" is in none`},
+	} {
+		got, err := run(t, "", append([]string{"call", "--connect", addr}, step.args...)...)
+		if step.fault == "" && (err != nil || got != step.want) || step.fault != "" && (err == nil || !strings.Contains(err.Error(), step.fault)) {
+			t.Errorf("%q: %q, %v; want %q, or an error with %q", step.args, got, err, step.want, step.fault)
+		}
+	}
+	text, err := run(t, "", "objects", "--connect", addr)
+	for _, want := range []string{"member 1 of 1 in shard 0; 2 commands", "shard 0: members 1\nshard 1: members -\n"} {
+		if err != nil || !strings.Contains(text, want) {
+			t.Errorf("no %q in %s, %v", want, text, err)
+		}
+	}
+	text, err = run(t, "", "objects", "--connect", addr, "--json")
+	var got []Listed
+	if err != nil || json.Unmarshal([]byte(text), &got) != nil || len(got) != 2 || len(got[0].Shards) != 2 || got[0].Shards[1].Shard != 1 || len(got[1].Shards) != 0 {
+		t.Errorf("%s, %v", text, err)
 	}
 }
 

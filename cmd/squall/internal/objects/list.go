@@ -24,6 +24,13 @@ type Listed struct {
 	Sessions   int             `json:"sessions"`
 	Persistent bool            `json:"persistent"`
 	Operations []Operation     `json:"operations"`
+	Shards     []Shard         `json:"shards,omitempty"` // of an object in shards; version, executed and sessions are those of the shard of member
+}
+
+// Shard is a shard in what "squall objects --json" prints.
+type Shard struct {
+	Shard   int             `json:"shard"`
+	Members []squall.NodeID `json:"members"`
 }
 
 // Operation is an operation in what "squall objects --json" prints.
@@ -75,6 +82,9 @@ func listed(all []replicated.ObjectInfo) []Listed {
 		for _, op := range o.Operations {
 			l.Operations = append(l.Operations, Operation{Name: op.Name, Kind: kind(op), Enabled: op.Enabled, Arguments: op.Arguments, Reply: op.Reply})
 		}
+		for i, members := range o.Shards {
+			l.Shards = append(l.Shards, Shard{i, members})
+		}
 		list = append(list, l)
 	}
 	return list
@@ -86,16 +96,22 @@ func print(w io.Writer, all []replicated.ObjectInfo) {
 		fmt.Fprintln(w, "no objects")
 	}
 	for _, o := range all {
-		var members []string
-		for _, m := range o.Members {
-			members = append(members, fmt.Sprint(m))
-		}
 		persistent := ""
 		if o.Persistent {
 			persistent = ", persistent"
 		}
-		fmt.Fprintf(w, "%s of the group %s%s: version %v at member %d of %s; %s executed, %s\n", o.Name, o.Cluster, persistent, o.Version, o.Member,
-			strings.Join(members, ", "), show.Counted(int(o.Executed), "command", "commands"), show.Counted(o.Sessions, "session", "sessions"))
+		of := "of " + joined(o.Members)
+		if len(o.Shards) > 0 {
+			of = "in no shard"
+		}
+		if o.Shard > 0 && o.Shard <= len(o.Shards) {
+			of = fmt.Sprintf("of %s in shard %d", joined(o.Shards[o.Shard-1]), o.Shard-1)
+		}
+		fmt.Fprintf(w, "%s of the group %s%s: version %v at member %d %s; %s executed, %s\n", o.Name, o.Cluster, persistent, o.Version, o.Member,
+			of, show.Counted(int(o.Executed), "command", "commands"), show.Counted(o.Sessions, "session", "sessions"))
+		for i, members := range o.Shards {
+			fmt.Fprintf(w, "shard %d: members %s\n", i, joined(members))
+		}
 		t := table.NewWriter()
 		t.SetStyle(table.StyleLight)
 		t.SetOutputMirror(w)
@@ -109,6 +125,18 @@ func print(w io.Writer, all []replicated.ObjectInfo) {
 		}
 		t.Render()
 	}
+}
+
+// joined is a list of members, or a dash.
+func joined(members []squall.NodeID) string {
+	if len(members) == 0 {
+		return "-"
+	}
+	var all []string
+	for _, m := range members {
+		all = append(all, fmt.Sprint(m))
+	}
+	return strings.Join(all, ", ")
 }
 
 // named is the name of a codec in a table.

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/squall-go/squall/replicated"
+	"github.com/squall-go/squall/replicated/squalltest"
+)
+
+// The test's program is the example, too, for members that are killed.
+func TestMain(m *testing.M) {
+	if os.Getenv("KV_EXAMPLE") != "" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// process is a member in a process of its own.
+type process struct {
+	*exec.Cmd
+	members, clients string // addresses
+}
+
+func begin(t *testing.T, id int, join string) *process {
+	t.Helper()
+	p := &process{Cmd: exec.Command(os.Args[0], "member", "-id", fmt.Sprint(id), "-join", join)}
+	p.Env = append(os.Environ(), "KV_EXAMPLE=1")
+	var log bytes.Buffer
+	p.Stderr = &log
+	out, err := p.StdoutPipe()
+	if err == nil {
+		err = p.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		p.kill()
+		if t.Failed() {
+			t.Logf("member %d: %s", id, &log)
+		}
+	})
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatalf("%q: %v", line, err)
+	}
+	if _, err := fmt.Sscanf(line, fmt.Sprintf("member %d: members at %%s clients at %%s", id), &p.members, &p.clients); err != nil {
+		t.Fatalf("%q: %v", line, err)
+	}
+	p.members = strings.TrimSuffix(p.members, ",")
+	return p
+}
+
+func (p *process) kill() {
+	_ = p.Process.Kill()
+	_ = p.Wait()
+}
+
+// TestClientsGoOnWhileMembersComeAndGo kills a member of each shard and has another one join, while clients put and get. Each key
+// has one client, so that its revision tells whether a put was executed twice or not at all.
+func TestClientsGoOnWhileMembersComeAndGo(t *testing.T) {
+	all := []*process{begin(t, 1, "")}
+	for id := 2; id <= 4; id++ {
+		all = append(all, begin(t, id, all[0].members))
+	}
+	var addresses []string
+	for _, p := range all {
+		addresses = append(addresses, p.clients)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	const clients, keys = 6, 4
+	var puts atomic.Int64
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	for i := range clients {
+		c, err := replicated.Dial(replicated.ClientConfig{Cluster: cluster, Addresses: append(addresses[i%4:4:4], addresses[:i%4]...)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		kv := c.Object("kv")
+		wg.Go(func() {
+			for n := uint64(1); ; n++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				for k := range keys {
+					key, value := fmt.Sprintf("client %d key %d", i, k), fmt.Sprint("value ", n)
+					if revision, err := Put.Call(ctx, kv, Pair{key, value}); err != nil || revision != n {
+						t.Errorf("%s was put %d times, %d according to the store, %v", key, n, revision, err)
+						return
+					}
+					puts.Add(1)
+					if v, err := Get.Call(ctx, kv, key); err != nil || v != (Value{value, n}) {
+						t.Errorf("%s is %+v after put %d, %v", key, v, n, err)
+						return
+					}
+				}
+			}
+		})
+	}
+	goOn := func() {
+		t.Helper()
+		for want := puts.Load() + 10*clients*keys; puts.Load() < want && !t.Failed(); time.Sleep(time.Millisecond) {
+			if ctx.Err() != nil {
+				t.Fatal("the clients do not go on")
+			}
+		}
+	}
+	goOn()
+	all[1].kill()
+	goOn()
+	begin(t, 5, all[0].members)
+	goOn()
+	all[2].kill()
+	goOn()
+	close(stop)
+	wg.Wait()
+	var out bytes.Buffer
+	if err := run(ctx, []string{"client", "-members", strings.Join(addresses, ","), "len"}, &out); err != nil {
+		t.Fatal(err)
+	}
+	var first, second int
+	if _, err := fmt.Sscanf(out.String(), "shard 0: %d keys\nshard 1: %d keys\n", &first, &second); err != nil || first+second != clients*keys || first*second == 0 {
+		t.Errorf("%s, %v", &out, err)
+	}
+}
+
+// TestAShardIsLinearizable has clients put and get in simulated groups whose members fail. The simulated store is one shard.
+func TestAShardIsLinearizable(t *testing.T) {
+	squalltest.Run(t, squalltest.Config{}, func() *replicated.Object[*Store] { return newObject(1) }, func(c *squalltest.Client) {
+		for i := range 10 {
+			key := []string{"a", "b"}[c.Rand().IntN(2)]
+			if c.Rand().IntN(2) == 0 {
+				_, _ = Put.Call(c.Context(), c.Object(), Pair{key, fmt.Sprint(i)})
+			} else {
+				_, _ = Get.Call(c.Context(), c.Object(), key)
+			}
+		}
+	})
+}
