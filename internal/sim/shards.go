@@ -66,7 +66,7 @@ func (w *world) logged(l *diskLog, r *journal.Record, number uint64) {
 func (h *shardHistory) add(l *diskLog, r *journal.Record, number uint64) error {
 	n := uint64(len(h.records))
 	switch k := l.proc.keeper(l.id); {
-	case number >= n && h.leftBehind(r.Version.View, k):
+	case number >= h.base && h.leftBehind(r.Version.View, k):
 		return nil
 	case number > n:
 		return violated("G6", "%v records %v as number %d, and there are %d", l, r, number, n)
@@ -85,8 +85,8 @@ func (h *shardHistory) add(l *diskLog, r *journal.Record, number uint64) error {
 }
 
 // leftBehind reports whether what a keeper's member records or delivers in a view counts for the shard no more. The shard lost its members
-// in that view, and went on from the disk of another one: this member, which hung meanwhile, has not heard of it, and cuts the end of
-// its log should it come back.
+// in that view or in a later one, and went on from the disk of another process. This member was in the shard before, and hung meanwhile or
+// still gives its application the rest of that view: it cuts the end of its log should it come back.
 func (h *shardHistory) leftBehind(v order.ViewID, k *keeper) bool {
 	return v < h.restart && k != nil && !k.sitting()
 }
