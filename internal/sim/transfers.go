@@ -46,6 +46,7 @@ type tie struct {
 	end      *linkEnd // nil: there is no link
 	attached bool     // it has opened the group, too
 	left     bool     // it was, and is not any more
+	said     bool     // something was said to it since it attached
 }
 
 // sending is a message that is being sent. It implements courier.Sending.
@@ -132,6 +133,9 @@ func (t *transfers) attach(place int, e *linkEnd) {
 func (t *transfers) meet(e *linkEnd) {
 	place := slices.Index(t.procs, e.other.proc)
 	m := &t.ties[place]
+	if m.attached && m.end != e {
+		t.meetAgain(place, e)
+	}
 	if m.attached || m.left {
 		return
 	}
@@ -144,6 +148,17 @@ func (t *transfers) meet(e *linkEnd) {
 	}
 	t.relay.Attached(place, &t.effects)
 	t.heard()
+}
+
+// meetAgain takes the news that a member opened the group, over another link than the one over which it had said so. That one broke, and
+// only the other side knows it: the answer never arrived there. In package rdmc a third frame confirms the answer, so this side would not count
+// the member as attached yet. If it has been told nothing, that makes no difference; otherwise this side misses it as if it were silent.
+func (t *transfers) meetAgain(place int, e *linkEnd) {
+	if m := &t.ties[place]; m.said {
+		m.end.breaks(true, false)
+	} else {
+		t.attach(place, e)
+	}
 }
 
 // sees reports whether this process and the one at a place see each other's memory.
@@ -232,6 +247,7 @@ func (t *transfers) apply() {
 	for i := range t.effects.Frames {
 		f := &t.effects.Frames[i]
 		if m := &t.ties[f.To]; m.attached {
+			m.said = true
 			m.end.say(t.name(), f.Control)
 		}
 	}
