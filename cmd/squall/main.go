@@ -23,6 +23,7 @@ import (
 	benchobjects "github.com/squall-go/squall/cmd/squall/internal/bench/objects"
 	benchrdmc "github.com/squall-go/squall/cmd/squall/internal/bench/rdmc"
 	benchripc "github.com/squall-go/squall/cmd/squall/internal/bench/ripc"
+	benchtopics "github.com/squall-go/squall/cmd/squall/internal/bench/topics"
 	"github.com/squall-go/squall/cmd/squall/internal/copy"
 	"github.com/squall-go/squall/cmd/squall/internal/demo"
 	"github.com/squall-go/squall/cmd/squall/internal/logs"
@@ -36,10 +37,10 @@ import (
 // commands are all that squall can do.
 func commands() []*cobra.Command {
 	measure := messages.NewCommand()
-	measure.AddCommand(benchrdmc.NewCommand(), large.NewCommand(), benchlogs.NewCommand(), benchripc.NewCommand(), benchobjects.NewCommand(benchripc.SocketTrip))
+	measure.AddCommand(benchrdmc.NewCommand(), large.NewCommand(), benchlogs.NewCommand(), benchripc.NewCommand(), benchobjects.NewCommand(benchripc.SocketTrip), benchtopics.NewCommand())
 	return []*cobra.Command{
 		measure,
-		bench.NewMemberCommand(messages.Workload, benchrdmc.Workload, large.Workload, benchlogs.Workload, benchripc.Workload, benchobjects.Workload),
+		bench.NewMemberCommand(messages.Workload, benchrdmc.Workload, large.Workload, benchlogs.Workload, benchripc.Workload, benchobjects.Workload, benchtopics.Workload),
 		objects.NewCallCommand(),
 		copy.NewCommand(),
 		copy.NewReceiveCommand(),

@@ -1,0 +1,85 @@
+package topics
+
+import "github.com/squall-go/squall/cmd/squall/internal/bench"
+
+func rateOf(r run) float64   { return r.Rate }
+func medianOf(r run) float64 { return r.Latency.P50Us }
+
+// set returns the cases and bars of a section.
+func (o *options) set(section string) (s bench.Set[run]) {
+	rival := ddsperf{o.ddsperf, o.base}
+	switch section {
+	case "stream":
+		o.streamBars(&s, rival)
+	case "trips":
+		o.tripBars(&s, rival)
+	case "topics":
+		o.topicBars(&s)
+	case "levels":
+		o.levelBars(&s)
+	}
+	return s
+}
+
+func caseOf(s spec) bench.Case[run] {
+	return bench.Case[run]{Name: s.name(), Spec: s, Measure: s.measure}
+}
+
+// against adds cases that are held against one of ddsperf.
+func against(s *bench.Set[run], rival ddsperf, unit string, of func(run) float64, specs []spec, asked []bench.Asked) {
+	limit := rival.limit(specs[0])
+	s.Add(limit)
+	for i, x := range specs {
+		s.Add(caseOf(x))
+		s.Judge(bench.Bar[run]{Unit: unit, Figure: x.name(), Limits: []string{limit.Name}, Of: of, Asked: asked[i]})
+	}
+}
+
+func (o *options) streamBars(s *bench.Set[run], rival ddsperf) {
+	for _, bytes := range []int{100, 10 << 10} {
+		shm := o.base.with(func(s *spec) { s.SizeBytes, s.Fabric = bytes, "shm" })
+		tcp := shm.with(func(s *spec) { s.Fabric = "tcp" })
+		taken := shm.with(func(s *spec) { s.Copy = true })
+		specs, asked := []spec{shm, tcp, taken}, []bench.Asked{{AtLeast: 5}, {AtLeast: 2}, {}}
+		if bytes > 100 {
+			asked[0].AtLeast = 12
+		} else {
+			specs = append(specs, shm.with(func(s *spec) { s.Codec = "xcdr" }))
+			asked = append(asked, bench.Asked{AtLeast: 2})
+		}
+		against(s, rival, "samples/s", rateOf, specs, asked)
+		s.Judge(bench.Bar[run]{What: shm.name() + ": allocations of a sample", Figure: shm.name(), Of: func(r run) float64 { return r.Allocs }, Asked: bench.Asked{Under: 0.01}})
+	}
+}
+
+func (o *options) tripBars(s *bench.Set[run], rival ddsperf) {
+	shm := o.base.with(func(s *spec) { s.Trips, s.Readers, s.SizeBytes, s.Fabric = true, 1, 100, "shm" })
+	tcp := shm.with(func(s *spec) { s.Fabric = "tcp" })
+	against(s, rival, "µs", medianOf, []spec{shm, tcp}, []bench.Asked{{AtMost: 0.3}, {AtMost: 1}})
+}
+
+func (o *options) topicBars(s *bench.Set[run]) {
+	one := o.base.with(func(s *spec) { s.SizeBytes, s.Fabric = 100, "shm" })
+	many := one.with(func(s *spec) { s.Topics = 40 })
+	s.Add(caseOf(one), caseOf(many))
+	s.Judge(bench.Bar[run]{Unit: "samples/s", Figure: many.name(), Limits: []string{one.name()}, Of: rateOf, ByRound: true, Asked: bench.Asked{AtLeast: 0.85}})
+}
+
+// levelBars hold the levels of storage against each other, as Figure 18 of the paper does.
+func (o *options) levelBars(s *bench.Set[run]) {
+	at := func(l level, plain bool) spec {
+		return o.base.with(func(s *spec) { s.Level, s.Plain = l, plain })
+	}
+	for _, l := range levels {
+		s.Add(caseOf(at(l, false)), caseOf(at(l, true)))
+	}
+	bar := func(figure, limit spec, a bench.Asked) {
+		s.Judge(bench.Bar[run]{Unit: "samples/s", Figure: figure.name(), Limits: []string{limit.name()}, Of: rateOf, ByRound: true, Asked: a})
+	}
+	bar(at(atomic, false), at(unordered, false), bench.Asked{AtLeast: 0.9})
+	bar(at(transient, false), at(atomic, false), bench.Asked{AtLeast: 0.6})
+	bar(at(persistent, false), at(transient, false), bench.Asked{})
+	for _, l := range levels {
+		bar(at(l, false), at(l, true), bench.Asked{AtLeast: 1.3})
+	}
+}

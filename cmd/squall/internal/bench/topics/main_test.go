@@ -1,0 +1,16 @@
+package topics
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/squall-go/squall/cmd/squall/internal/bench"
+	"github.com/squall-go/squall/internal/proc"
+)
+
+// TestMain makes the test binary a member process when it is started again as one.
+func TestMain(m *testing.M) {
+	proc.Become(bench.MemberCommand, bench.NewMemberCommand(Workload))
+	goleak.VerifyTestMain(m)
+}

@@ -1,0 +1,199 @@
+package topics
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/pprof"
+	goatomic "sync/atomic"
+	"time"
+
+	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/cmd/squall/internal/bench"
+	"github.com/squall-go/squall/dds"
+	"github.com/squall-go/squall/dds/cdr"
+	"github.com/squall-go/squall/dds/qos"
+	"github.com/squall-go/squall/internal/ablation"
+	"github.com/squall-go/squall/internal/multicast"
+	"github.com/squall-go/squall/internal/proc"
+)
+
+// Workload is what the processes of "squall bench dds" do.
+var Workload = bench.Workload{Name: "dds", Open: open}
+
+// Requests.
+const (
+	opOpen    = "open"    // topics, readers and writers
+	opMeasure = "measure" // a sample of a window
+)
+
+func open(_ int, config func(v any) error) (bench.Member, error) {
+	var j job
+	if err := config(&j); err != nil {
+		return nil, err
+	}
+	return newMember(j), nil
+}
+
+// member is a process with a writer, which is node 1, or with a reader.
+type member struct {
+	job
+	*bench.Group
+	participant *dds.Participant
+	load        load
+	heard       goatomic.Uint64 // samples
+}
+
+// load is what a process does once its topics are there.
+type load interface {
+	// open opens the writer or the reader, and idle ones of other topics.
+	open(ctx context.Context) error
+	// run runs until ctx ends, at node 1.
+	run(ctx context.Context) error
+	latency() bench.Latency
+}
+
+// historyDepth is how many samples of a transient topic are kept.
+const historyDepth = 1000
+
+func newMember(j job) *member {
+	s := j.Spec
+	m := &member{job: j, Group: bench.NewGroup(j.Node, s.nodes(), s.Fabric)}
+	cfg := dds.Config{Subgroup: squall.SubgroupConfig{Name: "space"}}
+	switch s.Level {
+	case unordered:
+		cfg.Unordered.Name = "loose"
+	case persistent:
+		cfg.Subgroup.Mode, m.Config.Dir = squall.Persistent, j.Dir
+	}
+	if s.Plain {
+		ablation.Set(&m.Config, multicast.Tuning{OneSend: true, OneReceive: true, OneDeliver: true, NoNulls: false})
+	}
+	m.participant = dds.NewParticipant(cfg)
+	m.Opener = func(ctx context.Context, c squall.Config) (*squall.Group, error) {
+		err := m.participant.Open(ctx, c)
+		return m.participant.Group(), err
+	}
+	return m
+}
+
+func (m *member) Answer(ctx context.Context, r bench.Request) (any, error) {
+	ctx, cancel := m.WhileWell(ctx)
+	defer cancel(nil)
+	switch r.Op {
+	case opOpen:
+		switch {
+		case m.Spec.Trips:
+			m.load = newTrips(m)
+		case m.Spec.Codec == "xcdr":
+			codec, err := dds.XCDR[keyedSeq](cdr.XCDR1)
+			if err != nil {
+				return nil, err
+			}
+			m.load = &stream[keyedSeq]{member: m, codec: codec, next: m.nextKeyed(), indexOf: func(v *keyedSeq) uint64 { return uint64(v.Seq) }}
+		default:
+			m.load = &stream[[]byte]{member: m, codec: dds.Raw(), next: m.nextRaw(), indexOf: func(v *[]byte) uint64 { return binary.LittleEndian.Uint64(*v) }}
+		}
+		return nil, m.load.open(ctx)
+	case opMeasure:
+		return m.measure(ctx, r)
+	}
+	return nil, r.Unknown()
+}
+
+// keyedSeq is the default type of ddsperf.
+type keyedSeq struct {
+	Seq     uint32
+	Keyval  uint32 `dds:"key"`
+	Baggage []byte
+}
+
+// nextKeyed returns samples with as many bytes as those of ddsperf of a size: 12 are not baggage.
+func (m *member) nextKeyed() func(index uint64) keyedSeq {
+	v := keyedSeq{Baggage: make([]byte, max(0, m.Spec.SizeBytes-12))}
+	return func(index uint64) keyedSeq {
+		v.Seq = uint32(index)
+		return v
+	}
+}
+
+func (m *member) nextRaw() func(index uint64) []byte {
+	b := make([]byte, m.Spec.SizeBytes)
+	return func(index uint64) []byte {
+		binary.LittleEndian.PutUint64(b, index)
+		return b
+	}
+}
+
+// policies are those of the level, of the topic, its writers and its readers.
+func (m *member) policies() (topic, writer, reader dds.QoS) {
+	reader.History = qos.KeepAll()
+	reader.Limits.Samples = 10_000
+	switch m.Spec.Level {
+	case unordered:
+		writer.Reliability.Kind, reader.Reliability.Kind = qos.BestEffort, qos.BestEffort
+	case transient:
+		topic.Durability, writer.Durability = qos.Transient, qos.Transient
+		topic.Service.History = qos.KeepLast(historyDepth)
+	case persistent:
+		topic.Durability, writer.Durability = qos.Persistent, qos.Persistent
+	}
+	return topic, writer, reader
+}
+
+func (m *member) measure(ctx context.Context, r bench.Request) (s sample, err error) {
+	end := func() error { return nil }
+	if m.Node == 1 {
+		inner, cancel := context.WithCancel(ctx)
+		done := make(chan error, 1)
+		go func() { done <- m.load.run(inner) }()
+		end = func() error {
+			cancel()
+			return <-done
+		}
+	}
+	s, err = m.observe(ctx, r.From, r.To)
+	err = errors.Join(err, end())
+	s.Latency = m.load.latency()
+	return s, err
+}
+
+func (m *member) observe(ctx context.Context, from, to time.Time) (s sample, err error) {
+	if err := proc.Rest(ctx, time.Until(from)); err != nil {
+		return s, err
+	}
+	if m.Spec.Profile != "" {
+		f, err := os.Create(fmt.Sprintf("%s.%d.pprof", m.Spec.Profile, m.Node))
+		if err != nil {
+			return s, err
+		}
+		defer f.Close()
+		if err := pprof.StartCPUProfile(f); err != nil {
+			return s, err
+		}
+		defer pprof.StopCPUProfile()
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	began, start := m.heard.Load(), time.Now()
+	if err := proc.Rest(ctx, time.Until(to)); err != nil {
+		return s, err
+	}
+	s.Done, s.Elapsed = float64(m.heard.Load()-began), time.Since(start)
+	runtime.ReadMemStats(&after)
+	s.Mallocs = float64(after.Mallocs - before.Mallocs)
+	return s, m.Failure()
+}
+
+// Close ends the participant, and with it the group.
+func (m *member) Close() error {
+	if m.Group.Group == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	return m.participant.Close(ctx)
+}

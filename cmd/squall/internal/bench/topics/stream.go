@@ -1,0 +1,186 @@
+package topics
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	goatomic "sync/atomic"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/cmd/squall/internal/bench"
+	"github.com/squall-go/squall/dds"
+)
+
+// stream is a writer that writes as fast as it can, or a reader.
+type stream[T any] struct {
+	*member
+	codec   dds.Codec[T]
+	next    func(index uint64) T
+	indexOf func(v *T) uint64
+	writer  *dds.Writer[T]
+	index   uint64 // of the next sample, of this writer or that this reader expects
+	began   bool
+}
+
+func (s *stream[T]) open(ctx context.Context) error {
+	topicSet, writerSet, readerSet := s.policies()
+	for i := range max(1, s.Spec.Topics) {
+		t, err := dds.NewTopic(ctx, s.participant, fmt.Sprint("samples ", i), s.codec, topicSet)
+		if err != nil {
+			return err
+		}
+		if s.Node == 1 {
+			w, err := t.Writer(ctx, writerSet)
+			if err != nil {
+				return err
+			}
+			if i == 0 {
+				s.writer = w
+			}
+			if _, err := w.Matched(ctx, s.Spec.Readers); err != nil {
+				return err
+			}
+			continue
+		}
+		var options []dds.Option[T]
+		if !s.Spec.Copy {
+			options = append(options, dds.Listen(func(v *dds.Sample[T], err error) { s.hear(v, err) }))
+		}
+		r, err := t.Reader(ctx, readerSet, options...)
+		if err != nil {
+			return err
+		}
+		if s.Spec.Copy && i == 0 {
+			go s.take(r)
+		}
+	}
+	return nil
+}
+
+// hear counts a sample. One that is missing or comes twice is a failure, but for the first ones without an order.
+func (s *stream[T]) hear(v *dds.Sample[T], err error) {
+	if err != nil || !v.Info.Valid {
+		s.Fail(errors.Join(err, fmt.Errorf("sample %d: %+v", s.index, v.Info)))
+		return
+	}
+	index := s.indexOf(&v.Value)
+	if index != s.index && (s.began || s.Spec.Level != unordered) {
+		s.Fail(fmt.Errorf("sample %d comes in place of %d", index, s.index))
+	}
+	s.began, s.index = true, index+1
+	s.heard.Add(1)
+}
+
+// take takes samples until the participant ends.
+func (s *stream[T]) take(r *dds.Reader[T]) {
+	var all []dds.Sample[T]
+	for {
+		first, err := r.Next(context.Background())
+		if err == nil {
+			all, err = r.AppendTake(append(all[:0], first), dds.Query{})
+		}
+		if err != nil {
+			if !errors.Is(err, dds.ErrNotOpen) {
+				s.Fail(err)
+			}
+			return
+		}
+		for i := range all {
+			s.hear(&all[i], nil)
+		}
+	}
+}
+
+// run writes until ctx ends. Each sample is whole at its writer: what is written in place is written in all its bytes.
+func (s *stream[T]) run(ctx context.Context) error {
+	inPlace := !s.Spec.Copy && s.Spec.Codec == ""
+	for ; ctx.Err() == nil; s.index++ {
+		var err error
+		if inPlace {
+			var c dds.Claim
+			if c, err = s.writer.Claim(ctx, s.Spec.SizeBytes); err == nil {
+				bench.Fill(c.Bytes, s.index)
+				err = c.Commit()
+			}
+		} else {
+			err = s.writer.Write(ctx, s.next(s.index))
+		}
+		if err != nil && ctx.Err() == nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *stream[T]) latency() bench.Latency { return bench.Latency{} }
+
+// trips is a process that writes pings and takes their time until the pong comes, or one that writes pongs. Both hear by listeners.
+type trips struct {
+	*member
+	writer    *dds.Writer[[]byte]
+	sent      time.Time // the ping that is under way
+	histogram *hdrhistogram.Histogram
+	stop      goatomic.Bool
+	stopped   chan struct{}
+}
+
+func newTrips(m *member) *trips {
+	return &trips{member: m, histogram: bench.NewHistogram(), stopped: make(chan struct{})}
+}
+
+func (t *trips) open(ctx context.Context) (err error) {
+	topicSet, writerSet, readerSet := t.policies()
+	all := make([]*dds.Topic[[]byte], 2)
+	for i, name := range []string{"ping", "pong"} {
+		if all[i], err = dds.NewTopic(ctx, t.participant, name, dds.Raw(), topicSet); err != nil {
+			return err
+		}
+	}
+	if t.writer, err = all[t.Node-1].Writer(ctx, writerSet); err != nil {
+		return err
+	}
+	if _, err = all[2-t.Node].Reader(ctx, readerSet, dds.Listen(t.hear)); err != nil {
+		return err
+	}
+	_, err = t.writer.Matched(ctx, 1)
+	return err
+}
+
+// hear answers a ping or a pong: there is one of them under way.
+func (t *trips) hear(v *dds.Sample[[]byte], err error) {
+	t.heard.Add(1)
+	if t.Node == 1 {
+		_ = t.histogram.RecordValue(int64(time.Since(t.sent)) / 2) // longer ones are not recorded
+		if t.stop.Load() {
+			close(t.stopped)
+			return
+		}
+		t.sent = time.Now()
+	}
+	if err == nil {
+		err = t.writer.Write(context.Background(), v.Value)
+	}
+	if err != nil && !errors.Is(err, squall.ErrClosed) {
+		t.Fail(err)
+	}
+}
+
+func (t *trips) run(ctx context.Context) error {
+	t.sent = time.Now()
+	if err := t.writer.Write(ctx, make([]byte, t.Spec.SizeBytes)); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	t.stop.Store(true)
+	select {
+	case <-t.stopped:
+		return nil
+	case <-time.After(10 * time.Second):
+		return errors.New("a pong does not come")
+	}
+}
+
+func (t *trips) latency() bench.Latency { return bench.LatencyOf(t.histogram) }
