@@ -631,6 +631,9 @@ func (b *birth) act(now time.Duration) time.Duration {
 	if slices.ContainsFunc(w.nodes, func(o *node) bool { return o.cuts>>b.node.place&1 != 0 }) || b.node.cuts != 0 {
 		p.blamed(cutOff)
 	}
+	if d := b.node.disk; d != nil && d.slow == memoName && now < d.slowUntil {
+		p.blamed("its disk is slow") // it hangs until the view that it enters is written down
+	}
 	p.survive(p.begin)
 	return never
 }
