@@ -104,6 +104,7 @@ func (x *exchange) decode(m *ripc.Message) error {
 		return fmt.Errorf("%w: %w", errMalformed, err)
 	}
 	x.url = *u
+	x.ctx.peer = m.Peer()
 	r := noRequest.WithContext(&x.ctx)
 	r.Method, r.URL, r.Proto, r.ProtoMajor, r.ProtoMinor = method, &x.url, "HTTP/1.1", 1, 1
 	r.Header, r.Body, r.ContentLength, r.Host = header, http.NoBody, int64(len(body)), host
@@ -548,9 +549,18 @@ func date() string {
 // requestContext is the context of a request. Most handlers never ask for its channel, so it is made when one does.
 type requestContext struct {
 	context.Context
+	peer ripc.Peer
 	mu   sync.Mutex
 	done chan struct{}
 	over bool
+}
+
+// Value implements context.Context.
+func (c *requestContext) Value(key any) any {
+	if key == (peerKey{}) {
+		return c.peer
+	}
+	return c.Context.Value(key)
 }
 
 // Done implements context.Context.

@@ -66,11 +66,11 @@ var quiet = log.New(io.Discard, "", 0)
 // serve serves a handler as "web", and returns a transport of another endpoint.
 func serve(t testing.TB, transport ripc.Transport, h http.Handler) (*Server, *Transport) {
 	t.Helper()
-	return serveOn(t, endpoint(t, transport), transport, h)
+	return serveOn(t, endpoint(t, transport), endpoint(t, transport), h)
 }
 
-// serveOn serves a handler on an endpoint.
-func serveOn(t testing.TB, there *ripc.Endpoint, transport ripc.Transport, h http.Handler) (*Server, *Transport) {
+// serveOn serves a handler on one endpoint, and returns a transport of another one.
+func serveOn(t testing.TB, there, here *ripc.Endpoint, h http.Handler) (*Server, *Transport) {
 	t.Helper()
 	server := &Server{Handler: h, ErrorLog: quiet}
 	service := register(t, there, "web")
@@ -80,7 +80,7 @@ func serveOn(t testing.TB, there *ripc.Endpoint, transport ripc.Transport, h htt
 			t.Error(err)
 		}
 	})
-	client := &Transport{Service: register(t, endpoint(t, transport), "")}
+	client := &Transport{Service: register(t, here, "")}
 	t.Cleanup(func() {
 		client.CloseIdleConnections()
 		must(t, server.Close())
@@ -437,7 +437,7 @@ func TestABufferIsSentInPlace(t *testing.T) {
 		must(t, err)
 		defer buffer.Release()
 		copy(buffer.Bytes(), long)
-		_, over := serveOn(t, there, transport, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, over := serveOn(t, there, endpoint(t, transport), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			http.ServeContent(w, r, "f.txt", time.Time{}, NewContent(buffer))
 		}))
 		for _, c := range []struct{ name, ask, want string }{

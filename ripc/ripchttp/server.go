@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"net"
 	"net/http"
 	"runtime"
 	"sync"
@@ -47,6 +48,16 @@ type Server struct {
 	sessions map[uint64]int // lifelines
 }
 
+// peerKey is the key of the Peer in a request's context.
+type peerKey struct{}
+
+// PeerOf returns what is known of the process that made a request which a Server handles: with TLS its certificate's identity, on one host its process. It reports
+// false for a request of another server. The RemoteAddr of a request is the client's service, which the client chose and nothing proves.
+func PeerOf(r *http.Request) (peer ripc.Peer, ok bool) {
+	peer, ok = r.Context().Value(peerKey{}).(ripc.Peer)
+	return peer, ok
+}
+
 // callID is a call of a client.
 type callID struct{ session, number uint64 }
 
@@ -86,6 +97,9 @@ func (s *Server) begin(service *ripc.Service) (*ripc.Listener, error) {
 	s.service, s.over = service, make(chan struct{})
 	s.calls, s.early, s.tickets, s.sessions = map[callID]*exchange{}, map[callID]struct{}{}, map[uint64]*exchange{}, map[uint64]int{}
 	s.streams = &http.Server{Handler: http.HandlerFunc(s.handleStream), MaxHeaderBytes: s.MaxHeaderBytes, ErrorLog: s.ErrorLog}
+	s.streams.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		return context.WithValue(ctx, peerKey{}, c.(*ripc.Stream).Peer())
+	}
 	s.base = context.WithValue(context.Background(), http.ServerContextKey, s.streams)
 	s.base = context.WithValue(s.base, http.LocalAddrContextKey, ripc.Addr(service.ID()))
 	return s.ListenConfig.Listen(service), nil
