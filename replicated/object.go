@@ -90,6 +90,9 @@ type object struct {
 
 	check check // of copies for divergence
 
+	another func() *object // makes an object alike that is in no group
+	history history
+
 	tasks   map[string]func(context.Context, Task) error
 	outbox  courier
 	sent    bool         // a handler sent something in this batch, or something was handed over
@@ -106,6 +109,8 @@ type object struct {
 func New[S any](sg squall.SubgroupConfig, fresh func() S, operations ...Binding[S]) *Object[S] {
 	o := &Object[S]{object: &object{sg: sg, bound: map[string]*bound{}, enabled: make(chan struct{}), wake: make(chan struct{}, 1)}, fresh: fresh}
 	o.context.object, o.context.emit, o.context.send, o.context.shards = sg.Name, o.emit, o.send, o.shardsOf
+	o.another = func() *object { return New(sg, fresh, operations...).object }
+	o.history.building = make(chan struct{}, 1)
 	o.tasks, o.outbox.wake = map[string]func(context.Context, Task) error{}, make(chan struct{}, 1)
 	o.answers.wake, o.answers.gathered = make(chan struct{}, 1), map[uint64]*gathering{}
 	o.emitted, o.touched = make(chan struct{}), map[uint64]struct{}{}

@@ -72,6 +72,8 @@ type Target interface {
 	command(ctx context.Context, name string, args encoder, p pending) error
 	// replies has a command ordered and yields what the members answer.
 	replies(ctx context.Context, name string, args encoder, n int, yield func(answered) bool) error
+	// past runs a query about the past.
+	past(ctx context.Context, name string, at moment, r reading) error
 	// query runs a query.
 	query(ctx context.Context, name string, c consistency, r reading) error
 }
@@ -130,10 +132,10 @@ func (c *Command[A, R]) Call(ctx context.Context, t Target, args A) (R, error) {
 		f := c.make(args)
 		if err := at.command(ctx, c.name, f, f); err == nil {
 			v, err := f.Wait(ctx)
-			if !again(ctx, t, err) {
+			if !again(ctx, err) {
 				return v, err
 			}
-		} else if f.release(); !again(ctx, t, err) {
+		} else if f.release(); !again(ctx, err) {
 			return none, err
 		}
 	}
@@ -291,7 +293,7 @@ func (q *Query[A, R]) read(ctx context.Context, t Target, c consistency, r *read
 		if err == nil {
 			err = at.query(ctx, q.name, c, r)
 		}
-		if !again(ctx, t, err) {
+		if !again(ctx, err) {
 			return err
 		}
 	}

@@ -215,13 +215,23 @@ func (d *desk) operation(ctx context.Context, name []byte) (int, error) {
 	if ok {
 		return n, nil
 	}
-	var s *stay
-	if d.shard != 0 {
-		if s = o.stay.Load(); s == nil || s.shard != d.shard {
-			return 0, o.elsewhere()
-		}
+	s, err := d.stay()
+	if err != nil {
+		return 0, err
 	}
 	return o.number(ctx, s, string(name))
+}
+
+// stay returns the stay of this process in the shard that is served.
+func (d *desk) stay() (*stay, error) {
+	if d.shard == 0 {
+		return nil, nil
+	}
+	s := d.object.stay.Load()
+	if s.number() != d.shard {
+		return nil, d.object.elsewhere()
+	}
+	return s, nil
 }
 
 // relayed is a request whose record is in the order.
@@ -364,6 +374,10 @@ func (d *desk) answer(ctx context.Context, batch []ripc.Message, watchers []watc
 				d.object.mu.RUnlock()
 			}
 		case askQuery:
+			if r.Past() {
+				d.done.Go(func() { d.answerPast(ctx, m, r) })
+				continue
+			}
 			answer, err = d.query(answer[:0], m.Identity(), &r, confirm)
 		default: // of a session that was not here yet
 			if err = confirm(); err == nil {
@@ -420,11 +434,6 @@ func (d *desk) query(b []byte, identity string, r *relay.Request, confirm func()
 	if q == nil || !q.query {
 		return b, fmt.Errorf("object %q: %w", o.sg.Name, ErrUnknownOperation)
 	}
-	defer func() { // the application's fault costs its caller the answer, and nobody else
-		if what := recover(); what != nil {
-			err = &HandlerError{Operation: q.name, Text: fmt.Sprintf("the handler panicked: %v", what)}
-		}
-	}()
 	o.mu.RLock()
 	defer o.mu.RUnlock()
 	if o.failed != nil {
@@ -440,6 +449,19 @@ func (d *desk) query(b []byte, identity string, r *relay.Request, confirm func()
 	b = append(b, byte(saidDone))
 	b = binary.LittleEndian.AppendUint64(b, uint64(c.Version.View))
 	b = binary.LittleEndian.AppendUint64(b, uint64(c.Version.Seq))
-	look(func() { b, err = q.answer(o.state, &c, r.Args, b) })
+	err = guarded(q.name, func() (err error) {
+		look(func() { b, err = q.answer(o.state, &c, r.Args, b) })
+		return err
+	})
 	return b, err
+}
+
+// guarded runs the handler of a query. The application's fault costs its caller the answer, and no other one.
+func guarded(name string, f func() error) (err error) {
+	defer func() {
+		if what := recover(); what != nil {
+			err = &HandlerError{Operation: name, Text: fmt.Sprintf("the handler panicked: %v", what)}
+		}
+	}()
+	return f()
 }

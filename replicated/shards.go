@@ -122,7 +122,7 @@ func locate[A any](ctx context.Context, t Target, key func(A) string, args A) (T
 }
 
 // again reports whether a call that failed is made again: its member left the shard before it did anything.
-func again(ctx context.Context, t Target, err error) bool {
+func again(ctx context.Context, err error) bool {
 	return err != nil && errors.Is(err, errElsewhere) && ctx.Err() == nil
 }
 
@@ -199,7 +199,7 @@ func (s oneShard) events(ctx context.Context, after Cursor, prefix string) ([]Ev
 			return nil, after, err
 		}
 		events, next, err := t.(watchable).events(ctx, after, prefix)
-		if !again(ctx, s, err) {
+		if !again(ctx, err) {
 			return events, next, err
 		}
 	}
@@ -213,7 +213,7 @@ func (s oneShard) latest(ctx context.Context) (Cursor, error) {
 			return Cursor{}, err
 		}
 		c, err := t.(watchable).latest(ctx)
-		if !again(ctx, s, err) {
+		if !again(ctx, err) {
 			return c, err
 		}
 	}

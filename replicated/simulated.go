@@ -133,6 +133,8 @@ func (s *simulatedCopy) Take(request []byte, answer func([]byte)) {
 		}
 		s.Tend()
 		answer(appendOutcome(nil, &out))
+	case r.Past():
+		answer((&relay.Answer{Said: saidElse, Text: []byte("simulated objects do not answer about the past")}).AppendTo(nil))
 	case r.Ask == askQuery && consistency(r.Consistency) == linearizable:
 		request := bytes.Clone(request)
 		s.host.Confirm(func(err error) { s.query(request, err, answer) })

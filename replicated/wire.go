@@ -24,6 +24,9 @@ const (
 	askLocate   = relay.Locate
 	askForward  = relay.Forward
 
+	askAtVersion = relay.AtVersion
+	askAtTime    = relay.AtTime
+
 	saidDone      = relay.Done
 	saidFailed    = relay.Failed
 	saidEnded     = relay.Ended
@@ -32,6 +35,8 @@ const (
 	saidAway      = relay.Away
 	saidCompacted = relay.Compacted
 	saidDenied    = relay.Denied
+	saidNotYet    = relay.NotReached
+	saidNotKept   = relay.NotKept
 
 	answerHead = relay.AnswerHead
 )
@@ -63,9 +68,13 @@ func appendError(b []byte, err error) []byte {
 		kind = saidFailed
 	case errors.Is(err, ErrUnknownOperation):
 		kind = saidUnknown
+	case errors.Is(err, ErrNotReached):
+		kind = saidNotYet
+	case errors.Is(err, ErrNotKept):
+		kind = saidNotKept
 	case errors.As(err, new(*AccessError)):
 		kind = saidDenied
-	case errors.Is(err, errMalformed), errors.Is(err, squall.ErrTooLarge), errors.Is(err, ErrNoKey): // every member would say the same
+	case errors.Is(err, errMalformed), errors.Is(err, squall.ErrTooLarge), errors.Is(err, ErrNoKey), errors.Is(err, squall.ErrNotPersistent): // every member would say the same
 	default:
 		kind = saidAway
 	}
@@ -97,11 +106,24 @@ func parseAnswer(name string, b []byte) (v squall.Version, reply []byte, err err
 		return v, nil, fmt.Errorf("replicated: %w", ErrCompacted)
 	case saidUnknown:
 		return v, nil, fmt.Errorf("replicated: %w %q: %s", ErrUnknownOperation, name, reply)
+	case saidNotYet:
+		return v, nil, &pastError{ErrNotReached, string(reply)}
+	case saidNotKept:
+		return v, nil, &pastError{ErrNotKept, string(reply)}
 	case saidAway:
 		return v, nil, fmt.Errorf("%w: %s", errAway, reply)
 	}
 	return v, nil, fmt.Errorf("replicated: %s: %s", name, reply)
 }
+
+// pastError is the text of a member about the past.
+type pastError struct {
+	kind error
+	text string
+}
+
+func (e *pastError) Error() string { return e.text }
+func (e *pastError) Unwrap() error { return e.kind }
 
 // errAway says that a member cannot serve a client now.
 var errAway = errors.New("the member cannot serve")

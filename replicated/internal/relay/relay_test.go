@@ -70,6 +70,7 @@ func TestARequestIsParsedAsItWasWritten(t *testing.T) {
 		{Ask: Open, Token: machine.Token{1, 2}, Timeout: 7},
 		{Ask: Command, Session: 1 << 60, Number: 2, Acked: 1, Name: []byte("deposit"), Args: []byte("args")},
 		{Ask: Query, Consistency: 1, Name: []byte("balance"), Args: []byte{}},
+		{Ask: Query, Consistency: AtTime, At: struct{ View, Seq uint64 }{7, 8}, Name: []byte("balance"), Args: []byte{}},
 		{Ask: Close, Session: 9},
 		{Ask: Touch, Session: 9},
 		{Ask: Watch, Rest: []byte("rest")},
@@ -84,7 +85,7 @@ func TestARequestIsParsedAsItWasWritten(t *testing.T) {
 		}
 	}
 	for _, b := range [][]byte{nil, {0}, {99}, {byte(Open), 1}, make([]byte, 40), append([]byte{byte(Open)}, make([]byte, machine.TokenBytes+8)...),
-		append([]byte{byte(Command)}, make([]byte, 23)...), append(append([]byte{byte(Command)}, make([]byte, 24)...), 2, 'a'), {byte(Query)}, {byte(Touch), 1}, {byte(Describe), 0}, {byte(Locate), 0}, append([]byte{byte(Forward)}, make([]byte, ForwardBytes-1)...), append(append([]byte{byte(Forward)}, make([]byte, ForwardBytes-1)...), 9)} {
+		append([]byte{byte(Command)}, make([]byte, 23)...), append(append([]byte{byte(Command)}, make([]byte, 24)...), 2, 'a'), {byte(Query)}, {byte(Query), AtVersion, 1, 2}, {byte(Touch), 1}, {byte(Describe), 0}, {byte(Locate), 0}, append([]byte{byte(Forward)}, make([]byte, ForwardBytes-1)...), append(append([]byte{byte(Forward)}, make([]byte, ForwardBytes-1)...), 9)} {
 		if r, err := Parse(b); !errors.Is(err, ErrMalformed) {
 			t.Errorf("% x was parsed as %+v, %v", b, r, err)
 		}

@@ -14,7 +14,7 @@ type Ask byte
 const (
 	Open     Ask = iota + 1 // token, timeout
 	Command                 // session, number, acknowledged, name, arguments
-	Query                   // consistency, name, arguments
+	Query                   // consistency, of the past a moment, name, arguments
 	Close                   // session
 	Touch                   // session
 	Watch                   // cursor, milliseconds to wait, prefix of topics
@@ -35,11 +35,12 @@ type Request struct {
 	Number      uint64 // of a command in its session
 	Acked       uint64
 	Token       machine.Token
-	Timeout     uint64 // of a session, in nanoseconds
-	Identity    string // of the client that opens a session; the member knows it, the request does not say it
-	Consistency byte   // of a query
-	Count       uint16 // of replies that are wanted; 0: of all members
-	Name        []byte // of the operation
+	Timeout     uint64                     // of a session, in nanoseconds
+	Identity    string                     // of the client that opens a session; the member knows it, the request does not say it
+	Consistency byte                       // of a query
+	At          struct{ View, Seq uint64 } // of a query about the past: the version; or the time, in place of View
+	Count       uint16                     // of replies that are wanted; 0: of all members
+	Name        []byte                     // of the operation
 	Args        []byte
 	Rest        []byte // of Watch, and of Forward what comes before the name
 }
@@ -78,8 +79,14 @@ func Parse(data []byte) (r Request, err error) {
 		if len(b) == 0 {
 			return r, ErrMalformed
 		}
-		r.Consistency = b[0]
-		return r, r.operation(b[1:])
+		r.Consistency, b = b[0], b[1:]
+		if r.Past() {
+			if len(b) < 2*8 {
+				return r, ErrMalformed
+			}
+			r.At.View, r.At.Seq, b = order.Uint64(b), order.Uint64(b[8:]), b[2*8:]
+		}
+		return r, r.operation(b)
 	case Close, Touch:
 		if len(b) != 8 {
 			return r, ErrMalformed
@@ -130,6 +137,9 @@ func (r *Request) AppendTo(b []byte) []byte {
 		}
 	case Query:
 		b = append(b, r.Consistency)
+		if r.Past() {
+			b = order.AppendUint64(order.AppendUint64(b, r.At.View), r.At.Seq)
+		}
 	case Close, Touch:
 		b = order.AppendUint64(b, r.Session)
 	case Watch, Forward:
@@ -139,6 +149,17 @@ func (r *Request) AppendTo(b []byte) []byte {
 		b = append(append(append(b, byte(len(r.Name))), r.Name...), r.Args...)
 	}
 	return b
+}
+
+// Kinds of consistency of queries about the past.
+const (
+	AtVersion = 2
+	AtTime    = 3
+)
+
+// Past reports whether the request is a query about the past.
+func (r *Request) Past() bool {
+	return r.Ask == Query && (r.Consistency == AtVersion || r.Consistency == AtTime)
 }
 
 // Ordered reports whether a record is ordered for the request.
