@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/squall-go/squall"
@@ -51,6 +52,9 @@ type Participant struct {
 	version squall.Version // of the last record that was applied
 	changes uint64         // records that were no samples
 	stalled bool           // a reader had no room for the next record
+
+	time  atomic.Int64 // of samples
+	fresh atomic.Int32 // samples that it is still used for
 
 	views    chan struct{}
 	rostered squall.ViewID // whose roster this process sent last
@@ -196,6 +200,7 @@ func (p *Participant) Position() uint64 {
 
 // deliver applies records, and tells what happened. It takes none that a reader has no room for.
 func (p *Participant) deliver(batch []squall.Message) (taken int) {
+	p.fresh.Store(0)
 	p.mu.Lock()
 	for taken < len(batch) {
 		m := &batch[taken]
@@ -311,7 +316,36 @@ func (p *Participant) control(ctx context.Context, record func(now int64) ([]byt
 	}
 }
 
-func now() int64 { return time.Now().UnixNano() }
+// now is the wall clock, in nanoseconds since the Unix epoch. It is read once a second; the monotonic clock, which costs half as much, tells what has
+// passed since.
+func now() int64 {
+	at := lastRead.Load()
+	if at != nil {
+		if since := time.Since(*at); since < time.Second {
+			return at.UnixNano() + int64(since)
+		}
+	}
+	t := time.Now()
+	lastRead.Store(&t)
+	return t.UnixNano()
+}
+
+var lastRead atomic.Pointer[time.Time]
+
+// Samples that are written before anything else happens here have one time: reading the clock costs as much as all the rest. A time is used for so
+// many of them, and not beyond the next delivery or look of the steward.
+const samplesOfATime = 16
+
+// sampleTime is the time of a sample that is written now.
+func (p *Participant) sampleTime() int64 {
+	if p.fresh.Add(-1) > 0 {
+		return p.time.Load()
+	}
+	t := now()
+	p.time.Store(t)
+	p.fresh.Store(samplesOfATime)
+	return t
+}
 
 func (p *Participant) snapshot() func(io.Writer) error {
 	p.mu.Lock()
@@ -380,6 +414,7 @@ const (
 
 // tend sends what is due, and returns when to look again.
 func (p *Participant) tend(ctx context.Context) time.Duration {
+	p.fresh.Store(0)
 	v := p.group.View()
 	p.mu.Lock()
 	roster, deadline := p.space.Roster(), p.space.LeastDeadline()

@@ -99,8 +99,10 @@ func Where[T any](f func(v *T) bool) Option[T] {
 func Listen[T any](f func(s *Sample[T], err error)) Option[T] {
 	return func(r *Reader[T]) {
 		var s Sample[T]
+		value := new(T)
 		r.cache.Listener = func(h *space.Held) {
-			err := r.decode(h, &s)
+			*value = *new(T)
+			err := r.decode(h, &s, value)
 			f(&s, err)
 		}
 	}
@@ -155,7 +157,7 @@ func (r *Reader[T]) appended(dst []Sample[T], q Query, take bool) ([]Sample[T], 
 	defer func() { clear(r.held) }()
 	for i := range r.held {
 		dst = append(dst, Sample[T]{})
-		if err := r.decode(&r.held[i], &dst[len(dst)-1]); err != nil {
+		if err := r.decode(&r.held[i], &dst[len(dst)-1], nil); err != nil {
 			return dst[:len(dst)-1], err
 		}
 	}
@@ -180,7 +182,8 @@ func (r *Reader[T]) unlock() {
 	r.p.mu.Unlock()
 }
 
-func (r *Reader[T]) decode(h *space.Held, s *Sample[T]) (err error) {
+// decode fills a sample; value, which is zero, is memory for it, or nil.
+func (r *Reader[T]) decode(h *space.Held, s *Sample[T], value *T) (err error) {
 	s.Info = Info{
 		Position: h.Position, Writer: idOf(h.Writer), Source: h.Source, Valid: h.Valid,
 		Sample: SampleState(h.State), View: ViewState(h.View), Instance: InstanceState(h.Instance),
@@ -191,18 +194,20 @@ func (r *Reader[T]) decode(h *space.Held, s *Sample[T]) (err error) {
 		s.Value = r.view.view(h.Data)
 		return nil
 	}
-	var value T
+	if value == nil {
+		value = new(T)
+	}
 	switch {
 	case h.Valid:
-		if err = r.topic.codec.Decode(h.Data, &value); err == nil {
-			if e, ok := any(&value).(*Encoded); ok {
+		if err = r.topic.codec.Decode(h.Data, value); err == nil {
+			if e, ok := any(value).(*Encoded); ok {
 				e.Key = []byte(h.Key)
 			}
 		}
 	case r.topic.key != nil:
-		err = r.topic.key.Decode([]byte(h.Key), &value)
+		err = r.topic.key.Decode([]byte(h.Key), value)
 	}
-	s.Value = value
+	s.Value = *value
 	if err != nil {
 		err = fmt.Errorf("dds: topic %q: the sample at position %d: %w", r.topic.name, h.Position, err)
 	}
@@ -213,7 +218,7 @@ func (r *Reader[T]) decode(h *space.Held, s *Sample[T]) (err error) {
 func (r *Reader[T]) Next(ctx context.Context) (s Sample[T], err error) {
 	h, err := r.next(ctx)
 	if err == nil {
-		err = r.decode(&h, &s)
+		err = r.decode(&h, &s, nil)
 	}
 	return s, err
 }

@@ -88,7 +88,7 @@ func (w *Writer[T]) write(ctx context.Context, s space.Sample, v T, future bool)
 	}
 	w.mu.Lock()
 	f, err := w.encoded(s, v, future)
-	if !errors.Is(err, squall.ErrWindowFull) && !errors.Is(err, squall.ErrTooLarge) {
+	if err == nil || !errors.Is(err, squall.ErrWindowFull) && !errors.Is(err, squall.ErrTooLarge) {
 		w.mu.Unlock()
 		return f, err
 	}
@@ -169,7 +169,7 @@ func (w *Writer[T]) encoded(s space.Sample, v T, future bool) (f *squall.Future,
 			return nil, fmt.Errorf("dds: topic %q: %w", w.topic.name, err)
 		}
 	}
-	t := now()
+	t := w.p.sampleTime()
 	s.Writer, s.Key = w.id, w.key
 	if s.Sequence == 0 {
 		s.Source = t
@@ -251,13 +251,14 @@ func (w *Writer[T]) Claim(ctx context.Context, n int) (Claim, error) {
 	if w.closed.Load() {
 		return Claim{}, fmt.Errorf("%w: the writer was closed", ErrUnknown)
 	}
-	t := now()
+	t := w.p.sampleTime()
 	s := space.Sample{Writer: w.id, Operation: space.Write, Source: t}
 	head := space.SampleBytes(&s)
-	w.mu.Lock()
-	sub := w.route(&s)
-	w.mu.Unlock()
+	sub := w.p.sub
 	if w.p.loose != nil {
+		w.mu.Lock()
+		sub = w.route(&s)
+		w.mu.Unlock()
 		var none T
 		if err := w.introduce(ctx, &s, none); err != nil {
 			return Claim{}, err

@@ -230,7 +230,9 @@ func (c *Cache) accept(s *Space, in *instance, k *kept) {
 		v.passed, v.at = true, k.source
 	}
 	if c.Listener != nil {
-		c.pass(v, Held{Position: k.position, Writer: k.writer.ID, Source: k.source, Data: k.data, Valid: true})
+		h := &c.passing
+		h.Position, h.Writer, h.Source, h.Data, h.Valid = k.position, k.writer.ID, k.source, k.data, true
+		c.pass(v)
 		return
 	}
 	k.own(s)
@@ -262,14 +264,14 @@ func (c *Cache) view(key string) *view {
 }
 
 // pass gives a sample to the listener.
-func (c *Cache) pass(v *view, h Held) {
+func (c *Cache) pass(v *view) {
+	h := &c.passing
 	h.Key, h.State, h.View, h.Instance, h.DisposedGeneration, h.NoWritersGeneration = v.key, NotRead, New, v.state, v.disposed, v.noWriters
 	if v.seen {
 		h.View = NotNew
 	}
 	v.seen = true
-	c.passing = h
-	c.Listener(&c.passing)
+	c.Listener(h)
 }
 
 // spread moves the fresh samples to the list, because a call looks at single ones.
@@ -322,15 +324,15 @@ func (c *Cache) makeRoom(v *view) bool {
 // Full reports whether the record cannot be applied without going beyond the limits of a RELIABLE reader of this process. Its
 // caller waits until samples were taken.
 func (s *Space) Full(r Record) bool {
-	if len(r.Data) == 0 || r.Data[0] != recordSample {
+	if len(r.Data) < sampleBytes || r.Data[0] != recordSample {
 		return false
 	}
-	sample, err := parseSample(r)
-	if err != nil || sample.Operation != Write || sample.Set != 0 { // a set comes as a whole, when it ends
-		return false
-	}
-	w := s.writer(sample.Writer)
+	w := s.writer(writerOf(r))
 	if w == nil || !w.bounded {
+		return false
+	}
+	sample := &s.parsed
+	if err := parseSample(r, sample); err != nil || sample.Operation != Write || sample.Set != 0 { // a set comes as a whole, when it ends
 		return false
 	}
 	for _, c := range w.local {
@@ -378,7 +380,8 @@ func (c *Cache) becomes(v *view, state InstanceState, position uint64, writer ID
 		Position: position, Writer: writer, Source: source, Key: v.key, State: NotRead, DisposedGeneration: v.disposed, NoWritersGeneration: v.noWriters,
 	}
 	if c.Listener != nil {
-		c.pass(v, change)
+		c.passing = change
+		c.pass(v)
 		return
 	}
 	c.spread()

@@ -229,30 +229,37 @@ func AppendSample(dst []byte, now int64, s *Sample) []byte {
 	return append(dst, s.Key...)
 }
 
+// writerOf is the writer of a sample's record that is long enough.
+func writerOf(r Record) ID {
+	b := r.Data[headBytes:]
+	return ID{Process{r.Sender, binary.LittleEndian.Uint64(b)}, binary.LittleEndian.Uint32(b[8:])}
+}
+
 // parseSample is the inverse; key and data lie in the record.
-func parseSample(r Record) (s Sample, err error) {
+func parseSample(r Record, s *Sample) error {
 	b := r.Data
 	if len(b) < sampleBytes {
-		return s, fmt.Errorf("%w: a sample of %d bytes", ErrMalformed, len(b))
+		return fmt.Errorf("%w: a sample of %d bytes", ErrMalformed, len(b))
 	}
 	b = b[headBytes:]
-	s.Writer = ID{Process{r.Sender, binary.LittleEndian.Uint64(b)}, binary.LittleEndian.Uint32(b[8:])}
+	s.Writer = writerOf(r)
 	s.Operation = Operation(b[12] &^ sequenceFollows)
 	carried := b[12]&sequenceFollows != 0
 	s.Set = binary.LittleEndian.Uint64(b[13:])
 	s.Source = int64(binary.LittleEndian.Uint64(b[21:]))
 	n := binary.LittleEndian.Uint32(b[29:])
 	b = b[33:]
+	s.Sequence = 0
 	if carried {
 		if len(b) < 8 || binary.LittleEndian.Uint64(b) == 0 {
-			return s, fmt.Errorf("%w: a sample of an origin without a number", ErrMalformed)
+			return fmt.Errorf("%w: a sample of an origin without a number", ErrMalformed)
 		}
 		s.Sequence = binary.LittleEndian.Uint64(b)
 		b = b[8:]
 	}
 	if uint64(n) > uint64(len(b)) || s.Operation > Register {
-		return s, fmt.Errorf("%w: a sample of operation %d with a key of %d bytes in %d", ErrMalformed, s.Operation, n, len(b))
+		return fmt.Errorf("%w: a sample of operation %d with a key of %d bytes in %d", ErrMalformed, s.Operation, n, len(b))
 	}
 	s.Key, s.Data = b[:n:n], b[n:]
-	return s, nil
+	return nil
 }

@@ -27,6 +27,7 @@ type Space struct {
 	byOrigin  map[Origin]*origin
 	recent    *endpoint // of the last sample; nil: unknown
 	chunk     []byte    // the end of it is free for data of samples
+	parsed    Sample    // of the record that is being applied
 	passing   instance  // that of the last sample without an order: its key
 }
 
@@ -432,8 +433,8 @@ func (s *Space) Lapses(now int64) (missed []Lapse) {
 
 // sample takes a sample into its set, or applies it.
 func (s *Space) sample(r Record) error {
-	sample, err := parseSample(r)
-	if err != nil {
+	sample := &s.parsed
+	if err := parseSample(r, sample); err != nil {
 		return err
 	}
 	w := s.writer(sample.Writer)
@@ -450,7 +451,7 @@ func (s *Space) sample(r Record) error {
 				return err
 			}
 		}
-		w.topic.apply(s, w, &sample)
+		w.topic.apply(s, w, sample)
 		return nil
 	case !w.QoS.Presentation.Coherent:
 		return fmt.Errorf("%w: the writer offers no coherent access", ErrImmutable)
@@ -461,7 +462,7 @@ func (s *Space) sample(r Record) error {
 		s.sets = append(s.sets, &set{of: sample.Writer.Process, number: sample.Set})
 	}
 	sample.Key, sample.Data = slices.Clone(sample.Key), slices.Clone(sample.Data)
-	s.sets[i].pending = append(s.sets[i].pending, pending{w, sample})
+	s.sets[i].pending = append(s.sets[i].pending, pending{w, *sample})
 	return nil
 }
 
@@ -471,8 +472,8 @@ func (s *Space) Pass(r Record) {
 	if !IsSample(r.Data) {
 		return
 	}
-	sample, err := parseSample(r)
-	if err != nil || sample.Operation != Write || sample.Set != 0 || sample.Sequence != 0 {
+	sample := &s.parsed
+	if err := parseSample(r, sample); err != nil || sample.Operation != Write || sample.Set != 0 || sample.Sequence != 0 {
 		return
 	}
 	w := s.writer(sample.Writer)
