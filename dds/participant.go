@@ -174,6 +174,9 @@ func (p *Participant) begin(ctx context.Context) (err error) {
 // Group returns the group, once the participant is open.
 func (p *Participant) Group() *squall.Group { return p.group }
 
+// Subgroup returns the subgroup that is the space, once the participant is open.
+func (p *Participant) Subgroup() *squall.Subgroup { return p.sub }
+
 // Close ends the part of this process: its readers take nothing any more, its writers end at one position everywhere, and the process
 // leaves the group.
 func (p *Participant) Close(ctx context.Context) error {

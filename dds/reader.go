@@ -36,6 +36,7 @@ const (
 type Info struct {
 	Position uint64 // in the order of the space; the same at all readers. 0: the sample came without an order
 	Writer   ID
+	Origin   *Origin // of a writer that stands for one of another system
 	Source   int64 // time of the writer, in nanoseconds since the Unix epoch
 	Valid    bool  // the sample has a value; otherwise the state of the instance changed, and the value has its key only
 	Sample   SampleState
@@ -185,7 +186,7 @@ func (r *Reader[T]) unlock() {
 // decode fills a sample; value, which is zero, is memory for it, or nil.
 func (r *Reader[T]) decode(h *space.Held, s *Sample[T], value *T) (err error) {
 	s.Info = Info{
-		Position: h.Position, Writer: idOf(h.Writer), Source: h.Source, Valid: h.Valid,
+		Position: h.Position, Writer: idOf(h.Writer), Origin: (*Origin)(h.Origin), Source: h.Source, Valid: h.Valid,
 		Sample: SampleState(h.State), View: ViewState(h.View), Instance: InstanceState(h.Instance),
 		DisposedGeneration: h.DisposedGeneration, NoWritersGeneration: h.NoWritersGeneration,
 		SampleRank: h.SampleRank, GenerationRank: h.GenerationRank, AbsoluteGenerationRank: h.AbsoluteGenerationRank,

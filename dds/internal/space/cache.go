@@ -32,6 +32,7 @@ const (
 type Held struct {
 	Position uint64 // in the order
 	Writer   ID
+	Origin   *Origin // of the writer, if it has one
 	Source   int64
 	Key      string
 	Data     []byte
@@ -203,7 +204,7 @@ func (c *Cache) accept(s *Space, in *instance, k *kept) {
 		return
 	}
 	if k.dispose {
-		c.becomes(v, Disposed, k.position, k.writer.ID, k.source, s.now)
+		c.becomes(v, Disposed, k.position, k.writer, k.source, s.now)
 		return
 	}
 	if c.of.QoS.Reliability.Kind == qos.BestEffort && c.Listener == nil && !c.makeRoom(v) {
@@ -231,7 +232,7 @@ func (c *Cache) accept(s *Space, in *instance, k *kept) {
 	}
 	if c.Listener != nil {
 		h := &c.passing
-		h.Position, h.Writer, h.Source, h.Data, h.Valid = k.position, k.writer.ID, k.source, k.data, true
+		h.Position, h.Writer, h.Origin, h.Source, h.Data, h.Valid = k.position, k.writer.ID, k.writer.Origin, k.source, k.data, true
 		c.pass(v)
 		return
 	}
@@ -245,7 +246,7 @@ func (c *Cache) accept(s *Space, in *instance, k *kept) {
 		return
 	}
 	h := c.add(v, k.expires, Held{
-		Position: k.position, Writer: k.writer.ID, Source: k.source, Key: v.key, Data: k.data, Valid: true, State: NotRead,
+		Position: k.position, Writer: k.writer.ID, Origin: k.writer.Origin, Source: k.source, Key: v.key, Data: k.data, Valid: true, State: NotRead,
 		DisposedGeneration: v.disposed, NoWritersGeneration: v.noWriters,
 	})
 	c.held++
@@ -281,7 +282,7 @@ func (c *Cache) spread() {
 		f := &waiting[i]
 		f.of.fresh--
 		f.of.valid = append(f.of.valid, c.add(f.of, f.expires, Held{
-			Position: f.position, Writer: f.writer.ID, Source: f.source, Key: f.of.key, Data: f.data, Valid: true, State: NotRead,
+			Position: f.position, Writer: f.writer.ID, Origin: f.writer.Origin, Source: f.source, Key: f.of.key, Data: f.data, Valid: true, State: NotRead,
 			DisposedGeneration: f.disposed, NoWritersGeneration: f.noWriters,
 		}))
 	}
@@ -362,13 +363,13 @@ func (c *Cache) settle(s *Space, in *instance) {
 		}
 	}
 	if v.state == Alive { // an instance that was disposed of stays so
-		c.becomes(v, NoWriters, s.position, ID{}, s.now, s.now)
+		c.becomes(v, NoWriters, s.position, nil, s.now, s.now)
 	}
 	c.forget(v, s.now)
 }
 
 // becomes changes the state of an instance. The sample that tells so replaces an earlier one of its kind.
-func (c *Cache) becomes(v *view, state InstanceState, position uint64, writer ID, source, now int64) {
+func (c *Cache) becomes(v *view, state InstanceState, position uint64, writer *endpoint, source, now int64) {
 	if v.state == state {
 		return
 	}
@@ -377,7 +378,10 @@ func (c *Cache) becomes(v *view, state InstanceState, position uint64, writer ID
 		c.remove(v.change)
 	}
 	change := Held{
-		Position: position, Writer: writer, Source: source, Key: v.key, State: NotRead, DisposedGeneration: v.disposed, NoWritersGeneration: v.noWriters,
+		Position: position, Source: source, Key: v.key, State: NotRead, DisposedGeneration: v.disposed, NoWritersGeneration: v.noWriters,
+	}
+	if writer != nil {
+		change.Writer, change.Origin = writer.ID, writer.Origin
 	}
 	if c.Listener != nil {
 		c.passing = change
@@ -492,7 +496,7 @@ func (c *Cache) takeFresh(out []Held, q *Query) []Held {
 			continue
 		}
 		h := Held{
-			Position: f.position, Writer: f.writer.ID, Source: f.source, Key: f.of.key, Data: f.data, Valid: true, State: NotRead, View: New, Instance: f.of.state,
+			Position: f.position, Writer: f.writer.ID, Origin: f.writer.Origin, Source: f.source, Key: f.of.key, Data: f.data, Valid: true, State: NotRead, View: New, Instance: f.of.state,
 			DisposedGeneration: f.disposed, NoWritersGeneration: f.noWriters,
 		}
 		if f.of.seen {

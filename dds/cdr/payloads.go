@@ -1,0 +1,97 @@
+package cdr
+
+import (
+	"fmt"
+	"reflect"
+	"sync"
+	"unsafe"
+)
+
+// Payloads reads the keys of payloads of a type that is known when the program runs.
+type Payloads struct {
+	plan   *plan
+	keys   keys
+	values sync.Pool
+}
+
+// NewPayloads compiles a struct type.
+func NewPayloads(t reflect.Type) (*Payloads, error) {
+	if t.Kind() != reflect.Struct {
+		return nil, fmt.Errorf("%w: %v is no struct", ErrType, t)
+	}
+	p, err := compile(t, false)
+	if err != nil {
+		return nil, err
+	}
+	if p.kind == kindUnion {
+		return nil, fmt.Errorf("%w: %v: a union is a member of a struct", ErrType, p.goes)
+	}
+	k, err := keysOf(p)
+	if err != nil {
+		return nil, err
+	}
+	return &Payloads{plan: p, keys: k, values: sync.Pool{New: func() any { return new(reflect.New(t)) }}}, nil
+}
+
+// TypeName is the name of the type in IDL, with its modules.
+func (p *Payloads) TypeName() string { return p.plan.named }
+
+// Keyed reports whether a member of the type belongs to the key.
+func (p *Payloads) Keyed() bool { return p.keys.keyed() }
+
+// with calls f with a value of the type that is zero.
+func (p *Payloads) with(f func(v unsafe.Pointer) error) error {
+	v := p.values.Get().(*reflect.Value)
+	defer p.values.Put(v)
+	defer v.Elem().SetZero()
+	return f(v.UnsafePointer())
+}
+
+// AppendInstance appends the key of a sample as Key.Append writes it. The whole payload is decoded: one that is malformed is an error.
+func (p *Payloads) AppendInstance(dst, payload []byte) ([]byte, error) {
+	body, f, err := open(payload, p.plan.extensibility)
+	if err != nil {
+		return dst, err
+	}
+	err = p.with(func(v unsafe.Pointer) error {
+		if err := decode(p.plan, body, v, f); err != nil || !p.keys.keyed() {
+			return err
+		}
+		dst, err = p.keys.append(dst, v, XCDR2|BigEndian)
+		return err
+	})
+	return dst, err
+}
+
+// AppendInstanceOfKey is like AppendInstance, for the payload of a dispose.
+func (p *Payloads) AppendInstanceOfKey(dst, payload []byte) ([]byte, error) {
+	body, f, err := open(payload, p.plan.extensibility)
+	if err != nil {
+		return dst, err
+	}
+	err = p.with(func(v unsafe.Pointer) error {
+		if err := p.keys.decode(body, v, f); err != nil {
+			return err
+		}
+		dst, err = p.keys.append(dst, v, XCDR2|BigEndian)
+		return err
+	})
+	return dst, err
+}
+
+// AppendKey appends the payload of a dispose, from a key as Key.Append writes it.
+func (p *Payloads) AppendKey(dst, instance []byte, f Format) ([]byte, error) {
+	start := len(dst)
+	out := dst
+	err := p.with(func(v unsafe.Pointer) (err error) {
+		if err = p.keys.decode(instance, v, XCDR2|BigEndian); err != nil {
+			return err
+		}
+		out, err = p.keys.append(begin(out, f, p.plan.extensibility), v, f)
+		return err
+	})
+	if err != nil {
+		return dst, err
+	}
+	return end(out, start), nil
+}

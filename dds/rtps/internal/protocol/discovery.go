@@ -1,0 +1,334 @@
+package protocol
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/squall-go/squall/dds/qos"
+	"github.com/squall-go/squall/dds/rtps/internal/wire"
+)
+
+// peer is another participant.
+type peer struct {
+	wire.Participant
+	until      int64 // when it is forgotten, unless it is heard of
+	meta, data outbox
+	writers    []wire.Endpoint // that it announced
+	readers    []wire.Endpoint
+}
+
+func (o *peer) heard(p *Participant) {
+	if o.Lease == wire.Infinite {
+		o.until = never
+		return
+	}
+	o.until = p.now + int64(o.Lease)
+}
+
+// announceTo says that this participant is there.
+func (p *Participant) announceTo(all []wire.Locator) {
+	me := wire.Participant{
+		Prefix: p.cfg.Prefix, Lease: p.cfg.Lease, Builtin: wire.BuiltinEndpoints, Domain: p.cfg.Domain, Name: p.cfg.Name, UserData: p.cfg.UserData,
+		Metatraffic: p.cfg.Metatraffic, Default: p.cfg.Default,
+	}
+	p.plain.Reset(p.cfg.Prefix)
+	p.plain.Data(wire.Unknown, wire.ParticipantWriter, 1, 0, me.Append(nil))
+	for _, to := range all {
+		p.host.Send(to, p.plain.Bytes())
+	}
+}
+
+// announcement takes what a participant says of itself.
+func (p *Participant) announcement(c *context, d *wire.Data, status wire.Status) error {
+	if status != 0 || d.IsKey {
+		g := wire.GUID{Prefix: c.prefix}
+		if d.HasPayload {
+			var err error
+			if g, err = wire.ParseKey(d.Payload); err != nil {
+				return err
+			}
+		}
+		if o := p.byID[g.Prefix]; o != nil && g.Prefix == c.prefix {
+			p.forget(o)
+			c.peer = nil
+		}
+		return nil
+	}
+	if !d.HasPayload {
+		return nil
+	}
+	a, err := wire.ParseParticipant(d.Payload)
+	switch {
+	case err != nil:
+		return err
+	case a.Prefix != c.prefix || len(a.Metatraffic) == 0 || a.Domain >= 0 && a.Domain != p.cfg.Domain:
+		return nil
+	case p.cfg.Ignore != nil && p.cfg.Ignore(&a):
+		return nil
+	}
+	if o := p.byID[a.Prefix]; o != nil {
+		o.Lease = a.Lease
+		o.heard(p)
+		return nil
+	}
+	if len(p.peers) >= maxPeers {
+		return nil
+	}
+	o := &peer{Participant: a}
+	o.meta = outbox{to: a.Metatraffic[0], target: a.Prefix}
+	o.data = o.meta
+	if len(a.Default) > 0 {
+		o.data.to = a.Default[0]
+	}
+	o.heard(p)
+	p.wake(o.until)
+	p.peers, p.byID[a.Prefix] = append(p.peers, o), o
+	c.peer = o
+	p.announceTo([]wire.Locator{o.meta.to})
+	remote := func(id wire.EntityID) wire.Endpoint {
+		return wire.Endpoint{GUID: wire.GUID{Prefix: a.Prefix, Entity: id}, QoS: p.publications.Endpoint.QoS}
+	}
+	for _, b := range []struct {
+		bit  uint32
+		w    *Writer
+		peer wire.EntityID
+	}{
+		{wire.HasPublicationsReader, p.publications, wire.PublicationsReader},
+		{wire.HasSubscriptionsReader, p.subscriptions, wire.SubscriptionsReader},
+		{wire.HasLivelinessReader, p.liveliness, wire.LivelinessReader},
+	} {
+		if a.Builtin&b.bit != 0 {
+			b.w.match(o, remote(b.peer))
+		}
+	}
+	for _, b := range []struct {
+		bit  uint32
+		r    *Reader
+		peer wire.EntityID
+	}{
+		{wire.HasPublicationsWriter, p.publicationsOf, wire.PublicationsWriter},
+		{wire.HasSubscriptionsWriter, p.subscriptionsOf, wire.SubscriptionsWriter},
+		{wire.HasLivelinessWriter, p.livelinessOf, wire.LivelinessWriter},
+	} {
+		if a.Builtin&b.bit != 0 {
+			b.r.match(o, remote(b.peer))
+		}
+	}
+	return nil
+}
+
+// forget ends all that is known of a peer.
+func (p *Participant) forget(o *peer) {
+	for _, e := range slices.Clone(o.writers) {
+		p.withoutWriter(o, e.GUID)
+	}
+	for _, e := range slices.Clone(o.readers) {
+		p.withoutReader(o, e.GUID)
+	}
+	for _, w := range []*Writer{p.publications, p.subscriptions, p.liveliness} {
+		w.unmatchPeer(o)
+	}
+	for _, r := range []*Reader{p.publicationsOf, p.subscriptionsOf, p.livelinessOf} {
+		r.unmatchPeer(o)
+	}
+	o.meta.queued, o.data.queued = false, false
+	delete(p.byID, o.Prefix)
+	p.peers = slices.DeleteFunc(p.peers, func(q *peer) bool { return q == o })
+}
+
+// discovered takes a sample of the writers of discovery.
+func (p *Participant) discovered(r *Reader, o *peer, s *Sample) {
+	if r == p.livelinessOf { // that it was heard of is enough
+		return
+	}
+	readers := r == p.subscriptionsOf
+	if s.Status != 0 || s.IsKey {
+		g, err := wire.ParseKey(s.Payload)
+		if err != nil && s.Hash != nil {
+			g, err = wire.GUIDOf(*s.Hash), nil
+		}
+		switch {
+		case err != nil || g.Prefix != o.Prefix:
+		case readers:
+			p.withoutReader(o, g)
+		default:
+			p.withoutWriter(o, g)
+		}
+		return
+	}
+	e, err := wire.ParseEndpoint(s.Payload, readers)
+	if err != nil || e.GUID.Prefix != o.Prefix || len(o.readers)+len(o.writers) >= maxEndpoints {
+		return
+	}
+	if readers {
+		p.withReader(o, e)
+	} else {
+		p.withWriter(o, e)
+	}
+}
+
+func indexOf(all []wire.Endpoint, g wire.GUID) int {
+	return slices.IndexFunc(all, func(e wire.Endpoint) bool { return e.GUID == g })
+}
+
+func (p *Participant) withWriter(o *peer, e wire.Endpoint) {
+	if i := indexOf(o.writers, e.GUID); i >= 0 {
+		o.writers[i] = e
+	} else {
+		o.writers = append(o.writers, e)
+	}
+	for _, r := range p.readers {
+		p.consider(o, e, r)
+	}
+}
+
+func (p *Participant) consider(o *peer, e wire.Endpoint, r *Reader) {
+	if e.Topic != r.Endpoint.Topic {
+		return
+	}
+	why, policies, partitions := mismatch(&e, &r.Endpoint)
+	at := r.proxy(e.GUID)
+	switch {
+	case why == "" && !partitions && at != nil:
+		at.Endpoint = e
+	case why == "" && !partitions:
+		r.match(o, e)
+	case at != nil:
+		r.unmatch(at)
+	}
+	if why != "" {
+		p.host.Incompatible(r.Endpoint, e, why, policies)
+	}
+}
+
+func (p *Participant) withReader(o *peer, e wire.Endpoint) {
+	if i := indexOf(o.readers, e.GUID); i >= 0 {
+		o.readers[i] = e
+	} else {
+		o.readers = append(o.readers, e)
+	}
+	for _, w := range p.writers {
+		p.considerReader(o, e, w)
+	}
+}
+
+func (p *Participant) considerReader(o *peer, e wire.Endpoint, w *Writer) {
+	if e.Topic != w.Endpoint.Topic {
+		return
+	}
+	why, policies, partitions := mismatch(&w.Endpoint, &e)
+	if e.ExpectsInline {
+		why = "the reader asks for policies with each sample"
+	}
+	at := w.proxy(e.GUID)
+	switch {
+	case why == "" && !partitions && at == nil:
+		w.match(o, e)
+	case (why != "" || partitions) && at != nil:
+		w.unmatch(at)
+	}
+	if why != "" {
+		p.host.Incompatible(w.Endpoint, e, why, policies)
+	}
+}
+
+// mismatch says why a writer and a reader of one topic do not match: a reason, or that their partitions differ.
+func mismatch(w, r *wire.Endpoint) (why string, policies []qos.Policy, partitions bool) {
+	switch {
+	case w.Type != r.Type:
+		return fmt.Sprintf("the writer has the type %q, the reader %q", w.Type, r.Type), nil, false
+	case w.GUID.Entity.Keyed() != r.GUID.Entity.Keyed():
+		return "one of them has keys, and the other has none", nil, false
+	}
+	offered, wanted := wire.XCDR1, r.Representations
+	if len(w.Representations) > 0 {
+		offered = w.Representations[0]
+	}
+	if len(wanted) == 0 {
+		wanted = []int16{wire.XCDR1}
+	}
+	if !slices.Contains(wanted, offered) {
+		return fmt.Sprintf("the writer writes the representation %d, the reader takes %v", offered, wanted), nil, false
+	}
+	matched, policies := qos.Match(&w.QoS, &r.QoS)
+	if len(policies) > 0 {
+		return fmt.Sprintf("incompatible policies: %v", policies), policies, false
+	}
+	return "", nil, !matched
+}
+
+func (p *Participant) withoutWriter(o *peer, g wire.GUID) {
+	o.writers = slices.DeleteFunc(o.writers, func(e wire.Endpoint) bool { return e.GUID == g })
+	for _, rw := range slices.Clone(p.proxies[g]) {
+		rw.reader.unmatch(rw)
+	}
+}
+
+func (p *Participant) withoutReader(o *peer, g wire.GUID) {
+	o.readers = slices.DeleteFunc(o.readers, func(e wire.Endpoint) bool { return e.GUID == g })
+	for _, w := range p.writers {
+		if at := w.proxy(g); at != nil {
+			w.unmatch(at)
+		}
+	}
+}
+
+// Peers is the number of participants that are known.
+func (p *Participant) Peers() int { return len(p.peers) }
+
+// OpenWriter adds a writer. Its endpoint is told the peers, and those with a reader that matches get what is written.
+func (p *Participant) OpenWriter(now int64, e wire.Endpoint, keyed bool) *Writer {
+	p.now = now
+	p.number++
+	e.GUID = wire.GUID{Prefix: p.cfg.Prefix, Entity: wire.Writer(p.number, keyed)}
+	w := p.newWriter(e)
+	p.writers, p.byEnt[e.GUID.Entity] = append(p.writers, w), w
+	p.publications.Write(Change{Key: string(e.GUID.Entity[:]), Payload: e.Append(nil)})
+	for _, o := range p.peers {
+		for _, r := range o.readers {
+			p.considerReader(o, r, w)
+		}
+	}
+	return w
+}
+
+// OpenReader adds a reader.
+func (p *Participant) OpenReader(now int64, e wire.Endpoint, keyed bool) *Reader {
+	p.now = now
+	p.number++
+	e.GUID = wire.GUID{Prefix: p.cfg.Prefix, Entity: wire.Reader(p.number, keyed)}
+	r := &Reader{p: p, Endpoint: e}
+	p.readers = append(p.readers, r)
+	p.subscriptions.Write(Change{Key: string(e.GUID.Entity[:]), Payload: e.Append(nil)})
+	for _, o := range p.peers {
+		for _, w := range o.writers {
+			p.consider(o, w, r)
+		}
+	}
+	return r
+}
+
+// CloseWriter ends a writer.
+func (p *Participant) CloseWriter(now int64, w *Writer) {
+	p.now = now
+	p.writers = slices.DeleteFunc(p.writers, func(o *Writer) bool { return o == w })
+	delete(p.byEnt, w.Endpoint.GUID.Entity)
+	p.publications.Write(Change{
+		Key: string(w.Endpoint.GUID.Entity[:]), Status: wire.Disposed | wire.Unregistered, Payload: wire.AppendEndpointKey(nil, w.Endpoint.GUID),
+	})
+	for len(w.proxies) > 0 {
+		w.unmatch(w.proxies[0])
+	}
+}
+
+// CloseReader ends a reader.
+func (p *Participant) CloseReader(now int64, r *Reader) {
+	p.now = now
+	p.readers = slices.DeleteFunc(p.readers, func(o *Reader) bool { return o == r })
+	p.subscriptions.Write(Change{
+		Key: string(r.Endpoint.GUID.Entity[:]), Status: wire.Disposed | wire.Unregistered, Payload: wire.AppendEndpointKey(nil, r.Endpoint.GUID),
+	})
+	for len(r.writers) > 0 {
+		r.unmatch(r.writers[0])
+	}
+}

@@ -1,0 +1,398 @@
+package protocol
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/squall-go/squall/dds/qos"
+	"github.com/squall-go/squall/dds/rtps/internal/wire"
+)
+
+// world is some participants and a network between them which loses, delays, doubles and reorders messages, in virtual time.
+type world struct {
+	t        *testing.T
+	rng      *rand.Rand
+	now      int64
+	loss     float64
+	double   float64
+	flying   []flight
+	hosts    []*host
+	messages int
+}
+
+type flight struct {
+	at   int64
+	to   wire.Locator
+	data []byte
+}
+
+// host is a participant with what it was told.
+type host struct {
+	*world
+	p        *Participant
+	at       wire.Locator
+	down     bool
+	got      map[wire.GUID][]Sample
+	by       map[wire.GUID]*RemoteWriter
+	matched  int // writers and readers that match, now
+	reasons  []string
+	full     bool // it takes no samples
+	manual   bool // it acknowledges when it is told to
+	inflated int  // the most samples that a writer kept
+}
+
+func newWorld(t *testing.T, seed uint64, loss float64) *world {
+	t.Logf("seed %#x", seed)
+	return &world{t: t, rng: rand.New(rand.NewPCG(seed, 1)), now: int64(time.Hour), loss: loss, double: loss / 2}
+}
+
+func (w *world) host(n byte, change func(*Config)) *host {
+	h := &host{world: w, at: netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, n}), 7410), got: map[wire.GUID][]Sample{}, by: map[wire.GUID]*RemoteWriter{}}
+	cfg := Config{Prefix: wire.Prefix{1, 2, 3, n}, Metatraffic: []wire.Locator{h.at}, Default: []wire.Locator{h.at}}
+	for i := byte(1); i <= 4; i++ {
+		cfg.Announce = append(cfg.Announce, netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, i}), 7410))
+	}
+	if change != nil {
+		change(&cfg)
+	}
+	h.p = New(cfg, h, w.now)
+	w.hosts = append(w.hosts, h)
+	return h
+}
+
+func (h *host) Send(to wire.Locator, message []byte) {
+	h.messages++
+	copies := 1
+	if h.rng.Float64() < h.double {
+		copies = 2
+	}
+	for range copies {
+		if h.rng.Float64() >= h.loss {
+			h.flying = append(h.flying, flight{h.now + int64(h.rng.IntN(int(2*time.Millisecond))), to, bytes.Clone(message)})
+		}
+	}
+}
+
+func (h *host) Sample(_ *Reader, from *RemoteWriter, s Sample) bool {
+	if h.full {
+		return false
+	}
+	h.got[from.Endpoint.GUID] = append(h.got[from.Endpoint.GUID], s)
+	return true
+}
+
+func (h *host) WriterMatched(_ *Reader, w *RemoteWriter) { h.matched++; h.by[w.Endpoint.GUID] = w }
+func (h *host) WriterGone(_ *Reader, w *RemoteWriter)    { h.matched--; delete(h.by, w.Endpoint.GUID) }
+func (h *host) ReaderMatched(*Writer, wire.Endpoint)     { h.matched++ }
+func (h *host) ReaderGone(*Writer, wire.Endpoint)        { h.matched-- }
+func (h *host) Room(*Writer)                             {}
+func (h *host) Incompatible(_, _ wire.Endpoint, why string, _ []qos.Policy) {
+	h.reasons = append(h.reasons, why)
+}
+
+// step moves time to the next thing that happens, and at most by a millisecond.
+func (w *world) step() {
+	w.now += int64(time.Millisecond)
+	var due, later []flight
+	for _, f := range w.flying {
+		if f.at <= w.now {
+			due = append(due, f)
+		} else {
+			later = append(later, f)
+		}
+	}
+	w.flying = later
+	w.rng.Shuffle(len(due), func(i, j int) { due[i], due[j] = due[j], due[i] })
+	for _, f := range due {
+		for _, h := range w.hosts {
+			if h.at == f.to && !h.down {
+				if err := h.p.Receive(w.now, bytes.Clone(f.data)); err != nil {
+					w.t.Fatalf("a message of this package: %v", err)
+				}
+			}
+		}
+	}
+	for _, h := range w.hosts {
+		if h.down {
+			continue
+		}
+		if !h.manual {
+			for g, rw := range h.by {
+				if all := h.got[g]; len(all) > 0 {
+					rw.Acknowledge(w.now, all[len(all)-1].Sequence)
+				}
+			}
+		}
+		if h.p.Due() <= w.now {
+			h.p.Tick(w.now)
+		}
+		h.p.Flush()
+	}
+}
+
+// until steps until a condition holds, for at most so long in virtual time.
+func (w *world) until(what string, most time.Duration, done func() bool) {
+	w.t.Helper()
+	for end := w.now + int64(most); !done(); w.step() {
+		if w.now > end {
+			w.t.Fatalf("within %v it did not come to this: %s", most, what)
+		}
+	}
+}
+
+func (w *world) during(d time.Duration) {
+	for end := w.now + int64(d); w.now < end; {
+		w.step()
+	}
+}
+
+func endpoint(set qos.Set) wire.Endpoint {
+	return wire.Endpoint{Topic: "t", Type: "T", QoS: set}
+}
+
+func payload(i, size int) []byte {
+	b := make([]byte, max(size, 8))
+	copy(b, fmt.Sprintf("%08d", i))
+	for j := 8; j < len(b); j++ {
+		b[j] = byte(i + j)
+	}
+	return b
+}
+
+// inOrder checks RT1: samples come in the order of their numbers, each once and none left out, with their payloads.
+func inOrder(t *testing.T, got []Sample, from, n int, size func(int) int) {
+	t.Helper()
+	if len(got) != n-from {
+		t.Fatalf("RT1: %d samples of %d from %d on", len(got), n, from)
+	}
+	for i, s := range got {
+		if !bytes.Equal(s.Payload, payload(from+i, size(from+i))) || s.Source != int64(from+i)*1000 || i > 0 && s.Sequence <= got[i-1].Sequence {
+			t.Fatalf("RT1: sample %d has the number %d, time %d and %d bytes", from+i, s.Sequence, s.Source, len(s.Payload))
+		}
+	}
+}
+
+func sizes(i int) int {
+	if i%17 == 3 {
+		return 10_000
+	}
+	return i % 75 * 4
+}
+
+// Samples, small ones and ones in fragments, cross networks of any kind: every one comes once, in order, and the writer forgets them.
+func TestReliableSamplesCrossALossyNetwork(t *testing.T) {
+	for _, loss := range []float64{0, 0.05, 0.3} {
+		for range 3 {
+			seed := rand.Uint64()
+			t.Run(fmt.Sprintf("loss=%v", loss), func(t *testing.T) {
+				w := newWorld(t, seed, loss)
+				a, b := w.host(1, nil), w.host(2, nil)
+				out := a.p.OpenWriter(w.now, endpoint(qos.Set{}), true)
+				b.p.OpenReader(w.now, endpoint(qos.Set{}), true)
+				w.until("both match", time.Minute, func() bool { return a.matched == 1 && b.matched == 1 })
+				const n = 1500
+				for i := 0; i < n; {
+					if out.Room() && w.rng.IntN(3) > 0 {
+						out.Write(Change{Source: int64(i) * 1000, Payload: payload(i, sizes(i))})
+						i++
+						continue
+					}
+					w.step()
+				}
+				w.until("all have come", 10*time.Minute, func() bool { return out.Acknowledged() })
+				inOrder(t, b.got[out.Endpoint.GUID], 0, n, sizes)
+				if kept := out.next() - out.first; kept != 0 {
+					t.Fatalf("RT3: the writer keeps %d samples that were acknowledged", kept)
+				}
+			})
+		}
+	}
+}
+
+// A writer keeps what its reader's host has not acknowledged, and is never told otherwise (RT2, RT3, RT4).
+func TestNothingIsAcknowledgedBeforeTheHostDoes(t *testing.T) {
+	w := newWorld(t, rand.Uint64(), 0.1)
+	a, b := w.host(1, nil), w.host(2, nil)
+	b.manual = true
+	out := a.p.OpenWriter(w.now, endpoint(qos.Set{}), true)
+	b.p.OpenReader(w.now, endpoint(qos.Set{}), true)
+	w.until("both match", time.Minute, func() bool { return a.matched == 1 && b.matched == 1 })
+	written := 0
+	for out.Room() {
+		out.Write(Change{Source: int64(written) * 1000, Payload: payload(written, 1000)})
+		written++
+	}
+	if written > unacknowledged || written < 100 {
+		t.Fatalf("RT4: the writer took %d samples without an acknowledgement", written)
+	}
+	w.during(20 * time.Second)
+	if low := out.acked(); low != 1 {
+		t.Fatalf("RT2: the writer was told of all below %d, and the host has acknowledged nothing", low)
+	}
+	g := out.Endpoint.GUID
+	if len(b.got[g]) == 0 {
+		t.Fatal("no sample has come")
+	}
+	for acked := int64(0); acked < int64(written); {
+		acked = b.got[g][len(b.got[g])-1].Sequence
+		b.by[g].Acknowledge(w.now, acked)
+		b.p.Flush()
+		w.during(500 * time.Millisecond)
+		if low := out.acked(); low > acked+1 {
+			t.Fatalf("RT2: the writer was told of all below %d, the host has acknowledged %d", low, acked)
+		}
+	}
+	w.until("the writer knows", time.Minute, out.Acknowledged)
+	inOrder(t, b.got[g], 0, written, func(int) int { return 1000 })
+}
+
+// A host without room is given the samples later.
+func TestAHostWithoutRoomGetsTheSamplesLater(t *testing.T) {
+	w := newWorld(t, rand.Uint64(), 0.02)
+	a, b := w.host(1, nil), w.host(2, nil)
+	out := a.p.OpenWriter(w.now, endpoint(qos.Set{}), false)
+	b.p.OpenReader(w.now, endpoint(qos.Set{}), false)
+	w.until("both match", time.Minute, func() bool { return a.matched == 1 && b.matched == 1 })
+	b.full = true
+	for i := range 100 {
+		out.Write(Change{Source: int64(i) * 1000, Payload: payload(i, sizes(i))})
+	}
+	w.during(5 * time.Second)
+	if out.acked() != 1 {
+		t.Fatalf("RT2: all below %d are acknowledged", out.acked())
+	}
+	b.full = false
+	w.until("all have come", time.Minute, out.Acknowledged)
+	inOrder(t, b.got[out.Endpoint.GUID], 0, 100, sizes)
+}
+
+// A reader that comes later gets the history of a durable writer within its depth, and of a volatile one nothing from before.
+func TestLateReaders(t *testing.T) {
+	for _, durable := range []bool{false, true} {
+		t.Run(fmt.Sprintf("durable=%v", durable), func(t *testing.T) {
+			w := newWorld(t, rand.Uint64(), 0.1)
+			a := w.host(1, nil)
+			set := qos.Set{}
+			if durable {
+				set.Durability = qos.TransientLocal
+				set.Service.History = qos.KeepLast(2)
+			}
+			out := a.p.OpenWriter(w.now, endpoint(set), true)
+			for i := range 40 {
+				out.Write(Change{Source: int64(i) * 1000, Payload: payload(i, 100), Key: fmt.Sprint(i % 2)})
+			}
+			b := w.host(2, nil)
+			b.p.OpenReader(w.now, endpoint(set), true)
+			w.until("both match", time.Minute, func() bool { return a.matched == 1 && b.matched == 1 })
+			for i := 40; i < 50; i++ {
+				out.Write(Change{Source: int64(i) * 1000, Payload: payload(i, 100), Key: fmt.Sprint(i % 2)})
+			}
+			w.until("all have come", time.Minute, out.Acknowledged)
+			got := b.got[out.Endpoint.GUID]
+			if !durable {
+				inOrder(t, got, 40, 50, func(int) int { return 100 })
+				return
+			}
+			// What was replaced before it was sent does not come; the last two of each instance do.
+			last := map[int64]bool{}
+			for i, s := range got {
+				if last[s.Sequence] = true; i > 0 && s.Sequence <= got[i-1].Sequence {
+					t.Fatalf("RT1: sample %d after %d", s.Sequence, got[i-1].Sequence)
+				}
+			}
+			for seq := int64(47); seq <= 50; seq++ {
+				if !last[seq] {
+					t.Fatalf("the late reader does not have sample %d", seq)
+				}
+			}
+			if last[1] || last[30] {
+				t.Fatal("the late reader has samples that were replaced")
+			}
+		})
+	}
+}
+
+func TestBestEffortSamplesComeInOrderIfTheyCome(t *testing.T) {
+	w := newWorld(t, rand.Uint64(), 0.2)
+	a, b := w.host(1, nil), w.host(2, nil)
+	set := qos.Set{Reliability: qos.Reliability{Kind: qos.BestEffort}}
+	out := a.p.OpenWriter(w.now, endpoint(set), true)
+	b.p.OpenReader(w.now, endpoint(set), true)
+	w.until("both match", time.Minute, func() bool { return a.matched == 1 && b.matched == 1 })
+	for i := range 500 {
+		out.Write(Change{Source: int64(i) * 1000, Payload: payload(i, sizes(i))})
+		w.step()
+	}
+	w.during(time.Second)
+	got := b.got[out.Endpoint.GUID]
+	for i, s := range got {
+		if i > 0 && s.Sequence <= got[i-1].Sequence {
+			t.Fatalf("sample %d after %d", s.Sequence, got[i-1].Sequence)
+		}
+	}
+	if len(got) < 100 || len(got) == 500 {
+		t.Fatalf("%d of 500 samples have come", len(got))
+	}
+	if kept := out.next() - out.first; kept != 0 {
+		t.Fatalf("the writer keeps %d samples", kept)
+	}
+}
+
+// Peers that match for more than a minute of silence still do; one that is silent beyond its lease is forgotten, and found again; one that ends, at once.
+func TestPeersComeAndGo(t *testing.T) {
+	w := newWorld(t, rand.Uint64(), 0.05)
+	a, b := w.host(1, nil), w.host(2, nil)
+	a.p.OpenWriter(w.now, endpoint(qos.Set{}), true)
+	r := b.p.OpenReader(w.now, endpoint(qos.Set{}), true)
+	match := func() bool { return a.matched == 1 && b.matched == 1 }
+	w.until("both match", time.Minute, match)
+	w.during(90 * time.Second)
+	if !match() {
+		t.Fatal("they did not match for a minute of silence")
+	}
+	b.down = true
+	w.until("the silent peer is forgotten", 15*time.Second, func() bool { return a.matched == 0 && a.p.Peers() == 0 })
+	b.down = false
+	w.until("both match again", time.Minute, match)
+	b.p.CloseReader(w.now, r)
+	w.until("the reader is gone", time.Minute, func() bool { return a.matched == 0 && b.matched == 0 })
+	b.p.OpenReader(w.now, endpoint(qos.Set{}), true)
+	w.until("both match for the third time", time.Minute, match)
+	w.loss = 0
+	b.p.Close(w.now)
+	b.down = true
+	w.until("the peer that ended is forgotten", time.Second, func() bool { return a.p.Peers() == 0 })
+}
+
+func TestWhatDoesNotMatchSaysWhy(t *testing.T) {
+	writer, reader := endpoint(qos.Set{}), endpoint(qos.Set{})
+	for _, e := range []struct {
+		why    string
+		change func()
+	}{
+		{"type", func() { reader.Type = "U" }},
+		{"representation", func() { writer.Representations = []int16{wire.XCDR2} }},
+		{"DURABILITY", func() { reader.QoS.Durability = qos.Transient }},
+		{"", func() { reader.QoS.Partitions = []string{"p"} }},
+	} {
+		w := newWorld(t, rand.Uint64(), 0)
+		a, b := w.host(1, nil), w.host(2, nil)
+		writer, reader = endpoint(qos.Set{}), endpoint(qos.Set{})
+		e.change()
+		a.p.OpenWriter(w.now, writer, true)
+		b.p.OpenReader(w.now, reader, true)
+		w.during(5 * time.Second)
+		if a.matched+b.matched != 0 {
+			t.Fatalf("%q: they match", e.why)
+		}
+		for _, h := range []*host{a, b} {
+			if told := len(h.reasons) > 0; told != (e.why != "") || told && !bytes.Contains([]byte(h.reasons[0]), []byte(e.why)) {
+				t.Fatalf("%q: told %q", e.why, h.reasons)
+			}
+		}
+	}
+}

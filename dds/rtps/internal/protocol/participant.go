@@ -1,0 +1,391 @@
+package protocol
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/squall-go/squall/dds/qos"
+	"github.com/squall-go/squall/dds/rtps/internal/wire"
+)
+
+// Config is what a participant is told at its beginning.
+type Config struct {
+	Prefix   wire.Prefix
+	Domain   int32
+	Name     string
+	UserData []byte
+	// Metatraffic and Default are where this participant receives discovery and samples.
+	Metatraffic, Default []wire.Locator
+	// Announce is where announcements go: addresses at which participants may be, and groups.
+	Announce []wire.Locator
+	Lease    time.Duration // others forget this participant after so long a silence; 0 is 10 s
+	// Ignore reports a participant that is not to be known, by its announcement.
+	Ignore func(*wire.Participant) bool
+
+	MessageBytes  int // the largest message; 0 is 14,720
+	FragmentBytes int // samples that are larger go in fragments of this size; 0 is 1,344
+	SampleBytes   int // the largest sample that is received; 0 is 64 MiB
+	WindowBytes   int // sent to a reader and not acknowledged; 0 is 192 KiB
+}
+
+// Host is told what happens. Its methods must not call the participant.
+type Host interface {
+	// Send sends a message, which is valid until the call returns.
+	Send(to wire.Locator, message []byte)
+	// Sample takes the next sample of a writer, or returns false: there is no room. The writer, if it is reliable, is then asked for the
+	// sample again. Its payload lies in the message that was received.
+	Sample(r *Reader, from *RemoteWriter, s Sample) bool
+	// WriterMatched and WriterGone tell of writers that match a reader.
+	WriterMatched(r *Reader, w *RemoteWriter)
+	WriterGone(r *Reader, w *RemoteWriter)
+	// ReaderMatched and ReaderGone tell of readers that match a writer.
+	ReaderMatched(w *Writer, r wire.Endpoint)
+	ReaderGone(w *Writer, r wire.Endpoint)
+	// Incompatible tells why an endpoint of a peer does not match one of this participant with the same topic.
+	Incompatible(local, remote wire.Endpoint, why string, policies []qos.Policy)
+	// Room tells that a writer which had none has room again.
+	Room(w *Writer)
+}
+
+// Sample is a sample that a writer of a peer has written.
+type Sample struct {
+	Sequence int64
+	Source   int64 // time of the writer, in nanoseconds since the Unix epoch; 0: not told
+	Status   wire.Status
+	IsKey    bool // the payload is a serialized key
+	Payload  []byte
+	Hash     *[16]byte // of the key, if the writer sent it
+}
+
+// Bounds of what is known of others.
+const (
+	maxPeers     = 1024
+	maxEndpoints = 4096 // of one peer
+	maxHeld      = 4096 // samples of one writer that came before their turn
+	heldBytes    = 16 << 20
+	maxPartial   = 64      // samples of one writer of which fragments have come
+	maxFragments = 1 << 16 // of one sample
+)
+
+// Times of the protocol.
+const (
+	heartbeatEvery = 100 * time.Millisecond // … doubled with each one that is not answered
+	heartbeatMost  = 2 * time.Second
+	nackEvery      = 20 * time.Millisecond
+	answerWithin   = 100 * time.Millisecond
+	firstEvery     = 250 * time.Millisecond // that a reader asks for the first heartbeat
+	defaultLease   = 10 * time.Second
+)
+
+const never = int64(math.MaxInt64)
+
+// Participant is one participant of a domain.
+type Participant struct {
+	cfg   Config
+	host  Host
+	peers []*peer
+	byID  map[wire.Prefix]*peer
+	// proxies finds the readers of this participant that a writer of a peer matches.
+	proxies map[wire.GUID][]*RemoteWriter
+
+	writers []*Writer
+	readers []*Reader
+	byEnt   map[wire.EntityID]*Writer
+
+	publications, subscriptions, liveliness       *Writer
+	publicationsOf, subscriptionsOf, livelinessOf *Reader
+
+	now      int64
+	due      int64 // when Tick has something to do
+	announce int64
+	alive    int64 // when liveliness is asserted next
+	dirty    []*outbox
+	plain    wire.Appender
+	number   uint32
+	closed   bool
+}
+
+// outbox is a message to a participant that is being put together.
+type outbox struct {
+	to     wire.Locator
+	target wire.Prefix
+	msg    wire.Appender
+	time   int64 // the last source time in the message
+	timed  bool
+	queued bool
+}
+
+// New returns a participant that begins now.
+func New(cfg Config, host Host, now int64) *Participant {
+	if cfg.Lease == 0 {
+		cfg.Lease = defaultLease
+	}
+	def := func(v *int, d int) {
+		if *v == 0 {
+			*v = d
+		}
+	}
+	def(&cfg.MessageBytes, 14720)
+	def(&cfg.FragmentBytes, 1344)
+	def(&cfg.SampleBytes, 64<<20)
+	def(&cfg.WindowBytes, 192<<10)
+	p := &Participant{
+		cfg: cfg, host: host, byID: map[wire.Prefix]*peer{}, proxies: map[wire.GUID][]*RemoteWriter{}, byEnt: map[wire.EntityID]*Writer{},
+		now: now, due: now, announce: now, alive: now,
+	}
+	durable := qos.Set{Durability: qos.TransientLocal}
+	writer := func(id wire.EntityID) *Writer {
+		w := p.newWriter(wire.Endpoint{GUID: wire.GUID{Prefix: cfg.Prefix, Entity: id}, QoS: durable})
+		p.byEnt[id] = w
+		return w
+	}
+	reader := func(id wire.EntityID) *Reader {
+		return &Reader{p: p, Endpoint: wire.Endpoint{GUID: wire.GUID{Prefix: cfg.Prefix, Entity: id}, QoS: durable}, automatic: true}
+	}
+	p.publications, p.publicationsOf = writer(wire.PublicationsWriter), reader(wire.PublicationsReader)
+	p.subscriptions, p.subscriptionsOf = writer(wire.SubscriptionsWriter), reader(wire.SubscriptionsReader)
+	p.liveliness, p.livelinessOf = writer(wire.LivelinessWriter), reader(wire.LivelinessReader)
+	return p
+}
+
+// Due is when Tick has something to do.
+func (p *Participant) Due() int64 { return p.due }
+
+func (p *Participant) wake(at int64) { p.due = min(p.due, at) }
+
+// Tick does what is due.
+func (p *Participant) Tick(now int64) {
+	p.now, p.due = now, never
+	if p.closed {
+		return
+	}
+	for _, o := range slices.Clone(p.peers) {
+		if o.until <= now {
+			p.forget(o)
+		} else {
+			p.wake(o.until)
+		}
+	}
+	if p.announce <= now {
+		p.announce = now + int64(p.cfg.Lease)/4
+		p.announceTo(p.cfg.Announce)
+		for _, o := range p.peers { // those that are not at a configured address
+			if !slices.Contains(p.cfg.Announce, o.meta.to) {
+				p.announceTo([]wire.Locator{o.meta.to})
+			}
+		}
+	}
+	p.wake(p.announce)
+	if p.alive <= now {
+		p.alive = now + int64(p.cfg.Lease)/3
+		if len(p.peers) > 0 {
+			p.liveliness.Write(Change{Payload: wire.AppendLiveliness(nil, p.cfg.Prefix)})
+		}
+	}
+	p.wake(p.alive)
+	for _, w := range []*Writer{p.publications, p.subscriptions, p.liveliness} {
+		w.tick()
+	}
+	for _, w := range p.writers {
+		w.tick()
+	}
+	for _, r := range []*Reader{p.publicationsOf, p.subscriptionsOf, p.livelinessOf} {
+		r.tick()
+	}
+	for _, r := range p.readers {
+		r.tick()
+	}
+	p.Flush()
+}
+
+// begin returns a message to a peer with room for a submessage.
+func (p *Participant) begin(o *outbox, need int) *wire.Appender {
+	if o.queued && o.msg.Len()+need > p.cfg.MessageBytes {
+		p.send(o)
+	}
+	if !o.queued {
+		o.queued = true
+		p.dirty = append(p.dirty, o)
+	}
+	if o.msg.Empty() {
+		o.msg.Reset(p.cfg.Prefix)
+		o.msg.Target(o.target)
+		o.timed = false
+	}
+	return &o.msg
+}
+
+func (p *Participant) send(o *outbox) {
+	if !o.msg.Empty() {
+		p.host.Send(o.to, o.msg.Bytes())
+	}
+	o.msg.Reset(p.cfg.Prefix)
+	o.msg.Target(o.target)
+	o.timed = false
+}
+
+// Flush sends what was put together.
+func (p *Participant) Flush() {
+	for _, o := range p.dirty {
+		if o.queued {
+			p.host.Send(o.to, o.msg.Bytes())
+			o.queued = false
+			o.msg.Reset(p.cfg.Prefix)
+		}
+	}
+	p.dirty = p.dirty[:0]
+}
+
+// Close tells the peers that this participant ends.
+func (p *Participant) Close(now int64) {
+	p.now, p.closed = now, true
+	p.Flush()
+	p.plain.Reset(p.cfg.Prefix)
+	p.plain.Data(wire.ParticipantReader, wire.ParticipantWriter, 1, wire.Disposed|wire.Unregistered, wire.AppendParticipantKey(nil, p.cfg.Prefix))
+	for _, to := range p.cfg.Announce {
+		p.host.Send(to, p.plain.Bytes())
+	}
+	for _, o := range p.peers {
+		if !slices.Contains(p.cfg.Announce, o.meta.to) {
+			p.host.Send(o.meta.to, p.plain.Bytes())
+		}
+	}
+}
+
+// Receive takes a message, which it keeps. An error is about a message that is malformed, of which a part may have taken effect.
+func (p *Participant) Receive(now int64, message []byte) error {
+	p.now = now
+	d, err := wire.NewDecoder(message)
+	if err != nil || d.Source == p.cfg.Prefix || p.closed {
+		return err
+	}
+	from := p.byID[d.Source]
+	if from != nil {
+		from.heard(p)
+	}
+	c := context{peer: from, prefix: d.Source}
+	for {
+		s, ok, err := d.Next()
+		if err != nil || !ok {
+			return err
+		}
+		if err := p.submessage(&c, &s); err != nil {
+			return err
+		}
+		if c.stop {
+			return nil
+		}
+	}
+}
+
+// context is what submessages say about those that follow.
+type context struct {
+	peer   *peer // nil: not known
+	prefix wire.Prefix
+	others bool // they are for another participant
+	stop   bool
+	source int64
+}
+
+func (p *Participant) submessage(c *context, s *wire.Submessage) error {
+	switch s.Kind {
+	case wire.KindInfoTarget:
+		target, err := s.Target()
+		c.others = target != wire.Prefix{} && target != p.cfg.Prefix
+		return err
+	case wire.KindInfoTime:
+		at, ok, err := s.InfoTime()
+		if !ok {
+			at = 0
+		}
+		c.source = at
+		return err
+	case wire.KindInfoSource: // relayed for another participant
+		c.stop = true
+		return nil
+	}
+	if c.others {
+		return nil
+	}
+	switch s.Kind {
+	case wire.KindData:
+		d, err := s.Data()
+		if err != nil {
+			return err
+		}
+		return p.data(c, &d)
+	case wire.KindDataFrag:
+		d, err := s.DataFrag()
+		if err != nil || c.peer == nil {
+			return err
+		}
+		status, hash, err := d.Change()
+		if err != nil {
+			return err
+		}
+		for _, rw := range p.proxies[wire.GUID{Prefix: c.prefix, Entity: d.Writer}] {
+			rw.fragment(&d, Sample{Sequence: d.Sequence, Source: c.source, Status: status, Hash: hash, IsKey: d.IsKey})
+		}
+	case wire.KindHeartbeat:
+		h, err := s.Heartbeat()
+		if err != nil || c.peer == nil {
+			return err
+		}
+		for _, rw := range p.proxies[wire.GUID{Prefix: c.prefix, Entity: h.Writer}] {
+			if h.Reader == wire.Unknown || h.Reader == rw.reader.Endpoint.GUID.Entity {
+				rw.heartbeat(&h)
+			}
+		}
+	case wire.KindGap:
+		g, err := s.Gap()
+		if err != nil || c.peer == nil {
+			return err
+		}
+		for _, rw := range p.proxies[wire.GUID{Prefix: c.prefix, Entity: g.Writer}] {
+			if g.Reader == wire.Unknown || g.Reader == rw.reader.Endpoint.GUID.Entity {
+				rw.gap(&g)
+			}
+		}
+	case wire.KindAckNack:
+		a, err := s.AckNack()
+		if err != nil || c.peer == nil {
+			return err
+		}
+		if w := p.byEnt[a.Writer]; w != nil {
+			w.acknack(wire.GUID{Prefix: c.prefix, Entity: a.Reader}, &a)
+		}
+	case wire.KindNackFrag:
+		n, err := s.NackFrag()
+		if err != nil || c.peer == nil {
+			return err
+		}
+		if w := p.byEnt[n.Writer]; w != nil {
+			w.nackFrag(wire.GUID{Prefix: c.prefix, Entity: n.Reader}, &n)
+		}
+	case wire.KindHeartbeatFrag: // the next heartbeat tells what is missing
+		_, err := s.HeartbeatFrag()
+		return err
+	}
+	return nil
+}
+
+func (p *Participant) data(c *context, d *wire.Data) error {
+	status, hash, err := d.Change()
+	if err != nil {
+		return err
+	}
+	if d.Writer == wire.ParticipantWriter {
+		return p.announcement(c, d, status)
+	}
+	if c.peer == nil {
+		return nil
+	}
+	s := Sample{Sequence: d.Sequence, Source: c.source, Status: status, Hash: hash, IsKey: d.IsKey, Payload: d.Payload}
+	for _, rw := range p.proxies[wire.GUID{Prefix: c.prefix, Entity: d.Writer}] {
+		if d.Reader == wire.Unknown || d.Reader == rw.reader.Endpoint.GUID.Entity {
+			rw.sample(s)
+		}
+	}
+	return nil
+}

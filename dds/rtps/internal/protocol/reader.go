@@ -1,0 +1,419 @@
+package protocol
+
+import (
+	"slices"
+
+	"github.com/squall-go/squall/dds/qos"
+	"github.com/squall-go/squall/dds/rtps/internal/wire"
+)
+
+// Reader is a reader of this participant.
+type Reader struct {
+	p         *Participant
+	Endpoint  wire.Endpoint
+	writers   []*RemoteWriter
+	automatic bool // of discovery: samples are acknowledged as they come
+}
+
+// RemoteWriter is a reader's proxy of a writer that matches it.
+type RemoteWriter struct {
+	Endpoint wire.Endpoint
+	reader   *Reader
+	of       *peer
+	reliable bool
+
+	begun     bool  // it is known where the samples begin
+	next      int64 // the lowest sample that the host was not given
+	acked     int64 // the host has acknowledged all below
+	told      int64 // the writer was told so of all below
+	delivered int64 // the last sample that the host was given
+	last      int64 // that the writer has, as it said
+
+	held      map[int64]held
+	heldBytes int
+	partial   map[int64]*partial
+	order     []int64 // of the partial ones, as they came
+
+	partialBytes int // sizes of the partial ones
+
+	beat      int64 // number of the last heartbeat; -1: none
+	answers   uint32
+	fragments uint32
+	owed      bool  // an answer
+	since     int64 // when it became owed
+	nackAt    int64 // when samples may be asked for again
+}
+
+// held is a sample that came before its turn, or the word of the writer that there is none.
+type held struct {
+	Sample
+	none bool
+}
+
+// partial is a sample of which fragments have come.
+type partial struct {
+	Sample
+	size, fragment int // bytes of the sample and of a fragment
+	have           []bool
+	missing        int
+}
+
+func (r *Reader) proxy(g wire.GUID) *RemoteWriter {
+	for _, rw := range r.writers {
+		if rw.Endpoint.GUID == g {
+			return rw
+		}
+	}
+	return nil
+}
+
+func (r *Reader) match(o *peer, e wire.Endpoint) {
+	rw := &RemoteWriter{
+		Endpoint: e, reader: r, of: o, reliable: r.Endpoint.QoS.Reliability.Kind == qos.Reliable && e.QoS.Reliability.Kind == qos.Reliable,
+		next: 1, acked: 1, told: 1, held: map[int64]held{}, partial: map[int64]*partial{}, beat: -1,
+	}
+	r.writers = append(r.writers, rw)
+	r.p.proxies[e.GUID] = append(r.p.proxies[e.GUID], rw)
+	if !r.automatic {
+		r.p.host.WriterMatched(r, rw)
+	}
+	if rw.reliable { // what a reader says first: it has nothing, and asks for a heartbeat
+		rw.ask()
+	}
+}
+
+// ask asks for the first heartbeat.
+func (rw *RemoteWriter) ask() {
+	rw.answer(false)
+	rw.nackAt = rw.reader.p.now + int64(firstEvery)
+	rw.reader.p.wake(rw.nackAt)
+}
+
+func (r *Reader) unmatch(rw *RemoteWriter) {
+	same := func(o *RemoteWriter) bool { return o == rw }
+	r.writers = slices.DeleteFunc(r.writers, same)
+	g := rw.Endpoint.GUID
+	if left := slices.DeleteFunc(r.p.proxies[g], same); len(left) > 0 {
+		r.p.proxies[g] = left
+	} else {
+		delete(r.p.proxies, g)
+	}
+	if !r.automatic {
+		r.p.host.WriterGone(r, rw)
+	}
+}
+
+func (r *Reader) unmatchPeer(o *peer) {
+	for _, rw := range slices.Clone(r.writers) {
+		if rw.of == o {
+			r.unmatch(rw)
+		}
+	}
+}
+
+// Reliable reports whether the writer sends again what was lost.
+func (rw *RemoteWriter) Reliable() bool { return rw.reliable }
+
+// Begin has a writer, which matched within the same call of the host's, begin behind a sample that the host has already.
+func (rw *RemoteWriter) Begin(behind int64) {
+	rw.next = max(rw.next, behind+1)
+	rw.acked, rw.delivered = max(rw.acked, rw.next), max(rw.delivered, behind)
+}
+
+// sample takes a whole sample.
+func (rw *RemoteWriter) sample(s Sample) {
+	switch {
+	case s.Sequence < rw.next:
+	case !rw.reliable:
+		rw.next = s.Sequence + 1
+		rw.give(s)
+	case rw.begun && s.Sequence == rw.next:
+		if rw.give(s) {
+			rw.next++
+			rw.drain()
+		}
+	default:
+		rw.hold(held{Sample: s})
+	}
+}
+
+// hold keeps a sample until its turn, if there is room. If not, it is asked for again.
+func (rw *RemoteWriter) hold(h held) {
+	if _, ok := rw.held[h.Sequence]; ok || len(rw.held) >= maxHeld || rw.heldBytes+len(h.Payload) > heldBytes { // RT4
+		return
+	}
+	rw.held[h.Sequence] = h
+	rw.heldBytes += len(h.Payload)
+}
+
+// drain gives the host what was held and has its turn.
+func (rw *RemoteWriter) drain() {
+	for len(rw.held) > 0 {
+		h, ok := rw.held[rw.next]
+		if !ok || !h.none && !rw.give(h.Sample) {
+			break
+		}
+		delete(rw.held, rw.next)
+		rw.heldBytes -= len(h.Payload)
+		rw.next++
+	}
+	rw.settle()
+}
+
+// settle acknowledges what the host is never given.
+func (rw *RemoteWriter) settle() {
+	if rw.reader.automatic || rw.delivered < rw.acked {
+		rw.acked = rw.next
+	}
+}
+
+// give gives the host a sample whose turn it is (RT1), and reports whether the host took it.
+func (rw *RemoteWriter) give(s Sample) bool {
+	if rw.partial[s.Sequence] != nil {
+		rw.withoutPartial(s.Sequence)
+	}
+	if rw.reader.automatic {
+		rw.reader.p.discovered(rw.reader, rw.of, &s)
+		return true
+	}
+	if !rw.reader.p.host.Sample(rw.reader, rw, s) {
+		return false
+	}
+	rw.delivered = s.Sequence
+	return true
+}
+
+// Acknowledge says that the host has done what is to be done with all samples up to one.
+func (rw *RemoteWriter) Acknowledge(now int64, upTo int64) {
+	rw.reader.p.now = now
+	rw.acked = max(rw.acked, min(upTo+1, rw.next))
+	rw.settle()
+	if rw.reliable && (rw.owed || rw.acked-rw.told >= maxUntold) && rw.acked > rw.told {
+		rw.answer(true)
+	}
+}
+
+// maxUntold is how many samples are acknowledged by the host before the writer is told without having asked.
+const maxUntold = 64
+
+// heartbeat takes what a writer has.
+func (rw *RemoteWriter) heartbeat(h *wire.Heartbeat) {
+	if !rw.reliable || int64(h.Count) <= rw.beat && rw.beat-int64(h.Count) < 1<<16 {
+		return
+	}
+	rw.beat = int64(h.Count)
+	if !rw.begun {
+		rw.begun, rw.nackAt = true, 0
+	}
+	rw.last = h.Last
+	if h.First > rw.next { // what it does not have any more never comes
+		rw.skip(rw.next, h.First)
+	}
+	rw.drain()
+	p := rw.reader.p
+	switch missing := rw.last >= rw.next; {
+	case missing && p.now >= rw.nackAt:
+		rw.answer(true)
+	case missing: // it was asked for a moment ago
+		rw.owe()
+	case h.Final:
+	case rw.acked > rw.last:
+		rw.answer(true)
+	default:
+		rw.owe()
+	}
+}
+
+func (rw *RemoteWriter) owe() {
+	if !rw.owed {
+		rw.owed, rw.since = true, rw.reader.p.now
+		rw.reader.p.wake(rw.since + int64(answerWithin))
+	}
+	if rw.last >= rw.next {
+		rw.reader.p.wake(rw.nackAt)
+	}
+}
+
+// skip passes samples which the writer does not have: those from one on and below another one.
+func (rw *RemoteWriter) skip(from, to int64) {
+	if from > rw.next {
+		for seq := from; seq < to && seq < from+maxHeld; seq++ {
+			rw.hold(held{Sample: Sample{Sequence: seq}, none: true})
+		}
+		return
+	}
+	for rw.next < to {
+		if len(rw.held) == 0 {
+			rw.next = to
+			break
+		}
+		h, ok := rw.held[rw.next]
+		if ok && !h.none && !rw.give(h.Sample) {
+			break
+		}
+		if ok {
+			delete(rw.held, rw.next)
+			rw.heldBytes -= len(h.Payload)
+		}
+		rw.next++
+	}
+	for _, seq := range slices.Clone(rw.order) {
+		if seq < rw.next {
+			rw.withoutPartial(seq)
+		}
+	}
+	rw.drain()
+}
+
+// gap takes the word of a writer that it will not send some samples.
+func (rw *RemoteWriter) gap(g *wire.Gap) {
+	if !rw.reliable || !rw.begun {
+		return
+	}
+	if g.Numbers.Base > rw.next {
+		rw.skip(max(g.Start, rw.next), g.Numbers.Base)
+	}
+	for seq := g.Numbers.Base; seq < g.Numbers.Base+int64(g.Numbers.N); seq++ {
+		if g.Numbers.Has(seq) && seq >= rw.next {
+			rw.hold(held{Sample: Sample{Sequence: seq}, none: true})
+		}
+	}
+	rw.drain()
+}
+
+// answer tells the writer what has come, and what is missing. Final says that no heartbeat is asked for.
+func (rw *RemoteWriter) answer(final bool) {
+	p := rw.reader.p
+	o := &rw.of.data
+	if rw.reader.automatic {
+		o = &rw.of.meta
+	}
+	rw.answers++
+	k := wire.AckNack{Reader: rw.reader.Endpoint.GUID.Entity, Writer: rw.Endpoint.GUID.Entity, Missing: wire.Numbers{Base: rw.acked}, Count: rw.answers, Final: final}
+	for seq := rw.next; seq <= rw.last && seq < rw.acked+256; seq++ {
+		if _, ok := rw.held[seq]; ok {
+			continue
+		}
+		if part := rw.partial[seq]; part != nil {
+			rw.askFragments(o, seq, part)
+			continue
+		}
+		k.Missing.Add(seq)
+	}
+	p.begin(o, 128).AckNack(k)
+	rw.told, rw.owed = rw.acked, rw.acked <= rw.last // RT2
+	if rw.last >= rw.next {
+		rw.nackAt = p.now + int64(nackEvery)
+		p.wake(rw.nackAt)
+	}
+	if rw.owed {
+		rw.since = p.now
+		p.wake(rw.since + int64(answerWithin))
+	}
+}
+
+// askFragments asks for the fragments of a sample that have not come.
+func (rw *RemoteWriter) askFragments(o *outbox, seq int64, part *partial) {
+	n := wire.NackFrag{Reader: rw.reader.Endpoint.GUID.Entity, Writer: rw.Endpoint.GUID.Entity, Sequence: seq}
+	for i, have := range part.have {
+		if have {
+			continue
+		}
+		if n.Missing.Base == 0 {
+			n.Missing.Base = int64(i + 1)
+		}
+		if !n.Missing.Add(int64(i + 1)) {
+			break
+		}
+	}
+	rw.fragments++
+	n.Count = rw.fragments
+	rw.reader.p.begin(o, 128).NackFrag(n)
+}
+
+// fragment takes some fragments of a sample.
+func (rw *RemoteWriter) fragment(d *wire.Data, s Sample) {
+	if d.Reader != wire.Unknown && d.Reader != rw.reader.Endpoint.GUID.Entity || d.Sequence < rw.next || d.SampleBytes > rw.reader.p.cfg.SampleBytes {
+		return
+	}
+	if _, ok := rw.held[d.Sequence]; ok {
+		return
+	}
+	part := rw.partial[d.Sequence]
+	if part == nil {
+		if len(rw.partial) >= maxPartial && (!rw.reliable || d.Sequence > rw.next) { // RT4
+			if rw.reliable {
+				return
+			}
+			rw.withoutPartial(rw.order[0])
+		}
+		n := (d.SampleBytes + d.FragmentBytes - 1) / d.FragmentBytes
+		if n > maxFragments || d.Sequence > rw.next && rw.partialBytes+d.SampleBytes > rw.reader.p.cfg.SampleBytes { // RT4; the next one always has room
+			return
+		}
+		rw.partialBytes += d.SampleBytes
+		part = &partial{Sample: s, size: d.SampleBytes, fragment: d.FragmentBytes, have: make([]bool, n), missing: n}
+		part.Payload = make([]byte, 0, min(d.SampleBytes, 1<<20)) // more as it comes: a number in a message costs its sender nothing
+		rw.partial[d.Sequence], rw.order = part, append(rw.order, d.Sequence)
+	}
+	if part.size != d.SampleBytes || part.fragment != d.FragmentBytes {
+		return
+	}
+	first := int(d.Fragment) - 1
+	at := first * part.fragment
+	if need := at + len(d.Payload); need > len(part.Payload) {
+		if need > cap(part.Payload) {
+			part.Payload = slices.Grow(part.Payload, max(need, min(2*cap(part.Payload), part.size))-len(part.Payload))
+		}
+		part.Payload = part.Payload[:need]
+	}
+	copy(part.Payload[at:], d.Payload)
+	for i := first; i < min(first+d.Fragments, len(part.have)); i++ {
+		if !part.have[i] {
+			part.have[i] = true
+			part.missing--
+		}
+	}
+	if part.missing == 0 {
+		whole := part.Sample
+		whole.Payload = part.Payload
+		rw.withoutPartial(d.Sequence)
+		rw.sample(whole)
+	}
+}
+
+func (rw *RemoteWriter) withoutPartial(seq int64) {
+	if part := rw.partial[seq]; part != nil {
+		rw.partialBytes -= part.size
+	}
+	delete(rw.partial, seq)
+	rw.order = slices.DeleteFunc(rw.order, func(o int64) bool { return o == seq })
+}
+
+// tick asks again for what is missing, and gives answers that are owed.
+func (r *Reader) tick() {
+	for _, rw := range r.writers {
+		if !rw.reliable {
+			continue
+		}
+		now := r.p.now
+		if !rw.begun {
+			if rw.nackAt <= now {
+				rw.ask()
+			}
+			r.p.wake(rw.nackAt)
+			continue
+		}
+		switch missing := rw.last >= rw.next; {
+		case missing && rw.nackAt <= now, rw.owed && rw.since+int64(answerWithin) <= now:
+			rw.answer(true)
+		case missing:
+			r.p.wake(rw.nackAt)
+			fallthrough
+		default:
+			if rw.owed {
+				r.p.wake(rw.since + int64(answerWithin))
+			}
+		}
+	}
+}
