@@ -37,8 +37,8 @@ type Info struct {
 	Position uint64 // in the order of the space; the same at all readers. 0: the sample came without an order
 	Writer   ID
 	Origin   *Origin // of a writer that stands for one of another system
-	Source   int64 // time of the writer, in nanoseconds since the Unix epoch
-	Valid    bool  // the sample has a value; otherwise the state of the instance changed, and the value has its key only
+	Source   int64   // time of the writer, in nanoseconds since the Unix epoch
+	Valid    bool    // the sample has a value; otherwise the state of the instance changed, and the value has its key only
 	Sample   SampleState
 	View     ViewState
 	Instance InstanceState

@@ -279,13 +279,16 @@ func (w *Writer) message(r *remoteReader, c *change, n int) *wire.Appender {
 	return a
 }
 
-// beat sends a heartbeat. A reader that has not begun is told that there is nothing yet that it could miss: the first
+// beat sends a heartbeat about what was sent to a reader: what waits for its window is not missing. A reader that has not begun is told that there is nothing yet that it could miss: the first
 // heartbeat of all moves a volatile reader behind its last sample.
 func (w *Writer) beat(r *remoteReader) {
 	w.count++
-	h := wire.Heartbeat{Reader: r.Endpoint.GUID.Entity, Writer: w.Endpoint.GUID.Entity, First: max(r.start, w.first), Last: w.next() - 1, Count: w.count}
-	if !r.begun && (w.Endpoint.QoS.Durability == qos.Volatile || r.Endpoint.QoS.Durability == qos.Volatile) {
+	h := wire.Heartbeat{Reader: r.Endpoint.GUID.Entity, Writer: w.Endpoint.GUID.Entity, First: max(r.start, w.first), Last: r.sent - 1, Count: w.count}
+	if !r.begun {
 		h.First, h.Last = r.start, r.start-1
+		if w.Endpoint.QoS.Durability > qos.Volatile && r.Endpoint.QoS.Durability > qos.Volatile {
+			h.First, h.Last = max(r.start, w.first), w.next()-1
+		}
 	}
 	h.First = min(h.First, h.Last+1)
 	w.p.begin(w.outbox(r), 64).Heartbeat(h)
@@ -348,13 +351,15 @@ func (w *Writer) acknack(from wire.GUID, a *wire.AckNack) {
 	}
 	w.release()
 	w.pump()
-	if r.acked < w.next() {
-		if r.beats = 0; a.Missing.N > 0 || r.at == 0 {
-			r.at = w.p.now + int64(heartbeatEvery)/4
+	switch {
+	case r.acked >= w.next():
+		r.at = 0
+	case a.Missing.N > 0 || r.at == 0: // what was sent again is asked about soon
+		r.at = w.p.now
+		if a.Missing.N == 0 {
+			r.at += int64(heartbeatEvery)
 		}
 		w.p.wake(r.at)
-	} else {
-		r.at = 0
 	}
 }
 

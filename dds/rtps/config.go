@@ -1,0 +1,158 @@
+package rtps
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/squall-go/squall/dds"
+	"github.com/squall-go/squall/dds/qos"
+	"github.com/squall-go/squall/dds/rtps/internal/wire"
+)
+
+// AnyIndex is a participant index that is chosen: the first one whose ports are free.
+const AnyIndex = -1
+
+// Direction is where the samples of a topic go.
+type Direction uint8
+
+// The directions.
+const (
+	In   Direction = 1 // from DDS into the space
+	Out  Direction = 2 // from the space to DDS
+	Both           = In | Out
+)
+
+func (d Direction) String() string {
+	switch d {
+	case In:
+		return "in"
+	case Out:
+		return "out"
+	case Both:
+		return "both"
+	}
+	return fmt.Sprintf("direction %d", uint8(d))
+}
+
+// Topic is a topic that a gateway carries.
+type Topic struct {
+	Name      string // in the space
+	DDSName   string // in DDS; empty is Name
+	Type      *Type
+	Direction Direction
+	// QoS is that of the topic in the space, where it is declared. Its durability, ownership, destination order and history are offered to DDS readers,
+	// and its reliability and ownership are requested of DDS writers. History of a durable topic is requested as TRANSIENT_LOCAL.
+	QoS dds.QoS
+	// Partitions are requested of DDS writers; none is "*", any.
+	Partitions []string
+	// XCDR2 is how samples of Go programs in the space are encoded, which a DDS reader has to take; without it XCDR1. Samples of DDS writers are taken in both.
+	XCDR2 bool
+}
+
+func (t *Topic) ddsName() string {
+	if t.DDSName != "" {
+		return t.DDSName
+	}
+	return t.Name
+}
+
+// Config declares a gateway.
+type Config struct {
+	// Participant is this process's part in the space. It is open, and outlives the gateway.
+	Participant *dds.Participant
+	// Side names the domain for the gateways of the space: those with one side stand in for each other. Empty is "domain n".
+	Side string
+	// Space names the space in DDS: gateways of one name do not carry what the others of them do. Empty is the name of its subgroup.
+	Space  string
+	Domain int
+	// Interface is the name or the address of the interface: only its address is listened at.
+	Interface string
+	Index     int // of the participant, which its ports follow from, or AnyIndex
+	// Multicast has participants found by multicast, beside those at Peers. The interface must be able to.
+	Multicast bool
+	// Peers are addresses of hosts, at which the first ten participants are looked for, or with a port that of one. Without
+	// Multicast none is this interface's own address.
+	Peers []string
+	// Lease is for how long a silent participant of DDS keeps this one; 0 is 10 s.
+	Lease  time.Duration
+	Topics []Topic
+	Logger *slog.Logger // nil is slog.Default
+}
+
+func (c *Config) validate() error {
+	var errs []error
+	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf("rtps: "+format, args...)) }
+	if c.Participant == nil || c.Participant.Group() == nil {
+		fault("a gateway needs a participant that is open")
+	}
+	if c.Domain < 0 || c.Domain > lastDomain {
+		fault("domain %d is not from 0 to %d", c.Domain, lastDomain)
+	}
+	if c.Index < AnyIndex || c.Index > 119 {
+		fault("participant index %d", c.Index)
+	}
+	if len(c.Topics) == 0 {
+		fault("no topics: a gateway carries what it is told to")
+	}
+	seen := map[string]bool{}
+	for i := range c.Topics {
+		t := &c.Topics[i]
+		switch {
+		case t.Name == "" || t.Type == nil:
+			fault("topic %q has no type", t.Name)
+		case t.Direction == 0 || t.Direction > Both:
+			fault("topic %q: %v", t.Name, t.Direction)
+		case seen[t.Name]:
+			fault("topic %q is there twice", t.Name)
+		}
+		seen[t.Name] = true
+		if t.QoS.Presentation != (qos.Presentation{}) {
+			fault("topic %q: PRESENTATION is not carried", t.Name)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// requested is what the gateway's reader of a topic says in DDS.
+func (t *Topic) requested() wire.Endpoint {
+	e := wire.Endpoint{Topic: t.ddsName(), Type: t.Type.name, Representations: []int16{wire.XCDR1, wire.XCDR2}}
+	e.QoS = qos.Set{
+		Reliability: t.QoS.Reliability, Ownership: t.QoS.Ownership, History: qos.KeepAll(), Durability: min(t.QoS.Durability, qos.TransientLocal),
+		Partitions: t.Partitions, TopicData: t.QoS.TopicData,
+	}
+	if len(e.QoS.Partitions) == 0 {
+		e.QoS.Partitions = []string{"*"}
+	}
+	return e
+}
+
+// offered is what a writer of the gateway says in DDS for a writer of the space.
+func (t *Topic) offered(w *dds.QoS, lease time.Duration) wire.Endpoint {
+	e := wire.Endpoint{Topic: t.ddsName(), Type: t.Type.name, Representations: []int16{wire.XCDR1}}
+	if t.XCDR2 {
+		e.Representations[0] = wire.XCDR2
+	}
+	e.QoS = qos.Set{
+		Durability: t.QoS.Durability, Service: t.QoS.Service, Ownership: t.QoS.Ownership, Order: t.QoS.Order, History: qos.KeepAll(), TopicData: t.QoS.TopicData,
+		Presentation: qos.Presentation{Access: qos.TopicScope, Ordered: true}, Liveliness: qos.Liveliness{Lease: lease},
+		Deadline: w.Deadline, LatencyBudget: w.LatencyBudget, Lifespan: w.Lifespan, Strength: w.Strength, Partitions: w.Partitions, UserData: w.UserData, GroupData: w.GroupData,
+	}
+	if e.QoS.Durability > qos.Volatile && e.QoS.Service.History.All && e.QoS.Service.Limits.Samples == 0 {
+		e.QoS.Service.Limits.Samples = historySamples
+	}
+	return e
+}
+
+// historySamples bounds the history that a gateway offers of a topic that keeps everything.
+const historySamples = 10_000
+
+// standIn is the policies of the writer in the space that stands for a DDS writer.
+func (t *Topic) standIn(w *wire.Endpoint) dds.QoS {
+	return dds.QoS{
+		Durability: t.QoS.Durability, Ownership: t.QoS.Ownership, Order: t.QoS.Order, Strength: w.QoS.Strength, Partitions: w.QoS.Partitions,
+		Deadline: w.QoS.Deadline, LatencyBudget: w.QoS.LatencyBudget, Lifespan: w.QoS.Lifespan, UserData: w.QoS.UserData, GroupData: w.QoS.GroupData,
+		KeepUnregistered: true, // a DDS writer disposes of its instances itself
+	}
+}

@@ -1,0 +1,292 @@
+package rtps
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/squall-go/squall/dds"
+	"github.com/squall-go/squall/dds/qos"
+	"github.com/squall-go/squall/dds/rtps/internal/protocol"
+	"github.com/squall-go/squall/dds/rtps/internal/wire"
+)
+
+// Gateway carries samples between a domain of DDS and a space.
+type Gateway struct {
+	cfg     Config
+	log     *slog.Logger
+	p       *dds.Participant
+	sockets *sockets
+	begun   time.Time
+	topics  []*topic
+	office  *dds.Writer[[]byte] // stands for this gateway among those of the side
+
+	mu        sync.Mutex
+	machine   *protocol.Participant
+	inbounds  map[*protocol.RemoteWriter]*inbound
+	arrivals  []*inbound // those with samples that were not carried
+	appointed bool
+	stats     Stats
+	told      map[string]bool // incompatible endpoints that were logged
+
+	work    chan struct{} // there are arrivals, or the appointment changed
+	room    *sync.Cond    // of mu: a writer has room, or the gateway ends
+	turn    chan struct{} // the machine is to be ticked earlier than it was
+	ending  context.Context
+	end     context.CancelFunc
+	running sync.WaitGroup
+}
+
+// topic is a topic that is carried.
+type topic struct {
+	Topic
+	space  *dds.Topic[dds.Encoded]
+	reader *protocol.Reader // of what comes in
+}
+
+// Stats counts what a gateway did.
+type Stats struct {
+	Appointed    bool   // this gateway carries; others of its side stand by
+	Participants int    // of DDS that are known
+	Writers      int    // of DDS that match
+	Received     uint64 // samples from DDS
+	Carried      uint64 // … into the space
+	Acknowledged uint64 // … and acknowledged to their writers
+	Written      uint64 // samples to DDS
+	Malformed    uint64 // messages and samples that were refused
+}
+
+// officeTopic is the topic whose writers are the gateways of a space, in the order in which they are appointed.
+const officeTopic = "squall/rtps/gateways"
+
+// marker begins the user data by which a gateway recognises those of its space.
+const marker = "squall-gateway:"
+
+// Open begins to carry. The topics are declared in the space.
+func Open(ctx context.Context, cfg Config) (_ *Gateway, err error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	if cfg.Side == "" {
+		cfg.Side = fmt.Sprintf("domain %d", cfg.Domain)
+	}
+	if cfg.Space == "" {
+		cfg.Space = cfg.Participant.Subgroup().Name()
+	}
+	if cfg.Lease == 0 {
+		cfg.Lease = 10 * time.Second
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
+	g := &Gateway{
+		cfg: cfg, log: cfg.Logger.With("side", cfg.Side), p: cfg.Participant, begun: time.Now(), inbounds: map[*protocol.RemoteWriter]*inbound{}, told: map[string]bool{},
+		work: make(chan struct{}, 1), turn: make(chan struct{}, 1),
+	}
+	g.room = sync.NewCond(&g.mu)
+	g.ending, g.end = context.WithCancel(context.Background())
+	for _, t := range cfg.Topics {
+		s, err := dds.NewTopic(ctx, g.p, t.Name, dds.EncodedAs("xcdr:"+t.Type.name, t.Type.payloads.Keyed()), t.QoS)
+		if err != nil {
+			return nil, err
+		}
+		g.topics = append(g.topics, &topic{Topic: t, space: s})
+	}
+	office, err := dds.NewTopic(ctx, g.p, officeTopic, dds.Raw(), dds.QoS{})
+	if err != nil {
+		return nil, err
+	}
+	if g.office, err = office.Writer(ctx, dds.QoS{UserData: []byte(cfg.Side)}); err != nil {
+		return nil, err
+	}
+	if g.sockets, err = listen(&cfg); err != nil {
+		return nil, errors.Join(err, g.office.Close(ctx))
+	}
+	g.begin()
+	return g, nil
+}
+
+// now is the time of the machine: that since the beginning, by a clock that nothing sets.
+func (g *Gateway) now() int64 { return int64(time.Since(g.begun)) + 1 }
+
+func (g *Gateway) begin() {
+	var prefix wire.Prefix
+	_, _ = rand.Read(prefix[:]) // it never fails
+	space := marker + g.cfg.Space
+	g.machine = protocol.New(protocol.Config{
+		Prefix: prefix, Domain: int32(g.cfg.Domain), Name: "squall gateway", UserData: []byte(space), Lease: g.cfg.Lease,
+		Metatraffic: []wire.Locator{local(g.sockets.meta)}, Default: []wire.Locator{local(g.sockets.data)}, Announce: g.sockets.announce,
+		Ignore: func(p *wire.Participant) bool { return string(p.UserData) == space },
+	}, (*host)(g), g.now())
+	for _, t := range g.topics {
+		if t.Direction&In != 0 {
+			t.reader = g.machine.OpenReader(g.now(), t.requested(), t.Type.payloads.Keyed())
+		}
+	}
+	for _, c := range g.sockets.all() {
+		g.running.Go(func() { g.receive(c) })
+	}
+	g.running.Go(g.tick)
+	g.running.Go(g.carry)
+	g.running.Go(g.follow)
+	for _, t := range g.topics {
+		if t.Direction&Out != 0 {
+			g.running.Go(func() { g.export(t) })
+		}
+	}
+}
+
+// Stats returns what the gateway did so far.
+func (g *Gateway) Stats() Stats {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	s := g.stats
+	s.Appointed, s.Participants, s.Writers = g.appointed, g.machine.Peers(), len(g.inbounds)
+	return s
+}
+
+// Address is where the gateway receives discovery.
+func (g *Gateway) Address() string { return local(g.sockets.meta).String() }
+
+// Close ends the gateway, and tells the DDS programs so. What was not acknowledged to them is theirs, for another gateway.
+func (g *Gateway) Close(ctx context.Context) error {
+	g.mu.Lock()
+	ended := g.ending.Err() != nil
+	if !ended {
+		g.machine.Close(g.now())
+	}
+	g.end()
+	g.room.Broadcast()
+	g.mu.Unlock()
+	if ended {
+		return nil
+	}
+	err := g.sockets.close()
+	g.running.Wait()
+	for _, b := range g.inbounds {
+		err = errors.Join(err, b.close(ctx))
+	}
+	return errors.Join(err, g.office.Close(ctx))
+}
+
+// settle sends what the machine has put together, and has it ticked in time. The lock is held.
+func (g *Gateway) settle() {
+	if g.machine.Due() <= g.now() {
+		g.machine.Tick(g.now())
+	}
+	g.machine.Flush()
+	select {
+	case g.turn <- struct{}{}:
+	default:
+	}
+}
+
+func (g *Gateway) tick() {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for g.ending.Err() == nil {
+		select {
+		case <-g.ending.Done():
+			return
+		case <-timer.C:
+		case <-g.turn:
+		}
+		g.mu.Lock()
+		now := g.now()
+		if g.machine.Due() <= now {
+			g.machine.Tick(now)
+		}
+		wait := time.Duration(g.machine.Due() - now)
+		g.mu.Unlock()
+		timer.Reset(max(wait, 0))
+	}
+}
+
+// messageBytes is the largest message of UDP.
+const messageBytes = 1 << 16
+
+func (g *Gateway) receive(c *net.UDPConn) {
+	buf := make([]byte, messageBytes)
+	for {
+		n, _, err := c.ReadFromUDPAddrPort(buf)
+		if err != nil {
+			if g.ending.Err() != nil || errors.Is(err, net.ErrClosed) {
+				return
+			}
+			continue // an answer of ICMP to what was sent
+		}
+		message := append([]byte(nil), buf[:n]...) // samples lie in it until they are in the order
+		g.mu.Lock()
+		if err := g.machine.Receive(g.now(), message); err != nil {
+			g.stats.Malformed++
+			g.log.Debug("a message was refused", "error", err)
+		}
+		g.settle()
+		g.mu.Unlock()
+	}
+}
+
+// host is the gateway as its machine sees it. The lock is held.
+type host Gateway
+
+func (h *host) Send(to wire.Locator, message []byte) {
+	_, _ = h.sockets.data.WriteToUDPAddrPort(message, to) // what is lost is sent again
+}
+
+func (h *host) Room(*protocol.Writer) { h.room.Broadcast() }
+
+func (h *host) ReaderMatched(w *protocol.Writer, r wire.Endpoint) {
+	h.log.Info("a DDS reader matches", "topic", w.Endpoint.Topic, "reader", r.GUID)
+}
+
+func (h *host) ReaderGone(w *protocol.Writer, r wire.Endpoint) {
+	h.log.Info("a DDS reader is gone", "topic", w.Endpoint.Topic, "reader", r.GUID)
+}
+
+func (h *host) Incompatible(local, remote wire.Endpoint, why string, _ []qos.Policy) {
+	key := remote.GUID.String() + why
+	if h.told[key] || len(h.told) > 10_000 {
+		return
+	}
+	h.told[key] = true
+	h.log.Warn("a DDS endpoint does not match", "topic", local.Topic, "endpoint", remote.GUID, "reason", why)
+}
+
+// appoint finds out whether this gateway carries: the first one of its side does.
+func (g *Gateway) appoint(all []dds.Endpoint) {
+	first := true
+	for _, e := range all {
+		if e.Topic == officeTopic && !e.Reader && string(e.QoS.UserData) == g.cfg.Side {
+			first = e.ID == g.office.ID()
+			break
+		}
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if first == g.appointed {
+		return
+	}
+	g.appointed = first
+	g.log.Info("the gateway that carries is appointed", "here", first)
+	g.arrivals = g.arrivals[:0]
+	for _, b := range g.inbounds { // what the one before it has carried is known by the order
+		b.carried, b.queued = 0, len(b.waiting) > 0
+		if b.queued {
+			g.arrivals = append(g.arrivals, b)
+		}
+	}
+	g.notify()
+}
+
+// notify has arrivals carried. The lock is held.
+func (g *Gateway) notify() {
+	select {
+	case g.work <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,301 @@
+package rtps
+
+import (
+	"context"
+	"time"
+
+	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/dds"
+	"github.com/squall-go/squall/dds/qos"
+	"github.com/squall-go/squall/dds/rtps/internal/protocol"
+	"github.com/squall-go/squall/dds/rtps/internal/wire"
+)
+
+// inbound is a DDS writer, with its samples that are not known to be in the order.
+type inbound struct {
+	topic   *topic
+	of      *protocol.RemoteWriter
+	origin  dds.Origin
+	waiting []arrival
+	bytes   int
+	carried int  // of those waiting, the first ones were sent to the order by this gateway
+	queued  bool // it is one of the arrivals
+	gone    bool // the writer does not match any more
+
+	writer *dds.Writer[dds.Encoded] // of the goroutine that carries
+}
+
+// arrival is a sample of a DDS writer.
+type arrival struct {
+	dds.Carried
+	dds.Encoded
+}
+
+// Bounds of what one DDS writer has on its way into the order.
+const (
+	waitingSamples = 1 << 15
+	waitingBytes   = 16 << 20
+)
+
+func (h *host) WriterMatched(r *protocol.Reader, w *protocol.RemoteWriter) {
+	g := (*Gateway)(h)
+	for _, t := range g.topics {
+		if t.reader == r {
+			g.inbounds[w] = &inbound{topic: t, of: w, origin: dds.Origin{Side: g.cfg.Side, GUID: w.Endpoint.GUID.Bytes()}}
+			h.log.Info("a DDS writer matches", "topic", t.Name, "writer", w.Endpoint.GUID, "reliable", w.Reliable())
+		}
+	}
+}
+
+func (h *host) WriterGone(_ *protocol.Reader, w *protocol.RemoteWriter) {
+	g := (*Gateway)(h)
+	b := g.inbounds[w]
+	if b == nil {
+		return
+	}
+	h.log.Info("a DDS writer is gone", "topic", b.topic.Name, "writer", w.Endpoint.GUID)
+	b.gone = true
+	delete(g.inbounds, w)
+	if !b.queued { // what is waiting is carried, and then the writer in the space is closed
+		b.queued = true
+		g.arrivals = append(g.arrivals, b)
+	}
+	g.notify()
+}
+
+func (h *host) Sample(_ *protocol.Reader, from *protocol.RemoteWriter, s protocol.Sample) bool {
+	g := (*Gateway)(h)
+	b := g.inbounds[from]
+	if b == nil {
+		return true
+	}
+	if len(b.waiting) >= waitingSamples || b.bytes+len(s.Payload) > waitingBytes && len(b.waiting) > 0 {
+		return false
+	}
+	a, err := b.topic.arrival(&s)
+	if err != nil {
+		g.stats.Malformed++
+		g.log.Warn("a sample of a DDS writer was refused", "topic", b.topic.Name, "writer", from.Endpoint.GUID, "number", s.Sequence, "error", err)
+		return true // it is acknowledged with the next one: asking for it again would not mend it
+	}
+	g.stats.Received++
+	b.waiting = append(b.waiting, a)
+	b.bytes += len(a.Data)
+	if !b.queued {
+		b.queued = true
+		g.arrivals = append(g.arrivals, b)
+	}
+	g.notify()
+	return true
+}
+
+// arrival translates a sample of DDS.
+func (t *topic) arrival(s *protocol.Sample) (a arrival, err error) {
+	a.Sequence, a.Source = uint64(s.Sequence), s.Source
+	if a.Source == 0 {
+		a.Source = time.Now().UnixNano()
+	}
+	switch {
+	case s.Status&wire.Disposed != 0:
+		a.Operation = dds.OperationDispose
+	case s.Status != 0:
+		a.Operation = dds.OperationUnregister
+	}
+	if s.IsKey {
+		a.Key, err = t.Type.payloads.AppendInstanceOfKey(nil, s.Payload)
+		return a, err
+	}
+	a.Key, err = t.Type.payloads.AppendInstance(nil, s.Payload)
+	if a.Operation == dds.OperationWrite {
+		a.Data = s.Payload
+	}
+	return a, err
+}
+
+// carry sends arrivals to the order while this gateway is the one that is appointed.
+func (g *Gateway) carry() {
+	var batch []arrival
+	late := progress{g: g, log: g.diskLog()}
+	for {
+		g.mu.Lock()
+		var b *inbound
+		if g.appointed && len(g.arrivals) > 0 {
+			b = g.arrivals[0]
+			g.arrivals = g.arrivals[1:]
+			b.queued = false
+			batch = append(batch[:0], b.waiting[b.carried:]...)
+			b.carried = len(b.waiting)
+		}
+		gone := b != nil && b.gone
+		g.mu.Unlock()
+		if b == nil {
+			select {
+			case <-g.ending.Done():
+				return
+			case <-g.work:
+			}
+			_, _ = g.look(&late) // another gateway may have carried before this one has received
+			continue
+		}
+		err := b.send(g.ending, batch)
+		if gone && err == nil {
+			err = b.close(g.ending)
+		}
+		if g.ending.Err() != nil {
+			return
+		}
+		g.mu.Lock()
+		if err == nil {
+			g.stats.Carried += uint64(len(batch))
+			g.mu.Unlock()
+			continue
+		}
+		if !b.queued { // what is in the order by then has no effect again
+			b.carried, b.queued = 0, true
+			g.arrivals = append(g.arrivals, b)
+		}
+		g.mu.Unlock()
+		g.log.Error("carrying samples into the space", "topic", b.topic.Name, "error", err)
+		select {
+		case <-g.ending.Done():
+			return
+		case <-time.After(retryEvery):
+		}
+	}
+}
+
+// retryEvery is between two attempts to carry samples that the space does not take. Their writer is held up.
+const retryEvery = time.Second
+
+// send sends samples to the order. What is sent in one call comes in their order.
+func (b *inbound) send(ctx context.Context, batch []arrival) (err error) {
+	if b.writer == nil && len(batch) > 0 {
+		if b.writer, err = b.topic.space.WriterFor(ctx, b.topic.standIn(&b.of.Endpoint), b.origin); err != nil {
+			return err
+		}
+	}
+	for _, a := range batch {
+		if err := b.writer.Carry(ctx, a.Carried, a.Encoded); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// close ends the writer in the space.
+func (b *inbound) close(ctx context.Context) error {
+	if b.writer == nil {
+		return nil
+	}
+	w := b.writer
+	b.writer = nil
+	return w.Close(ctx)
+}
+
+// progress is a look at how far the order has come.
+type progress struct {
+	g    *Gateway
+	log  *squall.Log // nil: the space has none
+	seen []upTo
+}
+
+// upTo is a DDS writer, and the number of its last sample that is in the order.
+type upTo struct {
+	*inbound
+	last uint64
+}
+
+func (g *Gateway) diskLog() *squall.Log {
+	log, err := g.p.Subgroup().Log()
+	if err != nil {
+		return nil
+	}
+	return log
+}
+
+// follow acknowledges to DDS writers what is in the order, and follows what changes in the space.
+func (g *Gateway) follow() {
+	var (
+		p       = progress{g: g, log: g.diskLog()}
+		changes uint64
+	)
+	changes-- // the first look is at all
+	for position := uint64(0); ; {
+		_, err := g.p.Carried(g.ending, position, func(func(dds.Origin) uint64) {})
+		if err == nil {
+			var now dds.Progress
+			now, err = g.look(&p)
+			position = now.Position
+			if err == nil && now.Changes != changes {
+				changes = now.Changes
+				g.appoint(g.p.Endpoints())
+			}
+		}
+		if g.ending.Err() != nil {
+			return
+		}
+		if err != nil {
+			g.log.Error("following the space", "error", err)
+			return
+		}
+	}
+}
+
+// look acknowledges what is in the order by now; of persistent topics, once it is on the disks.
+func (g *Gateway) look(l *progress) (dds.Progress, error) {
+	l.seen = l.seen[:0]
+	g.mu.Lock()
+	for _, b := range g.inbounds {
+		if len(b.waiting) > 0 {
+			l.seen = append(l.seen, upTo{b, 0})
+		}
+	}
+	g.mu.Unlock()
+	p, err := g.p.Carried(g.ending, 0, func(last func(dds.Origin) uint64) {
+		for i := range l.seen {
+			l.seen[i].last = last(l.seen[i].origin)
+		}
+	})
+	if err != nil || len(l.seen) == 0 {
+		return p, err
+	}
+	if g.acknowledgeAll(l.seen, func(b *inbound) bool { return l.log == nil || b.topic.QoS.Durability != qos.Persistent }) {
+		if err := l.log.WaitPersisted(g.ending, squall.OnEveryDisk, p.Version); err != nil {
+			return p, err
+		}
+		g.acknowledgeAll(l.seen, func(*inbound) bool { return true })
+	}
+	return p, nil
+}
+
+// acknowledgeAll acknowledges samples of those for which now is true, and reports whether there are others.
+func (g *Gateway) acknowledgeAll(all []upTo, now func(*inbound) bool) (others bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, s := range all {
+		if !now(s.inbound) {
+			others = true
+		} else if s.last > 0 {
+			g.acknowledge(s.inbound, s.last)
+		}
+	}
+	g.settle()
+	return others
+}
+
+// acknowledge forgets samples that are where they are to be, and tells their writer (RG1). The lock is held.
+func (g *Gateway) acknowledge(b *inbound, last uint64) {
+	n := 0
+	for n < len(b.waiting) && b.waiting[n].Sequence <= last {
+		b.bytes -= len(b.waiting[n].Data)
+		n++
+	}
+	if n > 0 {
+		b.waiting = append(b.waiting[:0:0], b.waiting[n:]...)
+		b.carried = max(b.carried-n, 0)
+		g.stats.Acknowledged += uint64(n)
+	}
+	if !b.gone {
+		b.of.Acknowledge(g.now(), int64(last))
+	}
+}

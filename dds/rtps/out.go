@@ -1,0 +1,246 @@
+package rtps
+
+import (
+	"time"
+
+	"github.com/squall-go/squall/dds"
+	"github.com/squall-go/squall/dds/cdr"
+	"github.com/squall-go/squall/dds/qos"
+	"github.com/squall-go/squall/dds/rtps/internal/protocol"
+	"github.com/squall-go/squall/dds/rtps/internal/wire"
+)
+
+// outbound is what goes out of one topic.
+type outbound struct {
+	g        *Gateway
+	t        *topic
+	reader   *dds.Reader[dds.Encoded]
+	writers  map[dds.ID]*outWriter // by the writer in the space
+	rest     *outWriter            // for samples of writers that are not there any more
+	position uint64
+	changes  uint64
+}
+
+// outWriter stands in DDS for a writer of the space.
+type outWriter struct {
+	w         *protocol.Writer
+	instances map[string]bool // that it has written and not unregistered
+	gone      time.Time       // when its writer was found to be gone
+}
+
+// linger is how long a writer without a successor waits for its readers.
+const linger = 5 * time.Second
+
+// exported is how many samples a DDS reader that is slow may be behind in the memory of the gateway, beside what its writer keeps.
+const exported = 10_000
+
+// export takes samples of the space and writes them to DDS, while this gateway is appointed.
+func (g *Gateway) export(t *topic) {
+	o := &outbound{g: g, t: t, writers: map[dds.ID]*outWriter{}}
+	defer o.stop()
+	for g.ending.Err() == nil {
+		p, err := g.p.Carried(g.ending, o.position, func(func(dds.Origin) uint64) {})
+		if err != nil {
+			return
+		}
+		o.position = p.Position
+		g.mu.Lock()
+		appointed := g.appointed
+		g.mu.Unlock()
+		switch {
+		case !appointed:
+			o.stop()
+			continue
+		case o.reader == nil:
+			set := dds.QoS{Durability: t.QoS.Durability, Ownership: t.QoS.Ownership, Order: t.QoS.Order, History: qos.KeepAll(), Limits: qos.Limits{Samples: exported}, Partitions: []string{"*"}}
+			if o.reader, err = t.space.Reader(g.ending, set); err != nil {
+				if g.ending.Err() == nil {
+					g.log.Error("reading the space", "topic", t.Name, "error", err)
+				}
+				return
+			}
+		}
+		if err := o.pass(p.Changes); err != nil {
+			g.log.Error("a sample for DDS", "topic", t.Name, "error", err)
+		}
+	}
+}
+
+// stop ends the part of a gateway that is not appointed any more.
+func (o *outbound) stop() {
+	if o.reader == nil {
+		return
+	}
+	ctx := o.g.ending
+	if err := o.reader.Close(ctx); err != nil && ctx.Err() == nil {
+		o.g.log.Warn("closing a reader of the space", "topic", o.t.Name, "error", err)
+	}
+	o.reader = nil
+	o.g.mu.Lock()
+	defer o.g.mu.Unlock()
+	for id, w := range o.writers {
+		o.g.machine.CloseWriter(o.g.now(), w.w)
+		delete(o.writers, id)
+	}
+	if o.rest != nil {
+		o.g.machine.CloseWriter(o.g.now(), o.rest.w)
+		o.rest = nil
+	}
+	o.g.machine.Flush()
+}
+
+// pass writes all samples that are there. Writers of the space that are gone when none is left have none on its way.
+func (o *outbound) pass(changes uint64) error {
+	look := changes != o.changes
+	if look {
+		o.changes = changes
+	}
+	var all []dds.Endpoint
+	if look {
+		all = o.g.p.Endpoints()
+		o.open(all)
+	}
+	for {
+		samples, err := o.reader.Take(dds.Query{Max: 256})
+		for i := range samples {
+			if err := o.write(&samples[i]); err != nil {
+				return err
+			}
+		}
+		o.g.mu.Lock()
+		o.g.settle()
+		o.g.mu.Unlock()
+		if err != nil || o.g.ending.Err() != nil {
+			return err
+		}
+		if len(samples) == 0 {
+			break
+		}
+	}
+	o.retire(all, look)
+	return nil
+}
+
+// open opens writers for those of the space that have none.
+func (o *outbound) open(all []dds.Endpoint) {
+	o.g.mu.Lock()
+	defer o.g.mu.Unlock()
+	for i := range all {
+		e := &all[i]
+		if e.Reader || e.Topic != o.t.Name || e.Origin != nil && e.Origin.Side == o.g.cfg.Side || o.writers[e.ID] != nil {
+			continue
+		}
+		o.writers[e.ID] = o.newWriter(&e.QoS)
+	}
+	o.g.settle()
+}
+
+// newWriter opens a writer in DDS. The lock is held.
+func (o *outbound) newWriter(set *dds.QoS) *outWriter {
+	w := o.g.machine.OpenWriter(o.g.now(), o.t.offered(set, o.g.cfg.Lease), o.t.Type.payloads.Keyed())
+	return &outWriter{w: w, instances: map[string]bool{}}
+}
+
+// retire closes the writers of those that are gone, once their readers have everything. A history that outlives its writer is kept.
+func (o *outbound) retire(all []dds.Endpoint, look bool) {
+	o.g.mu.Lock()
+	defer o.g.mu.Unlock()
+	if look {
+		there := map[dds.ID]bool{}
+		for _, e := range all {
+			there[e.ID] = true
+		}
+		for id, w := range o.writers {
+			if !there[id] && w.gone.IsZero() {
+				w.gone = time.Now()
+			}
+		}
+	}
+	for id, w := range o.writers {
+		if !w.gone.IsZero() && o.t.QoS.Durability <= qos.TransientLocal && (w.w.Acknowledged() || time.Since(w.gone) > linger) {
+			o.g.machine.CloseWriter(o.g.now(), w.w)
+			delete(o.writers, id)
+		}
+	}
+	o.g.settle()
+}
+
+// write writes a sample to DDS, and waits for room.
+func (o *outbound) write(s *dds.Sample[dds.Encoded]) error {
+	if s.Info.Origin != nil && s.Info.Origin.Side == o.g.cfg.Side { // RG3
+		return nil
+	}
+	if !s.Info.Valid && s.Info.Instance == dds.NoWriters {
+		return o.unregister(s)
+	}
+	o.g.mu.Lock()
+	w := o.writers[s.Info.Writer]
+	if w == nil {
+		if o.rest == nil {
+			o.rest = o.newWriter(&dds.QoS{})
+		}
+		w = o.rest
+	}
+	o.g.mu.Unlock()
+	c := protocol.Change{Source: s.Info.Source, Key: string(s.Value.Key), Payload: s.Value.Data}
+	if !s.Info.Valid {
+		payload, err := o.t.Type.payloads.AppendKey(nil, s.Value.Key, o.format())
+		if err != nil {
+			return err
+		}
+		c.Status, c.Payload = wire.Disposed, payload
+	}
+	o.put(w, c)
+	w.instances[c.Key] = true
+	return nil
+}
+
+// unregister says that an instance has no writers any more, for each that wrote it.
+func (o *outbound) unregister(s *dds.Sample[dds.Encoded]) error {
+	if !o.t.Type.payloads.Keyed() {
+		return nil
+	}
+	payload, err := o.t.Type.payloads.AppendKey(nil, s.Value.Key, o.format())
+	if err != nil {
+		return err
+	}
+	all := []*outWriter{}
+	for _, w := range o.writers {
+		all = append(all, w)
+	}
+	if o.rest != nil {
+		all = append(all, o.rest)
+	}
+	key := string(s.Value.Key)
+	for _, w := range all {
+		if w.instances[key] {
+			delete(w.instances, key)
+			o.put(w, protocol.Change{Source: s.Info.Source, Key: key, Status: wire.Unregistered, Payload: payload})
+		}
+	}
+	return nil
+}
+
+func (o *outbound) format() cdr.Format {
+	if o.t.XCDR2 {
+		return cdr.XCDR2
+	}
+	return cdr.XCDR1
+}
+
+// put writes when there is room.
+func (o *outbound) put(w *outWriter, c protocol.Change) {
+	g := o.g
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for !w.w.Room() && g.ending.Err() == nil {
+		g.settle()
+		if !w.w.Room() {
+			g.room.Wait()
+		}
+	}
+	if g.ending.Err() == nil {
+		w.w.Write(c)
+		g.stats.Written++
+	}
+}

@@ -1,0 +1,155 @@
+package rtps
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+
+	"github.com/squall-go/squall/dds/rtps/internal/wire"
+)
+
+// Ports of a domain, as RTPS has them: of discovery and of samples, unicast of a participant by its index, multicast of all.
+const (
+	portBase     = 7400
+	portsOfOne   = 250
+	portsOfIndex = 2
+	portMeta     = 10
+	portData     = 11
+	// lastDomain is the last one whose ports exist.
+	lastDomain = 232
+	// lastIndex is the last participant index for which a gateway looks.
+	lastIndex = 31
+	// peerIndexes are how many participants are looked for at an address without a port.
+	peerIndexes = 10
+)
+
+// group is where participants announce themselves by multicast.
+var group = netip.AddrFrom4([4]byte{239, 255, 0, 1})
+
+func metaPort(domain, index int) uint16 {
+	return uint16(portBase + portsOfOne*domain + portMeta + portsOfIndex*index)
+}
+
+// sockets are where a gateway receives.
+type sockets struct {
+	meta, data *net.UDPConn
+	multicast  *net.UDPConn // nil: none
+	at         netip.Addr
+	announce   []wire.Locator
+}
+
+// receiveBytes is what the kernel is asked to keep for a socket, and gives as far as it is allowed to.
+const receiveBytes = 8 << 20
+
+// addressOf returns the IPv4 address of an interface, by its name or by the address itself.
+func addressOf(name string) (*net.Interface, netip.Addr, error) {
+	all, err := net.Interfaces()
+	if err != nil {
+		return nil, netip.Addr{}, err
+	}
+	for _, i := range all {
+		addresses, err := i.Addrs()
+		if err != nil {
+			continue
+		}
+		for _, a := range addresses {
+			prefix, err := netip.ParsePrefix(a.String())
+			if err == nil && prefix.Addr().Is4() && (i.Name == name || prefix.Addr().String() == name) {
+				return &i, prefix.Addr(), nil
+			}
+		}
+	}
+	return nil, netip.Addr{}, fmt.Errorf("rtps: no interface %q with an IPv4 address", name)
+}
+
+func listen(cfg *Config) (s *sockets, err error) {
+	s = &sockets{}
+	nic, at, err := addressOf(cfg.Interface)
+	if err != nil {
+		return nil, err
+	}
+	s.at = at
+	first, last := cfg.Index, cfg.Index
+	if cfg.Index == AnyIndex {
+		first, last = 0, lastIndex
+	}
+	for i := first; i <= last; i++ {
+		if s.meta, err = net.ListenUDP("udp4", net.UDPAddrFromAddrPort(netip.AddrPortFrom(at, metaPort(cfg.Domain, i)))); err != nil {
+			continue
+		}
+		if s.data, err = net.ListenUDP("udp4", net.UDPAddrFromAddrPort(netip.AddrPortFrom(at, metaPort(cfg.Domain, i)+portData-portMeta))); err == nil {
+			break
+		}
+		s.meta.Close()
+		s.meta = nil
+	}
+	if s.meta == nil {
+		return nil, fmt.Errorf("rtps: no free participant index from %d to %d in domain %d at %v: %w", first, last, cfg.Domain, at, err)
+	}
+	if cfg.Multicast {
+		to := netip.AddrPortFrom(group, uint16(portBase+portsOfOne*cfg.Domain))
+		if s.multicast, err = net.ListenMulticastUDP("udp4", nic, net.UDPAddrFromAddrPort(to)); err != nil {
+			return nil, errors.Join(fmt.Errorf("rtps: multicast at %s: %w", nic.Name, err), s.close())
+		}
+		s.announce = append(s.announce, to)
+	}
+	peers := cfg.Peers
+	if len(peers) == 0 && !cfg.Multicast {
+		peers = []string{at.String()}
+	}
+	for _, p := range peers {
+		to, err := peerAddresses(p, cfg.Domain)
+		if err != nil {
+			return nil, errors.Join(err, s.close())
+		}
+		s.announce = append(s.announce, to...)
+	}
+	for _, c := range s.all() {
+		if err := c.SetReadBuffer(receiveBytes); err != nil {
+			return nil, errors.Join(err, s.close())
+		}
+	}
+	return s, nil
+}
+
+// peerAddresses are the addresses of discovery at a host: one with a port, or those of the first participants.
+func peerAddresses(peer string, domain int) (all []wire.Locator, err error) {
+	if strings.Contains(peer, ":") {
+		a, err := net.ResolveUDPAddr("udp4", peer)
+		if err != nil {
+			return nil, fmt.Errorf("rtps: peer %q: %w", peer, err)
+		}
+		return []wire.Locator{unmapped(a.AddrPort())}, nil
+	}
+	a, err := net.ResolveIPAddr("ip4", peer)
+	if err != nil {
+		return nil, fmt.Errorf("rtps: peer %q: %w", peer, err)
+	}
+	host, _ := netip.AddrFromSlice(a.IP.To4())
+	for i := range peerIndexes {
+		all = append(all, netip.AddrPortFrom(host, metaPort(domain, i)))
+	}
+	return all, nil
+}
+
+func unmapped(a netip.AddrPort) netip.AddrPort { return netip.AddrPortFrom(a.Addr().Unmap(), a.Port()) }
+
+func (s *sockets) all() (all []*net.UDPConn) {
+	for _, c := range []*net.UDPConn{s.meta, s.data, s.multicast} {
+		if c != nil {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+func (s *sockets) close() (err error) {
+	for _, c := range s.all() {
+		err = errors.Join(err, c.Close())
+	}
+	return err
+}
+
+func local(c *net.UDPConn) wire.Locator { return unmapped(c.LocalAddr().(*net.UDPAddr).AddrPort()) }

@@ -1,0 +1,171 @@
+package rtps_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/dds"
+	"github.com/squall-go/squall/dds/qos"
+	"github.com/squall-go/squall/dds/rtps"
+	"github.com/squall-go/squall/internal/testutil"
+)
+
+// carrierVariable has the process be a member with a gateway, for a test that kills it: the address of the group and the domain.
+const carrierVariable = "SQUALL_TEST_CARRIER"
+
+func TestMain(m *testing.M) {
+	if what := os.Getenv(carrierVariable); what != "" {
+		addr, domain, _ := strings.Cut(what, " ")
+		if err := carrier(addr, domain); err != nil {
+			fmt.Println("failed:", err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// carrier is a member with a gateway until its input ends.
+func carrier(addr, domain string) error {
+	ctx := context.Background()
+	p, err := member(ctx, 1, addr)
+	if err != nil {
+		return err
+	}
+	kind, err := rtps.TypeOf[keyedSeq]()
+	if err != nil {
+		return err
+	}
+	n, err := strconv.Atoi(domain)
+	if err != nil {
+		return err
+	}
+	if _, err := rtps.Open(ctx, pair(p, n, kind)); err != nil {
+		return err
+	}
+	fmt.Println("ready")
+	_, err = bufio.NewReader(os.Stdin).ReadString('\n')
+	return err
+}
+
+// pair is the configuration of two gateways that stand in for each other.
+func pair(p *dds.Participant, domain int, kind *rtps.Type) rtps.Config {
+	return rtps.Config{
+		Participant: p, Domain: domain, Interface: "lo", Index: rtps.AnyIndex, Lease: 2 * time.Second, Logger: quiet,
+		Topics: []rtps.Topic{{Name: dataTopic, Type: kind, Direction: rtps.In}},
+	}
+}
+
+// member is one of three members of a group.
+func member(ctx context.Context, n squall.NodeID, addr string) (*dds.Participant, error) {
+	p := dds.NewParticipant(dds.Config{Subgroup: squall.SubgroupConfig{Name: "space"}})
+	c := squall.Config{Cluster: "test", ID: n, Listen: "127.0.0.1:0", Join: []string{addr}, InitialMembers: 3, FailAfter: time.Second, Logger: quiet}
+	if n == 1 {
+		c.Listen = addr
+	}
+	return p, p.Open(ctx, c)
+}
+
+// A gateway is killed while ddsperf writes. The other one, at another member, goes on, and a reader gets every sample once and in order (RG2).
+func TestAnotherGatewayGoesOnWhenOneIsKilled(t *testing.T) {
+	if _, err := exec.LookPath("ddsperf"); err != nil {
+		t.Skip("ddsperf is not installed (Debian: cyclonedds-tools)")
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Second)
+	defer cancel()
+	addr, domain := testutil.FreeAddress(t), newDomain()
+	child := exec.CommandContext(ctx, self)
+	child.Env = append(os.Environ(), fmt.Sprintf("%s=%s %d", carrierVariable, addr, domain))
+	out, err := child.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := child.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = child.Process.Kill()
+		_ = child.Wait()
+	})
+	opened := make(chan error, 1)
+	var third *dds.Participant
+	go func() {
+		var err error
+		third, err = member(ctx, 3, addr)
+		opened <- err
+	}()
+	p, err := member(ctx, 2, addr)
+	if err := <-opened; err != nil {
+		t.Fatal(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		_, _ = p.Close(ctx), third.Close(ctx) // with a member that was killed, the last one may be without a quorum
+	})
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
+		t.Fatalf("the member with the gateway says %q (%v)", line, err)
+	}
+	kind, err := rtps.TypeOf[keyedSeq]()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := pair(p, domain, kind)
+	cfg.Logger = logger(t)
+	g, err := rtps.Open(ctx, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closeGateway(t, g) })
+	r := readerOf(t, keyed(t, third, dataTopic, dds.QoS{}), dds.QoS{History: qos.KeepAll(), Limits: qos.Limits{Samples: 10_000}})
+	pub := ddsperf(t, domain, "-D", "5", "pub", "5kHz", "size", "100")
+	next, n, killed, before := uint32(0), 0, 0, rtps.Stats{}
+	for {
+		s, err := r.Next(ctx)
+		if err != nil {
+			t.Fatalf("after %d samples: %v\n%s\n%+v", n, err, pub.out.String(), g.Stats())
+		}
+		if !s.Info.Valid {
+			if killed > 0 && g.Stats().Writers == 0 { // ddsperf has ended
+				break
+			}
+			continue // the writer that the killed member stood in with
+		}
+		if n > 0 && s.Value.Seq != next {
+			t.Fatalf("RG2: sample %d has the number %d, and not %d", n, s.Value.Seq, next)
+		}
+		next = s.Value.Seq + 1
+		if n++; n == 1000 {
+			if before = g.Stats(); before.Appointed || before.Carried > 0 {
+				t.Fatalf("the gateway that stands by has carried: %+v", before)
+			}
+			if err := child.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			killed = n
+		}
+	}
+	after := g.Stats()
+	t.Logf("%d samples, %d of them after the kill; the gateway that stood by: %+v, then %+v\n%s", n, n-killed, before, after, pub.wait(t, 20*time.Second))
+	if !after.Appointed || after.Carried == 0 || n-killed < 100 {
+		t.Fatalf("%d samples came after the kill: %+v", n-killed, after)
+	}
+}
