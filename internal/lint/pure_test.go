@@ -29,7 +29,7 @@ var pure = []string{
 }
 
 // impureImports are the packages that a pure one has no use for, with what is below them. All of sync is among them
-// (sync/atomic is a package of its own): what is in it waits, or depends on the collector.
+// (sync/atomic is a package of its own): what is in it waits, or depends on the collector. Addresses of net/netip are values.
 var impureImports = []string{
 	"context", "crypto/rand", "golang.org/x/sys", "io/ioutil", "log", "math/rand", "net", "os", "sync", "syscall",
 }
@@ -38,7 +38,7 @@ var impureImports = []string{
 var clock = []string{"After", "AfterFunc", "NewTicker", "NewTimer", "Now", "Since", "Sleep", "Tick", "Until"}
 
 func impure(importPath string) bool {
-	return importPath != "sync/atomic" && slices.ContainsFunc(impureImports, func(p string) bool {
+	return importPath != "sync/atomic" && importPath != "net/netip" && slices.ContainsFunc(impureImports, func(p string) bool {
 		return importPath == p || strings.HasPrefix(importPath, p+"/")
 	})
 }

@@ -33,16 +33,15 @@ type flight struct {
 // host is a participant with what it was told.
 type host struct {
 	*world
-	p        *Participant
-	at       wire.Locator
-	down     bool
-	got      map[wire.GUID][]Sample
-	by       map[wire.GUID]*RemoteWriter
-	matched  int // writers and readers that match, now
-	reasons  []string
-	full     bool // it takes no samples
-	manual   bool // it acknowledges when it is told to
-	inflated int  // the most samples that a writer kept
+	p       *Participant
+	at      wire.Locator
+	down    bool
+	got     map[wire.GUID][]Sample
+	by      map[wire.GUID]*RemoteWriter
+	matched int // writers and readers that match, now
+	reasons []string
+	full    bool // it takes no samples
+	manual  bool // it acknowledges when it is told to
 }
 
 func newWorld(t *testing.T, seed uint64, loss float64) *world {
