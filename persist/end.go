@@ -18,10 +18,11 @@ import (
 //	sum of what follows 4 │ block 8 │ records 8 │ view 8 │ seq 8
 var endKey = []byte("squall.end")
 
-// A log of bolt that is open notes from time to time up to where it is certain to go, likewise. A
-// page of its tree has no checksum, and a number in it that leads to another good page of the tree
-// gives a smaller tree, which is well formed: the note bounds what can be lost like that unsaid. A
-// log that is cut takes the note away first. Segments need none: they are checked to their ends.
+// A log that is open notes from time to time up to where it is certain to go, likewise. It bounds
+// what can be lost unsaid of a log that was not closed. A page of a tree of bolt has no checksum,
+// and a number in it that leads to another good page of the tree gives a smaller tree, which is well
+// formed. A segment whose end is cut off, or zeroed, looks like one that was not filled yet. A log
+// that is cut takes the note away first.
 var leastKey = []byte("squall.least")
 
 // noteBlocks is after how many blocks the note is made anew: rarely enough that its sync costs a
@@ -61,19 +62,19 @@ func readNote(s journal.Store, place string, key []byte) (e journal.End, noted b
 // lostEnd is the damage of a log that ends before the place where it was closed, or was not closed
 // and has lost more than a crash takes. What a crash takes is torn.
 func lostEnd(s journal.Store, kind Engine, place string, block uint64) (torn journal.Repaired, err error) {
+	what := "was closed with"
 	e, noted, err := notedEnd(s, place)
 	if err == nil && !noted && kind == EngineWAL {
-		return lostTail(place, block)
+		torn, err = lostTail(place, block)
 	}
-	what := "was closed with"
-	if err == nil && !noted && kind == EngineBolt {
+	if err == nil && !noted {
 		e, noted, err = leastEnd(s, place)
 		what = "had"
 	}
 	if err != nil || !noted || block >= e.Block {
 		return torn, err
 	}
-	return torn, &journal.Damage{
+	return journal.Repaired{}, &journal.Damage{
 		Log: place, Block: block + 1, Record: e.Records, Version: e.Version,
 		What: fmt.Sprintf("it %s block %d and %d records, up to version %v, and ends with block %d", what, e.Block, e.Records, e.Version, block),
 	}
@@ -86,9 +87,6 @@ func leastEnd(s journal.Store, place string) (e journal.End, is bool, err error)
 
 // noteLeast notes up to where the log goes. Its caller holds the files.
 func (l *Log) noteLeast(end journal.End) error {
-	if l.config.Engine != EngineBolt {
-		return nil
-	}
 	if end.Block == 0 {
 		return l.forgetLeast()
 	}
@@ -101,9 +99,6 @@ func (l *Log) noteLeast(end journal.End) error {
 
 // forgetLeast takes the note away, durably, before the log is cut. Its caller holds the files.
 func (l *Log) forgetLeast() error {
-	if l.config.Engine != EngineBolt {
-		return nil
-	}
 	if _, noted, err := leastEnd(l.engine, l.dir); err == nil && !noted {
 		return nil
 	}

@@ -462,11 +462,8 @@ func saysDamage(err error) bool {
 // certain to go.
 const unnoted = 5
 
-// inTail is how many records the last segment of a write-ahead log has.
-const inTail = 6
-
 // harmsTail reports whether a harm takes the end of a write-ahead log away, or leads to a list of segments
-// that is older than the last one. Where such a log went before a crash is noted nowhere else.
+// that is older than the last one.
 func harmsTail(h harmed) bool {
 	if strings.HasSuffix(h.file, "wal-meta.db") {
 		return strings.HasPrefix(h.what, "sealed head")
@@ -485,7 +482,7 @@ func (p *pristine) judge(got Info, h harmed) (outcome, error) {
 		return torn, nil
 	case strings.HasPrefix(h.what, "sealed head") && end >= p.records-1:
 		return torn, nil
-	case !p.closed && end >= p.records-inTail && harmsTail(h):
+	case !p.closed && end >= p.records-unnoted && harmsTail(h):
 		return torn, nil
 	case !p.closed && strings.HasPrefix(h.what, "bucket root") && end >= p.records-unnoted:
 		return part, nil

@@ -105,6 +105,79 @@ func TestAWriteThatDidNotEndIsTold(t *testing.T) {
 	}
 }
 
+// The end of the last segment is gone, and what remains is well formed: it is damage if it reaches
+// behind the note of how far the log goes. The member then gets the rest from others.
+func TestASegmentThatEndsBeforeTheNoteIsDamaged(t *testing.T) {
+	from := t.TempDir()
+	_, l := reopened(t, from, LogConfig{Engine: EngineWAL, noteEvery: 2})
+	for n := 0; n < 50; n += 10 {
+		appendSamples(t, l, n, n+10)
+	}
+	harms := map[string]func(file *os.File, at, size int64) error{
+		"cut off": func(file *os.File, at, _ int64) error { return file.Truncate(at) },
+		"zeroed": func(file *os.File, at, size int64) error {
+			_, err := file.WriteAt(make([]byte, size-at), at)
+			return err
+		},
+	}
+	for name, harm := range harms {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := os.CopyFS(dir, os.DirFS(from)); err != nil {
+				t.Fatal(err)
+			}
+			kept := harmBehind(t, dir, harm)
+			if r, err := Verify(t.Context(), dir, nil, nil); err != nil || r.OK() {
+				t.Errorf("it is not found: %+v, %v", r, err)
+			}
+			s := mustOpen(t, StoreConfig{Dir: dir, Cluster: "test", Node: 1})
+			if _, err := s.Log(LogConfig{ID: ticks}); !errors.Is(err, ErrDamaged) {
+				t.Fatal(err)
+			}
+			l, err := s.Log(LogConfig{ID: ticks, Repair: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := l.Info(); int(got.Count) != kept || int(got.Repaired.Record) != kept {
+				t.Errorf("%d records were kept, and %+v", kept, got)
+			}
+			reads(t, l.Range(order.Version{}, order.Version{}), 0, kept)
+			appendSamples(t, l, kept, kept+10)
+			l = reopenedAs(t, dir, LogConfig{})
+			reads(t, l.Range(order.Version{}, order.Version{}), 0, kept+10)
+		})
+	}
+}
+
+// harmBehind harms the last segment of a store behind its first block, and returns how many records
+// are before that place.
+func harmBehind(t *testing.T, dir string, harm func(file *os.File, at, size int64) error) (kept int) {
+	t.Helper()
+	segment, err := lastSegment(filepath.Join(dir, "logs", "ticks.0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole, err := os.ReadFile(segment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.OpenFile(segment, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for b := range blocksIn(whole) {
+		if err := harm(file, int64(b.at+framed(b.bytes)), int64(len(whole))); err != nil {
+			t.Fatal(err)
+		}
+		kept = int(b.First) + int(b.Count)
+		break
+	}
+	if err := file.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return kept
+}
+
 // The file may end within the padding of the block that is the last one.
 func TestASegmentThatEndsWithinItsLastBlockIsLookedThrough(t *testing.T) {
 	_, segment := crashed(t)
