@@ -17,6 +17,7 @@ import (
 type linkEnd struct {
 	proc    *process
 	other   *linkEnd
+	dialed  bool // by this side
 	turn    *turn
 	over    bool
 	frames  []frame // on their way here, by arrival
@@ -76,7 +77,7 @@ func (w *world) connect(p, q *process) {
 		return
 	}
 	a, b := &linkEnd{proc: p, ends: never}, &linkEnd{proc: q, ends: never}
-	a.other, b.other = b, a
+	a.other, b.other, a.dialed = b, a, true
 	for _, e := range []*linkEnd{a, b} {
 		takes := 3 * w.frameTime(e.other.proc, e.proc) // a dial, its answer, and a greeting
 		e.lastFrame, e.lastBlock, e.sentAt = w.now+takes, w.now+takes, never
@@ -221,10 +222,10 @@ func (e *linkEnd) hear(f *frame) {
 	}
 	t := e.proc.transfersOf(f.to)
 	switch {
-	case f.c.Kind == relay.Attach && t == nil:
+	case f.c.Kind == relay.Attach && t == nil && f.c.Index == attachOffer:
 		e.waiting = append(e.waiting, f.to)
-	case f.c.Kind == relay.Attach:
-		t.meet(e)
+	case f.c.Kind == relay.Attach && t != nil:
+		t.meet(e, f.c.Index)
 	case f.c.Kind == relay.Leave && t == nil:
 		e.waiting = slices.DeleteFunc(e.waiting, func(n name) bool { return n == f.to })
 	case t != nil:

@@ -46,7 +46,6 @@ type tie struct {
 	end      *linkEnd // nil: there is no link
 	attached bool     // it has opened the group, too
 	left     bool     // it was, and is not any more
-	said     bool     // something was said to it since it attached
 }
 
 // sending is a message that is being sent. It implements courier.Sending.
@@ -110,37 +109,48 @@ func (t *transfers) begin() {
 	}
 }
 
-// invite offers the group to the process at the other side of a link, if that is a member.
+// The three frames by which two processes meet in a group, as in package rdmc. Only the last one tells the process that was dialed that the
+// other one has heard of it: without it, a link that breaks at one side alone would leave one of them behind.
+const (
+	attachOffer   uint64 = iota // by the process that dialed
+	attachAnswer                // by the other one
+	attachConfirm               // by the process that dialed
+)
+
+// invite offers the group to the process at the other side of a link that this one dialed, if that is a member, or answers its offer.
 func (t *transfers) invite(e *linkEnd) {
 	place := slices.Index(t.procs, e.other.proc)
 	if place < 0 || t.ties[place].end != nil || t.ties[place].left {
 		return
 	}
-	t.attach(place, e)
-	if i := slices.Index(e.waiting, t.name()); i >= 0 {
+	if e.dialed {
+		t.attach(place, e, attachOffer)
+	} else if i := slices.Index(e.waiting, t.name()); i >= 0 {
 		e.waiting = slices.Delete(e.waiting, i, i+1)
-		t.meet(e)
+		t.attach(place, e, attachAnswer)
 	}
 }
 
-func (t *transfers) attach(place int, e *linkEnd) {
+func (t *transfers) attach(place int, e *linkEnd, step uint64) {
 	t.ties[place].end = e
 	t.proc().watchPeers()
-	e.say(t.name(), relay.Control{Kind: relay.Attach})
+	e.say(t.name(), relay.Control{Kind: relay.Attach, Index: step})
 }
 
-// meet takes the news that the process at the other side has opened the group, too.
-func (t *transfers) meet(e *linkEnd) {
+// meet takes one of the three frames. An offer over another link than the one before says that this one broke at the other side.
+func (t *transfers) meet(e *linkEnd, step uint64) {
 	place := slices.Index(t.procs, e.other.proc)
 	m := &t.ties[place]
-	if m.attached && m.end != e {
-		t.meetAgain(place, e)
-	}
-	if m.attached || m.left {
+	switch {
+	case m.attached || m.left:
 		return
-	}
-	if m.end != e { // the one before broke, and the other side knew it first
-		t.attach(place, e)
+	case step == attachOffer:
+		t.attach(place, e, attachAnswer)
+		return
+	case m.end != e:
+		return
+	case step == attachAnswer:
+		t.attach(place, e, attachConfirm)
 	}
 	m.attached = true
 	if (t.self == 0 || place == 0) && t.sees(place) {
@@ -148,17 +158,6 @@ func (t *transfers) meet(e *linkEnd) {
 	}
 	t.relay.Attached(place, &t.effects)
 	t.heard()
-}
-
-// meetAgain takes the news that a member opened the group, over another link than the one over which it had said so. That one broke, and
-// only the other side knows it: the answer never arrived there. In package rdmc a third frame confirms the answer, so this side would not count
-// the member as attached yet. If it has been told nothing, that makes no difference; otherwise this side misses it as if it were silent.
-func (t *transfers) meetAgain(place int, e *linkEnd) {
-	if m := &t.ties[place]; m.said {
-		m.end.breaks(true, false)
-	} else {
-		t.attach(place, e)
-	}
 }
 
 // sees reports whether this process and the one at a place see each other's memory.
@@ -171,7 +170,13 @@ func (t *transfers) sees(place int) bool {
 func (t *transfers) step(e *linkEnd, c *relay.Control) {
 	place := slices.Index(t.procs, e.other.proc)
 	m := &t.ties[place]
-	if !m.attached || m.end != e {
+	switch {
+	case m.end != e:
+		return
+	case !m.attached && c.Kind == relay.Leave:
+		m.end = nil // its offer was withdrawn
+		return
+	case !m.attached:
 		return
 	}
 	if c.Kind == relay.Leave {
@@ -247,7 +252,6 @@ func (t *transfers) apply() {
 	for i := range t.effects.Frames {
 		f := &t.effects.Frames[i]
 		if m := &t.ties[f.To]; m.attached {
-			m.said = true
 			m.end.say(t.name(), f.Control)
 		}
 	}
@@ -550,7 +554,11 @@ func (t *transfers) Discard() {
 	}
 	t.left = true
 	for place := range t.ties {
-		if e := t.ties[place].end; e != nil {
+		m := &t.ties[place]
+		if e := m.end; e != nil {
+			if last, ok := t.relay.LastWord(); ok && !m.attached && !m.left && !e.dialed { // it was answered, and may count this process as attached
+				e.say(t.name(), last)
+			}
 			e.say(t.name(), relay.Control{Kind: relay.Leave})
 		}
 	}
