@@ -15,6 +15,7 @@ const (
 	requestTime = 10 * time.Second // for what a client says
 	maxRequests = 64               // that wait for the group at a time
 	notifyTime  = 2 * time.Second  // for a client to take a notice
+	maxWatched  = 1 << 14          // names whose changes one client is told of: those that it asked for first
 )
 
 // answer answers clients until the service is closed.
@@ -125,6 +126,7 @@ func (d *Directory) find(r reply, q *query, client *ripc.Remote) reply {
 // watch has the clients that are told of changes. The directory's mu guards it.
 type watch struct {
 	clients map[string]map[*ripc.Remote]bool // by name
+	names   map[*ripc.Remote]int             // how many names a client is told of
 	waiting map[*ripc.Remote]map[string]note // what a client was not told yet
 	local   callbacks
 	telling *sync.WaitGroup
@@ -132,17 +134,23 @@ type watch struct {
 }
 
 func newWatch() watch {
-	return watch{clients: map[string]map[*ripc.Remote]bool{}, waiting: map[*ripc.Remote]map[string]note{}, telling: new(sync.WaitGroup)}
+	return watch{clients: map[string]map[*ripc.Remote]bool{}, names: map[*ripc.Remote]int{}, waiting: map[*ripc.Remote]map[string]note{}, telling: new(sync.WaitGroup)}
 }
 
 // wait waits until nobody is told anything any more.
 func (w *watch) wait() { w.telling.Wait() }
 
+// add has a client told of the changes of a name, unless it is told of too many. Such a client finds out when it sends to a place where
+// the service is not.
 func (w *watch) add(name string, client *ripc.Remote) {
+	if w.clients[name][client] || w.names[client] >= maxWatched {
+		return
+	}
 	if w.clients[name] == nil {
 		w.clients[name] = map[*ripc.Remote]bool{}
 	}
 	w.clients[name][client] = true
+	w.names[client]++
 }
 
 // pruneEvery is how often clients are forgotten that are gone.
@@ -162,6 +170,7 @@ func (w *watch) drop(which func(*ripc.Remote) bool) {
 		for client := range clients {
 			if which(client) {
 				delete(clients, client)
+				delete(w.names, client)
 			}
 		}
 		if len(clients) == 0 {

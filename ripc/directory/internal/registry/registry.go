@@ -159,9 +159,6 @@ func (r *Registry) heed(rec *Record, speaker string) (changed *Entry, last uint6
 		return nil, 0, fmt.Errorf("%w: %s… is reserved", ErrOwned, Reserved)
 	}
 	e := r.Find(rec.Name)
-	if e == nil && rec.Action == Withdraw {
-		return nil, 0, nil
-	}
 	if e == nil {
 		if e, err = r.enter(rec, owner); err != nil {
 			return nil, 0, err
@@ -202,12 +199,12 @@ func (e *Entry) permits(rec *Record, owner string, now Time) (last uint64, err e
 	}
 	here := known && !e.Spots[k].Gone
 	switch {
+	case !known && len(e.Spots) >= MaxPlaces:
+		return 0, fmt.Errorf("%w: %d places of one name", ErrFull, MaxPlaces)
 	case rec.Action == Withdraw:
 		return 0, nil
 	case rec.Shared != e.Shared && len(places) > 0:
 		return 0, ErrMixed
-	case !known && len(e.Spots) >= MaxPlaces:
-		return 0, fmt.Errorf("%w: %d places of one name", ErrFull, MaxPlaces)
 	case e.Shared && len(places) > 0 || here:
 		return 0, nil
 	case rec.Action == Renew && len(places) > 0:
@@ -228,13 +225,14 @@ func (e *Entry) permits(rec *Record, owner string, now Time) (last uint64, err e
 func (e *Entry) put(rec *Record, owner string, now Time) (changed bool) {
 	k, known := e.index(owner, rec.Place.Incarnation)
 	if rec.Action == Withdraw {
-		if !known || e.Owner != owner {
+		if !known { // a claim that was made before may come yet
+			e.Spots = slices.Insert(e.Spots, k, &Spot{Record: *rec, Owner: owner, Gone: true, Kept: now + MaxLease})
 			return false
 		}
 		s := e.Spots[k]
 		changed = !s.Gone
 		s.Gone, s.Record, s.Kept = true, *rec, max(s.Kept, rec.Until)
-		if len(e.Places()) == 0 {
+		if e.Owner == owner && len(e.Places()) == 0 {
 			e.Held = now + rec.Hold
 		}
 		return changed

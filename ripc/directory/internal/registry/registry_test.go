@@ -81,7 +81,7 @@ func TestARegistryUnderRandomCommands(t *testing.T) {
 	r, other := begun(), begun()
 	var said []Command // that were accepted
 	outcomes := map[string]int{}
-	for range 20000 {
+	for range 6000 {
 		var c Command
 		who := owners[rnd.IntN(len(owners))]
 		switch k := rnd.IntN(20); {
@@ -212,6 +212,36 @@ func TestAReplayTakesNoEffect(t *testing.T) {
 	r.Apply(Command{From: 9_500, By: 1_000})
 	if o := r.Apply(first); !errors.Is(o.Err, ErrEnded) || len(r.Entries) != 0 {
 		t.Error(o.Err, r.Entries)
+	}
+}
+
+// A claim that comes after the record by which its owner withdrew it takes no effect (RD2).
+func TestAClaimThatComesAfterItsWithdrawalTakesNoEffect(t *testing.T) {
+	for _, known := range []bool{false, true} { // the name, by a claim of another endpoint
+		r, o := begun(), newOwner(1)
+		if known {
+			r.Apply(o.say(Record{Action: Claim, Name: "service", Place: at(2), Until: 10_000, Shared: true}))
+		}
+		claim := o.say(Record{Action: Claim, Name: "service", Place: at(1), Until: MaxLease, Shared: true})
+		withdraw := o.say(Record{Action: Withdraw, Name: "service", Place: at(1), Until: 5_000, Shared: true})
+		if o := r.Apply(withdraw); o.Err != nil || len(o.News) > 0 {
+			t.Fatal(o.Err, o.News)
+		}
+		for r.Time < MaxLease {
+			if o := r.Apply(claim); !errors.Is(o.Err, ErrStale) || o.Last != 2+map[bool]uint64{true: 1}[known] {
+				t.Fatalf("at %d: %v, record %d", r.Time, o.Err, o.Last)
+			}
+			if heir := newOwner(2); !known && r.Time == 10*MaxStep { // the name is free meanwhile
+				if o := r.Apply(heir.say(Record{Action: Claim, Name: "service", Place: at(3), Until: r.Time + MaxStep})); o.Err != nil {
+					t.Fatal(o.Err)
+				}
+				r.Apply(Command{From: r.Time, By: MaxStep})
+			}
+			r.Apply(Command{From: r.Time, By: MaxStep})
+		}
+		if o := r.Apply(claim); !errors.Is(o.Err, ErrEnded) || len(r.Entries) > 0 {
+			t.Error(o.Err, r.Entries)
+		}
 	}
 }
 
