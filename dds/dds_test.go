@@ -16,6 +16,7 @@ import (
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/dds"
 	"github.com/squall-go/squall/dds/cdr"
+	"github.com/squall-go/squall/dds/filter"
 	"github.com/squall-go/squall/dds/qos"
 	"github.com/squall-go/squall/internal/testutil"
 )
@@ -468,9 +469,23 @@ func TestReadAndTakeSelect(t *testing.T) {
 	all := open(t, 1, nil)
 	tp := topic(t, all[0], dds.QoS{})
 	r := reader(t, tp, keepAll, dds.Where(func(v *position) bool { return v.N%2 == 0 }))
+	where, err := dds.WhereText[position]("vehicle = %0 AND n > 2", "1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	byText := reader(t, tp, keepAll, where)
 	w := writer(t, tp, dds.QoS{})
 	for i := range int32(6) {
 		write(t, w, position{Vehicle: i % 3, N: i})
+	}
+	if s := next(t, byText, 1)[0]; s.Value.N != 4 {
+		t.Errorf("filtered by a text: %+v", s)
+	}
+	if _, err := dds.WhereText[position]("weight > 2"); !errors.Is(err, filter.ErrType) {
+		t.Errorf("a filter of a member that is not there: %v", err)
+	}
+	if _, err := dds.WhereText[position]("n >"); !errors.Is(err, filter.ErrSyntax) {
+		t.Errorf("half a filter: %v", err)
 	}
 	var got []dds.Sample[position]
 	for len(got) < 3 {

@@ -8,6 +8,7 @@ import (
 	"math"
 	"sync"
 
+	"github.com/squall-go/squall/dds/filter"
 	"github.com/squall-go/squall/dds/internal/space"
 	"github.com/squall-go/squall/dds/qos"
 )
@@ -91,6 +92,19 @@ func Where[T any](f func(v *T) bool) Option[T] {
 			return r.topic.codec.Decode(data, &v) != nil || f(&v)
 		}
 	}
+}
+
+// WhereText is Where with a filter expression of DDS, which package filter describes: `color = 'RED' AND size BETWEEN 10 AND %0`.
+func WhereText[T any](expression string, parameters ...string) (Option[T], error) {
+	e, err := filter.Parse(expression)
+	if err != nil {
+		return nil, err
+	}
+	f, err := filter.Bind[T](e, parameters...)
+	if err != nil {
+		return nil, err
+	}
+	return Where(f), nil
 }
 
 // Listen has f called with each sample, and each change of an instance, where it has its position, in place of keeping it for Take and Next: nothing
