@@ -114,7 +114,11 @@ func space(t testing.TB, change func(*dds.Config)) *dds.Participant {
 		change(&cfg)
 	}
 	p := dds.NewParticipant(cfg)
-	if err := p.Open(t.Context(), squall.Config{Cluster: "test", ID: 1, Listen: "127.0.0.1:0", InitialMembers: 1, Logger: quiet}); err != nil {
+	c := squall.Config{Cluster: "test", ID: 1, Listen: "127.0.0.1:0", InitialMembers: 1, Logger: quiet}
+	if cfg.Subgroup.Mode == squall.Persistent {
+		c.Dir = t.TempDir()
+	}
+	if err := p.Open(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

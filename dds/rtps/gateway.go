@@ -31,8 +31,10 @@ type Gateway struct {
 	inbounds  map[*protocol.RemoteWriter]*inbound
 	arrivals  []*inbound // those with samples that were not carried
 	appointed bool
-	stats     Stats
-	told      map[string]bool // incompatible endpoints that were logged
+	// reappointed is closed when appointed changes, and made anew.
+	reappointed chan struct{}
+	stats       Stats
+	told        map[string]bool // incompatible endpoints that were logged
 
 	work    chan struct{} // there are arrivals, or the appointment changed
 	room    *sync.Cond    // of mu: a writer has room, or the gateway ends
@@ -86,7 +88,7 @@ func Open(ctx context.Context, cfg Config) (_ *Gateway, err error) {
 	}
 	g := &Gateway{
 		cfg: cfg, log: cfg.Logger.With("side", cfg.Side), p: cfg.Participant, begun: time.Now(), inbounds: map[*protocol.RemoteWriter]*inbound{}, told: map[string]bool{},
-		work: make(chan struct{}, 1), turn: make(chan struct{}, 1),
+		reappointed: make(chan struct{}), work: make(chan struct{}, 1), turn: make(chan struct{}, 1),
 	}
 	g.room = sync.NewCond(&g.mu)
 	g.ending, g.end = context.WithCancel(context.Background())
@@ -272,6 +274,8 @@ func (g *Gateway) appoint(all []dds.Endpoint) {
 		return
 	}
 	g.appointed = first
+	close(g.reappointed)
+	g.reappointed = make(chan struct{})
 	g.log.Info("the gateway that carries is appointed", "here", first)
 	g.arrivals = g.arrivals[:0]
 	for _, b := range g.inbounds { // what the one before it has carried is known by the order

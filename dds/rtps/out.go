@@ -1,6 +1,7 @@
 package rtps
 
 import (
+	"context"
 	"time"
 
 	"github.com/squall-go/squall/dds"
@@ -19,6 +20,7 @@ type outbound struct {
 	rest     *outWriter            // for samples of writers that are not there any more
 	position uint64
 	changes  uint64
+	retiring bool // a writer is gone, and its readers do not have everything
 }
 
 // outWriter stands in DDS for a writer of the space.
@@ -39,19 +41,25 @@ func (g *Gateway) export(t *topic) {
 	o := &outbound{g: g, t: t, writers: map[dds.ID]*outWriter{}}
 	defer o.stop()
 	for g.ending.Err() == nil {
-		p, err := g.p.Carried(g.ending, o.position, func(func(dds.Origin) uint64) {})
+		g.mu.Lock()
+		appointed, changed := g.appointed, g.reappointed
+		g.mu.Unlock()
+		if !appointed {
+			o.stop()
+			o.position, o.changes = 0, 0
+			select {
+			case <-g.ending.Done():
+				return
+			case <-changed:
+			}
+			continue
+		}
+		p, err := o.wait()
 		if err != nil {
 			return
 		}
 		o.position = p.Position
-		g.mu.Lock()
-		appointed := g.appointed
-		g.mu.Unlock()
-		switch {
-		case !appointed:
-			o.stop()
-			continue
-		case o.reader == nil:
+		if o.reader == nil {
 			set := dds.QoS{Durability: t.QoS.Durability, Ownership: t.QoS.Ownership, Order: t.QoS.Order, History: qos.KeepAll(), Limits: qos.Limits{Samples: exported}, Partitions: []string{"*"}}
 			if o.reader, err = t.space.Reader(g.ending, set); err != nil {
 				if g.ending.Err() == nil {
@@ -64,6 +72,21 @@ func (g *Gateway) export(t *topic) {
 			g.log.Error("a sample for DDS", "topic", t.Name, "error", err)
 		}
 	}
+}
+
+// wait waits until the order has gone on. While a writer is to be closed it waits for a part of its linger only.
+func (o *outbound) wait() (dds.Progress, error) {
+	nothing := func(func(dds.Origin) uint64) {}
+	if !o.retiring {
+		return o.g.p.Carried(o.g.ending, o.position, nothing)
+	}
+	ctx, cancel := context.WithTimeout(o.g.ending, linger/10)
+	defer cancel()
+	p, err := o.g.p.Carried(ctx, o.position, nothing)
+	if err != nil && o.g.ending.Err() == nil {
+		return o.g.p.Carried(o.g.ending, 0, nothing)
+	}
+	return p, err
 }
 
 // stop ends the part of a gateway that is not appointed any more.
@@ -156,11 +179,17 @@ func (o *outbound) retire(all []dds.Endpoint, look bool) {
 			}
 		}
 	}
+	o.retiring = false
 	for id, w := range o.writers {
-		if !w.gone.IsZero() && o.t.QoS.Durability <= qos.TransientLocal && (w.w.Acknowledged() || time.Since(w.gone) > linger) {
-			o.g.machine.CloseWriter(o.g.now(), w.w)
-			delete(o.writers, id)
+		if w.gone.IsZero() || o.t.QoS.Durability > qos.TransientLocal {
+			continue
 		}
+		if !w.w.Acknowledged() && time.Since(w.gone) <= linger {
+			o.retiring = true
+			continue
+		}
+		o.g.machine.CloseWriter(o.g.now(), w.w)
+		delete(o.writers, id)
 	}
 	o.g.settle()
 }

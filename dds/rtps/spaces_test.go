@@ -1,0 +1,183 @@
+package rtps_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/dds"
+	"github.com/squall-go/squall/dds/qos"
+	"github.com/squall-go/squall/dds/rtps"
+)
+
+// text is what a reader takes, until it is as long as what is wanted: numbers of samples by key, with a d for a dispose and an n for an
+// instance without writers.
+func text(t *testing.T, r *dds.Reader[keyedSeq], want string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	got := ""
+	for len(got) < len(want) {
+		s, err := r.Next(ctx)
+		if err != nil {
+			t.Fatalf("read %q, and not %q: %v", got, want, err)
+		}
+		what := fmt.Sprint(s.Value.Seq)
+		switch {
+		case s.Info.Valid:
+		case s.Info.Instance == dds.Disposed:
+			what = "d"
+		default:
+			what = "n"
+		}
+		got += fmt.Sprintf("%d:%s ", s.Value.Keyval, what)
+	}
+	if got != want {
+		t.Fatalf("read %q, and not %q", got, want)
+	}
+}
+
+func namedGateway(t *testing.T, p *dds.Participant, domain int, space string, topic rtps.Topic) *rtps.Gateway {
+	t.Helper()
+	kind, err := rtps.TypeOf[keyedSeq]()
+	if err != nil {
+		t.Fatal(err)
+	}
+	topic.Type = kind
+	g, err := rtps.Open(t.Context(), rtps.Config{
+		Participant: p, Space: space, Domain: domain, Interface: "127.0.0.1", Index: rtps.AnyIndex, Topics: []rtps.Topic{topic}, Logger: logger(t),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closeGateway(t, g) })
+	return g
+}
+
+// Two spaces carry one topic in both directions over a domain: writes, disposes, ends of writers and histories come through, each once, and
+// nothing comes back (RG3).
+func TestTwoSpacesOverADomain(t *testing.T) {
+	domain := newDomain()
+	set := dds.QoS{Durability: qos.Transient, Service: qos.Service{History: qos.KeepLast(2)}}
+	read := dds.QoS{Durability: qos.Transient, History: qos.KeepAll()}
+	a, b := space(t, nil), space(t, nil)
+	ta, tb := keyed(t, a, "positions", set), keyed(t, b, "places", set)
+	write := func(w *dds.Writer[keyedSeq], key, seq uint32) {
+		t.Helper()
+		if err := w.Write(t.Context(), keyedSeq{Keyval: key, Seq: seq, Baggage: make([]byte, 3000)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wa, err := ta.Writer(t.Context(), dds.QoS{Durability: qos.Transient})
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(wa, 1, 1)
+	write(wa, 1, 2)
+	write(wa, 1, 3) // before there is a gateway: the last two are the history
+	ra, rb := readerOf(t, ta, read), readerOf(t, tb, read)
+	text(t, ra, "1:2 1:3 ")
+	ga := namedGateway(t, a, domain, "a", rtps.Topic{Name: "positions", DDSName: "shared", Direction: rtps.Both, QoS: set})
+	gb := namedGateway(t, b, domain, "b", rtps.Topic{Name: "places", DDSName: "shared", Direction: rtps.Both, QoS: set})
+	text(t, rb, "1:2 1:3 ")
+	wb, err := tb.Writer(t.Context(), dds.QoS{Durability: qos.Transient, KeepUnregistered: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(wb, 2, 7)
+	text(t, ra, "2:7 ")
+	if err := wb.Dispose(t.Context(), keyedSeq{Keyval: 2}); err != nil {
+		t.Fatal(err)
+	}
+	text(t, ra, "2:d ")
+	write(wb, 3, 8)
+	if err := wb.Unregister(t.Context(), keyedSeq{Keyval: 3}); err != nil {
+		t.Fatal(err)
+	}
+	text(t, ra, "3:8 3:n ")
+	write(wa, 1, 4)
+	text(t, rb, "2:7 2:d 3:8 3:n 1:4 ")
+	text(t, ra, "1:4 ")
+	// Nothing is on its way back: what each side has carried in is what the other one has written.
+	sa, sb := ga.Stats(), gb.Stats()
+	if sa.Received != sb.Written || sb.Received != sa.Written || sa.Written != 3 || sb.Written != 4 {
+		t.Fatalf("RG3: one gateway: %+v; the other one: %+v", sa, sb)
+	}
+}
+
+// Samples go through two gateways of one space from one domain of ddsperf into another one.
+func TestASpaceBetweenTwoDomains(t *testing.T) {
+	p := space(t, nil)
+	from, to := newDomain(), newDomain()
+	topic := rtps.Topic{Name: dataTopic, Direction: rtps.Both}
+	in, out := gateway(t, p, from, topic), gateway(t, p, to, topic)
+	sub := ddsperf(t, to, "-D", "2", "-Qsamples:100", "sub")
+	pub := ddsperf(t, from, "-D", "2", "pub", "2kHz", "size", "100")
+	printed := sub.wait(t, 20*time.Second)
+	t.Logf("%s\n%s\n%+v\n%+v", printed, pub.wait(t, 20*time.Second), in.Stats(), out.Stats())
+	lines := regexp.MustCompile(`size \d+ total (\d+) lost (\d+)`).FindAllStringSubmatch(printed, -1)
+	if len(lines) == 0 || sub.err != nil || lines[len(lines)-1][2] != "0" {
+		t.Fatalf("ddsperf: %v\n%s", sub.err, printed)
+	}
+	if back := in.Stats().Written; back != 0 {
+		t.Fatalf("RG3: %d samples went back", back)
+	}
+}
+
+// Of a persistent topic no more samples are acknowledged than are on the disks (RG1).
+func TestPersistentSamplesAreAcknowledgedFromTheDisk(t *testing.T) {
+	const n = 500
+	domain := newDomain()
+	local := dds.QoS{Durability: qos.TransientLocal, Service: qos.Service{History: qos.KeepAll()}}
+	from := space(t, nil)
+	w, err := keyed(t, from, "t", local).Writer(t.Context(), dds.QoS{Durability: qos.TransientLocal})
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := space(t, func(c *dds.Config) { c.Subgroup.Mode = squall.Persistent })
+	namedGateway(t, from, domain, "a", rtps.Topic{Name: "t", Direction: rtps.Out, QoS: local})
+	set := dds.QoS{Durability: qos.Persistent, Service: qos.Service{History: qos.KeepAll()}}
+	g := namedGateway(t, to, domain, "b", rtps.Topic{Name: "t", Direction: rtps.In, QoS: set})
+	log, err := to.Subgroup().Log()
+	if err != nil {
+		t.Fatal(err)
+	}
+	onDisk := func() (samples uint64) {
+		t.Helper()
+		end := log.Persisted(squall.OnEveryDisk)
+		if end == (squall.Version{}) {
+			return 0
+		}
+		for r, err := range log.Range(squall.Version{}, end) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if bytes.Contains(r.Data, []byte("baggage of a sample")) {
+				samples++
+			}
+		}
+		return samples
+	}
+	baggage := bytes.Repeat([]byte("baggage of a sample "), 10)
+	for i := range uint32(n) {
+		if err := w.Write(t.Context(), keyedSeq{Seq: i, Baggage: baggage}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for end := time.Now().Add(20 * time.Second); ; {
+		acknowledged := g.Stats().Acknowledged
+		if there := onDisk(); acknowledged > there {
+			t.Fatalf("RG1: %d samples are acknowledged, and %d are on the disk", acknowledged, there)
+		}
+		if acknowledged == n {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d samples of %d are acknowledged", acknowledged, n)
+		}
+	}
+}
