@@ -29,15 +29,19 @@ var (
 // compiler turns types into plans. Structs are remembered, so that a recursive type ends.
 type compiler struct {
 	structs  map[reflect.Type]*plan
-	keysOnly bool // members outside of the key are left away, whatever their types are; reset inside a member
+	name     string // of the outermost type, if it has none of its own
+	keysOnly bool   // members outside of the key are left away, whatever their types are; reset inside a member
 }
 
 // compile returns the plan of a whole type.
-func compile(t reflect.Type, keysOnly bool) (*plan, error) {
+func compile(t reflect.Type, keysOnly bool) (*plan, error) { return compileAs(t, "", keysOnly) }
+
+// compileAs is compile for a type that may have no name.
+func compileAs(t reflect.Type, name string, keysOnly bool) (*plan, error) {
 	if t.Kind() != reflect.Struct {
 		return nil, fmt.Errorf("%w: %v is not a struct", ErrType, t)
 	}
-	c := &compiler{structs: map[reflect.Type]*plan{}, keysOnly: keysOnly}
+	c := &compiler{structs: map[reflect.Type]*plan{}, name: name, keysOnly: keysOnly}
 	p, err := c.plan(t)
 	if err != nil {
 		return nil, fmt.Errorf("%v: %w", t, err)
@@ -171,6 +175,9 @@ func (c *compiler) structure(t reflect.Type) (*plan, error) {
 		if err := p.option(f.Tag.Get("dds")); err != nil {
 			return nil, err
 		}
+	}
+	if p.named == "" {
+		p.named, c.name = c.name, ""
 	}
 	if p.named == "" {
 		return nil, fmt.Errorf("%w: %v needs a name: a blank field with the tag `dds:\"name=…\"`", ErrType, t)

@@ -14,12 +14,12 @@ type Payloads struct {
 	values sync.Pool
 }
 
-// NewPayloads compiles a struct type.
-func NewPayloads(t reflect.Type) (*Payloads, error) {
+// NewPayloads compiles a struct type. The name is for a type that has none.
+func NewPayloads(t reflect.Type, name string) (*Payloads, error) {
 	if t.Kind() != reflect.Struct {
 		return nil, fmt.Errorf("%w: %v is no struct", ErrType, t)
 	}
-	p, err := compile(t, false)
+	p, err := compileAs(t, name, false)
 	if err != nil {
 		return nil, err
 	}

@@ -21,7 +21,7 @@ func (t *Type) Name() string { return t.name }
 
 // TypeOf returns the type of a Go struct, as package cdr encodes it.
 func TypeOf[T any]() (*Type, error) {
-	p, err := cdr.NewPayloads(reflect.TypeFor[T]())
+	p, err := cdr.NewPayloads(reflect.TypeFor[T](), "")
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +66,7 @@ func ParseType(text string) (*Type, error) {
 	if len(fields) == 0 {
 		return nil, fmt.Errorf("%w: %s has no members", ErrType, name)
 	}
-	p, err := cdr.NewPayloads(reflect.StructOf(fields))
+	p, err := cdr.NewPayloads(reflect.StructOf(fields), name)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s: %v", ErrType, name, err)
 	}
