@@ -23,6 +23,7 @@ var kills = flag.Int("kills", 4, "members that are killed in a run of each kind"
 
 func TestMain(m *testing.M) {
 	proc.Become("member", proc.Command("member", runMember))
+	proc.Become("greedy", proc.Command("greedy", runGreedy))
 	os.Exit(m.Run())
 }
 
