@@ -32,10 +32,12 @@ type memberSpec struct {
 	ID      squall.NodeID
 	Listen  string
 	Clients string // where it serves clients
-	Join    []string
-	TCP     bool
-	Trade   bool // it has a shop and a book in place of the bank
-	Reads   bool // it tells its parent of queries that it runs
+	// Advertise is where the other members dial it, if that is not Listen.
+	Advertise string
+	Join      []string
+	TCP       bool
+	Trade     bool // it has a shop and a book in place of the bank
+	Reads     bool // it tells its parent of queries that it runs
 	// FailAfter is for how long a member may be silent.
 	FailAfter time.Duration
 	Dir       string   // if not empty, the bank is persistent
@@ -58,7 +60,7 @@ func runMember(ctx context.Context, p *proc.Parent) error {
 	}
 	cfg := squall.Config{
 		Cluster: "test", ID: spec.ID, Listen: spec.Listen, Join: spec.Join, InitialMembers: 3, Logger: quiet,
-		Heartbeat: 50 * time.Millisecond, FailAfter: spec.FailAfter, Dir: spec.Dir,
+		Heartbeat: 50 * time.Millisecond, FailAfter: spec.FailAfter, Dir: spec.Dir, Advertise: spec.Advertise,
 	}
 	serving := ripc.Config{Addr: spec.Clients}
 	if spec.TCP {

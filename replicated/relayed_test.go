@@ -115,6 +115,9 @@ func TestAMemberAnswersWhatIsExecuted(t *testing.T) {
 	if _, err := count.Call(t.Context(), c.Object("accounts"), 0); err != nil { // the session is open
 		t.Fatal(err)
 	}
+	if err := all[0].bank.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	before := executed.Load()
 	holding, err := hold.Go(t.Context(), all[1].bank, 0)
 	if err != nil {

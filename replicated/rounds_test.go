@@ -42,14 +42,16 @@ func loadTLS(files []string) (*tls.Config, error) {
 	return &tls.Config{Certificates: []tls.Certificate{certificate}, RootCAs: pool, ClientCAs: pool}, nil
 }
 
-// line is the way of clients to one member. It can be cut.
+// line is the way of clients, or of the other members, to one member. It can be cut, so that connections end, or be silent, so that they
+// stay and nothing passes.
 type line struct {
 	listener net.Listener
 	to       string
 
-	mu    sync.Mutex
-	cut   bool
-	conns map[net.Conn]bool
+	mu     sync.Mutex
+	cut    bool
+	silent chan struct{} // closed when something passes again; nil: something does
+	conns  map[net.Conn]bool
 }
 
 // newLine begins a line to an address.
@@ -73,6 +75,7 @@ func newLine(t *testing.T, to string) *line {
 	t.Cleanup(func() {
 		_ = listener.Close()
 		l.set(true)
+		l.hush(false)
 		all.Wait()
 	})
 	return l
@@ -102,12 +105,44 @@ func (l *line) carry(c net.Conn) {
 	var both sync.WaitGroup
 	for _, way := range [][2]net.Conn{{c, d}, {d, c}} {
 		both.Go(func() {
-			_, _ = io.Copy(way[0], way[1])
+			_, _ = io.Copy(way[0], heard{way[1], l})
 			_ = way[0].Close()
 			_ = way[1].Close()
 		})
 	}
 	both.Wait()
+}
+
+// heard is a connection of a line as its other end hears it.
+type heard struct {
+	net.Conn
+	l *line
+}
+
+func (h heard) Read(p []byte) (int, error) {
+	n, err := h.Conn.Read(p)
+	h.l.mu.Lock()
+	silent := h.l.silent
+	h.l.mu.Unlock()
+	if silent != nil {
+		<-silent
+	}
+	return n, err
+}
+
+// hush makes the line silent, or ends that.
+func (l *line) hush(on bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if on == (l.silent != nil) {
+		return
+	}
+	if on {
+		l.silent = make(chan struct{})
+	} else {
+		close(l.silent)
+		l.silent = nil
+	}
 }
 
 // set cuts the line, or mends it.
@@ -123,8 +158,8 @@ func (l *line) set(cut bool) {
 }
 
 // TestHistoriesAreLinearizableInEveryRound has clients use a bank on disks, over each transport, while its members are killed, alone or
-// all at once, stopped for less and for more than FailAfter, and cut off from their clients. The history of each
-// round is checked.
+// all at once, stopped for less and for more than FailAfter, and cut off from their clients and, over TCP and TLS, from each other. The
+// history of each round is checked. The seed draws what happens first.
 func TestHistoriesAreLinearizableInEveryRound(t *testing.T) {
 	for _, transport := range []string{"shm", "tcp", "tls"} {
 		t.Run(transport, func(t *testing.T) { playRounds(t, transport) })
@@ -138,6 +173,8 @@ const (
 	stopShort
 	cutOff
 	stopLong
+	cutMembers  // connections of the others to a member end, and no other ones begin
+	hushMembers // connections of the others to a member carry nothing, and end nowhere
 	happenings
 )
 
@@ -154,10 +191,14 @@ func playRounds(t *testing.T, transport string) {
 	if transport != "shm" {
 		client.Endpoint.Transport = ripc.TCP
 	}
-	var lines []*line
+	var lines, between []*line
 	for i := range f.all {
 		spec := memberSpec{
 			ID: squall.NodeID(i + 1), Listen: addrs[i], Clients: testutil.FreeAddress(t), Join: addrs, TCP: transport != "shm", Dir: t.TempDir(), TLS: files, FailAfter: 2 * time.Second,
+		}
+		if transport != "shm" {
+			between = append(between, newLine(t, spec.Listen))
+			spec.Advertise = between[i].listener.Addr().String()
 		}
 		f.specs = append(f.specs, spec)
 		lines = append(lines, newLine(t, spec.Clients))
@@ -184,14 +225,17 @@ func playRounds(t *testing.T, transport string) {
 		c.Addresses = slices.Concat(client.Addresses[i%3:], client.Addresses[:i%3])
 		banks = append(banks, dial(t, c).Object("accounts"))
 	}
-	total := 0
+	total, first, most := 0, rnd.IntN(happenings), happenings
+	if between == nil {
+		most = cutMembers
+	}
 	for round := range *rounds {
 		r := newRecording(t, round)
 		for i, bank := range banks {
 			r.begin(i, bank, rand.New(rand.NewPCG(seed, uint64(1+round*len(banks)+i))))
 		}
 		awaitCalls(t, &r.mu, &r.calls, 50)
-		f.happens(round%happenings, rnd.IntN(3), lines)
+		f.happens((first+round)%most, rnd.IntN(3), lines, between)
 		awaitCalls(t, &r.mu, &r.calls, 50)
 		total += r.end()
 		f.mend()
@@ -200,8 +244,12 @@ func playRounds(t *testing.T, transport string) {
 }
 
 // happens does something to a member, or to all.
-func (f *fleet) happens(what, victim int, lines []*line) {
+func (f *fleet) happens(what, victim int, lines, between []*line) {
 	f.t.Helper()
+	f.t.Logf("%s (member %d)", [...]string{
+		"a member is killed", "all are killed", "a member is stopped", "a member is cut off from clients", "a member is stopped for long", "a member is cut off from the others",
+		"a member does not hear the others",
+	}[what], victim+1)
 	switch what {
 	case killOne:
 		f.all[victim].Kill()
@@ -238,6 +286,15 @@ func (f *fleet) happens(what, victim int, lines []*line) {
 	case cutOff:
 		lines[victim].set(true)
 		time.AfterFunc(time.Second, func() { lines[victim].set(false) })
+	case cutMembers, hushMembers:
+		// Links that others dialed to the member break, and those that it dialed do not: members see each other differently.
+		set := between[victim].set
+		if what == hushMembers {
+			set = between[victim].hush
+		}
+		set(true)
+		time.Sleep(3 * time.Second) // more than FailAfter; that is what happens to it
+		set(false)
 	}
 }
 

@@ -55,7 +55,7 @@ func runGreedy(ctx context.Context, p *proc.Parent) error {
 				if i%2 == 0 {
 					_, err = fetch.Call(ctx, c.Object("accounts"), greedyReply)
 				} else {
-					_, err = retain.Call(ctx, c.Object("accounts"), greedyReply/16)
+					_, err = retain.Call(ctx, c.Object("accounts"), greedyReply/2)
 				}
 				if err != nil {
 					return
@@ -84,6 +84,9 @@ func TestAClientThatDoesNotReadItsAnswersHarmsNoOther(t *testing.T) {
 				t.Helper()
 				for range n {
 					if _, err := deposit.Call(testutil.Within(t), bank, depositArgs{"ann", 1}); err != nil {
+						t.Fatal(err)
+					}
+					if _, err := fetch.Call(testutil.Within(t), bank, 1); err != nil {
 						t.Fatal(err)
 					}
 				}
