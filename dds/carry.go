@@ -109,6 +109,25 @@ func (p *Participant) Carried(ctx context.Context, after uint64, see func(last f
 	return Progress{p.space.Position(), p.version, p.changes}, nil
 }
 
+// TopicInfo describes a topic of the space.
+type TopicInfo struct {
+	Name  string
+	Type  string // name of the codec
+	Keyed bool
+	QoS   QoS
+}
+
+// Topics returns the topics of the space, in the order in which they were declared.
+func (p *Participant) Topics() []TopicInfo {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var all []TopicInfo
+	for _, t := range p.space.Topics() {
+		all = append(all, TopicInfo(t))
+	}
+	return all
+}
+
 // Endpoint is a writer or a reader of the space, at whichever member.
 type Endpoint struct {
 	ID     ID

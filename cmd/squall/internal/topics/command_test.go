@@ -1,0 +1,162 @@
+package topics
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/dds"
+	"github.com/squall-go/squall/dds/qos"
+)
+
+// position is the type of a topic that the commands do not know.
+type position struct {
+	Vehicle int32 `dds:"key"`
+	X       float64
+}
+
+// note is a sample without keys.
+type note struct{ Text string }
+
+// run runs a command and returns what it prints.
+func run(t *testing.T, in string, args ...string) (string, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 40*time.Second)
+	defer cancel()
+	var out bytes.Buffer
+	cmd := NewCommand()
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	cmd.SetArgs(args)
+	cmd.SetIn(strings.NewReader(in))
+	cmd.SetOut(&out)
+	cmd.SetErr(io.Discard)
+	err := cmd.ExecuteContext(ctx)
+	return out.String(), err
+}
+
+func fatal(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// program is a member with topics of its own types.
+func program(t *testing.T) (p *dds.Participant, join string) {
+	t.Helper()
+	p = dds.NewParticipant(dds.Config{Subgroup: squall.SubgroupConfig{Name: "space"}})
+	fatal(t, p.Open(t.Context(), squall.Config{
+		Cluster: "dds", ID: 1, Listen: "127.0.0.1:0", InitialMembers: 1, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+	}))
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		if err := p.Close(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	return p, "--join=" + p.Group().Addr()
+}
+
+func TestSamplesOfAProgramArePrintedAndWritten(t *testing.T) {
+	p, join := program(t)
+	durable := dds.QoS{Durability: qos.Transient, Service: qos.Service{History: qos.KeepAll()}}
+	notes, err := dds.NewTopic(t.Context(), p, "notes", dds.CBOR[note](), durable)
+	fatal(t, err)
+	positions, err := dds.NewTopic(t.Context(), p, "positions", dds.CBOR[position](), durable)
+	fatal(t, err)
+	w, err := positions.Writer(t.Context(), dds.QoS{Durability: qos.Transient})
+	fatal(t, err)
+	fatal(t, w.Write(t.Context(), position{7, 1.5}))
+	fatal(t, w.Dispose(t.Context(), position{Vehicle: 7}))
+	r, err := notes.Reader(t.Context(), dds.QoS{History: qos.KeepAll()})
+	fatal(t, err)
+
+	out, err := run(t, "", "sub", "positions", join, "--history", "--count=2", "--json")
+	fatal(t, err)
+	var first, second Sample
+	d := json.NewDecoder(strings.NewReader(out))
+	fatal(t, d.Decode(&first))
+	fatal(t, d.Decode(&second))
+	if v, ok := first.Value.(map[string]any); !ok || v["X"] != 1.5 || !first.Valid || second.Valid || first.Writer != w.ID().String() || len(first.Key) != 4 {
+		t.Errorf("printed: %+v, %+v", first, second)
+	}
+	out, err = run(t, "{\"Text\":\"one\"}\n{\"Text\":\"two\"}\n", "pub", "notes", join)
+	if err != nil || out != "2 samples written\n" {
+		t.Errorf("%q, %v", out, err)
+	}
+	for _, want := range []string{"one", "two"} {
+		if s, err := r.Next(t.Context()); err != nil || s.Value.Text != want {
+			t.Errorf("the program reads %+v, %v", s, err)
+		}
+	}
+	if _, err := run(t, "", "pub", "positions", "{}", join); err == nil || !strings.Contains(err.Error(), "keys") {
+		t.Errorf("a sample with a key: %v", err)
+	}
+	if out, err := run(t, "", "pub", "notes", "{", join, "--json"); err == nil || !strings.Contains(err.Error(), "JSON") || !strings.Contains(out, `"written": 0`) {
+		t.Errorf("no JSON: %s, %v", out, err)
+	}
+
+	out, err = run(t, "", "ls", join, "--json")
+	fatal(t, err)
+	var all []Listed
+	fatal(t, json.Unmarshal([]byte(out), &all))
+	if len(all) != 2 || all[1].Topic != "positions" || !all[1].Keyed || len(all[1].Writers) != 1 || len(all[0].Readers) != 1 || all[0].Type != "cbor:note" {
+		t.Errorf("listed: %s", out)
+	}
+	out, err = run(t, "", "ls", join)
+	if err != nil || !strings.Contains(out, "positions") || !strings.Contains(out, "TRANSIENT") {
+		t.Errorf("listed: %s, %v", out, err)
+	}
+}
+
+func TestTwoCommandsTalk(t *testing.T) {
+	_, join := program(t)
+	var read string
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		var err error
+		if read, err = run(t, "", "sub", "greetings", join, "--count=2"); err != nil {
+			t.Error(err)
+		}
+	})
+	out, err := run(t, "", "pub", "greetings", "hello", "world", join, "--readers=1")
+	wg.Wait()
+	if err != nil || out != "2 samples written\n" || !strings.Contains(read, "hello\n") || !strings.Contains(read, "world\n") {
+		t.Errorf("wrote %q, read %q: %v", out, read, err)
+	}
+}
+
+func TestWhyEndpointsDoNotMatchIsExplained(t *testing.T) {
+	p, join := program(t)
+	notes, err := dds.NewTopic(t.Context(), p, "notes", dds.CBOR[note](), dds.QoS{Durability: qos.Transient})
+	fatal(t, err)
+	_, err = notes.Writer(t.Context(), dds.QoS{})
+	fatal(t, err)
+	_, err = notes.Reader(t.Context(), dds.QoS{Durability: qos.Transient})
+	fatal(t, err)
+	out, err := run(t, "", "explain", "notes", join)
+	if err != nil || !strings.Contains(out, "do not match") || !strings.Contains(out, "DURABILITY: incompatible: offered VOLATILE, requested TRANSIENT") {
+		t.Errorf("%s, %v", out, err)
+	}
+	out, err = run(t, "", "explain", "notes", join, "--json")
+	var all []Explained
+	if err != nil || json.Unmarshal([]byte(out), &all) != nil || len(all) != 1 || all[0].Match || len(all[0].Verdicts) == 0 {
+		t.Errorf("%s, %v", out, err)
+	}
+}
+
+func TestFaultsOfTheFlagsAreTold(t *testing.T) {
+	for _, args := range [][]string{{"ls", "--timeout=0s"}, {"ls", "--tls-cert=x"}, {"sub"}, {"pub"}, {"explain"}} {
+		if _, err := run(t, "", args...); err == nil {
+			t.Errorf("%v is accepted", args)
+		}
+	}
+}

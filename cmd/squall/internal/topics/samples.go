@@ -1,0 +1,225 @@
+package topics
+
+import (
+	"bufio"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/fxamacker/cbor/v2"
+	"github.com/spf13/cobra"
+
+	"github.com/squall-go/squall/cmd/squall/internal/show"
+	"github.com/squall-go/squall/dds"
+	"github.com/squall-go/squall/dds/qos"
+)
+
+// Sample is a sample in what "squall dds sub --json" prints.
+type Sample struct {
+	Topic    string    `json:"topic"`
+	Position uint64    `json:"position"`
+	Writer   string    `json:"writer"`
+	Time     time.Time `json:"time"`
+	Valid    bool      `json:"valid"`           // it has a value; otherwise its instance ended
+	Key      []byte    `json:"key,omitempty"`   // as package cdr encodes it
+	Text     string    `json:"text,omitempty"`  // of raw bytes
+	Value    any       `json:"value,omitempty"` // of CBOR
+	Data     []byte    `json:"data,omitempty"`  // of other encodings
+}
+
+// maps of CBOR are printed with texts as keys.
+var decoding = func() cbor.DecMode {
+	m, err := cbor.DecOptions{DefaultMapType: mapOfTexts}.DecMode()
+	if err != nil {
+		panic(err) // the options are fixed
+	}
+	return m
+}()
+
+func sampleOf(info dds.TopicInfo, s dds.Sample[dds.Encoded]) Sample {
+	out := Sample{
+		Topic: info.Name, Position: s.Info.Position, Writer: s.Info.Writer.String(), Time: time.Unix(0, s.Info.Source), Valid: s.Info.Valid, Key: s.Value.Key,
+	}
+	switch {
+	case !s.Info.Valid:
+	case info.Type == dds.Raw().Name() && utf8.Valid(s.Value.Data):
+		out.Text = string(s.Value.Data)
+	case strings.HasPrefix(info.Type, "cbor:") && decoding.Unmarshal(s.Value.Data, &out.Value) == nil:
+	default:
+		out.Data = s.Value.Data
+	}
+	return out
+}
+
+// line is a sample as one line.
+func (s Sample) line() string {
+	text := s.Text
+	switch {
+	case !s.Valid:
+		text = "the instance ended"
+	case s.Value != nil:
+		b, err := json.Marshal(s.Value)
+		if text = string(b); err != nil {
+			text = fmt.Sprint(s.Value)
+		}
+	case s.Data != nil:
+		text = base64.StdEncoding.EncodeToString(s.Data)
+	}
+	return fmt.Sprintf("%d %s %s", s.Position, s.Writer, text)
+}
+
+func newSubCommand() *cobra.Command {
+	var o options
+	var count int
+	var history bool
+	var partitions []string
+	cmd := &cobra.Command{
+		Use:   "sub TOPIC [flags]",
+		Short: "Print the samples of a topic as they come",
+		Long: `Sub prints a line for each sample of a topic: its position in the order, its writer, and its value. Raw bytes are printed as text, CBOR as JSON, everything else in
+base64. A topic that does not exist is declared as one of raw bytes.`,
+		Example: `  squall dds sub greetings --listen 127.0.0.1:7001
+  squall dds sub positions --join 127.0.0.1:7001 --history --json | jq .value`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx := cmd.Context()
+			return o.with(ctx, func(p *dds.Participant) error {
+				info := find(p, args[0])
+				t, err := open(ctx, p, info)
+				if err != nil {
+					return err
+				}
+				set := dds.QoS{History: qos.KeepAll(), Ownership: info.QoS.Ownership, Partitions: partitions}
+				if history {
+					set.Durability = info.QoS.Durability
+				}
+				r, err := t.Reader(ctx, set)
+				if err != nil {
+					return err
+				}
+				for n := 0; count == 0 || n < count; n++ {
+					s, err := r.Next(ctx)
+					if err != nil {
+						if ctx.Err() != nil {
+							return nil
+						}
+						return err
+					}
+					if x := sampleOf(info, s); o.json {
+						err = show.JSONLine(cmd.OutOrStdout(), x)
+					} else {
+						_, err = fmt.Fprintln(cmd.OutOrStdout(), x.line())
+					}
+					if err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		},
+	}
+	o.declare(cmd)
+	cmd.Flags().IntVar(&count, "count", 0, "end after so many samples; 0: none")
+	cmd.Flags().BoolVar(&history, "history", false, "begin with the history of a durable topic")
+	cmd.Flags().StringSliceVar(&partitions, "partition", nil, "`names` or patterns of partitions")
+	return cmd
+}
+
+// encode makes a sample of a text.
+func encode(info dds.TopicInfo, text string) ([]byte, error) {
+	switch {
+	case info.Keyed:
+		return nil, fmt.Errorf("topic %q has keys, which follow from its type: a program that has the type can write it", info.Name)
+	case info.Type == dds.Raw().Name():
+		return []byte(text), nil
+	case strings.HasPrefix(info.Type, "cbor:"):
+		var v any
+		if err := json.Unmarshal([]byte(text), &v); err != nil {
+			return nil, fmt.Errorf("topic %q has samples in CBOR, of which %q is no JSON: %w", info.Name, text, err)
+		}
+		return cbor.Marshal(v)
+	}
+	return nil, fmt.Errorf("topic %q is of %s: a program that has the type can write it", info.Name, info.Type)
+}
+
+func newPubCommand() *cobra.Command {
+	var o options
+	var readers int
+	var partitions []string
+	cmd := &cobra.Command{
+		Use:   "pub TOPIC [SAMPLE…] [flags]",
+		Short: "Write samples of a topic: arguments, or lines of the standard input",
+		Long: `Pub writes samples: the arguments, or each line of the standard input. A sample is a text for a topic of raw bytes, and JSON for one of CBOR. A topic that does not exist
+is declared as one of raw bytes. It prints how many samples it wrote, once they are delivered.`,
+		Example: `  squall dds pub greetings "hello" --join 127.0.0.1:7001 --readers 1
+  seq 1000 | squall dds pub numbers --join 127.0.0.1:7001`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx := cmd.Context()
+			return o.with(ctx, func(p *dds.Participant) error {
+				info := find(p, args[0])
+				t, err := open(ctx, p, info)
+				if err != nil {
+					return err
+				}
+				w, err := t.Writer(ctx, dds.QoS{Durability: info.QoS.Durability, Ownership: info.QoS.Ownership, Partitions: partitions})
+				if err != nil {
+					return err
+				}
+				if _, err := w.Matched(ctx, readers); err != nil {
+					return err
+				}
+				written := 0
+				one := func(text string) error {
+					data, err := encode(info, text)
+					if err != nil {
+						return err
+					}
+					f, err := w.WriteFuture(ctx, dds.Encoded{Data: data})
+					if err == nil {
+						_, err = f.Wait(ctx)
+					}
+					if err == nil {
+						written++
+					}
+					return err
+				}
+				err = each(args[1:], cmd.InOrStdin(), one)
+				if o.json {
+					return errors.Join(err, show.JSON(cmd.OutOrStdout(), map[string]int{"written": written}))
+				}
+				fmt.Fprintf(cmd.OutOrStdout(), "%s written\n", show.Counted(written, "sample", "samples"))
+				return err
+			})
+		},
+	}
+	o.declare(cmd)
+	cmd.Flags().IntVar(&readers, "readers", 0, "wait until so many readers match before writing")
+	cmd.Flags().StringSliceVar(&partitions, "partition", nil, "`names` of partitions")
+	return cmd
+}
+
+// each calls f with the arguments or, without any, with the lines of a reader.
+func each(args []string, in io.Reader, f func(string) error) error {
+	for _, a := range args {
+		if err := f(a); err != nil {
+			return err
+		}
+	}
+	if len(args) > 0 {
+		return nil
+	}
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		if err := f(lines.Text()); err != nil {
+			return err
+		}
+	}
+	return lines.Err()
+}
