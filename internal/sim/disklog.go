@@ -194,12 +194,12 @@ func (l *diskLog) platter() journal.End {
 	return l.safe
 }
 
-// cutFrom drops the record of a number and all behind it. Nothing is under way.
+// cutFrom drops the record of a number and all behind it. Nothing is under way. If the power goes meanwhile, the platter may have either.
 func (l *diskLog) cutFrom(number uint64) error {
+	l.groups, l.safe.Records = nil, min(number, l.platter().Records)
 	if err := l.book.CutFrom(number); err != nil {
 		return err
 	}
-	l.groups = nil
 	l.begin()
 	return nil
 }
