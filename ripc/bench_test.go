@@ -3,6 +3,7 @@ package ripc
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -86,6 +87,34 @@ func BenchmarkOneWay(b *testing.B) {
 				b.Fatal(err)
 			}
 			<-done
+		})
+	}
+}
+
+// BenchmarkCallsOfMany has 500 goroutines call over one connection, whose ring has room for some of the requests.
+func BenchmarkCallsOfMany(b *testing.B) {
+	for name, cfg := range map[string]Config{"shm": {Transport: SHM}, "tcp": {Transport: TCP, Addr: "127.0.0.1:0"}} {
+		b.Run("fabric="+name+"/size=1KiB", func(b *testing.B) {
+			client, to := benchPair(b, cfg)
+			ctx, body := context.Background(), make([]byte, 1024)
+			var left atomic.Int64
+			left.Store(int64(b.N))
+			b.ReportAllocs()
+			b.ResetTimer()
+			var callers sync.WaitGroup
+			for range 500 {
+				callers.Go(func() {
+					for left.Add(-1) >= 0 {
+						m, err := client.Call(ctx, to, body)
+						if err != nil {
+							b.Error(err)
+							return
+						}
+						m.Release()
+					}
+				})
+			}
+			callers.Wait()
 		})
 	}
 }

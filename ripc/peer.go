@@ -260,6 +260,29 @@ func (p *peer) hasRoom(k pair.Kind, channel, n int) bool {
 	return p.over || p.tx.Room(k, channel, n)
 }
 
+// rouseRoom wakes goroutines that wait for room, in their order, and not more than there is room for behind so many bytes: with
+// hundreds that wait, all would run for the room of one. Each of them calls it as it leaves, so that no room is left unused. The
+// caller holds the endpoint's mu.
+func (p *peer) rouseRoom(taken int) {
+	var without *waiter // the last one that finds no room
+	for _, w := range p.room {
+		if without != nil && w.goal == goalRoom && w.kind == without.kind && w.channel == without.channel && w.bytes >= without.bytes {
+			continue
+		}
+		switch {
+		case w.goal != goalRoom:
+			if w.reached() {
+				p.e.rouse(w)
+			}
+		case w.finds(taken):
+			p.e.rouse(w)
+			taken += pair.FrameBytes(w.bytes)
+		default:
+			without = w
+		}
+	}
+}
+
 // setHungry tells the peer whether anybody waits for room. The caller holds the endpoint's mu.
 func (p *peer) setHungry() {
 	if p.ended {
@@ -299,11 +322,7 @@ func (p *peer) step() (worked bool) {
 	if len(p.later) > 0 && p.sendLater() {
 		worked = true
 	}
-	for _, w := range p.room {
-		if w.reached() {
-			p.e.rouse(w)
-		}
-	}
+	p.rouseRoom(0)
 	if !p.direct && !p.ended {
 		if p.rx.Urgent() {
 			p.pushLines()

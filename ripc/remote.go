@@ -158,8 +158,10 @@ func (e *Endpoint) awaitRoom(ctx context.Context, p *peer, r *route, k pair.Kind
 	}
 	p.setHungry()
 	if err != nil {
+		p.rouseRoom(0)
 		return fmt.Errorf("ripc: waiting for room: %w", err)
 	}
+	p.rouseRoom(pair.FrameBytes(n))
 	return nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -112,6 +113,48 @@ func TestASenderWaitsForRoom(t *testing.T) {
 		if m, ok := server.TryReceive(); ok {
 			t.Errorf("one more message: %d bytes", len(m.Data))
 		}
+	})
+}
+
+// Of many senders that wait for room, those go on that there is room for, and the others sleep on.
+func TestRoomWakesTheSendersThatFindIt(t *testing.T) {
+	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
+		ctx := testutil.Within(t)
+		here := open(Config{})
+		server, client := register(t, open(Config{}), "server"), register(t, here, "")
+		to := client.To("server")
+		must(t, to.Connect(ctx))
+		body := make([]byte, 1000)
+		sent := fill(t, client, to, body)
+		const senders, freed = 60, 6
+		var done atomic.Int32
+		var waiting sync.WaitGroup
+		for range senders {
+			waiting.Go(func() {
+				if err := client.Send(ctx, to, body); err != nil {
+					t.Error(err)
+				}
+				done.Add(1)
+			})
+		}
+		p := to.route.Load().peer
+		eventually(t, here, "a sender does not wait", func() bool { return len(p.room) == senders })
+		before := here.Stats().Wakes
+		for k := range freed {
+			m, err := server.Receive(ctx)
+			must(t, err)
+			m.Release()
+			eventually(t, here, "no sender goes on", func() bool { return done.Load() > int32(k) })
+		}
+		if woken := here.Stats().Wakes - before; woken > senders {
+			t.Errorf("with room for %d messages, %d senders were woken %d times", freed, senders, woken)
+		}
+		for range sent + senders - freed {
+			m, err := server.Receive(ctx)
+			must(t, err)
+			m.Release()
+		}
+		waiting.Wait()
 	})
 }
 

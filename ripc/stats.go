@@ -11,6 +11,7 @@ type Stats struct {
 	Refused      uint64 // processes that called and were turned away (Config.OnReject)
 	WatchesTaken uint64 // times that a goroutine began to look for messages
 	Sleeps       uint64 // times that such a goroutine slept
+	Wakes        uint64 // times that it woke another one: what that one waits for was there, or seemed to be
 
 	PeersConnected, PeersLost uint64
 	ServicesMoved             uint64 // see ServiceMoved

@@ -260,6 +260,7 @@ func (c *Stream) waitRoom(r *route, n int) error {
 		}
 	}
 	p.setHungry()
+	p.rouseRoom(pair.FrameBytes(n))
 	return err
 }
 

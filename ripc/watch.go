@@ -63,13 +63,18 @@ func (w *waiter) reached() bool {
 	case goalAnswer:
 		return w.answered
 	case goalRoom:
-		return w.peer.ended || w.turned || w.route.isOver() || w.peer.hasRoom(w.kind, w.channel, w.bytes)
+		return w.finds(0)
 	case goalNotice:
 		return len(w.service.boards) > 0 || w.service.closed
 	case goalStream:
 		return w.check()
 	}
 	return false
+}
+
+// finds reports whether one that waits for room would find it behind so many bytes, or waits in vain.
+func (w *waiter) finds(taken int) bool {
+	return w.peer.ended || w.turned || w.route.isOver() || w.peer.hasRoom(w.kind, w.channel, taken+w.bytes)
 }
 
 // ring wakes the waiter, if it sleeps on its bell.
@@ -295,6 +300,7 @@ func (e *Endpoint) rouse(w *waiter) {
 		e.delist(w)
 		w.ring()
 		e.roused = true
+		e.counts.Wakes++
 	case w == e.keeper && e.napping:
 		e.parker.Wake()
 	}
@@ -364,14 +370,13 @@ func (e *Endpoint) letRun() {
 	if !e.roused {
 		return
 	}
-	e.roused = false
 	e.yield()
 }
 
 // yield lets other goroutines run. If some of them move long messages, one that is about to wait takes the watch: the keeper gets to look only after
 // their pieces.
 func (e *Endpoint) yield() {
-	e.away = e.memory.moving > 0
+	e.away, e.roused = e.memory.moving > 0, false
 	e.unlock()
 	runtime.Gosched()
 	for k := 0; k < 100 && e.wanting.Load() > 0; k++ {
@@ -447,7 +452,7 @@ func (e *Endpoint) nap(ctx context.Context, w *waiter) {
 	e.heated = false
 	e.parker.Announce()
 	w.wakeOn(ctx, e.parker)
-	if e.lastLook() || e.heated || w.reached() || e.closed || ctx.Err() != nil || len(e.stirred) > 0 {
+	if e.lastLook() || e.heated || e.roused || w.reached() || e.closed || ctx.Err() != nil || len(e.stirred) > 0 {
 		e.retract()
 		for _, p := range e.hot {
 			p.unpark()

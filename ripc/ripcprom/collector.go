@@ -37,6 +37,7 @@ var metrics = []struct {
 	{"squall_ripc_refused_total", "Processes that were turned away.", counter, func(s *ripc.Stats) float64 { return float64(s.Refused) }},
 	{"squall_ripc_watches_total", "Times that a goroutine began to look for messages.", counter, func(s *ripc.Stats) float64 { return float64(s.WatchesTaken) }},
 	{"squall_ripc_sleeps_total", "Times that such a goroutine slept.", counter, func(s *ripc.Stats) float64 { return float64(s.Sleeps) }},
+	{"squall_ripc_wakes_total", "Times that such a goroutine woke another one.", counter, func(s *ripc.Stats) float64 { return float64(s.Wakes) }},
 	{"squall_ripc_peers_connected_total", "Processes that connected.", counter, func(s *ripc.Stats) float64 { return float64(s.PeersConnected) }},
 	{"squall_ripc_peers_lost_total", "Connections to processes that ended.", counter, func(s *ripc.Stats) float64 { return float64(s.PeersLost) }},
 	{"squall_ripc_services_moved_total", "Services that were found at another place than before.", counter, func(s *ripc.Stats) float64 { return float64(s.ServicesMoved) }},

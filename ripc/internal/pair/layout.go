@@ -103,6 +103,9 @@ func unhead(w uint64) (k Kind, channel, n int) {
 // frameBytes is what a message of n bytes takes in the ring.
 func frameBytes(n int) uint64 { return (uint64(n) + HeaderBytes + align - 1) &^ (align - 1) }
 
+// FrameBytes is what a message of n bytes takes in the ring.
+func FrameBytes(n int) int { return int(frameBytes(n)) }
+
 func load(row []byte, off int) uint64 { return atomic.LoadUint64(fabric.Word(row, off)) }
 
 func store(row []byte, off int, v uint64) { atomic.StoreUint64(fabric.Word(row, off), v) }
