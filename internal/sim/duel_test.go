@@ -1,6 +1,9 @@
 package sim
 
-import "testing"
+import (
+	"cmp"
+	"testing"
+)
 
 // duelPlan is a run in which all members end, and the processes that come back end again with votes for different views.
 func duelPlan(seed uint64) *Plan {
@@ -17,7 +20,8 @@ func duelPlan(seed uint64) *Plan {
 
 // What a restart does with the votes of two attempts, and with letters of attempts that are over, is seen often enough.
 func TestRestartsChooseBetweenVotes(t *testing.T) {
-	c := Campaign{First: 1, Count: 400, Draw: duelPlan}
+	const enough = 200
+	c := Campaign{First: 1, Count: cmp.Or(*seedsFlag, enough), Draw: duelPlan}
 	if testing.Short() || raceEnabled {
 		c.Count = 60
 	}
@@ -26,7 +30,7 @@ func TestRestartsChooseBetweenVotes(t *testing.T) {
 	}
 	t.Logf("%d seeds: %v", c.Seeds, &c.Probes)
 	for _, p := range []Probe{RestartTwoVotes, RestartChoseVote, StaleVote, StalePromise} {
-		if c.Probes[p] == 0 && c.Count == 400 {
+		if c.Probes[p] == 0 && c.Count >= enough {
 			t.Errorf("%d seeds never reached: %v", c.Seeds, p)
 		}
 	}
