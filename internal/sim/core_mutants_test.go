@@ -91,7 +91,7 @@ var coreFlaws = map[mutant.Name]string{
 }
 
 // corePlans are for mutants that show in one kind of run only. Plans that are drawn for no mutant show most of them as well, within 2,000 seeds:
-// all but SentFirst, NoAdoption and LastVote. docs/testing.md has the numbers.
+// all but SentFirst and LastVote. docs/testing.md has the numbers.
 var corePlans = map[mutant.Name]func(uint64) *Plan{
 	mutant.RestartAlone:   darkPlan,
 	mutant.PartialSource:  movingPlan,
@@ -104,7 +104,6 @@ var corePlans = map[mutant.Name]func(uint64) *Plan{
 	mutant.AnyVote:        duelPlan,
 	mutant.FewEnter:       duelPlan,
 	mutant.WholeForgotten: overtakenPlan,
-	mutant.NoAdoption:     aheadPlan,
 }
 
 func allMutants() []mutant.Name {
@@ -138,28 +137,6 @@ func TestEveryCheckerFindsSomething(t *testing.T) {
 			t.Errorf("no mutant trips %s", c.name())
 		}
 	}
-}
-
-// aheadPlan is a run in which the leader of a view change and one more member are cut off when the leader alone knows that its
-// decision is in the rows of a quorum: the others have not heard of that member's echo, and some of them not of the decision.
-func aheadPlan(seed uint64) *Plan {
-	yes := true
-	p, d := Draw(seed, Limits{Nodes: 7, Faults: &yes}), newDice(seed)
-	hop := p.Hop()
-	for a := range p.Nodes {
-		for b := range p.Nodes {
-			p.Net.Delays[a][b].Base = hop / 16
-			if a == 0 && b > 3 || a == 1 && b > 1 {
-				p.Net.Delays[a][b].Base = hop
-			}
-		}
-	}
-	p.Net.frame()
-	p.Outages, p.Faults = 0, []Fault{
-		{Kind: Crash, At: d.upTo(hop), Node: p.Founders - 1},
-		{Kind: Partition, At: hop, On: pick(d, Echoes, Completes), Nth: 1 + d.IntN(3), Set: 3, For: p.FailAfter() + d.upTo(8*hop)},
-	}
-	return p
 }
 
 // echoPlan is a run in which all members end in the middle of a view change, of which few know how it ends, and the processes that come back end again with

@@ -18,16 +18,17 @@ import (
 func Draw(seed uint64, l Limits) *Plan {
 	d := newDice(seed)
 	p := &Plan{Seed: seed, Limits: l, Founders: l.Nodes}
-	if p.Founders == 0 {
-		p.Founders = 1 + d.IntN(7)
-	}
 	faulty := d.IntN(3) > 0
 	if l.Faults != nil {
 		faulty = *l.Faults
 	}
-	joiners := 0
-	if faulty {
-		joiners = pick(d, 0, 0, 0, 1, 1, 2, 4)
+	devotion := dice{rand.New(rand.NewPCG(seed, 0xde707e))}
+	devoted, joiners := faulty && l.Kinds == 0 && devotion.oneIn(8), 0
+	if p.Founders == 0 {
+		p.Founders = d.size(devoted)
+	}
+	if faulty && !devoted {
+		joiners = d.joiners(p.Founders)
 	}
 	d.nodes(p, p.Founders+joiners)
 	d.subgroups(p, faulty)
@@ -36,11 +37,12 @@ func Draw(seed uint64, l Limits) *Plan {
 	if faulty {
 		faults = pick(d, 1, 1, 2, 3, 5)
 	}
-	d.mutes(p, faulty) // before anything asks for the bounds, which depend on it
+	p.Beats = pick(dice{rand.New(rand.NewPCG(seed, 0xbea7))}, 1, 4, 4, 4, 8, 8) // most steps of a run are those of heartbeats
+	d.mutes(p, faulty)                                                          // before anything asks for the bounds, which depend on it
 	for range faults {
 		p.Faults = append(p.Faults, Fault{})
 	}
-	d.apps(p, l.Messages, faulty)
+	d.apps(p, cmp.Or(l.Messages, d.messages(devoted)), faulty)
 	d.inboxes(p)
 	if faulty {
 		d.faults(p)
@@ -49,8 +51,8 @@ func Draw(seed uint64, l Limits) *Plan {
 	dice{rand.New(rand.NewPCG(seed, 0x1a46e))}.larges(p) // dice of their own: what else a seed draws does not depend on them
 	dice{rand.New(rand.NewPCG(seed, 0xd15c))}.keep(p, faulty)
 	dice{rand.New(rand.NewPCG(seed, 0x5a4d))}.split(p)
-	if faulty {
-		dice{rand.New(rand.NewPCG(seed, 0xde707e))}.devote(p)
+	if devoted {
+		devotion.devote(p)
 	}
 	dice{rand.New(rand.NewPCG(seed, 0x57a7e))}.states(p)
 	if faulty {
@@ -62,6 +64,32 @@ func Draw(seed uint64, l Limits) *Plan {
 	dice{rand.New(rand.NewPCG(seed, 0x4ead))}.reads(p)
 	p.Beside = pick(dice{rand.New(rand.NewPCG(seed, 0xbe51de))}, 0, 100, 20, 5)
 	return p
+}
+
+// size draws how many members found a group. What a run takes grows with the square of that, and nearly all that can go wrong does so
+// among three to five: there is a quorum without one of them, and a half.
+func (d dice) size(devoted bool) int {
+	if devoted {
+		return pick(d, 3, 4, 5, 6)
+	}
+	return pick(d, 1, 2, 2, 3, 3, 3, 3, 3, 4, 4, 4, 4, 5, 5, 6, 7)
+}
+
+// joiners draws how many nodes come later. Groups of more than six are rare.
+func (d dice) joiners(founders int) int {
+	n := pick(d, 0, 0, 0, 1, 1, 2, 4)
+	if d.oneIn(16) {
+		return n
+	}
+	return min(n, max(6-founders, 0))
+}
+
+// messages draws how many messages all applications send together, about.
+func (d dice) messages(devoted bool) int {
+	if devoted {
+		return 50
+	}
+	return 50 + d.IntN(pick(d, 100, 100, 350))
 }
 
 // dice draws parts of a plan.
@@ -185,9 +213,6 @@ func (d dice) mutes(p *Plan, faulty bool) {
 
 // apps shares the messages out among the applications that may send, some of which stay silent.
 func (d dice) apps(p *Plan, messages int, faulty bool) {
-	if messages == 0 {
-		messages = 50 + d.IntN(350)
-	}
 	p.Messages = messages
 	loud := 0
 	for i := range p.Apps {
@@ -356,7 +381,7 @@ func (d dice) overtaken(p *Plan, all *[]Fault, at time.Duration) (blackout Fault
 		Fault{Kind: SlowDisk, At: at + 1, On: Echoes, Nth: 1 + d.IntN(2), Set: 1, For: p.FailAfter() + d.upTo(p.FailAfter())},
 		Fault{Kind: Crash, At: at + 1, On: Installs, Nth: 1 + d.IntN(3)},
 	)
-	return Fault{Kind: Blackout, At: at + 1, On: Installs, Nth: n + d.IntN(4), For: d.upTo(4 * p.Hop())}
+	return Fault{Kind: Blackout, At: at + 1, On: Installs, Nth: n + d.IntN(max(1, min(4, n-2))), For: d.upTo(4 * p.Hop())}
 }
 
 // relapses has some of the processes that come back after all had ended end once more, in the middle of

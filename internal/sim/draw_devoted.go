@@ -7,18 +7,21 @@ import (
 )
 
 // devote has some of the runs with faults show one rare case many times, in place of what else would go wrong in them: members that
-// move from shard to shard, several leaders of a restart at the same time, or a disk that is a view behind.
+// move from shard to shard, a leader that alone knows the end of a view, several leaders of a restart at the same time, or a disk
+// that is a view behind.
 func (d dice) devote(p *Plan) {
-	if p.Limits.Kinds != 0 || p.Founders < 3 || !d.oneIn(8) {
+	if p.Founders < 3 {
 		return
 	}
 	if !p.keeps() {
 		d.keeps(p, true)
 	}
 	switch at := d.upTo(p.FailAfter()); {
+	case d.oneIn(8):
+		d.ahead(p, at)
 	case d.oneIn(4):
 		d.moving(p, at)
-	case p.Founders > 3 && d.oneIn(3):
+	case p.Founders > 3 && d.oneIn(2):
 		p.Outages, p.Faults = 0, nil
 		blackout := d.overtaken(p, &p.Faults, at)
 		p.Faults = append(p.Faults, blackout)
@@ -26,6 +29,27 @@ func (d dice) devote(p *Plan) {
 		cut, late := d.rivals(p, at)
 		p.Faults = []Fault{{Kind: Blackout, At: at, For: d.upTo(p.Hop()), Node: late, Nth: 1}, cut}
 		p.Keep.LateIn, p.Keep.LostIn = 2, 4
+	}
+}
+
+// ahead has the leader of a view change complete it without a member that it misses, and be cut off just then. The others have its
+// decision, and wait for that member to have it, too: they lead on, and must adopt the decision. Nobody fails for the change: a
+// member does not want to send any more.
+func (d dice) ahead(p *Plan, at time.Duration) {
+	last := len(p.Nodes) - 1
+	for i := range p.Apps {
+		if a := &p.Apps[i]; a.Node == 1 {
+			a.Messages, a.Mute, a.Unmute = 0, at, 0
+		} else {
+			a.Mute = 0
+		}
+	}
+	p.Net.frame()
+	long := 2*p.FailAfter() + d.upTo(2*p.FailAfter())
+	p.Outages, p.Faults = 0, []Fault{
+		{Kind: OneWayCut, At: at / 2, Node: 0, Peer: last, On: Decides, Nth: 1, For: long},
+		{Kind: OneWayCut, At: at / 2, Node: last, Peer: 0, On: Decides, Nth: 1, For: long},
+		{Kind: Partition, At: at / 2, Set: 1, On: Completes, Nth: 1, For: long},
 	}
 }
 
@@ -43,6 +67,12 @@ func (d dice) moving(p *Plan, at time.Duration) {
 	}
 	for i := range p.Nodes {
 		p.Nodes[i].Returns, p.Nodes[i].Times = d.upTo(p.FailAfter()/8), 4
+	}
+	if d.oneIn(2) { // callers wait for messages that their members do not show any more
+		p.Keep.After = 1<<len(p.Decls) - 1
+		for i := range p.Apps {
+			p.Apps[i].FutureIn = 2
+		}
 	}
 }
 

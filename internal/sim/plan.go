@@ -28,6 +28,7 @@ type Plan struct {
 	Outages  int           // cuts of a direction that heal before anybody minds
 	Outage   time.Duration // how long at most
 	Messages int           // of all applications together, about
+	Beats    int           // quarters of Bound between two heartbeats; 0: one
 	Reads    Reads
 	Keep     Keep
 	States   uint64        // declarations whose applications have a state that new members take over, a bit each
@@ -325,7 +326,9 @@ func (p *Plan) longestWay() time.Duration {
 }
 
 // Heartbeat is how often heartbeats are bumped: rarely, compared with everything else.
-func (p *Plan) Heartbeat() time.Duration { return max(p.Bound()/4, time.Millisecond) }
+func (p *Plan) Heartbeat() time.Duration {
+	return max(p.Bound()/4*time.Duration(max(1, p.Beats)), time.Millisecond)
+}
 
 // FailAfter leaves time for a heartbeat to be late by everything that may delay it.
 func (p *Plan) FailAfter() time.Duration { return 2 * (p.Heartbeat() + p.Bound()) }

@@ -22,7 +22,7 @@ type Reads struct {
 func (d dice) reads(p *Plan) {
 	p.Reads.Count = pick(d, 0, 5, 20, 40)
 	if p.Reads.Count > 0 {
-		p.Reads.Gap = pick(d, p.Hop(), p.Bound(), p.Heartbeat(), p.FailAfter()/4)
+		p.Reads.Gap = pick(d, p.Hop()/8, p.Hop()/8, p.Hop(), p.Bound(), p.FailAfter()/4)
 	}
 }
 

@@ -21,7 +21,7 @@ func (w *world) unsettled() error {
 				return fmt.Errorf("node %d goes on, and view %d has no quorum", p.self.ID, last.view.ID)
 			}
 		}
-		if w.comesBack() && w.now < w.restartBy() {
+		if w.comesBack() && w.quietFrom == never && w.now < w.restartBy() {
 			w.lookAt = w.restartBy()
 			return errors.New("some come back, and may find the others")
 		}

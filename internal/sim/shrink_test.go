@@ -166,7 +166,7 @@ func TestFailingSeedsAreShrunk(t *testing.T) {
 	}{
 		{"what was taken is offered again", Options{Lie: TakesAgain}, 2, 2, 0, 8},
 		{"a future is that of another message", Options{Lie: WrongFuture}, 1, 2, 0, 8},
-		{"not everybody begins the same view", Options{Lie: AnotherView}, 1, 2, 1, 8},
+		{"not everybody begins the same view", Options{Lie: AnotherView}, 2, 2, 1, 8},
 		{"a log is not synced", Options{Disk: NoSync}, 2, 2, 0, 8},
 	} {
 		t.Run(f.name, func(t *testing.T) {
