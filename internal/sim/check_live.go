@@ -2,6 +2,7 @@ package sim
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/internal/member"
@@ -34,7 +35,8 @@ func (liveChecker) installed(w *world, p *process, r *viewRecord) error {
 //   - A fault concerns the member that suspects. One that hung, or that the others do not reach, cannot tell its own silence from theirs,
 //     and a suspicion needs no proof: one member may be the only one to see a failure.
 //   - The suspect suspects this member. It froze the row of this member and ended the connection (V5), so this member sees a connection
-//     that ended, and of the word that says why it may see nothing any more.
+//     that ended, and of the word that says why it may see nothing any more. So it is with a third member that was suspected like that: it
+//     may have told that it suspects the suspect before it knew that it was to go.
 //   - Letters of a restart were lost, so the suspect was not told of the new view, or was told too late (toldLate).
 //
 // A violation of the protocol is never in order, whatever was done to either, unless the suspect lies.
@@ -46,7 +48,8 @@ func checkSuspicion(w *world, p *process, e views.Suspected) error {
 	if errors.Is(e.Err, member.ErrAbsent) && w.toldLate(p, q) {
 		q.blamed("has not heard in time that a view was decided")
 	}
-	if q.suspects(p) {
+	third := func(b *process) bool { return b.blame != "" && b.suspects(q) && q.suspects(b) }
+	if q.suspects(p) || errors.Is(e.Err, views.ErrAccused) && slices.ContainsFunc(p.seat().record.procs, third) {
 		q.blamed("suspects another one") // and ended the connection: the other one may not know why
 	}
 	if q.blame == "" && p.blame == "" {
