@@ -1,6 +1,7 @@
 package replicated
 
 import (
+	"log/slog"
 	"testing"
 
 	"github.com/squall-go/squall"
@@ -16,7 +17,7 @@ func TestFewCopiesOfThePastAreKept(t *testing.T) {
 		Handle(add, func(c *counter, _ *Context, by int) (int, error) { c.N += by; return c.N, nil }),
 		Handle(read, func(c *counter, _ *Context, _ struct{}) (int, error) { return c.N, nil }))
 	g, err := Open(t.Context(), squall.Config{
-		Cluster: "test", ID: 1, Listen: testutil.FreeAddress(t), InitialMembers: 1, Dir: t.TempDir(),
+		Cluster: "test", ID: 1, Listen: testutil.FreeAddress(t), InitialMembers: 1, Dir: t.TempDir(), Logger: slog.New(slog.DiscardHandler),
 	}, o)
 	if err != nil {
 		t.Fatal(err)

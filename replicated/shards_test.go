@@ -59,7 +59,7 @@ func (s *shelf) hear(c *replicated.Context, a addition) (none struct{}, err erro
 	return none, nil
 }
 
-const testShards = 3
+const testShards = 2
 
 func shelves(sg squall.SubgroupConfig) *replicated.Object[*shelf] { return shelvesIn(sg, testShards) }
 
