@@ -74,7 +74,8 @@ const (
 	heartbeatMost  = 2 * time.Second
 	nackEvery      = 20 * time.Millisecond
 	answerWithin   = 100 * time.Millisecond
-	firstEvery     = 250 * time.Millisecond // that a reader asks for the first heartbeat
+	drainedEvery   = 500 * time.Microsecond
+	firstEvery     = 25 * time.Millisecond // that a reader asks for the first heartbeat
 	defaultLease   = 10 * time.Second
 )
 

@@ -28,6 +28,8 @@ type RemoteWriter struct {
 	told      int64 // the writer was told so of all below
 	delivered int64 // the last sample that the host was given
 	last      int64 // that the writer has, as it said
+	untold    int   // bytes that came since it was told
+	answered  int64 // when it was told
 
 	held      map[int64]held
 	heldBytes int
@@ -180,6 +182,7 @@ func (rw *RemoteWriter) give(s Sample) bool {
 		return false
 	}
 	rw.delivered = s.Sequence
+	rw.untold += len(s.Payload)
 	return true
 }
 
@@ -188,13 +191,26 @@ func (rw *RemoteWriter) Acknowledge(now int64, upTo int64) {
 	rw.reader.p.now = now
 	rw.acked = max(rw.acked, min(upTo+1, rw.next))
 	rw.settle()
-	if rw.reliable && (rw.owed || rw.acked-rw.told >= maxUntold) && rw.acked > rw.told {
+	switch {
+	case !rw.reliable || rw.acked <= rw.told:
+	case rw.owed || rw.acked-rw.told >= maxUntold || rw.untold >= maxUntoldBytes || rw.drained():
 		rw.answer(true)
+	case rw.acked == rw.next:
+		rw.reader.p.wake(rw.answered + int64(drainedEvery))
 	}
 }
 
-// maxUntold is how many samples are acknowledged by the host before the writer is told without having asked.
-const maxUntold = 64
+// drained reports that all which came is acknowledged by the host, and the writer was not told. It may be held up, and then it sends nothing
+// more until it knows; and it is not told for each sample of a slow stream.
+func (rw *RemoteWriter) drained() bool {
+	return rw.acked == rw.next && rw.acked > rw.told && rw.reader.p.now >= rw.answered+int64(drainedEvery)
+}
+
+// maxUntold is how many samples, and bytes of samples, are acknowledged by the host before the writer is told without having asked.
+const (
+	maxUntold      = 32
+	maxUntoldBytes = 64 << 10
+)
 
 // heartbeat takes what a writer has.
 func (rw *RemoteWriter) heartbeat(h *wire.Heartbeat) {
@@ -216,9 +232,10 @@ func (rw *RemoteWriter) heartbeat(h *wire.Heartbeat) {
 		rw.answer(true)
 	case missing: // it was asked for a moment ago
 		rw.owe()
-	case h.Final:
 	case rw.acked > rw.last:
-		rw.answer(true)
+		if !h.Final || rw.told < rw.acked { // a writer that is held up sends nothing more until it knows
+			rw.answer(true)
+		}
 	default:
 		rw.owe()
 	}
@@ -301,7 +318,7 @@ func (rw *RemoteWriter) answer(final bool) {
 		k.Missing.Add(seq)
 	}
 	p.begin(o, 128).AckNack(k)
-	rw.told, rw.owed = rw.acked, rw.acked <= rw.last // RT2
+	rw.told, rw.owed, rw.untold, rw.answered = rw.acked, rw.acked <= rw.last, 0, p.now // RT2
 	if rw.last >= rw.next {
 		rw.nackAt = p.now + int64(nackEvery)
 		p.wake(rw.nackAt)
@@ -405,7 +422,7 @@ func (r *Reader) tick() {
 			continue
 		}
 		switch missing := rw.last >= rw.next; {
-		case missing && rw.nackAt <= now, rw.owed && rw.since+int64(answerWithin) <= now:
+		case missing && rw.nackAt <= now, rw.owed && rw.since+int64(answerWithin) <= now, rw.drained():
 			rw.answer(true)
 		case missing:
 			r.p.wake(rw.nackAt)
@@ -413,6 +430,9 @@ func (r *Reader) tick() {
 		default:
 			if rw.owed {
 				r.p.wake(rw.since + int64(answerWithin))
+			}
+			if rw.acked == rw.next && rw.acked > rw.told {
+				r.p.wake(rw.answered + int64(drainedEvery))
 			}
 		}
 	}
