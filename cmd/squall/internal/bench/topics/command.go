@@ -18,7 +18,6 @@ import (
 // options are the command's flags.
 type options struct {
 	base     spec
-	level    string
 	runs     int
 	only     []string
 	ddsperf  string
