@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
+	"github.com/squall-go/squall/cmd/squall/internal/show"
 	"github.com/squall-go/squall/internal/proc"
 )
 
@@ -71,7 +72,7 @@ func (s spec) with(change func(*spec)) spec {
 func (s spec) nodes() int { return 1 + s.Readers }
 
 func (s spec) name() string {
-	text := fmt.Sprintf("%s, %s, %d readers", s.Fabric, bench.Size(s.SizeBytes), s.Readers)
+	text := fmt.Sprintf("%s, %s, %s", s.Fabric, bench.Size(s.SizeBytes), show.Counted(s.Readers, "reader", "readers"))
 	if s.Trips {
 		text = fmt.Sprintf("half a round trip, %s, %s", s.Fabric, bench.Size(s.SizeBytes))
 	}
