@@ -61,8 +61,9 @@ type Sample struct {
 // Bounds of what is known of others.
 const (
 	maxPeers     = 1024
-	maxEndpoints = 4096 // of one peer
-	maxHeld      = 4096 // samples of one writer that came before their turn
+	maxEndpoints = 4096    // of one peer
+	maxHeld      = 4096    // samples of one writer that came before their turn
+	maxAhead     = 1 << 16 // that a held sample is before its turn, so that a writer which passes many numbers costs no more steps
 	heldBytes    = 16 << 20
 	maxPartial   = 64      // samples of one writer of which fragments have come
 	maxFragments = 1 << 16 // of one sample

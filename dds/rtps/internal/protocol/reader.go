@@ -141,7 +141,7 @@ func (rw *RemoteWriter) sample(s Sample) {
 
 // hold keeps a sample until its turn, if there is room. If not, it is asked for again.
 func (rw *RemoteWriter) hold(h held) {
-	if _, ok := rw.held[h.Sequence]; ok || len(rw.held) >= maxHeld || rw.heldBytes+len(h.Payload) > heldBytes { // RT4
+	if _, ok := rw.held[h.Sequence]; ok || h.Sequence-rw.next > maxAhead || len(rw.held) >= maxHeld || rw.heldBytes+len(h.Payload) > heldBytes { // RT4
 		return
 	}
 	rw.held[h.Sequence] = h

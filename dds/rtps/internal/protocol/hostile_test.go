@@ -1,0 +1,65 @@
+package protocol
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/squall-go/squall/dds/qos"
+	"github.com/squall-go/squall/dds/rtps/internal/wire"
+)
+
+// FuzzReceive has a peer that matches say anything: the participant goes on, and does not keep more for it than its bounds (RT4).
+func FuzzReceive(f *testing.F) {
+	peer := wire.Prefix{1, 2, 3, 2}
+	var a wire.Appender
+	a.Reset(peer)
+	a.Data(wire.Unknown, wire.Writer(1, true), 3, 0, make([]byte, 8))
+	a.DataFrag(wire.Unknown, wire.Writer(1, true), 2, 0, make([]byte, 100), 2, 64)
+	a.Heartbeat(wire.Heartbeat{Writer: wire.Writer(1, true), First: 1, Last: 5, Count: 1})
+	a.Gap(wire.Unknown, wire.Writer(1, true), 1, 5)
+	f.Add(a.Bytes())
+	a.Reset(peer)
+	a.AckNack(wire.AckNack{Reader: wire.Reader(2, true), Writer: wire.Writer(1, true), Missing: wire.Numbers{Base: 1, N: 3, Bits: [8]uint32{7 << 29}}, Count: 1})
+	a.NackFrag(wire.NackFrag{Reader: wire.Reader(2, true), Writer: wire.Writer(1, true), Sequence: 1, Missing: wire.Numbers{Base: 1, N: 1, Bits: [8]uint32{1 << 31}}, Count: 1})
+	f.Add(a.Bytes())
+	f.Fuzz(func(t *testing.T, message []byte) {
+		w := newWorld(t, 1, 0)
+		h, o := w.host(1, nil), w.host(2, nil)
+		for _, x := range []*host{h, o} {
+			x.p.OpenWriter(w.now, endpoint(qos.Set{Durability: qos.TransientLocal}), true).Write(Change{Payload: make([]byte, 4000)})
+			x.p.OpenReader(w.now, endpoint(qos.Set{}), true)
+		}
+		w.until("both match", time.Minute, func() bool { return h.matched == 2 && o.matched == 2 })
+		_ = h.p.Receive(w.now, message)
+		h.p.Tick(w.now + int64(time.Second))
+		for _, rw := range h.by {
+			if len(rw.held) > maxHeld || len(rw.partial) > maxPartial || rw.partialBytes > 2*h.p.cfg.SampleBytes {
+				t.Fatalf("RT4: %d samples are held, %d partial with %d bytes", len(rw.held), len(rw.partial), rw.partialBytes)
+			}
+		}
+	})
+}
+
+// A writer that has samples far ahead of their turn, and then passes all numbers before them, costs no step for each number.
+func TestNumbersThatArePassedCostNothing(t *testing.T) {
+	w := newWorld(t, rand.Uint64(), 0)
+	h, o := w.host(1, nil), w.host(2, nil)
+	h.p.OpenReader(w.now, endpoint(qos.Set{}), true)
+	out := o.p.OpenWriter(w.now, endpoint(qos.Set{}), true)
+	w.until("both match", time.Minute, func() bool { return h.matched == 1 && o.matched == 1 })
+	var a wire.Appender
+	a.Reset(wire.Prefix{1, 2, 3, 2})
+	id := out.Endpoint.GUID.Entity
+	a.Heartbeat(wire.Heartbeat{Writer: id, First: 1, Last: 0, Count: 1 << 20})
+	a.Data(wire.Unknown, id, math.MaxInt64-2, 0, make([]byte, 8))
+	a.Data(wire.Unknown, id, 9, 0, make([]byte, 8))
+	a.Heartbeat(wire.Heartbeat{Writer: id, First: math.MaxInt64 - 5, Last: math.MaxInt64 - 1, Count: 1<<20 + 1})
+	if err := h.p.Receive(w.now, a.Bytes()); err != nil {
+		t.Fatal(err)
+	}
+	if got := h.got[out.Endpoint.GUID]; len(got) != 1 || got[0].Sequence != 9 {
+		t.Fatalf("RT1: the host has %v", got)
+	}
+}
