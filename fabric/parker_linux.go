@@ -178,10 +178,13 @@ func (p *Parker) Rouse() {
 
 const shortDoze = 1 // ms
 
-// poll waits until there is something to look at, and reports whether there is.
+// poll waits until there is something to look at, and reports whether there is. What is there stays:
+// the descriptors are level-triggered, and of several goroutines that wait all are woken, each by the one
+// before it. A poll of the epoll descriptor would do the same through one more wait queue, by which the
+// kernel does not learn that the ringer is about to sleep.
 func (p *Parker) poll(ms int) bool {
-	fds := [1]unix.PollFd{{Fd: int32(p.epoll), Events: unix.POLLIN}}
-	n, _ := unix.Poll(fds[:], ms) // EINTR: the loop looks again by itself
+	var one [1]unix.EpollEvent
+	n, _ := unix.EpollWait(p.epoll, one[:], ms) // EINTR: the loop looks again by itself
 	return n > 0
 }
 
