@@ -142,11 +142,7 @@ func TestEveryCheckerFindsSomething(t *testing.T) {
 // echoPlan is a run in which all members end in the middle of a view change, of which few know how it ends, and the processes that come back end again with
 // votes for different views.
 func echoPlan(seed uint64) *Plan {
-	yes := true
-	p, d := Draw(seed, Limits{Nodes: 3 + int(seed%3), Messages: 50, Faults: &yes}), newDice(seed)
-	if !p.keeps() {
-		d.keeps(p, true)
-	}
+	p, d := keptPlan(seed, 3+int(seed%3), 50)
 	at := d.upTo(p.FailAfter())
 	p.Outages, p.Faults = 0, append([]Fault{
 		{Kind: Crash, At: at, Node: d.IntN(len(p.Nodes))},
@@ -182,11 +178,7 @@ func skipPlan(seed uint64) *Plan {
 // rivalPlan is a run in which all members end, and of the processes that come back several lead at the same
 // time.
 func rivalPlan(seed uint64) *Plan {
-	yes := true
-	p, d := Draw(seed, Limits{Nodes: 3 + int(seed%3), Messages: 50, Faults: &yes}), newDice(seed)
-	if !p.keeps() {
-		d.keeps(p, true)
-	}
+	p, d := keptPlan(seed, 3+int(seed%3), 50)
 	at := d.upTo(p.FailAfter())
 	cut, late := d.rivals(p, at)
 	p.Faults = []Fault{{Kind: Blackout, At: at, For: d.upTo(p.Hop()), Node: late, Nth: 1}, cut}
@@ -196,11 +188,7 @@ func rivalPlan(seed uint64) *Plan {
 
 // overtakenPlan is a run in which a member's disk is behind by a view as everybody ends.
 func overtakenPlan(seed uint64) *Plan {
-	yes := true
-	p, d := Draw(seed, Limits{Nodes: 4 + int(seed%4), Messages: 50, Faults: &yes}), newDice(seed)
-	if !p.keeps() {
-		d.keeps(p, true)
-	}
+	p, d := keptPlan(seed, 4+int(seed%4), 50)
 	p.Outages, p.Faults = 0, nil
 	blackout := d.overtaken(p, &p.Faults, d.upTo(p.FailAfter()))
 	p.Faults = append(p.Faults, blackout)

@@ -7,11 +7,7 @@ import (
 
 // duelPlan is a run in which all members end, and the processes that come back end again with votes for different views.
 func duelPlan(seed uint64) *Plan {
-	yes := true
-	p, d := Draw(seed, Limits{Nodes: 3 + int(seed%3), Messages: 50, Faults: &yes}), newDice(seed)
-	if !p.keeps() {
-		d.keeps(p, true)
-	}
+	p, d := keptPlan(seed, 3+int(seed%3), 50)
 	at := d.upTo(p.FailAfter())
 	p.Outages, p.Faults = 0, append([]Fault{{Kind: Blackout, At: at, For: d.upTo(p.Hop()), Peer: 2}}, d.duel(p, at)...)
 	p.Keep.LateIn = 2

@@ -72,19 +72,11 @@ func (st *stage) expectUnseen(args []string) error {
 
 // expectCount compares a number of messages of a declaration, at some nodes.
 func (st *stage) expectCount(args []string, how, says string, count func(*process, int) int) error {
-	at := slices.Index(args, "at")
-	if at < 1 || at > 2 || at == len(args)-1 {
-		return usage(how)
-	}
-	want, err := strconv.Atoi(args[0])
+	want, of, nodes, err := st.countAt(args, how)
 	if err != nil {
 		return err
 	}
-	decl, err := st.decl(args[1:at])
-	if err != nil {
-		return err
-	}
-	nodes, err := st.nodes(args[at+1:])
+	decl, err := st.decl(of)
 	if err != nil {
 		return err
 	}
@@ -96,26 +88,30 @@ func (st *stage) expectCount(args []string, how, says string, count func(*proces
 	return nil
 }
 
-func (st *stage) expectLogged(args []string) error {
+// countAt reads N [SUBGROUP] at ID….
+func (st *stage) countAt(args []string, how string) (want int, of []string, nodes []*node, err error) {
 	at := slices.Index(args, "at")
 	if at < 1 || at > 2 || at == len(args)-1 {
-		return usage("expect logged N [SUBGROUP] at ID…")
+		return 0, nil, nil, usage(how)
 	}
-	want, err := strconv.ParseUint(args[0], 10, 64)
+	if want, err = strconv.Atoi(args[0]); err == nil {
+		nodes, err = st.nodes(args[at+1:])
+	}
+	return want, args[1:at], nodes, err
+}
+
+func (st *stage) expectLogged(args []string) error {
+	want, of, nodes, err := st.countAt(args, "expect logged N [SUBGROUP] at ID…")
 	if err != nil {
 		return err
 	}
-	id, err := st.shard(args[1:at])
-	if err != nil {
-		return err
-	}
-	nodes, err := st.nodes(args[at+1:])
+	id, err := st.shard(of)
 	if err != nil {
 		return err
 	}
 	for _, n := range nodes {
 		k := n.proc.keeper(id)
-		if k == nil || k.log.platter().Records != want {
+		if k == nil || k.log.platter().Records != uint64(want) {
 			return fmt.Errorf("the log of node %d is not of %d records: %v", n.ID, want, k)
 		}
 	}

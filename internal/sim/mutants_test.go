@@ -53,13 +53,19 @@ func fullPlan(seed uint64) *Plan {
 	return p
 }
 
-// darkPlan is a run in which everybody ends at once, and one disk is slower than the others.
-func darkPlan(seed uint64) *Plan {
+// keptPlan is a run with faults, of so many founders and messages, in which something is kept on disks; and dice to change it with.
+func keptPlan(seed uint64, founders, messages int) (*Plan, dice) {
 	yes := true
-	p, d := Draw(seed, Limits{Nodes: 3 + int(seed%2), Messages: 100, Faults: &yes}), newDice(seed)
+	p, d := Draw(seed, Limits{Nodes: founders, Messages: messages, Faults: &yes}), newDice(seed)
 	if !p.keeps() {
 		d.keeps(p, true)
 	}
+	return p, d
+}
+
+// darkPlan is a run in which everybody ends at once, and one disk is slower than the others.
+func darkPlan(seed uint64) *Plan {
+	p, d := keptPlan(seed, 3+int(seed%2), 100)
 	p.Outages, p.Faults = 0, []Fault{{Kind: Blackout, At: d.upTo(2 * p.FailAfter()), For: d.upTo(p.Hop()), Node: d.IntN(p.Founders), Nth: 1}}
 	if p.keeps() {
 		p.Keep.Disks[d.IntN(len(p.Nodes))].Sync = p.Bound() / 4
@@ -126,11 +132,7 @@ func movingPlan(seed uint64) *Plan {
 
 // shardedPlan is a run with logs in two shards, between which members move.
 func shardedPlan(seed uint64) (*Plan, dice) {
-	yes := true
-	p, d := Draw(seed, Limits{Nodes: 4 + int(seed%2), Messages: 100, Faults: &yes}), newDice(seed)
-	if !p.keeps() {
-		d.keeps(p, true)
-	}
+	p, d := keptPlan(seed, 4+int(seed%2), 100)
 	for i := range p.Decls {
 		if decl := &p.Decls[i]; decl.Mode == views.Persistent {
 			decl.Shards, decl.MinMembers, decl.MaxMembers, decl.LayoutName = 2, 1, 0, turning
