@@ -323,7 +323,7 @@ func (e *epoch) listen() {
 		e.unseen = e.unseen || p.heartbeat == 0 || e.table.Direct(rank)
 		e.nextLook = min(e.nextLook, until)
 		silent = silent.With(rank, now >= until)
-		nearly = nearly.With(rank, now >= until-2*cfg.Heartbeat)
+		nearly = nearly.With(rank, now >= until-apart(cfg.Heartbeat, cfg.FailAfter))
 	}
 	e.nextLook = max(e.nextLook, now+1)
 	if silent != 0 {
@@ -379,6 +379,13 @@ func (e *epoch) silent(silent, nearly views.Ranks) {
 		}
 		e.change.Report(r, fmt.Errorf("%w for %v", why, e.m.now-e.peers[r].changed))
 	}
+}
+
+// apart is by how much the last heartbeats of members may differ that all fell silent together. Where
+// few heartbeats fit into FailAfter it is less than two, so that a member whose next heartbeat is
+// merely late is none of them.
+func apart(heartbeat, failAfter time.Duration) time.Duration {
+	return min(2*heartbeat, (failAfter-heartbeat)/2)
 }
 
 // slept reports whether this member did so little since some time that it was not awake.
