@@ -186,15 +186,23 @@ func (p *process) answer() (work int) {
 			}
 		}
 	}
-	if r, ok := p.member.View().RankOf(p.member.Leader().ID); ok && r != p.leader {
-		p.leader = r
-		p.apply(&p.guests, p.gate.Lead(r))
-	}
 	if next, ok := p.gate.Next(); ok && p.local() >= next {
 		work++
 		p.apply(&p.guests, p.gate.Tick(p.local()))
 	}
 	return work
+}
+
+// lead tells the conversations of joiners which member leads, after a step in which that may have
+// changed.
+func (p *process) lead() {
+	if p.gate == nil || p.told {
+		return
+	}
+	if r, ok := p.member.View().RankOf(p.member.Leader().ID); ok && r != p.leader {
+		p.leader = r
+		p.apply(&p.guests, p.gate.Lead(r))
+	}
 }
 
 func (p *process) drop(talks *[]*talk, t *talk) {

@@ -404,6 +404,7 @@ func (p *process) cycle() (work int) {
 	}
 	work += p.member.Step(p.local())
 	p.stepping = false
+	p.lead()
 	return work
 }
 
