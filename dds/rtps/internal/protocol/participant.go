@@ -34,7 +34,7 @@ type Host interface {
 	// Send sends a message, which is valid until the call returns.
 	Send(to wire.Locator, message []byte)
 	// Sample takes the next sample of a writer, or returns false: there is no room. The writer, if it is reliable, is then asked for the
-	// sample again. Its payload lies in the message that was received.
+	// sample again. Its payload stays as it is.
 	Sample(r *Reader, from *RemoteWriter, s Sample) bool
 	// WriterMatched and WriterGone tell of writers that match a reader.
 	WriterMatched(r *Reader, w *RemoteWriter)
@@ -65,8 +65,9 @@ const (
 	maxHeld      = 4096    // samples of one writer that came before their turn
 	maxAhead     = 1 << 16 // that a held sample is before its turn, so that a writer which passes many numbers costs no more steps
 	heldBytes    = 16 << 20
-	maxPartial   = 64      // samples of one writer of which fragments have come
-	maxFragments = 1 << 16 // of one sample
+	maxKept      = 256 << 20 // bytes of samples, held and in fragments, of all writers
+	maxPartial   = 64        // samples of one writer of which fragments have come
+	maxFragments = 1 << 16   // of one sample
 )
 
 // Times of the protocol.
@@ -105,6 +106,8 @@ type Participant struct {
 	dirty    []*outbox
 	plain    wire.Appender
 	number   uint32
+	length   int // of the message that is received
+	kept     int // bytes of samples, held and in fragments, of all writers
 	closed   bool
 }
 
@@ -257,7 +260,7 @@ func (p *Participant) Close(now int64) {
 
 // Receive takes a message, which it keeps. An error is about a message that is malformed, of which a part may have taken effect.
 func (p *Participant) Receive(now int64, message []byte) error {
-	p.now = now
+	p.now, p.length = now, len(message)
 	d, err := wire.NewDecoder(message)
 	if err != nil || d.Source == p.cfg.Prefix || p.closed {
 		return err
@@ -384,7 +387,11 @@ func (p *Participant) data(c *context, d *wire.Data) error {
 		return nil
 	}
 	s := Sample{Sequence: d.Sequence, Source: c.source, Status: status, Hash: hash, IsKey: d.IsKey, Payload: d.Payload}
-	for _, rw := range p.proxies[wire.GUID{Prefix: c.prefix, Entity: d.Writer}] {
+	all := p.proxies[wire.GUID{Prefix: c.prefix, Entity: d.Writer}]
+	if len(all) > 0 && 4*len(d.Payload) < p.length { // a small sample must not keep a large message
+		s.Payload = slices.Clone(d.Payload)
+	}
+	for _, rw := range all {
 		if d.Reader == wire.Unknown || d.Reader == rw.reader.Endpoint.GUID.Entity {
 			rw.sample(s)
 		}

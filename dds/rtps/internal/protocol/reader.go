@@ -56,6 +56,7 @@ type held struct {
 type partial struct {
 	Sample
 	size, fragment int // bytes of the sample and of a fragment
+	cost           int // bytes that it may take
 	have           []bool
 	missing        int
 }
@@ -94,6 +95,7 @@ func (rw *RemoteWriter) ask() {
 func (r *Reader) unmatch(rw *RemoteWriter) {
 	same := func(o *RemoteWriter) bool { return o == rw }
 	r.writers = slices.DeleteFunc(r.writers, same)
+	rw.drop()
 	g := rw.Endpoint.GUID
 	if left := slices.DeleteFunc(r.p.proxies[g], same); len(left) > 0 {
 		r.p.proxies[g] = left
@@ -131,7 +133,7 @@ func (rw *RemoteWriter) sample(s Sample) {
 		rw.give(s)
 	case rw.begun && s.Sequence == rw.next:
 		if rw.give(s) {
-			rw.next++
+			rw.pass()
 			rw.drain()
 		}
 	default:
@@ -141,11 +143,45 @@ func (rw *RemoteWriter) sample(s Sample) {
 
 // hold keeps a sample until its turn, if there is room. If not, it is asked for again.
 func (rw *RemoteWriter) hold(h held) {
-	if _, ok := rw.held[h.Sequence]; ok || h.Sequence-rw.next > maxAhead || len(rw.held) >= maxHeld || rw.heldBytes+len(h.Payload) > heldBytes { // RT4
+	if _, ok := rw.held[h.Sequence]; ok || h.Sequence-rw.next > maxAhead || len(rw.held) >= maxHeld || rw.heldBytes+len(h.Payload) > heldBytes ||
+		rw.reader.p.kept+len(h.Payload) > maxKept { // RT4
 		return
 	}
 	rw.held[h.Sequence] = h
 	rw.heldBytes += len(h.Payload)
+	rw.reader.p.kept += len(h.Payload)
+}
+
+// pass goes on behind the next sample, of which nothing is kept then: it may have come again while the host had no room.
+func (rw *RemoteWriter) pass() {
+	if h, ok := rw.held[rw.next]; ok {
+		delete(rw.held, rw.next)
+		rw.heldBytes -= len(h.Payload)
+		rw.reader.p.kept -= len(h.Payload)
+	}
+	rw.withoutPartial(rw.next)
+	rw.next++
+}
+
+// drop forgets what is held and what has come in fragments. A reliable writer is asked for it again.
+func (rw *RemoteWriter) drop() {
+	rw.reader.p.kept -= rw.heldBytes + rw.partialBytes
+	rw.heldBytes, rw.partialBytes, rw.order = 0, 0, nil
+	clear(rw.held)
+	clear(rw.partial)
+}
+
+// spill makes room by dropping what is kept of the writer of which most is kept.
+func (p *Participant) spill() {
+	var most *RemoteWriter
+	for _, r := range append([]*Reader{p.publicationsOf, p.subscriptionsOf, p.livelinessOf}, p.readers...) {
+		for _, rw := range r.writers {
+			if most == nil || rw.heldBytes+rw.partialBytes > most.heldBytes+most.partialBytes {
+				most = rw
+			}
+		}
+	}
+	most.drop()
 }
 
 // drain gives the host what was held and has its turn.
@@ -155,9 +191,7 @@ func (rw *RemoteWriter) drain() {
 		if !ok || !h.none && !rw.give(h.Sample) {
 			break
 		}
-		delete(rw.held, rw.next)
-		rw.heldBytes -= len(h.Payload)
-		rw.next++
+		rw.pass()
 	}
 	rw.settle()
 }
@@ -171,9 +205,7 @@ func (rw *RemoteWriter) settle() {
 
 // give gives the host a sample whose turn it is (RT1), and reports whether the host took it.
 func (rw *RemoteWriter) give(s Sample) bool {
-	if rw.partial[s.Sequence] != nil {
-		rw.withoutPartial(s.Sequence)
-	}
+	rw.withoutPartial(s.Sequence)
 	if rw.reader.automatic {
 		rw.reader.p.discovered(rw.reader, rw.of, &s)
 		return true
@@ -268,11 +300,7 @@ func (rw *RemoteWriter) skip(from, to int64) {
 		if ok && !h.none && !rw.give(h.Sample) {
 			break
 		}
-		if ok {
-			delete(rw.held, rw.next)
-			rw.heldBytes -= len(h.Payload)
-		}
-		rw.next++
+		rw.pass()
 	}
 	for _, seq := range slices.Clone(rw.order) {
 		if seq < rw.next {
@@ -358,18 +386,25 @@ func (rw *RemoteWriter) fragment(d *wire.Data, s Sample) {
 	}
 	part := rw.partial[d.Sequence]
 	if part == nil {
-		if len(rw.partial) >= maxPartial && (!rw.reliable || d.Sequence > rw.next) { // RT4
-			if rw.reliable {
-				return
-			}
-			rw.withoutPartial(rw.order[0])
-		}
+		p := rw.reader.p
 		n := (d.SampleBytes + d.FragmentBytes - 1) / d.FragmentBytes
-		if n > maxFragments || d.Sequence > rw.next && rw.partialBytes+d.SampleBytes > rw.reader.p.cfg.SampleBytes { // RT4; the next one always has room
+		if n > maxFragments {
 			return
 		}
-		rw.partialBytes += d.SampleBytes
-		part = &partial{Sample: s, size: d.SampleBytes, fragment: d.FragmentBytes, have: make([]bool, n), missing: n}
+		cost := d.SampleBytes + n
+		room := func() bool { return len(rw.partial) < maxPartial && rw.partialBytes+d.SampleBytes <= p.cfg.SampleBytes }
+		for !rw.reliable && !room() && len(rw.order) > 0 { // what is missing of the oldest one does not come any more
+			rw.withoutPartial(rw.order[0])
+		}
+		if d.Sequence > rw.next && (!room() || p.kept+cost > maxKept && rw.reliable) { // RT4; the next one always has room
+			return
+		}
+		for p.kept > 0 && p.kept+cost > maxKept {
+			p.spill()
+		}
+		rw.partialBytes += cost
+		p.kept += cost
+		part = &partial{Sample: s, size: d.SampleBytes, fragment: d.FragmentBytes, cost: cost, have: make([]bool, n), missing: n}
 		part.Payload = make([]byte, 0, min(d.SampleBytes, 1<<20)) // more as it comes: a number in a message costs its sender nothing
 		rw.partial[d.Sequence], rw.order = part, append(rw.order, d.Sequence)
 	}
@@ -400,9 +435,12 @@ func (rw *RemoteWriter) fragment(d *wire.Data, s Sample) {
 }
 
 func (rw *RemoteWriter) withoutPartial(seq int64) {
-	if part := rw.partial[seq]; part != nil {
-		rw.partialBytes -= part.size
+	part := rw.partial[seq]
+	if part == nil {
+		return
 	}
+	rw.partialBytes -= part.cost
+	rw.reader.p.kept -= part.cost
 	delete(rw.partial, seq)
 	rw.order = slices.DeleteFunc(rw.order, func(o int64) bool { return o == seq })
 }

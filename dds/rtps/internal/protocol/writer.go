@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"slices"
+	"sort"
 	"time"
 
 	"github.com/squall-go/squall/dds/qos"
@@ -22,19 +23,25 @@ type Writer struct {
 	Endpoint wire.Endpoint
 	proxies  []*remoteReader
 
-	// changes are the samples that are kept, from first on. One that is not needed any more and has others before it that are is gone.
+	// changes are the samples that are kept, in the order of their numbers, the first one with the number first. One that is not needed any
+	// more is gone; it is removed when it has none before it, or when more than half of them are gone.
 	first   int64
+	last    int64 // that was written
 	changes []change
+	gone    int
 	total   int64 // bytes of all samples so far
 	kept    map[string][]int64
+	ended   []string // keys of endpoints that have ended, of discovery
 	count   uint32
 	full    bool // the host was told that there is no room
 }
 
 type change struct {
 	Change
+	seq     int64
 	gone    bool
 	durable bool  // it is part of the history
+	size    int64 // of the payload
 	end     int64 // bytes of all samples up to this one
 }
 
@@ -61,7 +68,7 @@ func (p *Participant) newWriter(e wire.Endpoint) *Writer {
 	return &Writer{p: p, Endpoint: e, first: 1, kept: map[string][]int64{}}
 }
 
-func (w *Writer) next() int64 { return w.first + int64(len(w.changes)) }
+func (w *Writer) next() int64 { return w.last + 1 }
 
 func (w *Writer) builtin() bool { return w.Endpoint.GUID.Entity.Builtin() }
 
@@ -85,29 +92,54 @@ func (w *Writer) acked() int64 {
 
 // bytesFrom is the size of the samples from one on.
 func (w *Writer) bytesFrom(seq int64) int64 {
-	if i := seq - w.first - 1; i >= 0 && i < int64(len(w.changes)) {
-		return w.total - w.changes[i].end
+	if i := w.find(seq); i < len(w.changes) {
+		return w.total - w.changes[i].end + w.changes[i].size
 	}
-	if seq >= w.next() || len(w.changes) == 0 {
-		return 0
-	}
-	return w.total - w.changes[0].end + int64(len(w.changes[0].Payload))
+	return 0
 }
 
 // Write writes a sample. It is sent as far as the windows of the readers go, with the next Flush.
 func (w *Writer) Write(c Change) {
 	w.total += int64(len(c.Payload))
-	n := change{Change: c, end: w.total, durable: w.Endpoint.QoS.Durability > qos.Volatile}
-	seq := w.next()
+	n := change{Change: c, size: int64(len(c.Payload)), end: w.total, durable: w.Endpoint.QoS.Durability > qos.Volatile}
+	if w.builtin() { // the last word on an endpoint counts
+		for _, seq := range w.kept[c.Key] {
+			w.drop(w.at(seq))
+		}
+		delete(w.kept, c.Key)
+		w.tidy()
+		if c.Status != 0 {
+			w.end(c.Key)
+		}
+	}
+	w.last++
+	n.seq = w.last
 	w.changes = append(w.changes, n)
 	if n.durable {
-		w.remember(c.Key, seq)
+		w.remember(c.Key, n.seq)
 	}
 	if len(w.proxies) == 0 {
 		w.release()
 		return
 	}
 	w.pump()
+}
+
+// ends is of how many endpoints that have ended a participant is told which had forgotten this one meanwhile.
+const ends = 64
+
+// end remembers that an endpoint has ended, and forgets that of the oldest one beyond those.
+func (w *Writer) end(key string) {
+	if w.ended = append(w.ended, key); len(w.ended) <= ends {
+		return
+	}
+	for _, seq := range w.kept[w.ended[0]] {
+		if c := w.at(seq); c != nil {
+			c.durable = false
+		}
+	}
+	delete(w.kept, w.ended[0])
+	w.ended = w.ended[1:]
 }
 
 // remember keeps the history of an instance within the depth of the writer; of discovery, the last sample.
@@ -131,11 +163,45 @@ func (w *Writer) remember(key string, seq int64) {
 	w.kept[key] = seqs
 }
 
+// find returns where a sample is, or the first one behind it.
+func (w *Writer) find(seq int64) int {
+	if i := seq - w.first; i >= 0 && i < int64(len(w.changes)) && w.changes[i].seq == seq { // none before it was removed
+		return int(i)
+	}
+	return sort.Search(len(w.changes), func(i int) bool { return w.changes[i].seq >= seq })
+}
+
+// at returns a sample, or nil if it was removed or not written yet.
 func (w *Writer) at(seq int64) *change {
-	if i := seq - w.first; i >= 0 && i < int64(len(w.changes)) {
+	if i := w.find(seq); i < len(w.changes) && w.changes[i].seq == seq {
 		return &w.changes[i]
 	}
 	return nil
+}
+
+// drop says that a sample is not needed any more.
+func (w *Writer) drop(c *change) {
+	if c != nil && !c.gone {
+		c.gone, c.durable, c.Payload, c.Key = true, false, nil, ""
+		w.gone++
+	}
+}
+
+// tidy removes samples that are gone.
+func (w *Writer) tidy() {
+	n := 0
+	for n < len(w.changes) && w.changes[n].gone {
+		n++
+	}
+	w.changes = slices.Delete(w.changes, 0, n)
+	if w.gone -= n; 2*w.gone > len(w.changes) {
+		w.changes = slices.DeleteFunc(w.changes, func(c change) bool { return c.gone })
+		w.gone = 0
+	}
+	w.first = w.next()
+	if len(w.changes) > 0 {
+		w.first = w.changes[0].seq
+	}
 }
 
 // release forgets samples that no reliable reader lacks (RT3) and that are no part of a history.
@@ -146,23 +212,16 @@ func (w *Writer) release() {
 			low = min(low, r.sent)
 		}
 	}
-	n := 0
 	for i := range w.changes {
 		c := &w.changes[i]
-		if w.first+int64(i) >= low {
+		if c.seq >= low {
 			break
 		}
-		if !c.durable && !c.gone {
-			c.gone, c.Payload = true, nil
+		if !c.durable {
+			w.drop(c)
 		}
 	}
-	for n < len(w.changes) && w.changes[n].gone {
-		n++
-	}
-	if n > 0 {
-		w.first += int64(n)
-		w.changes = slices.Delete(w.changes, 0, n)
-	}
+	w.tidy()
 	if w.full && w.Room() {
 		w.p.host.Room(w)
 	}
@@ -226,13 +285,15 @@ func (w *Writer) pump() {
 		}
 		was := r.sent
 		for r.sent < w.next() && (!r.reliable || w.bytesFrom(r.acked)-w.bytesFrom(r.sent) < int64(w.p.cfg.WindowBytes)) {
-			r.sent = max(r.sent, w.first)
+			if r.sent = max(r.sent, w.first); r.sent >= w.next() { // the heartbeat tells
+				break
+			}
 			if c := w.at(r.sent); c != nil && !c.gone {
 				w.transmit(r, r.sent, c)
-			} else if r.reliable {
-				w.gap(r, r.sent)
+				r.sent++
+			} else {
+				r.sent = w.gap(r, r.sent)
 			}
-			r.sent++
 		}
 		if r.reliable && r.sent > was && (r.beats == 0 || r.at == 0) {
 			r.every = heartbeatEvery
@@ -245,13 +306,19 @@ func (w *Writer) pump() {
 	}
 }
 
-// gap tells a reader about samples that it will not get, from one on.
-func (w *Writer) gap(r *remoteReader, seq int64) {
-	to := seq + 1
-	for c := w.at(to); c != nil && c.gone; c = w.at(to) {
-		to++
+// gap tells a reader, if it is reliable, about samples that it will not get, from one on, and returns the first one behind them.
+func (w *Writer) gap(r *remoteReader, seq int64) int64 {
+	i, to := w.find(seq), w.next()
+	for i < len(w.changes) && w.changes[i].gone {
+		i++
 	}
-	w.p.begin(w.outbox(r), 64).Gap(r.Endpoint.GUID.Entity, w.Endpoint.GUID.Entity, seq, to)
+	if i < len(w.changes) {
+		to = w.changes[i].seq
+	}
+	if r.reliable {
+		w.p.begin(w.outbox(r), 64).Gap(r.Endpoint.GUID.Entity, w.Endpoint.GUID.Entity, seq, to)
+	}
+	return to
 }
 
 // transmit sends a sample to a reader, in fragments if it is large.
@@ -339,14 +406,16 @@ func (w *Writer) acknack(from wire.GUID, a *wire.AckNack) {
 		r.acked, r.beats, r.every = base, 0, heartbeatEvery
 	}
 	r.sent = max(r.sent, r.acked)
-	for seq := base; seq < base+int64(a.Missing.N) && seq < r.sent; seq++ {
-		if !a.Missing.Has(seq) {
-			continue
-		}
-		if c := w.at(seq); c != nil && !c.gone {
+	room := w.p.cfg.WindowBytes // what is missing beyond it is asked for again: an answer of some bytes costs no more than that
+	for seq := max(base, 1); seq < base+int64(a.Missing.N) && seq < r.sent && room > 0; {
+		if c := w.at(seq); !a.Missing.Has(seq) {
+			seq++
+		} else if c != nil && !c.gone {
 			w.transmit(r, seq, c)
+			room -= len(c.Payload)
+			seq++
 		} else {
-			w.gap(r, seq)
+			seq = w.gap(r, seq)
 		}
 	}
 	w.release()

@@ -181,7 +181,7 @@ func (s *Submessage) Data() (d Data, err error) {
 // head reads what DATA and DATA_FRAG begin with.
 func (s *Submessage) head(d *Data) error {
 	d.Reader, d.Writer, d.Sequence = s.entity(4), s.entity(8), s.number(12)
-	if d.Sequence < 1 {
+	if d.Sequence < 1 || d.Sequence == math.MaxInt64 { // none would come behind that one
 		return fmt.Errorf("%w: a sample with the number %d", ErrMalformed, d.Sequence)
 	}
 	return nil

@@ -1,0 +1,202 @@
+package protocol
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/squall-go/squall/dds/qos"
+	"github.com/squall-go/squall/dds/rtps/internal/wire"
+)
+
+// A writer with an instance that stays, and others that are replaced, keeps the history only, and a late reader is told of what was replaced in
+// some messages.
+func TestAHistoryCostsWhatItHolds(t *testing.T) {
+	w := newWorld(t, rand.Uint64(), 0)
+	a := w.host(1, nil)
+	set := qos.Set{Durability: qos.TransientLocal, Service: qos.Service{History: qos.KeepLast(1)}}
+	out := a.p.OpenWriter(w.now, endpoint(set), true)
+	const n = 20_000
+	for i := range n {
+		key := "moves"
+		if i == 0 {
+			key = "stays"
+		}
+		out.Write(Change{Source: int64(i) * 1000, Key: key, Payload: payload(i, 100)})
+	}
+	if len(out.changes) > 10 {
+		t.Fatalf("the writer keeps %d samples of a history of 2", len(out.changes))
+	}
+	b := w.host(2, nil)
+	b.p.OpenReader(w.now, endpoint(set), true)
+	w.until("all have come", time.Minute, func() bool { return b.matched == 1 && len(b.got[out.Endpoint.GUID]) > 0 && out.Acknowledged() })
+	got := b.got[out.Endpoint.GUID]
+	if len(got) != 2 || got[0].Sequence != 1 || got[1].Sequence != n {
+		t.Fatalf("RT1: the late reader has %d samples", len(got))
+	}
+	if w.messages > 500 {
+		t.Fatalf("it took %d messages", w.messages)
+	}
+}
+
+// Endpoints that come and go leave nothing, also if a peer acknowledges nothing.
+func TestEndpointsThatEndLeaveNothing(t *testing.T) {
+	w := newWorld(t, rand.Uint64(), 0)
+	a, b := w.host(1, nil), w.host(2, func(c *Config) { c.Lease = wire.Infinite })
+	a.p.OpenWriter(w.now, endpoint(qos.Set{}), true)
+	r := b.p.OpenReader(w.now, endpoint(qos.Set{}), true)
+	w.until("both match", time.Minute, func() bool { return a.matched == 1 && b.matched == 1 })
+	w.during(time.Second)
+	for range 1000 {
+		a.p.CloseWriter(w.now, a.p.OpenWriter(w.now, endpoint(qos.Set{}), true))
+		w.step()
+	}
+	w.during(5 * time.Second)
+	if p := a.p.publications; len(p.changes) > 2*ends+10 || len(p.kept) > ends+10 {
+		t.Fatalf("of one writer %d announcements are kept, with %d keys", len(p.changes), len(p.kept))
+	}
+	b.down = true
+	w.during(10 * time.Minute)
+	if p := a.p.liveliness; len(p.changes) > 10 {
+		t.Fatalf("RT4: %d assertions wait for a silent peer", len(p.changes))
+	}
+	b.down = false
+	b.p.CloseReader(w.now, r) // and it has forgotten the peer, which has not forgotten it
+	w.until("the reader is gone", time.Minute, func() bool { return a.matched == 0 })
+}
+
+// injected returns two participants of which one has a reader, and the other one a writer that matches it and says what the test has it say.
+func injected(t *testing.T, set qos.Set, change func(*Config)) (w *world, h *host, rw *RemoteWriter, say func(func(a *wire.Appender, id wire.EntityID))) {
+	w = newWorld(t, rand.Uint64(), 0)
+	h = w.host(1, change)
+	o := w.host(2, nil)
+	h.p.OpenReader(w.now, endpoint(set), true)
+	out := o.p.OpenWriter(w.now, endpoint(set), true)
+	w.until("both match", time.Minute, func() bool { return h.matched == 1 && o.matched == 1 })
+	say = func(f func(*wire.Appender, wire.EntityID)) {
+		t.Helper()
+		var a wire.Appender
+		a.Reset(wire.Prefix{1, 2, 3, 2})
+		f(&a, out.Endpoint.GUID.Entity)
+		if err := h.p.Receive(w.now, a.Bytes()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return w, h, h.by[out.Endpoint.GUID], say
+}
+
+// A sample that was held because the host had no room, and comes again, is not held any more.
+func TestASampleThatWasHeldComesAgain(t *testing.T) {
+	_, h, rw, say := injected(t, qos.Set{}, nil)
+	say(func(a *wire.Appender, id wire.EntityID) {
+		a.Heartbeat(wire.Heartbeat{Writer: id, First: 1, Last: 0, Count: 1 << 20})
+	})
+	h.full = true
+	say(func(a *wire.Appender, id wire.EntityID) {
+		a.Data(wire.Unknown, id, 2, 0, make([]byte, 8))
+		a.Gap(wire.Unknown, id, 1, 2) // now it is the turn of sample 2, which the host does not take
+	})
+	h.full = false
+	say(func(a *wire.Appender, id wire.EntityID) { a.Data(wire.Unknown, id, 2, 0, make([]byte, 8)) })
+	if len(h.got[rw.Endpoint.GUID]) != 1 || rw.next != 3 {
+		t.Fatalf("RT1: the host has %v, and the next number is %d", h.got, rw.next)
+	}
+	if len(rw.held) != 0 || rw.heldBytes != 0 || h.p.kept != 0 {
+		t.Fatalf("RT4: %d samples with %d bytes are held", len(rw.held), rw.heldBytes)
+	}
+}
+
+// The largest number of all has no successor, and is refused.
+func TestTheLastNumberIsRefused(t *testing.T) {
+	w, h, rw, _ := injected(t, qos.Set{Reliability: qos.Reliability{Kind: qos.BestEffort}}, nil)
+	var a wire.Appender
+	a.Reset(wire.Prefix{1, 2, 3, 2})
+	a.Data(wire.Unknown, rw.Endpoint.GUID.Entity, math.MaxInt64, 0, make([]byte, 8))
+	if err := h.p.Receive(w.now, a.Bytes()); err == nil || rw.next < 1 {
+		t.Fatalf("the next number is %d (%v)", rw.next, err)
+	}
+}
+
+// A best effort writer of which fragments are lost, of as many samples as there is room for, goes on.
+func TestLostFragmentsDoNotStopABestEffortWriter(t *testing.T) {
+	_, h, rw, say := injected(t, qos.Set{Reliability: qos.Reliability{Kind: qos.BestEffort}}, func(c *Config) { c.SampleBytes = 10_000 })
+	sample := make([]byte, 4000)
+	for seq := int64(1); seq <= 40; seq++ {
+		say(func(a *wire.Appender, id wire.EntityID) {
+			a.DataFrag(wire.Unknown, id, seq, 0, sample, 1, 2000)
+			if seq%10 == 0 {
+				a.DataFrag(wire.Unknown, id, seq, 0, sample, 2, 2000)
+			}
+		})
+	}
+	if got := h.got[rw.Endpoint.GUID]; len(got) != 4 {
+		t.Fatalf("%d samples have come, and 4 were whole", len(got))
+	}
+	if rw.partialBytes > 10_000+40 {
+		t.Fatalf("RT4: %d bytes of fragments", rw.partialBytes)
+	}
+}
+
+// Fragments of many writers have a bound together, and each writer's next sample comes nevertheless.
+func TestFragmentsOfAllWritersAreBounded(t *testing.T) {
+	w := newWorld(t, rand.Uint64(), 0)
+	h, o := w.host(1, nil), w.host(2, nil)
+	h.p.OpenReader(w.now, endpoint(qos.Set{}), true)
+	var all []*Writer
+	for range 12 {
+		all = append(all, o.p.OpenWriter(w.now, endpoint(qos.Set{}), true))
+	}
+	w.until("all match", time.Minute, func() bool { return h.matched == len(all) && o.matched == len(all) })
+	const size = 60 << 20
+	part := make([]byte, 2000)
+	for _, out := range all {
+		rw := h.by[out.Endpoint.GUID]
+		d := wire.Data{Writer: out.Endpoint.GUID.Entity, Sequence: rw.next, Payload: part, Fragment: 1, Fragments: 1, FragmentBytes: 2000, SampleBytes: size}
+		rw.fragment(&d, Sample{Sequence: d.Sequence})
+		if rw.partial[d.Sequence] == nil {
+			t.Fatal("the next sample has no room")
+		}
+		sum := 0
+		for _, o := range h.by {
+			sum += o.partialBytes + o.heldBytes
+		}
+		if sum != h.p.kept || sum > maxKept {
+			t.Fatalf("RT4: %d bytes are kept, and counted as %d", sum, h.p.kept)
+		}
+	}
+}
+
+// An answer that lacks a long history is served in parts.
+func TestAnAnswerIsServedWithinAWindow(t *testing.T) {
+	w := newWorld(t, rand.Uint64(), 0)
+	a, b := w.host(1, nil), w.host(2, nil)
+	set := qos.Set{Durability: qos.TransientLocal, Service: qos.Service{History: qos.KeepAll()}}
+	out := a.p.OpenWriter(w.now, endpoint(set), true)
+	b.p.OpenReader(w.now, endpoint(set), true)
+	w.until("both match", time.Minute, func() bool { return a.matched == 1 && b.matched == 1 })
+	for i := range 200 {
+		for !out.Room() {
+			w.step()
+		}
+		out.Write(Change{Payload: payload(i, 10_000), Key: fmt.Sprint(i)})
+	}
+	w.until("all have come", time.Minute, out.Acknowledged)
+	w.during(time.Second)
+	r := out.proxies[0]
+	missing := wire.Numbers{Base: 1}
+	for seq := int64(1); seq <= 200; seq++ {
+		missing.Add(seq)
+	}
+	before := len(w.flying)
+	bytes := 0
+	out.acknack(r.Endpoint.GUID, &wire.AckNack{Missing: missing, Count: 1 << 20, Final: true})
+	a.p.Flush()
+	for _, f := range w.flying[before:] {
+		bytes += len(f.data)
+	}
+	if most := 2 * a.p.cfg.WindowBytes; bytes == 0 || bytes > most {
+		t.Fatalf("an answer costs %d bytes, and the window has %d", bytes, a.p.cfg.WindowBytes)
+	}
+}
