@@ -96,7 +96,7 @@ func (c *Config) validate() error {
 	if len(c.Topics) == 0 {
 		fault("no topics: a gateway carries what it is told to")
 	}
-	seen := map[string]bool{}
+	seen, in := map[string]bool{}, map[string]bool{}
 	for i := range c.Topics {
 		t := &c.Topics[i]
 		switch {
@@ -108,6 +108,12 @@ func (c *Config) validate() error {
 			fault("topic %q is there twice", t.Name)
 		}
 		seen[t.Name] = true
+		if t.Direction&In != 0 {
+			if in[t.ddsName()] { // the numbers of its samples are remembered by their writer
+				fault("topic %q: %q of DDS comes into two topics", t.Name, t.ddsName())
+			}
+			in[t.ddsName()] = true
+		}
 		if t.QoS.Presentation != (qos.Presentation{}) {
 			fault("topic %q: PRESENTATION is not carried", t.Name)
 		}

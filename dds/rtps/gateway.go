@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -29,7 +30,7 @@ type Gateway struct {
 	mu        sync.Mutex
 	machine   *protocol.Participant
 	inbounds  map[*protocol.RemoteWriter]*inbound
-	arrivals  []*inbound // those with samples that were not carried
+	arrivals  []*inbound // with samples that were not carried, or of writers that are gone
 	appointed bool
 	// reappointed is closed when appointed changes, and made anew.
 	reappointed chan struct{}
@@ -170,7 +171,13 @@ func (g *Gateway) Close(ctx context.Context) error {
 	}
 	err := g.sockets.close()
 	g.running.Wait()
+	g.mu.Lock()
+	all := slices.Clone(g.arrivals) // those of writers that are gone are here only
 	for _, b := range g.inbounds {
+		all = append(all, b)
+	}
+	g.mu.Unlock()
+	for _, b := range all {
 		err = errors.Join(err, b.close(ctx))
 	}
 	return errors.Join(err, g.office.Close(ctx))
@@ -277,9 +284,12 @@ func (g *Gateway) appoint(all []dds.Endpoint) {
 	close(g.reappointed)
 	g.reappointed = make(chan struct{})
 	g.log.Info("the gateway that carries is appointed", "here", first)
-	g.arrivals = g.arrivals[:0]
+	g.arrivals = slices.DeleteFunc(g.arrivals, func(b *inbound) bool { return !b.gone })
+	for _, b := range g.arrivals {
+		b.carried = 0
+	}
 	for _, b := range g.inbounds { // what the one before it has carried is known by the order
-		b.carried, b.queued = 0, len(b.waiting) > 0
+		b.carried, b.queued, b.resting = 0, len(b.waiting) > 0, false
 		if b.queued {
 			g.arrivals = append(g.arrivals, b)
 		}

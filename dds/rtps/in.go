@@ -2,6 +2,7 @@ package rtps
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/squall-go/squall"
@@ -19,8 +20,11 @@ type inbound struct {
 	waiting []arrival
 	bytes   int
 	carried int  // of those waiting, the first ones were sent to the order by this gateway
-	queued  bool // it is one of the arrivals
+	queued  bool // it is one of the arrivals, or rests
+	resting bool // the space has refused its samples, which are sent again later
 	gone    bool // the writer does not match any more
+	sent    bool // some of its samples were sent to the order here
+	refused int  // attempts since it is gone
 
 	writer *dds.Writer[dds.Encoded] // of the goroutine that carries
 }
@@ -30,6 +34,8 @@ type arrival struct {
 	dds.Carried
 	dds.Encoded
 }
+
+func (a *arrival) bytes() int { return len(a.Key) + len(a.Data) }
 
 // Bounds of what one DDS writer has on its way into the order.
 const (
@@ -56,6 +62,11 @@ func (h *host) WriterGone(_ *protocol.Reader, w *protocol.RemoteWriter) {
 	h.log.Info("a DDS writer is gone", "topic", b.topic.Name, "writer", w.Endpoint.GUID)
 	b.gone = true
 	delete(g.inbounds, w)
+	if len(b.waiting) == 0 && !b.sent { // there is nothing to carry and to close
+		g.arrivals = slices.DeleteFunc(g.arrivals, func(o *inbound) bool { return o == b })
+		b.resting = false
+		return
+	}
 	if !b.queued { // what is waiting is carried, and then the writer in the space is closed
 		b.queued = true
 		g.arrivals = append(g.arrivals, b)
@@ -80,7 +91,7 @@ func (h *host) Sample(_ *protocol.Reader, from *protocol.RemoteWriter, s protoco
 	}
 	g.stats.Received++
 	b.waiting = append(b.waiting, a)
-	b.bytes += len(a.Data)
+	b.bytes += a.bytes()
 	if !b.queued {
 		b.queued = true
 		g.arrivals = append(g.arrivals, b)
@@ -125,6 +136,7 @@ func (g *Gateway) carry() {
 			b.queued = false
 			batch = append(batch[:0], b.waiting[b.carried:]...)
 			b.carried = len(b.waiting)
+			b.sent = b.sent || len(batch) > 0
 		}
 		gone := b != nil && b.gone
 		g.mu.Unlock()
@@ -150,22 +162,39 @@ func (g *Gateway) carry() {
 			g.mu.Unlock()
 			continue
 		}
-		if !b.queued { // what is in the order by then has no effect again
-			b.carried, b.queued = 0, true
-			g.arrivals = append(g.arrivals, b)
-		}
+		g.rest(b)
 		g.mu.Unlock()
-		g.log.Error("carrying samples into the space", "topic", b.topic.Name, "error", err)
-		select {
-		case <-g.ending.Done():
-			return
-		case <-time.After(retryEvery):
-		}
+		g.log.Error("carrying samples into the space", "topic", b.topic.Name, "writer", b.of.Endpoint.GUID, "error", err)
 	}
 }
 
-// retryEvery is between two attempts to carry samples that the space does not take. Their writer is held up.
-const retryEvery = time.Second
+// retryEvery is between two attempts to carry samples that the space does not take. Their writer is held up, and no other one. Those of a writer that is
+// gone are given up after so many attempts.
+const (
+	retryEvery = time.Second
+	attempts   = 10
+)
+
+// rest has samples that the space did not take sent again later: what is in the order by then has no effect again. The lock is held.
+func (g *Gateway) rest(b *inbound) {
+	g.arrivals = slices.DeleteFunc(g.arrivals, func(o *inbound) bool { return o == b })
+	if b.gone {
+		if b.refused++; b.refused == attempts {
+			g.log.Error("samples of a DDS writer that is gone are given up", "topic", b.topic.Name, "writer", b.of.Endpoint.GUID, "samples", len(b.waiting))
+			b.waiting, b.bytes = nil, 0
+		}
+	}
+	b.carried, b.queued, b.resting = 0, true, true
+	time.AfterFunc(retryEvery, func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if b.resting {
+			b.resting, b.carried = false, 0
+			g.arrivals = append(g.arrivals, b)
+			g.notify()
+		}
+	})
+}
 
 // send sends samples to the order. What is sent in one call comes in their order.
 func (b *inbound) send(ctx context.Context, batch []arrival) (err error) {
@@ -250,6 +279,11 @@ func (g *Gateway) look(l *progress) (dds.Progress, error) {
 			l.seen = append(l.seen, upTo{b, 0})
 		}
 	}
+	for _, b := range g.arrivals {
+		if b.gone && len(b.waiting) > 0 {
+			l.seen = append(l.seen, upTo{b, 0})
+		}
+	}
 	g.mu.Unlock()
 	p, err := g.p.Carried(g.ending, 0, func(last func(dds.Origin) uint64) {
 		for i := range l.seen {
@@ -279,6 +313,9 @@ func (g *Gateway) acknowledgeAll(all []upTo, now func(*inbound) bool) (others bo
 			g.acknowledge(s.inbound, s.last)
 		}
 	}
+	if !g.appointed { // of writers that are gone, another gateway has carried everything
+		g.arrivals = slices.DeleteFunc(g.arrivals, func(b *inbound) bool { return b.gone && !b.sent && len(b.waiting) == 0 })
+	}
 	g.settle()
 	return others
 }
@@ -287,7 +324,7 @@ func (g *Gateway) acknowledgeAll(all []upTo, now func(*inbound) bool) (others bo
 func (g *Gateway) acknowledge(b *inbound, last uint64) {
 	n := 0
 	for n < len(b.waiting) && b.waiting[n].Sequence <= last {
-		b.bytes -= len(b.waiting[n].Data)
+		b.bytes -= b.waiting[n].bytes()
 		n++
 	}
 	if n > 0 {

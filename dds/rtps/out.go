@@ -2,6 +2,7 @@ package rtps
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/squall-go/squall/dds"
@@ -69,7 +70,7 @@ func (g *Gateway) export(t *topic) {
 			}
 		}
 		if err := o.pass(p.Changes); err != nil {
-			g.log.Error("a sample for DDS", "topic", t.Name, "error", err)
+			g.log.Error("reading the space", "topic", t.Name, "error", err)
 		}
 	}
 }
@@ -125,9 +126,13 @@ func (o *outbound) pass(changes uint64) error {
 	}
 	for {
 		samples, err := o.reader.Take(dds.Query{Max: 256})
+		if slices.ContainsFunc(samples, func(s dds.Sample[dds.Encoded]) bool { return s.Info.Origin == nil && o.writers[s.Info.Writer] == nil }) {
+			all, look = o.g.p.Endpoints(), true // a writer was opened, and has written, since the last look
+			o.open(all)
+		}
 		for i := range samples {
 			if err := o.write(&samples[i]); err != nil {
-				return err
+				o.g.log.Error("a sample for DDS", "topic", o.t.Name, "error", err)
 			}
 		}
 		o.g.mu.Lock()
@@ -164,7 +169,7 @@ func (o *outbound) newWriter(set *dds.QoS) *outWriter {
 	return &outWriter{w: w, instances: map[string]bool{}}
 }
 
-// retire closes the writers of those that are gone, once their readers have everything. A history that outlives its writer is kept.
+// retire closes the writers that stand for ones which are gone, once their readers have everything. A history that outlives its writer is kept.
 func (o *outbound) retire(all []dds.Endpoint, look bool) {
 	o.g.mu.Lock()
 	defer o.g.mu.Unlock()

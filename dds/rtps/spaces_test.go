@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -179,5 +180,72 @@ func TestPersistentSamplesAreAcknowledgedFromTheDisk(t *testing.T) {
 		if time.Now().After(end) {
 			t.Fatalf("%d samples of %d are acknowledged", acknowledged, n)
 		}
+	}
+}
+
+// A sample that the space refuses, because it is too large, holds up its own writer and no other one.
+func TestASampleThatIsTooLargeHoldsUpItsWriterOnly(t *testing.T) {
+	domain := newDomain()
+	from, to := space(t, nil), space(t, func(c *dds.Config) { c.Subgroup.RingBytes = 64 << 10 })
+	kind, err := rtps.TypeOf[keyedSeq]()
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := func(p *dds.Participant, name string, d rtps.Direction) *rtps.Gateway {
+		g, err := rtps.Open(t.Context(), rtps.Config{
+			Participant: p, Space: name, Domain: domain, Interface: "lo", Index: rtps.AnyIndex, Logger: logger(t),
+			Topics: []rtps.Topic{{Name: "large", Type: kind, Direction: d}, {Name: "small", Type: kind, Direction: d}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { closeGateway(t, g) })
+		return g
+	}
+	writer := func(name string) *dds.Writer[keyedSeq] {
+		w, err := keyed(t, from, name, dds.QoS{}).Writer(t.Context(), dds.QoS{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return w
+	}
+	large, small := writer("large"), writer("small")
+	r := readerOf(t, keyed(t, to, "small", dds.QoS{}), dds.QoS{History: qos.KeepAll()})
+	out, in := open(from, "a", rtps.Out), open(to, "b", rtps.In)
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+	defer cancel()
+	for in.Stats().Writers < 2 {
+		if ctx.Err() != nil {
+			t.Fatalf("the gateways do not match: %+v", in.Stats())
+		}
+		time.Sleep(time.Millisecond)
+	}
+	write := func(w *dds.Writer[keyedSeq], v keyedSeq) {
+		if err := w.Write(ctx, v); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(large, keyedSeq{Baggage: make([]byte, 100_000)})
+	for in.Stats().Received == 0 {
+		if ctx.Err() != nil {
+			t.Fatalf("the large sample does not come: %+v, %+v", in.Stats(), out.Stats())
+		}
+		time.Sleep(time.Millisecond)
+	}
+	for i := range uint32(40) {
+		write(small, keyedSeq{Seq: i})
+		if s, err := r.Next(ctx); err != nil || s.Value.Seq != i {
+			t.Fatalf("sample %d of another writer: %v, %v", i, s.Value.Seq, err)
+		}
+	}
+	if s := in.Stats(); s.Acknowledged > 40 {
+		t.Fatalf("RG1: %d samples are acknowledged", s.Acknowledged)
+	}
+}
+
+func TestOneTopicOfDDSComesIntoOneTopic(t *testing.T) {
+	_, err := rtps.Open(t.Context(), rtps.Config{Topics: []rtps.Topic{{Name: "a", DDSName: "t", Direction: rtps.In}, {Name: "t", Direction: rtps.Both}}})
+	if err == nil || !strings.Contains(err.Error(), "comes into two topics") {
+		t.Fatalf("two topics take one of DDS: %v", err)
 	}
 }
