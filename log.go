@@ -243,6 +243,9 @@ func (l *Log) settle(ctx context.Context, t Time) error {
 // settled reports whether no version with such a time can come: the members have said so, or a
 // later version is on every disk already.
 func (l *Log) settled(t Time) bool {
+	if t == math.MaxUint64 { // any version that comes has such a time
+		return false
+	}
 	if t <= l.frontier.Settled() {
 		return true
 	}
