@@ -309,8 +309,6 @@ func TestWhatAStayLeftIsRecordedThoughTheMemberCameBack(t *testing.T) {
 	}
 }
 
-// A member comes back to a shard while a backlog of its last stay there still goes to the log. The
-// application takes those messages over with the log: it is not given them a second time.
 // The log is made that of another member, which lacks the last messages that were recorded here. A
 // member that offers the state afterwards must not announce an end that no log has.
 func TestARecordThatWasCutOffIsNotTheEndOfTheLog(t *testing.T) {
@@ -333,6 +331,8 @@ func TestARecordThatWasCutOffIsNotTheEndOfTheLog(t *testing.T) {
 	}
 }
 
+// A member comes back to a shard while a backlog of its last stay there still goes to the log. The
+// application takes those messages over with the log: it is not given them a second time.
 func TestMessagesThatAnApplicationTakesOverWithTheLogAreNotShown(t *testing.T) {
 	l, a := &memoryLog{room: 100}, &taker{most: 100}
 	r := NewRecorder(RecorderConfig{Log: l, Receiver: a, AfterPersist: true, Memory: 100, Observe: func(order.Time) {}})
