@@ -336,7 +336,7 @@ func (c *Client) locate(ctx context.Context, o *RemoteObject) error {
 		if err != nil {
 			return err
 		}
-		if o.shard < 0 || o.shard >= l.Shards {
+		if o.shard < 0 || o.shard >= min(l.Shards, len(l.Addresses)) {
 			return fmt.Errorf("replicated: object %q has no shard %d", o.whole.name, o.shard)
 		}
 		if c.found(o, l.Addresses[o.shard]) {
@@ -417,6 +417,18 @@ func (o *RemoteObject) Shard(n int) Target {
 		return o
 	}
 	return o.client.shard(o, n)
+}
+
+// orWhole returns the whole object in place of the only shard of one without shards.
+func (o *RemoteObject) orWhole(ctx context.Context) (*RemoteObject, error) {
+	if o.whole == nil || o.shard != 0 {
+		return o, nil
+	}
+	n, err := o.whole.shardCount(ctx)
+	if err == nil && n == 1 {
+		o = o.whole
+	}
+	return o, err
 }
 
 // asker is what a RemoteObject needs of its client: a Client, or one that is simulated.

@@ -9,14 +9,15 @@ import (
 )
 
 // A handler does not wait. What would wait for the group finds out here whether a handler calls it: commands run on
-// the goroutine that delivers, which is known; queries run on any goroutine, on whose stack look is.
+// the goroutine that delivers, or on one that rebuilds the past, which are known; queries run on any goroutine, on whose stack look is.
 
 // inHandler returns ErrInHandler if the caller is a handler of this object, or of another one of the group: the
 // group's loop may execute the commands of both, and it waits for queries.
 func (o *object) inHandler() error {
 	queries := false
 	for _, other := range o.together {
-		if other.running.Load() && other.loop.Load() == goroutine.ID() {
+		rebuilds := other.history.loop.Load()
+		if other.running.Load() && other.loop.Load() == goroutine.ID() || rebuilds != 0 && rebuilds == goroutine.ID() {
 			return fmt.Errorf("replicated: object %q: %w", o.sg.Name, ErrInHandler)
 		}
 		queries = queries || other.queries.Load() > 0

@@ -17,15 +17,11 @@ import (
 // objects' subgroups are added to those of cfg; everything else is as squall.Open says. The objects are in
 // use until the group is closed. If the group could not be opened, they can be opened again.
 func Open(ctx context.Context, cfg squall.Config, objects ...AnyObject) (*squall.Group, error) {
-	objects = withServers(objects)
+	objects, servers := withServers(objects)
 	all := make([]*object, len(objects))
 	cfg.Subgroups = slices.Clone(cfg.Subgroups)
 	for i, x := range objects {
 		o := x.core()
-		o.cluster, o.logger = cfg.Cluster, cfg.Logger
-		if o.logger == nil {
-			o.logger = slog.Default()
-		}
 		sg, err := o.declaration()
 		if err != nil {
 			return nil, err
@@ -51,7 +47,11 @@ func Open(ctx context.Context, cfg squall.Config, objects ...AnyObject) (*squall
 			}
 			return nil, fmt.Errorf("replicated: object %q was opened before: make another one with New", o.sg.Name)
 		}
-		o.together = all
+		o.together, o.servers = all, servers
+		o.cluster, o.logger = cfg.Cluster, cfg.Logger
+		if o.logger == nil {
+			o.logger = slog.Default()
+		}
 	}
 	g, err := squall.Open(ctx, cfg)
 	if err != nil {
@@ -197,7 +197,7 @@ func (o *object) tend(ctx context.Context) time.Duration {
 	if err := o.sub.Send(ctx, record); err != nil {
 		o.announcing = 0
 		for _, s := range touched {
-			o.touch(s)
+			_, _ = o.touch(s, 0)
 		}
 		if digested {
 			o.giveBackDigest()
@@ -415,11 +415,8 @@ func (o *object) readable(ctx context.Context, s *stay, c consistency) error {
 			return err
 		}
 	}
-	if !o.mu.TryRLock() {
-		if err := o.inHandler(); err != nil {
-			return err
-		}
-		o.mu.RLock()
+	if err := o.lockToRead(); err != nil {
+		return err
 	}
 	err := o.failed
 	if err == nil && !o.has(s) {
@@ -429,6 +426,17 @@ func (o *object) readable(ctx context.Context, s *stay, c consistency) error {
 		o.mu.RUnlock()
 	}
 	return err
+}
+
+// lockToRead takes the lock for reading, unless the caller is a handler that would wait for it.
+func (o *object) lockToRead() error {
+	if !o.mu.TryRLock() {
+		if err := o.inHandler(); err != nil {
+			return err
+		}
+		o.mu.RLock()
+	}
+	return nil
 }
 
 // confirm waits until this member has executed every command that any member had executed when the call began.

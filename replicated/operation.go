@@ -160,29 +160,31 @@ func (c *Command[A, R]) Go(ctx context.Context, t Target, args A) (*Future[R], e
 	if err := t.inHandler(); err != nil {
 		return nil, err
 	}
-	at, err := locate(ctx, t, c.key, args)
-	if err != nil {
-		return nil, err
-	}
-	f := c.make(args)
-	f.target = t
-	if r, ok := at.(*RemoteObject); ok {
-		if err := r.client.spawn(func() {
-			if err := r.command(ctx, c.name, f, f); err != nil {
-				f.complete(outcome{err: err})
-				f.signal()
-			}
-		}); err != nil {
-			f.release()
+	for {
+		at, err := locate(ctx, t, c.key, args)
+		if err != nil {
 			return nil, err
 		}
-		return &f.Future, nil
-	}
-	if err := at.command(ctx, c.name, f, f); err != nil {
+		f := c.make(args)
+		f.target = t
+		if r, ok := at.(*RemoteObject); ok {
+			err = r.client.spawn(func() {
+				if err := r.command(ctx, c.name, f, f); err != nil {
+					f.complete(outcome{err: err})
+					f.signal()
+				}
+			})
+		} else {
+			err = at.command(ctx, c.name, f, f)
+		}
+		if err == nil {
+			return &f.Future, nil
+		}
 		f.release()
-		return nil, err
+		if !again(ctx, err) {
+			return nil, err
+		}
 	}
-	return &f.Future, nil
 }
 
 // Future is the outcome of a command that returns an R.

@@ -378,7 +378,7 @@ func (o *object) forwardTo(ctx context.Context, other *object, shard int, source
 	}
 	at := c.shard(c.Object(other.sg.Name), shard)
 	r := relay.Request{Ask: askForward, Rest: relay.AppendForward(nil, source, s.Cursor), Name: []byte(s.Operation), Args: s.Data}
-	proof, text := r.Proof()
+	proof, text := r.Proof(string(at.id))
 	copy(proof, o.group.View().Secret.Sum(useForward, text))
 	ctx, cancel := context.WithTimeout(ctx, forwardTime) // other destinations wait for this one
 	defer cancel()

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/internal/goroutine"
 	"github.com/squall-go/squall/replicated/internal/machine"
 	"github.com/squall-go/squall/replicated/internal/relay"
 	"github.com/squall-go/squall/ripc"
@@ -16,7 +18,7 @@ import (
 // Errors of queries about the past, to be tested with errors.Is.
 var (
 	// ErrNotReached is returned by a query about a version or a time that is not final yet, when its context ends. The same query can be
-	// made again.
+	// made again. A client whose context ends before a member has answered gets the error of the context alone.
 	ErrNotReached = errors.New("that is not final yet")
 	// ErrNotKept is returned by a query about a version or a time before the log's snapshot: the commands behind it were dropped from the log
 	// of the member that was asked. Take snapshots less often to keep more. Another member may have an older snapshot.
@@ -68,6 +70,7 @@ func (m moment) String() string {
 // history is what an object rebuilt of its past.
 type history struct {
 	building chan struct{} // held by what builds, or reads what was built
+	loop     atomic.Uint64 // the goroutine that builds; 0: none does
 
 	// What follows is protected by building.
 	stay   *stay
@@ -78,7 +81,7 @@ type history struct {
 // pastCopy is a copy of the object as it was behind a version.
 type pastCopy struct {
 	*object
-	upTo squall.Version
+	upTo squall.Version // of the last record that was applied, or of the snapshot
 }
 
 const (
@@ -213,6 +216,8 @@ func (o *object) copyAt(ctx context.Context, s *stay, log *squall.Log, v squall.
 // rebuild makes the last one of the copies one as of a version: from the copy of the latest version before it, or from the log's snapshot.
 func (o *object) rebuild(s *stay, log *squall.Log, v squall.Version) error {
 	h := &o.history
+	h.loop.Store(goroutine.ID()) // a handler does now what it did then
+	defer h.loop.Store(0)
 	if h.stay != s {
 		h.copies, h.stay = nil, s
 	}
@@ -236,6 +241,9 @@ func (o *object) rebuild(s *stay, log *squall.Log, v squall.Version) error {
 	}
 	if err != nil {
 		return err
+	}
+	if of := c.machine.Shard(); s != nil && of != 0 && of != s.shard { // the log is that of a shard which this process has entered since
+		return o.elsewhere()
 	}
 	if h.copies = append(h.copies, c); len(h.copies) > maxPast {
 		h.copies[0] = nil
@@ -287,11 +295,11 @@ func (c *pastCopy) advance(log *squall.Log, v squall.Version) error {
 		if v.Before(r.Version) {
 			break
 		}
-		if begins = false; c.replay(&r) != nil {
+		if c.replay(&r) != nil {
 			return c.failed
 		}
+		begins, c.upTo = false, r.Version
 	}
-	c.upTo = v
 	return nil
 }
 
@@ -364,6 +372,7 @@ func (o *RemoteObject) past(ctx context.Context, name string, at moment, r readi
 	if err != nil {
 		return err
 	}
+	var waits error
 	for {
 		err := o.client.ask(ctx, o, func(answer []byte) error {
 			_, reply, err := parseAnswer(name, answer)
@@ -373,8 +382,12 @@ func (o *RemoteObject) past(ctx context.Context, name string, at moment, r readi
 			return r.answer(reply)
 		}, b)
 		if !errors.Is(err, ErrNotReached) {
+			if waits != nil && ctx.Err() != nil {
+				return fmt.Errorf("%w: %w", waits, err)
+			}
 			return err
 		}
+		waits = err
 		select {
 		case <-time.After(retry):
 		case <-ctx.Done():

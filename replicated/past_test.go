@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -198,6 +199,11 @@ func TestAMomentThatIsNotFinalIsWaitedFor(t *testing.T) {
 			t.Errorf("%T: a time that has not come: %v", target, err)
 		}
 		cancel()
+		short, cancel = context.WithTimeout(t.Context(), 800*time.Millisecond)
+		if n, err := total.AtTime(short, target, math.MaxUint64, "ann"); !errors.Is(err, replicated.ErrNotReached) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%T: the last time that there is: %d, %v", target, n, err)
+		}
+		cancel()
 		// A time that comes while it is waited for, without any further command.
 		if n, err := total.AtTime(t.Context(), target, squall.TimeOf(time.Now().Add(300*time.Millisecond)), "ann"); n != 1 || err != nil {
 			t.Errorf("%T: %d, %v", target, n, err)
@@ -224,5 +230,42 @@ func TestOnlyPersistentObjectsHaveAPast(t *testing.T) {
 	}
 	if said, err := nested.Call(t.Context(), all[0].bank, struct{}{}); said != "true" || err != nil {
 		t.Errorf("a handler asked for the past: %s, %v", said, err)
+	}
+}
+
+// TestAHandlerIsOneInThePastToo has a handler call, which is refused when it is executed, and when the past is rebuilt.
+func TestAHandlerIsOneInThePastToo(t *testing.T) {
+	t.Parallel()
+	meddle := replicated.NewCommand[struct{}, struct{}]("meddle")
+	var o *replicated.Object[*bank]
+	addr, dir := testutil.FreeAddress(t), t.TempDir()
+	all := open(t, 1, func(int) *replicated.Object[*bank] {
+		o = replicated.New(squall.SubgroupConfig{Name: "accounts", Mode: squall.Persistent}, newBank,
+			replicated.Handle(deposit, (*bank).deposit),
+			replicated.Handle(total, (*bank).total),
+			replicated.Handle(drawn, func(b *bank, _ *replicated.Context, _ struct{}) ([]uint64, error) { return b.Random, nil }),
+			replicated.Handle(meddle, func(b *bank, _ *replicated.Context, _ struct{}) (none struct{}, err error) {
+				refused := uint64(0)
+				if _, err := deposit.Call(context.Background(), o, depositArgs{"ann", 1}); errors.Is(err, replicated.ErrInHandler) {
+					refused = 1
+				}
+				b.Random = append(b.Random, refused)
+				return none, nil
+			}))
+		return o
+	}, func(_ int, c *squall.Config) { c.Dir, c.Listen, c.Join = dir, addr, []string{addr} })
+	f, err := meddle.Go(t.Context(), all[0].bank, struct{}{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, v, err := f.WaitVersion(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if then, err := drawn.At(testutil.Within(t), o, v, struct{}{}); err != nil || !slices.Equal(then, []uint64{1}) {
+		t.Errorf("the calls were refused then: %v, %v", then, err)
+	}
+	if n, err := total.Call(t.Context(), o, "ann"); n != 0 || err != nil {
+		t.Errorf("to rebuild the past made %d deposits, %v", n, err)
 	}
 }

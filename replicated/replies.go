@@ -32,13 +32,15 @@ type Reply[R any] struct {
 // ctx, or why the command was not executed. A client gets all replies at once, at the end.
 func (c *Command[A, R]) Replies(ctx context.Context, t Target, args A, n int) iter.Seq2[Reply[R], error] {
 	return func(yield func(Reply[R], error) bool) {
-		more := true
+		more, some := true, false
 		err := t.inHandler()
-		if err == nil {
-			t, err = locate(ctx, t, c.key, args)
-		}
-		if err == nil {
-			err = t.replies(ctx, c.name, &call[A, R]{of: c, args: args}, n, func(a answered) bool {
+		for err == nil {
+			var at Target
+			if at, err = locate(ctx, t, c.key, args); err != nil {
+				break
+			}
+			err = at.replies(ctx, c.name, &call[A, R]{of: c, args: args}, n, func(a answered) bool {
+				some = true
 				r := Reply[R]{Member: a.member}
 				if r.Err = a.err(c.name); r.Err == nil {
 					r.Err = decode(c.reply, a.reply, &r.Value, "reply", c.name)
@@ -46,6 +48,10 @@ func (c *Command[A, R]) Replies(ctx context.Context, t Target, args A, n int) it
 				more = yield(r, nil)
 				return more
 			})
+			if some || !again(ctx, err) {
+				break
+			}
+			err = nil
 		}
 		if err != nil && more {
 			yield(Reply[R]{}, err)
@@ -166,7 +172,9 @@ func (o *object) viewed(v *squall.View) {
 	a := &o.answers
 	a.mu.Lock()
 	if self != 0 && o.sharded() && (len(a.layouts) == 0 || a.layouts[0].view <= v.ID) {
-		defer o.moved(shardIn(v, o.sg.Name, self))
+		if o.moved(shardIn(v, o.sg.Name, self)) {
+			defer o.leave()
+		}
 	}
 	if len(a.layouts) > 0 && a.layouts[0].view == v.ID {
 		a.layouts[0].members = members

@@ -169,7 +169,7 @@ func (d *desk) take(ctx context.Context, m *ripc.Message) error {
 	if err := d.here(); err != nil {
 		return err
 	}
-	if r.Ask == askForward && !d.object.vouched(&r) {
+	if r.Ask == askForward && !d.vouched(&r) {
 		return errMalformed
 	}
 	if r.Session != 0 {
@@ -199,8 +199,12 @@ func (d *desk) serve(ctx context.Context, m *ripc.Message, r *relay.Request) err
 	if r.Ordered() {
 		return d.relay(ctx, m, r)
 	}
+	known, err := d.object.touch(r.Session, d.shard)
+	if err != nil {
+		return err
+	}
 	out := outcome{}
-	if !d.object.touch(r.Session) {
+	if !known {
 		out.status = machine.NotThere
 	}
 	return m.Reply(appendOutcome(nil, &out))
@@ -211,6 +215,7 @@ func (d *desk) operation(ctx context.Context, name []byte) (int, error) {
 	o := d.object
 	o.mu.RLock()
 	n, ok := o.numbers[string(name)]
+	ok = ok && o.hasShard(d.shard)
 	o.mu.RUnlock()
 	if ok {
 		return n, nil
@@ -232,6 +237,11 @@ func (d *desk) stay() (*stay, error) {
 		return nil, d.object.elsewhere()
 	}
 	return s, nil
+}
+
+// has reports whether the copy of this process is that of the shard that is served, since a stay began. The object's lock is held.
+func (d *desk) has(s *stay) bool {
+	return d.shard == 0 || s.number() == d.shard && d.object.has(s)
 }
 
 // relayed is a request whose record is in the order.
@@ -281,18 +291,22 @@ func (r *relayed) signal() {
 	relays.Put(r)
 }
 
-// touch keeps a session from expiring, with the next record that does. It reports whether the session is there.
-func (o *object) touch(session uint64) bool {
+// touch keeps a session of a shard from expiring, with the next record that does. It reports whether the session is there.
+func (o *object) touch(session uint64, shard int) (there bool, err error) {
 	o.mu.RLock()
 	_, ok := o.machine.Identity(session)
+	here := o.hasShard(shard)
 	o.mu.RUnlock()
+	if !here {
+		return false, o.elsewhere()
+	}
 	if ok {
 		o.touchMu.Lock()
 		o.touched[session] = struct{}{}
 		o.touchMu.Unlock()
 		o.stir()
 	}
-	return ok
+	return ok, nil
 }
 
 // maxTouched bounds the sessions in one record: 1 KiB.
@@ -366,7 +380,7 @@ func (d *desk) answer(ctx context.Context, batch []ripc.Message, watchers []watc
 		case askNow:
 			if err = confirm(); err == nil {
 				d.object.mu.RLock()
-				if d.shard != 0 && !d.object.has(s) {
+				if !d.has(s) {
 					err = d.object.elsewhere()
 				}
 				answer = append(append(answer[:0], byte(saidDone)), make([]byte, answerHead-1)...)
@@ -439,7 +453,7 @@ func (d *desk) query(b []byte, identity string, r *relay.Request, confirm func()
 	if o.failed != nil {
 		return b, o.failed
 	}
-	if d.shard != 0 && !(s.number() == d.shard && o.has(s)) {
+	if !d.has(s) {
 		return b, o.elsewhere()
 	}
 	o.queries.Add(1)

@@ -33,17 +33,14 @@ const (
 
 var setServing = NewCommand[servingAt, struct{}]("serving")
 
-// withServers adds the object for servers if an object has shards.
-func withServers(objects []AnyObject) []AnyObject {
+// withServers adds the object for servers if an object has shards, and returns that, too.
+func withServers(objects []AnyObject) ([]AnyObject, *Object[*servers]) {
 	if !slices.ContainsFunc(objects, func(x AnyObject) bool { return x.core().sharded() }) {
-		return objects
+		return objects, nil
 	}
 	s := New(squall.SubgroupConfig{Name: serversName, RingBytes: 16 << 10, Window: 16},
 		func() *servers { return &servers{map[squall.NodeID]servingAt{}} }, Handle(setServing, (*servers).set))
-	for _, x := range objects {
-		x.core().servers = s
-	}
-	return append(slices.Clone(objects), s)
+	return append(slices.Clone(objects), s), s
 }
 
 // set notes where a member serves.
@@ -82,6 +79,10 @@ func (s *Server) serveShards(ctx context.Context, cfg ripc.Config) error {
 			if err != nil {
 				return err
 			}
+			if !o.servers.others.CompareAndSwap(nil, c) {
+				_ = c.Close()
+				return fmt.Errorf("object %q: another Server of this process serves objects in shards of its group: give all of them to one Server", o.sg.Name)
+			}
 			i, s.others = len(s.others), append(s.others, c)
 			if err := s.tell(ctx, o, s.endpoint.Addr()); err != nil {
 				return err
@@ -112,8 +113,11 @@ func (s *Server) endShards() {
 		for _, o := range s.objects {
 			if o.others.CompareAndSwap(c, nil) && o.cluster == c.cfg.Cluster {
 				ctx, cancel := context.WithTimeout(context.Background(), withdrawTime)
-				_ = s.tell(ctx, o, "") // without it clients find nobody there, and go on
+				_ = s.tell(ctx, o, "") // if that fails, clients find no server there, and go on to another member
 				cancel()
+			}
+			if o.servers != nil {
+				o.servers.others.CompareAndSwap(c, nil)
 			}
 		}
 		_ = c.Close()
@@ -178,8 +182,8 @@ func (d *desk) here() error {
 // useForward is what members prove to each other when they hand over what handlers sent.
 const useForward = "squall objects forward"
 
-// vouched reports whether a request to forward a command comes from a member of the group.
-func (o *object) vouched(r *relay.Request) bool {
-	proof, text := r.Proof()
-	return o.group.View().Secret.Vouches(useForward, text, proof)
+// vouched reports whether a request to forward a command comes, as it is, from a member of the group, and is for this service.
+func (d *desk) vouched(r *relay.Request) bool {
+	proof, text := r.Proof(string(d.service.ID()))
+	return d.object.group.View().Secret.Vouches(useForward, text, proof)
 }

@@ -21,7 +21,7 @@ import (
 var ErrNoKey = errors.New("the object is in shards, and the operation has no key")
 
 // errElsewhere says that a command was not executed, or a query not answered, because the member is not in the shard any more.
-var errElsewhere = errors.New("this member is not in the shard")
+var errElsewhere = fmt.Errorf("nothing was done, call it again: %w", squall.ErrLeftShard)
 
 // ShardOf returns the shard, from 0, to which a key belongs in an object with so many shards.
 func ShardOf(key string, shards int) int {
@@ -54,8 +54,8 @@ type ShardReply[R any] struct {
 func (q *Query[A, R]) EachShard(ctx context.Context, t Target, args A) iter.Seq[ShardReply[R]] {
 	return func(yield func(ShardReply[R]) bool) {
 		s, ok := t.(shardedTarget)
-		n, err := 1, error(nil)
-		if ok {
+		n, err := 1, t.inHandler() // the goroutines below are in none
+		if ok && err == nil {
 			n, err = s.shardCount(ctx)
 		}
 		if err != nil {
@@ -115,8 +115,11 @@ func locate[A any](ctx context.Context, t Target, key func(A) string, args A) (T
 			}
 		}
 	}
-	if s, ok := t.(oneShard); ok {
+	switch s := t.(type) {
+	case oneShard:
 		return s.now()
+	case *RemoteObject:
+		return s.orWhole(ctx)
 	}
 	return t, nil
 }
@@ -148,7 +151,9 @@ func (s oneShard) now() (Target, error) {
 		return o, nil
 	}
 	if stay := o.stay.Load(); stay != nil && stay.shard == s.n+1 {
-		o.mu.RLock()
+		if err := o.lockToRead(); err != nil {
+			return nil, err
+		}
 		of := o.machine.Shard()
 		o.mu.RUnlock()
 		if of == 0 || of == stay.shard {
@@ -274,7 +279,9 @@ func (o *object) hasShard(shard int) bool {
 // named waits until the copy of this process is that of a stay, if that is only to be named yet.
 func (o *object) named(ctx context.Context, s *stay) error {
 	for s != nil {
-		o.mu.RLock()
+		if err := o.lockToRead(); err != nil {
+			return err
+		}
 		of, changed := o.machine.Shard(), o.enabled
 		o.mu.RUnlock()
 		switch {
@@ -282,6 +289,9 @@ func (o *object) named(ctx context.Context, s *stay) error {
 			return o.elsewhere()
 		case of != 0:
 			return nil
+		}
+		if err := o.inHandler(); err != nil {
+			return err
 		}
 		select {
 		case <-changed:
@@ -307,15 +317,18 @@ func (s *stay) number() int {
 	return s.shard
 }
 
-// moved follows this process from shard to shard.
-func (o *object) moved(shard int) {
-	if before := o.stay.Load(); before != nil && before.shard == shard {
-		return
+// moved follows this process from shard to shard, and reports whether it has left one.
+func (o *object) moved(shard int) (left bool) {
+	before := o.stay.Load()
+	if before != nil && before.shard == shard {
+		return false
 	}
-	before := o.stay.Swap(&stay{shard})
-	if before == nil || before.shard == 0 {
-		return
-	}
+	o.stay.Store(&stay{shard})
+	return before.number() != 0
+}
+
+// leave ends the calls that wait for a shard that this process has left.
+func (o *object) leave() {
 	// What was sent to the shard and has no place there has one in the other shard, which does not execute it. The shard may have
 	// executed the rest without this process.
 	o.calls.lose(fmt.Errorf("replicated: object %q: the command may have been executed or not: %w", o.sg.Name, squall.ErrLeftShard))

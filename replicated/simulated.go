@@ -128,7 +128,7 @@ func (s *simulatedCopy) Take(request []byte, answer func([]byte)) {
 		}
 	case r.Ask == askTouch:
 		out := outcome{}
-		if !o.touch(r.Session) {
+		if known, _ := o.touch(r.Session, 0); !known {
 			out.status = machine.NotThere
 		}
 		s.Tend()

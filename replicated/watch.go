@@ -259,6 +259,9 @@ func (d *desk) watch(all []watching) []watching {
 
 // events implements watchable.
 func (o *RemoteObject) events(ctx context.Context, after Cursor, prefix string) (events []Event, next Cursor, err error) {
+	if o, err = o.orWhole(ctx); err != nil {
+		return nil, after, err
+	}
 	request := appendCursor([]byte{byte(askWatch)}, after)
 	request = binary.LittleEndian.AppendUint32(request, uint32(o.client.memberTimeout().Milliseconds()/2))
 	err = o.client.ask(ctx, o, func(answer []byte) error {
@@ -297,6 +300,9 @@ func parseEvents(b []byte) (events []Event, next Cursor, err error) {
 
 // latest implements watchable.
 func (o *RemoteObject) latest(ctx context.Context) (c Cursor, err error) {
+	if o, err = o.orWhole(ctx); err != nil {
+		return c, err
+	}
 	err = o.client.ask(ctx, o, func(answer []byte) error {
 		_, reply, err := parseAnswer("now", answer)
 		if err == nil && len(reply) != 24 {

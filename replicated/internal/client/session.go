@@ -36,7 +36,7 @@ const (
 	Wait             // something else of the session ends first
 )
 
-// NewSession returns a session that is not open. It lives as long as it is used once in every timeout. Nobody else
+// NewSession returns a session that is not open. It lives as long as it is used once in every timeout. No other session
 // has its token.
 func NewSession(timeout time.Duration, token machine.Token) Session {
 	return Session{timeout: timeout, token: token}

@@ -4,7 +4,7 @@
 //
 // Life of an operation: known (each member announces the names that it can execute) → enabled (the leader of a
 // view in which all members know it says so; the operation has a number from then on). An operation stays
-// enabled. A record of an operation that is not enabled is refused at every member; nobody executes it.
+// enabled. A record of an operation that is not enabled is refused at every member, and executed at none.
 //
 // Life of a session: opened (a token of the client stands for it, so that opening twice gives one session) → used
 // (each command has a number; what it returned is kept until the client has acknowledged it) → ended (closed, or

@@ -92,6 +92,25 @@ func TestARequestIsParsedAsItWasWritten(t *testing.T) {
 	}
 }
 
+// TestAProofIsOfAllThatARequestSays alters each byte of a Forward request behind its proof, and where it goes.
+func TestAProofIsOfAllThatARequestSays(t *testing.T) {
+	r := Request{Ask: Forward, Rest: AppendForward(nil, "kv", machine.Cursor{View: 1, Seq: 2, Index: 3}), Name: []byte("put"), Args: []byte("args")}
+	b := r.AppendTo(nil)
+	_, text := r.Proof("here")
+	if _, other := r.Proof("there"); bytes.Equal(other, text) {
+		t.Error("a request to another service has the same proof")
+	}
+	for i := 1 + ProofBytes; i < len(b); i++ {
+		altered := bytes.Clone(b)
+		altered[i]++
+		if r, err := Parse(altered); err == nil {
+			if _, other := r.Proof("here"); bytes.Equal(other, text) {
+				t.Errorf("byte %d is not proved", i)
+			}
+		}
+	}
+}
+
 func FuzzRequest(f *testing.F) {
 	f.Add((&Request{Ask: Command, Session: 1, Number: 2, Name: []byte("n"), Args: []byte("a")}).AppendTo(nil))
 	f.Add((&Request{Ask: Open, Timeout: 1}).AppendTo(nil))

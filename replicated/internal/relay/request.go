@@ -198,11 +198,15 @@ func AppendForward(b []byte, source string, at machine.Cursor) []byte {
 	return append(append(b, byte(len(source))), source...)
 }
 
-// Proof returns the proof of a Forward request, and what it proves.
-func (r *Request) Proof() (proof, text []byte) { return r.Rest[:ProofBytes], r.Rest[ProofBytes:] }
+// Proof returns the proof of a Forward request to a service, and what it proves: everything else that the request says, and to which service.
+func (r *Request) Proof(service string) (proof, text []byte) {
+	text = append(order.AppendUint32(nil, uint32(len(service))), service...)
+	text = append(append(text, r.Rest[ProofBytes:]...), byte(len(r.Name)))
+	return r.Rest[:ProofBytes], append(append(text, r.Name...), r.Args...)
+}
 
 // Forwarded takes Rest of a Forward request apart.
 func (r *Request) Forwarded() (source string, at machine.Cursor) {
-	_, b := r.Proof()
+	b := r.Rest[ProofBytes:]
 	return string(b[25:]), machine.Cursor{View: order.Uint64(b), Seq: order.Uint64(b[8:]), Index: order.Uint64(b[16:])}
 }

@@ -8,7 +8,7 @@ import "time"
 type Host interface {
 	ID() uint64
 	Incarnation() uint64
-	// View returns the view in force and the ids of its members, who all have the object, in order of rank, with their
+	// View returns the view in force and the ids of its members, which all have the object, in order of rank, with their
 	// incarnations.
 	View() (id uint64, nodes, incarnations []uint64)
 	// Wall is the wall clock, in nanoseconds since the Unix epoch.
