@@ -257,9 +257,16 @@ func (h *host) ReaderGone(w *protocol.Writer, r wire.Endpoint) {
 	h.log.Info("a DDS reader is gone", "topic", w.Endpoint.Topic, "reader", r.GUID)
 }
 
+// At most so many reasons are logged, each with so many bytes.
+const (
+	reasons     = 10_000
+	reasonBytes = 500
+)
+
 func (h *host) Incompatible(local, remote wire.Endpoint, why string, _ []qos.Policy) {
+	why = why[:min(len(why), reasonBytes)] // it has names of the peer's choice
 	key := remote.GUID.String() + why
-	if h.told[key] || len(h.told) > 10_000 {
+	if h.told[key] || len(h.told) >= reasons {
 		return
 	}
 	h.told[key] = true

@@ -26,6 +26,8 @@ type inbound struct {
 	sent    bool // some of its samples were sent to the order here
 	refused int  // attempts since it is gone
 
+	malformed uint64 // samples
+
 	writer *dds.Writer[dds.Encoded] // of the goroutine that carries
 }
 
@@ -86,7 +88,9 @@ func (h *host) Sample(_ *protocol.Reader, from *protocol.RemoteWriter, s protoco
 	a, err := b.topic.arrival(&s)
 	if err != nil {
 		g.stats.Malformed++
-		g.log.Warn("a sample of a DDS writer was refused", "topic", b.topic.Name, "writer", from.Endpoint.GUID, "number", s.Sequence, "error", err)
+		if b.malformed++; b.malformed&(b.malformed-1) == 0 { // the 1st, 2nd, 4th, …
+			g.log.Warn("a sample of a DDS writer was refused", "topic", b.topic.Name, "writer", from.Endpoint.GUID, "number", s.Sequence, "refused", b.malformed, "error", err)
+		}
 		return true // it is acknowledged with the next one: asking for it again would not mend it
 	}
 	g.stats.Received++

@@ -200,3 +200,33 @@ func TestAnAnswerIsServedWithinAWindow(t *testing.T) {
 		t.Fatalf("an answer costs %d bytes, and the window has %d", bytes, a.p.cfg.WindowBytes)
 	}
 }
+
+// Endpoints of many peers, and what is said of one, have a bound; one that is known may change nevertheless.
+func TestEndpointsOfAllPeersAreBounded(t *testing.T) {
+	_, h, rw, _ := injected(t, qos.Set{}, nil)
+	o := rw.of
+	announce := func(number uint32, set qos.Set) {
+		e := endpoint(set)
+		e.GUID = wire.GUID{Prefix: o.Prefix, Entity: wire.Writer(number, true)}
+		h.p.discovered(h.p.publicationsOf, o, &Sample{Payload: e.Append(nil)})
+	}
+	fits := qos.Set{UserData: make([]byte, 30_000), TopicData: make([]byte, 30_000)}
+	announce(7, fits)
+	if len(o.writers) != 2 {
+		t.Fatalf("%d writers are known, and two were announced", len(o.writers))
+	}
+	large := fits
+	large.GroupData = make([]byte, 30_000)
+	announce(8, large)
+	for i := byte(0); h.p.roomFor(o); i++ {
+		h.p.peers = append(h.p.peers, &peer{Participant: wire.Participant{Prefix: wire.Prefix{9, i}}, writers: make([]wire.Endpoint, maxEndpoints)})
+	}
+	announce(9, qos.Set{})
+	if len(o.writers) != 2 {
+		t.Fatalf("RT4: %d writers are known", len(o.writers))
+	}
+	announce(7, qos.Set{UserData: []byte("new")})
+	if string(o.writers[1].QoS.UserData) != "new" {
+		t.Fatal("an endpoint that is known has not changed")
+	}
+}

@@ -156,8 +156,14 @@ func (p *Participant) discovered(r *Reader, o *peer, s *Sample) {
 		}
 		return
 	}
+	if len(s.Payload) > announcement { // RT4
+		return
+	}
 	e, err := wire.ParseEndpoint(s.Payload, readers)
-	if err != nil || e.GUID.Prefix != o.Prefix || len(o.readers)+len(o.writers) >= maxEndpoints {
+	if err != nil || e.GUID.Prefix != o.Prefix {
+		return
+	}
+	if known := indexOf(o.writers, e.GUID) >= 0 || indexOf(o.readers, e.GUID) >= 0; !known && !p.roomFor(o) {
 		return
 	}
 	if readers {
@@ -165,6 +171,15 @@ func (p *Participant) discovered(r *Reader, o *peer, s *Sample) {
 	} else {
 		p.withWriter(o, e)
 	}
+}
+
+// roomFor reports whether one more endpoint of a peer may be known (RT4).
+func (p *Participant) roomFor(o *peer) bool {
+	all := 0
+	for _, q := range p.peers {
+		all += len(q.writers) + len(q.readers)
+	}
+	return all < allEndpoints && len(o.writers)+len(o.readers) < maxEndpoints
 }
 
 func indexOf(all []wire.Endpoint, g wire.GUID) int {

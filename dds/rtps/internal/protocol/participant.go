@@ -61,9 +61,11 @@ type Sample struct {
 // Bounds of what is known of others.
 const (
 	maxPeers     = 1024
-	maxEndpoints = 4096    // of one peer
-	maxHeld      = 4096    // samples of one writer that came before their turn
-	maxAhead     = 1 << 16 // that a held sample is before its turn, so that a writer which passes many numbers costs no more steps
+	maxEndpoints = 4096     // of one peer
+	allEndpoints = 1 << 14  // of all peers
+	announcement = 64 << 10 // bytes of what is said of an endpoint
+	maxHeld      = 4096     // samples of one writer that came before their turn
+	maxAhead     = 1 << 16  // that a held sample is before its turn, so that a writer which passes many numbers costs no more steps
 	heldBytes    = 16 << 20
 	maxKept      = 256 << 20 // bytes of samples, held and in fragments, of all writers
 	maxPartial   = 64        // samples of one writer of which fragments have come
@@ -175,7 +177,7 @@ func (p *Participant) Tick(now int64) {
 	if p.announce <= now {
 		p.announce = now + int64(p.cfg.Lease)/4
 		p.announceTo(p.cfg.Announce)
-		for _, o := range p.peers { // those that are not at a configured address
+		for _, o := range p.peers { // that are not at a configured address
 			if !slices.Contains(p.cfg.Announce, o.meta.to) {
 				p.announceTo([]wire.Locator{o.meta.to})
 			}
@@ -284,7 +286,7 @@ func (p *Participant) Receive(now int64, message []byte) error {
 	}
 }
 
-// context is what submessages say about those that follow.
+// context is what submessages say about the ones behind them.
 type context struct {
 	peer   *peer // nil: not known
 	prefix wire.Prefix
