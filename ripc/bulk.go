@@ -517,11 +517,12 @@ func (b *bulk) writeFile(conn *net.TCPConn, id uint64, file *os.File, offset int
 // greetTCP connects to a place and proves both sides to each other. token names a pair that the connection is for, and is empty for a new one. It
 // returns the token of a new pair as well.
 func (e *Endpoint) greetTCP(ctx context.Context, place Place, token string) (conn net.Conn, g greeted, err error) {
-	conn, err = port.Dial(ctx, place.Addr, port.KindServices, e.cfg.TLS)
+	dialed, err := port.Dial(ctx, place.Addr, port.KindServices, e.cfg.TLS)
 	if err != nil {
 		return nil, g, err
 	}
-	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
+	conn = dialed
+	stop := context.AfterFunc(ctx, func() { dialed.SetDeadline(time.Unix(1, 0)) }) // it may run when conn was returned as nil
 	var c challenge
 	var h hello
 	var w welcome
