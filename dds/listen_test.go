@@ -198,6 +198,9 @@ func TestCallsShareTheSamplesOfAReader(t *testing.T) {
 
 // Writing and taking bytes makes no garbage.
 func TestRawSamplesAllocateNothing(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector makes allocations of its own")
+	}
 	all := open(t, 1, nil)
 	tp, err := dds.NewTopic(t.Context(), all[0], "raw", dds.Raw(), dds.QoS{})
 	if err != nil {

@@ -210,7 +210,7 @@ func TestDdsperfPublishesToAReaderOfASpace(t *testing.T) {
 			}
 			out := pub.wait(t, 20*time.Second)
 			t.Logf("%d samples, the first number %d; %+v\n%s", n, next-uint32(n), g.Stats(), out)
-			if n < 100 {
+			if n < 10 { // large ones, on a machine that does other things
 				t.Fatalf("only %d samples", n)
 			}
 		})
@@ -235,7 +235,7 @@ func TestDdsperfSubscribesToAWriterOfASpace(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			sub := ddsperf(t, domain, "-D", "2", "-Qsamples:100", "sub")
+			sub := ddsperf(t, domain, "-D", "2", "sub")
 			g := gateway(t, p, domain, rtps.Topic{Name: dataTopic, Direction: rtps.Out})
 			v := keyedSeq{Baggage: make([]byte, size-12)}
 			for running := true; running; v.Seq++ {
@@ -250,13 +250,27 @@ func TestDdsperfSubscribesToAWriterOfASpace(t *testing.T) {
 			}
 			out := sub.wait(t, 20*time.Second)
 			t.Logf("%d samples were written; %+v\n%s", v.Seq, g.Stats(), out)
-			lines := regexp.MustCompile(`size \d+ total (\d+) lost (\d+)`).FindAllStringSubmatch(out, -1)
-			if len(lines) == 0 || sub.err != nil {
-				t.Fatalf("ddsperf has received nothing: %v\n%s", sub.err, out)
-			}
-			if last := lines[len(lines)-1]; last[2] != "0" {
-				t.Fatalf("ddsperf has lost %s samples of %s", last[2], last[1])
-			}
+			receivedAll(t, sub, out)
 		})
+	}
+}
+
+// receivedAll demands that a ddsperf that has ended has received at least ten samples, and lost none. It counts by writer, and the first
+// samples may have come from another writer than the others: so none is demanded of each.
+func receivedAll(t *testing.T, sub *program, out string) {
+	t.Helper()
+	most := 0
+	for _, line := range regexp.MustCompile(`size \d+ total (\d+) lost (\d+)`).FindAllStringSubmatch(out, -1) {
+		if line[2] != "0" {
+			t.Fatalf("ddsperf has lost %s samples of %s", line[2], line[1])
+		}
+		n, err := strconv.Atoi(line[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		most = max(most, n)
+	}
+	if most < 10 || sub.err != nil {
+		t.Fatalf("ddsperf has received %d samples: %v\n%s", most, sub.err, out)
 	}
 }
