@@ -3,14 +3,22 @@ package sim
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 )
 
 // PlanFile is a plan as a file keeps it, so that a run of it can be played again without a seed that draws it.
 type PlanFile struct {
-	Violation string `json:"violation,omitempty"` // how it failed
+	Violation string `json:"violation,omitempty"` // how it failed, in one line
 	Commit    string `json:"commit,omitempty"`    // of the program with which it did
 	Plan      *Plan  `json:"plan"`
+}
+
+// NewPlanFile returns the file of a plan that failed. Of a panic, the file has the message without
+// the stack, which names places of the machine on which it was built.
+func NewPlanFile(p *Plan, violation error, commit string) PlanFile {
+	line, _, _ := strings.Cut(violation.Error(), "\n")
+	return PlanFile{Violation: line, Commit: commit, Plan: p}
 }
 
 // MarshalJSON implements json.Marshaler. What follows from the plan as it was drawn is in it, too: times of faults are in proportion to

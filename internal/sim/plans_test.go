@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -23,9 +24,22 @@ func TestPlansThatFailedOnce(t *testing.T) {
 			if err := json.Unmarshal(text, &file); err != nil {
 				t.Fatal(err)
 			}
+			if strings.Contains(file.Violation, "\n") {
+				t.Errorf("the violation has more than one line: %s", file.Violation)
+			}
 			if r := Run(file.Plan, Options{}); r.Err != nil {
 				t.Error(Report(file.Plan, Options{}, r.Err))
 			}
 		})
+	}
+}
+
+// A file of a plan that ended in a panic says what it was, and nothing of the machine.
+func TestAPlanFileHasOneLineOfItsViolation(t *testing.T) {
+	p := Draw(1, Limits{})
+	w := newWorld(p, Options{})
+	w.panicked("two records")
+	if f := NewPlanFile(p, w.result.Err, "c"); f.Violation != "at 0s: panic: two records" || f.Plan != p || f.Commit != "c" {
+		t.Errorf("the violation is %q", f.Violation)
 	}
 }

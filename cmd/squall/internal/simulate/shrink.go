@@ -73,7 +73,7 @@ func (o *options) keep(p *sim.Plan, violation error) (name string, err error) {
 }
 
 func (o *options) write(name string, p *sim.Plan, violation error) error {
-	text, err := json.MarshalIndent(sim.PlanFile{Violation: violation.Error(), Commit: commit(), Plan: p}, "", " ")
+	text, err := json.MarshalIndent(sim.NewPlanFile(p, violation, commit()), "", " ")
 	if err != nil {
 		return err
 	}
