@@ -59,7 +59,7 @@ const (
 	OperationUnregister = Operation(space.Unregister)
 )
 
-// Carried is what is known of a sample that comes from another system.
+// Carried is a sample that comes from another system.
 type Carried struct {
 	Operation Operation
 	Sequence  uint64 // number of the sample at its origin, from 1

@@ -108,7 +108,7 @@ func WhereText[T any](expression string, parameters ...string) (Option[T], error
 }
 
 // Listen has f called with each sample, and each change of an instance, where it has its position, in place of keeping it for Take and Next: nothing
-// is copied and no goroutine is woken. The sample, and with Raw its bytes, are valid until f returns; the error is that of a sample that cannot be
+// is copied and no goroutine is woken. The sample, and with Raw its bytes, are valid until f returns; the error is not nil for a sample that cannot be
 // decoded. RESOURCE_LIMITS do not matter. F must return soon. Of this participant it may only write: writers return squall.ErrInUpcall
 // where they would have to wait.
 func Listen[T any](f func(s *Sample[T], err error)) Option[T] {

@@ -53,7 +53,7 @@ type Client struct {
 	objects map[string]*RemoteObject
 }
 
-// route is the way to the members of the group, or to those of a shard.
+// route is the way to the members of the group or of a shard.
 type route struct {
 	members client.Members
 	service *ripc.Service // of the link in use

@@ -24,7 +24,7 @@ type ObjectInfo struct {
 	Sessions   int             `cbor:"7,keyasint"` // of clients
 	Persistent bool            `cbor:"8,keyasint"`
 	Operations []OperationInfo `cbor:"9,keyasint"` // by name
-	// Shards has the members of each shard of an object in shards, and Shard is 1 + the number of the one that Member is in. Members is empty then.
+	// Shards has the members of each shard of an object in shards, and Shard is 1 + the number of Member's shard. Members is empty then.
 	Shards [][]squall.NodeID `cbor:"10,keyasint,omitempty"`
 	Shard  int               `cbor:"11,keyasint,omitempty"`
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // A handler does not wait. What would wait for the group finds out here whether a handler calls it: commands run on
-// the goroutine that delivers, or on one that rebuilds the past, which are known; queries run on any goroutine, on whose stack look is.
+// the goroutine that delivers, or on a goroutine that rebuilds the past, which are known; queries run on any goroutine, whose stack has look.
 
 // inHandler returns ErrInHandler if the caller is a handler of this object, or of another one of the group: the
 // group's loop may execute the commands of both, and it waits for queries.

@@ -447,8 +447,8 @@ func (o *object) confirm(ctx context.Context) error {
 	return nil
 }
 
-// Sync waits until this member has executed every command that was answered anywhere before the call: of an object in shards,
-// those of the shard that this member is in.
+// Sync waits until this member has executed every command that was answered anywhere before the call. For an object in
+// shards these are the commands of this member's shard.
 func (o *object) Sync(ctx context.Context) error {
 	if err := o.readable(ctx, o.stay.Load(), linearizable); err != nil {
 		return err

@@ -105,7 +105,7 @@ func (o *object) Outgoing() int {
 type courier struct {
 	wake chan struct{}
 	ways map[machine.Destination]*way
-	stay *stay // of an object in shards: that of the ways
+	stay *stay // of an object in shards: the stay to which ways belongs
 }
 
 // way is how far this member is with one destination.

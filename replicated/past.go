@@ -25,8 +25,8 @@ var (
 	ErrNotKept = errors.New("the log does not go back that far")
 )
 
-// At runs a query on the state of a persistent object behind a version: that of a command (Future.WaitVersion, Context.Version), or any place in
-// the order. It waits until everything up to there is on every member's disk. So every member gives the same answer, always.
+// At runs a query on the state that a persistent object had behind a version: the version of a command (Future.WaitVersion, Context.Version), or any
+// other position in the order. It waits until everything up to there is on every member's disk. So every member gives the same answer, always.
 func (q *Query[A, R]) At(ctx context.Context, t Target, v squall.Version, args A) (R, error) {
 	return q.past(ctx, t, moment{version: v}, args)
 }
@@ -74,7 +74,7 @@ type history struct {
 
 	// What follows is protected by building.
 	stay   *stay
-	copies []*pastCopy // the one that was used last comes last
+	copies []*pastCopy // in the order of their last use
 	sweep  *time.Timer
 }
 
@@ -242,7 +242,7 @@ func (o *object) rebuild(s *stay, log *squall.Log, v squall.Version) error {
 	if err != nil {
 		return err
 	}
-	if of := c.machine.Shard(); s != nil && of != 0 && of != s.shard { // the log is that of a shard which this process has entered since
+	if of := c.machine.Shard(); s != nil && of != 0 && of != s.shard { // the log belongs to a shard which this process has entered since
 		return o.elsewhere()
 	}
 	if h.copies = append(h.copies, c); len(h.copies) > maxPast {
@@ -329,7 +329,7 @@ func (s ownShard) past(ctx context.Context, name string, at moment, r reading) e
 	return s.o.pastIn(ctx, s.stay, name, at, r)
 }
 
-// pastWait is how long a member keeps a client's query about what is not final yet.
+// pastWait is how long a member keeps a client's query about a version or a time that is not final yet.
 const pastWait = 500 * time.Millisecond
 
 // answerPast answers a client's query about the past, on a goroutine of its own.

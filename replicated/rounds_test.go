@@ -287,7 +287,7 @@ func (f *fleet) happens(what, victim int, lines, between []*line) {
 		lines[victim].set(true)
 		time.AfterFunc(time.Second, func() { lines[victim].set(false) })
 	case cutMembers, hushMembers:
-		// Links that others dialed to the member break, and those that it dialed do not: members see each other differently.
+		// Connections to the victim break, connections from the victim do not: the victim still reaches members that cannot reach it.
 		set := between[victim].set
 		if what == hushMembers {
 			set = between[victim].hush

@@ -239,7 +239,7 @@ func (d *desk) stay() (*stay, error) {
 	return s, nil
 }
 
-// has reports whether the copy of this process is that of the shard that is served, since a stay began. The object's lock is held.
+// has reports whether the copy of this process has been the copy of the served shard since a stay began. The object's lock is held.
 func (d *desk) has(s *stay) bool {
 	return d.shard == 0 || s.number() == d.shard && d.object.has(s)
 }

@@ -102,7 +102,7 @@ type oneShard struct {
 	n int
 }
 
-// locate returns the target at which an operation is called: that of its key.
+// locate returns the target at which an operation is called: the shard of its key.
 func locate[A any](ctx context.Context, t Target, key func(A) string, args A) (Target, error) {
 	if key != nil {
 		if s, ok := t.(shardedTarget); ok {
@@ -257,7 +257,7 @@ func (s ownShard) events(ctx context.Context, after Cursor, prefix string) ([]Ev
 // latest implements watchable.
 func (s ownShard) latest(ctx context.Context) (Cursor, error) { return s.o.latestIn(ctx, s.stay) }
 
-// whole is the stay of a process in an object without shards, or the one that it is in.
+// whole is the stay of a process in an object without shards, or its stay in a shard.
 func (o *object) whole() (*stay, error) {
 	if o.sharded() {
 		return nil, fmt.Errorf("replicated: object %q: %w: declare it with Keyed, or call it on one of the %d shards (Shard)", o.sg.Name, ErrNoKey, o.sg.Shards)
@@ -265,7 +265,7 @@ func (o *object) whole() (*stay, error) {
 	return nil, nil
 }
 
-// has reports whether the copy of this process is that of a stay, which goes on. The lock is held. In an object without shards there is one stay, nil.
+// has reports whether the copy of this process belongs to a stay that goes on. The lock is held. An object without shards has one stay, nil.
 func (o *object) has(s *stay) bool {
 	return s == nil || o.stay.Load() == s && o.machine.Shard() == s.shard
 }
@@ -276,7 +276,7 @@ func (o *object) hasShard(shard int) bool {
 	return shard == 0 || s != nil && s.shard == shard && o.has(s)
 }
 
-// named waits until the copy of this process is that of a stay, if that is only to be named yet.
+// named waits until the copy of this process belongs to a stay, if the stay has no name yet.
 func (o *object) named(ctx context.Context, s *stay) error {
 	for s != nil {
 		if err := o.lockToRead(); err != nil {
@@ -350,7 +350,7 @@ func shardIn(v *squall.View, name string, node squall.NodeID) int {
 	return 0
 }
 
-// The name of a shard, as a destination and as a source of what handlers send, is that of its object, a zero byte and its number.
+// The name of a shard, as a destination and as a source of commands that handlers send, is the name of its object, a zero byte and its number.
 
 func shardName(object string, shard int) string { return object + "\x00" + strconv.Itoa(shard) }
 

@@ -68,8 +68,8 @@ func runGreedy(ctx context.Context, p *proc.Parent) error {
 	return nil
 }
 
-// TestAClientThatDoesNotReadItsAnswersHarmsNoOther stops clients, with SIGSTOP, that have many calls under way. The others go on, and what the
-// members keep for those that are stopped is bounded and ends with them.
+// TestAClientThatDoesNotReadItsAnswersHarmsNoOther stops clients with SIGSTOP while they have many calls under way. Other clients go on. The
+// memory that members keep for the stopped clients is bounded, and is freed when these clients end.
 func TestAClientThatDoesNotReadItsAnswersHarmsNoOther(t *testing.T) {
 	for name, transport := range map[string]ripc.Transport{"shm": ripc.Auto, "tcp": ripc.TCP} {
 		t.Run(name, func(t *testing.T) {

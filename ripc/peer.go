@@ -264,7 +264,7 @@ func (p *peer) hasRoom(k pair.Kind, channel, n int) bool {
 // hundreds that wait, all would run for the room of one. Each of them calls it as it leaves, so that no room is left unused. The
 // caller holds the endpoint's mu.
 func (p *peer) rouseRoom(taken int) {
-	var without *waiter // the last one that finds no room
+	var without *waiter // the last waiter that finds no room
 	for _, w := range p.room {
 		if without != nil && w.goal == goalRoom && w.kind == without.kind && w.channel == without.channel && w.bytes >= without.bytes {
 			continue

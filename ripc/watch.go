@@ -72,7 +72,7 @@ func (w *waiter) reached() bool {
 	return false
 }
 
-// finds reports whether one that waits for room would find it behind so many bytes, or waits in vain.
+// finds reports whether a waiter for room would find it behind so many bytes, or waits in vain.
 func (w *waiter) finds(taken int) bool {
 	return w.peer.ended || w.turned || w.route.isOver() || w.peer.hasRoom(w.kind, w.channel, taken+w.bytes)
 }

@@ -295,7 +295,7 @@ func (b *binder) between(n between) (condition, error) {
 	}, nil
 }
 
-// holds reports whether the relation is that of two values of one class. A float that is no number is unequal to everything.
+// holds reports whether two values of one class are in a relation. A float that is no number is unequal to everything.
 func holds(r relation, a, b *scalar) bool {
 	if r == like {
 		return matches(a.text, b.text)

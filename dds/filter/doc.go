@@ -17,7 +17,7 @@
 // the parameter with the number n, from 0 to 99, whose text is a value itself. LIKE compares with a pattern, in which % is any text and _ any character.
 // A constant of an enum is written as a text.
 //
-// Names are those of package cdr: the tag's `name=`, or that of the Go field, in small or capital letters.
+// A name of a field is its name in package cdr: the tag's `name=`, or the name of the Go field, in small or capital letters.
 //
 // Parsing and binding trust nothing of the text: what does not fit the type is an error of Bind, never of the evaluation, which allocates nothing.
 package filter

@@ -41,7 +41,7 @@ type (
 	}
 )
 
-// relation is that of two operands.
+// relation is a comparison of two operands.
 type relation uint8
 
 const (
@@ -73,7 +73,7 @@ type operand struct {
 	kind   operandKind
 	text   string // of a member and of a text
 	signed int64
-	large  uint64 // of an integer beyond those
+	large  uint64 // the value of an integer beyond int64
 	float  float64
 	truth  bool
 	number int // of a parameter

@@ -42,7 +42,7 @@ type Topic struct {
 	DDSName   string // in DDS; empty is Name
 	Type      *Type
 	Direction Direction
-	// QoS is that of the topic in the space, where it is declared. Its durability, ownership, destination order and history are offered to DDS readers,
+	// QoS are the policies with which the topic is declared in the space. Its durability, ownership, destination order and history are offered to DDS readers,
 	// and its reliability and ownership are requested of DDS writers. History of a durable topic is requested as TRANSIENT_LOCAL.
 	QoS dds.QoS
 	// Partitions are requested of DDS writers; none is "*", any.
@@ -72,8 +72,8 @@ type Config struct {
 	Index     int // of the participant, which its ports follow from, or AnyIndex
 	// Multicast has participants found by multicast, beside those at Peers. The interface must be able to.
 	Multicast bool
-	// Peers are addresses of hosts, at which the first ten participants are looked for, or with a port that of one. Without
-	// Multicast none is this interface's own address.
+	// Peers are addresses at which participants are looked for: HOST for the first ten participants of a host, HOST:PORT for
+	// one participant. An empty list without Multicast is the address of Interface.
 	Peers []string
 	// Lease is for how long a silent participant of DDS keeps this one; 0 is 10 s.
 	Lease  time.Duration

@@ -37,7 +37,8 @@ const dataTopic = "DDSPerfRDataKS"
 const cyclone = `<CycloneDDS><Domain id="any"><General><Interfaces><NetworkInterface name="lo"/></Interfaces><AllowMulticast>false</AllowMulticast></General>` +
 	`<Discovery><ParticipantIndex>auto</ParticipantIndex><Peers><Peer Address="127.0.0.1"/></Peers></Discovery></Domain></CycloneDDS>`
 
-// domains are given to tests so that those which run at the same time, also of other packages, do not find each other.
+// domains are the domain ids that tests use. Tests that run at the same time, also tests of other packages, use different ones, so that
+// their participants do not find each other.
 var domains = struct {
 	sync.Mutex
 	next int
@@ -82,7 +83,7 @@ func ddsperf(t testing.TB, domain int, args ...string) *program {
 	return r
 }
 
-// complaints are those of ddsperf about samples that it takes for pings of a program which is not ddsperf.
+// complaints matches what ddsperf prints when it takes samples of another program for pings.
 var complaints = regexp.MustCompile(`(?m)^get_pong_writer: .*\n`)
 
 // wait waits until the program has ended, and returns what it printed.

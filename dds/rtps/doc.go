@@ -8,7 +8,7 @@
 //	})
 //
 // In a domain of DDS the gateway is a participant. Which topics it carries, in which direction and with which policies is
-// its configuration; it never carries what it is not told to.
+// its configuration; it carries no other topic.
 //
 // Life of a sample that comes in: written by a DDS program → received, in the order of its writer → carried into the space by the gateway
 // that is appointed, under the writer's GUID and the sample's number → in the order, at every member → acknowledged to the DDS
@@ -24,6 +24,6 @@
 //	RG2  a sample of a reliable DDS writer is in the order once, also when the gateway that carries it ends and another one goes on
 //	RG3  a sample that came in on a side does not go out on that side
 //
-// The machine of the protocol is in dds/rtps/internal/protocol, the encoding in dds/rtps/internal/wire. One lock guards the machine and what is on its way in; calls of
-// the space are made without it.
+// The machine of the protocol is in dds/rtps/internal/protocol, the encoding in dds/rtps/internal/wire. One lock guards the machine and
+// the samples on their way in; the gateway calls the space without the lock.
 package rtps

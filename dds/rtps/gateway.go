@@ -25,7 +25,7 @@ type Gateway struct {
 	sockets *sockets
 	begun   time.Time
 	topics  []*topic
-	office  *dds.Writer[[]byte] // stands for this gateway among those of the side
+	office  *dds.Writer[[]byte] // stands for this gateway among the gateways of its side
 
 	mu        sync.Mutex
 	machine   *protocol.Participant
@@ -67,7 +67,7 @@ type Stats struct {
 // officeTopic is the topic whose writers are the gateways of a space, in the order in which they are appointed.
 const officeTopic = "squall/rtps/gateways"
 
-// marker begins the user data by which a gateway recognises those of its space.
+// marker begins the user data by which a gateway recognises other gateways of its space.
 const marker = "squall-gateway:"
 
 // Open begins to carry. The topics are declared in the space.
@@ -172,7 +172,7 @@ func (g *Gateway) Close(ctx context.Context) error {
 	err := g.sockets.close()
 	g.running.Wait()
 	g.mu.Lock()
-	all := slices.Clone(g.arrivals) // those of writers that are gone are here only
+	all := slices.Clone(g.arrivals) // arrivals of writers that are gone are in no other list
 	for _, b := range g.inbounds {
 		all = append(all, b)
 	}
@@ -244,7 +244,7 @@ func (g *Gateway) receive(c *net.UDPConn) {
 type host Gateway
 
 func (h *host) Send(to wire.Locator, message []byte) {
-	_, _ = h.sockets.data.WriteToUDPAddrPort(message, to) // what is lost is sent again
+	_, _ = h.sockets.data.WriteToUDPAddrPort(message, to) // a reliable writer sends lost messages again
 }
 
 func (h *host) Room(*protocol.Writer) { h.room.Broadcast() }

@@ -69,7 +69,7 @@ func (h *host) WriterGone(_ *protocol.Reader, w *protocol.RemoteWriter) {
 		b.resting = false
 		return
 	}
-	if !b.queued { // what is waiting is carried, and then the writer in the space is closed
+	if !b.queued { // the waiting samples are carried, and then the writer in the space is closed
 		b.queued = true
 		g.arrivals = append(g.arrivals, b)
 	}
@@ -127,7 +127,7 @@ func (t *topic) arrival(s *protocol.Sample) (a arrival, err error) {
 	return a, err
 }
 
-// carry sends arrivals to the order while this gateway is the one that is appointed.
+// carry sends arrivals to the order while this gateway is appointed.
 func (g *Gateway) carry() {
 	var batch []arrival
 	late := progress{g: g, log: g.diskLog()}
@@ -179,7 +179,7 @@ const (
 	attempts   = 10
 )
 
-// rest has samples that the space did not take sent again later: what is in the order by then has no effect again. The lock is held.
+// rest has the samples of a writer sent again later, which the space did not take. Samples that are in the order by then have no second effect. The lock is held.
 func (g *Gateway) rest(b *inbound) {
 	g.arrivals = slices.DeleteFunc(g.arrivals, func(o *inbound) bool { return o == b })
 	if b.gone {
@@ -246,7 +246,7 @@ func (g *Gateway) diskLog() *squall.Log {
 	return log
 }
 
-// follow acknowledges to DDS writers what is in the order, and follows what changes in the space.
+// follow acknowledges to DDS writers the samples that are in the order, and follows changes of the space.
 func (g *Gateway) follow() {
 	var (
 		p       = progress{g: g, log: g.diskLog()}
@@ -274,7 +274,7 @@ func (g *Gateway) follow() {
 	}
 }
 
-// look acknowledges what is in the order by now; of persistent topics, once it is on the disks.
+// look acknowledges the samples that are in the order by now; samples of persistent topics once they are on the disks.
 func (g *Gateway) look(l *progress) (dds.Progress, error) {
 	l.seen = l.seen[:0]
 	g.mu.Lock()

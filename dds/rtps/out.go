@@ -149,7 +149,7 @@ func (o *outbound) pass(changes uint64) error {
 	return nil
 }
 
-// open opens writers for those of the space that have none.
+// open opens RTPS writers for the writers of the space that have none.
 func (o *outbound) open(all []dds.Endpoint) {
 	o.g.mu.Lock()
 	defer o.g.mu.Unlock()
@@ -169,7 +169,7 @@ func (o *outbound) newWriter(set *dds.QoS) *outWriter {
 	return &outWriter{w: w, instances: map[string]bool{}}
 }
 
-// retire closes the writers that stand for ones which are gone, once their readers have everything. A history that outlives its writer is kept.
+// retire closes RTPS writers whose writers in the space are gone, once their readers have all samples. A history that outlives its writer is kept.
 func (o *outbound) retire(all []dds.Endpoint, look bool) {
 	o.g.mu.Lock()
 	defer o.g.mu.Unlock()

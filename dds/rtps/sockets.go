@@ -114,7 +114,8 @@ func listen(cfg *Config) (s *sockets, err error) {
 	return s, nil
 }
 
-// peerAddresses are the addresses of discovery at a host: one with a port, or those of the first participants.
+// peerAddresses returns the addresses at which participants of a peer receive discovery messages: the address itself if it has a port, or
+// the addresses of a host's first participants.
 func peerAddresses(peer string, domain int) (all []wire.Locator, err error) {
 	if strings.Contains(peer, ":") {
 		a, err := net.ResolveUDPAddr("udp4", peer)

@@ -14,8 +14,8 @@ import (
 	"github.com/squall-go/squall/dds/rtps"
 )
 
-// text is what a reader takes, until it is as long as what is wanted: numbers of samples by key, with a d for a dispose and an n for an
-// instance without writers.
+// text takes samples from a reader until their text is as long as want, and demands that it is want. The text has KEY:NUMBER for a sample, KEY:d for
+// a disposed instance, and KEY:n for an instance without writers.
 func text(t *testing.T, r *dds.Reader[keyedSeq], want string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)

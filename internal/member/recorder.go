@@ -204,8 +204,8 @@ func (r *Recorder) keep(m *multicast.Message) bool {
 }
 
 // Last returns the last version in the log, on disk or not; zero if the log is empty. It is called
-// when nothing is being appended. What was appended here last may have been cut off again, as the
-// log was made that of another member; a cut leaves nothing behind that is not on disk.
+// when nothing is being appended. The record that was appended last may have been cut off since, when
+// this log was replaced by another member's log; a cut leaves nothing behind that is not on disk.
 func (r *Recorder) Last() order.Version {
 	durable, kept := r.cfg.Log.Durable() // the last one is of an earlier process, perhaps
 	if durable == r.cfg.Log.Appended() || r.last.Before(kept) {

@@ -186,7 +186,7 @@ func rivalPlan(seed uint64) *Plan {
 	return p
 }
 
-// overtakenPlan is a run in which a member's disk is behind by a view as everybody ends.
+// overtakenPlan is a run in which a member's disk is behind by a view as all processes end.
 func overtakenPlan(seed uint64) *Plan {
 	p, d := keptPlan(seed, 4+int(seed%4), 50)
 	p.Outages, p.Faults = 0, nil

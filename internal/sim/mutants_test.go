@@ -63,7 +63,7 @@ func keptPlan(seed uint64, founders, messages int) (*Plan, dice) {
 	return p, d
 }
 
-// darkPlan is a run in which everybody ends at once, and one disk is slower than the others.
+// darkPlan is a run in which all processes end at once, and one disk is slower than the others.
 func darkPlan(seed uint64) *Plan {
 	p, d := keptPlan(seed, 3+int(seed%2), 100)
 	p.Outages, p.Faults = 0, []Fault{{Kind: Blackout, At: d.upTo(2 * p.FailAfter()), For: d.upTo(p.Hop()), Node: d.IntN(p.Founders), Nth: 1}}
@@ -73,7 +73,7 @@ func darkPlan(seed uint64) *Plan {
 	return p
 }
 
-// caught runs the flaw until it is found by whatever checkers are listened to, and returns the one that did.
+// caught runs the flaw until a checker finds it, and returns the name of that checker. Only restricts the run to one checker; empty: all.
 func (f flaw) caught(t *testing.T, only string) (finder string) {
 	t.Helper()
 	o := f.options

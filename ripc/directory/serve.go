@@ -15,7 +15,7 @@ const (
 	requestTime = 10 * time.Second // for what a client says
 	maxRequests = 64               // that wait for the group at a time
 	notifyTime  = 2 * time.Second  // for a client to take a notice
-	maxWatched  = 1 << 14          // names whose changes one client is told of: those that it asked for first
+	maxWatched  = 1 << 14          // names whose changes one client is told of: the first names that it asked for
 )
 
 // answer answers clients until the service is closed.

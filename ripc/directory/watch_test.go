@@ -7,7 +7,7 @@ import (
 	"github.com/squall-go/squall/ripc"
 )
 
-// A client that asks for names without end costs no more memory than that of maxWatched names, and others are told as before.
+// A client that asks for names without end costs no more memory than maxWatched names take. Other clients are told as before.
 func TestTheNamesThatAClientWatchesAreBounded(t *testing.T) {
 	w := newWatch()
 	hostile, other := new(ripc.Remote), new(ripc.Remote)

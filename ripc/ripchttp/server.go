@@ -51,7 +51,7 @@ type Server struct {
 // peerKey is the key of the Peer in a request's context.
 type peerKey struct{}
 
-// PeerOf returns what is known of the process that made a request which a Server handles: with TLS its certificate's identity, on one host its process. It reports
+// PeerOf returns the peer that made a request which a Server handles: with TLS its certificate's identity, on one host its process. It reports
 // false for a request of another server. The RemoteAddr of a request is the client's service, which the client chose and nothing proves.
 func PeerOf(r *http.Request) (peer ripc.Peer, ok bool) {
 	peer, ok = r.Context().Value(peerKey{}).(ripc.Peer)

@@ -77,7 +77,7 @@ type Cache struct {
 // Await has Ready called with the next sample, once.
 func (c *Cache) Await() { c.awaited = true }
 
-// Ended reports whether the reader was closed. One that is being opened has not ended.
+// Ended reports whether the reader was closed. A reader that is being opened has not ended.
 func (c *Cache) Ended() bool { return c.detached || c.of != nil && c.of.closed }
 
 func (c *Cache) ready() {
@@ -256,7 +256,7 @@ func (c *Cache) accept(s *Space, in *instance, k *kept) {
 	}
 }
 
-// view finds an instance: mostly that of the sample before.
+// view finds an instance: mostly the instance of the sample before.
 func (c *Cache) view(key string) *view {
 	if c.recent == nil || c.recent.key != key {
 		c.recent = c.views[key]

@@ -21,7 +21,7 @@ const OriginMemory = 10 * time.Minute
 type origin struct {
 	Origin
 	last    uint64
-	writers int   // open ones that stand for it
+	writers int   // open writers that stand for it
 	since   int64 // time at which the last of these was closed
 }
 

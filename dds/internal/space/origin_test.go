@@ -15,8 +15,8 @@ func (w *world) stand(node uint64, number uint32, o Origin) ID {
 	return i
 }
 
-// Two gateways carry the samples of one origin, the second one after the first has ended: each sample takes effect once, at members
-// that were there and at one that has the state of another.
+// Two gateways carry the samples of one origin, the second one after the first has ended: each sample takes effect once: at
+// members that were in the space from the beginning, and at a joiner that got its state from one of them.
 func TestASampleOfAnOriginTakesEffectOnce(t *testing.T) {
 	w := newWorld(t, 2)
 	w.topic("t", qos.Set{})

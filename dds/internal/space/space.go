@@ -28,7 +28,7 @@ type Space struct {
 	recent    *endpoint // of the last sample; nil: unknown
 	chunk     []byte    // the end of it is free for data of samples
 	parsed    Sample    // of the record that is being applied
-	passing   instance  // that of the last sample without an order: its key
+	passing   instance  // has the key of the last sample without an order
 }
 
 // endpoint is a writer or a reader.
@@ -70,7 +70,7 @@ func (r *endpoint) settleWriters() {
 	}
 }
 
-// writer finds the writer of a sample: mostly that of the sample before.
+// writer finds the writer of a sample: mostly the writer of the sample before.
 func (s *Space) writer(id ID) *endpoint {
 	if s.recent == nil || s.recent.ID != id {
 		s.recent = s.byID[id]

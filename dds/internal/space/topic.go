@@ -201,7 +201,7 @@ func (t *topic) drop(in *instance, n int) {
 // maxSpare bounds the memory of samples that a history has dropped.
 const maxSpare = 16
 
-// memory is that of a sample that was dropped, if it suits n bytes.
+// memory returns the memory of a dropped sample, if it suits n bytes.
 func (t *topic) memory(n int) []byte {
 	last := len(t.spare) - 1
 	if last < 0 {

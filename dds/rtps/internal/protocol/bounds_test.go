@@ -11,8 +11,8 @@ import (
 	"github.com/squall-go/squall/dds/rtps/internal/wire"
 )
 
-// A writer with an instance that stays, and others that are replaced, keeps the history only, and a late reader is told of what was replaced in
-// some messages.
+// One instance of a writer is written once, other instances again and again. The writer keeps the samples of its history and no place for the samples
+// that were replaced; a late reader learns the numbers of the replaced samples from a few GAP messages.
 func TestAHistoryCostsWhatItHolds(t *testing.T) {
 	w := newWorld(t, rand.Uint64(), 0)
 	a := w.host(1, nil)
@@ -201,7 +201,7 @@ func TestAnAnswerIsServedWithinAWindow(t *testing.T) {
 	}
 }
 
-// Endpoints of many peers, and what is said of one, have a bound; one that is known may change nevertheless.
+// The number of endpoints of all peers is bounded, and so is the size of an announcement. A known endpoint may change its policies at the bound.
 func TestEndpointsOfAllPeersAreBounded(t *testing.T) {
 	_, h, rw, _ := injected(t, qos.Set{}, nil)
 	o := rw.of

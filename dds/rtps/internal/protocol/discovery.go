@@ -291,7 +291,7 @@ func (p *Participant) withoutReader(o *peer, g wire.GUID) {
 // Peers is the number of participants that are known.
 func (p *Participant) Peers() int { return len(p.peers) }
 
-// OpenWriter adds a writer. Its endpoint is told the peers, and those with a reader that matches get what is written.
+// OpenWriter adds a writer and announces it to the peers. Peers with a matching reader get the samples.
 func (p *Participant) OpenWriter(now int64, e wire.Endpoint, keyed bool) *Writer {
 	p.now = now
 	p.number++

@@ -341,7 +341,8 @@ func TestBestEffortSamplesComeInOrderIfTheyCome(t *testing.T) {
 	}
 }
 
-// Peers that match for more than a minute of silence still do; one that is silent beyond its lease is forgotten, and found again; one that ends, at once.
+// Two peers that write nothing still match after more than a minute. A peer that is silent beyond its lease is forgotten, and found again when it is back.
+// A peer that says that it ends is forgotten at once.
 func TestPeersComeAndGo(t *testing.T) {
 	w := newWorld(t, rand.Uint64(), 0.05)
 	a, b := w.host(1, nil), w.host(2, nil)

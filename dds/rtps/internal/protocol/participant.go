@@ -58,12 +58,12 @@ type Sample struct {
 	Hash     *[16]byte // of the key, if the writer sent it
 }
 
-// Bounds of what is known of others.
+// Bounds of the memory that is kept for other participants.
 const (
 	maxPeers     = 1024
 	maxEndpoints = 4096     // of one peer
 	allEndpoints = 1 << 14  // of all peers
-	announcement = 64 << 10 // bytes of what is said of an endpoint
+	announcement = 64 << 10 // bytes of an endpoint's announcement
 	maxHeld      = 4096     // samples of one writer that came before their turn
 	maxAhead     = 1 << 16  // that a held sample is before its turn, so that a writer which passes many numbers costs no more steps
 	heldBytes    = 16 << 20
@@ -74,7 +74,7 @@ const (
 
 // Times of the protocol.
 const (
-	heartbeatEvery = 100 * time.Millisecond // … doubled with each one that is not answered
+	heartbeatEvery = 100 * time.Millisecond // doubled with each heartbeat that is not answered
 	heartbeatMost  = 2 * time.Second
 	nackEvery      = 20 * time.Millisecond
 	answerWithin   = 100 * time.Millisecond
@@ -370,7 +370,7 @@ func (p *Participant) submessage(c *context, s *wire.Submessage) error {
 		if w := p.byEnt[n.Writer]; w != nil {
 			w.nackFrag(wire.GUID{Prefix: c.prefix, Entity: n.Reader}, &n)
 		}
-	case wire.KindHeartbeatFrag: // the next heartbeat tells what is missing
+	case wire.KindHeartbeatFrag: // the next heartbeat tells the missing numbers
 		_, err := s.HeartbeatFrag()
 		return err
 	}

@@ -163,7 +163,7 @@ func (rw *RemoteWriter) pass() {
 	rw.next++
 }
 
-// drop forgets what is held and what has come in fragments. A reliable writer is asked for it again.
+// drop forgets held samples and received fragments. A reliable writer is asked for them again.
 func (rw *RemoteWriter) drop() {
 	rw.reader.p.kept -= rw.heldBytes + rw.partialBytes
 	rw.heldBytes, rw.partialBytes, rw.order = 0, 0, nil
@@ -171,7 +171,7 @@ func (rw *RemoteWriter) drop() {
 	clear(rw.partial)
 }
 
-// spill makes room by dropping what is kept of the writer of which most is kept.
+// spill makes room: it drops the held samples and fragments of the writer that has most of them.
 func (p *Participant) spill() {
 	var most *RemoteWriter
 	for _, r := range append([]*Reader{p.publicationsOf, p.subscriptionsOf, p.livelinessOf}, p.readers...) {
@@ -218,7 +218,7 @@ func (rw *RemoteWriter) give(s Sample) bool {
 	return true
 }
 
-// Acknowledge says that the host has done what is to be done with all samples up to one.
+// Acknowledge says that the host is done with all samples of a writer up to a number.
 func (rw *RemoteWriter) Acknowledge(now int64, upTo int64) {
 	rw.reader.p.now = now
 	rw.acked = max(rw.acked, min(upTo+1, rw.next))
@@ -326,7 +326,7 @@ func (rw *RemoteWriter) gap(g *wire.Gap) {
 	rw.drain()
 }
 
-// answer tells the writer what has come, and what is missing. Final says that no heartbeat is asked for.
+// answer tells the writer which samples have come, and which are missing. Final says that no heartbeat is asked for.
 func (rw *RemoteWriter) answer(final bool) {
 	p := rw.reader.p
 	o := &rw.of.data
@@ -393,7 +393,7 @@ func (rw *RemoteWriter) fragment(d *wire.Data, s Sample) {
 		}
 		cost := d.SampleBytes + n
 		room := func() bool { return len(rw.partial) < maxPartial && rw.partialBytes+d.SampleBytes <= p.cfg.SampleBytes }
-		for !rw.reliable && !room() && len(rw.order) > 0 { // what is missing of the oldest one does not come any more
+		for !rw.reliable && !room() && len(rw.order) > 0 { // the missing fragments of the oldest sample do not come any more
 			rw.withoutPartial(rw.order[0])
 		}
 		if d.Sequence > rw.next && (!room() || p.kept+cost > maxKept && rw.reliable) { // RT4; the next one always has room
@@ -445,7 +445,7 @@ func (rw *RemoteWriter) withoutPartial(seq int64) {
 	rw.order = slices.DeleteFunc(rw.order, func(o int64) bool { return o == seq })
 }
 
-// tick asks again for what is missing, and gives answers that are owed.
+// tick asks again for missing samples and fragments, and sends answers that are due.
 func (r *Reader) tick() {
 	for _, rw := range r.writers {
 		if !rw.reliable {

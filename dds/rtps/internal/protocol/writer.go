@@ -23,8 +23,8 @@ type Writer struct {
 	Endpoint wire.Endpoint
 	proxies  []*remoteReader
 
-	// changes are the samples that are kept, in the order of their numbers, the first one with the number first. One that is not needed any
-	// more is gone; it is removed when it has none before it, or when more than half of them are gone.
+	// changes are the kept samples in the order of their numbers; changes[0] has the number first. A sample that is not needed any
+	// more is marked gone. It is removed when no sample stands before it, or when more than half of the samples are gone.
 	first   int64
 	last    int64 // that was written
 	changes []change
@@ -128,7 +128,7 @@ func (w *Writer) Write(c Change) {
 // ends is of how many endpoints that have ended a participant is told which had forgotten this one meanwhile.
 const ends = 64
 
-// end remembers that an endpoint has ended, and forgets that of the oldest one beyond those.
+// end remembers the end of an endpoint, and forgets the oldest end if there are more than the constant ends allows.
 func (w *Writer) end(key string) {
 	if w.ended = append(w.ended, key); len(w.ended) <= ends {
 		return
@@ -297,7 +297,7 @@ func (w *Writer) pump() {
 		}
 		if r.reliable && r.sent > was && (r.beats == 0 || r.at == 0) {
 			r.every = heartbeatEvery
-			r.at = w.p.now // with the next tick, behind what is written until then
+			r.at = w.p.now // with the next tick, behind the samples that are written until then
 			w.p.wake(r.at)
 		}
 		if !r.reliable && r.sent > was {
@@ -406,7 +406,7 @@ func (w *Writer) acknack(from wire.GUID, a *wire.AckNack) {
 		r.acked, r.beats, r.every = base, 0, heartbeatEvery
 	}
 	r.sent = max(r.sent, r.acked)
-	room := w.p.cfg.WindowBytes // what is missing beyond it is asked for again: an answer of some bytes costs no more than that
+	room := w.p.cfg.WindowBytes // the reader asks again for samples beyond it: an answer of some bytes costs no more than a window
 	for seq := max(base, 1); seq < base+int64(a.Missing.N) && seq < r.sent && room > 0; {
 		if c := w.at(seq); !a.Missing.Has(seq) {
 			seq++

@@ -147,7 +147,8 @@ type Data struct {
 	IsKey          bool // the payload is a serialized key
 	HasPayload     bool
 
-	// Of a fragment: the number of the first one in the payload, from 1, how many there are, the size of each, and that of the sample.
+	// Of a DATA_FRAG: the number of the first fragment in the payload (from 1), the number of fragments in it, the size of a fragment, and
+	// the size of the whole sample, both in bytes.
 	Fragment      uint32
 	Fragments     int
 	FragmentBytes int
@@ -187,7 +188,7 @@ func (s *Submessage) head(d *Data) error {
 	return nil
 }
 
-// inline returns what is behind the inline QoS, which begin where the header says, behind the fixed part.
+// inline returns the bytes behind the inline QoS, which begin where the header says, behind the fixed part.
 func (s *Submessage) inline(d *Data, fixed int) ([]byte, error) {
 	at := 4 + int(s.Order.Uint16(s.Body[2:]))
 	if at < fixed || at > len(s.Body) {

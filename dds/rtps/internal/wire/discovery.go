@@ -79,7 +79,7 @@ func ParseParticipant(payload []byte) (p Participant, err error) {
 	return p, err
 }
 
-// maxLocators bounds what is remembered of a participant.
+// maxLocators bounds the locators that are remembered of a participant.
 const maxLocators = 16
 
 func (v *value) locators(to []Locator) []Locator {
@@ -123,7 +123,7 @@ type Endpoint struct {
 	GUID            GUID
 	Topic, Type     string
 	QoS             qos.Set
-	Representations []int16 // of samples: those that a writer may use, of which the first one counts, or that a reader takes; none is XCDR1
+	Representations []int16 // data representations (XTypes 7.6.3.1.1): a writer uses the first of its list, a reader accepts each of its list; an empty list is XCDR1
 	Unicast         []Locator
 	ExpectsInline   bool // a reader that asks for its policies with each sample
 }
@@ -201,7 +201,7 @@ func (v *value) history() (h qos.History) {
 	return qos.KeepLast(int(depth))
 }
 
-// kind reads a kind of a policy, and refuses one that is above the highest.
+// kind reads a kind of a policy, and refuses values above the highest kind.
 func (v *value) kind(highest uint32) uint8 {
 	k := v.u32()
 	if k > highest {

@@ -34,7 +34,8 @@ func (a *Appender) begin(k Kind, flags byte) int {
 	return len(a.buf)
 }
 
-// end pads a submessage to a multiple of four. One that is longer than its length can say is the last of its message, with the length 0.
+// end pads a submessage to a multiple of four bytes. A submessage that is longer than its length field can say is the last one of its message, with
+// the length 0.
 func (a *Appender) end(at int) {
 	for len(a.buf)&3 != 0 {
 		a.buf = append(a.buf, 0)

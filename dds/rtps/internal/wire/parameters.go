@@ -141,7 +141,7 @@ func open(payload []byte) (p Parameters, err error) {
 	return p, nil
 }
 
-// each calls f for each parameter that it may know. An unknown one that must be understood is an error.
+// each calls f for each parameter that f may know. An unknown parameter that must be understood is an error.
 func (p Parameters) each(f func(id ParameterID, v *value) (known bool)) error {
 	for {
 		id, b, ok, err := p.Next()

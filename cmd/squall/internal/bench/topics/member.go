@@ -111,7 +111,7 @@ type keyedSeq struct {
 	Baggage []byte
 }
 
-// nextKeyed returns samples with as many bytes as those of ddsperf of a size: 12 are not baggage.
+// nextKeyed returns samples of ddsperf's type with a size in bytes, of which 12 are not baggage.
 func (m *member) nextKeyed() func(index uint64) keyedSeq {
 	v := keyedSeq{Baggage: make([]byte, max(0, m.Spec.SizeBytes-12))}
 	return func(index uint64) keyedSeq {
@@ -128,7 +128,7 @@ func (m *member) nextRaw() func(index uint64) []byte {
 	}
 }
 
-// policies are those of the level, of the topic, its writers and its readers.
+// policies returns the policies of a level: for the topic, its writers and its readers.
 func (m *member) policies() (topic, writer, reader dds.QoS) {
 	reader.History = qos.KeepAll()
 	reader.Limits.Samples = 10_000

@@ -12,7 +12,7 @@ import (
 	"github.com/squall-go/squall/internal/proc"
 )
 
-// level is what is promised of a sample.
+// level is a level of storage, as in section 4.6 of the Spindle paper.
 type level string
 
 const (

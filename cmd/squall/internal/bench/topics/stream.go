@@ -60,7 +60,7 @@ func (s *stream[T]) open(ctx context.Context) error {
 	return nil
 }
 
-// hear counts a sample. One that is missing or comes twice is a failure, but for the first ones without an order.
+// hear counts a sample. A sample that is missing or comes twice is a failure; without an order, samples before the first one that came may be missing.
 func (s *stream[T]) hear(v *dds.Sample[T], err error) {
 	if err != nil || !v.Info.Valid {
 		s.Fail(errors.Join(err, fmt.Errorf("sample %d: %+v", s.index, v.Info)))
@@ -94,7 +94,7 @@ func (s *stream[T]) take(r *dds.Reader[T]) {
 	}
 }
 
-// run writes until ctx ends. Each sample is whole at its writer: what is written in place is written in all its bytes.
+// run writes samples until ctx ends. A sample that is written in place is written in all its bytes.
 func (s *stream[T]) run(ctx context.Context) error {
 	inPlace := !s.Spec.Copy && s.Spec.Codec == ""
 	for ; ctx.Err() == nil; s.index++ {
@@ -117,7 +117,7 @@ func (s *stream[T]) run(ctx context.Context) error {
 
 func (s *stream[T]) latency() bench.Latency { return bench.Latency{} }
 
-// trips is a process that writes pings and takes their time until the pong comes, or one that writes pongs. Both hear by listeners.
+// trips is a process that writes pings and measures the time until the pong comes, or a process that writes pongs. Both have listeners.
 type trips struct {
 	*member
 	writer    *dds.Writer[[]byte]
