@@ -33,7 +33,8 @@ type Campaign struct {
 // Tally adds runs up.
 type Tally struct {
 	Seeds, Deliveries, Steps, Views uint64
-	Probes                          Probes
+	Probes                          Probes  // how often each rare branch was taken
+	Reached                         Probes  // the runs that took it
 	Slowest                         float64 // the part of its bound that the slowest delivery took
 	Failed                          *Plan   // the failed one with the lowest seed; nil: none
 	Err                             error   // how it failed
@@ -96,6 +97,7 @@ func (t *Tally) add(p *Plan, r *Result) {
 	t.Steps += uint64(r.Steps)
 	t.Views += uint64(r.Views)
 	t.Probes.Add(&r.Probes)
+	t.Reached.AddRun(&r.Probes)
 	t.Slowest = max(t.Slowest, r.SlowestOfBound)
 	if r.Err != nil && (t.Failed == nil || p.Seed < t.Failed.Seed) {
 		t.Failed, t.Err = p, r.Err

@@ -203,6 +203,13 @@ func (p *Probes) Add(q *Probes) {
 	}
 }
 
+// AddRun counts a run for each branch that it took.
+func (p *Probes) AddRun(q *Probes) {
+	for i, n := range q {
+		p[i] += min(n, 1)
+	}
+}
+
 // Never lists the branches that were not taken.
 func (p *Probes) Never() (never []Probe) {
 	for i, n := range p {

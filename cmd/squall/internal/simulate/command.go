@@ -103,7 +103,7 @@ func (o *options) declare(f *pflag.FlagSet) {
 	f.BoolVar(&o.trace, "trace", false, "with --seed or --plan: print everything that happens")
 	f.IntVar(&o.jobs, "jobs", 0, "`seeds` played at the same time (default: one for each core)")
 	f.BoolVar(&o.json, "json", false, "print the result as one JSON object")
-	f.BoolVar(&o.coverage, "coverage", false, "print how often each rare branch was taken")
+	f.BoolVar(&o.coverage, "coverage", false, "print how often each rare branch was taken, and by how many seeds")
 	f.BoolVar(&o.shrink, "shrink", true, "make a plan that fails smaller; with --seed and --plan only if this flag is given")
 	f.StringVar(&o.plan, "plan", "", "play the plan in this `file`")
 	f.StringVar(&o.save, "save", "", "`file` for the plan that is left (default: one in the directory for temporary files)")

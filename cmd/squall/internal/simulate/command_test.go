@@ -125,7 +125,7 @@ func TestJSONHasTheSame(t *testing.T) {
 	if err := errors.Join(err, json.Unmarshal([]byte(out), &r)); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	if r.First != 1 || r.Seeds != 4 || r.Deliveries == 0 || r.Views == 0 || r.SeedsPerSecond <= 0 || r.Commit == "" || r.Probes["nulls sent"] == 0 || r.Failed != nil {
+	if r.First != 1 || r.Seeds != 4 || r.Deliveries == 0 || r.Views == 0 || r.SeedsPerSecond <= 0 || r.Commit == "" || r.Probes["nulls sent"] == 0 || r.Reached["nulls sent"] == 0 || r.Reached["nulls sent"] > 4 || r.Failed != nil {
 		t.Errorf("%+v", r)
 	}
 }

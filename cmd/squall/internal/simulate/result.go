@@ -21,7 +21,8 @@ type Result struct {
 	Steps          uint64         `json:"steps"`
 	SlowestOfBound float64        `json:"slowest_of_bound"` // the part of its bound that the slowest delivery took
 	Commit         string         `json:"commit"`
-	Probes         map[string]int `json:"probes,omitempty"`
+	Probes         map[string]int `json:"probes,omitempty"`  // how often each rare branch was taken
+	Reached        map[string]int `json:"reached,omitempty"` // by how many seeds
 	Failed         *Failure       `json:"failed,omitempty"`
 
 	probes []sim.Probe // in the order of the table
@@ -53,9 +54,10 @@ func (o *options) result(c *sim.Campaign, took time.Duration, small *Shrunk) Res
 		Deliveries: c.Deliveries, Views: c.Views, Steps: c.Steps, SlowestOfBound: c.Slowest, Commit: commit(),
 	}
 	if o.coverage {
-		r.Probes = map[string]int{}
+		r.Probes, r.Reached = map[string]int{}, map[string]int{}
 		for k, n := range c.Probes {
 			r.Probes[sim.Probe(k).String()] = n
+			r.Reached[sim.Probe(k).String()] = c.Reached[k]
 			r.probes = append(r.probes, sim.Probe(k))
 		}
 	}
@@ -96,7 +98,7 @@ func (r Result) text() string {
 		fmt.Fprintf(&b, "%s\n", f.Report)
 	}
 	for _, p := range r.probes {
-		fmt.Fprintf(&b, "%10d  %v\n", r.Probes[p.String()], p)
+		fmt.Fprintf(&b, "%10d in %7d seeds  %v\n", r.Probes[p.String()], r.Reached[p.String()], p)
 	}
 	if never := r.never(); len(never) > 0 {
 		fmt.Fprintf(&b, "never taken: %s\n", strings.Join(never, ", "))

@@ -69,6 +69,7 @@ func single(p *sim.Plan, r sim.Result) sim.Tally {
 	t := sim.Tally{
 		Seeds: 1, Deliveries: uint64(r.Deliveries), Steps: uint64(r.Steps), Views: uint64(r.Views), Probes: r.Probes, Slowest: r.SlowestOfBound, Err: r.Err,
 	}
+	t.Reached.AddRun(&r.Probes)
 	if r.Err != nil {
 		t.Failed = p
 	}
