@@ -26,7 +26,7 @@ type reserve struct {
 	mu      sync.Mutex
 	least   int // members: of the first call
 	members int // that there are descriptors for
-	release func()
+	share   descriptors.Share
 	closed  bool
 }
 
@@ -47,14 +47,11 @@ func (r *reserve) fit(members int) error {
 	more := need
 	if r.members > 0 {
 		more = max(0, memberDescriptors*(members-r.members))
-		r.release()
-		r.members, r.release = 0, nil
 	}
-	release, err := descriptors.Hold(need, more, fmt.Sprintf("a group of %d members", members))
-	if err != nil {
+	if err := r.share.Resize(need, more, fmt.Sprintf("a group of %d members", members)); err != nil {
 		return err
 	}
-	r.members, r.release = members, release
+	r.members = members
 	return nil
 }
 
@@ -67,8 +64,6 @@ func (r *reserve) full() error {
 func (r *reserve) close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.release != nil {
-		r.release()
-	}
-	r.release, r.closed = nil, true
+	_ = r.share.Resize(0, 0, "") // a share that shrinks does not fail
+	r.closed = true
 }

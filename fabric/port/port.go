@@ -85,8 +85,9 @@ type Port struct {
 
 // visitor is a connection that is pending.
 type visitor struct {
-	conn net.Conn
-	told bool // its rejection was reported; guarded by Port.mu
+	conn  net.Conn
+	since time.Time
+	told  bool // its rejection was reported; guarded by Port.mu
 }
 
 // Listen opens the port. Its errors name the address.
@@ -169,6 +170,8 @@ func (p *Port) Close() error {
 const (
 	acceptPauseMin = 5 * time.Millisecond
 	acceptPauseMax = time.Second
+	// showsItself is how long a member needs at most, in most cases, to send its preamble.
+	showsItself = time.Second
 )
 
 func (p *Port) accept() {
@@ -182,7 +185,7 @@ func (p *Port) accept() {
 			p.admit(conn)
 		case errors.Is(err, net.ErrClosed):
 			return
-		case descriptors.IsLack(err) && (p.evictOldest() || descriptors.Give()):
+		case descriptors.IsLack(err) && (p.evictSilentFor(showsItself) || descriptors.Give() || p.evictSilentFor(0)):
 		default:
 			pause = min(max(2*pause, acceptPauseMin), acceptPauseMax)
 			p.Reject(Rejection{Reason: AcceptFailed, Err: err})
@@ -211,7 +214,7 @@ func (p *Port) admit(conn net.Conn) {
 		evicted = p.pending[0]
 		p.pending = slices.Delete(p.pending, 0, 1)
 	}
-	v := &visitor{conn: conn}
+	v := &visitor{conn: conn, since: time.Now()}
 	p.pending = append(p.pending, v)
 	p.own.Add(1)
 	go p.greet(v)
@@ -222,11 +225,12 @@ func (p *Port) admit(conn net.Conn) {
 	}
 }
 
-// evictOldest closes the oldest pending connection, if there is one: when descriptors are short,
-// strangers are the first to go.
-func (p *Port) evictOldest() bool {
+// evictSilentFor closes the oldest pending connection if it has been silent for so long. When
+// descriptors are short, strangers go first, then the reserve, which is there for members, and only
+// then a connection whose process had no time yet to say what it is: it may be a member.
+func (p *Port) evictSilentFor(silent time.Duration) bool {
 	p.mu.Lock()
-	if len(p.pending) == 0 {
+	if len(p.pending) == 0 || time.Since(p.pending[0].since) < silent {
 		p.mu.Unlock()
 		return false
 	}

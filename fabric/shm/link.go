@@ -10,6 +10,7 @@ import (
 	"unsafe"
 
 	"github.com/squall-go/squall/fabric"
+	"github.com/squall-go/squall/internal/descriptors"
 	"github.com/squall-go/squall/internal/samehost"
 	"golang.org/x/sys/unix"
 )
@@ -27,7 +28,7 @@ type Link struct {
 }
 
 func newLink(conn *net.UnixConn, mapped []byte, parker *fabric.Parker) (*Link, error) {
-	file, err := conn.File()
+	file, err := descriptors.Retry(conn.File)
 	conn.Close()
 	if err != nil {
 		return nil, err

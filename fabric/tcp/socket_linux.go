@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"github.com/squall-go/squall/fabric"
+	"github.com/squall-go/squall/internal/descriptors"
 	"golang.org/x/sys/unix"
 )
 
@@ -22,7 +23,7 @@ func newSocket(conn net.Conn, parker *fabric.Parker) (socket, error) {
 	if !ok || parker == nil {
 		return newStream(conn, parker), nil
 	}
-	file, err := tcp.File() // a duplicate; the original is no longer needed
+	file, err := descriptors.Retry(tcp.File) // a duplicate; the original is no longer needed
 	if err != nil {
 		return nil, fmt.Errorf("connection to %v: %w", conn.RemoteAddr(), err)
 	}

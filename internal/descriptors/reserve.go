@@ -27,17 +27,24 @@ type pool struct {
 	filling bool
 }
 
-// Hold adds to the reserve of this process, and returns what takes it back. It fails with ErrTooFew if
-// the limit of the process does not leave so many, and more that are not reserved but will be needed
-// as well; what says for what.
-func Hold(reserved, more int, what string) (release func(), err error) {
-	raise()
-	if err := Check(reserved+more, what); err != nil {
-		return nil, err
+// Share is a part of the reserve of this process. The zero Share has no descriptors. Its methods must
+// not run at the same time.
+type Share struct{ n int }
+
+// Resize makes the share n descriptors large. A share that grows fails with ErrTooFew, and stays as
+// it is, if the limit of the process does not leave so many, and more that are not reserved but will
+// be needed as well; what says for what. A share that shrinks does not fail, and only the difference
+// is given up: other operations of the process would take the rest.
+func (s *Share) Resize(n, more int, what string) error {
+	if n > s.n {
+		raise()
+		if err := Check(n-s.n+more, what); err != nil {
+			return err
+		}
 	}
-	reserve.add(reserved)
-	var once sync.Once
-	return func() { once.Do(func() { reserve.add(-reserved) }) }, nil
+	reserve.add(n - s.n)
+	s.n = n
+	return nil
 }
 
 // Check fails with ErrTooFew if fewer descriptors are free than needed. The reserve does not count as
@@ -96,27 +103,6 @@ func IsLack(err error) bool {
 
 // Give gives back some reserved descriptors, and reports whether there were any.
 func Give() bool { return reserve.give() }
-
-// Spare makes room for n descriptors that the kernel hands over with a message. Those that find none
-// are cut off without an error.
-func Spare(n int) {
-	_, _ = Retry(func() (int, error) {
-		var got []int
-		defer func() {
-			for _, fd := range got {
-				unix.Close(fd)
-			}
-		}()
-		for range n {
-			fd, err := take(got)
-			if err != nil {
-				return 0, err
-			}
-			got = append(got, fd)
-		}
-		return n, nil
-	})
-}
 
 // add changes how many descriptors are wanted.
 func (p *pool) add(n int) {

@@ -7,8 +7,11 @@ import "errors"
 // ErrTooFew says that the limit of the process leaves too few file descriptors.
 var ErrTooFew = errors.New("too few file descriptors")
 
-// Hold holds nothing here.
-func Hold(reserved, more int, what string) (release func(), err error) { return func() {}, nil }
+// Share holds nothing here.
+type Share struct{}
+
+// Resize holds nothing here.
+func (*Share) Resize(n, more int, what string) error { return nil }
 
 // Check finds nothing here.
 func Check(needed int, what string) error { return nil }
@@ -21,6 +24,3 @@ func IsLack(err error) bool { return false }
 
 // Give has nothing to give here.
 func Give() bool { return false }
-
-// Spare does nothing here.
-func Spare(n int) {}

@@ -16,11 +16,11 @@ func TestAReservedDescriptorIsGivenBackWhereOneLacks(t *testing.T) {
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &before); err != nil {
 		t.Fatal(err)
 	}
-	release, err := Hold(8, 8, "a test")
-	if err != nil {
+	var share Share
+	if err := share.Resize(8, 8, "a test"); err != nil {
 		t.Fatal(err)
 	}
-	defer release()
+	defer share.Resize(0, 0, "")
 	highest := 0
 	for _, fd := range reserve.held {
 		highest = max(highest, fd)

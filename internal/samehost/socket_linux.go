@@ -1,6 +1,7 @@
 package samehost
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -101,23 +102,56 @@ func Credentials(conn syscall.Conn) (process, user int, err error) {
 // Receive reads one packet into b, with the descriptors that came with it, which are the caller's to close
 // whatever the error. It reports whether the packet was cut: more bytes than b has, or more descriptors
 // than most.
+//
+// The kernel drops descriptors for which the process has no room, without an error. So the packet stays
+// in its queue until its descriptors were received, and is looked at again for each few descriptors that
+// the reserve gives back: another goroutine may take those.
 func Receive(conn *net.UnixConn, b []byte, most int) (n int, fds []int, cut bool, err error) {
-	descriptors.Spare(most) // those that find no place here would be cut off
-	oob := make([]byte, unix.CmsgSpace(4*most))
-	n, m, flags, _, err := conn.ReadMsgUnix(b, oob)
+	raw, err := conn.SyscallConn()
 	if err != nil {
 		return 0, nil, false, err
 	}
-	messages, err := unix.ParseSocketControlMessage(oob[:m])
+	oob := make([]byte, unix.CmsgSpace(4*most))
+	for {
+		var m, flags int
+		if n, m, flags, err = receive(raw, b, oob, unix.MSG_PEEK); err != nil {
+			return 0, nil, false, err
+		}
+		if fds, err = rights(oob[:m]); err != nil {
+			break
+		}
+		dropped := flags&unix.MSG_CTRUNC != 0
+		if cut = dropped || flags&unix.MSG_TRUNC != 0; !dropped || len(fds) >= most || !descriptors.Give() {
+			break
+		}
+		Close(fds)
+	}
+	_, _, _, gone := receive(raw, nil, nil, 0)
+	return n, fds, cut, errors.Join(err, gone)
+}
+
+// receive waits for a packet and reads it.
+func receive(raw syscall.RawConn, b, oob []byte, flags int) (n, m, got int, err error) {
+	failed := raw.Read(func(fd uintptr) bool {
+		for {
+			n, m, got, _, err = unix.Recvmsg(int(fd), b, oob, flags|unix.MSG_CMSG_CLOEXEC)
+			if err != unix.EINTR {
+				return err != unix.EAGAIN
+			}
+		}
+	})
+	return n, m, got, cmp.Or(failed, os.NewSyscallError("recvmsg", err))
+}
+
+// rights returns the descriptors in control messages.
+func rights(oob []byte) (fds []int, err error) {
+	messages, err := unix.ParseSocketControlMessage(oob)
 	for _, msg := range messages {
 		if got, err := unix.ParseUnixRights(&msg); err == nil {
 			fds = append(fds, got...)
 		}
 	}
-	for _, fd := range fds {
-		unix.CloseOnExec(fd)
-	}
-	return n, fds, flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0, err
+	return fds, err
 }
 
 // Close closes descriptors.
