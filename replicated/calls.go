@@ -39,12 +39,26 @@ func (c *calls) giveUp(err error) {
 	endAll(all, err)
 }
 
-// lose ends the calls that there are with an error.
-func (c *calls) lose(err error) {
+// lose ends the calls for which f holds with an error.
+func (c *calls) lose(err error, f func(number uint64, p pending) bool) {
 	c.mu.Lock()
-	all := c.table.TakeAll()
+	all := c.table.TakeWhere(f)
 	c.mu.Unlock()
 	endAll(all, err)
+}
+
+// once returns the numbers of the calls that must not be made again.
+func (c *calls) once() map[uint64]bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := map[uint64]bool{}
+	c.table.TakeWhere(func(number uint64, p pending) bool {
+		if !p.repeatable() {
+			all[number] = true
+		}
+		return false
+	})
+	return all
 }
 
 func endAll(all []pending, err error) {

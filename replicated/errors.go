@@ -19,6 +19,11 @@ var (
 	// ErrSessionEnded is returned to a client whose session has expired or was closed. Commands that it had
 	// called and that were not answered may have been executed.
 	ErrSessionEnded = errors.New("the session has ended")
+	// ErrOutcomeUnknown is returned to a member for a command that it called on the shard it was in, if it left the shard before it
+	// was given the reply: the shard may have executed the command or not, and executes it once at most. It is so only in an object with
+	// Log.DeliverAfterPersist, where a member that leaves is not given what waits for disks, and if the member is in no shard then, or
+	// leaves the next one before its state is there. Every other command is executed once, and its caller gets the reply.
+	ErrOutcomeUnknown = errors.New("the command may have been executed or not")
 	// ErrNoObject is returned to a client for an object that the members do not have.
 	ErrNoObject = errors.New("no such object")
 	// ErrUnreachable is returned to a client that reaches no member.

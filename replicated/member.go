@@ -306,6 +306,10 @@ func (o *object) commandIn(ctx context.Context, s *stay, name string, args encod
 	if err != nil {
 		return err
 	}
+	if !s.begin() {
+		return o.elsewhere()
+	}
+	defer s.end()
 	number, err := o.calls.put(p)
 	if err != nil {
 		return err

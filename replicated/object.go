@@ -78,6 +78,7 @@ type object struct {
 	announcing squall.ViewID          // the steward announced the operations in this view last
 	self       atomic.Uint64          // this process's node id; 0 until the group is open
 	stay       atomic.Pointer[stay]   // of an object in shards: where this process is
+	settling   sync.Mutex             // of stays that are over, one after the other
 	others     atomic.Pointer[Client] // calls the shards that this process is not in
 	servers    *Object[*servers]      // where members serve clients; nil if no object of the group is in shards
 	cluster    string
@@ -304,7 +305,9 @@ func (o *object) apply(m *squall.Message, self squall.NodeID) {
 	if p := o.waiting; p != nil {
 		out := outcome{version: m.Version(), reply: result.Reply, typed: o.typed, status: result.Status, session: result.Session}
 		if result.Kind == machine.Command {
-			out.reply = o.reply
+			if out.reply = o.reply; result.Status == machine.Elsewhere {
+				out.args = m.Data[machine.CommandBytes:]
+			}
 		}
 		if o.failed != nil {
 			out.err = o.failed

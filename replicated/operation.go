@@ -99,6 +99,7 @@ type outcome struct {
 	status  machine.Status
 	session uint64 // of a record that opened one
 	reply   []byte // encoded; valid during complete. Unused if the handler set the value itself
+	args    []byte // encoded; valid during complete. Of a member's command that came to another shard than its own
 	typed   bool   // it did
 	err     error  // no record of it was applied here
 }
@@ -107,6 +108,8 @@ type outcome struct {
 type pending interface {
 	complete(o outcome)
 	signal()
+	// repeatable reports whether the command is made again when its outcome is not known: it is executed once all the same.
+	repeatable() bool
 }
 
 // reading is a query that is being called.
@@ -118,7 +121,9 @@ type reading interface {
 
 // Call has a command executed by every member and returns what it returned at this one, or at the member that a
 // client uses. The errors of handlers are of type *HandlerError. If ctx ends first the command may be
-// executed or not; if the group halts here the error says so, and the others may execute it or not.
+// executed or not; if the group halts here the error says so, and the others may execute it or not. A command for a shard that
+// this member leaves meanwhile is executed there all the same, once, by way of another member; ErrOutcomeUnknown says that its
+// reply is lost.
 func (c *Command[A, R]) Call(ctx context.Context, t Target, args A) (R, error) {
 	var none R
 	if err := t.inHandler(); err != nil {
@@ -154,8 +159,8 @@ func (c *Command[A, R]) make(args A) *call[A, R] {
 }
 
 // Go is like Call, and does not wait for the outcome. It waits for room to send. Commands that one goroutine
-// calls on an Object are executed in the order of its calls; commands that it calls on a RemoteObject may
-// be executed in another order. In a handler, which every member executes, Go fails with ErrInHandler: Send is for it.
+// calls on an Object are executed in the order of its calls, in a shard as long as this member is in it; commands that it calls on a
+// RemoteObject may be executed in another order. In a handler, which every member executes, Go fails with ErrInHandler: Send is for it.
 func (c *Command[A, R]) Go(ctx context.Context, t Target, args A) (*Future[R], error) {
 	if err := t.inHandler(); err != nil {
 		return nil, err
@@ -167,6 +172,9 @@ func (c *Command[A, R]) Go(ctx context.Context, t Target, args A) (*Future[R], e
 		}
 		f := c.make(args)
 		f.target = t
+		if own, ok := at.(ownShard); ok {
+			f.route = &rerouting{ctx: ctx, shard: oneShard{own.o, own.stay.shard - 1}}
+		}
 		if r, ok := at.(*RemoteObject); ok {
 			err = r.client.spawn(func() {
 				if err := r.command(ctx, c.name, f, f); err != nil {
@@ -232,6 +240,8 @@ type call[A, R any] struct {
 	Future[R]
 	of   *Command[A, R]
 	args A
+
+	route *rerouting // of Go, for a shard that this member is in
 }
 
 func (f *call[A, R]) appendTo(b []byte) ([]byte, error) { return f.of.args.Append(b, &f.args) }
@@ -247,6 +257,9 @@ func sizeOf[T any](c Codec[T], v *T) (int, bool) {
 
 func (f *call[A, R]) complete(o outcome) {
 	f.version = o.version
+	if f.route != nil && o.args != nil {
+		f.route.args = bytes.Clone(o.args)
+	}
 	if f.err = o.err; f.err == nil {
 		f.err = refusal(f.of.name, o.status, o.reply)
 	}
@@ -255,13 +268,22 @@ func (f *call[A, R]) complete(o outcome) {
 	}
 }
 
-func (f *call[A, R]) signal() { f.done <- struct{}{} }
+func (f *call[A, R]) signal() {
+	if r := f.route; r != nil && again(r.ctx, f.err) {
+		go r.call(f.of.name, f)
+		return
+	}
+	f.done <- struct{}{}
+}
+
+// repeatable implements pending: nothing tells the members that a command of this process is one that they have executed.
+func (f *call[A, R]) repeatable() bool { return false }
 
 // release makes the call ready for the next one.
 func (f *call[A, R]) release() {
 	var args A
 	var value R
-	f.args, f.value, f.err, f.version, f.target = args, value, nil, squall.Version{}, nil
+	f.args, f.value, f.err, f.version, f.target, f.route = args, value, nil, squall.Version{}, nil, nil
 	f.of.futures.Put(f)
 }
 

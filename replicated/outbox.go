@@ -421,6 +421,8 @@ func (a arrived) complete(out outcome) {
 
 func (a arrived) signal() {}
 
+func (a arrived) repeatable() bool { return true }
+
 // tellHanded tells the members of the object what has arrived. One record is on its way at a time.
 func (o *object) tellHanded(ctx context.Context, to machine.Destination, w *way) error {
 	w.mu.Lock()

@@ -97,7 +97,7 @@ func TestTheLogOfAnotherShardIsNotRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	here := o.stay.Load()
-	if c, _, err := o.copyAt(t.Context(), &stay{3 - here.shard}, log, v); !errors.Is(err, errElsewhere) {
+	if c, _, err := o.copyAt(t.Context(), &stay{shard: 3 - here.shard}, log, v); !errors.Is(err, errElsewhere) {
 		t.Fatalf("a copy of shard %d, and this is shard %d: %v", c.machine.Shard(), here.shard, err)
 	}
 	if _, release, err := o.copyAt(t.Context(), here, log, v); err != nil {

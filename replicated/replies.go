@@ -78,7 +78,8 @@ func (a *answered) err(name string) error {
 
 // gathering is a command whose replies are awaited. It is the pending of its own record.
 type gathering struct {
-	o *object
+	o      *object
+	client bool // for a client, whose session has the command executed once
 
 	mu      sync.Mutex
 	of      squall.ViewID // in which the command has its position; 0: it has none yet
@@ -100,6 +101,8 @@ func (g *gathering) complete(out outcome) {
 }
 
 func (g *gathering) signal() { close(g.done) }
+
+func (g *gathering) repeatable() bool { return g.client }
 
 // answerOf returns how a member answers a command that ended so, if it was executed.
 func answerOf(s machine.Status) (machine.Answered, bool) {
@@ -172,8 +175,8 @@ func (o *object) viewed(v *squall.View) {
 	a := &o.answers
 	a.mu.Lock()
 	if self != 0 && o.sharded() && (len(a.layouts) == 0 || a.layouts[0].view <= v.ID) {
-		if o.moved(shardIn(v, o.sg.Name, self)) {
-			defer o.leave()
+		if from := o.moved(shardIn(v, o.sg.Name, self)); from.number() != 0 {
+			defer o.leave(from)
 		}
 	}
 	if len(a.layouts) > 0 && a.layouts[0].view == v.ID {
@@ -276,16 +279,21 @@ func (o *object) repliesIn(ctx context.Context, s *stay, name string, args encod
 	if err != nil {
 		return err
 	}
-	return o.gatherFrom(ctx, n, yield, func(call uint64) ([]byte, error) {
+	g := &gathering{o: o}
+	return o.gatherFrom(ctx, g, s, n, yield, func(call uint64) ([]byte, error) {
 		return args.appendTo(machine.AppendCommand(nil, machine.Header{Operation: number, Call: call, Time: now(), Replies: true, Shard: s.number()}))
 	}, name)
 }
 
-// gatherFrom sends a command and yields its replies.
-func (o *object) gatherFrom(ctx context.Context, n int, yield func(answered) bool, record func(call uint64) ([]byte, error), name string) error {
-	g := &gathering{o: o, changed: make(chan struct{}, 1), done: make(chan struct{})}
+// gatherFrom sends a command and yields its replies. A command of this process is one of its stay s.
+func (o *object) gatherFrom(ctx context.Context, g *gathering, s *stay, n int, yield func(answered) bool, record func(call uint64) ([]byte, error), name string) error {
+	g.changed, g.done = make(chan struct{}, 1), make(chan struct{})
+	if !s.begin() {
+		return o.elsewhere()
+	}
 	number, err := o.calls.put(g)
 	if err != nil {
+		s.end()
 		return err
 	}
 	a := &o.answers
@@ -301,6 +309,7 @@ func (o *object) gatherFrom(ctx context.Context, n int, yield func(answered) boo
 	if err == nil {
 		err = o.sub.Send(ctx, data)
 	}
+	s.end()
 	if err != nil && o.calls.take(number) != nil {
 		return err
 	}
@@ -391,12 +400,13 @@ type passing struct {
 
 func (p *passing) complete(out outcome) { p.err = out.err }
 func (p *passing) signal()              { close(p.done) }
+func (p *passing) repeatable() bool     { return true }
 
 // gatherFor gathers the replies for a client, and answers it with all of them.
 func (d *desk) gatherFor(ctx context.Context, m ripc.Message, r *relay.Request, operation int) {
 	head := relay.Answer{Said: saidDone}
 	answer := head.AppendTo(nil)
-	err := d.object.gatherFrom(ctx, int(r.Count), func(a answered) bool {
+	err := d.object.gatherFrom(ctx, &gathering{o: d.object, client: true}, nil, int(r.Count), func(a answered) bool {
 		answer = appendAnswered(answer, a)
 		return true
 	}, func(call uint64) ([]byte, error) {

@@ -291,6 +291,8 @@ func (r *relayed) signal() {
 	relays.Put(r)
 }
 
+func (r *relayed) repeatable() bool { return true }
+
 // touch keeps a session of a shard from expiring, with the next record that does. It reports whether the session is there.
 func (o *object) touch(session uint64, shard int) (there bool, err error) {
 	o.mu.RLock()

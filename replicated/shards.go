@@ -8,6 +8,7 @@ import (
 	"iter"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/squall-go/squall"
@@ -224,9 +225,44 @@ func (s oneShard) latest(ctx context.Context) (Cursor, error) {
 	}
 }
 
-// stay is the time that a process is in one shard.
+// stay is the time that a process is in one shard. No stay stands for that of a process in an object without shards, which does not end.
 type stay struct {
-	shard int // 1 + its number; 0: the process is in none
+	shard   int           // 1 + its number; 0: the process is in none
+	sending atomic.Int64  // commands of this process that are being sent to it, and over when it is over
+	idle    chan struct{} // has an element when it is over, and nothing is being sent
+}
+
+// over is more than what is being sent at a time.
+const over = 1 << 32
+
+// begin begins to send a command of this process. It reports false if the stay is over.
+func (s *stay) begin() bool {
+	if s != nil && s.sending.Add(1) > over {
+		s.end()
+		return false
+	}
+	return true
+}
+
+// end ends what begin began.
+func (s *stay) end() {
+	if s != nil && s.sending.Add(-1) == over {
+		s.rest()
+	}
+}
+
+// close ends the stay.
+func (s *stay) close() {
+	if s.sending.Add(over) == over {
+		s.rest()
+	}
+}
+
+func (s *stay) rest() {
+	select {
+	case s.idle <- struct{}{}:
+	default:
+	}
 }
 
 // ownShard is the shard of an object that this process is in, as long as it is.
@@ -317,27 +353,75 @@ func (s *stay) number() int {
 	return s.shard
 }
 
-// moved follows this process from shard to shard, and reports whether it has left one.
-func (o *object) moved(shard int) (left bool) {
-	before := o.stay.Load()
-	if before != nil && before.shard == shard {
-		return false
+// moved follows this process from shard to shard, and returns the stay that this ends, or nil.
+func (o *object) moved(shard int) (from *stay) {
+	from = o.stay.Load()
+	if from != nil && from.shard == shard {
+		return nil
 	}
-	o.stay.Store(&stay{shard})
-	return before.number() != 0
+	o.stay.Store(&stay{shard: shard, idle: make(chan struct{}, 1)})
+	return from
 }
 
-// leave ends the calls that wait for a shard that this process has left.
-func (o *object) leave() {
-	// What was sent to the shard and has no place there has one in the other shard, which does not execute it. The shard may have
-	// executed the rest without this process.
-	o.calls.lose(fmt.Errorf("replicated: object %q: the command may have been executed or not: %w", o.sg.Name, squall.ErrLeftShard))
-	go func() { // a handler may hold the lock
-		o.mu.Lock()
+// leave ends the calls that wait for a shard which this process has left.
+func (o *object) leave(from *stay) {
+	from.close()
+	// Clients, and what handlers sent, turn to the members of the shard: their sessions and cursors say what was executed.
+	o.calls.lose(fmt.Errorf("replicated: object %q: %w", o.sg.Name, squall.ErrLeftShard), func(_ uint64, p pending) bool { return p.repeatable() })
+	go func() {
+		o.mu.Lock() // a handler may hold it
 		o.tellWatchers()
 		o.mu.Unlock()
+		o.settle(from)
 	}()
 }
+
+// settle ends the commands of this process that were sent to a shard which it has left, and of which it does not hear any more. Those that
+// have a place in the order of that shard were executed here, unless the application was not given the last ones. The others come along to the next
+// shard, which does not execute them (RO10), so that they are called again. They come before a record that is sent when all of them were.
+func (o *object) settle(from *stay) {
+	o.settling.Lock()
+	defer o.settling.Unlock()
+	select {
+	case <-from.idle:
+	case <-o.group.Done(): // all calls end
+		return
+	}
+	now, all := o.stay.Load(), o.calls.once()
+	if len(all) == 0 {
+		return
+	}
+	if err := o.passOrder(context.Background()); err != nil && o.stay.Load() != now {
+		return // the end of that stay settles these, too
+	}
+	err := fmt.Errorf("replicated: object %q: %w: %w", o.sg.Name, ErrOutcomeUnknown, squall.ErrLeftShard)
+	o.calls.lose(err, func(number uint64, _ pending) bool { return all[number] })
+}
+
+// rerouting is how a command goes on that was called with Go on a shard which this process was in.
+type rerouting struct {
+	ctx   context.Context
+	shard oneShard
+	args  []byte // encoded; set when the command came to another shard
+}
+
+// call calls the command again until it ends.
+func (r *rerouting) call(name string, p pending) {
+	err := r.shard.command(r.ctx, name, encoded(r.args), p)
+	for again(r.ctx, err) {
+		err = r.shard.command(r.ctx, name, encoded(r.args), p)
+	}
+	if err != nil {
+		p.complete(outcome{err: err})
+		p.signal()
+	}
+}
+
+// encoded is arguments that are encoded.
+type encoded []byte
+
+func (e encoded) appendTo(b []byte) ([]byte, error) { return append(b, e...), nil }
+func (e encoded) size() (int, bool)                 { return len(e), true }
 
 // shardIn returns 1 + the number of the shard that a node is in, or 0.
 func shardIn(v *squall.View, name string, node squall.NodeID) int {

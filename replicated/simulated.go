@@ -163,6 +163,7 @@ type answeredTo func([]byte)
 
 func (a answeredTo) complete(o outcome) { a(appendOutcome(nil, &o)) }
 func (a answeredTo) signal()            {}
+func (a answeredTo) repeatable() bool   { return true }
 
 // Time implements seam.Copy.
 func (s *simulatedCopy) Time() uint64 { return s.o.machine.Time() }

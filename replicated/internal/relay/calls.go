@@ -47,15 +47,15 @@ func (c *Calls[T]) Take(number uint64) (call T, ok bool) {
 
 // GiveUp forgets all calls and returns them. Put returns err from now on.
 func (c *Calls[T]) GiveUp(err error) (all []T) {
-	all, c.err = c.TakeAll(), err
+	all, c.err = c.TakeWhere(func(uint64, T) bool { return true }), err
 	return all
 }
 
-// TakeAll forgets all calls and returns them.
-func (c *Calls[T]) TakeAll() (all []T) {
+// TakeWhere forgets the calls for which f holds, and returns them.
+func (c *Calls[T]) TakeWhere(f func(number uint64, call T) bool) (all []T) {
 	var none T
 	for i := range c.slots {
-		if s := &c.slots[i]; s.used {
+		if s := &c.slots[i]; s.used && f(uint64(s.lap)<<32|uint64(i+1), s.call) {
 			all = append(all, s.call)
 			s.call, s.used = none, false
 			c.free = append(c.free, uint32(i))
