@@ -1,6 +1,7 @@
 package testlab
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"testing"
@@ -9,9 +10,14 @@ import (
 	"github.com/squall-go/squall"
 )
 
-// formDurable makes a group whose members have acknowledged something.
+// diskFailAfter is the FailAfter of groups with logs: their members end by being killed, not by
+// silence, and a sync on a disk that other work shares may take seconds.
+const diskFailAfter = 5 * time.Second
+
+// formDurable makes a group whose members have acknowledged messages.
 func formDurable(t *testing.T, engine squall.LogEngine, o Options) (*Cluster, []*Process) {
 	t.Helper()
+	o.FailAfter = cmp.Or(o.FailAfter, diskFailAfter)
 	o.Loads = []Load{DurableMessages(engine)}
 	lab := NewCluster(t, o)
 	members := lab.Found(durableNodes)

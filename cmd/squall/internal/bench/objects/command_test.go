@@ -20,7 +20,7 @@ func TestLoadsAreMeasured(t *testing.T) {
 		short.with(func(s *spec) { s.Load = cborLoad }),
 		short.with(func(s *spec) { s.Load, s.Fabric = readOne, "tcp" }),
 		short.with(func(s *spec) { s.Load, s.Dials = puts, 2 }),
-		short.with(func(s *spec) { s.Load, s.Durable, s.Dir = puts, true, t.TempDir() }),
+		short.with(func(s *spec) { s.Load, s.Durable, s.Dir, s.Duration = puts, true, t.TempDir(), time.Second }),
 		short.with(func(s *spec) { s.Load, s.Fabric = gets, "tcp" }),
 	} {
 		t.Run(s.name(), func(t *testing.T) {
