@@ -246,7 +246,7 @@ func (m *sending) show(body *Body, offer *pair.Offer) (err error) {
 
 // begin offers the message when its channel and the ring have room. Without an error, out is nil if the peer had ended. The caller holds the mu.
 func (m *sending) begin(ctx context.Context, r *route, offer *pair.Offer, head [][]byte) error {
-	p, e, channel := m.peer, m.peer.e, r.on()
+	p, channel := m.peer, r.on()
 	for !p.long.out.HasRoom(channel) && !p.ended && !r.isOver() {
 		if err := p.awaitTurn(ctx); err != nil {
 			return err
@@ -261,27 +261,18 @@ func (m *sending) begin(ctx context.Context, r *route, offer *pair.Offer, head [
 	m.out = p.long.out.Begin(channel, offer.Way, offer.Size, m)
 	p.long.sendings = append(p.long.sendings, m) // before the offer goes: the peer may be found to have ended then
 	parts := append([][]byte{offer.Append(make([]byte, 0, pair.MaxOfferBytes))}, head...)
-	n := size(parts)
-	for {
-		status, over := p.putHeld(pair.Offered, channel, m.out.ID, parts, nil)
-		if status == pair.Accepted {
-			return nil
-		}
-		var err error
-		if !over {
-			err = e.awaitRoom(ctx, p, r, pair.Offered, n)
-		}
-		if over || err != nil || p.ended || r.isOver() {
-			p.unlistSending(m)
-			p.long.out.End(m.out)
-			m.out = nil
-			p.wakeTurns()
-			if err == nil {
-				err = m.gone()
-			}
-			return err
-		}
+	accepted, err := p.putOrWait(ctx, r, pair.Offered, m.out.ID, parts, nil)
+	if accepted {
+		return nil
 	}
+	p.unlistSending(m)
+	p.long.out.End(m.out)
+	m.out = nil
+	p.wakeTurns()
+	if err == nil {
+		err = m.gone()
+	}
+	return err
 }
 
 // gone is what the sender has to be told of a peer that ended; nil if the message can be sent elsewhere.

@@ -150,18 +150,9 @@ func (s *Service) call(ctx context.Context, to *Remote, r *route, parts [][]byte
 	w.goal, w.peer, w.service, w.channel, w.answered = goalAnswer, p, s, r.channel, false
 	id := p.calls.Begin(w)
 	e.counts.Calls++
-	for {
-		status, over := p.putHeld(pair.Request, r.channel, id, parts, w)
-		if status == pair.Accepted {
-			break
-		}
-		if !over {
-			err = e.awaitRoom(ctx, p, r, pair.Request, size(parts))
-		}
-		if over || err != nil || p.ended || r.over {
-			p.calls.End(id)
-			return m, err == nil, err
-		}
+	if accepted, err := p.putOrWait(ctx, r, pair.Request, id, parts, w); !accepted {
+		p.calls.End(id)
+		return m, err == nil, err
 	}
 	if !e.glance(w, nil) {
 		err = e.wait(ctx, w)

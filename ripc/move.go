@@ -39,11 +39,11 @@ func (p *peer) shut(channel int, received uint64, to *Remote) error {
 			p.e.rouse(w)
 		}
 	})
-	for _, w := range p.room {
-		if w.channel == channel {
+	p.room.All(func(of int, w *waiter) {
+		if of == channel {
 			p.e.rouse(w)
 		}
-	}
+	})
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package ripc
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -38,13 +39,14 @@ type peer struct {
 	out      [pair.Channels]*Remote
 	openings pair.Openings
 	servings pair.Servings
-	owed     int       // servings that the peer left, and of which it waits for the last count
-	wanting  []*waiter // for a channel that is not used
-	later    []later   // frames that found no room
-	laterSum int       // their bytes
-	room     []*waiter
-	drains   int // channels that were left and may still be received: the peer tells at once what it received
-	kept     int // frames that the application or a queue has
+	owed     int                 // servings that the peer left, and of which it waits for the last count
+	wanting  []*waiter           // for a channel that is not used
+	later    []later             // frames that found no room
+	laterSum int                 // their bytes
+	room     pair.Queue[*waiter] // senders that wait for room
+	woken    []*waiter           // memory of wakeSenders
+	drains   int                 // channels that were left and may still be received: the peer tells at once what it received
+	kept     int                 // frames that the application or a queue has
 	hot      bool
 	stirring bool
 	worked   uint64 // the step in which something came last
@@ -251,53 +253,94 @@ func (p *peer) bumpParked(parity uint64) {
 	}
 }
 
-// hasRoom reports whether a frame would find room. The caller holds the endpoint's mu.
-func (p *peer) hasRoom(k pair.Kind, channel, n int) bool {
+// wakeSenders wakes the goroutines that wait for room and have it (RP16). The caller holds the endpoint's mu.
+func (p *peer) wakeSenders() {
+	if p.ended || p.room.Len() == 0 {
+		return
+	}
 	if p.direct {
 		p.mu.Lock()
-		defer p.mu.Unlock()
 	}
-	return p.over || p.tx.Room(k, channel, n)
-}
-
-// rouseRoom wakes goroutines that wait for room, in their order, and not more than there is room for behind so many bytes: with
-// hundreds that wait, all would run for the room of one. Each of them calls it as it leaves, so that no room is left unused. The
-// caller holds the endpoint's mu.
-func (p *peer) rouseRoom(taken int) {
-	var without *waiter // the last waiter that finds no room
-	for _, w := range p.room {
-		if without != nil && w.goal == goalRoom && w.kind == without.kind && w.channel == without.channel && w.bytes >= without.bytes {
-			continue
-		}
-		switch {
-		case w.goal != goalRoom:
-			if w.reached() {
-				p.e.rouse(w)
-			}
-		case w.finds(taken):
-			p.e.rouse(w)
-			taken += pair.FrameBytes(w.bytes)
-		default:
-			without = w
-		}
+	p.woken = p.room.Wake(p.tx, p.woken[:0])
+	if p.direct {
+		p.mu.Unlock()
+	}
+	for i, w := range p.woken {
+		p.e.rouse(w)
+		p.woken[i] = nil
 	}
 }
 
-// setHungry tells the peer whether anybody waits for room. The caller holds the endpoint's mu.
+// setHungry tells the peer whether something here waits for room. A peer that sleeps may have room that it has not published: it is
+// woken. The caller holds the endpoint's mu.
 func (p *peer) setHungry() {
 	if p.ended {
 		return
 	}
-	waits := len(p.room) > 0 || len(p.later) > 0 || p.drains > 0
+	waits := p.room.Len() > 0 || len(p.later) > 0 || p.drains > 0
 	if p.direct {
 		p.mu.Lock()
-		p.tx.SetHungry(waits)
+		if p.tx.SetHungry(waits) && waits {
+			p.ring()
+		}
 		p.mu.Unlock()
 		return
 	}
-	p.tx.SetHungry(waits)
-	p.link.PushLine(pair.HungryLine)
+	if p.tx.SetHungry(waits) {
+		p.link.PushLine(pair.HungryLine)
+	}
 	p.flush()
+}
+
+// putOrWait puts a frame on the channel of a route, or on channel 0 without one, as soon as there is room. Without an error, accepted is
+// false if the frame has no place there any more. asks is the waiter for the answer, or nil. The caller holds the endpoint's mu.
+func (p *peer) putOrWait(ctx context.Context, r *route, k pair.Kind, id uint64, parts [][]byte, asks *waiter) (accepted bool, err error) {
+	e := p.e
+	status, over := p.putHeld(k, r.on(), id, parts, asks)
+	if status == pair.Accepted || over {
+		return !over, nil
+	}
+	w := e.waiter()
+	defer e.giveBack(w)
+	w.goal, w.peer, w.route, w.turned = goalRoom, p, r, false
+	accepted, err = p.waitForRoom(ctx, w, r, k, id, parts, asks)
+	if err != nil {
+		err = fmt.Errorf("ripc: waiting for room: %w", err)
+	}
+	return accepted, err
+}
+
+// waitForRoom puts a frame that found no room as soon as there is some, unless the waiter is halted. The waiter keeps its claim until the
+// frame is in the ring: the others are woken for what is left.
+func (p *peer) waitForRoom(ctx context.Context, w *waiter, r *route, k pair.Kind, id uint64, parts [][]byte, asks *waiter) (accepted bool, err error) {
+	if err := p.wrong(); err != nil {
+		p.fail(err)
+		return false, nil
+	}
+	w.entry.Sender = w
+	p.room.Join(&w.entry, k, r.on(), size(parts))
+	p.setHungry()
+	p.e.stir(p)
+	for over := false; !accepted && !over; {
+		p.wakeSenders()
+		if err = p.e.wait(ctx, w); err != nil || w.isHalted() {
+			break
+		}
+		var status pair.Status
+		status, over = p.putHeld(k, r.on(), id, parts, asks)
+		accepted = status == pair.Accepted
+		if status == pair.WrongWords {
+			p.fail(p.wrong())
+			break
+		}
+		if !accepted {
+			p.room.Refused(&w.entry)
+		}
+	}
+	p.room.Leave(&w.entry)
+	p.setHungry()
+	p.wakeSenders()
+	return accepted, err
 }
 
 // step takes in what the peer sent, and sends what waits. The caller holds the endpoint's mu.
@@ -322,7 +365,7 @@ func (p *peer) step() (worked bool) {
 	if len(p.later) > 0 && p.sendLater() {
 		worked = true
 	}
-	p.rouseRoom(0)
+	p.wakeSenders()
 	if !p.direct && !p.ended {
 		if p.rx.Urgent() {
 			p.pushLines()
@@ -519,9 +562,7 @@ func (p *peer) fail(why error) {
 		}
 		p.e.rouse(w)
 	})
-	for _, w := range p.room {
-		p.e.rouse(w)
-	}
+	p.room.All(func(_ int, w *waiter) { p.e.rouse(w) })
 	p.wakeWanting()
 	p.failLong(why)
 	p.addTo(&p.e.counts)

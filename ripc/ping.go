@@ -26,17 +26,10 @@ func (r *Remote) Ping(ctx context.Context) (time.Duration, error) {
 	began := time.Now()
 	id := p.calls.Begin(w)
 	defer p.calls.End(id)
-	for {
-		status, over := p.putHeld(pair.Ping, 0, id, nil, w)
-		if status == pair.Accepted {
-			break
-		}
-		if over || p.ended {
-			return 0, fmt.Errorf("ripc: %s: %w", r.id, ErrNotConnected)
-		}
-		if err := e.awaitRoom(ctx, p, nil, pair.Ping, 0); err != nil {
-			return 0, err
-		}
+	if accepted, err := p.putOrWait(ctx, nil, pair.Ping, id, nil, w); err != nil {
+		return 0, err
+	} else if !accepted {
+		return 0, fmt.Errorf("ripc: %s: %w", r.id, ErrNotConnected)
 	}
 	if !e.glance(w, nil) {
 		if err := e.wait(ctx, w); err != nil && !w.answered {

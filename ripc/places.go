@@ -128,12 +128,12 @@ func (r *Remote) turnAway(at []Place) {
 	r.route.Store(nil)
 	p.drains++
 	p.setHungry()
-	for _, w := range p.room {
-		if w.channel == to.channel {
+	p.room.All(func(channel int, w *waiter) {
+		if channel == to.channel {
 			w.turned = true
 			p.e.rouse(w)
 		}
-	}
+	})
 }
 
 // drain waits until a place that the service has left received what was sent to it.

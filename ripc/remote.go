@@ -102,14 +102,16 @@ func (r *Remote) send(ctx context.Context, k pair.Kind, id uint64, parts [][]byt
 		}
 		e := r.service.e
 		e.lock()
+		var accepted bool
 		var err error
-		if over || to.peer.ended || to.over {
+		if !over && !to.peer.ended && !to.over {
+			accepted, err = to.peer.putOrWait(ctx, to, k, id, parts, nil)
+		}
+		if !accepted && err == nil {
 			err = r.goneLocked()
-		} else {
-			err = e.awaitRoom(ctx, to.peer, to, k, n)
 		}
 		e.unlock()
-		if err != nil {
+		if accepted || err != nil {
 			return err
 		}
 	}
@@ -135,34 +137,6 @@ func (p *peer) roomSoon(k pair.Kind, channel, n int) bool {
 		}
 	}
 	return false
-}
-
-// awaitRoom waits until a frame may find room on a route, or on channel 0 without one, or there is no route any more. The caller holds the mu.
-func (e *Endpoint) awaitRoom(ctx context.Context, p *peer, r *route, k pair.Kind, n int) error {
-	if err := p.wrong(); err != nil {
-		p.fail(err)
-		return nil
-	}
-	w := e.waiter()
-	defer e.giveBack(w)
-	w.goal, w.peer, w.route, w.kind, w.channel, w.bytes, w.turned = goalRoom, p, r, k, r.on(), n, false
-	p.room = append(p.room, w)
-	p.setHungry()
-	e.stir(p)
-	err := e.wait(ctx, w)
-	for i, o := range p.room {
-		if o == w {
-			p.room = append(p.room[:i], p.room[i+1:]...)
-			break
-		}
-	}
-	p.setHungry()
-	if err != nil {
-		p.rouseRoom(0)
-		return fmt.Errorf("ripc: waiting for room: %w", err)
-	}
-	p.rouseRoom(pair.FrameBytes(n))
-	return nil
 }
 
 // wrong is what is wrong with the peer's words, if anything.

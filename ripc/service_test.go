@@ -9,9 +9,7 @@ import (
 	"net"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/squall-go/squall/fabric/port"
 	"github.com/squall-go/squall/internal/invariants"
@@ -76,85 +74,6 @@ func TestAFloodedServiceHarmsNoOther(t *testing.T) {
 				m.Release()
 			}
 		}
-	})
-}
-
-// A sender that waits for room goes on when the receiver gives some back, and stops when its context ends.
-func TestASenderWaitsForRoom(t *testing.T) {
-	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
-		ctx := testutil.Within(t)
-		server, client := register(t, open(Config{}), "server"), register(t, open(Config{}), "")
-		to := client.To("server")
-		if err := client.TrySend(to, nil); !errors.Is(err, ErrNotConnected) {
-			t.Errorf("%v", err)
-		}
-		must(t, to.Connect(ctx))
-		body := make([]byte, 1000)
-		sent := fill(t, client, to, body)
-		short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
-		defer cancel()
-		if err := client.Send(short, to, body); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("%v", err)
-		}
-		var waiting sync.WaitGroup
-		for range 3 {
-			waiting.Go(func() {
-				if err := client.Send(ctx, to, body); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		for range sent + 3 {
-			m, err := server.Receive(ctx)
-			must(t, err)
-			m.Release()
-		}
-		waiting.Wait()
-		if m, ok := server.TryReceive(); ok {
-			t.Errorf("one more message: %d bytes", len(m.Data))
-		}
-	})
-}
-
-// Of many senders that wait for room, those go on that there is room for, and the others sleep on.
-func TestRoomWakesTheSendersThatFindIt(t *testing.T) {
-	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
-		ctx := testutil.Within(t)
-		here := open(Config{})
-		server, client := register(t, open(Config{}), "server"), register(t, here, "")
-		to := client.To("server")
-		must(t, to.Connect(ctx))
-		body := make([]byte, 1000)
-		sent := fill(t, client, to, body)
-		const senders, freed = 60, 6
-		var done atomic.Int32
-		var waiting sync.WaitGroup
-		for range senders {
-			waiting.Go(func() {
-				if err := client.Send(ctx, to, body); err != nil {
-					t.Error(err)
-				}
-				done.Add(1)
-			})
-		}
-		p := to.route.Load().peer
-		eventually(t, here, "a sender does not wait", func() bool { return len(p.room) == senders })
-		before := here.Stats().Wakes
-		for k := range freed {
-			m, err := server.Receive(ctx)
-			must(t, err)
-			m.Release()
-			eventually(t, here, "no sender goes on", func() bool { return done.Load() > int32(k) })
-		}
-		if woken := here.Stats().Wakes - before; woken > senders {
-			t.Errorf("with room for %d messages, %d senders were woken %d times", freed, senders, woken)
-		}
-		for range sent + senders - freed {
-			m, err := server.Receive(ctx)
-			must(t, err)
-			m.Release()
-		}
-		waiting.Wait()
 	})
 }
 

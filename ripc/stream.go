@@ -34,7 +34,6 @@ type Stream struct {
 	reading sync.Mutex // one Read at a time
 	writing sync.Mutex // one Write at a time
 	part    [1][]byte  // of a Write
-	wanted  int        // bytes for which a Write waits for room; 0: it waits for the other side to read
 
 	// Under the endpoint's mu.
 	core        *stream.Stream
@@ -47,6 +46,7 @@ type Stream struct {
 	writer      *waiter
 	canRead     func() bool
 	canWrite    func() bool
+	halts       func() bool
 	readBefore  deadline
 	writeBefore deadline
 	closed      bool
@@ -62,7 +62,7 @@ type deadline struct {
 
 func newStream(s *Service, core *stream.Stream, table *stream.Table) *Stream {
 	c := &Stream{e: s.e, service: s, core: core, table: table, atRemote: -1, atService: -1}
-	c.canRead, c.canWrite = c.readable, c.writable
+	c.canRead, c.canWrite, c.halts = c.readable, c.writable, c.halted
 	core.User = c
 	return c
 }
@@ -115,7 +115,7 @@ func (c *Stream) took(what stream.Outcome) {
 // changed wakes the goroutines that have what they wait for.
 func (c *Stream) changed() {
 	for _, w := range [...]*waiter{c.reader, c.writer} {
-		if w != nil && w.check() {
+		if w != nil && w.reached() {
 			c.e.rouse(w)
 		}
 	}
@@ -137,15 +137,11 @@ func (c *Stream) lose(why error) {
 func (c *Stream) readable() bool { return c.closed || c.readBefore.passed || c.core.Readable() }
 
 func (c *Stream) writable() bool {
-	if c.closed || c.writeBefore.passed || c.core.Broken() {
-		return true
-	}
-	r := c.out.route.Load()
-	if r == nil || c.core.Sendable(1) == 0 {
-		return false
-	}
-	return c.wanted == 0 || r.peer.ended || r.peer.hasRoom(pair.Message, r.channel, c.wanted)
+	return c.halted() || c.out.route.Load() != nil && c.core.Sendable(1) > 0
 }
+
+// halted reports whether a Write does not go on.
+func (c *Stream) halted() bool { return c.closed || c.writeBefore.passed || c.core.Broken() }
 
 // Read reads what the other side wrote, and waits for it. At the end it returns io.EOF if the other side ended the stream, and an ErrReset or
 // ErrPeerGone if it did not.
@@ -210,58 +206,44 @@ func (c *Stream) Write(b []byte) (written int, err error) {
 // writeSome writes a part of some bytes, or waits until that may be possible.
 func (c *Stream) writeSome(b []byte) (int, error) {
 	r := c.out.route.Load()
-	c.wanted = 0
 	n := c.core.Sendable(len(b))
 	if n == 0 || r == nil {
 		return 0, c.wait(&c.writer, c.canWrite)
 	}
 	n = min(n, r.max)
 	c.part[0] = b[:n]
-	status, over := r.peer.putHeld(pair.Message, r.channel, c.core.ID(stream.Data), c.part[:], nil)
+	accepted, over, err := c.put(r)
 	c.part[0] = nil
-	if status == pair.Accepted {
+	switch {
+	case accepted:
 		c.core.Sent(n)
 		return n, nil
-	}
-	if over {
+	case over:
 		c.lose(fmt.Errorf("%w: the connection", ErrClosed))
-		return 0, nil
 	}
-	c.wanted = n
-	return 0, c.waitRoom(r, n)
+	return 0, err
 }
 
-// waitRoom waits until the pair may have room for so many bytes.
-func (c *Stream) waitRoom(r *route, n int) error {
-	p := r.peer
-	if err := p.wrong(); err != nil {
-		p.fail(err)
-		return nil
+// put puts a part of what is written in the ring, and waits for room if there is none. The part is not accepted, and the connection not over, if the
+// stream was closed or lost meanwhile.
+func (c *Stream) put(r *route) (accepted, over bool, err error) {
+	p, id := r.peer, c.core.ID(stream.Data)
+	status, over := p.putHeld(pair.Message, r.channel, id, c.part[:], nil)
+	if status == pair.Accepted || over {
+		return !over, over, nil
 	}
 	c.e.unlock()
-	soon := p.roomSoon(pair.Message, r.channel, n)
+	soon := p.roomSoon(pair.Message, r.channel, len(c.part[0]))
 	c.e.lock()
 	if soon || p.ended {
-		return nil
+		return false, false, nil
 	}
 	w := c.e.waiter()
 	defer c.e.giveBack(w)
-	p.room = append(p.room, w)
-	w.goal, w.check = goalStream, c.canWrite
-	p.setHungry()
-	c.e.stir(p)
-	c.writer = w
-	err := c.e.wait(context.Background(), w)
+	w.goal, w.peer, w.route, w.turned, w.halts, c.writer = goalRoom, p, r, false, c.halts, w
+	accepted, err = p.waitForRoom(context.Background(), w, r, pair.Message, id, c.part[:], nil)
 	c.writer = nil
-	for i, o := range p.room {
-		if o == w {
-			p.room = append(p.room[:i], p.room[i+1:]...)
-			break
-		}
-	}
-	p.setHungry()
-	p.rouseRoom(pair.FrameBytes(n))
-	return err
+	return accepted, false, err
 }
 
 // wait waits for something about the stream.

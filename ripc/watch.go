@@ -19,11 +19,11 @@ type waiter struct {
 	service *Service // goalMessage
 
 	peer    *peer // goalRoom, goalAnswer
+	channel int   // goalAnswer
 	route   *route
-	kind    pair.Kind
-	channel int
-	bytes   int
-	turned  bool // the service has moved
+	turned  bool        // the service has moved
+	halts   func() bool // the stream does not write any more
+	entry   pair.Entry[*waiter]
 
 	frame    *pair.Frame // goalAnswer: the reply, the refusal, or nil
 	err      error
@@ -63,7 +63,7 @@ func (w *waiter) reached() bool {
 	case goalAnswer:
 		return w.answered
 	case goalRoom:
-		return w.finds(0)
+		return w.entry.Woken() || w.isHalted()
 	case goalNotice:
 		return len(w.service.boards) > 0 || w.service.closed
 	case goalStream:
@@ -72,9 +72,9 @@ func (w *waiter) reached() bool {
 	return false
 }
 
-// finds reports whether a waiter for room would find it behind so many bytes, or waits in vain.
-func (w *waiter) finds(taken int) bool {
-	return w.peer.ended || w.turned || w.route.isOver() || w.peer.hasRoom(w.kind, w.channel, taken+w.bytes)
+// isHalted reports whether a frame that waits for room has no place there any more.
+func (w *waiter) isHalted() bool {
+	return w.turned || w.peer.ended || w.route.isOver() || w.halts != nil && w.halts()
 }
 
 // ring wakes the waiter, if it sleeps on its bell.
@@ -111,7 +111,7 @@ func (e *Endpoint) giveBack(w *waiter) {
 	if w.reply != nil {
 		w.detach()
 	}
-	w.peer, w.route, w.service, w.frame, w.err, w.check, w.into = nil, nil, nil, nil, nil, nil, nil
+	w.peer, w.route, w.service, w.frame, w.err, w.check, w.halts, w.into = nil, nil, nil, nil, nil, nil, nil, nil
 	e.spare = append(e.spare, w)
 }
 

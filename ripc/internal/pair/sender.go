@@ -34,6 +34,7 @@ type Sender struct {
 	pushed    uint64 // position up to which Ranges told what to push
 	frames    uint64 // sent
 	channels  [Channels]outgoing
+	hungry    bool // a sender waits for room, and the peer knows
 	err       error
 }
 
@@ -150,16 +151,19 @@ func (s *Sender) refusal(why Status) Status {
 
 // Room reports whether a frame with n bytes would find room now. It is true if the peer's words are wrong or the channel is shut, which Put
 // will tell.
-func (s *Sender) Room(k Kind, channel, n int) bool {
+func (s *Sender) Room(k Kind, channel, n int) bool { return s.roomBehind(k, channel, n, 0, 0) }
+
+// roomBehind is Room behind other frames, which take a number of bytes of the ring and a number of bytes of the channel's window.
+func (s *Sender) roomBehind(k Kind, channel, n, ring, window int) bool {
 	need := frameBytes(n)
 	if k.Counted() && s.channels[channel].over {
 		return true
 	}
-	if k.Counted() && !s.windowFits(channel, uint32(need)) {
+	if k.Counted() && !s.windowFits(channel, uint32(window)+uint32(need)) {
 		return s.err != nil
 	}
-	_, gap := s.start(need)
-	return s.ringFits(gap+need) || s.err != nil
+	_, gap := s.start(uint64(ring) + need)
+	return s.ringFits(gap+uint64(ring)+need) || s.err != nil
 }
 
 // Err says what is wrong with the peer's words.
@@ -256,13 +260,19 @@ func (s *Sender) WasReceived(channel int, messages uint32) bool {
 	return int32(s.channels[channel].received-messages) >= 0
 }
 
-// SetHungry tells the peer whether somebody here waits for room: it rings when it gives room back.
-func (s *Sender) SetHungry(waits bool) {
+// SetHungry tells the peer whether a sender here waits for room: then the peer publishes all that it frees at once, and rings. It
+// reports whether that is news. A peer that sleeps has to be woken for it: it may have freed what it has not published (RP16).
+func (s *Sender) SetHungry(waits bool) (news bool) {
+	if waits == s.hungry {
+		return false
+	}
+	s.hungry = waits
 	v := uint64(0)
 	if waits {
 		v = 1
 	}
 	store(s.own, hungryOff, v)
+	return true
 }
 
 // Ranges are the parts of the own row that were filled since the last call: to be pushed before the line SentLine.
