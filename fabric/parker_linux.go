@@ -69,9 +69,11 @@ func NewParker() (*Parker, error) {
 	}
 	p := &Parker{epoll: ep, event: ev, watched: map[int]*Readiness{}}
 	if err := unix.EpollCtl(ep, unix.EPOLL_CTL_ADD, ev, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(ev)}); err != nil {
-		p.Close()
+		unix.Close(ev)
+		unix.Close(ep)
 		return nil, fmt.Errorf("epoll of the eventfd: %w", err)
 	}
+	parkers.Add(1)
 	return p, nil
 }
 
@@ -133,6 +135,10 @@ func (p *Parker) Retract() { p.sleeping.Store(0) }
 // Sleep waits for a bell, a socket or the end of d; d is rounded up to milliseconds, less than 0 is
 // for ever.
 func (p *Parker) Sleep(d time.Duration) {
+	if crowded() && p.inRuntime(d) {
+		p.wait(0, true)
+		return
+	}
 	ms := -1
 	if d >= 0 {
 		ms = int((d + time.Millisecond - 1) / time.Millisecond)
@@ -152,19 +158,38 @@ func (p *Parker) Doze(busy bool) {
 		p.poll(-1)
 		return
 	}
-	if !busy && p.poll(shortDoze) {
+	if !busy && parkers.Load() == 1 && p.poll(shortDoze) {
 		return
 	}
+	if !p.inRuntime(-1) {
+		p.poll(-1)
+	}
+}
+
+// parkers is how many there are in this process.
+var parkers atomic.Int32
+
+// crowded reports whether a loop that sleeps in the system keeps another one from running: a member
+// that serves clients has two, and perhaps one processor of the runtime for both.
+func crowded() bool { return parkers.Load() > 1 && runtime.GOMAXPROCS(0) == 1 }
+
+// inRuntime sleeps in the runtime's poller until there is something to look at, Rouse finds
+// something, or d has passed, if it is not less than 0. It reports false where the runtime's poller
+// takes no descriptor of an epoll instance.
+func (p *Parker) inRuntime(d time.Duration) bool {
 	p.nested.Do(p.nest)
 	if p.outer == nil {
-		p.poll(-1)
-		return
+		return false
+	}
+	if d >= 0 {
+		p.file.SetReadDeadline(time.Now().Add(d))
 	}
 	p.dozing.Add(1)
 	defer p.dozing.Add(-1)
-	if p.outer.Read(p.isReady) != nil { // Rouse's deadline
+	if err := p.outer.Read(p.isReady); d >= 0 || err != nil { // Rouse's deadline, or that of d
 		p.file.SetReadDeadline(time.Time{})
 	}
+	return true
 }
 
 // Rouse ends a doze in the runtime's poller if there is something to look at. The runtime looks into
@@ -257,6 +282,7 @@ func (p *Parker) Close() error {
 		return nil
 	}
 	p.closed = true
+	parkers.Add(-1)
 	unix.Close(p.event)
 	if p.file != nil {
 		return p.file.Close()

@@ -1,12 +1,15 @@
 package fabric_test
 
 import (
+	"fmt"
 	"runtime"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/squall-go/squall/fabric"
+	"github.com/squall-go/squall/internal/goroutine"
 	"github.com/squall-go/squall/predicates"
 	"golang.org/x/sys/unix"
 )
@@ -155,4 +158,61 @@ func TestADozeEndsWithOneProcessor(t *testing.T) {
 			}
 		}
 	}
+}
+
+// With one processor of the runtime and two parkers, as in a member that serves clients, a loop sleeps in the runtime's poller, so
+// that the other one can run meanwhile.
+func TestASleepBesideAnotherParkerLeavesTheOnlyProcessor(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	p, err := fabric.NewParker()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	other, err := fabric.NewParker()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	sleep := func(d time.Duration) (number uint64, woken chan struct{}) {
+		p.Announce()
+		numbers, woken := make(chan uint64, 1), make(chan struct{})
+		go func() {
+			defer close(woken)
+			numbers <- goroutine.ID()
+			p.Sleep(d)
+			p.Retract()
+		}()
+		return <-numbers, woken
+	}
+	ended := func(woken chan struct{}, what string) {
+		t.Helper()
+		select {
+		case <-woken:
+		case <-time.After(5 * time.Second):
+			t.Fatalf("%s does not end it", what)
+		}
+	}
+	for _, d := range []time.Duration{-1, time.Hour} {
+		number, woken := sleep(d)
+		for deadline := time.Now().Add(5 * time.Second); !strings.Contains(stateOf(number), "IO wait"); {
+			if time.Now().After(deadline) {
+				t.Fatalf("a sleep of %v keeps the processor: %s", d, stateOf(number))
+			}
+			time.Sleep(time.Millisecond)
+		}
+		p.Wake()
+		ended(woken, "a bell")
+		_, woken = sleep(3 * time.Millisecond)
+		ended(woken, "its time")
+	}
+}
+
+// stateOf returns what the runtime says of a goroutine: its number, and what it waits for.
+func stateOf(number uint64) string {
+	all := make([]byte, 1<<20)
+	text := string(all[:runtime.Stack(all, true)])
+	_, text, _ = strings.Cut(text, fmt.Sprintf("goroutine %d ", number))
+	line, _, _ := strings.Cut(text, "\n")
+	return line
 }
