@@ -10,8 +10,8 @@ import (
 	"github.com/squall-go/squall"
 )
 
-// A subgroup whose application stands still holds up its own senders and nobody else; then
-// everything is delivered, in order, the last of it before Close returns.
+// A subgroup whose application stands still holds up its own senders and no other subgroup.
+// Afterwards every message is delivered, in order, the last one before Close returns.
 func TestAFullAsyncQueueHoldsUpItsOwnSubgroupOnly(t *testing.T) {
 	gate := make(chan struct{})
 	var slow []uint64 // the queue's goroutine only, until Close
@@ -42,8 +42,8 @@ func TestAFullAsyncQueueHoldsUpItsOwnSubgroupOnly(t *testing.T) {
 		}
 		return err
 	}
-	// The queue has two buffers, and the ring is behind it: with both full and nobody reading,
-	// there is an end.
+	// The queue has two buffers, and the ring is behind it: with both full and no reader, no more
+	// messages are accepted.
 	for quiet, deadline := 0, time.Now().Add(20*time.Second); quiet < 50 && time.Now().Before(deadline); {
 		switch err := send(); {
 		case err == nil:

@@ -119,7 +119,7 @@ type Config struct {
 // BacklogBytes and LargeDir must be the same at every member. Log may differ.
 type SubgroupConfig struct {
 	Name    string
-	Members []NodeID // processes that may be members; empty: all of the group. Those of them that are in the group take part
+	Members []NodeID // processes that may be members, which take part while they are in the group; empty: all of the group
 	Senders []NodeID // members that may send; empty: all members of the subgroup
 	// Shards is the number of disjoint shards into which the subgroup is split; 0 is one. A member
 	// stays in its shard as long as it lives.

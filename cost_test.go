@@ -85,7 +85,7 @@ func TestAnIdleGroupSendsNothingButHeartbeats(t *testing.T) {
 			still := func(s string) string { return heartbeats.ReplaceAllString(s, "$1") }
 			// The news that the last message was delivered may still be under way.
 			last := ""
-			eventually(t, "everybody knows that everything is delivered", func() bool {
+			eventually(t, "every member knows that everything is delivered", func() bool {
 				last = rows()
 				return settled(last)
 			})

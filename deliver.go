@@ -163,7 +163,7 @@ type queue struct {
 type buffer struct {
 	run    []multicast.Message
 	data   []byte
-	bodies int // bytes of those that it holds
+	bodies int // bytes of the bodies that it holds
 	marks  []mark
 }
 

@@ -84,8 +84,8 @@ func (g *Group) openDurable(ctx context.Context) (err error) {
 	return nil
 }
 
-// onDisk returns the logs that are in Dir, but for those of subgroups that are declared no more,
-// which stay as they are.
+// onDisk returns the logs in Dir of the declared subgroups. Logs of subgroups that are no longer
+// declared stay in Dir untouched.
 func (d *durable) onDisk() (logs []restart.LogID, err error) {
 	ids, err := d.store.Logs()
 	for _, id := range ids {

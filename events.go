@@ -237,7 +237,7 @@ type StateLost struct {
 }
 
 func (e StateLost) String() string {
-	return fmt.Sprintf("subgroup %q: nobody has the state of shard %d any more: it begins anew", e.Subgroup, e.Shard)
+	return fmt.Sprintf("subgroup %q: no process has the state of shard %d any more: it begins anew", e.Subgroup, e.Shard)
 }
 func (StateLost) level() slog.Level { return slog.LevelWarn }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/squall-go/squall"
 )
 
-// A group of one, which needs nobody else to run. With more members each process opens the group
-// with an id of its own, the address of the first one in Join, and their number in InitialMembers.
+// A group of one member. In a larger group each process opens the group with an id of its own, with
+// the address of the first process in Join, and with the number of processes in InitialMembers.
 func ExampleOpen() {
 	ctx := context.Background()
 	group, err := squall.Open(ctx, squall.Config{
@@ -86,8 +86,8 @@ func ExampleSubgroup_Claim() {
 	// 9
 }
 
-// A message of any size has its place among the others. What is read here could be a file; who
-// keeps what is delivered holds its body.
+// A message of any size has its place in the order. The reader could be a file. A handler that
+// keeps a delivered message holds its body.
 func ExampleSubgroup_SendFrom() {
 	ctx := context.Background()
 	var kept *squall.Body

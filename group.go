@@ -155,7 +155,7 @@ func (g *Group) open(ctx context.Context) (err error) {
 	return err
 }
 
-// present makes this process answer the question of other processes whether it is there.
+// present makes this process answer other processes that ask whether it is a running member.
 func (g *Group) present() { g.node.Present(fabricPeer(g.self)) }
 
 // fabricPeer returns what a fabric needs to know of a member.
@@ -482,12 +482,12 @@ func (g *Group) ask(f func()) bool {
 }
 
 // Leave takes this process out of the group. It accepts no more messages, waits until every message
-// that was accepted here is delivered and until the new members that depend on this process for a
-// subgroup's state have it, takes part in the change to a view without this process, and halts with
-// ErrClosed. The others go on. If ctx ends before that, the process goes on leaving, and Close ends
-// it all the same. Messages that were accepted for a subgroup that is not provisioned now are
-// waited for too, so ctx should have a deadline. In an upcall or an event that runs on the loop,
-// Leave returns ErrInUpcall.
+// that was accepted here is delivered and until new members that depend on this process for a
+// subgroup's state have received it, takes part in the change to a view without this process, and
+// halts with ErrClosed. The other members go on. If ctx ends before that, the process goes on
+// leaving; Close still ends it. Messages that were accepted for a subgroup that is not provisioned
+// now are waited for too, so ctx should have a deadline. In an upcall or an event that runs on the
+// loop, Leave returns ErrInUpcall.
 func (g *Group) Leave(ctx context.Context) error {
 	if err := g.upcalls.waits(); err != nil {
 		return err

@@ -17,7 +17,7 @@ import (
 )
 
 // spoil writes garbage into a member's own row and pushes it to the others until stop is true. It
-// accuses nobody: an accusation that can be is believed.
+// leaves the suspicions alone: the other members believe a well-formed suspicion.
 func spoil(table *fabric.Table, v *views.View, draw *rand.Rand, stop *atomic.Bool) error {
 	layout, err := member.NewLayout(v)
 	if err != nil {

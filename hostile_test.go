@@ -148,8 +148,8 @@ func TestStrangersAtThePortDisturbNobody(t *testing.T) {
 			b.flow()
 		}
 
-		// These pass the preamble and wait for a view that nobody opens, or say nothing more: they
-		// cost a connection each.
+		// These connections pass the preamble and wait for a view that no member opens, or send
+		// nothing more: they cost a connection each.
 		control := preamble(port.ProtocolVersion, byte(port.KindControl))
 		var silent []net.Conn
 		for _, first := range [][]byte{
@@ -175,7 +175,7 @@ func TestStrangersAtThePortDisturbNobody(t *testing.T) {
 			conn.Close()
 		}
 		b.flow()
-		for _, g := range b.groups { // all at once: who is last would see the others leave
+		for _, g := range b.groups { // all at once: the last member would see the others leave
 			if err := g.Err(); err != nil {
 				t.Errorf("node %d: %v", g.ID(), err)
 			}
@@ -204,7 +204,7 @@ func crowd(b *besieged) {
 			for i := w; i < strangers; i += 20 {
 				conn, err := net.Dial("tcp", b.groups[0].Addr())
 				if err != nil {
-					continue // the system's queue of connections is full: nobody of the group has seen it
+					continue // the system's queue of connections is full: no member has seen this connection
 				}
 				conns[i] = conn
 				switch i % 4 {
@@ -230,8 +230,8 @@ func crowd(b *besieged) {
 	}
 }
 
-// While a group forms, somebody who does not know the view's key says that it is the member that
-// everybody waits for, and fills up what room there is. The group forms with the real one.
+// While a group forms, a process that does not know the view's key claims to be the member that all
+// others wait for, and uses up the room for connections. The group forms with the real member.
 func TestAnImpostorDoesNotGetAMembersPlace(t *testing.T) {
 	founder := testutil.FreeAddress(t)
 	stop := make(chan struct{})

@@ -208,7 +208,7 @@ func TestSurvivorsDeliverTheSameLargeMessages(t *testing.T) {
 						}
 					})
 				}
-				eventually(t, "everybody delivers", func() bool { return len(js[0].read()) > 30 })
+				eventually(t, "every member delivers", func() bool { return len(js[0].read()) > 30 })
 				groups[v.Members[(failed+1)%3].ID-1].ReportFailure(gone.ID())
 				<-gone.Done()
 				rest := without(groups, gone)

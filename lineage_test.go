@@ -45,7 +45,7 @@ func persistentMemberAt(t testing.TB, addr string, within time.Duration, id squa
 	return g, founded, err
 }
 
-// identities are those of groups that were founded.
+// identities collects the identities of the groups that were founded.
 type identities struct {
 	mu   sync.Mutex
 	list []string

@@ -67,7 +67,7 @@ func TestWhoComesBackWithoutItsLogIsNotTheKeeper(t *testing.T) {
 			again := func(id int) *squall.Group { return openAgain(t, id, groups[0].Addr(), config) }
 			four := again(4)
 			if err := takesAll(t, four.Addr()); err == nil {
-				t.Error("who is not in the shard gives its log for that of the group")
+				t.Error("a member that is not in the shard offers its log as the log of the group")
 			}
 			if told := waits.Load(); told == nil || !strings.Contains(*told, "waits for a member that has its log") || !strings.Contains(*told, "node 5") {
 				t.Errorf("of the shard that waits it was said: %v", told)

@@ -76,7 +76,7 @@ func TestTheEndOfAShardIsInTheLogOfWhoMovesAway(t *testing.T) {
 	if four == nil {
 		t.FailNow()
 	}
-	sendHere(t, groups[0], 1) // of view 2: then node 1 has all of view 1 on its disk; node 2 may take longer, and has it in the end
+	sendHere(t, groups[0], 1) // of view 2: then node 1 has all of view 1 on its disk; node 2 may take longer
 	closeAll(four)
 	one, two := recordsOf(t, groups[0], 1), uint64(0)
 	for end := time.Now().Add(20 * time.Second); two != one && time.Now().Before(end); time.Sleep(time.Millisecond) {
@@ -87,7 +87,8 @@ func TestTheEndOfAShardIsInTheLogOfWhoMovesAway(t *testing.T) {
 	}
 }
 
-// recordsOf counts those of a view in a member's log of shard 0, which it need not be in any more.
+// recordsOf counts the records of a view in a member's log of shard 0. The member may have left the
+// shard.
 func recordsOf(t *testing.T, g *squall.Group, v squall.ViewID) (n uint64) {
 	t.Helper()
 	c := logwire.Client{Dial: func(ctx context.Context) (net.Conn, error) { return port.Dial(ctx, g.Addr(), port.KindLog, nil) }}

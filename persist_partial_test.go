@@ -101,7 +101,7 @@ func TestWhoComesInBehindAMemberThatCatchesUpLacksNothing(t *testing.T) {
 	sendHere(t, first, 10)
 	groups := []*squall.Group{first, second, nil, nil, nil, nil, nil}
 	var joining sync.WaitGroup
-	for i := range groups[2:] { // those that come in one view begin with different members
+	for i := range groups[2:] { // the processes that enter in one view begin with different members
 		joining.Go(func() { groups[2+i] = openDurableMember(t, dir, 3+i, second.Addr(), nil) })
 	}
 	joining.Wait()

@@ -110,9 +110,9 @@ func TestAStateIsRecoveredFromASnapshotAndWhatIsBehindIt(t *testing.T) {
 	}
 }
 
-// A member that has lost its disk gets the snapshot of another one, and one that was away for a
-// while what is behind its own: both have the same state as the others, and so has everybody after
-// a restart.
+// A member that has lost its disk gets the snapshot of another member. A member that was away for a
+// while gets the records behind its own snapshot. Both have the same state as the other members,
+// and all members have the same state after a restart.
 func TestStatesAreEqualWhereverTheirSnapshotsComeFrom(t *testing.T) {
 	dir := t.TempDir()
 	books := []*book{{}, {}, {}}

@@ -357,8 +357,8 @@ func TestADirectoryOfSomebodyElseIsRefused(t *testing.T) {
 	}
 }
 
-// A process whose disk was replaced founds, for all that it knows. The others came back without it
-// and ask nobody.
+// A process whose disk was replaced has no record of the group and would found it. The other
+// processes came back without it and ask no process.
 func TestAFounderThatWaitsFindsTheGroupThatFormedWithoutIt(t *testing.T) {
 	ports := freeAddrs(t, 2)
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
@@ -517,7 +517,7 @@ func TestDamageThatIsFoundWhileReadingIsDroppedAtTheNextStartAndComesFromOthers(
 	}
 }
 
-// A member whose application recovers from elsewhere finds damage when somebody reads.
+// A member whose application recovers without its log finds damage when the log is read.
 func TestDamageThatAReaderFindsIsToldAndRepairedAtTheNextStart(t *testing.T) {
 	dir := t.TempDir()
 	groups, _ := durableCluster(t, dir, 3, nil)

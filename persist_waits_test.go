@@ -15,8 +15,8 @@ func afterPersist(_ int, c *squall.Config) {
 	c.Subgroups[0].Log.DeliverAfterPersist, c.Subgroups[0].Log.MemoryBytes = true, 2000
 }
 
-// What waits for disks when a view ends waits for those of the next view, which are waited for only
-// behind all that the old view left.
+// Messages that wait for disks when a view ends wait for the disks of the members of the next view.
+// Messages of the next view wait behind them.
 func TestAViewChangesWhileAsMuchWaitsForDisksAsMay(t *testing.T) {
 	groups, keepers := durableCluster(t, t.TempDir(), 3, afterPersist)
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)

@@ -21,7 +21,7 @@ import (
 )
 
 // receiver performs one stay of this process in a shard: it takes what the shard delivers, and does
-// what package shard decides. All fields but those of the activities are the loop's.
+// what package shard decides. The loop owns all fields except those of the activities.
 type receiver struct {
 	member.Intake
 	stays   *stays
@@ -60,7 +60,7 @@ func (r *receiver) begins(v *views.View, i int) {
 func (r *receiver) offer(v order.ViewID, i int) {
 	source := r.stays.states.source
 	f := func() {
-		if source.Wanted(v, i) { // in a backlog it comes later, and the members that waited may have the state meanwhile
+		if source.Wanted(v, i) { // a message in a backlog is delivered later, and by then the waiting members may have the state
 			source.Put(v, i, r.config().Snapshot())
 		}
 	}

@@ -54,7 +54,7 @@ func TestAMemberThatMovedAwayGivesNoStateOfAViewThatItsApplicationDidNotReach(t 
 			t.Errorf("moved %v: a snapshot is still wanted", moved)
 		}
 		if waiting := s.source.Waiting(); len(waiting) != want {
-			t.Errorf("moved %v: somebody waits for the state of subgroups %v", moved, waiting)
+			t.Errorf("moved %v: a member waits for the state of subgroups %v", moved, waiting)
 		}
 	}
 }

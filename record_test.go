@@ -142,7 +142,7 @@ func TestASlowFollowerSeesEachView(t *testing.T) {
 	stopOther()
 	stop()
 	if n.add(view(5)); len(n.list) != 1 {
-		t.Errorf("%d views are kept, and nobody follows", len(n.list))
+		t.Errorf("%d views are kept, and no reader follows", len(n.list))
 	}
 }
 

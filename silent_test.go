@@ -210,7 +210,7 @@ func silentWithin(t *testing.T, name string) {
 	if took := time.Since(began); took > failAfter+10*time.Second {
 		t.Errorf("it took %v, FailAfter is %v", took, failAfter)
 	}
-	send(t, must(g.Subgroup("a")), "nobody is waited for")
+	send(t, must(g.Subgroup("a")), "no member is waited for")
 	<-reading
 	if len(down) > 0 {
 		t.Errorf("a second event: %v", <-down)

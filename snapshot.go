@@ -70,7 +70,7 @@ func (c *checked) Read(p []byte) (n int, err error) {
 // replayRun is how many records are delivered at a time.
 const replayRun = 128
 
-// replay delivers the records of the log, which are those behind its snapshot.
+// replay delivers the records of the log behind its snapshot.
 func (r *receiver) replay(ctx context.Context) error {
 	run := make([]multicast.Message, 0, replayRun)
 	for record, err := range r.log.log.Range(Version{}, Version{}) {

@@ -13,7 +13,7 @@ import (
 )
 
 // movesTo places node 3 in shard 0 with node 1, and with as many members as said in shard 1 with
-// node 2, which nobody but node 2 can have been in before.
+// node 2, in which no node but node 2 can have been before.
 func movesTo(members int) squall.Layout {
 	return func(in squall.LayoutInput) ([]squall.ShardPlaces, error) {
 		switch {
@@ -75,8 +75,9 @@ func TestAMemberThatMovesBeforeItHasTheStateDeliversWhatItsNextShardDoes(t *test
 	agree(t, 40, replicas[1], replicas[2])
 }
 
-// Node 3 has the state of shard 0 and is placed in shard 1, which begins. Its replica must not keep
-// what the other one there never had. Those that were in no shard before are told nothing.
+// Node 3 has the state of shard 0 and is placed in shard 1, which begins. Its copy of the object
+// must not keep state that the other member of shard 1 never had. Members that were in no shard
+// before get no call.
 func TestAMemberThatEntersAShardThatBeginsBeginsWithIt(t *testing.T) {
 	replicas := []*replica{newReplica(), newReplica(), newReplica(), newReplica()}
 	var restored [4]atomic.Int32

@@ -13,7 +13,7 @@ import (
 )
 
 // Nodes 3 and 4 come into the shard of node 1 in one view. Node 1 gives its state to one of them,
-// and ends before the other one has it, which gets it from the first one.
+// and ends before the other one has the state. The other one gets it from the first.
 func TestAFreshMemberGivesTheStateToAnotherOne(t *testing.T) {
 	layout := func(in squall.LayoutInput) ([]squall.ShardPlaces, error) {
 		var places squall.ShardPlaces
@@ -67,7 +67,7 @@ func TestAFreshMemberGivesTheStateToAnotherOne(t *testing.T) {
 	case <-four:
 		other = three
 	case <-time.After(20 * time.Second):
-		t.Fatal("node 1 gives its state to nobody")
+		t.Fatal("node 1 does not give its state to another node")
 	}
 	<-second
 	select {

@@ -237,7 +237,7 @@ func TestAMemberThatJoinsUnderLoadGetsTheState(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			replicas := []*replica{newReplica(), newReplica(), newReplica(), newReplica(), newReplica()}
 			groups := cluster(t, 3, func(i int, c *squall.Config) { c.Subgroups = replicated(replicas[i], change) })
-			<-must(groups[0].Subgroup("map")).Restored() // who is there from the start needs nothing
+			<-must(groups[0].Subgroup("map")).Restored() // a member of the first view needs no state
 			var l load
 			l.start(t, 20*time.Microsecond, groups...)
 			eventually(t, "some load", func() bool { return l.sent.Load() > 500 })
@@ -332,8 +332,8 @@ func TestTheSourceOfAStateMayDie(t *testing.T) {
 	agree(t, 101, left...)
 }
 
-// What does not fit the backlog holds up the subgroup's senders, and nobody else, and nothing of it
-// is lost.
+// Messages that do not fit the backlog hold up the subgroup's senders and no other subgroup, and
+// none of them is lost.
 func TestAFullBacklogHoldsUpItsOwnSubgroupOnly(t *testing.T) {
 	replicas := []*replica{newReplica(), newReplica(), newReplica()}
 	var quickCount [3]atomic.Int64
@@ -438,7 +438,7 @@ func TestARestoreThatFailsHaltsItsProcess(t *testing.T) {
 	}
 }
 
-// Of those that had the state nobody is left.
+// None of the members that had the state is left.
 func TestALostStateHaltsWhoWaitsForIt(t *testing.T) {
 	asked := make(chan struct{}, 1)
 	only := func(sg *squall.SubgroupConfig) {
@@ -488,7 +488,7 @@ func TestASpareMemberGetsTheStateWhenItTakesAPlace(t *testing.T) {
 	agree(t, 101, replicas[0], replicas[2])
 }
 
-// A member that comes into another shard gets its state in place of the one that it has.
+// A member that enters another shard gets the state of that shard in place of its present state.
 func TestAMemberThatChangesItsShardGetsTheOthersState(t *testing.T) {
 	replicas := []*replica{newReplica(), newReplica(), newReplica(), newReplica()}
 	two := func(sg *squall.SubgroupConfig) { sg.Shards, sg.MinMembers = 2, 2 }
@@ -564,7 +564,7 @@ func TestASubgroupThatBeginsAnewNeedsNoState(t *testing.T) {
 	case <-fifth.Done():
 		t.Fatal(fifth.Err())
 	case <-time.After(20 * time.Second):
-		t.Fatal("node 5 waits for a state that nobody has")
+		t.Fatal("node 5 waits for a state that no process has")
 	}
 	again := joins(t, 4, groups[0], func(c *squall.Config) {
 		replicas[3] = newReplica()
@@ -583,7 +583,7 @@ func TestASubgroupThatBeginsAnewNeedsNoState(t *testing.T) {
 				t.Error(l)
 			}
 		case <-time.After(20 * time.Second):
-			t.Fatal("not everybody is told that the state is lost")
+			t.Fatal("some member is not told that the state is lost")
 		}
 	}
 }
@@ -652,8 +652,8 @@ func TestEventsOfStatesSayWhatHappened(t *testing.T) {
 	}
 }
 
-// A member that moves to another shard gets its state in place of the one that it has, whatever it
-// still had to deliver there.
+// A member that moves to another shard gets the state of that shard in place of its present state,
+// whatever the application still had to process in the old shard.
 func TestAMemberThatMovesToAnotherShardGetsItsState(t *testing.T) {
 	replicas := []*replica{newReplica(), newReplica(), newReplica(), newReplica(), newReplica()}
 	shards := func(sg *squall.SubgroupConfig) {

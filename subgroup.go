@@ -105,7 +105,7 @@ func (s *Subgroup) Send(ctx context.Context, data []byte) error {
 }
 
 // TrySend is like Send, but fails with ErrWindowFull instead of waiting. It takes no large message,
-// which would have to wait until all members have it.
+// because a large message has to wait until all members have its body.
 func (s *Subgroup) TrySend(data []byte) error {
 	c, err := s.TryClaim(len(data))
 	if err != nil {

@@ -105,8 +105,8 @@ func TestUnorderedKeepsEachSendersOrder(t *testing.T) {
 	}
 }
 
-// Unordered messages wait for nobody: a member whose loop stands still has not acknowledged them,
-// and the others deliver.
+// Unordered messages wait for no member: a member whose loop stands still has not acknowledged
+// them, and the others deliver.
 func TestUnorderedDoesNotWaitForAMemberThatStandsStill(t *testing.T) {
 	gate, js := make(chan struct{}), newJournals(3)
 	groups := cluster(t, 3, func(i int, c *squall.Config) {

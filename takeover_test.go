@@ -112,7 +112,7 @@ func recorded(t *testing.T, g *Group, n int) {
 	}
 }
 
-// Nobody takes the end of a log of a shard that its member is not in for the end of the shard.
+// The log of a member that is not in the shard does not count as the end of the shard.
 func TestALogOfAShardThatWasLeftIsPartial(t *testing.T) {
 	layout := func(LayoutInput) ([]ShardPlaces, error) { return []ShardPlaces{{Members: []NodeID{1}}, {}}, nil }
 	g := opened(t, logged(t.TempDir(), 1, SubgroupConfig{Shards: 2, Layout: layout, LayoutName: "shard 0 alone"}))
@@ -127,8 +127,8 @@ func TestALogOfAShardThatWasLeftIsPartial(t *testing.T) {
 	}
 }
 
-// Nobody takes the end of a log for the end of the shard while its member still gets it from
-// others.
+// A log does not count as the end of the shard while its member still gets records from other
+// members.
 func TestALogIsPartialUntilItIsWhole(t *testing.T) {
 	dir, release := t.TempDir(), make(chan struct{})
 	first := opened(t, logged(dir, 1, SubgroupConfig{}))

@@ -198,7 +198,7 @@ func (l *traffic) goesOn(n int64) {
 	}
 }
 
-// stop ends the load, which must have come to no harm but at those who halted.
+// stop ends the load. Only members that halted may have failed.
 func (l *traffic) stop() {
 	l.t.Helper()
 	l.over.Store(true)
@@ -218,8 +218,9 @@ func (l *traffic) total() (n int) {
 	return n
 }
 
-// check finds everything that a member sent in what was delivered, once and in order. Of those that
-// halted, the last ones may be missing, and one more may be there: that whose Send failed.
+// check verifies that everything that a member sent was delivered once and in order. The last
+// messages of a member that halted may be missing, and the message whose Send failed may have been
+// delivered.
 func (l *traffic) check(lines []string) {
 	l.t.Helper()
 	at := map[string]int{}

@@ -222,7 +222,7 @@ func TestManyMembersCloseAtTheSameTime(t *testing.T) {
 	}
 }
 
-// Three members that have nothing to do are quick to part, and nobody is missed.
+// Three idle members close quickly, and none is reported as failed.
 func TestThreeMembersCloseQuickly(t *testing.T) {
 	for range 10 {
 		groups := cluster(t, 3, func(i int, c *squall.Config) {
@@ -394,7 +394,7 @@ func TestAFutureSurvivesItsView(t *testing.T) {
 			t.Fatal(err)
 		}
 		futures = append(futures, f)
-		if k == 1000 { // those after it are of the next view
+		if k == 1000 { // later messages are of the next view
 			if err := <-change; err != nil {
 				t.Error(err)
 			}
@@ -567,7 +567,7 @@ func TestAMemberThatStandsStillInAnUpcallIsEvictedAndToldWhich(t *testing.T) {
 	groups, open := blocked(t, 0)
 	send(t, must(groups[0].Subgroup("slow")), "wait")
 	awaitView(t, 2, groups[:2]...)
-	send(t, must(groups[0].Subgroup("slow")), "nobody is waited for")
+	send(t, must(groups[0].Subgroup("slow")), "no member is waited for")
 	open()
 	<-groups[2].Done()
 	if err := groups[2].Err(); !errors.Is(err, squall.ErrEvicted) || !strings.Contains(err.Error(), `"slow"`) || !strings.Contains(err.Error(), "AsyncQueueBytes") {

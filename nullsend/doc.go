@@ -1,8 +1,8 @@
 // Package nullsend says how many nulls a sender owes.
 //
-// The senders of a subgroup take turns (package order), so one that has nothing to say would hold
-// up everybody behind it. It therefore fills the turns that others are waiting for with nulls,
-// which cost a counter and no ring space.
+// The senders of a subgroup take turns (package order), so a sender that has nothing to send would
+// hold up all senders behind it. It therefore fills the turns that other senders wait for with
+// nulls, which cost a counter and no ring space.
 //
 // Life of a null: a message of sender s is seen (got[s] grows) → every own turn that lies before it
 // in the order is counted → the turns not yet taken are owed (Owed) → the loop adds them to its
@@ -26,12 +26,13 @@
 //
 // Why it is quiet: a null is placed before the message that caused it. If that was a null too, it
 // was placed before its own cause, and so on; positions are finite, so the chain ends in a message
-// that an application sent. No null ever lies beyond the last of those, and when they stop, the
-// nulls stop as soon as the gaps before the last one are full.
+// that an application sent. No null ever lies beyond the last such message. When applications stop
+// sending, the nulls stop as soon as the gaps before the last message are full.
 //
-// Why it never stalls: when everything sent has arrived and nobody owes anything, look at the last
-// position that was ever taken, and at any sender. It has seen the message there, so it has taken
-// all its turns before it. No gap is left below that position, so every node can receive up to it.
+// Why it never stalls: suppose that everything sent has arrived and no sender owes a null. Look at
+// the last position that was ever taken, and at any sender. The sender has seen the message at that
+// position, so it has taken all its turns before it. No gap is left below that position, so every
+// node can receive up to it.
 //
 // # Skip
 //
@@ -39,11 +40,11 @@
 // skipped, that it has not used are nulls. Its count is then max(sent, skipped), see Count; that
 // count stands for it in the order and as its own count in the rule, and its next message takes
 // that index. What others see of it in the rule (got) remains the word sent alone: a declaration
-// asks nobody for anything, so that skipping far ahead causes no nulls at all.
+// obliges no other sender, so that skipping far ahead causes no nulls at all.
 //
 // Invariants:
 //
-//	N1  quiescence: once no application sends, a bounded number of steps leaves nothing in flight and nobody owing
+//	N1  quiescence: once no application sends, a bounded number of steps leaves nothing in flight and no null owed
 //	N2  no stall: then every message of an application lies below order.Turns.Received at every node
 //	N3  rounds: then every sender's count reaches exactly to the last application message, at position q, and covers
 //	    order.Turns.CountBefore(q+1, s) of its turns (at least so many if it skipped): counts differ by at most one and

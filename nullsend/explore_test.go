@@ -152,8 +152,8 @@ func (v *visible) count(s int) uint8 {
 	return uint8(Count(order.Index(v.sent[s]), order.Index(v.skipped[s])))
 }
 
-// quiet says that nothing is in flight. Everybody paid on receipt, so nobody owes either; verify
-// checks that.
+// quiet reports whether nothing is in flight. Every sender pays on receipt, so no sender owes a
+// null either; verify checks that.
 func (w world) quiet(at *state) bool {
 	for r := range w.senders {
 		for s := range w.senders {
@@ -322,8 +322,8 @@ func TestEveryInterleavingThatMattersOfALargerGroup(t *testing.T) {
 
 // N4 from the other side: no null can be left out of the rule, and none added. Too few stall the
 // order (N2). Too many from a sender whose turn comes first provoke each other for ever (N1). Too
-// many from one whose turn comes later end, and stall nothing: they fill the last round for nobody,
-// which is what N4 itself is there to find.
+// many from one whose turn comes later end, and stall nothing: they fill the last round although no
+// sender waits for it, which is what N4 itself finds.
 func TestEveryRuleThatIsOffByOneIsCaught(t *testing.T) {
 	for _, m := range []struct {
 		name          string

@@ -20,8 +20,8 @@ func Owed(self order.SenderRank, sent order.Index, got []order.Index) order.Inde
 	return max(before, after, sent) - sent
 }
 
-// Count is how many turns of a sender are taken: those it sent and those it declared to skip. It is
-// the sender's count in the order and in its own null rule, and the index of its next message. A
-// receiver loads skipped before sent (N5): the other way round, a message sent between the two
-// loads would be taken for a skipped turn.
+// Count is the number of turns that a sender has taken: the turns in which it sent and the turns
+// that it declared to skip. It is the sender's count in the order and in its own null rule, and the
+// index of its next message. A receiver loads skipped before sent (N5): the other way round, a
+// message sent between the two loads would be taken for a skipped turn.
 func Count(sent, skipped order.Index) order.Index { return max(sent, skipped) }

@@ -26,7 +26,7 @@ func newGroup(senders int) *group {
 	return g
 }
 
-// step interprets three bytes: what, who, and of whom or how far.
+// step interprets three bytes: the action, the acting sender, and its peer or a distance.
 func (g *group) step(what, who, arg byte) {
 	r, s := int(who)%len(g.sent), int(arg)%len(g.sent)
 	switch what % 8 {
@@ -61,7 +61,7 @@ func (g *group) pay(r int) {
 
 func (g *group) count(r int) order.Index { return Count(g.sent[r], g.skipped[r]) }
 
-// drain lets everybody receive until nobody sends any more, and returns the number of rounds, or
+// drain lets all senders receive until none sends any more, and returns the number of rounds, or
 // false if it does not end. Nulls fill gaps below the last message, so that each round in which
 // something happens fills at least one.
 func (g *group) drain() (rounds int, ok bool) {

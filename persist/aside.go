@@ -5,10 +5,10 @@ import (
 	"path/filepath"
 )
 
-// SetAside renames the files of a log, which is not open, so that they are found as a log no more,
-// and returns the new name. Then the log is not here any more: SetAside is for a log whose files
-// are damaged so that they cannot be repaired. An operator who wants the room removes the files.
-// "": there were no files. They stay in logs/, because what is beside it may be on another disk.
+// SetAside renames the files of a log that is not open, so that the store does not find them as a
+// log any more, and returns the new name, or "" if there were no files. It is for a log whose files
+// are damaged beyond repair. An operator may remove the renamed files to free the space. They stay
+// in logs/, because the directories beside it may be on another disk.
 func (s *Store) SetAside(id LogID) (to string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

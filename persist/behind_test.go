@@ -36,7 +36,7 @@ func recovered(t *testing.T, l *Log) (state int) {
 			t.Fatal(err)
 		}
 		s := sample(state)
-		s.Number = r.Number // of a snapshot that was installed they are those of another log
+		s.Number = r.Number // a snapshot that was installed has the number of another log
 		equal(t, r, s)      // the next one: none comes twice, and none is missing
 		state++
 	}
@@ -58,8 +58,9 @@ func reopenedAs(t *testing.T, dir string, c LogConfig) *Log {
 }
 
 // U6: a snapshot and the records that Range yields are the whole log: nothing is missing between
-// the two, and nothing is in both. So it is at once, after a crash, after the log was closed, and
-// for those who only read; with the snapshot anywhere in a block, and with nothing behind it.
+// the two, and nothing is in both. This holds at once, after a crash, after the log was closed, and
+// for a process that only reads; with the snapshot anywhere in a block, and with no record behind
+// it.
 func TestASnapshotAndTheRecordsBehindItAreEachThereOnce(t *testing.T) {
 	engines(t, func(t *testing.T, e Engine) {
 		for _, c := range []struct{ at, end int }{{1, 100}, {45, 100}, {99, 100}, {100, 100}, {100, 103}, {50, 50}} {

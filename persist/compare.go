@@ -16,7 +16,7 @@ import (
 // Comparison is what CompareLogs found about one log.
 type Comparison struct {
 	Log     LogID         `json:"log"`
-	Dirs    []string      `json:"dirs"`             // that have it
+	Dirs    []string      `json:"dirs"`             // the directories that have the log
 	Records uint64        `json:"records"`          // that are the same everywhere, from the latest beginning of any to the earliest end
 	From    order.Version `json:"from"`             // of the first of them
 	To      order.Version `json:"to"`               // of the last of them

@@ -71,7 +71,7 @@ func makeDirs(d disk, path string) error {
 
 // writeAtomic replaces a file as a whole: whatever happens, the old content or the new one is there
 // afterwards, and once it has returned the new one. The order makes it so: the bytes are durable
-// before the name leads to them, and the name before anybody relies on it.
+// before the name leads to them, and the name is durable before any caller relies on it.
 func writeAtomic(d disk, path string, write func(io.Writer) error) error {
 	temp := path + ".new"
 	if err := writeSynced(d, temp, write); err != nil {

@@ -21,7 +21,7 @@
 //
 // Invariants:
 //
-//	U1  what a name leads to is durable before the name is, and the name before anybody relies on it
+//	U1  what a name leads to is durable before the name is, and the name before any caller relies on it
 //	U2  a snapshot is durable before a record that it stands for is dropped
 //	U3  retention drops nothing that is not on every member's disk, and never the last block
 //	U4  what reads differently than it was written is neither repaired nor made anew unasked: it is an error that names it

@@ -25,8 +25,8 @@ var endKey = []byte("squall.end")
 // that is cut takes the note away first.
 var leastKey = []byte("squall.least")
 
-// noteBlocks is after how many blocks the note is made anew: rarely enough that its sync costs a
-// thousandth of those of the blocks.
+// noteBlocks is the number of blocks after which the note is written anew: so many that its sync
+// costs a thousandth of the syncs of the blocks.
 const noteBlocks uint64 = 1024
 
 const endBytes = 4 + 4*8

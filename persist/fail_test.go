@@ -271,8 +271,8 @@ func TestAReaderWhoseRecordsAreCutOffIsTold(t *testing.T) {
 	})
 }
 
-// A cut of a log to which somebody appends is refused: what waits to be written would come behind a
-// record that is gone.
+// A cut of a log with records that wait to be written is refused: they would come behind a record
+// that is gone.
 func TestALogIsNotCutWhileRecordsWait(t *testing.T) {
 	engines(t, func(t *testing.T, e Engine) {
 		_, l := reopened(t, t.TempDir(), LogConfig{Engine: e})

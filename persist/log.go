@@ -86,7 +86,8 @@ type LogConfig struct {
 	segments  *walFiles           // nil: real ones. A test has them on another disk
 }
 
-// Log is one log of a store. Append belongs to one goroutine at a time, everything else to anybody.
+// Log is one log of a store. Append is for one goroutine at a time; all other methods are safe for
+// concurrent use.
 //
 // One goroutine writes. It takes all that was appended while the disk was busy, stores it as one
 // group, which is one fsync, and says so: the disk is never idle while something waits, and nothing
@@ -156,7 +157,7 @@ func openLog(s *Store, dir string, c LogConfig) (_ *Log, err error) {
 	return l, nil
 }
 
-// openBook finds the ends of the log, and repairs it if that is wanted.
+// openBook finds the ends of the log, and repairs the log if LogConfig.Repair asks for it.
 func (l *Log) openBook(ctx context.Context) (err error) {
 	name := l.dir
 	if l.store.config.ReadOnly {
@@ -236,8 +237,8 @@ func (l *Log) Durable() (records uint64, last order.Version) {
 // machine can spare at once.
 const largeGroup = 64 << 10
 
-// run is the writer. For a large group the loop comes first; a small one is somebody's who waits
-// for the disk, and for nothing else.
+// run is the writer. It writes a large group in the background, because the loop comes first. It
+// writes a small group itself: a process waits for the disk, and for nothing else.
 func (l *Log) run() {
 	defer close(l.done)
 	var hand background.Hand
@@ -377,8 +378,8 @@ func (l *Log) broken() error {
 	return nil
 }
 
-// Import appends a record that another member's log has, with the time that it has there. It waits
-// for room. Nobody may call Append meanwhile.
+// Import appends a record of another member's log, with the time that it has in that log. It waits
+// for room. Append must not be called meanwhile.
 func (l *Log) Import(ctx context.Context, r Record) error {
 	r.Release = nil
 	for {

@@ -14,7 +14,7 @@ import (
 	"github.com/squall-go/squall/order"
 )
 
-// unwritten is a log that nobody writes.
+// unwritten is a log without a writer.
 func unwritten(memory int) *Log {
 	l := &Log{work: make(chan struct{}, 1), done: make(chan struct{})}
 	l.journal = journal.New(journal.Config{Memory: memory})

@@ -91,8 +91,8 @@ type value struct {
 	key, value []byte
 }
 
-// checkPages follows every page of a file from its root once, and says what does not fit. Nobody
-// may write meanwhile. The error of a context that ended is no damage.
+// checkPages follows every page of a file from its root once, and returns what does not fit as an
+// error. The file must not be written meanwhile. The error of a context that ended is no damage.
 func checkPages(ctx context.Context, path string, s *schema) error {
 	return onPages(ctx, path, s, nil)
 }
@@ -271,8 +271,8 @@ type element struct {
 	page       uint64
 }
 
-// buckets follows the root to all buckets, which must be those of the schema, and them to their
-// values.
+// buckets follows the root to all buckets, which must be the buckets of the schema, and the buckets
+// to their values.
 func (p *pages) buckets() error {
 	var found []string
 	err := p.tree(p.root, 0, nil, nil, func(e element) error {
@@ -389,8 +389,8 @@ func (p *pages) whole(g *page, low, high []byte, each func(element) error) error
 	return err
 }
 
-// elements checks that those of a page lie within it, one behind the other as the engine writes
-// them, and that their keys grow. It says where the last one ends.
+// elements checks that the elements of a page lie within it, one behind the other as the engine
+// writes them, and that their keys grow. It returns where the last element ends.
 func (p *pages) elements(g *page, low, high []byte, each func(element) error) (used int, err error) {
 	used = g.count * elementSize
 	if used > len(g.body) {

@@ -205,7 +205,7 @@ func (l *label) check(dir string, id LogID) error {
 	return nil
 }
 
-// engineIn is the engine whose files are in a directory, if they are those of one.
+// engineIn returns the engine whose files are in a directory, if there is one.
 func engineIn(dir string) (e Engine, ok bool) {
 	bolt, wal := isThere(filepath.Join(dir, boltFile)), isThere(filepath.Join(dir, walMetaFile))
 	if wal {
@@ -220,6 +220,6 @@ func engineNamed(name, place string) (Engine, error) {
 			return e, nil
 		}
 	}
-	return 0, fmt.Errorf("%s: %w: it is kept by engine %q, which this program does not have; use the one that wrote it",
+	return 0, fmt.Errorf("%s: %w: it is kept by engine %q, which this program does not have; use the program that wrote it",
 		place, ErrNewerFormat, name)
 }

@@ -185,8 +185,8 @@ func (s *platterSegment) WriteAt(b []byte, at int64) (n int, err error) {
 	return n, err
 }
 
-// Sync is a real one to nobody: only the power would tell. One that fails, while the process goes
-// on, loses what it should have made durable.
+// Sync does not reach the real disk: only a power cut could tell the difference. One that fails,
+// while the process goes on, loses what it should have made durable.
 func (s *platterSegment) Sync() error {
 	err := s.p.op("sync", false, func() error {
 		s.p.syncs++
@@ -471,7 +471,7 @@ func TestAnErrorOfTheDiskEndsTheLog(t *testing.T) {
 			p.fault, p.once = fault, true
 			o := workload(t, dir, p)
 			if p.hit != "" && !p.forgives && len(o.reported) == 0 && o.closed == nil {
-				t.Errorf("operation %d, %s, failed with %v, and nobody was told", at, p.hit, fault)
+				t.Errorf("operation %d, %s, failed with %v, and no error was reported", at, p.hit, fault)
 			}
 			for _, err := range o.reported {
 				if !errors.Is(err, fault) {

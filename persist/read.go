@@ -174,7 +174,7 @@ func (l *Log) Tail(ctx context.Context, from order.Version) iter.Seq2[Record, er
 	}
 }
 
-// each reads what is durable now, from a start on, while it is wanted.
+// each yields the records that are durable now, from a start on, as long as wanted returns true.
 func (l *Log) each(yield func(Record, error) bool, start start, wanted func(*Record) bool) {
 	c, err := l.cursor(start)
 	if err == nil {

@@ -64,7 +64,7 @@ func openSegment(dir string, info types.SegmentInfo) (*fullSegment, error) {
 	return s, nil
 }
 
-// headOf reports whether a segment's head is the one that belongs to it.
+// headOf reports whether a segment begins with the head that belongs to it.
 func headOf(b []byte, info types.SegmentInfo) bool {
 	word := func(at int) uint64 { return binary.LittleEndian.Uint64(b[at:]) }
 	return word(0) == segmentMagic && word(8) == info.BaseIndex && word(16) == info.ID && word(24) == info.Codec

@@ -13,7 +13,7 @@ import (
 
 // ErrNotGlobal is returned for a snapshot of what not every member's disk has yet: a restart may
 // still cut it from the log.
-var ErrNotGlobal = errors.New("not every member's disk has it yet")
+var ErrNotGlobal = errors.New("not on every member's disk yet")
 
 // Snapshot keeps what write writes beside the log, instead of all records up to a version: the log
 // begins behind it from then on, whatever else is in the block of that version. It is durable when
@@ -44,8 +44,8 @@ func (l *Log) Snapshot(at order.Version, write func(io.Writer) error) error {
 	return nil
 }
 
-// upTo is the last record that is not behind a version, without its data. It may be the one that
-// the snapshot is of.
+// upTo returns the last record that is not behind a version, without its data. It may be the record
+// of the snapshot.
 func (l *Log) upTo(at order.Version) (r journal.Record, err error) {
 	if err := l.Err(); err != nil {
 		return r, err
@@ -116,10 +116,10 @@ func (l *Log) OpenSnapshot() (at Record, content io.ReadCloser, err error) {
 }
 
 // Install replaces the snapshot and the log: with another member's snapshot, and no records yet.
-// The next record comes behind at. Nobody may append meanwhile. A crash leaves the old state or the
-// new one. The order makes it so: the snapshot says that no block up to a certain one is part of
-// the log, and is durable at once, in place of the old one; the blocks are dropped afterwards, or
-// when the log is opened.
+// The next record comes behind at. Append must not be called meanwhile. A crash leaves the old
+// state or the new one. The order makes it so: the snapshot says that no block up to a certain one
+// is part of the log, and is durable at once, in place of the old one; the blocks are dropped
+// afterwards, or when the log is opened.
 func (l *Log) Install(at Record, content io.Reader) error {
 	l.snapshots.Lock()
 	defer l.snapshots.Unlock()

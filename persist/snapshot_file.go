@@ -22,8 +22,8 @@ import (
 //	tail     bytes of content 8 │ sum of content 4 │ magic 4
 //
 // The bytes are durable before the name leads to them, and the name before a record is dropped. So
-// at any time there is the old snapshot with the records behind it, or the new one with those
-// behind that; what a crash left undropped is dropped when the log is opened.
+// at any time there is the old snapshot with the records behind it, or the new snapshot with the
+// records behind it; blocks that a crash left undropped are dropped when the log is opened.
 const (
 	snapshotFile      = "snapshot"
 	snapshotHeadBytes = 8 + 4 + 4 + 6*8 + 8

@@ -184,8 +184,8 @@ func sum(outcomes map[outcome]int) (n int) {
 	return n
 }
 
-// run has a process try the chosen harms, one after the other, and returns those that it did not
-// get to.
+// run starts a process that tries the chosen harms, one after the other, and returns the harms that
+// the process did not reach.
 func (r *tried) run(t *testing.T, harms []harmed, chosen []int, spec string) (left []int) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])

@@ -265,7 +265,7 @@ func (s *sweep) pages() {
 		}
 		for i := range min(g.count, 64) {
 			if i > 1 && i+1 < g.count && g.flags != freelistPage {
-				continue // as those beside it
+				continue // like the elements beside it
 			}
 			e := at + pageHead + elementSize*i
 			switch g.flags {

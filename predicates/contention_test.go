@@ -16,8 +16,8 @@ func TestAYieldIsGivenUpWhereTheLoopGetsLessThanHalfOfItsShare(t *testing.T) {
 		{3, 2, 20 * µs, 10 * µs, false},
 		{3, 2, 50 * µs, 90 * µs, false},   // a third of the core, of two thirds
 		{3, 2, 50 * µs, 110 * µs, true},   // less
-		{3, 2, 50 * µs, 3 * ms, true},     // somebody keeps the core for a time slice
-		{3, 2, 10 * ms, 3 * ms, false},    // somebody does, and the loop is not in need of it
+		{3, 2, 50 * µs, 3 * ms, true},     // another thread keeps the core for a time slice
+		{3, 2, 10 * ms, 3 * ms, false},    // another thread does, and the loop does not need the core
 		{2, 2, 20 * µs, 15 * µs, false},   // as many loops as cores: half of one
 		{2, 2, 20 * µs, 25 * µs, true},    //
 		{16, 2, 10 * µs, 140 * µs, false}, // sixteen loops: a sixteenth of a core

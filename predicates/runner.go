@@ -41,7 +41,7 @@ const (
 	spinGosched = 8                      // idle cycles between two offers, while spinning
 )
 
-// Stats counts what a runner did. The runner writes, anybody reads.
+// Stats counts what a runner did. W: the runner. R: any goroutine.
 type Stats struct {
 	Cycles, Sleeps atomic.Uint64
 }

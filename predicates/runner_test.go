@@ -121,7 +121,7 @@ func (h *hooks) Sleep(d time.Duration) {
 func (h *hooks) Retract() {}
 func (h *hooks) Yield()   {}
 
-// slowYields is a parker on a core that somebody else keeps for long after each yield. Sleeps end
+// slowYields is a parker on a core that another thread keeps for long after each yield. Sleeps end
 // at once.
 type slowYields struct {
 	parker

@@ -27,15 +27,16 @@
 // Any process that reaches the port may make a link. Its two ends prove to each other that they
 // have the private keys for the public keys that they show (package trust). A peer is a member if
 // it shows the group's token, a hash of its secret key, which the dialer says first, and if the key
-// that it proved to have, and with TLS its certificate, are those by which the group describes the
-// member (Peer). Where a group describes members without keys, a peer that knows the group's key
-// may claim to be any member: then the members trust each other. Frames then carry a channel, a
-// number that the receiver of the frame gave to the group on this link. Numbers are not used again,
-// so what is still on its way for a group that was left cannot be taken for another's.
+// that it proved to have, and with TLS its certificate, are the key and the certificate in the
+// group's description of the member (Peer). Where a group describes members without keys, a peer
+// that knows the group's key may claim to be any member: then the members trust each other. Frames
+// then carry a channel, a number that the receiver of the frame gave to the group on this link.
+// Numbers are not used again, so what is still on its way for a group that was left cannot be taken
+// for another's.
 //
 // Invariants:
 //
-//	K1  nobody waits until a peer reads a control frame: frames gather in an outbox, and a peer that lets it overflow is cut off
+//	K1  no goroutine waits until a peer reads a control frame: frames gather in an outbox, and a peer that lets it overflow is cut off
 //	K2  what a peer says is bounded before memory is touched or allocated for it, and so is the number of strangers
 //	K3  a group takes frames only from links whose peer proved to be a member, as the group describes it, and showed its token
 //	K4  a peer that is silent for FailAfter while something is under way is given up, and memory that waits for it is let go of

@@ -33,7 +33,7 @@ func ExampleNode_Create() {
 	if err := group.Send(ctx, make([]byte, 8<<20)); err != nil {
 		fmt.Println(err)
 	}
-	fmt.Println("sent:", group.Close(ctx)) // nil: everybody has everything
+	fmt.Println("sent:", group.Close(ctx)) // nil: every member has every message
 	fmt.Println("received:", <-received)
 	// Output:
 	// message 0 has 8388608 bytes

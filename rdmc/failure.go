@@ -11,7 +11,7 @@ import (
 // several things failed at a time. It is an ErrFailed, and with FailureDiscarded an ErrDiscarded
 // too.
 type Failure struct {
-	Node order.NodeID // the member at fault, or the one that reported the failure
+	Node order.NodeID // the member at fault, or the member that reported the failure
 	Code FailureCode
 	Text string
 }

@@ -76,7 +76,7 @@ type Group struct {
 	cfg      GroupConfig
 	token    token
 	digest   uint32        // of what must be the same at all members
-	peers    []Peer        // by place: the root first, then the members behind it, then those before it
+	peers    []Peer        // by place: the root first, then the members behind it, then the members before it
 	self     int           // place
 	complete chan struct{} // closed when all have opened the group
 	done     chan struct{} // closed when nothing happens any more, and no memory is touched

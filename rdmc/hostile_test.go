@@ -27,10 +27,11 @@ type stranger struct {
 	control, blocks net.Conn
 }
 
-// somebody is the process of all strangers.
+// somebody is the identity of all strangers.
 var somebody = trust.NewIdentity()
 
-// signed is a greeting of somebody, with that node's key or the one that it says.
+// signed is a greeting that a stranger signs, with that node's key or the key that the greeting
+// names.
 func (g greeting) signed(t *testing.T, id *trust.Identity, c challenge, to order.NodeID) greeting {
 	t.Helper()
 	g.Key, g.Nonce = id.PublicKey(), trust.NewNonce()
@@ -207,7 +208,7 @@ func TestK3WhoDoesNotKnowTheTokenIsOutside(t *testing.T) {
 	wrong := x.token
 	wrong[3]++
 	s.say(relay.Control{Kind: relay.Attach, Channel: 1, Token: wrong})
-	other := visit(t, w.peers[0], 98) // who knows the token, and is no member
+	other := visit(t, w.peers[0], 98) // a process that knows the token, and is no member
 	other.say(relay.Control{Kind: relay.Attach, Channel: 1, Token: x.token})
 	w.rejected(port.NotMember)
 	select {
@@ -219,8 +220,8 @@ func TestK3WhoDoesNotKnowTheTokenIsOutside(t *testing.T) {
 	receive(t, x.complete, "member")
 }
 
-// Somebody knows the token and all descriptions, and says that it is node 99: before that comes,
-// and afterwards.
+// A process knows the token and all descriptions, and claims to be node 99: before node 99
+// connects, and afterwards.
 func TestK3WhoKnowsTheTokenIsNoOtherMember(t *testing.T) {
 	w := newWorld(t, 1, 0)
 	real := trust.NewIdentity()
@@ -270,7 +271,8 @@ func TestK3WhoKnowsTheTokenIsNoOtherMember(t *testing.T) {
 	w.rejected(port.NotMember)
 }
 
-// Somebody takes the connection for blocks of a link that the member has opened for control.
+// A stranger takes the connection for blocks of a link whose control connection the member has
+// opened.
 func TestBothConnectionsOfALinkAreOfOneProcess(t *testing.T) {
 	w := newWorld(t, 1, 0)
 	real, mine := trust.NewIdentity(), somebody
@@ -438,8 +440,8 @@ func TestK4ABlockThatStopsHalfWayIsGivenUp(t *testing.T) {
 	receive(t, x.Done(), "end")
 }
 
-// A dead root that was told nothing: K1, a peer that reads nothing is cut off, and nobody waits for
-// it.
+// A dead root that was told nothing: K1, a peer that reads nothing is cut off, and no member waits
+// for it.
 func TestK1APeerThatReadsNothingHoldsUpNobody(t *testing.T) {
 	w := newWorld(t, 1, 300*time.Millisecond)
 	x := w.lone(0)

@@ -17,8 +17,8 @@ type intake interface {
 	read(into []byte) (sum uint32, err error)
 }
 
-// eager is the intake of connections that come through other hands: those of TLS, and those of
-// systems that are told nothing.
+// eager is the intake of connections that do not read from the socket directly: TLS connections,
+// and connections of systems without the calls that intake_linux.go uses.
 type eager struct{ conn net.Conn }
 
 func (eager) prompt(bool) {}

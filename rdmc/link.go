@@ -226,8 +226,8 @@ func (l *link) enlist(g *Group, place int) *membership {
 	return m
 }
 
-// invite gives a group that was opened the peer of this link, if that is one of its members: the
-// dialer attaches first, because an acceptor does not know whom it talks to before that. The node's
+// invite attaches a newly opened group to the peer of this link, if the peer is one of its members.
+// The dialer attaches first, because until then the acceptor does not know its peer. The node's
 // lock is held.
 func (l *link) invite(g *Group) {
 	if !l.isWhole() {
@@ -272,7 +272,7 @@ func (l *link) wait(c *relay.Control) error {
 	defer l.mu.Unlock()
 	l.waiting = slices.DeleteFunc(l.waiting, func(o relay.Control) bool { return o.Token == c.Token })
 	if len(l.waiting) == maxWaiting {
-		return fmt.Errorf("%w: %d groups that nobody opened", errCrowded, maxWaiting)
+		return fmt.Errorf("%w: %d groups that are not open here", errCrowded, maxWaiting)
 	}
 	l.waiting = append(l.waiting, *c)
 	return nil

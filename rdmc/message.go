@@ -65,9 +65,9 @@ func (s *Sending) Fill(n int64) {
 	s.group.do(func(r *relay.Relay, out *relay.Effects) { r.Fill(s.number, n, out) })
 }
 
-// Abort gives the message up at every member; some may have it whole by then, or all of them. Sent
-// and Everywhere, if they were not told yet, are told the reason. What is sent later the members
-// hear of later.
+// Abort gives the message up at every member; by then some or all members may have the whole
+// message. Sent and Everywhere, if they were not called yet, are called with the reason. Members
+// receive messages that are sent later after the abort.
 func (s *Sending) Abort(reason error) {
 	if reason == nil {
 		reason = relay.ErrAborted

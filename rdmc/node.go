@@ -37,12 +37,12 @@ type Node struct {
 	end     context.CancelFunc
 	running sync.WaitGroup // every goroutine of the node, its links and its groups
 
-	// mu comes before the locks of groups, and these before those of links.
+	// mu is taken before the lock of a group, and a group's lock before the lock of a link.
 	mu     sync.Mutex
 	closed bool
 	groups map[token]*Group
 	routes map[order.NodeID]*route
-	links  []*link // all that stand, and those of which one connection has come; the oldest first
+	links  []*link // all established links, and links of which one connection has arrived; the oldest first
 }
 
 // NewNode makes a node. Connections come when groups need them.
@@ -239,9 +239,9 @@ func (n *Node) attach(l *link, c *relay.Control) error {
 	return nil
 }
 
-// attachOther takes the news that the peer of a link has a group open whose name and key are those
-// of one here, of which the peer is no member. It may be told of a later one that has the name. The
-// other groups of the link go on.
+// attachOther handles an attach frame for a group that has the name and key of a group here of
+// which the peer is no member. The peer may mean a later group of the same name. The other groups
+// of the link go on.
 func (n *Node) attachOther(l *link, c *relay.Control, g *Group) error {
 	if l.dialed || c.Index != 0 {
 		return nil // the answer to an attach that was withdrawn

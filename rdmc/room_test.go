@@ -12,7 +12,7 @@ import (
 // its life.
 func TestAMessageThatAReceiverHasNoMemoryForFailsTheGroupEverywhere(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		t.Skip("elsewhere nobody says how much memory is free")
+		t.Skip("other systems do not report how much memory is free")
 	}
 	if _, err := MakeRoom(1 << 39); !errors.Is(err, ErrNoMemory) {
 		t.Fatal(err)

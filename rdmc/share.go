@@ -148,7 +148,7 @@ func (g *Group) takeView(index uint64) *shared.View {
 	return v
 }
 
-// closeViews ends those of messages that will not be complete.
+// closeViews closes the views of messages that will not be complete.
 func (g *Group) closeViews() {
 	for index, v := range g.views {
 		delete(g.views, index)

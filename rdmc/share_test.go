@@ -77,7 +77,7 @@ func TestWhatLiesInSharedMemoryIsCopiedFromThere(t *testing.T) {
 				if _, err := all[0].Start(Outgoing{Tag: uint64(len(data)), Data: data, Filled: -1}); err != nil {
 					t.Fatal(err)
 				}
-				m.Release() // at once: it is kept as long as somebody needs it
+				m.Release() // at once: the memory is kept as long as a member needs it
 			}
 			for _, x := range all[1:] {
 				for i := range count {
@@ -410,7 +410,7 @@ func listenPort(t *testing.T) *port.Port {
 	return p
 }
 
-// Memory of a message that cannot be sent is its owner's alone again: nobody was shown it.
+// Memory of a message that cannot be sent is its owner's alone again: no member was shown it.
 func TestMemoryOfAMessageThatIsRefusedIsUsedAgain(t *testing.T) {
 	sharesMemory(t)
 	w := newWorld(t, 2, 0)

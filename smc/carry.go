@@ -12,11 +12,12 @@ import (
 // unpublished here. This ring is new, and of the same size or larger. Nothing may be claimed,
 // published or released in old afterwards. Loop, with the application's lock.
 //
-// There is room for all of them (S7). The claims that are not released in old are at most a window
-// (S1), and the ones that move are among them. Their bytes do not overlap there (S2), so they are a ring
-// at most, each rounded up. Here they are laid one behind the other from position 0, without holes:
-// as long as they end within the ring, none of them has to skip to its start. With that, S1 and S2
-// hold here, and the argument for the next move is the same.
+// There is room for all of them (S7). The claims that are not released in the old ring are at most
+// a window (S1), and the claims that move are among them. Their bytes do not overlap in the old
+// ring (S2), so that, each rounded up, they fill at most a ring. The new ring takes them one behind
+// the other from position 0, without holes: as long as they end within the ring, no claim has to
+// skip to its start. So S1 and S2 hold in the new ring, and the argument for the next move is the
+// same.
 func (s *Sender) Carry(old *Sender, delivered order.Index) {
 	s.begin(old.firstBeyond(delivered))
 	for n := s.first; n < old.claimed; n++ {
@@ -41,7 +42,7 @@ func (s *Sender) firstBeyond(delivered order.Index) uint64 {
 // begin has the numbers of this ring's claims start behind the claims that are done.
 func (s *Sender) begin(first uint64) {
 	if invariants.Enabled {
-		invariants.Check(s.claimed == 0 && s.stamped == 0, "S6", "a ring with %d claims takes over those of another", s.claimed)
+		invariants.Check(s.claimed == 0 && s.stamped == 0, "S6", "a ring with %d claims takes over the claims of another", s.claimed)
 	}
 	s.first, s.claimed, s.seenFreed = first, first, first
 	s.published, s.released = first, first

@@ -7,9 +7,9 @@
 //	descriptor, 16 bytes:   ┌──────────── stamp, u64 ───────────┐┌── offset, u32 ──┐┌─ length, u32 ─┐
 //	                         the message's index + 1              place in the byte ring, + 1 if it is large
 //
-// Of a large message the ring has a record only, which tells receivers which one it is: its body
-// goes another way. It takes its place in the ring when every member has the body. So what is
-// published is whole at everybody, and no large message holds up others.
+// Of a large message the ring carries only a record, which tells receivers which message it is; the
+// body takes another way. The record takes its place in the ring when every member has the body. So
+// every published message is complete at every member, and no large message holds up others.
 //
 // Life of a message, as a chain of counters of its sender:
 //

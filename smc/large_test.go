@@ -64,6 +64,6 @@ func TestALargeMessageThatMovedWaitsForItsBodyAndHoldsUpWhatIsBehindIt(t *testin
 	}
 	expectTake(t, &r, 2, "behind")
 	if s.Release(2); !s.Released(c.Number()) || s.Released(claim.Number()) {
-		t.Error("released are not those that were delivered")
+		t.Error("the released messages are not the delivered ones")
 	}
 }

@@ -48,7 +48,7 @@ type model struct {
 	window  int
 
 	messages  []*message
-	owner     []int // of each byte of the ring: 1 + the number of the claim that has it, or 0
+	owner     []int // of each byte of the ring: 1 + the number of the claim that occupies the byte, or 0
 	published int   // claims that Publish passed
 	released  int
 	end       uint64 // positions, as smc counts them
@@ -79,7 +79,7 @@ func (m *model) lay(window, ring int) {
 	m.rx = NewReceiver(m.replica[0], m.replica[1])
 }
 
-// aligned is memory as a row has it.
+// aligned returns memory with the alignment of a row.
 func aligned(n int) []byte {
 	mem, _, err := fabric.NewMemory((n + 63) &^ 63)
 	if err != nil {

@@ -71,7 +71,7 @@ type Sender struct {
 	seenFreed uint64 // the last look at freed and freedBytes
 	seenBytes uint64
 	first     uint64 // claims below are done: Carry
-	native    uint64 // claims from here on were made here: Carry. Set before anybody claims.
+	native    uint64 // claims from this one on were made in this ring: Carry. Set before the first claim.
 	foreign   int    // open claims that were made in another ring
 	_         [64]byte
 
@@ -155,8 +155,8 @@ func (s *Sender) place(n int) (offset, end uint64) {
 	return offset, start + size
 }
 
-// fits reports whether one more claim that ends at a position has room. It looks at the loop's
-// counters only when those seen last do not suffice.
+// fits reports whether one more claim that ends at a position has room. It loads the loop's
+// counters only when the values loaded last do not suffice.
 func (s *Sender) fits(end uint64) bool {
 	if s.claimed-s.seenFreed < s.window && end-s.seenBytes <= s.ring {
 		return true

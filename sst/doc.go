@@ -1,10 +1,10 @@
 // Package sst is the shared state table: rows of monotonic counters, one row per member, each
 // written by its owner only.
 //
-// A Layout says where things are. Every layer that writes a column declares it, for every row that
-// has it, in the order of rank and subgroup, so that all members compute the same layout from the
-// same view. A Table is a layout on the memory of a fabric.Table: it hands out lines and areas, and
-// pushes them.
+// A Layout assigns each column its offset. Every layer that writes a column declares it, for every
+// row that has the column, in the order of rank and subgroup, so that all members compute the same
+// layout from the same view. A Table is a layout on the memory of a fabric.Table: it hands out
+// lines and areas, and pushes them.
 //
 // Life of a counter: declared (Line) → stored by its owner → pushed → loaded by the others, one
 // load per step.

@@ -13,8 +13,9 @@ import (
 	"github.com/squall-go/squall/trust"
 )
 
-// Three processes share a table of counters. Each counts in its own row and pushes that to the
-// others, and all of them see the same minimum over the rows: what everybody has done.
+// Three processes share a table of counters. Each process counts in its own row and pushes the row
+// to the others, and all processes see the same minimum over the rows: the work that every process
+// has done.
 //
 // Here the three are in one process; what each of them says to the others is a fabric.Peer.
 func Example() {
@@ -51,15 +52,15 @@ func Example() {
 		for least() == 0 {
 			p.table.Poll()
 		}
-		fmt.Printf("process %d: everybody has done %d\n", r, least())
+		fmt.Printf("process %d: every process has done %d\n", r, least())
 	}
 	// Output:
-	// process 0: everybody has done 10
-	// process 1: everybody has done 10
-	// process 2: everybody has done 10
+	// process 0: every process has done 10
+	// process 1: every process has done 10
+	// process 2: every process has done 10
 }
 
-// process is one of those that share the table.
+// process is one of the processes that share the table.
 type process struct {
 	identity *trust.Identity
 	port     *port.Port

@@ -62,8 +62,8 @@ func tables(t *testing.T, l *sst.Layout, ranks int) []*sst.Table {
 }
 
 // D2 and D3: whatever is declared, lines are aligned and in the control part, areas behind it,
-// nothing overlaps, rows are no larger than what was declared in them, and everybody who declares
-// the same computes the same.
+// nothing overlaps, rows are no larger than what was declared in them, and all processes that
+// declare the same columns compute the same layout.
 func TestWhatIsDeclaredDoesNotOverlap(t *testing.T) {
 	for seed := range uint64(300) {
 		ranks := 1 + int(seed%5)

@@ -60,7 +60,7 @@ func CertifiedName(conn net.Conn) string {
 func CheckCertificate(conn net.Conn, want Digest) error {
 	shown, secure := Shown(conn)
 	if secure && (want.IsZero() || shown != want) {
-		return fmt.Errorf("%w: the key of its certificate is not the one that its record names", ErrUnproven)
+		return fmt.Errorf("%w: the key of its certificate is not the key in its record", ErrUnproven)
 	}
 	return nil
 }

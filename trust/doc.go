@@ -1,4 +1,4 @@
-// Package trust lets two processes of a group prove to each other who they are.
+// Package trust lets two processes of a group prove their identity to each other.
 //
 // Every process makes an X25519 key pair when it starts (Identity). The public key is part of its
 // record in the view, so every member knows the public keys of all others. Two members compute the
@@ -6,9 +6,9 @@
 // can compute it, not even another member of the same view. From that secret and the view, both derive
 // one key for each purpose (Key), and with it they authenticate what they say when they connect.
 //
-// Life of a greeting: challenged (the listener sends a random nonce) → claimed (the dialer says who
-// it is, with a nonce of its own, and authenticates both nonces) → proved (the listener answers and
-// authenticates the answer together with the claim).
+// Life of a greeting: challenged (the listener sends a random nonce) → claimed (the dialer names
+// its node, with a nonce of its own, and authenticates both nonces) → proved (the listener answers
+// and authenticates the answer together with the claim).
 //
 //	dialer                                 listener
 //	                        ◀──────────    nonce of the listener
@@ -23,6 +23,6 @@
 //	T3  what one side said does not authenticate the other side: a MAC covers the side that sent the message
 //	T4  with TLS, a member is accepted only with the certificate key that its record names
 //
-// What follows a greeting on a connection is protected by TLS, or by nothing: an attacker who can
-// change packets on the way can take over a connection that has no TLS after its greeting.
+// The data after the greeting is protected by TLS or not at all: an attacker that can change
+// packets on the network can take over a connection without TLS after its greeting.
 package trust

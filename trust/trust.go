@@ -14,8 +14,8 @@ import (
 	"sync"
 )
 
-// ErrUnproven says that a process did not prove that it is the one that it says it is.
-var ErrUnproven = errors.New("it does not prove who it is")
+// ErrUnproven is returned if a process did not prove its claimed identity.
+var ErrUnproven = errors.New("the process does not prove its identity")
 
 // Digest is 32 bytes with a text form of 43 characters, base64url without padding. The zero value
 // means that there is none.
@@ -93,7 +93,7 @@ func (i *Identity) secret(with PublicKey) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnproven, err)
 	}
-	secret, err := i.private.ECDH(public) // fails for keys that give everybody the same secret
+	secret, err := i.private.ECDH(public) // fails for keys that give every process the same secret
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnproven, err)
 	}

@@ -55,7 +55,7 @@ type Change struct {
 	cfg       Config
 	n         int
 	table     *sst.Table
-	to        []order.Rank // everybody
+	to        []order.Rank // all ranks
 	lines     []*sst.Line  // by rank
 	own       *sst.Line
 	revisions []uint64 // by rank, as of the last look
@@ -79,7 +79,7 @@ type Change struct {
 	recording *Decision       // the last one that was given to Record
 	recorded  Ballot          // the highest that is durable
 	decision  *Decision       // in the own row
-	done      *Decision       // set once it is certain that every member that goes on has it
+	done      *Decision       // set once it is certain that every continuing member has the decision
 	err       error           // why this member must stop
 }
 
@@ -139,7 +139,7 @@ func (c *Change) Cause(r order.Rank) error { return c.causes[r] }
 func (c *Change) Wedged() bool { return c.wedged }
 
 // Done returns the decision, once it is certain that it is the only one and that every member that
-// goes on has it.
+// goes on has received it.
 func (c *Change) Done() *Decision { return c.done }
 
 // Through reports whether every member that took part in the decision is done too, or suspected: no
@@ -234,7 +234,7 @@ func (c *Change) advance() bool {
 	return c.checkEvicted() || c.complete() || c.applyReports() || c.adoptSuspicions() || c.haltWithoutQuorum() || c.ask() || c.follow() || c.lead() || c.echo()
 }
 
-// set stores a word of the own view line; publish has it pushed.
+// set stores a word of the own view line; publish pushes it.
 func (c *Change) set(word int, v uint64) {
 	if invariants.Enabled && word >= wordProposed && word <= wordDecided {
 		invariants.Check(v > c.own[word], "V6", "word %d of the view line goes from %d to %d", word, c.own[word], v)
@@ -254,8 +254,8 @@ func (c *Change) emit(e Event) {
 }
 
 // checkEvicted finds out whether some member suspects this one. Rows that are frozen count: a
-// member says whom it suspects before it ends the connection. A word with an impossible value is no
-// accusation but a violation, which adoptSuspicions reports.
+// member publishes its suspicions before it ends the connection to a suspect. A word with an
+// impossible value is not a suspicion but a violation, which adoptSuspicions reports.
 func (c *Change) checkEvicted() bool {
 	for r := range order.Rank(c.n) {
 		if said, err := c.accusation(r); err == nil && said.Has(c.cfg.Self) {
@@ -290,9 +290,9 @@ func (c *Change) applyReports() bool {
 	return who != 0 && c.suspects(who)
 }
 
-// adoptSuspicions suspects the members that another member suspects: those of one accuser at a
-// time, in the order of rank, and never those of an accuser that is suspected itself. Otherwise,
-// two members that suspect each other would both have to go.
+// adoptSuspicions suspects the members that another member suspects. It adopts the suspicions of
+// one accuser at a time, in the order of rank, and no suspicion of an accuser that is suspected
+// itself. Otherwise, two members that suspect each other would both have to go.
 func (c *Change) adoptSuspicions() bool {
 	for r := range order.Rank(c.n) {
 		if r == c.cfg.Self || c.Suspected().Has(r) {
@@ -337,9 +337,9 @@ func (c *Change) accusation(r order.Rank) (said Ranks, err error) {
 	return said, nil
 }
 
-// suspects publishes that members failed and freezes their rows. They learn of it before their
-// connection ends, as far as it still works. If too few members would be left, it publishes
-// nothing: this member may be the one that is cut off.
+// suspects publishes that members failed and freezes their rows. The suspects learn of it before
+// their connection ends, if the connection still works. If too few members would be left, suspects
+// publishes nothing: this member itself may be cut off from the others.
 func (c *Change) suspects(who Ranks) bool {
 	if c.done == nil && !c.Quorate(who) {
 		c.lost |= who
@@ -537,8 +537,8 @@ func (c *Change) unrecorded(b Ballot) bool {
 }
 
 // complete finds out whether the decision here is final: every member that goes on and is not
-// suspected has it, and the members that have it are a quorum; or another member knows that it is
-// final.
+// suspected has echoed the decision, and these members are a quorum; or another member knows that
+// the decision is final.
 func (c *Change) complete() bool {
 	if c.decision == nil || !c.chosen() {
 		return false

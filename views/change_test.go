@@ -138,7 +138,7 @@ func (c *court) settle(done func() bool) bool {
 	return false
 }
 
-// over reports whether everybody who lives knows how the view ended, or stopped.
+// over reports whether every live member knows how the view ended, or has stopped.
 func (c *court) over() bool {
 	for r, ch := range c.changes {
 		if !c.dead[r] && ch.Err() == nil && ch.Done() == nil {
@@ -193,7 +193,7 @@ func same(a, b *Decision) bool {
 	return slices.EqualFunc(a.Trim, b.Trim, slices.Equal[[]order.Index])
 }
 
-// One member fails, and everybody else goes on together with the least of what they have.
+// One member fails, and all others go on together with the least that any of them has.
 func TestTheOthersGoOnWhenAMemberFails(t *testing.T) {
 	for _, victim := range []int{0, 1, 4} {
 		c := newCourt(t, uint64(victim)+1, 5)
@@ -303,24 +303,24 @@ func TestNobodyComesWhoseIDIsTakenOrWhoseRecordIsTooLarge(t *testing.T) {
 	}
 }
 
-// V7: whatever a leader's row says, a member acks nothing that does not follow from the view, and
-// suspects who says it.
+// V7: whatever a leader's row says, a member acks no proposal that does not follow from the view,
+// and suspects the leader that proposes it.
 func TestWhatDoesNotFollowFromAViewIsRefused(t *testing.T) {
 	for name, wrong := range map[string]func(*proposal){
-		"a view too far":             func(p *proposal) { p.View.ID++ },
-		"another group":              func(p *proposal) { p.View.Cluster = "other" },
-		"the same key":               func(p *proposal) { p.View.key = "one" },
-		"no key":                     func(p *proposal) { p.View.key = "" },
-		"a member that is missing":   func(p *proposal) { p.View.Members = p.View.Members[1:] },
-		"members in another order":   func(p *proposal) { slices.Reverse(p.View.Members[:2]) },
-		"a joiner in between":        func(p *proposal) { slices.Reverse(p.View.Members) },
-		"a subgroup that is missing": func(p *proposal) { p.View.Subgroups = nil },
-		"another ring":               func(p *proposal) { p.View.Subgroups[0].RingBytes *= 2 },
-		"a sender that is no member": func(p *proposal) { p.View.Subgroups[0].Senders = ranks(9) },
-		"a rank that is none":        func(p *proposal) { p.Removed = ranks(7) },
-		"gone twice":                 func(p *proposal) { p.Removed, p.Left = ranks(2), ranks(2) },
-		"no view for those who stay": func(p *proposal) { p.View = nil },
-		"too few mute words":         func(p *proposal) { p.View.Muted = p.View.Muted[1:] },
+		"a view too far":                    func(p *proposal) { p.View.ID++ },
+		"another group":                     func(p *proposal) { p.View.Cluster = "other" },
+		"the same key":                      func(p *proposal) { p.View.key = "one" },
+		"no key":                            func(p *proposal) { p.View.key = "" },
+		"a member that is missing":          func(p *proposal) { p.View.Members = p.View.Members[1:] },
+		"members in another order":          func(p *proposal) { slices.Reverse(p.View.Members[:2]) },
+		"a joiner in between":               func(p *proposal) { slices.Reverse(p.View.Members) },
+		"a subgroup that is missing":        func(p *proposal) { p.View.Subgroups = nil },
+		"another ring":                      func(p *proposal) { p.View.Subgroups[0].RingBytes *= 2 },
+		"a sender that is no member":        func(p *proposal) { p.View.Subgroups[0].Senders = ranks(9) },
+		"a rank that is none":               func(p *proposal) { p.Removed = ranks(7) },
+		"gone twice":                        func(p *proposal) { p.Removed, p.Left = ranks(2), ranks(2) },
+		"no view for the members that stay": func(p *proposal) { p.View = nil },
+		"too few mute words":                func(p *proposal) { p.View.Muted = p.View.Muted[1:] },
 	} {
 		c := newCourt(t, 5, 3, simnet.Framed)
 		c.changes[0].Join([]Member{{ID: 300, Addr: "late:1"}})
@@ -366,8 +366,8 @@ func TestTheSuspectedHearOfIt(t *testing.T) {
 	}
 }
 
-// The leader and one more install a decision that a third one has echoed, and nobody hears of them
-// again. The third one leads next: what it decides must be what they installed.
+// The leader and a second member install a decision that a third member has echoed, and both fail.
+// The third member leads next: it must decide what they installed.
 func TestATakeoverAdoptsWhatSomebodyMayHaveInstalled(t *testing.T) {
 	if err := takeover(t); err != nil {
 		t.Error(err)
@@ -503,7 +503,7 @@ func (c *court) trouble(k int) {
 	}
 }
 
-// silent has everybody on one side report everybody on the other one.
+// silent makes every member on one side report every member on the other side.
 func (c *court) silent(here func(int) bool) {
 	for a, ch := range c.changes {
 		for b := range c.changes {

@@ -55,9 +55,9 @@ func (c *Change) checkNext(next *View, removed, left []order.Rank) error {
 	case !next.Follows(v):
 		return fmt.Errorf("view %d of group %.64q, which does not follow from view %d of group %q", next.ID, next.Group, v.ID, v.Group) // V12
 	case len(stay) == 0 || len(next.Members) < len(stay) || !slices.Equal(next.Members[:len(stay)], stay):
-		return fmt.Errorf("members %v, while those that stay are %v", next.Members, stay)
+		return fmt.Errorf("members %v, while the members that stay are %v", next.Members, stay)
 	case !slices.EqualFunc(next.Subgroups, v.Subgroups, sameDeclaration):
-		return fmt.Errorf("subgroups that are not those of view %d", v.ID)
+		return fmt.Errorf("subgroups that differ from the subgroups of view %d", v.ID)
 	case len(next.Muted) != len(next.Members):
 		return fmt.Errorf("%d mute words for %d members", len(next.Muted), len(next.Members))
 	}

@@ -140,9 +140,9 @@ func CheckDeclarations(decls []Declaration) error {
 	return errors.Join(errs...)
 }
 
-// Difference names the first subgroup and field in which a joiner's declarations differ from those
-// of the group, with both values; it is empty if they are the same. Members and senders are sets:
-// their order in a declaration means nothing.
+// Difference names the first subgroup and field in which a joiner's declarations differ from the
+// group's declarations, with both values; it is empty if they are the same. Members and senders are
+// sets: their order in a declaration means nothing.
 func Difference(group, joiner []Declaration) string {
 	for i := range max(len(group), len(joiner)) {
 		switch {

@@ -1,26 +1,27 @@
 // Package views decides the membership of a group, the roles of its members, and how one membership
 // follows another.
 //
-// A View is immutable: an id, the members in order of seniority (rank), how to reach them, and the
-// subgroups with their members, senders and sizes. It is computed once, where it is proposed
-// (Place), and travels as a value; every member that installs it lays out the same table from it.
-// It has a Subgroup for every shard of every declaration, in that order, whether the shard has
-// members or not: index i means the same in all views of a group. A Subgroup without members is not
-// provisioned.
+// A View is immutable: an id, the members in order of seniority (rank), their addresses, and the
+// subgroups with their members, senders and sizes. The leader that proposes a view computes it once
+// (Place) and sends it as a value; every member that installs it lays out the same table from it. A
+// view has a Subgroup for every shard of every declaration, in that order, whether the shard has
+// members or not: index i means the same subgroup in all views of a group. A Subgroup without
+// members is not provisioned.
 //
-// A Change is one member's part in ending one view and finding the next: a pure core over columns
-// of the view's table, in which every row's owner writes its own opinion, and no member answers
-// another one. It is Paxos with the rows as registers: a leader's ballot is acked, its decision is
-// echoed, and a decision that a quorum echoed is the only one there will ever be.
+// A Change is one member's part in ending one view and agreeing on the next: a pure core over
+// columns of the view's table. Each member writes its own state into its own row, and members send
+// each other no requests. The protocol is Paxos with the rows as registers: members ack a leader's
+// ballot and echo its decision, and once a quorum has echoed a decision, no other decision can
+// follow the view.
 //
 // Life of a change at a member:
 //
 //	steady     no member is suspected, and none has asked for a change
-//	suspected  a member failed: said in the own row, and its row is frozen          (word suspected)
-//	proposed   the leader wrote what the next view is to be                         (word proposed, record proposal)
+//	suspected  this member saw that another one failed, and froze its row           (word suspected)
+//	proposed   the leader wrote its proposal for the next view                      (word proposed, record proposal)
 //	wedged     this member stopped the view, published what it has, and acked       (record vectors, word acked)
 //	decided    the leader has all acks; its decision is copied into this row        (record decision, word decided)
-//	installed  all members that go on have it, and they are a quorum                (word installed)
+//	installed  all members that go on echoed it, and they are a quorum              (word installed)
 //
 // The leader is the lowest rank that is neither suspected nor leaving. If it fails, the next one
 // begins anew with a higher ballot, and adopts the decision of the highest ballot that it finds in
@@ -57,14 +58,14 @@
 // loop's:
 //
 //	word       read by    meaning
-//	suspected  everybody  a bit for each rank that the owner takes for failed
-//	leaving    everybody  1: the owner wants to be in no further view; said only before it is wedged
+//	suspected  all        a bit for each rank that the owner takes for failed
+//	leaving    all        1: the owner wants to be in no further view; said only before it is wedged
 //	mute       leader     1<<63, and a bit for each declaration in which the owner does not want to send
-//	proposed   everybody  guard of the proposal: its ballot
+//	proposed   all        guard of the proposal: its ballot
 //	acked      leader     the highest ballot that the owner follows; guard of its vectors
-//	decided    everybody  guard of the decision: its ballot
-//	installed  everybody  ballot of the decision that the owner knows to be the one
-//	revision   everybody  changes with the other words, so that one load tells that nothing did
+//	decided    all        guard of the decision: its ballot
+//	installed  all        ballot of the decision that the owner knows to be final
+//	revision   all        changes with the other words, so that one load tells that nothing did
 //
 // Shared words of confirmation rounds, in lines of their own; all only grow, and all are the owner's
 // loop's:

@@ -56,10 +56,10 @@ func (e Decided) String() string {
 	return fmt.Sprintf("ballot %v: view %d is decided", e.Ballot, e.Decision.View.ID)
 }
 
-// names lists members for people.
+// names returns the node ids of members as text.
 func names(members []Member) string {
 	if len(members) == 0 {
-		return "nobody"
+		return "none"
 	}
 	var list []string
 	for _, m := range members {

@@ -8,18 +8,18 @@ import (
 	"strings"
 )
 
-// A shard can wait for disks that are gone for good. An operator gives up what only they had: the
-// member whose directory was told so says it in its record (Member.GaveUp), with a mark for each
-// disk that the shard waits for. When all of them are given up, the shard goes on with the log of
-// that member as it is. A mark names the shard and the disk, so that it gives up nothing else and
-// nothing later.
+// A shard can wait for disks that are gone for good. An operator gives up the records that only
+// those disks had: the operator marks the directory of one member, and that member has a mark in
+// its record (Member.GaveUp) for each disk that the shard waits for. When all of the disks are
+// given up, the shard goes on with the log of that member as it is. A mark names the shard and the
+// disk, so that it gives up no other disk and no later log.
 const (
 	markDigits = 16
-	// MaxMarks bounds those of a member.
+	// MaxMarks bounds the number of marks of a member.
 	MaxMarks = MaxTextBytes / markDigits
 )
 
-// Mark is what a member says of a holder whose log of the subgroup is given up.
+// Mark returns the mark by which a member gives up a holder's log of the subgroup.
 func (s Subgroup) Mark(k Holder) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "squall gave up %d %d %d %s", k.ID, k.Disk, s.Shard, s.Name))
 	return hex.EncodeToString(sum[:])[:markDigits]
@@ -52,7 +52,7 @@ func (s Subgroup) GivenUp(holders []Holder, members []Member) bool {
 	})
 }
 
-// AddMarks adds marks to those of a member. The oldest give way.
+// AddMarks adds marks to the marks of a member. If there are too many, the oldest are dropped.
 func AddMarks(marks string, more ...string) string {
 	for _, mark := range more {
 		if !strings.Contains(marks, mark) {

@@ -29,15 +29,15 @@ func TestAShardThatWaitsGoesOnWhenAllThatHadItsLogAreGivenUp(t *testing.T) {
 		in      []order.Rank
 		whole   []order.Rank
 	}{
-		"nobody gives up":               {[]Member{plain(1), plain(2), plain(3)}, ranks(1, 2), nil},
-		"one disk is still waited for":  {[]Member{gaveUp(1, shard, two), plain(2), plain(3)}, ranks(0, 1), nil},
-		"another shard is given up":     {[]Member{gaveUp(1, other, two, four), plain(2), plain(3)}, ranks(0, 1), nil},
-		"other disks are given up":      {[]Member{gaveUp(1, shard, Holder{ID: 2, Disk: 8}, four), plain(2), plain(3)}, ranks(0, 1), nil},
-		"who gives up is in the shard":  {[]Member{plain(1), plain(3), gaveUp(2, shard, two, four)}, ranks(0, 2), ranks(2)},
-		"who gives up is elsewhere":     {[]Member{gaveUp(1, shard, two, four), plain(2), plain(3)}, ranks(1, 2), ranks(1)},
-		"two give up a part each":       {[]Member{plain(1), gaveUp(2, shard, two), gaveUp(3, shard, four)}, ranks(0, 1, 2), ranks(1)},
-		"one of the disks is back":      {[]Member{gaveUp(1, shard, two, four), {ID: 4, Incarnation: 5, Disk: 9}}, ranks(0, 1), ranks(1)},
-		"nobody can be in it right now": {[]Member{gaveUp(1, shard, two, four)}, nil, nil},
+		"no member gives up":                       {[]Member{plain(1), plain(2), plain(3)}, ranks(1, 2), nil},
+		"one disk is still waited for":             {[]Member{gaveUp(1, shard, two), plain(2), plain(3)}, ranks(0, 1), nil},
+		"another shard is given up":                {[]Member{gaveUp(1, other, two, four), plain(2), plain(3)}, ranks(0, 1), nil},
+		"other disks are given up":                 {[]Member{gaveUp(1, shard, Holder{ID: 2, Disk: 8}, four), plain(2), plain(3)}, ranks(0, 1), nil},
+		"the member that gives up is in the shard": {[]Member{plain(1), plain(3), gaveUp(2, shard, two, four)}, ranks(0, 2), ranks(2)},
+		"the member that gives up is elsewhere":    {[]Member{gaveUp(1, shard, two, four), plain(2), plain(3)}, ranks(1, 2), ranks(1)},
+		"two give up a part each":                  {[]Member{plain(1), gaveUp(2, shard, two), gaveUp(3, shard, four)}, ranks(0, 1, 2), ranks(1)},
+		"one of the disks is back":                 {[]Member{gaveUp(1, shard, two, four), {ID: 4, Incarnation: 5, Disk: 9}}, ranks(0, 1), ranks(1)},
+		"no member can be in the shard":            {[]Member{gaveUp(1, shard, two, four)}, nil, nil},
 	} {
 		before, next := &View{ID: 3, Members: c.members}, &View{ID: 4, Members: c.members}
 		waits, placed := shard, shard
@@ -51,7 +51,7 @@ func TestAShardThatWaitsGoesOnWhenAllThatHadItsLogAreGivenUp(t *testing.T) {
 			}
 		}
 		if !slices.Equal(whole, c.whole) || next.Subgroups[0].Provisioned() != (c.whole != nil) {
-			t.Errorf("%s: members %v, of whom %v have the log, want %v", name, next.Subgroups[0].Members, whole, c.whole)
+			t.Errorf("%s: members %v, of which %v have the log, want %v", name, next.Subgroups[0].Members, whole, c.whole)
 		}
 		if waiting := len(next.Subgroups[0].Holders) > 0; waiting != (c.whole == nil) {
 			t.Errorf("%s: it waits: %v", name, waiting)

@@ -118,7 +118,7 @@ func (h *history) judge(v *View, unmet []Unmet) error {
 	return errors.Join(errs...)
 }
 
-// stuck: nobody leaves a shard that lives, and a shard that could go on does.
+// stuck checks that no member leaves a provisioned shard, and that a shard goes on if it can.
 func (h *history) stuck(v *View, d Declaration) error {
 	if h.p.Previous == nil {
 		return nil
@@ -169,7 +169,7 @@ func (h *history) shared(v *View, d Declaration, missing int) error {
 	return nil
 }
 
-// heard: who sends are all members that are declared to and not mute.
+// heard checks that the senders are the members that are declared as senders and are not mute.
 func (h *history) heard(v *View, i int, d Declaration) error {
 	for _, sg := range v.Shards(d.Name) {
 		for _, r := range sg.Members {

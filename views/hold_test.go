@@ -35,31 +35,31 @@ func TestAStateIsHeldByThoseThatHadItLast(t *testing.T) {
 	for _, test := range []struct {
 		what  string
 		views []*View
-		whole func(order.Rank) bool // of those that are partial, in each view
+		whole func(order.Rank) bool // for partial members: whether they have the state by the next view
 		want  []want                // of shard 0, in each view but the first
 	}{
-		{"the one that is left hands it over", []*View{
+		{"the remaining holder hands the state over", []*View{
 			shards(1, []Holder{a, b}, ranks(0, 1)), shards(2, []Holder{a}, nil), shards(3, []Holder{a, c}, ranks(0, 1)), shards(4, []Holder{a, c}, ranks(0, 1)),
 		}, all, []want{{holders: []Holder{a}}, {fresh: ranks(1), partial: ranks(1)}, {}}},
-		{"nobody of them is left", []*View{
+		{"no holder is left", []*View{
 			shards(1, []Holder{a, b, c}, ranks(0, 1)), shards(2, []Holder{c}, nil), shards(3, []Holder{c, d}, nil), shards(4, []Holder{c, d, again}, ranks(0, 1)), shards(5, []Holder{c, d}, ranks(0, 1)),
 		}, all, []want{{lost: true}, {lost: true}, {lost: true}, {}}},
 		{"the process that had it was started again", []*View{
 			shards(1, []Holder{a, c}, ranks(0)), shards(2, []Holder{c}, nil), shards(3, []Holder{c, again}, ranks(0, 1)),
 		}, all, []want{{lost: true}, {lost: true}}},
-		{"who still waits for the state when the others go does not hold it", []*View{
+		{"a member that still waits for the state when the others go is no holder", []*View{
 			shards(1, []Holder{a, b}, ranks(0)), shards(2, []Holder{a, b}, ranks(0, 1)), shards(3, []Holder{a, b, c}, ranks(0, 1)), shards(4, []Holder{b, c}, nil), shards(5, []Holder{b, c}, ranks(0, 1)),
 		}, nobody, []want{{fresh: ranks(1), partial: ranks(1)}, {partial: ranks(1)}, {lost: true}, {lost: true}}},
-		{"who got it meanwhile does", []*View{
+		{"a member that got the state meanwhile is a holder", []*View{
 			shards(1, []Holder{a, b}, ranks(0)), shards(2, []Holder{a, b}, ranks(0, 1)), shards(3, []Holder{b, c}, nil), shards(4, []Holder{b, c}, ranks(0, 1)),
 		}, all, []want{{fresh: ranks(1), partial: ranks(1)}, {holders: []Holder{b}}, {fresh: ranks(1), partial: ranks(1)}}},
 		{"a member that was in another shard since does not hold it", []*View{
 			shards(1, []Holder{a, b}, ranks(0), ranks(1)), shards(2, []Holder{a, b}, nil, ranks(0, 1)), shards(3, []Holder{a, b}, ranks(0), ranks(1)),
 		}, all, []want{{lost: true}, {lost: true}}},
-		{"of several that hold it nobody is fresh, wherever the others were", []*View{
+		{"of several holders none is fresh, wherever the others were", []*View{
 			shards(1, []Holder{a, b, c}, ranks(0, 1, 2), nil), shards(2, []Holder{a, b, c}, nil, nil), shards(3, []Holder{a, b, c, d}, nil, ranks(1)), shards(4, []Holder{a, b, c, d}, ranks(0, 2, 3), ranks(1)),
 		}, all, []want{{holders: []Holder{a, b, c}}, {holders: []Holder{a, c}}, {fresh: ranks(3), partial: ranks(3)}}},
-		{"the last source goes, and somebody waits still", []*View{
+		{"the last source goes, and a member still waits", []*View{
 			shards(1, []Holder{a}, ranks(0)), shards(2, []Holder{a, b}, ranks(0, 1)), shards(3, []Holder{b, c}, ranks(0, 1)),
 		}, nobody, []want{{fresh: ranks(1), partial: ranks(1)}, {fresh: ranks(1)}}},
 		{"all members are exchanged at once", []*View{

@@ -13,8 +13,8 @@ import (
 	"github.com/squall-go/squall/sst"
 )
 
-// rogue is a court of four that is asked for a change, one of whom breaks the rules. The other
-// three go on without it.
+// rogue runs a court of four members that is asked for a change, in which one member breaks the
+// rules. The other three go on without it.
 func rogue(t *testing.T, who int, prepare func(c *court, its *Change)) {
 	t.Helper()
 	c := newCourt(t, 3, 4, simnet.Framed)
@@ -77,7 +77,7 @@ func brackets(n int) (list []Member) {
 	return list
 }
 
-// writes puts a decision into the own row as nobody else would.
+// writes puts a decision into the own row in a way that no correct member would.
 func (c *Change) writes(t *testing.T, d *Decision) {
 	t.Helper()
 	area := c.area(c.cfg.Self, c.cfg.Columns.decisions)
@@ -115,7 +115,7 @@ func TestABallotThatIsFarAheadIsFoundOut(t *testing.T) {
 	}
 }
 
-// A row that goes on changing keeps nobody from its other work.
+// A row that goes on changing does not keep its readers from their other work.
 func TestAStepIsBounded(t *testing.T) {
 	c := newCourt(t, 3, 4, simnet.Shared)
 	c.changes[0].Join([]Member{{ID: 300, Addr: "late:1"}})
@@ -127,8 +127,8 @@ func TestAStepIsBounded(t *testing.T) {
 	}
 }
 
-// A decision that a member could not deliver is its leader's fault, and not that of those who would
-// have to halt.
+// A decision that a member could not deliver is the leader's fault, and not the fault of the
+// members that would have to halt.
 func TestATrimBeyondWhatIsHereIsRefused(t *testing.T) {
 	rogue(t, 0, func(c *court, its *Change) { falsely(c, its, func(d *Decision) { d.Trim[0][1] = 1 << 60 }) })
 }
@@ -139,8 +139,8 @@ func TestWhoHasLessThanItToldIsFoundOut(t *testing.T) {
 	rogue(t, 3, func(c *court, _ *Change) { c.told[3] = []order.Index{0, 0, 0, c.have[3][3] + 1} })
 }
 
-// The leader of a decision that takes back what was stable has made the trims up, unless somebody's
-// vectors explain them.
+// The leader of a decision that takes back what was stable has made the trims up, unless some
+// member's vectors explain them.
 func TestATrimBelowWhatWasStableIsRefused(t *testing.T) {
 	rogue(t, 0, func(c *court, its *Change) {
 		for r := range c.told {
@@ -152,7 +152,7 @@ func TestATrimBelowWhatWasStableIsRefused(t *testing.T) {
 }
 
 // A member for which alone a decision takes something back, and which cannot say by whose fault,
-// stops: others may have installed it. It accuses nobody who copied the decision.
+// stops: others may have installed it. It does not suspect the members that copied the decision.
 func TestAMemberThatCannotFollowADecisionStopsAlone(t *testing.T) {
 	c := newCourt(t, 3, 5, simnet.Framed)
 	c.changes[0].Join([]Member{{ID: 300, Addr: "late:1"}})
@@ -232,13 +232,13 @@ func falsely(c *court, its *Change, wrong func(*Decision)) {
 	c.dead[0] = true
 }
 
-// A member that suspects a majority would stop by itself if it were honest (G5). One that says so
-// and goes on removes itself, and stops nobody.
+// A member that suspects a majority would stop by itself if it were honest (G5). A member that
+// publishes such suspicions and goes on removes itself and stops no other member.
 func TestWhoAccusesAMajorityRemovesItself(t *testing.T) {
 	for name, accused := range map[string][]order.Rank{
-		"all others":           ranks(0, 1, 2),
-		"half, with rank 0":    ranks(0, 1),
-		"everybody and itself": ranks(0, 1, 2, 3),
+		"all others":            ranks(0, 1, 2),
+		"half, with rank 0":     ranks(0, 1),
+		"all others and itself": ranks(0, 1, 2, 3),
 	} {
 		t.Run(name, func(t *testing.T) {
 			rogue(t, 3, func(c *court, its *Change) {
@@ -280,8 +280,8 @@ func TestALeaderThatRemovesAMajorityIsRefused(t *testing.T) {
 	})
 }
 
-// A member that says that a ballot is final which cannot be one, or which it has no decision of,
-// makes nobody go on before a quorum has the decision.
+// If a member claims that a ballot is final, but the ballot is impossible or the member has no
+// decision of it, no other member installs the view before a quorum has the decision.
 func TestABallotThatCannotBeIsNotFinal(t *testing.T) {
 	for name, said := range map[string]Ballot{"no attempt": 3, "a rank beyond the view": 200, "no decision": newBallot(1, 0)} {
 		t.Run(name, func(t *testing.T) {

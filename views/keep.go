@@ -12,9 +12,9 @@ import (
 // last had members.
 type Holder struct {
 	ID order.NodeID `json:"id"`
-	// Incarnation is that of a process that has been a member since: several of them have the same
-	// log. 0: of those that have the log on their disks one may have more of it than another, so
-	// that the log goes on with that of only one.
+	// Incarnation identifies a process that has been a member since: all holders with an
+	// incarnation have the same log. It is 0 for a log on a disk: of several such logs one may be
+	// longer than another, so that only one of them goes on.
 	Incarnation uint64 `json:"incarnation,omitempty"`
 	Disk        uint64 `json:"disk,omitempty"`
 }
@@ -100,12 +100,12 @@ func (v *View) assignLog(before *View, i int, whole func(order.Rank) bool) {
 	}
 }
 
-// assignState finds out which members of a subgroup of this view have its state, which lives and
-// dies with the processes that have it. A holder is a member of the subgroup that has the state, or
-// was one when the subgroup last had members and has been in no other shard since. While a holder
-// is there, every other process that comes in is fresh. If none is there, the state is lost and the
-// members begin anew, unless a member goes on that still waits for the state: the last source may
-// have handed it over before it went.
+// assignState finds out which members of a subgroup of this view have its state, which exists only
+// in processes. A holder is a member of the subgroup that has the state, or was one when the
+// subgroup last had members and has been in no other shard since. While a holder is there, every
+// other process that comes in is fresh. If none is there, the state is lost and the members begin
+// anew, unless a member goes on that still waits for the state: the last source may have handed it
+// over before it went.
 func (v *View) assignState(before *View, i int, whole func(order.Rank) bool) {
 	sg, was := &v.Subgroups[i], before.Subgroups[i]
 	sg.Fresh, sg.Partial, sg.Holders, sg.Lost = nil, nil, nil, false

@@ -7,7 +7,7 @@ import (
 	"github.com/squall-go/squall/order"
 )
 
-// shardOf is a view of some processes, of which those at some ranks are in its only subgroup.
+// shardOf returns a view of some processes with one subgroup, whose members are the given ranks.
 func shardOf(processes []Holder, members ...order.Rank) *View {
 	v := &View{Subgroups: []Subgroup{{Name: "log", Mode: Persistent, RingBytes: MinRingBytes, Window: MinWindow, Members: members, Senders: members}}}
 	for _, p := range processes {
@@ -55,11 +55,11 @@ func TestAShardThatHadNoMembersGoesOnWithThoseThatKeptItsLog(t *testing.T) {
 	back := shardOf([]Holder{a, {2, 7, 12}, {3, 7, 13}}, 0, 1, 2)
 	back.assignLog(before, 0, nobody)
 	if sg := back.Subgroups[0]; !slices.Equal(sg.Fresh, []order.Rank{0, 2}) {
-		t.Errorf("two came back: fresh %v, and the senior of them has it", sg.Fresh)
+		t.Errorf("two came back: fresh %v, and the senior of them has the log", sg.Fresh)
 	}
 }
 
-// nobody of those that came into a subgroup has got its log since.
+// nobody is for a subgroup in which no partial member has got the log since.
 func nobody(order.Rank) bool { return false }
 
 func TestWhoStillGetsALogDoesNotKeepIt(t *testing.T) {
@@ -78,7 +78,7 @@ func TestWhoStillGetsALogDoesNotKeepIt(t *testing.T) {
 	alone := shardOf([]Holder{b, c}, 0, 1)
 	alone.assignLog(before, 0, nobody)
 	if sg := alone.Subgroups[0]; sg.Provisioned() || !slices.Equal(sg.Holders, []Holder{a}) {
-		t.Errorf("the only one that has it is gone: members %v, holders %v", sg.Members, sg.Holders)
+		t.Errorf("the only holder is gone: members %v, holders %v", sg.Members, sg.Holders)
 	}
 }
 
@@ -105,9 +105,9 @@ func TestWhoKeepsTheLogOfAShardWithoutMembersIsBroughtBackToIt(t *testing.T) {
 		members []Member
 		want    [2][]order.Rank
 	}{
-		{"who is there leaves another behind", []Member{member(1), member(2), member(3)}, [2][]order.Rank{{0, 2}, {1}}},
-		{"who comes is placed where its log is", []Member{member(1), member(3), member(9)}, [2][]order.Rank{{0, 1}, {2}}},
-		{"nobody goes and leaves another shard without members", []Member{member(2)}, [2][]order.Rank{{0}, nil}},
+		{"a holder leaves another member behind", []Member{member(1), member(2), member(3)}, [2][]order.Rank{{0, 2}, {1}}},
+		{"a joiner is placed where its log is", []Member{member(1), member(3), member(9)}, [2][]order.Rank{{0, 1}, {2}}},
+		{"no holder goes if its shard would have no members", []Member{member(2)}, [2][]order.Rank{{0}, nil}},
 	} {
 		v, _, err := Place(Placement{ID: 2, Cluster: "c", Key: "k", Members: test.members, Declarations: []Declaration{d}, Previous: previous})
 		if err != nil {
@@ -122,6 +122,6 @@ func TestWhoKeepsTheLogOfAShardWithoutMembersIsBroughtBackToIt(t *testing.T) {
 	previous.Subgroups[0].Partial = []order.Rank{0}
 	v, _, err := Place(Placement{ID: 2, Cluster: "c", Key: "k", Members: previous.Members, Declarations: []Declaration{d}, Previous: previous})
 	if err != nil || !slices.Equal(v.Subgroups[0].Members, []order.Rank{0, 1}) {
-		t.Errorf("who is the only one with the log of another shard goes: %v, %v", v.Subgroups, err)
+		t.Errorf("the only member with the log of another shard goes: %v, %v", v.Subgroups, err)
 	}
 }

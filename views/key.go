@@ -7,8 +7,8 @@ import (
 )
 
 // Key is known to the members of the view only: it enters the keys with which they authenticate
-// each other. It is no field, and neither the JSON nor the text of a View has it, so that an
-// application that logs a view does not publish it.
+// each other. It is not an exported field, and neither the JSON nor the text of a View contains it,
+// so that an application that logs a view does not disclose the key.
 func (v *View) Key() string { return v.key }
 
 // SetKey gives a key to a view that is being made.

@@ -19,8 +19,8 @@ type Placement struct {
 	Secret       Secret
 	Members      []Member // in order of seniority
 	Declarations []Declaration
-	// Previous is the view before, whose shards keep those of their members that are still here;
-	// nil for the first view.
+	// Previous is the view before, whose shards keep their members that are still in the group; nil
+	// for the first view.
 	Previous *View
 	// Mute says which members do not want to send in a declaration; nil: every sender does.
 	Mute func(id order.NodeID, declaration int) bool
@@ -59,15 +59,18 @@ type Unmet struct {
 func (u Unmet) String() string { return u.Reason }
 
 // Place makes a view: it turns declarations, which name nodes, into subgroups, which name ranks. A
-// shard that cannot be provisioned is no error, but one of the Unmet. An error is what no other
-// members could mend.
+// shard that cannot be provisioned is no error; it is listed in the Unmet. An error is a fault that
+// other members in the view would not correct.
 //
-// Without a layout of its own, a declaration is placed so, the same way wherever it is computed:
+// A declaration without a layout of its own is placed by these rules, with the same result at every
+// member:
 //
 //  1. A member that was in a shard in the previous view stays in it.
-//  2. The shards that are below MinMembers share out who is in none. If not all of them can be provisioned, those are that
-//     miss the fewest, and what the others have left is shared out, too.
-//  3. Once every shard is provisioned, the members that are still in none are dealt out, up to MaxMembers a shard.
+//  2. The shards that are below MinMembers share out the members that are in no shard. If not all
+//     shards can be provisioned, the shards that lack the fewest members are, and the members that
+//     are then still free are shared out, too.
+//  3. Once every shard is provisioned, the members that are still in no shard are dealt out, up to
+//     MaxMembers a shard.
 //
 // Sharing and dealing out means: in order of seniority, each to the smallest shard, and of several
 // to the first.
@@ -191,9 +194,9 @@ func (p *Placement) keptWithout(old Subgroup, stayed []order.Rank, r order.Rank)
 	})
 }
 
-// seat brings the holders of shards without members back to them, if no other shard suffers:
-// holders that are in no shard and, of the holders of a log, also those that leave enough members
-// behind in their present shard.
+// seat brings the holders of shards without members back to these shards, if no other shard
+// suffers: holders that are in no shard and, for a log, also holders whose present shard keeps
+// enough members without them.
 func (p *Placement) seat(d Declaration, old []Subgroup, shards [][]order.Rank) {
 	for s := range min(len(old), len(shards)) {
 		if len(old[s].Holders) == 0 {
@@ -393,9 +396,9 @@ func members(n int) string {
 	return fmt.Sprintf("%d members", n)
 }
 
-// Fits reports how the view's subgroups differ from those declared. Where a shard's members are not
-// determined by the view alone, since they depend on the view before or on an application's own
-// function, it checks only that they may be there.
+// Fits reports how the view's subgroups differ from the declared ones. Where a shard's members are
+// not determined by the view alone, since they depend on the view before or on an application's own
+// function, it checks only that the members are allowed in the shard.
 func (v *View) Fits(decls []Declaration) error {
 	var faults faults
 	next := 0

@@ -10,7 +10,7 @@ import (
 	"github.com/squall-go/squall/order"
 )
 
-// shown renders the shards of a name as node ids, "1 3 | 2 4 | -", those that do not send in
+// shown renders the shards of a name as node ids, "1 3 | 2 4 | -", with members that do not send in
 // brackets.
 func shown(v *View, name string) string {
 	var shards []string
@@ -39,7 +39,7 @@ func reasons(unmet []Unmet) string {
 	return strings.Join(out, "; ")
 }
 
-// step is one view: who is in it, by seniority, and what comes of the declaration.
+// step is one view: its members, by seniority, and the shards that the declaration leads to.
 type step struct {
 	members []order.NodeID
 	shards  string
@@ -76,19 +76,19 @@ func TestLayouts(t *testing.T) {
 		change func(d *Declaration)
 		steps  []step
 	}{
-		"everybody": {func(*Declaration) {}, []step{
+		"all members": {func(*Declaration) {}, []step{
 			{ids(3, 1), "3 1", ""},
 			{ids(3, 1, 2), "3 1 2", ""},
 			{ids(2, 9), "2 9", ""},
 		}},
-		"everybody, if there are enough": {func(d *Declaration) { d.MinMembers = 2 }, []step{
+		"all members, if there are enough": {func(d *Declaration) { d.MinMembers = 2 }, []step{
 			{ids(1), "-", `"orders" needs 2 members, 1 is there`},
 			{ids(1, 2), "1 2", ""},
 			{ids(1, 2, 3), "1 2 3", ""},
 			{ids(3), "-", `"orders" needs 2 members, 1 is there`},
 			{ids(3, 4), "3 4", ""},
 		}},
-		"a fixed list goes on with those that are there": {func(d *Declaration) { d.Members = ids(1, 2, 3) }, []step{
+		"a fixed list goes on with its members that are present": {func(d *Declaration) { d.Members = ids(1, 2, 3) }, []step{
 			{ids(1, 2, 3, 4), "1 2 3", ""},
 			{ids(1, 3, 4), "1 3", ""},
 			{ids(4), "-", `"orders" needs 1 member out of [1 2 3], none is there`},
@@ -99,7 +99,7 @@ func TestLayouts(t *testing.T) {
 			{ids(4, 3, 2), "3 2", ""},
 			{ids(4, 3, 2, 1), "3 2 1", ""},
 		}},
-		"some of everybody": {func(d *Declaration) { d.MaxMembers = 2 }, []step{
+		"some of all members": {func(d *Declaration) { d.MaxMembers = 2 }, []step{
 			{ids(1, 2, 3), "1 2", ""},
 			{ids(2, 3, 4), "2 3", ""},
 			{ids(4, 2, 3), "2 3", ""}, // whatever the seniority
@@ -116,7 +116,7 @@ func TestLayouts(t *testing.T) {
 			{ids(1, 2, 3, 4), "1 2 | 3 4", ""},
 			{ids(1, 2, 3, 4, 5, 6, 7), "1 2 5 7 | 3 4 6", ""},
 			{ids(1, 3, 4, 5, 6, 7), "1 5 7 | 3 4 6", ""},
-			{ids(1, 4, 5, 7), "1 5 7 | -", `shard 1 of "orders" needs 2 members, 1 is left`}, // nobody leaves a living shard
+			{ids(1, 4, 5, 7), "1 5 7 | -", `shard 1 of "orders" needs 2 members, 1 is left`}, // no member leaves a provisioned shard
 			{ids(1, 4, 5, 7, 8), "1 5 7 | 4 8", ""},
 		}},
 		"shards of a fixed list, with a limit": {func(d *Declaration) {
@@ -310,7 +310,7 @@ func TestAViewThatDoesNotFitWhatIsDeclaredIsFound(t *testing.T) {
 	}
 }
 
-// Every member tells the same reasons from the view as the one that placed it.
+// Every member derives the same reasons from the view as the member that placed it.
 func TestTheReasonsOfWhatIsNotProvisionedCanBeToldFromTheView(t *testing.T) {
 	decls := []Declaration{
 		{Name: "all", RingBytes: 4096, Window: 16},

@@ -75,9 +75,9 @@ func (c *Change) propose() bool {
 	return true
 }
 
-// maxLead is the largest distance by which the ballots of a row may be ahead of those of all
-// others. Honest leaders are ahead by one; a row that is not honest must not use up the attempts of
-// all later leaders.
+// maxLead is the largest number of attempts by which the ballots of a row may be ahead of the
+// ballots in all other rows. Correct leaders are ahead by one; an incorrect row must not use up the
+// attempts of all later leaders.
 const maxLead = 1 << 16
 
 // attempts returns the highest attempt that is seen in the row of any member that is not suspected:
@@ -89,7 +89,7 @@ func (c *Change) attempts() (highest uint64) {
 			continue
 		}
 		if line != c.own && at > highest+maxLead && at > c.attemptBeside(order.Rank(r))+maxLead {
-			c.violated(order.Rank(r), "V6", "is at attempt %d, nobody else is near", at)
+			c.violated(order.Rank(r), "V6", "is at attempt %d, far ahead of all others", at)
 			continue
 		}
 		highest = at

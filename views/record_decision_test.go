@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// V10: nobody sees a decision that its owner could forget.
+// V10: no member sees a decision that its owner could forget.
 func TestADecisionIsEchoedOnlyWhenItIsOnDisk(t *testing.T) {
 	for seed := range uint64(50) {
 		c := newCourt(t, seed, 4)

@@ -102,8 +102,8 @@ func TestWhoIsProposedToLeaveAndDoesNotWantToSuspectsTheLeader(t *testing.T) {
 	}
 }
 
-// The choice of the leader depends on which members leave, so nobody says that it leaves once it is
-// wedged.
+// The choice of the leader depends on which members leave, so a member does not announce that it
+// leaves once it is wedged.
 func TestNothingIsAskedOfTheNextViewAfterTheWedge(t *testing.T) {
 	c := registers(t, 3)
 	ch := c.changes[1]
@@ -218,7 +218,7 @@ func TestAnotherProcessOfANodeIsFresh(t *testing.T) {
 		t.Errorf("fresh are %v", got)
 	}
 	if got := fresh(c.view.Members); got != nil {
-		t.Errorf("nobody is another process, and fresh are %v", got)
+		t.Errorf("no member is another process, and fresh are %v", got)
 	}
 }
 
@@ -266,7 +266,7 @@ func TestADecisionIsNotChosenByTheFewWhoAreLeft(t *testing.T) {
 	}
 	sst.Store(c.changes[2].own, wordDecided, uint64(b))
 	if !ch.chosen() {
-		t.Error("not chosen, though three of five have it, and nobody else is left")
+		t.Error("not chosen, though three of five have it, and no other member is left")
 	}
 }
 

@@ -10,9 +10,9 @@ const (
 	maxBlock  = 4 << 20 // but for messages that would have more than MaxBlocks of them
 )
 
-// The model by which Choose compares schedules. Its costs are those of the time in which the link
-// would have carried so many bytes: what counts is how they compare to the blocks, and no rate has
-// to be known.
+// The model by which Choose compares schedules. A cost is expressed as the number of bytes that the
+// link would have carried in the same time: only its ratio to the size of a block matters, so no
+// rate has to be known.
 const (
 	// blockCost is lost with each block: its header, the calls that send and receive it, the
 	// wake-ups around them.
@@ -113,7 +113,7 @@ func cost(a Algorithm, nodes int, blocks, size int64) float64 {
 	}
 	fill := block + stepCost // a step that waits for the one before; the first block waits to be read and summed
 	switch a {
-	case Sequential: // nobody waits for anybody
+	case Sequential: // no node waits for another one
 		return fill + k*(n-1)*block
 	case Chain:
 		return fill + k*block + (n-2)*fill

@@ -22,11 +22,11 @@ const none = -1
 // the other has, so there is one more step in which the pairs even out.
 //
 // Where one node is left over, it needs no pair: it is the guest. In each step the root's neighbour
-// has nothing to send, and it has had the block of dims steps ago since then. It gives that one to
-// the guest, which gets a block in each step that way, in their order, from nodes that wait for
-// nobody. A pair has to pass on what has just come; the guest takes the same number of steps and
-// leaves everybody more time. With five nodes and links of 400 Mbit/s a pair took 1.15 to 1.4 of
-// the ideal time, as its blocks got larger.
+// has nothing to send, and it has had the block of dims steps ago since then. It gives that block
+// to the guest, which gets a block in each step that way, in the order of the blocks, from nodes
+// that do not wait. A pair has to pass on a block that has just arrived; the guest takes the same
+// number of steps and leaves every node more time. With five nodes and links of 400 Mbit/s a pair
+// took 1.15 to 1.4 of the ideal time, as its blocks got larger.
 //
 // With one block this is a binomial tree; among a power of two of nodes it is the very one of
 // tree.go.
@@ -71,10 +71,10 @@ func (c cube) steps() int { return Steps(Pipeline, c.nodes, c.blocks) }
 
 // out is the block that a vertex sends in a step, in closed form. Block b leaves the root in step
 // b, in direction b % dims, and spreads in the directions that follow. Look at a vertex' number
-// turned right by this step's direction d, so that bit t is that of the direction t steps from now:
-// block step − dims + r left the root in the direction of bit r and has since been through those of
-// all higher bits, so it is where bit r is set and all lower ones are not. The number of zeros at
-// the end therefore tells the highest block that is here.
+// turned right by this step's direction d, so that bit t stands for the direction t steps from now:
+// block step − dims + r left the root in the direction of bit r and has since been through the
+// directions of all higher bits, so it is at the vertices where bit r is set and all lower bits are
+// clear. The number of zeros at the end therefore tells the highest block that is here.
 //
 // Source: DSN 2018 §4.4.
 func (c cube) out(vertex, step, d int) int {
@@ -92,7 +92,7 @@ func (c cube) out(vertex, step, d int) int {
 	return min(block, c.blocks-1)
 }
 
-// cross is a vertex' part in a step: the block that leaves it and the one that arrives.
+// cross is a vertex' part in a step: the block that leaves it and the block that arrives.
 func (c cube) cross(vertex, step, d int) (out, in int) {
 	return c.out(vertex, step, d), c.out(vertex^1<<d, step, d)
 }
@@ -131,9 +131,9 @@ func (c cube) receives(rank int) (moves []Move) {
 	return c.moves(func(m Move) bool { return m.To == int32(rank) }, rank)
 }
 
-// moves goes through the steps of a rank's vertex and of its neighbours, and keeps what is asked
-// for. Which node of a neighbour's pair is the one that sends or receives depends on its history,
-// so the neighbours are followed from the start: that is the factor log nodes in the cost.
+// moves goes through the steps of a rank's vertex and of its neighbours, and returns the moves that
+// wanted selects. Which node of a neighbour's pair sends or receives depends on its history, so the
+// neighbours are followed from the start: that is the factor log nodes in the cost.
 func (c cube) moves(wanted func(Move) bool, rank int) []Move {
 	number, _ := c.vertexOf(rank)
 	own, neighbours := c.at(number), make([]vertex, c.dims)

@@ -119,8 +119,8 @@ func TestAPipelineOfOneBlockIsATree(t *testing.T) {
 	}
 }
 
-// Outside of a pair nobody can tell it from one node: between vertices the plan is that of the
-// power of two.
+// A node outside of a pair cannot tell the pair from one node: between vertices the plan equals the
+// plan for the power of two.
 func TestAPairActsAsOneNode(t *testing.T) {
 	for nodes := 3; nodes <= 70; nodes++ {
 		for _, blocks := range []int{1, 2, 3, 7, 19} {

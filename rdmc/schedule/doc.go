@@ -1,10 +1,11 @@
-// Package schedule says who sends which block of a large message to whom in which step.
+// Package schedule computes which node sends which block of a large message to which node in which
+// step.
 //
 // A Plan is a function of its algorithm, the number of nodes, the number of blocks and, for the
-// hybrid, the racks. Every node computes its own part and nobody tells anybody: a receiver knows
-// which block comes next from whom before it is on its way. Steps are the order of things and no
-// clock: a node may be ahead of another one, and sends a block as soon as it has the block and is
-// through with its earlier sends.
+// hybrid, the racks. Every node computes its own part without messages between nodes: a receiver
+// knows which block comes next, and from which node, before the block is sent. Steps are an order
+// and no clock: a node may be ahead of another one, and sends a block as soon as it has the block
+// and has finished its earlier sends.
 //
 // Life of a block: it is at the root from the start → in some step a node sends it on (Move) → from
 // the next step on the receiver may send it too → after the last step it is everywhere.

@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// Draw prints a plan for people: who sends what to whom, one row per step and one column per
-// sender, and below it in which step each block came to each node.
+// Draw prints a plan for people: the block and the receiver of each send, one row per step and one
+// column per sender, and below it the step in which each block came to each node.
 //
 //	step  0       1
 //	   0  0→1 b0

@@ -6,8 +6,8 @@ import (
 	"github.com/squall-go/squall/rdmc/schedule"
 )
 
-// Two blocks go from node 0 to three others. Each node computes what it has to send, and nobody
-// asks anybody: node 1 sends on what it got, while the root is at the next block.
+// Two blocks go from node 0 to three others. Each node computes what it has to send, without asking
+// another node: node 1 sends on the block that it got, while the root sends the next block.
 func ExampleNew() {
 	plan, err := schedule.New(schedule.Pipeline, 4, 2, nil)
 	if err != nil {

@@ -59,7 +59,7 @@ func sampled(t *testing.T, p *Plan, rank int) {
 	here := whole(t, p, rank, receives)
 	for i, m := range sends {
 		if here != nil && here[m.Block] >= m.Step {
-			t.Fatalf("K2: %v: %+v is sent before it is there", p, m)
+			t.Fatalf("K2: %v: %+v is sent before its sender has the block", p, m)
 		}
 		if i > 0 && m.Step <= sends[i-1].Step || int(m.Step) >= p.Steps() || int(m.From) != rank {
 			t.Fatalf("K3: %v: %+v follows %+v", p, m, sends[max(i, 1)-1])

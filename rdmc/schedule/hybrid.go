@@ -5,8 +5,8 @@ package schedule
 // each rack once.
 //
 // A leader has two pipelines to serve and one send per step. The pipeline between the racks takes
-// the even steps and those within take the odd ones, delayed by so many of their steps that what a
-// leader passes on is there; the root's rack starts at once:
+// the even steps and the pipelines within the racks take the odd ones, delayed by so many of their
+// steps that a leader has each block when it passes it on; the root's rack starts at once:
 //
 //	step    0  1  2  3  4  5  6  7  …
 //	racks   0     1     2     3         steps of the pipeline between leaders

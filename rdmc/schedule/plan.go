@@ -42,8 +42,8 @@ type walk func(moves []Move) []Move
 
 // New makes the plan for a message of so many blocks among so many nodes. The racks are none, or
 // one label for each rank; only Hybrid and Auto look at them. Auto is the pipeline, or Hybrid if
-// there are several racks, one of them with several nodes; who knows the message's size in bytes
-// has a better choice in Choose. A group of one has a plan without steps.
+// there are several racks, one of them with several nodes; a caller that knows the message's size
+// in bytes makes a better choice with Choose. A group of one has a plan without steps.
 func New(a Algorithm, nodes, blocks int, racks []string) (*Plan, error) {
 	switch {
 	case int(a) >= len(names):

@@ -66,7 +66,7 @@ func checkMoves(p *Plan) error {
 		case *at(m.To) != never:
 			return fmt.Errorf("K1: %+v comes again", m)
 		case m.From != 0 && (*at(m.From) == never || *at(m.From) >= m.Step):
-			return fmt.Errorf("K2: %+v is sent before it is there", m)
+			return fmt.Errorf("K2: %+v is sent before its sender has the block", m)
 		case sent[m.From] == m.Step || received[m.To] == m.Step:
 			return fmt.Errorf("K3: %+v is the second of its step", m)
 		}
@@ -100,7 +100,7 @@ func checkViews(p *Plan) error {
 	}
 	for rank := range sends {
 		if len(sends[rank])+len(receives[rank]) > 0 {
-			return fmt.Errorf("K4: rank %d expects %v and %v, which nobody else does", rank, sends[rank], receives[rank])
+			return fmt.Errorf("K4: rank %d expects %v and %v, which no other rank does", rank, sends[rank], receives[rank])
 		}
 	}
 	return nil

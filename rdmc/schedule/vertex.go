@@ -44,10 +44,10 @@ func (v *vertex) cross(out, in int) part {
 	return p
 }
 
-// sender is the node that sends, or that would if there was something to send. It must have the
-// block. If both do, it is the one that lacks something, since the sender is the one that is given
-// what it lacks; of two, the one that lacks the older block. Of two that lack nothing it is node 1:
-// so it is node 0 that a block reaches first.
+// sender returns the node of the pair that sends, or that would send if there was a block to send.
+// It must have the block. If both nodes have it, the node that lacks another block sends, because
+// the sending node is also given the block that it lacks; if both lack a block, the node that lacks
+// the older block sends. If neither lacks a block, node 1 sends: so a block reaches node 0 first.
 func (v *vertex) sender(out int) int {
 	switch {
 	case out != none && v.lacks[0] == out:
