@@ -17,8 +17,8 @@ type Body struct {
 	offset int64 // in the file
 }
 
-// Bytes is a body of bytes. They may be used again when the call that sends them returns. Within a host they are copied into shared memory;
-// those of a Buffer are not.
+// Bytes returns a body that consists of b. The caller may reuse b when the call that sends the body
+// returns. Within a host the bytes are copied into shared memory; the bytes of a Buffer are not.
 func Bytes(b []byte) Body { return Body{size: int64(len(b)), bytes: b} }
 
 // Reader is a body of the next size bytes of r. A reader that ends before is an error, and the message is not sent.
@@ -31,7 +31,7 @@ func File(f *os.File, offset, size int64) Body { return Body{size: size, file: f
 // Size is the number of bytes.
 func (b Body) Size() int64 { return b.size }
 
-// check reports a body that nobody can send.
+// check reports a body that cannot be sent.
 func (b *Body) check() error {
 	switch {
 	case b.size < 0 || b.offset < 0:

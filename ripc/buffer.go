@@ -11,8 +11,9 @@ import (
 	"github.com/squall-go/squall/internal/shared"
 )
 
-// Buffer is memory to send from: processes of this host look at it where it is. It has a count of references, and is used again when nobody has
-// one and no peer looks at it any more. What was sent is not written again: release the buffer, and allocate the next one.
+// Buffer is memory to send from: processes of this host read it in place. It has a count of
+// references; its memory is reused when no reference is left and no peer reads it any more. Do not
+// write a buffer again after sending it: release the buffer, and allocate the next one.
 type Buffer struct {
 	e     *Endpoint
 	m     *shared.Memory

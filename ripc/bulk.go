@@ -256,7 +256,7 @@ func (b *bulk) expect(id uint64, n int) (m *receiving, offset uint64, piece int,
 	}
 }
 
-// readBlock reads a block to its place, or to nowhere if nobody wants it any more.
+// readBlock reads a block to its place, or discards it if its message is not wanted any more.
 func (b *bulk) readBlock(m *receiving, offset int64, n, piece int) error {
 	into := b.begin(m)
 	if into == nil {
@@ -337,7 +337,7 @@ func (b *bulk) scrap(n int) []byte {
 	return b.scratch[:min(n, scratchSize)]
 }
 
-// discard reads bytes that nobody wants.
+// discard reads and drops unwanted bytes.
 func (b *bulk) discard(n int) error {
 	for n > 0 {
 		into := b.scrap(n)
@@ -442,7 +442,7 @@ func (b *bulk) cut(ctx context.Context, m *sending, why error) error {
 	owed := !b.p.ended && m.out.Cut()
 	e.unlock()
 	if owed {
-		b.turn <- struct{}{} // the goroutine that has it gives it back: a peer that takes nothing is cut off
+		b.turn <- struct{}{} // the goroutine whose turn it is ends its turn: a peer that reads nothing is cut off
 		err := b.patiently(ctx, func() error { return b.writeBlock(m.out.ID, nil, shortPiece) })
 		<-b.turn
 		if err != nil {
@@ -460,8 +460,8 @@ func (b *bulk) broken(err error) error {
 	return firstOf(b.p.why, err)
 }
 
-// patiently writes a block, all of which has to be written: behind half a block nobody finds the next one. When ctx ends meanwhile, the peer has a
-// little time left to take it.
+// patiently writes a block as a whole: behind half a block the reader would not find the next one.
+// When ctx ends meanwhile, the peer has a little time left to read the block.
 func (b *bulk) patiently(ctx context.Context, write func() error) error {
 	if ctx.Done() == nil {
 		return write()

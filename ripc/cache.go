@@ -21,7 +21,7 @@ type Cache[K comparable] struct {
 
 	mu      sync.Mutex
 	entries map[K]*cacheEntry[K]
-	recent  list.List // of the entries that are filled; the one that was used last is in front
+	recent  list.List // of the filled entries; the most recently used one is in front
 	closed  bool
 }
 
@@ -120,7 +120,7 @@ func (c *Cache[K]) fill(n *cacheEntry[K], size int, fill func([]byte) error) (*B
 	return b.Retain(), nil
 }
 
-// end has those go on that wait for an entry, and keeps it if it was filled.
+// end wakes the goroutines that wait for an entry, and keeps the entry if it was filled.
 func (c *Cache[K]) end(n *cacheEntry[K]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -164,7 +164,8 @@ func (c *Cache[K]) Len() int {
 	return len(c.entries)
 }
 
-// Close gives up all buffers. Those to which there are other references stay until these are released. Get returns ErrClosed from now on.
+// Close releases all buffers. Buffers to which there are other references stay until these are
+// released. Get returns ErrClosed from now on.
 func (c *Cache[K]) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -77,7 +77,7 @@ func TestManyServicesComeAndGoOverOneConnection(t *testing.T) {
 			})
 			working.Wait()
 			for _, e := range []*Endpoint{here, there} {
-				inTime(t, "the end of all channels but those in use", func() bool {
+				inTime(t, "the end of all unused channels", func() bool {
 					e.lock()
 					defer e.unlock()
 					for _, p := range e.peers {
@@ -202,7 +202,7 @@ func TestARouteThatIsOverIsNotUsed(t *testing.T) {
 		if status, over := r.peer.put(r, pair.Message, 0, [][]byte{[]byte("for one")}); status != pair.Shut || !over {
 			t.Error(status, over)
 		}
-		to.route.Store(r) // as a goroutine has it that was slow
+		to.route.Store(r) // as a slow goroutine still holds it
 		if _, again, err := client.call(ctx, to, r, nil); !again || err != nil {
 			t.Error("called:", again, err)
 		}

@@ -51,7 +51,8 @@ type Config struct {
 	// Secret is shared by all processes that may connect; without it every process may that reaches the port, or runs as this
 	// user on this host.
 	Secret []byte
-	// Resolver finds services of other endpoints, and tells others of those of this one. Nil is OneHost("").
+	// Resolver finds services of other endpoints, and publishes the services of this endpoint. Nil
+	// is OneHost("").
 	Resolver Resolver
 	// Transport restricts how this endpoint connects to others and lets them connect.
 	Transport Transport

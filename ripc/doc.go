@@ -28,7 +28,7 @@
 //	s.TakeLong(ripc.Long{MaxBytes: 64 << 20})                    // memory of the library
 //	s.TakeLong(ripc.Long{MaxBytes: 64 << 20, InPlace: true})     // looked at where they are, if the sender is on this host
 //
-//	err = client.SendLong(ctx, to, ripc.Bytes(data), head)       // returns when the receiving process has it
+//	err = client.SendLong(ctx, to, ripc.Bytes(data), head)       // returns when the receiving process has data
 //	m, err := s.Receive(ctx)                                     // m.Data is the head, m.Body() the body
 //
 //	m, err = client.CallLong(ctx, to, into, ripc.Body{}, request) // into is the return buffer: the reply needs no window

@@ -97,7 +97,7 @@ func Open(ctx context.Context, cfg Config) (*Endpoint, error) {
 	return e, nil
 }
 
-// listen makes the endpoint known to those who dial.
+// listen opens the sockets at which other endpoints dial this one.
 func (e *Endpoint) listen() (err error) {
 	if e.cfg.Transport != TCP {
 		e.local, err = listenLocal(e)
@@ -145,8 +145,9 @@ func (e *Endpoint) Addr() string { return e.Place().Addr }
 
 func (e *Endpoint) String() string { return "endpoint " + e.incarnation[:8] }
 
-// Register makes a service of this endpoint. An empty id stands for a service that nobody looks for by name: it is known to those
-// it sends to. The resolver is told, and may refuse.
+// Register makes a service of this endpoint. A service with an empty id cannot be found by name:
+// only the services that it sends to can address it. Register publishes any other id at the
+// resolver, which may refuse it.
 func (e *Endpoint) Register(ctx context.Context, id ID) (*Service, error) {
 	return e.register(ctx, id, e.cfg.Resolver.Publish)
 }
@@ -338,7 +339,7 @@ func (e *Endpoint) lastWords() {
 // lastWordsTime is how long Close waits for handlers and sockets.
 const lastWordsTime = time.Second
 
-// quit releases the parker when nobody sleeps in it any more.
+// quit releases the parker when no goroutine sleeps in it any more.
 func (e *Endpoint) quit() error {
 	for {
 		e.lock()

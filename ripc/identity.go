@@ -34,7 +34,8 @@ func (p Peer) String() string {
 	return "a process of this host"
 }
 
-// account names those for whom limits count together: the certificate's identity under TLS, a process within the host, and else an address.
+// account names the party for which limits are counted together: the certificate's identity under
+// TLS, a process within the host, and otherwise an address.
 func (p Peer) account() string {
 	switch {
 	case p.Identity != "":

@@ -107,7 +107,7 @@ func (l *Listener) push(c *Stream) {
 	}
 }
 
-// Close ends the listener. Streams that nobody accepted are reset; the others stay.
+// Close ends the listener. Streams that were not accepted yet are reset; the others stay.
 func (l *Listener) Close() error {
 	l.service.e.lock()
 	defer l.service.e.unlock()
@@ -124,7 +124,7 @@ func (l *Listener) close() {
 		t.listener = nil
 	}
 	for _, c := range l.backlog {
-		c.end("nobody accepts streams any more")
+		c.end("the service does not accept streams any more")
 	}
 	l.backlog = nil
 	for _, w := range l.waiting {

@@ -4,6 +4,6 @@ package ripc
 type LocalService struct {
 	Service ID     `json:"service"`
 	Domain  string `json:"domain,omitempty"`
-	Process string `json:"-"` // that has it
+	Process string `json:"-"` // the process that has the place
 	Place
 }

@@ -145,7 +145,7 @@ func (w *waiter) detach() {
 	}
 	w.reply, m.call = nil, nil
 	if m.in.IsOpen() {
-		m.deny(pair.Unwanted, "nobody waits for the reply")
+		m.deny(pair.Unwanted, "no caller waits for the reply")
 	}
 	m.quiet()
 }

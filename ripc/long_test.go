@@ -483,7 +483,7 @@ func TestAKilledProcessLeavesNoLongMessages(t *testing.T) {
 func TestAPeerThatBreaksTheRulesOfLongMessagesIsCutOff(t *testing.T) {
 	for name, frame := range map[string]func() (pair.Kind, []byte){
 		"an offer that is none": func() (pair.Kind, []byte) { return pair.Offered, []byte("none") },
-		"bytes in memory that nobody gave": func() (pair.Kind, []byte) {
+		"bytes in memory that was not granted": func() (pair.Kind, []byte) {
 			o := pair.Offer{Purpose: pair.LongMessage, Size: 5}
 			return pair.Offered, o.Append(nil)
 		},

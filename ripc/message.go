@@ -161,7 +161,7 @@ func (s *Service) call(ctx context.Context, to *Remote, r *route, parts [][]byte
 		w.detach() // a long one may be on its way
 	}
 	if err != nil && !w.answered {
-		p.calls.End(id) // a reply that comes now is for nobody
+		p.calls.End(id) // a reply that comes now is dropped
 		return m, false, fmt.Errorf("ripc: calling %s: %w", to.id, err)
 	}
 	f, err := w.frame, w.err

@@ -159,7 +159,7 @@ func (s *Service) sayClosed(streams bool) {
 	}
 }
 
-// turnAwayAll frees what nobody received.
+// turnAwayAll frees the messages that were not received.
 func (s *Service) turnAwayAll() {
 	for s.queue.len() > 0 {
 		a := s.queue.pop()

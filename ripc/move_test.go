@@ -39,8 +39,9 @@ func (c *tally) serve(s *Service) error {
 	})
 }
 
-// A service that moves between processes, transports and endpoints while it is called answers every call, and executes each request once.
-// Of messages, those that it did not receive are told exactly.
+// A service that moves between processes, transports and endpoints while it is called answers every
+// call, and executes each request once. Its senders learn the exact number of messages that it did
+// not receive.
 func TestAServiceMovesUnderLoadWithoutLosingARequest(t *testing.T) {
 	moves := 100
 	if testing.Short() {

@@ -37,7 +37,7 @@ func (o oneHost) Resolve(ctx context.Context, id ID) (Place, error) {
 	var place Place
 	conn, err := samehost.Dial(ctx, o.socket(id))
 	if errors.Is(err, syscall.ECONNREFUSED) {
-		return place, fmt.Errorf("%w: nobody on this host has %s", ErrNoService, id)
+		return place, fmt.Errorf("%w: no process on this host has %s", ErrNoService, id)
 	}
 	if err != nil {
 		return place, err

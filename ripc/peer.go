@@ -25,7 +25,7 @@ type peer struct {
 	row     []byte       // the peer's
 	release func() error // frees the own row
 
-	stirs atomic.Bool // whoever sends notes it with the endpoint: the peer is not hot
+	stirs atomic.Bool // set: a sender notes the peer with the endpoint, because the peer is not hot
 
 	// The sending half. mu guards it if the link is direct; else the endpoint's mu does, because sending then works the socket.
 	mu   sync.Mutex
@@ -121,7 +121,7 @@ func (p *peer) put(r *route, k pair.Kind, id uint64, parts [][]byte) (status pai
 	return status, over
 }
 
-// putReply is put for a reply, which somebody else writes to the socket if it is batched.
+// putReply is put for a reply. If the reply is batched, another call writes it to the socket.
 func (p *peer) putReply(k pair.Kind, id uint64, parts [][]byte, batched bool) (status pair.Status, over bool) {
 	if p.direct || !batched {
 		return p.put(nil, k, id, parts)
@@ -249,7 +249,7 @@ func (p *peer) bumpParked(parity uint64) {
 		return
 	}
 	if w := fabric.Word(p.own, 0); *w&1 != parity {
-		atomic.StoreUint64(w, *w+1) // whoever holds the endpoint's mu is the only writer
+		atomic.StoreUint64(w, *w+1) // the holder of the endpoint's mu is the only writer
 	}
 }
 
@@ -395,7 +395,7 @@ func (p *peer) take(most int) (taken int) {
 	return taken
 }
 
-// dispatch brings a frame to those it is for.
+// dispatch hands a frame to its service, caller or stream.
 func (p *peer) dispatch(f *pair.Frame) error {
 	switch f.Kind {
 	case pair.Message, pair.Request, pair.Notice:
@@ -457,7 +457,7 @@ func (p *peer) dispatch(f *pair.Frame) error {
 	return fmt.Errorf("%w: a frame of %v", fabric.ErrViolation, f.Kind)
 }
 
-// turnAway frees a frame that nobody receives. Its sender learns that with the end of the channel.
+// turnAway frees a frame that will not be received. Its sender learns that when the channel ends.
 func (p *peer) turnAway(f *pair.Frame) {
 	if m, long := f.Tag.(*receiving); long {
 		p.turnLongAway(m)
@@ -533,7 +533,8 @@ func (p *peer) settle() {
 	p.tell()
 }
 
-// fail ends the pair. What the peer sent is taken first, and who waits for it is told. The caller holds the endpoint's mu.
+// fail ends the pair. The frames that the peer sent are taken first; then everything that waits for
+// the peer fails. The caller holds the endpoint's mu.
 func (p *peer) fail(why error) {
 	if p.ended {
 		return

@@ -88,9 +88,9 @@ func (r *Remote) Connected() bool {
 // drainTime is how long a sender waits until the place that a service has left received what was sent there.
 const drainTime = time.Second
 
-// moved has all that send to a service turn away from places where it is not any more. A place that is alive still receives what was
-// sent to it, and the next message waits for that, within limits: the order of messages stays, and the count of those that were not
-// received is exact.
+// moved turns all senders to a service away from places that the service has left. A place that is
+// alive still receives what was sent to it, and the next message waits for that, within limits:
+// messages stay in order, and the count of messages that were not received is exact.
 func (e *Endpoint) moved(id ID, at []Place) {
 	e.lock()
 	defer e.unlock()

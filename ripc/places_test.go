@@ -40,7 +40,7 @@ func (b *book) ResolveAll(_ context.Context, id ID) ([]Place, error) {
 	return slices.Clone(b.places[id]), nil
 }
 
-// set says where a service is, and tells those that watch.
+// set changes the places of a service, and tells its watchers.
 func (b *book) set(id ID, at ...Place) {
 	b.mu.Lock()
 	b.places[id] = at
@@ -166,7 +166,8 @@ func TestAPlaceThatHangsIsLeft(t *testing.T) {
 	})
 }
 
-// Of several services with one id the nearest is used, each in turn by those that want that, and one that ends is passed over.
+// Of several services with one id the nearest is used, or each in turn by senders that ask for it;
+// a service that has ended is passed over.
 func TestAServiceAtSeveralPlaces(t *testing.T) {
 	ctx := testutil.Within(t)
 	b := newBook()
@@ -224,7 +225,7 @@ func TestAServiceAtSeveralPlaces(t *testing.T) {
 	}
 }
 
-// The counters say what went over, and the events who came and went.
+// The counters count the traffic, and the events report the peers that connect and disconnect.
 func TestAnEndpointCountsWhatItDoes(t *testing.T) {
 	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
 		ctx := testutil.Within(t)

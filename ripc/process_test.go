@@ -103,7 +103,7 @@ func runChild(what string) error {
 		err = s.Serve(ctx, func(ctx context.Context, m *Message) { m.ReplyLong(ctx, Bytes(m.Body())) })
 	case "count": // tells what it received, after each message, in a file that outlives it
 		err = countTo(ctx, s, os.NewFile(3, "count"))
-	case "flood": // sends to whoever said something
+	case "flood": // sends to the sender of each message
 		m, rerr := s.Receive(ctx)
 		if rerr != nil {
 			return rerr

@@ -108,7 +108,7 @@ func (m *receiving) welcome() {
 func (m *receiving) replied() {
 	w, ok := m.peer.calls.Find(m.offer.Call)
 	if !ok || w.reply != nil || w.service == nil {
-		m.deny(pair.Unwanted, "nobody waits for the reply")
+		m.deny(pair.Unwanted, "no caller waits for the reply")
 		return
 	}
 	m.call, m.service, w.reply = w, w.service, m
@@ -317,7 +317,7 @@ func (m *receiving) unlistAll() {
 // What the byte of a frame says that frees a long message.
 const (
 	received   byte = iota
-	unreceived      // nobody received it
+	unreceived      // it was not received
 )
 
 // freeLong gives back what a message has that was here. It is called for a frame that is freed.
@@ -547,7 +547,7 @@ func (m *Message) fillLong(f *pair.Frame) {
 	}
 }
 
-// turnLongAway ends a message that was here, and that nobody receives. Its sender is told.
+// turnLongAway ends a message that has arrived and will not be received. Its sender is told.
 func (p *peer) turnLongAway(m *receiving) {
 	f := m.frame
 	p.freeLong(m, unreceived)

@@ -25,7 +25,7 @@ type Remote struct {
 	// Of the goroutine that connects.
 	reached  bool      // the service was connected once
 	expected bool      // the resolver knew a place for it
-	missed   time.Time // when it was not found first; zero: it is there
+	missed   time.Time // when the service was first not found; zero: it is found
 
 	// A service that is known by what it sent: where, and as what.
 	peer   *peer
@@ -33,7 +33,7 @@ type Remote struct {
 
 	// Under the endpoint's mu.
 	opening *waiter    // that waits for the answer to an Open
-	gone    *GoneError // to be told to the next who sends
+	gone    *GoneError // for the next call that sends
 	left    *route     // to a place that the service has left, and that may still receive
 	board   *Remote    // the address for notices
 	streams *Remote    // the address for streams, of a service in one process
@@ -124,7 +124,8 @@ const (
 	roomLookEvery = 200
 )
 
-// roomSoon looks for room for a moment. A receiver that is not told that somebody waits gives it back in larger parts.
+// roomSoon looks for room for a moment, without telling the receiver: a receiver that does not know
+// of a waiting sender gives room back in larger parts.
 func (p *peer) roomSoon(k pair.Kind, channel, n int) bool {
 	if !p.direct {
 		return false
@@ -163,7 +164,8 @@ func (r *Remote) goneLocked() error {
 	return nil
 }
 
-// lost notes that the route is no more. If all messages were received, nobody has to be told. The caller holds the mu.
+// lost notes that the route has ended. If all messages were received, no error is kept for the
+// senders. The caller holds the mu.
 func (r *Remote) lost(p *peer, channel int, why error) {
 	if left := r.left; left != nil && left.peer == p && left.channel == channel {
 		r.leave()
@@ -250,8 +252,8 @@ func (r *Remote) open(ctx context.Context, p *peer, at Place) error {
 	return nil
 }
 
-// unreceived is how many messages of a channel were not received, without requests: those are told to their callers. The caller holds
-// the endpoint's mu.
+// unreceived returns how many messages of a channel were not received. Requests are not counted:
+// their callers learn of each. The caller holds the endpoint's mu.
 func (p *peer) unreceived(channel int) int {
 	if p.direct {
 		p.mu.Lock()

@@ -38,7 +38,7 @@ func (s Static) Resolve(_ context.Context, id ID) (Place, error) {
 	return Place{}, fmt.Errorf("%w: %s is not in the list", ErrNoService, id)
 }
 
-// Publish implements Resolver: who made the list knows where the service is.
+// Publish implements Resolver. It does nothing: the list is fixed.
 func (s Static) Publish(context.Context, ID, Place) (func() error, error) {
 	return func() error { return nil }, nil
 }

@@ -9,7 +9,7 @@ import (
 
 const (
 	serveBatch = 32                    // messages that one goroutine takes at a time, if it serves alone
-	replyDelay = 20 * time.Microsecond // how long a reply may wait for those to the next requests of the batch
+	replyDelay = 20 * time.Microsecond // how long a reply may wait for the replies to the next requests of the batch
 )
 
 // Serve receives messages and calls handle for each, until ctx ends or the service is closed; it returns why. A request that was

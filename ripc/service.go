@@ -19,7 +19,7 @@ type Service struct {
 	queue    queue
 	waiting  []*waiter // for a message
 	servers  int       // goroutines in Serve
-	busy     int       // of them, the ones that handle messages
+	busy     int       // the number of them that handle messages
 	remotes  map[ID]*Remote
 	withdraw func() error
 	notify   func(from ID, key uint64, data []byte)
@@ -137,14 +137,16 @@ func (s *Service) await(ctx context.Context) error {
 	return nil
 }
 
-// Close ends the service. Messages that nobody received are not: their senders learn how many, and requests are sent again to where the
-// service is then. A goroutine in Serve handles the message that it is at, and returns.
+// Close ends the service. Messages that were not received are dropped: their senders learn how
+// many, and requests are sent again to the service's next place. A goroutine in Serve finishes its
+// present message, and returns.
 func (s *Service) Close() error {
 	return s.end(s.close)
 }
 
-// Withdraw gives the name back and receives nothing any more, so that another process can take the service over: senders find it there, and messages that
-// nobody received are not. Requests that were received can be answered, and streams go on, until Close.
+// Withdraw gives the name back and receives nothing any more, so that another process can take the
+// service over: senders find it there, and learn how many messages were not received here. Requests
+// that were received can be answered, and streams go on, until Close.
 func (s *Service) Withdraw() error {
 	return s.end(func() {
 		if !s.closed {

@@ -32,7 +32,8 @@ func fill(t *testing.T, s *Service, to *Remote, body []byte) (sent int) {
 	}
 }
 
-// A service that does not receive leaves those beside it what they need, also between the same two processes (RP3, RP4).
+// A service that does not receive leaves other services their room, also between the same two
+// processes (RP3, RP4).
 func TestAFloodedServiceHarmsNoOther(t *testing.T) {
 	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
 		ctx := testutil.Within(t)
@@ -136,7 +137,8 @@ func TestANoticeThatWasNotTakenIsReplaced(t *testing.T) {
 	})
 }
 
-// Who sends to a service that was closed learns what it did not receive, and then that there is none.
+// A sender to a service that was closed learns how many messages it did not receive, and then that
+// there is no such service.
 func TestTheSenderLearnsThatAServiceWasClosed(t *testing.T) {
 	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
 		ctx := testutil.Within(t)
@@ -233,7 +235,7 @@ func TestClosingEndsWhatWaits(t *testing.T) {
 		must(t, err)
 		must(t, here.Close())
 		waiting.Wait()
-		must(t, m.Reply()) // to nobody
+		must(t, m.Reply()) // no caller waits for it
 		m.Release()
 		if _, err := here.Register(ctx, "late"); !errors.Is(err, ErrClosed) {
 			t.Error(err)
@@ -287,7 +289,7 @@ func TestAProcessWithoutTheSecretIsTurnedAway(t *testing.T) {
 				t.Error(err)
 			}
 		case <-ctx.Done():
-			t.Error("nobody was told")
+			t.Error("no sender was told")
 		}
 		if there.Peers() != 0 {
 			t.Errorf("%d peers", there.Peers())
@@ -317,7 +319,8 @@ func TestThePeersAreLimited(t *testing.T) {
 	})
 }
 
-// A process that breaks the protocol loses its connection, and nobody else anything (RP5, RP6).
+// A process that breaks the protocol loses its connection, and no other process is harmed (RP5,
+// RP6).
 func TestAPeerThatBreaksTheProtocolIsCutOff(t *testing.T) {
 	ctx := testutil.Within(t)
 	there := open(t, Config{Transport: SHM})
@@ -373,7 +376,7 @@ func TestAllFaultsOfAConfigurationAreToldAtOnce(t *testing.T) {
 	}
 }
 
-// What a handler did not get to, because it panicked, is received by the next who receives.
+// Messages that a handler did not reach, because it panicked, are received by the next receiver.
 func TestAHandlerThatPanicsLosesOnlyItsMessage(t *testing.T) {
 	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
 		ctx := testutil.Within(t)
@@ -420,7 +423,7 @@ func TestAHandlerThatPanicsLosesOnlyItsMessage(t *testing.T) {
 	})
 }
 
-// Clients that send nothing are not looked at, however many they are: those that send ring.
+// Clients that send nothing are not looked at, however many they are: a client that sends rings.
 func TestIdleClientsAreNotLookedAt(t *testing.T) {
 	ctx := testutil.Within(t)
 	there := open(t, Config{Transport: SHM})
@@ -518,11 +521,12 @@ func TestGreetingsAreLimited(t *testing.T) {
 			t.Error(err)
 		}
 	case <-ctx.Done():
-		t.Error("nobody was turned away")
+		t.Error("no sender was turned away")
 	}
 }
 
-// A peer that has ended is among the hot ones until the next step, and what looks at those must not touch its memory.
+// A peer that has ended is among the hot peers until the next step, and the goroutine that looks at
+// the hot peers must not touch its memory.
 func TestTheMemoryOfAPeerThatEndedIsNotLookedAt(t *testing.T) {
 	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
 		ctx := testutil.Within(t)

@@ -1,7 +1,8 @@
 package ripc
 
-// Stats counts what an endpoint did since Open. The counts of frames and bytes cover messages, requests, replies and notices, and what
-// endpoints say about their channels; bytes are those of the rings, with headers.
+// Stats counts what an endpoint did since Open. The counts of frames and bytes cover messages,
+// requests, replies and notices, and the frames in which endpoints speak about their channels;
+// bytes are counted in the rings, with headers.
 type Stats struct {
 	FramesSent, BytesSent         uint64
 	FramesReceived, BytesReceived uint64

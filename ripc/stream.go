@@ -14,7 +14,8 @@ import (
 	"github.com/squall-go/squall/ripc/internal/stream"
 )
 
-// ErrReset says that the other side of a stream gave it up. The error says who, and why.
+// ErrReset is returned if the other side of a stream gave it up. The error names that side and its
+// reason.
 var ErrReset = errors.New("stream reset")
 
 // Addr is the address of one side of a stream: the id of its service.
@@ -25,8 +26,9 @@ func (a Addr) Network() string { return "ripc" }
 
 func (a Addr) String() string { return string(a) }
 
-// Stream is a connection between two services: a [net.Conn] whose halves can be closed separately. Its bytes go through the memory or
-// the socket of the two processes, and a stream that nobody reads holds up no other one. Its methods may be called from any goroutine.
+// Stream is a connection between two services: a [net.Conn] whose halves can be closed separately.
+// Its bytes go through the memory or the socket of the two processes, and a stream that is not read
+// holds up no other stream. Its methods may be called from any goroutine.
 type Stream struct {
 	e       *Endpoint
 	service *Service

@@ -9,10 +9,10 @@ import (
 	"github.com/squall-go/squall/ripc/internal/stream"
 )
 
-// streams are those of one service. The endpoint's mu guards them.
+// streams holds the streams of one service. The endpoint's mu guards them.
 type streams struct {
 	service  *Service
-	listener *Listener     // nil: nobody accepts
+	listener *Listener     // nil: the service does not accept streams
 	dialed   *stream.Table // by this service
 	open     carried       // all that the application has, or may accept
 }
@@ -201,7 +201,7 @@ func (o *callers) answer(c *Stream) {
 	switch {
 	case c.closed:
 	case l == nil:
-		c.end("nobody accepts streams")
+		c.end("the service does not accept streams")
 	case len(l.backlog) >= l.cfg.Backlog:
 		c.end("too many streams wait to be accepted")
 	default:

@@ -122,8 +122,8 @@ func (e *Endpoint) giveBack(w *waiter) {
 //	wanting  all         keeper   not 0: goroutines wait for the mu, which the keeper holds while it spins
 type watch struct {
 	keeper    *waiter
-	caretaker *waiter // keeps the watch when nobody else does
-	head      *waiter // of those that wait while another one keeps the watch, oldest first
+	caretaker *waiter // keeps the watch when no other goroutine does
+	head      *waiter // of the waiters without the watch, oldest first
 	tail      *waiter
 	turns     uint64 // how often the watch was taken
 	napping   bool   // the keeper sleeps in the parker
@@ -150,7 +150,7 @@ type watch struct {
 }
 
 const (
-	interrupted  = 500 * time.Microsecond // who looks this late was not alone on its core
+	interrupted  = 500 * time.Microsecond // a goroutine that looks this late was not alone on its core
 	minPenalty   = time.Millisecond       // without spinning, after that
 	maxPenalty   = 100 * time.Millisecond // the same, if it happens again and again
 	burst        = 64                     // looks between two readings of the clock
@@ -251,7 +251,7 @@ func (e *Endpoint) glance(w *waiter, s *Service) bool {
 	return false
 }
 
-// pass hands the watch on, if nobody has it and somebody waits.
+// pass hands the watch to a waiter, if there is one and no goroutine keeps the watch.
 func (e *Endpoint) pass() {
 	if e.keeper != nil {
 		return
@@ -507,7 +507,7 @@ func (e *Endpoint) retract() {
 	}
 }
 
-// step looks once at all hot peers, and at those that rang.
+// step looks once at all hot peers, and at the peers that rang.
 func (e *Endpoint) step() (worked bool) {
 	e.steps++
 	if e.rested || e.steps%lookInterval == 0 || !fabric.FewSockets(e.parker) {
@@ -560,7 +560,7 @@ func (e *Endpoint) heat(p *peer) {
 	}
 }
 
-// heatStirred has those looked at to which something was sent: an answer may come soon.
+// heatStirred makes the peers hot to which a frame was sent: an answer may come soon.
 func (e *Endpoint) heatStirred() {
 	for i, p := range e.stirred {
 		p.stirring = false
@@ -579,7 +579,7 @@ func (e *Endpoint) stir(p *peer) {
 	}
 }
 
-// takeCare keeps the watch when nobody else did for a while.
+// takeCare keeps the watch when no other goroutine did for a while.
 func (e *Endpoint) takeCare(ctx context.Context) {
 	defer close(e.cared)
 	w := e.caretaker

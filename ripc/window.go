@@ -44,7 +44,8 @@ type Offer struct {
 
 // Long says which long messages a service takes.
 type Long struct {
-	// InPlace has bodies of senders of this host looked at where they are: in memory of the sender, which nobody else writes, but the sender can.
+	// InPlace lets the service read bodies from senders of this host in place, in the sender's
+	// memory. No other process can write that memory, but the sender still can.
 	InPlace bool
 	// MaxBytes bounds the bodies that are in memory of the library, or looked at in place, and not released. With 0 all bodies need windows that
 	// were posted.
@@ -61,8 +62,8 @@ type Long struct {
 	Refuse bool
 }
 
-// TakeLong says which long messages the service takes from now on. Without it, and without Config.Long, a service takes those for which windows are
-// posted.
+// TakeLong says which long messages the service takes from now on. Without it, and without
+// Config.Long, a service takes the long messages for which windows are posted.
 func (s *Service) TakeLong(l Long) error {
 	if err := l.check(); err != nil {
 		return fmt.Errorf("ripc: %w", err)
@@ -74,13 +75,13 @@ func (s *Service) TakeLong(l Long) error {
 	return nil
 }
 
-// check reports rules that nobody can follow.
+// check reports invalid rules.
 func (l Long) check() error {
 	if l.MaxPeerWindows < 0 {
 		return fmt.Errorf("%w: %d windows for one process", os.ErrInvalid, l.MaxPeerWindows)
 	}
 	if l.MaxBytes < 0 || l.MaxPeerBytes < 0 || l.MaxPeerBytes > l.MaxBytes {
-		return fmt.Errorf("%w: %d bytes for long messages, %d for those of one process", os.ErrInvalid, l.MaxBytes, l.MaxPeerBytes)
+		return fmt.Errorf("%w: %d bytes for long messages, %d for the long messages of one process", os.ErrInvalid, l.MaxBytes, l.MaxPeerBytes)
 	}
 	return nil
 }
@@ -123,7 +124,7 @@ type intake struct {
 	set     bool
 	posted  []*Window
 	waiting []*receiving     // for a place, the oldest first
-	asking  []*receiving     // of them, those for which Allocate is to be called
+	asking  []*receiving     // of them, the messages for which Allocate is to be called
 	clerk   bool             // a goroutine calls Allocate
 	bytes   int64            // taken of MaxBytes
 	ofOne   map[string]int64 // by account
@@ -168,7 +169,7 @@ func (i *intake) hand(m *receiving) {
 	m.handed = true
 }
 
-// handBack takes that back, and has those looked at that waited for it.
+// handBack takes that back, and looks at the messages that waited for it.
 func (m *receiving) handBack() {
 	if !m.handed {
 		return
@@ -212,7 +213,7 @@ func (m *receiving) charge() bool {
 	return true
 }
 
-// refund gives them back, and has those looked at that waited for them.
+// refund gives the bytes back, and looks at the messages that waited for them.
 func (m *receiving) refund() {
 	e := m.peer.e
 	if m.charged == 0 {

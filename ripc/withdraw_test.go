@@ -25,7 +25,7 @@ func TestCloseWakesAllThatReceive(t *testing.T) {
 			})
 		}
 		waits := func() bool { return len(server.waiting) == 3 && e.keeper != nil && e.napping }
-		eventually(t, e, "nobody waits", waits)
+		eventually(t, e, "no sender waits", waits)
 		for range 3 {
 			e.lock()
 			server.rouse() // as if another goroutine took what came

@@ -195,8 +195,8 @@ func (c *Client) connection(ctx context.Context) (*conn, error) {
 	return n, nil
 }
 
-// drop gives up a connection. What was found by it is not kept, because nobody tells of changes any more, and looked for again where an
-// endpoint may use it.
+// drop gives up a connection. The cached places that came over it are dropped, because changes to
+// them are not reported any more, and are looked up again, because an endpoint may use them.
 func (c *Client) drop(n *conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -277,7 +277,7 @@ func (d *Directory) keepTime(ctx context.Context) {
 	}
 }
 
-// sayHere has the directory apply records of this process.
+// sayHere submits records of this process to the directory.
 func (d *Directory) sayHere(ctx context.Context, records []*registry.Record) (reply, error) {
 	select {
 	case <-d.attached:
@@ -287,7 +287,7 @@ func (d *Directory) sayHere(ctx context.Context, records []*registry.Record) (re
 	return d.say(ctx, records, registry.MemberOwner)
 }
 
-// say has the directory apply records. The speaker owns those without a key.
+// say submits records to the directory. The speaker owns the names of records without a key.
 func (d *Directory) say(ctx context.Context, records []*registry.Record, speaker string) (r reply, err error) {
 	if len(records) > maxRecords {
 		return r, fmt.Errorf("%w: %d records, at most %d", ripc.ErrLimit, len(records), maxRecords)

@@ -103,7 +103,7 @@ func cluster(t *testing.T, n int, o options) (members []*member) {
 	return members
 }
 
-// addresses are those of the members' endpoints.
+// addresses returns the addresses of the members' endpoints.
 func addresses(members []*member) (addrs []string) {
 	for _, m := range members {
 		addrs = append(addrs, m.endpoint.Addr())
@@ -319,7 +319,7 @@ func TestClientsGoOnWithAnotherMember(t *testing.T) {
 		t.Error(got)
 	}
 	members[0].stop() // that both ask
-	eventually(t, "the client asks nobody else", func() bool {
+	eventually(t, "the client asks no other member", func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		return c.conn != nil && c.conn.member != members[0].endpoint.Addr() && len(c.cache["web"].places) > 0
@@ -486,7 +486,7 @@ func TestCallsGoOnWhileAServiceMovesInTheDirectory(t *testing.T) {
 	defer stop()
 	for move := range 30 {
 		from := calls.Load()
-		eventually(t, "nobody is answered", func() bool { return calls.Load() > from+20 || t.Failed() })
+		eventually(t, "no client is answered", func() bool { return calls.Load() > from+20 || t.Failed() })
 		next := ends[(move+1)%len(ends)]
 		if move%2 == 0 { // the new place is known before the old one closes, or after
 			old, oldWait := s, wait

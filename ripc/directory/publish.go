@@ -42,7 +42,8 @@ func (p *publisher) learn(r reply) {
 	p.realm, p.time, p.at = r.Realm, r.Time, time.Now()
 }
 
-// record says something about a service. Numbers are those of the clock, so that a process that starts again goes on behind them.
+// record makes a record of a service. Its number comes from the clock, so that the numbers of a
+// process that is started again are greater.
 func (p *publisher) record(a registry.Action, of publication, shared bool, behind uint64) *registry.Record {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -137,7 +137,7 @@ func newWatch() watch {
 	return watch{clients: map[string]map[*ripc.Remote]bool{}, names: map[*ripc.Remote]int{}, waiting: map[*ripc.Remote]map[string]note{}, telling: new(sync.WaitGroup)}
 }
 
-// wait waits until nobody is told anything any more.
+// wait waits until all notifications that are under way have ended.
 func (w *watch) wait() { w.telling.Wait() }
 
 // add has a client told of the changes of a name, unless it is told of too many. Such a client finds out when it sends to a place where

@@ -27,7 +27,7 @@ type request struct {
 	Find    *query             `json:"find,omitempty"`
 }
 
-// query asks for a name, or for those from a name on.
+// query asks for a name, or for all names from one on.
 type query struct {
 	Name  string `json:"name"`
 	All   bool   `json:"all,omitempty"`   // all that follow, too
@@ -103,7 +103,7 @@ func (r result) err() error {
 // ErrOwned says that a name belongs to another key or identity.
 var ErrOwned = registry.ErrOwned
 
-// places are those of the wire for the library.
+// places converts places from the wire format.
 func places(of []registry.Place) (out []ripc.Place) {
 	for _, p := range of {
 		out = append(out, ripc.Place(p))

@@ -475,7 +475,7 @@ func (x *exchange) finish() {
 	if x.stream != nil {
 		if x.status != 0 {
 			to := x.stream.Header()
-			for name, values := range x.header { // net/http sends those that are trailers
+			for name, values := range x.header { // net/http sends trailers itself
 				to[name] = values
 			}
 		}

@@ -64,7 +64,7 @@ func (t *Transport) begin() {
 	t.Service.TakeLong(ripc.Long{InPlace: true, MaxBytes: 2 * maxLongBody, MaxPeerBytes: 2 * maxLongBody}) // it has no faults
 }
 
-// randomNumber is a number that nobody guesses.
+// randomNumber returns a number that cannot be guessed.
 func randomNumber() uint64 {
 	var b [8]byte
 	rand.Read(b[:])
@@ -559,7 +559,8 @@ func (t *Transport) redeem(r *http.Request, at *ripc.Remote, ticket uint64) (*ht
 	return response, nil
 }
 
-// hostAt is a name for a service in one process: streams to it are kept apart from those to the same service elsewhere.
+// hostAt is a name for a service in one process: streams to it are kept apart from streams to the
+// same service in other processes.
 func (t *Transport) hostAt(at *ripc.Remote) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -42,7 +42,7 @@
 //	RP2  a frame is not overwritten before its reader freed it
 //	RP3  a channel holds at most its window of bytes that are not freed, so that a service that does not receive leaves the ring to
 //	     the others
-//	RP4  frames that are taken and not received never fill the ring: those that hold it up are moved aside
+//	RP4  frames that are taken and not received never fill the ring: the frames that hold it up are moved aside
 //	RP5  what a reader takes lies in the ring, and is no more than the peer may have sent, whatever the peer writes, at any time
 //	RP6  a peer's words are believed only if they are between what they were and what this side sent
 //	RP7  the messages of a channel that were not received are its last ones, and both sides count the same
@@ -71,8 +71,8 @@
 //	word               written by        read by           published by
 //	sent, hungry       sending half      peer's both       itself (atomic)
 //	freed, by channel  receiving half    peer's sending    itself (atomic)
-//	received           whoever hands out peer's sending    itself (atomic); only grows
-//	core               whoever waits     peer's            itself (atomic); a hint
+//	received           any goroutine     peer's sending    itself (atomic); only grows
+//	core               waiting goroutine peer's            itself (atomic); a hint
 //	frames             sending half      peer's receiving  sent, or their first word (atomic)
 //
 // The two halves may be used by two goroutines at a time.

@@ -10,7 +10,8 @@ import (
 // Channels is the number of channels in each direction.
 const Channels = 64
 
-// Words that are read by one side again and again stand on other lines than those that the other side writes often.
+// Words that one side reads again and again are on other lines than the words that the other side
+// writes often.
 const (
 	sentOff     = 1 * fabric.LineBytes
 	hungryOff   = 2 * fabric.LineBytes
@@ -73,7 +74,7 @@ const (
 	Granted               // the bytes of a long message may come
 	Denied                // a long message is not taken; its bytes say why
 	Here                  // a long message is here; its byte says whether the memory of the sender is still looked at
-	Freed                 // a long message was given back; its byte says whether nobody received it
+	Freed                 // a long message was given back; its byte says whether it was received
 	Ping                  // asks for an empty reply; its id is the call's
 	Left                  // the sender gives a channel up, and sends nothing more on it
 	kinds

@@ -29,7 +29,7 @@ type outState uint8
 const (
 	outOffered outState = iota // the peer was told of it
 	outGranted                 // its bytes may go
-	outHere                    // the peer has it, and did not give it back
+	outHere                    // the peer has the message, and did not give it back
 	outOver
 )
 
@@ -212,8 +212,9 @@ func (m *Incoming[T]) Grant() (tell bool) {
 	return true
 }
 
-// Block says where the next n bytes of a message belong. A message that is not known is one whose offer is still on its way. Bytes that nobody
-// asked for, or more than there are, are a violation (RP10).
+// Block says where the next n bytes of a message belong. The offer of an unknown message is still
+// on its way. Bytes that were not granted, or more bytes than the message has, are a violation
+// (RP10).
 func (b *Inbox[T]) Block(id uint64, n int) (m *Incoming[T], offset uint64, err error) {
 	m = b.open[id]
 	if m == nil {
@@ -236,7 +237,8 @@ func (m *Incoming[T]) IsWhole() bool { return m.state == inGranted && m.got == m
 // IsOpen reports whether the message is neither here nor over.
 func (m *Incoming[T]) IsOpen() bool { return m.state == inWaiting || m.state == inGranted }
 
-// IsDrained reports whether bytes of the message are still to come, for nobody.
+// IsDrained reports whether bytes of the message may still come, although it is not wanted any
+// more.
 func (m *Incoming[T]) IsDrained() bool { return m.state == inDrained }
 
 // Here notes that all of a message is here. The peer is told.
@@ -291,7 +293,8 @@ func (b *Inbox[T]) forget(m *Incoming[T]) {
 	delete(b.open, m.ID)
 }
 
-// Open is the number of messages that are on their way, or not given back, and of those of which bytes may still come.
+// Open returns the number of messages that are on their way, that are not given back, or of which
+// unwanted bytes may still come.
 func (b *Inbox[T]) Open() int { return len(b.open) }
 
 // Open is the number of messages that are on their way, or not given back.

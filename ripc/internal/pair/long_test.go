@@ -375,7 +375,8 @@ func TestImpossibleAnswersAreAViolation(t *testing.T) {
 	}
 }
 
-// A peer that offers more than it may, or sends bytes that nobody asked for, is cut off (RP10, RP11).
+// A peer that offers more than it may, or sends bytes that were not granted, is cut off (RP10,
+// RP11).
 func TestMoreThanWasGrantedIsAViolation(t *testing.T) {
 	var b Inbox[int]
 	offer := func(id uint64, channel int, way Way, size uint64) (*Incoming[int], error) {
@@ -419,7 +420,7 @@ func TestMoreThanWasGrantedIsAViolation(t *testing.T) {
 	if _, err := offer(99, 1, Asked, 1); !errors.Is(err, fabric.ErrViolation) {
 		t.Errorf("more than OpenLong on a channel: %v", err)
 	}
-	for id := uint64(1000); id <= 1000+maxDrained; id++ { // replies that nobody waits for, and that never end
+	for id := uint64(1000); id <= 1000+maxDrained; id++ { // replies that no caller waits for, and that never end
 		m, err := offer(id, 0, Direct, 10)
 		if last := id == 1000+maxDrained; last != errors.Is(err, fabric.ErrViolation) {
 			t.Fatalf("after %d: %v", id-1000, err)

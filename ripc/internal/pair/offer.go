@@ -59,7 +59,7 @@ const (
 	MaxOfferBytes = offerBytes + placeBytes + maxOwner
 )
 
-// Append appends the offer as a frame has it.
+// Append appends the offer in the format of a frame.
 func (o *Offer) Append(b []byte) []byte {
 	b = append(b, byte(o.Purpose), byte(o.Way), byte(len(o.Owner)), 0, 0, 0, 0, 0)
 	b = binary.LittleEndian.AppendUint64(b, o.Size)
@@ -119,7 +119,7 @@ type Reason uint8
 const (
 	NoPlace Reason = 1 + iota
 	TooLarge
-	Unwanted // nobody takes or awaits it any more
+	Unwanted // it is not received or awaited any more
 	Failed   // it could not be brought here
 	ServiceClosed
 )

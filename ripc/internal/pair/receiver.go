@@ -217,7 +217,8 @@ func (r *Receiver) Hold(f *Frame) {
 // Unhold takes that back.
 func (r *Receiver) Unhold(f *Frame) { f.received = false }
 
-// Count counts a message that is held as received, before the application has it (RP7). Any goroutine.
+// Count counts a held message as received, before it is handed to the application (RP7). Any
+// goroutine may call it.
 func (r *Receiver) Count(f *Frame) {
 	if f.Kind.Counted() {
 		atomic.AddUint64(fabric.Word(r.own, receivedOff+8*f.Channel), 1)
@@ -270,7 +271,7 @@ func (r *Receiver) GiveBack(f *Frame) bool {
 // Settle moves freed behind what was given back, and publishes it if it is much or waited for.
 func (r *Receiver) Settle() {
 	r.advance()
-	r.relieve() // the frames that come first now may be those that hold up the ring
+	r.relieve() // the frames that are now the first may hold up the ring
 	if mutant.Enabled && mutant.On(mutant.PairEarlyFree) {
 		r.freed = r.taken
 	}

@@ -122,9 +122,10 @@ func (s *Sender) start(need uint64) (at, gap uint64) {
 	return at, 0
 }
 
-// publish makes a frame visible whose other bytes are written; end is where those before it end. A peer that reads the row itself looks at
-// the first word behind the last frame until it is not zero: the message and the word that it waits for share a line. So the
-// next such word is cleared first, and of a frame behind a gap the skip comes last.
+// publish makes a frame visible whose other bytes are written; end is the end of the frames before
+// it. A peer that reads the row itself looks at the first word behind the last frame until it is
+// not zero: the message and the word that the peer waits for share a line. So publish first clears
+// the next such word, and writes the skip of a frame behind a gap last.
 func (s *Sender) publish(at, first, end, gap uint64) {
 	if !s.direct {
 		if gap > 0 {
@@ -289,8 +290,8 @@ func (s *Sender) Total() (frames, bytes uint64) { return s.frames, s.sent }
 // Fill is how many bytes of the ring the peer has not freed, as far as this side has looked.
 func (s *Sender) Fill() int { return int(s.sent - s.freed) }
 
-// Offsets of the lines that a side marks for its link: SentLine and HungryLine when it sent, or waits for room. Those of the receiving half are told
-// by Receiver.Lines.
+// Offsets of the lines that a side marks for its link: SentLine and HungryLine when it sent, or
+// waits for room. Receiver.Lines returns the lines of the receiving half.
 const (
 	SentLine   = sentOff
 	HungryLine = hungryOff

@@ -298,7 +298,7 @@ func (w *world) lose(i int) error {
 	if err := w.check(); err != nil {
 		return err
 	}
-	for left.rx.Pending() { // what it sent is received by the one that is left
+	for left.rx.Pending() { // the remaining side receives what the other one sent
 		if err := w.take(left); err != nil {
 			return err
 		}

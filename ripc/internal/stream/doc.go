@@ -14,9 +14,9 @@
 //	end     the sender of the frame writes no more
 //	reset   with a reason: the sender of the frame does not know the stream any more
 //
-// Life of a byte, as positions in one direction: read ≤ received ≤ sent ≤ limit ≤ read + window. What is received and not read is in a buffer of
-// the stream and not in the ring of the pair, so that a stream that nobody reads holds up no other stream. The window bounds the
-// buffer.
+// Life of a byte, as positions in one direction: read ≤ received ≤ sent ≤ limit ≤ read + window.
+// Bytes that are received and not read are in a buffer of the stream and not in the ring of the
+// pair, so that a stream without a reader holds up no other stream. The window bounds the buffer.
 //
 // Invariants:
 //

@@ -15,7 +15,7 @@ type frame struct {
 	data []byte
 }
 
-// side is one of two processes: the one that opens streams, or the one that accepts them.
+// side is one of two processes: one opens streams, and the other accepts them.
 type side struct {
 	table   *Table
 	open    []*flow // that the application has

@@ -30,8 +30,9 @@ func (t *Table) Open(user any) (s *Stream, limit uint64) {
 	return s, Window
 }
 
-// Close ends a stream for this side. It returns the frame that tells the other side: 0, an end, or a reset if there are bytes that nobody
-// will read. A stream that the other side did not end stays known, because bytes that come yet are answered with a reset.
+// Close ends a stream for this side. It returns the frame that tells the other side: 0, an end, or
+// a reset if there are bytes that will not be read. A stream that the other side did not end stays
+// known, because bytes that come yet are answered with a reset.
 func (t *Table) Close(s *Stream) (tell Kind) {
 	if s.closed {
 		return 0

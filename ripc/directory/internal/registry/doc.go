@@ -10,7 +10,7 @@
 //
 // Invariants:
 //
-//	RD1  a name belongs to the owner that took it first, until its hold ends: nobody else changes where it is
+//	RD1  a name belongs to the owner that took it first, until its hold ends: no other owner changes where it is
 //	RD2  what an owner said takes effect once, and not after what it said later: the numbers of its records grow
 //	RD3  two steps from one time to the next are one
 //	RD4  a place is known until its lease ends, and not at any later time

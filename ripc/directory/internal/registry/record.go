@@ -38,7 +38,7 @@ type Record struct {
 	Shared    bool   `json:"shared,omitempty"` // others may have the service too
 	Until     Time   `json:"until"`            // the end of the lease; nothing is done with the record afterwards
 	Hold      Time   `json:"hold,omitempty"`   // how long the name stays the owner's after the lease
-	Number    uint64 `json:"number"`           // greater than those of earlier records
+	Number    uint64 `json:"number"`           // greater than the numbers of earlier records
 	Key       []byte `json:"key,omitempty"`    // ed25519; empty if an identity speaks
 	Signature []byte `json:"signature,omitempty"`
 }

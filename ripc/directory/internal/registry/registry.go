@@ -57,7 +57,7 @@ type Spot struct {
 	Kept   Time   `json:"kept"`           // the latest end of a lease of the owner there
 }
 
-// Places are those at which the service is.
+// Places returns the places at which the service is.
 func (e *Entry) Places() (places []Place) {
 	for _, s := range e.Spots {
 		if !s.Gone {

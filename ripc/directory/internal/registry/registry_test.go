@@ -14,7 +14,7 @@ import (
 
 const realm = "test"
 
-// owner is somebody who speaks, with a key, or by an identity that a member vouches for.
+// owner is the author of records, with a key, or with an identity that a member vouches for.
 type owner struct {
 	key     ed25519.PrivateKey
 	speaker string
@@ -245,7 +245,8 @@ func TestAClaimThatComesAfterItsWithdrawalTakesNoEffect(t *testing.T) {
 	}
 }
 
-// A record that anything was changed about is forged, as is one that another key signed, or nobody.
+// A record is forged if anything in it was changed, if another key signed it, or if it has no
+// signature.
 func TestAForgedRecordIsRefused(t *testing.T) {
 	r, o, thief := begun(), newOwner(1), newOwner(2)
 	good := *o.say(Record{Action: Claim, Name: "42", Place: at(1), Until: 9_000, Hold: 5}).Record
