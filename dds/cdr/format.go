@@ -65,6 +65,8 @@ var (
 	ErrValue = errors.New("cdr: value cannot be encoded")
 	// ErrMalformed is returned for bytes that are not an encoding of the type.
 	ErrMalformed = errors.New("cdr: malformed")
+	// ErrHash is returned for the hash of a key that may be larger than a hash.
+	ErrHash = errors.New("cdr: no key can be read from a hash")
 )
 
 // headerBytes is the size of the encapsulation header: an identifier of the representation, and options, of which the

@@ -79,6 +79,28 @@ func (p *Payloads) AppendInstanceOfKey(dst, payload []byte) ([]byte, error) {
 	return dst, err
 }
 
+// AppendInstanceOfHash is like AppendInstance, for the hash of a key in RTPS. It returns ErrHash if a key of the type may be larger than a hash.
+func (p *Payloads) AppendInstanceOfHash(dst []byte, hash [16]byte) ([]byte, error) {
+	const f = XCDR1 | BigEndian
+	if !p.keys.keyed() || p.keys.largest(f) > len(hash) {
+		return dst, fmt.Errorf("%w: of %v", ErrHash, p.plan.goes)
+	}
+	err := p.with(func(v unsafe.Pointer) (err error) {
+		d := newDecoder(hash[:], f)
+		if !d.structure(p.keys.plan, v) {
+			return d.err
+		}
+		for _, b := range hash[d.pos:] {
+			if b != 0 {
+				return fmt.Errorf("%w: a hash with more than a key", ErrMalformed)
+			}
+		}
+		dst, err = p.keys.append(dst, v, XCDR2|BigEndian)
+		return err
+	})
+	return dst, err
+}
+
 // AppendKey appends the payload of a dispose, from a key as Key.Append writes it.
 func (p *Payloads) AppendKey(dst, instance []byte, f Format) ([]byte, error) {
 	start := len(dst)

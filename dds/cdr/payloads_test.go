@@ -2,6 +2,7 @@ package cdr_test
 
 import (
 	"bytes"
+	"errors"
 	"reflect"
 	"testing"
 
@@ -57,5 +58,56 @@ func TestPayloadsHaveTheKeysOfTheirType(t *testing.T) {
 	}
 	if _, err := cdr.NewPayloads(reflect.TypeFor[int](), "n"); err == nil {
 		t.Error("a number is a type of samples")
+	}
+}
+
+// The key of an instance is read from its hash where the hash has room for every key of the type.
+func TestKeysAreReadFromHashes(t *testing.T) {
+	type small struct {
+		Wide  int64  `dds:"key,id=1"`
+		Short int16  `dds:"key,id=0"`
+		Body  string `dds:"id=2"`
+	}
+	codec, err := cdr.New[small]()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := cdr.NewPayloads(reflect.TypeFor[small](), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := small{Wide: -7, Short: 300, Body: "body"}
+	payload, err := codec.Append(nil, &v, cdr.XCDR1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := p.AppendInstance(nil, payload)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hash, err := codec.KeyHash(&v, cdr.XCDR1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if key, err := p.AppendInstanceOfHash(nil, hash); err != nil || !bytes.Equal(key, want) {
+		t.Errorf("the key of the hash %x is %x (%v), and not %x", hash, key, err, want)
+	}
+	type large struct {
+		Name string `dds:"key"`
+	}
+	if p, err = cdr.NewPayloads(reflect.TypeFor[large](), ""); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.AppendInstanceOfHash(nil, hash); !errors.Is(err, cdr.ErrHash) {
+		t.Errorf("a key of any length is read from a hash: %v", err)
+	}
+	type one struct {
+		N uint32 `dds:"key"`
+	}
+	if p, err = cdr.NewPayloads(reflect.TypeFor[one](), ""); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.AppendInstanceOfHash(nil, [16]byte{1, 2, 3, 4, 5}); !errors.Is(err, cdr.ErrMalformed) {
+		t.Errorf("a hash has more than a key: %v", err)
 	}
 }
