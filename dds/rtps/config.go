@@ -45,8 +45,10 @@ type Topic struct {
 	// QoS are the policies with which the topic is declared in the space. Its durability, ownership, destination order and history are offered to DDS readers,
 	// and its reliability and ownership are requested of DDS writers. History of a durable topic is requested as TRANSIENT_LOCAL.
 	QoS dds.QoS
-	// Partitions are requested of DDS writers; none is "*", any.
+	// Partitions are requested of DDS writers; none is any.
 	Partitions []string
+	// PartitionsOut are offered to DDS readers; none is the partitions of each writer in the space.
+	PartitionsOut []string
 	// XCDR2 is how samples of Go programs in the space are encoded, which a DDS reader has to take; without it XCDR1. Samples of DDS writers are taken in both.
 	XCDR2 bool
 }
@@ -76,9 +78,11 @@ type Config struct {
 	// one participant. An empty list without Multicast is the address of Interface.
 	Peers []string
 	// Lease is for how long a silent participant of DDS keeps this one; 0 is 10 s.
-	Lease  time.Duration
-	Topics []Topic
-	Logger *slog.Logger // nil is slog.Default
+	Lease time.Duration
+	// UserData are the USER_DATA of the gateway as a participant of DDS, for programs that look at them.
+	UserData []byte
+	Topics   []Topic
+	Logger   *slog.Logger // nil is slog.Default
 }
 
 func (c *Config) validate() error {
@@ -129,7 +133,7 @@ func (t *Topic) requested() wire.Endpoint {
 		Partitions: t.Partitions, TopicData: t.QoS.TopicData,
 	}
 	if len(e.QoS.Partitions) == 0 {
-		e.QoS.Partitions = []string{"*"}
+		e.QoS.Partitions = []string{"*", ""} // the name of a writer without partitions is the empty one, which Fast DDS takes for none that "*" matches
 	}
 	return e
 }
@@ -144,6 +148,9 @@ func (t *Topic) offered(w *dds.QoS, lease time.Duration) wire.Endpoint {
 		Durability: t.QoS.Durability, Service: t.QoS.Service, Ownership: t.QoS.Ownership, Order: t.QoS.Order, History: qos.KeepAll(), TopicData: t.QoS.TopicData,
 		Presentation: qos.Presentation{Access: qos.TopicScope, Ordered: true}, Liveliness: qos.Liveliness{Lease: lease},
 		Deadline: w.Deadline, LatencyBudget: w.LatencyBudget, Lifespan: w.Lifespan, Strength: w.Strength, Partitions: w.Partitions, UserData: w.UserData, GroupData: w.GroupData,
+	}
+	if len(t.PartitionsOut) > 0 {
+		e.QoS.Partitions = t.PartitionsOut
 	}
 	if e.QoS.Durability > qos.Volatile && e.QoS.Service.History.All && e.QoS.Service.Limits.Samples == 0 {
 		e.QoS.Service.Limits.Samples = historySamples

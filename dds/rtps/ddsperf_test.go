@@ -51,7 +51,7 @@ func newDomain() int {
 	return domains.next
 }
 
-// program is a run of ddsperf.
+// program is a run of a program of another DDS.
 type program struct {
 	cmd  *exec.Cmd
 	out  bytes.Buffer
@@ -66,8 +66,12 @@ func ddsperf(t testing.TB, domain int, args ...string) *program {
 	if err != nil {
 		t.Skip("ddsperf is not installed (Debian: cyclonedds-tools)")
 	}
-	r := &program{cmd: exec.Command(path, append([]string{"-i", strconv.Itoa(domain)}, args...)...), done: make(chan struct{})}
-	r.cmd.Env = append(os.Environ(), "CYCLONEDDS_URI="+uri())
+	return run(t, "CYCLONEDDS_URI="+uri(), path, append([]string{"-i", strconv.Itoa(domain)}, args...)...)
+}
+
+// start starts the program, and ends it with the test.
+func (r *program) start(t testing.TB) {
+	t.Helper()
 	r.cmd.Stdout, r.cmd.Stderr = &r.out, &r.out
 	if err := r.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -80,7 +84,6 @@ func ddsperf(t testing.TB, domain int, args ...string) *program {
 		_ = r.cmd.Process.Kill()
 		<-r.done
 	})
-	return r
 }
 
 // complaints matches what ddsperf prints when it takes samples of another program for pings.

@@ -57,17 +57,19 @@ type Stats struct {
 	Appointed    bool   // this gateway carries; others of its side stand by
 	Participants int    // of DDS that are known
 	Writers      int    // of DDS that match
+	Readers      int    // of DDS that match; one that matches several writers counts for each
 	Received     uint64 // samples from DDS
 	Carried      uint64 // … into the space
 	Acknowledged uint64 // … and acknowledged to their writers
 	Written      uint64 // samples to DDS
 	Malformed    uint64 // messages and samples that were refused
+	Multicast    uint64 // messages that came by multicast
 }
 
 // officeTopic is the topic whose writers are the gateways of a space, in the order in which they are appointed.
 const officeTopic = "squall/rtps/gateways"
 
-// marker begins the user data by which a gateway recognises other gateways of its space.
+// marker begins the name by which a gateway recognises other gateways of its space.
 const marker = "squall-gateway:"
 
 // Open begins to carry. The topics are declared in the space.
@@ -121,10 +123,14 @@ func (g *Gateway) begin() {
 	var prefix wire.Prefix
 	_, _ = rand.Read(prefix[:]) // it never fails
 	space := marker + g.cfg.Space
+	var multicast []wire.Locator
+	if g.sockets.samples != nil {
+		multicast = []wire.Locator{groupAddress(g.cfg.Domain, 1)}
+	}
 	g.machine = protocol.New(protocol.Config{
-		Prefix: prefix, Domain: int32(g.cfg.Domain), Name: "squall gateway", UserData: []byte(space), Lease: g.cfg.Lease,
-		Metatraffic: []wire.Locator{local(g.sockets.meta)}, Default: []wire.Locator{local(g.sockets.data)}, Announce: g.sockets.announce,
-		Ignore: func(p *wire.Participant) bool { return string(p.UserData) == space },
+		Prefix: prefix, Domain: int32(g.cfg.Domain), Name: space, UserData: g.cfg.UserData, Lease: g.cfg.Lease,
+		Metatraffic: []wire.Locator{local(g.sockets.meta)}, Default: []wire.Locator{local(g.sockets.data)}, Multicast: multicast, Announce: g.sockets.announce,
+		Ignore: func(p *wire.Participant) bool { return p.Name == space },
 	}, (*host)(g), g.now())
 	for _, t := range g.topics {
 		if t.Direction&In != 0 {
@@ -231,6 +237,9 @@ func (g *Gateway) receive(c *net.UDPConn) {
 		}
 		message := append([]byte(nil), buf[:n]...) // samples lie in it until they are in the order
 		g.mu.Lock()
+		if c == g.sockets.multicast || c == g.sockets.samples {
+			g.stats.Multicast++
+		}
 		if err := g.machine.Receive(g.now(), message); err != nil {
 			g.stats.Malformed++
 			g.log.Debug("a message was refused", "error", err)
@@ -250,10 +259,12 @@ func (h *host) Send(to wire.Locator, message []byte) {
 func (h *host) Room(*protocol.Writer) { h.room.Broadcast() }
 
 func (h *host) ReaderMatched(w *protocol.Writer, r wire.Endpoint) {
+	h.stats.Readers++
 	h.log.Info("a DDS reader matches", "topic", w.Endpoint.Topic, "reader", r.GUID)
 }
 
 func (h *host) ReaderGone(w *protocol.Writer, r wire.Endpoint) {
+	h.stats.Readers--
 	h.log.Info("a DDS reader is gone", "topic", w.Endpoint.Topic, "reader", r.GUID)
 }
 

@@ -35,6 +35,7 @@ type inbound struct {
 type arrival struct {
 	dds.Carried
 	dds.Encoded
+	refused bool // it is not carried, and is acknowledged when all before it are
 }
 
 func (a *arrival) bytes() int { return len(a.Key) + len(a.Data) }
@@ -91,9 +92,10 @@ func (h *host) Sample(_ *protocol.Reader, from *protocol.RemoteWriter, s protoco
 		if b.malformed++; b.malformed&(b.malformed-1) == 0 { // the 1st, 2nd, 4th, …
 			g.log.Warn("a sample of a DDS writer was refused", "topic", b.topic.Name, "writer", from.Endpoint.GUID, "number", s.Sequence, "refused", b.malformed, "error", err)
 		}
-		return true // it is acknowledged with the next one: asking for it again would not mend it
+		a = arrival{Carried: dds.Carried{Sequence: uint64(s.Sequence)}, refused: true} // asking for it again would not mend it
+	} else {
+		g.stats.Received++
 	}
-	g.stats.Received++
 	b.waiting = append(b.waiting, a)
 	b.bytes += a.bytes()
 	if !b.queued {
@@ -116,7 +118,11 @@ func (t *topic) arrival(s *protocol.Sample) (a arrival, err error) {
 	case s.Status != 0:
 		a.Operation = dds.OperationUnregister
 	}
-	if s.IsKey {
+	switch {
+	case s.Status != 0 && len(s.Payload) == 0 && s.Hash != nil && t.Type.payloads.Keyed(): // as Fast DDS has it
+		a.Key, err = t.Type.payloads.AppendInstanceOfHash(nil, *s.Hash)
+		return a, err
+	case s.IsKey:
 		a.Key, err = t.Type.payloads.AppendInstanceOfKey(nil, s.Payload)
 		return a, err
 	}
@@ -162,7 +168,15 @@ func (g *Gateway) carry() {
 		}
 		g.mu.Lock()
 		if err == nil {
-			g.stats.Carried += uint64(len(batch))
+			for i := range batch {
+				if !batch[i].refused {
+					g.stats.Carried++
+				}
+			}
+			if len(batch) > 0 && batch[len(batch)-1].refused { // the order may have all before it already, and then tells nothing more
+				g.acknowledge(b, 0)
+				g.settle()
+			}
 			g.mu.Unlock()
 			continue
 		}
@@ -202,12 +216,15 @@ func (g *Gateway) rest(b *inbound) {
 
 // send sends samples to the order. What is sent in one call comes in their order.
 func (b *inbound) send(ctx context.Context, batch []arrival) (err error) {
-	if b.writer == nil && len(batch) > 0 {
+	if b.writer == nil && slices.ContainsFunc(batch, func(a arrival) bool { return !a.refused }) {
 		if b.writer, err = b.topic.space.WriterFor(ctx, b.topic.standIn(&b.of.Endpoint), b.origin); err != nil {
 			return err
 		}
 	}
 	for _, a := range batch {
+		if a.refused {
+			continue
+		}
 		if err := b.writer.Carry(ctx, a.Carried, a.Encoded); err != nil {
 			return err
 		}
@@ -313,7 +330,7 @@ func (g *Gateway) acknowledgeAll(all []upTo, now func(*inbound) bool) (others bo
 	for _, s := range all {
 		if !now(s.inbound) {
 			others = true
-		} else if s.last > 0 {
+		} else {
 			g.acknowledge(s.inbound, s.last)
 		}
 	}
@@ -324,19 +341,21 @@ func (g *Gateway) acknowledgeAll(all []upTo, now func(*inbound) bool) (others bo
 	return others
 }
 
-// acknowledge forgets samples that are where they are to be, and tells their writer (RG1). The lock is held.
+// acknowledge forgets samples that are where they are to be, and those behind them that were refused, and tells their writer (RG1). The lock is held.
 func (g *Gateway) acknowledge(b *inbound, last uint64) {
 	n := 0
-	for n < len(b.waiting) && b.waiting[n].Sequence <= last {
+	for ; n < len(b.waiting) && (b.waiting[n].Sequence <= last || b.waiting[n].refused); n++ {
 		b.bytes -= b.waiting[n].bytes()
-		n++
+		last = max(last, b.waiting[n].Sequence)
+		if !b.waiting[n].refused {
+			g.stats.Acknowledged++
+		}
 	}
 	if n > 0 {
 		b.waiting = append(b.waiting[:0:0], b.waiting[n:]...)
 		b.carried = max(b.carried-n, 0)
-		g.stats.Acknowledged += uint64(n)
 	}
-	if !b.gone {
+	if !b.gone && last > 0 {
 		b.of.Acknowledge(g.now(), int64(last))
 	}
 }

@@ -28,6 +28,11 @@ const (
 // group is where participants announce themselves by multicast.
 var group = netip.AddrFrom4([4]byte{239, 255, 0, 1})
 
+// groupAddress is where discovery comes by multicast, at port 0 of a domain, and samples, at port 1.
+func groupAddress(domain, port int) netip.AddrPort {
+	return netip.AddrPortFrom(group, uint16(portBase+portsOfOne*domain+port))
+}
+
 func metaPort(domain, index int) uint16 {
 	return uint16(portBase + portsOfOne*domain + portMeta + portsOfIndex*index)
 }
@@ -35,9 +40,10 @@ func metaPort(domain, index int) uint16 {
 // sockets are where a gateway receives.
 type sockets struct {
 	meta, data *net.UDPConn
-	multicast  *net.UDPConn // nil: none
-	at         netip.Addr
-	announce   []wire.Locator
+	// multicast is where discovery comes by multicast, and samples for several participants; nil: none.
+	multicast, samples *net.UDPConn
+	at                 netip.Addr
+	announce           []wire.Locator
 }
 
 // receiveBytes is what the kernel is asked to keep for a socket, and gives as far as it is allowed to.
@@ -89,11 +95,10 @@ func listen(cfg *Config) (s *sockets, err error) {
 		return nil, fmt.Errorf("rtps: no free participant index from %d to %d in domain %d at %v: %w", first, last, cfg.Domain, at, err)
 	}
 	if cfg.Multicast {
-		to := netip.AddrPortFrom(group, uint16(portBase+portsOfOne*cfg.Domain))
-		if s.multicast, err = net.ListenMulticastUDP("udp4", nic, net.UDPAddrFromAddrPort(to)); err != nil {
+		if err := s.listenToGroup(nic, cfg.Domain); err != nil {
 			return nil, errors.Join(fmt.Errorf("rtps: multicast at %s: %w", nic.Name, err), s.close())
 		}
-		s.announce = append(s.announce, to)
+		s.announce = append(s.announce, groupAddress(cfg.Domain, 0))
 	}
 	peers := cfg.Peers
 	if len(peers) == 0 && !cfg.Multicast {
@@ -112,6 +117,17 @@ func listen(cfg *Config) (s *sockets, err error) {
 		}
 	}
 	return s, nil
+}
+
+// listenToGroup has discovery and samples received by multicast at one interface. Messages to groups go out there because the socket that sends
+// them is bound to its address.
+func (s *sockets) listenToGroup(nic *net.Interface, domain int) (err error) {
+	for c, port := range map[**net.UDPConn]int{&s.multicast: 0, &s.samples: 1} {
+		if *c, err = net.ListenMulticastUDP("udp4", nic, net.UDPAddrFromAddrPort(groupAddress(domain, port))); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // peerAddresses returns the addresses at which participants of a peer receive discovery messages: the address itself if it has a port, or
@@ -138,7 +154,7 @@ func peerAddresses(peer string, domain int) (all []wire.Locator, err error) {
 func unmapped(a netip.AddrPort) netip.AddrPort { return netip.AddrPortFrom(a.Addr().Unmap(), a.Port()) }
 
 func (s *sockets) all() (all []*net.UDPConn) {
-	for _, c := range []*net.UDPConn{s.meta, s.data, s.multicast} {
+	for _, c := range []*net.UDPConn{s.meta, s.data, s.multicast, s.samples} {
 		if c != nil {
 			all = append(all, c)
 		}

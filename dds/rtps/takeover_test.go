@@ -30,7 +30,17 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	os.Exit(m.Run())
+	os.Exit(tests(m))
+}
+
+func tests(m *testing.M) int {
+	var err error
+	if built, err = os.MkdirTemp("", "squall-guests"); err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	defer os.RemoveAll(built)
+	return m.Run()
 }
 
 // carrier is a member with a gateway until its input ends.

@@ -56,6 +56,7 @@ type file struct {
 	Multicast bool
 	Peers     []string
 	Lease     string
+	UserData  string `json:"user_data"`
 	Topics    []struct {
 		Name       string
 		DDSName    string `json:"dds_name"`
@@ -68,6 +69,8 @@ type file struct {
 		BySource   bool `json:"by_source"`
 		XCDR2      bool `json:"xcdr2"`
 		Partitions []string
+		// PartitionsOut are those of the gateway's writers.
+		PartitionsOut []string `json:"partitions_out"`
 	}
 }
 
@@ -133,7 +136,7 @@ var (
 
 // gateway is the configuration without the participant.
 func (f *file) gateway() (c rtps.Config, err error) {
-	c = rtps.Config{Side: f.Side, Domain: f.Domain, Interface: f.Interface, Index: rtps.AnyIndex, Multicast: f.Multicast, Peers: f.Peers}
+	c = rtps.Config{Side: f.Side, Domain: f.Domain, Interface: f.Interface, Index: rtps.AnyIndex, Multicast: f.Multicast, Peers: f.Peers, UserData: []byte(f.UserData)}
 	if f.Index != nil {
 		c.Index = *f.Index
 	}
@@ -143,7 +146,7 @@ func (f *file) gateway() (c rtps.Config, err error) {
 		}
 	}
 	for _, in := range f.Topics {
-		t := rtps.Topic{Name: in.Name, DDSName: in.DDSName, Partitions: in.Partitions, XCDR2: in.XCDR2}
+		t := rtps.Topic{Name: in.Name, DDSName: in.DDSName, Partitions: in.Partitions, PartitionsOut: in.PartitionsOut, XCDR2: in.XCDR2}
 		if t.Type, err = rtps.ParseType(in.Type); err != nil {
 			return c, fmt.Errorf("topic %q: %w", in.Name, err)
 		}

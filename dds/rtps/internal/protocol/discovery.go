@@ -29,7 +29,7 @@ func (o *peer) heard(p *Participant) {
 func (p *Participant) announceTo(all []wire.Locator) {
 	me := wire.Participant{
 		Prefix: p.cfg.Prefix, Lease: p.cfg.Lease, Builtin: wire.BuiltinEndpoints, Domain: p.cfg.Domain, Name: p.cfg.Name, UserData: p.cfg.UserData,
-		Metatraffic: p.cfg.Metatraffic, Default: p.cfg.Default,
+		Metatraffic: p.cfg.Metatraffic, Default: p.cfg.Default, Multicast: p.cfg.Multicast,
 	}
 	p.plain.Reset(p.cfg.Prefix)
 	p.plain.Data(wire.Unknown, wire.ParticipantWriter, 1, 0, me.Append(nil))

@@ -17,6 +17,8 @@ type Config struct {
 	UserData []byte
 	// Metatraffic and Default are where this participant receives discovery and samples.
 	Metatraffic, Default []wire.Locator
+	// Multicast is where it receives samples for several participants.
+	Multicast []wire.Locator
 	// Announce is where announcements go: addresses at which participants may be, and groups.
 	Announce []wire.Locator
 	Lease    time.Duration // others forget this participant after so long a silence; 0 is 10 s

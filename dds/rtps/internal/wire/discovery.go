@@ -32,6 +32,7 @@ type Participant struct {
 	Name                 string
 	UserData             []byte
 	Metatraffic, Default []Locator // unicast
+	Multicast            []Locator // of samples
 	Vendor               [2]byte
 }
 
@@ -66,7 +67,9 @@ func ParseParticipant(payload []byte) (p Participant, err error) {
 			p.Default = v.locators(p.Default)
 		case pidVendor:
 			p.Vendor = [2]byte{v.u8(), v.u8()}
-		case pidProtocolVersion, pidMetatrafficMulticast, pidDefaultMulticast, pidExpectsInline:
+		case pidDefaultMulticast:
+			p.Multicast = v.locators(p.Multicast)
+		case pidProtocolVersion, pidMetatrafficMulticast, pidExpectsInline:
 		default:
 			return false
 		}
@@ -102,6 +105,7 @@ func (p *Participant) Append(dst []byte) []byte {
 	l.add(pidLease, func() { l.duration(p.Lease) })
 	l.addLocators(pidMetatrafficUnicast, p.Metatraffic)
 	l.addLocators(pidDefaultUnicast, p.Default)
+	l.addLocators(pidDefaultMulticast, p.Multicast)
 	if p.Name != "" {
 		l.addText(pidEntityName, p.Name)
 	}

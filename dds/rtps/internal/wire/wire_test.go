@@ -151,7 +151,7 @@ func TestTimesKeepTheirBits(t *testing.T) {
 func TestDiscoveryIsParsedAsItWasAppended(t *testing.T) {
 	p := Participant{
 		Prefix: someone, Lease: 10 * time.Second, Builtin: BuiltinEndpoints, Domain: 3, Name: "a gateway", UserData: []byte("data"),
-		Metatraffic: []Locator{somewhere}, Default: []Locator{somewhere, somewhere},
+		Metatraffic: []Locator{somewhere}, Default: []Locator{somewhere, somewhere}, Multicast: []Locator{somewhere},
 	}
 	got, err := ParseParticipant(p.Append(nil))
 	same(t, got, p, err)
