@@ -5,7 +5,9 @@ import (
 	"fmt"
 
 	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/dds/internal/remote"
 	"github.com/squall-go/squall/dds/internal/space"
+	"github.com/squall-go/squall/dds/qos"
 )
 
 // This file is what a gateway to another system needs: samples as they are encoded, and where they come from. Package dds/rtps uses it.
@@ -27,6 +29,8 @@ func (c encodedCodec) Name() string { return c.name }
 func (c encodedCodec) Append(dst []byte, v *Encoded) ([]byte, error) {
 	return append(dst, v.Data...), nil
 }
+
+func (c encodedCodec) Size(v *Encoded) int { return len(v.Data) }
 
 func (c encodedCodec) Decode(src []byte, v *Encoded) error {
 	v.Data = append([]byte(nil), src...)
@@ -69,8 +73,11 @@ type Carried struct {
 // WriterFor opens a writer that stands for one of another system. Its samples are written with Carry, and each of them takes
 // effect once, by its number, also if several members carry it: a number that is not above all before it has no effect.
 func (t *Topic[T]) WriterFor(ctx context.Context, set QoS, o Origin) (*Writer[T], error) {
+	if t.p.client != nil {
+		return nil, fmt.Errorf("dds: topic %q: %w: a writer that stands for another one is of a member", t.name, qos.ErrRefused)
+	}
 	at := space.Origin(o)
-	e, err := t.open(ctx, space.EndpointInfo{QoS: set, Origin: &at}, func(space.ID) {})
+	e, err := t.open(ctx, space.EndpointInfo{QoS: set, Origin: &at}, unfiltered)
 	if err != nil {
 		return nil, err
 	}
@@ -98,6 +105,9 @@ type Progress struct {
 // Carried waits until this process is beyond a position, and calls last, which tells the number of the last sample of an origin
 // that is in the order. The function must not be kept.
 func (p *Participant) Carried(ctx context.Context, after uint64, see func(last func(Origin) uint64)) (Progress, error) {
+	if p.client != nil {
+		return Progress{}, fmt.Errorf("dds: %w: a client does not have the order", qos.ErrRefused)
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for p.space.Position() <= after {
@@ -117,12 +127,10 @@ type TopicInfo struct {
 	QoS   QoS
 }
 
-// Topics returns the topics of the space, in the order in which they were declared.
+// Topics returns the topics of the space, in the order in which they were declared. A client asks its relay, and returns none if it has no relay.
 func (p *Participant) Topics() []TopicInfo {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	var all []TopicInfo
-	for _, t := range p.space.Topics() {
+	for _, t := range p.topicsAndEndpoints().Topics {
 		all = append(all, TopicInfo(t))
 	}
 	return all
@@ -137,12 +145,21 @@ type Endpoint struct {
 	Origin *Origin // of a writer that stands for one of another system
 }
 
-// Endpoints returns the writers and readers of the space, in the order in which they were opened.
-func (p *Participant) Endpoints() []Endpoint {
+// topicsAndEndpoints describes the space.
+func (p *Participant) topicsAndEndpoints() remote.Answer {
+	if p.client != nil {
+		return p.client.describe()
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	return remote.Answer{Topics: p.space.Topics(), Endpoints: p.space.Endpoints()}
+}
+
+// Endpoints returns the writers and readers of the space, in the order in which they were opened. A client asks its relay, and returns none if it has
+// no relay.
+func (p *Participant) Endpoints() []Endpoint {
 	var all []Endpoint
-	for _, e := range p.space.Endpoints() {
+	for _, e := range p.topicsAndEndpoints().Endpoints {
 		all = append(all, Endpoint{ID: idOf(e.ID), Topic: e.Topic, Reader: e.Reader, QoS: e.QoS, Origin: (*Origin)(e.Origin)})
 	}
 	return all

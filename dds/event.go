@@ -52,10 +52,18 @@ type DeadlineMissed struct {
 	Position       uint64
 }
 
-// SampleLost tells that a best effort reader had no room. (SAMPLE_LOST)
+// SampleLost tells that a best effort reader had no room, or that a client was without a relay, or too slow, for so long that the members do not have all
+// samples of the topic any more that came meanwhile: Count of them. (SAMPLE_LOST)
 type SampleLost struct {
 	Endpoint, Peer ID
+	Count          uint64 // samples; 0: nobody can tell, since the space began anew
 	Position       uint64
+}
+
+// Relayed tells a client which relay it uses from now on, or why it has none; it looks for another one then.
+type Relayed struct {
+	Relay string // address or id
+	Err   error  // why it is lost; nil: it is used
 }
 
 func (Matched) event()         {}
@@ -63,21 +71,31 @@ func (Unmatched) event()       {}
 func (IncompatibleQoS) event() {}
 func (DeadlineMissed) event()  {}
 func (SampleLost) event()      {}
+func (Relayed) event()         {}
 
 // tellAll calls Events for what happened to endpoints of this process. The lock is held, and released meanwhile.
 func (p *Participant) tellAll() {
-	told := p.told
+	if len(p.told) == 0 {
+		return
+	}
+	told := p.told[:0]
+	for _, e := range p.told {
+		if e.Endpoint.Process != p.self {
+			continue
+		}
+		if of := p.clients[e.Endpoint.Number]; of != nil {
+			of.told(e)
+		} else {
+			told = append(told, e)
+		}
+	}
 	p.told = nil
 	if p.cfg.Events == nil || len(told) == 0 {
 		return
 	}
-	self := p.self
 	p.mu.Unlock()
 	defer p.mu.Lock()
 	for _, e := range told {
-		if e.Endpoint.Process != self {
-			continue
-		}
 		of, peer := idOf(e.Endpoint), idOf(e.Peer)
 		switch e.Kind {
 		case space.Matched:
@@ -89,7 +107,7 @@ func (p *Participant) tellAll() {
 		case space.DeadlineMissed:
 			p.cfg.Events(DeadlineMissed{of, peer, []byte(e.Key), e.Position})
 		case space.SampleLost:
-			p.cfg.Events(SampleLost{of, peer, e.Position})
+			p.cfg.Events(SampleLost{of, peer, e.Count, e.Position})
 		}
 	}
 }

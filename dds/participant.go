@@ -1,6 +1,7 @@
 package dds
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,12 +33,13 @@ type Config struct {
 
 // Participant is this process's part in a space of topics.
 type Participant struct {
-	cfg   Config
-	err   error // of the declaration
-	group *squall.Group
-	sub   *squall.Subgroup
-	loose *squall.Subgroup // for samples that need no order; nil: there is none
-	self  space.Process
+	cfg     Config
+	err     error // of the declaration
+	group   *squall.Group
+	cluster string
+	sub     *squall.Subgroup
+	loose   *squall.Subgroup // for samples that need no order; nil: there is none
+	self    space.Process
 
 	mu      sync.Mutex
 	space   space.Space
@@ -52,6 +54,10 @@ type Participant struct {
 	version squall.Version // of the last record that was applied
 	changes uint64         // records that were no samples
 	stalled bool           // a reader had no room for the next record
+
+	client  *client // of a process outside of the group; nil: this is a member
+	binders binders
+	clients map[uint32]*attended // endpoints that this process has for clients, by their numbers
 
 	time  atomic.Int64 // of samples
 	fresh atomic.Int32 // samples that it is still used for
@@ -116,7 +122,7 @@ func (p *Participant) Open(ctx context.Context, cfg squall.Config) error {
 	if p.err != nil {
 		return fmt.Errorf("dds: space %q: %w", p.cfg.Subgroup.Name, p.err)
 	}
-	if p.group != nil {
+	if p.group != nil || p.client != nil {
 		return fmt.Errorf("dds: space %q was opened before", p.cfg.Subgroup.Name)
 	}
 	cfg.Subgroups = append(append([]squall.SubgroupConfig(nil), cfg.Subgroups...), p.cfg.Subgroup)
@@ -137,7 +143,7 @@ func (p *Participant) Open(ctx context.Context, cfg squall.Config) error {
 	if err != nil {
 		return err
 	}
-	p.group = g
+	p.group, p.cluster = g, cfg.Cluster
 	if err := p.begin(ctx); err != nil {
 		return errors.Join(err, p.Close(ctx))
 	}
@@ -171,15 +177,18 @@ func (p *Participant) begin(ctx context.Context) (err error) {
 	return nil
 }
 
-// Group returns the group, once the participant is open.
+// Group returns the group, once the participant is open. A client has none.
 func (p *Participant) Group() *squall.Group { return p.group }
 
-// Subgroup returns the subgroup that is the space, once the participant is open.
+// Subgroup returns the subgroup that is the space, once the participant is open. A client has none.
 func (p *Participant) Subgroup() *squall.Subgroup { return p.sub }
 
 // Close ends the part of this process: its readers take nothing any more, its writers end at one position everywhere, and the process
 // leaves the group.
 func (p *Participant) Close(ctx context.Context) error {
+	if p.client != nil {
+		return p.client.close(ctx)
+	}
 	if p.group == nil {
 		return nil
 	}
@@ -242,36 +251,50 @@ func (p *Participant) pass(batch []squall.Message) {
 
 // roomy ends a section under the lock that made room.
 func (p *Participant) roomy() {
-	resume := p.stalled && p.sub != nil
-	if resume {
-		p.stalled = false
-	}
+	resume := p.stalled
+	p.stalled = false
 	p.mu.Unlock()
-	if resume {
+	switch {
+	case !resume:
+	case p.client != nil:
+		p.client.roomy()
+	case p.sub != nil:
 		p.sub.Resume()
 	}
 }
 
 // wait waits until something changes. The lock is held, and released meanwhile.
-func (p *Participant) wait(ctx context.Context) error {
+func (p *Participant) wait(ctx context.Context) error { return p.waitUntil(ctx, nil) }
+
+// waitUntil is wait, and returns when something comes on at, too.
+func (p *Participant) waitUntil(ctx context.Context, at <-chan time.Time) error {
 	changed := p.changed
 	p.waits++
 	p.mu.Unlock()
 	defer p.mu.Lock()
 	select {
 	case <-changed:
+	case <-at:
 	case <-p.done:
 		return ErrNotOpen
-	case <-p.group.Done():
-		if err := p.group.Err(); err != nil {
-			return err
-		}
-		return ErrNotOpen
+	case <-p.over():
+		return p.cause()
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 	return nil
 }
+
+// over is closed when the group is over. A client does not know.
+func (p *Participant) over() <-chan struct{} {
+	if p.group == nil {
+		return nil
+	}
+	return p.group.Done()
+}
+
+// cause is why the group is over.
+func (p *Participant) cause() error { return cmp.Or(p.group.Err(), ErrNotOpen) }
 
 // wake wakes all calls that wait. The lock is held.
 func (p *Participant) wake() {
@@ -310,10 +333,7 @@ func (p *Participant) control(ctx context.Context, record func(now int64) ([]byt
 	case err := <-result:
 		return err
 	case <-p.group.Done():
-		if err := p.group.Err(); err != nil {
-			return err
-		}
-		return ErrNotOpen
+		return p.cause()
 	case <-ctx.Done(): // the record takes effect nevertheless
 		return context.Cause(ctx)
 	}

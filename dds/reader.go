@@ -1,7 +1,6 @@
 package dds
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -9,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/squall-go/squall/dds/filter"
+	"github.com/squall-go/squall/dds/internal/remote"
 	"github.com/squall-go/squall/dds/internal/space"
 	"github.com/squall-go/squall/dds/qos"
 )
@@ -73,8 +73,9 @@ type Reader[T any] struct {
 	view  viewer[T]     // nil: samples are decoded
 	ready chan struct{} // has an element if a sample came for a call that waits
 
-	waiting int          // calls that wait. The participant's lock
-	one     []space.Held // of Next. The participant's lock
+	text    *remote.Filter // of WhereText
+	waiting int            // calls that wait. The participant's lock
+	one     []space.Held   // of Next. The participant's lock
 
 	mu   sync.Mutex
 	held []space.Held // of one call at a time
@@ -87,6 +88,7 @@ type Option[T any] func(*Reader[T])
 // must not block or change v. A sample that cannot be decoded is not filtered.
 func Where[T any](f func(v *T) bool) Option[T] {
 	return func(r *Reader[T]) {
+		r.text = nil
 		r.cache.Filter = func(data []byte) bool {
 			var v T
 			return r.topic.codec.Decode(data, &v) != nil || f(&v)
@@ -94,7 +96,8 @@ func Where[T any](f func(v *T) bool) Option[T] {
 	}
 }
 
-// WhereText is Where with a filter expression of DDS, which package filter describes: `color = 'RED' AND size BETWEEN 10 AND %0`.
+// WhereText is Where with a filter expression of DDS, which package filter describes: `color = 'RED' AND size BETWEEN 10 AND %0`. For a reader of a client
+// the relay evaluates it, so that other samples are not sent, if its process uses the topic with its type.
 func WhereText[T any](expression string, parameters ...string) (Option[T], error) {
 	e, err := filter.Parse(expression)
 	if err != nil {
@@ -104,7 +107,11 @@ func WhereText[T any](expression string, parameters ...string) (Option[T], error
 	if err != nil {
 		return nil, err
 	}
-	return Where(f), nil
+	where := Where(f)
+	return func(r *Reader[T]) {
+		where(r)
+		r.text = &remote.Filter{Expression: expression, Parameters: parameters}
+	}, nil
 }
 
 // Listen has f called with each sample, and each change of an instance, where it has its position, in place of keeping it for Take and Next: nothing
@@ -127,12 +134,13 @@ func Listen[T any](f func(s *Sample[T], err error)) Option[T] {
 func (t *Topic[T]) Reader(ctx context.Context, set QoS, options ...Option[T]) (*Reader[T], error) {
 	r := &Reader[T]{topic: t, ready: make(chan struct{}, 1)}
 	r.view, _ = t.codec.(viewer[T])
-	e, err := t.open(ctx, space.EndpointInfo{Reader: true, QoS: set}, func(id space.ID) {
+	e, err := t.open(ctx, space.EndpointInfo{Reader: true, QoS: set}, func(id space.ID) *remote.Filter {
 		r.cache = t.p.space.Expect(id)
 		r.cache.Ready = r.signal
 		for _, o := range options {
 			o(r)
 		}
+		return r.text
 	})
 	r.endpoint = e
 	if err != nil {
@@ -259,8 +267,8 @@ func (r *Reader[T]) next(ctx context.Context) (h space.Held, err error) {
 		case <-r.ready:
 		case <-p.done:
 			err = ErrNotOpen
-		case <-p.group.Done():
-			err = cmp.Or(p.group.Err(), ErrNotOpen)
+		case <-p.over():
+			err = p.cause()
 		case <-ctx.Done():
 			err = context.Cause(ctx)
 		}
@@ -310,10 +318,17 @@ func (r *Reader[T]) Close(ctx context.Context) error {
 
 // Explain returns the verdict on each policy by which a writer and a reader of this space match, or do not.
 func (p *Participant) Explain(writer, reader ID) ([]qos.Verdict, error) {
+	if p.client != nil {
+		return p.client.explain(writer, reader)
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	w, _, ok := p.space.Endpoint(writer.internal())
 	r, _, found := p.space.Endpoint(reader.internal())
+	return explain(writer, reader, &w, &r, ok, found)
+}
+
+func explain(writer, reader ID, w, r *space.EndpointInfo, ok, found bool) ([]qos.Verdict, error) {
 	switch {
 	case !ok || w.Reader:
 		return nil, fmt.Errorf("%w: writer %v", ErrUnknown, writer)

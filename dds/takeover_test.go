@@ -13,6 +13,7 @@ import (
 	"github.com/squall-go/squall/dds/qos"
 	"github.com/squall-go/squall/internal/proc"
 	"github.com/squall-go/squall/internal/testutil"
+	"github.com/squall-go/squall/ripc"
 )
 
 var (
@@ -31,6 +32,8 @@ type memberSpec struct {
 	Listen   string
 	Join     string
 	Strength int32 // of its writer
+	Members  int   // of the group when it begins
+	Relay    bool  // it serves clients, and does nothing else
 }
 
 // change is what a reader sees when another writer owns the instance.
@@ -47,8 +50,16 @@ func runMember(ctx context.Context, p *proc.Parent) error {
 		return err
 	}
 	participant := dds.NewParticipant(dds.Config{Subgroup: squall.SubgroupConfig{Name: "fleet"}})
-	err := participant.Open(ctx, squall.Config{Cluster: "test", ID: spec.ID, Listen: spec.Listen, Join: []string{spec.Join}, InitialMembers: 3, Logger: quiet})
+	err := participant.Open(ctx, squall.Config{Cluster: "test", ID: spec.ID, Listen: spec.Listen, Join: []string{spec.Join}, InitialMembers: spec.Members, Logger: quiet})
 	if err != nil {
+		return err
+	}
+	if spec.Relay {
+		relay, err := dds.ServeClients(ctx, dds.RelayConfig{Endpoint: ripc.Config{Addr: "127.0.0.1:0"}}, participant)
+		if err == nil {
+			err = p.Send(relay.Addr())
+		}
+		<-ctx.Done()
 		return err
 	}
 	exclusive := dds.QoS{Ownership: qos.Exclusive}
@@ -125,12 +136,12 @@ func TestAKilledOwnerIsReplacedAtOnePosition(t *testing.T) {
 			}
 		}
 	}
-	owner := start(memberSpec{ID: 3, Listen: "127.0.0.1:0", Join: addr, Strength: 9})
-	stay := []*proc.Child{start(memberSpec{ID: 1, Listen: addr, Join: addr, Strength: 2}), start(memberSpec{ID: 2, Listen: "127.0.0.1:0", Join: addr, Strength: 1})}
+	owner := start(memberSpec{Members: 3, ID: 3, Listen: "127.0.0.1:0", Join: addr, Strength: 9})
+	stay := []*proc.Child{start(memberSpec{Members: 3, ID: 1, Listen: addr, Join: addr, Strength: 2}), start(memberSpec{Members: 3, ID: 2, Listen: "127.0.0.1:0", Join: addr, Strength: 1})}
 	var times []time.Duration
 	for id := uint64(3); len(times) < *takeovers; id++ {
 		if len(times) > 0 {
-			owner = start(memberSpec{ID: squall.NodeID(id), Listen: "127.0.0.1:0", Join: addr, Strength: 9})
+			owner = start(memberSpec{Members: 3, ID: squall.NodeID(id), Listen: "127.0.0.1:0", Join: addr, Strength: 9})
 		}
 		receive(owner) // it is ready
 		for _, c := range stay {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/dds/cdr"
+	"github.com/squall-go/squall/dds/internal/remote"
 	"github.com/squall-go/squall/dds/internal/space"
 	"github.com/squall-go/squall/dds/qos"
 )
@@ -45,15 +46,13 @@ func NewTopic[T any](ctx context.Context, p *Participant, name string, codec Cod
 	if err := set.Validate(qos.Topic); err != nil {
 		return nil, fmt.Errorf("dds: topic %q: %w", name, err)
 	}
-	if set.Durability == qos.Persistent && p.cfg.Subgroup.Mode != squall.Persistent {
-		return nil, fmt.Errorf("dds: topic %q: %w: %v needs a space whose subgroup has the mode Persistent", name, qos.ErrRefused, qos.Persistent)
-	}
-	err := p.control(ctx, func(now int64) ([]byte, error) {
-		return space.AppendTopic(nil, now, space.TopicInfo{Name: name, Type: codec.Name(), Keyed: t.key != nil, QoS: set})
-	})
-	if err != nil {
+	if err := topicFits(p, set.Durability); err != nil {
 		return nil, fmt.Errorf("dds: topic %q: %w", name, err)
 	}
+	if err := p.declare(ctx, space.TopicInfo{Name: name, Type: codec.Name(), Keyed: t.key != nil, QoS: set}); err != nil {
+		return nil, fmt.Errorf("dds: topic %q: %w", name, err)
+	}
+	p.know(t.name, codec.Name(), filterOf(codec))
 	return t, nil
 }
 
@@ -62,7 +61,42 @@ func (t *Topic[T]) Name() string { return t.name }
 
 // Forget removes the topic and its history from the space. It must have no writers and readers.
 func (t *Topic[T]) Forget(ctx context.Context) error {
+	if t.p.client != nil {
+		return t.p.client.forget(ctx, t.name)
+	}
 	return t.p.control(ctx, func(now int64) ([]byte, error) { return space.AppendForget(nil, now, t.name) })
+}
+
+// topicFits reports what a topic asks for that the space does not have.
+func topicFits(p *Participant, d qos.Durability) error {
+	if d == qos.Persistent && !p.persistent() {
+		return fmt.Errorf("%w: %v needs a space whose subgroup has the mode Persistent", qos.ErrRefused, d)
+	}
+	return nil
+}
+
+// declare declares a topic in the order.
+func (p *Participant) declare(ctx context.Context, info space.TopicInfo) error {
+	if p.client != nil {
+		return p.client.declare(ctx, info)
+	}
+	return p.control(ctx, func(now int64) ([]byte, error) { return space.AppendTopic(nil, now, info) })
+}
+
+// persistent reports whether the space has a log.
+func (p *Participant) persistent() bool {
+	if p.client != nil {
+		return p.client.persistent()
+	}
+	return p.cfg.Subgroup.Mode == squall.Persistent
+}
+
+// matches returns how many endpoints match one of this process. The lock is held.
+func (p *Participant) matches(id space.ID) (n int, ok bool) {
+	if p.client != nil {
+		return p.client.matches(id)
+	}
+	return p.space.Matches(id)
 }
 
 // endpoint is what writers and readers have in common.
@@ -72,7 +106,7 @@ type endpoint struct {
 }
 
 // open opens a writer or a reader at a position of the order.
-func (t *Topic[T]) open(ctx context.Context, info space.EndpointInfo, prepare func(space.ID)) (endpoint, error) {
+func (t *Topic[T]) open(ctx context.Context, info space.EndpointInfo, prepare func(space.ID) *remote.Filter) (endpoint, error) {
 	kind := qos.Writer
 	if info.Reader {
 		kind = qos.Reader
@@ -81,6 +115,9 @@ func (t *Topic[T]) open(ctx context.Context, info space.EndpointInfo, prepare fu
 		return endpoint{}, fmt.Errorf("dds: a %v of topic %q: %w", kind, t.name, err)
 	}
 	p := t.p
+	if p.client != nil {
+		return p.client.open(ctx, t.name, info, prepare)
+	}
 	p.mu.Lock()
 	p.number++
 	e := endpoint{p, space.ID{Process: p.self, Number: p.number}}
@@ -115,6 +152,9 @@ func (e *endpoint) ID() ID { return idOf(e.id) }
 
 // Change replaces the policies of the endpoint at one position. Policies that matching depends on cannot be changed, but for partitions and durations.
 func (e *endpoint) Change(ctx context.Context, set QoS) error {
+	if e.p.client != nil {
+		return e.p.client.change(ctx, e.id, set)
+	}
 	return e.p.control(ctx, func(now int64) ([]byte, error) { return space.AppendChange(nil, now, e.id, set) })
 }
 
@@ -123,7 +163,7 @@ func (e *endpoint) Matched(ctx context.Context, n int) (int, error) {
 	e.p.mu.Lock()
 	defer e.p.mu.Unlock()
 	for {
-		matched, ok := e.p.space.Matches(e.id)
+		matched, ok := e.p.matches(e.id)
 		switch {
 		case !ok:
 			return 0, fmt.Errorf("%w: the endpoint was closed", ErrUnknown)
@@ -138,5 +178,8 @@ func (e *endpoint) Matched(ctx context.Context, n int) (int, error) {
 
 // close ends the endpoint at a position of the order.
 func (e *endpoint) close(ctx context.Context) error {
+	if e.p.client != nil {
+		return e.p.client.shut(ctx, e.id)
+	}
 	return e.p.control(ctx, func(now int64) ([]byte, error) { return space.AppendClose(nil, now, e.id) })
 }

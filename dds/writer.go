@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/dds/internal/remote"
 	"github.com/squall-go/squall/dds/internal/space"
 	"github.com/squall-go/squall/dds/qos"
 )
@@ -30,12 +31,15 @@ type Writer[T any] struct {
 
 // Writer opens a writer. It returns when the writer is part of the space, so that everything that is written comes behind its matches.
 func (t *Topic[T]) Writer(ctx context.Context, set QoS) (*Writer[T], error) {
-	e, err := t.open(ctx, space.EndpointInfo{QoS: set}, func(space.ID) {})
+	e, err := t.open(ctx, space.EndpointInfo{QoS: set}, unfiltered)
 	if err != nil {
 		return nil, err
 	}
 	return newWriter(t, e, set), nil
 }
+
+// unfiltered prepares for a writer.
+func unfiltered(space.ID) *remote.Filter { return nil }
 
 func newWriter[T any](t *Topic[T], e endpoint, set QoS) *Writer[T] {
 	w := &Writer[T]{endpoint: e, topic: t, set: set}
@@ -81,6 +85,12 @@ func (w *Writer[T]) Unregister(ctx context.Context, v T) error {
 
 // write sends the record of a sample. The writer's lock is not held while the call waits for room: the group's loop may write, too.
 func (w *Writer[T]) write(ctx context.Context, s space.Sample, v T, future bool) (*squall.Future, error) {
+	if w.p.client != nil {
+		if future {
+			return nil, fmt.Errorf("dds: topic %q: %w: a client has no futures; Flush waits until samples are where they are to be", w.topic.name, qos.ErrRefused)
+		}
+		return nil, w.writeRemote(ctx, s, v)
+	}
 	if w.p.loose != nil && s.Operation != space.Register {
 		if err := w.introduce(ctx, &s, v); err != nil {
 			return nil, err
@@ -239,7 +249,8 @@ func finish(claim squall.Claim, future bool) (*squall.Future, error) {
 type Claim struct {
 	Bytes []byte // to be filled by the caller; it has what an earlier message left there
 
-	claim squall.Claim
+	claim  squall.Claim
+	commit func([]byte) error // of a client
 }
 
 // Claim takes room for a sample of n bytes in the order, to be filled in place, and waits for room until ctx ends. The sample keeps its place before
@@ -250,6 +261,9 @@ func (w *Writer[T]) Claim(ctx context.Context, n int) (Claim, error) {
 	}
 	if w.closed.Load() {
 		return Claim{}, fmt.Errorf("%w: the writer was closed", ErrUnknown)
+	}
+	if w.p.client != nil {
+		return Claim{Bytes: make([]byte, n), commit: func(b []byte) error { return w.putRemote(ctx, space.Write, nil, b) }}, nil
 	}
 	t := w.p.sampleTime()
 	s := space.Sample{Writer: w.id, Operation: space.Write, Source: t}
@@ -269,14 +283,24 @@ func (w *Writer[T]) Claim(ctx context.Context, n int) (Claim, error) {
 		return Claim{}, err
 	}
 	space.AppendSample(c.Bytes[:0], t, &s)
-	return Claim{c.Bytes[head:], c}, nil
+	return Claim{Bytes: c.Bytes[head:], claim: c}, nil
 }
 
 // Commit writes the sample.
-func (c Claim) Commit() error { return c.claim.Commit() }
+func (c Claim) Commit() error {
+	if c.commit != nil {
+		return c.commit(c.Bytes)
+	}
+	return c.claim.Commit()
+}
 
 // Abort gives the room back.
-func (c Claim) Abort() error { return c.claim.Abort() }
+func (c Claim) Abort() error {
+	if c.commit != nil {
+		return nil
+	}
+	return c.claim.Abort()
+}
 
 // Close ends the writer at a position of the order: its instances are disposed of there, unless its policies keep them.
 func (w *Writer[T]) Close(ctx context.Context) error {
@@ -301,6 +325,9 @@ type Set struct{ number uint64 }
 // Coherent calls f, which writes samples with WriteIn, of writers of this participant that offer coherent access. They take effect at
 // one position, at all readers, if f returns nil. If it returns an error, or this process fails before, none of them does.
 func (p *Participant) Coherent(ctx context.Context, f func(*Set) error) error {
+	if p.client != nil {
+		return fmt.Errorf("dds: %w: %s", qos.ErrRefused, noSets)
+	}
 	p.mu.Lock()
 	p.set++
 	s := &Set{p.set}

@@ -13,7 +13,7 @@ var layers = [][]string{
 	{"dds/cdr", "dds/qos", "internal/background", "internal/descriptors", "internal/goroutine", "internal/invariants", "internal/lint", "internal/mapped", "internal/mutant",
 		"internal/progress", "internal/testlab/faultfs", "internal/testlab/netlab", "internal/testutil", "replicated/internal/seam", "trust"},
 	{"dds/filter", "dds/internal/space", "dds/rtps/internal/wire", "internal/proc", "internal/samehost", "internal/wire", "order"},
-	{"dds/rtps/internal/protocol", "fabric", "internal/shared", "nullsend", "rdmc/schedule"},
+	{"dds/internal/remote", "dds/rtps/internal/protocol", "fabric", "internal/shared", "nullsend", "rdmc/schedule"},
 	{"fabric/port", "internal/journal", "internal/linkmodel", "internal/relay", "predicates"},
 	{"fabric/shm", "fabric/tcp", "internal/fabrictest", "internal/simnet"},
 	{"fabric/auto"},

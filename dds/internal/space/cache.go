@@ -66,9 +66,10 @@ type Cache struct {
 	lost        uint64
 	detached    bool
 	awaited     bool
-	timed       bool  // a sample may expire
-	recent      *view // of the last sample; nil: unknown
-	passing     Held  // for the listener
+	timed       bool            // a sample may expire
+	recent      *view           // of the last sample; nil: unknown
+	passing     Held            // for the listener
+	present     map[string]bool // of a client's reader: instances that have writers, as far as they are told
 	chosen      []*held
 	spare       *held // removed ones, by their next
 	calls       uint64
@@ -209,7 +210,7 @@ func (c *Cache) accept(s *Space, in *instance, k *kept) {
 	}
 	if c.of.QoS.Reliability.Kind == qos.BestEffort && c.Listener == nil && !c.makeRoom(v) {
 		c.lost++
-		s.tell(Event{Kind: SampleLost, Endpoint: c.of.ID, Peer: k.writer.ID, Key: in.key})
+		s.tell(Event{Kind: SampleLost, Endpoint: c.of.ID, Peer: k.writer.ID, Key: in.key, Count: 1})
 		return
 	}
 	if v == nil {

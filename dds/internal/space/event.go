@@ -27,7 +27,7 @@ const (
 	Unmatched                       // from the peer
 	Incompatible                    // with the peer, for the policies
 	DeadlineMissed                  // of the instance with the key; of a reader, by the writer that is the peer
-	SampleLost                      // a best effort reader had no room
+	SampleLost                      // a best effort reader had no room, or a client was away for too long
 )
 
 // Event is something that happened to an endpoint, at a position.
@@ -38,8 +38,9 @@ type Event struct {
 	Peer     ID
 	Policies []qos.Policy
 	Key      string
-	Current  int  // endpoints that it matches now
-	Gone     bool // closed because its process has ended
+	Current  int    // endpoints that it matches now
+	Count    uint64 // of SampleLost: samples
+	Gone     bool   // closed because its process has ended
 }
 
 func (id ID) String() string { return fmt.Sprintf("%d.%x.%d", id.Node, id.Incarnation, id.Number) }

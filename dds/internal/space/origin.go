@@ -21,12 +21,14 @@ const OriginMemory = 10 * time.Minute
 type origin struct {
 	Origin
 	last    uint64
-	writers int   // open writers that stand for it
-	since   int64 // time at which the last of these was closed
+	writers int       // open writers that stand for it
+	current *endpoint // the one of these that was opened last
+	since   int64     // time at which the last of these was closed
 }
 
-// stand counts a writer that is opened for an origin.
-func (s *Space) stand(o Origin) {
+// stand counts a writer that is opened for an origin. It goes on with the instances of the one that stood for the origin until now.
+func (s *Space) stand(e *endpoint) {
+	o := *e.Origin
 	at := s.originOf(o)
 	if at == nil {
 		at = &origin{Origin: o}
@@ -37,13 +39,44 @@ func (s *Space) stand(o Origin) {
 		s.byOrigin[o] = at
 	}
 	at.writers++
+	was := at.current
+	at.current = e
+	if was == nil || was.topic != e.topic {
+		return
+	}
+	for _, in := range e.topic.order {
+		if reg := in.registration(was); reg != nil {
+			reg.writer = e
+		}
+	}
+}
+
+// standing is the writer that a sample of an origin is of: the one that was opened last, also while samples that another one carried are still on their way.
+func (s *Space) standing(w *endpoint) *endpoint {
+	if at := s.originOf(*w.Origin); at != nil && at.current != nil && at.current.topic == w.topic {
+		return at.current
+	}
+	return w
+}
+
+// restand finds the writer that stands for an origin.
+func (s *Space) restand(at *origin) {
+	at.current = nil
+	for _, e := range s.endpoints { // in the order in which they were opened
+		if e.Origin != nil && *e.Origin == at.Origin && !e.closed {
+			at.current = e
+		}
+	}
 }
 
 func (s *Space) originOf(o Origin) *origin { return s.byOrigin[o] }
 
 // unstand counts a writer that is closed.
-func (s *Space) unstand(o Origin) {
-	at := s.originOf(o)
+func (s *Space) unstand(e *endpoint) {
+	at := s.originOf(*e.Origin)
+	if at.current == e {
+		s.restand(at)
+	}
 	if at.writers--; at.writers == 0 {
 		at.since = s.now
 		s.sweep = min(s.sweep, s.now+int64(OriginMemory))

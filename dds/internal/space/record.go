@@ -51,6 +51,7 @@ const (
 	recordRoster byte = 7
 	recordLapse  byte = 8
 	recordForget byte = 9
+	recordGone   byte = 10 // of a client that is not there any more
 )
 
 // A record begins with its kind and the time of its sender. Samples have a fixed layout behind it. Everything else has the number of the
@@ -155,6 +156,11 @@ func AppendChange(dst []byte, now int64, id ID, set qos.Set) ([]byte, error) {
 // AppendClose appends a record that closes a writer or a reader.
 func AppendClose(dst []byte, now int64, id ID) ([]byte, error) {
 	return described(dst, recordClose, now, id)
+}
+
+// AppendGone appends a record that closes a writer or a reader of a client that the sender has lost: its instances end like those of a process that fails.
+func AppendGone(dst []byte, now int64, id ID) ([]byte, error) {
+	return described(dst, recordGone, now, id)
 }
 
 // AppendEnd appends a record that ends a coherent set: it takes effect, or is dropped.

@@ -16,6 +16,7 @@ type state struct {
 	Topics    []topicState    `cbor:"5,keyasint"`
 	Sets      []setState      `cbor:"6,keyasint"`
 	Origins   []originState   `cbor:"7,keyasint,omitempty"`
+	Born      int64           `cbor:"8,keyasint"`
 }
 
 type originState struct {
@@ -35,6 +36,7 @@ type topicState struct {
 	Info      TopicInfo       `cbor:"1,keyasint"`
 	Source    int64           `cbor:"2,keyasint"`
 	Instances []instanceState `cbor:"3,keyasint"`
+	Count     uint64          `cbor:"4,keyasint"`
 }
 
 type instanceState struct {
@@ -76,7 +78,7 @@ type pendingState struct {
 // Snapshot captures the state, without the caches of this process, and returns a function that encodes it, on any goroutine. Two members at
 // one position encode the same bytes.
 func (s *Space) Snapshot() func() ([]byte, error) {
-	st := &state{Position: s.position, Now: s.now, Roster: s.roster}
+	st := &state{Position: s.position, Now: s.now, Roster: s.roster, Born: s.born}
 	numbers := map[*endpoint]int{}
 	number := func(e *endpoint) int {
 		n, ok := numbers[e]
@@ -96,7 +98,7 @@ func (s *Space) Snapshot() func() ([]byte, error) {
 		}
 	}
 	for _, t := range s.topics {
-		ts := topicState{Info: t.TopicInfo, Source: t.source}
+		ts := topicState{Info: t.TopicInfo, Source: t.source, Count: t.count}
 		for _, in := range t.order {
 			is := instanceState{Key: []byte(in.key), Disposed: in.disposed, Since: in.since}
 			for _, r := range in.writers {
@@ -130,12 +132,13 @@ func (s *Space) Restore(b []byte) error {
 	if err := decoding.Unmarshal(b, &st); err != nil {
 		return fmt.Errorf("%w: %v", ErrMalformed, err)
 	}
+	was := s.tail
 	*s = Space{
-		Told: s.Told, position: st.Position, now: st.Now, roster: st.Roster, expected: s.expected,
+		Told: s.Told, position: st.Position, now: st.Now, roster: st.Roster, born: st.Born, expected: s.expected, followed: s.followed,
 		byName: map[string]*topic{}, byID: map[ID]*endpoint{},
 	}
 	for _, ts := range st.Topics {
-		t := &topic{TopicInfo: ts.Info, source: ts.Source, instances: map[string]*instance{}}
+		t := &topic{TopicInfo: ts.Info, source: ts.Source, count: ts.Count, floor: floor{ts.Count, st.Position}, instances: map[string]*instance{}}
 		s.topics, s.byName[t.Name] = append(s.topics, t), t
 	}
 	for _, o := range st.Origins {
@@ -187,7 +190,7 @@ func (s *Space) Restore(b []byte) error {
 				in.writers = append(in.writers, registration{at(r.Writer), r.Last, r.Writes, r.Lapsed})
 			}
 			for _, k := range is.History {
-				in.history = append(in.history, kept{k.Position, at(k.Writer), k.Source, k.Expires, k.Dispose, k.Data, false, false})
+				in.history = append(in.history, kept{position: k.Position, writer: at(k.Writer), source: k.Source, expires: k.Expires, dispose: k.Dispose, data: k.Data})
 			}
 			t.kept += len(in.history)
 			t.instances[in.key], t.order = in, append(t.order, in)
@@ -199,6 +202,12 @@ func (s *Space) Restore(b []byte) error {
 			o.pending = append(o.pending, pending{at(p.Writer), p.Sample})
 		}
 		s.sets = append(s.sets, o)
+	}
+	if s.tail = was; was != nil {
+		s.KeepTail(was.limit)
+	}
+	for _, at := range s.origins {
+		s.restand(at)
 	}
 	if bad {
 		return fmt.Errorf("%w: a number of an endpoint", ErrMalformed)

@@ -16,6 +16,7 @@ type Space struct {
 	position  uint64 // records applied
 	now       int64  // the largest time of a record
 	roster    uint64 // view of the last roster
+	born      int64  // time of the first record: spaces that began at different times have different ones
 	topics    []*topic
 	byName    map[string]*topic
 	endpoints []*endpoint // in the order in which they were opened
@@ -29,6 +30,8 @@ type Space struct {
 	chunk     []byte    // the end of it is free for data of samples
 	parsed    Sample    // of the record that is being applied
 	passing   instance  // has the key of the last sample without an order
+	tail      *tail     // of a process with clients; nil: none
+	followed  map[ID]*Followed
 }
 
 // endpoint is a writer or a reader.
@@ -46,6 +49,10 @@ type endpoint struct {
 	bounded bool
 	queues  bool
 	holds   bool // a cache keeps what it gets
+	// Of a reader at a client, the writers of what it got last.
+	strangers []*endpoint
+	offered   *qos.Set // a copy of the policies of a writer, which stays as it is; nil: nothing has asked for it
+	changes   uint64   // of the policies
 }
 
 // settle computes what follows from matched. It is called whenever matched or the cache of a matched reader changes.
@@ -125,6 +132,9 @@ func (s *Space) Apply(r Record) error {
 		return fmt.Errorf("%w: %d bytes", ErrMalformed, len(r.Data))
 	}
 	s.now = max(s.now, int64(binary.LittleEndian.Uint64(r.Data[1:])))
+	if s.born == 0 {
+		s.born = s.now
+	}
 	s.expire()
 	if r.Data[0] == recordSample {
 		return s.sample(r)
@@ -153,6 +163,15 @@ func (s *Space) control(r Record) error {
 				return fmt.Errorf("%w: %v", ErrUnknown, id)
 			}
 			s.close(e, false)
+			return nil
+		})
+	case recordGone:
+		return apply(body, func(id ID) error {
+			e := s.byID[id]
+			if e == nil || id.Node != r.Sender {
+				return fmt.Errorf("%w: %v", ErrUnknown, id)
+			}
+			s.close(e, true)
 			return nil
 		})
 	case recordEnd:
@@ -249,7 +268,7 @@ func (s *Space) open(r Record, info EndpointInfo) error {
 		t.writers = append(t.writers, e)
 	}
 	if e.Origin != nil {
-		s.stand(*e.Origin)
+		s.stand(e)
 	}
 	s.tell(Event{Kind: Opened, Endpoint: e.ID})
 	s.matchAll(e)
@@ -258,6 +277,10 @@ func (s *Space) open(r Record, info EndpointInfo) error {
 		e.cache, c.of = c, e
 		e.settleWriters()
 		c.begin(s)
+	}
+	if f := s.followed[e.ID]; f != nil {
+		delete(s.followed, e.ID)
+		f.begin(s, e)
 	}
 	return nil
 }
@@ -329,8 +352,13 @@ func (s *Space) change(r Record, info EndpointInfo) error {
 	if !e.Reader && domain != domainOf(&e.QoS) { // what it owned it owns no more
 		e.topic.leave(s, e, true)
 	}
-	e.QoS = info.QoS
+	regrouped := !e.Reader && !slices.Equal(e.QoS.Partitions, info.QoS.Partitions)
+	e.QoS, e.offered = info.QoS, nil
+	e.changes++
 	s.matchAll(e)
+	if regrouped {
+		s.regrouped(e)
+	}
 	return nil
 }
 
@@ -346,7 +374,7 @@ func mustEncode(set qos.Set) []byte {
 func (s *Space) close(e *endpoint, gone bool) {
 	e.closed = true
 	if e.Origin != nil {
-		s.unstand(*e.Origin)
+		s.unstand(e)
 	}
 	if e.cache != nil {
 		e.cache.ready()
@@ -438,6 +466,9 @@ func (s *Space) sample(r Record) error {
 		return err
 	}
 	w := s.writer(sample.Writer)
+	if w != nil && w.Origin != nil {
+		w = s.standing(w)
+	}
 	switch {
 	case w == nil || w.Reader:
 		return fmt.Errorf("%w: writer %v", ErrUnknown, sample.Writer)
@@ -490,6 +521,9 @@ func (s *Space) Pass(r Record) {
 	}
 	for _, c := range w.local {
 		c.accept(s, in, &k)
+	}
+	if s.tail != nil {
+		s.note(step{topic: w.topic, kind: FedSample, loose: true, key: in.key, writer: w, source: k.source, expires: k.expires, data: s.keep(k.data)})
 	}
 }
 

@@ -18,6 +18,8 @@ type topic struct {
 	kept             int         // samples in all histories
 	recent           *instance   // of the last sample; nil: unknown
 	spare            [][]byte    // memory of samples that the history has dropped
+	count            uint64      // samples that took effect
+	floor            floor       // what the tail has dropped
 }
 
 // instance is what the records say of one key. A topic without keys has one.
@@ -133,6 +135,12 @@ func (t *topic) apply(s *Space, w *endpoint, sample *Sample) {
 	default:
 		k.data, k.borrowed = sample.Data, true
 	}
+	if !k.dispose {
+		t.count++
+	}
+	if s.tail != nil {
+		s.noteSample(t, in, w, &k)
+	}
 	if durable {
 		t.remember(s, in, k)
 		s.sweep = min(s.sweep, k.expires)
@@ -242,6 +250,7 @@ func (t *topic) unregister(s *Space, in *instance, w *endpoint, keep bool, sourc
 			r.cache.settle(s, in)
 		}
 	}
+	s.noteLeft(t, in, w)
 	if len(in.writers) == 0 {
 		in.since = s.now
 		t.clean(s, in)

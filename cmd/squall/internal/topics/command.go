@@ -14,6 +14,7 @@ import (
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/cmd/squall/internal/show"
 	"github.com/squall-go/squall/dds"
+	"github.com/squall-go/squall/ripc"
 )
 
 // NewCommand returns the command "dds".
@@ -21,11 +22,14 @@ func NewCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dds",
 		Short: "List topics, read and write samples, and explain why endpoints do not match",
-		Long: `Dds uses the topics of a space (package dds). Each command is a member of the group while it runs: it joins the members that --join names. The space must be
+		Long: `Dds uses the topics of a space (package dds). Each command is a member of the group while it runs: it joins the members that --join names. With --connect it is a
+client outside of the group, of members that serve clients (--serve). The space must be
 the only subgroup of the group, and be declared with its name and nothing else.`,
 		Example: `  squall dds sub greetings --listen 127.0.0.1:7001              # founds a group, in one terminal
   squall dds pub greetings "hello" --join 127.0.0.1:7001        # in another one
   squall dds ls --join 127.0.0.1:7001
+  squall dds sub greetings --listen 127.0.0.1:7001 --serve 127.0.0.1:8001
+  squall dds pub greetings "hello" --connect 127.0.0.1:8001     # without being a member
   squall dds explain greetings --join 127.0.0.1:7001`,
 		Args: cobra.NoArgs,
 	}
@@ -37,6 +41,8 @@ the only subgroup of the group, and be declared with its name and nothing else.`
 type options struct {
 	join    []string
 	listen  string
+	connect []string
+	serve   string
 	cluster string
 	space   string
 	secure  show.Certificates
@@ -49,6 +55,8 @@ func (o *options) declare(cmd *cobra.Command) {
 	f.SortFlags = false
 	f.StringSliceVar(&o.join, "join", nil, "`HOST:PORT` of members of the group; none: a group is founded")
 	f.StringVar(&o.listen, "listen", "127.0.0.1:0", "`HOST:PORT` where this process is a member")
+	f.StringSliceVar(&o.connect, "connect", nil, "`HOST:PORT` of members that serve clients (--serve): this process stays outside of the group")
+	f.StringVar(&o.serve, "serve", "", "`HOST:PORT` where this process serves clients, as a member")
 	f.StringVar(&o.cluster, "cluster", "dds", "`name` of the group")
 	f.StringVar(&o.space, "space", "space", "`name` of the space, which is that of its subgroup")
 	f.DurationVar(&o.timeout, "timeout", 10*time.Second, "how long to wait until this process is a member")
@@ -56,15 +64,18 @@ func (o *options) declare(cmd *cobra.Command) {
 	f.StringVar(&o.secure.Cert, "tls-cert", "", "`file` with this machine's certificate, if the group uses TLS")
 	f.StringVar(&o.secure.Key, "tls-key", "", "`file` with its key")
 	f.StringVar(&o.secure.CA, "tls-ca", "", "`file` with the certificates of the authorities that signed the certificates of the others")
-	for _, name := range []string{"join", "listen", "cluster", "space", "timeout"} {
+	for _, name := range []string{"join", "listen", "connect", "serve", "cluster", "space", "timeout"} {
 		cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions)
 	}
 }
 
-// with calls f with a participant that is a member meanwhile.
+// with calls f with a participant that is a member meanwhile, or a client.
 func (o *options) with(ctx context.Context, f func(*dds.Participant) error) error {
 	if o.timeout <= 0 {
 		return fmt.Errorf("--timeout %v: must be more than 0", o.timeout)
+	}
+	if len(o.connect) > 0 && (len(o.join) > 0 || o.serve != "") {
+		return errors.New("--connect is for a process outside of the group: give it without --join and --serve")
 	}
 	certificates, err := o.secure.Load()
 	if err != nil {
@@ -73,6 +84,13 @@ func (o *options) with(ctx context.Context, f func(*dds.Participant) error) erro
 	p := dds.NewParticipant(dds.Config{Subgroup: squall.SubgroupConfig{Name: o.space}})
 	opening, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("this process is no member within %v", o.timeout))
 	defer cancel()
+	if len(o.connect) > 0 {
+		err = p.Dial(opening, dds.ClientConfig{Cluster: o.cluster, Addresses: o.connect, Endpoint: ripc.Config{TLS: certificates}})
+		if err == nil {
+			err = o.end(ctx, p, f(p))
+		}
+		return err
+	}
 	err = p.Open(opening, squall.Config{
 		Cluster: o.cluster, ID: squall.NodeID(rand.Uint64()>>1 | 1), Listen: o.listen, Join: o.join, InitialMembers: 1, TLS: certificates,
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), // what matters comes back as an error
@@ -80,7 +98,18 @@ func (o *options) with(ctx context.Context, f func(*dds.Participant) error) erro
 	if err != nil {
 		return err
 	}
-	err = f(p)
+	if o.serve == "" {
+		return o.end(ctx, p, f(p))
+	}
+	relay, err := dds.ServeClients(opening, dds.RelayConfig{Endpoint: ripc.Config{Addr: o.serve, TLS: certificates}}, p)
+	if err == nil {
+		err = errors.Join(f(p), relay.Close())
+	}
+	return o.end(ctx, p, err)
+}
+
+// end closes a participant after what was done with it.
+func (o *options) end(ctx context.Context, p *dds.Participant, err error) error {
 	closing, cancelClosing := context.WithTimeout(context.WithoutCancel(ctx), o.timeout)
 	defer cancelClosing()
 	return errors.Join(err, p.Close(closing))

@@ -14,6 +14,7 @@ import (
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/dds"
 	"github.com/squall-go/squall/dds/qos"
+	"github.com/squall-go/squall/ripc"
 )
 
 // position is the type of a topic that the commands do not know.
@@ -158,5 +159,34 @@ func TestFaultsOfTheFlagsAreTold(t *testing.T) {
 		if _, err := run(t, "", args...); err == nil {
 			t.Errorf("%v is accepted", args)
 		}
+	}
+}
+
+// A client reads and writes through a member that serves clients.
+func TestAClientIsNoMember(t *testing.T) {
+	p, _ := program(t)
+	relay, err := dds.ServeClients(t.Context(), dds.RelayConfig{Endpoint: ripc.Config{Addr: "127.0.0.1:0"}}, p)
+	fatal(t, err)
+	t.Cleanup(func() { fatal(t, relay.Close()) })
+	durable := dds.QoS{Durability: qos.Transient, Service: qos.Service{History: qos.KeepAll()}}
+	_, err = dds.NewTopic(t.Context(), p, "notes", dds.CBOR[note](), durable)
+	fatal(t, err)
+	connect := "--connect=" + relay.Addr()
+	out, err := run(t, "{\"Text\":\"one\"}\n{\"Text\":\"two\"}\n", "pub", "notes", connect)
+	if err != nil || out != "2 samples written\n" {
+		t.Fatalf("%v: %q", err, out)
+	}
+	out, err = run(t, "", "sub", "notes", "--history", "--count=2", connect)
+	if err != nil || strings.Count(out, "\n") != 2 || !strings.Contains(out, "two") {
+		t.Fatalf("%v: %q", err, out)
+	}
+	if out, err = run(t, "", "ls", connect); err != nil || !strings.Contains(out, "cbor:note") {
+		t.Fatalf("%v: %q", err, out)
+	}
+	if n := len(p.Group().View().Members); n != 1 {
+		t.Errorf("the group has %d members", n)
+	}
+	if _, err = run(t, "", "ls", connect, "--serve=127.0.0.1:0"); err == nil || !strings.Contains(err.Error(), "--connect") {
+		t.Errorf("a client serves: %v", err)
 	}
 }

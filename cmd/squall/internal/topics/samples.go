@@ -155,7 +155,7 @@ func newPubCommand() *cobra.Command {
 		Use:   "pub TOPIC [SAMPLE…] [flags]",
 		Short: "Write samples of a topic: arguments, or lines of the standard input",
 		Long: `Pub writes samples: the arguments, or each line of the standard input. A sample is a text for a topic of raw bytes, and JSON for one of CBOR. A topic that does not exist
-is declared as one of raw bytes. It prints how many samples it wrote, once they are delivered.`,
+is declared as one of raw bytes. It prints how many samples it wrote, once they are delivered, and on the disks if the topic is persistent.`,
 		Example: `  squall dds pub greetings "hello" --join 127.0.0.1:7001 --readers 1
   seq 1000 | squall dds pub numbers --join 127.0.0.1:7001`,
 		Args: cobra.MinimumNArgs(1),
@@ -180,16 +180,12 @@ is declared as one of raw bytes. It prints how many samples it wrote, once they 
 					if err != nil {
 						return err
 					}
-					f, err := w.WriteFuture(ctx, dds.Encoded{Data: data})
-					if err == nil {
-						_, err = f.Wait(ctx)
-					}
-					if err == nil {
+					if err = w.Write(ctx, dds.Encoded{Data: data}); err == nil {
 						written++
 					}
 					return err
 				}
-				err = each(args[1:], cmd.InOrStdin(), one)
+				err = errors.Join(each(args[1:], cmd.InOrStdin(), one), w.Flush(ctx))
 				if o.json {
 					return errors.Join(err, show.JSON(cmd.OutOrStdout(), map[string]int{"written": written}))
 				}

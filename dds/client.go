@@ -1,0 +1,257 @@
+package dds
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/squall-go/squall/dds/internal/remote"
+	"github.com/squall-go/squall/dds/internal/space"
+	"github.com/squall-go/squall/ripc"
+)
+
+// Defaults of ClientConfig.
+const (
+	DefaultRelayTimeout = 2 * time.Second
+	DefaultOutboxBytes  = 4 << 20
+)
+
+// ClientConfig says how a process outside of the group reaches its members.
+type ClientConfig struct {
+	Cluster string // the name of the group
+	// Addresses are those of relays (Relay.Addr): the client uses one, and another one when that fails.
+	Addresses []string
+	// Services are the ids of relays (RelayService), in place of Addresses. The Resolver of Endpoint finds them.
+	Services []ripc.ID
+	// Endpoint has the client's TLS certificates, secret and limits. Its Addr and MoveTime are not used, and its Resolver is with Services only.
+	Endpoint ripc.Config
+	// RelayTimeout is how long a relay may be silent before another one is used. 0 is DefaultRelayTimeout.
+	RelayTimeout time.Duration
+	// OutboxBytes bounds the samples of one writer that are not known to be in the order: Write waits. 0 is DefaultOutboxBytes.
+	OutboxBytes int
+}
+
+// Errors of clients.
+var (
+	// ErrForgotten is returned by a writer of a client that was without a relay for so long that the members do not know any more which of its samples they
+	// have: the last ones may be in the order, or not.
+	ErrForgotten = remote.ErrForgotten
+	// ErrTooLarge is returned for a sample that is larger than what the space takes.
+	ErrTooLarge = errors.New("dds: the sample is too large")
+)
+
+// noSets is why a client writes no coherent sets.
+const noSets = "a client writes no coherent sets: a set could be torn between two relays"
+
+// client is a participant's way to the members.
+type client struct {
+	p        *Participant
+	cfg      ClientConfig
+	endpoint *ripc.Endpoint
+	at       *places // nil: Services are used
+	ctx      context.Context
+	cancel   context.CancelFunc
+	done     sync.WaitGroup
+	room     chan struct{} // a reader that was full has room
+	token    [12]byte      // the first part of the GUIDs of its writers
+
+	mu      sync.Mutex
+	changed chan struct{} // closed at the next change, and made anew
+	link    *link         // nil: there is no relay
+	since   time.Time     // … from then on
+	welcome remote.Welcome
+	met     bool // welcome is that of a relay
+	calls   map[uint64]*call
+	called  uint64
+	topics  []space.TopicInfo
+	all     []*used // writers and readers, in the order in which they were opened
+
+	byNumber map[uint32]*used // of readers and writers; under the participant's lock
+}
+
+// used is a writer or a reader of a client.
+type used struct {
+	id     space.ID // here
+	info   space.EndpointInfo
+	filter *remote.Filter
+	guid   [16]byte
+
+	// Under the client's lock.
+	there  space.ID // at the relay
+	open   bool     // … in which it is
+	outbox remote.Outbox
+	failed error // why a writer writes no more
+
+	// Under the participant's lock.
+	reached *space.Resume // of a reader
+	matched int
+}
+
+// call is a request that has no answer yet.
+type call struct {
+	request remote.Request
+	again   bool // it is made again by every connection itself
+	result  chan error
+	answer  remote.Answer
+	then    func(*remote.Answer) // called with the answer, in the order of what the relay sends
+}
+
+// link is one connection to a relay.
+type link struct {
+	conn net.Conn
+	out  []byte // frames
+	wake chan struct{}
+}
+
+func (l *link) rouse() {
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// places resolves the service to the relay that is used now.
+type places struct {
+	mu   sync.Mutex
+	addr string
+}
+
+// Resolve implements ripc.Resolver: a relay on this host is reached through shared memory.
+func (p *places) Resolve(ctx context.Context, _ ripc.ID) (ripc.Place, error) {
+	p.mu.Lock()
+	addr := p.addr
+	p.mu.Unlock()
+	if place, err := ripc.OneHost("").Resolve(ctx, relayHere(addr)); err == nil {
+		return place, nil
+	}
+	return ripc.Place{Addr: addr}, nil
+}
+
+// Publish implements ripc.Resolver. A client has nothing to publish.
+func (p *places) Publish(context.Context, ripc.ID, ripc.Place) (func() error, error) {
+	return func() error { return nil }, nil
+}
+
+// Dial makes this process a client of the space, outside of the group: its topics, writers and readers are used as those of a member are, by a relay, which is
+// a member that serves clients. It returns when a relay is reached. Of the participant's Config, the name of the Subgroup and Events count.
+//
+// When the relay fails, the client goes on with another one. Each sample that was written takes effect once, in the order of its writer. Readers go on where they
+// were: with what the tail of the new relay has, or else with the history of the topic; if neither has all samples, SampleLost tells how many are missing.
+//
+// A client's reader never holds up writers. What a client cannot have is refused: writing coherent sets, futures of samples, changes of a reader's partitions,
+// and writers that stand for others.
+func (p *Participant) Dial(ctx context.Context, cfg ClientConfig) error {
+	c := &client{
+		p: p, cfg: cfg, room: make(chan struct{}, 1), changed: make(chan struct{}), since: time.Now(), calls: map[uint64]*call{}, byNumber: map[uint32]*used{},
+	}
+	c.cfg.RelayTimeout, c.cfg.OutboxBytes = cmp.Or(cfg.RelayTimeout, DefaultRelayTimeout), cmp.Or(cfg.OutboxBytes, DefaultOutboxBytes)
+	var err error
+	switch {
+	case p.group != nil || p.client != nil:
+		err = errors.New("it was opened before")
+	case p.cfg.Subgroup.Name == "":
+		err = errors.New("Subgroup.Name must be the name of the space")
+	case (len(cfg.Addresses) == 0) == (len(cfg.Services) == 0):
+		err = errors.New("either Addresses or Services must have a relay")
+	case c.cfg.RelayTimeout < 2*heartbeat || c.cfg.OutboxBytes < 0:
+		err = fmt.Errorf("RelayTimeout must be %v at least, and OutboxBytes not negative", 2*heartbeat)
+	}
+	if err != nil {
+		return fmt.Errorf("dds: space %q: %w", p.cfg.Subgroup.Name, err)
+	}
+	if len(cfg.Services) == 0 {
+		c.at = &places{}
+		cfg.Endpoint.Resolver = c.at
+	}
+	cfg.Endpoint.Addr, cfg.Endpoint.MoveTime = "", -1
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	if c.endpoint, err = ripc.Open(ctx, cfg.Endpoint); err != nil {
+		c.cancel()
+		return fmt.Errorf("dds: space %q: %w", p.cfg.Subgroup.Name, err)
+	}
+	var b [20]byte
+	_, _ = rand.Read(b[:]) // it does not fail
+	copy(c.token[:], b[8:])
+	p.mu.Lock()
+	p.client = c
+	p.self = space.Process{Incarnation: binary.LittleEndian.Uint64(b[:])}
+	p.mu.Unlock()
+	c.done.Go(c.run)
+	err = c.until(ctx, func() (bool, error) { return c.met, nil })
+	if err != nil {
+		return errors.Join(fmt.Errorf("dds: space %q: no relay was reached: %w", p.cfg.Subgroup.Name, err), c.close(ctx))
+	}
+	return nil
+}
+
+// until waits until f, which is called under the lock, says that something is so, or fails.
+func (c *client) until(ctx context.Context, f func() (bool, error)) error {
+	for {
+		c.mu.Lock()
+		ok, err := f()
+		changed := c.changed
+		c.mu.Unlock()
+		if ok || err != nil {
+			return err
+		}
+		select {
+		case <-changed:
+		case <-c.ctx.Done():
+			return ErrNotOpen
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// news wakes what waits for a change. The lock is held.
+func (c *client) news() {
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+// close ends the client, once what it has written is in the order.
+func (c *client) close(ctx context.Context) error {
+	err := c.until(ctx, func() (bool, error) {
+		if c.link == nil && time.Since(c.since) > c.cfg.RelayTimeout || !c.met {
+			return true, nil
+		}
+		return !slices.ContainsFunc(c.all, func(u *used) bool {
+			return u.failed == nil && u.outbox.Acknowledged() < u.outbox.Last()
+		}), nil
+	})
+	if errors.Is(err, ErrNotOpen) {
+		return nil // it was closed before
+	}
+	c.mu.Lock()
+	l := c.link
+	if l != nil {
+		l.out = remote.AppendFrame(l.out, remote.KindBye, func(b []byte) []byte { return b })
+		l.rouse()
+	}
+	c.mu.Unlock()
+	if l != nil { // the relay closes the connection
+		bye, cancel := context.WithTimeout(ctx, heartbeat)
+		_ = c.until(bye, func() (bool, error) { return c.link != l, nil })
+		cancel()
+	}
+	c.cancel()
+	p := c.p
+	p.mu.Lock()
+	if !p.closing {
+		p.closing = true
+		close(p.done)
+	}
+	p.wake()
+	p.roomy()
+	err = errors.Join(err, c.endpoint.Close())
+	c.done.Wait()
+	return err
+}

@@ -1,0 +1,418 @@
+package dds
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/squall-go/squall/dds/internal/remote"
+	"github.com/squall-go/squall/dds/internal/space"
+)
+
+// Pauses between attempts to reach a relay, after all of them have failed.
+const (
+	leastPause = 5 * time.Millisecond
+	mostPause  = 500 * time.Millisecond
+)
+
+// run keeps a connection to one of the relays.
+func (c *client) run() {
+	relays := max(len(c.cfg.Addresses), len(c.cfg.Services))
+	pause := leastPause
+	for i, failures := 0, 0; c.ctx.Err() == nil; i++ {
+		met, err := c.use(i % relays)
+		if c.ctx.Err() != nil {
+			return
+		}
+		if met {
+			c.tell(Relayed{c.name(i % relays), err})
+			pause, failures = leastPause, 0
+			continue
+		}
+		if failures++; failures%relays == 0 {
+			select {
+			case <-time.After(pause):
+			case <-c.ctx.Done():
+			}
+			pause = min(2*pause, mostPause)
+		}
+	}
+}
+
+func (c *client) name(i int) string {
+	if c.at == nil {
+		return string(c.cfg.Services[i])
+	}
+	return c.cfg.Addresses[i]
+}
+
+// tell tells the application of something.
+func (c *client) tell(e Event) {
+	if c.p.cfg.Events != nil {
+		c.p.cfg.Events(e)
+	}
+}
+
+// use connects to a relay, and serves the connection until it fails. It reports whether the relay took the client.
+func (c *client) use(i int) (met bool, err error) {
+	ctx, cancel := context.WithTimeout(c.ctx, c.cfg.RelayTimeout)
+	defer cancel()
+	service, err := c.endpoint.Register(ctx, "") // of one connection: its relay is looked for again
+	if err != nil {
+		return false, err
+	}
+	defer service.Close()
+	id := relays(c.cfg.Cluster, c.p.cfg.Subgroup.Name)
+	if c.at == nil {
+		id = c.cfg.Services[i]
+	} else {
+		c.at.mu.Lock()
+		c.at.addr = c.cfg.Addresses[i]
+		c.at.mu.Unlock()
+	}
+	conn, err := service.Dial(ctx, id)
+	if err != nil {
+		return false, err
+	}
+	stop := context.AfterFunc(c.ctx, func() { _ = conn.Close() })
+	defer stop()
+	defer conn.Close()
+	in := &frames{conn: conn, timeout: c.cfg.RelayTimeout}
+	hello, err := remote.AppendValue(nil, remote.KindHello, remote.Hello{Version: remote.Version, Cluster: c.cfg.Cluster, Space: c.p.cfg.Subgroup.Name})
+	if err == nil {
+		_, err = conn.Write(hello)
+	}
+	if err != nil {
+		return false, err
+	}
+	kind, body, err := in.next()
+	if err != nil {
+		return false, err
+	}
+	var welcome remote.Welcome
+	if err = remote.ParseValue(body, &welcome); err != nil || kind != remote.KindWelcome {
+		return false, cmp.Or(err, remote.ErrMalformed)
+	}
+	if welcome.Refused != "" {
+		return false, errors.New(welcome.Refused)
+	}
+	l := &link{conn: conn, wake: make(chan struct{}, 1)}
+	if err := c.begin(l, welcome); err != nil {
+		return false, err
+	}
+	c.tell(Relayed{Relay: c.name(i)})
+	var sending sync.WaitGroup
+	ended, end := context.WithCancel(c.ctx)
+	sending.Go(func() {
+		if err := c.send(ended, l); err != nil {
+			_ = conn.Close() // receive fails
+		}
+	})
+	err = c.receive(in)
+	end()
+	c.end(l)
+	_ = conn.Close()
+	sending.Wait()
+	return true, err
+}
+
+// begin has everything declared and opened at a relay that the client uses, and the requests sent that have no answer.
+func (c *client) begin(l *link, welcome remote.Welcome) error {
+	p := c.p
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, u := range c.byNumber {
+		u.matched = 0
+		p.space.Interrupt(u.id)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.link, c.welcome, c.met = l, welcome, true
+	waiting := make([]uint64, 0, len(c.calls))
+	for n := range c.calls {
+		waiting = append(waiting, n)
+	}
+	slices.Sort(waiting)
+	for i := range c.topics {
+		c.make(&call{again: true, request: remote.Request{Op: remote.OpTopic, Topic: &c.topics[i]}})
+	}
+	for _, u := range c.all {
+		r := u.request()
+		if u.reached != nil {
+			at := *u.reached
+			r.Resume = &at
+		}
+		c.make(&call{again: true, request: r, then: func(a *remote.Answer) { c.reopened(u, a) }})
+	}
+	for _, n := range waiting {
+		if err := c.post(c.calls[n]); err != nil {
+			return err
+		}
+	}
+	c.news()
+	return nil
+}
+
+// request opens an endpoint.
+func (u *used) request() remote.Request {
+	return remote.Request{
+		Op: remote.OpOpen, Number: u.id.Number, Topic: &space.TopicInfo{Name: u.info.Topic}, Reader: u.info.Reader, QoS: &u.info.QoS, GUID: u.guid, Filter: u.filter,
+	}
+}
+
+// reopened goes on with an endpoint at another relay.
+func (c *client) reopened(u *used, a *remote.Answer) {
+	err := a.Err()
+	c.mu.Lock()
+	if err == nil && !u.info.Reader {
+		err = u.outbox.Resume(a.Last, time.Since(c.since), space.OriginMemory)
+	}
+	u.there, u.open, u.failed = a.ID, err == nil, err
+	c.news()
+	if c.link != nil {
+		c.link.rouse()
+	}
+	c.mu.Unlock()
+	if !u.info.Reader {
+		return
+	}
+	c.p.mu.Lock()
+	defer c.p.mu.Unlock()
+	switch born := c.born(); {
+	case err != nil:
+		c.p.space.Detach(u.id)
+	case u.reached.Born != born: // the reader begins anew
+		u.reached = &space.Resume{Born: born, Position: a.Position, Count: a.Count}
+	}
+}
+
+// end forgets a connection.
+func (c *client) end(l *link) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.link, c.since = nil, time.Now()
+	for _, u := range c.all {
+		u.open = false
+	}
+	for n, k := range c.calls {
+		if k.again {
+			delete(c.calls, n)
+		}
+	}
+	c.news()
+}
+
+// make gives a request a number and sends it, if there is a relay. The lock is held.
+func (c *client) make(k *call) {
+	c.called++
+	k.request.Call = c.called
+	k.result = make(chan error, 1)
+	c.calls[c.called] = k
+	if err := c.post(k); err != nil {
+		delete(c.calls, c.called)
+		k.result <- err
+	}
+}
+
+// post sends a request, if there is a relay. The lock is held.
+func (c *client) post(k *call) (err error) {
+	if l := c.link; l != nil {
+		l.out, err = remote.AppendValue(l.out, remote.KindRequest, k.request)
+		l.rouse()
+	}
+	return err
+}
+
+// ask makes a request, at another relay if one fails meanwhile, until ctx ends.
+func (c *client) ask(ctx context.Context, k *call) error {
+	c.mu.Lock()
+	c.make(k)
+	c.mu.Unlock()
+	select {
+	case err := <-k.result:
+		return err
+	case <-c.ctx.Done():
+		return ErrNotOpen
+	case <-ctx.Done(): // the request takes effect nevertheless, perhaps
+		c.mu.Lock()
+		delete(c.calls, k.request.Call)
+		c.mu.Unlock()
+		return context.Cause(ctx)
+	}
+}
+
+// send sends requests and samples to a relay.
+func (c *client) send(ctx context.Context, l *link) error {
+	beat := time.NewTicker(heartbeat)
+	defer beat.Stop()
+	var out []byte
+	for {
+		c.mu.Lock()
+		out, l.out = l.out, out[:0]
+		for _, u := range c.all {
+			if !u.open {
+				continue
+			}
+			entries := u.outbox.Next(batchBytes)
+			for i := range entries {
+				out = remote.AppendSample(out, u.id.Number, &entries[i])
+			}
+		}
+		c.mu.Unlock()
+		if len(out) == 0 {
+			select {
+			case <-l.wake:
+				continue
+			case <-beat.C:
+				out = remote.AppendFrame(out, remote.KindPing, func(b []byte) []byte { return b })
+			case <-ctx.Done():
+				return nil
+			}
+		}
+		if _, err := l.conn.Write(out); err != nil {
+			return err
+		}
+	}
+}
+
+// receive takes what a relay sends.
+func (c *client) receive(in *frames) error {
+	var batch remote.Batch
+	for {
+		kind, body, err := in.next()
+		if err != nil {
+			return err
+		}
+		switch kind {
+		case remote.KindBatch:
+			if err = remote.ParseBatch(body, &batch); err == nil {
+				err = c.feed(&batch)
+			}
+		case remote.KindAck:
+			var number uint32
+			var last uint64
+			if number, last, err = remote.ParseAck(body); err == nil {
+				c.acknowledged(number, last)
+			}
+		case remote.KindAnswer:
+			var a remote.Answer
+			if err = remote.ParseValue(body, &a); err == nil {
+				c.answered(&a)
+			}
+		case remote.KindEvent:
+			var e remote.Event
+			if err = remote.ParseValue(body, &e); err == nil {
+				c.happened(&e)
+			}
+		default:
+			err = fmt.Errorf("%w: kind %d", remote.ErrMalformed, kind)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (c *client) acknowledged(number uint32, last uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if u := c.writer(number); u != nil {
+		u.outbox.Acknowledge(last)
+		c.news()
+	}
+}
+
+// writer finds a writer. The lock is held.
+func (c *client) writer(number uint32) *used {
+	for _, u := range c.all {
+		if u.id.Number == number && !u.info.Reader {
+			return u
+		}
+	}
+	return nil
+}
+
+func (c *client) answered(a *remote.Answer) {
+	c.mu.Lock()
+	k := c.calls[a.Call]
+	delete(c.calls, a.Call)
+	c.mu.Unlock()
+	if k == nil {
+		return
+	}
+	if k.then != nil {
+		k.then(a)
+	}
+	k.answer = *a
+	k.result <- a.Err()
+}
+
+// happened tells of an event of an endpoint.
+func (c *client) happened(e *remote.Event) {
+	p := c.p
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	u := c.byNumber[e.Number]
+	if u == nil {
+		return
+	}
+	e.Event.Endpoint = u.id
+	switch e.Event.Kind {
+	case space.Matched, space.Unmatched:
+		u.matched = e.Event.Current
+	}
+	p.told = append(p.told, e.Event)
+	p.wake()
+	p.tellAll()
+}
+
+// feed gives a batch to the readers. If one of them has no room, it waits: then the relay is not read from, and does not wait for the client.
+func (c *client) feed(b *remote.Batch) error {
+	p := c.p
+	t := now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := range b.Fed {
+		f := &b.Fed[i]
+		u := c.byNumber[f.Reader]
+		if u == nil {
+			continue
+		}
+		for p.space.FeedFull(u.id, f) && (i == 0 || f.Position == 0 || b.Fed[i-1].Position != f.Position) { // a set comes as a whole
+			p.stalled = true
+			p.wake()
+			p.tellAll()
+			p.mu.Unlock()
+			select {
+			case <-c.room:
+			case <-c.ctx.Done():
+			}
+			p.mu.Lock()
+			if c.ctx.Err() != nil {
+				return ErrNotOpen
+			}
+		}
+		p.space.Feed(t, u.id, f)
+	}
+	for _, r := range b.Reached {
+		if u := c.byNumber[r.Number]; u != nil && u.reached != nil {
+			u.reached.Position, u.reached.Count = r.Position, r.Count
+		}
+	}
+	p.space.Advance(b.Position)
+	p.wake()
+	p.tellAll()
+	return nil
+}
+
+// roomy wakes what waits for a reader that was full.
+func (c *client) roomy() {
+	select {
+	case c.room <- struct{}{}:
+	default:
+	}
+}

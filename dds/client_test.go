@@ -1,0 +1,364 @@
+package dds_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/dds"
+	"github.com/squall-go/squall/dds/qos"
+	"github.com/squall-go/squall/internal/proc"
+	"github.com/squall-go/squall/internal/testutil"
+	"github.com/squall-go/squall/ripc"
+)
+
+// serve has a member serve clients.
+func serve(t testing.TB, p *dds.Participant, cfg dds.RelayConfig) *dds.Relay {
+	t.Helper()
+	cfg.Endpoint.Addr = "127.0.0.1:0"
+	r, err := dds.ServeClients(t.Context(), cfg, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := r.Close(); err != nil {
+			t.Errorf("closing a relay: %v", err)
+		}
+	})
+	return r
+}
+
+// dial returns a client of relays.
+func dial(t testing.TB, events func(dds.Event), addresses ...string) *dds.Participant {
+	t.Helper()
+	p := dds.NewParticipant(dds.Config{Subgroup: squall.SubgroupConfig{Name: "fleet"}, Events: events})
+	if err := p.Dial(t.Context(), dds.ClientConfig{Cluster: "test", Addresses: addresses}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := p.Close(ctx); err != nil {
+			t.Errorf("closing a client: %v", err)
+		}
+	})
+	return p
+}
+
+// next takes n samples and returns their numbers.
+func numbers(t testing.TB, r *dds.Reader[position], n int) (got []int32) {
+	t.Helper()
+	ctx := testutil.Within(t)
+	for range n {
+		s, err := r.Next(ctx)
+		if err != nil {
+			t.Fatalf("after %v: %v", got, err)
+		}
+		if !s.Info.Valid {
+			got = append(got, -int32(s.Info.Instance))
+			continue
+		}
+		got = append(got, s.Value.N)
+	}
+	return got
+}
+
+func TestAClientHasTopicsLikeAMember(t *testing.T) {
+	for _, transport := range []ripc.Transport{ripc.SHM, ripc.TCP} {
+		t.Run(fmt.Sprint(transport), func(t *testing.T) {
+			all := open(t, 2, nil)
+			relay := serve(t, all[0], dds.RelayConfig{Endpoint: ripc.Config{Transport: transport}})
+			c := dial(t, nil, relay.Addr())
+			inside, outside := topic(t, all[1], dds.QoS{Durability: qos.Transient}), topic(t, c, dds.QoS{Durability: qos.Transient})
+			set := dds.QoS{Durability: qos.Transient, History: qos.KeepAll()}
+			wi := writer(t, inside, dds.QoS{Durability: qos.Transient, KeepUnregistered: true})
+			for n := range int32(3) {
+				if err := wi.Write(t.Context(), position{Vehicle: n, N: n + 1}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := wi.Flush(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			ri, ro := reader(t, inside, set), reader(t, outside, set)
+			wo := writer(t, outside, dds.QoS{Durability: qos.Transient})
+			for n, w := range []*dds.Writer[position]{wi, wo, wi, wo} {
+				if got, err := w.Matched(t.Context(), 2); got != 2 || err != nil {
+					t.Fatalf("%d readers match: %v", got, err)
+				}
+				if err := w.Write(t.Context(), position{Vehicle: 7, N: int32(n + 4)}); err != nil {
+					t.Fatal(err)
+				}
+				if err := w.Flush(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if n, err := ro.Matched(t.Context(), 2); n != 2 || err != nil {
+				t.Fatalf("%d writers match: %v", n, err)
+			}
+			if err := wo.Dispose(t.Context(), position{Vehicle: 7}); err != nil {
+				t.Fatal(err)
+			}
+			if err := wo.Close(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if err := wi.Close(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			want := []int32{1, 2, 3, 4, 5, 6, 7, -int32(dds.Disposed), -int32(dds.NoWriters), -int32(dds.NoWriters), -int32(dds.NoWriters)}
+			for _, r := range []*dds.Reader[position]{ri, ro} {
+				if got := numbers(t, r, len(want)); !slices.Equal(got, want) {
+					t.Errorf("got %v", got)
+				}
+			}
+			if got := c.Topics(); len(got) != 1 || got[0].Name != "positions" {
+				t.Errorf("topics: %+v", got)
+			}
+			verdicts, err := c.Explain(wi.ID(), ro.ID())
+			if err == nil {
+				t.Errorf("a writer that was closed is explained: %v", verdicts)
+			}
+		})
+	}
+}
+
+func TestTheEndOfAClientIsThatOfItsWriters(t *testing.T) {
+	all := open(t, 1, nil)
+	relay := serve(t, all[0], dds.RelayConfig{})
+	c := dial(t, nil, relay.Addr())
+	r := reader(t, topic(t, all[0], dds.QoS{}), dds.QoS{History: qos.KeepAll()})
+	w := writer(t, topic(t, c, dds.QoS{}), dds.QoS{})
+	if err := w.Write(t.Context(), position{Vehicle: 1, N: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Close(testutil.Within(t)); err != nil {
+		t.Fatal(err)
+	}
+	// It is not disposed of, as at the end of a member.
+	if got := numbers(t, r, 2); !slices.Equal(got, []int32{1, -int32(dds.NoWriters)}) {
+		t.Errorf("got %v", got)
+	}
+	if err := w.Write(t.Context(), position{}); !errors.Is(err, dds.ErrNotOpen) {
+		t.Errorf("a closed client writes: %v", err)
+	}
+}
+
+// A client's relay is closed again and again while it writes and reads. Its samples take effect once each, in order, and it misses none.
+func TestAClientGoesOnWithAnotherRelay(t *testing.T) {
+	const samples = 3000
+	for _, durability := range []qos.Durability{qos.Volatile, qos.Transient} {
+		t.Run(durability.String(), func(t *testing.T) {
+			all := open(t, 2, nil)
+			relays := []*dds.Relay{serve(t, all[0], dds.RelayConfig{}), serve(t, all[1], dds.RelayConfig{})}
+			addresses := []string{relays[0].Addr(), relays[1].Addr()}
+			lost := make(chan dds.SampleLost, 10)
+			found := make(chan string, 100)
+			c := dial(t, func(e dds.Event) {
+				switch e := e.(type) {
+				case dds.SampleLost:
+					lost <- e
+				case dds.Relayed:
+					if e.Err == nil {
+						found <- e.Relay
+					}
+				}
+			}, addresses...)
+			inside, outside := topic(t, all[1], dds.QoS{Durability: durability}), topic(t, c, dds.QoS{Durability: durability})
+			set := dds.QoS{Durability: durability, History: qos.KeepAll()}
+			ri, ro := reader(t, inside, set), reader(t, outside, set)
+			w := writer(t, outside, dds.QoS{Durability: durability})
+			wrote := make(chan error, 1)
+			go func() {
+				for n := range int32(samples) {
+					if err := w.Write(t.Context(), position{Vehicle: n % 10, N: n}); err != nil {
+						wrote <- err
+						return
+					}
+					if n%(samples/10) == 0 {
+						time.Sleep(10 * time.Millisecond) // there is something to write while relays go
+					}
+				}
+				wrote <- nil
+			}()
+			for i := range 4 {
+				at := <-found
+				n := slices.Index(addresses, at)
+				if err := relays[n].Close(); err != nil {
+					t.Fatal(err)
+				}
+				if i < 3 {
+					r, err := dds.ServeClients(t.Context(), dds.RelayConfig{Endpoint: ripc.Config{Addr: at}}, all[n])
+					if err != nil {
+						t.Fatal(err)
+					}
+					t.Cleanup(func() { _ = r.Close() })
+					relays[n] = r
+				}
+			}
+			if err := <-wrote; err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range []*dds.Reader[position]{ri, ro} {
+				for want := int32(0); want < samples; {
+					s, err := r.Next(testutil.Within(t))
+					if err != nil {
+						t.Fatal(err)
+					}
+					if s.Info.Valid {
+						if s.Value.N != want {
+							t.Fatalf("sample %d comes in place of %d", s.Value.N, want)
+						}
+						want++
+					}
+				}
+			}
+			select {
+			case e := <-lost:
+				t.Errorf("lost: %+v", e)
+			default:
+			}
+		})
+	}
+}
+
+func TestWhatAClientCannotHaveIsRefused(t *testing.T) {
+	all := open(t, 1, nil)
+	c := dial(t, nil, serve(t, all[0], dds.RelayConfig{}).Addr())
+	tp := topic(t, c, dds.QoS{})
+	w, r := writer(t, tp, dds.QoS{}), reader(t, tp, dds.QoS{})
+	_, coherent := tp.Writer(t.Context(), dds.QoS{Presentation: qos.Presentation{Coherent: true}})
+	_, future := w.WriteFuture(t.Context(), position{})
+	_, carrier := tp.WriterFor(t.Context(), dds.QoS{}, dds.Origin{})
+	_, persistent := dds.NewTopic(t.Context(), c, "p", dds.CBOR[position](), dds.QoS{Durability: qos.Persistent})
+	_, served := dds.ServeClients(t.Context(), dds.RelayConfig{}, c)
+	for _, refused := range []struct {
+		err, is error
+		why     string
+	}{
+		{coherent, qos.ErrRefused, "torn between two relays"},
+		{c.Coherent(t.Context(), func(*dds.Set) error { return nil }), qos.ErrRefused, "torn between two relays"},
+		{future, qos.ErrRefused, "Flush"},
+		{carrier, qos.ErrRefused, "of a member"},
+		{persistent, qos.ErrRefused, "mode Persistent"},
+		{r.Change(t.Context(), dds.QoS{Partitions: []string{"a"}}), dds.ErrImmutable, "open another reader"},
+		{served, dds.ErrNotOpen, "only a member"},
+		{w.Write(t.Context(), position{From: strings.Repeat("x", 1<<20)}), dds.ErrTooLarge, "bytes"},
+	} {
+		if !errors.Is(refused.err, refused.is) || !strings.Contains(fmt.Sprint(refused.err), refused.why) {
+			t.Errorf("%v is no %v that says %q", refused.err, refused.is, refused.why)
+		}
+	}
+}
+
+var relayKills = flag.Int("relay-kills", 2, "relays that are killed under the load of a client: the group begins with twice as many members")
+
+// The processes of relays are killed while a client writes and reads. Every sample is in the order once, and comes to the client's reader; how long it is without a
+// relay is logged.
+func TestAClientSurvivesKilledRelays(t *testing.T) {
+	members := 2 * *relayKills
+	addr := testutil.FreeAddress(t)
+	children := map[string]*proc.Child{}
+	var addresses []string
+	var all []*proc.Child
+	for i := range members {
+		spec := memberSpec{ID: squall.NodeID(i + 1), Listen: "127.0.0.1:0", Join: addr, Members: members, Relay: true}
+		if i == 0 {
+			spec.Listen = addr
+		}
+		c, err := proc.Start(context.Background(), "member", spec, proc.Options{ID: i + 1, Env: []string{"GOMAXPROCS=1"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			c.Kill()
+			_ = c.Wait() // it was killed
+		})
+		all = append(all, c)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for _, c := range all {
+		var at string
+		if err := c.Receive(ctx, &at); err != nil {
+			t.Fatal(err)
+		}
+		children[at], addresses = c, append(addresses, at)
+	}
+	found := make(chan string, 100)
+	client := dial(t, func(e dds.Event) {
+		switch e := e.(type) {
+		case dds.Relayed:
+			if e.Err == nil {
+				found <- e.Relay
+			}
+		case dds.SampleLost:
+			t.Errorf("lost: %+v", e)
+		}
+	}, addresses...)
+	set := dds.QoS{Durability: qos.Transient, Service: qos.Service{History: qos.KeepAll()}}
+	tp := topic(t, client, set)
+	set.Service = qos.Service{}
+	w := writer(t, tp, set)
+	set.History = qos.KeepAll()
+	r := reader(t, tp, set)
+	writing, stop := context.WithCancel(ctx)
+	wrote := make(chan int32, 1)
+	go func() {
+		n := int32(0)
+		for writing.Err() == nil {
+			if w.Write(ctx, position{Vehicle: n % 5, N: n}) != nil {
+				break
+			}
+			n++
+		}
+		wrote <- n
+	}()
+	next := int32(0)
+	read := func(r *dds.Reader[position], want int32) {
+		t.Helper()
+		s, err := r.Next(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch {
+		case !s.Info.Valid: // the view without the relay came before the client's writer at another one
+		case s.Value.N != want:
+			t.Fatalf("sample %d comes in place of %d", s.Value.N, want)
+		default:
+			next++
+		}
+	}
+	for range *relayKills {
+		at := <-found
+		for goal := next + 1000; next < goal; {
+			read(r, next)
+		}
+		children[at].Kill()
+		killed := time.Now()
+		for goal := next + 1000; next < goal; {
+			read(r, next)
+		}
+		t.Logf("1000 samples came within %v of the kill", time.Since(killed))
+	}
+	<-found
+	stop()
+	n := <-wrote
+	if err := w.Flush(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for next < n {
+		read(r, next)
+	}
+	// The history is what the members have.
+	late := reader(t, tp, set)
+	for next = 0; next < n; {
+		read(late, next)
+	}
+	t.Logf("%d samples", n)
+}

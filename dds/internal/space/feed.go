@@ -1,0 +1,93 @@
+package space
+
+import (
+	"github.com/squall-go/squall/dds/qos"
+)
+
+// This file is the space at a client: topics and readers of its process, without writers. What a Follower at a member tells is fed to their caches.
+
+// Advance notes how far the space has come elsewhere.
+func (s *Space) Advance(position uint64) { s.position = max(s.position, position) }
+
+// Feed gives to the cache of a reader of this process what a member tells of it, at a time of this process.
+func (s *Space) Feed(now int64, id ID, f *Fed) {
+	e := s.byID[id]
+	if e == nil || e.cache == nil {
+		return
+	}
+	c := e.cache
+	s.position, s.now = max(s.position, f.Position), max(s.now, now)
+	switch f.Kind {
+	case FedSample, FedDispose:
+		in := &s.passing
+		if in.key != f.Key {
+			in.key = f.Key
+		}
+		c.accept(s, in, &kept{
+			position: f.Position, writer: e.stranger(f), source: f.Source, expires: f.Expires, dispose: f.Kind == FedDispose, data: f.Data, borrowed: true,
+		})
+	case FedNoWriters:
+		c.withoutWriters(c.views[f.Key], f.Position, f.Source)
+	case FedLost:
+		c.lost += f.Count
+		s.tell(Event{Kind: SampleLost, Endpoint: id, Count: f.Count})
+	case FedPresent:
+		if c.present == nil {
+			c.present = map[string]bool{}
+		}
+		c.present[f.Key] = true
+	case FedAbsent:
+		for i := len(c.order) - 1; i >= 0; i-- { // some are forgotten meanwhile
+			if v := c.order[i]; !c.present[v.key] {
+				c.withoutWriters(v, f.Position, f.Source)
+			}
+		}
+		c.present = nil
+	}
+}
+
+// Interrupt drops a list of instances of which the end has not come.
+func (s *Space) Interrupt(id ID) {
+	if e := s.byID[id]; e != nil && e.cache != nil {
+		e.cache.present = nil
+	}
+}
+
+// withoutWriters ends an instance, which has no writers any more.
+func (c *Cache) withoutWriters(v *view, position uint64, now int64) {
+	if v == nil || v.state == NoWriters {
+		return
+	}
+	if v.state == Alive { // an instance that was disposed of stays so
+		c.becomes(v, NoWriters, position, nil, now, now)
+	}
+	c.forget(v, now)
+}
+
+// stranger is the writer of what a reader of a client is told.
+func (e *endpoint) stranger(f *Fed) *endpoint {
+	for _, w := range e.strangers {
+		if w.ID == f.Writer {
+			return w
+		}
+	}
+	w := &endpoint{EndpointInfo: EndpointInfo{ID: f.Writer, Topic: e.Topic, Origin: f.Origin}, topic: e.topic, queues: e.QoS.History.All}
+	if len(e.strangers) >= maxStrangers {
+		e.strangers = e.strangers[1:]
+	}
+	e.strangers = append(e.strangers, w)
+	return w
+}
+
+// maxStrangers bounds the writers that a client's reader remembers.
+const maxStrangers = 16
+
+// FeedFull reports whether a RELIABLE reader has no room for what Feed would give it. Its caller waits until samples were taken.
+func (s *Space) FeedFull(id ID, f *Fed) bool {
+	e := s.byID[id]
+	if e == nil || e.cache == nil || f.Kind != FedSample {
+		return false
+	}
+	c := e.cache
+	return c.Listener == nil && e.QoS.Reliability.Kind == qos.Reliable && c.full(c.views[f.Key])
+}

@@ -1,0 +1,462 @@
+package space
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"sort"
+
+	"github.com/squall-go/squall/dds/qos"
+)
+
+// tail has the last steps of all topics, at a process with clients. A client's reader takes them from there, at its own pace; what the tail has dropped
+// meanwhile, it gets from the history, or loses.
+type tail struct {
+	limit, bytes int
+	base         uint64 // steps before the first one of all
+	all          []step
+}
+
+// floor is what the tail has dropped of a topic.
+type floor struct {
+	number   uint64 // of the last sample
+	position uint64 // of the last step
+}
+
+// step is what happened to an instance at a position.
+type step struct {
+	kind            FedKind
+	loose           bool   // the sample has no position: its own is that of the record before it
+	position        uint64 // not less than that of the step before
+	number          uint64 // of the topic's samples, with this one
+	topic           *topic
+	key             string
+	writer          *endpoint
+	offered         *qos.Set // by the writer, then
+	source, expires int64
+	data            []byte
+	left            []*qos.Set // of the kind FedNoWriters: what the writers offered that the instance still had
+}
+
+// stepBytes is what a step takes besides its key and data, about.
+const stepBytes = 150
+
+func (t *step) bytes() int { return stepBytes + len(t.key) + len(t.data) + 8*len(t.left) }
+
+// KeepTail has the space keep the last steps of its topics, in about so many bytes. Less than 1 is none.
+func (s *Space) KeepTail(bytes int) {
+	if bytes < 1 {
+		s.tail = nil
+		return
+	}
+	s.tail = &tail{limit: bytes}
+	for _, t := range s.topics {
+		t.floor = floor{t.count, s.position}
+	}
+}
+
+// note adds a step to the tail, at the present position.
+func (s *Space) note(t step) {
+	l := s.tail
+	t.position, t.number, t.offered = s.position, t.topic.count, t.writer.offer()
+	l.all = append(l.all, t)
+	l.bytes += t.bytes()
+	drop := 0
+	for l.bytes > l.limit && drop < len(l.all) {
+		old := &l.all[drop]
+		old.topic.floor = floor{old.number, old.position}
+		l.bytes -= old.bytes()
+		*old = step{}
+		drop++
+	}
+	l.all = l.all[drop:]
+	l.base += uint64(drop)
+}
+
+// noteSample notes a sample that takes effect, or the end of an instance. The tail has the data in common with the history and with caches that are queues.
+func (s *Space) noteSample(t *topic, in *instance, w *endpoint, k *kept) {
+	n := step{topic: t, kind: FedSample, key: in.key, writer: w, source: k.source, expires: k.expires, data: k.data}
+	switch {
+	case k.dispose:
+		n.kind, n.data = FedDispose, nil
+	case !k.borrowed:
+		k.alone = false
+	default:
+		if n.data = s.keep(k.data); w.queues {
+			k.data, k.borrowed = n.data, false
+		}
+	}
+	s.note(n)
+}
+
+// noteLeft notes that a writer is not registered with an instance any more.
+func (s *Space) noteLeft(t *topic, in *instance, w *endpoint) {
+	if s.tail == nil {
+		return
+	}
+	left := make([]*qos.Set, len(in.writers))
+	for i := range in.writers {
+		left[i] = in.writers[i].writer.offer()
+	}
+	s.note(step{topic: t, kind: FedNoWriters, key: in.key, writer: w, source: s.now, expires: math.MaxInt64, left: left})
+}
+
+// regrouped notes that a writer has other partitions, perhaps: readers may be without writers of its instances.
+func (s *Space) regrouped(w *endpoint) {
+	for _, in := range w.topic.order {
+		if in.registration(w) != nil {
+			s.noteLeft(w.topic, in, w)
+		}
+	}
+}
+
+// end is the number of steps that were ever noted.
+func (l *tail) end() uint64 { return l.base + uint64(len(l.all)) }
+
+// after is the number of the first step behind a position.
+func (l *tail) after(position uint64) uint64 {
+	return l.base + uint64(sort.Search(len(l.all), func(i int) bool { return l.all[i].position > position }))
+}
+
+// countAt is the number of a topic's samples before a step.
+func (l *tail) countAt(n uint64, t *topic) uint64 {
+	for i := n - l.base; i < uint64(len(l.all)); i++ {
+		switch s := &l.all[i]; {
+		case s.topic != t:
+		case s.kind == FedSample && !s.loose:
+			return s.number - 1
+		default:
+			return s.number
+		}
+	}
+	return t.count
+}
+
+// FedKind is what a client's reader is told.
+type FedKind uint8
+
+// The kinds; the numbers are part of the format.
+const (
+	FedSample    FedKind = 0
+	FedDispose   FedKind = 1 // of the instance
+	FedNoWriters FedKind = 2 // the instance has none any more
+	FedLost      FedKind = 3 // samples, Count of them
+	FedPresent   FedKind = 4 // the instance has writers, by what is known again after a loss
+	FedAbsent    FedKind = 5 // instances that were not told with FedPresent since the loss have no writers
+)
+
+// Fed is what a client's reader is told, where it has its position.
+type Fed struct {
+	Reader   uint32 // by which the client knows it
+	Kind     FedKind
+	Position uint64 // 0: the sample has none
+	Writer   ID
+	Origin   *Origin
+	Source   int64
+	Expires  int64
+	Count    uint64
+	Key      string
+	Data     []byte
+}
+
+// Resume is how far a reader has come.
+type Resume struct {
+	Born     int64  // of the space
+	Position uint64 // everything up to it was told
+	Count    uint64 // samples of the topic up to there; less those of the history that were not told yet
+}
+
+// history reports whether it is of the history, and not of the states of instances now.
+func (f *Fed) history() bool { return f.Writer != ID{} }
+
+// Follower has the readers of one client. Collect is called again and again, and tells what has happened since.
+type Follower struct {
+	s       *Space
+	readers []*Followed
+}
+
+// Followed is a reader of a client: how far it has come in the tail.
+type Followed struct {
+	Number uint32                 // by which the client knows it
+	Filter func(data []byte) bool // nil lets everything through
+	Held   bool                   // nothing is to be told yet
+
+	resume   *Resume
+	e        *endpoint         // nil: it is not open yet
+	next     uint64            // steps before were looked at
+	since    uint64            // steps without an order before this one are not for it
+	position uint64            // everything up to it was told, once the backlog was
+	count    uint64            // samples of the topic up to there
+	backlog  []Fed             // what comes before the tail
+	told     uint64            // position up to which the backlog was told
+	matches  map[*qos.Set]bool // by what writers offer
+	changes  uint64            // of the reader's own policies, that matches knows
+}
+
+// Follow returns a follower without readers. The space keeps a tail.
+func (s *Space) Follow() *Follower { return &Follower{s: s} }
+
+// Born is the time of the first record: two spaces with one name differ in it.
+func (s *Space) Born() int64 { return s.born }
+
+// Expect has the follower follow a reader from the record on that opens it, or from where an earlier one of the client ended.
+func (f *Follower) Expect(id ID, r *Followed, from *Resume) {
+	r.resume, r.matches = from, map[*qos.Set]bool{}
+	if f.s.followed == nil {
+		f.s.followed = map[ID]*Followed{}
+	}
+	f.s.followed[id] = r
+	f.readers = append(f.readers, r)
+}
+
+// Drop ends following a reader.
+func (f *Follower) Drop(id ID, r *Followed) {
+	if f.s.followed[id] == r {
+		delete(f.s.followed, id)
+	}
+	f.readers = slices.DeleteFunc(f.readers, func(o *Followed) bool { return o == r })
+}
+
+// begin is called when the reader was opened.
+func (r *Followed) begin(s *Space, e *endpoint) {
+	r.e = e
+	r.since = s.tail.end()
+	if at := r.resume; at != nil && at.Born == s.born {
+		r.position, r.count, r.next = at.Position, at.Count, s.tail.after(at.Position)
+		if r.catchUp(s); len(r.backlog) == 0 { // what an interrupted history had not told yet is told step by step
+			r.count = s.tail.countAt(r.next, e.topic)
+		}
+		return
+	}
+	r.next, r.position, r.count = r.since, s.position, e.topic.count
+	if r.resume != nil { // of another space with this name: nothing of it is there any more
+		r.backlog = append(r.backlog, Fed{Reader: r.Number, Kind: FedLost, Position: s.position})
+	}
+	if e.QoS.Durability > qos.Volatile {
+		_ = r.history(s, 0)
+		for _, in := range e.topic.order {
+			if !slices.ContainsFunc(in.writers, func(g registration) bool { return r.matched(g.writer.offer()) }) {
+				r.backlog = append(r.backlog, Fed{Reader: r.Number, Kind: FedNoWriters, Position: s.position, Source: s.now, Key: in.key})
+			}
+		}
+	}
+	if r.resume != nil {
+		r.instances(s)
+	}
+}
+
+// history appends the samples that the topic has kept behind a position, and returns how many there are, with those that are not for the reader.
+func (r *Followed) history(s *Space, after uint64) (samples uint64) {
+	type old struct {
+		in *instance
+		k  *kept
+	}
+	var all []old
+	for _, in := range r.e.topic.order {
+		for i := range in.history {
+			k := &in.history[i]
+			if k.position <= after || k.expires <= s.now {
+				continue
+			}
+			if !k.dispose {
+				samples++
+			}
+			if r.matched(k.writer.offer()) && (k.dispose || r.Filter == nil || r.Filter(k.data)) {
+				k.alone = false
+				all = append(all, old{in, k})
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b old) int { return cmp.Compare(a.k.position, b.k.position) })
+	for _, o := range all {
+		n := Fed{
+			Reader: r.Number, Kind: FedSample, Position: o.k.position, Writer: o.k.writer.ID, Origin: o.k.writer.Origin, Source: o.k.source, Expires: o.k.expires,
+			Key: o.in.key, Data: o.k.data,
+		}
+		if o.k.dispose {
+			n.Kind = FedDispose
+		}
+		r.backlog = append(r.backlog, n)
+	}
+	return samples
+}
+
+// instances appends which instances have writers, for a reader that has missed changes.
+func (r *Followed) instances(s *Space) {
+	for _, in := range r.e.topic.order {
+		if in.disposed {
+			r.backlog = append(r.backlog, Fed{Reader: r.Number, Kind: FedDispose, Position: s.position, Source: s.now, Expires: math.MaxInt64, Key: in.key})
+		}
+		if slices.ContainsFunc(in.writers, func(g registration) bool { return r.matched(g.writer.offer()) }) {
+			r.backlog = append(r.backlog, Fed{Reader: r.Number, Kind: FedPresent, Position: s.position, Key: in.key})
+		}
+	}
+	r.backlog = append(r.backlog, Fed{Reader: r.Number, Kind: FedAbsent, Position: s.position, Source: s.now})
+}
+
+// catchUp goes on with the history if the tail has dropped steps that the reader was not told.
+func (r *Followed) catchUp(s *Space) {
+	t := r.e.topic
+	if len(r.backlog) > 0 || r.position >= t.floor.position {
+		return
+	}
+	missed := t.count - min(r.count, t.count)
+	missed -= min(r.history(s, r.position), missed)
+	if missed > 0 {
+		r.backlog = slices.Insert(r.backlog, 0, Fed{Reader: r.Number, Kind: FedLost, Position: r.position, Count: missed})
+	}
+	r.instances(s)
+	r.told, r.position = r.position, s.position
+	r.next, r.count = s.tail.end(), t.count
+	r.since = r.next
+}
+
+// offer is what a writer offers. A step has the policies that its writer had then.
+func (w *endpoint) offer() *qos.Set {
+	if w.offered == nil {
+		set := w.QoS
+		w.offered = &set
+	}
+	return w.offered
+}
+
+// matched reports whether a writer matches the reader.
+func (r *Followed) matched(offered *qos.Set) bool {
+	if r.changes != r.e.changes {
+		clear(r.matches)
+		r.changes = r.e.changes
+	}
+	m, known := r.matches[offered]
+	if !known {
+		if len(r.matches) >= maxMatches {
+			clear(r.matches)
+		}
+		m, _ = qos.Match(offered, &r.e.QoS)
+		r.matches[offered] = m
+	}
+	return m
+}
+
+// maxMatches bounds what a reader knows of policies, most of which may not be offered any more.
+const maxMatches = 1 << 12
+
+// At is how far a reader has come once everything was told that Collect has returned.
+func (r *Followed) At() (position, count uint64) {
+	if len(r.backlog) > 0 {
+		count := r.count
+		for i := range r.backlog {
+			switch b := &r.backlog[i]; b.Kind {
+			case FedSample:
+				count--
+			case FedLost:
+				count -= b.Count
+			}
+		}
+		return r.told, count
+	}
+	return r.position, r.count
+}
+
+// Open reports whether the reader was opened and not closed.
+func (r *Followed) Open() bool { return r.e != nil && !r.e.closed }
+
+// Readers returns the readers.
+func (f *Follower) Readers() []*Followed { return f.readers }
+
+// Collect appends what readers were not told yet, up to about so many bytes. What has one position comes in one call. More reports whether there may be more.
+func (f *Follower) Collect(out []Fed, bytes int) (all []Fed, more bool) {
+	s := f.s
+	next, end := s.tail.end(), s.tail.end()
+	live := f.readers[:0:0]
+	for _, r := range f.readers {
+		if !r.Open() || r.Held {
+			continue
+		}
+		for r.catchUp(s); len(r.backlog) > 0 && bytes > 0; r.catchUp(s) { // steps may have been dropped meanwhile
+			out, bytes = r.tellHistory(out, bytes)
+		}
+		if len(r.backlog) > 0 {
+			more = true
+			continue
+		}
+		r.backlog = nil
+		live = append(live, r)
+		next = min(next, max(r.next, s.tail.base))
+	}
+	last := uint64(0)
+	for ; next < end; next++ {
+		t := &s.tail.all[next-s.tail.base]
+		if bytes <= 0 && t.position != last {
+			more = true
+			break
+		}
+		last = t.position
+		for _, r := range live {
+			if next >= r.next && r.e.topic == t.topic {
+				n := len(out)
+				if out = r.look(s, next, t, out); len(out) > n {
+					bytes -= t.bytes()
+				}
+			}
+		}
+	}
+	for _, r := range live {
+		r.next = max(r.next, next)
+		if next == end {
+			last = s.position
+		}
+		r.position = max(r.position, last)
+	}
+	return out, more
+}
+
+// tellHistory appends what comes before the tail, up to about so many bytes, and returns how many are left. What has one position is not split.
+func (r *Followed) tellHistory(out []Fed, bytes int) ([]Fed, int) {
+	n := 0
+	for last := uint64(0); n < len(r.backlog); n++ {
+		b := &r.backlog[n]
+		if bytes <= 0 && (b.Position != last || !b.history()) {
+			break
+		}
+		last = b.Position
+		bytes -= stepBytes + len(b.Key) + len(b.Data)
+		out = append(out, *b)
+		if b.history() || b.Kind == FedAbsent { // an interrupted list of instances begins anew
+			r.told = max(r.told, b.Position)
+		}
+	}
+	clear(r.backlog[:n])
+	r.backlog = r.backlog[n:]
+	return out, bytes
+}
+
+// look appends a step if the reader is to be told.
+func (r *Followed) look(s *Space, n uint64, t *step, out []Fed) []Fed {
+	if t.loose {
+		if n < r.since {
+			return out
+		}
+	} else if r.count = max(r.count, t.number); t.position <= r.position {
+		return out
+	}
+	switch t.kind {
+	case FedNoWriters:
+		if slices.ContainsFunc(t.left, r.matched) {
+			return out
+		}
+	case FedSample:
+		if t.expires <= s.now || r.Filter != nil && !r.Filter(t.data) {
+			return out
+		}
+		fallthrough
+	default:
+		if !r.matched(t.offered) {
+			return out
+		}
+	}
+	fed := Fed{Reader: r.Number, Kind: t.kind, Position: t.position, Writer: t.writer.ID, Origin: t.writer.Origin, Source: t.source, Expires: t.expires, Key: t.key, Data: t.data}
+	if t.loose {
+		fed.Position = 0
+	}
+	return append(out, fed)
+}
