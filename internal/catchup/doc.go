@@ -2,13 +2,16 @@
 // process gives that catches up itself. It is pure: its code reads two logs, one here and one behind a Source, and changes the one
 // here. Package logwire puts a connection between the two, the simulator virtual time.
 //
-// Life of a Task: the own log is made durable, since reads see nothing else → ready (the source has all that is wanted on its disk) →
-// the common prefix is found → what lies behind it in the own log is dropped, unless it has to be kept → a snapshot is installed, if
-// the source does not have all the records behind the prefix → records are imported → durable. A Task that failed may be run again
-// with another source: what is here stays, and is the prefix then.
+// Life of a Task: the own log is made durable, because reads see durable records only → ready (the
+// source has all wanted records on its disk) → the common prefix is found → records behind the
+// prefix in the own log are dropped, unless they have to be kept → a snapshot is installed, if the
+// source does not have all the records behind the prefix → records are imported → durable. A Task
+// that failed may be run again with another source: the imported records stay, and become the
+// prefix.
 //
-// A source whose log lacks something gives only what lies before a version that it has (Ready): a message has its version in all logs that
-// have it, and each of them has what came before it.
+// A source whose log lacks records gives only records before a version that it has (Ready): a
+// message has the same version in all logs that contain it, and each of these logs contains all
+// messages before it.
 //
 // Invariants:
 //

@@ -87,7 +87,8 @@ func (p *prefix) bisect(low pair, parted order.Time) (Mark, error) {
 	return low.theirs, nil
 }
 
-// try asks the source for its last record up to a version, and returns it if the own log has it.
+// try asks the source for its last record up to a version, and returns that record if the own log
+// contains it.
 func (p *prefix) try(v order.Version) (pair, error) {
 	m, err := p.probe(v)
 	if err != nil || !m.Found {

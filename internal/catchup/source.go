@@ -97,8 +97,10 @@ func Ready(log Reader, partial bool, before order.Version) Readiness {
 	return Waits
 }
 
-// endsAt reports whether a log has the very version behind which another one is to end. A message has its version in all logs that have it,
-// and each of them has what came before it, whatever may be wrong with its own end; but a snapshot that stands for more is of no use.
+// endsAt reports whether a log contains the version at which another log is to end. A message has
+// the same version in all logs that contain it, and each of these logs contains all messages before
+// it, even if records are missing at its own end. A log whose snapshot stands for later records is
+// of no use.
 func endsAt(log Reader, before order.Version) bool {
 	m, err := LastUpTo(log, lastBefore(before))
 	return err == nil && m.Found && After(m.Version) == before && !m.Version.Before(log.Info().Snapshot)

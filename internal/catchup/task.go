@@ -54,7 +54,7 @@ type Snapshot interface {
 	Total() uint64
 }
 
-// Bounds are those of records: versions in [From, To), and times from Since on.
+// Bounds select records: versions in [From, To), and times from Since on.
 type Bounds struct {
 	From, To order.Version
 	Since    order.Time

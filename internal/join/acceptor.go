@@ -52,7 +52,7 @@ type Acceptor struct {
 	failed  []views.Member // of the view: they failed, as far as is known here
 	joined  []arrival      // members that joined not long ago
 	absent  probation
-	readied uint64 // how often somebody became ready
+	readied uint64 // how often a joiner became ready
 	beat    time.Duration
 }
 
@@ -78,7 +78,7 @@ type session struct {
 type stage uint8
 
 const (
-	holding stage = iota // somebody else has the id or the address
+	holding stage = iota // another process has the id or the address
 	meeting              // the members of the view are being greeted
 	reached              // they have been: a candidate
 	probing              // a joiner of which another member decides; its address is being tried
@@ -236,8 +236,8 @@ func (g *Acceptor) Failed(now time.Duration, m views.Member, absent bool) {
 	}
 }
 
-// judgeCrowd is the answer to a joiner whose address is held back, or for whom there are too many
-// already; without a verb, it goes on.
+// judgeCrowd returns the answer to a joiner whose address is held back, or that comes while there
+// are too many conversations; if the answer has no verb, the conversation goes on.
 func (g *Acceptor) judgeCrowd(now time.Duration, q Request, alike func(*session) bool) Message {
 	if left, why := g.absent.held(now, q.Member.Addr); left > 0 {
 		return saying(sayLater, "%s: ask again in %v", why, left)
@@ -255,8 +255,8 @@ func (g *Acceptor) judgeGreeting(now time.Duration, q Request) Message {
 	return g.roomForOne()
 }
 
-// roomForOne is the answer to a joiner for whom this process has no room now; without a verb, it
-// has.
+// roomForOne returns the answer to a joiner for which this process has no room now; if there is
+// room, the answer has no verb.
 func (g *Acceptor) roomForOne() Message {
 	if g.config.Room != nil {
 		if err := g.config.Room(); err != nil {
@@ -445,7 +445,8 @@ func (g *Acceptor) Gone(now time.Duration, t Ticket, err error) (e Effects) {
 	return e
 }
 
-// reconsider looks at those that wait, because somebody went.
+// reconsider looks again at the joiners that wait for an id or an address, because a conversation
+// or a member has ended.
 func (g *Acceptor) reconsider(now time.Duration, e *Effects) {
 	for _, t := range slices.Clone(g.talks) {
 		if t.stage == holding {
@@ -521,7 +522,7 @@ func (g *Acceptor) admit(t *session, e *Effects) {
 	}
 }
 
-// Lead takes who leads now. If it is another member, those that apply are sent there.
+// Lead sets the leader. If it is another member, joiners that apply here are redirected to it.
 func (g *Acceptor) Lead(leader order.Rank) (e Effects) {
 	if g.leader = leader; leader != g.self {
 		g.sendAway(&e)
@@ -582,7 +583,7 @@ func (g *Acceptor) invariants() {
 			continue
 		}
 		holder, held := g.holder(t)
-		invariants.Check(g.self == g.leader && g.halted == nil, "J6", "%v is a candidate where nobody leads", t.member)
+		invariants.Check(g.self == g.leader && g.halted == nil, "J6", "%v is a candidate at a member that does not lead", t.member)
 		invariants.Check(t.ready && t.probed, "J10", "%v is a candidate: ready %v, reached %v", t.member, t.ready, t.probed)
 		invariants.Check(!held, "J8", "%v is a candidate in the place of %v", t.member, holder)
 	}

@@ -135,8 +135,8 @@ func (s *gateScript) request(verb Verb, process string) Request {
 	return q
 }
 
-// words are those of all other members of the gate's view about a joiner, or those of another view,
-// or about another process.
+// words returns the words of all other members of the gate's view about a joiner, or words of
+// another view, or about another process.
 func (s *gateScript) words(joiner views.Member, how string) (words []Word) {
 	v := *s.gate.view
 	switch how {
@@ -491,7 +491,7 @@ func TestGateScripts(t *testing.T) {
 	}
 }
 
-// J10: nobody is proposed, or given a word, before its process answered at its address.
+// J10: no joiner is proposed, or given a word, before its process answered at its address.
 func TestAGateTriesTheAddressesOfJoiners(t *testing.T) {
 	for name, script := range map[string]string{
 		"ready, then reached": `

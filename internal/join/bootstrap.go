@@ -32,11 +32,11 @@ type slot struct {
 	ready  bool
 }
 
-// bootstrap is the founder's decision: requests and failures go in, in order, and what to say to
-// whom comes out. It is pure.
+// bootstrap is the founder's decision: requests and failures go in, in order, and the messages to
+// send come out. It is pure.
 type bootstrap struct {
 	cluster string
-	key     string // of the view: who shows it was told by the founder
+	key     string // of the view: a process that shows it got it from the founder
 	group   string
 	secret  views.Secret // of the group
 	expect  int
@@ -91,8 +91,8 @@ func refused(q Request, answer Message) Refused {
 	return Refused{ID: q.Member.ID, Addr: clip(q.Member.Addr), Text: answer.Text, Final: answer.Verb != sayLater}
 }
 
-// judge is the answer to a request. What will differ for ever is said first, so that nobody waits
-// for a refusal.
+// judge returns the answer to a request. It checks permanent differences first, so that no joiner
+// waits only to be refused.
 func (r *bootstrap) judge(q Request) Message {
 	if err := checkMember(q.Member); err != nil {
 		return saying(sayRefuse, "%v", err)

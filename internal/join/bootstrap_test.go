@@ -182,7 +182,7 @@ func TestANodeThatAsksAgainWaitsUntilItsOldConnectionIsGone(t *testing.T) {
 	expectSaid(t, r.ask(30, requestOf(2, 4)), "30:wait")
 }
 
-// J4, and J2 after the View: nobody takes the place of a member that failed.
+// J4, and J2 after the View: no other process takes the place of a member that failed.
 func TestAfterTheViewAnyFailureAbortsForAllAndNamesTheNode(t *testing.T) {
 	for _, failing := range []Ticket{self, 10, 20} {
 		r := fullRoll(t)

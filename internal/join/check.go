@@ -30,7 +30,7 @@ func checkView(c JoinerConfig, v *views.View) error {
 		}
 	}
 	if err := v.Fits(c.Declarations); err != nil {
-		return fmt.Errorf("%w: its subgroups are not those declared here: %w", ErrBadView, err)
+		return fmt.Errorf("%w: its subgroups differ from the subgroups declared here: %w", ErrBadView, err)
 	}
 	return nil
 }

@@ -63,7 +63,7 @@ func apply(ctx context.Context, c Config) (*Outcome, error) {
 	v, _ := j.core.Offer()
 	conn := <-j.handed
 	j.cancel()
-	j.finish() // those that take this process for a member are still answered
+	j.finish() // processes that take this process for a member are still answered
 	return &Outcome{View: v, Session: newMembership(j.limiter, c.Self, conn, v), config: c, joiner: j}, nil
 }
 
@@ -212,7 +212,7 @@ func formed(ctx context.Context, c Config) (addr string, ok bool) {
 			answers <- addr
 		}()
 	}
-	for range others { // the channel holds all answers: those that come after the first member's keep nobody waiting
+	for range others { // the channel holds all answers: no goroutine blocks on an answer after the first member's
 		if addr := <-answers; addr != "" {
 			return addr, true
 		}

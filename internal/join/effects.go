@@ -20,7 +20,7 @@ type Effects struct {
 type Dial struct {
 	Ticket Ticket
 	Addr   string
-	Member Met // the one that answers there; none: whichever does
+	Member Met // the member that has to answer there; none: any process
 }
 
 // Probe tries whether a joiner's process can be reached at its address. It ends in Probed.

@@ -49,7 +49,7 @@ type (
 	Redirected struct{ From, To string }
 	// Applied: a process asked the leader of a running group to become a member.
 	Applied struct{ Member views.Member }
-	// Meeting: a joiner greets the members of a view, besides the one that told it to.
+	// Meeting: a joiner greets the members of a view, except the member that asked it to.
 	Meeting struct {
 		Addr    string
 		View    order.ViewID

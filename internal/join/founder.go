@@ -16,7 +16,8 @@ import (
 var errGone = errors.New("its connection broke")
 
 // founder performs what its bootstrap decides. Each conversation has two goroutines: the port's
-// handler reads, and a writer of its own sends, so that a joiner that does not read delays nobody.
+// handler reads, and a writer of its own sends, so that a joiner that does not read delays no other
+// one.
 type founder struct {
 	*limiter
 	session *Session
@@ -26,7 +27,7 @@ type founder struct {
 	roll      *bootstrap
 	lines     map[Ticket]*writer // conversations in which something may still be said
 	last      Ticket
-	farewells []*writer // those that were told how the attempt ended
+	farewells []*writer // the writers of joiners that were told how the attempt ended
 }
 
 // lineMessages is the most that is ever said to a joiner, besides still: wait, view and the last
@@ -107,7 +108,7 @@ func (f *founder) advance(before phase) {
 		close(f.known)
 	}
 	if after == failed {
-		f.port.Handle(port.KindControl, nil) // joiners that come now try again until somebody founds
+		f.port.Handle(port.KindControl, nil) // joiners that come now try again until a process founds the group
 	}
 	if f.roll.over() {
 		f.session.finish(f.roll.cause)

@@ -86,7 +86,7 @@ func dialWhenServed(t *testing.T, addr string) hand {
 			t.Fatal(err)
 		}
 	}
-	t.Fatalf("nobody serves %s", addr)
+	t.Fatalf("no process serves %s", addr)
 	panic("unreachable")
 }
 

@@ -18,7 +18,7 @@ import (
 )
 
 var (
-	// ErrOtherID says that a directory belongs to another node than the one that was named.
+	// ErrOtherID is returned for a directory that belongs to another node than the named one.
 	ErrOtherID = persist.ErrOtherNode
 	// ErrBadID says that a directory's node id cannot be read.
 	ErrBadID = errors.New("the node id in it is damaged")
@@ -48,11 +48,11 @@ func (l *Lock) Close() error {
 	return err
 }
 
-// Identity finds out who this process is: which node, and which of its incarnations, a random
-// number that is new with every call. Without a directory it is the chosen node, or a random one.
-// With one, it is the node that the directory belongs to; a directory without a node gets the
-// chosen one, or a random one, before Identity returns. The directory is made if need be, and
-// nobody else can use it until the lock is closed.
+// Identity returns the identity of this process: its node id, and its incarnation, a random number
+// that is new with every call. Without a directory the id is the chosen one, or a random one. With
+// a directory, it is the id of the node that the directory belongs to; a directory without a node
+// gets the chosen id, or a random one, before Identity returns. Identity makes the directory if it
+// does not exist. No other process can use the directory until the lock is closed.
 func Identity(dir string, chosen order.NodeID) (id order.NodeID, incarnation uint64, lock *Lock, err error) {
 	incarnation = NewIncarnation()
 	if dir == "" {
@@ -142,8 +142,8 @@ func writeSynced(path, text string) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// newID is random, so that nobody has to hand out ids. It has 63 bits: more than are ever met, and
-// no language takes it for a negative number.
+// newID returns a random id, so that no process has to hand out ids. It has 63 bits: collisions are
+// unlikely, and no language takes it for a negative number.
 func newID() order.NodeID { return order.NodeID(random(1<<63 - 1)) }
 
 // NewIncarnation tells a process apart from all others that have its node's id.

@@ -8,8 +8,8 @@ import (
 	"github.com/squall-go/squall/internal/testlab/faultfs"
 )
 
-// An id that a node has told anybody survives a loss of power, and a loss at any step before leaves
-// a directory in which the node can begin.
+// An id that a node has told another process survives a loss of power, and a loss at any step
+// before leaves a directory in which the node can begin.
 func TestAnIDSurvivesALossOfPower(t *testing.T) {
 	seed := rand.Uint64()
 	t.Log("seed", seed)

@@ -109,7 +109,7 @@ func TestWhatCannotBeReadIsAnError(t *testing.T) {
 	expectError(t, err, nil, file)
 }
 
-// A process that stopped in the midst of writing leaves a file that nobody reads.
+// A process that stopped in the midst of writing leaves a file that is not read.
 func TestHalfAWrittenIDIsNone(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, idFile+".new"), []byte("1"), 0o600); err != nil {

@@ -3,13 +3,13 @@
 //
 // # The first view
 //
-// Processes that know an address or two agree on the members, and start together. Who is in the first
-// view is the founder's to say; there is no vote here, because there is no view yet that could be
-// split.
+// Processes that know an address or two agree on the members, and start together. The founder alone
+// decides on the members of the first view; there is no vote, because there is no view yet that
+// could be split.
 //
 // Life of the first view: asked (a process wants in) → held (the founder keeps its place) →
-// proposed (all Expect are there, everybody gets the View) → ready (a member's links stand) →
-// installed (all are ready).
+// proposed (all Expect processes have asked, and all get the View) → ready (a member's links stand)
+// → installed (all are ready).
 //
 //	joiner                       founder
 //	request        ───────▶      refuse | later | redirect (from one that is not the founder): the end
@@ -20,11 +20,12 @@
 //
 // # Joining a running group
 //
-// The request is the same, and its sender need not know which of the two it will be. The
-// leader takes it; the joiner greets all members before it is proposed, and each of them, and the
-// leader, tries to reach it at its address. So one that cannot reach them, cannot be reached, or
-// dies early, costs nobody a view change. A member that was greeted gives the joiner its word for
-// the leader, which only members can make; the leader proposes nobody for the mere asking.
+// The request is the same, and its sender need not know which of the two it will be. The leader
+// takes it; the joiner greets all members before it is proposed, and each of them, and the leader,
+// tries to reach it at its address. So a joiner that cannot reach the members, cannot be reached,
+// or dies early, costs the group no view change. A member that was greeted gives the joiner its
+// word for the leader, which only members can make; the leader proposes no joiner without the
+// members' words.
 //
 // Life of a joiner: applied → held (a process still has its id) → meeting (greeting the members of
 // the view) → ready (a candidate for the next view) → admitted (a member has installed a view with
@@ -50,11 +51,11 @@
 //	J1  the founder has rank 0, the others are ranked in the order in which they asked
 //	J2  a place is lost with its connection until the View is proposed, and never changes hands afterwards
 //	J3  install is said only after every member said ready; abort is never said after install
-//	J4  a failure between proposal and install ends the attempt for everybody, and names the node that failed
+//	J4  a failure between proposal and install ends the attempt for all processes, and names the node that failed
 //	J5  a View is used only if it is valid, has this process in it and its subgroups as declared here
 //	J6  a candidate has a conversation with the leader, in which it said ready for the view that is installed there
 //	J7  a joiner says ready for a view once every member of it that it was named has greeted it in that view, and not before
-//	J8  no candidate has the id or the address of a member, or of somebody that asked before it
+//	J8  no candidate has the id or the address of a member, or of a joiner that asked before it
 //	J9  a conversation in which nothing is heard for Silence ends, and there are never more of them than a bound
 //	J10  a candidate has shown the words of all other members that they were greeted in the view and reached it, and was reached by the leader
 //	J11  a request is the process's whose record it has, and a joiner is greeted by the process that it was named
@@ -99,7 +100,7 @@ const (
 	// DefaultSilence is how long a peer may say nothing: before its request, before its first
 	// answer, and ever after. A write may take as long.
 	DefaultSilence = 5 * time.Second
-	// beats is how often within that time somebody who has nothing to say says still.
+	// beats is how often within that time a process that has nothing else to send sends still.
 	beats = 4
 	// requestsPerMember times Expect is the number of conversations a process has at a time while
 	// the first view forms.
@@ -137,9 +138,9 @@ type Config struct {
 	Layouts map[string]views.Layout
 	// FailAfter is how long the group takes to notice a member that died.
 	FailAfter time.Duration
-	// Group and Secret are those of the group that this process was a member of, as its directory
-	// says. It becomes a member of no other, and founds none (ErrOtherHistory). Empty: it was a
-	// member of none.
+	// Group and Secret are the identity of the group that this process was a member of, as its
+	// directory says. The process does not join or found any other group (ErrOtherHistory). Empty:
+	// it was a member of none.
 	Group  string
 	Secret views.Secret
 	// Room returns why this process, once it is a member, has no room for one more, or nil; nil
@@ -201,7 +202,7 @@ func (c Config) applicant(nonce string) JoinerConfig {
 // Outcome is what came of asking: a place in a first view that is about to be installed, or in one
 // of a running group.
 type Outcome struct {
-	// View is the one that this process is a member of.
+	// View is the view that this process is a member of.
 	View *views.View
 	// Unmet are the shards that are not provisioned in a first view that this process made, and
 	// why.
@@ -228,8 +229,8 @@ func (o *Outcome) Serve(changed func()) *Server {
 	return openServer(o.config, o.View, o.joiner, changed)
 }
 
-// Abort gives up what Join achieved, in place of Serve. If there is a Session, everybody else's
-// Ready fails with the reason.
+// Abort gives up what Join achieved, in place of Serve. If there is a Session, Ready fails at all
+// other processes with the reason.
 func (o *Outcome) Abort(reason error) {
 	if o.Session != nil {
 		o.Session.Abort(reason)
@@ -298,8 +299,8 @@ func foundOrJoin(ctx context.Context, c Config) (*Outcome, error) {
 	return &Outcome{View: s.view, Unmet: s.unmet, Session: s, Founded: true, config: c}, nil
 }
 
-// groupWorks ends the founding of a group: its members came together without this process, for whom
-// they did not wait.
+// groupWorks ends the founding of a group: its members came together without waiting for this
+// process.
 type groupWorks struct{ addr string }
 
 func (e *groupWorks) Error() string { return "a group works already: " + e.addr + " is a member" }
@@ -378,8 +379,8 @@ func (s *Session) View() *views.View { return s.view }
 // connected under it. It does not end on success.
 func (s *Session) Context() context.Context { return s.ctx }
 
-// Ready says that this process's links stand, and returns nil when everybody's do. If ctx ends
-// first the attempt is aborted. Errors wrap ErrAborted and name the node that failed.
+// Ready says that this process's links stand, and returns nil when the links of all processes do.
+// If ctx ends first the attempt is aborted. Errors wrap ErrAborted and name the node that failed.
 func (s *Session) Ready(ctx context.Context) error {
 	s.part.ready()
 	select {
@@ -392,8 +393,8 @@ func (s *Session) Ready(ctx context.Context) error {
 	return s.err
 }
 
-// Abort says that this process's links failed; everybody else's Ready fails with the reason. After
-// the attempt was decided it does nothing, so it can be deferred.
+// Abort says that this process's links failed; Ready fails at all other processes with the reason.
+// After the attempt was decided it does nothing, so it can be deferred.
 func (s *Session) Abort(err error) {
 	if err == nil {
 		err = errors.New("no reason given")

@@ -22,8 +22,8 @@ type JoinerConfig struct {
 	Join         []string // addresses to ask, in turn; at least one
 	Expect       int      // for the first view only
 	Nonce        string   // new for every Joiner: shows it that it asked itself
-	// Group and Secret are those of the group that this process was a member of: it becomes a
-	// member of no other. Empty: of none.
+	// Group and Secret are the identity of the group that this process was a member of; it joins no
+	// other group. Empty: it was a member of none.
 	Group  string
 	Secret views.Secret
 	// Silence is how long the other side of a conversation may say nothing at all; 0 is
@@ -45,7 +45,7 @@ type Joiner struct {
 	at       int      // of addrs, which is asked
 	hops     int      // redirects since
 	pause    time.Duration
-	resume   time.Duration // when the next round over addrs begins, if nobody is asked
+	resume   time.Duration // when the next round over addrs begins, if no application is under way
 	last     Ticket
 	beat     time.Duration
 
@@ -63,7 +63,7 @@ type Joiner struct {
 type call struct {
 	ticket  Ticket
 	addr    string
-	member  Met // whom it greets
+	member  Met // the member that it greets
 	stage   callStage
 	meets   order.ViewID // of the last meet
 	heard   time.Duration
@@ -81,7 +81,7 @@ const (
 	broken  callStage = iota // a greeting that is dialed again at resume
 	dialing                  // on its way
 	opened                   // the request is said
-	waiting                  // somebody must come or go first
+	waiting                  // another process must come or go first
 	meets                    // the members are being greeted
 	settled                  // an application: all were greeted, and ready was said. A greeting: it was answered.
 )
@@ -169,7 +169,7 @@ func (a *Joiner) Connected(now time.Duration, t Ticket) (e Effects) {
 	return e
 }
 
-// call finds a conversation; those that are not dialed have none.
+// call finds the conversation of a ticket; a greeting that is not being dialed has none.
 func (a *Joiner) call(t Ticket) *call {
 	if a.asked != nil && a.asked.ticket == t {
 		return a.asked
@@ -233,9 +233,9 @@ func (a *Joiner) foreign(m Message) bool {
 	return m.View != nil && (a.foreignGroup(m.View.Group) || a.config.Group != "" && views.NewSecret(m.Secret) != a.config.Secret)
 }
 
-// foreignGroup reports whether a group is not the one that this process is bound to: the group that
-// it was a member of, or the group whose members have greeted it. These may have made it a member
-// already, so it applies to no other group while their conversations last.
+// foreignGroup reports whether this process is bound to another group than the given one: to the
+// group that it was a member of, or to the group whose members it has greeted. These members may
+// have made it a member already, so it applies to no other group while their conversations last.
 func (a *Joiner) foreignGroup(group string) bool {
 	if a.config.Group != "" {
 		return group != a.config.Group
@@ -385,7 +385,7 @@ func (a *Joiner) meet(now time.Duration, c *call, m Message, e *Effects) {
 		err = a.otherHistory(c, m)
 	}
 	if err == nil && len(a.greets) > 0 && m.Group == a.group && m.ViewID < a.met { // of a member that has not heard of the views since
-		err = fmt.Errorf("%w: meet members of view %d after those of view %d", errOutOfTurn, m.ViewID, a.met)
+		err = fmt.Errorf("%w: meet members of view %d after members of view %d", errOutOfTurn, m.ViewID, a.met)
 	}
 	if err != nil {
 		e.hangUp(c.ticket)
@@ -469,7 +469,7 @@ func (a *Joiner) lose(now time.Duration, c *call, err error, e *Effects) {
 // regreet dials a member again after a while. It may be gone: then the leader will name others.
 func (a *Joiner) regreet(now time.Duration, c *call, err error) {
 	if a.asked == nil || a.asked.stage < waiting {
-		a.drop(c) // nobody waits for it
+		a.drop(c) // no application waits for it
 		return
 	}
 	c.pause = min(max(2*c.pause, pauseMin), pauseMax)

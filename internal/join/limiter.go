@@ -16,8 +16,8 @@ import (
 var errBusy = errors.New("too many requests at a time")
 
 // limiter takes requests from the port, a bounded number at a time, each within a bounded time. A
-// connection that has not proved whose it is makes room for a newer one, those of the address that
-// has most of them first.
+// connection that has not proved its identity makes room for a newer one; the address with most
+// such connections gives way first.
 type limiter struct {
 	emitter
 	self     views.Member

@@ -13,8 +13,8 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// Request is the first message of a conversation: what the process that dialed wants, and who it
-// is.
+// Request is the first message of a conversation: the intent and the identity of the process that
+// dialed.
 type Request struct {
 	Verb         Verb                `json:"verb,omitempty"` // Apply, Greet or Inquire
 	Cluster      string              `json:"cluster"`
@@ -47,9 +47,9 @@ const (
 	sayReady    Verb = "ready"    // before the first view: the links stand; later, with ViewID and Proofs: its members were greeted
 	sayStill    Verb = "still"    // nothing new, but the conversation lives
 	sayView     Verb = "view"     // with View: the first one is proposed, a later one installed
-	sayInstall  Verb = "install"  // everybody is ready
+	sayInstall  Verb = "install"  // all processes are ready
 	sayMember   Verb = "member"   // the answer to Inquire, with Addr, the leader's: this is a member of a group
-	sayAbort    Verb = "abort"    // with Text: who gave up, and why
+	sayAbort    Verb = "abort"    // with Text: the process that gave up, and its reason
 	sayRefuse   Verb = "refuse"   // with Text; final
 	sayLater    Verb = "later"    // with Text; ask again
 	sayRedirect Verb = "redirect" // with Addr: ask there
@@ -103,8 +103,8 @@ type Met struct {
 	// lost power breaks no conversation: only by its fingerprint is a joiner told that it greeted
 	// the process before this one.
 	Fingerprint trust.Digest `json:"fingerprint,omitzero"`
-	// PublicKey and Certificate are those of the member's record: the process that is greeted
-	// proves to have them.
+	// PublicKey and Certificate are from the member's record: the greeted process proves that it
+	// has the private keys.
 	PublicKey   trust.PublicKey `json:"public_key,omitzero"`
 	Certificate trust.Digest    `json:"certificate,omitzero"`
 }

@@ -23,7 +23,7 @@ type model struct {
 	nodes    []*modelNode
 	channels []*channel
 	history  []*views.View
-	failed   []views.Member // found by somebody to be so, and not removed yet
+	failed   []views.Member // found by some member, and not removed yet
 }
 
 var modelDecls = []views.Declaration{{Name: "orders", RingBytes: 1 << 16, Window: 64}}
@@ -235,7 +235,8 @@ func (m *model) open(c *channel, q Request) {
 	m.gated(n, n.gate.Ask(m.now, c.theirs, q))
 }
 
-// change decides on another view: without those that failed, with those that the leader has ready.
+// change decides on another view: without the failed members, with the joiners that are ready at
+// the leader.
 func (m *model) change() {
 	latest := m.history[len(m.history)-1]
 	p := views.Placement{ID: latest.ID + 1, Cluster: "blue", Declarations: modelDecls}
@@ -289,7 +290,7 @@ func (m *model) install(n *modelNode) {
 	m.lead(n)
 }
 
-// lead tells a member who it takes for the leader: the first that runs.
+// lead tells a member its leader: the first running member.
 func (m *model) lead(n *modelNode) {
 	for r, member := range n.installed.Members {
 		if other := m.node(member); other != nil && other.up {
@@ -400,8 +401,8 @@ func TestEveryApplicantBecomesAMemberWhateverBreaksInBetween(t *testing.T) {
 	}
 }
 
-// The members install a view one after the other; the joiner takes the first that says so, and must
-// not be taken for gone by those that are slower.
+// The members install a view one after the other; the joiner follows the first member that reports
+// the view, and slower members must not take the joiner for gone.
 func TestNobodyIsTakenForFailedWhileNothingBreaks(t *testing.T) {
 	for seed := range uint64(100) {
 		m := newModel(t, seed, 4, 4)

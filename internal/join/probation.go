@@ -14,7 +14,7 @@ import (
 // pure.
 type probation struct {
 	unit    time.Duration // how long an address is held back the first time
-	records []absences    // the one that was struck last at the end
+	records []absences    // the most recently struck one at the end
 }
 
 // absences are how often processes at an address did not appear.

@@ -19,8 +19,8 @@ type Challenge struct {
 	Nonce     trust.Nonce     `json:"nonce"`
 }
 
-// keyWith is the key that a process and the one that takes its requests have in common. The joiner
-// knows no more of that one than its public key.
+// keyWith returns the key that a joiner and the process that takes its requests share. The joiner
+// knows only the public key of that process.
 func keyWith(i *trust.Identity, cluster string, self, peer trust.Party) (trust.Key, error) {
 	return i.Key(trust.Greet, trust.Scope{Cluster: cluster}, self, peer)
 }
@@ -84,7 +84,7 @@ func (d *limiter) challenge(c *conversation) (q Request, err error) {
 	if err := c.Say(asked); err != nil {
 		return q, err
 	}
-	if err := c.Hear(&q); err != nil || q.Verb == Inquire { // that is anybody's to know
+	if err := c.Hear(&q); err != nil || q.Verb == Inquire { // any process may ask this
 		return q, err
 	}
 	k, err := keyWith(d.identity, q.Cluster, trust.Party{PublicKey: d.self.PublicKey}, q.Member.Party())

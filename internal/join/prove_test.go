@@ -14,7 +14,7 @@ import (
 	"github.com/squall-go/squall/trust"
 )
 
-// byHand is the process of those that speak by hand.
+// byHand is the identity of test code that speaks the protocol by hand.
 var byHand = trust.NewIdentity()
 
 // signed is a request of a process, whichever record it has.
@@ -72,7 +72,7 @@ func TestJ11NobodyAsksInAnothersName(t *testing.T) {
 			recorded = signed(t, apply, Challenge{g.view.Members[0].PublicKey, trust.NewNonce()}, evil)
 			return recorded
 		},
-		"of a key that is everybody's": func(c Challenge) Request {
+		"of a key that every process knows": func(c Challenge) Request {
 			q := signed(t, apply, c, evil)
 			q.Member.PublicKey = trust.PublicKey{}
 			return q
@@ -133,7 +133,7 @@ func TestJ11AnotherKeyIsAnotherProcess(t *testing.T) {
 	}
 }
 
-// J11: somebody listens where a member did, and greets the joiner in its place.
+// J11: a stranger listens at a member's former address, and greets the joiner in its place.
 func TestJ11NobodyGreetsForAMember(t *testing.T) {
 	all := cluster(t, 3)
 	g := formedOf(t, all)

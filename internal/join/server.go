@@ -100,7 +100,7 @@ func (d *Server) Candidates() []views.Member {
 	return d.acceptor.Candidates()
 }
 
-// Halted sends everybody away, because this process is no member any more.
+// Halted sends all joiners away, because this process is no member any more.
 func (d *Server) Halted(reason error) {
 	d.step(func(time.Duration) Effects { return d.acceptor.Halted(reason) })
 }

@@ -119,7 +119,7 @@ func TestAProcessJoinsAGroupThatHasFormed(t *testing.T) {
 	p := g.newcomer(9, 2)
 	joining := p.start(within(t))
 	v := g.admit(g.candidates(1))
-	if lost := g.installAt(1); len(lost) > 0 { // not the leader, and not whom it asked
+	if lost := g.installAt(1); len(lost) > 0 { // not the leader, and not the member that it asked
 		t.Fatalf("%v is lost", lost)
 	}
 	got := get(t, joining)
@@ -187,7 +187,7 @@ func TestAFounderThatIsStartedAgainJoinsTheGroupThatItFounded(t *testing.T) {
 	again := &process{t: t, signal: make(chan struct{}, 1), Config: all[0].Config}
 	again.Self.Incarnation, again.OnEvent = 0, again.note
 	joining := again.start(within(t))
-	g.all[0].Port.Handle(port.KindControl, nil) // it is the same port, and nobody is there but the one that asks
+	g.all[0].Port.Handle(port.KindControl, nil) // it is the same port, and no process uses it but the asking one
 	v := *g.view
 	v.ID, v.Members = 2, v.Members[1:]
 	v.Subgroups = nil

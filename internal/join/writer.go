@@ -1,7 +1,7 @@
 package join
 
 // writer is the way to the other side of a conversation: a queue that is filled under its owner's
-// lock, and a goroutine that writes, so that a process that does not read delays nobody.
+// lock, and a goroutine that writes, so that a process that does not read delays no other one.
 type writer struct {
 	conn *conversation
 	out  chan any      // closed behind the last message

@@ -206,7 +206,7 @@ type page struct {
 	Header
 	body    []byte
 	senders []byte
-	at      []uint32 // where the good records begin; those behind the first bad one are not among them
+	at      []uint32 // where the good records before the first bad one begin
 	length  int      // of the block
 	fault   string   // what is wrong with the record behind them; empty: nothing
 }
@@ -259,7 +259,7 @@ func (p *page) look(at int) (n int, fault string) {
 	return n, p.follows(at)
 }
 
-// follows checks that a record's place and time grow over those of the record before.
+// follows checks that a record's place and time are greater than those of the record before.
 func (p *page) follows(at int) string {
 	delta, t := p.delta(at), p.time(at)
 	if k := len(p.at); k > 0 {
@@ -269,14 +269,14 @@ func (p *page) follows(at int) string {
 		return ""
 	}
 	if delta != 0 || t != p.FirstTime {
-		return "it is not the one that the header names first"
+		return "it differs from the first record of the header"
 	}
 	return ""
 }
 
 func (p *page) ends() error {
 	if k := len(p.at) - 1; p.version(k) != p.LastVersion() || p.time(int(p.at[k])) != p.LastTime {
-		return errBlock("it is not the one that the header names last")
+		return errBlock("it differs from the last record of the header")
 	}
 	return nil
 }

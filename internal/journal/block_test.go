@@ -55,7 +55,7 @@ func TestTheFormatOfBlocksIsTheGoldenOne(t *testing.T) {
 	}
 	want, err := os.ReadFile(path)
 	if err != nil || !bytes.Equal(want, have.Bytes()) {
-		t.Fatalf("%v: blocks are written differently; if that is wanted, the format needs a new number, and this test -update:\n%s", err, have.Bytes())
+		t.Fatalf("%v: blocks are written differently; if this is intended, the format needs a new number, and this test -update:\n%s", err, have.Bytes())
 	}
 }
 

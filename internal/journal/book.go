@@ -23,7 +23,7 @@ type Book struct {
 	origin      uint64 // number of the first record that can be read: start, or the one behind a snapshot
 	snapshot    *Record
 	end         End
-	headers     map[uint64]Header // some of those that were read
+	headers     map[uint64]Header // some of the headers that were read
 	at          *page             // the block that was read last
 }
 

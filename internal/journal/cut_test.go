@@ -179,8 +179,9 @@ func TestDamageIsNamedAndCutOnlyWhenThatIsWanted(t *testing.T) {
 	}
 }
 
-// Behind a snapshot no record is read that it stands for, wherever in a block it is, and all that
-// follow are; wherever the drop of the blocks is interrupted, and for those who only read.
+// No record that a snapshot stands for is read, wherever in a block the snapshot's version is, and
+// all later records are read. This holds wherever the drop of the blocks is interrupted, and for a
+// process that only reads.
 func TestALogBeginsBehindItsSnapshot(t *testing.T) {
 	records, s := history(6, 30, 1500), newMemory()
 	write(t, New(small), s, records, 6)

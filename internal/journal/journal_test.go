@@ -14,7 +14,7 @@ import (
 	"github.com/squall-go/squall/order"
 )
 
-// history makes records that grow as those of a log do: gaps in the positions, views that change,
+// history makes records like the records of a log: gaps in the positions, views that change,
 // senders that take turns.
 func history(seed uint64, count, bytesMax int) []Record {
 	r := rand.New(rand.NewPCG(seed, 1))

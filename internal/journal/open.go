@@ -127,7 +127,8 @@ func (b *block) fill(payload int) {
 	b.buf = append(b.buf, data...)
 }
 
-// seal hashes the block's records behind those before it. The fragments of a record have one seal.
+// seal hashes the block's records behind the earlier records. The fragments of a record have one
+// seal.
 func (b *block) seal(c *Chain, sign bool) {
 	if b.Kind == Fragment {
 		b.sealFragment(c, sign)

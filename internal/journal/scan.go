@@ -206,7 +206,7 @@ func (s *scan) good(r *Record, sealed bool) {
 // if it has one.
 func (s *scan) vouch(h *Header) {
 	if s.head != h.Seal.After {
-		s.fault(h.Index, h.First, h.LastVersion(), "its records are not those that were hashed")
+		s.fault(h.Index, h.First, h.LastVersion(), "its records differ from the hashed ones")
 		s.head, s.pending = h.Seal.After, 0
 		return
 	}

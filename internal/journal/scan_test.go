@@ -131,8 +131,8 @@ func TestTheChainSurvivesCutsDropsAndAnUnsignedStretch(t *testing.T) {
 	}
 }
 
-// A forger who puts all checksums right is found by the chain: the record that he changed, left out
-// or moved was hashed.
+// The chain detects a forgery with correct checksums: the record that was changed, left out or
+// moved had been hashed.
 func TestWhatWasChangedWithRightChecksumsIsFound(t *testing.T) {
 	clean := newMemory()
 	grow(t, clean, scanKey, 0, 60)

@@ -31,7 +31,8 @@ type Core struct {
 // New makes the core of a process.
 func New(cfg Config) *Core { return &Core{cfg: cfg} }
 
-// Start returns the first effect. Known is what the disk knows, and logs are those that are on it, of persistent subgroups.
+// Start returns the first effect. Known is the state on the disk, and logs are the logs of
+// persistent subgroups on it.
 func (c *Core) Start(known restart.State, logs []restart.LogID) Effect {
 	c.known = known
 	if !slices.ContainsFunc(c.cfg.Declarations, persistent) {
@@ -130,7 +131,8 @@ func (c *Core) Decision(v *views.View) (list []Effect) {
 	return append(list, Effect{Do: NoteDecision, View: v})
 }
 
-// logsIn returns the logs of a process's shards in a view, and those of them that lack what others have.
+// logsIn returns the logs of a process's shards in a view, and which of them lack records that
+// other logs have.
 func logsIn(v *views.View, id order.NodeID) (logs, fresh []restart.LogID) {
 	self, ok := v.RankOf(id)
 	for _, sg := range v.Subgroups {

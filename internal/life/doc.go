@@ -8,14 +8,15 @@
 //	             └─────────────┼───────────────▲                        ▲
 //	                           └────────────────────────────────────────┘
 //
-// Opening: the logs on the disk are opened, and damage in them is dropped where other members have what is lost. From then on other
-// processes may read the logs, and the identity of the process is durable.
-// Restarting: a process whose disk knows a view agrees with the other members of that view on how to go on (package restart). It is a
-// member of the next view, or there is a group that works without it; then it goes on as another process.
-// Catching up: the process gets what a member has in its logs, as far as nothing of its own is dropped for that. Little is left to do
-// then while the group waits for its disk.
-// Joining: the process asks to become a member (package join).
-// Entering: the logs of its shards in the view are opened, and then the view is made durable together with what those logs lack.
+// Opening: the logs on the disk are opened, and damage in them is dropped if other members have the
+// lost records. From then on other processes may read the logs, and the identity of the process is
+// durable. Restarting: a process whose disk knows a view agrees with the other members of that view
+// on how to go on (package restart). It is a member of the next view, or there is a group that
+// works without it; then it goes on as another process. Catching up: the process gets records from
+// the logs of a member, as long as none of its own records has to be dropped for that. Then little
+// is left to do while the group waits for its disk. Joining: the process asks to become a member
+// (package join). Entering: the logs of its shards in the view are opened, and then the view is
+// made durable together with a note of what these logs lack.
 //
 // A process without persistent subgroups only joins.
 //

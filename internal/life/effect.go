@@ -72,6 +72,6 @@ type Result struct {
 
 // NowhereElse returns the error of damage to a log that no other process has, with what can be done about it.
 func NowhereElse(damage error) error {
-	return fmt.Errorf("%w; but no other member of the last view has it: restore the directory from a copy, or lose what is damaged with "+
+	return fmt.Errorf("%w; but no other member of the last view has the log: restore the directory from a copy, or lose the damaged records with "+
 		"`squall log repair DIRECTORY`, with --give-up if all of it is missing", damage)
 }

@@ -50,7 +50,7 @@ func (m *Mending) mend(a restart.Agreed) Effect {
 	source, pause, left := m.sources.Next(candidates)
 	switch {
 	case !left:
-		return Effect{Do: Finish, Err: fmt.Errorf("log of subgroup %q: no process has it", a.ID.Name)}
+		return Effect{Do: Finish, Err: fmt.Errorf("no process has the log of subgroup %q", a.ID.Name)}
 	case source.ID == 0:
 		return Effect{Do: Rest, Log: a.ID, Pause: pause}
 	}

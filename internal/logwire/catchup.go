@@ -25,9 +25,9 @@ type CatchUpConfig struct {
 	// Keep says that nothing of the own log may be dropped: of a source whose log does not begin
 	// with it, nothing is taken (ErrOther).
 	Keep bool
-	// Group and Secret are those of the group that the log is of: nothing is taken from another
-	// one, nor from a source that does not know the secret (views.ErrOtherHistory). Empty: the log
-	// is of no group yet.
+	// Group and Secret are the identity of the log's group: no record is taken from another group,
+	// nor from a source that does not know the secret (views.ErrOtherHistory). Empty: the log is of
+	// no group yet.
 	Group  string
 	Secret views.Secret
 	// MaxRecord bounds a record. 0: 1 GiB.
@@ -69,8 +69,8 @@ type ownLog struct {
 	ctx context.Context
 }
 
-// Sync implements catchup.Log. It waits for the disk even if nothing more is wanted: what was
-// appended is going to be durable, and must not come to be so behind the back of its process.
+// Sync implements catchup.Log. It waits for the disk even after ctx has ended: the appended records
+// are going to be durable, and the process has to know when they are.
 func (l *ownLog) Sync() error { return l.Log.Sync(context.WithoutCancel(l.ctx)) }
 
 // Import implements catchup.Log.

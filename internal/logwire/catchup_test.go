@@ -157,7 +157,7 @@ func TestASourceWithNothingBehindItsSnapshotIsWaitedFor(t *testing.T) {
 			select {
 			case <-asked.Done():
 			case err := <-done:
-				t.Fatalf("nobody was waited for: %v", err)
+				t.Fatalf("no process was waited for: %v", err)
 			}
 			put(t, source, all[10:]...)
 			if err := <-done; err != nil {
@@ -231,7 +231,7 @@ func TestTheErrorSaysWhatIsWrongWithASource(t *testing.T) {
 
 func TestALogThatCatchesUpItselfGivesWhatLiesBeforeAVersionThatItHas(t *testing.T) {
 	all := history(40)
-	has := fork(all, 30) // and an end that nobody else kept
+	has := fork(all, 30) // and an end that no other process kept
 	h := newHost(t, put(t, newLog(t, persist.EngineBolt), has...), func(c *ServerConfig) { c.Partial = func(persist.LogID) bool { return true } })
 	for _, c := range []struct {
 		what   string
@@ -240,7 +240,7 @@ func TestALogThatCatchesUpItselfGivesWhatLiesBeforeAVersionThatItHas(t *testing.
 		want   int // records; 0: it is no source
 	}{
 		{"what it has", all[:12], catchup.After(all[29].Version), 30},
-		{"an end that both have, and nobody else", has, catchup.After(all[29].Version), 30},
+		{"an end that both have, and no other process", has, catchup.After(all[29].Version), 30},
 		{"its own end", all[:12], order.Version{}, 0},
 		{"a version that it does not have", all[:12], catchup.After(order.Version{View: 3, Seq: 5}), 0},
 		{"a version to come", all[:12], catchup.After(order.Version{View: 9, Seq: 5}), 0},

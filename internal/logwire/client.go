@@ -22,14 +22,14 @@ type Client struct {
 	MaxRecord int                                         // bytes of a record; 0: 1 GiB
 	Times     wire.Times
 
-	// Group and Secret are those of the group that the reader is of. It proves that to the member,
-	// and asks nothing of one that does not know the secret (views.ErrOtherHistory). Empty: the
-	// reader is of no group.
+	// Group and Secret are the identity of the reader's group. The reader proves to the member that
+	// it knows them, and asks nothing of a member that does not know the secret
+	// (views.ErrOtherHistory). Empty: the reader is of no group.
 	Group  string
 	Secret views.Secret
 
 	Lost func(why error) // optional: told once when the member of a log that is followed is gone; it is looked for until the context ends
-	Back func()          // optional: told once when it is there again
+	Back func()          // optional: called once when the member answers again
 }
 
 // Identity returns the group whose logs the member has, as it says; empty: it is of none yet, or of

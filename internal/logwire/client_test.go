@@ -248,7 +248,7 @@ func TestWhoeverDoesNotFollowEndsSoonWithoutTheMember(t *testing.T) {
 		"a range": func(c *Client) iter.Seq2[persist.Record, error] {
 			return c.Range(t.Context(), prices, order.Version{}, order.Version{})
 		},
-		"a follower of nobody": func(c *Client) iter.Seq2[persist.Record, error] {
+		"a follower without a member": func(c *Client) iter.Seq2[persist.Record, error] {
 			c.Dial = func(context.Context) (net.Conn, error) { return nil, errors.New("connection refused") }
 			return c.Tail(t.Context(), prices, order.Version{})
 		},

@@ -17,7 +17,7 @@ var (
 		"to let every process that reaches it read them, set Config.OpenLogs at the member")
 	// ErrOutOfOrder says that a source sends records whose versions or times do not grow.
 	ErrOutOfOrder = errors.New("the source sends records out of order")
-	// ErrNotAsked says that a source sends records that nobody asked for.
+	// ErrNotAsked says that a source sends records that were not asked for.
 	ErrNotAsked = errors.New("the source sends records that were not asked for")
 	// ErrShort says that a source ends before what it has announced.
 	ErrShort = catchup.ErrShort
@@ -41,7 +41,7 @@ var (
 	errRefused = errors.New("the member refuses")
 	errPartial = errors.New("the member catches up with others itself")
 	errBroken  = errors.New("the connection broke")
-	errNobody  = errors.New("nobody answers there")
+	errNobody  = errors.New("no process answers at the address")
 )
 
 // codes are the errors that have a name on the wire, the first that fits.

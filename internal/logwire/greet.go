@@ -10,7 +10,7 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// Kinds of frames, besides those of all conversations. Messages are what is said in a greeting, and
+// Kinds of frames, besides those of all conversations. Messages are the messages of a greeting, and
 // requests.
 const (
 	kindRecords = wire.FirstOwn + iota // records; the last one may go on in the next frames

@@ -91,7 +91,8 @@ func TestLW6AStrangerIsToldNothing(t *testing.T) {
 	}
 }
 
-// LW6: what a member of the group said in one conversation admits nobody to another one.
+// LW6: the proof that a member of the group gave in one conversation admits no process to another
+// one.
 func TestLW6AProofThatWasRecordedIsOfNoUse(t *testing.T) {
 	h := newHost(t, put(t, newLog(t, persist.EngineBolt), history(3)...), identified("first", "of the first"))
 	var recorded hello // what was said in a conversation that another process overheard

@@ -102,7 +102,7 @@ type decoder struct {
 	lacks  int            // bytes of it that are still to come
 }
 
-// bounds are those of the records that may come.
+// bounds limits the records that may come.
 type bounds struct {
 	from, to     order.Version // half-open; zero to: no bound
 	since, until order.Time    // the same

@@ -22,7 +22,7 @@ const (
 	doAt       = "at"       // the last record whose time is not after Since
 	doRange    = "range"    // records in [From, To), to the end now if To is zero
 	doBetween  = "between"  // records with times in [Since, Until)
-	doTail     = "tail"     // records from From on, and those that come
+	doTail     = "tail"     // records from From on, and later ones as they come
 	doSnapshot = "snapshot" // the mark of the snapshot, and its bytes
 )
 

@@ -29,8 +29,9 @@ type ServerConfig struct {
 	Cluster string
 	Find    func(persist.LogID) *persist.Log // nil if there is none
 	List    func() []persist.LogID
-	// Partial says that a log lacks what others have, so that its end is nobody's end: it gives
-	// only what lies before a version that it has. Optional.
+	// Partial reports whether a log lacks records that other logs have, so that its end is not the
+	// end of the shard's log: the server then gives only records before a version that the log has.
+	// Optional.
 	Partial func(persist.LogID) bool
 	// Settle waits until no version with a time up to t can come any more, and all that there are
 	// will stay. Optional: without it, what is asked by time is answered as it is on this disk now.

@@ -62,7 +62,7 @@ func (s *session) close() {
 	})
 }
 
-// because tells errors of the connection from those of what it carries.
+// because distinguishes errors of the connection from errors of its content.
 func (s *session) because(err error) error {
 	if errors.Is(err, ErrCorrupt) || errors.As(err, new(remote)) || errors.Is(err, views.ErrOtherHistory) || errors.Is(err, ErrFormat) {
 		return err

@@ -194,8 +194,8 @@ func breaks(random *rand.Rand, atMost int) func(net.Conn) net.Conn {
 	return func(c net.Conn) net.Conn { return &fragile{c, random.IntN(atMost)} }
 }
 
-// bring brings a log up to those of hosts, one after the other until one of them gives all of it,
-// and returns what came of the last one, with all the records that came.
+// bring catches a log up from hosts, one after the other until one of them gives all records, and
+// returns the result of the last one, with all the records that came.
 func bring(t testing.TB, l *persist.Log, before order.Version, change func(*CatchUpConfig), hosts ...*host) (r catchup.Result, err error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

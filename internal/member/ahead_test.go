@@ -11,7 +11,7 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// nobody is an application that takes all it is given.
+// nobody is an application that accepts every message.
 type nobody struct{}
 
 func (nobody) Deliver(run []multicast.Message) int { return len(run) }

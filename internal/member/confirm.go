@@ -102,9 +102,10 @@ func (i *inquirer) take(list []*inquiry) []*inquiry {
 	return taken
 }
 
-// confirms is what the loop knows of inquiries. A batch of them, those about one declaration, goes
-// through these stages: a confirmation round serves it → the round is confirmed, and what was
-// received as the round began is being delivered → the application is being given that.
+// confirms is what the loop knows of inquiries. The inquiries about one declaration form a batch,
+// which goes through these stages: a confirmation round serves the batch → the round is confirmed,
+// and the messages that were received as the round began are being delivered → the application is
+// being given these messages.
 type confirms struct {
 	asked    atomic.Bool // an inquirer has a queue. Any goroutine.
 	round    []*batch

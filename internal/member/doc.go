@@ -37,7 +37,7 @@
 //	B6  the bodies of one sender that are not delivered everywhere are LargeMemoryBytes at most
 //	B7  a message of a persistent subgroup is in the log once, before the application sees it; with AfterPersist, a new one is on every disk before it
 //	B8  a version counts as persisted here only when it is on disk with all that come before it, and nulls behind the last one hold nothing up
-//	B9  no version with a settled time comes after those that were there when it settled, in this view or a later one
+//	B9  no version with a settled time comes after the versions that existed when it settled, in this view or a later one
 //	B10  no message of a persistent subgroup is received, and no view followed, whose time lies 2·MaxSkew ahead of the wall clocks
 //	B11  a confirmation ends well only when this application was given everything that any
 //	     application of the shard had been given when the confirmation was asked for
@@ -46,7 +46,7 @@
 // Shared words of the member line, one per row:
 //
 //	word       written by     read by         meaning
-//	heartbeat  owner's loop   everybody       cycles of the owner's life; its value means nothing, only that it changes
-//	clock      owner's loop   everybody       in views with persistent subgroups: what the owner publishes later has no earlier time
-//	wall       owner's loop   everybody       the same views: its wall clock
+//	heartbeat  owner's loop   all             cycles of the owner's life; its value means nothing, only that it changes
+//	clock      owner's loop   all             in views with persistent subgroups: what the owner publishes later has no earlier time
+//	wall       owner's loop   all             the same views: its wall clock
 package member

@@ -253,9 +253,9 @@ func (e *epoch) lookAfterPeers() int {
 	return len(failures)
 }
 
-// refused holds back the report of a member that gave this one up before they were connected. If
-// that member told the others, they take it up long before, and this member halts; if it told no
-// other member, it is the one that failed.
+// refused holds back the report about a member that gave this one up before they were connected. If
+// that member told the others, they adopt its suspicion long before the report, and this member
+// halts; if it told no other member, that member has failed.
 func (e *epoch) refused(f fabric.Failure) {
 	f.Err = fmt.Errorf("%w: it refused the connection: %v", fabric.ErrPeerGone, f.Err)
 	e.held = append(e.held, held{f, e.m.now + e.m.cfg.FailAfter})
@@ -477,8 +477,8 @@ func (e *epoch) over() bool {
 	return (e.change.Through() || e.m.now >= e.until) && !slices.ContainsFunc(e.mine, unfinished)
 }
 
-// stuck reports whether the disk has not taken a decision for so long that the others, who wait for
-// it with their view wedged, go on sooner without this member.
+// stuck reports whether the disk has not taken a decision for so long that the other members, which
+// wait for it with their view wedged, go on sooner without this member.
 func (e *epoch) stuck() bool {
 	return len(e.recording) > 0 && e.change.Done() == nil && e.m.now-e.recording[0].since > e.m.cfg.FailAfter
 }

@@ -20,7 +20,7 @@ type Frontier struct {
 	waiters []*stageWaiter
 }
 
-// Stage is how far a version has come. Each implies those before it.
+// Stage is how far a version has come. Each stage implies the earlier ones.
 type Stage int
 
 // Stages of a version.

@@ -24,8 +24,8 @@ type Limits struct {
 	LargeMemory int
 }
 
-// Transfers bring the bodies of large messages to the members of a subgroup, in one view, and take
-// in those of others.
+// Transfers bring the bodies of large messages to the members of a subgroup, in one view, and
+// receive the bodies that other members send.
 type Transfers interface {
 	multicast.Bodies
 	// Send has a body brought to every member, of which the first so many bytes are there already.
@@ -435,8 +435,8 @@ func (o *Outbox) carryLarges(transfers Transfers) {
 	}
 }
 
-// failLarges ends all large messages. Bodies are let go of, those without a place when the
-// application calls Abort: it may be filling them. It needs mu.
+// failLarges ends all large messages. It releases the bodies. A body without a place is released
+// only when the application calls Abort, because the application may be filling it. It needs mu.
 func (o *Outbox) failLarges(reason error) {
 	g := &o.larges
 	for _, l := range g.moving {

@@ -19,7 +19,7 @@ const (
 	largeMemory = 25_000
 )
 
-// freight is what moves bodies in a test: everybody has one as soon as the test says so.
+// freight moves bodies in a test: every member has a body as soon as the test says so.
 type freight struct {
 	w     *world
 	place int
@@ -161,7 +161,7 @@ func TestLargeMemoryBoundsWhatIsUnderWay(t *testing.T) {
 	if w.pass(time.Second); w.outbox(0).Undelivered() != 1 {
 		t.Errorf("%d undelivered", out.Undelivered())
 	}
-	w.large(0, largest) // in the room of the one that was delivered
+	w.large(0, largest) // in the room of the delivered message
 	tired := errors.New("tired of waiting")
 	gone, stop := context.WithCancelCause(t.Context())
 	stop(tired)
@@ -251,7 +251,7 @@ func TestLargeMessagesMoveToTheMembersOfTheNextView(t *testing.T) {
 	w.delivered(3, 0, 1)
 	w.freight(0, 1).moves[0].done(nil) // of the view that is over: it says nothing
 	if w.pass(time.Second); isPlaced(moving) {
-		t.Fatal("it has its place, and nobody has it")
+		t.Fatal("the message has its place, and no member has its body")
 	}
 	w.freight(0, 2).moves[0].arrive()
 	w.pass(time.Second)
@@ -264,8 +264,7 @@ func TestLargeMessagesMoveToTheMembersOfTheNextView(t *testing.T) {
 	}
 }
 
-// The one that leaves the queue says so to the next one: the room that is there may be enough for
-// both.
+// A message that leaves the queue wakes the next one: the room may be enough for both.
 func TestRoomForTwoLargeMessagesIsTakenByBothThatWait(t *testing.T) {
 	w := newWorld(t, 2, 16)
 	out := w.outbox(0)
@@ -307,8 +306,8 @@ func TestALargeMessageForWhichThereIsNoMemoryTakesNothing(t *testing.T) {
 	}
 }
 
-// A log that has no room refuses a record again and again. Each time it lets go of the body, and it
-// has it once when it takes it.
+// A log that has no room refuses a record again and again. Each time the log releases the body, and
+// it holds the body once when it takes the record.
 func TestALogThatRefusesALargeMessageKeepsNothingOfIt(t *testing.T) {
 	w := newWorldOf(t, views.Persistent, 2, 16)
 	w.pass(heartbeat)
@@ -327,7 +326,7 @@ func TestALogThatRefusesALargeMessageKeepsNothingOfIt(t *testing.T) {
 		l.records[0].Release()
 	}
 	if w.taken != 0 {
-		t.Errorf("%d bodies are held, and nobody needs them", w.taken)
+		t.Errorf("%d bodies are held, and no member needs them", w.taken)
 	}
 }
 

@@ -20,7 +20,7 @@ func (w *world) left(places ...int) {
 	}
 }
 
-// nobodyMissed checks that nobody was taken for failed.
+// nobodyMissed checks that no member was taken for failed.
 func (w *world) nobodyMissed() {
 	w.t.Helper()
 	for i, downs := range w.downs {
@@ -101,8 +101,8 @@ func TestWhatASurvivorSentIsDeliveredOnceAcrossTheView(t *testing.T) {
 	w.delivered(sent, 0, 1)
 }
 
-// A message that the view which ended delivers is undelivered until this member's application has it:
-// a member that leaves waits for that.
+// A message that an ended view delivers is undelivered until this member's application has accepted
+// it: a member that leaves waits for that.
 func TestWhatIsLeftOfAViewIsUndeliveredUntilItsSenderHasIt(t *testing.T) {
 	w := newWorld(t, 3, 16)
 	w.pass(time.Second)
@@ -153,7 +153,8 @@ func TestAJoinerBeginsWithTheViewThatHasIt(t *testing.T) {
 	w.nobodyMissed()
 }
 
-// A node that was reported is out, whichever it is, and those that are no members are nobody.
+// A reported member is removed, whichever it is, and a report about a node that is no member is
+// ignored.
 func TestAReportedMemberIsEvicted(t *testing.T) {
 	w := newWorld(t, 3, 16)
 	w.pass(time.Second)
@@ -203,7 +204,7 @@ func TestAMutedMemberSendsFirstWhatItHasClaimed(t *testing.T) {
 	if err := w.outbox(1).Commit(c); err != nil {
 		t.Fatal(err)
 	}
-	w.pass(3 * time.Second) // until it is known that everybody has it
+	w.pass(3 * time.Second) // until it is known that every member has it
 	w.delivered(1, 0, 1)
 	w.agree(2, []order.NodeID{1, 2}, 0, 1)
 	if sg := w.members[0].View().Subgroups[0]; len(sg.Senders) != 1 {

@@ -83,8 +83,8 @@ type Receiver interface {
 	Whole() bool
 }
 
-// Member is one process's part in a group, over all its views. All methods are the loop's, but for
-// Call, View, Err and those of its outboxes.
+// Member is one process's part in a group, over all its views. All methods are the loop's, except
+// Call, View, Err and the methods of its outboxes.
 type Member struct {
 	cfg     Config
 	now     time.Duration
@@ -330,7 +330,7 @@ func (m *Member) install(d *views.Decision) error {
 	return nil
 }
 
-// remember suspects in the new view whom this member suspected as the old one ended.
+// remember suspects in the new view the members that this member suspected as the old view ended.
 func (m *Member) remember(old *epoch) {
 	if mutant.Enabled && mutant.On(mutant.Forgiving) {
 		return
@@ -480,7 +480,7 @@ func (m *Member) Err() error {
 	return nil
 }
 
-// Tables are those of all views that are not over everywhere.
+// Tables returns the tables of all views that are not over at every member.
 func (m *Member) Tables() (tables []*fabric.Table) {
 	for _, e := range append(slices.Clone(m.past), m.epoch) {
 		tables = append(tables, e.table.Table)

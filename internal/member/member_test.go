@@ -51,7 +51,7 @@ func TestASilentPeerFailsAfterFailAfterAndNotBefore(t *testing.T) {
 	w.paused[2] = false
 	w.pass(tick)
 	if err := w.members[2].Err(); !errors.Is(err, views.ErrEvicted) || !strings.Contains(err.Error(), "the process was stopped") {
-		t.Errorf("who was silent wakes, and halts with %v", err)
+		t.Errorf("the silent member wakes, and halts with %v", err)
 	}
 }
 
@@ -70,7 +70,7 @@ func TestAPeerThatIsSlowButBeatsDoesNotFail(t *testing.T) {
 func TestAMemberThatSleptAccusesNobody(t *testing.T) {
 	w := newWorld(t, 3, 16)
 	w.pass(2 * time.Second)
-	w.now += 10 * time.Second // the whole host stood still: everybody wakes
+	w.now += 10 * time.Second // the whole host stood still: every member wakes
 	w.pass(2 * time.Second)
 	w.unchanged("after the host slept")
 

@@ -377,8 +377,8 @@ func (o *Outbox) Unfinished() int {
 	return o.sender.Unfinished()
 }
 
-// Undelivered is the number of claims whose room is still in use, of those that views which have
-// ended deliver and this member has not delivered yet, and of large messages that have no place yet.
+// Undelivered returns the number of claims whose room is still in use, plus the messages of ended
+// views that this member has still to deliver, plus the large messages that have no place yet.
 func (o *Outbox) Undelivered() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()

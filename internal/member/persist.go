@@ -118,15 +118,16 @@ func (p *part) persist() (work int) {
 	return work
 }
 
-// settle finds times up to which the order is complete. A time before the one that all members have
-// told is one: what they published before they told theirs is visible to a member that looks after
-// it has heard it, and what they publish later has no earlier time than that. It is settled when
-// all of that is on every disk. Members that do not send count too: one of them may be the one that
-// proposes the next view, which begins with its clock.
+// settle finds times up to which the order is complete. Every member tells its clock, and the order
+// is complete before the least of these times: a message that a member published before it told its
+// clock is visible to each member that has heard the clock, and a message that it publishes later
+// has no earlier time. A time is settled when all versions up to it are on every disk. Members that
+// do not send count too: one of them may propose the next view, which begins with the clock of its
+// proposer.
 type settle struct {
 	nextSettle time.Duration
 	told       bool       // a time may have been told since one was looked for
-	time       order.Time // the one that is to be settled; 0: none
+	time       order.Time // the time that is to be settled; 0: none
 	behind     order.Seq  // everything with that time or an earlier one lies before it
 }
 

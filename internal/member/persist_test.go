@@ -111,7 +111,7 @@ func TestWhatAnOldViewDeliveredIsAwaitedInTheNewOne(t *testing.T) {
 	w.pass(heartbeat)
 	for i := range 2 {
 		if at := w.recorders[i].Frontier.At(member.Everywhere); at.View != 2 {
-			t.Errorf("node %d: all that are left have it, and every disk has what comes before %v", i+1, at)
+			t.Errorf("node %d: all remaining members have it, and every disk has what comes before %v", i+1, at)
 		}
 	}
 }
@@ -251,7 +251,7 @@ func TestAClockThatStandsStillSendsNothingAtASettledTime(t *testing.T) {
 	}
 }
 
-// B9: a member that sends nothing may be who begins the next view, and with a clock that lags.
+// B9: a member that sends nothing may begin the next view, and its clock may lag.
 func TestATimeIsNotSettledBeforeTheClockOfWhoMayProposeTheNextView(t *testing.T) {
 	w := newWorldOf(t, views.Persistent, 3, 16)
 	w.members[0].Mute(1)
@@ -279,8 +279,8 @@ func TestATimeIsNotSettledBeforeTheClockOfWhoMayProposeTheNextView(t *testing.T)
 }
 
 // B9: the next view begins with a time that its proposer read when it proposed. A time that it told
-// afterwards in this view would lie behind that, and who settles up to it would call complete what
-// the next view still adds to.
+// afterwards in this view would be later, and a member that settles up to that time would take a
+// part of the order for complete to which the next view still adds.
 func TestWhoProposedTellsNoTimeAnyMore(t *testing.T) {
 	w := newWorldOf(t, views.Persistent, 3, 16)
 	w.clocks[0] = 1000
@@ -310,7 +310,7 @@ func TestAMemberWhoseDiskDoesNotTakeADecisionHalts(t *testing.T) {
 	if w.members[1].Err() != nil || w.members[0].View().ID != 1 {
 		t.Fatalf("view %d, node 2: %v", w.members[0].View().ID, w.members[1].Err())
 	}
-	for range 20 { // who waits for a disk has nothing to do meanwhile
+	for range 20 { // a member that waits for a disk has nothing to do meanwhile
 		w.pass(tick)
 		for i, m := range w.members {
 			if d := m.Deadline(w.now - tick); d == 0 {
@@ -363,8 +363,8 @@ func TestAFutureTellsTheVersionOfItsMessageHoweverLateItIsShown(t *testing.T) {
 	}
 }
 
-// A view that is over stays until all that was sent in it is shown, however long the disks take:
-// who sent it waits for that.
+// A view that is over stays until all messages sent in it are shown, however long the disks take:
+// their senders wait for that.
 func TestAFutureIsFulfilledHoweverLongAfterItsView(t *testing.T) {
 	w := newWorldLike(&world{mode: views.Persistent, after: true}, t, 3, 16)
 	w.pass(heartbeat)
@@ -393,7 +393,7 @@ func TestAFutureIsFulfilledHoweverLongAfterItsView(t *testing.T) {
 		t.Errorf("version %v, %v", v, err)
 	}
 	if w.pass(heartbeat); w.retired == 0 {
-		t.Error("nobody needs the view that is over, and it stays")
+		t.Error("no member needs the view that is over, and it stays")
 	}
 }
 

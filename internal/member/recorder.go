@@ -45,8 +45,8 @@ type Recorder struct {
 	cfg       RecorderConfig
 	ahead     int            // messages of the run at hand, from its start, that are in the log and that the application did not take
 	partial   bool           // the log lacks what others have, or activities append to it
-	lacks     order.ViewID   // of what others have it lacks something before this view; 0: it lacks nothing
-	appending journal.Record // the one that is being appended: here, so that none is allocated
+	lacks     order.ViewID   // the log lacks records from before this view that other logs have; 0: it lacks none
+	appending journal.Record // the record that is being appended: a field, to avoid an allocation
 	last      order.Version  // the last one that was appended here
 	given     order.Version  // without AfterPersist: the last one that the application took
 	over      order.ViewID   // the last view that has ended
@@ -57,8 +57,8 @@ type Recorder struct {
 	mu       sync.Mutex
 	heldBack heldBack // AfterPersist: what the application did not see yet
 	// takenOver is the view of the last Suspend. The application takes over the messages of earlier
-	// views with the log, also those that come out of a backlog later: to show them would deliver
-	// them twice.
+	// views with the log, including messages that come out of a backlog later: to show these would
+	// deliver them twice.
 	takenOver order.ViewID
 	closed    bool // nothing is taken any more
 	gone      bool // this member is not in the shard: the application does not see the rest
@@ -178,11 +178,11 @@ func (r *Recorder) hold(run []multicast.Message) (taken int) {
 	return taken
 }
 
-// Take records a message and, with AfterPersist, keeps it until every disk has it; it reports false
-// if there is no room in the log. It is for the code that makes a partial log whole: what waits
-// then comes out of a backlog that is bounded already, and as long as the log is not whole nothing
-// is on every disk, so that room among what waits would never come. A caller that has it as its
-// receiver calls Deliver instead.
+// Take records a message and, with AfterPersist, keeps the message until every disk has it. It
+// reports false if there is no room in the log. It is for the code that makes a partial log whole,
+// and does not bound the messages that wait for disks: they come out of a backlog that is bounded
+// already, and while the log is partial no message is on every disk, so that waiting for room among
+// them would never end. A caller for which the Recorder is a receiver calls Deliver instead.
 func (r *Recorder) Take(m *multicast.Message) bool {
 	if !r.cfg.AfterPersist {
 		return r.record(m)

@@ -332,7 +332,7 @@ func TestARecordThatWasCutOffIsNotTheEndOfTheLog(t *testing.T) {
 }
 
 // A member comes back to a shard while a backlog of its last stay there still goes to the log. The
-// application takes those messages over with the log: it is not given them a second time.
+// application takes these messages over with the log, and is not given them a second time.
 func TestMessagesThatAnApplicationTakesOverWithTheLogAreNotShown(t *testing.T) {
 	l, a := &memoryLog{room: 100}, &taker{most: 100}
 	r := NewRecorder(RecorderConfig{Log: l, Receiver: a, AfterPersist: true, Memory: 100, Observe: func(order.Time) {}})

@@ -84,8 +84,8 @@ func TestAMemberThatBeatsInTheViewBeforeIsWaitedFor(t *testing.T) {
 	w.agree(3, []order.NodeID{1, 3}, 0, 2)
 }
 
-// A member that refuses to be connected with each of the others tells nobody that it suspects them.
-// They go on without it.
+// A member that refuses connections with all others does not tell them that it suspects them. They
+// go on without it.
 func TestAMemberThatRefusesAllOthersEndsAlone(t *testing.T) {
 	w := newWorld(t, 3, 16)
 	w.pass(10 * tick)
@@ -97,7 +97,7 @@ func TestAMemberThatRefusesAllOthersEndsAlone(t *testing.T) {
 	w.pass(4 * heartbeat)
 	w.agree(2, []order.NodeID{1, 2}, 0, 1)
 	if w.members[2].Err() == nil {
-		t.Error("the one that refused goes on")
+		t.Error("the member that refused goes on")
 	}
 }
 

@@ -61,8 +61,8 @@ func (e *epoch) hearWalls() {
 }
 
 // latest is the latest time that a message or a view may have, as far as this member can tell, and
-// whether it can tell: before it has heard the others' wall clocks, its own may be the one that is
-// wrong. The clocks of a view begin with its time.
+// whether it can tell: before it has heard the others' wall clocks, its own clock may be the wrong
+// one. The clocks of a view begin with its time.
 func (m *Member) latest() (t order.Time, known bool) {
 	return max(later(m.walls.now.Load(), 2*MaxSkew), order.Time(m.clock.began.Load())), m.walls.heard
 }

@@ -61,8 +61,8 @@ func TestAMemberWhoseClockIsFarAheadFails(t *testing.T) {
 	}
 }
 
-// A member whose wall clock is far behind those of the others finds that it is alone with that, and
-// accuses nobody. Nobody accuses it.
+// A member whose wall clock is far behind all others finds that it is the only one, and suspects no
+// member. No member suspects it.
 func TestAMemberWhoseClockIsFarBehindAccusesNobody(t *testing.T) {
 	for name, sender := range map[string]int{"it receives": 1, "it sends": 0} {
 		t.Run(name, func(t *testing.T) {
@@ -81,7 +81,7 @@ func TestAMemberWhoseClockIsFarBehindAccusesNobody(t *testing.T) {
 	}
 }
 
-// Clocks that differ by less than MaxSkew are nobody's fault, and draw each other along.
+// Clocks that differ by less than MaxSkew are no fault of a member, and draw each other along.
 func TestClocksFollowTheMessagesOfOthers(t *testing.T) {
 	const ahead = member.MaxSkew - time.Hour
 	w := skewed(t, 0, 0, ahead)

@@ -191,13 +191,13 @@ func TestAMemberThatSpoilsItsRowIsLeftBehind(t *testing.T) {
 				}
 			}
 			if found < rounds/10 {
-				t.Errorf("in %d of %d rounds somebody saw a violation: the others only saw silence", found, rounds)
+				t.Errorf("in %d of %d rounds a member saw a violation: in the others members only saw silence", found, rounds)
 			}
 		})
 	}
 }
 
-// spoiled is one round. It reports whether anybody found out that a rule was broken.
+// spoiled is one round. It reports whether any member found out that a rule was broken.
 func spoiled(t *testing.T, mode views.Mode, seed uint64) (violation bool) {
 	defer func() {
 		if e := recover(); e != nil {

@@ -72,7 +72,7 @@ type world struct {
 
 	freights    []*freight
 	made, freed int   // bodies of large messages, at their senders
-	taken       int   // bodies that receivers have, and nobody let go of
+	taken       int   // bodies that receivers have and did not release
 	noRoom      error // why there is no memory for a body; nil: there is
 	woken       atomic.Int32
 }
@@ -223,7 +223,7 @@ func (w *world) crash(i int) {
 	}
 }
 
-// unchanged checks that nobody halted and that the first view is still in force.
+// unchanged checks that no member halted and that the first view is still in force.
 func (w *world) unchanged(when string) {
 	w.t.Helper()
 	for i, m := range w.members {

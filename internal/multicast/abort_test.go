@@ -14,7 +14,7 @@ func TestAbortedClaimsDoNotFillTheWindow(t *testing.T) {
 		for k := range 50 {
 			c, ok := g.nodes[0].Sender.Claim(100)
 			if !ok {
-				t.Fatalf("%v: no room for claim %d: those before it were all aborted", mode, k)
+				t.Fatalf("%v: no room for claim %d: all earlier claims were aborted", mode, k)
 			}
 			g.nodes[0].Sender.Abort(c)
 			g.settle()

@@ -17,7 +17,7 @@ var errNoBody = errors.New("a large message without its body")
 // it; when the last hold has ended, it is freed.
 type Body struct {
 	Data []byte
-	File string // where it lies, while anybody holds it; empty: in memory
+	File string // where the body lies while it is held; empty: in memory
 
 	free    func()
 	holders atomic.Int32

@@ -105,7 +105,7 @@ func TestABodyIsHeldUntilItsMessageWasTakenAndByWhoHoldsIt(t *testing.T) {
 		t.Fatalf("%d bodies kept, %d freed", len(kept), all[1].freed)
 	}
 	if kept[0].Release(); all[1].freed != 1 {
-		t.Error("a body that nobody holds is not freed")
+		t.Error("a body without holders is not freed")
 	}
 }
 

@@ -17,7 +17,7 @@ const (
 	wordWhole
 )
 
-// Columns is where a subgroup lies in each row that has it.
+// Columns is the place of a subgroup's columns in each row that has them.
 type Columns struct {
 	line        []int // by place among the members
 	taken       []int // the same; unordered mode only

@@ -57,10 +57,10 @@ type Tuning struct {
 	NoNulls    bool // never send nulls: a silent sender stalls the order
 }
 
-// Stats counts what a subgroup did. The loop writes, anybody reads.
+// Stats counts what a subgroup did. W: the loop. R: any goroutine.
 type Stats struct {
 	Sent, SentBytes           Count // messages published here
-	LargeSent, LargeDelivered Count // those of them that are large
+	LargeSent, LargeDelivered Count // the large messages among them
 	NullsSent                 Count
 	Delivered, DeliveredBytes Count // messages delivered here
 	NullsDelivered            Count

@@ -162,7 +162,7 @@ func (s *Subgroup) offer() (taken int, all bool) {
 // release by the vectors.
 func (s *Subgroup) deliverArrived() (work int) {
 	if s.runStart < len(s.run) {
-		done, n := s.deliverFrom(s.next.sender) // the run at hand must be taken first, and published for whom it is from
+		done, n := s.deliverFrom(s.next.sender) // the run at hand must be taken first, and published for its sender
 		if work += n; !done {
 			return work
 		}

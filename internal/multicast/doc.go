@@ -1,11 +1,11 @@
 // Package multicast turns rings into one order: received → stable → delivered.
 //
 // One Subgroup is one member's part in one subgroup of a view. A cycle has two parts, each of which
-// goes as far as it can now. Exchange receives what is visible, publishes what is committed and the
-// nulls that are owed, and acknowledges what is here; then the caller flushes; then Deliver
-// delivers what is stable and releases what everybody delivered. A round or less is delivered in
-// Exchange already, so that what its upcalls send leaves with the acknowledgements. Both return the
-// work they did; waiting is a state, never a call.
+// goes as far as it can now. Exchange receives visible messages, publishes committed messages and
+// owed nulls, and acknowledges received messages; then the caller flushes; then Deliver delivers
+// stable messages and releases messages that every member delivered. Exchange already delivers a
+// round or less, so that messages that the upcalls send leave with the acknowledgements. Both
+// return the work they did; waiting is a state, never a call.
 //
 // Life of a message, as counters. k is its index at sender s of S, q = k·S + s its seq:
 //
@@ -32,11 +32,11 @@
 // The next view's part may exchange while the rest of this one is delivered, and delivers nothing
 // before Deliver is called.
 //
-// In unordered mode messages are delivered when they are here, so some members deliver beyond the
-// trim. Those messages are sent again for the others, and members that have delivered them drop
-// them (Ahead). A message's Seq is its index at its sender in the view of its Message, so such a
-// message has another version at the members that delivered it in the next view. For the same
-// reason the survivors may differ in what they delivered from a sender that failed.
+// In unordered mode messages are delivered as soon as they are received, so some members deliver
+// beyond the trim. Such messages are sent again for the others, and members that have delivered
+// them drop them (Ahead). A message's Seq is its index at its sender in the view of its Message, so
+// such a message has another version at the members that delivered it in the next view. For the
+// same reason the survivors may differ in what they delivered from a sender that failed.
 //
 // Invariants:
 //

@@ -51,7 +51,8 @@ type group struct {
 	ways  *fabrictest.Memory
 }
 
-// newGroup lays one subgroup of n members out; senders are ranks, none is everybody.
+// newGroup lays one subgroup of n members out; senders are ranks, and without them all members
+// send.
 func newGroup(t *testing.T, n int, mode views.Mode, tuning multicast.Tuning, senders ...order.Rank) *group {
 	t.Helper()
 	return newGroupAfter(t, func(int, *multicast.Config) {}, n, mode, tuning, senders...)
@@ -117,8 +118,8 @@ func (n *node) cycle() int {
 	return work
 }
 
-// settle steps all members until nobody has anything to do: that this happens at all is quiescence
-// (N1).
+// settle steps all members until no member has anything to do: that this happens at all is
+// quiescence (N1).
 func (g *group) settle(ranks ...int) {
 	g.t.Helper()
 	if ranks == nil {
@@ -172,7 +173,7 @@ func TestSendersTakeTurns(t *testing.T) {
 	g.expect("1:0 2:0 3:0 1:1 2:1 3:1")
 }
 
-// G7, with nulls: the other senders have nothing to say, and hold nobody up.
+// G7, with nulls: the other senders have nothing to send, and hold up no member.
 func TestASilentSenderHoldsUpNobody(t *testing.T) {
 	for sender := range 3 {
 		g := newGroup(t, 3, views.Ordered, multicast.Tuning{})
@@ -211,7 +212,7 @@ func TestAMemberThatIsNoSenderDeliversAndSendsNothing(t *testing.T) {
 	g.expect("1:a 3:b")
 }
 
-// G2, M1: while one member has not got a message nobody delivers it.
+// G2, M1: while one member has not received a message no member delivers it.
 func TestNothingIsDeliveredBeforeEverybodyHasIt(t *testing.T) {
 	g := newGroup(t, 3, views.Ordered, multicast.Tuning{})
 	g.ways.Hold(0, 2, true)
@@ -245,7 +246,7 @@ func TestAFullWindowOpensWhenEverybodyDelivered(t *testing.T) {
 	g.nodes[2].take = nil
 	g.settle()
 	if !g.send(0, "more") {
-		t.Fatal("no room, though everybody delivered")
+		t.Fatal("no room, though every member delivered")
 	}
 	g.settle()
 	if got := len(g.same()); got != 9 {
@@ -309,8 +310,8 @@ func (g *group) fifo() {
 	}
 }
 
-// M5: what is held up at one member is delivered at the others, and nobody waits for a silent
-// sender, without any null.
+// M5: a message that is held up at one member is delivered at the others, and no member waits for a
+// silent sender, without any null.
 func TestUnorderedWaitsForNobody(t *testing.T) {
 	g := newGroup(t, 3, views.Unordered, multicast.Tuning{})
 	g.ways.Hold(0, 2, true)
@@ -352,8 +353,8 @@ func TestUnorderedRoomIsReleasedWhenEverybodyTookIt(t *testing.T) {
 	}
 }
 
-// A declared silence causes no nulls, holds up nobody, and a message sent meanwhile comes behind
-// it.
+// A declared silence causes no nulls and holds up no member, and a message sent meanwhile comes
+// behind it.
 func TestSkippedRoundsNeedNoNulls(t *testing.T) {
 	g := newGroup(t, 2, views.Ordered, multicast.Tuning{})
 	g.nodes[0].Skip(5)

@@ -36,8 +36,8 @@ func (g *group) arrive(from, to int) {
 }
 
 // N5: a message and a skip behind it become visible between two loads of a step, which is the last
-// one of the view. If skipped were loaded after sent, the message would count as a null that
-// everybody has.
+// one of the view. If skipped were loaded after sent, the message would count as a null that every
+// member has.
 func TestAMessageBeforeASkipIsNoNullWhateverIsLoadedBetween(t *testing.T) {
 	loads := 0
 	for reached := true; reached; loads++ {

@@ -14,7 +14,7 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// newPersistent is a group whose messages carry times, those of rank r from 1000·(r+1) on.
+// newPersistent makes a group whose messages carry times; the times of rank r begin at 1000·(r+1).
 func newPersistent(t *testing.T, n int) *group { return newPersistentTuned(t, n, multicast.Tuning{}) }
 
 func newPersistentTuned(t *testing.T, n int, tuning multicast.Tuning) *group {

@@ -8,8 +8,8 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// Skipped rounds are seen by a member that receives one index at a time, too: nobody owes nulls for
-// them, so that it would wait for ever.
+// Skipped rounds are seen by a member that receives one index at a time, too: no sender owes nulls
+// for them, so that the member would otherwise wait for ever.
 func TestOneAtATimeSeesSkippedRounds(t *testing.T) {
 	g := newGroup(t, 2, views.Ordered, multicast.Tuning{OneReceive: true})
 	g.nodes[1].Skip(5)

@@ -20,7 +20,7 @@ import (
 const maxIndex = smc.NoIndex - 1
 
 // maxStep bounds how far a sender may get between two looks. It is far more than all windows and
-// skips together, and keeps a peer from using up everybody's indexes at once.
+// skips together, and keeps a peer from using up the indexes of all senders at once.
 const maxStep order.Index = 1 << 40
 
 // Subgroup is one member's part in one subgroup. All of it is the loop's, but for the application
@@ -234,13 +234,13 @@ func (s *Subgroup) Has(i order.Index) bool {
 // Step calls Exchange and Deliver, for a caller that has nothing to do between them.
 func (s *Subgroup) Step() (work int) { return s.Exchange() + s.Deliver() }
 
-// Exchange receives what is visible and publishes what is committed, the nulls that are owed and
-// what was received. It returns how much that was, in messages and counters moved. What it pushed
-// should be flushed before Deliver runs the application's upcalls, so that no member waits for
-// those. One round or less is delivered here already: what its upcalls send leaves with the
-// acknowledgements, in one write, but not before Deliver was called once: a view must not be
-// delivered before the rest of the one before it. A violation by a peer freezes its row and is
-// reported by the table. After Wedge nothing of this is done (M8).
+// Exchange receives visible messages and publishes committed messages, owed nulls and the received
+// counters. It returns how much that was, in messages and counters moved. The caller should flush
+// before Deliver runs the application's upcalls, so that no member waits for the upcalls. Exchange
+// delivers one round or less itself, so that messages that the upcalls send leave with the
+// acknowledgements, in one write; it does so only after Deliver was called once, because the
+// messages of a view must not be delivered before the rest of the view before. A violation by a
+// peer freezes its row and is reported by the table. After Wedge nothing of this is done (M8).
 func (s *Subgroup) Exchange() (work int) {
 	if s.wedged {
 		return 0
@@ -266,10 +266,11 @@ func (s *Subgroup) Exchange() (work int) {
 	return work
 }
 
-// Deliver delivers what can be delivered and releases what everybody delivered. The own delivered
-// counter is pushed with the next thing that is, or when a quarter of some ring waits for it, or
-// after some steps: on its own it costs a write that delays what cannot wait. After Wedge it
-// delivers what was stable then, and after Trim the rest.
+// Deliver delivers the messages that can be delivered and releases the messages that every member
+// delivered. The own delivered counter is pushed together with the next other push, or when a
+// quarter of some ring waits for it, or after some steps: a push of its own would cost a write that
+// delays more urgent ones. After Wedge it delivers the messages that were stable then, and after
+// Trim the rest.
 func (s *Subgroup) Deliver() (work int) {
 	if s.wedged {
 		return s.deliverRest()
@@ -355,7 +356,7 @@ func (s *Subgroup) receive() (work int) {
 	return work
 }
 
-// publish stamps what is committed with the next indexes and has it pushed before sent.
+// publish stamps committed messages with the next indexes, and pushes them before the counter sent.
 func (s *Subgroup) publish() int {
 	limit := math.MaxInt
 	if s.tuning.OneSend {

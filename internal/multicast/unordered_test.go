@@ -24,6 +24,6 @@ func TestARunTakenInPartIsPublishedForItsSender(t *testing.T) {
 	full = false
 	g.settle()
 	if n := g.nodes[1].Sender.InUse(); n != 0 {
-		t.Fatalf("everybody took everything, and %d messages still have their room", n)
+		t.Fatalf("every member took everything, and %d messages still have their room", n)
 	}
 }

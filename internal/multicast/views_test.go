@@ -17,8 +17,8 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// world is a subgroup over several views, without the protocol that agrees on them: who survives is
-// drawn, and everybody is told.
+// world is a subgroup over several views, without the protocol that agrees on them: the survivors
+// are drawn at random, and all members are told.
 type world struct {
 	random *rand.Rand
 	mode   views.Mode
@@ -130,7 +130,7 @@ func (p *proc) settle(s *smc.Sender) {
 
 func (p *proc) part() *part { return p.parts[len(p.parts)-1] }
 
-// step is one step of a process: of its view, and of what is left of those before.
+// step is one step of a process: of its view, and of the rest of earlier views.
 func (p *proc) step() int {
 	one := p.part()
 	work := one.table.Poll() + one.Exchange()
@@ -210,7 +210,7 @@ func (w *world) end(p *proc, c *claim, commit bool) {
 }
 
 // change ends the view: some wedge, some fail or are evicted and go on, and in between everything
-// goes on. It returns who survives.
+// goes on. It returns the survivors.
 func (w *world) change() (survivors []*proc) {
 	var rest []order.Rank
 	for r, p := range w.procs {
@@ -291,7 +291,7 @@ func (w *world) rest() {
 			w.fail("node %d: no claim is open, and %d have their bytes elsewhere", p.id, n)
 		}
 	}
-	for quiet, rounds := 0, 0; quiet < 30; rounds++ { // who refuses does nothing now and then
+	for quiet, rounds := 0, 0; quiet < 30; rounds++ { // an application that refuses does nothing now and then
 		work := 0
 		for _, p := range w.procs {
 			work += p.step()
@@ -305,7 +305,7 @@ func (w *world) rest() {
 	}
 }
 
-// check compares what everybody delivered over all views.
+// check compares what all members delivered over all views.
 func (w *world) check() {
 	for _, p := range w.procs {
 		if len(p.parts) > 1 {

@@ -23,8 +23,8 @@ func (s *Subgroup) Wedge() {
 	s.wedged, s.unsettled = true, false
 }
 
-// Reach is, by sender, how many indexes are here: messages, nulls and those declared silent. After
-// Wedge it stands. The slice is the subgroup's own.
+// Reach returns, by sender, how many indexes are received: messages, nulls and skipped turns. After
+// Wedge it does not change. The slice is the subgroup's own.
 func (s *Subgroup) Reach() []order.Index { return s.reach }
 
 // Told is, by sender, the least that a member of the subgroup has, as its words told: the others
@@ -190,9 +190,9 @@ func (s *Subgroup) takeAhead(v *views.View, ahead []Ahead) {
 	}
 }
 
-// noteAhead counts, for each sender, the messages that were taken beyond its trim and the ones that
-// were still to be dropped there. The descriptors of the former stand in the ring: not all members
-// have them, so their room was not released.
+// noteAhead counts, for each sender, the messages that were taken beyond its trim and the messages
+// that were still to be dropped there. The descriptors of the taken messages are still in the ring:
+// not all members have these messages, so their room was not released.
 func (s *Subgroup) noteAhead() {
 	for k := range s.senders {
 		tx := &s.senders[k]

@@ -13,11 +13,11 @@
 //	started → offered → everywhere → released by all who looked (the memory is free)
 //	          offered → looked at → copied piece by piece, or just filled → complete → over → acked → released
 //
-// Places, not ranks: a node's place is its rank in the schedule, and 0 is the root. Announced are
-// at most Window messages ahead of the slowest receiver. A receiver that has room for a message
-// says ready to those that will send it blocks, and is then ready for all of them. A node goes on
-// to the next message when its own sends of one are done; different messages are therefore under
-// way at different nodes at the same time.
+// The package uses places, not ranks: a node's place is its rank in the schedule, and 0 is the
+// root. At most Window messages are announced ahead of the slowest receiver. A receiver that has
+// room for a message says ready to the nodes that will send it blocks, and is then ready for all of
+// its blocks. A node goes on to the next message when its own sends of one are done; different
+// messages are therefore under way at different nodes at the same time.
 //
 // The rejected alternative to the announcement is that the first block tells the size. Then room is
 // made, and a page fault taken, at every hop once more, while the pipeline waits; and a receiver

@@ -44,14 +44,14 @@ var ErrDiscarded = errors.New("the group of transfers was discarded")
 // Failure is the reason for which a group failed: the same at all members that outlive it, unless
 // several things failed at a time.
 type Failure struct {
-	Node order.NodeID // whose fault it is, or who said so
+	Node order.NodeID // the node at fault, or the node that reported the failure
 	Code Code
 	Text string
 }
 
 func (f *Failure) Error() string { return fmt.Sprintf("rdmc: node %d: %s", f.Node, f.Text) }
 
-// Is makes every Failure an ErrFailed, and those of Discard an ErrDiscarded too.
+// Is makes every Failure an ErrFailed, and a Failure of Discard an ErrDiscarded too.
 func (f *Failure) Is(target error) bool {
 	return target == ErrFailed || target == ErrDiscarded && f.Code == Discarded
 }

@@ -17,7 +17,7 @@ type Kind uint8
 const (
 	Attach   Kind = iota + 1 // the sender has the group Token open, and calls it Channel
 	Leave                    // the sender will not use its Channel any more
-	Ping                     // is somebody there?
+	Ping                     // asks whether the peer is alive
 	Pong                     // yes
 	Announce                 // root to all: a message will come
 	Ready                    // the sender has room for all blocks of a message
@@ -114,7 +114,7 @@ func ParseControl(b *[ControlBytes]byte) (c Control, textBytes int, err error) {
 func (c *Control) SetText(b []byte) { c.Text = clean(string(b)) }
 
 // clean bounds a text, and leaves nothing in it that a terminal or a log would act upon. It changes
-// nothing the second time, so that a reason reads the same at everybody, however often it was
+// nothing the second time, so that a reason reads the same at every node, however often it was
 // passed on.
 func clean(text string) string {
 	text = strings.Map(func(r rune) rune {

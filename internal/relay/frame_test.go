@@ -62,7 +62,7 @@ func FuzzParseHeader(f *testing.F) {
 	})
 }
 
-// A reason is the same at everybody, however often it was passed on, and no peer can write on a
+// A reason is the same at every node, however often it was passed on, and no peer can write on a
 // terminal.
 func TestATextIsCleanedOnce(t *testing.T) {
 	for _, text := range []string{"is gone", "a\x1b[31mred", "\xff\xfe", strings.Repeat("é", MaxTextBytes), "zero\x00", strings.Repeat("x", MaxTextBytes+1)} {

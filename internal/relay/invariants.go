@@ -12,7 +12,7 @@ func (r *Relay) invariants() {
 	check(r.base <= r.next && r.next <= r.base+Window, "R1", "messages [%d, %d) are under way", r.base, r.next)
 	check(!r.told || r.touched == 0, "R5", "%d blocks are under way after the failure was told", r.touched)
 	for _, m := range r.root.viewed {
-		check(!m.told && slices.Contains(m.shared.viewers, true), "R6", "message %d is kept for those who look at it", m.index)
+		check(!m.told && slices.Contains(m.shared.viewers, true), "R6", "message %d is kept for the nodes that look at it", m.index)
 	}
 	sending, reading, fetching := 0, 0, 0
 	for _, m := range r.msgs {

@@ -26,8 +26,8 @@ type message struct {
 	ready []bool          // by place: has room for all blocks
 	sends []schedule.Move // in order. [0, count) have left, or are leaving: see sending
 	count int             // of sends that were begun
-	least []int32         // the root's, see Needed: by place in sends, the first block of those from there on; nil: nobody asked
-	from  []source        // those who send blocks to this node
+	least []int32         // the root's, see Needed: by place in sends, the first block of the sends from there on; nil: not asked for yet
+	from  []source        // the nodes that send blocks to this node
 
 	filled  int64 // bytes that are there: at the root; elsewhere of messages in shared memory
 	have    []bool
@@ -50,7 +50,7 @@ type message struct {
 type source struct {
 	place  int
 	blocks []int32
-	count  int // of those that have come, or are coming
+	count  int // blocks that have come, or are coming
 	told   bool
 }
 
@@ -131,7 +131,7 @@ func (m *message) next(place int, h *Header) (*source, error) {
 	case i < 0:
 		return nil, fmt.Errorf("block %d of message %d: it is not its part to send any", h.Block, m.index)
 	case !m.room:
-		return nil, fmt.Errorf("block %d of message %d: nobody was ready for it", h.Block, m.index)
+		return nil, fmt.Errorf("block %d of message %d: this node was not ready for it", h.Block, m.index)
 	}
 	s := &m.from[i]
 	if s.count == len(s.blocks) || s.blocks[s.count] != int32(h.Block) {

@@ -69,8 +69,8 @@ func (r *Relay) Room(index uint64, err error, out *Effects) {
 	r.settle(out)
 }
 
-// sayReady tells those that send blocks of a message to this node that there is room for all of
-// them.
+// sayReady tells the nodes that send blocks of a message to this node that there is room for all of
+// the blocks.
 func (r *Relay) sayReady(m *message, out *Effects) {
 	if m == nil || !m.room || m.aborted != nil || r.failure != nil {
 		return
@@ -83,8 +83,8 @@ func (r *Relay) sayReady(m *message, out *Effects) {
 	}
 }
 
-// aborted takes the news that the root gave a message up. The application may have been told
-// already that it is here: others may not have it.
+// aborted handles the root's frame that gives a message up. The application may have been told
+// already that the message is complete here: other nodes may not have it.
 func (r *Relay) aborted(c *Control, out *Effects) error {
 	err := fmt.Errorf("%w: %s", ErrAborted, c.Text)
 	switch {
@@ -113,9 +113,9 @@ func (r *Relay) withdraw(c *Control, reason error, out *Effects) error {
 	return nil
 }
 
-// closed takes the end of the group, from the root or from a node that knows it from the root: who
-// has heard of it may be gone before the root's own word arrives, and that must not look like a
-// failure. Everybody passes it on once.
+// closed handles the end of the group, which the root or another node reports. Every node passes it
+// on once: a node that has learned of the end may be gone before the root's own frame arrives here,
+// and that must not look like a failure.
 func (r *Relay) closed(c *Control, out *Effects) error {
 	if c.Index != r.base || r.base != r.next {
 		return fmt.Errorf("says that %d messages are everywhere; here are %d of %d", c.Index, r.base, r.next)

@@ -56,7 +56,7 @@ type Relay struct {
 	root root
 }
 
-// New makes a relay of a group that nobody has joined yet.
+// New makes a relay of a group to which no other node is attached yet.
 func New(c Config) *Relay {
 	r := &Relay{cfg: c, attached: make([]bool, len(c.Nodes)), sees: make([]bool, len(c.Nodes)), piece: PieceBytes}
 	r.attached[c.Self] = true
@@ -219,7 +219,7 @@ func (f *Failure) Frame() Control {
 	return Control{Kind: Fail, Code: uint8(f.Code), Tag: uint64(f.Node), Text: f.Text}
 }
 
-// broadcast sends a frame to everybody who is attached.
+// broadcast sends a frame to every attached node.
 func (r *Relay) broadcast(c Control, out *Effects) {
 	for place, is := range r.attached {
 		if is && place != r.cfg.Self {

@@ -58,7 +58,7 @@ func TestACloseThatComesEarlyWaitsForAll(t *testing.T) {
 		}
 		w.closeAll()
 		w.run()
-		w.closeAll() // of those that were not open
+		w.closeAll() // of the members that were not open
 		w.run()
 		w.allDone()
 	})
@@ -71,8 +71,8 @@ func TestBlocksLeaveWhenTheyAreFilled(t *testing.T) {
 	})
 }
 
-// fillSlowly has the root send a message that it fills bit by bit. Nobody may have it before it is
-// filled, and all have it in the end.
+// fillSlowly makes the root send a message that it fills bit by bit. No node may have the message
+// before it is filled, and all nodes have it in the end.
 func (w *world) fillSlowly(size int) {
 	number := w.start(size, 0)
 	for n := 0; n < size; {
@@ -114,7 +114,7 @@ func TestABurstOfAbortsIsNoViolation(t *testing.T) {
 	})
 }
 
-// A member that dies at any block: all who live learn the same.
+// A member dies at any block: all survivors learn the same reason.
 func TestR4AllWhoLiveLearnOneReason(t *testing.T) {
 	seeds(t, 600, func(seed uint64) {
 		w := randomWorld(t, seed)
@@ -134,7 +134,7 @@ func TestR4AllWhoLiveLearnOneReason(t *testing.T) {
 	})
 }
 
-// The same with several that die: the reasons may differ, but nobody is left without.
+// The same with several that die: the reasons may differ, but every survivor learns one.
 func TestNobodyIsLeftWithoutAReason(t *testing.T) {
 	seeds(t, 500, func(seed uint64) {
 		w := randomWorld(t, seed)
@@ -262,7 +262,7 @@ func TestAMemberWithoutRoomIsTheReasonEverywhere(t *testing.T) {
 		w := randomWorld(t, seed)
 		x := w.nodes[1+w.rnd.IntN(len(w.nodes)-1)]
 		at := w.rnd.Uint64N(uint64(len(w.sent)))
-		x.relay.cfg.InPlace = false // who only looks is not asked for room
+		x.relay.cfg.InPlace = false // a member that only looks is not asked for room
 		x.refuse = func(index uint64) error {
 			if index == at {
 				return errors.New("the disk is full")

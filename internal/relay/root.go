@@ -29,7 +29,7 @@ type root struct {
 	acked    []uint64   // by place: messages [0, acked) are over there
 	closed   bool       // Closed was said
 	answered []bool     // by place: and answered
-	viewed   []*message // that are everywhere, and that somebody still looks at
+	viewed   []*message // messages that are everywhere, and that some node still looks at
 }
 
 // Start takes a message to send. Filled is how many of its bytes are there. Its number is for Fill
@@ -85,7 +85,7 @@ func (r *Relay) Abort(number uint64, reason error, out *Effects) {
 	}
 	m.aborted = reason
 	if mutant.Enabled && mutant.On(mutant.AbortUnsaid) && m.known {
-		// nobody is told
+		// no node is told
 	} else if m.known {
 		r.broadcast(m.abort(), out)
 	} else {
@@ -111,7 +111,7 @@ func (r *Relay) started(number uint64) *message {
 	return nil
 }
 
-// announce tells everybody of the messages that may be under way.
+// announce tells all nodes of the messages that may be under way.
 func (r *Relay) announce(out *Effects) {
 	for len(r.root.waiting) > 0 && r.room(r.root.waiting[0].size) && r.decide(r.root.waiting[0]) {
 		m := r.root.waiting[0]
@@ -180,13 +180,13 @@ func (r *Relay) ack(place int, c *Control) error {
 // answer notes that a node knows of the end.
 func (r *Relay) answer(place int) error {
 	if !r.root.closed {
-		return errors.New("answered a close that nobody said")
+		return errors.New("answered a close that was not sent")
 	}
 	r.root.answered[place] = true
 	return nil
 }
 
-// conclude tells the application of messages whose memory is free, and of those that are
+// conclude tells the application of messages whose memory is free, and of messages that are
 // everywhere.
 func (r *Relay) conclude(out *Effects) {
 	for i := r.base; i < r.next; i++ {
@@ -253,7 +253,7 @@ func (r *Relay) forget(m *message) {
 	r.given[m.index%uint64(len(r.given))] = m.aborted != nil
 }
 
-// finish ends the group: everybody is told, and once everybody has answered it is over.
+// finish ends the group: it tells all nodes, and the group is over once all nodes have answered.
 func (r *Relay) finish(out *Effects) {
 	if !r.leaving || len(r.root.waiting) > 0 || r.base < r.next {
 		return

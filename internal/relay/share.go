@@ -12,8 +12,8 @@ const (
 	// PieceBytes is how much is fetched at a time; after each piece a receiver sees whether it is
 	// still wanted.
 	PieceBytes = 4 << 20
-	// MaxViews is how many messages of a group may be everywhere while somebody still looks at
-	// them. Beyond, messages go as blocks.
+	// MaxViews is how many messages of a group may be everywhere while some node still looks at
+	// them. Further messages go as blocks.
 	MaxViews = 1024
 	// fillShares is how many parts of a message are told of as they are filled, at most.
 	fillShares = 256
@@ -37,10 +37,10 @@ const offerFilled = 1
 type shared struct {
 	where   string
 	told    int64  // the root's: bytes that the others know to be there. Invariant: told <= filled
-	viewers []bool // the root's: by place, those who say that they still look at it
+	viewers []bool // the root's: by place, the nodes that say that they still look at it
 
 	looked   bool  // a receiver's: the memory is in view
-	fetching bool  // the driver has it in hand
+	fetching bool  // the driver is fetching it
 	fetched  int64 // bytes that are here. Invariant: fetched <= filled
 }
 
@@ -129,13 +129,13 @@ func (r *Relay) released(place int, index uint64) error {
 	return nil
 }
 
-// unseen reports whether nobody reads the memory of a message, nor looks at it, although it was
-// offered (R6).
+// unseen reports whether no node reads the memory of a message, or looks at it, although the
+// message was offered (R6).
 func (r *Relay) unseen(m *message) bool {
 	return r.everywhere(m.index) && (m.aborted != nil || m.filled == m.size) && !slices.Contains(m.shared.viewers, true)
 }
 
-// concludeViewed tells of messages that were everywhere before, and that nobody looks at any more.
+// concludeViewed reports messages that were everywhere before, and that no node looks at any more.
 func (r *Relay) concludeViewed(out *Effects) {
 	r.root.viewed = slices.DeleteFunc(r.root.viewed, func(m *message) bool {
 		if r.unseen(m) {
@@ -233,7 +233,7 @@ func (r *Relay) Fetched(f *Fetch, err error, out *Effects) {
 	r.touched--
 	switch {
 	case errors.Is(err, ErrRootGone):
-		r.Gone(0, out) // the same reason as that of those who notice it by their connections
+		r.Gone(0, out) // the same reason as at nodes that notice it by their connections
 	case err != nil && m.aborted == nil:
 		r.noRoom(fmt.Sprintf("message %d is not to be seen: %v", f.Index, err), out)
 	case f.Length == 0:
@@ -255,7 +255,7 @@ func (r *Relay) HeardInView(index uint64, out *Effects) {
 }
 
 // Released says that the application does not look at a message any more. A member whose part is
-// over tells nobody.
+// over does not tell the root.
 func (r *Relay) Released(index uint64, out *Effects) {
 	if r.failure == nil && !r.finished {
 		out.frame(0, Control{Kind: Released, Index: index})

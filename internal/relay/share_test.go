@@ -82,7 +82,7 @@ func (x *node) release(index uint64) {
 	}
 }
 
-// free takes the memory of a message back, and sees to it that nobody else has any use for it.
+// free takes the memory of a message back, and checks that no other node still uses it.
 func (x *node) free(c *Call) {
 	for _, o := range x.w.nodes {
 		for _, number := range o.views {
@@ -271,7 +271,7 @@ func TestMessagesGoInBlocksWhileTooManyAreLookedAt(t *testing.T) {
 		for len(w.sent) > len(x.completed) {
 			w.step()
 		}
-		clear(x.views) // nobody releases them
+		clear(x.views) // no application releases them
 	}
 	w.run()
 	before := w.blocks

@@ -35,7 +35,7 @@ type node struct {
 	relay  *Relay
 	open   bool
 	dead   bool
-	early  []int // who attached before this node opened
+	early  []int // the nodes that attached before this node opened
 	out    Effects
 	calls  []Call
 	in     []*way            // by place: from there
@@ -397,7 +397,7 @@ func (w *world) abort(number uint64) {
 	root.apply()
 }
 
-// met reports whether everybody knows that everybody has opened the group. A member that dies
+// met reports whether every node knows that all nodes have opened the group. A member that dies
 // before that is waited for.
 func (w *world) met() bool {
 	return !slices.ContainsFunc(w.nodes, func(x *node) bool {
@@ -484,8 +484,8 @@ func (w *world) allDone() {
 	}
 }
 
-// allFailed checks that everybody who lives was told of one failure, the same one, and that nothing
-// is under way.
+// allFailed checks that all survivors were told of one and the same failure, and that nothing is
+// under way.
 func (w *world) allFailed() *Failure {
 	var first *Failure
 	for _, x := range w.nodes {

@@ -18,8 +18,8 @@ type Former struct {
 // maxFormer bounds State.Former: the latest are kept.
 const maxFormer = 64
 
-// former returns the former members of the group once a view is in force, but for those with an
-// address that is none: nothing could be said to them.
+// former returns the former members of the group once a view is in force, except members without a
+// valid address, to which nothing can be sent.
 func (s *State) former(next *views.View) []Former {
 	list := slices.Clone(s.Former)
 	if s.View != nil {
@@ -67,7 +67,7 @@ func NewAnnouncer(cluster string, self views.Member, join []string, t Times) *An
 // Next returns when Tick is due.
 func (a *Announcer) Next() time.Duration { return a.due }
 
-// Tick lets time pass. View is the one that is installed; nil: this process is no member any more.
+// Tick lets time pass. View is the installed view; nil: this process is no member any more.
 func (a *Announcer) Tick(now time.Duration, v *views.View, former []Former) (sends []Send) {
 	if now < a.due {
 		return nil

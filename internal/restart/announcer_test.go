@@ -78,8 +78,8 @@ func TestAnnouncementsBecomeRareAndDoNotEnd(t *testing.T) {
 	}
 }
 
-// A process that waits where nobody else knows it asks the member that announces the group, and is
-// told where its members are.
+// A process that waits at an address that no other process knows asks the member that announces the
+// group, and is told the addresses of the members.
 func TestAnAnnouncementLeadsToTheGroup(t *testing.T) {
 	c := lone(t) // knows node 2 at 10.0.0.2:1
 	self := views.Member{ID: 2, Addr: "10.0.0.2:7", Incarnation: 9}

@@ -16,12 +16,12 @@ import (
 type CoreConfig struct {
 	Cluster string
 	Self    views.Member // as it is now: its incarnation is new
-	Join    []string     // addresses to ask, besides those of the members of the last view
+	Join    []string     // addresses to ask, besides the addresses of the last view's members
 	// Logs are the ends of this process's logs, durably.
 	Logs func() []LogEnd
-	// Place makes the next view out of its members, which are in order of rank. In previous those
-	// of them that were in it are as they are now, so that they stay in their shards. The key must
-	// be a new one.
+	// Place makes the next view out of its members, which are in order of rank. In previous, the
+	// records of members that were in it are as they are now, so that these members stay in their
+	// shards. The key must be a new one.
 	Place func(previous *views.View, members []views.Member) (*views.View, error)
 	// Persistent says which subgroups have logs.
 	Persistent func(name string) bool
@@ -193,7 +193,8 @@ func (c *Core) hello() Message {
 	return m
 }
 
-// maxContacts bounds whom a process says hello to, and maxHere whom it listens to.
+// maxContacts bounds the addresses to which a process says hello, and maxHere the processes to
+// which it listens.
 const (
 	maxContacts = 4 * views.MaxMembers
 	maxHere     = 2 * views.MaxMembers
@@ -283,8 +284,8 @@ func (c *Core) ignore(from views.Member, why string, e *Effects) {
 	e.tell(Ignored{From: from, Why: why})
 }
 
-// note takes down that a process is here. Of two with one id the one that spoke last is: the other
-// one is gone, or both are at fault and neither gets anywhere.
+// note records that a process is here. Of two processes with one id it keeps the one that spoke
+// last: the other one is gone, or both are at fault and neither makes progress.
 func (c *Core) note(now time.Duration, m Message, e *Effects) *peer {
 	if !c.fresh(m) {
 		return nil

@@ -9,7 +9,7 @@
 //
 // Life of a restart at a process:
 //
-//	here         it says hello to all that may be there, and learns the newest view in force from the ones that know it
+//	here         it says hello to all processes that may be there, and learns the newest view in force from their answers
 //	promised     it votes in no lower ballot, and says what it voted for and where its logs end      (on disk)
 //	reconciled   its logs are where the leader says that they are to be                              (on disk)
 //	voted        it voted for the view                                                               (on disk)

@@ -15,7 +15,7 @@ type Event interface{ String() string }
 type (
 	// Waiting: the restart cannot go on, and why. It is told when it changes.
 	Waiting struct {
-		For []order.NodeID // the processes that are missing, or the one that leads
+		For []order.NodeID // the missing processes, or the leading one
 		Why string
 	}
 	// Learned: another process knows a newer view.

@@ -134,7 +134,7 @@ func (c *Core) reconciled(b Ballot, err error, e *Effects) {
 	}
 }
 
-// complete notes that logs which lacked something are as whole as those of their sources now.
+// complete notes that logs that lacked records are now as whole as the logs of their sources.
 func (c *Core) complete(plan []Agreed, e *Effects) {
 	for _, a := range plan {
 		if c.state.lacks(a.ID) {

@@ -44,7 +44,7 @@ func (w *world) work(n *worldNode) {
 		w.install(n, g)
 	}
 	if n.view != nil && !w.calm && !views.Quorum(len(n.view.Members), w.living(n.view)) && w.rng.IntN(4) == 0 {
-		n.start() // partitioned: whoever runs it starts it again
+		n.start() // partitioned: its operator starts it again
 	}
 }
 
@@ -64,7 +64,7 @@ func shard(v *views.View, id LogID) *views.Subgroup {
 	return &v.Subgroups[i]
 }
 
-// everybody lists the members of a shard if all of them are there.
+// everybody lists the members of a shard if all of them are running.
 func (w *world) everybody(g *group, id LogID) (list []*worldNode) {
 	for _, r := range shard(g.view, id).Members {
 		n := w.alive(g.view, g.view.Members[r])
@@ -82,7 +82,7 @@ func (w *world) stabilize(g *group, id LogID) {
 	}
 }
 
-// delivers appends what is stable. Who lacks what came before fetches that first.
+// delivers appends what is stable. A node that lacks earlier messages fetches these first.
 func (w *world) delivers(n *worldNode, g *group, id LogID, upTo int) {
 	r, _ := g.view.RankOf(n.id)
 	if !shard(g.view, id).Has(r) {
@@ -141,7 +141,7 @@ func (w *world) acknowledge(g *group, id LogID) {
 	}
 }
 
-// change begins a ballot: the decision of the highest one that anybody alive has echoed, or a new
+// change begins a ballot: the decision of the highest ballot that a live node has echoed, or a new
 // one.
 func (w *world) change(n *worldNode, g *group) {
 	living := w.living(g.view)
@@ -170,7 +170,7 @@ func (w *world) turn(n *worldNode) {
 	g := w.groups[n.view.Key()]
 	joins := slices.ContainsFunc(w.nodes, func(other *worldNode) bool { return other.joining })
 	if !joins && w.living(g.view).Count() == len(g.view.Members) && w.rng.IntN(20) > 0 {
-		return // nobody comes or goes
+		return // no node comes or goes
 	}
 	w.change(n, g)
 	for _, do := range []func(*worldNode, *group){w.echoes, w.install} {

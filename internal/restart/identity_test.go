@@ -21,7 +21,7 @@ func olderValue(value []byte) []byte {
 }
 
 // The directories are of an earlier format, whose views have no group. The restart gives the group
-// an identity, and who did not hear of its end is told it.
+// an identity, and a process that did not learn how the restart ended is told the identity.
 func TestAGroupOfAnEarlierFormatGetsAnIdentityWhenItComesBack(t *testing.T) {
 	all := members(t, 3)
 	for _, p := range all {
@@ -48,7 +48,7 @@ func TestAGroupOfAnEarlierFormatGetsAnIdentityWhenItComesBack(t *testing.T) {
 		t.Errorf("view %d is of group %q, view %d of %q", v.ID, v.Group, w.ID, w.Group)
 	}
 	if e := <-runs(within(t), all[2]); e.err != nil || len(e.outcome.Running) == 0 {
-		t.Errorf("who comes later: %+v, %v", e.outcome, e.err)
+		t.Errorf("a process that comes later: %+v, %v", e.outcome, e.err)
 	}
 }
 

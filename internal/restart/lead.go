@@ -39,7 +39,7 @@ func (c *Core) lead(now time.Duration, e *Effects) {
 	switch {
 	case c.attempt != nil || !c.due(now):
 	case c.work != nil:
-		c.halt(e) // the process that wanted it leads no more, and the one that the logs come from may be gone
+		c.halt(e) // the process that asked for it leads no more, and the source of the logs may be gone
 	default:
 		c.begin(now, e)
 	}
@@ -290,7 +290,8 @@ func (c *Core) choose(now time.Duration, e *Effects) bool {
 	return true
 }
 
-// found is the vote of the highest ballot, or else the echo of the highest: those of restarts are above those of changes within the view.
+// found returns the vote of the highest ballot, or else the echo of the highest ballot: ballots of
+// restarts are above ballots of changes within the view.
 func (a *attempt) found() (next Successor) {
 	var vote Ballot
 	var echo views.Ballot
@@ -310,7 +311,7 @@ func (a *attempt) found() (next Successor) {
 	return next
 }
 
-var errNotWhole = errors.New("nobody who is here has the whole log")
+var errNotWhole = errors.New("no process that is here has the whole log")
 
 // propose makes the next view of the processes that promised, and agrees on where its logs begin.
 func (c *Core) propose() error {
@@ -345,9 +346,9 @@ func (c *Core) propose() error {
 	return c.agree()
 }
 
-// await leaves shards without members, whose logs are elsewhere: the shards that had none before
-// and of which no process that is here has the log, and says of all that have none which processes
-// have it.
+// await leaves shards without members if their logs are elsewhere: the shards that had no members
+// before and of which no process that is here has the log. It records the holders of all shards
+// without members.
 func (c *Core) await(next *views.View) {
 	for i, sg := range next.Subgroups {
 		old, ok := c.before(sg)
@@ -370,9 +371,9 @@ func (c *Core) before(sg views.Subgroup) (old views.Subgroup, ok bool) {
 	return all[i], true
 }
 
-// holders returns the processes that have a shard's log: of the disks that are here, those that say
-// so, and of the others, those that the view in force takes for holders. A process that is here may
-// have had another disk then.
+// holders returns the disks with a complete copy of a shard's log: disks that are here report it
+// themselves; for absent ones the view in force decides. A process that is here may have had
+// another disk at the time of that view.
 func (c *Core) holders(old views.Subgroup) (all []views.Holder) {
 	whole := c.whole(old)
 	for _, k := range c.state.View.Holders(old) {
@@ -411,9 +412,10 @@ func (c *Core) agree() error {
 	return nil
 }
 
-// whole returns the accounts of the processes that have a shard's log whole: of its members, the
-// ones that do not say that they lack something; while it has none, the processes that kept it, or
-// stand in for them. A log that no process ever had counts as whole at all of them.
+// whole returns the accounts of the processes that have a shard's whole log: of its members, the
+// processes whose account does not say that the log lacks records; if the shard has no members, the
+// processes that kept the log, or that stand in for them. A log that no process ever had counts as
+// whole at all processes.
 func (c *Core) whole(sg views.Subgroup) (found []Message) {
 	a := c.attempt
 	old, ok := c.before(sg)
@@ -496,8 +498,9 @@ func (c *Core) canvass(e *Effects) {
 	c.urge(e)
 }
 
-// conclude ends the attempt: the view is in force. Those whose logs are where they were agreed to be for it enter it, if they are
-// enough; otherwise it is but the view from which this group restarts.
+// conclude ends the attempt: the view is in force. The processes whose logs end at the agreed ends
+// enter the view, if they are enough; otherwise the view is only the one from which this group
+// restarts.
 func (c *Core) conclude(e *Effects) bool {
 	a := c.attempt
 	for _, said := range a.accounts {

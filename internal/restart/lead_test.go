@@ -11,7 +11,7 @@ import (
 )
 
 // A shard waits for a disk. Its node is here with another one, and would be placed in the shard: it
-// has nothing of the log, and there is nobody from whom the others could get it.
+// has nothing of the log, and the other processes could not get the log from any process.
 func TestAShardWaitsForADiskWhoseNodeIsHereWithAnotherOne(t *testing.T) {
 	waits := views.Subgroup{Name: "log", Mode: views.Persistent, Holders: []views.Holder{{ID: 2, Incarnation: 1, Disk: 11}}}
 	members := []views.Member{{ID: 1, Incarnation: 5, Disk: 3}, {ID: 2, Incarnation: 6, Disk: 6}}
@@ -31,8 +31,8 @@ func TestAShardWaitsForADiskWhoseNodeIsHereWithAnotherOne(t *testing.T) {
 	}
 }
 
-// The logs are being brought to their agreed ends from somebody who is gone, for a view that is not
-// to be any more. Others leave it to this process to lead.
+// The logs are being brought to their agreed ends from a process that is gone, for a view that will
+// not come into force. The other processes leave it to this process to lead.
 func TestWhoIsToLeadEndsAReconciliationThatNobodyWaitsFor(t *testing.T) {
 	self := views.Member{ID: 1, Incarnation: 1}
 	c := NewCore(CoreConfig{

@@ -54,7 +54,7 @@ const (
 	keyVote = "restart/vote"   // echo, promise, vote about what follows it
 	keyLogs = "restart/logs"   // what is incomplete
 	keyRoot = "restart/group"  // the secret of the view's group
-	keyPast = "restart/former" // who was a member
+	keyPast = "restart/former" // former members
 )
 
 const (
@@ -317,9 +317,8 @@ func (m *Memory) State() State {
 // View is the last one known to be in force; nil: none.
 func (m *Memory) View() *views.View { return m.State().View }
 
-// Begin notes the identity of this process, before it asks to become a member. If it is one in the
-// end and does not come to know, its disk shows all the same that it is the one that the view
-// means.
+// Begin notes the identity of this process, before it asks to become a member. If it becomes a
+// member without learning of it, its disk still shows that the view means this process.
 func (m *Memory) Begin(self views.Member) error {
 	return m.change(func(s *State) error {
 		if err := s.belongs(self.ID); err != nil {
@@ -340,9 +339,9 @@ func (s *State) belongs(id order.NodeID) error {
 	return nil
 }
 
-// Enter comes before the first step in a view that this process was not in before: the first one,
-// one that it joined, or a restarted one. Incomplete are those of its logs there that lack more
-// than an end. Begin comes first.
+// Enter is called before the first step in a view that this process was not in before: the first
+// view, a view that it joined, or a restarted one. Incomplete are the logs of its shards in that
+// view that lack more than an end. Begin is called before Enter.
 func (m *Memory) Enter(v *views.View, incomplete []LogID) error {
 	return m.change(func(s *State) error { return s.enter(v, incomplete) })
 }

@@ -38,7 +38,7 @@ type Message struct {
 	// in force.
 	ViewID order.ViewID `json:"view_id,omitempty"`
 	Key    string       `json:"key,omitempty"`
-	// Group and Lineage are those of that view; empty: there is none, or it is of an earlier
+	// Group and Lineage are taken from that view; empty: there is no view, or it is of an earlier
 	// format.
 	Group   string `json:"group,omitempty"`
 	Lineage string `json:"lineage,omitempty"`
@@ -74,7 +74,7 @@ type Message struct {
 type Agreed struct {
 	ID      LogID         `json:"id"`
 	End     order.Version `json:"end"`     // zero: it is empty
-	Sources []Source      `json:"sources"` // the processes that have it so, perhaps the process itself
+	Sources []Source      `json:"sources"` // the processes whose log ends there, perhaps the process itself
 }
 
 // Source is a process that has a log up to where it was agreed upon.

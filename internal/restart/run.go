@@ -19,7 +19,7 @@ type Config struct {
 	Cluster string
 	Self    views.Member // with a new incarnation
 	Memory  *Memory
-	Join    []string // addresses to ask, besides those of the members of the last view
+	Join    []string // addresses to ask, besides the addresses of the last view's members
 	// Logs are the ends of this process's own logs, durably. It answers at once.
 	Logs func() []LogEnd
 	// Reconcile brings this process's own logs to the agreed ends, and nothing behind them, and

@@ -75,7 +75,7 @@ func forgottenPromise(t *testing.T) error {
 	w.net, w.sides = nil, []bool{true, false, false}
 	w.node(2).start()
 	if !w.until(func() bool { return held[true].to != "" }) {
-		t.Fatalf("nobody took over: %v%s", w.err, w.describe())
+		t.Fatalf("no process took over: %v%s", w.err, w.describe())
 	}
 	w.sides = nil
 	w.node(3).start()
@@ -107,15 +107,15 @@ func TestAPromiseOutlivesItsProcess(t *testing.T) {
 
 // A change within view 1 took node 3 out and had four versions delivered of it. Node 2 delivered
 // them, and one of view 2, while the disks of the others were behind: what is on every disk is two
-// versions. Nobody's disk knows how many there were to be.
+// versions. No disk knows how many there were to be.
 func TestARestartBehindAChangeTakesTheLongestLogAndAsksForNoTrim(t *testing.T) {
 	for name, c := range map[string]struct {
 		back []order.NodeID
 		want []order.Version
 	}{
-		"who delivered up to the trim is back":     {[]order.NodeID{1, 2, 3}, versions(4, 1)},
-		"all of them but for that one":             {[]order.NodeID{1, 3}, versions(2, 0)}, // three are in the log of node 3, which is no member any more
-		"who delivered up to the trim comes first": {[]order.NodeID{2, 1}, versions(4, 1)},
+		"the process that delivered up to the trim is back":     {[]order.NodeID{1, 2, 3}, versions(4, 1)},
+		"all of them but for that one":                          {[]order.NodeID{1, 3}, versions(2, 0)}, // three are in the log of node 3, which is no member any more
+		"the process that delivered up to the trim comes first": {[]order.NodeID{2, 1}, versions(4, 1)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := quiet()

@@ -26,8 +26,8 @@ const waitingMessages = 16
 // sent as often in that time as hellos are.
 const patience = 4
 
-// maxCallers bounds the connections from others that are read, and maxNewCallers those of them on
-// which no proper message came yet.
+// maxCallers bounds the connections from others that are read, and maxNewCallers the number of them
+// on which no valid message came yet.
 const (
 	maxCallers    = 8 * views.MaxMembers
 	maxNewCallers = 4 * views.MaxMembers

@@ -44,8 +44,8 @@ type LogEnd struct {
 	Last order.Version `json:"last"` // zero: there is no record
 }
 
-// Ballot numbers an attempt to decide what follows a view by a restart. The zero value is none; all others are above those of the
-// changes within the view.
+// Ballot numbers an attempt to decide what follows a view by a restart. The zero value is none; all
+// others are above the ballots of changes within the view.
 type Ballot struct {
 	Round uint64       `json:"round"`
 	Node  order.NodeID `json:"node"` // the process that leads it
@@ -84,7 +84,8 @@ type Echo struct {
 // State is what a process knows durably of its group. It is a value: what it points to is never changed.
 type State struct {
 	Node order.NodeID
-	// Incarnations are those under which processes with this disk were, or may have become, members; the newest last.
+	// Incarnations are the incarnations under which processes with this disk were, or may have
+	// become, members; the newest last.
 	Incarnations []uint64
 	Successor    // the last view known to be in force; its View is nil before there is one
 	// What follows it: Echo is from within the view, Promised and Accepted are of restarts.
@@ -95,8 +96,9 @@ type State struct {
 	Incomplete []IncompleteLog
 	// Former are processes that were members of the group and are none of View, the latest last.
 	Former []Former
-	// Disk tells this disk from the one that it was before it lost something of a log, and from every other one: it is the incarnation of the first
-	// process that had it. 0: there was none yet.
+	// Disk is the number of this disk, which no other disk has: the incarnation of the first
+	// process that used it. A disk that loses a part of a log gets a new number. 0: no process has
+	// used it yet.
 	Disk uint64
 	// GaveUp has the marks of disks whose logs an operator gave up here.
 	GaveUp string
@@ -106,8 +108,8 @@ type State struct {
 	Before string
 }
 
-// maxIncarnations bounds State.Incarnations. A process that was started more often than that without becoming a member of anything is not
-// recognized as the one that an old start may have become.
+// maxIncarnations bounds State.Incarnations. If a process was started more often than that without
+// becoming a member, a view that names its oldest incarnations does not recognize it.
 const maxIncarnations = 256
 
 // begin notes the incarnation under which this process may become a member.
@@ -132,7 +134,7 @@ func (s *State) named(incarnation uint64) bool {
 	})
 }
 
-// Counts reports whether this disk is the one that a member of the view had (Y1).
+// Counts reports whether this disk is the disk of a member of the view (Y1).
 func (s *State) Counts(v *views.View) bool {
 	if v == nil {
 		return false

@@ -253,8 +253,8 @@ func TestAnOwnLogThatFailsEndsTheRestart(t *testing.T) {
 	}
 }
 
-// The end of a reconciliation counts for the ballot that is promised then, even if nobody stopped
-// it.
+// The end of a reconciliation counts for the ballot that is promised then, even if the
+// reconciliation was not stopped.
 func TestTheEndOfAnOlderReconciliationIsNoReadiness(t *testing.T) {
 	c := newTrio(t, nil)
 	c.follows(Ballot{7, 2})
@@ -349,8 +349,8 @@ func TestWhoDoesNotCountPromisesNothing(t *testing.T) {
 	}
 }
 
-// A log that lacked something is as whole as those of its sources once it is where it was agreed to
-// end, and that is on disk.
+// A log that lacked records is as whole as the logs of its sources once it has its agreed end,
+// durably.
 func TestAReconciliationMakesALogWhole(t *testing.T) {
 	id := LogID{Name: "orders"}
 	c := newTrio(t, func(s *State) { s.Incomplete = []IncompleteLog{{id, 5}, {LogID{Name: "other"}, 5}} })
@@ -432,8 +432,8 @@ func TestADiskThatLostSomethingIsAnotherOne(t *testing.T) {
 	}
 }
 
-// A disk that was started often without becoming a member of anything is still that of the member
-// whom the view in force, an echo or a vote names.
+// A disk whose process was started often without becoming a member is still the disk of the member
+// that the view in force, an echo or a vote names.
 func TestIncarnationsThatAViewNamesAreNotForgotten(t *testing.T) {
 	at := func(id order.ViewID, incarnation uint64) *views.View {
 		return (&views.View{ID: id, Members: []views.Member{{ID: 1, Incarnation: incarnation}}}).WithKey(fmt.Sprint(id))
@@ -452,8 +452,9 @@ func TestIncarnationsThatAViewNamesAreNotForgotten(t *testing.T) {
 	}
 }
 
-// The shard's members are nodes 2 and 3, whose disks are gone. It holds up the restart until
-// somebody gives up what both had, and then goes on with its log.
+// The shard's members are nodes 2 and 3, whose disks are gone. The shard holds up the restart until
+// an operator gives up the logs of both, and then goes on with the log of the member that gave them
+// up.
 func TestAShardOfWhichNoDiskIsLeftGoesOnWhenItIsGivenUp(t *testing.T) {
 	for _, gaveUp := range [][]order.NodeID{nil, {2}, {2, 3}} {
 		members := []views.Member{{ID: 1, Incarnation: 1, Disk: 10}, {ID: 2, Incarnation: 2, Disk: 20}, {ID: 3, Incarnation: 3, Disk: 30}}

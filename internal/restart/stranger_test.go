@@ -10,9 +10,9 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// stranger knows the name of a group and everything that was ever said in it, and in another group
-// of the same name, but no secret. It says what it heard again, to whom it was not said, and what
-// it made of it.
+// stranger knows the name of a group and every message that was sent in it, and in another group of
+// the same name, but no secret. It replays messages to processes to which they were not sent, and
+// sends altered ones.
 type stranger struct {
 	rng   *rand.Rand
 	own   []packet // of the group that it meddles with
@@ -128,8 +128,8 @@ func (s *stranger) forge(n *worldNode, m Message) (Message, string) {
 	return m, "forged"
 }
 
-// snapshot is all that a message can change in a core; whom it tells once that somebody is ignored
-// is not.
+// snapshot is all that a message can change in a core; the processes to which the core reports once
+// that it ignores a message are not included.
 type snapshot struct {
 	State   State
 	Peers   []peer
@@ -247,8 +247,8 @@ func TestAStrangerIsToldNoView(t *testing.T) {
 	}
 }
 
-// A process that comes back alone finds a group of the same name that works, and is not the one
-// that it was in: it goes on waiting for its own.
+// A process that comes back alone finds a working group of the same name that is not its former
+// group: it goes on waiting for its own.
 func TestAnotherGroupThatWorksIsNotJoined(t *testing.T) {
 	c := lone(t)
 	self := views.Member{ID: 2, Addr: "10.0.0.2:1", Incarnation: 9}

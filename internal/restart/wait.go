@@ -39,7 +39,7 @@ func (c *Core) wait(now time.Duration, e *Effects) {
 	v := is.view
 	switch {
 	case v == nil:
-		c.tellWaiting(nil, "this node knows of no view, and nobody who does has answered", e)
+		c.tellWaiting(nil, "this node knows of no view, and no process that does has answered", e)
 	case !is.counts:
 		c.tellWaiting(c.missing(0), fmt.Sprintf("this node, with the disk that it has, is no member of view %d: its members have to restart, and it joins them", v.ID), e)
 	case len(lacking) == 0:

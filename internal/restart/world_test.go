@@ -27,12 +27,12 @@ type world struct {
 	keys   int
 	group  string // the identity of the group
 	decls  []views.Declaration
-	seen   func(packet)      // told of every message; nil: nobody
+	seen   func(packet)      // called with every message; nil: not called
 	meddle func(*worldNode)  // what strangers do to a process in a restart; nil: nothing
 	storm  bool              // restarts over restarts, and little else
 	lose   func(packet) bool // nil: as it is drawn
 	calm   bool              // nothing breaks
-	sides  []bool            // by node: who can reach whom; nil: all
+	sides  []bool            // by node: nodes on the same side reach each other; nil: all
 	trace  func(format string, args ...any)
 	err    error
 
@@ -202,8 +202,8 @@ func (w *world) known(n *worldNode) {
 	w.chain[v.ID] = v.Key()
 }
 
-// count counts the shards that begin to wait for a member that has their log, and those whose wait
-// ends.
+// count counts the shards that begin to wait for a member that has their log, and the shards whose
+// wait ends.
 func (w *world) count(before, v *views.View) {
 	for i, sg := range v.Subgroups {
 		switch was := before.Subgroups[i]; {

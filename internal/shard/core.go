@@ -31,12 +31,12 @@ type Config struct {
 // Core decides for one subgroup of a process, over all views.
 type Core struct {
 	cfg     Config
-	view    *views.View // the last one that was installed
+	view    *views.View // the last installed view
 	own     *stay       // the last stay; nil: none
-	stays   []*stay     // the oldest first; those of which no more is asked are forgotten
+	stays   []*stay     // the oldest first; stays with no work left are forgotten
 	entered Stay        // how many there were
 	number  Activity
-	under   *activity // the one that is under way; nil: none
+	under   *activity // the activity that is under way; nil: none
 	effects []Effect
 	halted  bool
 }
@@ -344,10 +344,10 @@ func (c *Core) begin(s *stay) {
 	c.emit(e)
 }
 
-// givers are the members of the view in force that may give the state of a stay's first view: those
-// that were in the shard before, and when none of these is left, those that were fresh with this
-// process and may have got it from one. This process then gives it to none of them any more, so
-// that no two wait for each other.
+// givers returns the members of the view in force that may give the state of a stay's first view:
+// the members that were in the shard before, and, when none of these is left, the members that were
+// fresh together with this process and may have got the state. From then on this process gives the
+// state to none of them, so that no two processes wait for each other.
 func (c *Core) givers(s *stay) []views.Member {
 	gone := func(m views.Member) bool { return !slices.Contains(c.view.Members, m) }
 	before := slices.DeleteFunc(StateSources(s.view, s.index, c.cfg.Self), gone)
@@ -364,8 +364,8 @@ func (c *Core) givers(s *stay) []views.Member {
 	return append(before, slices.DeleteFunc(peers, gone)...)
 }
 
-// choose chooses the source of an activity, or has it rest first. It returns false if no source of
-// the state is left.
+// choose chooses the source of an activity, or lets the activity rest first. It returns false if no
+// source of the state is left.
 func (c *Core) choose(s *stay, sources *Sources, candidates []views.Member, e *Effect) bool {
 	source, pause, left := sources.Next(candidates)
 	switch {

@@ -399,8 +399,8 @@ func TestSH5AStateIsOfferedByThoseThatGotAllThatWasDelivered(t *testing.T) {
 	}
 }
 
-// A boundary in a backlog that is dropped is never reached: those that wait for the state there
-// must ask others.
+// A boundary in a backlog that is dropped is never reached: members that wait for the state there
+// must ask other members.
 func TestSH5WhatWasPromisedBehindABacklogIsWithheldWithIt(t *testing.T) {
 	s := newStage(t, Config{})
 	a, b := moving()

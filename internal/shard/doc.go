@@ -10,20 +10,21 @@
 //	Enter ──▶ queued ──▶ getting the state ──▶ taking over ──▶ handing over ──▶ live ──▶ over
 //	             └──────────────┴──────────────────┴────────────────┴────────────────────▲
 //
-// Queued: stays before this one still work on the application, or it has not got everything of
-// earlier views. Getting the state: a member that is fresh in an ordered shard has its application
-// restore the state of another member. A member that is fresh in a shard with logs learns from
-// another one where the log ends, brings its own log up to that, makes it durable, and has it noted
-// that the log is complete. Sources are asked one after the other, round after round, with a pause
-// between two rounds that grows. One that is no member any more is left at once, the source of a
-// log only if another member has the log whole. Sources of a state are the members that were in the
-// shard before. When none of these is left, those that came into it in the same view are asked: one
-// that has got the state offers it as of the same boundary. A member that has to ask them withholds
-// its own offer, so that no two wait for each other, and one that has the state does not leave
-// while another one waits for it. Taking over: a member that holds the log of the shard has its
-// application recover from the log; one whose shard begins has it restore from nothing. Handing
-// over: the application gets what was delivered meanwhile, which was kept in the stay's backlog.
-// Live: the application gets what the shard delivers. Over: it does not; a log that is complete
+// Queued: earlier stays still work on the application, or the application has not got every message
+// of earlier views. Getting the state: a member that is fresh in an ordered shard has its
+// application restore the state of another member. A member that is fresh in a shard with logs
+// learns from another member where the log ends, brings its own log up to that end, makes it
+// durable, and notes that the log is complete. Sources are asked one after the other, round after
+// round, with a growing pause between two rounds. A source that is no member any more is left at
+// once; the source of a log only if another member has the whole log. Sources of a state are the
+// members that were in the shard before. When none of these is left, the members that came into the
+// shard in the same view are asked: a member that has got the state offers it as of the same
+// boundary. A member that has to ask them withholds its own offer, so that no two members wait for
+// each other, and a member that has the state does not leave while another one waits for it. Taking
+// over: at a member that holds the log of the shard, the application recovers from the log; at a
+// member whose shard begins, it restores from nothing. Handing over: the application gets the
+// messages that were delivered meanwhile, which the stay's backlog kept. Live: the application gets
+// the messages that the shard delivers. Over: the application gets no more messages; a complete log
 // still does.
 //
 // Life of an activity: an effect that takes time has a number, and its performer says with Ended

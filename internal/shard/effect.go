@@ -14,8 +14,8 @@ type (
 	Activity uint64
 )
 
-// Verb says what is to be done. Those up to Rest are activities: they take time, and Ended says how
-// they came out.
+// Verb says what is to be done. The verbs up to Rest are activities: they take time, and Ended
+// reports their results.
 type Verb uint8
 
 const (
@@ -40,7 +40,7 @@ const (
 	Over          // pass deliveries on to the log alone, if the log is complete
 	Cancel        // end Activity early
 	OfferState    // hand over the state at the boundary of View in subgroup Index to the members that are fresh there
-	WithholdState // tell those members that this process does not have that state
+	WithholdState // tell these members that this process does not have the state
 	Thank         // tell the members that keep the state for this process that it needs it no more
 	Arrive        // end the waits for the state of this stay
 	SourceFailed  // tell that Source did not give what it was asked for: Err

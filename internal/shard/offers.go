@@ -8,8 +8,8 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// Offers are the states of shards that a member keeps for members that are fresh there, and those
-// that it will keep. S is what a state is.
+// Offers are the states of shards that a member keeps, or will keep, for fresh members of these
+// shards. S is the type of a state.
 //
 // Life of an offer: expected (a view with fresh members is installed) → taken (Put: what is
 // delivered has reached the boundary of that view) → forgotten (no fresh member waits for it any
@@ -18,7 +18,7 @@ type Offers[S any] struct {
 	Self order.NodeID
 	// Keeps reports whether members hand over states of a subgroup.
 	Keeps func(name string) bool
-	// Ends is told of each wait that ends; nil: nobody is told.
+	// Ends is called with each wait that ends; nil: not called.
 	Ends func(*Wait)
 	list []*Offer[S]
 }
@@ -53,7 +53,8 @@ const (
 	NotWaits        // it does not wait any more, as far as is known here
 )
 
-// Installed forgets what nobody waits for in a view, and expects the states that the view asks for.
+// Installed forgets states that no member of a view waits for, and expects the states that the view
+// asks for.
 func (o *Offers[S]) Installed(v *views.View) {
 	for _, f := range o.list {
 		o.leave(f, func(w *Wait) bool { return !StillWants(v, f.Index, w.Member) })
@@ -93,7 +94,7 @@ func (o *Offers[S]) leave(f *Offer[S], ends func(*Wait) bool) {
 	})
 }
 
-// sweep drops what nobody waits for.
+// sweep drops the states that no member waits for.
 func (o *Offers[S]) sweep() {
 	o.list = slices.DeleteFunc(o.list, func(f *Offer[S]) bool { return len(f.waiting) == 0 })
 	if !invariants.Enabled {
@@ -116,13 +117,13 @@ func (o *Offers[S]) Find(view order.ViewID, subgroup int) *Offer[S] {
 	return o.list[i]
 }
 
-// Wanted reports whether somebody waits for a state that was not taken.
+// Wanted reports whether a member waits for a state that was not taken yet.
 func (o *Offers[S]) Wanted(view order.ViewID, subgroup int) bool {
 	f := o.Find(view, subgroup)
 	return f != nil && !f.none && !f.taken
 }
 
-// Put keeps a state, if somebody still waits for it.
+// Put keeps a state, if a member still waits for it.
 func (o *Offers[S]) Put(view order.ViewID, subgroup int, state S) {
 	if f := o.Find(view, subgroup); f != nil {
 		f.State, f.taken = state, true
@@ -164,7 +165,7 @@ func (o *Offers[S]) Done(f *Offer[S], node order.NodeID) {
 	o.sweep()
 }
 
-// Awaited returns the subgroups for whose states somebody waits.
+// Awaited returns the subgroups for whose states members wait.
 func (o *Offers[S]) Awaited() (subgroups []int) {
 	for _, f := range o.list {
 		if !f.none {
@@ -191,9 +192,10 @@ func (o *Offers[S]) Waits() (waits []int) {
 }
 
 // Depended reports whether fresh members depend on this member for the state of a subgroup: it is
-// the senior one of the members that have the state. If several leave at once, that one stays until
-// the state is handed over. A member that waits for the state here is none of them, whatever the
-// view says: the view says of no member that it lacks the state if none is known that has it.
+// the most senior of the members that have the state. If several leave at once, the most senior one
+// stays until the state is handed over. A member that waits for the state here does not count as
+// one that has it, whatever the view says: if no member is known to have the state, the view does
+// not mark the members that lack it.
 func (o *Offers[S]) Depended(v *views.View) bool {
 	return slices.ContainsFunc(o.list, func(f *Offer[S]) bool { return !f.none && f.depends(v, o.Self) })
 }

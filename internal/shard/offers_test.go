@@ -49,7 +49,7 @@ func TestX1SnapshotsAreBoundedOverRandomViews(t *testing.T) {
 	}
 }
 
-// A fresh member expects to give the state to those that came with it, and not to itself.
+// A fresh member expects to give the state to the members that came with it, and not to itself.
 func TestFreshMembersExpectToGiveTheStateToEachOther(t *testing.T) {
 	a, _ := together()
 	for self, want := range map[order.NodeID][]order.NodeID{1: {3, 4}, 2: nil, 3: {4}, 4: {3}} {
@@ -67,7 +67,7 @@ func TestFreshMembersExpectToGiveTheStateToEachOther(t *testing.T) {
 	}
 	alone := &Offers[int]{Self: 3, Keeps: func(string) bool { return true }}
 	if alone.Installed(fresh(5)); alone.Find(5, 0) != nil {
-		t.Error("a member that is fresh alone expects to give its state to somebody")
+		t.Error("a member that is fresh alone expects to give its state to another one")
 	}
 }
 
@@ -84,7 +84,7 @@ func TestAFreshMemberWithTheStateStaysForThoseThatWaitForIt(t *testing.T) {
 		t.Error("the only member that has the state need not stay, and node 3 waits for it")
 	}
 	if o.Done(o.Find(5, 0), 3); o.Depended(b) {
-		t.Error("it has to stay, and nobody waits for the state")
+		t.Error("it has to stay, and no member waits for the state")
 	}
 	other := &Offers[int]{Self: 3, Keeps: func(string) bool { return true }}
 	other.Installed(a)

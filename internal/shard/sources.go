@@ -12,8 +12,8 @@ import (
 // to Longest.
 type Pauses struct{ First, Longest time.Duration }
 
-// Sources chooses which of several members is asked next: each once in a round, those that refused
-// never again.
+// Sources chooses which of several members is asked next: each once in a round, and members that
+// refused never again.
 type Sources struct {
 	Pauses  Pauses
 	pause   time.Duration // before the next round; 0: Pauses.First
@@ -45,15 +45,15 @@ func (s *Sources) Left(candidates []views.Member) bool {
 	return slices.ContainsFunc(candidates, func(m views.Member) bool { return !slices.Contains(s.refused, m.ID) })
 }
 
-// Refused notes that a source will never give what is wanted.
+// Refused notes that a source will never give the state or the log.
 func (s *Sources) Refused(id order.NodeID) { s.refused = append(s.refused, id) }
 
 // Progress notes that a source gave something: the next pause is the first one again.
 func (s *Sources) Progress() { s.pause = 0 }
 
 // StateSources are the members that have the state of a subgroup as a view begins, in the order in
-// which a fresh member asks them: fresh members begin at different ones. Those of which the view
-// does not say that they have all of the state come last.
+// which a fresh member asks them: fresh members begin at different ones. Members that the view does
+// not mark as having all of the state come last.
 func StateSources(v *views.View, subgroup int, self order.NodeID) []views.Member {
 	sg := v.Subgroups[subgroup]
 	var list, late []views.Member
@@ -74,8 +74,9 @@ func StateSources(v *views.View, subgroup int, self order.NodeID) []views.Member
 	return append(list, late...)
 }
 
-// FreshPeers are the other members that are fresh in a subgroup of a view. One that has got the
-// state has it as the view begins, until it is handed what was delivered since.
+// FreshPeers are the other members that are fresh in a subgroup of a view. A peer that has got the
+// state has it as of the begin of the view, until its application gets the messages delivered
+// since.
 func FreshPeers(v *views.View, subgroup int, self order.NodeID) (list []views.Member) {
 	for _, r := range v.Subgroups[subgroup].Fresh {
 		if m := v.Members[r]; m.ID != self {
@@ -93,8 +94,8 @@ func LogSources(v *views.View, name string, shard int, self order.NodeID) []view
 	return append(complete, partial...)
 }
 
-// logHolders returns the other members of a shard: those that have all of its log, as far as a view
-// says, and those of which it does not say so.
+// logHolders returns the other members of a shard in two lists: the members that have all of its
+// log according to the view, and the others.
 func logHolders(v *views.View, name string, shard int, self order.NodeID) (complete, partial []views.Member) {
 	for _, sg := range v.Shards(name) {
 		if sg.Shard != shard {

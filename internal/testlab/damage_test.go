@@ -181,7 +181,7 @@ func TestWhenAllHaveLostTheirLogsNobodyGoesOnUnasked(t *testing.T) {
 	back, err := lab.Restart(durableNodes, nil, nodes...)
 	lab.must(err)
 	for _, p := range back {
-		_, err := p.AwaitEvents("nobody who is here has the whole log", 1)
+		_, err := p.AwaitEvents("no process that is here has the whole log", 1)
 		lab.must(err)
 	}
 	KillAll(back, func() time.Duration { return 0 })

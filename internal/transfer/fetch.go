@@ -145,8 +145,8 @@ func (f *Fetch) ask(c *wire.Conn, source views.Member, done bool) (a answer, err
 // doneTries is how often each member is told.
 const doneTries = 3
 
-// Done tells the members that keep the snapshot that it is not needed any more. It is best effort: those that do not hear it keep the
-// snapshot until this member is gone.
+// Done tells the members that keep the snapshot that it is not needed any more. It is best effort:
+// members that do not receive it keep the snapshot until this member is gone.
 func (f *Fetch) Done(ctx context.Context, sources []views.Member) {
 	var telling sync.WaitGroup
 	defer telling.Wait()

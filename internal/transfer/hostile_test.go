@@ -52,7 +52,7 @@ func unchanged(*request) {}
 func TestX2NobodyGetsAStateButTheFreshMember(t *testing.T) {
 	stranger := order.NodeID(77)
 	for name, c := range map[string]struct {
-		as, of order.NodeID // who it says that it is, and who it is
+		as, of order.NodeID // the node that it claims to be, and the node that it is
 		change func(*request)
 	}{
 		"a member that is not fresh":                 {2, 2, unchanged},
@@ -113,7 +113,8 @@ func TestX2ARequestThatWasRecordedIsOfNoUse(t *testing.T) {
 	w.arrives()
 }
 
-// Somebody listens where a source did, and knows all but its private key: it gives another state, or says that there is none.
+// A stranger listens at a source's former address, and knows all but its private key: it gives
+// another state, or says that there is none.
 func TestX5NobodyAnswersForASource(t *testing.T) {
 	for name, a := range map[string]answer{"a state": {}, "a refusal": {Refused: "no"}} {
 		w := newWorld(t, 2, 1000)

@@ -16,7 +16,7 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// errStranger is a request of somebody to whom nothing is given (X2).
+// errStranger refuses a request of a process that gets no state (X2).
 var errStranger = fmt.Errorf("%w: not a fresh member of the view", fabric.ErrRefused)
 
 // errStateless is why a fresh member gets nothing here.
@@ -28,7 +28,7 @@ type (
 	offer    = shard.Offer[snapshot]
 )
 
-// offers are the snapshots that are kept here, and those that will be.
+// offers are the snapshots that are or will be kept here.
 type offers struct {
 	id *trust.Identity
 
@@ -61,14 +61,14 @@ func (o *offers) installed(v *views.View) {
 	o.kept.Installed(v)
 }
 
-// wanted reports whether somebody waits for a snapshot that was not taken.
+// wanted reports whether a member waits for a snapshot that was not taken yet.
 func (o *offers) wanted(view order.ViewID, subgroup int) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.kept.Wanted(view, subgroup)
 }
 
-// put keeps a snapshot, if somebody still waits for it.
+// put keeps a snapshot, if a member still waits for it.
 func (o *offers) put(view order.ViewID, subgroup int, write snapshot) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -146,7 +146,7 @@ func (o *offers) done(f *offer, w *shard.Wait) {
 	o.kept.Done(f, w.Member.ID)
 }
 
-// awaited returns the subgroups for whose snapshots somebody waits.
+// awaited returns the subgroups for whose snapshots members wait.
 func (o *offers) awaited() (subgroups []int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -18,7 +18,7 @@ type request struct {
 	View     order.ViewID `json:"view"` // in which the member is fresh
 	Subgroup int          `json:"subgroup"`
 	Node     order.NodeID `json:"node"`
-	Done     bool         `json:"done,omitempty"` // the state is here; none is wanted any more
+	Done     bool         `json:"done,omitempty"` // the sender has the state, and needs no other one
 	Nonce    trust.Nonce  `json:"nonce"`
 	MAC      trust.MAC    `json:"mac"` // of the challenge and all that
 }
@@ -34,7 +34,7 @@ type answer struct {
 	MAC     trust.MAC `json:"mac,omitzero"`      // of the request and all that; none if the view is not known at the source
 }
 
-// key is the one that two members of a view share for the transfer of states.
+// key returns the key that two members of a view share for the transfer of states.
 func key(i *trust.Identity, v *views.View, self, peer order.NodeID) (k trust.Key, err error) {
 	s, ok := v.RankOf(self)
 	p, known := v.RankOf(peer)
@@ -71,7 +71,7 @@ func (a answer) check(k trust.Key, q request) error {
 // maxGreetingBytes bounds a challenge, a request, and an answer.
 const maxGreetingBytes = 8 << 10
 
-// Frames of a stream: those that are sent, and those that are taken.
+// Sizes of the frames of a stream: the frames that are sent, and the largest that is received.
 const (
 	frameBytes    = 256 << 10
 	maxFrameBytes = 1 << 20

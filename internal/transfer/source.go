@@ -67,7 +67,8 @@ func (s *Source) Installed(v *views.View) { s.offers.installed(v) }
 // Wanted reports whether a snapshot of a subgroup at the boundary of a view has to be taken.
 func (s *Source) Wanted(view order.ViewID, subgroup int) bool { return s.offers.wanted(view, subgroup) }
 
-// Put keeps a snapshot for those who wait for it. Its function is called once for each stream, maybe several at a time.
+// Put keeps a snapshot for the members that wait for it. Its function is called once for each
+// stream, maybe several at a time.
 func (s *Source) Put(view order.ViewID, subgroup int, write func(io.Writer) error) {
 	s.offers.put(view, subgroup, write)
 }

@@ -35,7 +35,7 @@ func within(t *testing.T) context.Context {
 	return ctx
 }
 
-// quick are times for tests in which somebody is silent.
+// quick are times for tests in which a process is silent.
 var quick = wire.Times{
 	Silence: 300 * time.Millisecond, Pulse: 20 * time.Millisecond, Pause: time.Millisecond, Longest: 20 * time.Millisecond,
 }
@@ -495,7 +495,7 @@ func TestX1ASnapshotIsKeptUntilAllAreDoneOrGone(t *testing.T) {
 	f.Done(within(t), shard.StateSources(w.view, 1, w.fresh))
 	for i, p := range w.old {
 		if len(p.offers.kept.Waits()) != 0 {
-			t.Errorf("node %d keeps %d snapshots for nobody", i+1, len(p.offers.kept.Waits()))
+			t.Errorf("node %d keeps %d snapshots that no member waits for", i+1, len(p.offers.kept.Waits()))
 		}
 	}
 }
