@@ -145,7 +145,7 @@ type requestBody struct{ bytes.Reader }
 
 func (*requestBody) Close() error { return nil }
 
-// serve calls the handler and sends the response.
+// serve calls the handler and sends the response, unless the client is gone or the server closed.
 func (x *exchange) serve() {
 	defer func() {
 		if caught := recover(); caught != nil {
@@ -154,6 +154,10 @@ func (x *exchange) serve() {
 	}()
 	x.header = make(http.Header, 4)
 	x.server.handler.ServeHTTP(x, x.request)
+	if x.ctx.Err() != nil { // the handler may have stopped half-way for it, and its response would look whole
+		x.abort(http.ErrAbortHandler)
+		return
+	}
 	x.finish()
 }
 
