@@ -123,7 +123,8 @@ func Handle[S, A, R any](op Operation[A, R], f func(S, *Context, A) (R, error)) 
 			}
 			var err error
 			value, err = f(state.(S), c, args)
-			if own, ok := p.(*call[A, R]); ok && err == nil && detach != nil {
+			// The conversion to any spares a search for the table of the methods.
+			if own, ok := any(p).(*call[A, R]); ok && err == nil && detach != nil {
 				own.value = detach(value)
 				return buf, true, false
 			}

@@ -60,7 +60,7 @@ type object struct {
 	byNumber []*bound // of the enabled operations; nil: one that this process does not know
 	context  Context
 	numbers  map[string]int // of the enabled operations
-	current  squall.Message // that is applied
+	current  squall.Version // of the record that is applied
 	reply    []byte         // of the member's command that is applied
 	waiting  pending        // the call of it, if this process made it
 	typed    bool           // its value was set by the handler
@@ -68,6 +68,7 @@ type object struct {
 	enabled  chan struct{}  // closed when operations are enabled, and made anew
 
 	calls    calls
+	taken    []pending     // the calls of the batch, by its messages
 	finished []pending     // of the batch
 	place    place         // of the batch before: the goroutine that delivers changes with it at most
 	loop     atomic.Uint64 // the goroutine that delivers
@@ -242,8 +243,10 @@ func (o *object) deliver(batch []squall.Message) {
 	self := squall.NodeID(o.self.Load())
 	o.mu.Lock()
 	o.running.Store(true)
+	o.takeCalls(batch, self)
 	for i := range batch {
-		o.apply(&batch[i], self)
+		o.apply(&batch[i], self, o.taken[i])
+		o.taken[i] = nil
 	}
 	o.running.Store(false)
 	if o.news {
@@ -268,16 +271,38 @@ func (o *object) tellWatchers() {
 	o.emitted = make(chan struct{})
 }
 
-// apply applies one record. The lock is held.
-func (o *object) apply(m *squall.Message, self squall.NodeID) {
-	own := m.Sender == self && !m.Replayed()
+// takeCalls finds the calls that wait for the messages of a batch. The lock is held.
+func (o *object) takeCalls(batch []squall.Message, self squall.NodeID) {
+	o.taken = slices.Grow(o.taken[:0], len(batch))[:len(batch)]
+	locked := false
+	for i := range batch {
+		if !isOwn(&batch[i], self) || len(batch[i].Data) < machine.CommandBytes {
+			continue
+		}
+		if !locked {
+			o.calls.mu.Lock()
+			locked = true
+		}
+		o.taken[i], _ = o.calls.table.Take(machine.Call(batch[i].Data))
+	}
+	if locked {
+		o.calls.mu.Unlock()
+	}
+}
+
+// isOwn reports whether this process sent a message.
+func isOwn(m *squall.Message, self squall.NodeID) bool { return m.Sender == self && !m.Replayed() }
+
+// apply applies one record, for which a call of this process waits, or nil. The lock is held.
+func (o *object) apply(m *squall.Message, self squall.NodeID, waiting pending) {
 	if o.failed != nil {
+		if waiting != nil {
+			waiting.complete(outcome{err: o.failed})
+			o.finished = append(o.finished, waiting)
+		}
 		return
 	}
-	o.current, o.waiting, o.typed = *m, nil, false
-	if own && len(m.Data) >= machine.CommandBytes {
-		o.waiting = o.calls.take(machine.Call(m.Data))
-	}
+	o.current, o.waiting, o.typed = m.Version(), waiting, false
 	before := o.machine.Executed()
 	result := o.machine.Apply(machine.Record{
 		View: uint64(m.View), Seq: uint64(m.Seq), Sender: uint64(m.Sender), Time: uint64(m.Time), Data: m.Data,
@@ -302,7 +327,7 @@ func (o *object) apply(m *squall.Message, self squall.NodeID) {
 	case machine.Reply:
 		o.gather(m.Sender, m.Data)
 	}
-	if p := o.waiting; p != nil {
+	if p := waiting; p != nil {
 		out := outcome{version: m.Version(), reply: result.Reply, typed: o.typed, status: result.Status, session: result.Session}
 		if result.Kind == machine.Command {
 			if out.reply = o.reply; result.Status == machine.Elsewhere {
@@ -315,14 +340,14 @@ func (o *object) apply(m *squall.Message, self squall.NodeID) {
 		p.complete(out)
 		o.finished = append(o.finished, p)
 	}
-	if result.Replies && !own && !m.Replayed() && o.failed == nil {
+	if result.Replies && m.Sender != self && !m.Replayed() && o.failed == nil {
 		reply := result.Reply
 		if result.Kind == machine.Command {
 			reply = o.reply
 		}
 		o.answer(m.Sender, result.Call, result.Status, reply)
 	}
-	o.current, o.waiting = squall.Message{}, nil
+	o.waiting = nil
 }
 
 // place is where the goroutine that delivers may change.
@@ -343,9 +368,12 @@ func (h *handler) Execute(x machine.Execution, args, out []byte) (reply []byte, 
 		return out, true
 	}
 	c := &o.context
-	c.Version, c.Time = o.current.Version(), squall.Time(x.Time)
-	source, shard := cutShard(x.Source)
-	c.Caller = Caller{Member: squall.NodeID(x.Sender), Session: x.Session, Identity: x.Identity, Object: source, Shard: max(0, shard-1)}
+	c.Version, c.Time = o.current, squall.Time(x.Time)
+	c.Caller = Caller{Member: squall.NodeID(x.Sender), Session: x.Session, Identity: x.Identity}
+	if x.Source != "" {
+		source, shard := cutShard(x.Source)
+		c.Caller.Object, c.Caller.Shard = source, max(0, shard-1)
+	}
 	defer func() {
 		if what := recover(); what != nil {
 			o.fail(&PanicError{Object: o.sg.Name, Operation: b.name, Version: c.Version, Value: what, Stack: string(debug.Stack())})

@@ -307,7 +307,7 @@ func (c *pastCopy) advance(log *squall.Log, v squall.Version) error {
 func (o *object) replay(r *squall.Record) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.current = squall.Message{Data: r.Data, Sender: r.Sender, View: r.Version.View, Seq: r.Version.Seq, Time: r.Time}
+	o.current = r.Version
 	result := o.machine.Apply(machine.Record{
 		View: uint64(r.Version.View), Seq: uint64(r.Version.Seq), Sender: uint64(r.Sender), Time: uint64(r.Time), Data: r.Data,
 	}, (*handler)(o))

@@ -444,6 +444,28 @@ func TestASessionWithManyRepliesAllocatesNothing(t *testing.T) {
 	}
 }
 
+func TestACommandOfASessionAllocatesNothing(t *testing.T) {
+	for _, under := range []uint64{1, 64} {
+		o := enabled(t)
+		s := o.apply(record(1, 1, openSession(10, 1, 1000, ""))).Session
+		var data []byte
+		n := uint64(0)
+		step := func() {
+			n++
+			data = machine.AppendClient(data[:0], machine.Header{Time: 11}, s, n, max(n, under)-under)
+			if r := o.Apply(record(1, 1, data), silent{}); r.Status != machine.Done {
+				t.Fatalf("command %d: %v", n, r.Status)
+			}
+		}
+		for range 4 * under {
+			step()
+		}
+		if got := testing.AllocsPerRun(1000, step); got != 0 {
+			t.Errorf("%v allocations for a command of a session with %d under way", got, under)
+		}
+	}
+}
+
 func BenchmarkCommandsOfASession(b *testing.B) {
 	for _, under := range []uint64{1, 64, 500} {
 		b.Run(fmt.Sprintf("under way=%d", under), func(b *testing.B) {

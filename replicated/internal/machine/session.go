@@ -166,7 +166,10 @@ func (s *session) acknowledge(acked uint64) {
 		return
 	}
 	s.acked = acked
-	n, _ := s.reply(acked + 1)
+	n := 0
+	for n < len(s.replies) && s.replies[n].number <= acked {
+		n++
+	}
 	for i := range n {
 		s.kept -= len(s.replies[i].data)
 		if len(s.free) < maxFree && cap(s.replies[i].data) <= maxFreeBytes {
@@ -177,18 +180,21 @@ func (s *session) acknowledge(acked uint64) {
 	s.replies = s.replies[n:] // what is left does not move: a session may have a thousand replies, and loses one with each command
 }
 
-// keep inserts a reply. Replies that reached the end of their memory move to its beginning, when most of it is free.
+// keep inserts a reply. Replies that reached the end of their memory move to its beginning, when most of it is free, or
+// else to more memory.
 func (s *session) keep(at int, r reply) {
-	full := len(s.replies) == cap(s.replies)
-	if full && cap(s.room) >= 2*len(s.replies)+2 {
-		s.replies, full = append(s.room[:0], s.replies...), false
+	if n := len(s.replies); n == cap(s.replies) {
+		if cap(s.room) < 2*n+2 {
+			s.room = make([]reply, 0, 3*n+minRoom)
+		}
+		s.replies = append(s.room[:0], s.replies...)
 	}
 	s.replies = slices.Insert(s.replies, at, r)
-	if full {
-		s.room = s.replies[:0]
-	}
 	s.kept += len(r.data)
 }
+
+// minRoom is for how many replies a session has memory: most have one call at a time.
+const minRoom = 4
 
 // Buffers for replies that a session keeps for the next ones.
 const (
@@ -208,6 +214,9 @@ func (s *session) buffer() []byte {
 
 // reply returns where the reply of a number is, or would be.
 func (s *session) reply(number uint64) (int, bool) {
+	if n := len(s.replies); n == 0 || s.replies[n-1].number < number { // most commands come in their order
+		return n, false
+	}
 	return slices.BinarySearchFunc(s.replies, number, func(r reply, n uint64) int {
 		switch {
 		case r.number < n:

@@ -39,8 +39,8 @@ func (s *store) put(_ *replicated.Context, b []byte) ([]byte, error) {
 		return nil, errors.New("a put without a key")
 	}
 	key, value := b[1:1+int(b[0])], b[1+int(b[0]):]
-	if old, ok := s.Values[string(key)]; ok && cap(old) >= len(value) {
-		s.Values[string(key)] = append(old[:0], value...)
+	if old, ok := s.Values[string(key)]; ok && len(old) == len(value) {
+		copy(old, value)
 	} else {
 		s.Values[string(key)] = append([]byte(nil), value...)
 	}

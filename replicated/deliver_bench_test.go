@@ -1,0 +1,79 @@
+package replicated
+
+import (
+	"testing"
+
+	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/replicated/internal/machine"
+)
+
+// nothing is a call whose outcome nothing looks at.
+type nothing struct{}
+
+func (nothing) complete(outcome) {}
+func (nothing) signal()          {}
+func (nothing) repeatable() bool { return false }
+
+// BenchmarkDeliver delivers batches of commands to one copy: those of this member, of other members, and of clients' sessions.
+func BenchmarkDeliver(b *testing.B) {
+	const batch, self = 64, 1
+	count := NewCommand[[]byte, []byte]("count")
+	copyOf := func() *object {
+		n := 0
+		o := New(squall.SubgroupConfig{Name: "counter"}, func() *struct{} { return &struct{}{} },
+			Handle(count, func(*struct{}, *Context, []byte) ([]byte, error) {
+				n++
+				return nil, nil
+			})).object
+		o.self.Store(self)
+		o.calls.table.Lap = func() uint32 { return 0 }
+		h := machine.Header{Time: 1}
+		o.deliver([]squall.Message{{View: 1, Sender: self, Data: machine.AppendKnows(nil, h, 1, []string{"count"})}})
+		o.deliver([]squall.Message{{View: 1, Sender: self, Data: machine.AppendEnable(nil, h, 1, []string{"count"})}})
+		return o
+	}
+	for name, from := range map[string]squall.NodeID{"own": self, "of others": 2} {
+		b.Run(name, func(b *testing.B) {
+			o, messages := copyOf(), make([]squall.Message, batch)
+			for i := range messages {
+				messages[i] = squall.Message{View: 1, Sender: from, Data: append(machine.AppendCommand(nil, machine.Header{Time: 2}), make([]byte, 100)...)}
+			}
+			b.ReportAllocs()
+			for i := 0; i < b.N; i += batch {
+				for k := range messages {
+					messages[k].Seq++
+					if from == self {
+						call, _ := o.calls.put(nothing{})
+						machine.AppendCommand(messages[k].Data[:0], machine.Header{Time: 2, Call: call})
+					}
+				}
+				o.deliver(messages)
+			}
+		})
+	}
+	b.Run("clients", func(b *testing.B) {
+		o, messages := copyOf(), make([]squall.Message, batch)
+		numbers := make([]uint64, batch)
+		for i := range messages {
+			messages[i] = squall.Message{View: 1, Sender: 2, Data: machine.AppendOpen(nil, machine.Header{Time: 2}, machine.Token{byte(i)}, 1e18, "")}
+		}
+		o.deliver(messages)
+		for i := range messages {
+			numbers[i] = uint64(i)<<32 | uint64(i+1) // the first bytes of its token, and how many sessions were opened
+			messages[i].Data = make([]byte, machine.ClientBytes+100)
+		}
+		b.ReportAllocs()
+		n := uint64(0)
+		for i := 0; i < b.N; i += batch {
+			n++
+			for k := range messages {
+				messages[k].Seq++
+				machine.AppendClient(messages[k].Data[:0], machine.Header{Time: 2}, numbers[k], n, n-1)
+			}
+			o.deliver(messages)
+		}
+		if o.machine.Executed() < uint64(b.N) {
+			b.Errorf("%d commands were executed of %d", o.machine.Executed(), b.N)
+		}
+	})
+}
