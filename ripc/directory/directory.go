@@ -25,6 +25,8 @@ import (
 const (
 	DefaultLease = 10 * time.Second
 	DefaultHold  = 24 * time.Hour
+
+	DefaultMaxNamesOfOne = 4096
 )
 
 // Config describes a member's part of a directory. The zero value is a good one.
@@ -38,6 +40,10 @@ type Config struct {
 	Key ed25519.PrivateKey
 	// Lease is for how long a service of this process stays in the directory without a word of it; 0 is DefaultLease.
 	Lease time.Duration
+	// MaxNamesOfOne is how many names one owner may have, through this member: a key, or with TLS an identity. All owners that speak from one process
+	// of this host, or without TLS from one address, may have four times as many together. What they have is kept if the bound is lowered.
+	// 0 is DefaultMaxNamesOfOne.
+	MaxNamesOfOne int
 	// OnLost is told that a service of this process is not its own any more: the same owner registered it elsewhere.
 	OnLost func(ripc.ID, error)
 }
@@ -64,6 +70,7 @@ type Directory struct {
 func New(cfg Config) *Directory {
 	cfg.Name = cmp.Or(cfg.Name, "directory")
 	cfg.Lease = cmp.Or(cfg.Lease, DefaultLease)
+	cfg.MaxNamesOfOne = cmp.Or(max(cfg.MaxNamesOfOne, 0), DefaultMaxNamesOfOne)
 	hold := DefaultHold
 	if cfg.Key == nil {
 		cfg.Key, hold = newKey(), 0
@@ -284,18 +291,18 @@ func (d *Directory) sayHere(ctx context.Context, records []*registry.Record) (re
 	case <-ctx.Done():
 		return reply{}, context.Cause(ctx)
 	}
-	return d.say(ctx, records, registry.MemberOwner)
+	return d.say(ctx, records, registry.MemberOwner, "")
 }
 
-// say submits records to the directory. The speaker owns the names of records without a key.
-func (d *Directory) say(ctx context.Context, records []*registry.Record, speaker string) (r reply, err error) {
+// say submits records to the directory. The speaker owns the names of records without a key; origin is where a client's records come from.
+func (d *Directory) say(ctx context.Context, records []*registry.Record, speaker, origin string) (r reply, err error) {
 	if len(records) > maxRecords {
 		return r, fmt.Errorf("%w: %d records, at most %d", ripc.ErrLimit, len(records), maxRecords)
 	}
 	for _, rec := range records {
 		o := registry.Outcome{Err: rec.Check()} // what is wrong by itself need not be ordered
 		if o.Err == nil {
-			if o, err = d.submit(ctx, registry.Command{Record: rec, Speaker: speaker}); err != nil {
+			if o, err = d.submit(ctx, registry.Command{Record: rec, Speaker: speaker, Origin: origin, Most: d.cfg.MaxNamesOfOne}); err != nil {
 				return r, err
 			}
 		}

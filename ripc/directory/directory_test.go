@@ -55,6 +55,7 @@ type options struct {
 	tls    *tls.Config
 	secret string
 	dirs   []string // of persistent members
+	names  int      // that one owner may have
 }
 
 // cluster starts members, which the test ends.
@@ -63,7 +64,7 @@ func cluster(t *testing.T, n int, o options) (members []*member) {
 	ctx := testutil.Within(t)
 	var join []string
 	for k := range n {
-		m := &member{dir: New(Config{Persistent: o.dirs != nil}), messages: make(chan string, 1000)}
+		m := &member{dir: New(Config{Persistent: o.dirs != nil, MaxNamesOfOne: o.names}), messages: make(chan string, 1000)}
 		cfg := squall.Config{
 			Cluster: t.Name(), ID: squall.NodeID(k + 1), Listen: "127.0.0.1:0", Join: join, InitialMembers: 1,
 			Heartbeat: 20 * time.Millisecond, FailAfter: 500 * time.Millisecond, Logger: slog.New(slog.DiscardHandler),
@@ -295,6 +296,32 @@ func TestANameBelongsToTheIdentityOfACertificate(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 	must(t, s.Close())
+}
+
+// A client that registers more services than one owner may have is told so, and a service that it closes makes room.
+func TestAClientWithTooManyNamesIsRefused(t *testing.T) {
+	ctx := testutil.Within(t)
+	const most = 3
+	members := cluster(t, 2, options{names: most})
+	_, greedy := client(t, ClientConfig{Members: addresses(members), Lease: time.Second}, ripc.Config{})
+	var last *ripc.Service
+	for k := range most {
+		var err error
+		last, err = greedy.Register(ctx, ripc.ID(fmt.Sprint("service ", k)))
+		must(t, err)
+	}
+	if _, err := greedy.Register(ctx, "one more"); !errors.Is(err, ErrTooManyNames) || !errors.Is(err, ripc.ErrRefused) {
+		t.Fatal(err)
+	}
+	_, other := client(t, ClientConfig{Members: addresses(members)}, ripc.Config{})
+	if _, err := other.Register(ctx, "of another"); err != nil {
+		t.Error(err)
+	}
+	must(t, last.Close())
+	eventually(t, "a name that was given up makes no room", func() bool {
+		_, err := greedy.Register(ctx, "one more")
+		return err == nil
+	})
 }
 
 // When a member ends, its clients go on with another one, and are told of changes by that.

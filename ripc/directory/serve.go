@@ -3,6 +3,8 @@ package directory
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"net"
 	"slices"
 	"sync"
 	"time"
@@ -58,13 +60,27 @@ func (d *Directory) heed(ctx context.Context, m *ripc.Message, r request) {
 	if who := m.Identity(); who != "" {
 		speaker = registry.IdentityOwner(who)
 	}
-	answer, err := d.say(ctx, r.Records, speaker)
+	answer, err := d.say(ctx, r.Records, speaker, d.originOf(m.Peer()))
 	if err != nil {
 		_ = m.Refuse(err.Error())
 		m.Release()
 		return
 	}
 	d.reply(m, d.find(answer, r.Find, m.Sender()))
+}
+
+// originOf names those whose names count together: the certificate's identity, an address, or a process of this member's host.
+func (d *Directory) originOf(p ripc.Peer) string {
+	switch {
+	case p.Identity != "":
+		return registry.IdentityOwner(p.Identity)
+	case p.Addr == "":
+		return fmt.Sprintf("process %d beside member %d", p.Process, d.group.ID())
+	}
+	if host, _, err := net.SplitHostPort(p.Addr); err == nil {
+		return "address " + host
+	}
+	return "address " + p.Addr
 }
 
 func (d *Directory) reply(m *ripc.Message, r reply) {

@@ -73,7 +73,7 @@ func versionOf(e *registry.Entry) uint64 { return e.Number<<32 | e.Version&(1<<3
 // codes are the errors of a record as they are said.
 var codes = map[string]error{
 	"owned": registry.ErrOwned, "stale": registry.ErrStale, "moved": registry.ErrMoved, "ended": registry.ErrEnded,
-	"realm": registry.ErrRealm, "full": registry.ErrFull, "mixed": registry.ErrMixed, "forged": registry.ErrForged,
+	"realm": registry.ErrRealm, "full": registry.ErrFull, "many": registry.ErrMany, "mixed": registry.ErrMixed, "forged": registry.ErrForged,
 }
 
 func resultOf(o registry.Outcome) result {
@@ -102,6 +102,9 @@ func (r result) err() error {
 
 // ErrOwned says that a name belongs to another key or identity.
 var ErrOwned = registry.ErrOwned
+
+// ErrTooManyNames says that an owner, or a process or host, has as many names as one may have (Config.MaxNamesOfOne).
+var ErrTooManyNames = registry.ErrMany
 
 // places converts places from the wire format.
 func places(of []registry.Place) (out []ripc.Place) {

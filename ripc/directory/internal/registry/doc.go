@@ -17,4 +17,6 @@
 //	RD5  a name has one place, or, if it is shared, one for each endpoint
 //	RD6  a name's version grows when its places change, and with no renewal
 //	RD7  the same commands lead to the same state, also through a snapshot between any two of them
+//	RD8  an owner has at most as many names as its records say that one may have, and all owners that speak from one process or host have
+//	     a bounded number together: others find room
 package registry

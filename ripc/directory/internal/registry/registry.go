@@ -27,6 +27,7 @@ var (
 	ErrEnded = errors.New("the lease has ended, or is too long")
 	ErrRealm = errors.New("it is for another directory")
 	ErrFull  = errors.New("the directory is full")
+	ErrMany  = errors.New("the owner has too many names")
 	ErrMixed = errors.New("the name is shared, or is not, unlike the record")
 )
 
@@ -36,6 +37,8 @@ type Registry struct {
 	Time    Time     `json:"time"`    // only grows
 	Numbers uint64   `json:"numbers"` // that were given to entries
 	Entries []*Entry `json:"entries"` // by name
+
+	shares map[string]share // of each owner and origin; nil: not counted yet
 }
 
 // Entry is one name.
@@ -45,16 +48,18 @@ type Entry struct {
 	Version uint64  `json:"version"`
 	Owner   string  `json:"owner"`
 	Shared  bool    `json:"shared,omitempty"`
-	Held    Time    `json:"held"`  // until then the name is the owner's
-	Spots   []*Spot `json:"spots"` // by owner and incarnation
+	Origin  string  `json:"origin,omitempty"` // from where the owner claimed it
+	Held    Time    `json:"held"`             // until then the name is the owner's
+	Spots   []*Spot `json:"spots"`            // by owner and incarnation
 }
 
 // Spot is the last that an owner said about a name at one endpoint. It is kept until nothing that was said before can take effect again.
 type Spot struct {
 	Record Record `json:"record"`
 	Owner  string `json:"owner"`
-	Gone   bool   `json:"gone,omitempty"` // the service is not there any more
-	Kept   Time   `json:"kept"`           // the latest end of a lease of the owner there
+	Origin string `json:"origin,omitempty"` // from where it was said first
+	Gone   bool   `json:"gone,omitempty"`   // the service is not there any more
+	Kept   Time   `json:"kept"`             // the latest end of a lease of the owner there
 }
 
 // Places returns the places at which the service is.
@@ -74,6 +79,8 @@ type Command struct {
 	By      Time    `json:"by,omitempty"`
 	Record  *Record `json:"record,omitempty"`
 	Speaker string  `json:"speaker,omitempty"` // the owner that speaks a record without a key, as the member says that passed it on
+	Origin  string  `json:"origin,omitempty"`  // the process or the host from which the record came, as that member says; empty: the member itself
+	Most    int     `json:"most,omitempty"`    // names that one owner may have; 0: any number
 	Ticket  uint64  `json:"ticket,omitempty"`  // of the member that waits for the outcome
 }
 
@@ -94,7 +101,7 @@ func (r *Registry) Apply(c Command) (o Outcome) {
 		o.News = r.expire()
 	}
 	if c.Record != nil {
-		e, last, err := r.heed(c.Record, c.Speaker)
+		e, last, err := r.heed(&c)
 		o.Err, o.Last = err, last
 		if e != nil {
 			o.News = append(o.News, e)
@@ -111,13 +118,21 @@ func (r *Registry) expire() (news []*Entry) {
 			ended := s.Record.Until <= r.Time
 			changed = changed || ended && !s.Gone
 			s.Gone = s.Gone || ended
-			return s.Kept <= r.Time
+			if s.Kept > r.Time {
+				return false
+			}
+			r.count(s.Owner, s.Origin, 0, -1)
+			return true
 		})
 		if changed {
 			e.Version++
 			news = append(news, e)
 		}
-		return len(e.Spots) == 0 && e.Held <= r.Time
+		if len(e.Spots) > 0 || e.Held > r.Time {
+			return false
+		}
+		r.count(e.Owner, e.Origin, -1, 0)
+		return true
 	})
 	return news
 }
@@ -141,8 +156,8 @@ func (r *Registry) From(name string) []*Entry {
 }
 
 // heed takes in a record, and returns the entry if its places changed.
-func (r *Registry) heed(rec *Record, speaker string) (changed *Entry, last uint64, err error) {
-	owner := speaker
+func (r *Registry) heed(c *Command) (changed *Entry, last uint64, err error) {
+	rec, owner := c.Record, c.Speaker
 	if len(rec.Key) > 0 {
 		owner = KeyOwner(rec.Key)
 	}
@@ -160,14 +175,20 @@ func (r *Registry) heed(rec *Record, speaker string) (changed *Entry, last uint6
 	}
 	e := r.Find(rec.Name)
 	if e == nil {
-		if e, err = r.enter(rec, owner); err != nil {
+		if err := r.leaves(owner, c.Origin, 1, 1, c.Most); err != nil {
+			return nil, 0, err
+		}
+		if e, err = r.enter(c, owner); err != nil {
 			return nil, 0, err
 		}
 	}
 	if last, err := e.permits(rec, owner, r.Time); err != nil {
 		return nil, last, err
 	}
-	if e.put(rec, owner, r.Time) {
+	if err := r.admit(e, c, owner); err != nil {
+		return nil, 0, err
+	}
+	if e.put(rec, owner, c.Origin, r.Time) {
 		e.Version++
 		return e, 0, nil
 	}
@@ -175,12 +196,14 @@ func (r *Registry) heed(rec *Record, speaker string) (changed *Entry, last uint6
 }
 
 // enter makes an entry for a name.
-func (r *Registry) enter(rec *Record, owner string) (*Entry, error) {
+func (r *Registry) enter(c *Command, owner string) (*Entry, error) {
+	rec := c.Record
 	if len(r.Entries) >= MaxNames {
 		return nil, fmt.Errorf("%w: %d names", ErrFull, MaxNames)
 	}
 	r.Numbers++
-	e := &Entry{Name: rec.Name, Number: r.Numbers, Owner: owner, Shared: rec.Shared}
+	e := &Entry{Name: rec.Name, Number: r.Numbers, Owner: owner, Origin: c.Origin, Shared: rec.Shared}
+	r.count(owner, c.Origin, 1, 0)
 	k, _ := r.index(rec.Name)
 	r.Entries = slices.Insert(r.Entries, k, e)
 	return e, nil
@@ -222,11 +245,11 @@ func (e *Entry) permits(rec *Record, owner string, now Time) (last uint64, err e
 }
 
 // put has a record take effect, and reports whether the places changed (RD6).
-func (e *Entry) put(rec *Record, owner string, now Time) (changed bool) {
+func (e *Entry) put(rec *Record, owner, origin string, now Time) (changed bool) {
 	k, known := e.index(owner, rec.Place.Incarnation)
 	if rec.Action == Withdraw {
 		if !known { // a claim that was made before may come yet
-			e.Spots = slices.Insert(e.Spots, k, &Spot{Record: *rec, Owner: owner, Gone: true, Kept: now + MaxLease})
+			e.Spots = slices.Insert(e.Spots, k, &Spot{Record: *rec, Owner: owner, Origin: origin, Gone: true, Kept: now + MaxLease})
 			return false
 		}
 		s := e.Spots[k]
@@ -243,7 +266,7 @@ func (e *Entry) put(rec *Record, owner string, now Time) (changed bool) {
 	e.Shared = rec.Shared
 	e.Held = max(e.Held, rec.Until+rec.Hold)
 	if !known {
-		e.Spots = slices.Insert(e.Spots, k, &Spot{Owner: owner, Gone: true})
+		e.Spots = slices.Insert(e.Spots, k, &Spot{Owner: owner, Origin: origin, Gone: true})
 	}
 	s := e.Spots[k]
 	changed = s.Gone || s.Record.Place != rec.Place
@@ -271,6 +294,6 @@ func (r *Registry) Read(from io.Reader) error {
 	if err := json.NewDecoder(from).Decode(&read); err != nil && err != io.EOF {
 		return err
 	}
-	*r = read
+	*r = read // shares are counted when they are needed
 	return nil
 }

@@ -5,9 +5,11 @@ import (
 	"crypto/ed25519"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -18,6 +20,8 @@ const realm = "test"
 type owner struct {
 	key     ed25519.PrivateKey
 	speaker string
+	origin  string
+	most    int
 	number  uint64
 }
 
@@ -35,7 +39,7 @@ func (o *owner) say(r Record) Command {
 	if o.key != nil {
 		r.Sign(o.key)
 	}
-	return Command{Record: &r, Speaker: o.speaker}
+	return Command{Record: &r, Speaker: o.speaker, Origin: o.origin, Most: o.most}
 }
 
 func begun() *Registry {
@@ -71,7 +75,7 @@ func text(t *testing.T, r *Registry) string {
 	return b.String()
 }
 
-// Owners, names, places, replays and steps of time at random. All invariants hold after each command (RD1 to RD7).
+// Owners, names, places, replays and steps of time at random. All invariants hold after each command (RD1 to RD8).
 func TestARegistryUnderRandomCommands(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -84,6 +88,7 @@ func TestARegistryUnderRandomCommands(t *testing.T) {
 	for range 6000 {
 		var c Command
 		who := owners[rnd.IntN(len(owners))]
+		who.origin, who.most = []string{"", "process 1", "process 2"}[rnd.IntN(3)], rnd.IntN(3)
 		switch k := rnd.IntN(20); {
 		case k == 0:
 			c = Command{From: r.Time, By: Time(rnd.IntN(2 * MaxStep))}
@@ -113,7 +118,7 @@ func TestARegistryUnderRandomCommands(t *testing.T) {
 	if text(t, r) != text(t, other) {
 		t.Errorf("RD7: through snapshots\n%s\nand without\n%s", text(t, other), text(t, r))
 	}
-	for _, want := range []error{nil, ErrOwned, ErrStale, ErrMoved, ErrEnded, ErrMixed} {
+	for _, want := range []error{nil, ErrOwned, ErrStale, ErrMoved, ErrEnded, ErrMixed, ErrMany} {
 		if outcomes[outcome(want)] == 0 {
 			t.Errorf("no command ended with %v: %v", want, outcomes)
 		}
@@ -121,7 +126,7 @@ func TestARegistryUnderRandomCommands(t *testing.T) {
 }
 
 func outcome(err error) string {
-	for _, known := range []error{ErrOwned, ErrStale, ErrMoved, ErrEnded, ErrMixed} {
+	for _, known := range []error{ErrOwned, ErrStale, ErrMoved, ErrEnded, ErrMixed, ErrMany} {
 		if errors.Is(err, known) {
 			return known.Error()
 		}
@@ -176,6 +181,20 @@ func judge(t *testing.T, before, after *Registry, c Command, o Outcome) {
 			}
 		}
 	}
+	was, is := shares(before), shares(after)
+	for key, s := range is {
+		most := c.Most
+		if strings.HasPrefix(key, originShare("")) {
+			most *= ownersForOrigin
+		}
+		if more := s.names > was[key].names && s.names > most || s.spots > was[key].spots && s.spots > spotsForName*most; more && most > 0 && key != MemberOwner &&
+			!(c.Speaker == MemberOwner && len(c.Record.Key) == 0) {
+			t.Errorf("RD8: %s has %d names at %d places, and may have %d", key, s.names, s.spots, most)
+		}
+	}
+	if after.shares != nil && !maps.Equal(after.shares, is) {
+		t.Errorf("RD8: %v are counted, there are %v", after.shares, is)
+	}
 	for _, b := range before.Entries {
 		for _, s := range b.Spots {
 			e := after.Find(b.Name)
@@ -184,6 +203,80 @@ func judge(t *testing.T, before, after *Registry, c Command, o Outcome) {
 			})) {
 				t.Errorf("RD2: what was said about %s at %v is forgotten before it has ended", b.Name, s.Record.Place)
 			}
+		}
+	}
+}
+
+// shares counts what the owners and origins of a registry have.
+func shares(r *Registry) map[string]share {
+	counted := Registry{Entries: r.Entries}
+	counted.countAll()
+	return counted.shares
+}
+
+// An owner that has as many names as one may have gets no further ones, and no process gets more with many keys; others do (RD8). What it has
+// goes on, and it gets others when names are free again.
+func TestTheNamesOfAnOwnerAreBounded(t *testing.T) {
+	const most = 3
+	r := begun()
+	claim := func(o *owner, name string, hold Time) error {
+		return r.Apply(o.say(Record{Action: Claim, Name: name, Place: at(1), Until: r.Time + 4_000, Hold: hold})).Err
+	}
+	greedy := newOwner(1)
+	greedy.origin, greedy.most = "process 1", most
+	for k := range most {
+		if err := claim(greedy, fmt.Sprint("name ", k), 3_000); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := claim(greedy, "one more", 0)
+	if !errors.Is(err, ErrMany) || !strings.Contains(err.Error(), "raise MaxNamesOfOne") || r.Find("one more") != nil {
+		t.Fatal(err)
+	}
+	if err := claim(greedy, "name 0", 3_000); err != nil {
+		t.Errorf("a name that it has: %v", err)
+	}
+	taken := most
+	for seed := byte(2); ; seed++ { // with one key after the other
+		o := newOwner(seed)
+		o.origin, o.most = greedy.origin, most
+		if err := claim(o, fmt.Sprint("of key ", seed), 3_000); err != nil {
+			if !errors.Is(err, ErrMany) {
+				t.Fatal(err)
+			}
+			break
+		}
+		if taken++; taken > most*ownersForOrigin {
+			t.Fatalf("one process has %d names", taken)
+		}
+	}
+	if taken != most*ownersForOrigin {
+		t.Errorf("one process has %d names", taken)
+	}
+	other := newOwner(200)
+	other.origin, other.most = "process 2", most
+	if err := claim(other, "of another", 0); err != nil {
+		t.Errorf("another process: %v", err)
+	}
+	r = clone(t, r) // what is counted does not depend on snapshots
+	for _, held := range []bool{true, false} {
+		for range 4 {
+			r.Apply(Command{From: r.Time, By: 1_000})
+		}
+		if err := claim(greedy, "one more", 0); errors.Is(err, ErrMany) != held {
+			t.Errorf("at %d, names are held %v: %v", r.Time, held, err)
+		}
+	}
+}
+
+// An owner that withdraws services from ever more endpoints has a bounded number of places.
+func TestThePlacesOfAnOwnerAreBounded(t *testing.T) {
+	r, o := begun(), newOwner(1)
+	o.most = 2
+	for k := range 2*spotsForName + 1 {
+		err := r.Apply(o.say(Record{Action: Withdraw, Name: fmt.Sprint(k % 2), Place: at(k), Until: 4_000})).Err
+		if full := k == 2*spotsForName; errors.Is(err, ErrMany) != full || !full && err != nil {
+			t.Errorf("place %d: %v", k, err)
 		}
 	}
 }
