@@ -219,9 +219,9 @@ func (q *AcceptQueue) stopAwaiting(a *await) {
 
 // Await takes callers of a view until ctx ends. wants says whether a link to a rank is still to be
 // made. serve answers a caller that passed Spec.Check and is wanted; refuse tells a caller that
-// proved its identity why it did not pass, or is not wanted. A caller that proves nothing is closed
-// without an answer. A caller that cannot be served, or is refused, is rejected and closed, and
-// others may still come.
+// proved its identity why it did not pass, or is not wanted. A caller that does not prove its
+// identity is closed without an answer. A caller that cannot be served, or is refused, is rejected
+// and closed, and others may still come.
 //
 // Await goes on when all members have come: a member whose row was frozen here is then told that
 // there will be no link, instead of waiting for one.

@@ -66,8 +66,8 @@ func (f *queue) holds(greeting, seated int) {
 	}
 }
 
-// crowded waits until all seats are taken, and checks that no more greet than may. How many do
-// depends on who was made room for: a caller that greets and then sits down leaves its place empty.
+// crowded waits until all seats are taken, and checks that at most the allowed number greet. Their
+// number varies: a caller that greets and then sits down leaves its place empty.
 func (f *queue) crowded(seats int) {
 	f.t.Helper()
 	for deadline := time.Now().Add(acceptTimeout); ; time.Sleep(time.Millisecond) {
@@ -91,7 +91,7 @@ func (f *queue) expectRejected(want error) {
 			f.t.Errorf("rejected with %v, not %v", err, want)
 		}
 	case <-time.After(acceptTimeout):
-		f.t.Fatalf("nobody was rejected with %v", want)
+		f.t.Fatalf("no caller was rejected with %v", want)
 	}
 }
 
@@ -221,7 +221,7 @@ func TestACallerOfTheNextViewSitsUntilThatIsAwaitedToo(t *testing.T) {
 	})
 	early.SetDeadline(time.Now().Add(acceptTimeout))
 	if _, err := io.ReadFull(early, make([]byte, 1)); err != nil {
-		t.Errorf("who came early was not served: %v", err)
+		t.Errorf("the early caller was not served: %v", err)
 	}
 	wrong := formation(1)
 	wrong.Peers[1].Shape.RowBytes *= 2
@@ -360,7 +360,7 @@ func TestNobodyIsTakenForAnotherMember(t *testing.T) {
 			h.View, h.Tag = 1, real.Scope.Tag()
 			return h
 		},
-		"what the real one said to somebody else": func() Hello {
+		"what the real one said to another member": func() Hello {
 			h, err := evil.Hello(1, challenge)
 			if err != nil {
 				t.Fatal(err)

@@ -33,7 +33,7 @@ import (
 type Parker struct {
 	epoll, event int
 	sleeping     atomic.Uint32
-	count        atomic.Int32 // of watched, those with data
+	count        atomic.Int32 // of watched, the sockets with data
 	events       [64]unix.EpollEvent
 	rang         []*Readiness
 

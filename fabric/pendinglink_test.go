@@ -189,7 +189,7 @@ func TestCloseEndsWhoConnectsAndClosesWhatWaits(t *testing.T) {
 	}
 	table.Arrive(2, late, nil)
 	if !c.closed || waits.closed.Load() != 1 || late.closed.Load() != 1 {
-		t.Errorf("closed: who connects %v, the link that waits %d times, the late one %d times", c.closed, waits.closed.Load(), late.closed.Load())
+		t.Errorf("closed: the connecting goroutine %v, the link that waits %d times, the late one %d times", c.closed, waits.closed.Load(), late.closed.Load())
 	}
 }
 

@@ -252,9 +252,9 @@ func (t *Table) Failures() []Failure {
 func (t *Table) KeepOwn() { t.release = nil }
 
 // Close ends all links, pending ones too, and releases the memory. No row may be touched
-// afterwards. It waits for connections that are still being made, and briefly for peers to read
-// what they were sent last; so a loop that must not stop has it called by another goroutine, once
-// it is done with the table.
+// afterwards. It waits for connections that are still being made, and briefly for peers to read the
+// last bytes sent to them; so a loop that must not stop lets another goroutine call Close, once it
+// no longer uses the table.
 func (t *Table) Close() error {
 	var errs []error
 	t.closeHandoff()
@@ -277,7 +277,7 @@ func (t *Table) Close() error {
 }
 
 // Word is the control word of a row at a byte offset, a multiple of 8. Its owner stores it
-// atomically, everybody else loads it atomically.
+// atomically, all other members load it atomically.
 func Word(row []byte, off int) *uint64 {
 	return (*uint64)(unsafe.Pointer(unsafe.SliceData(row[off : off+8]))) // a slice: the check of its bounds reads nothing
 }

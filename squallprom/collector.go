@@ -82,7 +82,7 @@ var subgroupMetrics = []struct {
 		func(s *squall.SubgroupStats) float64 { return float64(s.LargeBytes) }},
 	{"squall_log_records_total", "Records that the log took since this process began.", counter,
 		func(s *squall.SubgroupStats) float64 { return float64(s.Log.Records) }},
-	{"squall_log_durable_records_total", "Those of them that are on this process's disk.", counter,
+	{"squall_log_durable_records_total", "Records that the log took since this process began and that are on this process's disk.", counter,
 		func(s *squall.SubgroupStats) float64 { return float64(s.Log.DurableRecords) }},
 	{"squall_log_kept_records", "Records that can be read.", gauge, func(s *squall.SubgroupStats) float64 { return float64(s.Log.KeptRecords) }},
 	{"squall_log_disk_bytes", "Size of the log's files.", gauge, func(s *squall.SubgroupStats) float64 { return float64(s.Log.DiskBytes) }},

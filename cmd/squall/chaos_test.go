@@ -170,7 +170,7 @@ func TestFlagsOfTheOtherDemoAreRefused(t *testing.T) {
 	for args, want := range map[string]string{
 		"demo --seed 1 --duration 2s": "squall demo: --duration needs --chaos or --durable\nsquall demo: --seed needs --chaos\n",
 		"demo --chaos --repeat 2":     "squall demo: --repeat does not go with --chaos, which takes --duration\n",
-		"demo --chaos --nodes 2":      "squall demo: --nodes 2: with --chaos at least 3, so that those that are left are a majority\n",
+		"demo --chaos --nodes 2":      "squall demo: --nodes 2: with --chaos at least 3, so that the rest is a majority\n",
 		"demo --chaos --size 7":       "squall demo: --size 7: with --chaos a message has at least 16 bytes; 0 leaves the lines as they are\n",
 		"demo --chaos --duration 0s":  "squall demo: --duration 0s: must be more than 0\n",
 	} {

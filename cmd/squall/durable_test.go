@@ -92,7 +92,7 @@ Ns  the logs, record by record: N messages are on every disk, the same ones`
 		}
 	}
 	status, _, errs := inProcess(t, "demo", "--durable", "--dir", dir)
-	if want := "squall demo: --dir " + dir + ": it is not empty; the logs of an earlier demo would be taken for those of this one\n"; status != 1 || errs != want {
+	if want := "squall demo: --dir " + dir + ": it is not empty; the logs of an earlier demo would be taken for logs of this one\n"; status != 1 || errs != want {
 		t.Errorf("status %d, %q", status, errs)
 	}
 }

@@ -44,8 +44,8 @@ var wanted = map[string]string{
 	"float64": "a number", "duration": "a duration like 90s or 2h", "bool": "true or false",
 }
 
-// flagFault is the error of a flag in the words of this program: those of the standard library name
-// its functions.
+// flagFault returns the error of a flag in the words of this program: errors of the standard
+// library name its functions.
 func flagFault(cmd *cobra.Command, err error) error {
 	var v *pflag.InvalidValueError
 	if errors.As(err, &v) && wanted[v.GetFlag().Value.Type()] != "" {

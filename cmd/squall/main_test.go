@@ -23,7 +23,7 @@ import (
 )
 
 // asSquall makes this test binary the command, in the processes of a test and in the members that
-// those start.
+// they start.
 const asSquall = "SQUALL_TEST_AS_COMMAND"
 
 func TestMain(m *testing.M) {

@@ -71,8 +71,8 @@ func (n *Node) Shm() string { return n.shm.name() }
 // Present says which process this is: from now on it answers processes that ask for it.
 func (n *Node) Present(self fabric.Peer) { n.presence.present(self.Process()) }
 
-// Reach asks the process of a peer, at its address, whether it is there. If it was, once, a refused
-// connection proves later that it ended.
+// Reach asks the process of a peer, at its address, whether it runs. Once it has answered, a
+// refused connection proves later that it ended.
 func (n *Node) Reach(ctx context.Context, peer fabric.Peer) error {
 	conn, err := n.presence.ask(ctx, peer)
 	if err == nil {
@@ -161,7 +161,7 @@ type row struct {
 	fd  int
 }
 
-// heapRow makes a row that nobody maps.
+// heapRow makes a row that no other process maps.
 func heapRow(n int) (row, func() error, error) {
 	mem, release, err := fabric.NewMemory(n)
 	return row{mem, -1}, release, err

@@ -99,7 +99,7 @@ func TestAPeerThatDoesNotListenIsAFailure(t *testing.T) {
 	})
 }
 
-// end is what is left of a process that was killed: nobody listens there any more.
+// end leaves what remains of a process that was killed: no process listens at its address any more.
 func (m *member) end() {
 	m.Node.Close()
 	m.port.Close()
@@ -125,7 +125,7 @@ func awaitFailure(t *testing.T, table *fabric.Table) fabric.Failure {
 			return f[0]
 		}
 	}
-	t.Fatal("nobody failed")
+	t.Fatal("no member failed")
 	return fabric.Failure{}
 }
 
@@ -225,8 +225,8 @@ func TestAMemberOnAnotherHostIsAFailureIfNothingButSharedMemoryIsAllowed(t *test
 	}
 }
 
-// The one that installed the next view first calls a member that still awaits links of this one. It
-// must not have to come again.
+// The first member in the next view calls a member that still awaits links of this view. It must
+// not have to call again.
 func TestTheNextViewIsOpenedWhileLinksOfThisOneAreComing(t *testing.T) {
 	modes(t, func(t *testing.T, mode Mode) {
 		senior, junior, absent := newMember(t, mode), newMember(t, mode), newMember(t, mode)
@@ -269,7 +269,7 @@ func TestAPeerThatComesLateIsWaitedFor(t *testing.T) {
 			early.Poll()
 		}
 		if f := early.Failures(); len(f) > 0 || early.Linked(0) {
-			t.Fatalf("linked with nobody, or told %v", f)
+			t.Fatalf("not linked, or told %v", f)
 		}
 		late := senior.open(1, 0, peers...)
 		for _, table := range []*fabric.Table{early, late} {
@@ -280,7 +280,7 @@ func TestAPeerThatComesLateIsWaitedFor(t *testing.T) {
 	})
 }
 
-// Of a conversation that nobody waits for any more, when it is there, nothing stays.
+// Nothing remains of a conversation that is established when no member waits for it any more.
 func TestAnAnswerThatComesTooLateEndsItsConversation(t *testing.T) {
 	asks, answers := newMember(t, TCP), newMember(t, TCP)
 	peer := answers.peer(2)

@@ -15,9 +15,9 @@ import (
 var errGivenUp = errors.New("the link was given up")
 
 // connecting implements fabric.Connecting: a goroutine for each peer that this member dials, one
-// for each way on which the others call, and one for each peer that finds out whether the peer's
-// process ended. They end with Close, those of one peer as soon as its link is here, or known not
-// to come.
+// for each transport on which the others call, and one for each peer that finds out whether the
+// peer's process ended. They end with Close; the goroutines of one peer end as soon as its link is
+// up, or known not to come.
 type connecting struct {
 	spec    *fabric.Spec
 	table   *fabric.Table
@@ -38,8 +38,8 @@ func newConnecting(spec *fabric.Spec) *connecting {
 	return c
 }
 
-// arrive hands a link over, or the reason why there will be none: nobody needs to look for the peer
-// any more.
+// arrive hands a link over, or the reason why there will be none: the goroutines that look for the
+// peer end.
 func (c *connecting) arrive(r order.Rank, l fabric.Link, err error) {
 	c.table.Arrive(r, l, err)
 	c.cancels[r](errArrived)

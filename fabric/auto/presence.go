@@ -17,8 +17,7 @@ import (
 	"github.com/squall-go/squall/internal/wire"
 )
 
-// errAnotherProcess says that another process than the one that was asked for listens at an
-// address.
+// errAnotherProcess says that another process than the expected one listens at an address.
 var errAnotherProcess = errors.New("another process listens at its address")
 
 // presenceRequest asks whether the process that listens at an address is a certain one.

@@ -46,9 +46,9 @@ func advertiseAs(addr, port string) (string, error) {
 	return net.JoinHostPort(host, given), nil
 }
 
-// ownAddress picks among the addresses of the interfaces: the one that the host's name stands for,
-// else the first, else loopback. The name alone is not trusted, for it often stands for 127.0.1.1
-// or for an address outside a container.
+// ownAddress picks among the addresses of the interfaces: the address that the host's name stands
+// for, else the first, else loopback. The name alone is not trusted, for it often stands for
+// 127.0.1.1 or for an address outside a container.
 func ownAddress(interfaces, named []netip.Addr, only4 bool) netip.Addr {
 	var usable []netip.Addr
 	for _, ip := range interfaces {

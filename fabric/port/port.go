@@ -52,8 +52,8 @@ type Config struct {
 	// host name in Addr, if it is one, else the listener's address, or, if that is unspecified
 	// (0.0.0.0 or [::]), this host's own; loopback only if it has no other.
 	Advertise string
-	// TLS turns on mutual TLS 1.3. It needs a certificate, and ClientCAs or RootCAs to verify those
-	// of the peers.
+	// TLS turns on mutual TLS 1.3. It needs a certificate, and ClientCAs or RootCAs to verify the
+	// peers' certificates.
 	TLS *tls.Config
 	// HandshakeTimeout bounds TLS and preamble together.
 	HandshakeTimeout time.Duration
@@ -123,7 +123,7 @@ func advice(err error) string {
 	case errors.Is(err, syscall.EADDRINUSE):
 		return " (another process listens there: stop it, or choose another port; port 0 takes a free one)"
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		return " (it is not an address of this host: listen on one that is, and advertise the one that others dial)"
+		return " (it is not an address of this host: listen on one that is, and advertise the address that others dial)"
 	}
 	return ""
 }
@@ -310,13 +310,13 @@ func (p *Port) handshake(raw net.Conn) (net.Conn, func(net.Conn), error) {
 	return conn, serve, conn.SetDeadline(time.Time{})
 }
 
-// errEarly says that a member came before this process had a handler for it. It will dial again,
-// and nobody needs to be told.
+// errEarly says that a member came before this process had a handler for it. It will dial again, so
+// it is not reported as rejected.
 var errEarly = errors.New("too early")
 
-// answer reads the dialer's preamble and sends ours. A peer that speaks another version, or wants
-// what nobody handles, is answered before it is refused, so that it can say why; garbage gets no
-// answer.
+// answer reads the dialer's preamble and sends ours. A peer that speaks another version, or asks
+// for a kind without a handler, is answered before it is refused, so that it can say why; garbage
+// gets no answer.
 func (p *Port) answer(conn net.Conn) (func(net.Conn), error) {
 	theirs, err := readPreamble(conn)
 	if errors.Is(err, ErrProtocolVersion) {

@@ -336,7 +336,7 @@ func TestAnUnknownKindIsRefusedOnBothSides(t *testing.T) {
 			t.Fatalf("dial: %v, %v", conn, err)
 		}
 		if kind == KindControl {
-			continue // a member that is early: nobody is told
+			continue // a member that is early: it is not reported
 		}
 		if r := expectRejection(t, rejections, UnknownKind); !errors.Is(r.Err, ErrKindRefused) || !strings.Contains(r.Err.Error(), kind.String()) {
 			t.Fatal(r)

@@ -21,7 +21,7 @@ const (
 	Garbage Reason = iota
 	// VersionDiffers is a peer of another ProtocolVersion.
 	VersionDiffers
-	// UnknownKind is a connection that nobody handles.
+	// UnknownKind is a connection of a kind without a handler.
 	UnknownKind
 	// TimedOut is a peer that was silent or slow until HandshakeTimeout.
 	TimedOut

@@ -15,9 +15,9 @@ var alpn = fmt.Sprintf("squall/%d", ProtocolVersion)
 var (
 	// ErrNoCertificate says that a TLS configuration has no certificate to show.
 	ErrNoCertificate = errors.New("the TLS configuration has no certificate")
-	// ErrNoClientCAs says that a TLS configuration does not name who signs the peers' certificates.
-	// The machine's roots would be the default, and then anybody with a web server's certificate
-	// were a member.
+	// ErrNoClientCAs says that a TLS configuration does not name the authority that signs the
+	// peers' certificates. The machine's roots would be the default, and then any holder of a web
+	// server's certificate could be a member.
 	ErrNoClientCAs = errors.New("the TLS configuration has neither ClientCAs nor RootCAs")
 )
 
@@ -69,9 +69,9 @@ func checkServer(c *tls.Config) error {
 	return errors.Join(errs...)
 }
 
-// clientTLS is a copy of c for one address. The authority that signs the dialers signs the
-// listeners too, if no other one is named: the machine's roots, which would be the default, would
-// let anybody with a web server's certificate pose as a member.
+// clientTLS is a copy of c for one address. The authority that signs the dialers' certificates
+// signs the listeners' too, if no other one is named: with the machine's roots, the default, any
+// holder of a web server's certificate could pose as a member.
 func clientTLS(c *tls.Config, addr string) (*tls.Config, error) {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -83,7 +83,7 @@ func clientTLS(c *tls.Config, addr string) (*tls.Config, error) {
 	if c.RootCAs == nil {
 		c.RootCAs = c.ClientCAs
 	}
-	if c.RootCAs == nil && !c.InsecureSkipVerify { // who skips it verifies in a callback, which needs no roots
+	if c.RootCAs == nil && !c.InsecureSkipVerify { // a configuration that skips it verifies in a callback, which needs no roots
 		return nil, ErrNoClientCAs
 	}
 	if c.ServerName == "" {

@@ -35,7 +35,7 @@ const (
 // namespace, same user. It is empty if that cannot be found out.
 func Host() string { return samehost.Host() }
 
-// Connector makes links: it dials peers of lower rank and takes the calls of those of higher rank.
+// Connector makes links: it dials peers of lower rank and takes the calls of peers of higher rank.
 type Connector struct {
 	name     string
 	user     int

@@ -149,7 +149,7 @@ func TestEveryGreetingThatIsTurnedAwayIsReportedOnce(t *testing.T) {
 		reason port.Reason
 		text   string
 	}{
-		"another key":          {hello(2, func(s *fabric.Spec) { s.Scope.Key = "a guess" }), 0, -1, me, false, port.NotMember, "nobody here awaits its view"},
+		"another key":          {hello(2, func(s *fabric.Spec) { s.Scope.Key = "a guess" }), 0, -1, me, false, port.NotMember, "no member here awaits its view"},
 		"another rank":         {posing, 0, -1, me, false, port.NotMember, "does not prove"},
 		"connected already":    {hello(1, func(*fabric.Spec) {}), 0, -1, me, false, port.NotMember, "rank 1 is connected already"},
 		"half a hello":         {half, 0, -1, me, false, port.Garbage, "malformed"},
@@ -214,7 +214,7 @@ func TestEveryGreetingThatIsTurnedAwayIsReportedOnce(t *testing.T) {
 			}
 			conn.Close()
 			if now := fdCount(t); now > before {
-				t.Errorf("%d descriptors, %d before: those that came with a greeting stay open", now, before)
+				t.Errorf("%d descriptors, %d before: descriptors that came with a greeting stay open", now, before)
 			}
 		})
 	}
@@ -257,7 +257,7 @@ func TestAMemberThatDoesNotGoOnHoldsUpNobody(t *testing.T) {
 	}
 }
 
-// Somebody listens at the name of rank 0: it gets neither the row nor the bell of a member that
+// A stranger listens at the name of rank 0: it gets neither the row nor the bell of a member that
 // dials.
 func TestOnlyThePeerItselfGetsTheDescriptors(t *testing.T) {
 	d := newDesk(t, os.Getuid(), patience)
@@ -352,7 +352,7 @@ func TestCloseEndsGreetingsAndWaitingCallersAtOnce(t *testing.T) {
 		expectHungUp(t, conn)
 	}
 	for runtime.NumGoroutine() > before && time.Since(began) < patience {
-		runtime.Gosched() // those that Close waited for are about to end
+		runtime.Gosched() // the goroutines that Close waited for are about to end
 	}
 	if now := runtime.NumGoroutine(); now > before {
 		t.Errorf("%d goroutines, %d before", now, before)

@@ -45,9 +45,9 @@ func newLink(conn *net.UnixConn, mapped []byte, parker *fabric.Parker) (*Link, e
 	return l, nil
 }
 
-// NewLink makes a link of a connection on which both sides proved who they are, and of the
-// descriptor of the peer's row, which it maps. If it fails, its caller closes both; else the link
-// has the connection, and the descriptor is closed.
+// NewLink makes a link of a connection on which both sides proved their identity, and of the
+// descriptor of the peer's row, which it maps. If it fails, its caller closes both; otherwise the
+// link owns the connection, and the descriptor is closed.
 func NewLink(conn *net.UnixConn, row, rowBytes int, parker *fabric.Parker) (*Link, error) {
 	mapped, err := mapRow(row, rowBytes)
 	if err != nil {

@@ -97,7 +97,7 @@ func TestH2OneBellAtMostForEachTimeThatAPeerSleeps(t *testing.T) {
 	s.write(10)
 	s.expectBells("ten writes to a peer that is awake", 0)
 	s.turn()
-	s.expectBells("it sleeps, and nobody writes", 0)
+	s.expectBells("it sleeps, and no peer writes", 0)
 	if sent, err := s.link.Flush(); sent || err != nil {
 		t.Errorf("a flush of nothing: %v, %v", sent, err)
 	}
@@ -115,7 +115,7 @@ func TestH2OneBellAtMostForEachTimeThatAPeerSleeps(t *testing.T) {
 	s.turn()
 	s.turn()
 	s.write(10)
-	s.expectBells("it was awake in between, and nobody saw it", 1)
+	s.expectBells("it was awake in between, and no peer saw it", 1)
 }
 
 func TestH2HoldsWhateverTheOrderOfSleepsAndWrites(t *testing.T) {
@@ -163,11 +163,11 @@ func TestH4ABellNeverWaits(t *testing.T) {
 			t.Fatalf("H4: %s: a bell waits", what)
 		}
 	}
-	rings("bells that nobody reads")
+	rings("bells that are not read")
 	if err := unix.SetNonblock(s.end, false); err != nil {
 		t.Fatal(err)
 	}
-	rings("bells for a blocking socket that nobody reads")
+	rings("bells for a blocking socket that is not read")
 	if n := s.bells(); n == 0 {
 		t.Error("H4: nothing wakes the peer")
 	}

@@ -21,7 +21,7 @@ const (
 	seats         = 128     // twice what the largest view needs
 )
 
-// Connector makes links: it dials peers of lower rank and takes the calls of those of higher rank.
+// Connector makes links: it dials peers of lower rank and takes the calls of peers of higher rank.
 type Connector struct {
 	port     *port.Port
 	tls      *tls.Config

@@ -123,7 +123,7 @@ func TestEveryGreetingThatIsTurnedAwayIsReportedOnce(t *testing.T) {
 			return encode(h)
 		}
 	}
-	// but is what rank 1 says, changed by somebody else.
+	// but returns the greeting of rank 1, changed by another process.
 	but := func(change func(*fabric.Hello)) func(*desk, fabric.Challenge) []byte {
 		return func(d *desk, c fabric.Challenge) []byte {
 			h, err := d.spec(1).Hello(0, c)
@@ -145,11 +145,11 @@ func TestEveryGreetingThatIsTurnedAwayIsReportedOnce(t *testing.T) {
 		reason port.Reason
 		text   string
 	}{
-		"another key":       {hello(func(s *fabric.Spec) { s.Scope.Key = "a guess" }), false, port.NotMember, "nobody here awaits its view"},
+		"another key":       {hello(func(s *fabric.Spec) { s.Scope.Key = "a guess" }), false, port.NotMember, "no member here awaits its view"},
 		"another rank":      {but(func(h *fabric.Hello) { h.From = 2 }), false, port.NotMember, "does not prove"},
 		"another MAC":       {but(func(h *fabric.Hello) { h.MAC[0]++ }), false, port.NotMember, "does not prove"},
 		"a rank too high":   {but(func(h *fabric.Hello) { h.From = 3 }), false, port.NotMember, "from rank 3"},
-		"to somebody else":  {but(func(h *fabric.Hello) { h.To = 2 }), false, port.NotMember, "to rank 2"},
+		"to another member": {but(func(h *fabric.Hello) { h.To = 2 }), false, port.NotMember, "to rank 2"},
 		"rows of else size": {hello(func(s *fabric.Spec) { s.Peers[1].Shape.RowBytes *= 2 }), false, port.NotMember, "rows of rank 1"},
 		"connected already": {whole, false, port.NotMember, "rank 1 is connected already"},
 		"half a hello":      {half, false, port.TimedOut, ""},
@@ -286,8 +286,7 @@ func TestAMemberThatCallsAsAnotherTakesNothingFromIt(t *testing.T) {
 	}
 }
 
-// What rank 2 said was recorded, and is said again by somebody else: before rank 2 is connected,
-// and afterwards.
+// A stranger replays the recorded greeting of rank 2: before rank 2 is connected, and afterwards.
 func TestARecordedHelloOpensNothing(t *testing.T) {
 	d := newDesk(t, patience)
 	first := d.dial()
@@ -325,7 +324,7 @@ func TestARecordedHelloOpensNothing(t *testing.T) {
 	}
 }
 
-// Somebody listens where rank 0 did, and says that it gave rank 1 up.
+// A stranger listens at the former address of rank 0, and says that it gave rank 1 up.
 func TestAProcessInThePlaceOfAPeerCannotRefuseForIt(t *testing.T) {
 	d := newDesk(t, patience)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

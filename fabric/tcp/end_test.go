@@ -128,7 +128,7 @@ func TestFreezeWaitsForNothingAndCloseNotForLong(t *testing.T) {
 			link.Freeze()
 			select {
 			case <-link.sock.(*stream).written:
-				t.Error("the writer is done, and nobody read")
+				t.Error("the writer is done, and the peer did not read")
 			default: // Freeze is back, the writer waits
 			}
 			began := time.Now()
@@ -142,8 +142,8 @@ func TestFreezeWaitsForNothingAndCloseNotForLong(t *testing.T) {
 	}
 }
 
-// F2: lines say which bytes are there, so they go with the last of the bytes that were pushed
-// before them, however many frames those take.
+// F2: lines say which bytes are valid, so they go with the last of the bytes that were pushed
+// before them, however many frames these bytes take.
 func TestLinesGoWithTheLastOfManyRanges(t *testing.T) {
 	const count, apart = 2*maxRanges + 10, 16
 	shape := fabric.RowShape{ControlBytes: fabric.LineBytes, RowBytes: fabric.LineBytes + count*apart}
@@ -172,7 +172,7 @@ func TestLinesGoWithTheLastOfManyRanges(t *testing.T) {
 func TestRoomInAFullSocketWakesTheLoop(t *testing.T) {
 	h := newHostile(t)
 	p := h.link.cfg.Parker
-	for range 3 { // of few sockets the loop tries each, and asks nobody
+	for range 3 { // of few sockets the loop tries each, without a poller
 		quiet, other, err := os.Pipe()
 		if err != nil {
 			t.Fatal(err)
@@ -191,7 +191,7 @@ func TestRoomInAFullSocketWakesTheLoop(t *testing.T) {
 	for deadline := time.Now().Add(patience); !h.link.tx.busy(); {
 		h.link.Push(4*fabric.LineBytes, 4096)
 		if flush(); time.Now().After(deadline) {
-			t.Fatal("a socket that nobody reads takes everything")
+			t.Fatal("a socket that is not read takes everything")
 		}
 	}
 	read := make(chan error, 1)

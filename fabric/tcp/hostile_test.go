@@ -261,7 +261,7 @@ func TestHalfAFrameAndSilenceIsNoError(t *testing.T) {
 			t.Fatalf("cut at %d: %v", cut, err)
 		}
 		if bytes := h.link.Replica()[hostileShape.ControlBytes:][:3000]; slicesOther(bytes, 0x55) >= 0 {
-			t.Fatalf("cut at %d: the bytes are not those that were sent", cut)
+			t.Fatalf("cut at %d: the bytes differ from the bytes that were sent", cut)
 		}
 	}
 }

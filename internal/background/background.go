@@ -1,3 +1,3 @@
-// Package background lets goroutines that work beside the loop give way to it where processors are short: those that move the blocks of large
-// messages, and those that write logs.
+// Package background lets goroutines that work beside the loop give way to it where processors are
+// short: goroutines that move the blocks of large messages, and goroutines that write logs.
 package background

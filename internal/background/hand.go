@@ -2,8 +2,9 @@ package background
 
 import "sync"
 
-// Hand does work on a thread that gives way, for somebody who waits for it: for what takes the processor for so long that others must come first,
-// where the rest is better done at once. The zero value is ready. Do and Close belong to one goroutine.
+// Hand does work on a thread that gives way, for a goroutine that waits for the result: for work
+// that takes the processor for so long that other threads must come first, while the goroutine does
+// its short work itself. The zero value is ready. Do and Close belong to one goroutine.
 type Hand struct {
 	work chan func()
 	done sync.WaitGroup

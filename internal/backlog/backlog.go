@@ -130,8 +130,9 @@ func (b *Backlog) room(m Message) *part {
 	return &b.parts[len(b.parts)-1]
 }
 
-// Mark has f called between the messages that were delivered before and those that come, by the goroutine that hands them over. Once the backlog
-// is through it does not take it.
+// Mark lets the goroutine that hands the messages over call f, between the messages that were
+// delivered before Mark and the later ones. If the backlog is through, Mark returns true and does
+// not take f.
 func (b *Backlog) Mark(f func()) (through bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -9,5 +9,6 @@
 //	Q1  the application gets every message once, in the order of delivery, from one goroutine at a time
 //	Q2  a backlog holds no more than its bound, and takes less and less while it is handed over, so that this ends
 //
-// Shared: everything is under Backlog.mu, but for the message bytes of a part, which nobody changes once it is in.
+// Shared: everything is under Backlog.mu, except for the message bytes of a part, which do not
+// change once it is in.
 package backlog

@@ -135,7 +135,7 @@ type sending struct {
 	done    func(error) // told when it is filled, or given up; nil: it was
 }
 
-// alone is the case of a process that has nobody to send to.
+// alone is the case of a process without other members to send to.
 func (s *sending) alone(body *multicast.Body, filled int, done func(error)) {
 	s.size, s.done = len(body.Data), done
 	s.Fill(filled)
@@ -224,7 +224,7 @@ func (c *Courier) completed(k int, in rdmc.Incoming, data []byte, release func()
 	}
 	switch {
 	case b == nil:
-	case c.closed: // nobody will take it
+	case c.closed: // it will not be taken
 		b.Release()
 	default:
 		c.here = append(c.here, parcel{k, in.Tag, b})
@@ -235,7 +235,7 @@ func (c *Courier) completed(k int, in rdmc.Incoming, data []byte, release func()
 func (c *Courier) aborted(k int, in rdmc.Incoming) {
 	c.mu.Lock()
 	b := take(&c.come, k, in.Tag)
-	if b == nil { // it is here already, and others may not have it
+	if b == nil { // the body is complete here, and other members may lack it
 		b = take(&c.here, k, in.Tag)
 	}
 	if b != nil && !(mutant.Enabled && mutant.On(mutant.RoomKept)) {

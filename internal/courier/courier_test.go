@@ -238,7 +238,7 @@ func TestABodyThatComesAfterTheEndIsFreed(t *testing.T) {
 	freed := 0
 	c := &Courier{bytes: make([]int, 1)}
 	c.come = []parcel{{0, 7, multicast.NewBody(make([]byte, 10), "", func() { freed++ })}}
-	c.ended = true // as End does, which needs nobody's Done here
+	c.ended = true // as End does, without waiting for Done of other transfers
 	c.Close()
 	c.completed(0, rdmc.Incoming{Tag: 7}, nil, nil)
 	if freed != 1 || len(c.here) != 0 {

@@ -1,5 +1,5 @@
-// Package descriptors keeps file descriptors in reserve, so that a view change does not fail because
-// the application has used up those of its process.
+// Package descriptors keeps file descriptors in reserve, so that a view change does not fail
+// because the application has used up the descriptors of its process.
 //
 // Life of a reserved descriptor: held → given, when an operation of this library finds none free →
 // held again, as soon as one is free.

@@ -159,7 +159,7 @@ func (p *pool) refill() {
 	}
 }
 
-// fill takes what is wanted, and reports whether all of it was to be had.
+// fill opens the missing descriptors, and reports whether it got all of them.
 func (p *pool) fill() bool {
 	for len(p.held) < p.want {
 		fd, err := take(p.held)

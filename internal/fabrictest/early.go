@@ -42,8 +42,8 @@ func earlyPushes(t *testing.T, open Open) {
 	}
 }
 
-// earlyGuards has every node write a byte and then its guard, again and again, from before its links are up until everybody saw
-// enough of it.
+// earlyGuards makes every node write a byte and then its guard, again and again, from before its
+// links are up until all nodes saw enough guards.
 func earlyGuards(t *testing.T, open Open) {
 	const writes = 400
 	shape := shapeOf(2, fabric.LineBytes*((writes+fabric.LineBytes)/fabric.LineBytes))
@@ -94,7 +94,7 @@ func frozenEarly(t *testing.T, open Open) {
 		t.Error("F4: the row changed after Freeze")
 	}
 	if f := freezer.Failures(); len(f) > 0 {
-		t.Errorf("F5: whoever freezes is told of a failure: %v", f)
+		t.Errorf("F5: the node that freezes is told of a failure: %v", f)
 	}
 }
 

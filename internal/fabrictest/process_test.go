@@ -48,14 +48,15 @@ var roles = map[string]func(table *fabric.Table, p *fabric.Parker, stop *atomic.
 	"pong":    pong,
 }
 
-// invitation is what a member in another process needs to know: everybody, in order of rank, itself last.
+// invitation is what a member in another process needs to know: all members, in order of rank,
+// itself last.
 type invitation struct {
 	Mode  auto.Mode
 	Peers []fabric.Peer
 }
 
-// member is the main function of a process that is the last rank of a view. It says who it is on standard output, reads the
-// invitation, opens the table, and plays its role.
+// member is the main function of a process that is the last rank of a view. It writes its identity
+// to standard output, reads the invitation, opens the table, and plays its role.
 func member(role string) error {
 	in, out := json.NewDecoder(os.Stdin), json.NewEncoder(os.Stdout)
 	p, err := port.Listen(port.Config{Addr: "127.0.0.1:0"})

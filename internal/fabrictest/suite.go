@@ -196,8 +196,9 @@ type ringUse struct {
 // pattern is the byte at a position of a stream, different for every node and lap.
 func pattern(r order.Rank, at uint64) byte { return byte(at*31 + at>>8 + uint64(r)*101 + 1) }
 
-// bytesBeforeGuard streams far more than a ring's bytes from everybody to everybody. Space is used again when all have
-// acknowledged it, so a guard that overtakes its bytes shows those of the lap before.
+// bytesBeforeGuard streams far more than a ring's bytes from every node to every other one. Space
+// is used again when all nodes have acknowledged it, so a guard that overtakes its bytes shows the
+// bytes of the lap before.
 func bytesBeforeGuard(t *testing.T, open Open) {
 	const ring, sentOff, seenOff = mib, fabric.LineBytes, 2 * fabric.LineBytes
 	shape := shapeOf(3, ring)
@@ -283,7 +284,7 @@ func slowReader(t *testing.T, open Open) {
 		}
 	}
 	if grown := heapInUse() - before; grown > heapLimit {
-		t.Errorf("F2: %d pushes that nobody took grew the heap by %d bytes", pushes, grown)
+		t.Errorf("F2: %d pushes that were not taken grew the heap by %d bytes", pushes, grown)
 	}
 	for deadline := time.Now().Add(patience); load(reader, 0, fabric.LineBytes) != uint64(pushes); runtime.Gosched() {
 		writer.Flush()
@@ -397,7 +398,7 @@ func frozenStays(t *testing.T, open Open) {
 		t.Errorf("frozen: rank 0 %v, rank 2 %v", freezer.Frozen(0), freezer.Frozen(2))
 	}
 	if f := freezer.Failures(); len(f) != 0 {
-		t.Errorf("F5: whoever freezes is told of a failure: %v", f)
+		t.Errorf("F5: the node that freezes is told of a failure: %v", f)
 	}
 	until(t, other, "the owner's last write at a node that froze nothing", func() bool {
 		owner.Flush()

@@ -73,7 +73,7 @@ var scope = trust.Scope{Cluster: "test", View: 1, Key: "key"}
 type world struct {
 	mode   auto.Mode
 	tls    *tls.Config
-	remote order.Rank // this rank offers no shared memory; 0 is nobody
+	remote order.Rank // this rank offers no shared memory; 0: all ranks do
 }
 
 // node is one member's end.

@@ -10,8 +10,8 @@
 // the hottest loop costs nothing. The condition belongs at the call and not into Check, because the arguments of a call are
 // evaluated whatever the callee does with them.
 //
-// A broken invariant panics. It is a fault of this program, never of a peer, a disk or a caller: what comes from those is
-// validated and answered with an error, with the tag and without.
+// A broken invariant panics. It is a fault of this program, never of a peer, a disk or a caller:
+// their input is validated and answered with an error, with the tag and without.
 package invariants
 
 import "fmt"

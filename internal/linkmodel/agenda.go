@@ -7,7 +7,7 @@ const (
 	ready   = iota // jitter is over
 	begun          // the egress is free
 	through        // all stages served it
-	arrived        // the receiver has it
+	arrived        // the receiver has the block
 )
 
 // event is something that happens to a send.

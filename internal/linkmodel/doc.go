@@ -1,13 +1,18 @@
 // Package linkmodel plays schedules of large messages on modelled links in virtual time: how long they take, and what they load.
 //
-// Nodes do what the engine does. Nobody waits for a step: a node makes its sends of a transfer in the order of its schedule, each as soon as the
-// block is here and the one before it is through. Its sends of other transfers go on meanwhile. What a block passes on its way are stages,
-// things that serve one block after the other at a rate: the sender's egress, the uplink of its rack, the downlink of the receiver's rack, the receiver's
-// ingress. It passes all of them at the same time, as bytes do that a switch forwards as they come, and is through when the slowest is.
+// Nodes behave like the engine. No node waits for a step: a node makes its sends of a transfer in
+// the order of its schedule, each as soon as the block is here and the previous send is through.
+// Its sends of other transfers go on meanwhile. On its way a block passes stages, each of which
+// serves one block after the other at a rate: the sender's egress, the uplink of its rack, the
+// downlink of the receiver's rack, the receiver's ingress. It passes all of them at the same time,
+// like bytes that a switch forwards as they come, and is through when the slowest stage has served
+// it.
 //
-// Steps are of the past as soon as one node had nothing to send in one of them: it is ahead, and may send to somebody who is to receive from another
-// node first. A receiver that takes blocks in its schedule's order (InTurn) makes it wait, and then no send ends later than its step would on ideal links. One that
-// takes them as they come loses up to half of its bandwidth where vertices of the pipeline are pairs.
+// Nodes do not keep to steps once a node had nothing to send in one of them: this node is ahead,
+// and may send to a node that is to receive from another one first. A receiver that takes blocks in
+// its schedule's order (InTurn) makes it wait, and then no send ends later than its step would on
+// ideal links. A receiver that takes blocks as they come loses up to half of its bandwidth where
+// vertices of the pipeline are pairs.
 //
 // Life of a send: asked for (it is next in the schedule, its block is here, and the receiver takes it) → ready (jitter is over) → begun (the egress is free: every
 // other stage puts it in its queue) → through (all stages served it: the node goes on to its next send) → arrived (a latency later: the receiver may
@@ -23,6 +28,7 @@
 //
 // Shared words: none. A run belongs to its caller.
 //
-// What it leaves out: lost packets and congestion control, memory and processors (but for the overhead of each block), the chatter before a
-// transfer begins, and how blocks that meet at a stage share it: here the one that came first is served first.
+// The model leaves out lost packets and congestion control, memory and processors (except for the
+// overhead of each block), the messages before a transfer begins, and how blocks that meet at a
+// stage share it: the model serves them in the order in which they came.
 package linkmodel

@@ -35,8 +35,8 @@ type Network struct {
 type Intake uint8
 
 const (
-	InTurn     Intake = iota // in the order of the receiver's schedule: who runs ahead waits
-	AsTheyCome               // who is late waits behind who runs ahead, and is later still for everybody behind it
+	InTurn     Intake = iota // in the order of the receiver's schedule: a sender that runs ahead waits
+	AsTheyCome               // a late sender waits behind a sender that runs ahead, and delays all senders behind it
 )
 
 // SlowNode is a node that sends and receives at another rate.

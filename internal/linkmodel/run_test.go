@@ -124,7 +124,7 @@ func TestTakingBlocksInTurnIsWhatKeepsThePipelineAtItsSteps(t *testing.T) {
 		r := mustRun(t, n, m)
 		paired := nodes&(nodes-1) != 0 && (nodes-1)&(nodes-2) != 0 // a power of two has no pairs, and with one node more it has a guest
 		switch {
-		case !paired && r.Time != steps: // who is ahead meets nobody
+		case !paired && r.Time != steps: // a node that is ahead meets no other one
 			t.Errorf("%v as they come: %v", m.Plan, r.Time)
 		case paired && (r.Time < steps*11/10 || r.Time > steps*3/2):
 			t.Errorf("%v as they come: %v", m.Plan, r.Time)

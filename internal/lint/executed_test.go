@@ -35,7 +35,7 @@ type invariant struct {
 
 func invariantsAreExecuted(m *module) {
 	declared := declarations(m)
-	packages := map[string][]string{} // by id: who declares it
+	packages := map[string][]string{} // by id: the packages that declare it
 	for _, d := range declared {
 		if !slices.Contains(packages[d.id], d.pkg) {
 			packages[d.id] = append(packages[d.id], d.pkg)
@@ -56,8 +56,9 @@ func invariantsAreExecuted(m *module) {
 	}
 }
 
-// speaksOf is whose invariant a package means by an id, of those that declare it: its own, or that of the closest package above it. Where only one
-// does, all mean that one.
+// speaksOf returns the package whose invariant a package means by an id, among the packages that
+// declare the id: itself, or the closest package above it. If only one package declares the id, all
+// mean that one.
 func speaksOf(pkg string, declaring []string) (whose string) {
 	if len(declaring) == 1 {
 		return declaring[0]

@@ -37,8 +37,8 @@ var layers = [][]string{
 	{"cmd/...", "examples/..."},
 }
 
-// transports are the implementations of the fabric. Everything else knows the contract only, which is what lets the
-// simulator replace them; the packages listed with each are those that choose or supply one.
+// transports are the implementations of the fabric. Everything else knows the contract only, which
+// is what lets the simulator replace them; the packages listed with each choose or supply one.
 var transports = map[string][]string{
 	"fabric/auto":     {"."},
 	"fabric/shm":      {".", "fabric/auto", "ripc"},

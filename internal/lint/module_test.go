@@ -154,7 +154,7 @@ type violation struct {
 	want   string
 }
 
-// catches runs the rule over samples: each has exactly the one fault it is there for.
+// catches runs the rule over samples, each of which has exactly one fault.
 func catches(t *testing.T, r rule, violations []violation) {
 	t.Helper()
 	for _, v := range violations {

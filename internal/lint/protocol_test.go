@@ -24,7 +24,8 @@ var (
 // sentence is an invariant as it is written down: in which package, under which id.
 type sentence struct{ pkg, id string }
 
-// sentences are those that the package comments declare, with their words in single spacing.
+// sentences returns the invariants that the package comments declare, with their words in single
+// spacing.
 func sentences(m *module) map[sentence]string {
 	found := map[sentence]string{}
 	for _, f := range m.files {
@@ -74,7 +75,7 @@ func protocolIsKept(text string) rule {
 		for _, s := range slices.SortedFunc(maps.Keys(declared), bySentence) {
 			switch have := written[s]; {
 			case have == "":
-				m.faults = append(m.faults, s.id+" of "+s.pkg+" is declared, and docs/protocol.md does not have it")
+				m.faults = append(m.faults, s.id+" of "+s.pkg+" is declared, and is not in docs/protocol.md")
 			case have != declared[s]:
 				m.faults = append(m.faults, s.id+" of "+s.pkg+" reads "+declared[s]+"; docs/protocol.md says "+have)
 			}

@@ -171,8 +171,8 @@ func core(t types.Type) types.Type {
 	}
 }
 
-// exports maps import paths to the compiler's export data, of everything that the pure packages need. The go command
-// has it in its cache, so that nothing is type-checked twice.
+// exports maps import paths to the compiler's export data, of everything that the pure packages
+// need. The data comes from the go command's cache, so that nothing is type-checked twice.
 var exports = sync.OnceValues(func() (map[string]string, error) {
 	args := []string{"list", "-e", "-export", "-deps", "-f", "{{if .Export}}{{.ImportPath}} {{.Export}}{{end}}", "maps", "slices"}
 	for _, pkg := range pure {

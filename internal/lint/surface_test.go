@@ -8,8 +8,9 @@ import (
 	"testing"
 )
 
-// exportsNoInternalTypes looks at what a user of a public package can name: no exported type, field, function, method,
-// variable or constant has a type of an internal package, because nobody outside of the module could name that.
+// exportsNoInternalTypes looks at what a user of a public package can name: no exported type,
+// field, function, method, variable or constant has a type of an internal package, because code
+// outside of the module could not name that type.
 func exportsNoInternalTypes(m *module) {
 	for _, f := range m.files {
 		if f.isTest() || isInternal(f.pkg()) || strings.HasPrefix(f.pkg(), "cmd") {
@@ -143,7 +144,7 @@ import (
 		{"a result of a method", of("type T int\nfunc (T) Stats() *join.Stats { return nil }"), "Stats mentions join.Stats"},
 		{"a variable", of("var X join.Event"), "X mentions join.Event"},
 		{"a constant", of("const Here = other.Here"), "Here mentions other.Here"},
-		{"what nobody sees", of(`
+		{"what no user sees", of(`
 type Claim struct{ of join.Gate }
 type hidden struct{ join.Event }
 func (hidden) Exported() join.Event { return nil }

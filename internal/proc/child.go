@@ -24,7 +24,7 @@ type Options struct {
 	// Enter, if there is one, moves the thread from which the child starts, like into a host's
 	// network namespace.
 	Enter func() error
-	Log   io.Writer // gets what the child writes to its standard error, as it comes; nil is nobody
+	Log   io.Writer // gets what the child writes to its standard error, as it comes; nil: discarded
 	Lines int       // how many last lines of standard error an Exit keeps; 0 is 5, or none where Log shows them already; less is none
 }
 
@@ -103,7 +103,7 @@ func (c *Child) run(enter func() error) error {
 	go func() {
 		runtime.LockOSThread()
 		if enter == nil {
-			defer runtime.UnlockOSThread() // a thread that moved ends with this goroutine: nobody else must get it
+			defer runtime.UnlockOSThread() // a thread that moved ends with this goroutine: no other goroutine must get it
 		} else if err := enter(); err != nil {
 			started <- err
 			return
@@ -233,8 +233,8 @@ func CutPower(children ...*Child) {
 // Done is closed when the process is gone.
 func (c *Child) Done() <-chan struct{} { return c.ended }
 
-// Wait waits until the process is gone. It returns nil if it ended well, otherwise an *Exit. What
-// the child sent and nobody has received by then may be lost.
+// Wait waits until the process is gone. It returns nil if it ended well, otherwise an *Exit. Values
+// that the child sent and that were not received by then may be lost.
 func (c *Child) Wait() error {
 	<-c.ended
 	c.CloseInput()

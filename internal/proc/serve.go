@@ -66,8 +66,8 @@ func Serve(cmd *cobra.Command, run func(ctx context.Context, p *Parent) error) e
 	return run(ctx, p)
 }
 
-// listen reads the parent's lines. When they end, so does the context, and if that does not help,
-// the process: nobody is there any more who could.
+// listen reads the parent's lines. When they end, listen ends the context and, if that does not
+// help, the process: the parent is gone and could not end it.
 func (p *Parent) listen(ctx context.Context, in *bufio.Reader, cancel context.CancelCauseFunc) {
 	for {
 		line, err := in.ReadBytes('\n')

@@ -14,7 +14,7 @@ const Seals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_FUTURE_WRITE
 
 const statBlock = 512 // the unit of Stat_t.Blocks
 
-// NewSegment makes a memfd of n bytes that nobody else can map for writing: its memory, mapped
+// NewSegment makes a memfd of n bytes that no other process can map for writing: its memory, mapped
 // read-write, and its descriptor. allocate gives it all of its pages, so that a full memory is an
 // error here and not a signal later.
 func NewSegment(name string, n int, allocate func(mem []byte, fd int) error) (mem []byte, fd int, err error) {
@@ -44,8 +44,7 @@ func NewSegment(name string, n int, allocate func(mem []byte, fd int) error) (me
 	return mem, fd, nil
 }
 
-// Release gives the memory of a segment back to the system, as soon as no other process has it
-// mapped.
+// Release gives the memory of a segment back to the system, as soon as no other process maps it.
 func Release(mem []byte, fd int) error {
 	err := unix.Close(fd)
 	if mem != nil {

@@ -103,9 +103,9 @@ func Credentials(conn syscall.Conn) (process, user int, err error) {
 // whatever the error. It reports whether the packet was cut: more bytes than b has, or more descriptors
 // than most.
 //
-// The kernel drops descriptors for which the process has no room, without an error. So the packet stays
-// in its queue until its descriptors were received, and is looked at again for each few descriptors that
-// the reserve gives back: another goroutine may take those.
+// The kernel drops descriptors for which the process has no room, without an error. So the packet
+// stays in its queue until its descriptors were received, and is looked at again for each few
+// descriptors that the reserve gives back: another goroutine may take these.
 func Receive(conn *net.UnixConn, b []byte, most int) (n int, fds []int, cut bool, err error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {

@@ -24,7 +24,7 @@ const (
 	attempts         = 3
 )
 
-// errNoSuch is an answer, too: somebody of the same user is there.
+// errNoSuch is an answer, too: a process of the same user is running.
 var errNoSuch = fmt.Errorf("%w: it has no such segment", ErrRefused)
 
 // version begins every question and every answer.
@@ -199,7 +199,7 @@ func Reach(ctx context.Context, owner string) error {
 	fd, err := askOnce(ctx, owner, ID{})
 	if err == nil {
 		unix.Close(fd)
-		return fmt.Errorf("%w: it gives what nobody has", ErrRefused)
+		return fmt.Errorf("%w: it gives a segment that no process has", ErrRefused)
 	}
 	if errors.Is(err, errNoSuch) {
 		return nil

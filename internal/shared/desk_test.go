@@ -86,7 +86,7 @@ func TestASegmentThatIsMappedIsOpenedWithoutAsking(t *testing.T) {
 	s, vs := shares(t), looker(t)
 	_, p := written(t, s, "hello")
 	if vs.OpenMapped(s.Name(), p, 5) != nil {
-		t.Fatal("a segment is in view that nobody mapped")
+		t.Fatal("a segment is in view that no process mapped")
 	}
 	v, err := vs.Open(testutil.Within(t), s.Name(), p, 5)
 	if err != nil {
@@ -317,7 +317,7 @@ func TestOnlySocketsForSegmentsAreCalled(t *testing.T) {
 		}
 	}
 	if err := Reach(testutil.Within(t), namePrefix+strings.Repeat("0", 32)); err == nil || errors.Is(err, ErrRefused) {
-		t.Errorf("nobody: %v", err)
+		t.Errorf("no process: %v", err)
 	}
 	if err := Reach(testutil.Within(t), shares(t).Name()); err != nil {
 		t.Error(err)

@@ -12,7 +12,7 @@ var ErrNoMemory = errors.New("not enough memory")
 const fewBytes = 16 << 20
 
 // Fits says whether so many bytes more fit into the memory of this machine. A program that asks for
-// more than there is dies of it, so somebody else's word for a size is not enough.
+// more than there is gets killed, so a size that another process claims is not enough.
 func Fits(size int64) error {
 	if size < fewBytes {
 		return nil

@@ -42,7 +42,7 @@ func populate(mem []byte, fd int) error {
 	return err
 }
 
-// drop gives the memory back to the system, as soon as no other process has it mapped.
+// drop gives the memory back to the system, as soon as no other process maps it.
 func (s *segment) drop() error { return samehost.Release(s.mem, s.fd) }
 
 func totalMemory() int { return samehost.TotalMemory() }

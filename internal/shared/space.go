@@ -14,7 +14,7 @@ import (
 	"github.com/squall-go/squall/internal/samehost"
 )
 
-// ID names a segment. Nobody guesses it.
+// ID names a segment. It cannot be guessed.
 type ID [16]byte
 
 // Place is where bytes lie: in a segment, from an offset on.
@@ -46,7 +46,7 @@ var (
 	ErrMalformed = errors.New("malformed")
 	// ErrRefused says that a process does not give, or does not take, a segment.
 	ErrRefused = errors.New("refused")
-	// ErrGone says that nobody answers any more at a socket.
+	// ErrGone says that no process answers any more at a socket.
 	ErrGone = errors.New("its owner is gone")
 	// ErrClosed says that a space is closed.
 	ErrClosed = errors.New("shared: closed")
@@ -68,7 +68,7 @@ type Space struct {
 	mu     sync.Mutex
 	closed bool
 	all    []*Memory // with a segment; by address
-	idle   []*Memory // of them, those that nobody uses; the longest idle first
+	idle   []*Memory // of them, the unused ones; the longest idle first
 	timer  *time.Timer
 }
 
@@ -104,7 +104,7 @@ type Memory struct {
 	// Guarded by the space's lock.
 	used   bool // its user has not released it
 	holds  int  // messages that lie in it
-	seen   bool // others may look at it, and nobody will say when they do not any more (E2)
+	seen   bool // other processes may look at it, and will not say when they stop (E2)
 	idleAt time.Time
 }
 
@@ -150,7 +150,7 @@ func (s *Space) Alloc(size int) (*Memory, error) {
 	return m, nil
 }
 
-// OnHeap is memory that nobody else sees.
+// OnHeap returns memory that no other process sees.
 func OnHeap(size int) *Memory { return &Memory{bytes: make([]byte, size)} }
 
 // roundUp is the size of the segment for some bytes. Sizes that differ little are the same, so that
@@ -254,7 +254,7 @@ func (m *Memory) Release() {
 	}
 }
 
-// settle keeps memory that nobody uses for the next one who wants some, or drops it.
+// settle keeps unused memory for the next allocation, or drops it.
 func (m *Memory) settle() {
 	s := m.space
 	switch {

@@ -109,7 +109,7 @@ func (vs *Views) find(owner string, id ID) int {
 	return slices.IndexFunc(vs.open, func(m *mapping) bool { return m.id == id && m.owner == owner })
 }
 
-// add keeps a mapping, unless somebody else was faster with the same one.
+// add keeps a mapping, unless another goroutine was faster with the same one.
 func (vs *Views) add(m *mapping) (*mapping, error) {
 	vs.mu.Lock()
 	defer vs.mu.Unlock()

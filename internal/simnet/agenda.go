@@ -15,12 +15,12 @@ const never = time.Duration(math.MaxInt64)
 // accepted.
 type event struct {
 	at    time.Duration
-	to    order.NodeID // who finds something there afterwards
+	to    order.NodeID // the node that finds something there afterwards
 	path  *path        // what it travels on; nil if nothing can hold it up
 	occur func()
 }
 
-// schedule notes an event, behind those of the same time.
+// schedule notes an event, behind other events of the same time.
 func (n *Net) schedule(e event) {
 	i := len(n.agenda)
 	for i > 0 && n.agenda[i-1].at > e.at {

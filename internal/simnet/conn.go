@@ -17,8 +17,8 @@ var ErrClosed = errors.New("the channel is closed")
 // connDepth is how many messages are in flight on a channel at most, if the options do not say.
 const connDepth = 16
 
-// Conn is one end of a channel: an ordered, reliable, bounded, non-blocking stream of messages between two nodes. A message
-// is handed over as it is; nobody may change it afterwards.
+// Conn is one end of a channel: an ordered, reliable, bounded, non-blocking stream of messages
+// between two nodes. A message is handed over without a copy, and must not be changed afterwards.
 type Conn struct {
 	net        *Net
 	self, peer *node
@@ -46,8 +46,9 @@ type letter struct {
 	msg any
 }
 
-// Listen says who is told of the channels that others dial to a node, from now on. accept is called when the network does what is
-// due (Advance, Heal), so outside of the node's own steps. A restarted node listens again by itself only.
+// Listen sets the function that is called with the channels that others dial to a node, from now
+// on. accept is called when the network executes due events (Advance, Heal), so outside of the
+// node's own steps. A restarted node listens again by itself only.
 func (n *Net) Listen(id order.NodeID, accept func(*Conn)) { n.node(id).accept = accept }
 
 // Dial opens a channel from one node to another. It comes up after a delay, or is refused if the other one's process has ended, or
@@ -104,7 +105,7 @@ func (c *Conn) knock() {
 
 func (c *Conn) refused() {
 	if c.closed == nil {
-		c.closed = fmt.Errorf("%w: nobody listens at node %d", fabric.ErrRefused, c.peer.id)
+		c.closed = fmt.Errorf("%w: no process listens at node %d", fabric.ErrRefused, c.peer.id)
 	}
 }
 

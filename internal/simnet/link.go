@@ -15,7 +15,7 @@ type link struct {
 	out, in    *way
 	replica    []byte
 	arrived    bool // waits to be taken in by its table
-	up         bool // its table has it
+	up         bool // the link is in its table
 	closed     bool
 	seeped     bool // something became visible within a step, and no Poll has said so
 }

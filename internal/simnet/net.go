@@ -26,7 +26,7 @@ type Net struct {
 	pairs  map[pairing]*end
 	free   map[int][][]byte // replicas of closed links, by size
 	stock  *stock           // of all rows and replicas
-	spare  []buffers        // of ways that nobody looks at any more
+	spare  []buffers        // of ways that are not looked at any more
 	region *region          // of the replicas of Seeping pairs; nil: they lie anywhere
 }
 
@@ -34,7 +34,7 @@ type Net struct {
 type node struct {
 	id      order.NodeID
 	crashed bool
-	silent  bool // its host lost power: those on other hosts hear nothing of its end
+	silent  bool // its host lost power: nodes on other hosts are not told of its end
 	fuse    int  // calls of the fabric until it crashes; 0: it does not
 	power   bool
 	links   []*link // not closed
@@ -71,7 +71,7 @@ func New(seed uint64, opts Options) *Net {
 	return n
 }
 
-// Close gives back the memory of all rows. Nobody may use the network's tables afterwards.
+// Close gives back the memory of all rows. The network's tables must not be used afterwards.
 func (n *Net) Close() {
 	if n.stock != nil {
 		n.stock.giveBack()
@@ -299,8 +299,9 @@ func (n *Net) crash(d *node) {
 	n.endChannelsAndWaits(d)
 }
 
-// PowerOff ends a node's host: what is in flight is lost from some piece on, and nobody is told. Peers that share
-// memory with the node are on the same host, so that it is no more than a Crash to them.
+// PowerOff ends a node's host: what is in flight is lost from some piece on, and no node is told.
+// Peers that share memory with the node are on the same host, so that it is no more than a Crash to
+// them.
 func (n *Net) PowerOff(id order.NodeID) { n.powerOff(n.node(id)) }
 
 func (n *Net) powerOff(d *node) {
@@ -318,7 +319,8 @@ func (n *Net) powerOff(d *node) {
 	n.endChannelsAndWaits(d)
 }
 
-// endChannelsAndWaits ends the channels of a process that is gone, and has those who wait for it to open a view hear of it.
+// endChannelsAndWaits ends the channels of a process that is gone, and tells the nodes that wait
+// for it to open a view.
 func (n *Net) endChannelsAndWaits(d *node) {
 	for _, c := range slices.Clone(d.conns) {
 		c.die()
@@ -357,7 +359,8 @@ func (n *Net) Polled(id order.NodeID) int { return n.node(id).polled }
 // Fused reports whether a node ends after some more calls of the fabric.
 func (n *Net) Fused(id order.NodeID) bool { return n.node(id).fuse > 0 }
 
-// InFlight is the number of pieces and messages on all ways that nobody took in yet, those to nodes that crashed left out.
+// InFlight returns the number of pieces and messages on all ways that were not taken in yet, except
+// on ways to crashed nodes.
 func (n *Net) InFlight() (pieces int) {
 	for _, d := range n.nodes {
 		if d == nil {

@@ -13,7 +13,8 @@ type Kind uint8
 const (
 	// Framed pairs exchange frames over a socket, like fabric/tcp.
 	Framed Kind = iota
-	// Shared pairs see each other's row itself, like fabric/shm when nobody runs at the same time.
+	// Shared pairs see each other's row itself, like fabric/shm when no two nodes run at the same
+	// time.
 	Shared
 	// Seeping pairs see each other's writes one by one, like fabric/shm on another core.
 	Seeping
@@ -58,7 +59,8 @@ type Options struct {
 	Loads bool
 	// Wrap, if not nil, may stand before a link.
 	Wrap func(self, peer order.NodeID, l fabric.Link) fabric.Link
-	// Bug makes the network break one of the fabric's promises, so that tests can show who notices.
+	// Bug makes the network break one of the fabric's promises, so that tests can show which check
+	// notices.
 	Bug Bug
 }
 

@@ -213,7 +213,7 @@ func TestAHostThatLosesPowerSaysNothing(t *testing.T) {
 	}
 }
 
-// Z3: the fuse burns within a step, and nothing that comes later is seen by anybody.
+// Z3: the fuse burns within a step, and no node sees anything that comes later.
 func TestACrashWithinAStepCutsItShort(t *testing.T) {
 	net, tables := pair(1, Options{})
 	net.CrashAfter(1, 3, false)
@@ -367,7 +367,7 @@ func TestTheLinesOfAFrameBecomeVisibleTogether(t *testing.T) {
 			tables[1].Poll()
 			seen := func(off int) uint64 { return *fabric.Word(tables[1].Row(0), off) }
 			if seen(2*line) < seen(line) || seen(3*line) < seen(line) {
-				t.Fatalf("line 1 is at %d, those pushed before it at %d and %d", seen(line), seen(2*line), seen(3*line))
+				t.Fatalf("line 1 is at %d, the lines pushed before it at %d and %d", seen(line), seen(2*line), seen(3*line))
 			}
 			waited = waited || seen(line) < v
 		}

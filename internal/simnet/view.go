@@ -97,7 +97,8 @@ func (e *end) arrive() {
 	e.table.Arrive(e.rank, e.net.wrapped(e.link), nil)
 }
 
-// refuse lets an end hear that the peer's process ended before the link came up, if anybody is left to tell.
+// refuse tells an end that the peer's process ended before the link came up, unless the peer's host
+// lost power, so that nothing reports it.
 func (n *Net) refuse(e *end) {
 	delete(n.pairs, e.pairing)
 	framed := n.kind(e.from, e.to) == Framed

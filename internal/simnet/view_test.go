@@ -60,7 +60,7 @@ func TestALinkComesUpWhenBothEndsOpenedTheView(t *testing.T) {
 		first.Flush()
 		net.Advance(100)
 		if first.Poll() != 0 || first.Linked(1) {
-			t.Fatal("linked with nobody")
+			t.Fatal("linked without a peer")
 		}
 		net.OpenView(1, "another key", 1, members)
 		net.OpenView(2, "key", 1, members)

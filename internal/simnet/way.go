@@ -26,8 +26,8 @@ type way struct {
 	store   []fabric.Range // memory of ranges
 	ranges  []fabric.Range // of the frame at hand: what the socket has not taken
 	lines   []int          // of the frame at hand, offsets
-	words   []uint64       // of those lines, as they were when it was laid out
-	sent    int            // of those lines, in the socket
+	words   []uint64       // of these lines, as they were when the frame was laid out
+	sent    int            // of these lines, in the socket
 	waited  bool           // the frame at hand met a full socket
 
 	buffers
@@ -139,8 +139,8 @@ func (w *way) frame() {
 	w.net.Stats.Frames++
 }
 
-// transmit moves the frame at hand into the socket as far as it has room. Bytes are copied now: their owner does not
-// change them while somebody needs them.
+// transmit moves the frame at hand into the socket as far as it has room. Bytes are copied now:
+// their owner does not change them while a peer needs them.
 func (w *way) transmit() (work bool) {
 	at := w.arrival()
 	if w.net.opts.Bug == LinesFirst {
@@ -351,8 +351,8 @@ func (w *way) repeat(line piece) {
 	}
 }
 
-// storeRange notes a pushed range of a Seeping pair with its bytes as they are now. It becomes visible in any order with those
-// that were pushed since the last word was stored.
+// storeRange notes a pushed range of a Seeping pair with its bytes as they are now. It becomes
+// visible in any order with the ranges that were pushed since the last word was stored.
 func (w *way) storeRange(off, n int) {
 	w.enqueue(piece{off: off, n: n}, w.row[off:off+n])
 	last, first := len(w.flight)-1, len(w.flight)-1

@@ -26,9 +26,9 @@ func Within(t testing.TB) context.Context {
 
 var ports atomic.Uint32 // that FreeAddress has tried
 
-// FreeAddress returns an address on loopback on which no process listens. Its port is below those
-// that Linux gives to sockets without one, and from a range that follows from this process, so that
-// no other test takes it before it is used.
+// FreeAddress returns an address on loopback on which no process listens. Its port is below the
+// ports that Linux gives to sockets without one, and from a range that depends on this process, so
+// that no other test takes it before it is used.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
 	const first, count, each = 10_000, 20_000, 64

@@ -17,7 +17,8 @@ type Callers struct {
 	open  sync.WaitGroup
 }
 
-// NewCallers bounds the callers at a time, those among them that have not proved themselves, and those of one address; 0: no bound.
+// NewCallers bounds the number of callers at a time: of all callers, of callers that have not
+// proved themselves, and of callers of one address; 0: no bound.
 func NewCallers(most, mostNew, mostOf int) *Callers {
 	return &Callers{
 		slots: Slots{Most: most, MostNew: mostNew, MostOf: mostOf}, conns: map[uint64]net.Conn{}, ids: map[net.Conn]uint64{},

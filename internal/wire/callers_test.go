@@ -112,7 +112,7 @@ func TestCallersAreBoundedAndEndedAllAtOnce(t *testing.T) {
 		left <- err
 	}()
 	if c.Closing() {
-		t.Error("nobody hung up")
+		t.Error("no caller hung up")
 	}
 	hung := make(chan struct{})
 	go func() { c.HangUp(); close(hung) }()
@@ -121,7 +121,7 @@ func TestCallersAreBoundedAndEndedAllAtOnce(t *testing.T) {
 	}
 	<-hung
 	if n, ok := c.Enter(there); n != 0 || ok || !c.Closing() {
-		t.Error("somebody came in afterwards: ", n, ok)
+		t.Error("a caller came in afterwards: ", n, ok)
 	}
 }
 

@@ -84,7 +84,8 @@ func (c *Conn) SayAs(k Kind, v any) error {
 	return c.Send(k, frame)
 }
 
-// Next reads one frame, which may be a pulse. The bytes of a Bytes frame are valid until the next call, those of others for ever.
+// Next reads one frame, which may be a pulse. The bytes of a Bytes frame are valid until the next
+// call, the bytes of other frames for ever.
 func (c *Conn) Next() (Kind, []byte, error) { return c.in.next() }
 
 // Hear reads a message. Pulses before it are skipped.

@@ -106,8 +106,8 @@ type frames struct {
 // leastAhead is what the first frame of a connection may have in memory before its bytes arrive.
 const leastAhead = 16 << 10
 
-// next reads one frame. The bytes of a Bytes frame are valid until the next call, those of others for ever. An end between frames is io.EOF, one
-// within a frame io.ErrUnexpectedEOF.
+// next reads one frame. The bytes of a Bytes frame are valid until the next call, the bytes of
+// other frames for ever. An end between frames is io.EOF, one within a frame io.ErrUnexpectedEOF.
 func (f *frames) next() (Kind, []byte, error) {
 	if err := f.fill(f.head[:]); err != nil {
 		return 0, nil, err

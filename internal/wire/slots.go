@@ -6,9 +6,11 @@ import (
 	"github.com/squall-go/squall/internal/invariants"
 )
 
-// Slots decide which callers a server has. A caller is new until it has proved itself. New callers have places of their own: a process that is welcome
-// proves itself within moments, so the one that has been new for longest is the least likely to do so, and makes room for the next one. It is the
-// oldest of the address that has most of them, so that no address drives out the others. It is pure.
+// Slots decide which callers a server has. A caller is new until it has proved itself. New callers
+// have places of their own: a process that is welcome proves itself within moments, so the caller
+// that has been new for longest is the least likely to do so, and makes room for the next one. Of
+// the new callers, the oldest of the address with most of them goes, so that no address drives out
+// the others. Slots is pure.
 type Slots struct {
 	Most    int    // callers at a time; 0: as many as come
 	MostNew int    // new ones among them; 0: all
@@ -26,7 +28,8 @@ type slot struct {
 // perAddress is how many new callers one address may have: half of all.
 func (s *Slots) perAddress() int { return (s.MostNew + 1) / 2 }
 
-// Enter gives a new caller a place, with the id of the one that has to make room for it; 0: none. Without a place, all callers, or all of its address, have proved themselves.
+// Enter gives a new caller a place, and returns the id of the caller that has to make room for it;
+// 0: none. Without a place, all callers, or all of its address, have proved themselves.
 func (s *Slots) Enter(id uint64, addr string) (evicted uint64, ok bool) {
 	fresh, own := s.fresh(""), s.fresh(addr)
 	switch {

@@ -122,7 +122,7 @@ func (b Bar[R]) row(series map[string]Series[R]) Row {
 	return r
 }
 
-// compare fills the figures of a row and returns the one that is judged.
+// compare fills the figures of a row and returns the figure by which the row is judged.
 func (b Bar[R]) compare(r *Row, figure Series[R], limits []Series[R]) float64 {
 	v := figure.Values(b.Of)
 	r.Figure = v.Summary()

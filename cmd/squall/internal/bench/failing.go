@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// Failing is what may fail in a member while nobody waits for it. The first failure counts.
+// Failing keeps the first failure of a member's background work, for which no goroutine waits.
 type Failing struct {
 	failed  chan struct{}
 	failure error // W: the first to fail, before failed is closed

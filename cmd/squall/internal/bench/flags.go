@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Given are those flags, of some, that the command line has, as it has them.
+// Given returns the named flags that the command line sets, in its form.
 func Given(f *pflag.FlagSet, names ...string) (all []string) {
 	for _, name := range names {
 		if f.Changed(name) {

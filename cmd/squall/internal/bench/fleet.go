@@ -105,8 +105,8 @@ func (f *Fleet) watch(c *proc.Child) {
 	}
 }
 
-// why is the reason of a failure: the end of the context, or the process that was killed first,
-// which the others may complain of before anybody sees its end.
+// why is the reason of a failure: the end of the context, or the process that was killed first. The
+// other processes may report its failure before its own end is seen.
 func (f *Fleet) why(err error) error {
 	if f.outer.Err() != nil {
 		return context.Cause(f.outer)

@@ -7,7 +7,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// IndexBytes is how a message begins: its index among those of its sender.
+// IndexBytes is the size of a message's first field: its index among its sender's messages.
 const IndexBytes = 8
 
 // pattern is what messages are filled with. It stays in the first cache, so that filling costs what

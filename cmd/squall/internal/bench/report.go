@@ -25,7 +25,7 @@ type Row struct {
 	Ratio     float64  `json:"ratio,omitempty"`   // what is judged, if there is a limit
 	Pairs     *Summary `json:"pairs,omitempty"`   // the ratios of the rounds
 	Bar       string   `json:"bar,omitempty"`     // what is asked
-	Verdict   string   `json:"verdict,omitempty"` // whether it was reached, or why nobody knows
+	Verdict   string   `json:"verdict,omitempty"` // whether it was reached, or why this is unknown
 }
 
 // Report is what a command measured, as --json prints it.
@@ -38,8 +38,8 @@ type Report[R any] struct {
 	Rows       []Row       `json:"rows,omitempty"`
 }
 
-// Measure measures the cases of all sets and judges their bars. foreign is how many cores other
-// programs used in a run; nil if nobody knows.
+// Measure measures the cases of all sets and judges their bars. foreign returns how many cores
+// other programs used in a run; nil if that is unknown.
 func Measure[R any](ctx context.Context, runs int, sets []Set[R], foreign func(R) float64, messages io.Writer) (Report[R], error) {
 	r := Report[R]{Machine: ThisMachine(), Runs: runs}
 	total := 0
@@ -74,7 +74,7 @@ func Crowded[R any](messages io.Writer, series []Series[R], foreign func(R) floa
 	}
 }
 
-// Output is the form in which a report is wanted.
+// Output is the requested form of a report.
 type Output struct {
 	JSON     bool
 	Markdown bool

@@ -68,5 +68,5 @@ func (v Values) Summary() Summary {
 	return Summary{v.Median(), least, most}
 }
 
-// Span is the range, as a table has it.
+// Span returns the range as text for a table.
 func (s Summary) Span() string { return Number(s.Least) + " – " + Number(s.Most) }

@@ -84,7 +84,7 @@ func (o *options) declare(f *pflag.FlagSet) {
 	f.SortFlags = false
 	f.BoolVarP(&o.force, "force", "f", false, "overwrite files that the receivers have")
 	f.BoolVarP(&o.follow, "follow", "L", false, "push what symbolic links point to, not the links")
-	f.StringVar(&o.schedule, "schedule", schedule.Auto.String(), "`who` passes on to whom: "+strings.Join(scheduleNames(), ", "))
+	f.StringVar(&o.schedule, "schedule", schedule.Auto.String(), "`schedule` by which receivers pass blocks on: "+strings.Join(scheduleNames(), ", "))
 	f.StringVar(&o.block, "block", "", "`size` of what is passed on at once, like 256KiB (default: what fits)")
 	f.StringVar(&o.rack, "rack", "", "`name` of the rack that this machine is in; receivers say theirs")
 	f.BoolVar(&o.json, "json", false, "print the result as one JSON object")
@@ -92,7 +92,7 @@ func (o *options) declare(f *pflag.FlagSet) {
 	o.secure.declare(f)
 }
 
-// complete works out what is pushed to whom, and reports all faults at once.
+// complete determines the files to push and their receivers, and reports all faults at once.
 func (o *options) complete(args []string) (*push, error) {
 	var errs []error
 	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -158,7 +158,7 @@ func sort(args []string) (files, addrs []string, err error) {
 	}
 	switch {
 	case len(addrs) == 0:
-		errs = append(errs, fmt.Errorf("nobody to push to: none of %s is HOST:PORT", strings.Join(args, ", ")))
+		errs = append(errs, fmt.Errorf("no receiver: none of %s is HOST:PORT", strings.Join(args, ", ")))
 	case len(addrs) > maxReceivers:
 		errs = append(errs, fmt.Errorf("%d receivers: at most %d", len(addrs), maxReceivers))
 	case len(files) == 0:

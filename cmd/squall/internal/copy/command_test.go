@@ -22,7 +22,7 @@ func TestReceiversAreToldFromFiles(t *testing.T) {
 		{"x,y a:1", "x,y", "a:1", ""},
 		{"f [::1]:80 127.0.0.1:9", "f", "[::1]:80 127.0.0.1:9", ""},
 		{"f a:0", "", "", "none of f, a:0 is HOST:PORT"},
-		{"f a:http", "", "", "nobody to push to"},
+		{"f a:http", "", "", "no receiver: none of"},
 		{"a:1 b:2", "", "", "nothing to push: name a file"},
 		{"f a:1 a:1", "", "", "a:1: is named twice"},
 		{"f 127.0.0.1:1 far:1", "", "", "cannot reach the first under that name"},

@@ -15,8 +15,8 @@
 //
 // Entries are paths, sizes, modes and times. Pieces are what messages carry: many small files, or a
 // part of a large one. Both ends compute the same pieces from the same entries, so a message needs
-// no header, and 10,000 small files are a few messages. A receiver puts files together in a hidden
-// directory, the stage, inside the one that they are for; there is nothing else to clean up.
+// no header, and 10,000 small files are a few messages. A receiver assembles files in a hidden
+// directory, the stage, inside the target directory; there is nothing else to clean up.
 //
 // Invariants:
 //

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// FuzzEntries offers a receiver what anybody could: it refuses it, or it stays inside and has
-// pieces that cover it (C1).
+// FuzzEntries offers a receiver arbitrary entries: the receiver refuses them, or they stay inside
+// the target directory and have pieces that cover them (C1).
 func FuzzEntries(f *testing.F) {
 	for _, seed := range []string{
 		`[{"p":"a","s":5},{"p":"d","k":"d"},{"p":"d/l","k":"l","l":"../a"}]`, `[{"p":"../a"}]`, `[{"p":"a","s":9223372036854775807},{"p":"b","s":9223372036854775807}]`,

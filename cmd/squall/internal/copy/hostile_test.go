@@ -141,8 +141,7 @@ func TestFramesAreNotTrusted(t *testing.T) {
 	}
 }
 
-// noted is a connection whose bytes are noted on the way to it, and one of them changed if that is
-// wanted.
+// noted is a connection that records the bytes written to it, and changes one of them if asked to.
 type noted struct {
 	net.Conn
 	read   []byte
@@ -198,7 +197,7 @@ func greeted(t *testing.T, pushers, receivers string) (from, to *talk, on *noted
 
 func TestC2WhatIsSaidUnderATokenIsNeitherReadNorChanged(t *testing.T) {
 	t.Parallel()
-	const token, text = "a token of some length", "what nobody else may read"
+	const token, text = "a token of some length", "what no other process may read"
 	from, to, on, errs := greeted(t, token, token)
 	if err := errors.Join(errs[:]...); err != nil {
 		t.Fatal(err)

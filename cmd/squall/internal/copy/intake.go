@@ -143,7 +143,7 @@ func (in *intake) takeLarge(at part, data []byte) error {
 }
 
 // verify compares every file with what the pusher read (C5). The digest of the digests came another
-// way than they did: under a token nobody in between could change both.
+// way than the digests: with a token, no process in between could change both.
 func (in *intake) verify(said []byte) error {
 	if len(in.pieces) == 0 {
 		return nil

@@ -43,7 +43,7 @@ func (s *stage) placeOne(i int) error {
 	return s.link(i)
 }
 
-// mkdir makes a directory and those above it. Of one that was there nothing is changed.
+// mkdir makes a directory and its parents. It does not change existing directories.
 func (s *stage) mkdir(dir string) error {
 	if _, known := s.made[dir]; known {
 		return nil
@@ -67,7 +67,8 @@ func (s *stage) mkdir(dir string) error {
 	return nil
 }
 
-// link places a file only if nobody has taken its place meanwhile, which a rename would not notice.
+// link places a file only if no other file has taken its name meanwhile, which a rename would not
+// notice.
 func (s *stage) link(i int) error {
 	p := s.entries[i].Path
 	err := s.root.Link(path.Join(s.name, slot(i)), p)
@@ -121,7 +122,7 @@ func (s *stage) takeBack() error {
 	return errors.Join(errs...)
 }
 
-// settle waits until the names are on the disk too, if that is wanted.
+// settle waits until the names are on the disk too, if --sync asks for it.
 func (s *stage) settle() error {
 	s.undo = nil
 	if !s.sync {

@@ -27,7 +27,7 @@ const (
 	kept
 )
 
-// receiver is one of those that are pushed to, as the pusher knows it.
+// receiver is the pusher's state of one receiver.
 type receiver struct {
 	id    order.NodeID
 	addr  string
@@ -71,7 +71,7 @@ type push struct {
 	took    time.Duration
 }
 
-// run pushes. The error names who is to blame, or nobody.
+// run pushes. The error names the receiver at fault, if one is known.
 func (p *push) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	p.changed = make(chan struct{})
@@ -121,7 +121,7 @@ func (p *push) tell(ctx context.Context, c call, done stageOf) error {
 	return p.await(ctx, func(r *receiver) bool { return r.at >= done })
 }
 
-// each does something with all receivers at the same time. Those with which it fails are failed.
+// each calls do for all receivers at the same time. A receiver for which it fails counts as failed.
 func (p *push) each(do func(*receiver) error) error {
 	var wg sync.WaitGroup
 	for _, r := range p.receivers {
@@ -135,7 +135,8 @@ func (p *push) each(do func(*receiver) error) error {
 	return p.fault()
 }
 
-// heard notes what a receiver said, and wakes who waits for it. A failure stays the first one.
+// heard notes what a receiver said, and wakes the goroutines that wait for it. The first failure is
+// kept.
 func (p *push) heard(r *receiver, note func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -232,7 +233,7 @@ func (p *push) slowest() int {
 
 var errBroken = errors.New("the push failed")
 
-// fault reports errBroken as soon as anybody failed.
+// fault reports errBroken as soon as a receiver failed.
 func (p *push) fault() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -251,7 +252,7 @@ func (p *push) faultLocked() error {
 	return nil
 }
 
-// await waits until something holds for all receivers, or anybody failed.
+// await waits until a condition holds for all receivers, or a receiver failed.
 func (p *push) await(ctx context.Context, holds func(*receiver) bool) error {
 	for {
 		p.mu.Lock()
@@ -298,9 +299,9 @@ func fitting(entries []entry) (n int) {
 	return n
 }
 
-// members are the nodes of the group: the pusher, which sends, and the receivers. Nodes of
-// higher id dial those of lower id, so the pusher has the highest: it may be where nobody can reach
-// it.
+// members are the nodes of the group: the pusher, which sends, and the receivers. Nodes of higher
+// id dial those of lower id, so the pusher has the highest: it may have no address at which others
+// can reach it.
 func (p *push) members(self rdmc.Peer) []member {
 	all := []member{{uint64(self.ID), self.Addr, p.rack}}
 	for _, r := range p.receivers {
@@ -365,11 +366,11 @@ func (p *push) groupFailed(err error) {
 	p.changed = make(chan struct{})
 }
 
-// inquestTime is how long those who can tell what happened are given.
+// inquestTime is how long the receivers are given to report what happened.
 const inquestTime = 2 * time.Second
 
-// inquest finds out who is to blame for a failure: a receiver that says so itself, or one that is
-// gone, before what the others say about each other.
+// inquest finds the receiver at fault for a failure. A receiver that reports its own failure, or
+// that is gone, counts before the reports of receivers about each other.
 func (p *push) inquest(ctx context.Context, err error) error {
 	if p.group != nil {
 		p.group.Discard() // the receivers learn of it
@@ -408,8 +409,8 @@ func (p *push) inquest(ctx context.Context, err error) error {
 	return err
 }
 
-// settled waits until every receiver said its last word, or somebody is to blame and the group is
-// not.
+// settled waits until every receiver has ended its part, or was never connected. It returns at once
+// if there is no group yet, because then nothing more is to be learned.
 func (p *push) settled(ctx context.Context) error {
 	for {
 		p.mu.Lock()

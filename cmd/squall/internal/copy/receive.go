@@ -95,7 +95,7 @@ func (o *receiveOptions) complete(ctx context.Context) (security, error) {
 		return who, fmt.Errorf("--listen %s: %w", o.listen, err)
 	}
 	if !local && !known && !o.insecure {
-		return who, fmt.Errorf("--listen %s: other machines reach that; give --token-file or the three --tls flags, or --insecure to let everybody write", o.listen)
+		return who, fmt.Errorf("--listen %s: other machines reach that; give --token-file or the three --tls flags, or --insecure to let every process write", o.listen)
 	}
 	return who, nil
 }

@@ -69,7 +69,7 @@ type Pushed struct {
 	Error          string     `json:"error,omitempty"`
 }
 
-// Receiver is one of those that were pushed to.
+// Receiver is the result of one receiver.
 type Receiver struct {
 	Addr   string   `json:"addr"`
 	Rack   string   `json:"rack,omitempty"`

@@ -27,7 +27,7 @@ func sameDisk(a, b fs.FileInfo) bool {
 	return !okX || !okY || x.Dev == y.Dev
 }
 
-// lockDirectory takes a lock that ends with this process, or says that somebody else has it.
+// lockDirectory takes a lock that ends with this process, or reports that another process holds it.
 func lockDirectory(dir *os.File) (free bool, err error) {
 	err = unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {

@@ -78,7 +78,7 @@ func introduce(conn net.Conn, token []byte) (*talk, greeting, error) {
 	case g.Sealed && token == nil:
 		return nil, g, errors.New("it wants a token: give --token-file")
 	case !g.Sealed && token != nil:
-		return nil, g, errors.New("it has no token, so it may be anybody: start it with --token-file")
+		return nil, g, errors.New("it has no token, so its identity is unknown: start it with --token-file")
 	}
 	if token != nil {
 		if err := t.secure(token, tls.Client); err != nil {

@@ -15,10 +15,10 @@ import (
 	"github.com/squall-go/squall/cmd/squall/internal/show"
 )
 
-// minTokenBytes is the length below which a token could be guessed by somebody who listens.
+// minTokenBytes is the length below which a process that listens could guess a token.
 const minTokenBytes = 16
 
-// security is what both commands have to show who they are.
+// security holds what both commands prove their identity with.
 type security struct {
 	token []byte      // nil: none
 	tls   *tls.Config // nil: none

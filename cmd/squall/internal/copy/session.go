@@ -21,7 +21,7 @@ const groupName = "squall copy"
 // joinTime is how long the members of a push may need to find each other.
 const joinTime = 30 * time.Second
 
-// hearsay is a failure of somebody else.
+// hearsay is a failure of another process.
 type hearsay struct{ error }
 
 func (h hearsay) Unwrap() error { return h.error }
@@ -212,7 +212,7 @@ func (s *session) receive(ctx context.Context) (err error) {
 
 func (s *session) progress(pieces int) {
 	s.told(pieces)
-	_ = s.talk.say(answer{Pieces: pieces}) // who reads will find out
+	_ = s.talk.say(answer{Pieces: pieces}) // the reader will find out
 }
 
 // transfer takes all messages of the group, and compares the digests.

@@ -12,8 +12,8 @@ import (
 	"github.com/squall-go/squall/rdmc"
 )
 
-// readBytes is how much is read at a time: a block can leave when it is there, while the next one
-// is read.
+// readBytes is how much is read at a time: a block can leave as soon as it is read, while the next
+// one is being read.
 const readBytes = 1 << 20
 
 var errChanged = errors.New("it changed while it was being read")

@@ -32,7 +32,7 @@ func NewCommand() *cobra.Command {
 	return cmd
 }
 
-// file is the configuration of a gateway. Its names are those of the JSON.
+// file is the configuration of a gateway as JSON.
 type file struct {
 	Group struct {
 		Cluster        string
@@ -69,7 +69,7 @@ type file struct {
 		BySource   bool `json:"by_source"`
 		XCDR2      bool `json:"xcdr2"`
 		Partitions []string
-		// PartitionsOut are those of the gateway's writers.
+		// PartitionsOut are the partitions of the gateway's writers.
 		PartitionsOut []string `json:"partitions_out"`
 	}
 }

@@ -44,7 +44,7 @@ var orDurable = map[string]string{"duration": " or --durable"}
 func (o options) chaosFaults() (errs []error) {
 	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if o.Nodes < leastNodes {
-		fault("--nodes %d: with --chaos at least %d, so that those that are left are a majority", o.Nodes, leastNodes)
+		fault("--nodes %d: with --chaos at least %d, so that the rest is a majority", o.Nodes, leastNodes)
 	}
 	if o.Size > 0 && o.Size < headerBytes {
 		fault("--size %d: with --chaos a message has at least %d bytes; 0 leaves the lines as they are", o.Size, headerBytes)

@@ -45,8 +45,8 @@ func (r *chaosRun) installed(p *process, v viewReport) error {
 	return nil
 }
 
-// tellView begins a view's line. It ends with the pauses of those that were there before and still
-// send.
+// tellView begins a view's line. The line ends with the pauses of the members that were in the view
+// before and still send.
 func (r *chaosRun) tellView(v viewReport) *view {
 	known := &view{nodes: v.Nodes}
 	h := Happening{What: whatView, View: v.ID, Nodes: v.Nodes}
@@ -65,7 +65,7 @@ func (r *chaosRun) tellView(v viewReport) *view {
 	return known
 }
 
-// miss notes who is not in a view any more.
+// miss notes the members that are not in a view any more.
 func (r *chaosRun) miss(v viewReport) {
 	for _, p := range r.processes {
 		if p.stage == isHung && !p.missed && !slices.Contains(v.Nodes, p.id) {
@@ -111,7 +111,7 @@ func (r *chaosRun) unexpect(v *view, p *process) {
 	}
 }
 
-// strikes takes a member out of those that are waited for.
+// strikes removes a member from the members that are waited for.
 func (r *chaosRun) strikes(p *process, s stage) {
 	p.stage, p.until = s, r.story.now()
 	for id := range r.newest {
@@ -158,7 +158,7 @@ func (r *chaosRun) accounted(p *process, a *account) error {
 func (r *chaosRun) lost(p *process, a *account) error {
 	planned := p.stage == goesOn || p.stage == isHung
 	if !planned && (!a.Evicted || !r.refilling) {
-		return fmt.Errorf("%s is out, and nobody harmed it: %s; if this machine is busy, try a longer --fail-after", p.who(), a.Halted)
+		return fmt.Errorf("%s was removed, although the demo did not harm it: %s; if this machine is busy, try a longer --fail-after", p.who(), a.Halted)
 	}
 	r.strikes(p, isOut)
 	r.story.tell(Happening{What: whatEvicted, Node: p.id, Process: p.number, Detail: a.Halted})

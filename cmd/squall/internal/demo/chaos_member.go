@@ -39,7 +39,7 @@ func (m *chaosMember) run(ctx context.Context) (err error) {
 	sending, stop := context.WithCancel(ctx)
 	defer func() {
 		stop()
-		m.quit() // nobody claims room in a group that closes
+		m.quit() // no sender claims room in a group that closes
 		err = errors.Join(err, m.close(ctx))
 	}()
 	go m.send(sending, m.sendLine)

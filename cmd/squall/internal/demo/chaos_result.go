@@ -38,10 +38,10 @@ type ProcessResult struct {
 	Until     float64       `json:"until_seconds"`
 	FirstView squall.ViewID `json:"first_view"`
 	LastView  squall.ViewID `json:"last_view"`
-	Sent      *uint64       `json:"sent,omitempty"`     // messages that were accepted; unknown of those that were killed
+	Sent      *uint64       `json:"sent,omitempty"`     // messages that were accepted; unknown of killed processes
 	Received  uint64        `json:"sent_and_delivered"` // messages of it in the one sequence
 	Messages  uint64        `json:"messages"`           // that its state stands for; at least so many if it was killed
-	Digest    string        `json:"digest,omitempty"`   // of those; unknown of those that were killed
+	Digest    string        `json:"digest,omitempty"`   // of these; unknown of killed processes
 	LongestNs int64         `json:"longest_pause_ns"`   // without a delivery
 }
 
@@ -50,7 +50,7 @@ type ViewResult struct {
 	ID     squall.ViewID   `json:"id"`
 	Nodes  []squall.NodeID `json:"nodes"`
 	End    uint64          `json:"end,omitempty"`    // how many messages there were at its end; 0 for the last one
-	Digest string          `json:"digest,omitempty"` // of those
+	Digest string          `json:"digest,omitempty"` // of these
 	Pauses []Pause         `json:"pauses,omitempty"` // before its first message
 }
 
@@ -96,11 +96,12 @@ func (a *account) of(process int) uint64 {
 	return a.Delivered[process]
 }
 
-// verdict compares what those say that stayed, and what was sent with what was delivered.
+// verdict compares the accounts of the processes that stayed, and the sent with the delivered
+// messages.
 func (r *chaosRun) verdict(context.Context) error {
 	stayed := r.stayed()
 	if len(stayed) == 0 {
-		return fmt.Errorf("%w: nobody is left", ErrDisagree)
+		return fmt.Errorf("%w: no process is left", ErrDisagree)
 	}
 	faults := differences(stayed)
 	for _, p := range r.processes {

@@ -40,7 +40,7 @@ func TestTheVerdictFindsWhatIsWrong(t *testing.T) {
 		{"more than was sent", func(r *chaosRun) {
 			r.processes[1].stage, r.processes[1].account.Sent, r.processes[1].account.Halted = isOut, 18, "evicted"
 		}, "node 2 (process 2) sent 18 messages, and 20 were delivered"},
-		{"nobody is left", func(r *chaosRun) { r.processes = nil }, "nobody is left"},
+		{"no process is left", func(r *chaosRun) { r.processes = nil }, "no process is left"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := good()

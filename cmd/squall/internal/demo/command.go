@@ -42,7 +42,7 @@ type options struct {
 	Timeout time.Duration
 
 	Chaos     bool
-	Duration  time.Duration // of chaos, as are those below
+	Duration  time.Duration // of chaos, like the following fields
 	FailAfter time.Duration
 	Seed      uint64 // 0: any
 
@@ -106,7 +106,7 @@ be missing.`,
 	f.StringVar(&o.Engine, "engine", "bolt", "durable: what a log is kept in: `bolt` or wal")
 	f.StringVar(&o.Dir, "dir", "", "durable: keep the logs below this `directory`")
 	f.DurationVar(&o.Duration, "duration", 10*time.Second, "chaos: for so `long`; --timeout is for what comes after it. Durable: 4s if not given")
-	f.Uint64Var(&o.Seed, "seed", 0, "chaos: draws what happens, to whom and when; 0 is any `number`")
+	f.Uint64Var(&o.Seed, "seed", 0, "chaos: draws the faults, their processes and their times; 0 is any `number`")
 	f.DurationVar(&o.FailAfter, "fail-after", time.Second, "chaos: a member that is silent for this `time` is removed")
 	f.SortFlags = false
 	cmd.RegisterFlagCompletionFunc("engine", cobra.FixedCompletions([]cobra.Completion{"bolt", "wal"}, cobra.ShellCompDirectiveNoFileComp))

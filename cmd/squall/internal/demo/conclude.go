@@ -30,7 +30,7 @@ func (o options) conclude(ctx context.Context, found finding, out io.Writer, err
 	return errors.Join(found.writeTable(out), err)
 }
 
-// tidy removes the directory of a demo that nobody asked for, unless it tells why the demo failed:
+// tidy removes the directory of a demo that was not asked for, unless it shows why the demo failed:
 // then the error says where it is.
 func (o options) tidy(ctx context.Context, err error, dir, has string) error {
 	switch {

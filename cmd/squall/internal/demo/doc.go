@@ -7,12 +7,12 @@
 // Life of a run without --chaos and --durable (run; its members are of type member): the parent
 // reads the text and starts the members, each with every N-th line → they form a group and are
 // ready → "send": all send at once, each delivers everything and reports what that took (loaded) →
-// "probe", one member after the other: a closed loop of single messages while nobody else sends
+// "probe", one member after the other: a closed loop of single messages while no other member sends
 // (unloaded) → "leave": all close, at about the same time → the parent compares the digests and
 // prints the table.
 //
 // If a member goes before its time, the parent waits a moment for the others to notice, so that the
-// error can say who went and what it looked like from there; then it ends them all.
+// error can name the member that went and what the others saw; then it ends them all.
 //
 // Life of a run with --chaos (chaosRun; its members are of type chaosMember): the parent starts the
 // first members, which form a group and send without a pause → at times that a seed gives, one is
@@ -22,10 +22,10 @@
 // compares, prints the table, and all leave.
 //
 // The state is a digest of everything that was ever delivered, in order, with the number of
-// messages of each process. It is handed over to new members, so that it must be equal at all of
-// them in the end. Before that, the parent hears of it now and then (a mark): at each view's end,
-// where a state was handed over, where a member went, and every so many messages. Marks at the same
-// message must be equal, also those of members that are gone.
+// messages of each process. It is transferred to new members, so it must be equal at all members in
+// the end. Meanwhile members report it to the parent (a mark): at each view's end, after a state
+// transfer, where a member went, and every so many messages. Marks at the same message must be
+// equal, including marks of members that are gone.
 //
 // Life of a run with --durable (durableRun; its members are of type durableMember): the members
 // form a group, send without a pause, and say which of their messages are on every disk → half-way

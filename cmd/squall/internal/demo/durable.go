@@ -13,7 +13,7 @@ import (
 	"github.com/squall-go/squall"
 )
 
-// durableDuration is how long the members send if nobody says: what they keep is read four times
+// durableDuration is how long the members send by default: their logs are read four times
 // afterwards.
 const durableDuration = 4 * time.Second
 
@@ -32,7 +32,7 @@ func (o options) durableFaults() (errs []error) {
 		fault("--duration %v: must be more than 0", o.Duration)
 	}
 	if left, err := os.ReadDir(o.Dir); o.Dir != "" && err == nil && len(left) > 0 {
-		fault("--dir %s: it is not empty; the logs of an earlier demo would be taken for those of this one", o.Dir)
+		fault("--dir %s: it is not empty; the logs of an earlier demo would be taken for logs of this one", o.Dir)
 	}
 	return errs
 }

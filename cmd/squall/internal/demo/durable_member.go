@@ -52,7 +52,7 @@ func (m *durableMember) run(ctx context.Context) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer func() {
 		cancel()
-		m.quit() // nobody claims room in a group that closes
+		m.quit() // no sender claims room in a group that closes
 		err = errors.Join(err, m.close(ctx))
 	}()
 	go m.acknowledge(ctx)

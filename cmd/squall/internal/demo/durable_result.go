@@ -26,7 +26,7 @@ type DurableResult struct {
 	Messages     uint64           `json:"messages"`                 // in the one sequence
 	Digest       string           `json:"digest"`                   // of senders and messages in order: a SHA-256
 	Acknowledged uint64           `json:"acknowledged"`             // messages that were on every disk, as their senders were told
-	Before       uint64           `json:"acknowledged_before_kill"` // of those
+	Before       uint64           `json:"acknowledged_before_kill"` // of these
 	OnDisks      uint64           `json:"on_every_disk"`            // read from the logs at the end, record by record
 	Agree        bool             `json:"agree"`
 	Fault        string           `json:"fault,omitempty"` // if not
@@ -39,12 +39,12 @@ type DurableProcess struct {
 	Process      int           `json:"process"`
 	Node         squall.NodeID `json:"node"`
 	Fate         string        `json:"fate"`                // killed or stayed
-	Sent         *uint64       `json:"sent,omitempty"`      // messages that were accepted; unknown of those that were killed
-	Acknowledged uint64        `json:"acknowledged"`        // of those
+	Sent         *uint64       `json:"sent,omitempty"`      // messages that were accepted; unknown of killed processes
+	Acknowledged uint64        `json:"acknowledged"`        // of these
 	Kept         uint64        `json:"kept"`                // messages of it in the one sequence
 	Recovered    *uint64       `json:"recovered,omitempty"` // messages of all that its log told of when it started
 	Messages     uint64        `json:"messages,omitempty"`  // that its state stands for
-	Digest       string        `json:"digest,omitempty"`    // of those
+	Digest       string        `json:"digest,omitempty"`    // of these
 }
 
 // result puts together what is known. The fault is nil if all is well.

@@ -34,7 +34,7 @@ func TestTheVerdictFindsWhatIsLost(t *testing.T) {
 		text string
 	}{
 		{"all is well", func(*durableRun) {}, nil, ""},
-		{"something of a killed one that nobody was told of", func(r *durableRun) { r.processes[0].acked = 0 }, nil, ""},
+		{"an unacknowledged message of a killed process", func(r *durableRun) { r.processes[0].acked = 0 }, nil, ""},
 		{"something acknowledged is lost", func(r *durableRun) { r.processes[1].acked = 11 }, ErrLost,
 			"node 2 (process 2) was acknowledged 11 messages, of which 10 are left"},
 		{"something of one that stayed is lost", func(r *durableRun) { n := uint64(12); r.processes[3].stopped = &n }, ErrDisagree,

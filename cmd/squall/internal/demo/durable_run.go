@@ -116,8 +116,8 @@ func (r *durableRun) load(ctx context.Context) error {
 	})
 }
 
-// killAll kills everybody at once, so that no view of fewer members comes to be. What they had said
-// until then counts.
+// killAll kills all processes at once, so that no view of fewer members is installed. What they
+// reported until then counts.
 func (r *durableRun) killAll(ctx context.Context) error {
 	var children []*proc.Child
 	for _, p := range r.processes {

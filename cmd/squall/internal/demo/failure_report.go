@@ -16,7 +16,7 @@ import (
 type failureReport struct {
 	pids  []int
 	ended []error // by member: how it ended; nil while it lives
-	lost  []*lost // by member: whom it misses
+	lost  []*lost // by member: the members that it misses
 }
 
 func newFailureReport(processes []*process) *failureReport {
@@ -37,8 +37,7 @@ func (q *failureReport) add(e trialEvent) {
 	}
 }
 
-// complete reports whether nothing more is to be learnt: every member has ended or said whom it
-// misses.
+// complete reports whether every member has ended or reported a missing member.
 func (q *failureReport) complete() bool {
 	for i := range q.ended {
 		if q.ended[i] == nil && q.lost[i] == nil {
@@ -58,9 +57,9 @@ func (q *failureReport) witnesses(i int) (ids []int) {
 	return ids
 }
 
-// verdict names the members that failed, how they failed, and what the other members saw. Members that were killed come first, then
-// those that ended in another way without blaming anybody, then those that the others miss and that
-// miss nobody.
+// verdict names the members that failed, how they failed, and what the other members saw. Members
+// that were killed come first, then members that ended in another way without blaming another
+// member, then members that the others miss and that miss no member themselves.
 func (q *failureReport) verdict() error {
 	for _, guilty := range []func(i int) bool{q.killed, q.failed, q.missed, q.early} {
 		var errs []error

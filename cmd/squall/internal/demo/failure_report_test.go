@@ -30,7 +30,7 @@ func TestTheFailureReportNamesTheMemberThatWentFirst(t *testing.T) {
 	}{
 		{"killed, and all others notice", []trialEvent{misses(0, 1), misses(2, 1), killed(1)}, true,
 			"member 2 (pid 101) was killed by signal 9 (killed); members 1 and 3 report: gone"},
-		{"killed, and nobody notices yet", []trialEvent{killed(0)}, false, "member 1 (pid 100) was killed by signal 9 (killed)"},
+		{"killed, and no member notices yet", []trialEvent{killed(0)}, false, "member 1 (pid 100) was killed by signal 9 (killed)"},
 		{"two are killed", []trialEvent{killed(0), killed(2), misses(1, 2)}, true,
 			"member 1 (pid 100) was killed by signal 9 (killed)\nmember 3 (pid 102) was killed by signal 9 (killed); member 2 reports: gone"},
 		{"the others fall over one another", []trialEvent{misses(0, 1), failed(0), misses(2, 0), failed(2), killed(1)}, true,

@@ -12,7 +12,7 @@ type ledger struct {
 	ends map[squall.ViewID]witness // by view: how many messages there were at its end
 }
 
-// witness is who said something first.
+// witness is the process that reported something first.
 type witness struct {
 	who string
 	mark

@@ -185,9 +185,9 @@ func (m *member) probe(ctx context.Context) error {
 	return nil
 }
 
-// close leaves the group, after err if that is not nil. A member that misses another one says so, and
-// stays until the parent has heard everybody: to the others, its going would look like one more
-// failure.
+// close leaves the group, after err if that is not nil. A member that misses another one reports
+// it, and stays until the parent has heard all members: to the others, its end would look like one
+// more failure.
 func (m *member) close(ctx context.Context, err error) error {
 	if err == nil {
 		ctx, cancel := context.WithTimeout(ctx, closeWithin)

@@ -17,7 +17,7 @@ const (
 // plan draws what happens. Equal seeds draw the same; when there is room for it is up to the
 // members and the machine.
 type plan struct {
-	random *rand.Rand // whom and when
+	random *rand.Rand // processes and times
 	fates  pack[fate]
 	same   pack[bool]
 }
@@ -54,7 +54,7 @@ func (p *plan) fate() fate { return p.fates.draw() }
 // victim is one of n members.
 func (p *plan) victim(n int) int { return p.random.IntN(n) }
 
-// sameNode says whether who replaces a member is the same node once more.
+// sameNode draws whether a member is replaced by the same node.
 func (p *plan) sameNode() bool { return p.same.draw() }
 
 // rest is for how long nothing happens next.

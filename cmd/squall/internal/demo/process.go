@@ -33,7 +33,7 @@ type process struct {
 
 	// With --durable.
 	view      *viewReport
-	waits     string  // for whom, and why
+	waits     string  // the awaited processes, and the reason
 	recovered *uint64 // messages that its log told of
 	acked     uint64  // messages of it that are on every disk, as it was told
 }
@@ -53,7 +53,7 @@ const (
 	isGone    stage = "has ended"
 )
 
-// who names it, in messages.
+// who names the process in messages.
 func (p *process) who() string { return fmt.Sprintf("node %d (process %d)", p.id, p.number) }
 
 // answers reports whether it will do what it is told.

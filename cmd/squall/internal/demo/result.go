@@ -70,8 +70,8 @@ func (r *run) result() *Result {
 	return res
 }
 
-// verdict is nil if all members delivered the same sequence, and ErrDisagree with who delivered
-// what if not.
+// verdict returns nil if all members delivered the same sequence, and otherwise ErrDisagree with
+// the sequences of the members.
 func (r *Result) verdict() error {
 	type sequence struct {
 		messages uint64

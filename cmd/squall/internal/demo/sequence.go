@@ -21,7 +21,7 @@ type sequence struct {
 	epoch time.Time // times are counted from here
 
 	// W: loop.
-	count  atomic.Uint64 // R: anybody. Only grows.
+	count  atomic.Uint64 // R: any goroutine. Only grows.
 	mine   uint64        // own messages
 	digest digest        // of the loaded phase
 	loaded *hdrhistogram.Histogram

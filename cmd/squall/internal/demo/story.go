@@ -102,7 +102,7 @@ func (h Happening) besides() string {
 	if h.More == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; one has %s more, of which nobody was told", humanize.Comma(int64(h.More)))
+	return fmt.Sprintf("; one has %s more, which were not acknowledged", humanize.Comma(int64(h.More)))
 }
 
 // pause says how long the survivors delivered nothing.
@@ -129,7 +129,7 @@ func milliseconds(ns int64) string {
 // story tells what happens while it does. A view is told when the pauses are known, and what comes
 // after it waits for that.
 type story struct {
-	out   io.Writer // nil: nobody listens
+	out   io.Writer // nil: no output
 	start time.Time
 	all   []*Happening
 	told  int                      // of all

@@ -26,9 +26,9 @@ func TestHappeningsAreToldInALine(t *testing.T) {
 		"  0.000s  node 3 has the state of 1,234 messages, from node 1, after 5.0 ms":            {What: whatRestored, Node: 3, Source: 1, Count: 1234, TookNs: int64(5 * ms)},
 		"  1.000s  all killed; 12,345 messages were acknowledged":                                {Seconds: 1, What: whatAllKilled, Count: 12345},
 		"  0.000s  the logs, record by record: 12,400 messages are on every disk, the same ones": {What: whatDisks, Count: 12400},
-		"  0.000s  the logs, record by record: 12,400 messages are on every disk, the same ones; one has 5 more, of which nobody was told": {What: whatDisks, Count: 12400, More: 5},
-		"  0.000s  node 2 waits for node 1, node 3: 1 of 3 members of view 1 are here":                                                     {What: whatWaits, Node: 2, Detail: "node 1, node 3: 1 of 3 members of view 1 are here"},
-		"  0.000s  node 3 has the state of 12,400 messages, from its log, after 35 ms":                                                     {What: whatRecovered, Node: 3, Count: 12400, TookNs: int64(35 * ms)},
+		"  0.000s  the logs, record by record: 12,400 messages are on every disk, the same ones; one has 5 more, which were not acknowledged": {What: whatDisks, Count: 12400, More: 5},
+		"  0.000s  node 2 waits for node 1, node 3: 1 of 3 members of view 1 are here":                                                        {What: whatWaits, Node: 2, Detail: "node 1, node 3: 1 of 3 members of view 1 are here"},
+		"  0.000s  node 3 has the state of 12,400 messages, from its log, after 35 ms":                                                        {What: whatRecovered, Node: 3, Count: 12400, TookNs: int64(35 * ms)},
 		"  0.000s  all stop sending": {What: whatQuiet},
 	} {
 		if got := h.String(); got != want {

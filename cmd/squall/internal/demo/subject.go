@@ -187,7 +187,7 @@ func (m *subject) report(reason error) {
 	m.say(subjectReport{Account: a})
 }
 
-// close releases the group. One that halted has nobody to take leave of.
+// close releases the group. A group that halted has no members to take leave of.
 func (m *subject) close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeWithin)
 	defer cancel()

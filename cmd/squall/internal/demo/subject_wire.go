@@ -73,7 +73,7 @@ type subjectReport struct {
 	Dumped bool
 
 	// With --durable.
-	Waiting string // for whom a restart waits, and why
+	Waiting string // the processes that a restart waits for, and why
 	Acked   uint64 // messages of this process, from its first one on, that are on every disk
 }
 

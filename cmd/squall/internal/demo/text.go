@@ -76,7 +76,7 @@ func readFile(name string, stdin io.Reader, limit int) ([]byte, error) {
 	return data, nil
 }
 
-// bare drops the system call from an error: who runs a demo named a file, not a call.
+// bare drops the system call from an error: the user named a file, not a call.
 func bare(name string, err error) error {
 	var pathErr *os.PathError
 	if errors.As(err, &pathErr) {

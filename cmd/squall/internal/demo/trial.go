@@ -25,7 +25,7 @@ type trial struct {
 	options
 	course    course
 	lines     [][]byte  // that all send
-	log       io.Writer // gets what members log; nil: nobody
+	log       io.Writer // gets what members log; nil: discarded
 	story     *story
 	processes []*process    // by number - 1
 	newest    squall.ViewID // in force anywhere
@@ -33,7 +33,7 @@ type trial struct {
 
 	ctx     context.Context // of the members
 	events  chan trialEvent
-	over    chan struct{} // nobody takes events any more
+	over    chan struct{} // closed when no more events are received
 	readers sync.WaitGroup
 }
 
@@ -183,8 +183,8 @@ func (t *trial) found(ctx context.Context) error {
 	return nil
 }
 
-// newcomer is what the next process is told that joins those that are there, whatever kind of trial
-// it is.
+// newcomer returns the configuration of the next process that joins the running members, in any
+// kind of trial.
 func (t *trial) newcomer(id squall.NodeID) subjectConfig {
 	return subjectConfig{
 		ID: id, Process: len(t.processes) + 1, Cluster: fmt.Sprintf("squall-demo-%d", os.Getpid()), Listen: net.JoinHostPort(t.host(), "0"), Join: t.addresses(), Expect: t.Nodes,
@@ -238,7 +238,7 @@ func (t *trial) read(p *process) {
 // whole are the members that have all of the state.
 func (t *trial) whole() []*process { return t.at(whole) }
 
-// stayed are those that were members up to the end.
+// stayed returns the processes that were members up to the end.
 func (t *trial) stayed() []*process { return t.at(isGone) }
 
 func (t *trial) at(s stage) (list []*process) {
@@ -283,8 +283,8 @@ func (t *trial) silence(ctx context.Context) error {
 	return t.loop(ctx, func() bool { return t.all(func(p *process) bool { return p.stopped != nil }) })
 }
 
-// finish waits until all members have delivered what was sent, and of those that could not say
-// that, what was acknowledged.
+// finish waits until all members have delivered all sent messages; of processes that could not
+// report what they sent, all acknowledged ones.
 func (t *trial) finish(ctx context.Context) error {
 	sent := make([]uint64, len(t.processes)+1)
 	for _, p := range t.processes {
@@ -309,7 +309,7 @@ func (t *trial) leave(ctx context.Context) error {
 	return t.loop(ctx, func() bool { return every(members, func(p *process) bool { return p.stage == isGone }) })
 }
 
-// lastAccount is what the last of those says that stayed; nothing if nobody did.
+// lastAccount returns the account of the last process that stayed; an empty one if none did.
 func (t *trial) lastAccount() *account {
 	last := &account{}
 	for _, p := range t.stayed() {

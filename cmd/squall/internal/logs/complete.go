@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// completeTarget completes TARGET as a directory, and LOG as one of those in it.
+// completeTarget completes TARGET as a directory, and LOG as a log in it.
 func completeTarget(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	switch len(args) {
 	case 0:

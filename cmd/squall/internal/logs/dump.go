@@ -108,8 +108,8 @@ func (b bound) covers(r *persist.Record) bool {
 	return (b.version == order.Version{} || r.Version.Before(b.version)) && (b.time == 0 || r.Time < b.time)
 }
 
-// ready waits until what lies before a bound is settled, and refuses one that the log does not
-// reach, so that nobody takes an earlier state for the one that was asked for.
+// ready waits until everything before a bound is settled, and refuses a bound that the log does not
+// reach, so that an earlier state is not taken for the requested one.
 func (b bound) ready(ctx context.Context, t *target, l library, log *persist.Info) error {
 	if b.time > 0 {
 		if err := t.settle(ctx, l, log.ID, b.time-1); err != nil {

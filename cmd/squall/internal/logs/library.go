@@ -18,7 +18,8 @@ import (
 type library interface {
 	// Identity is the group whose logs these are; empty: none is known.
 	Identity(ctx context.Context) (string, error)
-	// List describes all logs that can be read. With an error, those that cannot are missing.
+	// List describes all logs that can be read. With an error, the logs that cannot be read are
+	// missing.
 	List(ctx context.Context) ([]persist.Info, error)
 	Get(ctx context.Context, id persist.LogID, v order.Version) (persist.Record, error)
 	Nth(ctx context.Context, id persist.LogID, number uint64) (persist.Record, error)
@@ -133,7 +134,7 @@ func (d *directory) Between(ctx context.Context, id persist.LogID, from, to orde
 	})
 }
 
-// errStill says that nothing comes where nobody writes.
+// errStill says that no records come from a directory without a writer.
 var errStill = errors.New("nothing is added to a directory while it is read: to follow a log, name the HOST:PORT of a member")
 
 func (d *directory) Tail(context.Context, persist.LogID, order.Version) iter.Seq2[persist.Record, error] {

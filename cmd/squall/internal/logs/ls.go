@@ -107,8 +107,8 @@ func list(ctx context.Context, l library, name string, asJSON bool, out io.Write
 	return errors.Join(err, printing)
 }
 
-// titles are those of the table. A title that stands twice is that of two columns; a column in
-// which nothing stands is left out.
+// titles are the titles of the table's columns. A repeated title spans two columns; an empty column
+// is left out.
 var titles = table.Row{"log", "engine", "records", "bytes", "on disk", "first", "first", "last", "last", "on all disks", "snapshot"}
 
 func (r *Listing) table(all []persist.Info) string {

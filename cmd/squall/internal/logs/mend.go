@@ -101,7 +101,8 @@ func (m *mender) chosen() (ids []persist.LogID, err error) {
 	return ids, nil
 }
 
-// known are the logs that are meant, of those of the last view, if the directory has none of them.
+// known returns the logs of the last view that the arguments name, if the directory has none of
+// them.
 func (m *mender) known() (ids []persist.LogID) {
 	v := m.memory.View()
 	if v == nil {
@@ -179,12 +180,12 @@ func (m *mender) missing(one *RepairedAs, id persist.LogID, elsewhere bool) (err
 		one.Fate, one.Damage = fateLeft, "its files are missing: this member, when it is started, gets all of it from others"
 	default:
 		one.Fate, one.stuck = fateLeft, true
-		one.Damage = "its files are missing, and no other member has it: put them back, or lose what was in them with --give-up"
+		one.Damage = "its files are missing, and no other member has the log: put them back, or lose their records with --give-up"
 	}
 	return err
 }
 
-// repair reads all of a log that nobody else has, and drops what is damaged.
+// repair reads all of a log that no other member has, and drops the damaged records.
 func (m *mender) repair(one *RepairedAs, id persist.LogID) error {
 	c := persist.LogConfig{ID: id, Repair: true, Context: m.ctx}
 	l, err := m.store.Log(c)

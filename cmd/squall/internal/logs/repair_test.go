@@ -140,8 +140,8 @@ func spoilOrder(t *testing.T, dir, text string) {
 	}
 }
 
-// The member does not know of damage that nobody has read: what repair finds is mended when it is
-// started.
+// The member does not know of damage that was not read yet: damage that repair finds is mended when
+// the member is started.
 func TestDamageOfALogThatOthersHaveIsNotedForTheMember(t *testing.T) {
 	t.Parallel()
 	for _, e := range bothEngines {
@@ -167,7 +167,7 @@ func TestDamageOfALogThatOthersHaveIsNotedForTheMember(t *testing.T) {
 	}
 }
 
-// If nobody can give what is damaged, an operator says which log counts.
+// If no member can give the damaged records, an operator decides which log counts.
 func TestWhatOthersCannotGiveCanBeGivenUp(t *testing.T) {
 	t.Parallel()
 	for _, e := range bothEngines {

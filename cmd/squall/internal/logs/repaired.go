@@ -38,7 +38,7 @@ const (
 	fateMended = "mended" // all its records are left
 	fateCut    = "cut"
 	fateAnew   = "anew"
-	fateNoted  = "noted" // others have it
+	fateNoted  = "noted" // other members have the records
 	fateLeft   = "left"  // nothing was done
 )
 

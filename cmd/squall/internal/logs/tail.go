@@ -52,7 +52,7 @@ goes meanwhile is looked for until it is back, which standard error says; nothin
 	return cmd
 }
 
-// tail prints the last records, and those that come.
+// tail prints the last records, and new ones as they come.
 func tail(ctx context.Context, l library, log *persist.Info, last uint64, follow bool, w *bufio.Writer, put func(*persist.Record) error) error {
 	from, err := start(ctx, l, log, last)
 	if err != nil {

@@ -14,7 +14,7 @@ type Verified struct {
 // Compared is a log that several directories may have.
 type Compared struct {
 	Log     string   `json:"log"`
-	Dirs    []string `json:"dirs"`    // that have it
+	Dirs    []string `json:"dirs"`    // that have the log
 	Records uint64   `json:"records"` // that are the same everywhere
 	From    string   `json:"from,omitempty"`
 	To      string   `json:"to,omitempty"`     // with it

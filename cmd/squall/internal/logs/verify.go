@@ -149,11 +149,11 @@ func (v *verification) read(ctx context.Context, dir string, at persist.Progress
 	v.bar.Set(int64(at.Block - at.First + 1))
 }
 
-// obstacle says why directories cannot be compared: logs of two clusters have nothing to do with
-// each other, whatever they are called, and of a damaged one nobody knows what stood there.
+// obstacle says why directories cannot be compared: logs of two clusters are unrelated, whatever
+// their names are, and the original content of a damaged log is unknown.
 func (v *verification) obstacle() string {
 	var faulty []string
-	var first *persist.Report // of whom it is known whose it is
+	var first *persist.Report // the first report with a known owner
 	other := ""
 	for i := range v.found.reports {
 		r := &v.found.reports[i]
@@ -180,7 +180,7 @@ func (v *verification) fault(format string, args ...any) {
 	v.found.faults = append(v.found.faults, fmt.Errorf(format, args...))
 }
 
-// signed says which logs nobody vouches for, if that is asked.
+// signed reports the logs that no trusted key vouches for, if signatures are to be checked.
 func (v *verification) signed(r *persist.Report) {
 	if v.keys == nil {
 		return
@@ -261,10 +261,10 @@ func (v *verification) text() string {
 	return b.String()
 }
 
-// whose says to whom a directory belongs.
+// whose returns the owner of a directory as text.
 func whose(r *persist.Report) string {
 	if r.Node == 0 {
-		return "of whom cannot be read"
+		return "of an unknown owner"
 	}
 	return fmt.Sprintf("node %d of %q", r.Node, r.Cluster)
 }

@@ -24,7 +24,7 @@ type Listed struct {
 	Sessions   int             `json:"sessions"`
 	Persistent bool            `json:"persistent"`
 	Operations []Operation     `json:"operations"`
-	Shards     []Shard         `json:"shards,omitempty"` // of an object in shards; version, executed and sessions are those of the shard of member
+	Shards     []Shard         `json:"shards,omitempty"` // of an object in shards; version, executed and sessions are of the shard of member
 }
 
 // Shard is a shard in what "squall objects --json" prints.

@@ -102,7 +102,7 @@ func TestAPlanSaysItsStepsAndWhereTheyComeFrom(t *testing.T) {
 		"--nodes 7 --blocks 2 --schedule sequential":  "sequential of 2 blocks to 7 nodes in 12 steps: 2 blocks × 6 receivers",
 		"--nodes 4 --blocks 3 --racks a,a,b,b":        "hybrid of 3 blocks to 4 nodes in 6 steps: leaders of racks take turns between two pipelines; one flat pipeline: 3 + ⌈log2 4⌉ − 1 = 4",
 		"--nodes 4 --rack-size 4":                     "pipeline of 5 blocks to 4 nodes in 6 steps",
-		"--nodes 1 --schedule chain":                  "chain of 5 blocks to 1 nodes in 0 steps: nobody else is there",
+		"--nodes 1 --schedule chain":                  "chain of 5 blocks to 1 nodes in 0 steps: there is no receiver",
 		"--nodes 8 --schedule hybrid --rack-size 100": "hybrid of 5 blocks to 8 nodes in 7 steps: 5 blocks + ⌈log2 8⌉ − 1 = 5 + 3 − 1",
 	} {
 		out, err := execute(t, "plan "+line)

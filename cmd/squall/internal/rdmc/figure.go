@@ -55,7 +55,8 @@ var groups = []string{"algorithms", "scale", "overlap", "racks", "slow-link", "i
 // flat are the schedules that know no racks.
 var flat = []schedule.Algorithm{schedule.Sequential, schedule.Chain, schedule.Tree, schedule.Pipeline}
 
-// all makes every figure. Racks are those of the links, and matter where the figure is about racks.
+// all makes every figure. Racks are the racks of the links, and matter where the figure is about
+// racks.
 func all(l links, blockBytes int64) (figures []Figure) {
 	base := setting{senders: 1, blockBytes: blockBytes, links: l}
 	base.links.rackSize, base.links.oversubscription = 0, 0
@@ -103,7 +104,7 @@ func algorithms(base setting, bytes int64) Figure {
 	for _, a := range flat {
 		f.Curves = append(f.Curves, curve(a.String(), base, through(2, 16), func(s *setting) { s.schedule = a }))
 	}
-	if base.links.intake == linkmodel.InTurn { // so that nobody takes the best case for the only one
+	if base.links.intake == linkmodel.InTurn { // so that the best case is not taken for the only one
 		f.Curves = append(f.Curves, curve("pipeline, as they come", base, through(2, 16), func(s *setting) {
 			s.schedule, s.links.intake = schedule.Pipeline, linkmodel.AsTheyCome
 		}))
@@ -126,7 +127,7 @@ func scale(base setting) []Figure {
 	g.Name, g.Title, g.YLabel, g.value = "rdmc-skew", "256 MiB to many", skewLabel, skew
 	g.Curves = nil
 	for _, c := range f.Curves {
-		if c.settings[0].nodes == 2 { // where there is nobody to differ from
+		if c.settings[0].nodes == 2 { // a single receiver has no other one to differ from
 			c.settings = c.settings[1:]
 		}
 		g.Curves = append(g.Curves, c)

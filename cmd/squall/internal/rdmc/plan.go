@@ -15,7 +15,7 @@ import (
 	"github.com/squall-go/squall/rdmc/schedule"
 )
 
-// What fits on a screen, or in a file that somebody looks at.
+// What fits on a screen, or in a file for people.
 const (
 	maxDrawnNodes  = 128
 	maxDrawnBlocks = 1024
@@ -36,7 +36,7 @@ func newPlanCommand() *cobra.Command {
 	var o planOptions
 	cmd := &cobra.Command{
 		Use:   "plan",
-		Short: "Draw who sends which block to whom in which step",
+		Short: "Draw which node sends which block to which node in which step",
 		Long: `Plan draws the schedule of one message: a row for each step and a column for each node that sends, and below in which step each block
 comes to each node. Rank 0 is the root, which has all blocks from the start.
 
@@ -140,7 +140,7 @@ func formula(p *schedule.Plan) string {
 	flat := schedule.Steps(p.Algorithm(), n, k)
 	switch {
 	case n == 1:
-		return "nobody else is there"
+		return "there is no receiver"
 	case p.Algorithm() == schedule.Sequential:
 		return fmt.Sprintf("%d blocks × %d receivers", k, n-1)
 	case p.Algorithm() == schedule.Chain:

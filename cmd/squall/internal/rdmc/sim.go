@@ -84,7 +84,7 @@ func (o *simOptions) declare(f *pflag.FlagSet) {
 	f.StringVar(&o.nodes, "nodes", "", "a figure of its own over so many `members`, 2-16,32,64; with the flags below that say so")
 	f.StringSliceVar(&o.schedules, "schedule", nil, "with --nodes: `schedules` (default: all; hybrid if there are racks)")
 	f.StringVar(&o.size, "size", "256MiB", "with --nodes: `size` of the message")
-	f.StringVar(&o.senders, "senders", "one", "with --nodes: `who` sends, one, half, all or a number (more than there are is all), each to a group of all members")
+	f.StringVar(&o.senders, "senders", "one", "with --nodes: how `many` send, one, half, all or a number (more than there are is all), each to a group of all members")
 	f.StringSliceVar(&o.slowNodes, "slow-node", nil, "with --nodes: members at another rate, `N:RATE`")
 	f.StringSliceVar(&o.slowLinks, "slow-link", nil, "with --nodes: pairs of members with another rate between them, `A-B:RATE`")
 	f.StringVar(&o.block, "block", "1MiB", "`size` of blocks")
@@ -244,7 +244,7 @@ func (f Figure) views() []Figure {
 	return []Figure{f, g}
 }
 
-// algorithms are those of --schedule.
+// algorithms returns the algorithms of --schedule.
 func (o *simOptions) algorithms(inRacks bool) (algorithms []schedule.Algorithm, err error) {
 	var errs []error
 	for _, name := range o.schedules {

@@ -175,7 +175,7 @@ func (p Plot) shown(c PlotCurve) (shown points) {
 	return shown
 }
 
-// Numbers are those that have points.
+// Numbers returns the numbers that have points.
 func (p Plot) Numbers() (all []int) {
 	for _, c := range p.Curves {
 		for _, at := range c.Points {

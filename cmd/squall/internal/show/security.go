@@ -8,7 +8,7 @@ import (
 	"os"
 )
 
-// Certificates are the files that say who this machine is, of the flags --tls-cert, --tls-key and
+// Certificates are the files with this machine's identity, of the flags --tls-cert, --tls-key and
 // --tls-ca.
 type Certificates struct{ Cert, Key, CA string }
 

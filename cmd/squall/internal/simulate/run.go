@@ -76,7 +76,7 @@ func single(p *sim.Plan, r sim.Result) sim.Tally {
 	return t
 }
 
-// commit is the one that this program was built from.
+// commit returns the commit from which this program was built.
 func commit() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

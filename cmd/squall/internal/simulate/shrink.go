@@ -29,8 +29,8 @@ func (o *options) readPlan() error {
 	return nil
 }
 
-// shrunk makes the plan smaller with which a campaign failed, and keeps the one that is left in a file. It is nil if the campaign did not
-// fail, or its plan is to stay as it is.
+// shrunk makes the plan with which a campaign failed smaller, and writes the result to a file. It
+// returns nil if the campaign did not fail, or its plan is not to be changed.
 func (o *options) shrunk(ctx context.Context, c *sim.Campaign, errs io.Writer) (*Shrunk, error) {
 	if c.Failed == nil || !o.shrink {
 		return nil, nil

@@ -7,7 +7,7 @@
 // from its Send until it is delivered, stands beside its rate while none is; and the longest time
 // in which some member delivered nothing.
 //
-// Life of a run: members open the group → everybody is told to go → rounds of rest and large
-// message → what was accepted is delivered → each member tells its counts and a digest of all that
-// it delivered, which must be equal.
+// Life of a run: members open the group → all members are told to start → rounds of rest and large
+// message → all accepted messages are delivered → each member tells its counts and a digest of all
+// that it delivered, which must be equal.
 package large

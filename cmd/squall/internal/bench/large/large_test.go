@@ -57,8 +57,8 @@ func TestAllFaultsOfTheFlagsAreToldAtOnce(t *testing.T) {
 	}
 }
 
-// Two members: one delivers 1 a millisecond, and 3 in those of the large message; the other one
-// pauses.
+// Two members: one delivers 1 message a millisecond, and 3 in the milliseconds of the large
+// message; the other one pauses.
 func TestTheSlowestMemberAndTheLongestPauseCount(t *testing.T) {
 	t.Parallel()
 	const ms = bucket

@@ -90,8 +90,8 @@ func wrote(r Report) bool {
 	return !slices.ContainsFunc(r.Series, func(s Series) bool { return len(s.Runs) > 0 && s.Runs[0].BytesRate <= 1 })
 }
 
-// checkAroundRow checks the row beside that of the writes through the page cache. Not every disk
-// has it, which the row tells.
+// checkAroundRow checks the row of the writes around the page cache. Not every disk supports them;
+// then the row says so.
 func checkAroundRow(t *testing.T, row bench.Row, figure bench.Summary) {
 	t.Helper()
 	reached := row.LimitName == aroundName && row.Pairs.Median > 0 && row.Verdict == "–"

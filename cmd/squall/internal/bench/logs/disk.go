@@ -74,10 +74,10 @@ func aligned(n int) []byte {
 // setAside is how much of a file is set aside at a time, so that the writes find their place.
 const setAside = 1 << 30
 
-// writer does what every log must do at least: it writes a piece behind the others, and waits until
-// the disk has it. If there is a head it does what every commit of a tree must do at least: the
-// head, at the beginning of the file, leads to the piece, so it is written only when the disk has
-// that, and has to be waited for as well.
+// writer does the least that every log must do: it writes a piece behind the others, and waits
+// until the piece is on the disk. If there is a head it does the least that every commit of a tree
+// must do: the head, at the beginning of the file, leads to the piece, so it is written only when
+// the piece is on the disk, and the writer waits for the head as well.
 type writer struct {
 	file  *os.File
 	piece []byte

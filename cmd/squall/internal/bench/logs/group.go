@@ -17,7 +17,7 @@ import (
 	"github.com/squall-go/squall/internal/proc"
 )
 
-// The subgroups: the one that has a log, and the one beside it that has none.
+// The subgroups: one with a log, and beside it one without.
 const (
 	logged   = "logged"
 	unlogged = "unlogged"
@@ -157,7 +157,7 @@ func (m *member) counts() *Sample {
 	return s
 }
 
-// profile writes where the processor spends its time, if that is wanted, until stop.
+// profile writes a CPU profile until stop, if one was asked for.
 func (m *member) profile() (stop func() error, err error) {
 	if m.Spec.Profile == "" {
 		return func() error { return nil }, nil

@@ -237,8 +237,8 @@ func slowest(samples []*Sample, rate func(*Sample) float64) float64 {
 	return least
 }
 
-// slowestLatency is that of the process that waits longest: a message is on every disk when the
-// last one has it.
+// slowestLatency returns the latency of the process that waits longest: a message is on every disk
+// when it is on the last disk.
 func slowestLatency(samples []*Sample) bench.Latency {
 	return slices.MaxFunc(samples, func(a, b *Sample) int { return cmp.Compare(a.Latency.P50Us, b.Latency.P50Us) }).Latency
 }

@@ -24,7 +24,7 @@ type job struct {
 	Spec   Spec
 	Kind   string
 	Node   int    // from 1
-	Dir    string // of this process alone; it is there
+	Dir    string // of this process alone; it exists
 	Pieces pieces // of a writer
 }
 

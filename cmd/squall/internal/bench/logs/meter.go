@@ -12,7 +12,7 @@ import (
 // meter counts what one subgroup delivers, and finds how much of it lies before a version.
 type meter struct {
 	mu    sync.Mutex
-	marks []mark // in order; those before the last question are dropped
+	marks []mark // in order; marks before the last question are dropped
 	count uint64
 	sum   uint64 // loop
 }

@@ -144,7 +144,7 @@ func (f *fanout) run(ctx context.Context, from, to time.Time) (Sample, error) {
 	return s, err
 }
 
-// send writes messages to everybody until the run is over.
+// send writes messages to all other members until the run is over.
 func (f *fanout) send() error {
 	if f.Spec.Kind == Batched {
 		return f.sendBatches()
@@ -172,7 +172,7 @@ func (f *fanout) send() error {
 	return nil
 }
 
-// sendBatches fills a batch once and writes it to everybody.
+// sendBatches fills a batch once and writes it to all other members.
 func (f *fanout) sendBatches() error {
 	size := prefixBytes + f.Spec.SizeBytes
 	batch := make([]byte, max(1, batchBytes/size)*size)

@@ -99,7 +99,7 @@ const memoryBurst = 64 << 10
 func (m *memoryMember) loop() {
 	self, nodes := m.Node-1, m.Spec.Nodes
 	published := m.word(self, 0)
-	written, freed := uint64(0), uint64(0) // freed: everybody has read up to here, when last looked
+	written, freed := uint64(0), uint64(0) // freed: every member has read up to here, when last looked
 	got := make([]uint64, nodes)
 	burst := uint64(max(1, memoryBurst/m.slot))
 	for !m.stopped.Load() {
@@ -138,7 +138,7 @@ func (m *memoryMember) loop() {
 	}
 }
 
-// freed is how far everybody has read this process's messages.
+// freed returns how far all other members have read this process's messages.
 func (m *memoryMember) freed(self int) uint64 {
 	least := ^uint64(0)
 	for reader := range m.Spec.Nodes {

@@ -14,7 +14,7 @@ import (
 // Run is one run of a spec.
 type Run struct {
 	Rate       float64       `json:"rate"`            // messages/s that the slowest member delivered
-	Undelayed  float64       `json:"undelayed_rate"`  // of those, the messages of senders without a delay
+	Undelayed  float64       `json:"undelayed_rate"`  // of these, the messages of senders without a delay
 	BySender   []float64     `json:"by_sender"`       // the same by sender, from node 1 up
 	TotalRate  float64       `json:"total_rate"`      // deliveries/s of all members together
 	BytesRate  float64       `json:"bytes_rate"`      // bytes/s that the slowest member delivered

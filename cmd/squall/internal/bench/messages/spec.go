@@ -36,7 +36,7 @@ const (
 	Stream     Load = "stream"    // all senders send as fast as they can
 	FromUpcall Load = "upcall"    // closed loop: node 1 sends its next message in the upcall that delivers the one before
 	FromThread Load = "goroutine" // closed loop: a goroutine of the application at node 1 sends the next message
-	Idle       Load = "idle"      // nobody sends
+	Idle       Load = "idle"      // no member sends
 )
 
 // The members that send.
@@ -86,7 +86,7 @@ type Spec struct {
 	// Senders is All, Half, One or a number: the members that are declared senders, from node 1 up.
 	Senders   string `json:"senders"`
 	Subgroups int    `json:"subgroups"`
-	Active    int    `json:"active"`     // subgroups in which anybody sends
+	Active    int    `json:"active"`     // subgroups with a sender
 	Window    int    `json:"window"`     // 0: the group's default
 	RingBytes int    `json:"ring_bytes"` // 0: the group's default
 	Fabric    string `json:"fabric"`     // "shm", "tcp" or "auto"

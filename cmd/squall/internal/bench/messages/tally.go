@@ -36,7 +36,7 @@ type partTally struct {
 	digest   digest
 	digested [MaxNodes + 1]atomic.Uint64 // the digest's chains after the last upcall
 	copied   []byte                      // where messages are copied, with Copy
-	own      func()                      // called on the loop for each own message; nil is nobody
+	own      func()                      // called on the loop for each own message; nil: not called
 }
 
 func newTally(spec Spec, self int) *tally {

@@ -85,7 +85,7 @@ func observe(ctx context.Context, from, to time.Time, profile string, count func
 	return s, stop()
 }
 
-// startProfile writes where the processor spends its time until stop, if that is wanted.
+// startProfile writes a CPU profile until stop, if one was asked for.
 func startProfile(path string) (stop func() error, err error) {
 	if path == "" {
 		return func() error { return nil }, nil

@@ -13,7 +13,7 @@ const (
 	plainName = "plain"
 )
 
-// Operations of the object. Their bytes are as Raw carries them, but for those of countCBOR.
+// Operations of the object. Raw carries their bytes unchanged, except for countCBOR.
 var (
 	put       = replicated.NewCommand[[]byte, []byte]("put")   // the key's length, the key, the value
 	count     = replicated.NewCommand[[]byte, []byte]("count") // anything

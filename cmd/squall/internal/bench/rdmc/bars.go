@@ -19,8 +19,8 @@ const (
 	rivalNodes   = 8
 )
 
-// barNodes are the sizes of groups to which a large message goes; cpuNodes are those of which the
-// processor time is compared, which takes long because plain TCP does.
+// barNodes are the sizes of groups to which a large message goes; cpuNodes are the sizes for which
+// the processor time is compared, which takes long because plain TCP does.
 var (
 	barNodes   = []int{2, 3, 4, 5, 8, 16}
 	cpuNodes   = []int{4, 8}

@@ -153,8 +153,8 @@ func (b *blocks) finish(ctx context.Context, r *report) error {
 	return errors.Join(errs...)
 }
 
-// await waits until nobody looks at this root's message any more: the memory is used again in the
-// next run then, as a program would do.
+// await waits until no receiver looks at this root's message any more: then the next run uses the
+// memory again, as a program would do.
 func (b *blocks) await(ctx context.Context) error {
 	if b.memory == nil || b.start == 0 {
 		return nil

@@ -125,7 +125,7 @@ func (c Case) slowLink() (from, to int, err error) {
 
 // Run is what one run of a case measured.
 type Run struct {
-	Seconds    float64 `json:"seconds"`              // from the start until the last receiver has it whole
+	Seconds    float64 `json:"seconds"`              // from the start until the last receiver has the whole message
 	Ideal      float64 `json:"of_ideal"`             // the same over the ideal time; 0 without links
 	Skew       float64 `json:"skew_s"`               // between the first receiver and the last one
 	SkewBlocks float64 `json:"skew_blocks"`          // the same in block times; 0 without links
@@ -162,7 +162,7 @@ func (c Case) summarize(reports []report, busy time.Duration) (r Run, err error)
 		}
 	}
 	if start == 0 || last <= start {
-		return r, fmt.Errorf("%s: nobody saw it begin or end", c.title())
+		return r, fmt.Errorf("%s: no member saw it begin or end", c.title())
 	}
 	r.Seconds, r.Skew = last.sub(start).Seconds(), last.sub(first).Seconds()
 	r.CPUPerGB, r.BusyPerGB = cpu.Seconds()/(c.replicated()/1e9), busy.Seconds()/(c.replicated()/1e9)

@@ -42,9 +42,9 @@ func idleTime() (idle time.Duration, ok bool) {
 	return time.Duration(t[3]+t[4]+t[7]) * 10 * time.Millisecond, err == nil
 }
 
-// watchMachine returns a function that tells how long the machine's cores worked since: for the
-// nodes, for everything else that runs, and in the kernel's interrupts, which are charged to whom
-// they interrupt, or to nobody. 0 if the system does not say.
+// watchMachine returns a function that returns how long the machine's cores have worked since: for
+// the nodes, for all other programs, and in the kernel's interrupts, which are charged to the
+// interrupted process or to none. It returns 0 if the system does not report it.
 func watchMachine() func() time.Duration {
 	start := now()
 	before, ok := idleTime()

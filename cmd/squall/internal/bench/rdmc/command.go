@@ -40,7 +40,7 @@ type options struct {
 	given        func(flag string) bool
 }
 
-// allSchedules are those that the table lists unless others are asked for.
+// allSchedules are the schedules that the table lists by default.
 var allSchedules = []string{"auto", "pipeline", "chain", "tree", "sequential", "hybrid"}
 
 // Bounds of what can be asked for.

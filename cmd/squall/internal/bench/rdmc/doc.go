@@ -2,11 +2,11 @@
 // all nodes, by each schedule.
 //
 // Life of a run: a process per node, on hosts of a lab or on loopback → they prepare: groups are
-// open everywhere, buffers are there and touched, the root's is filled → all start at one instant →
-// each notes when it has the message whole → when all have it each tells its times, its processor
-// time and its greatest memory, and checks every byte → the groups are closed. Runs of all cases
-// take turns, so that whatever else the machine does hits all of them. The processes, and their
-// connections, stay for all runs with as many nodes.
+// open everywhere, buffers are allocated and touched, the root's is filled → all start at one
+// instant → each notes when it has the whole message → when all have it, each reports its times,
+// its processor time and its greatest memory, and checks every byte → the groups are closed. Runs
+// of all cases take turns, so that other work of the machine affects all of them. The processes,
+// and their connections, stay for all runs with as many nodes.
 //
 // All processes are on one machine and share its monotonic clock, so the times of different
 // processes can be compared.

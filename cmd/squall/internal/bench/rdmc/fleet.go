@@ -12,8 +12,8 @@ import (
 	"github.com/squall-go/squall/internal/testlab/netlab"
 )
 
-// The rest is between being ready and the start, so that everybody waits. In a lab the buckets of the
-// links are full again then.
+// The rest is between being ready and the start, so that every process waits. In a lab the buckets
+// of the links are full again then.
 const (
 	rest    = 20 * time.Millisecond
 	labRest = 150 * time.Millisecond
@@ -27,7 +27,7 @@ type fleet struct {
 	rate   netlab.Rate
 	lab    *netlab.Lab // nil: all here
 	runs   uint64
-	broken bool // a run failed, so that nobody knows what members still do
+	broken bool // a run failed, so that it is unknown what members still do
 }
 
 // start starts the processes. Without a rate they are all on this host.

@@ -60,7 +60,7 @@ func fill(b []byte, seed uint64) {
 	}
 }
 
-var errContent = errors.New("the message that arrived is not the one that was sent")
+var errContent = errors.New("the message that arrived differs from the message that was sent")
 
 // check compares every byte with what fill wrote.
 func check(b []byte, seed uint64) error {

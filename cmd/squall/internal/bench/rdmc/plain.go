@@ -9,7 +9,7 @@ import (
 )
 
 // turns is a member's part in a run by plain TCP: the root sends the message to one receiver, waits
-// for a byte that says it is there, and goes on to the next one.
+// for a byte that acknowledges it, and goes on to the next receiver.
 type turns struct {
 	*member
 	conns []net.Conn // of the root: one per receiver; of a receiver: one

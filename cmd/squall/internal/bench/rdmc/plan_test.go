@@ -50,7 +50,7 @@ func TestARunIsFromTheFirstStartToTheLastEnd(t *testing.T) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	if _, err := c.summarize([]report{{}, {Done: map[int]instant{0: 1}}}, 0); err == nil {
-		t.Error("a run that nobody began is fine")
+		t.Error("a run that no member began is fine")
 	}
 }
 

@@ -33,8 +33,8 @@ type launch struct {
 	hosts, agent string
 }
 
-// rivals are those of whose programs a directory has one. OpenMPI is measured as it decides by
-// itself, and with the chain that suits large messages.
+// rivals returns the rivals of which a directory has a program. OpenMPI is measured with the
+// algorithm that it chooses itself, and with the chain that suits large messages.
 func rivals(dir string) ([]rival, error) {
 	if dir == "" {
 		return nil, nil

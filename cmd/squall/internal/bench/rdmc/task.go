@@ -36,7 +36,7 @@ type task struct {
 	Roots      []int // each sends a message of so many bytes to all others
 }
 
-// blockBytes is the size of blocks where none is given, so that everybody who has to know it does.
+// blockBytes returns the size of blocks where none is given, the same for all processes.
 func blockBytes(a schedule.Algorithm, nodes, bytes int) int {
 	if a == schedule.Auto {
 		_, size := schedule.Choose(nodes, int64(bytes), nil)
@@ -68,6 +68,6 @@ const (
 type report struct {
 	Start     instant         // when it began to send, if it is a root
 	Done      map[int]instant // by root: when the message was here whole
-	CPU       time.Duration   // user and system, from being ready to when everybody was done
+	CPU       time.Duration   // user and system, from being ready to when all members were done
 	PeakBytes int64           // beyond what was in use when it was ready; -1: unknown
 }

@@ -19,7 +19,7 @@ import (
 const cyclone = `<CycloneDDS><Domain><General><Interfaces><NetworkInterface name="lo"/></Interfaces><AllowMulticast>false</AllowMulticast></General>` +
 	`<Discovery><ParticipantIndex>auto</ParticipantIndex><Peers><Peer Address="127.0.0.1"/></Peers></Discovery></Domain></CycloneDDS>`
 
-// ddsperf is CycloneDDS's own benchmark, as Debian's cyclonedds-tools has it.
+// ddsperf is CycloneDDS's own benchmark, from Debian's package cyclonedds-tools.
 type ddsperf struct {
 	path string
 	base spec
