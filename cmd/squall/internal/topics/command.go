@@ -43,6 +43,7 @@ type options struct {
 	listen  string
 	connect []string
 	serve   string
+	qos     string
 	cluster string
 	space   string
 	secure  show.Certificates
@@ -115,14 +116,32 @@ func (o *options) end(ctx context.Context, p *dds.Participant, err error) error 
 	return errors.Join(err, p.Close(closing))
 }
 
-// find returns a topic. If there is none of the name, it is one of raw bytes.
-func find(p *dds.Participant, name string) dds.TopicInfo {
+// profiled declares the flag --qos of commands that open endpoints.
+func (o *options) profiled(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&o.qos, "qos", "", "`FILE#PROFILE` with the policies of the endpoint, and of a topic that is declared")
+}
+
+// profile returns the profile of --qos; nil if there is none.
+func (o *options) profile() (*dds.Profile, error) {
+	if o.qos == "" {
+		return nil, nil
+	}
+	p, err := dds.LoadProfile(o.qos)
+	return &p, err
+}
+
+// find returns a topic. If there is none of the name, it is one of raw bytes, with the policies of a profile.
+func find(p *dds.Participant, name string, profile *dds.Profile) dds.TopicInfo {
 	for _, t := range p.Topics() {
 		if t.Name == name {
 			return t
 		}
 	}
-	return dds.TopicInfo{Name: name, Type: dds.Raw().Name()}
+	info := dds.TopicInfo{Name: name, Type: dds.Raw().Name()}
+	if profile != nil {
+		info.QoS = profile.Topic
+	}
+	return info
 }
 
 // open declares a topic as it is.

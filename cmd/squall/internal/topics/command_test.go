@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"io"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -188,5 +190,34 @@ func TestAClientIsNoMember(t *testing.T) {
 	}
 	if _, err = run(t, "", "ls", connect, "--serve=127.0.0.1:0"); err == nil || !strings.Contains(err.Error(), "--connect") {
 		t.Errorf("a client serves: %v", err)
+	}
+}
+
+func TestPoliciesComeFromAProfile(t *testing.T) {
+	p, _ := program(t)
+	relay, err := dds.ServeClients(t.Context(), dds.RelayConfig{Endpoint: ripc.Config{Addr: "127.0.0.1:0"}}, p)
+	fatal(t, err)
+	t.Cleanup(func() { fatal(t, relay.Close()) })
+	connect, file := "--connect="+relay.Addr(), filepath.Join(t.TempDir(), "fleet.json")
+	fatal(t, os.WriteFile(file, []byte(`{"alarm": {"DURABILITY": "TRANSIENT", "topic": {"DURABILITY_SERVICE": "KEEP_ALL"}, "reader": {"HISTORY": "KEEP_ALL"}},
+"odd": {"DURABILITY": "ETERNAL"}}`), 0o600))
+	_, err = run(t, "", "pub", "alarms", "fire", "smoke", connect, "--qos", file+"#alarm")
+	if err == nil || !strings.Contains(err.Error(), file+":2: DURABILITY: kind is \"ETERNAL\"; one of") {
+		t.Fatalf("a fault of another profile: %v", err)
+	}
+	fatal(t, os.WriteFile(file, []byte(`{"alarm": {"DURABILITY": "TRANSIENT", "topic": {"DURABILITY_SERVICE": "KEEP_ALL"}, "reader": {"HISTORY": "KEEP_ALL"}}}`), 0o600))
+	_, err = run(t, "", "pub", "alarms", "fire", "smoke", connect, "--qos", file+"#alarm")
+	fatal(t, err)
+	if got := p.Topics(); len(got) != 1 || got[0].QoS.Durability != qos.Transient || !got[0].QoS.Service.History.All {
+		t.Fatalf("topics: %+v", got)
+	}
+	out, err := run(t, "", "sub", "alarms", "--count=2", connect, "--qos", file+"#alarm")
+	if err != nil || !strings.Contains(out, "fire") || !strings.Contains(out, "smoke") {
+		t.Fatalf("%v: %q", err, out)
+	}
+	for name, why := range map[string]string{file: "FILE#PROFILE", file + "#none": "it has \"alarm\"", "nowhere#x": "no such file"} {
+		if _, err = run(t, "", "sub", "alarms", connect, "--qos", name); err == nil || !strings.Contains(err.Error(), why) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

@@ -84,17 +84,28 @@ func newSubCommand() *cobra.Command {
 		Long: `Sub prints a line for each sample of a topic: its position in the order, its writer, and its value. Raw bytes are printed as text, CBOR as JSON, everything else in
 base64. A topic that does not exist is declared as one of raw bytes.`,
 		Example: `  squall dds sub greetings --listen 127.0.0.1:7001
-  squall dds sub positions --join 127.0.0.1:7001 --history --json | jq .value`,
+  squall dds sub positions --join 127.0.0.1:7001 --history --json | jq .value
+  squall dds sub alarms --join 127.0.0.1:7001 --qos fleet.json#alarm`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
+			profile, err := o.profile()
+			if err != nil {
+				return err
+			}
 			return o.with(ctx, func(p *dds.Participant) error {
-				info := find(p, args[0])
+				info := find(p, args[0], profile)
 				t, err := open(ctx, p, info)
 				if err != nil {
 					return err
 				}
 				set := dds.QoS{History: qos.KeepAll(), Ownership: info.QoS.Ownership, Partitions: partitions}
+				if profile != nil {
+					set = profile.Reader
+					if len(partitions) > 0 {
+						set.Partitions = partitions
+					}
+				}
 				if history {
 					set.Durability = info.QoS.Durability
 				}
@@ -124,6 +135,7 @@ base64. A topic that does not exist is declared as one of raw bytes.`,
 		},
 	}
 	o.declare(cmd)
+	o.profiled(cmd)
 	cmd.Flags().IntVar(&count, "count", 0, "end after so many samples; 0: none")
 	cmd.Flags().BoolVar(&history, "history", false, "begin with the history of a durable topic")
 	cmd.Flags().StringSliceVar(&partitions, "partition", nil, "`names` or patterns of partitions")
@@ -161,13 +173,24 @@ is declared as one of raw bytes. It prints how many samples it wrote, once they 
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
+			profile, err := o.profile()
+			if err != nil {
+				return err
+			}
 			return o.with(ctx, func(p *dds.Participant) error {
-				info := find(p, args[0])
+				info := find(p, args[0], profile)
 				t, err := open(ctx, p, info)
 				if err != nil {
 					return err
 				}
-				w, err := t.Writer(ctx, dds.QoS{Durability: info.QoS.Durability, Ownership: info.QoS.Ownership, Partitions: partitions})
+				set := dds.QoS{Durability: info.QoS.Durability, Ownership: info.QoS.Ownership, Partitions: partitions}
+				if profile != nil {
+					set = profile.Writer
+					if len(partitions) > 0 {
+						set.Partitions = partitions
+					}
+				}
+				w, err := t.Writer(ctx, set)
 				if err != nil {
 					return err
 				}
@@ -195,6 +218,7 @@ is declared as one of raw bytes. It prints how many samples it wrote, once they 
 		},
 	}
 	o.declare(cmd)
+	o.profiled(cmd)
 	cmd.Flags().IntVar(&readers, "readers", 0, "wait until so many readers match before writing")
 	cmd.Flags().StringSliceVar(&partitions, "partition", nil, "`names` of partitions")
 	return cmd
