@@ -60,6 +60,9 @@ func (c *client) open(ctx context.Context, topic string, info space.EndpointInfo
 	if !info.Reader && info.QoS.Presentation.Coherent {
 		return endpoint{}, fmt.Errorf("dds: a writer of topic %q: %w: %v: %s", topic, qos.ErrRefused, qos.PresentationPolicy, noSets)
 	}
+	if !info.Reader && info.QoS.Liveliness.Kind == qos.ManualByParticipant {
+		return endpoint{}, fmt.Errorf("dds: a writer of topic %q: %w: %v: %s", topic, qos.ErrRefused, qos.LivelinessPolicy, noParticipant)
+	}
 	p := c.p
 	p.mu.Lock()
 	p.number++

@@ -52,6 +52,24 @@ type DeadlineMissed struct {
 	Position       uint64
 }
 
+// LivelinessLost tells that the lease of a writer of this process has ended: nothing asserted it in time, by AssertLiveliness or by a sample. It has no part in instances
+// until it writes them again. (LIVELINESS_LOST)
+type LivelinessLost struct {
+	Endpoint   ID
+	Liveliness qos.Liveliness // of the writer: the kind, and the lease that has ended
+	Position   uint64
+}
+
+// LivelinessChanged tells a reader that the lease of a writer has ended, or that the writer was asserted again. Writers that end, or whose process does, are Unmatched.
+// (LIVELINESS_CHANGED)
+type LivelinessChanged struct {
+	Endpoint, Peer ID
+	Alive          bool           // the peer
+	Current        int            // writers of the reader that are alive
+	Liveliness     qos.Liveliness // of the peer: the kind, and the lease
+	Position       uint64
+}
+
 // SampleLost tells that a best effort reader had no room, or that a client was without a relay, or too slow, for so long that the members do not have all
 // samples of the topic any more that came meanwhile: Count of them. (SAMPLE_LOST)
 type SampleLost struct {
@@ -66,12 +84,14 @@ type Relayed struct {
 	Err   error  // why it is lost; nil: it is used
 }
 
-func (Matched) event()         {}
-func (Unmatched) event()       {}
-func (IncompatibleQoS) event() {}
-func (DeadlineMissed) event()  {}
-func (SampleLost) event()      {}
-func (Relayed) event()         {}
+func (Matched) event()           {}
+func (Unmatched) event()         {}
+func (IncompatibleQoS) event()   {}
+func (DeadlineMissed) event()    {}
+func (LivelinessLost) event()    {}
+func (LivelinessChanged) event() {}
+func (SampleLost) event()        {}
+func (Relayed) event()           {}
 
 // tellAll calls Events for what happened to endpoints of this process. The lock is held, and released meanwhile.
 func (p *Participant) tellAll() {
@@ -106,6 +126,10 @@ func (p *Participant) tellAll() {
 			p.cfg.Events(IncompatibleQoS{of, peer, e.Policies, e.Position})
 		case space.DeadlineMissed:
 			p.cfg.Events(DeadlineMissed{of, peer, []byte(e.Key), e.Position})
+		case space.LivelinessLost:
+			p.cfg.Events(LivelinessLost{of, e.Liveliness, e.Position})
+		case space.LivelinessChanged:
+			p.cfg.Events(LivelinessChanged{of, peer, !e.Gone, e.Current, e.Liveliness, e.Position})
 		case space.SampleLost:
 			p.cfg.Events(SampleLost{of, peer, e.Count, e.Position})
 		}

@@ -24,8 +24,8 @@ type Config struct {
 	// members of the group have the space.
 	Subgroup squall.SubgroupConfig
 	// Unordered is a subgroup for samples that need no order, if its name is set; all members set it alike. Its Mode is Unordered, and what Subgroup
-	// must not have it must not have, either. Writers send there that are BEST_EFFORT, VOLATILE and SHARED, offer no coherent access, no order by source
-	// and no deadline: see Info.Position.
+	// must not have it must not have, either. Writers send there that are BEST_EFFORT, VOLATILE and SHARED, offer no coherent access, no order by source,
+	// no deadline and no manual liveliness: see Info.Position.
 	Unordered squall.SubgroupConfig
 	// Events is called for what happens to the writers and readers of this process, in order. It must not block.
 	Events func(Event)
@@ -397,7 +397,7 @@ func (p *Participant) restore(r io.Reader) error {
 	return p.space.Restore(b)
 }
 
-// steward sends, at the first member of the space, the roster of each view, and the deadlines that were missed. It runs at every
+// steward sends, at the first member of the space, the roster of each view, the deadlines that were missed, and the leases that have ended. It runs at every
 // member, because any of them may become the first.
 func (p *Participant) steward() {
 	ctx, cancel := p.lifetime()
@@ -429,7 +429,7 @@ func (p *Participant) lifetime() (context.Context, context.CancelFunc) {
 	return ctx, cancel
 }
 
-// Times between two looks of the steward. A missed deadline is ordered within a quarter of it.
+// Times between two looks of the steward. A missed deadline, and the end of a lease, is ordered within a quarter of it.
 const (
 	leastLook = 2 * time.Millisecond
 	mostLook  = 250 * time.Millisecond
@@ -440,7 +440,7 @@ func (p *Participant) tend(ctx context.Context) time.Duration {
 	p.fresh.Store(0)
 	v := p.group.View()
 	p.mu.Lock()
-	roster, deadline := p.space.Roster(), p.space.LeastDeadline()
+	roster, patience := p.space.Roster(), p.space.LeastPatience()
 	p.mu.Unlock()
 	if first := p.sub.Members(0); v == nil || len(first) == 0 || first[0] != p.group.ID() {
 		return mostLook
@@ -456,16 +456,21 @@ func (p *Participant) tend(ctx context.Context) time.Duration {
 			p.rostered = v.ID
 		}
 	}
-	if deadline == 0 {
+	if patience == 0 {
 		return mostLook
 	}
 	p.mu.Lock()
-	missed := p.space.Lapses(now())
+	missed, silent := p.space.Lapses(now()), p.space.Silences(now())
 	p.mu.Unlock()
 	for _, l := range missed {
 		if data, err := space.AppendLapse(nil, now(), l); err == nil {
 			_ = p.sub.Send(ctx, data) // if it fails, the next look finds it again
 		}
 	}
-	return min(max(deadline/4, leastLook), mostLook)
+	for _, l := range silent {
+		if data, err := space.AppendSilence(nil, now(), l); err == nil {
+			_ = p.sub.Send(ctx, data) // as above
+		}
+	}
+	return min(max(patience/4, leastLook), mostLook)
 }

@@ -337,6 +337,12 @@ func (a *attendance) serve(q *remote.Request) error {
 		} else {
 			err = p.control(a.ctx, func(now int64) ([]byte, error) { return space.AppendChange(nil, now, x.id, *q.QoS) })
 		}
+	case q.Op == remote.OpAssert:
+		if x := a.endpoint(q.Number); x == nil {
+			err = fmt.Errorf("%w: endpoint %d of the client", ErrUnknown, q.Number)
+		} else {
+			err = p.assert(a.ctx, x.id)
+		}
 	case q.Op == remote.OpClose:
 		if x := a.endpoint(q.Number); x != nil {
 			err = p.control(a.ctx, func(now int64) ([]byte, error) { return space.AppendClose(nil, now, x.id) })

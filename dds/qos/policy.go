@@ -86,7 +86,7 @@ var policies = [...]struct {
 	LatencyBudgetPolicy:       {"LATENCY_BUDGET", everything, Implemented, "matched; nothing waits for company, so that every budget is kept as well as can be", func(s *Set) bool { return s.LatencyBudget != 0 }},
 	OwnershipPolicy:           {"OWNERSHIP", everything, Stronger, "the owner of an instance is a function of the order: all readers accept the same samples", func(s *Set) bool { return s.Ownership != 0 }},
 	OwnershipStrengthPolicy:   {"OWNERSHIP_STRENGTH", writers, Stronger, "a change takes effect at one position at all readers", func(s *Set) bool { return s.Strength != 0 }},
-	LivelinessPolicy:          {"LIVELINESS", everything, Partial, "AUTOMATIC, by the membership of the group: one verdict at one position", func(s *Set) bool { return s.Liveliness != Liveliness{} }},
+	LivelinessPolicy:          {"LIVELINESS", everything, Partial, "AUTOMATIC by the membership of the group, the others by assertions: a lease ends at one position everywhere; the lease of AUTOMATIC is the group's", func(s *Set) bool { return s.Liveliness != Liveliness{} }},
 	TimeBasedFilterPolicy:     {"TIME_BASED_FILTER", readers, Stronger, "by the time of the order: readers with one setting choose the same samples", func(s *Set) bool { return s.Separation != 0 }},
 	PartitionPolicy:           {"PARTITION", writers | readers, Stronger, "a change takes effect at one position at all readers", func(s *Set) bool { return len(s.Partitions) > 0 }},
 	ReliabilityPolicy:         {"RELIABILITY", everything, Stronger, "no sample is lost between live members; readers are RELIABLE by default", func(s *Set) bool { return s.Reliability != Reliability{} }},

@@ -208,7 +208,7 @@ var notDefault = map[qos.Policy]qos.Set{
 var accepted = map[qos.Policy]string{
 	qos.UserDataPolicy: "-++", qos.TopicDataPolicy: "+--", qos.GroupDataPolicy: "-++", qos.DurabilityPolicy: "+++", qos.DurabilityServicePolicy: "+--",
 	qos.PresentationPolicy: "+++", qos.DeadlinePolicy: "+++", qos.LatencyBudgetPolicy: "+++", qos.OwnershipPolicy: "+++", qos.OwnershipStrengthPolicy: "-+-",
-	qos.LivelinessPolicy: "---", qos.TimeBasedFilterPolicy: "--+", qos.PartitionPolicy: "-++", qos.ReliabilityPolicy: "+++", qos.TransportPriorityPolicy: "---",
+	qos.LivelinessPolicy: "+++", qos.TimeBasedFilterPolicy: "--+", qos.PartitionPolicy: "-++", qos.ReliabilityPolicy: "+++", qos.TransportPriorityPolicy: "---",
 	qos.LifespanPolicy: "++-", qos.DestinationOrderPolicy: "+++", qos.HistoryPolicy: "+++", qos.ResourceLimitsPolicy: "+++", qos.EntityFactoryPolicy: "---",
 	qos.WriterDataLifecyclePolicy: "-+-", qos.ReaderDataLifecyclePolicy: "--+",
 }
@@ -241,6 +241,7 @@ func TestContradictionsAreRefused(t *testing.T) {
 	for _, s := range []qos.Set{
 		{Deadline: time.Second, Separation: 2 * time.Second},
 		{Deadline: -1},
+		{Liveliness: qos.Liveliness{Kind: qos.ManualByTopic, Lease: -1}},
 		{History: qos.KeepLast(5), Limits: qos.Limits{SamplesPerInstance: 4}},
 		{Limits: qos.Limits{Samples: 3, SamplesPerInstance: 4}},
 		{Limits: qos.Limits{Instances: -1}},
@@ -250,6 +251,10 @@ func TestContradictionsAreRefused(t *testing.T) {
 		if err := s.Validate(qos.Reader); !errors.Is(err, qos.ErrInconsistent) {
 			t.Errorf("%+v: %v", s, err)
 		}
+	}
+	automatic := qos.Set{Liveliness: qos.Liveliness{Lease: time.Second}}
+	if err := automatic.Validate(qos.Writer); !errors.Is(err, qos.ErrRefused) || !strings.Contains(err.Error(), "FailAfter") {
+		t.Errorf("a lease of AUTOMATIC: %v", err)
 	}
 	both := qos.Set{Deadline: -1, TransportPriority: 1}
 	if err := both.Validate(qos.Writer); !errors.Is(err, qos.ErrInconsistent) || !errors.Is(err, qos.ErrRefused) {

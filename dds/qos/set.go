@@ -78,14 +78,14 @@ type LivelinessKind uint8
 
 const (
 	Automatic           LivelinessKind = iota // the process is a member of the group
-	ManualByParticipant                       // the application asserts it for all its writers
-	ManualByTopic                             // the application asserts it for the writer
+	ManualByParticipant                       // the application asserts it for all its writers, or writes with any of them
+	ManualByTopic                             // the application asserts it for the writer, or writes with it
 )
 
 // Liveliness is how a writer shows that it is alive, and how long it may be silent.
 type Liveliness struct {
 	Kind  LivelinessKind
-	Lease time.Duration // 0 is what the membership of the group says
+	Lease time.Duration // 0 is without an end: the membership of the group alone says it
 }
 
 // ReliabilityKind is whether samples may be lost. Unlike in DDS the zero value is Reliable, for readers too.
@@ -183,11 +183,8 @@ func (s *Set) Validate(of Entity) error {
 	case s.Disabled:
 		fault(ErrRefused, EntityFactoryPolicy, "an entity that was created is enabled")
 	}
-	if s.Liveliness.Kind != Automatic {
-		fault(ErrRefused, LivelinessPolicy, "a writer is alive while its process is a member of the group; assertions of the application are not carried")
-	}
-	if s.Liveliness.Lease != 0 {
-		fault(ErrRefused, LivelinessPolicy, "the lease is the time after which the group removes a silent member (FailAfter), the same for all writers")
+	if s.Liveliness.Kind == Automatic && s.Liveliness.Lease != 0 {
+		fault(ErrRefused, LivelinessPolicy, "the lease of AUTOMATIC is the time after which the group removes a silent member (FailAfter), the same for all writers")
 	}
 	for _, e := range []struct {
 		p Policy
@@ -195,6 +192,7 @@ func (s *Set) Validate(of Entity) error {
 	}{
 		{DeadlinePolicy, s.Deadline},
 		{LatencyBudgetPolicy, s.LatencyBudget},
+		{LivelinessPolicy, s.Liveliness.Lease},
 		{LifespanPolicy, s.Lifespan},
 		{TimeBasedFilterPolicy, s.Separation},
 		{DurabilityServicePolicy, s.Service.CleanupDelay},

@@ -87,6 +87,7 @@ const (
 	OpChange   Op = 4
 	OpClose    Op = 5
 	OpDescribe Op = 6
+	OpAssert   Op = 7
 )
 
 // Filter is a filter expression with its parameters.

@@ -41,6 +41,7 @@ func randomSet(rng *rand.Rand, topic qos.Set, reader bool) qos.Set {
 	set.Strength = rng.Int32N(3)
 	set.Deadline, set.Lifespan = pick(rng, 0, time.Second), pick(rng, 0, 5*time.Second)
 	set.KeepUnregistered = rng.IntN(2) == 0
+	set.Liveliness = pick(rng, qos.Liveliness{}, qos.Liveliness{Kind: qos.ManualByTopic, Lease: time.Second}, qos.Liveliness{Kind: qos.ManualByParticipant, Lease: 2 * time.Second})
 	return set
 }
 
@@ -75,6 +76,10 @@ func agreeOn(t *testing.T, rng *rand.Rand) {
 				w.roster(slices.DeleteFunc(slices.Clone(nodes), func(n uint64) bool { return n > 1 && rng.IntN(6) == 0 })...)
 			}
 		case 4:
+			for _, l := range w.members[0].Silences(w.now) {
+				data, err := AppendSilence(nil, w.now, l)
+				w.must(w.apply(1, data, err))
+			}
 			for _, l := range w.members[0].Lapses(w.now) {
 				data, err := AppendLapse(nil, w.now, l)
 				w.must(w.apply(1, data, err))

@@ -52,6 +52,8 @@ const (
 	recordLapse  byte = 8
 	recordForget byte = 9
 	recordGone   byte = 10 // of a client that is not there any more
+	recordAssert byte = 11
+	recordSilent byte = 12
 )
 
 // A record begins with its kind and the time of its sender. Samples have a fixed layout behind it. Everything else has the number of the
@@ -161,6 +163,16 @@ func AppendClose(dst []byte, now int64, id ID) ([]byte, error) {
 // AppendGone appends a record that closes a writer or a reader of a client that the sender has lost: its instances end like those of a process that fails.
 func AppendGone(dst []byte, now int64, id ID) ([]byte, error) {
 	return described(dst, recordGone, now, id)
+}
+
+// AppendAssert appends a record that asserts that a writer is alive or, with the number 0, all of its process that are MANUAL_BY_PARTICIPANT.
+func AppendAssert(dst []byte, now int64, id ID) ([]byte, error) {
+	return described(dst, recordAssert, now, id)
+}
+
+// AppendSilence appends a record of a lease that has ended. It has no effect if the writer was asserted since.
+func AppendSilence(dst []byte, now int64, l Silence) ([]byte, error) {
+	return described(dst, recordSilent, now, l)
 }
 
 // AppendEnd appends a record that ends a coherent set: it takes effect, or is dropped.

@@ -3,7 +3,6 @@ package space
 import (
 	"fmt"
 	"slices"
-	"time"
 )
 
 // The state as it is handed to a new member. Endpoints are named by their index in state.Endpoints.
@@ -30,6 +29,10 @@ type endpointState struct {
 	View    uint64       `cbor:"2,keyasint"`
 	Closed  bool         `cbor:"3,keyasint"` // only samples of it are left
 	Matched []int        `cbor:"4,keyasint"`
+	// Of a writer: when it was asserted, and its process, and whether its lease has ended.
+	Asserted int64 `cbor:"5,keyasint,omitempty"`
+	Process  int64 `cbor:"6,keyasint,omitempty"`
+	Silent   bool  `cbor:"7,keyasint,omitempty"`
 }
 
 type topicState struct {
@@ -85,7 +88,11 @@ func (s *Space) Snapshot() func() ([]byte, error) {
 		if !ok {
 			n = len(st.Endpoints)
 			numbers[e] = n
-			st.Endpoints = append(st.Endpoints, endpointState{Info: e.EndpointInfo, View: e.view, Closed: e.closed})
+			es := endpointState{Info: e.EndpointInfo, View: e.view, Closed: e.closed}
+			if !e.Reader && !e.closed {
+				es.Asserted, es.Process, es.Silent = e.asserted, e.life.asserted, e.silent
+			}
+			st.Endpoints = append(st.Endpoints, es)
 		}
 		return n
 	}
@@ -168,6 +175,13 @@ func (s *Space) Restore(b []byte) error {
 			s.originOf(*e.Origin).writers++
 		}
 		s.endpoints, s.byID[e.ID] = append(s.endpoints, e), e
+		if !e.Reader {
+			s.live(e)
+			e.asserted, e.life.asserted = es.Asserted, es.Process
+			if e.silent = es.Silent; e.silent {
+				s.silences++
+			}
+		}
 	}
 	bad := false
 	at := func(n int) *endpoint {
@@ -284,14 +298,4 @@ func (s *Space) Keys(topic string) (keys []string) {
 	}
 	slices.Sort(keys)
 	return keys
-}
-
-// LeastDeadline is the shortest deadline of a writer, and 0 if there is none.
-func (s *Space) LeastDeadline() (least time.Duration) {
-	for _, e := range s.endpoints {
-		if d := e.QoS.Deadline; !e.Reader && d > 0 && (least == 0 || d < least) {
-			least = d
-		}
-	}
-	return least
 }

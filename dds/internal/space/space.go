@@ -32,6 +32,9 @@ type Space struct {
 	passing   instance  // has the key of the last sample without an order
 	tail      *tail     // of a process with clients; nil: none
 	followed  map[ID]*Followed
+	lives     map[Process]*life
+	leased    int // writers that have to be asserted
+	silences  int // … whose leases have ended
 }
 
 // endpoint is a writer or a reader.
@@ -53,6 +56,10 @@ type endpoint struct {
 	strangers []*endpoint
 	offered   *qos.Set // a copy of the policies of a writer, which stays as it is; nil: nothing has asked for it
 	changes   uint64   // of the policies
+	// Of a writer: when it was asserted, and its process, and whether its lease has ended.
+	asserted int64
+	life     *life
+	silent   bool
 }
 
 // settle computes what follows from matched. It is called whenever matched or the cache of a matched reader changes.
@@ -174,6 +181,15 @@ func (s *Space) control(r Record) error {
 			s.close(e, true)
 			return nil
 		})
+	case recordAssert:
+		return apply(body, func(id ID) error {
+			if id.Node != r.Sender {
+				return fmt.Errorf("%w: an assertion of another process", ErrMalformed)
+			}
+			return s.asserted(id)
+		})
+	case recordSilent:
+		return apply(body, s.silence)
 	case recordEnd:
 		return apply(body, func(e endInfo) error {
 			if e.Process.Node != r.Sender {
@@ -267,6 +283,7 @@ func (s *Space) open(r Record, info EndpointInfo) error {
 	} else {
 		t.writers = append(t.writers, e)
 	}
+	s.live(e)
 	if e.Origin != nil {
 		s.stand(e)
 	}
@@ -399,6 +416,7 @@ func (s *Space) close(e *endpoint, gone bool) {
 	e.topic.writers = slices.DeleteFunc(e.topic.writers, same)
 	e.topic.readers = slices.DeleteFunc(e.topic.readers, same)
 	delete(s.byID, e.ID)
+	s.unlive(e)
 	s.recent = nil
 	s.tell(Event{Kind: Closed, Endpoint: e.ID, Gone: gone})
 }
@@ -469,6 +487,9 @@ func (s *Space) sample(r Record) error {
 	if w != nil && w.Origin != nil {
 		w = s.standing(w)
 	}
+	if s.leased > 0 && w != nil && !w.Reader {
+		s.assert(w)
+	}
 	switch {
 	case w == nil || w.Reader:
 		return fmt.Errorf("%w: writer %v", ErrUnknown, sample.Writer)
@@ -530,7 +551,7 @@ func (s *Space) Pass(r Record) {
 // Loose reports whether the samples of a writer with these policies need no order.
 func Loose(set *qos.Set) bool {
 	return set.Reliability.Kind == qos.BestEffort && set.Durability == qos.Volatile && set.Ownership == qos.Shared && !set.Presentation.Coherent &&
-		set.Order == qos.ByReception && set.Deadline == 0
+		set.Order == qos.ByReception && set.Deadline == 0 && set.Liveliness.Kind == qos.Automatic
 }
 
 // endSet applies a whole set at one position.

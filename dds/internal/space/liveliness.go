@@ -1,0 +1,177 @@
+package space
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/squall-go/squall/dds/qos"
+)
+
+// Manual liveliness. A writer that is MANUAL_BY_TOPIC is alive while it is asserted, by the application or by its samples, at least once in each lease; one that is
+// MANUAL_BY_PARTICIPANT while any writer of its process is. That a lease has ended is a record, as a missed deadline is: all members lose the writer at one position.
+
+// life is when something of a process was asserted last.
+type life struct{ asserted int64 }
+
+// leased reports whether the writer has to be asserted.
+func (e *endpoint) leased() bool {
+	return !e.Reader && e.QoS.Liveliness.Kind != qos.Automatic && e.QoS.Liveliness.Lease > 0
+}
+
+// last is when a writer was asserted last.
+func (e *endpoint) last() int64 {
+	if e.QoS.Liveliness.Kind == qos.ManualByParticipant {
+		return e.life.asserted
+	}
+	return e.asserted
+}
+
+// live begins the leases of a writer that is opened.
+func (s *Space) live(e *endpoint) {
+	if e.Reader {
+		return
+	}
+	if s.lives == nil {
+		s.lives = map[Process]*life{}
+	}
+	if e.life = s.lives[e.ID.Process]; e.life == nil {
+		e.life = &life{}
+		s.lives[e.ID.Process] = e.life
+	}
+	e.life.asserted = max(e.life.asserted, s.now)
+	e.asserted = s.now
+	if e.leased() {
+		s.leased++
+	}
+}
+
+// unlive ends the leases of a writer that is closed.
+func (s *Space) unlive(e *endpoint) {
+	if e.Reader {
+		return
+	}
+	if e.leased() {
+		s.leased--
+	}
+	if e.silent {
+		s.silences--
+	}
+	if !slices.ContainsFunc(s.endpoints, func(o *endpoint) bool { return o.life == e.life }) {
+		delete(s.lives, e.ID.Process)
+	}
+}
+
+// assert notes that a writer was asserted, and by it its process.
+func (s *Space) assert(w *endpoint) {
+	w.asserted = s.now
+	s.assertProcess(w.life)
+	if w.silent {
+		s.revive(w)
+	}
+}
+
+// assertProcess notes that something of a process was asserted.
+func (s *Space) assertProcess(l *life) {
+	l.asserted = s.now
+	if s.silences == 0 {
+		return
+	}
+	for _, e := range s.endpoints {
+		if e.silent && e.life == l && e.QoS.Liveliness.Kind == qos.ManualByParticipant {
+			s.revive(e)
+		}
+	}
+}
+
+func (s *Space) revive(w *endpoint) {
+	w.silent = false
+	s.silences--
+	s.tellLiveliness(w)
+}
+
+// tellLiveliness tells the readers of a writer how many writers they have that are alive.
+func (s *Space) tellLiveliness(w *endpoint) {
+	for _, r := range w.matched {
+		alive := 0
+		for _, o := range r.matched {
+			if !o.silent {
+				alive++
+			}
+		}
+		s.tell(Event{Kind: LivelinessChanged, Endpoint: r.ID, Peer: w.ID, Current: alive, Gone: w.silent, Liveliness: w.QoS.Liveliness})
+	}
+}
+
+// asserted applies an assertion: of a writer, or without a number of a process.
+func (s *Space) asserted(id ID) error {
+	if id.Number == 0 {
+		l := s.lives[id.Process]
+		if l == nil {
+			return fmt.Errorf("%w: a process without writers: %v", ErrUnknown, id)
+		}
+		s.assertProcess(l)
+		return nil
+	}
+	w := s.byID[id]
+	if w == nil || w.Reader {
+		return fmt.Errorf("%w: writer %v", ErrUnknown, id)
+	}
+	s.assert(w)
+	return nil
+}
+
+// Silence is a writer whose lease has ended: it was asserted at a time, and not since.
+type Silence struct {
+	Writer   ID    `cbor:"1,keyasint"`
+	Asserted int64 `cbor:"2,keyasint"`
+}
+
+// silence applies the end of a lease. Its writer has no part in instances any more, until it writes them again.
+func (s *Space) silence(l Silence) error {
+	w := s.byID[l.Writer]
+	// A member that has not applied its own record yet may have sent another one.
+	if w == nil || !w.leased() || w.silent || w.last() != l.Asserted || s.now-w.last() <= int64(w.QoS.Liveliness.Lease) {
+		return nil
+	}
+	w.silent = true
+	s.silences++
+	s.tell(Event{Kind: LivelinessLost, Endpoint: w.ID, Liveliness: w.QoS.Liveliness})
+	s.tellLiveliness(w)
+	w.topic.leave(s, w, true)
+	return nil
+}
+
+// Silences returns the writers whose leases have ended at a time, for records.
+func (s *Space) Silences(now int64) (all []Silence) {
+	if s.leased == 0 {
+		return nil
+	}
+	for _, e := range s.endpoints {
+		if e.leased() && !e.silent && now-e.last() > int64(e.QoS.Liveliness.Lease) {
+			all = append(all, Silence{e.ID, e.last()})
+		}
+	}
+	return all
+}
+
+// LeastPatience is the shortest deadline or lease of a writer, and 0 if there is none.
+func (s *Space) LeastPatience() (least time.Duration) {
+	least = math.MaxInt64
+	for _, e := range s.endpoints {
+		if e.Reader {
+			continue
+		}
+		if d := e.QoS.Deadline; d > 0 {
+			least = min(least, d)
+		}
+		if e.leased() {
+			least = min(least, e.QoS.Liveliness.Lease)
+		}
+	}
+	if least == math.MaxInt64 {
+		return 0
+	}
+	return least
+}

@@ -1,0 +1,81 @@
+package dds_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/dds"
+	"github.com/squall-go/squall/dds/qos"
+	"github.com/squall-go/squall/internal/testutil"
+)
+
+// A writer that is not asserted is told so, and its readers are, at one position; an assertion brings it back. It may be of a member or of a client.
+func TestALeaseEndsAtOnePosition(t *testing.T) {
+	lost, changed := make(chan dds.LivelinessLost, 10), []chan dds.LivelinessChanged{make(chan dds.LivelinessChanged, 10), make(chan dds.LivelinessChanged, 10)}
+	ofWriter := func(e dds.Event) {
+		if e, ok := e.(dds.LivelinessLost); ok {
+			lost <- e
+		}
+	}
+	all := open(t, 2, func(i int, p *dds.Config, _ *squall.Config) {
+		p.Events = func(e dds.Event) {
+			ofWriter(e)
+			if e, ok := e.(dds.LivelinessChanged); ok {
+				changed[i] <- e
+			}
+		}
+	})
+	client := dial(t, ofWriter, serve(t, all[0], dds.RelayConfig{}).Addr())
+	lease := qos.Liveliness{Kind: qos.ManualByTopic, Lease: 50 * time.Millisecond}
+	tp := topic(t, all[0], dds.QoS{})
+	reader(t, tp, dds.QoS{Liveliness: lease})
+	reader(t, topic(t, all[1], dds.QoS{}), dds.QoS{})
+	ctx := testutil.Within(t)
+	take := func(alive bool) (position uint64) {
+		t.Helper()
+		for _, c := range changed {
+			select {
+			case e := <-c:
+				if e.Alive != alive || e.Liveliness != lease || position != 0 && e.Position != position {
+					t.Fatalf("changed: %+v; at position %d of another reader", e, position)
+				}
+				position = e.Position
+			case <-ctx.Done():
+				t.Fatal("a reader was told nothing")
+			}
+		}
+		return position
+	}
+	for _, p := range []*dds.Participant{all[0], client} {
+		w := writer(t, topic(t, p, dds.QoS{}), dds.QoS{Liveliness: lease})
+		at := take(false)
+		select {
+		case e := <-lost:
+			if e.Endpoint != w.ID() || e.Position != at || e.Liveliness != lease {
+				t.Errorf("lost: %+v; the readers were told at position %d", e, at)
+			}
+		case <-ctx.Done():
+			t.Fatal("the writer was told nothing")
+		}
+		if err := w.AssertLiveliness(ctx); err != nil {
+			t.Fatal(err)
+		}
+		take(true)
+		if err := w.Close(ctx); err != nil {
+			t.Fatal(err)
+		}
+		for len(lost) > 0 { // it may have been silent again, before it was closed
+			<-lost
+		}
+		for _, c := range changed {
+			for len(c) > 0 {
+				<-c
+			}
+		}
+	}
+	if _, err := tp.Writer(ctx, dds.QoS{Liveliness: qos.Liveliness{Lease: time.Second}}); !errors.Is(err, qos.ErrRefused) {
+		t.Errorf("a lease of AUTOMATIC: %v", err)
+	}
+}
