@@ -288,8 +288,8 @@ func (p *reading) validate(o *profile) (errs []error) {
 		}
 		for _, f := range faults {
 			line := o.line
-			for policy, at := range lines {
-				if strings.Contains(f.Error(), ": "+policy.String()+" of a ") {
+			for _, policy := range Policies() {
+				if at, given := lines[policy]; given && strings.Contains(f.Error(), ": "+policy.String()+" of a ") {
 					line = at
 				}
 			}
