@@ -217,12 +217,16 @@ func checkWritten(w *world, k *keeper, to uint64) error {
 	return nil
 }
 
-// checkComplete checks that a log that is noted as complete is on the platter.
-func checkComplete(k *keeper) error {
+// checkComplete checks that a log that is noted as complete in a view is on the platter, and is what others recorded.
+func checkComplete(k *keeper, v order.ViewID) error {
+	w := k.proc.world
 	if has := k.log.platter().Records; has < k.log.next() {
 		return violated("G6", "%v is noted as complete, and %d of its %d records are on disk", k.log, has, k.log.next())
 	}
-	return nil
+	if v < w.shard(k.id).restart || !k.sitting() {
+		return nil // the shard may have gone on without this member
+	}
+	return checkWritten(w, k, k.log.next())
 }
 
 // unkept is what of the states and logs of the members that go on is still under way.

@@ -89,7 +89,7 @@ func (l *diskLog) Append(r *journal.Record) bool {
 		return false
 	}
 	l.call()
-	l.proc.world.logged(l, r, number)
+	l.proc.world.logged(l, r, number, false)
 	if r.Sender == l.proc.self.ID {
 		l.proc.world.judge("log", l.proc.ledgers[l.id.decl].record(l.proc.world, l.id, r.Version))
 	}
@@ -103,7 +103,7 @@ func (l *diskLog) Import(r journal.Record) bool {
 		return false
 	}
 	l.call()
-	l.proc.world.logged(l, &r, number)
+	l.proc.world.logged(l, &r, number, true)
 	return true
 }
 

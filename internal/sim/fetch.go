@@ -394,7 +394,7 @@ func (a *activity) completeLog() time.Duration {
 	k := a.receiver.keeper
 	w := k.proc.world
 	k.proc.notes(func() error {
-		w.judge("log", checkComplete(k))
+		w.judge("log", checkComplete(k, a.effect.View))
 		err := k.proc.memory.Complete(w.logID(k.id), a.effect.View)
 		if err == nil {
 			a.ends(shard.Result{})

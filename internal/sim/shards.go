@@ -55,19 +55,20 @@ func (h *shardHistory) find(v order.Version) *kept {
 	return nil
 }
 
-// logged shows the checkers what was appended to a log.
-func (w *world) logged(l *diskLog, r *journal.Record, number uint64) {
+// logged shows the checkers what was appended to a log: a message that was delivered, or a record of another log.
+func (w *world) logged(l *diskLog, r *journal.Record, number uint64, imported bool) {
 	w.stir()
 	w.event(recorded, l.proc.node.place, uint64(l.id.decl), number, uint64(r.Version.View), uint64(r.Version.Seq), uint64(r.Time))
+	if h, k := w.shard(l.id), l.proc.keeper(l.id); number >= h.base && (h.leftBehind(r.Version.View, k) || !imported && h.dropsRest(r.Version.View, k)) {
+		return
+	}
 	w.judge("log", w.shard(l.id).add(l, r, number))
 }
 
-// add takes a record of somebody's log: it is what others have at this place, or the next one.
+// add takes a record of a member's log: it is what others have at this place, or the next one.
 func (h *shardHistory) add(l *diskLog, r *journal.Record, number uint64) error {
 	n := uint64(len(h.records))
-	switch k := l.proc.keeper(l.id); {
-	case number >= h.base && h.leftBehind(r.Version.View, k):
-		return nil
+	switch {
 	case number > n:
 		return violated("G6", "%v records %v as number %d, and there are %d", l, r, number, n)
 	case number < n:
@@ -89,6 +90,15 @@ func (h *shardHistory) add(l *diskLog, r *journal.Record, number uint64) error {
 // still gives its application the rest of that view: it cuts the end of its log should it come back.
 func (h *shardHistory) leftBehind(v order.ViewID, k *keeper) bool {
 	return v < h.restart && k != nil && !k.sitting()
+}
+
+// dropsRest reports whether what a keeper's member records of a view that ended counts for the shard no more, although the member is in
+// the shard again. The shard lost its members in that view or in a later one, and went on from the disk of another process, as far as
+// that one had written its log (V11). This member was in the shard before, and came back after it had gone on: it is fresh there, so its
+// log lacks something, and first takes the rest of the view that ended (SH5). Before the log counts as complete, it is made what
+// the shard's log is, and all that the other process had not written is cut: checkComplete compares it.
+func (h *shardHistory) dropsRest(v order.ViewID, k *keeper) bool {
+	return v < h.restart && k != nil && k.partial && k.since >= h.restart
 }
 
 // begin takes away what none of the processes has that came back after all had ended. What was settled behind that is safe only as far as wall clocks
