@@ -61,7 +61,13 @@ func TestAStateIsHeldByThoseThatHadItLast(t *testing.T) {
 		}, all, []want{{holders: []Holder{a, b, c}}, {holders: []Holder{a, c}}, {fresh: ranks(3), partial: ranks(3)}}},
 		{"the last source goes, and a member still waits", []*View{
 			shards(1, []Holder{a}, ranks(0)), shards(2, []Holder{a, b}, ranks(0, 1)), shards(3, []Holder{b, c}, ranks(0, 1)),
-		}, nobody, []want{{fresh: ranks(1), partial: ranks(1)}, {fresh: ranks(1)}}},
+		}, nobody, []want{{fresh: ranks(1), partial: ranks(1)}, {fresh: ranks(1), partial: ranks(0, 1)}}},
+		{"the last source goes, and then the member that waited for it, while another one waits", []*View{
+			shards(1, []Holder{a}, ranks(0)), shards(2, []Holder{a, b}, ranks(0, 1)), shards(3, []Holder{b, c}, ranks(0, 1)), shards(4, []Holder{c}, nil), shards(5, []Holder{c, d}, ranks(0, 1)),
+		}, nobody, []want{{fresh: ranks(1), partial: ranks(1)}, {fresh: ranks(1), partial: ranks(0, 1)}, {lost: true}, {lost: true}}},
+		{"the last source goes, and the member that waited for it is alone", []*View{
+			shards(1, []Holder{a}, ranks(0)), shards(2, []Holder{a, b}, ranks(0, 1)), shards(3, []Holder{b, c}, ranks(0, 1)), shards(4, []Holder{b}, nil), shards(5, []Holder{b, d}, ranks(0, 1)),
+		}, nobody, []want{{fresh: ranks(1), partial: ranks(1)}, {fresh: ranks(1), partial: ranks(0, 1)}, {lost: true}, {lost: true}}},
 		{"all members are exchanged at once", []*View{
 			shards(1, []Holder{a, b}, ranks(0)), shards(2, []Holder{a, b}, ranks(1)),
 		}, all, []want{{lost: true}}},

@@ -105,7 +105,8 @@ func (v *View) assignLog(before *View, i int, whole func(order.Rank) bool) {
 // subgroup last had members and has been in no other shard since. While a holder is there, every
 // other process that comes in is fresh. If none is there, the state is lost and the members begin
 // anew, unless a member goes on that still waits for the state: the last source may have handed it
-// over before it went.
+// over before it went. Such a member is no holder either until it says that it has the state, so
+// that all members may be partial.
 func (v *View) assignState(before *View, i int, whole func(order.Rank) bool) {
 	sg, was := &v.Subgroups[i], before.Subgroups[i]
 	sg.Fresh, sg.Partial, sg.Holders, sg.Lost = nil, nil, nil, false
@@ -128,10 +129,7 @@ func (v *View) assignState(before *View, i int, whole func(order.Rank) bool) {
 		}
 	}
 	if len(sg.Fresh) == len(sg.Members) {
-		sg.Fresh, sg.Lost = nil, had
-	}
-	if len(have) == 0 {
-		sg.Partial = nil
+		sg.Fresh, sg.Partial, sg.Lost = nil, nil, had
 	}
 }
 

@@ -249,11 +249,11 @@ func (s Subgroup) faults(members int) (faults faults) {
 	if !ascending(s.Fresh, members) || slices.ContainsFunc(s.Fresh, func(r order.Rank) bool { return !s.Has(r) }) {
 		faults.add("fresh members %v are not ascending ranks of its members %v", brief(s.Fresh), brief(s.Members)) // V2
 	}
-	if s.Mode == Persistent && slices.ContainsFunc(s.Fresh, func(r order.Rank) bool { return !slices.Contains(s.Partial, r) }) ||
+	if slices.ContainsFunc(s.Fresh, func(r order.Rank) bool { return !slices.Contains(s.Partial, r) }) ||
 		!ascending(s.Partial, members) || slices.ContainsFunc(s.Partial, func(r order.Rank) bool { return !s.Has(r) }) {
 		faults.add("members %v have a part of the log: ascending ranks of its members %v, and the fresh ones %v", brief(s.Partial), brief(s.Members), brief(s.Fresh)) // V2
 	}
-	if s.Provisioned() && len(s.Partial) >= len(s.Members) {
+	if s.Mode == Persistent && s.Provisioned() && len(s.Partial) >= len(s.Members) {
 		faults.add("%d of %d members of a %v subgroup have a part of the log", len(s.Partial), len(s.Members), s.Mode) // V11
 	}
 	faults.name(s.Name)

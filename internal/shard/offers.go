@@ -192,10 +192,9 @@ func (o *Offers[S]) Waits() (waits []int) {
 }
 
 // Depended reports whether fresh members depend on this member for the state of a subgroup: it is
-// the most senior of the members that have the state. If several leave at once, the most senior one
-// stays until the state is handed over. A member that waits for the state here does not count as
-// one that has it, whatever the view says: if no member is known to have the state, the view does
-// not mark the members that lack it.
+// the most senior of the members that have the state, or the view knows of none that has it. If
+// several leave at once, the most senior one stays until the state is handed over. A member that
+// waits for the state here does not count as one that has it, whatever the view says.
 func (o *Offers[S]) Depended(v *views.View) bool {
 	return slices.ContainsFunc(o.list, func(f *Offer[S]) bool { return !f.none && f.depends(v, o.Self) })
 }
