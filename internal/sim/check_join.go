@@ -33,15 +33,18 @@ func (p *process) vanish(v *views.View) bool {
 	return true
 }
 
-// noteAbsence notes that a member takes a process for failed that it never heard.
+// noteAbsence notes that a member takes a process for failed that joined it, and that it never
+// heard. A member that joined with the same view, or with a later one, cannot tell such a process
+// from a member of old that it cannot hear, which is not held back.
 func (w *world) noteAbsence(p *process, e views.Suspected) {
-	if q := w.processOf(e.Member); errors.Is(e.Err, member.ErrAbsent) && q.member == nil && q.move == Enters {
+	q := w.processOf(e.Member)
+	if errors.Is(e.Err, member.ErrAbsent) && q.member == nil && q.move == Enters && !p.seats[0].record.has(q) {
 		q.node.absences = append(q.node.absences, absence{p, p.local()})
 	}
 }
 
-// checkHeldBack checks J12, as a process becomes a member: no member is in its view that never
-// heard an earlier process of the node, and that should still hold the node back.
+// checkHeldBack checks J12, as a process becomes a member: no member is in its view that an earlier
+// process of the node joined, that never heard that one, and that should still hold the node back.
 func (w *world) checkHeldBack(p *process, v *views.View) error {
 	unit, list := w.plan.FailAfter()+w.plan.Silence(), p.node.absences
 	for i, a := range list {
