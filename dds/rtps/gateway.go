@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"slices"
 	"sync"
@@ -30,7 +31,9 @@ type Gateway struct {
 	mu        sync.Mutex
 	machine   *protocol.Participant
 	inbounds  map[*protocol.RemoteWriter]*inbound
-	arrivals  []*inbound // with samples that were not carried, or of writers that are gone
+	arrivals  []*inbound               // with samples that were not carried, or of writers that are gone
+	leaving   map[wire.GUID][]*inbound // of writers that are gone, what is not closed yet
+	held      held
 	appointed bool
 	// reappointed is closed when appointed changes, and made anew.
 	reappointed chan struct{}
@@ -90,7 +93,7 @@ func Open(ctx context.Context, cfg Config) (_ *Gateway, err error) {
 		cfg.Logger = slog.Default()
 	}
 	g := &Gateway{
-		cfg: cfg, log: cfg.Logger.With("side", cfg.Side), p: cfg.Participant, begun: time.Now(), inbounds: map[*protocol.RemoteWriter]*inbound{}, told: map[string]bool{},
+		cfg: cfg, log: cfg.Logger.With("side", cfg.Side), p: cfg.Participant, begun: time.Now(), inbounds: map[*protocol.RemoteWriter]*inbound{}, leaving: map[wire.GUID][]*inbound{}, told: map[string]bool{},
 		reappointed: make(chan struct{}), work: make(chan struct{}, 1), turn: make(chan struct{}, 1),
 	}
 	g.room = sync.NewCond(&g.mu)
@@ -178,9 +181,9 @@ func (g *Gateway) Close(ctx context.Context) error {
 	err := g.sockets.close()
 	g.running.Wait()
 	g.mu.Lock()
-	all := slices.Clone(g.arrivals) // arrivals of writers that are gone are in no other list
-	for _, b := range g.inbounds {
-		all = append(all, b)
+	all := slices.Collect(maps.Values(g.inbounds))
+	for _, gone := range g.leaving {
+		all = append(all, gone...)
 	}
 	g.mu.Unlock()
 	for _, b := range all {

@@ -40,11 +40,46 @@ type arrival struct {
 
 func (a *arrival) bytes() int { return len(a.Key) + len(a.Data) }
 
-// Bounds of what one DDS writer has on its way into the order.
+// Bounds of what one DDS writer has on its way into the order, and of what all of them have. One sample of a writer has room in any case.
 const (
 	waitingSamples = 1 << 15
 	waitingBytes   = 16 << 20
+	allSamples     = 1 << 18
+	allBytes       = 256 << 20
 )
+
+// held is what DDS writers have on their way into the order.
+type held struct{ samples, bytes int }
+
+// fits reports whether one more sample of a writer has room. The lock is held.
+func (g *Gateway) fits(b *inbound, bytes int) bool {
+	switch {
+	case len(b.waiting) == 0:
+		return true
+	case len(b.waiting) >= waitingSamples || b.bytes+bytes > waitingBytes:
+		return false
+	}
+	return g.held.samples < allSamples && g.held.bytes+bytes <= allBytes
+}
+
+// add adds a sample to those of a writer. The lock is held.
+func (g *Gateway) add(b *inbound, a arrival) {
+	b.waiting = append(b.waiting, a)
+	b.bytes += a.bytes()
+	g.held.samples++
+	g.held.bytes += a.bytes()
+}
+
+// remove removes the first samples of a writer. The lock is held.
+func (g *Gateway) remove(b *inbound, n int) {
+	for i := range n {
+		b.bytes -= b.waiting[i].bytes()
+		g.held.bytes -= b.waiting[i].bytes()
+	}
+	g.held.samples -= n
+	b.waiting = append(b.waiting[:0:0], b.waiting[n:]...)
+	b.carried = max(b.carried-n, 0)
+}
 
 func (h *host) WriterMatched(r *protocol.Reader, w *protocol.RemoteWriter) {
 	g := (*Gateway)(h)
@@ -65,7 +100,9 @@ func (h *host) WriterGone(_ *protocol.Reader, w *protocol.RemoteWriter) {
 	h.log.Info("a DDS writer is gone", "topic", b.topic.Name, "writer", w.Endpoint.GUID)
 	b.gone = true
 	delete(g.inbounds, w)
+	g.leaving[w.Endpoint.GUID] = append(g.leaving[w.Endpoint.GUID], b)
 	if len(b.waiting) == 0 && !b.sent { // there is nothing to carry and to close
+		g.left(b)
 		g.arrivals = slices.DeleteFunc(g.arrivals, func(o *inbound) bool { return o == b })
 		b.resting = false
 		return
@@ -83,7 +120,7 @@ func (h *host) Sample(_ *protocol.Reader, from *protocol.RemoteWriter, s protoco
 	if b == nil {
 		return true
 	}
-	if len(b.waiting) >= waitingSamples || b.bytes+len(s.Payload) > waitingBytes && len(b.waiting) > 0 {
+	if !g.fits(b, len(s.Payload)) {
 		return false
 	}
 	a, err := b.topic.arrival(&s)
@@ -96,8 +133,7 @@ func (h *host) Sample(_ *protocol.Reader, from *protocol.RemoteWriter, s protoco
 	} else {
 		g.stats.Received++
 	}
-	b.waiting = append(b.waiting, a)
-	b.bytes += a.bytes()
+	g.add(b, a)
 	if !b.queued {
 		b.queued = true
 		g.arrivals = append(g.arrivals, b)
@@ -140,10 +176,7 @@ func (g *Gateway) carry() {
 	for {
 		g.mu.Lock()
 		var b *inbound
-		if g.appointed && len(g.arrivals) > 0 {
-			b = g.arrivals[0]
-			g.arrivals = g.arrivals[1:]
-			b.queued = false
+		if b = g.next(); b != nil {
 			batch = append(batch[:0], b.waiting[b.carried:]...)
 			b.carried = len(b.waiting)
 			b.sent = b.sent || len(batch) > 0
@@ -168,6 +201,9 @@ func (g *Gateway) carry() {
 		}
 		g.mu.Lock()
 		if err == nil {
+			if gone {
+				g.left(b)
+			}
 			for i := range batch {
 				if !batch[i].refused {
 					g.stats.Carried++
@@ -186,6 +222,33 @@ func (g *Gateway) carry() {
 	}
 }
 
+// next takes the first of the arrivals that may be carried, if this gateway is appointed. A DDS writer that matches again waits until what it has left when
+// it was gone is in the order: it may have numbers below the new ones, which have no effect behind them (RG2). The lock is held.
+func (g *Gateway) next() *inbound {
+	if !g.appointed {
+		return nil
+	}
+	for i, b := range g.arrivals {
+		if before := g.leaving[b.of.Endpoint.GUID]; len(before) == 0 || before[0] == b {
+			g.arrivals = slices.Delete(g.arrivals, i, i+1)
+			b.queued = false
+			return b
+		}
+	}
+	return nil
+}
+
+// left forgets a writer that is gone and has nothing left to carry. The lock is held.
+func (g *Gateway) left(b *inbound) {
+	id := b.of.Endpoint.GUID
+	if all := slices.DeleteFunc(g.leaving[id], func(o *inbound) bool { return o == b }); len(all) > 0 {
+		g.leaving[id] = all
+	} else {
+		delete(g.leaving, id)
+	}
+	g.notify()
+}
+
 // retryEvery is between two attempts to carry samples that the space does not take. Their writer is held up, and no other one. Those of a writer that is
 // gone are given up after so many attempts.
 const (
@@ -199,7 +262,7 @@ func (g *Gateway) rest(b *inbound) {
 	if b.gone {
 		if b.refused++; b.refused == attempts {
 			g.log.Error("samples of a DDS writer that is gone are given up", "topic", b.topic.Name, "writer", b.of.Endpoint.GUID, "samples", len(b.waiting))
-			b.waiting, b.bytes = nil, 0
+			g.remove(b, len(b.waiting))
 		}
 	}
 	b.carried, b.queued, b.resting = 0, true, true
@@ -266,27 +329,45 @@ func (g *Gateway) diskLog() *squall.Log {
 // follow acknowledges to DDS writers the samples that are in the order, and follows changes of the space.
 func (g *Gateway) follow() {
 	var (
-		p       = progress{g: g, log: g.diskLog()}
-		changes uint64
+		p        = progress{g: g, log: g.diskLog()}
+		changes  uint64
+		position uint64
 	)
 	changes-- // the first look is at all
-	for position := uint64(0); ; {
-		_, err := g.p.Carried(g.ending, position, func(func(dds.Origin) uint64) {})
+	g.repeat("following the space", func() error {
+		if _, err := g.p.Carried(g.ending, position, func(func(dds.Origin) uint64) {}); err != nil {
+			return err
+		}
+		now, err := g.look(&p)
+		if err != nil {
+			return err
+		}
+		position = now.Position
+		if now.Changes != changes {
+			changes = now.Changes
+			g.appoint(g.p.Endpoints())
+		}
+		return nil
+	})
+}
+
+// repeat does something until the gateway ends, and goes on after failures, of which the first one in a row, the second, the fourth and so on are logged.
+func (g *Gateway) repeat(what string, step func() error) {
+	for failures := uint64(0); g.ending.Err() == nil; {
+		err := step()
 		if err == nil {
-			var now dds.Progress
-			now, err = g.look(&p)
-			position = now.Position
-			if err == nil && now.Changes != changes {
-				changes = now.Changes
-				g.appoint(g.p.Endpoints())
-			}
+			failures = 0
+			continue
 		}
 		if g.ending.Err() != nil {
 			return
 		}
-		if err != nil {
-			g.log.Error("following the space", "error", err)
-			return
+		if failures++; failures&(failures-1) == 0 {
+			g.log.Error(what, "failures", failures, "error", err)
+		}
+		select {
+		case <-g.ending.Done():
+		case <-time.After(retryEvery):
 		}
 	}
 }
@@ -335,7 +416,13 @@ func (g *Gateway) acknowledgeAll(all []upTo, now func(*inbound) bool) (others bo
 		}
 	}
 	if !g.appointed { // of writers that are gone, another gateway has carried everything
-		g.arrivals = slices.DeleteFunc(g.arrivals, func(b *inbound) bool { return b.gone && !b.sent && len(b.waiting) == 0 })
+		g.arrivals = slices.DeleteFunc(g.arrivals, func(b *inbound) bool {
+			done := b.gone && !b.sent && len(b.waiting) == 0
+			if done {
+				g.left(b)
+			}
+			return done
+		})
 	}
 	g.settle()
 	return others
@@ -345,15 +432,13 @@ func (g *Gateway) acknowledgeAll(all []upTo, now func(*inbound) bool) (others bo
 func (g *Gateway) acknowledge(b *inbound, last uint64) {
 	n := 0
 	for ; n < len(b.waiting) && (b.waiting[n].Sequence <= last || b.waiting[n].refused); n++ {
-		b.bytes -= b.waiting[n].bytes()
 		last = max(last, b.waiting[n].Sequence)
 		if !b.waiting[n].refused {
 			g.stats.Acknowledged++
 		}
 	}
 	if n > 0 {
-		b.waiting = append(b.waiting[:0:0], b.waiting[n:]...)
-		b.carried = max(b.carried-n, 0)
+		g.remove(b, n)
 	}
 	if !b.gone && last > 0 {
 		b.of.Acknowledge(g.now(), int64(last))

@@ -1,17 +1,24 @@
 package rtps
 
 import (
+	"context"
+	"errors"
 	"log/slog"
 	"testing"
 
+	"github.com/squall-go/squall/dds"
+	"github.com/squall-go/squall/dds/cdr"
 	"github.com/squall-go/squall/dds/rtps/internal/protocol"
+	"github.com/squall-go/squall/dds/rtps/internal/wire"
 )
 
 // What a DDS writer that is gone has left at a gateway that stands by is carried when that one is appointed; of a writer that left nothing, nothing stays.
 func TestWhatAWriterThatIsGoneHasLeftIsCarried(t *testing.T) {
-	g := &Gateway{log: slog.New(slog.DiscardHandler), inbounds: map[*protocol.RemoteWriter]*inbound{}, reappointed: make(chan struct{}), work: make(chan struct{}, 1)}
+	g := &Gateway{log: slog.New(slog.DiscardHandler), inbounds: map[*protocol.RemoteWriter]*inbound{}, leaving: map[wire.GUID][]*inbound{}, reappointed: make(chan struct{}), work: make(chan struct{}, 1)}
+	guids := byte(0)
 	add := func(samples int) (*protocol.RemoteWriter, *inbound) {
-		w := &protocol.RemoteWriter{}
+		guids++
+		w := &protocol.RemoteWriter{Endpoint: wire.Endpoint{GUID: wire.GUID{Prefix: wire.Prefix{guids}}}}
 		b := &inbound{topic: &topic{}, of: w, waiting: make([]arrival, samples), queued: true}
 		g.inbounds[w], g.arrivals = b, append(g.arrivals, b)
 		return w, b
@@ -26,5 +33,88 @@ func TestWhatAWriterThatIsGoneHasLeftIsCarried(t *testing.T) {
 	g.appoint(nil)
 	if len(g.arrivals) != 1 || g.arrivals[0] != left {
 		t.Fatalf("RG2: after the appointment %d writers have samples to carry", len(g.arrivals))
+	}
+}
+
+// A DDS writer matches again while a sample of it that came before is not carried. That one goes first: behind a larger number it would have no effect (RG2).
+func TestAWriterThatMatchesAgainWaitsForWhatItHasLeft(t *testing.T) {
+	g := &Gateway{log: slog.New(slog.DiscardHandler), inbounds: map[*protocol.RemoteWriter]*inbound{}, leaving: map[wire.GUID][]*inbound{}, appointed: true, work: make(chan struct{}, 1)}
+	match := func(number uint64) (*protocol.RemoteWriter, *inbound) {
+		w := &protocol.RemoteWriter{}
+		b := &inbound{topic: &topic{}, of: w}
+		g.inbounds[w] = b
+		g.add(b, arrival{Carried: dds.Carried{Sequence: number}})
+		return w, b
+	}
+	w, before := match(5)
+	before.queued, before.resting = true, true // the space has refused it for now
+	(*host)(g).WriterGone(nil, w)
+	_, again := match(6)
+	g.arrivals = append(g.arrivals, again)
+	if b := g.next(); b != nil {
+		t.Fatalf("RG2: sample %d is carried, and 5 is not", b.waiting[0].Sequence)
+	}
+	g.arrivals = append(g.arrivals, before)
+	if b := g.next(); b != before {
+		t.Fatal("what the writer has left is not carried")
+	}
+	g.left(before)
+	if b := g.next(); b != again {
+		t.Fatal("the writer that matches again is not carried")
+	}
+}
+
+// The samples of all DDS writers on their way have a bound, within which a writer with none has room for one.
+func TestSamplesOfAllWritersOnTheirWayAreBounded(t *testing.T) {
+	type sample struct{ Data []byte }
+	payloads, err := TypeOf[sample]()
+	if err != nil {
+		t.Fatal(err)
+	}
+	codec, err := cdr.New[sample]()
+	if err != nil {
+		t.Fatal(err)
+	}
+	large, err := codec.Append(nil, &sample{make([]byte, waitingBytes/4)}, cdr.XCDR1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &Gateway{log: slog.New(slog.DiscardHandler), inbounds: map[*protocol.RemoteWriter]*inbound{}, work: make(chan struct{}, 1)}
+	var all []*inbound
+	for range 2 * allBytes / waitingBytes {
+		w := &protocol.RemoteWriter{}
+		b := &inbound{topic: &topic{Topic: Topic{Type: payloads}}, of: w, gone: true}
+		g.inbounds[w] = b
+		all = append(all, b)
+		for n := int64(1); (*host)(g).Sample(nil, w, protocol.Sample{Sequence: n, Payload: large}); n++ {
+		}
+		if len(b.waiting) == 0 {
+			t.Fatal("a writer with nothing on its way has no room")
+		}
+	}
+	if most := allBytes + len(all)*len(large); g.held.bytes > most {
+		t.Fatalf("%d bytes are on their way, and %d may be", g.held.bytes, most)
+	}
+	for _, b := range all {
+		g.acknowledge(b, 1<<20)
+	}
+	if g.held != (held{}) {
+		t.Fatalf("nothing is on its way, and %+v is counted", g.held)
+	}
+}
+
+// What follows the space goes on after a failure.
+func TestAGatewayGoesOnAfterAFailure(t *testing.T) {
+	g := &Gateway{log: slog.New(slog.DiscardHandler)}
+	g.ending, g.end = context.WithCancel(t.Context())
+	steps := 0
+	g.repeat("a step", func() error {
+		if steps++; steps == 2 {
+			g.end()
+		}
+		return errors.New("of a test")
+	})
+	if steps != 2 {
+		t.Fatalf("%d steps", steps)
 	}
 }

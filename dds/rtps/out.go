@@ -41,7 +41,7 @@ const exported = 10_000
 func (g *Gateway) export(t *topic) {
 	o := &outbound{g: g, t: t, writers: map[dds.ID]*outWriter{}}
 	defer o.stop()
-	for g.ending.Err() == nil {
+	g.repeat("reading the space for "+t.Name, func() error {
 		g.mu.Lock()
 		appointed, changed := g.appointed, g.reappointed
 		g.mu.Unlock()
@@ -50,29 +50,24 @@ func (g *Gateway) export(t *topic) {
 			o.position, o.changes = 0, 0
 			select {
 			case <-g.ending.Done():
-				return
 			case <-changed:
 			}
-			continue
+			return nil
 		}
 		p, err := o.wait()
 		if err != nil {
-			return
+			return err
 		}
 		o.position = p.Position
 		if o.reader == nil {
 			set := dds.QoS{Durability: t.QoS.Durability, Ownership: t.QoS.Ownership, Order: t.QoS.Order, History: qos.KeepAll(), Limits: qos.Limits{Samples: exported}, Partitions: []string{"*"}}
 			if o.reader, err = t.space.Reader(g.ending, set); err != nil {
-				if g.ending.Err() == nil {
-					g.log.Error("reading the space", "topic", t.Name, "error", err)
-				}
-				return
+				o.reader, o.position = nil, 0
+				return err
 			}
 		}
-		if err := o.pass(p.Changes); err != nil {
-			g.log.Error("reading the space", "topic", t.Name, "error", err)
-		}
-	}
+		return o.pass(p.Changes)
+	})
 }
 
 // wait waits until the order has gone on. While a writer is to be closed it waits for a part of its linger only.
