@@ -79,6 +79,9 @@ type Config struct {
 	Peers []string
 	// Lease is for how long a silent participant of DDS keeps this one; 0 is 10 s.
 	Lease time.Duration
+	// Silent is how long a reliable DDS reader may leave the gateway without an answer; then it loses samples, and does not hold up its topic any more. When it
+	// answers again it matches again. 0 is a minute.
+	Silent time.Duration
 	// UserData are the USER_DATA of the gateway as a participant of DDS, for programs that look at them.
 	UserData []byte
 	Topics   []Topic

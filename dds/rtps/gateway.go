@@ -66,6 +66,7 @@ type Stats struct {
 	Acknowledged uint64 // … and acknowledged to their writers
 	Written      uint64 // samples to DDS
 	Malformed    uint64 // messages and samples that were refused
+	Silent       uint64 // readers of DDS that did not match any more because they had not answered
 	Multicast    uint64 // messages that came by multicast
 }
 
@@ -125,13 +126,15 @@ func (g *Gateway) now() int64 { return int64(time.Since(g.begun)) + 1 }
 func (g *Gateway) begin() {
 	var prefix wire.Prefix
 	_, _ = rand.Read(prefix[:]) // it never fails
+	var secret [32]byte
+	_, _ = rand.Read(secret[:])
 	space := marker + g.cfg.Space
 	var multicast []wire.Locator
 	if g.sockets.samples != nil {
 		multicast = []wire.Locator{groupAddress(g.cfg.Domain, 1)}
 	}
 	g.machine = protocol.New(protocol.Config{
-		Prefix: prefix, Domain: int32(g.cfg.Domain), Name: space, UserData: g.cfg.UserData, Lease: g.cfg.Lease,
+		Prefix: prefix, Domain: int32(g.cfg.Domain), Name: space, UserData: g.cfg.UserData, Lease: g.cfg.Lease, Secret: secret, Silent: g.cfg.Silent,
 		Metatraffic: []wire.Locator{local(g.sockets.meta)}, Default: []wire.Locator{local(g.sockets.data)}, Multicast: multicast, Announce: g.sockets.announce,
 		Ignore: func(p *wire.Participant) bool { return p.Name == space },
 	}, (*host)(g), g.now())
@@ -269,6 +272,11 @@ func (h *host) ReaderMatched(w *protocol.Writer, r wire.Endpoint) {
 func (h *host) ReaderGone(w *protocol.Writer, r wire.Endpoint) {
 	h.stats.Readers--
 	h.log.Info("a DDS reader is gone", "topic", w.Endpoint.Topic, "reader", r.GUID)
+}
+
+func (h *host) ReaderSilent(w *protocol.Writer, r wire.Endpoint) {
+	h.stats.Silent++
+	h.log.Warn("a DDS reader that does not answer holds up the topic no longer", "topic", w.Endpoint.Topic, "reader", r.GUID)
 }
 
 // At most so many reasons are logged, each with so many bytes.

@@ -56,6 +56,7 @@ type file struct {
 	Multicast bool
 	Peers     []string
 	Lease     string
+	Silent    string
 	UserData  string `json:"user_data"`
 	Topics    []struct {
 		Name       string
@@ -143,6 +144,11 @@ func (f *file) gateway() (c rtps.Config, err error) {
 	if f.Lease != "" {
 		if c.Lease, err = time.ParseDuration(f.Lease); err != nil || c.Lease < time.Second {
 			return c, fmt.Errorf("lease %q is no duration of a second or more", f.Lease)
+		}
+	}
+	if f.Silent != "" {
+		if c.Silent, err = time.ParseDuration(f.Silent); err != nil || c.Silent < time.Second {
+			return c, fmt.Errorf("silent %q is no duration of a second or more", f.Silent)
 		}
 	}
 	for _, in := range f.Topics {

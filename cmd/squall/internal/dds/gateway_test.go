@@ -34,6 +34,7 @@ func TestFaultsOfAConfigurationAreNamed(t *testing.T) {
 		`"transient"/"forever"`:    `durability "forever"`,
 		`double x/float128 x`:      "float128",
 		`"interface": "lo"/"interface": "lo", "lease": "1ms"`: "lease",
+		`"interface": "lo"/"interface": "lo", "silent": "1"`:  "silent",
 	} {
 		from, to, _ := strings.Cut(change, "/")
 		if _, err := parse([]byte(strings.Replace(gatewayExample, from, to, 1))); err == nil || !strings.Contains(err.Error(), want) {

@@ -1,8 +1,11 @@
 package protocol
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/squall-go/squall/dds/qos"
 	"github.com/squall-go/squall/dds/rtps/internal/wire"
@@ -13,29 +16,87 @@ type peer struct {
 	wire.Participant
 	until      int64 // when it is forgotten, unless it is heard of
 	meta, data outbox
+	since      int64           // when it was discovered
+	proved     bool            // it has answered what was sent to its address alone
+	budget     int             // bytes that may be sent to it until then
+	wrong      int             // answers with other numbers than it was sent
 	writers    []wire.Endpoint // that it announced
 	readers    []wire.Endpoint
 }
 
 func (o *peer) heard(p *Participant) {
-	if o.Lease == wire.Infinite {
-		o.until = never
-		return
+	o.until = never
+	if o.Lease != wire.Infinite {
+		o.until = p.now + int64(o.Lease)
 	}
-	o.until = p.now + int64(o.Lease)
+	if !o.proved { // RT5
+		o.until = min(o.until, o.since+int64(provedWithin))
+	}
+}
+
+// Bounds of what is done for a peer that has not proved that it receives at its address (RT5).
+const (
+	unprovedBytes = 16 << 10 // sent to it,
+	unprovedTimes = 3        // beside so many times what came from it
+	provedWithin  = 30 * time.Second
+	guesses       = 32 // answers with wrong numbers until it is forgotten
+)
+
+// offset is added to the numbers of discovery that a peer sees. Only a peer that receives at its addresses knows it, and proves so by its answers. It is small:
+// readers of Fast DDS take a step for each number that a writer does not have any more. So a peer may be wrong a few times only.
+func (p *Participant) offset(o *peer) int64 {
+	h := sha256.New()
+	h.Write(p.cfg.Secret[:])
+	h.Write(o.Prefix[:])
+	for _, at := range []wire.Locator{o.meta.to, o.data.to} {
+		h.Write([]byte(at.String()))
+	}
+	return int64(binary.LittleEndian.Uint64(h.Sum(nil))>>48) + guesses
+}
+
+// evict forgets the oldest peer of those that have proved nothing, and reports whether there was one.
+func (p *Participant) evict() bool {
+	for _, o := range p.peers {
+		if !o.proved {
+			p.forget(o)
+			return true
+		}
+	}
+	return false
+}
+
+// introduce says to a peer that this participant is there.
+func (p *Participant) introduce(o *peer) {
+	p.put(o, o.meta.to, p.announcementOf())
+}
+
+// put sends a message to a peer, within the bound of one that has proved nothing (RT5).
+func (p *Participant) put(o *peer, to wire.Locator, message []byte) {
+	if !o.proved {
+		if len(message) > o.budget {
+			return
+		}
+		o.budget -= len(message)
+	}
+	p.host.Send(to, message)
 }
 
 // announceTo says that this participant is there.
 func (p *Participant) announceTo(all []wire.Locator) {
+	message := p.announcementOf()
+	for _, to := range all {
+		p.host.Send(to, message)
+	}
+}
+
+func (p *Participant) announcementOf() []byte {
 	me := wire.Participant{
 		Prefix: p.cfg.Prefix, Lease: p.cfg.Lease, Builtin: wire.BuiltinEndpoints, Domain: p.cfg.Domain, Name: p.cfg.Name, UserData: p.cfg.UserData,
 		Metatraffic: p.cfg.Metatraffic, Default: p.cfg.Default, Multicast: p.cfg.Multicast,
 	}
 	p.plain.Reset(p.cfg.Prefix)
 	p.plain.Data(wire.Unknown, wire.ParticipantWriter, 1, 0, me.Append(nil))
-	for _, to := range all {
-		p.host.Send(to, p.plain.Bytes())
-	}
+	return p.plain.Bytes()
 }
 
 // announcement takes what a participant says of itself.
@@ -69,22 +130,26 @@ func (p *Participant) announcement(c *context, d *wire.Data, status wire.Status)
 	if o := p.byID[a.Prefix]; o != nil {
 		o.Lease = a.Lease
 		o.heard(p)
+		if !o.proved {
+			p.introduce(o)
+		}
 		return nil
 	}
-	if len(p.peers) >= maxPeers {
+	if len(p.peers) >= maxPeers && !p.evict() {
 		return nil
 	}
-	o := &peer{Participant: a}
-	o.meta = outbox{to: a.Metatraffic[0], target: a.Prefix}
+	o := &peer{Participant: a, since: p.now, budget: unprovedBytes}
+	o.meta = outbox{to: a.Metatraffic[0], target: a.Prefix, of: o}
 	o.data = o.meta
-	if len(a.Default) > 0 {
-		o.data.to = a.Default[0]
+	// Samples go to the host that proves that it receives.
+	if at := slices.IndexFunc(a.Default, func(l wire.Locator) bool { return l.Addr() == o.meta.to.Addr() }); at >= 0 {
+		o.data.to = a.Default[at]
 	}
 	o.heard(p)
 	p.wake(o.until)
 	p.peers, p.byID[a.Prefix] = append(p.peers, o), o
 	c.peer = o
-	p.announceTo([]wire.Locator{o.meta.to})
+	p.introduce(o)
 	remote := func(id wire.EntityID) wire.Endpoint {
 		return wire.Endpoint{GUID: wire.GUID{Prefix: a.Prefix, Entity: id}, QoS: p.publications.Endpoint.QoS}
 	}
@@ -130,6 +195,9 @@ func (p *Participant) forget(o *peer) {
 	}
 	for _, r := range []*Reader{p.publicationsOf, p.subscriptionsOf, p.livelinessOf} {
 		r.unmatchPeer(o)
+	}
+	for _, w := range p.writers {
+		w.forget(func(r *remoteReader) bool { return r.of == o })
 	}
 	o.meta.queued, o.data.queued = false, false
 	delete(p.byID, o.Prefix)
@@ -223,6 +291,7 @@ func (p *Participant) withReader(o *peer, e wire.Endpoint) {
 		o.readers = append(o.readers, e)
 	}
 	for _, w := range p.writers {
+		w.forget(func(r *remoteReader) bool { return r.Endpoint.GUID == e.GUID }) // it says that it is there
 		p.considerReader(o, e, w)
 	}
 }
@@ -237,6 +306,7 @@ func (p *Participant) considerReader(o *peer, e wire.Endpoint, w *Writer) {
 	}
 	at := w.proxy(e.GUID)
 	switch {
+	case w.wasSilent(e.GUID) != nil:
 	case why == "" && !partitions && at == nil:
 		w.match(o, e)
 	case (why != "" || partitions) && at != nil:
@@ -282,6 +352,7 @@ func (p *Participant) withoutWriter(o *peer, g wire.GUID) {
 func (p *Participant) withoutReader(o *peer, g wire.GUID) {
 	o.readers = slices.DeleteFunc(o.readers, func(e wire.Endpoint) bool { return e.GUID == g })
 	for _, w := range p.writers {
+		w.forget(func(r *remoteReader) bool { return r.Endpoint.GUID == g })
 		if at := w.proxy(g); at != nil {
 			w.unmatch(at)
 		}

@@ -39,6 +39,7 @@ type host struct {
 	got     map[wire.GUID][]Sample
 	by      map[wire.GUID]*RemoteWriter
 	matched int // writers and readers that match, now
+	silent  int // readers that did not answer
 	reasons []string
 	full    bool // it takes no samples
 	manual  bool // it acknowledges when it is told to
@@ -88,6 +89,7 @@ func (h *host) WriterMatched(_ *Reader, w *RemoteWriter) { h.matched++; h.by[w.E
 func (h *host) WriterGone(_ *Reader, w *RemoteWriter)    { h.matched--; delete(h.by, w.Endpoint.GUID) }
 func (h *host) ReaderMatched(*Writer, wire.Endpoint)     { h.matched++ }
 func (h *host) ReaderGone(*Writer, wire.Endpoint)        { h.matched-- }
+func (h *host) ReaderSilent(*Writer, wire.Endpoint)      { h.silent++ }
 func (h *host) Room(*Writer)                             {}
 func (h *host) Incompatible(_, _ wire.Endpoint, why string, _ []qos.Policy) {
 	h.reasons = append(h.reasons, why)

@@ -28,7 +28,12 @@ type Config struct {
 	MessageBytes  int // the largest message; 0 is 14,720
 	FragmentBytes int // samples that are larger go in fragments of this size; 0 is 1,344
 	SampleBytes   int // the largest sample that is received; 0 is 64 MiB
-	WindowBytes   int // sent to a reader and not acknowledged; 0 is 192 KiB
+	// Secret is known to this participant alone: peers prove with what follows from it that they receive what is sent to them.
+	Secret [32]byte
+	// Silent is how long a reliable reader may owe an answer; then it does not hold up its writer any more. 0 is a minute.
+	Silent time.Duration
+
+	WindowBytes int // sent to a reader and not acknowledged; 0 is 192 KiB
 }
 
 // Host is told what happens. Its methods must not call the participant.
@@ -44,6 +49,8 @@ type Host interface {
 	// ReaderMatched and ReaderGone tell of readers that match a writer.
 	ReaderMatched(w *Writer, r wire.Endpoint)
 	ReaderGone(w *Writer, r wire.Endpoint)
+	// ReaderSilent tells that a reader does not match any more because it has not answered. It matches again when it answers.
+	ReaderSilent(w *Writer, r wire.Endpoint)
 	// Incompatible tells why an endpoint of a peer does not match one of this participant with the same topic.
 	Incompatible(local, remote wire.Endpoint, why string, policies []qos.Policy)
 	// Room tells that a writer which had none has room again.
@@ -83,6 +90,7 @@ const (
 	drainedEvery   = 500 * time.Microsecond
 	firstEvery     = 25 * time.Millisecond // that a reader asks for the first heartbeat
 	defaultLease   = 10 * time.Second
+	defaultSilent  = time.Minute
 )
 
 const never = int64(math.MaxInt64)
@@ -117,6 +125,7 @@ type Participant struct {
 
 // outbox is a message to a participant that is being put together.
 type outbox struct {
+	of     *peer
 	to     wire.Locator
 	target wire.Prefix
 	msg    wire.Appender
@@ -129,6 +138,9 @@ type outbox struct {
 func New(cfg Config, host Host, now int64) *Participant {
 	if cfg.Lease == 0 {
 		cfg.Lease = defaultLease
+	}
+	if cfg.Silent == 0 {
+		cfg.Silent = defaultSilent
 	}
 	def := func(v *int, d int) {
 		if *v == 0 {
@@ -180,9 +192,12 @@ func (p *Participant) Tick(now int64) {
 		p.announce = now + int64(p.cfg.Lease)/4
 		p.announceTo(p.cfg.Announce)
 		for _, o := range p.peers { // that are not at a configured address
-			if !slices.Contains(p.cfg.Announce, o.meta.to) {
-				p.announceTo([]wire.Locator{o.meta.to})
+			if o.proved && !slices.Contains(p.cfg.Announce, o.meta.to) {
+				p.introduce(o)
 			}
+		}
+		for _, w := range p.writers {
+			w.ask()
 		}
 	}
 	p.wake(p.announce)
@@ -227,7 +242,7 @@ func (p *Participant) begin(o *outbox, need int) *wire.Appender {
 
 func (p *Participant) send(o *outbox) {
 	if !o.msg.Empty() {
-		p.host.Send(o.to, o.msg.Bytes())
+		p.put(o.of, o.to, o.msg.Bytes())
 	}
 	o.msg.Reset(p.cfg.Prefix)
 	o.msg.Target(o.target)
@@ -238,7 +253,7 @@ func (p *Participant) send(o *outbox) {
 func (p *Participant) Flush() {
 	for _, o := range p.dirty {
 		if o.queued {
-			p.host.Send(o.to, o.msg.Bytes())
+			p.put(o.of, o.to, o.msg.Bytes())
 			o.queued = false
 			o.msg.Reset(p.cfg.Prefix)
 		}
@@ -257,7 +272,7 @@ func (p *Participant) Close(now int64) {
 	}
 	for _, o := range p.peers {
 		if !slices.Contains(p.cfg.Announce, o.meta.to) {
-			p.host.Send(o.meta.to, p.plain.Bytes())
+			p.put(o, o.meta.to, p.plain.Bytes())
 		}
 	}
 }
@@ -272,6 +287,9 @@ func (p *Participant) Receive(now int64, message []byte) error {
 	from := p.byID[d.Source]
 	if from != nil {
 		from.heard(p)
+		if !from.proved {
+			from.budget += unprovedTimes * len(message)
+		}
 	}
 	c := context{peer: from, prefix: d.Source}
 	for {

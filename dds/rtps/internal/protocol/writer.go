@@ -33,7 +33,8 @@ type Writer struct {
 	kept    map[string][]int64
 	ended   []string // keys of endpoints that have ended, of discovery
 	count   uint32
-	full    bool // the host was told that there is no room
+	full    bool            // the host was told that there is no room
+	silent  []*remoteReader // that do not match any more because they did not answer
 }
 
 type change struct {
@@ -59,6 +60,8 @@ type remoteReader struct {
 	beats    int           // heartbeats since its last answer
 	every    time.Duration // until the next one
 	at       int64         // when the next heartbeat is due
+	asked    int64         // when it was first asked since its last answer; 0: it owes none
+	offset   int64         // of the numbers that it sees
 }
 
 // unacknowledged is how many samples a writer keeps for readers that have not acknowledged them.
@@ -244,6 +247,9 @@ func (w *Writer) match(o *peer, e wire.Endpoint) {
 	}
 	r.acked, r.sent = r.start, r.start
 	r.begun = !r.reliable
+	if w.builtin() {
+		r.offset = w.p.offset(o)
+	}
 	w.proxies = append(w.proxies, r)
 	if !w.builtin() {
 		w.p.host.ReaderMatched(w, e)
@@ -316,7 +322,7 @@ func (w *Writer) gap(r *remoteReader, seq int64) int64 {
 		to = w.changes[i].seq
 	}
 	if r.reliable {
-		w.p.begin(w.outbox(r), 64).Gap(r.Endpoint.GUID.Entity, w.Endpoint.GUID.Entity, seq, to)
+		w.p.begin(w.outbox(r), 64).Gap(r.Endpoint.GUID.Entity, w.Endpoint.GUID.Entity, seq+r.offset, to+r.offset)
 	}
 	return to
 }
@@ -326,11 +332,11 @@ func (w *Writer) transmit(r *remoteReader, seq int64, c *change) {
 	size := w.p.cfg.FragmentBytes
 	if len(c.Payload) <= size {
 		a := w.message(r, c, len(c.Payload))
-		a.Data(r.Endpoint.GUID.Entity, w.Endpoint.GUID.Entity, seq, c.Status, c.Payload)
+		a.Data(r.Endpoint.GUID.Entity, w.Endpoint.GUID.Entity, seq+r.offset, c.Status, c.Payload)
 		return
 	}
 	for n := 1; (n-1)*size < len(c.Payload); n++ {
-		w.message(r, c, size).DataFrag(r.Endpoint.GUID.Entity, w.Endpoint.GUID.Entity, seq, c.Status, c.Payload, n, size)
+		w.message(r, c, size).DataFrag(r.Endpoint.GUID.Entity, w.Endpoint.GUID.Entity, seq+r.offset, c.Status, c.Payload, n, size)
 	}
 }
 
@@ -358,6 +364,10 @@ func (w *Writer) beat(r *remoteReader) {
 		}
 	}
 	h.First = min(h.First, h.Last+1)
+	h.First, h.Last = h.First+r.offset, h.Last+r.offset
+	if r.asked == 0 {
+		r.asked = w.p.now
+	}
 	w.p.begin(w.outbox(r), 64).Heartbeat(h)
 	r.beats++
 	if r.every = min(2*r.every, heartbeatMost); r.beats <= 1 || r.every == 0 {
@@ -367,10 +377,14 @@ func (w *Writer) beat(r *remoteReader) {
 	w.p.wake(r.at)
 }
 
-// tick sends the heartbeats that are due.
+// tick sends the heartbeats that are due, and goes on without readers that owe an answer for too long.
 func (w *Writer) tick() {
-	for _, r := range w.proxies {
+	for _, r := range slices.Clone(w.proxies) {
 		switch {
+		case r.reliable && r.asked > 0 && w.p.now-r.asked >= int64(w.p.cfg.Silent) && !w.builtin(): // RT4
+			w.silent = append(w.silent, r)
+			w.p.host.ReaderSilent(w, r.Endpoint)
+			w.unmatch(r)
 		case !r.reliable || r.begun && r.acked >= w.next() || r.at == 0:
 		case r.at <= w.p.now:
 			w.beat(r)
@@ -380,9 +394,40 @@ func (w *Writer) tick() {
 	}
 }
 
+// ask sends heartbeats to readers that were silent, which match again when they answer.
+func (w *Writer) ask() {
+	for _, r := range w.silent {
+		r.begun, r.start = false, w.next()
+		w.beat(r)
+	}
+}
+
+// forget forgets readers that were silent.
+func (w *Writer) forget(which func(*remoteReader) bool) {
+	w.silent = slices.DeleteFunc(w.silent, which)
+}
+
+func (w *Writer) wasSilent(g wire.GUID) *remoteReader {
+	for _, r := range w.silent {
+		if r.Endpoint.GUID == g {
+			return r
+		}
+	}
+	return nil
+}
+
 // acknack takes a reader's answer.
 func (w *Writer) acknack(from wire.GUID, a *wire.AckNack) {
+	if r := w.wasSilent(from); r != nil {
+		w.forget(func(o *remoteReader) bool { return o == r })
+		w.match(r.of, r.Endpoint)
+		return
+	}
 	r := w.proxy(from)
+	if r != nil {
+		r.asked = 0
+		a.Missing.Base -= r.offset
+	}
 	// What a reader says before it has a heartbeat. It may have forgotten this participant meanwhile, and counts anew.
 	first := !a.Final && a.Missing.N == 0
 	if r == nil || !r.reliable || !first && int64(a.Count) <= r.count && r.count-int64(a.Count) < 1<<16 {
@@ -390,6 +435,16 @@ func (w *Writer) acknack(from wire.GUID, a *wire.AckNack) {
 	}
 	r.count = int64(a.Count)
 	base := a.Missing.Base
+	if r.offset > 0 && !r.of.proved && base+r.offset > 1 { // RT5; a reader that was sent nothing yet says 0 or 1
+		if base < r.start || base > w.next() {
+			if r.of.wrong++; r.of.wrong == guesses {
+				w.p.forget(r.of)
+			}
+			return
+		}
+		r.of.proved = true
+		r.of.heard(w.p)
+	}
 	if !r.begun {
 		if base < r.start || first && r.beats < 3 {
 			w.beat(r)
@@ -435,15 +490,20 @@ func (w *Writer) acknack(from wire.GUID, a *wire.AckNack) {
 // nackFrag sends fragments again.
 func (w *Writer) nackFrag(from wire.GUID, n *wire.NackFrag) {
 	r := w.proxy(from)
-	c := w.at(n.Sequence)
-	if r == nil || c == nil || c.gone || int64(n.Count) <= r.frags && r.frags-int64(n.Count) < 1<<16 {
+	if r == nil {
+		return
+	}
+	r.asked = 0
+	seq := n.Sequence - r.offset
+	c := w.at(seq)
+	if c == nil || c.gone || int64(n.Count) <= r.frags && r.frags-int64(n.Count) < 1<<16 {
 		return
 	}
 	r.frags = int64(n.Count)
 	size := w.p.cfg.FragmentBytes
 	for f := n.Missing.Base; f < n.Missing.Base+int64(n.Missing.N) && (f-1)*int64(size) < int64(len(c.Payload)); f++ {
 		if n.Missing.Has(f) {
-			w.message(r, c, size).DataFrag(r.Endpoint.GUID.Entity, w.Endpoint.GUID.Entity, n.Sequence, c.Status, c.Payload, int(f), size)
+			w.message(r, c, size).DataFrag(r.Endpoint.GUID.Entity, w.Endpoint.GUID.Entity, seq+r.offset, c.Status, c.Payload, int(f), size)
 		}
 	}
 	r.at = w.p.now + int64(heartbeatEvery)/4
