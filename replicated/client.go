@@ -44,6 +44,7 @@ type Client struct {
 	cfg      ClientConfig
 	endpoint *ripc.Endpoint
 	places   places
+	start    time.Time
 	ctx      context.Context
 	cancel   context.CancelFunc
 	done     sync.WaitGroup
@@ -79,7 +80,7 @@ func Dial(cfg ClientConfig) (*Client, error) {
 	if cfg.SessionTimeout < 0 || cfg.MemberTimeout < 0 {
 		return nil, errors.New("replicated: SessionTimeout and MemberTimeout must not be negative")
 	}
-	c := &Client{cfg: cfg, objects: map[string]*RemoteObject{}}
+	c := &Client{cfg: cfg, start: time.Now(), objects: map[string]*RemoteObject{}}
 	c.any.members = client.NewMembers(len(cfg.Addresses), cfg.MemberTimeout)
 	c.any.places = slices.Clone(cfg.Addresses)
 	c.places.use("", c.any.places[0])
@@ -179,28 +180,31 @@ func newToken() (t machine.Token) {
 }
 
 // begin begins a request to the member that is used now.
-func (c *Client) begin(o *RemoteObject) (client.Link, *ripc.Service, error) {
+func (c *Client) begin(o *RemoteObject) (client.Link, *ripc.Service, *ripc.Remote, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r := o.route
 	if r.service == nil {
 		s, err := c.endpoint.Register(c.ctx, "")
 		if err != nil {
-			return client.Link{}, nil, fmt.Errorf("replicated: %w", err)
+			return client.Link{}, nil, nil, fmt.Errorf("replicated: %w", err)
 		}
 		if err := s.TakeLong(ripc.Long{MaxBytes: maxAnswers, MaxPeerBytes: maxAnswers}); err != nil {
-			return client.Link{}, nil, fmt.Errorf("replicated: %w", err)
+			return client.Link{}, nil, nil, fmt.Errorf("replicated: %w", err)
 		}
 		r.service = s
 	}
-	return r.members.Begin(time.Now()), r.service, nil
+	if o.from != r.service {
+		o.from, o.to = r.service, r.service.To(o.id)
+	}
+	return r.members.Begin(c.now()), o.from, o.to, nil
 }
 
 // end ends a request. If it failed, another member is used from now on.
 func (c *Client) end(o *RemoteObject, l client.Link, failed bool) {
 	c.mu.Lock()
 	var old *ripc.Service
-	if o.route.members.End(l, time.Now(), failed) {
+	if o.route.members.End(l, c.now(), failed) {
 		old = c.dropped(o.route)
 	}
 	c.mu.Unlock()
@@ -231,7 +235,7 @@ func (c *Client) watch() {
 		var old []*ripc.Service
 		var idle []*RemoteObject
 		late := func(r *route) {
-			if _, late := r.members.Late(time.Now()); late {
+			if _, late := r.members.Late(c.now()); late {
 				old = append(old, c.dropped(r))
 			}
 		}
@@ -262,11 +266,11 @@ func (c *Client) ask(ctx context.Context, o *RemoteObject, f func(answer []byte)
 		if err := c.locate(ctx, o); err != nil {
 			return err
 		}
-		l, service, err := c.begin(o)
+		l, service, to, err := c.begin(o)
 		if err != nil {
 			return err
 		}
-		m, err := service.Call(ctx, service.To(o.id), parts...)
+		m, err := service.Call(ctx, to, parts...)
 		if err == nil {
 			data := m.Data
 			if m.BodySize() > 0 { // an answer that is no short message
@@ -459,6 +463,10 @@ type RemoteObject struct {
 	shard    int           // of whole, from 0
 	shards   atomic.Int32  // of the object; 0: not known yet
 
+	// How the object is reached, as long as its route uses this service. The client's lock guards it.
+	from *ripc.Service
+	to   *ripc.Remote
+
 	session struct {
 		sync.Mutex
 		client.Session
@@ -532,7 +540,8 @@ func (o *RemoteObject) begin(ctx context.Context) (client.Command, error) {
 	}
 }
 
-func (c *Client) now() time.Time { return time.Now() }
+// now returns the time by the monotonic clock, which is read faster than both clocks are.
+func (c *Client) now() time.Time { return c.start.Add(time.Since(c.start)) }
 
 func (c *Client) memberTimeout() time.Duration { return c.cfg.MemberTimeout }
 
