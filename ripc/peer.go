@@ -286,10 +286,13 @@ func (p *peer) setHungry() {
 		p.mu.Unlock()
 		return
 	}
-	if p.tx.SetHungry(waits) {
-		p.link.PushLine(pair.HungryLine)
+	if !p.tx.SetHungry(waits) {
+		return
 	}
-	p.flush()
+	p.link.PushLine(pair.HungryLine)
+	if waits { // else it goes with what is written next
+		p.flush()
+	}
 }
 
 // putOrWait puts a frame on the channel of a route, or on channel 0 without one, as soon as there is room. Without an error, accepted is
