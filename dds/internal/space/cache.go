@@ -180,16 +180,29 @@ func (c *Cache) begin(s *Space) {
 		in *instance
 		k  *kept
 	}
-	var all []old
+	all := make([]old, 0, c.of.topic.kept)
+	var writer *endpoint // of the sample before
+	matched := false
 	for _, in := range c.of.topic.order {
 		for i := range in.history {
-			if matched, _ := qos.Match(&in.history[i].writer.QoS, &c.of.QoS); matched && in.history[i].expires > s.now {
-				in.history[i].alone = false
-				all = append(all, old{in, &in.history[i]})
+			k := &in.history[i]
+			if k.writer != writer {
+				writer = k.writer
+				matched, _ = qos.Match(&writer.QoS, &c.of.QoS)
+			}
+			if matched && k.expires > s.now {
+				k.alone = false
+				all = append(all, old{in, k})
 			}
 		}
 	}
-	slices.SortStableFunc(all, func(a, b old) int { return cmp.Compare(a.k.position, b.k.position) })
+	byPosition := func(a, b old) int { return cmp.Compare(a.k.position, b.k.position) }
+	if !slices.IsSortedFunc(all, byPosition) {
+		slices.SortStableFunc(all, byPosition)
+	}
+	if c.of.QoS.History.All && c.Listener == nil {
+		c.fresh.all = make([]fresh, 0, len(all))
+	}
 	for _, o := range all {
 		c.accept(s, o.in, o.k)
 	}

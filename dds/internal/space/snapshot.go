@@ -2,6 +2,7 @@ package space
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 )
 
@@ -47,7 +48,7 @@ type instanceState struct {
 	Disposed bool                `cbor:"2,keyasint"`
 	Since    int64               `cbor:"3,keyasint"`
 	Writers  []registrationState `cbor:"4,keyasint"`
-	History  []keptState         `cbor:"5,keyasint"`
+	History  []byte              `cbor:"5,keyasint"` // see appendHistory
 }
 
 type registrationState struct {
@@ -55,15 +56,6 @@ type registrationState struct {
 	Last   int64  `cbor:"2,keyasint"`
 	Writes uint64 `cbor:"3,keyasint"`
 	Lapsed bool   `cbor:"4,keyasint"`
-}
-
-type keptState struct {
-	Position uint64 `cbor:"1,keyasint"`
-	Writer   int    `cbor:"2,keyasint"`
-	Source   int64  `cbor:"3,keyasint"`
-	Expires  int64  `cbor:"4,keyasint"`
-	Dispose  bool   `cbor:"5,keyasint"`
-	Data     []byte `cbor:"6,keyasint"`
 }
 
 type setState struct {
@@ -78,59 +70,76 @@ type pendingState struct {
 	Sample Sample `cbor:"2,keyasint"`
 }
 
-// Snapshot captures the state, without the caches of this process, and returns a function that encodes it, on any goroutine. Two members at
-// one position encode the same bytes.
+// Snapshot captures the state, without the caches of this process, and returns a function that encodes it, on any goroutines. Two members at
+// one position encode the same bytes. Histories are not copied: what it costs at once does not depend on how long they are.
 func (s *Space) Snapshot() func() ([]byte, error) {
-	st := &state{Position: s.position, Now: s.now, Roster: s.roster, Born: s.born}
+	st := state{Position: s.position, Now: s.now, Roster: s.roster, Born: s.born}
 	numbers := map[*endpoint]int{}
-	number := func(e *endpoint) int {
-		n, ok := numbers[e]
-		if !ok {
-			n = len(st.Endpoints)
-			numbers[e] = n
-			es := endpointState{Info: e.EndpointInfo, View: e.view, Closed: e.closed}
-			if !e.Reader && !e.closed {
-				es.Asserted, es.Process, es.Silent = e.asserted, e.life.asserted, e.silent
-			}
-			st.Endpoints = append(st.Endpoints, es)
-		}
-		return n
-	}
 	for _, e := range s.endpoints {
-		number(e)
+		numberOf(e, &st, numbers)
 	}
 	for i, e := range s.endpoints {
 		for _, o := range e.matched {
-			st.Endpoints[i].Matched = append(st.Endpoints[i].Matched, number(o))
+			st.Endpoints[i].Matched = append(st.Endpoints[i].Matched, numbers[o])
 		}
 	}
+	var histories [][]kept // of the instances, in their order
 	for _, t := range s.topics {
 		ts := topicState{Info: t.TopicInfo, Source: t.source, Count: t.count}
 		for _, in := range t.order {
 			is := instanceState{Key: []byte(in.key), Disposed: in.disposed, Since: in.since}
 			for _, r := range in.writers {
-				is.Writers = append(is.Writers, registrationState{number(r.writer), r.last, r.writes, r.lapsed})
-			}
-			for i := range in.history {
-				k := &in.history[i]
-				k.alone = false // the data are encoded later
-				is.History = append(is.History, keptState{k.position, number(k.writer), k.source, k.expires, k.dispose, k.data})
+				is.Writers = append(is.Writers, registrationState{numbers[r.writer], r.last, r.writes, r.lapsed})
 			}
 			ts.Instances = append(ts.Instances, is)
+			in.captured = len(in.history)
+			histories = append(histories, in.history[:in.captured:in.captured])
 		}
 		st.Topics = append(st.Topics, ts)
 	}
 	for _, o := range s.sets {
 		ss := setState{Of: o.of, Number: o.number, Broken: o.broken}
 		for _, p := range o.pending {
-			ss.Pending = append(ss.Pending, pendingState{number(p.writer), p.sample})
+			ss.Pending = append(ss.Pending, pendingState{numberOf(p.writer, &st, numbers), p.sample})
 		}
 		st.Sets = append(st.Sets, ss)
 	}
 	for _, at := range s.origins {
 		st.Origins = append(st.Origins, originState{at.Origin, at.last, at.since})
 	}
-	return func() ([]byte, error) { return encoding.Marshal(st) }
+	return func() ([]byte, error) { return st.encode(histories, numbers) }
+}
+
+// numberOf is the number of an endpoint in a state. One that is not known was closed before, and stays as it is.
+func numberOf(e *endpoint, st *state, numbers map[*endpoint]int) int {
+	n, ok := numbers[e]
+	if !ok {
+		n = len(st.Endpoints)
+		numbers[e] = n
+		es := endpointState{Info: e.EndpointInfo, View: e.view, Closed: e.closed}
+		if !e.Reader && !e.closed {
+			es.Asserted, es.Process, es.Silent = e.asserted, e.life.asserted, e.silent
+		}
+		st.Endpoints = append(st.Endpoints, es)
+	}
+	return n
+}
+
+// encode encodes a state and its histories. It changes neither.
+func (st state) encode(histories [][]kept, numbers map[*endpoint]int) ([]byte, error) {
+	st.Endpoints, st.Topics, numbers = slices.Clone(st.Endpoints), slices.Clone(st.Topics), maps.Clone(numbers)
+	for i := range st.Topics {
+		t := &st.Topics[i]
+		t.Instances = slices.Clone(t.Instances)
+		for j := range t.Instances {
+			h := histories[0]
+			histories = histories[1:]
+			if len(h) > 0 {
+				t.Instances[j].History = appendHistory(make([]byte, 0, historyBytes(h)), h, func(e *endpoint) int { return numberOf(e, &st, numbers) })
+			}
+		}
+	}
+	return encoding.Marshal(&st)
 }
 
 // Restore replaces the state of a space, in which nothing was opened, by what Snapshot captured. An error leaves the space unusable.
@@ -203,8 +212,9 @@ func (s *Space) Restore(b []byte) error {
 			for _, r := range is.Writers {
 				in.writers = append(in.writers, registration{at(r.Writer), r.Last, r.Writes, r.Lapsed})
 			}
-			for _, k := range is.History {
-				in.history = append(in.history, kept{position: k.Position, writer: at(k.Writer), source: k.Source, expires: k.Expires, dispose: k.Dispose, data: k.Data})
+			var err error
+			if in.history, err = parseHistory(is.History, at); err != nil {
+				return err
 			}
 			t.kept += len(in.history)
 			t.instances[in.key], t.order = in, append(t.order, in)

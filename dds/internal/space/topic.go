@@ -29,6 +29,7 @@ type instance struct {
 	disposed bool
 	since    int64  // when it was disposed of and lost its last writer
 	history  []kept // of a durable topic
+	captured int    // of these, the first ones are being encoded, perhaps: they are not changed, and their data not used again
 }
 
 // registration is a writer that has written an instance and not unregistered it.
@@ -196,14 +197,27 @@ func (t *topic) remember(s *Space, in *instance, k kept) {
 }
 
 func (t *topic) drop(in *instance, n int) {
-	for i := range in.history[:n] {
-		if k := &in.history[i]; k.alone && len(t.spare) < maxSpare {
+	shared := min(n, in.captured)
+	in.captured -= shared
+	for i := range in.history[shared:n] {
+		if k := &in.history[shared+i]; k.alone && len(t.spare) < maxSpare {
 			t.spare = append(t.spare, k.data[:0])
 		}
 	}
-	clear(in.history[:n])
+	clear(in.history[shared:n])
 	in.history = in.history[n:]
 	t.kept -= n
+}
+
+// own makes a history one that may be changed in its place.
+func (in *instance) own() {
+	if in.captured == 0 {
+		return
+	}
+	in.history, in.captured = slices.Clone(in.history), 0
+	for i := range in.history {
+		in.history[i].alone = false // the data are in the state that is being encoded, too
+	}
 }
 
 // maxSpare bounds the memory of samples that a history has dropped.
@@ -263,6 +277,7 @@ func (t *topic) leave(s *Space, w *endpoint, keep bool) {
 		t.unregister(s, in, w, keep, s.now)
 		if w.closed && w.QoS.Durability == qos.TransientLocal {
 			n := len(in.history)
+			in.own()
 			in.history = slices.DeleteFunc(in.history, func(k kept) bool { return k.writer == w })
 			t.kept -= n - len(in.history)
 			t.clean(s, in)
@@ -297,9 +312,13 @@ func (s *Space) expire() {
 	s.expireOrigins()
 	for _, t := range s.topics {
 		for _, in := range slices.Clone(t.order) {
-			n := len(in.history)
-			in.history = slices.DeleteFunc(in.history, func(k kept) bool { return k.expires <= s.now })
-			t.kept -= n - len(in.history)
+			expired := func(k kept) bool { return k.expires <= s.now }
+			if slices.ContainsFunc(in.history, expired) {
+				n := len(in.history)
+				in.own()
+				in.history = slices.DeleteFunc(in.history, expired)
+				t.kept -= n - len(in.history)
+			}
 			for _, k := range in.history {
 				s.sweep = min(s.sweep, k.expires)
 			}
