@@ -34,6 +34,8 @@ type memberSpec struct {
 	Strength int32 // of its writer
 	Members  int   // of the group when it begins
 	Relay    bool  // it serves clients, and does nothing else
+	Late     bool  // another process joins late
+	Samples  uint64
 }
 
 // change is what a reader sees when another writer owns the instance.
@@ -53,6 +55,9 @@ func runMember(ctx context.Context, p *proc.Parent) error {
 	err := participant.Open(ctx, squall.Config{Cluster: "test", ID: spec.ID, Listen: spec.Listen, Join: []string{spec.Join}, InitialMembers: spec.Members, Logger: quiet})
 	if err != nil {
 		return err
+	}
+	if spec.Late {
+		return runLate(ctx, p, spec, participant)
 	}
 	if spec.Relay {
 		relay, err := dds.ServeClients(ctx, dds.RelayConfig{Endpoint: ripc.Config{Addr: "127.0.0.1:0"}}, participant)

@@ -1,0 +1,171 @@
+package dds_test
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"flag"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/dds"
+	"github.com/squall-go/squall/dds/qos"
+	"github.com/squall-go/squall/internal/proc"
+	"github.com/squall-go/squall/internal/testutil"
+)
+
+var (
+	lateSamples = flag.Uint64("late-samples", 20_000, "samples of 100 bytes of the history that a late joiner gets")
+	lateWithin  = flag.Duration("late-within", 20*time.Second, "the time until a late joiner has the history")
+	lateGap     = flag.Duration("late-gap", 10*time.Second, "the longest gap of another reader meanwhile")
+)
+
+var longHistory = dds.QoS{Durability: qos.Transient, Service: qos.Service{History: qos.KeepAll()}}
+
+// runLate is a process of a group to which another one comes late: it writes the history, and more samples after it, or reads these.
+func runLate(ctx context.Context, p *proc.Parent, spec memberSpec, participant *dds.Participant) error {
+	tp, err := dds.NewTopic(ctx, participant, "samples", dds.Raw(), longHistory)
+	if err != nil {
+		return err
+	}
+	if spec.Samples > 0 {
+		return writeLate(ctx, p, spec.Samples, tp)
+	}
+	var last, longest atomic.Int64 // in nanoseconds
+	_, err = tp.Reader(ctx, dds.QoS{History: qos.KeepAll()}, dds.Listen(func(*dds.Sample[[]byte], error) {
+		at := time.Now().UnixNano()
+		if since := at - last.Swap(at); since < at { // not the first one
+			longest.Store(max(longest.Load(), since))
+		}
+	}))
+	for err == nil {
+		if err = p.Send(time.Duration(longest.Swap(0))); err == nil {
+			var asked bool
+			err = p.Receive(ctx, &asked)
+		}
+	}
+	return err
+}
+
+func writeLate(ctx context.Context, p *proc.Parent, samples uint64, tp *dds.Topic[[]byte]) error {
+	w, err := tp.Writer(ctx, dds.QoS{Durability: qos.Transient})
+	if err != nil {
+		return err
+	}
+	write := func(n uint64) error {
+		b := make([]byte, 100)
+		binary.LittleEndian.PutUint64(b, n)
+		return w.Write(ctx, b)
+	}
+	n := uint64(0)
+	for ; n < samples && err == nil; n++ {
+		err = write(n)
+	}
+	if err = errors.Join(err, w.Flush(ctx)); err != nil {
+		return err
+	}
+	if err = p.Send(time.Duration(0)); err != nil {
+		return err
+	}
+	pause := time.NewTicker(500 * time.Microsecond)
+	defer pause.Stop()
+	for ; err == nil; n++ {
+		<-pause.C
+		err = write(n)
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// A process joins while another one writes, and opens a reader: it gets the whole history and what follows, each sample once. How long that takes, and the longest time
+// for which a reader that was there before got nothing, are logged: -args -late-samples 1000000 -late-within 3s -late-gap 50ms.
+func TestALateJoinerGetsALongHistory(t *testing.T) {
+	addr := testutil.FreeAddress(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	var all []*proc.Child
+	for i, samples := range []uint64{*lateSamples, 0} {
+		spec := memberSpec{ID: squall.NodeID(i + 1), Listen: "127.0.0.1:0", Join: addr, Members: 2, Late: true, Samples: samples}
+		if i == 0 {
+			spec.Listen = addr
+		}
+		c, err := proc.Start(context.Background(), "member", spec, proc.Options{ID: i + 1, Env: []string{"GOMAXPROCS=2"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			c.Kill()
+			_ = c.Wait() // it was killed
+		})
+		all = append(all, c)
+	}
+	gap := func(c *proc.Child) (d time.Duration) {
+		t.Helper()
+		if err := c.Receive(ctx, &d); err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	gap(all[1])
+	gap(all[0]) // the history is there
+	ask := func() time.Duration {
+		t.Helper()
+		if err := all[1].Send(true); err != nil {
+			t.Fatal(err)
+		}
+		return gap(all[1])
+	}
+	time.Sleep(200 * time.Millisecond) // to be measured, as below
+	ask()
+	time.Sleep(500 * time.Millisecond)
+	before := ask()
+	began := time.Now()
+	p := dds.NewParticipant(dds.Config{Subgroup: squall.SubgroupConfig{Name: "fleet"}})
+	err := p.Open(ctx, squall.Config{Cluster: "test", ID: 3, Listen: "127.0.0.1:0", Join: []string{addr}, InitialMembers: 2, Logger: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closeAll(t, p) })
+	member := time.Since(began)
+	tp, err := dds.NewTopic(ctx, p, "samples", dds.Raw(), longHistory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := tp.Reader(ctx, dds.QoS{Durability: qos.Transient, History: qos.KeepAll()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := uint64(0)
+	var got []dds.Sample[[]byte]
+	take := func() {
+		t.Helper()
+		first, err := r.Next(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err = r.AppendTake(append(got[:0], first), dds.Query{Max: 4096}); err != nil {
+			t.Fatal(err)
+		}
+		for i := range got {
+			if n := binary.LittleEndian.Uint64(got[i].Value); n != next {
+				t.Fatalf("sample %d comes in place of %d", n, next)
+			}
+			next++
+		}
+	}
+	for next < *lateSamples {
+		take()
+	}
+	took, longest := time.Since(began), ask()
+	for goal := next + 100; next < goal; { // and the tail
+		take()
+	}
+	t.Logf("%d samples of history after %v, a member after %v; the other reader's longest gap was %v, and %v in half a second before", *lateSamples, took, member, longest, before)
+	if took > *lateWithin || longest > *lateGap {
+		t.Errorf("the bounds are %v and %v", *lateWithin, *lateGap)
+	}
+}
