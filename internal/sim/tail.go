@@ -136,6 +136,15 @@ func (l *ledger) letGo(number int) bool {
 	return !c.shown && c.recorded.View > 0 && (l.proc.left(c.shard, c.recorded.View) || l.proc.takesOver(c.shard, c.recorded.View))
 }
 
+// outlivesShard reports whether a message was delivered to a shard that had no members as its process left the group. The application of the
+// process was to see it once the shard has members again. They take it over with the log, unless the shard goes on from a disk that lacks it:
+// it was not on every disk.
+func (l *ledger) outlivesShard(number int) bool {
+	c := &l.claims[number]
+	h := l.proc.world.shard(c.shard)
+	return c.recorded.View > 0 && l.proc.awaits(c.shard) && (h.find(c.recorded) != nil || h.restart > c.recorded.View)
+}
+
 // past is the first message from some number on that the process's own application is to be given.
 func (l *ledger) past(number int) int {
 	for number = l.from(number); number < len(l.claims) && l.letGo(number); number = l.from(number + 1) {
